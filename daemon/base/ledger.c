@@ -1,0 +1,94 @@
+/* ledger: see ledger.h. */
+#include "base/ledger.h"
+
+#include "base/cgroup.h"
+#include "base/size.h"
+#include "base/util.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+void ledger_init(struct ledger *ledger, uint64_t budget_bytes)
+{
+	memset(ledger, 0, sizeof *ledger);
+	ledger->budget = budget_bytes;
+	pthread_mutex_init(&ledger->lock, NULL);
+}
+
+void ledger_deinit(struct ledger *ledger)
+{
+	pthread_mutex_destroy(&ledger->lock);
+}
+
+static int ledger_refuse(const struct ledger *ledger, uint64_t bytes, const char *name, struct fault *fault)
+{
+	char want[16], left[16], all[16], line[16];
+	char held[512] = "";
+	size_t n = 0;
+	for (int i = 0; i < LEDGER_LINES && n < sizeof held; i++)
+		if (ledger->line[i].name[0])
+			n += (size_t)snprintf(held + n, sizeof held - n, "%s%s %s", n ? ", " : "", ledger->line[i].name,
+				size_format(ledger->line[i].bytes, line, sizeof line));
+	return fault_set(fault, -ENOMEM, "%s needs %s, but %s of the memory budget of %s is free (%s)", name,
+		size_format(bytes, want, sizeof want), size_format(ledger->budget - ledger->reserved, left, sizeof left),
+		size_format(ledger->budget, all, sizeof all), held);
+}
+
+int ledger_reserve(struct ledger *ledger, uint64_t bytes, const char *name, int *ret_line, struct fault *fault)
+{
+	int result = 0, line = 0;
+	pthread_mutex_lock(&ledger->lock);
+	while (line < LEDGER_LINES && ledger->line[line].name[0])
+		line++;
+	if (line == LEDGER_LINES)
+		result = fault_set(fault, -ENOMEM, "%s: the memory ledger already has %d entries; close a stream first", name,
+			LEDGER_LINES);
+	else if (bytes > ledger->budget - ledger->reserved)
+		result = ledger_refuse(ledger, bytes, name, fault);
+	if (!result) {
+		(void)snprintf(ledger->line[line].name, LEDGER_NAME, "%s", name);
+		ledger->line[line].bytes = bytes;
+		ledger->reserved += bytes;
+		*ret_line = line;
+	}
+	pthread_mutex_unlock(&ledger->lock);
+	return result;
+}
+
+void ledger_release(struct ledger *ledger, int line)
+{
+	pthread_mutex_lock(&ledger->lock);
+	assert(line >= 0 && line < LEDGER_LINES && ledger->line[line].name[0]);
+	ledger->reserved -= ledger->line[line].bytes;
+	ledger->line[line] = (struct ledger_line){0};
+	pthread_mutex_unlock(&ledger->lock);
+}
+
+uint64_t ledger_free(struct ledger *ledger)
+{
+	pthread_mutex_lock(&ledger->lock);
+	uint64_t bytes = ledger->budget - ledger->reserved;
+	pthread_mutex_unlock(&ledger->lock);
+	return bytes;
+}
+
+int ledger_snapshot(struct ledger *ledger, struct ledger_line ret[LEDGER_LINES])
+{
+	int n = 0;
+	pthread_mutex_lock(&ledger->lock);
+	for (int i = 0; i < LEDGER_LINES; i++)
+		if (ledger->line[i].name[0])
+			ret[n++] = ledger->line[i];
+	pthread_mutex_unlock(&ledger->lock);
+	return n;
+}
+
+uint64_t ledger_default_budget(void)
+{
+	struct cgroup_memory memory;
+	cgroup_memory_read(&memory);
+	uint64_t quarter = memory.available / 4;
+	return UTIL_MAX(UTIL_MIN(quarter, (uint64_t)4 << 30), (uint64_t)32 << 20);
+}

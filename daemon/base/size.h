@@ -1,0 +1,12 @@
+/* size: bytes as people write them: 128M, 4G, powers of two. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Parses an unsigned number with an optional K, M, G or T (also KiB, MB, ...: always powers of 1024).
+ * 0, -EINVAL for what is no size, -ERANGE beyond 2^63. */
+int size_parse(const char *text, uint64_t *ret_bytes);
+
+/* Writes e.g. "37.5 MiB" into `buffer` (at least 16 bytes) and returns it. */
+const char *size_format(uint64_t bytes, char *buffer, size_t room);

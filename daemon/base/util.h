@@ -1,0 +1,39 @@
+/* util: the few macros that everything uses: cleanup, minima, alignment. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define UTIL_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define UTIL_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define UTIL_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* `cleanup(free_ptr) char *x` frees on every way out of the scope. Locals only; a function uses either this or one
+ * forward goto ladder, never both. */
+#define cleanup(fn) __attribute__((cleanup(util_##fn)))
+
+static inline void util_free_ptr(void *p)
+{
+	free(*(void **)p);
+}
+
+static inline void util_close_fd(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+}
+
+static inline void util_close_file(FILE **file)
+{
+	if (*file)
+		(void)fclose(*file);
+}
+
+/* Rounds up to a power of two `to`. */
+static inline uint64_t util_align(uint64_t value, uint64_t to)
+{
+	return (value + to - 1) & ~(to - 1);
+}

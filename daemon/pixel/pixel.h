@@ -1,0 +1,72 @@
+/* pixel: rows of a source region in, one row of the batch out (resample, flip).
+ *
+ *   pixel.[ch]      recipe -> plan (which region, which window of which resize), and the sink that carries it out
+ *   draw.[ch]       random parameters from Philox, the same on every machine
+ *   resample.[ch]   Pillow's antialiased resampling, bit for bit (fixed-point weights of 22 bits)
+ *
+ * Exact mode: the bytes equal torchvision's PIL path on Pillow 13: crop, then Image.resize(size, BILINEAR); both orders of
+ * the passes (python-pillow/Pillow#9549: vertical first where h > oh and h - oh > 2 (w - ow), w, h the crop, ow, oh the
+ * result), a pass skipped when its size is unchanged, uint8 between the passes. */
+#pragma once
+
+#include "base/fault.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum pixel_recipe_kind {
+	PIXEL_TRAIN, /* RandomResizedCrop(image_size, scale, ratio), RandomHorizontalFlip(0.5) */
+	PIXEL_EVAL,  /* Resize(int(image_size * 256 / 224)), CenterCrop(image_size) */
+};
+
+struct pixel_recipe {
+	enum pixel_recipe_kind kind;
+	uint32_t image_size; /* 1 .. 2048 */
+};
+
+/* What a sample's random parameters hang on. */
+struct pixel_key {
+	uint64_t seed;
+	uint64_t position; /* in the epoch's global order */
+	uint32_t epoch;
+};
+
+/* Everything that is done to one sample: a pure function of recipe, key and source size. */
+struct pixel_plan {
+	uint32_t crop_x, crop_y, crop_w, crop_h;     /* of the source; the whole image in the evaluation recipe */
+	uint32_t resize_w, resize_h;                 /* that crop is resized to */
+	uint32_t window_x, window_y;                 /* of the resized image; window is image_size x image_size */
+	bool flip;
+};
+
+/* Training: torchvision's RandomResizedCrop.get_params with draws from Philox (see draw.h). Evaluation: torchvision's sizes, with
+ * Python's rounding. Pure. */
+void pixel_plan_make(const struct pixel_recipe *recipe, const struct pixel_key *key, uint32_t src_w, uint32_t src_h,
+	struct pixel_plan *ret);
+
+/* The same plan from a record of a slot (replay): crop and flip given, the rest follows. */
+void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, uint32_t crop_y, uint32_t crop_w,
+	uint32_t crop_h, bool flip, uint32_t src_w, uint32_t src_h, struct pixel_plan *ret);
+
+/* The part of the source that the plan's window needs: rows and columns the decoder has to deliver. */
+struct pixel_region {
+	uint32_t x0, y0, x1, y1;
+};
+
+/* Carries plans out, one at a time, row by row. Belongs to one thread; all memory is taken when it is made, for outputs of
+ * up to `max_image_size` and sources of up to 65,535 on a side. */
+struct pixel_sink;
+
+int pixel_sink_new(uint32_t max_image_size, struct pixel_sink **ret, struct fault *fault);
+void pixel_sink_free(struct pixel_sink *sink);
+uint64_t pixel_sink_bytes(uint32_t max_image_size);
+
+/* Prepares weights; tells which region to feed. `out` is image_size x image_size x 3 bytes, row after row, NHWC. */
+void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe, const struct pixel_plan *plan, uint8_t *out,
+	struct pixel_region *ret_region);
+
+/* One row of the region, top to bottom: (x1 - x0) pixels of 3 bytes. May overwrite `rgb`. The signature is decode_row_fn's. */
+void pixel_sink_row(void *sink, uint8_t *rgb);
+
+/* After the last row: `out` is complete. Asserts that all rows of the region were given. */
+void pixel_sink_end(struct pixel_sink *sink);
