@@ -1,0 +1,114 @@
+/* order: see order.h. */
+#include "order/order.h"
+
+#include "base/hash.h"
+#include "base/philox.h"
+#include "base/util.h"
+
+#include <assert.h>
+
+/* Ten rounds put distance between neighbours for every width; below that, tiny domains show structure. */
+enum { ORDER_ROUNDS = 10 };
+
+struct order_key {
+	uint32_t key[2];
+	uint32_t epoch;
+	unsigned half_bits;
+	uint64_t mask;
+};
+
+static struct order_key order_key_make(const struct order *order, uint32_t epoch)
+{
+	unsigned bits = order->samples > 1 ? 64u - (unsigned)__builtin_clzll(order->samples - 1) : 1;
+	unsigned half = (bits + 1) / 2;
+	return (struct order_key){
+		.key = {(uint32_t)order->seed, (uint32_t)(order->seed >> 32)},
+		.epoch = epoch,
+		.half_bits = half,
+		.mask = ((uint64_t)1 << half) - 1,
+	};
+}
+
+static uint64_t order_round(const struct order_key *k, uint64_t half, unsigned round)
+{
+	uint32_t counter[4] = {(uint32_t)half, round, k->epoch, PHILOX_SHUFFLE};
+	struct philox r = philox_4x32(counter, k->key);
+	return r.word[0] & k->mask;
+}
+
+static uint64_t order_encrypt(const struct order_key *k, uint64_t x)
+{
+	uint64_t left = x >> k->half_bits, right = x & k->mask;
+	for (unsigned round = 0; round < ORDER_ROUNDS; round++) {
+		uint64_t next = left ^ order_round(k, right, round);
+		left = right;
+		right = next;
+	}
+	return left << k->half_bits | right;
+}
+
+static uint64_t order_decrypt(const struct order_key *k, uint64_t x)
+{
+	uint64_t left = x >> k->half_bits, right = x & k->mask;
+	for (unsigned round = ORDER_ROUNDS; round-- > 0;) {
+		uint64_t previous = right ^ order_round(k, left, round);
+		right = left;
+		left = previous;
+	}
+	return left << k->half_bits | right;
+}
+
+uint64_t order_sample(const struct order *order, uint32_t epoch, uint64_t position)
+{
+	assert(position < order->samples);
+	if (!order->shuffle)
+		return position;
+	struct order_key k = order_key_make(order, epoch);
+	uint64_t x = position;
+	do
+		x = order_encrypt(&k, x);
+	while (x >= order->samples);
+	return x;
+}
+
+uint64_t order_position(const struct order *order, uint32_t epoch, uint64_t sample)
+{
+	assert(sample < order->samples);
+	if (!order->shuffle)
+		return sample;
+	struct order_key k = order_key_make(order, epoch);
+	uint64_t x = sample;
+	do
+		x = order_decrypt(&k, x);
+	while (x >= order->samples);
+	return x;
+}
+
+uint64_t order_substitute(const struct order *order, uint32_t epoch, uint64_t position, uint32_t attempt)
+{
+	struct philox r = philox_draw(order->seed, epoch, position, PHILOX_SUBSTITUTE, attempt);
+	return philox_below(r.word[0], r.word[1], order->samples);
+}
+
+uint64_t order_hash(const struct order *order)
+{
+	uint64_t h = hash_bytes(HASH_SEED, "order 1", 7);
+	h = hash_u64(h, order->seed);
+	h = hash_u64(h, order->shuffle);
+	return hash_mix(h);
+}
+
+uint64_t order_batches(const struct order_epoch *epoch)
+{
+	uint64_t global = (uint64_t)epoch->batch_size * epoch->world_size;
+	return epoch->drop_last ? epoch->samples / global : (epoch->samples + global - 1) / global;
+}
+
+void order_batch(const struct order_epoch *epoch, uint64_t batch, uint32_t rank, uint64_t *ret_position, uint32_t *ret_count)
+{
+	uint64_t global = (uint64_t)epoch->batch_size * epoch->world_size;
+	uint64_t position = batch * global + (uint64_t)rank * epoch->batch_size;
+	uint64_t left = position < epoch->samples ? epoch->samples - position : 0;
+	*ret_position = position;
+	*ret_count = (uint32_t)UTIL_MIN(left, (uint64_t)epoch->batch_size);
+}

@@ -1,0 +1,174 @@
+/* penstock.h: the C client of the penstock data loader.
+ *
+ * The life of a stream
+ * --------------------
+ *   struct penstock_options options;
+ *   penstock_options_init(&options);
+ *   options.source = "train-{000000..000146}.tar";   // or a folder, a tar, a glob, "stream:NAME"
+ *   options.batch_size = 256;
+ *
+ *   struct penstock_stream *stream;
+ *   if (penstock_stream_open(&options, &stream) < 0)
+ *           fail(penstock_error());
+ *   struct penstock_batch batch;
+ *   while (penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT) == 0) {
+ *           train_on(batch.images, batch.labels, batch.count);      // reads shared memory; nothing is copied
+ *           penstock_batch_release(stream, &batch);                 // the daemon may now overwrite it
+ *   }
+ *   penstock_stream_close(stream);
+ *
+ * Opening connects to the running daemon, or starts a private one (it ends ten seconds after its last client). A batch's memory
+ * is read-only and valid from penstock_stream_next() to penstock_batch_release() or penstock_stream_close(), whichever
+ * comes first. Up to penstock_stream_info.slots batches exist at once: a trainer that holds them all and asks for another
+ * gets -EDEADLK instead of waiting for itself.
+ *
+ * The stream is endless unless options.epochs says otherwise: batches carry their epoch, and PENSTOCK_LAST marks the last of each.
+ *
+ * Threads: a stream may be used by one thread at a time. Different streams are independent. penstock_error() is per thread.
+ * After fork() the child's streams are dead: every call on them but penstock_stream_close() returns -EBADF.
+ *
+ * Errors: 0 or a positive documented outcome; a negative errno is a failure and penstock_error() is a sentence about it that says
+ * what to do. No function exits, prints, raises a signal or changes a signal's handling. */
+#ifndef PENSTOCK_PENSTOCK_H
+#define PENSTOCK_PENSTOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PENSTOCK_API __attribute__((visibility("default")))
+
+/* Release of the library, "0.1.0". */
+PENSTOCK_API const char *penstock_version(void);
+
+/* The last failure of this thread: one sentence, "" if there was none. Valid until the thread's next call into penstock. */
+PENSTOCK_API const char *penstock_error(void);
+
+enum { PENSTOCK_TIMEOUT_DEFAULT = -1, PENSTOCK_FOREVER = -2 };
+
+/* What to open. Unset values (0, NULL) mean the default named here. */
+struct penstock_options {
+	size_t size;              /* of this struct, set by penstock_options_init */
+	const char *source;       /* folder, tar, glob, brace range, or "stream:NAME" of the daemon's configuration */
+	const char *socket;       /* NULL: PENSTOCK_SOCKET, else the user's runtime folder */
+	uint32_t batch_size;      /* 64; samples per batch and rank */
+	uint32_t image_size;      /* 224; height and width in pixels */
+	int32_t train;            /* 1: RandomResizedCrop + flip, shuffled, last short batch dropped; 0: Resize + CenterCrop, in
+	                             order, last batch short. Default 1 */
+	int32_t shuffle;          /* -1: as train implies; 0; 1 */
+	int32_t drop_last;        /* -1: as train implies; 0; 1 */
+	uint64_t seed;            /* 0 */
+	uint64_t epochs;          /* 0: endless; otherwise penstock_stream_next returns PENSTOCK_END after so many */
+	uint32_t prefetch;        /* 0: the daemon's default (4): slots, i.e. batches that may exist at once */
+	const char *labels;       /* NULL: "auto"; "none", "folder", "cls", "json" */
+	const char *on_broken;    /* NULL: "substitute" in training, "mark" in evaluation; "fail" */
+	double max_broken;        /* 0: 0.01; share of an epoch's samples that may be broken before the stream ends */
+	const char *group;        /* NULL: a stream of one's own; otherwise all who name the same group share every batch */
+	uint32_t wait_for;        /* 0: 1; trainers that a group waits for before its first batch */
+	const char *state;        /* NULL: from the beginning; otherwise the JSON of penstock_stream_state */
+	int32_t timeout_ms;       /* 0: 120,000; default of penstock_stream_next, and the limit of opening once indexed */
+	int32_t private_daemon;   /* 1 (default): start a daemon when none runs; 0: fail with -ECONNREFUSED */
+	const char *daemon_memory;/* for a daemon started here: "4G"; NULL: its default */
+	uint32_t daemon_threads;  /* for a daemon started here; 0: its default */
+};
+
+PENSTOCK_API void penstock_options_init(struct penstock_options *options);
+
+/* What the daemon opened. */
+struct penstock_stream_info {
+	uint64_t samples;       /* of the dataset */
+	uint64_t batches;       /* per epoch and rank */
+	uint64_t fingerprint;   /* of the dataset: keys, sizes, labels; not paths */
+	uint64_t seed;
+	uint64_t epoch, batch;  /* the first batch that `next` will give */
+	uint32_t batch_size, height, width, channels;
+	uint32_t classes;       /* number of class names; 0: unknown */
+	uint32_t slots;         /* batches that may exist at once */
+	uint32_t rank, world_size;
+	uint32_t shuffle, train;
+};
+
+enum {
+	PENSTOCK_FLIPPED = 1,      /* mirrored left to right */
+	PENSTOCK_SUBSTITUTED = 2,  /* the sample wanted is broken: `index` is the one shown in its place */
+	PENSTOCK_PADDED = 4,       /* repeated so that ranks get equally many batches */
+	PENSTOCK_INVALID = 8,      /* broken, in evaluation: the row is zero; leave it out of metrics */
+};
+
+/* How a row was made; 64 bytes, as they lie in shared memory. */
+struct penstock_sample {
+	uint64_t index;        /* of the sample shown */
+	int64_t label;         /* -1: unlabelled */
+	uint32_t crop_x, crop_y, crop_w, crop_h; /* pixels of the source; evaluation: the whole image */
+	uint32_t src_w, src_h; /* pixels */
+	uint32_t flags;        /* PENSTOCK_FLIPPED ... */
+	uint32_t reserved0;
+	uint64_t position;     /* in the epoch's order */
+	uint64_t reserved1;
+};
+
+enum { PENSTOCK_LAST = 1 }; /* batch flag: the last of its epoch */
+
+struct penstock_batch {
+	const void *images;    /* uint8, shape (batch_size, height, width, 3): RGB rows, C order */
+	const int64_t *labels; /* shape (batch_size,) */
+	const struct penstock_sample *samples; /* shape (batch_size,) */
+	uint32_t count;        /* valid rows; below batch_size only at the end of an evaluation epoch */
+	uint32_t flags;        /* PENSTOCK_LAST */
+	uint64_t epoch, batch; /* its name */
+	size_t image_bytes;    /* of one row of images */
+	/* the library's own */
+	uint32_t extent, slot;
+	uint64_t serial;
+};
+
+struct penstock_stream;
+
+enum { PENSTOCK_END = 1 };
+
+/* Opens a stream. Blocks while the daemon starts and builds missing indexes. 0, or a negative errno: -ENOENT no such source, -EINVAL an
+ * option (named) is wrong or the source is no dataset, -ENOMEM it does not fit the daemon's memory (says what would), -ECONNREFUSED no
+ * daemon, -EPROTO another version, -ESTALE a state that does not fit (says what differs). */
+PENSTOCK_API int penstock_stream_open(const struct penstock_options *options, struct penstock_stream **ret_stream);
+
+/* Releases all batches and frees. NULL is allowed. */
+PENSTOCK_API void penstock_stream_close(struct penstock_stream *stream);
+
+PENSTOCK_API void penstock_stream_info(const struct penstock_stream *stream, struct penstock_stream_info *ret_info);
+
+/* The next batch. Waits up to `timeout_ms` (0: not at all; PENSTOCK_TIMEOUT_DEFAULT, PENSTOCK_FOREVER). 0; PENSTOCK_END after the last
+ * epoch; -EAGAIN none is ready (timeout 0); -ETIMEDOUT (the sentence names the stage that is slow); -EDEADLK all slots are held by this
+ * trainer; -EPIPE the daemon is gone; -EBADF after fork; -EIO and others when the stream failed. */
+PENSTOCK_API int penstock_stream_next(struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms);
+
+/* Gives a batch back; its pointers are dead from here on and are set to NULL. 0; -EINVAL when it is not held (released twice). */
+PENSTOCK_API int penstock_batch_release(struct penstock_stream *stream, struct penstock_batch *batch);
+
+/* A descriptor that polls readable (POLLIN) when penstock_stream_next may have something: for event loops. After it woke, call
+ * penstock_stream_next with timeout 0 until -EAGAIN. Not to be read or closed. */
+PENSTOCK_API int penstock_stream_fd(const struct penstock_stream *stream);
+
+/* Where the loop is: JSON that options.state takes to go on with the batch after the last one given by `next`. Copies a terminated string
+ * and returns its length without the zero; -ENOSPC when `room` is too small (512 always suffices). */
+PENSTOCK_API int penstock_stream_state(const struct penstock_stream *stream, char *buffer, size_t room);
+
+/* Texts from the daemon; malloc'ed, the caller frees. Block for one round trip. */
+PENSTOCK_API int penstock_stream_classes(struct penstock_stream *stream, char **ret_lines);   /* class names, one per line, by label */
+PENSTOCK_API int penstock_stream_path(struct penstock_stream *stream, uint64_t index, char **ret_path); /* a file, or SHARD!MEMBER */
+PENSTOCK_API int penstock_stream_stats(struct penstock_stream *stream, char **ret_json);      /* counters and verdict */
+PENSTOCK_API int penstock_stream_config(struct penstock_stream *stream, char **ret_json);     /* its full definition */
+
+/* The daemon itself, without a stream. `socket` NULL: the default. */
+PENSTOCK_API int penstock_daemon_status(const char *socket, char **ret_json);
+PENSTOCK_API int penstock_daemon_stop(const char *socket); /* drains and ends it; returns when it has gone (at most 10 s) */
+
+/* Pid of the daemon behind a stream: for measuring it from outside. */
+PENSTOCK_API int32_t penstock_stream_daemon_pid(const struct penstock_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

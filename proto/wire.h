@@ -1,0 +1,191 @@
+/* wire: the messages between daemon and clients. PROTOCOL.md says what they mean; this is their layout.
+ *
+ * One message is one SEQPACKET datagram: struct wire_head, the rest of the fixed struct, then `text_bytes` of UTF-8 where the
+ * struct has that field (not zero-terminated). Fixed-width fields of the machine's byte order; every struct is a multiple of 8. */
+#pragma once
+
+#include <stdint.h>
+
+#define WIRE_MAGIC 0x4b434f54534e4550u /* "PENSTOCK", little-endian */
+enum {
+	WIRE_VERSION_MIN = 1,
+	WIRE_VERSION_MAX = 1,
+	WIRE_MESSAGE_MAX = 65536, /* a longer datagram is a protocol error */
+	WIRE_FDS_MAX = 1,         /* a message carries at most one descriptor, and only from the daemon */
+};
+
+enum wire_type {
+	/* client to daemon */
+	WIRE_HELLO = 1,
+	WIRE_OPEN = 2,
+	WIRE_RELEASE = 3,
+	WIRE_CLOSE = 4,
+	WIRE_QUERY = 5,
+	WIRE_STOP = 6,
+	/* daemon to client */
+	WIRE_WELCOME = 101,
+	WIRE_OPENED = 102,
+	WIRE_EXTENT = 103,
+	WIRE_WITHDRAWN = 104,
+	WIRE_BATCH = 105,
+	WIRE_END = 106,
+	WIRE_ERROR = 107,
+	WIRE_ANSWER = 108,
+};
+
+struct wire_head {
+	uint32_t type;    /* enum wire_type */
+	uint32_t bytes;   /* of the whole message, this head included; must equal the datagram's length */
+	uint32_t request; /* client's number, echoed in the answer; 0 in messages that answer nothing */
+	uint32_t stream;  /* client's number of the stream; 0 where it concerns none */
+};
+
+enum wire_feature {
+	WIRE_FEATURE_NONE = 0, /* bits are given out here, never reused */
+};
+
+struct wire_hello {
+	struct wire_head head;
+	uint64_t magic;
+	uint32_t version_min, version_max;
+	uint64_t features; /* what the client knows; the daemon answers with the common ones */
+};
+
+struct wire_welcome {
+	struct wire_head head;
+	uint64_t magic;
+	uint32_t version;
+	int32_t pid; /* of the daemon */
+	uint64_t features;
+	uint32_t text_bytes; /* the daemon's release, e.g. "0.1.0" */
+	uint32_t reserved;
+};
+
+/* Opens a stream or joins its group. The text is a YAML (or JSON) mapping with the keys of a stream in penstock.yaml(5), or
+ * `{stream: NAME}` for one that the daemon's configuration names, plus `state:` to go on from one. */
+struct wire_open {
+	struct wire_head head; /* stream: a number of the client's choice, not 0, not in use */
+	uint32_t text_bytes;
+	uint32_t reserved;
+};
+
+struct wire_opened {
+	struct wire_head head;
+	uint64_t samples;          /* of the dataset */
+	uint64_t epoch_samples;    /* given out per epoch, all ranks together */
+	uint64_t batches;          /* of an epoch, per rank */
+	uint64_t fingerprint;      /* of the dataset */
+	uint64_t order;            /* hash of what fixes the order: seed, shuffle, sampler */
+	uint64_t transform;        /* hash of what fixes the pixels */
+	uint64_t seed;
+	uint64_t epoch, batch;     /* the first batch that will be announced */
+	uint32_t batch_size, height, width, channels;
+	uint32_t pixel_type, pixel_layout, label_type, label_width;
+	uint32_t rank, world_size;
+	uint32_t classes;          /* number of class names; 0: none known */
+	uint32_t shuffle;          /* 1: full shuffle; 0: sequential */
+	uint32_t train;            /* 1: training recipe */
+	uint32_t slots;            /* how many batches may be out at once */
+};
+
+/* Carries the extent's descriptor. Sent before the first batch in it. */
+struct wire_extent {
+	struct wire_head head;
+	uint32_t extent;      /* the daemon's number */
+	uint32_t slot_count;
+	uint64_t slot_stride; /* bytes, a multiple of SLOTS_ALIGN */
+	uint64_t bytes;       /* of the memfd */
+};
+
+struct wire_withdrawn {
+	struct wire_head head;
+	uint32_t extent;
+	uint32_t reserved;
+};
+
+enum wire_batch_flag {
+	WIRE_BATCH_LAST = 1u << 0, /* of its epoch */
+};
+
+/* The batch is complete and leased to this client until it releases or hangs up. */
+struct wire_batch {
+	struct wire_head head;
+	uint32_t extent, slot;
+	uint64_t serial;       /* grows by one per batch of the stream */
+	uint64_t epoch, batch;
+	uint64_t position;     /* of its first row in the epoch's global order */
+	uint32_t count;        /* valid rows */
+	uint32_t flags;        /* enum wire_batch_flag */
+};
+
+/* The client will not read the slot again. Exactly once per announced batch. */
+struct wire_release {
+	struct wire_head head;
+	uint32_t extent, slot;
+	uint64_t serial;
+};
+
+/* Closes the stream; leases still held are returned. Nothing answers. */
+struct wire_close {
+	struct wire_head head;
+};
+
+/* All epochs asked for are over. The last message of a stream. */
+struct wire_end {
+	struct wire_head head;
+	uint64_t epochs, batches;
+};
+
+/* An answer that something did not work (request set), or that the stream is over (stream set). */
+struct wire_error {
+	struct wire_head head;
+	int32_t code;         /* negative errno */
+	uint32_t text_bytes;  /* one sentence */
+};
+
+enum wire_query_kind {
+	WIRE_QUERY_STATUS = 1,  /* the daemon: JSON */
+	WIRE_QUERY_STREAM = 2,  /* this stream, its counters, verdict: JSON */
+	WIRE_QUERY_CLASSES = 3, /* class names, one per line */
+	WIRE_QUERY_PATH = 4,    /* path of sample `argument` */
+	WIRE_QUERY_WAIT = 5,    /* one sentence: what this stream is waiting for right now */
+	WIRE_QUERY_CONFIG = 6,  /* the stream's definition as JSON: what to put into WIRE_OPEN to get the same */
+};
+
+struct wire_query {
+	struct wire_head head;
+	uint32_t kind; /* enum wire_query_kind */
+	uint32_t reserved;
+	uint64_t argument;
+};
+
+/* A text of up to 4 GiB: inline, or, where it does not fit a message, in a sealed memfd that comes with it. */
+struct wire_answer {
+	struct wire_head head;
+	uint64_t total_bytes;
+	uint32_t text_bytes; /* inline part: total_bytes, or 0 with a descriptor */
+	uint32_t reserved;
+};
+
+/* Asks the daemon to drain and end, as SIGTERM does. Answered by WIRE_ANSWER before it ends. */
+struct wire_stop {
+	struct wire_head head;
+};
+
+_Static_assert(sizeof(struct wire_head) == 16, "wire layout");
+_Static_assert(sizeof(struct wire_hello) == 40, "wire layout");
+_Static_assert(sizeof(struct wire_welcome) == 48, "wire layout");
+_Static_assert(sizeof(struct wire_open) == 24, "wire layout");
+_Static_assert(sizeof(struct wire_opened) == 144, "wire layout");
+_Static_assert(sizeof(struct wire_extent) == 40, "wire layout");
+_Static_assert(sizeof(struct wire_withdrawn) == 24, "wire layout");
+_Static_assert(sizeof(struct wire_batch) == 64, "wire layout");
+_Static_assert(sizeof(struct wire_release) == 32, "wire layout");
+_Static_assert(sizeof(struct wire_close) == 16, "wire layout");
+_Static_assert(sizeof(struct wire_end) == 32, "wire layout");
+_Static_assert(sizeof(struct wire_error) == 24, "wire layout");
+_Static_assert(sizeof(struct wire_query) == 32, "wire layout");
+_Static_assert(sizeof(struct wire_answer) == 32, "wire layout");
+_Static_assert(sizeof(struct wire_stop) == 16, "wire layout");
+_Static_assert(__builtin_offsetof(struct wire_opened, batch_size) == 88, "wire layout");
+_Static_assert(__builtin_offsetof(struct wire_batch, count) == 56, "wire layout");
