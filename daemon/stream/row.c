@@ -1,0 +1,109 @@
+/* row: see row.h. Runs on a worker, or in the command's own threads. */
+#include "stream/row.h"
+
+#include "base/clock.h"
+#include "base/util.h"
+
+#include <errno.h>
+
+int row_maker_init(struct row_maker *maker, const struct decode_limits *limits, uint32_t max_image_size, struct fault *fault)
+{
+	*maker = (struct row_maker){0};
+	int result = decoder_new(limits, &maker->decoder, fault);
+	if (!result)
+		result = pixel_sink_new(max_image_size, &maker->sink, fault);
+	if (result)
+		row_maker_deinit(maker);
+	return result;
+}
+
+void row_maker_deinit(struct row_maker *maker)
+{
+	decoder_free(maker->decoder);
+	pixel_sink_free(maker->sink);
+	*maker = (struct row_maker){0};
+}
+
+uint64_t row_maker_bytes(uint32_t max_image_size)
+{
+	return decoder_scratch_bytes() + pixel_sink_bytes(max_image_size);
+}
+
+/* Decoding drives the sink row by row, so a row's pixels are still in the cache when they are resampled. The sink's share is taken
+ * with the vDSO's clock (25 ns a reading): the thread's CPU clock is a system call, dear at two readings a row. */
+struct row_feed {
+	struct pixel_sink *sink;
+	uint64_t ns;
+};
+
+static void row_feed_row(void *context, uint8_t *rgb)
+{
+	struct row_feed *feed = context;
+	uint64_t start = clock_ns();
+	pixel_sink_row(feed->sink, rgb);
+	feed->ns += clock_ns() - start;
+}
+
+static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe, const struct pixel_plan *plan, uint8_t *out)
+{
+	struct pixel_region region;
+	uint64_t start = clock_ns();
+	pixel_sink_begin(maker->sink, recipe, plan, out, &region);
+	struct row_feed feed = {.sink = maker->sink, .ns = clock_ns() - start};
+	struct decode_region wanted = {region.x0, region.y0, region.x1, region.y1};
+	int result = decoder_rows(maker->decoder, wanted, false, row_feed_row, &feed);
+	if (result == DECODE_OK)
+		pixel_sink_end(maker->sink);
+	maker->pixel_ns = feed.ns;
+	return result;
+}
+
+int row_make(struct row_maker *maker, const uint8_t *data, size_t size, const struct pixel_recipe *recipe, const struct pixel_key *key,
+	uint8_t *out, struct slots_record *record)
+{
+	uint64_t start = clock_thread_cpu_ns();
+	maker->pixel_ns = 0;
+	struct decode_info info;
+	int result = decoder_begin(maker->decoder, data, size, &info);
+	if (result == DECODE_OK) {
+		struct pixel_plan plan;
+		pixel_plan_make(recipe, key, info.width, info.height, &plan);
+		record->crop_x = plan.crop_x;
+		record->crop_y = plan.crop_y;
+		record->crop_w = plan.crop_w;
+		record->crop_h = plan.crop_h;
+		record->src_w = info.width;
+		record->src_h = info.height;
+		record->flags = (record->flags & ~(uint32_t)SLOTS_FLIPPED) | (plan.flip ? SLOTS_FLIPPED : 0);
+		result = row_run(maker, recipe, &plan, out);
+	}
+	uint64_t spent = clock_thread_cpu_ns() - start;
+	/* The sink's time is wall time of short stretches; a preemption within one must not make decode negative. */
+	maker->pixel_ns = UTIL_MIN(maker->pixel_ns, spent);
+	maker->decode_ns = spent - maker->pixel_ns;
+	return result;
+}
+
+static bool row_record_fits(const struct slots_record *r, const struct decode_info *info)
+{
+	return r->src_w == info->width && r->src_h == info->height && r->crop_w > 0 && r->crop_h > 0 &&
+	       r->crop_w <= info->width && r->crop_h <= info->height && r->crop_x <= info->width - r->crop_w &&
+	       r->crop_y <= info->height - r->crop_h;
+}
+
+int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size, const struct pixel_recipe *recipe,
+	const struct slots_record *record, uint8_t *out)
+{
+	struct decode_info info;
+	int result = decoder_begin(maker->decoder, data, size, &info);
+	if (result != DECODE_OK)
+		return result;
+	if (!row_record_fits(record, &info)) {
+		decoder_abort(maker->decoder);
+		return -EINVAL;
+	}
+	struct pixel_plan plan;
+	pixel_plan_from_crop(recipe, record->crop_x, record->crop_y, record->crop_w, record->crop_h,
+		record->flags & SLOTS_FLIPPED, info.width, info.height, &plan);
+	return row_run(maker, recipe, &plan, out);
+}
