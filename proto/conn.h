@@ -27,21 +27,25 @@ struct conn_message {
 	int fd; /* -1, or a descriptor that now belongs to the caller */
 };
 
-/* Receives one message. -EAGAIN when none is there (non-blocking socket or `no_wait`), -EINTR retried. */
+/* Receives one message. -EAGAIN when none is there (non-blocking socket or `no_wait`), -EINTR retried, -EMFILE when a descriptor came
+ * and this process has no room for it (the message is lost). */
 int conn_receive(int fd, bool no_wait, struct conn_message *ret);
 
 /* Sends one message made of a fixed struct and an optional text behind it; `fixed->bytes` is filled in here. `pass_fd` -1: none.
- * Never raises SIGPIPE. -EAGAIN when the socket's buffer is full and `no_wait`; CONN_E_CLOSED when the peer is gone. */
+ * Never raises SIGPIPE. -EAGAIN when the socket's buffer is full and `no_wait`; -EMSGSIZE beyond WIRE_MESSAGE_MAX; CONN_E_CLOSED
+ * when the peer is gone (what it said last may still be there to receive). */
 int conn_send(int fd, bool no_wait, struct wire_head *fixed, size_t fixed_bytes, const void *text, size_t text_bytes, int pass_fd);
 
 /* The message as `type` when it is long enough for it and its text_bytes (at `text_offset` of the fixed struct, or 0 for none) fits
  * exactly; NULL otherwise. */
 const void *conn_view(const struct conn_message *message, enum wire_type type, size_t fixed_bytes, size_t text_field_offset);
 
-/* Connects to a socket path: 0 and the descriptor, -ENOENT, -ECONNREFUSED (nobody listens), -EACCES, ... */
+/* Connects to a socket path: 0 and the descriptor (blocking), -ENOENT, -ECONNREFUSED (nobody listens), -EACCES, -ETIMEDOUT (the
+ * listener accepted nobody for five seconds), ... */
 int conn_connect(const char *path, int *ret_fd);
 
-/* Binds and listens (backlog 128, mode 0600). The caller holds the instance lock, so a path that exists is stale and is removed. */
+/* Binds and listens (backlog 128, mode 0600, non-blocking). The caller holds the instance lock, so a socket that lies there is stale and
+ * is removed; -EEXIST when something else than a socket does. */
 int conn_listen(const char *path, int *ret_fd);
 
 /* The folder and socket in use: PENSTOCK_SOCKET, else $XDG_RUNTIME_DIR/penstock/penstock.sock, else $TMPDIR or /tmp +

@@ -1,0 +1,312 @@
+/* conn: see conn.h.
+ *
+ * Linux facts that this file stands on:
+ * - A datagram of a SEQPACKET socket arrives whole or not at all, so there is no partial message to
+ * keep between calls.
+ * - When a peer closes while unread messages of ours lie in its queue, the next call here fails
+ * once with ECONNRESET although what the peer sent last (often the sentence that explains the
+ * hang-up) still lies in our queue. So a receive that gets ECONNRESET looks again; the kernel has
+ * cleared the error by then, and a peer dies only once.
+ * - An empty datagram looks like the end of the connection. Nobody has a reason to send one; it
+ * counts as a hang-up.
+ * - A descriptor that does not fit (table full, or control buffer too small) is dropped by the
+ * kernel, which says MSG_CTRUNC.
+ *
+ * Thread: any; a descriptor belongs to one thread at a time. No state. */
+#include "proto/conn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+	CONN_BACKLOG = 128,
+	CONN_CONNECT_WAIT_S = 5, /* how long a full backlog is waited for: a stopped daemon must not
+				    hang its clients */
+	CONN_FDS_ROOM =
+		4, /* more than a message may carry, so that one too many is seen and closed */
+};
+
+/* ---- messages
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+/* Takes the descriptors out of the control data: the first into *fd, the rest closed. Returns how
+ * many there were. */
+static unsigned conn_take_fds(struct msghdr *header, int *fd)
+{
+	unsigned count = 0;
+	*fd = -1;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < n; i++, count++) {
+			int taken;
+			memcpy(&taken, CMSG_DATA(c) + i * sizeof(int), sizeof taken);
+			if (count == 0)
+				*fd = taken;
+			else
+				(void)close(taken);
+		}
+	}
+	return count;
+}
+
+static void conn_drop_fd(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+}
+
+static int conn_judge(const struct msghdr *header, struct conn_message *message, unsigned fds)
+{
+	bool lost = header->msg_flags & MSG_CTRUNC;
+	if (lost && fds == 0)
+		return -EMFILE; /* the control buffer has room for several: it was our own table
+				   that had none */
+	if (lost || fds > WIRE_FDS_MAX || (header->msg_flags & MSG_TRUNC))
+		return CONN_E_MALFORMED;
+	if (message->size < sizeof message->head || message->head.bytes != message->size)
+		return CONN_E_MALFORMED;
+	return CONN_OK;
+}
+
+int conn_receive(int fd, bool no_wait, struct conn_message *ret)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(CONN_FDS_ROOM * sizeof(int))];
+	} control;
+	struct iovec part = {.iov_base = ret->bytes, .iov_len = sizeof ret->bytes};
+	struct msghdr header;
+	ssize_t n;
+
+	ret->size = 0;
+	ret->fd = -1;
+	do {
+		header = (struct msghdr){.msg_iov = &part,
+			.msg_iovlen = 1,
+			.msg_control = control.bytes,
+			.msg_controllen = sizeof control.bytes};
+		n = recvmsg(fd, &header, MSG_CMSG_CLOEXEC | (no_wait ? MSG_DONTWAIT : 0));
+	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+	if (n < 0)
+		return -errno;
+
+	unsigned fds = conn_take_fds(&header, &ret->fd);
+	int result = CONN_E_CLOSED;
+	if (n > 0) {
+		ret->size = (size_t)n;
+		result = conn_judge(&header, ret, fds);
+	}
+	if (result != CONN_OK)
+		conn_drop_fd(&ret->fd);
+	return result;
+}
+
+static bool conn_is_hangup(int error)
+{
+	return error == EPIPE || error == ECONNRESET || error == ECONNREFUSED || error == ENOTCONN;
+}
+
+int conn_send(int fd, bool no_wait, struct wire_head *fixed, size_t fixed_bytes, const void *text,
+	size_t text_bytes, int pass_fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	if (fixed_bytes > WIRE_MESSAGE_MAX || text_bytes > WIRE_MESSAGE_MAX - fixed_bytes)
+		return -EMSGSIZE;
+	fixed->bytes = (uint32_t)(fixed_bytes + text_bytes);
+
+	/* sendmsg takes its parts through a pointer to non-const, but only reads them. */
+	struct iovec part[2] = {{.iov_base = fixed, .iov_len = fixed_bytes},
+		{.iov_base = (void *)(uintptr_t)text, .iov_len = text_bytes}};
+	struct msghdr header = {.msg_iov = part, .msg_iovlen = text_bytes ? 2 : 1};
+	if (pass_fd >= 0) {
+		memset(&control, 0, sizeof control);
+		header.msg_control = control.bytes;
+		header.msg_controllen = sizeof control.bytes;
+		struct cmsghdr *c = CMSG_FIRSTHDR(&header);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &pass_fd, sizeof pass_fd);
+	}
+	ssize_t n;
+	do {
+		n = sendmsg(fd, &header, MSG_NOSIGNAL | (no_wait ? MSG_DONTWAIT : 0));
+	} while (n < 0 && errno == EINTR);
+	if (n >= 0)
+		return CONN_OK;
+	return conn_is_hangup(errno) ? CONN_E_CLOSED : -errno;
+}
+
+const void *conn_view(const struct conn_message *message, enum wire_type type, size_t fixed_bytes,
+	size_t text_field_offset)
+{
+	if (message->head.type != (uint32_t)type || message->size < fixed_bytes)
+		return NULL;
+	uint32_t text_bytes = 0;
+	if (text_field_offset)
+		memcpy(&text_bytes, message->bytes + text_field_offset, sizeof text_bytes);
+	return message->size - fixed_bytes == text_bytes ? message->bytes : NULL;
+}
+
+/* ---- sockets
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+static int conn_address(const char *path, struct sockaddr_un *ret)
+{
+	size_t length = strlen(path);
+	if (length == 0)
+		return -ENOENT; /* an empty name would mean the abstract namespace, which no folder
+				   protects */
+	if (length >= sizeof ret->sun_path)
+		return -ENAMETOOLONG;
+	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+	memcpy(ret->sun_path, path, length);
+	return 0;
+}
+
+static int conn_connect_wait(int fd, const struct sockaddr_un *address)
+{
+	/* The send timeout is also the one of connect; it is taken off again, since later sends
+	 * have their own rules. */
+	struct timeval limit = {.tv_sec = CONN_CONNECT_WAIT_S};
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+	int n;
+	do {
+		n = connect(fd, (const struct sockaddr *)address, sizeof *address);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == EAGAIN ? -ETIMEDOUT : -errno;
+	limit = (struct timeval){0};
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+	return 0;
+}
+
+int conn_connect(const char *path, int *ret_fd)
+{
+	struct sockaddr_un address;
+	int result = conn_address(path, &address);
+	if (result < 0)
+		return result;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	result = conn_connect_wait(fd, &address);
+	if (result < 0) {
+		(void)close(fd);
+		return result;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+/* Removes what an ended daemon left; a path that is something else than a socket is not ours to
+ * remove. */
+static int conn_remove_stale(const char *path)
+{
+	struct stat status;
+	if (lstat(path, &status) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(status.st_mode))
+		return -EEXIST;
+	return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+int conn_listen(const char *path, int *ret_fd)
+{
+	struct sockaddr_un address;
+	int result = conn_address(path, &address);
+	if (result == 0)
+		result = conn_remove_stale(path);
+	if (result < 0)
+		return result;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	/* Linux gives the path the mode that the socket has when it is bound: it is never open to
+	 * others, not for a moment, and the umask, which all threads share, stays as it is. */
+	if (fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+		listen(fd, CONN_BACKLOG) < 0) {
+		result = -errno;
+		(void)close(fd);
+		return result;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+int conn_peer(int fd, uid_t *ret_uid, pid_t *ret_pid)
+{
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		return -errno;
+	*ret_uid = peer.uid;
+	*ret_pid = peer.pid;
+	return 0;
+}
+
+/* ---- where the socket lies
+ * --------------------------------------------------------------------------------------------- */
+
+static const char *conn_environment(const char *name)
+{
+	const char *value = getenv(name);
+	return value && *value ? value : NULL;
+}
+
+int conn_default_path(char *buffer, size_t room)
+{
+	const char *named = conn_environment("PENSTOCK_SOCKET");
+	const char *runtime = conn_environment("XDG_RUNTIME_DIR");
+	const char *temporary = conn_environment("TMPDIR");
+	struct sockaddr_un *limit = NULL;
+	int n;
+	if (named)
+		n = snprintf(buffer, room, "%s", named);
+	else if (runtime)
+		n = snprintf(buffer, room, "%s/penstock/penstock.sock", runtime);
+	else
+		n = snprintf(buffer, room, "%s/penstock-%lu/penstock.sock",
+			temporary ? temporary : "/tmp", (unsigned long)geteuid());
+	if (n < 0 || (size_t)n >= room || (size_t)n >= sizeof limit->sun_path)
+		return -ENAMETOOLONG;
+	return 0;
+}
+
+int conn_make_folder(const char *socket_path)
+{
+	char folder[sizeof((struct sockaddr_un *)NULL)->sun_path];
+	const char *slash = strrchr(socket_path, '/');
+	size_t length = slash ? (size_t)(slash - socket_path) : 0;
+	if (length >= sizeof folder)
+		return -ENAMETOOLONG;
+	memcpy(folder, socket_path, length);
+	folder[length] = '\0';
+	if (length == 0)
+		(void)snprintf(folder, sizeof folder, "%s", slash ? "/" : ".");
+
+	if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	struct stat status;
+	if (lstat(folder, &status) < 0)
+		return -errno;
+	if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077))
+		return -EPERM;
+	return 0;
+}
