@@ -1,0 +1,172 @@
+/* extent: see extent.h. Made in the thread that opens a stream; states belong to the event loop; rows of a FILLING slot belong to
+ * the workers that fill them. */
+#include "batch/extent.h"
+
+#include "base/cgroup.h"
+#include "base/size.h"
+#include "base/util.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+enum { EXTENT_FIELD_ALIGN = 64, EXTENT_HUGE = 2 << 20 };
+
+/* Next states allowed from each state, as a bit mask. */
+static const unsigned extent_next[] = {
+	[SLOT_FREE] = 1u << SLOT_FILLING,
+	[SLOT_FILLING] = 1u << SLOT_READY | 1u << SLOT_FREE,
+	[SLOT_READY] = 1u << SLOT_LEASED | 1u << SLOT_FREE,
+	[SLOT_LEASED] = 1u << SLOT_FREE,
+};
+
+const char *slot_state_name(enum slot_state state)
+{
+	static const char *const names[] = {"free", "filling", "ready", "leased"};
+	return names[state];
+}
+
+void extent_move(struct extent *extent, uint32_t slot, enum slot_state from, enum slot_state to)
+{
+	assert(slot < extent->slots);
+	assert(extent->state[slot] == from);
+	assert(extent_next[from] & 1u << to);
+	extent->state[slot] = to;
+}
+
+static struct slots_head extent_layout(const struct extent_geometry *g)
+{
+	uint64_t row = (uint64_t)g->height * g->width * g->channels;
+	uint64_t images = util_align(sizeof(struct slots_head), SLOTS_ALIGN);
+	uint64_t labels = images + util_align(row * g->batch_size, EXTENT_FIELD_ALIGN);
+	uint64_t records = labels + util_align(sizeof(int64_t) * g->batch_size, EXTENT_FIELD_ALIGN);
+	return (struct slots_head){
+		.magic = SLOTS_MAGIC,
+		.version = SLOTS_VERSION,
+		.head_bytes = sizeof(struct slots_head),
+		.batch_size = g->batch_size,
+		.height = g->height,
+		.width = g->width,
+		.channels = g->channels,
+		.pixel_type = SLOTS_U8,
+		.pixel_layout = SLOTS_NHWC,
+		.label_type = SLOTS_LABEL_I64,
+		.label_width = 1,
+		.record_bytes = sizeof(struct slots_record),
+		.row_bytes = row,
+		.images_offset = images,
+		.labels_offset = labels,
+		.records_offset = records,
+	};
+}
+
+uint64_t extent_stride(const struct extent_geometry *geometry)
+{
+	struct slots_head head = extent_layout(geometry);
+	return util_align(head.records_offset + sizeof(struct slots_record) * geometry->batch_size, SLOTS_ALIGN);
+}
+
+/* Beyond its limit a cgroup does not refuse: the kernel kills. So the room is read first, and a margin is left. */
+static int extent_room(uint64_t bytes, struct fault *fault)
+{
+	struct cgroup_memory memory;
+	cgroup_memory_read(&memory);
+	if (bytes <= memory.available)
+		return 0;
+	char want[16], left[16];
+	return fault_set(fault, -ENOMEM, "the batches of this stream need %s of shared memory, but only %s can still be taken (limit: %s); use a "
+		"smaller batch_size, image_size or prefetch, or give the machine or container more memory",
+		size_format(bytes, want, sizeof want), size_format(memory.available, left, sizeof left), memory.source);
+}
+
+static int extent_seal(int fd)
+{
+	return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) ? -errno : 0;
+}
+
+/* One memfd of `bytes`, allocated, mapped and sealed; -errno with nothing left behind. */
+static int extent_make(struct extent *extent, unsigned flags, uint64_t bytes)
+{
+	int fd = memfd_create("penstock-batches", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+	if (fd < 0)
+		return -errno;
+	int result = 0;
+	void *memory = MAP_FAILED;
+	if (ftruncate(fd, (off_t)bytes) || fallocate(fd, 0, 0, (off_t)bytes))
+		result = -errno;
+	if (!result) {
+		memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+		result = memory == MAP_FAILED ? -errno : extent_seal(fd);
+	}
+	if (result) {
+		if (memory != MAP_FAILED)
+			(void)munmap(memory, bytes);
+		(void)close(fd);
+		return result;
+	}
+	extent->fd = fd;
+	extent->memory = memory;
+	extent->bytes = bytes;
+	return 0;
+}
+
+int extent_init(struct extent *extent, const struct extent_geometry *geometry, uint32_t slots, struct fault *fault)
+{
+	assert(slots > 0 && slots <= EXTENT_SLOTS_MAX);
+	*extent = (struct extent){.fd = -1, .slots = slots, .stride = extent_stride(geometry), .layout = extent_layout(geometry)};
+	uint64_t bytes = extent->stride * slots;
+	int result = extent_room(bytes, fault);
+	if (result)
+		return result;
+	/* Huge pages exist only where an administrator reserved them, so a refusal here is the usual case. */
+	extent->huge_pages = extent_make(extent, MFD_HUGETLB | MFD_HUGE_2MB, util_align(bytes, EXTENT_HUGE)) == 0;
+	if (!extent->huge_pages)
+		result = extent_make(extent, 0, bytes);
+	if (result == -EINVAL)
+		return fault_set(fault, result, "this kernel cannot seal shared memory as penstock needs (F_SEAL_FUTURE_WRITE, Linux 5.1)");
+	if (result)
+		return fault_set(fault, result, "no shared memory for the batches of this stream (%llu bytes): %s", (unsigned long long)bytes,
+			strerror(-result));
+	extent->locked = mlock(extent->memory, extent->bytes) == 0;
+	return 0;
+}
+
+void extent_deinit(struct extent *extent)
+{
+	if (extent->memory)
+		(void)munmap(extent->memory, extent->bytes);
+	if (extent->fd >= 0)
+		(void)close(extent->fd);
+	extent->memory = NULL;
+	extent->fd = -1;
+}
+
+struct slots_head *extent_head(const struct extent *extent, uint32_t slot)
+{
+	assert(slot < extent->slots);
+	return (struct slots_head *)(extent->memory + extent->stride * slot);
+}
+
+uint8_t *extent_image(const struct extent *extent, uint32_t slot, uint32_t row)
+{
+	assert(slot < extent->slots && row < extent->layout.batch_size);
+	return extent->memory + extent->stride * slot + extent->layout.images_offset + extent->layout.row_bytes * row;
+}
+
+int64_t *extent_labels(const struct extent *extent, uint32_t slot)
+{
+	assert(slot < extent->slots);
+	return (int64_t *)(extent->memory + extent->stride * slot + extent->layout.labels_offset);
+}
+
+struct slots_record *extent_records(const struct extent *extent, uint32_t slot)
+{
+	assert(slot < extent->slots);
+	return (struct slots_record *)(extent->memory + extent->stride * slot + extent->layout.records_offset);
+}

@@ -1,0 +1,56 @@
+/* extent: the shared memory of one stream: a sealed memfd cut into slots, and the states of the slots.
+ *
+ * Life of a slot (one door, extent_move; event loop only):
+ *
+ *     FREE ──► FILLING ──► READY ──► LEASED ──► FREE
+ *                │            └────────────────► FREE    (stream closed before anybody took it)
+ *                └─────────────────────────────► FREE    (cancelled: no worker writes any more)
+ *
+ * FREE     nobody reads or writes it
+ * FILLING  workers write rows; no trainer knows of it
+ * READY    complete, not yet announced to anybody
+ * LEASED   announced to at least one trainer and not yet released by all
+ *
+ * The memory is allocated here and now (never at first touch, where the kernel would kill instead of refusing), mapped by the
+ * daemon, then sealed against shrinking, growing, new writable mappings and further sealing, before the descriptor leaves. */
+#pragma once
+
+#include "base/fault.h"
+#include "proto/slots.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { EXTENT_SLOTS_MAX = 64 };
+
+enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_LEASED };
+
+struct extent_geometry {
+	uint32_t batch_size, height, width, channels;
+};
+
+struct extent {
+	int fd;                 /* the sealed memfd */
+	uint8_t *memory;        /* the daemon's own writable mapping */
+	uint64_t bytes, stride;
+	uint32_t slots;
+	bool huge_pages, locked;/* 2 MiB pages; mlocked */
+	struct slots_head layout; /* what every slot's head begins as */
+	enum slot_state state[EXTENT_SLOTS_MAX];
+};
+
+/* Bytes of one slot, and of an extent of `slots` of them. Pure. */
+uint64_t extent_stride(const struct extent_geometry *geometry);
+
+/* Allocates, maps, seals. 0; -ENOMEM when the cgroup or the machine has no room (says how much is left and where the limit is); -errno. */
+int extent_init(struct extent *extent, const struct extent_geometry *geometry, uint32_t slots, struct fault *fault);
+void extent_deinit(struct extent *extent);
+
+/* The one place where a slot changes state; an illegal step asserts. */
+void extent_move(struct extent *extent, uint32_t slot, enum slot_state from, enum slot_state to);
+const char *slot_state_name(enum slot_state state);
+
+struct slots_head *extent_head(const struct extent *extent, uint32_t slot);
+uint8_t *extent_image(const struct extent *extent, uint32_t slot, uint32_t row);
+int64_t *extent_labels(const struct extent *extent, uint32_t slot);
+struct slots_record *extent_records(const struct extent *extent, uint32_t slot);
