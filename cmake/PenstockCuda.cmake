@@ -1,0 +1,17 @@
+# Looks for nvcc without making CUDA a language of the project: nothing here needs it to build. Sets PENSTOCK_NVCC (empty
+# where there is none) and says which of the two it is.
+set(PENSTOCK_NVCC "")
+if(PENSTOCK_CUDA)
+	find_program(PENSTOCK_NVCC_PATH nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+	if(PENSTOCK_NVCC_PATH)
+		execute_process(COMMAND ${PENSTOCK_NVCC_PATH} --version OUTPUT_VARIABLE nvcc_text ERROR_QUIET RESULT_VARIABLE nvcc_result)
+		if(nvcc_result EQUAL 0 AND nvcc_text MATCHES "release ([0-9.]+)")
+			set(PENSTOCK_NVCC ${PENSTOCK_NVCC_PATH})
+		endif()
+	endif()
+endif()
+if(PENSTOCK_NVCC)
+	message(STATUS "CUDA: nvcc ${CMAKE_MATCH_1} found: headers are compiled with it")
+else()
+	message(STATUS "CUDA: no nvcc: what needs it is skipped")
+endif()
