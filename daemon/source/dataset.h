@@ -26,6 +26,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "source/index.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,14 +102,49 @@ int dataset_read(const struct dataset *dataset, const struct sample *sample, voi
 /* 0, or -ESTALE with a fault when shard `shard` on disk is no longer what was indexed (another inode, size or mtime). */
 int dataset_verify_shard(const struct dataset *dataset, uint32_t shard, struct fault *fault);
 
-/* For the fetch stage: which index page holds a record, and how to read it (see index.h). */
+/* For the fetch stage. A dataset may have more shards than a process may have files, so index files are borrowed:
+ *
+ *   dataset_locate(d, number, &at)              which page of which index holds the record; pure, never blocks
+ *   dataset_index_acquire(d, at.shard, &fd)     the file, open until released; read INDEX_PAGE bytes at `at.offset`
+ *   dataset_index_release(d, at.shard)          when the read has completed
+ *   dataset_record(d, &at, bytes, &record)      checks the page and the record; pure, never blocks
+ *   dataset_locate_name(d, at.shard, &record, &name_at)   folders: where the relative path is; read it as above, then
+ *   index_page_name(bytes, &record, ...)        (a tar's sample needs no name to be read)
+ *
+ * All of them may be called by any thread. A page's bytes never change while the dataset lives: (shard, page) is a key
+ * for a cache. */
 struct dataset_page {
-	int fd;            /* of the shard's index; stays open and fixed while the dataset lives */
 	uint32_t shard;
-	uint32_t slot;     /* number of the record in its page */
-	uint64_t page;     /* number of the page in the index file, from 0; INDEX_PAGE bytes each */
+	uint32_t slot;     /* number of the record in its page; 0 for a name */
+	uint64_t page;     /* number of the page in the shard's index, from 0; INDEX_PAGE bytes each */
+	uint64_t offset;   /* of the page in the file that dataset_index_acquire lends; a multiple of INDEX_PAGE */
 };
+
+/* 0, or -ERANGE when there is no sample `number`. */
 int dataset_locate(const struct dataset *dataset, uint64_t number, struct dataset_page *ret);
+
+/* Takes the record at `at` out of its page as read from disk. Checks page, bounds within the shard and label; a record
+ * that is returned can be read without further checks. `label` is -1 where labels were asked to be left out. 0 or -EIO
+ * with a fault that names the index and says to delete it. */
+int dataset_record(const struct dataset *dataset, const struct dataset_page *at, const uint8_t *page,
+	struct index_record *ret, struct fault *fault);
+
+/* 0 or -EIO with a fault when the record's name page lies outside the index's names. */
+int dataset_locate_name(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
+	struct dataset_page *ret, struct fault *fault);
+
+/* Lends the file that holds a shard's index. At most dataset_index_files are open at once; the least recently used one
+ * that nobody holds makes room. Blocks while a file is opened. 0; -EAGAIN all are held: release one first; -ESTALE the
+ * index was replaced by one of other contents; -errno. Every success needs one release. */
+int dataset_index_acquire(const struct dataset *dataset, uint32_t shard, int *ret_fd, struct fault *fault);
+void dataset_index_release(const struct dataset *dataset, uint32_t shard);
+
+/* How many index files may be held at once: at least 16, at most 512, a third of RLIMIT_NOFILE between them. */
+uint32_t dataset_index_files(const struct dataset *dataset);
+
+/* Borrows, reads and gives back: one whole page. Blocks. 0 or negative errno. */
+int dataset_page_read(const struct dataset *dataset, const struct dataset_page *at, uint8_t *buffer,
+	struct fault *fault);
 
 /* The root of a folder dataset for openat; -1 for tars. Stays open. */
 int dataset_root_fd(const struct dataset *dataset);

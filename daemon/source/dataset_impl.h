@@ -1,0 +1,42 @@
+/* dataset_impl: what dataset.c (questions) and dataset_open.c (opening) share; nobody else includes
+ * it. */
+#pragma once
+
+#include "source/dataset.h"
+#include "source/index.h"
+#include "source/lend.h"
+
+#include <sys/types.h>
+
+/* One tar, or the folder. Everything that grows with the number of shards is here. */
+struct dataset_shard {
+	char *path; /* absolute */
+	char *index_path; /* NULL: in the dataset's scratch file */
+	uint64_t index_base; /* of its page 0 in that file */
+	uint64_t first; /* number of its first sample */
+	uint64_t size;
+	int64_t mtime_ns;
+	dev_t dev;
+	ino_t ino;
+	uint64_t record_pages, name_pages;
+	uint32_t
+		head_crc; /* of the index that was opened: one with another head is another index */
+	uint32_t source; /* enum dataset_labels: where its labels came from; DATASET_LABELS_NONE:
+			    nowhere */
+};
+
+struct dataset {
+	enum dataset_kind kind;
+	bool labelled;
+	uint32_t shards;
+	uint32_t classes;
+	int root_fd; /* folder; else -1 */
+	int scratch_fd; /* unlinked file with the indexes that found no other place; -1: none */
+	uint64_t scratch_bytes;
+	uint64_t count, bytes, largest, fingerprint, indexed_ns;
+	struct dataset_shard *shard;
+	char **class_names;
+	char *class_text; /* what class_names point into */
+	struct lend *lend;
+	char notice[512];
+};
