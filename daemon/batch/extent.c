@@ -1,5 +1,5 @@
-/* extent: see extent.h. Made in the thread that opens a stream; states belong to the event loop; rows of a FILLING slot belong to
- * the workers that fill them. */
+/* extent: see extent.h. Made in the thread that opens a stream; states belong to the event loop;
+ * rows of a FILLING slot belong to the workers that fill them. */
 #include "batch/extent.h"
 
 #include "base/cgroup.h"
@@ -14,6 +14,9 @@
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+#ifndef MFD_HUGE_2MB
+#define MFD_HUGE_2MB (21u << 26)
 #endif
 
 enum { EXTENT_FIELD_ALIGN = 64, EXTENT_HUGE = 2 << 20 };
@@ -69,10 +72,12 @@ static struct slots_head extent_layout(const struct extent_geometry *g)
 uint64_t extent_stride(const struct extent_geometry *geometry)
 {
 	struct slots_head head = extent_layout(geometry);
-	return util_align(head.records_offset + sizeof(struct slots_record) * geometry->batch_size, SLOTS_ALIGN);
+	return util_align(head.records_offset + sizeof(struct slots_record) * geometry->batch_size,
+		SLOTS_ALIGN);
 }
 
-/* Beyond its limit a cgroup does not refuse: the kernel kills. So the room is read first, and a margin is left. */
+/* Beyond its limit a cgroup does not refuse: the kernel kills. So the room is read first, and a
+ * margin is left. */
 static int extent_room(uint64_t bytes, struct fault *fault)
 {
 	struct cgroup_memory memory;
@@ -80,14 +85,21 @@ static int extent_room(uint64_t bytes, struct fault *fault)
 	if (bytes <= memory.available)
 		return 0;
 	char want[16], left[16];
-	return fault_set(fault, -ENOMEM, "the batches of this stream need %s of shared memory, but only %s can still be taken (limit: %s); use a "
-		"smaller batch_size, image_size or prefetch, or give the machine or container more memory",
-		size_format(bytes, want, sizeof want), size_format(memory.available, left, sizeof left), memory.source);
+	return fault_set(fault, -ENOMEM,
+		"the batches of this stream need %s of shared memory, but only %s can still be "
+		"taken (limit: %s); use a "
+		"smaller batch_size, image_size or prefetch, or give the machine or container more "
+		"memory",
+		size_format(bytes, want, sizeof want),
+		size_format(memory.available, left, sizeof left), memory.source);
 }
 
 static int extent_seal(int fd)
 {
-	return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) ? -errno : 0;
+	return fcntl(fd, F_ADD_SEALS,
+		       F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+		       ? -errno
+		       : 0;
 }
 
 /* One memfd of `bytes`, allocated, mapped and sealed; -errno with nothing left behind. */
@@ -101,7 +113,8 @@ static int extent_make(struct extent *extent, unsigned flags, uint64_t bytes)
 	if (ftruncate(fd, (off_t)bytes) || fallocate(fd, 0, 0, (off_t)bytes))
 		result = -errno;
 	if (!result) {
-		memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+		memory =
+			mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
 		result = memory == MAP_FAILED ? -errno : extent_seal(fd);
 	}
 	if (result) {
@@ -116,23 +129,32 @@ static int extent_make(struct extent *extent, unsigned flags, uint64_t bytes)
 	return 0;
 }
 
-int extent_init(struct extent *extent, const struct extent_geometry *geometry, uint32_t slots, struct fault *fault)
+int extent_init(struct extent *extent, const struct extent_geometry *geometry, uint32_t slots,
+	struct fault *fault)
 {
 	assert(slots > 0 && slots <= EXTENT_SLOTS_MAX);
-	*extent = (struct extent){.fd = -1, .slots = slots, .stride = extent_stride(geometry), .layout = extent_layout(geometry)};
+	*extent = (struct extent){.fd = -1,
+		.slots = slots,
+		.stride = extent_stride(geometry),
+		.layout = extent_layout(geometry)};
 	uint64_t bytes = extent->stride * slots;
 	int result = extent_room(bytes, fault);
 	if (result)
 		return result;
-	/* Huge pages exist only where an administrator reserved them, so a refusal here is the usual case. */
-	extent->huge_pages = extent_make(extent, MFD_HUGETLB | MFD_HUGE_2MB, util_align(bytes, EXTENT_HUGE)) == 0;
+	/* Huge pages exist only where an administrator reserved them, so a refusal here is the
+	 * usual case. */
+	extent->huge_pages = extent_make(extent, MFD_HUGETLB | MFD_HUGE_2MB,
+				     util_align(bytes, EXTENT_HUGE)) == 0;
 	if (!extent->huge_pages)
 		result = extent_make(extent, 0, bytes);
 	if (result == -EINVAL)
-		return fault_set(fault, result, "this kernel cannot seal shared memory as penstock needs (F_SEAL_FUTURE_WRITE, Linux 5.1)");
+		return fault_set(fault, result,
+			"this kernel cannot seal shared memory as penstock needs "
+			"(F_SEAL_FUTURE_WRITE, Linux 5.1)");
 	if (result)
-		return fault_set(fault, result, "no shared memory for the batches of this stream (%llu bytes): %s", (unsigned long long)bytes,
-			strerror(-result));
+		return fault_set(fault, result,
+			"no shared memory for the batches of this stream (%llu bytes): %s",
+			(unsigned long long)bytes, strerror(-result));
 	extent->locked = mlock(extent->memory, extent->bytes) == 0;
 	return 0;
 }
@@ -156,7 +178,8 @@ struct slots_head *extent_head(const struct extent *extent, uint32_t slot)
 uint8_t *extent_image(const struct extent *extent, uint32_t slot, uint32_t row)
 {
 	assert(slot < extent->slots && row < extent->layout.batch_size);
-	return extent->memory + extent->stride * slot + extent->layout.images_offset + extent->layout.row_bytes * row;
+	return extent->memory + extent->stride * slot + extent->layout.images_offset +
+	       extent->layout.row_bytes * row;
 }
 
 int64_t *extent_labels(const struct extent *extent, uint32_t slot)
@@ -168,5 +191,6 @@ int64_t *extent_labels(const struct extent *extent, uint32_t slot)
 struct slots_record *extent_records(const struct extent *extent, uint32_t slot)
 {
 	assert(slot < extent->slots);
-	return (struct slots_record *)(extent->memory + extent->stride * slot + extent->layout.records_offset);
+	return (struct slots_record *)(extent->memory + extent->stride * slot +
+				       extent->layout.records_offset);
 }

@@ -1,4 +1,5 @@
-/* extent: the shared memory of one stream: a sealed memfd cut into slots, and the states of the slots.
+/* extent: the shared memory of one stream: a sealed memfd cut into slots, and the states of the
+ * slots.
  *
  * Life of a slot (one door, extent_move; event loop only):
  *
@@ -11,8 +12,9 @@
  * READY    complete, not yet announced to anybody
  * LEASED   announced to at least one trainer and not yet released by all
  *
- * The memory is allocated here and now (never at first touch, where the kernel would kill instead of refusing), mapped by the
- * daemon, then sealed against shrinking, growing, new writable mappings and further sealing, before the descriptor leaves. */
+ * The memory is allocated here and now (never at first touch, where the kernel would kill instead
+ * of refusing), mapped by the daemon, then sealed against shrinking, growing, new writable mappings
+ * and further sealing, before the descriptor leaves. */
 #pragma once
 
 #include "base/fault.h"
@@ -30,11 +32,11 @@ struct extent_geometry {
 };
 
 struct extent {
-	int fd;                 /* the sealed memfd */
-	uint8_t *memory;        /* the daemon's own writable mapping */
+	int fd; /* the sealed memfd */
+	uint8_t *memory; /* the daemon's own writable mapping */
 	uint64_t bytes, stride;
 	uint32_t slots;
-	bool huge_pages, locked;/* 2 MiB pages; mlocked */
+	bool huge_pages, locked; /* 2 MiB pages; mlocked */
 	struct slots_head layout; /* what every slot's head begins as */
 	enum slot_state state[EXTENT_SLOTS_MAX];
 };
@@ -42,8 +44,10 @@ struct extent {
 /* Bytes of one slot, and of an extent of `slots` of them. Pure. */
 uint64_t extent_stride(const struct extent_geometry *geometry);
 
-/* Allocates, maps, seals. 0; -ENOMEM when the cgroup or the machine has no room (says how much is left and where the limit is); -errno. */
-int extent_init(struct extent *extent, const struct extent_geometry *geometry, uint32_t slots, struct fault *fault);
+/* Allocates, maps, seals. 0; -ENOMEM when the cgroup or the machine has no room (says how much is
+ * left and where the limit is); -errno. */
+int extent_init(struct extent *extent, const struct extent_geometry *geometry, uint32_t slots,
+	struct fault *fault);
 void extent_deinit(struct extent *extent);
 
 /* The one place where a slot changes state; an illegal step asserts. */

@@ -1,5 +1,5 @@
-/* pool: see pool.h. A binary heap under one mutex: at the few thousand samples a second that decoding allows, the lock is held for
- * well under a thousandth of the time. */
+/* pool: see pool.h. A binary heap under one mutex: at the few thousand samples a second that
+ * decoding allows, the lock is held for well under a thousandth of the time. */
 #include "stream/pool.h"
 
 #include "base/clock.h"
@@ -49,7 +49,8 @@ static void pool_sift_down(struct pool *pool, size_t i)
 {
 	struct pool_job *job = pool->heap[i];
 	for (size_t child; (child = 2 * i + 1) < pool->count; i = child) {
-		if (child + 1 < pool->count && pool_before(pool->heap[child + 1], pool->heap[child]))
+		if (child + 1 < pool->count &&
+			pool_before(pool->heap[child + 1], pool->heap[child]))
 			child++;
 		if (!pool_before(pool->heap[child], job))
 			break;
@@ -106,10 +107,12 @@ static int pool_start_thread(struct pool_worker *worker)
 	return -result;
 }
 
-int pool_new(unsigned threads, const struct decode_limits *limits, uint32_t max_image_size, struct pool **ret, struct fault *fault)
+int pool_new(unsigned threads, const struct decode_limits *limits, uint32_t max_image_size,
+	struct pool **ret, struct fault *fault)
 {
 	if (threads < 1 || threads > POOL_THREADS_MAX)
-		return fault_set(fault, -EINVAL, "threads: expected 1 to %d, got %u", POOL_THREADS_MAX, threads);
+		return fault_set(fault, -EINVAL, "threads: expected 1 to %d, got %u",
+			POOL_THREADS_MAX, threads);
 	struct pool *pool = calloc(1, sizeof *pool);
 	if (pool)
 		pool->worker = calloc(threads, sizeof *pool->worker);
@@ -122,12 +125,15 @@ int pool_new(unsigned threads, const struct decode_limits *limits, uint32_t max_
 	int result = 0;
 	for (pool->threads = 0; pool->threads < threads && !result; pool->threads++) {
 		pool->worker[pool->threads].pool = pool;
-		result = row_maker_init(&pool->worker[pool->threads].maker, limits, max_image_size, fault);
+		result = row_maker_init(
+			&pool->worker[pool->threads].maker, limits, max_image_size, fault);
 	}
 	for (; pool->started < threads && !result; pool->started++) {
 		result = pool_start_thread(&pool->worker[pool->started]);
 		if (result) {
-			(void)fault_set(fault, result, "cannot start worker %u of %u: %s; lower `threads` or raise the limit on processes (ulimit -u)",
+			(void)fault_set(fault, result,
+				"cannot start worker %u of %u: %s; lower `threads` or raise the "
+				"limit on processes (ulimit -u)",
 				pool->started + 1, threads, strerror(-result));
 			break;
 		}

@@ -1,7 +1,8 @@
 /* pool: the workers, and the queue of samples that wait for one.
  *
- * One queue for all streams, keyed by urgency (how many batches the consumer still has ahead of this one), then by arrival: whoever
- * waits goes first. Jobs are embedded in their owner; the queue's room is reserved when a stream opens, so pushing never allocates.
+ * One queue for all streams, keyed by urgency (how many batches the consumer still has ahead of
+ * this one), then by arrival: whoever waits goes first. Jobs are embedded in their owner; the
+ * queue's room is reserved when a stream opens, so pushing never allocates.
  *
  * pool_push: any thread, never blocks. The job's function runs on a worker. */
 #pragma once
@@ -20,7 +21,8 @@ struct pool_job {
 	uint64_t arrival; /* the pool's own */
 };
 
-int pool_new(unsigned threads, const struct decode_limits *limits, uint32_t max_image_size, struct pool **ret, struct fault *fault);
+int pool_new(unsigned threads, const struct decode_limits *limits, uint32_t max_image_size,
+	struct pool **ret, struct fault *fault);
 
 /* Ends the workers after the jobs that are queued. */
 void pool_free(struct pool *pool);
@@ -33,7 +35,7 @@ void pool_push(struct pool *pool, struct pool_job *job);
 unsigned pool_threads(const struct pool *pool);
 
 struct pool_stats {
-	uint64_t idle_ns;  /* workers' waiting for jobs, all together */
-	uint64_t queued;   /* jobs waiting now */
+	uint64_t idle_ns; /* workers' waiting for jobs, all together */
+	uint64_t queued; /* jobs waiting now */
 };
 void pool_stats_read(struct pool *pool, struct pool_stats *ret);

@@ -6,7 +6,8 @@
 
 #include <errno.h>
 
-int row_maker_init(struct row_maker *maker, const struct decode_limits *limits, uint32_t max_image_size, struct fault *fault)
+int row_maker_init(struct row_maker *maker, const struct decode_limits *limits,
+	uint32_t max_image_size, struct fault *fault)
 {
 	*maker = (struct row_maker){0};
 	int result = decoder_new(limits, &maker->decoder, fault);
@@ -29,8 +30,9 @@ uint64_t row_maker_bytes(uint32_t max_image_size)
 	return decoder_scratch_bytes() + pixel_sink_bytes(max_image_size);
 }
 
-/* Decoding drives the sink row by row, so a row's pixels are still in the cache when they are resampled. The sink's share is taken
- * with the vDSO's clock (25 ns a reading): the thread's CPU clock is a system call, dear at two readings a row. */
+/* Decoding drives the sink row by row, so a row's pixels are still in the cache when they are
+ * resampled. The sink's share is taken with the vDSO's clock (25 ns a reading): the thread's CPU
+ * clock is a system call, dear at two readings a row. */
 struct row_feed {
 	struct pixel_sink *sink;
 	uint64_t ns;
@@ -44,7 +46,8 @@ static void row_feed_row(void *context, uint8_t *rgb)
 	feed->ns += clock_ns() - start;
 }
 
-static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe, const struct pixel_plan *plan, uint8_t *out)
+static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe,
+	const struct pixel_plan *plan, uint8_t *out)
 {
 	struct pixel_region region;
 	uint64_t start = clock_ns();
@@ -58,8 +61,9 @@ static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe, c
 	return result;
 }
 
-int row_make(struct row_maker *maker, const uint8_t *data, size_t size, const struct pixel_recipe *recipe, const struct pixel_key *key,
-	uint8_t *out, struct slots_record *record)
+int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
+	const struct pixel_recipe *recipe, const struct pixel_key *key, uint8_t *out,
+	struct slots_record *record)
 {
 	uint64_t start = clock_thread_cpu_ns();
 	maker->pixel_ns = 0;
@@ -74,11 +78,13 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size, const st
 		record->crop_h = plan.crop_h;
 		record->src_w = info.width;
 		record->src_h = info.height;
-		record->flags = (record->flags & ~(uint32_t)SLOTS_FLIPPED) | (plan.flip ? SLOTS_FLIPPED : 0);
+		record->flags = (record->flags & ~(uint32_t)SLOTS_FLIPPED) |
+				(plan.flip ? SLOTS_FLIPPED : 0);
 		result = row_run(maker, recipe, &plan, out);
 	}
 	uint64_t spent = clock_thread_cpu_ns() - start;
-	/* The sink's time is wall time of short stretches; a preemption within one must not make decode negative. */
+	/* The sink's time is wall time of short stretches; a preemption within one must not make
+	 * decode negative. */
 	maker->pixel_ns = UTIL_MIN(maker->pixel_ns, spent);
 	maker->decode_ns = spent - maker->pixel_ns;
 	return result;
@@ -86,13 +92,13 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size, const st
 
 static bool row_record_fits(const struct slots_record *r, const struct decode_info *info)
 {
-	return r->src_w == info->width && r->src_h == info->height && r->crop_w > 0 && r->crop_h > 0 &&
-	       r->crop_w <= info->width && r->crop_h <= info->height && r->crop_x <= info->width - r->crop_w &&
-	       r->crop_y <= info->height - r->crop_h;
+	return r->src_w == info->width && r->src_h == info->height && r->crop_w > 0 &&
+	       r->crop_h > 0 && r->crop_w <= info->width && r->crop_h <= info->height &&
+	       r->crop_x <= info->width - r->crop_w && r->crop_y <= info->height - r->crop_h;
 }
 
-int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size, const struct pixel_recipe *recipe,
-	const struct slots_record *record, uint8_t *out)
+int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
+	const struct pixel_recipe *recipe, const struct slots_record *record, uint8_t *out)
 {
 	struct decode_info info;
 	int result = decoder_begin(maker->decoder, data, size, &info);

@@ -1,0 +1,330 @@
+/* fill: the rows on their way.
+ *
+ * A ticket is one row being read and decoded. Their number is fixed, so that a batch of any size
+ * takes bounded memory, and they are reused in lumps: a worker that returns one submits new rows
+ * only when a quarter of them is free, so that the reader is woken rarely and sees neighbours
+ * together.
+ *
+ * Threads: fill_issue on the event loop and on workers; fill_arrived on fetch's threads; fill_row
+ * on workers. A row belongs to its ticket from issue to return, so nobody else writes it; the slot
+ * is FILLING all that time. */
+#include "stream/stream_impl.h"
+
+#include "base/util.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void fill_arrived(struct fetch_item *item);
+static void fill_row(struct pool_job *job, struct row_maker *maker);
+
+int fill_init(struct stream *stream, struct fault *fault)
+{
+	uint64_t rows = (uint64_t)stream->extent.slots * stream->spec.batch_size;
+	stream->tickets = (uint32_t)UTIL_MIN(rows, (uint64_t)STREAM_TICKETS);
+	stream->ticket = calloc(stream->tickets, sizeof *stream->ticket);
+	if (!stream->ticket || pool_reserve(stream->environment->pool, (int)stream->tickets))
+		return fault_set(fault, -ENOMEM,
+			"no memory for the %u rows in flight of this stream", stream->tickets);
+	stream->reserved_jobs = true;
+	for (uint32_t i = 0; i < stream->tickets; i++) {
+		struct stream_ticket *t = &stream->ticket[i];
+		t->stream = stream;
+		t->item.done = fill_arrived;
+		t->item.dataset = stream->dataset;
+		t->item.fault = &t->fault;
+		t->job.run = fill_row;
+		t->next_free = stream->free;
+		stream->free = t;
+	}
+	stream->tickets_free = stream->tickets;
+	return 0;
+}
+
+void fill_deinit(struct stream *stream)
+{
+	if (stream->reserved_jobs)
+		(void)pool_reserve(stream->environment->pool, -(int)stream->tickets);
+	free(stream->ticket);
+}
+
+static struct stream_slot *fill_slot(struct stream *stream, uint64_t serial)
+{
+	for (uint32_t i = 0; i < stream->extent.slots; i++)
+		if (stream->slot[i].batch.serial == serial && stream->slot[i].left)
+			return &stream->slot[i];
+	return NULL;
+}
+
+/* How many batches are still out before this one: the fewer, the more urgent. */
+static uint64_t fill_urgency(const struct stream *stream, uint64_t serial)
+{
+	uint64_t oldest = serial;
+	for (uint32_t i = 0; i < stream->extent.slots; i++)
+		if (stream->slot[i].batch.count && stream->slot[i].batch.serial < oldest)
+			oldest = stream->slot[i].batch.serial;
+	return serial - oldest;
+}
+
+static struct stream_ticket *fill_ticket(
+	struct stream *stream, struct stream_slot *slot, uint64_t urgency)
+{
+	struct stream_ticket *t = stream->free;
+	stream->free = t->next_free;
+	stream->tickets_free--;
+	t->slot = (uint32_t)(slot - stream->slot);
+	t->row = slot->issued++;
+	t->attempt = 0;
+	t->epoch = slot->batch.epoch;
+	t->position = slot->batch.position + t->row;
+	t->item.number = order_sample(&stream->order, (uint32_t)t->epoch, t->position);
+	t->item.urgency = t->job.urgency = urgency;
+	t->fault.text[0] = 0;
+	return t;
+}
+
+/* Rows of assigned slots for the tickets that are free, as a chain for fetch; under the lock. */
+static struct fetch_item *fill_collect(struct stream *stream, uint32_t at_least)
+{
+	struct fetch_item *first = NULL, **last = &first;
+	struct stream_slot *slot;
+	if (stream->tickets_free < at_least || stream->cancelled || stream->failed)
+		return NULL;
+	while (stream->free && (slot = fill_slot(stream, stream->issue_serial))) {
+		uint64_t urgency = fill_urgency(stream, slot->batch.serial);
+		while (stream->free && slot->issued < slot->batch.count) {
+			struct stream_ticket *t = fill_ticket(stream, slot, urgency);
+			*last = &t->item;
+			last = &t->item.next;
+			stream->reading++;
+		}
+		if (slot->issued < slot->batch.count)
+			break;
+		stream->issue_serial++;
+	}
+	*last = NULL;
+	return first;
+}
+
+void fill_issue(struct stream *stream)
+{
+	pthread_mutex_lock(&stream->lock);
+	struct fetch_item *chain = fill_collect(stream, 1);
+	pthread_mutex_unlock(&stream->lock);
+	if (chain)
+		fetch_submit(stream->environment->fetch, chain);
+}
+
+static void fill_arrived(struct fetch_item *item)
+{
+	struct stream_ticket *t =
+		(struct stream_ticket *)((char *)item - offsetof(struct stream_ticket, item));
+	struct stream *stream = t->stream;
+	pthread_mutex_lock(&stream->lock);
+	stream->reading--;
+	stream->queued++;
+	pthread_mutex_unlock(&stream->lock);
+	pool_push(stream->environment->pool, &t->job);
+}
+
+/* Puts the ticket back; with the slot's last row the event loop is told. Once the lock is dropped
+ * the event loop may free the stream, unless tickets are still out: so new rows are taken under the
+ * same lock, and what is needed afterwards is copied first. */
+static void fill_return(struct stream_ticket *t)
+{
+	struct stream *stream = t->stream;
+	const struct stream_environment *environment = stream->environment;
+	pthread_mutex_lock(&stream->lock);
+	stream->queued--;
+	bool full = --stream->slot[t->slot].left == 0;
+	if (full) {
+		stream->filled |= 1ull << t->slot;
+		stream->batches++;
+	}
+	t->next_free = stream->free;
+	stream->free = t;
+	stream->tickets_free++;
+	struct fetch_item *chain = fill_collect(stream, UTIL_MAX(stream->tickets / 4, 1u));
+	bool stopped = stream->cancelled || stream->failed;
+	pthread_mutex_unlock(&stream->lock);
+	if (chain)
+		fetch_submit(environment->fetch, chain);
+	if (full || stopped)
+		environment->wake(environment->wake_context);
+}
+
+static void fill_fail(struct stream *stream, int code, const char *text)
+{
+	pthread_mutex_lock(&stream->lock);
+	if (!stream->failed && !stream->cancelled) {
+		stream->failed = code;
+		(void)fault_set(&stream->fault, code, "%s", text);
+	}
+	pthread_mutex_unlock(&stream->lock);
+}
+
+/* Counts against max_broken what was wanted in this epoch and is broken; under the lock. Two epochs
+ * overlap at most in a few slots. */
+static uint64_t fill_count_broken(struct stream *stream, uint64_t epoch)
+{
+	unsigned i = (unsigned)(epoch % STREAM_BROKEN_EPOCHS);
+	if (stream->broken_in[i].epoch != epoch || !stream->broken_in[i].count) {
+		stream->broken_in[i].epoch = epoch;
+		stream->broken_in[i].count = 0;
+	}
+	return ++stream->broken_in[i].count;
+}
+
+/* Notes the outcome; true when the stream may go on. */
+static bool fill_note_broken(struct stream_ticket *t, unsigned reason, const char *message)
+{
+	struct stream *stream = t->stream;
+	const struct stream_spec *spec = &stream->spec;
+	const char *name = stream_reason_name(reason);
+	pthread_mutex_lock(&stream->lock);
+	stream->broken[reason]++;
+	if (stream->kept_count < STREAM_BROKEN_KEPT) {
+		struct stream_broken *kept = &stream->kept[stream->kept_count++];
+		kept->sample = t->item.number;
+		(void)snprintf(kept->reason, sizeof kept->reason, "%s%s%s", name,
+			message[0] ? ": " : "", message);
+	}
+	uint64_t count = t->attempt ? 0 : fill_count_broken(stream, t->epoch);
+	pthread_mutex_unlock(&stream->lock);
+	uint64_t samples = dataset_count(stream->dataset);
+	struct fault text;
+	if (spec->on_broken == SPEC_BROKEN_FAIL)
+		(void)fault_set(&text, -EIO,
+			"sample %llu is broken (%s%s%s) and on_broken is fail; mend or remove it, "
+			"or set on_broken to "
+			"substitute or mark",
+			(unsigned long long)t->item.number, name, message[0] ? ": " : "", message);
+	else if ((double)count > spec->max_broken * (double)samples)
+		(void)fault_set(&text, -EIO,
+			"%llu of the %llu samples of epoch %llu are broken, more than max_broken = "
+			"%g allows; the latest is sample "
+			"%llu (%s%s%s); `penstock check` lists them all; raise max_broken to go on "
+			"without them",
+			(unsigned long long)count, (unsigned long long)samples,
+			(unsigned long long)t->epoch, spec->max_broken,
+			(unsigned long long)t->item.number, name, message[0] ? ": " : "", message);
+	else
+		return true;
+	fill_fail(stream, -EIO, text.text);
+	return false;
+}
+
+static void fill_zero_row(struct stream_ticket *t)
+{
+	struct stream *stream = t->stream;
+	memset(extent_image(&stream->extent, t->slot, t->row), 0, stream->extent.layout.row_bytes);
+	extent_labels(&stream->extent, t->slot)[t->row] = t->item.label;
+	extent_records(&stream->extent, t->slot)[t->row] =
+		(struct slots_record){.index = t->item.number,
+			.label = t->item.label,
+			.flags = SLOTS_INVALID,
+			.position = t->position};
+}
+
+/* A broken sample: another one in its place, a marked row, or the end of the stream. */
+static void fill_broken(struct stream_ticket *t, unsigned reason, const char *message)
+{
+	struct stream *stream = t->stream;
+	if (!fill_note_broken(t, reason, message)) {
+		fill_return(t);
+		return;
+	}
+	if (stream->spec.on_broken == SPEC_BROKEN_MARK) {
+		fill_zero_row(t);
+		fill_return(t);
+		return;
+	}
+	if (++t->attempt > STREAM_ATTEMPTS) {
+		struct fault text;
+		(void)fault_set(&text, -EIO,
+			"sample at position %llu of epoch %llu and %d substitutes for it are all "
+			"broken; run `penstock check` on %s",
+			(unsigned long long)t->position, (unsigned long long)t->epoch,
+			STREAM_ATTEMPTS, stream->spec.source);
+		fill_fail(stream, -EIO, text.text);
+		fill_return(t);
+		return;
+	}
+	t->item.number =
+		order_substitute(&stream->order, (uint32_t)t->epoch, t->position, t->attempt);
+	t->item.next = NULL;
+	t->fault.text[0] = 0;
+	pthread_mutex_lock(&stream->lock);
+	stream->reading++;
+	stream->queued--;
+	pthread_mutex_unlock(&stream->lock);
+	fetch_submit(stream->environment->fetch, &t->item);
+}
+
+static int fill_make(struct stream_ticket *t, struct row_maker *maker)
+{
+	struct stream *stream = t->stream;
+	struct pixel_key key = {
+		.seed = stream->spec.seed, .position = t->position, .epoch = (uint32_t)t->epoch};
+	struct slots_record record = {
+		.index = t->item.number,
+		.label = t->item.label,
+		.flags = t->attempt ? SLOTS_SUBSTITUTED : 0,
+		.position = t->position,
+	};
+	int result = row_make(maker, t->item.data, t->item.size, &stream->recipe, &key,
+		extent_image(&stream->extent, t->slot, t->row), &record);
+	if (result == DECODE_OK) {
+		extent_records(&stream->extent, t->slot)[t->row] = record;
+		extent_labels(&stream->extent, t->slot)[t->row] = record.label;
+	}
+	pthread_mutex_lock(&stream->lock);
+	stream->images += result == DECODE_OK;
+	stream->decode_ns += maker->decode_ns;
+	stream->pixel_ns += maker->pixel_ns;
+	pthread_mutex_unlock(&stream->lock);
+	return result;
+}
+
+static bool fill_stopped(struct stream *stream)
+{
+	pthread_mutex_lock(&stream->lock);
+	bool stopped = stream->cancelled || stream->failed;
+	pthread_mutex_unlock(&stream->lock);
+	return stopped;
+}
+
+static void fill_row(struct pool_job *job, struct row_maker *maker)
+{
+	struct stream_ticket *t =
+		(struct stream_ticket *)((char *)job - offsetof(struct stream_ticket, job));
+	struct stream *stream = t->stream;
+	struct fetch *fetch = stream->environment->fetch;
+	int result = t->item.result;
+	if (result != FETCH_OK || fill_stopped(stream)) {
+		if (result == FETCH_OK)
+			fetch_release(fetch, &t->item);
+		if (result > 0 && !fill_stopped(stream)) {
+			fill_broken(t, (unsigned)result, t->fault.text);
+			return;
+		}
+		if (result < 0 && result != -ECANCELED)
+			fill_fail(stream, result, t->fault.text);
+		fill_return(t);
+		return;
+	}
+	result = fill_make(t, maker);
+	fetch_release(fetch, &t->item);
+	if (result > 0) {
+		fill_broken(t, FETCH_OUTCOMES + (unsigned)result, decoder_message(maker->decoder));
+		return;
+	}
+	if (result < 0)
+		fill_fail(stream, result,
+			"no memory left to decode an image; lower `threads` or raise the machine's "
+			"memory");
+	fill_return(t);
+}

@@ -1,0 +1,120 @@
+/* stream: a row of batches: a dataset, an order, a transform and the slots that they flow through.
+ *
+ * A map of this folder:
+ *   spec.[ch]      the definition of a stream, as people and clients write it
+ *   row.[ch]       one sample's bytes -> one row (decode and pixel meet here)
+ *   pool.[ch]      the workers
+ *   stream.[ch]    this door: opening, the cursor, slots and their batches
+ *   fill.c         the tickets: which rows are being read and decoded right now
+ *
+ * One batch's way: stream_pump names the next (epoch, batch) and gives it a FREE slot; fill.c turns
+ * its rows into tickets, at most STREAM_TICKETS at a time, and submits them to fetch; fetch calls
+ * back with bytes and the ticket goes to the pool; a worker writes the row; with the last row the
+ * slot is marked and the event loop is woken; stream_collect makes it READY.
+ *
+ * Threads: stream_new blocks and belongs on a thread of its own; all else is the event loop's,
+ * unless it says otherwise. */
+#pragma once
+
+#include "base/fault.h"
+#include "base/ledger.h"
+#include "batch/extent.h"
+#include "order/order.h"
+#include "source/dataset.h"
+#include "source/fetch.h"
+#include "stream/pool.h"
+#include "stream/spec.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	STREAM_TICKETS = 256,
+	STREAM_ATTEMPTS = 16,
+	STREAM_REASONS = FETCH_OUTCOMES + DECODE_OUTCOMES
+};
+
+struct stream;
+
+struct stream_environment { /* what all streams of a daemon share; outlives them */
+	struct fetch *fetch;
+	struct pool *pool;
+	struct ledger *ledger;
+	const char *cache_dir;
+	void (*wake)(void *context); /* any thread: some stream has something to collect */
+	void *wake_context;
+};
+
+/* Opens dataset and shared memory. May take long (index building). 0 or negative errno with a
+ * fault: as dataset_open; -EINVAL no batch in an epoch; -ENOMEM not within the budget (says what
+ * would fit); -ESTALE a state that does not fit. `progress` is called while indexing. */
+int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
+	dataset_progress_fn *progress, void *progress_context, struct stream **ret,
+	struct fault *fault);
+
+/* Tells fill to stop; stream_idle says when nothing is in flight any more, and only then
+ * stream_free is allowed. */
+void stream_cancel(struct stream *stream);
+bool stream_idle(struct stream *stream);
+void stream_free(struct stream *stream);
+
+/* The next batches are given FREE slots and their rows to fetch. Call after opening and after every
+ * release. */
+void stream_pump(struct stream *stream);
+
+/* No new batches from now on; those being filled will complete (draining). */
+void stream_drain(struct stream *stream);
+
+/* Makes filled slots READY. Returns how many. */
+unsigned stream_collect(struct stream *stream);
+
+/* The slot that holds batch number `serial` of this stream in state READY or LEASED; -1 when there
+ * is none yet. */
+int stream_slot_of(const struct stream *stream, uint64_t serial);
+
+/* READY -> LEASED, LEASED -> FREE, READY -> FREE. After freeing, call stream_pump. */
+void stream_lease(struct stream *stream, uint32_t slot);
+void stream_release(struct stream *stream, uint32_t slot);
+
+/* True when the stream cannot go on; the sentence stays valid while the stream lives. Code is a
+ * negative errno. */
+bool stream_failed(struct stream *stream, int *ret_code, const char **ret_text);
+
+/* All epochs asked for have been given slots; `ret_end` is the serial after the last. */
+bool stream_ended(const struct stream *stream, uint64_t *ret_end);
+
+struct stream_batch { /* what a slot holds */
+	uint64_t serial, epoch, batch, position;
+	uint32_t count;
+	bool last;
+};
+const struct stream_batch *stream_batch(const struct stream *stream, uint32_t slot);
+
+const struct stream_spec *stream_spec(const struct stream *stream);
+const struct dataset *stream_dataset(const struct stream *stream);
+const struct extent *stream_extent(const struct stream *stream);
+uint64_t stream_batches(const struct stream *stream); /* of a full epoch */
+uint64_t stream_epoch_samples(const struct stream *stream); /* given out in a full epoch */
+uint64_t stream_order_hash(const struct stream *stream);
+uint64_t stream_transform_hash(const struct stream *stream);
+void stream_start(const struct stream *stream, uint64_t *ret_epoch,
+	uint64_t *ret_batch); /* the first batch it gives */
+const char *stream_notice(const struct stream *stream); /* "" or what the operator should know */
+
+struct stream_stats {
+	uint64_t batches, images; /* completed */
+	uint64_t decode_ns, pixel_ns; /* CPU of the workers */
+	uint64_t broken[STREAM_REASONS]; /* by reason: fetch outcomes, then decode outcomes */
+	uint64_t reading, queued; /* tickets with fetch; with the pool */
+	uint64_t slots_free, slots_filling, slots_ready, slots_leased;
+};
+void stream_stats(struct stream *stream, struct stream_stats *ret);
+const char *stream_reason_name(unsigned reason);
+
+/* The broken samples seen since the last call, at most `room`; returns how many. For the quarantine
+ * file. */
+struct stream_broken {
+	uint64_t sample;
+	char reason[160];
+};
+unsigned stream_broken_take(struct stream *stream, struct stream_broken *ret, unsigned room);

@@ -1,0 +1,66 @@
+/* stream_impl: what stream.c and fill.c share. Nobody else includes it. */
+#pragma once
+
+#include "stream/stream.h"
+
+#include <pthread.h>
+
+enum { STREAM_BROKEN_KEPT = 64, STREAM_BROKEN_EPOCHS = 8 };
+
+/* One row on its way. */
+struct stream_ticket {
+	struct fetch_item item;
+	struct pool_job job;
+	struct stream *stream;
+	struct stream_ticket *next_free;
+	uint32_t slot, row, attempt;
+	uint64_t position, epoch;
+	struct fault fault;
+};
+
+struct stream_slot {
+	struct stream_batch batch;
+	uint32_t issued, left; /* rows given to tickets; rows not yet written. Under the lock */
+};
+
+struct stream {
+	const struct stream_environment *environment;
+	struct stream_spec spec;
+	struct dataset *dataset;
+	struct order order;
+	struct pixel_recipe recipe;
+	struct extent extent;
+	int ledger_line;
+	bool reserved_jobs;
+	char notice[FAULT_TEXT];
+
+	/* event loop only */
+	uint64_t next_serial, next_epoch,
+		next_position; /* of the batch that gets the next FREE slot */
+	uint64_t start_epoch, start_batch, end_serial;
+	bool draining, ended;
+
+	pthread_mutex_t
+		lock; /* everything below; held for a few instructions, never while calling out */
+	struct stream_slot slot[EXTENT_SLOTS_MAX];
+	uint64_t issue_serial; /* the batch whose rows are being issued */
+	uint64_t filled; /* bit per slot whose last row is written */
+	struct stream_ticket *ticket, *free;
+	uint32_t tickets, tickets_free;
+	bool cancelled;
+	int failed; /* negative errno once */
+	struct fault fault;
+	uint64_t images, batches, decode_ns, pixel_ns, reading, queued;
+	uint64_t broken[STREAM_REASONS];
+	struct {
+		uint64_t epoch, count;
+	} broken_in[STREAM_BROKEN_EPOCHS];
+	struct stream_broken kept[STREAM_BROKEN_KEPT];
+	unsigned kept_count;
+};
+
+/* fill.c */
+int fill_init(struct stream *stream, struct fault *fault);
+void fill_deinit(struct stream *stream);
+/* Submits rows of assigned slots while tickets are free. */
+void fill_issue(struct stream *stream);
