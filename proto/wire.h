@@ -12,6 +12,9 @@ enum {
 	WIRE_VERSION_MAX = 1,
 	WIRE_MESSAGE_MAX = 65536, /* a longer datagram is a protocol error */
 	WIRE_FDS_MAX = 1,         /* a message carries at most one descriptor, and only from the daemon */
+	WIRE_SLOTS_MAX = 1024,    /* batches that may be out at once in one stream */
+	WIRE_EXTENTS_MAX = 64,    /* extents that one stream has at once */
+	WIRE_INLINE_MAX = 32768,  /* a longer answer comes in a sealed memfd */
 };
 
 enum wire_type {
@@ -85,7 +88,8 @@ struct wire_opened {
 	uint32_t classes;          /* number of class names; 0: none known */
 	uint32_t shuffle;          /* 1: full shuffle; 0: sequential */
 	uint32_t train;            /* 1: training recipe */
-	uint32_t slots;            /* how many batches may be out at once */
+	uint32_t slots;            /* how many batches may be out at once, 1 .. WIRE_SLOTS_MAX */
+	uint64_t position;         /* of the first row of (epoch, batch) in the epoch's global order: 0, or where the state said */
 };
 
 /* Carries the extent's descriptor. Sent before the first batch in it. */
@@ -159,7 +163,7 @@ struct wire_query {
 	uint64_t argument;
 };
 
-/* A text of up to 4 GiB: inline, or, where it does not fit a message, in a sealed memfd that comes with it. */
+/* A text of up to 1 GiB: inline, or, where it does not fit a message, in a sealed memfd that comes with it. */
 struct wire_answer {
 	struct wire_head head;
 	uint64_t total_bytes;
@@ -176,7 +180,7 @@ _Static_assert(sizeof(struct wire_head) == 16, "wire layout");
 _Static_assert(sizeof(struct wire_hello) == 40, "wire layout");
 _Static_assert(sizeof(struct wire_welcome) == 48, "wire layout");
 _Static_assert(sizeof(struct wire_open) == 24, "wire layout");
-_Static_assert(sizeof(struct wire_opened) == 144, "wire layout");
+_Static_assert(sizeof(struct wire_opened) == 152, "wire layout");
 _Static_assert(sizeof(struct wire_extent) == 40, "wire layout");
 _Static_assert(sizeof(struct wire_withdrawn) == 24, "wire layout");
 _Static_assert(sizeof(struct wire_batch) == 64, "wire layout");
