@@ -57,3 +57,91 @@ int index_page_name(const uint8_t page[INDEX_PAGE], const struct index_record *r
 
 /* Reads exactly `size` bytes at `offset`, through short reads and EINTR. 0; -EIO at the end of the file; -errno. */
 int index_read(int fd, uint64_t offset, void *buffer, size_t size, struct fault *fault);
+
+/* Page 0, behind its index_page_head. */
+struct index_head {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t kind;           /* enum dataset_kind */
+	uint32_t asked;          /* enum dataset_labels that it was built for */
+	uint32_t source;         /* enum dataset_labels that the labels came from; DATASET_LABELS_NONE: all are -1 */
+	uint64_t shard_size;     /* 0 for a folder */
+	int64_t shard_mtime_ns;  /* 0 for a folder: its directories have their own, in the tables */
+	uint64_t samples, bytes, largest;
+	uint64_t digest;             /* see digest.h */
+	uint64_t digest_unlabelled;  /* the same with every label -1 */
+	uint64_t record_pages, name_pages, table_pages;
+	uint64_t table_bytes;
+	uint64_t directories, classes;
+	uint64_t members;        /* files seen, whatever they were */
+	uint64_t dotted;         /* members left out for a second dot before an image's extension */
+};
+
+_Static_assert(sizeof(struct index_head) == 144, "index head");
+
+enum {
+	INDEX_E_FOREIGN = 1, /* not an index of ours at all: must not be overwritten */
+	INDEX_E_OTHER = 2,   /* another version or byte order */
+	INDEX_E_DAMAGED = 3,
+};
+
+/* Reads and checks the head of an index that begins at `base`; `file_size` is that of the whole file, which must end
+ * with the index unless it is 0. 0, INDEX_E_*, or a negative errno of the read. `ret_crc` names these very contents. */
+int index_head_read(int fd, uint64_t base, uint64_t file_size, struct index_head *ret, uint32_t *ret_crc);
+
+/* Entries of the tables, in the order in which they were written. */
+struct index_entry {
+	int64_t mtime_ns;
+	uint32_t size;           /* of the text that follows, without a terminating zero */
+	uint32_t kind;           /* 'D': a directory, relative path, "" for the root; 'C': name of the next class */
+};
+_Static_assert(sizeof(struct index_entry) == 16, "index entry");
+
+struct index_table {
+	int fd;
+	uint64_t at;             /* offset of the next page */
+	uint64_t page, pages;
+	uint64_t left;           /* bytes of entries not yet taken */
+	size_t used;             /* bytes taken of `buffer` */
+	uint8_t buffer[INDEX_PAGE];
+};
+void index_table_init(struct index_table *table, int fd, uint64_t base, const struct index_head *head);
+
+/* Takes the next entry; its text, zero-terminated, goes to `text` (room for INDEX_NAME_MAX + 1). 1; 0 at the end;
+ * -EIO when the tables are damaged; -errno. */
+int index_table_next(struct index_table *table, struct index_entry *ret, char *text);
+
+/* The writer's part of the file: pages of one kind that fill one after the other. */
+struct index_section {
+	int fd;
+	uint32_t kind;
+	uint64_t base;           /* of its first page in `fd` */
+	uint64_t first;          /* number of its first page */
+	uint64_t pages;          /* finished */
+	size_t used;             /* bytes of the page that is being filled; 0: none is begun */
+	size_t buffered;         /* finished pages in `buffer`, not yet written */
+	uint8_t *buffer;
+};
+
+struct index_writer {
+	struct index_section records, names, tables;
+	struct index_head head;  /* the caller sets kind, asked, source, shard_*, members, dotted before finish */
+	uint64_t base;
+	int error;               /* of writing, sticky: the place is at fault, not what is indexed */
+};
+
+/* Writes an index into `fd` from byte `base` on; `names_fd` and `tables_fd` are empty files for its parts. The fds are
+ * borrowed until deinit. 0 or -ENOMEM. */
+int index_writer_init(struct index_writer *writer, int fd, uint64_t base, int names_fd, int tables_fd);
+void index_writer_deinit(struct index_writer *writer);
+
+/* Writes a name and puts its place into the record. 0 or -errno. */
+int index_writer_name(struct index_writer *writer, const char *name, size_t size, struct index_record *record);
+
+/* Adds the next sample; its record has its name's place. `key` goes into the digests. 0 or -errno. */
+int index_writer_add(struct index_writer *writer, const struct index_record *record, const char *key, size_t key_size);
+
+int index_writer_entry(struct index_writer *writer, uint32_t kind, int64_t mtime_ns, const char *text, size_t size);
+
+/* Puts the parts together and writes the head. The caller syncs and renames. 0 or -errno. `ret_bytes`: the whole. */
+int index_writer_finish(struct index_writer *writer, uint64_t *ret_bytes);
