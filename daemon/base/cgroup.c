@@ -308,9 +308,7 @@ void cgroup_memory_read_at(const char *root, struct cgroup_memory *ret)
 		.limit = total ? total : UINT64_MAX,
 		.used = total - UTIL_MIN(spare, total),
 		.reclaimable = available - UTIL_MIN(spare, available),
-		.available = available ? available
-			     : spare   ? spare
-				       : total,
+		.available = total ? UTIL_MAX(available, spare) : UINT64_MAX,
 		.source = "MemTotal",
 	};
 	struct cgroup_tally tally = {.memory = ret};

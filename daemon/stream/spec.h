@@ -43,10 +43,18 @@ struct stream_spec {
 	char group[SPEC_NAME];    /* "": the client alone */
 	uint32_t wait_for;        /* 1 .. 1,024; default 1 */
 	struct spec_state state;
+	uint64_t given;           /* which keys were written: for spec_overlay */
 };
 
-/* Reads a client's text. `origin` is what messages call it: "open request". 0 or -EINVAL. */
+/* The defaults, for training; no source. */
+void spec_init(struct stream_spec *ret);
+
+/* Reads a client's text. `origin` is what messages call it: "open request". 0, -EINVAL or -ENOMEM. */
 int spec_parse(const char *text, size_t size, const char *origin, struct stream_spec *ret, struct fault *fault);
+
+/* `spec` is a client's `stream: NAME` and `named` what the configuration says of that name: fills `spec` with the definition, keeping the
+ * group, wait_for, epochs and state that the client wrote. */
+void spec_overlay(const struct stream_spec *named, struct stream_spec *spec);
 
 /* The definition with every key spelled out, as JSON (malloc'ed; NULL when memory is out). */
 char *spec_json(const struct stream_spec *spec);

@@ -1,0 +1,104 @@
+/* yaml: a table of keys turns a YAML mapping into a struct, and every refusal names file, line and
+ * column.
+ *
+ * The caller describes its struct once, key by key (struct yaml_key), and gets type, range, unknown
+ * and duplicate keys checked alike everywhere. JSON is YAML, so the same table reads what clients
+ * send. Only plain data is taken: anchors, aliases and tags are refused, nesting and size are
+ * bounded, and values are typed by the table, never guessed (a `source: 123` is the text "123").
+ *
+ *   cleanup(yaml_text) struct yaml_text text = {0};
+ *   if ((result = yaml_load(&text, bytes, size, "open request", fault)) < 0) return result;
+ *   result = yaml_read(&text, text.root, keys, UTIL_COUNT(keys), &target, &given, fault);
+ *
+ * Any thread; allocates through libyaml, so for set-up alone. */
+#pragma once
+
+#include "base/fault.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <yaml.h>
+
+enum {
+	YAML_SIZE_MAX = 1 << 20, /* bytes of a text; a configuration is a few kilobytes */
+	YAML_DEPTH_MAX = 8, /* lists and mappings inside one another */
+	YAML_NODES_MAX = 16384, /* scalars, lists and mappings of a text */
+	YAML_KEYS_MAX = 64, /* of one table: one bit each in `ret_given` */
+};
+
+/* A document that was loaded. Zeroed is a valid empty one. */
+struct yaml_text {
+	yaml_document_t document;
+	const yaml_node_t *root; /* NULL when the text is empty or holds comments alone */
+	const char *origin; /* how messages call it; the caller's, outlives this */
+};
+
+enum yaml_kind {
+	YAML_KEY_BOOL = 1, /* bool; true, false, yes, no, on, off */
+	YAML_KEY_U32, /* uint32_t or unsigned, min .. max */
+	YAML_KEY_U64, /* uint64_t, min .. max */
+	YAML_KEY_HEX64, /* uint64_t, written as exactly 16 hexadecimal digits */
+	YAML_KEY_SIZE, /* uint64_t, bytes, min .. max; 128M, 4G (size.h) */
+	YAML_KEY_DOUBLE, /* double, low .. high */
+	YAML_KEY_STRING, /* char[room]; at least min bytes, no zero byte inside */
+	YAML_KEY_NAME, /* char[room]; as STRING, not empty, no control characters */
+	YAML_KEY_PATH, /* char[room]; as STRING, absolute where not empty */
+	YAML_KEY_ENUM, /* an enum; the value is the place of its word in `names` */
+	YAML_KEY_NODE, /* anything: `read` sees to it */
+};
+
+struct yaml_key {
+	const char *name;
+	enum yaml_kind kind;
+	size_t offset; /* of the field in the struct */
+	size_t room; /* bytes of a char array */
+	uint64_t min, max;
+	double low, high;
+	const char *zero; /* a word that stands for 0, whatever the range: "auto". NULL: none */
+	const char *const *names; /* ends with NULL */
+	int (*read)(const struct yaml_text *text, const yaml_node_t *node, void *field,
+		struct fault *fault);
+};
+
+/* Parses and checks a text. 0; -EINVAL: not YAML, not plain data, more than one document, too
+ * large; -ENOMEM. */
+int yaml_load(struct yaml_text *ret, const char *bytes, size_t size, const char *origin,
+	struct fault *fault);
+
+/* The same from a regular file; `path` is the origin. Also -ENOENT, -EACCES and the like. Blocks.
+ */
+int yaml_load_file(struct yaml_text *ret, const char *path, struct fault *fault);
+
+void yaml_unload(struct yaml_text *text);
+
+/* Reads the mapping `node` (NULL: an empty one) into `target`. Keys that are not written leave
+ * their fields alone; bit i of `ret_given` tells that keys[i] was. 0, or -EINVAL and what else
+ * `read` returns; fields may be changed by then. */
+int yaml_read(const struct yaml_text *text, const yaml_node_t *node, const struct yaml_key *keys,
+	size_t count, void *target, uint64_t *ret_given, struct fault *fault);
+
+/* Reads one value as `key` says into `field`. For NODE readers. */
+int yaml_read_value(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault);
+
+/* The node that a mapping's pair or a list's item names; never NULL for nodes of `text`. */
+const yaml_node_t *yaml_node(const struct yaml_text *text, int index);
+
+/* The first pair of a mapping with this key; NULL when there is none, or `mapping` is none. */
+const yaml_node_pair_t *yaml_find(const struct yaml_text *text, const yaml_node_t *mapping, const char *key);
+
+/* A scalar's text and length; NULL for mappings and lists. Zero-terminated, but may hold zero
+ * bytes. */
+const char *yaml_scalar(const yaml_node_t *node, size_t *ret_size);
+
+/* -EINVAL with "origin:line:column: ..."; `node` NULL: the place is the whole text. */
+int yaml_fault(const struct yaml_text *text, const yaml_node_t *node, struct fault *fault,
+	const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* True when the field that `key` describes is the same in both structs. Not for NODE. */
+int yaml_equal(const struct yaml_key *key, const void *a, const void *b);
+
+static inline void util_yaml_text(struct yaml_text *text)
+{
+	yaml_unload(text);
+}

@@ -1,0 +1,170 @@
+/* config: see config.h. Read by main before any thread runs, and again on SIGHUP by the event loop.
+ */
+#include "config.h"
+
+#include "base/util.h"
+#include "base/yaml.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+static const char *const config_reader_names[] = {
+	[FETCH_AUTO] = "auto",
+	[FETCH_URING] = "io_uring",
+	[FETCH_PREAD] = "pread",
+	NULL,
+};
+
+static const char *const config_io_names[] = {
+	[FETCH_IO_AUTO] = "auto",
+	[FETCH_IO_BUFFERED] = "buffered",
+	[FETCH_IO_DIRECT] = "direct",
+	NULL,
+};
+
+static const char *const config_log_names[] = {
+	[LOG_ERROR] = "error",
+	[LOG_WARNING] = "warning",
+	[LOG_INFO] = "info",
+	[LOG_DEBUG] = "debug",
+	NULL,
+};
+
+static int config_read_streams(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
+
+#define CONFIG_FIELD(member) .offset = offsetof(struct config, member)
+#define CONFIG_TEXT_FIELD(member) CONFIG_FIELD(member), .room = sizeof((struct config *)0)->member
+
+static const struct yaml_key config_keys[] = {
+	{"socket", YAML_KEY_PATH, CONFIG_TEXT_FIELD(socket)},
+	/* Below a megabyte somebody forgot the unit. */
+	{"memory", YAML_KEY_SIZE, CONFIG_FIELD(memory), .min = 1 << 20, .max = (uint64_t)1 << 50,
+		.zero = "auto"},
+	{"threads", YAML_KEY_U32, CONFIG_FIELD(threads), .min = 1, .max = 1024, .zero = "auto"},
+	{"reader", YAML_KEY_ENUM, CONFIG_FIELD(reader), .names = config_reader_names},
+	{"reader_threads", YAML_KEY_U32, CONFIG_FIELD(reader_threads), .min = 1, .max = 64,
+		.zero = "auto"},
+	{"io", YAML_KEY_ENUM, CONFIG_FIELD(io), .names = config_io_names},
+	{"cache_dir", YAML_KEY_PATH, CONFIG_TEXT_FIELD(cache_dir)},
+	{"idle_exit_s", YAML_KEY_U32, CONFIG_FIELD(idle_exit_s), .max = 86400},
+	{"log_level", YAML_KEY_ENUM, CONFIG_FIELD(log_level), .names = config_log_names},
+	{"max_clients", YAML_KEY_U32, CONFIG_FIELD(max_clients), .min = 1, .max = 4096},
+	{"streams", YAML_KEY_NODE, .read = config_read_streams}, /* its field is the whole struct */
+};
+
+void config_init(struct config *config)
+{
+	memset(config, 0, sizeof *config);
+	config->log_level = LOG_INFO;
+	config->max_clients = 256;
+}
+
+static int config_read_name(const struct yaml_text *text, const yaml_node_t *node,
+	struct config *config, struct stream_spec *ret, struct fault *fault)
+{
+	static const struct yaml_key name_key = {
+		"a stream's name", YAML_KEY_NAME, .room = SPEC_NAME};
+	int result = yaml_read_value(text, node, &name_key, ret->name, fault);
+	if (result < 0)
+		return result;
+	for (uint32_t i = 0; i < config->stream_count; i++)
+		if (strcmp(config->stream[i].name, ret->name) == 0)
+			return yaml_fault(text, node, fault,
+				"the stream \"%s\" is defined twice; keep one", ret->name);
+	return 0;
+}
+
+static int config_read_stream(const struct yaml_text *text, const yaml_node_pair_t *pair,
+	struct config *config, struct fault *fault)
+{
+	const yaml_node_t *key = yaml_node(text, pair->key), *value = yaml_node(text, pair->value);
+	struct stream_spec *spec = &config->stream[config->stream_count];
+	char name[SPEC_NAME];
+	if (config->stream_count == CONFIG_STREAMS)
+		return yaml_fault(text, key, fault, "too many streams; at most %d can be named",
+			CONFIG_STREAMS);
+	int result = config_read_name(text, key, config, spec, fault);
+	if (result < 0)
+		return result;
+	memcpy(name, spec->name, sizeof name);
+	/* libyaml's functions take what they do not change without const. */
+	result = spec_parse_node((void *)&text->document, (void *)value, text->origin, spec, fault);
+	if (result < 0)
+		return result;
+	if (spec->name[0])
+		return yaml_fault(text, value, fault,
+			"stream: is for clients; \"%s\" needs a source of its own", name);
+	if (spec->state.given)
+		return yaml_fault(text, value, fault,
+			"state: is for clients; a stream of the configuration starts at its "
+			"beginning");
+	memcpy(spec->name, name, sizeof name);
+	config->stream_count++;
+	return 0;
+}
+
+static int config_read_streams(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	struct config *config = field;
+	if (node->type != YAML_MAPPING_NODE)
+		return yaml_fault(text, node, fault,
+			"streams: expected a mapping of names to definitions; {} for none");
+	config->stream_count = 0;
+	const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+	for (; pair < node->data.mapping.pairs.top; pair++) {
+		int result = config_read_stream(text, pair, config, fault);
+		if (result < 0)
+			return result;
+	}
+	return 0;
+}
+
+static int config_read(const struct yaml_text *text, struct config *config, struct fault *fault)
+{
+	uint64_t given;
+	cleanup(free_ptr) struct config *next = malloc(sizeof *next);
+	if (!next)
+		return fault_set(
+			fault, -ENOMEM, "%s: out of memory while reading it", text->origin);
+	*next = *config;
+	int result = yaml_read(
+		text, text->root, config_keys, UTIL_COUNT(config_keys), next, &given, fault);
+	if (result < 0)
+		return result;
+	memcpy(next->file, text->origin, strlen(text->origin) + 1);
+	*config = *next;
+	return 0;
+}
+
+int config_load(const char *path, struct config *config, struct fault *fault)
+{
+	cleanup(yaml_text) struct yaml_text text = {0};
+	if (strlen(path) >= sizeof config->file)
+		return fault_set(fault, -ENAMETOOLONG,
+			"the configuration's path has more than %zu bytes",
+			sizeof config->file - 1);
+	int result = yaml_load_file(&text, path, fault);
+	return result < 0 ? result : config_read(&text, config, fault);
+}
+
+int config_cache_dir(const struct config *config, char *buffer, size_t room)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"),
+		   *temporary = getenv("TMPDIR");
+	int n;
+	/* The XDG specification has relative paths ignored; a relative HOME would scatter indexes
+	 * as well. */
+	if (config->cache_dir[0])
+		n = snprintf(buffer, room, "%s", config->cache_dir);
+	else if (cache && cache[0] == '/')
+		n = snprintf(buffer, room, "%s/penstock", cache);
+	else if (home && home[0] == '/')
+		n = snprintf(buffer, room, "%s/.cache/penstock", home);
+	else
+		n = snprintf(buffer, room, "%s/penstock-%ld/cache",
+			temporary && temporary[0] == '/' ? temporary : "/tmp", (long)getuid());
+	return n < 0 || (size_t)n >= room ? -ENAMETOOLONG : 0;
+}

@@ -1,0 +1,392 @@
+/* spec: see spec.h.
+ *
+ * One table describes the keys; reading, comparing and printing walk it, so that a key cannot be
+ * forgotten in one of them. Pure functions over the caller's text: the event loop's thread, and the
+ * tools'. */
+#include "stream/spec.h"
+
+#include "base/util.h"
+#include "base/yaml.h"
+#include "proto/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* Places in the table, and bits of `given`. */
+enum {
+	SPEC_STREAM,
+	SPEC_SOURCE,
+	SPEC_BATCH_SIZE,
+	SPEC_IMAGE_SIZE,
+	SPEC_TRAIN,
+	SPEC_SHUFFLE,
+	SPEC_DROP_LAST,
+	SPEC_SEED,
+	SPEC_EPOCHS,
+	SPEC_PREFETCH,
+	SPEC_LABELS,
+	SPEC_ON_BROKEN,
+	SPEC_MAX_BROKEN,
+	SPEC_GROUP,
+	SPEC_WAIT_FOR,
+	SPEC_STATE,
+	SPEC_KEYS,
+};
+
+#define SPEC_BIT(key) ((uint64_t)1 << (key))
+
+/* Keys that say who reads how far, not what the batches are: a client may write them beside
+ * `stream:`. */
+static const uint64_t spec_reader_keys = SPEC_BIT(SPEC_GROUP) | SPEC_BIT(SPEC_WAIT_FOR) |
+					 SPEC_BIT(SPEC_STATE) | SPEC_BIT(SPEC_EPOCHS);
+
+/* Keys that two who share a group need not agree on. */
+static const uint64_t spec_private_keys = SPEC_BIT(SPEC_STREAM) | SPEC_BIT(SPEC_GROUP) |
+					  SPEC_BIT(SPEC_WAIT_FOR) | SPEC_BIT(SPEC_STATE) |
+					  SPEC_BIT(SPEC_EPOCHS) | SPEC_BIT(SPEC_PREFETCH);
+
+static const char *const spec_label_names[] = {
+	[DATASET_LABELS_AUTO] = "auto",
+	[DATASET_LABELS_NONE] = "none",
+	[DATASET_LABELS_FOLDER] = "folder",
+	[DATASET_LABELS_CLS] = "cls",
+	[DATASET_LABELS_JSON] = "json",
+	NULL,
+};
+
+static const char *const spec_broken_names[] = {
+	[SPEC_BROKEN_SUBSTITUTE] = "substitute",
+	[SPEC_BROKEN_MARK] = "mark",
+	[SPEC_BROKEN_FAIL] = "fail",
+	NULL,
+};
+
+static int spec_read_state(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
+
+#define SPEC_FIELD(member) .offset = offsetof(struct stream_spec, member)
+#define SPEC_TEXT_FIELD(member) SPEC_FIELD(member), .room = sizeof((struct stream_spec *)0)->member
+
+static const struct yaml_key spec_keys[SPEC_KEYS] = {
+	[SPEC_STREAM] = {"stream", YAML_KEY_NAME, SPEC_TEXT_FIELD(name)},
+	[SPEC_SOURCE] = {"source", YAML_KEY_STRING, SPEC_TEXT_FIELD(source), .min = 1},
+	[SPEC_BATCH_SIZE] = {"batch_size", YAML_KEY_U32, SPEC_FIELD(batch_size), .min = 1,
+		.max = 65536},
+	[SPEC_IMAGE_SIZE] = {"image_size", YAML_KEY_U32, SPEC_FIELD(image_size), .min = 1,
+		.max = 2048},
+	[SPEC_TRAIN] = {"train", YAML_KEY_BOOL, SPEC_FIELD(train)},
+	[SPEC_SHUFFLE] = {"shuffle", YAML_KEY_BOOL, SPEC_FIELD(shuffle)},
+	[SPEC_DROP_LAST] = {"drop_last", YAML_KEY_BOOL, SPEC_FIELD(drop_last)},
+	[SPEC_SEED] = {"seed", YAML_KEY_U64, SPEC_FIELD(seed), .max = UINT64_MAX},
+	/* An epoch's number is 32 bits of every random draw's counter. */
+	[SPEC_EPOCHS] = {"epochs", YAML_KEY_U64, SPEC_FIELD(epochs), .max = UINT32_MAX},
+	[SPEC_PREFETCH] = {"prefetch", YAML_KEY_U32, SPEC_FIELD(prefetch), .min = 2, .max = 64},
+	[SPEC_LABELS] = {"labels", YAML_KEY_ENUM, SPEC_FIELD(labels), .names = spec_label_names},
+	[SPEC_ON_BROKEN] = {"on_broken", YAML_KEY_ENUM, SPEC_FIELD(on_broken),
+		.names = spec_broken_names},
+	[SPEC_MAX_BROKEN] = {"max_broken", YAML_KEY_DOUBLE, SPEC_FIELD(max_broken), .low = 0,
+		.high = 1},
+	[SPEC_GROUP] = {"group", YAML_KEY_NAME, SPEC_TEXT_FIELD(group)},
+	[SPEC_WAIT_FOR] = {"wait_for", YAML_KEY_U32, SPEC_FIELD(wait_for), .min = 1, .max = 1024},
+	[SPEC_STATE] = {"state", YAML_KEY_NODE, SPEC_FIELD(state), .read = spec_read_state},
+};
+
+enum { SPEC_STATE_VERSION = 1 };
+
+#define SPEC_SCHEME "stream:"
+
+#define SPEC_STATE_FIELD(member) .offset = offsetof(struct spec_state, member)
+
+/* The version comes first and is looked at first: another version may have other keys. */
+static const struct yaml_key spec_state_keys[] = {
+	{"version", YAML_KEY_U32, SPEC_STATE_FIELD(version), .max = UINT32_MAX},
+	{"fingerprint", YAML_KEY_HEX64, SPEC_STATE_FIELD(fingerprint)},
+	{"order", YAML_KEY_HEX64, SPEC_STATE_FIELD(order)},
+	{"transform", YAML_KEY_HEX64, SPEC_STATE_FIELD(transform)},
+	{"seed", YAML_KEY_U64, SPEC_STATE_FIELD(seed), .max = UINT64_MAX},
+	{"epoch", YAML_KEY_U64, SPEC_STATE_FIELD(epoch), .max = UINT32_MAX},
+	{"position", YAML_KEY_U64, SPEC_STATE_FIELD(position), .max = (uint64_t)1 << 48},
+};
+
+/* State
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+static int spec_check_version(
+	const struct yaml_text *text, const yaml_node_t *node, struct fault *fault)
+{
+	const yaml_node_pair_t *pair = yaml_find(text, node, "version");
+	uint32_t version;
+	if (!pair)
+		return yaml_fault(text, node, fault,
+			"the state has no version; expected what penstock_stream_state wrote");
+	const yaml_node_t *value = yaml_node(text, pair->value);
+	int result = yaml_read_value(text, value, &spec_state_keys[0], &version, fault);
+	if (result < 0)
+		return result;
+	if (version != SPEC_STATE_VERSION)
+		return yaml_fault(text, value, fault,
+			"the state has version %" PRIu32
+			", of another release of penstock; this one reads version %d",
+			version, SPEC_STATE_VERSION);
+	return 0;
+}
+
+static int spec_read_state_mapping(const struct yaml_text *text, const yaml_node_t *node,
+	struct spec_state *ret, struct fault *fault)
+{
+	struct spec_state state = {.given = true};
+	uint64_t given = 0;
+	if (!node)
+		return yaml_fault(text, NULL, fault,
+			"the state is empty; expected what penstock_stream_state wrote");
+	if (node->type != YAML_MAPPING_NODE)
+		return yaml_fault(text, node, fault,
+			"expected a state such as {\"version\": 1, ...}, as penstock_stream_state "
+			"wrote it");
+	int result = spec_check_version(text, node, fault);
+	if (!result)
+		result = yaml_read(text, node, spec_state_keys, UTIL_COUNT(spec_state_keys), &state,
+			&given, fault);
+	if (result < 0)
+		return result;
+	for (size_t i = 0; i < UTIL_COUNT(spec_state_keys); i++)
+		if (!(given >> i & 1))
+			return yaml_fault(text, node, fault,
+				"the state has no %s; it was cut or edited",
+				spec_state_keys[i].name);
+	*ret = state;
+	return 0;
+}
+
+/* A state written as text inside the text: a client hands on what it was given without looking into
+ * it. Places count from the beginning of that inner text. */
+static int spec_read_state_text(const struct yaml_text *outer, const yaml_node_t *node,
+	struct spec_state *ret, struct fault *fault)
+{
+	cleanup(yaml_text) struct yaml_text text = {0};
+	struct fault where;
+	size_t size = 0;
+	const char *value = yaml_scalar(node, &size);
+	(void)yaml_fault(outer, node, &where, "state");
+	int result = yaml_load(&text, value, size, where.text, fault);
+	return result < 0 ? result : spec_read_state_mapping(&text, text.root, ret, fault);
+}
+
+static int spec_read_state(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	struct spec_state *state = field;
+	if (node->type == YAML_SCALAR_NODE)
+		return spec_read_state_text(text, node, state, fault);
+	return spec_read_state_mapping(text, node, state, fault);
+}
+
+/* Definition
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+void spec_init(struct stream_spec *ret)
+{
+	*ret = (struct stream_spec){
+		.batch_size = 64,
+		.image_size = 224,
+		.train = true,
+		.shuffle = true,
+		.drop_last = true,
+		.prefetch = 4,
+		.labels = DATASET_LABELS_AUTO,
+		.on_broken = SPEC_BROKEN_SUBSTITUTE,
+		.max_broken = 0.01,
+		.wait_for = 1,
+	};
+}
+
+/* What `train` implies where nothing else was written. */
+static void spec_imply(struct stream_spec *spec)
+{
+	if (!(spec->given & SPEC_BIT(SPEC_SHUFFLE)))
+		spec->shuffle = spec->train;
+	if (!(spec->given & SPEC_BIT(SPEC_DROP_LAST)))
+		spec->drop_last = spec->train;
+	if (!(spec->given & SPEC_BIT(SPEC_ON_BROKEN)))
+		spec->on_broken = spec->train ? SPEC_BROKEN_SUBSTITUTE : SPEC_BROKEN_MARK;
+}
+
+/* `source: stream:NAME`, as users write it on a command line, is `stream: NAME`. */
+static int spec_unfold(const struct yaml_text *text, const yaml_node_t *node,
+	struct stream_spec *spec, struct fault *fault)
+{
+	const char *name = spec->source + strlen(SPEC_SCHEME);
+	const yaml_node_pair_t *pair = yaml_find(text, node, "source");
+	if (strncmp(spec->source, SPEC_SCHEME, strlen(SPEC_SCHEME)) != 0)
+		return 0;
+	if (spec->given & SPEC_BIT(SPEC_STREAM) || !name[0] || strlen(name) >= sizeof spec->name)
+		return yaml_fault(text, yaml_node(text, pair->value), fault,
+			"source: expected stream:NAME with a name of the daemon's configuration, "
+			"and no other stream: "
+			"beside it");
+	memcpy(spec->name, name, strlen(name) + 1);
+	spec->source[0] = 0;
+	spec->given ^= SPEC_BIT(SPEC_STREAM) | SPEC_BIT(SPEC_SOURCE);
+	return 0;
+}
+
+static int spec_check(const struct yaml_text *text, const yaml_node_t *node,
+	const struct stream_spec *spec, struct fault *fault)
+{
+	uint64_t named = SPEC_BIT(SPEC_STREAM) | spec_reader_keys;
+	if (!(spec->given & (SPEC_BIT(SPEC_STREAM) | SPEC_BIT(SPEC_SOURCE))))
+		return yaml_fault(text, node, fault,
+			"source is missing; expected a folder, a tar, a glob or a brace range of "
+			"tars");
+	if (!(spec->given & SPEC_BIT(SPEC_STREAM)))
+		return 0;
+	for (size_t i = 0; i < SPEC_KEYS; i++)
+		if (spec->given & ~named & SPEC_BIT(i)) {
+			const yaml_node_pair_t *pair = yaml_find(text, node, spec_keys[i].name);
+			return yaml_fault(text, yaml_node(text, pair->key), fault,
+				"%s cannot be written beside stream: the configuration defines "
+				"\"%s\"; beside it only "
+				"epochs, group, wait_for and state are allowed",
+				spec_keys[i].name, spec->name);
+		}
+	return 0;
+}
+
+static int spec_read(const struct yaml_text *text, const yaml_node_t *node, struct stream_spec *ret,
+	struct fault *fault)
+{
+	struct stream_spec spec;
+	spec_init(&spec);
+	int result = yaml_read(text, node, spec_keys, SPEC_KEYS, &spec, &spec.given, fault);
+	if (!result)
+		result = spec_unfold(text, node, &spec, fault);
+	if (!result)
+		result = spec_check(text, node, &spec, fault);
+	if (result < 0)
+		return result;
+	spec_imply(&spec);
+	*ret = spec;
+	return 0;
+}
+
+int spec_parse(const char *text, size_t size, const char *origin, struct stream_spec *ret,
+	struct fault *fault)
+{
+	cleanup(yaml_text) struct yaml_text parsed = {0};
+	int result = yaml_load(&parsed, text, size, origin, fault);
+	return result < 0 ? result : spec_read(&parsed, parsed.root, ret, fault);
+}
+
+int spec_parse_node(void *document, void *node, const char *origin, struct stream_spec *ret,
+	struct fault *fault)
+{
+	/* A shallow copy: the document stays the caller's. */
+	struct yaml_text text = {.document = *(yaml_document_t *)document, .origin = origin};
+	return spec_read(&text, node, ret, fault);
+}
+
+void spec_overlay(const struct stream_spec *named, struct stream_spec *spec)
+{
+	struct stream_spec merged = *named;
+	if (spec->given & SPEC_BIT(SPEC_GROUP))
+		memcpy(merged.group, spec->group, sizeof merged.group);
+	if (spec->given & SPEC_BIT(SPEC_WAIT_FOR))
+		merged.wait_for = spec->wait_for;
+	if (spec->given & SPEC_BIT(SPEC_EPOCHS))
+		merged.epochs = spec->epochs;
+	if (spec->given & SPEC_BIT(SPEC_STATE))
+		merged.state = spec->state;
+	merged.given |= spec->given & spec_reader_keys;
+	*spec = merged;
+}
+
+bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what)
+{
+	for (size_t i = 0; i < SPEC_KEYS; i++)
+		if (!(spec_private_keys & SPEC_BIT(i)) && !yaml_equal(&spec_keys[i], a, b)) {
+			*ret_what = spec_keys[i].name;
+			return false;
+		}
+	return true;
+}
+
+/* JSON
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+/* The fewest digits that read back as the same number. */
+static void spec_json_double(struct json *json, const char *key, double value)
+{
+	char text[32];
+	for (int digits = 6; digits <= 17; digits++) {
+		(void)snprintf(text, sizeof text, "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	json_raw(json, key, text);
+}
+
+static void spec_json_value(struct json *json, const struct yaml_key *key, const void *field)
+{
+	char hex[17];
+	switch (key->kind) {
+	case YAML_KEY_BOOL:
+		json_bool(json, key->name, *(const bool *)field);
+		break;
+	case YAML_KEY_U32:
+		json_u64(json, key->name, *(const uint32_t *)field);
+		break;
+	case YAML_KEY_U64:
+		json_u64(json, key->name, *(const uint64_t *)field);
+		break;
+	case YAML_KEY_HEX64:
+		(void)snprintf(hex, sizeof hex, "%016" PRIx64, *(const uint64_t *)field);
+		json_string(json, key->name, hex);
+		break;
+	case YAML_KEY_DOUBLE:
+		spec_json_double(json, key->name, *(const double *)field);
+		break;
+	case YAML_KEY_ENUM:
+		json_string(json, key->name, key->names[*(const int *)field]);
+		break;
+	default:
+		json_string(json, key->name, field);
+	}
+}
+
+static void spec_json_state(struct json *json, const struct spec_state *state)
+{
+	json_object(json, "state");
+	for (size_t i = 0; i < UTIL_COUNT(spec_state_keys); i++)
+		spec_json_value(
+			json, &spec_state_keys[i], (const char *)state + spec_state_keys[i].offset);
+	json_end(json);
+}
+
+/* What the printed definition has: a reference to a named stream has no more than was written, a
+ * definition has all but the name, so that either can be read back. */
+static bool spec_printed(const struct stream_spec *spec, size_t key)
+{
+	if (key == SPEC_GROUP)
+		return spec->group[0];
+	if (!spec->source[0])
+		return spec->given & SPEC_BIT(key);
+	return key != SPEC_STREAM;
+}
+
+char *spec_json(const struct stream_spec *spec)
+{
+	struct json json = {0};
+	json_object(&json, NULL);
+	for (size_t i = 0; i < SPEC_STATE; i++)
+		if (spec_printed(spec, i))
+			spec_json_value(
+				&json, &spec_keys[i], (const char *)spec + spec_keys[i].offset);
+	if (spec->state.given)
+		spec_json_state(&json, &spec->state);
+	json_end(&json);
+	return json.failed ? NULL : json.text;
+}
