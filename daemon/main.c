@@ -1,0 +1,235 @@
+/* penstockd: reads its settings, blocks the signals that the event loop takes, serves, ends.
+ *
+ * The command line beats the configuration file, which beats the defaults. --ready-fd and
+ * --log-file are for whoever starts a private daemon: the descriptor gets one byte once the socket
+ * listens, and stdio is never the starter's. */
+#include "base/log.h"
+#include "base/size.h"
+#include "base/util.h"
+#include "config.h"
+#include "serve/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAIN_FAILED = 1, MAIN_USAGE = 2 };
+
+static const char main_usage[] =
+	"Usage: penstockd [options]\n"
+	"\n"
+	"Decodes, resizes and augments images beside a training job and serves batches over shared "
+	"memory.\n"
+	"\n"
+	"  --config FILE        settings and named streams (see penstock.yaml(5))\n"
+	"  --check-config       read the settings, say what is wrong with them, and end\n"
+	"  --socket PATH        where clients connect (default: "
+	"$XDG_RUNTIME_DIR/penstock/penstock.sock)\n"
+	"  --memory SIZE        budget for everything, e.g. 512M, 4G (default: a quarter of what "
+	"is free, at most 4G)\n"
+	"  --threads N          decoding threads (default: the CPUs that may be used, less one)\n"
+	"  --io MODE            auto, buffered or direct\n"
+	"  --reader ENGINE      auto, io_uring or pread\n"
+	"  --idle-exit SECONDS  end this long after the last client has gone (default: never)\n"
+	"  --ready-fd FD        write one byte there once clients can connect\n"
+	"  --log-file FILE      append the log there instead of stderr\n"
+	"  --log-level LEVEL    error, warning, info or debug\n"
+	"  --version, --help\n"
+	"\n"
+	"SIGTERM drains and ends, SIGHUP reads the configuration again. See penstockd(8).\n";
+
+struct main_options {
+	const char *config, *socket, *memory, *threads, *io, *reader, *idle_exit, *ready_fd,
+		*log_file, *log_level;
+	bool check;
+};
+
+static int main_complain(const char *option, const char *expected, const char *got)
+{
+	(void)fprintf(stderr, "penstockd: --%s: expected %s, got \"%s\"\n", option, expected, got);
+	return -EINVAL;
+}
+
+static int main_number(
+	const char *option, const char *text, unsigned long low, unsigned long high, unsigned *ret)
+{
+	char *end, expected[64];
+	errno = 0;
+	unsigned long value = strtoul(text, &end, 10);
+	if (errno || end == text || *end || text[0] == '-' || value < low || value > high) {
+		(void)snprintf(
+			expected, sizeof expected, "a whole number from %lu to %lu", low, high);
+		return main_complain(option, expected, text);
+	}
+	*ret = (unsigned)value;
+	return 0;
+}
+
+static int main_choice(const char *option, const char *text, const char *const *names, size_t count,
+	const char *expected, int *ret)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(text, names[i]) == 0) {
+			*ret = (int)i;
+			return 0;
+		}
+	return main_complain(option, expected, text);
+}
+
+static int main_apply(const struct main_options *o, struct config *config)
+{
+	static const char *const io[] = {[FETCH_IO_AUTO] = "auto",
+		[FETCH_IO_BUFFERED] = "buffered",
+		[FETCH_IO_DIRECT] = "direct"};
+	static const char *const reader[] = {
+		[FETCH_AUTO] = "auto", [FETCH_URING] = "io_uring", [FETCH_PREAD] = "pread"};
+	int choice, result = 0;
+	if (o->socket && (size_t)snprintf(config->socket, sizeof config->socket, "%s", o->socket) >=
+				 sizeof config->socket)
+		return main_complain("socket", "a path below 108 bytes", o->socket);
+	if (o->memory && size_parse(o->memory, &config->memory))
+		return main_complain("memory", "a size such as 512M or 4G", o->memory);
+	if (o->threads)
+		result = main_number("threads", o->threads, 1, 1024, &config->threads);
+	if (!result && o->idle_exit)
+		result = main_number(
+			"idle-exit", o->idle_exit, 0, 86400 * 365, &config->idle_exit_s);
+	if (!result && o->io &&
+		!(result = main_choice(
+			  "io", o->io, io, UTIL_COUNT(io), "auto, buffered or direct", &choice)))
+		config->io = (enum fetch_io)choice;
+	if (!result && o->reader &&
+		!(result = main_choice("reader", o->reader, reader, UTIL_COUNT(reader),
+			  "auto, io_uring or pread", &choice)))
+		config->reader = (enum fetch_engine)choice;
+	if (!result && o->log_level) {
+		if ((choice = log_level_parse(o->log_level)) < 0)
+			return main_complain(
+				"log-level", "error, warning, info or debug", o->log_level);
+		config->log_level = (enum log_level)choice;
+	}
+	return result;
+}
+
+/* -1: go on; otherwise the exit code. */
+static int main_parse(int argc, char **argv, struct main_options *ret)
+{
+	enum { OPT_CHECK = 256, OPT_VERSION, OPT_HELP, OPT_TEXT };
+	const char **const text[] = {&ret->config, &ret->socket, &ret->memory, &ret->threads,
+		&ret->io, &ret->reader, &ret->idle_exit, &ret->ready_fd, &ret->log_file,
+		&ret->log_level};
+	static const struct option options[] = {{"config", 1, NULL, OPT_TEXT},
+		{"socket", 1, NULL, OPT_TEXT + 1}, {"memory", 1, NULL, OPT_TEXT + 2},
+		{"threads", 1, NULL, OPT_TEXT + 3}, {"io", 1, NULL, OPT_TEXT + 4},
+		{"reader", 1, NULL, OPT_TEXT + 5}, {"idle-exit", 1, NULL, OPT_TEXT + 6},
+		{"ready-fd", 1, NULL, OPT_TEXT + 7}, {"log-file", 1, NULL, OPT_TEXT + 8},
+		{"log-level", 1, NULL, OPT_TEXT + 9}, {"check-config", 0, NULL, OPT_CHECK},
+		{"version", 0, NULL, OPT_VERSION}, {"help", 0, NULL, OPT_HELP}, {NULL, 0, NULL, 0}};
+	int c;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c >= OPT_TEXT) {
+			*text[c - OPT_TEXT] = optarg;
+		} else if (c == OPT_CHECK) {
+			ret->check = true;
+		} else if (c == OPT_VERSION) {
+			(void)printf("penstockd %s\n", PENSTOCK_VERSION);
+			return 0;
+		} else if (c == OPT_HELP) {
+			(void)fputs(main_usage, stdout);
+			return 0;
+		} else {
+			(void)fputs("penstockd: see penstockd --help\n", stderr);
+			return MAIN_USAGE;
+		}
+	}
+	if (optind < argc) {
+		(void)fprintf(stderr,
+			"penstockd: unexpected argument \"%s\": streams are named in the "
+			"configuration or opened by clients; see --help\n",
+			argv[optind]);
+		return MAIN_USAGE;
+	}
+	return -1;
+}
+
+static int main_redirect(const char *log_file)
+{
+	int log = open(log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (log < 0 || null < 0) {
+		(void)fprintf(stderr, "penstockd: cannot write the log %s: %s\n", log_file,
+			strerror(errno));
+		return -1;
+	}
+	(void)dup2(null, STDIN_FILENO);
+	(void)dup2(null, STDOUT_FILENO);
+	(void)dup2(log, STDERR_FILENO);
+	(void)close(log);
+	(void)close(null);
+	return 0;
+}
+
+static int main_serve(struct config *config, int ready_fd)
+{
+	struct fault fault = {{0}};
+	struct server *server;
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	/* Blocked before any thread exists, so that only the event loop's signalfd sees them. */
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+	int result = server_new(config, &server, &fault);
+	if (result) {
+		log_error("%s", fault.text);
+		return result == -EINVAL ? MAIN_USAGE : MAIN_FAILED;
+	}
+	log_info("penstockd %s (pid %d) serves %s", PENSTOCK_VERSION, getpid(),
+		server_socket(server));
+	if (ready_fd >= 0) {
+		/* The starter may have gone; that is its affair. */
+		ssize_t n = write(ready_fd, "1", 1);
+		(void)n;
+		(void)close(ready_fd);
+	}
+	result = server_run(server, &fault);
+	if (result)
+		log_error("%s", fault.text);
+	server_free(server);
+	log_info("penstockd ends");
+	return result ? MAIN_FAILED : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct main_options options = {0};
+	int code = main_parse(argc, argv, &options);
+	if (code >= 0)
+		return code;
+	static struct config config; /* large: named streams */
+	struct fault fault;
+	unsigned ready = 0;
+	config_init(&config);
+	if (options.config && config_load(options.config, &config, &fault)) {
+		(void)fprintf(stderr, "penstockd: %s\n", fault.text);
+		return MAIN_USAGE;
+	}
+	if (main_apply(&options, &config) ||
+		(options.ready_fd && main_number("ready-fd", options.ready_fd, 0, 1 << 20, &ready)))
+		return MAIN_USAGE;
+	if (options.check) {
+		(void)printf("%s: good; %u streams\n", options.config ? options.config : "settings",
+			config.stream_count);
+		return 0;
+	}
+	if (options.log_file && main_redirect(options.log_file))
+		return MAIN_FAILED;
+	log_set_level(config.log_level);
+	return main_serve(&config, options.ready_fd ? (int)ready : -1);
+}

@@ -1,0 +1,466 @@
+/* client: one connection and its messages.
+ *
+ * Everything a client sends is checked before it is used: length, type, numbers of streams and
+ * slots. What breaks the protocol gets one WIRE_ERROR and the connection is closed; what is merely
+ * wrong gets a WIRE_ERROR and the connection lives. A client that does not read its socket until
+ * the buffer is full of answers is closed. A client dies by hang-up or by its pidfd, whichever is
+ * seen first: a forked child may keep a dead trainer's socket open. */
+#include "serve/serve_impl.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+enum { CLIENT_INLINE_MAX = 32768 };
+
+/* ---- life ---- */
+
+static int client_pidfd(pid_t pid)
+{
+#ifdef SYS_pidfd_open
+	int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	if (fd >= 0)
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+	return fd;
+#else
+	(void)pid;
+	return -1;
+#endif
+}
+
+/* Turns a connection away with a sentence: there is no struct client to speak through yet. */
+static void client_turn_away(int fd, int code, const char *text)
+{
+	struct wire_error error = {
+		.head.type = WIRE_ERROR, .code = code, .text_bytes = (uint32_t)strlen(text)};
+	(void)conn_send(fd, true, &error.head, sizeof error, text, strlen(text), -1);
+	(void)close(fd);
+}
+
+void client_accept(struct server *server)
+{
+	int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0) {
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			server_notice(server, errno == EMFILE || errno == ENFILE
+						      ? "a trainer could not connect: no file "
+							"descriptors left; raise ulimit -n"
+						      : "a trainer could not connect");
+		return;
+	}
+	uid_t uid;
+	pid_t pid;
+	if (conn_peer(fd, &uid, &pid) || (uid != geteuid() && uid != 0)) {
+		client_turn_away(
+			fd, -EPERM, "this penstockd belongs to another user: start your own");
+		return;
+	}
+	struct client *client = server->client_count < server->config->max_clients
+					? calloc(1, sizeof *client)
+					: NULL;
+	if (!client) {
+		client_turn_away(fd, -EUSERS,
+			"this penstockd has as many clients as max_clients allows: raise it or "
+			"close some");
+		return;
+	}
+	*client = (struct client){.server = server,
+		.fd = fd,
+		.pid = pid,
+		.pidfd = client_pidfd(pid),
+		.since_ns = clock_ns()};
+	client->socket_watch = (struct watch){WATCH_CLIENT, client};
+	client->pid_watch = (struct watch){WATCH_PIDFD, client};
+	client->next = server->clients;
+	server->clients = client;
+	server->client_count++;
+	server_watch(server, fd, EPOLLIN, &client->socket_watch);
+	if (client->pidfd >= 0)
+		server_watch(server, client->pidfd, EPOLLIN, &client->pid_watch);
+}
+
+void client_close(struct client *client, const char *why)
+{
+	if (client->dead)
+		return;
+	client->dead = true;
+	log_debug("trainer %d: %s", client->pid, why);
+	/* Closing takes both out of epoll; events already fetched in this turn see `dead`. */
+	(void)close(client->fd);
+	if (client->pidfd >= 0)
+		(void)close(client->pidfd);
+	client->fd = client->pidfd = -1;
+}
+
+void client_sweep(struct server *server)
+{
+	bool again = true;
+	while (again) {
+		again = false;
+		for (struct client **place = &server->clients; *place;) {
+			struct client *client = *place;
+			if (!client->dead) {
+				place = &client->next;
+				continue;
+			}
+			/* Leaving may close others: look at the whole list once more. */
+			while (client->members) {
+				group_leave(client->members);
+				again = true;
+			}
+			*place = client->next;
+			server->client_count--;
+			free(client);
+		}
+	}
+	if (!server->client_count && !server->idle_since_ns)
+		server->idle_since_ns = clock_ns();
+	else if (server->client_count)
+		server->idle_since_ns = 0;
+}
+
+void client_want_write(struct client *client, bool want)
+{
+	if (client->dead || client->want_write == want)
+		return;
+	client->want_write = want;
+	struct epoll_event event = {
+		.events = EPOLLIN | (want ? EPOLLOUT : 0u), .data.ptr = &client->socket_watch};
+	(void)epoll_ctl(client->server->epoll_fd, EPOLL_CTL_MOD, client->fd, &event);
+}
+
+/* ---- sending ---- */
+
+void client_send(struct client *client, struct wire_head *head, size_t bytes, const void *text,
+	size_t text_bytes, int fd)
+{
+	if (client->dead)
+		return;
+	int result = conn_send(client->fd, true, head, bytes, text, text_bytes, fd);
+	if (result)
+		client_close(client, result == -EAGAIN ? "does not read its socket" : "hung up");
+}
+
+void client_error(
+	struct client *client, uint32_t request, uint32_t stream, int code, const char *text)
+{
+	struct wire_error error = {
+		.head = {.type = WIRE_ERROR, .request = request, .stream = stream},
+		.code = code,
+		.text_bytes = (uint32_t)strlen(text),
+	};
+	client_send(client, &error.head, sizeof error, text, strlen(text), -1);
+}
+
+static void client_protocol_error(
+	struct client *client, const struct wire_head *head, const char *text)
+{
+	log_warning("trainer %d breaks the protocol: %s", client->pid, text);
+	client_error(client, head ? head->request : 0, 0, -EPROTO, text);
+	client_close(client, "protocol error");
+}
+
+/* A text too long for one message goes as a sealed memfd. */
+static int client_text_fd(const char *text, size_t size)
+{
+	int fd = memfd_create("penstock-answer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	for (size_t done = 0; done < size;) {
+		ssize_t n = write(fd, text + done, size - done);
+		if (n < 0 && errno != EINTR) {
+			int code = -errno;
+			(void)close(fd);
+			return code;
+		}
+		done += n > 0 ? (size_t)n : 0;
+	}
+	(void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+	return fd;
+}
+
+static void client_answer(struct client *client, const struct wire_head *head, const char *text)
+{
+	struct wire_answer answer = {
+		.head = {.type = WIRE_ANSWER, .request = head->request, .stream = head->stream}};
+	if (!text) {
+		client_error(
+			client, head->request, head->stream, -ENOMEM, "no memory for the answer");
+		return;
+	}
+	answer.total_bytes = strlen(text);
+	if (answer.total_bytes <= CLIENT_INLINE_MAX) {
+		answer.text_bytes = (uint32_t)answer.total_bytes;
+		client_send(client, &answer.head, sizeof answer, text, answer.text_bytes, -1);
+		return;
+	}
+	int fd = client_text_fd(text, answer.total_bytes);
+	if (fd < 0) {
+		client_error(client, head->request, head->stream, fd, "no memory for the answer");
+		return;
+	}
+	client_send(client, &answer.head, sizeof answer, NULL, 0, fd);
+	(void)close(fd);
+}
+
+/* ---- messages ---- */
+
+static void client_hello(struct client *client, const struct conn_message *message)
+{
+	const struct wire_hello *hello = conn_view(message, WIRE_HELLO, sizeof *hello, 0);
+	if (!hello || hello->magic != WIRE_MAGIC) {
+		client_protocol_error(
+			client, &message->head, "expected penstock's hello as the first message");
+		return;
+	}
+	if (hello->version_min > WIRE_VERSION_MAX || hello->version_max < WIRE_VERSION_MIN ||
+		hello->version_min > hello->version_max) {
+		char text[200];
+		(void)snprintf(text, sizeof text,
+			"penstockd %s speaks protocol %d to %d, the client %u to %u: install the "
+			"same release of both",
+			PENSTOCK_VERSION, WIRE_VERSION_MIN, WIRE_VERSION_MAX, hello->version_min,
+			hello->version_max);
+		client_protocol_error(client, &message->head, text);
+		return;
+	}
+	client->hello = true;
+	struct wire_welcome welcome = {
+		.head = {.type = WIRE_WELCOME, .request = message->head.request},
+		.magic = WIRE_MAGIC,
+		.version = UTIL_MIN(hello->version_max, (uint32_t)WIRE_VERSION_MAX),
+		.pid = getpid(),
+		.text_bytes = sizeof PENSTOCK_VERSION - 1,
+	};
+	client_send(
+		client, &welcome.head, sizeof welcome, PENSTOCK_VERSION, welcome.text_bytes, -1);
+}
+
+/* `stream: NAME` becomes the configuration's definition; what a client may say beside it is kept.
+ */
+static int client_named_stream(
+	const struct server *server, struct stream_spec *spec, struct fault *fault)
+{
+	if (!spec->name[0])
+		return 0;
+	const struct config *config = server->config;
+	for (uint32_t i = 0; i < config->stream_count; i++) {
+		if (strcmp(config->stream[i].name, spec->name) != 0)
+			continue;
+		struct stream_spec named = config->stream[i];
+		if (spec->group[0])
+			memcpy(named.group, spec->group, sizeof named.group);
+		named.wait_for = UTIL_MAX(named.wait_for, spec->wait_for);
+		named.state = spec->state;
+		if (spec->epochs)
+			named.epochs = spec->epochs;
+		*spec = named;
+		return 0;
+	}
+	return fault_set(fault, -ENOENT,
+		"no stream named %s in %s: add it there, or name a folder or tars", spec->name,
+		config->file[0] ? config->file
+				: "the configuration (this penstockd was started without one)");
+}
+
+static void client_open(struct client *client, const struct conn_message *message)
+{
+	const struct wire_open *open =
+		conn_view(message, WIRE_OPEN, sizeof *open, offsetof(struct wire_open, text_bytes));
+	struct fault fault;
+	if (!open || !open->head.stream || !open->head.request ||
+		group_find_member(client, open->head.stream)) {
+		client_protocol_error(client, &message->head,
+			"an open needs a request number and a stream number that is not in use");
+		return;
+	}
+	const struct wire_head *head = &open->head;
+	unsigned streams = 0;
+	for (const struct member *m = client->members; m; m = m->next_of_client)
+		streams++;
+	if (client->server->draining || streams >= SERVE_STREAMS_PER_CLIENT) {
+		client_error(client, head->request, head->stream,
+			client->server->draining ? -ESHUTDOWN : -EMFILE,
+			client->server->draining ? "penstockd is ending: connect again in a moment"
+						 : "one client may have 16 streams");
+		return;
+	}
+	struct stream_spec *spec = malloc(sizeof *spec);
+	int result = spec ? spec_parse((const char *)(open + 1), open->text_bytes, "open request",
+				    spec, &fault)
+			  : fault_set(&fault, -ENOMEM, "no memory to open a stream");
+	if (!result)
+		result = client_named_stream(client->server, spec, &fault);
+	if (result)
+		client_error(client, head->request, head->stream, result, fault.text);
+	else
+		group_join(client, head, spec);
+	free(spec);
+}
+
+/* A stream that the daemon has just ended may still be spoken of: such messages are passed over. */
+static void client_release(struct client *client, const struct conn_message *message)
+{
+	const struct wire_release *release = conn_view(message, WIRE_RELEASE, sizeof *release, 0);
+	struct member *m = release ? group_find_member(client, release->head.stream) : NULL;
+	if (release && !m)
+		return;
+	if (!release || !m->group->stream || release->extent != m->group->extent_number ||
+		release->slot >= EXTENT_SLOTS_MAX || !(m->held & 1ull << release->slot) ||
+		stream_batch(m->group->stream, release->slot)->serial != release->serial) {
+		client_protocol_error(
+			client, &message->head, "released a batch that it does not hold");
+		return;
+	}
+	group_released(m, release->slot);
+}
+
+static void client_close_stream(struct client *client, const struct conn_message *message)
+{
+	const struct wire_close *close_message =
+		conn_view(message, WIRE_CLOSE, sizeof *close_message, 0);
+	struct member *m =
+		close_message ? group_find_member(client, close_message->head.stream) : NULL;
+	if (!close_message)
+		client_protocol_error(client, &message->head, "malformed close");
+	else if (m)
+		group_leave(m);
+}
+
+static char *client_classes(const struct group *group)
+{
+	const struct dataset *dataset = stream_dataset(group->stream);
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	for (uint32_t i = 0; i < dataset_classes(dataset); i++)
+		(void)fprintf(out, "%s\n", dataset_class_name(dataset, i));
+	return fclose(out) ? (free(text), NULL) : text;
+}
+
+static void client_query_path(
+	struct client *client, const struct wire_query *query, struct group *group)
+{
+	struct fault fault;
+	char path[8192 + 64];
+	int result =
+		query->argument < dataset_count(stream_dataset(group->stream))
+			? dataset_path(stream_dataset(group->stream), query->argument, path,
+				  sizeof path, &fault)
+			: fault_set(&fault, -ERANGE, "sample %llu: the dataset has %llu",
+				  (unsigned long long)query->argument,
+				  (unsigned long long)dataset_count(stream_dataset(group->stream)));
+	if (result)
+		client_error(client, query->head.request, query->head.stream, result, fault.text);
+	else
+		client_answer(client, &query->head, path);
+}
+
+static void client_query_stream(struct client *client, const struct wire_query *query)
+{
+	struct member *m = group_find_member(client, query->head.stream);
+	char wait[512];
+	char *text = NULL;
+	if (!m || !m->group->stream) {
+		client_error(client, query->head.request, query->head.stream, -ENOENT,
+			m ? "the stream is still being opened" : "no such stream");
+		return;
+	}
+	switch (query->kind) {
+	case WIRE_QUERY_STREAM:
+		text = status_stream(m->group);
+		break;
+	case WIRE_QUERY_CLASSES:
+		text = client_classes(m->group);
+		break;
+	case WIRE_QUERY_CONFIG:
+		text = spec_json(stream_spec(m->group->stream));
+		break;
+	case WIRE_QUERY_PATH:
+		client_query_path(client, query, m->group);
+		return;
+	default:
+		status_wait(m->group, wait, sizeof wait);
+		client_answer(client, &query->head, wait);
+		return;
+	}
+	client_answer(client, &query->head, text);
+	free(text);
+}
+
+static void client_query(struct client *client, const struct conn_message *message)
+{
+	const struct wire_query *query = conn_view(message, WIRE_QUERY, sizeof *query, 0);
+	if (!query || query->kind < WIRE_QUERY_STATUS || query->kind > WIRE_QUERY_CONFIG) {
+		client_protocol_error(client, &message->head, "unknown query");
+	} else if (query->kind == WIRE_QUERY_STATUS) {
+		char *text = status_server(client->server);
+		client_answer(client, &query->head, text);
+		free(text);
+	} else {
+		client_query_stream(client, query);
+	}
+}
+
+static void client_handle(struct client *client, const struct conn_message *message)
+{
+	if (!client->hello) {
+		client_hello(client, message);
+		return;
+	}
+	switch (message->head.type) {
+	case WIRE_OPEN:
+		client_open(client, message);
+		return;
+	case WIRE_RELEASE:
+		client_release(client, message);
+		return;
+	case WIRE_CLOSE:
+		client_close_stream(client, message);
+		return;
+	case WIRE_QUERY:
+		client_query(client, message);
+		return;
+	case WIRE_STOP:
+		client->asked_stop = true;
+		client_answer(client, &message->head, "draining");
+		log_info("trainer %d asks to stop", client->pid);
+		server_drain(client->server);
+		return;
+	default:
+		client_protocol_error(client, &message->head, "unknown type of message");
+	}
+}
+
+/* A few messages a turn: one client that floods must not keep the others waiting. */
+void client_readable(struct client *client)
+{
+	static struct conn_message
+		message; /* the event loop is one thread, and 64 KiB are much for a stack */
+	for (int i = 0; i < 16 && !client->dead; i++) {
+		int result = conn_receive(client->fd, true, &message);
+		if (result == -EAGAIN)
+			return;
+		if (result == CONN_E_MALFORMED) {
+			client_protocol_error(client, NULL, "malformed message");
+		} else if (result) {
+			client_close(client, "hung up");
+		} else {
+			if (message.fd >= 0)
+				(void)close(message.fd); /* no descriptors are taken from clients */
+			client_handle(client, &message);
+		}
+	}
+}

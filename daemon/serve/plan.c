@@ -1,0 +1,41 @@
+/* plan: see plan.h. */
+#include "serve/plan.h"
+
+#include "base/size.h"
+#include "base/util.h"
+
+#include <errno.h>
+
+#define PLAN_MIB ((uint64_t)1 << 20)
+
+int plan_make(uint64_t budget, unsigned threads, uint64_t scratch_per_thread, struct plan *ret,
+	struct fault *fault)
+{
+	struct plan plan = {.budget = budget};
+	/* 8 MiB: resident size of the daemon with no stream, without what the other lines count.
+	 * Each thread's stack: at most 0.5 MiB. */
+	plan.process = 8 * PLAN_MIB + threads * PLAN_MIB / 2;
+	plan.scratch = threads * scratch_per_thread;
+	plan.index = UTIL_MIN(UTIL_MAX(budget / 64, PLAN_MIB), 16 * PLAN_MIB);
+	/* A sixth of the budget reads ahead: at 64 MiB that is some 600 average photographs, enough
+	 * for any disk. Large jobs get as much. */
+	plan.arena = UTIL_MIN(UTIL_MAX(budget / 6, 4 * PLAN_MIB), 64 * PLAN_MIB) & ~(PLAN_MIB - 1);
+	plan.large =
+		UTIL_MIN(UTIL_MAX(budget / 6, 4 * PLAN_MIB), 1024 * PLAN_MIB) & ~(PLAN_MIB - 1);
+	uint64_t fixed = plan.process + plan.scratch + plan.index + plan.arena + plan.large;
+	if (fixed + 4 * PLAN_MIB > budget) {
+		char have[16];
+		uint64_t least =
+			4 * PLAN_MIB + plan.process + plan.scratch + PLAN_MIB + 8 * PLAN_MIB;
+		return fault_set(fault, -ENOMEM,
+			"memory: %s is too small for %u threads: penstockd needs at least %lluM; "
+			"raise memory or lower threads",
+			size_format(budget, have, sizeof have), threads,
+			(unsigned long long)(util_align(
+						     UTIL_MAX(least, least * 3 / 2), 8 * PLAN_MIB) /
+					     PLAN_MIB));
+	}
+	plan.streams = budget - fixed;
+	*ret = plan;
+	return 0;
+}

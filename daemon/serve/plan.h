@@ -1,0 +1,22 @@
+/* plan: how the memory budget is cut up at start. Pure; printed by main before anything is
+ * allocated. */
+#pragma once
+
+#include "base/fault.h"
+
+#include <stdint.h>
+
+struct plan {
+	uint64_t budget;
+	uint64_t process; /* code, libraries, stacks, tables: measured, not allocated through the
+			     ledger's holders */
+	uint64_t scratch; /* workers' decoders and resamplers */
+	uint64_t index; /* pages of indexes kept */
+	uint64_t arena; /* read buffers */
+	uint64_t large; /* shared by rare large jobs: progressive images, huge files */
+	uint64_t streams; /* what is left for batches */
+};
+
+/* 0, or -ENOMEM with the least budget that would do. */
+int plan_make(uint64_t budget, unsigned threads, uint64_t scratch_per_thread, struct plan *ret,
+	struct fault *fault);

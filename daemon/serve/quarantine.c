@@ -1,0 +1,84 @@
+/* quarantine: the file that names broken samples, one per line: source, path, reason, separated by
+ * tabs.
+ *
+ * Written by the event loop, appended, at most SERVE_QUARANTINE_LINES lines per stream; a sample is
+ * named once as long as it stays in a small table. A file that cannot be written is said once and
+ * costs nothing else. */
+#include "serve/serve_impl.h"
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool quarantine_seen(struct group *group, uint64_t sample)
+{
+	uint64_t *place = &group->seen[hash_mix(sample) % SERVE_QUARANTINE_SEEN];
+	bool seen = *place == sample + 1;
+	*place = sample + 1;
+	return seen;
+}
+
+static FILE *quarantine_open(struct server *server)
+{
+	char path[4096 + 32];
+	(void)snprintf(path, sizeof path, "%s/quarantine.tsv", server->cache_dir);
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "a");
+	if (!file) {
+		char text[FAULT_TEXT];
+		(void)snprintf(text, sizeof text,
+			"broken samples are not named in %.400s: %s; `penstock check` lists them",
+			path, strerror(errno));
+		server_notice(server, text);
+		if (fd >= 0)
+			(void)close(fd);
+	}
+	return file;
+}
+
+/* Control bytes in names would break the line. */
+static void quarantine_print(FILE *file, const char *text)
+{
+	for (; *text; text++)
+		(void)fputc((unsigned char)*text < ' ' ? '?' : *text, file);
+}
+
+void quarantine_take(struct group *group)
+{
+	struct stream_broken broken[16];
+	FILE *file = NULL;
+	unsigned n;
+	while (group->stream &&
+		(n = stream_broken_take(group->stream, broken, UTIL_COUNT(broken)))) {
+		for (unsigned i = 0; i < n; i++) {
+			char path[8192];
+			if (quarantine_seen(group, broken[i].sample) ||
+				group->quarantine_lines >= SERVE_QUARANTINE_LINES)
+				continue;
+			if (dataset_path(stream_dataset(group->stream), broken[i].sample, path,
+				    sizeof path, NULL))
+				(void)snprintf(path, sizeof path, "sample %llu",
+					(unsigned long long)broken[i].sample);
+			if (group->quarantine_lines++ == 0)
+				log_warning("broken sample %s (%s); the others are named in "
+					    "%s/quarantine.tsv",
+					path, broken[i].reason, group->server->cache_dir);
+			if (!file && !(file = quarantine_open(group->server)))
+				return;
+			quarantine_print(file, group->spec.source);
+			(void)fputc('\t', file);
+			quarantine_print(file, path);
+			(void)fputc('\t', file);
+			quarantine_print(file, broken[i].reason);
+			(void)fputc('\n', file);
+		}
+	}
+	if (file && fclose(file))
+		server_notice(group->server, "the quarantine file could not be written in full: is "
+					     "the disk of the cache folder full?");
+}

@@ -1,0 +1,172 @@
+/* serve_impl: what the files of serve/ share. Nobody else includes it. All of it belongs to the
+ * event loop, except struct opening until its thread has handed it over. */
+#pragma once
+
+#include "base/ledger.h"
+#include "base/permit.h"
+#include "proto/conn.h"
+#include "serve/plan.h"
+#include "serve/server.h"
+#include "stats/verdict.h"
+#include "stream/stream.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	SERVE_STREAMS_PER_CLIENT = 16,
+	SERVE_HELLO_LIMIT_S = 10,
+	SERVE_DRAIN_LIMIT_S = 5,
+	SERVE_WINDOW = 10, /* seconds that a verdict looks back */
+	SERVE_QUARANTINE_SEEN = 1024,
+	SERVE_QUARANTINE_LINES = 1000,
+};
+
+/* What epoll hands back. */
+enum watch_kind {
+	WATCH_LISTENER,
+	WATCH_SIGNAL,
+	WATCH_TIMER,
+	WATCH_WAKE,
+	WATCH_CLIENT,
+	WATCH_PIDFD
+};
+
+struct watch {
+	enum watch_kind kind;
+	struct client *client;
+};
+
+struct client {
+	struct client *next;
+	struct server *server;
+	struct watch socket_watch, pid_watch;
+	int fd, pidfd; /* -1 when closed; pidfd -1 where the kernel has none */
+	pid_t pid;
+	bool hello, dead, want_write, asked_stop;
+	uint64_t since_ns;
+	struct member *members;
+};
+
+/* A client's place in a group: one of its streams. */
+struct member {
+	struct member *next_of_client, *next_of_group;
+	struct client *client;
+	struct group *group;
+	uint32_t stream; /* the client's number */
+	uint32_t request; /* of its WIRE_OPEN, until answered */
+	bool answered, ended;
+	uint64_t next_serial; /* the next batch to announce to it */
+	uint64_t held; /* bit per slot that it has been given and has not released */
+	uint64_t given; /* batches */
+};
+
+struct group_sample { /* one second of a group's life */
+	double trainer_wait_s, slots_full_s, workers_idle_s;
+	uint64_t images;
+};
+
+struct group {
+	struct group *next;
+	struct server *server;
+	char name[2 * SPEC_NAME];
+	struct stream_spec spec;
+	struct stream *stream; /* NULL while opening */
+	struct opening *opening;
+	struct member *members;
+	uint32_t extent_number;
+	bool started, closing, told_end;
+	uint32_t pending[EXTENT_SLOTS_MAX]; /* members that have yet to release this slot */
+	/* time accounts, ns */
+	uint64_t account_ns, trainer_wait_ns, slots_full_ns;
+	bool was_waiting, was_full;
+	struct group_sample window[SERVE_WINDOW];
+	uint64_t ticks, last_wait_ns, last_full_ns, last_idle_ns, last_images;
+	/* quarantine */
+	uint64_t seen[SERVE_QUARANTINE_SEEN];
+	uint32_t quarantine_lines;
+};
+
+struct opening {
+	struct opening *next;
+	struct server *server;
+	struct group *group; /* NULL once nobody waits for it: the result is dropped */
+	pthread_t thread;
+	struct stream_spec spec;
+	struct stream *stream;
+	int result;
+	struct fault fault;
+	atomic_bool cancel; /* relaxed: polled while indexing */
+	_Atomic uint64_t samples, bytes, total; /* relaxed: progress for status */
+};
+
+struct server {
+	struct config *config;
+	char socket[108], cache_dir[4096];
+	int lock_fd, listen_fd, epoll_fd, signal_fd, timer_fd, wake_fd;
+	struct watch listen_watch, signal_watch, timer_watch, wake_watch;
+	struct plan plan;
+	struct ledger ledger;
+	struct permit large;
+	bool ready_parts; /* ledger and permit are initialised */
+	struct fetch *fetch;
+	struct pool *pool;
+	struct stream_environment environment;
+	struct client *clients;
+	uint32_t client_count;
+	struct group *groups;
+	uint32_t next_extent;
+	uint64_t started_ns, idle_since_ns, drain_since_ns;
+	bool draining, stop;
+	pthread_mutex_t opened_lock;
+	struct opening *opened; /* handed over by opener threads */
+	uint32_t openings; /* threads not yet joined */
+	char notices[4][FAULT_TEXT];
+	uint32_t notice_count;
+};
+
+/* server.c */
+void server_notice(struct server *server, const char *text);
+void server_drain(struct server *server);
+void server_watch(struct server *server, int fd, uint32_t events, struct watch *watch);
+
+/* client.c */
+void client_accept(struct server *server);
+void client_readable(struct client *client);
+void client_close(struct client *client,
+	const char *why); /* marks dead; freed by client_sweep at the end of a turn */
+void client_sweep(struct server *server);
+/* Sends, or closes a client that does not read. */
+void client_send(struct client *client, struct wire_head *head, size_t bytes, const void *text,
+	size_t text_bytes, int fd);
+void client_error(
+	struct client *client, uint32_t request, uint32_t stream, int code, const char *text);
+void client_want_write(struct client *client, bool want);
+
+/* group.c */
+struct group *group_find(struct server *server, const char *name);
+void group_join(
+	struct client *client, const struct wire_head *head, const struct stream_spec *spec);
+void group_leave(struct member *member);
+void group_released(struct member *member, uint32_t slot);
+struct member *group_find_member(const struct client *client, uint32_t stream);
+void group_opened(struct opening *opening);
+void group_turn(struct group *group); /* collects, announces, ends; after anything happened */
+void group_tick(struct group *group); /* once a second */
+void group_sweep(struct server *server); /* frees groups that nobody reads and nothing writes */
+void group_verdict(struct group *group, char *buffer, size_t room);
+
+/* opener.c */
+int opener_start(struct server *server, struct group *group, const struct stream_spec *spec,
+	struct fault *fault);
+void opener_collect(struct server *server);
+
+/* status.c: malloc'ed JSON or text; NULL when memory is out */
+char *status_server(struct server *server);
+char *status_stream(struct group *group);
+void status_wait(struct group *group, char *buffer, size_t room);
+
+/* quarantine.c */
+void quarantine_take(struct group *group);

@@ -1,0 +1,488 @@
+/* server: see server.h. One thread, one epoll; stages report through one eventfd. */
+#include "serve/serve_impl.h"
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/log.h"
+#include "base/size.h"
+#include "base/util.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+
+enum { SERVER_IMAGE_SIZE_MAX = 2048, SERVER_EVENTS = 64 };
+#define SERVER_SECOND_NS 1000000000ull
+
+const char *server_socket(const struct server *server)
+{
+	return server->socket;
+}
+
+void server_notice(struct server *server, const char *text)
+{
+	log_warning("%s", text);
+	uint32_t at = server->notice_count < UTIL_COUNT(server->notices)
+			      ? server->notice_count++
+			      : UTIL_COUNT(server->notices) - 1;
+	(void)snprintf(server->notices[at], FAULT_TEXT, "%s", text);
+}
+
+void server_watch(struct server *server, int fd, uint32_t events, struct watch *watch)
+{
+	struct epoll_event event = {.events = events, .data.ptr = watch};
+	if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
+		return;
+	server_notice(server, "a descriptor could not be watched: raise fs.epoll.max_user_watches");
+	if (watch->client)
+		client_close(watch->client, "cannot be watched");
+}
+
+/* ---- start ---- */
+
+static int server_lock(struct server *server, struct fault *fault)
+{
+	char path[sizeof server->socket + 8], pid[32] = "";
+	(void)snprintf(path, sizeof path, "%s.lock", server->socket);
+	server->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (server->lock_fd < 0)
+		return fault_set(fault, -errno,
+			"cannot open the lock %s: %s; choose another place with --socket or "
+			"PENSTOCK_SOCKET",
+			path, strerror(errno));
+	if (flock(server->lock_fd, LOCK_EX | LOCK_NB)) {
+		ssize_t n = read(server->lock_fd, pid, sizeof pid - 1);
+		pid[n > 0 ? strcspn(pid, "\n") : 0] = 0;
+		return fault_set(fault, -EBUSY,
+			"another penstockd (pid %s) already serves %s: use it, end it with "
+			"`penstock stop`, or give this one "
+			"another --socket",
+			pid[0] ? pid : "unknown", server->socket);
+	}
+	int n = snprintf(pid, sizeof pid, "%d\n", getpid());
+	if (ftruncate(server->lock_fd, 0) || pwrite(server->lock_fd, pid, (size_t)n, 0) != n)
+		return fault_set(
+			fault, -errno, "cannot write the lock %s: %s", path, strerror(errno));
+	return 0;
+}
+
+static int server_resolve(struct server *server, struct fault *fault)
+{
+	const struct config *config = server->config;
+	int result = 0;
+	if (config->socket[0])
+		(void)snprintf(server->socket, sizeof server->socket, "%s", config->socket);
+	else
+		result = conn_default_path(server->socket, sizeof server->socket);
+	if (!result)
+		result = config_cache_dir(config, server->cache_dir, sizeof server->cache_dir);
+	if (result)
+		return fault_set(fault, result,
+			"the path of the socket or the cache folder is too long: set "
+			"PENSTOCK_SOCKET to a path below 108 bytes");
+	result = conn_make_folder(server->socket);
+	if (result)
+		return fault_set(fault, result,
+			"the folder of the socket %s cannot be used: %s; it must be yours alone "
+			"(mode 0700), choose another with "
+			"--socket or PENSTOCK_SOCKET",
+			server->socket, strerror(-result));
+	return server_lock(server, fault);
+}
+
+static void server_print_plan(const struct server *server, unsigned threads)
+{
+	const struct plan *p = &server->plan;
+	char a[16], b[16], c[16], d[16], e[16], f[16], g[16];
+	log_info("memory: %s = process %s + workers %s (%u) + index %s + read buffers %s + large "
+		 "images %s + batches %s",
+		size_format(p->budget, a, sizeof a), size_format(p->process, b, sizeof b),
+		size_format(p->scratch, c, sizeof c), threads, size_format(p->index, d, sizeof d),
+		size_format(p->arena, e, sizeof e), size_format(p->large, f, sizeof f),
+		size_format(p->streams, g, sizeof g));
+}
+
+static int server_reserve(struct server *server, struct fault *fault)
+{
+	const struct plan *p = &server->plan;
+	const struct {
+		const char *name;
+		uint64_t bytes;
+	} lines[] = {{"process", p->process}, {"workers", p->scratch}, {"index pages", p->index},
+		{"read buffers", p->arena}, {"large images", p->large}};
+	int result = 0, line;
+	for (size_t i = 0; i < UTIL_COUNT(lines) && !result; i++)
+		result = ledger_reserve(
+			&server->ledger, lines[i].bytes, lines[i].name, &line, fault);
+	return result;
+}
+
+/* One CPU is the trainer's, but decoding gets at least half of them. */
+static unsigned server_threads(const struct config *config)
+{
+	unsigned cpus = cpu_available();
+	return config->threads ? config->threads : UTIL_MAX(UTIL_MAX(cpus - 1, (cpus + 1) / 2), 1u);
+}
+
+static void server_wake(void *context)
+{
+	struct server *server = context;
+	uint64_t one = 1;
+	/* Full means that it is awake already. */
+	ssize_t written = write(server->wake_fd, &one, sizeof one);
+	(void)written;
+}
+
+static int server_start_stages(struct server *server, struct fault *fault)
+{
+	const struct config *config = server->config;
+	unsigned threads = server_threads(config);
+	uint64_t budget = config->memory ? config->memory : ledger_default_budget();
+	int result = plan_make(
+		budget, threads, row_maker_bytes(SERVER_IMAGE_SIZE_MAX), &server->plan, fault);
+	if (result)
+		return result;
+	ledger_init(&server->ledger, budget);
+	permit_init(&server->large, server->plan.large);
+	server->ready_parts = true;
+	server_print_plan(server, threads);
+	result = server_reserve(server, fault);
+	struct fetch_options options = {
+		.engine = config->reader,
+		.io = config->io,
+		.pread_threads = config->reader_threads,
+		.arena_bytes = server->plan.arena,
+		.index_bytes = server->plan.index,
+		.large = &server->large,
+	};
+	struct decode_limits limits = decode_limits_default();
+	limits.large = &server->large;
+	if (!result)
+		result = fetch_new(&options, &server->fetch, fault);
+	if (!result)
+		result = pool_new(threads, &limits, SERVER_IMAGE_SIZE_MAX, &server->pool, fault);
+	if (!result)
+		log_info("%u workers on %u CPUs; reader: %s", threads, cpu_available(),
+			fetch_describe(server->fetch));
+	server->environment = (struct stream_environment){
+		.fetch = server->fetch,
+		.pool = server->pool,
+		.ledger = &server->ledger,
+		.cache_dir = server->cache_dir,
+		.wake = server_wake,
+		.wake_context = server,
+	};
+	return result;
+}
+
+static int server_start_loop(struct server *server, struct fault *fault)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	server->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	server->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	server->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct itimerspec second = {{1, 0}, {1, 0}};
+	if (server->epoll_fd < 0 || server->signal_fd < 0 || server->timer_fd < 0 ||
+		server->wake_fd < 0 || timerfd_settime(server->timer_fd, 0, &second, NULL))
+		return fault_set(fault, -errno, "cannot set up the event loop: %s; raise ulimit -n",
+			strerror(errno));
+	server->listen_watch.kind = WATCH_LISTENER;
+	server->signal_watch.kind = WATCH_SIGNAL;
+	server->timer_watch.kind = WATCH_TIMER;
+	server->wake_watch.kind = WATCH_WAKE;
+	server_watch(server, server->signal_fd, EPOLLIN, &server->signal_watch);
+	server_watch(server, server->timer_fd, EPOLLIN, &server->timer_watch);
+	server_watch(server, server->wake_fd, EPOLLIN, &server->wake_watch);
+	return 0;
+}
+
+static int server_listen(struct server *server, struct fault *fault)
+{
+	int result = conn_listen(server->socket, &server->listen_fd);
+	if (result)
+		return fault_set(fault, result,
+			"cannot listen on %s: %s; choose another place with --socket or "
+			"PENSTOCK_SOCKET",
+			server->socket, strerror(-result));
+	server_watch(server, server->listen_fd, EPOLLIN, &server->listen_watch);
+	return 0;
+}
+
+int server_new(struct config *config, struct server **ret, struct fault *fault)
+{
+	struct server *server = calloc(1, sizeof *server);
+	if (!server)
+		return fault_set(fault, -ENOMEM, "no memory for the server");
+	*server = (struct server){.config = config,
+		.lock_fd = -1,
+		.listen_fd = -1,
+		.epoll_fd = -1,
+		.signal_fd = -1,
+		.timer_fd = -1,
+		.wake_fd = -1};
+	server->started_ns = server->idle_since_ns = clock_ns();
+	pthread_mutex_init(&server->opened_lock, NULL);
+	int result = server_resolve(server, fault);
+	if (!result)
+		result = server_start_loop(server, fault);
+	if (!result)
+		result = server_start_stages(server, fault);
+	/* Listening comes last: whoever connects finds a daemon that works. */
+	if (!result)
+		result = server_listen(server, fault);
+	if (result) {
+		server_free(server);
+		return result;
+	}
+	*ret = server;
+	return 0;
+}
+
+/* ---- the loop ---- */
+
+static void server_reload(struct server *server)
+{
+	struct config *fresh = malloc(sizeof *fresh);
+	struct fault fault;
+	struct config *now = server->config;
+	if (!now->file[0] || !fresh) {
+		log_warning("SIGHUP: there is no configuration file to read again");
+		free(fresh);
+		return;
+	}
+	config_init(fresh);
+	if (config_load(now->file, fresh, &fault)) {
+		server_notice(server, fault.text);
+		log_warning("SIGHUP: the old configuration stays in force");
+		free(fresh);
+		return;
+	}
+	now->log_level = fresh->log_level;
+	now->idle_exit_s = fresh->idle_exit_s;
+	now->max_clients = fresh->max_clients;
+	now->stream_count = fresh->stream_count;
+	memcpy(now->stream, fresh->stream, sizeof now->stream);
+	log_set_level(now->log_level);
+	log_info("SIGHUP: read %s again: log_level, idle_exit, max_clients and %u streams are in "
+		 "force; other keys need a restart",
+		now->file, now->stream_count);
+	free(fresh);
+}
+
+static void server_signal(struct server *server)
+{
+	struct signalfd_siginfo info;
+	while (read(server->signal_fd, &info, sizeof info) == sizeof info) {
+		if (info.ssi_signo == SIGHUP) {
+			server_reload(server);
+		} else if (server->draining) {
+			server->stop = true;
+		} else {
+			log_info("signal %u from pid %u: draining; a second one ends at once",
+				info.ssi_signo, info.ssi_pid);
+			server_drain(server);
+		}
+	}
+}
+
+void server_drain(struct server *server)
+{
+	if (server->draining)
+		return;
+	server->draining = true;
+	server->drain_since_ns = clock_ns();
+	if (server->listen_fd >= 0) {
+		(void)unlink(server->socket);
+		(void)close(server->listen_fd);
+		server->listen_fd = -1;
+	}
+	for (struct group *g = server->groups; g; g = g->next)
+		if (g->stream)
+			stream_drain(g->stream);
+}
+
+/* A draining stream ends at a batch boundary: what is being filled is still announced, then its
+ * trainers are told. */
+static void server_drain_turn(struct server *server)
+{
+	bool quiet = true;
+	for (struct group *g = server->groups; g; g = g->next) {
+		struct stream_stats stats;
+		if (g->closing)
+			continue;
+		if (g->stream)
+			stream_stats(g->stream, &stats);
+		if (g->stream && stats.slots_filling) {
+			quiet = false;
+			continue;
+		}
+		if (!g->told_end) {
+			g->told_end = true;
+			for (struct member *m = g->members; m; m = m->next_of_group)
+				client_error(m->client, m->answered ? 0 : m->request, m->stream,
+					-ESHUTDOWN,
+					"penstockd was asked to end; open the stream again with "
+					"the state to go on with the next batch");
+		}
+	}
+	bool late = clock_ns() - server->drain_since_ns > SERVE_DRAIN_LIMIT_S * SERVER_SECOND_NS;
+	if ((quiet && !server->clients) || late)
+		server->stop = true;
+}
+
+static void server_tick(struct server *server)
+{
+	uint64_t expirations, now = clock_ns();
+	ssize_t n = read(server->timer_fd, &expirations, sizeof expirations);
+	(void)n;
+	for (struct group *g = server->groups; g; g = g->next)
+		group_tick(g);
+	for (struct client *c = server->clients; c; c = c->next)
+		if (!c->hello && now - c->since_ns > SERVE_HELLO_LIMIT_S * SERVER_SECOND_NS)
+			client_close(c, "sent no hello");
+	uint64_t limit = server->config->idle_exit_s * SERVER_SECOND_NS;
+	if (limit && server->idle_since_ns && !server->draining &&
+		now - server->idle_since_ns >= limit) {
+		log_info("no client for %u s: ending", server->config->idle_exit_s);
+		server_drain(server);
+	}
+}
+
+static void server_woken(struct server *server)
+{
+	uint64_t count;
+	ssize_t n = read(server->wake_fd, &count, sizeof count);
+	(void)n;
+	opener_collect(server);
+	for (struct group *g = server->groups; g; g = g->next)
+		group_turn(g);
+}
+
+static void server_client_event(struct client *client, enum watch_kind kind, uint32_t events)
+{
+	if (client->dead)
+		return;
+	if (kind == WATCH_PIDFD) {
+		client_close(client, "process ended");
+		return;
+	}
+	if (events & EPOLLOUT) {
+		client_want_write(client, false);
+		for (struct member *m = client->members; m && !client->dead; m = m->next_of_client)
+			group_turn(m->group);
+	}
+	/* What it sent before it hung up is still read: a release is a release. */
+	if (!client->dead && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+		client_readable(client);
+}
+
+static void server_event(struct server *server, const struct epoll_event *event)
+{
+	const struct watch *watch = event->data.ptr;
+	switch (watch->kind) {
+	case WATCH_LISTENER:
+		if (server->listen_fd >= 0)
+			client_accept(server);
+		break;
+	case WATCH_SIGNAL:
+		server_signal(server);
+		break;
+	case WATCH_TIMER:
+		server_tick(server);
+		break;
+	case WATCH_WAKE:
+		server_woken(server);
+		break;
+	case WATCH_CLIENT:
+	case WATCH_PIDFD:
+		server_client_event(watch->client, watch->kind, event->events);
+		break;
+	}
+}
+
+int server_run(struct server *server, struct fault *fault)
+{
+	struct epoll_event events[SERVER_EVENTS];
+	(void)pthread_setname_np(pthread_self(), "penstock-serve");
+	while (!server->stop) {
+		int n = epoll_wait(server->epoll_fd, events, SERVER_EVENTS, -1);
+		if (n < 0 && errno != EINTR)
+			return fault_set(
+				fault, -errno, "the event loop failed: %s", strerror(errno));
+		for (int i = 0; i < n; i++)
+			server_event(server, &events[i]);
+		client_sweep(server);
+		group_sweep(server);
+		if (server->draining)
+			server_drain_turn(server);
+		client_sweep(server);
+	}
+	return 0;
+}
+
+/* ---- end ---- */
+
+/* All clients go, then the streams: their rows in flight come back first. Openers are told to give
+ * up and are waited for. */
+static void server_end_streams(struct server *server)
+{
+	for (struct client *c = server->clients; c; c = c->next)
+		client_close(c, "the daemon ends");
+	client_sweep(server);
+	while (server->groups || server->openings) {
+		uint64_t count;
+		opener_collect(server);
+		for (struct group *g = server->groups; g; g = g->next)
+			if (g->stream)
+				(void)stream_collect(g->stream);
+		group_sweep(server);
+		if (server->groups || server->openings) {
+			struct timespec pause = {0, 1000000};
+			(void)nanosleep(&pause, NULL);
+		}
+		ssize_t n = read(server->wake_fd, &count, sizeof count);
+		(void)n;
+	}
+}
+
+void server_free(struct server *server)
+{
+	if (!server)
+		return;
+	int const fds[] = {server->listen_fd, server->epoll_fd, server->signal_fd, server->timer_fd,
+		server->wake_fd};
+	if (server->wake_fd >= 0)
+		server_end_streams(server);
+	pool_free(server->pool);
+	fetch_free(server->fetch);
+	if (server->ready_parts) {
+		permit_deinit(&server->large);
+		ledger_deinit(&server->ledger);
+	}
+	if (server->listen_fd >= 0)
+		(void)unlink(server->socket);
+	for (size_t i = 0; i < UTIL_COUNT(fds); i++)
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+	/* The lock file stays: removing it would let two daemons hold locks on two files of one
+	 * name. */
+	if (server->lock_fd >= 0)
+		(void)close(server->lock_fd);
+	pthread_mutex_destroy(&server->opened_lock);
+	free(server);
+}

@@ -1,0 +1,32 @@
+/* server: the daemon's event loop: sockets, signals, timers, streams and who reads them.
+ *
+ * A map of this folder:
+ *   plan.[ch]      how the memory budget is cut up
+ *   server.[ch]    this door: start, the loop, signals, draining, the instance lock
+ *   client.c       one connection: its messages
+ *   group.c        one stream and the trainers attached to it: announcing, leases, hang-ups
+ *   opener.c       the thread that opens a stream, since building an index takes long
+ *   status.c       what the daemon says of itself, as JSON
+ *   quarantine.c   the file that names broken samples
+ *
+ * One thread runs all of it, so nothing here is locked but what openers hand over. */
+#pragma once
+
+#include "base/fault.h"
+#include "config.h"
+
+struct server;
+
+/* Takes the instance lock, makes the stages' threads, listens. Signals must be blocked already. 0
+ * or negative errno: -EBUSY another daemon serves this socket (says which). The plan of the memory
+ * is logged. `config` stays the caller's and must outlive the server. */
+int server_new(struct config *config, struct server **ret, struct fault *fault);
+
+/* Runs until SIGTERM, SIGINT, WIRE_STOP or the idle limit; drains. 0, or a negative errno when the
+ * loop itself failed. */
+int server_run(struct server *server, struct fault *fault);
+
+void server_free(struct server *server);
+
+/* The path that is served. */
+const char *server_socket(const struct server *server);

@@ -1,0 +1,228 @@
+/* status: what the daemon says of itself. */
+#include "serve/serve_impl.h"
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "proto/json.h"
+
+#include <stdio.h>
+#include <time.h>
+
+static const char *status_io(enum fetch_io io)
+{
+	static const char *const names[] = {[FETCH_IO_AUTO] = "auto",
+		[FETCH_IO_BUFFERED] = "buffered",
+		[FETCH_IO_DIRECT] = "direct"};
+	return names[io];
+}
+
+static void status_broken(struct json *json, const struct stream_stats *stats)
+{
+	json_object(json, "broken");
+	for (unsigned reason = 0; reason < STREAM_REASONS; reason++)
+		if (stats->broken[reason])
+			json_u64(json, stream_reason_name(reason), stats->broken[reason]);
+	json_end(json);
+}
+
+static double status_rate(const struct group *group)
+{
+	uint64_t have = UTIL_MIN(group->ticks > 1 ? group->ticks - 1 : 0, (uint64_t)SERVE_WINDOW),
+		 images = 0;
+	for (uint64_t i = 0; i < have; i++)
+		images += group->window[(group->ticks - 1 - i) % SERVE_WINDOW].images;
+	return have ? (double)images / (double)have : 0;
+}
+
+static void status_trainers(struct json *json, const struct group *group)
+{
+	json_array(json, "trainers");
+	for (const struct member *m = group->members; m; m = m->next_of_group) {
+		json_object(json, NULL);
+		json_i64(json, "pid", m->client->pid);
+		json_u64(json, "held", (uint64_t)__builtin_popcountll(m->held));
+		json_u64(json, "given", m->given);
+		json_end(json);
+	}
+	json_end(json);
+}
+
+static void status_opening(struct json *json, const struct opening *opening)
+{
+	json_string(json, "state", "indexing");
+	if (!opening)
+		return;
+	json_u64(json, "indexed_samples",
+		atomic_load_explicit(&opening->samples, memory_order_relaxed));
+	json_u64(
+		json, "indexed_bytes", atomic_load_explicit(&opening->bytes, memory_order_relaxed));
+	json_u64(json, "total_bytes", atomic_load_explicit(&opening->total, memory_order_relaxed));
+}
+
+static void status_running(struct json *json, struct group *group)
+{
+	struct stream_stats stats;
+	char verdict[256];
+	const struct extent *extent = stream_extent(group->stream);
+	const struct member *first = group->members;
+	int slot = first ? stream_slot_of(
+				   group->stream, first->next_serial ? first->next_serial - 1 : 0)
+			 : -1;
+	stream_stats(group->stream, &stats);
+	group_verdict(group, verdict, sizeof verdict);
+	json_string(json, "state", group->started ? "serving" : "waiting for trainers");
+	json_u64(json, "samples", dataset_count(stream_dataset(group->stream)));
+	json_u64(json, "epoch", slot >= 0 ? stream_batch(group->stream, (uint32_t)slot)->epoch : 0);
+	json_u64(json, "batch", slot >= 0 ? stream_batch(group->stream, (uint32_t)slot)->batch : 0);
+	json_u64(json, "batches", stream_batches(group->stream));
+	json_u64(json, "slots", extent->slots);
+	json_u64(json, "slots_free", stats.slots_free);
+	json_u64(json, "slots_filling", stats.slots_filling);
+	json_u64(json, "ready", stats.slots_ready);
+	json_u64(json, "leased", stats.slots_leased);
+	json_u64(json, "slot_bytes", extent->stride);
+	json_bool(json, "locked", extent->locked);
+	json_bool(json, "huge_pages", extent->huge_pages);
+	json_u64(json, "images", stats.images);
+	json_number(json, "rate", status_rate(group), 1);
+	status_broken(json, &stats);
+	json_string(json, "notice", stream_notice(group->stream));
+	json_string(json, "verdict", verdict);
+}
+
+static void status_group(struct json *json, struct group *group)
+{
+	const struct stream_spec *spec = &group->spec;
+	json_object(json, NULL);
+	json_string(json, "name", spec->name);
+	json_string(json, "source", spec->source);
+	json_string(json, "group", group->name[0] == '\n' ? "" : group->name);
+	json_u64(json, "batch_size", spec->batch_size);
+	json_u64(json, "image_size", spec->image_size);
+	json_bool(json, "train", spec->train);
+	json_u64(json, "seed", spec->seed);
+	if (group->stream)
+		status_running(json, group);
+	else
+		status_opening(json, group->opening);
+	status_trainers(json, group);
+	json_end(json);
+}
+
+static void status_memory(struct json *json, struct server *server)
+{
+	struct ledger_line line[LEDGER_LINES];
+	int n = ledger_snapshot(&server->ledger, line);
+	json_object(json, "memory");
+	json_u64(json, "budget", server->ledger.budget);
+	json_u64(json, "reserved", server->ledger.budget - ledger_free(&server->ledger));
+	json_array(json, "lines");
+	for (int i = 0; i < n; i++) {
+		json_object(json, NULL);
+		json_string(json, "name", line[i].name);
+		json_u64(json, "bytes", line[i].bytes);
+		json_end(json);
+	}
+	json_end(json);
+	json_end(json);
+}
+
+char *status_server(struct server *server)
+{
+	struct json json = {0};
+	struct fetch_stats fetch;
+	fetch_stats_read(server->fetch, &fetch);
+	json_object(&json, NULL);
+	json_string(&json, "version", PENSTOCK_VERSION);
+	json_i64(&json, "pid", getpid());
+	json_number(&json, "uptime_s", (double)(clock_ns() - server->started_ns) * 1e-9, 1);
+	json_string(&json, "socket", server->socket);
+	json_string(&json, "config", server->config->file);
+	json_bool(&json, "draining", server->draining);
+	json_u64(&json, "threads", pool_threads(server->pool));
+	json_string(&json, "reader", fetch_describe(server->fetch));
+	json_string(&json, "io", status_io(server->config->io));
+	json_u64(&json, "read_bytes", fetch.bytes);
+	json_u64(&json, "reads_in_flight", fetch.inflight);
+	json_u64(&json, "clients", server->client_count);
+	status_memory(&json, server);
+	json_array(&json, "streams");
+	for (struct group *g = server->groups; g; g = g->next)
+		if (!g->closing)
+			status_group(&json, g);
+	json_end(&json);
+	json_array(&json, "notices");
+	for (uint32_t i = 0; i < server->notice_count; i++)
+		json_string(&json, NULL, server->notices[i]);
+	json_end(&json);
+	json_end(&json);
+	return json.text;
+}
+
+char *status_stream(struct group *group)
+{
+	struct json json = {0};
+	struct server *server = group->server;
+	struct stream_stats stats;
+	struct fetch_stats fetch;
+	struct pool_stats pool;
+	char verdict[256];
+	stream_stats(group->stream, &stats);
+	fetch_stats_read(server->fetch, &fetch);
+	pool_stats_read(server->pool, &pool);
+	group_verdict(group, verdict, sizeof verdict);
+	json_object(&json, NULL);
+	json_u64(&json, "threads", pool_threads(server->pool));
+	json_string(&json, "reader", fetch_describe(server->fetch));
+	json_string(&json, "io", status_io(server->config->io));
+	json_u64(&json, "batches", stats.batches);
+	json_u64(&json, "images", stats.images);
+	json_object(&json, "stages");
+	json_number(&json, "read", (double)fetch.cpu_ns * 1e-9, 6);
+	json_number(&json, "decode", (double)stats.decode_ns * 1e-9, 6);
+	json_number(&json, "pixel", (double)stats.pixel_ns * 1e-9, 6);
+	json_number(&json, "serve", (double)clock_thread_cpu_ns() * 1e-9, 6);
+	json_end(&json);
+	json_object(&json, "fallbacks");
+	json_end(&json);
+	status_broken(&json, &stats);
+	json_object(&json, "waits");
+	json_number(&json, "trainer_s", (double)group->trainer_wait_ns * 1e-9, 6);
+	json_number(&json, "slots_full_s", (double)group->slots_full_ns * 1e-9, 6);
+	json_number(&json, "workers_s", (double)pool.idle_ns * 1e-9, 6);
+	json_end(&json);
+	json_string(&json, "notice", stream_notice(group->stream));
+	json_string(&json, "verdict", verdict);
+	json_end(&json);
+	return json.text;
+}
+
+void status_wait(struct group *group, char *buffer, size_t room)
+{
+	struct stream_stats stats;
+	struct member *holder = NULL;
+	stream_stats(group->stream, &stats);
+	for (struct member *m = group->members; m; m = m->next_of_group)
+		if (!holder || __builtin_popcountll(m->held) > __builtin_popcountll(holder->held))
+			holder = m;
+	if (!group->started)
+		(void)snprintf(buffer, room,
+			"the group waits for %u trainers before its first batch",
+			group->spec.wait_for);
+	else if (stats.slots_free + stats.slots_filling == 0 && holder && holder->held)
+		(void)snprintf(buffer, room, "trainer %d holds %d of %u batches and releases none",
+			holder->client->pid, __builtin_popcountll(holder->held),
+			stream_extent(group->stream)->slots);
+	else if (stats.queued)
+		(void)snprintf(buffer, room,
+			"decoding: %llu rows wait for or are with the %u workers",
+			(unsigned long long)stats.queued, pool_threads(group->server->pool));
+	else if (stats.reading)
+		(void)snprintf(buffer, room,
+			"reading: %llu samples of %s are being read from storage",
+			(unsigned long long)stats.reading, group->spec.source);
+	else
+		(void)snprintf(buffer, room, "nothing is in flight: %llu slots ready, %llu held",
+			(unsigned long long)stats.slots_ready,
+			(unsigned long long)stats.slots_leased);
+}
