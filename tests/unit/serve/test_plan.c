@@ -1,0 +1,53 @@
+/* plan: the parts add up to the budget, and too little is refused with a number that then works. */
+#include "serve/plan.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+static void parts_add_up_for_every_budget(void **state)
+{
+	(void)state;
+	struct plan plan;
+	unsigned made = 0;
+	for (uint64_t budget = MIB; budget < (uint64_t)64 << 30; budget += budget / 7 + 1)
+		for (unsigned threads = 1; threads <= 256; threads *= 2) {
+			if (plan_make(budget, threads, 4 * MIB, &plan, NULL))
+				continue;
+			made++;
+			assert_int_equal(plan.process + plan.scratch + plan.index + plan.arena + plan.large + plan.streams, budget);
+			assert_true(plan.arena >= 4 * MIB && plan.large >= 4 * MIB && plan.streams >= 4 * MIB);
+		}
+	assert_true(made > 100);
+}
+
+static void refusal_names_a_budget_that_works(void **state)
+{
+	(void)state;
+	for (unsigned threads = 1; threads <= 64; threads *= 4) {
+		struct plan plan;
+		struct fault fault;
+		assert_int_equal(plan_make(2 * MIB, threads, 3 * MIB, &plan, &fault), -ENOMEM);
+		const char *at = strstr(fault.text, "at least ");
+		assert_non_null(at);
+		uint64_t least = strtoull(at + strlen("at least "), NULL, 10) * MIB;
+		assert_int_equal(plan_make(least, threads, 3 * MIB, &plan, &fault), 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parts_add_up_for_every_budget),
+		cmocka_unit_test(refusal_names_a_budget_that_works),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
