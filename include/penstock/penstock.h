@@ -69,7 +69,7 @@ struct penstock_options {
 	const char *group;        /* NULL: a stream of one's own; otherwise all who name the same group share every batch */
 	uint32_t wait_for;        /* 0: 1; trainers that a group waits for before its first batch */
 	const char *state;        /* NULL: from the beginning; otherwise the JSON of penstock_stream_state */
-	int32_t timeout_ms;       /* 0: 120,000; default of penstock_stream_next, and the limit of opening once indexed */
+	int32_t timeout_ms;       /* 0: 120,000; default of penstock_stream_next; PENSTOCK_FOREVER */
 	int32_t private_daemon;   /* 1 (default): start a daemon when none runs; 0: fail with -ECONNREFUSED */
 	const char *daemon_memory;/* for a daemon started here: "4G"; NULL: its default */
 	uint32_t daemon_threads;  /* for a daemon started here; 0: its default */
@@ -129,9 +129,12 @@ struct penstock_stream;
 
 enum { PENSTOCK_END = 1 };
 
-/* Opens a stream. Blocks while the daemon starts and builds missing indexes. 0, or a negative errno: -ENOENT no such source, -EINVAL an
- * option (named) is wrong or the source is no dataset, -ENOMEM it does not fit the daemon's memory (says what would), -ECONNREFUSED no
- * daemon, -EPROTO another version, -ESTALE a state that does not fit (says what differs). */
+/* Opens a stream. Blocks while the daemon starts (at most 30 s) and, without a limit, while it builds missing indexes: a daemon that ends
+ * meanwhile ends the wait, a signal that the application handles does not. 0, or a negative errno: -ENOENT no such source (or no penstockd
+ * to start), -EINVAL an option (named) is wrong or the source is no dataset, -ENOMEM it does not fit the daemon's memory (says what
+ * would), -ECONNREFUSED no daemon, -EPERM the socket or its folder is another user's, -EPIPE the daemon ended meanwhile, -ETIMEDOUT it is
+ * stopped, -EPROTO another version or a broken daemon, -ENOTSUP the stream's batches are not of the shape described above,
+ * -ESTALE a state that does not fit (says what differs). */
 PENSTOCK_API int penstock_stream_open(const struct penstock_options *options, struct penstock_stream **ret_stream);
 
 /* Releases all batches and frees. NULL is allowed. */
@@ -139,9 +142,11 @@ PENSTOCK_API void penstock_stream_close(struct penstock_stream *stream);
 
 PENSTOCK_API void penstock_stream_info(const struct penstock_stream *stream, struct penstock_stream_info *ret_info);
 
-/* The next batch. Waits up to `timeout_ms` (0: not at all; PENSTOCK_TIMEOUT_DEFAULT, PENSTOCK_FOREVER). 0; PENSTOCK_END after the last
- * epoch; -EAGAIN none is ready (timeout 0); -ETIMEDOUT (the sentence names the stage that is slow); -EDEADLK all slots are held by this
- * trainer; -EPIPE the daemon is gone; -EBADF after fork; -EIO and others when the stream failed. */
+/* The next batch. Waits up to `timeout_ms` (0: not at all; PENSTOCK_TIMEOUT_DEFAULT, PENSTOCK_FOREVER); signals do not end the wait. 0;
+ * PENSTOCK_END after the last epoch; -EAGAIN none is ready (timeout 0 only); -ETIMEDOUT (the sentence names the stage that is slow, which
+ * takes up to 0.2 s more to ask; the stream goes on); -EDEADLK all slots are held by this trainer, so that waiting would be for itself;
+ * -EBADF after fork. The stream is over, and every further call says the same, after -EPIPE the daemon is gone (-ESHUTDOWN: it was told
+ * to end), -EPROTO it broke the protocol, -EIO and others as the sentence says. */
 PENSTOCK_API int penstock_stream_next(struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms);
 
 /* Gives a batch back; its pointers are dead from here on and are set to NULL. 0; -EINVAL when it is not held (released twice). */
@@ -151,21 +156,23 @@ PENSTOCK_API int penstock_batch_release(struct penstock_stream *stream, struct p
  * penstock_stream_next with timeout 0 until -EAGAIN. Not to be read or closed. */
 PENSTOCK_API int penstock_stream_fd(const struct penstock_stream *stream);
 
-/* Where the loop is: JSON that options.state takes to go on with the batch after the last one given by `next`. Copies a terminated string
+/* Where the loop is: JSON that options.state takes to go on with the batch after the last one given by `next` (before the first: with
+ * that one). Copies a terminated string
  * and returns its length without the zero; -ENOSPC when `room` is too small (512 always suffices). */
 PENSTOCK_API int penstock_stream_state(const struct penstock_stream *stream, char *buffer, size_t room);
 
-/* Texts from the daemon; malloc'ed, the caller frees. Block for one round trip. */
+/* Texts from the daemon; malloc'ed, the caller frees. Block for one round trip, at most 30 s (-ETIMEDOUT). Errors as of next; -EINVAL when
+ * the daemon does not know what is asked for. */
 PENSTOCK_API int penstock_stream_classes(struct penstock_stream *stream, char **ret_lines);   /* class names, one per line, by label */
 PENSTOCK_API int penstock_stream_path(struct penstock_stream *stream, uint64_t index, char **ret_path); /* a file, or SHARD!MEMBER */
 PENSTOCK_API int penstock_stream_stats(struct penstock_stream *stream, char **ret_json);      /* counters and verdict */
 PENSTOCK_API int penstock_stream_config(struct penstock_stream *stream, char **ret_json);     /* its full definition */
 
-/* The daemon itself, without a stream. `socket` NULL: the default. */
+/* The daemon itself, without a stream. `socket` NULL: the default. -ECONNREFUSED when none runs; it is never started for this. */
 PENSTOCK_API int penstock_daemon_status(const char *socket, char **ret_json);
 PENSTOCK_API int penstock_daemon_stop(const char *socket); /* drains and ends it; returns when it has gone (at most 10 s) */
 
-/* Pid of the daemon behind a stream: for measuring it from outside. */
+/* Pid of the daemon behind a stream: for measuring it from outside. 0 when it lives in a pid namespace that this process cannot see. */
 PENSTOCK_API int32_t penstock_stream_daemon_pid(const struct penstock_stream *stream);
 
 #ifdef __cplusplus

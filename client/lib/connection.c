@@ -1,0 +1,376 @@
+/* connection: see connection.h.
+ *
+ * Nothing that the daemon sends is used before its length, its type and its numbers were checked;
+ * whatever does not fit ends in -EPROTO with a sentence. Sockets stay in blocking mode, but every
+ * call on them says MSG_DONTWAIT and waits in poll: a stopped daemon costs a time-out, never a
+ * hang.
+ *
+ * Thread: that of the stream. */
+#include "client/lib/connection.h"
+
+#include "client/lib/error.h"
+#include "client/lib/map.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	CONNECTION_SEND_MS = 10000,
+	CONNECTION_TICK_MS = 1000, /* how often a wait without end looks whether the daemon's
+				      process is still there */
+	CONNECTION_ANSWER_MAX = 1 << 30,
+};
+
+/* ---- time and waiting
+ * --------------------------------------------------------------------------------------------------
+ */
+
+static int64_t connection_now_ns(void)
+{
+	struct timespec now;
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t connection_deadline(int64_t ms)
+{
+	return connection_now_ns() + ms * 1000000;
+}
+
+/* Milliseconds until the deadline, rounded up so that a wait never ends early and spins; at most
+ * one tick. */
+static int connection_tick(int64_t deadline_ns)
+{
+	int64_t left =
+		deadline_ns == CONNECTION_NEVER ? INT64_MAX : deadline_ns - connection_now_ns();
+	if (left <= 0)
+		return 0;
+	left = left / 1000000 + (left % 1000000 != 0);
+	return left < CONNECTION_TICK_MS ? (int)left : CONNECTION_TICK_MS;
+}
+
+static bool connection_daemon_died(const struct connection *connection)
+{
+	return connection->daemon_pid > 0 && kill(connection->daemon_pid, 0) < 0 && errno == ESRCH;
+}
+
+static int connection_poll(struct connection *connection, short events, int64_t deadline_ns)
+{
+	for (;;) {
+		int tick = connection_tick(deadline_ns);
+		struct pollfd wanted = {.fd = connection->fd, .events = events};
+		int n = poll(&wanted, 1, tick);
+		if (n > 0)
+			return 0; /* an error or hang-up too: the call that follows says which */
+		if (n < 0 && errno != EINTR)
+			return error_set(
+				-errno, "waiting for the daemon failed: %s", strerror(errno));
+		if (n == 0 && tick == 0)
+			return -ETIMEDOUT;
+		/* A child of the dead daemon may hold its end of the socket open: then there is no
+		 * hang-up. */
+		if (n == 0 && connection_daemon_died(connection))
+			return error_set(-EPIPE,
+				"the daemon (pid %d) has died without closing its socket %s",
+				connection->daemon_pid, connection->path);
+	}
+}
+
+int connection_wait(struct connection *connection, int64_t deadline_ns)
+{
+	return connection_poll(connection, POLLIN, deadline_ns);
+}
+
+/* ---- messages
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+int connection_send(struct connection *connection, struct wire_head *fixed, size_t fixed_bytes,
+	const void *text, size_t text_bytes)
+{
+	int64_t deadline_ns = connection_deadline(CONNECTION_SEND_MS);
+	for (;;) {
+		int result =
+			conn_send(connection->fd, true, fixed, fixed_bytes, text, text_bytes, -1);
+		if (result == -EMSGSIZE)
+			return error_set(-EMSGSIZE,
+				"the request is longer than a message may be (%d bytes)",
+				WIRE_MESSAGE_MAX);
+		if (result != -EAGAIN && result < 0)
+			return error_set(result, "sending to the daemon at %s failed: %s",
+				connection->path, strerror(-result));
+		if (result != -EAGAIN)
+			return result;
+		result = connection_poll(connection, POLLOUT, deadline_ns);
+		if (result == -ETIMEDOUT)
+			return error_set(-ETIMEDOUT,
+				"the daemon (pid %d) has not read its messages for %d s: is it "
+				"stopped?",
+				connection->daemon_pid, CONNECTION_SEND_MS / 1000);
+		if (result < 0)
+			return result;
+	}
+}
+
+static void connection_drop_fd(struct connection *connection)
+{
+	if (connection->message.fd >= 0)
+		(void)close(connection->message.fd);
+	connection->message.fd = -1;
+}
+
+int connection_receive(struct connection *connection)
+{
+	connection_drop_fd(connection);
+	int result = conn_receive(connection->fd, true, &connection->message);
+	switch (result) {
+	case CONN_OK:
+	case -EAGAIN:
+		return result;
+	case CONN_E_CLOSED:
+		return error_set(-EPIPE,
+			"the daemon (pid %d, socket %s) has ended or closed the connection; its "
+			"log says why, and a new "
+			"stream opened with the saved state goes on with the next batch",
+			connection->daemon_pid, connection->path);
+	case CONN_E_MALFORMED:
+		return error_set(-EPROTO,
+			"the daemon at %s sent a malformed message: it is broken, of another "
+			"version, or not penstockd",
+			connection->path);
+	case -EMFILE:
+		return error_set(-EMFILE, "no descriptor was free for memory that the daemon sent: "
+					  "close some or raise `ulimit -n`");
+	default:
+		return error_set(result, "receiving from the daemon at %s failed: %s",
+			connection->path, strerror(-result));
+	}
+}
+
+int connection_error(const struct connection *connection)
+{
+	const struct wire_error *error = conn_view(&connection->message, WIRE_ERROR, sizeof *error,
+		offsetof(struct wire_error, text_bytes));
+	if (!error || error->code >= 0 || error->code < -4095)
+		return error_set(
+			-EPROTO, "the daemon at %s sent a malformed error", connection->path);
+	const char *text = (const char *)(error + 1);
+	if (error->text_bytes == 0)
+		return error_set(error->code, "the daemon says: %s", strerror(-error->code));
+	return error_take(error->code, text, error->text_bytes);
+}
+
+/* A long answer: the memfd is sealed, so that it cannot shrink between the check and the reading.
+ */
+static int connection_read_answer(int fd, char *text, size_t total)
+{
+	struct stat status;
+	int result = map_check_seals(fd, "an answer");
+	if (result < 0)
+		return result;
+	if (fstat(fd, &status) < 0 || status.st_size < 0 || (uint64_t)status.st_size < total)
+		return error_set(-EPROTO,
+			"the daemon announced an answer of %zu bytes and sent less", total);
+	for (size_t done = 0; done < total;) {
+		ssize_t n = pread(fd, text + done, total - done, (off_t)done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return error_set(-EIO, "an answer of the daemon cannot be read: %s",
+				n < 0 ? strerror(errno) : "it ends early");
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+int connection_answer(struct connection *connection, char **ret_text)
+{
+	const struct wire_answer *answer = conn_view(&connection->message, WIRE_ANSWER,
+		sizeof *answer, offsetof(struct wire_answer, text_bytes));
+	bool has_fd = connection->message.fd >= 0;
+	if (!answer || answer->total_bytes > CONNECTION_ANSWER_MAX ||
+		answer->text_bytes != (has_fd ? 0 : answer->total_bytes))
+		return error_set(
+			-EPROTO, "the daemon at %s sent a malformed answer", connection->path);
+	size_t total = (size_t)answer->total_bytes;
+	char *text = malloc(total + 1);
+	if (!text)
+		return error_set(-ENOMEM, "no memory for an answer of %zu bytes", total);
+	int result = 0;
+	if (has_fd)
+		result = connection_read_answer(connection->message.fd, text, total);
+	else
+		memcpy(text, answer + 1, total);
+	if (result < 0) {
+		free(text);
+		return result;
+	}
+	text[total] = '\0';
+	*ret_text = text;
+	return 0;
+}
+
+/* ---- finding and greeting
+ * ---------------------------------------------------------------------------------------------- */
+
+int connection_find(const char *socket, char ret_path[CONNECTION_PATH], bool *ret_named)
+{
+	char path[CONNECTION_PATH], full[4096 + CONNECTION_PATH];
+	const char *variable = getenv("PENSTOCK_SOCKET");
+	size_t length = 0;
+	bool named = (socket && *socket) || (variable && *variable);
+	int result = 0;
+	if (socket && *socket)
+		result = (length = strlen(socket)) < sizeof path ? 0 : -ENAMETOOLONG;
+	else
+		result = conn_default_path(path, sizeof path);
+	if (result == 0 && socket && *socket)
+		memcpy(path, socket, length + 1);
+
+	/* A private daemon works in another folder than this process: what it is told must be
+	 * absolute. */
+	full[0] = '\0';
+	if (result == 0 && path[0] != '/' && !getcwd(full, 4096))
+		return error_set(-errno, "the working folder of %s cannot be found: %s", path,
+			strerror(errno));
+	length = strlen(full);
+	if (result == 0 && length + 1 + strlen(path) >= CONNECTION_PATH && length)
+		result = -ENAMETOOLONG;
+	if (result < 0)
+		return error_set(-ENAMETOOLONG,
+			"the socket's path %s is longer than a socket's may be (%d bytes): set "
+			"PENSTOCK_SOCKET to a "
+			"shorter one",
+			socket && *socket ? socket : "by default", CONNECTION_PATH - 1);
+	if (length)
+		full[length++] = '/';
+	memcpy(full + length, path, strlen(path) + 1);
+	memcpy(ret_path, full, strlen(full) + 1);
+	*ret_named = named;
+	return 0;
+}
+
+static int connection_absent(const char *path)
+{
+	return error_set(CONNECTION_E_ABSENT,
+		"no penstockd is running at %s: start one, or let the client start a "
+		"private one",
+		path);
+}
+
+static int connection_refused(const char *path, int error)
+{
+	const char *hint = "";
+	if (error == -EACCES)
+		hint = " (it belongs to another user)";
+	else if (error == -ETIMEDOUT)
+		hint = " (it accepts nobody: is it stopped?)";
+	else if (error == -EPROTOTYPE)
+		hint = " (that socket is not penstockd's)";
+	return error_set(error, "connecting to %s failed: %s%s", path, strerror(-error), hint);
+}
+
+/* A folder under /tmp could have been made by anybody: without this, another user's process could
+ * feed a training run. */
+static int connection_check_peer(struct connection *connection, bool named, pid_t *ret_pid)
+{
+	uid_t uid;
+	int result = conn_peer(connection->fd, &uid, ret_pid);
+	if (result < 0)
+		return error_set(result, "who listens at %s cannot be found out: %s",
+			connection->path, strerror(-result));
+	if (!named && uid != geteuid() && uid != 0)
+		return error_set(-EPERM,
+			"the daemon at %s runs as user %lu, not as you: set PENSTOCK_SOCKET to its "
+			"path if that is meant",
+			connection->path, (unsigned long)uid);
+	return 0;
+}
+
+static int connection_check_welcome(struct connection *connection, uint32_t request, pid_t peer)
+{
+	if (connection->message.head.type == WIRE_ERROR)
+		return connection_error(connection);
+	const struct wire_welcome *welcome = conn_view(&connection->message, WIRE_WELCOME,
+		sizeof *welcome, offsetof(struct wire_welcome, text_bytes));
+	if (!welcome || welcome->magic != WIRE_MAGIC || welcome->head.request != request ||
+		connection->message.fd >= 0)
+		return error_set(-EPROTO, "what listens at %s does not answer as penstockd does",
+			connection->path);
+	if (welcome->version < WIRE_VERSION_MIN || welcome->version > WIRE_VERSION_MAX)
+		return error_set(-EPROTO,
+			"the daemon at %s speaks protocol version %u, this library %d to %d: use "
+			"penstockd and libpenstock of "
+			"the same release (this is %s)",
+			connection->path, welcome->version, WIRE_VERSION_MIN, WIRE_VERSION_MAX,
+			PENSTOCK_VERSION);
+	if (welcome->features & ~(uint64_t)WIRE_FEATURE_NONE)
+		return error_set(-EPROTO,
+			"the daemon at %s uses features that were not offered to it",
+			connection->path);
+	/* The kernel gives 0 for a peer in a pid namespace that cannot be seen from here. */
+	connection->daemon_pid = peer > 0 ? welcome->pid : 0;
+	return 0;
+}
+
+static int connection_greet(struct connection *connection, bool named)
+{
+	pid_t peer;
+	struct wire_hello hello = {
+		.head = {.type = WIRE_HELLO, .request = ++connection->last_request},
+		.magic = WIRE_MAGIC,
+		.version_min = WIRE_VERSION_MIN,
+		.version_max = WIRE_VERSION_MAX,
+		.features = WIRE_FEATURE_NONE};
+	int result = connection_check_peer(connection, named, &peer);
+	if (result == 0)
+		result = connection_send(connection, &hello.head, sizeof hello, NULL, 0);
+	/* A daemon that ends just now may have refused with a sentence before: so even then, read
+	 * first. */
+	if (result >= 0)
+		result = connection_wait(connection, connection_deadline(CONNECTION_GREETING_MS));
+	if (result == 0)
+		result = connection_receive(connection);
+	if (result == 0)
+		return connection_check_welcome(connection, hello.head.request, peer);
+	if (result == -EPIPE)
+		return connection_absent(connection->path);
+	if (result == -ETIMEDOUT)
+		return error_set(-ETIMEDOUT,
+			"the daemon at %s has not answered for %d s: is it stopped?",
+			connection->path, CONNECTION_GREETING_MS / 1000);
+	return result;
+}
+
+int connection_open(struct connection *connection, const char *path, bool named)
+{
+	connection->owner = getpid();
+	connection->daemon_pid = 0;
+	connection->last_request = 0;
+	connection->message.fd = -1;
+	connection->fd = -1;
+	memcpy(connection->path, path, strlen(path) + 1);
+	int result = conn_connect(path, &connection->fd);
+	if (result == -ENOENT || result == -ECONNREFUSED || result == -ENOTDIR)
+		return connection_absent(path);
+	if (result < 0)
+		return connection_refused(path, result);
+	result = connection_greet(connection, named);
+	if (result != 0)
+		connection_close(connection);
+	return result;
+}
+
+void connection_close(struct connection *connection)
+{
+	connection_drop_fd(connection);
+	if (connection->fd >= 0)
+		(void)close(connection->fd);
+	connection->fd = -1;
+}

@@ -1,0 +1,128 @@
+/* daemon: the daemon itself, without a stream: its status, its end.
+ *
+ * Thread: the caller's. */
+#include "client/lib/connection.h"
+#include "client/lib/error.h"
+#include "penstock/penstock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DAEMON_ANSWER_MS = 10000, DAEMON_STOP_MS = 10000, DAEMON_LOOK_MS = 20 };
+
+static int daemon_connect(const char *socket, struct connection *connection)
+{
+	char path[CONNECTION_PATH];
+	bool named;
+	int result = connection_find(socket, path, &named);
+	if (result == 0)
+		result = connection_open(connection, path, named);
+	return result == CONNECTION_E_ABSENT ? -ECONNREFUSED : result;
+}
+
+/* Sends a request that only ANSWER or ERROR may answer. */
+static int daemon_request(
+	struct connection *connection, struct wire_head *message, size_t bytes, char **ret_text)
+{
+	message->request = ++connection->last_request;
+	int result = connection_send(connection, message, bytes, NULL, 0);
+	if (result >= 0)
+		result = connection_wait(connection, connection_deadline(DAEMON_ANSWER_MS));
+	if (result == 0)
+		result = connection_receive(connection);
+	if (result == -ETIMEDOUT)
+		return error_set(-ETIMEDOUT,
+			"the daemon (pid %d) did not answer within %d s: is it stopped?",
+			connection->daemon_pid, DAEMON_ANSWER_MS / 1000);
+	if (result < 0)
+		return result;
+	if (connection->message.head.type == WIRE_ERROR)
+		return connection_error(connection);
+	if (connection->message.head.request != message->request)
+		return error_set(-EPROTO, "the daemon at %s answered a question that was not asked",
+			connection->path);
+	return connection_answer(connection, ret_text);
+}
+
+int penstock_daemon_status(const char *socket, char **ret_json)
+{
+	struct connection connection = {.fd = -1};
+	struct wire_query query = {.head = {.type = WIRE_QUERY}, .kind = WIRE_QUERY_STATUS};
+	int result = daemon_connect(socket, &connection);
+	if (result == 0)
+		result = daemon_request(&connection, &query.head, sizeof query, ret_json);
+	connection_close(&connection);
+	return result;
+}
+
+/* Waits for the hang-up: the connection's end, whatever is sent before it. */
+static int daemon_await_hangup(struct connection *connection, int64_t deadline_ns)
+{
+	int result = 0;
+	while (result == 0) {
+		result = connection_wait(connection, deadline_ns);
+		if (result == 0)
+			result = connection_receive(connection);
+		if (result == -EAGAIN || result == -EPROTO)
+			result = 0;
+	}
+	return result == -EPIPE ? 0 : result;
+}
+
+/* Waits for the process: the lock of the instance and its memory go with it, later than the socket.
+ */
+static int daemon_await_exit(int pid_fd, pid_t pid, int64_t deadline_ns)
+{
+	for (;;) {
+		struct pollfd gone = {.fd = pid_fd, .events = POLLIN};
+		if (pid_fd >= 0 && poll(&gone, 1, DAEMON_LOOK_MS) > 0)
+			return 0;
+		if (pid_fd < 0 && (pid <= 0 || (kill(pid, 0) < 0 && errno == ESRCH)))
+			return 0;
+		if (pid_fd < 0)
+			(void)nanosleep(
+				&(struct timespec){.tv_nsec = DAEMON_LOOK_MS * 1000000}, NULL);
+		if (connection_deadline(0) >= deadline_ns)
+			return -ETIMEDOUT;
+	}
+}
+
+static int daemon_stop(struct connection *connection)
+{
+	char *answer = NULL;
+	struct wire_stop stop = {.head = {.type = WIRE_STOP}};
+	pid_t pid = connection->daemon_pid;
+	/* Taken while it is certainly alive, so that the number cannot come to mean somebody else.
+	 * Kernels before 5.3 have no pidfd. */
+	int pid_fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	int64_t deadline_ns = connection_deadline(DAEMON_STOP_MS);
+	int result = daemon_request(connection, &stop.head, sizeof stop, &answer);
+	free(answer);
+	if (result == 0)
+		result = daemon_await_hangup(connection, deadline_ns);
+	if (result == 0)
+		result = daemon_await_exit(pid_fd, pid, deadline_ns);
+	if (result == -ETIMEDOUT && pid > 0)
+		error_set(-ETIMEDOUT,
+			"the daemon (pid %d) was asked to end and is still at it after %d s: wait, "
+			"or end it with kill",
+			(int)pid, DAEMON_STOP_MS / 1000);
+	if (pid_fd >= 0)
+		(void)close(pid_fd);
+	return result;
+}
+
+int penstock_daemon_stop(const char *socket)
+{
+	struct connection connection = {.fd = -1};
+	int result = daemon_connect(socket, &connection);
+	if (result == 0)
+		result = daemon_stop(&connection);
+	connection_close(&connection);
+	return result;
+}

@@ -1,0 +1,17 @@
+/* error: the sentence behind penstock_error(). */
+#pragma once
+
+#include <stddef.h>
+
+enum { ERROR_TEXT = 1024 };
+
+/* Writes this thread's sentence and returns `code`, so that `return error_set(-EINVAL, ...)` reads
+ * as one step. Too long is cut. */
+int error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same with a text from another process: no zero at its end, control characters become spaces
+ * (they could steer a terminal). */
+int error_take(int code, const char *text, size_t text_bytes);
+
+/* This thread's sentence. */
+const char *error_text(void);

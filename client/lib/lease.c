@@ -1,0 +1,299 @@
+/* lease: see lease.h.
+ *
+ * All bounds of shared memory are checked here and only here: once for an extent, once for each
+ * batch. A slot's head is copied before it is checked, so that what was checked is what is used.
+ *
+ * Thread: that of the stream. Allocates when a stream opens and when an extent comes, never for a
+ * batch. */
+#include "client/lib/lease.h"
+
+#include "client/lib/error.h"
+#include "proto/slots.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(sizeof(struct penstock_sample) == sizeof(struct slots_record),
+	"the public record is the shared one");
+_Static_assert(offsetof(struct penstock_sample, flags) == offsetof(struct slots_record, flags),
+	"same layout");
+_Static_assert(
+	offsetof(struct penstock_sample, position) == offsetof(struct slots_record, position),
+	"same layout");
+_Static_assert((int)PENSTOCK_FLIPPED == (int)SLOTS_FLIPPED &&
+		       (int)PENSTOCK_SUBSTITUTED == (int)SLOTS_SUBSTITUTED &&
+		       (int)PENSTOCK_PADDED == (int)SLOTS_PADDED &&
+		       (int)PENSTOCK_INVALID == (int)SLOTS_INVALID,
+	"same bits");
+_Static_assert((int)PENSTOCK_LAST == (int)WIRE_BATCH_LAST, "same bit");
+
+int lease_init(struct lease_table *table, const struct wire_opened *opened)
+{
+	*table = (struct lease_table){.opened = opened};
+	table->queue = calloc(opened->slots, sizeof *table->queue);
+	return table->queue ? 0
+			    : error_set(-ENOMEM, "no memory for %u batches' announcements",
+				      opened->slots);
+}
+
+static void lease_drop_extent(struct lease_extent *extent)
+{
+	map_deinit(&extent->map);
+	free(extent->slot);
+	*extent = (struct lease_extent){0};
+}
+
+void lease_deinit(struct lease_table *table)
+{
+	for (unsigned i = 0; i < WIRE_EXTENTS_MAX; i++)
+		lease_drop_extent(&table->extent[i]);
+	free(table->queue);
+	*table = (struct lease_table){0};
+}
+
+/* ---- extents
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+static struct lease_extent *lease_find(struct lease_table *table, uint32_t number)
+{
+	for (unsigned i = 0; i < WIRE_EXTENTS_MAX; i++) {
+		if (table->extent[i].used && table->extent[i].number == number)
+			return &table->extent[i];
+	}
+	return NULL;
+}
+
+static struct lease_extent *lease_find_room(struct lease_table *table)
+{
+	for (unsigned i = 0; i < WIRE_EXTENTS_MAX; i++) {
+		if (!table->extent[i].used)
+			return &table->extent[i];
+	}
+	return NULL;
+}
+
+static bool lease_extent_fits(const struct wire_extent *message)
+{
+	uint64_t need;
+	return message->slot_count >= 1 && message->slot_count <= WIRE_SLOTS_MAX &&
+	       message->slot_stride >= sizeof(struct slots_head) &&
+	       message->slot_stride % SLOTS_ALIGN == 0 &&
+	       !__builtin_mul_overflow(
+		       message->slot_stride, (uint64_t)message->slot_count, &need) &&
+	       need <= message->bytes;
+}
+
+int lease_add_extent(struct lease_table *table, const struct wire_extent *message, int fd)
+{
+	struct map map;
+	struct lease_extent *extent = lease_find_room(table);
+	if (fd < 0)
+		return error_set(-EPROTO, "the daemon announced extent %u without its memory",
+			message->extent);
+	if (!extent || lease_find(table, message->extent))
+		return error_set(-EPROTO, "the daemon announced extent %u %s", message->extent,
+			extent ? "twice" : "beyond the number that a stream may have");
+	if (!lease_extent_fits(message))
+		return error_set(-EPROTO,
+			"the daemon announced extent %u of %u slots of %llu bytes in %llu bytes",
+			message->extent, message->slot_count,
+			(unsigned long long)message->slot_stride,
+			(unsigned long long)message->bytes);
+	int result = map_init(&map, fd, message->bytes);
+	if (result < 0)
+		return result;
+	struct lease_slot *slot = calloc(message->slot_count, sizeof *slot);
+	if (!slot) {
+		map_deinit(&map);
+		return error_set(-ENOMEM, "no memory for %u slots' states", message->slot_count);
+	}
+	*extent = (struct lease_extent){.used = true,
+		.number = message->extent,
+		.slot_count = message->slot_count,
+		.slot_stride = message->slot_stride,
+		.map = map,
+		.slot = slot};
+	return 0;
+}
+
+int lease_withdraw(struct lease_table *table, uint32_t number)
+{
+	struct lease_extent *extent = lease_find(table, number);
+	if (!extent || extent->withdrawn)
+		return error_set(-EPROTO,
+			"the daemon withdrew extent %u, which it had not announced", number);
+	extent->withdrawn = true;
+	if (extent->leases == 0)
+		lease_drop_extent(extent);
+	return 0;
+}
+
+/* ---- leases
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static void lease_move(struct lease_table *table, struct lease_extent *extent, uint32_t number,
+	enum lease_state to)
+{
+	struct lease_slot *slot = &extent->slot[number];
+	switch (to) {
+	case LEASE_WAITING:
+		assert(slot->state == LEASE_FREE);
+		extent->leases++;
+		table->waiting++;
+		break;
+	case LEASE_HELD:
+		assert(slot->state == LEASE_WAITING);
+		table->waiting--;
+		table->held++;
+		break;
+	case LEASE_FREE:
+		assert(slot->state == LEASE_HELD);
+		table->held--;
+		extent->leases--;
+		break;
+	}
+	slot->state = to;
+}
+
+static bool lease_serial_follows(const struct lease_table *table, uint64_t serial)
+{
+	return !table->started || serial == table->last_serial + 1;
+}
+
+int lease_announce(struct lease_table *table, const struct wire_batch *message)
+{
+	struct lease_extent *extent = lease_find(table, message->extent);
+	const char *wrong = NULL;
+	if (!extent || extent->withdrawn)
+		wrong = "in an extent that it has not announced";
+	else if (message->slot >= extent->slot_count)
+		wrong = "in a slot that the extent does not have";
+	else if (extent->slot[message->slot].state != LEASE_FREE)
+		wrong = "in a slot that this client still holds";
+	else if (table->waiting + table->held >= table->opened->slots)
+		wrong = "beyond the number that may be out at once";
+	else if (!lease_serial_follows(table, message->serial))
+		wrong = "out of order";
+	else if (message->count < 1 || message->count > table->opened->batch_size)
+		wrong = "with an impossible number of rows";
+	if (wrong)
+		return error_set(-EPROTO,
+			"the daemon announced a batch %s (extent %u, slot %u, serial %llu, %u "
+			"rows)",
+			wrong, message->extent, message->slot, (unsigned long long)message->serial,
+			message->count);
+
+	extent->slot[message->slot].serial = message->serial;
+	table->queue[(table->first + table->waiting) % table->opened->slots] = *message;
+	lease_move(table, extent, message->slot, LEASE_WAITING);
+	table->last_serial = message->serial;
+	table->started = true;
+	return 0;
+}
+
+static bool lease_head_names(const struct slots_head *head, const struct wire_batch *message)
+{
+	return head->serial == message->serial && head->epoch == message->epoch &&
+	       head->batch == message->batch && head->position == message->position &&
+	       head->count == message->count;
+}
+
+static bool lease_head_shaped(const struct slots_head *head, const struct wire_opened *opened)
+{
+	return head->batch_size == opened->batch_size && head->height == opened->height &&
+	       head->width == opened->width && head->channels == opened->channels &&
+	       head->pixel_type == opened->pixel_type &&
+	       head->pixel_layout == opened->pixel_layout &&
+	       head->label_type == opened->label_type && head->label_width == opened->label_width &&
+	       head->record_bytes == sizeof(struct slots_record) &&
+	       head->row_bytes == (uint64_t)opened->height * opened->width * opened->channels;
+}
+
+static bool lease_range_fits(uint64_t offset, uint64_t row_bytes, uint32_t rows, uint64_t stride)
+{
+	uint64_t bytes;
+	return offset % 64 == 0 && offset >= sizeof(struct slots_head) && offset <= stride &&
+	       !__builtin_mul_overflow(row_bytes, (uint64_t)rows, &bytes) &&
+	       bytes <= stride - offset;
+}
+
+static bool lease_head_bounded(const struct slots_head *head, uint64_t stride)
+{
+	return lease_range_fits(head->images_offset, head->row_bytes, head->batch_size, stride) &&
+	       lease_range_fits(head->labels_offset, head->label_width * sizeof(int64_t),
+		       head->batch_size, stride) &&
+	       lease_range_fits(head->records_offset, head->record_bytes, head->batch_size, stride);
+}
+
+static int lease_check_head(const struct slots_head *head, const struct wire_batch *message,
+	const struct wire_opened *opened, uint64_t stride)
+{
+	const char *wrong = NULL;
+	if (head->magic != SLOTS_MAGIC || head->version != SLOTS_VERSION ||
+		head->head_bytes < sizeof *head)
+		wrong = "its head is not one of this version";
+	else if (!lease_head_names(head, message))
+		wrong = "its head names another batch";
+	else if (!lease_head_shaped(head, opened))
+		wrong = "its shape is not that of the stream";
+	else if (!lease_head_bounded(head, stride))
+		wrong = "its offsets lead out of the slot";
+	if (wrong)
+		return error_set(-EPROTO,
+			"batch %llu of epoch %llu in slot %u of extent %u cannot be used: %s; the "
+			"daemon is broken",
+			(unsigned long long)message->batch, (unsigned long long)message->epoch,
+			message->slot, message->extent, wrong);
+	return 0;
+}
+
+int lease_give(
+	struct lease_table *table, struct penstock_batch *ret_batch, struct wire_batch *ret_message)
+{
+	assert(table->waiting > 0);
+	const struct wire_batch message = table->queue[table->first];
+	struct lease_extent *extent = lease_find(table, message.extent);
+	assert(extent); /* an extent with leases is never dropped */
+	const uint8_t *slot = extent->map.bytes + message.slot * extent->slot_stride;
+	struct slots_head head;
+	memcpy(&head, slot, sizeof head);
+	int result = lease_check_head(&head, &message, table->opened, extent->slot_stride);
+	if (result < 0)
+		return result;
+	table->first = (table->first + 1) % table->opened->slots;
+	lease_move(table, extent, message.slot, LEASE_HELD);
+	*ret_message = message;
+	*ret_batch = (struct penstock_batch){
+		.images = slot + head.images_offset,
+		.labels = (const int64_t *)(const void *)(slot + head.labels_offset),
+		.samples =
+			(const struct penstock_sample *)(const void *)(slot + head.records_offset),
+		.count = message.count,
+		.flags = message.flags & WIRE_BATCH_LAST,
+		.epoch = message.epoch,
+		.batch = message.batch,
+		.image_bytes = (size_t)head.row_bytes,
+		.extent = message.extent,
+		.slot = message.slot,
+		.serial = message.serial,
+	};
+	return 0;
+}
+
+int lease_return(struct lease_table *table, const struct penstock_batch *batch)
+{
+	struct lease_extent *extent = lease_find(table, batch->extent);
+	if (!extent || batch->slot >= extent->slot_count ||
+		extent->slot[batch->slot].state != LEASE_HELD ||
+		extent->slot[batch->slot].serial != batch->serial || !batch->images)
+		return error_set(-EINVAL, "this batch is not held: it was released before, or was "
+					  "never given by this stream");
+	lease_move(table, extent, batch->slot, LEASE_FREE);
+	if (extent->withdrawn && extent->leases == 0)
+		lease_drop_extent(extent);
+	return 0;
+}

@@ -1,0 +1,67 @@
+/* map: see map.h.
+ *
+ * The seals are what makes it safe to read another process's memory: without F_SEAL_SHRINK somebody
+ * could truncate the file and this process would die of SIGBUS in the middle of a training step. So
+ * they are checked, not assumed, and before the size is.
+ *
+ * Thread: that of the stream. */
+#include "client/lib/map.h"
+
+#include "client/lib/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* linux/fcntl.h, 5.1 */
+#endif
+
+int map_check_seals(int fd, const char *what)
+{
+	const int fixed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	int seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0)
+		return error_set(
+			-EPROTO, "the daemon sent a descriptor as %s that is no memfd", what);
+	if ((seals & fixed) != fixed || !(seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE)))
+		return error_set(-EPROTO,
+			"the daemon sent %s without its seals (has %#x; shrink, grow, future-write "
+			"and seal are "
+			"required): the daemon is broken or not penstockd",
+			what, (unsigned)seals);
+	return 0;
+}
+
+int map_init(struct map *map, int fd, uint64_t size)
+{
+	struct stat status;
+	int result = map_check_seals(fd, "an extent");
+	if (result < 0)
+		return result;
+	if (fstat(fd, &status) < 0)
+		return error_set(
+			-errno, "the size of an extent cannot be read: %s", strerror(errno));
+	if (status.st_size < 0 || (uint64_t)status.st_size != size || size == 0 || size > SIZE_MAX)
+		return error_set(-EPROTO,
+			"the daemon announced an extent of %llu bytes and sent one of %lld",
+			(unsigned long long)size, (long long)status.st_size);
+	void *bytes = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0);
+	if (bytes == MAP_FAILED)
+		return error_set(-errno,
+			"%llu bytes of the daemon's memory cannot be mapped: %s (is there a limit "
+			"on address space, "
+			"`ulimit -v`?)",
+			(unsigned long long)size, strerror(errno));
+	*map = (struct map){.bytes = bytes, .size = (size_t)size};
+	return 0;
+}
+
+void map_deinit(struct map *map)
+{
+	if (map->bytes)
+		(void)munmap((void *)(uintptr_t)map->bytes, map->size);
+	*map = (struct map){0};
+}

@@ -1,0 +1,22 @@
+/* map: sealed memory of the daemon, checked and mapped read-only. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct map {
+	const uint8_t *bytes; /* NULL: not mapped */
+	size_t size;
+};
+
+/* Checks that nobody can shrink, grow, write or unseal the memfd any more. 0 or -EPROTO with a
+ * sentence that calls it `what`. */
+int map_check_seals(int fd, const char *what);
+
+/* Maps all of `fd`, which must be sealed and exactly `size` bytes long. The descriptor stays the
+ * caller's and may be closed. 0, -EPROTO, or -ENOMEM and others of mmap, with a sentence. */
+int map_init(struct map *map, int fd, uint64_t size);
+
+/* Takes a map that was never made. */
+void map_deinit(struct map *map);

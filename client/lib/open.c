@@ -1,0 +1,172 @@
+/* open: see open.h.
+ *
+ * Only what the application set is written, so that defaults have one home, the daemon. Paths are
+ * made absolute here: the daemon works in another folder. Values are the daemon's to judge; here
+ * only what cannot be written is refused.
+ *
+ * Thread: that of penstock_stream_open. */
+#include "client/lib/open.h"
+
+#include "client/lib/error.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OPEN_STREAM_PREFIX "stream:"
+
+void penstock_options_init(struct penstock_options *options)
+{
+	*options = (struct penstock_options){.size = sizeof *options,
+		.train = 1,
+		.shuffle = -1,
+		.drop_last = -1,
+		.private_daemon = 1};
+}
+
+/* An application that was compiled with another release has a shorter or longer struct: fields are
+ * only ever added at its end. A field that this release does not know must be unset, or it would be
+ * ignored in silence. */
+int open_take_options(const struct penstock_options *options, struct penstock_options *ret_options)
+{
+	struct penstock_options mine;
+	penstock_options_init(&mine);
+	size_t size = options ? options->size : 0;
+	if (size < offsetof(struct penstock_options, batch_size) || size > 16 * sizeof mine)
+		return error_set(
+			-EINVAL, "the options were not prepared: call penstock_options_init first");
+	memcpy(&mine, options, size < sizeof mine ? size : sizeof mine);
+	for (size_t i = sizeof mine; i < size; i++) {
+		if (((const unsigned char *)options)[i])
+			return error_set(-EINVAL,
+				"the application sets an option that libpenstock %s does not know: "
+				"install the release that it "
+				"was built with",
+				PENSTOCK_VERSION);
+	}
+	if (!mine.source || !*mine.source)
+		return error_set(-EINVAL, "options.source is not set: expected a folder, a tar, a "
+					  "glob, a brace range, or "
+					  "stream:NAME");
+	if (mine.timeout_ms < 0 && mine.timeout_ms != PENSTOCK_FOREVER)
+		return error_set(-EINVAL,
+			"options.timeout_ms is %d: expected milliseconds, or PENSTOCK_FOREVER",
+			mine.timeout_ms);
+	*ret_options = mine;
+	return 0;
+}
+
+/* Globs and brace ranges stay as they are: only their front is completed. */
+static int open_write_source(const char *source, struct json *json)
+{
+	char path[2 * PATH_MAX];
+	if (strncmp(source, OPEN_STREAM_PREFIX, strlen(OPEN_STREAM_PREFIX)) == 0) {
+		const char *name = source + strlen(OPEN_STREAM_PREFIX);
+		if (!*name)
+			return error_set(-EINVAL, "options.source is \"stream:\" without a name");
+		json_string(json, "stream", name);
+		return 0;
+	}
+	if (source[0] == '/') {
+		json_string(json, "source", source);
+		return 0;
+	}
+	if (!getcwd(path, PATH_MAX))
+		return error_set(-errno,
+			"the working folder, in which %s lies, cannot be found: %s", source,
+			strerror(errno));
+	while (source[0] == '.' && source[1] == '/') {
+		for (source += 2; *source == '/';)
+			source++;
+	}
+	size_t length = strlen(path);
+	bool root = length == 1, here = !*source || strcmp(source, ".") == 0;
+	int n = snprintf(path + length, sizeof path - length, "%s%s", root || here ? "" : "/",
+		here ? "" : source);
+	if (n < 0 || (size_t)n >= sizeof path - length)
+		return error_set(-ENAMETOOLONG, "the source's path is too long");
+	json_string(json, "source", path);
+	return 0;
+}
+
+/* A state is JSON already; the daemon reads what is in it. Here only its outer shape: it must not
+ * close the mapping around it. */
+static int open_write_state(const char *state, struct json *json)
+{
+	size_t size = strlen(state);
+	while (size && isspace((unsigned char)state[size - 1]))
+		size--;
+	while (size && isspace((unsigned char)*state)) {
+		state++;
+		size--;
+	}
+	bool object = size >= 2 && state[0] == '{' && state[size - 1] == '}';
+	if (!object || memchr(state + 1, '{', size - 1) || memchr(state, '}', size - 1))
+		return error_set(-EINVAL,
+			"options.state is no state: expected the JSON object that "
+			"penstock_stream_state wrote");
+	char *copy = strndup(state, size);
+	if (!copy)
+		return error_set(-ENOMEM, "no memory for the state");
+	json_raw(json, "state", copy);
+	free(copy);
+	return 0;
+}
+
+static void open_write_texts(const struct penstock_options *options, struct json *json)
+{
+	if (options->labels)
+		json_string(json, "labels", options->labels);
+	if (options->on_broken)
+		json_string(json, "on_broken", options->on_broken);
+	if (options->group)
+		json_string(json, "group", options->group);
+}
+
+/* Numbers whose 0 means "not set". */
+static void open_write_numbers(const struct penstock_options *options, struct json *json)
+{
+	if (options->batch_size)
+		json_u64(json, "batch_size", options->batch_size);
+	if (options->image_size)
+		json_u64(json, "image_size", options->image_size);
+	if (options->seed)
+		json_u64(json, "seed", options->seed);
+	if (options->epochs)
+		json_u64(json, "epochs", options->epochs);
+	if (options->prefetch)
+		json_u64(json, "prefetch", options->prefetch);
+	if (options->wait_for)
+		json_u64(json, "wait_for", options->wait_for);
+	if (options->max_broken != 0)
+		json_number(json, "max_broken", options->max_broken, 9);
+}
+
+int open_write(const struct penstock_options *options, struct json *json)
+{
+	json_object(json, NULL);
+	int result = open_write_source(options->source, json);
+	if (result < 0)
+		return result;
+	/* A stream that the configuration names has its recipe there; 1 is the default here, so it
+	 * says nothing. */
+	if (!options->train ||
+		strncmp(options->source, OPEN_STREAM_PREFIX, strlen(OPEN_STREAM_PREFIX)) != 0)
+		json_bool(json, "train", options->train);
+	if (options->shuffle >= 0)
+		json_bool(json, "shuffle", options->shuffle);
+	if (options->drop_last >= 0)
+		json_bool(json, "drop_last", options->drop_last);
+	open_write_numbers(options, json);
+	open_write_texts(options, json);
+	if (options->state)
+		result = open_write_state(options->state, json);
+	if (result < 0)
+		return result;
+	json_end(json);
+	return json->failed ? error_set(-ENOMEM, "no memory for the request") : 0;
+}

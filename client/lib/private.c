@@ -1,0 +1,332 @@
+/* private: see private.h.
+ *
+ * Eight ranks of a job start in the same moment and one daemon must come of it. spawn.lock in the
+ * socket's folder, an flock that the kernel takes back from the dead, lets one of them try at a
+ * time; whoever gets it looks first whether a daemon is there by now.
+ *
+ * The daemon says that it listens by writing a byte into a pipe; the pipe's end without a byte says
+ * that it ended, and then the tail of its log is the reason that the user sees.
+ *
+ * Thread: that of penstock_stream_open. */
+#include "client/lib/private.h"
+
+#include "client/lib/error.h"
+#include "client/lib/spawn.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PRIVATE_PROGRAM "penstockd"
+#define PRIVATE_IDLE_EXIT_S "10"
+
+enum {
+	PRIVATE_LOCK_MS =
+		60000, /* longer than a start may take, so that a failed one lets the next try */
+	PRIVATE_LOOK_MS = 10,
+	PRIVATE_START_MS = 30000,
+	PRIVATE_AGAIN_MS = 300, /* before the one second try: an ending daemon may still hold the
+				   instance's lock */
+	PRIVATE_TAIL = 2048,
+	PRIVATE_LINE = 400,
+};
+
+/* ---- finding the program
+ * -----------------------------------------------------------------------------------------------
+ */
+
+struct private_search {
+	char *found;
+	size_t room;
+	char looked[512]; /* places without it, for the sentence */
+};
+
+static bool private_try(
+	struct private_search *search, const char *folder, size_t folder_bytes, const char *below)
+{
+	int n = snprintf(search->found, search->room, "%.*s%s/%s", (int)folder_bytes, folder, below,
+		PRIVATE_PROGRAM);
+	if (n < 0 || (size_t)n >= search->room)
+		return false;
+	if (access(search->found, X_OK) == 0)
+		return true;
+	size_t used = strlen(search->looked);
+	(void)snprintf(search->looked + used, sizeof search->looked - used, "%s%s",
+		used ? ", " : "", search->found);
+	return false;
+}
+
+static bool private_try_beside_program(struct private_search *search)
+{
+	char program[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", program, sizeof program);
+	while (n > 0 && program[n - 1] != '/')
+		n--;
+	return n > 1 && private_try(search, program, (size_t)n - 1, "");
+}
+
+/* lib/libpenstock.so stands beside bin/penstockd, both installed and in the build tree; Debian's
+ * lib/TRIPLET one deeper. */
+static bool private_try_beside_library(struct private_search *search)
+{
+	Dl_info info;
+	char library[PATH_MAX];
+	if (!dladdr((const void *)(uintptr_t)&private_find_program, &info) || !info.dli_fname ||
+		!realpath(info.dli_fname, library))
+		return false;
+	size_t n = (size_t)(strrchr(library, '/') - library);
+	return private_try(search, library, n, "") || private_try(search, library, n, "/../bin") ||
+	       private_try(search, library, n, "/../../bin");
+}
+
+static bool private_try_path(struct private_search *search)
+{
+	const char *path = getenv("PATH");
+	while (path && *path) {
+		size_t n = strcspn(path, ":");
+		/* A relative entry would be looked up from the daemon's folder, not from here. */
+		if (path[0] == '/' && private_try(search, path, n, ""))
+			return true;
+		path += n + (path[n] == ':');
+	}
+	return false;
+}
+
+int private_find_program(char *buffer, size_t room)
+{
+	struct private_search search = {.found = buffer, .room = room};
+	const char *named = getenv("PENSTOCKD");
+	if (named && *named) {
+		char full[PATH_MAX];
+		if (realpath(named, full) && access(full, X_OK) == 0 && strlen(full) < room) {
+			memcpy(buffer, full, strlen(full) + 1);
+			return 0;
+		}
+		return error_set(-ENOENT,
+			"PENSTOCKD names %s, which is not there or cannot be executed", named);
+	}
+	if (private_try_beside_program(&search) || private_try_beside_library(&search) ||
+		private_try_path(&search))
+		return 0;
+	return error_set(-ENOENT,
+		"no daemon runs, and penstockd was not found to start one (looked at %s): install "
+		"it, "
+		"or set PENSTOCKD to its path",
+		search.looked);
+}
+
+/* ---- its log
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+static int private_open_log(const char *path, off_t *ret_start)
+{
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return error_set(-errno, "the log of a private daemon, %s, cannot be written: %s",
+			path, strerror(errno));
+	*ret_start = lseek(fd, 0, SEEK_END);
+	return fd;
+}
+
+/* The last line that the daemon wrote after `start`, where the log stood before it. */
+static void private_last_line(const char *path, off_t start, char *ret_line, size_t room)
+{
+	char tail[PRIVATE_TAIL];
+	ret_line[0] = '\0';
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	off_t end = lseek(fd, 0, SEEK_END);
+	off_t from = end - (off_t)sizeof tail > start ? end - (off_t)sizeof tail : start;
+	ssize_t n = end > from ? pread(fd, tail, (size_t)(end - from), from) : 0;
+	(void)close(fd);
+	while (n > 0 && (tail[n - 1] == '\n' || tail[n - 1] == ' '))
+		n--;
+	ssize_t first = n;
+	while (first > 0 && tail[first - 1] != '\n')
+		first--;
+	if (n > first)
+		(void)snprintf(ret_line, room, "%.*s", (int)(n - first), tail + first);
+}
+
+/* ---- starting
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+struct private_start {
+	const char *socket, *memory;
+	uint32_t threads;
+	char program[PATH_MAX];
+	char log[CONNECTION_PATH + 16];
+};
+
+static int private_await_ready(int fd, const struct private_start *start, off_t log_start)
+{
+	char line[PRIVATE_LINE], byte;
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	int64_t deadline_ns = connection_deadline(PRIVATE_START_MS);
+	int n;
+	do {
+		int64_t left_ms = (deadline_ns - connection_deadline(0)) / 1000000;
+		n = poll(&ready, 1, left_ms > 0 ? (int)left_ms : 0);
+	} while (n < 0 && errno == EINTR);
+	if (n == 0)
+		return error_set(-ETIMEDOUT,
+			"the private daemon %s did not get ready within %d s; its log is %s",
+			start->program, PRIVATE_START_MS / 1000, start->log);
+	if (n > 0 && read(fd, &byte, 1) == 1)
+		return 0;
+	private_last_line(start->log, log_start, line, sizeof line);
+	error_set(-ECONNREFUSED, "the private daemon %s ended at once: %s (its log is %s)",
+		start->program, *line ? line : "it left no word in its log", start->log);
+	return error_take(-ECONNREFUSED, error_text(), strlen(error_text()));
+}
+
+static int private_exec(const struct private_start *start, int log_fd, int ready_fd)
+{
+	char threads[16], ready[16];
+	(void)snprintf(threads, sizeof threads, "%u", start->threads);
+	(void)snprintf(ready, sizeof ready, "%d", SPAWN_READY_FD);
+	const char *argv[16] = {PRIVATE_PROGRAM, "--socket", start->socket, "--idle-exit",
+		PRIVATE_IDLE_EXIT_S, "--log-file", start->log, "--ready-fd", ready};
+	unsigned n = 9;
+	if (start->memory) {
+		argv[n++] = "--memory";
+		argv[n++] = start->memory;
+	}
+	if (start->threads) {
+		argv[n++] = "--threads";
+		argv[n++] = threads;
+	}
+	/* exec takes pointers to non-const for the sake of old programs; it copies the strings. */
+	int result =
+		spawn_detached(start->program, (char *const *)(uintptr_t)argv, log_fd, ready_fd);
+	return result < 0 ? error_set(result, "starting %s failed: %s", start->program,
+				    strerror(-result))
+			  : 0;
+}
+
+static int private_start_daemon(const struct private_start *start)
+{
+	int ready[2];
+	off_t log_start = 0;
+	int log_fd = private_open_log(start->log, &log_start);
+	if (log_fd < 0)
+		return log_fd;
+	if (pipe2(ready, O_CLOEXEC) < 0) {
+		int error = errno;
+		(void)close(log_fd);
+		return error_set(-error, "no pipe for starting a daemon: %s", strerror(error));
+	}
+	int result = private_exec(start, log_fd, ready[1]);
+	/* Only the daemon's copy may keep the pipe open, or its end would not show. */
+	(void)close(ready[1]);
+	(void)close(log_fd);
+	if (result == 0)
+		result = private_await_ready(ready[0], start, log_start);
+	(void)close(ready[0]);
+	return result;
+}
+
+static void private_pause(long ms)
+{
+	struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+	while (nanosleep(&left, &left) < 0 && errno == EINTR)
+		continue;
+}
+
+static int private_prepare(struct private_start *start)
+{
+	int folder_bytes = (int)(strrchr(start->socket, '/') - start->socket);
+	(void)snprintf(
+		start->log, sizeof start->log, "%.*s/penstockd.log", folder_bytes, start->socket);
+	int result = private_find_program(start->program, sizeof start->program);
+	if (result < 0)
+		return result;
+	result = conn_make_folder(start->socket);
+	if (result == -EPERM)
+		return error_set(-EPERM,
+			"the socket's folder %.*s must be a folder of yours that nobody else may "
+			"enter: chmod 700 it, or name "
+			"a socket in another one with PENSTOCK_SOCKET",
+			folder_bytes, start->socket);
+	if (result < 0)
+		return error_set(result, "the socket's folder %.*s cannot be made: %s",
+			folder_bytes, start->socket, strerror(-result));
+	return 0;
+}
+
+/* With the lock held: connects to the daemon that another process has started meanwhile, or to one
+ * started here. */
+static int private_open_locked(
+	struct connection *connection, const struct private_start *start, bool named)
+{
+	int result = connection_open(connection, start->socket, named);
+	for (int attempt = 0; attempt < 2 && result == CONNECTION_E_ABSENT; attempt++) {
+		if (attempt > 0)
+			private_pause(PRIVATE_AGAIN_MS);
+		int started = private_start_daemon(start);
+		if (started < 0 && started != -ECONNREFUSED)
+			return started;
+		/* Even when ours ended: the reason may be that another daemon has come. The
+		 * sentence stays if not. */
+		char sentence[ERROR_TEXT];
+		(void)snprintf(sentence, sizeof sentence, "%s", error_text());
+		result = connection_open(connection, start->socket, named);
+		if (started < 0 && result == CONNECTION_E_ABSENT)
+			error_set(result, "%s", sentence);
+	}
+	return result == CONNECTION_E_ABSENT ? -ECONNREFUSED : result;
+}
+
+static int private_lock(const char *socket)
+{
+	char path[CONNECTION_PATH + 16];
+	(void)snprintf(
+		path, sizeof path, "%.*s/spawn.lock", (int)(strrchr(socket, '/') - socket), socket);
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return error_set(-errno, "%s cannot be made: %s", path, strerror(errno));
+	int64_t deadline_ns = connection_deadline(PRIVATE_LOCK_MS);
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		int error = errno;
+		if (error == EWOULDBLOCK && connection_deadline(0) < deadline_ns) {
+			private_pause(PRIVATE_LOOK_MS);
+			continue;
+		}
+		(void)close(fd);
+		if (error == EWOULDBLOCK)
+			return error_set(-ETIMEDOUT,
+				"another process has been starting a daemon for %d s (it holds %s)",
+				PRIVATE_LOCK_MS / 1000, path);
+		return error_set(-error, "%s cannot be locked: %s", path, strerror(error));
+	}
+	return fd;
+}
+
+int private_open(struct connection *connection, const char *path, bool named, const char *memory,
+	uint32_t threads)
+{
+	struct private_start start = {.socket = path, .memory = memory, .threads = threads};
+	int result = private_prepare(&start);
+	if (result < 0)
+		return result;
+	int lock_fd = private_lock(path);
+	if (lock_fd < 0)
+		return lock_fd;
+	result = private_open_locked(connection, &start, named);
+	/* Unlocked by name: a process that another thread forked just now has a copy of the
+	 * descriptor. */
+	(void)flock(lock_fd, LOCK_UN);
+	(void)close(lock_fd);
+	return result;
+}

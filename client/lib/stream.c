@@ -1,0 +1,520 @@
+/* stream: see stream.h for the map of this folder.
+ *
+ * There is no thread in this library: messages are read when the application calls, one per call of
+ * stream_take, each checked against what the stream is. BATCH messages that arrive while an answer
+ * is awaited wait in the lease table. The failure that ended a stream is kept with its sentence and
+ * given again to whoever asks.
+ *
+ * fork() is noticed by comparing getpid() with the process that opened: exact but for a recycled
+ * pid of a dead parent, and without a process-wide pthread_atfork handler, which a library that may
+ * be unloaded must not leave behind.
+ *
+ * Thread: the application's, one at a time per stream. */
+#include "client/lib/stream.h"
+
+#include "client/lib/open.h"
+#include "client/lib/private.h"
+#include "proto/slots.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+	STREAM_TIMEOUT_MS = 120000,
+	STREAM_BATCH_MAX = 65536,
+	STREAM_SIDE_MAX = 65535,
+};
+
+int stream_check_owner(const struct penstock_stream *stream)
+{
+	if (stream->connection.owner == getpid())
+		return 0;
+	return error_set(-EBADF,
+		"this stream belongs to the parent process (pid %d): open one after fork()",
+		(int)stream->connection.owner);
+}
+
+/* Keeps this thread's sentence as the stream's. */
+static int stream_fail(struct penstock_stream *stream, int code)
+{
+	stream->failed = code;
+	(void)snprintf(stream->sentence, sizeof stream->sentence, "%s", error_text());
+	return code;
+}
+
+/* ---- messages
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+static bool stream_opened_fits(const struct wire_opened *o)
+{
+	return o->batch_size >= 1 && o->batch_size <= STREAM_BATCH_MAX && o->height >= 1 &&
+	       o->height <= STREAM_SIDE_MAX && o->width >= 1 && o->width <= STREAM_SIDE_MAX &&
+	       o->channels >= 1 && o->channels <= 4 && o->slots >= 1 &&
+	       o->slots <= WIRE_SLOTS_MAX && o->rank < o->world_size;
+}
+
+/* What the public header promises about a batch's memory. */
+static bool stream_opened_readable(const struct wire_opened *o)
+{
+	return o->pixel_type == SLOTS_U8 && o->pixel_layout == SLOTS_NHWC && o->channels == 3 &&
+	       o->label_type == SLOTS_LABEL_I64 && o->label_width == 1;
+}
+
+static int stream_on_opened(struct penstock_stream *stream)
+{
+	const struct wire_opened *o =
+		conn_view(&stream->connection.message, WIRE_OPENED, sizeof *o, 0);
+	if (!o || o->head.request != stream->awaiting || stream->opened.head.type)
+		return error_set(-EPROTO, "the daemon sent a malformed or unasked OPENED");
+	if (!stream_opened_fits(o))
+		return error_set(-EPROTO,
+			"the daemon opened a stream of impossible shape (%u x %u x %u x %u, %u "
+			"slots)",
+			o->batch_size, o->height, o->width, o->channels, o->slots);
+	if (!stream_opened_readable(o))
+		return error_set(-ENOTSUP,
+			"the stream's batches are no uint8 NHWC images with one int64 label, which "
+			"is what "
+			"libpenstock reads: change pixel_type, pixel_layout or labels");
+	stream->opened = *o;
+	stream->epoch = o->epoch;
+	stream->position = o->position;
+	int result = lease_init(&stream->leases, &stream->opened);
+	return result < 0 ? result : STREAM_E_ANSWERED;
+}
+
+static int stream_on_error(struct penstock_stream *stream)
+{
+	uint32_t request = stream->connection.message.head.request;
+	if (request && request == stream->awaiting)
+		return STREAM_E_ANSWERED;
+	int code = connection_error(&stream->connection);
+	/* The refusal of a question that is no longer waited for is nobody's business. */
+	return request && code != -EPROTO && request <= stream->connection.last_request ? 0 : code;
+}
+
+static int stream_on_answer(struct penstock_stream *stream)
+{
+	uint32_t request = stream->connection.message.head.request;
+	if (request && request == stream->awaiting)
+		return STREAM_E_ANSWERED;
+	if (request && request <= stream->connection.last_request)
+		return 0;
+	return error_set(-EPROTO, "the daemon answered a question that was not asked");
+}
+
+static int stream_on_extent(struct penstock_stream *stream)
+{
+	const struct wire_extent *message =
+		conn_view(&stream->connection.message, WIRE_EXTENT, sizeof *message, 0);
+	if (!message)
+		return error_set(-EPROTO, "the daemon sent a malformed EXTENT");
+	return lease_add_extent(&stream->leases, message, stream->connection.message.fd);
+}
+
+static int stream_on_withdrawn(struct penstock_stream *stream)
+{
+	const struct wire_withdrawn *message =
+		conn_view(&stream->connection.message, WIRE_WITHDRAWN, sizeof *message, 0);
+	if (!message)
+		return error_set(-EPROTO, "the daemon sent a malformed WITHDRAWN");
+	return lease_withdraw(&stream->leases, message->extent);
+}
+
+static int stream_on_batch(struct penstock_stream *stream)
+{
+	const struct wire_batch *message =
+		conn_view(&stream->connection.message, WIRE_BATCH, sizeof *message, 0);
+	if (!message)
+		return error_set(-EPROTO, "the daemon sent a malformed BATCH");
+	return lease_announce(&stream->leases, message);
+}
+
+static int stream_on_end(struct penstock_stream *stream)
+{
+	if (!conn_view(&stream->connection.message, WIRE_END, sizeof(struct wire_end), 0))
+		return error_set(-EPROTO, "the daemon sent a malformed END");
+	stream->ended = true;
+	return 0;
+}
+
+/* Messages of a stream under way, which say nothing before it is open or after its end. */
+static int stream_dispatch_flow(struct penstock_stream *stream, const struct wire_head *head)
+{
+	if (!stream->opened.head.type || stream->ended || head->stream != STREAM_NUMBER ||
+		head->request)
+		return error_set(-EPROTO,
+			"the daemon sent a message of type %u for stream %u, which is not open",
+			head->type, head->stream);
+	switch (head->type) {
+	case WIRE_EXTENT:
+		return stream_on_extent(stream);
+	case WIRE_WITHDRAWN:
+		return stream_on_withdrawn(stream);
+	case WIRE_BATCH:
+		return stream_on_batch(stream);
+	default:
+		return stream_on_end(stream);
+	}
+}
+
+static int stream_dispatch(struct penstock_stream *stream)
+{
+	const struct conn_message *message = &stream->connection.message;
+	if (message->fd >= 0 && message->head.type != WIRE_EXTENT &&
+		message->head.type != WIRE_ANSWER)
+		return error_set(-EPROTO, "the daemon sent a descriptor with a message of type %u",
+			message->head.type);
+	switch (message->head.type) {
+	case WIRE_OPENED:
+		return stream_on_opened(stream);
+	case WIRE_ERROR:
+		return stream_on_error(stream);
+	case WIRE_ANSWER:
+		return stream_on_answer(stream);
+	case WIRE_EXTENT:
+	case WIRE_WITHDRAWN:
+	case WIRE_BATCH:
+	case WIRE_END:
+		return stream_dispatch_flow(stream, &message->head);
+	default:
+		return error_set(-EPROTO, "the daemon sent a message of unknown type %u",
+			message->head.type);
+	}
+}
+
+int stream_take(struct penstock_stream *stream)
+{
+	if (stream->failed)
+		return error_set(stream->failed, "%s", stream->sentence);
+	int result = connection_receive(&stream->connection);
+	if (result == 0)
+		result = stream_dispatch(stream);
+	return result < 0 && result != -EAGAIN ? stream_fail(stream, result) : result;
+}
+
+/* ---- opening and closing
+ * -----------------------------------------------------------------------------------------------
+ */
+
+/* Opening has no time limit: a missing index takes as long as it takes, and the daemon is silent
+ * meanwhile. What ends the wait besides an answer is the daemon's end, which is a hang-up, and
+ * which connection_wait looks for once a second besides. */
+static int stream_await_opened(struct penstock_stream *stream)
+{
+	int result = 0;
+	while (result == 0 || result == -EAGAIN) {
+		result = stream_take(stream);
+		if (result == -EAGAIN)
+			result = connection_wait(&stream->connection, CONNECTION_NEVER);
+	}
+	stream->awaiting = 0;
+	if (result == STREAM_E_ANSWERED && stream->connection.message.head.type == WIRE_ERROR)
+		return connection_error(&stream->connection);
+	if (result == STREAM_E_ANSWERED && stream->connection.message.head.type != WIRE_OPENED)
+		return error_set(-EPROTO,
+			"the daemon answered the opening with a message of type %u",
+			stream->connection.message.head.type);
+	return result < 0 ? result : 0;
+}
+
+static int stream_request_open(
+	struct penstock_stream *stream, const struct penstock_options *options)
+{
+	struct json text = {0};
+	struct wire_open message = {.head = {.type = WIRE_OPEN, .stream = STREAM_NUMBER}};
+	int result = open_write(options, &text);
+	if (result == 0) {
+		message.head.request = stream->awaiting = ++stream->connection.last_request;
+		message.text_bytes = (uint32_t)text.size;
+		result = connection_send(
+			&stream->connection, &message.head, sizeof message, text.text, text.size);
+	}
+	json_free(&text);
+	/* A daemon that hung up may have said why: that lies in the socket, and the wait finds it.
+	 */
+	return result < 0 ? result : stream_await_opened(stream);
+}
+
+static int stream_connect(struct penstock_stream *stream, const struct penstock_options *options)
+{
+	char path[CONNECTION_PATH];
+	bool named;
+	int result = connection_find(options->socket, path, &named);
+	if (result < 0)
+		return result;
+	result = connection_open(&stream->connection, path, named);
+	if (result == CONNECTION_E_ABSENT && options->private_daemon)
+		result = private_open(&stream->connection, path, named, options->daemon_memory,
+			options->daemon_threads);
+	return result == CONNECTION_E_ABSENT ? -ECONNREFUSED : result;
+}
+
+static int stream_watch(int poll_fd, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	return epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static int stream_make_pollable(struct penstock_stream *stream)
+{
+	stream->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+	stream->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (stream->poll_fd < 0 || stream->bell_fd < 0 ||
+		stream_watch(stream->poll_fd, stream->connection.fd) < 0 ||
+		stream_watch(stream->poll_fd, stream->bell_fd) < 0)
+		return error_set(-errno,
+			"no descriptor for waiting on the stream: %s (raise `ulimit -n`?)",
+			strerror(errno));
+	return 0;
+}
+
+static void stream_free(struct penstock_stream *stream)
+{
+	lease_deinit(&stream->leases);
+	connection_close(&stream->connection);
+	if (stream->poll_fd >= 0)
+		(void)close(stream->poll_fd);
+	if (stream->bell_fd >= 0)
+		(void)close(stream->bell_fd);
+	free(stream);
+}
+
+int penstock_stream_open(
+	const struct penstock_options *options, struct penstock_stream **ret_stream)
+{
+	struct penstock_options mine;
+	int result = open_take_options(options, &mine);
+	if (result < 0)
+		return result;
+	struct penstock_stream *stream = calloc(1, sizeof *stream);
+	if (!stream)
+		return error_set(-ENOMEM, "no memory for a stream");
+	stream->connection.fd = stream->connection.message.fd = stream->poll_fd = stream->bell_fd =
+		-1;
+	stream->timeout_ms = mine.timeout_ms ? mine.timeout_ms : STREAM_TIMEOUT_MS;
+	result = stream_connect(stream, &mine);
+	if (result == 0)
+		result = stream_make_pollable(stream);
+	if (result == 0)
+		result = stream_request_open(stream, &mine);
+	if (result < 0) {
+		stream_free(stream);
+		return result;
+	}
+	*ret_stream = stream;
+	return 0;
+}
+
+void penstock_stream_close(struct penstock_stream *stream)
+{
+	if (!stream)
+		return;
+	/* In a forked child the socket is the parent's: only this process's copies go. The hang-up
+	 * that follows a CLOSE would be enough; the message makes the daemon's log tell an end from
+	 * a death. */
+	if (stream->connection.owner == getpid()) {
+		struct wire_close message = {.head = {.type = WIRE_CLOSE, .stream = STREAM_NUMBER}};
+		(void)conn_send(
+			stream->connection.fd, true, &message.head, sizeof message, NULL, 0, -1);
+	}
+	stream_free(stream);
+}
+
+/* ---- batches
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+void stream_ring(struct penstock_stream *stream)
+{
+	bool wanted = stream->leases.waiting > 0 || stream->ended || stream->failed;
+	uint64_t value = 1;
+	if (wanted == stream->ringing)
+		return;
+	/* A counter that goes from 0 to 1 and back neither blocks nor fails. */
+	ssize_t n = wanted ? write(stream->bell_fd, &value, sizeof value)
+			   : read(stream->bell_fd, &value, sizeof value);
+	if (n == (ssize_t)sizeof value)
+		stream->ringing = wanted;
+}
+
+/* The state moves with what the application was given, not with what was announced. */
+static void stream_advance(struct penstock_stream *stream, const struct wire_batch *batch)
+{
+	const struct wire_opened *o = &stream->opened;
+	bool last = batch->flags & WIRE_BATCH_LAST;
+	uint64_t all = (uint64_t)o->batch_size * o->world_size;
+	stream->epoch = batch->epoch + last;
+	stream->position = last ? 0 : batch->position - (uint64_t)o->batch_size * o->rank + all;
+}
+
+static int stream_give(struct penstock_stream *stream, struct penstock_batch *ret_batch)
+{
+	struct wire_batch message;
+	int result = lease_give(&stream->leases, ret_batch, &message);
+	if (result < 0)
+		return stream_fail(stream, result);
+	stream_advance(stream, &message);
+	return 0;
+}
+
+/* What can be had without waiting: 0, PENSTOCK_END, -EAGAIN or the failure. */
+static int stream_try(struct penstock_stream *stream, struct penstock_batch *ret_batch)
+{
+	for (;;) {
+		if (stream->leases.waiting > 0)
+			return stream_give(stream, ret_batch);
+		if (stream->ended)
+			return PENSTOCK_END;
+		int result = stream_take(stream);
+		if (result < 0)
+			return result;
+	}
+}
+
+/* The time is up: the daemon knows which stage and which file it is that takes so long. A batch
+ * that comes while it says so is taken. */
+static int stream_time_out(
+	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms)
+{
+	char *why = NULL;
+	int result = stream_ask(stream, WIRE_QUERY_WAIT, 0, STREAM_FIGURE_OUT_MS, &why);
+	if (stream->leases.waiting > 0 || stream->ended || stream->failed) {
+		free(why);
+		return stream_try(stream, ret_batch);
+	}
+	result = error_set(-ETIMEDOUT, "no batch within %.1f s: %s", timeout_ms / 1000.0,
+		result == 0 ? why
+			    : "and the daemon did not say why in time; `penstock status` shows "
+			      "whether it is alive");
+	free(why);
+	return result;
+}
+
+static int stream_next(
+	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms)
+{
+	int64_t deadline_ns =
+		timeout_ms == PENSTOCK_FOREVER ? CONNECTION_NEVER : connection_deadline(timeout_ms);
+	for (;;) {
+		int result = stream_try(stream, ret_batch);
+		if (result != -EAGAIN)
+			return result;
+		if (timeout_ms == 0)
+			return error_set(-EAGAIN, "no batch is ready");
+		if (stream->leases.held == stream->opened.slots)
+			return error_set(-EDEADLK,
+				"this trainer holds all %u batches of the stream and asks for "
+				"another: release one first, or "
+				"raise prefetch",
+				stream->opened.slots);
+		result = connection_wait(&stream->connection, deadline_ns);
+		if (result == -ETIMEDOUT)
+			return stream_time_out(stream, ret_batch, timeout_ms);
+		if (result < 0)
+			return stream_fail(stream, result);
+	}
+}
+
+int penstock_stream_next(
+	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms)
+{
+	int result = stream_check_owner(stream);
+	if (result < 0)
+		return result;
+	if (timeout_ms == PENSTOCK_TIMEOUT_DEFAULT)
+		timeout_ms = stream->timeout_ms;
+	if (timeout_ms < 0 && timeout_ms != PENSTOCK_FOREVER)
+		return error_set(-EINVAL,
+			"timeout_ms is %d: expected milliseconds, PENSTOCK_TIMEOUT_DEFAULT or "
+			"PENSTOCK_FOREVER",
+			timeout_ms);
+	result = stream_next(stream, ret_batch, timeout_ms);
+	stream_ring(stream);
+	return result;
+}
+
+int penstock_batch_release(struct penstock_stream *stream, struct penstock_batch *batch)
+{
+	struct wire_release message = {.head = {.type = WIRE_RELEASE, .stream = STREAM_NUMBER},
+		.extent = batch->extent,
+		.slot = batch->slot,
+		.serial = batch->serial};
+	int result = stream_check_owner(stream);
+	if (result < 0)
+		return result;
+	result = lease_return(&stream->leases, batch);
+	if (result < 0)
+		return result;
+	batch->images = NULL;
+	batch->labels = NULL;
+	batch->samples = NULL;
+	/* With the daemon gone there is nobody to tell, and the next call of next says so. */
+	result = connection_send(&stream->connection, &message.head, sizeof message, NULL, 0);
+	return result < 0 ? stream_fail(stream, result) : 0;
+}
+
+/* ---- what the stream is
+ * ------------------------------------------------------------------------------------------------
+ */
+
+void penstock_stream_info(
+	const struct penstock_stream *stream, struct penstock_stream_info *ret_info)
+{
+	const struct wire_opened *o = &stream->opened;
+	*ret_info = (struct penstock_stream_info){
+		.samples = o->samples,
+		.batches = o->batches,
+		.fingerprint = o->fingerprint,
+		.seed = o->seed,
+		.epoch = o->epoch,
+		.batch = o->batch,
+		.batch_size = o->batch_size,
+		.height = o->height,
+		.width = o->width,
+		.channels = o->channels,
+		.classes = o->classes,
+		.slots = o->slots,
+		.rank = o->rank,
+		.world_size = o->world_size,
+		.shuffle = o->shuffle,
+		.train = o->train,
+	};
+}
+
+int penstock_stream_fd(const struct penstock_stream *stream)
+{
+	int result = stream_check_owner(stream);
+	return result < 0 ? result : stream->poll_fd;
+}
+
+int32_t penstock_stream_daemon_pid(const struct penstock_stream *stream)
+{
+	return stream->connection.daemon_pid;
+}
+
+int penstock_stream_state(const struct penstock_stream *stream, char *buffer, size_t room)
+{
+	const struct wire_opened *o = &stream->opened;
+	int result = stream_check_owner(stream);
+	if (result < 0)
+		return result;
+	int n = snprintf(buffer, room,
+		"{\"version\":1,\"fingerprint\":\"%016llx\",\"order\":\"%016llx\",\"transform\":\"%"
+		"016llx\","
+		"\"seed\":%llu,\"epoch\":%llu,\"position\":%llu}",
+		(unsigned long long)o->fingerprint, (unsigned long long)o->order,
+		(unsigned long long)o->transform, (unsigned long long)o->seed,
+		(unsigned long long)stream->epoch, (unsigned long long)stream->position);
+	if (n < 0 || (size_t)n >= room)
+		return error_set(-ENOSPC,
+			"the state takes %d bytes, the buffer has %zu: 512 always suffice", n + 1,
+			room);
+	return n;
+}

@@ -1,0 +1,55 @@
+/* stream: what is behind struct penstock_stream.
+ *
+ *   stream.c      open, next, release, close, the descriptor, the state
+ *   query.c       questions to the daemon about a stream
+ *   open.[ch]     options -> text of WIRE_OPEN
+ *   lease.[ch]    extents, slots, leases: every check of shared memory
+ *   map.[ch]      one sealed mapping
+ *   connection.[ch]  socket, greeting, messages, waiting
+ *   private.[ch]  a daemon of one's own: lock, start, wait
+ *   spawn.[ch]    a process that is nobody's child
+ *   daemon.c      status and stop, without a stream
+ *   error.[ch]    the sentence */
+#pragma once
+
+#include "client/lib/connection.h"
+#include "client/lib/error.h"
+#include "client/lib/lease.h"
+
+/* Each stream has a connection of its own, so that its descriptor says something about it alone,
+ * and one number is enough. */
+enum { STREAM_NUMBER = 1, STREAM_FIGURE_OUT_MS = 200 };
+
+enum {
+	STREAM_E_ANSWERED = 1
+}; /* outcome of stream_take: the answer that was awaited is in connection.message */
+
+struct penstock_stream {
+	struct connection connection;
+	struct wire_opened opened; /* head.type 0 until it came */
+	struct lease_table leases;
+	uint32_t awaiting; /* request whose answer somebody waits for; 0: none */
+	bool ended;
+	int failed; /* 0, or the negative errno that ended the stream, with its sentence */
+	char sentence[ERROR_TEXT];
+	int32_t timeout_ms;
+	uint64_t epoch, position; /* where the batch after the last one given begins */
+	int poll_fd; /* epoll over the socket and the bell; what penstock_stream_fd gives */
+	int bell_fd; /* rings while something can be had that no longer lies in the socket */
+	bool ringing;
+};
+
+/* 0, or -EBADF in a process that is not the one that opened the stream. */
+int stream_check_owner(const struct penstock_stream *stream);
+
+/* Takes one message from the socket, if there is one, and acts on it. 0; STREAM_E_ANSWERED;
+ * -EAGAIN; otherwise the stream has failed. */
+int stream_take(struct penstock_stream *stream);
+
+/* Sets or clears the bell as what can be had without the socket demands. */
+void stream_ring(struct penstock_stream *stream);
+
+/* Asks and waits for the answer. 0, -ETIMEDOUT with a sentence, the daemon's refusal, or the
+ * stream's failure. */
+int stream_ask(struct penstock_stream *stream, uint32_t kind, uint64_t argument, int64_t limit_ms,
+	char **ret_text);
