@@ -1,0 +1,83 @@
+"""Exact mode equals Pillow: every row that a stream serves is made again with Pillow from its record, and must be the same bytes.
+
+Runs over ../shared/data/imagenet, all files, random crops and the evaluation recipe. Needs Pillow 13 and numpy; skipped without them."""
+import sys
+
+from harness import IMAGENET, Daemon, Skip, folder, run_tests
+
+SIZE = 224
+
+
+def need():
+    try:
+        import numpy
+        import PIL
+        from PIL import Image
+    except ImportError as missing:
+        raise Skip(f"{missing} (scripts/test makes a virtual environment with Pillow and numpy)")
+    if int(PIL.__version__.split(".")[0]) < 13:
+        raise Skip(f"Pillow {PIL.__version__} resizes in another order than 13")
+    if not IMAGENET.is_dir():
+        raise Skip(f"{IMAGENET} is not there")
+    return numpy, Image
+
+
+def records(raw):
+    import struct
+    data = raw.read_bytes()
+    step = 64 + SIZE * SIZE * 3
+    assert data and len(data) % step == 0
+    for at in range(0, len(data), step):
+        index, label, x, y, w, h, sw, sh, flags, _, position, _ = struct.unpack_from("<QqIIIIIIIIQQ", data, at)
+        yield index, (x, y, w, h), (sw, sh), flags, data[at + 64:at + step]
+
+
+def names():
+    """Keys in the dataset's order: the name less its extension, bytewise."""
+    return sorted(IMAGENET.iterdir(), key=lambda p: p.stem.encode())
+
+
+def served(train, epochs):
+    with folder() as home:
+        raw = home / "raw"
+        with Daemon(home) as daemon:
+            daemon.batches(source=IMAGENET, train=train, shuffle=train, drop_last=0, epochs=epochs, seed=3, raw=raw)
+        yield from records(raw)
+
+
+def test_random_crops_of_every_file():
+    np, Image = need()
+    files, seen, flipped = names(), set(), 0
+    for index, (x, y, w, h), size, flags, pixels in served(1, 2):
+        image = Image.open(files[index]).convert("RGB")
+        assert image.size == size, files[index]
+        row = image.crop((x, y, x + w, y + h)).resize((SIZE, SIZE), Image.BILINEAR)
+        if flags & 1:
+            row = row.transpose(Image.FLIP_LEFT_RIGHT)
+            flipped += 1
+        assert flags & ~1 == 0, (files[index], flags)
+        assert np.asarray(row).tobytes() == pixels, f"{files[index]} crop {x},{y} {w}x{h} flags {flags}"
+        seen.add(index)
+    assert len(seen) == len(files) == 500
+    assert 350 < flipped < 650
+
+
+def test_evaluation_of_every_file():
+    np, Image = need()
+    files, seen = names(), []
+    resize = int(SIZE * 256 / 224)
+    for index, crop, (w, h), flags, pixels in served(0, 1):
+        image = Image.open(files[index]).convert("RGB")
+        assert image.size == (w, h) and crop == (0, 0, w, h) and flags == 0
+        short, long = (w, h) if w <= h else (h, w)
+        new_short, new_long = resize, int(resize * long / short)
+        ow, oh = (new_short, new_long) if w <= h else (new_long, new_short)
+        resized = image.resize((ow, oh), Image.BILINEAR)
+        top, left = int(round((oh - SIZE) / 2.0)), int(round((ow - SIZE) / 2.0))
+        assert np.asarray(resized.crop((left, top, left + SIZE, top + SIZE))).tobytes() == pixels, files[index]
+        seen.append(index)
+    assert seen == list(range(500))
+
+
+if __name__ == "__main__":
+    run_tests(globals())

@@ -1,0 +1,488 @@
+"""The daemon from outside: groups, leases, deaths, refusals, signals; clients that lie; nobody else harmed."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tarfile
+import time
+
+from harness import (BATCH, BIN, ERROR, EXTENT, OPENED, Daemon, Raw, folder, hello, make_dataset, message, open_stream, release, rows,
+                     run_tests, tool, wait_until)
+import harness
+
+SMALL = {"image_size": 32, "batch_size": 8}
+
+
+def small_daemon(home, *options, **keys):
+    make_dataset(home / "images", per_class=20)
+    return Daemon(home, "--threads", "2", *options, **keys)
+
+
+# ---- trainers together ----
+
+def test_two_trainers_of_a_group_get_every_batch():
+    with folder() as home, small_daemon(home) as daemon:
+        both = [daemon.trainer(source=home / "images", group="g", wait_for=2, epochs=2, **SMALL) for _ in range(2)]
+        lines = [t.finish() for t in both]
+        assert lines[0] == lines[1] and lines[0][-1] == "end"
+        assert len(rows(lines[0])) == 2 * (60 // 8)
+        assert lines[0] == daemon.batches(source=home / "images", epochs=2, **SMALL), "company changes nothing"
+
+
+def test_two_streams_at_once_do_not_mix():
+    with folder() as home, small_daemon(home) as daemon:
+        alone = [daemon.batches(source=home / "images", epochs=3, seed=s, **SMALL) for s in (1, 2)]
+        pair = [daemon.trainer(source=home / "images", epochs=3, seed=s, **SMALL) for s in (1, 2)]
+        assert [t.finish() for t in pair] == alone
+
+
+def test_late_trainer_begins_with_a_batch_that_is_still_there():
+    with folder() as home, small_daemon(home) as daemon:
+        first = daemon.trainer(source=home / "images", group="g", batches=12, sleep_ms=50, **SMALL)
+        for _ in range(3):
+            first.line()
+        late = daemon.trainer(source=home / "images", group="g", batches=4, **SMALL).finish()
+        whole = rows(first.finish())
+        begin = whole.index(rows(late)[0])
+        assert begin >= 1 and whole[begin:begin + 4] == rows(late), "contiguous, and the same batches"
+
+
+def test_group_refuses_other_options():
+    with folder() as home, small_daemon(home) as daemon:
+        first = daemon.trainer(source=home / "images", group="g", batches=100, sleep_ms=20, **SMALL)
+        first.line()
+        error = daemon.trainer(source=home / "images", group="g", seed=9, **SMALL).error()
+        assert "another seed" in error, error
+        first.kill()
+
+
+def test_evaluation_ends_with_a_short_batch():
+    with folder() as home, small_daemon(home) as daemon:
+        lines = rows(daemon.batches(source=home / "images", train=0, epochs=1, **SMALL))
+        counts = [int(line.split()[2]) for line in lines]
+        assert counts == [8] * 7 + [4]
+        assert lines[-1].endswith(" 1") and all(line.endswith(" 0") for line in lines[:-1]), "only the last is marked"
+
+
+def test_state_goes_on_with_the_next_batch():
+    with folder() as home, small_daemon(home) as daemon:
+        whole = rows(daemon.batches(source=home / "images", epochs=3, seed=4, **SMALL))
+        for cut in (1, 3, 6, 7, 8, 15):
+            lines = daemon.batches(source=home / "images", epochs=3, seed=4, batches=cut, **SMALL)
+            state = lines[-1].removeprefix("state ")
+            rest = rows(daemon.batches(source=home / "images", epochs=3, seed=4, state=state, **SMALL))
+            assert rows(lines) + rest == whole, cut
+
+
+def test_state_survives_the_daemon():
+    with folder() as home:
+        with small_daemon(home) as daemon:
+            whole = rows(daemon.batches(source=home / "images", epochs=2, **SMALL))
+            state = daemon.batches(source=home / "images", epochs=2, batches=5, **SMALL)[-1].removeprefix("state ")
+        shutil.move(home / "images", home / "moved")
+        with Daemon(home, "--threads", "1") as daemon:
+            assert rows(daemon.batches(source=home / "moved", epochs=2, state=state, **SMALL)) == whole[5:], "moving changes nothing"
+
+
+def test_state_that_does_not_fit_is_refused():
+    with folder() as home, small_daemon(home) as daemon:
+        state = daemon.batches(source=home / "images", batches=2, **SMALL)[-1].removeprefix("state ")
+        make_dataset(home / "other", per_class=5)
+        for keys, word in ((dict(source=home / "other"), "another dataset"), (dict(source=home / "images", seed=1), "another seed"),
+                           (dict(source=home / "images", shuffle=0), "another order")):
+            error = daemon.trainer(**{**SMALL, **keys, "state": state}).error()
+            assert word in error, error
+        for broken in ('{"version":1', "{}", state.replace('"version":1', '"version":9'), '{"version":1,"seed":-3}'):
+            assert "state" in daemon.trainer(source=home / "images", state=broken, **SMALL).error()
+
+
+# ---- deaths ----
+
+def test_killed_trainer_gives_everything_back():
+    with folder() as home, small_daemon(home) as daemon:
+        want = daemon.batches(source=home / "images", epochs=2, **SMALL)
+        baseline = None
+        for i in range(20):
+            trainer = daemon.trainer(source=home / "images", hold=i % 4, die_at=i % 5, **SMALL)
+            trainer.process.communicate(timeout=harness.LIMIT)
+            assert trainer.process.returncode == -signal.SIGKILL
+            wait_until(lambda: not daemon.status()["streams"], "the dead trainer's stream to go")
+            fds = daemon.fds()
+            baseline = baseline or fds
+            assert fds <= baseline, f"descriptors grew from {baseline} to {fds}"
+        assert daemon.status()["memory"]["reserved"] < daemon.status()["memory"]["budget"] * 0.7
+        assert daemon.batches(source=home / "images", epochs=2, **SMALL) == want
+
+
+def test_death_of_one_of_a_group_frees_the_others():
+    with folder() as home, small_daemon(home) as daemon:
+        keys = dict(source=home / "images", group="g", wait_for=2, batches=30, **SMALL)
+        living = daemon.trainer(**keys)
+        dying = daemon.trainer(**keys, hold=3, die_at=2)
+        dying.process.communicate(timeout=harness.LIMIT)
+        assert len(rows(living.finish())) == 30
+
+
+def test_stopped_trainer_blocks_only_its_own_stream():
+    with folder() as home, small_daemon(home) as daemon:
+        stopped = daemon.trainer(source=home / "images", batches=100000, **SMALL)
+        stopped.line()
+        stopped.process.send_signal(signal.SIGSTOP)
+        assert len(rows(daemon.batches(source=home / "images", batches=200, **SMALL))) == 200
+        stopped.kill()
+
+
+def test_daemon_death_is_an_error_within_a_second():
+    with folder() as home:
+        daemon = small_daemon(home)
+        trainer = daemon.trainer(source=home / "images", batches=100000, sleep_ms=5, **SMALL)
+        trainer.line()
+        daemon.process.kill()
+        begin = time.monotonic()
+        error = trainer.error()
+        assert time.monotonic() - begin < 1 * harness.SLOW, "too late"
+        assert "penstockd" in error, error
+        daemon.process.wait()
+        daemon.out.close()
+        # what the dead one left behind does not stand in the way of the next
+        with Daemon(home) as again:
+            assert rows(again.batches(source=home / "images", batches=1, **SMALL))
+
+
+# ---- backpressure and waiting ----
+
+def test_holding_everything_is_an_error_that_says_so():
+    with folder() as home, small_daemon(home) as daemon:
+        error = daemon.trainer(source=home / "images", hold=60, batches=100, prefetch=3, **SMALL).error()
+        assert re.search(r"holds? all 3|all 3", error), error
+
+
+def test_waiting_too_long_names_who_holds():
+    with folder() as home, small_daemon(home) as daemon:
+        keys = dict(source=home / "images", group="g", wait_for=2, prefetch=2, **SMALL)
+        holder = daemon.trainer(**keys, hold=1, sleep_ms=60000)
+        waiter = daemon.trainer(**keys, timeout_ms=1500, batches=50)
+        error = waiter.error()
+        assert str(holder.process.pid) in error and "holds" in error, error
+        holder.kill()
+
+
+# ---- bad sources ----
+
+def test_sources_that_are_none():
+    with folder() as home, small_daemon(home) as daemon:
+        (home / "empty").mkdir()
+        (home / "text.jpg").write_text("no image")
+        (home / "notes").mkdir()
+        (home / "notes/a.txt").write_text("x")
+        for source, words in ((home / "missing", "missing"), (home / "empty", "empty"), (home / "notes", "notes"), (home / "text.jpg", "text.jpg"),
+                              (home / "no-*.tar", "no-*.tar"), ("stream:nothing", "nothing")):
+            error = daemon.trainer(source=source, **SMALL).error()
+            assert words in error and len(error) > 40, error
+        assert rows(daemon.batches(source=home / "images", batches=1, **SMALL))
+
+
+def test_file_that_is_no_image_is_replaced_and_named():
+    with folder() as home, small_daemon(home) as daemon:
+        victim = sorted((home / "images").rglob("*.jpg"))[7]
+        victim.write_text("<html>not found</html>")
+        raw = home / "raw"
+        lines = daemon.batches(source=home / "images", epochs=2, max_broken=0.1, raw=raw, drop_last=0, **SMALL)
+        assert lines[-1] == "end"
+        data, step = raw.read_bytes(), 64 + 32 * 32 * 3
+        flags = [int.from_bytes(data[at + 40:at + 44], "little") for at in range(0, len(data), step)]
+        assert sum(f & 2 != 0 for f in flags) == 2, "substituted once an epoch"
+        indices = {int.from_bytes(data[at:at + 8], "little") for at in range(0, len(data), step)}
+        assert 7 not in indices
+        quarantine = (home / "cache/penstock/quarantine.tsv").read_text()
+        assert str(victim) in quarantine and "not-image" in quarantine, quarantine
+        again = daemon.batches(source=home / "images", epochs=2, max_broken=0.1, drop_last=0, **SMALL)
+        assert rows(again) == rows(lines), "the substitute is the same each time"
+
+
+def test_policies_for_broken_samples():
+    with folder() as home, small_daemon(home) as daemon:
+        for victim in sorted((home / "images").rglob("*.jpg"))[:9]:
+            victim.write_bytes(victim.read_bytes()[:700])
+        source = home / "images"
+        assert "max_broken" in daemon.trainer(source=source, batches=50, **SMALL).error()
+        assert "on_broken is fail" in daemon.trainer(source=source, on_broken="fail", batches=50, **SMALL).error()
+        raw = home / "raw"
+        daemon.batches(source=source, train=0, epochs=1, max_broken=0.5, raw=raw, **SMALL)
+        data, step = raw.read_bytes(), 64 + 32 * 32 * 3
+        invalid = [at // step for at in range(0, len(data), step) if data[at + 40] & 8]
+        assert invalid == list(range(9))
+        assert not any(data[at * step + 64:(at + 1) * step].strip(b"\0") for at in invalid), "an invalid row is zero"
+
+
+def test_shard_replaced_while_open_ends_the_stream_with_its_name():
+    with folder() as home:
+        make_dataset(home / "tars", per_class=40, tars=True, per_shard=200)
+        shard = next((home / "tars").glob("*.tar"))
+        with Daemon(home, "--threads", "1") as daemon:
+            other = daemon.trainer(source=make_dataset(home / "images"), batches=100000, sleep_ms=10, **SMALL)
+            trainer = daemon.trainer(source=shard, batches=100000, sleep_ms=20, **SMALL)
+            trainer.line()
+            data = shard.read_bytes()
+            time.sleep(0.05)
+            with open(shard, "r+b") as file:
+                file.write(data[:512 * 20])
+                file.truncate(len(data) // 2)
+            error = trainer.error()
+            assert shard.name in error and "changed" in error, error
+            other.line()
+            assert other.process.poll() is None, "nobody else is harmed"
+            other.kill()
+
+
+def test_fewer_samples_than_a_batch():
+    with folder() as home, small_daemon(home) as daemon:
+        assert "fewer than one batch" in daemon.trainer(source=home / "images", batch_size=64, image_size=32).error()
+        assert rows(daemon.batches(source=home / "images", batch_size=64, image_size=32, drop_last=0, epochs=1))[0].split()[2] == "60"
+
+
+# ---- memory, starting, stopping ----
+
+def test_stream_that_does_not_fit_says_what_would():
+    with folder() as home, small_daemon(home, "--memory", "64M") as daemon:
+        error = daemon.trainer(source=home / "images", batch_size=512, image_size=224, drop_last=0).error()
+        fits = re.search(r"batch_size (\d+) would fit", error)
+        more = re.search(r"--memory (\d+)M", error)
+        assert fits and more, error
+        assert rows(daemon.batches(source=home / "images", batch_size=int(fits[1]), image_size=224, drop_last=0, epochs=1))
+        with Daemon(home / "more", "--memory", f"{more[1]}M") if (home / "more").mkdir() is None else None as richer:
+            assert rows(richer.batches(source=home / "images", batch_size=512, image_size=224, drop_last=0, epochs=1))
+
+
+def test_budget_too_small_is_refused_at_start():
+    with folder() as home:
+        daemon = Daemon(home, "--memory", "3M", expect_start=False)
+        assert daemon.stop() == 1
+        assert "memory: 3.0 MiB is too small" in daemon.text() and "at least" in daemon.text()
+
+
+def test_busy_socket_names_the_other_daemon():
+    with folder() as home, small_daemon(home) as daemon:
+        second = subprocess.run([tool("penstockd"), "--socket", daemon.socket], capture_output=True, text=True, timeout=harness.LIMIT)
+        assert second.returncode == 1
+        assert f"pid {daemon.process.pid}" in second.stderr and "--socket" in second.stderr, second.stderr
+        assert rows(daemon.batches(source=home / "images", batches=1, **SMALL))
+
+
+def test_sigterm_drains():
+    with folder() as home:
+        daemon = small_daemon(home)
+        trainer = daemon.trainer(source=home / "images", batches=100000, sleep_ms=2, **SMALL)
+        trainer.line()
+        daemon.process.send_signal(signal.SIGTERM)
+        error = trainer.error()
+        assert "asked to end" in error, error
+        assert daemon.stop() == 0
+        assert not os.path.exists(daemon.socket)
+
+
+def test_sighup_takes_new_streams_and_keeps_the_old_on_errors():
+    with folder() as home:
+        make_dataset(home / "images")
+        config = f"streams:\n  one:\n    source: {home}/images\n    batch_size: 8\n    image_size: 32\n"
+        with Daemon(home, config=config) as daemon:
+            assert rows(daemon.batches(source="stream:one", batches=1))
+            daemon.config.write_text(config.replace("one:", "two:"))
+            daemon.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: "in force" in daemon.text(), "the reload")
+            assert rows(daemon.batches(source="stream:two", batches=1))
+            assert "no stream named one" in daemon.trainer(source="stream:one").error()
+            daemon.config.write_text(config.replace("batch_size: 8", "batch_size: many"))
+            daemon.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: "old configuration stays" in daemon.text(), "the refusal")
+            assert "penstock.yaml:4" in daemon.text()
+            assert rows(daemon.batches(source="stream:two", batches=1))
+
+
+def test_bad_settings_name_place_and_expectation():
+    with folder() as home:
+        for text, words in (("thraeds: 2\n", ("penstock.yaml:1", "thraeds", "threads")), ("threads: many\n", ("penstock.yaml:1:", "threads", "many")),
+                            ("streams:\n  a:\n    batch_size: 8\n", ("source",)), ("memory: [1]\n", ("memory",)), ("a: b: c\n", ("penstock.yaml:1",))):
+            path = home / "penstock.yaml"
+            path.write_text(text)
+            for extra in ([], ["--check-config"]):
+                got = subprocess.run([tool("penstockd"), "--config", path, "--socket", home / "s", *extra], capture_output=True, text=True,
+                                     timeout=harness.LIMIT)
+                assert got.returncode == 2, (text, got)
+                assert all(word in got.stderr for word in words), got.stderr
+        for option, value in (("--memory", "lots"), ("--threads", "0"), ("--io", "fast"), ("--reader", "x"), ("--log-level", "loud"),
+                              ("--idle-exit", "-1"), ("--socket", "x" * 200)):
+            got = subprocess.run([tool("penstockd"), option, value], capture_output=True, text=True, timeout=harness.LIMIT)
+            assert got.returncode == 2 and "expected" in got.stderr, (option, got)
+
+
+def test_idle_daemon_ends():
+    with folder() as home:
+        daemon = small_daemon(home, "--idle-exit", "1")
+        daemon.batches(source=home / "images", batches=1, **SMALL)
+        assert daemon.process.wait(timeout=harness.LIMIT) == 0
+        daemon.out.close()
+
+
+def test_private_daemon_is_started_once_and_ends():
+    with folder() as home:
+        make_dataset(home / "images")
+        environment = {**os.environ, "XDG_CACHE_HOME": str(home / "cache"), "PENSTOCKD": tool("penstockd")}
+        (home / "run").mkdir(mode=0o700)
+        trainers = [harness.Trainer(str(home / "run/s.sock"), environment, private=1, source=home / "images", epochs=1, **SMALL)
+                    for _ in range(8)]
+        lines = [t.finish() for t in trainers]
+        assert all(one == lines[0] and one[-1] == "end" for one in lines)
+        daemons = [pid for pid, name in harness.penstock_processes() if name == "penstockd"
+                   and str(home) in open(f"/proc/{pid}/cmdline").read()]
+        assert len(daemons) == 1, daemons
+        stopped = subprocess.run([tool("penstock"), "stop"], env={**environment, "PENSTOCK_SOCKET": str(home / "run/s.sock")},
+                                 timeout=harness.LIMIT, capture_output=True, text=True)
+        assert stopped.returncode == 0, stopped
+        wait_until(lambda: not os.path.exists(f"/proc/{daemons[0]}"), "the private daemon's end")
+
+
+# ---- clients that lie ----
+
+def test_another_version_is_told():
+    with folder() as home, small_daemon(home) as daemon:
+        raw = Raw(daemon.socket, greet=False)
+        raw.send(hello(7, 9))
+        assert "7 to 9" in raw.error() and raw.closed()
+        raw.close()
+
+
+def test_garbage_closes_only_the_liar():
+    with folder() as home, small_daemon(home) as daemon:
+        good = daemon.trainer(source=home / "images", batches=400, sleep_ms=2, **SMALL)
+        good.line()
+        big = message(2, b"x" * 60000)
+        lies = [b"", b"x", b"\0" * 16, os.urandom(15), os.urandom(64), message(1, b"short"), message(1, b"\0" * 24), hello(magic=1), message(99),
+                message(2, size=4000), big]
+        for lie in lies:
+            raw = Raw(daemon.socket, greet=False)
+            try:
+                raw.send(lie)
+                if lie:
+                    assert raw.closed(), lie[:20]
+            except OSError:
+                pass
+            raw.close()
+        for lie in (message(99), message(2, b"", stream=1), message(5, b"\0" * 16), message(5, b""), message(1, b"\0" * 24), hello(),
+                    message(3, b""), message(4, b"12345678", stream=1), open_stream("source: x", stream=0), open_stream("source: x", request=0)):
+            raw = Raw(daemon.socket)
+            raw.send(lie)
+            assert raw.error()
+            assert raw.closed()
+            raw.close()
+        for _ in range(300):
+            raw = Raw(daemon.socket)
+            raw.send(os.urandom(16 + 8 * (_ % 40)))
+            assert raw.closed()
+            raw.close()
+        assert len(rows(good.finish())) == 400
+
+
+def test_open_requests_that_are_no_definition():
+    with folder() as home, small_daemon(home) as daemon:
+        raw = Raw(daemon.socket)
+        for text in ("", "]", "source", "[1, 2]", "{source: 1, nonsense: 2}", "batch_size: 8", "{source: x, batch_size: -1}", "&a [*a]", "\x00\xff",
+                     "{stream: nothing}", "{source: %s}" % ("x" * 5000), "{" * 2000):
+            raw.send(open_stream(text))
+            sentence = raw.error()
+            assert len(sentence) > 10, (text, sentence)
+        raw.close()
+
+
+def reach_batch(daemon, home, prefetch=3):
+    raw = Raw(daemon.socket)
+    raw.send(open_stream(json.dumps({"source": str(home / "images"), "batch_size": 8, "image_size": 32, "prefetch": prefetch})))
+    raw.until(OPENED)
+    extent = int.from_bytes(raw.until(EXTENT)[:4], "little")
+    body = raw.until(BATCH)
+    return raw, extent, int.from_bytes(body[4:8], "little"), int.from_bytes(body[8:16], "little")
+
+
+def test_false_releases_close_the_liar():
+    with folder() as home, small_daemon(home) as daemon:
+        for lie in (lambda e, s, n: [release(e, s, n), release(e, s, n)], lambda e, s, n: [release(e + 1, s, n)],
+                    lambda e, s, n: [release(e, 63, n)], lambda e, s, n: [release(e, 1000000, n)], lambda e, s, n: [release(e, s, n + 7)]):
+            raw, extent, slot, serial = reach_batch(daemon, home)
+            for data in lie(extent, slot, serial):
+                raw.send(data)
+            while True:
+                kind, body = raw.receive()
+                if kind == ERROR:
+                    assert "does not hold" in body[8:].decode()
+                    break
+                assert kind == BATCH, kind
+            assert raw.closed()
+            raw.close()
+        wait_until(lambda: not daemon.status()["streams"], "the liars' streams to go")
+        assert rows(daemon.batches(source=home / "images", batches=3, **SMALL))
+
+
+def test_client_that_never_reads_harms_nobody():
+    with folder() as home, small_daemon(home) as daemon:
+        deaf = Raw(daemon.socket)
+        try:
+            deaf.socket.settimeout(0.2)
+            for _ in range(5000):
+                deaf.send(message(5, (1).to_bytes(4, "little") + b"\0" * 12, request=1))
+        except OSError:
+            pass
+        assert rows(daemon.batches(source=home / "images", batches=50, **SMALL))
+        deaf.close()
+
+
+def test_descriptors_from_clients_are_not_kept():
+    with folder() as home, small_daemon(home) as daemon:
+        import array
+        import socket
+        raw = Raw(daemon.socket)
+        before = daemon.fds()
+        query = message(5, (1).to_bytes(4, "little") + b"\0" * 12, request=1)
+        for _ in range(50):
+            raw.socket.sendmsg([query], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))])
+            kind, _body = raw.receive()
+            if kind in (None, ERROR):
+                raw.close()
+                raw = Raw(daemon.socket)
+        time.sleep(0.1)
+        assert daemon.fds() <= before + 2
+        raw.close()
+
+
+def test_too_many_clients_are_turned_away():
+    with folder() as home:
+        make_dataset(home / "images")
+        with Daemon(home, config="max_clients: 3\n") as daemon:
+            three = [Raw(daemon.socket) for _ in range(3)]
+            fourth = Raw(daemon.socket, greet=False)
+            assert "max_clients" in fourth.error() and fourth.closed()
+            for raw in [*three, fourth]:
+                raw.close()
+            wait_until(lambda: daemon.status()["clients"] == 1, "the places to be free again")
+            assert rows(daemon.batches(source=home / "images", batches=1, **SMALL))
+
+
+def test_hanging_up_at_every_step():
+    with folder() as home, small_daemon(home) as daemon:
+        want = daemon.batches(source=home / "images", epochs=1, **SMALL)
+        text = json.dumps({"source": str(home / "images"), "batch_size": 8, "image_size": 32})
+        for step in range(4):
+            raw = Raw(daemon.socket, greet=step > 0)
+            if step > 1:
+                raw.send(open_stream(text))
+            if step > 2:
+                raw.until(OPENED)
+            raw.close()
+        reach_batch(daemon, home)[0].close()
+        wait_until(lambda: not daemon.status()["streams"], "the streams to go")
+        assert daemon.batches(source=home / "images", epochs=1, **SMALL) == want
+
+
+if __name__ == "__main__":
+    run_tests(globals())
