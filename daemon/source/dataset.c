@@ -112,15 +112,12 @@ static const char *index_name(const struct dataset_shard *shard)
 	return shard->index_path ? shard->index_path : "the index in a temporary file";
 }
 
-/* Labels of a labelled dataset are at least 0, and below the number of classes where there are
- * class folders. */
-static bool label_fits(
-	const struct dataset *dataset, const struct dataset_shard *shard, int32_t label)
+/* What the index's head says of its labels must hold for each of them. */
+static bool label_fits(const struct dataset_shard *shard, int32_t label)
 {
 	if (shard->source == DATASET_LABELS_NONE)
 		return label == -1;
-	return label >= 0 && (shard->source != DATASET_LABELS_FOLDER || !dataset->labelled ||
-				     (uint32_t)label < dataset->classes);
+	return label >= 0 && (shard->classes == 0 || (uint32_t)label < shard->classes);
 }
 
 int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
@@ -135,8 +132,7 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 			      ? record.offset == 0
 			      : record.offset <= shard->size &&
 					record.size <= shard->size - record.offset;
-	if (!inside || !label_fits(dataset, shard, record.label) ||
-		record.name_page >= shard->name_pages ||
+	if (!inside || !label_fits(shard, record.label) || record.name_page >= shard->name_pages ||
 		(record.format != SAMPLE_JPEG && record.format != SAMPLE_PNG))
 		return fault_set(fault, -EIO,
 			"%s: record %u of page %llu cannot be true of %s: delete the index, it is "
@@ -195,4 +191,186 @@ int dataset_page_read(const struct dataset *dataset, const struct dataset_page *
 	rc = index_read(fd, at->offset, buffer, INDEX_PAGE, fault);
 	dataset_index_release(dataset, at->shard);
 	return rc < 0 ? fault_prefix(fault, rc, "%s", index_name(&dataset->shard[at->shard])) : 0;
+}
+
+/* A path from an index must stay below the folder, whoever wrote it. */
+static bool path_stays_below(const char *path)
+{
+	if (path[0] == '/')
+		return false;
+	for (const char *at = path; at; at = strchr(at, '/')) {
+		at += *at == '/';
+		if (at[0] == '.' && at[1] == '.' && (at[2] == '/' || at[2] == 0))
+			return false;
+	}
+	return true;
+}
+
+int dataset_name(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
+	const uint8_t *page, char *buffer, size_t room, struct fault *fault)
+{
+	const char *index = index_name(&dataset->shard[shard]);
+	int rc = index_page_name(page, record, buffer, room, fault);
+	if (rc < 0)
+		return fault_prefix(fault, rc, "%s", index);
+	if (strlen(buffer) != record->name_size ||
+		(dataset->kind == DATASET_FOLDER && !path_stays_below(buffer)))
+		return fault_set(fault, -EIO,
+			"%s: a name in it is no path below %s: delete the index, it is built again",
+			index, dataset->shard[shard].path);
+	return 0;
+}
+
+int dataset_sample(
+	const struct dataset *dataset, uint64_t number, struct sample *ret, struct fault *fault)
+{
+	struct dataset_page at;
+	struct index_record record;
+	uint8_t page[INDEX_PAGE];
+	if (dataset_locate(dataset, number, &at) < 0)
+		return fault_set(fault, -ERANGE, "there is no sample %llu: the dataset has %llu",
+			(unsigned long long)number, (unsigned long long)dataset->count);
+	int rc = dataset_page_read(dataset, &at, page, fault);
+	if (rc == 0)
+		rc = dataset_record(dataset, &at, page, &record, fault);
+	if (rc == 0)
+		rc = dataset_locate_name(dataset, at.shard, &record, &at, fault);
+	if (rc == 0)
+		rc = dataset_page_read(dataset, &at, page, fault);
+	char name[sizeof ret->name];
+	if (rc == 0)
+		rc = dataset_name(dataset, at.shard, &record, page, name, sizeof name, fault);
+	if (rc < 0)
+		return rc;
+	*ret = (struct sample){
+		.number = number,
+		.shard = at.shard,
+		.size = record.size,
+		.offset = record.offset,
+		.label = record.label,
+		.format = record.format,
+	};
+	memcpy(ret->name, name, record.name_size + 1u);
+	return 0;
+}
+
+int dataset_path(const struct dataset *dataset, uint64_t number, char *buffer, size_t room,
+	struct fault *fault)
+{
+	struct sample sample;
+	int rc = dataset_sample(dataset, number, &sample, fault);
+	if (rc < 0)
+		return rc;
+	const char *path = dataset->shard[sample.shard].path;
+	const char *between = dataset->kind == DATASET_TARS ? "!" : strcmp(path, "/") ? "/" : "";
+	int n = snprintf(buffer, room, "%s%s%s", path, between, sample.name);
+	if (n < 0 || (size_t)n >= room)
+		return fault_set(fault, -ENAMETOOLONG,
+			"the path of sample %llu has %d bytes, there is room for %zu",
+			(unsigned long long)number, n, room);
+	return 0;
+}
+
+static bool is_same_file(const struct dataset_shard *shard, const struct stat *st)
+{
+	int64_t mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+	return st->st_dev == shard->dev && st->st_ino == shard->ino &&
+	       mtime_ns == shard->mtime_ns &&
+	       (S_ISDIR(st->st_mode) || (uint64_t)st->st_size == shard->size);
+}
+
+static int fault_changed(const struct dataset_shard *shard, struct fault *fault)
+{
+	return fault_set(fault, -ESTALE,
+		"%s is no longer what it was when the dataset was opened: open the dataset again, "
+		"and write new shards "
+		"under new names",
+		shard->path);
+}
+
+int dataset_verify_shard(const struct dataset *dataset, uint32_t shard, struct fault *fault)
+{
+	const struct dataset_shard *s = &dataset->shard[shard];
+	struct stat st;
+	if (stat(s->path, &st) < 0)
+		return fault_set(fault, errno == ENOENT ? -ESTALE : -errno,
+			"%s cannot be looked at: %s (put it back, or open the dataset again)",
+			s->path, strerror(errno));
+	return is_same_file(s, &st) ? 0 : fault_changed(s, fault);
+}
+
+static int sample_open(
+	const struct dataset *dataset, const struct sample *sample, struct fault *fault)
+{
+	const struct dataset_shard *shard = &dataset->shard[sample->shard];
+	bool folder = dataset->kind == DATASET_FOLDER;
+	int fd = folder ? openat(dataset->root_fd, sample->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+			: open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return fault_set(fault, errno == ENOENT ? -ESTALE : -errno,
+			"%s%s%s cannot be opened: %s", shard->path, folder ? "/" : "",
+			folder ? sample->name : "", strerror(errno));
+	return fd;
+}
+
+static int sample_check(
+	const struct dataset *dataset, const struct sample *sample, int fd, struct fault *fault)
+{
+	const struct dataset_shard *shard = &dataset->shard[sample->shard];
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return fault_set(
+			fault, -errno, "%s cannot be looked at: %s", shard->path, strerror(errno));
+	if (dataset->kind == DATASET_TARS)
+		return is_same_file(shard, &st) ? 0 : fault_changed(shard, fault);
+	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != sample->size)
+		return fault_set(fault, -ESTALE,
+			"%s/%s has %llu bytes, the index says %u: open the dataset again",
+			shard->path, sample->name, (unsigned long long)st.st_size, sample->size);
+	return 0;
+}
+
+int dataset_read(const struct dataset *dataset, const struct sample *sample, void *buffer,
+	size_t room, struct fault *fault)
+{
+	if (room < sample->size)
+		return fault_set(fault, -ENOBUFS, "sample %llu has %u bytes, there is room for %zu",
+			(unsigned long long)sample->number, sample->size, room);
+	cleanup(close_fd) int fd = sample_open(dataset, sample, fault);
+	if (fd < 0)
+		return fd;
+	int rc = sample_check(dataset, sample, fd, fault);
+	for (size_t done = 0; rc == 0 && done < sample->size;) {
+		ssize_t n = pread(fd, (uint8_t *)buffer + done, sample->size - done,
+			(off_t)(sample->offset + done));
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0)
+			rc = fault_set(fault, -ENODATA,
+				"sample %llu (%s) ends after %zu of %u bytes",
+				(unsigned long long)sample->number, sample->name, done,
+				sample->size);
+		else if (errno != EINTR)
+			rc = fault_set(fault, -errno, "sample %llu (%s) cannot be read: %s",
+				(unsigned long long)sample->number, sample->name, strerror(errno));
+	}
+	return rc;
+}
+
+void dataset_free(struct dataset *dataset)
+{
+	if (!dataset)
+		return;
+	lend_free(dataset->lend);
+	for (uint32_t i = 0; dataset->shard && i < dataset->shards; i++) {
+		free(dataset->shard[i].path);
+		free(dataset->shard[i].index_path);
+	}
+	free(dataset->shard);
+	for (uint32_t i = 0; i < dataset->classes; i++)
+		free(dataset->class_names[i]);
+	free(dataset->class_names);
+	util_close_fd(&dataset->root_fd);
+	util_close_fd(&dataset->scratch_fd);
+	free(dataset);
 }

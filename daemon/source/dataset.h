@@ -109,7 +109,7 @@ int dataset_verify_shard(const struct dataset *dataset, uint32_t shard, struct f
  *   dataset_index_release(d, at.shard)          when the read has completed
  *   dataset_record(d, &at, bytes, &record)      checks the page and the record; pure, never blocks
  *   dataset_locate_name(d, at.shard, &record, &name_at)   folders: where the relative path is; read it as above, then
- *   index_page_name(bytes, &record, ...)        (a tar's sample needs no name to be read)
+ *   dataset_name(d, shard, &record, bytes, ...) (a tar's sample needs no name to be read)
  *
  * All of them may be called by any thread. A page's bytes never change while the dataset lives: (shard, page) is a key
  * for a cache. */
@@ -132,6 +132,11 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 /* 0 or -EIO with a fault when the record's name page lies outside the index's names. */
 int dataset_locate_name(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
 	struct dataset_page *ret, struct fault *fault);
+
+/* Takes the record's name out of its name page as read from disk, zero-terminated; in a folder it is a path that stays
+ * below the root. `room` of 4096 always suffices. Pure. 0 or -EIO with a fault that names the index. */
+int dataset_name(const struct dataset *dataset, uint32_t shard, const struct index_record *record, const uint8_t *page,
+	char *buffer, size_t room, struct fault *fault);
 
 /* Lends the file that holds a shard's index. At most dataset_index_files are open at once; the least recently used one
  * that nobody holds makes room. Blocks while a file is opened. 0; -EAGAIN all are held: release one first; -ESTALE the

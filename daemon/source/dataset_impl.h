@@ -19,6 +19,7 @@ struct dataset_shard {
 	dev_t dev;
 	ino_t ino;
 	uint64_t record_pages, name_pages;
+	uint32_t classes; /* that its labels are below; 0: no bound */
 	uint32_t
 		head_crc; /* of the index that was opened: one with another head is another index */
 	uint32_t source; /* enum dataset_labels: where its labels came from; DATASET_LABELS_NONE:
@@ -36,7 +37,6 @@ struct dataset {
 	uint64_t count, bytes, largest, fingerprint, indexed_ns;
 	struct dataset_shard *shard;
 	char **class_names;
-	char *class_text; /* what class_names point into */
 	struct lend *lend;
 	char notice[512];
 };

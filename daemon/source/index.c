@@ -314,21 +314,27 @@ int index_writer_name(
 	return 0;
 }
 
-int index_writer_add(struct index_writer *writer, const struct index_record *record,
-	const char *key, size_t key_size)
+int index_writer_add_hashed(struct index_writer *writer, const struct index_record *record,
+	uint64_t hash, uint64_t hash_unlabelled)
 {
 	struct index_head *head = &writer->head;
 	int rc = section_put_whole(&writer->records, record, sizeof *record);
 	if (rc < 0)
 		return writer_result(writer, rc);
-	head->digest = digest_append(
-		head->digest, digest_sample(key, key_size, record->size, record->label));
-	head->digest_unlabelled = digest_append(
-		head->digest_unlabelled, digest_sample(key, key_size, record->size, -1));
+	head->digest = digest_append(head->digest, hash);
+	head->digest_unlabelled = digest_append(head->digest_unlabelled, hash_unlabelled);
 	head->samples++;
 	head->bytes += record->size;
 	head->largest = UTIL_MAX(head->largest, record->size);
 	return 0;
+}
+
+int index_writer_add(struct index_writer *writer, const struct index_record *record,
+	const char *key, size_t key_size)
+{
+	return index_writer_add_hashed(writer, record,
+		digest_sample(key, key_size, record->size, record->label),
+		digest_sample(key, key_size, record->size, -1));
 }
 
 static int tables_put(struct index_writer *writer, const void *data, size_t size)

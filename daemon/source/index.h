@@ -141,6 +141,10 @@ int index_writer_name(struct index_writer *writer, const char *name, size_t size
 /* Adds the next sample; its record has its name's place. `key` goes into the digests. 0 or -errno. */
 int index_writer_add(struct index_writer *writer, const struct index_record *record, const char *key, size_t key_size);
 
+/* The same for a sample whose hashes (digest_sample with its label, and with -1) are known. */
+int index_writer_add_hashed(struct index_writer *writer, const struct index_record *record, uint64_t hash,
+	uint64_t hash_unlabelled);
+
 int index_writer_entry(struct index_writer *writer, uint32_t kind, int64_t mtime_ns, const char *text, size_t size);
 
 /* Puts the parts together and writes the head. The caller syncs and renames. 0 or -errno. `ret_bytes`: the whole. */

@@ -1,0 +1,703 @@
+/* dataset_open: from what a user names to an open dataset: finds each shard's index, builds what is
+ * missing or stale, and sums up. One thread; blocks. What a dataset can answer afterwards is in
+ * dataset.c.
+ *
+ * Two passes over the shards, so that progress knows how much there is to build: the first looks
+ * for indexes, the second builds. An index is looked for and written beside its shard, else in the
+ * cache folder, else it goes into one unlinked file that all such shards share. With labels asked
+ * for explicitly the default index (SHARD.idx) serves when its labels came from there; otherwise
+ * there is one of its own (SHARD.cls.idx, ...), so that two users do not rebuild each other's. */
+#include "source/dataset_impl.h"
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "source/digest.h"
+#include "source/folder.h"
+#include "source/index_build.h"
+#include "source/spec.h"
+#include "source/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static const char *const suffixes[] = {
+	[DATASET_LABELS_AUTO] = ".idx",
+	[DATASET_LABELS_NONE] = ".none.idx",
+	[DATASET_LABELS_FOLDER] = ".folder.idx",
+	[DATASET_LABELS_CLS] = ".cls.idx",
+	[DATASET_LABELS_JSON] = ".json.idx",
+};
+
+static const char *const label_names[] = {
+	[DATASET_LABELS_AUTO] = "auto",
+	[DATASET_LABELS_NONE] = "none",
+	[DATASET_LABELS_FOLDER] = "folder",
+	[DATASET_LABELS_CLS] = "cls",
+	[DATASET_LABELS_JSON] = "json",
+};
+
+enum found { FOUND, FOUND_NOTHING, FOUND_STALE, FOUND_DAMAGED, FOUND_FOREIGN };
+
+enum place { PLACE_BESIDE, PLACE_CACHE, PLACES };
+
+struct opening {
+	struct dataset_options options;
+	struct dataset *dataset;
+	struct fault *fault;
+	char *cache; /* NULL: there is none */
+	struct index_head *heads; /* per shard, as loaded */
+	bool *missing; /* per shard: to be built */
+	struct progress progress;
+	uint64_t damaged, homeless, dotted;
+	int place_error[PLACES]; /* why the last index found no home */
+	char example[512]; /* a shard that the notice names */
+};
+
+/* Class names on their way from an index to the dataset. */
+struct names {
+	char **name;
+	size_t count, room;
+};
+
+static void names_free(struct names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->name[i]);
+	free(names->name);
+}
+
+static void util_names(struct names *names)
+{
+	names_free(names);
+}
+
+static int names_add(struct names *names, const char *text)
+{
+	if (names->count == names->room) {
+		size_t room = UTIL_MAX(names->room * 2, 16);
+		char **grown = realloc(names->name, room * sizeof *grown);
+		if (!grown)
+			return -ENOMEM;
+		names->name = grown;
+		names->room = room;
+	}
+	names->name[names->count] = strdup(text);
+	return names->name[names->count] ? (names->count++, 0) : -ENOMEM;
+}
+
+static int64_t mtime_of(const struct stat *st)
+{
+	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
+/* Does the index hold the labels that were asked for? Without labels any index will do. */
+static bool head_serves(const struct index_head *head, enum dataset_labels asked)
+{
+	if (asked == DATASET_LABELS_NONE || head->asked == (uint32_t)asked)
+		return true;
+	return head->asked == DATASET_LABELS_AUTO && head->source == (uint32_t)asked &&
+	       head->samples > 0;
+}
+
+/* Reads a folder's tables: are its directories as they were, and what are its classes? */
+static int tables_check(const struct opening *opening, int fd, uint64_t base,
+	const struct index_head *head, struct names *ret_names)
+{
+	cleanup(free_ptr) struct index_table *table = malloc(sizeof *table);
+	struct index_entry entry;
+	char text[INDEX_NAME_MAX + 1];
+	uint64_t directories = 0;
+	int rc;
+	if (!table)
+		return -ENOMEM;
+	index_table_init(table, fd, base, head);
+	while ((rc = index_table_next(table, &entry, text)) > 0) {
+		struct stat st;
+		if (entry.kind == 'C') {
+			rc = names_add(ret_names, text);
+			if (rc < 0)
+				return rc;
+			continue;
+		}
+		directories++;
+		if (fstatat(opening->dataset->root_fd, text[0] ? text : ".", &st, 0) < 0 ||
+			!S_ISDIR(st.st_mode) || mtime_of(&st) != entry.mtime_ns)
+			return FOUND_STALE;
+	}
+	if (rc < 0 || directories != head->directories || ret_names->count != head->classes)
+		return FOUND_DAMAGED;
+	return FOUND;
+}
+
+/* Takes what the index says over into the dataset. */
+static void index_adopt(struct opening *opening, uint32_t number, const struct index_head *head,
+	uint32_t crc, uint64_t base, struct names *names)
+{
+	struct dataset_shard *shard = &opening->dataset->shard[number];
+	opening->heads[number] = *head;
+	shard->index_base = base;
+	shard->record_pages = head->record_pages;
+	shard->name_pages = head->name_pages;
+	shard->head_crc = crc;
+	shard->source = head->source;
+	shard->classes = (uint32_t)head->classes;
+	opening->dataset->class_names = names->name;
+	opening->dataset->classes = (uint32_t)names->count;
+	*names = (struct names){0};
+}
+
+/* Is what lies at `base` an index of this shard as it is now? If so it is taken. */
+static int index_examine(
+	struct opening *opening, uint32_t number, int fd, uint64_t base, uint64_t file_size)
+{
+	const struct dataset_shard *shard = &opening->dataset->shard[number];
+	struct index_head head;
+	uint32_t crc;
+	int rc = index_head_read(fd, base, file_size, &head, &crc);
+	if (rc != 0)
+		return rc == INDEX_E_OTHER     ? FOUND_STALE
+		       : rc == INDEX_E_FOREIGN ? FOUND_FOREIGN
+					       : FOUND_DAMAGED;
+	bool folder = opening->dataset->kind == DATASET_FOLDER;
+	if (head.kind != (uint32_t)opening->dataset->kind ||
+		!head_serves(&head, opening->options.labels))
+		return FOUND_STALE;
+	if (!folder && (head.shard_size != shard->size || head.shard_mtime_ns != shard->mtime_ns))
+		return FOUND_STALE;
+	cleanup(names) struct names names = {0};
+	rc = folder ? tables_check(opening, fd, base, &head, &names) : FOUND;
+	if (rc == FOUND)
+		index_adopt(opening, number, &head, crc, base, &names);
+	return rc;
+}
+
+/* Looks at the index at `path`, which the shard takes over when it serves. FOUND_* or -ENOMEM. */
+static int index_try(struct opening *opening, uint32_t number, const char *path)
+{
+	cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return FOUND_NOTHING;
+	if (!S_ISREG(st.st_mode))
+		return FOUND_FOREIGN;
+	int rc = st.st_size ? index_examine(opening, number, fd, 0, (uint64_t)st.st_size)
+			    : FOUND_DAMAGED;
+	if (rc == FOUND) {
+		char *copy = strdup(path);
+		if (!copy)
+			return -ENOMEM;
+		free(opening->dataset->shard[number].index_path);
+		opening->dataset->shard[number].index_path = copy;
+	}
+	return rc;
+}
+
+/* The path of an index in a place; NULL where the place is not to be used (or without memory: the
+ * next one will tell). */
+static char *place_path(const struct opening *opening, uint32_t number, enum place place,
+	enum dataset_labels labels)
+{
+	const char *shard = opening->dataset->shard[number].path;
+	char *path = NULL;
+	if (place == PLACE_CACHE)
+		return opening->cache ? store_cache_path(opening->cache, shard, suffixes[labels])
+				      : NULL;
+	if (opening->options.index_in_cache || opening->dataset->kind == DATASET_FOLDER)
+		return NULL;
+	return asprintf(&path, "%s%s", shard, suffixes[labels]) < 0 ? NULL : path;
+}
+
+static int index_find(struct opening *opening, uint32_t number, enum dataset_labels labels)
+{
+	for (enum place place = 0; place < PLACES; place++) {
+		cleanup(free_ptr) char *path = place_path(opening, number, place, labels);
+		int rc = path ? index_try(opening, number, path) : FOUND_NOTHING;
+		opening->damaged += rc == FOUND_DAMAGED;
+		if (rc <= FOUND)
+			return rc;
+	}
+	return FOUND_NOTHING;
+}
+
+/* The tar, or the folder's root, open for reading. */
+static int shard_open(const struct opening *opening, uint32_t number)
+{
+	const struct dataset_shard *shard = &opening->dataset->shard[number];
+	int fd = opening->dataset->kind == DATASET_FOLDER
+			 ? dup(opening->dataset->root_fd)
+			 : open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return fault_set(opening->fault, -errno, "%s cannot be opened: %s", shard->path,
+			strerror(errno));
+	return fd;
+}
+
+static int shard_look(struct opening *opening, uint32_t number)
+{
+	struct dataset_shard *shard = &opening->dataset->shard[number];
+	cleanup(close_fd) int fd = shard_open(opening, number);
+	struct stat st;
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return fault_set(opening->fault, -errno, "%s cannot be looked at: %s", shard->path,
+			strerror(errno));
+	shard->dev = st.st_dev;
+	shard->ino = st.st_ino;
+	shard->mtime_ns = mtime_of(&st);
+	shard->size = opening->dataset->kind == DATASET_FOLDER ? 0 : (uint64_t)st.st_size;
+	return 0;
+}
+
+/* First pass. */
+static int shard_find(struct opening *opening, uint32_t number)
+{
+	int rc = shard_look(opening, number);
+	if (rc < 0)
+		return rc;
+	rc = index_find(opening, number, DATASET_LABELS_AUTO);
+	if (rc > FOUND && opening->options.labels != DATASET_LABELS_AUTO)
+		rc = index_find(opening, number, opening->options.labels);
+	if (rc < 0)
+		return fault_set(
+			opening->fault, rc, "no memory for %u shards", opening->dataset->shards);
+	opening->missing[number] = rc != FOUND;
+	opening->progress.total_bytes += rc == FOUND ? 0 : opening->dataset->shard[number].size;
+	return 0;
+}
+
+/* What a tar was when it was read from must be what it is when the index is done. */
+static int shard_unchanged(struct opening *opening, uint32_t number, int fd)
+{
+	const struct dataset_shard *shard = &opening->dataset->shard[number];
+	struct stat st;
+	if (opening->dataset->kind == DATASET_FOLDER)
+		return 0; /* folder_walk has looked at each directory */
+	if (fstat(fd, &st) < 0 || mtime_of(&st) != shard->mtime_ns ||
+		(uint64_t)st.st_size != shard->size)
+		return fault_set(opening->fault, -ESTALE,
+			"%s changed while it was indexed: open it again when it is complete",
+			shard->path);
+	return 0;
+}
+
+/* Builds an index into `file`. A negative result with writer.error set (`ret_place`) is the place's
+ * fault. */
+static int index_write(
+	struct opening *opening, uint32_t number, int fd, struct store_file *file, bool *ret_place)
+{
+	const struct dataset_shard *shard = &opening->dataset->shard[number];
+	struct index_writer writer;
+	uint64_t bytes;
+	int rc = index_writer_init(&writer, file->fd, file->base, file->names_fd, file->tables_fd);
+	if (rc < 0)
+		return fault_set(opening->fault, rc, "no memory to index %s", shard->path);
+	bool folder = opening->dataset->kind == DATASET_FOLDER;
+	struct index_job job = {
+		shard->path, fd, shard->size, opening->options.labels, &writer, &opening->progress};
+	writer.head.kind = (uint32_t)opening->dataset->kind;
+	writer.head.asked = (uint32_t)opening->options.labels;
+	writer.head.shard_size = shard->size;
+	writer.head.shard_mtime_ns = folder ? 0 : shard->mtime_ns;
+	rc = folder ? index_folder(&job, opening->fault) : index_tar(&job, opening->fault);
+	if (rc == 0)
+		rc = shard_unchanged(opening, number, fd);
+	if (rc == 0)
+		rc = index_writer_finish(&writer, &bytes);
+	*ret_place = writer.error != 0;
+	opening->progress.samples += rc == 0 ? writer.head.samples : 0;
+	index_writer_deinit(&writer);
+	return rc;
+}
+
+/* What became of an index that was just built and looked at again. */
+static int index_readback(struct opening *opening, uint32_t number, int found, bool *ret_place)
+{
+	*ret_place = found != FOUND_STALE;
+	if (found == FOUND_STALE)
+		return fault_set(opening->fault, -ESTALE,
+			"%s changed while it was indexed: open it again when nobody writes there",
+			opening->dataset->shard[number].path);
+	return found == FOUND ? 0 : -EIO; /* it cannot be read back, or somebody removed it */
+}
+
+/* Builds the index at `path`. `ret_place`: a failure was the place's. */
+static int index_build_at(
+	struct opening *opening, uint32_t number, int fd, const char *path, bool *ret_place)
+{
+	struct stat st;
+	struct store_file file;
+	mode_t mode = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? st.st_mode : 0600;
+	*ret_place = true;
+	int rc = store_begin(&file, path, mode);
+	if (rc < 0)
+		return rc;
+	rc = index_write(opening, number, fd, &file, ret_place);
+	if (rc == 0) {
+		*ret_place = true;
+		rc = store_commit(&file);
+	}
+	store_end(&file);
+	return rc < 0 ? rc
+		      : index_readback(
+				opening, number, index_try(opening, number, path), ret_place);
+}
+
+/* The last resort: behind the other homeless indexes in the scratch file. */
+static int index_build_scratch(struct opening *opening, uint32_t number, int fd)
+{
+	struct dataset *dataset = opening->dataset;
+	const char *shard = dataset->shard[number].path;
+	struct store_file file;
+	bool place = true;
+	if (dataset->scratch_fd < 0)
+		dataset->scratch_fd = store_unlinked(NULL);
+	uint64_t base = dataset->scratch_bytes;
+	int rc = dataset->scratch_fd < 0 ? dataset->scratch_fd
+					 : store_begin_unlinked(&file, dataset->scratch_fd, base);
+	if (rc == 0) {
+		rc = index_write(opening, number, fd, &file, &place);
+		store_end(&file);
+	}
+	if (rc == 0)
+		rc = index_readback(opening, number,
+			index_examine(opening, number, dataset->scratch_fd, base, 0), &place);
+	if (rc < 0 && place)
+		return fault_set(opening->fault, rc,
+			"the index of %s can be written neither beside it (%s) nor into the cache "
+			"folder %s (%s) nor into "
+			"a temporary file (%s): make room or give write permission in one of them",
+			shard, strerror(-opening->place_error[PLACE_BESIDE]),
+			opening->cache ? opening->cache : "(none)",
+			strerror(-opening->place_error[PLACE_CACHE]), strerror(-rc));
+	const struct index_head *head = &opening->heads[number];
+	if (rc == 0)
+		dataset->scratch_bytes +=
+			(1 + head->record_pages + head->name_pages + head->table_pages) *
+			INDEX_PAGE;
+	opening->homeless++;
+	return rc;
+}
+
+static void example_set(struct opening *opening, const char *path)
+{
+	if (!opening->example[0])
+		(void)snprintf(opening->example, sizeof opening->example, "%.300s", path);
+}
+
+/* Tries one place: 0 built (or somebody else has done so meanwhile), 1 the place cannot be used, or
+ * a fault. */
+static int index_build_place(struct opening *opening, uint32_t number, int fd, enum place place)
+{
+	cleanup(free_ptr) char *path = place_path(opening, number, place, opening->options.labels);
+	bool at_fault = true;
+	int rc = -ENOENT;
+	if (path && place == PLACE_CACHE)
+		rc = store_folder_make(opening->cache);
+	else if (path)
+		rc = 0;
+	if (rc == 0) {
+		rc = index_try(opening, number, path);
+		if (rc == FOUND)
+			return 0;
+		rc = rc == FOUND_FOREIGN ? -EEXIST
+		     : rc < 0            ? rc
+					 : index_build_at(opening, number, fd, path, &at_fault);
+	}
+	if (rc < 0 && at_fault) {
+		opening->place_error[place] = rc;
+		return 1;
+	}
+	return rc;
+}
+
+/* Second pass, for one shard. */
+static int shard_build(struct opening *opening, uint32_t number)
+{
+	const struct dataset_shard *shard = &opening->dataset->shard[number];
+	cleanup(close_fd) int fd = shard_open(opening, number);
+	if (fd < 0)
+		return fd;
+	if (opening->dataset->kind == DATASET_TARS)
+		folder_settle(shard->mtime_ns);
+	int rc = 1;
+	for (enum place place = 0; rc > 0 && place < PLACES; place++)
+		rc = index_build_place(opening, number, fd, place);
+	if (rc > 0) {
+		example_set(opening, shard->path);
+		rc = index_build_scratch(opening, number, fd);
+	}
+	opening->progress.bytes += shard->size;
+	return rc;
+}
+
+static int shards_index(struct opening *opening)
+{
+	uint32_t shards = opening->dataset->shards;
+	bool built = false;
+	uint64_t began = clock_ns();
+	for (uint32_t i = 0; i < shards; i++) {
+		int rc = shard_find(opening, i);
+		if (rc < 0)
+			return rc;
+	}
+	for (uint32_t i = 0; i < shards; i++) {
+		int rc = opening->missing[i] ? shard_build(opening, i) : 0;
+		if (rc < 0)
+			return rc;
+		built |= opening->missing[i];
+	}
+	opening->dataset->indexed_ns = built ? clock_ns() - began : 0;
+	return 0;
+}
+
+/* Shards with samples must agree on where their labels come from. */
+static int sources_agree(const struct opening *opening, uint32_t *first, uint32_t number)
+{
+	const struct dataset *dataset = opening->dataset;
+	if (*first == UINT32_MAX)
+		*first = number;
+	const struct dataset_shard *a = &dataset->shard[*first], *b = &dataset->shard[number];
+	if (opening->options.labels == DATASET_LABELS_NONE || a->source == b->source)
+		return 0;
+	return fault_set(opening->fault, -EINVAL,
+		"the labels of %s come from \"%s\", those of %s from \"%s\": label all shards in "
+		"the same way, or ask "
+		"for labels: none",
+		a->path, label_names[a->source], b->path, label_names[b->source]);
+}
+
+static int dataset_sum(struct opening *opening)
+{
+	struct dataset *dataset = opening->dataset;
+	bool labels = opening->options.labels != DATASET_LABELS_NONE;
+	uint64_t digest = 0;
+	uint32_t first = UINT32_MAX;
+	for (uint32_t i = 0; i < dataset->shards; i++) {
+		const struct index_head *head = &opening->heads[i];
+		dataset->shard[i].first = dataset->count;
+		opening->dotted += head->dotted;
+		if (head->dotted)
+			example_set(opening, dataset->shard[i].path);
+		if (head->samples == 0)
+			continue;
+		int rc = sources_agree(opening, &first, i);
+		if (rc < 0)
+			return rc;
+		dataset->count += head->samples;
+		dataset->bytes += head->bytes;
+		dataset->largest = UTIL_MAX(dataset->largest, head->largest);
+		digest = digest_concat(
+			digest, labels ? head->digest : head->digest_unlabelled, head->samples);
+	}
+	dataset->labelled = labels && first != UINT32_MAX &&
+			    dataset->shard[first].source != DATASET_LABELS_NONE;
+	dataset->fingerprint = digest_finish(digest, dataset->count);
+	return 0;
+}
+
+/* Does a folder without images hold tars? Then they were meant. */
+static bool folder_has_tars(int root_fd)
+{
+	int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	bool tars = false;
+	if (!dir) {
+		if (fd >= 0)
+			(void)close(fd);
+		return false;
+	}
+	for (struct dirent *dent; !tars && (dent = readdir(dir));) {
+		size_t size = strlen(dent->d_name);
+		tars = size > 4 && !strcmp(dent->d_name + size - 4, ".tar");
+	}
+	(void)closedir(dir);
+	return tars;
+}
+
+static int dataset_nonempty(const struct opening *opening)
+{
+	const struct dataset *dataset = opening->dataset;
+	const char *path = dataset->shard[0].path;
+	uint64_t members = 0;
+	if (dataset->count)
+		return 0;
+	if (dataset->kind == DATASET_FOLDER && folder_has_tars(dataset->root_fd))
+		return fault_set(opening->fault, -EINVAL,
+			"%s holds no images, but tars: name them, as in \"%s/*.tar\"", path, path);
+	if (dataset->kind == DATASET_FOLDER)
+		return fault_set(opening->fault, -EINVAL,
+			"%s holds no images: expected .jpg, .jpeg or .png files in it or in its "
+			"folders",
+			path);
+	for (uint32_t i = 0; i < dataset->shards; i++)
+		members += opening->heads[i].members;
+	return fault_set(opening->fault, -EINVAL,
+		"%s%s: no images among %llu members (%llu of them for a second dot before the "
+		"extension): expected KEY.jpg, "
+		"KEY.jpeg or KEY.png, and no dot in KEY",
+		path, dataset->shards > 1 ? " and the tars behind it" : "",
+		(unsigned long long)members, (unsigned long long)opening->dotted);
+}
+
+static void notice_add(struct dataset *dataset, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void notice_add(struct dataset *dataset, const char *format, ...)
+{
+	size_t used = strlen(dataset->notice);
+	if (used && used + 1 < sizeof dataset->notice)
+		dataset->notice[used++] = ' ';
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(dataset->notice + used, sizeof dataset->notice - used, format, args);
+	va_end(args);
+}
+
+static void dataset_notices(struct opening *opening)
+{
+	struct dataset *dataset = opening->dataset;
+	if (opening->homeless)
+		notice_add(dataset,
+			"%llu of %u indexes (%s) lie in a temporary file and are built at each "
+			"start: beside the shard: %s; "
+			"cache folder: %s.",
+			(unsigned long long)opening->homeless, dataset->shards, opening->example,
+			dataset->kind == DATASET_FOLDER || opening->options.index_in_cache
+				? "not used"
+				: strerror(-opening->place_error[PLACE_BESIDE]),
+			strerror(-opening->place_error[PLACE_CACHE]));
+	if (opening->damaged)
+		notice_add(dataset, "%llu damaged index%s built again.",
+			(unsigned long long)opening->damaged,
+			opening->damaged == 1 ? " was" : "es were");
+	if (opening->dotted)
+		notice_add(dataset,
+			"%llu images (%s) were left out: their names have a second dot before the "
+			"extension, which "
+			"WebDataset takes for another kind of member.",
+			(unsigned long long)opening->dotted, opening->example);
+}
+
+/* Lends index files again after they were closed: it must still be the one that was loaded. */
+static int index_reopen(const void *context, uint32_t number, struct fault *fault)
+{
+	const struct dataset *dataset = context;
+	const struct dataset_shard *shard = &dataset->shard[number];
+	struct index_head head;
+	uint32_t crc;
+	struct stat st;
+	cleanup(close_fd) int fd = open(shard->index_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return fault_set(fault, -errno, "%s cannot be opened: %s", shard->index_path,
+			strerror(errno));
+	if (index_head_read(fd, 0, (uint64_t)st.st_size, &head, &crc) != 0 ||
+		crc != shard->head_crc)
+		return fault_set(fault, -ESTALE,
+			"%s was replaced by another index since the dataset was opened: open the "
+			"dataset again",
+			shard->index_path);
+	int given = fd;
+	fd = -1;
+	return given;
+}
+
+static int lend_prepare(struct dataset *dataset)
+{
+	struct rlimit limit = {.rlim_cur = 1024};
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	return lend_new(dataset->shards, lend_slots_for(limit.rlim_cur), index_reopen, dataset,
+		&dataset->lend);
+}
+
+/* Makes the dataset's row of shards out of the paths, which it takes over. */
+static int dataset_prepare(
+	struct dataset *dataset, struct spec_paths *paths, int is_folder, struct fault *fault)
+{
+	dataset->kind = is_folder ? DATASET_FOLDER : DATASET_TARS;
+	dataset->shard = calloc(paths->count, sizeof *dataset->shard);
+	if (!dataset->shard)
+		return fault_set(fault, -ENOMEM, "no memory for %zu shards", paths->count);
+	dataset->shards = (uint32_t)paths->count;
+	for (uint32_t i = 0; i < dataset->shards; i++)
+		dataset->shard[i].path = paths->path[i];
+	paths->count = 0;
+	if (!is_folder)
+		return 0;
+	dataset->root_fd = open(dataset->shard[0].path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dataset->root_fd < 0)
+		return fault_set(fault, -errno, "%s cannot be opened: %s", dataset->shard[0].path,
+			strerror(errno));
+	return 0;
+}
+
+static int opening_run(struct opening *opening)
+{
+	struct dataset *dataset = opening->dataset;
+	opening->cache = store_cache_folder(opening->options.cache_dir);
+	opening->heads = calloc(dataset->shards, sizeof *opening->heads);
+	opening->missing = calloc(dataset->shards, sizeof *opening->missing);
+	if (!opening->heads || !opening->missing)
+		return fault_set(
+			opening->fault, -ENOMEM, "no memory for %u shards", dataset->shards);
+	int rc = shards_index(opening);
+	if (rc == 0)
+		rc = dataset_sum(opening);
+	if (rc == 0)
+		rc = dataset_nonempty(opening);
+	if (rc == 0 && lend_prepare(dataset) < 0)
+		rc = fault_set(opening->fault, -ENOMEM, "no memory for %u shards", dataset->shards);
+	if (rc == 0)
+		dataset_notices(opening);
+	return rc;
+}
+
+/* Asked to leave labels out, a dataset has no classes either; and shards of unlabelled folders have
+ * none. */
+static void classes_drop(struct dataset *dataset)
+{
+	if (dataset->labelled)
+		return;
+	for (uint32_t i = 0; i < dataset->classes; i++)
+		free(dataset->class_names[i]);
+	free(dataset->class_names);
+	dataset->class_names = NULL;
+	dataset->classes = 0;
+}
+
+int dataset_open(const char *spec, const struct dataset_options *options, struct dataset **ret,
+	struct fault *fault)
+{
+	static const struct dataset_options defaults;
+	struct spec_paths paths = {0};
+	int is_folder = 0;
+	struct dataset *dataset = calloc(1, sizeof *dataset);
+	if (!dataset)
+		return fault_set(fault, -ENOMEM, "no memory for a dataset");
+	dataset->root_fd = dataset->scratch_fd = -1;
+	struct opening opening = {
+		.options = options ? *options : defaults, .dataset = dataset, .fault = fault};
+	opening.progress.call = opening.options.progress;
+	opening.progress.context = opening.options.progress_context;
+	int rc = spec_expand(spec, &paths, &is_folder, fault);
+	if (rc == 0)
+		rc = dataset_prepare(dataset, &paths, is_folder, fault);
+	if (rc == 0)
+		rc = opening_run(&opening);
+	spec_paths_free(&paths);
+	free(opening.cache);
+	free(opening.heads);
+	free(opening.missing);
+	if (rc < 0) {
+		dataset_free(dataset);
+		return rc;
+	}
+	classes_drop(dataset);
+	*ret = dataset;
+	return 0;
+}

@@ -1,0 +1,45 @@
+/* spec: what a user names -> the files that are meant.
+ *
+ *   DIR                           a folder
+ *   X.tar, any other file name    a tar
+ *   train-*.tar                   a glob (`* ? [...]`), sorted bytewise; hidden names only where
+ * the dot is written train-{000000..000146}.tar    a range of whole numbers, leading zeros kept,
+ * downwards and with a step ({0..8..2}) too {a,b}/x-{0..9}.tar            alternatives; they nest,
+ * and combine with ranges and globs
+ *
+ * Something that exists under the very name given is meant itself, whatever braces and stars it
+ * has. Braces that hold neither a comma nor a range stand for themselves, as in the shell. A
+ * backslash is an ordinary character. Paths from braces come in the order written, and each must
+ * exist; a path named twice is there twice.
+ *
+ * Blocks on the file system. Any thread. */
+#pragma once
+
+#include "base/fault.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	SPEC_PATHS_MAX = 1000000, /* more are an error: a slip such as {0..100000000} must not eat
+				     the memory */
+	SPEC_TEXT_MAX = 4095, /* bytes of one path */
+};
+
+struct spec_paths {
+	char **path; /* absolute, without resolving links */
+	size_t count;
+	size_t room;
+};
+
+/* Expands braces alone. 0; -E2BIG more than SPEC_PATHS_MAX; -ENAMETOOLONG; -ENOMEM. `paths` starts
+ * zeroed and is freed by the caller, also after a fault. */
+int spec_braces(const char *spec, struct spec_paths *paths, struct fault *fault);
+
+/* Expands all of it and looks what is there. 0: `ret_folder` is 1 when the only path is a folder, 0
+ * when all paths are regular files. -ENOENT: something is missing, or a glob matches nothing;
+ * -EINVAL: empty, several folders, folders and files mixed, neither file nor folder; -EACCES and
+ * the like. The caller frees `paths`, also after a fault. */
+int spec_expand(const char *spec, struct spec_paths *paths, int *ret_folder, struct fault *fault);
+
+void spec_paths_free(struct spec_paths *paths);

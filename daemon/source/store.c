@@ -1,0 +1,169 @@
+/* store: see store.h. */
+#include "source/store.h"
+
+#include "base/hash.h"
+#include "base/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int store_unlinked(const char *folder)
+{
+	const char *where = folder ? folder : getenv("TMPDIR");
+	if (!where || !*where)
+		where = "/tmp";
+	int fd = open(where, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		return fd;
+	/* Not every file system has O_TMPFILE. */
+	cleanup(free_ptr) char *name = NULL;
+	if (asprintf(&name, "%s/.penstock-XXXXXX", where) < 0) {
+		name = NULL;
+		return -ENOMEM;
+	}
+	fd = mkostemp(name, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	(void)unlink(name);
+	return fd;
+}
+
+static char *parent_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	if (!slash)
+		return strdup(".");
+	return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+}
+
+static int parts_open(struct store_file *file, const char *folder)
+{
+	file->names_fd = store_unlinked(folder);
+	if (file->names_fd < 0)
+		return file->names_fd;
+	file->tables_fd = store_unlinked(folder);
+	return file->tables_fd < 0 ? file->tables_fd : 0;
+}
+
+static int temporary_open(struct store_file *file, const char *path, mode_t mode)
+{
+	file->path = strdup(path);
+	if (!file->path || asprintf(&file->temporary, "%s.tmp-XXXXXX", path) < 0) {
+		file->temporary = NULL;
+		return -ENOMEM;
+	}
+	file->fd = mkostemp(file->temporary, O_CLOEXEC);
+	if (file->fd < 0) {
+		int rc = -errno;
+		free(file->temporary);
+		file->temporary = NULL;
+		return rc;
+	}
+	/* Whoever can read the shard can read its index. */
+	return fchmod(file->fd, mode & 0666) < 0 ? -errno : 0;
+}
+
+int store_begin(struct store_file *file, const char *path, mode_t mode)
+{
+	*file = (struct store_file){.fd = -1, .names_fd = -1, .tables_fd = -1, .folder_fd = -1};
+	cleanup(free_ptr) char *folder = parent_of(path);
+	if (!folder)
+		return -ENOMEM;
+	int rc = 0;
+	file->folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (file->folder_fd < 0)
+		rc = -errno;
+	if (rc == 0)
+		rc = temporary_open(file, path, mode);
+	if (rc == 0)
+		rc = parts_open(file, folder);
+	if (rc < 0)
+		store_end(file);
+	return rc;
+}
+
+int store_begin_unlinked(struct store_file *file, int fd, uint64_t base)
+{
+	*file = (struct store_file){
+		.fd = fd, .base = base, .names_fd = -1, .tables_fd = -1, .folder_fd = -1};
+	int rc = parts_open(file, NULL);
+	if (rc < 0)
+		store_end(file);
+	return rc;
+}
+
+int store_commit(struct store_file *file)
+{
+	if (!file->temporary)
+		return 0;
+	if (fsync(file->fd) < 0 || rename(file->temporary, file->path) < 0)
+		return -errno;
+	free(file->temporary);
+	file->temporary = NULL;
+	(void)close(file->fd);
+	file->fd = -1;
+	/* Should the rename be lost with the machine, the index is built once more: no reason to
+	 * fail. */
+	(void)fsync(file->folder_fd);
+	return 0;
+}
+
+void store_end(struct store_file *file)
+{
+	if (file->temporary) {
+		(void)unlink(file->temporary);
+		free(file->temporary);
+		(void)close(file->fd);
+	}
+	free(file->path);
+	util_close_fd(&file->names_fd);
+	util_close_fd(&file->tables_fd);
+	util_close_fd(&file->folder_fd);
+	*file = (struct store_file){.fd = -1, .names_fd = -1, .tables_fd = -1, .folder_fd = -1};
+}
+
+char *store_cache_folder(const char *given)
+{
+	if (given && *given)
+		return strdup(given);
+	const char *home = getenv("XDG_CACHE_HOME"), *below = "";
+	if (!home || home[0] != '/') { /* the XDG base directory specification: relative paths are
+					  to be ignored */
+		home = getenv("HOME");
+		below = "/.cache";
+	}
+	char *path;
+	if (!home || home[0] != '/' || asprintf(&path, "%s%s/penstock", home, below) < 0)
+		return NULL;
+	return path;
+}
+
+int store_folder_make(const char *given)
+{
+	cleanup(free_ptr) char *path = strdup(given);
+	if (!path)
+		return -ENOMEM;
+	for (char *at = path + 1; *at; at++) {
+		if (*at != '/')
+			continue;
+		*at = 0;
+		/* What a parent says does not matter: only whether the last one can be made. */
+		(void)mkdir(path, 0700);
+		*at = '/';
+	}
+	return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+char *store_cache_path(const char *folder, const char *shard, const char *suffix)
+{
+	size_t size = strlen(shard);
+	uint64_t high = hash_mix(hash_bytes(HASH_SEED, shard, size));
+	uint64_t low = hash_mix(hash_bytes(~HASH_SEED, shard, size));
+	char *path;
+	if (asprintf(&path, "%s/%016llx%016llx%s", folder, (unsigned long long)high,
+		    (unsigned long long)low, suffix) < 0)
+		return NULL;
+	return path;
+}
