@@ -1,0 +1,133 @@
+/* pool: the most urgent job first, arrival breaks ties, every job once, from many threads. */
+#include "stream/pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { JOBS = 2000, PUSHERS = 4 };
+
+struct job {
+	struct pool_job job;
+	int number;
+	atomic_int runs;
+};
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static int ran[JOBS];
+static atomic_int ran_count;
+
+static void note(struct pool_job *job, struct row_maker *maker)
+{
+	struct job *self = (struct job *)job;
+	assert_non_null(maker->decoder);
+	ran[atomic_fetch_add(&ran_count, 1)] = self->number;
+	atomic_fetch_add(&self->runs, 1);
+}
+
+/* Holds the only worker until the queue is filled. */
+static void wait_at_gate(struct pool_job *job, struct row_maker *maker)
+{
+	(void)job;
+	(void)maker;
+	pthread_mutex_lock(&gate);
+	pthread_mutex_unlock(&gate);
+}
+
+static struct pool *make(unsigned threads)
+{
+	struct decode_limits limits = decode_limits_default();
+	struct pool *pool = NULL;
+	struct fault fault;
+	assert_int_equal(pool_new(threads, &limits, 224, &pool, &fault), 0);
+	assert_int_equal(pool_threads(pool), threads);
+	return pool;
+}
+
+static void whoever_waits_goes_first(void **state)
+{
+	(void)state;
+	struct pool *pool = make(1);
+	struct job first = {.job = {.run = wait_at_gate}};
+	static struct job job[JOBS];
+	assert_int_equal(pool_reserve(pool, JOBS + 1), 0);
+	pthread_mutex_lock(&gate);
+	pool_push(pool, &first.job);
+	struct pool_stats stats;
+	do
+		pool_stats_read(pool, &stats);
+	while (stats.queued);
+	srand(1);
+	atomic_store(&ran_count, 0);
+	for (int i = 0; i < JOBS; i++) {
+		job[i] = (struct job){.job = {.run = note, .urgency = (uint64_t)(rand() % 7)}, .number = i};
+		pool_push(pool, &job[i].job);
+	}
+	pthread_mutex_unlock(&gate);
+	pool_free(pool);
+	assert_int_equal(atomic_load(&ran_count), JOBS);
+	for (int i = 1; i < JOBS; i++) {
+		const struct job *a = &job[ran[i - 1]], *b = &job[ran[i]];
+		assert_true(a->job.urgency < b->job.urgency || (a->job.urgency == b->job.urgency && a->number < b->number));
+	}
+}
+
+static struct pool *shared;
+
+static void *push(void *argument)
+{
+	struct job *job = argument;
+	for (int i = 0; i < JOBS / PUSHERS; i++)
+		pool_push(shared, &job[i].job);
+	return NULL;
+}
+
+static void every_job_runs_once(void **state)
+{
+	(void)state;
+	static struct job job[JOBS];
+	pthread_t thread[PUSHERS];
+	shared = make(3);
+	assert_int_equal(pool_reserve(shared, JOBS), 0);
+	atomic_store(&ran_count, 0);
+	for (int i = 0; i < JOBS; i++)
+		job[i] = (struct job){.job = {.run = note, .urgency = (uint64_t)i % 3}, .number = i};
+	for (int i = 0; i < PUSHERS; i++)
+		pthread_create(&thread[i], NULL, push, &job[i * (JOBS / PUSHERS)]);
+	for (int i = 0; i < PUSHERS; i++)
+		pthread_join(thread[i], NULL);
+	pool_free(shared);
+	for (int i = 0; i < JOBS; i++)
+		assert_int_equal(atomic_load(&job[i].runs), 1);
+}
+
+static void impossible_numbers_of_threads_are_refused(void **state)
+{
+	(void)state;
+	struct decode_limits limits = decode_limits_default();
+	struct pool *pool = NULL;
+	struct fault fault;
+	assert_int_equal(pool_new(0, &limits, 224, &pool, &fault), -EINVAL);
+	assert_non_null(strstr(fault.text, "threads: expected 1 to"));
+	assert_int_equal(pool_new(100000, &limits, 224, &pool, &fault), -EINVAL);
+	assert_null(pool);
+	pool_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(whoever_waits_goes_first),
+		cmocka_unit_test(every_job_runs_once),
+		cmocka_unit_test(impossible_numbers_of_threads_are_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
