@@ -487,7 +487,8 @@ static void tar_member(FILE *file, const char *name, const void *data, size_t si
 	(void)snprintf(head + 136, 12, "%011o", 0u);
 	memset(head + 148, ' ', 8); /* the checksum counts its own field as blanks */
 	head[156] = '0';
-	memcpy(head + 257, "ustar\00000", 8);
+	memcpy(head + 257, "ustar", sizeof("ustar"));
+	head[263] = head[264] = '0'; /* the format's version */
 	for (int i = 0; i < TAR_BLOCK; i++)
 		sum += (unsigned char)head[i];
 	(void)snprintf(head + 148, 8, "%06o", sum);

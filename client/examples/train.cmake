@@ -2,7 +2,7 @@
 add_executable(make_dataset make_dataset.c)
 target_link_libraries(make_dataset PRIVATE PkgConfig::JPEG Threads::Threads m)
 
-add_executable(train_cpu train_cpu.c)
+add_executable(train_cpu train_cpu.c net.c)
 target_link_libraries(train_cpu PRIVATE penstock_client m)
 # Its arithmetic need not agree between machines, so it may use all of this one.
 include(CheckCCompilerFlag)
