@@ -8,10 +8,13 @@
 int fault_set(struct fault *fault, int code, const char *format, ...)
 {
 	if (fault) {
+		/* Not straight into the fault: its old sentence may be one of the arguments. */
+		struct fault sentence;
 		va_list args;
 		va_start(args, format);
-		(void)vsnprintf(fault->text, sizeof fault->text, format, args);
+		(void)vsnprintf(sentence.text, sizeof sentence.text, format, args);
 		va_end(args);
+		memcpy(fault->text, sentence.text, strlen(sentence.text) + 1);
 	}
 	return code;
 }
@@ -19,14 +22,14 @@ int fault_set(struct fault *fault, int code, const char *format, ...)
 int fault_prefix(struct fault *fault, int code, const char *format, ...)
 {
 	if (fault) {
-		char old[FAULT_TEXT];
-		memcpy(old, fault->text, sizeof old);
+		struct fault sentence;
 		va_list args;
 		va_start(args, format);
-		int n = vsnprintf(fault->text, sizeof fault->text, format, args);
+		int n = vsnprintf(sentence.text, sizeof sentence.text, format, args);
 		va_end(args);
-		if (n >= 0 && (size_t)n < sizeof fault->text)
-			(void)snprintf(fault->text + n, sizeof fault->text - (size_t)n, ": %s", old);
+		if (n >= 0 && (size_t)n < sizeof sentence.text)
+			(void)snprintf(sentence.text + n, sizeof sentence.text - (size_t)n, ": %s", fault->text);
+		memcpy(fault->text, sentence.text, strlen(sentence.text) + 1);
 	}
 	return code;
 }

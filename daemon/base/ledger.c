@@ -25,7 +25,7 @@ void ledger_deinit(struct ledger *ledger)
 static int ledger_refuse(const struct ledger *ledger, uint64_t bytes, const char *name, struct fault *fault)
 {
 	char want[16], left[16], all[16], line[16];
-	char held[512] = "";
+	char held[512] = "nothing is reserved";
 	size_t n = 0;
 	for (int i = 0; i < LEDGER_LINES && n < sizeof held; i++)
 		if (ledger->line[i].name[0])
@@ -39,6 +39,7 @@ static int ledger_refuse(const struct ledger *ledger, uint64_t bytes, const char
 int ledger_reserve(struct ledger *ledger, uint64_t bytes, const char *name, int *ret_line, struct fault *fault)
 {
 	int result = 0, line = 0;
+	assert(name[0]); /* an empty name marks a free line */
 	pthread_mutex_lock(&ledger->lock);
 	while (line < LEDGER_LINES && ledger->line[line].name[0])
 		line++;

@@ -25,7 +25,7 @@ struct ledger {
 void ledger_init(struct ledger *ledger, uint64_t budget_bytes);
 void ledger_deinit(struct ledger *ledger);
 
-/* 0 and a line number, or -ENOMEM with a fault that says what is free and who holds the rest. */
+/* `name` is not empty. 0 and a line number, or -ENOMEM with a fault that says what is free and who holds the rest. */
 int ledger_reserve(struct ledger *ledger, uint64_t bytes, const char *name, int *ret_line, struct fault *fault);
 void ledger_release(struct ledger *ledger, int line);
 

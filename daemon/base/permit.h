@@ -23,7 +23,7 @@ void permit_deinit(struct permit *permit);
 /* Waits until `bytes` are free. 0 or PERMIT_E_TOO_LARGE. Any thread that may block. */
 int permit_acquire(struct permit *permit, uint64_t bytes);
 
-/* The same without waiting: -EAGAIN when others hold too much. */
+/* The same without waiting: -EAGAIN when others hold too much, or wait already. */
 int permit_try(struct permit *permit, uint64_t bytes);
 
 void permit_release(struct permit *permit, uint64_t bytes);

@@ -1,6 +1,8 @@
 /* philox: see philox.h. Pure functions. */
 #include "base/philox.h"
 
+#include <assert.h>
+
 enum { PHILOX_ROUNDS = 10 };
 
 struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2])
@@ -21,6 +23,7 @@ struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2])
 
 struct philox philox_draw(uint64_t seed, uint32_t epoch, uint64_t position, enum philox_operation operation, uint32_t step)
 {
+	assert(position >> 48 == 0 && step >> 16 == 0); /* two draws would share a counter */
 	uint32_t counter[4] = {
 		(uint32_t)position,
 		(uint32_t)(position >> 32 & 0xffff) | step << 16,

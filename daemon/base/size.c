@@ -4,46 +4,70 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+/* Power of two of a unit: "", B, K, KB, KiB and so on in any case; -1 for what is none. */
 static int size_shift(const char *unit)
 {
-	static const struct {
-		const char *name;
-		int shift;
-	} units[] = {{"", 0}, {"B", 0}, {"K", 10}, {"M", 20}, {"G", 30}, {"T", 40}};
-	char head[2] = {unit[0], 0};
-	const char *tail = unit[0] ? unit + 1 : unit;
-	if (unit[0] && strcasecmp(unit, "B") != 0 && *tail && strcasecmp(tail, "B") != 0 && strcasecmp(tail, "iB") != 0)
+	static const char letters[] = "KMGT";
+	if (!*unit || strcasecmp(unit, "B") == 0)
+		return 0;
+	const char *letter = strchr(letters, toupper((unsigned char)*unit));
+	const char *tail = unit + 1;
+	if (!letter || (*tail && strcasecmp(tail, "B") != 0 && strcasecmp(tail, "iB") != 0))
 		return -1;
-	for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-		if (strcasecmp(head, units[i].name) == 0)
-			return units[i].shift;
-	return -1;
+	return 10 * (int)(letter - letters + 1);
+}
+
+/* Whole part without a detour through double, which is exact up to 2^53 only. */
+static int size_whole(const char **text, uint64_t *ret)
+{
+	uint64_t value = 0;
+	if (!isdigit((unsigned char)**text))
+		return -EINVAL;
+	for (; isdigit((unsigned char)**text); (*text)++)
+		if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
+			__builtin_add_overflow(value, (uint64_t)(**text - '0'), &value))
+			return -ERANGE;
+	*ret = value;
+	return 0;
+}
+
+/* ".5" as a number below 1; 0 where there is no point. */
+static int size_fraction(const char **text, double *ret)
+{
+	double value = 0, place = 1;
+	if (**text == '.') {
+		(*text)++;
+		if (!isdigit((unsigned char)**text))
+			return -EINVAL;
+		for (; isdigit((unsigned char)**text); (*text)++)
+			value += (place /= 10) * (**text - '0');
+	}
+	*ret = value;
+	return 0;
 }
 
 int size_parse(const char *text, uint64_t *ret_bytes)
 {
+	uint64_t whole;
+	double fraction;
 	while (isspace((unsigned char)*text))
 		text++;
-	if (!isdigit((unsigned char)*text))
+	int result = size_whole(&text, &whole);
+	if (!result)
+		result = size_fraction(&text, &fraction);
+	if (result < 0)
+		return result;
+	while (*text == ' ')
+		text++;
+	int shift = size_shift(text);
+	if (shift < 0 || (shift == 0 && fraction > 0))
 		return -EINVAL;
-	char *end;
-	errno = 0;
-	double value = strtod(text, &end);
-	if (errno)
+	if (whole > (uint64_t)INT64_MAX >> shift)
 		return -ERANGE;
-	while (*end == ' ')
-		end++;
-	int shift = size_shift(end);
-	if (shift < 0)
-		return -EINVAL;
-	value *= (double)(1ull << shift);
-	if (!(value < 9.2e18))
-		return -ERANGE;
-	*ret_bytes = (uint64_t)value;
+	*ret_bytes = (whole << shift) + (uint64_t)(fraction * (double)(1ull << shift));
 	return 0;
 }
 

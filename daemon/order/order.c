@@ -1,4 +1,4 @@
-/* order: see order.h. */
+/* order: see order.h. Pure functions. */
 #include "order/order.h"
 
 #include "base/hash.h"
@@ -58,6 +58,17 @@ static uint64_t order_decrypt(const struct order_key *k, uint64_t x)
 	return left << k->half_bits | right;
 }
 
+/* A Feistel round over more than two bits is an even permutation, and so is a network of them; walking the cycle turns that
+ * into a bias of small domains (of 15 samples, 15 orders in 16 would be odd). Swapping samples 0 and 1 on the toss of a coin
+ * gives even and odd the same share. Its own inverse. */
+static uint64_t order_toss(const struct order *order, const struct order_key *k, uint64_t sample)
+{
+	if (sample > 1 || order->samples < 2)
+		return sample;
+	uint32_t counter[4] = {0, ORDER_ROUNDS, k->epoch, PHILOX_SHUFFLE};
+	return sample ^ (philox_4x32(counter, k->key).word[0] & 1);
+}
+
 uint64_t order_sample(const struct order *order, uint32_t epoch, uint64_t position)
 {
 	assert(position < order->samples);
@@ -68,7 +79,7 @@ uint64_t order_sample(const struct order *order, uint32_t epoch, uint64_t positi
 	do
 		x = order_encrypt(&k, x);
 	while (x >= order->samples);
-	return x;
+	return order_toss(order, &k, x);
 }
 
 uint64_t order_position(const struct order *order, uint32_t epoch, uint64_t sample)
@@ -77,7 +88,7 @@ uint64_t order_position(const struct order *order, uint32_t epoch, uint64_t samp
 	if (!order->shuffle)
 		return sample;
 	struct order_key k = order_key_make(order, epoch);
-	uint64_t x = sample;
+	uint64_t x = order_toss(order, &k, sample);
 	do
 		x = order_decrypt(&k, x);
 	while (x >= order->samples);
@@ -98,15 +109,23 @@ uint64_t order_hash(const struct order *order)
 	return hash_mix(h);
 }
 
+/* Samples that all ranks together take per step. */
+static uint64_t order_global(const struct order_epoch *epoch)
+{
+	assert(epoch->batch_size && epoch->world_size);
+	return (uint64_t)epoch->batch_size * epoch->world_size;
+}
+
 uint64_t order_batches(const struct order_epoch *epoch)
 {
-	uint64_t global = (uint64_t)epoch->batch_size * epoch->world_size;
-	return epoch->drop_last ? epoch->samples / global : (epoch->samples + global - 1) / global;
+	uint64_t global = order_global(epoch);
+	return epoch->drop_last ? epoch->samples / global : epoch->samples / global + (epoch->samples % global != 0);
 }
 
 void order_batch(const struct order_epoch *epoch, uint64_t batch, uint32_t rank, uint64_t *ret_position, uint32_t *ret_count)
 {
-	uint64_t global = (uint64_t)epoch->batch_size * epoch->world_size;
+	uint64_t global = order_global(epoch);
+	assert(rank < epoch->world_size);
 	uint64_t position = batch * global + (uint64_t)rank * epoch->batch_size;
 	uint64_t left = position < epoch->samples ? epoch->samples - position : 0;
 	*ret_position = position;

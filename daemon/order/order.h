@@ -2,8 +2,9 @@
  *
  * A full shuffle is a keyed pseudo-random permutation of [0, n): a balanced Feistel network over the smallest even number of
  * bits that holds n - 1, with Philox as its round function, walking the cycle until the value falls below n (Black and
- * Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002: at most 4 steps expected). The key is (seed, epoch). Nothing
- * is stored per sample, and nothing but (seed, epoch, position) decides: threads, ranks and restarts cannot change it.
+ * Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002: at most 4 steps expected), and a coin that makes odd
+ * permutations as likely as even ones. The key is (seed, epoch). Nothing is stored per sample, and nothing but (seed, epoch,
+ * position) decides: threads, ranks and restarts cannot change it.
  *
  * Pure functions; any thread. */
 #pragma once

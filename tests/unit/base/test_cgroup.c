@@ -1,0 +1,378 @@
+/* cgroup: made-up machines below a temporary folder. Each writes /proc and /sys/fs/cgroup as a kind
+ * of host or container shows them; the last test looks at the real ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/cgroup.h"
+#include "base/util.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MIB ((uint64_t)1 << 20)
+#define GIB ((uint64_t)1 << 30)
+
+struct machine {
+	char root[64];
+};
+
+/* Writes a file and the folders above it. */
+static void put(struct machine *m, const char *path, const char *text)
+{
+	char full[PATH_MAX];
+	(void)snprintf(full, sizeof full, "%s%s", m->root, path);
+	for (char *slash = strchr(full + strlen(m->root) + 1, '/'); slash;
+		slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		assert_true(mkdir(full, 0700) == 0 || errno == EEXIST);
+		*slash = '/';
+	}
+	FILE *file = fopen(full, "we");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static int remove_entry(const char *path, const struct stat *s, int type, struct FTW *ftw)
+{
+	(void)s, (void)type, (void)ftw;
+	return remove(path);
+}
+
+static int machine_init(void **state)
+{
+	static struct machine m;
+	(void)snprintf(m.root, sizeof m.root, "/tmp/penstock-cgroup-XXXXXX");
+	if (!mkdtemp(m.root))
+		return -1;
+	/* 16 GiB, of which 4 GiB are free and 12 GiB available. */
+	put(&m, "/proc/meminfo",
+		"MemTotal:       16777216 kB\nMemFree:         4194304 kB\nMemAvailable:   "
+		"12582912 kB\n"
+		"Buffers:            3304 kB\nHugePages_Total:       0\n");
+	*state = &m;
+	return 0;
+}
+
+static int machine_deinit(void **state)
+{
+	struct machine *m = *state;
+	return nftw(m->root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static const char unified[] =
+	"24 1 0:20 / / rw - ext4 /dev/vda rw\n"
+	"31 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 master:2 - cgroup2 cgroup2 rw,nsdelegate\n";
+
+static void level_v2(
+	struct machine *m, const char *dir, const char *max, const char *current, const char *stat)
+{
+	char path[256];
+	(void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.max", dir);
+	put(m, path, max);
+	(void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.current", dir);
+	put(m, path, current);
+	(void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.stat", dir);
+	put(m, path, stat);
+}
+
+static void assert_source(
+	const struct machine *m, const struct cgroup_memory *memory, const char *expected)
+{
+	assert_memory_equal(memory->source, m->root, strlen(m->root));
+	assert_string_equal(memory->source + strlen(m->root), expected);
+}
+
+static void falls_back_to_meminfo(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_memory memory;
+	cgroup_memory_read_at(m->root, &memory);
+	assert_int_equal(memory.limit, 16 * GIB);
+	assert_int_equal(memory.used, 12 * GIB);
+	assert_int_equal(memory.reclaimable, 8 * GIB);
+	assert_int_equal(memory.available, 12 * GIB);
+	assert_string_equal(memory.source, "MemTotal");
+	assert_true(cgroup_cpus_at(m->root) == 0);
+}
+
+static void knows_nothing_without_proc(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_memory memory;
+	char nowhere[128];
+	(void)snprintf(nowhere, sizeof nowhere, "%s/nowhere", m->root);
+	cgroup_memory_read_at(nowhere, &memory);
+	assert_int_equal(memory.limit, UINT64_MAX);
+	assert_int_equal(memory.available, UINT64_MAX);
+	assert_int_equal(memory.used, 0);
+	assert_true(cgroup_cpus_at(nowhere) == 0);
+}
+
+/* The tightest limit is an ancestor's, and a roomier one above it has even less left. */
+static void takes_the_tightest_ancestor_v2(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_memory memory;
+	put(m, "/proc/self/cgroup", "0::/job/step/task\n");
+	put(m, "/proc/self/mountinfo", unified);
+	level_v2(m, "/job/step/task", "max\n", "104857600\n",
+		"anon 1\nactive_file 10485760\ninactive_file 0\n");
+	level_v2(m, "/job/step", "2147483648\n", "1073741824\n",
+		"anon 1\nactive_file 104857600\ninactive_file 209715200\n");
+	level_v2(m, "/job", "4294967296\n", "4194304000\n", "active_file 0\ninactive_file 0\n");
+	cgroup_memory_read_at(m->root, &memory);
+	assert_int_equal(memory.limit, 2 * GIB);
+	assert_int_equal(memory.used, GIB);
+	assert_int_equal(memory.reclaimable, 300 * MIB);
+	assert_int_equal(memory.available, 96 * MIB);
+	assert_source(m, &memory, "/sys/fs/cgroup/job/step/memory.max");
+}
+
+static void counts_memory_high(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_memory memory;
+	put(m, "/proc/self/cgroup", "0::/a\n");
+	put(m, "/proc/self/mountinfo", unified);
+	level_v2(m, "/a", "2147483648\n", "0\n", "");
+	put(m, "/sys/fs/cgroup/a/memory.high", "1073741824\n");
+	cgroup_memory_read_at(m->root, &memory);
+	assert_int_equal(memory.limit, GIB);
+	assert_int_equal(memory.available, GIB);
+	assert_source(m, &memory, "/sys/fs/cgroup/a/memory.high");
+}
+
+/* A limit that is used up leaves nothing, not a huge number. */
+static void leaves_nothing_beyond_the_limit(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_memory memory;
+	put(m, "/proc/self/cgroup", "0::/a\n");
+	put(m, "/proc/self/mountinfo", unified);
+	level_v2(m, "/a", "1073741824\n", "1073745920\n", "active_file 0\n");
+	cgroup_memory_read_at(m->root, &memory);
+	assert_int_equal(memory.available, 0);
+	level_v2(m, "/a", "1073741824\n", "4096\n",
+		"active_file 999999999\n"); /* read at another moment */
+	cgroup_memory_read_at(m->root, &memory);
+	assert_int_equal(memory.available, GIB);
+}
+
+static void ignores_limits_beyond_the_machine(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_memory memory;
+	put(m, "/proc/self/cgroup", "0::/a\n");
+	put(m, "/proc/self/mountinfo", unified);
+	level_v2(m, "/a", "1099511627776\n", "1024\n", "active_file 0\n");
+	cgroup_memory_read_at(m->root, &memory);
+	assert_int_equal(memory.limit, 16 * GIB);
+	assert_int_equal(memory.available, 12 * GIB);
+	assert_string_equal(memory.source, "MemTotal");
+}
+
+/* A container without a cgroup namespace: the path is the host's, the mount shows the container's
+ * part as its root. */
+static void strips_the_mounts_root_v1(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_memory memory;
+	put(m, "/proc/self/cgroup",
+		"9:memory:/docker/ab/inner\n4:cpu,cpuacct:/docker/ab\n1:name=systemd:/docker/ab\n");
+	put(m, "/proc/self/mountinfo",
+		"40 39 0:31 /docker/a /other rw - cgroup cgroup rw,memory\n"
+		"41 39 0:31 /docker/ab /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
+		"42 39 0:32 /docker/ab /sys/fs/cgroup/cpu\\054cpuacct ro - cgroup cgroup "
+		"rw,cpu,cpuacct\n");
+	put(m, "/other/memory.limit_in_bytes",
+		"1048576\n"); /* another container's: a name that only begins alike */
+	put(m, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
+	put(m, "/sys/fs/cgroup/memory/memory.usage_in_bytes", "536870912\n");
+	put(m, "/sys/fs/cgroup/memory/memory.stat",
+		"cache 7\nactive_file 1\ninactive_file 1\nhierarchical_memory_limit 1073741824\n"
+		"total_active_file 1048576\ntotal_inactive_file 1048576\n");
+	put(m, "/sys/fs/cgroup/memory/inner/memory.limit_in_bytes", "9223372036854771712\n");
+	put(m, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "250000\n");
+	put(m, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+	cgroup_memory_read_at(m->root, &memory);
+	assert_int_equal(memory.limit, GIB);
+	assert_int_equal(memory.used, 512 * MIB);
+	assert_int_equal(memory.reclaimable, 2 * MIB);
+	assert_int_equal(memory.available, 514 * MIB);
+	assert_source(m, &memory, "/sys/fs/cgroup/memory/memory.limit_in_bytes");
+	assert_true(cgroup_cpus_at(m->root) == 2.5);
+}
+
+/* The path is one that only the host knows: the mount's root is the own cgroup. */
+static void uses_the_mounts_root_where_the_path_is_unknown(void **state)
+{
+	static const char *const own[] = {
+		"0::/kubepods/pod1/abc\n", "0::/../../sibling\n", "0::/..\n", "0::/\n"};
+	struct machine *m = *state;
+	struct cgroup_memory memory;
+	put(m, "/proc/self/mountinfo", unified);
+	level_v2(m, "", "1073741824\n", "0\n", "active_file 0\n");
+	put(m, "/sys/fs/cgroup/cpu.max", "150000 100000\n");
+	for (size_t i = 0; i < UTIL_COUNT(own); i++) {
+		put(m, "/proc/self/cgroup", own[i]);
+		cgroup_memory_read_at(m->root, &memory);
+		assert_int_equal(memory.limit, GIB);
+		assert_source(m, &memory, "/sys/fs/cgroup/memory.max");
+		assert_true(cgroup_cpus_at(m->root) == 1.5);
+	}
+}
+
+/* A mount that shows the own cgroup wins over one that does not, whatever their order. */
+static void prefers_the_mount_that_shows_the_own_cgroup(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_memory memory;
+	put(m, "/proc/self/cgroup", "0::/a\n");
+	put(m, "/proc/self/mountinfo",
+		"30 23 0:26 /elsewhere /host rw - cgroup2 none rw\n"
+		"31 23 0:26 / /sys/my\\040cgroup rw - cgroup2 none rw\n");
+	put(m, "/host/memory.max", "1048576\n");
+	put(m, "/sys/my cgroup/a/memory.max", "1073741824\n");
+	cgroup_memory_read_at(m->root, &memory);
+	assert_int_equal(memory.limit, GIB);
+	assert_source(m, &memory, "/sys/my cgroup/a/memory.max");
+}
+
+/* Both kinds mounted, the controllers in v1: an empty v2 hierarchy must not hide them. */
+static void reads_hybrid_machines(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_memory memory;
+	put(m, "/proc/self/cgroup", "4:memory:/api/1\n2:cpuacct:/\n1:cpu:/api\n0::/\n");
+	put(m, "/proc/self/mountinfo",
+		"35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+		"32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+		"33 31 0:30 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct\n"
+		"41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+	put(m, "/sys/fs/cgroup/unified/cgroup.controllers", "\n");
+	put(m, "/sys/fs/cgroup/memory/api/1/memory.limit_in_bytes", "2147483648\n");
+	put(m, "/sys/fs/cgroup/memory/api/memory.limit_in_bytes", "1073741824\n");
+	put(m, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+	put(m, "/sys/fs/cgroup/cpu/api/cpu.cfs_quota_us", "-1\n");
+	put(m, "/sys/fs/cgroup/cpu/api/cpu.cfs_period_us", "100000\n");
+	cgroup_memory_read_at(m->root, &memory);
+	assert_int_equal(memory.limit, GIB);
+	assert_source(m, &memory, "/sys/fs/cgroup/memory/api/memory.limit_in_bytes");
+	assert_true(cgroup_cpus_at(m->root) == 0);
+}
+
+/* v1 tells the tightest limit above what the container sees. */
+static void believes_the_hierarchical_limit(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_memory memory;
+	put(m, "/proc/self/cgroup", "4:memory:/\n");
+	put(m, "/proc/self/mountinfo", "35 31 0:32 / /m rw - cgroup cgroup rw,memory\n");
+	put(m, "/m/memory.limit_in_bytes", "9223372036854771712\n");
+	put(m, "/m/memory.usage_in_bytes", "268435456\n");
+	put(m, "/m/memory.stat", "total_inactive_file 0\nhierarchical_memory_limit 536870912\n");
+	cgroup_memory_read_at(m->root, &memory);
+	assert_int_equal(memory.limit, 512 * MIB);
+	assert_int_equal(memory.available, 256 * MIB);
+	assert_source(m, &memory, "/m/memory.stat");
+}
+
+static void takes_the_smallest_quota(void **state)
+{
+	static const struct {
+		const char *inner, *outer;
+		double cpus;
+	} cases[] = {
+		{"max 100000\n", "max 100000\n", 0},
+		{"400000 100000\n", "max 100000\n", 4},
+		{"max 100000\n", "50000 100000\n", 0.5},
+		{"400000 100000\n", "100000 50000\n", 2},
+		{"100000 100000\n", "300000 100000\n", 1},
+		{"", "100000\n", 0},
+		{"1 0\n", "junk\n", 0},
+	};
+	struct machine *m = *state;
+	put(m, "/proc/self/cgroup", "0::/a/b\n");
+	put(m, "/proc/self/mountinfo", unified);
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		put(m, "/sys/fs/cgroup/a/b/cpu.max", cases[i].inner);
+		put(m, "/sys/fs/cgroup/a/cpu.max", cases[i].outer);
+		assert_true(cgroup_cpus_at(m->root) == cases[i].cpus);
+	}
+}
+
+static void survives_rubbish(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_memory memory;
+	char *rubbish = malloc(300000);
+	assert_non_null(rubbish);
+	for (size_t i = 0; i < 299999; i++)
+		rubbish[i] = "a/ -:\\0\n,"[(i * 2654435761u >> 7) % 9];
+	rubbish[299999] = 0;
+	put(m, "/proc/self/cgroup", "::\n:\n\n0:\n0::\n4:memory\n4:memory:/x\n0::/y\n");
+	put(m, "/proc/self/mountinfo",
+		" - \n - cgroup2\n1 2 3 4\n1 2 3 / / rw - cgroup2 a rw\n1 2 3 / /x - cgroup b\n");
+	put(m, "/memory.max", "12x\n");
+	put(m, "/memory.stat", "active_file many\n");
+	put(m, "/memory.current", "");
+	cgroup_memory_read_at(m->root, &memory);
+	assert_int_equal(memory.limit, 12);
+	put(m, "/memory.max", "junk");
+	put(m, "/proc/meminfo", rubbish);
+	put(m, "/proc/self/mountinfo", rubbish);
+	cgroup_memory_read_at(m->root, &memory);
+	assert_int_equal(memory.limit, UINT64_MAX);
+	put(m, "/proc/self/cgroup", rubbish);
+	cgroup_memory_read_at(m->root, &memory);
+	memset(rubbish, '/', 299999);
+	memcpy(rubbish, "0::", 3);
+	put(m, "/proc/self/cgroup", rubbish);
+	put(m, "/proc/self/mountinfo", unified);
+	cgroup_memory_read_at(m->root, &memory);
+	assert_true(cgroup_cpus_at(m->root) == 0);
+	free(rubbish);
+}
+
+static void reads_this_machine(void **state)
+{
+	struct cgroup_memory memory;
+	(void)state;
+	cgroup_memory_read(&memory);
+	assert_in_range(memory.limit, MIB, (uint64_t)1 << 50);
+	assert_true(memory.available <= memory.limit);
+	assert_true(memory.source[0]);
+	assert_true(cgroup_cpus() >= 0);
+}
+
+#define MACHINE_TEST(f) cmocka_unit_test_setup_teardown(f, machine_init, machine_deinit)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		MACHINE_TEST(falls_back_to_meminfo),
+		MACHINE_TEST(knows_nothing_without_proc),
+		MACHINE_TEST(takes_the_tightest_ancestor_v2),
+		MACHINE_TEST(counts_memory_high),
+		MACHINE_TEST(leaves_nothing_beyond_the_limit),
+		MACHINE_TEST(ignores_limits_beyond_the_machine),
+		MACHINE_TEST(strips_the_mounts_root_v1),
+		MACHINE_TEST(uses_the_mounts_root_where_the_path_is_unknown),
+		MACHINE_TEST(prefers_the_mount_that_shows_the_own_cgroup),
+		MACHINE_TEST(reads_hybrid_machines),
+		MACHINE_TEST(believes_the_hierarchical_limit),
+		MACHINE_TEST(takes_the_smallest_quota),
+		MACHINE_TEST(survives_rubbish),
+		cmocka_unit_test(reads_this_machine),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
