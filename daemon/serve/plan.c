@@ -39,3 +39,21 @@ int plan_make(uint64_t budget, unsigned threads, uint64_t scratch_per_thread, st
 	*ret = plan;
 	return 0;
 }
+
+uint64_t plan_budget_for(uint64_t streams, unsigned threads, uint64_t scratch_per_thread)
+{
+	/* What streams get grows with the budget, so the answer can be bisected; the fixed parts
+	 * and the shares together are less than this. */
+	uint64_t low = 0,
+		 high = (2 * streams + threads * (scratch_per_thread + PLAN_MIB)) / PLAN_MIB + 64;
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+		struct plan plan = {0};
+		if (plan_make(middle * PLAN_MIB, threads, scratch_per_thread, &plan, NULL) ||
+			plan.streams < streams)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low * PLAN_MIB;
+}

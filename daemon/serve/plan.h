@@ -20,3 +20,6 @@ struct plan {
 /* 0, or -ENOMEM with the least budget that would do. */
 int plan_make(uint64_t budget, unsigned threads, uint64_t scratch_per_thread, struct plan *ret,
 	struct fault *fault);
+
+/* The least budget (in steps of 1 MiB) that leaves `streams` bytes for batches. */
+uint64_t plan_budget_for(uint64_t streams, unsigned threads, uint64_t scratch_per_thread);

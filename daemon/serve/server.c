@@ -143,6 +143,13 @@ static void server_wake(void *context)
 	(void)written;
 }
 
+static uint64_t server_budget_for(void *context, uint64_t bytes_more)
+{
+	const struct server *server = context;
+	return plan_budget_for(server->plan.streams + bytes_more, pool_threads(server->pool),
+		row_maker_bytes(SERVER_IMAGE_SIZE_MAX));
+}
+
 static int server_start_stages(struct server *server, struct fault *fault)
 {
 	const struct config *config = server->config;
@@ -179,6 +186,8 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.pool = server->pool,
 		.ledger = &server->ledger,
 		.cache_dir = server->cache_dir,
+		.budget_for = server_budget_for,
+		.budget_context = server,
 		.wake = server_wake,
 		.wake_context = server,
 	};

@@ -1,7 +1,8 @@
 /* spec: the definition of a stream, as a configuration file or a client writes it.
  *
- * One table of keys (spec.c) serves both: `streams:` in penstock.yaml and the text of WIRE_OPEN are the same mapping, read by
- * libyaml (JSON is YAML), with file, line and column in every refusal. Unknown keys are errors. */
+ * One table of keys (spec.c) serves both: `streams:` in penstock.yaml and the text of WIRE_OPEN are
+ * the same mapping, read by libyaml (JSON is YAML), with file, line and column in every refusal.
+ * Unknown keys are errors. */
 #pragma once
 
 #include "base/fault.h"
@@ -13,13 +14,14 @@
 
 enum spec_broken {
 	SPEC_BROKEN_SUBSTITUTE, /* another sample, chosen by the same order */
-	SPEC_BROKEN_MARK,       /* a zero row, flagged invalid */
-	SPEC_BROKEN_FAIL,       /* the stream ends */
+	SPEC_BROKEN_MARK, /* a zero row, flagged invalid */
+	SPEC_BROKEN_FAIL, /* the stream ends */
 };
 
 enum { SPEC_TEXT = 4096, SPEC_NAME = 128 };
 
-/* Where a `state:` says to go on. All fields as the state was written; serve compares them with the stream opened. */
+/* Where a `state:` says to go on. All fields as the state was written; serve compares them with the
+ * stream opened. */
 struct spec_state {
 	bool given;
 	uint32_t version;
@@ -28,40 +30,46 @@ struct spec_state {
 };
 
 struct stream_spec {
-	char name[SPEC_NAME];     /* `stream: NAME` of a client, or its name in the configuration; "" for none */
+	char name[SPEC_NAME]; /* `stream: NAME` of a client, or its name in the configuration; ""
+				 for none */
 	char source[SPEC_TEXT];
-	uint32_t batch_size;      /* 1 .. 65,536; default 64 */
-	uint32_t image_size;      /* 1 .. 2,048; default 224 */
-	bool train;               /* default true */
-	bool shuffle, drop_last;  /* default: as train */
+	uint32_t batch_size; /* 1 .. 65,536; default 64 */
+	uint32_t image_size; /* 1 .. 2,048; default 224 */
+	bool train; /* default true */
+	bool shuffle, drop_last; /* default: as train */
 	uint64_t seed;
-	uint64_t epochs;          /* 0: endless */
-	uint32_t prefetch;        /* slots, 2 .. 64; default 4 */
+	uint64_t epochs; /* 0: endless */
+	uint32_t prefetch; /* slots, 2 .. 64; default 4 */
 	enum dataset_labels labels;
 	enum spec_broken on_broken; /* default: substitute in training, mark in evaluation */
-	double max_broken;        /* 0 .. 1; default 0.01 */
-	char group[SPEC_NAME];    /* "": the client alone */
-	uint32_t wait_for;        /* 1 .. 1,024; default 1 */
+	double max_broken; /* 0 .. 1; default 0.01 */
+	char group[SPEC_NAME]; /* "": the client alone */
+	uint32_t wait_for; /* 1 .. 1,024; default 1 */
 	struct spec_state state;
-	uint64_t given;           /* which keys were written: for spec_overlay */
+	uint64_t given; /* which keys were written: for spec_overlay */
 };
 
 /* The defaults, for training; no source. */
 void spec_init(struct stream_spec *ret);
 
-/* Reads a client's text. `origin` is what messages call it: "open request". 0, -EINVAL or -ENOMEM. */
-int spec_parse(const char *text, size_t size, const char *origin, struct stream_spec *ret, struct fault *fault);
+/* Reads a client's text. `origin` is what messages call it: "open request". 0, -EINVAL or -ENOMEM.
+ */
+int spec_parse(const char *text, size_t size, const char *origin, struct stream_spec *ret,
+	struct fault *fault);
 
-/* `spec` is a client's `stream: NAME` and `named` what the configuration says of that name: fills `spec` with the definition, keeping the
- * group, wait_for, epochs and state that the client wrote. */
+/* `spec` is a client's `stream: NAME` and `named` what the configuration says of that name: fills
+ * `spec` with the definition, keeping the group, wait_for, epochs and state that the client wrote.
+ */
 void spec_overlay(const struct stream_spec *named, struct stream_spec *spec);
 
 /* The definition with every key spelled out, as JSON (malloc'ed; NULL when memory is out). */
 char *spec_json(const struct stream_spec *spec);
 
-/* True when both define the same batches (all keys but name, group, wait_for, state, epochs, prefetch): may share a group. `ret_what` gets
- * the first key that differs. */
+/* True when both define the same batches (all keys but name, group, wait_for, state, epochs,
+ * prefetch): may share a group. `ret_what` gets the first key that differs. */
 bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what);
 
-/* For config.c, which meets the same mapping inside penstock.yaml. `document` and `node` are libyaml's (yaml_document_t, yaml_node_t). */
-int spec_parse_node(void *document, void *node, const char *origin, struct stream_spec *ret, struct fault *fault);
+/* For config.c, which meets the same mapping inside penstock.yaml. `document` and `node` are
+ * libyaml's (yaml_document_t, yaml_node_t). */
+int spec_parse_node(void *document, void *node, const char *origin, struct stream_spec *ret,
+	struct fault *fault);

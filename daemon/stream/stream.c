@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,21 +48,20 @@ static int stream_refuse(
 {
 	const struct stream_spec *spec = &stream->spec;
 	uint32_t fits = stream_batch_that_fits(spec, room);
-	char need[16], left[16], all[16], more[16], advice[64] = "";
+	const struct stream_environment *environment = stream->environment;
+	uint64_t need = stride * STREAM_SLOTS_MIN;
+	uint64_t budget = environment->budget_for(environment->budget_context, need - room);
+	char want[16], left[16], all[16], advice[64] = "";
 	if (fits)
-		(void)snprintf(advice, sizeof advice, "batch_size %u would fit; ", fits);
-	uint64_t memory = stream->environment->ledger->budget + stride * STREAM_SLOTS_MIN - room;
+		(void)snprintf(advice, sizeof advice, "batch_size %u would fit; or ", fits);
 	return fault_set(fault, -ENOMEM,
 		"a stream of batch_size %u at %u x %u needs at least %s (%d slots), but %s of the "
-		"memory budget of %s is free: "
-		"%sor start penstockd with --memory %s or more",
+		"memory budget of %s is free: %sstart penstockd with --memory %" PRIu64 "M or more",
 		spec->batch_size, spec->image_size, spec->image_size,
-		size_format(stride * STREAM_SLOTS_MIN, need, sizeof need), STREAM_SLOTS_MIN,
+		size_format(need, want, sizeof want), STREAM_SLOTS_MIN,
 		size_format(room, left, sizeof left),
-		size_format(stream->environment->ledger->budget, all, sizeof all), advice,
-		(snprintf(more, sizeof more, "%lluM",
-			 (unsigned long long)(util_align(memory, 1 << 20) >> 20)),
-			more));
+		size_format(environment->ledger->budget, all, sizeof all), advice,
+		util_align(budget, 1 << 20) >> 20);
 }
 
 /* As many slots as wanted, fewer where the budget is short, never below two: one to read while the
@@ -98,12 +98,15 @@ uint64_t stream_transform_hash(const struct stream *stream)
 }
 
 static int stream_state_differs(
-	const char *what, uint64_t state, uint64_t here, struct fault *fault)
+	const char *what, bool hex, uint64_t state, uint64_t here, struct fault *fault)
 {
+	char was[24], is[24];
+	(void)snprintf(was, sizeof was, hex ? "%016" PRIx64 : "%" PRIu64, state);
+	(void)snprintf(is, sizeof is, hex ? "%016" PRIx64 : "%" PRIu64, here);
 	return fault_set(fault, -ESTALE,
-		"the state was taken with another %s (%016llx, here %016llx): open the stream as "
-		"it was, or begin without the state",
-		what, (unsigned long long)state, (unsigned long long)here);
+		"the state was taken with another %s (%s, here %s): open the stream as it was, or "
+		"begin without the state",
+		what, was, is);
 }
 
 /* A state of another dataset, seed or order is refused, another transform is worth a word: its
@@ -116,12 +119,13 @@ static int stream_resume(struct stream *stream, struct fault *fault)
 	uint64_t fingerprint = dataset_fingerprint(stream->dataset),
 		 order = stream_order_hash(stream);
 	if (state->fingerprint != fingerprint)
-		return stream_state_differs("dataset", state->fingerprint, fingerprint, fault);
+		return stream_state_differs(
+			"dataset", true, state->fingerprint, fingerprint, fault);
 	if (state->seed != stream->spec.seed)
-		return stream_state_differs("seed", state->seed, stream->spec.seed, fault);
+		return stream_state_differs("seed", false, state->seed, stream->spec.seed, fault);
 	if (state->order != order)
 		return stream_state_differs(
-			"order (shuffle or sampler)", state->order, order, fault);
+			"order (shuffle or sampler)", true, state->order, order, fault);
 	if (state->position > dataset_count(stream->dataset))
 		return fault_set(fault, -ESTALE,
 			"the state's position %llu lies behind the %llu samples of the dataset: it "

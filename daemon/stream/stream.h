@@ -41,6 +41,10 @@ struct stream_environment { /* what all streams of a daemon share; outlives them
 	struct pool *pool;
 	struct ledger *ledger;
 	const char *cache_dir;
+	/* The budget that would leave `bytes_more` more for streams than this one does: for
+	 * refusals. */
+	uint64_t (*budget_for)(void *context, uint64_t bytes_more);
+	void *budget_context;
 	void (*wake)(void *context); /* any thread: some stream has something to collect */
 	void *wake_context;
 };

@@ -23,8 +23,11 @@ static void parts_add_up_for_every_budget(void **state)
 			if (plan_make(budget, threads, 4 * MIB, &plan, NULL))
 				continue;
 			made++;
-			assert_int_equal(plan.process + plan.scratch + plan.index + plan.arena + plan.large + plan.streams, budget);
-			assert_true(plan.arena >= 4 * MIB && plan.large >= 4 * MIB && plan.streams >= 4 * MIB);
+			assert_int_equal(plan.process + plan.scratch + plan.index + plan.arena +
+						 plan.large + plan.streams,
+				budget);
+			assert_true(plan.arena >= 4 * MIB && plan.large >= 4 * MIB &&
+				    plan.streams >= 4 * MIB);
 		}
 	assert_true(made > 100);
 }
@@ -43,11 +46,26 @@ static void refusal_names_a_budget_that_works(void **state)
 	}
 }
 
+static void the_budget_for_a_need_is_the_least_one(void **state)
+{
+	(void)state;
+	for (uint64_t need = MIB; need < 100000 * MIB; need = need * 3 + 12345)
+		for (unsigned threads = 1; threads <= 64; threads *= 4) {
+			struct plan plan = {0};
+			uint64_t budget = plan_budget_for(need, threads, 5 * MIB);
+			assert_int_equal(plan_make(budget, threads, 5 * MIB, &plan, NULL), 0);
+			assert_true(plan.streams >= need);
+			assert_true(plan_make(budget - MIB, threads, 5 * MIB, &plan, NULL) ||
+				    plan.streams < need);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_add_up_for_every_budget),
 		cmocka_unit_test(refusal_names_a_budget_that_works),
+		cmocka_unit_test(the_budget_for_a_need_is_the_least_one),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
