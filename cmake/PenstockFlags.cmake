@@ -10,7 +10,9 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 if(NOT CMAKE_BUILD_TYPE)
 	set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
+# Assertions guard invariants and stay in every build.
 set(CMAKE_C_FLAGS_RELEASE "-O3 -g1")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
 
 add_compile_definitions(_GNU_SOURCE PENSTOCK_VERSION="${PROJECT_VERSION}")
 # A fused multiply-add would round once where Pillow rounds twice: exact pixels need it off.

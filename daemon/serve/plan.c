@@ -45,7 +45,7 @@ uint64_t plan_budget_for(uint64_t streams, unsigned threads, uint64_t scratch_pe
 	/* What streams get grows with the budget, so the answer can be bisected; the fixed parts
 	 * and the shares together are less than this. */
 	uint64_t low = 0,
-		 high = (2 * streams + threads * (scratch_per_thread + PLAN_MIB)) / PLAN_MIB + 64;
+		 high = 2 * (streams + threads * (scratch_per_thread + PLAN_MIB)) / PLAN_MIB + 64;
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 		struct plan plan = {0};

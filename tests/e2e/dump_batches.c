@@ -1,16 +1,16 @@
 /* dump_batches: a trainer that writes down what it is given, for the end-to-end tests.
  *
- *   dump_batches KEY=VALUE ...      source= socket= batch_size= image_size= train= shuffle= drop_last= seed= epochs= prefetch= labels=
- *                                   on_broken= max_broken= group= wait_for= state= timeout_ms= private=
- *       batches=N                   stop after N batches (default: at the end of the epochs)
- *       raw=FILE                    append every valid row: the record, then the image's bytes
+ *   dump_batches KEY=VALUE ...      source= socket= batch_size= image_size= train= shuffle=
+ * drop_last= seed= epochs= prefetch= labels= on_broken= max_broken= group= wait_for= state=
+ * timeout_ms= private= batches=N                   stop after N batches (default: at the end of the
+ * epochs) raw=FILE                    append every valid row: the record, then the image's bytes
  *       hold=N                      keep N batches before giving the oldest back
  *       sleep_ms=N                  between batches
  *       die_at=N                    SIGKILL itself after batch N was given
  *       path=1                      also ask for the path of the first row's sample
  *
- * Prints one line per batch: epoch batch count crc32(images) crc32(labels) crc32(records) flags, then "state JSON" and "end".
- * Exit codes: 0; 1 after "error CODE SENTENCE". */
+ * Prints one line per batch: epoch batch count crc32(images) crc32(labels) crc32(records) flags,
+ * then "state JSON" and "end". Exit codes: 0; 1 after "error CODE SENTENCE". */
 #include "penstock/penstock.h"
 
 #include <errno.h>
@@ -41,8 +41,12 @@ static uint64_t number(const char *text)
 static int parse(struct dump *d, const char *key, const char *value)
 {
 	struct penstock_options *o = &d->options;
-#define TEXT(name) if (strcmp(key, #name) == 0) return o->name = value, 0
-#define NUMBER(name, type) if (strcmp(key, #name) == 0) return o->name = (type)strtoll(value, NULL, 10), 0
+#define TEXT(name)                   \
+	if (strcmp(key, #name) == 0) \
+	return o->name = value, 0
+#define NUMBER(name, type)           \
+	if (strcmp(key, #name) == 0) \
+	return o->name = (type)strtoll(value, NULL, 10), 0
 	TEXT(source);
 	TEXT(socket);
 	TEXT(labels);
@@ -95,8 +99,10 @@ static unsigned crc(const void *data, size_t size)
 
 static void print_batch(const struct penstock_batch *b)
 {
-	printf("%" PRIu64 " %" PRIu64 " %u %08x %08x %08x %u\n", b->epoch, b->batch, b->count, crc(b->images, b->image_bytes * b->count),
-		crc(b->labels, sizeof *b->labels * b->count), crc(b->samples, sizeof *b->samples * b->count), b->flags);
+	printf("%" PRIu64 " %" PRIu64 " %u %08x %08x %08x %u\n", b->epoch, b->batch, b->count,
+		crc(b->images, b->image_bytes * b->count),
+		crc(b->labels, sizeof *b->labels * b->count),
+		crc(b->samples, sizeof *b->samples * b->count), b->flags);
 	fflush(stdout);
 }
 

@@ -19,7 +19,8 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-static const struct extent_geometry geometry = {.batch_size = 5, .height = 7, .width = 9, .channels = 3};
+static const struct extent_geometry geometry = {
+	.batch_size = 5, .height = 7, .width = 9, .channels = 3};
 
 static void fields_lie_apart_and_inside(void **state)
 {
@@ -29,19 +30,24 @@ static void fields_lie_apart_and_inside(void **state)
 	const struct slots_head *l = &extent.layout;
 	assert_int_equal(l->row_bytes, 7 * 9 * 3);
 	assert_true(l->images_offset >= sizeof *l && l->images_offset % 64 == 0);
-	assert_true(l->labels_offset >= l->images_offset + 5 * l->row_bytes && l->labels_offset % 64 == 0);
-	assert_true(l->records_offset >= l->labels_offset + 5 * sizeof(int64_t) && l->records_offset % 64 == 0);
-	assert_true(extent.stride >= l->records_offset + 5 * sizeof(struct slots_record) && extent.stride % SLOTS_ALIGN == 0);
+	assert_true(l->labels_offset >= l->images_offset + 5 * l->row_bytes &&
+		    l->labels_offset % 64 == 0);
+	assert_true(l->records_offset >= l->labels_offset + 5 * sizeof(int64_t) &&
+		    l->records_offset % 64 == 0);
+	assert_true(extent.stride >= l->records_offset + 5 * sizeof(struct slots_record) &&
+		    extent.stride % SLOTS_ALIGN == 0);
 	assert_true(extent.stride * 3 <= extent.bytes);
 	assert_int_equal(extent_stride(&geometry), extent.stride);
 	/* every row of every slot is its own */
 	for (uint32_t slot = 0; slot < 3; slot++)
 		for (uint32_t row = 0; row < 5; row++)
-			memset(extent_image(&extent, slot, row), (int)(slot * 5 + row + 1), l->row_bytes);
+			memset(extent_image(&extent, slot, row), (int)(slot * 5 + row + 1),
+				l->row_bytes);
 	for (uint32_t slot = 0; slot < 3; slot++)
 		for (uint32_t row = 0; row < 5; row++)
 			for (uint64_t i = 0; i < l->row_bytes; i++)
-				assert_int_equal(extent_image(&extent, slot, row)[i], slot * 5 + row + 1);
+				assert_int_equal(
+					extent_image(&extent, slot, row)[i], slot * 5 + row + 1);
 	extent_deinit(&extent);
 }
 
@@ -52,16 +58,21 @@ static void nobody_else_can_write_or_resize(void **state)
 	assert_int_equal(extent_init(&extent, &geometry, 2, NULL), 0);
 	int seals = fcntl(extent.fd, F_GET_SEALS);
 	assert_int_equal(seals, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
-	assert_true(mmap(NULL, extent.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, extent.fd, 0) == MAP_FAILED);
+	assert_true(mmap(NULL, extent.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, extent.fd, 0) ==
+		    MAP_FAILED);
 	assert_int_equal(ftruncate(extent.fd, 0), -1);
 	assert_int_equal(ftruncate(extent.fd, (off_t)extent.bytes * 2), -1);
 	assert_int_equal(write(extent.fd, "x", 1), -1);
-	assert_int_equal(fallocate(extent.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+	assert_int_equal(
+		fallocate(extent.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
 	void *reader = mmap(NULL, extent.bytes, PROT_READ, MAP_SHARED, extent.fd, 0);
 	assert_true(reader != MAP_FAILED);
 	assert_int_equal(mprotect(reader, extent.bytes, PROT_READ | PROT_WRITE), -1);
-	extent_image(&extent, 1, 4)[0] = 77; /* the daemon's own mapping still writes, and the reader sees it */
-	assert_int_equal(((uint8_t *)reader)[extent.stride + extent.layout.images_offset + 4 * extent.layout.row_bytes], 77);
+	extent_image(&extent, 1, 4)[0] =
+		77; /* the daemon's own mapping still writes, and the reader sees it */
+	assert_int_equal(((uint8_t *)reader)[extent.stride + extent.layout.images_offset +
+					     4 * extent.layout.row_bytes],
+		77);
 	munmap(reader, extent.bytes);
 	extent_deinit(&extent);
 }
@@ -94,13 +105,15 @@ static void only_legal_steps_pass(void **state)
 	};
 	for (int from = SLOT_FREE; from <= SLOT_LEASED; from++)
 		for (int to = SLOT_FREE; to <= SLOT_LEASED; to++)
-			assert_int_equal(step_aborts((enum slot_state)from, (enum slot_state)to), !legal[from][to]);
+			assert_int_equal(step_aborts((enum slot_state)from, (enum slot_state)to),
+				!legal[from][to]);
 }
 
 static void more_than_the_machine_has_is_refused_with_a_sentence(void **state)
 {
 	(void)state;
-	struct extent_geometry huge = {.batch_size = 65536, .height = 2048, .width = 2048, .channels = 3};
+	struct extent_geometry huge = {
+		.batch_size = 65536, .height = 2048, .width = 2048, .channels = 3};
 	struct extent extent;
 	struct fault fault = {{0}};
 	assert_int_equal(extent_init(&extent, &huge, 64, &fault), -ENOMEM);

@@ -68,7 +68,8 @@ static void whoever_waits_goes_first(void **state)
 	srand(1);
 	atomic_store(&ran_count, 0);
 	for (int i = 0; i < JOBS; i++) {
-		job[i] = (struct job){.job = {.run = note, .urgency = (uint64_t)(rand() % 7)}, .number = i};
+		job[i] = (struct job){
+			.job = {.run = note, .urgency = (uint64_t)(rand() % 7)}, .number = i};
 		pool_push(pool, &job[i].job);
 	}
 	pthread_mutex_unlock(&gate);
@@ -76,7 +77,8 @@ static void whoever_waits_goes_first(void **state)
 	assert_int_equal(atomic_load(&ran_count), JOBS);
 	for (int i = 1; i < JOBS; i++) {
 		const struct job *a = &job[ran[i - 1]], *b = &job[ran[i]];
-		assert_true(a->job.urgency < b->job.urgency || (a->job.urgency == b->job.urgency && a->number < b->number));
+		assert_true(a->job.urgency < b->job.urgency ||
+			    (a->job.urgency == b->job.urgency && a->number < b->number));
 	}
 }
 
@@ -99,7 +101,8 @@ static void every_job_runs_once(void **state)
 	assert_int_equal(pool_reserve(shared, JOBS), 0);
 	atomic_store(&ran_count, 0);
 	for (int i = 0; i < JOBS; i++)
-		job[i] = (struct job){.job = {.run = note, .urgency = (uint64_t)i % 3}, .number = i};
+		job[i] =
+			(struct job){.job = {.run = note, .urgency = (uint64_t)i % 3}, .number = i};
 	for (int i = 0; i < PUSHERS; i++)
 		pthread_create(&thread[i], NULL, push, &job[i * (JOBS / PUSHERS)]);
 	for (int i = 0; i < PUSHERS; i++)
