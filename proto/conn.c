@@ -270,10 +270,18 @@ static const char *conn_environment(const char *name)
 	return value && *value ? value : NULL;
 }
 
+/* Slurm and su carry XDG_RUNTIME_DIR to places where the folder does not exist: then it is no place
+ * for a socket. */
+static const char *conn_runtime_folder(void)
+{
+	const char *folder = conn_environment("XDG_RUNTIME_DIR");
+	return folder && access(folder, W_OK | X_OK) == 0 ? folder : NULL;
+}
+
 int conn_default_path(char *buffer, size_t room)
 {
 	const char *named = conn_environment("PENSTOCK_SOCKET");
-	const char *runtime = conn_environment("XDG_RUNTIME_DIR");
+	const char *runtime = conn_runtime_folder();
 	const char *temporary = conn_environment("TMPDIR");
 	struct sockaddr_un *limit = NULL;
 	int n;

@@ -48,7 +48,7 @@ int conn_connect(const char *path, int *ret_fd);
  * is removed; -EEXIST when something else than a socket does. */
 int conn_listen(const char *path, int *ret_fd);
 
-/* The folder and socket in use: PENSTOCK_SOCKET, else $XDG_RUNTIME_DIR/penstock/penstock.sock, else $TMPDIR or /tmp +
+/* The folder and socket in use: PENSTOCK_SOCKET, else $XDG_RUNTIME_DIR/penstock/penstock.sock where that folder can be used, else $TMPDIR or /tmp +
  * /penstock-UID/penstock.sock. -ENAMETOOLONG beyond what sockaddr_un holds. */
 int conn_default_path(char *buffer, size_t room);
 

@@ -86,17 +86,33 @@ static size_t json_utf8(const unsigned char *s)
 	return length;
 }
 
-static void json_put_control(struct json *json, unsigned char c)
+/* The code point at `s`, of `length` bytes, if it is better not written as it is: what JSON
+ * forbids, and what YAML (which reads WIRE_OPEN) forbids or takes for a line break, and what would
+ * steer a terminal. 0: write it. The quotes come here too. */
+static unsigned json_awkward(const unsigned char *s, size_t length)
+{
+	if (length == 1 && (s[0] < 0x20 || s[0] == '"' || s[0] == '\\' || s[0] == 0x7f))
+		return s[0];
+	if (length == 2 && s[0] == 0xc2 && s[1] < 0xa0)
+		return s[1];
+	if (length == 3 && s[0] == 0xe2 && s[1] == 0x80 && (s[2] == 0xa8 || s[2] == 0xa9))
+		return 0x2000u + (s[2] & 0x3fu);
+	if (length == 3 && s[0] == 0xef && s[1] == 0xbb && s[2] == 0xbf)
+		return 0xfeff;
+	return 0;
+}
+
+static void json_put_escape(struct json *json, unsigned point)
 {
 	static const char name[] = "\bb\ff\nn\rr\tt\"\"\\\\";
+	char escape[8];
 	for (const char *n = name; *n; n += 2) {
-		if ((unsigned char)n[0] == c) {
+		if ((unsigned char)n[0] == point) {
 			json_put(json, (const char[]){'\\', n[1]}, 2);
 			return;
 		}
 	}
-	char escape[8];
-	int n = snprintf(escape, sizeof escape, "\\u%04x", c);
+	int n = snprintf(escape, sizeof escape, "\\u%04x", point);
 	json_put(json, escape, (size_t)n);
 }
 
@@ -107,7 +123,8 @@ static void json_put_quoted(struct json *json, const char *value)
 	while (*s) {
 		const unsigned char *plain = s;
 		size_t length = 1;
-		while (*s >= 0x20 && *s != '"' && *s != '\\' && (length = json_utf8(s)) > 0)
+		unsigned point = 0;
+		while (*s && (length = json_utf8(s)) > 0 && (point = json_awkward(s, length)) == 0)
 			s += length;
 		if (s > plain)
 			json_put(json, (const char *)plain, (size_t)(s - plain));
@@ -116,8 +133,8 @@ static void json_put_quoted(struct json *json, const char *value)
 		if (length == 0)
 			json_put(json, "\xef\xbf\xbd", 3);
 		else
-			json_put_control(json, *s);
-		s++;
+			json_put_escape(json, point);
+		s += length ? length : 1;
 	}
 	json_put(json, "\"", 1);
 }
