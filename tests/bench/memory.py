@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Memory does not depend on the number of samples, and stays within what is promised.
+
+    memory.py      PENSTOCK_TEST_SAMPLES: default 1,000,000
+
+Measures from outside the proportional set size of daemon and trainer together (batch 64, 224 pixels, 2 threads, --memory 96M), on
+500 pictures and on an index of so many that goes round and round over the same pictures. Fails when either exceeds 128 MiB,
+or when the two differ by more than 2 MiB."""
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from harness import Daemon, Skip, folder, make_dataset, run_tests, tool  # noqa: E402
+
+SAMPLES = int(os.environ.get("PENSTOCK_TEST_SAMPLES", "1000000"))
+LIMIT_MIB, FLAT_MIB, WATCH_S = 128, 2, 6
+
+
+def pss_mib(pid):
+    """Proportional set size; 0 once the process has gone."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("Pss:"):
+                    return int(line.split()[1]) / 1024
+    except (OSError, ProcessLookupError):
+        pass
+    return 0
+
+
+def peak(home, tar):
+    """The highest sum of both processes while batches flow, sampled every 20 ms for WATCH_S seconds after the first batch."""
+    with Daemon(home, "--memory", "96M", "--threads", "2") as daemon:
+        trainer = daemon.trainer(source=tar, batch_size=64, image_size=224)
+        assert trainer.line()[:1].isdigit(), trainer.seen
+        highest, end = 0, time.monotonic() + WATCH_S
+        os.set_blocking(trainer.process.stdout.fileno(), False)
+        while time.monotonic() < end:
+            assert trainer.process.poll() is None, "the trainer ended"
+            trainer.process.stdout.buffer.read()  # its pipe must not fill up
+            highest = max(highest, pss_mib(daemon.process.pid) + pss_mib(trainer.process.pid))
+            time.sleep(0.02)
+        trainer.kill()
+    return highest
+
+
+def test_flat():
+    if not os.path.exists("/proc/self/smaps_rollup"):
+        raise Skip("this kernel has no smaps_rollup")
+    os.environ.pop("MALLOC_PERTURB_", None)  # touches memory that nobody uses
+    with folder() as home:
+        make_dataset(home / "tars", per_class=100, classes=5, tars=True, per_shard=500, min_side=200, max_side=600)
+        tar = home / "tars/shard-000000.tar"
+        few = peak(home, tar)
+        print(f"500 samples: {few:.1f} MiB", flush=True)
+        subprocess.run([tool("make_index"), str(tar), str(SAMPLES)], check=True)
+        many = peak(home, tar)
+        print(f"{SAMPLES} samples: {many:.1f} MiB", flush=True)
+    assert max(few, many) <= LIMIT_MIB, f"more than {LIMIT_MIB} MiB"
+    assert abs(few - many) <= FLAT_MIB, f"differ by more than {FLAT_MIB} MiB"
+
+
+if __name__ == "__main__":
+    run_tests(globals())
