@@ -65,8 +65,13 @@ class Daemon:
         self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.home / "cache"), **(environment or {})}
         self.process = subprocess.Popen(command, stderr=self.out, stdout=self.out, stdin=subprocess.DEVNULL, env=self.environment)
         if expect_start:
-            wait_until(lambda: os.path.exists(self.socket) or self.process.poll() is not None, "the daemon's socket")
+            wait_until(lambda: self.listens() or self.process.poll() is not None, "the daemon's socket")
             assert self.process.poll() is None, self.text()
+
+    def listens(self):
+        """A socket that is there may be a dead daemon's."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+            return probe.connect_ex(self.socket) == 0
 
     def text(self):
         return self.log.read_text(errors="replace")
