@@ -1,12 +1,16 @@
 /* pixel: rows of a source region in, one row of the batch out (resample, flip).
  *
- *   pixel.[ch]      recipe -> plan (which region, which window of which resize), and the sink that carries it out
+ *   pixel.[ch]      recipe -> plan (which region, which window of which resize), and the sink
  *   draw.[ch]       random parameters from Philox, the same on every machine
- *   resample.[ch]   Pillow's antialiased resampling, bit for bit (fixed-point weights of 22 bits)
+ *   resample.[ch]   Pillow's antialiased resampling, bit for bit, row by row
+ *   weights.[ch]    which source pixels an output takes, and how much of each
+ *   kernels.[ch]    the inner loops behind a table; their text is kernels_body.h, compiled once
+ *                   per instruction set by kernels_c.c, kernels_avx2.c, kernels_avx512.c
  *
- * Exact mode: the bytes equal torchvision's PIL path on Pillow 13: crop, then Image.resize(size, BILINEAR); both orders of
- * the passes (python-pillow/Pillow#9549: vertical first where h > oh and h - oh > 2 (w - ow), w, h the crop, ow, oh the
- * result), a pass skipped when its size is unchanged, uint8 between the passes. */
+ * Exact mode: the bytes equal torchvision's PIL path on Pillow 13: crop, then Image.resize(size,
+ * BILINEAR); both orders of the passes (python-pillow/Pillow#9549: vertical first where h > oh and
+ * h - oh > 2 (w - ow), w, h the crop, ow, oh the result), a pass skipped when its size is
+ * unchanged, uint8 between the passes. */
 #pragma once
 
 #include "base/fault.h"
@@ -16,7 +20,7 @@
 
 enum pixel_recipe_kind {
 	PIXEL_TRAIN, /* RandomResizedCrop(image_size, scale, ratio), RandomHorizontalFlip(0.5) */
-	PIXEL_EVAL,  /* Resize(int(image_size * 256 / 224)), CenterCrop(image_size) */
+	PIXEL_EVAL, /* Resize(int(image_size * 256 / 224)), CenterCrop(image_size) */
 };
 
 struct pixel_recipe {
@@ -33,39 +37,56 @@ struct pixel_key {
 
 /* Everything that is done to one sample: a pure function of recipe, key and source size. */
 struct pixel_plan {
-	uint32_t crop_x, crop_y, crop_w, crop_h;     /* of the source; the whole image in the evaluation recipe */
-	uint32_t resize_w, resize_h;                 /* that crop is resized to */
-	uint32_t window_x, window_y;                 /* of the resized image; window is image_size x image_size */
+	/* Of the source; the whole image in the evaluation recipe. */
+	uint32_t crop_x, crop_y, crop_w, crop_h;
+	uint32_t resize_w, resize_h; /* that crop is resized to */
+	uint32_t window_x, window_y; /* of the resized image; window is image_size x image_size */
 	bool flip;
 };
 
-/* Training: torchvision's RandomResizedCrop.get_params with draws from Philox (see draw.h). Evaluation: torchvision's sizes, with
- * Python's rounding. Pure. */
-void pixel_plan_make(const struct pixel_recipe *recipe, const struct pixel_key *key, uint32_t src_w, uint32_t src_h,
+/* Training: torchvision's RandomResizedCrop.get_params with draws from Philox (see draw.h).
+ * Evaluation: torchvision's sizes, with Python's rounding. Pure. */
+void pixel_plan_make(const struct pixel_recipe *recipe, const struct pixel_key *key, uint32_t src_w,
+	uint32_t src_h, struct pixel_plan *ret);
+
+/* Whether a crop is not empty and lies inside a source of at most 65,535 pixels on a side: to be
+ * asked of records that somebody else wrote, before pixel_plan_from_crop. */
+bool pixel_crop_fits(uint32_t crop_x, uint32_t crop_y, uint32_t crop_w, uint32_t crop_h,
+	uint32_t src_w, uint32_t src_h);
+
+/* The same plan from a record of a slot (replay): crop and flip given, the rest follows. The crop
+ * must fit. */
+void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, uint32_t crop_y,
+	uint32_t crop_w, uint32_t crop_h, bool flip, uint32_t src_w, uint32_t src_h,
 	struct pixel_plan *ret);
 
-/* The same plan from a record of a slot (replay): crop and flip given, the rest follows. */
-void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, uint32_t crop_y, uint32_t crop_w,
-	uint32_t crop_h, bool flip, uint32_t src_w, uint32_t src_h, struct pixel_plan *ret);
-
-/* The part of the source that the plan's window needs: rows and columns the decoder has to deliver. */
+/* The part of the source that the plan's window needs: what the decoder has to deliver. */
 struct pixel_region {
 	uint32_t x0, y0, x1, y1;
 };
 
-/* Carries plans out, one at a time, row by row. Belongs to one thread; all memory is taken when it is made, for outputs of
- * up to `max_image_size` and sources of up to 65,535 on a side. */
+/* Carries plans out, one at a time, row by row. Belongs to one thread; all memory is taken when it
+ * is made, for outputs of up to `max_image_size` and sources of up to 65,535 on a side. */
 struct pixel_sink;
 
+/* 0, -EINVAL (size, or an unknown PENSTOCK_KERNELS), -ENOTSUP (PENSTOCK_KERNELS names instructions
+ * that are not there), -ENOMEM. Any thread. */
 int pixel_sink_new(uint32_t max_image_size, struct pixel_sink **ret, struct fault *fault);
 void pixel_sink_free(struct pixel_sink *sink);
+
+/* What pixel_sink_new takes, for the ledger: with S = max_image_size, about 3.0 MB + 1 KB x S, of
+ * which a sink touches what its sources need (an ImageNet crop: 0.2 MB). The terms are in
+ * resample.c (resample_layout): two tables of weights of (131,070 + 6 S) x 4 bytes, 64 + 32 narrow
+ * rows of 3 S, two blocks of 32 rows of 4,096 pixels, running sums of 24 x (S + 32,768). */
 uint64_t pixel_sink_bytes(uint32_t max_image_size);
 
-/* Prepares weights; tells which region to feed. `out` is image_size x image_size x 3 bytes, row after row, NHWC. */
-void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe, const struct pixel_plan *plan, uint8_t *out,
-	struct pixel_region *ret_region);
+/* Prepares weights; tells which region to feed. `out` is image_size x image_size x 3 bytes, row
+ * after row, NHWC. */
+void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe,
+	const struct pixel_plan *plan, uint8_t *out, struct pixel_region *ret_region);
 
-/* One row of the region, top to bottom: (x1 - x0) pixels of 3 bytes. May overwrite `rgb`. The signature is decode_row_fn's. */
+/* One row of the region, top to bottom: (x1 - x0) pixels of 3 bytes. May overwrite `rgb`. The
+ * signature is decode_row_fn's. */
 void pixel_sink_row(void *sink, uint8_t *rgb);
 
 /* After the last row: `out` is complete. Asserts that all rows of the region were given. */

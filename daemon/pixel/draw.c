@@ -1,0 +1,101 @@
+/* draw: see draw.h. Pure functions. */
+#include "pixel/draw.h"
+
+#include "base/philox.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+
+/* Wider intermediates would round twice and give other crops on such a machine. */
+_Static_assert(FLT_EVAL_METHOD == 0, "double arithmetic must be done in double");
+
+enum { DRAW_ATTEMPTS = 10 };
+
+static const double DRAW_SCALE_MIN = 0.08, DRAW_SCALE_MAX = 1.0;
+static const double DRAW_RATIO_MIN = 3.0 / 4.0, DRAW_RATIO_MAX = 4.0 / 3.0;
+
+/* log(4/3), correctly rounded; log(3/4) is its negative. */
+static const double DRAW_LOG_RATIO = 0x1.269621134db92p-2;
+
+double draw_exp(double x)
+{
+	/* 1/13! .. 1/1!; each quotient is rounded once, by the compiler. */
+	static const double inverse_factorial[] = {
+		1.0 / 6227020800.0,
+		1.0 / 479001600.0,
+		1.0 / 39916800.0,
+		1.0 / 3628800.0,
+		1.0 / 362880.0,
+		1.0 / 40320.0,
+		1.0 / 5040.0,
+		1.0 / 720.0,
+		1.0 / 120.0,
+		1.0 / 24.0,
+		1.0 / 6.0,
+		0.5,
+		1.0,
+	};
+	double sum = 0;
+	for (unsigned i = 0; i < sizeof(inverse_factorial) / sizeof(double); i++)
+		sum = (sum + inverse_factorial[i]) * x;
+	return 1.0 + sum;
+}
+
+uint64_t draw_round(double x)
+{
+	uint64_t whole = (uint64_t)x;
+	double rest = x - (double)whole; /* exact */
+	if (rest > 0.5 || (rest == 0.5 && (whole & 1)))
+		whole++;
+	return whole;
+}
+
+static double draw_uniform(uint32_t word, double from, double to)
+{
+	return from + philox_unit(word, 0) * (to - from);
+}
+
+/* Where no attempt fitted: the largest central crop whose ratio is allowed. */
+static struct draw_box draw_central(uint32_t src_w, uint32_t src_h)
+{
+	double ratio = (double)src_w / (double)src_h;
+	uint64_t w = src_w, h = src_h;
+	if (ratio < DRAW_RATIO_MIN)
+		h = draw_round((double)src_w / DRAW_RATIO_MIN);
+	else if (ratio > DRAW_RATIO_MAX)
+		w = draw_round((double)src_h * DRAW_RATIO_MAX);
+	return (struct draw_box){.x = (uint32_t)(src_w - w) / 2,
+		.y = (uint32_t)(src_h - h) / 2,
+		.w = (uint32_t)w,
+		.h = (uint32_t)h};
+}
+
+struct draw_box draw_resized_crop(const struct pixel_key *key, uint32_t src_w, uint32_t src_h)
+{
+	assert(src_w >= 1 && src_h >= 1 && src_w <= 65535 && src_h <= 65535);
+	double area = (double)src_w * (double)src_h;
+	for (uint32_t attempt = 0; attempt < DRAW_ATTEMPTS; attempt++) {
+		struct philox r = philox_draw(
+			key->seed, key->epoch, key->position, PHILOX_RESIZED_CROP, attempt);
+		double target = area * draw_uniform(r.word[0], DRAW_SCALE_MIN, DRAW_SCALE_MAX);
+		double ratio = draw_exp(draw_uniform(r.word[1], -DRAW_LOG_RATIO, DRAW_LOG_RATIO));
+		uint64_t w = draw_round(sqrt(target * ratio)), h = draw_round(sqrt(target / ratio));
+		if (w < 1 || w > src_w || h < 1 || h > src_h)
+			continue;
+		return (struct draw_box){
+			.x = (uint32_t)philox_below(r.word[3], 0, src_w - w + 1),
+			.y = (uint32_t)philox_below(r.word[2], 0, src_h - h + 1),
+			.w = (uint32_t)w,
+			.h = (uint32_t)h,
+		};
+	}
+	return draw_central(src_w, src_h);
+}
+
+bool draw_flip(const struct pixel_key *key)
+{
+	struct philox r =
+		philox_draw(key->seed, key->epoch, key->position, PHILOX_HORIZONTAL_FLIP, 0);
+	return philox_unit(r.word[0], r.word[1]) < 0.5;
+}

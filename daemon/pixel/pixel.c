@@ -1,0 +1,145 @@
+/* pixel: see pixel.h. Plans are pure; a sink belongs to one worker thread. */
+#include "pixel/pixel.h"
+
+#include "base/util.h"
+#include "pixel/draw.h"
+#include "pixel/resample.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+enum { PIXEL_IMAGE_SIZE_MAX = 2048 };
+
+struct pixel_sink {
+	uint32_t max_image_size;
+	struct resample *resample;
+};
+
+/* int(round(spare / 2.0)): Python rounds halves to even. */
+static uint32_t pixel_center(uint32_t spare)
+{
+	return (uint32_t)draw_round((double)spare / 2.0);
+}
+
+/* torchvision's Resize(size) of an int: the shorter side becomes size, the longer int(size * long /
+ * short). Python divides integers correctly rounded, and a quotient that is no integer is at least
+ * 1/65,535 away from one: integers agree. */
+static void pixel_plan_eval(const struct pixel_recipe *recipe, struct pixel_plan *plan)
+{
+	uint64_t size = (uint64_t)recipe->image_size * 256 / 224, w = plan->crop_w,
+		 h = plan->crop_h;
+	plan->resize_w = (uint32_t)(w <= h ? size : size * w / h);
+	plan->resize_h = (uint32_t)(w <= h ? size * h / w : size);
+	plan->window_x = pixel_center(plan->resize_w - recipe->image_size);
+	plan->window_y = pixel_center(plan->resize_h - recipe->image_size);
+}
+
+void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, uint32_t crop_y,
+	uint32_t crop_w, uint32_t crop_h, bool flip, uint32_t src_w, uint32_t src_h,
+	struct pixel_plan *ret)
+{
+	assert(pixel_crop_fits(crop_x, crop_y, crop_w, crop_h, src_w, src_h));
+	struct pixel_plan plan = {
+		.crop_x = crop_x,
+		.crop_y = crop_y,
+		.crop_w = crop_w,
+		.crop_h = crop_h,
+		.resize_w = recipe->image_size,
+		.resize_h = recipe->image_size,
+		.flip = flip,
+	};
+	if (recipe->kind == PIXEL_EVAL)
+		pixel_plan_eval(recipe, &plan);
+	*ret = plan;
+}
+
+bool pixel_crop_fits(uint32_t crop_x, uint32_t crop_y, uint32_t crop_w, uint32_t crop_h,
+	uint32_t src_w, uint32_t src_h)
+{
+	return crop_w >= 1 && crop_h >= 1 && src_w <= WEIGHTS_SOURCE_MAX &&
+	       src_h <= WEIGHTS_SOURCE_MAX && (uint64_t)crop_x + crop_w <= src_w &&
+	       (uint64_t)crop_y + crop_h <= src_h;
+}
+
+void pixel_plan_make(const struct pixel_recipe *recipe, const struct pixel_key *key, uint32_t src_w,
+	uint32_t src_h, struct pixel_plan *ret)
+{
+	struct draw_box box = {.w = src_w, .h = src_h};
+	bool flip = false;
+	if (recipe->kind == PIXEL_TRAIN) {
+		box = draw_resized_crop(key, src_w, src_h);
+		flip = draw_flip(key);
+	}
+	pixel_plan_from_crop(recipe, box.x, box.y, box.w, box.h, flip, src_w, src_h, ret);
+}
+
+uint64_t pixel_sink_bytes(uint32_t max_image_size)
+{
+	return sizeof(struct pixel_sink) + resample_bytes(max_image_size);
+}
+
+int pixel_sink_new(uint32_t max_image_size, struct pixel_sink **ret, struct fault *fault)
+{
+	if (max_image_size < 1 || max_image_size > PIXEL_IMAGE_SIZE_MAX)
+		return fault_set(fault, -EINVAL, "image size %u: expected 1 to %d pixels",
+			max_image_size, PIXEL_IMAGE_SIZE_MAX);
+	struct pixel_sink *sink = malloc(sizeof(*sink));
+	if (!sink)
+		return fault_set(fault, -ENOMEM, "pixel sink: no memory");
+	int rc = resample_new(max_image_size, &sink->resample, fault);
+	if (rc < 0) {
+		free(sink);
+		return rc;
+	}
+	sink->max_image_size = max_image_size;
+	*ret = sink;
+	return 0;
+}
+
+void pixel_sink_free(struct pixel_sink *sink)
+{
+	if (!sink)
+		return;
+	resample_free(sink->resample);
+	free(sink);
+}
+
+void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe,
+	const struct pixel_plan *plan, uint8_t *out, struct pixel_region *ret_region)
+{
+	uint32_t size = recipe->image_size;
+	assert(size >= 1 && size <= sink->max_image_size);
+	struct resample_job job = {
+		.x = {.source = plan->crop_w,
+			.result = plan->resize_w,
+			.window_at = plan->window_x,
+			.window = size},
+		.y = {.source = plan->crop_h,
+			.result = plan->resize_h,
+			.window_at = plan->window_y,
+			.window = size},
+		.flip = plan->flip,
+		.out = out,
+	};
+	struct resample_region region;
+	resample_begin(sink->resample, &job, &region);
+	*ret_region = (struct pixel_region){
+		.x0 = plan->crop_x + region.x0,
+		.y0 = plan->crop_y + region.y0,
+		.x1 = plan->crop_x + region.x1,
+		.y1 = plan->crop_y + region.y1,
+	};
+}
+
+void pixel_sink_row(void *context, uint8_t *rgb)
+{
+	struct pixel_sink *sink = context;
+	resample_row(sink->resample, rgb);
+}
+
+void pixel_sink_end(struct pixel_sink *sink)
+{
+	assert(resample_missing(sink->resample) == 0);
+	(void)sink;
+}

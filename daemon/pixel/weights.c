@@ -1,0 +1,113 @@
+/* weights: see weights.h. Worker threads, each with tables of its own. */
+#include "pixel/weights.h"
+
+#include "base/util.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* One axis's constants, named as they enter the formulas. */
+struct filter {
+	double scale, support, inverse;
+	uint32_t source;
+};
+
+static struct filter filter_make(const struct weights_axis *axis)
+{
+	double scale = (double)axis->source / (double)axis->result;
+	double wide = scale < 1.0 ? 1.0 : scale;
+	return (struct filter){
+		.scale = scale, .support = wide, .inverse = 1.0 / wide, .source = axis->source};
+}
+
+/* Source pixels that output `at` reaches: [*ret_from, return value). */
+static uint32_t filter_reach(const struct filter *f, double center, uint32_t *ret_from)
+{
+	int64_t from = (int64_t)(center - f->support + 0.5);
+	int64_t to = (int64_t)(center + f->support + 0.5);
+	*ret_from = from < 0 ? 0 : (uint32_t)from;
+	return to > f->source ? f->source : (uint32_t)to;
+}
+
+static double filter_at(const struct filter *f, double center, uint32_t pixel)
+{
+	double x = ((double)pixel - center + 0.5) * f->inverse;
+	if (x < 0.0)
+		x = -x;
+	return x < 1.0 ? 1.0 - x : 0.0;
+}
+
+/* One output's weights. The triangle is evaluated twice, for the sum and for the quotients: cheaper
+ * than a scratch of 65,535 doubles. Returns how many values were written. */
+static uint32_t filter_output(
+	const struct filter *f, double center, uint32_t *value, uint32_t room, uint32_t *ret_first)
+{
+	uint32_t from, to = filter_reach(f, center, &from);
+	double sum = 0.0;
+	for (uint32_t p = from; p < to; p++)
+		sum += filter_at(f, center, p);
+	uint32_t taps = 0, used = 0;
+	for (uint32_t p = from; p < to; p++) {
+		double w = filter_at(f, center, p);
+		if (sum != 0.0)
+			w /= sum;
+		uint32_t fixed = (uint32_t)(0.5 + w * (double)(1 << WEIGHTS_BITS));
+		if (!fixed && !taps)
+			continue;
+		if (!taps)
+			*ret_first = p;
+		assert(taps < room);
+		value[taps++] = fixed;
+		if (fixed)
+			used = taps;
+	}
+	assert(used);
+	return used;
+}
+
+/* From rows of `from` values to rows of `to`, fewer: in place. */
+static void weights_repack(struct weights *w, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = 1; i < w->count && from != to; i++)
+		memmove(w->value + (size_t)i * to, w->value + (size_t)i * from,
+			to * sizeof(*w->value));
+	w->stride = to;
+}
+
+void weights_make(struct weights *w, const struct weights_axis *axis, bool mirrored)
+{
+	assert(axis->source >= 1 && axis->source <= WEIGHTS_SOURCE_MAX && axis->window >= 1);
+	assert((uint64_t)axis->window_at + axis->window <= axis->result);
+	struct filter f = filter_make(axis);
+	uint32_t room = UTIL_MIN((uint32_t)(2.0 * f.support) + 2, axis->source), most = 1;
+	w->count = axis->window;
+	w->begin = UINT32_MAX;
+	w->end = 0;
+	for (uint32_t i = 0; i < w->count; i++) {
+		uint32_t at = axis->window_at + (mirrored ? w->count - 1 - i : i);
+		double center = ((double)at + 0.5) * f.scale;
+		uint32_t *value = w->value + (size_t)i * room;
+		w->taps[i] = filter_output(&f, center, value, room, &w->first[i]);
+		memset(value + w->taps[i], 0, (room - w->taps[i]) * sizeof(*value));
+		w->begin = UTIL_MIN(w->begin, w->first[i]);
+		w->end = UTIL_MAX(w->end, w->first[i] + w->taps[i]);
+		most = UTIL_MAX(most, w->taps[i]);
+	}
+	for (uint32_t i = 0; i < w->count; i++)
+		w->first[i] -= w->begin;
+	weights_repack(w, room, most);
+}
+
+void weights_align(struct weights *w)
+{
+	uint32_t width = w->end - w->begin;
+	for (uint32_t i = 0; i < w->count; i++) {
+		if (w->first[i] + w->stride <= width)
+			continue;
+		uint32_t shift = w->first[i] + w->stride - width;
+		uint32_t *value = w->value + (size_t)i * w->stride;
+		memmove(value + shift, value, (w->stride - shift) * sizeof(*value));
+		memset(value, 0, shift * sizeof(*value));
+		w->first[i] -= shift;
+	}
+}

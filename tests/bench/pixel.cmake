@@ -1,0 +1,2 @@
+add_executable(pixel_bench pixel_bench.c)
+target_link_libraries(pixel_bench PRIVATE penstock_pixel)

@@ -1,0 +1,140 @@
+/* pixel_dump: runs the pixel stage alone on raw pixels, for pixel_pillow.py to compare with Pillow.
+ *
+ * usage: pixel_dump RGB_FILE WIDTH HEIGHT < jobs > rows
+ *
+ * The file holds WIDTH x HEIGHT pixels of R, G, B. Each line of standard input is a job:
+ *
+ *   train SIZE X Y W H FLIP    that crop resized to SIZE x SIZE
+ *   eval SIZE                  the evaluation recipe
+ *   draw SIZE SEED EPOCH POS   the crop that training draws; the plan goes to standard error
+ *
+ * Each puts SIZE x SIZE x 3 bytes out. Exit code 2 for a job that cannot be read. */
+#include "base/util.h"
+#include "pixel/pixel.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { SIZE_MAX_PIXELS = 2048 };
+
+struct image {
+	uint8_t *rgb;
+	uint32_t width, height;
+};
+
+static int image_read(const char *path, struct image *image)
+{
+	size_t bytes = (size_t)image->width * image->height * 3;
+	cleanup(close_file) FILE *file = fopen(path, "rb");
+	if (!file)
+		return -errno;
+	image->rgb = malloc(bytes + !bytes);
+	if (!image->rgb)
+		return -ENOMEM;
+	return bytes && fread(image->rgb, 1, bytes, file) == bytes ? 0 : -EINVAL;
+}
+
+static bool job_train(const char *line, const struct image *image, struct pixel_recipe *recipe,
+	struct pixel_plan *plan)
+{
+	uint32_t x, y, w, h;
+	int flip;
+	if (sscanf(line, "train %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %d",
+		    &recipe->image_size, &x, &y, &w, &h, &flip) != 6)
+		return false;
+	if (!pixel_crop_fits(x, y, w, h, image->width, image->height))
+		return false;
+	pixel_plan_from_crop(recipe, x, y, w, h, flip != 0, image->width, image->height, plan);
+	return true;
+}
+
+static bool job_draw(const char *line, const struct image *image, struct pixel_recipe *recipe,
+	struct pixel_plan *plan)
+{
+	struct pixel_key key;
+	if (sscanf(line, "draw %" SCNu32 " %" SCNu64 " %" SCNu32 " %" SCNu64, &recipe->image_size,
+		    &key.seed, &key.epoch, &key.position) != 4)
+		return false;
+	pixel_plan_make(recipe, &key, image->width, image->height, plan);
+	(void)fprintf(stderr, "%u %u %u %u %d\n", plan->crop_x, plan->crop_y, plan->crop_w,
+		plan->crop_h, plan->flip);
+	return true;
+}
+
+static bool job_eval(const char *line, const struct image *image, struct pixel_recipe *recipe,
+	struct pixel_plan *plan)
+{
+	struct pixel_key key = {0};
+	recipe->kind = PIXEL_EVAL;
+	if (sscanf(line, "eval %" SCNu32, &recipe->image_size) != 1)
+		return false;
+	pixel_plan_make(recipe, &key, image->width, image->height, plan);
+	return true;
+}
+
+/* Feeds the region alone, each row in a buffer of its exact size, so that a sanitizer sees a byte
+ * too far. */
+static void job_run(struct pixel_sink *sink, const struct pixel_recipe *recipe,
+	const struct pixel_plan *plan, const struct image *image, uint8_t *out)
+{
+	struct pixel_region region;
+	pixel_sink_begin(sink, recipe, plan, out, &region);
+	size_t bytes = 3 * (size_t)(region.x1 - region.x0);
+	cleanup(free_ptr) uint8_t *row = malloc(bytes);
+	for (uint32_t y = region.y0; row && y < region.y1; y++) {
+		memcpy(row, image->rgb + 3 * ((size_t)y * image->width + region.x0), bytes);
+		pixel_sink_row(sink, row);
+	}
+	pixel_sink_end(sink);
+}
+
+static int jobs_run(struct pixel_sink *sink, const struct image *image)
+{
+	char line[256];
+	while (fgets(line, sizeof(line), stdin)) {
+		struct pixel_recipe recipe = {.kind = PIXEL_TRAIN};
+		struct pixel_plan plan;
+		if (!job_train(line, image, &recipe, &plan) &&
+			!job_draw(line, image, &recipe, &plan) &&
+			!job_eval(line, image, &recipe, &plan)) {
+			(void)fprintf(stderr, "pixel_dump: no job: %s", line);
+			return 2;
+		}
+		size_t bytes = 3 * (size_t)recipe.image_size * recipe.image_size;
+		cleanup(free_ptr) uint8_t *out = malloc(bytes);
+		if (!out)
+			return 1;
+		job_run(sink, &recipe, &plan, image, out);
+		if (fwrite(out, 1, bytes, stdout) != bytes)
+			return 1;
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 4) {
+		(void)fprintf(stderr, "usage: pixel_dump RGB_FILE WIDTH HEIGHT < jobs > rows\n");
+		return 2;
+	}
+	struct image image = {
+		.width = (uint32_t)strtoul(argv[2], NULL, 10),
+		.height = (uint32_t)strtoul(argv[3], NULL, 10),
+	};
+	struct fault fault = {""};
+	struct pixel_sink *sink = NULL;
+	int rc = pixel_sink_new(SIZE_MAX_PIXELS, &sink, &fault);
+	if (rc < 0) {
+		(void)fprintf(stderr, "pixel_dump: %s\n", fault.text);
+		return rc == -ENOTSUP ? 3 : 1;
+	}
+	rc = image_read(argv[1], &image);
+	if (rc == 0)
+		rc = jobs_run(sink, &image);
+	else
+		(void)fprintf(stderr, "pixel_dump: %s: %s\n", argv[1], strerror(-rc));
+	pixel_sink_free(sink);
+	free(image.rgb);
+	return rc < 0 ? 1 : rc;
+}

@@ -1,0 +1,239 @@
+"""Compares the pixel stage with Pillow 13.0.0, byte for byte: crops, both orders of the passes, the
+evaluation recipe, what training draws, on noise and on the photographs of shared/data/imagenet.
+
+usage: pixel_pillow.py PIXEL_DUMP [IMAGENET_FOLDER]
+
+Prints how much was compared. Exit code 77 (skipped) where Pillow 13.0.0 or numpy is missing."""
+
+import math
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+VENV = ROOT / ".venv" / "bin" / "python3"
+SKIPPED = 77
+PILLOW = "13.0.0"
+
+
+def import_pillow():
+    """Pillow is taken from .venv where there is one: this script starts itself anew with it."""
+    if VENV.exists() and pathlib.Path(sys.prefix).resolve() != VENV.parent.parent.resolve():
+        os.execv(VENV, [str(VENV), *sys.argv])
+    try:
+        import numpy
+        import PIL.Image
+    except ImportError as error:
+        print(f"skipped: {error} (make .venv with pillow=={PILLOW} and numpy)")
+        sys.exit(SKIPPED)
+    if PIL.__version__ != PILLOW:
+        print(f"skipped: Pillow {PIL.__version__}, expected {PILLOW}")
+        sys.exit(SKIPPED)
+    return numpy, PIL.Image
+
+
+np, Image = import_pillow()
+
+
+def train_expected(image, size, x, y, w, h, flip):
+    out = image.crop((x, y, x + w, y + h)).resize((size, size), Image.Resampling.BILINEAR)
+    return out.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flip else out
+
+
+def eval_expected(image, size):
+    """torchvision's Resize(int(size * 256 / 224)) and CenterCrop(size), in its own arithmetic."""
+    short_to = int(size * 256 / 224)
+    w, h = image.size
+    short, long = (w, h) if w <= h else (h, w)
+    long_to = int(short_to * long / short)
+    rw, rh = (short_to, long_to) if w <= h else (long_to, short_to)
+    out = image.resize((rw, rh), Image.Resampling.BILINEAR)
+    top, left = int(round((rh - size) / 2.0)), int(round((rw - size) / 2.0))
+    return out.crop((left, top, left + size, top + size))
+
+
+def philox(counter, key):
+    """Philox 4x32-10 after the paper, apart from the C code."""
+    c, k, mask = list(counter), list(key), 0xFFFFFFFF
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [p1 >> 32 ^ c[1] ^ k[0], p1 & mask, p0 >> 32 ^ c[3] ^ k[1], p0 & mask]
+        k = [k[0] + 0x9E3779B9 & mask, k[1] + 0xBB67AE85 & mask]
+    return c
+
+
+def philox_draw(seed, epoch, position, operation, step):
+    mask = 0xFFFFFFFF
+    counter = (position & mask, (position >> 32 & 0xFFFF) | step << 16, epoch, operation)
+    return philox(counter, (seed & mask, seed >> 32))
+
+
+def draw_expected(width, height, seed, epoch, position):
+    """RandomResizedCrop.get_params and the flip, with Python's own exp, log, sqrt and round."""
+    flip = philox_draw(seed, epoch, position, 4, 0)[0] < 1 << 31
+    for attempt in range(10):
+        word = philox_draw(seed, epoch, position, 3, attempt)
+        unit = [v / 2**32 for v in word]
+        area = width * height * (0.08 + unit[0] * 0.92)
+        low, high = math.log(3 / 4), math.log(4 / 3)
+        ratio = math.exp(low + unit[1] * (high - low))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            return word[3] * (width - w + 1) >> 32, word[2] * (height - h + 1) >> 32, w, h, flip
+    w, h = width, height
+    if width / height < 3 / 4:
+        h = round(w / (3 / 4))
+    elif width / height > 4 / 3:
+        w = round(h * (4 / 3))
+    return (width - w) // 2, (height - h) // 2, w, h, flip
+
+
+class Comparer:
+    def __init__(self, dump, folder):
+        self.dump, self.raw = dump, pathlib.Path(folder) / "rgb"
+        self.variants = [v for v in ("c", "avx2", "avx512") if self.supported(v)]
+        self.crops = self.evals = self.draws = self.vertical = 0
+
+    def supported(self, variant):
+        self.raw.write_bytes(bytes(3))
+        code, out, error = self.run(variant, 1, 1, "eval 1\n")
+        if code not in (0, 3):
+            sys.exit(f"pixel_dump: exit code {code}: {error}")
+        return code == 0
+
+    def run(self, variant, width, height, jobs):
+        done = subprocess.run(
+            [self.dump, self.raw, str(width), str(height)], input=jobs.encode(),
+            capture_output=True, env={**os.environ, "PENSTOCK_KERNELS": variant})
+        return done.returncode, done.stdout, done.stderr.decode()
+
+    def compare(self, image, jobs, name):
+        """jobs: lines for pixel_dump, ("train", ...), ("eval", size) or ("draw", ...)."""
+        self.raw.write_bytes(image.tobytes())
+        text = "".join(" ".join(str(int(v) if isinstance(v, bool) else v) for v in job) + "\n"
+                       for job in jobs)
+        variant = random.choice(self.variants)
+        code, out, error = self.run(variant, *image.size, text)
+        if code:
+            sys.exit(f"{name}: pixel_dump ({variant}): exit code {code}: {error}")
+        plans, at = iter(error.splitlines()), 0
+        for job in jobs:
+            size = job[1]
+            got = out[at:at + 3 * size * size]
+            at += 3 * size * size
+            want = self.expected(image, job, plans)
+            if got != want.tobytes():
+                self.differ(name, variant, image, job, got, np.asarray(want))
+        if at != len(out):
+            sys.exit(f"{name}: {len(out)} bytes, expected {at}")
+
+    def expected(self, image, job, plans):
+        if job[0] == "eval":
+            self.evals += 1
+            return eval_expected(image, job[1])
+        if job[0] == "draw":
+            self.draws += 1
+            crop = draw_expected(*image.size, *job[2:])
+            got = tuple(int(v) for v in next(plans).split())
+            if got != tuple(int(v) for v in crop):
+                sys.exit(f"{job} of {image.size}: drew {got}, expected {crop}")
+            return train_expected(image, job[1], *crop)
+        size, _, _, w, h, _ = job[1:]
+        self.crops += 1
+        self.vertical += h - size > max(0, 2 * (w - size))
+        return train_expected(image, *job[1:])
+
+    @staticmethod
+    def differ(name, variant, image, job, got, want):
+        got = np.frombuffer(got, np.uint8).reshape(want.shape)
+        bad = np.argwhere(got != want)
+        y, x, c = bad[0]
+        sys.exit(f"{name} {image.size}, job {job}, kernels {variant}: {len(bad)} bytes differ; first "
+                 f"at x {x}, y {y}, channel {c}: {got[y, x, c]}, Pillow {want[y, x, c]}")
+
+
+def noise(width, height):
+    kind = random.randrange(3)
+    if kind == 0:
+        data = np.random.randint(0, 256, (height, width, 3), np.uint8)
+    elif kind == 1:  # only the ends of the range: every rounding and clip is visible
+        data = np.random.randint(0, 2, (height, width, 3), np.uint8) * 255
+    else:  # a slope, as photographs have them
+        slope = np.add.outer(np.arange(height) * 3, np.arange(width) * 5)[..., None]
+        data = ((slope + [0, 40, 90]) // 4 % 256).astype(np.uint8)
+    return Image.fromarray(data)
+
+
+def random_crop(width, height, size):
+    w, h = random.randint(1, width), random.randint(1, height)
+    if random.random() < 0.1 and width >= size:
+        w = size  # a pass that Pillow leaves out
+    if random.random() < 0.1 and height >= size:
+        h = size
+    x, y = random.randint(0, width - w), random.randint(0, height - h)
+    return ("train", size, x, y, w, h, random.random() < 0.5)
+
+
+def boundary_crops(image):
+    """Crops on both sides of the rule that decides which pass is first."""
+    jobs = []
+    for size in (1, 8, 31, 64):
+        for w in (1, size - 3, size - 1, size, size + 1, size + 20):
+            for lower in (2 * (w - size) + d for d in (-1, 0, 1, 2)):
+                h = size + lower
+                if 1 <= w <= image.width and 1 <= h <= image.height:
+                    jobs.append(("train", size, 0, 0, w, h, False))
+        jobs += [("train", size, 0, 0, w, size + 1, True) for w in (1, size // 2 + 1, size)]
+    return jobs
+
+
+def compare_noise(comparer):
+    for width, height in ((1, 1), (1, 300), (300, 1), (2, 2), (3, 5), (97, 61), (500, 375),
+                          (375, 500), (224, 224), (256, 256), (1500, 40), (40, 1500), (640, 480),
+                          (3000, 9), (9, 3000), (5000, 7), (4097, 600), (150, 4100), (7000, 20000)):
+        image = noise(width, height)
+        large = width * height > 10**7
+        sizes = [random.choice((1, 2, 7, 32, 63, 64, 65, 160, 224, 299)) for _ in range(110)]
+        jobs = [random_crop(width, height, size) for size in sizes[:8 if large else None]]
+        if large:  # wider than a block, vertically first
+            jobs += [("train", 64, 100, 0, 6500, 20000, True), ("train", 7, 0, 3, 7000, 14100, False)]
+        jobs += [("draw", 32, random.getrandbits(64), random.getrandbits(32), random.getrandbits(48))
+                 for _ in range(20)]
+        if max(width, height) < 1000 * min(width, height):
+            jobs += [("eval", size) for size in (1, 3, 32, 33, 224)]
+        comparer.compare(image, jobs, "noise")
+    comparer.compare(noise(90, 200), boundary_crops(noise(90, 200)), "boundary")
+
+
+def compare_photographs(comparer, folder):
+    files = sorted(pathlib.Path(folder).glob("*.JPEG"))
+    for path in files:
+        image = Image.open(path).convert("RGB")
+        jobs = [random_crop(*image.size, 224), ("eval", 224)]
+        jobs += [("draw", 224, 7, 1, random.getrandbits(48)) for _ in range(4)]
+        comparer.compare(image, jobs, path.name)
+    return len(files)
+
+
+def main():
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    random.seed(1)
+    np.random.seed(1)
+    Image.MAX_IMAGE_PIXELS = None
+    with tempfile.TemporaryDirectory() as folder:
+        comparer = Comparer(sys.argv[1], folder)
+        compare_noise(comparer)
+        photographs = 0
+        if len(sys.argv) == 3 and os.path.isdir(sys.argv[2]):
+            photographs = compare_photographs(comparer, sys.argv[2])
+    print(f"equal to Pillow {PILLOW}: {comparer.crops} crops ({comparer.vertical} vertically first), "
+          f"{comparer.draws} drawn crops, {comparer.evals} evaluations, {photographs} photographs, "
+          f"kernels {', '.join(comparer.variants)}")
+
+
+if __name__ == "__main__":
+    main()

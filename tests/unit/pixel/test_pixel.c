@@ -1,0 +1,256 @@
+/* Plans and the sink: torchvision's sizes and Python's rounding, refusals, replay, a sink that is
+ * used again and again, regions that leave out what is not needed. */
+#include "base/hash.h"
+#include "base/util.h"
+#include "pixel/pixel.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_eval_plan(void **state)
+{
+	/* By hand from torchvision's formulas, Python's round() to even among them. */
+	static const struct {
+		uint32_t size, w, h, resize_w, resize_h, x, y;
+	} cases[] = {
+		{224, 500, 375, 341, 256, 58, 16}, /* 58.5 -> 58 */
+		{224, 375, 500, 256, 341, 16, 58},
+		{224, 256, 256, 256, 256, 16, 16},
+		{224, 100, 100, 256, 256, 16, 16},
+		{224, 640, 427, 383, 256, 80, 16}, /* 79.5 -> 80 */
+		{1, 1, 1, 1, 1, 0, 0},
+		{3, 7, 5, 4, 3, 0, 0}, /* 0.5 -> 0 */
+		{3, 10, 5, 6, 3, 2, 0}, /* 1.5 -> 2 */
+		{2048, 65535, 1, 153351900, 2340, 76674926, 146},
+	};
+	(void)state;
+	for (unsigned i = 0; i < UTIL_COUNT(cases); i++) {
+		struct pixel_recipe recipe = {PIXEL_EVAL, cases[i].size};
+		struct pixel_key key = {0};
+		struct pixel_plan plan;
+		pixel_plan_make(&recipe, &key, cases[i].w, cases[i].h, &plan);
+		assert_int_equal(plan.crop_x, 0);
+		assert_int_equal(plan.crop_y, 0);
+		assert_int_equal(plan.crop_w, cases[i].w);
+		assert_int_equal(plan.crop_h, cases[i].h);
+		assert_int_equal(plan.resize_w, cases[i].resize_w);
+		assert_int_equal(plan.resize_h, cases[i].resize_h);
+		assert_int_equal(plan.window_x, cases[i].x);
+		assert_int_equal(plan.window_y, cases[i].y);
+		assert_false(plan.flip);
+	}
+}
+
+static void test_plan_from_crop(void **state)
+{
+	(void)state;
+	for (uint32_t p = 0; p < 500; p++) {
+		struct pixel_recipe recipe = {p % 3 ? PIXEL_TRAIN : PIXEL_EVAL, 1 + p % 300};
+		struct pixel_key key = {.seed = 5, .position = p};
+		uint32_t w = 1 + p * 7 % 640, h = 1 + p * 13 % 480;
+		struct pixel_plan made, again;
+		memset(&made, 0, sizeof(made));
+		memset(&again, 0, sizeof(again));
+		pixel_plan_make(&recipe, &key, w, h, &made);
+		pixel_plan_from_crop(&recipe, made.crop_x, made.crop_y, made.crop_w, made.crop_h,
+			made.flip, w, h, &again);
+		assert_int_equal(made.resize_w, again.resize_w);
+		assert_int_equal(made.resize_h, again.resize_h);
+		assert_int_equal(made.window_x, again.window_x);
+		assert_int_equal(made.window_y, again.window_y);
+		assert_int_equal(made.flip, again.flip);
+	}
+}
+
+static void test_crop_fits(void **state)
+{
+	(void)state;
+	assert_true(pixel_crop_fits(0, 0, 1, 1, 1, 1));
+	assert_true(pixel_crop_fits(10, 20, 90, 80, 100, 100));
+	assert_true(pixel_crop_fits(0, 0, 65535, 65535, 65535, 65535));
+	assert_false(pixel_crop_fits(0, 0, 0, 1, 1, 1));
+	assert_false(pixel_crop_fits(0, 0, 1, 0, 1, 1));
+	assert_false(pixel_crop_fits(10, 0, 91, 1, 100, 100));
+	assert_false(pixel_crop_fits(0, 21, 1, 80, 100, 100));
+	assert_false(pixel_crop_fits(UINT32_MAX, 0, 2, 1, 100, 100));
+	assert_false(pixel_crop_fits(0, UINT32_MAX, 1, UINT32_MAX, 100, 100));
+	assert_false(pixel_crop_fits(0, 0, 1, 1, 65536, 1));
+}
+
+static void test_sink_refusals(void **state)
+{
+	struct fault fault = {""};
+	struct pixel_sink *sink = NULL;
+	(void)state;
+	assert_int_equal(pixel_sink_new(0, &sink, &fault), -EINVAL);
+	assert_non_null(strstr(fault.text, "expected 1 to 2048"));
+	assert_int_equal(pixel_sink_new(2049, &sink, &fault), -EINVAL);
+	assert_int_equal(pixel_sink_new(UINT32_MAX, &sink, &fault), -EINVAL);
+	assert_int_equal(setenv("PENSTOCK_KERNELS", "fast", 1), 0);
+	assert_int_equal(pixel_sink_new(224, &sink, &fault), -EINVAL);
+	assert_non_null(strstr(fault.text, "PENSTOCK_KERNELS=fast"));
+	assert_int_equal(unsetenv("PENSTOCK_KERNELS"), 0);
+	assert_null(sink);
+	pixel_sink_free(NULL);
+}
+
+static void test_sink_bytes(void **state)
+{
+	(void)state;
+	assert_in_range(pixel_sink_bytes(224), 2u << 20, 4u << 20);
+	assert_in_range(pixel_sink_bytes(2048), pixel_sink_bytes(224), 8u << 20);
+}
+
+/* A source whose pixel is a function of its place: no image need be held. */
+static void row_make(uint8_t *row, uint32_t x0, uint32_t x1, uint32_t y)
+{
+	for (uint32_t x = x0; x < x1; x++)
+		for (uint32_t c = 0; c < 3; c++)
+			*row++ = (uint8_t)(hash_mix((uint64_t)x << 32 | y << 2 | c) >> 13);
+}
+
+static void sink_run(struct pixel_sink *sink, const struct pixel_recipe *recipe,
+	const struct pixel_plan *plan, uint8_t *out)
+{
+	struct pixel_region region;
+	pixel_sink_begin(sink, recipe, plan, out, &region);
+	assert_true(region.x0 >= plan->crop_x && region.x1 <= plan->crop_x + plan->crop_w);
+	assert_true(region.y0 >= plan->crop_y && region.y1 <= plan->crop_y + plan->crop_h);
+	assert_true(region.x0 < region.x1 && region.y0 < region.y1);
+	cleanup(free_ptr) uint8_t *row = malloc(3 * (size_t)(region.x1 - region.x0));
+	assert_non_null(row);
+	for (uint32_t y = region.y0; y < region.y1; y++) {
+		row_make(row, region.x0, region.x1, y);
+		pixel_sink_row(sink, row);
+	}
+	pixel_sink_end(sink);
+}
+
+static struct pixel_sink *sink_new(uint32_t size)
+{
+	struct fault fault = {""};
+	struct pixel_sink *sink = NULL;
+	assert_int_equal(pixel_sink_new(size, &sink, &fault), 0);
+	return sink;
+}
+
+/* The flipped row of the batch is the row, mirrored. */
+static void test_flip(void **state)
+{
+	enum { SIZE = 33 };
+	struct pixel_recipe recipe = {PIXEL_TRAIN, SIZE};
+	uint8_t straight[SIZE * SIZE * 3], flipped[SIZE * SIZE * 3];
+	struct pixel_sink *sink = sink_new(64);
+	(void)state;
+	for (uint32_t h = 1; h < 200; h += 13) {
+		struct pixel_plan plan;
+		pixel_plan_from_crop(&recipe, 3, 5, 41, h, false, 100, 300, &plan);
+		sink_run(sink, &recipe, &plan, straight);
+		plan.flip = true;
+		sink_run(sink, &recipe, &plan, flipped);
+		for (size_t y = 0; y < SIZE; y++)
+			for (size_t x = 0; x < SIZE; x++)
+				assert_memory_equal(straight + 3 * (y * SIZE + x),
+					flipped + 3 * (y * SIZE + SIZE - 1 - x), 3);
+	}
+	pixel_sink_free(sink);
+}
+
+/* Equal sizes are a copy. */
+static void test_identity(void **state)
+{
+	enum { SIZE = 50 };
+	struct pixel_recipe recipe = {PIXEL_TRAIN, SIZE};
+	struct pixel_plan plan;
+	uint8_t out[SIZE * SIZE * 3], row[SIZE * 3];
+	struct pixel_sink *sink = sink_new(SIZE);
+	(void)state;
+	pixel_plan_from_crop(&recipe, 7, 9, SIZE, SIZE, false, 60, 70, &plan);
+	sink_run(sink, &recipe, &plan, out);
+	for (uint32_t y = 0; y < SIZE; y++) {
+		row_make(row, 7, 7 + SIZE, 9 + y);
+		assert_memory_equal(out + (size_t)y * sizeof(row), row, sizeof(row));
+	}
+	pixel_sink_free(sink);
+}
+
+/* The centre crop of a wide picture needs neither its left nor its right end. */
+static void test_eval_region(void **state)
+{
+	struct pixel_recipe recipe = {PIXEL_EVAL, 224};
+	struct pixel_key key = {0};
+	struct pixel_plan plan;
+	struct pixel_region region;
+	struct pixel_sink *sink = sink_new(224);
+	cleanup(free_ptr) uint8_t *out = malloc(224 * 224 * 3);
+	(void)state;
+	pixel_plan_make(&recipe, &key, 2560, 256, &plan);
+	pixel_sink_begin(sink, &recipe, &plan, out, &region);
+	assert_int_equal(region.x0, 1168);
+	assert_int_equal(region.x1, 1168 + 224);
+	assert_int_equal(region.y0, 16);
+	assert_int_equal(region.y1, 16 + 224);
+	/* Begun and never fed, as when the decoder fails: the next plan starts afresh. */
+	pixel_plan_make(&recipe, &key, 300, 400, &plan);
+	sink_run(sink, &recipe, &plan, out);
+	pixel_sink_free(sink);
+}
+
+/* A million to one: the centre of a picture 65,535 pixels long and one high, enlarged 2,340 times.
+ */
+static void test_eval_extreme(void **state)
+{
+	struct pixel_recipe recipe = {PIXEL_EVAL, 2048};
+	struct pixel_key key = {0};
+	struct pixel_plan plan;
+	struct pixel_sink *sink = sink_new(2048);
+	cleanup(free_ptr) uint8_t *out = malloc(3 * (size_t)2048 * 2048);
+	(void)state;
+	assert_non_null(out);
+	pixel_plan_make(&recipe, &key, 65535, 1, &plan);
+	sink_run(sink, &recipe, &plan, out);
+	for (size_t y = 1; y < 2048; y++)
+		assert_memory_equal(out, out + y * 2048 * 3, (size_t)2048 * 3);
+	pixel_sink_free(sink);
+}
+
+static void test_golden(void **state)
+{
+	enum { SIZE = 96 };
+	uint8_t out[SIZE * SIZE * 3];
+	uint64_t hash = HASH_SEED;
+	struct pixel_sink *sink = sink_new(SIZE);
+	(void)state;
+	for (uint32_t p = 0; p < 40; p++) {
+		struct pixel_recipe recipe = {p % 4 ? PIXEL_TRAIN : PIXEL_EVAL, SIZE - p % 5};
+		struct pixel_key key = {.seed = 1, .position = p};
+		struct pixel_plan plan;
+		pixel_plan_make(&recipe, &key, 60 + p * 9, 400 - p * 7, &plan);
+		sink_run(sink, &recipe, &plan, out);
+		hash = hash_bytes(hash, out, 3 * (size_t)recipe.image_size * recipe.image_size);
+	}
+	if (hash_mix(hash) != 0xdf33acc5b75ede51)
+		fail_msg("golden hash: 0x%016llx", (unsigned long long)hash_mix(hash));
+	pixel_sink_free(sink);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_eval_plan),
+		cmocka_unit_test(test_plan_from_crop),
+		cmocka_unit_test(test_crop_fits),
+		cmocka_unit_test(test_sink_refusals),
+		cmocka_unit_test(test_sink_bytes),
+		cmocka_unit_test(test_flip),
+		cmocka_unit_test(test_identity),
+		cmocka_unit_test(test_eval_region),
+		cmocka_unit_test(test_eval_extreme),
+		cmocka_unit_test(test_golden),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
