@@ -122,6 +122,13 @@ static int config_read_streams(
 	return 0;
 }
 
+/* Copies the settings and the streams in use: the struct has room for many, and few have any. */
+static void config_copy(struct config *to, const struct config *from)
+{
+	memcpy(to, from, offsetof(struct config, stream));
+	memcpy(to->stream, from->stream, from->stream_count * sizeof from->stream[0]);
+}
+
 static int config_read(const struct yaml_text *text, struct config *config, struct fault *fault)
 {
 	uint64_t given;
@@ -129,13 +136,13 @@ static int config_read(const struct yaml_text *text, struct config *config, stru
 	if (!next)
 		return fault_set(
 			fault, -ENOMEM, "%s: out of memory while reading it", text->origin);
-	*next = *config;
+	config_copy(next, config);
 	int result = yaml_read(
 		text, text->root, config_keys, UTIL_COUNT(config_keys), next, &given, fault);
 	if (result < 0)
 		return result;
 	memcpy(next->file, text->origin, strlen(text->origin) + 1);
-	*config = *next;
+	config_copy(config, next);
 	return 0;
 }
 

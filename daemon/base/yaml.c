@@ -238,10 +238,9 @@ static int yaml_slurp(
 
 int yaml_load_file(struct yaml_text *ret, const char *path, struct fault *fault)
 {
-	/* One byte more than is allowed, so that yaml_load sees that it is too many. Not blocking:
-	 * a pipe without a writer must not hang the start. */
+	/* Not blocking: a pipe without a writer must not hang the start. */
 	cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	cleanup(free_ptr) char *buffer = malloc(YAML_SIZE_MAX + 1);
+	cleanup(free_ptr) char *buffer = NULL;
 	struct stat s;
 	size_t size = 0;
 	if (fd < 0)
@@ -249,9 +248,15 @@ int yaml_load_file(struct yaml_text *ret, const char *path, struct fault *fault)
 	if (fstat(fd, &s) < 0 || !S_ISREG(s.st_mode))
 		return fault_set(
 			fault, -EINVAL, "%s: is no regular file; expected a YAML file", path);
+	/* One byte more than it has or may have tells a file that is too large, or is being
+	 * written. */
+	size_t room = (size_t)UTIL_MIN(s.st_size, (off_t)YAML_SIZE_MAX) + 1;
+	buffer = malloc(room);
 	if (!buffer)
 		return fault_set(fault, -ENOMEM, "%s: out of memory while reading it", path);
-	int result = yaml_slurp(fd, path, buffer, YAML_SIZE_MAX + 1, &size, fault);
+	int result = yaml_slurp(fd, path, buffer, room, &size, fault);
+	if (!result && size == room && size <= YAML_SIZE_MAX)
+		result = fault_set(fault, -EINVAL, "%s: grew while it was read; try again", path);
 	return result < 0 ? result : yaml_load(ret, buffer, size, path, fault);
 }
 
@@ -511,7 +516,8 @@ static int yaml_match(const struct yaml_text *text, const yaml_node_t *node,
 	return yaml_unknown(text, node, keys, count, fault);
 }
 
-const yaml_node_pair_t *yaml_find(const struct yaml_text *text, const yaml_node_t *mapping, const char *key)
+const yaml_node_pair_t *yaml_find(
+	const struct yaml_text *text, const yaml_node_t *mapping, const char *key)
 {
 	if (!mapping || mapping->type != YAML_MAPPING_NODE)
 		return NULL;
@@ -526,11 +532,12 @@ const yaml_node_pair_t *yaml_find(const struct yaml_text *text, const yaml_node_
 }
 
 /* "seed is given twice": where the first one is, helps more than where the second is. */
-static int yaml_twice(const struct yaml_text *text, const yaml_node_t *mapping, const yaml_node_t *again, const char *key,
-	struct fault *fault)
+static int yaml_twice(const struct yaml_text *text, const yaml_node_t *mapping,
+	const yaml_node_t *again, const char *key, struct fault *fault)
 {
 	const yaml_node_t *first = yaml_node(text, yaml_find(text, mapping, key)->key);
-	return yaml_fault(text, again, fault, "%s is given twice, first in line %zu, column %zu; keep one of them", key,
+	return yaml_fault(text, again, fault,
+		"%s is given twice, first in line %zu, column %zu; keep one of them", key,
 		first->start_mark.line + 1, first->start_mark.column + 1);
 }
 

@@ -1,0 +1,342 @@
+/* config: the shipped file says what the program does anyway, every key is read, every refusal has
+ * its place, and random mutations of a good file end in a configuration or a sentence. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/philox.h"
+#include "base/util.h"
+#include "config.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* A file without a name, reachable by a path. */
+struct paper {
+	int fd;
+	char path[64];
+};
+
+static struct paper paper_new(void)
+{
+	struct paper paper = {.fd = memfd_create("config", MFD_CLOEXEC)};
+	assert_true(paper.fd >= 0);
+	(void)snprintf(paper.path, sizeof paper.path, "/proc/self/fd/%d", paper.fd);
+	return paper;
+}
+
+static void paper_write(const struct paper *paper, const void *bytes, size_t size)
+{
+	assert_int_equal(ftruncate(paper->fd, 0), 0);
+	assert_int_equal(pwrite(paper->fd, bytes, size, 0), (ssize_t)size);
+}
+
+static struct config *must_load(const char *text)
+{
+	static struct config config;
+	struct fault fault = {""};
+	struct paper paper = paper_new();
+	paper_write(&paper, text, strlen(text));
+	config_init(&config);
+	if (config_load(paper.path, &config, &fault) < 0)
+		fail_msg("%s", fault.text);
+	assert_string_equal(config.file, paper.path);
+	(void)close(paper.fd);
+	return &config;
+}
+
+static void must_refuse(const char *text, const char *sentence)
+{
+	static struct config config, before;
+	struct fault fault = {""};
+	struct paper paper = paper_new();
+	paper_write(&paper, text, strlen(text));
+	config_init(&config);
+	before = config;
+	assert_int_equal(config_load(paper.path, &config, &fault), -EINVAL);
+	assert_memory_equal(fault.text, paper.path, strlen(paper.path));
+	assert_string_equal(fault.text + strlen(paper.path), sentence);
+	assert_memory_equal(
+		&config, &before, sizeof config); /* a failed reload keeps the old one */
+	(void)close(paper.fd);
+}
+
+static char *slurp(const char *path)
+{
+	char *text = calloc(1, 65536);
+	FILE *file = fopen(path, "re");
+	assert_non_null(text);
+	assert_non_null(file);
+	assert_in_range(fread(text, 1, 65535, file), 1, 65534);
+	assert_int_equal(fclose(file), 0);
+	return text;
+}
+
+static void the_shipped_file_is_the_defaults(void **state)
+{
+	static struct config defaults, shipped;
+	struct fault fault = {""};
+	(void)state;
+	config_init(&defaults);
+	config_init(&shipped);
+	/* Other values first, so that a key missing from the file is seen. */
+	shipped.memory = shipped.threads = shipped.reader_threads = shipped.idle_exit_s =
+		shipped.max_clients = 7;
+	shipped.reader = FETCH_PREAD;
+	shipped.io = FETCH_IO_DIRECT;
+	shipped.log_level = LOG_DEBUG;
+	shipped.stream_count = 3;
+	strcpy(shipped.socket, "s");
+	strcpy(shipped.cache_dir, "c");
+	if (config_load(PENSTOCK_SHIPPED, &shipped, &fault) < 0)
+		fail_msg("%s", fault.text);
+	assert_string_equal(shipped.file, PENSTOCK_SHIPPED);
+	memset(shipped.file, 0, sizeof shipped.file);
+	shipped.socket[1] = shipped.cache_dir[1] = 0;
+	assert_memory_equal(&shipped, &defaults, sizeof defaults);
+}
+
+/* The example that is commented out is right too, and shows every default of a stream. */
+static void the_shipped_example_is_right(void **state)
+{
+	cleanup(free_ptr) char *shipped = slurp(PENSTOCK_SHIPPED), *example = calloc(1, 65536);
+	struct stream_spec defaults;
+	const char *what = NULL;
+	(void)state;
+	for (char *line = strstr(shipped, "\n# streams:\n") + 1; line && *line;
+		line = strchr(line, '\n') + 1)
+		(void)strncat(example, line + 2, strcspn(line, "\n") - 1);
+	struct config *config = must_load(example);
+	assert_int_equal(config->stream_count, 1);
+	struct stream_spec *spec = &config->stream[0];
+	assert_string_equal(spec->name, "imagenet-train");
+	assert_string_equal(spec->source, "/data/imagenet/train-{000000..000146}.tar");
+	assert_string_equal(spec->group, "job-1");
+	spec_init(&defaults);
+	memcpy(defaults.source, spec->source, sizeof defaults.source);
+	if (!spec_same(spec, &defaults, &what))
+		fail_msg("the example's %s is no default", what);
+	assert_int_equal(spec->epochs, defaults.epochs);
+	assert_int_equal(spec->prefetch, defaults.prefetch);
+	assert_int_equal(spec->wait_for, defaults.wait_for);
+	/* All keys but `stream` and `state`, which are for clients. */
+	assert_int_equal(__builtin_popcountll(spec->given), 14);
+}
+
+static void reads_every_key(void **state)
+{
+	(void)state;
+	struct config *config =
+		must_load("socket: /run/p.sock\nmemory: 96M\nthreads: 8\nreader: io_uring\n"
+			  "reader_threads: 32\nio: direct\ncache_dir: /c\nidle_exit_s: 10\n"
+			  "log_level: debug\nmax_clients: 3\n"
+			  "streams:\n  a: {source: x}\n  b c:\n    source: y\n    train: false\n");
+	assert_string_equal(config->socket, "/run/p.sock");
+	assert_int_equal(config->memory, 96 << 20);
+	assert_int_equal(config->threads, 8);
+	assert_int_equal(config->reader, FETCH_URING);
+	assert_int_equal(config->reader_threads, 32);
+	assert_int_equal(config->io, FETCH_IO_DIRECT);
+	assert_string_equal(config->cache_dir, "/c");
+	assert_int_equal(config->idle_exit_s, 10);
+	assert_int_equal(config->log_level, LOG_DEBUG);
+	assert_int_equal(config->max_clients, 3);
+	assert_int_equal(config->stream_count, 2);
+	assert_string_equal(config->stream[0].name, "a");
+	assert_string_equal(config->stream[1].name, "b c");
+	assert_string_equal(config->stream[1].source, "y");
+	assert_false(config->stream[1].shuffle);
+	assert_int_equal(
+		must_load("reader: pread\nio: buffered\nlog_level: error")->reader, FETCH_PREAD);
+	assert_int_equal(must_load("")->max_clients, 256);
+}
+
+static void refuses_with_the_place(void **state)
+{
+	static const struct {
+		const char *text, *sentence;
+	} cases[] = {
+		{"memory: 64\n", ":1:9: memory: expected auto or a size such as 128M or 4G, from "
+				 "1.0 MiB to 1.0 PiB, got "
+				 "\"64\""},
+		{"\nthreads: 0\n", ":2:10: threads: expected auto or a whole number from 1 to "
+				   "1024, got \"0\""},
+		{"reader_threads: 65\n", ":1:17: reader_threads: expected auto or a whole number "
+					 "from 1 to 64, got \"65\""},
+		{"reader: uring\n",
+			":1:9: reader: expected auto, io_uring or pread, got \"uring\""},
+		{"io: fast\n", ":1:5: io: expected auto, buffered or direct, got \"fast\""},
+		{"log_level: loud\n",
+			":1:12: log_level: expected error, warning, info or debug, got \"loud\""},
+		{"max_clients: 0\n",
+			":1:14: max_clients: expected a whole number from 1 to 4096, got \"0\""},
+		{"idle_exit_s: 86401\n", ":1:14: idle_exit_s: expected a whole number from 0 to "
+					 "86400, got \"86401\""},
+		{"socket: run/p.sock\n", ":1:9: socket: expected an absolute path of at most 107 "
+					 "bytes, got \"run/p.sock\""},
+		{"cache_dir: ~/c\n", ":1:12: cache_dir: expected an absolute path of at most 4095 "
+				     "bytes, got \"~/c\""},
+		{"thread: 4\n", ":1:1: unknown key \"thread\"; did you mean \"threads\"?"},
+		{"streams: []\n",
+			":1:10: streams: expected a mapping of names to definitions; {} for none"},
+		{"streams:\n",
+			":1:9: streams: expected a mapping of names to definitions; {} for none"},
+		{"streams:\n  a:\n    source: x\n    batch_size: many\n",
+			":4:17: batch_size: expected a whole number from 1 to 65536, got \"many\""},
+		{"streams:\n  a:\n    batch_size: 4\n",
+			":3:5: source is missing; expected a folder, a tar, a glob or a brace "
+			"range of tars"},
+		{"streams:\n  a:\n",
+			":2:5: expected a mapping of \"key: value\" lines, got a single value"},
+		{"streams:\n  a: {source: x}\n  a: {source: y}\n",
+			":3:3: the stream \"a\" is defined twice; keep one"},
+		{"streams: {\"\": {source: x}}\n",
+			":1:11: a stream's name: expected a name of 1 to 127 bytes without control "
+			"characters, got \"\""},
+		{"streams: {[a]: {source: x}}\n",
+			":1:11: a stream's name: expected a name of 1 to 127 bytes without "
+			"control characters, got a list"},
+		{"streams: {a: {stream: b}}\n",
+			":1:14: stream: is for clients; \"a\" needs a source of its own"},
+		{"streams: {a: {source: \"stream:b\"}}\n",
+			":1:14: stream: is for clients; \"a\" needs a source of its own"},
+		{"streams: {a: {source: x, state: {version: 1, fingerprint: \"0000000000000000\", "
+		 "order: "
+		 "\"0000000000000000\", transform: \"0000000000000000\", seed: 0, epoch: 0, "
+		 "position: 0}}}\n",
+			":1:14: state: is for clients; a stream of the configuration starts at its "
+			"beginning"},
+		{"- memory\n", ":1:1: expected a mapping of \"key: value\" lines, got a list"},
+		{"memory: 4G: 5G\n",
+			":1:11: not valid YAML: mapping values are not allowed in this context"},
+	};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++)
+		must_refuse(cases[i].text, cases[i].sentence);
+}
+
+static void refuses_more_streams_than_it_has(void **state)
+{
+	char text[8192] = "streams:\n";
+	size_t n = strlen(text);
+	(void)state;
+	for (int i = 0; i < CONFIG_STREAMS; i++)
+		n += (size_t)snprintf(text + n, sizeof text - n, "  s%d: {source: x}\n", i);
+	assert_int_equal(must_load(text)->stream_count, CONFIG_STREAMS);
+	(void)snprintf(text + n, sizeof text - n, "  s%d: {source: x}\n", CONFIG_STREAMS);
+	must_refuse(text, ":66:3: too many streams; at most 64 can be named");
+}
+
+static void tells_that_there_is_no_file(void **state)
+{
+	static struct config config;
+	static char longest[5000];
+	struct fault fault = {""};
+	(void)state;
+	config_init(&config);
+	assert_int_equal(config_load("/nonexistent/penstock.yaml", &config, &fault), -ENOENT);
+	assert_string_equal(fault.text,
+		"/nonexistent/penstock.yaml: cannot be opened: No such file or directory");
+	assert_int_equal(config_load("/tmp", &config, &fault), -EINVAL);
+	assert_string_equal(fault.text, "/tmp: is no regular file; expected a YAML file");
+	memset(longest, '/', sizeof longest - 1);
+	assert_int_equal(config_load(longest, &config, &fault), -ENAMETOOLONG);
+	assert_string_equal(config.file, "");
+}
+
+static void finds_the_cache_folder(void **state)
+{
+	static struct config config;
+	char path[128], expected[64];
+	(void)state;
+	config_init(&config);
+	assert_int_equal(setenv("XDG_CACHE_HOME", "/xdg", 1), 0);
+	assert_int_equal(setenv("HOME", "/home/me", 1), 0);
+	assert_int_equal(setenv("TMPDIR", "/t", 1), 0);
+	assert_int_equal(config_cache_dir(&config, path, sizeof path), 0);
+	assert_string_equal(path, "/xdg/penstock");
+	assert_int_equal(config_cache_dir(&config, path, sizeof "/xdg/penstock"), 0);
+	assert_int_equal(
+		config_cache_dir(&config, path, sizeof "/xdg/penstock" - 1), -ENAMETOOLONG);
+	assert_int_equal(setenv("XDG_CACHE_HOME", "relative", 1), 0);
+	assert_int_equal(config_cache_dir(&config, path, sizeof path), 0);
+	assert_string_equal(path, "/home/me/.cache/penstock");
+	assert_int_equal(unsetenv("XDG_CACHE_HOME"), 0);
+	assert_int_equal(unsetenv("HOME"), 0);
+	(void)snprintf(expected, sizeof expected, "/t/penstock-%ld/cache", (long)getuid());
+	assert_int_equal(config_cache_dir(&config, path, sizeof path), 0);
+	assert_string_equal(path, expected);
+	assert_int_equal(unsetenv("TMPDIR"), 0);
+	(void)snprintf(expected, sizeof expected, "/tmp/penstock-%ld/cache", (long)getuid());
+	assert_int_equal(config_cache_dir(&config, path, sizeof path), 0);
+	assert_string_equal(path, expected);
+	strcpy(config.cache_dir, "/own");
+	assert_int_equal(config_cache_dir(&config, path, sizeof path), 0);
+	assert_string_equal(path, "/own");
+}
+
+/* Cuts, swaps, repeats or replaces bytes. */
+static size_t mutate(uint64_t number, char *text, size_t size)
+{
+	static const char spice[] = "{}[]:,\"'\n \t&*!|>-#%@\\\0\xff~?0a";
+	for (uint32_t i = 0; i < 1 + number % 3 && size; i++) {
+		struct philox r = philox_draw(2, 0, number, PHILOX_SUBSTITUTE, i);
+		size_t at = r.word[0] % size,
+		       span = UTIL_MIN(size - at, (size_t)1 + r.word[2] % 24);
+		if (r.word[3] % 4 == 0) {
+			memmove(text + at, text + at + span, size - at - span);
+			size -= span;
+		} else if (r.word[3] % 4 == 1) {
+			memmove(text + r.word[1] % (size - span + 1), text + at, span);
+		} else {
+			text[at] = r.word[3] % 4 == 2 ? (char)(text[at] ^ 1 << r.word[1] % 8)
+						      : spice[r.word[1] % (sizeof spice - 1)];
+		}
+	}
+	return size;
+}
+
+static void survives_mutations(void **state)
+{
+	static const char seed[] =
+		"socket: /run/p.sock\nmemory: 96M\nthreads: auto\nreader: pread\nio: auto\n"
+		"log_level: info\nstreams:\n  a: {source: x, seed: 5}\n  b:\n    source: \"y\"\n"
+		"    train: false\n    max_broken: 0.5\n";
+	static struct config config;
+	struct paper paper = paper_new();
+	unsigned good = 0;
+	(void)state;
+	config_init(&config);
+	for (uint64_t i = 0; i < 100000; i++) {
+		struct fault fault = {""};
+		char text[sizeof seed];
+		memcpy(text, seed, sizeof seed);
+		paper_write(&paper, text, mutate(i, text, sizeof seed - 1));
+		int result = config_load(paper.path, &config, &fault);
+		assert_true(result == 0 || result == -EINVAL);
+		if (result < 0)
+			assert_memory_equal(fault.text, paper.path, strlen(paper.path));
+		good += !result;
+	}
+	assert_in_range(good, 1000, 90000);
+	(void)close(paper.fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_shipped_file_is_the_defaults),
+		cmocka_unit_test(the_shipped_example_is_right),
+		cmocka_unit_test(reads_every_key),
+		cmocka_unit_test(refuses_with_the_place),
+		cmocka_unit_test(refuses_more_streams_than_it_has),
+		cmocka_unit_test(tells_that_there_is_no_file),
+		cmocka_unit_test(finds_the_cache_folder),
+		cmocka_unit_test(survives_mutations),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

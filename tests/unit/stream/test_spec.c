@@ -1,0 +1,427 @@
+/* spec: a client's words become a definition, each wrong word a sentence, and what was read can be
+ * printed and read again. Random mutations of good texts must end in one or the other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/philox.h"
+#include "base/util.h"
+#include "stream/spec.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define STATE                                                                                 \
+	"{\"version\":1,\"fingerprint\":\"0123456789abcdef\",\"order\":\"fedcba9876543210\"," \
+	"\"transform\":\"00000000000000ff\",\"seed\":18446744073709551615,\"epoch\":3,"       \
+	"\"position\":128}"
+
+static struct stream_spec must_parse(const char *text)
+{
+	struct stream_spec spec;
+	struct fault fault = {""};
+	if (spec_parse(text, strlen(text), "open request", &spec, &fault) < 0)
+		fail_msg("%s: %s", text, fault.text);
+	return spec;
+}
+
+static void must_refuse(const char *text, const char *sentence)
+{
+	struct stream_spec spec = {.batch_size = 4711};
+	struct fault fault = {""};
+	assert_int_equal(spec_parse(text, strlen(text), "open request", &spec, &fault), -EINVAL);
+	assert_string_equal(fault.text, sentence);
+	assert_int_equal(spec.batch_size, 4711);
+}
+
+static void has_the_defaults_of_training(void **state)
+{
+	struct stream_spec spec = must_parse("source: ~/photos"), empty;
+	(void)state;
+	assert_string_equal(spec.name, "");
+	assert_string_equal(spec.source, "~/photos");
+	assert_int_equal(spec.batch_size, 64);
+	assert_int_equal(spec.image_size, 224);
+	assert_true(spec.train);
+	assert_true(spec.shuffle);
+	assert_true(spec.drop_last);
+	assert_int_equal(spec.seed, 0);
+	assert_int_equal(spec.epochs, 0);
+	assert_int_equal(spec.prefetch, 4);
+	assert_int_equal(spec.labels, DATASET_LABELS_AUTO);
+	assert_int_equal(spec.on_broken, SPEC_BROKEN_SUBSTITUTE);
+	assert_true(spec.max_broken == 0.01);
+	assert_string_equal(spec.group, "");
+	assert_int_equal(spec.wait_for, 1);
+	assert_false(spec.state.given);
+	const char *what = NULL;
+	spec_init(&empty);
+	assert_false(spec_same(&spec, &empty, &what));
+	assert_string_equal(what, "source");
+	strcpy(empty.source, "~/photos");
+	assert_true(spec_same(&spec, &empty, &what));
+}
+
+static void evaluation_implies_its_own(void **state)
+{
+	struct stream_spec spec = must_parse("{source: x, train: false}");
+	(void)state;
+	assert_false(spec.shuffle);
+	assert_false(spec.drop_last);
+	assert_int_equal(spec.on_broken, SPEC_BROKEN_MARK);
+	spec = must_parse(
+		"{shuffle: true, drop_last: true, on_broken: fail, source: x, train: false}");
+	assert_true(spec.shuffle);
+	assert_true(spec.drop_last);
+	assert_int_equal(spec.on_broken, SPEC_BROKEN_FAIL);
+	spec = must_parse("{source: x, shuffle: false, drop_last: false, on_broken: mark}");
+	assert_true(spec.train);
+	assert_false(spec.shuffle);
+	assert_false(spec.drop_last);
+	assert_int_equal(spec.on_broken, SPEC_BROKEN_MARK);
+}
+
+static void reads_every_key(void **state)
+{
+	struct stream_spec spec = must_parse(
+		"source: /d/train-{000..146}.tar\nbatch_size: 65536\nimage_size: 2048\n"
+		"train: no\nshuffle: yes\ndrop_last: yes\nseed: 18446744073709551615\n"
+		"epochs: 90\nprefetch: 64\nlabels: json\non_broken: fail\nmax_broken: 0.5\n"
+		"group: job 7\nwait_for: 1024\nstate: " STATE "\n");
+	(void)state;
+	assert_string_equal(spec.source, "/d/train-{000..146}.tar");
+	assert_int_equal(spec.batch_size, 65536);
+	assert_int_equal(spec.image_size, 2048);
+	assert_int_equal(spec.seed, UINT64_MAX);
+	assert_int_equal(spec.epochs, 90);
+	assert_int_equal(spec.prefetch, 64);
+	assert_int_equal(spec.labels, DATASET_LABELS_JSON);
+	assert_true(spec.max_broken == 0.5);
+	assert_string_equal(spec.group, "job 7");
+	assert_int_equal(spec.wait_for, 1024);
+	assert_true(spec.state.given);
+	assert_int_equal(spec.state.version, 1);
+	assert_int_equal(spec.state.fingerprint, 0x0123456789abcdef);
+	assert_int_equal(spec.state.order, 0xfedcba9876543210);
+	assert_int_equal(spec.state.transform, 0xff);
+	assert_int_equal(spec.state.seed, UINT64_MAX);
+	assert_int_equal(spec.state.epoch, 3);
+	assert_int_equal(spec.state.position, 128);
+}
+
+static void takes_a_long_source(void **state)
+{
+	char text[SPEC_TEXT + 64];
+	struct stream_spec spec;
+	struct fault fault;
+	(void)state;
+	int n = snprintf(
+		text, sizeof text, "{\"source\":\"/%0*d\",\"batch_size\":5}", SPEC_TEXT - 2, 7);
+	assert_int_equal(spec_parse(text, (size_t)n, "open request", &spec, &fault), 0);
+	assert_int_equal(strlen(spec.source), SPEC_TEXT - 1);
+	assert_int_equal(spec.batch_size, 5);
+	n = snprintf(text, sizeof text, "{\"source\":\"/%0*d\"}", SPEC_TEXT - 1, 7);
+	assert_int_equal(spec_parse(text, (size_t)n, "open request", &spec, &fault), -EINVAL);
+	assert_non_null(strstr(fault.text, "source: expected a text of 1 to 4095 bytes"));
+}
+
+static void takes_the_name_of_a_stream(void **state)
+{
+	static const char *const texts[] = {
+		"{stream: train, epochs: 5, group: g, wait_for: 2, state: " STATE "}",
+		"{source: \"stream:train\", epochs: 5, group: g, wait_for: 2, state: " STATE "}"};
+	struct stream_spec named =
+		must_parse("{source: x, batch_size: 7, seed: 9, group: config, epochs: 1}");
+	(void)state;
+	strcpy(named.name, "train");
+	for (size_t i = 0; i < UTIL_COUNT(texts); i++) {
+		struct stream_spec spec = must_parse(texts[i]);
+		assert_string_equal(spec.name, "train");
+		assert_string_equal(spec.source, "");
+		spec_overlay(&named, &spec);
+		assert_string_equal(spec.name, "train");
+		assert_string_equal(spec.source, "x");
+		assert_int_equal(spec.batch_size, 7);
+		assert_int_equal(spec.epochs, 5);
+		assert_string_equal(spec.group, "g");
+		assert_int_equal(spec.wait_for, 2);
+		assert_int_equal(spec.state.position, 128);
+	}
+	struct stream_spec spec = must_parse("stream: train");
+	spec_overlay(&named, &spec);
+	assert_int_equal(spec.epochs, 1);
+	assert_string_equal(spec.group, "config");
+	assert_false(spec.state.given);
+	spec = must_parse("{stream: train, epochs: 0}"); /* written out, it counts */
+	spec_overlay(&named, &spec);
+	assert_int_equal(spec.epochs, 0);
+}
+
+static void refuses_in_sentences(void **state)
+{
+	static const struct {
+		const char *text, *sentence;
+	} cases[] = {
+		{"", "open request: source is missing; expected a folder, a tar, a glob or a brace "
+		     "range of tars"},
+		{"{batch_size: 4}", "open request:1:1: source is missing; expected a folder, a "
+				    "tar, a glob or a brace range of tars"},
+		{"{source: \"\"}",
+			"open request:1:10: source: expected a text of 1 to 4095 bytes, got \"\""},
+		{"{source: x, batch_size: 0}", "open request:1:25: batch_size: expected a whole "
+					       "number from 1 to 65536, got \"0\""},
+		{"{source: x, image_size: 2049}", "open request:1:25: image_size: expected a whole "
+						  "number from 1 to 2048, got \"2049\""},
+		{"{source: x, prefetch: 1}", "open request:1:23: prefetch: expected a whole number "
+					     "from 2 to 64, got \"1\""},
+		{"{source: x, wait_for: 0}", "open request:1:23: wait_for: expected a whole number "
+					     "from 1 to 1024, got \"0\""},
+		{"{source: x, epochs: 4294967296}",
+			"open request:1:21: epochs: expected a whole number from 0 to 4294967295, "
+			"got \"4294967296\""},
+		{"{source: x, seed: -1}", "open request:1:19: seed: expected a whole number from 0 "
+					  "to 18446744073709551615, got \"-1\""},
+		{"{source: x, train: 1}",
+			"open request:1:20: train: expected true or false, got \"1\""},
+		{"{source: x, labels: txt}", "open request:1:21: labels: expected auto, none, "
+					     "folder, cls or json, got \"txt\""},
+		{"{source: x, on_broken: skip}", "open request:1:24: on_broken: expected "
+						 "substitute, mark or fail, got \"skip\""},
+		{"{source: x, max_broken: 1%}",
+			"open request:1:25: max_broken: expected a number from 0 to 1, got \"1%\""},
+		{"source: x\nbatchsize: 4\n", "open request:2:1: unknown key \"batchsize\"; did "
+					      "you mean \"batch_size\"?"},
+		{"stream: a\nbatch_size: 4\n",
+			"open request:2:1: batch_size cannot be written beside stream: the "
+			"configuration defines \"a\"; beside "
+			"it only epochs, group, wait_for and state are allowed"},
+		{"stream: a\nsource: x\n", "open request:2:1: source cannot be written beside "
+					   "stream: the configuration defines \"a\"; beside it "
+					   "only epochs, group, wait_for and state are allowed"},
+		{"stream: a\nsource: stream:a\n",
+			"open request:2:9: source: expected stream:NAME with a name of the "
+			"daemon's configuration, and no "
+			"other stream: beside it"},
+		{"source: \"stream:\"", "open request:1:9: source: expected stream:NAME with a "
+					"name of the daemon's "
+					"configuration, and no other stream: beside it"},
+		{"source: stream:a\nseed: 4\n",
+			"open request:2:1: seed cannot be written beside stream: the configuration "
+			"defines \"a\"; beside it "
+			"only epochs, group, wait_for and state are allowed"},
+	};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++)
+		must_refuse(cases[i].text, cases[i].sentence);
+}
+
+static void takes_a_state_as_text(void **state)
+{
+	struct stream_spec spec = must_parse("source: x\nstate: '" STATE "'\n");
+	(void)state;
+	assert_int_equal(spec.state.fingerprint, 0x0123456789abcdef);
+	assert_int_equal(spec.state.position, 128);
+}
+
+static void refuses_states_in_sentences(void **state)
+{
+	static const struct {
+		const char *state, *sentence;
+	} cases[] = {
+		{"{}", "open request:2:8: the state has no version; expected what "
+		       "penstock_stream_state wrote"},
+		{"[1]", "open request:2:8: expected a state such as {\"version\": 1, ...}, as "
+			"penstock_stream_state wrote it"},
+		{"''", "open request:2:8: state: the state is empty; expected what "
+		       "penstock_stream_state wrote"},
+		{"hello", "open request:2:8: state:1:1: expected a state such as {\"version\": 1, "
+			  "...}, as "
+			  "penstock_stream_state wrote it"},
+		{"'{\"version\":1'", "open request:2:8: state:2:1: not valid YAML: did not find "
+				     "expected ',' or '}' while "
+				     "parsing a flow mapping"},
+		{"{version: 2, more: 4}", "open request:2:18: the state has version 2, of another "
+					  "release of penstock; this one reads version 1"},
+		{"{version: one}", "open request:2:18: version: expected a whole number from 0 to "
+				   "4294967295, got \"one\""},
+		{"{version: 1}",
+			"open request:2:8: the state has no fingerprint; it was cut or edited"},
+		{"{version: 1, fingerprint: \"0123456789abcdef\", order: \"0123456789abcdef\", "
+		 "transform: "
+		 "\"0123456789abcdef\", seed: 1, epoch: 1}",
+			"open request:2:8: the state has no position; it was cut or edited"},
+		{"{version: 1, fingerprint: 12}", "open request:2:34: fingerprint: expected 16 "
+						  "hexadecimal digits in quotes, got \"12\""},
+		{"{version: 1, position: 281474976710657}",
+			"open request:2:31: position: expected a whole number from 0 to "
+			"281474976710656, got \"281474976710657\""},
+		{"{version: 1, epoch: 4294967296}",
+			"open request:2:28: epoch: expected a whole number from 0 to 4294967295, "
+			"got \"4294967296\""},
+		{"{version: 1, sed: 1}",
+			"open request:2:21: unknown key \"sed\"; did you mean \"seed\"?"},
+		{"{version: 1, version: 1}", "open request:2:21: version is given twice, first in "
+					     "line 2, column 9; keep one of them"},
+	};
+	char text[1024];
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		(void)snprintf(text, sizeof text, "source: x\nstate: %s\n", cases[i].state);
+		must_refuse(text, cases[i].sentence);
+	}
+}
+
+/* Every key that defines the batches tells two streams apart, every other does not. */
+static void compares_what_defines_the_batches(void **state)
+{
+	static const struct {
+		const char *text, *differs;
+	} cases[] = {
+		{"source: y", "source"},
+		{"{source: x, batch_size: 65}", "batch_size"},
+		{"{source: x, image_size: 225}", "image_size"},
+		{"{source: x, train: no, shuffle: yes, drop_last: yes, on_broken: substitute}",
+			"train"},
+		{"{source: x, shuffle: no}", "shuffle"},
+		{"{source: x, drop_last: no}", "drop_last"},
+		{"{source: x, seed: 4294967296}", "seed"},
+		{"{source: x, labels: cls}", "labels"},
+		{"{source: x, on_broken: mark}", "on_broken"},
+		{"{source: x, max_broken: 0.02}", "max_broken"},
+		{"{source: x, epochs: 3, prefetch: 5, group: g, wait_for: 4, state: " STATE "}",
+			NULL},
+	};
+	struct stream_spec base = must_parse("source: x");
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		struct stream_spec other = must_parse(cases[i].text);
+		const char *what = NULL;
+		assert_int_equal(spec_same(&base, &other, &what), !cases[i].differs);
+		if (cases[i].differs)
+			assert_string_equal(what, cases[i].differs);
+		else
+			assert_null(what);
+	}
+}
+
+/* What is printed reads back as the same, and prints the same again. */
+static void prints_what_it_reads(void **state)
+{
+	static const char *const texts[] = {
+		"source: \"/a \\\"b\\\"\\\\\\n\\t\\xE9\"",
+		"{source: x, train: false, max_broken: 0.1234567890123, seed: "
+		"18446744073709551615, state: " STATE "}",
+		"{stream: train}",
+		"{stream: train, epochs: 0, group: a b, wait_for: 3, state: " STATE "}",
+		"{source: x, group: g, labels: none, on_broken: fail, prefetch: 2, epochs: 1}",
+	};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(texts); i++) {
+		struct stream_spec spec = must_parse(texts[i]), again;
+		cleanup(free_ptr) char *json = spec_json(&spec);
+		assert_non_null(json);
+		again = must_parse(json);
+		cleanup(free_ptr) char *twice = spec_json(&again);
+		assert_string_equal(json, twice);
+		const char *what = NULL;
+		assert_true(spec_same(&spec, &again, &what));
+		assert_string_equal(spec.name, again.name);
+		assert_string_equal(spec.group, again.group);
+		assert_int_equal(spec.wait_for, again.wait_for);
+		assert_int_equal(spec.epochs, again.epochs);
+		assert_int_equal(spec.prefetch, again.prefetch);
+		assert_memory_equal(&spec.state, &again.state, sizeof spec.state);
+	}
+	struct stream_spec spec = must_parse("source: x");
+	cleanup(free_ptr) char *json = spec_json(&spec);
+	assert_string_equal(json,
+		"{\"source\":\"x\",\"batch_size\":64,\"image_size\":224,\"train\":true,\"shuffle\":"
+		"true,"
+		"\"drop_last\":true,\"seed\":0,\"epochs\":0,\"prefetch\":4,\"labels\":\"auto\","
+		"\"on_broken\":\"substitute\",\"max_broken\":0.01,\"wait_for\":1}");
+}
+
+/* Changes, inserts, drops or repeats a few bytes; returns the new size. */
+static size_t mutate(uint64_t number, char *text, size_t size, size_t room)
+{
+	static const char spice[] = "{}[]:,\"'\n \t&*!|>-#%@\\0\xff\xc3~?n1";
+	unsigned edits = 1 + (unsigned)(number % 4);
+	for (unsigned i = 0; i < edits && size; i++) {
+		struct philox r = philox_draw(1, 0, number, PHILOX_SUBSTITUTE, i);
+		size_t at = r.word[0] % size,
+		       span = 1 + r.word[2] % UTIL_MIN(size - at, (size_t)16);
+		char byte = spice[r.word[1] % (sizeof spice - 1)];
+		switch (r.word[3] % 5) {
+		case 0:
+			text[at] ^= (char)(1 << r.word[1] % 8);
+			break;
+		case 1:
+			text[at] = byte;
+			break;
+		case 2:
+			memmove(text + at, text + at + span, size - at - span);
+			size -= span;
+			break;
+		default:
+			if (size + span > room)
+				break;
+			memmove(text + at + span, text + at, size - at);
+			if (r.word[3] % 5 == 3)
+				memset(text + at, byte, span);
+			size += span;
+		}
+	}
+	return size;
+}
+
+static void survives_mutations(void **state)
+{
+	static const char *const seeds[] = {
+		"{\"source\":\"/data/"
+		"train\",\"batch_size\":64,\"train\":false,\"max_broken\":0.01,\"state\":" STATE
+		"}",
+		"source: x\nimage_size: 224\nshuffle: no\nlabels: cls\ngroup: g\nstate: '" STATE
+		"'\n",
+		"stream: train\nepochs: 4\nwait_for: 2\nstate: " STATE "\n",
+	};
+	unsigned good = 0;
+	(void)state;
+	for (uint64_t i = 0; i < 100000; i++) {
+		struct stream_spec spec;
+		struct fault fault = {""};
+		char text[1024];
+		size_t size = strlen(seeds[i % 3]);
+		memcpy(text, seeds[i % 3], size);
+		size = mutate(i, text, size, sizeof text);
+		cleanup(free_ptr) char *exact =
+			malloc(UTIL_MAX(size, (size_t)1)); /* so that one byte more is seen */
+		memcpy(exact, text, size);
+		int result = spec_parse(exact, size, "open request", &spec, &fault);
+		assert_true(result == 0 || result == -EINVAL);
+		if (result < 0)
+			assert_memory_equal(fault.text, "open request", 12);
+		good += !result;
+	}
+	assert_in_range(good, 1000, 90000); /* the mutations are neither harmless nor hopeless */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(has_the_defaults_of_training),
+		cmocka_unit_test(evaluation_implies_its_own),
+		cmocka_unit_test(reads_every_key),
+		cmocka_unit_test(takes_a_long_source),
+		cmocka_unit_test(takes_the_name_of_a_stream),
+		cmocka_unit_test(refuses_in_sentences),
+		cmocka_unit_test(takes_a_state_as_text),
+		cmocka_unit_test(refuses_states_in_sentences),
+		cmocka_unit_test(compares_what_defines_the_batches),
+		cmocka_unit_test(prints_what_it_reads),
+		cmocka_unit_test(survives_mutations),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
