@@ -1,0 +1,320 @@
+/* bench: how fast a dataset reaches a trainer.
+ *
+ * Starts a daemon of its own (or uses a stream of the running one), forks the trainers, and watches
+ * from outside: ten times a second the memory of daemon and trainers, and whether they live. What
+ * is measured when is told in trainer.h. */
+#include "client/cli/cli.h"
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "client/cli/catalog.h"
+#include "client/cli/document.h"
+#include "client/cli/process.h"
+#include "client/cli/progress.h"
+#include "client/cli/report.h"
+#include "client/cli/spawn.h"
+#include "client/cli/table.h"
+#include "client/cli/trainer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { BENCH_TICK_NS = 100000000, BENCH_STOP_NS = 1000000000 };
+
+struct bench {
+	const char *source;
+	struct recipe recipe;
+	struct recipe_daemon daemon;
+	uint64_t trainers;
+	double seconds, warmup_s, max_broken;
+	bool json;
+
+	char group[32], dataset[96];
+	struct trainer_board *board;
+	pid_t pid[TRAINER_MAX];
+	uint64_t peak_memory;
+	bool memory_known;
+};
+
+static const struct command bench_command = {
+	.name = "bench",
+	.operands = "SOURCE",
+	.min_operands = 1,
+	.max_operands = 1,
+	.about =
+		"Measures how fast SOURCE (a folder, a tar, a quoted glob or brace range of tars)\n"
+		"reaches a trainer. Starts a daemon of its own and ends it; `stream:NAME` uses a\n"
+		"stream of the running one. One second of warm-up is not counted.",
+};
+
+static int bench_options(struct bench *bench, int argc, char **argv)
+{
+	const struct option table[] = {
+		RECIPE_OPTIONS(bench->recipe),
+		RECIPE_DAEMON_OPTIONS(bench->daemon),
+		{"trainers", 'n', OPTION_NUMBER, &bench->trainers, "N",
+			"processes that share every batch (1)", 1, TRAINER_MAX, NULL},
+		{"seconds", 0, OPTION_SECONDS, &bench->seconds, "S", "how long to measure (10)", 0,
+			86400, NULL},
+		{"max-broken", 0, OPTION_SHARE, &bench->max_broken, "SHARE",
+			"of an epoch's samples that may be broken (0.01)", 0, 0, NULL},
+		{"json", 'j', OPTION_FLAG, &bench->json, NULL, "print one JSON object", 0, 0, NULL},
+	};
+	const char *operand[OPTIONS_OPERANDS];
+	int r = options_parse(&bench_command, table, UTIL_COUNT(table), argc, argv, operand);
+	if (r == OPTIONS_OK)
+		bench->source = operand[0];
+	if (r == OPTIONS_OK && recipe_is_stream(bench->source))
+		r = recipe_fits_stream(&bench->recipe, &bench->daemon, bench->source);
+	return r;
+}
+
+/* The dataset is opened here first: what is wrong with it is said before anything is started, and
+ * its index is built in sight. */
+static int bench_prepare(struct bench *bench)
+{
+	struct dataset *dataset;
+	int code = catalog_open(bench->source, bench->recipe.labels, &dataset);
+	if (code != CLI_OK)
+		return code;
+	char samples[24], bytes[24], kind[48];
+	catalog_kind(dataset, kind, sizeof kind);
+	(void)snprintf(bench->dataset, sizeof bench->dataset, "%s: %s samples, %s", kind,
+		table_count(dataset_count(dataset), samples, sizeof samples),
+		table_bytes(dataset_bytes(dataset), bytes, sizeof bytes));
+	dataset_free(dataset);
+	return spawn_start(&bench->daemon);
+}
+
+static void bench_plan(struct bench *bench, struct trainer_plan *ret)
+{
+	*ret = (struct trainer_plan){.warmup_s = bench->warmup_s, .seconds = bench->seconds};
+	recipe_fill(&bench->recipe, bench->source, &ret->options);
+	ret->options.socket = spawn_socket();
+	ret->options.private_daemon = 0;
+	ret->options.prefetch = (uint32_t)bench->daemon.prefetch;
+	ret->options.max_broken = bench->max_broken;
+	if (bench->trainers > 1) {
+		(void)snprintf(bench->group, sizeof bench->group, "bench-%d", (int)getpid());
+		ret->options.group = bench->group;
+		ret->options.wait_for = (uint32_t)bench->trainers;
+	}
+}
+
+static int bench_start_trainers(struct bench *bench)
+{
+	struct trainer_plan plan;
+	bench_plan(bench, &plan);
+	bench->board = trainer_boards_new((unsigned)bench->trainers);
+	if (!bench->board)
+		return cli_fail(CLI_FAILED, "no memory for %" PRIu64 " trainers", bench->trainers);
+	for (unsigned i = 0; i < bench->trainers; i++) {
+		plan.notes_daemon = i == 0;
+		bench->pid[i] = trainer_start(&plan, &bench->board[i]);
+		if (bench->pid[i] < 0)
+			return cli_fail(CLI_FAILED, "cannot start trainer %u of %" PRIu64 ": %s",
+				i + 1, bench->trainers, strerror(-bench->pid[i]));
+	}
+	return CLI_OK;
+}
+
+static enum trainer_state bench_state(const struct bench *bench, unsigned i)
+{
+	return (enum trainer_state)atomic_load_explicit(
+		&bench->board[i].state, memory_order_acquire);
+}
+
+/* The least far of all. */
+static enum trainer_state bench_least(const struct bench *bench)
+{
+	enum trainer_state least = TRAINER_DONE;
+	for (unsigned i = 0; i < bench->trainers; i++)
+		least = UTIL_MIN(least, bench_state(bench, i));
+	return least;
+}
+
+static void bench_sample_memory(struct bench *bench)
+{
+	uint64_t bytes, sum = 0;
+	if (bench_state(bench, 0) == TRAINER_OPENING ||
+		process_pss(bench->board[0].daemon, &sum) < 0)
+		return;
+	for (unsigned i = 0; i < bench->trainers; i++)
+		if (process_pss(bench->pid[i], &bytes) == 0)
+			sum += bytes;
+	bench->peak_memory = UTIL_MAX(bench->peak_memory, sum);
+	bench->memory_known = true;
+}
+
+/* CLI_OK while all is well with trainer `i`. */
+static int bench_check_trainer(const struct bench *bench, unsigned i)
+{
+	const struct trainer_board *board = &bench->board[i];
+	siginfo_t info = {.si_pid = 0};
+	if (bench_state(bench, i) == TRAINER_FAILED) {
+		int code = cli_fail(cli_exit_code(board->error), "%s", board->text);
+		if (board->error == -EPIPE && spawn_socket()) {
+			cli_note("the daemon's log ends with:");
+			spawn_show_log();
+		}
+		return code;
+	}
+	/* WNOWAIT: the pid stays ours until spawn_stop. */
+	if (waitid(P_PID, (id_t)bench->pid[i], &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+		info.si_pid == 0)
+		return CLI_OK;
+	if (bench_state(bench, i) == TRAINER_FAILED)
+		return bench_check_trainer(bench, i);
+	return cli_fail(CLI_FAILED,
+		"trainer %u ended by itself (%s %d); its memory limit or somebody's kill are the "
+		"usual reasons",
+		i + 1, info.si_code == CLD_EXITED ? "exit code" : "signal", info.si_status);
+}
+
+static void bench_show_progress(const struct bench *bench, struct progress *progress)
+{
+	const struct trainer_board *board = &bench->board[0];
+	static const char *const notes[] = {
+		"opening the stream", "waiting for the first batch", "warming up"};
+	enum trainer_state state = bench_least(bench);
+	if (state < TRAINER_MEASURING) {
+		progress_update(progress, 0, notes[state]);
+		return;
+	}
+	char note[64], rate[24];
+	uint64_t spent_ns = clock_ns() - board->begin_ns;
+	double images = (double)atomic_load_explicit(&board->images, memory_order_relaxed);
+	double left_s = bench->seconds - (double)spent_ns / 1e9;
+	(void)snprintf(note, sizeof note, "%s images/s  %.0f s left",
+		table_count((uint64_t)(images / ((double)spent_ns / 1e9)), rate, sizeof rate),
+		UTIL_MAX(left_s, 0.0));
+	progress_update(progress, spent_ns, note);
+}
+
+/* Returns when all trainers have measured. */
+static int bench_watch(struct bench *bench)
+{
+	struct progress progress;
+	progress_begin(
+		&progress, "measuring", PROGRESS_SECONDS, (uint64_t)(bench->seconds * 1e9), true);
+	int code = CLI_OK;
+	while (code == CLI_OK && bench_least(bench) < TRAINER_DONE) {
+		bench_show_progress(bench, &progress);
+		bench_sample_memory(bench);
+		struct timespec tick = {.tv_nsec = BENCH_TICK_NS};
+		(void)nanosleep(&tick, NULL);
+		for (unsigned i = 0; i < bench->trainers && code == CLI_OK; i++) {
+			bool failed = bench_state(bench, i) == TRAINER_FAILED;
+			if (failed)
+				progress_end(&progress);
+			code = bench_check_trainer(bench, i);
+		}
+	}
+	progress_end(&progress);
+	return code;
+}
+
+/* Lets the trainers go, so that the daemon has nothing to wait for. */
+static void bench_stop_trainers(const struct bench *bench)
+{
+	for (unsigned i = 0; i < bench->trainers; i++)
+		atomic_store_explicit(&bench->board[i].stop, 1, memory_order_relaxed);
+	uint64_t end_ns = clock_ns() + BENCH_STOP_NS;
+	for (unsigned i = 0; i < bench->trainers; i++) {
+		siginfo_t info = {.si_pid = 0};
+		while (waitid(P_PID, (id_t)bench->pid[i], &info, WEXITED | WNOHANG | WNOWAIT) ==
+				0 &&
+			info.si_pid == 0 && clock_ns() < end_ns)
+			(void)usleep(1000);
+	}
+}
+
+static void bench_average(const struct bench *bench, struct report *report)
+{
+	struct histogram arrivals = {0};
+	uint64_t first_ns = 0;
+	for (unsigned i = 0; i < bench->trainers; i++) {
+		const struct trainer_board *board = &bench->board[i];
+		double seconds = (double)(board->end_ns - board->begin_ns) / 1e9;
+		double images = (double)board->window_images;
+		report->seconds += seconds / (double)bench->trainers;
+		report->images += images / (double)bench->trainers;
+		report->images_per_s += images / seconds / (double)bench->trainers;
+		first_ns = UTIL_MAX(first_ns, board->first_ns);
+		histogram_merge(&arrivals, &board->arrivals);
+	}
+	report->first_batch_s = (double)(first_ns - cli_started_ns()) / 1e9;
+	report->batch_p50_s = (double)histogram_quantile_ns(&arrivals, 0.5) / 1e9;
+	report->batch_p99_s = (double)histogram_quantile_ns(&arrivals, 0.99) / 1e9;
+}
+
+static int bench_report(struct bench *bench)
+{
+	const struct trainer_board *board = &bench->board[0];
+	struct node *begin = document_parse(board->stats_begin),
+		    *end = document_parse(board->stats_end);
+	struct report report = {
+		.source = bench->source,
+		.batch_size = board->info.batch_size,
+		.image_size = board->info.width,
+		.trainers = (unsigned)bench->trainers,
+		.cpu_s = (double)(board->cpu_end_ns - board->cpu_begin_ns) / 1e9,
+		.memory_known = bench->memory_known,
+		.peak_memory = bench->peak_memory,
+		.budget = bench->daemon.memory,
+		.stats = end,
+	};
+	(void)snprintf(report.dataset, sizeof report.dataset, "%s", bench->dataset);
+	/* As the daemon opened it: a stream of the running one has its own definition. */
+	bench->recipe.batch_size = board->info.batch_size;
+	bench->recipe.image_size = board->info.width;
+	bench->recipe.seed = board->info.seed;
+	bench->recipe.eval = !board->info.train;
+	bench->recipe.no_shuffle = !board->info.shuffle;
+	recipe_describe(&bench->recipe, report.recipe, sizeof report.recipe);
+	report.bytes_known = process_bytes_read(board->daemon, &report.bytes_read) == 0;
+	bench_average(bench, &report);
+	for (int i = 0; i < REPORT_STAGES; i++)
+		report.stage_s[i] =
+			document_number(document_get(end, "stages"), report_stage[i], 0) -
+			document_number(document_get(begin, "stages"), report_stage[i], 0);
+	int code = CLI_OK;
+	if (!begin || !end)
+		code = cli_fail(CLI_FAILED,
+			"the daemon's statistics are no JSON; is it of another release?");
+	else if (!bench->json)
+		report_people(&report);
+	else if (report_json(&report) < 0)
+		code = cli_fail(CLI_FAILED, "no memory for the report");
+	document_free(begin);
+	document_free(end);
+	return code;
+}
+
+int bench_main(int argc, char **argv)
+{
+	struct bench bench = {.recipe = RECIPE_DEFAULT,
+		.daemon = RECIPE_DAEMON_DEFAULT,
+		.trainers = 1,
+		.seconds = 10,
+		.warmup_s = 1};
+	int r = bench_options(&bench, argc, argv);
+	if (r != OPTIONS_OK)
+		return r < 0 ? CLI_USAGE : CLI_OK;
+	int code = recipe_is_stream(bench.source) ? CLI_OK : bench_prepare(&bench);
+	if (code == CLI_OK)
+		code = bench_start_trainers(&bench);
+	if (code == CLI_OK)
+		code = bench_watch(&bench);
+	if (code == CLI_OK)
+		code = bench_report(&bench);
+	if (code == CLI_OK)
+		bench_stop_trainers(&bench);
+	spawn_stop();
+	trainer_boards_free(bench.board, (unsigned)bench.trainers);
+	return code;
+}

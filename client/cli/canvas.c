@@ -1,0 +1,185 @@
+/* canvas: see canvas.h. */
+#include "client/cli/canvas.h"
+
+#include "base/util.h"
+#include "client/cli/font.h"
+
+#include <errno.h>
+#include <png.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+int canvas_init(struct canvas *canvas, int width, int height, uint32_t color)
+{
+	*canvas = (struct canvas){.width = width,
+		.height = height,
+		.rgb = malloc((size_t)width * (size_t)height * 3)};
+	if (!canvas->rgb)
+		return -ENOMEM;
+	canvas_fill(canvas, (struct canvas_box){0, 0, width, height}, color);
+	return 0;
+}
+
+void canvas_deinit(struct canvas *canvas)
+{
+	free(canvas->rgb);
+	*canvas = (struct canvas){0};
+}
+
+static uint8_t *canvas_at(const struct canvas *canvas, int x, int y)
+{
+	return canvas->rgb + ((size_t)y * (size_t)canvas->width + (size_t)x) * 3;
+}
+
+static struct canvas_box canvas_clip(const struct canvas *canvas, struct canvas_box box)
+{
+	int x1 = UTIL_MIN(box.x + box.w, canvas->width),
+	    y1 = UTIL_MIN(box.y + box.h, canvas->height);
+	box.x = UTIL_MAX(box.x, 0);
+	box.y = UTIL_MAX(box.y, 0);
+	box.w = UTIL_MAX(x1 - box.x, 0);
+	box.h = UTIL_MAX(y1 - box.y, 0);
+	return box;
+}
+
+void canvas_fill(struct canvas *canvas, struct canvas_box box, uint32_t color)
+{
+	box = canvas_clip(canvas, box);
+	for (int y = box.y; y < box.y + box.h; y++)
+		for (int x = box.x; x < box.x + box.w; x++) {
+			uint8_t *p = canvas_at(canvas, x, y);
+			p[0] = (uint8_t)(color >> 16);
+			p[1] = (uint8_t)(color >> 8);
+			p[2] = (uint8_t)color;
+		}
+}
+
+void canvas_frame(struct canvas *canvas, struct canvas_box box, int thick, uint32_t color)
+{
+	int across = UTIL_MIN(thick, box.w), down = UTIL_MIN(thick, box.h);
+	canvas_fill(canvas, (struct canvas_box){box.x, box.y, box.w, down}, color);
+	canvas_fill(canvas, (struct canvas_box){box.x, box.y + box.h - down, box.w, down}, color);
+	canvas_fill(canvas, (struct canvas_box){box.x, box.y, across, box.h}, color);
+	canvas_fill(
+		canvas, (struct canvas_box){box.x + box.w - across, box.y, across, box.h}, color);
+}
+
+void canvas_dim(
+	struct canvas *canvas, struct canvas_box outer, struct canvas_box inner, int percent)
+{
+	outer = canvas_clip(canvas, outer);
+	for (int y = outer.y; y < outer.y + outer.h; y++)
+		for (int x = outer.x; x < outer.x + outer.w; x++) {
+			bool inside = x >= inner.x && x < inner.x + inner.w && y >= inner.y &&
+				      y < inner.y + inner.h;
+			uint8_t *p = canvas_at(canvas, x, y);
+			for (int c = 0; c < 3 && !inside; c++)
+				p[c] = (uint8_t)(p[c] * percent / 100);
+		}
+}
+
+/* The average of columns [x0, x1) of rows [y0, y1), all fractions of a pixel counted by their
+ * share. */
+static void canvas_average(const uint8_t *rgb, int w, int h, const double area[4], uint8_t out[3])
+{
+	double sum[3] = {0}, weight = 0;
+	int last_y = UTIL_MIN((int)area[3] + 1, h), last_x = UTIL_MIN((int)area[2] + 1, w);
+	for (int y = (int)area[1]; y < last_y; y++) {
+		double fy = UTIL_MIN(area[3], y + 1.0) - UTIL_MAX(area[1], (double)y);
+		for (int x = (int)area[0]; x < last_x; x++) {
+			double share =
+				fy * (UTIL_MIN(area[2], x + 1.0) - UTIL_MAX(area[0], (double)x));
+			const uint8_t *p = rgb + ((size_t)y * (size_t)w + (size_t)x) * 3;
+			for (int c = 0; c < 3; c++)
+				sum[c] += share * p[c];
+			weight += share;
+		}
+	}
+	for (int c = 0; c < 3; c++)
+		out[c] = weight > 0 ? (uint8_t)(sum[c] / weight + 0.5) : 0;
+}
+
+void canvas_image(struct canvas *canvas, struct canvas_box box, const uint8_t *rgb, int w, int h)
+{
+	struct canvas_box seen = canvas_clip(canvas, box);
+	double sx = (double)w / box.w, sy = (double)h / box.h;
+	for (int y = seen.y; y < seen.y + seen.h; y++)
+		for (int x = seen.x; x < seen.x + seen.w; x++) {
+			const double area[4] = {(x - box.x) * sx, (y - box.y) * sy,
+				(x - box.x + 1) * sx, (y - box.y + 1) * sy};
+			canvas_average(rgb, w, h, area, canvas_at(canvas, x, y));
+		}
+}
+
+static void canvas_glyph(struct canvas *canvas, int x, int y, int scale, uint32_t color, char c)
+{
+	const uint8_t *rows = font_glyph(c);
+	for (int r = 0; r < FONT_HEIGHT; r++)
+		for (int i = 0; i < FONT_WIDTH; i++)
+			if (rows[r] >> (FONT_WIDTH - 1 - i) & 1)
+				canvas_fill(canvas,
+					(struct canvas_box){
+						x + i * scale, y + r * scale, scale, scale},
+					color);
+}
+
+int canvas_text(
+	struct canvas *canvas, int x, int y, int scale, int width, uint32_t color, const char *text)
+{
+	int step = FONT_ADVANCE * scale, room = (width + scale) / step, length = 0;
+	/* One letter for each code point, not for each byte of it. */
+	for (const char *c = text; *c; c++)
+		length += ((unsigned char)*c & 0xc0) != 0x80;
+	int shown = length <= room ? length : UTIL_MAX(room - 2, 0), at = 0;
+	for (const char *c = text; *c && at < shown; c++)
+		if (((unsigned char)*c & 0xc0) != 0x80)
+			canvas_glyph(canvas, x + at++ * step, y, scale, color, *c);
+	for (int dots = 0; length > room && dots < 2 && at < room; dots++)
+		canvas_glyph(canvas, x + at++ * step, y, scale, color, '.');
+	return at * step;
+}
+
+static void canvas_png_fail(png_structp png, png_const_charp message)
+{
+	struct fault *fault = png_get_error_ptr(png);
+	(void)fault_set(fault, 0, "%s", message);
+	png_longjmp(png, 1);
+}
+
+/* All that lives across a jump out of libpng is the caller's. */
+static int canvas_png_rows(
+	png_structp png, png_infop info, FILE *file, const uint8_t *rgb, int width, int height)
+{
+	if (setjmp(png_jmpbuf(png)))
+		return -EIO;
+	png_init_io(png, file);
+	png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, PNG_COLOR_TYPE_RGB,
+		PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+	png_write_info(png, info);
+	for (int y = 0; y < height; y++)
+		png_write_row(png, rgb + (size_t)y * (size_t)width * 3);
+	png_write_end(png, info);
+	return 0;
+}
+
+int canvas_write_png(
+	const char *path, const uint8_t *rgb, int width, int height, struct fault *fault)
+{
+	FILE *file = fopen(path, "wbe");
+	if (!file)
+		return fault_set(fault, -errno, "cannot write %s: %s", path, strerror(errno));
+	struct fault words = {{0}};
+	png_structp png =
+		png_create_write_struct(PNG_LIBPNG_VER_STRING, &words, canvas_png_fail, NULL);
+	png_infop info = png ? png_create_info_struct(png) : NULL;
+	int r = info ? canvas_png_rows(png, info, file, rgb, width, height) : -ENOMEM;
+	png_destroy_write_struct(&png, &info);
+	int saved = errno;
+	if (fclose(file) != 0 && r == 0)
+		return fault_set(fault, -errno, "cannot write %s: %s", path, strerror(errno));
+	if (r < 0)
+		return fault_set(fault, r, "cannot write %s: %s", path,
+			saved ? strerror(saved) : words.text);
+	return 0;
+}

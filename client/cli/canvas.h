@@ -1,0 +1,44 @@
+/* canvas: an RGB picture in memory: rectangles, pictures, letters, and a PNG of it. Main thread. */
+#pragma once
+
+#include "base/fault.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct canvas {
+	int width, height;
+	uint8_t *rgb; /* height x width x 3 */
+};
+
+struct canvas_box {
+	int x, y, w, h;
+};
+
+/* 0, or -ENOMEM. `color` is 0xRRGGBB. */
+int canvas_init(struct canvas *canvas, int width, int height, uint32_t color);
+void canvas_deinit(struct canvas *canvas);
+
+/* All drawing is clipped at the edges. */
+void canvas_fill(struct canvas *canvas, struct canvas_box box, uint32_t color);
+
+/* The box's outline, `thick` pixels, drawn inwards. */
+void canvas_frame(struct canvas *canvas, struct canvas_box box, int thick, uint32_t color);
+
+/* Multiplies what lies inside `outer` but not in `inner` by `percent` / 100. */
+void canvas_dim(
+	struct canvas *canvas, struct canvas_box outer, struct canvas_box inner, int percent);
+
+/* An image of w x h pixels, scaled to the box: each pixel is the average of the area that it
+ * covers. */
+void canvas_image(struct canvas *canvas, struct canvas_box box, const uint8_t *rgb, int w, int h);
+
+/* One line of letters of `scale` pixels a dot, its top left at (x, y), cut with ".." at `width`
+ * pixels. Returns the width drawn. */
+int canvas_text(struct canvas *canvas, int x, int y, int scale, int width, uint32_t color,
+	const char *text);
+
+/* Writes `rgb` as a PNG file, in place of one that is there. 0, -EIO or another negative errno with
+ * a fault. */
+int canvas_write_png(
+	const char *path, const uint8_t *rgb, int width, int height, struct fault *fault);

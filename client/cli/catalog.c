@@ -1,0 +1,127 @@
+/* catalog: see catalog.h. Main thread. */
+#include "client/cli/catalog.h"
+
+#include "base/util.h"
+#include "client/cli/progress.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void catalog_cache_dir(char *buffer, size_t room)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"),
+		   *temporary = getenv("TMPDIR");
+	/* The base directory specification wants a relative path to be ignored. */
+	if (cache && cache[0] == '/')
+		(void)snprintf(buffer, room, "%s/penstock", cache);
+	else if (home && home[0] == '/')
+		(void)snprintf(buffer, room, "%s/.cache/penstock", home);
+	else
+		(void)snprintf(buffer, room, "%s/penstock-%ld/cache",
+			temporary && temporary[0] == '/' ? temporary : "/tmp", (long)getuid());
+}
+
+static enum dataset_labels catalog_labels(const char *text)
+{
+	static const char *const names[] = {
+		[DATASET_LABELS_AUTO] = "auto",
+		[DATASET_LABELS_NONE] = "none",
+		[DATASET_LABELS_FOLDER] = "folder",
+		[DATASET_LABELS_CLS] = "cls",
+		[DATASET_LABELS_JSON] = "json",
+	};
+	for (size_t i = 0; i < UTIL_COUNT(names); i++)
+		if (strcmp(names[i], text) == 0)
+			return (enum dataset_labels)i;
+	return DATASET_LABELS_AUTO;
+}
+
+static int catalog_progress(void *context, uint64_t samples, uint64_t bytes, uint64_t total_bytes)
+{
+	struct progress *progress = context;
+	progress->unit = total_bytes ? PROGRESS_BYTES : PROGRESS_ITEMS;
+	progress->total = total_bytes;
+	progress_update(progress, total_bytes ? bytes : samples, NULL);
+	return 0;
+}
+
+int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset)
+{
+	char cache[4096];
+	catalog_cache_dir(cache, sizeof cache);
+	struct progress progress;
+	progress_begin(&progress, "indexing", PROGRESS_ITEMS, 0, false);
+	struct dataset_options options = {
+		.cache_dir = cache,
+		.labels = catalog_labels(labels),
+		.progress = catalog_progress,
+		.progress_context = &progress,
+	};
+	struct fault fault = {{0}};
+	int r = dataset_open(source, &options, ret_dataset, &fault);
+	progress_end(&progress);
+	if (r < 0)
+		return cli_fail(cli_exit_code(r), "%s", fault.text);
+	if (*dataset_notice(*ret_dataset))
+		cli_note("%s", dataset_notice(*ret_dataset));
+	return CLI_OK;
+}
+
+void catalog_kind(const struct dataset *dataset, char *buffer, size_t room)
+{
+	uint32_t shards = dataset_shards(dataset);
+	if (dataset_kind(dataset) == DATASET_FOLDER)
+		(void)snprintf(buffer, room,
+			dataset_classes(dataset) ? "folder of class folders" : "flat folder");
+	else if (shards == 1)
+		(void)snprintf(buffer, room, "WebDataset tar");
+	else
+		(void)snprintf(buffer, room, "%u WebDataset tars", shards);
+}
+
+enum fetch_outcome catalog_outcome(int error)
+{
+	switch (-error) {
+	case ENOENT:
+		return FETCH_E_MISSING;
+	case ENODATA:
+		return FETCH_E_SHORT;
+	case ESTALE:
+		return FETCH_E_CHANGED;
+	case EIO:
+	case EACCES:
+		return FETCH_E_IO;
+	default:
+		return FETCH_OK;
+	}
+}
+
+void catalog_bytes_free(struct catalog_bytes *bytes)
+{
+	free(bytes->data);
+	*bytes = (struct catalog_bytes){0};
+}
+
+int catalog_read(const struct dataset *dataset, uint64_t number, struct catalog_bytes *bytes,
+	struct sample *ret_sample, struct fault *fault)
+{
+	enum { CATALOG_SLACK = 64 };
+	int r = dataset_sample(dataset, number, ret_sample, fault);
+	if (r < 0)
+		return r;
+	size_t room = (size_t)ret_sample->size + CATALOG_SLACK;
+	if (room > bytes->room) {
+		uint8_t *grown = realloc(bytes->data, room);
+		if (!grown)
+			return fault_set(fault, -ENOMEM,
+				"no memory for the %u bytes of sample %llu", ret_sample->size,
+				(unsigned long long)number);
+		bytes->data = grown;
+		bytes->room = room;
+	}
+	r = dataset_read(dataset, ret_sample, bytes->data, bytes->room, fault);
+	enum fetch_outcome outcome = catalog_outcome(r);
+	return r < 0 && outcome ? (int)outcome : r;
+}

@@ -1,0 +1,37 @@
+/* catalog: a dataset opened in this process, its index built with a progress bar where there is
+ * none yet.
+ *
+ * Also for commands that let a daemon do the rest: what is wrong with a source is said before
+ * anything is started, and the daemon finds a fresh index. */
+#pragma once
+
+#include "client/cli/cli.h"
+#include "source/dataset.h"
+#include "source/fetch.h"
+
+/* Opens `source` with labels as named ("auto", "none", "folder", "cls", "json"). CLI_OK, or the
+ * exit code after saying why. */
+int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset);
+
+/* Where indexes go that cannot lie beside their shard: the rule of penstockd's `cache_dir`. */
+void catalog_cache_dir(char *buffer, size_t room);
+
+/* "folder of class folders", "flat folder", "tar", "12 tars" */
+void catalog_kind(const struct dataset *dataset, char *buffer, size_t room);
+
+/* What a failed dataset_read says about its sample: an outcome above FETCH_OK, or FETCH_OK when the
+ * machine is at fault. */
+enum fetch_outcome catalog_outcome(int error);
+
+/* A sample's bytes in memory that grows as needed; zeroed at first, freed with catalog_bytes_free.
+ */
+struct catalog_bytes {
+	uint8_t *data; /* 64 readable bytes follow the sample's last */
+	size_t room;
+};
+void catalog_bytes_free(struct catalog_bytes *bytes);
+
+/* Reads sample `number` whole, and its record. 0; an enum fetch_outcome (the sample is broken; the
+ * fault says how); a negative errno with a fault. */
+int catalog_read(const struct dataset *dataset, uint64_t number, struct catalog_bytes *bytes,
+	struct sample *ret_sample, struct fault *fault);

@@ -1,0 +1,54 @@
+/* cli: what every subcommand of `penstock` shares: exit codes, the way a failure is said, the clock
+ * of the start.
+ *
+ * A map of this folder:
+ *   main.c        the table of subcommands, help, version, the last flush of stdout
+ *   options.[ch]  one parser and one help text for every subcommand, out of one table each
+ *   recipe.[ch]   the options that bench, replay and show have in common
+ *   catalog.[ch]  opens a dataset in this process, with a progress bar while its index is built
+ *   spawn.[ch]    a daemon of the command's own in a temporary folder, ended whatever happens
+ *   document.[ch] reads the daemon's JSON
+ *   process.[ch]  what /proc says about a process: memory, CPU time, bytes read
+ *   trainer.[ch]  a forked process that takes batches and times them
+ *   histogram.[ch] times of arrival with half a per cent of resolution, in constant memory
+ *   bench.c       measures; report.c prints what it found
+ *   check.c       decodes everything; machine.[ch] says what this machine offers
+ *   replay.c      makes rows again without a daemon
+ *   show.c        a batch as a picture; sheet.[ch] draws it, canvas.[ch] and font.[ch] are its
+ * pencils status.c      status and stop progress.[ch] one line on a terminal for what takes longer
+ * than a second table.[ch]    numbers and columns for people
+ *
+ * The command is single-threaded but for check's decoders and spawn's signal thread. Results go to
+ * stdout, everything else to stderr as `penstock: sentence`. */
+#pragma once
+
+#include <stdint.h>
+
+enum cli_exit {
+	CLI_OK = 0,
+	CLI_FAILED = 1, /* it did not work, or broken images were found */
+	CLI_USAGE = 2, /* the command line or what it names has to be changed */
+};
+
+/* Says `penstock: sentence` on stderr and returns `code`, so that `return cli_fail(CLI_USAGE, ...)`
+ * reads as one step. */
+int cli_fail(enum cli_exit code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same without ending anything. */
+void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The exit code for a negative errno of opening something: what the user named is wrong (2), or it
+ * failed (1). */
+enum cli_exit cli_exit_code(int error);
+
+/* When this process began, on CLOCK_MONOTONIC. The kernel keeps no time of exec, only that of the
+ * process's creation, rounded down to a hundredth of a second: so this is at most that much too
+ * early, never too late. */
+uint64_t cli_started_ns(void);
+
+int bench_main(int argc, char **argv);
+int check_main(int argc, char **argv);
+int replay_main(int argc, char **argv);
+int show_main(int argc, char **argv);
+int status_main(int argc, char **argv);
+int stop_main(int argc, char **argv);

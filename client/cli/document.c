@@ -1,0 +1,93 @@
+/* document: see document.h. A struct node is a json_t by another name. */
+#include "client/cli/document.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const json_t *document_json(const struct node *node)
+{
+	return (const json_t *)node;
+}
+
+struct node *document_parse(const char *text)
+{
+	return (struct node *)json_loads(text, 0, NULL);
+}
+
+void document_free(struct node *root)
+{
+	json_decref((json_t *)root);
+}
+
+const struct node *document_get(const struct node *object, const char *key)
+{
+	return (const struct node *)json_object_get(document_json(object), key);
+}
+
+double document_value(const struct node *node)
+{
+	return json_number_value(document_json(node));
+}
+
+const char *document_string(const struct node *node)
+{
+	const char *text = json_string_value(document_json(node));
+	return text ? text : "";
+}
+
+double document_number(const struct node *object, const char *key, double fallback)
+{
+	const json_t *value = json_object_get(document_json(object), key);
+	return json_is_number(value) ? json_number_value(value) : fallback;
+}
+
+uint64_t document_u64(const struct node *object, const char *key, uint64_t fallback)
+{
+	const json_t *value = json_object_get(document_json(object), key);
+	if (json_is_integer(value) && json_integer_value(value) >= 0)
+		return (uint64_t)json_integer_value(value);
+	return json_is_real(value) && json_real_value(value) >= 0 ? (uint64_t)json_real_value(value)
+								  : fallback;
+}
+
+const char *document_text(const struct node *object, const char *key, const char *fallback)
+{
+	const char *text = json_string_value(json_object_get(document_json(object), key));
+	return text ? text : fallback;
+}
+
+size_t document_count(const struct node *node)
+{
+	const json_t *json = document_json(node);
+	return json_is_array(json) ? json_array_size(json) : json_object_size(json);
+}
+
+const struct node *document_at(const struct node *node, size_t i, const char **ret_key)
+{
+	json_t *json = (json_t *)node;
+	if (json_is_array(json))
+		return (const struct node *)json_array_get(json, i);
+	void *iterator = json_object_iter(json);
+	while (iterator && i--)
+		iterator = json_object_iter_next(json, iterator);
+	if (!iterator)
+		return NULL;
+	*ret_key = json_object_iter_key(iterator);
+	return (const struct node *)json_object_iter_value(iterator);
+}
+
+char *document_dump(const struct node *node)
+{
+	return node ? json_dumps(document_json(node), JSON_COMPACT) : strdup("{}");
+}
+
+char *document_with_u64(const struct node *object, const char *key, uint64_t value)
+{
+	json_t *copy = json_copy((json_t *)object);
+	char *text = NULL;
+	if (copy && json_object_set_new(copy, key, json_integer((json_int_t)value)) == 0)
+		text = json_dumps(copy, JSON_COMPACT);
+	json_decref(copy);
+	return text;
+}

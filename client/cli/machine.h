@@ -1,0 +1,24 @@
+/* machine: what this machine offers a loader: processors, memory that may be used, readers,
+ * libraries. Main thread. */
+#pragma once
+
+#include "base/cgroup.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct json;
+
+struct machine {
+	unsigned cpus, cpus_online; /* that this process may use; that the kernel runs */
+	struct cgroup_memory memory;
+	uint64_t memlock_bytes; /* UINT64_MAX: unlimited */
+	long page_bytes;
+	bool io_uring;
+	char io_uring_text[256]; /* what reads would use, or why it cannot be used */
+	char kernel[80], jpeg[48], png[24];
+};
+
+void machine_read(struct machine *ret);
+void machine_print(const struct machine *machine);
+void machine_json(const struct machine *machine, struct json *json);

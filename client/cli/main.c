@@ -1,0 +1,154 @@
+/* main: the command `penstock`: finds the subcommand, and sees to it that what was printed has
+ * arrived. */
+#include "client/cli/cli.h"
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "client/cli/options.h"
+#include "client/cli/process.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct subcommand {
+	const char *name;
+	int (*main)(int argc, char **argv);
+	const char *summary;
+} subcommands[] = {
+	{"bench", bench_main, "measure how fast a dataset reaches a trainer"},
+	{"check", check_main, "decode everything; list what is broken"},
+	{"replay", replay_main, "make rows of a batch again, without a daemon"},
+	{"show", show_main, "draw a batch as a PNG contact sheet"},
+	{"status", status_main, "what the running daemon is doing"},
+	{"stop", stop_main, "end the running daemon"},
+};
+
+static uint64_t started_ns;
+
+uint64_t cli_started_ns(void)
+{
+	return started_ns;
+}
+
+__attribute__((format(printf, 1, 0))) static void cli_say(const char *format, va_list args)
+{
+	char text[2048];
+	(void)vsnprintf(text, sizeof text, format, args);
+	(void)fprintf(stderr, "penstock: %s\n", text);
+}
+
+int cli_fail(enum cli_exit code, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	cli_say(format, args);
+	va_end(args);
+	return (int)code;
+}
+
+void cli_note(const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	cli_say(format, args);
+	va_end(args);
+}
+
+enum cli_exit cli_exit_code(int error)
+{
+	switch (-error) {
+	case EINVAL: /* an option, or no dataset */
+	case ENOENT: /* nothing there */
+	case ENOTDIR:
+	case ENOMEM: /* does not fit the memory that was given */
+	case ENAMETOOLONG:
+		return CLI_USAGE;
+	default:
+		return CLI_FAILED;
+	}
+}
+
+static void main_usage(FILE *out)
+{
+	(void)fprintf(out, "Usage: penstock COMMAND [options]\n\n");
+	for (size_t i = 0; i < UTIL_COUNT(subcommands); i++)
+		(void)fprintf(out, "  %-8s %s\n", subcommands[i].name, subcommands[i].summary);
+	(void)fprintf(out,
+		"\n  --help     this text; `penstock COMMAND --help` for one command\n"
+		"  --version  the release\n\n"
+		"A SOURCE is a folder of class folders, a flat folder, a tar, or a quoted glob or\n"
+		"brace range of tars (\"train-{0000..0146}.tar\"). Options may follow it.\n"
+		"Exit: 0 done; 1 failed, or broken images found; 2 usage or configuration.\n");
+}
+
+static int main_unknown(const char *name)
+{
+	const char *best = NULL;
+	unsigned distance = OPTIONS_NEAR + 1;
+	for (size_t i = 0; i < UTIL_COUNT(subcommands); i++) {
+		unsigned d = options_distance(name, subcommands[i].name);
+		if (d < distance) {
+			distance = d;
+			best = subcommands[i].name;
+		}
+	}
+	if (best)
+		return cli_fail(
+			CLI_USAGE, "there is no command \"%s\"; did you mean \"%s\"?", name, best);
+	return cli_fail(
+		CLI_USAGE, "there is no command \"%s\"; `penstock --help` lists them", name);
+}
+
+static int main_run(int argc, char **argv)
+{
+	if (argc < 2) {
+		main_usage(stderr);
+		return CLI_USAGE;
+	}
+	const char *name = argv[1];
+	if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+		(void)printf("penstock %s\n", PENSTOCK_VERSION);
+		return CLI_OK;
+	}
+	bool help =
+		strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0;
+	if (help && argc == 2) {
+		main_usage(stdout);
+		return CLI_OK;
+	}
+	/* `penstock help bench` is `penstock bench --help`. */
+	char help_option[] = "--help";
+	char *help_args[] = {argv[0], help_option, NULL};
+	if (help)
+		name = argv[2];
+	for (size_t i = 0; i < UTIL_COUNT(subcommands); i++)
+		if (strcmp(name, subcommands[i].name) == 0)
+			return help ? subcommands[i].main(2, help_args)
+				    : subcommands[i].main(argc - 1, argv + 1);
+	return main_unknown(name);
+}
+
+/* A reader that went away (`| head`) is no reason for a message, but what it did not get was not
+ * delivered. */
+static int main_flush(int code)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return code;
+	if (errno == EPIPE)
+		return code ? code : CLI_FAILED;
+	return cli_fail(CLI_FAILED, "cannot write the output: %s", strerror(errno));
+}
+
+int main(int argc, char **argv)
+{
+	started_ns = clock_ns() - process_age_ns();
+	(void)setlocale(LC_CTYPE, "");
+	/* Written to a closed pipe, stdout must fail instead of killing us: a daemon of our own has
+	 * to be ended first. */
+	(void)signal(SIGPIPE, SIG_IGN);
+	return main_flush(main_run(argc, argv));
+}

@@ -1,0 +1,314 @@
+/* options: see options.h. Main thread; no state. */
+#include "client/cli/options.h"
+
+#include "base/size.h"
+#include "base/util.h"
+#include "client/cli/cli.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { OPTIONS_WORD = 31, OPTIONS_COLUMNS = 80 };
+
+/* Optimal string alignment: Levenshtein's recurrence with one more case for neighbours that changed
+ * places. */
+unsigned options_distance(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b);
+	if (n > OPTIONS_WORD || m > OPTIONS_WORD)
+		return UINT_MAX;
+	unsigned d[OPTIONS_WORD + 1][OPTIONS_WORD + 1];
+	for (unsigned i = 0; i <= n; i++)
+		d[i][0] = i;
+	for (unsigned j = 0; j <= m; j++)
+		d[0][j] = j;
+	for (size_t i = 1; i <= n; i++)
+		for (size_t j = 1; j <= m; j++) {
+			unsigned best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+			best = UTIL_MIN(best, d[i - 1][j] + 1);
+			best = UTIL_MIN(best, d[i][j - 1] + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				best = UTIL_MIN(best, d[i - 2][j - 2] + 1);
+			d[i][j] = best;
+		}
+	return d[n][m];
+}
+
+static const struct option *options_find(
+	const struct option *table, size_t count, const char *name, size_t size)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strlen(table[i].name) == size && memcmp(table[i].name, name, size) == 0)
+			return &table[i];
+	return NULL;
+}
+
+static const struct option *options_letter(const struct option *table, size_t count, char letter)
+{
+	for (size_t i = 0; i < count; i++)
+		if (table[i].letter && table[i].letter == letter)
+			return &table[i];
+	return NULL;
+}
+
+/* The option that was probably meant: few edits away, or one whose beginning was written. */
+static const char *options_nearest(const struct option *table, size_t count, const char *name)
+{
+	const char *best = NULL;
+	unsigned distance = OPTIONS_NEAR + 1;
+	for (size_t i = 0; i < count; i++) {
+		unsigned d = options_distance(name, table[i].name);
+		if (strlen(name) > 2 && strncmp(name, table[i].name, strlen(name)) == 0)
+			d = UTIL_MIN(d, 1);
+		if (d < distance) {
+			distance = d;
+			best = table[i].name;
+		}
+	}
+	return best;
+}
+
+static int options_unknown(
+	const struct command *command, const struct option *table, size_t count, const char *arg)
+{
+	char name[OPTIONS_WORD + 1];
+	(void)snprintf(name, sizeof name, "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
+	const char *near = arg[1] == '-' ? options_nearest(table, count, name) : NULL;
+	if (near)
+		cli_note("%s has no option %s; did you mean --%s?", command->name, arg, near);
+	else
+		cli_note("%s has no option %s; `penstock %s --help` lists them", command->name, arg,
+			command->name);
+	return -EINVAL;
+}
+
+static int options_number(const struct option *option, const char *text)
+{
+	char *end = NULL;
+	errno = 0;
+	unsigned long long value = isdigit((unsigned char)text[0]) ? strtoull(text, &end, 10) : 0;
+	if (!end || *end || errno || value < option->min || value > option->max) {
+		if (option->max == UINT64_MAX)
+			cli_note("--%s wants a whole number of at least %llu, not \"%s\"",
+				option->name, (unsigned long long)option->min, text);
+		else
+			cli_note("--%s wants a whole number from %llu to %llu, not \"%s\"",
+				option->name, (unsigned long long)option->min,
+				(unsigned long long)option->max, text);
+		return -EINVAL;
+	}
+	*(uint64_t *)option->target = value;
+	return 0;
+}
+
+static int options_seconds(const struct option *option, const char *text)
+{
+	char *end = NULL;
+	double value = isdigit((unsigned char)text[0]) || text[0] == '.' ? strtod(text, &end) : 0;
+	if (!end || *end || !(value > 0) || value > (double)option->max) {
+		cli_note("--%s wants seconds, more than 0 and at most %llu, not \"%s\"",
+			option->name, (unsigned long long)option->max, text);
+		return -EINVAL;
+	}
+	*(double *)option->target = value;
+	return 0;
+}
+
+static int options_share(const struct option *option, const char *text)
+{
+	char *end = NULL;
+	double value = isdigit((unsigned char)text[0]) || text[0] == '.' ? strtod(text, &end) : 0;
+	if (!end || *end || !(value > 0) || value > 1) {
+		cli_note("--%s wants a share, more than 0 and at most 1, not \"%s\"", option->name,
+			text);
+		return -EINVAL;
+	}
+	*(double *)option->target = value;
+	return 0;
+}
+
+static int options_size(const struct option *option, const char *text)
+{
+	uint64_t value;
+	char least[16];
+	if (size_parse(text, &value) < 0 || value < option->min) {
+		cli_note("--%s wants a size such as 128M or 4G, at least %s, not \"%s\"",
+			option->name, size_format(option->min, least, sizeof least), text);
+		return -EINVAL;
+	}
+	*(uint64_t *)option->target = value;
+	return 0;
+}
+
+static int options_choice(const struct option *option, const char *text)
+{
+	size_t size = strlen(text);
+	for (const char *word = option->value; *word;) {
+		size_t length = strcspn(word, "|");
+		if (length == size && memcmp(word, text, size) == 0) {
+			*(const char **)option->target = text;
+			return 0;
+		}
+		word += length + (word[length] == '|');
+	}
+	cli_note("--%s wants one of %s, not \"%s\"", option->name, option->value, text);
+	return -EINVAL;
+}
+
+static int options_text(const struct option *option, const char *text)
+{
+	if (!*text) {
+		cli_note("--%s wants %s, not an empty text", option->name, option->value);
+		return -EINVAL;
+	}
+	*(const char **)option->target = text;
+	return 0;
+}
+
+static int options_store(const struct option *option, const char *text)
+{
+	if (option->given)
+		*option->given = true;
+	switch (option->kind) {
+	case OPTION_FLAG:
+		*(bool *)option->target = true;
+		return 0;
+	case OPTION_NUMBER:
+		return options_number(option, text);
+	case OPTION_SECONDS:
+		return options_seconds(option, text);
+	case OPTION_SHARE:
+		return options_share(option, text);
+	case OPTION_SIZE:
+		return options_size(option, text);
+	case OPTION_CHOICE:
+		return options_choice(option, text);
+	case OPTION_TEXT:
+		return options_text(option, text);
+	}
+	return -EINVAL;
+}
+
+/* Prints `text` from column `at` on, wrapped at 80 columns under its own beginning. */
+static void options_wrap(const char *text, int at)
+{
+	int column = at;
+	while (*text) {
+		int length = (int)strcspn(text, " ");
+		if (column > at && column + 1 + length > OPTIONS_COLUMNS) {
+			(void)printf("\n%*s", at, "");
+			column = at;
+		}
+		column += printf("%s%.*s", column > at ? " " : "", length, text);
+		text += length;
+		text += strspn(text, " ");
+	}
+	(void)printf("\n");
+}
+
+static void options_help_line(char letter, const char *name, const char *value, const char *help)
+{
+	enum { OPTIONS_HELP_COLUMN = 28 };
+	int n = letter ? printf("  -%c, --%s", letter, name) : printf("      --%s", name);
+	if (value)
+		n += printf(" %s", value);
+	if (n + 2 > OPTIONS_HELP_COLUMN) {
+		(void)printf("\n");
+		n = 0;
+	}
+	(void)printf("%*s", OPTIONS_HELP_COLUMN - n, "");
+	options_wrap(help, OPTIONS_HELP_COLUMN);
+}
+
+static int options_help(const struct command *command, const struct option *table, size_t count)
+{
+	(void)printf("Usage: penstock %s%s%s [options]\n\n%s\n\n", command->name,
+		*command->operands ? " " : "", command->operands, command->about);
+	for (size_t i = 0; i < count; i++)
+		options_help_line(table[i].letter, table[i].name, table[i].value, table[i].help);
+	options_help_line('h', "help", NULL, "this text");
+	return OPTIONS_HELP;
+}
+
+/* One option at argv[*at], its value perhaps behind it. */
+static int options_take(const struct command *command, const struct option *table, size_t count,
+	int argc, char **argv, int *at)
+{
+	const char *arg = argv[*at], *value = NULL;
+	const struct option *option;
+	if (arg[1] == '-') {
+		size_t size = strcspn(arg + 2, "=");
+		option = options_find(table, count, arg + 2, size);
+		if (arg[2 + size])
+			value = arg + 2 + size + 1;
+	} else {
+		option = options_letter(table, count, arg[1]);
+		if (arg[2])
+			value = arg + 2;
+	}
+	if (!option)
+		return options_unknown(command, table, count, arg);
+	if (option->kind == OPTION_FLAG && value) {
+		cli_note("--%s takes no value, so \"%s\" cannot be right", option->name, arg);
+		return -EINVAL;
+	}
+	if (option->kind != OPTION_FLAG && !value) {
+		if (*at + 1 >= argc) {
+			cli_note("--%s wants a value: --%s %s", option->name, option->name,
+				option->value);
+			return -EINVAL;
+		}
+		value = argv[++*at];
+	}
+	return options_store(option, value);
+}
+
+static int options_count_operands(const struct command *command, int operands, const char *extra)
+{
+	if (operands < command->min_operands)
+		cli_note("%s wants %s; `penstock %s --help` says more", command->name,
+			command->operands, command->name);
+	else if (operands <= command->max_operands)
+		return 0;
+	else if (command->max_operands == 0)
+		cli_note("%s takes no operand, so \"%s\" cannot be right", command->name, extra);
+	else
+		cli_note("%s takes one %s, and \"%s\" is one more; quote a glob so that the shell "
+			 "leaves it alone",
+			command->name, command->operands, extra);
+	return -EINVAL;
+}
+
+int options_parse(const struct command *command, const struct option *table, size_t count, int argc,
+	char **argv, const char *ret_operands[OPTIONS_OPERANDS])
+{
+	const char *operand[OPTIONS_OPERANDS] = {NULL}, *extra = "";
+	int operands = 0;
+	bool only_operands = false;
+	for (int i = 1; i < argc; i++) {
+		const char *arg = argv[i];
+		if (!only_operands && strcmp(arg, "--") == 0) {
+			only_operands = true;
+		} else if (!only_operands &&
+			   (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)) {
+			return options_help(command, table, count);
+		} else if (!only_operands && arg[0] == '-' && arg[1]) {
+			int r = options_take(command, table, count, argc, argv, &i);
+			if (r < 0)
+				return r;
+		} else {
+			if (operands < command->max_operands)
+				operand[operands] = arg;
+			else if (operands == command->max_operands)
+				extra = arg;
+			operands++;
+		}
+	}
+	int r = options_count_operands(command, operands, extra);
+	if (r == 0)
+		memcpy(ret_operands, operand, sizeof operand);
+	return r;
+}

@@ -1,0 +1,57 @@
+/* options: the command line of a subcommand, out of one table that also prints its help.
+ *
+ * Options may stand before, between and behind the operands; `--name value` and `--name=value` mean
+ * the same; `--` ends them. What is unknown, missing or out of range is refused with a sentence,
+ * and the nearest known name where there is one. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum option_kind {
+	OPTION_FLAG, /* bool *: true when given */
+	OPTION_NUMBER, /* uint64_t *: decimal, min .. max */
+	OPTION_SECONDS, /* double *: above 0, at most max */
+	OPTION_SHARE, /* double *: above 0, at most 1 */
+	OPTION_SIZE, /* uint64_t *: 128M, 4G; at least min */
+	OPTION_TEXT, /* const char **: not empty */
+	OPTION_CHOICE, /* const char **: one of the words of `value`, which are parted by | */
+};
+
+struct option {
+	const char *name; /* without dashes */
+	char letter; /* 0: none */
+	enum option_kind kind;
+	void *target;
+	const char *value; /* what help calls it: "N"; for a choice, the words */
+	const char *help;
+	uint64_t min, max;
+	bool *given; /* NULL, or set to true where the option appeared */
+};
+
+struct command {
+	const char *name; /* "bench" */
+	const char *operands; /* "SOURCE" */
+	int min_operands, max_operands; /* at most OPTIONS_OPERANDS */
+	const char *about; /* a paragraph for help, lines of at most 80 columns */
+};
+
+enum { OPTIONS_OPERANDS = 4 };
+
+enum options_outcome {
+	OPTIONS_OK = 0,
+	OPTIONS_HELP = 1, /* help was asked for and printed: end with 0 */
+};
+
+/* Reads argv[1 ..]; `ret_operands` gets what is no option. 0, OPTIONS_HELP, or -EINVAL after saying
+ * why on stderr. */
+int options_parse(const struct command *command, const struct option *table, size_t count, int argc,
+	char **argv, const char *ret_operands[OPTIONS_OPERANDS]);
+
+/* Edits (insert, delete, replace, swap of neighbours) between two words of at most 31 bytes; larger
+ * for longer ones. */
+unsigned options_distance(const char *a, const char *b);
+
+/* How many edits still count as a slip of the finger. */
+enum { OPTIONS_NEAR = 2 };

@@ -1,0 +1,82 @@
+/* recipe: see recipe.h. */
+#include "client/cli/recipe.h"
+
+#include "base/util.h"
+#include "client/cli/cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+bool recipe_shuffles(const struct recipe *recipe)
+{
+	return !recipe->eval && !recipe->no_shuffle;
+}
+
+struct pixel_recipe recipe_pixels(const struct recipe *recipe)
+{
+	return (struct pixel_recipe){
+		.kind = recipe->eval ? PIXEL_EVAL : PIXEL_TRAIN,
+		.image_size = (uint32_t)recipe->image_size,
+	};
+}
+
+void recipe_fill(
+	const struct recipe *recipe, const char *source, struct penstock_options *ret_options)
+{
+	penstock_options_init(ret_options);
+	ret_options->source = source;
+	/* Its definition is the configuration's, and unset options leave it so. */
+	if (recipe_is_stream(source))
+		return;
+	ret_options->batch_size = (uint32_t)recipe->batch_size;
+	ret_options->image_size = (uint32_t)recipe->image_size;
+	ret_options->train = !recipe->eval;
+	ret_options->shuffle = recipe_shuffles(recipe);
+	ret_options->seed = recipe->seed;
+	ret_options->labels = recipe->labels;
+}
+
+void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
+{
+	(void)snprintf(buffer, room, "%s, %" PRIu64 " px, batch %" PRIu64 ", %s, seed %" PRIu64,
+		recipe->eval ? "evaluation" : "training", recipe->image_size, recipe->batch_size,
+		recipe_shuffles(recipe) ? "shuffled" : "in order", recipe->seed);
+}
+
+int recipe_fits_stream(
+	const struct recipe *recipe, const struct recipe_daemon *daemon, const char *source)
+{
+	static const struct recipe plain = RECIPE_DEFAULT;
+	const struct {
+		bool given;
+		const char *name;
+	} options[] = {
+		{recipe->batch_size != plain.batch_size, "batch-size"},
+		{recipe->image_size != plain.image_size, "image-size"},
+		{recipe->seed != plain.seed, "seed"},
+		{recipe->eval, "eval"},
+		{recipe->no_shuffle, "no-shuffle"},
+		{strcmp(recipe->labels, plain.labels) != 0, "labels"},
+		{daemon->memory != 0, "memory"},
+		{daemon->threads != 0, "threads"},
+		{daemon->prefetch != 0, "prefetch"},
+		{strcmp(daemon->io, "auto") != 0, "io"},
+		{strcmp(daemon->reader, "auto") != 0, "reader"},
+	};
+	for (size_t i = 0; i < UTIL_COUNT(options); i++)
+		if (options[i].given) {
+			cli_note("%s is defined by the running daemon, so --%s cannot be given "
+				 "with it; leave it out, or name the "
+				 "folder or tars",
+				source, options[i].name);
+			return -EINVAL;
+		}
+	return 0;
+}
+
+bool recipe_is_stream(const char *source)
+{
+	return strncmp(source, "stream:", 7) == 0;
+}

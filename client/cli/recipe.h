@@ -1,0 +1,84 @@
+/* recipe: the options that bench, replay and show share: which rows, made how, by a daemon of what
+ * size. */
+#pragma once
+
+#include "client/cli/options.h"
+#include "penstock/penstock.h"
+#include "pixel/pixel.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct recipe {
+	uint64_t batch_size, image_size, seed;
+	bool eval, no_shuffle;
+	const char *labels;
+};
+
+#define RECIPE_DEFAULT                                                \
+	{                                                             \
+		.batch_size = 64, .image_size = 224, .labels = "auto" \
+	}
+
+#define RECIPE_OPTIONS(recipe)                                                                     \
+	{"batch-size", 'b', OPTION_NUMBER, &(recipe).batch_size, "N", "samples per batch (64)", 1, \
+		65536, NULL},                                                                      \
+		{"image-size", 0, OPTION_NUMBER, &(recipe).image_size, "PX",                       \
+			"height and width of a row (224)", 1, 2048, NULL},                         \
+		{"seed", 's', OPTION_NUMBER, &(recipe).seed, "N", "of order and augmentation (0)", \
+			0, UINT64_MAX, NULL},                                                      \
+		{"eval", 0, OPTION_FLAG, &(recipe).eval, NULL,                                     \
+			"evaluation: resize and centre crop, in order, instead of random crops "   \
+			"and flips, shuffled",                                                     \
+			0, 0, NULL},                                                               \
+		{"no-shuffle", 0, OPTION_FLAG, &(recipe).no_shuffle, NULL,                         \
+			"keep the dataset's order", 0, 0, NULL},                                   \
+	{                                                                                          \
+		"labels", 0, OPTION_CHOICE, &(recipe).labels, "auto|none|folder|cls|json",         \
+			"where labels come from (auto)", 0, 0, NULL                                \
+	}
+
+bool recipe_shuffles(const struct recipe *recipe);
+struct pixel_recipe recipe_pixels(const struct recipe *recipe);
+
+/* For libpenstock; `source` is kept, not copied. */
+void recipe_fill(
+	const struct recipe *recipe, const char *source, struct penstock_options *ret_options);
+
+/* "training, 224 px, batch 64, shuffled, seed 0" */
+void recipe_describe(const struct recipe *recipe, char *buffer, size_t room);
+
+/* What a daemon of our own is started with. */
+struct recipe_daemon {
+	uint64_t memory, threads, prefetch; /* 0: the daemon's default */
+	const char *io, *reader;
+};
+
+#define RECIPE_DAEMON_DEFAULT                  \
+	{                                      \
+		.io = "auto", .reader = "auto" \
+	}
+
+#define RECIPE_DAEMON_OPTIONS(daemon)                                                          \
+	{"threads", 't', OPTION_NUMBER, &(daemon).threads, "N",                                \
+		"decoding threads (from the CPUs there are)", 1, 1024, NULL},                  \
+		{"memory", 'm', OPTION_SIZE, &(daemon).memory, "SIZE",                         \
+			"the daemon's memory budget, such as 96M or 4G (a quarter of what is " \
+			"free, at most 4G)",                                                   \
+			1 << 20, 0, NULL},                                                     \
+		{"io", 0, OPTION_CHOICE, &(daemon).io, "auto|buffered|direct",                 \
+			"through the page cache or not (auto)", 0, 0, NULL},                   \
+		{"reader", 0, OPTION_CHOICE, &(daemon).reader, "auto|io_uring|pread",          \
+			"how files are read (auto)", 0, 0, NULL},                              \
+	{                                                                                      \
+		"prefetch", 0, OPTION_NUMBER, &(daemon).prefetch, "N",                         \
+			"batches that may exist at once (4)", 2, 64, NULL                      \
+	}
+
+/* A stream of the running daemon has its own definition, and the daemon its own size: 0, or -EINVAL
+ * after naming the option that cannot be given with it. */
+int recipe_fits_stream(
+	const struct recipe *recipe, const struct recipe_daemon *daemon, const char *source);
+
+/* True for "stream:NAME". */
+bool recipe_is_stream(const char *source);

@@ -1,0 +1,439 @@
+/* replay: rows of a batch made again, without a daemon.
+ *
+ * Either the rows of (seed, epoch, batch), which is what a stream of that seed serves: order says
+ * which sample, Philox which crop; or one row from a record: a sample's index, its crop, its flip.
+ * Both go through row.h, as the daemon's workers do. A broken sample is replaced, or in evaluation
+ * marked, as the stream does it; what only a small memory budget makes unreadable is readable here.
+ */
+#include "client/cli/cli.h"
+
+#include "base/util.h"
+#include "client/cli/canvas.h"
+#include "client/cli/catalog.h"
+#include "client/cli/options.h"
+#include "client/cli/recipe.h"
+#include "order/order.h"
+#include "proto/json.h"
+#include "proto/slots.h"
+#include "stream/row.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+enum { REPLAY_ATTEMPTS = 16 };
+
+struct replay {
+	const char *source, *row, *crop, *folder;
+	struct recipe recipe;
+	uint64_t epoch, batch, index;
+	bool flip, json;
+	bool batch_given, index_given;
+
+	struct dataset *dataset;
+	struct order order;
+	struct row_maker maker;
+	struct catalog_bytes bytes;
+	uint8_t *pixels;
+	struct json out;
+};
+
+static const struct command replay_command = {
+	.name = "replay",
+	.operands = "SOURCE",
+	.min_operands = 1,
+	.max_operands = 1,
+	.about = "Makes rows again, byte for byte as a stream of the same seed serves them:\n"
+		 "  penstock replay SOURCE --seed S --epoch E --batch B [--row R]\n"
+		 "or one row from its record:\n"
+		 "  penstock replay SOURCE --index I --crop X,Y,W,H [--flip]\n"
+		 "Prints a line for each, with the CRC-32 of its bytes.",
+};
+
+/* Two ways to name a row, and no mixture of them. */
+static int replay_judge(const struct replay *replay, bool epoch_given)
+{
+	const char *with_index = epoch_given           ? "epoch"
+				 : replay->batch_given ? "batch"
+				 : replay->row         ? "row"
+						       : NULL;
+	if (replay->index_given && with_index)
+		cli_note("--index names a sample by itself, so --%s cannot be given with it",
+			with_index);
+	else if (!replay->index_given && (replay->crop || replay->flip))
+		cli_note("--%s belongs to a record; give its --index too",
+			replay->crop ? "crop" : "flip");
+	else if (replay->index_given && !replay->crop && !replay->recipe.eval)
+		cli_note("--index wants the record's --crop X,Y,W,H too, or --eval");
+	else
+		return 0;
+	return -EINVAL;
+}
+
+static int replay_options(struct replay *replay, int argc, char **argv)
+{
+	bool epoch = false;
+	const struct option table[] = {
+		{"epoch", 'e', OPTION_NUMBER, &replay->epoch, "E", "epoch, from 0 (0)", 0,
+			UINT32_MAX, &epoch},
+		{"batch", 'B', OPTION_NUMBER, &replay->batch, "B",
+			"batch of that epoch, from 0 (0)", 0, UINT64_MAX, &replay->batch_given},
+		{"row", 'r', OPTION_TEXT, &replay->row, "R|all", "row of that batch, from 0 (all)",
+			0, 0, NULL},
+		{"index", 'i', OPTION_NUMBER, &replay->index, "I",
+			"one sample of the dataset instead", 0, UINT64_MAX, &replay->index_given},
+		{"crop", 'c', OPTION_TEXT, &replay->crop, "X,Y,W,H",
+			"its crop in source pixels (with --eval: the whole image)", 0, 0, NULL},
+		{"flip", 'f', OPTION_FLAG, &replay->flip, NULL, "mirror it left to right", 0, 0,
+			NULL},
+		RECIPE_OPTIONS(replay->recipe),
+		{"output", 'o', OPTION_TEXT, &replay->folder, "DIR",
+			"write each row there as a PNG file", 0, 0, NULL},
+		{"json", 'j', OPTION_FLAG, &replay->json, NULL, "print one JSON object", 0, 0,
+			NULL},
+	};
+	const char *operand[OPTIONS_OPERANDS];
+	int r = options_parse(&replay_command, table, UTIL_COUNT(table), argc, argv, operand);
+	if (r != OPTIONS_OK)
+		return r;
+	replay->source = operand[0];
+	return replay_judge(replay, epoch);
+}
+
+static int replay_fail_memory(void)
+{
+	return cli_fail(CLI_FAILED, "no memory left for a row");
+}
+
+static int replay_number(const char *text, const char *end_at, uint32_t *ret, const char **ret_end)
+{
+	char *end;
+	errno = 0;
+	unsigned long value = *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : ULONG_MAX;
+	if (value > UINT32_MAX || errno || *end != *end_at)
+		return -EINVAL;
+	*ret = (uint32_t)value;
+	*ret_end = end + (*end_at != 0);
+	return 0;
+}
+
+static int replay_parse_crop(const char *text, struct slots_record *record)
+{
+	uint32_t *const fields[] = {
+		&record->crop_x, &record->crop_y, &record->crop_w, &record->crop_h};
+	const char *at = text;
+	for (size_t i = 0; i < UTIL_COUNT(fields); i++)
+		if (replay_number(at, i + 1 < UTIL_COUNT(fields) ? "," : "", fields[i], &at) < 0)
+			return cli_fail(CLI_USAGE,
+				"--crop wants X,Y,W,H, four whole numbers of source pixels, not "
+				"\"%s\"",
+				text);
+	return CLI_OK;
+}
+
+static void replay_print_head(const struct replay *replay)
+{
+	if (!replay->json)
+		(void)printf("%5s %10s %6s %-21s %-5s %-11s %-8s %s\n", "row", "index", "label",
+			"crop", "flags", "source", "crc32", "path");
+}
+
+static const char *replay_flags(uint32_t flags)
+{
+	static const char *const texts[] = {"-", "F", "S", "FS"};
+	return flags & SLOTS_INVALID ? "I"
+				     : texts[(flags & SLOTS_FLIPPED ? 1 : 0) +
+					       (flags & SLOTS_SUBSTITUTED ? 2 : 0)];
+}
+
+static void replay_print_row(
+	uint64_t row, const struct slots_record *r, uint32_t crc, const char *path)
+{
+	char crop[48], source[24];
+	(void)snprintf(
+		crop, sizeof crop, "%u,%u,%u,%u", r->crop_x, r->crop_y, r->crop_w, r->crop_h);
+	(void)snprintf(source, sizeof source, "%ux%u", r->src_w, r->src_h);
+	(void)printf("%5" PRIu64 " %10" PRIu64 " %6" PRId64 " %-21s %-5s %-11s %08x %s\n", row,
+		r->index, r->label, crop, replay_flags(r->flags), source, crc, path);
+}
+
+static void replay_json_box(struct json *json, const char *key, const uint32_t *numbers, int count)
+{
+	json_array(json, key);
+	for (int i = 0; i < count; i++)
+		json_u64(json, NULL, numbers[i]);
+	json_end(json);
+}
+
+static void replay_json_row(struct json *json, uint64_t row, const struct slots_record *r,
+	uint32_t crc, const char *path)
+{
+	char text[16];
+	const uint32_t crop[] = {r->crop_x, r->crop_y, r->crop_w, r->crop_h},
+		       size[] = {r->src_w, r->src_h};
+	json_object(json, NULL);
+	json_u64(json, "row", row);
+	json_u64(json, "position", r->position);
+	json_u64(json, "index", r->index);
+	json_i64(json, "label", r->label);
+	replay_json_box(json, "crop", crop, 4);
+	replay_json_box(json, "source_size", size, 2);
+	json_bool(json, "flipped", r->flags & SLOTS_FLIPPED);
+	json_bool(json, "substituted", r->flags & SLOTS_SUBSTITUTED);
+	json_bool(json, "invalid", r->flags & SLOTS_INVALID);
+	(void)snprintf(text, sizeof text, "%08x", crc);
+	json_string(json, "crc32", text);
+	json_string(json, "path", path);
+	json_end(json);
+}
+
+static int replay_write_row(
+	const struct replay *replay, uint64_t row, const struct slots_record *record)
+{
+	char path[4400];
+	struct fault fault;
+	if (replay->index_given)
+		(void)snprintf(path, sizeof path, "%s/index-%" PRIu64 ".png", replay->folder,
+			record->index);
+	else
+		(void)snprintf(path, sizeof path,
+			"%s/epoch-%" PRIu64 "-batch-%" PRIu64 "-row-%03" PRIu64 ".png",
+			replay->folder, replay->epoch, replay->batch, row);
+	int size = (int)replay->recipe.image_size;
+	return canvas_write_png(path, replay->pixels, size, size, &fault) < 0
+		       ? cli_fail(CLI_FAILED, "%s", fault.text)
+		       : CLI_OK;
+}
+
+/* The row lies in `pixels`: says what it is. */
+static int replay_deliver(struct replay *replay, uint64_t row, const struct slots_record *record)
+{
+	char path[8300];
+	struct fault fault = {{0}};
+	size_t size = (size_t)replay->recipe.image_size * replay->recipe.image_size * 3;
+	uint32_t crc = (uint32_t)crc32_z(0, replay->pixels, size);
+	if (dataset_path(replay->dataset, record->index, path, sizeof path, &fault) < 0)
+		return cli_fail(CLI_FAILED, "%s", fault.text);
+	if (replay->json)
+		replay_json_row(&replay->out, row, record, crc, path);
+	else
+		replay_print_row(row, record, crc, path);
+	return replay->folder ? replay_write_row(replay, row, record) : CLI_OK;
+}
+
+/* One sample: 0, a positive outcome of reading or decoding with its words in `fault`, or a negative
+ * errno. */
+static int replay_try(struct replay *replay, uint64_t number, const struct pixel_key *key,
+	struct slots_record *record, struct fault *fault)
+{
+	struct sample sample;
+	struct pixel_recipe recipe = recipe_pixels(&replay->recipe);
+	int r = catalog_read(replay->dataset, number, &replay->bytes, &sample, fault);
+	if (r)
+		return r;
+	record->index = number;
+	record->label = sample.label;
+	r = row_make(&replay->maker, replay->bytes.data, sample.size, &recipe, key, replay->pixels,
+		record);
+	if (r > 0)
+		(void)fault_set(fault, 0, "%s: %s", decode_outcome_name((enum decode_outcome)r),
+			decoder_message(replay->maker.decoder));
+	return r;
+}
+
+/* Evaluation: a broken sample keeps its place as a row of zeros. */
+static int replay_mark(struct replay *replay, uint64_t number, struct slots_record *record)
+{
+	struct sample sample;
+	struct fault fault;
+	if (dataset_sample(replay->dataset, number, &sample, &fault) < 0)
+		return cli_fail(CLI_FAILED, "%s", fault.text);
+	memset(replay->pixels, 0,
+		(size_t)replay->recipe.image_size * replay->recipe.image_size * 3);
+	*record = (struct slots_record){.index = number,
+		.label = sample.label,
+		.flags = SLOTS_INVALID,
+		.position = record->position};
+	return CLI_OK;
+}
+
+static int replay_make(struct replay *replay, uint64_t position, struct slots_record *ret_record)
+{
+	struct pixel_key key = {.seed = replay->recipe.seed,
+		.position = position,
+		.epoch = (uint32_t)replay->epoch};
+	uint64_t number = order_sample(&replay->order, key.epoch, position);
+	struct fault fault = {{0}};
+	for (uint32_t attempt = 0; attempt <= REPLAY_ATTEMPTS; attempt++) {
+		*ret_record = (struct slots_record){
+			.position = position, .flags = attempt ? SLOTS_SUBSTITUTED : 0};
+		int r = replay_try(replay, number, &key, ret_record, &fault);
+		if (r == 0)
+			return CLI_OK;
+		if (r < 0)
+			return r == -ENOMEM ? replay_fail_memory()
+					    : cli_fail(CLI_FAILED, "%s", fault.text);
+		if (replay->recipe.eval)
+			return replay_mark(replay, number, ret_record);
+		number = order_substitute(&replay->order, key.epoch, position, attempt + 1);
+	}
+	return cli_fail(CLI_FAILED,
+		"the sample at position %" PRIu64
+		" and %d substitutes for it are all broken (the last: %s); run `penstock "
+		"check` on %s",
+		position, REPLAY_ATTEMPTS, fault.text, replay->source);
+}
+
+static int replay_rows(
+	const struct replay *replay, uint64_t *ret_position, uint64_t *ret_first, uint64_t *ret_end)
+{
+	struct order_epoch epoch = {.samples = dataset_count(replay->dataset),
+		.batch_size = (uint32_t)replay->recipe.batch_size,
+		.world_size = 1,
+		.drop_last = !replay->recipe.eval};
+	uint64_t batches = order_batches(&epoch);
+	uint32_t count;
+	if (batches == 0)
+		return cli_fail(CLI_USAGE,
+			"%s has %" PRIu64 " samples, not enough for one batch of %" PRIu64
+			"; give a smaller --batch-size",
+			replay->source, epoch.samples, replay->recipe.batch_size);
+	if (replay->batch >= batches)
+		return cli_fail(CLI_USAGE,
+			"--batch %" PRIu64 " is beyond the epoch's last, %" PRIu64, replay->batch,
+			batches - 1);
+	order_batch(&epoch, replay->batch, 0, ret_position, &count);
+	*ret_first = 0;
+	*ret_end = count;
+	if (!replay->row || strcmp(replay->row, "all") == 0)
+		return CLI_OK;
+	uint32_t row;
+	const char *end;
+	if (replay_number(replay->row, "", &row, &end) < 0 || row >= count)
+		return cli_fail(CLI_USAGE,
+			"--row wants a whole number from 0 to %u, or all, not \"%s\"", count - 1,
+			replay->row);
+	*ret_first = row;
+	*ret_end = (uint64_t)row + 1;
+	return CLI_OK;
+}
+
+static int replay_batch(struct replay *replay)
+{
+	uint64_t position = 0, first = 0, end = 0;
+	int code = replay_rows(replay, &position, &first, &end);
+	if (code == CLI_OK)
+		replay_print_head(replay);
+	for (uint64_t row = first; code == CLI_OK && row < end && !ferror(stdout); row++) {
+		struct slots_record record;
+		code = replay_make(replay, position + row, &record);
+		if (code == CLI_OK)
+			code = replay_deliver(replay, row, &record);
+	}
+	return code;
+}
+
+/* A record names no source size: the image has it. */
+static int replay_source_size(
+	struct replay *replay, const struct sample *sample, struct slots_record *record)
+{
+	struct decode_info info;
+	int r = decoder_begin(replay->maker.decoder, replay->bytes.data, sample->size, &info);
+	if (r != DECODE_OK)
+		return r;
+	decoder_abort(replay->maker.decoder);
+	record->src_w = info.width;
+	record->src_h = info.height;
+	if (!replay->crop) {
+		record->crop_w = info.width;
+		record->crop_h = info.height;
+	}
+	return 0;
+}
+
+static int replay_record(struct replay *replay)
+{
+	struct slots_record record = {
+		.index = replay->index, .flags = replay->flip ? SLOTS_FLIPPED : 0};
+	struct sample sample;
+	struct fault fault = {{0}};
+	struct pixel_recipe recipe = recipe_pixels(&replay->recipe);
+	uint64_t count = dataset_count(replay->dataset);
+	int code = replay->crop ? replay_parse_crop(replay->crop, &record) : CLI_OK;
+	if (code == CLI_OK && replay->index >= count)
+		code = cli_fail(CLI_USAGE,
+			"--index %" PRIu64 " is beyond the dataset's last, %" PRIu64, replay->index,
+			count - 1);
+	if (code != CLI_OK)
+		return code;
+	int r = catalog_read(replay->dataset, replay->index, &replay->bytes, &sample, &fault);
+	if (r)
+		return cli_fail(CLI_FAILED, "%s", fault.text);
+	record.label = sample.label;
+	r = replay_source_size(replay, &sample, &record);
+	if (r == 0)
+		r = row_make_again(&replay->maker, replay->bytes.data, sample.size, &recipe,
+			&record, replay->pixels);
+	if (r == -EINVAL)
+		return cli_fail(CLI_USAGE,
+			"the crop %s does not lie within the image, which is %ux%u", replay->crop,
+			record.src_w, record.src_h);
+	if (r > 0)
+		return cli_fail(CLI_FAILED, "sample %" PRIu64 " (%s) is broken: %s: %s",
+			replay->index, sample.name, decode_outcome_name((enum decode_outcome)r),
+			decoder_message(replay->maker.decoder));
+	if (r < 0)
+		return replay_fail_memory();
+	replay_print_head(replay);
+	return replay_deliver(replay, 0, &record);
+}
+
+static int replay_run(struct replay *replay)
+{
+	struct decode_limits limits = decode_limits_default();
+	struct fault fault = {{0}};
+	replay->order = (struct order){.samples = dataset_count(replay->dataset),
+		.seed = replay->recipe.seed,
+		.shuffle = recipe_shuffles(&replay->recipe)};
+	replay->pixels = malloc((size_t)replay->recipe.image_size * replay->recipe.image_size * 3);
+	if (!replay->pixels || row_maker_init(&replay->maker, &limits,
+				       (uint32_t)replay->recipe.image_size, &fault) < 0)
+		return replay_fail_memory();
+	if (replay->folder && mkdir(replay->folder, 0777) < 0 && errno != EEXIST)
+		return cli_fail(CLI_FAILED, "cannot make %s: %s", replay->folder, strerror(errno));
+	if (replay->json) {
+		json_object(&replay->out, NULL);
+		json_array(&replay->out, "rows");
+	}
+	int code = replay->index_given ? replay_record(replay) : replay_batch(replay);
+	if (code != CLI_OK || !replay->json)
+		return code;
+	json_end(&replay->out);
+	json_end(&replay->out);
+	if (replay->out.failed)
+		return replay_fail_memory();
+	(void)printf("%s\n", replay->out.text);
+	return CLI_OK;
+}
+
+int replay_main(int argc, char **argv)
+{
+	struct replay replay = {.recipe = RECIPE_DEFAULT};
+	int r = replay_options(&replay, argc, argv);
+	if (r != OPTIONS_OK)
+		return r < 0 ? CLI_USAGE : CLI_OK;
+	int code = catalog_open(replay.source, replay.recipe.labels, &replay.dataset);
+	if (code != CLI_OK)
+		return code;
+	code = replay_run(&replay);
+	json_free(&replay.out);
+	free(replay.pixels);
+	catalog_bytes_free(&replay.bytes);
+	row_maker_deinit(&replay.maker);
+	dataset_free(replay.dataset);
+	return code;
+}

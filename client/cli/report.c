@@ -1,0 +1,167 @@
+/* report: see report.h. The keys of the JSON are part of the interface: append, never rename. */
+#include "client/cli/report.h"
+
+#include "base/util.h"
+#include "client/cli/document.h"
+#include "client/cli/table.h"
+#include "proto/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const report_stage[REPORT_STAGES] = {"read", "decode", "pixel", "serve"};
+
+enum { REPORT_WIDTH = 80, REPORT_NAME = 14, REPORT_VALUE = 12 };
+
+/* "  name           value unit    note" */
+static void report_line(const char *name, const char *value, const char *note)
+{
+	(void)printf("  %-*s%*s  %.*s\n", REPORT_NAME, name, REPORT_VALUE, value,
+		REPORT_WIDTH - REPORT_NAME - REPORT_VALUE - 4, note);
+}
+
+static void report_rate(const struct report *report)
+{
+	char images[24], whole[24], value[48], note[96];
+	(void)table_count((uint64_t)report->images_per_s, whole, sizeof whole);
+	(void)snprintf(value, sizeof value, "%s", whole);
+	if (report->images_per_s < 100)
+		(void)snprintf(value, sizeof value, "%.1f", report->images_per_s);
+	(void)snprintf(note, sizeof note, "%s images in %.1f s%s",
+		table_count((uint64_t)(report->images + 0.5), images, sizeof images),
+		report->seconds, report->trainers > 1 ? ", for each trainer" : "");
+	report_line("images/s", value, note);
+}
+
+static void report_times(const struct report *report)
+{
+	char value[24], tail[24], note[96];
+	report_line("first batch", table_seconds(report->first_batch_s, value, sizeof value),
+		"after the command began");
+	(void)table_seconds(report->batch_p99_s, tail, sizeof tail);
+	(void)snprintf(note, sizeof note, "between batches, median; 99 %% within %s", tail);
+	report_line("batch", table_seconds(report->batch_p50_s, value, sizeof value), note);
+}
+
+static void report_cpu(const struct report *report)
+{
+	char value[24], note[128], bar[64];
+	double per_image_ms = report->images > 0 ? report->cpu_s / report->images * 1e3 : 0;
+	(void)snprintf(note, sizeof note, "%.2f cores of %.0f threads; %.2f ms an image",
+		report->cpu_s / report->seconds, document_number(report->stats, "threads", 0),
+		per_image_ms);
+	report_line("CPU", table_seconds(report->cpu_s, value, sizeof value), note);
+	double total = 0;
+	for (int i = 0; i < REPORT_STAGES; i++)
+		total += report->stage_s[i];
+	for (int i = 0; i < REPORT_STAGES; i++) {
+		char name[16];
+		double share = total > 0 ? report->stage_s[i] / total : 0;
+		int cells = (int)(share * 30 + 0.5);
+		memset(bar, '#', (size_t)cells);
+		bar[cells] = 0;
+		(void)snprintf(name, sizeof name, "  %s", report_stage[i]);
+		(void)snprintf(note, sizeof note, "%3.0f %%  %s", share * 100, bar);
+		report_line(name, table_seconds(report->stage_s[i], value, sizeof value), note);
+	}
+}
+
+static void report_memory(const struct report *report)
+{
+	char value[24], budget[24], note[96] = "peak of daemon and trainers";
+	if (report->budget)
+		(void)snprintf(note, sizeof note, "peak of daemon and trainers; its budget is %s",
+			table_bytes(report->budget, budget, sizeof budget));
+	report_line("memory",
+		report->memory_known ? table_bytes(report->peak_memory, value, sizeof value) : "?",
+		report->memory_known ? note : "the daemon is another user's");
+	report_line("from storage",
+		report->bytes_known ? table_bytes(report->bytes_read, value, sizeof value) : "?",
+		report->bytes_known ? "in the whole run" : "the daemon is another user's");
+}
+
+/* "corrupt 3, truncated 1" */
+static void report_counts(const char *name, const struct node *counts)
+{
+	char note[160] = "", value[24];
+	size_t at = 0;
+	double total = 0;
+	for (size_t i = 0; i < document_count(counts); i++) {
+		const char *reason = "";
+		double count = document_value(document_at(counts, i, &reason));
+		if (count == 0)
+			continue;
+		total += count;
+		if (at < sizeof note)
+			at += (size_t)snprintf(note + at, sizeof note - at, "%s%s %.0f",
+				at ? ", " : "", reason, count);
+	}
+	if (total > 0)
+		report_line(name, table_count((uint64_t)total, value, sizeof value), note);
+}
+
+void report_people(const struct report *report)
+{
+	(void)printf("%s\n", report->source);
+	if (*report->dataset)
+		(void)printf("  %s\n", report->dataset);
+	(void)printf("  %s, %u trainer%s\n", report->recipe, report->trainers,
+		report->trainers == 1 ? "" : "s");
+	(void)printf("  %s, io %s\n\n", document_text(report->stats, "reader", "?"),
+		document_text(report->stats, "io", "?"));
+	report_rate(report);
+	report_times(report);
+	report_cpu(report);
+	report_memory(report);
+	report_counts("fallbacks", document_get(report->stats, "fallbacks"));
+	report_counts("broken", document_get(report->stats, "broken"));
+	(void)printf("\n");
+	table_sentence(2, REPORT_NAME, "verdict", document_text(report->stats, "verdict", "none"),
+		REPORT_WIDTH);
+}
+
+static void report_json_numbers(const struct report *report, struct json *json)
+{
+	json_number(json, "images_per_s", report->images_per_s, 1);
+	json_u64(json, "batch_size", report->batch_size);
+	json_u64(json, "threads", document_u64(report->stats, "threads", 0));
+	json_u64(json, "trainers", report->trainers);
+	json_number(json, "seconds", report->seconds, 3);
+	json_u64(json, "images", (uint64_t)(report->images + 0.5));
+	json_number(json, "first_batch_s", report->first_batch_s, 4);
+	json_number(json, "batch_p50_ms", report->batch_p50_s * 1e3, 3);
+	json_number(json, "batch_p99_ms", report->batch_p99_s * 1e3, 3);
+	json_number(json, "cpu_s", report->cpu_s, 3);
+	if (report->memory_known)
+		json_u64(json, "peak_memory_bytes", report->peak_memory);
+	else
+		json_raw(json, "peak_memory_bytes", "null");
+	if (report->bytes_known)
+		json_u64(json, "bytes_read", report->bytes_read);
+	else
+		json_raw(json, "bytes_read", "null");
+}
+
+int report_json(const struct report *report)
+{
+	cleanup(free_ptr) char *fallbacks = document_dump(document_get(report->stats, "fallbacks"));
+	if (!fallbacks)
+		return -ENOMEM;
+	struct json json = {0};
+	json_object(&json, NULL);
+	report_json_numbers(report, &json);
+	json_object(&json, "stages");
+	for (int i = 0; i < REPORT_STAGES; i++)
+		json_number(&json, report_stage[i], report->stage_s[i], 4);
+	json_end(&json);
+	json_raw(&json, "fallbacks", fallbacks);
+	json_string(&json, "verdict", document_text(report->stats, "verdict", ""));
+	json_end(&json);
+	int r = json.failed ? -ENOMEM : 0;
+	if (r == 0)
+		(void)printf("%s\n", json.text);
+	json_free(&json);
+	return r;
+}

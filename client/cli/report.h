@@ -1,0 +1,33 @@
+/* report: what `penstock bench` found, for people and as JSON. Main thread. */
+#pragma once
+
+#include "client/cli/recipe.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct node;
+
+enum { REPORT_STAGES = 4 };
+extern const char *const report_stage[REPORT_STAGES]; /* names in the daemon's statistics */
+
+struct report {
+	const char *source;
+	char dataset[96]; /* "500 samples, 56.1 MiB, flat folder"; "" for a stream of the running
+			     daemon */
+	char recipe[96];
+	uint64_t batch_size, image_size; /* as the daemon opened it */
+	unsigned trainers;
+	double images_per_s, images, seconds; /* average per trainer */
+	double first_batch_s, batch_p50_s, batch_p99_s, cpu_s;
+	bool memory_known, bytes_known; /* false where the daemon is another user's */
+	uint64_t peak_memory, budget, bytes_read; /* budget 0: the daemon's default */
+	double stage_s[REPORT_STAGES]; /* CPU seconds in the window */
+	const struct node *stats; /* the daemon's, at the end of the window: threads, reader, io,
+				     fallbacks, broken, verdict */
+};
+
+void report_people(const struct report *report);
+
+/* 0, or -ENOMEM. */
+int report_json(const struct report *report);

@@ -1,0 +1,282 @@
+/* sheet: see sheet.h. */
+#include "client/cli/sheet.h"
+
+#include "base/util.h"
+#include "client/cli/catalog.h"
+#include "client/cli/font.h"
+#include "decode/decode.h"
+#include "pixel/pixel.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	SHEET_MARGIN = 32,
+	SHEET_GAP = 6, /* between a source and its row */
+	SHEET_GUTTER = 22, /* between cells */
+	SHEET_TITLE = 3, /* scale of the letters */
+	SHEET_TEXT = 2,
+	SHEET_LINE = FONT_HEIGHT * SHEET_TEXT + 4,
+	SHEET_HEAD = FONT_HEIGHT * (SHEET_TITLE + SHEET_TEXT) + 30,
+};
+
+enum {
+	SHEET_PAPER = 0xfbfaf7,
+	SHEET_INK = 0x1f2328,
+	SHEET_GRAY = 0x6a7078,
+	SHEET_EDGE = 0xd7d5cf,
+	SHEET_EMPTY = 0xecebe6,
+	SHEET_CROP = 0xffd23f,
+	SHEET_ORANGE = 0xc45a00,
+	SHEET_RED = 0xb3261e,
+};
+
+/* A source made small while it is decoded: each of its pixels is added to the one that it falls
+ * into, so memory does not depend on how large it is. */
+struct sheet_thumb {
+	int w, h;
+	uint32_t src_w, src_h, y;
+	uint32_t *sum; /* h x w x 4: red, green, blue, how many */
+	uint8_t *rgb;
+};
+
+static void sheet_thumb_row(void *context, uint8_t *rgb)
+{
+	struct sheet_thumb *thumb = context;
+	uint32_t *line =
+		thumb->sum + (size_t)((uint64_t)thumb->y * (uint32_t)thumb->h / thumb->src_h) *
+				     (size_t)thumb->w * 4;
+	for (uint32_t x = 0; x < thumb->src_w; x++) {
+		uint32_t *p = line + (size_t)((uint64_t)x * (uint32_t)thumb->w / thumb->src_w) * 4;
+		for (int c = 0; c < 3; c++)
+			p[c] += rgb[x * 3 + (uint32_t)c];
+		p[3]++;
+	}
+	thumb->y++;
+}
+
+static void sheet_thumb_finish(struct sheet_thumb *thumb)
+{
+	for (size_t i = 0; i < (size_t)thumb->w * (size_t)thumb->h; i++)
+		for (int c = 0; c < 3; c++) {
+			uint32_t count = UTIL_MAX(thumb->sum[i * 4 + 3], 1u);
+			thumb->rgb[i * 3 + (size_t)c] =
+				(uint8_t)((thumb->sum[i * 4 + (size_t)c] + count / 2) / count);
+		}
+}
+
+/* The largest size within the tile that keeps the shape; a small source keeps its own size. */
+static void sheet_thumb_size(
+	struct sheet_thumb *thumb, uint32_t src_w, uint32_t src_h, unsigned tile)
+{
+	uint32_t longest = UTIL_MAX(src_w, src_h);
+	uint32_t w = longest <= tile ? src_w : (uint32_t)((uint64_t)src_w * tile / longest);
+	uint32_t h = longest <= tile ? src_h : (uint32_t)((uint64_t)src_h * tile / longest);
+	thumb->w = (int)UTIL_MAX(w, 1u);
+	thumb->h = (int)UTIL_MAX(h, 1u);
+	thumb->src_w = src_w;
+	thumb->src_h = src_h;
+	thumb->y = 0;
+}
+
+struct sheet_pen {
+	const struct sheet *sheet;
+	struct canvas *canvas;
+	struct decoder *decoder;
+	struct catalog_bytes bytes;
+	struct sheet_thumb thumb;
+	char name[96]; /* of the sample loaded: the last part of its path */
+};
+
+/* A sample's source as a thumbnail in `pen->thumb`. 0, 1 when it is broken, or a negative errno. */
+static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *fault)
+{
+	struct sample sample;
+	struct decode_info info;
+	int r = catalog_read(pen->sheet->dataset, number, &pen->bytes, &sample, fault);
+	if (r < 0)
+		return r;
+	const char *slash = strrchr(sample.name, '/');
+	(void)snprintf(pen->name, sizeof pen->name, "%s", slash ? slash + 1 : sample.name);
+	if (r > 0)
+		return 1;
+	r = decoder_begin(pen->decoder, pen->bytes.data, sample.size, &info);
+	if (r == DECODE_OK) {
+		sheet_thumb_size(&pen->thumb, info.width, info.height, pen->sheet->tile);
+		memset(pen->thumb.sum, 0,
+			(size_t)pen->thumb.w * (size_t)pen->thumb.h * 4 * sizeof *pen->thumb.sum);
+		struct decode_region whole = {0, 0, info.width, info.height};
+		r = decoder_rows(pen->decoder, whole, false, sheet_thumb_row, &pen->thumb);
+	}
+	if (r < 0)
+		return fault_set(fault, r, "no memory left to decode a source");
+	if (r == DECODE_OK)
+		sheet_thumb_finish(&pen->thumb);
+	return r > 0 ? 1 : 0;
+}
+
+/* What of the source the row shows: the crop, or in evaluation the part that the centre crop
+ * leaves. In source pixels. */
+static void sheet_visible(
+	const struct sheet *sheet, const struct penstock_sample *s, double ret_box[4])
+{
+	struct pixel_recipe recipe = {.kind = sheet->info->train ? PIXEL_TRAIN : PIXEL_EVAL,
+		.image_size = sheet->info->width};
+	struct pixel_plan plan;
+	pixel_plan_from_crop(&recipe, s->crop_x, s->crop_y, s->crop_w, s->crop_h, false, s->src_w,
+		s->src_h, &plan);
+	double sx = (double)plan.crop_w / plan.resize_w, sy = (double)plan.crop_h / plan.resize_h;
+	ret_box[0] = plan.crop_x + plan.window_x * sx;
+	ret_box[1] = plan.crop_y + plan.window_y * sy;
+	ret_box[2] = recipe.image_size * sx;
+	ret_box[3] = recipe.image_size * sy;
+}
+
+static void sheet_draw_source(struct sheet_pen *pen, const struct penstock_sample *s, int x, int y)
+{
+	const struct sheet_thumb *thumb = &pen->thumb;
+	int tile = (int)pen->sheet->tile;
+	struct canvas_box box = {
+		x + (tile - thumb->w) / 2, y + (tile - thumb->h) / 2, thumb->w, thumb->h};
+	canvas_image(pen->canvas, box, thumb->rgb, thumb->w, thumb->h);
+	double visible[4], sx = (double)thumb->w / s->src_w, sy = (double)thumb->h / s->src_h;
+	sheet_visible(pen->sheet, s, visible);
+	struct canvas_box crop = {
+		.x = box.x + (int)(visible[0] * sx + 0.5),
+		.y = box.y + (int)(visible[1] * sy + 0.5),
+		.w = UTIL_MAX((int)(visible[2] * sx + 0.5), 1),
+		.h = UTIL_MAX((int)(visible[3] * sy + 0.5), 1),
+	};
+	canvas_dim(pen->canvas, box, crop, 45);
+	/* A dark line within the bright one keeps it visible on bright pictures. */
+	canvas_frame(pen->canvas, crop, 3, SHEET_INK);
+	canvas_frame(pen->canvas, crop, 2, SHEET_CROP);
+}
+
+static void sheet_draw_row(const struct sheet_pen *pen, unsigned row, int x, int y)
+{
+	const struct sheet *sheet = pen->sheet;
+	const struct penstock_sample *s = &sheet->batch->samples[row];
+	int tile = (int)sheet->tile, side = (int)sheet->info->width;
+	struct canvas_box box = {x, y, tile, tile};
+	const uint8_t *pixels =
+		(const uint8_t *)sheet->batch->images + row * sheet->batch->image_bytes;
+	canvas_image(pen->canvas, box, pixels, side, (int)sheet->info->height);
+	if (s->flags & (PENSTOCK_INVALID | PENSTOCK_SUBSTITUTED))
+		canvas_frame(pen->canvas, box, 3,
+			s->flags & PENSTOCK_INVALID ? SHEET_RED : SHEET_ORANGE);
+}
+
+/* The class; an unlabelled sample has only its file's name. */
+static void sheet_class(const struct sheet_pen *pen, int64_t label, char *out, size_t room)
+{
+	const struct dataset *dataset = pen->sheet->dataset;
+	if (label < 0)
+		(void)snprintf(out, room, "%s", pen->name);
+	else if (label < dataset_classes(dataset))
+		(void)snprintf(out, room, "%s", dataset_class_name(dataset, (uint32_t)label));
+	else
+		(void)snprintf(out, room, "label %" PRId64, label);
+}
+
+static void sheet_caption(
+	const struct sheet_pen *pen, const struct penstock_sample *s, int x, int y, int width)
+{
+	char class[128], number[48];
+	sheet_class(pen, s->label, class, sizeof class);
+	(void)canvas_text(pen->canvas, x, y, SHEET_TEXT, width, SHEET_INK, class);
+	(void)snprintf(number, sizeof number, "#%" PRIu64 " ", s->index);
+	y += SHEET_LINE;
+	int at = canvas_text(pen->canvas, x, y, SHEET_TEXT, width, SHEET_GRAY, number);
+	if (s->flags & PENSTOCK_INVALID)
+		at += canvas_text(
+			pen->canvas, x + at, y, SHEET_TEXT, width - at, SHEET_RED, "broken ");
+	if (s->flags & PENSTOCK_SUBSTITUTED)
+		at += canvas_text(pen->canvas, x + at, y, SHEET_TEXT, width - at, SHEET_ORANGE,
+			"substitute ");
+	if (s->flags & PENSTOCK_FLIPPED)
+		(void)canvas_text(
+			pen->canvas, x + at, y, SHEET_TEXT, width - at, SHEET_GRAY, "flipped");
+}
+
+static int sheet_cell_width(const struct sheet *sheet)
+{
+	return 2 * (int)sheet->tile + SHEET_GAP;
+}
+
+static int sheet_cell_height(const struct sheet *sheet)
+{
+	return (int)sheet->tile + 8 + 2 * SHEET_LINE;
+}
+
+static int sheet_cell(struct sheet_pen *pen, unsigned row, struct fault *fault)
+{
+	const struct sheet *sheet = pen->sheet;
+	const struct penstock_sample *s = &sheet->batch->samples[row];
+	int tile = (int)sheet->tile, width = sheet_cell_width(sheet);
+	int x = SHEET_MARGIN + (int)(row % sheet->columns) * (width + SHEET_GUTTER);
+	int y = SHEET_MARGIN + SHEET_HEAD +
+		(int)(row / sheet->columns) * (sheet_cell_height(sheet) + SHEET_GUTTER);
+	canvas_fill(pen->canvas, (struct canvas_box){x, y, tile, tile}, SHEET_EMPTY);
+	int r = sheet_load(pen, s->index, fault);
+	if (r < 0)
+		return r;
+	/* The record of a broken sample has no sizes. */
+	if (r == 0 && s->src_w && s->src_h)
+		sheet_draw_source(pen, s, x, y);
+	sheet_draw_row(pen, row, x + tile + SHEET_GAP, y);
+	canvas_frame(
+		pen->canvas, (struct canvas_box){x - 1, y - 1, tile + 2, tile + 2}, 1, SHEET_EDGE);
+	sheet_caption(pen, s, x, y + tile + 8, width);
+	return 0;
+}
+
+static int sheet_cells(struct sheet_pen *pen, struct fault *fault)
+{
+	const struct sheet *sheet = pen->sheet;
+	int width = pen->canvas->width - 2 * SHEET_MARGIN, r = 0;
+	(void)canvas_text(pen->canvas, SHEET_MARGIN, SHEET_MARGIN, SHEET_TITLE, width, SHEET_INK,
+		sheet->title);
+	(void)canvas_text(pen->canvas, SHEET_MARGIN, SHEET_MARGIN + FONT_HEIGHT * SHEET_TITLE + 8,
+		SHEET_TEXT, width, SHEET_GRAY, sheet->subtitle);
+	for (unsigned row = 0; row < sheet->rows && r == 0; row++)
+		r = sheet_cell(pen, row, fault);
+	return r;
+}
+
+int sheet_draw(const struct sheet *sheet, struct canvas *ret_canvas, struct fault *fault)
+{
+	unsigned columns = UTIL_MIN(sheet->columns, sheet->rows),
+		 lines = (sheet->rows + sheet->columns - 1) / sheet->columns;
+	int width = 2 * SHEET_MARGIN + (int)columns * (sheet_cell_width(sheet) + SHEET_GUTTER) -
+		    SHEET_GUTTER;
+	int height = 2 * SHEET_MARGIN + SHEET_HEAD +
+		     (int)lines * (sheet_cell_height(sheet) + SHEET_GUTTER) - SHEET_GUTTER;
+	size_t pixels = (size_t)sheet->tile * sheet->tile;
+	struct canvas canvas;
+	struct decode_limits limits = decode_limits_default();
+	struct sheet_pen pen = {.sheet = sheet, .canvas = &canvas};
+	if (canvas_init(&canvas, width, height, SHEET_PAPER) < 0)
+		return fault_set(fault, -ENOMEM,
+			"no memory for a picture of %d x %d pixels; draw fewer --rows", width,
+			height);
+	pen.thumb.sum = malloc(pixels * 4 * sizeof *pen.thumb.sum);
+	pen.thumb.rgb = malloc(pixels * 3);
+	int r = pen.thumb.sum && pen.thumb.rgb
+			? decoder_new(&limits, &pen.decoder, fault)
+			: fault_set(fault, -ENOMEM, "no memory for a thumbnail");
+	if (r == 0)
+		r = sheet_cells(&pen, fault);
+	decoder_free(pen.decoder);
+	catalog_bytes_free(&pen.bytes);
+	free(pen.thumb.sum);
+	free(pen.thumb.rgb);
+	if (r < 0)
+		canvas_deinit(&canvas);
+	else
+		*ret_canvas = canvas;
+	return r;
+}

@@ -1,0 +1,240 @@
+/* show: a batch as a picture, taken through the client as a trainer would take it.
+ *
+ * A stream begins where a state says, so a batch far into an epoch is reached by writing its
+ * position into the state of the stream just opened, without decoding what lies before it. */
+#include "client/cli/cli.h"
+
+#include "base/util.h"
+#include "client/cli/canvas.h"
+#include "client/cli/catalog.h"
+#include "client/cli/document.h"
+#include "client/cli/options.h"
+#include "client/cli/recipe.h"
+#include "client/cli/sheet.h"
+#include "client/cli/spawn.h"
+#include "penstock/penstock.h"
+#include "proto/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct show {
+	const char *source, *output;
+	struct recipe recipe;
+	struct recipe_daemon daemon;
+	uint64_t epoch, batch, rows, columns, tile;
+	bool json;
+
+	struct dataset *dataset;
+	struct penstock_stream *stream;
+	struct penstock_stream_info info;
+	struct penstock_batch taken;
+};
+
+static const struct command show_command = {
+	.name = "show",
+	.operands = "SOURCE",
+	.min_operands = 1,
+	.max_operands = 1,
+	.about = "Draws a batch as a PNG contact sheet: each source with its crop, beside it the "
+		 "row\n"
+		 "as the network sees it, underneath its class and number. `stream:NAME` shows a\n"
+		 "stream of the running daemon.",
+};
+
+static int show_options(struct show *show, int argc, char **argv)
+{
+	const struct option table[] = {
+		{"output", 'o', OPTION_TEXT, &show->output, "FILE", "the picture (sheet.png)", 0, 0,
+			NULL},
+		{"epoch", 'e', OPTION_NUMBER, &show->epoch, "E", "epoch, from 0 (0)", 0, UINT32_MAX,
+			NULL},
+		{"batch", 'B', OPTION_NUMBER, &show->batch, "B", "batch of that epoch, from 0 (0)",
+			0, INT64_MAX, NULL},
+		{"rows", 'n', OPTION_NUMBER, &show->rows, "N",
+			"rows drawn (the whole batch, at most 64)", 1, 4096, NULL},
+		{"columns", 0, OPTION_NUMBER, &show->columns, "N", "samples side by side (8)", 1,
+			64, NULL},
+		{"tile", 0, OPTION_NUMBER, &show->tile, "PX",
+			"side of a picture on the sheet (144)", 48, 1024, NULL},
+		RECIPE_OPTIONS(show->recipe),
+		RECIPE_DAEMON_OPTIONS(show->daemon),
+		{"json", 'j', OPTION_FLAG, &show->json, NULL,
+			"print one JSON object about the picture", 0, 0, NULL},
+	};
+	const char *operand[OPTIONS_OPERANDS];
+	int r = options_parse(&show_command, table, UTIL_COUNT(table), argc, argv, operand);
+	if (r == OPTIONS_OK)
+		show->source = operand[0];
+	if (r == OPTIONS_OK && recipe_is_stream(show->source))
+		r = recipe_fits_stream(&show->recipe, &show->daemon, show->source);
+	return r;
+}
+
+static int show_fail(int error)
+{
+	const char *text = penstock_error();
+	int code = cli_fail(cli_exit_code(error), "%s", *text ? text : strerror(-error));
+	if (error == -EPIPE && spawn_socket()) {
+		cli_note("the daemon's log ends with:");
+		spawn_show_log();
+	}
+	return code;
+}
+
+static int show_open_stream(struct show *show, const char *state)
+{
+	struct penstock_options options;
+	recipe_fill(&show->recipe, show->source, &options);
+	options.socket = spawn_socket();
+	options.private_daemon = 0;
+	options.prefetch = (uint32_t)show->daemon.prefetch;
+	options.state = state;
+	/* To look at what is broken is as good a reason as any. */
+	if (!recipe_is_stream(show->source))
+		options.max_broken = 1;
+	int r = penstock_stream_open(&options, &show->stream);
+	if (r < 0)
+		return show_fail(r);
+	penstock_stream_info(show->stream, &show->info);
+	return CLI_OK;
+}
+
+/* Opens the stream again at the batch wanted. */
+static int show_seek(struct show *show)
+{
+	char state[1024];
+	if (show->batch >= show->info.batches)
+		return cli_fail(CLI_USAGE,
+			"--batch %" PRIu64 " is beyond the epoch's last, %" PRIu64, show->batch,
+			show->info.batches - 1);
+	int r = penstock_stream_state(show->stream, state, sizeof state);
+	if (r < 0)
+		return show_fail(r);
+	penstock_stream_close(show->stream);
+	show->stream = NULL;
+	struct node *root = document_parse(state);
+	cleanup(free_ptr) char *epoch = document_with_u64(root, "epoch", show->epoch);
+	document_free(root);
+	root = epoch ? document_parse(epoch) : NULL;
+	cleanup(free_ptr) char *position =
+		document_with_u64(root, "position", show->batch * show->info.batch_size);
+	document_free(root);
+	if (!position)
+		return cli_fail(CLI_FAILED, "the stream's state is no JSON object; are command and "
+					    "library of one release?");
+	return show_open_stream(show, position);
+}
+
+/* The dataset behind `stream:NAME`, for the sources of its rows. */
+static int show_open_dataset(struct show *show)
+{
+	cleanup(free_ptr) char *text = NULL;
+	int r = penstock_stream_config(show->stream, &text);
+	if (r < 0)
+		return show_fail(r);
+	struct node *root = document_parse(text);
+	int code = catalog_open(document_text(root, "source", ""),
+		document_text(root, "labels", "auto"), &show->dataset);
+	document_free(root);
+	return code;
+}
+
+static int show_take(struct show *show)
+{
+	int code = show_open_stream(show, NULL);
+	if (code == CLI_OK && !show->dataset)
+		code = show_open_dataset(show);
+	if (code == CLI_OK && (show->batch || show->epoch))
+		code = show_seek(show);
+	if (code != CLI_OK)
+		return code;
+	int r = penstock_stream_next(show->stream, &show->taken, PENSTOCK_TIMEOUT_DEFAULT);
+	if (r == PENSTOCK_END)
+		return cli_fail(CLI_FAILED, "the stream has ended");
+	return r < 0 ? show_fail(r) : CLI_OK;
+}
+
+static void show_say(const struct show *show, const struct canvas *canvas, unsigned rows)
+{
+	struct json json = {0};
+	if (!show->json) {
+		(void)printf("%s: %u rows of batch %" PRIu64 " of epoch %" PRIu64
+			     ", %d x %d pixels\n",
+			show->output, rows, show->taken.batch, show->taken.epoch, canvas->width,
+			canvas->height);
+		return;
+	}
+	json_object(&json, NULL);
+	json_string(&json, "file", show->output);
+	json_u64(&json, "epoch", show->taken.epoch);
+	json_u64(&json, "batch", show->taken.batch);
+	json_u64(&json, "rows", rows);
+	json_i64(&json, "width", canvas->width);
+	json_i64(&json, "height", canvas->height);
+	json_end(&json);
+	if (!json.failed)
+		(void)printf("%s\n", json.text);
+	json_free(&json);
+}
+
+static int show_draw(struct show *show)
+{
+	enum { SHOW_ROWS = 64 };
+	char title[512], recipe[96];
+	struct recipe opened = {.batch_size = show->info.batch_size,
+		.image_size = show->info.width,
+		.seed = show->info.seed,
+		.eval = !show->info.train,
+		.no_shuffle = !show->info.shuffle};
+	recipe_describe(&opened, recipe, sizeof recipe);
+	(void)snprintf(title, sizeof title, "%s   epoch %" PRIu64 ", batch %" PRIu64, show->source,
+		show->taken.epoch, show->taken.batch);
+	struct sheet sheet = {.title = title,
+		.subtitle = recipe,
+		.dataset = show->dataset,
+		.batch = &show->taken,
+		.info = &show->info,
+		.rows = (unsigned)UTIL_MIN(
+			show->rows ? show->rows : SHOW_ROWS, (uint64_t)show->taken.count),
+		.columns = (unsigned)show->columns,
+		.tile = (unsigned)show->tile};
+	struct canvas canvas;
+	struct fault fault = {{0}};
+	int r = sheet_draw(&sheet, &canvas, &fault);
+	if (r == 0) {
+		r = canvas_write_png(show->output, canvas.rgb, canvas.width, canvas.height, &fault);
+		if (r == 0)
+			show_say(show, &canvas, sheet.rows);
+		canvas_deinit(&canvas);
+	}
+	return r < 0 ? cli_fail(CLI_FAILED, "%s", fault.text) : CLI_OK;
+}
+
+int show_main(int argc, char **argv)
+{
+	struct show show = {.output = "sheet.png",
+		.recipe = RECIPE_DEFAULT,
+		.daemon = RECIPE_DAEMON_DEFAULT,
+		.columns = 8,
+		.tile = 144};
+	int r = show_options(&show, argc, argv);
+	if (r != OPTIONS_OK)
+		return r < 0 ? CLI_USAGE : CLI_OK;
+	int code = CLI_OK;
+	if (!recipe_is_stream(show.source)) {
+		code = catalog_open(show.source, show.recipe.labels, &show.dataset);
+		if (code == CLI_OK)
+			code = spawn_start(&show.daemon);
+	}
+	if (code == CLI_OK)
+		code = show_take(&show);
+	if (code == CLI_OK)
+		code = show_draw(&show);
+	penstock_stream_close(show.stream);
+	spawn_stop();
+	dataset_free(show.dataset);
+	return code;
+}

@@ -1,0 +1,215 @@
+/* status: what the running daemon is doing, as a table or as its own JSON; and stop, which ends it.
+ * Main thread. */
+#include "client/cli/cli.h"
+
+#include "base/util.h"
+#include "client/cli/document.h"
+#include "client/cli/options.h"
+#include "client/cli/table.h"
+#include "penstock/penstock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STATUS_WIDTH = 80 };
+
+static void status_field(const char *name, const char *value)
+{
+	(void)printf("  %-9s %.*s\n", name, STATUS_WIDTH - 12, value);
+}
+
+static void status_daemon(const struct node *root)
+{
+	char up[24], text[64];
+	(void)printf("penstockd %s, pid %.0f, up %s\n", document_text(root, "version", "?"),
+		document_number(root, "pid", 0),
+		table_clock(document_number(root, "uptime_s", 0), up, sizeof up));
+	status_field("socket", document_text(root, "socket", "?"));
+	status_field("reader", document_text(root, "reader", "?"));
+	status_field("io", document_text(root, "io", "?"));
+	(void)snprintf(text, sizeof text, "%.0f decoding", document_number(root, "threads", 0));
+	status_field("threads", text);
+}
+
+static void status_memory(const struct node *memory)
+{
+	char reserved[24], budget[24], text[96];
+	(void)snprintf(text, sizeof text, "%s of %s reserved",
+		table_bytes(document_u64(memory, "reserved", 0), reserved, sizeof reserved),
+		table_bytes(document_u64(memory, "budget", 0), budget, sizeof budget));
+	status_field("memory", text);
+	const struct node *lines = document_get(memory, "lines");
+	struct table *table = table_new();
+	for (size_t i = 0; table && i < document_count(lines); i++) {
+		const struct node *line = document_at(lines, i, NULL);
+		table_row(table);
+		table_cell(table, true, "%s",
+			table_bytes(document_u64(line, "bytes", 0), reserved, sizeof reserved));
+		table_cell(table, false, "%s", document_text(line, "name", "?"));
+	}
+	if (table)
+		table_print(table, 12, STATUS_WIDTH);
+	table_free(table);
+}
+
+static double status_broken(const struct node *stream)
+{
+	const struct node *broken = document_get(stream, "broken");
+	double total = 0;
+	for (size_t i = 0; i < document_count(broken); i++) {
+		const char *reason;
+		total += document_value(document_at(broken, i, &reason));
+	}
+	return total;
+}
+
+static void status_head(struct table *table)
+{
+	static const struct {
+		const char *name;
+		bool right;
+	} columns[] = {{"stream", false}, {"epoch", true}, {"batch", true}, {"shape", true},
+		{"ready", true}, {"images/s", true}, {"broken", true}, {"trainers", false}};
+	table_row(table);
+	for (size_t i = 0; i < UTIL_COUNT(columns); i++)
+		table_cell(table, columns[i].right, "%s", columns[i].name);
+}
+
+/* "4121, 4122 (holds 2)" */
+static void status_trainers(const struct node *stream, char *out, size_t room)
+{
+	const struct node *trainers = document_get(stream, "trainers");
+	size_t at = 0;
+	out[0] = 0;
+	for (size_t i = 0; i < document_count(trainers) && at < room; i++) {
+		const struct node *trainer = document_at(trainers, i, NULL);
+		double held = document_number(trainer, "held", 0);
+		at += (size_t)snprintf(out + at, room - at, "%s%.0f", at ? ", " : "",
+			document_number(trainer, "pid", 0));
+		if (held > 0 && at < room)
+			at += (size_t)snprintf(out + at, room - at, " (holds %.0f)", held);
+	}
+}
+
+static const char *status_name(const struct node *stream)
+{
+	const char *name = document_text(stream, "name", "");
+	if (!*name)
+		name = document_text(stream, "group", "");
+	return *name ? name : "(private)";
+}
+
+static void status_row(struct table *table, const struct node *stream)
+{
+	char number[24], trainers[128];
+	table_row(table);
+	table_cell(table, false, "%.24s", status_name(stream));
+	table_cell(table, true, "%.0f", document_number(stream, "epoch", 0));
+	table_cell(table, true, "%.0f/%.0f", document_number(stream, "batch", 0),
+		document_number(stream, "batches", 0));
+	table_cell(table, true, "%.0fx%.0f", document_number(stream, "batch_size", 0),
+		document_number(stream, "image_size", 0));
+	table_cell(table, true, "%.0f/%.0f", document_number(stream, "ready", 0),
+		document_number(stream, "slots", 0));
+	table_cell(table, true, "%s",
+		table_count((uint64_t)document_number(stream, "rate", 0), number, sizeof number));
+	table_cell(table, true, "%s",
+		table_count((uint64_t)status_broken(stream), number, sizeof number));
+	status_trainers(stream, trainers, sizeof trainers);
+	table_cell(table, false, "%s", *trainers ? trainers : "none");
+}
+
+static void status_streams(const struct node *streams)
+{
+	struct table *table = table_new();
+	if (!table)
+		return;
+	status_head(table);
+	for (size_t i = 0; i < document_count(streams); i++)
+		status_row(table, document_at(streams, i, NULL));
+	(void)printf("\n");
+	table_print(table, 0, STATUS_WIDTH);
+	table_free(table);
+	(void)printf("\n");
+	for (size_t i = 0; i < document_count(streams); i++) {
+		const struct node *stream = document_at(streams, i, NULL);
+		const char *verdict = document_text(stream, "verdict", "");
+		(void)printf("%s: %s\n", status_name(stream), document_text(stream, "source", "?"));
+		if (*verdict)
+			(void)printf("  %s\n", verdict);
+	}
+}
+
+static void status_print(const struct node *root)
+{
+	const struct node *streams = document_get(root, "streams"),
+			  *notices = document_get(root, "notices");
+	status_daemon(root);
+	status_memory(document_get(root, "memory"));
+	if (document_count(streams))
+		status_streams(streams);
+	else
+		(void)printf("\nno stream is open\n");
+	for (size_t i = 0; i < document_count(notices); i++)
+		(void)printf("note: %s\n", document_string(document_at(notices, i, NULL)));
+}
+
+static int status_failure(int error)
+{
+	const char *text = penstock_error();
+	return cli_fail(CLI_FAILED, "%s", *text ? text : strerror(-error));
+}
+
+int status_main(int argc, char **argv)
+{
+	static const struct command command = {
+		.name = "status",
+		.operands = "",
+		.about = "Says what the running daemon is doing: its streams, their trainers, its "
+			 "memory.",
+	};
+	bool as_json = false;
+	const char *socket = NULL, *operand[OPTIONS_OPERANDS];
+	const struct option table[] = {
+		{"socket", 0, OPTION_TEXT, &socket, "PATH",
+			"the daemon's socket (PENSTOCK_SOCKET, or the user's)", 0, 0, NULL},
+		{"json", 'j', OPTION_FLAG, &as_json, NULL, "print the daemon's JSON", 0, 0, NULL},
+	};
+	int r = options_parse(&command, table, UTIL_COUNT(table), argc, argv, operand);
+	if (r != OPTIONS_OK)
+		return r < 0 ? CLI_USAGE : CLI_OK;
+	cleanup(free_ptr) char *text = NULL;
+	r = penstock_daemon_status(socket, &text);
+	if (r < 0)
+		return status_failure(r);
+	struct node *root = document_parse(text);
+	if (!root)
+		return cli_fail(
+			CLI_FAILED, "the daemon's answer is no JSON; is it of another release?");
+	if (as_json)
+		(void)printf("%s\n", text);
+	else
+		status_print(root);
+	document_free(root);
+	return CLI_OK;
+}
+
+int stop_main(int argc, char **argv)
+{
+	static const struct command command = {
+		.name = "stop",
+		.operands = "",
+		.about = "Ends the running daemon, once its trainers have what was ready for them.",
+	};
+	const char *socket = NULL, *operand[OPTIONS_OPERANDS];
+	const struct option table[] = {
+		{"socket", 0, OPTION_TEXT, &socket, "PATH",
+			"the daemon's socket (PENSTOCK_SOCKET, or the user's)", 0, 0, NULL},
+	};
+	int r = options_parse(&command, table, UTIL_COUNT(table), argc, argv, operand);
+	if (r != OPTIONS_OK)
+		return r < 0 ? CLI_USAGE : CLI_OK;
+	r = penstock_daemon_stop(socket);
+	return r < 0 ? status_failure(r) : CLI_OK;
+}

@@ -1,0 +1,147 @@
+/* table: see table.h. */
+#include "client/cli/table.h"
+
+#include "base/size.h"
+#include "base/util.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct table_one {
+	char text[TABLE_CELL];
+	bool right;
+};
+
+struct table {
+	struct table_one cell[TABLE_ROWS][TABLE_COLUMNS];
+	int cells[TABLE_ROWS], rows;
+};
+
+const char *table_count(uint64_t value, char *buffer, size_t room)
+{
+	char digits[24];
+	int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+	size_t at = 0;
+	for (int i = 0; i < n && at + 2 < room; i++) {
+		if (i && (n - i) % 3 == 0)
+			buffer[at++] = ',';
+		buffer[at++] = digits[i];
+	}
+	buffer[at] = 0;
+	return buffer;
+}
+
+const char *table_bytes(uint64_t bytes, char *buffer, size_t room)
+{
+	return size_format(bytes, buffer, room);
+}
+
+const char *table_clock(double seconds, char *buffer, size_t room)
+{
+	uint64_t s = seconds < 3.6e8 ? (uint64_t)(seconds + 0.5) : 360000000;
+	if (s >= 3600)
+		(void)snprintf(buffer, room, "%llu:%02u:%02u", (unsigned long long)(s / 3600),
+			(unsigned)(s / 60 % 60), (unsigned)(s % 60));
+	else
+		(void)snprintf(buffer, room, "%u:%02u", (unsigned)(s / 60), (unsigned)(s % 60));
+	return buffer;
+}
+
+const char *table_seconds(double seconds, char *buffer, size_t room)
+{
+	if (seconds < 0.9995)
+		(void)snprintf(buffer, room, seconds < 0.01 ? "%.2f ms" : "%.0f ms", seconds * 1e3);
+	else
+		(void)snprintf(buffer, room,
+			seconds < 10    ? "%.2f s"
+			: seconds < 100 ? "%.1f s"
+					: "%.0f s",
+			seconds);
+	return buffer;
+}
+
+size_t table_width(const char *text)
+{
+	size_t n = 0;
+	for (; *text; text++)
+		n += ((unsigned char)*text & 0xc0) != 0x80;
+	return n;
+}
+
+struct table *table_new(void)
+{
+	return calloc(1, sizeof(struct table));
+}
+
+void table_free(struct table *table)
+{
+	free(table);
+}
+
+void table_row(struct table *table)
+{
+	if (table->rows < TABLE_ROWS)
+		table->rows++;
+}
+
+void table_cell(struct table *table, bool right, const char *format, ...)
+{
+	int row = table->rows - 1;
+	if (row < 0 || table->cells[row] == TABLE_COLUMNS)
+		return;
+	struct table_one *cell = &table->cell[row][table->cells[row]++];
+	cell->right = right;
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(cell->text, sizeof cell->text, format, args);
+	va_end(args);
+}
+
+static void table_put(const struct table_one *cell, int width, bool last, int room)
+{
+	int pad = width - (int)table_width(cell->text);
+	if (cell->right)
+		(void)printf("%*s", UTIL_MAX(pad, 0), "");
+	if (!last)
+		(void)printf("%s%*s", cell->text, cell->right ? 0 : UTIL_MAX(pad, 0), "");
+	else
+		(void)printf("%.*s", UTIL_MAX(room, 1), cell->text);
+}
+
+void table_print(const struct table *table, int indent, int width)
+{
+	int wide[TABLE_COLUMNS] = {0};
+	for (int r = 0; r < table->rows; r++)
+		for (int c = 0; c < table->cells[r]; c++)
+			wide[c] = UTIL_MAX(wide[c], (int)table_width(table->cell[r][c].text));
+	for (int r = 0; r < table->rows; r++) {
+		(void)printf("%*s", indent, "");
+		int at = indent;
+		for (int c = 0; c < table->cells[r]; c++) {
+			bool last = c + 1 == table->cells[r];
+			table_put(&table->cell[r][c], wide[c], last, width - at);
+			(void)printf("%s", last ? "" : "  ");
+			at += wide[c] + 2;
+		}
+		(void)printf("\n");
+	}
+}
+
+void table_sentence(int indent, int columns, const char *label, const char *sentence, int width)
+{
+	int begin = indent + columns + 1, at = begin;
+	(void)printf("%*s%-*s ", indent, "", columns, label);
+	while (*sentence) {
+		int length = (int)strcspn(sentence, " ");
+		if (at > begin && at + 1 + length > width) {
+			(void)printf("\n%*s", begin, "");
+			at = begin;
+		}
+		at += printf("%s%.*s", at > begin ? " " : "", length, sentence);
+		sentence += length;
+		sentence += strspn(sentence, " ");
+	}
+	(void)printf("\n");
+}

@@ -1,0 +1,152 @@
+/* trainer: see trainer.h. All but trainer_start runs in the child, which has one thread. */
+#include "client/cli/trainer.h"
+
+#include "base/clock.h"
+#include "client/cli/cli.h"
+#include "client/cli/process.h"
+#include "client/cli/spawn.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct trainer_board *trainer_boards_new(unsigned count)
+{
+	void *p = mmap(NULL, count * sizeof(struct trainer_board), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void trainer_boards_free(struct trainer_board *boards, unsigned count)
+{
+	if (boards)
+		(void)munmap(boards, count * sizeof *boards);
+}
+
+static void trainer_announce(struct trainer_board *board, enum trainer_state state)
+{
+	atomic_store_explicit(&board->state, (uint32_t)state, memory_order_release);
+}
+
+static bool trainer_stopped(const struct trainer_board *board)
+{
+	return atomic_load_explicit(&board->stop, memory_order_relaxed);
+}
+
+static int trainer_fail(struct trainer_board *board, int error, const char *text)
+{
+	board->error = error;
+	(void)snprintf(board->text, sizeof board->text, "%s", text);
+	trainer_announce(board, TRAINER_FAILED);
+	return error;
+}
+
+/* The daemon's CPU clock first: the question itself costs it a little. */
+static int trainer_note_daemon(struct penstock_stream *stream, struct trainer_board *board,
+	uint64_t *ret_cpu_ns, char ret_stats[TRAINER_STATS])
+{
+	char *json = NULL;
+	int r = process_cpu_ns(board->daemon, ret_cpu_ns);
+	if (r < 0)
+		return trainer_fail(board, r, "the daemon's CPU time cannot be read");
+	r = penstock_stream_stats(stream, &json);
+	if (r < 0)
+		return trainer_fail(board, r, penstock_error());
+	r = snprintf(ret_stats, TRAINER_STATS, "%s", json) < TRAINER_STATS ? 0 : -ENOBUFS;
+	free(json);
+	return r < 0 ? trainer_fail(board, r, "the daemon's statistics are longer than expected")
+		     : 0;
+}
+
+/* A batch has arrived at `now_ns`: moves the state on, counts. */
+static int trainer_count(const struct trainer_plan *plan, struct penstock_stream *stream,
+	struct trainer_board *board, uint32_t rows, uint64_t now_ns, uint64_t last_ns)
+{
+	switch (atomic_load_explicit(&board->state, memory_order_relaxed)) {
+	case TRAINER_WAITING:
+		board->first_ns = now_ns;
+		trainer_announce(board, TRAINER_WARMING);
+		return 0;
+	case TRAINER_WARMING:
+		if ((double)(now_ns - board->first_ns) < plan->warmup_s * 1e9)
+			return 0;
+		board->begin_ns = now_ns;
+		if (plan->notes_daemon && trainer_note_daemon(stream, board, &board->cpu_begin_ns,
+						  board->stats_begin) < 0)
+			return -EIO;
+		trainer_announce(board, TRAINER_MEASURING);
+		return 0;
+	case TRAINER_MEASURING:
+		histogram_add(&board->arrivals, now_ns - last_ns);
+		board->window_images += rows;
+		atomic_store_explicit(&board->images, board->window_images, memory_order_relaxed);
+		if ((double)(now_ns - board->begin_ns) < plan->seconds * 1e9)
+			return 0;
+		board->end_ns = now_ns;
+		if (plan->notes_daemon && trainer_note_daemon(stream, board, &board->cpu_end_ns,
+						  board->stats_end) < 0)
+			return -EIO;
+		trainer_announce(board, TRAINER_DONE);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static int trainer_take(const struct trainer_plan *plan, struct penstock_stream *stream,
+	struct trainer_board *board)
+{
+	uint64_t last_ns = clock_ns();
+	while (!trainer_stopped(board)) {
+		struct penstock_batch batch;
+		int r = penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT);
+		uint64_t now_ns = clock_ns();
+		if (r < 0)
+			return trainer_fail(board, r, penstock_error());
+		if (r == PENSTOCK_END)
+			return trainer_fail(board, -ENODATA,
+				"the stream ended before the measurement did; it has too few "
+				"epochs");
+		r = trainer_count(plan, stream, board, batch.count, now_ns, last_ns);
+		if (r < 0)
+			return r;
+		last_ns = now_ns;
+		r = penstock_batch_release(stream, &batch);
+		if (r < 0)
+			return trainer_fail(board, r, penstock_error());
+	}
+	return 0;
+}
+
+static int trainer_run(const struct trainer_plan *plan, struct trainer_board *board)
+{
+	struct penstock_stream *stream = NULL;
+	int r = penstock_stream_open(&plan->options, &stream);
+	if (r < 0)
+		return trainer_fail(board, r, penstock_error());
+	penstock_stream_info(stream, &board->info);
+	board->daemon = penstock_stream_daemon_pid(stream);
+	trainer_announce(board, TRAINER_WAITING);
+	r = trainer_take(plan, stream, board);
+	penstock_stream_close(stream);
+	return r;
+}
+
+pid_t trainer_start(const struct trainer_plan *plan, struct trainer_board *board)
+{
+	/* What stdio holds would be written twice. */
+	(void)fflush(NULL);
+	pid_t parent = getpid(), pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid > 0) {
+		spawn_adopt(pid);
+		return pid;
+	}
+	spawn_child_setup(parent);
+	/* Not exit: what the parent registered for its own end is none of the child's. */
+	_exit(trainer_run(plan, board) < 0 ? CLI_FAILED : CLI_OK);
+}

@@ -1,0 +1,59 @@
+/* trainer: a process that takes batches as a trainer would, and times them.
+ *
+ * The command forks N of them, as a training job has processes, and reads their boards: a piece of
+ * memory that both share. A trainer warms up for a second after its first batch; the window then
+ * runs from one batch's arrival to the first one at least `seconds` later, so no fraction of a
+ * batch is counted or lost. It goes on taking batches until it is told to stop, so that the others
+ * of its group are not measured without it. The first trainer also notes, at both ends of its
+ * window, the daemon's CPU time and its statistics. */
+#pragma once
+
+#include "client/cli/histogram.h"
+#include "penstock/penstock.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { TRAINER_MAX = 64, TRAINER_STATS = 16384, TRAINER_TEXT = 1024 };
+
+/* Goes up only. Stored with release order by the trainer after the fields it announces; the parent
+ * loads it with acquire. */
+enum trainer_state {
+	TRAINER_OPENING = 0,
+	TRAINER_WAITING, /* open: info and daemon are valid */
+	TRAINER_WARMING, /* first_ns is valid */
+	TRAINER_MEASURING, /* begin_ns, cpu_begin_ns, stats_begin are valid */
+	TRAINER_DONE, /* all is valid */
+	TRAINER_FAILED, /* error and text are valid */
+};
+
+struct trainer_board {
+	_Atomic uint32_t state; /* enum trainer_state */
+	_Atomic uint32_t
+		stop; /* set by the parent; relaxed: one batch more or less does not matter */
+	_Atomic uint64_t images; /* of the window so far, for the progress line; relaxed */
+	struct penstock_stream_info info;
+	pid_t daemon;
+	uint64_t first_ns, begin_ns, end_ns; /* arrivals, on CLOCK_MONOTONIC */
+	uint64_t window_images;
+	uint64_t cpu_begin_ns, cpu_end_ns; /* of the daemon; first trainer only */
+	char stats_begin[TRAINER_STATS], stats_end[TRAINER_STATS];
+	int error; /* negative errno */
+	char text[TRAINER_TEXT]; /* the sentence about it */
+	struct histogram arrivals;
+};
+
+struct trainer_plan {
+	struct penstock_options options;
+	double warmup_s, seconds;
+	bool notes_daemon; /* the first of the group */
+};
+
+/* Boards for `count` trainers in shared memory, zeroed; NULL when memory is out. */
+struct trainer_board *trainer_boards_new(unsigned count);
+void trainer_boards_free(struct trainer_board *boards, unsigned count);
+
+/* Forks a trainer. Returns its pid, or a negative errno. */
+pid_t trainer_start(const struct trainer_plan *plan, struct trainer_board *board);
