@@ -290,14 +290,14 @@ static bool pax_is(const struct pax_record *record, const char *keyword)
 
 static int pax_decimal(const struct pax_record *record, uint64_t *ret)
 {
-	uint64_t value = 0;
+	int64_t value = 0;
 	for (size_t i = 0; i < record->value_size; i++) {
 		unsigned digit = (unsigned)(record->value[i] - '0');
-		if (digit > 9 || value > (INT64_MAX - 9) / 10)
+		if (digit > 9 || __builtin_mul_overflow(value, 10, &value) ||
+			__builtin_add_overflow(value, digit, &value))
 			return -EINVAL;
-		value = value * 10 + digit;
 	}
-	*ret = value;
+	*ret = (uint64_t)value;
 	return record->value_size ? 0 : -EINVAL;
 }
 

@@ -1,0 +1,176 @@
+/* fixture: temporary folders, files and tars for the tests of the source stage. Every helper
+ * asserts its own success. */
+#pragma once
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FIXTURE_PATH = 4600 };
+
+static inline int fixture_remove_one(
+	const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+/* A fresh folder below TMPDIR; fixture_remove takes it away with everything in it. */
+static inline char *fixture_folder(void)
+{
+	const char *where = getenv("TMPDIR");
+	char *path;
+	assert_true(
+		asprintf(&path, "%s/penstock-test-XXXXXX", where && *where ? where : "/tmp") > 0);
+	assert_non_null(mkdtemp(path));
+	return path;
+}
+
+static inline void fixture_remove(char *folder)
+{
+	assert_int_equal(nftw(folder, fixture_remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+	free(folder);
+}
+
+/* FOLDER/NAME in one of four buffers, taken in turn. */
+static inline char *fixture_path(const char *folder, const char *name)
+{
+	static char buffers[4][FIXTURE_PATH];
+	static unsigned turn;
+	char *buffer = buffers[turn++ % 4];
+	assert_true(snprintf(buffer, FIXTURE_PATH, "%s/%s", folder, name) < FIXTURE_PATH);
+	return buffer;
+}
+
+static inline void fixture_write(const char *path, const void *data, size_t size)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, data, size), size);
+	assert_int_equal(close(fd), 0);
+}
+
+/* Writes a file and the folders above it; `name` is relative to `folder`. */
+static inline void fixture_file(const char *folder, const char *name, const char *text)
+{
+	char *path = fixture_path(folder, name);
+	for (char *at = path + strlen(folder) + 1; (at = strchr(at, '/')); at++) {
+		*at = 0;
+		(void)mkdir(path, 0755);
+		*at = '/';
+	}
+	fixture_write(path, text, strlen(text));
+}
+
+/* A whole file; the caller frees. */
+static inline uint8_t *fixture_read(const char *path, size_t *ret_size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	uint8_t *data = malloc((size_t)st.st_size + 1);
+	assert_non_null(data);
+	assert_int_equal(read(fd, data, (size_t)st.st_size), st.st_size);
+	assert_int_equal(close(fd), 0);
+	*ret_size = (size_t)st.st_size;
+	return data;
+}
+
+/* A tar under construction. */
+struct fixture_tar {
+	uint8_t *data;
+	size_t size;
+};
+
+static inline uint8_t *fixture_tar_raw(struct fixture_tar *tar, const void *data, size_t size)
+{
+	tar->data = realloc(tar->data, tar->size + size + 1);
+	assert_non_null(tar->data);
+	uint8_t *at = tar->data + tar->size;
+	if (data && size)
+		memcpy(at, data, size);
+	else
+		memset(at, 0, size);
+	tar->size += size;
+	return at;
+}
+
+static inline void fixture_checksum(uint8_t *block)
+{
+	unsigned sum = 0;
+	memset(block + 148, ' ', 8);
+	for (int i = 0; i < 512; i++)
+		sum += block[i];
+	(void)snprintf((char *)block + 148, 8, "%06o", sum & 0777777);
+}
+
+/* A header block; `name` is cut at 100 bytes. */
+static inline uint8_t *fixture_tar_header(
+	struct fixture_tar *tar, const char *name, char type, uint64_t size)
+{
+	uint8_t *block = fixture_tar_raw(tar, NULL, 512);
+	memcpy(block, name, strnlen(name, 100));
+	memcpy(block + 100, "0000644", 7);
+	char octal[32];
+	(void)snprintf(octal, sizeof octal, "%011llo", (unsigned long long)size);
+	memcpy(block + 124, octal, 12);
+	memcpy(block + 257, "ustar\00000", 8);
+	block[156] = (uint8_t)type;
+	fixture_checksum(block);
+	return block;
+}
+
+static inline void fixture_tar_data(struct fixture_tar *tar, const void *data, size_t size)
+{
+	fixture_tar_raw(tar, data, size);
+	fixture_tar_raw(tar, NULL, (512 - size % 512) % 512);
+}
+
+static inline void fixture_tar_member(struct fixture_tar *tar, const char *name, const char *text)
+{
+	fixture_tar_header(tar, name, '0', strlen(text));
+	fixture_tar_data(tar, text, strlen(text));
+}
+
+static inline void fixture_tar_extension(
+	struct fixture_tar *tar, char type, const void *data, size_t size)
+{
+	fixture_tar_header(tar, "extension", type, size);
+	fixture_tar_data(tar, data, size);
+}
+
+/* Adds "LENGTH KEYWORD=VALUE\n" as a pax header of its own. */
+static inline void fixture_tar_pax(
+	struct fixture_tar *tar, char type, const char *keyword, const char *value)
+{
+	char record[8192];
+	size_t base = strlen(keyword) + strlen(value) + 3, length = base + 1;
+	while (length != base + (size_t)snprintf(NULL, 0, "%zu", length))
+		length++;
+	assert_true(length < sizeof record);
+	(void)snprintf(record, sizeof record, "%zu %s=%s\n", length, keyword, value);
+	fixture_tar_extension(tar, type, record, length);
+}
+
+/* Two blocks of zeros, and out to a file. */
+static inline void fixture_tar_write(struct fixture_tar *tar, const char *path)
+{
+	fixture_tar_raw(tar, NULL, 1024);
+	fixture_write(path, tar->data, tar->size);
+	free(tar->data);
+	*tar = (struct fixture_tar){0};
+}
