@@ -1,14 +1,21 @@
 /* decode: bytes of an image in, RGB rows of the wanted region out.
  *
- * Pillow over libjpeg-turbo is the law: what comes out equals Image.open(f).convert("RGB"), and what Pillow refuses is
- * refused. Content is sniffed (a PNG named .JPEG decodes); only JPEG and PNG are images here.
+ * Pillow over libjpeg-turbo is the law: what comes out equals Image.open(f).convert("RGB"), and
+ * what Pillow refuses is refused. Content is sniffed (a PNG named .JPEG decodes); only JPEG and PNG
+ * are images here.
  *
- *   decode.[ch]       this door: sniffing, limits, outcomes
- *   decode_jpeg.c     libjpeg-turbo: baseline, progressive, arithmetic, gray, RGB, YCbCr, CMYK, YCCK
- *   decode_png.c      libpng: all colour types and depths, interlaced
+ *   decode.[ch]       this door: limits, outcomes, who gets which memory
+ *   sniff.[ch]        what a file is by its first bytes
+ *   jpegwalk.[ch]     a JPEG's markers by Pillow's rules; exif.[ch] the one Exif entry that they
+ * look at decode_jpeg.[ch]  libjpeg-turbo: baseline, progressive, arithmetic, gray, RGB, YCbCr,
+ * CMYK, YCCK jpegmem.[ch]      libjpeg's memory manager over scratch pngwalk.[ch]      a PNG's
+ * chunks by Pillow's rules decode_png.[ch]   libpng: all colour types and depths, interlaced
+ *   scratch.[ch]      a decoder's working memory, and loans under a permit
+ *   words.[ch]        the sentence that goes with an outcome
  *
- * A decoder belongs to one thread. Its working memory is allocated when it is made and reused; what a rare image needs
- * beyond it (coefficients of a progressive one, an interlaced PNG) is taken under a permit and given back. */
+ * A decoder belongs to one thread. Its working memory is allocated when it is made and reused; what
+ * a rare image needs beyond it (coefficients of a progressive one, an interlaced PNG) is taken
+ * under a permit and given back. */
 #pragma once
 
 #include "base/fault.h"
@@ -21,21 +28,23 @@
 /* Outcomes of one image. Names are counted, shown and written to the quarantine. */
 enum decode_outcome {
 	DECODE_OK = 0,
-	DECODE_E_NOT_IMAGE = 1,   /* neither JPEG nor PNG */
-	DECODE_E_CORRUPT = 2,     /* the library's or Pillow's refusal: message in decoder_message */
-	DECODE_E_TRUNCATED = 3,   /* ends before the rows wanted */
-	DECODE_E_UNSUPPORTED = 4, /* a kind that Pillow cannot read either (12-bit, lossless, ...) */
-	DECODE_E_PIXELS = 5,      /* more pixels than limits.pixels */
-	DECODE_E_SCANS = 6,       /* more scans than limits.scans */
-	DECODE_E_MEMORY = 7,      /* needs more memory than the permit pool ever has */
+	DECODE_E_NOT_IMAGE = 1, /* neither JPEG nor PNG */
+	DECODE_E_CORRUPT = 2, /* the library's or Pillow's refusal: message in decoder_message */
+	DECODE_E_TRUNCATED = 3, /* ends before the rows wanted */
+	DECODE_E_UNSUPPORTED =
+		4, /* a kind that Pillow cannot read either (12-bit, lossless, ...) */
+	DECODE_E_PIXELS = 5, /* more pixels than limits.pixels */
+	DECODE_E_SCANS = 6, /* more scans than limits.scans */
+	DECODE_E_MEMORY = 7, /* needs more memory than the permit pool ever has */
 	DECODE_OUTCOMES = 8,
 };
 const char *decode_outcome_name(enum decode_outcome outcome); /* "not-image", "corrupt", ... */
 
 struct decode_limits {
-	uint64_t pixels;        /* default 64 MP */
-	unsigned scans;         /* default 500 */
-	struct permit *large;   /* pool for what exceeds the decoder's own scratch; outlives the decoder; NULL: unlimited */
+	uint64_t pixels; /* default 64 MP */
+	unsigned scans; /* default 500 */
+	struct permit *large; /* pool for what exceeds the decoder's own scratch; outlives the
+				 decoder; NULL: unlimited */
 };
 struct decode_limits decode_limits_default(void);
 
@@ -50,8 +59,8 @@ struct decode_region {
 	uint32_t x0, y0, x1, y1;
 };
 
-/* Receives the region's rows from top to bottom, (x1 - x0) pixels of 3 bytes R, G, B; the bytes may be overwritten by
- * the callee. */
+/* Receives the region's rows from top to bottom, (x1 - x0) pixels of 3 bytes R, G, B; the bytes may
+ * be overwritten by the callee. */
 typedef void decode_row_fn(void *context, uint8_t *rgb);
 
 struct decoder;
@@ -62,17 +71,26 @@ void decoder_free(struct decoder *decoder);
 /* Bytes that a decoder holds from decoder_new on, for the ledger. */
 uint64_t decoder_scratch_bytes(void);
 
-/* Reads the header. `data` must stay until decoder_rows or decoder_abort returned. At least 64 bytes behind `size` are
- * readable (their values do not matter). An enum decode_outcome or -ENOMEM. */
-int decoder_begin(struct decoder *decoder, const uint8_t *data, size_t size, struct decode_info *ret);
+/* Reads the header. `data` must stay until decoder_rows or decoder_abort returned. At least 64
+ * bytes behind `size` are readable (their values do not matter). An enum decode_outcome or -ENOMEM.
+ */
+int decoder_begin(
+	struct decoder *decoder, const uint8_t *data, size_t size, struct decode_info *ret);
 
-/* Decodes the region and ends the image, whatever the outcome. What lies after the region's last row is not looked at,
- * unless `to_end`: then the file is judged whole, as Pillow's load() does. An enum decode_outcome or -ENOMEM. Rows may
- * have been delivered before an outcome other than DECODE_OK: the caller drops them. */
-int decoder_rows(struct decoder *decoder, struct decode_region region, bool to_end, decode_row_fn *row, void *context);
+/* Decodes the region and ends the image, whatever the outcome. What lies after the region's last
+ * row is not looked at, unless `to_end`: then the file is judged whole, as Pillow's load() does. An
+ * enum decode_outcome or -ENOMEM. Rows may have been delivered before an outcome other than
+ * DECODE_OK: the caller drops them. */
+int decoder_rows(struct decoder *decoder, struct decode_region region, bool to_end,
+	decode_row_fn *row, void *context);
+
+/* After decoder_begin: the bytes for which decoder_rows will wait at limits.large; 0 for nearly all
+ * images. For callers that hold a permit of the same pool: they must not wait for a second one. */
+uint64_t decoder_large_bytes(const struct decoder *decoder);
 
 /* Ends an image whose rows are not wanted. */
 void decoder_abort(struct decoder *decoder);
 
-/* The library's words on the last outcome that was not DECODE_OK; valid until the next decoder_begin. */
+/* The library's words on the last outcome that was not DECODE_OK; valid until the next
+ * decoder_begin. */
 const char *decoder_message(const struct decoder *decoder);

@@ -1,0 +1,387 @@
+/* decode_jpeg: see decode_jpeg.h.
+ *
+ * Pillow feeds libjpeg from a source that never invents data: where the bytes end, libjpeg
+ * suspends, and a file that ends before its last row is refused. It feeds 64 KiB at a time, which
+ * shows in two places: arithmetic decoding cannot suspend and fails where such a window ends, and
+ * what follows the last row is judged only up to the end of the window reached. So the source here
+ * has windows too, wherever one of these could matter; elsewhere it shows the whole file, since
+ * Huffman decoding goes on after a suspension as if there had been none.
+ *
+ * libjpeg leaves errors by longjmp. Every call into it is made by a step function under guarded(),
+ * which has no locals that a jump could spoil. Facts about Pillow: 13.0.0,
+ * src/libImaging/JpegDecode.c. */
+#include "decode/decode_jpeg.h"
+
+#include "decode/jpegmem.h"
+#include "decode/jpegwalk.h"
+
+#include "base/util.h"
+
+#include <errno.h>
+#include <jerror.h>
+#include <setjmp.h>
+#include <string.h>
+
+enum {
+	WINDOW_BYTES = 65536, /* Pillow's ImageFile.MAXBLOCK */
+	ROWS_AT_ONCE = MAX_SAMP_FACTOR, /* more than a row group libjpeg never delivers */
+};
+
+struct decode_jpeg {
+	struct jpeg_decompress_struct cinfo;
+	struct jpeg_error_mgr errors;
+	struct jpeg_source_mgr source;
+	struct jpeg_progress_mgr progress;
+	struct jpegmem mem;
+	jmp_buf escape;
+	int escaped; /* the outcome that a jump brings */
+	struct scratch *scratch;
+	struct words *words;
+	unsigned scans; /* limit */
+	const uint8_t *data;
+	size_t size, shown; /* bytes of the file, bytes shown to libjpeg so far */
+	size_t skip; /* bytes that libjpeg wants to skip beyond what is shown */
+	struct jpegwalk walk;
+	/* What decode_jpeg_rows was asked for; here, not in locals, because steps may be left by a
+	 * jump. */
+	struct decode_region region;
+	bool to_end;
+	decode_row_fn *row;
+	void *context;
+	JSAMPROW rows[ROWS_AT_ONCE];
+	_Alignas(SCRATCH_ALIGN) uint8_t tables[JPEGMEM_TABLES_BYTES];
+};
+
+static struct decode_jpeg *of_common(j_common_ptr cinfo)
+{
+	return cinfo->client_data;
+}
+
+static int outcome_of(int code)
+{
+	switch (code) {
+	case JERR_OUT_OF_MEMORY:
+		return DECODE_E_MEMORY;
+	case JERR_SOF_UNSUPPORTED:
+	case JERR_ARITH_NOTIMPL:
+	case JERR_BAD_PRECISION:
+	case JERR_CCIR601_NOTIMPL:
+	case JERR_FRACT_SAMPLE_NOTIMPL:
+	case JERR_CONVERSION_NOTIMPL:
+	case JERR_NOT_COMPILED:
+	case JERR_NOTIMPL:
+		return DECODE_E_UNSUPPORTED;
+	default:
+		return DECODE_E_CORRUPT;
+	}
+}
+
+static void on_error(j_common_ptr cinfo)
+{
+	struct decode_jpeg *jpeg = of_common(cinfo);
+	char text[JMSG_LENGTH_MAX];
+	cinfo->err->format_message(cinfo, text);
+	if (cinfo->err->msg_code == JERR_CANT_SUSPEND)
+		(void)snprintf(text, sizeof(text),
+			"arithmetic coding beyond the first %zu bytes, which Pillow cannot read "
+			"either",
+			jpeg->shown);
+	jpeg->escaped = words_set(jpeg->words,
+		(enum decode_outcome)outcome_of(cinfo->err->msg_code), "JPEG: %s", text);
+	longjmp(jpeg->escape, 1);
+}
+
+/* Warnings are accepted in silence, as Pillow does. */
+static void on_message(j_common_ptr cinfo, int level)
+{
+	(void)cinfo, (void)level;
+}
+
+static void no_output(j_common_ptr cinfo)
+{
+	(void)cinfo;
+}
+
+/* Called between the steps of reading a file of several scans, before any row comes out. */
+static void on_progress(j_common_ptr cinfo)
+{
+	struct decode_jpeg *jpeg = of_common(cinfo);
+	if ((unsigned)jpeg->cinfo.input_scan_number <= jpeg->scans)
+		return;
+	jpeg->escaped =
+		words_set(jpeg->words, DECODE_E_SCANS, "JPEG: more than %u scans", jpeg->scans);
+	longjmp(jpeg->escape, 1);
+}
+
+static void source_nothing(j_decompress_ptr cinfo)
+{
+	(void)cinfo;
+}
+
+static boolean source_fill(j_decompress_ptr cinfo)
+{
+	(void)cinfo;
+	return FALSE; /* suspend: show_more decides whether there is more */
+}
+
+static void source_skip(j_decompress_ptr cinfo, long bytes)
+{
+	struct decode_jpeg *jpeg = cinfo->client_data;
+	if (bytes <= 0)
+		return;
+	size_t here = UTIL_MIN((size_t)bytes, cinfo->src->bytes_in_buffer);
+	cinfo->src->next_input_byte += here;
+	cinfo->src->bytes_in_buffer -= here;
+	jpeg->skip = (size_t)bytes - here;
+}
+
+static size_t source_place(const struct decode_jpeg *jpeg)
+{
+	return (size_t)(jpeg->source.next_input_byte - jpeg->data);
+}
+
+/* Shows libjpeg the next window; false at the end of the file. A skip that began earlier goes on
+ * first. */
+static bool show_more(struct decode_jpeg *jpeg)
+{
+	if (jpeg->shown == jpeg->size)
+		return false;
+	size_t more = UTIL_MIN(jpeg->size - jpeg->shown, (size_t)WINDOW_BYTES);
+	jpeg->shown += more;
+	jpeg->source.bytes_in_buffer += more;
+	if (jpeg->skip)
+		source_skip(&jpeg->cinfo, (long)jpeg->skip);
+	return true;
+}
+
+static void show_all(struct decode_jpeg *jpeg)
+{
+	jpeg->source.bytes_in_buffer += jpeg->size - jpeg->shown;
+	jpeg->shown = jpeg->size;
+}
+
+/* Goes back to what Pillow would have shown by now: whole windows, the last one holding the place
+ * reached. */
+static void show_windows(struct decode_jpeg *jpeg)
+{
+	size_t place = source_place(jpeg);
+	jpeg->shown = UTIL_MIN(util_align(place, WINDOW_BYTES), jpeg->size);
+	jpeg->source.bytes_in_buffer = jpeg->shown - place;
+}
+
+static int guarded(struct decode_jpeg *jpeg, int (*step)(struct decode_jpeg *))
+{
+	if (setjmp(jpeg->escape))
+		return jpeg->escaped;
+	return step(jpeg);
+}
+
+static int step_create(struct decode_jpeg *jpeg)
+{
+	jpeg_create_decompress(&jpeg->cinfo);
+	return 0;
+}
+
+int decode_jpeg_new(struct scratch *scratch, struct words *words, struct decode_jpeg **ret)
+{
+	struct decode_jpeg *jpeg =
+		aligned_alloc(SCRATCH_ALIGN, util_align(sizeof(*jpeg), SCRATCH_ALIGN));
+	if (!jpeg)
+		return -ENOMEM;
+	memset(jpeg, 0, sizeof(*jpeg));
+	jpeg->scratch = scratch;
+	jpeg->words = words;
+	jpeg->cinfo.err = jpeg_std_error(&jpeg->errors);
+	jpeg->errors.error_exit = on_error;
+	jpeg->errors.emit_message = on_message;
+	jpeg->errors.output_message = no_output;
+	jpeg->cinfo.client_data = jpeg;
+	if (guarded(jpeg, step_create)) {
+		jpeg_destroy_decompress(&jpeg->cinfo);
+		free(jpeg);
+		return -ENOMEM;
+	}
+	jpegmem_install(&jpeg->mem, &jpeg->cinfo, scratch, jpeg->tables);
+	jpeg->source = (struct jpeg_source_mgr){
+		.init_source = source_nothing,
+		.fill_input_buffer = source_fill,
+		.skip_input_data = source_skip,
+		.resync_to_restart = jpeg_resync_to_restart,
+		.term_source = source_nothing,
+	};
+	jpeg->cinfo.src = &jpeg->source;
+	jpeg->progress.progress_monitor = on_progress;
+	*ret = jpeg;
+	return 0;
+}
+
+void decode_jpeg_free(struct decode_jpeg *jpeg)
+{
+	if (!jpeg)
+		return;
+	jpegmem_remove(&jpeg->mem, &jpeg->cinfo);
+	jpeg_destroy_decompress(&jpeg->cinfo);
+	free(jpeg);
+}
+
+uint64_t decode_jpeg_bytes(void)
+{
+	enum { LIBJPEG_CREATE = 4096 }; /* marker reader, input controller, their pools */
+	return sizeof(struct decode_jpeg) + LIBJPEG_CREATE;
+}
+
+void decode_jpeg_end(struct decode_jpeg *jpeg)
+{
+	jpeg_abort_decompress(&jpeg->cinfo);
+	jpeg->data = NULL;
+}
+
+/* Reads up to the first scan; abbreviated streams of tables before it are read on through. */
+static int step_header(struct decode_jpeg *jpeg)
+{
+	int state;
+	do
+		state = jpeg_read_header(&jpeg->cinfo, FALSE);
+	while (state == JPEG_HEADER_TABLES_ONLY);
+	if (state == JPEG_SUSPENDED)
+		return words_set(
+			jpeg->words, DECODE_E_TRUNCATED, "JPEG: the file ends in its header");
+	if (jpeg->cinfo.image_width != jpeg->walk.width ||
+		jpeg->cinfo.image_height != jpeg->walk.height ||
+		(unsigned)jpeg->cinfo.num_components != jpeg->walk.layers)
+		return words_set(
+			jpeg->words, DECODE_E_CORRUPT, "JPEG: two frame headers that differ");
+	jpeg->cinfo.out_color_space = jpeg->walk.layers == 4 ? JCS_CMYK : JCS_RGB;
+	return DECODE_OK;
+}
+
+int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limits,
+	const uint8_t *data, size_t size, struct decode_info *ret)
+{
+	int outcome = jpegwalk_read(data, size, &jpeg->walk, jpeg->words);
+	if (outcome)
+		return outcome;
+	uint64_t pixels = (uint64_t)jpeg->walk.width * jpeg->walk.height;
+	if (pixels > limits->pixels)
+		return words_set(jpeg->words, DECODE_E_PIXELS,
+			"JPEG: %u x %u pixels; the limit is %llu", jpeg->walk.width,
+			jpeg->walk.height, (unsigned long long)limits->pixels);
+	jpeg->scans = limits->scans;
+	jpeg->data = data;
+	jpeg->size = size;
+	jpeg->shown = jpeg->skip = 0;
+	jpeg->source.next_input_byte = data;
+	jpeg->source.bytes_in_buffer = 0;
+	jpegmem_begin(&jpeg->mem, &jpeg->cinfo);
+	show_all(jpeg);
+	outcome = guarded(jpeg, step_header);
+	if (outcome)
+		return outcome;
+	*ret = (struct decode_info){
+		.width = jpeg->walk.width,
+		.height = jpeg->walk.height,
+		.format = DECODE_JPEG,
+		.progressive = jpeg->cinfo.progressive_mode,
+	};
+	return DECODE_OK;
+}
+
+static size_t row_bytes(const struct decode_jpeg *jpeg)
+{
+	return util_align(
+		(size_t)jpeg->walk.width * (jpeg->walk.layers == 4 ? 4 : 3), SCRATCH_ALIGN);
+}
+
+uint64_t decode_jpeg_need(struct decode_jpeg *jpeg)
+{
+	return jpegmem_estimate(&jpeg->cinfo) + ROWS_AT_ONCE * (uint64_t)row_bytes(jpeg);
+}
+
+static int truncated(struct decode_jpeg *jpeg)
+{
+	return words_set(jpeg->words, DECODE_E_TRUNCATED, "JPEG: the file ends after row %u of %u",
+		jpeg->cinfo.output_scanline, jpeg->cinfo.output_height);
+}
+
+/* Pillow inverts all four samples, as Adobe's files have them, then takes each colour's share of
+ * what black leaves: with k the sample as stored, k - (255 - c) * k / 255, rounded as its MULDIV255
+ * (libImaging/ImagingUtils.h). */
+static void cmyk_to_rgb(uint8_t *rgb, const uint8_t *cmyk, uint32_t pixels)
+{
+	for (uint32_t x = 0; x < pixels; x++, cmyk += 4) {
+		unsigned black = cmyk[3];
+		for (int i = 0; i < 3; i++) {
+			unsigned product = (255u - cmyk[i]) * black + 128;
+			unsigned share = (product + (product >> 8)) >> 8;
+			*rgb++ = (uint8_t)(black - share);
+		}
+	}
+}
+
+static void deliver(struct decode_jpeg *jpeg, uint8_t *row)
+{
+	const struct decode_region *r = &jpeg->region;
+	if (jpeg->walk.layers != 4) {
+		jpeg->row(jpeg->context, row + (size_t)r->x0 * 3);
+		return;
+	}
+	cmyk_to_rgb(row, row + (size_t)r->x0 * 4, r->x1 - r->x0);
+	jpeg->row(jpeg->context, row);
+}
+
+/* Reads rows until `until`, handing over those of the region. */
+static int read_rows(struct decode_jpeg *jpeg, uint32_t until)
+{
+	while (jpeg->cinfo.output_scanline < until) {
+		uint32_t y = jpeg->cinfo.output_scanline;
+		uint32_t got = jpeg_read_scanlines(
+			&jpeg->cinfo, jpeg->rows, UTIL_MIN((uint32_t)ROWS_AT_ONCE, until - y));
+		for (uint32_t i = 0; i < got; i++)
+			if (y + i >= jpeg->region.y0 && y + i < jpeg->region.y1)
+				deliver(jpeg, jpeg->rows[i]);
+		if (got == 0 && !show_more(jpeg))
+			return truncated(jpeg);
+	}
+	return DECODE_OK;
+}
+
+/* Reads on to the end marker. Suspending is no failure: a missing end is forgiven once all rows are out. But a second
+ * frame header is refused as soon as its marker is read, as libjpeg-turbo does since 3.0; 2.1 looks at its length
+ * first, and suspends where that is missing. */
+static int finish(struct decode_jpeg *jpeg)
+{
+	enum { SOF0 = 0xc0, SOF2 = 0xc2, SOF9 = 0xc9, SOF10 = 0xca };
+	if (jpeg_finish_decompress(&jpeg->cinfo))
+		return DECODE_OK;
+	int marker = jpeg->cinfo.unread_marker;
+	if ((marker >= SOF0 && marker <= SOF2) || marker == SOF9 || marker == SOF10)
+		return words_set(jpeg->words, DECODE_E_CORRUPT, "JPEG: a second frame header after the image");
+	return DECODE_OK;
+}
+
+static int step_rows(struct decode_jpeg *jpeg)
+{
+	j_common_ptr common = (j_common_ptr)&jpeg->cinfo;
+	for (int i = 0; i < ROWS_AT_ONCE; i++)
+		jpeg->rows[i] = jpeg->mem.methods.alloc_large(common, JPOOL_IMAGE, row_bytes(jpeg));
+	jpeg->cinfo.progress = jpeg_has_multiple_scans(&jpeg->cinfo) ? &jpeg->progress : NULL;
+	while (!jpeg_start_decompress(&jpeg->cinfo))
+		if (!show_more(jpeg))
+			return truncated(jpeg);
+	int outcome = read_rows(jpeg, jpeg->to_end ? jpeg->cinfo.output_height : jpeg->region.y1);
+	if (!outcome && jpeg->to_end)
+		outcome = finish(jpeg);
+	return outcome;
+}
+
+int decode_jpeg_rows(struct decode_jpeg *jpeg, struct decode_region region, bool to_end,
+	decode_row_fn *row, void *context)
+{
+	jpeg->region = region;
+	jpeg->to_end = to_end;
+	jpeg->row = row;
+	jpeg->context = context;
+	if (to_end || jpeg->cinfo.arith_code)
+		show_windows(jpeg);
+	return guarded(jpeg, step_rows);
+}

@@ -1,0 +1,25 @@
+/* decode_jpeg: JPEG by libjpeg-turbo, read the way Pillow reads it. Behind the door of decode.h. */
+#pragma once
+
+#include "decode/decode.h"
+#include "decode/scratch.h"
+#include "decode/words.h"
+
+struct decode_jpeg;
+
+/* `scratch` and `words` outlive it. 0 or -ENOMEM. */
+int decode_jpeg_new(struct scratch *scratch, struct words *words, struct decode_jpeg **ret);
+void decode_jpeg_free(struct decode_jpeg *jpeg);
+
+/* Bytes that it holds outside the scratch. */
+uint64_t decode_jpeg_bytes(void);
+
+/* The meaning of these is that of decoder_begin, _rows and _abort. */
+int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limits,
+	const uint8_t *data, size_t size, struct decode_info *ret);
+int decode_jpeg_rows(struct decode_jpeg *jpeg, struct decode_region region, bool to_end,
+	decode_row_fn *row, void *context);
+void decode_jpeg_end(struct decode_jpeg *jpeg);
+
+/* Scratch that the rows of the image begun will take. */
+uint64_t decode_jpeg_need(struct decode_jpeg *jpeg);

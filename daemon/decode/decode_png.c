@@ -1,0 +1,410 @@
+/* decode_png: see decode_png.h.
+ *
+ * libpng never sees the file. pngwalk judges the chunks as Pillow does and hands out the compressed
+ * pixels; from them a plain PNG is made on the fly, a header and the pixel chunks with their
+ * lengths, which libpng inflates, unfilters and deinterlaces. Palette images are passed off as gray
+ * ones of the same depth, whose rows are laid out alike, so that no palette need be there. No
+ * libpng transform is used; rows are turned into RGB here, in the region's columns alone, as
+ * Pillow's unpackers and its convert("RGB") do (Pillow 13.0.0, libImaging/Unpack.c and Convert.c).
+ *
+ * What is left to differ: a zlib stream that ends too early, at a row's very end. Pillow leaves the
+ * rows that are missing black; libpng refuses, and so do we.
+ *
+ * libpng leaves errors by longjmp. Every call into it is made by a step function under guarded(),
+ * which has no locals that a jump could spoil. */
+#include "decode/decode_png.h"
+
+#include "decode/pngwalk.h"
+
+#include "base/util.h"
+
+#include <errno.h>
+#include <png.h>
+#include <setjmp.h>
+#include <string.h>
+
+enum {
+	PIECE_BYTES = 65536, /* read at once, as Pillow does: where zlib's checksum is met depends
+				on it */
+	CHUNK_HEAD = 8,
+	CHUNK_CRC = 4,
+	HEADER_BYTES = CHUNK_HEAD + 13 + CHUNK_CRC,
+	PNG_SIGNATURE = 8,
+};
+
+typedef void expand_fn(
+	uint8_t *rgb, const uint8_t *row, uint32_t x0, uint32_t x1, const struct pngwalk *walk);
+
+struct decode_png {
+	png_structp lib;
+	png_infop info;
+	jmp_buf escape;
+	int escaped; /* the outcome that a jump brings */
+	struct scratch *scratch;
+	struct words *words;
+	struct pngwalk walk;
+	/* The PNG that libpng reads: bytes made up, then the current chunk's, then four for its
+	 * checksum. */
+	uint8_t made[CHUNK_CRC + HEADER_BYTES + CHUNK_HEAD];
+	size_t made_at, made_bytes;
+	uint64_t rows_left; /* rows still to be inflated, over all passes */
+	size_t rows_end; /* where the walk was when the last of them was */
+	bool begun;
+	/* What decode_png_rows was asked for; here, not in locals, because steps may be left by a
+	 * jump. */
+	struct decode_region region;
+	bool to_end;
+	decode_row_fn *row;
+	void *context;
+	expand_fn *expand; /* NULL: rows are RGB already */
+	uint8_t *raw; /* one row, or all of them where interlaced */
+	uint8_t *rgb;
+	uint32_t y;
+};
+
+static void put32(uint8_t *p, uint32_t value)
+{
+	for (int i = 0; i < 4; i++)
+		p[i] = (uint8_t)(value >> (24 - 8 * i));
+}
+
+static size_t raw_bytes(const struct decode_png *png)
+{
+	static const uint8_t channels[7] = {1, 0, 3, 1, 2, 0, 4};
+	return ((size_t)png->walk.width * channels[png->walk.color] * png->walk.depth + 7) / 8;
+}
+
+static void on_error(png_structp lib, png_const_charp text)
+{
+	struct decode_png *png = png_get_error_ptr(lib);
+	if (!png->escaped)
+		png->escaped = words_set(png->words, DECODE_E_CORRUPT, "PNG: %s", text);
+	longjmp(png->escape, 1);
+}
+
+static void on_warning(png_structp lib, png_const_charp text)
+{
+	(void)lib, (void)text;
+}
+
+static png_voidp lib_take(png_structp lib, png_alloc_size_t bytes)
+{
+	struct decode_png *png = png_get_mem_ptr(lib);
+	return scratch_take(png->scratch, bytes);
+}
+
+static void lib_give(png_structp lib, png_voidp piece)
+{
+	(void)lib, (void)piece; /* all is taken back with the image */
+}
+
+static void make_header(struct decode_png *png)
+{
+	uint8_t *p = png->made;
+	put32(p, 13);
+	memcpy(p + 4, "IHDR", 4);
+	put32(p + 8, png->walk.width);
+	put32(p + 12, png->walk.height);
+	p[16] = png->walk.depth;
+	p[17] = png->walk.color == 3 ? 0 : png->walk.color;
+	p[18] = p[19] = 0;
+	p[20] = png->walk.interlaced;
+	put32(p + 21, 0); /* checksums are not looked at */
+	png->made_at = 0;
+	png->made_bytes = HEADER_BYTES;
+}
+
+static void make_chunk_head(struct decode_png *png)
+{
+	uint8_t *p = png->made + png->made_bytes;
+	put32(p, (uint32_t)png->walk.pixels_left);
+	memcpy(p + 4, "IDAT", 4);
+	png->made_bytes += CHUNK_HEAD;
+}
+
+/* Once the current chunk is used up: its checksum and the next one's head. Where there is none
+ * libpng is left for good. */
+static void make_more(struct decode_png *png, png_structp lib)
+{
+	put32(png->made, 0);
+	png->made_at = 0;
+	png->made_bytes = CHUNK_CRC;
+	png->escaped = pngwalk_next(&png->walk);
+	if (png->escaped)
+		png_error(lib, png->words->text);
+	make_chunk_head(png);
+}
+
+static void on_read(png_structp lib, png_bytep out, size_t bytes)
+{
+	struct decode_png *png = png_get_io_ptr(lib);
+	while (bytes) {
+		bool made = png->made_at < png->made_bytes;
+		if (!made && !png->walk.pixels_left) {
+			make_more(png, lib);
+			continue;
+		}
+		size_t part = UTIL_MIN(
+			bytes, made ? png->made_bytes - png->made_at : png->walk.pixels_left);
+		memcpy(out, made ? png->made + png->made_at : png->walk.pixels, part);
+		if (made) {
+			png->made_at += part;
+		} else {
+			png->walk.pixels += part;
+			png->walk.pixels_left -= part;
+		}
+		out += part;
+		bytes -= part;
+	}
+}
+
+/* Called for each row that was inflated and unfiltered. */
+static void on_row(png_structp lib, png_row_infop row, png_bytep data)
+{
+	(void)row, (void)data;
+	struct decode_png *png = png_get_user_transform_ptr(lib);
+	if (png->rows_left && --png->rows_left == 0)
+		png->rows_end = png->walk.at;
+}
+
+static int guarded(struct decode_png *png, int (*step)(struct decode_png *))
+{
+	if (setjmp(png->escape))
+		return png->escaped;
+	return step(png);
+}
+
+int decode_png_new(struct scratch *scratch, struct words *words, struct decode_png **ret)
+{
+	struct decode_png *png = calloc(1, sizeof(*png));
+	if (!png)
+		return -ENOMEM;
+	png->scratch = scratch;
+	png->words = words;
+	*ret = png;
+	return 0;
+}
+
+void decode_png_free(struct decode_png *png)
+{
+	free(png);
+}
+
+uint64_t decode_png_bytes(void)
+{
+	return sizeof(struct decode_png);
+}
+
+/* libpng's structs lie in the scratch, which is taken back whole: there is nothing to destroy. */
+void decode_png_end(struct decode_png *png)
+{
+	png->lib = NULL;
+	png->info = NULL;
+}
+
+int decode_png_begin(struct decode_png *png, const struct decode_limits *limits,
+	const uint8_t *data, size_t size, struct decode_info *ret)
+{
+	int outcome = pngwalk_begin(&png->walk, data, size, png->scratch, png->words);
+	if (outcome)
+		return outcome;
+	uint64_t pixels = (uint64_t)png->walk.width * png->walk.height;
+	if (pixels > limits->pixels || png->walk.width > INT32_MAX || png->walk.height > INT32_MAX)
+		return words_set(png->words, DECODE_E_PIXELS,
+			"PNG: %u x %u pixels; the limit is %llu", png->walk.width, png->walk.height,
+			(unsigned long long)limits->pixels);
+	*ret = (struct decode_info){
+		.width = png->walk.width,
+		.height = png->walk.height,
+		.format = DECODE_PNG,
+		.progressive = png->walk.interlaced,
+	};
+	return DECODE_OK;
+}
+
+uint64_t decode_png_need(const struct decode_png *png)
+{
+	/* libpng's structs, its piece of input, zlib's state and window; then its two rows, ours,
+	 * and the RGB one. */
+	enum { FIXED = 128 << 10, ROW_EXTRA = 512, PIXEL_BYTES = 8 };
+	uint64_t row = raw_bytes(png) + ROW_EXTRA;
+	uint64_t lib_row = row + 8 * PIXEL_BYTES;
+	uint64_t rows = png->walk.interlaced ? png->walk.height : 1;
+	return FIXED + 2 * lib_row + rows * raw_bytes(png) + ROW_EXTRA +
+	       (uint64_t)png->walk.width * 3 + ROW_EXTRA + pngwalk_scratch_bytes();
+}
+
+/* Gray and palette rows of 1, 2, 4 or 8 bits: sample x of a packed row. */
+static unsigned packed(const uint8_t *row, uint32_t x, unsigned depth)
+{
+	uint64_t bit = (uint64_t)x * depth;
+	return row[bit / 8] >> (8 - depth - bit % 8) & ((1u << depth) - 1);
+}
+
+static void expand_gray(
+	uint8_t *rgb, const uint8_t *row, uint32_t x0, uint32_t x1, const struct pngwalk *walk)
+{
+	unsigned depth = walk->depth, scale = 255 / ((1u << depth) - 1);
+	for (uint32_t x = x0; x < x1; x++, rgb += 3)
+		rgb[0] = rgb[1] = rgb[2] = (uint8_t)(packed(row, x, depth) * scale);
+}
+
+static void expand_palette(
+	uint8_t *rgb, const uint8_t *row, uint32_t x0, uint32_t x1, const struct pngwalk *walk)
+{
+	for (uint32_t x = x0; x < x1; x++, rgb += 3)
+		memcpy(rgb, walk->palette[packed(row, x, walk->depth)], 3);
+}
+
+/* Pillow keeps gray of 16 bits as numbers and clips them at 255; it does not scale them. */
+static void expand_gray16(
+	uint8_t *rgb, const uint8_t *row, uint32_t x0, uint32_t x1, const struct pngwalk *walk)
+{
+	(void)walk;
+	for (uint32_t x = x0; x < x1; x++, rgb += 3)
+		rgb[0] = rgb[1] = rgb[2] = row[(size_t)x * 2] ? 255 : row[(size_t)x * 2 + 1];
+}
+
+/* Colour or gray with or without alpha, which is dropped; of 16 bits the upper 8. */
+static void expand_samples(
+	uint8_t *rgb, const uint8_t *row, uint32_t x0, uint32_t x1, const struct pngwalk *walk)
+{
+	size_t sample = walk->depth / 8, colors = walk->color & 2 ? 3 : 1;
+	size_t pixel = sample * (colors + (walk->color & 4 ? 1 : 0));
+	size_t green = colors == 3 ? sample : 0;
+	for (const uint8_t *p = row + x0 * pixel; x0 < x1; x0++, p += pixel, rgb += 3) {
+		rgb[0] = p[0];
+		rgb[1] = p[green];
+		rgb[2] = p[2 * green];
+	}
+}
+
+static expand_fn *expand_for(const struct pngwalk *walk)
+{
+	if (walk->color == 3)
+		return expand_palette;
+	if (walk->color == 0)
+		return walk->depth == 16 ? expand_gray16 : expand_gray;
+	return walk->color == 2 && walk->depth == 8 ? NULL : expand_samples;
+}
+
+static void deliver(struct decode_png *png, uint8_t *raw)
+{
+	const struct decode_region *r = &png->region;
+	if (!png->expand) {
+		png->row(png->context, raw + (size_t)r->x0 * 3);
+		return;
+	}
+	png->expand(png->rgb, raw, r->x0, r->x1, &png->walk);
+	png->row(png->context, png->rgb);
+}
+
+/* Rows over all passes, as libpng will count them: a pass without columns has none. */
+static uint64_t count_rows(const struct pngwalk *walk)
+{
+	if (!walk->interlaced)
+		return walk->height;
+	uint64_t rows = 0;
+	for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; pass++)
+		if (PNG_PASS_COLS(walk->width, pass))
+			rows += PNG_PASS_ROWS(walk->height, pass);
+	return rows;
+}
+
+static int step_open(struct decode_png *png)
+{
+	png->lib = png_create_read_struct_2(
+		PNG_LIBPNG_VER_STRING, png, on_error, on_warning, png, lib_take, lib_give);
+	png->info = png->lib ? png_create_info_struct(png->lib) : NULL;
+	if (!png->info)
+		return words_set(png->words, DECODE_E_MEMORY, "PNG: libpng cannot start");
+	png_set_read_fn(png->lib, png, on_read);
+	png_set_sig_bytes(png->lib, PNG_SIGNATURE);
+	png_set_user_limits(png->lib, INT32_MAX, INT32_MAX);
+	png_set_crc_action(png->lib, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
+	png_set_compression_buffer_size(png->lib, PIECE_BYTES);
+	/* Streams whose header understates their window are common enough that zlib's own default
+	 * accepts them. */
+	png_set_option(png->lib, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
+	make_header(png);
+	make_chunk_head(png);
+	png_read_info(png->lib, png->info);
+	png_set_read_user_transform_fn(png->lib, on_row);
+	png_set_user_transform_info(png->lib, png, 0, 0);
+	if (png->walk.interlaced)
+		(void)png_set_interlace_handling(png->lib);
+	png_start_read_image(png->lib);
+	return DECODE_OK;
+}
+
+static int step_interlaced(struct decode_png *png)
+{
+	size_t stride = raw_bytes(png);
+	for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; pass++)
+		for (uint32_t y = 0; y < png->walk.height; y++)
+			png_read_row(png->lib, png->raw + y * stride, NULL);
+	return DECODE_OK;
+}
+
+static int step_row(struct decode_png *png)
+{
+	png_read_row(png->lib, png->raw, NULL);
+	return DECODE_OK;
+}
+
+/* Runs a step that reads rows. Past the last row libpng goes on to look for the end of the stream;
+ * Pillow does not, so that what libpng thinks of it does not count. */
+static int read_guarded(struct decode_png *png, int (*step)(struct decode_png *))
+{
+	int outcome = guarded(png, step);
+	if (outcome && png->rows_left == 0)
+		outcome = DECODE_OK;
+	return outcome;
+}
+
+static int read_interlaced(struct decode_png *png)
+{
+	int outcome = read_guarded(png, step_interlaced);
+	for (uint32_t y = png->region.y0; !outcome && y < png->region.y1; y++)
+		deliver(png, png->raw + y * raw_bytes(png));
+	return outcome;
+}
+
+static int read_rows(struct decode_png *png)
+{
+	uint32_t until = png->to_end ? png->walk.height : png->region.y1;
+	for (png->y = 0; png->y < until; png->y++) {
+		int outcome = read_guarded(png, step_row);
+		if (outcome)
+			return outcome;
+		if (png->y >= png->region.y0 && png->y < png->region.y1)
+			deliver(png, png->raw);
+	}
+	return DECODE_OK;
+}
+
+int decode_png_rows(struct decode_png *png, struct decode_region region, bool to_end,
+	decode_row_fn *row, void *context)
+{
+	png->region = region;
+	png->to_end = to_end;
+	png->row = row;
+	png->context = context;
+	png->escaped = 0;
+	png->expand = expand_for(&png->walk);
+	png->rows_left = count_rows(&png->walk);
+	png->raw = scratch_take(
+		png->scratch, raw_bytes(png) * (png->walk.interlaced ? png->walk.height : 1));
+	png->rgb = scratch_take(png->scratch, (size_t)png->walk.width * 3);
+	if (!png->raw || !png->rgb)
+		return words_set(png->words, DECODE_E_MEMORY,
+			"PNG: rows do not fit into what was provided for them");
+	int outcome = guarded(png, step_open);
+	if (!outcome)
+		outcome = png->walk.interlaced ? read_interlaced(png) : read_rows(png);
+	if (!outcome && to_end) {
+		png->walk.at = png->rows_end;
+		outcome = pngwalk_finish(&png->walk);
+	}
+	return outcome;
+}

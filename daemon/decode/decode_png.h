@@ -1,0 +1,25 @@
+/* decode_png: PNG by libpng, judged as Pillow judges it. Behind the door of decode.h. */
+#pragma once
+
+#include "decode/decode.h"
+#include "decode/scratch.h"
+#include "decode/words.h"
+
+struct decode_png;
+
+/* `scratch` and `words` outlive it. 0 or -ENOMEM. */
+int decode_png_new(struct scratch *scratch, struct words *words, struct decode_png **ret);
+void decode_png_free(struct decode_png *png);
+
+/* Bytes that it holds outside the scratch. */
+uint64_t decode_png_bytes(void);
+
+/* The meaning of these is that of decoder_begin, _rows and _abort. */
+int decode_png_begin(struct decode_png *png, const struct decode_limits *limits,
+	const uint8_t *data, size_t size, struct decode_info *ret);
+int decode_png_rows(struct decode_png *png, struct decode_region region, bool to_end,
+	decode_row_fn *row, void *context);
+void decode_png_end(struct decode_png *png);
+
+/* Scratch that the rows of the image begun will take. */
+uint64_t decode_png_need(const struct decode_png *png);

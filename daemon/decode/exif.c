@@ -1,0 +1,118 @@
+/* exif: see exif.h. Reads the first directory as Pillow's TiffImagePlugin does: entries whose data
+ * is missing, of an unknown type or already seen are passed over; a read beyond the end stops the
+ * directory, keeping what was read. */
+#include "decode/exif.h"
+
+#include <string.h>
+
+enum { TAG_X_RESOLUTION = 0x011a, TAG_RESOLUTION_UNIT = 0x0128, ENTRY_BYTES = 12 };
+enum { TYPE_BYTE = 1, TYPE_ASCII = 2, TYPE_UNDEFINED = 7 };
+
+struct tiff {
+	const uint8_t *bytes;
+	size_t size;
+	bool little;
+};
+
+struct value {
+	const uint8_t *bytes; /* NULL: no such tag */
+	size_t size;
+	unsigned type;
+};
+
+static uint32_t read_number(const struct tiff *tiff, const uint8_t *p, unsigned bytes)
+{
+	uint32_t value = 0;
+	for (unsigned i = 0; i < bytes; i++)
+		value = value << 8 | p[tiff->little ? bytes - 1 - i : i];
+	return value;
+}
+
+/* Bytes of one element by TIFF type, 0 for types that Pillow does not know. */
+static unsigned unit_bytes(unsigned type)
+{
+	static const uint8_t bytes[17] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8};
+	return type < sizeof(bytes) ? bytes[type] : 0;
+}
+
+static bool open_header(struct tiff *tiff)
+{
+	static const char *const heads[] = {"MM\0\x2a", "II\x2a\0", "MM\x2a\0", "II\0\x2a"};
+	if (tiff->size < 8)
+		return false;
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+		if (memcmp(tiff->bytes, heads[i], 4) == 0) {
+			tiff->little = heads[i][0] == 'I';
+			return true;
+		}
+	return false;
+}
+
+/* Where the data of an entry lies: in the entry, or elsewhere. *stop: it reaches beyond the end. */
+static struct value entry_value(
+	const struct tiff *tiff, const uint8_t *entry, uint64_t *total, bool *stop)
+{
+	struct value value = {.type = read_number(tiff, entry + 2, 2)};
+	uint64_t bytes = (uint64_t)read_number(tiff, entry + 4, 4) * unit_bytes(value.type);
+	if (bytes == 0)
+		return value;
+	value.size = (size_t)bytes;
+	if (bytes <= 4) {
+		value.bytes = entry + 8;
+		return value;
+	}
+	*total += bytes;
+	if (*total > tiff->size)
+		return value;
+	uint32_t at = read_number(tiff, entry + 8, 4);
+	*stop = at > tiff->size || bytes > tiff->size - at;
+	if (!*stop)
+		value.bytes = tiff->bytes + at;
+	return value;
+}
+
+/* Finds both tags of the first directory. */
+static void read_directory(
+	const struct tiff *tiff, struct value *ret_resolution, struct value *ret_unit)
+{
+	uint64_t at = read_number(tiff, tiff->bytes + 4, 4), total = 0;
+	if (at + 2 > tiff->size)
+		return;
+	unsigned entries = read_number(tiff, tiff->bytes + at, 2);
+	at += 2;
+	bool stop = false;
+	for (unsigned i = 0; i < entries && !stop && at + ENTRY_BYTES <= tiff->size;
+		i++, at += ENTRY_BYTES) {
+		unsigned tag = read_number(tiff, tiff->bytes + at, 2);
+		struct value *known = tag == TAG_X_RESOLUTION      ? ret_resolution
+				      : tag == TAG_RESOLUTION_UNIT ? ret_unit
+								   : NULL;
+		if (known && known->bytes)
+			continue;
+		struct value value = entry_value(tiff, tiff->bytes + at, &total, &stop);
+		if (known && value.bytes)
+			*known = value;
+	}
+}
+
+bool exif_density_refused(const uint8_t *bytes, size_t size)
+{
+	if (size >= 6 && memcmp(bytes, "Exif\0\0", 6) == 0) { /* some cameras write it twice */
+		bytes += 6;
+		size -= 6;
+	}
+	struct tiff tiff = {bytes, size, false};
+	struct value resolution = {0}, unit = {0};
+	if (!open_header(&tiff))
+		return false;
+	read_directory(&tiff, &resolution, &unit);
+	if (!resolution.bytes || !unit.bytes)
+		return false;
+	if (resolution.type == TYPE_BYTE || resolution.type == TYPE_UNDEFINED)
+		return resolution.size == 1;
+	if (resolution.type != TYPE_ASCII)
+		return false;
+	size_t length = resolution.size - (resolution.bytes[resolution.size - 1] == 0);
+	return length == 0 ||
+	       (length == 1 && resolution.bytes[0] >= '0' && resolution.bytes[0] <= '9');
+}

@@ -1,0 +1,14 @@
+/* exif: the one thing in an Exif segment for which Pillow refuses a JPEG.
+ *
+ * Where no JFIF segment gives a density, Pillow reads the resolution out of the first directory
+ * while it opens the file, and stumbles over one written as a single byte or as text of less than
+ * two characters (Pillow 13.0.0, JpegImagePlugin.py, the reading of dpi). All its other surprises
+ * there are caught. Pure. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* `tiff`: the segment's payload after "Exif\0\0". */
+bool exif_density_refused(const uint8_t *tiff, size_t size);

@@ -1,0 +1,76 @@
+/* scratch: see scratch.h. */
+#include "decode/scratch.h"
+
+#include "base/util.h"
+
+#include <assert.h>
+#include <errno.h>
+
+int scratch_init(struct scratch *scratch, size_t own_bytes, struct permit *pool)
+{
+	uint8_t *own = aligned_alloc(SCRATCH_ALIGN, util_align(own_bytes, SCRATCH_ALIGN));
+	if (!own)
+		return -ENOMEM;
+	*scratch = (struct scratch){
+		.own = own, .own_bytes = own_bytes, .base = own, .size = own_bytes, .pool = pool};
+	return 0;
+}
+
+void scratch_deinit(struct scratch *scratch)
+{
+	if (!scratch->own)
+		return;
+	scratch_reset(scratch);
+	free(scratch->own);
+	scratch->own = NULL;
+}
+
+int scratch_would_borrow(const struct scratch *scratch, uint64_t bytes)
+{
+	return bytes > scratch->size - scratch->used;
+}
+
+int scratch_provide(struct scratch *scratch, uint64_t bytes)
+{
+	if (!scratch_would_borrow(scratch, bytes))
+		return 0;
+	assert(!scratch->loan);
+	bytes = util_align(bytes, SCRATCH_ALIGN);
+	if (scratch->pool && permit_acquire(scratch->pool, bytes))
+		return PERMIT_E_TOO_LARGE;
+	uint8_t *loan = bytes <= SIZE_MAX ? aligned_alloc(SCRATCH_ALIGN, (size_t)bytes) : NULL;
+	if (!loan) {
+		if (scratch->pool)
+			permit_release(scratch->pool, bytes);
+		return -ENOMEM;
+	}
+	scratch->loan = scratch->base = loan;
+	scratch->loan_bytes = bytes;
+	scratch->size = (size_t)bytes;
+	scratch->used = 0;
+	return 0;
+}
+
+void *scratch_take(struct scratch *scratch, size_t bytes)
+{
+	size_t left = scratch->size - scratch->used;
+	if (bytes > left)
+		return NULL;
+	void *piece = scratch->base + scratch->used;
+	scratch->used += UTIL_MIN(util_align(bytes, SCRATCH_ALIGN), left);
+	return piece;
+}
+
+void scratch_reset(struct scratch *scratch)
+{
+	if (scratch->loan) {
+		free(scratch->loan);
+		if (scratch->pool)
+			permit_release(scratch->pool, scratch->loan_bytes);
+	}
+	scratch->loan = NULL;
+	scratch->loan_bytes = 0;
+	scratch->base = scratch->own;
+	scratch->size = scratch->own_bytes;
+	scratch->used = 0;
+}

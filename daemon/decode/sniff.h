@@ -1,0 +1,13 @@
+/* sniff: what a file is, by its first bytes. Pure. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+bool sniff_jpeg(const uint8_t *data, size_t size);
+bool sniff_png(const uint8_t *data, size_t size);
+
+/* What something else looks like, for a sentence: "a GIF image", "an empty file", "nothing known".
+ * Static text. */
+const char *sniff_name(const uint8_t *data, size_t size);
