@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/permit.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct dataset;
@@ -82,6 +83,10 @@ void fetch_submit(struct fetch *fetch, struct fetch_item *items);
  * soon after. For closing a stream. */
 void fetch_cancel(struct fetch *fetch, const struct dataset *dataset);
 
+/* Drops what is kept of a dataset: open shards, index pages, how it is read. Before dataset_free, once every item of it
+ * has completed. Waits for index pages still being read; not from a fetch thread. */
+void fetch_forget(struct fetch *fetch, const struct dataset *dataset);
+
 /* Gives an item's bytes back. Once per item completed with FETCH_OK, from any thread; idempotent for others. */
 void fetch_release(struct fetch *fetch, struct fetch_item *item);
 
@@ -89,6 +94,10 @@ void fetch_stats_read(const struct fetch *fetch, struct fetch_stats *ret);
 
 /* E.g. "io_uring (kernel 6.1, registered buffers 16 MiB, registered files 256)" for the log and status. */
 const char *fetch_describe(const struct fetch *fetch);
+
+/* Something the operator should know that came up since the last call, e.g. that a file system refuses O_DIRECT: true,
+ * and one sentence to be logged. Any thread. */
+bool fetch_notice(struct fetch *fetch, char *ret_text, unsigned room);
 
 /* How `io: auto` decides for this dataset: true for O_DIRECT. `ret_why` gets e.g. "48 GiB do not fit into the 12 GiB of
  * page cache that this cgroup can have". Pure apart from reading the cgroup. */

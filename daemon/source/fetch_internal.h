@@ -1,0 +1,209 @@
+/* fetch_internal: what the door (fetch.c), the planner (fetch_plan.c) and the engines share; nobody
+ * else includes it.
+ *
+ * The way of an item, each state with its single door into the next:
+ *
+ *   inbox      fetch_submit linked it, under the inbox's lock
+ *   queue      plan_drain moved it into the heap of waiting items
+ *   window     a request carries it: record page, name page (folders), then READY
+ *   read       plan_read gave it a place in a buffer; an op of the engine's fills that
+ *   finished   its result holds; fetch_deliver calls `done`, without any lock
+ *
+ * Everything but the inbox is the planner's, under `lock`. The ring's thread takes that lock once
+ * per turn and meets nobody there but callers of fetch_cancel and fetch_forget; the pread threads
+ * meet each other, for about a microsecond. Nobody sleeps or reads with it held (a shard's file may
+ * be closed under it, and an index file opened).
+ *
+ * Locks are taken in the order lock, inbox.lock; the arena's is a leaf. */
+#pragma once
+
+#include "source/arena.h"
+#include "source/fetch.h"
+#include "source/fetch_pages.h"
+#include "source/fetch_queue.h"
+#include "source/files.h"
+#include "source/index.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	FETCH_WINDOW = 192, /* requests: items looked up ahead of their reads */
+	FETCH_WINDOW_LEAST = 16,
+	FETCH_MERGE_GAP = 64 << 10,
+	FETCH_MERGE_BYTES = 1 << 20,
+	FETCH_VERIFY_NS = 1000000000, /* a shard in use is looked at this often */
+	FETCH_RETRY_NS = 2000000, /* how soon to look again for what nobody announces: permits, lent
+				     index files */
+	FETCH_MODES = 64, /* datasets whose way of reading is remembered */
+};
+
+/* What fetch keeps in an item, in place of `internal`. */
+struct fetch_state {
+	uint64_t sequence; /* order among equally urgent items */
+	struct fetch_item *child; /* in the queue's heap */
+	uint8_t *buffer; /* to give back; NULL: none */
+	uint64_t large; /* bytes of a buffer of its own; 0: the buffer is the arena's */
+	uint32_t end; /* of its bytes in the read, for judging a short one */
+	bool solo; /* never merged: a merged read of it failed */
+	bool told; /* the fault already says why */
+};
+_Static_assert(
+	sizeof(struct fetch_state) <= sizeof((struct fetch_item *)0)->internal, "fits an item");
+
+static inline struct fetch_state *fetch_state(struct fetch_item *item)
+{
+	return (struct fetch_state *)(void *)item->internal;
+}
+
+static inline const struct fetch_state *fetch_state_const(const struct fetch_item *item)
+{
+	return (const struct fetch_state *)(const void *)item->internal;
+}
+
+enum fetch_request_state {
+	REQUEST_RECORD, /* wants its record's page */
+	REQUEST_NAME, /* has its record, wants its name's page */
+	REQUEST_READY, /* may be read; in a folder its name's page is pinned */
+};
+
+/* An item in the window. */
+struct fetch_request {
+	struct fetch_item *item;
+	enum fetch_request_state state;
+	struct page *waiting; /* for which LOADING page; NULL: for none */
+	struct page *name; /* pinned */
+	bool counted; /* its page is already in the counters */
+	struct dataset_page at;
+	struct index_record record;
+	struct fetch_request *before, *after; /* the window, in the queue's order */
+	struct fetch_request *next; /* free list, or the waiters of a page */
+};
+
+/* A read in flight: one buffer, one or several items. */
+struct fetch_read {
+	struct fetch_op op; /* first, so that the op is the read */
+	struct fetch_item *items;
+	unsigned count;
+	struct file *file; /* its shard; NULL in a folder */
+	uint8_t *buffer;
+	uint64_t large;
+	uint64_t begun_ns;
+	struct fetch_read *next; /* free list */
+};
+
+/* How a dataset is read, decided when its first item comes. */
+struct fetch_mode {
+	const struct dataset *dataset;
+	bool direct;
+};
+
+/* Where submitters and the engine meet. `kicked` and `items` are what a sleeper waits for. */
+struct fetch_inbox {
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	struct fetch_item *items, **tail;
+	bool kicked;
+	unsigned sleepers;
+	int eventfd; /* the ring's; -1: sleepers wait on `cond` */
+};
+
+struct fetch_counters {
+	_Atomic uint64_t submitted, delivered, samples, reads, bytes, merged, index_hits,
+		index_misses, arena_waits;
+};
+
+struct fetch;
+
+/* The two ways to ask the kernel. */
+struct fetch_engine_ops {
+	/* Starts the threads, writes fetch->describe. 0 or negative errno with a fault; then
+	 * nothing is left behind. */
+	int (*start)(struct fetch *fetch, struct fault *fault);
+	/* After `stopping`: waits until every item has completed and the threads are gone. */
+	void (*join)(struct fetch *fetch);
+	unsigned reads; /* how many may be in flight; 0: one per thread */
+};
+extern const struct fetch_engine_ops fetch_uring, fetch_pread;
+
+struct fetch {
+	struct fetch_options options;
+	const struct fetch_engine_ops *ops;
+	void *engine;
+	struct arena arena;
+	struct fetch_inbox inbox;
+	struct fetch_counters counters;
+	_Atomic bool large_wanted; /* a request waits for the permit pool */
+	pthread_t threads[64];
+	unsigned thread_count;
+	char describe[256];
+
+	pthread_mutex_t lock; /* of all below */
+	const struct dataset
+		*forget; /* fetch_forget waits until nothing of it is left; then NULL */
+	pthread_cond_t settled; /* that has happened */
+	struct fetch_queue queue;
+	struct files files;
+	struct pages pages;
+	struct fetch_request *requests, *request_free, *window, *window_last;
+	unsigned window_count, window_bound;
+	struct fetch_read *reads, *read_free;
+	unsigned files_own, files_own_bound; /* folder's files open now */
+	struct fetch_op *ready, **ready_tail; /* for the engine to ask */
+	unsigned asked; /* ops handed to the engine */
+	struct fetch_item *finished, **finished_tail;
+	struct fetch_mode modes[FETCH_MODES];
+	unsigned modes_next;
+	bool stopping, retry; /* retry: look again after FETCH_RETRY_NS */
+	char notice[512];
+};
+
+/* --- the planner, all with fetch->lock held --- */
+
+/* Sizes the pools for `reads` reads in flight. 0 or -ENOMEM with a fault. */
+int fetch_plan_init(struct fetch *fetch, unsigned reads, struct fault *fault);
+void fetch_plan_deinit(struct fetch *fetch);
+
+/* Takes what came in and makes ops ready, as far as window, arena and files allow. */
+void fetch_plan(struct fetch *fetch);
+
+/* The next op for the engine to ask; NULL when there is none. */
+struct fetch_op *fetch_plan_next(struct fetch *fetch);
+
+/* An op came back, DONE. */
+void fetch_plan_done(struct fetch *fetch, struct fetch_op *op);
+
+/* All that finished since, linked by `next`, for fetch_deliver once the lock is open. */
+struct fetch_item *fetch_plan_finished(struct fetch *fetch);
+
+/* Completes what is queued or in the window, of one dataset or (NULL) of all, with -ECANCELED. */
+void fetch_plan_cancel(struct fetch *fetch, const struct dataset *dataset);
+
+/* True when nothing is queued, ready, in flight or undelivered. */
+bool fetch_plan_quiet(const struct fetch *fetch);
+
+/* --- the door's services to the engines, without fetch->lock --- */
+
+/* Completes faults and calls `done` of each. */
+void fetch_deliver(struct fetch *fetch, struct fetch_item *items);
+
+/* Makes a sleeping engine, or the next one to sleep, look again. */
+void fetch_kick(struct fetch *fetch);
+
+/* Before the ring's thread sleeps: true, and it counts as a sleeper, when nothing has come in. */
+bool fetch_sleep_begin(struct fetch_inbox *inbox);
+void fetch_sleep_end(struct fetch_inbox *inbox);
+
+/* A pread thread sleeps, unless something has come in; with `retry` for FETCH_RETRY_NS at most. */
+void fetch_sleep(struct fetch_inbox *inbox, bool retry);
+
+/* Starts an engine thread, all signals blocked. 0 or negative errno. */
+int fetch_thread_start(struct fetch *fetch, size_t stack_bytes, void *(*run)(void *));
+void fetch_threads_join(struct fetch *fetch);
+
+static inline void fetch_count(_Atomic uint64_t *counter, uint64_t by)
+{
+	atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
+}

@@ -1,0 +1,197 @@
+/* fetch_lookup: see fetch_lookup.h. Planner's lock. */
+#include "source/fetch_lookup.h"
+
+#include "source/dataset.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+/* Inserted by the queue's order; nearly always last. */
+static void lookup_insert(struct fetch *fetch, struct fetch_request *request)
+{
+	struct fetch_request *before = fetch->window_last;
+	while (before && fetch_item_before(request->item, before->item))
+		before = before->before;
+	request->before = before;
+	request->after = before ? before->after : fetch->window;
+	*(before ? &before->after : &fetch->window) = request;
+	*(request->after ? &request->after->before : &fetch->window_last) = request;
+	fetch->window_count++;
+}
+
+struct fetch_item *fetch_lookup_remove(struct fetch *fetch, struct fetch_request *request)
+{
+	struct fetch_item *item = request->item;
+	if (request->waiting)
+		pages_unwait(request->waiting, request);
+	if (request->name)
+		pages_unpin(&fetch->pages, request->name);
+	*(request->before ? &request->before->after : &fetch->window) = request->after;
+	*(request->after ? &request->after->before : &fetch->window_last) = request->before;
+	fetch->window_count--;
+	request->item = NULL;
+	request->next = fetch->request_free;
+	fetch->request_free = request;
+	return item;
+}
+
+void fetch_lookup_finish(struct fetch *fetch, struct fetch_request *request, int result)
+{
+	fetch_plan_finish(fetch, fetch_lookup_remove(fetch, request), result);
+}
+
+/* An index cannot be read: a fault, already told. */
+static void lookup_fault(struct fetch *fetch, struct fetch_request *request, int result)
+{
+	fetch_state(request->item)->told = true;
+	fetch_lookup_finish(fetch, request, result);
+}
+
+/* Starts reading the page that the request wants. NULL when that has to wait for another page, or
+ * failed. */
+static struct page *lookup_load(struct fetch *fetch, struct fetch_request *request)
+{
+	const struct dataset *dataset = request->item->dataset;
+	int fd = -1;
+	int rc = dataset_index_acquire(dataset, request->at.shard, &fd, request->item->fault);
+	if (rc == -EAGAIN) {
+		fetch->retry = true;
+		return NULL;
+	}
+	if (rc < 0) {
+		lookup_fault(fetch, request, rc);
+		return NULL;
+	}
+	struct page *page = pages_claim(&fetch->pages, dataset, &request->at);
+	if (!page) {
+		/* All are loading, for requests since cancelled; one of them completes and the
+		 * planner looks again. */
+		dataset_index_release(dataset, request->at.shard);
+		return NULL;
+	}
+	page->op.fd = fd;
+	fetch_count(&fetch->counters.bytes, INDEX_PAGE);
+	fetch_plan_ready(fetch, &page->op);
+	return page;
+}
+
+/* The page that the request wants, or NULL: it waits, has to be tried again, or is gone. */
+static struct page *lookup_page(struct fetch *fetch, struct fetch_request *request)
+{
+	struct page *page = pages_find(&fetch->pages, request->item->dataset, &request->at);
+	if (!request->counted) {
+		request->counted = true;
+		fetch_count(page ? &fetch->counters.index_hits : &fetch->counters.index_misses, 1);
+	}
+	if (page && page->state == PAGE_LOADED)
+		return page;
+	if (!page)
+		page = lookup_load(fetch, request);
+	if (page)
+		pages_wait(page, request);
+	return NULL;
+}
+
+/* Takes the record out of its page. A folder's sample then wants its name. */
+static int lookup_record(struct fetch_request *request, const struct page *page)
+{
+	const struct dataset *dataset = request->item->dataset;
+	struct fault *fault = request->item->fault;
+	int rc = dataset_record(dataset, &request->at, page->bytes, &request->record, fault);
+	if (rc < 0)
+		return rc;
+	if (dataset_kind(dataset) != DATASET_FOLDER) {
+		request->state = REQUEST_READY;
+		return 0;
+	}
+	struct dataset_page at;
+	rc = dataset_locate_name(dataset, request->at.shard, &request->record, &at, fault);
+	if (rc < 0)
+		return rc;
+	request->at = at;
+	request->state = REQUEST_NAME;
+	request->counted = false;
+	return 0;
+}
+
+bool fetch_lookup_advance(struct fetch *fetch, struct fetch_request *request)
+{
+	assert(!request->waiting);
+	while (request->state != REQUEST_READY) {
+		struct page *page = lookup_page(fetch, request);
+		if (!page)
+			return false;
+		if (request->state == REQUEST_RECORD) {
+			int rc = lookup_record(request, page);
+			if (rc < 0) {
+				lookup_fault(fetch, request, rc);
+				return false;
+			}
+		} else {
+			page->pins++;
+			request->name = page;
+			request->state = REQUEST_READY;
+		}
+	}
+	return true;
+}
+
+static void lookup_start(struct fetch *fetch, struct fetch_item *item)
+{
+	struct fetch_request *request = fetch->request_free;
+	fetch->request_free = request->next;
+	*request = (struct fetch_request){.item = item, .state = REQUEST_RECORD};
+	lookup_insert(fetch, request);
+	int rc = dataset_locate(item->dataset, item->number, &request->at);
+	if (rc < 0) {
+		(void)fault_set(item->fault, rc, "sample %llu of a dataset that has %llu",
+			(unsigned long long)item->number,
+			(unsigned long long)dataset_count(item->dataset));
+		lookup_fault(fetch, request, rc);
+		return;
+	}
+	(void)fetch_lookup_advance(fetch, request);
+}
+
+/* Makes room for the most urgent queued item, where it is to go before one that only waits for a
+ * buffer. */
+static bool lookup_displace(struct fetch *fetch)
+{
+	struct fetch_request *last = fetch->window_last;
+	while (last && last->state != REQUEST_READY)
+		last = last->before;
+	if (!last || !fetch_item_before(fetch->queue.root, last->item))
+		return false;
+	fetch_queue_return(&fetch->queue, fetch_lookup_remove(fetch, last));
+	return true;
+}
+
+void fetch_lookup_fill(struct fetch *fetch)
+{
+	while (fetch->queue.root) {
+		if (fetch->window_count == fetch->window_bound && !lookup_displace(fetch))
+			return;
+		lookup_start(fetch, fetch_queue_pop(&fetch->queue));
+	}
+}
+
+void fetch_lookup_loaded(struct fetch *fetch, struct page *page)
+{
+	const struct dataset *dataset = page->dataset;
+	uint32_t shard = page->at.shard;
+	int result = page->op.result == FETCH_OP_ENDED ? -EIO : page->op.result;
+	dataset_index_release(dataset, shard);
+	for (struct fetch_request *request = pages_loaded(&fetch->pages, page), *next; request;
+		request = next) {
+		next = request->next;
+		if (result == 0) {
+			(void)fetch_lookup_advance(fetch, request);
+			continue;
+		}
+		(void)fault_set(request->item->fault, result,
+			"the index of %s cannot be read (%s): delete the index, it is built again",
+			dataset_shard_path(dataset, shard), strerror(-result));
+		lookup_fault(fetch, request, result);
+	}
+}
