@@ -1,0 +1,95 @@
+/* fake: a daemon that does what a test tells it, well or badly.
+ *
+ * fake_start forks a process that listens on a socket of its own folder and runs `serve` for one
+ * connection after the other. The functions below `serving` are for that process: they end it when
+ * the client does not behave as the test expects, which the client then sees as a hang-up.
+ * fake_stop ends it and tells how it fared.
+ *
+ * fake_check runs a test in a forked process with an alarm, and compares descriptors and mapped
+ * memfds before and after. */
+#pragma once
+
+#include "proto/conn.h"
+#include "proto/slots.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct fake {
+	char folder[64], socket[96];
+	pid_t pid;
+};
+
+/* What a good stream looks like. */
+struct fake_shape {
+	uint32_t batch_size, side, slots, batches; /* batches: of an epoch */
+	uint64_t epochs; /* 0: endless */
+	uint64_t first_serial;
+};
+
+#define FAKE_SHAPE                                                                 \
+	{                                                                          \
+		.batch_size = 4, .side = 8, .slots = 4, .batches = 3, .epochs = 0, \
+		.first_serial = 1                                                  \
+	}
+
+typedef void fake_serve(int fd, const void *argument);
+
+/* Makes a folder and a listening socket, forks the daemon. */
+void fake_start(struct fake *fake, fake_serve *serve, const void *argument);
+
+/* Ends the daemon and removes the folder. False when a fake_* function in it had to give up. */
+bool fake_stop(struct fake *fake);
+
+/* ---- serving ---- */
+
+/* One received message of `type`; the pointer is good until the next. */
+const struct conn_message *fake_expect(int fd, enum wire_type type);
+/* The next message of any type; NULL on hang-up. */
+const struct conn_message *fake_receive(int fd);
+
+void fake_send(int fd, struct wire_head *head, size_t bytes, const void *text, size_t text_bytes,
+	int pass_fd);
+void fake_send_raw(int fd, const void *bytes, size_t size, int pass_fd);
+void fake_send_error(int fd, uint32_t request, uint32_t stream, int code, const char *sentence);
+void fake_send_answer(int fd, uint32_t request, const char *text);
+
+/* HELLO .. WELCOME; then OPEN .. OPENED. */
+void fake_welcome(int fd);
+struct wire_opened fake_opened(const struct fake_shape *shape);
+void fake_open(int fd, const struct fake_shape *shape);
+
+/* Shared memory: `slots` slots, sealed as the contract wants unless told otherwise. */
+struct fake_memory {
+	int fd;
+	uint8_t *bytes;
+	uint64_t stride, size;
+};
+enum { FAKE_SEALS = 0x0001 | 0x0002 | 0x0004 | 0x0010 }; /* seal, shrink, grow, future write */
+struct fake_memory fake_memory(const struct fake_shape *shape, int seals);
+struct wire_extent fake_extent(const struct fake_shape *shape, const struct fake_memory *memory);
+struct slots_head *fake_slot(const struct fake_memory *memory, uint32_t slot);
+
+/* Fills a slot as the batch number `ordinal` of the stream, and gives the message that announces
+ * it. */
+struct wire_batch fake_fill(const struct fake_shape *shape, const struct fake_memory *memory,
+	uint32_t slot, uint64_t ordinal);
+
+/* Does everything right, from HELLO to the hang-up: batches, releases, queries, STOP. */
+void fake_serve_well(int fd, const void *shape);
+
+/* What a row of batch `ordinal` contains. */
+uint8_t fake_pixel(uint64_t ordinal, uint32_t row);
+int64_t fake_label(uint64_t ordinal, uint32_t row);
+
+/* ---- checking ---- */
+
+/* Runs `test` in a forked process; fails the cmocka test when it fails, crashes, hangs or leaks. */
+void fake_check(void (*test)(const void *argument), const void *argument, const char *name);
+
+/* Inside such a process. */
+#define FAKE_WANT(condition) fake_want((condition), #condition, __FILE__, __LINE__)
+void fake_want(bool holds, const char *what, const char *file, int line);
+int fake_count_fds(void);
+int fake_count_memfds(void); /* mapped ones */

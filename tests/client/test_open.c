@@ -1,0 +1,214 @@
+/* What the application's options become: the text of OPEN, paths made absolute, refusals before
+ * anything is sent. */
+#include "client/fake.h"
+#include "client/lib/error.h"
+#include "client/lib/open.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void expect_text(const struct penstock_options *options, const char *wanted)
+{
+	struct json json = {0};
+	assert_int_equal(open_write(options, &json), 0);
+	assert_string_equal(json.text, wanted);
+	json_free(&json);
+}
+
+static void expect_refusal(const struct penstock_options *options, int code, const char *sentence)
+{
+	struct json json = {0};
+	assert_int_equal(open_write(options, &json), code);
+	assert_non_null(strstr(penstock_error(), sentence));
+	json_free(&json);
+}
+
+static void test_defaults(void **state)
+{
+	(void)state;
+	struct penstock_options options;
+	penstock_options_init(&options);
+	options.source = "/data/train";
+	expect_text(&options, "{\"source\":\"/data/train\",\"train\":true}");
+	options.train = 0;
+	expect_text(&options, "{\"source\":\"/data/train\",\"train\":false}");
+}
+
+static void test_everything(void **state)
+{
+	(void)state;
+	struct penstock_options options;
+	penstock_options_init(&options);
+	options.source = "/a \"b\"/{00..11}.tar";
+	options.batch_size = 256;
+	options.image_size = 128;
+	options.shuffle = 0;
+	options.drop_last = 1;
+	options.seed = UINT64_MAX;
+	options.epochs = 3;
+	options.prefetch = 8;
+	options.labels = "cls";
+	options.on_broken = "fail";
+	options.max_broken = 0.005;
+	options.group = "job 1";
+	options.wait_for = 2;
+	options.state = " {\"version\":1,\"epoch\":2,\"position\":64}\n";
+	expect_text(&options,
+		"{\"source\":\"/a "
+		"\\\"b\\\"/{00..11}.tar\",\"train\":true,\"shuffle\":false,\"drop_last\":true,"
+		"\"batch_size\":256,\"image_size\":128,\"seed\":18446744073709551615,\"epochs\":3,"
+		"\"prefetch\":8,"
+		"\"wait_for\":2,\"max_broken\":0.005000000,\"labels\":\"cls\",\"on_broken\":"
+		"\"fail\",\"group\":\"job 1\","
+		"\"state\":{\"version\":1,\"epoch\":2,\"position\":64}}");
+}
+
+static void test_stream_name(void **state)
+{
+	(void)state;
+	struct penstock_options options;
+	penstock_options_init(&options);
+	options.source = "stream:imagenet";
+	expect_text(&options, "{\"stream\":\"imagenet\"}");
+	options.group = "g";
+	expect_text(&options, "{\"stream\":\"imagenet\",\"group\":\"g\"}");
+	options.source = "stream:";
+	expect_refusal(&options, -EINVAL, "without a name");
+}
+
+static void run_relative(const void *argument)
+{
+	static const char *const cases[][2] = {
+		{"train-{0..9}.tar", "/tmp/train-{0..9}.tar"},
+		{"./a/*.tar", "/tmp/a/*.tar"},
+		{".//a", "/tmp/a"},
+		{"././a", "/tmp/a"},
+		{"../b", "/tmp/../b"},
+		{".hidden", "/tmp/.hidden"},
+		{".", "/tmp"},
+		{"./", "/tmp"},
+	};
+	(void)argument;
+	struct penstock_options options;
+	char wanted[128];
+	penstock_options_init(&options);
+	FAKE_WANT(chdir("/tmp") == 0);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		options.source = cases[i][0];
+		(void)snprintf(
+			wanted, sizeof wanted, "{\"source\":\"%s\",\"train\":true}", cases[i][1]);
+		expect_text(&options, wanted);
+	}
+	FAKE_WANT(chdir("/") == 0);
+	options.source = "data";
+	expect_text(&options, "{\"source\":\"/data\",\"train\":true}");
+	/* A working folder that was removed. */
+	char gone[] = "/tmp/penstock-gone-XXXXXX";
+	FAKE_WANT(mkdtemp(gone) && chdir(gone) == 0 && rmdir(gone) == 0);
+	expect_refusal(&options, -ENOENT, "working folder");
+}
+
+static void test_relative(void **state)
+{
+	(void)state;
+	fake_check(run_relative, NULL, "relative");
+}
+
+static void test_state(void **state)
+{
+	(void)state;
+	static const char *const bad[] = {"", "{", "}", "null", "[]", "{}}", "{{}",
+		"{\"a\":1},\"source\":{\"b\":2}", "{}, \"source\": \"/etc\"", "\"state\""};
+	struct penstock_options options;
+	penstock_options_init(&options);
+	options.source = "/data";
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		options.state = bad[i];
+		expect_refusal(&options, -EINVAL, "options.state");
+	}
+	options.state = "{}"; /* the daemon's to refuse */
+	expect_text(&options, "{\"source\":\"/data\",\"train\":true,\"state\":{}}");
+}
+
+static void test_options(void **state)
+{
+	(void)state;
+	struct penstock_options mine;
+	struct {
+		struct penstock_options options;
+		uint64_t later; /* a field of a later release */
+	} newer = {0};
+	assert_int_equal(open_take_options(NULL, &mine), -EINVAL);
+	assert_int_equal(
+		open_take_options(&newer.options, &mine), -EINVAL); /* all zero: not prepared */
+	assert_non_null(strstr(penstock_error(), "penstock_options_init"));
+	penstock_options_init(&newer.options);
+	assert_int_equal(open_take_options(&newer.options, &mine), -EINVAL);
+	assert_non_null(strstr(penstock_error(), "options.source"));
+	newer.options.source = "";
+	assert_int_equal(open_take_options(&newer.options, &mine), -EINVAL);
+	newer.options.source = "/data";
+	assert_int_equal(open_take_options(&newer.options, &mine), 0);
+	assert_string_equal(mine.source, "/data");
+	newer.options.timeout_ms = -1;
+	assert_int_equal(open_take_options(&newer.options, &mine), -EINVAL);
+	newer.options.timeout_ms = PENSTOCK_FOREVER;
+	assert_int_equal(open_take_options(&newer.options, &mine), 0);
+
+	/* Compiled with a later release: fine as long as what this one does not know is unset. */
+	newer.options.size = sizeof newer;
+	assert_int_equal(open_take_options(&newer.options, &mine), 0);
+	newer.later = 1;
+	assert_int_equal(open_take_options(&newer.options, &mine), -EINVAL);
+	assert_non_null(strstr(penstock_error(), "does not know"));
+	newer.options.size = SIZE_MAX;
+	assert_int_equal(open_take_options(&newer.options, &mine), -EINVAL);
+
+	/* Compiled with an earlier one: the rest has its defaults. */
+	newer.options.size = offsetof(struct penstock_options, private_daemon);
+	newer.options.private_daemon = 0;
+	assert_int_equal(open_take_options(&newer.options, &mine), 0);
+	assert_int_equal(mine.private_daemon, 1);
+}
+
+static void test_error(void **state)
+{
+	(void)state;
+	char longer[3000];
+	assert_int_equal(error_set(-5, "%s", "first"), -5);
+	assert_string_equal(penstock_error(), "first");
+	assert_int_equal(
+		error_set(-5, "second, after %s", penstock_error()), -5); /* out of itself */
+	assert_string_equal(penstock_error(), "second, after first");
+	assert_int_equal(error_take(-7, "a\tb\nc\x1b[0m\x7f", 11), -7);
+	assert_string_equal(penstock_error(), "a b c [0m ");
+	memset(longer, 'x', sizeof longer);
+	(void)error_take(-7, longer, sizeof longer);
+	assert_int_equal(strlen(penstock_error()), ERROR_TEXT - 1);
+	longer[sizeof longer - 1] = '\0';
+	(void)error_set(-7, "%s", longer);
+	assert_int_equal(strlen(penstock_error()), ERROR_TEXT - 1);
+	assert_string_equal(penstock_version(), PENSTOCK_VERSION);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_everything),
+		cmocka_unit_test(test_stream_name),
+		cmocka_unit_test(test_relative),
+		cmocka_unit_test(test_state),
+		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_error),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

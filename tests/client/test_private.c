@@ -1,0 +1,405 @@
+/* The private daemon: found, started once for many, free of its maker, and explained when it does
+ * not start. */
+#include "client/fake.h"
+#include "client/lib/private.h"
+#include "penstock/penstock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[64], sockets[96], facts[128], socket_path[96];
+
+static void place_make(void)
+{
+	(void)snprintf(folder, sizeof folder, "/tmp/penstock-private-XXXXXX");
+	FAKE_WANT(mkdtemp(folder));
+	(void)snprintf(
+		sockets, sizeof sockets, "%s/run", folder); /* the client has to make this one */
+	(void)snprintf(socket_path, sizeof socket_path, "%s/p.sock", sockets);
+	(void)snprintf(facts, sizeof facts, "%s.facts", socket_path);
+	(void)setenv("PENSTOCKD", FAKE_PENSTOCKD, 1);
+}
+
+static void read_text(const char *path, char *text, size_t room)
+{
+	FILE *file = fopen(path, "re");
+	FAKE_WANT(file);
+	text[fread(text, 1, room - 1, file)] = '\0';
+	(void)fclose(file);
+}
+
+static long fact(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+	FAKE_WANT(at);
+	return strtol(at + strlen(name), NULL, 10);
+}
+
+static unsigned count_lines(const char *text)
+{
+	unsigned n = 0;
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+/* Ends every daemon that wrote its facts. */
+static void place_remove(void)
+{
+	char text[8192] = "", command[128];
+	if (access(facts, R_OK) == 0)
+		read_text(facts, text, sizeof text);
+	for (char *line = text; line && *line;
+		line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+		pid_t pid = (pid_t)strtol(line + strlen("pid="), NULL, 10);
+		FAKE_WANT(pid > 1);
+		(void)kill(pid, SIGKILL);
+	}
+	(void)signal(SIGCHLD, SIG_DFL);
+	(void)snprintf(command, sizeof command, "rm -rf %s", folder);
+	FAKE_WANT(system(command) == 0);
+}
+
+static int open_stream(struct penstock_stream **ret_stream)
+{
+	struct penstock_options options;
+	penstock_options_init(&options);
+	options.source = "/data";
+	options.socket = socket_path;
+	options.daemon_memory = "96M";
+	options.daemon_threads = 3;
+	return penstock_stream_open(&options, ret_stream);
+}
+
+static void want_open(struct penstock_stream **ret_stream)
+{
+	struct penstock_batch batch;
+	int result = open_stream(ret_stream);
+	if (result < 0)
+		(void)fprintf(stderr, "open: %d: %s\n", result, penstock_error());
+	FAKE_WANT(result == 0);
+	FAKE_WANT(penstock_stream_next(*ret_stream, &batch, 5000) == 0);
+	FAKE_WANT(batch.labels[1] == fake_label(0, 1));
+	FAKE_WANT(penstock_batch_release(*ret_stream, &batch) == 0);
+}
+
+static volatile sig_atomic_t children;
+
+static void on_child(int number)
+{
+	(void)number;
+	children++;
+}
+
+/* What the daemon was started with, from a process that has made itself awkward: pinned, deaf,
+ * without standard streams, with descriptors of its own. */
+static void run_start(const void *argument)
+{
+	(void)argument;
+	char text[8192], wanted[512];
+	struct penstock_stream *stream;
+	struct sigaction action = {.sa_handler = on_child};
+	struct stat status;
+	cpu_set_t all, one;
+	sigset_t blocked, now;
+	place_make();
+	FAKE_WANT(sched_getaffinity(0, sizeof all, &all) == 0);
+	CPU_ZERO(&one);
+	for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++) {
+		if (CPU_ISSET(cpu, &all))
+			CPU_SET(cpu, &one);
+	}
+	FAKE_WANT(sched_setaffinity(0, sizeof one, &one) == 0);
+	(void)sigfillset(&blocked);
+	(void)sigdelset(&blocked, SIGALRM);
+	(void)sigdelset(&blocked, SIGCHLD);
+	(void)sigprocmask(SIG_SETMASK, &blocked, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGINT, SIG_IGN);
+	(void)sigaction(SIGCHLD, &action, NULL);
+	int inherited =
+		fcntl(1, F_DUPFD, 30); /* not CLOEXEC: must not reach the daemon all the same */
+	int input = fcntl(0, F_DUPFD_CLOEXEC, 30);
+	(void)close(0);
+	want_open(&stream);
+	FAKE_WANT(fcntl(0, F_GETFD) < 0); /* free before, free after */
+	FAKE_WANT(dup2(input, 0) == 0);
+	(void)close(input);
+	(void)close(inherited);
+
+	FAKE_WANT(children == 0 && waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
+	(void)sigprocmask(SIG_SETMASK, NULL, &now);
+	FAKE_WANT(sigismember(&now, SIGTERM) == 1 && sigismember(&now, SIGALRM) == 0);
+
+	read_text(facts, text, sizeof text);
+	FAKE_WANT(count_lines(text) == 1);
+	FAKE_WANT(
+		fact(text, "pid=") == penstock_stream_daemon_pid(stream) || fact(text, "pid=") > 1);
+	FAKE_WANT(fact(text, "ppid=") != getpid());
+	FAKE_WANT(fact(text, "sid=") != getsid(0) && fact(text, "leader=") == 0);
+	FAKE_WANT(strstr(text, "cwd=/ "));
+	FAKE_WANT(fact(text, "fds=") == 3); /* stdio and the ready pipe, nothing else */
+	FAKE_WANT(fact(text, "blocked=") == 0 && fact(text, "ignored=") == 0);
+	FAKE_WANT(fact(text, "cpus=") == CPU_COUNT(&all));
+	FAKE_WANT(fact(text, "stdin=") == 0); /* the end of a file */
+	(void)snprintf(wanted, sizeof wanted,
+		"argv=--socket %s --idle-exit 10 --log-file %s/penstockd.log --ready-fd 3 --memory "
+		"96M --threads 3 \n",
+		socket_path, sockets);
+	FAKE_WANT(strstr(text, wanted));
+	FAKE_WANT(stat(sockets, &status) == 0 && (status.st_mode & 0777) == 0700);
+
+	/* The next one finds it running. */
+	struct penstock_stream *second;
+	want_open(&second);
+	read_text(facts, text, sizeof text);
+	FAKE_WANT(count_lines(text) == 1);
+	penstock_stream_close(second);
+	penstock_stream_close(stream);
+	(void)signal(SIGCHLD, SIG_DFL);
+	place_remove();
+}
+
+/* Eight ranks at once, and a daemon that takes its time: one is started, all are served. */
+static void run_race(const void *argument)
+{
+	enum { RANKS = 8 };
+	(void)argument;
+	char text[8192];
+	int go[2], status;
+	pid_t rank[RANKS];
+	place_make();
+	(void)setenv("FAKE_MODE", "slow", 1);
+	FAKE_WANT(pipe(go) == 0);
+	for (int i = 0; i < RANKS; i++) {
+		rank[i] = fork();
+		if (rank[i] == 0) {
+			char byte;
+			struct penstock_stream *stream;
+			(void)alarm(30);
+			(void)close(go[1]);
+			FAKE_WANT(read(go[0], &byte, 1) == 0);
+			want_open(&stream);
+			penstock_stream_close(stream);
+			exit(0);
+		}
+	}
+	(void)close(go[0]);
+	(void)close(go[1]);
+	for (int i = 0; i < RANKS; i++)
+		FAKE_WANT(waitpid(rank[i], &status, 0) == rank[i] && status == 0);
+	read_text(facts, text, sizeof text);
+	FAKE_WANT(count_lines(text) == 1);
+	place_remove();
+}
+
+/* The maker dies, its process group is killed: the daemon goes on. */
+static void run_outlives(const void *argument)
+{
+	(void)argument;
+	struct penstock_stream *stream;
+	char text[8192];
+	int status;
+	place_make();
+	pid_t maker = fork();
+	if (maker == 0) {
+		(void)setpgid(0, 0);
+		want_open(&stream);
+		(void)kill(0, SIGKILL);
+	}
+	FAKE_WANT(waitpid(maker, &status, 0) == maker && WIFSIGNALED(status));
+	read_text(facts, text, sizeof text);
+	FAKE_WANT(kill((pid_t)fact(text, "pid="), 0) == 0);
+	want_open(&stream);
+	penstock_stream_close(stream);
+	read_text(facts, text, sizeof text);
+	FAKE_WANT(count_lines(text) == 1);
+	place_remove();
+}
+
+/* ---- what goes wrong ---- */
+
+static void want_refusal(int wanted, const char *sentence)
+{
+	struct penstock_stream *stream = NULL;
+	int result = open_stream(&stream);
+	if (result != wanted || !strstr(penstock_error(), sentence))
+		(void)fprintf(stderr, "open: %d: %s\n", result, penstock_error());
+	FAKE_WANT(result == wanted && !stream);
+	FAKE_WANT(strstr(penstock_error(), sentence));
+}
+
+static void run_dies(const void *argument)
+{
+	(void)argument;
+	place_make();
+	/* What the log held before is not the reason. */
+	char log[128];
+	FAKE_WANT(mkdir(sockets, 0700) == 0);
+	(void)snprintf(log, sizeof log, "%s/penstockd.log", sockets);
+	int fd = open(log, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	FAKE_WANT(write(fd, "old reason\n", 11) == 11);
+	(void)close(fd);
+
+	(void)setenv("FAKE_MODE", "mute", 1);
+	want_refusal(-ECONNREFUSED, "left no word in its log");
+	FAKE_WANT(strstr(penstock_error(), log));
+	(void)setenv("FAKE_MODE", "dies", 1);
+	want_refusal(-ECONNREFUSED, "ended at once: penstockd: config.yaml:3:1: unknown key "
+				    "`memroy`; did you mean memory? (");
+	(void)setenv("FAKE_MODE", "killed", 1);
+	want_refusal(-ECONNREFUSED, "left no word in its log");
+	struct penstock_stream *stream;
+	(void)unsetenv("FAKE_MODE");
+	want_open(&stream); /* and nothing was left that would hinder a good start */
+	penstock_stream_close(stream);
+	/* The dead are in the facts as well; their numbers are nobody's by now or were reaped by
+	 * init. */
+	char text[8192];
+	read_text(facts, text, sizeof text);
+	const char *last = text;
+	for (const char *line = text; *line; line = strchr(line, '\n') + 1)
+		last = line;
+	FAKE_WANT(kill((pid_t)fact(last, "pid="), SIGKILL) == 0);
+	(void)unlink(facts);
+	place_remove();
+}
+
+static void run_not_found(const void *argument)
+{
+	(void)argument;
+	place_make();
+	(void)setenv("PENSTOCKD", "/no/such/penstockd", 1);
+	want_refusal(-ENOENT, "PENSTOCKD names /no/such/penstockd");
+	(void)setenv("PENSTOCKD", "/tmp", 1); /* a folder can be entered, not executed */
+	struct penstock_stream *stream;
+	FAKE_WANT(open_stream(&stream) < 0);
+	/* A file that can be executed and is no program. */
+	char script[128];
+	(void)snprintf(script, sizeof script, "%s/broken", folder);
+	int fd = open(script, O_CREAT | O_WRONLY | O_CLOEXEC, 0700);
+	FAKE_WANT(write(fd, "nothing\n", 8) == 8);
+	(void)close(fd);
+	(void)setenv("PENSTOCKD", script, 1);
+	want_refusal(-ENOEXEC, "Exec format error");
+	place_remove();
+}
+
+static void run_places(const void *argument)
+{
+	(void)argument;
+	char found[4096], tool[128], path[256];
+	place_make();
+	(void)unsetenv("PENSTOCKD");
+	(void)snprintf(tool, sizeof tool, "%s/penstockd", folder);
+	(void)snprintf(path, sizeof path, "relative:/no/such/folder::%s:/usr/bin", folder);
+	(void)setenv("PATH", path, 1);
+	int result = private_find_program(found, sizeof found);
+	if (result == 0) {
+		/* The build tree's own stands beside this test: found before PATH. */
+		FAKE_WANT(strstr(found, "/penstockd"));
+	} else {
+		FAKE_WANT(result == -ENOENT && strstr(penstock_error(), "looked at ") &&
+			  strstr(penstock_error(), tool));
+		FAKE_WANT(!strstr(penstock_error(), "relative"));
+		FAKE_WANT(symlink(FAKE_PENSTOCKD, tool) == 0);
+		FAKE_WANT(
+			private_find_program(found, sizeof found) == 0 && strcmp(found, tool) == 0);
+	}
+	(void)setenv("PATH", "/usr/bin:/bin", 1);
+	place_remove();
+}
+
+static void run_refused_places(const void *argument)
+{
+	(void)argument;
+	struct penstock_stream *stream;
+	struct penstock_options options;
+	char long_path[200];
+	place_make();
+	FAKE_WANT(mkdir(sockets, 0755) == 0);
+	want_refusal(-EPERM, "nobody else may enter");
+	FAKE_WANT(rmdir(sockets) == 0);
+	FAKE_WANT(chmod(folder, 0500) == 0);
+	if (geteuid() != 0)
+		want_refusal(-EACCES, "cannot be made");
+	FAKE_WANT(chmod(folder, 0700) == 0);
+	penstock_options_init(&options);
+	options.source = "/data";
+	memset(long_path, 'x', sizeof long_path);
+	long_path[0] = '/';
+	long_path[150] = '\0';
+	options.socket = long_path;
+	FAKE_WANT(penstock_stream_open(&options, &stream) == -ENAMETOOLONG);
+	FAKE_WANT(strstr(penstock_error(), "PENSTOCK_SOCKET"));
+	options.socket = socket_path;
+	options.private_daemon = 0;
+	FAKE_WANT(penstock_stream_open(&options, &stream) == -ECONNREFUSED);
+	FAKE_WANT(strstr(penstock_error(), "no penstockd is running"));
+	FAKE_WANT(access(sockets, F_OK) < 0); /* looking left nothing behind */
+	place_remove();
+}
+
+/* A socket whose path is relative: the daemon works in another folder and must be told an absolute
+ * one. */
+static void run_relative(const void *argument)
+{
+	(void)argument;
+	char text[8192], whole[128];
+	struct penstock_stream *stream;
+	place_make();
+	FAKE_WANT(chdir(folder) == 0);
+	(void)snprintf(whole, sizeof whole, "--socket %s ", socket_path);
+	char absolute[96];
+	memcpy(absolute, socket_path, sizeof absolute);
+	(void)snprintf(socket_path, sizeof socket_path, "run/p.sock");
+	want_open(&stream);
+	penstock_stream_close(stream);
+	read_text(facts, text, sizeof text);
+	FAKE_WANT(strstr(text, whole));
+	place_remove();
+}
+
+#define CHECKED(function)                                    \
+	static void test_##function(void **state)            \
+	{                                                    \
+		(void)state;                                 \
+		fake_check(run_##function, NULL, #function); \
+	}
+
+CHECKED(start)
+CHECKED(race)
+CHECKED(outlives)
+CHECKED(dies)
+CHECKED(not_found)
+CHECKED(places)
+CHECKED(refused_places)
+CHECKED(relative)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_start),
+		cmocka_unit_test(test_race),
+		cmocka_unit_test(test_outlives),
+		cmocka_unit_test(test_dies),
+		cmocka_unit_test(test_not_found),
+		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_refused_places),
+		cmocka_unit_test(test_relative),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
