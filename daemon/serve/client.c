@@ -434,7 +434,6 @@ static void client_handle(struct client *client, const struct conn_message *mess
 		client_query(client, message);
 		return;
 	case WIRE_STOP:
-		client->asked_stop = true;
 		client_answer(client, &message->head, "draining");
 		log_info("trainer %d asks to stop", client->pid);
 		server_drain(client->server);

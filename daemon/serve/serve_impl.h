@@ -45,7 +45,7 @@ struct client {
 	struct watch socket_watch, pid_watch;
 	int fd, pidfd; /* -1 when closed; pidfd -1 where the kernel has none */
 	pid_t pid;
-	bool hello, dead, want_write, asked_stop;
+	bool hello, dead, want_write;
 	uint64_t since_ns;
 	struct member *members;
 };

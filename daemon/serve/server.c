@@ -325,6 +325,15 @@ void server_drain(struct server *server)
 			stream_drain(g->stream);
 }
 
+/* Clients without a stream (who asked for the end, or for the status) keep nobody waiting. */
+static bool server_attached(const struct server *server)
+{
+	for (const struct client *c = server->clients; c; c = c->next)
+		if (c->members)
+			return true;
+	return false;
+}
+
 /* A draining stream ends at a batch boundary: what is being filled is still announced, then its
  * trainers are told. */
 static void server_drain_turn(struct server *server)
@@ -350,7 +359,7 @@ static void server_drain_turn(struct server *server)
 		}
 	}
 	bool late = clock_ns() - server->drain_since_ns > SERVE_DRAIN_LIMIT_S * SERVER_SECOND_NS;
-	if ((quiet && !server->clients) || late)
+	if ((quiet && !server_attached(server)) || late)
 		server->stop = true;
 }
 

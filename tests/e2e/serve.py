@@ -260,7 +260,8 @@ def test_stream_that_does_not_fit_says_what_would():
 def test_budget_too_small_is_refused_at_start():
     with folder() as home:
         daemon = Daemon(home, "--memory", "3M", expect_start=False)
-        assert daemon.stop() == 1
+        assert daemon.process.wait(timeout=harness.LIMIT) == 1
+        daemon.out.close()
         assert "memory: 3.0 MiB is too small" in daemon.text() and "at least" in daemon.text()
 
 
