@@ -48,7 +48,7 @@ static const struct yaml_key config_keys[] = {
 		.zero = "auto"},
 	{"io", YAML_KEY_ENUM, CONFIG_FIELD(io), .names = config_io_names},
 	{"cache_dir", YAML_KEY_PATH, CONFIG_TEXT_FIELD(cache_dir)},
-	{"idle_exit_s", YAML_KEY_U32, CONFIG_FIELD(idle_exit_s), .max = 86400},
+	{"idle_exit_s", YAML_KEY_U32, CONFIG_FIELD(idle_exit_s), .max = 31536000},
 	{"log_level", YAML_KEY_ENUM, CONFIG_FIELD(log_level), .names = config_log_names},
 	{"max_clients", YAML_KEY_U32, CONFIG_FIELD(max_clients), .min = 1, .max = 4096},
 	{"streams", YAML_KEY_NODE, .read = config_read_streams}, /* its field is the whole struct */

@@ -28,7 +28,8 @@ int fault_prefix(struct fault *fault, int code, const char *format, ...)
 		int n = vsnprintf(sentence.text, sizeof sentence.text, format, args);
 		va_end(args);
 		if (n >= 0 && (size_t)n < sizeof sentence.text)
-			(void)snprintf(sentence.text + n, sizeof sentence.text - (size_t)n, ": %s", fault->text);
+			(void)snprintf(sentence.text + n, sizeof sentence.text - (size_t)n, ": %s",
+				fault->text);
 		memcpy(fault->text, sentence.text, strlen(sentence.text) + 1);
 	}
 	return code;

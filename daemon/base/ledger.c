@@ -22,21 +22,26 @@ void ledger_deinit(struct ledger *ledger)
 	pthread_mutex_destroy(&ledger->lock);
 }
 
-static int ledger_refuse(const struct ledger *ledger, uint64_t bytes, const char *name, struct fault *fault)
+static int ledger_refuse(
+	const struct ledger *ledger, uint64_t bytes, const char *name, struct fault *fault)
 {
 	char want[16], left[16], all[16], line[16];
 	char held[512] = "nothing is reserved";
 	size_t n = 0;
 	for (int i = 0; i < LEDGER_LINES && n < sizeof held; i++)
 		if (ledger->line[i].name[0])
-			n += (size_t)snprintf(held + n, sizeof held - n, "%s%s %s", n ? ", " : "", ledger->line[i].name,
+			n += (size_t)snprintf(held + n, sizeof held - n, "%s%s %s", n ? ", " : "",
+				ledger->line[i].name,
 				size_format(ledger->line[i].bytes, line, sizeof line));
-	return fault_set(fault, -ENOMEM, "%s needs %s, but %s of the memory budget of %s is free (%s)", name,
-		size_format(bytes, want, sizeof want), size_format(ledger->budget - ledger->reserved, left, sizeof left),
+	return fault_set(fault, -ENOMEM,
+		"%s needs %s, but %s of the memory budget of %s is free (%s)", name,
+		size_format(bytes, want, sizeof want),
+		size_format(ledger->budget - ledger->reserved, left, sizeof left),
 		size_format(ledger->budget, all, sizeof all), held);
 }
 
-int ledger_reserve(struct ledger *ledger, uint64_t bytes, const char *name, int *ret_line, struct fault *fault)
+int ledger_reserve(
+	struct ledger *ledger, uint64_t bytes, const char *name, int *ret_line, struct fault *fault)
 {
 	int result = 0, line = 0;
 	assert(name[0]); /* an empty name marks a free line */
@@ -44,7 +49,8 @@ int ledger_reserve(struct ledger *ledger, uint64_t bytes, const char *name, int 
 	while (line < LEDGER_LINES && ledger->line[line].name[0])
 		line++;
 	if (line == LEDGER_LINES)
-		result = fault_set(fault, -ENOMEM, "%s: the memory ledger already has %d entries; close a stream first", name,
+		result = fault_set(fault, -ENOMEM,
+			"%s: the memory ledger already has %d entries; close a stream first", name,
 			LEDGER_LINES);
 	else if (bytes > ledger->budget - ledger->reserved)
 		result = ledger_refuse(ledger, bytes, name, fault);

@@ -46,7 +46,8 @@ void log_write(enum log_level level, const char *format, ...)
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	(void)gmtime_r(&now.tv_sec, &parts);
 	size_t n = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &parts);
-	n += (size_t)snprintf(line + n, sizeof line - n, ".%03ldZ penstockd %s: ", now.tv_nsec / 1000000, log_names[level]);
+	n += (size_t)snprintf(line + n, sizeof line - n,
+		".%03ldZ penstockd %s: ", now.tv_nsec / 1000000, log_names[level]);
 	va_list args;
 	va_start(args, format);
 	int m = vsnprintf(line + n, sizeof line - n - 1, format, args);

@@ -8,7 +8,8 @@ enum { PHILOX_ROUNDS = 10 };
 struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2])
 {
 	/* Multipliers and Weyl increments of the paper, table 2. */
-	uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+	uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0],
+		 k1 = key[1];
 	for (int round = 0; round < PHILOX_ROUNDS; round++) {
 		uint64_t p0 = (uint64_t)0xd2511f53u * c0, p1 = (uint64_t)0xcd9e8d57u * c2;
 		c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
@@ -21,7 +22,8 @@ struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2])
 	return (struct philox){{c0, c1, c2, c3}};
 }
 
-struct philox philox_draw(uint64_t seed, uint32_t epoch, uint64_t position, enum philox_operation operation, uint32_t step)
+struct philox philox_draw(uint64_t seed, uint32_t epoch, uint64_t position,
+	enum philox_operation operation, uint32_t step)
 {
 	assert(position >> 48 == 0 && step >> 16 == 0); /* two draws would share a counter */
 	uint32_t counter[4] = {

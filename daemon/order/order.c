@@ -7,7 +7,8 @@
 
 #include <assert.h>
 
-/* Ten rounds put distance between neighbours for every width; below that, tiny domains show structure. */
+/* Ten rounds put distance between neighbours for every width; below that, tiny domains show
+ * structure. */
 enum { ORDER_ROUNDS = 10 };
 
 struct order_key {
@@ -19,7 +20,8 @@ struct order_key {
 
 static struct order_key order_key_make(const struct order *order, uint32_t epoch)
 {
-	unsigned bits = order->samples > 1 ? 64u - (unsigned)__builtin_clzll(order->samples - 1) : 1;
+	unsigned bits =
+		order->samples > 1 ? 64u - (unsigned)__builtin_clzll(order->samples - 1) : 1;
 	unsigned half = (bits + 1) / 2;
 	return (struct order_key){
 		.key = {(uint32_t)order->seed, (uint32_t)(order->seed >> 32)},
@@ -58,9 +60,10 @@ static uint64_t order_decrypt(const struct order_key *k, uint64_t x)
 	return left << k->half_bits | right;
 }
 
-/* A Feistel round over more than two bits is an even permutation, and so is a network of them; walking the cycle turns that
- * into a bias of small domains (of 15 samples, 15 orders in 16 would be odd). Swapping samples 0 and 1 on the toss of a coin
- * gives even and odd the same share. Its own inverse. */
+/* A Feistel round over more than two bits is an even permutation, and so is a network of them;
+ * walking the cycle turns that into a bias of small domains (of 15 samples, 15 orders in 16 would
+ * be odd). Swapping samples 0 and 1 on the toss of a coin gives even and odd the same share. Its
+ * own inverse. */
 static uint64_t order_toss(const struct order *order, const struct order_key *k, uint64_t sample)
 {
 	if (sample > 1 || order->samples < 2)
@@ -95,7 +98,8 @@ uint64_t order_position(const struct order *order, uint32_t epoch, uint64_t samp
 	return x;
 }
 
-uint64_t order_substitute(const struct order *order, uint32_t epoch, uint64_t position, uint32_t attempt)
+uint64_t order_substitute(
+	const struct order *order, uint32_t epoch, uint64_t position, uint32_t attempt)
 {
 	struct philox r = philox_draw(order->seed, epoch, position, PHILOX_SUBSTITUTE, attempt);
 	return philox_below(r.word[0], r.word[1], order->samples);
@@ -119,10 +123,12 @@ static uint64_t order_global(const struct order_epoch *epoch)
 uint64_t order_batches(const struct order_epoch *epoch)
 {
 	uint64_t global = order_global(epoch);
-	return epoch->drop_last ? epoch->samples / global : epoch->samples / global + (epoch->samples % global != 0);
+	return epoch->drop_last ? epoch->samples / global
+				: epoch->samples / global + (epoch->samples % global != 0);
 }
 
-void order_batch(const struct order_epoch *epoch, uint64_t batch, uint32_t rank, uint64_t *ret_position, uint32_t *ret_count)
+void order_batch(const struct order_epoch *epoch, uint64_t batch, uint32_t rank,
+	uint64_t *ret_position, uint32_t *ret_count)
 {
 	uint64_t global = order_global(epoch);
 	assert(rank < epoch->world_size);
