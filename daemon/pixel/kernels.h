@@ -36,7 +36,8 @@ struct kernels {
 	void (*across)(uint8_t *to, const uint8_t *from, const uint32_t *first,
 		const uint32_t *value, uint32_t stride, uint32_t count);
 
-	/* Vertical pass: one row out of 1 .. KERNELS_TAPS rows, `words` x 4 bytes each. */
+	/* Vertical pass: one row out of 1 .. KERNELS_TAPS rows, `words` x 4 bytes each. Of
+	 * `to`, here and in down_end, no more than 4-byte alignment is promised. */
 	void (*down)(uint8_t *to, const uint8_t *const *rows, const uint32_t *value, uint32_t taps,
 		size_t words);
 

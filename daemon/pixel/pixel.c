@@ -132,10 +132,10 @@ void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe
 	};
 }
 
-void pixel_sink_row(void *context, uint8_t *rgb)
+void pixel_sink_row(void *sink, uint8_t *rgb)
 {
-	struct pixel_sink *sink = context;
-	resample_row(sink->resample, rgb);
+	const struct pixel_sink *own = sink;
+	resample_row(own->resample, rgb);
 }
 
 void pixel_sink_end(struct pixel_sink *sink)

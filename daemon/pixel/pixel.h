@@ -74,10 +74,11 @@ struct pixel_sink;
 int pixel_sink_new(uint32_t max_image_size, struct pixel_sink **ret, struct fault *fault);
 void pixel_sink_free(struct pixel_sink *sink);
 
-/* What pixel_sink_new takes, for the ledger: with S = max_image_size, about 3.0 MB + 1 KB x S, of
- * which a sink touches what its sources need (an ImageNet crop: 0.2 MB). The terms are in
- * resample.c (resample_layout): two tables of weights of (131,070 + 6 S) x 4 bytes, 64 + 32 narrow
- * rows of 3 S, two blocks of 32 rows of 4,096 pixels, running sums of 24 x (S + 32,768). */
+/* What pixel_sink_new takes, for the ledger: 2.8 MB + about 370 bytes x max_image_size, of which a
+ * sink touches what its sources need (ImageNet at 224: 0.3 MB). The terms are those of
+ * resample_layout: with S = max_image_size, two tables of weights of (131,070 + 6 S) x 4 bytes, 96
+ * rows of 3 S, two blocks of 32 rows of 4,096 pixels, 8 rows of 4,096 pixels, and sums and a row of
+ * 27 x (S + 32,768) bytes. */
 uint64_t pixel_sink_bytes(uint32_t max_image_size);
 
 /* Prepares weights; tells which region to feed. `out` is image_size x image_size x 3 bytes, row

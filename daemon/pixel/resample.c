@@ -22,6 +22,7 @@ enum {
 };
 
 struct resample {
+	void *memory; /* of everything, this struct included */
 	const struct kernels *kernels;
 	uint32_t max_window;
 
@@ -40,6 +41,7 @@ struct resample {
 	uint8_t *ring;
 	uint32_t ring_rows, ring_pitch;
 	uint8_t *narrow, *wide, *line;
+	bool direct; /* output rows go straight to `out`: they are whole words, and aligned */
 	uint32_t *sums[2]; /* of outputs by parity */
 
 	/* A block: rows gathered, turned, resampled. */
@@ -97,7 +99,7 @@ static uint64_t resample_layout(struct resample *r, uint8_t *base, uint32_t max_
 uint64_t resample_bytes(uint32_t max_window)
 {
 	struct resample r;
-	return resample_layout(&r, NULL, max_window);
+	return resample_layout(&r, NULL, max_window) + KERNELS_ALIGN;
 }
 
 int resample_new(uint32_t max_window, struct resample **ret, struct fault *fault)
@@ -107,17 +109,19 @@ int resample_new(uint32_t max_window, struct resample **ret, struct fault *fault
 	if (rc < 0)
 		return rc;
 	uint64_t bytes = resample_bytes(max_window);
-	uint8_t *base = aligned_alloc(KERNELS_ALIGN, bytes);
-	if (!base)
+	/* Zeroed, so that pages which no source needs are never touched; and because the lanes of a
+	 * block that has fewer rows are computed and dropped: they must hold something. */
+	uint8_t *memory = calloc(1, bytes);
+	if (!memory)
 		return fault_set(fault, -ENOMEM,
 			"resampler for %u pixels: %llu bytes of memory were refused; free memory "
-			"or lower --threads",
+			"or lower "
+			"--threads",
 			max_window, (unsigned long long)bytes);
-	/* The lanes of a block that has fewer rows are computed and dropped: they must hold
-	 * something. */
-	memset(base, 0, bytes);
+	uint8_t *base = memory + (-(uintptr_t)memory & (KERNELS_ALIGN - 1));
 	struct resample *r = (struct resample *)(void *)base;
 	(void)resample_layout(r, base, max_window);
+	r->memory = memory;
 	r->kernels = kernels;
 	r->max_window = max_window;
 	*ret = r;
@@ -126,7 +130,8 @@ int resample_new(uint32_t max_window, struct resample **ret, struct fault *fault
 
 void resample_free(struct resample *r)
 {
-	free(r);
+	if (r)
+		free(r->memory);
 }
 
 uint32_t resample_missing(const struct resample *r)
@@ -174,6 +179,7 @@ void resample_begin(
 	r->rows_in = r->rows_out = 0;
 	r->source_bytes = 3 * columns;
 	r->result_bytes = 3 * job->x.window;
+	r->direct = !r->vertical_first && r->result_bytes % 4 == 0 && (uintptr_t)job->out % 4 == 0;
 	resample_set_ring(r);
 	*ret_region = (struct resample_region){
 		.x0 = r->x.begin, .y0 = r->y.begin, .x1 = r->x.end, .y1 = r->y.end};
@@ -238,12 +244,18 @@ static void resample_emit_wide(struct resample *r, const uint8_t *line)
 			r->result_bytes);
 }
 
-/* Row rows_out of the vertical pass is complete and lies in `line`. */
+/* Where row rows_out of the vertical pass is written, in whole words. */
+static uint8_t *resample_line(const struct resample *r)
+{
+	return r->direct ? resample_out_row(r, r->rows_out) : r->line;
+}
+
+/* Row rows_out of the vertical pass is complete and lies in resample_line. */
 static void resample_emit(struct resample *r)
 {
 	if (r->vertical_first)
 		resample_emit_wide(r, r->line);
-	else
+	else if (!r->direct)
 		memcpy(resample_out_row(r, r->rows_out), r->line, r->result_bytes);
 	r->rows_out++;
 }
@@ -266,8 +278,8 @@ static void resample_down_ring(struct resample *r, uint32_t row)
 		const uint8_t *rows[KERNELS_TAPS];
 		for (uint32_t t = 0; t < taps; t++)
 			rows[t] = resample_ring_row(r, r->y.first[y] + t);
-		r->kernels->down(
-			r->line, rows, r->y.value + (size_t)y * r->y.stride, taps, r->line_words);
+		r->kernels->down(resample_line(r), rows, r->y.value + (size_t)y * r->y.stride, taps,
+			r->line_words);
 	}
 }
 
@@ -287,7 +299,7 @@ static void resample_down_running(struct resample *r, uint32_t row)
 				r->line_words);
 	}
 	for (; resample_complete(r, r->rows_out, row); resample_emit(r))
-		r->kernels->down_end(r->line, r->sums[r->rows_out % 2], r->line_words);
+		r->kernels->down_end(resample_line(r), r->sums[r->rows_out % 2], r->line_words);
 }
 
 static void resample_down(struct resample *r, uint32_t row)

@@ -31,38 +31,42 @@ static uint32_t filter_reach(const struct filter *f, double center, uint32_t *re
 
 static double filter_at(const struct filter *f, double center, uint32_t pixel)
 {
-	double x = ((double)pixel - center + 0.5) * f->inverse;
-	if (x < 0.0)
-		x = -x;
+	double x = __builtin_fabs(((double)(int32_t)pixel - center + 0.5) * f->inverse);
 	return x < 1.0 ? 1.0 - x : 0.0;
 }
 
+/* Cuts zeros off both ends of `taps` values; returns how many are left and moves *first. */
+static uint32_t filter_trim(uint32_t *value, uint32_t taps, uint32_t *first)
+{
+	uint32_t zeros = 0;
+	while (taps && !value[taps - 1])
+		taps--;
+	while (zeros < taps && !value[zeros])
+		zeros++;
+	assert(zeros < taps);
+	if (zeros)
+		memmove(value, value + zeros, (taps - zeros) * sizeof(*value));
+	*first += zeros;
+	return taps - zeros;
+}
+
 /* One output's weights. The triangle is evaluated twice, for the sum and for the quotients: cheaper
- * than a scratch of 65,535 doubles. Returns how many values were written. */
+ * than a scratch of 65,535 doubles. The sum is never zero: the pixel nearest to the center is at
+ * most half a pixel away. Returns how many values were written. */
 static uint32_t filter_output(
 	const struct filter *f, double center, uint32_t *value, uint32_t room, uint32_t *ret_first)
 {
 	uint32_t from, to = filter_reach(f, center, &from);
+	assert(from < to && to - from <= room);
 	double sum = 0.0;
 	for (uint32_t p = from; p < to; p++)
 		sum += filter_at(f, center, p);
-	uint32_t taps = 0, used = 0;
 	for (uint32_t p = from; p < to; p++) {
-		double w = filter_at(f, center, p);
-		if (sum != 0.0)
-			w /= sum;
-		uint32_t fixed = (uint32_t)(0.5 + w * (double)(1 << WEIGHTS_BITS));
-		if (!fixed && !taps)
-			continue;
-		if (!taps)
-			*ret_first = p;
-		assert(taps < room);
-		value[taps++] = fixed;
-		if (fixed)
-			used = taps;
+		double part = filter_at(f, center, p) / sum;
+		value[p - from] = (uint32_t)(int32_t)(0.5 + part * (double)(1 << WEIGHTS_BITS));
 	}
-	assert(used);
-	return used;
+	*ret_first = from;
+	return filter_trim(value, to - from, ret_first);
 }
 
 /* From rows of `from` values to rows of `to`, fewer: in place. */
@@ -88,7 +92,8 @@ void weights_make(struct weights *w, const struct weights_axis *axis, bool mirro
 		double center = ((double)at + 0.5) * f.scale;
 		uint32_t *value = w->value + (size_t)i * room;
 		w->taps[i] = filter_output(&f, center, value, room, &w->first[i]);
-		memset(value + w->taps[i], 0, (room - w->taps[i]) * sizeof(*value));
+		for (uint32_t t = w->taps[i]; t < room; t++)
+			value[t] = 0;
 		w->begin = UTIL_MIN(w->begin, w->first[i]);
 		w->end = UTIL_MAX(w->end, w->first[i] + w->taps[i]);
 		most = UTIL_MAX(most, w->taps[i]);
