@@ -257,14 +257,7 @@ static int client_named_stream(
 	for (uint32_t i = 0; i < config->stream_count; i++) {
 		if (strcmp(config->stream[i].name, spec->name) != 0)
 			continue;
-		struct stream_spec named = config->stream[i];
-		if (spec->group[0])
-			memcpy(named.group, spec->group, sizeof named.group);
-		named.wait_for = UTIL_MAX(named.wait_for, spec->wait_for);
-		named.state = spec->state;
-		if (spec->epochs)
-			named.epochs = spec->epochs;
-		*spec = named;
+		spec_overlay(&config->stream[i], spec);
 		return 0;
 	}
 	return fault_set(fault, -ENOENT,
