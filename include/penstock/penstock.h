@@ -140,7 +140,15 @@ PENSTOCK_API int penstock_stream_open(const struct penstock_options *options, st
 /* Releases all batches and frees. NULL is allowed. */
 PENSTOCK_API void penstock_stream_close(struct penstock_stream *stream);
 
+/* Function and struct have one name, as stat() and struct stat have: in C++ write `struct penstock_stream_info`. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 PENSTOCK_API void penstock_stream_info(const struct penstock_stream *stream, struct penstock_stream_info *ret_info);
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 /* The next batch. Waits up to `timeout_ms` (0: not at all; PENSTOCK_TIMEOUT_DEFAULT, PENSTOCK_FOREVER); signals do not end the wait. 0;
  * PENSTOCK_END after the last epoch; -EAGAIN none is ready (timeout 0 only); -ETIMEDOUT (the sentence names the stage that is slow, which

@@ -188,7 +188,7 @@ static void test_error(void **state)
 	assert_int_equal(
 		error_set(-5, "second, after %s", penstock_error()), -5); /* out of itself */
 	assert_string_equal(penstock_error(), "second, after first");
-	assert_int_equal(error_take(-7, "a\tb\nc\x1b[0m\x7f", 11), -7);
+	assert_int_equal(error_take(-7, "a\tb\nc\x1b[0m\x7f", 10), -7);
 	assert_string_equal(penstock_error(), "a b c [0m ");
 	memset(longer, 'x', sizeof longer);
 	(void)error_take(-7, longer, sizeof longer);

@@ -1,0 +1,21 @@
+# The smallest consumers, in C and, where a C++ compiler is, in C++: they prove that the header and the library are enough.
+add_executable(read_batches read_batches.c)
+target_link_libraries(read_batches PRIVATE penstock_client)
+
+include(CheckLanguage)
+if(CMAKE_C_COMPILER_ID STREQUAL Clang AND NOT CMAKE_CXX_COMPILER)
+	# The sanitizers' runtimes of two compilers do not mix.
+	find_program(penstock_clangxx clang++)
+	if(penstock_clangxx)
+		set(CMAKE_CXX_COMPILER ${penstock_clangxx})
+	endif()
+endif()
+check_language(CXX)
+if(CMAKE_CXX_COMPILER)
+	enable_language(CXX)
+	add_executable(read_batches_cpp read_batches.cpp)
+	set_target_properties(read_batches_cpp PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+	target_link_libraries(read_batches_cpp PRIVATE penstock_client)
+else()
+	message(STATUS "C++: no compiler: the example read_batches.cpp is skipped")
+endif()
