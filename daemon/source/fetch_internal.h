@@ -46,7 +46,6 @@ struct fetch_state {
 	struct fetch_item *child; /* in the queue's heap */
 	uint8_t *buffer; /* to give back; NULL: none */
 	uint64_t large; /* bytes of a buffer of its own; 0: the buffer is the arena's */
-	uint32_t end; /* of its bytes in the read, for judging a short one */
 	bool solo; /* never merged: a merged read of it failed */
 	bool told; /* the fault already says why */
 };

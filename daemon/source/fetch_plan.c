@@ -167,7 +167,6 @@ static void plan_begin(struct fetch *fetch, struct fetch_read *read, struct fetc
 		item->data = read->buffer + offset;
 		item->size = size;
 		item->label = label;
-		fetch_state(item)->end = (uint32_t)(offset + size);
 		*tail = item;
 		tail = &item->next;
 		request = after;
@@ -486,13 +485,10 @@ static int plan_outcome_file(const struct fetch_op *op)
 	}
 }
 
-static int plan_outcome_range(const struct fetch_op *op, const struct fetch_item *item)
+static int plan_outcome_range(const struct fetch_op *op)
 {
-	if (op->result == 0)
-		return FETCH_OK;
-	/* What a merged read got before the end is what each alone would have got. */
 	if (op->result == FETCH_OP_ENDED)
-		return fetch_state_const(item)->end <= op->got ? FETCH_OK : FETCH_E_SHORT;
+		return FETCH_E_SHORT;
 	return plan_is_io_error(op->result) ? FETCH_E_IO : op->result;
 }
 
@@ -520,7 +516,7 @@ static void plan_deal(struct fetch *fetch, struct fetch_read *read)
 	for (struct fetch_item *item = read->items, *next; item; item = next) {
 		next = item->next;
 		int result = fetch->stopping ? -ECANCELED
-			     : read->file    ? plan_outcome_range(op, item)
+			     : read->file    ? plan_outcome_range(op)
 					     : plan_outcome_file(op);
 		item->read_ns = read_ns;
 		if (result == FETCH_OK) {
@@ -561,7 +557,7 @@ static void plan_read_done(struct fetch *fetch, struct fetch_read *read)
 		plan_refused(fetch, op->dataset);
 	if (read->file)
 		plan_check_shard(fetch, read);
-	if (op->result < 0 && op->result != -ESTALE && read->count > 1 && !fetch->stopping)
+	if (op->result != 0 && op->result != -ESTALE && read->count > 1 && !fetch->stopping)
 		plan_split(fetch, read);
 	else
 		plan_deal(fetch, read);
