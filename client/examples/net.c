@@ -205,7 +205,6 @@ static float softmax_loss(float *score, unsigned classes, unsigned label, bool *
 	return loss;
 }
 
-/* One picture there and back: returns its loss, adds its gradients. */
 float net_learn(struct net *net, unsigned label, bool *ret_right)
 {
 	struct net_layer *last = &net->layer[NET_LAYERS - 1];
@@ -284,20 +283,10 @@ uint64_t net_hash(const struct net *net)
 	return hash;
 }
 
-/* Bytes of one picture to numbers around zero, turned by `turns` quarters; the fourth channel stays
- * zero and only keeps the rows of `multiply` a multiple of four. */
-void net_take(struct net *net, const uint8_t *rgb, unsigned turns)
+/* The fourth channel stays zero and only keeps the rows of `multiply` a multiple of four. */
+void net_take(struct net *net, const uint8_t *rgb)
 {
-	for (unsigned y = 0; y < NET_SIDE; y++)
-		for (unsigned x = 0; x < NET_SIDE; x++, rgb += 3) {
-			unsigned to_y = y, to_x = x;
-			for (unsigned t = 0; t < turns; t++) {
-				unsigned old_y = to_y;
-				to_y = to_x;
-				to_x = NET_SIDE - 1 - old_y;
-			}
-			float *to = net->input + (size_t)(to_y * NET_SIDE + to_x) * INPUT_CHANNELS;
-			for (unsigned c = 0; c < 3; c++)
-				to[c] = ((float)rgb[c] - 118) / 60;
-		}
+	for (size_t i = 0; i < (size_t)NET_SIDE * NET_SIDE; i++)
+		for (size_t c = 0; c < 3; c++)
+			net->input[i * INPUT_CHANNELS + c] = ((float)rgb[3 * i + c] - 118) / 60;
 }

@@ -40,9 +40,8 @@ void net_deinit(struct net *net);
  * them. */
 void net_refresh(struct net *net);
 
-/* The picture to learn next: NET_SIDE x NET_SIDE pixels R, G, B, rotated by `turns` quarter turns.
- */
-void net_take(struct net *net, const uint8_t *rgb, unsigned turns);
+/* The picture to learn next: NET_SIDE x NET_SIDE pixels R, G, B. */
+void net_take(struct net *net, const uint8_t *rgb);
 
 /* That picture there and back: returns its loss, adds its gradients. */
 float net_learn(struct net *net, unsigned label, bool *ret_right);

@@ -1,7 +1,7 @@
 /* train_cpu: a small image classifier, trained on the CPU with batches from penstock.
  *
  *   train_cpu SOURCE [--seconds N] [--steps N] [--epochs N] [--checkpoint FILE [--resume]]
- *             [--seed N] [--classes N] [--rate 0.03]
+ *             [--seed N] [--classes N] [--rate 0.02]
  *
  * Shows what a trainer in plain C does with libpenstock: open, next, train on the shared memory,
  * release; and how a run that stops goes on. A checkpoint holds the weights and the loader's state,
@@ -9,9 +9,7 @@
  * 100 steps, or 60 steps, Ctrl-C, and `--resume` up to 100, end with the same weights, bit for bit
  * (on one machine, with one build).
  *
- * Where the dataset has no labels it learns to tell by how many quarter turns a picture was rotated
- * (Gidaris et al., "Unsupervised Representation Learning by Predicting Image Rotations", ICLR
- * 2018).
+ * Where the dataset has no labels it learns to tell eight kinds of colour, a task that needs none.
  *
  * One thread. A batch is looked at only between `next` and `release`. */
 #include "net.h"
@@ -30,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 64, CLASSES_MAX = 100000, STATE_ROOM = 512, TURNS = 4 };
+enum { BATCH = 64, CLASSES_MAX = 100000, STATE_ROOM = 512, COLORS = 8, LINE_S = 5 };
 
 struct run {
 	struct penstock_options options;
@@ -38,6 +36,7 @@ struct run {
 	bool resume, unlabelled;
 	unsigned classes; /* as asked for; 0: as the dataset says */
 	double seconds;
+	uint64_t seed;
 	uint64_t steps; /* to stop at; 0: never */
 	float rate;
 	struct net net;
@@ -163,6 +162,13 @@ static void start(struct run *run)
 		give_up("cannot open the stream");
 	run->options.state = NULL; /* the library needs it no longer */
 	penstock_stream_info(run->stream, &info);
+	if (info.height != NET_SIDE || info.width != NET_SIDE || info.channels != 3) {
+		fprintf(stderr,
+			"train_cpu: %s gives %u x %u pixels; this net takes %d x %d: set "
+			"image_size\n",
+			run->options.source, info.width, info.height, NET_SIDE, NET_SIDE);
+		exit(1);
+	}
 	if (run->classes == 0)
 		run->classes = info.classes
 				       ? info.classes
@@ -183,12 +189,12 @@ static void prepare(struct run *run, const struct penstock_batch *first)
 
 	run->unlabelled = first->labels[0] < 0;
 	if (run->unlabelled) {
-		run->classes = TURNS;
-		printf("no labels: learning by how many quarter turns a picture was rotated\n");
+		run->classes = COLORS;
+		printf("no labels: learning to tell eight kinds of colour\n");
 	} else {
 		printf("learning %u classes\n", run->classes);
 	}
-	net_init(&run->net, run->classes, run->options.seed + 1);
+	net_init(&run->net, run->classes, run->seed + 1);
 	if (run->resume) {
 		FILE *file = load_head(run, &head);
 		load_weights(run, &head, file);
@@ -196,16 +202,27 @@ static void prepare(struct run *run, const struct penstock_batch *first)
 	}
 }
 
+/* Which of the eight: more red than green, more green than blue, brighter than most. */
+static int64_t color_of(const uint8_t *rgb)
+{
+	uint64_t red = 0, green = 0, blue = 0;
+
+	for (size_t i = 0; i < (size_t)NET_SIDE * NET_SIDE; i++, rgb += 3) {
+		red += rgb[0];
+		green += rgb[1];
+		blue += rgb[2];
+	}
+	return (red > green) | (green > blue) << 1 |
+	       (red + green + blue > 3ull * 110 * NET_SIDE * NET_SIDE) << 2;
+}
+
 static void train_on(struct run *run, const struct penstock_batch *batch)
 {
 	const uint8_t *images = batch->images;
 
 	for (unsigned row = 0; row < batch->count; row++) {
-		unsigned turns =
-			run->unlabelled
-				? (unsigned)((batch->samples[row].position + batch->epoch) % TURNS)
-				: 0;
-		int64_t label = run->unlabelled ? (int64_t)turns : batch->labels[row];
+		const uint8_t *rgb = images + (size_t)row * batch->image_bytes;
+		int64_t label = run->unlabelled ? color_of(rgb) : batch->labels[row];
 		bool right;
 
 		if (label < 0 || label >= (int64_t)run->classes) {
@@ -215,7 +232,7 @@ static void train_on(struct run *run, const struct penstock_batch *batch)
 				label, run->classes);
 			exit(1);
 		}
-		net_take(&run->net, images + (size_t)row * batch->image_bytes, turns);
+		net_take(&run->net, rgb);
 		run->loss += net_learn(&run->net, (unsigned)label, &right);
 		run->right += right;
 		run->rows++;
@@ -280,7 +297,7 @@ static void train(struct run *run)
 		train_on(run, &batch);
 		if (last)
 			end_epoch(run, &batch);
-		else if (now_s() - run->line_s >= 2)
+		else if (now_s() - run->line_s >= LINE_S)
 			print_line(run, &batch);
 		if (penstock_batch_release(run->stream, &batch) < 0)
 			give_up("cannot release a batch");
@@ -311,7 +328,7 @@ static void usage(FILE *file)
 {
 	fprintf(file, "usage: train_cpu SOURCE [--seconds N] [--steps N] [--epochs N] "
 		      "[--checkpoint FILE [--resume]]\n"
-		      "                        [--seed N] [--classes N] [--rate 0.03]\n"
+		      "                        [--seed N] [--classes N] [--rate 0.02]\n"
 		      "Trains a small convolutional net with batches from penstock. SOURCE: a "
 		      "folder, tars, or stream:NAME.\n");
 }
@@ -329,7 +346,7 @@ static void take_option(struct run *run, int option, const char *name, const cha
 		run->options.epochs = (uint64_t)number(value, name, 1e9);
 		break;
 	case 's':
-		run->options.seed = (uint64_t)number(value, name, 1e15);
+		run->seed = (uint64_t)number(value, name, 1e15);
 		break;
 	case 'c':
 		run->classes = (unsigned)number(value, name, CLASSES_MAX);
@@ -373,13 +390,17 @@ static void parse(struct run *run, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	struct run run = {.rate = 0.03f};
+	struct run run = {.rate = 0.02f};
 	struct sigaction action = {.sa_handler = on_signal};
 
 	penstock_options_init(&run.options);
-	run.options.batch_size = BATCH;
-	run.options.image_size = NET_SIDE;
 	parse(&run, argc, argv);
+	/* A stream that the daemon's configuration names has its own. */
+	if (strncmp(run.options.source, "stream:", 7) != 0) {
+		run.options.batch_size = BATCH;
+		run.options.image_size = NET_SIDE;
+		run.options.seed = run.seed;
+	}
 	(void)sigaction(SIGINT, &action, NULL);
 	(void)sigaction(SIGTERM, &action, NULL);
 	start(&run);
