@@ -1,1 +1,78 @@
-# Filled by the client and the man pages: pkg-config file, CMake package, uninstall target.
+# What `cmake --install` puts where, and the target that takes it away again (`ninja uninstall`).
+#
+# Component `client` is what an application needs to be built: libraries, header, pkg-config file, CMake package. Component
+# `daemon` is the rest. Everything finds its neighbours from where it lies itself, so an installed tree may be moved.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/penstock)
+set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# pkg-config's own place gives the prefix, unless the library's folder was set to an absolute path.
+if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+	set(PENSTOCK_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+	set(PENSTOCK_PC_LIBDIR ${CMAKE_INSTALL_LIBDIR})
+else()
+	file(RELATIVE_PATH up /prefix/${pkgconfig_dir} /prefix)
+	string(REGEX REPLACE "/$" "" up ${up})
+	set(PENSTOCK_PC_PREFIX "\${pcfiledir}/${up}")
+	set(PENSTOCK_PC_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+endif()
+
+if(TARGET penstock_client)
+	install(TARGETS penstock_client penstock_client_static EXPORT penstockTargets COMPONENT client
+		LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+	install(FILES ${CMAKE_SOURCE_DIR}/include/penstock/penstock.h COMPONENT client
+		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock)
+
+	configure_file(${CMAKE_SOURCE_DIR}/client/lib/penstock.pc.in ${CMAKE_BINARY_DIR}/penstock.pc @ONLY)
+	install(FILES ${CMAKE_BINARY_DIR}/penstock.pc DESTINATION ${pkgconfig_dir} COMPONENT client)
+
+	configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/penstockConfig.cmake.in
+		${CMAKE_BINARY_DIR}/penstockConfig.cmake INSTALL_DESTINATION ${package_dir}
+		NO_SET_AND_CHECK_MACRO)
+	# Before 1.0 a minor release may change the interface.
+	write_basic_package_version_file(${CMAKE_BINARY_DIR}/penstockConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+	install(FILES ${CMAKE_BINARY_DIR}/penstockConfig.cmake ${CMAKE_BINARY_DIR}/penstockConfigVersion.cmake
+		DESTINATION ${package_dir} COMPONENT client)
+	install(EXPORT penstockTargets NAMESPACE penstock:: DESTINATION ${package_dir} COMPONENT client)
+endif()
+
+# The executables, whatever their targets are called; each finds libpenstock beside itself.
+file(RELATIVE_PATH to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
+foreach(target penstockd penstock penstock_cli)
+	if(TARGET ${target})
+		set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/${to_lib}")
+		install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT daemon)
+	endif()
+endforeach()
+
+# docs/man/NAME.SECTION.scd
+find_program(PENSTOCK_SCDOC scdoc)
+file(GLOB man_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/man/*.scd)
+if(man_sources AND PENSTOCK_SCDOC)
+	set(man_pages)
+	foreach(source ${man_sources})
+		get_filename_component(page ${source} NAME_WLE)
+		string(REGEX MATCH "[0-9]$" section ${page})
+		set(output ${CMAKE_BINARY_DIR}/man/man${section}/${page})
+		add_custom_command(OUTPUT ${output} DEPENDS ${source} VERBATIM
+			COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/man/man${section}
+			COMMAND sh -c "\"$1\" <\"$2\" >\"$3.part\" && mv \"$3.part\" \"$3\"" sh ${PENSTOCK_SCDOC} ${source} ${output})
+		list(APPEND man_pages ${output})
+		install(FILES ${output} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT daemon)
+	endforeach()
+	add_custom_target(man ALL DEPENDS ${man_pages})
+elseif(man_sources)
+	message(STATUS "scdoc: not found: the man pages are skipped")
+endif()
+
+file(GLOB config_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/config/*)
+if(config_files)
+	install(FILES ${config_files} DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT daemon)
+endif()
+if(EXISTS ${CMAKE_SOURCE_DIR}/LICENSE)
+	install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT client)
+endif()
+
+add_custom_target(uninstall VERBATIM COMMENT "Removing what was installed"
+	COMMAND ${CMAKE_COMMAND} -DBUILD=${CMAKE_BINARY_DIR} -P ${CMAKE_SOURCE_DIR}/cmake/PenstockUninstall.cmake)

@@ -1,0 +1,56 @@
+#!/bin/sh
+# Installs the client into an empty place, builds the example against it by pkg-config, against the archive, and by
+# find_package, and removes everything again.
+#
+#   install.sh CMAKE BUILD SOURCE CC
+set -eu
+cmake=$1 build=$2 source=$3 cc=$4
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+say() { echo "install: $*"; }
+
+"$cmake" --install "$build" --component client --prefix "$place/usr" >"$place/log" || { cat "$place/log"; exit 1; }
+mv "$place/usr" "$place/moved" # an installed tree may be moved
+pc=$(dirname "$(find "$place/moved" -name penstock.pc)")
+lib=$(dirname "$pc")
+
+if command -v pkg-config >"$place/pkg-config"; then
+	export PKG_CONFIG_PATH="$pc"
+	# shellcheck disable=SC2046 # flags are words
+	"$cc" -std=c99 -Wall -Wextra -Werror -o "$place/shared" "$source/client/examples/read_batches.c" \
+		$(pkg-config --cflags --libs penstock) "-Wl,-rpath,$lib"
+	rc=0; "$place/shared" 2>"$place/usage" || rc=$?
+	[ "$rc" = 2 ] && grep -q usage "$place/usage" || { say "the example built by pkg-config returns $rc"; exit 1; }
+else
+	say "no pkg-config: skipped"
+fi
+
+"$cc" -std=c99 -Wall -Wextra -Werror -I "$place/moved/include" -o "$place/static" \
+	"$source/client/examples/read_batches.c" "$lib/libpenstock.a"
+rc=0; "$place/static" 2>"$place/usage" || rc=$?
+[ "$rc" = 2 ] || { say "the example with libpenstock.a returns $rc"; exit 1; }
+
+mkdir "$place/project"
+cat >"$place/project/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.16)
+project(consumer LANGUAGES C)
+find_package(penstock 0.1 REQUIRED)
+add_executable(one $source/client/examples/read_batches.c)
+target_link_libraries(one PRIVATE penstock::penstock)
+add_executable(two $source/client/examples/read_batches.c)
+target_link_libraries(two PRIVATE penstock::penstock_static)
+END
+{ "$cmake" -S "$place/project" -B "$place/project/build" -DCMAKE_PREFIX_PATH="$place/moved" -DCMAKE_C_COMPILER="$cc" &&
+	"$cmake" --build "$place/project/build"; } >"$place/log" 2>&1 || { cat "$place/log"; exit 1; }
+for program in one two; do
+	rc=0; "$place/project/build/$program" 2>"$place/usage" || rc=$?
+	[ "$rc" = 2 ] || { say "the example built by find_package ($program) returns $rc"; exit 1; }
+done
+
+mv "$place/moved" "$place/usr"
+"$cmake" -DBUILD="$build" -DMANIFEST="$build/install_manifest_client.txt" -P "$source/cmake/PenstockUninstall.cmake" \
+	>"$place/log" 2>&1 || { cat "$place/log"; exit 1; }
+left=$(find "$place/usr" -type f -o -type l)
+[ -z "$left" ] || { say "left behind: $left"; exit 1; }
+[ ! -e "$place/usr/include/penstock" ] || { say "left the folder include/penstock"; exit 1; }
+say "shared, static, pkg-config, CMake package, uninstall: good"
