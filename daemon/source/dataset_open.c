@@ -212,12 +212,13 @@ static char *place_path(const struct opening *opening, uint32_t number, enum pla
 	return asprintf(&path, "%s%s", shard, suffixes[labels]) < 0 ? NULL : path;
 }
 
-static int index_find(struct opening *opening, uint32_t number, enum dataset_labels labels)
+static int index_find(
+	struct opening *opening, uint32_t number, enum dataset_labels labels, bool *damaged)
 {
 	for (enum place place = 0; place < PLACES; place++) {
 		cleanup(free_ptr) char *path = place_path(opening, number, place, labels);
 		int rc = path ? index_try(opening, number, path) : FOUND_NOTHING;
-		opening->damaged += rc == FOUND_DAMAGED;
+		*damaged |= rc == FOUND_DAMAGED;
 		if (rc <= FOUND)
 			return rc;
 	}
@@ -260,13 +261,15 @@ static int shard_find(struct opening *opening, uint32_t number)
 	int rc = shard_look(opening, number);
 	if (rc < 0)
 		return rc;
-	rc = index_find(opening, number, DATASET_LABELS_AUTO);
+	bool damaged = false;
+	rc = index_find(opening, number, DATASET_LABELS_AUTO, &damaged);
 	if (rc > FOUND && opening->options.labels != DATASET_LABELS_AUTO)
-		rc = index_find(opening, number, opening->options.labels);
+		rc = index_find(opening, number, opening->options.labels, &damaged);
 	if (rc < 0)
 		return fault_set(
 			opening->fault, rc, "no memory for %u shards", opening->dataset->shards);
 	opening->missing[number] = rc != FOUND;
+	opening->damaged += damaged && rc != FOUND;
 	opening->progress.total_bytes += rc == FOUND ? 0 : opening->dataset->shard[number].size;
 	return 0;
 }
