@@ -128,7 +128,15 @@ static enum trainer_state bench_state(const struct bench *bench, unsigned i)
 		&bench->board[i].state, memory_order_acquire);
 }
 
-/* The least far of all. */
+static bool bench_all_done(const struct bench *bench)
+{
+	for (unsigned i = 0; i < bench->trainers; i++)
+		if (bench_state(bench, i) != TRAINER_DONE)
+			return false;
+	return true;
+}
+
+/* The least far of all that have not failed. */
 static enum trainer_state bench_least(const struct bench *bench)
 {
 	enum trainer_state least = TRAINER_DONE;
@@ -150,29 +158,36 @@ static void bench_sample_memory(struct bench *bench)
 	bench->memory_known = true;
 }
 
-/* CLI_OK while all is well with trainer `i`. */
-static int bench_check_trainer(const struct bench *bench, unsigned i)
+/* WNOWAIT: the pid stays ours until spawn_stop. */
+static bool bench_look(const struct bench *bench, unsigned i, siginfo_t *ret_info)
+{
+	*ret_info = (siginfo_t){.si_pid = 0};
+	return waitid(P_PID, (id_t)bench->pid[i], ret_info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       ret_info->si_pid != 0;
+}
+
+static bool bench_has_ended(const struct bench *bench, unsigned i)
+{
+	siginfo_t info;
+	return bench_look(bench, i, &info);
+}
+
+static int bench_complain(const struct bench *bench, unsigned i)
 {
 	const struct trainer_board *board = &bench->board[i];
-	siginfo_t info = {.si_pid = 0};
-	if (bench_state(bench, i) == TRAINER_FAILED) {
-		int code = cli_fail(cli_exit_code(board->error), "%s", board->text);
-		if (board->error == -EPIPE && spawn_socket()) {
-			cli_note("the daemon's log ends with:");
-			spawn_show_log();
-		}
-		return code;
+	siginfo_t info;
+	if (bench_state(bench, i) != TRAINER_FAILED && bench_look(bench, i, &info))
+		return cli_fail(CLI_FAILED,
+			"trainer %u ended by itself (%s %d); a memory limit or somebody's kill are "
+			"the "
+			"usual reasons",
+			i + 1, info.si_code == CLD_EXITED ? "exit code" : "signal", info.si_status);
+	int code = cli_fail(cli_exit_code(board->error), "%s", board->text);
+	if (board->error == -EPIPE && spawn_socket()) {
+		cli_note("the daemon's log ends with:");
+		spawn_show_log();
 	}
-	/* WNOWAIT: the pid stays ours until spawn_stop. */
-	if (waitid(P_PID, (id_t)bench->pid[i], &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
-		info.si_pid == 0)
-		return CLI_OK;
-	if (bench_state(bench, i) == TRAINER_FAILED)
-		return bench_check_trainer(bench, i);
-	return cli_fail(CLI_FAILED,
-		"trainer %u ended by itself (%s %d); its memory limit or somebody's kill are the "
-		"usual reasons",
-		i + 1, info.si_code == CLD_EXITED ? "exit code" : "signal", info.si_status);
+	return code;
 }
 
 static void bench_show_progress(const struct bench *bench, struct progress *progress)
@@ -195,24 +210,33 @@ static void bench_show_progress(const struct bench *bench, struct progress *prog
 	progress_update(progress, spent_ns, note);
 }
 
-/* Returns when all trainers have measured. */
+/* The first complaint there is about a trainer, once the progress line is out of its way. */
+static int bench_check(const struct bench *bench, struct progress *progress)
+{
+	for (unsigned i = 0; i < bench->trainers; i++) {
+		if (bench_state(bench, i) == TRAINER_FAILED || bench_has_ended(bench, i)) {
+			progress_end(progress);
+			return bench_complain(bench, i);
+		}
+	}
+	return CLI_OK;
+}
+
+/* Returns when all trainers have measured, or one cannot. */
 static int bench_watch(struct bench *bench)
 {
 	struct progress progress;
 	progress_begin(
 		&progress, "measuring", PROGRESS_SECONDS, (uint64_t)(bench->seconds * 1e9), true);
 	int code = CLI_OK;
-	while (code == CLI_OK && bench_least(bench) < TRAINER_DONE) {
+	while (!bench_all_done(bench)) {
+		code = bench_check(bench, &progress);
+		if (code != CLI_OK)
+			break;
 		bench_show_progress(bench, &progress);
 		bench_sample_memory(bench);
 		struct timespec tick = {.tv_nsec = BENCH_TICK_NS};
 		(void)nanosleep(&tick, NULL);
-		for (unsigned i = 0; i < bench->trainers && code == CLI_OK; i++) {
-			bool failed = bench_state(bench, i) == TRAINER_FAILED;
-			if (failed)
-				progress_end(&progress);
-			code = bench_check_trainer(bench, i);
-		}
 	}
 	progress_end(&progress);
 	return code;
@@ -225,10 +249,7 @@ static void bench_stop_trainers(const struct bench *bench)
 		atomic_store_explicit(&bench->board[i].stop, 1, memory_order_relaxed);
 	uint64_t end_ns = clock_ns() + BENCH_STOP_NS;
 	for (unsigned i = 0; i < bench->trainers; i++) {
-		siginfo_t info = {.si_pid = 0};
-		while (waitid(P_PID, (id_t)bench->pid[i], &info, WEXITED | WNOHANG | WNOWAIT) ==
-				0 &&
-			info.si_pid == 0 && clock_ns() < end_ns)
+		while (!bench_has_ended(bench, i) && clock_ns() < end_ns)
 			(void)usleep(1000);
 	}
 }

@@ -76,9 +76,8 @@ static const struct command check_command = {
 	.operands = "SOURCE",
 	.min_operands = 1,
 	.max_operands = 1,
-	.about = "Says what SOURCE is and what this machine offers, decodes every image in full "
-		 "and\n"
-		 "lists the broken ones. Ends with 1 where there are any.",
+	.about = "Says what SOURCE is and what this machine offers, decodes every image in full\n"
+		 "and lists the broken ones. Ends with 1 where there are any.",
 };
 
 static int check_options(struct check *check, int argc, char **argv)

@@ -104,13 +104,17 @@ static void report_counts(const char *name, const struct node *counts)
 
 void report_people(const struct report *report)
 {
+	char text[320];
 	(void)printf("%s\n", report->source);
 	if (*report->dataset)
-		(void)printf("  %s\n", report->dataset);
-	(void)printf("  %s, %u trainer%s\n", report->recipe, report->trainers,
+		table_sentence(2, REPORT_NAME, "dataset", report->dataset, REPORT_WIDTH);
+	(void)snprintf(text, sizeof text, "%s, %u trainer%s", report->recipe, report->trainers,
 		report->trainers == 1 ? "" : "s");
-	(void)printf("  %s, io %s\n\n", document_text(report->stats, "reader", "?"),
+	table_sentence(2, REPORT_NAME, "stream", text, REPORT_WIDTH);
+	(void)snprintf(text, sizeof text, "%s, io %s", document_text(report->stats, "reader", "?"),
 		document_text(report->stats, "io", "?"));
+	table_sentence(2, REPORT_NAME, "reader", text, REPORT_WIDTH);
+	(void)printf("\n");
 	report_rate(report);
 	report_times(report);
 	report_cpu(report);

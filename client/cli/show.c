@@ -38,10 +38,10 @@ static const struct command show_command = {
 	.operands = "SOURCE",
 	.min_operands = 1,
 	.max_operands = 1,
-	.about = "Draws a batch as a PNG contact sheet: each source with its crop, beside it the "
-		 "row\n"
-		 "as the network sees it, underneath its class and number. `stream:NAME` shows a\n"
-		 "stream of the running daemon.",
+	.about =
+		"Draws a batch as a PNG contact sheet: each source with its crop, beside it the\n"
+		"row as the network sees it, underneath its class and number. `stream:NAME` shows\n"
+		"a stream of the running daemon.",
 };
 
 static int show_options(struct show *show, int argc, char **argv)

@@ -16,7 +16,7 @@ enum { STATUS_WIDTH = 80 };
 
 static void status_field(const char *name, const char *value)
 {
-	(void)printf("  %-9s %.*s\n", name, STATUS_WIDTH - 12, value);
+	table_sentence(2, 9, name, value, STATUS_WIDTH);
 }
 
 static void status_daemon(const struct node *root)
@@ -120,6 +120,23 @@ static void status_row(struct table *table, const struct node *stream)
 	table_cell(table, false, "%s", *trainers ? trainers : "none");
 }
 
+/* What does not fit a row: the source, and what the stream is up to. */
+static void status_sentences(const struct node *stream)
+{
+	const char *state = document_text(stream, "state", "serving"),
+		   *verdict = document_text(stream, "verdict", "");
+	char samples[24];
+	(void)printf("%s: %s\n", status_name(stream), document_text(stream, "source", "?"));
+	if (document_get(stream, "indexed_samples"))
+		(void)printf("  %s: %s samples so far\n", state,
+			table_count(document_u64(stream, "indexed_samples", 0), samples,
+				sizeof samples));
+	else if (strcmp(state, "serving") != 0)
+		(void)printf("  %s\n", state);
+	else if (*verdict)
+		table_sentence(0, 1, "", verdict, STATUS_WIDTH);
+}
+
 static void status_streams(const struct node *streams)
 {
 	struct table *table = table_new();
@@ -132,13 +149,8 @@ static void status_streams(const struct node *streams)
 	table_print(table, 0, STATUS_WIDTH);
 	table_free(table);
 	(void)printf("\n");
-	for (size_t i = 0; i < document_count(streams); i++) {
-		const struct node *stream = document_at(streams, i, NULL);
-		const char *verdict = document_text(stream, "verdict", "");
-		(void)printf("%s: %s\n", status_name(stream), document_text(stream, "source", "?"));
-		if (*verdict)
-			(void)printf("  %s\n", verdict);
-	}
+	for (size_t i = 0; i < document_count(streams); i++)
+		status_sentences(document_at(streams, i, NULL));
 }
 
 static void status_print(const struct node *root)

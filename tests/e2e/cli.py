@@ -1,0 +1,561 @@
+"""The command as a user types it: usage, what it prints, what it leaves behind; above all what it says to bad input."""
+import contextlib
+import json
+import os
+import signal
+import struct
+import subprocess
+import tarfile
+import time
+import zlib
+from pathlib import Path
+
+import harness
+from harness import LIMIT, Daemon, Skip, folder, make_dataset, run_tests, tool, wait_until
+
+RECORD = struct.Struct("<QqIIIIIIIIQQ")  # struct penstock_sample
+BENCH_KEYS = ["images_per_s", "batch_size", "threads", "trainers", "seconds", "images", "first_batch_s", "batch_p50_ms", "batch_p99_ms",
+              "cpu_s", "peak_memory_bytes", "bytes_read", "stages", "fallbacks", "verdict"]
+
+
+def environment(home, **more):
+    """Caches, temporary files and sockets below `home`."""
+    (home / "tmp").mkdir(exist_ok=True)
+    keep = {k: v for k, v in os.environ.items() if not k.startswith("PENSTOCK") or k in ("PENSTOCK_BIN",)}
+    keep.pop("XDG_RUNTIME_DIR", None)
+    return {**keep, "XDG_CACHE_HOME": str(home / "cache"), "TMPDIR": str(home / "tmp"), **{k: str(v) for k, v in more.items()}}
+
+
+def run(home, *args, code=0, env=None, **keys):
+    """Runs the command to its end; (stdout, stderr)."""
+    done = subprocess.run([tool("penstock"), *map(str, args)], env=env or environment(home), capture_output=True, text=True,
+                          timeout=LIMIT, stdin=subprocess.DEVNULL, **keys)
+    assert done.returncode in (code if isinstance(code, tuple) else (code,)), f"penstock {' '.join(map(str, args))}: ended with {done.returncode}, not {code}\n{done.stderr}"
+    return done.stdout, done.stderr
+
+
+def refuse(home, *args, says, code=2, env=None):
+    """It must end with `code`, print no result, and say one sentence that holds all of `says`."""
+    out, err = run(home, *args, code=code, env=env)
+    assert out == "", out
+    assert err.startswith("penstock: "), err
+    for words in [says] if isinstance(says, str) else says:
+        assert words in err, f"expected {words!r} in {err!r}"
+    return err
+
+
+def left_behind(home):
+    """Socket folders and daemons that a command of `home` did not clear away."""
+    folders = [p.name for p in (home / "tmp").glob("penstock-own-*")]
+    daemons = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if str(home).encode() in line and b"penstockd" in line:
+                daemons.append(line)
+    return folders + daemons
+
+
+def assert_clean(home):
+    assert not left_behind(home), left_behind(home)
+
+
+def break_samples(images):
+    """Two broken files of a dataset: one cut, one that is no image; [(path, reason)] in the dataset's order."""
+    files = sorted(images.rglob("*.jpg"))
+    cut, none = files[3], files[17]
+    cut.write_bytes(cut.read_bytes()[:400])
+    none.write_text("this is a text\n")
+    return [(str(cut), "truncated"), (str(none), "not-image")]
+
+
+# ---- usage ----
+
+def test_bad_command_lines():
+    cases = [
+        (["bnech", "x"], 'did you mean "bench"'),
+        (["fly"], "`penstock --help` lists them"),
+        (["bench"], "bench wants SOURCE"),
+        (["check", "a", "b"], '"b" is one more'),
+        (["status", "x"], "takes no operand"),
+        (["bench", "x", "--thread", "2"], "did you mean --threads"),
+        (["bench", "x", "--bacth-size=2"], "did you mean --batch-size"),
+        (["bench", "x", "-q"], "no option -q"),
+        (["bench", "x", "--threads"], "--threads wants a value"),
+        (["bench", "x", "--threads", "0"], "from 1 to 1024"),
+        (["bench", "x", "--threads", "2x"], 'not "2x"'),
+        (["bench", "x", "--threads", "-1"], 'not "-1"'),
+        (["bench", "x", "--threads", "99999999999999999999999"], "from 1 to 1024"),
+        (["bench", "x", "--trainers=65"], "from 1 to 64"),
+        (["bench", "x", "--seconds", "0"], "more than 0"),
+        (["bench", "x", "--seconds", "nan"], "more than 0"),
+        (["bench", "x", "--memory", "lots"], "such as 128M"),
+        (["bench", "x", "--memory", "12"], "at least 1.0 MiB"),
+        (["bench", "x", "--io", "fast"], "auto|buffered|direct"),
+        (["bench", "x", "--reader="], "auto|io_uring|pread"),
+        (["bench", "x", "--max-broken", "2"], "at most 1"),
+        (["bench", "x", "--json=1"], "takes no value"),
+        (["bench", "stream:a", "--memory", "96M"], "--memory cannot be given"),
+        (["show", "stream:a", "--seed", "1"], "--seed cannot be given"),
+        (["show", "x", "--rows", "0"], "from 1 to 4096"),
+        (["show", "x", "--output", ""], "not an empty text"),
+        (["replay", "x", "--crop", "1,2,3,4"], "give its --index"),
+        (["replay", "x", "--index", "1"], "wants the record's --crop"),
+        (["replay", "x", "--index", "1", "--crop", "0,0,1,1", "--batch", "1"], "--batch cannot be given"),
+        (["stop", "--force"], "no option --force"),
+    ]
+    with folder() as home:
+        for args, says in cases:
+            refuse(home, *args, says=says)
+        out, err = run(home, code=2)
+        assert out == "" and err.startswith("Usage: penstock COMMAND")
+
+
+def test_help_is_for_terminals():
+    with folder() as home:
+        top, _ = run(home, "--help")
+        assert run(home, "help")[0] == top
+        for name in ("bench", "check", "replay", "show", "status", "stop"):
+            assert f"  {name}" in top
+            text, err = run(home, name, "--help")
+            assert err == "" and text.startswith(f"Usage: penstock {name}")
+            assert run(home, "help", name)[0] == text
+            wide = [line for line in (top + text).splitlines() if len(line) > 80]
+            assert not wide, wide
+        assert run(home, "--version")[0] == f"penstock {(harness.ROOT / 'CMakeLists.txt').read_text().split('VERSION ')[2].split()[0]}\n"
+
+
+def test_options_anywhere():
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=2)
+        wanted = json.loads(run(home, "check", images, "--threads", "1", "--index-only", "--json")[0])
+        for args in (["--json", "--index-only", images, "-t1"], ["-j", "--threads=1", "--index-only", "--", images]):
+            assert json.loads(run(home, "check", *args)[0])["fingerprint"] == wanted["fingerprint"]
+
+
+def test_output_that_cannot_be_written():
+    with folder() as home:
+        images = make_dataset(home / "images")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([tool("penstock"), "replay", images, "-b", "20"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  env=environment(home), timeout=LIMIT)
+        assert done.returncode == 1 and "cannot write the output: No space left" in done.stderr, done.stderr
+        read, write = os.pipe()
+        os.close(read)
+        for args in (["replay", images, "-b", "20"], ["bench", images, "-b", "8", "--seconds", "0.2", "--json"]):
+            done = subprocess.run([tool("penstock"), *args], stdout=write, stderr=subprocess.PIPE, text=True, env=environment(home),
+                                  timeout=LIMIT)
+            assert done.returncode == 1 and done.stderr == "", done
+        os.close(write)
+        assert_clean(home)
+
+
+# ---- check ----
+
+def test_check_says_what_is_there():
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=5)
+        got = json.loads(run(home, "check", images, "--json")[0])
+        assert (got["samples"], got["decoded"], got["broken"], got["classes"], got["labelled"]) == (15, 15, [], 3, True), got
+        assert got["bytes"] == sum(p.stat().st_size for p in images.rglob("*.jpg"))
+        assert got["machine"]["cpus"] >= 1 and got["use"]["threads"] == got["machine"]["cpus"]
+        text, err = run(home, "check", images, "--threads", "1")
+        assert err == "", "a bar belongs on a terminal alone"
+        for words in ("folder of class folders", "3 classes: beach, bricks, forest", "this machine", "what will be used", "none is broken"):
+            assert words in text, text
+        assert not [line for line in text.splitlines()[1:] if len(line) > 80]
+
+
+def test_check_lists_what_is_broken():
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=10)
+        expected = break_samples(images)
+        for threads in (1, 5):
+            got = json.loads(run(home, "check", images, "--json", "--threads", threads, code=1)[0])
+            assert [(b["path"], b["reason"]) for b in got["broken"]] == expected, got["broken"]
+            assert got["samples"] == 30
+        text = run(home, "check", images, code=1)[0]
+        assert "2 broken:" in text and all(path in text and reason in text for path, reason in expected)
+        assert json.loads(run(home, "check", images, "--index-only", "--json")[0])["decoded"] == 0, "an index needs no decoding"
+
+
+def test_check_reads_a_large_file_within_its_memory():
+    """A PNG padded by a chunk of 3 MiB: beyond a thread's buffer, and with --memory small enough beyond what may be had."""
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    with folder() as home:
+        (home / "flat").mkdir()
+        picture = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0))
+        picture += chunk(b"prVt", bytes(3 << 20)) + chunk(b"IDAT", zlib.compress(bytes(14))) + chunk(b"IEND", b"")
+        (home / "flat/a.png").write_bytes(picture)
+        assert json.loads(run(home, "check", home / "flat", "--json", "-t1")[0])["broken"] == []
+        got = json.loads(run(home, "check", home / "flat", "--json", "-t1", "--memory", "8M", code=1)[0])
+        assert [b["reason"] for b in got["broken"]] == ["too-large"], got
+
+
+def test_check_of_tars():
+    with folder() as home:
+        tars = make_dataset(home / "tars", tars=True, per_class=20, per_shard=25)
+        spec = str(tars / "shard-{000000..000002}.tar")
+        got = json.loads(run(home, "check", spec, "--json")[0])
+        assert got["samples"] == 60 and got["shards"] == 3 and got["labelled"] and got["broken"] == [], got
+        assert json.loads(run(home, "check", tars / "*.tar", "--json")[0])["fingerprint"] == got["fingerprint"]
+        assert json.loads(run(home, "check", tars / "*.tar", "--json", "--labels=none")[0])["labelled"] is False
+        with tarfile.open(tars / "bad.tar", "w") as out:
+            (home / "x.jpg").write_bytes(b"\xff\xd8\xff\xe0 and no more")
+            out.add(home / "x.jpg", "only.jpg")
+        got = json.loads(run(home, "check", tars / "bad.tar", "--json", code=1)[0])
+        assert [b["path"] for b in got["broken"]] == [f"{tars}/bad.tar!only.jpg"]
+
+
+def test_sources_that_are_none():
+    with folder() as home:
+        (home / "empty").mkdir()
+        (home / "text.txt").write_text("x")
+        mixed = make_dataset(home / "mixed", tars=True, per_class=4, per_shard=100)
+        shard = next(mixed.glob("*.tar"))
+        with tarfile.open(shard) as source, tarfile.open(home / "mixed.tar", "w") as out:
+            for i, member in enumerate(source):
+                if i != 1:
+                    out.addfile(member, source.extractfile(member))
+        (home / "cut.tar").write_bytes(shard.read_bytes()[:5000])
+        cases = [
+            (home / "nowhere", "nowhere"), (home / "nowhere/x.tar", "x.tar"), (home / "empty", "empty"), (home / "text.txt", "text.txt"),
+            (home / "*.nothing", "*.nothing"), (home / "s-{0..3.tar", "s-{0..3.tar"), (home / "cut.tar", "cut.tar"),
+            (home / "mixed.tar", "label"),
+        ]
+        for command in ("check", "bench", "replay", "show"):
+            for source, says in cases:
+                refuse(home, command, source, says=says)
+        refuse(home, "check", make_dataset(home / "images", per_class=1), "--memory", "1M", "--threads", "64", says="do not fit --memory")
+        refuse(home, "check", home / "images", "--labels", "cls", says="label")
+        assert_clean(home)
+
+
+def test_an_index_that_cannot_be_kept():
+    """Not even root may make folders in /proc."""
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=2)
+        out, err = run(home, "check", images, "--json", env={**environment(home), "XDG_CACHE_HOME": "/proc/self/none"})
+        assert json.loads(out)["samples"] == 6 and err.startswith("penstock: ") and "temporary file" in err, err
+
+
+# ---- replay ----
+
+def served(home, daemon, **keys):
+    """[(record, image's bytes)] that a trainer was given."""
+    raw = home / "raw"
+    raw.unlink(missing_ok=True)
+    daemon.batches(source=home / "images", raw=raw, **keys)
+    data, size = raw.read_bytes(), keys["image_size"] ** 2 * 3
+    step = RECORD.size + size
+    assert data and len(data) % step == 0
+    return [(RECORD.unpack_from(data, at), data[at + RECORD.size:at + step]) for at in range(0, len(data), step)]
+
+
+def replayed(home, *args):
+    return json.loads(run(home, "replay", home / "images", "--json", *args)[0])["rows"]
+
+
+def assert_same(rows, expected):
+    assert len(rows) == len(expected), (len(rows), len(expected))
+    for row, (record, image) in zip(rows, expected):
+        index, label, *box, flags, _, position, _ = record
+        assert (row["index"], row["label"], row["position"]) == (index, label, position), (row, record)
+        assert row["crop"] + row["source_size"] == box, (row, record)
+        assert (row["flipped"], row["substituted"], row["invalid"]) == (bool(flags & 1), bool(flags & 2), bool(flags & 8)), (row, record)
+        assert row["crc32"] == f"{zlib.crc32(image):08x}", (row, record)
+
+
+def test_replay_makes_what_was_served():
+    with folder() as home:
+        make_dataset(home / "images")
+        with Daemon(home, "--threads", "2") as daemon:
+            train = served(home, daemon, seed=5, epochs=2, batch_size=8, image_size=40)
+            straight = served(home, daemon, shuffle=0, epochs=1, batch_size=8, image_size=40)
+            judge = served(home, daemon, train=0, epochs=1, batch_size=16, image_size=64)
+        assert len(train) == 2 * 56 and len(judge) == 60
+        size = ["--image-size", 40, "-b", 8]
+        for epoch, batch in ((0, 0), (0, 6), (1, 3)):
+            first = epoch * 56 + batch * 8
+            assert_same(replayed(home, "--seed", 5, "-e", epoch, "--batch", batch, *size), train[first:first + 8])
+        assert_same(replayed(home, "--seed", 5, "--batch", 2, "--row", 3, *size), train[19:20])
+        assert_same(replayed(home, "--no-shuffle", "--batch", 1, *size), straight[8:16])
+        assert_same(replayed(home, "--eval", "--batch", 3, "-b", 16, "--image-size", 64), judge[48:])
+        for record, image in train[:6]:
+            index, _, x, y, w, h, *_ = record
+            flip = ["--flip"] if record[8] & 1 else []
+            row, = replayed(home, "--index", index, "--crop", f"{x},{y},{w},{h}", "--image-size", 40, *flip)
+            assert row["crc32"] == f"{zlib.crc32(image):08x}"
+        row, = replayed(home, "--index", judge[7][0][0], "--eval", "--image-size", 64)
+        assert row["crc32"] == f"{zlib.crc32(judge[7][1]):08x}"
+
+
+def test_replay_of_broken_samples():
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=10)
+        break_samples(images)
+        with Daemon(home, "--threads", "2") as daemon:
+            train = served(home, daemon, seed=1, epochs=1, batch_size=10, image_size=32, max_broken=0.5)
+            judge = served(home, daemon, train=0, epochs=1, batch_size=10, image_size=32, max_broken=0.5)
+        assert sum(r[8] & 2 for r, _ in train) == 4 and sum(r[8] & 8 for r, _ in judge) == 16, "two of each"
+        size = ["--image-size", 32, "-b", 10]
+        for batch in range(3):
+            assert_same(replayed(home, "--seed", 1, "--batch", batch, *size), train[batch * 10:batch * 10 + 10])
+            assert_same(replayed(home, "--eval", "--batch", batch, *size), judge[batch * 10:batch * 10 + 10])
+        refuse(home, "replay", images, "--index", 3, "--crop", "0,0,8,8", says=["sample 3", "truncated"], code=1)
+
+
+def png_pixels(data):
+    """Width, height and RGB bytes of a PNG as the command writes them (8 bits, RGB, not interlaced)."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, packed = 8, b""
+    while at < len(data):
+        size, name = struct.unpack_from(">I4s", data, at)
+        body = data[at + 8:at + 8 + size]
+        if name == b"IHDR":
+            width, height, *rest = struct.unpack(">IIBBBBB", body)
+            assert rest == [8, 2, 0, 0, 0], rest
+        packed += body if name == b"IDAT" else b""
+        at += 12 + size
+    raw, step, before, out = zlib.decompress(packed), width * 3, bytes(width * 3), []
+    for y in range(height):
+        kind, line = raw[y * (step + 1)], bytearray(raw[y * (step + 1) + 1:(y + 1) * (step + 1)])
+        for x in range(step):
+            a, b, c = line[x - 3] if x > 2 else 0, before[x], before[x - 3] if x > 2 else 0
+            paeth = min((a, b, c), key=lambda v: abs(a + b - c - v))
+            line[x] = (line[x] + (0, a, b, (a + b) // 2, paeth)[kind]) & 255
+        before = bytes(line)
+        out.append(before)
+    return width, height, b"".join(out)
+
+
+def test_replay_writes_pictures():
+    with folder() as home:
+        make_dataset(home / "images", per_class=4)
+        rows = replayed(home, "-b", 4, "--image-size", 24, "-o", home / "out", "--batch", 1)
+        files = sorted((home / "out").iterdir())
+        assert [f.name for f in files] == [f"epoch-0-batch-1-row-00{i}.png" for i in range(4)]
+        for row, file in zip(rows, files):
+            width, height, pixels = png_pixels(file.read_bytes())
+            assert (width, height) == (24, 24) and f"{zlib.crc32(pixels):08x}" == row["crc32"]
+        (home / "file").write_text("")
+        run(home, "replay", home / "images", "-b", "4", "-o", home / "file/x", code=1)
+
+
+def test_replay_of_what_is_not_there():
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=4)
+        for args, says in ((["-b", 4, "--batch", 3], "--batch 3 is beyond the epoch's last, 2"),
+                           (["-b", 13], "12 samples, not enough for one batch of 13"),
+                           (["-b", 4, "--row", 4], "--row wants a whole number from 0 to 3, or all"),
+                           (["-b", 4, "--row", "x"], "--row wants"),
+                           (["--index", 12, "--crop", "0,0,1,1"], "--index 12 is beyond the dataset's last, 11"),
+                           (["--index", 1, "--crop", "0,0,9999,1"], "does not lie within the image"),
+                           (["--index", 1, "--crop", "0,0,0,1"], "does not lie within the image"),
+                           (["--index", 1, "--crop", "0,0,1"], "--crop wants X,Y,W,H"),
+                           (["--index", 1, "--crop", "0,0,1,1,1"], "--crop wants X,Y,W,H"),
+                           (["--index", 1, "--crop", "-1,0,1,1"], "--crop wants X,Y,W,H")):
+            refuse(home, "replay", images, *args, says=says)
+
+
+# ---- bench ----
+
+def test_bench_json_is_the_interface():
+    with folder() as home:
+        images = make_dataset(home / "images")
+        out, err = run(home, "bench", images, "--json", "--seconds", "0.7", "--threads", "2", "-b", 8, "--image-size", 32, "--memory", "96M")
+        got = json.loads(out)
+        assert list(got) == BENCH_KEYS and err == "", (list(got), err)
+        assert (got["batch_size"], got["threads"], got["trainers"]) == (8, 2, 1)
+        assert list(got["stages"]) == ["read", "decode", "pixel", "serve"] and got["stages"]["decode"] > 0
+        assert abs(got["images_per_s"] * got["seconds"] - got["images"]) < 0.02 * got["images"] + 1 and 0.7 <= got["seconds"] < 0.7 * 3
+        assert got["images"] % 8 == 0 and 0 < got["batch_p50_ms"] <= got["batch_p99_ms"]
+        assert 0 < got["cpu_s"] <= 2.2 * got["seconds"] and 0 < got["first_batch_s"] < LIMIT
+        assert 1 << 20 < got["peak_memory_bytes"] and got["bytes_read"] >= 0 and got["verdict"]
+        assert_clean(home)
+
+
+def test_bench_for_people():
+    with folder() as home:
+        images = make_dataset(home / "images")
+        text, err = run(home, "bench", images, "--seconds", "0.3", "-n", 3, "-b", 8, "--image-size", 32, "--eval", "--prefetch", 3)
+        assert err == ""
+        for words in ("images/s", "first batch", "decode", "memory", "verdict", "3 trainers", "evaluation, 32 px, batch 8, in order"):
+            assert words in text, text
+        assert not [line for line in text.splitlines()[1:] if len(line) > 80], text
+        assert_clean(home)
+
+
+def test_bench_of_several_trainers_gives_all_the_same():
+    with folder() as home:
+        images = make_dataset(home / "images")
+        got = json.loads(run(home, "bench", images, "--seconds", "0.5", "-n", 4, "-b", 8, "--image-size", 32, "--json")[0])
+        assert got["trainers"] == 4
+        assert abs(got["images_per_s"] * got["seconds"] - got["images"]) < 0.05 * got["images"] + 8, "the average of one, not the sum"
+        assert_clean(home)
+
+
+def test_bench_with_a_daemon_that_does_not_start():
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=4)
+        script = home / "daemon"
+        script.write_text("#!/bin/sh\necho 'the first line'\necho 'it is Monday' >&2\nexit 3\n")
+        script.chmod(0o755)
+        for name, code, says in ((home / "none", 2, ["PENSTOCKD names", "No such file"]), ("/bin/false", 1, "before it was ready"),
+                                 (script, 1, ["before it was ready", "  the first line\n  it is Monday"])):
+            for command in ("bench", "show"):
+                refuse(home, command, images, code=code, says=says, env=environment(home, PENSTOCKD=name))
+        refuse(home, "bench", images, "--memory", "2M", says="memory: 2.0 MiB is too small", code=(1, 2))
+        assert_clean(home)
+
+
+def test_bench_of_a_dataset_with_too_many_broken():
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=10)
+        break_samples(images)
+        refuse(home, "bench", images, "-b", 10, "--seconds", "0.3", code=1, says=["broken", "penstock check"])
+        out = run(home, "bench", images, "-b", 10, "--seconds", "0.3", "--max-broken", "0.5", "--image-size", 32)[0]
+        assert "not-image" in out and "truncated" in out, out
+        refuse(home, "bench", images, "-b", 1000, says=["30 samples", "1000"])
+        assert_clean(home)
+
+
+def start(home, *args):
+    process = subprocess.Popen([tool("penstock"), *map(str, args)], env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+    return process
+
+
+def children(pid):
+    with contextlib.suppress(OSError):
+        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def is_daemon(pid):
+    with contextlib.suppress(OSError):
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "penstockd"
+    return False
+
+
+def test_bench_interrupted_leaves_nothing():
+    with folder() as home:
+        images = make_dataset(home / "images")
+        for number, delay in ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.05), (signal.SIGHUP, 0)):
+            bench = start(home, "bench", images, "--seconds", 60, "-n", 2, "-b", 8)
+            wait_until(lambda: len(children(bench.pid)) == 3, "daemon and trainers")
+            time.sleep(delay)
+            pids = children(bench.pid)
+            bench.send_signal(number)
+            out, _ = bench.communicate(timeout=LIMIT)
+            assert bench.returncode == -number and out == "", (bench.returncode, out)
+            assert_clean(home)
+            wait_until(lambda: not any(os.path.exists(f"/proc/{p}") for p in pids), "the trainers' end")
+
+
+def test_bench_killed_takes_its_trainers_along():
+    with folder() as home:
+        images = make_dataset(home / "images")
+        bench = start(home, "bench", images, "--seconds", 60, "-n", 2, "-b", 8)
+        wait_until(lambda: len(children(bench.pid)) == 3, "daemon and trainers")
+        pids = children(bench.pid)
+        trainers, daemon = [p for p in pids if not is_daemon(p)], next(p for p in pids if is_daemon(p))
+        bench.kill()
+        bench.communicate()
+        wait_until(lambda: not any(os.path.exists(f"/proc/{p}") for p in trainers), "the trainers' end")
+        wait_until(lambda: not os.path.exists(f"/proc/{daemon}"), "the daemon's end after ten idle seconds")
+
+
+def test_bench_whose_daemon_or_trainer_dies():
+    with folder() as home:
+        images = make_dataset(home / "images")
+        for victim_is_daemon, says in ((True, "the daemon's log ends with:"), (False, "trainer")):
+            bench = start(home, "bench", images, "--seconds", 60, "-n", 2, "-b", 8)
+            wait_until(lambda: len(children(bench.pid)) == 3, "daemon and trainers")
+            time.sleep(0.3)
+            os.kill(next(p for p in children(bench.pid) if is_daemon(p) == victim_is_daemon), signal.SIGKILL)
+            out, err = bench.communicate(timeout=LIMIT)
+            assert bench.returncode == 1 and out == "" and err.startswith("penstock: ") and says in err, (bench.returncode, err)
+            assert_clean(home)
+
+
+STREAMS = """streams:
+  small:
+    source: {0}
+    batch_size: 8
+    image_size: 40
+    seed: 3
+"""
+
+
+def test_bench_and_show_of_a_running_stream():
+    with folder() as home:
+        images = make_dataset(home / "images")
+        with Daemon(home, "--threads", "2", config=STREAMS.format(images)) as daemon:
+            env = environment(home, PENSTOCK_SOCKET=daemon.socket)
+            got = json.loads(run(home, "bench", "stream:small", "--seconds", "0.5", "--json", env=env)[0])
+            assert got["batch_size"] == 8 and got["threads"] == 2 and got["images"] > 0
+            got = json.loads(run(home, "show", "stream:small", "-o", home / "s.png", "--batch", 2, "--json", env=env)[0])
+            assert (got["rows"], got["batch"]) == (8, 2)
+            refuse(home, "bench", "stream:large", code=2, says="large", env=env)
+            assert daemon.process.poll() is None, "it was not theirs to end"
+        refuse(home, "bench", "stream:small", code=1, says="no penstockd is running", env=environment(home))
+        assert_clean(home)
+
+
+# ---- show ----
+
+def test_show_draws_a_sheet():
+    with folder() as home:
+        images = make_dataset(home / "images")
+        size = ["-b", 12, "--image-size", 48, "--tile", 64, "--columns", 5]
+        got = json.loads(run(home, "show", images, "-o", home / "a.png", "--json", *size)[0])
+        width, height, pixels = png_pixels((home / "a.png").read_bytes())
+        assert (got["width"], got["height"], got["rows"]) == (width, height, 12)
+        assert len(set(pixels[i:i + 3] for i in range(0, len(pixels), 3))) > 500, "there are pictures on it"
+        run(home, "show", images, "-o", home / "b.png", "--reader", "pread", "--threads", 1, *size)
+        assert (home / "b.png").read_bytes() == (home / "a.png").read_bytes(), "same seed, same sheet"
+        run(home, "show", images, "-o", home / "c.png", "--batch", 4, "--epoch", 1, *size)
+        assert (home / "c.png").read_bytes() != (home / "a.png").read_bytes()
+        assert_clean(home)
+
+
+def test_show_shows_what_is_broken():
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=10)
+        break_samples(images)
+        for args in (["--eval"], ["--seed", 1]):
+            got = json.loads(run(home, "show", images, "-o", home / "a.png", "-b", 30, "--image-size", 48, "--json", *args)[0])
+            assert got["rows"] == 30
+        refuse(home, "show", images, "-b", 10, "--batch", 3, says="--batch 3 is beyond the epoch's last, 2")
+        refuse(home, "show", images, "-b", 10, "-o", home / "no/where.png", says="no/where.png", code=1)
+        assert_clean(home)
+
+
+# ---- status, stop ----
+
+def test_status_and_stop():
+    with folder() as home:
+        images = make_dataset(home / "images")
+        with Daemon(home, "--threads", "2") as daemon:
+            env = environment(home, PENSTOCK_SOCKET=daemon.socket)
+            assert "no stream is open" in run(home, "status", env=env)[0]
+            trainer = daemon.trainer(source=images, batch_size=8, image_size=32, batches=1000, sleep_ms=20)
+            trainer.line()
+            text = run(home, "status", env=env)[0]
+            for words in (f"pid {daemon.process.pid}", daemon.socket, "reserved", "8x32", str(trainer.process.pid), str(images)):
+                assert words in text, text
+            assert not [line for line in text.splitlines() if len(line) > 80 and daemon.socket not in line and str(images) not in line], text
+            got = json.loads(run(home, "status", "--json", "--socket", daemon.socket)[0])
+            assert got["pid"] == daemon.process.pid and len(got["streams"]) == 1
+            trainer.kill()
+            assert run(home, "stop", env=env) == ("", "")
+            assert daemon.process.wait(timeout=LIMIT) == 0
+            for command in ("status", "stop"):
+                refuse(home, command, code=1, says="no penstockd is running", env=env)
+
+
+if __name__ == "__main__":
+    run_tests(globals())
