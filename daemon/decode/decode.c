@@ -169,6 +169,9 @@ int decoder_rows(struct decoder *decoder, struct decode_region region, bool to_e
 	else if (!outcome)
 		outcome = decode_png_rows(decoder->png, region, to_end, row, context);
 	decoder_abort(decoder);
+	if (!outcome)
+		decoder->words.text[0] =
+			0; /* what a library said and Pillow would not have minded */
 	return outcome;
 }
 

@@ -30,6 +30,8 @@ enum {
 	CHUNK_CRC = 4,
 	HEADER_BYTES = CHUNK_HEAD + 13 + CHUNK_CRC,
 	PNG_SIGNATURE = 8,
+	NAME_IHDR = 0x49484452,
+	NAME_IDAT = 0x49444154,
 };
 
 typedef void expand_fn(
@@ -102,7 +104,7 @@ static void make_header(struct decode_png *png)
 {
 	uint8_t *p = png->made;
 	put32(p, 13);
-	memcpy(p + 4, "IHDR", 4);
+	put32(p + 4, NAME_IHDR);
 	put32(p + 8, png->walk.width);
 	put32(p + 12, png->walk.height);
 	p[16] = png->walk.depth;
@@ -118,7 +120,7 @@ static void make_chunk_head(struct decode_png *png)
 {
 	uint8_t *p = png->made + png->made_bytes;
 	put32(p, (uint32_t)png->walk.pixels_left);
-	memcpy(p + 4, "IDAT", 4);
+	put32(p + 4, NAME_IDAT);
 	png->made_bytes += CHUNK_HEAD;
 }
 

@@ -38,7 +38,7 @@ static void *take(j_common_ptr cinfo, int pool, size_t bytes)
 static JSAMPARRAY take_samples(j_common_ptr cinfo, int pool, JDIMENSION samples, JDIMENSION rows)
 {
 	size_t row_bytes = util_align(samples, SCRATCH_ALIGN);
-	JSAMPARRAY row = take(cinfo, pool, rows * sizeof(row[0]));
+	JSAMPARRAY row = take(cinfo, pool, rows * sizeof(JSAMPROW));
 	uint8_t *bytes = take(cinfo, pool, row_bytes * rows);
 	for (JDIMENSION y = 0; y < rows; y++)
 		row[y] = bytes + row_bytes * y;
@@ -47,8 +47,8 @@ static JSAMPARRAY take_samples(j_common_ptr cinfo, int pool, JDIMENSION samples,
 
 static JBLOCKARRAY take_blocks(j_common_ptr cinfo, int pool, JDIMENSION blocks, JDIMENSION rows)
 {
-	JBLOCKARRAY row = take(cinfo, pool, rows * sizeof(row[0]));
-	JBLOCKROW block = take(cinfo, pool, (size_t)blocks * rows * sizeof(block[0]));
+	JBLOCKARRAY row = take(cinfo, pool, rows * sizeof(JBLOCKROW));
+	JBLOCKROW block = take(cinfo, pool, (size_t)blocks * rows * sizeof(JBLOCK));
 	for (JDIMENSION y = 0; y < rows; y++)
 		row[y] = block + (size_t)blocks * y;
 	return row;
