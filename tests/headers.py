@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Every header compiles alone: the public ones as C99, C17, C++17 and, where nvcc is, CUDA; all others as C17.
+Not NAME_body.h: such a file is a template that a .c includes with its macros set.
 
     headers.py ROOT CC CXX NVCC     NVCC is "" where there is none
 """
@@ -40,7 +41,8 @@ def main():
     if len(sys.argv) != 5:
         sys.exit("usage: headers.py ROOT CC CXX NVCC")
     root = Path(sys.argv[1]).resolve()
-    headers = [path for top in ("include", "proto", "daemon", "client") for path in sorted((root / top).rglob("*.h"))]
+    headers = [path for top in ("include", "proto", "daemon", "client") for path in sorted((root / top).rglob("*.h"))
+               if not path.stem.endswith("_body")]
     if not headers:
         sys.exit(f"headers: none below {root}")
     with tempfile.TemporaryDirectory() as folder:
