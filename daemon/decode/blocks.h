@@ -21,7 +21,7 @@ enum {
 	BLOCKS_ALIGN = 64, /* bytes, of every block */
 	BLOCKS_COMPONENTS = 3,
 	BLOCKS_IN_MCU = 10, /* T.81, B.2.3 */
-	BLOCKS_DC = 2047,
+	BLOCKS_DC = 2048,
 	BLOCKS_AC = 1023,
 };
 
