@@ -1,0 +1,96 @@
+/* planes: coefficient blocks in, rows of the wanted region out, with libjpeg-turbo's very bytes.
+ *
+ * Second half of the own decoder. It dequantises and transforms (ISLOW), upsamples (fancy where
+ * libjpeg-turbo does with its defaults, replication elsewhere) and converts to RGB. It works MCU
+ * row by MCU row through a ring of two MCU rows of samples, which stays in cache; only blocks that
+ * the region or its upsampling looks at are transformed. Edge rules apply at the image's edges,
+ * never at the region's.
+ *
+ *   planes.[ch]           this door: geometry, ring, rows
+ *   planes_kernels.[ch]   the table of inner loops, and which one runs
+ *   planes_c.c            the truth, in plain C
+ *   planes_avx2.c, planes_avx512.c, planes_body.h
+ *                         the same for vectors of 32 and 64 bytes
+ *
+ * Life of an image: planes_begin says which MCUs are needed; for each row of them, from the top,
+ * planes_blocks takes its blocks; then planes_ready says how many rows of pixels can be taken, and
+ * they have to be taken (planes_rgb, planes_planar, or planes_rows for all of them) before the next
+ * MCU row's blocks come. Dropping an image half way needs no call.
+ *
+ * Belongs to one thread. Memory is taken once; what does not fit is refused by planes_begin. */
+#pragma once
+
+#include "base/fault.h"
+#include "decode/blocks.h"
+#include "decode/decode.h"
+#include "decode/stepback.h"
+
+#include <stdint.h>
+
+enum {
+	PLANES_COMPONENTS = BLOCKS_COMPONENTS,
+	PLANES_FACTOR = 4, /* largest sampling factor */
+	/* Samples of two MCU rows: regions up to 16,000 pixels wide in 4:4:0, 21,000 in the
+	 * other usual samplings, all of a gray image. */
+	PLANES_RING_BYTES = 17 << 16,
+	PLANES_GRAIN = 64, /* rows are written in whole grains of pixels */
+};
+
+enum planes_colour {
+	PLANES_GRAY, /* one component; its sampling factors do not matter */
+	PLANES_YCC,
+	PLANES_RGB, /* three components that are R, G, B already */
+};
+
+struct planes_component {
+	uint8_t h, v; /* sampling factors */
+	const uint8_t *quant; /* 64 in zigzag order; read by planes_begin only */
+};
+
+struct planes_frame {
+	uint32_t width, height; /* 1 to 65,535 */
+	enum planes_colour colour;
+	struct planes_component component[PLANES_COMPONENTS];
+};
+
+/* A rectangle of MCUs. */
+struct planes_mcus {
+	uint32_t x0, y0, x1, y1;
+};
+
+struct planes;
+
+int planes_new(struct planes **ret, struct fault *fault);
+void planes_free(struct planes *planes);
+
+/* Bytes that planes_new takes. */
+uint64_t planes_bytes(void);
+
+/* The MCUs whose blocks the region's pixels depend on. 0 or STEPBACK_COMPONENTS. */
+int planes_cover(
+	const struct planes_frame *frame, struct decode_region region, struct planes_mcus *ret);
+
+/* Begins an image, forgetting the one before. The region is not empty and inside the frame. 0,
+ * STEPBACK_COMPONENTS where sampling factors are no integral ratios, or STEPBACK_SIZE where the
+ * region does not fit the ring. */
+int planes_begin(struct planes *planes, const struct planes_frame *frame,
+	struct decode_region region, struct planes_mcus *ret_mcus);
+
+/* Takes the blocks of MCU row mcu_y: the first one that planes_begin gave, then the one behind the
+ * row taken last. `blocks` covers at least the row's needed MCUs; nothing of it is kept. 0, or
+ * STEPBACK_RANGE where a block holds values of which libjpeg-turbo's SIMD and C may make different
+ * pixels; after that the image is lost. */
+int planes_blocks(struct planes *planes, uint32_t mcu_y, const struct blocks *blocks);
+
+/* Rows that can be taken now. */
+uint32_t planes_ready(const struct planes *planes);
+
+/* The next row, interleaved: 3 bytes per pixel. `to` has room for the region's width rounded up to
+ * PLANES_GRAIN pixels; what lies behind the width is undefined afterwards. */
+void planes_rgb(struct planes *planes, uint8_t *to);
+
+/* The same as three rows R, G, B, each with room for the rounded width. */
+void planes_planar(struct planes *planes, uint8_t *const to[PLANES_COMPONENTS]);
+
+/* Hands over all rows that are ready. */
+void planes_rows(struct planes *planes, decode_row_fn *row, void *context);

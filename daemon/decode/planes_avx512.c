@@ -1,0 +1,155 @@
+/* planes_avx512: for x86-64 with AVX-512 F, BW, VL (this file alone is compiled with them); empty
+ * elsewhere. See planes_kernels.h, and planes_body.h for what the names here mean. */
+#ifdef __AVX512BW__
+#include "decode/planes_kernels.h"
+
+#include <immintrin.h>
+
+#define LANES 4
+#define TABLE planes_kernels_avx512
+#define NAME "avx512"
+#define V static inline __attribute__((always_inline))
+
+typedef __m512i vec;
+
+#define v_set8 _mm512_set1_epi8
+#define v_set16 _mm512_set1_epi16
+#define v_set32 _mm512_set1_epi32
+#define v_add16 _mm512_add_epi16
+#define v_add32 _mm512_add_epi32
+#define v_sub16 _mm512_sub_epi16
+#define v_sub32 _mm512_sub_epi32
+#define v_subs16 _mm512_subs_epi16
+#define v_subus16 _mm512_subs_epu16
+#define v_abs16 _mm512_abs_epi16
+#define v_mullo16 _mm512_mullo_epi16
+#define v_mulhrs16 _mm512_mulhrs_epi16
+#define v_madd16 _mm512_madd_epi16
+#define v_maddubs16 _mm512_maddubs_epi16
+#define v_sra16 _mm512_srai_epi16
+#define v_srl16 _mm512_srli_epi16
+#define v_sll16 _mm512_slli_epi16
+#define v_sra32 _mm512_srai_epi32
+#define v_packs32 _mm512_packs_epi32
+#define v_packus16 _mm512_packus_epi16
+#define v_unpacklo8 _mm512_unpacklo_epi8
+#define v_unpackhi8 _mm512_unpackhi_epi8
+#define v_unpacklo16 _mm512_unpacklo_epi16
+#define v_unpackhi16 _mm512_unpackhi_epi16
+#define v_unpacklo32 _mm512_unpacklo_epi32
+#define v_unpackhi32 _mm512_unpackhi_epi32
+#define v_unpacklo64 _mm512_unpacklo_epi64
+#define v_unpackhi64 _mm512_unpackhi_epi64
+#define v_and _mm512_and_si512
+#define v_or _mm512_or_si512
+#define v_xor _mm512_xor_si512
+
+V vec v_load(const void *p)
+{
+	return _mm512_loadu_si512(p);
+}
+
+V void v_store(void *p, vec a)
+{
+	_mm512_storeu_si512(p, a);
+}
+
+V vec v_lane(const void *p)
+{
+	return _mm512_broadcast_i32x4(_mm_load_si128(p));
+}
+
+/* A masked broadcast from memory needs no shuffle. */
+V vec v_lanes(const int16_t (*blocks)[64], int i)
+{
+	const __m128i *const unit = (const void *)(blocks[0] + (ptrdiff_t)8 * i);
+	vec a = _mm512_castsi128_si512(_mm_load_si128(unit));
+	a = _mm512_mask_broadcast_i32x4(a, 0x00f0, _mm_load_si128(unit + 8));
+	a = _mm512_mask_broadcast_i32x4(a, 0x0f00, _mm_load_si128(unit + 16));
+	return _mm512_mask_broadcast_i32x4(a, 0xf000, _mm_load_si128(unit + 24));
+}
+
+V int v_any(vec a)
+{
+	return _mm512_test_epi32_mask(a, a) != 0;
+}
+
+V void v_rows(uint8_t *to, size_t pitch, vec a)
+{
+	a = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), a);
+	_mm256_storeu_si256((void *)to, _mm512_castsi512_si256(a));
+	_mm256_storeu_si256((void *)(to + pitch), _mm512_extracti64x4_epi64(a, 1));
+}
+
+V void v_pair(vec *low, vec *high)
+{
+	const vec first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+	const vec second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+	vec a = _mm512_permutex2var_epi64(*low, first, *high);
+	*high = _mm512_permutex2var_epi64(*low, second, *high);
+	*low = a;
+}
+
+/* Three lanes of 16 bytes to 48 in turns: output lane k takes from colour c these bytes. */
+#define TAKE(n, c) ((n) % 3 == (c) ? (n) / 3 : -1)
+#define TAKES(n, c)                                                                 \
+	TAKE(n, c), TAKE(n + 1, c), TAKE(n + 2, c), TAKE(n + 3, c), TAKE(n + 4, c), \
+		TAKE(n + 5, c), TAKE(n + 6, c), TAKE(n + 7, c)
+#define TAKEN(k, c)                                        \
+	{                                                  \
+		TAKES(16 * (k), c), TAKES(16 * (k) + 8, c) \
+	}
+
+static const _Alignas(16) int8_t weave[3][3][16] = {
+	{TAKEN(0, 0), TAKEN(0, 1), TAKEN(0, 2)},
+	{TAKEN(1, 0), TAKEN(1, 1), TAKEN(1, 2)},
+	{TAKEN(2, 0), TAKEN(2, 1), TAKEN(2, 2)},
+};
+
+/* A vector of words of 64 bits out of a and b by `two`, but where `take` has a bit, of c by `one`.
+ */
+V vec weave_lanes(vec a, vec b, vec c, vec two, vec one, __mmask8 take)
+{
+	return _mm512_mask_permutexvar_epi64(_mm512_permutex2var_epi64(a, two, b), take, one, c);
+}
+
+V void body_weave(uint8_t *to, const vec in[3])
+{
+	vec o[3];
+	for (int k = 0; k < 3; k++) {
+		vec a = _mm512_shuffle_epi8(in[0], v_lane(weave[k][0]));
+		vec b = _mm512_shuffle_epi8(in[1], v_lane(weave[k][1]));
+		vec c = _mm512_shuffle_epi8(in[2], v_lane(weave[k][2]));
+		o[k] = _mm512_ternarylogic_epi64(a, b, c, 0xfe);
+	}
+	/* Lanes of o[0], o[1], o[2] in turns: 0 0 0 1, 1 1 2 2, 2 3 3 3. */
+	v_store(to, weave_lanes(o[0], o[1], o[2], _mm512_setr_epi64(0, 1, 8, 9, 0, 0, 2, 3),
+			    _mm512_setr_epi64(0, 0, 0, 0, 0, 1, 0, 0), 0x30));
+	v_store(to + 64,
+		weave_lanes(o[0], o[1], o[2], _mm512_setr_epi64(10, 11, 0, 0, 4, 5, 12, 13),
+			_mm512_setr_epi64(0, 0, 2, 3, 0, 0, 0, 0), 0x0c));
+	v_store(to + 128, weave_lanes(o[0], o[1], o[2], _mm512_setr_epi64(0, 0, 6, 7, 14, 15, 0, 0),
+				  _mm512_setr_epi64(4, 5, 0, 0, 0, 0, 6, 7), 0xc3));
+}
+
+#define UNIT(u, ...) __VA_ARGS__,
+static const _Alignas(64) int16_t ready_from[64] = {PLANES_READY_UNITS(UNIT)};
+
+/* The first 32 coefficients of the zigzag order lie in one vector, the others in the second. */
+static void body_sort(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *from, size_t count)
+{
+	const vec low = v_load(ready_from), high = v_load(ready_from + 32);
+	for (size_t i = 0; i < count; i++) {
+		vec a = v_load(from[i]), b = v_load(from[i] + 32);
+		uint64_t used =
+			_mm512_test_epi16_mask(a, a) | (uint64_t)_mm512_test_epi16_mask(b, b) << 32;
+		kinds[i] = (uint8_t)(((used >> 1) != 0) + ((used >> PLANES_SPARSE_LENGTH) != 0));
+		v_store(to[i], _mm512_permutex2var_epi16(a, low, b));
+		v_store(to[i] + 32, _mm512_permutex2var_epi16(a, high, b));
+	}
+}
+
+#include "decode/planes_body.h"
+#else
+typedef int planes_avx512_empty;
+#endif

@@ -1,0 +1,379 @@
+/* planes_body: the text of both vector variants of the kernels; see planes_kernels.h. The including
+ * file defines the vector type and its operations; all of them, like the instructions behind them,
+ * work within lanes of 16 bytes:
+ *
+ *   vec, LANES                  the type; lanes in it
+ *   v_load, v_store             LANES x 16 bytes, unaligned
+ *   v_lanes(p, i)               16 bytes from each of p[0] .. p[LANES - 1], at byte 16 i
+ *   v_lane(p)                   the same 16 bytes in every lane
+ *   v_set8, v_set16, v_set32    a value in every element
+ *   v_add16 ...                 the instruction of that name
+ *   v_any(a)                    whether a bit is set
+ *   v_rows(to, pitch, a)        two rows of a group of blocks: the low halves of all lanes to `to`,
+ *                               the high halves to to + pitch
+ *   v_pair(&a, &b)              lanes of unpacked low and high halves, back in the order of memory
+ *   body_weave                  three vectors of bytes to 3 x LANES x 16 bytes in turns
+ *   body_sort                   the table's `sort`
+ *
+ * and TABLE and NAME. The transform works on LANES blocks at once, a block to a lane: what follows
+ * is a vector of 8 values of 16 bits, or 4 of 32, per block. */
+#include "decode/planes_kernels.h"
+
+#include <string.h>
+
+#define BODY_INLINE static inline __attribute__((always_inline))
+
+enum {
+	/* jidctint.c: the angles' factors, 13 bits of fraction. */
+	F_0_298 = 2446,
+	F_0_390 = 3196,
+	F_0_541 = 4433,
+	F_0_765 = 6270,
+	F_0_899 = 7373,
+	F_1_175 = 9633,
+	F_1_501 = 12299,
+	F_1_847 = 15137,
+	F_1_961 = 16069,
+	F_2_053 = 16819,
+	F_2_562 = 20995,
+	F_3_072 = 25172,
+	F_ONE = 1 << 13,
+	PASS1_SHIFT = 11,
+	PASS2_SHIFT = 18,
+	/* Pixels leave the second pass 512 too large: then those in [-512, 511] are those below
+	 * 1,024, and one OR per row finds the others. */
+	ODD_BIAS = 512,
+	ODD_MASK = 0xfc00,
+	PIXEL_BIAS = ODD_BIAS - 128,
+	GRAIN = LANES * 16, /* bytes of a vector */
+};
+
+/* a x low + b x high, for pairs (a, b) of 16 bits. */
+BODY_INLINE vec body_dot(vec pairs, int low, int high)
+{
+	return v_madd16(pairs, v_set32((int)((uint32_t)(uint16_t)high << 16 | (uint16_t)low)));
+}
+
+/* One dimension on pairs of inputs (7,1), (3,5), (2,6), (0,4) in turns. All sums of factors below
+ * fit into 16 bits, so that no sum of inputs is ever formed. `sparse`: inputs 4 to 7 are 0. */
+BODY_INLINE void body_line(vec out[8], const vec in[4], int shift, int bias, bool sparse)
+{
+	vec round = v_set32((1 << (shift - 1)) + (int)((uint32_t)bias << shift));
+	vec e0 = v_add32(body_dot(in[3], F_ONE, F_ONE), round), e1 = e0;
+	if (!sparse)
+		e1 = v_add32(body_dot(in[3], F_ONE, -F_ONE), round);
+	vec e3 = body_dot(in[2], F_0_541 + F_0_765, F_0_541);
+	vec e2 = body_dot(in[2], F_0_541, F_0_541 - F_1_847);
+	vec even[4] = {v_add32(e0, e3), v_add32(e1, e2), v_sub32(e1, e2), v_sub32(e0, e3)};
+
+	vec odd[4];
+	if (sparse) {
+		/* Here in[0] holds (3,1) pairs. */
+		odd[0] = body_dot(in[0], F_1_175, F_1_175 - F_0_390 + F_1_501 - F_0_899);
+		odd[1] = body_dot(in[0], F_1_175 - F_1_961 + F_3_072 - F_2_562, F_1_175);
+		odd[2] = body_dot(in[0], F_1_175 - F_2_562, F_1_175 - F_0_390);
+		odd[3] = body_dot(in[0], F_1_175 - F_1_961, F_1_175 - F_0_899);
+	} else {
+		odd[0] = v_add32(
+			body_dot(in[0], F_1_175 - F_0_899, F_1_175 - F_0_390 + F_1_501 - F_0_899),
+			body_dot(in[1], F_1_175, F_1_175 - F_0_390));
+		odd[1] = v_add32(body_dot(in[0], F_1_175 - F_1_961, F_1_175),
+			body_dot(in[1], F_1_175 - F_1_961 + F_3_072 - F_2_562, F_1_175 - F_2_562));
+		odd[2] = v_add32(body_dot(in[0], F_1_175, F_1_175 - F_0_390),
+			body_dot(in[1], F_1_175 - F_2_562, F_1_175 - F_0_390 + F_2_053 - F_2_562));
+		odd[3] = v_add32(
+			body_dot(in[0], F_1_175 - F_1_961 + F_0_298 - F_0_899, F_1_175 - F_0_899),
+			body_dot(in[1], F_1_175 - F_1_961, F_1_175));
+	}
+	for (int i = 0; i < 4; i++) {
+		out[i] = v_sra32(v_add32(even[i], odd[i]), shift);
+		out[7 - i] = v_sra32(v_sub32(even[i], odd[i]), shift);
+	}
+}
+
+/* Of pairs (7,1) and (3,5) whose first and last are 0: pairs (3,1). */
+BODY_INLINE void body_sparse(vec in[4])
+{
+	in[0] = v_or(in[0], v_and(in[1], v_set32(0xffff)));
+}
+
+/* Rows a, b, c, d of 8 columns in the ready order's turn, to pairs of columns for each row. */
+BODY_INLINE void body_turn(vec to[4], const vec *rows)
+{
+	vec a = v_unpacklo32(rows[0], rows[1]), b = v_unpackhi32(rows[0], rows[1]);
+	vec c = v_unpacklo32(rows[2], rows[3]), d = v_unpackhi32(rows[2], rows[3]);
+	to[0] = v_unpacklo64(a, c);
+	to[1] = v_unpackhi64(a, c);
+	to[2] = v_unpacklo64(b, d);
+	to[3] = v_unpackhi64(b, d);
+}
+
+/* Pixels by columns, biased, to 8 rows of 8 pixels. */
+BODY_INLINE void body_pixels(uint8_t *to, size_t pitch, const vec *column)
+{
+	vec bias = v_set16(PIXEL_BIAS), c[8];
+	for (int i = 0; i < 8; i++)
+		c[i] = v_subs16(column[i], bias);
+	vec c02 = v_packus16(c[0], c[2]), c13 = v_packus16(c[1], c[3]);
+	vec c46 = v_packus16(c[4], c[6]), c57 = v_packus16(c[5], c[7]);
+	vec c01 = v_unpacklo8(c02, c13), c23 = v_unpackhi8(c02, c13);
+	vec c45 = v_unpacklo8(c46, c57), c67 = v_unpackhi8(c46, c57);
+	vec l03 = v_unpacklo16(c01, c23), h03 = v_unpackhi16(c01, c23);
+	vec l47 = v_unpacklo16(c45, c67), h47 = v_unpackhi16(c45, c67);
+	v_rows(to, pitch, v_unpacklo32(l03, l47));
+	v_rows(to + 2 * pitch, pitch, v_unpackhi32(l03, l47));
+	v_rows(to + 4 * pitch, pitch, v_unpacklo32(h03, h47));
+	v_rows(to + 6 * pitch, pitch, v_unpackhi32(h03, h47));
+}
+
+/* LANES blocks. Returns what is not zero where one of them is odd. */
+BODY_INLINE vec body_blocks(uint8_t *to, size_t pitch, const int16_t (*blocks)[64],
+	const struct planes_quant *quant, bool sparse)
+{
+	vec in[2][4], low[8], high[8], rows[8], odd = v_set16(0);
+	for (int u = 0; u < 8; u++) {
+		vec c = v_lanes(blocks, u);
+		odd = v_or(odd, v_subus16(v_abs16(c), v_lane(quant->limit + 8 * u)));
+		in[u % 2][u / 2] = v_mullo16(c, v_lane(quant->step + 8 * u));
+	}
+	for (int k = 0; k < 2; k++) {
+		if (sparse)
+			body_sparse(in[k]);
+		body_line(k ? high : low, in[k], PASS1_SHIFT, 0, sparse);
+	}
+	for (int i = 0; i < 8; i++)
+		rows[i] = v_packs32(low[i], high[i]);
+	for (int k = 0; k < 2; k++) {
+		body_turn(in[k], rows + 4 * k);
+		if (sparse)
+			body_sparse(in[k]);
+		body_line(k ? high : low, in[k], PASS2_SHIFT, ODD_BIAS, sparse);
+	}
+	vec range = v_set16(0);
+	for (int i = 0; i < 8; i++) {
+		rows[i] = v_packs32(low[i], high[i]);
+		range = v_or(range, rows[i]);
+	}
+	body_pixels(to, pitch, rows);
+	return v_or(odd, v_and(range, v_set16((int16_t)ODD_MASK)));
+}
+
+static __attribute__((noinline)) vec body_full(
+	uint8_t *to, size_t pitch, const int16_t (*blocks)[64], const struct planes_quant *quant)
+{
+	return body_blocks(to, pitch, blocks, quant, false);
+}
+
+static __attribute__((noinline)) vec body_few(
+	uint8_t *to, size_t pitch, const int16_t (*blocks)[64], const struct planes_quant *quant)
+{
+	return body_blocks(to, pitch, blocks, quant, true);
+}
+
+/* Blocks without AC: each pixel is (4 DC + 16) >> 5 of the dequantised DC. */
+static bool body_flat(
+	uint8_t *to, size_t pitch, const int16_t (*blocks)[64], const struct planes_quant *quant)
+{
+	uint64_t pixels[LANES];
+	bool odd = false;
+	for (int i = 0; i < LANES; i++) {
+		int product = blocks[i][PLANES_READY_DC] * quant->step[PLANES_READY_DC];
+		int dc = (int16_t)(uint16_t)(uint32_t)product;
+		int first = dc * 4 > INT16_MAX   ? INT16_MAX
+			    : dc * 4 < INT16_MIN ? INT16_MIN
+						 : dc * 4;
+		int pixel = (first + 16) >> 5;
+		odd |= product != dc || dc == INT16_MIN || pixel < -512 || pixel > 511;
+		pixel += 128;
+		pixel = pixel < 0 ? 0 : pixel > 255 ? 255 : pixel;
+		pixels[i] = (uint64_t)pixel * 0x0101010101010101u;
+	}
+	for (size_t y = 0; y < 8; y++)
+		memcpy(to + y * pitch, pixels, sizeof(pixels));
+	return odd;
+}
+
+static bool body_group(uint8_t *to, size_t pitch, const int16_t (*blocks)[64], const uint8_t *kinds,
+	const struct planes_quant *quant)
+{
+	uint8_t kind = PLANES_DC;
+	for (int i = 0; i < LANES; i++)
+		kind = kinds[i] > kind ? kinds[i] : kind;
+	if (kind == PLANES_DC)
+		return body_flat(to, pitch, blocks, quant);
+	return v_any(kind == PLANES_SPARSE ? body_few(to, pitch, blocks, quant)
+					   : body_full(to, pitch, blocks, quant));
+}
+
+/* Fewer than LANES blocks: the last one fills up, beside the pixels that count. */
+static bool body_rest(uint8_t *to, size_t pitch, const int16_t (*blocks)[64], const uint8_t *kinds,
+	size_t count, const struct planes_quant *quant)
+{
+	_Alignas(64) int16_t copies[LANES][64];
+	uint8_t copied[LANES], pixels[8][8 * LANES];
+	for (size_t i = 0; i < LANES; i++) {
+		size_t from = i < count ? i : count - 1;
+		memcpy(copies[i], blocks[from], sizeof(copies[i]));
+		copied[i] = kinds[from];
+	}
+	bool odd = body_group(
+		pixels[0], sizeof(pixels[0]), (const int16_t(*)[64])copies, copied, quant);
+	for (size_t y = 0; y < 8; y++)
+		memcpy(to + y * pitch, pixels[y], 8 * count);
+	return odd;
+}
+
+static bool body_transform(uint8_t *to, size_t pitch, const int16_t (*blocks)[64],
+	const uint8_t *kinds, size_t count, const struct planes_quant *quant)
+{
+	bool odd = false;
+	size_t i = 0;
+	for (; i + LANES <= count; i += LANES)
+		odd |= body_group(to + 8 * i, pitch, blocks + i, kinds + i, quant);
+	if (i < count)
+		odd |= body_rest(to + 8 * i, pitch, blocks + i, kinds + i, count - i, quant);
+	return odd;
+}
+
+/* 3 a + b for the low or the high halves of bytes. */
+BODY_INLINE vec body_three_low(vec a, vec b)
+{
+	return v_maddubs16(v_unpacklo8(a, b), v_set16(0x0103));
+}
+
+BODY_INLINE vec body_three_high(vec a, vec b)
+{
+	return v_maddubs16(v_unpackhi8(a, b), v_set16(0x0103));
+}
+
+/* Left and right outputs of 16 bits, to bytes in turns. */
+BODY_INLINE vec body_turns(vec left, vec right)
+{
+	return v_or(left, v_sll16(right, 8));
+}
+
+BODY_INLINE void body_store_pair(uint8_t *to, vec low, vec high)
+{
+	v_pair(&low, &high);
+	v_store(to, low);
+	v_store(to + GRAIN, high);
+}
+
+static void body_wider(uint8_t *to, const uint8_t *from, size_t count)
+{
+	vec one = v_set16(1), two = v_set16(2);
+	for (size_t i = 0; i < count; i += GRAIN) {
+		vec here = v_load(from + i), left = v_load(from + i - 1),
+		    right = v_load(from + i + 1);
+		vec ll = v_srl16(v_add16(body_three_low(here, left), one), 2);
+		vec lh = v_srl16(v_add16(body_three_high(here, left), one), 2);
+		vec rl = v_srl16(v_add16(body_three_low(here, right), two), 2);
+		vec rh = v_srl16(v_add16(body_three_high(here, right), two), 2);
+		body_store_pair(to + 2 * i, body_turns(ll, rl), body_turns(lh, rh));
+	}
+}
+
+static void body_between(
+	uint8_t *to, const uint8_t *near, const uint8_t *far, unsigned bias, size_t count)
+{
+	vec b = v_set16((int16_t)bias);
+	for (size_t i = 0; i < count; i += GRAIN) {
+		vec n = v_load(near + i), f = v_load(far + i);
+		vec low = v_srl16(v_add16(body_three_low(n, f), b), 2);
+		vec high = v_srl16(v_add16(body_three_high(n, f), b), 2);
+		v_store(to + i, v_packus16(low, high));
+	}
+}
+
+/* (3 here + left + 8) >> 4 and (3 here + right + 7) >> 4 in turns. */
+BODY_INLINE vec body_across(vec left, vec here, vec right)
+{
+	here = v_add16(v_add16(here, here), here);
+	vec l = v_srl16(v_add16(v_add16(here, left), v_set16(8)), 4);
+	vec r = v_srl16(v_add16(v_add16(here, right), v_set16(7)), 4);
+	return body_turns(l, r);
+}
+
+static void body_both(uint8_t *to, const uint8_t *near, const uint8_t *far, size_t count)
+{
+	for (size_t i = 0; i < count; i += GRAIN) {
+		const uint8_t *n = near + i, *f = far + i;
+		vec n0 = v_load(n - 1), n1 = v_load(n), n2 = v_load(n + 1);
+		vec f0 = v_load(f - 1), f1 = v_load(f), f2 = v_load(f + 1);
+		vec low = body_across(
+			body_three_low(n0, f0), body_three_low(n1, f1), body_three_low(n2, f2));
+		vec high = body_across(
+			body_three_high(n0, f0), body_three_high(n1, f1), body_three_high(n2, f2));
+		body_store_pair(to + 2 * i, low, high);
+	}
+}
+
+/* Half a vector of Y in 16 bits, and of Cb and Cr less 128 in turns of 8. Red and blue: 2 x chroma
+ * times the factor, rounded at 15 bits; 1.402 and 1.772 in 14 bits, rounded up, give the same as
+ * jdcolor.c's 16 bits for every chroma. Green: half of jdcolor.c's factors, 11277 Cb + 23401 Cr, is
+ * 256 (44 Cb + 91 Cr) + (13 Cb + 105 Cr), whose parts are multiply-adds of bytes; the floor of the
+ * whole sum is the floor of the upper part less the lower one's carry. */
+BODY_INLINE void body_colour(vec out[3], vec y, vec chroma)
+{
+	vec cr = v_sll16(v_sra16(chroma, 8), 1), cb = v_sra16(v_sll16(chroma, 8), 7);
+	out[0] = v_add16(y, v_mulhrs16(cr, v_set16(22971)));
+	out[2] = v_add16(y, v_mulhrs16(cb, v_set16(29033)));
+	vec upper = v_maddubs16(v_set16(91 << 8 | 44), chroma);
+	vec lower = v_maddubs16(v_set16(105 << 8 | 13), chroma);
+	vec carry = v_sra16(v_add16(lower, v_set16(255)), 8);
+	vec green = v_sra16(v_sub16(v_sub16(v_set16(64), upper), carry), 7);
+	out[1] = v_add16(y, green);
+}
+
+/* A vector of pixels. */
+BODY_INLINE void body_convert(vec out[3], const uint8_t *const from[3], size_t at)
+{
+	vec zero = v_set16(0), sign = v_set8((char)0x80), low[3], high[3];
+	vec y = v_load(from[0] + at);
+	vec cb = v_xor(v_load(from[1] + at), sign), cr = v_xor(v_load(from[2] + at), sign);
+	body_colour(low, v_unpacklo8(y, zero), v_unpacklo8(cb, cr));
+	body_colour(high, v_unpackhi8(y, zero), v_unpackhi8(cb, cr));
+	for (int c = 0; c < 3; c++)
+		out[c] = v_packus16(low[c], high[c]);
+}
+
+static void body_planar(uint8_t *const to[3], const uint8_t *const from[3], size_t count)
+{
+	for (size_t i = 0; i < count; i += GRAIN) {
+		vec out[3];
+		body_convert(out, from, i);
+		for (int c = 0; c < 3; c++)
+			v_store(to[c] + i, out[c]);
+	}
+}
+
+static void body_rgb(uint8_t *to, const uint8_t *const from[3], size_t count)
+{
+	for (size_t i = 0; i < count; i += GRAIN) {
+		vec out[3];
+		body_convert(out, from, i);
+		body_weave(to + 3 * i, out);
+	}
+}
+
+static void body_weave_rows(uint8_t *to, const uint8_t *const from[3], size_t count)
+{
+	for (size_t i = 0; i < count; i += GRAIN) {
+		vec rows[3];
+		for (int c = 0; c < 3; c++)
+			rows[c] = v_load(from[c] + i);
+		body_weave(to + 3 * i, rows);
+	}
+}
+
+const struct planes_kernels TABLE = {
+	.name = NAME,
+	.sort = body_sort,
+	.transform = body_transform,
+	.wider = body_wider,
+	.between = body_between,
+	.both = body_both,
+	.planar = body_planar,
+	.rgb = body_rgb,
+	.weave = body_weave_rows,
+};

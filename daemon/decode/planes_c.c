@@ -1,0 +1,189 @@
+/* planes_c: the kernels in plain C, which the others have to equal; see planes_kernels.h. Where a
+ * formula comes from libjpeg-turbo, its file is named: the results are, to the bit. */
+#include "decode/planes_kernels.h"
+
+#include <string.h>
+
+/* Zigzag index to place; planes_kernels.h has the pattern. */
+const uint8_t planes_ready_order[64] = {60, 50, 13, 44, 3, 56, 52, 9, 34, 28, 61, 18, 40, 5, 62, 54,
+	15, 36, 24, 51, 29, 45, 19, 57, 20, 46, 7, 58, 48, 11, 38, 30, 53, 25, 35, 12, 2, 41, 21,
+	63, 22, 42, 1, 32, 26, 55, 31, 37, 8, 4, 47, 23, 59, 16, 49, 27, 39, 14, 6, 43, 17, 33, 10,
+	0};
+
+/* Unit pairs of the ready order hold these rows; within a pair of units the columns lie so. */
+static const uint8_t row_pair[4][2] = {{7, 1}, {3, 5}, {2, 6}, {0, 4}};
+static const uint8_t column_at[8] = {7, 1, 3, 5, 2, 6, 0, 4};
+
+static void c_sort(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *from, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		int last = 0;
+		for (int k = 0; k < 64; k++) {
+			to[i][planes_ready_order[k]] = from[i][k];
+			last = from[i][k] ? k : last;
+		}
+		kinds[i] = last == 0                     ? PLANES_DC
+			   : last < PLANES_SPARSE_LENGTH ? PLANES_SPARSE
+							 : PLANES_FULL;
+	}
+}
+
+/* One dimension of jidctint.c, 13 bits of fraction; in: 16 bits, so that no sum exceeds 32. */
+static void c_line(int32_t out[8], const int32_t in[8], unsigned shift)
+{
+	int32_t z1 = (in[2] + in[6]) * 4433;
+	int32_t even2 = z1 - in[6] * 15137, even3 = z1 + in[2] * 6270;
+	int32_t even0 = (in[0] + in[4]) * 8192, even1 = (in[0] - in[4]) * 8192;
+	int32_t even[4] = {even0 + even3, even1 + even2, even1 - even2, even0 - even3};
+
+	int32_t z3 = in[7] + in[3], z4 = in[5] + in[1];
+	int64_t z5 = (int64_t)(z3 + z4) * 9633;
+	int64_t t3 = z5 - (int64_t)z3 * 16069, t4 = z5 - (int64_t)z4 * 3196;
+	int64_t t1 = -(int64_t)(in[7] + in[1]) * 7373, t2 = -(int64_t)(in[5] + in[3]) * 20995;
+	int64_t odd[4] = {
+		in[1] * 12299 + t1 + t4,
+		in[3] * 25172 + t2 + t3,
+		in[5] * 16819 + t2 + t4,
+		in[7] * 2446 + t1 + t3,
+	};
+	int64_t half = 1LL << (shift - 1);
+	for (int i = 0; i < 4; i++) {
+		out[i] = (int32_t)((even[i] + odd[i] + half) >> shift);
+		out[7 - i] = (int32_t)((even[i] - odd[i] + half) >> shift);
+	}
+}
+
+static int32_t c_clamp(int32_t value, int32_t low, int32_t high)
+{
+	return value < low ? low : value > high ? high : value;
+}
+
+/* To natural order, dequantised; whether a product had to wrap. */
+static bool c_dequantise(
+	int32_t to[8][8], const int16_t block[64], const struct planes_quant *quant)
+{
+	bool odd = false;
+	for (int i = 0; i < 64; i++) {
+		int row = row_pair[i / 16][i % 2], column = column_at[i / 2 % 8];
+		int32_t product = block[i] * quant->step[i];
+		to[row][column] = (int16_t)(uint16_t)(uint32_t)product;
+		odd |= product > INT16_MAX || product < -INT16_MAX;
+	}
+	return odd;
+}
+
+bool planes_kernels_block(
+	uint8_t to[8][8], const int16_t block[64], const struct planes_quant *quant)
+{
+	int32_t work[8][8], line[8], result[8];
+	bool odd = c_dequantise(work, block, quant);
+	for (int x = 0; x < 8; x++) {
+		for (int y = 0; y < 8; y++)
+			line[y] = work[y][x];
+		c_line(result, line, 11);
+		for (int y = 0; y < 8; y++)
+			work[y][x] = c_clamp(result[y], INT16_MIN, INT16_MAX);
+	}
+	for (int y = 0; y < 8; y++) {
+		c_line(result, work[y], 18);
+		for (int x = 0; x < 8; x++) {
+			odd |= result[x] < -512 || result[x] > 511;
+			to[y][x] = (uint8_t)c_clamp(result[x] + 128, 0, 255);
+		}
+	}
+	return odd;
+}
+
+/* `kinds` promises zeros, which change nothing here. */
+static bool c_transform(uint8_t *to, size_t pitch, const int16_t (*blocks)[64],
+	const uint8_t *kinds, size_t count, const struct planes_quant *quant)
+{
+	(void)kinds;
+	bool odd = false;
+	for (size_t i = 0; i < count; i++) {
+		uint8_t pixels[8][8];
+		odd |= planes_kernels_block(pixels, blocks[i], quant);
+		for (size_t y = 0; y < 8; y++)
+			memcpy(to + y * pitch + 8 * i, pixels[y], 8);
+	}
+	return odd;
+}
+
+/* jdsample.c, h2v1_fancy_upsample. Its edges follow from a neighbour that equals the edge. */
+static void c_wider(uint8_t *to, const uint8_t *from, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		unsigned here = 3u * from[i];
+		unsigned left = from[(ptrdiff_t)i - 1], right = from[i + 1];
+		to[2 * i] = (uint8_t)((here + left + 1) >> 2);
+		to[2 * i + 1] = (uint8_t)((here + right + 2) >> 2);
+	}
+}
+
+/* jdsample.c, h1v2_fancy_upsample. */
+static void c_between(
+	uint8_t *to, const uint8_t *near, const uint8_t *far, unsigned bias, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		to[i] = (uint8_t)((3u * near[i] + far[i] + bias) >> 2);
+}
+
+/* jdsample.c, h2v2_fancy_upsample. */
+static void c_both(uint8_t *to, const uint8_t *near, const uint8_t *far, size_t count)
+{
+	for (ptrdiff_t i = 0; i < (ptrdiff_t)count; i++) {
+		unsigned left = 3u * near[i - 1] + far[i - 1];
+		unsigned here = 3u * (3u * near[i] + far[i]);
+		unsigned right = 3u * near[i + 1] + far[i + 1];
+		to[2 * i] = (uint8_t)((here + left + 8) >> 4);
+		to[2 * i + 1] = (uint8_t)((here + right + 7) >> 4);
+	}
+}
+
+/* jdcolor.c: factors of 16 bits of fraction; of the two parts of green one rounding. */
+static void c_colour(uint8_t rgb[3], int y, int cb, int cr)
+{
+	cb -= 128;
+	cr -= 128;
+	int red = y + ((91881 * cr + 32768) >> 16);
+	int green = y + ((-22554 * cb - 46802 * cr + 32768) >> 16);
+	int blue = y + ((116130 * cb + 32768) >> 16);
+	rgb[0] = (uint8_t)c_clamp(red, 0, 255);
+	rgb[1] = (uint8_t)c_clamp(green, 0, 255);
+	rgb[2] = (uint8_t)c_clamp(blue, 0, 255);
+}
+
+static void c_planar(uint8_t *const to[3], const uint8_t *const from[3], size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint8_t rgb[3];
+		c_colour(rgb, from[0][i], from[1][i], from[2][i]);
+		for (int c = 0; c < 3; c++)
+			to[c][i] = rgb[c];
+	}
+}
+
+static void c_rgb(uint8_t *to, const uint8_t *const from[3], size_t count)
+{
+	for (size_t i = 0; i < count; i++, to += 3)
+		c_colour(to, from[0][i], from[1][i], from[2][i]);
+}
+
+static void c_weave(uint8_t *to, const uint8_t *const from[3], size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (int c = 0; c < 3; c++)
+			*to++ = from[c][i];
+}
+
+const struct planes_kernels planes_kernels_c = {
+	.name = "c",
+	.sort = c_sort,
+	.transform = c_transform,
+	.wider = c_wider,
+	.between = c_between,
+	.both = c_both,
+	.planar = c_planar,
+	.rgb = c_rgb,
+	.weave = c_weave,
+};
