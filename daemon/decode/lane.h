@@ -54,6 +54,8 @@ struct lane {
  * driver. */
 typedef bool lane_next_fn(void *context, struct lane *lane);
 
+/* What lanes work on lies in one stretch of memory of 256 MB or less, for each of bytes, tables and
+ * blocks; a lane outside the first one's reach is decoded all the same, but slowly. */
 struct lanes {
 	const char *name; /* "c", "avx2", "avx512" */
 	enum huffman_kind kind; /* of the tables that the lanes' huffman must have */
@@ -74,6 +76,9 @@ int lanes_choose(const struct lanes **ret, struct fault *fault);
 
 /* The i-th table that this processor can run; NULL behind the last. */
 const struct lanes *lanes_at(unsigned i);
+
+/* Decodes one run by the reference's rule. */
+void lane_decode_ref(struct lane *lane);
 
 /* Shared by the drivers: ends a run at `bit`, with what its blocks gave so far. */
 static inline void lane_end(struct lane *lane, uint64_t bit, int outcome)

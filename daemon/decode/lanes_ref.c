@@ -55,7 +55,7 @@ static int read_block(struct reader *reader, struct lane *lane, unsigned place, 
 	return 0;
 }
 
-static void read_run(struct lane *lane)
+void lane_decode_ref(struct lane *lane)
 {
 	struct reader reader = {lane, lane->bit};
 	int16_t nowhere[BLOCKS_SIZE], *to = lane->blocks;
@@ -73,7 +73,7 @@ static void decode(lane_next_fn *next, void *context)
 {
 	struct lane lane = {0};
 	while (next(context, &lane))
-		read_run(&lane);
+		lane_decode_ref(&lane);
 }
 
 const struct lanes lanes_ref = {
