@@ -63,6 +63,10 @@ struct lanes {
 	/* Returns when the callback has refused every lane. */
 	void (*decode)(lane_next_fn *next, void *context);
 	unstuff_fn *unstuff;
+	/* What to take instead, tables and all, for an image by itself that has fewer chains of
+	 * runs than this; NULL: this is best for any number. */
+	const struct lanes *few;
+	unsigned few_below;
 };
 
 /* One lane, bit by bit, no tables: the truth for all others, in tests. */
@@ -73,6 +77,9 @@ extern const struct lanes lanes_c, lanes_avx2, lanes_avx512;
  * one that the environment variable PENSTOCK_KERNELS names, as for pixel/kernels.h. 0, -EINVAL for
  * an unknown name, -ENOTSUP for one that this processor cannot run. Any thread. */
 int lanes_choose(const struct lanes **ret, struct fault *fault);
+
+/* The chosen one, or what suits better where only so many chains can be decoded side by side. */
+const struct lanes *lanes_for(const struct lanes *chosen, size_t chains);
 
 /* The i-th table that this processor can run; NULL behind the last. */
 const struct lanes *lanes_at(unsigned i);

@@ -442,6 +442,9 @@ const struct lanes lanes_avx512 = {
 	.width = LANES,
 	.decode = decode,
 	.unstuff = unstuff_avx512,
+	/* An idle lane costs as much as a busy one: half of them have to be busy to be worth it. */
+	.few = &lanes_avx2,
+	.few_below = LANES / 2,
 };
 #else
 typedef int lanes_avx512_empty;

@@ -1,0 +1,174 @@
+/* lanes: which driver this processor runs; see lane.h. The choice is made once, by whichever thread
+ * asks first.
+ *
+ * Gathers are fast on some processors and slow on others that name the same features, so the
+ * drivers race. The course is made of random bits: a complete code gives each symbol the share that
+ * its length stands for, as in files. No byte ends in a one, so that the one missing code, eight
+ * ones, never comes; runs of zeros are left out, so that no block overflows. */
+#include "decode/lane.h"
+
+#include "base/clock.h"
+#include "base/util.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+enum {
+	RACE_RUNS = 256,
+	RACE_MCUS = 8,
+	RACE_IN_MCU = 3,
+	RACE_BYTES = 4096,
+	RACE_ROUNDS = 4, /* the first one warms up; the best counts */
+};
+
+/* What is known, slowest first, and whether this build has it. */
+static const struct {
+	const char *name;
+	const struct lanes *table; /* NULL: not for this architecture */
+} known[] = {
+	{"c", &lanes_c},
+#ifdef __x86_64__
+	{"avx2", &lanes_avx2},
+	{"avx512", &lanes_avx512},
+#else
+	{"avx2", NULL},
+	{"avx512", NULL},
+#endif
+};
+
+static bool lanes_run(const struct lanes *table)
+{
+#ifdef __x86_64__
+	if (table == &lanes_avx2)
+		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+	if (table == &lanes_avx512)
+		return __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("avx512f") &&
+		       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+		       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi2");
+#endif
+	return table == &lanes_c;
+}
+
+const struct lanes *lanes_at(unsigned i)
+{
+	for (unsigned k = 0; k < UTIL_COUNT(known); k++)
+		if (known[k].table && lanes_run(known[k].table) && i-- == 0)
+			return known[k].table;
+	return NULL;
+}
+
+static int lanes_named(const char *name, const struct lanes **ret, struct fault *fault)
+{
+	for (unsigned k = 0; k < UTIL_COUNT(known); k++) {
+		if (strcmp(known[k].name, name) != 0)
+			continue;
+		if (!known[k].table || !lanes_run(known[k].table))
+			return fault_set(fault, -ENOTSUP,
+				"PENSTOCK_KERNELS=%s: this processor has not got these "
+				"instructions; unset the variable to "
+				"let penstock choose",
+				name);
+		*ret = known[k].table;
+		return 0;
+	}
+	return fault_set(fault, -EINVAL,
+		"PENSTOCK_KERNELS=%s: expected c, avx2 or avx512; unset it to let penstock choose",
+		name);
+}
+
+static const uint8_t race_counts[16] = {0, 2, 2, 2, 2, 2, 2, 3};
+static const uint8_t race_dc[] = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2};
+static const uint8_t race_ac[] = {1, 2, 0, 3, 4, 1, 5, 2, 6, 7, 8, 9, 10, 1, 2};
+
+struct race {
+	struct huffman huffman;
+	unsigned runs; /* still to be given out */
+	uint8_t bytes[RACE_BYTES + LANE_SLACK];
+	_Alignas(BLOCKS_ALIGN)
+		int16_t blocks[LANES_MOST][(RACE_MCUS * RACE_IN_MCU + 1) * BLOCKS_SIZE];
+	_Alignas(BLOCKS_ALIGN) uint32_t tables[2 * BLOCKS_COMPONENTS << HUFFMAN_VALUE_BITS];
+};
+
+static bool race_next(void *context, struct lane *lane)
+{
+	struct race *race = context;
+	if (race->runs == 0)
+		return false;
+	unsigned number = --race->runs;
+	lane->huffman = &race->huffman;
+	lane->bytes = race->bytes + number % (RACE_BYTES / 2);
+	lane->bits = 8 * RACE_BYTES / 2;
+	lane->bit = 0;
+	lane->blocks = race->blocks[number % LANES_MOST];
+	lane->mcus = RACE_MCUS;
+	memset(lane->dc, 0, sizeof(lane->dc));
+	return true;
+}
+
+/* Nanoseconds of the best round. */
+static uint64_t race_time(struct race *race, const struct lanes *table)
+{
+	const struct parse_code dc = {race_counts, race_dc, sizeof(race_dc)};
+	const struct parse_code ac = {race_counts, race_ac, sizeof(race_ac)};
+	struct parse parse = {.components = RACE_IN_MCU, .dc = {dc}, .ac = {ac}};
+	for (int i = 0; i < RACE_IN_MCU; i++)
+		parse.component[i].h = parse.component[i].v = 1;
+	(void)huffman_build(&parse, table->kind, race->tables, &race->huffman);
+	uint64_t best = UINT64_MAX;
+	for (int round = 0; round < RACE_ROUNDS; round++) {
+		uint64_t start = clock_ns();
+		race->runs = RACE_RUNS;
+		table->decode(race_next, race);
+		uint64_t time = clock_ns() - start;
+		best = round ? UTIL_MIN(best, time) : best;
+	}
+	return best;
+}
+
+static const struct lanes *lanes_fastest(void)
+{
+	const struct lanes *best = lanes_at(0);
+	struct race *race = aligned_alloc(BLOCKS_ALIGN, util_align(sizeof(*race), BLOCKS_ALIGN));
+	if (!race)
+		return best;
+	memset(race, 0, sizeof(*race));
+	uint32_t random = 1;
+	for (unsigned i = 0; i < RACE_BYTES; i++) {
+		random = random * 1664525 + 1013904223; /* Numerical Recipes' generator */
+		race->bytes[i] = (uint8_t)(random >> 24 & 0xfe);
+	}
+	uint64_t best_time = UINT64_MAX;
+	for (unsigned i = 0; lanes_at(i); i++) {
+		uint64_t time = race_time(race, lanes_at(i));
+		if (time < best_time) {
+			best_time = time;
+			best = lanes_at(i);
+		}
+	}
+	free(race);
+	return best;
+}
+
+static const struct lanes *fastest;
+
+static void choose_once(void)
+{
+	fastest = lanes_fastest();
+}
+
+int lanes_choose(const struct lanes **ret, struct fault *fault)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const char *name = getenv("PENSTOCK_KERNELS");
+	if (name && *name)
+		return lanes_named(name, ret, fault);
+	(void)pthread_once(&once, choose_once);
+	*ret = fastest;
+	return 0;
+}
+
+const struct lanes *lanes_for(const struct lanes *chosen, size_t chains)
+{
+	return chosen->few && chains < chosen->few_below ? chosen->few : chosen;
+}
