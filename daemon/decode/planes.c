@@ -215,10 +215,13 @@ int planes_cover(
 
 static void planes_set_quant(struct planes_quant *quant, const uint8_t *zigzag)
 {
+	quant->fits = true;
 	for (int k = 0; k < 64; k++) {
 		int place = planes_ready_order[k];
+		uint16_t limit = (uint16_t)(zigzag[k] ? INT16_MAX / zigzag[k] : UINT16_MAX);
 		quant->step[place] = zigzag[k];
-		quant->limit[place] = (uint16_t)(zigzag[k] ? INT16_MAX / zigzag[k] : UINT16_MAX);
+		quant->limit[place] = limit;
+		quant->fits &= limit >= (k ? BLOCKS_AC : BLOCKS_DC);
 	}
 }
 
@@ -269,25 +272,59 @@ static uint8_t *planes_at(const struct planes_layer *layer, uint32_t row)
 	return layer->ring + (size_t)(row % layer->rows) * layer->pitch;
 }
 
+/* Finds the blocks of a row of one component, one after the other; blocks_at without its divisions.
+ */
+struct planes_walk {
+	const int16_t *row; /* the row's first block in the MCU whose first block is number 0 */
+	const uint32_t *where; /* of the MCU at hand */
+	uint32_t inner, h; /* block within it; blocks across */
+};
+
+static struct planes_walk planes_walk_from(
+	const struct blocks *blocks, unsigned component, uint32_t column, uint32_t row)
+{
+	const struct blocks_component *c = &blocks->component[component];
+	size_t mcu = (size_t)(row / c->v - blocks->mcu_y0) * blocks->columns + column / c->h -
+		     blocks->mcu_x0;
+	return (struct planes_walk){
+		.row = blocks->coefficients +
+		       (c->first + (size_t)(row % c->v) * c->h) * BLOCKS_SIZE,
+		.where = blocks->where + mcu,
+		.inner = column % c->h,
+		.h = c->h,
+	};
+}
+
+static const int16_t *planes_walk_next(struct planes_walk *walk)
+{
+	const int16_t *block = walk->row + ((size_t)*walk->where + walk->inner) * BLOCKS_SIZE;
+	if (++walk->inner == walk->h) {
+		walk->inner = 0;
+		walk->where++;
+	}
+	return block;
+}
+
 /* One row of blocks of one component, but only those that the region looks at. */
 static bool planes_block_row(
 	struct planes *p, unsigned c, uint32_t block_row, const struct blocks *blocks)
 {
 	const struct planes_layer *layer = &p->layer[c];
-	uint32_t origin = p->mcus.x0 * layer->x.factor;
 	uint32_t column = layer->x.begin / BLOCK, end = (layer->x.end - 1) / BLOCK + 1;
-	uint8_t *to = planes_at(layer, block_row * BLOCK);
+	uint8_t *to = planes_at(layer, block_row * BLOCK) +
+		      (size_t)(column - p->mcus.x0 * layer->x.factor) * BLOCK;
+	struct planes_walk walk = planes_walk_from(blocks, c, column, block_row);
 	bool odd = false;
-	while (column < end) {
+	for (uint32_t left = end - column, count; left > 0; left -= count) {
 		const int16_t *from[BATCH];
 		uint8_t kinds[BATCH];
-		uint32_t count = UTIL_MIN((uint32_t)BATCH, end - column);
+		count = UTIL_MIN((uint32_t)BATCH, left);
 		for (uint32_t i = 0; i < count; i++)
-			from[i] = blocks_at(blocks, c, column + i, block_row);
+			from[i] = planes_walk_next(&walk);
 		p->kernels->sort(p->sorted, kinds, from, count);
-		odd |= p->kernels->transform(to + (size_t)(column - origin) * BLOCK, layer->pitch,
-			(const int16_t(*)[64])p->sorted, kinds, count, &layer->quant);
-		column += count;
+		odd |= p->kernels->transform(to, layer->pitch, (const int16_t(*)[64])p->sorted,
+			kinds, count, &layer->quant);
+		to += (size_t)count * BLOCK;
 	}
 	return odd;
 }

@@ -77,7 +77,8 @@ int planes_begin(struct planes *planes, const struct planes_frame *frame,
 	struct decode_region region, struct planes_mcus *ret_mcus);
 
 /* Takes the blocks of MCU row mcu_y: the first one that planes_begin gave, then the one behind the
- * row taken last. `blocks` covers at least the row's needed MCUs; nothing of it is kept. 0, or
+ * row taken last. `blocks` covers at least the row's needed MCUs, and keeps what blocks.h
+ * promises of its values; nothing of it is kept. 0, or
  * STEPBACK_RANGE where a block holds values of which libjpeg-turbo's SIMD and C may make different
  * pixels; after that the image is lost. */
 int planes_blocks(struct planes *planes, uint32_t mcu_y, const struct blocks *blocks);

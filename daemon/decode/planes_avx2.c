@@ -45,6 +45,11 @@ typedef __m256i vec;
 #define v_or _mm256_or_si256
 #define v_xor _mm256_xor_si256
 
+V vec v_madd_add16(vec sum, vec a, vec b)
+{
+	return v_add32(sum, v_madd16(a, b));
+}
+
 V vec v_load(const void *p)
 {
 	return _mm256_loadu_si256(p);
@@ -121,16 +126,17 @@ V void body_weave(uint8_t *to, const vec in[3])
 }
 
 /* For each unit of the ready order and each 8 coefficients of the zigzag order: which bytes come
- * from there. */
+ * from there, in both lanes. */
 #define PICK(s, k) (k) / 8 == (s) ? (k) % 8 * 2 : -1, (k) / 8 == (s) ? (k) % 8 * 2 + 1 : -1
 #define PICKS(s, a, b, c, d, e, f, g, h)                                                     \
 	{PICK(s, a), PICK(s, b), PICK(s, c), PICK(s, d), PICK(s, e), PICK(s, f), PICK(s, g), \
-		PICK(s, h)},
+		PICK(s, h), PICK(s, a), PICK(s, b), PICK(s, c), PICK(s, d), PICK(s, e),      \
+		PICK(s, f), PICK(s, g), PICK(s, h)},
 #define UNIT(u, ...)                                                                             \
 	{PICKS(0, __VA_ARGS__) PICKS(1, __VA_ARGS__) PICKS(2, __VA_ARGS__) PICKS(3, __VA_ARGS__) \
 			PICKS(4, __VA_ARGS__) PICKS(5, __VA_ARGS__) PICKS(6, __VA_ARGS__)        \
 				PICKS(7, __VA_ARGS__)},
-static const _Alignas(16) int8_t pick[8][8][16] = {PLANES_READY_UNITS(UNIT)};
+static const _Alignas(32) int8_t pick[8][8][32] = {PLANES_READY_UNITS(UNIT)};
 
 /* Which eights of the zigzag order a unit takes from, a bit each. */
 #define HAS(s, a, b, c, d, e, f, g, h)                                                 \
@@ -146,15 +152,13 @@ V vec sort_pick(vec sum, const vec *eights, int unit, int eight, int have)
 {
 	if (!(have >> eight & 1))
 		return sum;
-	return v_or(sum, _mm256_shuffle_epi8(eights[eight], v_lane(pick[unit][eight])));
+	return v_or(sum, _mm256_shuffle_epi8(eights[eight], v_load(pick[unit][eight])));
 }
 
-/* One unit out of the first `count` eights; the others are 0. Everything but the eights is known
- * at compile time. */
-V void sort_unit(int16_t (*to)[64], const vec *eights, int count, int unit, int have)
+/* One unit of both blocks. Everything but the eights is known at compile time. */
+V void sort_unit(int16_t (*to)[64], const vec *eights, int unit, int have)
 {
 	vec sum = v_set16(0);
-	have &= (1 << count) - 1;
 	sum = sort_pick(sum, eights, unit, 0, have);
 	sum = sort_pick(sum, eights, unit, 1, have);
 	sum = sort_pick(sum, eights, unit, 2, have);
@@ -167,13 +171,6 @@ V void sort_unit(int16_t (*to)[64], const vec *eights, int count, int unit, int 
 	_mm_store_si128((void *)(to[1] + (ptrdiff_t)8 * unit), _mm256_extracti128_si256(sum, 1));
 }
 
-V void sort_units(int16_t (*to)[64], const vec *eights, int count)
-{
-#define SORT(u, ...) sort_unit(to, eights, count, u, HAVE(__VA_ARGS__));
-	PLANES_READY_UNITS(SORT)
-#undef SORT
-}
-
 /* Lanes that hold no bit: bit 0 and bit 1. */
 V int sort_empty(vec a)
 {
@@ -181,27 +178,23 @@ V int sort_empty(vec a)
 	return ((zero & 0xffff) == 0xffff) | ((zero >> 16) == 0xffff) << 1;
 }
 
-/* Two blocks. Most have nothing in the later eights, which then need not be looked through. */
+/* Two blocks. Looking whether the later eights are empty costs more than their shuffles. */
 static void sort_two(
 	int16_t (*to)[64], uint8_t kinds[2], const int16_t *first, const int16_t *second)
 {
-	const vec behind_dc = v_lane((const int16_t[8]){0, -1, -1, -1, -1, -1, -1, -1});
-	const vec behind_ten = v_lane((const int16_t[8]){0, 0, -1, -1, -1, -1, -1, -1});
+	const vec behind_dc = _mm256_set_epi32(-1, -1, -1, -65536, -1, -1, -1, -65536);
+	const vec behind_ten = _mm256_set_epi32(-1, -1, -1, 0, -1, -1, -1, 0);
 	vec z[8];
 	for (int i = 0; i < 8; i++)
 		z[i] = v_two(first + (ptrdiff_t)8 * i, second + (ptrdiff_t)8 * i);
-	vec last = v_or(v_or(z[4], z[5]), v_or(z[6], z[7]));
-	vec later = v_or(v_or(z[2], z[3]), last);
+	vec later = v_or(v_or(v_or(z[2], z[3]), v_or(z[4], z[5])), v_or(z[6], z[7]));
 	int sparse = sort_empty(v_or(later, v_and(z[1], behind_ten)));
 	int flat = sort_empty(v_or(v_or(later, z[1]), v_and(z[0], behind_dc)));
 	for (int i = 0; i < 2; i++)
 		kinds[i] = (uint8_t)(PLANES_FULL - (sparse >> i & 1) - (flat >> i & 1));
-	if (!v_any(later))
-		sort_units(to, z, 2);
-	else if (!v_any(last))
-		sort_units(to, z, 4);
-	else
-		sort_units(to, z, 8);
+#define SORT(u, ...) sort_unit(to, z, u, HAVE(__VA_ARGS__));
+	PLANES_READY_UNITS(SORT)
+#undef SORT
 }
 
 static void body_sort(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *from, size_t count)

@@ -1,6 +1,6 @@
-/* planes_avx512: for x86-64 with AVX-512 F, BW, VL (this file alone is compiled with them); empty
- * elsewhere. See planes_kernels.h, and planes_body.h for what the names here mean. */
-#ifdef __AVX512BW__
+/* planes_avx512: for x86-64 with AVX-512 F, BW, VL and VNNI (this file alone is compiled with
+ * them); empty elsewhere. See planes_kernels.h, and planes_body.h for what the names here mean. */
+#ifdef __AVX512VNNI__
 #include "decode/planes_kernels.h"
 
 #include <immintrin.h>
@@ -43,6 +43,11 @@ typedef __m512i vec;
 #define v_and _mm512_and_si512
 #define v_or _mm512_or_si512
 #define v_xor _mm512_xor_si512
+
+V vec v_madd_add16(vec sum, vec a, vec b)
+{
+	return _mm512_dpwssd_epi32(sum, a, b);
+}
 
 V vec v_load(const void *p)
 {

@@ -8,6 +8,7 @@
  *   v_lane(p)                   the same 16 bytes in every lane
  *   v_set8, v_set16, v_set32    a value in every element
  *   v_add16 ...                 the instruction of that name
+ *   v_madd_add16(sum, a, b)     multiply-add of pairs, added to a sum
  *   v_any(a)                    whether a bit is set
  *   v_rows(to, pitch, a)        two rows of a group of blocks: the low halves of all lanes to `to`,
  *                               the high halves to to + pitch
@@ -49,9 +50,20 @@ enum {
 };
 
 /* a x low + b x high, for pairs (a, b) of 16 bits. */
+BODY_INLINE vec body_pair(int low, int high)
+{
+	return v_set32((int)((uint32_t)(uint16_t)high << 16 | (uint16_t)low));
+}
+
 BODY_INLINE vec body_dot(vec pairs, int low, int high)
 {
-	return v_madd16(pairs, v_set32((int)((uint32_t)(uint16_t)high << 16 | (uint16_t)low)));
+	return v_madd16(pairs, body_pair(low, high));
+}
+
+/* The same, added to `sum`. */
+BODY_INLINE vec body_dot_add(vec sum, vec pairs, int low, int high)
+{
+	return v_madd_add16(sum, pairs, body_pair(low, high));
 }
 
 /* One dimension on pairs of inputs (7,1), (3,5), (2,6), (0,4) in turns. All sums of factors below
@@ -59,9 +71,9 @@ BODY_INLINE vec body_dot(vec pairs, int low, int high)
 BODY_INLINE void body_line(vec out[8], const vec in[4], int shift, int bias, bool sparse)
 {
 	vec round = v_set32((1 << (shift - 1)) + (int)((uint32_t)bias << shift));
-	vec e0 = v_add32(body_dot(in[3], F_ONE, F_ONE), round), e1 = e0;
+	vec e0 = body_dot_add(round, in[3], F_ONE, F_ONE), e1 = e0;
 	if (!sparse)
-		e1 = v_add32(body_dot(in[3], F_ONE, -F_ONE), round);
+		e1 = body_dot_add(round, in[3], F_ONE, -F_ONE);
 	vec e3 = body_dot(in[2], F_0_541 + F_0_765, F_0_541);
 	vec e2 = body_dot(in[2], F_0_541, F_0_541 - F_1_847);
 	vec even[4] = {v_add32(e0, e3), v_add32(e1, e2), v_sub32(e1, e2), v_sub32(e0, e3)};
@@ -74,16 +86,16 @@ BODY_INLINE void body_line(vec out[8], const vec in[4], int shift, int bias, boo
 		odd[2] = body_dot(in[0], F_1_175 - F_2_562, F_1_175 - F_0_390);
 		odd[3] = body_dot(in[0], F_1_175 - F_1_961, F_1_175 - F_0_899);
 	} else {
-		odd[0] = v_add32(
-			body_dot(in[0], F_1_175 - F_0_899, F_1_175 - F_0_390 + F_1_501 - F_0_899),
-			body_dot(in[1], F_1_175, F_1_175 - F_0_390));
-		odd[1] = v_add32(body_dot(in[0], F_1_175 - F_1_961, F_1_175),
-			body_dot(in[1], F_1_175 - F_1_961 + F_3_072 - F_2_562, F_1_175 - F_2_562));
-		odd[2] = v_add32(body_dot(in[0], F_1_175, F_1_175 - F_0_390),
-			body_dot(in[1], F_1_175 - F_2_562, F_1_175 - F_0_390 + F_2_053 - F_2_562));
-		odd[3] = v_add32(
-			body_dot(in[0], F_1_175 - F_1_961 + F_0_298 - F_0_899, F_1_175 - F_0_899),
-			body_dot(in[1], F_1_175 - F_1_961, F_1_175));
+		odd[0] = body_dot(in[0], F_1_175 - F_0_899, F_1_175 - F_0_390 + F_1_501 - F_0_899);
+		odd[1] = body_dot(in[0], F_1_175 - F_1_961, F_1_175);
+		odd[2] = body_dot(in[0], F_1_175, F_1_175 - F_0_390);
+		odd[3] = body_dot(in[0], F_1_175 - F_1_961 + F_0_298 - F_0_899, F_1_175 - F_0_899);
+		odd[0] = body_dot_add(odd[0], in[1], F_1_175, F_1_175 - F_0_390);
+		odd[1] = body_dot_add(
+			odd[1], in[1], F_1_175 - F_1_961 + F_3_072 - F_2_562, F_1_175 - F_2_562);
+		odd[2] = body_dot_add(
+			odd[2], in[1], F_1_175 - F_2_562, F_1_175 - F_0_390 + F_2_053 - F_2_562);
+		odd[3] = body_dot_add(odd[3], in[1], F_1_175 - F_1_961, F_1_175);
 	}
 	for (int i = 0; i < 4; i++) {
 		out[i] = v_sra32(v_add32(even[i], odd[i]), shift);
@@ -128,12 +140,13 @@ BODY_INLINE void body_pixels(uint8_t *to, size_t pitch, const vec *column)
 
 /* LANES blocks. Returns what is not zero where one of them is odd. */
 BODY_INLINE vec body_blocks(uint8_t *to, size_t pitch, const int16_t (*blocks)[64],
-	const struct planes_quant *quant, bool sparse)
+	const struct planes_quant *quant, bool sparse, bool fits)
 {
 	vec in[2][4], low[8], high[8], rows[8], odd = v_set16(0);
 	for (int u = 0; u < 8; u++) {
 		vec c = v_lanes(blocks, u);
-		odd = v_or(odd, v_subus16(v_abs16(c), v_lane(quant->limit + 8 * u)));
+		if (!fits)
+			odd = v_or(odd, v_subus16(v_abs16(c), v_lane(quant->limit + 8 * u)));
 		in[u % 2][u / 2] = v_mullo16(c, v_lane(quant->step + 8 * u));
 	}
 	for (int k = 0; k < 2; k++) {
@@ -158,17 +171,17 @@ BODY_INLINE vec body_blocks(uint8_t *to, size_t pitch, const int16_t (*blocks)[6
 	return v_or(odd, v_and(range, v_set16((int16_t)ODD_MASK)));
 }
 
-static __attribute__((noinline)) vec body_full(
-	uint8_t *to, size_t pitch, const int16_t (*blocks)[64], const struct planes_quant *quant)
-{
-	return body_blocks(to, pitch, blocks, quant, false);
-}
-
-static __attribute__((noinline)) vec body_few(
-	uint8_t *to, size_t pitch, const int16_t (*blocks)[64], const struct planes_quant *quant)
-{
-	return body_blocks(to, pitch, blocks, quant, true);
-}
+/* The variants, each compiled once. */
+#define BODY_VARIANT(name, sparse, fits)                                      \
+	static __attribute__((noinline)) vec name(uint8_t *to, size_t pitch,  \
+		const int16_t(*blocks)[64], const struct planes_quant *quant) \
+	{                                                                     \
+		return body_blocks(to, pitch, blocks, quant, sparse, fits);   \
+	}
+BODY_VARIANT(body_full, false, false)
+BODY_VARIANT(body_full_fits, false, true)
+BODY_VARIANT(body_sparse_any, true, false)
+BODY_VARIANT(body_sparse_fits, true, true)
 
 /* Blocks without AC: each pixel is (4 DC + 16) >> 5 of the dequantised DC. */
 static bool body_flat(
@@ -201,8 +214,11 @@ static bool body_group(uint8_t *to, size_t pitch, const int16_t (*blocks)[64], c
 		kind = kinds[i] > kind ? kinds[i] : kind;
 	if (kind == PLANES_DC)
 		return body_flat(to, pitch, blocks, quant);
-	return v_any(kind == PLANES_SPARSE ? body_few(to, pitch, blocks, quant)
-					   : body_full(to, pitch, blocks, quant));
+	if (kind == PLANES_SPARSE)
+		return v_any(quant->fits ? body_sparse_fits(to, pitch, blocks, quant)
+					 : body_sparse_any(to, pitch, blocks, quant));
+	return v_any(quant->fits ? body_full_fits(to, pitch, blocks, quant)
+				 : body_full(to, pitch, blocks, quant));
 }
 
 /* Fewer than LANES blocks: the last one fills up, beside the pixels that count. */

@@ -10,9 +10,10 @@ const uint8_t planes_ready_order[64] = {60, 50, 13, 44, 3, 56, 52, 9, 34, 28, 61
 	63, 22, 42, 1, 32, 26, 55, 31, 37, 8, 4, 47, 23, 59, 16, 49, 27, 39, 14, 6, 43, 17, 33, 10,
 	0};
 
-/* Unit pairs of the ready order hold these rows; within a pair of units the columns lie so. */
-static const uint8_t row_pair[4][2] = {{7, 1}, {3, 5}, {2, 6}, {0, 4}};
-static const uint8_t column_at[8] = {7, 1, 3, 5, 2, 6, 0, 4};
+/* Place to row x 8 + column. */
+static const uint8_t natural[64] = {63, 15, 57, 9, 59, 11, 61, 13, 58, 10, 62, 14, 56, 8, 60, 12,
+	31, 47, 25, 41, 27, 43, 29, 45, 26, 42, 30, 46, 24, 40, 28, 44, 23, 55, 17, 49, 19, 51, 21,
+	53, 18, 50, 22, 54, 16, 48, 20, 52, 7, 39, 1, 33, 3, 35, 5, 37, 2, 34, 6, 38, 0, 32, 4, 36};
 
 static void c_sort(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *from, size_t count)
 {
@@ -28,28 +29,27 @@ static void c_sort(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *from
 	}
 }
 
-/* One dimension of jidctint.c, 13 bits of fraction; in: 16 bits, so that no sum exceeds 32. */
+/* One dimension of jidctint.c, 13 bits of fraction. Inputs have 16 bits, so that results fit into
+ * 32, though not all sums on the way do: these may wrap, and therefore are unsigned. */
 static void c_line(int32_t out[8], const int32_t in[8], unsigned shift)
 {
-	int32_t z1 = (in[2] + in[6]) * 4433;
-	int32_t even2 = z1 - in[6] * 15137, even3 = z1 + in[2] * 6270;
-	int32_t even0 = (in[0] + in[4]) * 8192, even1 = (in[0] - in[4]) * 8192;
-	int32_t even[4] = {even0 + even3, even1 + even2, even1 - even2, even0 - even3};
+	uint32_t x[8];
+	for (int i = 0; i < 8; i++)
+		x[i] = (uint32_t)in[i];
+	uint32_t z1 = (x[2] + x[6]) * 4433;
+	uint32_t even2 = z1 - x[6] * 15137, even3 = z1 + x[2] * 6270;
+	uint32_t even0 = (x[0] + x[4]) * 8192, even1 = (x[0] - x[4]) * 8192;
+	uint32_t even[4] = {even0 + even3, even1 + even2, even1 - even2, even0 - even3};
 
-	int32_t z3 = in[7] + in[3], z4 = in[5] + in[1];
-	int64_t z5 = (int64_t)(z3 + z4) * 9633;
-	int64_t t3 = z5 - (int64_t)z3 * 16069, t4 = z5 - (int64_t)z4 * 3196;
-	int64_t t1 = -(int64_t)(in[7] + in[1]) * 7373, t2 = -(int64_t)(in[5] + in[3]) * 20995;
-	int64_t odd[4] = {
-		in[1] * 12299 + t1 + t4,
-		in[3] * 25172 + t2 + t3,
-		in[5] * 16819 + t2 + t4,
-		in[7] * 2446 + t1 + t3,
-	};
-	int64_t half = 1LL << (shift - 1);
+	uint32_t z3 = x[7] + x[3], z4 = x[5] + x[1], z5 = (z3 + z4) * 9633;
+	uint32_t t1 = (x[7] + x[1]) * 7373, t2 = (x[5] + x[3]) * 20995;
+	uint32_t t3 = z5 - z3 * 16069, t4 = z5 - z4 * 3196;
+	uint32_t odd[4] = {x[1] * 12299 - t1 + t4, x[3] * 25172 - t2 + t3, x[5] * 16819 - t2 + t4,
+		x[7] * 2446 - t1 + t3};
+	uint32_t half = 1u << (shift - 1);
 	for (int i = 0; i < 4; i++) {
-		out[i] = (int32_t)((even[i] + odd[i] + half) >> shift);
-		out[7 - i] = (int32_t)((even[i] - odd[i] + half) >> shift);
+		out[i] = (int32_t)(even[i] + odd[i] + half) >> shift;
+		out[7 - i] = (int32_t)(even[i] - odd[i] + half) >> shift;
 	}
 }
 
@@ -64,9 +64,8 @@ static bool c_dequantise(
 {
 	bool odd = false;
 	for (int i = 0; i < 64; i++) {
-		int row = row_pair[i / 16][i % 2], column = column_at[i / 2 % 8];
 		int32_t product = block[i] * quant->step[i];
-		to[row][column] = (int16_t)(uint16_t)(uint32_t)product;
+		to[natural[i] / 8][natural[i] % 8] = (int16_t)(uint16_t)(uint32_t)product;
 		odd |= product > INT16_MAX || product < -INT16_MAX;
 	}
 	return odd;

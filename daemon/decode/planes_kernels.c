@@ -30,7 +30,7 @@ static bool planes_kernels_run(const struct planes_kernels *table)
 		return __builtin_cpu_supports("avx2");
 	if (table == &planes_kernels_avx512)
 		return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-		       __builtin_cpu_supports("avx512vl");
+		       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
 #endif
 	return table == &planes_kernels_c;
 }

@@ -58,6 +58,8 @@ extern const uint8_t planes_ready_order[64];
 struct planes_quant {
 	_Alignas(64) int16_t step[64];
 	_Alignas(64) uint16_t limit[64]; /* largest |coefficient| whose product fits */
+	bool fits; /* the products of all coefficients up to BLOCKS_DC and BLOCKS_AC do, and none
+		      exceeds these: nothing to look for */
 };
 
 struct planes_kernels {

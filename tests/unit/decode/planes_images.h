@@ -24,7 +24,7 @@
 struct image {
 	struct planes_frame frame;
 	uint8_t quant[PLANES_COMPONENTS][64]; /* zigzag order */
-	struct blocks blocks; /* all MCUs, in a random order */
+	struct blocks blocks; /* all MCUs */
 	int16_t *memory;
 	uint32_t *where;
 	uint8_t *rgb; /* libjpeg-turbo's pixels */
@@ -124,9 +124,9 @@ static inline bool image_frame(struct image *image, const struct jpeg_decompress
 	return true;
 }
 
-/* Places for all MCUs, dealt at random. What libjpeg has no block for, beyond a component's edge,
- * is noise: nothing may look at it. */
-static inline void image_places(struct image *image)
+/* Places for all MCUs, dealt at random if so wanted. What libjpeg has no block for, beyond a
+ * component's edge, is noise: nothing may look at it. */
+static inline void image_places(struct image *image, bool dealt)
 {
 	struct blocks *blocks = &image->blocks;
 	size_t mcus = (size_t)blocks->columns * blocks->rows;
@@ -139,7 +139,7 @@ static inline void image_places(struct image *image)
 	for (size_t i = 0; i < mcus; i++)
 		image->where[i] = (uint32_t)(i * blocks->in_mcu);
 	uint32_t random = 1;
-	for (size_t i = mcus - 1; i > 0; i--) {
+	for (size_t i = mcus - 1; dealt && i > 0; i--) {
 		size_t other = random_below(&random, (uint32_t)i + 1);
 		uint32_t where = image->where[i];
 		image->where[i] = image->where[other];
@@ -180,8 +180,9 @@ static inline void image_pixels(struct image *image, struct jpeg_decompress_stru
 	}
 }
 
-/* False where the file is not of the own decoder's kinds, or broken. */
-static inline bool image_read(const uint8_t *data, size_t size, struct image *ret)
+/* `dealt`: MCUs lie in a random order. False where the file is not of the own decoder's kinds, or
+ * broken. */
+static inline bool image_read(const uint8_t *data, size_t size, bool dealt, struct image *ret)
 {
 	struct jpeg_decompress_struct cinfo;
 	struct image_errors errors;
@@ -204,7 +205,7 @@ static inline bool image_read(const uint8_t *data, size_t size, struct image *re
 			jvirt_barray_ptr *arrays = jpeg_read_coefficients(&cinfo);
 			if (!image_frame(ret, &cinfo))
 				longjmp(errors.escape, 1);
-			image_places(ret);
+			image_places(ret, dealt);
 			image_copy(ret, &cinfo, arrays);
 		} else {
 			image_pixels(ret, &cinfo);

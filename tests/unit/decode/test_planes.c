@@ -179,7 +179,7 @@ static void geometry(struct planes *planes, uint32_t width, uint32_t height, J_C
 	int quality = 5 + (int)((width * 7 + height * 3) % 95);
 	struct made made = make(width, height, space, sampling, quality, random);
 	struct image c;
-	assert_true(image_read(made.data, made.size, &c));
+	assert_true(image_read(made.data, made.size, true, &c));
 	image_check(planes, &c, 3, random);
 	image_free(&c);
 	free(made.data);
@@ -251,7 +251,7 @@ static uint64_t files(const char *pattern)
 		struct image c;
 		size_t size;
 		uint8_t *data = read_file(found.gl_pathv[i], &size);
-		if (data && image_read(data, size, &c)) {
+		if (data && image_read(data, size, true, &c)) {
 			/* Every table takes its share, the fast ones more of it. */
 			image_check(planes[i % 5 == 0 ? 0 : 1 % tables], &c, 3, &random);
 			image_check(planes[tables - 1], &c, 3, &random);
