@@ -59,14 +59,14 @@ void plan_blocks(const struct parse *parse, struct decode_region crop, struct bl
 }
 
 /* A run ends at an entry point, at a multiple of `piece`, or where keeping begins or ends. */
-size_t plan_runs_most(const struct parse *parse, const struct blocks *crop,
-	const struct plan_request *request, uint32_t rows)
+size_t plan_runs_most(const struct parse *parse, const struct plan_request *request, uint32_t rows)
 {
-	uint64_t start = (uint64_t)crop->mcu_y0 * parse->mcus_across + crop->mcu_x0;
-	uint64_t mcus = (uint64_t)rows * parse->mcus_across;
-	mcus += request->interval ? UTIL_MIN(request->interval, start) : start;
+	uint64_t all = (uint64_t)parse->mcus_across * parse->mcus_down;
+	bool throughout = (uint64_t)request->interval * request->entries >= all;
+	uint64_t mcus =
+		(uint64_t)rows * parse->mcus_across + (throughout ? request->interval : all);
 	if (request->whole)
-		mcus = (uint64_t)parse->mcus_across * parse->mcus_down;
+		mcus = all;
 	uint64_t runs = 2 * (uint64_t)rows + 4;
 	runs += request->interval ? mcus / request->interval : 0;
 	runs += request->piece ? mcus / request->piece : 0;
@@ -77,7 +77,7 @@ uint64_t plan_blocks_most(const struct parse *parse, const struct blocks *crop,
 	const struct plan_request *request, uint32_t rows)
 {
 	return (uint64_t)rows * (crop->columns + PLAN_KEEP) * parse->in_mcu +
-	       plan_runs_most(parse, crop, request, rows);
+	       plan_runs_most(parse, request, rows);
 }
 
 uint32_t plan_rows(const struct parse *parse, const struct blocks *crop,
@@ -86,7 +86,7 @@ uint32_t plan_rows(const struct parse *parse, const struct blocks *crop,
 	uint32_t fits = 0, fails = crop->rows + 1;
 	while (fails - fits > 1) {
 		uint32_t rows = fits + (fails - fits) / 2;
-		if (plan_runs_most(parse, crop, request, rows) <= runs &&
+		if (plan_runs_most(parse, request, rows) <= runs &&
 			plan_blocks_most(parse, crop, request, rows) <= blocks)
 			fits = rows;
 		else

@@ -41,8 +41,7 @@ struct plan_request {
 void plan_blocks(const struct parse *parse, struct decode_region crop, struct blocks *ret);
 
 /* The most runs and blocks (the spare ones included) that a band of so many rows can take. */
-size_t plan_runs_most(const struct parse *parse, const struct blocks *crop,
-	const struct plan_request *request, uint32_t rows);
+size_t plan_runs_most(const struct parse *parse, const struct plan_request *request, uint32_t rows);
 uint64_t plan_blocks_most(const struct parse *parse, const struct blocks *crop,
 	const struct plan_request *request, uint32_t rows);
 
