@@ -397,6 +397,22 @@ static int stream_time_out(
 	return result;
 }
 
+/* All slots are the application's, so no batch can come; but the end can, and may be under way. A
+ * question's answer comes behind it. */
+static int stream_dead_lock(struct penstock_stream *stream, struct penstock_batch *ret_batch)
+{
+	char *why = NULL;
+	(void)stream_ask(stream, WIRE_QUERY_WAIT, 0, STREAM_FIGURE_OUT_MS, &why);
+	free(why);
+	int result = stream_try(stream, ret_batch);
+	if (result != -EAGAIN)
+		return result;
+	return error_set(-EDEADLK,
+		"this trainer holds all %u batches of the stream and asks for another: release one "
+		"first, or raise prefetch",
+		stream->opened.slots);
+}
+
 static int stream_next(
 	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms)
 {
@@ -409,11 +425,7 @@ static int stream_next(
 		if (timeout_ms == 0)
 			return error_set(-EAGAIN, "no batch is ready");
 		if (stream->leases.held == stream->opened.slots)
-			return error_set(-EDEADLK,
-				"this trainer holds all %u batches of the stream and asks for "
-				"another: release one first, or "
-				"raise prefetch",
-				stream->opened.slots);
+			return stream_dead_lock(stream, ret_batch);
 		result = connection_wait(&stream->connection, deadline_ns);
 		if (result == -ETIMEDOUT)
 			return stream_time_out(stream, ret_batch, timeout_ms);
