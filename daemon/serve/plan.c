@@ -20,13 +20,15 @@ int plan_make(uint64_t budget, unsigned threads, uint64_t scratch_per_thread, st
 	/* A sixth of the budget reads ahead: at 64 MiB that is some 600 average photographs, enough
 	 * for any disk. Large jobs get as much. */
 	plan.arena = UTIL_MIN(UTIL_MAX(budget / 6, 4 * PLAN_MIB), 64 * PLAN_MIB) & ~(PLAN_MIB - 1);
-	plan.large =
-		UTIL_MIN(UTIL_MAX(budget / 6, 4 * PLAN_MIB), 1024 * PLAN_MIB) & ~(PLAN_MIB - 1);
-	uint64_t fixed = plan.process + plan.scratch + plan.index + plan.arena + plan.large;
+	uint64_t large =
+		UTIL_MIN(UTIL_MAX(budget / 6, 6 * PLAN_MIB), 1024 * PLAN_MIB) & ~(PLAN_MIB - 1);
+	plan.large_reads = large / 3;
+	plan.large_images = large - plan.large_reads;
+	uint64_t fixed = plan.process + plan.scratch + plan.index + plan.arena + large;
 	if (fixed + 4 * PLAN_MIB > budget) {
 		char have[16];
 		uint64_t least =
-			4 * PLAN_MIB + plan.process + plan.scratch + PLAN_MIB + 8 * PLAN_MIB;
+			4 * PLAN_MIB + plan.process + plan.scratch + PLAN_MIB + 10 * PLAN_MIB;
 		return fault_set(fault, -ENOMEM,
 			"memory: %s is too small for %u threads: penstockd needs at least %lluM; "
 			"raise memory or lower threads",

@@ -109,7 +109,9 @@ struct server {
 	struct watch listen_watch, signal_watch, timer_watch, wake_watch;
 	struct plan plan;
 	struct ledger ledger;
-	struct permit large;
+	/* Two pools: a decoder may wait for its permit while it holds a large read, so they must
+	 * not be one. */
+	struct permit large_reads, large_images;
 	bool ready_parts; /* ledger and permit are initialised */
 	struct fetch *fetch;
 	struct pool *pool;

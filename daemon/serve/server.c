@@ -100,18 +100,7 @@ static int server_resolve(struct server *server, struct fault *fault)
 	return server_lock(server, fault);
 }
 
-static void server_print_plan(const struct server *server, unsigned threads)
-{
-	const struct plan *p = &server->plan;
-	char a[16], b[16], c[16], d[16], e[16], f[16], g[16];
-	log_info("memory: %s = process %s + workers %s (%u) + index %s + read buffers %s + large "
-		 "images %s + batches %s",
-		size_format(p->budget, a, sizeof a), size_format(p->process, b, sizeof b),
-		size_format(p->scratch, c, sizeof c), threads, size_format(p->index, d, sizeof d),
-		size_format(p->arena, e, sizeof e), size_format(p->large, f, sizeof f),
-		size_format(p->streams, g, sizeof g));
-}
-
+/* One table for the plan that is printed and the lines that are reserved. */
 static int server_reserve(struct server *server, struct fault *fault)
 {
 	const struct plan *p = &server->plan;
@@ -119,7 +108,11 @@ static int server_reserve(struct server *server, struct fault *fault)
 		const char *name;
 		uint64_t bytes;
 	} lines[] = {{"process", p->process}, {"workers", p->scratch}, {"index pages", p->index},
-		{"read buffers", p->arena}, {"large images", p->large}};
+		{"read buffers", p->arena}, {"large files", p->large_reads},
+		{"large images", p->large_images}};
+	char text[FAULT_TEXT], size[16];
+	int n = snprintf(
+		text, sizeof text, "memory: %s =", size_format(p->budget, size, sizeof size));
 	int result = 0, line;
 	for (size_t i = 0; i < UTIL_COUNT(lines) && !result; i++)
 		result = ledger_reserve(
@@ -160,9 +153,9 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	if (result)
 		return result;
 	ledger_init(&server->ledger, budget);
-	permit_init(&server->large, server->plan.large);
+	permit_init(&server->large_reads, server->plan.large_reads);
+	permit_init(&server->large_images, server->plan.large_images);
 	server->ready_parts = true;
-	server_print_plan(server, threads);
 	result = server_reserve(server, fault);
 	struct fetch_options options = {
 		.engine = config->reader,
@@ -170,10 +163,10 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.pread_threads = config->reader_threads,
 		.arena_bytes = server->plan.arena,
 		.index_bytes = server->plan.index,
-		.large = &server->large,
+		.large = &server->large_reads,
 	};
 	struct decode_limits limits = decode_limits_default();
-	limits.large = &server->large;
+	limits.large = &server->large_images;
 	if (!result)
 		result = fetch_new(&options, &server->fetch, fault);
 	if (!result)
@@ -489,7 +482,8 @@ void server_free(struct server *server)
 	pool_free(server->pool);
 	fetch_free(server->fetch);
 	if (server->ready_parts) {
-		permit_deinit(&server->large);
+		permit_deinit(&server->large_reads);
+		permit_deinit(&server->large_images);
 		ledger_deinit(&server->ledger);
 	}
 	if (server->listen_fd >= 0)
