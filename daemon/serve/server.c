@@ -114,9 +114,13 @@ static int server_reserve(struct server *server, struct fault *fault)
 	int n = snprintf(
 		text, sizeof text, "memory: %s =", size_format(p->budget, size, sizeof size));
 	int result = 0, line;
-	for (size_t i = 0; i < UTIL_COUNT(lines) && !result; i++)
+	for (size_t i = 0; i < UTIL_COUNT(lines) && !result; i++) {
 		result = ledger_reserve(
 			&server->ledger, lines[i].bytes, lines[i].name, &line, fault);
+		n += snprintf(text + n, sizeof text - (size_t)n, " %s %s +", lines[i].name,
+			size_format(lines[i].bytes, size, sizeof size));
+	}
+	log_info("%s batches %s", text, size_format(p->streams, size, sizeof size));
 	return result;
 }
 
