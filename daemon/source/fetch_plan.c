@@ -474,6 +474,7 @@ static int plan_outcome_file(const struct fetch_op *op)
 		return op->changed ? FETCH_E_CHANGED : FETCH_E_SHORT;
 	case -EISDIR:
 	case -ENXIO:
+	case -ESPIPE:
 		return FETCH_E_CHANGED;
 	case -ENOENT:
 	case -ENOTDIR:

@@ -401,7 +401,8 @@ static void folder_changes(struct fetch *fetch, struct fixture *tars, struct fix
 		DANGLING = 8,
 		LINKED = 9,
 		EMPTIED = 10,
-		SOCKET = 11
+		SOCKET = 11,
+		PIPE = 12
 	};
 	char path[FIXTURE_PATH], target[FIXTURE_PATH];
 	(void)tars;
@@ -423,6 +424,9 @@ static void folder_changes(struct fetch *fetch, struct fixture *tars, struct fix
 	fixture_file_path(folder, SOCKET, path);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mknod(path, S_IFSOCK | 0600, 0), 0);
+	fixture_file_path(folder, PIPE, path);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
 
 	struct reader reader;
 	reader_init(&reader, fetch, folder, COUNT);
@@ -435,7 +439,8 @@ static void folder_changes(struct fetch *fetch, struct fixture *tars, struct fix
 	assert_int_equal(items[DANGLING].item.result, FETCH_E_MISSING);
 	assert_int_equal(items[EMPTIED].item.result, FETCH_E_CHANGED);
 	assert_int_equal(items[SOCKET].item.result, FETCH_E_CHANGED);
-	assert_int_equal(reader.outcome[FETCH_OK], COUNT - 7);
+	assert_int_equal(items[PIPE].item.result, FETCH_E_CHANGED);
+	assert_int_equal(reader.outcome[FETCH_OK], COUNT - 8);
 	reader_deinit(&reader);
 }
 
@@ -480,6 +485,9 @@ static void shard_replaced(struct fetch *fetch, struct fixture *tars, struct fix
 	read_stale(&reader, "data-0001.tar");
 	/* And gone altogether. */
 	assert_int_equal(unlink(path), 0);
+	read_stale(&reader, "data-0001.tar");
+	/* A pipe in its place holds nobody up. */
+	assert_int_equal(mkfifo(path, 0600), 0);
 	read_stale(&reader, "data-0001.tar");
 	reader_deinit(&reader);
 }
