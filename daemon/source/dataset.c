@@ -124,7 +124,7 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 	const uint8_t *page, struct index_record *ret, struct fault *fault)
 {
 	const struct dataset_shard *shard = &dataset->shard[at->shard];
-	struct index_record record;
+	struct index_record record = {0};
 	int rc = index_page_record(page, at->page, at->slot, &record, fault);
 	if (rc < 0)
 		return fault_prefix(fault, rc, "%s", index_name(shard));
@@ -225,7 +225,7 @@ int dataset_sample(
 	const struct dataset *dataset, uint64_t number, struct sample *ret, struct fault *fault)
 {
 	struct dataset_page at;
-	struct index_record record;
+	struct index_record record = {0};
 	uint8_t page[INDEX_PAGE];
 	if (dataset_locate(dataset, number, &at) < 0)
 		return fault_set(fault, -ERANGE, "there is no sample %llu: the dataset has %llu",

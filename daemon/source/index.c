@@ -73,10 +73,10 @@ int index_read(int fd, uint64_t offset, void *buffer, size_t size, struct fault 
 		else if (n == 0)
 			return fault_set(fault, -EIO,
 				"ends before byte %llu: delete the index, it is built again",
-				(unsigned long long)(offset + size));
+				(unsigned long long)offset + size);
 		else if (errno != EINTR)
 			return fault_set(fault, -errno, "cannot be read at byte %llu: %s",
-				(unsigned long long)(offset + done), strerror(errno));
+				(unsigned long long)offset + done, strerror(errno));
 	}
 	return 0;
 }

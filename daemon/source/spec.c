@@ -175,7 +175,7 @@ static int range_expand(const char *text, const struct pair *pair, const struct 
 	for (uint64_t i = 0; i < count; i++) {
 		char number[32];
 		int n = snprintf(number, sizeof number, "%0*lld", range->width,
-			(long long)(range->from + (int64_t)i * step));
+			(long long)range->from + (long long)i * step);
 		int rc = pair_replace(text, pair, number, (size_t)n, (size_t)n, paths, fault);
 		if (rc < 0)
 			return rc;
