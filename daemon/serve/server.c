@@ -365,6 +365,9 @@ static void server_tick(struct server *server)
 	uint64_t expirations, now = clock_ns();
 	ssize_t n = read(server->timer_fd, &expirations, sizeof expirations);
 	(void)n;
+	char notice[FAULT_TEXT];
+	while (fetch_notice(server->fetch, notice, sizeof notice))
+		server_notice(server, notice);
 	for (struct group *g = server->groups; g; g = g->next)
 		group_tick(g);
 	for (struct client *c = server->clients; c; c = c->next)

@@ -215,6 +215,8 @@ void stream_free(struct stream *stream)
 	extent_deinit(&stream->extent);
 	if (stream->ledger_line >= 0)
 		ledger_release(stream->environment->ledger, stream->ledger_line);
+	if (stream->dataset)
+		fetch_forget(stream->environment->fetch, stream->dataset);
 	dataset_free(stream->dataset);
 	pthread_mutex_destroy(&stream->lock);
 	free(stream);
