@@ -72,7 +72,7 @@ static void report_memory(const struct report *report)
 {
 	char value[24], budget[24], note[96] = "peak of daemon and trainers";
 	if (report->budget)
-		(void)snprintf(note, sizeof note, "peak of daemon and trainers; its budget is %s",
+		(void)snprintf(note, sizeof note, "peak of daemon and trainers; budget %s",
 			table_bytes(report->budget, budget, sizeof budget));
 	report_line("memory",
 		report->memory_known ? table_bytes(report->peak_memory, value, sizeof value) : "?",
