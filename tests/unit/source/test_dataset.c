@@ -6,6 +6,7 @@
 #include "unit/source/fixture.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -223,6 +224,34 @@ static void test_fingerprint(void **state)
 	assert_true(labelled != fingerprint_of("set", DATASET_LABELS_AUTO));
 }
 
+/* Cmocka's assertions belong to its own thread: this one counts instead. */
+static void *read_randomly(void *context)
+{
+	const struct dataset *d = context;
+	uint64_t wrong = 0;
+	for (uint64_t i = 0; i < 2000; i++) {
+		struct sample sample = {0};
+		struct fault fault;
+		uint64_t number = i * 7919 % dataset_count(d);
+		int rc = dataset_sample(d, number, &sample, &fault);
+		int64_t label = sample.name[1] == '-' ? 1 : sample.name[0] == 'b' ? 2 : 0;
+		wrong += rc < 0 || sample.number != number || sample.label != label;
+	}
+	return (void *)(uintptr_t)wrong;
+}
+
+static void read_from_threads(struct dataset *d)
+{
+	pthread_t thread[4];
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, read_randomly, d), 0);
+	for (int i = 0; i < 4; i++) {
+		void *wrong;
+		assert_int_equal(pthread_join(thread[i], &wrong), 0);
+		assert_null(wrong);
+	}
+}
+
 static void test_shards(void **state)
 {
 	(void)state;
@@ -246,6 +275,7 @@ static void test_shards(void **state)
 			check(d, i + 3, "b/deep/1.jpg", 2, "b/deep/1.jpg");
 			check(d, i + 5, "a/2.JPEG", 0, "a/2.JPEG");
 		}
+	read_from_threads(d);
 	struct dataset_page at;
 	assert_int_equal(dataset_locate(d, 119, &at), 0);
 	assert_true(at.shard == 59 && at.page == 1 && at.slot == 0);
