@@ -1,8 +1,8 @@
 /* document: reads the JSON that the daemon answers with. Any thread.
  *
- * The one place that knows the reading library: its names and those of proto/json.h, which writes,
- * collide. Every reader takes a NULL node and gives the fallback, so that an answer of an older or
- * newer daemon shows what it has. */
+ * The one place that knows the reading library: its names and those of proto/jsontext.h, which
+ * writes, collide. Every reader takes a NULL node and gives the fallback, so that an answer of an
+ * older or newer daemon shows what it has. */
 #pragma once
 
 #include <stddef.h>

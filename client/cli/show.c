@@ -13,7 +13,7 @@
 #include "client/cli/sheet.h"
 #include "client/cli/spawn.h"
 #include "penstock/penstock.h"
-#include "proto/json.h"
+#include "proto/jsontext.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -159,7 +159,7 @@ static int show_take(struct show *show)
 
 static void show_say(const struct show *show, const struct canvas *canvas, unsigned rows)
 {
-	struct json json = {0};
+	struct jsontext json = {0};
 	if (!show->json) {
 		(void)printf("%s: %u rows of batch %" PRIu64 " of epoch %" PRIu64
 			     ", %d x %d pixels\n",
@@ -167,17 +167,17 @@ static void show_say(const struct show *show, const struct canvas *canvas, unsig
 			canvas->height);
 		return;
 	}
-	json_object(&json, NULL);
-	json_string(&json, "file", show->output);
-	json_u64(&json, "epoch", show->taken.epoch);
-	json_u64(&json, "batch", show->taken.batch);
-	json_u64(&json, "rows", rows);
-	json_i64(&json, "width", canvas->width);
-	json_i64(&json, "height", canvas->height);
-	json_end(&json);
+	jsontext_object(&json, NULL);
+	jsontext_string(&json, "file", show->output);
+	jsontext_u64(&json, "epoch", show->taken.epoch);
+	jsontext_u64(&json, "batch", show->taken.batch);
+	jsontext_u64(&json, "rows", rows);
+	jsontext_i64(&json, "width", canvas->width);
+	jsontext_i64(&json, "height", canvas->height);
+	jsontext_end(&json);
 	if (!json.failed)
 		(void)printf("%s\n", json.text);
-	json_free(&json);
+	jsontext_free(&json);
 }
 
 static int show_draw(struct show *show)

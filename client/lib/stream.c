@@ -227,7 +227,7 @@ static int stream_await_opened(struct penstock_stream *stream)
 static int stream_request_open(
 	struct penstock_stream *stream, const struct penstock_options *options)
 {
-	struct json text = {0};
+	struct jsontext text = {0};
 	struct wire_open message = {.head = {.type = WIRE_OPEN, .stream = STREAM_NUMBER}};
 	int result = open_write(options, &text);
 	if (result == 0) {
@@ -236,7 +236,7 @@ static int stream_request_open(
 		result = connection_send(
 			&stream->connection, &message.head, sizeof message, text.text, text.size);
 	}
-	json_free(&text);
+	jsontext_free(&text);
 	/* A daemon that hung up may have said why: that lies in the socket, and the wait finds it.
 	 */
 	return result < 0 ? result : stream_await_opened(stream);

@@ -101,7 +101,7 @@ static uint64_t group_first_serial(const struct group *group)
 	return first;
 }
 
-static void group_send_opened(struct member *m, uint64_t epoch, uint64_t batch)
+static void group_send_opened(struct member *m, uint64_t epoch, uint64_t batch, uint64_t position)
 {
 	const struct stream *stream = m->group->stream;
 	const struct stream_spec *spec = stream_spec(stream);
@@ -118,6 +118,7 @@ static void group_send_opened(struct member *m, uint64_t epoch, uint64_t batch)
 		.seed = spec->seed,
 		.epoch = epoch,
 		.batch = batch,
+		.position = position,
 		.batch_size = spec->batch_size,
 		.height = spec->image_size,
 		.width = spec->image_size,
@@ -151,8 +152,8 @@ static void group_admit(struct member *m)
 	struct group *group = m->group;
 	const struct extent *extent = stream_extent(group->stream);
 	m->next_serial = group_first_serial(group);
-	uint64_t epoch, batch;
-	stream_start(group->stream, &epoch, &batch);
+	uint64_t epoch, batch, position;
+	stream_start(group->stream, &epoch, &batch, &position);
 	for (uint32_t slot = 0; slot < extent->slots; slot++) {
 		const struct stream_batch *b = stream_batch(group->stream, slot);
 		if (extent->state[slot] == SLOT_FREE || b->serial < m->next_serial)
@@ -161,9 +162,10 @@ static void group_admit(struct member *m)
 		if (b->serial == m->next_serial) {
 			epoch = b->epoch;
 			batch = b->batch;
+			position = b->position;
 		}
 	}
-	group_send_opened(m, epoch, batch);
+	group_send_opened(m, epoch, batch, position);
 }
 
 static struct member *group_attach(

@@ -169,7 +169,7 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 	}
 	stream->ended = spec->epochs && stream->next_epoch >= spec->epochs;
 	stream->start_epoch = stream->next_epoch;
-	stream->start_batch = stream->next_position / spec->batch_size;
+	stream->start_position = stream->next_position;
 	return 0;
 }
 
@@ -383,10 +383,12 @@ uint64_t stream_epoch_samples(const struct stream *stream)
 	return stream_left(stream, 0);
 }
 
-void stream_start(const struct stream *stream, uint64_t *ret_epoch, uint64_t *ret_batch)
+void stream_start(const struct stream *stream, uint64_t *ret_epoch, uint64_t *ret_batch,
+	uint64_t *ret_position)
 {
 	*ret_epoch = stream->start_epoch;
-	*ret_batch = stream->start_batch;
+	*ret_batch = stream->start_position / stream->spec.batch_size;
+	*ret_position = stream->start_position;
 }
 
 const char *stream_notice(const struct stream *stream)

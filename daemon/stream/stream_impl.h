@@ -37,7 +37,7 @@ struct stream {
 	/* event loop only */
 	uint64_t next_serial, next_epoch,
 		next_position; /* of the batch that gets the next FREE slot */
-	uint64_t start_epoch, start_batch, end_serial;
+	uint64_t start_epoch, start_position, end_serial;
 	bool draining, ended;
 
 	pthread_mutex_t

@@ -17,18 +17,18 @@
 
 static void expect_text(const struct penstock_options *options, const char *wanted)
 {
-	struct json json = {0};
+	struct jsontext json = {0};
 	assert_int_equal(open_write(options, &json), 0);
 	assert_string_equal(json.text, wanted);
-	json_free(&json);
+	jsontext_free(&json);
 }
 
 static void expect_refusal(const struct penstock_options *options, int code, const char *sentence)
 {
-	struct json json = {0};
+	struct jsontext json = {0};
 	assert_int_equal(open_write(options, &json), code);
 	assert_non_null(strstr(penstock_error(), sentence));
-	json_free(&json);
+	jsontext_free(&json);
 }
 
 static void test_defaults(void **state)

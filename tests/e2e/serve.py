@@ -72,7 +72,9 @@ def test_state_goes_on_with_the_next_batch():
         for cut in (1, 3, 6, 7, 8, 15):
             lines = daemon.batches(source=home / "images", epochs=3, seed=4, batches=cut, **SMALL)
             state = lines[-1].removeprefix("state ")
-            rest = rows(daemon.batches(source=home / "images", epochs=3, seed=4, state=state, **SMALL))
+            again = daemon.batches(source=home / "images", epochs=3, seed=4, state=state, opened=1, **SMALL)
+            assert again[0] == "opened " + state, "a state taken before the first batch is the one given"
+            rest = rows(again)
             assert rows(lines) + rest == whole, cut
 
 
