@@ -77,7 +77,7 @@ static void group_account(struct group *group)
 /* ---- joining ---- */
 
 /* The oldest batch from which on every later one is still in a slot: nothing is skipped for whoever
- * begins there. */
+ * begins there. Where all batches are over and released, the end. */
 static uint64_t group_first_serial(const struct group *group)
 {
 	const struct extent *extent = stream_extent(group->stream);
@@ -90,6 +90,8 @@ static uint64_t group_first_serial(const struct group *group)
 		newest = any ? UTIL_MAX(newest, serial) : serial;
 		any = true;
 	}
+	if (!any)
+		return stream_ended(group->stream, &first) ? first : 0;
 	for (first = newest; first > 0; first--) {
 		bool there = false;
 		for (uint32_t slot = 0; slot < extent->slots; slot++)
@@ -276,7 +278,7 @@ static void group_log_opened(const struct group *group)
 }
 
 /* `closing` comes first: it keeps group_leave from serving those who are still there. */
-static void group_refuse(struct group *group, int code, const char *text)
+void group_refuse(struct group *group, int code, const char *text)
 {
 	group->closing = true;
 	while (group->members) {
@@ -374,6 +376,18 @@ void group_leave(struct member *member)
 
 /* ---- announcing ---- */
 
+/* For what nobody asked for: a full socket is no fault of the client's, it goes on when there is
+ * room. False when the message has not gone. */
+static bool group_send(struct member *m, struct wire_head *head, size_t bytes)
+{
+	int result = conn_send(m->client->fd, true, head, bytes, NULL, 0, -1);
+	if (result == -EAGAIN)
+		client_want_write(m->client, true);
+	else if (result)
+		client_close(m->client, "hung up");
+	return result == 0;
+}
+
 static bool group_announce(struct member *m, uint32_t slot)
 {
 	struct group *group = m->group;
@@ -389,15 +403,8 @@ static bool group_announce(struct member *m, uint32_t slot)
 		.count = batch->count,
 		.flags = batch->last ? WIRE_BATCH_LAST : 0,
 	};
-	int result = conn_send(m->client->fd, true, &message.head, sizeof message, NULL, 0, -1);
-	if (result == -EAGAIN) {
-		client_want_write(m->client, true);
+	if (!group_send(m, &message.head, sizeof message))
 		return false;
-	}
-	if (result) {
-		client_close(m->client, "hung up");
-		return false;
-	}
 	if (stream_extent(group->stream)->state[slot] == SLOT_READY)
 		stream_lease(group->stream, slot);
 	m->held |= 1ull << slot;
@@ -419,8 +426,7 @@ static void group_serve(struct member *m)
 		struct wire_end message = {.head = {.type = WIRE_END, .stream = m->stream},
 			.epochs = group->spec.epochs,
 			.batches = end};
-		m->ended = true;
-		client_send(m->client, &message.head, sizeof message, NULL, 0, -1);
+		m->ended = group_send(m, &message.head, sizeof message);
 	}
 }
 
@@ -442,7 +448,7 @@ void group_turn(struct group *group)
 {
 	int code;
 	const char *text;
-	if (group->closing || !group->stream)
+	if (group->closing || group->told_end || !group->stream)
 		return;
 	group_account(group);
 	group_collect(group);

@@ -155,6 +155,8 @@ void group_leave(struct member *member);
 void group_released(struct member *member, uint32_t slot);
 struct member *group_find_member(const struct client *client, uint32_t stream);
 void group_opened(struct opening *opening);
+/* Ends the stream, or its opening, for all its members with this sentence. */
+void group_refuse(struct group *group, int code, const char *text);
 void group_turn(struct group *group); /* collects, announces, ends; after anything happened */
 void group_tick(struct group *group); /* once a second */
 void group_sweep(struct server *server); /* frees groups that nobody reads and nothing writes */

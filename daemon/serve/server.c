@@ -331,8 +331,12 @@ static bool server_attached(const struct server *server)
 	return false;
 }
 
+static const char server_ending[] =
+	"penstockd was asked to end; open the stream again with the state to go on with the next "
+	"batch";
+
 /* A draining stream ends at a batch boundary: what is being filled is still announced, then its
- * trainers are told. */
+ * trainers are told. A stream that is still being opened ends at once. */
 static void server_drain_turn(struct server *server)
 {
 	bool quiet = true;
@@ -340,19 +344,19 @@ static void server_drain_turn(struct server *server)
 		struct stream_stats stats;
 		if (g->closing)
 			continue;
-		if (g->stream)
-			stream_stats(g->stream, &stats);
-		if (g->stream && stats.slots_filling) {
+		if (!g->stream) {
+			group_refuse(g, -ESHUTDOWN, server_ending);
+			continue;
+		}
+		stream_stats(g->stream, &stats);
+		if (stats.slots_filling) {
 			quiet = false;
 			continue;
 		}
 		if (!g->told_end) {
 			g->told_end = true;
 			for (struct member *m = g->members; m; m = m->next_of_group)
-				client_error(m->client, m->answered ? 0 : m->request, m->stream,
-					-ESHUTDOWN,
-					"penstockd was asked to end; open the stream again with "
-					"the state to go on with the next batch");
+				client_error(m->client, 0, m->stream, -ESHUTDOWN, server_ending);
 		}
 	}
 	bool late = clock_ns() - server->drain_since_ns > SERVE_DRAIN_LIMIT_S * SERVER_SECOND_NS;
@@ -401,8 +405,9 @@ static void server_client_event(struct client *client, enum watch_kind kind, uin
 	}
 	if (events & EPOLLOUT) {
 		client_want_write(client, false);
-		for (struct member *m = client->members; m && !client->dead; m = m->next_of_client)
-			group_turn(m->group);
+		/* By group: a turn may end a stream, and with it members of any client. */
+		for (struct group *g = client->server->groups; g; g = g->next)
+			group_turn(g);
 	}
 	/* What it sent before it hung up is still read: a release is a release. */
 	if (!client->dead && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))

@@ -4,12 +4,13 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tarfile
 import time
 
-from harness import (BATCH, BIN, ERROR, EXTENT, OPENED, Daemon, Raw, folder, hello, make_dataset, message, open_stream, release, rows,
-                     run_tests, tool, wait_until)
+from harness import (BATCH, BIN, CLOSE, END, ERROR, EXTENT, OPENED, QUERY, STOP, Daemon, Raw, folder, hello, make_dataset, message, open_stream,
+                     release, rows, run_tests, tool, wait_until)
 import harness
 
 SMALL = {"image_size": 32, "batch_size": 8}
@@ -47,6 +48,37 @@ def test_late_trainer_begins_with_a_batch_that_is_still_there():
         whole = rows(first.finish())
         begin = whole.index(rows(late)[0])
         assert begin >= 1 and whole[begin:begin + 4] == rows(late), "contiguous, and the same batches"
+
+
+def definition(source, **keys):
+    return json.dumps({"source": str(source), **keys})
+
+
+def read_to_end(client, stream=1):
+    """Reads and releases until END; how many batches came."""
+    count = 0
+    while True:
+        kind, body = client.receive()
+        if kind == BATCH:
+            client.send(release(*struct.unpack_from("<IIQ", body), stream=stream))
+            count += 1
+        elif kind == END:
+            return count
+        else:
+            assert kind in (OPENED, EXTENT), (kind, body)
+
+
+def test_trainer_that_comes_after_the_end_is_told():
+    with folder() as home, small_daemon(home) as daemon:
+        text = definition(home / "images", group="g", epochs=1, **SMALL)
+        first, late = Raw(daemon.socket), Raw(daemon.socket)
+        first.send(open_stream(text))
+        assert read_to_end(first) == 60 // 8
+        wait_until(lambda: daemon.status()["streams"][0]["leased"] == 0, "the last release")
+        late.send(open_stream(text))
+        assert read_to_end(late) == 0
+        first.close()
+        late.close()
 
 
 def test_group_refuses_other_options():
@@ -287,6 +319,22 @@ def test_sigterm_drains():
         assert not os.path.exists(daemon.socket)
 
 
+def test_sigterm_while_a_stream_is_being_opened():
+    with folder() as home, small_daemon(home) as daemon:
+        image = next((home / "images").rglob("*.jp*g"))
+        many = home / "many/class"
+        many.mkdir(parents=True)
+        for i in range(20000):
+            os.link(image, many / f"{i}.jpg")
+        client = Raw(daemon.socket)
+        client.send(open_stream(definition(home / "many")))
+        wait_until(lambda: daemon.status()["streams"], "the opening to begin")
+        daemon.process.send_signal(signal.SIGTERM)
+        assert "asked to end" in client.error()
+        assert client.receive()[0] is None, "nothing comes after the answer, and nobody waits for a client without a stream"
+        client.close()
+
+
 def test_sighup_takes_new_streams_and_keeps_the_old_on_errors():
     with folder() as home:
         make_dataset(home / "images")
@@ -439,6 +487,25 @@ def test_client_that_never_reads_harms_nobody():
             pass
         assert rows(daemon.batches(source=home / "images", batches=50, **SMALL))
         deaf.close()
+
+
+def test_full_socket_is_no_reason_to_close_when_a_stream_ends():
+    """The announcements of several streams may fill a socket; where among them the last message falls must not matter."""
+    with folder() as home, small_daemon(home, "--memory", "256M") as daemon:
+        for padding in range(16):
+            client = Raw(daemon.socket)
+            for stream in range(1, 5):
+                client.send(open_stream(definition(home / "images", batch_size=1, image_size=8, prefetch=64), stream, 10 + stream))
+            wait_until(lambda: [s.get("leased") for s in daemon.status()["streams"]] == 4 * [64], "four streams to be full")
+            for i in range(padding):
+                client.send(message(QUERY, struct.pack("<IIQ", 5, 0, 0), 100 + i, 1))
+            client.send(open_stream(definition(home / "images", train=False, epochs=1, batch_size=60, image_size=8), 9, 20))
+            time.sleep(0.05)
+            kinds = []
+            while not kinds or kinds[-1] not in (END, None):
+                kinds.append(client.receive()[0])
+            assert kinds[-1] == END or kinds.count(EXTENT) < 5, f"closed behind {len(kinds)} messages, though all it asked for was sent"
+            client.close()
 
 
 def test_descriptors_from_clients_are_not_kept():
