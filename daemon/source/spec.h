@@ -3,7 +3,7 @@
  *   DIR                          a folder
  *   X.tar, any other file name   a tar
  *   train-*.tar                  a glob (`* ? [...]`), sorted bytewise; hidden names only where the
- *                                dot is written
+ *                                dot is written, and indexes (*.idx) only where the glob ends so
  *   train-{000000..000146}.tar   a range of whole numbers, leading zeros kept, downwards and with
  *                                a step ({0..8..2}) too
  *   {a,b}/x-{0..9}.tar           alternatives; they nest, and combine with ranges and globs
@@ -27,7 +27,7 @@ enum {
 };
 
 struct spec_paths {
-	char **path; /* absolute, without resolving links */
+	char **path; /* absolute; links are resolved only on the way to a part such as ".." */
 	size_t count;
 	size_t room;
 };
