@@ -228,15 +228,15 @@ void group_join(struct client *client, const struct wire_head *head, const struc
 	group_name(client, head->stream, spec, name, sizeof name);
 	struct group *group = group_find(server, name);
 	if (group && !spec_same(&group->spec, spec, &what)) {
-		(void)fault_set(&fault, -EINVAL,
+		(void)fault_set(&fault, -EBUSY,
 			"group %s already reads a stream with another %s: give all its trainers "
 			"the same options, or another group",
 			name, what);
-		client_error(client, head->request, head->stream, -EINVAL, fault.text);
+		client_error(client, head->request, head->stream, -EBUSY, fault.text);
 		return;
 	}
 	if (group && spec->state.given) {
-		client_error(client, head->request, head->stream, -EINVAL,
+		client_error(client, head->request, head->stream, -EBUSY,
 			"a state can only be given by the first trainer of a group: the group is "
 			"already running");
 		return;

@@ -122,6 +122,7 @@ struct server {
 	uint32_t next_extent;
 	uint64_t started_ns, idle_since_ns, drain_since_ns;
 	bool draining, stop;
+	bool deaf; /* the listener is not watched until the next tick */
 	pthread_mutex_t opened_lock;
 	struct opening *opened; /* handed over by opener threads */
 	uint32_t openings; /* threads not yet joined */
@@ -133,6 +134,8 @@ struct server {
 void server_notice(struct server *server, const char *text);
 void server_drain(struct server *server);
 void server_watch(struct server *server, int fd, uint32_t events, struct watch *watch);
+/* Stops or begins to listen for connections: one that cannot be taken would be told of for ever. */
+void server_deafen(struct server *server, bool deaf);
 
 /* client.c */
 void client_accept(struct server *server);

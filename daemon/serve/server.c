@@ -48,6 +48,16 @@ void server_watch(struct server *server, int fd, uint32_t events, struct watch *
 		client_close(watch->client, "cannot be watched");
 }
 
+void server_deafen(struct server *server, bool deaf)
+{
+	struct epoll_event event = {
+		.events = deaf ? 0 : EPOLLIN, .data.ptr = &server->listen_watch};
+	if (server->deaf == deaf || server->listen_fd < 0)
+		return;
+	server->deaf = deaf;
+	(void)epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, server->listen_fd, &event);
+}
+
 /* ---- start ---- */
 
 static int server_lock(struct server *server, struct fault *fault)
@@ -372,6 +382,7 @@ static void server_tick(struct server *server)
 	char notice[FAULT_TEXT];
 	while (fetch_notice(server->fetch, notice, sizeof notice))
 		server_notice(server, notice);
+	server_deafen(server, false);
 	for (struct group *g = server->groups; g; g = g->next)
 		group_tick(g);
 	for (struct client *c = server->clients; c; c = c->next)

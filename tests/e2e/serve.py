@@ -1,7 +1,9 @@
 """The daemon from outside: groups, leases, deaths, refusals, signals; clients that lie; nobody else harmed."""
+import errno
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import struct
@@ -422,7 +424,7 @@ def test_garbage_closes_only_the_liar():
             except OSError:
                 pass
             raw.close()
-        for lie in (message(99), message(2, b"", stream=1), message(5, b"\0" * 16), message(5, b""), message(1, b"\0" * 24), hello(),
+        for lie in (message(99), message(2, b"", stream=1), message(6, b"12345678"), message(5, b""), message(1, b"\0" * 24), hello(),
                     message(3, b""), message(4, b"12345678", stream=1), open_stream("source: x", stream=0), open_stream("source: x", request=0)):
             raw = Raw(daemon.socket)
             raw.send(lie)
@@ -537,6 +539,38 @@ def test_too_many_clients_are_turned_away():
                 raw.close()
             wait_until(lambda: daemon.status()["clients"] == 1, "the places to be free again")
             assert rows(daemon.batches(source=home / "images", batches=1, **SMALL))
+
+
+def test_no_descriptors_left_is_said_and_waited_out():
+    with folder() as home:
+        make_dataset(home / "images")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+        try:
+            daemon = Daemon(home, "--threads", "2", "--reader", "pread")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        with daemon:
+            crowd = [Raw(daemon.socket, greet=False) for _ in range(60)]
+            wait_until(lambda: "no file descriptors left" in daemon.text(), "the sentence")
+            time.sleep(1)
+            assert daemon.text().count("no file descriptors left") < 10, "said now and then, not without end"
+            for raw in crowd:
+                raw.close()
+            assert rows(daemon.batches(source=home / "images", batches=1, **SMALL))
+
+
+def test_queries_that_cannot_be_answered():
+    with folder() as home, small_daemon(home) as daemon:
+        client = Raw(daemon.socket)
+        for request, (kind, stream, argument) in enumerate([(99, 0, 0), (0, 0, 0), (5, 7, 0), (4, 7, 1 << 60)], 5):
+            client.send(message(QUERY, struct.pack("<IIQ", kind, 0, argument), request, stream))
+            assert struct.unpack_from("<i", client.until(ERROR))[0] == -errno.EINVAL
+        client.send(open_stream(definition(home / "images", **SMALL)))
+        client.until(OPENED)
+        client.send(message(QUERY, struct.pack("<IIQ", 4, 0, 60), 20, 1))
+        assert "60" in client.error(), "the connection lives"
+        client.close()
 
 
 def test_hanging_up_at_every_step():
