@@ -22,6 +22,7 @@ enum {
 	SERVE_WINDOW = 10, /* seconds that a verdict looks back */
 	SERVE_QUARANTINE_SEEN = 1024,
 	SERVE_QUARANTINE_LINES = 1000,
+	SERVE_QUARANTINE_BYTES = 16 << 20,
 };
 
 /* What epoll hands back. */

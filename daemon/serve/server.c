@@ -288,8 +288,10 @@ static void server_reload(struct server *server)
 		free(fresh);
 		return;
 	}
-	now->log_level = fresh->log_level;
-	now->idle_exit_s = fresh->idle_exit_s;
+	if (!now->log_level_given)
+		now->log_level = fresh->log_level;
+	if (!now->idle_exit_given)
+		now->idle_exit_s = fresh->idle_exit_s;
 	now->max_clients = fresh->max_clients;
 	now->stream_count = fresh->stream_count;
 	memcpy(now->stream, fresh->stream, sizeof now->stream);

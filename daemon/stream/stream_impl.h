@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-enum { STREAM_BROKEN_KEPT = 64, STREAM_BROKEN_EPOCHS = 8 };
+enum { STREAM_BROKEN_KEPT = 64, STREAM_BROKEN_EPOCHS = EXTENT_SLOTS_MAX };
 
 /* One row on its way. */
 struct stream_ticket {
@@ -20,7 +20,9 @@ struct stream_ticket {
 
 struct stream_slot {
 	struct stream_batch batch;
-	uint32_t issued, left; /* rows given to tickets; rows not yet written. Under the lock */
+	/* Under the lock. */
+	uint32_t issued, left; /* rows given to tickets; rows not yet written */
+	bool taken; /* a consumer has it, or nobody wants it any more */
 };
 
 struct stream {

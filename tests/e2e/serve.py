@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import struct
@@ -190,6 +191,25 @@ def test_daemon_death_is_an_error_within_a_second():
 
 # ---- backpressure and waiting ----
 
+def test_batch_kept_for_long_does_not_starve_its_stream():
+    with folder() as home, small_daemon(home) as daemon:
+        keeper, busy = Raw(daemon.socket), Raw(daemon.socket)
+        keeper.send(open_stream(definition(home / "images", prefetch=8, **SMALL)))
+        keeper.until(BATCH)
+        busy.send(open_stream(definition(home / "images", prefetch=8, seed=1, **SMALL)))
+        served = {keeper: 0, busy: 0}
+        while served[busy] < 400:
+            for client in select.select([keeper.socket, busy.socket], [], [], 10)[0]:
+                client = keeper if client is keeper.socket else busy
+                kind, body = client.receive()
+                if kind == BATCH:
+                    client.send(release(*struct.unpack_from("<IIQ", body)))
+                    served[client] += 1
+        assert served[keeper] > 80, f"{served[keeper]} batches beside {served[busy]} of a stream that keeps none"
+        keeper.close()
+        busy.close()
+
+
 def test_holding_everything_is_an_error_that_says_so():
     with folder() as home, small_daemon(home) as daemon:
         error = daemon.trainer(source=home / "images", hold=60, batches=100, prefetch=3, **SMALL).error()
@@ -237,6 +257,27 @@ def test_file_that_is_no_image_is_replaced_and_named():
         assert str(victim) in quarantine and "not-image" in quarantine, quarantine
         again = daemon.batches(source=home / "images", epochs=2, max_broken=0.1, drop_last=0, **SMALL)
         assert rows(again) == rows(lines), "the substitute is the same each time"
+
+
+def test_quarantine_makes_its_folder_or_says_once_that_it_cannot():
+    with folder() as home:
+        make_dataset(home / "tars", per_class=40, tars=True, per_shard=1000)
+        tar = next((home / "tars").glob("*.tar"))
+        data = bytearray(tar.read_bytes())
+        with tarfile.open(tar) as members:
+            images = [m for m in members if m.name.endswith(".jpg")]
+        for image in images[::5]:
+            data[image.offset_data:image.offset_data + 20] = 20 * b"x"
+        tar.write_bytes(data)
+        options = {"source": tar, "epochs": 2, "max_broken": 1, **SMALL}
+        with Daemon(home, "--threads", "2") as daemon:
+            daemon.batches(**options)
+            lines = (home / "cache/penstock/quarantine.tsv").read_text().splitlines()
+            assert len(lines) == len(images[::5]) and all(f"{tar}!" in line for line in lines), lines
+            shutil.rmtree(home / "cache")
+            (home / "cache").write_text("in the way")
+            daemon.batches(**options)
+            assert daemon.text().count("are not named in") == 1, "once a stream"
 
 
 def test_policies_for_broken_samples():
@@ -353,6 +394,15 @@ def test_sighup_takes_new_streams_and_keeps_the_old_on_errors():
             wait_until(lambda: "old configuration stays" in daemon.text(), "the refusal")
             assert "penstock.yaml:4" in daemon.text()
             assert rows(daemon.batches(source="stream:two", batches=1))
+
+
+def test_sighup_does_not_beat_the_command_line():
+    with folder() as home:
+        with Daemon(home, "--log-level", "debug", config="log_level: error\n") as daemon:
+            daemon.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: "in force" in daemon.text(), "the reload")
+            Raw(daemon.socket).close()
+            wait_until(lambda: "hung up" in daemon.text().split("in force")[1], "a line of the level that was asked for")
 
 
 def test_bad_settings_name_place_and_expectation():
