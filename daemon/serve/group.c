@@ -185,22 +185,17 @@ static struct member *group_attach(
 	return m;
 }
 
-static struct group *group_new(struct server *server, const char *name,
-	const struct stream_spec *spec, struct fault *fault)
+/* Its stream is opened by group_begin, at the end of the turn. */
+static struct group *group_new(
+	struct server *server, const char *name, const struct stream_spec *spec)
 {
 	struct group *group = calloc(1, sizeof *group);
-	if (!group) {
-		(void)fault_set(fault, -ENOMEM, "no memory for a stream");
+	if (!group)
 		return NULL;
-	}
 	group->server = server;
 	group->spec = *spec;
 	(void)snprintf(group->name, sizeof group->name, "%s", name);
 	group->account_ns = clock_ns();
-	if (opener_start(server, group, spec, fault)) {
-		free(group);
-		return NULL;
-	}
 	group->next = server->groups;
 	server->groups = group;
 	return group;
@@ -241,12 +236,12 @@ void group_join(struct client *client, const struct wire_head *head, const struc
 			"already running");
 		return;
 	}
-	if (!group && !(group = group_new(server, name, spec, &fault))) {
-		client_error(client, head->request, head->stream, -ENOMEM, fault.text);
-		return;
-	}
-	struct member *m = group_attach(client, group, head);
+	if (!group)
+		group = group_new(server, name, spec);
+	struct member *m = group ? group_attach(client, group, head) : NULL;
 	if (!m) {
+		if (group && !group->members)
+			group->closing = true;
 		client_error(client, head->request, head->stream, -ENOMEM,
 			"no memory for another trainer");
 		return;
@@ -516,6 +511,35 @@ void group_verdict(struct group *group, char *buffer, size_t room)
 	(void)verdict_write(&in, buffer, room);
 }
 
+/* True while memory is on its way back: of streams that end, or openings that nobody waits for. */
+static bool group_memory_returns(const struct server *server)
+{
+	uint32_t wanted = 0;
+	for (const struct group *g = server->groups; g; g = g->next) {
+		if (g->closing && g->stream)
+			return true;
+		wanted += g->opening != NULL;
+	}
+	return server->openings > wanted;
+}
+
+/* Begins to open streams. One that follows another, as when a trainer closes and opens again, waits
+ * for the memory that returns, or it would be refused or get fewer slots; but not for long, since
+ * what it waits for may hang in some other storage. */
+static void group_begin(struct server *server)
+{
+	bool returns = group_memory_returns(server);
+	for (struct group *g = server->groups; g; g = g->next) {
+		struct fault fault;
+		if (g->closing || g->stream || g->opening ||
+			(returns && clock_ns() - g->account_ns < SERVE_OPEN_WAIT_NS))
+			continue;
+		int result = opener_start(server, g, &g->spec, &fault);
+		if (result)
+			group_refuse(g, result, fault.text);
+	}
+}
+
 void group_sweep(struct server *server)
 {
 	for (struct group **place = &server->groups; *place;) {
@@ -530,4 +554,5 @@ void group_sweep(struct server *server)
 		*place = group->next;
 		free(group);
 	}
+	group_begin(server);
 }

@@ -25,6 +25,9 @@ enum {
 	SERVE_QUARANTINE_BYTES = 16 << 20,
 };
 
+/* How long an opening waits for memory that returns. */
+#define SERVE_OPEN_WAIT_NS 2000000000ull
+
 /* What epoll hands back. */
 enum watch_kind {
 	WATCH_LISTENER,
@@ -163,7 +166,8 @@ void group_opened(struct opening *opening);
 void group_refuse(struct group *group, int code, const char *text);
 void group_turn(struct group *group); /* collects, announces, ends; after anything happened */
 void group_tick(struct group *group); /* once a second */
-void group_sweep(struct server *server); /* frees groups that nobody reads and nothing writes */
+/* Frees groups that nobody reads and nothing writes, then begins to open the new ones. */
+void group_sweep(struct server *server);
 void group_verdict(struct group *group, char *buffer, size_t room);
 
 /* opener.c */
