@@ -201,7 +201,8 @@ void dataset_index_release(const struct dataset *dataset, uint32_t shard);
  * between them. */
 uint32_t dataset_index_files(const struct dataset *dataset);
 
-/* Borrows, reads and gives back: one whole page. Blocks. 0 or negative errno. */
+/* Borrows, reads and gives back: one whole page. Blocks, for an index file to come free too (two
+ * seconds at most). 0 or negative errno. */
 int dataset_page_read(const struct dataset *dataset, const struct dataset_page *at, uint8_t *buffer,
 	struct fault *fault);
 

@@ -98,7 +98,8 @@ static int head_check(const uint8_t *page, uint64_t file_size, struct index_head
 		return INDEX_E_OTHER;
 	const uint64_t most = UINT64_C(1)
 			      << 48; /* pages: far beyond any file, far below an overflow */
-	if (head.record_pages > most || head.name_pages > most || head.table_pages > most)
+	if (head.record_pages > most || head.name_pages > most || head.table_pages > most ||
+		head.samples > most * INDEX_RECORDS)
 		return INDEX_E_DAMAGED;
 	uint64_t pages = 1 + head.record_pages + head.name_pages + head.table_pages;
 	if ((file_size && file_size != pages * INDEX_PAGE) ||

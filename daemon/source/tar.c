@@ -74,10 +74,11 @@ static ssize_t read_at(
 
 static int fault_shrunk(const struct tar_reader *reader, uint64_t at, struct fault *fault)
 {
-	return fault_set(fault, -ESTALE,
+	(void)fault_set(fault, -ESTALE,
 		"%s became shorter while it was read (byte %llu is gone): open it again when it is "
 		"complete",
 		reader->path, (unsigned long long)at);
+	return -ESTALE;
 }
 
 /* Reads `size` bytes, all of which the file had when it was opened. */
