@@ -391,8 +391,12 @@ static void server_tick(struct server *server)
 		if (!c->hello && now - c->since_ns > SERVE_HELLO_LIMIT_S * SERVER_SECOND_NS)
 			client_close(c, "sent no hello");
 	uint64_t limit = server->config->idle_exit_s * SERVER_SECOND_NS;
-	if (limit && server->idle_since_ns && !server->draining &&
-		now - server->idle_since_ns >= limit) {
+	if (!limit || !server->idle_since_ns || server->draining ||
+		now - server->idle_since_ns < limit)
+		return;
+	/* Whoever has connected by now is served. */
+	client_accept(server);
+	if (!server->client_count) {
 		log_info("no client for %u s: ending", server->config->idle_exit_s);
 		server_drain(server);
 	}

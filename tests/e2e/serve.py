@@ -457,6 +457,19 @@ def test_idle_daemon_ends():
         daemon.out.close()
 
 
+def test_client_that_comes_as_the_idle_daemon_would_end():
+    with folder() as home, small_daemon(home, "--idle-exit", "1") as daemon:
+        time.sleep(0.2)
+        daemon.process.send_signal(signal.SIGSTOP)
+        time.sleep(2.5)
+        late = Raw(daemon.socket, greet=False)
+        daemon.process.send_signal(signal.SIGCONT)
+        late.send(hello())
+        late.send(open_stream(definition(home / "images", **SMALL)))
+        late.until(BATCH)
+        late.close()
+
+
 def test_private_daemon_is_started_once_and_ends():
     with folder() as home:
         make_dataset(home / "images")
