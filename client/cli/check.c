@@ -425,8 +425,10 @@ static int check_print_broken(const struct check *check)
 		const struct check_broken *broken = &check->broken[i];
 		if (check_path(check, broken, path, sizeof path) != CLI_OK)
 			return CLI_FAILED;
-		(void)printf("  %s\n      %s%s%s\n", path, broken->reason,
-			*broken->message ? ": " : "", broken->message);
+		(void)printf("  %s\n      %s%s", cli_tame(path), broken->reason,
+			*broken->message ? ": " : "");
+		(void)snprintf(path, sizeof path, "%s", broken->message);
+		(void)printf("%s\n", cli_tame(path));
 	}
 	return CLI_OK;
 }

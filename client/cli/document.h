@@ -30,7 +30,3 @@ const char *document_string(const struct node *node);
 
 /* As text, malloc'ed; "{}" for a NULL node. NULL when memory is out. */
 char *document_dump(const struct node *node);
-
-/* A copy of the object's text with `key` set to a whole number, malloc'ed. NULL when memory is out
- * or it is no object. */
-char *document_with_u64(const struct node *object, const char *key, uint64_t value);

@@ -222,7 +222,7 @@ static int replay_deliver(struct replay *replay, uint64_t row, const struct slot
 	if (replay->json)
 		replay_json_row(&replay->out, row, record, crc, path);
 	else
-		replay_print_row(row, record, crc, path);
+		replay_print_row(row, record, crc, cli_tame(path));
 	return replay->folder ? replay_write_row(replay, row, record) : CLI_OK;
 }
 

@@ -52,7 +52,9 @@ static void report_cpu(const struct report *report)
 	(void)snprintf(note, sizeof note, "%.2f cores of %.0f threads; %.2f ms an image",
 		report->cpu_s / report->seconds, document_number(report->stats, "threads", 0),
 		per_image_ms);
-	report_line("CPU", table_seconds(report->cpu_s, value, sizeof value), note);
+	report_line("CPU",
+		report->cpu_known ? table_seconds(report->cpu_s, value, sizeof value) : "?",
+		report->cpu_known ? note : "the daemon is in another pid namespace");
 	double total = 0;
 	for (int i = 0; i < REPORT_STAGES; i++)
 		total += report->stage_s[i];
@@ -76,10 +78,11 @@ static void report_memory(const struct report *report)
 			table_bytes(report->budget, budget, sizeof budget));
 	report_line("memory",
 		report->memory_known ? table_bytes(report->peak_memory, value, sizeof value) : "?",
-		report->memory_known ? note : "the daemon is another user's");
+		report->memory_known ? note : "the daemon is another user's or container's");
 	report_line("from storage",
 		report->bytes_known ? table_bytes(report->bytes_read, value, sizeof value) : "?",
-		report->bytes_known ? "in the whole run" : "the daemon is another user's");
+		report->bytes_known ? "in the whole run"
+				    : "the daemon is another user's or container's");
 }
 
 /* "corrupt 3, truncated 1" */
@@ -137,7 +140,10 @@ static void report_json_numbers(const struct report *report, struct jsontext *js
 	jsontext_number(json, "first_batch_s", report->first_batch_s, 4);
 	jsontext_number(json, "batch_p50_ms", report->batch_p50_s * 1e3, 3);
 	jsontext_number(json, "batch_p99_ms", report->batch_p99_s * 1e3, 3);
-	jsontext_number(json, "cpu_s", report->cpu_s, 3);
+	if (report->cpu_known)
+		jsontext_number(json, "cpu_s", report->cpu_s, 3);
+	else
+		jsontext_raw(json, "cpu_s", "null");
 	if (report->memory_known)
 		jsontext_u64(json, "peak_memory_bytes", report->peak_memory);
 	else
