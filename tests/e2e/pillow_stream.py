@@ -3,7 +3,7 @@
 Runs over ../shared/data/imagenet, all files, random crops and the evaluation recipe. Needs Pillow 13 and numpy; skipped without them."""
 import re
 
-from harness import IMAGENET, Daemon, Skip, folder, rows, run_tests
+from harness import IMAGENET, SLOW, Daemon, Skip, folder, rows, run_tests
 
 SIZE = 224
 
@@ -93,7 +93,7 @@ def test_giants_take_turns_within_the_budget():
             lines = daemon.batches(source=home / "giants", batch_size=6, prefetch=2, epochs=3, seed=1)
             assert lines[-1] == "end" and len(rows(lines)) == 3
             peak = int(re.search(r"VmHWM:\s+(\d+)", open(f"/proc/{daemon.process.pid}/status").read())[1])
-            assert peak < 320 * 1024, f"{peak} KiB at the peak"
+            assert peak < 320 * 1024 or SLOW > 1, f"{peak} KiB at the peak (sanitizers multiply it)"
         with Daemon(home / "less", "--memory", "64M", "--threads", 4) if (home / "less").mkdir() is None else None as daemon:
             error = daemon.trainer(source=home / "giants", batch_size=6, prefetch=2).error()
             assert "memory" in error, error
