@@ -87,6 +87,17 @@ static size_t jsontext_utf8(const unsigned char *s)
 	return length;
 }
 
+bool jsontext_is_utf8(const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	for (size_t length; *s; s += length) {
+		length = jsontext_utf8(s);
+		if (length == 0)
+			return false;
+	}
+	return true;
+}
+
 /* The code point at `s`, of `length` bytes, if it is better not written as it is: what JSON
  * forbids, and what YAML (which reads WIRE_OPEN) forbids or takes for a line break, and what would
  * steer a terminal. 0: write it. The quotes come here too. */

@@ -33,3 +33,6 @@ void jsontext_bool(struct jsontext *json, const char *key, bool value);
 void jsontext_raw(
 	struct jsontext *json, const char *key, const char *text); /* text is JSON already */
 void jsontext_free(struct jsontext *json);
+
+/* Whether jsontext_string writes the text as it is, so that a reader gets the same bytes. Pure. */
+bool jsontext_is_utf8(const char *text);

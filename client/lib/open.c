@@ -60,6 +60,19 @@ int open_take_options(const struct penstock_options *options, struct penstock_op
 	return 0;
 }
 
+/* JSON holds text, not bytes: another path would arrive, and be missed. What lies below may have
+ * any names. */
+static int open_write_path(const char *path, struct jsontext *json)
+{
+	if (!jsontext_is_utf8(path))
+		return error_set(-EINVAL,
+			"the source's path %s is not UTF-8, which a request is written in: rename "
+			"it, or name a symbolic link to it",
+			path);
+	jsontext_string(json, "source", path);
+	return 0;
+}
+
 /* Globs and brace ranges stay as they are: only their front is completed. */
 static int open_write_source(const char *source, struct jsontext *json)
 {
@@ -71,10 +84,8 @@ static int open_write_source(const char *source, struct jsontext *json)
 		jsontext_string(json, "stream", name);
 		return 0;
 	}
-	if (source[0] == '/') {
-		jsontext_string(json, "source", source);
-		return 0;
-	}
+	if (source[0] == '/')
+		return open_write_path(source, json);
 	if (!getcwd(path, PATH_MAX))
 		return error_set(-errno,
 			"the working folder, in which %s lies, cannot be found: %s", source,
@@ -89,8 +100,7 @@ static int open_write_source(const char *source, struct jsontext *json)
 		here ? "" : source);
 	if (n < 0 || (size_t)n >= sizeof path - length)
 		return error_set(-ENAMETOOLONG, "the source's path is too long");
-	jsontext_string(json, "source", path);
-	return 0;
+	return open_write_path(path, json);
 }
 
 /* A state is JSON already; the daemon reads what is in it. Here only its outer shape: it must not
