@@ -24,6 +24,8 @@ struct config {
 	char cache_dir[4096];     /* "": $XDG_CACHE_HOME/penstock, else ~/.cache/penstock, else the temporary folder's */
 	unsigned idle_exit_s;     /* end this long after the last client; 0: never */
 	enum log_level log_level;
+	/* By the command line, which a reload of the file does not beat. */
+	bool idle_exit_given, log_level_given;
 	uint32_t max_clients;     /* default 256 */
 	uint32_t stream_count;
 	struct stream_spec stream[CONFIG_STREAMS];

@@ -98,6 +98,7 @@ static int main_apply(const struct main_options *o, struct config *config)
 	if (!result && o->idle_exit)
 		result = main_number(
 			"idle-exit", o->idle_exit, 0, 86400 * 365, &config->idle_exit_s);
+	config->idle_exit_given = o->idle_exit != NULL;
 	if (!result && o->io &&
 		!(result = main_choice(
 			  "io", o->io, io, UTIL_COUNT(io), "auto, buffered or direct", &choice)))
@@ -111,6 +112,7 @@ static int main_apply(const struct main_options *o, struct config *config)
 			return main_complain(
 				"log-level", "error, warning, info or debug", o->log_level);
 		config->log_level = (enum log_level)choice;
+		config->log_level_given = true;
 	}
 	return result;
 }

@@ -148,7 +148,7 @@ static enum trainer_state bench_least(const struct bench *bench)
 static void bench_sample_memory(struct bench *bench)
 {
 	uint64_t bytes, sum = 0;
-	if (bench_state(bench, 0) == TRAINER_OPENING ||
+	if (bench_state(bench, 0) == TRAINER_OPENING || bench->board[0].daemon <= 0 ||
 		process_pss(bench->board[0].daemon, &sum) < 0)
 		return;
 	for (unsigned i = 0; i < bench->trainers; i++)
@@ -284,6 +284,7 @@ static int bench_report(struct bench *bench)
 		.image_size = board->info.width,
 		.trainers = (unsigned)bench->trainers,
 		.cpu_s = (double)(board->cpu_end_ns - board->cpu_begin_ns) / 1e9,
+		.cpu_known = board->daemon > 0,
 		.memory_known = bench->memory_known,
 		.peak_memory = bench->peak_memory,
 		.budget = bench->daemon.memory,
@@ -297,7 +298,8 @@ static int bench_report(struct bench *bench)
 	bench->recipe.eval = !board->info.train;
 	bench->recipe.no_shuffle = !board->info.shuffle;
 	recipe_describe(&bench->recipe, report.recipe, sizeof report.recipe);
-	report.bytes_known = process_bytes_read(board->daemon, &report.bytes_read) == 0;
+	report.bytes_known =
+		board->daemon > 0 && process_bytes_read(board->daemon, &report.bytes_read) == 0;
 	bench_average(bench, &report);
 	for (int i = 0; i < REPORT_STAGES; i++)
 		report.stage_s[i] =

@@ -5,6 +5,7 @@
 #include "client/cli/font.h"
 
 #include <errno.h>
+#include <math.h>
 #include <png.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -97,7 +98,7 @@ static void canvas_average(const uint8_t *rgb, int w, int h, const double area[4
 		}
 	}
 	for (int c = 0; c < 3; c++)
-		out[c] = weight > 0 ? (uint8_t)(sum[c] / weight + 0.5) : 0;
+		out[c] = weight > 0 ? (uint8_t)lround(sum[c] / weight) : 0;
 }
 
 void canvas_image(struct canvas *canvas, struct canvas_box box, const uint8_t *rgb, int w, int h)

@@ -16,7 +16,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/table.h"
 #include "decode/decode.h"
-#include "proto/json.h"
+#include "proto/jsontext.h"
 #include "source/dataset.h"
 #include "source/fetch.h"
 
@@ -425,77 +425,79 @@ static int check_print_broken(const struct check *check)
 		const struct check_broken *broken = &check->broken[i];
 		if (check_path(check, broken, path, sizeof path) != CLI_OK)
 			return CLI_FAILED;
-		(void)printf("  %s\n      %s%s%s\n", path, broken->reason,
-			*broken->message ? ": " : "", broken->message);
+		(void)printf("  %s\n      %s%s", cli_tame(path), broken->reason,
+			*broken->message ? ": " : "");
+		(void)snprintf(path, sizeof path, "%s", broken->message);
+		(void)printf("%s\n", cli_tame(path));
 	}
 	return CLI_OK;
 }
 
-static void check_json_dataset(const struct check *check, struct json *json)
+static void check_json_dataset(const struct check *check, struct jsontext *json)
 {
 	const struct dataset *dataset = check->dataset;
 	char kind[48], fingerprint[24];
 	catalog_kind(dataset, kind, sizeof kind);
 	(void)snprintf(
 		fingerprint, sizeof fingerprint, "%016" PRIx64, dataset_fingerprint(dataset));
-	json_string(json, "source", check->source);
-	json_string(json, "kind", kind);
-	json_u64(json, "samples", dataset_count(dataset));
-	json_u64(json, "bytes", dataset_bytes(dataset));
-	json_u64(json, "largest_bytes", dataset_largest(dataset));
-	json_u64(json, "shards", dataset_shards(dataset));
-	json_bool(json, "labelled", dataset_labelled(dataset));
-	json_u64(json, "classes", dataset_classes(dataset));
-	json_string(json, "fingerprint", fingerprint);
-	json_number(json, "index_s", (double)dataset_indexed_ns(dataset) / 1e9, 4);
+	jsontext_string(json, "source", check->source);
+	jsontext_string(json, "kind", kind);
+	jsontext_u64(json, "samples", dataset_count(dataset));
+	jsontext_u64(json, "bytes", dataset_bytes(dataset));
+	jsontext_u64(json, "largest_bytes", dataset_largest(dataset));
+	jsontext_u64(json, "shards", dataset_shards(dataset));
+	jsontext_bool(json, "labelled", dataset_labelled(dataset));
+	jsontext_u64(json, "classes", dataset_classes(dataset));
+	jsontext_string(json, "fingerprint", fingerprint);
+	jsontext_number(json, "index_s", (double)dataset_indexed_ns(dataset) / 1e9, 4);
 }
 
-static void check_json_use(const struct check *check, struct json *json)
+static void check_json_use(const struct check *check, struct jsontext *json)
 {
-	json_object(json, "use");
-	json_u64(json, "threads", check->threads);
-	json_u64(json, "memory", check->memory);
-	json_string(json, "reader", check->reader);
-	json_string(json, "io", check->direct ? "direct" : "buffered");
-	json_string(json, "io_reason", check->io_why);
-	json_end(json);
+	jsontext_object(json, "use");
+	jsontext_u64(json, "threads", check->threads);
+	jsontext_u64(json, "memory", check->memory);
+	jsontext_string(json, "reader", check->reader);
+	jsontext_string(json, "io", check->direct ? "direct" : "buffered");
+	jsontext_string(json, "io_reason", check->io_why);
+	jsontext_end(json);
 }
 
-static int check_json_broken(const struct check *check, struct json *json)
+static int check_json_broken(const struct check *check, struct jsontext *json)
 {
 	char path[8300];
-	json_array(json, "broken");
+	jsontext_array(json, "broken");
 	for (size_t i = 0; i < check->broken_count; i++) {
 		const struct check_broken *broken = &check->broken[i];
 		if (check_path(check, broken, path, sizeof path) != CLI_OK)
 			return CLI_FAILED;
-		json_object(json, NULL);
-		json_u64(json, "index", broken->number);
-		json_string(json, "path", path);
-		json_string(json, "reason", broken->reason);
-		json_string(json, "message", broken->message);
-		json_end(json);
+		jsontext_object(json, NULL);
+		jsontext_u64(json, "index", broken->number);
+		jsontext_string(json, "path", path);
+		jsontext_string(json, "reason", broken->reason);
+		jsontext_string(json, "message", broken->message);
+		jsontext_end(json);
 	}
-	json_end(json);
+	jsontext_end(json);
 	return CLI_OK;
 }
 
 static int check_print_json(const struct check *check)
 {
-	struct json json = {0};
-	json_object(&json, NULL);
+	struct jsontext json = {0};
+	jsontext_object(&json, NULL);
 	check_json_dataset(check, &json);
 	machine_json(&check->machine, &json);
 	check_json_use(check, &json);
-	json_u64(&json, "decoded", check->index_only ? 0 : dataset_count(check->dataset));
-	json_number(&json, "seconds", check->seconds, 3);
+	jsontext_u64(&json, "decoded", check->index_only ? 0 : dataset_count(check->dataset));
+	jsontext_number(&json, "seconds", check->seconds, 3);
 	int code = check_json_broken(check, &json);
-	json_end(&json);
+	jsontext_end(&json);
 	if (code == CLI_OK && json.failed)
 		code = cli_fail(CLI_FAILED, "no memory for the report");
 	if (code == CLI_OK)
 		(void)printf("%s\n", json.text);
-	json_free(&json);
+	jsontext_free(&json);
 	return code;
 }
 

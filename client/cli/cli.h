@@ -37,6 +37,10 @@ int cli_fail(enum cli_exit code, const char *format, ...) __attribute__((format(
 /* The same without ending anything. */
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Control characters of a text for a terminal become `?`, in place: what a dataset's names hold
+ * forges no line and steers no terminal. Returns `text`. */
+char *cli_tame(char *text);
+
 /* The exit code for a negative errno of opening something: what the user named is wrong (2), or it
  * failed (1). */
 enum cli_exit cli_exit_code(int error);

@@ -12,7 +12,11 @@ static const json_t *document_json(const struct node *node)
 
 struct node *document_parse(const char *text)
 {
-	return (struct node *)json_loads(text, 0, NULL);
+	json_t *json = json_loads(text, 0, NULL);
+	/* A whole number beyond 2^63, as a seed may be, is refused; as a fraction it is none. */
+	if (!json)
+		json = json_loads(text, JSON_DECODE_INT_AS_REAL, NULL);
+	return (struct node *)json;
 }
 
 void document_free(struct node *root)
@@ -80,14 +84,4 @@ const struct node *document_at(const struct node *node, size_t i, const char **r
 char *document_dump(const struct node *node)
 {
 	return node ? json_dumps(document_json(node), JSON_COMPACT) : strdup("{}");
-}
-
-char *document_with_u64(const struct node *object, const char *key, uint64_t value)
-{
-	json_t *copy = json_copy((json_t *)object);
-	char *text = NULL;
-	if (copy && json_object_set_new(copy, key, json_integer((json_int_t)value)) == 0)
-		text = json_dumps(copy, JSON_COMPACT);
-	json_decref(copy);
-	return text;
 }

@@ -1,8 +1,8 @@
 /* document: reads the JSON that the daemon answers with. Any thread.
  *
- * The one place that knows the reading library: its names and those of proto/json.h, which writes,
- * collide. Every reader takes a NULL node and gives the fallback, so that an answer of an older or
- * newer daemon shows what it has. */
+ * The one place that knows the reading library: its names and those of proto/jsontext.h, which
+ * writes, collide. Every reader takes a NULL node and gives the fallback, so that an answer of an
+ * older or newer daemon shows what it has. */
 #pragma once
 
 #include <stddef.h>
@@ -30,7 +30,3 @@ const char *document_string(const struct node *node);
 
 /* As text, malloc'ed; "{}" for a NULL node. NULL when memory is out. */
 char *document_dump(const struct node *node);
-
-/* A copy of the object's text with `key` set to a whole number, malloc'ed. NULL when memory is out
- * or it is no object. */
-char *document_with_u64(const struct node *object, const char *key, uint64_t value);

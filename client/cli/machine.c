@@ -4,7 +4,7 @@
 #include "base/cpu.h"
 #include "base/permit.h"
 #include "client/cli/table.h"
-#include "proto/json.h"
+#include "proto/jsontext.h"
 #include "source/fetch.h"
 
 #include <png.h>
@@ -79,23 +79,23 @@ void machine_print(const struct machine *machine)
 	(void)printf("  %-12s %s, %s\n", "libraries", machine->jpeg, machine->png);
 }
 
-void machine_json(const struct machine *machine, struct json *json)
+void machine_json(const struct machine *machine, struct jsontext *json)
 {
-	json_object(json, "machine");
-	json_u64(json, "cpus", machine->cpus);
-	json_u64(json, "cpus_online", machine->cpus_online);
-	json_u64(json, "memory_available", machine->memory.available);
-	json_u64(json, "memory_limit", machine->memory.limit);
-	json_string(json, "memory_limit_from", machine->memory.source);
+	jsontext_object(json, "machine");
+	jsontext_u64(json, "cpus", machine->cpus);
+	jsontext_u64(json, "cpus_online", machine->cpus_online);
+	jsontext_u64(json, "memory_available", machine->memory.available);
+	jsontext_u64(json, "memory_limit", machine->memory.limit);
+	jsontext_string(json, "memory_limit_from", machine->memory.source);
 	if (machine->memlock_bytes == UINT64_MAX)
-		json_raw(json, "memlock", "null");
+		jsontext_raw(json, "memlock", "null");
 	else
-		json_u64(json, "memlock", machine->memlock_bytes);
-	json_string(json, "kernel", machine->kernel);
-	json_u64(json, "page_bytes", (uint64_t)machine->page_bytes);
-	json_bool(json, "io_uring", machine->io_uring);
-	json_string(json, "io_uring_reason", machine->io_uring ? "" : machine->io_uring_text);
-	json_string(json, "libjpeg", machine->jpeg);
-	json_string(json, "libpng", machine->png);
-	json_end(json);
+		jsontext_u64(json, "memlock", machine->memlock_bytes);
+	jsontext_string(json, "kernel", machine->kernel);
+	jsontext_u64(json, "page_bytes", (uint64_t)machine->page_bytes);
+	jsontext_bool(json, "io_uring", machine->io_uring);
+	jsontext_string(json, "io_uring_reason", machine->io_uring ? "" : machine->io_uring_text);
+	jsontext_string(json, "libjpeg", machine->jpeg);
+	jsontext_string(json, "libpng", machine->png);
+	jsontext_end(json);
 }

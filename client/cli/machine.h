@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct json;
+struct jsontext;
 
 struct machine {
 	unsigned cpus, cpus_online; /* that this process may use; that the kernel runs */
@@ -21,4 +21,4 @@ struct machine {
 
 void machine_read(struct machine *ret);
 void machine_print(const struct machine *machine);
-void machine_json(const struct machine *machine, struct json *json);
+void machine_json(const struct machine *machine, struct jsontext *json);

@@ -34,11 +34,19 @@ uint64_t cli_started_ns(void)
 	return started_ns;
 }
 
+char *cli_tame(char *text)
+{
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = '?';
+	return text;
+}
+
 __attribute__((format(printf, 1, 0))) static void cli_say(const char *format, va_list args)
 {
 	char text[2048];
 	(void)vsnprintf(text, sizeof text, format, args);
-	(void)fprintf(stderr, "penstock: %s\n", text);
+	(void)fprintf(stderr, "penstock: %s\n", cli_tame(text));
 }
 
 int cli_fail(enum cli_exit code, const char *format, ...)

@@ -13,7 +13,7 @@
 #include "client/cli/options.h"
 #include "client/cli/recipe.h"
 #include "order/order.h"
-#include "proto/json.h"
+#include "proto/jsontext.h"
 #include "proto/slots.h"
 #include "stream/row.h"
 
@@ -39,7 +39,7 @@ struct replay {
 	struct row_maker maker;
 	struct catalog_bytes bytes;
 	uint8_t *pixels;
-	struct json out;
+	struct jsontext out;
 };
 
 static const struct command replay_command = {
@@ -161,34 +161,35 @@ static void replay_print_row(
 		r->index, r->label, crop, replay_flags(r->flags), source, crc, path);
 }
 
-static void replay_json_box(struct json *json, const char *key, const uint32_t *numbers, int count)
+static void replay_json_box(
+	struct jsontext *json, const char *key, const uint32_t *numbers, int count)
 {
-	json_array(json, key);
+	jsontext_array(json, key);
 	for (int i = 0; i < count; i++)
-		json_u64(json, NULL, numbers[i]);
-	json_end(json);
+		jsontext_u64(json, NULL, numbers[i]);
+	jsontext_end(json);
 }
 
-static void replay_json_row(struct json *json, uint64_t row, const struct slots_record *r,
+static void replay_json_row(struct jsontext *json, uint64_t row, const struct slots_record *r,
 	uint32_t crc, const char *path)
 {
 	char text[16];
 	const uint32_t crop[] = {r->crop_x, r->crop_y, r->crop_w, r->crop_h},
 		       size[] = {r->src_w, r->src_h};
-	json_object(json, NULL);
-	json_u64(json, "row", row);
-	json_u64(json, "position", r->position);
-	json_u64(json, "index", r->index);
-	json_i64(json, "label", r->label);
+	jsontext_object(json, NULL);
+	jsontext_u64(json, "row", row);
+	jsontext_u64(json, "position", r->position);
+	jsontext_u64(json, "index", r->index);
+	jsontext_i64(json, "label", r->label);
 	replay_json_box(json, "crop", crop, 4);
 	replay_json_box(json, "source_size", size, 2);
-	json_bool(json, "flipped", r->flags & SLOTS_FLIPPED);
-	json_bool(json, "substituted", r->flags & SLOTS_SUBSTITUTED);
-	json_bool(json, "invalid", r->flags & SLOTS_INVALID);
+	jsontext_bool(json, "flipped", r->flags & SLOTS_FLIPPED);
+	jsontext_bool(json, "substituted", r->flags & SLOTS_SUBSTITUTED);
+	jsontext_bool(json, "invalid", r->flags & SLOTS_INVALID);
 	(void)snprintf(text, sizeof text, "%08x", crc);
-	json_string(json, "crc32", text);
-	json_string(json, "path", path);
-	json_end(json);
+	jsontext_string(json, "crc32", text);
+	jsontext_string(json, "path", path);
+	jsontext_end(json);
 }
 
 static int replay_write_row(
@@ -221,7 +222,7 @@ static int replay_deliver(struct replay *replay, uint64_t row, const struct slot
 	if (replay->json)
 		replay_json_row(&replay->out, row, record, crc, path);
 	else
-		replay_print_row(row, record, crc, path);
+		replay_print_row(row, record, crc, cli_tame(path));
 	return replay->folder ? replay_write_row(replay, row, record) : CLI_OK;
 }
 
@@ -406,14 +407,14 @@ static int replay_run(struct replay *replay)
 	if (replay->folder && mkdir(replay->folder, 0777) < 0 && errno != EEXIST)
 		return cli_fail(CLI_FAILED, "cannot make %s: %s", replay->folder, strerror(errno));
 	if (replay->json) {
-		json_object(&replay->out, NULL);
-		json_array(&replay->out, "rows");
+		jsontext_object(&replay->out, NULL);
+		jsontext_array(&replay->out, "rows");
 	}
 	int code = replay->index_given ? replay_record(replay) : replay_batch(replay);
 	if (code != CLI_OK || !replay->json)
 		return code;
-	json_end(&replay->out);
-	json_end(&replay->out);
+	jsontext_end(&replay->out);
+	jsontext_end(&replay->out);
 	if (replay->out.failed)
 		return replay_fail_memory();
 	(void)printf("%s\n", replay->out.text);
@@ -430,7 +431,7 @@ int replay_main(int argc, char **argv)
 	if (code != CLI_OK)
 		return code;
 	code = replay_run(&replay);
-	json_free(&replay.out);
+	jsontext_free(&replay.out);
 	free(replay.pixels);
 	catalog_bytes_free(&replay.bytes);
 	row_maker_deinit(&replay.maker);

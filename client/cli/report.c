@@ -4,7 +4,7 @@
 #include "base/util.h"
 #include "client/cli/document.h"
 #include "client/cli/table.h"
-#include "proto/json.h"
+#include "proto/jsontext.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,7 +52,9 @@ static void report_cpu(const struct report *report)
 	(void)snprintf(note, sizeof note, "%.2f cores of %.0f threads; %.2f ms an image",
 		report->cpu_s / report->seconds, document_number(report->stats, "threads", 0),
 		per_image_ms);
-	report_line("CPU", table_seconds(report->cpu_s, value, sizeof value), note);
+	report_line("CPU",
+		report->cpu_known ? table_seconds(report->cpu_s, value, sizeof value) : "?",
+		report->cpu_known ? note : "the daemon is in another pid namespace");
 	double total = 0;
 	for (int i = 0; i < REPORT_STAGES; i++)
 		total += report->stage_s[i];
@@ -72,14 +74,15 @@ static void report_memory(const struct report *report)
 {
 	char value[24], budget[24], note[96] = "peak of daemon and trainers";
 	if (report->budget)
-		(void)snprintf(note, sizeof note, "peak of daemon and trainers; its budget is %s",
+		(void)snprintf(note, sizeof note, "peak of daemon and trainers; budget %s",
 			table_bytes(report->budget, budget, sizeof budget));
 	report_line("memory",
 		report->memory_known ? table_bytes(report->peak_memory, value, sizeof value) : "?",
-		report->memory_known ? note : "the daemon is another user's");
+		report->memory_known ? note : "the daemon is another user's or container's");
 	report_line("from storage",
 		report->bytes_known ? table_bytes(report->bytes_read, value, sizeof value) : "?",
-		report->bytes_known ? "in the whole run" : "the daemon is another user's");
+		report->bytes_known ? "in the whole run"
+				    : "the daemon is another user's or container's");
 }
 
 /* "corrupt 3, truncated 1" */
@@ -126,26 +129,29 @@ void report_people(const struct report *report)
 		REPORT_WIDTH);
 }
 
-static void report_json_numbers(const struct report *report, struct json *json)
+static void report_json_numbers(const struct report *report, struct jsontext *json)
 {
-	json_number(json, "images_per_s", report->images_per_s, 1);
-	json_u64(json, "batch_size", report->batch_size);
-	json_u64(json, "threads", document_u64(report->stats, "threads", 0));
-	json_u64(json, "trainers", report->trainers);
-	json_number(json, "seconds", report->seconds, 3);
-	json_u64(json, "images", (uint64_t)(report->images + 0.5));
-	json_number(json, "first_batch_s", report->first_batch_s, 4);
-	json_number(json, "batch_p50_ms", report->batch_p50_s * 1e3, 3);
-	json_number(json, "batch_p99_ms", report->batch_p99_s * 1e3, 3);
-	json_number(json, "cpu_s", report->cpu_s, 3);
+	jsontext_number(json, "images_per_s", report->images_per_s, 1);
+	jsontext_u64(json, "batch_size", report->batch_size);
+	jsontext_u64(json, "threads", document_u64(report->stats, "threads", 0));
+	jsontext_u64(json, "trainers", report->trainers);
+	jsontext_number(json, "seconds", report->seconds, 3);
+	jsontext_u64(json, "images", (uint64_t)(report->images + 0.5));
+	jsontext_number(json, "first_batch_s", report->first_batch_s, 4);
+	jsontext_number(json, "batch_p50_ms", report->batch_p50_s * 1e3, 3);
+	jsontext_number(json, "batch_p99_ms", report->batch_p99_s * 1e3, 3);
+	if (report->cpu_known)
+		jsontext_number(json, "cpu_s", report->cpu_s, 3);
+	else
+		jsontext_raw(json, "cpu_s", "null");
 	if (report->memory_known)
-		json_u64(json, "peak_memory_bytes", report->peak_memory);
+		jsontext_u64(json, "peak_memory_bytes", report->peak_memory);
 	else
-		json_raw(json, "peak_memory_bytes", "null");
+		jsontext_raw(json, "peak_memory_bytes", "null");
 	if (report->bytes_known)
-		json_u64(json, "bytes_read", report->bytes_read);
+		jsontext_u64(json, "bytes_read", report->bytes_read);
 	else
-		json_raw(json, "bytes_read", "null");
+		jsontext_raw(json, "bytes_read", "null");
 }
 
 int report_json(const struct report *report)
@@ -153,19 +159,19 @@ int report_json(const struct report *report)
 	cleanup(free_ptr) char *fallbacks = document_dump(document_get(report->stats, "fallbacks"));
 	if (!fallbacks)
 		return -ENOMEM;
-	struct json json = {0};
-	json_object(&json, NULL);
+	struct jsontext json = {0};
+	jsontext_object(&json, NULL);
 	report_json_numbers(report, &json);
-	json_object(&json, "stages");
+	jsontext_object(&json, "stages");
 	for (int i = 0; i < REPORT_STAGES; i++)
-		json_number(&json, report_stage[i], report->stage_s[i], 4);
-	json_end(&json);
-	json_raw(&json, "fallbacks", fallbacks);
-	json_string(&json, "verdict", document_text(report->stats, "verdict", ""));
-	json_end(&json);
+		jsontext_number(&json, report_stage[i], report->stage_s[i], 4);
+	jsontext_end(&json);
+	jsontext_raw(&json, "fallbacks", fallbacks);
+	jsontext_string(&json, "verdict", document_text(report->stats, "verdict", ""));
+	jsontext_end(&json);
 	int r = json.failed ? -ENOMEM : 0;
 	if (r == 0)
 		(void)printf("%s\n", json.text);
-	json_free(&json);
+	jsontext_free(&json);
 	return r;
 }

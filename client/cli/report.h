@@ -20,7 +20,8 @@ struct report {
 	unsigned trainers;
 	double images_per_s, images, seconds; /* average per trainer */
 	double first_batch_s, batch_p50_s, batch_p99_s, cpu_s;
-	bool memory_known, bytes_known; /* false where the daemon is another user's */
+	bool cpu_known, memory_known, bytes_known; /* false where the daemon is another user's, or
+						      where its pid is not known here */
 	uint64_t peak_memory, budget, bytes_read; /* budget 0: the daemon's default */
 	double stage_s[REPORT_STAGES]; /* CPU seconds in the window */
 	const struct node *stats; /* the daemon's, at the end of the window: threads, reader, io,

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -40,8 +41,14 @@ static struct {
 	bool blocked;
 } spawned = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* A folder of that name can be "executed" too, as far as access() goes. */
 static bool spawn_is_program(const char *path)
 {
+	struct stat st;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+		errno = EISDIR;
+		return false;
+	}
 	return access(path, X_OK) == 0;
 }
 
@@ -311,12 +318,9 @@ static int spawn_wait_ready(int fd)
 	}
 }
 
-static int spawn_run(const struct recipe_daemon *options, const char *program)
+/* Starts the program, which writes a byte into `child_fd` when it listens. */
+static int spawn_launch(const struct recipe_daemon *options, const char *program, int child_fd)
 {
-	int pipe_fd[2];
-	if (pipe2(pipe_fd, O_CLOEXEC) < 0)
-		return cli_fail(CLI_FAILED, "cannot make a pipe: %s", strerror(errno));
-	cleanup(close_fd) int ready_fd = pipe_fd[0], child_fd = pipe_fd[1];
 	cleanup(close_fd) int log_fd =
 		open(spawned.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (log_fd < 0)
@@ -332,10 +336,19 @@ static int spawn_run(const struct recipe_daemon *options, const char *program)
 	(void)pthread_mutex_unlock(&spawned.lock);
 	if (pid < 0)
 		return cli_fail(CLI_FAILED, "cannot start a process: %s", strerror(errno));
+	return CLI_OK;
+}
+
+static int spawn_run(const struct recipe_daemon *options, const char *program)
+{
+	int pipe_fd[2];
+	if (pipe2(pipe_fd, O_CLOEXEC) < 0)
+		return cli_fail(CLI_FAILED, "cannot make a pipe: %s", strerror(errno));
+	cleanup(close_fd) int ready_fd = pipe_fd[0];
+	int code = spawn_launch(options, program, pipe_fd[1]);
 	/* Ours has to be closed, or its end would never be seen. */
-	(void)close(child_fd);
-	child_fd = -1;
-	return spawn_wait_ready(ready_fd);
+	(void)close(pipe_fd[1]);
+	return code == CLI_OK ? spawn_wait_ready(ready_fd) : code;
 }
 
 int spawn_start(const struct recipe_daemon *options)

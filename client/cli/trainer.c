@@ -44,12 +44,13 @@ static int trainer_fail(struct trainer_board *board, int error, const char *text
 	return error;
 }
 
-/* The daemon's CPU clock first: the question itself costs it a little. */
+/* The daemon's CPU clock first: the question itself costs it a little. Of a daemon in another pid
+ * namespace it cannot be read; number 0 would be this process's own. */
 static int trainer_note_daemon(struct penstock_stream *stream, struct trainer_board *board,
 	uint64_t *ret_cpu_ns, char ret_stats[TRAINER_STATS])
 {
 	char *json = NULL;
-	int r = process_cpu_ns(board->daemon, ret_cpu_ns);
+	int r = board->daemon > 0 ? process_cpu_ns(board->daemon, ret_cpu_ns) : 0;
 	if (r < 0)
 		return trainer_fail(board, r, "the daemon's CPU time cannot be read");
 	r = penstock_stream_stats(stream, &json);

@@ -60,21 +60,32 @@ int open_take_options(const struct penstock_options *options, struct penstock_op
 	return 0;
 }
 
+/* JSON holds text, not bytes: another path would arrive, and be missed. What lies below may have
+ * any names. */
+static int open_write_path(const char *path, struct jsontext *json)
+{
+	if (!jsontext_is_utf8(path))
+		return error_set(-EINVAL,
+			"the source's path %s is not UTF-8, which a request is written in: rename "
+			"it, or name a symbolic link to it",
+			path);
+	jsontext_string(json, "source", path);
+	return 0;
+}
+
 /* Globs and brace ranges stay as they are: only their front is completed. */
-static int open_write_source(const char *source, struct json *json)
+static int open_write_source(const char *source, struct jsontext *json)
 {
 	char path[2 * PATH_MAX];
 	if (strncmp(source, OPEN_STREAM_PREFIX, strlen(OPEN_STREAM_PREFIX)) == 0) {
 		const char *name = source + strlen(OPEN_STREAM_PREFIX);
 		if (!*name)
 			return error_set(-EINVAL, "options.source is \"stream:\" without a name");
-		json_string(json, "stream", name);
+		jsontext_string(json, "stream", name);
 		return 0;
 	}
-	if (source[0] == '/') {
-		json_string(json, "source", source);
-		return 0;
-	}
+	if (source[0] == '/')
+		return open_write_path(source, json);
 	if (!getcwd(path, PATH_MAX))
 		return error_set(-errno,
 			"the working folder, in which %s lies, cannot be found: %s", source,
@@ -89,13 +100,12 @@ static int open_write_source(const char *source, struct json *json)
 		here ? "" : source);
 	if (n < 0 || (size_t)n >= sizeof path - length)
 		return error_set(-ENAMETOOLONG, "the source's path is too long");
-	json_string(json, "source", path);
-	return 0;
+	return open_write_path(path, json);
 }
 
 /* A state is JSON already; the daemon reads what is in it. Here only its outer shape: it must not
  * close the mapping around it. */
-static int open_write_state(const char *state, struct json *json)
+static int open_write_state(const char *state, struct jsontext *json)
 {
 	size_t size = strlen(state);
 	while (size && isspace((unsigned char)state[size - 1]))
@@ -112,43 +122,43 @@ static int open_write_state(const char *state, struct json *json)
 	char *copy = strndup(state, size);
 	if (!copy)
 		return error_set(-ENOMEM, "no memory for the state");
-	json_raw(json, "state", copy);
+	jsontext_raw(json, "state", copy);
 	free(copy);
 	return 0;
 }
 
-static void open_write_texts(const struct penstock_options *options, struct json *json)
+static void open_write_texts(const struct penstock_options *options, struct jsontext *json)
 {
 	if (options->labels)
-		json_string(json, "labels", options->labels);
+		jsontext_string(json, "labels", options->labels);
 	if (options->on_broken)
-		json_string(json, "on_broken", options->on_broken);
+		jsontext_string(json, "on_broken", options->on_broken);
 	if (options->group)
-		json_string(json, "group", options->group);
+		jsontext_string(json, "group", options->group);
 }
 
 /* Numbers whose 0 means "not set". */
-static void open_write_numbers(const struct penstock_options *options, struct json *json)
+static void open_write_numbers(const struct penstock_options *options, struct jsontext *json)
 {
 	if (options->batch_size)
-		json_u64(json, "batch_size", options->batch_size);
+		jsontext_u64(json, "batch_size", options->batch_size);
 	if (options->image_size)
-		json_u64(json, "image_size", options->image_size);
+		jsontext_u64(json, "image_size", options->image_size);
 	if (options->seed)
-		json_u64(json, "seed", options->seed);
+		jsontext_u64(json, "seed", options->seed);
 	if (options->epochs)
-		json_u64(json, "epochs", options->epochs);
+		jsontext_u64(json, "epochs", options->epochs);
 	if (options->prefetch)
-		json_u64(json, "prefetch", options->prefetch);
+		jsontext_u64(json, "prefetch", options->prefetch);
 	if (options->wait_for)
-		json_u64(json, "wait_for", options->wait_for);
+		jsontext_u64(json, "wait_for", options->wait_for);
 	if (options->max_broken != 0)
-		json_number(json, "max_broken", options->max_broken, 9);
+		jsontext_number(json, "max_broken", options->max_broken, 9);
 }
 
-int open_write(const struct penstock_options *options, struct json *json)
+int open_write(const struct penstock_options *options, struct jsontext *json)
 {
-	json_object(json, NULL);
+	jsontext_object(json, NULL);
 	int result = open_write_source(options->source, json);
 	if (result < 0)
 		return result;
@@ -156,17 +166,17 @@ int open_write(const struct penstock_options *options, struct json *json)
 	 * says nothing. */
 	if (!options->train ||
 		strncmp(options->source, OPEN_STREAM_PREFIX, strlen(OPEN_STREAM_PREFIX)) != 0)
-		json_bool(json, "train", options->train);
+		jsontext_bool(json, "train", options->train);
 	if (options->shuffle >= 0)
-		json_bool(json, "shuffle", options->shuffle);
+		jsontext_bool(json, "shuffle", options->shuffle);
 	if (options->drop_last >= 0)
-		json_bool(json, "drop_last", options->drop_last);
+		jsontext_bool(json, "drop_last", options->drop_last);
 	open_write_numbers(options, json);
 	open_write_texts(options, json);
 	if (options->state)
 		result = open_write_state(options->state, json);
 	if (result < 0)
 		return result;
-	json_end(json);
+	jsontext_end(json);
 	return json->failed ? error_set(-ENOMEM, "no memory for the request") : 0;
 }

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "penstock/penstock.h"
-#include "proto/json.h"
+#include "proto/jsontext.h"
 
 /* Copies the application's options into those of this library's release, defaults where its release
  * had none. 0, -EINVAL. */
 int open_take_options(const struct penstock_options *options, struct penstock_options *ret_options);
 
-/* Writes the mapping; json_free is the caller's. 0, -EINVAL, -ENOMEM, -errno of getcwd. */
-int open_write(const struct penstock_options *options, struct json *json);
+/* Writes the mapping; jsontext_free is the caller's. 0, -EINVAL, -ENOMEM, -errno of getcwd. */
+int open_write(const struct penstock_options *options, struct jsontext *json);

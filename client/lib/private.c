@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -49,6 +50,13 @@ struct private_search {
 	char looked[512]; /* places without it, for the sentence */
 };
 
+/* A folder of that name can be "executed" too, as far as access() goes. */
+static bool private_is_program(const char *path)
+{
+	struct stat status;
+	return access(path, X_OK) == 0 && stat(path, &status) == 0 && !S_ISDIR(status.st_mode);
+}
+
 static bool private_try(
 	struct private_search *search, const char *folder, size_t folder_bytes, const char *below)
 {
@@ -56,7 +64,7 @@ static bool private_try(
 		PRIVATE_PROGRAM);
 	if (n < 0 || (size_t)n >= search->room)
 		return false;
-	if (access(search->found, X_OK) == 0)
+	if (private_is_program(search->found))
 		return true;
 	size_t used = strlen(search->looked);
 	(void)snprintf(search->looked + used, sizeof search->looked - used, "%s%s",
@@ -106,7 +114,7 @@ int private_find_program(char *buffer, size_t room)
 	const char *named = getenv("PENSTOCKD");
 	if (named && *named) {
 		char full[PATH_MAX];
-		if (realpath(named, full) && access(full, X_OK) == 0 && strlen(full) < room) {
+		if (realpath(named, full) && private_is_program(full) && strlen(full) < room) {
 			memcpy(buffer, full, strlen(full) + 1);
 			return 0;
 		}

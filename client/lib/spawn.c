@@ -40,6 +40,20 @@ enum {
 	SPAWN_CPUS = 8192,
 };
 
+/* ThreadSanitizer wraps clone() as if it were fork(), and its bookkeeping in the child would be the
+ * caller's own. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SPAWN_BARE_CLONE
+#endif
+#endif
+#if defined(SPAWN_BARE_CLONE) || defined(__SANITIZE_THREAD__)
+extern int __clone(int (*function)(void *), void *stack, int flags, void *argument, ...);
+#define spawn_clone __clone
+#else
+#define spawn_clone clone
+#endif
+
 extern char **environ;
 
 struct spawn_plan {
@@ -106,8 +120,8 @@ SPAWN_BARE static int spawn_child_detach(void *argument)
 {
 	struct spawn_plan *plan = argument;
 	(void)syscall(SYS_setsid);
-	if (clone(spawn_child_become, plan->second_stack + SPAWN_STACK, CLONE_VM | CLONE_VFORK,
-		    plan) < 0)
+	if (spawn_clone(spawn_child_become, plan->second_stack + SPAWN_STACK,
+		    CLONE_VM | CLONE_VFORK, plan) < 0)
 		plan->error = errno;
 	return 0;
 }
@@ -119,8 +133,8 @@ static void spawn_run(struct spawn_plan *plan, char *first_stack)
 	/* By number: the library's function leaves two signals of its own unblocked, whose handlers
 	 * must not run in a child either. */
 	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, sizeof old);
-	int pid =
-		clone(spawn_child_detach, first_stack + SPAWN_STACK, CLONE_VM | CLONE_VFORK, plan);
+	int pid = spawn_clone(
+		spawn_child_detach, first_stack + SPAWN_STACK, CLONE_VM | CLONE_VFORK, plan);
 	if (pid < 0)
 		plan->error = errno;
 	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);

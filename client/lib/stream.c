@@ -227,7 +227,7 @@ static int stream_await_opened(struct penstock_stream *stream)
 static int stream_request_open(
 	struct penstock_stream *stream, const struct penstock_options *options)
 {
-	struct json text = {0};
+	struct jsontext text = {0};
 	struct wire_open message = {.head = {.type = WIRE_OPEN, .stream = STREAM_NUMBER}};
 	int result = open_write(options, &text);
 	if (result == 0) {
@@ -236,7 +236,7 @@ static int stream_request_open(
 		result = connection_send(
 			&stream->connection, &message.head, sizeof message, text.text, text.size);
 	}
-	json_free(&text);
+	jsontext_free(&text);
 	/* A daemon that hung up may have said why: that lies in the socket, and the wait finds it.
 	 */
 	return result < 0 ? result : stream_await_opened(stream);
@@ -397,6 +397,22 @@ static int stream_time_out(
 	return result;
 }
 
+/* All slots are the application's, so no batch can come; but the end can, and may be under way. A
+ * question's answer comes behind it. */
+static int stream_dead_lock(struct penstock_stream *stream, struct penstock_batch *ret_batch)
+{
+	char *why = NULL;
+	(void)stream_ask(stream, WIRE_QUERY_WAIT, 0, STREAM_FIGURE_OUT_MS, &why);
+	free(why);
+	int result = stream_try(stream, ret_batch);
+	if (result != -EAGAIN)
+		return result;
+	return error_set(-EDEADLK,
+		"this trainer holds all %u batches of the stream and asks for another: release one "
+		"first, or raise prefetch",
+		stream->opened.slots);
+}
+
 static int stream_next(
 	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms)
 {
@@ -409,11 +425,7 @@ static int stream_next(
 		if (timeout_ms == 0)
 			return error_set(-EAGAIN, "no batch is ready");
 		if (stream->leases.held == stream->opened.slots)
-			return error_set(-EDEADLK,
-				"this trainer holds all %u batches of the stream and asks for "
-				"another: release one first, or "
-				"raise prefetch",
-				stream->opened.slots);
+			return stream_dead_lock(stream, ret_batch);
 		result = connection_wait(&stream->connection, deadline_ns);
 		if (result == -ETIMEDOUT)
 			return stream_time_out(stream, ret_batch, timeout_ms);

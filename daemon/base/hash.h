@@ -1,7 +1,7 @@
 /* hash: 64-bit hashes for fingerprints and tables. Not for adversaries.
  *
- * FNV-1a (Fowler, Noll, Vo; offset basis and prime of the 64-bit variant) finished by the mixer of SplitMix64
- * (Steele, Lea, Flood, OOPSLA 2014), so that short keys spread over all bits. */
+ * FNV-1a (Fowler, Noll, Vo; offset basis and prime of the 64-bit variant) finished by the mixer of
+ * SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), so that short keys spread over all bits. */
 #pragma once
 
 #include <stddef.h>
@@ -19,7 +19,7 @@ static inline uint64_t hash_mix(uint64_t x)
 /* Feeds bytes into a running FNV-1a value that began as HASH_SEED; finish with hash_mix. */
 static inline uint64_t hash_bytes(uint64_t h, const void *data, size_t size)
 {
-	const uint8_t *p = data;
+	const uint8_t *p = (const uint8_t *)data; /* C++ users of this header need the cast */
 	for (size_t i = 0; i < size; i++)
 		h = (h ^ p[i]) * 0x100000001b3u;
 	return h;

@@ -33,7 +33,7 @@ enum decode_outcome {
 	DECODE_E_TRUNCATED = 3, /* ends before the rows wanted */
 	DECODE_E_UNSUPPORTED =
 		4, /* a kind that Pillow cannot read either (12-bit, lossless, ...) */
-	DECODE_E_PIXELS = 5, /* more pixels than limits.pixels */
+	DECODE_E_PIXELS = 5, /* more pixels than limits.pixels, or than DECODE_SIDE_MAX on a side */
 	DECODE_E_SCANS = 6, /* more scans than limits.scans */
 	DECODE_E_MEMORY = 7, /* needs more memory than the permit pool ever has */
 	DECODE_OUTCOMES = 8,
@@ -47,6 +47,10 @@ struct decode_limits {
 				 decoder; NULL: unlimited */
 };
 struct decode_limits decode_limits_default(void);
+
+/* The longest side that is read: a JPEG cannot say more, and what comes after the decoder counts on
+ * it. A PNG can. */
+enum { DECODE_SIDE_MAX = 65535 };
 
 struct decode_info {
 	uint32_t width, height;

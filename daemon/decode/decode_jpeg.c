@@ -292,8 +292,8 @@ int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limi
 
 static size_t row_bytes(const struct decode_jpeg *jpeg)
 {
-	return util_align(
-		(size_t)jpeg->walk.width * (jpeg->walk.layers == 4 ? 4 : 3), SCRATCH_ALIGN);
+	size_t pixels = (size_t)jpeg->walk.width * (jpeg->walk.layers == 4 ? 4 : 3);
+	return util_align(ROW_OFFSET + pixels, SCRATCH_ALIGN);
 }
 
 uint64_t decode_jpeg_need(struct decode_jpeg *jpeg)

@@ -211,7 +211,11 @@ int decode_png_begin(struct decode_png *png, const struct decode_limits *limits,
 	if (outcome)
 		return outcome;
 	uint64_t pixels = (uint64_t)png->walk.width * png->walk.height;
-	if (pixels > limits->pixels || png->walk.width > INT32_MAX || png->walk.height > INT32_MAX)
+	if (png->walk.width > DECODE_SIDE_MAX || png->walk.height > DECODE_SIDE_MAX)
+		return words_set(png->words, DECODE_E_PIXELS,
+			"PNG: %u x %u pixels; a side has at most %d", png->walk.width,
+			png->walk.height, DECODE_SIDE_MAX);
+	if (pixels > limits->pixels)
 		return words_set(png->words, DECODE_E_PIXELS,
 			"PNG: %u x %u pixels; the limit is %llu", png->walk.width, png->walk.height,
 			(unsigned long long)limits->pixels);

@@ -94,8 +94,10 @@ static JBLOCKARRAY access_blocks(j_common_ptr cinfo, jvirt_barray_ptr array, JDI
 	JDIMENSION rows, boolean writable)
 {
 	(void)writable;
-	if (!array->row || rows > array->rows || start > array->rows - rows)
+	if (!array->row || rows > array->rows || start > array->rows - rows) {
 		ERREXIT(cinfo, JERR_BAD_VIRTUAL_ACCESS);
+		return NULL; /* not reached: the error leaves by a jump */
+	}
 	for (; array->cleared < start + rows; array->cleared++)
 		memset(array->row[array->cleared], 0, array->blocks * sizeof(JBLOCK));
 	return array->row + start;

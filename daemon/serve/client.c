@@ -51,25 +51,27 @@ void client_accept(struct server *server)
 {
 	int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) {
-		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-			server_notice(server, errno == EMFILE || errno == ENFILE
-						      ? "a trainer could not connect: no file "
-							"descriptors left; raise ulimit -n"
-						      : "a trainer could not connect");
+		if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+			return;
+		server_notice(server, errno == EMFILE || errno == ENFILE
+					      ? "a trainer could not connect: no file "
+						"descriptors left; raise ulimit -n"
+					      : "a trainer could not connect");
+		server_deafen(server, true);
 		return;
 	}
 	uid_t uid;
 	pid_t pid;
 	if (conn_peer(fd, &uid, &pid) || (uid != geteuid() && uid != 0)) {
 		client_turn_away(
-			fd, -EPERM, "this penstockd belongs to another user: start your own");
+			fd, -EACCES, "this penstockd belongs to another user: start your own");
 		return;
 	}
 	struct client *client = server->client_count < server->config->max_clients
 					? calloc(1, sizeof *client)
 					: NULL;
 	if (!client) {
-		client_turn_away(fd, -EUSERS,
+		client_turn_away(fd, -EBUSY,
 			"this penstockd has as many clients as max_clients allows: raise it or "
 			"close some");
 		return;
@@ -283,7 +285,7 @@ static void client_open(struct client *client, const struct conn_message *messag
 		streams++;
 	if (client->server->draining || streams >= SERVE_STREAMS_PER_CLIENT) {
 		client_error(client, head->request, head->stream,
-			client->server->draining ? -ESHUTDOWN : -EMFILE,
+			client->server->draining ? -ESHUTDOWN : -EBUSY,
 			client->server->draining ? "penstockd is ending: connect again in a moment"
 						 : "one client may have 16 streams");
 		return;
@@ -352,7 +354,7 @@ static void client_query_path(
 		query->argument < dataset_count(stream_dataset(group->stream))
 			? dataset_path(stream_dataset(group->stream), query->argument, path,
 				  sizeof path, &fault)
-			: fault_set(&fault, -ERANGE, "sample %llu: the dataset has %llu",
+			: fault_set(&fault, -EINVAL, "sample %llu: the dataset has %llu",
 				  (unsigned long long)query->argument,
 				  (unsigned long long)dataset_count(stream_dataset(group->stream)));
 	if (result)
@@ -367,7 +369,7 @@ static void client_query_stream(struct client *client, const struct wire_query *
 	char wait[512];
 	char *text = NULL;
 	if (!m || !m->group->stream) {
-		client_error(client, query->head.request, query->head.stream, -ENOENT,
+		client_error(client, query->head.request, query->head.stream, -EINVAL,
 			m ? "the stream is still being opened" : "no such stream");
 		return;
 	}
@@ -396,8 +398,13 @@ static void client_query_stream(struct client *client, const struct wire_query *
 static void client_query(struct client *client, const struct conn_message *message)
 {
 	const struct wire_query *query = conn_view(message, WIRE_QUERY, sizeof *query, 0);
-	if (!query || query->kind < WIRE_QUERY_STATUS || query->kind > WIRE_QUERY_CONFIG) {
-		client_protocol_error(client, &message->head, "unknown query");
+	if (!query) {
+		client_protocol_error(client, &message->head, "malformed query");
+	} else if (query->kind < WIRE_QUERY_STATUS || query->kind > WIRE_QUERY_CONFIG) {
+		/* A newer client may know more of them. */
+		client_error(client, query->head.request, query->head.stream, -EINVAL,
+			"this penstockd does not know that query: install the same release of "
+			"daemon and client");
 	} else if (query->kind == WIRE_QUERY_STATUS) {
 		char *text = status_server(client->server);
 		client_answer(client, &query->head, text);
@@ -405,6 +412,18 @@ static void client_query(struct client *client, const struct conn_message *messa
 	} else {
 		client_query_stream(client, query);
 	}
+}
+
+static void client_stop(struct client *client, const struct conn_message *message)
+{
+	const struct wire_stop *stop = conn_view(message, WIRE_STOP, sizeof *stop, 0);
+	if (!stop) {
+		client_protocol_error(client, &message->head, "malformed stop");
+		return;
+	}
+	client_answer(client, &stop->head, "");
+	log_info("trainer %d asks to stop", client->pid);
+	server_drain(client->server);
 }
 
 static void client_handle(struct client *client, const struct conn_message *message)
@@ -427,9 +446,7 @@ static void client_handle(struct client *client, const struct conn_message *mess
 		client_query(client, message);
 		return;
 	case WIRE_STOP:
-		client_answer(client, &message->head, "draining");
-		log_info("trainer %d asks to stop", client->pid);
-		server_drain(client->server);
+		client_stop(client, message);
 		return;
 	default:
 		client_protocol_error(client, &message->head, "unknown type of message");

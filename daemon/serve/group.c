@@ -77,7 +77,7 @@ static void group_account(struct group *group)
 /* ---- joining ---- */
 
 /* The oldest batch from which on every later one is still in a slot: nothing is skipped for whoever
- * begins there. */
+ * begins there. Where all batches are over and released, the end. */
 static uint64_t group_first_serial(const struct group *group)
 {
 	const struct extent *extent = stream_extent(group->stream);
@@ -90,6 +90,8 @@ static uint64_t group_first_serial(const struct group *group)
 		newest = any ? UTIL_MAX(newest, serial) : serial;
 		any = true;
 	}
+	if (!any)
+		return stream_ended(group->stream, &first) ? first : 0;
 	for (first = newest; first > 0; first--) {
 		bool there = false;
 		for (uint32_t slot = 0; slot < extent->slots; slot++)
@@ -101,7 +103,7 @@ static uint64_t group_first_serial(const struct group *group)
 	return first;
 }
 
-static void group_send_opened(struct member *m, uint64_t epoch, uint64_t batch)
+static void group_send_opened(struct member *m, uint64_t epoch, uint64_t batch, uint64_t position)
 {
 	const struct stream *stream = m->group->stream;
 	const struct stream_spec *spec = stream_spec(stream);
@@ -118,6 +120,7 @@ static void group_send_opened(struct member *m, uint64_t epoch, uint64_t batch)
 		.seed = spec->seed,
 		.epoch = epoch,
 		.batch = batch,
+		.position = position,
 		.batch_size = spec->batch_size,
 		.height = spec->image_size,
 		.width = spec->image_size,
@@ -151,8 +154,8 @@ static void group_admit(struct member *m)
 	struct group *group = m->group;
 	const struct extent *extent = stream_extent(group->stream);
 	m->next_serial = group_first_serial(group);
-	uint64_t epoch, batch;
-	stream_start(group->stream, &epoch, &batch);
+	uint64_t epoch, batch, position;
+	stream_start(group->stream, &epoch, &batch, &position);
 	for (uint32_t slot = 0; slot < extent->slots; slot++) {
 		const struct stream_batch *b = stream_batch(group->stream, slot);
 		if (extent->state[slot] == SLOT_FREE || b->serial < m->next_serial)
@@ -161,9 +164,10 @@ static void group_admit(struct member *m)
 		if (b->serial == m->next_serial) {
 			epoch = b->epoch;
 			batch = b->batch;
+			position = b->position;
 		}
 	}
-	group_send_opened(m, epoch, batch);
+	group_send_opened(m, epoch, batch, position);
 }
 
 static struct member *group_attach(
@@ -181,22 +185,17 @@ static struct member *group_attach(
 	return m;
 }
 
-static struct group *group_new(struct server *server, const char *name,
-	const struct stream_spec *spec, struct fault *fault)
+/* Its stream is opened by group_begin, at the end of the turn. */
+static struct group *group_new(
+	struct server *server, const char *name, const struct stream_spec *spec)
 {
 	struct group *group = calloc(1, sizeof *group);
-	if (!group) {
-		(void)fault_set(fault, -ENOMEM, "no memory for a stream");
+	if (!group)
 		return NULL;
-	}
 	group->server = server;
 	group->spec = *spec;
 	(void)snprintf(group->name, sizeof group->name, "%s", name);
 	group->account_ns = clock_ns();
-	if (opener_start(server, group, spec, fault)) {
-		free(group);
-		return NULL;
-	}
 	group->next = server->groups;
 	server->groups = group;
 	return group;
@@ -224,25 +223,25 @@ void group_join(struct client *client, const struct wire_head *head, const struc
 	group_name(client, head->stream, spec, name, sizeof name);
 	struct group *group = group_find(server, name);
 	if (group && !spec_same(&group->spec, spec, &what)) {
-		(void)fault_set(&fault, -EINVAL,
+		(void)fault_set(&fault, -EBUSY,
 			"group %s already reads a stream with another %s: give all its trainers "
 			"the same options, or another group",
 			name, what);
-		client_error(client, head->request, head->stream, -EINVAL, fault.text);
+		client_error(client, head->request, head->stream, -EBUSY, fault.text);
 		return;
 	}
 	if (group && spec->state.given) {
-		client_error(client, head->request, head->stream, -EINVAL,
+		client_error(client, head->request, head->stream, -EBUSY,
 			"a state can only be given by the first trainer of a group: the group is "
 			"already running");
 		return;
 	}
-	if (!group && !(group = group_new(server, name, spec, &fault))) {
-		client_error(client, head->request, head->stream, -ENOMEM, fault.text);
-		return;
-	}
-	struct member *m = group_attach(client, group, head);
+	if (!group)
+		group = group_new(server, name, spec);
+	struct member *m = group ? group_attach(client, group, head) : NULL;
 	if (!m) {
+		if (group && !group->members)
+			group->closing = true;
 		client_error(client, head->request, head->stream, -ENOMEM,
 			"no memory for another trainer");
 		return;
@@ -274,7 +273,7 @@ static void group_log_opened(const struct group *group)
 }
 
 /* `closing` comes first: it keeps group_leave from serving those who are still there. */
-static void group_refuse(struct group *group, int code, const char *text)
+void group_refuse(struct group *group, int code, const char *text)
 {
 	group->closing = true;
 	while (group->members) {
@@ -372,6 +371,18 @@ void group_leave(struct member *member)
 
 /* ---- announcing ---- */
 
+/* For what nobody asked for: a full socket is no fault of the client's, it goes on when there is
+ * room. False when the message has not gone. */
+static bool group_send(struct member *m, struct wire_head *head, size_t bytes)
+{
+	int result = conn_send(m->client->fd, true, head, bytes, NULL, 0, -1);
+	if (result == -EAGAIN)
+		client_want_write(m->client, true);
+	else if (result)
+		client_close(m->client, "hung up");
+	return result == 0;
+}
+
 static bool group_announce(struct member *m, uint32_t slot)
 {
 	struct group *group = m->group;
@@ -387,15 +398,8 @@ static bool group_announce(struct member *m, uint32_t slot)
 		.count = batch->count,
 		.flags = batch->last ? WIRE_BATCH_LAST : 0,
 	};
-	int result = conn_send(m->client->fd, true, &message.head, sizeof message, NULL, 0, -1);
-	if (result == -EAGAIN) {
-		client_want_write(m->client, true);
+	if (!group_send(m, &message.head, sizeof message))
 		return false;
-	}
-	if (result) {
-		client_close(m->client, "hung up");
-		return false;
-	}
 	if (stream_extent(group->stream)->state[slot] == SLOT_READY)
 		stream_lease(group->stream, slot);
 	m->held |= 1ull << slot;
@@ -417,8 +421,7 @@ static void group_serve(struct member *m)
 		struct wire_end message = {.head = {.type = WIRE_END, .stream = m->stream},
 			.epochs = group->spec.epochs,
 			.batches = end};
-		m->ended = true;
-		client_send(m->client, &message.head, sizeof message, NULL, 0, -1);
+		m->ended = group_send(m, &message.head, sizeof message);
 	}
 }
 
@@ -440,7 +443,7 @@ void group_turn(struct group *group)
 {
 	int code;
 	const char *text;
-	if (group->closing || !group->stream)
+	if (group->closing || group->told_end || !group->stream)
 		return;
 	group_account(group);
 	group_collect(group);
@@ -508,6 +511,35 @@ void group_verdict(struct group *group, char *buffer, size_t room)
 	(void)verdict_write(&in, buffer, room);
 }
 
+/* True while memory is on its way back: of streams that end, or openings that nobody waits for. */
+static bool group_memory_returns(const struct server *server)
+{
+	uint32_t wanted = 0;
+	for (const struct group *g = server->groups; g; g = g->next) {
+		if (g->closing && g->stream)
+			return true;
+		wanted += g->opening != NULL;
+	}
+	return server->openings > wanted;
+}
+
+/* Begins to open streams. One that follows another, as when a trainer closes and opens again, waits
+ * for the memory that returns, or it would be refused or get fewer slots; but not for long, since
+ * what it waits for may hang in some other storage. */
+static void group_begin(struct server *server)
+{
+	bool returns = group_memory_returns(server);
+	for (struct group *g = server->groups; g; g = g->next) {
+		struct fault fault;
+		if (g->closing || g->stream || g->opening ||
+			(returns && clock_ns() - g->account_ns < SERVE_OPEN_WAIT_NS))
+			continue;
+		int result = opener_start(server, g, &g->spec, &fault);
+		if (result)
+			group_refuse(g, result, fault.text);
+	}
+}
+
 void group_sweep(struct server *server)
 {
 	for (struct group **place = &server->groups; *place;) {
@@ -522,4 +554,5 @@ void group_sweep(struct server *server)
 		*place = group->next;
 		free(group);
 	}
+	group_begin(server);
 }

@@ -5,11 +5,14 @@
 #include "base/util.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 #define PLAN_MIB ((uint64_t)1 << 20)
+#define PLAN_STREAMS_MIN (4 * PLAN_MIB) /* two slots of a small stream */
 
-int plan_make(uint64_t budget, unsigned threads, uint64_t scratch_per_thread, struct plan *ret,
-	struct fault *fault)
+/* Cuts the budget; false when it does not leave PLAN_STREAMS_MIN for batches. */
+static bool plan_cut(
+	uint64_t budget, unsigned threads, uint64_t scratch_per_thread, struct plan *ret)
 {
 	struct plan plan = {.budget = budget};
 	/* 8 MiB: resident size of the daemon with no stream, without what the other lines count.
@@ -20,24 +23,16 @@ int plan_make(uint64_t budget, unsigned threads, uint64_t scratch_per_thread, st
 	/* A sixth of the budget reads ahead: at 64 MiB that is some 600 average photographs, enough
 	 * for any disk. Large jobs get as much. */
 	plan.arena = UTIL_MIN(UTIL_MAX(budget / 6, 4 * PLAN_MIB), 64 * PLAN_MIB) & ~(PLAN_MIB - 1);
-	plan.large =
-		UTIL_MIN(UTIL_MAX(budget / 6, 4 * PLAN_MIB), 1024 * PLAN_MIB) & ~(PLAN_MIB - 1);
-	uint64_t fixed = plan.process + plan.scratch + plan.index + plan.arena + plan.large;
-	if (fixed + 4 * PLAN_MIB > budget) {
-		char have[16];
-		uint64_t least =
-			4 * PLAN_MIB + plan.process + plan.scratch + PLAN_MIB + 8 * PLAN_MIB;
-		return fault_set(fault, -ENOMEM,
-			"memory: %s is too small for %u threads: penstockd needs at least %lluM; "
-			"raise memory or lower threads",
-			size_format(budget, have, sizeof have), threads,
-			(unsigned long long)(util_align(
-						     UTIL_MAX(least, least * 3 / 2), 8 * PLAN_MIB) /
-					     PLAN_MIB));
-	}
+	uint64_t large =
+		UTIL_MIN(UTIL_MAX(budget / 6, 6 * PLAN_MIB), 1024 * PLAN_MIB) & ~(PLAN_MIB - 1);
+	plan.large_reads = large / 3;
+	plan.large_images = large - plan.large_reads;
+	uint64_t fixed = plan.process + plan.scratch + plan.index + plan.arena + large;
+	if (fixed + PLAN_STREAMS_MIN > budget)
+		return false;
 	plan.streams = budget - fixed;
 	*ret = plan;
-	return 0;
+	return true;
 }
 
 uint64_t plan_budget_for(uint64_t streams, unsigned threads, uint64_t scratch_per_thread)
@@ -49,11 +44,26 @@ uint64_t plan_budget_for(uint64_t streams, unsigned threads, uint64_t scratch_pe
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 		struct plan plan = {0};
-		if (plan_make(middle * PLAN_MIB, threads, scratch_per_thread, &plan, NULL) ||
+		if (!plan_cut(middle * PLAN_MIB, threads, scratch_per_thread, &plan) ||
 			plan.streams < streams)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	return low * PLAN_MIB;
+}
+
+int plan_make(uint64_t budget, unsigned threads, uint64_t scratch_per_thread, struct plan *ret,
+	struct fault *fault)
+{
+	if (plan_cut(budget, threads, scratch_per_thread, ret))
+		return 0;
+	char have[16];
+	return fault_set(fault, -ENOMEM,
+		"memory: %s is too small for %u decoding thread%s: penstockd needs at least %lluM; "
+		"raise memory or lower threads",
+		size_format(budget, have, sizeof have), threads, threads == 1 ? "" : "s",
+		(unsigned long long)(plan_budget_for(
+					     PLAN_STREAMS_MIN, threads, scratch_per_thread) /
+				     PLAN_MIB));
 }

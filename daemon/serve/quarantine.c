@@ -2,8 +2,8 @@
  * tabs.
  *
  * Written by the event loop, appended, at most SERVE_QUARANTINE_LINES lines per stream; a sample is
- * named once as long as it stays in a small table. A file that cannot be written is said once and
- * costs nothing else. */
+ * named once as long as it stays in a small table. A file that cannot be written, or has grown to
+ * SERVE_QUARANTINE_BYTES over many streams, is said once per stream and costs nothing else. */
 #include "serve/serve_impl.h"
 
 #include "base/hash.h"
@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static bool quarantine_seen(struct group *group, uint64_t sample)
 {
@@ -23,11 +24,43 @@ static bool quarantine_seen(struct group *group, uint64_t sample)
 	return seen;
 }
 
+/* The cache folder, and those above it: where the indexes lie beside their tars, nobody else has
+ * made it. */
+static void quarantine_make_folder(const char *folder)
+{
+	char path[4096];
+	(void)snprintf(path, sizeof path, "%s", folder);
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		(void)mkdir(path, 0700);
+		*slash = '/';
+	}
+	(void)mkdir(path, 0700);
+}
+
+static int quarantine_descriptor(const char *path, const char *folder)
+{
+	int const flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+	int fd = open(path, flags, 0600);
+	if (fd < 0 && errno == ENOENT) {
+		quarantine_make_folder(folder);
+		fd = open(path, flags, 0600);
+	}
+	struct stat status;
+	if (fd >= 0 && (fstat(fd, &status) || !S_ISREG(status.st_mode) ||
+			       status.st_size >= SERVE_QUARANTINE_BYTES)) {
+		(void)close(fd);
+		errno = EFBIG;
+		return -1;
+	}
+	return fd;
+}
+
 static FILE *quarantine_open(struct server *server)
 {
 	char path[4096 + 32];
 	(void)snprintf(path, sizeof path, "%s/quarantine.tsv", server->cache_dir);
-	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = quarantine_descriptor(path, server->cache_dir);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "a");
 	if (!file) {
 		char text[FAULT_TEXT];
@@ -68,8 +101,10 @@ void quarantine_take(struct group *group)
 				log_warning("broken sample %s (%s); the others are named in "
 					    "%s/quarantine.tsv",
 					path, broken[i].reason, group->server->cache_dir);
-			if (!file && !(file = quarantine_open(group->server)))
+			if (!file && !(file = quarantine_open(group->server))) {
+				group->quarantine_lines = SERVE_QUARANTINE_LINES;
 				return;
+			}
 			quarantine_print(file, group->spec.source);
 			(void)fputc('\t', file);
 			quarantine_print(file, path);

@@ -22,7 +22,11 @@ enum {
 	SERVE_WINDOW = 10, /* seconds that a verdict looks back */
 	SERVE_QUARANTINE_SEEN = 1024,
 	SERVE_QUARANTINE_LINES = 1000,
+	SERVE_QUARANTINE_BYTES = 16 << 20,
 };
+
+/* How long an opening waits for memory that returns. */
+#define SERVE_OPEN_WAIT_NS 2000000000ull
 
 /* What epoll hands back. */
 enum watch_kind {
@@ -109,7 +113,9 @@ struct server {
 	struct watch listen_watch, signal_watch, timer_watch, wake_watch;
 	struct plan plan;
 	struct ledger ledger;
-	struct permit large;
+	/* Two pools: a decoder may wait for its permit while it holds a large read, so they must
+	 * not be one. */
+	struct permit large_reads, large_images;
 	bool ready_parts; /* ledger and permit are initialised */
 	struct fetch *fetch;
 	struct pool *pool;
@@ -120,6 +126,7 @@ struct server {
 	uint32_t next_extent;
 	uint64_t started_ns, idle_since_ns, drain_since_ns;
 	bool draining, stop;
+	bool deaf; /* the listener is not watched until the next tick */
 	pthread_mutex_t opened_lock;
 	struct opening *opened; /* handed over by opener threads */
 	uint32_t openings; /* threads not yet joined */
@@ -131,6 +138,8 @@ struct server {
 void server_notice(struct server *server, const char *text);
 void server_drain(struct server *server);
 void server_watch(struct server *server, int fd, uint32_t events, struct watch *watch);
+/* Stops or begins to listen for connections: one that cannot be taken would be told of for ever. */
+void server_deafen(struct server *server, bool deaf);
 
 /* client.c */
 void client_accept(struct server *server);
@@ -153,9 +162,12 @@ void group_leave(struct member *member);
 void group_released(struct member *member, uint32_t slot);
 struct member *group_find_member(const struct client *client, uint32_t stream);
 void group_opened(struct opening *opening);
+/* Ends the stream, or its opening, for all its members with this sentence. */
+void group_refuse(struct group *group, int code, const char *text);
 void group_turn(struct group *group); /* collects, announces, ends; after anything happened */
 void group_tick(struct group *group); /* once a second */
-void group_sweep(struct server *server); /* frees groups that nobody reads and nothing writes */
+/* Frees groups that nobody reads and nothing writes, then begins to open the new ones. */
+void group_sweep(struct server *server);
 void group_verdict(struct group *group, char *buffer, size_t room);
 
 /* opener.c */

@@ -48,6 +48,16 @@ void server_watch(struct server *server, int fd, uint32_t events, struct watch *
 		client_close(watch->client, "cannot be watched");
 }
 
+void server_deafen(struct server *server, bool deaf)
+{
+	struct epoll_event event = {
+		.events = deaf ? 0 : EPOLLIN, .data.ptr = &server->listen_watch};
+	if (server->deaf == deaf || server->listen_fd < 0)
+		return;
+	server->deaf = deaf;
+	(void)epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, server->listen_fd, &event);
+}
+
 /* ---- start ---- */
 
 static int server_lock(struct server *server, struct fault *fault)
@@ -100,18 +110,7 @@ static int server_resolve(struct server *server, struct fault *fault)
 	return server_lock(server, fault);
 }
 
-static void server_print_plan(const struct server *server, unsigned threads)
-{
-	const struct plan *p = &server->plan;
-	char a[16], b[16], c[16], d[16], e[16], f[16], g[16];
-	log_info("memory: %s = process %s + workers %s (%u) + index %s + read buffers %s + large "
-		 "images %s + batches %s",
-		size_format(p->budget, a, sizeof a), size_format(p->process, b, sizeof b),
-		size_format(p->scratch, c, sizeof c), threads, size_format(p->index, d, sizeof d),
-		size_format(p->arena, e, sizeof e), size_format(p->large, f, sizeof f),
-		size_format(p->streams, g, sizeof g));
-}
-
+/* One table for the plan that is printed and the lines that are reserved. */
 static int server_reserve(struct server *server, struct fault *fault)
 {
 	const struct plan *p = &server->plan;
@@ -119,11 +118,19 @@ static int server_reserve(struct server *server, struct fault *fault)
 		const char *name;
 		uint64_t bytes;
 	} lines[] = {{"process", p->process}, {"workers", p->scratch}, {"index pages", p->index},
-		{"read buffers", p->arena}, {"large images", p->large}};
+		{"read buffers", p->arena}, {"large files", p->large_reads},
+		{"large images", p->large_images}};
+	char text[FAULT_TEXT], size[16];
+	int n = snprintf(
+		text, sizeof text, "memory: %s =", size_format(p->budget, size, sizeof size));
 	int result = 0, line;
-	for (size_t i = 0; i < UTIL_COUNT(lines) && !result; i++)
+	for (size_t i = 0; i < UTIL_COUNT(lines) && !result; i++) {
 		result = ledger_reserve(
 			&server->ledger, lines[i].bytes, lines[i].name, &line, fault);
+		n += snprintf(text + n, sizeof text - (size_t)n, " %s %s +", lines[i].name,
+			size_format(lines[i].bytes, size, sizeof size));
+	}
+	log_info("%s batches %s", text, size_format(p->streams, size, sizeof size));
 	return result;
 }
 
@@ -160,9 +167,9 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	if (result)
 		return result;
 	ledger_init(&server->ledger, budget);
-	permit_init(&server->large, server->plan.large);
+	permit_init(&server->large_reads, server->plan.large_reads);
+	permit_init(&server->large_images, server->plan.large_images);
 	server->ready_parts = true;
-	server_print_plan(server, threads);
 	result = server_reserve(server, fault);
 	struct fetch_options options = {
 		.engine = config->reader,
@@ -170,10 +177,10 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.pread_threads = config->reader_threads,
 		.arena_bytes = server->plan.arena,
 		.index_bytes = server->plan.index,
-		.large = &server->large,
+		.large = &server->large_reads,
 	};
 	struct decode_limits limits = decode_limits_default();
-	limits.large = &server->large;
+	limits.large = &server->large_images;
 	if (!result)
 		result = fetch_new(&options, &server->fetch, fault);
 	if (!result)
@@ -281,8 +288,10 @@ static void server_reload(struct server *server)
 		free(fresh);
 		return;
 	}
-	now->log_level = fresh->log_level;
-	now->idle_exit_s = fresh->idle_exit_s;
+	if (!now->log_level_given)
+		now->log_level = fresh->log_level;
+	if (!now->idle_exit_given)
+		now->idle_exit_s = fresh->idle_exit_s;
 	now->max_clients = fresh->max_clients;
 	now->stream_count = fresh->stream_count;
 	memcpy(now->stream, fresh->stream, sizeof now->stream);
@@ -334,8 +343,12 @@ static bool server_attached(const struct server *server)
 	return false;
 }
 
+static const char server_ending[] =
+	"penstockd was asked to end; open the stream again with the state to go on with the next "
+	"batch";
+
 /* A draining stream ends at a batch boundary: what is being filled is still announced, then its
- * trainers are told. */
+ * trainers are told. A stream that is still being opened ends at once. */
 static void server_drain_turn(struct server *server)
 {
 	bool quiet = true;
@@ -343,19 +356,19 @@ static void server_drain_turn(struct server *server)
 		struct stream_stats stats;
 		if (g->closing)
 			continue;
-		if (g->stream)
-			stream_stats(g->stream, &stats);
-		if (g->stream && stats.slots_filling) {
+		if (!g->stream) {
+			group_refuse(g, -ESHUTDOWN, server_ending);
+			continue;
+		}
+		stream_stats(g->stream, &stats);
+		if (stats.slots_filling) {
 			quiet = false;
 			continue;
 		}
 		if (!g->told_end) {
 			g->told_end = true;
 			for (struct member *m = g->members; m; m = m->next_of_group)
-				client_error(m->client, m->answered ? 0 : m->request, m->stream,
-					-ESHUTDOWN,
-					"penstockd was asked to end; open the stream again with "
-					"the state to go on with the next batch");
+				client_error(m->client, 0, m->stream, -ESHUTDOWN, server_ending);
 		}
 	}
 	bool late = clock_ns() - server->drain_since_ns > SERVE_DRAIN_LIMIT_S * SERVER_SECOND_NS;
@@ -368,14 +381,22 @@ static void server_tick(struct server *server)
 	uint64_t expirations, now = clock_ns();
 	ssize_t n = read(server->timer_fd, &expirations, sizeof expirations);
 	(void)n;
+	char notice[FAULT_TEXT];
+	while (fetch_notice(server->fetch, notice, sizeof notice))
+		server_notice(server, notice);
+	server_deafen(server, false);
 	for (struct group *g = server->groups; g; g = g->next)
 		group_tick(g);
 	for (struct client *c = server->clients; c; c = c->next)
 		if (!c->hello && now - c->since_ns > SERVE_HELLO_LIMIT_S * SERVER_SECOND_NS)
 			client_close(c, "sent no hello");
 	uint64_t limit = server->config->idle_exit_s * SERVER_SECOND_NS;
-	if (limit && server->idle_since_ns && !server->draining &&
-		now - server->idle_since_ns >= limit) {
+	if (!limit || !server->idle_since_ns || server->draining ||
+		now - server->idle_since_ns < limit)
+		return;
+	/* Whoever has connected by now is served. */
+	client_accept(server);
+	if (!server->client_count) {
 		log_info("no client for %u s: ending", server->config->idle_exit_s);
 		server_drain(server);
 	}
@@ -401,8 +422,9 @@ static void server_client_event(struct client *client, enum watch_kind kind, uin
 	}
 	if (events & EPOLLOUT) {
 		client_want_write(client, false);
-		for (struct member *m = client->members; m && !client->dead; m = m->next_of_client)
-			group_turn(m->group);
+		/* By group: a turn may end a stream, and with it members of any client. */
+		for (struct group *g = client->server->groups; g; g = g->next)
+			group_turn(g);
 	}
 	/* What it sent before it hung up is still read: a release is a release. */
 	if (!client->dead && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
@@ -489,7 +511,8 @@ void server_free(struct server *server)
 	pool_free(server->pool);
 	fetch_free(server->fetch);
 	if (server->ready_parts) {
-		permit_deinit(&server->large);
+		permit_deinit(&server->large_reads);
+		permit_deinit(&server->large_images);
 		ledger_deinit(&server->ledger);
 	}
 	if (server->listen_fd >= 0)

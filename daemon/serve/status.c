@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
-#include "proto/json.h"
+#include "proto/jsontext.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -16,13 +16,13 @@ static const char *status_io(enum fetch_io io)
 	return names[io];
 }
 
-static void status_broken(struct json *json, const struct stream_stats *stats)
+static void status_broken(struct jsontext *json, const struct stream_stats *stats)
 {
-	json_object(json, "broken");
+	jsontext_object(json, "broken");
 	for (unsigned reason = 0; reason < STREAM_REASONS; reason++)
 		if (stats->broken[reason])
-			json_u64(json, stream_reason_name(reason), stats->broken[reason]);
-	json_end(json);
+			jsontext_u64(json, stream_reason_name(reason), stats->broken[reason]);
+	jsontext_end(json);
 }
 
 static double status_rate(const struct group *group)
@@ -34,32 +34,33 @@ static double status_rate(const struct group *group)
 	return have ? (double)images / (double)have : 0;
 }
 
-static void status_trainers(struct json *json, const struct group *group)
+static void status_trainers(struct jsontext *json, const struct group *group)
 {
-	json_array(json, "trainers");
+	jsontext_array(json, "trainers");
 	for (const struct member *m = group->members; m; m = m->next_of_group) {
-		json_object(json, NULL);
-		json_i64(json, "pid", m->client->pid);
-		json_u64(json, "held", (uint64_t)__builtin_popcountll(m->held));
-		json_u64(json, "given", m->given);
-		json_end(json);
+		jsontext_object(json, NULL);
+		jsontext_i64(json, "pid", m->client->pid);
+		jsontext_u64(json, "held", (uint64_t)__builtin_popcountll(m->held));
+		jsontext_u64(json, "given", m->given);
+		jsontext_end(json);
 	}
-	json_end(json);
+	jsontext_end(json);
 }
 
-static void status_opening(struct json *json, const struct opening *opening)
+static void status_opening(struct jsontext *json, const struct opening *opening)
 {
-	json_string(json, "state", "indexing");
+	jsontext_string(json, "state", "indexing");
 	if (!opening)
 		return;
-	json_u64(json, "indexed_samples",
+	jsontext_u64(json, "indexed_samples",
 		atomic_load_explicit(&opening->samples, memory_order_relaxed));
-	json_u64(
+	jsontext_u64(
 		json, "indexed_bytes", atomic_load_explicit(&opening->bytes, memory_order_relaxed));
-	json_u64(json, "total_bytes", atomic_load_explicit(&opening->total, memory_order_relaxed));
+	jsontext_u64(
+		json, "total_bytes", atomic_load_explicit(&opening->total, memory_order_relaxed));
 }
 
-static void status_running(struct json *json, struct group *group)
+static void status_running(struct jsontext *json, struct group *group)
 {
 	struct stream_stats stats;
 	char verdict[256];
@@ -70,98 +71,100 @@ static void status_running(struct json *json, struct group *group)
 			 : -1;
 	stream_stats(group->stream, &stats);
 	group_verdict(group, verdict, sizeof verdict);
-	json_string(json, "state", group->started ? "serving" : "waiting for trainers");
-	json_u64(json, "samples", dataset_count(stream_dataset(group->stream)));
-	json_u64(json, "epoch", slot >= 0 ? stream_batch(group->stream, (uint32_t)slot)->epoch : 0);
-	json_u64(json, "batch", slot >= 0 ? stream_batch(group->stream, (uint32_t)slot)->batch : 0);
-	json_u64(json, "batches", stream_batches(group->stream));
-	json_u64(json, "slots", extent->slots);
-	json_u64(json, "slots_free", stats.slots_free);
-	json_u64(json, "slots_filling", stats.slots_filling);
-	json_u64(json, "ready", stats.slots_ready);
-	json_u64(json, "leased", stats.slots_leased);
-	json_u64(json, "slot_bytes", extent->stride);
-	json_bool(json, "locked", extent->locked);
-	json_bool(json, "huge_pages", extent->huge_pages);
-	json_u64(json, "images", stats.images);
-	json_number(json, "rate", status_rate(group), 1);
+	jsontext_string(json, "state", group->started ? "serving" : "waiting for trainers");
+	jsontext_u64(json, "samples", dataset_count(stream_dataset(group->stream)));
+	jsontext_u64(
+		json, "epoch", slot >= 0 ? stream_batch(group->stream, (uint32_t)slot)->epoch : 0);
+	jsontext_u64(
+		json, "batch", slot >= 0 ? stream_batch(group->stream, (uint32_t)slot)->batch : 0);
+	jsontext_u64(json, "batches", stream_batches(group->stream));
+	jsontext_u64(json, "slots", extent->slots);
+	jsontext_u64(json, "slots_free", stats.slots_free);
+	jsontext_u64(json, "slots_filling", stats.slots_filling);
+	jsontext_u64(json, "ready", stats.slots_ready);
+	jsontext_u64(json, "leased", stats.slots_leased);
+	jsontext_u64(json, "slot_bytes", extent->stride);
+	jsontext_bool(json, "locked", extent->locked);
+	jsontext_bool(json, "huge_pages", extent->huge_pages);
+	jsontext_u64(json, "images", stats.images);
+	jsontext_number(json, "rate", status_rate(group), 1);
 	status_broken(json, &stats);
-	json_string(json, "notice", stream_notice(group->stream));
-	json_string(json, "verdict", verdict);
+	jsontext_string(json, "notice", stream_notice(group->stream));
+	jsontext_string(json, "verdict", verdict);
 }
 
-static void status_group(struct json *json, struct group *group)
+static void status_group(struct jsontext *json, struct group *group)
 {
 	const struct stream_spec *spec = &group->spec;
-	json_object(json, NULL);
-	json_string(json, "name", spec->name);
-	json_string(json, "source", spec->source);
-	json_string(json, "group", group->name[0] == '\n' ? "" : group->name);
-	json_u64(json, "batch_size", spec->batch_size);
-	json_u64(json, "image_size", spec->image_size);
-	json_bool(json, "train", spec->train);
-	json_u64(json, "seed", spec->seed);
+	jsontext_object(json, NULL);
+	jsontext_string(json, "name", spec->name);
+	jsontext_string(json, "source", spec->source);
+	jsontext_string(json, "group", group->name[0] == '\n' ? "" : group->name);
+	jsontext_u64(json, "batch_size", spec->batch_size);
+	jsontext_u64(json, "image_size", spec->image_size);
+	jsontext_bool(json, "train", spec->train);
+	jsontext_u64(json, "seed", spec->seed);
 	if (group->stream)
 		status_running(json, group);
 	else
 		status_opening(json, group->opening);
 	status_trainers(json, group);
-	json_end(json);
+	jsontext_end(json);
 }
 
-static void status_memory(struct json *json, struct server *server)
+static void status_memory(struct jsontext *json, struct server *server)
 {
 	struct ledger_line line[LEDGER_LINES];
 	int n = ledger_snapshot(&server->ledger, line);
-	json_object(json, "memory");
-	json_u64(json, "budget", server->ledger.budget);
-	json_u64(json, "reserved", server->ledger.budget - ledger_free(&server->ledger));
-	json_array(json, "lines");
+	jsontext_object(json, "memory");
+	jsontext_u64(json, "budget", server->ledger.budget);
+	jsontext_u64(json, "reserved", server->ledger.budget - ledger_free(&server->ledger));
+	jsontext_array(json, "lines");
 	for (int i = 0; i < n; i++) {
-		json_object(json, NULL);
-		json_string(json, "name", line[i].name);
-		json_u64(json, "bytes", line[i].bytes);
-		json_end(json);
+		jsontext_object(json, NULL);
+		jsontext_string(json, "name", line[i].name);
+		jsontext_u64(json, "bytes", line[i].bytes);
+		jsontext_end(json);
 	}
-	json_end(json);
-	json_end(json);
+	jsontext_end(json);
+	jsontext_end(json);
 }
 
 char *status_server(struct server *server)
 {
-	struct json json = {0};
+	struct jsontext json = {0};
 	struct fetch_stats fetch;
 	fetch_stats_read(server->fetch, &fetch);
-	json_object(&json, NULL);
-	json_string(&json, "version", PENSTOCK_VERSION);
-	json_i64(&json, "pid", getpid());
-	json_number(&json, "uptime_s", (double)(clock_ns() - server->started_ns) * 1e-9, 1);
-	json_string(&json, "socket", server->socket);
-	json_string(&json, "config", server->config->file);
-	json_bool(&json, "draining", server->draining);
-	json_u64(&json, "threads", pool_threads(server->pool));
-	json_string(&json, "reader", fetch_describe(server->fetch));
-	json_string(&json, "io", status_io(server->config->io));
-	json_u64(&json, "read_bytes", fetch.bytes);
-	json_u64(&json, "reads_in_flight", fetch.inflight);
-	json_u64(&json, "clients", server->client_count);
+	jsontext_object(&json, NULL);
+	jsontext_string(&json, "version", PENSTOCK_VERSION);
+	jsontext_i64(&json, "pid", getpid());
+	jsontext_number(&json, "uptime_s", (double)(clock_ns() - server->started_ns) * 1e-9, 1);
+	jsontext_string(&json, "socket", server->socket);
+	jsontext_string(&json, "config", server->config->file);
+	jsontext_bool(&json, "draining", server->draining);
+	jsontext_u64(&json, "threads", pool_threads(server->pool));
+	jsontext_string(&json, "reader", fetch_describe(server->fetch));
+	jsontext_string(&json, "io", status_io(server->config->io));
+	jsontext_u64(&json, "read_bytes", fetch.bytes);
+	jsontext_u64(&json, "reads_in_flight", fetch.inflight);
+	jsontext_u64(&json, "clients", server->client_count);
 	status_memory(&json, server);
-	json_array(&json, "streams");
+	jsontext_array(&json, "streams");
 	for (struct group *g = server->groups; g; g = g->next)
 		if (!g->closing)
 			status_group(&json, g);
-	json_end(&json);
-	json_array(&json, "notices");
+	jsontext_end(&json);
+	jsontext_array(&json, "notices");
 	for (uint32_t i = 0; i < server->notice_count; i++)
-		json_string(&json, NULL, server->notices[i]);
-	json_end(&json);
-	json_end(&json);
+		jsontext_string(&json, NULL, server->notices[i]);
+	jsontext_end(&json);
+	jsontext_end(&json);
 	return json.text;
 }
 
 char *status_stream(struct group *group)
 {
-	struct json json = {0};
+	struct jsontext json = {0};
 	struct server *server = group->server;
 	struct stream_stats stats;
 	struct fetch_stats fetch;
@@ -171,29 +174,29 @@ char *status_stream(struct group *group)
 	fetch_stats_read(server->fetch, &fetch);
 	pool_stats_read(server->pool, &pool);
 	group_verdict(group, verdict, sizeof verdict);
-	json_object(&json, NULL);
-	json_u64(&json, "threads", pool_threads(server->pool));
-	json_string(&json, "reader", fetch_describe(server->fetch));
-	json_string(&json, "io", status_io(server->config->io));
-	json_u64(&json, "batches", stats.batches);
-	json_u64(&json, "images", stats.images);
-	json_object(&json, "stages");
-	json_number(&json, "read", (double)fetch.cpu_ns * 1e-9, 6);
-	json_number(&json, "decode", (double)stats.decode_ns * 1e-9, 6);
-	json_number(&json, "pixel", (double)stats.pixel_ns * 1e-9, 6);
-	json_number(&json, "serve", (double)clock_thread_cpu_ns() * 1e-9, 6);
-	json_end(&json);
-	json_object(&json, "fallbacks");
-	json_end(&json);
+	jsontext_object(&json, NULL);
+	jsontext_u64(&json, "threads", pool_threads(server->pool));
+	jsontext_string(&json, "reader", fetch_describe(server->fetch));
+	jsontext_string(&json, "io", status_io(server->config->io));
+	jsontext_u64(&json, "batches", stats.batches);
+	jsontext_u64(&json, "images", stats.images);
+	jsontext_object(&json, "stages");
+	jsontext_number(&json, "read", (double)fetch.cpu_ns * 1e-9, 6);
+	jsontext_number(&json, "decode", (double)stats.decode_ns * 1e-9, 6);
+	jsontext_number(&json, "pixel", (double)stats.pixel_ns * 1e-9, 6);
+	jsontext_number(&json, "serve", (double)clock_thread_cpu_ns() * 1e-9, 6);
+	jsontext_end(&json);
+	jsontext_object(&json, "fallbacks");
+	jsontext_end(&json);
 	status_broken(&json, &stats);
-	json_object(&json, "waits");
-	json_number(&json, "trainer_s", (double)group->trainer_wait_ns * 1e-9, 6);
-	json_number(&json, "slots_full_s", (double)group->slots_full_ns * 1e-9, 6);
-	json_number(&json, "workers_s", (double)pool.idle_ns * 1e-9, 6);
-	json_end(&json);
-	json_string(&json, "notice", stream_notice(group->stream));
-	json_string(&json, "verdict", verdict);
-	json_end(&json);
+	jsontext_object(&json, "waits");
+	jsontext_number(&json, "trainer_s", (double)group->trainer_wait_ns * 1e-9, 6);
+	jsontext_number(&json, "slots_full_s", (double)group->slots_full_ns * 1e-9, 6);
+	jsontext_number(&json, "workers_s", (double)pool.idle_ns * 1e-9, 6);
+	jsontext_end(&json);
+	jsontext_string(&json, "notice", stream_notice(group->stream));
+	jsontext_string(&json, "verdict", verdict);
+	jsontext_end(&json);
 	return json.text;
 }
 

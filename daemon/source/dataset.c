@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum dataset_kind dataset_kind(const struct dataset *dataset)
 {
@@ -124,7 +125,7 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 	const uint8_t *page, struct index_record *ret, struct fault *fault)
 {
 	const struct dataset_shard *shard = &dataset->shard[at->shard];
-	struct index_record record;
+	struct index_record record = {0};
 	int rc = index_page_record(page, at->page, at->slot, &record, fault);
 	if (rc < 0)
 		return fault_prefix(fault, rc, "%s", index_name(shard));
@@ -184,8 +185,15 @@ uint32_t dataset_index_files(const struct dataset *dataset)
 int dataset_page_read(const struct dataset *dataset, const struct dataset_page *at, uint8_t *buffer,
 	struct fault *fault)
 {
+	enum { WAIT_NS = 100000, WAITS = 20000 };
 	int fd;
 	int rc = dataset_index_acquire(dataset, at->shard, &fd, fault);
+	/* More threads than index files: each holds one for no longer than a read takes. Not for
+	 * ever, since this may be the thread that would give one back. */
+	for (int i = 0; rc == -EAGAIN && i < WAITS; i++) {
+		(void)nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+		rc = dataset_index_acquire(dataset, at->shard, &fd, fault);
+	}
 	if (rc < 0)
 		return rc;
 	rc = index_read(fd, at->offset, buffer, INDEX_PAGE, fault);
@@ -225,7 +233,7 @@ int dataset_sample(
 	const struct dataset *dataset, uint64_t number, struct sample *ret, struct fault *fault)
 {
 	struct dataset_page at;
-	struct index_record record;
+	struct index_record record = {0};
 	uint8_t page[INDEX_PAGE];
 	if (dataset_locate(dataset, number, &at) < 0)
 		return fault_set(fault, -ERANGE, "there is no sample %llu: the dataset has %llu",
@@ -325,8 +333,9 @@ static int sample_check(
 		return is_same_file(shard, &st) ? 0 : fault_changed(shard, fault);
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != sample->size)
 		return fault_set(fault, -ESTALE,
-			"%s/%s has %llu bytes, the index says %u: open the dataset again",
-			shard->path, sample->name, (unsigned long long)st.st_size, sample->size);
+			"%s/%s has %llu bytes, %s says %u: delete the index, it is built again",
+			shard->path, sample->name, (unsigned long long)st.st_size,
+			index_name(shard), sample->size);
 	return 0;
 }
 

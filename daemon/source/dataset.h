@@ -1,28 +1,56 @@
 /* dataset: an immutable list of samples, numbered from 0: shards plus their index.
  *
  * A map of this folder:
- *   spec.[ch]     what a user names (folder, tar, glob, brace range) -> list of paths and their kind
- *   tar.[ch]      members of a tar (ustar, GNU long names, pax, base-256 sizes), headers alone
- *   folder.[ch]   files of a folder of class folders, or of a flat folder
- *   label.[ch]    what .cls and .json say
- *   index.[ch]    the sidecar: format, builder (atomic), reader of single pages, staleness
- *   dataset.[ch]  shards + indexes as one row of samples; fingerprint, classes
- *   arena.[ch]    the bounded, registered read buffers
- *   files.[ch]    the bounded table of open files
- *   fetch.[ch]    sample numbers in, bytes out: the stage's door; fetch_uring.c and fetch_pread.c are its engines
+ *   spec.[ch]       what a user names (folder, tar, glob, brace range) -> paths and their kind
+ *   tar.[ch]        members of a tar (ustar, GNU long names, pax, base-256 sizes), headers alone
+ *   folder.[ch]     files of a folder in the order of their keys
+ *   label.[ch]      what .cls and .json say
+ *   index.[ch]      the sidecar: format, writer, reader of single pages
+ *   index_tar.c, index_folder.c, index_build.h   records from a tar, from a folder
+ *   progress.h      tells who waits for that
+ *   digest.h        the running value behind the fingerprint
+ *   store.[ch]      where indexes are kept, and how one gets there whole
+ *   lend.[ch]       the bounded table of open index files
+ *   dataset.c, dataset_open.c, dataset_impl.h    shards + indexes as one row of samples
+ *   arena.[ch]      the bounded, registered read buffers
+ *   files.[ch]      the bounded table of open files
+ *   fetch.[ch]      sample numbers in, bytes out: the stage's door; fetch_uring.c and
+ *                   fetch_pread.c are its engines
  *
- * What a user may name, `.jpg .jpeg .png` in any case:
- *   DIR/class/x.jpg   classes are the sorted (bytewise) names of DIR's folders, at any depth below the class folder
- *   DIR/x.jpg         flat: no folders with images; labels are -1
- *   X.tar, "train-*.tar", "train-{000000..000146}.tar", "{a,b}/x-{0..9}.tar": WebDataset tars, in the order given
- *                     (globs sorted bytewise)
- *   keys: in folders the relative path less its last extension; in tars the member's path with its last part cut at the
- *   first dot.
- * Symbolic links to files and to class folders are followed. Hidden files (leading dot) and "__MACOSX" are left out.
+ * What a user may name:
+ *   DIR with DIR/class/x.jpg   class folders; images at any depth below them. The label of a class
+ *                              is the rank of its name in bytewise order. A class folder without an
+ *                              image is an error, as in torchvision's ImageFolder, and so are
+ *                              images beside class folders.
+ *   DIR with DIR/x.jpg         a flat folder, where no folder in it has images; unlabelled
+ *   X.tar, "train-*.tar", "train-{000000..000146}.tar", "{a,b}/x-{0..9}.tar"
+ *                              WebDataset tars: globs sorted bytewise, braces in the order written
+ *                              (spec.h)
+ * Images are .jpg .jpeg .png in any case; what is in them is looked at when they are decoded. Names
+ * with a leading dot and "__MACOSX" are left out. Symbolic links to files and folders are followed;
+ * one that leads nowhere or back is an error.
  *
- * RAM does not grow with the number of samples: per shard a path, sizes and a file number; records live in the index
- * and are read in pages (index.h). Everything here may block on storage; the pipeline reads through fetch.h instead.
- * A dataset is immutable after dataset_open, so any thread may read it. */
+ * Keys: in folders the relative path less its last extension, and samples come in the bytewise
+ * order of their keys; in tars the member's path with its last part cut at the first dot ("./" in
+ * front left away), and samples come as they lie. Members of one sample lie next to each other. A
+ * tar that holds the files of a folder in that order is the same dataset, under the same
+ * fingerprint. "a.b.jpg" has the key "a" and the extension "b.jpg", which is no image's: such
+ * members are left out, and dataset_notice counts them.
+ *
+ * Labels: from class folders, from KEY.cls (one decimal number) or KEY.json (an object; the integer
+ * "label", else "cls"), 0 to 2^31-1. All samples have one or none has: a mixture is an error that
+ * names both. Where a .cls and a .json are there, the .cls counts unless JSON was asked for; JSON
+ * without these keys is metadata.
+ *
+ * Limits: 1,000,000 shards; names of 4,000 bytes; images of 4 GiB; folders 64 deep; one extended
+ * header of a tar 1 MiB. Sparse members of a tar cannot be read in place and are an error;
+ * compressed tars must be unpacked first. A tar that ends inside a member is an error; one that
+ * ends between two is taken as whole even without its end mark, as by Python's tarfile.
+ *
+ * RAM does not grow with the number of samples: per shard a path, sizes and a file number; records
+ * live in the index and are read in pages (index.h). Building a folder's index needs some 40 bytes
+ * per image of its largest directory. Everything here may block on storage; the pipeline reads
+ * through fetch.h instead. A dataset is immutable after dataset_open, so any thread may read it. */
 #pragma once
 
 #include "base/fault.h"
@@ -35,24 +63,28 @@
 struct dataset;
 
 enum dataset_labels {
-	DATASET_LABELS_AUTO,   /* class folders, .cls, .json, or none */
-	DATASET_LABELS_NONE,   /* every label is -1 */
+	DATASET_LABELS_AUTO, /* class folders, .cls, .json, or none */
+	DATASET_LABELS_NONE, /* every label is -1 */
 	DATASET_LABELS_FOLDER, /* asked for explicitly: an error where there are none */
 	DATASET_LABELS_CLS,
-	DATASET_LABELS_JSON,   /* member .json, key "label", else "cls" */
+	DATASET_LABELS_JSON, /* member .json, key "label", else "cls" */
 };
 
 enum dataset_kind { DATASET_FOLDER, DATASET_TARS };
 
-enum sample_format { SAMPLE_JPEG = 1, SAMPLE_PNG = 2 }; /* by the name's extension; content is sniffed when decoded */
+/* By the name's extension; content is sniffed when decoded. */
+enum sample_format { SAMPLE_JPEG = 1, SAMPLE_PNG = 2 };
 
-/* Called now and then while an index is built: bytes and samples seen so far, of `total_bytes` (0: unknown).
- * Return nonzero to stop: dataset_open then returns -ECANCELED. */
-typedef int dataset_progress_fn(void *context, uint64_t samples, uint64_t bytes, uint64_t total_bytes);
+/* Called now and then while an index is built: bytes and samples seen so far, of `total_bytes` (0:
+ * unknown). Return nonzero to stop: dataset_open then returns -ECANCELED. */
+typedef int dataset_progress_fn(
+	void *context, uint64_t samples, uint64_t bytes, uint64_t total_bytes);
 
 struct dataset_options {
-	const char *cache_dir;      /* where indexes go that cannot lie beside their shard; created when missing */
-	bool index_in_cache;        /* never write beside shards (a confined daemon) */
+	/* Where indexes go that cannot lie beside their shard; created when missing. NULL:
+	 * XDG_CACHE_HOME/penstock, else ~/.cache/penstock. */
+	const char *cache_dir;
+	bool index_in_cache; /* never write beside shards (a confined daemon) */
 	enum dataset_labels labels;
 	dataset_progress_fn *progress;
 	void *progress_context;
@@ -62,92 +94,115 @@ struct dataset_options {
 struct sample {
 	uint64_t number;
 	uint32_t shard;
-	uint32_t size;      /* bytes of the image */
-	uint64_t offset;    /* in the shard; 0 in a folder */
-	int64_t label;      /* -1: unlabelled */
-	uint8_t format;     /* enum sample_format */
-	char name[4096];    /* relative path (folder) or member (tar); filled by dataset_sample only */
+	uint32_t size; /* bytes of the image */
+	uint64_t offset; /* in the shard; 0 in a folder */
+	int64_t label; /* -1: unlabelled */
+	uint8_t format; /* enum sample_format */
+	char name[4096]; /* relative path (folder) or member (tar); filled by dataset_sample only */
 };
 
-/* Opens what `spec` names, building or rebuilding indexes where they are missing or stale. 0; -ENOENT nothing there;
- * -EINVAL not a dataset, no samples, labels for some only, a damaged tar; -EIO and the like from storage. When no index
- * can be written (read-only beside the shard and no usable cache), it is kept in an unlinked temporary file and
- * `dataset_notice` says so. */
-int dataset_open(const char *spec, const struct dataset_options *options, struct dataset **ret, struct fault *fault);
+/* Opens what `spec` names (`options` may be NULL: all zero), building or rebuilding indexes where
+ * they are missing or stale. 0; -ENOENT nothing there; -EINVAL not a dataset, no samples, labels
+ * for some only, a damaged tar; -E2BIG too many shards; -ESTALE it changed meanwhile; -ECANCELED;
+ * -EIO and the like from storage. When no index can be written (read-only beside the shard and no
+ * usable cache), it is kept in an unlinked temporary file and `dataset_notice` says so. A file
+ * SHARD.idx that is no index of ours is left alone, and the cache folder used. */
+int dataset_open(const char *spec, const struct dataset_options *options, struct dataset **ret,
+	struct fault *fault);
 void dataset_free(struct dataset *dataset);
 
 enum dataset_kind dataset_kind(const struct dataset *dataset);
 uint64_t dataset_count(const struct dataset *dataset);
-uint64_t dataset_bytes(const struct dataset *dataset);       /* sum of the samples' sizes */
-uint64_t dataset_largest(const struct dataset *dataset);     /* size of the largest sample */
-uint64_t dataset_fingerprint(const struct dataset *dataset); /* keys, sizes, labels in order; not paths, not sharding */
+uint64_t dataset_bytes(const struct dataset *dataset); /* sum of the samples' sizes */
+uint64_t dataset_largest(const struct dataset *dataset); /* size of the largest sample */
+/* Of keys, sizes and labels in order; not of paths, nor of how they are cut into shards. */
+uint64_t dataset_fingerprint(const struct dataset *dataset);
 bool dataset_labelled(const struct dataset *dataset);
-uint32_t dataset_classes(const struct dataset *dataset);     /* class folders; 0 for tars and flat folders */
+/* Class folders; 0 for tars, flat folders, and where labels were asked to be left out. */
+uint32_t dataset_classes(const struct dataset *dataset);
 const char *dataset_class_name(const struct dataset *dataset, uint32_t label);
-uint32_t dataset_shards(const struct dataset *dataset);      /* 1 for a folder */
-const char *dataset_shard_path(const struct dataset *dataset, uint32_t shard); /* absolute; a folder's root */
-const char *dataset_notice(const struct dataset *dataset);   /* "" or a sentence worth logging once */
-uint64_t dataset_indexed_ns(const struct dataset *dataset);  /* time spent building indexes; 0 when all were fresh */
+uint32_t dataset_shards(const struct dataset *dataset); /* 1 for a folder */
+/* Absolute; a folder's root. */
+const char *dataset_shard_path(const struct dataset *dataset, uint32_t shard);
+const char *dataset_notice(const struct dataset *dataset); /* "" or a sentence worth logging once */
+/* Time spent building indexes; 0 when all were fresh. */
+uint64_t dataset_indexed_ns(const struct dataset *dataset);
 
-/* Reads one sample's record, with its name. Blocks. 0, -EIO (index damaged: says to delete it), -errno. */
-int dataset_sample(const struct dataset *dataset, uint64_t number, struct sample *ret, struct fault *fault);
+/* Reads one sample's record, with its name. Blocks. 0, -EIO (index damaged: says to delete it),
+ * -errno. */
+int dataset_sample(
+	const struct dataset *dataset, uint64_t number, struct sample *ret, struct fault *fault);
 
 /* An absolute path, or SHARD!MEMBER. Blocks. 0, -ENAMETOOLONG, or as dataset_sample. */
-int dataset_path(const struct dataset *dataset, uint64_t number, char *buffer, size_t room, struct fault *fault);
+int dataset_path(const struct dataset *dataset, uint64_t number, char *buffer, size_t room,
+	struct fault *fault);
 
-/* Reads a sample's bytes with pread into `buffer` (`room` >= size). For tools, not for the pipeline. Checks what fetch
- * checks: 0, -ESTALE when file or shard is no longer what the index saw, -ENODATA when cut short, -errno. */
-int dataset_read(const struct dataset *dataset, const struct sample *sample, void *buffer, size_t room, struct fault *fault);
+/* Reads a sample's bytes with pread into `buffer` (`room` >= size). For tools, not for the
+ * pipeline. Checks what fetch checks: 0, -ESTALE when file or shard is no longer what the index
+ * saw, -ENODATA when cut short, -errno. */
+int dataset_read(const struct dataset *dataset, const struct sample *sample, void *buffer,
+	size_t room, struct fault *fault);
 
-/* 0, or -ESTALE with a fault when shard `shard` on disk is no longer what was indexed (another inode, size or mtime). */
+/* 0, or -ESTALE with a fault when shard `shard` on disk is no longer what was indexed (another
+ * inode, size or mtime). */
 int dataset_verify_shard(const struct dataset *dataset, uint32_t shard, struct fault *fault);
 
-/* For the fetch stage. A dataset may have more shards than a process may have files, so index files are borrowed:
+/* For the fetch stage. A dataset may have more shards than a process may have files, so index files
+ * are borrowed:
  *
- *   dataset_locate(d, number, &at)              which page of which index holds the record; pure, never blocks
- *   dataset_index_acquire(d, at.shard, &fd)     the file, open until released; read INDEX_PAGE bytes at `at.offset`
- *   dataset_index_release(d, at.shard)          when the read has completed
- *   dataset_record(d, &at, bytes, &record)      checks the page and the record; pure, never blocks
- *   dataset_locate_name(d, at.shard, &record, &name_at)   folders: where the relative path is; read it as above, then
- *   dataset_name(d, shard, &record, bytes, ...) (a tar's sample needs no name to be read)
+ *   dataset_locate(d, number, &at)          which page of which index holds the record
+ *   dataset_index_acquire(d, shard, &fd)    the index, open until released: read INDEX_PAGE bytes
+ *                                           at `at.offset`
+ *   dataset_index_release(d, shard)         when the read has completed
+ *   dataset_record(d, &at, bytes, &record)  checks the page and the record
+ *   and for a folder, where the path is needed to open the file:
+ *   dataset_locate_name(d, shard, &record, &name_at)    its page: borrow and read as above
+ *   dataset_name(d, shard, &record, bytes, ...)         checks the page and copies the path
  *
- * All of them may be called by any thread. A page's bytes never change while the dataset lives: (shard, page) is a key
- * for a cache. */
+ * All of them may be called by any thread; only dataset_index_acquire may block. A page's bytes
+ * never change while the dataset lives: (shard, page) is a key for a cache. */
 struct dataset_page {
 	uint32_t shard;
-	uint32_t slot;     /* number of the record in its page; 0 for a name */
-	uint64_t page;     /* number of the page in the shard's index, from 0; INDEX_PAGE bytes each */
-	uint64_t offset;   /* of the page in the file that dataset_index_acquire lends; a multiple of INDEX_PAGE */
+	uint32_t slot; /* number of the record in its page; 0 for a name */
+	uint64_t page; /* number of the page in the shard's index, from 0; INDEX_PAGE bytes each */
+	uint64_t
+		offset; /* in the file that dataset_index_acquire lends; a multiple of INDEX_PAGE */
 };
 
 /* 0, or -ERANGE when there is no sample `number`. */
 int dataset_locate(const struct dataset *dataset, uint64_t number, struct dataset_page *ret);
 
-/* Takes the record at `at` out of its page as read from disk. Checks page, bounds within the shard and label; a record
- * that is returned can be read without further checks. `label` is -1 where labels were asked to be left out. 0 or -EIO
- * with a fault that names the index and says to delete it. */
-int dataset_record(const struct dataset *dataset, const struct dataset_page *at, const uint8_t *page,
-	struct index_record *ret, struct fault *fault);
+/* Takes the record at `at` out of its page as read from disk. Checks page, bounds within the shard
+ * and label; a record that is returned can be read without further checks. `label` is -1 where
+ * labels were asked to be left out. 0 or -EIO with a fault that names the index and says to delete
+ * it. */
+int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
+	const uint8_t *page, struct index_record *ret, struct fault *fault);
 
 /* 0 or -EIO with a fault when the record's name page lies outside the index's names. */
-int dataset_locate_name(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
-	struct dataset_page *ret, struct fault *fault);
+int dataset_locate_name(const struct dataset *dataset, uint32_t shard,
+	const struct index_record *record, struct dataset_page *ret, struct fault *fault);
 
-/* Takes the record's name out of its name page as read from disk, zero-terminated; in a folder it is a path that stays
- * below the root. `room` of 4096 always suffices. Pure. 0 or -EIO with a fault that names the index. */
-int dataset_name(const struct dataset *dataset, uint32_t shard, const struct index_record *record, const uint8_t *page,
-	char *buffer, size_t room, struct fault *fault);
+/* Takes the record's name out of its name page as read from disk, zero-terminated; in a folder it
+ * is a path that stays below the root. `room` of 4096 always suffices. Pure. 0 or -EIO with a fault
+ * that names the index. */
+int dataset_name(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
+	const uint8_t *page, char *buffer, size_t room, struct fault *fault);
 
-/* Lends the file that holds a shard's index. At most dataset_index_files are open at once; the least recently used one
- * that nobody holds makes room. Blocks while a file is opened. 0; -EAGAIN all are held: release one first; -ESTALE the
- * index was replaced by one of other contents; -errno. Every success needs one release. */
-int dataset_index_acquire(const struct dataset *dataset, uint32_t shard, int *ret_fd, struct fault *fault);
+/* Lends the file that holds a shard's index. At most dataset_index_files are open at once; the
+ * least recently used one that nobody holds makes room. Blocks while a file is opened. 0; -EAGAIN
+ * all are held: release one first; -ESTALE the index was replaced by one of other contents; -errno.
+ * Every success needs one release. */
+int dataset_index_acquire(
+	const struct dataset *dataset, uint32_t shard, int *ret_fd, struct fault *fault);
 void dataset_index_release(const struct dataset *dataset, uint32_t shard);
 
-/* How many index files may be held at once: at least 16, at most 512, a third of RLIMIT_NOFILE between them. */
+/* How many index files may be held at once: at least 16, at most 512, a third of RLIMIT_NOFILE
+ * between them. */
 uint32_t dataset_index_files(const struct dataset *dataset);
 
-/* Borrows, reads and gives back: one whole page. Blocks. 0 or negative errno. */
+/* Borrows, reads and gives back: one whole page. Blocks, for an index file to come free too (two
+ * seconds at most). 0 or negative errno. */
 int dataset_page_read(const struct dataset *dataset, const struct dataset_page *at, uint8_t *buffer,
 	struct fault *fault);
 

@@ -38,5 +38,5 @@ struct dataset {
 	struct dataset_shard *shard;
 	char **class_names;
 	struct lend *lend;
-	char notice[512];
+	char notice[1024];
 };

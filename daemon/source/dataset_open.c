@@ -17,6 +17,7 @@
 #include "source/spec.h"
 #include "source/store.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -104,6 +105,24 @@ static bool head_serves(const struct index_head *head, enum dataset_labels asked
 	       head->samples > 0;
 }
 
+/* Is what the head says of its labels possible? A checksum proves no good will. */
+static bool head_sound(const struct index_head *head, bool folder)
+{
+	if (head->asked > DATASET_LABELS_JSON || head->classes > head->table_bytes)
+		return false;
+	switch (head->source) {
+	case DATASET_LABELS_NONE:
+		return true;
+	case DATASET_LABELS_FOLDER:
+		return folder && head->classes > 0;
+	case DATASET_LABELS_CLS:
+	case DATASET_LABELS_JSON:
+		return !folder && head->classes == 0;
+	default:
+		return false;
+	}
+}
+
 /* Reads a folder's tables: are its directories as they were, and what are its classes? */
 static int tables_check(const struct opening *opening, int fd, uint64_t base,
 	const struct index_head *head, struct names *ret_names)
@@ -167,6 +186,8 @@ static int index_examine(
 	if (head.kind != (uint32_t)opening->dataset->kind ||
 		!head_serves(&head, opening->options.labels))
 		return FOUND_STALE;
+	if (!head_sound(&head, folder))
+		return FOUND_DAMAGED;
 	if (!folder && (head.shard_size != shard->size || head.shard_mtime_ns != shard->mtime_ns))
 		return FOUND_STALE;
 	cleanup(names) struct names names = {0};
@@ -562,19 +583,30 @@ static void notice_add(struct dataset *dataset, const char *format, ...)
 	va_end(args);
 }
 
+/* Which places were tried, and why each could not be used. */
+static void notice_homeless(struct opening *opening)
+{
+	struct dataset *dataset = opening->dataset;
+	notice_add(dataset,
+		"%llu of %u indexes (%s) lie in a temporary file and are built again at each "
+		"start:",
+		(unsigned long long)opening->homeless, dataset->shards, opening->example);
+	if (dataset->kind == DATASET_TARS && !opening->options.index_in_cache)
+		notice_add(dataset, "beside the shard none can be written (%s), and",
+			strerror(-opening->place_error[PLACE_BESIDE]));
+	if (opening->cache)
+		notice_add(dataset, "the cache folder %.300s cannot be used (%s).", opening->cache,
+			strerror(-opening->place_error[PLACE_CACHE]));
+	else
+		notice_add(dataset, "there is no cache folder (neither XDG_CACHE_HOME nor HOME "
+				    "names one).");
+}
+
 static void dataset_notices(struct opening *opening)
 {
 	struct dataset *dataset = opening->dataset;
 	if (opening->homeless)
-		notice_add(dataset,
-			"%llu of %u indexes (%s) lie in a temporary file and are built at each "
-			"start: beside the shard: %s; "
-			"cache folder: %s.",
-			(unsigned long long)opening->homeless, dataset->shards, opening->example,
-			dataset->kind == DATASET_FOLDER || opening->options.index_in_cache
-				? "not used"
-				: strerror(-opening->place_error[PLACE_BESIDE]),
-			strerror(-opening->place_error[PLACE_CACHE]));
+		notice_homeless(opening);
 	if (opening->damaged)
 		notice_add(dataset, "%llu damaged index%s built again.",
 			(unsigned long long)opening->damaged,
@@ -587,17 +619,14 @@ static void dataset_notices(struct opening *opening)
 			(unsigned long long)opening->dotted, opening->example);
 }
 
-/* Lends index files again after they were closed: it must still be the one that was loaded. */
-static int index_reopen(const void *context, uint32_t number, struct fault *fault)
+/* Is the open file the index that was loaded? */
+static int index_same(const struct dataset_shard *shard, int fd, struct fault *fault)
 {
-	const struct dataset *dataset = context;
-	const struct dataset_shard *shard = &dataset->shard[number];
 	struct index_head head;
 	uint32_t crc;
 	struct stat st;
-	cleanup(close_fd) int fd = open(shard->index_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return fault_set(fault, -errno, "%s cannot be opened: %s", shard->index_path,
+	if (fstat(fd, &st) < 0)
+		return fault_set(fault, -errno, "%s cannot be looked at: %s", shard->index_path,
 			strerror(errno));
 	if (index_head_read(fd, 0, (uint64_t)st.st_size, &head, &crc) != 0 ||
 		crc != shard->head_crc)
@@ -605,9 +634,24 @@ static int index_reopen(const void *context, uint32_t number, struct fault *faul
 			"%s was replaced by another index since the dataset was opened: open the "
 			"dataset again",
 			shard->index_path);
-	int given = fd;
-	fd = -1;
-	return given;
+	return 0;
+}
+
+/* Lends index files again after they were closed. */
+static int index_reopen(const void *context, uint32_t number, struct fault *fault)
+{
+	const struct dataset *dataset = context;
+	const struct dataset_shard *shard = &dataset->shard[number];
+	int fd = open(shard->index_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return fault_set(fault, -errno, "%s cannot be opened: %s", shard->index_path,
+			strerror(errno));
+	int rc = index_same(shard, fd, fault);
+	if (rc < 0) {
+		(void)close(fd);
+		return rc;
+	}
+	return fd;
 }
 
 static int lend_prepare(struct dataset *dataset)
@@ -642,6 +686,7 @@ static int dataset_prepare(
 static int opening_run(struct opening *opening)
 {
 	struct dataset *dataset = opening->dataset;
+	assert(dataset->shards > 0);
 	opening->cache = store_cache_folder(opening->options.cache_dir);
 	opening->heads = calloc(dataset->shards, sizeof *opening->heads);
 	opening->missing = calloc(dataset->shards, sizeof *opening->missing);

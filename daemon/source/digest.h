@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 #define DIGEST_PRIME ((UINT64_C(1) << 61) - 1)
-#define DIGEST_BASE UINT64_C(0x0b5ad4eceda1ce2a) /* any number below the prime without a pattern \
-						  */
+/* Any number below the prime without a pattern. */
+#define DIGEST_BASE UINT64_C(0x0b5ad4eceda1ce2a)
 
 static inline uint64_t digest_multiply(uint64_t a, uint64_t b)
 {

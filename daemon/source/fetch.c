@@ -103,13 +103,15 @@ void fetch_sleep(struct fetch_inbox *inbox, bool retry)
 	pthread_mutex_lock(&inbox->lock);
 	if (!inbox->items && !inbox->kicked) {
 		inbox->sleepers++;
-		if (retry) {
+		if (retry && !inbox->timed) {
+			inbox->timed = true;
 			uint64_t until = clock_ns() + FETCH_RETRY_NS;
 			struct timespec at = {
 				.tv_sec = (time_t)(until / 1000000000u),
 				.tv_nsec = (long)(until % 1000000000u),
 			};
 			(void)pthread_cond_timedwait(&inbox->cond, &inbox->lock, &at);
+			inbox->timed = false;
 		} else {
 			pthread_cond_wait(&inbox->cond, &inbox->lock);
 		}

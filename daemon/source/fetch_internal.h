@@ -105,6 +105,7 @@ struct fetch_inbox {
 	pthread_cond_t cond;
 	struct fetch_item *items, **tail;
 	bool kicked;
+	bool timed; /* one of the sleepers looks again by itself: one is enough */
 	unsigned sleepers;
 	int eventfd; /* the ring's; -1: sleepers wait on `cond` */
 };

@@ -27,7 +27,7 @@ void fetch_hook_set(fetch_hook_fn *hook)
 
 int fetch_op_flags(const struct fetch_op *op)
 {
-	return O_RDONLY | O_CLOEXEC | O_NOCTTY | (op->direct ? O_DIRECT : 0);
+	return O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (op->direct ? O_DIRECT : 0);
 }
 
 static void op_finish(struct fetch_op *op, int result)
@@ -36,26 +36,33 @@ static void op_finish(struct fetch_op *op, int result)
 	op->stage = FETCH_OP_DONE;
 }
 
+/* Files are opened with O_NONBLOCK, so that a pipe put in a file's place holds nobody up. To pread
+ * it means nothing; a ring takes it as a wish to be told EAGAIN instead of waiting, where the file
+ * system cannot be read asynchronously. */
+static bool op_let_block(const struct fetch_op *op)
+{
+	return fcntl(op->fd, F_SETFL, op->direct ? O_DIRECT : 0) == 0;
+}
+
 /* Asks again what the kernel would not answer now. */
 static bool op_retry(struct fetch_op *op, int error)
 {
-	if (error != -EINTR && error != -EAGAIN)
-		return false;
-	op->blocking = op->blocking || error == -EAGAIN;
-	return ++op->tries <= OP_TRIES;
+	if (error == -EAGAIN && op->stage == FETCH_OP_READ && op->kind == FETCH_OP_FILE &&
+		!op->blocking)
+		(void)op_let_block(op);
+	if (error == -EAGAIN)
+		op->blocking = true;
+	return (error == -EAGAIN || error == -EINTR) && ++op->tries <= OP_TRIES;
 }
 
 /* Reads on through the page cache. O_DIRECT is a flag of the open file, so all readers of a shard
  * change at once; each of them may be at any offset, which buffered reads do not mind. */
 static bool op_make_buffered(struct fetch_op *op)
 {
-	int flags = fcntl(op->fd, F_GETFL);
-	if (flags < 0 || fcntl(op->fd, F_SETFL, flags & ~O_DIRECT) < 0)
-		return false;
 	op->direct = false;
 	op->refused = true;
 	op->align = 1;
-	return true;
+	return op_let_block(op);
 }
 
 /* What the kernel wants of direct reads of this file; 0: none are possible. Called with statx(2)
@@ -80,8 +87,9 @@ static int op_shard_opened(struct fetch_op *op)
 	if (rc < 0)
 		return rc;
 	op->align = op->direct ? op_direct_align(op->fd) : 1;
-	if (op->align == 0 && !op_make_buffered(op))
-		return -EINVAL;
+	bool settled = op->align ? op_let_block(op) : op_make_buffered(op);
+	if (!settled)
+		return -EBADF;
 	/* Readers ask for what they need, many at a time, so the kernel's guess of what comes next
 	 * only costs: a random read of 100 KB would start a window of up to megabytes where
 	 * read_ahead_kb is large. */

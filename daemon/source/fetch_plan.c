@@ -300,8 +300,8 @@ static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *
 	enum plan_step step = plan_buffer(fetch, request, length, &buffer, &large);
 	if (step != PLAN_READ)
 		return step;
-	int rc = index_page_name(request->name->bytes, &request->record, (char *)buffer, ARENA_PAGE,
-		request->item->fault);
+	int rc = dataset_name(dataset, request->at.shard, &request->record, request->name->bytes,
+		(char *)buffer, ARENA_PAGE, request->item->fault);
 	if (rc < 0) {
 		plan_give_back(fetch, buffer, large);
 		fetch_state(request->item)->told = true;
@@ -474,6 +474,7 @@ static int plan_outcome_file(const struct fetch_op *op)
 		return op->changed ? FETCH_E_CHANGED : FETCH_E_SHORT;
 	case -EISDIR:
 	case -ENXIO:
+	case -ESPIPE:
 		return FETCH_E_CHANGED;
 	case -ENOENT:
 	case -ENOTDIR:

@@ -12,13 +12,11 @@
 
 enum { PREAD_STACK = 128 << 10 };
 
-/* One question. O_NONBLOCK does nothing to regular files and keeps a pipe that took a file's place
- * from holding the thread for ever. */
 static int pread_ask(const struct fetch_op *op)
 {
 	ssize_t answer;
 	if (op->stage == FETCH_OP_OPEN)
-		answer = openat(op->directory, op->path, fetch_op_flags(op) | O_NONBLOCK);
+		answer = openat(op->directory, op->path, fetch_op_flags(op));
 	else
 		answer =
 			pread(op->fd, op->buffer + op->got, op->ask, (off_t)(op->offset + op->got));
@@ -42,7 +40,8 @@ static bool pread_turn(struct fetch *fetch)
 	bool more = fetch->ready != NULL, retry = fetch->retry;
 	bool over = fetch->stopping && !finished && fetch_plan_quiet(fetch);
 	pthread_mutex_unlock(&fetch->lock);
-	if (more || over)
+	/* Who leaves to read cannot also look again soon. */
+	if (more || over || (op && retry))
 		fetch_kick(fetch);
 	fetch_deliver(fetch, finished);
 	if (op)

@@ -73,10 +73,10 @@ int index_read(int fd, uint64_t offset, void *buffer, size_t size, struct fault 
 		else if (n == 0)
 			return fault_set(fault, -EIO,
 				"ends before byte %llu: delete the index, it is built again",
-				(unsigned long long)(offset + size));
+				(unsigned long long)offset + size);
 		else if (errno != EINTR)
 			return fault_set(fault, -errno, "cannot be read at byte %llu: %s",
-				(unsigned long long)(offset + done), strerror(errno));
+				(unsigned long long)offset + done, strerror(errno));
 	}
 	return 0;
 }
@@ -98,7 +98,8 @@ static int head_check(const uint8_t *page, uint64_t file_size, struct index_head
 		return INDEX_E_OTHER;
 	const uint64_t most = UINT64_C(1)
 			      << 48; /* pages: far beyond any file, far below an overflow */
-	if (head.record_pages > most || head.name_pages > most || head.table_pages > most)
+	if (head.record_pages > most || head.name_pages > most || head.table_pages > most ||
+		head.samples > most * INDEX_RECORDS)
 		return INDEX_E_DAMAGED;
 	uint64_t pages = 1 + head.record_pages + head.name_pages + head.table_pages;
 	if ((file_size && file_size != pages * INDEX_PAGE) ||

@@ -81,7 +81,7 @@ static int32_t class_label(struct classes *classes, const char *path)
 	const char *slash = strchr(path, '/');
 	char *first = slash ? classes->nested : classes->flat;
 	if (!first[0])
-		(void)strcpy(first, path);
+		memcpy(first, path, strlen(path) + 1);
 	if (!slash || classes->job->asked == DATASET_LABELS_NONE)
 		return -1;
 	size_t rank = class_of(classes, path, (size_t)(slash - path));

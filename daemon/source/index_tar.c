@@ -161,7 +161,7 @@ static int label_auto(struct group *group, int32_t *ret, struct fault *fault)
 		group->source = cls         ? DATASET_LABELS_CLS
 				: json == 0 ? DATASET_LABELS_JSON
 					    : DATASET_LABELS_NONE;
-		(void)strcpy(group->first, group->piece[PART_IMAGE].name);
+		memcpy(group->first, group->piece[PART_IMAGE].name, sizeof group->first);
 	}
 	if (group->source == DATASET_LABELS_NONE) {
 		*ret = -1;
@@ -224,7 +224,7 @@ static int sample_end(struct group *group, struct fault *fault)
 	if (group->piece[PART_IMAGE].present)
 		rc = sample_write(group, fault);
 	else if (!group->orphan[0] && group->piece[PART_CLS].present)
-		(void)strcpy(group->orphan, group->piece[PART_CLS].name);
+		memcpy(group->orphan, group->piece[PART_CLS].name, sizeof group->orphan);
 	for (int i = 0; i < PARTS; i++)
 		group->piece[i].present = false;
 	group->open = false;

@@ -175,7 +175,7 @@ static int range_expand(const char *text, const struct pair *pair, const struct 
 	for (uint64_t i = 0; i < count; i++) {
 		char number[32];
 		int n = snprintf(number, sizeof number, "%0*lld", range->width,
-			(long long)(range->from + (int64_t)i * step));
+			(long long)range->from + (long long)i * step);
 		int rc = pair_replace(text, pair, number, (size_t)n, (size_t)n, paths, fault);
 		if (rc < 0)
 			return rc;
@@ -241,11 +241,48 @@ static int fault_missing(const char *path, int code, struct fault *fault)
 		return fault_set(fault, code, "%s cannot be looked at: %s (as far as %s it can)",
 			path, strerror(-code), parent);
 	return fault_set(fault, -ENOENT,
-		"%s does not exist; of this path %s does: expected a folder of images, or tars",
+		"%s does not exist (of its path only %s does): expected a folder of images, or "
+		"tars",
 		path, parent);
 }
 
-/* Makes `path` absolute, without "./" in front and slashes behind. */
+/* Does the absolute path have a part that says nothing of its own: "", "." or ".."? */
+static bool path_has_dots(const char *path)
+{
+	for (const char *at = strchr(path, '/'); at; at = strchr(at, '/')) {
+		size_t size = strcspn(++at, "/");
+		if (size == 0 || !strncmp(at, ".", size) || !strncmp(at, "..", size))
+			return true;
+	}
+	return false;
+}
+
+/* Takes over an absolute path and rids it of such parts, by asking for what is really there: after
+ * a link ".." does not lead back. Only then are links resolved, and a last part with a name of its
+ * own is kept even so: it is what the user calls the dataset. A path that cannot be asked about
+ * stays. */
+static char *path_without_dots(char *whole)
+{
+	if (!whole || !whole[1] || !path_has_dots(whole))
+		return whole;
+	char *last = strrchr(whole, '/'), *plain = NULL;
+	cleanup(free_ptr) char *folder = NULL;
+	if (!strcmp(last, "/.") || !strcmp(last, "/..")) {
+		plain = realpath(whole, NULL);
+	} else {
+		*last = 0;
+		folder = realpath(last == whole ? "/" : whole, NULL);
+		*last = '/';
+		if (folder && asprintf(&plain, "%s%s", strcmp(folder, "/") ? folder : "", last) < 0)
+			plain = NULL;
+	}
+	if (!plain)
+		return whole;
+	free(whole);
+	return plain;
+}
+
+/* Makes `path`, which exists, absolute, without "./" in front, ".." within and slashes behind. */
 static char *path_absolute(const char *path)
 {
 	while (path[0] == '.' && path[1] == '/')
@@ -262,7 +299,7 @@ static char *path_absolute(const char *path)
 	}
 	for (size_t n = whole ? strlen(whole) : 0; n > 1 && whole[n - 1] == '/'; n--)
 		whole[n - 1] = 0;
-	return whole;
+	return path_without_dots(whole);
 }
 
 /* Collects the paths of one expansion and what kind they are. */
@@ -318,6 +355,14 @@ static int glob_fault(const char *pattern, int code, struct fault *fault)
 		fault, -ENOENT, "nothing matches %s; it was looked for from %s on", pattern, found);
 }
 
+/* The indexes that lie beside tars, and those just being written, were not there when the user
+ * wrote "shards/" and a star: a second look must find what the first one found. */
+static bool is_index(const char *path)
+{
+	size_t size = strlen(path);
+	return (size > 4 && !strcmp(path + size - 4, ".idx")) || strstr(path, ".idx.tmp-");
+}
+
 /* glob() sorts by the locale: sorted here again, bytewise, so that every process sees the same
  * order. */
 static int glob_add(struct looked *looked, const char *pattern, struct fault *fault)
@@ -325,10 +370,14 @@ static int glob_add(struct looked *looked, const char *pattern, struct fault *fa
 	glob_t found = {0};
 	int code = glob(pattern, GLOB_NOSORT | GLOB_ERR | GLOB_NOESCAPE, NULL, &found);
 	int rc = code ? glob_fault(pattern, code, fault) : 0;
+	size_t before = looked->paths->count;
 	if (rc == 0)
 		qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0], compare_paths);
 	for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++)
-		rc = look_add(looked, found.gl_pathv[i], fault);
+		if (is_index(pattern) || !is_index(found.gl_pathv[i]))
+			rc = look_add(looked, found.gl_pathv[i], fault);
+	if (rc == 0 && looked->paths->count == before)
+		rc = glob_fault(pattern, GLOB_NOMATCH, fault);
 	globfree(&found);
 	return rc;
 }

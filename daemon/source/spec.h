@@ -1,11 +1,12 @@
 /* spec: what a user names -> the files that are meant.
  *
- *   DIR                           a folder
- *   X.tar, any other file name    a tar
- *   train-*.tar                   a glob (`* ? [...]`), sorted bytewise; hidden names only where
- * the dot is written train-{000000..000146}.tar    a range of whole numbers, leading zeros kept,
- * downwards and with a step ({0..8..2}) too {a,b}/x-{0..9}.tar            alternatives; they nest,
- * and combine with ranges and globs
+ *   DIR                          a folder
+ *   X.tar, any other file name   a tar
+ *   train-*.tar                  a glob (`* ? [...]`), sorted bytewise; hidden names only where the
+ *                                dot is written, and indexes (*.idx) only where the glob ends so
+ *   train-{000000..000146}.tar   a range of whole numbers, leading zeros kept, downwards and with
+ *                                a step ({0..8..2}) too
+ *   {a,b}/x-{0..9}.tar           alternatives; they nest, and combine with ranges and globs
  *
  * Something that exists under the very name given is meant itself, whatever braces and stars it
  * has. Braces that hold neither a comma nor a range stand for themselves, as in the shell. A
@@ -21,13 +22,12 @@
 #include <stdint.h>
 
 enum {
-	SPEC_PATHS_MAX = 1000000, /* more are an error: a slip such as {0..100000000} must not eat
-				     the memory */
+	SPEC_PATHS_MAX = 1000000, /* a slip such as {0..100000000} must not eat the memory */
 	SPEC_TEXT_MAX = 4095, /* bytes of one path */
 };
 
 struct spec_paths {
-	char **path; /* absolute, without resolving links */
+	char **path; /* absolute; links are resolved only on the way to a part such as ".." */
 	size_t count;
 	size_t room;
 };

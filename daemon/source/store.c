@@ -140,9 +140,9 @@ char *store_cache_folder(const char *given)
 	return path;
 }
 
-int store_folder_make(const char *given)
+int store_folder_make(const char *folder)
 {
-	cleanup(free_ptr) char *path = strdup(given);
+	cleanup(free_ptr) char *path = strdup(folder);
 	if (!path)
 		return -ENOMEM;
 	for (char *at = path + 1; *at; at++) {

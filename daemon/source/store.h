@@ -39,7 +39,7 @@ int store_unlinked(const char *folder);
 char *store_cache_folder(const char *given);
 
 /* Makes the folder (0700) with its parents where they are missing. 0 or -errno. */
-int store_folder_make(const char *path);
+int store_folder_make(const char *folder);
 
 /* The path of an index in the cache folder: a hash of the shard's path, and `suffix`. Allocated,
  * NULL without memory. */

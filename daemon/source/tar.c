@@ -67,9 +67,18 @@ static ssize_t read_at(
 			break;
 		else if (errno != EINTR)
 			return fault_set(fault, -errno, "%s cannot be read at byte %llu: %s",
-				reader->path, (unsigned long long)(at + done), strerror(errno));
+				reader->path, (unsigned long long)at + done, strerror(errno));
 	}
 	return (ssize_t)done;
+}
+
+static int fault_shrunk(const struct tar_reader *reader, uint64_t at, struct fault *fault)
+{
+	(void)fault_set(fault, -ESTALE,
+		"%s became shorter while it was read (byte %llu is gone): open it again when it is "
+		"complete",
+		reader->path, (unsigned long long)at);
+	return -ESTALE;
 }
 
 /* Reads `size` bytes, all of which the file had when it was opened. */
@@ -79,12 +88,7 @@ static int read_all(
 	ssize_t n = read_at(reader, at, buffer, size, fault);
 	if (n < 0)
 		return (int)n;
-	if ((size_t)n < size)
-		return fault_set(fault, -ESTALE,
-			"%s became shorter while it was read (byte %llu is gone): open it again "
-			"when it is complete",
-			reader->path, (unsigned long long)(at + (uint64_t)n));
-	return 0;
+	return (size_t)n < size ? fault_shrunk(reader, at + (uint64_t)n, fault) : 0;
 }
 
 int tar_read(
@@ -108,7 +112,7 @@ static int block_at(
 		if (n < 0)
 			return (int)n;
 		if (n < TAR_BLOCK)
-			return read_all(reader, at, reader->window, TAR_BLOCK, fault);
+			return fault_shrunk(reader, at + (uint64_t)n, fault);
 		reader->window_at = at;
 		reader->window_size = (size_t)n;
 	}
@@ -488,7 +492,7 @@ static int skip_sparse_map(
 		if (reader->file_size - *header < TAR_BLOCK)
 			return fault_cut(
 				reader, *header, TAR_BLOCK, "the map of a sparse member", fault);
-		const uint8_t *map;
+		const uint8_t *map = NULL;
 		int rc = block_at(reader, *header, &map, fault);
 		if (rc < 0)
 			return rc;
@@ -542,14 +546,13 @@ static int extension_take(
 int tar_next(struct tar_reader *reader, struct tar_member *ret, struct fault *fault)
 {
 	for (bool pending = false;; pending = true) {
-		uint64_t at = reader->next, size;
-		const uint8_t *block;
+		uint64_t at = reader->next, size = 0;
+		const uint8_t *block = NULL;
 		int rc = header_next(reader, &block, fault);
 		if (rc == 0 && pending)
 			return fault_set(fault, -EINVAL,
 				"%s is cut: at byte %llu the member that belongs to the extended "
-				"header before it was "
-				"expected: %s",
+				"header before it was expected: %s",
 				reader->path, (unsigned long long)at, again);
 		if (rc <= 0)
 			return rc;

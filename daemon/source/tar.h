@@ -7,10 +7,10 @@
  * that tarfile ends quietly at a header it cannot read, or that is cut, after the first member.
  * Here both are errors: a shard cut short must not become a smaller dataset.
  *
- *   precedence of a name or size: the first of a member's own extended headers (x, L) that has it,
- * then the last global one (g), then the member's header end: a block of zeros, or the end of the
- * file where a header could begin (tarfile takes both) hard links, symbolic links, folders, devices
- * and unknown types are TAR_OTHER: passed over
+ * Of a name or a size the first of a member's own extended headers (x, L) that has it counts, then
+ * the last global one (g), then the member's header. The end is a block of zeros, or the end of the
+ * file where a header could begin (tarfile takes both). Hard links, symbolic links, folders,
+ * devices and unknown types are TAR_OTHER: passed over.
  *
  * One reader per thread; it reads through one window of 4 KiB, so that a header, a small member
  * behind it and the next header cost one pread. Blocks. */

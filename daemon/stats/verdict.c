@@ -16,8 +16,7 @@ static unsigned verdict_more_workers(const struct verdict_input *in, double wait
 {
 	double busy =
 		in->threads * (1 - verdict_share(in->workers_idle_s, in->seconds * in->threads));
-	double needed = wait < 0.99 ? busy / (1 - wait) : busy * 100;
-	double more = needed - in->threads;
+	double more = busy / (1 - wait) - in->threads;
 	return more < 1 ? 1 : (unsigned)(more + 0.999);
 }
 
@@ -42,6 +41,11 @@ const char *verdict_write(const struct verdict_input *in, char *buffer, size_t r
 			"decode-bound: %.1f of %u workers busy on %u CPUs, the trainer waits %.0f "
 			"%% of the time",
 			in->threads * (1 - idle), in->threads, in->cpus, 100 * wait);
+	else if (idle < 0.25 && wait > 0.95) /* it takes whatever comes: no number would be true */
+		(void)snprintf(buffer, room,
+			"decode-bound: %u of %u workers busy; the trainer only waits, more workers "
+			"would feed it faster",
+			in->threads, in->threads);
 	else if (idle < 0.25)
 		(void)snprintf(buffer, room,
 			"decode-bound: %u of %u workers busy; %u more would feed this trainer (it "

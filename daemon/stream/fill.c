@@ -24,7 +24,7 @@ static void fill_row(struct pool_job *job, struct row_maker *maker);
 int fill_init(struct stream *stream, struct fault *fault)
 {
 	uint64_t rows = (uint64_t)stream->extent.slots * stream->spec.batch_size;
-	stream->tickets = (uint32_t)UTIL_MIN(rows, (uint64_t)STREAM_TICKETS);
+	stream->tickets = stream->tickets_free = (uint32_t)UTIL_MIN(rows, (uint64_t)STREAM_TICKETS);
 	stream->ticket = calloc(stream->tickets, sizeof *stream->ticket);
 	if (!stream->ticket || pool_reserve(stream->environment->pool, (int)stream->tickets))
 		return fault_set(fault, -ENOMEM,
@@ -40,7 +40,6 @@ int fill_init(struct stream *stream, struct fault *fault)
 		t->next_free = stream->free;
 		stream->free = t;
 	}
-	stream->tickets_free = stream->tickets;
 	return 0;
 }
 
@@ -59,14 +58,15 @@ static struct stream_slot *fill_slot(struct stream *stream, uint64_t serial)
 	return NULL;
 }
 
-/* How many batches are still out before this one: the fewer, the more urgent. */
+/* How many batches the consumer still has before this one: the fewer, the more urgent. One that it
+ * has taken does not count, however long it keeps it. */
 static uint64_t fill_urgency(const struct stream *stream, uint64_t serial)
 {
-	uint64_t oldest = serial;
+	uint64_t ahead = 0;
 	for (uint32_t i = 0; i < stream->extent.slots; i++)
-		if (stream->slot[i].batch.count && stream->slot[i].batch.serial < oldest)
-			oldest = stream->slot[i].batch.serial;
-	return serial - oldest;
+		ahead += stream->slot[i].batch.count && !stream->slot[i].taken &&
+			 stream->slot[i].batch.serial < serial;
+	return ahead;
 }
 
 static struct stream_ticket *fill_ticket(
@@ -166,8 +166,8 @@ static void fill_fail(struct stream *stream, int code, const char *text)
 	pthread_mutex_unlock(&stream->lock);
 }
 
-/* Counts against max_broken what was wanted in this epoch and is broken; under the lock. Two epochs
- * overlap at most in a few slots. */
+/* Counts against max_broken what was wanted in this epoch and is broken; under the lock. Slots that
+ * are being filled hold consecutive batches, so their epochs never share a count. */
 static uint64_t fill_count_broken(struct stream *stream, uint64_t epoch)
 {
 	unsigned i = (unsigned)(epoch % STREAM_BROKEN_EPOCHS);

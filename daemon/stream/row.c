@@ -90,13 +90,6 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 	return result;
 }
 
-static bool row_record_fits(const struct slots_record *r, const struct decode_info *info)
-{
-	return r->src_w == info->width && r->src_h == info->height && r->crop_w > 0 &&
-	       r->crop_h > 0 && r->crop_w <= info->width && r->crop_h <= info->height &&
-	       r->crop_x <= info->width - r->crop_w && r->crop_y <= info->height - r->crop_h;
-}
-
 int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
 	const struct pixel_recipe *recipe, const struct slots_record *record, uint8_t *out)
 {
@@ -104,7 +97,9 @@ int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
 	int result = decoder_begin(maker->decoder, data, size, &info);
 	if (result != DECODE_OK)
 		return result;
-	if (!row_record_fits(record, &info)) {
+	if (record->src_w != info.width || record->src_h != info.height ||
+		!pixel_crop_fits(record->crop_x, record->crop_y, record->crop_w, record->crop_h,
+			info.width, info.height)) {
 		decoder_abort(maker->decoder);
 		return -EINVAL;
 	}

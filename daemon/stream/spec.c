@@ -7,7 +7,7 @@
 
 #include "base/util.h"
 #include "base/yaml.h"
-#include "proto/json.h"
+#include "proto/jsontext.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -318,7 +318,7 @@ bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const c
  */
 
 /* The fewest digits that read back as the same number. */
-static void spec_json_double(struct json *json, const char *key, double value)
+static void spec_json_double(struct jsontext *json, const char *key, double value)
 {
 	char text[32];
 	for (int digits = 6; digits <= 17; digits++) {
@@ -326,44 +326,44 @@ static void spec_json_double(struct json *json, const char *key, double value)
 		if (strtod(text, NULL) == value)
 			break;
 	}
-	json_raw(json, key, text);
+	jsontext_raw(json, key, text);
 }
 
-static void spec_json_value(struct json *json, const struct yaml_key *key, const void *field)
+static void spec_json_value(struct jsontext *json, const struct yaml_key *key, const void *field)
 {
 	char hex[17];
 	switch (key->kind) {
 	case YAML_KEY_BOOL:
-		json_bool(json, key->name, *(const bool *)field);
+		jsontext_bool(json, key->name, *(const bool *)field);
 		break;
 	case YAML_KEY_U32:
-		json_u64(json, key->name, *(const uint32_t *)field);
+		jsontext_u64(json, key->name, *(const uint32_t *)field);
 		break;
 	case YAML_KEY_U64:
-		json_u64(json, key->name, *(const uint64_t *)field);
+		jsontext_u64(json, key->name, *(const uint64_t *)field);
 		break;
 	case YAML_KEY_HEX64:
 		(void)snprintf(hex, sizeof hex, "%016" PRIx64, *(const uint64_t *)field);
-		json_string(json, key->name, hex);
+		jsontext_string(json, key->name, hex);
 		break;
 	case YAML_KEY_DOUBLE:
 		spec_json_double(json, key->name, *(const double *)field);
 		break;
 	case YAML_KEY_ENUM:
-		json_string(json, key->name, key->names[*(const int *)field]);
+		jsontext_string(json, key->name, key->names[*(const int *)field]);
 		break;
 	default:
-		json_string(json, key->name, field);
+		jsontext_string(json, key->name, field);
 	}
 }
 
-static void spec_json_state(struct json *json, const struct spec_state *state)
+static void spec_json_state(struct jsontext *json, const struct spec_state *state)
 {
-	json_object(json, "state");
+	jsontext_object(json, "state");
 	for (size_t i = 0; i < UTIL_COUNT(spec_state_keys); i++)
 		spec_json_value(
 			json, &spec_state_keys[i], (const char *)state + spec_state_keys[i].offset);
-	json_end(json);
+	jsontext_end(json);
 }
 
 /* What the printed definition has: a reference to a named stream has no more than was written, a
@@ -379,14 +379,14 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 
 char *spec_json(const struct stream_spec *spec)
 {
-	struct json json = {0};
-	json_object(&json, NULL);
+	struct jsontext json = {0};
+	jsontext_object(&json, NULL);
 	for (size_t i = 0; i < SPEC_STATE; i++)
 		if (spec_printed(spec, i))
 			spec_json_value(
 				&json, &spec_keys[i], (const char *)spec + spec_keys[i].offset);
 	if (spec->state.given)
 		spec_json_state(&json, &spec->state);
-	json_end(&json);
+	jsontext_end(&json);
 	return json.failed ? NULL : json.text;
 }

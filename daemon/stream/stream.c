@@ -70,19 +70,26 @@ static int stream_reserve(struct stream *stream, uint32_t *ret_slots, struct fau
 {
 	struct ledger *ledger = stream->environment->ledger;
 	struct extent_geometry geometry = stream_geometry(&stream->spec);
-	uint64_t stride = extent_stride(&geometry), room = ledger_free(ledger);
-	uint32_t slots = (uint32_t)UTIL_MIN((uint64_t)stream->spec.prefetch, room / stride);
-	if (slots < STREAM_SLOTS_MIN)
-		return stream_refuse(stream, stride, room, fault);
+	uint64_t stride = extent_stride(&geometry), room;
+	uint32_t slots;
+	char name[LEDGER_NAME];
+	int result;
+	/* Another stream may take some of the room between the look and the grasp. */
+	do {
+		room = ledger_free(ledger);
+		slots = (uint32_t)UTIL_MIN((uint64_t)stream->spec.prefetch, room / stride);
+		if (slots < STREAM_SLOTS_MIN)
+			return stream_refuse(stream, stride, room, fault);
+		(void)snprintf(name, sizeof name, "stream %.40s (%u slots)",
+			stream->spec.name[0] ? stream->spec.name : "of a client", slots);
+		result = ledger_reserve(ledger, stride * slots, name, &stream->ledger_line, fault);
+	} while (result && ledger_free(ledger) < stride * slots);
 	if (slots < stream->spec.prefetch)
 		(void)snprintf(stream->notice, sizeof stream->notice,
 			"%u slots instead of %u: more do not fit the memory budget", slots,
 			stream->spec.prefetch);
-	char name[LEDGER_NAME];
-	(void)snprintf(name, sizeof name, "stream %.40s (%u slots)",
-		stream->spec.name[0] ? stream->spec.name : "of a client", slots);
 	*ret_slots = slots;
-	return ledger_reserve(ledger, stride * slots, name, &stream->ledger_line, fault);
+	return result;
 }
 
 uint64_t stream_order_hash(const struct stream *stream)
@@ -169,7 +176,7 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 	}
 	stream->ended = spec->epochs && stream->next_epoch >= spec->epochs;
 	stream->start_epoch = stream->next_epoch;
-	stream->start_batch = stream->next_position / spec->batch_size;
+	stream->start_position = stream->next_position;
 	return 0;
 }
 
@@ -215,6 +222,8 @@ void stream_free(struct stream *stream)
 	extent_deinit(&stream->extent);
 	if (stream->ledger_line >= 0)
 		ledger_release(stream->environment->ledger, stream->ledger_line);
+	if (stream->dataset)
+		fetch_forget(stream->environment->fetch, stream->dataset);
 	dataset_free(stream->dataset);
 	pthread_mutex_destroy(&stream->lock);
 	free(stream);
@@ -326,13 +335,16 @@ int stream_slot_of(const struct stream *stream, uint64_t serial)
 void stream_lease(struct stream *stream, uint32_t slot)
 {
 	extent_move(&stream->extent, slot, SLOT_READY, SLOT_LEASED);
+	pthread_mutex_lock(&stream->lock);
+	stream->slot[slot].taken = true;
+	pthread_mutex_unlock(&stream->lock);
 }
 
 void stream_release(struct stream *stream, uint32_t slot)
 {
 	extent_move(&stream->extent, slot, stream->extent.state[slot], SLOT_FREE);
 	pthread_mutex_lock(&stream->lock);
-	stream->slot[slot].batch.count = 0;
+	stream->slot[slot].taken = true;
 	pthread_mutex_unlock(&stream->lock);
 }
 
@@ -381,10 +393,12 @@ uint64_t stream_epoch_samples(const struct stream *stream)
 	return stream_left(stream, 0);
 }
 
-void stream_start(const struct stream *stream, uint64_t *ret_epoch, uint64_t *ret_batch)
+void stream_start(const struct stream *stream, uint64_t *ret_epoch, uint64_t *ret_batch,
+	uint64_t *ret_position)
 {
 	*ret_epoch = stream->start_epoch;
-	*ret_batch = stream->start_batch;
+	*ret_batch = stream->start_position / stream->spec.batch_size;
+	*ret_position = stream->start_position;
 }
 
 const char *stream_notice(const struct stream *stream)

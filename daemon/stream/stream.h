@@ -101,8 +101,9 @@ uint64_t stream_batches(const struct stream *stream); /* of a full epoch */
 uint64_t stream_epoch_samples(const struct stream *stream); /* given out in a full epoch */
 uint64_t stream_order_hash(const struct stream *stream);
 uint64_t stream_transform_hash(const struct stream *stream);
-void stream_start(const struct stream *stream, uint64_t *ret_epoch,
-	uint64_t *ret_batch); /* the first batch it gives */
+/* The first batch it gives, and the position of its first row. */
+void stream_start(const struct stream *stream, uint64_t *ret_epoch, uint64_t *ret_batch,
+	uint64_t *ret_position);
 const char *stream_notice(const struct stream *stream); /* "" or what the operator should know */
 
 struct stream_stats {

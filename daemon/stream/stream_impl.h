@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-enum { STREAM_BROKEN_KEPT = 64, STREAM_BROKEN_EPOCHS = 8 };
+enum { STREAM_BROKEN_KEPT = 64, STREAM_BROKEN_EPOCHS = EXTENT_SLOTS_MAX };
 
 /* One row on its way. */
 struct stream_ticket {
@@ -20,7 +20,9 @@ struct stream_ticket {
 
 struct stream_slot {
 	struct stream_batch batch;
-	uint32_t issued, left; /* rows given to tickets; rows not yet written. Under the lock */
+	/* Under the lock. */
+	uint32_t issued, left; /* rows given to tickets; rows not yet written */
+	bool taken; /* a consumer has it, or nobody wants it any more */
 };
 
 struct stream {
@@ -37,7 +39,7 @@ struct stream {
 	/* event loop only */
 	uint64_t next_serial, next_epoch,
 		next_position; /* of the batch that gets the next FREE slot */
-	uint64_t start_epoch, start_batch, end_serial;
+	uint64_t start_epoch, start_position, end_serial;
 	bool draining, ended;
 
 	pthread_mutex_t

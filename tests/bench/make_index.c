@@ -20,12 +20,6 @@ struct model {
 	uint64_t hash, hash_unlabelled;
 };
 
-static int fail(const struct fault *fault)
-{
-	(void)fprintf(stderr, "make_index: %s\n", fault->text);
-	return 1;
-}
-
 /* The key of a member's name, as index_tar.c cuts it. */
 static size_t key_size(const char *name)
 {
@@ -107,31 +101,43 @@ static int index_make(const struct dataset *dataset, const struct stat *st, uint
 	return rc;
 }
 
+static int make(const char *tar, uint64_t count, struct fault *fault)
+{
+	struct dataset *dataset;
+	struct store_file file;
+	struct stat st;
+	cleanup(free_ptr) char *path = NULL;
+	if (asprintf(&path, "%s.idx", tar) < 0)
+		return fault_set(fault, -1, "no memory");
+	(void)unlink(path); /* a synthetic one of before must not be taken for the truth */
+	int rc = dataset_open(tar, NULL, &dataset, fault);
+	if (rc < 0)
+		return rc;
+	if (dataset_kind(dataset) != DATASET_TARS || dataset_shards(dataset) != 1 ||
+		stat(tar, &st) < 0)
+		rc = fault_set(fault, -1, "%s is not one tar", tar);
+	else if (store_begin(&file, path, st.st_mode) < 0)
+		rc = fault_set(fault, -1, "%s cannot be written", path);
+	if (rc == 0) {
+		rc = index_make(dataset, &st, count, &file, fault);
+		store_end(&file);
+	}
+	dataset_free(dataset);
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	char *end = NULL;
 	uint64_t count = argc == 3 ? strtoull(argv[2], &end, 10) : 0;
-	struct dataset *dataset;
 	struct fault fault;
-	struct stat st;
 	if (count == 0 || *end) {
 		(void)fprintf(stderr, "usage: make_index SHARD.tar N\n");
 		return 2;
 	}
-	if (dataset_open(argv[1], NULL, &dataset, &fault) < 0)
-		return fail(&fault);
-	cleanup(free_ptr) char *path = NULL;
-	struct store_file file;
-	int rc = stat(argv[1], &st);
-	if (dataset_kind(dataset) != DATASET_TARS || dataset_shards(dataset) != 1)
-		rc = fault_set(&fault, -1, "%s is not one tar", argv[1]);
-	else if (asprintf(&path, "%s.idx", dataset_shard_path(dataset, 0)) < 0 ||
-		 (rc = store_begin(&file, path, st.st_mode)) < 0)
-		rc = fault_set(&fault, -1, "the index cannot be written beside %s", argv[1]);
-	if (rc == 0) {
-		rc = index_make(dataset, &st, count, &file, &fault);
-		store_end(&file);
+	if (make(argv[1], count, &fault) < 0) {
+		(void)fprintf(stderr, "make_index: %s\n", fault.text);
+		return 1;
 	}
-	dataset_free(dataset);
-	return rc < 0 ? fail(&fault) : 0;
+	return 0;
 }

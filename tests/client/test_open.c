@@ -17,18 +17,18 @@
 
 static void expect_text(const struct penstock_options *options, const char *wanted)
 {
-	struct json json = {0};
+	struct jsontext json = {0};
 	assert_int_equal(open_write(options, &json), 0);
 	assert_string_equal(json.text, wanted);
-	json_free(&json);
+	jsontext_free(&json);
 }
 
 static void expect_refusal(const struct penstock_options *options, int code, const char *sentence)
 {
-	struct json json = {0};
+	struct jsontext json = {0};
 	assert_int_equal(open_write(options, &json), code);
 	assert_non_null(strstr(penstock_error(), sentence));
-	json_free(&json);
+	jsontext_free(&json);
 }
 
 static void test_defaults(void **state)
@@ -82,6 +82,20 @@ static void test_stream_name(void **state)
 	expect_text(&options, "{\"stream\":\"imagenet\",\"group\":\"g\"}");
 	options.source = "stream:";
 	expect_refusal(&options, -EINVAL, "without a name");
+}
+
+static void test_not_utf8(void **state)
+{
+	(void)state;
+	static const char *const bad[] = {"/x\xff", "/\xc3", "/\xed\xa0\x80", "rel\xe4tive"};
+	struct penstock_options options;
+	penstock_options_init(&options);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		options.source = bad[i];
+		expect_refusal(&options, -EINVAL, "is not UTF-8");
+	}
+	options.source = "/x\xc3\xa4\xf0\x9f\x90\x88";
+	expect_text(&options, "{\"source\":\"/x\xc3\xa4\xf0\x9f\x90\x88\",\"train\":true}");
 }
 
 static void run_relative(const void *argument)
@@ -205,6 +219,7 @@ int main(void)
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_everything),
 		cmocka_unit_test(test_stream_name),
+		cmocka_unit_test(test_not_utf8),
 		cmocka_unit_test(test_relative),
 		cmocka_unit_test(test_state),
 		cmocka_unit_test(test_options),

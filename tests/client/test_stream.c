@@ -101,7 +101,7 @@ static void run_epochs(const void *argument)
 		FAKE_WANT(penstock_batch_release(stream, &batch) == -EINVAL);
 	}
 	for (int i = 0; i < 3; i++)
-		FAKE_WANT(penstock_stream_next(stream, &batch, 0) == PENSTOCK_END);
+		FAKE_WANT(penstock_stream_next(stream, &batch, 5000) == PENSTOCK_END);
 	want_state(stream, 2, 0);
 	penstock_stream_close(stream);
 	FAKE_WANT(fake_stop(&fake));

@@ -179,6 +179,37 @@ def test_check_lists_what_is_broken():
         assert json.loads(run(home, "check", images, "--index-only", "--json")[0])["decoded"] == 0, "an index needs no decoding"
 
 
+def test_names_of_a_dataset_steer_no_terminal():
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=4)
+        name = "\x1b[31mred\nforged"
+        (images / sorted(os.listdir(images))[0] / f"{name}.jpg").write_text("no image")
+        text = run(home, "check", images, code=1)[0]
+        assert "?[31mred?forged.jpg" in text and "\x1b" not in text, text
+        assert name in json.loads(run(home, "check", images, "--json", code=1)[0])["broken"][0]["path"]
+        text = run(home, "replay", images, "-b", 13, "--eval", "--image-size", 32)[0]
+        assert "?[31mred?forged.jpg" in text and "\x1b" not in text, text
+        err = refuse(home, "check", home / name, says="?[31mred?forged")
+        assert len(err.splitlines()) == 1, err
+
+
+def test_check_of_what_it_left_beside_the_tars():
+    """A star that meant all files of a folder means the same ones when the indexes lie there too."""
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=4)
+        (home / "shards").mkdir()
+        with tarfile.open(home / "shards" / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+            for path in sorted(images.rglob("*.jpg")):
+                tar.add(path, path.name)
+        for turn in range(2):
+            assert json.loads(run(home, "check", home / "shards" / "*", "--json")[0])["samples"] == 12
+        assert (home / "shards" / "a.tar.idx").exists()
+        (home / "other").mkdir()
+        got = json.loads(run(home, "check", "../other/.././images/", "--json", cwd=home / "other")[0])
+        assert got["index_s"] > 0
+        assert json.loads(run(home, "check", images, "--json")[0])["index_s"] == 0, "another name for the same folder"
+
+
 def test_check_reads_a_large_file_within_its_memory():
     """A PNG padded by a chunk of 3 MiB: beyond a thread's buffer, and with --memory small enough beyond what may be had."""
     def chunk(name, data):
@@ -239,6 +270,7 @@ def test_an_index_that_cannot_be_kept():
         images = make_dataset(home / "images", per_class=2)
         out, err = run(home, "check", images, "--json", env={**environment(home), "XDG_CACHE_HOME": "/proc/self/none"})
         assert json.loads(out)["samples"] == 6 and err.startswith("penstock: ") and "temporary file" in err, err
+        assert "the cache folder /proc/self/none/penstock cannot be used (No such file" in err, err
 
 
 # ---- replay ----
@@ -407,6 +439,14 @@ def test_bench_with_a_daemon_that_does_not_start():
                                  (script, 1, ["before it was ready", "  the first line\n  it is Monday"])):
             for command in ("bench", "show"):
                 refuse(home, command, images, code=code, says=says, env=environment(home, PENSTOCKD=name))
+        path = f"{home / 'bin'}:{tool('penstockd').rpartition('/')[0]}:{os.environ['PATH']}"
+        (home / "bin" / "penstockd").mkdir(parents=True)
+        (home / "bin" / "penstock").write_bytes(open(tool("penstock"), "rb").read())
+        (home / "bin" / "penstock").chmod(0o755)
+        done = subprocess.run([home / "bin" / "penstock", "bench", images, "-b", "4", "--seconds", "0.1", "--json"],
+                              env={**environment(home), "PATH": path}, capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode == 0, f"a folder is no daemon: {done.stderr}"
+        refuse(home, "bench", images, code=2, says="Is a directory", env=environment(home, PENSTOCKD=home / "bin"))
         refuse(home, "bench", images, "--memory", "2M", says="memory: 2.0 MiB is too small", code=(1, 2))
         assert_clean(home)
 
@@ -519,6 +559,7 @@ def test_show_draws_a_sheet():
         assert (home / "b.png").read_bytes() == (home / "a.png").read_bytes(), "same seed, same sheet"
         run(home, "show", images, "-o", home / "c.png", "--batch", 4, "--epoch", 1, *size)
         assert (home / "c.png").read_bytes() != (home / "a.png").read_bytes()
+        run(home, "show", images, "-o", home / "d.png", "--batch", 1, "--seed", 2**64 - 1, *size)
         assert_clean(home)
 
 

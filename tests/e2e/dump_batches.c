@@ -7,6 +7,7 @@
  *       hold=N                      keep N batches before giving the oldest back
  *       sleep_ms=N                  between batches
  *       die_at=N                    SIGKILL itself after batch N was given
+ *       opened=1                    print "opened STATE" before the first batch
  *       path=1                      also ask for the path of the first row's sample
  *
  * Prints one line per batch: epoch batch count crc32(images) crc32(labels) crc32(records) flags,
@@ -29,7 +30,7 @@ struct dump {
 	struct penstock_options options;
 	uint64_t batches;
 	const char *raw;
-	unsigned hold, sleep_ms, path;
+	unsigned hold, sleep_ms, path, opened;
 	int64_t die_at;
 };
 
@@ -79,6 +80,8 @@ static int parse(struct dump *d, const char *key, const char *value)
 		return d->hold = (unsigned)number(value), 0;
 	if (strcmp(key, "sleep_ms") == 0)
 		return d->sleep_ms = (unsigned)number(value), 0;
+	if (strcmp(key, "opened") == 0)
+		return d->opened = (unsigned)number(value), 0;
 	if (strcmp(key, "path") == 0)
 		return d->path = (unsigned)number(value), 0;
 	if (strcmp(key, "die_at") == 0)
@@ -130,6 +133,8 @@ static int run(struct dump *d, struct penstock_stream *stream)
 	unsigned count = 0, next = 0;
 	int result = 0;
 	char state[512], *path;
+	if (d->opened && penstock_stream_state(stream, state, sizeof state) > 0)
+		printf("opened %s\n", state);
 	for (uint64_t n = 0; !d->batches || n < d->batches; n++) {
 		struct penstock_batch batch;
 		result = penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT);

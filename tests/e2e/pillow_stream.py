@@ -1,9 +1,9 @@
 """Exact mode equals Pillow: every row that a stream serves is made again with Pillow from its record, and must be the same bytes.
 
 Runs over ../shared/data/imagenet, all files, random crops and the evaluation recipe. Needs Pillow 13 and numpy; skipped without them."""
-import sys
+import re
 
-from harness import IMAGENET, Daemon, Skip, folder, run_tests
+from harness import IMAGENET, SLOW, Daemon, Skip, folder, rows, run_tests
 
 SIZE = 224
 
@@ -77,6 +77,26 @@ def test_evaluation_of_every_file():
         assert np.asarray(resized.crop((left, top, left + SIZE, top + SIZE))).tobytes() == pixels, files[index]
         seen.append(index)
     assert seen == list(range(500))
+
+
+def test_giants_take_turns_within_the_budget():
+    """Progressive photographs whose coefficients and files are both large: they share two pools, so they must neither deadlock nor add up."""
+    np, Image = need()
+    with folder() as home:
+        (home / "giants").mkdir()
+        noise = np.random.default_rng(0).integers(0, 255, (375, 500, 3), dtype=np.uint8)
+        for i in range(6):
+            image = Image.fromarray(np.roll(noise, i * 40, 1)).resize((4000, 3000), Image.BICUBIC)
+            image.save(home / f"giants/{i}.jpg", quality=97, progressive=True)
+        assert all(f.stat().st_size > 4 << 20 for f in (home / "giants").iterdir()), "larger than a quarter of the arena"
+        with Daemon(home, "--memory", "320M", "--threads", 4) as daemon:
+            lines = daemon.batches(source=home / "giants", batch_size=6, prefetch=2, epochs=3, seed=1)
+            assert lines[-1] == "end" and len(rows(lines)) == 3
+            peak = int(re.search(r"VmHWM:\s+(\d+)", open(f"/proc/{daemon.process.pid}/status").read())[1])
+            assert peak < 320 * 1024 or SLOW > 1, f"{peak} KiB at the peak (sanitizers multiply it)"
+        with Daemon(home / "less", "--memory", "64M", "--threads", 4) if (home / "less").mkdir() is None else None as daemon:
+            error = daemon.trainer(source=home / "giants", batch_size=6, prefetch=2).error()
+            assert "memory" in error, error
 
 
 if __name__ == "__main__":

@@ -1,15 +1,20 @@
 """The daemon from outside: groups, leases, deaths, refusals, signals; clients that lie; nobody else harmed."""
+import contextlib
+import errno
 import json
 import os
 import re
+import resource
+import select
 import shutil
 import signal
+import struct
 import subprocess
 import tarfile
 import time
 
-from harness import (BATCH, BIN, ERROR, EXTENT, OPENED, Daemon, Raw, folder, hello, make_dataset, message, open_stream, release, rows,
-                     run_tests, tool, wait_until)
+from harness import (BATCH, BIN, CLOSE, END, ERROR, EXTENT, OPENED, QUERY, STOP, Daemon, Raw, folder, hello, make_dataset, message, open_stream,
+                     release, rows, run_tests, tool, wait_until)
 import harness
 
 SMALL = {"image_size": 32, "batch_size": 8}
@@ -49,6 +54,37 @@ def test_late_trainer_begins_with_a_batch_that_is_still_there():
         assert begin >= 1 and whole[begin:begin + 4] == rows(late), "contiguous, and the same batches"
 
 
+def definition(source, **keys):
+    return json.dumps({"source": str(source), **keys})
+
+
+def read_to_end(client, stream=1):
+    """Reads and releases until END; how many batches came."""
+    count = 0
+    while True:
+        kind, body = client.receive()
+        if kind == BATCH:
+            client.send(release(*struct.unpack_from("<IIQ", body), stream=stream))
+            count += 1
+        elif kind == END:
+            return count
+        else:
+            assert kind in (OPENED, EXTENT), (kind, body)
+
+
+def test_trainer_that_comes_after_the_end_is_told():
+    with folder() as home, small_daemon(home) as daemon:
+        text = definition(home / "images", group="g", epochs=1, **SMALL)
+        first, late = Raw(daemon.socket), Raw(daemon.socket)
+        first.send(open_stream(text))
+        assert read_to_end(first) == 60 // 8
+        wait_until(lambda: daemon.status()["streams"][0]["leased"] == 0, "the last release")
+        late.send(open_stream(text))
+        assert read_to_end(late) == 0
+        first.close()
+        late.close()
+
+
 def test_group_refuses_other_options():
     with folder() as home, small_daemon(home) as daemon:
         first = daemon.trainer(source=home / "images", group="g", batches=100, sleep_ms=20, **SMALL)
@@ -72,7 +108,9 @@ def test_state_goes_on_with_the_next_batch():
         for cut in (1, 3, 6, 7, 8, 15):
             lines = daemon.batches(source=home / "images", epochs=3, seed=4, batches=cut, **SMALL)
             state = lines[-1].removeprefix("state ")
-            rest = rows(daemon.batches(source=home / "images", epochs=3, seed=4, state=state, **SMALL))
+            again = daemon.batches(source=home / "images", epochs=3, seed=4, state=state, opened=1, **SMALL)
+            assert again[0] == "opened " + state, "a state taken before the first batch is the one given"
+            rest = rows(again)
             assert rows(lines) + rest == whole, cut
 
 
@@ -154,6 +192,25 @@ def test_daemon_death_is_an_error_within_a_second():
 
 # ---- backpressure and waiting ----
 
+def test_batch_kept_for_long_does_not_starve_its_stream():
+    with folder() as home, small_daemon(home) as daemon:
+        keeper, busy = Raw(daemon.socket), Raw(daemon.socket)
+        keeper.send(open_stream(definition(home / "images", prefetch=8, **SMALL)))
+        keeper.until(BATCH)
+        busy.send(open_stream(definition(home / "images", prefetch=8, seed=1, **SMALL)))
+        served = {keeper: 0, busy: 0}
+        while served[busy] < 400:
+            for client in select.select([keeper.socket, busy.socket], [], [], 10)[0]:
+                client = keeper if client is keeper.socket else busy
+                kind, body = client.receive()
+                if kind == BATCH:
+                    client.send(release(*struct.unpack_from("<IIQ", body)))
+                    served[client] += 1
+        assert served[keeper] > 80, f"{served[keeper]} batches beside {served[busy]} of a stream that keeps none"
+        keeper.close()
+        busy.close()
+
+
 def test_holding_everything_is_an_error_that_says_so():
     with folder() as home, small_daemon(home) as daemon:
         error = daemon.trainer(source=home / "images", hold=60, batches=100, prefetch=3, **SMALL).error()
@@ -201,6 +258,27 @@ def test_file_that_is_no_image_is_replaced_and_named():
         assert str(victim) in quarantine and "not-image" in quarantine, quarantine
         again = daemon.batches(source=home / "images", epochs=2, max_broken=0.1, drop_last=0, **SMALL)
         assert rows(again) == rows(lines), "the substitute is the same each time"
+
+
+def test_quarantine_makes_its_folder_or_says_once_that_it_cannot():
+    with folder() as home:
+        make_dataset(home / "tars", per_class=40, tars=True, per_shard=1000)
+        tar = next((home / "tars").glob("*.tar"))
+        data = bytearray(tar.read_bytes())
+        with tarfile.open(tar) as members:
+            images = [m for m in members if m.name.endswith(".jpg")]
+        for image in images[::5]:
+            data[image.offset_data:image.offset_data + 20] = 20 * b"x"
+        tar.write_bytes(data)
+        options = {"source": tar, "epochs": 2, "max_broken": 1, **SMALL}
+        with Daemon(home, "--threads", "2") as daemon:
+            daemon.batches(**options)
+            lines = (home / "cache/penstock/quarantine.tsv").read_text().splitlines()
+            assert len(lines) == len(images[::5]) and all(f"{tar}!" in line for line in lines), lines
+            shutil.rmtree(home / "cache")
+            (home / "cache").write_text("in the way")
+            daemon.batches(**options)
+            assert daemon.text().count("are not named in") == 1, "once a stream"
 
 
 def test_policies_for_broken_samples():
@@ -257,6 +335,32 @@ def test_stream_that_does_not_fit_says_what_would():
             assert rows(richer.batches(source=home / "images", batch_size=512, image_size=224, drop_last=0, epochs=1))
 
 
+def test_stream_that_follows_another_waits_for_its_memory():
+    with folder() as home, small_daemon(home, "--memory", "96M") as daemon:
+        client = Raw(daemon.socket)
+        for stream in range(1, 31):
+            client.send(open_stream(definition(home / "images", batch_size=60, image_size=224, prefetch=2), stream, stream))
+            kind, body = client.receive()
+            while kind not in (OPENED, ERROR):
+                kind, body = client.receive()
+            assert kind == OPENED, body
+            client.send(message(CLOSE, stream=stream))
+        client.close()
+
+
+def test_opening_and_closing_without_end_piles_nothing_up():
+    with folder() as home, small_daemon(home) as daemon:
+        client = Raw(daemon.socket)
+        text, most = definition(home / "images", **SMALL), 0
+        for stream in range(1, 2001):
+            client.send(open_stream(text, stream, stream))
+            client.send(message(CLOSE, stream=stream))
+            if stream % 50 == 0:
+                most = max(most, len(os.listdir(f"/proc/{daemon.process.pid}/task")))
+        assert most < 40, f"{most} threads"
+        client.close()
+
+
 def test_budget_too_small_is_refused_at_start():
     with folder() as home:
         daemon = Daemon(home, "--memory", "3M", expect_start=False)
@@ -285,6 +389,22 @@ def test_sigterm_drains():
         assert not os.path.exists(daemon.socket)
 
 
+def test_sigterm_while_a_stream_is_being_opened():
+    with folder() as home, small_daemon(home) as daemon:
+        image = next((home / "images").rglob("*.jp*g"))
+        many = home / "many/class"
+        many.mkdir(parents=True)
+        for i in range(20000):
+            os.link(image, many / f"{i}.jpg")
+        client = Raw(daemon.socket)
+        client.send(open_stream(definition(home / "many")))
+        wait_until(lambda: daemon.status()["streams"], "the opening to begin")
+        daemon.process.send_signal(signal.SIGTERM)
+        assert "asked to end" in client.error()
+        assert client.receive()[0] is None, "nothing comes after the answer, and nobody waits for a client without a stream"
+        client.close()
+
+
 def test_sighup_takes_new_streams_and_keeps_the_old_on_errors():
     with folder() as home:
         make_dataset(home / "images")
@@ -301,6 +421,15 @@ def test_sighup_takes_new_streams_and_keeps_the_old_on_errors():
             wait_until(lambda: "old configuration stays" in daemon.text(), "the refusal")
             assert "penstock.yaml:4" in daemon.text()
             assert rows(daemon.batches(source="stream:two", batches=1))
+
+
+def test_sighup_does_not_beat_the_command_line():
+    with folder() as home:
+        with Daemon(home, "--log-level", "debug", config="log_level: error\n") as daemon:
+            daemon.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: "in force" in daemon.text(), "the reload")
+            Raw(daemon.socket).close()
+            wait_until(lambda: "hung up" in daemon.text().split("in force")[1], "a line of the level that was asked for")
 
 
 def test_bad_settings_name_place_and_expectation():
@@ -326,6 +455,19 @@ def test_idle_daemon_ends():
         daemon.batches(source=home / "images", batches=1, **SMALL)
         assert daemon.process.wait(timeout=harness.LIMIT) == 0
         daemon.out.close()
+
+
+def test_client_that_comes_as_the_idle_daemon_would_end():
+    with folder() as home, small_daemon(home, "--idle-exit", "1") as daemon:
+        time.sleep(0.2)
+        daemon.process.send_signal(signal.SIGSTOP)
+        time.sleep(2.5)
+        late = Raw(daemon.socket, greet=False)
+        daemon.process.send_signal(signal.SIGCONT)
+        late.send(hello())
+        late.send(open_stream(definition(home / "images", **SMALL)))
+        late.until(BATCH)
+        late.close()
 
 
 def test_private_daemon_is_started_once_and_ends():
@@ -372,7 +514,7 @@ def test_garbage_closes_only_the_liar():
             except OSError:
                 pass
             raw.close()
-        for lie in (message(99), message(2, b"", stream=1), message(5, b"\0" * 16), message(5, b""), message(1, b"\0" * 24), hello(),
+        for lie in (message(99), message(2, b"", stream=1), message(6, b"12345678"), message(5, b""), message(1, b"\0" * 24), hello(),
                     message(3, b""), message(4, b"12345678", stream=1), open_stream("source: x", stream=0), open_stream("source: x", request=0)):
             raw = Raw(daemon.socket)
             raw.send(lie)
@@ -439,6 +581,26 @@ def test_client_that_never_reads_harms_nobody():
         deaf.close()
 
 
+def test_full_socket_is_no_reason_to_close_when_a_stream_ends():
+    """The announcements of several streams may fill a socket; where among them the last message falls must not matter."""
+    with folder() as home, small_daemon(home, "--memory", "256M") as daemon:
+        for padding in range(16):
+            client = Raw(daemon.socket)
+            for stream in range(1, 5):
+                client.send(open_stream(definition(home / "images", batch_size=1, image_size=8, prefetch=64), stream, 10 + stream))
+            wait_until(lambda: [s.get("leased") for s in daemon.status()["streams"]] == 4 * [64], "four streams to be full")
+            with contextlib.suppress(BrokenPipeError):  # an answer that it asked for found no room
+                for i in range(padding):
+                    client.send(message(QUERY, struct.pack("<IIQ", 5, 0, 0), 100 + i, 1))
+                client.send(open_stream(definition(home / "images", train=False, epochs=1, batch_size=60, image_size=8), 9, 20))
+            time.sleep(0.05)
+            kinds = []
+            while not kinds or kinds[-1] not in (END, None):
+                kinds.append(client.receive()[0])
+            assert kinds[-1] == END or kinds.count(EXTENT) < 5, f"closed behind {len(kinds)} messages, though all it asked for was sent"
+            client.close()
+
+
 def test_descriptors_from_clients_are_not_kept():
     with folder() as home, small_daemon(home) as daemon:
         import array
@@ -468,6 +630,38 @@ def test_too_many_clients_are_turned_away():
                 raw.close()
             wait_until(lambda: daemon.status()["clients"] == 1, "the places to be free again")
             assert rows(daemon.batches(source=home / "images", batches=1, **SMALL))
+
+
+def test_no_descriptors_left_is_said_and_waited_out():
+    with folder() as home:
+        make_dataset(home / "images")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+        try:
+            daemon = Daemon(home, "--threads", "2", "--reader", "pread")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        with daemon:
+            crowd = [Raw(daemon.socket, greet=False) for _ in range(60)]
+            wait_until(lambda: "no file descriptors left" in daemon.text(), "the sentence")
+            time.sleep(1)
+            assert daemon.text().count("no file descriptors left") < 10, "said now and then, not without end"
+            for raw in crowd:
+                raw.close()
+            assert rows(daemon.batches(source=home / "images", batches=1, **SMALL))
+
+
+def test_queries_that_cannot_be_answered():
+    with folder() as home, small_daemon(home) as daemon:
+        client = Raw(daemon.socket)
+        for request, (kind, stream, argument) in enumerate([(99, 0, 0), (0, 0, 0), (5, 7, 0), (4, 7, 1 << 60)], 5):
+            client.send(message(QUERY, struct.pack("<IIQ", kind, 0, argument), request, stream))
+            assert struct.unpack_from("<i", client.until(ERROR))[0] == -errno.EINVAL
+        client.send(open_stream(definition(home / "images", **SMALL)))
+        client.until(OPENED)
+        client.send(message(QUERY, struct.pack("<IIQ", 4, 0, 60), 20, 1))
+        assert "60" in client.error(), "the connection lives"
+        client.close()
 
 
 def test_hanging_up_at_every_step():

@@ -31,6 +31,28 @@ static void test_pixels(void **state)
 	free(png.data);
 }
 
+/* Few pixels in all, but more on a side than crops and resampling can count. */
+static void test_sides(void **state)
+{
+	(void)state;
+	struct decode_limits limits = decode_limits_default();
+	struct decoder *decoder = make_decoder(&limits);
+	for (int tall = 0; tall < 2; tall++)
+		for (int extra = 0; extra < 2; extra++) {
+			unsigned side = DECODE_SIDE_MAX + (unsigned)extra;
+			struct bytes png = make_png(
+				tall ? 1 : side, tall ? side : 1, PNG_COLOR_TYPE_GRAY, 8, false);
+			struct result result = decode_bytes(decoder, png, NULL, true);
+			assert_int_equal(result.outcome, extra ? DECODE_E_PIXELS : DECODE_OK);
+			if (extra)
+				assert_non_null(strstr(result.message, "a side has at most 65535"));
+			else
+				result_free(&result);
+			free(png.data);
+		}
+	decoder_free(decoder);
+}
+
 /* A header that promises 65,535 x 65,535 pixels is refused before anything is taken for them. */
 static void test_pixels_before_memory(void **state)
 {
@@ -238,7 +260,7 @@ static void test_reckoning_png(void **state)
 	for (size_t i = 0; i < UTIL_COUNT(colors); i++)
 		for (int depth = 8; depth <= 16; depth += 8)
 			for (int interlaced = 0; interlaced < 2; interlaced++) {
-				struct bytes png = make_png(interlaced ? 900 : 400001,
+				struct bytes png = make_png(interlaced ? 900 : DECODE_SIDE_MAX,
 					interlaced ? 800 : 3, colors[i], depth, interlaced);
 				struct result result = decode_bytes(decoder, png, NULL, true);
 				assert_int_equal(result.outcome, DECODE_OK);
@@ -259,6 +281,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pixels),
+		cmocka_unit_test(test_sides),
 		cmocka_unit_test(test_pixels_before_memory),
 		cmocka_unit_test(test_scans),
 		cmocka_unit_test(test_permit),

@@ -24,10 +24,11 @@ static void parts_add_up_for_every_budget(void **state)
 				continue;
 			made++;
 			assert_int_equal(plan.process + plan.scratch + plan.index + plan.arena +
-						 plan.large + plan.streams,
+						 plan.large_reads + plan.large_images +
+						 plan.streams,
 				budget);
-			assert_true(plan.arena >= 4 * MIB && plan.large >= 4 * MIB &&
-				    plan.streams >= 4 * MIB);
+			assert_true(plan.arena >= 4 * MIB && plan.large_images >= 4 * MIB &&
+				    plan.large_reads >= 2 * MIB && plan.streams >= 4 * MIB);
 		}
 	assert_true(made > 100);
 }

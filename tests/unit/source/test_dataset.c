@@ -6,6 +6,7 @@
 #include "unit/source/fixture.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -223,6 +224,34 @@ static void test_fingerprint(void **state)
 	assert_true(labelled != fingerprint_of("set", DATASET_LABELS_AUTO));
 }
 
+/* Cmocka's assertions belong to its own thread: this one counts instead. */
+static void *read_randomly(void *context)
+{
+	const struct dataset *d = context;
+	uint64_t wrong = 0;
+	for (uint64_t i = 0; i < 2000; i++) {
+		struct sample sample = {0};
+		struct fault fault;
+		uint64_t number = i * 7919 % dataset_count(d);
+		int rc = dataset_sample(d, number, &sample, &fault);
+		int64_t label = sample.name[1] == '-' ? 1 : sample.name[0] == 'b' ? 2 : 0;
+		wrong += rc < 0 || sample.number != number || sample.label != label;
+	}
+	return (void *)(uintptr_t)wrong;
+}
+
+static void read_from_threads(struct dataset *d)
+{
+	pthread_t thread[4];
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, read_randomly, d), 0);
+	for (int i = 0; i < 4; i++) {
+		void *wrong;
+		assert_int_equal(pthread_join(thread[i], &wrong), 0);
+		assert_null(wrong);
+	}
+}
+
 static void test_shards(void **state)
 {
 	(void)state;
@@ -246,6 +275,7 @@ static void test_shards(void **state)
 			check(d, i + 3, "b/deep/1.jpg", 2, "b/deep/1.jpg");
 			check(d, i + 5, "a/2.JPEG", 0, "a/2.JPEG");
 		}
+	read_from_threads(d);
 	struct dataset_page at;
 	assert_int_equal(dataset_locate(d, 119, &at), 0);
 	assert_true(at.shard == 59 && at.page == 1 && at.slot == 0);
@@ -626,6 +656,120 @@ static void test_index_forged(void **state)
 	free(index);
 }
 
+/* The same of the head: every number in it may be a lie. Such an index is built again. */
+static void test_head_forged(void **state)
+{
+	(void)state;
+	make_tar("x.tar", 1, 0, 4, "");
+	dataset_free(open_good("x.tar"));
+	size_t size;
+	uint8_t *data = fixture_read(in("x.tar.idx"), &size);
+	for (int i = 0; i < 8; i++) {
+		uint8_t forged[3 * INDEX_PAGE];
+		struct index_head head;
+		memcpy(forged, data, sizeof forged);
+		memcpy(&head, forged + INDEX_PAGE_HEAD, sizeof head);
+		head.source = i == 0 ? 1000000 : i == 1 ? DATASET_LABELS_AUTO : head.source;
+		head.source = i == 2 ? DATASET_LABELS_FOLDER : head.source;
+		head.asked = i == 3 ? 5 : head.asked;
+		head.classes = i == 4 ? UINT64_MAX : i == 5 ? UINT64_C(1) << 32 : head.classes;
+		head.record_pages -= i == 6; /* and so many samples that their pages wrap to none */
+		head.samples = i == 6 ? UINT64_MAX : head.samples;
+		head.table_bytes = i == 7 ? 1 : head.table_bytes;
+		memcpy(forged + INDEX_PAGE_HEAD, &head, sizeof head);
+		page_seal(forged);
+		fixture_write(in("x.tar.idx"), forged, sizeof forged - (i == 6 ? INDEX_PAGE : 0));
+		struct dataset *d = open_good("x.tar");
+		assert_int_equal(dataset_count(d), 4);
+		if (i != 3) /* asked for with other labels: merely of no use */
+			assert_non_null(strstr(dataset_notice(d), "1 damaged index"));
+		dataset_free(d);
+	}
+	free(data);
+}
+
+/* A file that is written anew in its place does not show in its folder's times. */
+static void test_changed_in_place(void **state)
+{
+	(void)state;
+	make_classes("set");
+	dataset_free(open_good("set"));
+	fixture_file(root, "set/a/1.jpg", "longer than it was");
+	struct dataset *d = open_good("set");
+	struct sample sample;
+	struct fault fault;
+	char buffer[64];
+	uint64_t changed = 0;
+	for (uint64_t i = 0; i < dataset_count(d); i++) {
+		assert_int_equal(dataset_sample(d, i, &sample, &fault), 0);
+		if (strcmp(sample.name, "a/1.jpg") != 0)
+			continue;
+		changed++;
+		assert_int_equal(dataset_read(d, &sample, buffer, sizeof buffer, &fault), -ESTALE);
+		char *index = store_cache_path(cache, in("set"), ".idx");
+		assert_non_null(strstr(fault.text, index));
+		assert_non_null(strstr(fault.text, "delete the index"));
+		assert_int_equal(unlink(index), 0);
+		free(index);
+	}
+	assert_int_equal(changed, 1);
+	dataset_free(d);
+	d = open_good("set");
+	for (uint64_t i = 0; i < dataset_count(d); i++) {
+		assert_int_equal(dataset_sample(d, i, &sample, &fault), 0);
+		assert_int_equal(dataset_read(d, &sample, buffer, sizeof buffer, &fault), 0);
+	}
+	dataset_free(d);
+}
+
+static void *sample_thread(void *dataset)
+{
+	struct sample sample;
+	struct fault fault;
+	for (uint64_t i = 0; i < 200 * dataset_count(dataset); i++)
+		if (dataset_sample(dataset, i % dataset_count(dataset), &sample, &fault) < 0)
+			return "cannot read a sample";
+	return NULL;
+}
+
+/* More threads than index files may be open: they wait for each other. */
+static void test_more_threads_than_files(void **state)
+{
+	(void)state;
+	enum { THREADS = 24, SHARDS = 20 };
+	char name[32];
+	for (int i = 0; i < SHARDS; i++) {
+		(void)snprintf(name, sizeof name, "s-%d.tar", i);
+		make_tar(name, 1, 0, 4, "");
+	}
+	struct rlimit before, few;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	few.rlim_cur = 48;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	struct dataset *d = open_good("s-{0..19}.tar");
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(dataset_index_files(d), 16);
+	pthread_t thread[THREADS];
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, sample_thread, d), 0);
+	for (int i = 0; i < THREADS; i++) {
+		void *fault;
+		assert_int_equal(pthread_join(thread[i], &fault), 0);
+		assert_null(fault);
+	}
+	/* With all of them held by this very thread it ends all the same. */
+	int fd;
+	struct fault fault;
+	struct sample sample;
+	for (uint32_t i = 0; i < 16; i++)
+		assert_int_equal(dataset_index_acquire(d, i, &fd, &fault), 0);
+	assert_int_equal(dataset_sample(d, 79, &sample, &fault), -EAGAIN);
+	for (uint32_t i = 0; i < 16; i++)
+		dataset_index_release(d, i);
+	dataset_free(d);
+}
+
 static void test_index_places(void **state)
 {
 	(void)state;
@@ -651,6 +795,9 @@ static void test_index_places(void **state)
 	struct fault fault;
 	assert_int_equal(dataset_open(in("{y,z}.tar"), &options, &d, &fault), 0);
 	assert_non_null(strstr(dataset_notice(d), "2 of 2 indexes"));
+	assert_non_null(strstr(dataset_notice(d), "beside the shard none can be written (File ex"));
+	assert_non_null(strstr(dataset_notice(d),
+		"the cache folder /dev/null/cache cannot be used (Not a directory)."));
 	for (uint64_t i = 0; i < 8; i += 4) {
 		check(d, i + 1, "a/1.jpg", 0, "a/1.jpg");
 		check(d, i + 3, "b/deep/1.jpg", 2, "b/deep/1.jpg");
@@ -798,6 +945,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stale, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_replaced, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stale_folder, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_head_forged, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_changed_in_place, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_more_threads_than_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_flipped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_forged, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_places, setup, teardown),

@@ -5,7 +5,9 @@
 
 #include "source/fetch_op.h"
 
+#include <glob.h>
 #include <stdatomic.h>
+#include <zlib.h>
 
 /* What the hook does, set while nothing is in flight; counters are shared by the engines' threads.
  */
@@ -367,6 +369,51 @@ static void test_damaged_index(void **state)
 	with_both(damaged_index, FETCH_IO_BUFFERED);
 }
 
+/* The first name that begins with "c0/" leads out of the folder, under a sound checksum. */
+static void forge_name(const char *path)
+{
+	static uint8_t index[1 << 20];
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	ssize_t size = read(fd, index, sizeof index);
+	assert_true(size > 0);
+	uint8_t *name = memmem(index, (size_t)size, "c0/", 3);
+	assert_non_null(name);
+	memcpy(name, "../", 3);
+	uint8_t *page = index + (size_t)(name - index) / INDEX_PAGE * INDEX_PAGE;
+	uint32_t crc = (uint32_t)crc32(0, page + 4, INDEX_PAGE - 4);
+	memcpy(page, &crc, sizeof crc);
+	assert_int_equal(pwrite(fd, page, INDEX_PAGE, page - index), INDEX_PAGE);
+	assert_int_equal(close(fd), 0);
+}
+
+static void forged_name(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
+{
+	char pattern[FIXTURE_PATH];
+	glob_t found;
+	struct reader reader;
+	(void)tars;
+	(void)snprintf(pattern, sizeof pattern, "%s/cache/*.idx", folder->root);
+	assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+	assert_int_equal(found.gl_pathc, 1);
+	forge_name(found.gl_pathv[0]);
+	globfree(&found);
+	reader_init(&reader, fetch, folder, 1);
+	reader_submit(&reader, 0, 1);
+	struct fetch_item *bad = reader_one(&reader, 10000);
+	assert_non_null(bad);
+	assert_int_equal(bad->result, -EIO);
+	assert_non_null(strstr(bad->fault->text, "no path below"));
+	reader_deinit(&reader);
+}
+
+/* What an index says is no way out of its folder. */
+static void test_forged_name(void **state)
+{
+	(void)state;
+	with_both(forged_name, FETCH_IO_BUFFERED);
+}
+
 static void no_such_sample(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
 	struct reader reader;
@@ -401,7 +448,8 @@ static void folder_changes(struct fetch *fetch, struct fixture *tars, struct fix
 		DANGLING = 8,
 		LINKED = 9,
 		EMPTIED = 10,
-		SOCKET = 11
+		SOCKET = 11,
+		PIPE = 12
 	};
 	char path[FIXTURE_PATH], target[FIXTURE_PATH];
 	(void)tars;
@@ -423,6 +471,9 @@ static void folder_changes(struct fetch *fetch, struct fixture *tars, struct fix
 	fixture_file_path(folder, SOCKET, path);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mknod(path, S_IFSOCK | 0600, 0), 0);
+	fixture_file_path(folder, PIPE, path);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
 
 	struct reader reader;
 	reader_init(&reader, fetch, folder, COUNT);
@@ -435,7 +486,8 @@ static void folder_changes(struct fetch *fetch, struct fixture *tars, struct fix
 	assert_int_equal(items[DANGLING].item.result, FETCH_E_MISSING);
 	assert_int_equal(items[EMPTIED].item.result, FETCH_E_CHANGED);
 	assert_int_equal(items[SOCKET].item.result, FETCH_E_CHANGED);
-	assert_int_equal(reader.outcome[FETCH_OK], COUNT - 7);
+	assert_int_equal(items[PIPE].item.result, FETCH_E_CHANGED);
+	assert_int_equal(reader.outcome[FETCH_OK], COUNT - 8);
 	reader_deinit(&reader);
 }
 
@@ -480,6 +532,9 @@ static void shard_replaced(struct fetch *fetch, struct fixture *tars, struct fix
 	read_stale(&reader, "data-0001.tar");
 	/* And gone altogether. */
 	assert_int_equal(unlink(path), 0);
+	read_stale(&reader, "data-0001.tar");
+	/* A pipe in its place holds nobody up. */
+	assert_int_equal(mkfifo(path, 0600), 0);
 	read_stale(&reader, "data-0001.tar");
 	reader_deinit(&reader);
 }
@@ -529,6 +584,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_direct_refused, plot_end),
 		cmocka_unit_test_teardown(test_bad_index, plot_end),
 		cmocka_unit_test_teardown(test_damaged_index, plot_end),
+		cmocka_unit_test_teardown(test_forged_name, plot_end),
 		cmocka_unit_test_teardown(test_no_such_sample, plot_end),
 		cmocka_unit_test_teardown(test_folder_changes, plot_end),
 		cmocka_unit_test_teardown(test_shard_replaced, plot_end),

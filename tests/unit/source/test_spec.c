@@ -1,5 +1,7 @@
 /* spec: braces, globs, and what is said when nothing is there. */
 #include "source/spec.h"
+
+#include "base/util.h"
 #include "unit/source/fixture.h"
 
 #include <errno.h>
@@ -115,11 +117,62 @@ static void test_expand(void **state)
 	expect(fixture_path(folder, "dir/gone/x.tar"), -ENOENT, fixture_path(folder, "dir does"), 0,
 		0);
 	expect("a.tar/x", -ENOENT, "does not exist", 0, 0);
+	expect("/nothing", -ENOENT, "/nothing does not exist (of its path only / does)", 0, 0);
 	expect("none-*.tar", -ENOENT, "nothing matches none-*.tar", 0, 0);
 	expect("{a,c}.tar", -ENOENT, "c.tar does not exist", 0, 0);
 	expect("dir*", -EINVAL, "names 2 folders", 0, 0);
 	expect("{dir,a.tar}", -EINVAL, "names both folders", 0, 0);
 	expect("/dev/null", -EINVAL, "neither a folder nor a regular file", 0, 0);
+	assert_int_equal(chdir("/"), 0);
+}
+
+/* What the first look leaves beside the tars is no shard of the second one. */
+static void test_glob_and_indexes(void **state)
+{
+	const char *folder = *state;
+	fixture_file(folder, "a.tar", "");
+	fixture_file(folder, "a.tar.idx", "");
+	fixture_file(folder, "a.tar.idx.tmp-Qx7d3k", "");
+	fixture_file(folder, "only/b.idx", "");
+	assert_int_equal(chdir(folder), 0);
+	expect("a*", 0, "/a.tar", 1, 0);
+	expect("*.idx", 0, "/a.tar.idx", 1, 0);
+	expect("a.tar.idx", 0, "/a.tar.idx", 1, 0);
+	expect("only/*", -ENOENT, "nothing matches only/*", 0, 0);
+	assert_int_equal(chdir("/"), 0);
+}
+
+static void same(const char *spec, const char *path)
+{
+	struct spec_paths paths = {0};
+	struct fault fault = {""};
+	int is_folder;
+	assert_int_equal(spec_expand(spec, &paths, &is_folder, &fault), 0);
+	assert_string_equal(paths.path[0], path);
+	spec_paths_free(&paths);
+}
+
+/* However a user got there, a place has one name; but links keep theirs. */
+static void test_one_name(void **state)
+{
+	const char *folder = *state;
+	fixture_file(folder, "deep/in/a.tar", "");
+	fixture_file(folder, "x..y/.z/a.tar", "");
+	cleanup(free_ptr) char *here = realpath(folder, NULL);
+	cleanup(free_ptr) char *alias = strdup(fixture_path(here, "link"));
+	assert_non_null(alias);
+	assert_int_equal(symlink("deep/in", alias), 0);
+	assert_int_equal(chdir(fixture_path(here, "deep")), 0);
+	same("../deep/in", fixture_path(here, "deep/in"));
+	same("in/./../in//a.tar", fixture_path(here, "deep/in/a.tar"));
+	same("..", here);
+	same("in/..", fixture_path(here, "deep"));
+	same("../link", alias);
+	same("../link/..", fixture_path(here, "deep"));
+	same("../x..y/.z/a.tar", fixture_path(here, "x..y/.z/a.tar"));
+	same("/../..//.", "/");
+	same("/", "/");
+	same("//tmp", "/tmp");
 	assert_int_equal(chdir("/"), 0);
 }
 
@@ -141,6 +194,8 @@ int main(void)
 		cmocka_unit_test(test_braces),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test_setup_teardown(test_expand, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_glob_and_indexes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_one_name, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

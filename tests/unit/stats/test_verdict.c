@@ -33,6 +33,9 @@ static void each_bottleneck_is_named(void **state)
 	expect(in, "decode-bound: 2.0 of 2 workers busy on 2 CPUs");
 	in.cpus = 16;
 	expect(in, "decode-bound: 2 of 2 workers busy; 18 more would feed this trainer");
+	in.trainer_wait_s = 9.9;
+	expect(in, "decode-bound: 2 of 2 workers busy; the trainer only waits");
+	in.trainer_wait_s = 9;
 	in.workers_idle_s = 17;
 	expect(in, "read-bound: workers idle 85 %");
 	in = idle_machine;

@@ -1,12 +1,13 @@
-/* json: see json.h.
+/* jsontext: see jsontext.h.
  *
  * `comma` says that the value before this one, in the same bracket, is complete. Numbers do not
  * depend on the locale: a program that links libpenstock may have chosen one whose decimal point is
  * a comma.
  *
- * Thread: any; a struct json belongs to one thread at a time. Allocates: not for the steady state.
+ * Thread: any; a struct jsontext belongs to one thread at a time. Allocates: not for the steady
+ * state.
  */
-#include "proto/json.h"
+#include "proto/jsontext.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 
 enum { JSON_FIRST_ROOM = 256, JSON_DECIMALS_MAX = 17 };
 
-static void json_fail(struct json *json)
+static void jsontext_fail(struct jsontext *json)
 {
 	free(json->text);
 	json->text = NULL;
@@ -23,7 +24,7 @@ static void json_fail(struct json *json)
 	json->failed = true;
 }
 
-static bool json_reserve(struct json *json, size_t more)
+static bool jsontext_reserve(struct jsontext *json, size_t more)
 {
 	if (json->failed)
 		return false;
@@ -32,14 +33,14 @@ static bool json_reserve(struct json *json, size_t more)
 	size_t room = json->room ? json->room : JSON_FIRST_ROOM;
 	while (room - json->size <= more) {
 		if (room > SIZE_MAX / 2) {
-			json_fail(json);
+			jsontext_fail(json);
 			return false;
 		}
 		room *= 2;
 	}
 	char *text = realloc(json->text, room);
 	if (!text) {
-		json_fail(json);
+		jsontext_fail(json);
 		return false;
 	}
 	json->text = text;
@@ -47,9 +48,9 @@ static bool json_reserve(struct json *json, size_t more)
 	return true;
 }
 
-static void json_put(struct json *json, const char *bytes, size_t size)
+static void jsontext_put(struct jsontext *json, const char *bytes, size_t size)
 {
-	if (!json_reserve(json, size))
+	if (!jsontext_reserve(json, size))
 		return;
 	memcpy(json->text + json->size, bytes, size);
 	json->size += size;
@@ -58,7 +59,7 @@ static void json_put(struct json *json, const char *bytes, size_t size)
 
 /* Length of the well-formed UTF-8 sequence at `s`, 0 where there is none (Unicode 15, table 3-7).
  * Reads no further than the first byte that does not fit, and a string's zero never does. */
-static size_t json_utf8(const unsigned char *s)
+static size_t jsontext_utf8(const unsigned char *s)
 {
 	unsigned char low = 0x80, high = 0xbf;
 	size_t length;
@@ -86,10 +87,21 @@ static size_t json_utf8(const unsigned char *s)
 	return length;
 }
 
+bool jsontext_is_utf8(const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	for (size_t length; *s; s += length) {
+		length = jsontext_utf8(s);
+		if (length == 0)
+			return false;
+	}
+	return true;
+}
+
 /* The code point at `s`, of `length` bytes, if it is better not written as it is: what JSON
  * forbids, and what YAML (which reads WIRE_OPEN) forbids or takes for a line break, and what would
  * steer a terminal. 0: write it. The quotes come here too. */
-static unsigned json_awkward(const unsigned char *s, size_t length)
+static unsigned jsontext_awkward(const unsigned char *s, size_t length)
 {
 	if (length == 1 && (s[0] < 0x20 || s[0] == '"' || s[0] == '\\' || s[0] == 0x7f))
 		return s[0];
@@ -102,107 +114,108 @@ static unsigned json_awkward(const unsigned char *s, size_t length)
 	return 0;
 }
 
-static void json_put_escape(struct json *json, unsigned point)
+static void jsontext_put_escape(struct jsontext *json, unsigned point)
 {
 	static const char name[] = "\bb\ff\nn\rr\tt\"\"\\\\";
 	char escape[8];
 	for (const char *n = name; *n; n += 2) {
 		if ((unsigned char)n[0] == point) {
-			json_put(json, (const char[]){'\\', n[1]}, 2);
+			jsontext_put(json, (const char[]){'\\', n[1]}, 2);
 			return;
 		}
 	}
 	int n = snprintf(escape, sizeof escape, "\\u%04x", point);
-	json_put(json, escape, (size_t)n);
+	jsontext_put(json, escape, (size_t)n);
 }
 
-static void json_put_quoted(struct json *json, const char *value)
+static void jsontext_put_quoted(struct jsontext *json, const char *value)
 {
 	const unsigned char *s = (const unsigned char *)value;
-	json_put(json, "\"", 1);
+	jsontext_put(json, "\"", 1);
 	while (*s) {
 		const unsigned char *plain = s;
 		size_t length = 1;
 		unsigned point = 0;
-		while (*s && (length = json_utf8(s)) > 0 && (point = json_awkward(s, length)) == 0)
+		while (*s && (length = jsontext_utf8(s)) > 0 &&
+			(point = jsontext_awkward(s, length)) == 0)
 			s += length;
 		if (s > plain)
-			json_put(json, (const char *)plain, (size_t)(s - plain));
+			jsontext_put(json, (const char *)plain, (size_t)(s - plain));
 		if (*s == '\0')
 			break;
 		if (length == 0)
-			json_put(json, "\xef\xbf\xbd", 3);
+			jsontext_put(json, "\xef\xbf\xbd", 3);
 		else
-			json_put_escape(json, point);
+			jsontext_put_escape(json, point);
 		s += length ? length : 1;
 	}
-	json_put(json, "\"", 1);
+	jsontext_put(json, "\"", 1);
 }
 
-static void json_begin(struct json *json, const char *key)
+static void jsontext_begin(struct jsontext *json, const char *key)
 {
 	if (json->comma)
-		json_put(json, ",", 1);
+		jsontext_put(json, ",", 1);
 	if (key) {
-		json_put_quoted(json, key);
-		json_put(json, ":", 1);
+		jsontext_put_quoted(json, key);
+		jsontext_put(json, ":", 1);
 	}
 	json->comma = true;
 }
 
-static void json_value(struct json *json, const char *key, const char *text)
+static void jsontext_value(struct jsontext *json, const char *key, const char *text)
 {
-	json_begin(json, key);
-	json_put(json, text, strlen(text));
+	jsontext_begin(json, key);
+	jsontext_put(json, text, strlen(text));
 }
 
-static void json_open(struct json *json, const char *key, char opener, char closer)
+static void jsontext_open(struct jsontext *json, const char *key, char opener, char closer)
 {
-	json_begin(json, key);
+	jsontext_begin(json, key);
 	if (json->depth == (int)sizeof json->closer) {
-		json_fail(json);
+		jsontext_fail(json);
 		return;
 	}
-	json_put(json, &opener, 1);
+	jsontext_put(json, &opener, 1);
 	json->closer[json->depth++] = closer;
 	json->comma = false;
 }
 
-void json_object(struct json *json, const char *key)
+void jsontext_object(struct jsontext *json, const char *key)
 {
-	json_open(json, key, '{', '}');
+	jsontext_open(json, key, '{', '}');
 }
 
-void json_array(struct json *json, const char *key)
+void jsontext_array(struct jsontext *json, const char *key)
 {
-	json_open(json, key, '[', ']');
+	jsontext_open(json, key, '[', ']');
 }
 
-void json_end(struct json *json)
+void jsontext_end(struct jsontext *json)
 {
 	if (json->depth == 0) {
-		json_fail(json);
+		jsontext_fail(json);
 		return;
 	}
-	json_put(json, &json->closer[--json->depth], 1);
+	jsontext_put(json, &json->closer[--json->depth], 1);
 	json->comma = true;
 }
 
-void json_string(struct json *json, const char *key, const char *value)
+void jsontext_string(struct jsontext *json, const char *key, const char *value)
 {
 	if (!value) {
-		json_value(json, key, "null");
+		jsontext_value(json, key, "null");
 		return;
 	}
-	json_begin(json, key);
-	json_put_quoted(json, value);
+	jsontext_begin(json, key);
+	jsontext_put_quoted(json, value);
 }
 
-void json_number(struct json *json, const char *key, double value, int decimals)
+void jsontext_number(struct jsontext *json, const char *key, double value, int decimals)
 {
 	char text[400], plain[400]; /* the largest double has 309 digits before the point */
 	if (!isfinite(value)) {
-		json_value(json, key, "null");
+		jsontext_value(json, key, "null");
 		return;
 	}
 	if (decimals < 0)
@@ -220,35 +233,35 @@ void json_number(struct json *json, const char *key, double value, int decimals)
 			plain[n++] = '.';
 	}
 	plain[n] = '\0';
-	json_value(json, key, plain);
+	jsontext_value(json, key, plain);
 }
 
-void json_u64(struct json *json, const char *key, uint64_t value)
+void jsontext_u64(struct jsontext *json, const char *key, uint64_t value)
 {
 	char text[24];
 	(void)snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-	json_value(json, key, text);
+	jsontext_value(json, key, text);
 }
 
-void json_i64(struct json *json, const char *key, int64_t value)
+void jsontext_i64(struct jsontext *json, const char *key, int64_t value)
 {
 	char text[24];
 	(void)snprintf(text, sizeof text, "%lld", (long long)value);
-	json_value(json, key, text);
+	jsontext_value(json, key, text);
 }
 
-void json_bool(struct json *json, const char *key, bool value)
+void jsontext_bool(struct jsontext *json, const char *key, bool value)
 {
-	json_value(json, key, value ? "true" : "false");
+	jsontext_value(json, key, value ? "true" : "false");
 }
 
-void json_raw(struct json *json, const char *key, const char *text)
+void jsontext_raw(struct jsontext *json, const char *key, const char *text)
 {
-	json_value(json, key, text ? text : "null");
+	jsontext_value(json, key, text ? text : "null");
 }
 
-void json_free(struct json *json)
+void jsontext_free(struct jsontext *json)
 {
 	free(json->text);
-	*json = (struct json){0};
+	*json = (struct jsontext){0};
 }

@@ -1,6 +1,6 @@
-/* json: brackets and commas, escapes, broken UTF-8, numbers under another locale, running out of
- * depth. */
-#include "proto/json.h"
+/* jsontext: brackets and commas, escapes, broken UTF-8, numbers under another locale, running out
+ * of depth. */
+#include "proto/jsontext.h"
 
 #include <locale.h>
 #include <math.h>
@@ -17,29 +17,29 @@
 		assert_false((json).failed);                   \
 		assert_string_equal((json).text, wanted);      \
 		assert_int_equal((json).size, strlen(wanted)); \
-		json_free(&(json));                            \
+		jsontext_free(&(json));                        \
 	} while (0)
 
 static void test_structure(void **state)
 {
 	(void)state;
-	struct json json = {0};
-	json_object(&json, NULL);
-	json_string(&json, "name", "a");
-	json_array(&json, "list");
-	json_u64(&json, NULL, UINT64_MAX);
-	json_i64(&json, NULL, INT64_MIN);
-	json_object(&json, NULL);
-	json_end(&json);
-	json_array(&json, NULL);
-	json_end(&json);
-	json_bool(&json, NULL, true);
-	json_end(&json);
-	json_bool(&json, "off", false);
-	json_string(&json, "nothing", NULL);
-	json_raw(&json, "raw", "{\"x\":1}");
-	json_raw(&json, "no_raw", NULL);
-	json_end(&json);
+	struct jsontext json = {0};
+	jsontext_object(&json, NULL);
+	jsontext_string(&json, "name", "a");
+	jsontext_array(&json, "list");
+	jsontext_u64(&json, NULL, UINT64_MAX);
+	jsontext_i64(&json, NULL, INT64_MIN);
+	jsontext_object(&json, NULL);
+	jsontext_end(&json);
+	jsontext_array(&json, NULL);
+	jsontext_end(&json);
+	jsontext_bool(&json, NULL, true);
+	jsontext_end(&json);
+	jsontext_bool(&json, "off", false);
+	jsontext_string(&json, "nothing", NULL);
+	jsontext_raw(&json, "raw", "{\"x\":1}");
+	jsontext_raw(&json, "no_raw", NULL);
+	jsontext_end(&json);
 	EXPECT(json,
 		"{\"name\":\"a\",\"list\":[18446744073709551615,-9223372036854775808,{},[],true],"
 		"\"off\":false,\"nothing\":null,\"raw\":{\"x\":1},\"no_raw\":null}");
@@ -47,8 +47,8 @@ static void test_structure(void **state)
 
 static void expect_quoted(const char *value, const char *wanted)
 {
-	struct json json = {0};
-	json_string(&json, NULL, value);
+	struct jsontext json = {0};
+	jsontext_string(&json, NULL, value);
 	EXPECT(json, wanted);
 }
 
@@ -91,8 +91,8 @@ static void test_utf8(void **state)
 
 static void expect_number(double value, int decimals, const char *wanted)
 {
-	struct json json = {0};
-	json_number(&json, NULL, value, decimals);
+	struct jsontext json = {0};
+	jsontext_number(&json, NULL, value, decimals);
 	EXPECT(json, wanted);
 }
 
@@ -106,11 +106,11 @@ static void test_numbers(void **state)
 	expect_number(NAN, 2, "null");
 	expect_number(INFINITY, 2, "null");
 	expect_number(-INFINITY, 2, "null");
-	struct json json = {0};
-	json_number(&json, NULL, 1.7976931348623157e308, 99);
+	struct jsontext json = {0};
+	jsontext_number(&json, NULL, 1.7976931348623157e308, 99);
 	assert_false(json.failed);
 	assert_int_equal(json.size, 309 + 1 + 17);
-	json_free(&json);
+	jsontext_free(&json);
 }
 
 /* A program may have chosen a locale whose decimal point is a comma, or, in one, two bytes long. */
@@ -134,45 +134,45 @@ static void test_locale(void **state)
 static void test_long(void **state)
 {
 	(void)state;
-	struct json json = {0};
-	json_array(&json, NULL);
+	struct jsontext json = {0};
+	jsontext_array(&json, NULL);
 	for (int i = 0; i < 10000; i++)
-		json_string(&json, NULL, "0123456789");
-	json_end(&json);
+		jsontext_string(&json, NULL, "0123456789");
+	jsontext_end(&json);
 	assert_false(json.failed);
 	assert_int_equal(json.size, 10000 * 13 + 1);
 	assert_int_equal(strlen(json.text), json.size);
-	json_free(&json);
+	jsontext_free(&json);
 	assert_null(json.text);
 }
 
 static void test_misuse(void **state)
 {
 	(void)state;
-	struct json json = {0};
+	struct jsontext json = {0};
 	for (int i = 0; i < 40; i++)
-		json_array(&json, NULL);
+		jsontext_array(&json, NULL);
 	assert_true(json.failed);
 	assert_null(json.text);
-	json_string(&json, NULL, "after"); /* stays failed, writes nowhere */
+	jsontext_string(&json, NULL, "after"); /* stays failed, writes nowhere */
 	assert_null(json.text);
-	json_free(&json);
+	jsontext_free(&json);
 	assert_false(json.failed);
 
-	json_end(&json); /* nothing open */
+	jsontext_end(&json); /* nothing open */
 	assert_true(json.failed);
-	json_free(&json);
+	jsontext_free(&json);
 }
 
 static void test_deepest(void **state)
 {
 	(void)state;
-	struct json json = {0};
+	struct jsontext json = {0};
 	char wanted[65] = "";
 	for (int i = 0; i < 32; i++)
-		json_array(&json, NULL);
+		jsontext_array(&json, NULL);
 	for (int i = 0; i < 32; i++)
-		json_end(&json);
+		jsontext_end(&json);
 	memset(wanted, '[', 32);
 	memset(wanted + 32, ']', 32);
 	EXPECT(json, wanted);

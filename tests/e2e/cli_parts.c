@@ -1,0 +1,244 @@
+/* cli_parts: the command's small parts that can be judged by themselves: numbers for people,
+ * quantiles, slips of the finger. */
+#include "client/cli/cli.h"
+#include "client/cli/font.h"
+#include "client/cli/histogram.h"
+#include "client/cli/options.h"
+#include "client/cli/table.h"
+
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What options.c says; here it only has to be said. */
+static char said[512];
+
+void cli_note(const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(said, sizeof said, format, args);
+	va_end(args);
+}
+
+static void test_counts(void **state)
+{
+	(void)state;
+	char b[24];
+	assert_string_equal(table_count(0, b, sizeof b), "0");
+	assert_string_equal(table_count(999, b, sizeof b), "999");
+	assert_string_equal(table_count(1000, b, sizeof b), "1,000");
+	assert_string_equal(table_count(123456, b, sizeof b), "123,456");
+	assert_string_equal(table_count(1234567, b, sizeof b), "1,234,567");
+	char wide[32];
+	assert_string_equal(
+		table_count(UINT64_MAX, wide, sizeof wide), "18,446,744,073,709,551,615");
+	/* Cut, never written beyond. */
+	char guard[8] = "xxxxxxx";
+	(void)table_count(123456789, guard, 6);
+	assert_int_equal(guard[6], 'x');
+	assert_true(strlen(guard) < 6);
+}
+
+static void test_times(void **state)
+{
+	(void)state;
+	char b[24];
+	assert_string_equal(table_clock(0, b, sizeof b), "0:00");
+	assert_string_equal(table_clock(59.6, b, sizeof b), "1:00");
+	assert_string_equal(table_clock(3723, b, sizeof b), "1:02:03");
+	assert_string_equal(table_clock(1e30, b, sizeof b), "100000:00:00");
+	assert_string_equal(table_seconds(0.000354, b, sizeof b), "0.35 ms");
+	assert_string_equal(table_seconds(0.0434, b, sizeof b), "43 ms");
+	assert_string_equal(table_seconds(0.9996, b, sizeof b), "1.00 s");
+	assert_string_equal(table_seconds(17.26, b, sizeof b), "17.3 s");
+	assert_string_equal(table_seconds(240.4, b, sizeof b), "240 s");
+}
+
+static void test_width(void **state)
+{
+	(void)state;
+	assert_int_equal(table_width("abc"), 3);
+	assert_int_equal(table_width("\xc3\xa9t\xc3\xa9"), 3);
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+/* Against sorting: every quantile within half a per cent. */
+static void test_quantiles(void **state)
+{
+	(void)state;
+	enum { N = 10000 };
+	static uint64_t values[N];
+	struct histogram *h = calloc(2, sizeof *h);
+	uint64_t x = 88172645463325252u;
+	for (int i = 0; i < N; i++) {
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		values[i] = (x & 0xffffff) << (x >> 60); /* nanoseconds to minutes */
+		histogram_add(&h[i & 1], values[i]);
+	}
+	histogram_merge(&h[0], &h[1]);
+	assert_int_equal(h[0].total, N);
+	qsort(values, N, sizeof *values, compare);
+	for (double share = 0.001; share < 1; share += 0.013) {
+		double exact = (double)values[(int)ceil(share * N) - 1];
+		double got = (double)histogram_quantile_ns(&h[0], share);
+		assert_true(fabs(got - exact) <= exact * 0.005 + 1);
+	}
+	free(h);
+}
+
+static void test_quantiles_of_little(void **state)
+{
+	(void)state;
+	struct histogram *h = calloc(1, sizeof *h);
+	assert_int_equal(histogram_quantile_ns(h, 0.5), 0);
+	histogram_add(h, 7);
+	assert_int_equal(histogram_quantile_ns(h, 0), 7);
+	assert_int_equal(histogram_quantile_ns(h, 0.99), 7);
+	/* Beyond the last class counts as the last class. */
+	histogram_add(h, UINT64_MAX);
+	assert_true(histogram_quantile_ns(h, 1) > 1ull << 50);
+	free(h);
+}
+
+static void test_distance(void **state)
+{
+	(void)state;
+	assert_int_equal(options_distance("", ""), 0);
+	assert_int_equal(options_distance("bench", "bench"), 0);
+	assert_int_equal(options_distance("bnech", "bench"), 1);
+	assert_int_equal(options_distance("bench", "ench"), 1);
+	assert_int_equal(options_distance("kitten", "sitting"), 3);
+	assert_int_equal(options_distance("", "abc"), 3);
+	char longest[64];
+	memset(longest, 'a', sizeof longest - 1);
+	longest[sizeof longest - 1] = 0;
+	assert_true(options_distance(longest, "a") > 60);
+}
+
+struct parsed {
+	bool flag;
+	uint64_t number, size;
+	double seconds, share;
+	const char *text, *choice;
+};
+
+static int parse(
+	struct parsed *p, int argc, const char *const *argv, const char *operand[OPTIONS_OPERANDS])
+{
+	static const struct command command = {.name = "try",
+		.operands = "A [B]",
+		.min_operands = 1,
+		.max_operands = 2,
+		.about = ""};
+	const struct option table[] = {
+		{"flag", 'f', OPTION_FLAG, &p->flag, NULL, "", 0, 0, NULL},
+		{"number", 'n', OPTION_NUMBER, &p->number, "N", "", 3, 9, NULL},
+		{"size", 0, OPTION_SIZE, &p->size, "SIZE", "", 1024, 0, NULL},
+		{"seconds", 0, OPTION_SECONDS, &p->seconds, "S", "", 0, 60, NULL},
+		{"share", 0, OPTION_SHARE, &p->share, "SHARE", "", 0, 0, NULL},
+		{"text", 't', OPTION_TEXT, &p->text, "TEXT", "", 0, 0, NULL},
+		{"choice", 0, OPTION_CHOICE, &p->choice, "ab|abc|c", "", 0, 0, NULL},
+	};
+	said[0] = 0;
+	return options_parse(
+		&command, table, sizeof table / sizeof table[0], argc, (char **)argv, operand);
+}
+
+#define PARSE(p, operand, ...)                                                        \
+	parse(p, sizeof((const char *[]){"try", __VA_ARGS__}) / sizeof(const char *), \
+		(const char *[]){"try", __VA_ARGS__}, operand)
+
+static void test_options_are_taken(void **state)
+{
+	(void)state;
+	struct parsed p = {0};
+	const char *operand[OPTIONS_OPERANDS];
+	assert_int_equal(PARSE(&p, operand, "-n", "9", "one", "--size=2K", "-f", "--seconds", ".5",
+				 "-", "--choice", "abc", "-tword", "--share=1"),
+		0);
+	assert_string_equal(operand[0], "one");
+	assert_string_equal(operand[1], "-");
+	assert_true(p.flag);
+	assert_int_equal(p.number, 9);
+	assert_int_equal(p.size, 2048);
+	assert_true(p.seconds == 0.5);
+	assert_true(p.share == 1);
+	assert_string_equal(p.choice, "abc");
+	assert_string_equal(p.text, "word");
+	assert_int_equal(PARSE(&p, operand, "--", "--flag", "-n"), 0);
+	assert_string_equal(operand[0], "--flag");
+	assert_string_equal(operand[1], "-n");
+}
+
+static void test_options_are_refused(void **state)
+{
+	(void)state;
+	struct parsed p = {.number = 5};
+	const char *operand[OPTIONS_OPERANDS] = {"untouched"};
+	assert_int_equal(PARSE(&p, operand, "a", "--number", "10"), -EINVAL);
+	assert_non_null(strstr(said, "from 3 to 9"));
+	assert_int_equal(PARSE(&p, operand, "a", "--number", "2"), -EINVAL);
+	assert_int_equal(PARSE(&p, operand, "a", "--number="), -EINVAL);
+	assert_int_equal(PARSE(&p, operand, "a", "--number", " 5"), -EINVAL);
+	assert_int_equal(PARSE(&p, operand, "a", "--seconds", "inf"), -EINVAL);
+	assert_int_equal(PARSE(&p, operand, "a", "--seconds", "61"), -EINVAL);
+	assert_int_equal(PARSE(&p, operand, "a", "--share", "0"), -EINVAL);
+	assert_int_equal(PARSE(&p, operand, "a", "--size", "1K1"), -EINVAL);
+	assert_int_equal(PARSE(&p, operand, "a", "--choice", "a"), -EINVAL);
+	assert_int_equal(PARSE(&p, operand, "a", "--choice", ""), -EINVAL);
+	assert_int_equal(PARSE(&p, operand, "a", "--choice", "ab|abc"), -EINVAL);
+	assert_int_equal(PARSE(&p, operand, "a", "--numbre=4"), -EINVAL);
+	assert_non_null(strstr(said, "did you mean --number?"));
+	assert_int_equal(PARSE(&p, operand, "a", "b", "c"), -EINVAL);
+	assert_int_equal(PARSE(&p, operand, "-f"), -EINVAL);
+	assert_int_equal(p.number, 5);
+	assert_string_equal(operand[0], "untouched");
+}
+
+/* No two letters may look alike, and none may be empty. */
+static void test_font(void **state)
+{
+	(void)state;
+	static const uint8_t empty[FONT_HEIGHT];
+	for (int a = FONT_FIRST; a <= FONT_LAST; a++) {
+		assert_int_equal(memcmp(font_glyph((char)a), empty, FONT_HEIGHT) == 0, a == ' ');
+		for (int b = FONT_FIRST; b < a; b++)
+			assert_int_not_equal(
+				memcmp(font_glyph((char)a), font_glyph((char)b), FONT_HEIGHT), 0);
+		for (int row = 0; row < FONT_HEIGHT; row++)
+			assert_true(font_glyph((char)a)[row] < 1 << FONT_WIDTH);
+	}
+	assert_ptr_equal(font_glyph((char)0xe9), font_glyph('?'));
+	assert_ptr_equal(font_glyph('\n'), font_glyph('?'));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_times),
+		cmocka_unit_test(test_width),
+		cmocka_unit_test(test_quantiles),
+		cmocka_unit_test(test_quantiles_of_little),
+		cmocka_unit_test(test_distance),
+		cmocka_unit_test(test_options_are_taken),
+		cmocka_unit_test(test_options_are_refused),
+		cmocka_unit_test(test_font),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
