@@ -13,6 +13,8 @@
 
 #include <jpeglib.h>
 
+#include <jerror.h>
+
 struct file {
 	uint8_t *bytes; /* with 64 zero bytes behind */
 	size_t size;
@@ -54,9 +56,11 @@ static inline void libjpeg_exit(j_common_ptr cinfo)
 	longjmp(((struct libjpeg *)cinfo->client_data)->escape, 1);
 }
 
+/* Counts what it says of the data; an unknown version of JFIF or a transform of Adobe's is none. */
 static inline void libjpeg_message(j_common_ptr cinfo, int level)
 {
-	if (level < 0)
+	int code = cinfo->err->msg_code;
+	if (level < 0 && code != JWRN_JFIF_MAJOR && code != JWRN_ADOBE_XFORM)
 		((struct libjpeg *)cinfo->client_data)->warnings++;
 }
 
