@@ -305,6 +305,18 @@ static const int16_t *planes_walk_next(struct planes_walk *walk)
 	return block;
 }
 
+/* Blocks in ready order, wherever they lie then. */
+static void planes_prepare(struct planes *p, uint8_t *kinds, const int16_t **blocks, uint32_t count)
+{
+	if (p->frame.ready) {
+		p->kernels->look(kinds, blocks, count);
+		return;
+	}
+	p->kernels->sort(p->sorted, kinds, blocks, count);
+	for (uint32_t i = 0; i < count; i++)
+		blocks[i] = p->sorted[i];
+}
+
 /* One row of blocks of one component, but only those that the region looks at. */
 static bool planes_block_row(
 	struct planes *p, unsigned c, uint32_t block_row, const struct blocks *blocks)
@@ -321,9 +333,8 @@ static bool planes_block_row(
 		count = UTIL_MIN((uint32_t)BATCH, left);
 		for (uint32_t i = 0; i < count; i++)
 			from[i] = planes_walk_next(&walk);
-		p->kernels->sort(p->sorted, kinds, from, count);
-		odd |= p->kernels->transform(to, layer->pitch, (const int16_t(*)[64])p->sorted,
-			kinds, count, &layer->quant);
+		planes_prepare(p, kinds, from, count);
+		odd |= p->kernels->transform(to, layer->pitch, from, kinds, count, &layer->quant);
 		to += (size_t)count * BLOCK;
 	}
 	return odd;

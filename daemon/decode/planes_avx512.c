@@ -65,13 +65,13 @@ V vec v_lane(const void *p)
 }
 
 /* A masked broadcast from memory needs no shuffle. */
-V vec v_lanes(const int16_t (*blocks)[64], int i)
+V vec v_lanes(const int16_t *const *blocks, int i)
 {
-	const __m128i *const unit = (const void *)(blocks[0] + (ptrdiff_t)8 * i);
-	vec a = _mm512_castsi128_si512(_mm_load_si128(unit));
-	a = _mm512_mask_broadcast_i32x4(a, 0x00f0, _mm_load_si128(unit + 8));
-	a = _mm512_mask_broadcast_i32x4(a, 0x0f00, _mm_load_si128(unit + 16));
-	return _mm512_mask_broadcast_i32x4(a, 0xf000, _mm_load_si128(unit + 24));
+	vec a = _mm512_castsi128_si512(_mm_load_si128((const __m128i *)blocks[0] + i));
+	a = _mm512_mask_broadcast_i32x4(a, 0x00f0, _mm_load_si128((const __m128i *)blocks[1] + i));
+	a = _mm512_mask_broadcast_i32x4(a, 0x0f00, _mm_load_si128((const __m128i *)blocks[2] + i));
+	return _mm512_mask_broadcast_i32x4(
+		a, 0xf000, _mm_load_si128((const __m128i *)blocks[3] + i));
 }
 
 V int v_any(vec a)
@@ -151,6 +151,20 @@ static void body_sort(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *f
 		kinds[i] = (uint8_t)(((used >> 1) != 0) + ((used >> PLANES_SPARSE_LENGTH) != 0));
 		v_store(to[i], _mm512_permutex2var_epi16(a, low, b));
 		v_store(to[i] + 32, _mm512_permutex2var_epi16(a, high, b));
+	}
+}
+
+static void body_look(uint8_t *kinds, const int16_t *const *blocks, size_t count)
+{
+	const vec ten = v_set16(PLANES_SPARSE_LENGTH - 1);
+	const __mmask32 low_ten = _mm512_cmpgt_epi16_mask(v_load(ready_from), ten);
+	const __mmask32 high_ten = _mm512_cmpgt_epi16_mask(v_load(ready_from + 32), ten);
+	for (size_t i = 0; i < count; i++) {
+		vec a = v_load(blocks[i]), b = v_load(blocks[i] + 32);
+		uint32_t low = _mm512_test_epi16_mask(a, a), high = _mm512_test_epi16_mask(b, b);
+		uint32_t any = low | (high & ~(1u << (PLANES_READY_DC - 32)));
+		uint32_t many = (low & low_ten) | (high & high_ten);
+		kinds[i] = (uint8_t)((any != 0) + (many != 0));
 	}
 }
 

@@ -4,7 +4,7 @@
  *
  *   vec, LANES                  the type; lanes in it
  *   v_load, v_store             LANES x 16 bytes, unaligned
- *   v_lanes(p, i)               16 bytes from each of p[0] .. p[LANES - 1], at byte 16 i
+ *   v_lanes(p, i)               unit i of each of the blocks p[0] .. p[LANES - 1]
  *   v_lane(p)                   the same 16 bytes in every lane
  *   v_set8, v_set16, v_set32    a value in every element
  *   v_add16 ...                 the instruction of that name
@@ -14,7 +14,8 @@
  *                               the high halves to to + pitch
  *   v_pair(&a, &b)              lanes of unpacked low and high halves, back in the order of memory
  *   body_weave                  three vectors of bytes to 3 x LANES x 16 bytes in turns
- *   body_sort                   the table's `sort`
+ *   body_sort                   and body_look: the table's entries
+ *                               of these names
  *
  * and TABLE and NAME. The transform works on LANES blocks at once, a block to a lane: what follows
  * is a vector of 8 values of 16 bits, or 4 of 32, per block. */
@@ -139,7 +140,7 @@ BODY_INLINE void body_pixels(uint8_t *to, size_t pitch, const vec *column)
 }
 
 /* LANES blocks. Returns what is not zero where one of them is odd. */
-BODY_INLINE vec body_blocks(uint8_t *to, size_t pitch, const int16_t (*blocks)[64],
+BODY_INLINE vec body_blocks(uint8_t *to, size_t pitch, const int16_t *const *blocks,
 	const struct planes_quant *quant, bool sparse, bool fits)
 {
 	vec in[2][4], low[8], high[8], rows[8], odd = v_set16(0);
@@ -172,11 +173,11 @@ BODY_INLINE vec body_blocks(uint8_t *to, size_t pitch, const int16_t (*blocks)[6
 }
 
 /* The variants, each compiled once. */
-#define BODY_VARIANT(name, sparse, fits)                                      \
-	static __attribute__((noinline)) vec name(uint8_t *to, size_t pitch,  \
-		const int16_t(*blocks)[64], const struct planes_quant *quant) \
-	{                                                                     \
-		return body_blocks(to, pitch, blocks, quant, sparse, fits);   \
+#define BODY_VARIANT(name, sparse, fits)                                        \
+	static __attribute__((noinline)) vec name(uint8_t *to, size_t pitch,    \
+		const int16_t *const *blocks, const struct planes_quant *quant) \
+	{                                                                       \
+		return body_blocks(to, pitch, blocks, quant, sparse, fits);     \
 	}
 BODY_VARIANT(body_full, false, false)
 BODY_VARIANT(body_full_fits, false, true)
@@ -185,7 +186,7 @@ BODY_VARIANT(body_sparse_fits, true, true)
 
 /* Blocks without AC: each pixel is (4 DC + 16) >> 5 of the dequantised DC. */
 static bool body_flat(
-	uint8_t *to, size_t pitch, const int16_t (*blocks)[64], const struct planes_quant *quant)
+	uint8_t *to, size_t pitch, const int16_t *const *blocks, const struct planes_quant *quant)
 {
 	uint64_t pixels[LANES];
 	bool odd = false;
@@ -206,8 +207,8 @@ static bool body_flat(
 	return odd;
 }
 
-static bool body_group(uint8_t *to, size_t pitch, const int16_t (*blocks)[64], const uint8_t *kinds,
-	const struct planes_quant *quant)
+static bool body_group(uint8_t *to, size_t pitch, const int16_t *const *blocks,
+	const uint8_t *kinds, const struct planes_quant *quant)
 {
 	uint8_t kind = PLANES_DC;
 	for (int i = 0; i < LANES; i++)
@@ -222,24 +223,23 @@ static bool body_group(uint8_t *to, size_t pitch, const int16_t (*blocks)[64], c
 }
 
 /* Fewer than LANES blocks: the last one fills up, beside the pixels that count. */
-static bool body_rest(uint8_t *to, size_t pitch, const int16_t (*blocks)[64], const uint8_t *kinds,
+static bool body_rest(uint8_t *to, size_t pitch, const int16_t *const *blocks, const uint8_t *kinds,
 	size_t count, const struct planes_quant *quant)
 {
-	_Alignas(64) int16_t copies[LANES][64];
-	uint8_t copied[LANES], pixels[8][8 * LANES];
+	const int16_t *filled[LANES];
+	uint8_t filled_kinds[LANES], pixels[8][8 * LANES];
 	for (size_t i = 0; i < LANES; i++) {
 		size_t from = i < count ? i : count - 1;
-		memcpy(copies[i], blocks[from], sizeof(copies[i]));
-		copied[i] = kinds[from];
+		filled[i] = blocks[from];
+		filled_kinds[i] = kinds[from];
 	}
-	bool odd = body_group(
-		pixels[0], sizeof(pixels[0]), (const int16_t(*)[64])copies, copied, quant);
+	bool odd = body_group(pixels[0], sizeof(pixels[0]), filled, filled_kinds, quant);
 	for (size_t y = 0; y < 8; y++)
 		memcpy(to + y * pitch, pixels[y], 8 * count);
 	return odd;
 }
 
-static bool body_transform(uint8_t *to, size_t pitch, const int16_t (*blocks)[64],
+static bool body_transform(uint8_t *to, size_t pitch, const int16_t *const *blocks,
 	const uint8_t *kinds, size_t count, const struct planes_quant *quant)
 {
 	bool odd = false;
@@ -385,6 +385,7 @@ static void body_weave_rows(uint8_t *to, const uint8_t *const from[3], size_t co
 const struct planes_kernels TABLE = {
 	.name = NAME,
 	.sort = body_sort,
+	.look = body_look,
 	.transform = body_transform,
 	.wider = body_wider,
 	.between = body_between,

@@ -15,6 +15,23 @@ static const uint8_t natural[64] = {63, 15, 57, 9, 59, 11, 61, 13, 58, 10, 62, 1
 	31, 47, 25, 41, 27, 43, 29, 45, 26, 42, 30, 46, 24, 40, 28, 44, 23, 55, 17, 49, 19, 51, 21,
 	53, 18, 50, 22, 54, 16, 48, 20, 52, 7, 39, 1, 33, 3, 35, 5, 37, 2, 34, 6, 38, 0, 32, 4, 36};
 
+static uint8_t c_kind(int last)
+{
+	if (last == 0)
+		return PLANES_DC;
+	return last < PLANES_SPARSE_LENGTH ? PLANES_SPARSE : PLANES_FULL;
+}
+
+static void c_look(uint8_t *kinds, const int16_t *const *blocks, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		int last = 0;
+		for (int k = 0; k < 64; k++)
+			last = blocks[i][planes_ready_order[k]] ? k : last;
+		kinds[i] = c_kind(last);
+	}
+}
+
 static void c_sort(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *from, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -23,9 +40,7 @@ static void c_sort(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *from
 			to[i][planes_ready_order[k]] = from[i][k];
 			last = from[i][k] ? k : last;
 		}
-		kinds[i] = last == 0                     ? PLANES_DC
-			   : last < PLANES_SPARSE_LENGTH ? PLANES_SPARSE
-							 : PLANES_FULL;
+		kinds[i] = c_kind(last);
 	}
 }
 
@@ -94,7 +109,7 @@ bool planes_kernels_block(
 }
 
 /* `kinds` promises zeros, which change nothing here. */
-static bool c_transform(uint8_t *to, size_t pitch, const int16_t (*blocks)[64],
+static bool c_transform(uint8_t *to, size_t pitch, const int16_t *const *blocks,
 	const uint8_t *kinds, size_t count, const struct planes_quant *quant)
 {
 	(void)kinds;
@@ -178,6 +193,7 @@ static void c_weave(uint8_t *to, const uint8_t *const from[3], size_t count)
 const struct planes_kernels planes_kernels_c = {
 	.name = "c",
 	.sort = c_sort,
+	.look = c_look,
 	.transform = c_transform,
 	.wider = c_wider,
 	.between = c_between,

@@ -19,6 +19,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "decode/planes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,9 +52,6 @@ enum { PLANES_READY_DC = 60 };
 	_(7, 5, 23, 27, 52, 0, 10, 14, 39)
 /* clang-format on */
 
-/* The same from the other side: the place of each coefficient of the zigzag order. */
-extern const uint8_t planes_ready_order[64];
-
 /* In ready order. */
 struct planes_quant {
 	_Alignas(64) int16_t step[64];
@@ -69,9 +67,12 @@ struct planes_kernels {
 	 * blocks are aligned to 64 bytes. */
 	void (*sort)(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *from, size_t count);
 
+	/* What kind of block each is, of blocks in ready order. */
+	void (*look)(uint8_t *kinds, const int16_t *const *blocks, size_t count);
+
 	/* `count` blocks in ready order, at least 1, side by side into 8 rows; not a byte
 	 * beside them is written. Whether one of them is odd. */
-	bool (*transform)(uint8_t *to, size_t pitch, const int16_t (*blocks)[64],
+	bool (*transform)(uint8_t *to, size_t pitch, const int16_t *const *blocks,
 		const uint8_t *kinds, size_t count, const struct planes_quant *quant);
 
 	/* Triangle filters (jdsample.c): 2 `count` samples out of `count` and their two

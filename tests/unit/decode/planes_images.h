@@ -25,6 +25,7 @@ struct image {
 	struct planes_frame frame;
 	uint8_t quant[PLANES_COMPONENTS][64]; /* zigzag order */
 	struct blocks blocks; /* all MCUs */
+	bool tame; /* no value beyond what blocks.h promises */
 	int16_t *memory;
 	uint32_t *where;
 	uint8_t *rgb; /* libjpeg-turbo's pixels */
@@ -152,6 +153,7 @@ static inline void image_places(struct image *image, bool dealt)
 static inline void image_copy(
 	struct image *image, struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *arrays)
 {
+	image->tame = true;
 	for (int i = 0; i < cinfo->num_components; i++) {
 		const jpeg_component_info *info = &cinfo->comp_info[i];
 		for (uint32_t y = 0; y < info->height_in_blocks; y++) {
@@ -160,8 +162,10 @@ static inline void image_copy(
 			for (uint32_t x = 0; x < info->width_in_blocks; x++) {
 				int16_t *block =
 					(int16_t *)blocks_at(&image->blocks, (unsigned)i, x, y);
-				for (int k = 0; k < 64; k++)
+				for (int k = 0; k < 64; k++) {
 					block[k] = row[0][x][zigzag_to_natural[k]];
+					image->tame &= abs(block[k]) <= (k ? BLOCKS_AC : BLOCKS_DC);
+				}
 			}
 		}
 	}

@@ -218,10 +218,14 @@ static bool blocks_check(const struct planes_kernels *table, size_t count, uint3
 	assert_memory_equal(got, want, sizeof(got));
 	assert_memory_equal(kinds, kinds_c, count);
 	assert_int_equal(kinds[count], 0x33);
-	bool odd = table->transform(
-		pixels[1] + 8, sizeof(pixels[0]), (const int16_t(*)[64])got, kinds, count, &quant);
-	bool odd_c = planes_kernels_c.transform(expected[1] + 8, sizeof(expected[0]),
-		(const int16_t(*)[64])want, kinds, count, &quant);
+	for (size_t i = 0; i < count; i++)
+		from[i] = got[i];
+	memset(kinds_c, 0x44, sizeof(kinds_c));
+	table->look(kinds_c, from, count);
+	assert_memory_equal(kinds, kinds_c, count);
+	bool odd = table->transform(pixels[1] + 8, sizeof(pixels[0]), from, kinds, count, &quant);
+	bool odd_c = planes_kernels_c.transform(
+		expected[1] + 8, sizeof(expected[0]), from, kinds, count, &quant);
 	assert_int_equal(odd, odd_c);
 	assert_memory_equal(pixels, expected, sizeof(pixels));
 	return odd;
@@ -386,7 +390,7 @@ static void unknown_tables(void **state)
 enum { BENCH_TABLES = 3, BENCH_TIMES = 4 };
 
 struct bench_sums {
-	double sort, transform, rgb, planar; /* ns, of the best of a few */
+	double sort, look, transform, rgb, planar; /* ns, of the best of a few */
 };
 
 struct bench {
@@ -401,37 +405,49 @@ static double bench_best(double best, uint64_t start_ns)
 	return best == 0 || ns < best ? ns : best;
 }
 
+enum bench_step { STEP_SORT, STEP_LOOK, STEP_BOTH, STEPS };
+
 /* All blocks of the image in the order of memory, a batch at a time: no ring, no neighbours. */
-static void bench_blocks(const struct planes_kernels *table, const struct image *image,
-	double *sort, double *transform)
+static void bench_step(const struct planes_kernels *table, const struct image *image,
+	const struct planes_quant *quant, enum bench_step step)
 {
 	enum { BATCH = 32 };
 	static _Alignas(64) int16_t sorted[BATCH][64];
 	static uint8_t pixels[8][BATCH * 8];
 	const struct blocks *b = &image->blocks;
 	size_t count = (size_t)b->columns * b->rows * b->in_mcu;
+	for (size_t i = 0; i + BATCH <= count; i += BATCH) {
+		const int16_t *from[BATCH];
+		uint8_t kinds[BATCH];
+		for (int j = 0; j < BATCH; j++)
+			from[j] = b->coefficients + (i + (size_t)j) * 64;
+		if (step == STEP_LOOK) {
+			table->look(kinds, from, BATCH);
+			continue;
+		}
+		table->sort(sorted, kinds, from, BATCH);
+		if (step == STEP_SORT)
+			continue;
+		for (int j = 0; j < BATCH; j++)
+			from[j] = sorted[j];
+		(void)table->transform(pixels[0], sizeof(pixels[0]), from, kinds, BATCH, quant);
+	}
+}
+
+static void bench_blocks(
+	const struct planes_kernels *table, const struct image *image, struct bench_sums *sums)
+{
 	struct planes_quant quant;
 	set_quant(&quant, image->quant[0]);
-	double best_sort = 0, best_both = 0;
-	for (int mode = 0; mode < 2 * BENCH_TIMES; mode++) {
+	double best[STEPS] = {0};
+	for (int i = 0; i < STEPS * BENCH_TIMES; i++) {
 		uint64_t start = clock_ns();
-		for (size_t i = 0; i + BATCH <= count; i += BATCH) {
-			const int16_t *from[BATCH];
-			uint8_t kinds[BATCH];
-			for (int j = 0; j < BATCH; j++)
-				from[j] = b->coefficients + (i + (size_t)j) * 64;
-			table->sort(sorted, kinds, from, BATCH);
-			if (mode % 2)
-				(void)table->transform(pixels[0], sizeof(pixels[0]),
-					(const int16_t(*)[64])sorted, kinds, BATCH, &quant);
-		}
-		if (mode % 2)
-			best_both = bench_best(best_both, start);
-		else
-			best_sort = bench_best(best_sort, start);
+		bench_step(table, image, &quant, (enum bench_step)(i % STEPS));
+		best[i % STEPS] = bench_best(best[i % STEPS], start);
 	}
-	*sort += best_sort;
-	*transform += best_both - best_sort;
+	sums->sort += best[STEP_SORT];
+	sums->look += best[STEP_LOOK];
+	sums->transform += best[STEP_BOTH] - best[STEP_SORT];
 }
 
 static void bench_drop(void *context, uint8_t *rgb)
@@ -522,7 +538,7 @@ static void bench_file(struct bench *bench, struct planes *const *planes, const 
 		bench->pixels += (uint64_t)image.frame.width * image.frame.height;
 		for (unsigned i = 0; planes_kernels_at(i) && i < BENCH_TABLES; i++) {
 			struct bench_sums *sums = &bench->table[i];
-			bench_blocks(planes_kernels_at(i), &image, &sums->sort, &sums->transform);
+			bench_blocks(planes_kernels_at(i), &image, sums);
 			sums->rgb += bench_rows(planes[i], &image, false);
 			sums->planar += bench_rows(planes[i], &image, true);
 		}
@@ -538,19 +554,19 @@ static void bench_print(const struct bench *b)
 	double blocks = (double)b->blocks, pixels = (double)b->pixels, files = (double)b->files;
 	printf("%llu files, %.0f blocks and %.3f MP each\n", (unsigned long long)b->files,
 		blocks / files, pixels / files / 1e6);
-	printf("%-14s %10s %10s %10s | %12s %12s %12s %12s\n", "", "sort", "transform", "both",
-		"rgb rows", "planar rows", "all, rgb", "all, planar");
-	printf("%-14s %32s | %12s %12s %25s\n", "", "ns per block", "ns/pixel", "ns/pixel",
+	printf("%-14s %9s %9s %9s %9s | %10s %10s | %10s %10s\n", "", "sort", "look", "transform",
+		"both", "rgb", "planar", "all, rgb", "all, plan.");
+	printf("%-14s %39s | %21s | %21s\n", "", "ns per block", "rows, ns per pixel",
 		"ms per image");
 	for (unsigned i = 0; planes_kernels_at(i) && i < BENCH_TABLES; i++) {
 		const struct bench_sums *s = &b->table[i];
 		double both = s->sort + s->transform;
-		printf("%-14s %10.2f %10.2f %10.2f | %12.3f %12.3f %12.4f %12.4f\n",
-			planes_kernels_at(i)->name, s->sort / blocks, s->transform / blocks,
-			both / blocks, (s->rgb - both) / pixels, (s->planar - both) / pixels,
-			s->rgb / files / 1e6, s->planar / files / 1e6);
+		printf("%-14s %9.2f %9.2f %9.2f %9.2f | %10.3f %10.3f | %10.4f %10.4f\n",
+			planes_kernels_at(i)->name, s->sort / blocks, s->look / blocks,
+			s->transform / blocks, both / blocks, (s->rgb - both) / pixels,
+			(s->planar - both) / pixels, s->rgb / files / 1e6, s->planar / files / 1e6);
 	}
-	printf("%-14s %10s %10s %10.2f | %12.3f %12s %12.4f\n", "libjpeg-turbo", "", "",
+	printf("%-14s %9s %9s %9s %9.2f | %10.3f %10s | %10.4f\n", "libjpeg-turbo", "", "", "",
 		b->libjpeg_transform / blocks, (b->libjpeg_all - b->libjpeg_transform) / pixels, "",
 		b->libjpeg_all / files / 1e6);
 }
