@@ -72,7 +72,7 @@ struct driver {
 	lane_next_fn *next;
 	void *context;
 	const uint8_t *bytes;
-	int16_t *blocks;
+	int16_t *blocks; /* NULL until a lane has any */
 	const uint32_t *tables;
 	unsigned busy;
 	struct spill spill[HALVES];
@@ -349,6 +349,12 @@ INLINE __m512i value_of(const struct half *h, __m512i entry)
 	return _mm512_and_si512(value, set1(0xffff));
 }
 
+/* k counts from 1. */
+INLINE void *before(int16_t *base)
+{
+	return (void *)((uintptr_t)base - sizeof(*base));
+}
+
 /* Stores what is not zero. A value beyond its block is not stored: it is a fault found later. */
 INLINE void scatter(const struct half *h, struct driver *driver, __m512i value, __mmask16 dc)
 {
@@ -356,10 +362,10 @@ INLINE void scatter(const struct half *h, struct driver *driver, __m512i value, 
 	store = _mm512_mask_cmple_epi32_mask(store, h->k, set1(BLOCKS_SIZE));
 	__m512i index = _mm512_add_epi32(h->at, h->k);
 	_mm512_mask_i32scatter_epi32(
-		(char *)driver->blocks - 2, store & (__mmask16)~h->drop, index, value, 2);
+		before(driver->blocks), store & (__mmask16)~h->drop, index, value, 2);
 	__mmask16 dump = store & h->drop & dc;
 	if (__builtin_expect(dump, 0))
-		_mm512_mask_i32scatter_epi32((char *)driver->dump - 2, dump, index, value, 2);
+		_mm512_mask_i32scatter_epi32(before(driver->dump[0]), dump, index, value, 2);
 }
 
 /* Takes one symbol in every lane. */

@@ -63,7 +63,8 @@ void lane_decode_ref(struct lane *lane)
 	for (uint32_t mcu = 0; mcu < lane->mcus && !outcome; mcu++) {
 		for (unsigned i = 0; i < lane->huffman->in_mcu && !outcome; i++) {
 			outcome = read_block(&reader, lane, i, to ? to : nowhere);
-			to += to ? BLOCKS_SIZE : 0;
+			if (to)
+				to += BLOCKS_SIZE;
 		}
 	}
 	lane_end(lane, reader.bit, outcome);

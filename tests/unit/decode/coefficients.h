@@ -204,14 +204,20 @@ static inline int subject_init(struct subject *s, struct file file, const struct
 	return s->reason = reason;
 }
 
-static inline void subject_deinit(struct subject *s)
+/* Before another plan, other bytes and other segments are set. */
+static inline void subject_drop_plan(struct subject *s)
 {
-	free(s->tables);
 	free(s->bytes);
 	free(s->segments);
 	free(s->runs);
 	free(s->where);
 	free(s->coefficients);
+}
+
+static inline void subject_deinit(struct subject *s)
+{
+	free(s->tables);
+	subject_drop_plan(s);
 }
 
 /* Compares the wanted blocks with the whole image's, as libjpeg has them: 0, or 1 + the first block

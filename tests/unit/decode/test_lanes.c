@@ -140,11 +140,7 @@ static struct checkpoint *take_checkpoints(
 static int enter_at(struct subject *s, unstuff_fn *unstuff, const struct checkpoint *points,
 	uint32_t count, uint32_t interval, struct decode_region crop)
 {
-	free(s->runs);
-	free(s->where);
-	free(s->coefficients);
-	free(s->segments);
-	free(s->bytes);
+	subject_drop_plan(s);
 	s->request = (struct plan_request){.interval = interval, .entries = count, .last = true};
 	assert_int_equal(subject_plan(s, crop), 0);
 	s->segments = want(calloc(count, sizeof(*s->segments)));

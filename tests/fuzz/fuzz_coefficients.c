@@ -1,0 +1,110 @@
+/* Differential fuzzing of the entropy decoder: a file's coefficients by every driver against
+ * libjpeg's. What a driver takes, libjpeg decodes without a warning and to the same coefficients;
+ * drivers agree on what they take, whole and entered at checkpoints of their own making. Built for
+ * libFuzzer, or with its own main that runs over files named on the command line. */
+#include "unit/decode/coefficients.h"
+
+enum { PIXELS_MOST = 512 * 512 };
+
+static void fail(const char *what, const struct lanes *lanes)
+{
+	(void)fprintf(stderr, "fuzz_coefficients: %s: %s\n", lanes->name, what);
+	abort();
+}
+
+/* The whole file by one driver; its checkpoints on the way. -1 where it steps back. */
+static int decode_whole(struct file file, const struct lanes *lanes, const int16_t *expected,
+	struct checkpoint *points, uint32_t interval)
+{
+	struct subject s;
+	int reason = subject_init(&s, file, lanes, NULL, interval, true);
+	if (!reason) {
+		s.image.record = s.parse.restart_mcus ? NULL : points;
+		s.image.record_interval = interval;
+		reason = feed_decode_one(&s.image, lanes);
+		if (!reason && (!expected || subject_differs(&s, expected)))
+			fail("coefficients differ from libjpeg's, or libjpeg complains", lanes);
+		if (!reason && !s.parse.restart_mcus)
+			checkpoint_settle(&s.parse, file.bytes, file.size, points,
+				checkpoint_count(&s.parse, interval));
+	}
+	subject_deinit(&s);
+	return reason ? -1 : 0;
+}
+
+static void decode_entered(struct file file, const struct lanes *lanes, const int16_t *expected,
+	const struct checkpoint *points, uint32_t interval)
+{
+	struct subject s;
+	if (subject_init(&s, file, lanes, NULL, 0, true) || s.parse.restart_mcus) {
+		subject_deinit(&s);
+		return;
+	}
+	uint32_t count = checkpoint_count(&s.parse, interval);
+	struct decode_region crop = {
+		s.parse.width / 3, s.parse.height / 4, s.parse.width, (s.parse.height * 3 + 3) / 4};
+	subject_drop_plan(&s);
+	s.request = (struct plan_request){.interval = interval, .entries = count, .last = true};
+	s.segments = want(calloc(count, sizeof(*s.segments)));
+	s.bytes = want(calloc(1, file.size + count + UNSTUFF_SLACK + LANE_SLACK));
+	s.image.bytes = s.bytes;
+	s.image.segments = s.segments;
+	s.image.segment_count = count;
+	s.image.checkpoints = points;
+	s.image.checkpoint_count = count;
+	if (subject_plan(&s, crop) ||
+		feed_unstuff(&s.image, lanes->unstuff, file.bytes, file.size, s.bytes, s.segments,
+			count) ||
+		feed_decode_one(&s.image, lanes))
+		fail("does not fit its own checkpoints", lanes);
+	if (subject_differs(&s, expected))
+		fail("coefficients differ when entered at checkpoints", lanes);
+	subject_deinit(&s);
+}
+
+static void check(struct file file, const struct parse *parse)
+{
+	uint32_t interval = 1 + file.bytes[file.size / 2] % 9;
+	int16_t *expected = want(malloc(image_coefficients(parse) * sizeof(*expected)));
+	bool clean = libjpeg_coefficients(file, parse, expected) == 0;
+	struct checkpoint *points =
+		want(calloc(checkpoint_count(parse, interval), sizeof(*points)));
+	int taken = decode_whole(file, &lanes_ref, clean ? expected : NULL, points, interval);
+	for (unsigned i = 0; lanes_at(i); i++) {
+		if (decode_whole(file, lanes_at(i), clean ? expected : NULL, points, interval) !=
+			taken)
+			fail("takes what the reference does not, or the other way round",
+				lanes_at(i));
+		if (!taken)
+			decode_entered(file, lanes_at(i), expected, points, interval);
+	}
+	free(points);
+	free(expected);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct file file = {want(calloc(1, size + 64)), size};
+	struct parse parse;
+	memcpy(file.bytes, data, size);
+	if (!parse_read(file.bytes, size, &parse) &&
+		(uint64_t)parse.width * parse.height <= PIXELS_MOST)
+		check(file, &parse);
+	free(file.bytes);
+	return 0;
+}
+
+#ifndef PENSTOCK_LIBFUZZER
+int main(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		struct file file = file_read(argv[i]);
+		(void)LLVMFuzzerTestOneInput(file.bytes, file.size);
+		free(file.bytes);
+	}
+	(void)printf("%d files\n", argc - 1);
+	return 0;
+}
+#endif
