@@ -3,7 +3,7 @@
 
 #include "base/util.h"
 
-#include <string.h>
+#include <assert.h>
 
 /* Samples [lo, hi] of a component for pixels [from, to) of the image, as blocks [*ret0, *ret1).
  * Triangle ("fancy") upsampling by two looks at one neighbour on either side; clamping at the
@@ -59,8 +59,10 @@ void plan_blocks(const struct parse *parse, struct decode_region crop, struct bl
 }
 
 /* A run ends at an entry point, at a multiple of `piece`, or where keeping begins or ends. */
-size_t plan_runs_most(const struct parse *parse, const struct plan_request *request, uint32_t rows)
+size_t plan_runs_most(const struct parse *parse, const struct blocks *crop,
+	const struct plan_request *request, uint32_t rows)
 {
+	assert(rows <= crop->rows);
 	uint64_t all = (uint64_t)parse->mcus_across * parse->mcus_down;
 	bool throughout = (uint64_t)request->interval * request->entries >= all;
 	uint64_t mcus =
@@ -77,7 +79,7 @@ uint64_t plan_blocks_most(const struct parse *parse, const struct blocks *crop,
 	const struct plan_request *request, uint32_t rows)
 {
 	return (uint64_t)rows * (crop->columns + PLAN_KEEP) * parse->in_mcu +
-	       plan_runs_most(parse, request, rows);
+	       plan_runs_most(parse, crop, request, rows);
 }
 
 uint32_t plan_rows(const struct parse *parse, const struct blocks *crop,
@@ -86,7 +88,7 @@ uint32_t plan_rows(const struct parse *parse, const struct blocks *crop,
 	uint32_t fits = 0, fails = crop->rows + 1;
 	while (fails - fits > 1) {
 		uint32_t rows = fits + (fails - fits) / 2;
-		if (plan_runs_most(parse, request, rows) <= runs &&
+		if (plan_runs_most(parse, crop, request, rows) <= runs &&
 			plan_blocks_most(parse, crop, request, rows) <= blocks)
 			fits = rows;
 		else

@@ -40,8 +40,10 @@ struct plan_request {
  * not empty. */
 void plan_blocks(const struct parse *parse, struct decode_region crop, struct blocks *ret);
 
-/* The most runs and blocks (the spare ones included) that a band of so many rows can take. */
-size_t plan_runs_most(const struct parse *parse, const struct plan_request *request, uint32_t rows);
+/* The most runs and blocks (the spare ones included) that a band of so many rows can take;
+ * not more rows than the crop has. */
+size_t plan_runs_most(const struct parse *parse, const struct blocks *crop,
+	const struct plan_request *request, uint32_t rows);
 uint64_t plan_blocks_most(const struct parse *parse, const struct blocks *crop,
 	const struct plan_request *request, uint32_t rows);
 

@@ -152,7 +152,7 @@ static inline size_t subject_segments(const struct parse *parse)
 static inline int subject_plan(struct subject *s, struct decode_region crop)
 {
 	plan_blocks(&s->parse, crop, &s->band);
-	size_t capacity = plan_runs_most(&s->parse, &s->request, s->band.rows);
+	size_t capacity = plan_runs_most(&s->parse, &s->band, &s->request, s->band.rows);
 	s->runs = want(malloc(capacity * sizeof(*s->runs)));
 	s->where = want(malloc((size_t)s->band.rows * s->band.columns * sizeof(*s->where)));
 	int reason = plan_runs(&s->parse, &s->band, &s->request, s->runs, capacity, s->where,

@@ -262,10 +262,10 @@ static void test_bands(void **state)
 				s.band.mcu_y0 += y;
 				s.band.rows = 1;
 				request.last = y + 1 == crop.rows;
-				assert_int_equal(
-					plan_runs(&s.parse, &s.band, &request, s.runs,
-						plan_runs_most(&s.parse, &s.request, crop.rows),
-						s.where, &s.image.run_count, &s.blocks),
+				assert_int_equal(plan_runs(&s.parse, &s.band, &request, s.runs,
+							 plan_runs_most(&s.parse, &crop, &s.request,
+								 crop.rows),
+							 s.where, &s.image.run_count, &s.blocks),
 					0);
 				s.image.cursor = 0;
 				assert_int_equal(feed_decode_one(&s.image, driver_at(i)), 0);

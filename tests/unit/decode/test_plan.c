@@ -158,7 +158,7 @@ static void check_runs(const struct parse *p, const struct blocks *crop,
 		band.mcu_y0 += y;
 		band.rows = UTIL_MIN(rows, crop->rows - y);
 		request.last = band.rows == crop->rows - y;
-		size_t most = plan_runs_most(p, &request, band.rows);
+		size_t most = plan_runs_most(p, crop, &request, band.rows);
 		assert_true(most <= RUNS_MOST);
 		if (!resume && !whole)
 			memset(&s, 0, sizeof(s)); /* enters anew, and may decode some again */
