@@ -1,9 +1,16 @@
 /* decode: see decode.h. This file owns the scratch and its permit: an image's readers take their
- * memory from what is provided here, after the limits were looked at and before the first pixel. */
+ * memory from what is provided here, after the limits were looked at and before the first pixel.
+ *
+ * The own decoder and the libraries take turns with the scratch. So the first image that the own
+ * one does not take, or steps back from, stops it from asking for more; when those in flight are
+ * done, the libraries decode what was left to them. A library that takes over after rows were
+ * delivered leaves these out: they were right. */
 #include "decode/decode.h"
 
 #include "decode/decode_jpeg.h"
 #include "decode/decode_png.h"
+#include "decode/jpegwalk.h"
+#include "decode/own.h"
 #include "decode/pngwalk.h"
 #include "decode/scratch.h"
 #include "decode/sniff.h"
@@ -16,9 +23,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* Enough for a single scan of any width up to 16 K samples and for coefficients of 0.3 MP in 4:4:4.
- */
-enum { DECODER_SCRATCH = 2 << 20 };
+/* Enough for a handful of photographs of 0.2 MP in flight; for libjpeg, a single scan of any width
+ * and coefficients of 0.8 MP in 4:4:4. Touched as far as images need it. */
+enum { DECODER_SCRATCH = 5 << 20 };
 
 struct decoder {
 	struct decode_limits limits;
@@ -26,6 +33,9 @@ struct decoder {
 	struct words words;
 	struct decode_jpeg *jpeg;
 	struct decode_png *png;
+	struct own *own; /* NULL: switched off */
+	const uint8_t *data; /* of the image begun */
+	size_t size;
 	struct decode_info info;
 	bool open;
 };
@@ -50,6 +60,20 @@ struct decode_limits decode_limits_default(void)
 	return (struct decode_limits){.pixels = 64000000, .scans = 500, .large = NULL};
 }
 
+/* The own decoder, unless the environment says otherwise. */
+static int decoder_new_own(struct decoder *decoder, struct fault *fault)
+{
+	const char *which = getenv("PENSTOCK_DECODER");
+	if (which && strcmp(which, "libjpeg") == 0)
+		return 0;
+	if (which && *which && strcmp(which, "own") != 0 && strcmp(which, "auto") != 0)
+		return fault_set(fault, -EINVAL,
+			"PENSTOCK_DECODER=%s: expected own, libjpeg or auto; unset it to let "
+			"penstock choose",
+			which);
+	return own_new(&decoder->own, fault);
+}
+
 int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct fault *fault)
 {
 	struct decoder *decoder = calloc(1, sizeof(*decoder));
@@ -62,6 +86,11 @@ int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct
 		goto no_memory;
 	if (decode_png_new(&decoder->scratch, &decoder->words, &decoder->png))
 		goto no_memory;
+	int result = decoder_new_own(decoder, fault);
+	if (result) {
+		decoder_free(decoder);
+		return result;
+	}
 	*ret = decoder;
 	return 0;
 no_memory:
@@ -77,6 +106,7 @@ void decoder_free(struct decoder *decoder)
 	if (!decoder)
 		return;
 	decoder_abort(decoder);
+	own_free(decoder->own);
 	decode_png_free(decoder->png);
 	decode_jpeg_free(decoder->jpeg);
 	scratch_deinit(&decoder->scratch);
@@ -85,7 +115,8 @@ void decoder_free(struct decoder *decoder)
 
 uint64_t decoder_scratch_bytes(void)
 {
-	return sizeof(struct decoder) + DECODER_SCRATCH + decode_jpeg_bytes() + decode_png_bytes();
+	return sizeof(struct decoder) + DECODER_SCRATCH + decode_jpeg_bytes() + decode_png_bytes() +
+	       own_bytes();
 }
 
 static int begin_format(
@@ -109,6 +140,8 @@ int decoder_begin(
 	decoder_abort(decoder);
 	decoder->words.text[0] = 0;
 	decoder->info = (struct decode_info){0};
+	decoder->data = data;
+	decoder->size = size;
 	decoder->open = true;
 	int outcome = begin_format(decoder, data, size, &decoder->info);
 	if (outcome)
@@ -158,11 +191,28 @@ static int provide(struct decoder *decoder)
 		size_format(decoder->limits.large->total, total, sizeof(total)));
 }
 
-int decoder_rows(struct decoder *decoder, struct decode_region region, bool to_end,
-	decode_row_fn *row, void *context)
+/* Leaves out the rows that were delivered before. */
+struct rows_behind {
+	uint32_t left_out;
+	decode_row_fn *row;
+	void *context;
+};
+
+static void row_behind(void *context, uint8_t *rgb)
 {
-	assert(decoder->open && region.x0 < region.x1 && region.x1 <= decoder->info.width);
-	assert(region.y0 < region.y1 && region.y1 <= decoder->info.height);
+	struct rows_behind *behind = context;
+	if (behind->left_out)
+		behind->left_out--;
+	else
+		behind->row(behind->context, rgb);
+}
+
+/* By the libraries, but for the first rows of the region. Ends the image. */
+static int library_rows(struct decoder *decoder, struct decode_region region, bool to_end,
+	struct rows_behind behind)
+{
+	decode_row_fn *row = behind.left_out ? row_behind : behind.row;
+	void *context = behind.left_out ? &behind : behind.context;
 	int outcome = provide(decoder);
 	if (!outcome && decoder->info.format == DECODE_JPEG)
 		outcome = decode_jpeg_rows(decoder->jpeg, region, to_end, row, context);
@@ -173,6 +223,173 @@ int decoder_rows(struct decoder *decoder, struct decode_region region, bool to_e
 		decoder->words.text[0] =
 			0; /* what a library said and Pillow would not have minded */
 	return outcome;
+}
+
+/* Headers for the own decoder. False: the libraries' image, with job->stepback if they have it for
+ * a reason that counts; what Pillow refuses they refuse. */
+static bool own_takes(struct decoder *decoder, struct decode_job *job, struct parse *ret)
+{
+	struct jpegwalk walk;
+	job->started = false;
+	job->delivered = 0;
+	job->stepback = 0;
+	if (!decoder->own || !sniff_jpeg(job->data, job->size) ||
+		jpegwalk_read(job->data, job->size, &walk, &decoder->words) ||
+		(uint64_t)walk.width * walk.height > decoder->limits.pixels)
+		return false;
+	int reason = parse_read(job->data, job->size, ret);
+	if (!reason && (ret->width != walk.width || ret->height != walk.height ||
+			       ret->components != walk.layers))
+		reason = STEPBACK_HEADER;
+	job->stepback = (unsigned)reason;
+	return !reason;
+}
+
+/* An image by itself, begun already. */
+struct single {
+	struct decoder *decoder;
+	struct decode_job job;
+	bool given;
+};
+
+static struct decode_job *single_next(void *context, struct parse *ret)
+{
+	struct single *single = context;
+	if (single->given)
+		return NULL;
+	single->given = true;
+	return own_takes(single->decoder, &single->job, ret) ? &single->job : NULL;
+}
+
+static void single_start(void *context, struct decode_job *job)
+{
+	(void)context, (void)job;
+}
+
+static void single_done(void *context, struct decode_job *job)
+{
+	(void)context;
+	job->outcome = job->stepback ? -EAGAIN : DECODE_OK;
+}
+
+/* Whether the own decoder delivered all rows; else *delivered says how many. */
+static bool single_rows(struct decoder *decoder, struct decode_region region, decode_row_fn *row,
+	void *context, uint32_t *ret_delivered)
+{
+	struct single single = {
+		.decoder = decoder,
+		.job = {.data = decoder->data,
+			.size = decoder->size,
+			.region = region,
+			.outcome = -EAGAIN},
+	};
+	struct decode_stream rows = {.start = single_start, .row = row, .context = context};
+	struct own_source source = {
+		.next = single_next, .done = single_done, .context = &single, .rows = &rows};
+	size_t bytes;
+	uint8_t *memory = scratch_rest(&decoder->scratch, &bytes);
+	own_run(decoder->own, memory, bytes, &source);
+	*ret_delivered = single.job.delivered;
+	return single.job.outcome == DECODE_OK;
+}
+
+int decoder_rows(struct decoder *decoder, struct decode_region region, bool to_end,
+	decode_row_fn *row, void *context)
+{
+	assert(decoder->open && region.x0 < region.x1 && region.x1 <= decoder->info.width);
+	assert(region.y0 < region.y1 && region.y1 <= decoder->info.height);
+	struct rows_behind behind = {.row = row, .context = context};
+	bool own = decoder->own && !to_end && decoder->info.format == DECODE_JPEG;
+	if (own && single_rows(decoder, region, row, context, &behind.left_out)) {
+		decoder_abort(decoder);
+		decoder->words.text[0] = 0;
+		return DECODE_OK;
+	}
+	return library_rows(decoder, region, to_end, behind);
+}
+
+/* A stream on its way. */
+struct run {
+	struct decoder *decoder;
+	const struct decode_stream *stream;
+	struct decode_job *left; /* to the libraries */
+	bool ended; /* the stream had no more */
+};
+
+static void run_leave(struct run *run, struct decode_job *job)
+{
+	job->link = run->left;
+	run->left = job;
+}
+
+static struct decode_job *run_next(void *context, struct parse *ret)
+{
+	struct run *run = context;
+	if (run->left || run->ended)
+		return NULL;
+	struct decode_job *job = run->stream->next(run->stream->context);
+	if (!job) {
+		run->ended = true;
+		return NULL;
+	}
+	if (!own_takes(run->decoder, job, ret)) {
+		run_leave(run, job);
+		return NULL;
+	}
+	struct decode_info info = {
+		.width = ret->width, .height = ret->height, .format = DECODE_JPEG};
+	run->stream->header(run->stream->context, job, &info);
+	return job;
+}
+
+static void run_done(void *context, struct decode_job *job)
+{
+	struct run *run = context;
+	if (job->stepback) {
+		run_leave(run, job);
+		return;
+	}
+	job->outcome = DECODE_OK;
+	run->stream->done(run->stream->context, job);
+}
+
+static void run_library(struct run *run, struct decode_job *job)
+{
+	const struct decode_stream *stream = run->stream;
+	struct decode_info info;
+	int outcome = decoder_begin(run->decoder, job->data, job->size, &info);
+	if (!outcome) {
+		if (!job->started) {
+			stream->header(stream->context, job, &info);
+			stream->start(stream->context, job);
+		}
+		struct rows_behind behind = {job->delivered, stream->row, stream->context};
+		outcome = library_rows(run->decoder, job->region, false, behind);
+	}
+	job->outcome = outcome;
+	stream->done(stream->context, job);
+}
+
+void decoder_run(struct decoder *decoder, const struct decode_stream *stream)
+{
+	struct run run = {.decoder = decoder, .stream = stream};
+	struct own_source source = {
+		.next = run_next, .done = run_done, .context = &run, .rows = stream};
+	struct parse unused;
+	decoder_abort(decoder);
+	while (!run.ended) {
+		size_t bytes;
+		uint8_t *memory = scratch_rest(&decoder->scratch, &bytes);
+		if (decoder->own)
+			own_run(decoder->own, memory, bytes, &source);
+		else
+			(void)run_next(&run, &unused);
+		while (run.left) {
+			struct decode_job *job = run.left;
+			run.left = job->link;
+			run_library(&run, job);
+		}
+	}
 }
 
 const char *decoder_message(const struct decoder *decoder)

@@ -6,12 +6,23 @@
  *
  *   decode.[ch]       this door: limits, outcomes, who gets which memory
  *   sniff.[ch]        what a file is by its first bytes
- *   jpegwalk.[ch]     a JPEG's markers by Pillow's rules; exif.[ch] the one Exif entry that they
- * look at decode_jpeg.[ch]  libjpeg-turbo: baseline, progressive, arithmetic, gray, RGB, YCbCr,
- * CMYK, YCCK jpegmem.[ch]      libjpeg's memory manager over scratch pngwalk.[ch]      a PNG's
- * chunks by Pillow's rules decode_png.[ch]   libpng: all colour types and depths, interlaced
+ *   jpegwalk.[ch]     a JPEG's markers by Pillow's rules
+ *   exif.[ch]         the one Exif entry that these look at
+ *   own.[ch]          the own JPEG decoder, for what datasets consist of; stepback.[ch] why it
+ *                     leaves an image to libjpeg-turbo
+ *     parse.[ch]      headers          plan.[ch]        which blocks a crop needs
+ *     unstuff*.[ch]   plain bits       huffman.[ch]     tables
+ *     lane*.[ch]      entropy decoding, several streams side by side
+ *     feed.[ch]       what they decode next; checkpoint.[ch] where it can be entered
+ *     blocks.h        coefficients     planes*.[ch]     from there to rows
+ *   decode_jpeg.[ch]  libjpeg-turbo: all JPEGs that Pillow reads
+ *   jpegmem.[ch]      libjpeg's memory manager over scratch
+ *   pngwalk.[ch]      a PNG's chunks by Pillow's rules
+ *   decode_png.[ch]   libpng: all colour types and depths, interlaced
  *   scratch.[ch]      a decoder's working memory, and loans under a permit
  *   words.[ch]        the sentence that goes with an outcome
+ *
+ * PENSTOCK_DECODER=libjpeg in the environment leaves all JPEGs to libjpeg-turbo.
  *
  * A decoder belongs to one thread. Its working memory is allocated when it is made and reused; what
  * a rare image needs beyond it (coefficients of a progressive one, an interlaced PNG) is taken
@@ -69,6 +80,8 @@ typedef void decode_row_fn(void *context, uint8_t *rgb);
 
 struct decoder;
 
+/* 0, -ENOMEM, -EINVAL for a PENSTOCK_DECODER or PENSTOCK_KERNELS that is unknown, -ENOTSUP for
+ * kernels that this processor cannot run. */
 int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct fault *fault);
 void decoder_free(struct decoder *decoder);
 
@@ -91,6 +104,41 @@ int decoder_rows(struct decoder *decoder, struct decode_region region, bool to_e
 /* After decoder_begin: the bytes for which decoder_rows will wait at limits.large; 0 for nearly all
  * images. For callers that hold a permit of the same pool: they must not wait for a second one. */
 uint64_t decoder_large_bytes(const struct decoder *decoder);
+
+/* One image of a stream of them. */
+struct decode_job {
+	/* The caller's; the bytes as for decoder_begin, until the job is done. */
+	const uint8_t *data;
+	size_t size;
+	/* Set by the stream's `header`; `start` may narrow it. */
+	struct decode_region region;
+	/* When it is done: an enum decode_outcome or -ENOMEM, and the enum stepback for which the
+	 * own decoder left the image to libjpeg-turbo, or 0. */
+	int outcome;
+	unsigned stepback;
+	/* The decoder's. */
+	bool started;
+	uint32_t delivered;
+	struct decode_job *link;
+};
+
+/* Where the images of a stream come from and where their rows go. Several are read and decoded at a
+ * time; rows come from one image after the other, not always in the order of `next`. Called on the
+ * decoder's thread; none of these may call the decoder, but decoder_message from `done`. */
+struct decode_stream {
+	struct decode_job *(*next)(void *context); /* NULL: there are none now */
+	/* The header is read: sets the region. May be called twice, with the same words. */
+	void (*header)(void *context, struct decode_job *job, const struct decode_info *info);
+	/* The next rows are this image's. Called once; an image without rows may miss it. */
+	void (*start)(void *context, struct decode_job *job);
+	decode_row_fn *row;
+	void (*done)(void *context, struct decode_job *job);
+	void *context;
+};
+
+/* Decodes until `next` has no more; all images are done then. Beyond the region's last row nothing
+ * is looked at. */
+void decoder_run(struct decoder *decoder, const struct decode_stream *stream);
 
 /* Ends an image whose rows are not wanted. */
 void decoder_abort(struct decoder *decoder);

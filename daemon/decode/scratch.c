@@ -51,6 +51,13 @@ int scratch_provide(struct scratch *scratch, uint64_t bytes)
 	return 0;
 }
 
+uint8_t *scratch_rest(const struct scratch *scratch, size_t *ret_bytes)
+{
+	assert(!scratch->loan);
+	*ret_bytes = scratch->size - scratch->used;
+	return scratch->base + scratch->used;
+}
+
 void *scratch_take(struct scratch *scratch, size_t bytes)
 {
 	size_t left = scratch->size - scratch->used;

@@ -37,6 +37,9 @@ int scratch_provide(struct scratch *scratch, uint64_t bytes);
 /* Whether scratch_provide(bytes) would borrow. */
 int scratch_would_borrow(const struct scratch *scratch, uint64_t bytes);
 
+/* All that is left of the own block, for a use that ends before the next scratch_take. */
+uint8_t *scratch_rest(const struct scratch *scratch, size_t *ret_bytes);
+
 /* The next piece, aligned to SCRATCH_ALIGN and not cleared; NULL when it does not fit. */
 void *scratch_take(struct scratch *scratch, size_t bytes);
 

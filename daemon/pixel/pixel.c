@@ -105,23 +105,43 @@ void pixel_sink_free(struct pixel_sink *sink)
 	free(sink);
 }
 
-void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe,
-	const struct pixel_plan *plan, uint8_t *out, struct pixel_region *ret_region)
+static struct resample_job pixel_job(
+	const struct pixel_recipe *recipe, const struct pixel_plan *plan, uint8_t *out)
 {
-	uint32_t size = recipe->image_size;
-	assert(size >= 1 && size <= sink->max_image_size);
-	struct resample_job job = {
+	return (struct resample_job){
 		.x = {.source = plan->crop_w,
 			.result = plan->resize_w,
 			.window_at = plan->window_x,
-			.window = size},
+			.window = recipe->image_size},
 		.y = {.source = plan->crop_h,
 			.result = plan->resize_h,
 			.window_at = plan->window_y,
-			.window = size},
+			.window = recipe->image_size},
 		.flip = plan->flip,
 		.out = out,
 	};
+}
+
+void pixel_plan_region(
+	const struct pixel_recipe *recipe, const struct pixel_plan *plan, struct pixel_region *ret)
+{
+	struct resample_job job = pixel_job(recipe, plan, NULL);
+	uint32_t x0, x1, y0, y1;
+	weights_reach(&job.x, &x0, &x1);
+	weights_reach(&job.y, &y0, &y1);
+	*ret = (struct pixel_region){
+		.x0 = plan->crop_x + x0,
+		.y0 = plan->crop_y + y0,
+		.x1 = plan->crop_x + x1,
+		.y1 = plan->crop_y + y1,
+	};
+}
+
+void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe,
+	const struct pixel_plan *plan, uint8_t *out, struct pixel_region *ret_region)
+{
+	assert(recipe->image_size >= 1 && recipe->image_size <= sink->max_image_size);
+	struct resample_job job = pixel_job(recipe, plan, out);
 	struct resample_region region;
 	resample_begin(sink->resample, &job, &region);
 	*ret_region = (struct pixel_region){

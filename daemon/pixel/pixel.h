@@ -65,6 +65,11 @@ struct pixel_region {
 	uint32_t x0, y0, x1, y1;
 };
 
+/* That part, or a little more: pixels whose weights round to zero may be among it. Pure; what
+ * pixel_sink_begin tells lies within. */
+void pixel_plan_region(
+	const struct pixel_recipe *recipe, const struct pixel_plan *plan, struct pixel_region *ret);
+
 /* Carries plans out, one at a time, row by row. Belongs to one thread; all memory is taken when it
  * is made, for outputs of up to `max_image_size` and sources of up to 65,535 on a side. */
 struct pixel_sink;

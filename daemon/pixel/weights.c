@@ -103,6 +103,14 @@ void weights_make(struct weights *w, const struct weights_axis *axis, bool mirro
 	weights_repack(w, room, most);
 }
 
+void weights_reach(const struct weights_axis *axis, uint32_t *ret_begin, uint32_t *ret_end)
+{
+	struct filter f = filter_make(axis);
+	uint32_t last = axis->window_at + axis->window - 1, unused;
+	(void)filter_reach(&f, ((double)axis->window_at + 0.5) * f.scale, ret_begin);
+	*ret_end = filter_reach(&f, ((double)last + 0.5) * f.scale, &unused);
+}
+
 void weights_align(struct weights *w)
 {
 	uint32_t width = w->end - w->begin;

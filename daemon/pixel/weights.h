@@ -47,6 +47,9 @@ static inline uint64_t weights_room(uint32_t window_max)
 /* Fills the table. `mirrored`: output i is the window's i-th pixel from the end. */
 void weights_make(struct weights *weights, const struct weights_axis *axis, bool mirrored);
 
+/* Source pixels that the window may take from, weights that round to zero among them. Pure. */
+void weights_reach(const struct weights_axis *axis, uint32_t *ret_begin, uint32_t *ret_end);
+
 /* Moves the outputs at the end of the source to the left until first + stride <= end - begin, with
  * zeros before their values, so that a kernel may take `stride` pixels from each `first`. `taps` is
  * not kept. */

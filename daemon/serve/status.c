@@ -25,6 +25,16 @@ static void status_broken(struct jsontext *json, const struct stream_stats *stat
 	jsontext_end(json);
 }
 
+static void status_fallbacks(struct jsontext *json, const struct stream_stats *stats)
+{
+	jsontext_object(json, "fallbacks");
+	for (unsigned reason = 1; reason < STEPBACKS; reason++)
+		if (stats->fallbacks[reason])
+			jsontext_u64(json, stepback_name((enum stepback)reason),
+				stats->fallbacks[reason]);
+	jsontext_end(json);
+}
+
 static double status_rate(const struct group *group)
 {
 	uint64_t have = UTIL_MIN(group->ticks > 1 ? group->ticks - 1 : 0, (uint64_t)SERVE_WINDOW),
@@ -186,8 +196,7 @@ char *status_stream(struct group *group)
 	jsontext_number(&json, "pixel", (double)stats.pixel_ns * 1e-9, 6);
 	jsontext_number(&json, "serve", (double)clock_thread_cpu_ns() * 1e-9, 6);
 	jsontext_end(&json);
-	jsontext_object(&json, "fallbacks");
-	jsontext_end(&json);
+	status_fallbacks(&json, &stats);
 	status_broken(&json, &stats);
 	jsontext_object(&json, "waits");
 	jsontext_number(&json, "trainer_s", (double)group->trainer_wait_ns * 1e-9, 6);

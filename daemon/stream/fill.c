@@ -264,31 +264,6 @@ static void fill_broken(struct stream_ticket *t, unsigned reason, const char *me
 	fetch_submit(stream->environment->fetch, &t->item);
 }
 
-static int fill_make(struct stream_ticket *t, struct row_maker *maker)
-{
-	struct stream *stream = t->stream;
-	struct pixel_key key = {
-		.seed = stream->spec.seed, .position = t->position, .epoch = (uint32_t)t->epoch};
-	struct slots_record record = {
-		.index = t->item.number,
-		.label = t->item.label,
-		.flags = t->attempt ? SLOTS_SUBSTITUTED : 0,
-		.position = t->position,
-	};
-	int result = row_make(maker, t->item.data, t->item.size, &stream->recipe, &key,
-		extent_image(&stream->extent, t->slot, t->row), &record);
-	if (result == DECODE_OK) {
-		extent_records(&stream->extent, t->slot)[t->row] = record;
-		extent_labels(&stream->extent, t->slot)[t->row] = record.label;
-	}
-	pthread_mutex_lock(&stream->lock);
-	stream->images += result == DECODE_OK;
-	stream->decode_ns += maker->decode_ns;
-	stream->pixel_ns += maker->pixel_ns;
-	pthread_mutex_unlock(&stream->lock);
-	return result;
-}
-
 static bool fill_stopped(struct stream *stream)
 {
 	pthread_mutex_lock(&stream->lock);
@@ -297,29 +272,97 @@ static bool fill_stopped(struct stream *stream)
 	return stopped;
 }
 
-static void fill_row(struct pool_job *job, struct row_maker *maker)
+/* Deals with a ticket that cannot become a row as it is. */
+static void fill_unread(struct stream_ticket *t)
 {
-	struct stream_ticket *t =
-		(struct stream_ticket *)((char *)job - offsetof(struct stream_ticket, job));
 	struct stream *stream = t->stream;
-	struct fetch *fetch = stream->environment->fetch;
 	int result = t->item.result;
-	if (result != FETCH_OK || fill_stopped(stream)) {
-		if (result == FETCH_OK)
-			fetch_release(fetch, &t->item);
-		if (result > 0 && !fill_stopped(stream)) {
-			fill_broken(t, (unsigned)result, t->fault.text);
-			return;
-		}
-		if (result < 0 && result != -ECANCELED)
-			fill_fail(stream, result, t->fault.text);
-		fill_return(t);
+	if (result == FETCH_OK)
+		fetch_release(stream->environment->fetch, &t->item);
+	if (result > 0 && !fill_stopped(stream)) {
+		fill_broken(t, (unsigned)result, t->fault.text);
 		return;
 	}
-	result = fill_make(t, maker);
-	fetch_release(fetch, &t->item);
+	if (result < 0 && result != -ECANCELED)
+		fill_fail(stream, result, t->fault.text);
+	fill_return(t);
+}
+
+/* Rows that one worker makes together. They may belong to several streams, any of which may be gone
+ * as soon as its last ticket was returned. */
+struct fill_rows {
+	struct pool *pool;
+	struct row_maker *maker;
+	struct pool_job *first; /* NULL: has been given */
+};
+
+static struct stream_ticket *fill_ticket_of(struct pool_job *job)
+{
+	return (struct stream_ticket *)((char *)job - offsetof(struct stream_ticket, job));
+}
+
+static void fill_set_row(struct stream_ticket *t)
+{
+	struct stream *stream = t->stream;
+	t->row_job = (struct row_job){
+		.data = t->item.data,
+		.size = t->item.size,
+		.recipe = &stream->recipe,
+		.key = {.seed = stream->spec.seed,
+			.position = t->position,
+			.epoch = (uint32_t)t->epoch},
+		.out = extent_image(&stream->extent, t->slot, t->row),
+		.record = {.index = t->item.number,
+			.label = t->item.label,
+			.flags = t->attempt ? SLOTS_SUBSTITUTED : 0,
+			.position = t->position},
+	};
+}
+
+static struct row_job *fill_next(void *context)
+{
+	static const struct pool_job like = {.run = fill_row};
+	struct fill_rows *rows = context;
+	for (;;) {
+		struct pool_job *job = rows->first ? rows->first : pool_more(rows->pool, &like);
+		rows->first = NULL;
+		if (!job)
+			return NULL;
+		struct stream_ticket *t = fill_ticket_of(job);
+		if (t->item.result == FETCH_OK && !fill_stopped(t->stream)) {
+			fill_set_row(t);
+			return &t->row_job;
+		}
+		fill_unread(t);
+	}
+}
+
+static void fill_count(struct stream *stream, const struct row_job *job)
+{
+	pthread_mutex_lock(&stream->lock);
+	stream->images += job->outcome == DECODE_OK;
+	stream->fallbacks[job->stepback] += job->stepback != STEPBACK_NONE;
+	stream->decode_ns += job->decode_ns;
+	stream->pixel_ns += job->pixel_ns;
+	pthread_mutex_unlock(&stream->lock);
+}
+
+static void fill_done(void *context, struct row_job *job)
+{
+	struct fill_rows *rows = context;
+	struct stream_ticket *t =
+		(struct stream_ticket *)((char *)job - offsetof(struct stream_ticket, row_job));
+	struct stream *stream = t->stream;
+	int result = job->outcome;
+	if (result == DECODE_OK) {
+		extent_records(&stream->extent, t->slot)[t->row] = job->record;
+		extent_labels(&stream->extent, t->slot)[t->row] = job->record.label;
+	}
+	fill_count(stream, job);
+	fetch_release(stream->environment->fetch, &t->item);
 	if (result > 0) {
-		fill_broken(t, FETCH_OUTCOMES + (unsigned)result, decoder_message(maker->decoder));
+		fill_broken(t, FETCH_OUTCOMES + (unsigned)result,
+			decoder_message(rows->maker->decoder));
 		return;
 	}
 	if (result < 0)
@@ -327,4 +370,17 @@ static void fill_row(struct pool_job *job, struct row_maker *maker)
 			"no memory left to decode an image; lower `threads` or raise the machine's "
 			"memory");
 	fill_return(t);
+}
+
+/* Goes on as long as there are rows to make: the decoder is fastest with several images at a time.
+ */
+static void fill_row(struct pool_job *job, struct row_maker *maker)
+{
+	struct fill_rows rows = {
+		.pool = fill_ticket_of(job)->stream->environment->pool,
+		.maker = maker,
+		.first = job,
+	};
+	struct row_source source = {.next = fill_next, .done = fill_done, .context = &rows};
+	row_make_many(maker, &source);
 }

@@ -27,7 +27,7 @@ struct pool {
 	struct pool_job **heap; /* [0] is the most urgent */
 	size_t count, room, reserved;
 	uint64_t arrivals, idle_ns;
-	unsigned threads, started;
+	unsigned threads, started, waiting;
 	bool stopping;
 	struct pool_worker *worker;
 };
@@ -77,8 +77,10 @@ static void *pool_main(void *argument)
 	for (;;) {
 		if (!pool->count && !pool->stopping) {
 			uint64_t start = clock_ns();
+			pool->waiting++;
 			while (!pool->count && !pool->stopping)
 				pthread_cond_wait(&pool->work, &pool->lock);
+			pool->waiting--;
 			pool->idle_ns += clock_ns() - start;
 		}
 		if (!pool->count)
@@ -194,6 +196,16 @@ void pool_push(struct pool *pool, struct pool_job *job)
 	pool_sift_up(pool, pool->count++);
 	pthread_cond_signal(&pool->work);
 	pthread_mutex_unlock(&pool->lock);
+}
+
+struct pool_job *pool_more(struct pool *pool, const struct pool_job *like)
+{
+	struct pool_job *job = NULL;
+	pthread_mutex_lock(&pool->lock);
+	if (pool->count > pool->waiting && pool->heap[0]->run == like->run)
+		job = pool_take(pool);
+	pthread_mutex_unlock(&pool->lock);
+	return job;
 }
 
 unsigned pool_threads(const struct pool *pool)

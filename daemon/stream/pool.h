@@ -32,6 +32,10 @@ int pool_reserve(struct pool *pool, int jobs);
 
 void pool_push(struct pool *pool, struct pool_job *job);
 
+/* For a job's function that can use several jobs: the most urgent one, if it has the same function
+ * and no worker that waits could have it instead; else NULL. Never blocks. */
+struct pool_job *pool_more(struct pool *pool, const struct pool_job *like);
+
 unsigned pool_threads(const struct pool *pool);
 
 struct pool_stats {

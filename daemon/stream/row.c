@@ -46,6 +46,19 @@ static void row_feed_row(void *context, uint8_t *rgb)
 	feed->ns += clock_ns() - start;
 }
 
+static void row_note_plan(
+	struct slots_record *record, const struct pixel_plan *plan, const struct decode_info *info)
+{
+	record->crop_x = plan->crop_x;
+	record->crop_y = plan->crop_y;
+	record->crop_w = plan->crop_w;
+	record->crop_h = plan->crop_h;
+	record->src_w = info->width;
+	record->src_h = info->height;
+	record->flags =
+		(record->flags & ~(uint32_t)SLOTS_FLIPPED) | (plan->flip ? SLOTS_FLIPPED : 0);
+}
+
 static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, uint8_t *out)
 {
@@ -72,14 +85,7 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 	if (result == DECODE_OK) {
 		struct pixel_plan plan;
 		pixel_plan_make(recipe, key, info.width, info.height, &plan);
-		record->crop_x = plan.crop_x;
-		record->crop_y = plan.crop_y;
-		record->crop_w = plan.crop_w;
-		record->crop_h = plan.crop_h;
-		record->src_w = info.width;
-		record->src_h = info.height;
-		record->flags = (record->flags & ~(uint32_t)SLOTS_FLIPPED) |
-				(plan.flip ? SLOTS_FLIPPED : 0);
+		row_note_plan(record, &plan, &info);
 		result = row_run(maker, recipe, &plan, out);
 	}
 	uint64_t spent = clock_thread_cpu_ns() - start;
@@ -88,6 +94,88 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 	maker->pixel_ns = UTIL_MIN(maker->pixel_ns, spent);
 	maker->decode_ns = spent - maker->pixel_ns;
 	return result;
+}
+
+/* Rows of many images on their way. */
+struct row_many {
+	const struct row_source *source;
+	struct row_feed feed;
+	uint64_t since; /* CPU time when the job before was done */
+};
+
+static struct row_job *row_job_of(struct decode_job *decode)
+{
+	return (struct row_job *)(void *)((char *)decode - offsetof(struct row_job, decode));
+}
+
+static struct decode_job *row_many_next(void *context)
+{
+	struct row_many *run = context;
+	struct row_job *job = run->source->next(run->source->context);
+	if (!job)
+		return NULL;
+	job->decode = (struct decode_job){.data = job->data, .size = job->size};
+	return &job->decode;
+}
+
+static void row_many_header(
+	void *context, struct decode_job *decode, const struct decode_info *info)
+{
+	(void)context;
+	struct row_job *job = row_job_of(decode);
+	struct pixel_region region;
+	pixel_plan_make(job->recipe, &job->key, info->width, info->height, &job->plan);
+	row_note_plan(&job->record, &job->plan, info);
+	pixel_plan_region(job->recipe, &job->plan, &region);
+	decode->region = (struct decode_region){region.x0, region.y0, region.x1, region.y1};
+}
+
+static void row_many_start(void *context, struct decode_job *decode)
+{
+	struct row_many *run = context;
+	struct row_job *job = row_job_of(decode);
+	struct pixel_region region;
+	uint64_t start = clock_ns();
+	pixel_sink_begin(run->feed.sink, job->recipe, &job->plan, job->out, &region);
+	decode->region = (struct decode_region){region.x0, region.y0, region.x1, region.y1};
+	run->feed.ns += clock_ns() - start;
+}
+
+static void row_many_row(void *context, uint8_t *rgb)
+{
+	struct row_many *run = context;
+	row_feed_row(&run->feed, rgb);
+}
+
+static void row_many_done(void *context, struct decode_job *decode)
+{
+	struct row_many *run = context;
+	struct row_job *job = row_job_of(decode);
+	if (decode->outcome == DECODE_OK)
+		pixel_sink_end(run->feed.sink);
+	job->outcome = decode->outcome;
+	job->stepback = decode->stepback;
+	uint64_t now = clock_thread_cpu_ns(), spent = now - run->since;
+	job->pixel_ns = UTIL_MIN(run->feed.ns, spent);
+	job->decode_ns = spent - job->pixel_ns;
+	run->since = now;
+	run->feed.ns = 0;
+	run->source->done(run->source->context, job);
+}
+
+void row_make_many(struct row_maker *maker, const struct row_source *source)
+{
+	struct row_many run = {
+		.source = source, .feed = {.sink = maker->sink}, .since = clock_thread_cpu_ns()};
+	struct decode_stream stream = {
+		.next = row_many_next,
+		.header = row_many_header,
+		.start = row_many_start,
+		.row = row_many_row,
+		.done = row_many_done,
+		.context = &run,
+	};
+	decoder_run(maker->decoder, &stream);
 }
 
 int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,

@@ -18,6 +18,32 @@ struct row_maker { /* belongs to one thread */
 	uint64_t decode_ns, pixel_ns; /* CPU time of this thread in the last row_make */
 };
 
+/* One row of many. */
+struct row_job {
+	/* The caller's; as for row_make. */
+	const uint8_t *data;
+	size_t size;
+	const struct pixel_recipe *recipe;
+	struct pixel_key key;
+	uint8_t *out;
+	struct slots_record record;
+	/* When it is done. */
+	int outcome; /* as of row_make */
+	unsigned stepback; /* an enum stepback, or 0: why libjpeg-turbo had it */
+	uint64_t decode_ns, pixel_ns; /* CPU time since the job before was done */
+	/* The maker's. */
+	struct decode_job decode;
+	struct pixel_plan plan;
+};
+
+/* Where rows that are made together come from and go to. Called on the maker's thread; neither may
+ * use the maker, but for decoder_message from `done`. */
+struct row_source {
+	struct row_job *(*next)(void *context); /* NULL: there are none now */
+	void (*done)(void *context, struct row_job *job);
+	void *context;
+};
+
 int row_maker_init(struct row_maker *maker, const struct decode_limits *limits,
 	uint32_t max_image_size, struct fault *fault);
 void row_maker_deinit(struct row_maker *maker);
@@ -29,6 +55,10 @@ uint64_t row_maker_bytes(uint32_t max_image_size); /* for the ledger */
 int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 	const struct pixel_recipe *recipe, const struct pixel_key *key, uint8_t *out,
 	struct slots_record *record);
+
+/* The same for many, of which several are decoded at a time, until `next` has no more; all are done
+ * then, not always in the order of `next`. */
+void row_make_many(struct row_maker *maker, const struct row_source *source);
 
 /* The same from the crop and flip of `record` instead of a key: makes a served row again. -EINVAL
  * when the record's source size is not the image's or its crop does not lie within. */

@@ -418,6 +418,7 @@ void stream_stats(struct stream *stream, struct stream_stats *ret)
 		.queued = stream->queued,
 	};
 	memcpy(ret->broken, stream->broken, sizeof ret->broken);
+	memcpy(ret->fallbacks, stream->fallbacks, sizeof ret->fallbacks);
 	pthread_mutex_unlock(&stream->lock);
 	uint64_t *const count[] = {
 		&ret->slots_free, &ret->slots_filling, &ret->slots_ready, &ret->slots_leased};

@@ -19,6 +19,7 @@
 #include "base/fault.h"
 #include "base/ledger.h"
 #include "batch/extent.h"
+#include "decode/stepback.h"
 #include "order/order.h"
 #include "source/dataset.h"
 #include "source/fetch.h"
@@ -110,6 +111,7 @@ struct stream_stats {
 	uint64_t batches, images; /* completed */
 	uint64_t decode_ns, pixel_ns; /* CPU of the workers */
 	uint64_t broken[STREAM_REASONS]; /* by reason: fetch outcomes, then decode outcomes */
+	uint64_t fallbacks[STEPBACKS]; /* left to libjpeg-turbo, by reason */
 	uint64_t reading, queued; /* tickets with fetch; with the pool */
 	uint64_t slots_free, slots_filling, slots_ready, slots_leased;
 };

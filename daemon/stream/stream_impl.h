@@ -11,6 +11,7 @@ enum { STREAM_BROKEN_KEPT = 64, STREAM_BROKEN_EPOCHS = EXTENT_SLOTS_MAX };
 struct stream_ticket {
 	struct fetch_item item;
 	struct pool_job job;
+	struct row_job row_job;
 	struct stream *stream;
 	struct stream_ticket *next_free;
 	uint32_t slot, row, attempt;
@@ -53,7 +54,7 @@ struct stream {
 	int failed; /* negative errno once */
 	struct fault fault;
 	uint64_t images, batches, decode_ns, pixel_ns, reading, queued;
-	uint64_t broken[STREAM_REASONS];
+	uint64_t broken[STREAM_REASONS], fallbacks[STEPBACKS];
 	struct {
 		uint64_t epoch, count;
 	} broken_in[STREAM_BROKEN_EPOCHS];
