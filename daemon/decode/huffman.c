@@ -156,6 +156,17 @@ static int build_class(const struct parse *parse, const struct parse_component *
 	return 0;
 }
 
+static struct huffman_place place_of(
+	const uint32_t *tables, enum huffman_kind kind, unsigned class, unsigned component)
+{
+	struct huffman_place place = {.class_of = class, .component_of = component};
+	if (tables) {
+		place.dc = tables + ((size_t)(2 * class) << table_bits(kind));
+		place.ac = tables + ((size_t)(2 * class + 1) << table_bits(kind));
+	}
+	return place;
+}
+
 int huffman_build(
 	const struct parse *parse, enum huffman_kind kind, uint32_t *tables, struct huffman *ret)
 {
@@ -173,10 +184,8 @@ int huffman_build(
 			if (build_class(parse, c, kind, place, ret->code[known]))
 				return STEPBACK_TABLES;
 		}
-		for (int block = 0; block < c->h * c->v; block++) {
-			ret->class_of[ret->in_mcu] = (uint8_t)known;
-			ret->component_of[ret->in_mcu++] = (uint8_t)i;
-		}
+		for (int block = 0; block < c->h * c->v; block++)
+			ret->place[ret->in_mcu++] = place_of(tables, kind, known, i);
 	}
 	return 0;
 }

@@ -39,10 +39,16 @@ struct huffman_code {
 	bool ac;
 };
 
+/* What a block of an MCU is decoded with, in one place. */
+struct huffman_place {
+	const uint32_t *dc, *ac; /* tables */
+	uint32_t class_of, component_of;
+};
+
 struct huffman {
 	struct huffman_code code[BLOCKS_COMPONENTS][2]; /* by class; DC, AC */
 	unsigned classes, components, in_mcu;
-	uint8_t class_of[BLOCKS_IN_MCU], component_of[BLOCKS_IN_MCU]; /* by block of an MCU */
+	struct huffman_place place[BLOCKS_IN_MCU]; /* by block of an MCU */
 	const uint32_t *tables; /* by class: DC, then AC */
 };
 

@@ -128,7 +128,7 @@ static void start_run(struct driver *driver, unsigned number)
 	spill->home[i] = (int32_t)(huffman->tables - driver->tables);
 	spill->pattern[i] = 0;
 	for (unsigned block = 0; block < huffman->in_mcu; block++)
-		spill->pattern[i] |= huffman->class_of[block] << 2 * block;
+		spill->pattern[i] |= (int32_t)(huffman->place[block].class_of << 2 * block);
 	start_piece(driver, number, lane->blocks ? lane->blocks : driver->dump[number]);
 }
 
@@ -141,7 +141,7 @@ static uint32_t predict(struct seat *seat)
 	uint32_t strange = 0;
 	for (uint32_t left = seat->blocks; left; left -= huffman->in_mcu) {
 		for (unsigned i = 0; i < huffman->in_mcu; i++) {
-			unsigned c = huffman->component_of[i];
+			unsigned c = huffman->place[i].component_of;
 			dc[c] = (int32_t)((uint32_t)dc[c] + (uint32_t)*out);
 			strange |= lane_dc_strange(dc[c]);
 			*out = (int16_t)dc[c];

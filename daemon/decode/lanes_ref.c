@@ -32,8 +32,8 @@ static int read_symbol(struct reader *reader, bool ac, unsigned class, struct hu
 
 static int read_block(struct reader *reader, struct lane *lane, unsigned place, int16_t *block)
 {
-	unsigned class = lane->huffman->class_of[place];
-	int32_t *dc = &lane->dc[lane->huffman->component_of[place]];
+	unsigned class = lane->huffman->place[place].class_of;
+	int32_t *dc = &lane->dc[lane->huffman->place[place].component_of];
 	struct huffman_symbol symbol;
 	int outcome = read_symbol(reader, false, class, &symbol);
 	if (outcome)

@@ -21,7 +21,6 @@ enum {
 	WINDOW = 56,
 	ADVANCE_SHIFT = 8,
 	VALUE_SHIFT = 16,
-	ROW = 1 << HUFFMAN_VALUE_BITS, /* entries of a table */
 };
 
 struct stream {
@@ -32,7 +31,8 @@ struct stream {
 	const uint32_t *table; /* AC */
 	int16_t *block;
 	uint32_t step; /* from block to block: 0 where nobody wants them */
-	uint32_t place; /* of the block in its MCU */
+	const struct huffman_place *place; /* of the block in its MCU */
+	const struct huffman_place *places_end;
 	uint32_t left; /* blocks of the run, this one included */
 	uint32_t strange; /* not 0 once a prediction left its range */
 	const uint8_t *limit; /* beyond it the window is past the segment's end for certain */
@@ -72,22 +72,20 @@ INLINE uint64_t stream_bit(const struct stream *s)
 	return (uint64_t)(s->at - s->lane->bytes) * 8 - (s->filled & 63);
 }
 
+/* As vectors: a compiler may make a string instruction of memset, which takes longer to start than
+ * this to end. */
 INLINE void clear(int16_t *block)
 {
-	memset(block, 0, BLOCKS_SIZE * sizeof(*block));
-}
-
-INLINE const uint32_t *table_of(const struct stream *s, unsigned ac)
-{
-	const struct huffman *huffman = s->lane->huffman;
-	return huffman->tables + (2 * (size_t)huffman->class_of[s->place] + ac) * ROW;
+	typedef int64_t vector __attribute__((vector_size(32), may_alias));
+	vector *to = (vector *)(void *)block;
+	to[0] = to[1] = to[2] = to[3] = (vector){0};
 }
 
 /* Decodes by the canonical rule; takes the bits. Length 0: none taken. */
 static __attribute__((noinline)) struct huffman_symbol decode_escape(
-	uint64_t window, const struct lane *lane, unsigned place, bool ac)
+	uint64_t window, const struct lane *lane, const struct huffman_place *place, bool ac)
 {
-	return huffman_decode(&lane->huffman->code[lane->huffman->class_of[place]][ac], window);
+	return huffman_decode(&lane->huffman->code[place->class_of][ac], window);
 }
 
 /* Begins a block: its DC. 0 or STEPBACK_CODE. */
@@ -95,7 +93,7 @@ INLINE int begin_block(struct stream *s)
 {
 	clear(s->block);
 	refill(s);
-	uint32_t entry = table_of(s, 0)[s->window >> (64 - HUFFMAN_VALUE_BITS)];
+	uint32_t entry = s->place->dc[s->window >> (64 - HUFFMAN_VALUE_BITS)];
 	int value = (int16_t)(entry >> VALUE_SHIFT);
 	if (__builtin_expect(entry & 63, 1)) {
 		consume(s, entry & 63);
@@ -107,11 +105,11 @@ INLINE int begin_block(struct stream *s)
 		value = symbol.value;
 		refill(s);
 	}
-	int32_t *dc = &s->lane->dc[s->lane->huffman->component_of[s->place]];
+	int32_t *dc = &s->lane->dc[s->place->component_of];
 	*dc = (int32_t)((uint32_t)*dc + (uint32_t)value);
 	s->strange |= lane_dc_strange(*dc);
 	s->block[0] = (int16_t)*dc;
-	s->table = table_of(s, 1);
+	s->table = s->place->ac;
 	s->k = 1;
 	return 0;
 }
@@ -138,7 +136,8 @@ INLINE int begin_run(struct stream *s, int16_t *nowhere)
 	consume(s, lane->bit % 8);
 	s->block = lane->blocks ? lane->blocks : nowhere;
 	s->step = lane->blocks ? BLOCKS_SIZE : 0;
-	s->place = 0;
+	s->place = lane->huffman->place;
+	s->places_end = s->place + lane->huffman->in_mcu;
 	s->left = lane->mcus * lane->huffman->in_mcu;
 	s->strange = 0;
 	s->limit = lane->bytes + (lane->bits + 7) / 8 + sizeof(uint64_t);
@@ -182,8 +181,8 @@ INLINE void next_block(struct stream *s, unsigned number, struct driver *driver)
 	}
 	s->left--;
 	s->block += s->step;
-	s->place++;
-	s->place = s->place == s->lane->huffman->in_mcu ? 0 : s->place;
+	if (++s->place == s->places_end)
+		s->place = s->lane->huffman->place;
 	outcome = begin_block(s);
 	if (__builtin_expect(outcome, 0))
 		turn(s, number, driver, outcome);
@@ -197,8 +196,9 @@ INLINE void escape(struct stream *s, uint32_t entry, unsigned number, struct dri
 	refill(s);
 	if (__builtin_expect(entry & 63, 1)) {
 		unsigned size = entry >> VALUE_SHIFT;
-		bool negative = (int64_t)s->window >= 0;
-		value = (int)(s->window >> (64 - size)) + (negative ? 1 - (1 << size) : 0);
+		/* All ones where the value begins with a 0; no branch, for nothing foretells it. */
+		int negative = (int)((int64_t)~s->window >> 63);
+		value = (int)(s->window >> (64 - size)) + (negative & (1 - (1 << size)));
 		consume(s, size);
 	} else {
 		struct huffman_symbol symbol = decode_escape(s->window, s->lane, s->place, true);

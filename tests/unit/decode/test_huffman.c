@@ -198,11 +198,15 @@ static void test_classes(void **state)
 	assert_int_equal(huffman_build(&parse, HUFFMAN_NONE, NULL, &huffman), 0);
 	assert_int_equal(huffman.classes, 2);
 	assert_int_equal(huffman.in_mcu, 4);
-	assert_memory_equal(huffman.class_of, "\0\0\1\1", 4);
-	assert_memory_equal(huffman.component_of, "\0\0\1\2", 4);
+	static const unsigned classes[2][4] = {{0, 0, 1, 1}, {0, 0, 1, 2}};
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(huffman.place[i].class_of, classes[0][i]);
+		assert_int_equal(huffman.place[i].component_of, i < 2 ? 0 : i - 1);
+	}
 	parse.component[2].dc = 2;
 	assert_int_equal(huffman_build(&parse, HUFFMAN_NONE, NULL, &huffman), 0);
-	assert_memory_equal(huffman.class_of, "\0\0\1\2", 4);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(huffman.place[i].class_of, classes[1][i]);
 }
 
 int main(void)
