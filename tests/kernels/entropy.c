@@ -18,7 +18,12 @@ enum {
 	SLOTS = 40, /* images in flight */
 	SLOT_BLOCKS = 8 << 20, /* bytes of an image's blocks; larger images are not flown */
 	SLOT_BYTES = 1 << 20, /* the same for the file */
+	/* From slot to slot: at a power of two, all lanes would fight for the same cache sets. */
+	STRIDE_BLOCKS = SLOT_BLOCKS + 73 * 64,
+	STRIDE_BYTES = SLOT_BYTES + 19 * 64,
+	STRIDE_TABLES = (2 * BLOCKS_COMPONENTS * 4 << HUFFMAN_VALUE_BITS) + 5 * 64,
 	RUNS_MOST = 1 << 18,
+	BENCH_ROUNDS = 4, /* of all images in flight, so that the last ones' tail counts little */
 };
 
 enum way { CHAIN, ENTRIES, WAYS };
@@ -139,7 +144,7 @@ struct slot {
 
 struct flight {
 	struct item *items;
-	size_t count, next, done, wrong;
+	size_t count, rounds, next, done, wrong;
 	const struct lanes *lanes;
 	bool crop;
 	struct slot slots[SLOTS];
@@ -183,8 +188,8 @@ static struct feed_image *flight_more(void *context)
 	struct slot *slot = flight->slots;
 	while (slot->item)
 		slot++;
-	while (flight->next < flight->count)
-		if (board(flight, slot, &flight->items[flight->next++]))
+	while (flight->next < flight->count * flight->rounds)
+		if (board(flight, slot, &flight->items[flight->next++ % flight->count]))
 			return &slot->image;
 	return NULL;
 }
@@ -209,20 +214,21 @@ static void flight_done(void *context, struct feed_image *image)
 	slot->item = NULL;
 }
 
-static struct flight *flight_new(struct item *items, size_t count)
+static struct flight *flight_new(struct item *items, size_t count, bool benching)
 {
 	struct flight *flight = want(calloc(1, sizeof(*flight)));
-	size_t tables = huffman_tables_bytes(HUFFMAN_VALUES);
-	uint8_t *table = aligned(tables * SLOTS), *bytes = aligned((SLOT_BYTES + 512) * SLOTS);
-	uint8_t *blocks = aligned((size_t)SLOT_BLOCKS * SLOTS);
+	uint8_t *tables = aligned((size_t)STRIDE_TABLES * SLOTS);
+	uint8_t *bytes = aligned((size_t)STRIDE_BYTES * SLOTS);
+	uint8_t *blocks = aligned((size_t)STRIDE_BLOCKS * SLOTS);
 	flight->items = items;
 	flight->count = count;
-	memset(bytes, 0, (SLOT_BYTES + 512) * SLOTS);
+	flight->rounds = benching ? BENCH_ROUNDS : 1;
+	memset(bytes, 0, (size_t)STRIDE_BYTES * SLOTS);
 	for (size_t i = 0; i < SLOTS; i++) {
 		flight->slots[i].desk = (struct desk){
-			.bytes = bytes + i * (SLOT_BYTES + 512),
-			.tables = (uint32_t *)(table + i * tables),
-			.coefficients = (int16_t *)(blocks + i * SLOT_BLOCKS),
+			.bytes = bytes + i * STRIDE_BYTES,
+			.tables = (uint32_t *)(tables + i * STRIDE_TABLES),
+			.coefficients = (int16_t *)(blocks + i * STRIDE_BLOCKS),
 			.where = want(malloc(SLOT_BLOCKS / 32)),
 			.runs = want(malloc(RUNS_MOST / SLOTS * sizeof(struct plan_run))),
 		};
@@ -441,7 +447,7 @@ int main(int argc, char **argv)
 		else
 			release(&items[count]);
 	}
-	struct flight *flight = flight_new(items, count);
+	struct flight *flight = flight_new(items, count, benching);
 	for (size_t i = 0; i < count && !benching; i++)
 		wrong += verify(&items[i], &desk);
 	for (unsigned i = 0; lanes_at(i) && !benching; i++)
