@@ -3,8 +3,8 @@
  *
  * The own decoder and the libraries take turns with the scratch. So the first image that the own
  * one does not take, or steps back from, stops it from asking for more; when those in flight are
- * done, the libraries decode what was left to them. A library that takes over after rows were
- * delivered leaves these out: they were right. */
+ * done, the libraries decode what was left to them, from its first row: others' rows may have come
+ * between. */
 #include "decode/decode.h"
 
 #include "decode/decode_jpeg.h"
@@ -25,7 +25,7 @@
 
 /* Enough for a handful of photographs of 0.2 MP in flight; for libjpeg, a single scan of any width
  * and coefficients of 0.8 MP in 4:4:4. Touched as far as images need it. */
-enum { DECODER_SCRATCH = 5 << 20 };
+enum { DECODER_SCRATCH = 4 << 20 };
 
 struct decoder {
 	struct decode_limits limits;
@@ -191,7 +191,7 @@ static int provide(struct decoder *decoder)
 		size_format(decoder->limits.large->total, total, sizeof(total)));
 }
 
-/* Leaves out the rows that were delivered before. */
+/* Leaves out the rows that the own decoder delivered before it stepped back: they were right. */
 struct rows_behind {
 	uint32_t left_out;
 	decode_row_fn *row;
@@ -230,7 +230,6 @@ static int library_rows(struct decoder *decoder, struct decode_region region, bo
 static bool own_takes(struct decoder *decoder, struct decode_job *job, struct parse *ret)
 {
 	struct jpegwalk walk;
-	job->started = false;
 	job->delivered = 0;
 	job->stepback = 0;
 	if (!decoder->own || !sniff_jpeg(job->data, job->size) ||
@@ -359,12 +358,10 @@ static void run_library(struct run *run, struct decode_job *job)
 	struct decode_info info;
 	int outcome = decoder_begin(run->decoder, job->data, job->size, &info);
 	if (!outcome) {
-		if (!job->started) {
-			stream->header(stream->context, job, &info);
-			stream->start(stream->context, job);
-		}
-		struct rows_behind behind = {job->delivered, stream->row, stream->context};
-		outcome = library_rows(run->decoder, job->region, false, behind);
+		stream->header(stream->context, job, &info);
+		stream->start(stream->context, job);
+		struct rows_behind all = {.row = stream->row, .context = stream->context};
+		outcome = library_rows(run->decoder, job->region, false, all);
 	}
 	job->outcome = outcome;
 	stream->done(stream->context, job);

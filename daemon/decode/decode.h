@@ -117,8 +117,7 @@ struct decode_job {
 	int outcome;
 	unsigned stepback;
 	/* The decoder's. */
-	bool started;
-	uint32_t delivered;
+	uint32_t delivered; /* rows, by the own decoder */
 	struct decode_job *link;
 };
 
@@ -127,9 +126,10 @@ struct decode_job {
  * decoder's thread; none of these may call the decoder, but decoder_message from `done`. */
 struct decode_stream {
 	struct decode_job *(*next)(void *context); /* NULL: there are none now */
-	/* The header is read: sets the region. May be called twice, with the same words. */
+	/* The header is read: sets the region. May be called twice, with the same info. */
 	void (*header)(void *context, struct decode_job *job, const struct decode_info *info);
-	/* The next rows are this image's. Called once; an image without rows may miss it. */
+	/* The next rows are this image's, from the first one. Called again when the own decoder has
+	 * stepped back from it meanwhile; an image without rows may miss it. */
 	void (*start)(void *context, struct decode_job *job);
 	decode_row_fn *row;
 	void (*done)(void *context, struct decode_job *job);

@@ -204,7 +204,6 @@ static int own_rows_begin(struct own *own, struct own_image *image, struct plane
 		frame.component[i] = (struct planes_component){c->h, c->v, parse->quant[c->quant]};
 	}
 	own->delivering = image->job;
-	image->job->started = true;
 	own->source->rows->start(own->source->rows->context, image->job);
 	return planes_begin(own->planes, &frame, image->job->region, ret);
 }

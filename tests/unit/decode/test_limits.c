@@ -103,9 +103,9 @@ static void test_permit(void **state)
 {
 	(void)state;
 	struct jpeg_kind progressive = {
-		.width = 1200, .height = 900, .components = 3, .h = 2, .v = 2, .progressive = true};
+		.width = 2000, .height = 1500, .components = 3, .h = 2, .v = 2, .progressive = true};
 	struct bytes images[] = {
-		make_jpeg(&progressive), make_png(1200, 900, PNG_COLOR_TYPE_RGB_ALPHA, 8, true)};
+		make_jpeg(&progressive), make_png(2000, 1500, PNG_COLOR_TYPE_RGB_ALPHA, 8, true)};
 	for (size_t i = 0; i < UTIL_COUNT(images); i++) {
 		struct permit pool;
 		struct decode_limits limits = decode_limits_default();
@@ -117,7 +117,7 @@ static void test_permit(void **state)
 		assert_int_equal(
 			decoder_begin(decoder, images[i].data, images[i].size, &info), DECODE_OK);
 		uint64_t bytes = decoder_large_bytes(decoder);
-		assert_true(bytes > (2u << 20) && bytes < (16u << 20));
+		assert_true(bytes > (4u << 20) && bytes < (32u << 20));
 		decoder_abort(decoder);
 		struct result result = decode_bytes(decoder, images[i], NULL, true);
 		assert_int_equal(result.outcome, DECODE_OK);
@@ -131,7 +131,7 @@ static void test_permit(void **state)
 		decoder = make_decoder(&limits);
 		result = decode_bytes(decoder, images[i], NULL, true);
 		assert_int_equal(result.outcome, DECODE_E_MEMORY);
-		assert_non_null(strstr(result.message, "1200 x 900"));
+		assert_non_null(strstr(result.message, "2000 x 1500"));
 		result_free(&result);
 		decoder_free(decoder);
 		permit_deinit(&pool);
@@ -144,9 +144,9 @@ static void test_permit_after_failure(void **state)
 {
 	(void)state;
 	struct jpeg_kind progressive = {
-		.width = 1200, .height = 900, .components = 3, .progressive = true};
+		.width = 2000, .height = 1500, .components = 3, .progressive = true};
 	struct bytes images[] = {
-		make_jpeg(&progressive), make_png(1200, 900, PNG_COLOR_TYPE_RGB, 8, true)};
+		make_jpeg(&progressive), make_png(2000, 1500, PNG_COLOR_TYPE_RGB, 8, true)};
 	struct permit pool;
 	permit_init(&pool, (uint64_t)64 << 20);
 	struct decode_limits limits = decode_limits_default();
@@ -274,7 +274,7 @@ static void test_scratch_is_stated(void **state)
 {
 	(void)state;
 	uint64_t bytes = decoder_scratch_bytes();
-	assert_true(bytes >= (2u << 20) && bytes < (3u << 20));
+	assert_true(bytes >= (5u << 20) && bytes < (6u << 20));
 }
 
 int main(void)

@@ -121,6 +121,12 @@ static void sink_run(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 	assert_true(region.x0 >= plan->crop_x && region.x1 <= plan->crop_x + plan->crop_w);
 	assert_true(region.y0 >= plan->crop_y && region.y1 <= plan->crop_y + plan->crop_h);
 	assert_true(region.x0 < region.x1 && region.y0 < region.y1);
+	struct pixel_region reach;
+	pixel_plan_region(recipe, plan, &reach);
+	assert_in_range(region.x0, reach.x0, reach.x0 + 2);
+	assert_in_range(region.y0, reach.y0, reach.y0 + 2);
+	assert_in_range(reach.x1, region.x1, region.x1 + 2);
+	assert_in_range(reach.y1, region.y1, region.y1 + 2);
 	cleanup(free_ptr) uint8_t *row = malloc(3 * (size_t)(region.x1 - region.x0));
 	assert_non_null(row);
 	for (uint32_t y = region.y0; y < region.y1; y++) {

@@ -125,12 +125,60 @@ static void impossible_numbers_of_threads_are_refused(void **state)
 	pool_free(NULL);
 }
 
+/* What a job's function asked for besides its own job. */
+struct asker {
+	struct pool_job job;
+	struct pool *pool;
+	struct pool_job *got[4];
+	size_t count;
+};
+
+static void ask(struct pool_job *job, struct row_maker *maker)
+{
+	struct asker *asker = (struct asker *)job;
+	(void)maker;
+	while (asker->count < 4 && (asker->got[asker->count] = pool_more(asker->pool, job)))
+		asker->count++;
+}
+
+static void a_job_takes_more_of_its_kind(void **state)
+{
+	(void)state;
+	struct pool *pool = make(1);
+	struct job gate_job = {.job = {.run = wait_at_gate}};
+	struct asker asker[4] = {0};
+	struct job other = {.job = {.run = note, .urgency = 3}, .number = 7};
+	assert_int_equal(pool_reserve(pool, 6), 0);
+	pthread_mutex_lock(&gate);
+	pool_push(pool, &gate_job.job);
+	struct pool_stats stats;
+	do
+		pool_stats_read(pool, &stats);
+	while (stats.queued);
+	/* Urgencies 4, 0, 2, 1: those before the other kind are taken, in their order. */
+	static const uint64_t urgency[] = {4, 0, 2, 1};
+	for (int i = 0; i < 4; i++) {
+		asker[i] = (struct asker){.job = {.run = ask, .urgency = urgency[i]}, .pool = pool};
+		pool_push(pool, &asker[i].job);
+	}
+	atomic_store(&ran_count, 0);
+	pool_push(pool, &other.job);
+	pthread_mutex_unlock(&gate);
+	pool_free(pool);
+	assert_int_equal(asker[1].count, 2);
+	assert_ptr_equal(asker[1].got[0], &asker[3].job);
+	assert_ptr_equal(asker[1].got[1], &asker[2].job);
+	assert_int_equal(atomic_load(&ran_count), 1);
+	assert_int_equal(asker[0].count, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whoever_waits_goes_first),
 		cmocka_unit_test(every_job_runs_once),
 		cmocka_unit_test(impossible_numbers_of_threads_are_refused),
+		cmocka_unit_test(a_job_takes_more_of_its_kind),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
