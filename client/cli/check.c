@@ -129,7 +129,7 @@ static int check_plan_reader(struct check *check)
  * share. */
 static int check_divide_memory(struct check *check)
 {
-	uint64_t own = (CHECK_BUFFER + decoder_scratch_bytes()) * check->threads;
+	uint64_t own = (CHECK_BUFFER + decoder_whole_bytes()) * check->threads;
 	char has[24], wants[24];
 	if (own > check->memory / 2)
 		return cli_fail(CLI_USAGE,
@@ -301,6 +301,7 @@ static int check_worker_start(struct check *check, struct check_worker *worker)
 	struct fault fault = {{0}};
 	struct decode_limits limits = decode_limits_default();
 	limits.large = &check->decoders;
+	limits.whole = true;
 	*worker = (struct check_worker){.check = check, .buffer = malloc(CHECK_BUFFER)};
 	int r = worker->buffer ? decoder_new(&limits, &worker->decoder, &fault) : -ENOMEM;
 	if (r == 0) {

@@ -23,9 +23,14 @@
 #include <errno.h>
 #include <string.h>
 
-/* Enough for a handful of photographs of 0.2 MP in flight; for libjpeg, a single scan of any width
- * and coefficients of 0.8 MP in 4:4:4. Touched as far as images need it. */
-enum { DECODER_SCRATCH = 4 << 20 };
+enum {
+	/* Enough for a handful of photographs of 0.2 MP in flight. Touched as far as images need
+	 * it. */
+	DECODER_SCRATCH = 4 << 20,
+	/* For libjpeg alone: a single scan of any width up to 16 K samples, and coefficients of 0.3
+	 * MP in 4:4:4. */
+	DECODER_SCRATCH_WHOLE = 2 << 20,
+};
 
 struct decoder {
 	struct decode_limits limits;
@@ -64,6 +69,8 @@ struct decode_limits decode_limits_default(void)
 static int decoder_new_own(struct decoder *decoder, struct fault *fault)
 {
 	const char *which = getenv("PENSTOCK_DECODER");
+	if (decoder->limits.whole)
+		return 0;
 	if (which && strcmp(which, "libjpeg") == 0)
 		return 0;
 	if (which && *which && strcmp(which, "own") != 0 && strcmp(which, "auto") != 0)
@@ -80,7 +87,8 @@ int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct
 	if (!decoder)
 		goto no_memory;
 	decoder->limits = *limits;
-	if (scratch_init(&decoder->scratch, DECODER_SCRATCH, limits->large))
+	if (scratch_init(&decoder->scratch, limits->whole ? DECODER_SCRATCH_WHOLE : DECODER_SCRATCH,
+		    limits->large))
 		goto no_memory;
 	if (decode_jpeg_new(&decoder->scratch, &decoder->words, &decoder->jpeg))
 		goto no_memory;
@@ -98,7 +106,8 @@ no_memory:
 	return fault_set(fault, -ENOMEM,
 		"decoder: %llu bytes of working memory cannot be allocated; use fewer threads or "
 		"free memory",
-		(unsigned long long)decoder_scratch_bytes());
+		(unsigned long long)(limits->whole ? decoder_whole_bytes()
+						   : decoder_scratch_bytes()));
 }
 
 void decoder_free(struct decoder *decoder)
@@ -113,10 +122,15 @@ void decoder_free(struct decoder *decoder)
 	free(decoder);
 }
 
+uint64_t decoder_whole_bytes(void)
+{
+	return sizeof(struct decoder) + DECODER_SCRATCH_WHOLE + decode_jpeg_bytes() +
+	       decode_png_bytes();
+}
+
 uint64_t decoder_scratch_bytes(void)
 {
-	return sizeof(struct decoder) + DECODER_SCRATCH + decode_jpeg_bytes() + decode_png_bytes() +
-	       own_bytes();
+	return decoder_whole_bytes() + DECODER_SCRATCH - DECODER_SCRATCH_WHOLE + own_bytes();
 }
 
 static int begin_format(

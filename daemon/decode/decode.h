@@ -56,6 +56,8 @@ struct decode_limits {
 	unsigned scans; /* default 500 */
 	struct permit *large; /* pool for what exceeds the decoder's own scratch; outlives the
 				 decoder; NULL: unlimited */
+	bool whole; /* all images are judged to their end: the own decoder, which never does, is
+		       left out with its memory */
 };
 struct decode_limits decode_limits_default(void);
 
@@ -85,8 +87,9 @@ struct decoder;
 int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct fault *fault);
 void decoder_free(struct decoder *decoder);
 
-/* Bytes that a decoder holds from decoder_new on, for the ledger. */
+/* Bytes that a decoder holds from decoder_new on, for the ledger; and with limits.whole. */
 uint64_t decoder_scratch_bytes(void);
+uint64_t decoder_whole_bytes(void);
 
 /* Reads the header. `data` must stay until decoder_rows or decoder_abort returned. At least 64
  * bytes behind `size` are readable (their values do not matter). An enum decode_outcome or -ENOMEM.
