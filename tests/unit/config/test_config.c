@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 /* A file without a name, reachable by a path. */
 struct paper {
