@@ -94,7 +94,7 @@ def test_giants_take_turns_within_the_budget():
             assert lines[-1] == "end" and len(rows(lines)) == 3
             peak = int(re.search(r"VmHWM:\s+(\d+)", open(f"/proc/{daemon.process.pid}/status").read())[1])
             assert peak < 320 * 1024 or SLOW > 1, f"{peak} KiB at the peak (sanitizers multiply it)"
-        with Daemon(home / "less", "--memory", "64M", "--threads", 4) if (home / "less").mkdir() is None else None as daemon:
+        with Daemon(home / "less", "--memory", "96M", "--threads", 4) if (home / "less").mkdir() is None else None as daemon:
             error = daemon.trainer(source=home / "giants", batch_size=6, prefetch=2).error()
             assert "memory" in error, error
 
