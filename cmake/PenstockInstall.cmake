@@ -66,10 +66,17 @@ elseif(man_sources)
 	message(STATUS "scdoc: not found: the man pages are skipped")
 endif()
 
-file(GLOB config_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/config/*)
-if(config_files)
-	install(FILES ${config_files} DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT daemon)
-endif()
+# The Dockerfile builds from the source, so it stays there.
+install(FILES ${CMAKE_SOURCE_DIR}/config/penstock.yaml ${CMAKE_SOURCE_DIR}/config/compose.yaml
+	${CMAKE_SOURCE_DIR}/config/penstock.sbatch DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT daemon)
+
+# systemd does not search the PATH, and --prefix is known only when installing: the service gets penstockd's path then.
+install(CODE "
+	get_filename_component(PENSTOCKD \"${CMAKE_INSTALL_BINDIR}/penstockd\" ABSOLUTE
+		BASE_DIR \"\${CMAKE_INSTALL_PREFIX}\")
+	configure_file(\"${CMAKE_SOURCE_DIR}/config/penstockd.service.in\"
+		\"${CMAKE_BINARY_DIR}/penstockd.service\" @ONLY)" COMPONENT daemon)
+install(FILES ${CMAKE_BINARY_DIR}/penstockd.service DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT daemon)
 if(EXISTS ${CMAKE_SOURCE_DIR}/LICENSE)
 	install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT client)
 endif()

@@ -156,22 +156,3 @@ int config_load(const char *path, struct config *config, struct fault *fault)
 	int result = yaml_load_file(&text, path, fault);
 	return result < 0 ? result : config_read(&text, config, fault);
 }
-
-int config_cache_dir(const struct config *config, char *buffer, size_t room)
-{
-	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"),
-		   *temporary = getenv("TMPDIR");
-	int n;
-	/* The XDG specification has relative paths ignored; a relative HOME would scatter indexes
-	 * as well. */
-	if (config->cache_dir[0])
-		n = snprintf(buffer, room, "%s", config->cache_dir);
-	else if (cache && cache[0] == '/')
-		n = snprintf(buffer, room, "%s/penstock", cache);
-	else if (home && home[0] == '/')
-		n = snprintf(buffer, room, "%s/.cache/penstock", home);
-	else
-		n = snprintf(buffer, room, "%s/penstock-%ld/cache",
-			temporary && temporary[0] == '/' ? temporary : "/tmp", (long)getuid());
-	return n < 0 || (size_t)n >= room ? -ENAMETOOLONG : 0;
-}

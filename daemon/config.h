@@ -1,7 +1,7 @@
 /* config: the daemon's settings: defaults, then penstock.yaml, then the command line.
  *
- * config/penstock.yaml lists every key with its default and its reason. Refusals name file, line, column and what was
- * expected. */
+ * config/penstock.yaml lists every key with its default and its reason. Refusals name file, line,
+ * column and what was expected. */
 #pragma once
 
 #include "base/fault.h"
@@ -14,19 +14,20 @@
 enum { CONFIG_STREAMS = 64 };
 
 struct config {
-	char file[4096];          /* "" when no file was read */
-	char socket[108];         /* "" : conn_default_path */
-	uint64_t memory;          /* bytes; 0: ledger_default_budget */
-	unsigned threads;         /* decode workers; 0: from the CPUs available */
+	char file[4096]; /* "" when no file was read */
+	char socket[108]; /* "" : conn_default_path */
+	uint64_t memory; /* bytes; 0: ledger_default_budget */
+	unsigned threads; /* decode workers; 0: from the CPUs available */
 	enum fetch_engine reader; /* auto, io_uring, pread */
-	unsigned reader_threads;  /* of the pread reader; 0: 16 */
+	unsigned reader_threads; /* of the pread reader; 0: 16 */
 	enum fetch_io io;
-	char cache_dir[4096];     /* "": $XDG_CACHE_HOME/penstock, else ~/.cache/penstock, else the temporary folder's */
-	unsigned idle_exit_s;     /* end this long after the last client; 0: never */
+	char cache_dir[4096]; /* "": $XDG_CACHE_HOME/penstock, else ~/.cache/penstock, else the
+				 temporary folder's */
+	unsigned idle_exit_s; /* end this long after the last client; 0: never */
 	enum log_level log_level;
 	/* By the command line, which a reload of the file does not beat. */
 	bool idle_exit_given, log_level_given;
-	uint32_t max_clients;     /* default 256 */
+	uint32_t max_clients; /* default 256 */
 	uint32_t stream_count;
 	struct stream_spec stream[CONFIG_STREAMS];
 };
@@ -35,6 +36,3 @@ void config_init(struct config *config);
 
 /* Reads a YAML file into `config` (already initialised). 0, -ENOENT, -EINVAL, ... */
 int config_load(const char *path, struct config *config, struct fault *fault);
-
-/* The cache folder in force ("" resolved as said above). 0 or -ENAMETOOLONG. */
-int config_cache_dir(const struct config *config, char *buffer, size_t room);

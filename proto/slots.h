@@ -1,14 +1,16 @@
 /* slots: the layout of the shared memory that holds batches. Part of the contract (PROTOCOL.md).
  *
- * An extent is one sealed memfd. It holds `slot_count` slots of `slot_stride` bytes each; a slot holds one batch:
+ * An extent is one sealed memfd. It holds `slot_count` slots of `slot_stride` bytes each; a slot
+ * holds one batch:
  *
  *   slot + 0                      struct slots_head
  *   slot + head.images_offset     images:  batch_size rows of row_bytes
  *   slot + head.labels_offset     labels:  batch_size rows of label_width elements of label_type
  *   slot + head.records_offset    records: batch_size of struct slots_record
  *
- * All offsets are multiples of 64, counted from the slot's start. A reader takes them from the head and must check them
- * against slot_stride (libpenstock does). Integers are of the machine: both ends run on it. */
+ * All offsets are multiples of 64, counted from the slot's start. A reader takes them from the head
+ * and must check them against slot_stride (libpenstock does). Integers are of the machine: both
+ * ends run on it. */
 #pragma once
 
 #include <stdint.h>
@@ -18,10 +20,11 @@ enum { SLOTS_VERSION = 1, SLOTS_ALIGN = 4096 };
 
 enum slots_pixel_type {
 	SLOTS_U8 = 1,
-	SLOTS_F32 = 2,  /* normalised */
+	SLOTS_F32 = 2, /* normalised */
 	SLOTS_F16 = 3,
 	SLOTS_BF16 = 4,
-	SLOTS_BYTES = 5, /* reserved: compressed images with crop records, for decoding on the device */
+	SLOTS_BYTES =
+		5, /* reserved: compressed images with crop records, for decoding on the device */
 };
 
 enum slots_pixel_layout { SLOTS_NHWC = 1, SLOTS_NCHW = 2 };
@@ -30,18 +33,20 @@ enum slots_label_type { SLOTS_LABEL_I64 = 1, SLOTS_LABEL_F32 = 2 };
 
 enum slots_flag {
 	SLOTS_FLIPPED = 1u << 0,
-	SLOTS_SUBSTITUTED = 1u << 1, /* the sample wanted is broken; `index` is the one shown instead */
-	SLOTS_PADDED = 1u << 2,      /* repeated at the tail so that ranks get equally many batches */
-	SLOTS_INVALID = 1u << 3,     /* broken in evaluation: the row is zero and must not be counted */
+	SLOTS_SUBSTITUTED =
+		1u << 1, /* the sample wanted is broken; `index` is the one shown instead */
+	SLOTS_PADDED = 1u << 2, /* repeated at the tail so that ranks get equally many batches */
+	SLOTS_INVALID = 1u << 3, /* broken in evaluation: the row is zero and must not be counted */
 };
 
 /* What was done to make one row: enough to make it again. 64 bytes. */
 struct slots_record {
-	uint64_t index;    /* sample actually shown */
-	int64_t label;     /* first label; -1 unlabelled */
-	uint32_t crop_x, crop_y, crop_w, crop_h; /* of the source, in pixels; evaluation: the whole image */
+	uint64_t index; /* sample actually shown */
+	int64_t label; /* first label; -1 unlabelled */
+	uint32_t crop_x, crop_y, crop_w,
+		crop_h; /* of the source, in pixels; evaluation: the whole image */
 	uint32_t src_w, src_h;
-	uint32_t flags;    /* enum slots_flag */
+	uint32_t flags; /* enum slots_flag */
 	uint32_t reserved0;
 	uint64_t position; /* in the epoch's global order: the key of its random draws */
 	uint64_t reserved1;
@@ -50,26 +55,28 @@ struct slots_record {
 struct slots_head {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t head_bytes;     /* sizeof(struct slots_head) of the writer */
-	uint64_t serial;         /* of the batch in this slot; equals the announcement's */
-	uint64_t epoch, batch;   /* the batch's name */
-	uint64_t position;       /* of its first row in the epoch's global order */
-	uint32_t count;          /* valid rows; below batch_size only in the last batch of an evaluation epoch */
-	uint32_t batch_size;     /* rows laid out */
+	uint32_t head_bytes; /* sizeof(struct slots_head) of the writer */
+	uint64_t serial; /* of the batch in this slot; equals the announcement's */
+	uint64_t epoch, batch; /* the batch's name */
+	uint64_t position; /* of its first row in the epoch's global order */
+	uint32_t count; /* valid rows; below batch_size only in the last batch of an evaluation
+			   epoch */
+	uint32_t batch_size; /* rows laid out */
 	uint32_t height, width, channels;
-	uint32_t pixel_type;     /* enum slots_pixel_type */
-	uint32_t pixel_layout;   /* enum slots_pixel_layout */
-	uint32_t label_type;     /* enum slots_label_type */
-	uint32_t label_width;    /* elements per row */
-	uint32_t record_bytes;   /* sizeof(struct slots_record) of the writer */
-	uint64_t row_bytes;      /* of one image */
+	uint32_t pixel_type; /* enum slots_pixel_type */
+	uint32_t pixel_layout; /* enum slots_pixel_layout */
+	uint32_t label_type; /* enum slots_label_type */
+	uint32_t label_width; /* elements per row */
+	uint32_t record_bytes; /* sizeof(struct slots_record) of the writer */
+	uint64_t row_bytes; /* of one image */
 	uint64_t images_offset, labels_offset, records_offset;
 	uint64_t reserved[3];
 };
 
 _Static_assert(sizeof(struct slots_record) == 64, "record layout is the contract");
 _Static_assert(sizeof(struct slots_head) == 144, "head layout is the contract");
-#define SLOTS_AT(type, field, offset) _Static_assert(__builtin_offsetof(type, field) == (offset), #field)
+#define SLOTS_AT(type, field, offset) \
+	_Static_assert(__builtin_offsetof(type, field) == (offset), #field)
 SLOTS_AT(struct slots_record, crop_x, 16);
 SLOTS_AT(struct slots_record, src_w, 32);
 SLOTS_AT(struct slots_record, flags, 40);

@@ -1,7 +1,9 @@
-/* wire: the messages between daemon and clients. PROTOCOL.md says what they mean; this is their layout.
+/* wire: the messages between daemon and clients. PROTOCOL.md says what they mean; this is their
+ * layout.
  *
- * One message is one SEQPACKET datagram: struct wire_head, the rest of the fixed struct, then `text_bytes` of UTF-8 where the
- * struct has that field (not zero-terminated). Fixed-width fields of the machine's byte order; every struct is a multiple of 8. */
+ * One message is one SEQPACKET datagram: struct wire_head, the rest of the fixed struct, then
+ * `text_bytes` of UTF-8 where the struct has that field (not zero-terminated). Fixed-width fields
+ * of the machine's byte order; every struct is a multiple of 8. */
 #pragma once
 
 #include <stdint.h>
@@ -11,10 +13,10 @@ enum {
 	WIRE_VERSION_MIN = 1,
 	WIRE_VERSION_MAX = 1,
 	WIRE_MESSAGE_MAX = 65536, /* a longer datagram is a protocol error */
-	WIRE_FDS_MAX = 1,         /* a message carries at most one descriptor, and only from the daemon */
-	WIRE_SLOTS_MAX = 1024,    /* batches that may be out at once in one stream */
-	WIRE_EXTENTS_MAX = 64,    /* extents that one stream has at once */
-	WIRE_INLINE_MAX = 32768,  /* a longer answer comes in a sealed memfd */
+	WIRE_FDS_MAX = 1, /* a message carries at most one descriptor, and only from the daemon */
+	WIRE_SLOTS_MAX = 1024, /* batches that may be out at once in one stream */
+	WIRE_EXTENTS_MAX = 64, /* extents that one stream has at once */
+	WIRE_INLINE_MAX = 32768, /* a longer answer comes in a sealed memfd */
 };
 
 enum wire_type {
@@ -37,10 +39,12 @@ enum wire_type {
 };
 
 struct wire_head {
-	uint32_t type;    /* enum wire_type */
-	uint32_t bytes;   /* of the whole message, this head included; must equal the datagram's length */
-	uint32_t request; /* client's number, echoed in the answer; 0 in messages that answer nothing */
-	uint32_t stream;  /* client's number of the stream; 0 where it concerns none */
+	uint32_t type; /* enum wire_type */
+	uint32_t bytes; /* of the whole message, this head included; must equal the datagram's
+			   length */
+	uint32_t request; /* client's number, echoed in the answer; 0 in messages that answer
+			     nothing */
+	uint32_t stream; /* client's number of the stream; 0 where it concerns none */
 };
 
 enum wire_feature {
@@ -64,8 +68,10 @@ struct wire_welcome {
 	uint32_t reserved;
 };
 
-/* Opens a stream or joins its group. The text is a YAML (or JSON) mapping with the keys of a stream in penstock.yaml(5), or
- * `{stream: NAME}` for one that the daemon's configuration names, plus `state:` to go on from one. */
+/* Opens a stream or joins its group. The text is a YAML (or JSON) mapping with the keys of a stream
+ * in penstock.yaml(5), or
+ * `{stream: NAME}` for one that the daemon's configuration names, plus `state:` to go on from one.
+ */
 struct wire_open {
 	struct wire_head head; /* stream: a number of the client's choice, not 0, not in use */
 	uint32_t text_bytes;
@@ -74,31 +80,32 @@ struct wire_open {
 
 struct wire_opened {
 	struct wire_head head;
-	uint64_t samples;          /* of the dataset */
-	uint64_t epoch_samples;    /* given out per epoch, all ranks together */
-	uint64_t batches;          /* of an epoch, per rank */
-	uint64_t fingerprint;      /* of the dataset */
-	uint64_t order;            /* hash of what fixes the order: seed, shuffle, sampler */
-	uint64_t transform;        /* hash of what fixes the pixels */
+	uint64_t samples; /* of the dataset */
+	uint64_t epoch_samples; /* given out per epoch, all ranks together */
+	uint64_t batches; /* of an epoch, per rank */
+	uint64_t fingerprint; /* of the dataset */
+	uint64_t order; /* hash of what fixes the order: seed, shuffle, sampler */
+	uint64_t transform; /* hash of what fixes the pixels */
 	uint64_t seed;
-	uint64_t epoch, batch;     /* the first batch that will be announced */
+	uint64_t epoch, batch; /* the first batch that will be announced */
 	uint32_t batch_size, height, width, channels;
 	uint32_t pixel_type, pixel_layout, label_type, label_width;
 	uint32_t rank, world_size;
-	uint32_t classes;          /* number of class names; 0: none known */
-	uint32_t shuffle;          /* 1: full shuffle; 0: sequential */
-	uint32_t train;            /* 1: training recipe */
-	uint32_t slots;            /* how many batches may be out at once, 1 .. WIRE_SLOTS_MAX */
-	uint64_t position;         /* of the first row of (epoch, batch) in the epoch's global order: 0, or where the state said */
+	uint32_t classes; /* number of class names; 0: none known */
+	uint32_t shuffle; /* 1: full shuffle; 0: sequential */
+	uint32_t train; /* 1: training recipe */
+	uint32_t slots; /* how many batches may be out at once, 1 .. WIRE_SLOTS_MAX */
+	uint64_t position; /* of the first row of (epoch, batch) in the epoch's global order: 0, or
+			      where the state said */
 };
 
 /* Carries the extent's descriptor. Sent before the first batch in it. */
 struct wire_extent {
 	struct wire_head head;
-	uint32_t extent;      /* the daemon's number */
+	uint32_t extent; /* the daemon's number */
 	uint32_t slot_count;
 	uint64_t slot_stride; /* bytes, a multiple of SLOTS_ALIGN */
-	uint64_t bytes;       /* of the memfd */
+	uint64_t bytes; /* of the memfd */
 };
 
 struct wire_withdrawn {
@@ -115,11 +122,11 @@ enum wire_batch_flag {
 struct wire_batch {
 	struct wire_head head;
 	uint32_t extent, slot;
-	uint64_t serial;       /* grows by one per batch of the stream */
+	uint64_t serial; /* grows by one per batch of the stream */
 	uint64_t epoch, batch;
-	uint64_t position;     /* of its first row in the epoch's global order */
-	uint32_t count;        /* valid rows */
-	uint32_t flags;        /* enum wire_batch_flag */
+	uint64_t position; /* of its first row in the epoch's global order */
+	uint32_t count; /* valid rows */
+	uint32_t flags; /* enum wire_batch_flag */
 };
 
 /* The client will not read the slot again. Exactly once per announced batch. */
@@ -143,17 +150,18 @@ struct wire_end {
 /* An answer that something did not work (request set), or that the stream is over (stream set). */
 struct wire_error {
 	struct wire_head head;
-	int32_t code;         /* negative errno */
-	uint32_t text_bytes;  /* one sentence */
+	int32_t code; /* negative errno */
+	uint32_t text_bytes; /* one sentence */
 };
 
 enum wire_query_kind {
-	WIRE_QUERY_STATUS = 1,  /* the daemon: JSON */
-	WIRE_QUERY_STREAM = 2,  /* this stream, its counters, verdict: JSON */
+	WIRE_QUERY_STATUS = 1, /* the daemon: JSON */
+	WIRE_QUERY_STREAM = 2, /* this stream, its counters, verdict: JSON */
 	WIRE_QUERY_CLASSES = 3, /* class names, one per line */
-	WIRE_QUERY_PATH = 4,    /* path of sample `argument` */
-	WIRE_QUERY_WAIT = 5,    /* one sentence: what this stream is waiting for right now */
-	WIRE_QUERY_CONFIG = 6,  /* the stream's definition as JSON: what to put into WIRE_OPEN to get the same */
+	WIRE_QUERY_PATH = 4, /* path of sample `argument` */
+	WIRE_QUERY_WAIT = 5, /* one sentence: what this stream is waiting for right now */
+	WIRE_QUERY_CONFIG =
+		6, /* the stream's definition as JSON: what to put into WIRE_OPEN to get the same */
 };
 
 struct wire_query {
@@ -163,7 +171,8 @@ struct wire_query {
 	uint64_t argument;
 };
 
-/* A text of up to 1 GiB: inline, or, where it does not fit a message, in a sealed memfd that comes with it. */
+/* A text of up to 1 GiB: inline, or, where it does not fit a message, in a sealed memfd that comes
+ * with it. */
 struct wire_answer {
 	struct wire_head head;
 	uint64_t total_bytes;

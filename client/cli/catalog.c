@@ -9,20 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void catalog_cache_dir(char *buffer, size_t room)
-{
-	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"),
-		   *temporary = getenv("TMPDIR");
-	/* The base directory specification wants a relative path to be ignored. */
-	if (cache && cache[0] == '/')
-		(void)snprintf(buffer, room, "%s/penstock", cache);
-	else if (home && home[0] == '/')
-		(void)snprintf(buffer, room, "%s/.cache/penstock", home);
-	else
-		(void)snprintf(buffer, room, "%s/penstock-%ld/cache",
-			temporary && temporary[0] == '/' ? temporary : "/tmp", (long)getuid());
-}
-
 static enum dataset_labels catalog_labels(const char *text)
 {
 	static const char *const names[] = {
@@ -49,12 +35,9 @@ static int catalog_progress(void *context, uint64_t samples, uint64_t bytes, uin
 
 int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset)
 {
-	char cache[4096];
-	catalog_cache_dir(cache, sizeof cache);
 	struct progress progress;
 	progress_begin(&progress, "indexing", PROGRESS_ITEMS, 0, false);
 	struct dataset_options options = {
-		.cache_dir = cache,
 		.labels = catalog_labels(labels),
 		.progress = catalog_progress,
 		.progress_context = &progress,

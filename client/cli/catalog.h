@@ -13,9 +13,6 @@
  * exit code after saying why. */
 int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset);
 
-/* Where indexes go that cannot lie beside their shard: the rule of penstockd's `cache_dir`. */
-void catalog_cache_dir(char *buffer, size_t room);
-
 /* "folder of class folders", "flat folder", "tar", "12 tars" */
 void catalog_kind(const struct dataset *dataset, char *buffer, size_t room);
 

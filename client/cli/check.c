@@ -133,9 +133,10 @@ static int check_divide_memory(struct check *check)
 	char has[24], wants[24];
 	if (own > check->memory / 2)
 		return cli_fail(CLI_USAGE,
-			"%" PRIu64
-			" threads do not fit --memory %s; give at least %s, or fewer threads",
-			check->threads, table_bytes(check->memory, has, sizeof has),
+			"%" PRIu64 " decoding thread%s not fit --memory %s; give at least %s, or "
+				   "fewer threads",
+			check->threads, check->threads == 1 ? " does" : "s do",
+			table_bytes(check->memory, has, sizeof has),
 			table_bytes(2 * own, wants, sizeof wants));
 	uint64_t rest = check->memory - own;
 	permit_init(&check->files, rest / 3);
@@ -331,7 +332,8 @@ static int check_everything(struct check *check)
 {
 	cleanup(free_ptr) struct check_worker *workers = calloc(check->threads, sizeof *workers);
 	if (!workers)
-		return cli_fail(CLI_FAILED, "no memory for %" PRIu64 " threads", check->threads);
+		return cli_fail(
+			CLI_FAILED, "no memory for %" PRIu64 " decoding threads", check->threads);
 	uint64_t begin_ns = clock_ns(), started = 0;
 	while (started < check->threads && check_worker_start(check, &workers[started]) == 0)
 		started++;
@@ -416,8 +418,8 @@ static int check_print_broken(const struct check *check)
 {
 	char count[24], rate[24], seconds[24], path[8300];
 	uint64_t samples = dataset_count(check->dataset);
-	(void)printf("decoded %s images in %s, %s/s\n", table_count(samples, count, sizeof count),
-		table_seconds(check->seconds, seconds, sizeof seconds),
+	(void)printf("decoded %s image%s in %s, %s/s\n", table_count(samples, count, sizeof count),
+		samples == 1 ? "" : "s", table_seconds(check->seconds, seconds, sizeof seconds),
 		table_count((uint64_t)((double)samples / UTIL_MAX(check->seconds, 1e-9)), rate,
 			sizeof rate));
 	(void)printf(check->broken_count ? "%s broken:\n" : "none is broken\n",

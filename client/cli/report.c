@@ -49,9 +49,9 @@ static void report_cpu(const struct report *report)
 {
 	char value[24], note[128], bar[64];
 	double per_image_ms = report->images > 0 ? report->cpu_s / report->images * 1e3 : 0;
-	(void)snprintf(note, sizeof note, "%.2f cores of %.0f threads; %.2f ms an image",
-		report->cpu_s / report->seconds, document_number(report->stats, "threads", 0),
-		per_image_ms);
+	double threads = document_number(report->stats, "threads", 0);
+	(void)snprintf(note, sizeof note, "%.2f cores of %.0f decoding thread%s; %.2f ms an image",
+		report->cpu_s / report->seconds, threads, threads == 1 ? "" : "s", per_image_ms);
 	report_line("CPU",
 		report->cpu_known ? table_seconds(report->cpu_s, value, sizeof value) : "?",
 		report->cpu_known ? note : "the daemon is in another pid namespace");

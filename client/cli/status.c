@@ -49,7 +49,7 @@ static void status_memory(const struct node *memory)
 		table_cell(table, false, "%s", document_text(line, "name", "?"));
 	}
 	if (table)
-		table_print(table, 12, STATUS_WIDTH);
+		table_print(table, 12);
 	table_free(table);
 }
 
@@ -70,26 +70,26 @@ static void status_head(struct table *table)
 		const char *name;
 		bool right;
 	} columns[] = {{"stream", false}, {"epoch", true}, {"batch", true}, {"shape", true},
-		{"ready", true}, {"images/s", true}, {"broken", true}, {"trainers", false}};
+		{"ready", true}, {"images/s", true}, {"broken", true}};
 	table_row(table);
 	for (size_t i = 0; i < UTIL_COUNT(columns); i++)
 		table_cell(table, columns[i].right, "%s", columns[i].name);
 }
 
-/* "4121, 4122 (holds 2)" */
-static void status_trainers(const struct node *stream, char *out, size_t room)
+/* "  trainer 4121, holds 2", a line for each: a group may have many. */
+static void status_trainers(const struct node *stream)
 {
 	const struct node *trainers = document_get(stream, "trainers");
-	size_t at = 0;
-	out[0] = 0;
-	for (size_t i = 0; i < document_count(trainers) && at < room; i++) {
+	for (size_t i = 0; i < document_count(trainers); i++) {
 		const struct node *trainer = document_at(trainers, i, NULL);
 		double held = document_number(trainer, "held", 0);
-		at += (size_t)snprintf(out + at, room - at, "%s%.0f", at ? ", " : "",
-			document_number(trainer, "pid", 0));
-		if (held > 0 && at < room)
-			at += (size_t)snprintf(out + at, room - at, " (holds %.0f)", held);
+		(void)printf("  trainer %.0f", document_number(trainer, "pid", 0));
+		if (held > 0)
+			(void)printf(", holds %.0f", held);
+		(void)printf("\n");
 	}
+	if (!document_count(trainers))
+		(void)printf("  no trainer\n");
 }
 
 static const char *status_name(const struct node *stream)
@@ -102,9 +102,9 @@ static const char *status_name(const struct node *stream)
 
 static void status_row(struct table *table, const struct node *stream)
 {
-	char number[24], trainers[128];
+	char number[24];
 	table_row(table);
-	table_cell(table, false, "%.24s", status_name(stream));
+	table_cell(table, false, "%s", status_name(stream));
 	table_cell(table, true, "%.0f", document_number(stream, "epoch", 0));
 	table_cell(table, true, "%.0f/%.0f", document_number(stream, "batch", 0),
 		document_number(stream, "batches", 0));
@@ -116,11 +116,9 @@ static void status_row(struct table *table, const struct node *stream)
 		table_count((uint64_t)document_number(stream, "rate", 0), number, sizeof number));
 	table_cell(table, true, "%s",
 		table_count((uint64_t)status_broken(stream), number, sizeof number));
-	status_trainers(stream, trainers, sizeof trainers);
-	table_cell(table, false, "%s", *trainers ? trainers : "none");
 }
 
-/* What does not fit a row: the source, and what the stream is up to. */
+/* What does not fit a row: the source, what the stream is up to, its trainers. */
 static void status_sentences(const struct node *stream)
 {
 	const char *state = document_text(stream, "state", "serving"),
@@ -128,13 +126,15 @@ static void status_sentences(const struct node *stream)
 	char samples[24];
 	(void)printf("%s: %s\n", status_name(stream), document_text(stream, "source", "?"));
 	if (document_get(stream, "indexed_samples"))
-		(void)printf("  %s: %s samples so far\n", state,
+		(void)printf("  %s: %s sample%s so far\n", state,
 			table_count(document_u64(stream, "indexed_samples", 0), samples,
-				sizeof samples));
+				sizeof samples),
+			document_u64(stream, "indexed_samples", 0) == 1 ? "" : "s");
 	else if (strcmp(state, "serving") != 0)
 		(void)printf("  %s\n", state);
 	else if (*verdict)
 		table_sentence(0, 1, "", verdict, STATUS_WIDTH);
+	status_trainers(stream);
 }
 
 static void status_streams(const struct node *streams)
@@ -146,7 +146,7 @@ static void status_streams(const struct node *streams)
 	for (size_t i = 0; i < document_count(streams); i++)
 		status_row(table, document_at(streams, i, NULL));
 	(void)printf("\n");
-	table_print(table, 0, STATUS_WIDTH);
+	table_print(table, 0);
 	table_free(table);
 	(void)printf("\n");
 	for (size_t i = 0; i < document_count(streams); i++)

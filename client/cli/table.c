@@ -99,18 +99,17 @@ void table_cell(struct table *table, bool right, const char *format, ...)
 	va_end(args);
 }
 
-static void table_put(const struct table_one *cell, int width, bool last, int room)
+static void table_put(const struct table_one *cell, int width, bool last)
 {
-	int pad = width - (int)table_width(cell->text);
+	int pad = UTIL_MAX(width - (int)table_width(cell->text), 0);
 	if (cell->right)
-		(void)printf("%*s", UTIL_MAX(pad, 0), "");
-	if (!last)
-		(void)printf("%s%*s", cell->text, cell->right ? 0 : UTIL_MAX(pad, 0), "");
+		(void)printf("%*s%s", pad, "", cell->text);
 	else
-		(void)printf("%.*s", UTIL_MAX(room, 1), cell->text);
+		(void)printf("%s%*s", cell->text, last ? 0 : pad, "");
+	(void)printf("%s", last ? "" : "  ");
 }
 
-void table_print(const struct table *table, int indent, int width)
+void table_print(const struct table *table, int indent)
 {
 	int wide[TABLE_COLUMNS] = {0};
 	for (int r = 0; r < table->rows; r++)
@@ -118,13 +117,8 @@ void table_print(const struct table *table, int indent, int width)
 			wide[c] = UTIL_MAX(wide[c], (int)table_width(table->cell[r][c].text));
 	for (int r = 0; r < table->rows; r++) {
 		(void)printf("%*s", indent, "");
-		int at = indent;
-		for (int c = 0; c < table->cells[r]; c++) {
-			bool last = c + 1 == table->cells[r];
-			table_put(&table->cell[r][c], wide[c], last, width - at);
-			(void)printf("%s", last ? "" : "  ");
-			at += wide[c] + 2;
-		}
+		for (int c = 0; c < table->cells[r]; c++)
+			table_put(&table->cell[r][c], wide[c], c + 1 == table->cells[r]);
 		(void)printf("\n");
 	}
 }

@@ -26,9 +26,8 @@ void table_row(struct table *table);
 void table_cell(struct table *table, bool right, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Prints the rows to stdout, two columns apart, `indent` from the left; the last column is cut at
- * `width`. */
-void table_print(const struct table *table, int indent, int width);
+/* Prints the rows to stdout, two columns apart, `indent` from the left; nothing is cut. */
+void table_print(const struct table *table, int indent);
 
 /* Prints "  label        sentence", the label `columns` wide, the sentence wrapped at `width` under
  * its own beginning. */

@@ -259,9 +259,7 @@ int connection_find(const char *socket, char ret_path[CONNECTION_PATH], bool *re
 static int connection_absent(const char *path)
 {
 	return error_set(CONNECTION_E_ABSENT,
-		"no penstockd is running at %s: start one, or let the client start a "
-		"private one",
-		path);
+		"no penstockd is running at %s (start one: penstockd --config FILE)", path);
 }
 
 static int connection_refused(const char *path, int error)

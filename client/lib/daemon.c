@@ -121,6 +121,9 @@ int penstock_daemon_stop(const char *socket)
 {
 	struct connection connection = {.fd = -1};
 	int result = daemon_connect(socket, &connection);
+	if (result == -ECONNREFUSED)
+		error_set(
+			result, "nothing to stop: no penstockd is running at %s", connection.path);
 	if (result == 0)
 		result = daemon_stop(&connection);
 	connection_close(&connection);

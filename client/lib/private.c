@@ -57,6 +57,19 @@ static bool private_is_program(const char *path)
 	return access(path, X_OK) == 0 && stat(path, &status) == 0 && !S_ISDIR(status.st_mode);
 }
 
+/* Beside the program, beside the library and PATH are often one folder. */
+static bool private_has_looked(const struct private_search *search)
+{
+	size_t n = strlen(search->found);
+	for (const char *at = search->looked; *at; at += strspn(at, ", ")) {
+		size_t length = strcspn(at, ",");
+		if (length == n && memcmp(at, search->found, n) == 0)
+			return true;
+		at += length;
+	}
+	return false;
+}
+
 static bool private_try(
 	struct private_search *search, const char *folder, size_t folder_bytes, const char *below)
 {
@@ -66,6 +79,8 @@ static bool private_try(
 		return false;
 	if (private_is_program(search->found))
 		return true;
+	if (private_has_looked(search))
+		return false;
 	size_t used = strlen(search->looked);
 	(void)snprintf(search->looked + used, sizeof search->looked - used, "%s%s",
 		used ? ", " : "", search->found);
@@ -81,6 +96,14 @@ static bool private_try_beside_program(struct private_search *search)
 	return n > 1 && private_try(search, program, (size_t)n - 1, "");
 }
 
+/* How much of the path is the folder that holds it; 0: the root. */
+static size_t private_folder(const char *path, size_t bytes)
+{
+	while (bytes && path[--bytes] != '/')
+		continue;
+	return bytes;
+}
+
 /* lib/libpenstock.so stands beside bin/penstockd, both installed and in the build tree; Debian's
  * lib/TRIPLET one deeper. */
 static bool private_try_beside_library(struct private_search *search)
@@ -90,9 +113,12 @@ static bool private_try_beside_library(struct private_search *search)
 	if (!dladdr((const void *)(uintptr_t)&private_find_program, &info) || !info.dli_fname ||
 		!realpath(info.dli_fname, library))
 		return false;
-	size_t n = (size_t)(strrchr(library, '/') - library);
-	return private_try(search, library, n, "") || private_try(search, library, n, "/../bin") ||
-	       private_try(search, library, n, "/../../bin");
+	size_t n = private_folder(library, strlen(library));
+	if (private_try(search, library, n, ""))
+		return true;
+	n = private_folder(library, n);
+	return private_try(search, library, n, "/bin") ||
+	       private_try(search, library, private_folder(library, n), "/bin");
 }
 
 static bool private_try_path(struct private_search *search)
@@ -263,10 +289,9 @@ static int private_prepare(struct private_start *start)
 	result = conn_make_folder(start->socket);
 	if (result == -EPERM)
 		return error_set(-EPERM,
-			"the socket's folder %.*s must be a folder of yours that nobody else may "
-			"enter: chmod 700 it, or name "
-			"a socket in another one with PENSTOCK_SOCKET",
-			folder_bytes, start->socket);
+			"the socket's folder %.*s is open to others: name a socket in a folder of "
+			"its own, such as /tmp/penstock-%lu/penstock.sock",
+			folder_bytes ? folder_bytes : 1, start->socket, (unsigned long)geteuid());
 	if (result < 0)
 		return error_set(result, "the socket's folder %.*s cannot be made: %s",
 			folder_bytes, start->socket, strerror(-result));

@@ -1,5 +1,5 @@
-/* log: lines to stderr for the daemon's operator. Only main, serve and the tops of threads call it above debug;
- * nothing logs per image. Any thread. */
+/* log: lines to stderr for the daemon's operator. Only main, serve and the tops of threads call it
+ * above debug; nothing logs per image. Any thread. */
 #pragma once
 
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };

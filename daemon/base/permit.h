@@ -1,14 +1,18 @@
-/* permit: a bounded amount of memory that rare, large jobs share instead of each thread having its own.
+/* permit: a bounded amount of memory that rare, large jobs share instead of each thread having its
+ * own.
  *
- * A job that needs large scratch (a progressive image's coefficients, an interlaced PNG, a file larger than the read
- * arena) asks for bytes, waits its turn and gives them back. First come, first served, so a large request is never
- * starved by small ones. A job that holds one permit must not wait on another permit of the same pool. */
+ * A job that needs large scratch (a progressive image's coefficients, an interlaced PNG, a file
+ * larger than the read arena) asks for bytes, waits its turn and gives them back. First come, first
+ * served, so a large request is never starved by small ones. A job that holds one permit must not
+ * wait on another permit of the same pool. */
 #pragma once
 
 #include <pthread.h>
 #include <stdint.h>
 
-enum { PERMIT_E_TOO_LARGE = 1 }; /* more than the pool ever has: an outcome of this job, not a fault */
+enum {
+	PERMIT_E_TOO_LARGE = 1
+}; /* more than the pool ever has: an outcome of this job, not a fault */
 
 struct permit {
 	pthread_mutex_t lock;

@@ -4,8 +4,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Parses an unsigned number with an optional K, M, G or T (also KiB, MB, ...: always powers of 1024).
- * "1.5G" is allowed, half a byte is not. 0, -EINVAL for what is no size, -ERANGE from 2^63 on. */
+/* Parses an unsigned number with an optional K, M, G or T (also KiB, MB, ...: always powers of
+ * 1024). "1.5G" is allowed, half a byte is not. 0, -EINVAL for what is no size, -ERANGE from 2^63
+ * on. */
 int size_parse(const char *text, uint64_t *ret_bytes);
 
 /* Writes e.g. "37.5 MiB" into `buffer` (at least 16 bytes) and returns it. */

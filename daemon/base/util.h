@@ -11,8 +11,8 @@
 #define UTIL_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define UTIL_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* `cleanup(free_ptr) char *x` frees on every way out of the scope. Locals only; a function uses either this or one
- * forward goto ladder, never both. */
+/* `cleanup(free_ptr) char *x` frees on every way out of the scope. Locals only; a function uses
+ * either this or one forward goto ladder, never both. */
 #define cleanup(fn) __attribute__((cleanup(util_##fn)))
 
 static inline void util_free_ptr(void *p)

@@ -85,7 +85,8 @@ int yaml_read_value(const struct yaml_text *text, const yaml_node_t *node,
 const yaml_node_t *yaml_node(const struct yaml_text *text, int index);
 
 /* The first pair of a mapping with this key; NULL when there is none, or `mapping` is none. */
-const yaml_node_pair_t *yaml_find(const struct yaml_text *text, const yaml_node_t *mapping, const char *key);
+const yaml_node_pair_t *yaml_find(
+	const struct yaml_text *text, const yaml_node_t *mapping, const char *key);
 
 /* A scalar's text and length; NULL for mappings and lists. Zero-terminated, but may hold zero
  * bytes. */

@@ -214,6 +214,24 @@ static void group_name(const struct client *client, uint32_t stream, const struc
 			(unsigned long long)client->since_ns);
 }
 
+/* Why a trainer that brings this state cannot join; NULL when it can: all of a group bring the same
+ * one, before any batch has gone back. */
+static const char *group_state_late(const struct group *group, const struct spec_state *state)
+{
+	const struct spec_state *ours = &group->spec.state;
+	if (!state->given)
+		return NULL;
+	if (!ours->given || ours->epoch != state->epoch || ours->position != state->position ||
+		ours->fingerprint != state->fingerprint || ours->order != state->order ||
+		ours->seed != state->seed)
+		return "the group was begun with another state, or with none: give all its "
+		       "trainers the same one";
+	if (group->stream && group_first_serial(group) > 0)
+		return "the group has gone on from this state already: open the stream without a "
+		       "state to join where it is now";
+	return NULL;
+}
+
 void group_join(struct client *client, const struct wire_head *head, const struct stream_spec *spec)
 {
 	struct server *server = client->server;
@@ -230,10 +248,8 @@ void group_join(struct client *client, const struct wire_head *head, const struc
 		client_error(client, head->request, head->stream, -EBUSY, fault.text);
 		return;
 	}
-	if (group && spec->state.given) {
-		client_error(client, head->request, head->stream, -EBUSY,
-			"a state can only be given by the first trainer of a group: the group is "
-			"already running");
+	if (group && (what = group_state_late(group, &spec->state))) {
+		client_error(client, head->request, head->stream, -EBUSY, what);
 		return;
 	}
 	if (!group)
@@ -476,11 +492,14 @@ void group_tick(struct group *group)
 		.trainer_wait_s = (double)(group->trainer_wait_ns - group->last_wait_ns) * 1e-9,
 		.slots_full_s = (double)(group->slots_full_ns - group->last_full_ns) * 1e-9,
 		.workers_idle_s = (double)(pool.idle_ns - group->last_idle_ns) * 1e-9,
+		.decode_cpu_s =
+			(double)(stats.decode_ns + stats.pixel_ns - group->last_cpu_ns) * 1e-9,
 		.images = stats.images - group->last_images,
 	};
 	group->last_wait_ns = group->trainer_wait_ns;
 	group->last_full_ns = group->slots_full_ns;
 	group->last_idle_ns = pool.idle_ns;
+	group->last_cpu_ns = stats.decode_ns + stats.pixel_ns;
 	group->last_images = stats.images;
 }
 
@@ -497,6 +516,7 @@ void group_verdict(struct group *group, char *buffer, size_t room)
 		in.trainer_wait_s += s->trainer_wait_s;
 		in.slots_full_s += s->slots_full_s;
 		in.workers_idle_s += s->workers_idle_s;
+		in.decode_cpu_s += s->decode_cpu_s;
 		in.images += s->images;
 	}
 	in.seconds = (double)have;

@@ -20,9 +20,10 @@ static bool plan_cut(
 	plan.process = 8 * PLAN_MIB + threads * PLAN_MIB / 2;
 	plan.scratch = threads * scratch_per_thread;
 	plan.index = UTIL_MIN(UTIL_MAX(budget / 64, PLAN_MIB), 16 * PLAN_MIB);
-	/* A sixth of the budget reads ahead: at 64 MiB that is some 600 average photographs, enough
-	 * for any disk. Large jobs get as much. */
-	plan.arena = UTIL_MIN(UTIL_MAX(budget / 6, 4 * PLAN_MIB), 64 * PLAN_MIB) & ~(PLAN_MIB - 1);
+	/* A sixth of the budget reads ahead: 32 MiB are some 300 average photographs, more than a
+	 * stream has rows in flight, and pinning more only delays the start. Large jobs get as
+	 * much, and more where there is plenty. */
+	plan.arena = UTIL_MIN(UTIL_MAX(budget / 6, 4 * PLAN_MIB), 32 * PLAN_MIB) & ~(PLAN_MIB - 1);
 	uint64_t large =
 		UTIL_MIN(UTIL_MAX(budget / 6, 6 * PLAN_MIB), 1024 * PLAN_MIB) & ~(PLAN_MIB - 1);
 	plan.large_reads = large / 3;

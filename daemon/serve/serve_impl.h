@@ -68,7 +68,7 @@ struct member {
 };
 
 struct group_sample { /* one second of a group's life */
-	double trainer_wait_s, slots_full_s, workers_idle_s;
+	double trainer_wait_s, slots_full_s, workers_idle_s, decode_cpu_s;
 	uint64_t images;
 };
 
@@ -87,7 +87,7 @@ struct group {
 	uint64_t account_ns, trainer_wait_ns, slots_full_ns;
 	bool was_waiting, was_full;
 	struct group_sample window[SERVE_WINDOW];
-	uint64_t ticks, last_wait_ns, last_full_ns, last_idle_ns, last_images;
+	uint64_t ticks, last_wait_ns, last_full_ns, last_idle_ns, last_cpu_ns, last_images;
 	/* quarantine */
 	uint64_t seen[SERVE_QUARANTINE_SEEN];
 	uint32_t quarantine_lines;

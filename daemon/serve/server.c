@@ -94,12 +94,17 @@ static int server_resolve(struct server *server, struct fault *fault)
 		(void)snprintf(server->socket, sizeof server->socket, "%s", config->socket);
 	else
 		result = conn_default_path(server->socket, sizeof server->socket);
-	if (!result)
-		result = config_cache_dir(config, server->cache_dir, sizeof server->cache_dir);
 	if (result)
 		return fault_set(fault, result,
-			"the path of the socket or the cache folder is too long: set "
-			"PENSTOCK_SOCKET to a path below 108 bytes");
+			"the path of the socket is too long: set PENSTOCK_SOCKET to a path below "
+			"108 bytes");
+	result = dataset_cache_folder(
+		config->cache_dir, server->cache_dir, sizeof server->cache_dir);
+	if (result)
+		return fault_set(fault, result,
+			"no cache folder can be used (%s is not yours alone, or too long): set "
+			"cache_dir, HOME or XDG_CACHE_HOME",
+			server->cache_dir);
 	result = conn_make_folder(server->socket);
 	if (result)
 		return fault_set(fault, result,

@@ -70,6 +70,12 @@ enum dataset_labels {
 	DATASET_LABELS_JSON, /* member .json, key "label", else "cls" */
 };
 
+/* Where indexes go that cannot lie beside their shard: `given` unless it is NULL or "", else
+ * $XDG_CACHE_HOME/penstock, else
+ * ~/.cache/penstock, else a folder of the user's own in $TMPDIR or /tmp. 0, -ENAMETOOLONG, or
+ * -EPERM and other errors where that last one is not the user's alone. */
+int dataset_cache_folder(const char *given, char *buffer, size_t room);
+
 enum dataset_kind { DATASET_FOLDER, DATASET_TARS };
 
 /* By the name's extension; content is sniffed when decoded. */

@@ -687,7 +687,9 @@ static int opening_run(struct opening *opening)
 {
 	struct dataset *dataset = opening->dataset;
 	assert(dataset->shards > 0);
-	opening->cache = store_cache_folder(opening->options.cache_dir);
+	char folder[4096];
+	if (!dataset_cache_folder(opening->options.cache_dir, folder, sizeof folder))
+		opening->cache = strdup(folder);
 	opening->heads = calloc(dataset->shards, sizeof *opening->heads);
 	opening->missing = calloc(dataset->shards, sizeof *opening->missing);
 	if (!opening->heads || !opening->missing)

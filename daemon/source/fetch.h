@@ -1,12 +1,14 @@
 /* fetch: sample numbers in, bytes out. The source stage's door.
  *
- * The caller owns the items and submits them in the order wanted; fetch looks each up in the index (pages read ahead
- * of need through the same engine), reads its bytes into a bounded arena, merging neighbours of one shard, and calls
- * `done` from one of its own threads. When the arena is full it waits: that is the stage's back-pressure. Items are
- * taken by `urgency` (smallest first), then in order of submission.
+ * The caller owns the items and submits them in the order wanted; fetch looks each up in the index
+ * (pages read ahead of need through the same engine), reads its bytes into a bounded arena, merging
+ * neighbours of one shard, and calls `done` from one of its own threads. When the arena is full it
+ * waits: that is the stage's back-pressure. Items are taken by `urgency` (smallest first) and order
+ * of submission: a step of urgency lets 256 later ones pass, no more.
  *
- * Two engines, chosen at start and stated in fetch_describe: io_uring (one thread, one ring, registered files and
- * buffers where memlock allows) and pread (16 to 64 threads). Both give the same bytes and the same outcomes. */
+ * Two engines, chosen at start and stated in fetch_describe: io_uring (one thread, one ring,
+ * registered files and buffers where memlock allows) and pread (16 to 64 threads). Both give the
+ * same bytes and the same outcomes. */
 #pragma once
 
 #include "base/fault.h"
@@ -21,13 +23,14 @@ struct fetch;
 enum fetch_engine { FETCH_AUTO, FETCH_URING, FETCH_PREAD };
 enum fetch_io { FETCH_IO_AUTO, FETCH_IO_BUFFERED, FETCH_IO_DIRECT };
 
-/* Outcomes of one item: the sample is at fault, not the machine. Each has a name for counters and the quarantine. */
+/* Outcomes of one item: the sample is at fault, not the machine. Each has a name for counters and
+ * the quarantine. */
 enum fetch_outcome {
 	FETCH_OK = 0,
-	FETCH_E_MISSING = 1,   /* the file is gone */
-	FETCH_E_SHORT = 2,     /* it ends before its size in the index */
-	FETCH_E_CHANGED = 3,   /* a folder's file has another size than the index says */
-	FETCH_E_IO = 4,        /* EIO: the storage cannot read it */
+	FETCH_E_MISSING = 1, /* the file is gone */
+	FETCH_E_SHORT = 2, /* it ends before its size in the index */
+	FETCH_E_CHANGED = 3, /* a folder's file has another size than the index says */
+	FETCH_E_IO = 4, /* EIO: the storage cannot read it */
 	FETCH_E_TOO_LARGE = 5, /* larger than the memory budget lets one sample be */
 	FETCH_OUTCOMES = 6,
 };
@@ -36,16 +39,17 @@ const char *fetch_outcome_name(enum fetch_outcome outcome); /* "missing", "short
 struct fetch_item {
 	/* set by the caller before fetch_submit */
 	const struct dataset *dataset;
-	uint64_t number;                          /* sample */
+	uint64_t number; /* sample */
 	uint64_t urgency;
-	void (*done)(struct fetch_item *item);    /* from a fetch thread; must not block */
+	void (*done)(struct fetch_item *item); /* from a fetch thread; must not block */
 	/* set by fetch before `done` */
-	int result;                               /* enum fetch_outcome, or a negative errno: a fault that ends the stream */
-	struct fault *fault;                      /* caller's; filled for negative results and, where it helps, outcomes */
-	uint8_t *data;                            /* `size` bytes, then at least 64 readable bytes; until fetch_release */
+	int result; /* enum fetch_outcome, or a negative errno: a fault that ends the stream */
+	struct fault
+		*fault; /* caller's; filled for negative results and, where it helps, outcomes */
+	uint8_t *data; /* `size` bytes, then at least 64 readable bytes; until fetch_release */
 	uint32_t size;
 	int64_t label;
-	uint64_t read_ns;                         /* from submission of the read to its completion */
+	uint64_t read_ns; /* from submission of the read to its completion */
 	/* fetch's own */
 	struct fetch_item *next;
 	void *internal[6];
@@ -54,51 +58,59 @@ struct fetch_item {
 struct fetch_options {
 	enum fetch_engine engine;
 	enum fetch_io io;
-	unsigned pread_threads;      /* 0: 16 */
-	uint64_t arena_bytes;        /* read buffers; at least 1 MiB */
-	uint64_t index_bytes;        /* index pages kept; at least 64 pages */
-	struct permit *large;        /* samples over a quarter of the arena take their buffer from here; outlives fetch */
+	unsigned pread_threads; /* 0: 16 */
+	uint64_t arena_bytes; /* read buffers; at least 1 MiB */
+	uint64_t index_bytes; /* index pages kept; at least 64 pages */
+	struct permit *large; /* samples over a quarter of the arena take their buffer from here;
+				 outlives fetch */
 };
 
-struct fetch_stats {              /* monotonic counters; read by any thread, relaxed */
+struct fetch_stats { /* monotonic counters; read by any thread, relaxed */
 	uint64_t samples, reads, bytes; /* bytes as asked from the kernel */
-	uint64_t merged;              /* samples that shared another's read */
+	uint64_t merged; /* samples that shared another's read */
 	uint64_t index_hits, index_misses;
-	uint64_t cpu_ns;              /* CPU time of fetch's threads */
+	uint64_t cpu_ns; /* CPU time of fetch's threads */
 	uint64_t arena_used, arena_peak, arena_waits;
 	uint64_t inflight;
 };
 
-/* 0 or negative errno with a fault. FETCH_AUTO falls back to pread where io_uring is forbidden; FETCH_URING fails with
- * the reason (EPERM: seccomp or kernel.io_uring_disabled; ENOSYS; ENOMEM: memlock on old kernels; EMFILE). */
+/* 0 or negative errno with a fault. FETCH_AUTO falls back to pread where io_uring is forbidden;
+ * FETCH_URING fails with the reason (EPERM: seccomp or kernel.io_uring_disabled; ENOSYS; ENOMEM:
+ * memlock on old kernels; EMFILE). */
 int fetch_new(const struct fetch_options *options, struct fetch **ret, struct fault *fault);
 
-/* Stops the threads; items still queued complete with -ECANCELED. All items must have been released. */
+/* Stops the threads; items still queued complete with -ECANCELED. All items must have been
+ * released. */
 void fetch_free(struct fetch *fetch);
 
 /* Queues items linked by `next` (NULL-terminated), in order. Any thread; never blocks. */
 void fetch_submit(struct fetch *fetch, struct fetch_item *items);
 
-/* Takes items of `dataset` that are still queued out of the queue; they complete with -ECANCELED before this returns or
- * soon after. For closing a stream. */
+/* Takes items of `dataset` that are still queued out of the queue; they complete with -ECANCELED
+ * before this returns or soon after. For closing a stream. */
 void fetch_cancel(struct fetch *fetch, const struct dataset *dataset);
 
-/* Drops what is kept of a dataset: open shards, index pages, how it is read. Before dataset_free, once every item of it
- * has completed. Waits for index pages still being read; not from a fetch thread. */
+/* Drops what is kept of a dataset: open shards, index pages, how it is read. Before dataset_free,
+ * once every item of it has completed. Waits for index pages still being read; not from a fetch
+ * thread. */
 void fetch_forget(struct fetch *fetch, const struct dataset *dataset);
 
-/* Gives an item's bytes back. Once per item completed with FETCH_OK, from any thread; idempotent for others. */
+/* Gives an item's bytes back. Once per item completed with FETCH_OK, from any thread; idempotent
+ * for others. */
 void fetch_release(struct fetch *fetch, struct fetch_item *item);
 
 void fetch_stats_read(const struct fetch *fetch, struct fetch_stats *ret);
 
-/* E.g. "io_uring (kernel 6.1, registered buffers 16 MiB, registered files 256)" for the log and status. */
+/* E.g. "io_uring (kernel 6.1, registered buffers 16 MiB, registered files 256)" for the log and
+ * status. */
 const char *fetch_describe(const struct fetch *fetch);
 
-/* Something the operator should know that came up since the last call, e.g. that a file system refuses O_DIRECT: true,
- * and one sentence to be logged. Any thread. */
+/* Something the operator should know that came up since the last call, e.g. that a file system
+ * refuses O_DIRECT: true, and one sentence to be logged. Any thread. */
 bool fetch_notice(struct fetch *fetch, char *ret_text, unsigned room);
 
-/* How `io: auto` decides for this dataset: true for O_DIRECT. `ret_why` gets e.g. "48 GiB do not fit into the 12 GiB of
- * page cache that this cgroup can have". Pure apart from reading the cgroup. */
-int fetch_wants_direct(const struct fetch *fetch, const struct dataset *dataset, char *ret_why, unsigned room);
+/* How `io: auto` decides for this dataset: true for O_DIRECT. `ret_why` gets e.g. "48 GiB do not
+ * fit into the 12 GiB of page cache that this cgroup can have". Pure apart from reading the cgroup.
+ */
+int fetch_wants_direct(
+	const struct fetch *fetch, const struct dataset *dataset, char *ret_why, unsigned room);

@@ -1,13 +1,23 @@
 /* fetch_queue: see fetch_queue.h. Siblings are linked through item->next. */
 #include "source/fetch_queue.h"
 
+#include "base/util.h"
 #include "source/fetch_internal.h"
+
+/* How many later items one lets pass for each step of urgency: an item's urgency is that of the
+ * moment when it came, and nobody may be passed for ever. */
+enum { QUEUE_PASS = 256, QUEUE_URGENCY = 1 << 20 };
+
+static uint64_t queue_key(const struct fetch_item *item)
+{
+	return fetch_state_const(item)->sequence +
+	       UTIL_MIN(item->urgency, (uint64_t)QUEUE_URGENCY) * QUEUE_PASS;
+}
 
 bool fetch_item_before(const struct fetch_item *a, const struct fetch_item *b)
 {
-	if (a->urgency != b->urgency)
-		return a->urgency < b->urgency;
-	return fetch_state_const(a)->sequence < fetch_state_const(b)->sequence;
+	uint64_t first = queue_key(a), second = queue_key(b);
+	return first != second ? first < second : a->urgency < b->urgency;
 }
 
 /* Two heaps to one; either may be empty. */

@@ -1,6 +1,8 @@
 /* store: see store.h. */
 #include "source/store.h"
 
+#include "source/dataset.h"
+
 #include "base/hash.h"
 #include "base/util.h"
 
@@ -124,20 +126,39 @@ void store_end(struct store_file *file)
 	*file = (struct store_file){.fd = -1, .names_fd = -1, .tables_fd = -1, .folder_fd = -1};
 }
 
-char *store_cache_folder(const char *given)
+/* A folder of ours alone in a place where everybody may make folders: an index that somebody else
+ * planted there would be believed. */
+static int store_temporary_folder(char *buffer, size_t room)
 {
+	const char *temporary = getenv("TMPDIR");
+	struct stat status;
+	int n = snprintf(buffer, room, "%s/penstock-%ld",
+		temporary && temporary[0] == '/' ? temporary : "/tmp", (long)getuid());
+	if (n < 0 || (size_t)n + sizeof "/cache" > room)
+		return -ENAMETOOLONG;
+	if ((mkdir(buffer, 0700) && errno != EEXIST) || lstat(buffer, &status))
+		return -errno;
+	if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077))
+		return -EPERM;
+	(void)strcpy(buffer + n, "/cache");
+	return 0;
+}
+
+int dataset_cache_folder(const char *given, char *buffer, size_t room)
+{
+	/* The XDG base directory specification has relative paths ignored; a relative HOME would
+	 * scatter indexes as well. */
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	int n;
 	if (given && *given)
-		return strdup(given);
-	const char *home = getenv("XDG_CACHE_HOME"), *below = "";
-	if (!home || home[0] != '/') { /* the XDG base directory specification: relative paths are
-					  to be ignored */
-		home = getenv("HOME");
-		below = "/.cache";
-	}
-	char *path;
-	if (!home || home[0] != '/' || asprintf(&path, "%s%s/penstock", home, below) < 0)
-		return NULL;
-	return path;
+		n = snprintf(buffer, room, "%s", given);
+	else if (cache && cache[0] == '/')
+		n = snprintf(buffer, room, "%s/penstock", cache);
+	else if (home && home[0] == '/')
+		n = snprintf(buffer, room, "%s/.cache/penstock", home);
+	else
+		return store_temporary_folder(buffer, room);
+	return n < 0 || (size_t)n >= room ? -ENAMETOOLONG : 0;
 }
 
 int store_folder_make(const char *folder)

@@ -34,10 +34,6 @@ void store_end(struct store_file *file);
  * descriptor or -errno. */
 int store_unlinked(const char *folder);
 
-/* The cache folder: `given`, else XDG_CACHE_HOME/penstock, else HOME/.cache/penstock. Allocated;
- * NULL when none of them is set, or without memory. Nothing is made. */
-char *store_cache_folder(const char *given);
-
 /* Makes the folder (0700) with its parents where they are missing. 0 or -errno. */
 int store_folder_make(const char *folder);
 

@@ -25,6 +25,8 @@ const char *verdict_write(const struct verdict_input *in, char *buffer, size_t r
 	double wait = verdict_share(in->trainer_wait_s, in->seconds);
 	double full = verdict_share(in->slots_full_s, in->seconds);
 	double idle = verdict_share(in->workers_idle_s, in->seconds * in->threads);
+	/* With more threads than CPUs idle threads say nothing: the CPUs' time does. */
+	double cpu = verdict_share(in->decode_cpu_s, in->seconds * UTIL_MIN(in->threads, in->cpus));
 	if (in->seconds < 0.5 || !in->trainers)
 		(void)snprintf(buffer, room, in->trainers ? "not measured yet" : "no trainer");
 	else if (in->trainers > 1 && full > 0.5 && wait > 0.5)
@@ -36,24 +38,28 @@ const char *verdict_write(const struct verdict_input *in, char *buffer, size_t r
 		(void)snprintf(buffer, room,
 			"trainer-bound, %.0f %%: complete batches wait for the trainer",
 			100 * full);
-	else if (idle < 0.25 && in->threads >= in->cpus)
+	else if ((idle < 0.25 || cpu > 0.75) && in->threads >= in->cpus)
 		(void)snprintf(buffer, room,
-			"decode-bound: %.1f of %u workers busy on %u CPUs, the trainer waits %.0f "
-			"%% of the time",
-			in->threads * (1 - idle), in->threads, in->cpus, 100 * wait);
+			"decode-bound: %u decoding thread%s on %u CPU%s, %.0f %% busy; the trainer "
+			"waits %.0f %% of the time",
+			in->threads, in->threads == 1 ? "" : "s", in->cpus,
+			in->cpus == 1 ? "" : "s", 100 * UTIL_MAX(cpu, 1 - idle), 100 * wait);
 	else if (idle < 0.25 && wait > 0.95) /* it takes whatever comes: no number would be true */
 		(void)snprintf(buffer, room,
-			"decode-bound: %u of %u workers busy; the trainer only waits, more workers "
+			"decode-bound: %u of %u decoding threads busy; the trainer only waits, "
+			"more threads "
 			"would feed it faster",
 			in->threads, in->threads);
 	else if (idle < 0.25)
 		(void)snprintf(buffer, room,
-			"decode-bound: %u of %u workers busy; %u more would feed this trainer (it "
+			"decode-bound: %u of %u decoding threads busy; %u more would feed this "
+			"trainer (it "
 			"waits %.0f %%)",
 			in->threads, in->threads, verdict_more_workers(in, wait), 100 * wait);
 	else
 		(void)snprintf(buffer, room,
-			"read-bound: workers idle %.0f %%, waiting for storage; the trainer waits "
+			"read-bound: decoding threads idle %.0f %%, waiting for storage; the "
+			"trainer waits "
 			"%.0f %%",
 			100 * idle, 100 * wait);
 	return buffer;

@@ -10,7 +10,8 @@ struct verdict_input { /* over one window of time */
 	double seconds;
 	double trainer_wait_s; /* some trainer had given everything back and waited for a batch */
 	double slots_full_s; /* every slot was complete or held: nothing could be produced */
-	double workers_idle_s; /* all workers together */
+	double workers_idle_s; /* all workers together, waiting for samples */
+	double decode_cpu_s; /* CPU time of decoding and resampling */
 	unsigned threads; /* workers */
 	unsigned cpus;
 	uint64_t images;

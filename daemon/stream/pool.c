@@ -13,7 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POOL_THREADS_MAX = 1024, POOL_STACK = 512 << 10 };
+/* How many later arrivals a job lets pass for each batch that its consumer still has ahead. Without
+ * an end to it, a job whose consumer begins to wait after it was queued would be passed for ever.
+ */
+enum { POOL_THREADS_MAX = 1024, POOL_STACK = 512 << 10, POOL_PASS = 256, POOL_URGENCY = 1 << 20 };
 
 struct pool_worker {
 	pthread_t thread;
@@ -32,9 +35,15 @@ struct pool {
 	struct pool_worker *worker;
 };
 
+static uint64_t pool_key(const struct pool_job *job)
+{
+	return job->arrival + UTIL_MIN(job->urgency, (uint64_t)POOL_URGENCY) * POOL_PASS;
+}
+
 static bool pool_before(const struct pool_job *a, const struct pool_job *b)
 {
-	return a->urgency != b->urgency ? a->urgency < b->urgency : a->arrival < b->arrival;
+	uint64_t first = pool_key(a), second = pool_key(b);
+	return first != second ? first < second : a->urgency < b->urgency;
 }
 
 static void pool_sift_up(struct pool *pool, size_t i)

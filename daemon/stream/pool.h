@@ -1,8 +1,8 @@
 /* pool: the workers, and the queue of samples that wait for one.
  *
  * One queue for all streams, keyed by urgency (how many batches the consumer still has ahead of
- * this one), then by arrival: whoever waits goes first. Jobs are embedded in their owner; the
- * queue's room is reserved when a stream opens, so pushing never allocates.
+ * this one) and arrival: whoever waits goes first, and nobody is passed for ever. Jobs are embedded
+ * in their owner; the queue's room is reserved when a stream opens, so pushing never allocates.
  *
  * pool_push: any thread, never blocks. The job's function runs on a worker. */
 #pragma once

@@ -12,23 +12,28 @@
  *           fail(penstock_error());
  *   struct penstock_batch batch;
  *   while (penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT) == 0) {
- *           train_on(batch.images, batch.labels, batch.count);      // reads shared memory; nothing is copied
- *           penstock_batch_release(stream, &batch);                 // the daemon may now overwrite it
+ *           train_on(batch.images, batch.labels, batch.count);      // reads shared memory; nothing
+ * is copied penstock_batch_release(stream, &batch);                 // the daemon may now overwrite
+ * it
  *   }
  *   penstock_stream_close(stream);
  *
- * Opening connects to the running daemon, or starts a private one (it ends ten seconds after its last client). A batch's memory
- * is read-only and valid from penstock_stream_next() to penstock_batch_release() or penstock_stream_close(), whichever
- * comes first. Up to penstock_stream_info.slots batches exist at once: a trainer that holds them all and asks for another
- * gets -EDEADLK instead of waiting for itself.
+ * Opening connects to the running daemon, or starts a private one (it ends ten seconds after its
+ * last client). A batch's memory is read-only and valid from penstock_stream_next() to
+ * penstock_batch_release() or penstock_stream_close(), whichever comes first. Up to
+ * penstock_stream_info.slots batches exist at once: a trainer that holds them all and asks for
+ * another gets -EDEADLK instead of waiting for itself.
  *
- * The stream is endless unless options.epochs says otherwise: batches carry their epoch, and PENSTOCK_LAST marks the last of each.
+ * The stream is endless unless options.epochs says otherwise: batches carry their epoch, and
+ * PENSTOCK_LAST marks the last of each.
  *
- * Threads: a stream may be used by one thread at a time. Different streams are independent. penstock_error() is per thread.
- * After fork() the child's streams are dead: every call on them but penstock_stream_close() returns -EBADF.
+ * Threads: a stream may be used by one thread at a time. Different streams are independent.
+ * penstock_error() is per thread. After fork() the child's streams are dead: every call on them but
+ * penstock_stream_close() returns -EBADF.
  *
- * Errors: 0 or a positive documented outcome; a negative errno is a failure and penstock_error() is a sentence about it that says
- * what to do. No function exits, prints, raises a signal or changes a signal's handling. */
+ * Errors: 0 or a positive documented outcome; a negative errno is a failure and penstock_error() is
+ * a sentence about it that says what to do. No function exits, prints, raises a signal or changes a
+ * signal's handling. */
 #ifndef PENSTOCK_PENSTOCK_H
 #define PENSTOCK_PENSTOCK_H
 
@@ -44,82 +49,92 @@ extern "C" {
 /* Release of the library, "0.1.0". */
 PENSTOCK_API const char *penstock_version(void);
 
-/* The last failure of this thread: one sentence, "" if there was none. Valid until the thread's next call into penstock. */
+/* The last failure of this thread: one sentence, "" if there was none. Valid until the thread's
+ * next call into penstock. */
 PENSTOCK_API const char *penstock_error(void);
 
 enum { PENSTOCK_TIMEOUT_DEFAULT = -1, PENSTOCK_FOREVER = -2 };
 
 /* What to open. Unset values (0, NULL) mean the default named here. */
 struct penstock_options {
-	size_t size;              /* of this struct, set by penstock_options_init */
-	const char *source;       /* folder, tar, glob, brace range, or "stream:NAME" of the daemon's configuration */
-	const char *socket;       /* NULL: PENSTOCK_SOCKET, else the user's runtime folder */
-	uint32_t batch_size;      /* 64; samples per batch and rank */
-	uint32_t image_size;      /* 224; height and width in pixels */
-	int32_t train;            /* 1: RandomResizedCrop + flip, shuffled, last short batch dropped; 0: Resize + CenterCrop, in
-	                             order, last batch short. Default 1 */
-	int32_t shuffle;          /* -1: as train implies; 0; 1 */
-	int32_t drop_last;        /* -1: as train implies; 0; 1 */
-	uint64_t seed;            /* 0 */
-	uint64_t epochs;          /* 0: endless; otherwise penstock_stream_next returns PENSTOCK_END after so many */
-	uint32_t prefetch;        /* 0: the daemon's default (4): slots, i.e. batches that may exist at once */
-	const char *labels;       /* NULL: "auto"; "none", "folder", "cls", "json" */
-	const char *on_broken;    /* NULL: "substitute" in training, "mark" in evaluation; "fail" */
-	double max_broken;        /* 0: 0.01; share of an epoch's samples that may be broken before the stream ends */
-	const char *group;        /* NULL: a stream of one's own; otherwise all who name the same group share every batch */
-	uint32_t wait_for;        /* 0: 1; trainers that a group waits for before its first batch */
-	const char *state;        /* NULL: from the beginning; otherwise the JSON of penstock_stream_state */
-	int32_t timeout_ms;       /* 0: 120,000; default of penstock_stream_next; PENSTOCK_FOREVER */
-	int32_t private_daemon;   /* 1 (default): start a daemon when none runs; 0: fail with -ECONNREFUSED */
-	const char *daemon_memory;/* for a daemon started here: "4G"; NULL: its default */
-	uint32_t daemon_threads;  /* for a daemon started here; 0: its default */
+	size_t size; /* of this struct, set by penstock_options_init */
+	const char *source; /* folder, tar, glob, brace range, or "stream:NAME" of the daemon's
+			       configuration */
+	const char *socket; /* NULL: PENSTOCK_SOCKET, else the user's runtime folder */
+	uint32_t batch_size; /* 64; samples per batch and rank */
+	uint32_t image_size; /* 224; height and width in pixels */
+	int32_t train; /* 1: RandomResizedCrop + flip, shuffled, last short batch dropped; 0: Resize
+			  + CenterCrop, in order, last batch short. Default 1 */
+	int32_t shuffle; /* -1: as train implies; 0; 1 */
+	int32_t drop_last; /* -1: as train implies; 0; 1 */
+	uint64_t seed; /* 0 */
+	uint64_t epochs; /* 0: endless; otherwise penstock_stream_next returns PENSTOCK_END after so
+			    many */
+	uint32_t prefetch; /* 0: the daemon's default (4): slots, i.e. batches that may exist at
+			      once */
+	const char *labels; /* NULL: "auto"; "none", "folder", "cls", "json" */
+	const char *on_broken; /* NULL: "substitute" in training, "mark" in evaluation; "fail" */
+	double max_broken; /* 0: 0.01; share of an epoch's samples that may be broken before the
+			      stream ends */
+	const char *group; /* NULL: a stream of one's own; otherwise all who name the same group
+			      share every batch */
+	uint32_t wait_for; /* 0: 1; trainers that a group waits for before its first batch */
+	const char
+		*state; /* NULL: from the beginning; otherwise the JSON of penstock_stream_state */
+	int32_t timeout_ms; /* 0: 120,000; default of penstock_stream_next; PENSTOCK_FOREVER */
+	int32_t private_daemon; /* 1 (default): start a daemon when none runs; 0: fail with
+				   -ECONNREFUSED */
+	const char *daemon_memory; /* for a daemon started here: "4G"; NULL: its default */
+	uint32_t daemon_threads; /* for a daemon started here; 0: its default */
 };
 
 PENSTOCK_API void penstock_options_init(struct penstock_options *options);
 
 /* What the daemon opened. */
 struct penstock_stream_info {
-	uint64_t samples;       /* of the dataset */
-	uint64_t batches;       /* per epoch and rank */
-	uint64_t fingerprint;   /* of the dataset: keys, sizes, labels; not paths */
+	uint64_t samples; /* of the dataset */
+	uint64_t batches; /* per epoch and rank */
+	uint64_t fingerprint; /* of the dataset: keys, sizes, labels; not paths */
 	uint64_t seed;
-	uint64_t epoch, batch;  /* the first batch that `next` will give */
+	uint64_t epoch, batch; /* the first batch that `next` will give */
 	uint32_t batch_size, height, width, channels;
-	uint32_t classes;       /* number of class names; 0: unknown */
-	uint32_t slots;         /* batches that may exist at once */
+	uint32_t classes; /* number of class names; 0: unknown */
+	uint32_t slots; /* batches that may exist at once */
 	uint32_t rank, world_size;
 	uint32_t shuffle, train;
 };
 
 enum {
-	PENSTOCK_FLIPPED = 1,      /* mirrored left to right */
-	PENSTOCK_SUBSTITUTED = 2,  /* the sample wanted is broken: `index` is the one shown in its place */
-	PENSTOCK_PADDED = 4,       /* repeated so that ranks get equally many batches */
-	PENSTOCK_INVALID = 8,      /* broken, in evaluation: the row is zero; leave it out of metrics */
+	PENSTOCK_FLIPPED = 1, /* mirrored left to right */
+	PENSTOCK_SUBSTITUTED =
+		2, /* the sample wanted is broken: `index` is the one shown in its place */
+	PENSTOCK_PADDED = 4, /* repeated so that ranks get equally many batches */
+	PENSTOCK_INVALID = 8, /* broken, in evaluation: the row is zero; leave it out of metrics */
 };
 
 /* How a row was made; 64 bytes, as they lie in shared memory. */
 struct penstock_sample {
-	uint64_t index;        /* of the sample shown */
-	int64_t label;         /* -1: unlabelled */
-	uint32_t crop_x, crop_y, crop_w, crop_h; /* pixels of the source; evaluation: the whole image */
+	uint64_t index; /* of the sample shown */
+	int64_t label; /* -1: unlabelled */
+	uint32_t crop_x, crop_y, crop_w,
+		crop_h; /* pixels of the source; evaluation: the whole image */
 	uint32_t src_w, src_h; /* pixels */
-	uint32_t flags;        /* PENSTOCK_FLIPPED ... */
+	uint32_t flags; /* PENSTOCK_FLIPPED ... */
 	uint32_t reserved0;
-	uint64_t position;     /* in the epoch's order */
+	uint64_t position; /* in the epoch's order */
 	uint64_t reserved1;
 };
 
 enum { PENSTOCK_LAST = 1 }; /* batch flag: the last of its epoch */
 
 struct penstock_batch {
-	const void *images;    /* uint8, shape (batch_size, height, width, 3): RGB rows, C order */
+	const void *images; /* uint8, shape (batch_size, height, width, 3): RGB rows, C order */
 	const int64_t *labels; /* shape (batch_size,) */
 	const struct penstock_sample *samples; /* shape (batch_size,) */
-	uint32_t count;        /* valid rows; below batch_size only at the end of an evaluation epoch */
-	uint32_t flags;        /* PENSTOCK_LAST */
+	uint32_t count; /* valid rows; below batch_size only at the end of an evaluation epoch */
+	uint32_t flags; /* PENSTOCK_LAST */
 	uint64_t epoch, batch; /* its name */
-	size_t image_bytes;    /* of one row of images */
+	size_t image_bytes; /* of one row of images */
 	/* the library's own */
 	uint32_t extent, slot;
 	uint64_t serial;
@@ -129,58 +144,77 @@ struct penstock_stream;
 
 enum { PENSTOCK_END = 1 };
 
-/* Opens a stream. Blocks while the daemon starts (at most 30 s) and, without a limit, while it builds missing indexes: a daemon that ends
- * meanwhile ends the wait, a signal that the application handles does not. 0, or a negative errno: -ENOENT no such source (or no penstockd
- * to start), -EINVAL an option (named) is wrong or the source is no dataset, -ENOMEM it does not fit the daemon's memory (says what
- * would), -ECONNREFUSED no daemon, -EPERM the socket or its folder is another user's, -EPIPE the daemon ended meanwhile, -ETIMEDOUT it is
- * stopped, -EPROTO another version or a broken daemon, -ENOTSUP the stream's batches are not of the shape described above,
+/* Opens a stream. Blocks while the daemon starts (at most 30 s) and, without a limit, while it
+ * builds missing indexes: a daemon that ends meanwhile ends the wait, a signal that the application
+ * handles does not. 0, or a negative errno: -ENOENT no such source (or no penstockd to start),
+ * -EINVAL an option (named) is wrong or the source is no dataset, -ENOMEM it does not fit the
+ * daemon's memory (says what would), -ECONNREFUSED no daemon, -EPERM the socket or its folder is
+ * another user's, -EPIPE the daemon ended meanwhile, -ETIMEDOUT it is stopped, -EPROTO another
+ * version or a broken daemon, -ENOTSUP the stream's batches are not of the shape described above,
  * -ESTALE a state that does not fit (says what differs). */
-PENSTOCK_API int penstock_stream_open(const struct penstock_options *options, struct penstock_stream **ret_stream);
+PENSTOCK_API int penstock_stream_open(
+	const struct penstock_options *options, struct penstock_stream **ret_stream);
 
 /* Releases all batches and frees. NULL is allowed. */
 PENSTOCK_API void penstock_stream_close(struct penstock_stream *stream);
 
-/* Function and struct have one name, as stat() and struct stat have: in C++ write `struct penstock_stream_info`. */
+/* Function and struct have one name, as stat() and struct stat have: in C++ write `struct
+ * penstock_stream_info`. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 #endif
-PENSTOCK_API void penstock_stream_info(const struct penstock_stream *stream, struct penstock_stream_info *ret_info);
+PENSTOCK_API void penstock_stream_info(
+	const struct penstock_stream *stream, struct penstock_stream_info *ret_info);
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif
 
-/* The next batch. Waits up to `timeout_ms` (0: not at all; PENSTOCK_TIMEOUT_DEFAULT, PENSTOCK_FOREVER); signals do not end the wait. 0;
- * PENSTOCK_END after the last epoch; -EAGAIN none is ready (timeout 0 only); -ETIMEDOUT (the sentence names the stage that is slow, which
- * takes up to 0.2 s more to ask; the stream goes on); -EDEADLK all slots are held by this trainer, so that waiting would be for itself;
- * -EBADF after fork. The stream is over, and every further call says the same, after -EPIPE the daemon is gone (-ESHUTDOWN: it was told
- * to end), -EPROTO it broke the protocol, -EIO and others as the sentence says. */
-PENSTOCK_API int penstock_stream_next(struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms);
+/* The next batch. Waits up to `timeout_ms` (0: not at all; PENSTOCK_TIMEOUT_DEFAULT,
+ * PENSTOCK_FOREVER); signals do not end the wait. 0; PENSTOCK_END after the last epoch; -EAGAIN
+ * none is ready (timeout 0 only); -ETIMEDOUT (the sentence names the stage that is slow, which
+ * takes up to 0.2 s more to ask; the stream goes on); -EDEADLK all slots are held by this trainer,
+ * so that waiting would be for itself; -EBADF after fork. The stream is over, and every further
+ * call says the same, after -EPIPE the daemon is gone (-ESHUTDOWN: it was told to end), -EPROTO it
+ * broke the protocol, -EIO and others as the sentence says. */
+PENSTOCK_API int penstock_stream_next(
+	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms);
 
-/* Gives a batch back; its pointers are dead from here on and are set to NULL. 0; -EINVAL when it is not held (released twice). */
-PENSTOCK_API int penstock_batch_release(struct penstock_stream *stream, struct penstock_batch *batch);
+/* Gives a batch back; its pointers are dead from here on and are set to NULL. 0; -EINVAL when it is
+ * not held (released twice). */
+PENSTOCK_API int penstock_batch_release(
+	struct penstock_stream *stream, struct penstock_batch *batch);
 
-/* A descriptor that polls readable (POLLIN) when penstock_stream_next may have something: for event loops. After it woke, call
- * penstock_stream_next with timeout 0 until -EAGAIN. Not to be read or closed. */
+/* A descriptor that polls readable (POLLIN) when penstock_stream_next may have something: for event
+ * loops. After it woke, call penstock_stream_next with timeout 0 until -EAGAIN. Not to be read or
+ * closed. */
 PENSTOCK_API int penstock_stream_fd(const struct penstock_stream *stream);
 
-/* Where the loop is: JSON that options.state takes to go on with the batch after the last one given by `next` (before the first: with
- * that one). Copies a terminated string
- * and returns its length without the zero; -ENOSPC when `room` is too small (512 always suffices). */
-PENSTOCK_API int penstock_stream_state(const struct penstock_stream *stream, char *buffer, size_t room);
+/* Where the loop is: JSON that options.state takes to go on with the batch after the last one given
+ * by `next` (before the first: with that one). Copies a terminated string and returns its length
+ * without the zero; -ENOSPC when `room` is too small (512 always suffices). */
+PENSTOCK_API int penstock_stream_state(
+	const struct penstock_stream *stream, char *buffer, size_t room);
 
-/* Texts from the daemon; malloc'ed, the caller frees. Block for one round trip, at most 30 s (-ETIMEDOUT). Errors as of next; -EINVAL when
- * the daemon does not know what is asked for. */
-PENSTOCK_API int penstock_stream_classes(struct penstock_stream *stream, char **ret_lines);   /* class names, one per line, by label */
-PENSTOCK_API int penstock_stream_path(struct penstock_stream *stream, uint64_t index, char **ret_path); /* a file, or SHARD!MEMBER */
-PENSTOCK_API int penstock_stream_stats(struct penstock_stream *stream, char **ret_json);      /* counters and verdict */
-PENSTOCK_API int penstock_stream_config(struct penstock_stream *stream, char **ret_json);     /* its full definition */
+/* Texts from the daemon; malloc'ed, the caller frees. Block for one round trip, at most 30 s
+ * (-ETIMEDOUT). Errors as of next; -EINVAL when the daemon does not know what is asked for. */
+PENSTOCK_API int penstock_stream_classes(
+	struct penstock_stream *stream, char **ret_lines); /* class names, one per line, by label */
+PENSTOCK_API int penstock_stream_path(struct penstock_stream *stream, uint64_t index,
+	char **ret_path); /* a file, or SHARD!MEMBER */
+PENSTOCK_API int penstock_stream_stats(
+	struct penstock_stream *stream, char **ret_json); /* counters and verdict */
+PENSTOCK_API int penstock_stream_config(
+	struct penstock_stream *stream, char **ret_json); /* its full definition */
 
-/* The daemon itself, without a stream. `socket` NULL: the default. -ECONNREFUSED when none runs; it is never started for this. */
+/* The daemon itself, without a stream. `socket` NULL: the default. -ECONNREFUSED when none runs; it
+ * is never started for this. */
 PENSTOCK_API int penstock_daemon_status(const char *socket, char **ret_json);
-PENSTOCK_API int penstock_daemon_stop(const char *socket); /* drains and ends it; returns when it has gone (at most 10 s) */
+PENSTOCK_API int penstock_daemon_stop(
+	const char *socket); /* drains and ends it; returns when it has gone (at most 10 s) */
 
-/* Pid of the daemon behind a stream: for measuring it from outside. 0 when it lives in a pid namespace that this process cannot see. */
+/* Pid of the daemon behind a stream: for measuring it from outside. 0 when it lives in a pid
+ * namespace that this process cannot see. */
 PENSTOCK_API int32_t penstock_stream_daemon_pid(const struct penstock_stream *stream);
 
 #ifdef __cplusplus

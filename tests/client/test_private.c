@@ -303,7 +303,8 @@ static void run_places(const void *argument)
 	place_make();
 	(void)unsetenv("PENSTOCKD");
 	(void)snprintf(tool, sizeof tool, "%s/penstockd", folder);
-	(void)snprintf(path, sizeof path, "relative:/no/such/folder::%s:/usr/bin", folder);
+	(void)snprintf(
+		path, sizeof path, "relative:/no/such/folder::%s:/usr/bin:%s", folder, folder);
 	(void)setenv("PATH", path, 1);
 	int result = private_find_program(found, sizeof found);
 	if (result == 0) {
@@ -313,6 +314,9 @@ static void run_places(const void *argument)
 		FAKE_WANT(result == -ENOENT && strstr(penstock_error(), "looked at ") &&
 			  strstr(penstock_error(), tool));
 		FAKE_WANT(!strstr(penstock_error(), "relative"));
+		FAKE_WANT(!strstr(penstock_error(), ".."));
+		const char *once = strstr(penstock_error(), tool);
+		FAKE_WANT(!strstr(once + 1, tool));
 		FAKE_WANT(symlink(FAKE_PENSTOCKD, tool) == 0);
 		FAKE_WANT(
 			private_find_program(found, sizeof found) == 0 && strcmp(found, tool) == 0);
@@ -329,7 +333,8 @@ static void run_refused_places(const void *argument)
 	char long_path[200];
 	place_make();
 	FAKE_WANT(mkdir(sockets, 0755) == 0);
-	want_refusal(-EPERM, "nobody else may enter");
+	want_refusal(-EPERM, "is open to others: name a socket in a folder of its own");
+	FAKE_WANT(!strstr(penstock_error(), "chmod"));
 	FAKE_WANT(rmdir(sockets) == 0);
 	FAKE_WANT(chmod(folder, 0500) == 0);
 	if (geteuid() != 0)
@@ -347,6 +352,10 @@ static void run_refused_places(const void *argument)
 	options.private_daemon = 0;
 	FAKE_WANT(penstock_stream_open(&options, &stream) == -ECONNREFUSED);
 	FAKE_WANT(strstr(penstock_error(), "no penstockd is running"));
+	FAKE_WANT(strstr(penstock_error(), "(start one: penstockd --config FILE)"));
+	FAKE_WANT(penstock_daemon_stop(socket_path) == -ECONNREFUSED);
+	FAKE_WANT(strstr(penstock_error(), "nothing to stop: no penstockd is running at "));
+	FAKE_WANT(strstr(penstock_error(), socket_path));
 	FAKE_WANT(access(sockets, F_OK) < 0); /* looking left nothing behind */
 	place_remove();
 }

@@ -586,7 +586,7 @@ def test_status_and_stop():
             trainer = daemon.trainer(source=images, batch_size=8, image_size=32, batches=1000, sleep_ms=20)
             trainer.line()
             text = run(home, "status", env=env)[0]
-            for words in (f"pid {daemon.process.pid}", daemon.socket, "reserved", "8x32", str(trainer.process.pid), str(images)):
+            for words in (f"pid {daemon.process.pid}", daemon.socket, "reserved", "8x32", f"\n  trainer {trainer.process.pid}", str(images)):
                 assert words in text, text
             assert not [line for line in text.splitlines() if len(line) > 80 and daemon.socket not in line and str(images) not in line], text
             got = json.loads(run(home, "status", "--json", "--socket", daemon.socket)[0])
@@ -594,8 +594,9 @@ def test_status_and_stop():
             trainer.kill()
             assert run(home, "stop", env=env) == ("", "")
             assert daemon.process.wait(timeout=LIMIT) == 0
-            for command in ("status", "stop"):
-                refuse(home, command, code=1, says="no penstockd is running", env=env)
+            refuse(home, "status", code=1, says=[f"no penstockd is running at {daemon.socket}", "(start one: penstockd --config FILE)"],
+                   env=env)
+            refuse(home, "stop", code=1, says=f"nothing to stop: no penstockd is running at {daemon.socket}", env=env)
 
 
 if __name__ == "__main__":

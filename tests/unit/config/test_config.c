@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 /* A file without a name, reachable by a path. */
 struct paper {
@@ -251,31 +252,40 @@ static void tells_that_there_is_no_file(void **state)
 static void finds_the_cache_folder(void **state)
 {
 	static struct config config;
-	char path[128], expected[64];
+	char path[128], expected[128], temporary[] = "/tmp/penstock-test-XXXXXX";
 	(void)state;
 	config_init(&config);
 	assert_int_equal(setenv("XDG_CACHE_HOME", "/xdg", 1), 0);
 	assert_int_equal(setenv("HOME", "/home/me", 1), 0);
-	assert_int_equal(setenv("TMPDIR", "/t", 1), 0);
-	assert_int_equal(config_cache_dir(&config, path, sizeof path), 0);
+	assert_int_equal(setenv("TMPDIR", mkdtemp(temporary), 1), 0);
+	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof path), 0);
 	assert_string_equal(path, "/xdg/penstock");
-	assert_int_equal(config_cache_dir(&config, path, sizeof "/xdg/penstock"), 0);
-	assert_int_equal(
-		config_cache_dir(&config, path, sizeof "/xdg/penstock" - 1), -ENAMETOOLONG);
+	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof "/xdg/penstock"), 0);
+	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof "/xdg/penstock" - 1),
+		-ENAMETOOLONG);
 	assert_int_equal(setenv("XDG_CACHE_HOME", "relative", 1), 0);
-	assert_int_equal(config_cache_dir(&config, path, sizeof path), 0);
+	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof path), 0);
 	assert_string_equal(path, "/home/me/.cache/penstock");
 	assert_int_equal(unsetenv("XDG_CACHE_HOME"), 0);
 	assert_int_equal(unsetenv("HOME"), 0);
-	(void)snprintf(expected, sizeof expected, "/t/penstock-%ld/cache", (long)getuid());
-	assert_int_equal(config_cache_dir(&config, path, sizeof path), 0);
+	(void)snprintf(
+		expected, sizeof expected, "%s/penstock-%ld/cache", temporary, (long)getuid());
+	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof path), 0);
 	assert_string_equal(path, expected);
+	expected[strlen(expected) - strlen("/cache")] = 0;
+	assert_int_equal(chmod(expected, 0777), 0);
+	assert_int_equal(dataset_cache_folder(NULL, path, sizeof path), -EPERM);
+	assert_int_equal(rmdir(expected), 0);
+	assert_int_equal(symlink("/tmp", expected), 0);
+	assert_int_equal(dataset_cache_folder(NULL, path, sizeof path), -EPERM);
+	assert_int_equal(unlink(expected), 0);
+	assert_int_equal(rmdir(temporary), 0);
 	assert_int_equal(unsetenv("TMPDIR"), 0);
 	(void)snprintf(expected, sizeof expected, "/tmp/penstock-%ld/cache", (long)getuid());
-	assert_int_equal(config_cache_dir(&config, path, sizeof path), 0);
+	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof path), 0);
 	assert_string_equal(path, expected);
 	strcpy(config.cache_dir, "/own");
-	assert_int_equal(config_cache_dir(&config, path, sizeof path), 0);
+	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof path), 0);
 	assert_string_equal(path, "/own");
 }
 

@@ -30,14 +30,21 @@ static void each_bottleneck_is_named(void **state)
 	in = idle_machine;
 	in.trainer_wait_s = 9;
 	in.workers_idle_s = 0.4;
-	expect(in, "decode-bound: 2.0 of 2 workers busy on 2 CPUs");
+	expect(in, "decode-bound: 2 decoding threads on 2 CPUs, 98 % busy; the trainer waits 90 %");
+	in.threads = 64; /* most of them wait, since the CPUs are busy with the others */
+	in.workers_idle_s = 400;
+	in.decode_cpu_s = 18;
+	expect(in, "decode-bound: 64 decoding threads on 2 CPUs, 90 % busy");
+	in.threads = 2;
+	in.workers_idle_s = 0.4;
+	in.decode_cpu_s = 0;
 	in.cpus = 16;
-	expect(in, "decode-bound: 2 of 2 workers busy; 18 more would feed this trainer");
+	expect(in, "decode-bound: 2 of 2 decoding threads busy; 18 more would feed this trainer");
 	in.trainer_wait_s = 9.9;
-	expect(in, "decode-bound: 2 of 2 workers busy; the trainer only waits");
+	expect(in, "decode-bound: 2 of 2 decoding threads busy; the trainer only waits");
 	in.trainer_wait_s = 9;
 	in.workers_idle_s = 17;
-	expect(in, "read-bound: workers idle 85 %");
+	expect(in, "read-bound: decoding threads idle 85 %");
 	in = idle_machine;
 	in.trainers = 3;
 	in.trainer_wait_s = 9;
