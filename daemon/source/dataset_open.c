@@ -16,6 +16,7 @@
 #include "source/index_build.h"
 #include "source/spec.h"
 #include "source/store.h"
+#include "source/tar.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -544,6 +545,26 @@ static bool folder_has_tars(int root_fd)
 	return tars;
 }
 
+/* Says what there is instead of images: the first file of the first tar, unless that tar has none.
+ */
+static void first_member(const struct opening *opening, char *buffer, size_t room)
+{
+	const struct dataset_shard *shard = &opening->dataset->shard[0];
+	cleanup(close_fd) int fd = open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	cleanup(free_ptr) struct tar_reader *reader = malloc(sizeof *reader);
+	struct tar_member member;
+	if (fd < 0 || !reader)
+		return;
+	tar_init(reader, fd, shard->size, shard->path);
+	int rc;
+	do
+		rc = tar_next(reader, &member, NULL);
+	while (rc > 0 && member.kind == TAR_OTHER);
+	if (rc > 0)
+		(void)snprintf(buffer, room, ", the first is %.400s", member.name);
+	tar_deinit(reader);
+}
+
 static int dataset_nonempty(const struct opening *opening)
 {
 	const struct dataset *dataset = opening->dataset;
@@ -561,12 +582,18 @@ static int dataset_nonempty(const struct opening *opening)
 			path);
 	for (uint32_t i = 0; i < dataset->shards; i++)
 		members += opening->heads[i].members;
+	char first[512] = "", dotted[96] = "";
+	if (members)
+		first_member(opening, first, sizeof first);
+	if (opening->dotted)
+		(void)snprintf(dotted, sizeof dotted,
+			" (%llu of them for a second dot before the extension)",
+			(unsigned long long)opening->dotted);
 	return fault_set(opening->fault, -EINVAL,
-		"%s%s: no images among %llu members (%llu of them for a second dot before the "
-		"extension): expected KEY.jpg, "
-		"KEY.jpeg or KEY.png, and no dot in KEY",
+		"%s%s: no images among %llu members%s%s: expected KEY.jpg, KEY.jpeg or KEY.png, "
+		"and no dot in KEY",
 		path, dataset->shards > 1 ? " and the tars behind it" : "",
-		(unsigned long long)members, (unsigned long long)opening->dotted);
+		(unsigned long long)members, dotted, first);
 }
 
 static void notice_add(struct dataset *dataset, const char *format, ...)

@@ -101,8 +101,11 @@ static int piece_read(struct group *group, const struct piece *piece, size_t mos
 static int piece_fault(
 	const struct group *group, const struct piece *piece, int rc, struct fault *fault)
 {
-	return fault_prefix(
-		fault, rc, "%s!%s (labels: none reads no labels)", group->job->path, piece->name);
+	char why[256];
+	(void)snprintf(why, sizeof why, "%s", fault ? fault->text : "");
+	return fault_set(fault, rc,
+		"%s!%s: %s; to ignore labels, ask for labels: none (--labels none)",
+		group->job->path, piece->name, why);
 }
 
 static int cls_label(struct group *group, int32_t *ret, struct fault *fault)
