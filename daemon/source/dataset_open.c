@@ -55,7 +55,7 @@ struct opening {
 	struct index_head *heads; /* per shard, as loaded */
 	bool *missing; /* per shard: to be built */
 	struct progress progress;
-	uint64_t damaged, homeless, dotted;
+	uint64_t damaged, homeless, dotted, labelless;
 	int place_error[PLACES]; /* why the last index found no home */
 	char example[512]; /* a shard that the notice names */
 };
@@ -507,6 +507,7 @@ static int dataset_sum(struct opening *opening)
 		const struct index_head *head = &opening->heads[i];
 		dataset->shard[i].first = dataset->count;
 		opening->dotted += head->dotted;
+		opening->labelless += head->labelless;
 		if (head->dotted)
 			example_set(opening, dataset->shard[i].path);
 		if (head->samples == 0)
@@ -644,6 +645,11 @@ static void dataset_notices(struct opening *opening)
 			"extension, which "
 			"WebDataset takes for another kind of member.",
 			(unsigned long long)opening->dotted, opening->example);
+	if (opening->labelless && opening->options.labels == DATASET_LABELS_AUTO)
+		notice_add(dataset,
+			"The images have no labels: %llu .json beside them hold neither \"label\" "
+			"nor \"cls\".",
+			(unsigned long long)opening->labelless);
 }
 
 /* Is the open file the index that was loaded? */

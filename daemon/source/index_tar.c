@@ -37,7 +37,7 @@ struct group {
 	bool open; /* a sample is in hand */
 	bool decided; /* `source` stands */
 	enum dataset_labels source;
-	uint64_t members, dotted;
+	uint64_t members, dotted, labelless;
 	size_t key_size;
 	char key[TAR_NAME_MAX + 1];
 	struct piece piece[PARTS];
@@ -168,6 +168,7 @@ static int label_auto(struct group *group, int32_t *ret, struct fault *fault)
 	}
 	if (group->source == DATASET_LABELS_NONE) {
 		*ret = -1;
+		group->labelless += group->piece[PART_JSON].present;
 		return cls || json == 0 ? fault_mixture(group, true, fault) : 0;
 	}
 	if (group->source == DATASET_LABELS_CLS)
@@ -341,6 +342,7 @@ int index_tar(const struct index_job *job, struct fault *fault)
 	struct index_head *head = &job->writer->head;
 	head->members = group->members;
 	head->dotted = group->dotted;
+	head->labelless = group->labelless;
 	head->source = job->asked == DATASET_LABELS_AUTO && group->decided ? group->source
 		       : job->asked == DATASET_LABELS_AUTO ? (uint32_t)DATASET_LABELS_NONE
 							   : (uint32_t)job->asked;
