@@ -88,9 +88,10 @@ static int main_apply(const struct main_options *o, struct config *config)
 	static const char *const reader[] = {
 		[FETCH_AUTO] = "auto", [FETCH_URING] = "io_uring", [FETCH_PREAD] = "pread"};
 	int choice, result = 0;
-	if (o->socket && (size_t)snprintf(config->socket, sizeof config->socket, "%s", o->socket) >=
-				 sizeof config->socket)
-		return main_complain("socket", "a path below 108 bytes", o->socket);
+	if (o->socket && (o->socket[0] != '/' || strlen(o->socket) >= sizeof config->socket))
+		return main_complain("socket", "an absolute path below 108 bytes", o->socket);
+	if (o->socket)
+		(void)snprintf(config->socket, sizeof config->socket, "%s", o->socket);
 	if (o->memory && size_parse(o->memory, &config->memory))
 		return main_complain("memory", "a size such as 512M or 4G", o->memory);
 	if (o->threads)
@@ -190,7 +191,8 @@ static int main_serve(struct config *config, int ready_fd)
 	int result = server_new(config, &server, &fault);
 	if (result) {
 		log_error("%s", fault.text);
-		return result == -EINVAL ? MAIN_USAGE : MAIN_FAILED;
+		/* A budget that is too small is a setting, and no second start will mend it. */
+		return result == -EINVAL || result == -ENOMEM ? MAIN_USAGE : MAIN_FAILED;
 	}
 	log_info("penstockd %s (pid %d) serves %s", PENSTOCK_VERSION, getpid(),
 		server_socket(server));

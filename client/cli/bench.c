@@ -83,11 +83,13 @@ static int bench_prepare(struct bench *bench)
 		return code;
 	char samples[24], bytes[24], kind[48];
 	catalog_kind(dataset, kind, sizeof kind);
-	(void)snprintf(bench->dataset, sizeof bench->dataset, "%s: %s samples, %s", kind,
-		table_count(dataset_count(dataset), samples, sizeof samples),
+	uint64_t count = dataset_count(dataset);
+	(void)snprintf(bench->dataset, sizeof bench->dataset, "%s: %s sample%s, %s", kind,
+		table_count(count, samples, sizeof samples), count == 1 ? "" : "s",
 		table_bytes(dataset_bytes(dataset), bytes, sizeof bytes));
 	dataset_free(dataset);
-	return spawn_start(&bench->daemon);
+	code = recipe_fits_dataset(&bench->recipe, bench->source, count);
+	return code == CLI_OK ? spawn_start(&bench->daemon) : code;
 }
 
 static void bench_plan(struct bench *bench, struct trainer_plan *ret)

@@ -76,6 +76,16 @@ int recipe_fits_stream(
 	return 0;
 }
 
+int recipe_fits_dataset(const struct recipe *recipe, const char *source, uint64_t samples)
+{
+	if (recipe->eval || samples >= recipe->batch_size)
+		return CLI_OK;
+	return cli_fail(CLI_USAGE,
+		"%s has %" PRIu64 " sample%s, not enough for one batch of %" PRIu64
+		": give a smaller --batch-size, or --eval",
+		source, samples, samples == 1 ? "" : "s", recipe->batch_size);
+}
+
 bool recipe_is_stream(const char *source)
 {
 	return strncmp(source, "stream:", 7) == 0;

@@ -80,5 +80,9 @@ struct recipe_daemon {
 int recipe_fits_stream(
 	const struct recipe *recipe, const struct recipe_daemon *daemon, const char *source);
 
+/* The daemon would refuse a dataset smaller than one training batch in the words of its own
+ * options; this is said in ours. CLI_OK, or the exit code. */
+int recipe_fits_dataset(const struct recipe *recipe, const char *source, uint64_t samples);
+
 /* True for "stream:NAME". */
 bool recipe_is_stream(const char *source);

@@ -298,11 +298,9 @@ static int replay_rows(
 		.drop_last = !replay->recipe.eval};
 	uint64_t batches = order_batches(&epoch);
 	uint32_t count;
-	if (batches == 0)
-		return cli_fail(CLI_USAGE,
-			"%s has %" PRIu64 " samples, not enough for one batch of %" PRIu64
-			"; give a smaller --batch-size",
-			replay->source, epoch.samples, replay->recipe.batch_size);
+	int code = recipe_fits_dataset(&replay->recipe, replay->source, epoch.samples);
+	if (code != CLI_OK)
+		return code;
 	if (replay->batch >= batches)
 		return cli_fail(CLI_USAGE,
 			"--batch %" PRIu64 " is beyond the epoch's last, %" PRIu64, replay->batch,

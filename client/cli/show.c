@@ -159,10 +159,10 @@ static void show_say(const struct show *show, const struct canvas *canvas, unsig
 {
 	struct jsontext json = {0};
 	if (!show->json) {
-		(void)printf("%s: %u rows of batch %" PRIu64 " of epoch %" PRIu64
+		(void)printf("%s: %u row%s of batch %" PRIu64 " of epoch %" PRIu64
 			     ", %d x %d pixels\n",
-			show->output, rows, show->taken.batch, show->taken.epoch, canvas->width,
-			canvas->height);
+			show->output, rows, rows == 1 ? "" : "s", show->taken.batch,
+			show->taken.epoch, canvas->width, canvas->height);
 		return;
 	}
 	jsontext_object(&json, NULL);
@@ -178,9 +178,19 @@ static void show_say(const struct show *show, const struct canvas *canvas, unsig
 	jsontext_free(&json);
 }
 
-static int show_draw(struct show *show)
+/* The default is no promise, a number that was given is. */
+static unsigned show_rows(const struct show *show)
 {
 	enum { SHOW_ROWS = 64 };
+	uint64_t count = show->taken.count;
+	if (show->rows > count)
+		cli_note("the batch has only %" PRIu64 " row%s, fewer than --rows %" PRIu64, count,
+			count == 1 ? "" : "s", show->rows);
+	return (unsigned)UTIL_MIN(show->rows ? show->rows : SHOW_ROWS, count);
+}
+
+static int show_draw(struct show *show)
+{
 	char title[512], recipe[96];
 	struct recipe opened = {.batch_size = show->info.batch_size,
 		.image_size = show->info.width,
@@ -195,8 +205,7 @@ static int show_draw(struct show *show)
 		.dataset = show->dataset,
 		.batch = &show->taken,
 		.info = &show->info,
-		.rows = (unsigned)UTIL_MIN(
-			show->rows ? show->rows : SHOW_ROWS, (uint64_t)show->taken.count),
+		.rows = show_rows(show),
 		.columns = (unsigned)show->columns,
 		.tile = (unsigned)show->tile};
 	struct canvas canvas;
@@ -224,6 +233,9 @@ int show_main(int argc, char **argv)
 	int code = CLI_OK;
 	if (!recipe_is_stream(show.source)) {
 		code = catalog_open(show.source, show.recipe.labels, &show.dataset);
+		if (code == CLI_OK)
+			code = recipe_fits_dataset(
+				&show.recipe, show.source, dataset_count(show.dataset));
 		if (code == CLI_OK)
 			code = spawn_start(&show.daemon);
 	}

@@ -5,8 +5,10 @@
 #include "penstock/penstock.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static double mean_pixel(const struct penstock_batch *batch)
 {
@@ -26,11 +28,12 @@ int main(int argc, char **argv)
 	char *end = NULL;
 	int result = 0;
 
+	bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
 	errno = 0;
 	unsigned long batches = argc > 2 ? strtoul(argv[2], &end, 10) : 20;
-	if (argc < 2 || argc > 3 || (end && (*end || errno || end == argv[2]))) {
-		(void)fprintf(stderr, "usage: read_batches SOURCE [BATCHES]\n");
-		return 2;
+	if (help || argc < 2 || argc > 3 || (end && (*end || errno || end == argv[2]))) {
+		(void)fprintf(help ? stdout : stderr, "usage: read_batches SOURCE [BATCHES]\n");
+		return help ? 0 : 2;
 	}
 	penstock_options_init(&options);
 	options.source = argv[1];

@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace
 {
@@ -95,9 +96,11 @@ void count_labels(const std::string &source)
 
 int main(int argc, char **argv)
 {
-	if (argc != 2) {
-		std::fprintf(stderr, "usage: read_batches_cpp SOURCE\n");
-		return 2;
+	const std::string_view first = argc > 1 ? argv[1] : "";
+	const bool help = first == "--help" || first == "-h";
+	if (help || argc != 2) {
+		std::fprintf(help ? stdout : stderr, "usage: read_batches_cpp SOURCE\n");
+		return help ? 0 : 2;
 	}
 	try {
 		count_labels(argv[1]);

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 64, CLASSES_MAX = 100000, STATE_ROOM = 512, COLORS = 8, LINE_S = 5 };
+enum { BATCH = 64, CLASSES_MAX = 100000, STATE_ROOM = 512, COLORS = 8, LINE_S = 5, WAIT_S = 120 };
 
 struct run {
 	struct penstock_options options;
@@ -48,6 +49,7 @@ struct run {
 	/* since the line printed last */
 	uint64_t rows_before;
 	double waited_s, line_s;
+	double end_s; /* when --seconds are over, or infinitely late */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -258,18 +260,35 @@ static void print_line(struct run *run, const struct penstock_batch *batch)
 	run->rows_before = run->rows;
 }
 
-/* Waits for a batch in short turns, so that Ctrl-C is heard. False when the run is over. */
+/* The library's sentence begins with the time that its last turn took; what follows says why. */
+static void give_up_waiting(double waited_s)
+{
+	const char *why = strstr(penstock_error(), ": ");
+
+	fprintf(stderr, "train_cpu: no batch within %.1f s%s\n", waited_s, why ? why : "");
+	exit(1);
+}
+
+/* Waits for a batch in short turns, so that Ctrl-C and the end of --seconds are heard. False when
+ * the run is over. */
 static bool next_batch(struct run *run, struct penstock_batch *ret_batch)
 {
-	double begin = now_s();
+	double begin = now_s(), end = begin + WAIT_S;
 	int result;
 
+	if (run->end_s < end)
+		end = run->end_s;
 	do {
 		if (interrupted)
 			return false;
 		result = penstock_stream_next(run->stream, ret_batch, 250);
-	} while (result == -EINTR || (result == -ETIMEDOUT && now_s() - begin < 120));
+	} while (result == -EINTR || (result == -ETIMEDOUT && now_s() < end));
 	run->waited_s += now_s() - begin;
+	/* The time that was asked for is over: that is no failure of a run that has learned. */
+	if (result == -ETIMEDOUT && end == run->end_s && run->net.count)
+		return false;
+	if (result == -ETIMEDOUT)
+		give_up_waiting(now_s() - begin);
 	if (result < 0)
 		give_up("no batch");
 	return result == 0;
@@ -286,11 +305,12 @@ static void end_epoch(struct run *run, const struct penstock_batch *batch)
 
 static void train(struct run *run)
 {
-	double begin = run->line_s = now_s();
 	struct penstock_batch batch;
 
-	while ((run->steps == 0 || run->step < run->steps) &&
-		(run->seconds == 0 || now_s() - begin < run->seconds) && next_batch(run, &batch)) {
+	run->line_s = now_s();
+	run->end_s = run->seconds > 0 ? run->line_s + run->seconds : INFINITY;
+	while ((run->steps == 0 || run->step < run->steps) && now_s() < run->end_s &&
+		next_batch(run, &batch)) {
 		bool last = batch.flags & PENSTOCK_LAST;
 		if (run->net.count == 0)
 			prepare(run, &batch);

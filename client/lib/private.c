@@ -278,6 +278,18 @@ static void private_pause(long ms)
 		continue;
 }
 
+/* Not a word of chmod: the folder may be /tmp. */
+static int private_refuse_folder(const char *socket, int folder_bytes)
+{
+	char own[64];
+	int n = snprintf(own, sizeof own, "/tmp/penstock-%lu", (unsigned long)geteuid());
+	bool same = n == folder_bytes && strncmp(own, socket, (size_t)n) == 0;
+	return error_set(-EPERM,
+		"the socket's folder %.*s is open to others, or not yours: name a socket in a "
+		"folder of its own with PENSTOCK_SOCKET, such as %s%s/penstock.sock",
+		folder_bytes ? folder_bytes : 1, socket, own, same ? "-own" : "");
+}
+
 static int private_prepare(struct private_start *start)
 {
 	int folder_bytes = (int)(strrchr(start->socket, '/') - start->socket);
@@ -288,10 +300,7 @@ static int private_prepare(struct private_start *start)
 		return result;
 	result = conn_make_folder(start->socket);
 	if (result == -EPERM)
-		return error_set(-EPERM,
-			"the socket's folder %.*s is open to others: name a socket in a folder of "
-			"its own, such as /tmp/penstock-%lu/penstock.sock",
-			folder_bytes ? folder_bytes : 1, start->socket, (unsigned long)geteuid());
+		return private_refuse_folder(start->socket, folder_bytes);
 	if (result < 0)
 		return error_set(result, "the socket's folder %.*s cannot be made: %s",
 			folder_bytes, start->socket, strerror(-result));

@@ -98,9 +98,12 @@ static int yaml_broken(
 	if (parser->error == YAML_READER_ERROR)
 		return fault_set(fault, -EINVAL, "%s: not UTF-8 text: %s at byte %zu", text->origin,
 			problem, parser->problem_offset);
-	return fault_set(fault, -EINVAL, "%s:%zu:%zu: not valid YAML: %s%s%s", text->origin,
+	/* The scanner stops before what it cannot take, and few editors show a tab. */
+	bool tab = parser->error == YAML_SCANNER_ERROR && *parser->buffer.pointer == '\t';
+	return fault_set(fault, -EINVAL, "%s:%zu:%zu: not valid YAML: %s%s%s%s", text->origin,
 		parser->problem_mark.line + 1, parser->problem_mark.column + 1, problem,
-		parser->context ? " " : "", parser->context ? parser->context : "");
+		parser->context ? " " : "", parser->context ? parser->context : "",
+		tab ? " (indent with spaces, not with tabs)" : "");
 }
 
 /* The anchor and the tag of an event, NULL where it has none. */

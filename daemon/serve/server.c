@@ -106,6 +106,11 @@ static int server_resolve(struct server *server, struct fault *fault)
 			"cache_dir, HOME or XDG_CACHE_HOME",
 			server->cache_dir);
 	result = conn_make_folder(server->socket);
+	if (result == -ENOENT)
+		return fault_set(fault, result,
+			"the folder of the socket %s cannot be made: only the last folder of a "
+			"path is, so make those above it",
+			server->socket);
 	if (result)
 		return fault_set(fault, result,
 			"the folder of the socket %s cannot be used: %s; it must be yours alone "

@@ -314,11 +314,14 @@ static int sample_open(
 	bool folder = dataset->kind == DATASET_FOLDER;
 	int fd = folder ? openat(dataset->root_fd, sample->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
 			: open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return fault_set(fault, errno == ENOENT ? -ESTALE : -errno,
-			"%s%s%s cannot be opened: %s", shard->path, folder ? "/" : "",
-			folder ? sample->name : "", strerror(errno));
-	return fd;
+	if (fd >= 0)
+		return fd;
+	int error = errno, rc = -error;
+	bool gone = error == ENOENT || (folder && (error == ENOTDIR || error == ELOOP));
+	if (gone)
+		rc = folder ? -ENOENT : -ESTALE;
+	return fault_set(fault, rc, "%s%s%s cannot be opened: %s", shard->path, folder ? "/" : "",
+		folder ? sample->name : "", strerror(error));
 }
 
 static int sample_check(

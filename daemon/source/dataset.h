@@ -144,8 +144,8 @@ int dataset_path(const struct dataset *dataset, uint64_t number, char *buffer, s
 	struct fault *fault);
 
 /* Reads a sample's bytes with pread into `buffer` (`room` >= size). For tools, not for the
- * pipeline. Checks what fetch checks: 0, -ESTALE when file or shard is no longer what the index
- * saw, -ENODATA when cut short, -errno. */
+ * pipeline. Checks what fetch checks: 0, -ENOENT when a folder's file is gone or a link to nothing,
+ * -ESTALE when file or shard is no longer what the index saw, -ENODATA when cut short, -errno. */
 int dataset_read(const struct dataset *dataset, const struct sample *sample, void *buffer,
 	size_t room, struct fault *fault);
 

@@ -16,6 +16,7 @@
 #include "source/index_build.h"
 #include "source/spec.h"
 #include "source/store.h"
+#include "source/tar.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -54,7 +55,7 @@ struct opening {
 	struct index_head *heads; /* per shard, as loaded */
 	bool *missing; /* per shard: to be built */
 	struct progress progress;
-	uint64_t damaged, homeless, dotted;
+	uint64_t damaged, homeless, dotted, labelless;
 	int place_error[PLACES]; /* why the last index found no home */
 	char example[512]; /* a shard that the notice names */
 };
@@ -506,6 +507,7 @@ static int dataset_sum(struct opening *opening)
 		const struct index_head *head = &opening->heads[i];
 		dataset->shard[i].first = dataset->count;
 		opening->dotted += head->dotted;
+		opening->labelless += head->labelless;
 		if (head->dotted)
 			example_set(opening, dataset->shard[i].path);
 		if (head->samples == 0)
@@ -544,6 +546,26 @@ static bool folder_has_tars(int root_fd)
 	return tars;
 }
 
+/* Says what there is instead of images: the first file of the first tar, unless that tar has none.
+ */
+static void first_member(const struct opening *opening, char *buffer, size_t room)
+{
+	const struct dataset_shard *shard = &opening->dataset->shard[0];
+	cleanup(close_fd) int fd = open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	cleanup(free_ptr) struct tar_reader *reader = malloc(sizeof *reader);
+	struct tar_member member;
+	if (fd < 0 || !reader)
+		return;
+	tar_init(reader, fd, shard->size, shard->path);
+	int rc;
+	do
+		rc = tar_next(reader, &member, NULL);
+	while (rc > 0 && member.kind == TAR_OTHER);
+	if (rc > 0)
+		(void)snprintf(buffer, room, ", the first is %.400s", member.name);
+	tar_deinit(reader);
+}
+
 static int dataset_nonempty(const struct opening *opening)
 {
 	const struct dataset *dataset = opening->dataset;
@@ -561,12 +583,18 @@ static int dataset_nonempty(const struct opening *opening)
 			path);
 	for (uint32_t i = 0; i < dataset->shards; i++)
 		members += opening->heads[i].members;
+	char first[512] = "", dotted[96] = "";
+	if (members)
+		first_member(opening, first, sizeof first);
+	if (opening->dotted)
+		(void)snprintf(dotted, sizeof dotted,
+			" (%llu of them for a second dot before the extension)",
+			(unsigned long long)opening->dotted);
 	return fault_set(opening->fault, -EINVAL,
-		"%s%s: no images among %llu members (%llu of them for a second dot before the "
-		"extension): expected KEY.jpg, "
-		"KEY.jpeg or KEY.png, and no dot in KEY",
+		"%s%s: no images among %llu members%s%s: expected KEY.jpg, KEY.jpeg or KEY.png, "
+		"and no dot in KEY",
 		path, dataset->shards > 1 ? " and the tars behind it" : "",
-		(unsigned long long)members, (unsigned long long)opening->dotted);
+		(unsigned long long)members, dotted, first);
 }
 
 static void notice_add(struct dataset *dataset, const char *format, ...)
@@ -617,6 +645,11 @@ static void dataset_notices(struct opening *opening)
 			"extension, which "
 			"WebDataset takes for another kind of member.",
 			(unsigned long long)opening->dotted, opening->example);
+	if (opening->labelless && opening->options.labels == DATASET_LABELS_AUTO)
+		notice_add(dataset,
+			"The images have no labels: %llu .json beside them hold neither \"label\" "
+			"nor \"cls\".",
+			(unsigned long long)opening->labelless);
 }
 
 /* Is the open file the index that was loaded? */

@@ -150,6 +150,12 @@ static int fault_at(struct walk *walk, const char *name, int code, const char *w
 		strerror(-code));
 }
 
+/* Is this how a symbolic link to nothing fails? */
+static bool leads_nowhere(int error)
+{
+	return error == ENOENT || error == ENOTDIR || error == ELOOP;
+}
+
 /* Decides by a stat where the directory does not say what a name is: links, and file systems
  * without types. */
 static int name_kind(struct walk *walk, int fd, const char *name, unsigned char type, mode_t *ret)
@@ -167,14 +173,10 @@ static int name_kind(struct walk *walk, int fd, const char *name, unsigned char 
 		*ret = st.st_mode & S_IFMT;
 		return 0;
 	}
-	if (errno == ENOENT && !folder_format(name)) { /* a dangling link that is no image */
-		*ret = S_IFIFO;
+	if (leads_nowhere(errno)) { /* an image that is missing, or nothing of ours */
+		*ret = folder_format(name) ? S_IFREG : S_IFIFO;
 		return 0;
 	}
-	if (errno == ENOENT)
-		return fault_set(walk->fault, -ENOENT,
-			"%s/%s%s is a symbolic link to nothing: mend it or remove it", walk->root,
-			walk->path, name);
 	return fault_at(walk, name, -errno, "cannot be looked at");
 }
 
@@ -246,17 +248,24 @@ static int classes_tell(struct walk *walk, const struct listing *listing)
 	return rc;
 }
 
+/* A link to nothing is told with size 0: one image that is missing must not keep the others from
+ * use, and whoever reads it finds out. */
 static int file_tell(struct walk *walk, int fd, const char *name)
 {
 	struct statx st;
 	if (statx(fd, name, 0, STATX_SIZE | STATX_TYPE, &st) < 0) {
-		if (errno == ENOENT)
+		int error = errno;
+		struct stat link;
+		if (leads_nowhere(error) && fstatat(fd, name, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
+			S_ISLNK(link.st_mode))
+			return walk->sink->file(walk->sink->context, walk->path, 0, walk->fault);
+		if (error == ENOENT)
 			return fault_set(walk->fault, -ESTALE,
 				"%s/%s vanished while the folder was read: open it again when "
 				"nobody writes there",
 				walk->root, walk->path);
-		return fault_set(walk->fault, -errno, "%s/%s cannot be looked at: %s", walk->root,
-			walk->path, strerror(errno));
+		return fault_set(walk->fault, -error, "%s/%s cannot be looked at: %s", walk->root,
+			walk->path, strerror(error));
 	}
 	return walk->sink->file(walk->sink->context, walk->path, st.stx_size, walk->fault);
 }

@@ -33,6 +33,7 @@ struct folder_sink {
 	int (*classes)(void *context, char *const *names, size_t count, struct fault *fault);
 	/* A directory is entered; `path` is relative, "" for the root. */
 	int (*directory)(void *context, const char *path, int64_t mtime_ns, struct fault *fault);
+	/* An image; `size` is 0 also for a symbolic link to nothing. */
 	int (*file)(void *context, const char *path, uint64_t size, struct fault *fault);
 };
 

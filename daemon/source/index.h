@@ -87,9 +87,11 @@ struct index_head {
 	uint64_t directories, classes;
 	uint64_t members; /* files seen, whatever they were */
 	uint64_t dotted; /* members left out for a second dot before an image's extension */
+	uint64_t labelless; /* .json beside images that no label was found in; 0 also in indexes
+			       older than this field, whose page is zero here */
 };
 
-_Static_assert(sizeof(struct index_head) == 144, "index head");
+_Static_assert(sizeof(struct index_head) == 152, "index head");
 
 enum {
 	INDEX_E_FOREIGN = 1, /* not an index of ours at all: must not be overwritten */
@@ -141,8 +143,8 @@ struct index_section {
 
 struct index_writer {
 	struct index_section records, names, tables;
-	struct index_head head; /* the caller sets kind, asked, source, shard_*, members, dotted
-				   before finish */
+	struct index_head head; /* the caller sets kind, asked, source, shard_*, members, dotted,
+				   labelless before finish */
 	uint64_t base;
 	int error; /* of writing, sticky: the place is at fault, not what is indexed */
 };

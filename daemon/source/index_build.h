@@ -12,8 +12,8 @@ struct index_job {
 	int fd; /* of the tar or the folder */
 	uint64_t size; /* of the tar */
 	enum dataset_labels asked;
-	struct index_writer
-		*writer; /* gets records, entries, and in its head source, members and dotted */
+	struct index_writer *writer; /* gets records, entries, and in its head source, members,
+					dotted and labelless */
 	struct progress *progress;
 };
 

@@ -37,7 +37,7 @@ struct group {
 	bool open; /* a sample is in hand */
 	bool decided; /* `source` stands */
 	enum dataset_labels source;
-	uint64_t members, dotted;
+	uint64_t members, dotted, labelless;
 	size_t key_size;
 	char key[TAR_NAME_MAX + 1];
 	struct piece piece[PARTS];
@@ -101,8 +101,11 @@ static int piece_read(struct group *group, const struct piece *piece, size_t mos
 static int piece_fault(
 	const struct group *group, const struct piece *piece, int rc, struct fault *fault)
 {
-	return fault_prefix(
-		fault, rc, "%s!%s (labels: none reads no labels)", group->job->path, piece->name);
+	char why[256];
+	(void)snprintf(why, sizeof why, "%s", fault ? fault->text : "");
+	return fault_set(fault, rc,
+		"%s!%s: %s; to ignore labels, ask for labels: none (--labels none)",
+		group->job->path, piece->name, why);
 }
 
 static int cls_label(struct group *group, int32_t *ret, struct fault *fault)
@@ -165,6 +168,7 @@ static int label_auto(struct group *group, int32_t *ret, struct fault *fault)
 	}
 	if (group->source == DATASET_LABELS_NONE) {
 		*ret = -1;
+		group->labelless += group->piece[PART_JSON].present;
 		return cls || json == 0 ? fault_mixture(group, true, fault) : 0;
 	}
 	if (group->source == DATASET_LABELS_CLS)
@@ -338,6 +342,7 @@ int index_tar(const struct index_job *job, struct fault *fault)
 	struct index_head *head = &job->writer->head;
 	head->members = group->members;
 	head->dotted = group->dotted;
+	head->labelless = group->labelless;
 	head->source = job->asked == DATASET_LABELS_AUTO && group->decided ? group->source
 		       : job->asked == DATASET_LABELS_AUTO ? (uint32_t)DATASET_LABELS_NONE
 							   : (uint32_t)job->asked;

@@ -220,26 +220,45 @@ int spec_braces(const char *spec, struct spec_paths *paths, struct fault *fault)
 	return braces_from(spec, 0, paths, fault);
 }
 
-/* The nearest parent of `path` that exists. */
-static void nearest_parent(const char *path, char *buffer, size_t room)
+/* The nearest parent of `path` that exists. Of a relative path there may be none: then the folder
+ * that it is relative to, and false. */
+static bool nearest_parent(const char *path, char *buffer, size_t room)
 {
 	(void)snprintf(buffer, room, "%s", path);
 	struct stat st;
-	while (strlen(buffer) > 1 && stat(buffer, &st) < 0) {
+	while (stat(buffer, &st) < 0) {
 		char *slash = strrchr(buffer, '/');
-		if (!slash)
-			break;
+		if (!slash || !strcmp(buffer, "/") || (slash == buffer + 1 && buffer[0] == '.')) {
+			cleanup(free_ptr) char *here = getcwd(NULL, 0);
+			(void)snprintf(buffer, room, "%s", here ? here : ".");
+			return false;
+		}
 		slash[slash == buffer] = 0; /* the root keeps its slash */
 	}
+	return true;
+}
+
+/* What a name that is no path was meant to be; "" where nothing is known. */
+static const char *missing_hint(const char *path)
+{
+	if (path[0] == '~')
+		return " (quotes keep the shell from expanding ~)";
+	if (!strncmp(path, "stream:", strlen("stream:")))
+		return " (the streams that penstockd knows by name are not known here)";
+	return strstr(path, "://") ? " (only local paths are read)" : "";
 }
 
 static int fault_missing(const char *path, int code, struct fault *fault)
 {
 	char parent[SPEC_TEXT_MAX + 1];
-	nearest_parent(path, parent, sizeof parent);
+	bool part = nearest_parent(path, parent, sizeof parent);
 	if (code != -ENOENT && code != -ENOTDIR)
 		return fault_set(fault, code, "%s cannot be looked at: %s (as far as %s it can)",
 			path, strerror(-code), parent);
+	if (!part)
+		return fault_set(fault, -ENOENT,
+			"%s does not exist in %s%s: expected a folder of images, or tars", path,
+			parent, missing_hint(path));
 	return fault_set(fault, -ENOENT,
 		"%s does not exist (of its path only %s does): expected a folder of images, or "
 		"tars",
@@ -336,7 +355,7 @@ static int glob_fault(const char *pattern, int code, struct fault *fault)
 {
 	if (code == GLOB_NOSPACE)
 		return fault_set(fault, -ENOMEM, "no memory for the matches of %s", pattern);
-	if (code == GLOB_ABORTED)
+	if (code == GLOB_ABORTED && errno != ENOENT)
 		return fault_set(
 			fault, -EIO, "a folder of %s cannot be read: %s", pattern, strerror(errno));
 	char parent[SPEC_TEXT_MAX + 1];

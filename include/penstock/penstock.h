@@ -19,10 +19,12 @@
  *   penstock_stream_close(stream);
  *
  * Opening connects to the running daemon, or starts a private one (it ends ten seconds after its
- * last client). A batch's memory is read-only and valid from penstock_stream_next() to
- * penstock_batch_release() or penstock_stream_close(), whichever comes first. Up to
- * penstock_stream_info.slots batches exist at once: a trainer that holds them all and asks for
- * another gets -EDEADLK instead of waiting for itself.
+ * last client). The private one listens at the same socket: streams opened meanwhile are its too,
+ * whatever daemon_memory and daemon_threads they name, and a penstockd that is started there by
+ * hand refuses, because of another penstockd. A batch's memory is read-only and valid from
+ * penstock_stream_next() to penstock_batch_release() or penstock_stream_close(), whichever comes
+ * first. Up to penstock_stream_info.slots batches exist at once: a trainer that holds them all and
+ * asks for another gets -EDEADLK instead of waiting for itself.
  *
  * The stream is endless unless options.epochs says otherwise: batches carry their epoch, and
  * PENSTOCK_LAST marks the last of each.
@@ -84,8 +86,10 @@ struct penstock_options {
 	int32_t timeout_ms; /* 0: 120,000; default of penstock_stream_next; PENSTOCK_FOREVER */
 	int32_t private_daemon; /* 1 (default): start a daemon when none runs; 0: fail with
 				   -ECONNREFUSED */
-	const char *daemon_memory; /* for a daemon started here: "4G"; NULL: its default */
-	uint32_t daemon_threads; /* for a daemon started here; 0: its default */
+	const char *daemon_memory; /* for a daemon started here: "4G"; NULL: its default. Ignored
+				      when one runs already */
+	uint32_t daemon_threads; /* for a daemon started here; 0: its default. Ignored when one runs
+				    already */
 };
 
 PENSTOCK_API void penstock_options_init(struct penstock_options *options);

@@ -29,6 +29,7 @@ fi
 	"$source/client/examples/read_batches.c" "$lib/libpenstock.a"
 rc=0; "$place/static" 2>"$place/usage" || rc=$?
 [ "$rc" = 2 ] || { say "the example with libpenstock.a returns $rc"; exit 1; }
+"$place/static" --help | grep -q ^usage || { say "the example has no --help"; exit 1; }
 
 mkdir "$place/project"
 cat >"$place/project/CMakeLists.txt" <<END
@@ -53,4 +54,7 @@ mv "$place/moved" "$place/usr"
 left=$(find "$place/usr" -type f -o -type l)
 [ -z "$left" ] || { say "left behind: $left"; exit 1; }
 [ ! -e "$place/usr/include/penstock" ] || { say "left the folder include/penstock"; exit 1; }
+mkdir "$place/never"
+"$cmake" -DBUILD="$place/never" -P "$source/cmake/PenstockUninstall.cmake" >"$place/log" 2>&1 && grep -q "nothing to remove" "$place/log" ||
+	{ say "to uninstall what is not installed fails"; cat "$place/log"; exit 1; }
 say "shared, static, pkg-config, CMake package, uninstall: good"

@@ -333,7 +333,8 @@ static void run_refused_places(const void *argument)
 	char long_path[200];
 	place_make();
 	FAKE_WANT(mkdir(sockets, 0755) == 0);
-	want_refusal(-EPERM, "is open to others: name a socket in a folder of its own");
+	want_refusal(
+		-EPERM, "is open to others, or not yours: name a socket in a folder of its own");
 	FAKE_WANT(!strstr(penstock_error(), "chmod"));
 	FAKE_WANT(rmdir(sockets) == 0);
 	FAKE_WANT(chmod(folder, 0500) == 0);

@@ -412,9 +412,11 @@ def test_bench_json_is_the_interface():
 def test_bench_for_people():
     with folder() as home:
         images = make_dataset(home / "images")
-        text, err = run(home, "bench", images, "--seconds", "0.3", "-n", 3, "-b", 8, "--image-size", 32, "--eval", "--prefetch", 3)
+        text, err = run(home, "bench", images, "--seconds", "0.3", "-n", 3, "-b", 8, "--image-size", 32, "--eval", "--prefetch", 3,
+                        "--threads", 1)
         assert err == ""
-        for words in ("images/s", "first batch", "decode", "memory", "verdict", "3 trainers", "evaluation, 32 px, batch 8, in order"):
+        for words in ("images/s", "first batch", "decode", "memory", "verdict", "3 trainers", "evaluation, 32 px, batch 8, in order",
+                      " cores of 1 decoding thread;"):
             assert words in text, text
         assert not [line for line in text.splitlines()[1:] if len(line) > 80], text
         assert_clean(home)
@@ -438,7 +440,7 @@ def test_bench_with_a_daemon_that_does_not_start():
         for name, code, says in ((home / "none", 2, ["PENSTOCKD names", "No such file"]), ("/bin/false", 1, "before it was ready"),
                                  (script, 1, ["before it was ready", "  the first line\n  it is Monday"])):
             for command in ("bench", "show"):
-                refuse(home, command, images, code=code, says=says, env=environment(home, PENSTOCKD=name))
+                refuse(home, command, images, "-b", 4, code=code, says=says, env=environment(home, PENSTOCKD=name))
         path = f"{home / 'bin'}:{tool('penstockd').rpartition('/')[0]}:{os.environ['PATH']}"
         (home / "bin" / "penstockd").mkdir(parents=True)
         (home / "bin" / "penstock").write_bytes(open(tool("penstock"), "rb").read())
@@ -446,8 +448,11 @@ def test_bench_with_a_daemon_that_does_not_start():
         done = subprocess.run([home / "bin" / "penstock", "bench", images, "-b", "4", "--seconds", "0.1", "--json"],
                               env={**environment(home), "PATH": path}, capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == 0, f"a folder is no daemon: {done.stderr}"
-        refuse(home, "bench", images, code=2, says="Is a directory", env=environment(home, PENSTOCKD=home / "bin"))
-        refuse(home, "bench", images, "--memory", "2M", says="memory: 2.0 MiB is too small", code=(1, 2))
+        refuse(home, "bench", images, "-b", 4, code=2, says="Is a directory", env=environment(home, PENSTOCKD=home / "bin"))
+        refuse(home, "bench", images, "-b", 4, "--memory", "2M", says="memory: 2.0 MiB is too small")
+        script.write_text("#!/bin/sh\nexit 2\n")
+        for command in ("bench", "show"):
+            refuse(home, command, images, "-b", 4, code=2, says=["before it was ready", "(nothing)"], env=environment(home, PENSTOCKD=script))
         assert_clean(home)
 
 
@@ -458,7 +463,9 @@ def test_bench_of_a_dataset_with_too_many_broken():
         refuse(home, "bench", images, "-b", 10, "--seconds", "0.3", code=1, says=["broken", "penstock check"])
         out = run(home, "bench", images, "-b", 10, "--seconds", "0.3", "--max-broken", "0.5", "--image-size", 32)[0]
         assert "not-image" in out and "truncated" in out, out
-        refuse(home, "bench", images, "-b", 1000, says=["30 samples", "1000"])
+        for command in ("bench", "show"):
+            err = refuse(home, command, images, "-b", 1000, says=["30 samples", "1000", "--batch-size, or --eval"])
+            assert "drop_last" not in err, err
         assert_clean(home)
 
 
@@ -570,6 +577,10 @@ def test_show_shows_what_is_broken():
         for args in (["--eval"], ["--seed", 1]):
             got = json.loads(run(home, "show", images, "-o", home / "a.png", "-b", 30, "--image-size", 48, "--json", *args)[0])
             assert got["rows"] == 30
+        out, err = run(home, "show", images, "-o", home / "a.png", "-b", 10, "--image-size", 48, "--rows", 100)
+        assert "10 rows of batch 0" in out and err == "penstock: the batch has only 10 rows, fewer than --rows 100\n", (out, err)
+        out, err = run(home, "show", images, "-o", home / "a.png", "-b", 10, "--image-size", 48, "--rows", 1)
+        assert "1 row of batch 0" in out and err == "", (out, err)
         refuse(home, "show", images, "-b", 10, "--batch", 3, says="--batch 3 is beyond the epoch's last, 2")
         refuse(home, "show", images, "-b", 10, "-o", home / "no/where.png", says="no/where.png", code=1)
         assert_clean(home)
@@ -597,6 +608,37 @@ def test_status_and_stop():
             refuse(home, "status", code=1, says=[f"no penstockd is running at {daemon.socket}", "(start one: penstockd --config FILE)"],
                    env=env)
             refuse(home, "stop", code=1, says=f"nothing to stop: no penstockd is running at {daemon.socket}", env=env)
+
+
+# ---- the example programs' command lines ----
+
+WAITING = """streams:
+  pair:
+    source: {0}
+    batch_size: 4
+    image_size: 64
+    group: pair
+    wait_for: 2
+"""
+
+
+def test_examples_say_what_they_want_and_what_they_waited_for():
+    if not os.path.exists(tool("train_cpu")):
+        raise Skip("no examples were built")
+    for name in ("read_batches", "read_batches_cpp", "train_cpu"):
+        if os.path.exists(tool(name)):
+            done = subprocess.run([tool(name), "--help"], capture_output=True, text=True, timeout=LIMIT)
+            assert done.returncode == 0 and done.stdout.startswith(f"usage: {name} SOURCE") and done.stderr == "", done
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=4)
+        with Daemon(home, "--threads", "1", config=WAITING.format(images)) as daemon:
+            begin = time.monotonic()
+            done = subprocess.run([tool("train_cpu"), "stream:pair", "--seconds", "1"], capture_output=True, text=True, timeout=LIMIT,
+                                  env=environment(home, PENSTOCK_SOCKET=daemon.socket))
+            assert done.returncode == 1 and time.monotonic() - begin < 10, (done, time.monotonic() - begin)
+            words = done.stderr.split()
+            assert done.stderr.startswith("train_cpu: no batch within ") and 1 <= float(words[4]) < 10, done.stderr
+            assert "the group waits for 2 trainers" in done.stderr, done.stderr
 
 
 if __name__ == "__main__":

@@ -380,7 +380,7 @@ def test_opening_and_closing_without_end_piles_nothing_up():
 def test_budget_too_small_is_refused_at_start():
     with folder() as home:
         daemon = Daemon(home, "--memory", "3M", expect_start=False)
-        assert daemon.process.wait(timeout=harness.LIMIT) == 1
+        assert daemon.process.wait(timeout=harness.LIMIT) == 2
         daemon.out.close()
         assert "memory: 3.0 MiB is too small" in daemon.text() and "at least" in daemon.text()
 
@@ -460,7 +460,7 @@ def test_bad_settings_name_place_and_expectation():
                 assert got.returncode == 2, (text, got)
                 assert all(word in got.stderr for word in words), got.stderr
         for option, value in (("--memory", "lots"), ("--threads", "0"), ("--io", "fast"), ("--reader", "x"), ("--log-level", "loud"),
-                              ("--idle-exit", "-1"), ("--socket", "x" * 200)):
+                              ("--idle-exit", "-1"), ("--socket", "x" * 200), ("--socket", "/" + "x" * 200), ("--socket", "rel.sock")):
             got = subprocess.run([tool("penstockd"), option, value], capture_output=True, text=True, timeout=harness.LIMIT)
             assert got.returncode == 2 and "expected" in got.stderr, (option, got)
 

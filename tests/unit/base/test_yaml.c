@@ -274,7 +274,13 @@ static void refuses_what_is_no_plain_data(void **state)
 		{"name: \"a", "t.yaml:1:9: not valid YAML: found unexpected end of stream while "
 			      "scanning a quoted scalar"},
 		{"name: a\n\tcount: 1\n", "t.yaml:2:1: not valid YAML: found a tab character that "
-					  "violates indentation while scanning a plain scalar"},
+					  "violates indentation while scanning a plain scalar "
+					  "(indent with spaces, not with tabs)"},
+		{"nested:\n\t- 1\n", "t.yaml:2:1: not valid YAML: found character that cannot "
+				     "start any token while scanning for the next token "
+				     "(indent with spaces, not with tabs)"},
+		{"name: @a", "t.yaml:1:7: not valid YAML: found character that cannot start any "
+			     "token while scanning for the next token"},
 		{"{name: a", "t.yaml:2:1: not valid YAML: did not find expected ',' or '}' while "
 			     "parsing a flow mapping"},
 		{"name: \xff", "t.yaml: not UTF-8 text: invalid leading UTF-8 octet at byte 6"},

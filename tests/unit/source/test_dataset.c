@@ -385,7 +385,17 @@ static void test_grouping(void **state)
 	expect_fault("m.tar", -EINVAL, "m.tar!b.jpg has a label, but a.jpg");
 	expect_labels("m.tar", DATASET_LABELS_NONE, 0, "");
 	make_members("m.tar", MEMBERS("a.jpg", "1", "a.json", "{}", "b.jpg", "2", "b.json", "[]"));
-	expect_fault("m.tar", 0, "");
+	for (int pass = 0; pass < 2; pass++) { /* built, loaded */
+		d = open_good("m.tar");
+		assert_non_null(strstr(dataset_notice(d), "no labels: 2 .json beside them hold"));
+		dataset_free(d);
+	}
+	const struct dataset_options unlabelled = {
+		.cache_dir = cache, .labels = DATASET_LABELS_NONE};
+	struct fault fault;
+	assert_int_equal(dataset_open(in("m.tar"), &unlabelled, &d, &fault), 0);
+	assert_string_equal(dataset_notice(d), "");
+	dataset_free(d);
 	make_members("m.tar", MEMBERS("a.jpg", "1", "a.png", "2"));
 	expect_fault("m.tar", -EINVAL, "m.tar!a.png belong to the same sample (key a)");
 	make_members("m.tar", MEMBERS("a.jpg", "1", "a.cls", "2", "a.CLS", "2"));
@@ -395,7 +405,8 @@ static void test_grouping(void **state)
 	expect_labels("m.tar", DATASET_LABELS_NONE, 0, "");
 	make_members("m.tar", MEMBERS("a.jpg", "1", "a.cls", "tabby"));
 	expect_fault("m.tar", -EINVAL,
-		"m.tar!a.cls (labels: none reads no labels): expected an integer");
+		"m.tar!a.cls: expected an integer from 0 to 2147483647, found \"tabby\"; to ignore "
+		"labels, ask for labels: none (--labels none)");
 	make_members("m.tar", MEMBERS("a.jpg", "1", "a.json", "{\"label\": \"tabby\"}"));
 	expect_fault("m.tar", -EINVAL, "found a string");
 	make_members("m.tar",
@@ -430,7 +441,12 @@ static void test_bad_input(void **state)
 	fixture_file(root, "zero.tar", "");
 	expect_fault("zero.tar", -EINVAL, "is empty");
 	make_members("none.tar", MEMBERS("a.txt", "1", "b.c.jpg", "2"));
-	expect_fault("none.tar", -EINVAL, "no images among 2 members (1 of them for a second dot");
+	expect_fault("none.tar", -EINVAL,
+		"no images among 2 members (1 of them for a second dot before the extension), the "
+		"first is a.txt: expected");
+	make_members("webp.tar", MEMBERS("dir/a.webp", "1", "dir/b.webp", "2"));
+	expect_fault("webp.tar", -EINVAL,
+		"no images among 2 members, the first is dir/a.webp: expected KEY.jpg");
 	make_classes("set");
 	assert_int_equal(mkdir(in("set/zz"), 0755), 0);
 	expect_fault("set", -EINVAL, "1 class folder without an image (zz)");
@@ -535,7 +551,7 @@ static void test_stale_folder(void **state)
 	fixture_file(root, "set/a/1.jpg", "longer than it was");
 	assert_int_equal(dataset_read(d, &sample, data, sizeof data, &fault), -ESTALE);
 	assert_int_equal(unlink(in("set/a/1.jpg")), 0);
-	assert_int_equal(dataset_read(d, &sample, data, sizeof data, &fault), -ESTALE);
+	assert_int_equal(dataset_read(d, &sample, data, sizeof data, &fault), -ENOENT);
 	dataset_free(d);
 	fixture_file(root, "set/b/deep/2.jpg", "new");
 	d = open_good("set");
@@ -686,6 +702,32 @@ static void test_head_forged(void **state)
 		dataset_free(d);
 	}
 	free(data);
+}
+
+/* A link to nothing is a sample that is missing; mended, it has another size than its index says.
+ */
+static void test_dangling_link(void **state)
+{
+	(void)state;
+	make_classes("set");
+	assert_int_equal(symlink(in("away.jpg"), in("set/a/0.jpg")), 0);
+	for (int pass = 0; pass < 3; pass++) { /* built, loaded, mended */
+		struct dataset *d = open_good("set");
+		struct sample sample;
+		struct fault fault;
+		char data[64];
+		assert_int_equal(dataset_sample(d, 1, &sample, &fault), 0);
+		assert_string_equal(sample.name, "a/0.jpg");
+		assert_int_equal(sample.size, 0);
+		assert_int_equal(sample.label, 0);
+		assert_int_equal(dataset_read(d, &sample, data, sizeof data, &fault),
+			pass < 2 ? -ENOENT : -ESTALE);
+		assert_non_null(strstr(fault.text,
+			pass < 2 ? "a/0.jpg cannot be opened: No such" : "a/0.jpg has 4 bytes"));
+		dataset_free(d);
+		if (pass == 1)
+			fixture_file(root, "away.jpg", "four");
+	}
 }
 
 /* A file that is written anew in its place does not show in its folder's times. */
@@ -946,6 +988,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_index_replaced, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stale_folder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_head_forged, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dangling_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_changed_in_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_more_threads_than_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_flipped, setup, teardown),
