@@ -134,7 +134,7 @@ static int check_divide_memory(struct check *check)
 	if (own > check->memory / 2)
 		return cli_fail(CLI_USAGE,
 			"%" PRIu64 " decoding thread%s not fit --memory %s; give at least %s, or "
-				   "fewer threads",
+			"fewer threads",
 			check->threads, check->threads == 1 ? " does" : "s do",
 			table_bytes(check->memory, has, sizeof has),
 			table_bytes(2 * own, wants, sizeof wants));

@@ -102,8 +102,12 @@ static void test_scans(void **state)
 static void test_permit(void **state)
 {
 	(void)state;
-	struct jpeg_kind progressive = {
-		.width = 2000, .height = 1500, .components = 3, .h = 2, .v = 2, .progressive = true};
+	struct jpeg_kind progressive = {.width = 2000,
+		.height = 1500,
+		.components = 3,
+		.h = 2,
+		.v = 2,
+		.progressive = true};
 	struct bytes images[] = {
 		make_jpeg(&progressive), make_png(2000, 1500, PNG_COLOR_TYPE_RGB_ALPHA, 8, true)};
 	for (size_t i = 0; i < UTIL_COUNT(images); i++) {
