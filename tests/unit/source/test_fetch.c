@@ -163,17 +163,19 @@ static void test_urgency(void **state)
 		count += early;
 		for (unsigned i = 0; i < count; i++)
 			reader_finish(&reader, held[i]);
-		uint64_t place[8] = {0}, sum[8] = {0}, seen[8] = {0};
+		uint64_t sum[8] = {0}, seen[8] = {0};
 		for (unsigned i = 0; i < 600 - count; i++) {
 			struct fetch_item *item = reader_one(&reader, 60000);
 			assert_non_null(item);
-			place[item->urgency] = i;
 			sum[item->urgency] += i;
 			seen[item->urgency]++;
 			reader_finish(&reader, item);
 		}
 		assert_int_equal(seen[1] + seen[3], 100 - early);
-		assert_true(place[1] < 110 && place[3] < 160);
+		/* Means, since a single thread of the engine may be held up with what it has: 50
+		 * and 50 of 600 are urgent; without urgency all means would be about 300. */
+		assert_true(sum[1] / seen[1] < 60);
+		assert_true(sum[3] / seen[3] < 110);
 		assert_true(sum[1] / seen[1] < sum[3] / seen[3]);
 		reader_deinit(&reader);
 		fetch_free(fetch);
