@@ -97,9 +97,9 @@ V void v_pair(vec *low, vec *high)
 
 /* Three lanes of 16 bytes to 48 in turns: output lane k takes from colour c these bytes. */
 #define TAKE(n, c) ((n) % 3 == (c) ? (n) / 3 : -1)
-#define TAKES(n, c)                                                                 \
-	TAKE(n, c), TAKE(n + 1, c), TAKE(n + 2, c), TAKE(n + 3, c), TAKE(n + 4, c), \
-		TAKE(n + 5, c), TAKE(n + 6, c), TAKE(n + 7, c)
+#define TAKES(n, c)                                                                         \
+	TAKE(n, c), TAKE((n) + 1, c), TAKE((n) + 2, c), TAKE((n) + 3, c), TAKE((n) + 4, c), \
+		TAKE((n) + 5, c), TAKE((n) + 6, c), TAKE((n) + 7, c)
 #define TAKEN(k, c)                                        \
 	{                                                  \
 		TAKES(16 * (k), c), TAKES(16 * (k) + 8, c) \
