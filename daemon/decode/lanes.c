@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "base/variant.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -22,22 +22,7 @@ enum {
 	RACE_ROUNDS = 4, /* the first one warms up; the best counts */
 };
 
-/* What is known, slowest first, and whether this build has it. */
-static const struct {
-	const char *name;
-	const struct lanes *table; /* NULL: not for this architecture */
-} known[] = {
-	{"c", &lanes_c},
-#ifdef __x86_64__
-	{"avx2", &lanes_avx2},
-	{"avx512", &lanes_avx512},
-#else
-	{"avx2", NULL},
-	{"avx512", NULL},
-#endif
-};
-
-static bool lanes_run(const struct lanes *table)
+static bool lanes_run(const void *table)
 {
 #ifdef __x86_64__
 	if (table == &lanes_avx2)
@@ -50,31 +35,18 @@ static bool lanes_run(const struct lanes *table)
 	return table == &lanes_c;
 }
 
+static const struct variants known = {
+	.table = {&lanes_c,
+#ifdef __x86_64__
+		&lanes_avx2, &lanes_avx512
+#endif
+	},
+	.runs = lanes_run,
+};
+
 const struct lanes *lanes_at(unsigned i)
 {
-	for (unsigned k = 0; k < UTIL_COUNT(known); k++)
-		if (known[k].table && lanes_run(known[k].table) && i-- == 0)
-			return known[k].table;
-	return NULL;
-}
-
-static int lanes_named(const char *name, const struct lanes **ret, struct fault *fault)
-{
-	for (unsigned k = 0; k < UTIL_COUNT(known); k++) {
-		if (strcmp(known[k].name, name) != 0)
-			continue;
-		if (!known[k].table || !lanes_run(known[k].table))
-			return fault_set(fault, -ENOTSUP,
-				"PENSTOCK_KERNELS=%s: this processor has not got these "
-				"instructions; unset the variable to "
-				"let penstock choose",
-				name);
-		*ret = known[k].table;
-		return 0;
-	}
-	return fault_set(fault, -EINVAL,
-		"PENSTOCK_KERNELS=%s: expected c, avx2 or avx512; unset it to let penstock choose",
-		name);
+	return variant_at(&known, i);
 }
 
 static const uint8_t race_counts[16] = {0, 2, 2, 2, 2, 2, 2, 3};
@@ -160,9 +132,13 @@ static void choose_once(void)
 int lanes_choose(const struct lanes **ret, struct fault *fault)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	const char *name = getenv("PENSTOCK_KERNELS");
-	if (name && *name)
-		return lanes_named(name, ret, fault);
+	const void *forced;
+	int result = variant_forced(&known, &forced, fault);
+	if (result || forced) {
+		if (!result)
+			*ret = forced;
+		return result;
+	}
 	(void)pthread_once(&once, choose_once);
 	*ret = fastest;
 	return 0;

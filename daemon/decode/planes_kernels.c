@@ -3,27 +3,9 @@
  */
 #include "decode/planes_kernels.h"
 
-#include "base/util.h"
+#include "base/variant.h"
 
-#include <errno.h>
-#include <string.h>
-
-/* What is known, slowest first, and whether this build and this processor have it. */
-static const struct {
-	const char *name;
-	const struct planes_kernels *table; /* NULL: not for this architecture */
-} known[] = {
-	{"c", &planes_kernels_c},
-#ifdef __x86_64__
-	{"avx2", &planes_kernels_avx2},
-	{"avx512", &planes_kernels_avx512},
-#else
-	{"avx2", NULL},
-	{"avx512", NULL},
-#endif
-};
-
-static bool planes_kernels_run(const struct planes_kernels *table)
+static bool planes_kernels_run(const void *table)
 {
 #ifdef __x86_64__
 	if (table == &planes_kernels_avx2)
@@ -35,38 +17,29 @@ static bool planes_kernels_run(const struct planes_kernels *table)
 	return table == &planes_kernels_c;
 }
 
+static const struct variants known = {
+	.table = {&planes_kernels_c,
+#ifdef __x86_64__
+		&planes_kernels_avx2, &planes_kernels_avx512
+#endif
+	},
+	.runs = planes_kernels_run,
+};
+
 const struct planes_kernels *planes_kernels_at(unsigned i)
 {
-	for (unsigned k = 0; k < UTIL_COUNT(known); k++)
-		if (known[k].table && planes_kernels_run(known[k].table) && i-- == 0)
-			return known[k].table;
-	return NULL;
-}
-
-static int planes_kernels_named(
-	const char *name, const struct planes_kernels **ret, struct fault *fault)
-{
-	for (unsigned k = 0; k < UTIL_COUNT(known); k++) {
-		if (strcmp(known[k].name, name) != 0)
-			continue;
-		if (!known[k].table || !planes_kernels_run(known[k].table))
-			return fault_set(fault, -ENOTSUP,
-				"PENSTOCK_KERNELS=%s: this processor has not got these "
-				"instructions; unset the variable to let penstock choose",
-				name);
-		*ret = known[k].table;
-		return 0;
-	}
-	return fault_set(fault, -EINVAL,
-		"PENSTOCK_KERNELS=%s: expected c, avx2 or avx512; unset it to let penstock choose",
-		name);
+	return variant_at(&known, i);
 }
 
 int planes_kernels_choose(const struct planes_kernels **ret, struct fault *fault)
 {
-	const char *name = getenv("PENSTOCK_KERNELS");
-	if (name && *name)
-		return planes_kernels_named(name, ret, fault);
+	const void *forced;
+	int result = variant_forced(&known, &forced, fault);
+	if (result || forced) {
+		if (!result)
+			*ret = forced;
+		return result;
+	}
 	for (unsigned i = 0; planes_kernels_at(i); i++)
 		*ret = planes_kernels_at(i);
 	return 0;

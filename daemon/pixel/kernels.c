@@ -2,28 +2,11 @@
  * thread. */
 #include "pixel/kernels.h"
 
-#include "base/util.h"
+#include "base/variant.h"
 
-#include <errno.h>
 #include <stdbool.h>
-#include <string.h>
 
-/* What is known, slowest first, and whether this build and this processor have it. */
-static const struct {
-	const char *name;
-	const struct kernels *table; /* NULL: not for this architecture */
-} known[] = {
-	{"c", &kernels_c},
-#ifdef __x86_64__
-	{"avx2", &kernels_avx2},
-	{"avx512", &kernels_avx512},
-#else
-	{"avx2", NULL},
-	{"avx512", NULL},
-#endif
-};
-
-static bool kernels_runs(const struct kernels *table)
+static bool kernels_runs(const void *table)
 {
 #ifdef __x86_64__
 	if (table == &kernels_avx2)
@@ -35,38 +18,29 @@ static bool kernels_runs(const struct kernels *table)
 	return table == &kernels_c;
 }
 
+static const struct variants known = {
+	.table = {&kernels_c,
+#ifdef __x86_64__
+		&kernels_avx2, &kernels_avx512
+#endif
+	},
+	.runs = kernels_runs,
+};
+
 const struct kernels *kernels_at(unsigned i)
 {
-	for (unsigned k = 0; k < UTIL_COUNT(known); k++)
-		if (known[k].table && kernels_runs(known[k].table) && i-- == 0)
-			return known[k].table;
-	return NULL;
-}
-
-static int kernels_named(const char *name, const struct kernels **ret, struct fault *fault)
-{
-	for (unsigned k = 0; k < UTIL_COUNT(known); k++) {
-		if (strcmp(known[k].name, name) != 0)
-			continue;
-		if (!known[k].table || !kernels_runs(known[k].table))
-			return fault_set(fault, -ENOTSUP,
-				"PENSTOCK_KERNELS=%s: this processor has not got these "
-				"instructions; unset the variable to "
-				"let penstock choose",
-				name);
-		*ret = known[k].table;
-		return 0;
-	}
-	return fault_set(fault, -EINVAL,
-		"PENSTOCK_KERNELS=%s: expected c, avx2 or avx512; unset it to let penstock choose",
-		name);
+	return variant_at(&known, i);
 }
 
 int kernels_choose(const struct kernels **ret, struct fault *fault)
 {
-	const char *name = getenv("PENSTOCK_KERNELS");
-	if (name && *name)
-		return kernels_named(name, ret, fault);
+	const void *forced;
+	int result = variant_forced(&known, &forced, fault);
+	if (result || forced) {
+		if (!result)
+			*ret = forced;
+		return result;
+	}
 	for (unsigned i = 0; kernels_at(i); i++)
 		*ret = kernels_at(i);
 	return 0;
