@@ -399,9 +399,11 @@ static int replay_run(struct replay *replay)
 		.seed = replay->recipe.seed,
 		.shuffle = recipe_shuffles(&replay->recipe)};
 	replay->pixels = malloc((size_t)replay->recipe.image_size * replay->recipe.image_size * 3);
-	if (!replay->pixels || row_maker_init(&replay->maker, &limits,
-				       (uint32_t)replay->recipe.image_size, &fault) < 0)
+	if (!replay->pixels)
 		return replay_fail_memory();
+	if (row_maker_init(&replay->maker, &limits, (uint32_t)replay->recipe.image_size, &fault) <
+		0)
+		return cli_fail(CLI_FAILED, "%s", fault.text);
 	if (replay->folder && mkdir(replay->folder, 0777) < 0 && errno != EEXIST)
 		return cli_fail(CLI_FAILED, "cannot make %s: %s", replay->folder, strerror(errno));
 	if (replay->json) {
