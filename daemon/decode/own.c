@@ -152,6 +152,9 @@ static int own_prepare(struct own *own, struct own_image *image, const struct la
 	if (!reason)
 		reason = unstuff_scan(lanes->unstuff, bytes, job->data + parse->scan,
 			job->size - parse->scan, segments, image->request.entries, &found);
+	if (!reason &&
+		!unstuff_is_marker(job->data + parse->scan, job->size - parse->scan, found.end))
+		reason = STEPBACK_END;
 	if (reason)
 		return reason;
 	memset(bytes + found.bytes, 0, LANE_SLACK);

@@ -53,6 +53,14 @@ static inline bool unstuff_is_end(const uint8_t *from, size_t size, size_t at)
 	return at < size && size - at >= 2 && from[at] == 0xff && from[at + 1] == EOI;
 }
 
+/* Whether a marker, whole, stands at an offset of the source where unstuffing stopped. Where the
+ * file ends instead, libjpeg suspends before the last block, because it looks further ahead than it
+ * needs; whatever marker there is would do for it. */
+static inline bool unstuff_is_marker(const uint8_t *from, size_t size, size_t at)
+{
+	return at < size && size - at >= 2 && from[at + 1] != 0xff;
+}
+
 /* Where bytes of the output lie in the source; zeroed but for from and size at first. */
 struct unstuff_origin {
 	const uint8_t *from;
