@@ -246,6 +246,8 @@ static bool own_takes(struct decoder *decoder, struct decode_job *job, struct pa
 	struct jpegwalk walk;
 	job->delivered = 0;
 	job->stepback = 0;
+	job->checkpoints = 0;
+	job->entry = 0;
 	if (!decoder->own || !sniff_jpeg(job->data, job->size) ||
 		jpegwalk_read(job->data, job->size, &walk, &decoder->words) ||
 		(uint64_t)walk.width * walk.height > decoder->limits.pixels)

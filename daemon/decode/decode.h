@@ -13,7 +13,8 @@
  *     parse.[ch]      headers          plan.[ch]        which blocks a crop needs
  *     unstuff*.[ch]   plain bits       huffman.[ch]     tables
  *     lane*.[ch]      entropy decoding, several streams side by side
- *     feed.[ch]       what they decode next; checkpoint.[ch] where it can be entered
+ *     feed.[ch]       what they decode next; checkpoint.[ch] where it can be entered, and
+ *                     checkpack.[ch] that as bytes to be kept
  *     blocks.h        coefficients     planes*.[ch]     from there to rows
  *   decode_jpeg.[ch]  libjpeg-turbo: all JPEGs that Pillow reads
  *   jpegmem.[ch]      libjpeg's memory manager over scratch
@@ -108,19 +109,29 @@ int decoder_rows(struct decoder *decoder, struct decode_region region, bool to_e
  * images. For callers that hold a permit of the same pool: they must not wait for a second one. */
 uint64_t decoder_large_bytes(const struct decoder *decoder);
 
+/* What became of an image's checkpoints; several may be true. */
+enum {
+	DECODE_CHECKPOINTS_USED = 1, /* it was entered at those that were kept */
+	DECODE_CHECKPOINTS_MADE = 2, /* they were given to `keep` */
+	DECODE_CHECKPOINTS_DROPPED = 4, /* what was kept did not fit the image */
+};
+
 /* One image of a stream of them. */
 struct decode_job {
 	/* The caller's; the bytes as for decoder_begin, until the job is done. */
 	const uint8_t *data;
 	size_t size;
+	size_t checkpoint_room; /* bytes that can be kept for it; 0: none, nor are there any */
 	/* Set by the stream's `header`; `start` may narrow it. */
 	struct decode_region region;
 	/* When it is done: an enum decode_outcome or -ENOMEM, and the enum stepback for which the
 	 * own decoder left the image to libjpeg-turbo, or 0. */
 	int outcome;
 	unsigned stepback;
+	unsigned checkpoints; /* DECODE_CHECKPOINTS_* */
 	/* The decoder's. */
 	uint32_t delivered; /* rows, by the own decoder */
+	uint8_t entry; /* how the own decoder enters it */
 	struct decode_job *link;
 };
 
@@ -137,6 +148,11 @@ struct decode_stream {
 	decode_row_fn *row;
 	void (*done)(void *context, struct decode_job *job);
 	void *context;
+	/* Checkpoints (checkpack.h), for jobs that have room for some. `recall` copies what is kept
+	 * for a job, at most `room` bytes, and returns how many; it need not be right. `keep` keeps
+	 * these instead, at most checkpoint_room. Both may be called between others' rows. */
+	size_t (*recall)(void *context, struct decode_job *job, uint8_t *to, size_t room);
+	void (*keep)(void *context, struct decode_job *job, const uint8_t *pack, size_t size);
 };
 
 /* Decodes until `next` has no more; all images are done then. Beyond the region's last row nothing

@@ -199,32 +199,49 @@ int feed_decode_one(struct feed_image *image, const struct lanes *lanes)
 	return image->outcome;
 }
 
-int feed_unstuff(const struct feed_image *image, unstuff_fn *unstuff, const uint8_t *data,
-	size_t size, uint8_t *out, struct unstuff_segment *segments, size_t capacity)
+/* The next entries that follow each other, from run *run on: *run is put behind them. False: there
+ * are none. */
+static bool next_entries(
+	const struct feed_image *image, size_t *run, uint32_t *ret_first, uint32_t *ret_last)
 {
-	size_t written = 0, end;
-	memset(segments, 0, capacity * sizeof(*segments));
-	for (size_t i = 0; i < image->run_count; i++) {
-		uint32_t entry = image->runs[i].entry;
+	bool found = false;
+	for (; *run < image->run_count; ++*run) {
+		uint32_t entry = image->runs[*run].entry;
 		if (entry == PLAN_ON || entry == PLAN_RESUME)
 			continue;
-		if (entry < image->entry0 || entry - image->entry0 >= capacity ||
-			entry >= image->checkpoint_count)
+		if (found && entry != *ret_last + 1)
+			break;
+		if (!found)
+			*ret_first = entry;
+		*ret_last = entry;
+		found = true;
+	}
+	return found;
+}
+
+int feed_unstuff(const struct feed_image *image, unstuff_fn *unstuff, const uint8_t *data,
+	size_t size, uint8_t *out, struct unstuff_segment *segments, size_t capacity,
+	size_t *ret_bytes)
+{
+	size_t written = 0, bytes, run = 0;
+	uint32_t first = 0, last = 0;
+	memset(segments, 0, capacity * sizeof(*segments));
+	while (next_entries(image, &run, &first, &last)) {
+		if (first < image->entry0 || last - image->entry0 >= capacity ||
+			last >= image->checkpoint_count)
 			return STEPBACK_CHECKPOINT;
-		const struct checkpoint *at = &image->checkpoints[entry];
-		bool last = entry + 1 == image->checkpoint_count;
-		uint64_t bits;
-		if (checkpoint_unstuff(unstuff, image->parse, data, size, at, last ? NULL : at + 1,
-			    out + written, &bits, &end))
-			return STEPBACK_CHECKPOINT;
-		if (last && !unstuff_is_end(data, size, end))
-			return STEPBACK_END;
-		size_t bytes = (size_t)((bits + 7) / 8);
+		struct unstuff_segment *to = segments + (first - image->entry0);
+		int reason =
+			checkpoint_unstuff(unstuff, image->parse, data, size, image->checkpoints,
+				image->checkpoint_count, first, last, out + written, to, &bytes);
+		if (reason)
+			return reason;
 		if (written + bytes > UINT32_MAX)
 			return STEPBACK_SIZE;
-		segments[entry - image->entry0] =
-			(struct unstuff_segment){(uint32_t)written, (uint32_t)bytes};
+		for (uint32_t entry = first; entry <= last; entry++)
+			to[entry - first].start += (uint32_t)written;
 		written += bytes;
 	}
+	*ret_bytes = written;
 	return 0;
 }

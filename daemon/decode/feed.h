@@ -62,9 +62,11 @@ void feed_decode(struct feed *feed, const struct lanes *lanes);
 /* The same for a single image; returns its outcome. */
 int feed_decode_one(struct feed_image *image, const struct lanes *lanes);
 
-/* Unstuffs what the planned runs need for an image with checkpoints, chain by chain, to `out`, and
- * notes the stretches in segments[entry - entry0] for entries up to entry0 + capacity. `out` has
- * room for the file, a byte for each chain, and UNSTUFF_SLACK + LANE_SLACK. 0, STEPBACK_CHECKPOINT,
- * or STEPBACK_END where the image's last MCU is wanted and no end marker follows. */
+/* Unstuffs what the planned runs need for an image with checkpoints, neighbours in one go, to
+ * `out`, and notes the stretches in segments[entry - entry0] for entries up to entry0 + capacity.
+ * `out` has room for what checkpoint_room says of each row of neighbours, and UNSTUFF_SLACK +
+ * LANE_SLACK; *ret_bytes: how many were written. 0, STEPBACK_CHECKPOINT, STEPBACK_SIZE, or
+ * STEPBACK_END where the image's last MCU is wanted and no end marker follows. */
 int feed_unstuff(const struct feed_image *image, unstuff_fn *unstuff, const uint8_t *data,
-	size_t size, uint8_t *out, struct unstuff_segment *segments, size_t capacity);
+	size_t size, uint8_t *out, struct unstuff_segment *segments, size_t capacity,
+	size_t *ret_bytes);

@@ -6,8 +6,14 @@
  * unstuffed bytes, tables, runs and blocks. An image that does not fit beside the others waits
  * until they are done; one that does not fit at all is decoded by itself, in bands.
  *
- * Every irregularity is a step back: the image is handed back with the reason, and rows that it had
- * delivered by then are right. Belongs to one thread. */
+ * Where checkpoints of a file are kept, it is entered at them, and only what the crop needs of it
+ * is unstuffed and decoded. Where none are kept yet, and it has no restart markers, it is decoded
+ * through its end once, to make some; MCUs beyond the crop then leave no blocks. What does not work
+ * out in one of these ways is tried again in the next: kept checkpoints that do not fit are made
+ * anew, and a fault that no crop needs to see leaves the file without any.
+ *
+ * Every other irregularity is a step back: the image is handed back with the reason, and rows that
+ * it had delivered by then are right. Belongs to one thread. */
 #pragma once
 
 #include "decode/decode.h"

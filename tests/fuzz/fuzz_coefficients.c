@@ -24,9 +24,10 @@ static int decode_whole(struct file file, const struct lanes *lanes, const int16
 		reason = feed_decode_one(&s.image, lanes);
 		if (!reason && (!expected || subject_differs(&s, expected)))
 			fail("coefficients differ from libjpeg's, or libjpeg complains", lanes);
-		if (!reason && !s.parse.restart_mcus)
-			checkpoint_settle(&s.parse, file.bytes, file.size, points,
-				checkpoint_count(&s.parse, interval));
+		if (!reason && !s.parse.restart_mcus &&
+			!checkpoint_settle(&s.parse, file.bytes, file.size, points,
+				checkpoint_count(&s.parse, interval)))
+			fail("more zeros than an interval of 9 MCUs can have", lanes);
 	}
 	subject_deinit(&s);
 	return reason ? -1 : 0;
@@ -40,6 +41,7 @@ static void decode_entered(struct file file, const struct lanes *lanes, const in
 		subject_deinit(&s);
 		return;
 	}
+	size_t written;
 	uint32_t count = checkpoint_count(&s.parse, interval);
 	struct decode_region crop = {
 		s.parse.width / 3, s.parse.height / 4, s.parse.width, (s.parse.height * 3 + 3) / 4};
@@ -54,7 +56,7 @@ static void decode_entered(struct file file, const struct lanes *lanes, const in
 	s.image.checkpoint_count = count;
 	if (subject_plan(&s, crop) ||
 		feed_unstuff(&s.image, lanes->unstuff, file.bytes, file.size, s.bytes, s.segments,
-			count) ||
+			count, &written) ||
 		feed_decode_one(&s.image, lanes))
 		fail("does not fit its own checkpoints", lanes);
 	if (subject_differs(&s, expected))

@@ -113,11 +113,12 @@ static int decode_item(const struct item *item, const struct lanes *lanes, enum 
 		.coefficients = desk->coefficients,
 	};
 	struct unstuff_found found;
+	size_t written;
 	if (way == ENTRIES) {
 		image.checkpoints = item->points;
 		image.checkpoint_count = item->point_count;
 		reason = feed_unstuff(&image, lanes->unstuff, item->file.bytes, item->file.size,
-			desk->bytes, desk->segments, item->point_count);
+			desk->bytes, desk->segments, item->point_count, &written);
 	} else {
 		reason = unstuff_scan(lanes->unstuff, desk->bytes, item->file.bytes + parse.scan,
 			item->file.size - parse.scan, desk->segments, 1, &found);
@@ -313,7 +314,7 @@ static bool prepare(struct item *item, bool bench)
 		taken = !feed_decode_one(&s.image, &lanes_c);
 	}
 	if (taken) {
-		checkpoint_settle(&s.parse, item->file.bytes, item->file.size, item->points,
+		taken = checkpoint_settle(&s.parse, item->file.bytes, item->file.size, item->points,
 			item->point_count);
 		item->symbols = count_symbols(&s);
 		item->bytes = s.found.bytes;

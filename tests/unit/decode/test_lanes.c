@@ -131,7 +131,7 @@ static struct checkpoint *take_checkpoints(
 	s.image.record = points;
 	s.image.record_interval = interval;
 	assert_int_equal(feed_decode_one(&s.image, lanes), 0);
-	checkpoint_settle(&s.parse, file.bytes, file.size, points, *ret_count);
+	assert_true(checkpoint_settle(&s.parse, file.bytes, file.size, points, *ret_count));
 	subject_deinit(&s);
 	return points;
 }
@@ -140,6 +140,7 @@ static struct checkpoint *take_checkpoints(
 static int enter_at(struct subject *s, unstuff_fn *unstuff, const struct checkpoint *points,
 	uint32_t count, uint32_t interval, struct decode_region crop)
 {
+	size_t written;
 	subject_drop_plan(s);
 	s->request = (struct plan_request){.interval = interval, .entries = count, .last = true};
 	assert_int_equal(subject_plan(s, crop), 0);
@@ -150,8 +151,8 @@ static int enter_at(struct subject *s, unstuff_fn *unstuff, const struct checkpo
 	s->image.segment_count = count;
 	s->image.checkpoints = points;
 	s->image.checkpoint_count = count;
-	return feed_unstuff(
-		&s->image, unstuff, s->file.bytes, s->file.size, s->bytes, s->segments, count);
+	return feed_unstuff(&s->image, unstuff, s->file.bytes, s->file.size, s->bytes, s->segments,
+		count, &written);
 }
 
 static struct decode_region random_crop(const struct parse *p)

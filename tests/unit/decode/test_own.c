@@ -2,7 +2,7 @@
  * whatever the region, the order, the company in flight, and the faults. */
 #include "images.h"
 
-#include "decode/stepback.h"
+#include "decode/checkpack.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,6 +18,8 @@ struct item {
 	uint32_t rows;
 	uLong crc, wanted_crc;
 	int wanted;
+	uint8_t *pack; /* checkpoints kept for it */
+	size_t pack_bytes;
 };
 
 struct course {
@@ -29,6 +31,9 @@ struct course {
 	unsigned stepped[STEPBACKS];
 	unsigned late; /* stepped back after rows had come */
 	bool pauses; /* sometimes there is none, though more will come */
+	bool keeps; /* checkpoints */
+	bool whole; /* images, no parts of them */
+	unsigned used, made, dropped;
 };
 
 static uint32_t draw(struct course *course, uint32_t below)
@@ -49,8 +54,10 @@ static void course_begin(struct course *course)
 
 static void course_end(struct course *course)
 {
-	for (size_t i = 0; i < course->count; i++)
+	for (size_t i = 0; i < course->count; i++) {
 		free(course->items[i].bytes.data);
+		free(course->items[i].pack);
+	}
 	free(course->items);
 	decoder_free(course->own);
 	decoder_free(course->library);
@@ -77,7 +84,7 @@ static void item_draw(struct course *course, struct item *item)
 	decoder_abort(course->library);
 	struct decode_region *r = &item->region;
 	*r = (struct decode_region){0, 0, info->width, info->height};
-	if (draw(course, 4)) {
+	if (!course->whole && draw(course, 4)) {
 		r->x0 = draw(course, info->width);
 		r->y0 = draw(course, info->height);
 		r->x1 = r->x0 + 1 + draw(course, info->width - r->x0);
@@ -91,6 +98,12 @@ static void item_draw(struct course *course, struct item *item)
 	result_free(&result);
 }
 
+/* About what the daemon has room for. */
+static size_t pack_room(const struct item *item)
+{
+	return 256 + item->bytes.size / 48;
+}
+
 static struct decode_job *next(void *context)
 {
 	struct course *course = context;
@@ -98,6 +111,8 @@ static struct decode_job *next(void *context)
 		return NULL;
 	struct item *item = &course->items[course->given++];
 	item->job = (struct decode_job){.data = item->bytes.data, .size = item->bytes.size};
+	if (course->keeps)
+		item->job.checkpoint_room = pack_room(item);
 	return &item->job;
 }
 
@@ -141,20 +156,46 @@ static void done(void *context, struct decode_job *job)
 	item->done++;
 	course->stepped[job->stepback]++;
 	course->late += job->stepback && job->delivered;
+	course->used += (job->checkpoints & DECODE_CHECKPOINTS_USED) != 0;
+	course->made += (job->checkpoints & DECODE_CHECKPOINTS_MADE) != 0;
+	course->dropped += (job->checkpoints & DECODE_CHECKPOINTS_DROPPED) != 0;
 	/* A fault behind the region may be seen by one and not by the other. */
 	if (job->outcome)
 		assert_int_equal(job->outcome, item->wanted);
 	if (job->outcome || item->wanted)
 		return;
-	assert_in_range(item->begun, 1, job->stepback ? 2 : 1);
+	assert_in_range(item->begun, 1, job->stepback || job->checkpoints ? 3 : 1);
 	assert_int_equal(item->rows, item->region.y1 - item->region.y0);
 	assert_int_equal(item->crc, item->wanted_crc);
+}
+
+static size_t recall(void *context, struct decode_job *job, uint8_t *to, size_t room)
+{
+	(void)context;
+	const struct item *item = item_of(job);
+	assert_true(room >= 256 && room <= CHECKPACK_MOST);
+	size_t bytes = UTIL_MIN(item->pack_bytes, room);
+	if (bytes)
+		memcpy(to, item->pack, bytes);
+	return bytes;
+}
+
+static void keep(void *context, struct decode_job *job, const uint8_t *pack, size_t size)
+{
+	(void)context;
+	struct item *item = item_of(job);
+	assert_in_range(size, 1, pack_room(item));
+	free(item->pack);
+	item->pack = malloc(size);
+	assert_non_null(item->pack);
+	memcpy(item->pack, pack, size);
+	item->pack_bytes = size;
 }
 
 /* All items, in a new order, in stretches of any length. */
 static void course_run(struct course *course)
 {
-	const struct decode_stream stream = {next, header, start, row, done, course};
+	const struct decode_stream stream = {next, header, start, row, done, course, recall, keep};
 	for (size_t i = course->count; i > 1; i--) {
 		size_t other = draw(course, (uint32_t)i);
 		struct item swapped = course->items[i - 1];
@@ -229,11 +270,13 @@ static void test_photographs(void **state)
 		skip();
 		return;
 	}
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 5; i++) {
 		course.pauses = i > 0;
+		course.keeps = i > 2; /* made in the fourth round, used in the fifth */
 		course_run(&course);
 	}
-	assert_true(stepped(&course) * 1000 < 3 * course.count);
+	assert_true(stepped(&course) * 1000 < 5 * course.count);
+	assert_true(course.used == course.made && course.made * 2 > course.count);
 	course_singles(&course);
 	course_end(&course);
 }
@@ -249,8 +292,10 @@ static void test_corpus(void **state)
 		return;
 	}
 	course.pauses = true;
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 5; i++) {
+		course.keeps = i > 2;
 		course_run(&course);
+	}
 	course_singles(&course);
 	assert_true(course.stepped[0] > 0 && stepped(&course) > 0);
 	course_end(&course);
@@ -336,13 +381,144 @@ static void test_faults(void **state)
 		free(bytes.data);
 		(void)course_add(&course, cut);
 	}
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 8; i++) {
 		course.pauses = i > 0;
+		course.keeps = i > 3;
 		course_run(&course);
 	}
 	assert_true(course.late > 0);
 	assert_true(course.stepped[STEPBACK_CODE] + course.stepped[STEPBACK_RUN] > 0);
 	course_singles(&course);
+	course_end(&course);
+}
+
+/* The same pixels when checkpoints are made and when they are used; each file makes its own once.
+ */
+static void test_checkpoints(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kinds[] = {
+		{.width = 300, .height = 200, .components = 3, .h = 2, .v = 2},
+		{.width = 300, .height = 200, .components = 3, .h = 1, .v = 1, .optimized = true},
+		{.width = 300, .height = 200, .components = 3, .h = 2, .v = 1, .restart_rows = 1},
+		{.width = 97, .height = 300, .components = 1},
+		{.width = 20, .height = 16, .components = 3, .h = 1, .v = 2},
+		{.width = 300, .height = 200, .components = 3, .h = 1, .v = 1, .progressive = true},
+		{.width = 1500, .height = 1300, .components = 3, .h = 1, .v = 1},
+		{.width = 2200, .height = 2000, .components = 1},
+	};
+	enum { MAKING = 6, SMALL = 20 }; /* of these kinds; images of the first four */
+	struct course course;
+	course_begin(&course);
+	course.keeps = true;
+	for (size_t i = 0; i < UTIL_COUNT(kinds) + SMALL; i++)
+		(void)course_add(&course, make_jpeg(&kinds[i < UTIL_COUNT(kinds) ? i : i % 4]));
+	course_run(&course);
+	unsigned made = course.made;
+	assert_int_equal(course.used, 0);
+	assert_int_equal(made, MAKING - 1 + SMALL * 3 / 4);
+	for (unsigned i = 1; i < 12; i++) {
+		course.pauses = i > 2;
+		course_run(&course);
+		assert_int_equal(course.used, i * made);
+	}
+	assert_int_equal(course.made, made);
+	assert_int_equal(course.dropped, 0);
+	course_end(&course);
+}
+
+static void pack_damage(struct course *course, struct item *item)
+{
+	const struct item *other = &course->items[draw(course, (uint32_t)course->count)];
+	switch (draw(course, 5)) {
+	case 0:
+		item->pack_bytes = draw(course, (uint32_t)item->pack_bytes);
+		break;
+	case 1: /* another's */
+		if (other->pack_bytes && other->pack_bytes <= item->pack_bytes) {
+			memcpy(item->pack, other->pack, other->pack_bytes);
+			item->pack_bytes = other->pack_bytes;
+		}
+		break;
+	case 2: /* another file of the same size at its place */
+		item->bytes.data[item->bytes.size / 2 + draw(course, 99)] ^= 1;
+		break;
+	case 3:
+		for (size_t i = 0; i < item->pack_bytes; i++)
+			item->pack[i] = (uint8_t)draw(course, 256);
+		break;
+	default:
+		item->pack[draw(course, (uint32_t)item->pack_bytes)] ^=
+			(uint8_t)(1 << draw(course, 8));
+	}
+}
+
+/* Whatever is kept, libjpeg-turbo's pixels come out, or its refusal. */
+static void test_damaged_packs(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kinds[] = {
+		{.width = 300, .height = 200, .components = 3, .h = 2, .v = 2},
+		{.width = 260, .height = 180, .components = 3, .h = 1, .v = 1},
+		{.width = 97, .height = 300, .components = 1},
+	};
+	struct course course;
+	course_begin(&course);
+	course.keeps = true;
+	for (unsigned i = 0; i < 30; i++)
+		(void)course_add(&course, make_jpeg(&kinds[i % UTIL_COUNT(kinds)]));
+	course_run(&course);
+	for (unsigned round = 0; round < 12; round++) {
+		for (size_t i = 0; i < course.count; i++)
+			if (course.items[i].pack_bytes && draw(&course, 2))
+				pack_damage(&course, &course.items[i]);
+		course_run(&course);
+	}
+	assert_true(course.dropped > 100 && course.used > 10);
+	assert_int_equal(course.stepped[STEPBACK_CHECKPOINT], 0);
+	course_end(&course);
+}
+
+/* Checkpoints whose pack is sound and which are not true: made anew, and not counted as a fallback.
+ * All of them are seen where all runs end at one. */
+static void test_false_packs(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kind = {
+		.width = 300, .height = 200, .components = 3, .h = 2, .v = 2};
+	static struct checkpoint points[CHECKPACK_POINTS];
+	struct course course;
+	uint32_t count, interval;
+	struct parse parse;
+	course_begin(&course);
+	course.keeps = course.whole = true;
+	struct item *item = course_add(&course, make_jpeg(&kind));
+	course_run(&course);
+	assert_int_equal(parse_read(item->bytes.data, item->bytes.size, &parse), 0);
+	for (unsigned round = 0; round < 300; round++) {
+		uint8_t pack[1 << 14] = {0};
+		memcpy(pack, item->pack, item->pack_bytes);
+		assert_int_equal(checkpack_unpack(&parse, item->bytes.data, item->bytes.size, pack,
+					 item->pack_bytes, points, &count, &interval),
+			CHECKPACK_FOUND);
+		struct checkpoint *at = &points[1 + draw(&course, count - 1)];
+		switch (draw(&course, 3)) {
+		case 0:
+			at->bit ^= 1 + draw(&course, 15);
+			break;
+		case 1:
+			at[-1].stuffed ^= 1;
+			break;
+		default:
+			at->dc[draw(&course, 3)] ^= 1;
+		}
+		item->pack_bytes = checkpack_pack(&parse, item->bytes.data, item->bytes.size,
+			points, count, item->pack, item->pack_bytes);
+		course_run(&course);
+	}
+	assert_int_equal(stepped(&course), 0);
+	assert_true(course.dropped > 100);
+	assert_int_equal(course.made, 1 + course.dropped);
 	course_end(&course);
 }
 
@@ -368,6 +544,9 @@ int main(void)
 		cmocka_unit_test(test_environment),
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_large),
+		cmocka_unit_test(test_checkpoints),
+		cmocka_unit_test(test_damaged_packs),
+		cmocka_unit_test(test_false_packs),
 		cmocka_unit_test(test_faults),
 		cmocka_unit_test(test_corpus),
 		cmocka_unit_test(test_photographs),
