@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <png.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,48 +137,4 @@ int canvas_text(
 	for (int dots = 0; length > room && dots < 2 && at < room; dots++)
 		canvas_glyph(canvas, x + at++ * step, y, scale, color, '.');
 	return at * step;
-}
-
-static void canvas_png_fail(png_structp png, png_const_charp message)
-{
-	struct fault *fault = png_get_error_ptr(png);
-	(void)fault_set(fault, 0, "%s", message);
-	png_longjmp(png, 1);
-}
-
-/* All that lives across a jump out of libpng is the caller's. */
-static int canvas_png_rows(
-	png_structp png, png_infop info, FILE *file, const uint8_t *rgb, int width, int height)
-{
-	if (setjmp(png_jmpbuf(png)))
-		return -EIO;
-	png_init_io(png, file);
-	png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, PNG_COLOR_TYPE_RGB,
-		PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-	png_write_info(png, info);
-	for (int y = 0; y < height; y++)
-		png_write_row(png, rgb + (size_t)y * (size_t)width * 3);
-	png_write_end(png, info);
-	return 0;
-}
-
-int canvas_write_png(
-	const char *path, const uint8_t *rgb, int width, int height, struct fault *fault)
-{
-	FILE *file = fopen(path, "wbe");
-	if (!file)
-		return fault_set(fault, -errno, "cannot write %s: %s", path, strerror(errno));
-	struct fault words = {{0}};
-	png_structp png =
-		png_create_write_struct(PNG_LIBPNG_VER_STRING, &words, canvas_png_fail, NULL);
-	png_infop info = png ? png_create_info_struct(png) : NULL;
-	int r = info ? canvas_png_rows(png, info, file, rgb, width, height) : -ENOMEM;
-	png_destroy_write_struct(&png, &info);
-	int saved = errno;
-	if (fclose(file) != 0 && r == 0)
-		return fault_set(fault, -errno, "cannot write %s: %s", path, strerror(errno));
-	if (r < 0)
-		return fault_set(fault, r, "cannot write %s: %s", path,
-			saved ? strerror(saved) : words.text);
-	return 0;
 }

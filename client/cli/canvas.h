@@ -1,7 +1,5 @@
-/* canvas: an RGB picture in memory: rectangles, pictures, letters, and a PNG of it. Main thread. */
+/* canvas: an RGB picture in memory: rectangles, pictures, letters. Main thread. */
 #pragma once
-
-#include "base/fault.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,8 +35,3 @@ void canvas_image(struct canvas *canvas, struct canvas_box box, const uint8_t *r
  * pixels. Returns the width drawn. */
 int canvas_text(struct canvas *canvas, int x, int y, int scale, int width, uint32_t color,
 	const char *text);
-
-/* Writes `rgb` as a PNG file, in place of one that is there. 0, -EIO or another negative errno with
- * a fault. */
-int canvas_write_png(
-	const char *path, const uint8_t *rgb, int width, int height, struct fault *fault);

@@ -13,10 +13,13 @@
  *   histogram.[ch] times of arrival with half a per cent of resolution, in constant memory
  *   bench.c       measures; report.c prints what it found
  *   check.c       decodes everything; machine.[ch] says what this machine offers
+ *   decode.c      writes single images out; input.[ch] reads them, headline.[ch] knows their kind
  *   replay.c      makes rows again without a daemon
- *   show.c        a batch as a picture; sheet.[ch] draws it, canvas.[ch] and font.[ch] are its
- * pencils status.c      status and stop progress.[ch] one line on a terminal for what takes longer
- * than a second table.[ch]    numbers and columns for people
+ *   show.c        a batch as a picture; sheet.[ch] draws it with canvas.[ch] and font.[ch]
+ *   picture.[ch]  pixels into a PNG or PPM file
+ *   status.c      status and stop
+ *   progress.[ch] one line on a terminal for what takes longer than a second
+ *   table.[ch]    numbers and columns for people
  *
  * The command is single-threaded but for check's decoders and spawn's signal thread. Results go to
  * stdout, everything else to stderr as `penstock: sentence`. */
@@ -52,6 +55,7 @@ uint64_t cli_started_ns(void);
 
 int bench_main(int argc, char **argv);
 int check_main(int argc, char **argv);
+int decode_main(int argc, char **argv);
 int replay_main(int argc, char **argv);
 int show_main(int argc, char **argv);
 int status_main(int argc, char **argv);

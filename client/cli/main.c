@@ -21,6 +21,7 @@ static const struct subcommand {
 } subcommands[] = {
 	{"bench", bench_main, "measure how fast a dataset reaches a trainer"},
 	{"check", check_main, "decode everything; list what is broken"},
+	{"decode", decode_main, "write single images as PNG or PPM; compare decoders"},
 	{"replay", replay_main, "make rows of a batch again, without a daemon"},
 	{"show", show_main, "draw a batch as a PNG contact sheet"},
 	{"status", status_main, "what the running daemon is doing"},

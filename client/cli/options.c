@@ -283,9 +283,15 @@ static int options_count_operands(const struct command *command, int operands, c
 }
 
 int options_parse(const struct command *command, const struct option *table, size_t count, int argc,
-	char **argv, const char *ret_operands[OPTIONS_OPERANDS])
+	char **argv, const char **ret_operands)
 {
-	const char *operand[OPTIONS_OPERANDS] = {NULL}, *extra = "";
+	size_t room = (size_t)UTIL_MAX(command->max_operands, 1);
+	cleanup(free_ptr) const char **operand = calloc(room, sizeof *operand);
+	const char *extra = "";
+	if (!operand) {
+		cli_note("no memory for %zu operands", room);
+		return -EINVAL;
+	}
 	int operands = 0;
 	bool only_operands = false;
 	for (int i = 1; i < argc; i++) {
@@ -309,6 +315,6 @@ int options_parse(const struct command *command, const struct option *table, siz
 	}
 	int r = options_count_operands(command, operands, extra);
 	if (r == 0)
-		memcpy(ret_operands, operand, sizeof operand);
+		memcpy(ret_operands, operand, (size_t)command->max_operands * sizeof *operand);
 	return r;
 }

@@ -33,21 +33,21 @@ struct option {
 struct command {
 	const char *name; /* "bench" */
 	const char *operands; /* "SOURCE" */
-	int min_operands, max_operands; /* at most OPTIONS_OPERANDS */
+	int min_operands, max_operands;
 	const char *about; /* a paragraph for help, lines of at most 80 columns */
 };
 
-enum { OPTIONS_OPERANDS = 4 };
+enum { OPTIONS_OPERANDS = 4 }; /* that commands with a fixed number take at most */
 
 enum options_outcome {
 	OPTIONS_OK = 0,
 	OPTIONS_HELP = 1, /* help was asked for and printed: end with 0 */
 };
 
-/* Reads argv[1 ..]; `ret_operands` gets what is no option. 0, OPTIONS_HELP, or -EINVAL after saying
- * why on stderr. */
+/* Reads argv[1 ..]; `ret_operands`, of max_operands, gets what is no option, and NULL behind it. 0,
+ * OPTIONS_HELP, or -EINVAL after saying why on stderr. */
 int options_parse(const struct command *command, const struct option *table, size_t count, int argc,
-	char **argv, const char *ret_operands[OPTIONS_OPERANDS]);
+	char **argv, const char **ret_operands);
 
 /* Edits (insert, delete, replace, swap of neighbours) between two words of at most 31 bytes; larger
  * for longer ones. */

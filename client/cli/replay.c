@@ -8,9 +8,9 @@
 #include "client/cli/cli.h"
 
 #include "base/util.h"
-#include "client/cli/canvas.h"
 #include "client/cli/catalog.h"
 #include "client/cli/options.h"
+#include "client/cli/picture.h"
 #include "client/cli/recipe.h"
 #include "order/order.h"
 #include "proto/jsontext.h"
@@ -204,8 +204,9 @@ static int replay_write_row(
 		(void)snprintf(path, sizeof path,
 			"%s/epoch-%" PRIu64 "-batch-%" PRIu64 "-row-%03" PRIu64 ".png",
 			replay->folder, replay->epoch, replay->batch, row);
-	int size = (int)replay->recipe.image_size;
-	return canvas_write_png(path, replay->pixels, size, size, &fault) < 0
+	uint32_t size = (uint32_t)replay->recipe.image_size;
+	const struct picture picture = {size, size, replay->pixels};
+	return picture_write(path, PICTURE_PNG, &picture, true, &fault) < 0
 		       ? cli_fail(CLI_FAILED, "%s", fault.text)
 		       : CLI_OK;
 }

@@ -9,6 +9,7 @@
 #include "client/cli/catalog.h"
 #include "client/cli/document.h"
 #include "client/cli/options.h"
+#include "client/cli/picture.h"
 #include "client/cli/recipe.h"
 #include "client/cli/sheet.h"
 #include "client/cli/spawn.h"
@@ -212,7 +213,9 @@ static int show_draw(struct show *show)
 	struct fault fault = {{0}};
 	int r = sheet_draw(&sheet, &canvas, &fault);
 	if (r == 0) {
-		r = canvas_write_png(show->output, canvas.rgb, canvas.width, canvas.height, &fault);
+		const struct picture picture = {
+			(uint32_t)canvas.width, (uint32_t)canvas.height, canvas.rgb};
+		r = picture_write(show->output, PICTURE_PNG, &picture, true, &fault);
 		if (r == 0)
 			show_say(show, &canvas, sheet.rows);
 		canvas_deinit(&canvas);

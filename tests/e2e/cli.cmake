@@ -12,8 +12,9 @@ endif()
 
 # Its parts that need neither daemon nor dataset.
 add_executable(cli_parts ${CMAKE_CURRENT_LIST_DIR}/cli_parts.c ${CMAKE_SOURCE_DIR}/client/cli/font.c
-	${CMAKE_SOURCE_DIR}/client/cli/histogram.c ${CMAKE_SOURCE_DIR}/client/cli/options.c ${CMAKE_SOURCE_DIR}/client/cli/table.c)
-target_link_libraries(cli_parts PRIVATE penstock_base cmocka m)
+	${CMAKE_SOURCE_DIR}/client/cli/histogram.c ${CMAKE_SOURCE_DIR}/client/cli/options.c ${CMAKE_SOURCE_DIR}/client/cli/picture.c
+	${CMAKE_SOURCE_DIR}/client/cli/table.c)
+target_link_libraries(cli_parts PRIVATE penstock_base PkgConfig::PNG cmocka m)
 target_include_directories(cli_parts PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/daemon)
 add_test(NAME unit.cli.parts COMMAND cli_parts)
 set_tests_properties(unit.cli.parts PROPERTIES TIMEOUT 60 LABELS unit)

@@ -4,6 +4,7 @@
 #include "client/cli/font.h"
 #include "client/cli/histogram.h"
 #include "client/cli/options.h"
+#include "client/cli/picture.h"
 #include "client/cli/table.h"
 
 // clang-format off
@@ -211,6 +212,29 @@ static void test_options_are_refused(void **state)
 	assert_string_equal(operand[0], "untouched");
 }
 
+static void test_pictures_differ(void **state)
+{
+	(void)state;
+	uint8_t one[2 * 3 * 3], other[2 * 3 * 3];
+	for (uint8_t i = 0; i < sizeof one; i++)
+		other[i] = one[i] = (uint8_t)(i * 14);
+	const struct picture picture = {3, 2, one};
+	struct picture_difference difference = {0};
+	for (uint32_t y = 0; y < 2; y++)
+		picture_compare(&picture, y, other + 9 * y, &difference);
+	assert_int_equal(difference.pixels, 0);
+	assert_int_equal(difference.largest, 0);
+	other[8] = (uint8_t)(one[8] + 1); /* the blue of 2, 0 */
+	other[9] = (uint8_t)(one[9] - 7); /* the red of 0, 1, and its green */
+	other[10] = (uint8_t)(one[10] + 3);
+	for (uint32_t y = 0; y < 2; y++)
+		picture_compare(&picture, y, other + 9 * y, &difference);
+	assert_int_equal(difference.pixels, 2);
+	assert_int_equal(difference.largest, 7);
+	assert_int_equal(difference.x, 2);
+	assert_int_equal(difference.y, 0);
+}
+
 /* No two letters may look alike, and none may be empty. */
 static void test_font(void **state)
 {
@@ -239,6 +263,7 @@ int main(void)
 		cmocka_unit_test(test_distance),
 		cmocka_unit_test(test_options_are_taken),
 		cmocka_unit_test(test_options_are_refused),
+		cmocka_unit_test(test_pictures_differ),
 		cmocka_unit_test(test_font),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
