@@ -64,23 +64,6 @@ void catalog_kind(const struct dataset *dataset, char *buffer, size_t room)
 		(void)snprintf(buffer, room, "%u WebDataset tars", shards);
 }
 
-enum fetch_outcome catalog_outcome(int error)
-{
-	switch (-error) {
-	case ENOENT:
-		return FETCH_E_MISSING;
-	case ENODATA:
-		return FETCH_E_SHORT;
-	case ESTALE:
-		return FETCH_E_CHANGED;
-	case EIO:
-	case EACCES:
-		return FETCH_E_IO;
-	default:
-		return FETCH_OK;
-	}
-}
-
 void catalog_bytes_free(struct catalog_bytes *bytes)
 {
 	free(bytes->data);
@@ -105,6 +88,6 @@ int catalog_read(const struct dataset *dataset, uint64_t number, struct catalog_
 		bytes->room = room;
 	}
 	r = dataset_read(dataset, ret_sample, bytes->data, bytes->room, fault);
-	enum fetch_outcome outcome = catalog_outcome(r);
+	enum fetch_outcome outcome = fetch_outcome_of(r);
 	return r < 0 && outcome ? (int)outcome : r;
 }

@@ -16,10 +16,6 @@ int catalog_open(const char *source, const char *labels, struct dataset **ret_da
 /* "folder of class folders", "flat folder", "tar", "12 tars" */
 void catalog_kind(const struct dataset *dataset, char *buffer, size_t room);
 
-/* What a failed dataset_read says about its sample: an outcome above FETCH_OK, or FETCH_OK when the
- * machine is at fault. */
-enum fetch_outcome catalog_outcome(int error);
-
 /* A sample's bytes in memory that grows as needed; zeroed at first, freed with catalog_bytes_free.
  */
 struct catalog_bytes {

@@ -205,7 +205,7 @@ static void check_read(struct check_worker *worker, const struct sample *sample,
 {
 	struct fault fault = {{0}};
 	int r = dataset_read(worker->check->dataset, sample, buffer, sample->size, &fault);
-	enum fetch_outcome outcome = catalog_outcome(r);
+	enum fetch_outcome outcome = fetch_outcome_of(r);
 	if (r == 0)
 		check_decode(worker, sample->number, buffer, sample->size);
 	else if (outcome)

@@ -37,6 +37,23 @@ const char *fetch_outcome_name(enum fetch_outcome outcome)
 	return (unsigned)outcome < FETCH_OUTCOMES ? fetch_outcome_names[outcome] : "unknown";
 }
 
+enum fetch_outcome fetch_outcome_of(int error)
+{
+	switch (-error) {
+	case ENOENT:
+		return FETCH_E_MISSING;
+	case ENODATA:
+		return FETCH_E_SHORT;
+	case ESTALE:
+		return FETCH_E_CHANGED;
+	case EIO:
+	case EACCES:
+		return FETCH_E_IO;
+	default:
+		return FETCH_OK;
+	}
+}
+
 /* --- the inbox --- */
 
 static void inbox_init(struct fetch_inbox *inbox)

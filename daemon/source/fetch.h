@@ -36,6 +36,10 @@ enum fetch_outcome {
 };
 const char *fetch_outcome_name(enum fetch_outcome outcome); /* "missing", "short", ... */
 
+/* What a failed dataset_read says about its sample: an outcome above FETCH_OK, or FETCH_OK when the
+ * machine is at fault. Pure. */
+enum fetch_outcome fetch_outcome_of(int error);
+
 struct fetch_item {
 	/* set by the caller before fetch_submit */
 	const struct dataset *dataset;
@@ -49,6 +53,8 @@ struct fetch_item {
 	uint8_t *data; /* `size` bytes, then at least 64 readable bytes; until fetch_release */
 	uint32_t size;
 	int64_t label;
+	uint32_t shard; /* where it lies, with FETCH_OK: see struct sample */
+	uint64_t position;
 	uint64_t read_ns; /* from submission of the read to its completion */
 	/* fetch's own */
 	struct fetch_item *next;
