@@ -290,7 +290,13 @@ static inline void differ_shuffle(struct differ *d)
 static inline void differ_stream(struct differ *d)
 {
 	const struct decode_stream stream = {
-		differ_next, differ_header, differ_start, differ_stream_row, differ_done, d};
+		.next = differ_next,
+		.header = differ_header,
+		.start = differ_start,
+		.row = differ_stream_row,
+		.done = differ_done,
+		.context = d,
+	};
 	d->given = 0;
 	decoder_run(d->own[d->now], &stream);
 	for (unsigned i = 0; i < d->count; i++)
