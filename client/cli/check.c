@@ -178,7 +178,7 @@ static void check_note(
 		check_stop(check, "no memory left for the list of broken images");
 }
 
-static void check_drop_row(void *context, uint8_t *rgb)
+static void check_drop_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 {
 	(void)context;
 	(void)rgb;

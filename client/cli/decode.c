@@ -13,6 +13,7 @@
 #include "client/cli/picture.h"
 #include "decode/decode.h"
 #include "decode/stepback.h"
+#include "pixel/pixel.h"
 #include "pixel/resample.h"
 #include "proto/jsontext.h"
 
@@ -57,6 +58,7 @@ struct decode_image {
 	struct decode_info info;
 	struct decode_region region;
 	struct picture picture; /* of the region, then of the result */
+	uint8_t *woven; /* a row of the region */
 	uint32_t row; /* the next one of the region */
 	bool compare; /* rows are compared with the picture instead of kept */
 	bool asked; /* whether the own decoder was given it */
@@ -224,14 +226,14 @@ static int decode_options(struct decode *decode, int argc, char **argv)
 
 /* ---- pixels ---- */
 
-static void decode_row(void *context, uint8_t *rgb)
+static void decode_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 {
 	struct decode_image *image = context;
-	size_t bytes = (size_t)image->picture.width * 3;
+	size_t width = image->picture.width;
+	uint8_t *to = image->compare ? image->woven : image->picture.rgb + image->row * width * 3;
+	decode_weave(to, rgb, width);
 	if (image->compare)
-		picture_compare(&image->picture, image->row, rgb, &image->difference);
-	else
-		memcpy(image->picture.rgb + image->row * bytes, rgb, bytes);
+		picture_compare(&image->picture, image->row, to, &image->difference);
 	image->row++;
 }
 
@@ -314,7 +316,8 @@ static int decode_frame(const struct decode *decode, struct decode_image *image)
 			"smaller --crop or --resize",
 			image->name);
 	image->picture.rgb = malloc(bytes);
-	return image->picture.rgb
+	image->woven = malloc((size_t)image->picture.width * 3);
+	return image->picture.rgb && image->woven
 		       ? CLI_OK
 		       : cli_fail(CLI_FAILED, "no memory for the pixels of %s", image->name);
 }
@@ -341,18 +344,26 @@ static int decode_resize(struct decode *decode, struct decode_image *image)
 {
 	uint32_t width = decode->resize[0], height = decode->resize[1];
 	struct picture *picture = &image->picture;
+	size_t pitch = picture->width + PIXEL_ROW_SLACK;
+	cleanup(free_ptr) uint8_t *planes = malloc(pitch * PIXEL_PLANES);
 	uint8_t *resized = malloc((size_t)width * height * 3);
-	if (!resized)
+	if (!resized || !planes) {
+		free(resized);
 		return cli_fail(CLI_FAILED, "no memory for the pixels of %s", image->name);
+	}
 	struct resample_job job = {
 		.x = {.source = picture->width, .result = width, .window = width},
 		.y = {.source = picture->height, .result = height, .window = height},
 		.out = resized};
 	struct resample_region region;
 	resample_begin(decode->resample, &job, &region);
-	for (uint32_t y = region.y0; y < region.y1; y++)
-		resample_row(decode->resample,
-			picture->rgb + ((size_t)y * picture->width + region.x0) * 3);
+	for (uint32_t y = region.y0; y < region.y1; y++) {
+		const uint8_t *from = picture->rgb + ((size_t)y * picture->width + region.x0) * 3;
+		const uint8_t *const rgb[] = {planes, planes + pitch, planes + 2 * pitch};
+		for (size_t i = 0; i < 3 * (size_t)(region.x1 - region.x0); i++)
+			planes[i % 3 * pitch + i / 3] = from[i];
+		resample_row(decode->resample, rgb);
+	}
 	free(picture->rgb);
 	*picture = (struct picture){width, height, resized};
 	return CLI_OK;
@@ -587,6 +598,7 @@ static int decode_image(struct decode *decode, const char *name)
 			code = CLI_FAILED;
 	}
 	free(image.picture.rgb);
+	free(image.woven);
 	input_free(&image.input);
 	return code;
 }

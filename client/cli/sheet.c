@@ -43,7 +43,7 @@ struct sheet_thumb {
 	uint8_t *rgb;
 };
 
-static void sheet_thumb_row(void *context, uint8_t *rgb)
+static void sheet_thumb_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 {
 	struct sheet_thumb *thumb = context;
 	uint32_t *line =
@@ -52,7 +52,7 @@ static void sheet_thumb_row(void *context, uint8_t *rgb)
 	for (uint32_t x = 0; x < thumb->src_w; x++) {
 		uint32_t *p = line + (size_t)((uint64_t)x * (uint32_t)thumb->w / thumb->src_w) * 4;
 		for (int c = 0; c < 3; c++)
-			p[c] += rgb[x * 3 + (uint32_t)c];
+			p[c] += rgb[c][x];
 		p[3]++;
 	}
 	thumb->y++;

@@ -11,6 +11,7 @@
 #include "decode/decode_png.h"
 #include "decode/jpegwalk.h"
 #include "decode/own.h"
+#include "decode/planes_kernels.h"
 #include "decode/pngwalk.h"
 #include "decode/scratch.h"
 #include "decode/sniff.h"
@@ -60,6 +61,13 @@ const char *decode_outcome_name(enum decode_outcome outcome)
 	return (unsigned)outcome < DECODE_OUTCOMES ? names[outcome] : "unknown";
 }
 
+void decode_weave(uint8_t *to, const uint8_t *const rgb[DECODE_PLANES], size_t pixels)
+{
+	for (size_t i = 0; i < pixels; i++)
+		for (int c = 0; c < DECODE_PLANES; c++)
+			*to++ = rgb[c][i];
+}
+
 struct decode_limits decode_limits_default(void)
 {
 	return (struct decode_limits){.pixels = 64000000, .scans = 500, .large = NULL};
@@ -90,11 +98,17 @@ int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct
 	if (scratch_init(&decoder->scratch, limits->whole ? DECODER_SCRATCH_WHOLE : DECODER_SCRATCH,
 		    limits->large))
 		goto no_memory;
-	if (decode_jpeg_new(&decoder->scratch, &decoder->words, &decoder->jpeg))
+	const struct planes_kernels *kernels = NULL;
+	int result = planes_kernels_choose(&kernels, fault);
+	if (result) {
+		decoder_free(decoder);
+		return result;
+	}
+	if (decode_jpeg_new(&decoder->scratch, &decoder->words, kernels, &decoder->jpeg))
 		goto no_memory;
-	if (decode_png_new(&decoder->scratch, &decoder->words, &decoder->png))
+	if (decode_png_new(&decoder->scratch, &decoder->words, kernels, &decoder->png))
 		goto no_memory;
-	int result = decoder_new_own(decoder, fault);
+	result = decoder_new_own(decoder, fault);
 	if (result) {
 		decoder_free(decoder);
 		return result;
@@ -212,7 +226,7 @@ struct rows_behind {
 	void *context;
 };
 
-static void row_behind(void *context, uint8_t *rgb)
+static void row_behind(void *context, const uint8_t *const rgb[DECODE_PLANES])
 {
 	struct rows_behind *behind = context;
 	if (behind->left_out)

@@ -1,4 +1,4 @@
-/* decode: bytes of an image in, RGB rows of the wanted region out.
+/* decode: bytes of an image in, rows R, G, B of the wanted region out.
  *
  * Pillow over libjpeg-turbo is the law: what comes out equals Image.open(f).convert("RGB"), and
  * what Pillow refuses is refused. Content is sniffed (a PNG named .JPEG decodes); only JPEG and PNG
@@ -77,9 +77,15 @@ struct decode_region {
 	uint32_t x0, y0, x1, y1;
 };
 
-/* Receives the region's rows from top to bottom, (x1 - x0) pixels of 3 bytes R, G, B; the bytes may
- * be overwritten by the callee. */
-typedef void decode_row_fn(void *context, uint8_t *rgb);
+enum { DECODE_PLANES = 3, DECODE_ROW_SLACK = 128 };
+
+/* Receives the region's rows from top to bottom: x1 - x0 bytes of R, as many of G and of B, all
+ * three the same row where the image is gray. They stay for the call; DECODE_ROW_SLACK bytes behind
+ * each are readable, their values do not matter. */
+typedef void decode_row_fn(void *context, const uint8_t *const rgb[DECODE_PLANES]);
+
+/* Such a row as pixels of 3 bytes, for those who want it so. */
+void decode_weave(uint8_t *to, const uint8_t *const rgb[DECODE_PLANES], size_t pixels);
 
 struct decoder;
 

@@ -14,6 +14,7 @@
 
 #include "decode/jpegmem.h"
 #include "decode/jpegwalk.h"
+#include "decode/planes_kernels.h"
 
 #include "base/util.h"
 
@@ -41,6 +42,7 @@ struct decode_jpeg {
 	int escaped; /* the outcome that a jump brings */
 	struct scratch *scratch;
 	struct words *words;
+	const struct planes_kernels *kernels;
 	unsigned scans; /* limit */
 	const uint8_t *data;
 	size_t size, shown; /* bytes of the file, bytes shown to libjpeg so far */
@@ -53,6 +55,7 @@ struct decode_jpeg {
 	decode_row_fn *row;
 	void *context;
 	JSAMPROW rows[ROWS_AT_ONCE];
+	uint8_t *rgb[DECODE_PLANES]; /* of the region */
 	_Alignas(SCRATCH_ALIGN) uint8_t tables[JPEGMEM_TABLES_BYTES];
 };
 
@@ -186,7 +189,8 @@ static int step_create(struct decode_jpeg *jpeg)
 	return 0;
 }
 
-int decode_jpeg_new(struct scratch *scratch, struct words *words, struct decode_jpeg **ret)
+int decode_jpeg_new(struct scratch *scratch, struct words *words,
+	const struct planes_kernels *kernels, struct decode_jpeg **ret)
 {
 	struct decode_jpeg *jpeg =
 		aligned_alloc(SCRATCH_ALIGN, util_align(sizeof(*jpeg), SCRATCH_ALIGN));
@@ -195,6 +199,7 @@ int decode_jpeg_new(struct scratch *scratch, struct words *words, struct decode_
 	memset(jpeg, 0, sizeof(*jpeg));
 	jpeg->scratch = scratch;
 	jpeg->words = words;
+	jpeg->kernels = kernels;
 	jpeg->cinfo.err = jpeg_std_error(&jpeg->errors);
 	jpeg->errors.error_exit = on_error;
 	jpeg->errors.emit_message = on_message;
@@ -296,9 +301,16 @@ static size_t row_bytes(const struct decode_jpeg *jpeg)
 	return util_align(ROW_OFFSET + pixels, SCRATCH_ALIGN);
 }
 
+/* Of one colour. */
+static size_t plane_bytes(const struct decode_jpeg *jpeg)
+{
+	return util_align(jpeg->walk.width + DECODE_ROW_SLACK, SCRATCH_ALIGN);
+}
+
 uint64_t decode_jpeg_need(struct decode_jpeg *jpeg)
 {
-	return jpegmem_estimate(&jpeg->cinfo) + ROWS_AT_ONCE * (uint64_t)row_bytes(jpeg);
+	return jpegmem_estimate(&jpeg->cinfo) + ROWS_AT_ONCE * (uint64_t)row_bytes(jpeg) +
+	       DECODE_PLANES * (uint64_t)plane_bytes(jpeg);
 }
 
 static int truncated(struct decode_jpeg *jpeg)
@@ -310,27 +322,26 @@ static int truncated(struct decode_jpeg *jpeg)
 /* Pillow inverts all four samples, as Adobe's files have them, then takes each colour's share of
  * what black leaves: with k the sample as stored, k - (255 - c) * k / 255, rounded as its MULDIV255
  * (libImaging/ImagingUtils.h). */
-static void cmyk_to_rgb(uint8_t *rgb, const uint8_t *cmyk, uint32_t pixels)
+static void cmyk_to_rgb(uint8_t *const rgb[DECODE_PLANES], const uint8_t *cmyk, uint32_t pixels)
 {
 	for (uint32_t x = 0; x < pixels; x++, cmyk += 4) {
 		unsigned black = cmyk[3];
-		for (int i = 0; i < 3; i++) {
+		for (int i = 0; i < DECODE_PLANES; i++) {
 			unsigned product = (255u - cmyk[i]) * black + 128;
 			unsigned share = (product + (product >> 8)) >> 8;
-			*rgb++ = (uint8_t)(black - share);
+			rgb[i][x] = (uint8_t)(black - share);
 		}
 	}
 }
 
-static void deliver(struct decode_jpeg *jpeg, uint8_t *row)
+static void deliver(struct decode_jpeg *jpeg, const uint8_t *row)
 {
 	const struct decode_region *r = &jpeg->region;
-	if (jpeg->walk.layers != 4) {
-		jpeg->row(jpeg->context, row + (size_t)r->x0 * 3);
-		return;
-	}
-	cmyk_to_rgb(row, row + (size_t)r->x0 * 4, r->x1 - r->x0);
-	jpeg->row(jpeg->context, row);
+	if (jpeg->walk.layers != 4)
+		jpeg->kernels->split(jpeg->rgb, row + (size_t)r->x0 * 3, r->x1 - r->x0);
+	else
+		cmyk_to_rgb(jpeg->rgb, row + (size_t)r->x0 * 4, r->x1 - r->x0);
+	jpeg->row(jpeg->context, (const uint8_t *const *)jpeg->rgb);
 }
 
 /* Reads rows until `until`, handing over those of the region. */
@@ -371,6 +382,9 @@ static int step_rows(struct decode_jpeg *jpeg)
 		jpeg->rows[i] = (JSAMPROW)jpeg->mem.methods.alloc_large(
 					common, JPOOL_IMAGE, row_bytes(jpeg)) +
 				ROW_OFFSET;
+	for (int c = 0; c < DECODE_PLANES; c++)
+		jpeg->rgb[c] =
+			jpeg->mem.methods.alloc_large(common, JPOOL_IMAGE, plane_bytes(jpeg));
 	jpeg->cinfo.progress = jpeg_has_multiple_scans(&jpeg->cinfo) ? &jpeg->progress : NULL;
 	while (!jpeg_start_decompress(&jpeg->cinfo))
 		if (!show_more(jpeg))

@@ -6,9 +6,11 @@
 #include "decode/words.h"
 
 struct decode_jpeg;
+struct planes_kernels;
 
 /* `scratch` and `words` outlive it. 0 or -ENOMEM. */
-int decode_jpeg_new(struct scratch *scratch, struct words *words, struct decode_jpeg **ret);
+int decode_jpeg_new(struct scratch *scratch, struct words *words,
+	const struct planes_kernels *kernels, struct decode_jpeg **ret);
 void decode_jpeg_free(struct decode_jpeg *jpeg);
 
 /* Bytes that it holds outside the scratch. */

@@ -14,6 +14,7 @@
  * which has no locals that a jump could spoil. */
 #include "decode/decode_png.h"
 
+#include "decode/planes_kernels.h"
 #include "decode/pngwalk.h"
 
 #include "base/util.h"
@@ -34,8 +35,8 @@ enum {
 	NAME_IDAT = 0x49444154,
 };
 
-typedef void expand_fn(
-	uint8_t *rgb, const uint8_t *row, uint32_t x0, uint32_t x1, const struct pngwalk *walk);
+typedef void expand_fn(uint8_t *const rgb[DECODE_PLANES], const uint8_t *row, uint32_t x0,
+	uint32_t x1, const struct pngwalk *walk);
 
 struct decode_png {
 	png_structp lib;
@@ -44,6 +45,7 @@ struct decode_png {
 	int escaped; /* the outcome that a jump brings */
 	struct scratch *scratch;
 	struct words *words;
+	const struct planes_kernels *kernels;
 	struct pngwalk walk;
 	/* The PNG that libpng reads: bytes made up, then the current chunk's, then four for its
 	 * checksum. */
@@ -58,9 +60,9 @@ struct decode_png {
 	bool to_end;
 	decode_row_fn *row;
 	void *context;
-	expand_fn *expand; /* NULL: rows are RGB already */
+	expand_fn *expand; /* NULL: rows are triples of 8 bits */
 	uint8_t *raw; /* one row, or all of them where interlaced */
-	uint8_t *rgb;
+	uint8_t *rgb[DECODE_PLANES]; /* of the region */
 	uint32_t y;
 };
 
@@ -176,13 +178,15 @@ static int guarded(struct decode_png *png, int (*step)(struct decode_png *))
 	return step(png);
 }
 
-int decode_png_new(struct scratch *scratch, struct words *words, struct decode_png **ret)
+int decode_png_new(struct scratch *scratch, struct words *words,
+	const struct planes_kernels *kernels, struct decode_png **ret)
 {
 	struct decode_png *png = calloc(1, sizeof(*png));
 	if (!png)
 		return -ENOMEM;
 	png->scratch = scratch;
 	png->words = words;
+	png->kernels = kernels;
 	*ret = png;
 	return 0;
 }
@@ -237,7 +241,7 @@ uint64_t decode_png_need(const struct decode_png *png)
 	uint64_t lib_row = row + 8 * PIXEL_BYTES;
 	uint64_t rows = png->walk.interlaced ? png->walk.height : 1;
 	return FIXED + 2 * lib_row + rows * raw_bytes(png) + ROW_EXTRA +
-	       (uint64_t)png->walk.width * 3 + ROW_EXTRA + pngwalk_scratch_bytes();
+	       DECODE_PLANES * (png->walk.width + (uint64_t)ROW_EXTRA) + pngwalk_scratch_bytes();
 }
 
 /* Gray and palette rows of 1, 2, 4 or 8 bits: sample x of a packed row. */
@@ -247,41 +251,45 @@ static unsigned packed(const uint8_t *row, uint32_t x, unsigned depth)
 	return row[bit / 8] >> (8 - depth - bit % 8) & ((1u << depth) - 1);
 }
 
-static void expand_gray(
-	uint8_t *rgb, const uint8_t *row, uint32_t x0, uint32_t x1, const struct pngwalk *walk)
+static void expand_gray(uint8_t *const rgb[DECODE_PLANES], const uint8_t *row, uint32_t x0,
+	uint32_t x1, const struct pngwalk *walk)
 {
 	unsigned depth = walk->depth, scale = 255 / ((1u << depth) - 1);
-	for (uint32_t x = x0; x < x1; x++, rgb += 3)
-		rgb[0] = rgb[1] = rgb[2] = (uint8_t)(packed(row, x, depth) * scale);
+	for (uint32_t x = x0; x < x1; x++)
+		rgb[0][x - x0] = rgb[1][x - x0] = rgb[2][x - x0] =
+			(uint8_t)(packed(row, x, depth) * scale);
 }
 
-static void expand_palette(
-	uint8_t *rgb, const uint8_t *row, uint32_t x0, uint32_t x1, const struct pngwalk *walk)
+static void expand_palette(uint8_t *const rgb[DECODE_PLANES], const uint8_t *row, uint32_t x0,
+	uint32_t x1, const struct pngwalk *walk)
 {
-	for (uint32_t x = x0; x < x1; x++, rgb += 3)
-		memcpy(rgb, walk->palette[packed(row, x, walk->depth)], 3);
+	for (uint32_t x = x0; x < x1; x++)
+		for (int c = 0; c < DECODE_PLANES; c++)
+			rgb[c][x - x0] = walk->palette[packed(row, x, walk->depth)][c];
 }
 
 /* Pillow keeps gray of 16 bits as numbers and clips them at 255; it does not scale them. */
-static void expand_gray16(
-	uint8_t *rgb, const uint8_t *row, uint32_t x0, uint32_t x1, const struct pngwalk *walk)
+static void expand_gray16(uint8_t *const rgb[DECODE_PLANES], const uint8_t *row, uint32_t x0,
+	uint32_t x1, const struct pngwalk *walk)
 {
 	(void)walk;
-	for (uint32_t x = x0; x < x1; x++, rgb += 3)
-		rgb[0] = rgb[1] = rgb[2] = row[(size_t)x * 2] ? 255 : row[(size_t)x * 2 + 1];
+	for (uint32_t x = x0; x < x1; x++)
+		rgb[0][x - x0] = rgb[1][x - x0] = rgb[2][x - x0] =
+			row[(size_t)x * 2] ? 255 : row[(size_t)x * 2 + 1];
 }
 
 /* Colour or gray with or without alpha, which is dropped; of 16 bits the upper 8. */
-static void expand_samples(
-	uint8_t *rgb, const uint8_t *row, uint32_t x0, uint32_t x1, const struct pngwalk *walk)
+static void expand_samples(uint8_t *const rgb[DECODE_PLANES], const uint8_t *row, uint32_t x0,
+	uint32_t x1, const struct pngwalk *walk)
 {
 	size_t sample = walk->depth / 8, colors = walk->color & 2 ? 3 : 1;
 	size_t pixel = sample * (colors + (walk->color & 4 ? 1 : 0));
 	size_t green = colors == 3 ? sample : 0;
-	for (const uint8_t *p = row + x0 * pixel; x0 < x1; x0++, p += pixel, rgb += 3) {
-		rgb[0] = p[0];
-		rgb[1] = p[green];
-		rgb[2] = p[2 * green];
+	const uint8_t *p = row + x0 * pixel;
+	for (uint32_t i = 0; i < x1 - x0; i++, p += pixel) {
+		rgb[0][i] = p[0];
+		rgb[1][i] = p[green];
+		rgb[2][i] = p[2 * green];
 	}
 }
 
@@ -294,15 +302,14 @@ static expand_fn *expand_for(const struct pngwalk *walk)
 	return walk->color == 2 && walk->depth == 8 ? NULL : expand_samples;
 }
 
-static void deliver(struct decode_png *png, uint8_t *raw)
+static void deliver(struct decode_png *png, const uint8_t *raw)
 {
 	const struct decode_region *r = &png->region;
-	if (!png->expand) {
-		png->row(png->context, raw + (size_t)r->x0 * 3);
-		return;
-	}
-	png->expand(png->rgb, raw, r->x0, r->x1, &png->walk);
-	png->row(png->context, png->rgb);
+	if (png->expand)
+		png->expand(png->rgb, raw, r->x0, r->x1, &png->walk);
+	else
+		png->kernels->split(png->rgb, raw + (size_t)r->x0 * 3, r->x1 - r->x0);
+	png->row(png->context, (const uint8_t *const *)png->rgb);
 }
 
 /* Rows over all passes, as libpng will count them: a pass without columns has none. */
@@ -401,8 +408,12 @@ int decode_png_rows(struct decode_png *png, struct decode_region region, bool to
 	png->rows_left = count_rows(&png->walk);
 	png->raw = scratch_take(
 		png->scratch, raw_bytes(png) * (png->walk.interlaced ? png->walk.height : 1));
-	png->rgb = scratch_take(png->scratch, (size_t)png->walk.width * 3);
-	if (!png->raw || !png->rgb)
+	bool taken = png->raw;
+	for (int c = 0; c < DECODE_PLANES; c++) {
+		png->rgb[c] = scratch_take(png->scratch, png->walk.width + DECODE_ROW_SLACK);
+		taken &= png->rgb[c] != NULL;
+	}
+	if (!taken)
 		return words_set(png->words, DECODE_E_MEMORY,
 			"PNG: rows do not fit into what was provided for them");
 	int outcome = guarded(png, step_open);

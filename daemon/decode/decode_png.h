@@ -6,9 +6,11 @@
 #include "decode/words.h"
 
 struct decode_png;
+struct planes_kernels;
 
 /* `scratch` and `words` outlive it. 0 or -ENOMEM. */
-int decode_png_new(struct scratch *scratch, struct words *words, struct decode_png **ret);
+int decode_png_new(struct scratch *scratch, struct words *words,
+	const struct planes_kernels *kernels, struct decode_png **ret);
 void decode_png_free(struct decode_png *png);
 
 /* Bytes that it holds outside the scratch. */

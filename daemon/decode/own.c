@@ -306,7 +306,7 @@ static int own_plan_band(struct own *own, struct own_image *image, const struct 
 	return reason ? reason : own_unstuff(own, image, lanes, layout->bytes);
 }
 
-static void own_row(void *context, uint8_t *rgb)
+static void own_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 {
 	struct own *own = context;
 	own->delivering->delivered++;

@@ -53,8 +53,9 @@ struct planes {
 	uint32_t factor_y; /* largest vertical factor */
 	uint32_t closed, row;
 	struct planes_layer layer[PLANES_COMPONENTS];
-	uint8_t *ring, *rgb;
+	uint8_t *ring;
 	uint8_t *line[PLANES_COMPONENTS]; /* an upsampled row of each component */
+	uint8_t *rgb[PLANES_COMPONENTS]; /* a converted row */
 	int16_t (*sorted)[64];
 };
 
@@ -73,7 +74,11 @@ static uint64_t planes_layout(struct planes *p, uint8_t *base)
 	p->ring = planes_carve(base, &at, PLANES_RING_BYTES);
 	for (int c = 0; c < PLANES_COMPONENTS; c++)
 		p->line[c] = planes_carve(base, &at, LINE_PIXELS);
-	p->rgb = planes_carve(base, &at, 3 * LINE_PIXELS);
+	for (int c = 0; c < PLANES_COMPONENTS; c++)
+		p->rgb[c] = planes_carve(base, &at, LINE_PIXELS);
+	/* Whoever takes a row may read on behind it. */
+	_Static_assert(
+		sizeof(int16_t[BATCH][64]) >= DECODE_ROW_SLACK, "the last part is the slack");
 	p->sorted = planes_carve(base, &at, sizeof(int16_t[BATCH][64]));
 	return at;
 }
@@ -436,43 +441,26 @@ static const uint8_t *planes_sample_row(const struct planes *p, unsigned c, uint
 	return line + p->region.x0 % expand;
 }
 
-static void planes_sample_rows(struct planes *p, const uint8_t *ret[PLANES_COMPONENTS])
+void planes_row(struct planes *p, const uint8_t *ret[PLANES_COMPONENTS])
 {
 	assert(planes_ready(p) > 0);
+	const uint8_t *from[PLANES_COMPONENTS] = {NULL};
 	for (unsigned c = 0; c < PLANES_COMPONENTS; c++)
-		ret[c] =
-			c < planes_components(&p->frame) ? planes_sample_row(p, c, p->row) : ret[0];
+		from[c] = c < planes_components(&p->frame) ? planes_sample_row(p, c, p->row)
+							   : from[0];
 	p->row++;
-}
-
-void planes_rgb(struct planes *p, uint8_t *to)
-{
-	const uint8_t *from[PLANES_COMPONENTS];
-	planes_sample_rows(p, from);
-	uint32_t width = p->region.x1 - p->region.x0;
-	if (p->frame.colour == PLANES_YCC)
-		p->kernels->rgb(to, from, width);
-	else
-		p->kernels->weave(to, from, width);
-}
-
-void planes_planar(struct planes *p, uint8_t *const to[PLANES_COMPONENTS])
-{
-	const uint8_t *from[PLANES_COMPONENTS];
-	planes_sample_rows(p, from);
-	uint32_t width = p->region.x1 - p->region.x0;
-	if (p->frame.colour == PLANES_YCC) {
-		p->kernels->planar(to, from, width);
-		return;
-	}
+	bool convert = p->frame.colour == PLANES_YCC;
+	if (convert)
+		p->kernels->planar(p->rgb, from, p->region.x1 - p->region.x0);
 	for (int c = 0; c < PLANES_COMPONENTS; c++)
-		memcpy(to[c], from[c], width);
+		ret[c] = convert ? p->rgb[c] : from[c];
 }
 
 void planes_rows(struct planes *p, decode_row_fn *row, void *context)
 {
 	for (uint32_t left = planes_ready(p); left > 0; left--) {
-		planes_rgb(p, p->rgb);
-		row(context, p->rgb);
+		const uint8_t *rgb[PLANES_COMPONENTS];
+		planes_row(p, rgb);
+		row(context, rgb);
 	}
 }

@@ -14,8 +14,8 @@
  *
  * Life of an image: planes_begin says which MCUs are needed; for each row of them, from the top,
  * planes_blocks takes its blocks; then planes_ready says how many rows of pixels can be taken, and
- * they have to be taken (planes_rgb, planes_planar, or planes_rows for all of them) before the next
- * MCU row's blocks come. Dropping an image half way needs no call.
+ * they have to be taken (planes_row, or planes_rows for all of them) before the next MCU row's
+ * blocks come. Dropping an image half way needs no call.
  *
  * Belongs to one thread. Memory is taken once; what does not fit is refused by planes_begin. */
 #pragma once
@@ -93,12 +93,8 @@ int planes_blocks(struct planes *planes, uint32_t mcu_y, const struct blocks *bl
 /* Rows that can be taken now. */
 uint32_t planes_ready(const struct planes *planes);
 
-/* The next row, interleaved: 3 bytes per pixel. `to` has room for the region's width rounded up to
- * PLANES_GRAIN pixels; what lies behind the width is undefined afterwards. */
-void planes_rgb(struct planes *planes, uint8_t *to);
-
-/* The same as three rows R, G, B, each with room for the rounded width. */
-void planes_planar(struct planes *planes, uint8_t *const to[PLANES_COMPONENTS]);
+/* The next row, as decode_row_fn takes it; valid until the next call. */
+void planes_row(struct planes *planes, const uint8_t *ret[PLANES_COMPONENTS]);
 
 /* Hands over all rows that are ready. */
 void planes_rows(struct planes *planes, decode_row_fn *row, void *context);

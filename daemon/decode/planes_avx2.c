@@ -95,36 +95,6 @@ V void v_pair(vec *low, vec *high)
 	*low = first;
 }
 
-/* Three lanes of 16 bytes to 48 in turns: output lane k takes from colour c these bytes. */
-#define TAKE(n, c) ((n) % 3 == (c) ? (n) / 3 : -1)
-#define TAKES(n, c)                                                                         \
-	TAKE(n, c), TAKE((n) + 1, c), TAKE((n) + 2, c), TAKE((n) + 3, c), TAKE((n) + 4, c), \
-		TAKE((n) + 5, c), TAKE((n) + 6, c), TAKE((n) + 7, c)
-#define TAKEN(k, c)                                        \
-	{                                                  \
-		TAKES(16 * (k), c), TAKES(16 * (k) + 8, c) \
-	}
-
-static const _Alignas(16) int8_t weave[3][3][16] = {
-	{TAKEN(0, 0), TAKEN(0, 1), TAKEN(0, 2)},
-	{TAKEN(1, 0), TAKEN(1, 1), TAKEN(1, 2)},
-	{TAKEN(2, 0), TAKEN(2, 1), TAKEN(2, 2)},
-};
-
-V void body_weave(uint8_t *to, const vec in[3])
-{
-	vec o[3];
-	for (int k = 0; k < 3; k++) {
-		vec a = _mm256_shuffle_epi8(in[0], v_lane(weave[k][0]));
-		vec b = _mm256_shuffle_epi8(in[1], v_lane(weave[k][1]));
-		vec c = _mm256_shuffle_epi8(in[2], v_lane(weave[k][2]));
-		o[k] = v_or(v_or(a, b), c);
-	}
-	v_store(to, _mm256_permute2x128_si256(o[0], o[1], 0x20));
-	v_store(to + 32, _mm256_permute2x128_si256(o[2], o[0], 0x30));
-	v_store(to + 64, _mm256_permute2x128_si256(o[1], o[2], 0x31));
-}
-
 /* For each unit of the ready order and each 8 coefficients of the zigzag order: which bytes come
  * from there, in both lanes. */
 #define PICK(s, k) (k) / 8 == (s) ? (k) % 8 * 2 : -1, (k) / 8 == (s) ? (k) % 8 * 2 + 1 : -1

@@ -95,48 +95,6 @@ V void v_pair(vec *low, vec *high)
 	*low = a;
 }
 
-/* Three lanes of 16 bytes to 48 in turns: output lane k takes from colour c these bytes. */
-#define TAKE(n, c) ((n) % 3 == (c) ? (n) / 3 : -1)
-#define TAKES(n, c)                                                                         \
-	TAKE(n, c), TAKE((n) + 1, c), TAKE((n) + 2, c), TAKE((n) + 3, c), TAKE((n) + 4, c), \
-		TAKE((n) + 5, c), TAKE((n) + 6, c), TAKE((n) + 7, c)
-#define TAKEN(k, c)                                        \
-	{                                                  \
-		TAKES(16 * (k), c), TAKES(16 * (k) + 8, c) \
-	}
-
-static const _Alignas(16) int8_t weave[3][3][16] = {
-	{TAKEN(0, 0), TAKEN(0, 1), TAKEN(0, 2)},
-	{TAKEN(1, 0), TAKEN(1, 1), TAKEN(1, 2)},
-	{TAKEN(2, 0), TAKEN(2, 1), TAKEN(2, 2)},
-};
-
-/* A vector of words of 64 bits out of a and b by `two`, but where `take` has a bit, of c by `one`.
- */
-V vec weave_lanes(vec a, vec b, vec c, vec two, vec one, __mmask8 take)
-{
-	return _mm512_mask_permutexvar_epi64(_mm512_permutex2var_epi64(a, two, b), take, one, c);
-}
-
-V void body_weave(uint8_t *to, const vec in[3])
-{
-	vec o[3];
-	for (int k = 0; k < 3; k++) {
-		vec a = _mm512_shuffle_epi8(in[0], v_lane(weave[k][0]));
-		vec b = _mm512_shuffle_epi8(in[1], v_lane(weave[k][1]));
-		vec c = _mm512_shuffle_epi8(in[2], v_lane(weave[k][2]));
-		o[k] = _mm512_ternarylogic_epi64(a, b, c, 0xfe);
-	}
-	/* Lanes of o[0], o[1], o[2] in turns: 0 0 0 1, 1 1 2 2, 2 3 3 3. */
-	v_store(to, weave_lanes(o[0], o[1], o[2], _mm512_setr_epi64(0, 1, 8, 9, 0, 0, 2, 3),
-			    _mm512_setr_epi64(0, 0, 0, 0, 0, 1, 0, 0), 0x30));
-	v_store(to + 64,
-		weave_lanes(o[0], o[1], o[2], _mm512_setr_epi64(10, 11, 0, 0, 4, 5, 12, 13),
-			_mm512_setr_epi64(0, 0, 2, 3, 0, 0, 0, 0), 0x0c));
-	v_store(to + 128, weave_lanes(o[0], o[1], o[2], _mm512_setr_epi64(0, 0, 6, 7, 14, 15, 0, 0),
-				  _mm512_setr_epi64(4, 5, 0, 0, 0, 0, 6, 7), 0xc3));
-}
-
 #define UNIT(u, ...) __VA_ARGS__,
 static const _Alignas(64) int16_t ready_from[64] = {PLANES_READY_UNITS(UNIT)};
 

@@ -13,7 +13,6 @@
  *   v_rows(to, pitch, a)        two rows of a group of blocks: the low halves of all lanes to `to`,
  *                               the high halves to to + pitch
  *   v_pair(&a, &b)              lanes of unpacked low and high halves, back in the order of memory
- *   body_weave                  three vectors of bytes to 3 x LANES x 16 bytes in turns
  *   body_sort                   and body_look: the table's entries
  *                               of these names
  *
@@ -363,23 +362,35 @@ static void body_planar(uint8_t *const to[3], const uint8_t *const from[3], size
 	}
 }
 
-static void body_rgb(uint8_t *to, const uint8_t *const from[3], size_t count)
-{
-	for (size_t i = 0; i < count; i += GRAIN) {
-		vec out[3];
-		body_convert(out, from, i);
-		body_weave(to + 3 * i, out);
+/* For each colour and each 16 bytes of 16 triples: which bytes of these go to which place. */
+#define SPLIT(n, k, c) ((3 * (n) + (c)) / 16 == (k) ? (3 * (n) + (c)) % 16 : -1)
+#define SPLITS(k, c)                                                                            \
+	{                                                                                       \
+		SPLIT(0, k, c), SPLIT(1, k, c), SPLIT(2, k, c), SPLIT(3, k, c), SPLIT(4, k, c), \
+			SPLIT(5, k, c), SPLIT(6, k, c), SPLIT(7, k, c), SPLIT(8, k, c),         \
+			SPLIT(9, k, c), SPLIT(10, k, c), SPLIT(11, k, c), SPLIT(12, k, c),      \
+			SPLIT(13, k, c), SPLIT(14, k, c), SPLIT(15, k, c)                       \
 	}
-}
+static const _Alignas(16) int8_t split[3][3][16] = {
+	{SPLITS(0, 0), SPLITS(1, 0), SPLITS(2, 0)},
+	{SPLITS(0, 1), SPLITS(1, 1), SPLITS(2, 1)},
+	{SPLITS(0, 2), SPLITS(1, 2), SPLITS(2, 2)},
+};
 
-static void body_weave_rows(uint8_t *to, const uint8_t *const from[3], size_t count)
+static void body_split(uint8_t *const to[3], const uint8_t *from, size_t count)
 {
-	for (size_t i = 0; i < count; i += GRAIN) {
-		vec rows[3];
-		for (int c = 0; c < 3; c++)
-			rows[c] = v_load(from[c] + i);
-		body_weave(to + 3 * i, rows);
-	}
+	size_t i = 0;
+	for (; i + 16 <= count; i += 16, from += 48)
+		for (int c = 0; c < 3; c++) {
+			__m128i sum = _mm_setzero_si128();
+			for (int k = 0; k < 3; k++)
+				sum = _mm_or_si128(sum,
+					_mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)from + k),
+						_mm_load_si128((const __m128i *)split[c][k])));
+			_mm_storeu_si128((__m128i *)(to[c] + i), sum);
+		}
+	planes_kernels_c.split(
+		(uint8_t *const[3]){to[0] + i, to[1] + i, to[2] + i}, from, count - i);
 }
 
 const struct planes_kernels TABLE = {
@@ -391,6 +402,5 @@ const struct planes_kernels TABLE = {
 	.between = body_between,
 	.both = body_both,
 	.planar = body_planar,
-	.rgb = body_rgb,
-	.weave = body_weave_rows,
+	.split = body_split,
 };

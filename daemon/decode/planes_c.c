@@ -177,17 +177,11 @@ static void c_planar(uint8_t *const to[3], const uint8_t *const from[3], size_t 
 	}
 }
 
-static void c_rgb(uint8_t *to, const uint8_t *const from[3], size_t count)
-{
-	for (size_t i = 0; i < count; i++, to += 3)
-		c_colour(to, from[0][i], from[1][i], from[2][i]);
-}
-
-static void c_weave(uint8_t *to, const uint8_t *const from[3], size_t count)
+static void c_split(uint8_t *const to[3], const uint8_t *from, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		for (int c = 0; c < 3; c++)
-			*to++ = from[c][i];
+			to[c][i] = *from++;
 }
 
 const struct planes_kernels planes_kernels_c = {
@@ -199,6 +193,5 @@ const struct planes_kernels planes_kernels_c = {
 	.between = c_between,
 	.both = c_both,
 	.planar = c_planar,
-	.rgb = c_rgb,
-	.weave = c_weave,
+	.split = c_split,
 };

@@ -85,10 +85,9 @@ struct planes_kernels {
 
 	/* Y, Cb, Cr to R, G, B (jdcolor.c). */
 	void (*planar)(uint8_t *const to[3], const uint8_t *const from[3], size_t count);
-	void (*rgb)(uint8_t *to, const uint8_t *const from[3], size_t count);
 
-	/* Three rows into one of triples. */
-	void (*weave)(uint8_t *to, const uint8_t *const from[3], size_t count);
+	/* A row of triples into three rows; touches nothing beyond them. */
+	void (*split)(uint8_t *const to[3], const uint8_t *from, size_t count);
 };
 
 extern const struct planes_kernels planes_kernels_c, planes_kernels_avx2, planes_kernels_avx512;

@@ -152,7 +152,7 @@ void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe
 	};
 }
 
-void pixel_sink_row(void *sink, uint8_t *rgb)
+void pixel_sink_row(void *sink, const uint8_t *const rgb[PIXEL_PLANES])
 {
 	const struct pixel_sink *own = sink;
 	resample_row(own->resample, rgb);

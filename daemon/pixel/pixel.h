@@ -91,9 +91,10 @@ uint64_t pixel_sink_bytes(uint32_t max_image_size);
 void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, uint8_t *out, struct pixel_region *ret_region);
 
-/* One row of the region, top to bottom: (x1 - x0) pixels of 3 bytes. May overwrite `rgb`. The
- * signature is decode_row_fn's. */
-void pixel_sink_row(void *sink, uint8_t *rgb);
+/* One row of the region, top to bottom: x1 - x0 bytes each of R, G, B, and PIXEL_ROW_SLACK readable
+ * bytes behind each. The signature is decode_row_fn's. */
+enum { PIXEL_PLANES = 3, PIXEL_ROW_SLACK = 128 };
+void pixel_sink_row(void *sink, const uint8_t *const rgb[PIXEL_PLANES]);
 
 /* After the last row: `out` is complete. Asserts that all rows of the region were given. */
 void pixel_sink_end(struct pixel_sink *sink);

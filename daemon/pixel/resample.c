@@ -46,6 +46,7 @@ struct resample {
 
 	/* A block: rows gathered, turned, resampled. */
 	uint8_t *gathered, *turned, *turned_out;
+	uint8_t *woven; /* the row that has come, as pixels of 3 bytes */
 };
 
 static uint32_t resample_narrow_pitch(uint32_t max_window)
@@ -93,6 +94,7 @@ static uint64_t resample_layout(struct resample *r, uint8_t *base, uint32_t max_
 	r->gathered = resample_carve(base, &at, KERNELS_ROWS * BLOCK_PITCH);
 	r->turned = resample_carve(base, &at, KERNELS_ROWS * BLOCK_PITCH);
 	r->turned_out = resample_carve(base, &at, KERNELS_ROWS * narrow);
+	r->woven = resample_carve(base, &at, 3 * (uint64_t)WEIGHTS_SOURCE_MAX);
 	return at;
 }
 
@@ -322,8 +324,17 @@ static void resample_gather(struct resample *r, uint32_t row, const uint8_t *rgb
 		resample_down(r, row - place + i);
 }
 
-void resample_row(struct resample *r, const uint8_t *rgb)
+static void resample_weave(uint8_t *to, const uint8_t *const from[3], size_t pixels)
 {
+	for (size_t i = 0; i < pixels; i++)
+		for (int c = 0; c < 3; c++)
+			*to++ = from[c][i];
+}
+
+void resample_row(struct resample *r, const uint8_t *const planes[3])
+{
+	uint8_t *rgb = r->woven;
+	resample_weave(rgb, planes, r->source_bytes / 3);
 	assert(r->rows_in < r->rows);
 	uint32_t row = r->rows_in++;
 	if (r->vertical_first) {

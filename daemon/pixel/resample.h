@@ -43,8 +43,8 @@ uint64_t resample_bytes(uint32_t max_window);
 void resample_begin(struct resample *resample, const struct resample_job *job,
 	struct resample_region *ret_region);
 
-/* The next row of the region, (x1 - x0) x 3 bytes; not kept. */
-void resample_row(struct resample *resample, const uint8_t *rgb);
+/* The next row of the region, x1 - x0 bytes each of R, G, B; not kept. */
+void resample_row(struct resample *resample, const uint8_t *const rgb[3]);
 
 /* Rows of the region that have not come yet. */
 uint32_t resample_missing(const struct resample *resample);

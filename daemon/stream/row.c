@@ -42,7 +42,7 @@ struct row_feed {
 	unsigned untimed; /* rows since the last one that was timed */
 };
 
-static void row_feed_row(void *context, uint8_t *rgb)
+static void row_feed_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 {
 	struct row_feed *feed = context;
 	if (++feed->untimed < ROW_TIMED) {
@@ -150,7 +150,7 @@ static void row_many_start(void *context, struct decode_job *decode)
 	run->feed.ns += clock_ns() - start;
 }
 
-static void row_many_row(void *context, uint8_t *rgb)
+static void row_many_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 {
 	struct row_many *run = context;
 	row_feed_row(&run->feed, rgb);

@@ -59,8 +59,12 @@ static struct total round_run(struct pixel_sink *sink, const struct geometry *g,
 		struct pixel_region region;
 		plan_make(g, &recipe, i, &plan);
 		pixel_sink_begin(sink, &recipe, &plan, out, &region);
-		for (uint32_t y = region.y0; y < region.y1; y++)
-			pixel_sink_row(sink, rows + (size_t)(y % ROWS) * 3 * ROW_PIXELS);
+		for (uint32_t y = region.y0; y < region.y1; y++) {
+			const uint8_t *row = rows + (size_t)(y % ROWS) * 3 * ROW_PIXELS;
+			const uint8_t *const rgb[] = {
+				row, row + ROW_PIXELS, row + 2 * (size_t)ROW_PIXELS};
+			pixel_sink_row(sink, rgb);
+		}
 		pixel_sink_end(sink);
 		total.pixels += (uint64_t)(region.x1 - region.x0) * (region.y1 - region.y0);
 	}
@@ -102,7 +106,7 @@ int main(int argc, char **argv)
 {
 	double seconds = argc > 1 ? strtod(argv[1], NULL) : 0.2;
 	const char *forced = getenv("PENSTOCK_KERNELS");
-	cleanup(free_ptr) uint8_t *rows = malloc((size_t)ROWS * ROW_PIXELS * 3);
+	cleanup(free_ptr) uint8_t *rows = malloc((size_t)ROWS * ROW_PIXELS * 3 + PIXEL_ROW_SLACK);
 	if (!rows)
 		return 1;
 	uint32_t state = 1;

@@ -73,19 +73,26 @@ static bool job_eval(const char *line, const struct image *image, struct pixel_r
 	return true;
 }
 
-/* Feeds the region alone, each row in a buffer of its exact size, so that a sanitizer sees a byte
- * too far. */
+/* Feeds the region alone, each row in buffers of exactly the size that is promised, so that a
+ * sanitizer sees a byte too far. */
 static void job_run(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, const struct image *image, uint8_t *out)
 {
 	struct pixel_region region;
 	pixel_sink_begin(sink, recipe, plan, out, &region);
-	size_t bytes = 3 * (size_t)(region.x1 - region.x0);
-	cleanup(free_ptr) uint8_t *row = malloc(bytes);
-	for (uint32_t y = region.y0; row && y < region.y1; y++) {
-		memcpy(row, image->rgb + 3 * ((size_t)y * image->width + region.x0), bytes);
-		pixel_sink_row(sink, row);
+	size_t width = region.x1 - region.x0;
+	uint8_t *rows[PIXEL_PLANES];
+	for (int c = 0; c < PIXEL_PLANES; c++)
+		if (!(rows[c] = malloc(width + PIXEL_ROW_SLACK)))
+			abort();
+	for (uint32_t y = region.y0; y < region.y1; y++) {
+		const uint8_t *from = image->rgb + 3 * ((size_t)y * image->width + region.x0);
+		for (size_t i = 0; i < 3 * width; i++)
+			rows[i % 3][i / 3] = from[i];
+		pixel_sink_row(sink, (const uint8_t *const *)rows);
 	}
+	for (int c = 0; c < PIXEL_PLANES; c++)
+		free(rows[c]);
 	pixel_sink_end(sink);
 }
 

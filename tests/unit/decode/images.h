@@ -175,11 +175,10 @@ struct result {
 	char message[256];
 };
 
-static inline void result_row(void *context, uint8_t *rgb)
+static inline void result_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 {
 	struct result *result = context;
-	memcpy(result->rgb + result->rows++ * result->width * 3, rgb, result->width * 3);
-	memset(rgb, 0x5a, result->width * 3); /* the door allows it */
+	decode_weave(result->rgb + result->rows++ * result->width * 3, rgb, result->width);
 }
 
 static inline void result_free(struct result *result)

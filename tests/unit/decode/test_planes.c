@@ -96,31 +96,18 @@ struct check {
 	uint64_t wrong;
 };
 
-static void check_row(void *context, uint8_t *rgb)
+static void check_row(void *context, const uint8_t *const planar[DECODE_PLANES])
 {
 	struct check *check = context;
 	const struct decode_region *r = &check->region;
+	size_t width = r->x1 - r->x0;
+	uint8_t *rgb = malloc(3 * width);
+	assert_non_null(rgb);
+	decode_weave(rgb, planar, width);
 	const uint8_t *want =
 		check->c->rgb + ((size_t)check->y * check->c->frame.width + r->x0) * 3;
-	check->wrong += memcmp(rgb, want, (size_t)(r->x1 - r->x0) * 3) != 0;
+	check->wrong += memcmp(rgb, want, 3 * width) != 0;
 	check->y++;
-}
-
-static void check_planar(struct planes *planes, struct check *check)
-{
-	uint32_t width = check->region.x1 - check->region.x0;
-	size_t room = util_align(width, PLANES_GRAIN);
-	uint8_t *rows = malloc(3 * room), *rgb = malloc(3 * room);
-	assert_non_null(rows);
-	assert_non_null(rgb);
-	while (planes_ready(planes)) {
-		planes_planar(planes, (uint8_t *const[]){rows, rows + room, rows + 2 * room});
-		for (uint32_t x = 0; x < width; x++)
-			for (int c = 0; c < 3; c++)
-				rgb[3 * x + (uint32_t)c] = rows[(size_t)c * room + x];
-		check_row(check, rgb);
-	}
-	free(rows);
 	free(rgb);
 }
 
@@ -129,7 +116,7 @@ static int region_compare(
 	struct planes *planes, const struct image *c, struct decode_region region, uint32_t *random)
 {
 	struct planes_mcus mcus, cover;
-	bool planar = random_next(random) & 1;
+	bool one_by_one = random_next(random) & 1;
 	int rc = planes_begin(planes, &c->frame, region, &mcus);
 	if (rc)
 		return rc;
@@ -141,10 +128,12 @@ static int region_compare(
 		rc = planes_blocks(planes, y, &c->blocks);
 		if (rc)
 			return rc;
-		if (planar)
-			check_planar(planes, &check);
-		else
-			planes_rows(planes, check_row, &check);
+		while (one_by_one && planes_ready(planes)) {
+			const uint8_t *rgb[DECODE_PLANES];
+			planes_row(planes, rgb);
+			check_row(&check, rgb);
+		}
+		planes_rows(planes, check_row, &check);
 	}
 	return check.wrong == 0 && check.y == region.y1 ? 0 : -1;
 }

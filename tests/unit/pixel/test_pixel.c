@@ -106,11 +106,11 @@ static void test_sink_bytes(void **state)
 }
 
 /* A source whose pixel is a function of its place: no image need be held. */
-static void row_make(uint8_t *row, uint32_t x0, uint32_t x1, uint32_t y)
+static void row_make(uint8_t *const row[PIXEL_PLANES], uint32_t x0, uint32_t x1, uint32_t y)
 {
 	for (uint32_t x = x0; x < x1; x++)
 		for (uint32_t c = 0; c < 3; c++)
-			*row++ = (uint8_t)(hash_mix((uint64_t)x << 32 | y << 2 | c) >> 13);
+			row[c][x - x0] = (uint8_t)(hash_mix((uint64_t)x << 32 | y << 2 | c) >> 13);
 }
 
 static void sink_run(struct pixel_sink *sink, const struct pixel_recipe *recipe,
@@ -127,12 +127,18 @@ static void sink_run(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 	assert_in_range(region.y0, reach.y0, reach.y0 + 2);
 	assert_in_range(reach.x1, region.x1, region.x1 + 2);
 	assert_in_range(reach.y1, region.y1, region.y1 + 2);
-	cleanup(free_ptr) uint8_t *row = malloc(3 * (size_t)(region.x1 - region.x0));
-	assert_non_null(row);
+	size_t width = region.x1 - region.x0;
+	uint8_t *row[PIXEL_PLANES];
+	for (int c = 0; c < PIXEL_PLANES; c++) {
+		row[c] = malloc(width + PIXEL_ROW_SLACK);
+		assert_non_null(row[c]);
+	}
 	for (uint32_t y = region.y0; y < region.y1; y++) {
 		row_make(row, region.x0, region.x1, y);
-		pixel_sink_row(sink, row);
+		pixel_sink_row(sink, (const uint8_t *const *)row);
 	}
+	for (int c = 0; c < PIXEL_PLANES; c++)
+		free(row[c]);
 	pixel_sink_end(sink);
 }
 
@@ -172,14 +178,15 @@ static void test_identity(void **state)
 	enum { SIZE = 50 };
 	struct pixel_recipe recipe = {PIXEL_TRAIN, SIZE};
 	struct pixel_plan plan;
-	uint8_t out[SIZE * SIZE * 3], row[SIZE * 3];
+	uint8_t out[SIZE * SIZE * 3], row[PIXEL_PLANES][SIZE];
 	struct pixel_sink *sink = sink_new(SIZE);
 	(void)state;
 	pixel_plan_from_crop(&recipe, 7, 9, SIZE, SIZE, false, 60, 70, &plan);
 	sink_run(sink, &recipe, &plan, out);
 	for (uint32_t y = 0; y < SIZE; y++) {
-		row_make(row, 7, 7 + SIZE, 9 + y);
-		assert_memory_equal(out + (size_t)y * sizeof(row), row, sizeof(row));
+		row_make((uint8_t *const[]){row[0], row[1], row[2]}, 7, 7 + SIZE, 9 + y);
+		for (size_t i = 0; i < sizeof(row); i++)
+			assert_int_equal(out[(size_t)y * sizeof(row) + i], row[i % 3][i / 3]);
 	}
 	pixel_sink_free(sink);
 }

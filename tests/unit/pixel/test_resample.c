@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/util.h"
 #include "pixel/kernels.h"
+#include "pixel/pixel.h"
 #include "pixel/resample.h"
 
 #include <math.h>
@@ -200,7 +201,7 @@ static void guarded_check(const struct guarded *g)
 	}
 }
 
-/* Feeds exactly the region, each row from memory of its exact size. */
+/* Feeds exactly the region, each row from memory of its exact size and the slack promised. */
 static void resample_run(
 	struct resample *r, const struct resample_job *job, const struct picture *in)
 {
@@ -208,13 +209,19 @@ static void resample_run(
 	resample_begin(r, job, &region);
 	assert_true(region.x0 < region.x1 && region.x1 <= in->w);
 	assert_true(region.y0 < region.y1 && region.y1 <= in->h);
-	size_t bytes = 3 * (size_t)(region.x1 - region.x0);
+	size_t width = region.x1 - region.x0;
 	for (uint32_t y = region.y0; y < region.y1; y++) {
 		assert_int_equal(resample_missing(r), region.y1 - y);
-		cleanup(free_ptr) uint8_t *row = malloc(bytes);
-		assert_non_null(row);
-		memcpy(row, picture_at(in, region.x0, y), bytes);
-		resample_row(r, row);
+		uint8_t *row[3];
+		for (size_t c = 0; c < 3; c++) {
+			row[c] = malloc(width + PIXEL_ROW_SLACK);
+			assert_non_null(row[c]);
+			for (size_t x = 0; x < width; x++)
+				row[c][x] = picture_at(in, region.x0, y)[3 * x + c];
+		}
+		resample_row(r, (const uint8_t *const *)row);
+		for (size_t c = 0; c < 3; c++)
+			free(row[c]);
 	}
 	assert_int_equal(resample_missing(r), 0);
 }
