@@ -44,7 +44,7 @@ static void fuzz(const struct options *options, struct differ *d, struct generat
 	uint64_t start = clock_ns(), said = 0, seed = options->seed;
 	struct random random = {seed};
 	for (uint64_t left = options->files; left;) {
-		uint64_t batch = UTIL_MIN(left, 1 + draw(&random, DIFFER_FILES));
+		uint64_t any = 1 + draw(&random, DIFFER_FILES), batch = UTIL_MIN(left, any);
 		uint64_t first = seed;
 		for (uint64_t i = 0; i < batch; i++, seed++) {
 			generate(g, seed);

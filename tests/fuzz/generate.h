@@ -222,31 +222,36 @@ static inline void code_break(struct generate *g, struct generate_code *c)
 	}
 }
 
+/* A segment of one code, sometimes not the one that the scan is written with. */
+static inline void put_code(struct generate *g, unsigned number, const struct generate_code *code)
+{
+	struct generate_code said = *code;
+	if (one_in(&g->random, 200))
+		code_break(g, &said);
+	unsigned symbols = 0;
+	for (unsigned i = 0; i < 16; i++)
+		symbols += said.counts[i];
+	symbols = symbols < 256 ? symbols : 256;
+	put_marker(g, 0xc4);
+	put16(g, 19 + symbols);
+	put(g, number);
+	for (unsigned i = 0; i < 16; i++)
+		put(g, said.counts[i]);
+	for (unsigned i = 0; i < symbols; i++)
+		put(g, said.symbols[i]);
+}
+
 static inline void put_codes(struct generate *g)
 {
-	for (unsigned t = 0; t < g->kind.tables; t++)
+	for (unsigned t = 0; t < g->kind.tables; t++) {
+		code_dc(g, &g->code[t][0]);
+		code_ac(g, &g->code[t][1]);
 		for (unsigned ac = 0; ac < 2; ac++) {
-			struct generate_code *c = &g->code[t][ac];
-			if (ac)
-				code_ac(g, c);
-			else
-				code_dc(g, c);
-			c->shallow = one_in(&g->random, 2);
-			code_number(c);
-			if (one_in(&g->random, 200))
-				code_break(g, c);
-			unsigned said = 0;
-			for (unsigned i = 0; i < 16; i++)
-				said += c->counts[i];
-			said = said > 256 ? 256 : said;
-			put_marker(g, 0xc4);
-			put16(g, 19 + said);
-			put(g, ac << 4 | t);
-			for (unsigned i = 0; i < 16; i++)
-				put(g, c->counts[i]);
-			for (unsigned i = 0; i < said; i++)
-				put(g, c->symbols[i]);
+			g->code[t][ac].shallow = one_in(&g->random, 2);
+			code_number(&g->code[t][ac]);
+			put_code(g, ac << 4 | t, &g->code[t][ac]);
 		}
+	}
 }
 
 static inline void put_quantisers(struct generate *g)
