@@ -48,6 +48,7 @@ static const struct yaml_key config_keys[] = {
 		.zero = "auto"},
 	{"io", YAML_KEY_ENUM, CONFIG_FIELD(io), .names = config_io_names},
 	{"cache_dir", YAML_KEY_PATH, CONFIG_TEXT_FIELD(cache_dir)},
+	{"checkpoints", YAML_KEY_BOOL, CONFIG_FIELD(checkpoints)},
 	{"idle_exit_s", YAML_KEY_U32, CONFIG_FIELD(idle_exit_s), .max = 31536000},
 	{"log_level", YAML_KEY_ENUM, CONFIG_FIELD(log_level), .names = config_log_names},
 	{"max_clients", YAML_KEY_U32, CONFIG_FIELD(max_clients), .min = 1, .max = 4096},
@@ -59,6 +60,7 @@ void config_init(struct config *config)
 	memset(config, 0, sizeof *config);
 	config->log_level = LOG_INFO;
 	config->max_clients = 256;
+	config->checkpoints = true;
 }
 
 static int config_read_name(const struct yaml_text *text, const yaml_node_t *node,

@@ -23,6 +23,7 @@ struct config {
 	enum fetch_io io;
 	char cache_dir[4096]; /* "": $XDG_CACHE_HOME/penstock, else ~/.cache/penstock, else the
 				 temporary folder's */
+	bool checkpoints; /* kept beside the indexes; default true */
 	unsigned idle_exit_s; /* end this long after the last client; 0: never */
 	enum log_level log_level;
 	/* By the command line, which a reload of the file does not beat. */

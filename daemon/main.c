@@ -34,6 +34,7 @@ static const char main_usage[] =
 	"  --threads N          decoding threads (default: the CPUs that may be used, less one)\n"
 	"  --io MODE            auto, buffered or direct\n"
 	"  --reader ENGINE      auto, io_uring or pread\n"
+	"  --no-checkpoints     keep no checkpoints of images, and use none that are kept\n"
 	"  --idle-exit SECONDS  end this long after the last client has gone (default: never)\n"
 	"  --ready-fd FD        write one byte there once clients can connect\n"
 	"  --log-file FILE      append the log there instead of stderr\n"
@@ -45,7 +46,7 @@ static const char main_usage[] =
 struct main_options {
 	const char *config, *socket, *memory, *threads, *io, *reader, *idle_exit, *ready_fd,
 		*log_file, *log_level;
-	bool check;
+	bool check, no_checkpoints;
 };
 
 static int main_complain(const char *option, const char *expected, const char *got)
@@ -100,6 +101,8 @@ static int main_apply(const struct main_options *o, struct config *config)
 		result = main_number(
 			"idle-exit", o->idle_exit, 0, 86400 * 365, &config->idle_exit_s);
 	config->idle_exit_given = o->idle_exit != NULL;
+	if (o->no_checkpoints)
+		config->checkpoints = false;
 	if (!result && o->io &&
 		!(result = main_choice(
 			  "io", o->io, io, UTIL_COUNT(io), "auto, buffered or direct", &choice)))
@@ -121,7 +124,7 @@ static int main_apply(const struct main_options *o, struct config *config)
 /* -1: go on; otherwise the exit code. */
 static int main_parse(int argc, char **argv, struct main_options *ret)
 {
-	enum { OPT_CHECK = 256, OPT_VERSION, OPT_HELP, OPT_TEXT };
+	enum { OPT_CHECK = 256, OPT_NO_CHECKPOINTS, OPT_VERSION, OPT_HELP, OPT_TEXT };
 	const char **const text[] = {&ret->config, &ret->socket, &ret->memory, &ret->threads,
 		&ret->io, &ret->reader, &ret->idle_exit, &ret->ready_fd, &ret->log_file,
 		&ret->log_level};
@@ -131,13 +134,16 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 		{"reader", 1, NULL, OPT_TEXT + 5}, {"idle-exit", 1, NULL, OPT_TEXT + 6},
 		{"ready-fd", 1, NULL, OPT_TEXT + 7}, {"log-file", 1, NULL, OPT_TEXT + 8},
 		{"log-level", 1, NULL, OPT_TEXT + 9}, {"check-config", 0, NULL, OPT_CHECK},
-		{"version", 0, NULL, OPT_VERSION}, {"help", 0, NULL, OPT_HELP}, {NULL, 0, NULL, 0}};
+		{"no-checkpoints", 0, NULL, OPT_NO_CHECKPOINTS}, {"version", 0, NULL, OPT_VERSION},
+		{"help", 0, NULL, OPT_HELP}, {NULL, 0, NULL, 0}};
 	int c;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c >= OPT_TEXT) {
 			*text[c - OPT_TEXT] = optarg;
 		} else if (c == OPT_CHECK) {
 			ret->check = true;
+		} else if (c == OPT_NO_CHECKPOINTS) {
+			ret->no_checkpoints = true;
 		} else if (c == OPT_VERSION) {
 			(void)printf("penstockd %s\n", PENSTOCK_VERSION);
 			return 0;
@@ -188,6 +194,7 @@ static int main_serve(struct config *config, int ready_fd)
 	/* Blocked before any thread exists, so that only the event loop's signalfd sees them. */
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error of the write, not our end */
 	int result = server_new(config, &server, &fault);
 	if (result) {
 		log_error("%s", fault.text);

@@ -64,6 +64,7 @@ int recipe_fits_stream(
 		{daemon->prefetch != 0, "prefetch"},
 		{strcmp(daemon->io, "auto") != 0, "io"},
 		{strcmp(daemon->reader, "auto") != 0, "reader"},
+		{daemon->no_checkpoints, "no-checkpoints"},
 	};
 	for (size_t i = 0; i < UTIL_COUNT(options); i++)
 		if (options[i].given) {

@@ -52,6 +52,7 @@ void recipe_describe(const struct recipe *recipe, char *buffer, size_t room);
 struct recipe_daemon {
 	uint64_t memory, threads, prefetch; /* 0: the daemon's default */
 	const char *io, *reader;
+	bool no_checkpoints;
 };
 
 #define RECIPE_DAEMON_DEFAULT                  \
@@ -70,6 +71,8 @@ struct recipe_daemon {
 			"through the page cache or not (auto)", 0, 0, NULL},                   \
 		{"reader", 0, OPTION_CHOICE, &(daemon).reader, "auto|io_uring|pread",          \
 			"how files are read (auto)", 0, 0, NULL},                              \
+		{"no-checkpoints", 0, OPTION_FLAG, &(daemon).no_checkpoints, NULL,             \
+			"keep no checkpoints of images, and use none", 0, 0, NULL},            \
 	{                                                                                      \
 		"prefetch", 0, OPTION_NUMBER, &(daemon).prefetch, "N",                         \
 			"batches that may exist at once (4)", 2, 64, NULL                      \

@@ -124,6 +124,7 @@ void report_people(const struct report *report)
 	report_memory(report);
 	report_counts("fallbacks", document_get(report->stats, "fallbacks"));
 	report_counts("broken", document_get(report->stats, "broken"));
+	report_counts("checkpoints", document_get(report->stats, "checkpoints"));
 	(void)printf("\n");
 	table_sentence(2, REPORT_NAME, "verdict", document_text(report->stats, "verdict", "none"),
 		REPORT_WIDTH);
@@ -157,7 +158,9 @@ static void report_json_numbers(const struct report *report, struct jsontext *js
 int report_json(const struct report *report)
 {
 	cleanup(free_ptr) char *fallbacks = document_dump(document_get(report->stats, "fallbacks"));
-	if (!fallbacks)
+	cleanup(free_ptr) char *checkpoints =
+		document_dump(document_get(report->stats, "checkpoints"));
+	if (!fallbacks || !checkpoints)
 		return -ENOMEM;
 	struct jsontext json = {0};
 	jsontext_object(&json, NULL);
@@ -167,6 +170,7 @@ int report_json(const struct report *report)
 		jsontext_number(&json, report_stage[i], report->stage_s[i], 4);
 	jsontext_end(&json);
 	jsontext_raw(&json, "fallbacks", fallbacks);
+	jsontext_raw(&json, "checkpoints", checkpoints);
 	jsontext_string(&json, "verdict", document_text(report->stats, "verdict", ""));
 	jsontext_end(&json);
 	int r = json.failed ? -ENOMEM : 0;

@@ -238,6 +238,8 @@ static void spawn_compose(const char *program, const struct recipe_daemon *optio
 		spawn_add(ret, "--threads", ret->threads);
 	spawn_add(ret, "--io", (char *)options->io);
 	spawn_add(ret, "--reader", (char *)options->reader);
+	if (options->no_checkpoints)
+		spawn_add(ret, "--no-checkpoints", NULL);
 	spawn_add(ret, "--idle-exit", "10");
 	(void)snprintf(ret->ready, sizeof ret->ready, "%d", ready_fd);
 	spawn_add(ret, "--ready-fd", ret->ready);

@@ -203,6 +203,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.pool = server->pool,
 		.ledger = &server->ledger,
 		.cache_dir = server->cache_dir,
+		.checkpoints = server->config->checkpoints,
 		.budget_for = server_budget_for,
 		.budget_context = server,
 		.wake = server_wake,
@@ -395,8 +396,11 @@ static void server_tick(struct server *server)
 	while (fetch_notice(server->fetch, notice, sizeof notice))
 		server_notice(server, notice);
 	server_deafen(server, false);
-	for (struct group *g = server->groups; g; g = g->next)
+	for (struct group *g = server->groups; g; g = g->next) {
 		group_tick(g);
+		if (g->stream && stream_remark(g->stream, notice, sizeof notice))
+			server_notice(server, notice);
+	}
 	for (struct client *c = server->clients; c; c = c->next)
 		if (!c->hello && now - c->since_ns > SERVE_HELLO_LIMIT_S * SERVER_SECOND_NS)
 			client_close(c, "sent no hello");

@@ -35,6 +35,15 @@ static void status_fallbacks(struct jsontext *json, const struct stream_stats *s
 	jsontext_end(json);
 }
 
+static void status_checkpoints(struct jsontext *json, const struct stream_stats *stats)
+{
+	jsontext_object(json, "checkpoints");
+	jsontext_u64(json, "used", stats->checkpoints_used);
+	jsontext_u64(json, "made", stats->checkpoints_made);
+	jsontext_u64(json, "dropped", stats->checkpoints_dropped);
+	jsontext_end(json);
+}
+
 static double status_rate(const struct group *group)
 {
 	uint64_t have = UTIL_MIN(group->ticks > 1 ? group->ticks - 1 : 0, (uint64_t)SERVE_WINDOW),
@@ -98,6 +107,7 @@ static void status_running(struct jsontext *json, struct group *group)
 	jsontext_bool(json, "huge_pages", extent->huge_pages);
 	jsontext_u64(json, "images", stats.images);
 	jsontext_number(json, "rate", status_rate(group), 1);
+	status_checkpoints(json, &stats);
 	status_broken(json, &stats);
 	jsontext_string(json, "notice", stream_notice(group->stream));
 	jsontext_string(json, "verdict", verdict);
@@ -197,6 +207,7 @@ char *status_stream(struct group *group)
 	jsontext_number(&json, "serve", (double)clock_thread_cpu_ns() * 1e-9, 6);
 	jsontext_end(&json);
 	status_fallbacks(&json, &stats);
+	status_checkpoints(&json, &stats);
 	status_broken(&json, &stats);
 	jsontext_object(&json, "waits");
 	jsontext_number(&json, "trainer_s", (double)group->trainer_wait_ns * 1e-9, 6);

@@ -122,17 +122,16 @@ static bool label_fits(const struct dataset_shard *shard, int32_t label)
 }
 
 int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
-	const uint8_t *page, struct index_record *ret, struct fault *fault)
+	const uint8_t *page, struct index_record *ret, uint64_t *ret_position, struct fault *fault)
 {
 	const struct dataset_shard *shard = &dataset->shard[at->shard];
 	struct index_record record = {0};
 	int rc = index_page_record(page, at->page, at->slot, &record, fault);
 	if (rc < 0)
 		return fault_prefix(fault, rc, "%s", index_name(shard));
-	bool inside = dataset->kind == DATASET_FOLDER
-			      ? record.offset == 0
-			      : record.offset <= shard->size &&
-					record.size <= shard->size - record.offset;
+	bool folder = dataset->kind == DATASET_FOLDER;
+	uint64_t end = folder ? shard->bytes : shard->size;
+	bool inside = record.offset <= end && record.size <= end - record.offset;
 	if (!inside || !label_fits(shard, record.label) || record.name_page >= shard->name_pages ||
 		(record.format != SAMPLE_JPEG && record.format != SAMPLE_PNG))
 		return fault_set(fault, -EIO,
@@ -141,6 +140,9 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 			index_name(shard), at->slot, (unsigned long long)at->page, shard->path);
 	if (!dataset->labelled)
 		record.label = -1;
+	*ret_position = record.offset;
+	if (folder)
+		record.offset = 0;
 	*ret = record;
 	return 0;
 }
@@ -234,13 +236,14 @@ int dataset_sample(
 {
 	struct dataset_page at;
 	struct index_record record = {0};
+	uint64_t position = 0;
 	uint8_t page[INDEX_PAGE];
 	if (dataset_locate(dataset, number, &at) < 0)
 		return fault_set(fault, -ERANGE, "there is no sample %llu: the dataset has %llu",
 			(unsigned long long)number, (unsigned long long)dataset->count);
 	int rc = dataset_page_read(dataset, &at, page, fault);
 	if (rc == 0)
-		rc = dataset_record(dataset, &at, page, &record, fault);
+		rc = dataset_record(dataset, &at, page, &record, &position, fault);
 	if (rc == 0)
 		rc = dataset_locate_name(dataset, at.shard, &record, &at, fault);
 	if (rc == 0)
@@ -255,6 +258,7 @@ int dataset_sample(
 		.shard = at.shard,
 		.size = record.size,
 		.offset = record.offset,
+		.position = position,
 		.label = record.label,
 		.format = record.format,
 	};
@@ -382,6 +386,7 @@ void dataset_free(struct dataset *dataset)
 	for (uint32_t i = 0; i < dataset->classes; i++)
 		free(dataset->class_names[i]);
 	free(dataset->class_names);
+	free(dataset->cache_folder);
 	util_close_fd(&dataset->root_fd);
 	util_close_fd(&dataset->scratch_fd);
 	free(dataset);

@@ -10,7 +10,8 @@
  *   progress.h      tells who waits for that
  *   digest.h        the running value behind the fingerprint
  *   store.[ch]      where indexes are kept, and how one gets there whole
- *   lend.[ch]       the bounded table of open index files
+ *   sidecar.[ch]    a place for something small about every sample: its checkpoints
+ *   lend.[ch]       the bounded table of open index files and sidecars
  *   dataset.c, dataset_open.c, dataset_impl.h    shards + indexes as one row of samples
  *   arena.[ch]      the bounded, registered read buffers
  *   files.[ch]      the bounded table of open files
@@ -102,6 +103,8 @@ struct sample {
 	uint32_t shard;
 	uint32_t size; /* bytes of the image */
 	uint64_t offset; /* in the shard; 0 in a folder */
+	uint64_t position; /* among the shard's bytes: `offset`; in a folder, as if its images lay
+			      one behind the other. For sidecar.h. */
 	int64_t label; /* -1: unlabelled */
 	uint8_t format; /* enum sample_format */
 	char name[4096]; /* relative path (folder) or member (tar); filled by dataset_sample only */
@@ -180,10 +183,10 @@ int dataset_locate(const struct dataset *dataset, uint64_t number, struct datase
 
 /* Takes the record at `at` out of its page as read from disk. Checks page, bounds within the shard
  * and label; a record that is returned can be read without further checks. `label` is -1 where
- * labels were asked to be left out. 0 or -EIO with a fault that names the index and says to delete
- * it. */
+ * labels were asked to be left out; `offset` is 0 in a folder, and *ret_position as in struct
+ * sample. 0 or -EIO with a fault that names the index and says to delete it. */
 int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
-	const uint8_t *page, struct index_record *ret, struct fault *fault);
+	const uint8_t *page, struct index_record *ret, uint64_t *ret_position, struct fault *fault);
 
 /* 0 or -EIO with a fault when the record's name page lies outside the index's names. */
 int dataset_locate_name(const struct dataset *dataset, uint32_t shard,

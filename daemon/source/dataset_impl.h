@@ -15,6 +15,7 @@ struct dataset_shard {
 	uint64_t index_base; /* of its page 0 in that file */
 	uint64_t first; /* number of its first sample */
 	uint64_t size;
+	uint64_t samples, bytes, digest_unlabelled; /* of its index */
 	int64_t mtime_ns;
 	dev_t dev;
 	ino_t ino;
@@ -37,6 +38,8 @@ struct dataset {
 	uint64_t count, bytes, largest, fingerprint, indexed_ns;
 	struct dataset_shard *shard;
 	char **class_names;
+	char *cache_folder; /* NULL: there is none */
+	bool index_in_cache;
 	struct lend *lend;
 	char notice[1024];
 };

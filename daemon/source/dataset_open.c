@@ -165,6 +165,9 @@ static void index_adopt(struct opening *opening, uint32_t number, const struct i
 	shard->name_pages = head->name_pages;
 	shard->head_crc = crc;
 	shard->source = head->source;
+	shard->samples = head->samples;
+	shard->bytes = head->bytes;
+	shard->digest_unlabelled = head->digest_unlabelled;
 	shard->classes = (uint32_t)head->classes;
 	opening->dataset->class_names = names->name;
 	opening->dataset->classes = (uint32_t)names->count;
@@ -737,6 +740,9 @@ static int opening_run(struct opening *opening)
 		rc = fault_set(opening->fault, -ENOMEM, "no memory for %u shards", dataset->shards);
 	if (rc == 0)
 		dataset_notices(opening);
+	dataset->cache_folder = opening->cache;
+	dataset->index_in_cache = opening->options.index_in_cache;
+	opening->cache = NULL;
 	return rc;
 }
 

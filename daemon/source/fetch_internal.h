@@ -77,6 +77,7 @@ struct fetch_request {
 	bool counted; /* its page is already in the counters */
 	struct dataset_page at;
 	struct index_record record;
+	uint64_t position; /* its record's, see dataset_record */
 	struct fetch_request *before, *after; /* the window, in the queue's order */
 	struct fetch_request *next; /* free list, or the waiters of a page */
 };

@@ -98,7 +98,8 @@ static int lookup_record(struct fetch_request *request, const struct page *page)
 {
 	const struct dataset *dataset = request->item->dataset;
 	struct fault *fault = request->item->fault;
-	int rc = dataset_record(dataset, &request->at, page->bytes, &request->record, fault);
+	int rc = dataset_record(
+		dataset, &request->at, page->bytes, &request->record, &request->position, fault);
 	if (rc < 0)
 		return rc;
 	if (dataset_kind(dataset) != DATASET_FOLDER) {

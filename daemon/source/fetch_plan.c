@@ -163,10 +163,14 @@ static void plan_begin(struct fetch *fetch, struct fetch_read *read, struct fetc
 		uint64_t offset = request->record.offset - begin;
 		uint32_t size = request->record.size;
 		int64_t label = request->record.label;
+		uint64_t position = request->position;
+		uint32_t shard = request->at.shard;
 		struct fetch_item *item = fetch_lookup_remove(fetch, request);
 		item->data = read->buffer + offset;
 		item->size = size;
 		item->label = label;
+		item->position = position;
+		item->shard = shard;
 		*tail = item;
 		tail = &item->next;
 		request = after;

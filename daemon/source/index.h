@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INDEX_PAGE = 4096, INDEX_PAGE_HEAD = 16, INDEX_RECORDS = 127, INDEX_VERSION = 1 };
+enum { INDEX_PAGE = 4096, INDEX_PAGE_HEAD = 16, INDEX_RECORDS = 127, INDEX_VERSION = 2 };
 enum { INDEX_NAME_MAX = 4000 }; /* bytes of a member's name or of a relative path */
 
 struct index_page_head {
@@ -39,7 +39,9 @@ struct index_page_head {
 };
 
 struct index_record {
-	uint64_t offset; /* of the image's bytes in the shard */
+	uint64_t offset; /* of the image's bytes in the shard; in a folder's index: of all its
+			    images' bytes one after the other, so that it ascends from record to
+			    record */
 	uint32_t size;
 	int32_t label;
 	uint64_t name_page; /* among the name pages, from 0: dataset_locate_name says where that is

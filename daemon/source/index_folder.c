@@ -96,8 +96,9 @@ static int on_file(void *context, const char *path, uint64_t size, struct fault 
 	if (size > UINT32_MAX)
 		return fault_set(fault, -EINVAL, "%s/%s has %llu bytes: an image has at most %u",
 			classes->job->path, path, (unsigned long long)size, UINT32_MAX);
-	struct index_record record = {
-		.size = (uint32_t)size, .format = (uint8_t)folder_format(path)};
+	struct index_record record = {.offset = classes->bytes,
+		.size = (uint32_t)size,
+		.format = (uint8_t)folder_format(path)};
 	record.label = class_label(classes, path);
 	int rc = mixture_check(classes, fault);
 	if (rc == 0)

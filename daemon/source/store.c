@@ -49,22 +49,36 @@ static int parts_open(struct store_file *file, const char *folder)
 	return file->tables_fd < 0 ? file->tables_fd : 0;
 }
 
+int store_temporary(const char *path, mode_t mode, char **ret_name)
+{
+	*ret_name = NULL;
+	cleanup(free_ptr) char *name = NULL;
+	if (asprintf(&name, "%s.tmp-XXXXXX", path) < 0) {
+		name = NULL;
+		return -ENOMEM;
+	}
+	int fd = mkostemp(name, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	/* Whoever can read the shard can read what is kept of it. */
+	if (fchmod(fd, mode & 0666) < 0) {
+		int rc = -errno;
+		(void)unlink(name);
+		(void)close(fd);
+		return rc;
+	}
+	*ret_name = name;
+	name = NULL;
+	return fd;
+}
+
 static int temporary_open(struct store_file *file, const char *path, mode_t mode)
 {
 	file->path = strdup(path);
-	if (!file->path || asprintf(&file->temporary, "%s.tmp-XXXXXX", path) < 0) {
-		file->temporary = NULL;
+	if (!file->path)
 		return -ENOMEM;
-	}
-	file->fd = mkostemp(file->temporary, O_CLOEXEC);
-	if (file->fd < 0) {
-		int rc = -errno;
-		free(file->temporary);
-		file->temporary = NULL;
-		return rc;
-	}
-	/* Whoever can read the shard can read its index. */
-	return fchmod(file->fd, mode & 0666) < 0 ? -errno : 0;
+	file->fd = store_temporary(path, mode, &file->temporary);
+	return file->fd < 0 ? file->fd : 0;
 }
 
 int store_begin(struct store_file *file, const char *path, mode_t mode)

@@ -30,6 +30,10 @@ int store_commit(struct store_file *file);
 /* Closes everything; removes the temporary file unless it was committed. */
 void store_end(struct store_file *file);
 
+/* A new file beside `path`, with the permissions of `mode`, to be renamed to it. A descriptor or
+ * -errno; *ret_name is allocated, and NULL where there is no file. */
+int store_temporary(const char *path, mode_t mode, char **ret_name);
+
 /* An unlinked file in `folder` (NULL: TMPDIR, else /tmp), open for reading and writing. A
  * descriptor or -errno. */
 int store_unlinked(const char *folder);

@@ -123,6 +123,11 @@ static void fill_arrived(struct fetch_item *item)
 	struct stream_ticket *t =
 		(struct stream_ticket *)((char *)item - offsetof(struct stream_ticket, item));
 	struct stream *stream = t->stream;
+	if (stream->sidecar && item->result == FETCH_OK) {
+		sidecar_place(stream->dataset, item->number, item->shard, item->position,
+			item->size, &t->place);
+		sidecar_ahead(stream->sidecar, &t->place);
+	}
 	pthread_mutex_lock(&stream->lock);
 	stream->reading--;
 	stream->queued++;
@@ -316,6 +321,7 @@ static void fill_set_row(struct stream_ticket *t)
 			.label = t->item.label,
 			.flags = t->attempt ? SLOTS_SUBSTITUTED : 0,
 			.position = t->position},
+		.checkpoint_room = stream->sidecar ? t->place.room : 0,
 	};
 }
 
@@ -337,11 +343,34 @@ static struct row_job *fill_next(void *context)
 	}
 }
 
+static struct stream_ticket *fill_ticket_of_row(struct row_job *job)
+{
+	return (struct stream_ticket *)((char *)job - offsetof(struct stream_ticket, row_job));
+}
+
+static size_t fill_recall(void *context, struct row_job *job, uint8_t *to, size_t room)
+{
+	(void)context;
+	struct stream_ticket *t = fill_ticket_of_row(job);
+	return sidecar_read(t->stream->sidecar, &t->place, to, room);
+}
+
+static void fill_keep(void *context, struct row_job *job, const uint8_t *pack, size_t size)
+{
+	(void)context;
+	struct stream_ticket *t = fill_ticket_of_row(job);
+	/* What cannot be kept is told once, by stream_remark. */
+	(void)sidecar_write(t->stream->sidecar, &t->place, pack, size);
+}
+
 static void fill_count(struct stream *stream, const struct row_job *job)
 {
 	pthread_mutex_lock(&stream->lock);
 	stream->images += job->outcome == DECODE_OK;
 	stream->fallbacks[job->stepback] += job->stepback != STEPBACK_NONE;
+	stream->checkpoints_used += (job->checkpoints & DECODE_CHECKPOINTS_USED) != 0;
+	stream->checkpoints_made += (job->checkpoints & DECODE_CHECKPOINTS_MADE) != 0;
+	stream->checkpoints_dropped += (job->checkpoints & DECODE_CHECKPOINTS_DROPPED) != 0;
 	stream->decode_ns += job->decode_ns;
 	stream->pixel_ns += job->pixel_ns;
 	pthread_mutex_unlock(&stream->lock);
@@ -350,8 +379,7 @@ static void fill_count(struct stream *stream, const struct row_job *job)
 static void fill_done(void *context, struct row_job *job)
 {
 	struct fill_rows *rows = context;
-	struct stream_ticket *t =
-		(struct stream_ticket *)((char *)job - offsetof(struct stream_ticket, row_job));
+	struct stream_ticket *t = fill_ticket_of_row(job);
 	struct stream *stream = t->stream;
 	int result = job->outcome;
 	if (result == DECODE_OK) {
@@ -381,6 +409,12 @@ static void fill_row(struct pool_job *job, struct row_maker *maker)
 		.maker = maker,
 		.first = job,
 	};
-	struct row_source source = {.next = fill_next, .done = fill_done, .context = &rows};
+	struct row_source source = {
+		.next = fill_next,
+		.done = fill_done,
+		.context = &rows,
+		.recall = fill_recall,
+		.keep = fill_keep,
+	};
 	row_make_many(maker, &source);
 }

@@ -123,7 +123,8 @@ static struct decode_job *row_many_next(void *context)
 	struct row_job *job = run->source->next(run->source->context);
 	if (!job)
 		return NULL;
-	job->decode = (struct decode_job){.data = job->data, .size = job->size};
+	job->decode = (struct decode_job){
+		.data = job->data, .size = job->size, .checkpoint_room = job->checkpoint_room};
 	return &job->decode;
 }
 
@@ -164,12 +165,26 @@ static void row_many_done(void *context, struct decode_job *decode)
 		pixel_sink_end(run->feed.sink);
 	job->outcome = decode->outcome;
 	job->stepback = decode->stepback;
+	job->checkpoints = decode->checkpoints;
 	uint64_t now = clock_thread_cpu_ns(), spent = now - run->since;
 	job->pixel_ns = UTIL_MIN(run->feed.ns, spent);
 	job->decode_ns = spent - job->pixel_ns;
 	run->since = now;
 	run->feed.ns = 0;
 	run->source->done(run->source->context, job);
+}
+
+static size_t row_many_recall(void *context, struct decode_job *decode, uint8_t *to, size_t room)
+{
+	const struct row_source *source = ((struct row_many *)context)->source;
+	return source->recall(source->context, row_job_of(decode), to, room);
+}
+
+static void row_many_keep(
+	void *context, struct decode_job *decode, const uint8_t *pack, size_t size)
+{
+	const struct row_source *source = ((struct row_many *)context)->source;
+	source->keep(source->context, row_job_of(decode), pack, size);
 }
 
 void row_make_many(struct row_maker *maker, const struct row_source *source)
@@ -183,6 +198,8 @@ void row_make_many(struct row_maker *maker, const struct row_source *source)
 		.row = row_many_row,
 		.done = row_many_done,
 		.context = &run,
+		.recall = row_many_recall,
+		.keep = row_many_keep,
 	};
 	decoder_run(maker->decoder, &stream);
 }

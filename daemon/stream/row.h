@@ -27,9 +27,11 @@ struct row_job {
 	struct pixel_key key;
 	uint8_t *out;
 	struct slots_record record;
+	size_t checkpoint_room; /* as in struct decode_job */
 	/* When it is done. */
 	int outcome; /* as of row_make */
 	unsigned stepback; /* an enum stepback, or 0: why libjpeg-turbo had it */
+	unsigned checkpoints; /* DECODE_CHECKPOINTS_* */
 	uint64_t decode_ns, pixel_ns; /* CPU time since the job before was done */
 	/* The maker's. */
 	struct decode_job decode;
@@ -42,6 +44,9 @@ struct row_source {
 	struct row_job *(*next)(void *context); /* NULL: there are none now */
 	void (*done)(void *context, struct row_job *job);
 	void *context;
+	/* As in struct decode_stream; NULL where no job has room for checkpoints. */
+	size_t (*recall)(void *context, struct row_job *job, uint8_t *to, size_t room);
+	void (*keep)(void *context, struct row_job *job, const uint8_t *pack, size_t size);
 };
 
 int row_maker_init(struct row_maker *maker, const struct decode_limits *limits,

@@ -199,6 +199,9 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	int result = dataset_open(spec->source, &options, &stream->dataset, fault);
 	if (!result)
 		result = stream_lay_out(stream, fault);
+	if (!result && environment->checkpoints && sidecar_new(stream->dataset, &stream->sidecar))
+		result = fault_set(fault, -ENOMEM, "no memory for the checkpoints of %u shards",
+			dataset_shards(stream->dataset));
 	if (!result)
 		result = stream_reserve(stream, &slots, fault);
 	if (!result)
@@ -224,6 +227,7 @@ void stream_free(struct stream *stream)
 		ledger_release(stream->environment->ledger, stream->ledger_line);
 	if (stream->dataset)
 		fetch_forget(stream->environment->fetch, stream->dataset);
+	sidecar_free(stream->sidecar);
 	dataset_free(stream->dataset);
 	pthread_mutex_destroy(&stream->lock);
 	free(stream);
@@ -406,6 +410,11 @@ const char *stream_notice(const struct stream *stream)
 	return stream->notice;
 }
 
+bool stream_remark(struct stream *stream, char *ret_text, size_t room)
+{
+	return stream->sidecar && sidecar_notice(stream->sidecar, ret_text, room);
+}
+
 void stream_stats(struct stream *stream, struct stream_stats *ret)
 {
 	pthread_mutex_lock(&stream->lock);
@@ -414,6 +423,9 @@ void stream_stats(struct stream *stream, struct stream_stats *ret)
 		.images = stream->images,
 		.decode_ns = stream->decode_ns,
 		.pixel_ns = stream->pixel_ns,
+		.checkpoints_used = stream->checkpoints_used,
+		.checkpoints_made = stream->checkpoints_made,
+		.checkpoints_dropped = stream->checkpoints_dropped,
 		.reading = stream->reading,
 		.queued = stream->queued,
 	};

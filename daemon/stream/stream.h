@@ -42,6 +42,7 @@ struct stream_environment { /* what all streams of a daemon share; outlives them
 	struct pool *pool;
 	struct ledger *ledger;
 	const char *cache_dir;
+	bool checkpoints; /* are kept beside the indexes, and used */
 	/* The budget that would leave `bytes_more` more for streams than this one does: for
 	 * refusals. */
 	uint64_t (*budget_for)(void *context, uint64_t bytes_more);
@@ -106,12 +107,17 @@ uint64_t stream_transform_hash(const struct stream *stream);
 void stream_start(const struct stream *stream, uint64_t *ret_epoch, uint64_t *ret_batch,
 	uint64_t *ret_position);
 const char *stream_notice(const struct stream *stream); /* "" or what the operator should know */
+/* True once when something came up since that is worth logging: one sentence. */
+bool stream_remark(struct stream *stream, char *ret_text, size_t room);
 
 struct stream_stats {
 	uint64_t batches, images; /* completed */
 	uint64_t decode_ns, pixel_ns; /* CPU of the workers */
 	uint64_t broken[STREAM_REASONS]; /* by reason: fetch outcomes, then decode outcomes */
 	uint64_t fallbacks[STEPBACKS]; /* left to libjpeg-turbo, by reason */
+	/* Images: entered at kept checkpoints; whose checkpoints were made; whose kept ones did not
+	 * fit. */
+	uint64_t checkpoints_used, checkpoints_made, checkpoints_dropped;
 	uint64_t reading, queued; /* tickets with fetch; with the pool */
 	uint64_t slots_free, slots_filling, slots_ready, slots_leased;
 };

@@ -1,6 +1,7 @@
 /* stream_impl: what stream.c and fill.c share. Nobody else includes it. */
 #pragma once
 
+#include "source/sidecar.h"
 #include "stream/stream.h"
 
 #include <pthread.h>
@@ -16,6 +17,7 @@ struct stream_ticket {
 	struct stream_ticket *next_free;
 	uint32_t slot, row, attempt;
 	uint64_t position, epoch;
+	struct sidecar_place place; /* of its checkpoints, once its bytes are there */
 	struct fault fault;
 };
 
@@ -30,6 +32,7 @@ struct stream {
 	const struct stream_environment *environment;
 	struct stream_spec spec;
 	struct dataset *dataset;
+	struct sidecar *sidecar; /* NULL: no checkpoints */
 	struct order order;
 	struct pixel_recipe recipe;
 	struct extent extent;
@@ -55,6 +58,7 @@ struct stream {
 	struct fault fault;
 	uint64_t images, batches, decode_ns, pixel_ns, reading, queued;
 	uint64_t broken[STREAM_REASONS], fallbacks[STEPBACKS];
+	uint64_t checkpoints_used, checkpoints_made, checkpoints_dropped;
 	struct {
 		uint64_t epoch, count;
 	} broken_in[STREAM_BROKEN_EPOCHS];
