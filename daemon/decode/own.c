@@ -232,8 +232,9 @@ static int own_scan(struct own_image *image, const struct lanes *lanes, uint8_t 
 		return reason;
 	memset(bytes + found.bytes, 0, LANE_SLACK);
 	image->feed.segment_count = found.segments;
-	return job->entry == OWN_RECORD && !unstuff_is_end(scan, size, found.end) ? STEPBACK_END
-										  : 0;
+	bool ends = job->entry == OWN_RECORD ? unstuff_is_end(scan, size, found.end)
+					     : unstuff_is_marker(scan, size, found.end);
+	return ends ? 0 : STEPBACK_END;
 }
 
 /* Tables, and what is known before anything is planned. 0 or an enum stepback. */
