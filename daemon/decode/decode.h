@@ -72,10 +72,18 @@ struct decode_info {
 	bool progressive;
 };
 
-/* Rows [y0, y1), columns [x0, x1) of the image; not empty, inside it. */
+/* Rows [y0, y1), columns [x0, x1) of the image, or of the shrunk one; not empty, inside it. */
 struct decode_region {
 	uint32_t x0, y0, x1, y1;
 };
+
+enum { DECODE_SHRINK_MAX = 3 };
+
+/* Pixels on a side of `pixels`, when it has shrunk. */
+static inline uint32_t decode_shrunk(uint32_t pixels, uint8_t shrink)
+{
+	return (pixels + (1u << shrink) - 1) >> shrink;
+}
 
 enum { DECODE_PLANES = 3, DECODE_ROW_SLACK = 128 };
 
@@ -104,6 +112,12 @@ uint64_t decoder_whole_bytes(void);
 int decoder_begin(
 	struct decoder *decoder, const uint8_t *data, size_t size, struct decode_info *ret);
 
+/* After decoder_begin, of a JPEG: it is decoded at 1/2, 1/4 or 1/8 (`shrink` 1, 2, 3) of its sides,
+ * rounded up, from fewer outputs of each block's transform, and regions count in these pixels.
+ * They are libjpeg-turbo's with scale_num 1 and scale_denom 2, 4, 8, whoever decodes. Pixel (x, y)
+ * stands for the square of 2^shrink pixels from (x << shrink, y << shrink) on. */
+void decoder_shrink(struct decoder *decoder, uint8_t shrink);
+
 /* Decodes the region and ends the image, whatever the outcome. What lies after the region's last
  * row is not looked at, unless `to_end`: then the file is judged whole, as Pillow's load() does. An
  * enum decode_outcome or -ENOMEM. Rows may have been delivered before an outcome other than
@@ -128,8 +142,9 @@ struct decode_job {
 	const uint8_t *data;
 	size_t size;
 	size_t checkpoint_room; /* bytes that can be kept for it; 0: none, nor are there any */
-	/* Set by the stream's `header`; `start` may narrow it. */
+	/* Set by the stream's `header`; `start` may narrow the region. */
 	struct decode_region region;
+	uint8_t shrink; /* as of decoder_shrink; 0 before `header` */
 	/* When it is done: an enum decode_outcome or -ENOMEM, and the enum stepback for which the
 	 * own decoder left the image to libjpeg-turbo, or 0. */
 	int outcome;

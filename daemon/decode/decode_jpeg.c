@@ -295,6 +295,12 @@ int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limi
 	return DECODE_OK;
 }
 
+void decode_jpeg_shrink(struct decode_jpeg *jpeg, uint8_t shrink)
+{
+	jpeg->cinfo.scale_num = 1;
+	jpeg->cinfo.scale_denom = 1u << shrink;
+}
+
 static size_t row_bytes(const struct decode_jpeg *jpeg)
 {
 	size_t pixels = (size_t)jpeg->walk.width * (jpeg->walk.layers == 4 ? 4 : 3);

@@ -16,11 +16,12 @@ void decode_jpeg_free(struct decode_jpeg *jpeg);
 /* Bytes that it holds outside the scratch. */
 uint64_t decode_jpeg_bytes(void);
 
-/* The meaning of these is that of decoder_begin, _rows and _abort. */
+/* The meaning of these is that of decoder_begin, _rows, _shrink and _abort. */
 int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limits,
 	const uint8_t *data, size_t size, struct decode_info *ret);
 int decode_jpeg_rows(struct decode_jpeg *jpeg, struct decode_region region, bool to_end,
 	decode_row_fn *row, void *context);
+void decode_jpeg_shrink(struct decode_jpeg *jpeg, uint8_t shrink);
 void decode_jpeg_end(struct decode_jpeg *jpeg);
 
 /* Scratch that the rows of the image begun will take. */

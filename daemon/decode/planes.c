@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-	BLOCK = 8, /* samples of a block's side */
+	LOG_BLOCK = 3, /* of a block's side */
 	LINE_PIXELS = 65536 + 2 * PLANES_GRAIN, /* of the widest row, with room for whole grains */
 	LINE_PAD = PLANES_GRAIN, /* in front of and behind each row of samples */
 	BATCH = 32, /* blocks for one call of a kernel */
@@ -31,6 +31,7 @@ enum planes_way {
 /* Where a component's samples come from; pure geometry. */
 struct planes_axis {
 	uint32_t factor; /* sampling factor */
+	uint32_t mcu; /* samples of an MCU */
 	uint32_t expand; /* pixels per sample */
 	uint32_t samples; /* of the whole image */
 	uint32_t begin, end; /* samples that the region's pixels depend on */
@@ -41,6 +42,7 @@ struct planes_layer {
 	enum planes_way way;
 	uint8_t *ring; /* sample row 0, column 0 */
 	uint32_t pitch, rows;
+	unsigned log_side; /* of a block's side */
 	struct planes_quant quant;
 };
 
@@ -50,7 +52,7 @@ struct planes {
 	struct planes_frame frame;
 	struct decode_region region;
 	struct planes_mcus mcus;
-	uint32_t factor_y; /* largest vertical factor */
+	uint32_t mcu_rows; /* rows of pixels of an MCU row */
 	uint32_t closed, row;
 	struct planes_layer layer[PLANES_COMPONENTS];
 	uint8_t *ring;
@@ -119,11 +121,14 @@ void planes_free(struct planes *p)
 }
 
 /* jdsample.c, jinit_upsampler: which filter a component gets. The filters across need three
- * samples; h1v2 needs none. */
-static enum planes_way planes_way(const struct planes_axis *x, const struct planes_axis *y)
+ * samples; h1v2 needs none. Where a block is a single pixel there is none (do_fancy). */
+static enum planes_way planes_way(
+	const struct planes_axis *x, const struct planes_axis *y, uint8_t shrink)
 {
 	if (x->expand == 1 && y->expand == 1)
 		return WAY_SAME;
+	if (shrink == DECODE_SHRINK_MAX)
+		return WAY_REPEAT;
 	if (x->expand == 1 && y->expand == 2)
 		return WAY_BETWEEN;
 	if (x->expand == 2 && y->expand <= 2 && x->samples > 2)
@@ -148,16 +153,31 @@ static unsigned planes_components(const struct planes_frame *frame)
 	return frame->colour == PLANES_GRAY ? 1 : PLANES_COMPONENTS;
 }
 
-/* One component along one axis; false where its factor does not divide the largest. */
+/* One component along one axis, of `pixels` in the shrunk image; false where its factor does not
+ * divide the largest. */
 static bool planes_axis_set(
-	struct planes_axis *axis, uint32_t factor, uint32_t largest, uint32_t pixels)
+	struct planes_axis *axis, uint32_t factor, uint32_t largest, uint32_t side, uint32_t pixels)
 {
-	if (factor < 1 || factor > PLANES_FACTOR || largest % factor != 0)
+	if (factor < 1 || factor > PLANES_FACTOR || largest % (factor * side) != 0)
 		return false;
 	axis->factor = factor;
-	axis->expand = largest / factor;
+	axis->mcu = factor * side;
+	axis->expand = largest / axis->mcu;
 	axis->samples = (pixels + axis->expand - 1) / axis->expand;
 	return true;
+}
+
+/* jdmaster.c, jpeg_calc_output_dimensions: the side of a component's blocks is doubled as long as
+ * the largest factor, in pixels, stays an even multiple of its own in both directions. The number
+ * of doublings. */
+static unsigned planes_doublings(
+	uint32_t largest_x, uint32_t largest_y, uint32_t x, uint32_t y, uint8_t shrink)
+{
+	unsigned doublings = 0;
+	while (doublings < shrink && x && y && largest_x % (x << (doublings + 1)) == 0 &&
+		largest_y % (y << (doublings + 1)) == 0)
+		doublings++;
+	return doublings;
 }
 
 static void planes_factors(const struct planes_frame *frame, uint32_t *ret_x, uint32_t *ret_y)
@@ -173,16 +193,21 @@ static void planes_factors(const struct planes_frame *frame, uint32_t *ret_x, ui
 static int planes_set_layers(struct planes_layer *layers, const struct planes_frame *frame,
 	const struct decode_region *region)
 {
-	uint32_t largest_x, largest_y;
+	uint32_t largest_x, largest_y, least = LOG_BLOCK - frame->shrink;
+	uint32_t width = decode_shrunk(frame->width, frame->shrink);
+	uint32_t height = decode_shrunk(frame->height, frame->shrink);
 	planes_factors(frame, &largest_x, &largest_y);
 	for (unsigned c = 0; c < planes_components(frame); c++) {
 		struct planes_layer *layer = &layers[c];
 		bool gray = frame->colour == PLANES_GRAY;
 		uint32_t h = gray ? 1 : frame->component[c].h, v = gray ? 1 : frame->component[c].v;
-		if (!planes_axis_set(&layer->x, h, largest_x, frame->width) ||
-			!planes_axis_set(&layer->y, v, largest_y, frame->height))
+		layer->log_side = LOG_BLOCK - frame->shrink +
+				  planes_doublings(largest_x, largest_y, h, v, frame->shrink);
+		uint32_t side = 1u << layer->log_side;
+		if (!planes_axis_set(&layer->x, h, largest_x << least, side, width) ||
+			!planes_axis_set(&layer->y, v, largest_y << least, side, height))
 			return STEPBACK_COMPONENTS;
-		layer->way = planes_way(&layer->x, &layer->y);
+		layer->way = planes_way(&layer->x, &layer->y, frame->shrink);
 		planes_axis_range(&layer->x, region->x0, region->x1,
 			layer->way == WAY_WIDER || layer->way == WAY_BOTH);
 		planes_axis_range(&layer->y, region->y0, region->y1,
@@ -193,9 +218,8 @@ static int planes_set_layers(struct planes_layer *layers, const struct planes_fr
 
 static void planes_axis_cover(const struct planes_axis *axis, uint32_t *from, uint32_t *to)
 {
-	uint32_t side = BLOCK * axis->factor;
-	*from = UTIL_MIN(*from, axis->begin / side);
-	*to = UTIL_MAX(*to, (axis->end - 1) / side + 1);
+	*from = UTIL_MIN(*from, axis->begin / axis->mcu);
+	*to = UTIL_MAX(*to, (axis->end - 1) / axis->mcu + 1);
 }
 
 static void planes_set_mcus(
@@ -236,9 +260,9 @@ static int planes_set_ring(struct planes *p, unsigned components)
 	uint64_t at = 0;
 	for (unsigned c = 0; c < components; c++) {
 		struct planes_layer *layer = &p->layer[c];
-		uint64_t width = (uint64_t)(p->mcus.x1 - p->mcus.x0) * layer->x.factor * BLOCK;
+		uint64_t width = (uint64_t)(p->mcus.x1 - p->mcus.x0) * layer->x.mcu;
 		layer->pitch = (uint32_t)util_align(width, PLANES_GRAIN) + 2 * LINE_PAD;
-		layer->rows = 2 * BLOCK * layer->y.factor;
+		layer->rows = 2 * layer->y.mcu;
 		layer->ring = p->ring + at + LINE_PAD;
 		at += (uint64_t)layer->pitch * layer->rows;
 		if (at > PLANES_RING_BYTES)
@@ -250,8 +274,11 @@ static int planes_set_ring(struct planes *p, unsigned components)
 int planes_begin(struct planes *p, const struct planes_frame *frame, struct decode_region region,
 	struct planes_mcus *ret_mcus)
 {
-	assert(region.x0 < region.x1 && region.x1 <= frame->width);
-	assert(region.y0 < region.y1 && region.y1 <= frame->height);
+	assert(frame->shrink <= DECODE_SHRINK_MAX);
+	assert(region.x0 < region.x1);
+	assert(region.x1 <= decode_shrunk(frame->width, frame->shrink));
+	assert(region.y0 < region.y1);
+	assert(region.y1 <= decode_shrunk(frame->height, frame->shrink));
 	p->frame = *frame;
 	p->region = region;
 	unsigned components = planes_components(frame);
@@ -264,8 +291,9 @@ int planes_begin(struct planes *p, const struct planes_frame *frame, struct deco
 	rc = planes_set_ring(p, components);
 	if (rc != 0)
 		return rc;
-	uint32_t factor_x;
-	planes_factors(frame, &factor_x, &p->factor_y);
+	uint32_t factor_x, factor_y;
+	planes_factors(frame, &factor_x, &factor_y);
+	p->mcu_rows = factor_y << (LOG_BLOCK - frame->shrink);
 	p->closed = p->mcus.y0;
 	p->row = region.y0;
 	*ret_mcus = p->mcus;
@@ -327,9 +355,11 @@ static bool planes_block_row(
 	struct planes *p, unsigned c, uint32_t block_row, const struct blocks *blocks)
 {
 	const struct planes_layer *layer = &p->layer[c];
-	uint32_t column = layer->x.begin / BLOCK, end = (layer->x.end - 1) / BLOCK + 1;
-	uint8_t *to = planes_at(layer, block_row * BLOCK) +
-		      (size_t)(column - p->mcus.x0 * layer->x.factor) * BLOCK;
+	unsigned log_side = layer->log_side;
+	uint32_t column = layer->x.begin >> log_side;
+	uint32_t end = ((layer->x.end - 1) >> log_side) + 1;
+	uint8_t *to = planes_at(layer, block_row << log_side) +
+		      ((size_t)(column - p->mcus.x0 * layer->x.factor) << log_side);
 	struct planes_walk walk = planes_walk_from(blocks, c, column, block_row);
 	bool odd = false;
 	for (uint32_t left = end - column, count; left > 0; left -= count) {
@@ -339,8 +369,11 @@ static bool planes_block_row(
 		for (uint32_t i = 0; i < count; i++)
 			from[i] = planes_walk_next(&walk);
 		planes_prepare(p, kinds, from, count);
-		odd |= p->kernels->transform(to, layer->pitch, from, kinds, count, &layer->quant);
-		to += (size_t)count * BLOCK;
+		odd |= log_side == LOG_BLOCK ? p->kernels->transform(to, layer->pitch, from, kinds,
+						       count, &layer->quant)
+					     : p->kernels->smaller[log_side](to, layer->pitch, from,
+						       count, &layer->quant);
+		to += (size_t)count << log_side;
 	}
 	return odd;
 }
@@ -348,9 +381,9 @@ static bool planes_block_row(
 /* The filters across find a neighbour beyond the image's edge that equals the edge. */
 static void planes_edges(struct planes *p, const struct planes_layer *layer)
 {
-	uint32_t origin = p->mcus.x0 * layer->x.factor * BLOCK;
+	uint32_t origin = p->mcus.x0 * layer->x.mcu;
 	bool left = layer->x.begin == 0, right = layer->x.end == layer->x.samples;
-	uint32_t rows = layer->y.factor * BLOCK;
+	uint32_t rows = layer->y.mcu;
 	for (uint32_t y = 0; y < rows; y++) {
 		uint8_t *row = planes_at(layer, p->closed * rows + y);
 		if (left)
@@ -369,8 +402,9 @@ int planes_blocks(struct planes *p, uint32_t mcu_y, const struct blocks *blocks)
 	for (unsigned c = 0; c < planes_components(&p->frame); c++) {
 		const struct planes_layer *layer = &p->layer[c];
 		uint32_t v = layer->y.factor;
-		uint32_t from = UTIL_MAX(mcu_y * v, layer->y.begin / BLOCK);
-		uint32_t to = UTIL_MIN((mcu_y + 1) * v, (layer->y.end - 1) / BLOCK + 1);
+		uint32_t from = UTIL_MAX(mcu_y * v, layer->y.begin >> layer->log_side);
+		uint32_t last = (layer->y.end - 1) >> layer->log_side;
+		uint32_t to = UTIL_MIN((mcu_y + 1) * v, last + 1);
 		for (uint32_t row = from; row < to; row++)
 			odd |= planes_block_row(p, c, row, blocks);
 		if (layer->way == WAY_WIDER || layer->way == WAY_BOTH)
@@ -386,7 +420,7 @@ uint32_t planes_ready(const struct planes *p)
 		return 0;
 	uint32_t end = p->region.y1;
 	if (p->closed < p->mcus.y1) {
-		end = p->closed * p->factor_y * BLOCK;
+		end = p->closed * p->mcu_rows;
 		/* The last row looks at a sample of the next MCU row. */
 		for (unsigned c = 0; c < planes_components(&p->frame); c++)
 			if (p->layer[c].way == WAY_BETWEEN || p->layer[c].way == WAY_BOTH) {
@@ -417,7 +451,7 @@ static void planes_repeat(uint8_t *to, const uint8_t *from, uint32_t times, uint
 static const uint8_t *planes_sample_row(const struct planes *p, unsigned c, uint32_t y)
 {
 	const struct planes_layer *layer = &p->layer[c];
-	uint32_t expand = layer->x.expand, origin = p->mcus.x0 * layer->x.factor * BLOCK;
+	uint32_t expand = layer->x.expand, origin = p->mcus.x0 * layer->x.mcu;
 	uint32_t first = p->region.x0 / expand, count = (p->region.x1 - 1) / expand + 1 - first;
 	size_t at = first - origin;
 	uint8_t *line = p->line[c];

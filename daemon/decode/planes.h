@@ -12,6 +12,11 @@
  *   planes_avx2.c, planes_avx512.c, planes_body.h
  *                         the same for vectors of 32 and 64 bytes
  *
+ * A frame that is to shrink is transformed into fewer pixels per block: 4 x 4, 2 x 2 or 1. A
+ * component that is sampled more coarsely keeps more of its own pixels instead of being upsampled,
+ * as long as both of its directions allow; what upsampling is left is fancy but at 1/8. All this is
+ * libjpeg-turbo's with scale_num 1 and scale_denom 2, 4 or 8 (jdmaster.c, jdsample.c, jidctred.c).
+ *
  * Life of an image: planes_begin says which MCUs are needed; for each row of them, from the top,
  * planes_blocks takes its blocks; then planes_ready says how many rows of pixels can be taken, and
  * they have to be taken (planes_row, or planes_rows for all of them) before the next MCU row's
@@ -52,6 +57,8 @@ struct planes_frame {
 	uint32_t width, height; /* 1 to 65,535 */
 	enum planes_colour colour;
 	bool ready; /* blocks are in ready order, not in zigzag order */
+	uint8_t shrink; /* halvings, 0 to DECODE_SHRINK_MAX: the image has 1/1, 1/2, 1/4 or 1/8 of its
+			   pixels on each side, rounded up, and the region counts in those */
 	struct planes_component component[PLANES_COMPONENTS];
 };
 

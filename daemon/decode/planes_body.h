@@ -20,6 +20,8 @@
  * is a vector of 8 values of 16 bits, or 4 of 32, per block. */
 #include "decode/planes_kernels.h"
 
+#include "base/util.h"
+
 #include <string.h>
 
 #define BODY_INLINE static inline __attribute__((always_inline))
@@ -250,6 +252,168 @@ static bool body_transform(uint8_t *to, size_t pitch, const int16_t *const *bloc
 	return odd;
 }
 
+enum {
+	/* jidctred.c: the factors of 4 outputs, and of 2. */
+	F4_1_847 = 15137,
+	F4_0_765 = 6270,
+	F4_2_562 = 20995,
+	F4_0_899 = 7373,
+	F4_0_601 = 4926,
+	F4_0_509 = 4176,
+	F4_1_061 = 8697,
+	F4_2_172 = 17799,
+	F4_1_451 = 11893,
+	F4_0_211 = 1730,
+	F2_3_624 = 29692,
+	F2_1_272 = 10426,
+	F2_0_850 = 6967,
+	F2_0_720 = 5906,
+	F_TWO = 1 << 14,
+	PASS1_SHIFT_4 = 12,
+	PASS2_SHIFT_4 = 19,
+	PASS1_SHIFT_2 = 13,
+	PASS2_SHIFT_2 = 20,
+};
+
+BODY_INLINE vec body_round(int shift, int bias)
+{
+	return v_set32((1 << (shift - 1)) + (int)((uint32_t)bias << shift));
+}
+
+/* One dimension to 4 outputs, on pairs as for body_line. */
+BODY_INLINE void body_line_four(vec out[4], const vec in[4], int shift, int bias)
+{
+	vec e0 = body_dot_add(body_round(shift, bias), in[3], F_TWO, 0);
+	vec e2 = body_dot(in[2], F4_1_847, -F4_0_765);
+	vec even0 = v_add32(e0, e2), even1 = v_sub32(e0, e2);
+	vec odd0 = body_dot(in[0], -F4_0_509, F4_2_562),
+	    odd1 = body_dot(in[0], -F4_0_211, F4_1_061);
+	odd0 = body_dot_add(odd0, in[1], F4_0_899, -F4_0_601);
+	odd1 = body_dot_add(odd1, in[1], -F4_2_172, F4_1_451);
+	out[0] = v_sra32(v_add32(even0, odd0), shift);
+	out[1] = v_sra32(v_add32(even1, odd1), shift);
+	out[2] = v_sra32(v_sub32(even1, odd1), shift);
+	out[3] = v_sra32(v_sub32(even0, odd0), shift);
+}
+
+/* To 2 outputs. The factor of the first input, 2^15, does not fit: it is taken twice by half. */
+BODY_INLINE void body_line_two(vec out[2], const vec in[4], int shift, int bias)
+{
+	vec half = body_dot(in[3], F_TWO, 0);
+	vec even = v_add32(v_add32(half, half), body_round(shift, bias));
+	vec odd = body_dot_add(body_dot(in[0], -F2_0_720, F2_3_624), in[1], -F2_1_272, F2_0_850);
+	out[0] = v_sra32(v_add32(even, odd), shift);
+	out[1] = v_sra32(v_sub32(even, odd), shift);
+}
+
+/* Dequantises LANES blocks into pairs for body_line. Returns what is not zero where one is odd. */
+BODY_INLINE vec body_load(
+	vec in[2][4], const int16_t *const *blocks, const struct planes_quant *quant)
+{
+	vec odd = v_set16(0);
+	for (int u = 0; u < 8; u++) {
+		vec c = v_lanes(blocks, u);
+		if (!quant->fits)
+			odd = v_or(odd, v_subus16(v_abs16(c), v_lane(quant->limit + 8 * u)));
+		in[u % 2][u / 2] = v_mullo16(c, v_lane(quant->step + 8 * u));
+	}
+	return odd;
+}
+
+/* Pixels of LANES blocks, row by row from each lane's start, to `side` rows. */
+BODY_INLINE void body_spread(uint8_t *to, size_t pitch, vec pixels, size_t side)
+{
+	uint8_t lanes[GRAIN];
+	v_store(lanes, pixels);
+	for (size_t i = 0; i < LANES; i++)
+		for (size_t y = 0; y < side; y++)
+			memcpy(to + y * pitch + side * i, lanes + 16 * i + side * y, side);
+}
+
+/* What is not zero where one of these pixels of 16 bits, biased, is odd. */
+BODY_INLINE vec body_range(vec pixels)
+{
+	return v_and(pixels, v_set16((int16_t)ODD_MASK));
+}
+
+static bool body_four_group(
+	uint8_t *to, size_t pitch, const int16_t *const *blocks, const struct planes_quant *quant)
+{
+	vec in[2][4], low[4], high[4], rows[4];
+	vec odd = body_load(in, blocks, quant), bias = v_set16(PIXEL_BIAS);
+	body_line_four(low, in[0], PASS1_SHIFT_4, 0);
+	body_line_four(high, in[1], PASS1_SHIFT_4, 0);
+	for (int i = 0; i < 4; i++)
+		rows[i] = v_packs32(low[i], high[i]);
+	body_turn(in[0], rows);
+	body_line_four(low, in[0], PASS2_SHIFT_4, ODD_BIAS);
+	vec c02 = v_packs32(low[0], low[2]), c13 = v_packs32(low[1], low[3]);
+	odd = v_or(odd, body_range(v_or(c02, c13)));
+	c02 = v_subs16(c02, bias);
+	c13 = v_subs16(c13, bias);
+	vec c01 = v_unpacklo16(c02, c13), c23 = v_unpackhi16(c02, c13);
+	vec upper = v_unpacklo32(c01, c23), lower = v_unpackhi32(c01, c23);
+	body_spread(to, pitch, v_packus16(upper, lower), 4);
+	return v_any(odd);
+}
+
+static bool body_two_group(
+	uint8_t *to, size_t pitch, const int16_t *const *blocks, const struct planes_quant *quant)
+{
+	vec in[2][4], low[2], high[2], rows[4];
+	vec odd = body_load(in, blocks, quant), zero = v_set16(0);
+	body_line_two(low, in[0], PASS1_SHIFT_2, 0);
+	body_line_two(high, in[1], PASS1_SHIFT_2, 0);
+	for (int i = 0; i < 2; i++)
+		rows[i] = v_packs32(low[i], high[i]);
+	rows[2] = rows[3] = zero;
+	body_turn(in[0], rows);
+	body_line_two(low, in[0], PASS2_SHIFT_2, ODD_BIAS);
+	/* Two rows of each column, and two that nothing came from: those are right of themselves.
+	 */
+	vec columns = v_packs32(low[0], low[1]);
+	odd = v_or(odd, body_range(columns));
+	columns = v_subs16(columns, v_set16(PIXEL_BIAS));
+	vec pixels = v_unpacklo16(columns, v_unpackhi64(columns, columns));
+	body_spread(to, pitch, v_packus16(pixels, zero), 2);
+	return v_any(odd);
+}
+
+typedef bool body_smaller_group(
+	uint8_t *to, size_t pitch, const int16_t *const *blocks, const struct planes_quant *quant);
+
+BODY_INLINE bool body_smaller(uint8_t *to, size_t pitch, const int16_t *const *blocks, size_t count,
+	const struct planes_quant *quant, body_smaller_group *group, size_t side)
+{
+	bool odd = false;
+	size_t i = 0;
+	for (; i + LANES <= count; i += LANES)
+		odd |= group(to + side * i, pitch, blocks + i, quant);
+	if (i == count)
+		return odd;
+	/* Fewer than LANES blocks, as in body_rest. */
+	const int16_t *filled[LANES];
+	uint8_t pixels[4][4 * LANES];
+	for (size_t k = 0; k < LANES; k++)
+		filled[k] = blocks[UTIL_MIN(i + k, count - 1)];
+	odd |= group(pixels[0], sizeof(pixels[0]), filled, quant);
+	for (size_t y = 0; y < side; y++)
+		memcpy(to + y * pitch + side * i, pixels[y], side * (count - i));
+	return odd;
+}
+
+static bool body_four(uint8_t *to, size_t pitch, const int16_t *const *blocks, size_t count,
+	const struct planes_quant *quant)
+{
+	return body_smaller(to, pitch, blocks, count, quant, body_four_group, 4);
+}
+
+static bool body_two(uint8_t *to, size_t pitch, const int16_t *const *blocks, size_t count,
+	const struct planes_quant *quant)
+{
+	return body_smaller(to, pitch, blocks, count, quant, body_two_group, 2);
+}
+
 /* 3 a + b for the low or the high halves of bytes. */
 BODY_INLINE vec body_three_low(vec a, vec b)
 {
@@ -398,6 +562,7 @@ const struct planes_kernels TABLE = {
 	.sort = body_sort,
 	.look = body_look,
 	.transform = body_transform,
+	.smaller = {planes_kernels_one, body_two, body_four},
 	.wider = body_wider,
 	.between = body_between,
 	.both = body_both,

@@ -123,6 +123,113 @@ static bool c_transform(uint8_t *to, size_t pitch, const int16_t *const *blocks,
 	return odd;
 }
 
+enum {
+	/* Pixels leave the second pass so much too large: one mask finds those outside [-512, 511].
+	 */
+	SMALLER_BIAS = 512,
+	PASS1_SHIFT_4 =
+		12, /* jidctred.c: 13 bits of fraction, 2 of them kept, and those that the */
+	PASS2_SHIFT_4 = 19, /* factors have too many */
+	PASS1_SHIFT_2 = 13,
+	PASS2_SHIFT_2 = 20,
+};
+
+/* One dimension of jpeg_idct_4x4: 4 outputs of 8 inputs, the fifth unused. */
+static void c_line_four(int32_t *out, const int32_t in[8], unsigned shift, uint32_t add)
+{
+	uint32_t x[8];
+	for (int i = 0; i < 8; i++)
+		x[i] = (uint32_t)in[i];
+	add += 1u << (shift - 1);
+	uint32_t e0 = (x[0] << 14) + add, e2 = x[2] * 15137 - x[6] * 6270;
+	uint32_t o0 = x[1] * 20995 + x[3] * 7373 - x[5] * 4926 - x[7] * 4176;
+	uint32_t o1 = x[1] * 8697 - x[3] * 17799 + x[5] * 11893 - x[7] * 1730;
+	out[0] = (int32_t)(e0 + e2 + o0) >> shift;
+	out[1] = (int32_t)(e0 - e2 + o1) >> shift;
+	out[2] = (int32_t)(e0 - e2 - o1) >> shift;
+	out[3] = (int32_t)(e0 + e2 - o0) >> shift;
+}
+
+/* jpeg_idct_2x2: 2 outputs of the first and the odd ones. */
+static void c_line_two(int32_t *out, const int32_t in[8], unsigned shift, uint32_t add)
+{
+	uint32_t x[8];
+	for (int i = 0; i < 8; i++)
+		x[i] = (uint32_t)in[i];
+	uint32_t even = (x[0] << 15) + (1u << (shift - 1)) + add;
+	uint32_t odd = x[1] * 29692 - x[3] * 10426 + x[5] * 6967 - x[7] * 5906;
+	out[0] = (int32_t)(even + odd) >> shift;
+	out[1] = (int32_t)(even - odd) >> shift;
+}
+
+static uint8_t c_smaller_pixel(int32_t result, bool *odd)
+{
+	*odd |= (result & ~1023) != 0;
+	return (uint8_t)c_clamp(result - SMALLER_BIAS + 128, 0, 255);
+}
+
+/* One block to side x side pixels. */
+static bool c_smaller_block(uint8_t *to, size_t pitch, const int16_t block[64],
+	const struct planes_quant *quant, int side)
+{
+	int32_t work[8][8], rows[4][8], line[8], result[4];
+	bool odd = c_dequantise(work, block, quant);
+	for (int x = 0; x < 8; x++) {
+		for (int y = 0; y < 8; y++)
+			line[y] = work[y][x];
+		if (side == 4)
+			c_line_four(result, line, PASS1_SHIFT_4, 0);
+		else
+			c_line_two(result, line, PASS1_SHIFT_2, 0);
+		for (int y = 0; y < side; y++)
+			rows[y][x] = c_clamp(result[y], INT16_MIN, INT16_MAX);
+	}
+	for (int y = 0; y < side; y++) {
+		if (side == 4)
+			c_line_four(result, rows[y], PASS2_SHIFT_4,
+				(uint32_t)SMALLER_BIAS << PASS2_SHIFT_4);
+		else
+			c_line_two(result, rows[y], PASS2_SHIFT_2,
+				(uint32_t)SMALLER_BIAS << PASS2_SHIFT_2);
+		for (int x = 0; x < side; x++)
+			to[(size_t)y * pitch + (size_t)x] = c_smaller_pixel(result[x], &odd);
+	}
+	return odd;
+}
+
+static bool c_four(uint8_t *to, size_t pitch, const int16_t *const *blocks, size_t count,
+	const struct planes_quant *quant)
+{
+	bool odd = false;
+	for (size_t i = 0; i < count; i++)
+		odd |= c_smaller_block(to + 4 * i, pitch, blocks[i], quant, 4);
+	return odd;
+}
+
+static bool c_two(uint8_t *to, size_t pitch, const int16_t *const *blocks, size_t count,
+	const struct planes_quant *quant)
+{
+	bool odd = false;
+	for (size_t i = 0; i < count; i++)
+		odd |= c_smaller_block(to + 2 * i, pitch, blocks[i], quant, 2);
+	return odd;
+}
+
+/* jpeg_idct_1x1: the DC alone. */
+bool planes_kernels_one(uint8_t *to, size_t pitch, const int16_t *const *blocks, size_t count,
+	const struct planes_quant *quant)
+{
+	(void)pitch;
+	bool odd = false;
+	for (size_t i = 0; i < count; i++) {
+		int product = blocks[i][PLANES_READY_DC] * quant->step[PLANES_READY_DC];
+		int dc = (int16_t)(uint16_t)(uint32_t)product;
+		odd |= product != dc;
+		to[i] = c_smaller_pixel(((dc + 4) >> 3) + SMALLER_BIAS, &odd);
+	}
+	return odd;
+}
+
 /* jdsample.c, h2v1_fancy_upsample. Its edges follow from a neighbour that equals the edge. */
 static void c_wider(uint8_t *to, const uint8_t *from, size_t count)
 {
@@ -189,6 +296,7 @@ const struct planes_kernels planes_kernels_c = {
 	.sort = c_sort,
 	.look = c_look,
 	.transform = c_transform,
+	.smaller = {planes_kernels_one, c_two, c_four},
 	.wider = c_wider,
 	.between = c_between,
 	.both = c_both,

@@ -14,6 +14,10 @@
  * preserve the sum of squares but for a factor; so neither one of them was saturated nor does the
  * sum of any two reach 2^15. The same holds for the coefficients before the first pass.
  *
+ * The transforms to fewer pixels compute as jidctred.c does, in the same widths; sums that 32 bits
+ * cannot hold wrap. `odd` has the same meaning there, but promises less: values that these
+ * transforms leave out, or that cancel each other, are not looked at.
+ *
  * Row kernels work in grains of PLANES_GRAIN output pixels: they may write up to a full grain, and
  * read as far. Pure functions; any thread. */
 #pragma once
@@ -31,6 +35,8 @@ enum planes_kind {
 	PLANES_SPARSE, /* none behind the first ten: all in the first four rows and columns */
 	PLANES_FULL,
 };
+
+enum { PLANES_SMALLER = 3 }; /* transforms to fewer than 8 x 8 pixels */
 
 enum { PLANES_SPARSE_LENGTH = 10 }; /* four diagonals; the fifth begins in row 4 */
 
@@ -75,6 +81,11 @@ struct planes_kernels {
 	bool (*transform)(uint8_t *to, size_t pitch, const int16_t *const *blocks,
 		const uint8_t *kinds, size_t count, const struct planes_quant *quant);
 
+	/* The same into 1, 2 or 4 rows of as many pixels per block (smaller[0], [1], [2]): the
+	 * means of what a block shows, by jidctred.c. */
+	bool (*smaller[PLANES_SMALLER])(uint8_t *to, size_t pitch, const int16_t *const *blocks,
+		size_t count, const struct planes_quant *quant);
+
 	/* Triangle filters (jdsample.c): 2 `count` samples out of `count` and their two
 	 * neighbours at from[-1] and from[count]; a row between two, by 3/4 near and 1/4 far,
 	 * with its bias 1 (far is above) or 2; and both ways. */
@@ -98,6 +109,11 @@ int planes_kernels_choose(const struct planes_kernels **ret, struct fault *fault
 
 /* The i-th table that this processor can run, slowest first; NULL behind the last. */
 const struct planes_kernels *planes_kernels_at(unsigned i);
+
+/* The transform to one pixel, which is the same in all tables: there is nothing to do side by side.
+ */
+bool planes_kernels_one(uint8_t *to, size_t pitch, const int16_t *const *blocks, size_t count,
+	const struct planes_quant *quant);
 
 /* Whether one block in ready order is odd, and where to: the C twin for a single block. */
 bool planes_kernels_block(
