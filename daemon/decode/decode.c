@@ -43,6 +43,7 @@ struct decoder {
 	const uint8_t *data; /* of the image begun */
 	size_t size;
 	struct decode_info info;
+	uint8_t shrink;
 	bool open;
 };
 
@@ -168,6 +169,7 @@ int decoder_begin(
 	decoder_abort(decoder);
 	decoder->words.text[0] = 0;
 	decoder->info = (struct decode_info){0};
+	decoder->shrink = 0;
 	decoder->data = data;
 	decoder->size = size;
 	decoder->open = true;
@@ -189,6 +191,14 @@ void decoder_abort(struct decoder *decoder)
 		decode_png_end(decoder->png);
 	scratch_reset(&decoder->scratch);
 	decoder->open = false;
+}
+
+void decoder_shrink(struct decoder *decoder, uint8_t shrink)
+{
+	assert(decoder->open && decoder->info.format == DECODE_JPEG);
+	assert(shrink <= DECODE_SHRINK_MAX);
+	decoder->shrink = shrink;
+	decode_jpeg_shrink(decoder->jpeg, shrink);
 }
 
 static uint64_t need(const struct decoder *decoder)
@@ -310,6 +320,7 @@ static bool single_rows(struct decoder *decoder, struct decode_region region, de
 		.job = {.data = decoder->data,
 			.size = decoder->size,
 			.region = region,
+			.shrink = decoder->shrink,
 			.outcome = -EAGAIN},
 	};
 	struct decode_stream rows = {.start = single_start, .row = row, .context = context};
@@ -325,8 +336,9 @@ static bool single_rows(struct decoder *decoder, struct decode_region region, de
 int decoder_rows(struct decoder *decoder, struct decode_region region, bool to_end,
 	decode_row_fn *row, void *context)
 {
-	assert(decoder->open && region.x0 < region.x1 && region.x1 <= decoder->info.width);
-	assert(region.y0 < region.y1 && region.y1 <= decoder->info.height);
+	assert(decoder->open && region.x0 < region.x1 && region.y0 < region.y1);
+	assert(region.x1 <= decode_shrunk(decoder->info.width, decoder->shrink));
+	assert(region.y1 <= decode_shrunk(decoder->info.height, decoder->shrink));
 	struct rows_behind behind = {.row = row, .context = context};
 	bool own = decoder->own && !to_end && decoder->info.format == DECODE_JPEG;
 	if (own && single_rows(decoder, region, row, context, &behind.left_out)) {
@@ -389,6 +401,8 @@ static void run_library(struct run *run, struct decode_job *job)
 	int outcome = decoder_begin(run->decoder, job->data, job->size, &info);
 	if (!outcome) {
 		stream->header(stream->context, job, &info);
+		if (info.format == DECODE_JPEG)
+			decoder_shrink(run->decoder, job->shrink);
 		stream->start(stream->context, job);
 		struct rows_behind all = {.row = stream->row, .context = stream->context};
 		outcome = library_rows(run->decoder, job->region, false, all);

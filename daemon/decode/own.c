@@ -139,6 +139,21 @@ static void own_task_kept(struct own_task *task, const struct checkpoint *points
 	task->entries = next - task->entry0;
 }
 
+/* The pixels of the image itself that stand under the job's region, and around them what a shrunk
+ * image may look at where it is upsampled and the image would not be (4:1:0). */
+static struct decode_region own_region(const struct decode_job *job, const struct parse *parse)
+{
+	struct decode_region r = job->region;
+	if (!job->shrink)
+		return r;
+	uint32_t around = parse->h_max > 2 || parse->v_max > 2 ? 2 : 0;
+	r.x0 = (r.x0 - UTIL_MIN(r.x0, around)) << job->shrink;
+	r.y0 = (r.y0 - UTIL_MIN(r.y0, around)) << job->shrink;
+	r.x1 = UTIL_MIN((r.x1 + around) << job->shrink, parse->width);
+	r.y1 = UTIL_MIN((r.y1 + around) << job->shrink, parse->height);
+	return r;
+}
+
 /* What the crop needs of the image that waits, and where that can be entered. */
 static void own_task_plan(struct own *own, struct own_task *task)
 {
@@ -147,7 +162,7 @@ static void own_task_plan(struct own *own, struct own_task *task)
 	uint32_t mcus = parse->mcus_across * parse->mcus_down, interval = 0;
 	if (job->entry == OWN_UNSEEN)
 		job->entry = (uint8_t)own_recall(own, task, &interval);
-	plan_blocks(parse, job->region, &task->blocks);
+	plan_blocks(parse, own_region(job, parse), &task->blocks);
 	task->request = (struct plan_request){.interval = parse->restart_mcus, .entries = 1};
 	if (parse->restart_mcus)
 		task->request.entries = (mcus - 1) / parse->restart_mcus + 1;
@@ -320,8 +335,10 @@ static int own_rows_begin(struct own *own, struct own_image *image, struct plane
 	static const enum planes_colour colours[] = {
 		[PARSE_GRAY] = PLANES_GRAY, [PARSE_YCC] = PLANES_YCC, [PARSE_RGB] = PLANES_RGB};
 	const struct parse *parse = &image->task.parse;
-	struct planes_frame frame = {
-		.width = parse->width, .height = parse->height, .colour = colours[parse->colour]};
+	struct planes_frame frame = {.width = parse->width,
+		.height = parse->height,
+		.colour = colours[parse->colour],
+		.shrink = image->task.job->shrink};
 	for (unsigned i = 0; i < parse->components; i++) {
 		const struct parse_component *c = &parse->component[i];
 		frame.component[i] = (struct planes_component){c->h, c->v, parse->quant[c->quant]};

@@ -57,8 +57,8 @@ struct planes_frame {
 	uint32_t width, height; /* 1 to 65,535 */
 	enum planes_colour colour;
 	bool ready; /* blocks are in ready order, not in zigzag order */
-	uint8_t shrink; /* halvings, 0 to DECODE_SHRINK_MAX: the image has 1/1, 1/2, 1/4 or 1/8 of its
-			   pixels on each side, rounded up, and the region counts in those */
+	uint8_t shrink; /* halvings, 0 to DECODE_SHRINK_MAX: the image has 1/1, 1/2, 1/4 or 1/8 of
+			   its pixels on each side, rounded up, and the region counts in those */
 	struct planes_component component[PLANES_COMPONENTS];
 };
 

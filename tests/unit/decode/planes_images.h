@@ -28,7 +28,7 @@ struct image {
 	bool tame; /* no value beyond what blocks.h promises */
 	int16_t *memory;
 	uint32_t *where;
-	uint8_t *rgb; /* libjpeg-turbo's pixels */
+	uint8_t *rgb; /* libjpeg-turbo's pixels, of the image as it shrunk */
 };
 
 static const uint8_t zigzag_to_natural[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4,
@@ -173,11 +173,17 @@ static inline void image_copy(
 
 static inline void image_pixels(struct image *image, struct jpeg_decompress_struct *cinfo)
 {
-	size_t pitch = (size_t)cinfo->image_width * 3;
-	image->rgb = malloc(pitch * cinfo->image_height);
-	assert_non_null(image->rgb);
 	cinfo->out_color_space = JCS_RGB;
+	cinfo->scale_num = 1;
+	cinfo->scale_denom = 1u << image->frame.shrink;
 	(void)jpeg_start_decompress(cinfo);
+	assert_int_equal(
+		cinfo->output_width, decode_shrunk(image->frame.width, image->frame.shrink));
+	assert_int_equal(
+		cinfo->output_height, decode_shrunk(image->frame.height, image->frame.shrink));
+	size_t pitch = (size_t)cinfo->output_width * 3;
+	image->rgb = malloc(pitch * cinfo->output_height);
+	assert_non_null(image->rgb);
 	while (cinfo->output_scanline < cinfo->output_height) {
 		JSAMPROW row = image->rgb + cinfo->output_scanline * pitch;
 		(void)jpeg_read_scanlines(cinfo, &row, 1);
@@ -186,7 +192,8 @@ static inline void image_pixels(struct image *image, struct jpeg_decompress_stru
 
 /* `dealt`: MCUs lie in a random order. False where the file is not of the own decoder's kinds, or
  * broken. */
-static inline bool image_read(const uint8_t *data, size_t size, bool dealt, struct image *ret)
+static inline bool image_read(
+	const uint8_t *data, size_t size, uint8_t shrink, bool dealt, struct image *ret)
 {
 	struct jpeg_decompress_struct cinfo;
 	struct image_errors errors;
@@ -209,6 +216,7 @@ static inline bool image_read(const uint8_t *data, size_t size, bool dealt, stru
 			jvirt_barray_ptr *arrays = jpeg_read_coefficients(&cinfo);
 			if (!image_frame(ret, &cinfo))
 				longjmp(errors.escape, 1);
+			ret->frame.shrink = shrink;
 			image_places(ret, dealt);
 			image_copy(ret, &cinfo, arrays);
 		} else {

@@ -104,8 +104,9 @@ static void check_row(void *context, const uint8_t *const planar[DECODE_PLANES])
 	uint8_t *rgb = malloc(3 * width);
 	assert_non_null(rgb);
 	decode_weave(rgb, planar, width);
-	const uint8_t *want =
-		check->c->rgb + ((size_t)check->y * check->c->frame.width + r->x0) * 3;
+	const struct planes_frame *frame = &check->c->frame;
+	size_t pitch = decode_shrunk(frame->width, frame->shrink);
+	const uint8_t *want = check->c->rgb + (check->y * pitch + r->x0) * 3;
 	check->wrong += memcmp(rgb, want, 3 * width) != 0;
 	check->y++;
 	free(rgb);
@@ -141,10 +142,12 @@ static int region_compare(
 static struct decode_region random_region(const struct planes_frame *frame, uint32_t *random)
 {
 	struct decode_region r;
-	r.x0 = random_below(random, frame->width);
-	r.y0 = random_below(random, frame->height);
-	r.x1 = r.x0 + 1 + random_below(random, frame->width - r.x0);
-	r.y1 = r.y0 + 1 + random_below(random, frame->height - r.y0);
+	uint32_t width = decode_shrunk(frame->width, frame->shrink);
+	uint32_t height = decode_shrunk(frame->height, frame->shrink);
+	r.x0 = random_below(random, width);
+	r.y0 = random_below(random, height);
+	r.x1 = r.x0 + 1 + random_below(random, width - r.x0);
+	r.y1 = r.y0 + 1 + random_below(random, height - r.y0);
 	return r;
 }
 
@@ -152,19 +155,21 @@ static struct decode_region random_region(const struct planes_frame *frame, uint
 static int image_compare(
 	struct planes *planes, const struct image *c, unsigned regions, uint32_t *random)
 {
-	struct decode_region region = {0, 0, c->frame.width, c->frame.height};
+	struct decode_region region = {0, 0, decode_shrunk(c->frame.width, c->frame.shrink),
+		decode_shrunk(c->frame.height, c->frame.shrink)};
 	for (unsigned i = 0; i <= regions; i++) {
 		int rc = region_compare(planes, c, region, random);
 		if (rc > 0)
 			return rc;
 		if (rc < 0)
-			fail_msg("%u x %u, factors %ux%u %ux%u %ux%u, region %u,%u to %u,%u: other "
+			fail_msg("%u x %u at 1/%u, factors %ux%u %ux%u %ux%u, region %u,%u to "
+				 "%u,%u: other "
 				 "pixels than libjpeg-turbo",
-				c->frame.width, c->frame.height, c->frame.component[0].h,
-				c->frame.component[0].v, c->frame.component[1].h,
-				c->frame.component[1].v, c->frame.component[2].h,
-				c->frame.component[2].v, region.x0, region.y0, region.x1,
-				region.y1);
+				c->frame.width, c->frame.height, 1u << c->frame.shrink,
+				c->frame.component[0].h, c->frame.component[0].v,
+				c->frame.component[1].h, c->frame.component[1].v,
+				c->frame.component[2].h, c->frame.component[2].v, region.x0,
+				region.y0, region.x1, region.y1);
 		region = random_region(&c->frame, random);
 	}
 	return 0;
@@ -195,12 +200,14 @@ static void geometry(struct planes *planes, uint32_t width, uint32_t height, J_C
 {
 	int quality = 5 + (int)((width * 7 + height * 3) % 95);
 	struct made made = make(width, height, space, sampling, quality, random);
-	struct image c;
-	assert_true(image_read(made.data, made.size, true, &c));
-	image_check(planes, &c, 2, random);
-	make_ready(&c);
-	image_check(planes, &c, 1, random);
-	image_free(&c);
+	for (uint8_t shrink = 0; shrink <= DECODE_SHRINK_MAX; shrink++) {
+		struct image c;
+		assert_true(image_read(made.data, made.size, shrink, true, &c));
+		image_check(planes, &c, 2, random);
+		make_ready(&c);
+		image_check(planes, &c, 1, random);
+		image_free(&c);
+	}
 	free(made.data);
 }
 
@@ -285,7 +292,7 @@ static struct files files(const char *pattern)
 		struct image c;
 		size_t size;
 		uint8_t *data = read_file(found.gl_pathv[i], &size);
-		if (data && image_read(data, size, true, &c)) {
+		if (data && image_read(data, size, 0, true, &c)) {
 			if (!c.tame || file_check(planes, tables, &c, i, &random))
 				files.left++;
 			else

@@ -306,7 +306,7 @@ static void child_decode(
 		unsigned char *data;
 		(void)setenv("JSIMD_FORCENONE", plain ? "1" : "0", 1);
 		unsigned long size = write_blocks(&data, blocks, VERDICT_BLOCKS, quant);
-		if (!image_read(data, size, false, &image))
+		if (!image_read(data, size, 0, false, &image))
 			_exit(1);
 		for (size_t i = 0; i < (size_t)image.frame.width * 8; i++)
 			shared[i] = image.rgb[3 * i];
@@ -541,7 +541,7 @@ static void bench_file(struct bench *bench, struct planes *const *planes, const 
 	struct image image;
 	size_t size;
 	uint8_t *data = read_file(path, &size);
-	if (data && image_read(data, size, false, &image)) {
+	if (data && image_read(data, size, 0, false, &image)) {
 		const struct blocks *b = &image.blocks;
 		bench->files++;
 		bench->blocks += (uint64_t)b->columns * b->rows * b->in_mcu;
