@@ -207,9 +207,29 @@ static void random_quant(
 
 enum { BLOCKS_MOST = 9 };
 
+/* The transforms to fewer pixels, of `count` blocks in ready order. Whether one was odd. */
+static bool smaller_check(const struct planes_kernels *table, const int16_t *const *from,
+	size_t count, const struct planes_quant *quant)
+{
+	static uint8_t pixels[6][64], expected[6][64];
+	bool any = false;
+	for (int i = 0; i < PLANES_SMALLER; i++) {
+		memset(pixels, 0x55, sizeof(pixels));
+		memset(expected, 0x55, sizeof(expected));
+		bool odd = table->smaller[i](pixels[1] + 8, sizeof(pixels[0]), from, count, quant);
+		bool odd_c = planes_kernels_c.smaller[i](
+			expected[1] + 8, sizeof(expected[0]), from, count, quant);
+		assert_int_equal(odd, odd_c);
+		assert_memory_equal(pixels, expected, sizeof(pixels));
+		any |= odd;
+	}
+	return any;
+}
+
 /* `count` blocks through one table and through C: same kinds, same order, same pixels, same
  * verdict, and not a byte beside them. */
-static bool blocks_check(const struct planes_kernels *table, size_t count, uint32_t *random)
+static bool blocks_check(
+	const struct planes_kernels *table, size_t count, uint32_t *random, unsigned *smaller_odd)
 {
 	static _Alignas(64) int16_t block[BLOCKS_MOST][64], got[BLOCKS_MOST][64],
 		want[BLOCKS_MOST][64];
@@ -243,6 +263,7 @@ static bool blocks_check(const struct planes_kernels *table, size_t count, uint3
 		expected[1] + 8, sizeof(expected[0]), from, kinds, count, &quant);
 	assert_int_equal(odd, odd_c);
 	assert_memory_equal(pixels, expected, sizeof(pixels));
+	*smaller_odd += smaller_check(table, from, count, &quant);
 	return odd;
 }
 
@@ -251,11 +272,13 @@ static void blocks_of_every_value(void **state)
 	(void)state;
 	uint32_t random = 99;
 	for (unsigned i = 1; planes_kernels_at(i); i++) {
-		unsigned odd = 0, runs = 60000;
+		unsigned odd = 0, smaller = 0, runs = 60000;
 		for (unsigned n = 0; n < runs; n++)
-			odd += blocks_check(planes_kernels_at(i), 1 + n % BLOCKS_MOST, &random);
+			odd += blocks_check(
+				planes_kernels_at(i), 1 + n % BLOCKS_MOST, &random, &smaller);
 		/* Both verdicts occur, or nothing was tested. */
 		assert_in_range(odd, runs / 20, runs - runs / 20);
+		assert_in_range(smaller, runs / 20, runs - runs / 20);
 	}
 }
 
