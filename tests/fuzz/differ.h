@@ -2,8 +2,10 @@
  * process: the outcome and every pixel.
  *
  * A course is a batch of files. libjpeg-turbo decodes each of them whole. Then every kernel set
- * that this processor has decodes all of them as one stream, in an order of its own and each with
- * a region of its own, several images in flight; and now and then one by one. Where libjpeg-turbo
+ * that this processor has decodes all of them as two streams, each time in another order and with
+ * other regions, several images in flight; and now and then one by one. Checkpoints that one stream
+ * makes are what the next one enters at, also that of another kernel set; some packs are damaged or
+ * another file's between. Where libjpeg-turbo
  * refuses a file, it is asked again for the very region, since a fault behind a region need not be
  * seen.
  *
@@ -15,6 +17,7 @@
  * finding writes the file, says how it came about, and aborts. */
 #pragma once
 
+#include "decode/checkpack.h"
 #include "decode/decode.h"
 #include "decode/stepback.h"
 #include "fuzz/generate.h"
@@ -32,6 +35,7 @@ enum {
 	DIFFER_PIXELS = 1 << 18, /* larger images are refused by both */
 	DIFFER_SLACK = 64, /* readable bytes behind a file (decode.h) */
 	DIFFER_KERNELS = 3,
+	DIFFER_ROUNDS = 2, /* of each kernel set */
 };
 
 struct differ_file {
@@ -47,6 +51,9 @@ struct differ_file {
 	int wanted; /* outcome of the region that is asked for */
 	uint32_t rows;
 	bool done;
+	size_t pack_room, pack_size; /* 0: nothing is kept */
+	bool pack_true, recalled_true; /* as it was made, for this file */
+	uint8_t pack[CHECKPACK_MOST];
 };
 
 struct differ {
@@ -54,10 +61,10 @@ struct differ {
 	const char *name[DIFFER_KERNELS];
 	unsigned kernels, now; /* which */
 	struct random random;
-	struct differ_file file[DIFFER_FILES];
+	struct differ_file file[DIFFER_FILES], *order[DIFFER_FILES];
 	unsigned count, given;
 	struct differ_file *rows_of;
-	uint64_t files, executions, clean, stepped[STEPBACKS], refused;
+	uint64_t files, executions, clean, entered, made, dropped, refused, stepped[STEPBACKS];
 };
 
 static inline _Noreturn void differ_fail(
@@ -130,10 +137,13 @@ static inline void differ_free(struct differ *d)
 /* Adds a file of at most GENERATE_BYTES to the course. */
 static inline void differ_add(struct differ *d, const uint8_t *data, size_t size, uint64_t seed)
 {
+	static const size_t rooms[] = {0, 30, 60, CHECKPACK_MOST, CHECKPACK_MOST, CHECKPACK_MOST};
 	struct differ_file *f = &d->file[d->count++];
 	f->data = f->room.bytes + GENERATE_BYTES - size;
 	f->size = size;
 	f->seed = seed;
+	f->pack_room = rooms[seed % UTIL_COUNT(rooms)];
+	f->pack_size = 0;
 	memcpy(f->data, data, size);
 	memset(f->data + size, (int)(seed & 0xff), DIFFER_SLACK);
 }
@@ -200,7 +210,8 @@ static inline bool differ_whole(const struct differ_file *f)
 /* Draws the region that is asked for next, and makes sure of what is expected of it. */
 static inline void differ_ask(struct differ *d, struct differ_file *f)
 {
-	f->job = (struct decode_job){.data = f->data, .size = f->size};
+	f->job = (struct decode_job){
+		.data = f->data, .size = f->size, .checkpoint_room = f->pack_room};
 	f->wanted = f->outcome;
 	f->done = false;
 	if (f->info.width) {
@@ -238,6 +249,11 @@ static inline void differ_judge(struct differ *d, struct differ_file *f)
 	d->stepped[job->stepback]++;
 	d->clean += !job->outcome && !job->stepback;
 	d->refused += job->outcome != 0;
+	d->entered += (job->checkpoints & DECODE_CHECKPOINTS_USED) != 0;
+	d->made += (job->checkpoints & DECODE_CHECKPOINTS_MADE) != 0;
+	d->dropped += (job->checkpoints & DECODE_CHECKPOINTS_DROPPED) != 0;
+	if (job->checkpoints & DECODE_CHECKPOINTS_DROPPED && f->recalled_true)
+		differ_fail(d, f, "checkpoints dropped that are the file's own");
 	if (f->done)
 		differ_fail(d, f, "done twice");
 	f->done = true;
@@ -251,7 +267,7 @@ static inline void differ_judge(struct differ *d, struct differ_file *f)
 static inline struct decode_job *differ_next(void *context)
 {
 	struct differ *d = context;
-	return d->given < d->count ? &d->file[d->given++].job : NULL;
+	return d->given < d->count ? &d->order[d->given++]->job : NULL;
 }
 
 static inline void differ_header(
@@ -280,13 +296,58 @@ static inline void differ_done(void *context, struct decode_job *job)
 	differ_judge(context, (struct differ_file *)(void *)job);
 }
 
+static inline size_t differ_recall(void *context, struct decode_job *job, uint8_t *to, size_t room)
+{
+	struct differ_file *f = (struct differ_file *)(void *)job;
+	size_t size = UTIL_MIN(f->pack_size, room);
+	(void)context;
+	f->recalled_true = f->pack_true;
+	memcpy(to, f->pack, size);
+	return size;
+}
+
+static inline void differ_keep_pack(
+	void *context, struct decode_job *job, const uint8_t *pack, size_t size)
+{
+	struct differ_file *f = (struct differ_file *)(void *)job;
+	if (size > job->checkpoint_room)
+		differ_fail(context, f, "more checkpoints than there is room for");
+	memcpy(f->pack, pack, size);
+	f->pack_size = size;
+	f->pack_true = true;
+}
+
+/* Some of what is kept is lost, damaged, cut, or another file's. */
+static inline void differ_spoil(struct differ *d, struct differ_file *f)
+{
+	const struct differ_file *other = &d->file[draw(&d->random, d->count)];
+	if (!f->pack_size || !one_in(&d->random, 8))
+		return;
+	f->pack_true = false;
+	switch (draw(&d->random, 4)) {
+	case 0:
+		f->pack_size = 0;
+		break;
+	case 1:
+		f->pack_size = draw(&d->random, (uint32_t)f->pack_size);
+		break;
+	case 2:
+		memmove(f->pack, other->pack, other->pack_size);
+		f->pack_size = UTIL_MIN(other->pack_size, f->pack_room);
+		break;
+	default:
+		f->pack[draw(&d->random, (uint32_t)f->pack_size)] ^=
+			(uint8_t)(1 << draw(&d->random, 8));
+	}
+}
+
 static inline void differ_shuffle(struct differ *d)
 {
 	for (unsigned i = d->count; i > 1; i--) {
 		unsigned other = draw(&d->random, i);
-		struct differ_file swapped = d->file[i - 1];
-		d->file[i - 1] = d->file[other];
-		d->file[other] = swapped;
+		struct differ_file *swapped = d->order[i - 1];
+		d->order[i - 1] = d->order[other];
+		d->order[other] = swapped;
 	}
 }
 
@@ -299,6 +360,8 @@ static inline void differ_stream(struct differ *d)
 		.row = differ_stream_row,
 		.done = differ_done,
 		.context = d,
+		.recall = differ_recall,
+		.keep = differ_keep_pack,
 	};
 	d->given = 0;
 	decoder_run(d->own[d->now], &stream);
@@ -319,23 +382,32 @@ static inline void differ_single(struct differ *d, struct differ_file *f)
 	differ_judge(d, f);
 }
 
+static inline void differ_round(struct differ *d)
+{
+	for (unsigned i = 0; i < d->count; i++) {
+		differ_spoil(d, &d->file[i]);
+		differ_ask(d, &d->file[i]);
+	}
+	differ_shuffle(d);
+	if (!one_in(&d->random, 8)) {
+		differ_stream(d);
+		return;
+	}
+	for (unsigned i = 0; i < d->count; i++)
+		differ_single(d, &d->file[i]);
+}
+
 /* Decodes the files that were added in every way, and forgets them. */
 static inline void differ_course(struct differ *d, uint64_t seed)
 {
 	d->random.state = seed;
-	for (unsigned i = 0; i < d->count; i++)
+	for (unsigned i = 0; i < d->count; i++) {
 		d->file[i].outcome = differ_library(d, &d->file[i], NULL);
-	for (d->now = 0; d->now < d->kernels; d->now++) {
-		differ_shuffle(d);
-		for (unsigned i = 0; i < d->count; i++)
-			differ_ask(d, &d->file[i]);
-		if (!one_in(&d->random, 8)) {
-			differ_stream(d);
-			continue;
-		}
-		for (unsigned i = 0; i < d->count; i++)
-			differ_single(d, &d->file[i]);
+		d->order[i] = &d->file[i];
 	}
+	for (d->now = 0; d->now < d->kernels; d->now++)
+		for (unsigned round = 0; round < DIFFER_ROUNDS; round++)
+			differ_round(d);
 	d->files += d->count;
 	d->count = 0;
 }
@@ -343,9 +415,13 @@ static inline void differ_course(struct differ *d, uint64_t seed)
 static inline void differ_report(const struct differ *d, FILE *out)
 {
 	(void)fprintf(out,
-		"%" PRIu64 " files, %" PRIu64 " executions, %" PRIu64
-		" by the own decoder, %" PRIu64 " refused; stepped back:",
-		d->files, d->executions, d->clean, d->refused);
+		"%" PRIu64 " files, %" PRIu64 " executions, %" PRIu64 " by the own decoder, ",
+		d->files, d->executions, d->clean);
+	(void)fprintf(out,
+		"%" PRIu64 " entered at checkpoints, %" PRIu64 " made some, %" PRIu64
+		" dropped some, ",
+		d->entered, d->made, d->dropped);
+	(void)fprintf(out, "%" PRIu64 " refused; stepped back:", d->refused);
 	for (unsigned i = 1; i < STEPBACKS; i++)
 		(void)fprintf(out, " %s %" PRIu64, stepback_name((enum stepback)i), d->stepped[i]);
 	(void)fprintf(out, "; no findings\n");

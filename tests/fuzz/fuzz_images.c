@@ -5,8 +5,8 @@
  * fuzz_jpeg fuzz_images --show FILE...                         files from elsewhere, a finding for
  * instance
  *
- * The seed of a finding, with --files 1, makes that file again; alone, so a finding that needs its
- * company takes --seed and --files of the whole run. One thread; run several with seeds far apart.
+ * The seed of a finding makes that file again; a finding that needs its company in flight takes the
+ * --seed and --files of the whole run. One thread; run several with seeds far apart.
  */
 #include "fuzz/differ.h"
 

@@ -521,9 +521,15 @@ static inline void draw_sizes(struct random *random, struct generate_kind *k)
 static inline struct generate_kind draw_kind(struct random *random)
 {
 	struct generate_kind k = {.width = draw_side(random), .height = draw_side(random)};
+	/* Enough MCUs for several checkpoints. */
+	bool many = one_in(random, 8);
+	if (many) {
+		k.width = 24 + draw(random, 100);
+		k.height = 24 + draw(random, 100);
+	}
 	draw_sampling(random, &k);
 	uint32_t side = k.components == 1 ? 8 : 8u * k.h[0];
-	k.restart = draw_restart(random, (k.width + side - 1) / side);
+	k.restart = many ? 0 : draw_restart(random, (k.width + side - 1) / side);
 	k.said = one_in(random, 10);
 	k.style = draw(random, 4);
 	draw_sizes(random, &k);
