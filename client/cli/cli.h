@@ -14,6 +14,7 @@
  *   bench.c       measures; report.c prints what it found
  *   check.c       decodes everything; machine.[ch] says what this machine offers
  *   decode.c      writes single images out; input.[ch] reads them, headline.[ch] knows their kind
+ *   pack.c        rewrites a dataset; the work is done in daemon/pack
  *   replay.c      makes rows again without a daemon
  *   show.c        a batch as a picture; sheet.[ch] draws it with canvas.[ch] and font.[ch]
  *   picture.[ch]  pixels into a PNG or PPM file
@@ -56,6 +57,7 @@ uint64_t cli_started_ns(void);
 int bench_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int decode_main(int argc, char **argv);
+int pack_main(int argc, char **argv);
 int replay_main(int argc, char **argv);
 int show_main(int argc, char **argv);
 int status_main(int argc, char **argv);

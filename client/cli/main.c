@@ -22,6 +22,7 @@ static const struct subcommand {
 	{"bench", bench_main, "measure how fast a dataset reaches a trainer"},
 	{"check", check_main, "decode everything; list what is broken"},
 	{"decode", decode_main, "write single images as PNG or PPM; compare decoders"},
+	{"pack", pack_main, "rewrite a dataset once, into tars that decode faster"},
 	{"replay", replay_main, "make rows of a batch again, without a daemon"},
 	{"show", show_main, "draw a batch as a PNG contact sheet"},
 	{"status", status_main, "what the running daemon is doing"},

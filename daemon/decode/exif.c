@@ -5,8 +5,13 @@
 
 #include <string.h>
 
-enum { TAG_X_RESOLUTION = 0x011a, TAG_RESOLUTION_UNIT = 0x0128, ENTRY_BYTES = 12 };
-enum { TYPE_BYTE = 1, TYPE_ASCII = 2, TYPE_UNDEFINED = 7 };
+enum {
+	TAG_ORIENTATION = 0x0112,
+	TAG_X_RESOLUTION = 0x011a,
+	TAG_RESOLUTION_UNIT = 0x0128,
+	ENTRY_BYTES = 12
+};
+enum { TYPE_BYTE = 1, TYPE_ASCII = 2, TYPE_SHORT = 3, TYPE_LONG = 4, TYPE_UNDEFINED = 7 };
 
 struct tiff {
 	const uint8_t *bytes;
@@ -15,6 +20,7 @@ struct tiff {
 };
 
 struct value {
+	unsigned tag; /* looked for */
 	const uint8_t *bytes; /* NULL: no such tag */
 	size_t size;
 	unsigned type;
@@ -71,9 +77,16 @@ static struct value entry_value(
 	return value;
 }
 
-/* Finds both tags of the first directory. */
-static void read_directory(
-	const struct tiff *tiff, struct value *ret_resolution, struct value *ret_unit)
+static struct value *wanted_value(struct value *wanted, size_t count, unsigned tag)
+{
+	for (size_t i = 0; i < count; i++)
+		if (wanted[i].tag == tag)
+			return &wanted[i];
+	return NULL;
+}
+
+/* Finds the wanted tags of the first directory. */
+static void read_directory(const struct tiff *tiff, struct value *wanted, size_t count)
 {
 	uint64_t at = read_number(tiff, tiff->bytes + 4, 4), total = 0;
 	if (at + 2 > tiff->size)
@@ -84,29 +97,35 @@ static void read_directory(
 	for (unsigned i = 0; i < entries && !stop && at + ENTRY_BYTES <= tiff->size;
 		i++, at += ENTRY_BYTES) {
 		unsigned tag = read_number(tiff, tiff->bytes + at, 2);
-		struct value *known = tag == TAG_X_RESOLUTION      ? ret_resolution
-				      : tag == TAG_RESOLUTION_UNIT ? ret_unit
-								   : NULL;
+		struct value *known = wanted_value(wanted, count, tag);
 		if (known && known->bytes)
 			continue;
 		struct value value = entry_value(tiff, tiff->bytes + at, &total, &stop);
+		value.tag = tag;
 		if (known && value.bytes)
 			*known = value;
 	}
 }
 
-bool exif_density_refused(const uint8_t *bytes, size_t size)
+/* Behind "Exif\0\0", which some cameras write twice. */
+static struct tiff open_tiff(const uint8_t *bytes, size_t size)
 {
-	if (size >= 6 && memcmp(bytes, "Exif\0\0", 6) == 0) { /* some cameras write it twice */
+	if (size >= 6 && memcmp(bytes, "Exif\0\0", 6) == 0) {
 		bytes += 6;
 		size -= 6;
 	}
-	struct tiff tiff = {bytes, size, false};
-	struct value resolution = {0}, unit = {0};
+	return (struct tiff){bytes, size, false};
+}
+
+bool exif_density_refused(const uint8_t *bytes, size_t size)
+{
+	struct tiff tiff = open_tiff(bytes, size);
+	struct value wanted[] = {{.tag = TAG_X_RESOLUTION}, {.tag = TAG_RESOLUTION_UNIT}};
 	if (!open_header(&tiff))
 		return false;
-	read_directory(&tiff, &resolution, &unit);
-	if (!resolution.bytes || !unit.bytes)
+	read_directory(&tiff, wanted, sizeof(wanted) / sizeof(wanted[0]));
+	struct value resolution = wanted[0];
+	if (!resolution.bytes || !wanted[1].bytes)
 		return false;
 	if (resolution.type == TYPE_BYTE || resolution.type == TYPE_UNDEFINED)
 		return resolution.size == 1;
@@ -115,4 +134,18 @@ bool exif_density_refused(const uint8_t *bytes, size_t size)
 	size_t length = resolution.size - (resolution.bytes[resolution.size - 1] == 0);
 	return length == 0 ||
 	       (length == 1 && resolution.bytes[0] >= '0' && resolution.bytes[0] <= '9');
+}
+
+unsigned exif_orientation(const uint8_t *bytes, size_t size)
+{
+	struct tiff tiff = open_tiff(bytes, size);
+	struct value found = {.tag = TAG_ORIENTATION};
+	if (!open_header(&tiff))
+		return 0;
+	read_directory(&tiff, &found, 1);
+	if (!found.bytes || (found.type != TYPE_SHORT && found.type != TYPE_LONG))
+		return 0;
+	unsigned bytes_each = unit_bytes(found.type);
+	uint32_t value = read_number(&tiff, found.bytes, bytes_each);
+	return found.size == bytes_each && value <= 8 ? value : 0;
 }

@@ -1,4 +1,5 @@
-/* exif: the one thing in an Exif segment for which Pillow refuses a JPEG.
+/* exif: the two things of an Exif segment that matter here: for what Pillow refuses a JPEG, and how
+ * its picture is turned.
  *
  * Where no JFIF segment gives a density, Pillow reads the resolution out of the first directory
  * while it opens the file, and stumbles over one written as a single byte or as text of less than
@@ -12,3 +13,7 @@
 
 /* `tiff`: the segment's payload after "Exif\0\0". */
 bool exif_density_refused(const uint8_t *tiff, size_t size);
+
+/* How a viewer has to turn the picture, 1 to 8, as Pillow's getexif() finds it in the first
+ * directory; 0: it does not say. `tiff` as above. */
+unsigned exif_orientation(const uint8_t *tiff, size_t size);
