@@ -271,6 +271,8 @@ static void packing_print(const struct packing *packing)
 	double share = manifest->bytes_in
 			       ? 100.0 * (double)manifest->bytes_out / (double)manifest->bytes_in
 			       : 100;
+	if (packing_lossy(packing))
+		(void)printf("lossy: pixels differ from the source's\n");
 	if (packing->result.was_complete)
 		(void)printf("done before: nothing was left to do\n");
 	(void)printf("%s images in %zu shard%s: %s, %.1f %% of the source's %s\n",
@@ -370,10 +372,6 @@ static int packing_run(struct packing *packing)
 	struct fault fault = {{0}};
 	packing->options.progress = packing_progress;
 	packing->options.note = packing_note;
-	if (packing_lossy(packing) && !packing->json) {
-		(void)printf("lossy: pixels will differ from the source's\n");
-		(void)fflush(stdout);
-	}
 	progress_begin(&packing->progress, "packing", PROGRESS_ITEMS,
 		dataset_count(packing->dataset), true);
 	uint64_t begin_ns = clock_ns();
