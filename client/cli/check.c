@@ -19,6 +19,7 @@
 #include "proto/jsontext.h"
 #include "source/dataset.h"
 #include "source/fetch.h"
+#include "source/sidecar.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -44,15 +45,17 @@ struct check_broken {
 struct check {
 	const char *source, *labels;
 	uint64_t threads, memory;
-	bool index_only, json;
+	bool index_only, json, checkpoints;
 
 	struct dataset *dataset;
+	struct sidecar *sidecar; /* where checkpoints are kept; NULL: they are not asked for */
 	struct machine machine;
 	char reader[256], io_why[256];
 	bool direct;
 
 	struct permit files, decoders;
 	_Atomic uint64_t next, done; /* relaxed: counters alone */
+	_Atomic uint64_t made, kept; /* images whose checkpoints are new; were there */
 	_Atomic bool stop;
 	double seconds;
 
@@ -68,7 +71,12 @@ struct check_worker {
 	struct check *check;
 	pthread_t thread;
 	struct decoder *decoder;
+	struct decoder *recorder; /* that makes checkpoints; NULL: nobody asked for them */
 	uint8_t *buffer;
+	/* The image whose checkpoints are being made. */
+	struct decode_job job;
+	struct sidecar_place place;
+	bool given;
 };
 
 static const struct command check_command = {
@@ -90,6 +98,10 @@ static int check_options(struct check *check, int argc, char **argv)
 			1 << 20, 0, NULL},
 		{"index-only", 0, OPTION_FLAG, &check->index_only, NULL,
 			"build the index and decode nothing", 0, 0, NULL},
+		{"checkpoints", 0, OPTION_FLAG, &check->checkpoints, NULL,
+			"make the checkpoints of all images too, so that a first epoch is as fast "
+			"as the next ones",
+			0, 0, NULL},
 		{"labels", 0, OPTION_CHOICE, &check->labels, "auto|none|folder|cls|json",
 			"where labels come from (auto)", 0, 0, NULL},
 		{"json", 'j', OPTION_FLAG, &check->json, NULL, "print one JSON object", 0, 0, NULL},
@@ -98,6 +110,10 @@ static int check_options(struct check *check, int argc, char **argv)
 	int r = options_parse(&check_command, table, UTIL_COUNT(table), argc, argv, operand);
 	if (r == OPTIONS_OK)
 		check->source = operand[0];
+	if (r == OPTIONS_OK && check->checkpoints && check->index_only) {
+		cli_note("--checkpoints are made while images are decoded: leave out --index-only");
+		return -EINVAL;
+	}
 	if (!check->threads)
 		check->threads = cpu_available();
 	if (!check->memory)
@@ -129,7 +145,9 @@ static int check_plan_reader(struct check *check)
  * share. */
 static int check_divide_memory(struct check *check)
 {
-	uint64_t own = (CHECK_BUFFER + decoder_whole_bytes()) * check->threads;
+	uint64_t decoders =
+		decoder_whole_bytes() + (check->checkpoints ? decoder_scratch_bytes() : 0);
+	uint64_t own = (CHECK_BUFFER + decoders) * check->threads;
 	char has[24], wants[24];
 	if (own > check->memory / 2)
 		return cli_fail(CLI_USAGE,
@@ -184,10 +202,11 @@ static void check_drop_row(void *context, const uint8_t *const rgb[DECODE_PLANES
 	(void)rgb;
 }
 
-static void check_decode(
+/* True for a good image of a kind that may have checkpoints. */
+static bool check_decode(
 	struct check_worker *worker, uint64_t number, const uint8_t *data, size_t size)
 {
-	struct decode_info info;
+	struct decode_info info = {0};
 	int r = decoder_begin(worker->decoder, data, size, &info);
 	if (r == DECODE_OK) {
 		struct decode_region whole = {0, 0, info.width, info.height};
@@ -199,6 +218,70 @@ static void check_decode(
 	else if (r < 0)
 		check_stop(
 			worker->check, "no memory left to decode an image; give fewer --threads");
+	return r == DECODE_OK && info.format == DECODE_JPEG && !info.progressive;
+}
+
+static struct decode_job *check_record_next(void *context)
+{
+	struct check_worker *worker = context;
+	struct decode_job *job = worker->given ? NULL : &worker->job;
+	worker->given = true;
+	return job;
+}
+
+/* As little as there is: whoever makes checkpoints decodes through the end all the same. */
+static void check_record_header(
+	void *context, struct decode_job *job, const struct decode_info *info)
+{
+	(void)context, (void)info;
+	job->region = (struct decode_region){0, 0, 1, 1};
+}
+
+static void check_record_job(void *context, struct decode_job *job)
+{
+	(void)context, (void)job;
+}
+
+static size_t check_record_recall(void *context, struct decode_job *job, uint8_t *to, size_t room)
+{
+	(void)job;
+	struct check_worker *worker = context;
+	return sidecar_read(worker->check->sidecar, &worker->place, to, room);
+}
+
+static void check_record_keep(
+	void *context, struct decode_job *job, const uint8_t *pack, size_t size)
+{
+	(void)job;
+	struct check_worker *worker = context;
+	(void)sidecar_write(worker->check->sidecar, &worker->place, pack, size);
+}
+
+/* Makes an image's checkpoints, unless it has some that fit. */
+static void check_record(
+	struct check_worker *worker, const struct sample *sample, const uint8_t *data)
+{
+	struct check *check = worker->check;
+	struct decode_stream stream = {
+		.next = check_record_next,
+		.header = check_record_header,
+		.start = check_record_job,
+		.row = check_drop_row,
+		.done = check_record_job,
+		.context = worker,
+		.recall = check_record_recall,
+		.keep = check_record_keep,
+	};
+	sidecar_place(check->dataset, sample->number, sample->shard, sample->position, sample->size,
+		&worker->place);
+	worker->job = (struct decode_job){
+		.data = data, .size = sample->size, .checkpoint_room = worker->place.room};
+	worker->given = false;
+	decoder_run(worker->recorder, &stream);
+	if (worker->job.checkpoints & DECODE_CHECKPOINTS_MADE)
+		(void)atomic_fetch_add_explicit(&check->made, 1, memory_order_relaxed);
+	else if (worker->job.checkpoints & DECODE_CHECKPOINTS_USED)
+		(void)atomic_fetch_add_explicit(&check->kept, 1, memory_order_relaxed);
 }
 
 static void check_read(struct check_worker *worker, const struct sample *sample, uint8_t *buffer)
@@ -206,9 +289,10 @@ static void check_read(struct check_worker *worker, const struct sample *sample,
 	struct fault fault = {{0}};
 	int r = dataset_read(worker->check->dataset, sample, buffer, sample->size, &fault);
 	enum fetch_outcome outcome = fetch_outcome_of(r);
-	if (r == 0)
-		check_decode(worker, sample->number, buffer, sample->size);
-	else if (outcome)
+	if (r == 0) {
+		if (check_decode(worker, sample->number, buffer, sample->size) && worker->recorder)
+			check_record(worker, sample, buffer);
+	} else if (outcome)
 		check_note(worker->check, sample->number, fetch_outcome_name(outcome), fault.text);
 	else
 		check_stop(worker->check, fault.text);
@@ -297,6 +381,13 @@ static void check_watch(struct check *check)
 	progress_end(&progress);
 }
 
+static void check_worker_free(struct check_worker *worker)
+{
+	decoder_free(worker->decoder);
+	decoder_free(worker->recorder);
+	free(worker->buffer);
+}
+
 static int check_worker_start(struct check *check, struct check_worker *worker)
 {
 	struct fault fault = {{0}};
@@ -305,6 +396,9 @@ static int check_worker_start(struct check *check, struct check_worker *worker)
 	limits.whole = true;
 	*worker = (struct check_worker){.check = check, .buffer = malloc(CHECK_BUFFER)};
 	int r = worker->buffer ? decoder_new(&limits, &worker->decoder, &fault) : -ENOMEM;
+	limits.whole = false;
+	if (r == 0 && check->sidecar)
+		r = decoder_new(&limits, &worker->recorder, &fault);
 	if (r == 0) {
 		(void)pthread_mutex_lock(&check->lock);
 		r = -pthread_create(&worker->thread, NULL, check_work, worker);
@@ -315,8 +409,7 @@ static int check_worker_start(struct check *check, struct check_worker *worker)
 		check_stop(check, fault.text[0]
 					  ? fault.text
 					  : "cannot start a decoding thread; give fewer --threads");
-		decoder_free(worker->decoder);
-		free(worker->buffer);
+		check_worker_free(worker);
 	}
 	return r;
 }
@@ -334,14 +427,16 @@ static int check_everything(struct check *check)
 	if (!workers)
 		return cli_fail(
 			CLI_FAILED, "no memory for %" PRIu64 " decoding threads", check->threads);
+	if (check->checkpoints && sidecar_new(check->dataset, &check->sidecar))
+		return cli_fail(CLI_FAILED, "no memory for the checkpoints of %u shards",
+			dataset_shards(check->dataset));
 	uint64_t begin_ns = clock_ns(), started = 0;
 	while (started < check->threads && check_worker_start(check, &workers[started]) == 0)
 		started++;
 	check_watch(check);
 	for (uint64_t i = 0; i < started; i++) {
 		(void)pthread_join(workers[i].thread, NULL);
-		decoder_free(workers[i].decoder);
-		free(workers[i].buffer);
+		check_worker_free(&workers[i]);
 	}
 	check->seconds = (double)(clock_ns() - begin_ns) / 1e9;
 	if (check->fault.text[0])
@@ -412,6 +507,18 @@ static int check_path(
 	if (dataset_path(check->dataset, broken->number, path, room, &fault) == 0)
 		return CLI_OK;
 	return cli_fail(CLI_FAILED, "%s", fault.text);
+}
+
+static void check_print_checkpoints(struct check *check)
+{
+	char made[24], kept[24], text[FAULT_TEXT];
+	if (!check->sidecar)
+		return;
+	(void)printf("checkpoints: %s made, %s were there\n",
+		table_count(check->made, made, sizeof made),
+		table_count(check->kept, kept, sizeof kept));
+	if (sidecar_notice(check->sidecar, text, sizeof text))
+		cli_note("%s", text);
 }
 
 static int check_print_broken(const struct check *check)
@@ -494,6 +601,12 @@ static int check_print_json(const struct check *check)
 	check_json_use(check, &json);
 	jsontext_u64(&json, "decoded", check->index_only ? 0 : dataset_count(check->dataset));
 	jsontext_number(&json, "seconds", check->seconds, 3);
+	if (check->sidecar) {
+		jsontext_object(&json, "checkpoints");
+		jsontext_u64(&json, "made", check->made);
+		jsontext_u64(&json, "kept", check->kept);
+		jsontext_end(&json);
+	}
 	int code = check_json_broken(check, &json);
 	jsontext_end(&json);
 	if (code == CLI_OK && json.failed)
@@ -521,6 +634,8 @@ static int check_run(struct check *check)
 		code = check_print_json(check);
 	else if (code == CLI_OK && !check->index_only)
 		code = check_print_broken(check);
+	if (code == CLI_OK && !check->json)
+		check_print_checkpoints(check);
 	return code == CLI_OK && check->broken_count ? CLI_FAILED : code;
 }
 
@@ -541,6 +656,7 @@ int check_main(int argc, char **argv)
 	permit_deinit(&check.files);
 	permit_deinit(&check.decoders);
 	free(check.broken);
+	sidecar_free(check.sidecar);
 	dataset_free(check.dataset);
 	return code;
 }

@@ -103,7 +103,7 @@ def damages(data, places):
     for bit in range(4):
         flipped = bytearray(data)
         for place in places:
-            flipped[place + draw.randrange(120)] ^= 1 << (bit * 2)
+            flipped[place + draw.randrange(32)] ^= 1 << (bit * 2)
         yield f"bits {bit}", bytes(flipped)
     moved = bytearray(data)
     for place, other in zip(places, places[1:]):
@@ -315,12 +315,20 @@ def test_bench_and_check_report():
             done = subprocess.run([tool("penstock"), *command, "--json"], env=environment, capture_output=True, timeout=LIMIT)
             assert done.returncode == 0, done.stderr
             return json.loads(done.stdout)
-        first = say("bench", str(IMAGENET), "--seconds", "2", "--batch-size", "25")
-        assert first["checkpoints"]["made"] > 450, first["checkpoints"]
+        checked = say("check", str(IMAGENET), "--checkpoints")["checkpoints"]
+        assert checked["made"] > 450 and checked["kept"] == 0, checked
+        again = say("check", str(IMAGENET), "--checkpoints")["checkpoints"]
+        assert again == {"made": 0, "kept": checked["made"]}, again
+        assert "checkpoints" not in say("check", str(IMAGENET), "--index-only")
+        first = say("bench", str(IMAGENET), "--seconds", "1", "--batch-size", "25")
+        assert first["checkpoints"]["made"] == 0 and first["checkpoints"]["used"] > 100, first["checkpoints"]
         off = say("bench", str(IMAGENET), "--seconds", "1", "--no-checkpoints")
         assert off["checkpoints"] == {"used": 0, "made": 0, "dropped": 0}, off["checkpoints"]
         kept = sidecar(home, IMAGENET)
         total = sum(p.stat().st_size for p in IMAGENET.iterdir())
+        both = subprocess.run([tool("penstock"), "check", str(IMAGENET), "--checkpoints", "--index-only"], env=environment,
+                              capture_output=True, text=True, timeout=LIMIT)
+        assert both.returncode == 2 and "--checkpoints" in both.stderr, both
         assert kept.stat().st_size <= HEAD + 500 * 256 + total / 48 + 16384, kept.stat().st_size
 
 
