@@ -71,7 +71,8 @@ void decode_weave(uint8_t *to, const uint8_t *const rgb[DECODE_PLANES], size_t p
 
 struct decode_limits decode_limits_default(void)
 {
-	return (struct decode_limits){.pixels = 64000000, .scans = 500, .large = NULL};
+	return (struct decode_limits){
+		.pixels = 64000000, .scans = 500, .scan_pixels = 208000000, .large = NULL};
 }
 
 /* The own decoder, unless the environment says otherwise. */

@@ -46,7 +46,7 @@ enum decode_outcome {
 	DECODE_E_UNSUPPORTED =
 		4, /* a kind that Pillow cannot read either (12-bit, lossless, ...) */
 	DECODE_E_PIXELS = 5, /* more pixels than limits.pixels, or than DECODE_SIDE_MAX on a side */
-	DECODE_E_SCANS = 6, /* more scans than limits.scans */
+	DECODE_E_SCANS = 6, /* more scans than limits.scans, or than limits.scan_pixels allows */
 	DECODE_E_MEMORY = 7, /* needs more memory than the permit pool ever has */
 	DECODE_OUTCOMES = 8,
 };
@@ -55,6 +55,10 @@ const char *decode_outcome_name(enum decode_outcome outcome); /* "not-image", "c
 struct decode_limits {
 	uint64_t pixels; /* default 64 MP */
 	unsigned scans; /* default 500 */
+	/* Pixels times scans, since each scan may touch every block: 208 million by default, 13
+	 * scans of 16 MP. As many scans as libjpeg's own script has (jpeg_simple_progression: 2 and
+	 * 4 per component) are read whatever the size. */
+	uint64_t scan_pixels;
 	struct permit *large; /* pool for what exceeds the decoder's own scratch; outlives the
 				 decoder; NULL: unlimited */
 	bool whole; /* all images are judged to their end: the own decoder, which never does, is

@@ -43,7 +43,7 @@ struct decode_jpeg {
 	struct scratch *scratch;
 	struct words *words;
 	const struct planes_kernels *kernels;
-	unsigned scans; /* limit */
+	unsigned scans, scans_any; /* limits for this image, and for any */
 	const uint8_t *data;
 	size_t size, shown; /* bytes of the file, bytes shown to libjpeg so far */
 	size_t skip; /* bytes that libjpeg wants to skip beyond what is shown */
@@ -115,8 +115,14 @@ static void on_progress(j_common_ptr cinfo)
 	struct decode_jpeg *jpeg = of_common(cinfo);
 	if ((unsigned)jpeg->cinfo.input_scan_number <= jpeg->scans)
 		return;
-	jpeg->escaped =
-		words_set(jpeg->words, DECODE_E_SCANS, "JPEG: more than %u scans", jpeg->scans);
+	if (jpeg->scans == jpeg->scans_any)
+		jpeg->escaped = words_set(
+			jpeg->words, DECODE_E_SCANS, "JPEG: more than %u scans", jpeg->scans);
+	else
+		jpeg->escaped = words_set(jpeg->words, DECODE_E_SCANS,
+			"JPEG: more than %u scans of %u x %u pixels; of smaller images more are "
+			"read",
+			jpeg->scans, jpeg->walk.width, jpeg->walk.height);
 	longjmp(jpeg->escape, 1);
 }
 
@@ -264,6 +270,14 @@ static int step_header(struct decode_jpeg *jpeg)
 	return DECODE_OK;
 }
 
+/* See decode.h, scan_pixels. */
+static unsigned scans_most(const struct decode_limits *limits, const struct jpegwalk *walk)
+{
+	uint64_t script = 2 + 4 * (uint64_t)walk->layers;
+	uint64_t most = limits->scan_pixels / ((uint64_t)walk->width * walk->height);
+	return (unsigned)UTIL_MIN(UTIL_MAX(most, script), (uint64_t)limits->scans);
+}
+
 int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limits,
 	const uint8_t *data, size_t size, struct decode_info *ret)
 {
@@ -275,7 +289,8 @@ int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limi
 		return words_set(jpeg->words, DECODE_E_PIXELS,
 			"JPEG: %u x %u pixels; the limit is %llu", jpeg->walk.width,
 			jpeg->walk.height, (unsigned long long)limits->pixels);
-	jpeg->scans = limits->scans;
+	jpeg->scans = scans_most(limits, &jpeg->walk);
+	jpeg->scans_any = limits->scans;
 	jpeg->data = data;
 	jpeg->size = size;
 	jpeg->shown = jpeg->skip = 0;
