@@ -19,6 +19,7 @@ struct pixel_recipe recipe_pixels(const struct recipe *recipe)
 	return (struct pixel_recipe){
 		.kind = recipe->eval ? PIXEL_EVAL : PIXEL_TRAIN,
 		.image_size = (uint32_t)recipe->image_size,
+		.fast = strcmp(recipe->decode, "fast") == 0,
 	};
 }
 
@@ -36,13 +37,16 @@ void recipe_fill(
 	ret_options->shuffle = recipe_shuffles(recipe);
 	ret_options->seed = recipe->seed;
 	ret_options->labels = recipe->labels;
+	ret_options->decode = recipe->decode;
 }
 
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 {
-	(void)snprintf(buffer, room, "%s, %" PRIu64 " px, batch %" PRIu64 ", %s, seed %" PRIu64,
+	(void)snprintf(buffer, room,
+		"%s, %" PRIu64 " px, batch %" PRIu64 ", %s, seed %" PRIu64 "%s",
 		recipe->eval ? "evaluation" : "training", recipe->image_size, recipe->batch_size,
-		recipe_shuffles(recipe) ? "shuffled" : "in order", recipe->seed);
+		recipe_shuffles(recipe) ? "shuffled" : "in order", recipe->seed,
+		strcmp(recipe->decode, "fast") == 0 ? ", decoded fast" : "");
 }
 
 int recipe_fits_stream(
@@ -59,6 +63,7 @@ int recipe_fits_stream(
 		{recipe->eval, "eval"},
 		{recipe->no_shuffle, "no-shuffle"},
 		{strcmp(recipe->labels, plain.labels) != 0, "labels"},
+		{strcmp(recipe->decode, plain.decode) != 0, "decode"},
 		{daemon->memory != 0, "memory"},
 		{daemon->threads != 0, "threads"},
 		{daemon->prefetch != 0, "prefetch"},

@@ -12,12 +12,12 @@
 struct recipe {
 	uint64_t batch_size, image_size, seed;
 	bool eval, no_shuffle;
-	const char *labels;
+	const char *labels, *decode;
 };
 
-#define RECIPE_DEFAULT                                                \
-	{                                                             \
-		.batch_size = 64, .image_size = 224, .labels = "auto" \
+#define RECIPE_DEFAULT                                                                   \
+	{                                                                                \
+		.batch_size = 64, .image_size = 224, .labels = "auto", .decode = "exact" \
 	}
 
 #define RECIPE_OPTIONS(recipe)                                                                     \
@@ -33,6 +33,10 @@ struct recipe {
 			0, 0, NULL},                                                               \
 		{"no-shuffle", 0, OPTION_FLAG, &(recipe).no_shuffle, NULL,                         \
 			"keep the dataset's order", 0, 0, NULL},                                   \
+		{"decode", 0, OPTION_CHOICE, &(recipe).decode, "exact|fast",                       \
+			"exact: Pillow's bytes; fast: smaller transforms where the crop is at "    \
+			"least twice the row (exact)",                                             \
+			0, 0, NULL},                                                               \
 	{                                                                                          \
 		"labels", 0, OPTION_CHOICE, &(recipe).labels, "auto|none|folder|cls|json",         \
 			"where labels come from (auto)", 0, 0, NULL                                \

@@ -197,7 +197,8 @@ static int show_draw(struct show *show)
 		.image_size = show->info.width,
 		.seed = show->info.seed,
 		.eval = !show->info.train,
-		.no_shuffle = !show->info.shuffle};
+		.no_shuffle = !show->info.shuffle,
+		.decode = show->recipe.decode};
 	recipe_describe(&opened, recipe, sizeof recipe);
 	(void)snprintf(title, sizeof title, "%s   epoch %" PRIu64 ", batch %" PRIu64, show->source,
 		show->taken.epoch, show->taken.batch);

@@ -135,6 +135,8 @@ static void open_write_texts(const struct penstock_options *options, struct json
 		jsontext_string(json, "on_broken", options->on_broken);
 	if (options->group)
 		jsontext_string(json, "group", options->group);
+	if (options->decode)
+		jsontext_string(json, "decode", options->decode);
 }
 
 /* Numbers whose 0 means "not set". */

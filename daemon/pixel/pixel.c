@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { PIXEL_IMAGE_SIZE_MAX = 2048 };
+enum { PIXEL_IMAGE_SIZE_MAX = 2048, PIXEL_SHRINK_MAX = 3 };
 
 struct pixel_sink {
 	uint32_t max_image_size;
@@ -105,18 +105,43 @@ void pixel_sink_free(struct pixel_sink *sink)
 	free(sink);
 }
 
-static struct resample_job pixel_job(
-	const struct pixel_recipe *recipe, const struct pixel_plan *plan, uint8_t *out)
+void pixel_plan_shrink(struct pixel_plan *plan)
 {
+	plan->shrink = PIXEL_SHRINK_MAX;
+	while (plan->shrink && (plan->crop_w >> plan->shrink < plan->resize_w ||
+				       plan->crop_h >> plan->shrink < plan->resize_h))
+		plan->shrink--;
+}
+
+/* One axis of the crop in the shrunk source: the pixels that it touches, the first and the last of
+ * them perhaps in part. Eighths of up to 65,535 are exact as floats. */
+static struct weights_axis pixel_axis(
+	uint8_t shrink, uint32_t crop_at, uint32_t crop, uint32_t *ret_at)
+{
+	uint32_t unit = 1u << shrink, at = crop_at >> shrink;
+	*ret_at = at;
+	if (!shrink)
+		return (struct weights_axis){.source = crop};
+	uint32_t inside = crop_at - at * unit;
+	return (struct weights_axis){.source = (inside + crop + unit - 1) >> shrink,
+		.from = (float)inside / (float)unit,
+		.to = (float)(inside + crop) / (float)unit};
+}
+
+/* *ret_x, *ret_y: the pixel, shrunk if the plan is, from which the job counts. */
+static struct resample_job pixel_job(const struct pixel_recipe *recipe,
+	const struct pixel_plan *plan, uint8_t *out, uint32_t *ret_x, uint32_t *ret_y)
+{
+	struct weights_axis x = pixel_axis(plan->shrink, plan->crop_x, plan->crop_w, ret_x);
+	struct weights_axis y = pixel_axis(plan->shrink, plan->crop_y, plan->crop_h, ret_y);
+	x.result = plan->resize_w;
+	x.window_at = plan->window_x;
+	y.result = plan->resize_h;
+	y.window_at = plan->window_y;
+	x.window = y.window = recipe->image_size;
 	return (struct resample_job){
-		.x = {.source = plan->crop_w,
-			.result = plan->resize_w,
-			.window_at = plan->window_x,
-			.window = recipe->image_size},
-		.y = {.source = plan->crop_h,
-			.result = plan->resize_h,
-			.window_at = plan->window_y,
-			.window = recipe->image_size},
+		.x = x,
+		.y = y,
 		.flip = plan->flip,
 		.out = out,
 	};
@@ -125,15 +150,15 @@ static struct resample_job pixel_job(
 void pixel_plan_region(
 	const struct pixel_recipe *recipe, const struct pixel_plan *plan, struct pixel_region *ret)
 {
-	struct resample_job job = pixel_job(recipe, plan, NULL);
-	uint32_t x0, x1, y0, y1;
+	uint32_t x, y, x0, x1, y0, y1;
+	struct resample_job job = pixel_job(recipe, plan, NULL, &x, &y);
 	weights_reach(&job.x, &x0, &x1);
 	weights_reach(&job.y, &y0, &y1);
 	*ret = (struct pixel_region){
-		.x0 = plan->crop_x + x0,
-		.y0 = plan->crop_y + y0,
-		.x1 = plan->crop_x + x1,
-		.y1 = plan->crop_y + y1,
+		.x0 = x + x0,
+		.y0 = y + y0,
+		.x1 = x + x1,
+		.y1 = y + y1,
 	};
 }
 
@@ -141,14 +166,15 @@ void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe
 	const struct pixel_plan *plan, uint8_t *out, struct pixel_region *ret_region)
 {
 	assert(recipe->image_size >= 1 && recipe->image_size <= sink->max_image_size);
-	struct resample_job job = pixel_job(recipe, plan, out);
+	uint32_t x, y;
+	struct resample_job job = pixel_job(recipe, plan, out, &x, &y);
 	struct resample_region region;
 	resample_begin(sink->resample, &job, &region);
 	*ret_region = (struct pixel_region){
-		.x0 = plan->crop_x + region.x0,
-		.y0 = plan->crop_y + region.y0,
-		.x1 = plan->crop_x + region.x1,
-		.y1 = plan->crop_y + region.y1,
+		.x0 = x + region.x0,
+		.y0 = y + region.y0,
+		.x1 = x + region.x1,
+		.y1 = y + region.y1,
 	};
 }
 

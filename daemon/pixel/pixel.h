@@ -10,7 +10,10 @@
  * Exact mode: the bytes equal torchvision's PIL path on Pillow 13: crop, then Image.resize(size,
  * BILINEAR); both orders of the passes (python-pillow/Pillow#9549: vertical first where h > oh and
  * h - oh > 2 (w - ow), w, h the crop, ow, oh the result), a pass skipped when its size is
- * unchanged, uint8 between the passes. */
+ * unchanged, uint8 between the passes.
+ *
+ * Fast mode (pixel_plan_shrink): the same resampling, of the crop's box in a source that the
+ * decoder has shrunk. */
 #pragma once
 
 #include "base/fault.h"
@@ -26,6 +29,7 @@ enum pixel_recipe_kind {
 struct pixel_recipe {
 	enum pixel_recipe_kind kind;
 	uint32_t image_size; /* 1 .. 2048 */
+	bool fast; /* JPEGs may be decoded shrunk where the crop is large enough */
 };
 
 /* What a sample's random parameters hang on. */
@@ -42,6 +46,7 @@ struct pixel_plan {
 	uint32_t resize_w, resize_h; /* that crop is resized to */
 	uint32_t window_x, window_y; /* of the resized image; window is image_size x image_size */
 	bool flip;
+	uint8_t shrink; /* what is decoded, and resized, is the source at 1/2^shrink of its size */
 };
 
 /* Training: torchvision's RandomResizedCrop.get_params with draws from Philox (see draw.h).
@@ -60,7 +65,14 @@ void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, ui
 	uint32_t crop_w, uint32_t crop_h, bool flip, uint32_t src_w, uint32_t src_h,
 	struct pixel_plan *ret);
 
-/* The part of the source that the plan's window needs: what the decoder has to deliver. */
+/* Fast mode: makes the plan one of the source shrunk as far as its crop, in both directions, still
+ * has as many pixels as it is resized to: by 8, 4, 2, or not at all. Crop and sizes stay as they
+ * are, in the source's own pixels; where the crop begins or ends within a shrunk pixel, that pixel
+ * counts by its share. */
+void pixel_plan_shrink(struct pixel_plan *plan);
+
+/* The part of the source that the plan's window needs: what the decoder has to deliver; in shrunk
+ * pixels, if the plan is. */
 struct pixel_region {
 	uint32_t x0, y0, x1, y1;
 };

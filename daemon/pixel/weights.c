@@ -8,16 +8,26 @@
 
 /* One axis's constants, named as they enter the formulas. */
 struct filter {
-	double scale, support, inverse;
+	double origin, scale, support, inverse;
 	uint32_t source;
 };
 
 static struct filter filter_make(const struct weights_axis *axis)
 {
-	double scale = (double)axis->source / (double)axis->result;
+	double part = axis->to > 0 ? (double)axis->to - (double)axis->from : (double)axis->source;
+	double scale = part / (double)axis->result;
 	double wide = scale < 1.0 ? 1.0 : scale;
-	return (struct filter){
-		.scale = scale, .support = wide, .inverse = 1.0 / wide, .source = axis->source};
+	return (struct filter){.origin = (double)axis->from,
+		.scale = scale,
+		.support = wide,
+		.inverse = 1.0 / wide,
+		.source = axis->source};
+}
+
+/* Where output `at` has its middle in the source. */
+static double filter_center(const struct filter *f, uint32_t at)
+{
+	return f->origin + ((double)at + 0.5) * f->scale;
 }
 
 /* Source pixels that output `at` reaches: [*ret_from, return value). */
@@ -82,6 +92,7 @@ void weights_make(struct weights *w, const struct weights_axis *axis, bool mirro
 {
 	assert(axis->source >= 1 && axis->source <= WEIGHTS_SOURCE_MAX && axis->window >= 1);
 	assert((uint64_t)axis->window_at + axis->window <= axis->result);
+	assert(axis->from >= 0 && axis->from <= axis->to && axis->to <= (float)axis->source);
 	struct filter f = filter_make(axis);
 	uint32_t room = UTIL_MIN((uint32_t)(2.0 * f.support) + 2, axis->source), most = 1;
 	w->count = axis->window;
@@ -89,7 +100,7 @@ void weights_make(struct weights *w, const struct weights_axis *axis, bool mirro
 	w->end = 0;
 	for (uint32_t i = 0; i < w->count; i++) {
 		uint32_t at = axis->window_at + (mirrored ? w->count - 1 - i : i);
-		double center = ((double)at + 0.5) * f.scale;
+		double center = filter_center(&f, at);
 		uint32_t *value = w->value + (size_t)i * room;
 		w->taps[i] = filter_output(&f, center, value, room, &w->first[i]);
 		for (uint32_t t = w->taps[i]; t < room; t++)
@@ -107,8 +118,8 @@ void weights_reach(const struct weights_axis *axis, uint32_t *ret_begin, uint32_
 {
 	struct filter f = filter_make(axis);
 	uint32_t last = axis->window_at + axis->window - 1, unused;
-	(void)filter_reach(&f, ((double)axis->window_at + 0.5) * f.scale, ret_begin);
-	*ret_end = filter_reach(&f, ((double)last + 0.5) * f.scale, &unused);
+	(void)filter_reach(&f, filter_center(&f, axis->window_at), ret_begin);
+	*ret_end = filter_reach(&f, filter_center(&f, last), &unused);
 }
 
 void weights_align(struct weights *w)

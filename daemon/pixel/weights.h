@@ -17,11 +17,14 @@ enum { WEIGHTS_BITS = 22, WEIGHTS_SOURCE_MAX = 65535 };
 /* Half a unit of the fixed point: where every sum begins, so that the shift at its end rounds. */
 #define WEIGHTS_HALF (1u << (WEIGHTS_BITS - 1))
 
-/* `source` pixels are resized to `result`, of which only [window_at, window_at + window) is wanted.
- */
+/* Of `source` pixels the part [from, to) is resized to `result`, of which only [window_at,
+ * window_at + window) is wanted. */
 struct weights_axis {
 	uint32_t source, result;
 	uint32_t window_at, window;
+	/* As Image.resize(box=...) has it: pixels beyond the part, but in the source, are taken
+	 * from too. Floats, because Pillow's are. Both 0: all of the source. */
+	float from, to;
 };
 
 struct weights {

@@ -122,6 +122,7 @@ static void status_group(struct jsontext *json, struct group *group)
 	jsontext_string(json, "group", group->name[0] == '\n' ? "" : group->name);
 	jsontext_u64(json, "batch_size", spec->batch_size);
 	jsontext_u64(json, "image_size", spec->image_size);
+	jsontext_string(json, "decode", spec->decode == SPEC_DECODE_FAST ? "fast" : "exact");
 	jsontext_bool(json, "train", spec->train);
 	jsontext_u64(json, "seed", spec->seed);
 	if (group->stream)

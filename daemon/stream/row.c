@@ -68,6 +68,14 @@ static void row_note_plan(
 		(record->flags & ~(uint32_t)SLOTS_FLIPPED) | (plan->flip ? SLOTS_FLIPPED : 0);
 }
 
+/* Fast mode is for JPEGs: nothing is saved in a PNG. */
+static void row_shrink(
+	const struct pixel_recipe *recipe, const struct decode_info *info, struct pixel_plan *plan)
+{
+	if (recipe->fast && info->format == DECODE_JPEG)
+		pixel_plan_shrink(plan);
+}
+
 static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, uint8_t *out)
 {
@@ -76,6 +84,8 @@ static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe,
 	pixel_sink_begin(maker->sink, recipe, plan, out, &region);
 	struct row_feed feed = {.sink = maker->sink, .ns = clock_ns() - start};
 	struct decode_region wanted = {region.x0, region.y0, region.x1, region.y1};
+	if (plan->shrink)
+		decoder_shrink(maker->decoder, plan->shrink);
 	int result = decoder_rows(maker->decoder, wanted, false, row_feed_row, &feed);
 	if (result == DECODE_OK)
 		pixel_sink_end(maker->sink);
@@ -94,6 +104,7 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 	if (result == DECODE_OK) {
 		struct pixel_plan plan;
 		pixel_plan_make(recipe, key, info.width, info.height, &plan);
+		row_shrink(recipe, &info, &plan);
 		row_note_plan(record, &plan, &info);
 		result = row_run(maker, recipe, &plan, out);
 	}
@@ -136,6 +147,8 @@ static void row_many_header(
 	struct pixel_region region;
 	pixel_plan_make(job->recipe, &job->key, info->width, info->height, &job->plan);
 	row_note_plan(&job->record, &job->plan, info);
+	row_shrink(job->recipe, info, &job->plan);
+	decode->shrink = job->plan.shrink;
 	pixel_plan_region(job->recipe, &job->plan, &region);
 	decode->region = (struct decode_region){region.x0, region.y0, region.x1, region.y1};
 }
@@ -220,5 +233,6 @@ int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
 	struct pixel_plan plan;
 	pixel_plan_from_crop(recipe, record->crop_x, record->crop_y, record->crop_w, record->crop_h,
 		record->flags & SLOTS_FLIPPED, info.width, info.height, &plan);
+	row_shrink(recipe, &info, &plan);
 	return row_run(maker, recipe, &plan, out);
 }

@@ -28,6 +28,7 @@ enum {
 	SPEC_LABELS,
 	SPEC_ON_BROKEN,
 	SPEC_MAX_BROKEN,
+	SPEC_DECODE,
 	SPEC_GROUP,
 	SPEC_WAIT_FOR,
 	SPEC_STATE,
@@ -62,6 +63,12 @@ static const char *const spec_broken_names[] = {
 	NULL,
 };
 
+static const char *const spec_decode_names[] = {
+	[SPEC_DECODE_EXACT] = "exact",
+	[SPEC_DECODE_FAST] = "fast",
+	NULL,
+};
+
 static int spec_read_state(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
@@ -87,6 +94,7 @@ static const struct yaml_key spec_keys[SPEC_KEYS] = {
 		.names = spec_broken_names},
 	[SPEC_MAX_BROKEN] = {"max_broken", YAML_KEY_DOUBLE, SPEC_FIELD(max_broken), .low = 0,
 		.high = 1},
+	[SPEC_DECODE] = {"decode", YAML_KEY_ENUM, SPEC_FIELD(decode), .names = spec_decode_names},
 	[SPEC_GROUP] = {"group", YAML_KEY_NAME, SPEC_TEXT_FIELD(group)},
 	[SPEC_WAIT_FOR] = {"wait_for", YAML_KEY_U32, SPEC_FIELD(wait_for), .min = 1, .max = 1024},
 	[SPEC_STATE] = {"state", YAML_KEY_NODE, SPEC_FIELD(state), .read = spec_read_state},

@@ -18,6 +18,11 @@ enum spec_broken {
 	SPEC_BROKEN_FAIL, /* the stream ends */
 };
 
+enum spec_decode {
+	SPEC_DECODE_EXACT, /* Pillow's bytes */
+	SPEC_DECODE_FAST, /* smaller transforms where the crop is at least twice the row */
+};
+
 enum { SPEC_TEXT = 4096, SPEC_NAME = 128 };
 
 /* Where a `state:` says to go on. All fields as the state was written; serve compares them with the
@@ -43,6 +48,7 @@ struct stream_spec {
 	enum dataset_labels labels;
 	enum spec_broken on_broken; /* default: substitute in training, mark in evaluation */
 	double max_broken; /* 0 .. 1; default 0.01 */
+	enum spec_decode decode; /* default: exact */
 	char group[SPEC_NAME]; /* "": the client alone */
 	uint32_t wait_for; /* 1 .. 1,024; default 1 */
 	struct spec_state state;

@@ -101,7 +101,11 @@ uint64_t stream_transform_hash(const struct stream *stream)
 {
 	uint64_t h = hash_bytes(HASH_SEED, "transform 1", 11);
 	h = hash_u64(h, stream->recipe.kind);
-	return hash_mix(hash_u64(h, stream->recipe.image_size));
+	h = hash_u64(h, stream->recipe.image_size);
+	/* States of before there was a choice stay as they are. */
+	if (stream->recipe.fast)
+		h = hash_bytes(h, "fast", 4);
+	return hash_mix(h);
 }
 
 static int stream_state_differs(
@@ -160,8 +164,9 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 	stream->order = (struct order){.samples = dataset_count(stream->dataset),
 		.seed = spec->seed,
 		.shuffle = spec->shuffle};
-	stream->recipe = (struct pixel_recipe){
-		.kind = spec->train ? PIXEL_TRAIN : PIXEL_EVAL, .image_size = spec->image_size};
+	stream->recipe = (struct pixel_recipe){.kind = spec->train ? PIXEL_TRAIN : PIXEL_EVAL,
+		.image_size = spec->image_size,
+		.fast = spec->decode == SPEC_DECODE_FAST};
 	if (!stream_left(stream, 0))
 		return fault_set(fault, -EINVAL,
 			"%s has %llu samples, fewer than one batch of %u: lower batch_size, or set "

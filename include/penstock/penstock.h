@@ -90,6 +90,8 @@ struct penstock_options {
 				      when one runs already */
 	uint32_t daemon_threads; /* for a daemon started here; 0: its default. Ignored when one runs
 				    already */
+	const char *decode; /* NULL: "exact", Pillow's bytes; "fast": from fewer outputs of each
+			       block where the crop is at least twice the row */
 };
 
 PENSTOCK_API void penstock_options_init(struct penstock_options *options);

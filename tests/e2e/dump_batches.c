@@ -55,6 +55,7 @@ static int parse(struct dump *d, const char *key, const char *value)
 	TEXT(group);
 	TEXT(state);
 	TEXT(daemon_memory);
+	TEXT(decode);
 	NUMBER(batch_size, uint32_t);
 	NUMBER(image_size, uint32_t);
 	NUMBER(train, int32_t);

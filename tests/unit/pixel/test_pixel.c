@@ -29,7 +29,7 @@ static void test_eval_plan(void **state)
 	};
 	(void)state;
 	for (unsigned i = 0; i < UTIL_COUNT(cases); i++) {
-		struct pixel_recipe recipe = {PIXEL_EVAL, cases[i].size};
+		struct pixel_recipe recipe = {.kind = PIXEL_EVAL, .image_size = cases[i].size};
 		struct pixel_key key = {0};
 		struct pixel_plan plan;
 		pixel_plan_make(&recipe, &key, cases[i].w, cases[i].h, &plan);
@@ -49,7 +49,8 @@ static void test_plan_from_crop(void **state)
 {
 	(void)state;
 	for (uint32_t p = 0; p < 500; p++) {
-		struct pixel_recipe recipe = {p % 3 ? PIXEL_TRAIN : PIXEL_EVAL, 1 + p % 300};
+		struct pixel_recipe recipe = {
+			.kind = p % 3 ? PIXEL_TRAIN : PIXEL_EVAL, .image_size = 1 + p % 300};
 		struct pixel_key key = {.seed = 5, .position = p};
 		uint32_t w = 1 + p * 7 % 640, h = 1 + p * 13 % 480;
 		struct pixel_plan made, again;
@@ -154,7 +155,7 @@ static struct pixel_sink *sink_new(uint32_t size)
 static void test_flip(void **state)
 {
 	enum { SIZE = 33 };
-	struct pixel_recipe recipe = {PIXEL_TRAIN, SIZE};
+	struct pixel_recipe recipe = {.kind = PIXEL_TRAIN, .image_size = SIZE};
 	uint8_t straight[SIZE * SIZE * 3], flipped[SIZE * SIZE * 3];
 	struct pixel_sink *sink = sink_new(64);
 	(void)state;
@@ -176,7 +177,7 @@ static void test_flip(void **state)
 static void test_identity(void **state)
 {
 	enum { SIZE = 50 };
-	struct pixel_recipe recipe = {PIXEL_TRAIN, SIZE};
+	struct pixel_recipe recipe = {.kind = PIXEL_TRAIN, .image_size = SIZE};
 	struct pixel_plan plan;
 	uint8_t out[SIZE * SIZE * 3], row[PIXEL_PLANES][SIZE];
 	struct pixel_sink *sink = sink_new(SIZE);
@@ -194,7 +195,7 @@ static void test_identity(void **state)
 /* The centre crop of a wide picture needs neither its left nor its right end. */
 static void test_eval_region(void **state)
 {
-	struct pixel_recipe recipe = {PIXEL_EVAL, 224};
+	struct pixel_recipe recipe = {.kind = PIXEL_EVAL, .image_size = 224};
 	struct pixel_key key = {0};
 	struct pixel_plan plan;
 	struct pixel_region region;
@@ -217,7 +218,7 @@ static void test_eval_region(void **state)
  */
 static void test_eval_extreme(void **state)
 {
-	struct pixel_recipe recipe = {PIXEL_EVAL, 2048};
+	struct pixel_recipe recipe = {.kind = PIXEL_EVAL, .image_size = 2048};
 	struct pixel_key key = {0};
 	struct pixel_plan plan;
 	struct pixel_sink *sink = sink_new(2048);
@@ -239,7 +240,8 @@ static void test_golden(void **state)
 	struct pixel_sink *sink = sink_new(SIZE);
 	(void)state;
 	for (uint32_t p = 0; p < 40; p++) {
-		struct pixel_recipe recipe = {p % 4 ? PIXEL_TRAIN : PIXEL_EVAL, SIZE - p % 5};
+		struct pixel_recipe recipe = {
+			.kind = p % 4 ? PIXEL_TRAIN : PIXEL_EVAL, .image_size = SIZE - p % 5};
 		struct pixel_key key = {.seed = 1, .position = p};
 		struct pixel_plan plan;
 		pixel_plan_make(&recipe, &key, 60 + p * 9, 400 - p * 7, &plan);

@@ -87,7 +87,8 @@ static void test_values(void **state)
 	(void)state;
 	for (unsigned i = 0; i < UTIL_COUNT(sides); i++)
 		for (unsigned j = 0; j < UTIL_COUNT(results); j++) {
-			struct weights_axis axis = {sides[i], results[j], 0, results[j]};
+			struct weights_axis axis = {
+				.source = sides[i], .result = results[j], .window = results[j]};
 			weights_make(&w, &axis, false);
 			table_check(&w, &axis, false);
 			for (uint32_t o = 1; o < w.count; o++)
@@ -126,7 +127,10 @@ static void test_few_taps(void **state)
 	(void)state;
 	for (uint32_t source = 1; source <= WINDOW_MAX; source++)
 		for (uint32_t result = source; result <= WINDOW_MAX; result += 1 + result / 9) {
-			weights_make(&w, &(struct weights_axis){source, result, 0, result}, false);
+			weights_make(&w,
+				&(struct weights_axis){
+					.source = source, .result = result, .window = result},
+				false);
 			assert_true(w.stride <= (source == result ? 1u : 2u));
 		}
 	table_free(&w);

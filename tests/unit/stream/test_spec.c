@@ -54,6 +54,7 @@ static void has_the_defaults_of_training(void **state)
 	assert_int_equal(spec.labels, DATASET_LABELS_AUTO);
 	assert_int_equal(spec.on_broken, SPEC_BROKEN_SUBSTITUTE);
 	assert_true(spec.max_broken == 0.01);
+	assert_int_equal(spec.decode, SPEC_DECODE_EXACT);
 	assert_string_equal(spec.group, "");
 	assert_int_equal(spec.wait_for, 1);
 	assert_false(spec.state.given);
@@ -90,7 +91,7 @@ static void reads_every_key(void **state)
 		"source: /d/train-{000..146}.tar\nbatch_size: 65536\nimage_size: 2048\n"
 		"train: no\nshuffle: yes\ndrop_last: yes\nseed: 18446744073709551615\n"
 		"epochs: 90\nprefetch: 64\nlabels: json\non_broken: fail\nmax_broken: 0.5\n"
-		"group: job 7\nwait_for: 1024\nstate: " STATE "\n");
+		"decode: fast\ngroup: job 7\nwait_for: 1024\nstate: " STATE "\n");
 	(void)state;
 	assert_string_equal(spec.source, "/d/train-{000..146}.tar");
 	assert_int_equal(spec.batch_size, 65536);
@@ -100,6 +101,7 @@ static void reads_every_key(void **state)
 	assert_int_equal(spec.prefetch, 64);
 	assert_int_equal(spec.labels, DATASET_LABELS_JSON);
 	assert_true(spec.max_broken == 0.5);
+	assert_int_equal(spec.decode, SPEC_DECODE_FAST);
 	assert_string_equal(spec.group, "job 7");
 	assert_int_equal(spec.wait_for, 1024);
 	assert_true(spec.state.given);
@@ -190,6 +192,8 @@ static void refuses_in_sentences(void **state)
 					     "folder, cls or json, got \"txt\""},
 		{"{source: x, on_broken: skip}", "open request:1:24: on_broken: expected "
 						 "substitute, mark or fail, got \"skip\""},
+		{"{source: x, decode: faster}",
+			"open request:1:21: decode: expected exact or fast, got \"faster\""},
 		{"{source: x, max_broken: 1%}",
 			"open request:1:25: max_broken: expected a number from 0 to 1, got \"1%\""},
 		{"source: x\nbatchsize: 4\n", "open request:2:1: unknown key \"batchsize\"; did "
@@ -291,6 +295,7 @@ static void compares_what_defines_the_batches(void **state)
 		{"{source: x, labels: cls}", "labels"},
 		{"{source: x, on_broken: mark}", "on_broken"},
 		{"{source: x, max_broken: 0.02}", "max_broken"},
+		{"{source: x, decode: fast}", "decode"},
 		{"{source: x, epochs: 3, prefetch: 5, group: g, wait_for: 4, state: " STATE "}",
 			NULL},
 	};
@@ -316,7 +321,8 @@ static void prints_what_it_reads(void **state)
 		"18446744073709551615, state: " STATE "}",
 		"{stream: train}",
 		"{stream: train, epochs: 0, group: a b, wait_for: 3, state: " STATE "}",
-		"{source: x, group: g, labels: none, on_broken: fail, prefetch: 2, epochs: 1}",
+		"{source: x, group: g, decode: fast, labels: none, on_broken: fail, prefetch: 2, "
+		"epochs: 1}",
 	};
 	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(texts); i++) {
@@ -341,7 +347,8 @@ static void prints_what_it_reads(void **state)
 		"{\"source\":\"x\",\"batch_size\":64,\"image_size\":224,\"train\":true,\"shuffle\":"
 		"true,"
 		"\"drop_last\":true,\"seed\":0,\"epochs\":0,\"prefetch\":4,\"labels\":\"auto\","
-		"\"on_broken\":\"substitute\",\"max_broken\":0.01,\"wait_for\":1}");
+		"\"on_broken\":\"substitute\",\"max_broken\":0.01,\"decode\":\"exact\",\"wait_"
+		"for\":1}");
 }
 
 /* Changes, inserts, drops or repeats a few bytes; returns the new size. */
