@@ -67,6 +67,7 @@ struct generate_kind {
 	enum { IDS_JFIF, IDS_PLAIN, IDS_RGB, IDS_ADOBE } ids;
 	uint8_t adobe_transform;
 	unsigned tables; /* 1 .. 3: of codes */
+	bool faulty; /* codes may be broken */
 };
 
 struct generate {
@@ -226,7 +227,7 @@ static inline void code_break(struct generate *g, struct generate_code *c)
 static inline void put_code(struct generate *g, unsigned number, const struct generate_code *code)
 {
 	struct generate_code said = *code;
-	if (one_in(&g->random, 200))
+	if (g->kind.faulty && one_in(&g->random, 200))
 		code_break(g, &said);
 	unsigned symbols = 0;
 	for (unsigned i = 0; i < 16; i++)
@@ -352,7 +353,8 @@ static inline void put_dc(struct generate *g, const struct generate_code *c, int
 		int value =
 			size && bits < 1u << (size - 1) ? (int)bits - (1 << size) + 1 : (int)bits;
 		int32_t most = (int32_t)g->kind.dc_most, next = *prediction + value;
-		if ((next >= -most && next <= most) || one_in(&g->random, 4000)) {
+		if ((next >= -most && next <= most) ||
+			(g->kind.faulty && one_in(&g->random, 4000))) {
 			*prediction = next;
 			break;
 		}
@@ -538,6 +540,7 @@ static inline struct generate_kind draw_kind(struct random *random)
 	k.ids = one_in(random, 2) ? IDS_JFIF : draw(random, 4);
 	k.adobe_transform = (uint8_t)draw(random, 3);
 	k.tables = 1 + draw(random, k.components);
+	k.faulty = true;
 	return k;
 }
 

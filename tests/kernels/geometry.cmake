@@ -1,0 +1,10 @@
+# Small sizes, samplings, entry points and crops: all of them nightly (PENSTOCK_TEST_NIGHTLY=1), few in slow builds.
+add_executable(kernels_geometry geometry.c)
+target_link_libraries(kernels_geometry PRIVATE penstock_decode)
+target_include_directories(kernels_geometry PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+set(geometry_part "")
+if(PENSTOCK_SANITIZE OR PENSTOCK_COVERAGE)
+	set(geometry_part --part 17)
+endif()
+add_test(NAME kernels.geometry COMMAND kernels_geometry ${geometry_part})
+set_tests_properties(kernels.geometry PROPERTIES TIMEOUT 1800 LABELS kernels)
