@@ -63,8 +63,8 @@ def out_folder(home, name="out"):
 
 
 def contents(path):
-    """Name -> bytes of everything in a folder but indexes."""
-    return {p.name: p.read_bytes() for p in sorted(path.iterdir()) if p.suffix != ".idx"}
+    """Name -> bytes of everything in a folder but what readers lay beside tars."""
+    return {p.name: p.read_bytes() for p in sorted(path.iterdir()) if p.suffix not in (".idx", ".ckp")}
 
 
 def manifest(path, stem="x"):
