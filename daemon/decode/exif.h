@@ -15,5 +15,5 @@
 bool exif_density_refused(const uint8_t *tiff, size_t size);
 
 /* How a viewer has to turn the picture, 1 to 8, as Pillow's getexif() finds it in the first
- * directory; 0: it does not say. `tiff` as above. */
-unsigned exif_orientation(const uint8_t *tiff, size_t size);
+ * directory; 0: it does not say. `bytes` as `tiff` above. */
+unsigned exif_orientation(const uint8_t *bytes, size_t size);
