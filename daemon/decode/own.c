@@ -6,6 +6,7 @@
 #include "decode/feed.h"
 #include "decode/planes.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -125,6 +126,7 @@ static void own_task_kept(struct own_task *task, const struct checkpoint *points
 {
 	const struct blocks *b = &task->blocks;
 	uint32_t interval = task->request.interval, next = 0;
+	assert(interval > 0);
 	for (uint32_t row = 0; row < b->rows; row++) {
 		uint32_t mcu = (b->mcu_y0 + row) * task->parse.mcus_across + b->mcu_x0;
 		uint32_t from = UTIL_MAX(mcu / interval, next);
