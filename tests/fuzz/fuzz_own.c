@@ -1,0 +1,319 @@
+/* The own decoder by itself, no libjpeg: parse, plan, unstuff, lanes, feed, checkpoints and planes,
+ * over generated images (generate.h) and files, by every kernel set.
+ *
+ *     fuzz_own [--seed N] [--files N] [FILE...]
+ *
+ * For builds that must see every byte's origin (MemorySanitizer: only instrumented code runs here)
+ * and for the contract's slack: files end 64 bytes before a page that must not be touched, and so
+ * do the buffers of the lanes, exactly as long as they may rely on. The decoder's memory is of
+ * random size, ends at such a page, and is forgotten before each image, so that images come whole,
+ * in bands and not at all. Expected: the lanes agree with the reference's on what fails and on all
+ * blocks; kernel sets agree on which images step back, and on all pixels of the others; the second
+ * visit, by checkpoints of the first, gives the same pixels again. */
+#include "fuzz/generate.h"
+#include "unit/decode/coefficients.h"
+#include "unit/decode/guarded.h"
+
+#include "decode/checkpack.h"
+#include "decode/own.h"
+
+#include "base/util.h"
+
+#include <inttypes.h>
+
+#if defined(__has_feature)
+#if __has_feature(memory_sanitizer)
+#include <sanitizer/msan_interface.h>
+#define FORGET(memory, bytes) __msan_poison(memory, bytes)
+#endif
+#endif
+#ifndef FORGET
+#define FORGET(memory, bytes) memset(memory, 0xa5, bytes)
+#endif
+
+enum {
+	KERNELS = 3,
+	SLACK = 64,
+	FILE_MOST = 1 << 20,
+	MEMORY_MOST = 1 << 20,
+	PIXELS_MOST = 1 << 18,
+};
+
+struct bench {
+	struct own *own[KERNELS];
+	const char *name[KERNELS];
+	unsigned kernels, now;
+	struct random random;
+	struct guarded file, memory;
+	uint8_t *data;
+	size_t size;
+	struct parse parse;
+	struct decode_job job;
+	bool given, check; /* rows are compared, not kept */
+	uint32_t rows;
+	uint8_t *rgb;
+	size_t pack_size;
+	uint8_t pack[CHECKPACK_MOST];
+	uint64_t files, images, stepped, entered, runs;
+};
+
+static _Noreturn void fail(const struct bench *b, const char *what)
+{
+	FILE *out = fopen("finding-own.jpg", "wb");
+	if (out) {
+		(void)fwrite(b->data, 1, b->size, out);
+		(void)fclose(out);
+	}
+	(void)fprintf(stderr,
+		"fuzz_own: %s: file %" PRIu64 " (finding-own.jpg), kernels %s, region %u,%u to "
+		"%u,%u, row %u, step back: %s\n",
+		what, b->files, b->name[b->now], b->job.region.x0, b->job.region.y0,
+		b->job.region.x1, b->job.region.y1, b->rows,
+		stepback_name((enum stepback)b->job.stepback));
+	abort();
+}
+
+static struct bench *bench_new(uint64_t seed)
+{
+	static const char *const names[KERNELS] = {"c", "avx2", "avx512"};
+	struct bench *b = want(calloc(1, sizeof(*b)));
+	struct fault fault;
+	for (unsigned i = 0; i < KERNELS; i++) {
+		(void)setenv("PENSTOCK_KERNELS", names[i], 1);
+		b->name[b->kernels] = names[i];
+		b->kernels += own_new(&b->own[b->kernels], &fault) == 0;
+	}
+	assert(b->kernels);
+	b->random.state = seed;
+	b->file = guarded_new(FILE_MOST + SLACK, 1);
+	b->memory = guarded_new(MEMORY_MOST, 1);
+	b->rgb = want(malloc((size_t)PIXELS_MOST * 3));
+	return b;
+}
+
+static void bench_free(struct bench *b)
+{
+	for (unsigned i = 0; i < b->kernels; i++)
+		own_free(b->own[i]);
+	guarded_free(&b->file);
+	guarded_free(&b->memory);
+	free(b->rgb);
+	free(b);
+}
+
+static struct decode_job *next(void *context, struct parse *ret)
+{
+	struct bench *b = context;
+	if (b->given)
+		return NULL;
+	b->given = true;
+	*ret = b->parse;
+	return &b->job;
+}
+
+static void done(void *context, struct decode_job *job)
+{
+	(void)context, (void)job;
+}
+
+static void start(void *context, struct decode_job *job)
+{
+	struct bench *b = context;
+	(void)job;
+	b->rows = 0;
+}
+
+static void row(void *context, const uint8_t *const rgb[DECODE_PLANES])
+{
+	struct bench *b = context;
+	size_t width = b->job.region.x1 - b->job.region.x0;
+	uint8_t *kept = b->rgb + b->rows++ * width * 3;
+	for (size_t i = 0; i < width * 3; i++) {
+		uint8_t sample = rgb[i % 3][i / 3];
+		if (b->check && kept[i] != sample)
+			fail(b, "other pixels than the first kernels'");
+		kept[i] = sample;
+	}
+}
+
+static size_t recall(void *context, struct decode_job *job, uint8_t *to, size_t room)
+{
+	struct bench *b = context;
+	(void)job;
+	size_t size = UTIL_MIN(b->pack_size, room);
+	memcpy(to, b->pack, size);
+	return size;
+}
+
+static void keep(void *context, struct decode_job *job, const uint8_t *pack, size_t size)
+{
+	struct bench *b = context;
+	(void)job;
+	memcpy(b->pack, pack, size);
+	b->pack_size = size;
+}
+
+static void run_own(struct bench *b, size_t memory)
+{
+	const struct decode_stream rows = {
+		.start = start, .row = row, .context = b, .recall = recall, .keep = keep};
+	const struct own_source source = {.next = next, .done = done, .context = b, .rows = &rows};
+	uint8_t *at = b->memory.bytes + MEMORY_MOST - memory;
+	FORGET(at, memory);
+	b->given = false;
+	b->rows = 0;
+	b->job = (struct decode_job){.data = b->data,
+		.size = b->size,
+		.region = b->job.region,
+		.checkpoint_room = CHECKPACK_MOST};
+	own_run(b->own[b->now], at, memory, &source);
+	b->images++;
+	b->stepped += b->job.stepback != 0;
+	b->entered += (b->job.checkpoints & DECODE_CHECKPOINTS_USED) != 0;
+	if (!b->job.stepback && b->rows != b->job.region.y1 - b->job.region.y0)
+		fail(b, "rows are missing");
+}
+
+static void draw_region(struct bench *b)
+{
+	struct decode_region *r = &b->job.region;
+	r->x0 = draw(&b->random, b->parse.width);
+	r->y0 = draw(&b->random, b->parse.height);
+	r->x1 = r->x0 + 1 + draw(&b->random, b->parse.width - r->x0);
+	r->y1 = r->y0 + 1 + draw(&b->random, b->parse.height - r->y0);
+	if (one_in(&b->random, 3))
+		*r = (struct decode_region){0, 0, b->parse.width, b->parse.height};
+}
+
+/* The image twice by each kernel set: in memory of any size, and in enough of it. */
+static void images(struct bench *b)
+{
+	bool known = false, sound = false;
+	b->pack_size = 0;
+	b->check = false;
+	draw_region(b);
+	for (b->now = 0; b->now < b->kernels; b->now++) {
+		if (one_in(&b->random, 3))
+			b->pack_size = 0;
+		for (int visit = 0; visit < 2; visit++) {
+			size_t memory =
+				visit ? MEMORY_MOST : 64 * draw(&b->random, MEMORY_MOST / 64);
+			run_own(b, memory);
+			if (b->job.stepback == STEPBACK_SIZE)
+				continue;
+			if (known && sound != !b->job.stepback)
+				fail(b, "kernels differ in what steps back");
+			sound = !b->job.stepback;
+			known = true;
+			b->check = sound;
+		}
+	}
+	b->now = 0;
+}
+
+/* One driver's run of the whole scan, its buffers before forbidden pages. 0 or why it stepped back.
+ */
+static int run_lanes(struct bench *b, const struct lanes *lanes, struct subject *s)
+{
+	int reason = subject_init(s, (struct file){b->data, b->size}, lanes, NULL, 0, false);
+	if (reason)
+		return reason;
+	size_t bytes = s->found.bytes + LANE_SLACK;
+	size_t blocks = s->blocks * BLOCKS_SIZE * sizeof(int16_t);
+	struct guarded in = guarded_new(bytes, 1), out = guarded_new(blocks, 1);
+	memset(s->bytes + s->found.bytes, 0, LANE_SLACK);
+	memcpy(in.bytes, s->bytes, bytes);
+	FORGET(out.bytes, blocks);
+	s->image.bytes = in.bytes;
+	s->image.coefficients = (int16_t *)(void *)out.bytes;
+	reason = feed_decode_one(&s->image, lanes);
+	if (!reason)
+		memcpy(s->coefficients, out.bytes, blocks - BLOCKS_SIZE * sizeof(int16_t));
+	guarded_free(&in);
+	guarded_free(&out);
+	b->runs++;
+	return reason;
+}
+
+static bool same_blocks(const struct subject *a, const struct subject *b)
+{
+	size_t mcus = (size_t)a->parse.mcus_across * a->parse.mcus_down;
+	for (size_t i = 0; i < mcus; i++)
+		if (memcmp(a->coefficients + (size_t)a->where[i] * BLOCKS_SIZE,
+			    b->coefficients + (size_t)b->where[i] * BLOCKS_SIZE,
+			    a->parse.in_mcu * BLOCKS_SIZE * sizeof(int16_t)) != 0)
+			return false;
+	return true;
+}
+
+static void all_lanes(struct bench *b)
+{
+	struct subject reference, s;
+	int expected = run_lanes(b, &lanes_ref, &reference);
+	for (unsigned i = 0; lanes_at(i); i++) {
+		int reason = run_lanes(b, lanes_at(i), &s);
+		if (!reason != !expected)
+			fail(b, "lanes take what the reference does not, or the other way round");
+		if (!reason && !same_blocks(&reference, &s))
+			fail(b, "other blocks than the reference's");
+		subject_deinit(&s);
+	}
+	subject_deinit(&reference);
+}
+
+static void try_file(struct bench *b, const uint8_t *data, size_t size)
+{
+	if (size > FILE_MOST)
+		return;
+	b->data = b->file.bytes + FILE_MOST - size;
+	b->size = size;
+	memcpy(b->data, data, size);
+	memset(b->data + size, 0xff, SLACK);
+	b->files++;
+	if (parse_read(b->data, size, &b->parse) ||
+		(uint64_t)b->parse.width * b->parse.height > PIXELS_MOST)
+		return;
+	images(b);
+	all_lanes(b);
+}
+
+static void try_seeds(struct bench *b, uint64_t seed, uint64_t files)
+{
+	struct generate *g = want(calloc(1, sizeof(*g)));
+	for (uint64_t i = 0; i < files; i++) {
+		generate(g, seed + i);
+		try_file(b, g->bytes, g->size);
+	}
+	free(g);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t seed = 1, files = 0;
+	int first = 1;
+	for (; first + 1 < argc && strncmp(argv[first], "--", 2) == 0; first += 2) {
+		uint64_t value = strtoull(argv[first + 1], NULL, 10);
+		if (strcmp(argv[first], "--seed") == 0)
+			seed = value;
+		else if (strcmp(argv[first], "--files") == 0)
+			files = value;
+		else
+			break;
+	}
+	if (argc == 1 || (first < argc && strncmp(argv[first], "--", 2) == 0)) {
+		(void)fprintf(stderr, "usage: fuzz_own [--seed N] [--files N] [FILE...]\n");
+		return 2;
+	}
+	struct bench *b = bench_new(seed);
+	for (int i = first; i < argc; i++) {
+		struct file file = file_read(argv[i]);
+		try_file(b, file.bytes, file.size);
+		free(file.bytes);
+	}
+	try_seeds(b, seed, files);
+	(void)printf("%" PRIu64 " files; %" PRIu64 " images, %" PRIu64 " stepped back, %" PRIu64
+		     " entered at checkpoints; %" PRIu64 " runs of lanes; no findings\n",
+		b->files, b->images, b->stepped, b->entered, b->runs);
+	bench_free(b);
+	return 0;
+}

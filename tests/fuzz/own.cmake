@@ -1,0 +1,11 @@
+# The own decoder alone: also in the preset msan, where only instrumented code may run.
+add_executable(fuzz_own fuzz_own.c)
+target_link_libraries(fuzz_own PRIVATE penstock_decode)
+target_include_directories(fuzz_own PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+set(own_files 8000)
+if(PENSTOCK_SANITIZE OR PENSTOCK_COVERAGE)
+	set(own_files 1500)
+endif()
+file(GLOB own_corpus ${CMAKE_SOURCE_DIR}/../shared/corpus/jpeg/*)
+add_test(NAME fuzz.own COMMAND fuzz_own --seed 1 --files ${own_files} ${own_corpus})
+set_tests_properties(fuzz.own PROPERTIES TIMEOUT 300 LABELS fuzz)
