@@ -231,6 +231,13 @@ static uint64_t packing_verbatim(const struct manifest *manifest)
 	return packing_sum(manifest, IMAGE_KEPT_PNG, IMAGE_KEPT_DIFFERS);
 }
 
+/* What it may take, all in all. */
+static uint64_t packing_memory(const struct packing *packing)
+{
+	const struct recipe *recipe = &packing->options.recipe;
+	return recipe->memory_bytes + packing->threads * pack_thread_bytes(recipe);
+}
+
 static double packing_rate(const struct packing *packing)
 {
 	uint64_t here = packing->result.manifest.next - packing->result.resumed_from;
@@ -281,8 +288,10 @@ static void packing_print(const struct packing *packing)
 		share, table_bytes(manifest->bytes_in, c, sizeof c));
 	packing_print_images(manifest);
 	if (!packing->result.was_complete)
-		(void)printf("%s, %s images/s\n", table_seconds(packing->seconds, a, sizeof a),
-			table_count((uint64_t)packing_rate(packing), b, sizeof b));
+		(void)printf("%s, %s images/s, with at most %s of memory\n",
+			table_seconds(packing->seconds, a, sizeof a),
+			table_count((uint64_t)packing_rate(packing), b, sizeof b),
+			table_bytes(packing_memory(packing), c, sizeof c));
 	(void)printf("fingerprint %016" PRIx64 ", of the source %016" PRIx64 "\n",
 		manifest_fingerprint(manifest), manifest->source_fingerprint);
 	(void)printf("manifest %s/%s.pack.json\n", packing->pattern.folder, packing->pattern.stem);
@@ -306,6 +315,7 @@ static void packing_json_counts(const struct packing *packing, struct jsontext *
 	jsontext_u64(json, "resumed_from", packing->result.resumed_from);
 	jsontext_number(json, "seconds", packing->seconds, 3);
 	jsontext_number(json, "images_per_s", packing_rate(packing), 1);
+	jsontext_u64(json, "memory_bytes", packing_memory(packing));
 }
 
 static void packing_json_broken(const struct manifest *manifest, struct jsontext *json)

@@ -325,7 +325,9 @@ static int image_lossless_open(struct image_maker *maker, uint64_t coefficients,
 	uint64_t pixels = maker->options.verify
 				  ? image_pixel_bytes(maker->info.width, maker->info.height)
 				  : 0;
-	int r = image_take(maker, pixels, image_room(maker), coefficients);
+	/* The choices are made while all of this is held. */
+	uint64_t more = coefficients + IMAGE_CHOICES * (uint64_t)image_room(maker);
+	int r = image_take(maker, pixels, image_room(maker), more);
 	if (r == PERMIT_E_TOO_LARGE)
 		return image_judge_keep(maker, IMAGE_KEPT_MEMORY, ret);
 	if (r == 0)

@@ -400,7 +400,7 @@ static int pack_start(struct pack *pack, struct fault *fault)
 	struct pipeline_options options = {
 		.image = recipe->image,
 		.memory = {&pack->work, &pack->decoders},
-		.window_bytes = recipe->memory_bytes / 4,
+		.window_bytes = recipe->memory_bytes / 8,
 		.threads = pack->options->threads,
 		.first = pack->manifest->next,
 	};
@@ -455,9 +455,8 @@ int pack_run(const struct dataset *dataset, const struct pattern *pattern,
 		.manifest = &ret->manifest,
 		.fd = -1,
 	};
-	uint64_t large = options->recipe.memory_bytes / 8 * 3;
-	permit_init(&pack.work, large);
-	permit_init(&pack.decoders, large);
+	permit_init(&pack.work, options->recipe.memory_bytes / 2);
+	permit_init(&pack.decoders, options->recipe.memory_bytes / 8 * 3);
 	manifest_begin(&ret->manifest, dataset, pattern, &options->recipe);
 	int r = pack_look(&pack, fault);
 	if (r == 0) {

@@ -16,8 +16,8 @@
  * and options give the same bytes, whatever the number of threads and however often it was ended
  * and begun again. Broken images are left out and listed.
  *
- * Memory: recipe.memory_bytes, a quarter for samples on their way, three eighths each for images in
- * work and for their decoders; on top pack_thread_bytes for each thread. */
+ * Memory: recipe.memory_bytes, an eighth for samples on their way (pipeline.h), half for images in
+ * work, three eighths for their decoders; on top pack_thread_bytes for each thread. */
 #pragma once
 
 #include "base/fault.h"

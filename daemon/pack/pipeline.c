@@ -80,10 +80,11 @@ static bool pipeline_take(struct pipeline *pipeline, uint64_t *ret_number)
 	return more;
 }
 
-/* Waits for a sample's turn and for room in the window; false: everything stops. */
+/* Waits for a sample's turn and for room in the window, for its file and all that may be made of
+ * it; false: everything stops. */
 static bool pipeline_admit(struct pipeline *pipeline, struct slot *slot, uint64_t number)
 {
-	uint64_t bytes = slot->sample.size;
+	uint64_t bytes = (uint64_t)slot->sample.size * (1 + IMAGE_CHOICES);
 	(void)pthread_mutex_lock(&pipeline->lock);
 	while (!pipeline->stop &&
 		(pipeline->next_admitted != number ||
@@ -153,7 +154,7 @@ static int worker_sample(struct worker *worker, uint64_t number, struct fault *f
 	bool fits = slot->sample.size <= pipeline->options.window_bytes;
 	if (!fits) {
 		slot_break(slot, fetch_outcome_name(FETCH_E_TOO_LARGE),
-			"larger than a quarter of --memory");
+			"larger than an eighth of --memory");
 		slot->sample.size = 0;
 	}
 	if (!pipeline_admit(pipeline, slot, number))

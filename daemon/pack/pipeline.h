@@ -2,10 +2,10 @@
  *
  * Workers take the next number, read the sample and make its image; the caller, who writes, gets
  * them in order. Bounded twice: at most PIPELINE_AHEAD samples per thread are under way or wait for
- * the writer, and their bytes, of files read and of images made, stay within `window_bytes`.
- * Samples are let in by number, so the one that the writer waits for never waits for a later one.
- * Images that were coded anew and grew are counted only when they are done: one per thread may come
- * on top. A file larger than the window is broken (too-large).
+ * the writer, and their bytes, files read and images made, stay within `window_bytes`; only the
+ * sample that the writer waits for may always go on, whatever it takes: at most four times its
+ * file, or what coding it anew made of it. Samples are let in by number, so that one never waits
+ * for a later one. A file larger than the window is broken (too-large).
  *
  * The caller's thread and the workers share one lock, held for a few instructions. */
 #pragma once
