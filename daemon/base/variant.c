@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const variant_names[VARIANTS] = {"c", "avx2", "avx512"};
+enum { AVX512 = 2, AVX512_VNNI = 3 };
+
+static const char *const variant_names[VARIANTS] = {
+	"c", "avx2", [AVX512] = "avx512", [AVX512_VNNI] = "avx512-vnni"};
 
 static bool variant_runs(const struct variants *variants, unsigned k)
 {
@@ -29,6 +32,8 @@ int variant_forced(const struct variants *variants, const void **ret, struct fau
 	for (unsigned k = 0; k < VARIANTS; k++) {
 		if (strcmp(variant_names[k], name) != 0)
 			continue;
+		if (k == AVX512_VNNI && !variants->table[k])
+			k = AVX512;
 		if (!variant_runs(variants, k))
 			return fault_set(fault, -ENOTSUP,
 				"PENSTOCK_KERNELS=%s: this processor has not got these "
@@ -38,6 +43,7 @@ int variant_forced(const struct variants *variants, const void **ret, struct fau
 		return 0;
 	}
 	return fault_set(fault, -EINVAL,
-		"PENSTOCK_KERNELS=%s: expected c, avx2 or avx512; unset it to let penstock choose",
+		"PENSTOCK_KERNELS=%s: expected c, avx2, avx512 or avx512-vnni; unset it to let penstock "
+		"choose",
 		name);
 }

@@ -1,14 +1,15 @@
 /* variant: twins of one table of kernels, and which of them this processor runs.
  *
  * Resampling, entropy decoding and transforming each have a table per instruction set, under the
- * same names, so that PENSTOCK_KERNELS=c|avx2|avx512 forces all three. Any thread. */
+ * same names, so that PENSTOCK_KERNELS=c|avx2|avx512|avx512-vnni forces all three: where there is
+ * no table of the last name, the one for AVX-512 is meant. Any thread. */
 #pragma once
 
 #include "base/fault.h"
 
 #include <stdbool.h>
 
-enum { VARIANTS = 3 }; /* "c", "avx2", "avx512", slowest first */
+enum { VARIANTS = 4 }; /* "c", "avx2", "avx512", "avx512-vnni" */
 
 struct variants {
 	const void *table[VARIANTS]; /* NULL: not for this architecture */

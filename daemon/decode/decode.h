@@ -89,7 +89,7 @@ static inline uint32_t decode_shrunk(uint32_t pixels, uint8_t shrink)
 	return (pixels + (1u << shrink) - 1) >> shrink;
 }
 
-enum { DECODE_PLANES = 3, DECODE_ROW_SLACK = 128 };
+enum { DECODE_PLANES = 3, DECODE_ROW_SLACK = 256 };
 
 /* Receives the region's rows from top to bottom: x1 - x0 bytes of R, as many of G and of B, all
  * three the same row where the image is gray. They stay for the call; DECODE_ROW_SLACK bytes behind

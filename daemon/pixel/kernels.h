@@ -1,57 +1,74 @@
 /* kernels: the inner loops of the resampler, behind a table that is chosen once at start.
  *
- * One C text (kernels_body.h), compiled once per instruction set: plain C is the truth, a
- * hand-written twin later replaces an entry and is proven equal. Bytes travel four to a 32-bit word
- * and are taken out by shift and mask, never widened across lanes: every compiler turns that into
- * full-width vector code, whatever the instruction set.
+ * Rows are planar: one byte per pixel. Both passes are sums of bytes times weights of 22 bits and a
+ * sign, in 32 bits that may wrap on the way: what wraps comes back, since the sum itself fits, as
+ * Pillow counts on. At the end it is shifted and clipped at both sides.
  *
- * Pixels of a row lie in the order R G B R G B. For the horizontal pass KERNELS_ROWS rows are
- * turned, so that the same byte of all of them lies together: then both passes are weighted sums of
- * contiguous bytes. Pure functions; any thread. */
+ *   kernels_c.c        the truth, in plain C
+ *   kernels_body.h     plain C that every compiler turns into vectors, compiled once per
+ *                      instruction set: what is not worth more
+ *   kernels_madd_body.h     passes of few taps by multiply-add of pairs of 16 bits: each weight is two
+ *                      halves of 11 bits; for kernels_avx2.c and kernels_avx512.c
+ *   kernels_vnni.c     the same by sums of four bytes (VNNI): each weight is three digits of 8 bits
+ *                      in [-128, 127], and bytes are gathered from 64 or 128 (VBMI)
+ *
+ * Kernels write whole grains: up to KERNELS_GRAIN - 1 bytes behind a row, but where they say so.
+ * Horizontal ones read up to KERNELS_SLACK bytes behind one. Pure functions; any thread. */
 #pragma once
 
 #include "base/fault.h"
+#include "pixel/weights.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-	KERNELS_ROWS = 32, /* rows that are turned together */
-	KERNELS_PIXEL =
-		3 *
-		KERNELS_ROWS, /* bytes of one pixel of a turned block: 32 of R, 32 of G, 32 of B */
-	KERNELS_TAPS = 8, /* most rows that `down` adds up */
-	KERNELS_ALIGN = 64, /* of every buffer and pitch handed in, unless a function says less */
+	KERNELS_GRAIN = 64, /* also the alignment of all buffers, pitches and tables */
+	KERNELS_SLACK = 256,
+	/* What `pack` needs for each output, counted in whole grains of outputs. */
+	KERNELS_PACKED = 144,
+	KERNELS_RUN = 16, /* weights of many taps are padded to multiples of it */
+};
+
+/* Weights of many taps, of the outputs one after the other, each padded with zeros. */
+struct kernels_many {
+	const struct weights *weights; /* first, taps, count */
+	const int32_t *value;
 };
 
 struct kernels {
-	const char *name; /* "c", "avx2", "avx512" */
+	const char *name; /* "c", "avx2", "avx512", "avx512-vnni" */
 
-	/* to[c][r] = from[r][c] for bytes; rows and columns are multiples of 16. */
-	void (*turn)(uint8_t *to, size_t to_pitch, const uint8_t *from, size_t from_pitch,
-		size_t rows, size_t columns);
+	/* Lays weights of few taps out as `across` wants them. False: it cannot, because outputs
+	 * lie too far apart; they are left to across_many. */
+	bool (*pack)(const struct weights *weights, uint8_t *table);
 
-	/* Horizontal pass over a turned block: output pixel i = clip(sum over t < stride of value[i
-	 * x stride + t] x from[first[i] + t]), KERNELS_PIXEL bytes each. */
-	void (*across)(uint8_t *to, const uint8_t *from, const uint32_t *first,
-		const uint32_t *value, uint32_t stride, uint32_t count);
+	/* Horizontal pass over the rows R, G, B: output i is the clipped sum of value[i][t] x
+	 * from[first[i] + t]. */
+	void (*across)(uint8_t *const to[3], const uint8_t *const from[3],
+		const struct weights *weights, const uint8_t *table);
+	void (*across_many)(uint8_t *const to[3], const uint8_t *const from[3],
+		const struct kernels_many *many);
 
-	/* Vertical pass: one row out of 1 .. KERNELS_TAPS rows, `words` x 4 bytes each. Of
-	 * `to`, here and in down_end, no more than 4-byte alignment is promised. */
-	void (*down)(uint8_t *to, const uint8_t *const *rows, const uint32_t *value, uint32_t taps,
-		size_t words);
+	/* Vertical pass: a row of `bytes` out of 1 to WEIGHTS_FEW rows. */
+	void (*down)(uint8_t *to, const uint8_t *const *rows, const int32_t *value, uint32_t taps,
+		size_t bytes);
 
-	/* The same in steps, for more rows: sums are four planes of `words` each, byte 0 of each
-	 * word first. */
-	void (*down_add)(uint32_t *sums, const uint8_t *row, uint32_t value, size_t words);
-	void (*down_end)(uint8_t *to, const uint32_t *sums, size_t words);
+	/* The same in steps, for more rows. */
+	void (*down_add)(uint32_t *sums, const uint8_t *row, int32_t value, size_t bytes);
+	void (*down_end)(uint8_t *to, const uint32_t *sums, size_t bytes);
+
+	/* Rows R, G, B into pixels of three bytes; not a byte more is written. */
+	void (*weave)(uint8_t *to, const uint8_t *const from[3], size_t count);
 };
 
-extern const struct kernels kernels_c, kernels_avx2, kernels_avx512;
+extern const struct kernels kernels_c, kernels_avx2, kernels_avx512, kernels_vnni;
 
-/* The best table for this processor, or the one that the environment variable PENSTOCK_KERNELS
- * names. 0, or -EINVAL for an unknown name, -ENOTSUP for one that this processor cannot run. */
+/* The table that is fastest on this processor, as a race finds once (2 ms), or the one that the
+ * environment variable PENSTOCK_KERNELS names. 0, or -EINVAL for an unknown name, -ENOTSUP for one
+ * that this processor cannot run. */
 int kernels_choose(const struct kernels **ret, struct fault *fault);
 
-/* The i-th table that this processor can run, slowest first; NULL behind the last. */
+/* The i-th table that this processor can run, plain C first; NULL behind the last. */
 const struct kernels *kernels_at(unsigned i);

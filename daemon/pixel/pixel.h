@@ -105,7 +105,7 @@ void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe
 
 /* One row of the region, top to bottom: x1 - x0 bytes each of R, G, B, and PIXEL_ROW_SLACK readable
  * bytes behind each. The signature is decode_row_fn's. */
-enum { PIXEL_PLANES = 3, PIXEL_ROW_SLACK = 128 };
+enum { PIXEL_PLANES = 3, PIXEL_ROW_SLACK = 256 };
 void pixel_sink_row(void *sink, const uint8_t *const rgb[PIXEL_PLANES]);
 
 /* After the last row: `out` is complete. Asserts that all rows of the region were given. */

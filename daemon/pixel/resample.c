@@ -2,7 +2,10 @@
  *
  * Between resample_begin and the last row: rows_in rows have come, rows_out rows of the vertical
  * pass are complete, and every row of the vertical pass's input that an incomplete output needs is
- * in the ring or in the running sums. */
+ * in the ring or in the running sums.
+ *
+ * A row of the ring, or of anything between the passes, is three planes of `pitch` bytes: what lies
+ * behind a plane's pixels is computed along and never looked at. */
 #include "pixel/resample.h"
 
 #include "base/util.h"
@@ -13,60 +16,72 @@
 #include <string.h>
 
 enum {
-	BLOCK_PIXELS = 4096, /* widest row that goes through blocks */
-	BLOCK_PITCH = 3 * BLOCK_PIXELS,
-	RING_NARROW =
-		2 *
-		KERNELS_ROWS, /* a block is turned back into one half while the other is history */
-	RING_WIDE = KERNELS_TAPS,
+	PLANES = 3,
+	/* Outputs that one row goes into: 2 x 3 for the widest filter, and one for the ends. */
+	OPEN_MOST = 7,
+	/* Beyond the window, the widest row that comes to a vertical pass which is first. */
+	WIDE_MORE = 32768 + 64,
 };
 
 struct resample {
 	void *memory; /* of everything, this struct included */
 	const struct kernels *kernels;
 	uint32_t max_window;
+	uint8_t *arena; /* what a job needs; its parts lie one behind the other */
+	uint64_t arena_bytes, arena_used;
 
 	/* The job. */
 	uint8_t *out;
 	struct weights x, y;
 	bool vertical_first;
-	bool blocks; /* the horizontal pass goes through blocks */
-	bool running; /* the vertical pass adds to running sums */
 	uint32_t rows, rows_in, rows_out;
-	uint32_t source_bytes, result_bytes; /* of a row: region, window */
-	uint32_t line_words; /* of a row of the vertical pass, in 4 bytes */
+	uint32_t source; /* pixels of a row that comes */
+	uint32_t pitch; /* of the planes that the vertical pass works on */
 
-	/* Rows of the vertical pass's input: row r lies in place r % ring_rows. Horizontal first:
-	 * in `narrow`; vertical first: in `wide`. `line` is a row of its output. */
+	/* Horizontal pass: few taps by `table`; many by `many`, where it is not NULL. */
+	uint8_t *table;
+	struct kernels_many many;
+
+	/* Vertical pass: its last `ring_mask` + 1 rows, or, where that is NULL, sums of outputs by
+	 * their number modulo OPEN_MOST, and what these outputs' weights add up to. */
 	uint8_t *ring;
-	uint32_t ring_rows, ring_pitch;
-	uint8_t *narrow, *wide, *line;
-	bool direct; /* output rows go straight to `out`: they are whole words, and aligned */
-	uint32_t *sums[2]; /* of outputs by parity */
-
-	/* A block: rows gathered, turned, resampled. */
-	uint8_t *gathered, *turned, *turned_out;
-	uint8_t *woven; /* the row that has come, as pixels of 3 bytes */
+	uint32_t ring_mask;
+	uint32_t *sums;
+	double sum[OPEN_MOST];
+	uint8_t *line; /* a row that the vertical pass puts out */
+	uint8_t *narrow; /* a row that the horizontal pass puts out beside the ring */
 };
 
-static uint32_t resample_narrow_pitch(uint32_t max_window)
+static uint32_t plane_pitch(uint64_t pixels)
 {
-	return (uint32_t)util_align(3 * (uint64_t)max_window, KERNELS_ALIGN);
+	return (uint32_t)util_align(pixels, KERNELS_GRAIN);
 }
 
-/* The longest row that comes to the vertical pass. Vertical first means h - oh > 2 (w - ow), so w <
- * 32,768 + ow where the window is the whole result, and w < 32,768 + 2 where both sides shrink by
- * one factor. */
-static uint32_t resample_wide_bytes(uint32_t max_window)
+/* What jobs need at most, the horizontal pass being first or second. Weights: an output of many
+ * taps has at most 6 x scale + 2, a window is no larger than the result, and each is padded. Wide
+ * rows: vertical first means h - oh > 2 (w - ow), so w < 32,768 + ow; the window's share of a
+ * larger result is no wider. */
+static uint64_t arena_most(uint32_t max_window)
 {
-	return (uint32_t)util_align(3 * ((uint64_t)max_window + 32768), KERNELS_ALIGN);
+	uint64_t window = max_window, narrow = PLANES * (uint64_t)plane_pitch(window);
+	uint64_t wide_pixels = window + WIDE_MORE,
+		 wide = PLANES * (uint64_t)plane_pitch(wide_pixels);
+	uint64_t padding = window * (2 + KERNELS_RUN),
+		 few = util_align(window, KERNELS_GRAIN) * KERNELS_PACKED;
+	uint64_t first = 6 * (uint64_t)WEIGHTS_SOURCE_MAX + padding,
+		 second = 6 * wide_pixels + padding;
+	first = UTIL_MAX(first * sizeof(int32_t), few) + 2 * narrow +
+		UTIL_MAX(narrow * WEIGHTS_FEW, narrow * OPEN_MOST * sizeof(uint32_t));
+	second = UTIL_MAX(second * sizeof(int32_t), few) + wide + narrow +
+		 wide * OPEN_MOST * sizeof(uint32_t);
+	return UTIL_MAX(first, second) + 8 * (uint64_t)KERNELS_GRAIN + KERNELS_SLACK;
 }
 
 /* One buffer of `bytes`, or only its size while the base is still unknown. */
 static void *resample_carve(uint8_t *base, uint64_t *at, uint64_t bytes)
 {
 	uint8_t *p = base ? base + *at : NULL;
-	*at += util_align(bytes, KERNELS_ALIGN);
+	*at += util_align(bytes, KERNELS_GRAIN);
 	return p;
 }
 
@@ -81,27 +96,19 @@ static void resample_carve_weights(
 /* Lays out all memory behind `base`; returns its size. */
 static uint64_t resample_layout(struct resample *r, uint8_t *base, uint32_t max_window)
 {
-	uint64_t at = 0, narrow = resample_narrow_pitch(max_window),
-		 wide = resample_wide_bytes(max_window);
+	uint64_t at = 0;
 	(void)resample_carve(base, &at, sizeof(*r));
 	resample_carve_weights(&r->x, base, &at, max_window);
 	resample_carve_weights(&r->y, base, &at, max_window);
-	r->narrow = resample_carve(base, &at, RING_NARROW * narrow);
-	r->wide = resample_carve(base, &at, UTIL_MAX((uint64_t)RING_WIDE * BLOCK_PITCH, wide));
-	r->line = resample_carve(base, &at, wide);
-	r->sums[0] = resample_carve(base, &at, wide * sizeof(uint32_t));
-	r->sums[1] = resample_carve(base, &at, wide * sizeof(uint32_t));
-	r->gathered = resample_carve(base, &at, KERNELS_ROWS * BLOCK_PITCH);
-	r->turned = resample_carve(base, &at, KERNELS_ROWS * BLOCK_PITCH);
-	r->turned_out = resample_carve(base, &at, KERNELS_ROWS * narrow);
-	r->woven = resample_carve(base, &at, 3 * (uint64_t)WEIGHTS_SOURCE_MAX);
+	r->arena_bytes = arena_most(max_window);
+	r->arena = resample_carve(base, &at, r->arena_bytes);
 	return at;
 }
 
 uint64_t resample_bytes(uint32_t max_window)
 {
 	struct resample r;
-	return resample_layout(&r, NULL, max_window) + KERNELS_ALIGN;
+	return resample_layout(&r, NULL, max_window) + KERNELS_GRAIN;
 }
 
 int resample_new(uint32_t max_window, struct resample **ret, struct fault *fault)
@@ -111,8 +118,7 @@ int resample_new(uint32_t max_window, struct resample **ret, struct fault *fault
 	if (rc < 0)
 		return rc;
 	uint64_t bytes = resample_bytes(max_window);
-	/* Zeroed, so that pages which no source needs are never touched; and because the lanes of a
-	 * block that has fewer rows are computed and dropped: they must hold something. */
+	/* Zeroed, so that pages which no source needs are never touched. */
 	uint8_t *memory = calloc(1, bytes);
 	if (!memory)
 		return fault_set(fault, -ENOMEM,
@@ -120,7 +126,7 @@ int resample_new(uint32_t max_window, struct resample **ret, struct fault *fault
 			"or lower "
 			"--threads",
 			max_window, (unsigned long long)bytes);
-	uint8_t *base = memory + (-(uintptr_t)memory & (KERNELS_ALIGN - 1));
+	uint8_t *base = memory + (-(uintptr_t)memory & (KERNELS_GRAIN - 1));
 	struct resample *r = (struct resample *)(void *)base;
 	(void)resample_layout(r, base, max_window);
 	r->memory = memory;
@@ -142,131 +148,131 @@ uint32_t resample_missing(const struct resample *r)
 }
 
 /* Pillow's ImagingResampleInner: vertical first where the height shrinks, and by more than twice
- * what the width loses. */
+ * what the width loses; by the whole source, whatever part of it is resized. */
 static bool resample_vertical_first(const struct weights_axis *x, const struct weights_axis *y)
 {
 	int64_t lower = (int64_t)y->source - y->result, narrower = (int64_t)x->source - x->result;
 	return lower > 0 && lower > 2 * narrower;
 }
 
-static void resample_set_ring(struct resample *r)
+static void *arena_take(struct resample *r, uint64_t bytes)
 {
-	uint32_t line_bytes = r->vertical_first ? r->source_bytes : r->result_bytes;
-	assert(line_bytes <= resample_wide_bytes(r->max_window));
-	r->line_words = (line_bytes + 3) / 4;
-	if (!r->vertical_first) {
-		r->ring = r->narrow;
-		r->ring_rows = RING_NARROW;
-		r->ring_pitch = resample_narrow_pitch(r->max_window);
-	} else {
-		r->ring = r->wide;
-		r->ring_rows = r->running ? 1 : RING_WIDE;
-		r->ring_pitch = (uint32_t)util_align(line_bytes, KERNELS_ALIGN);
+	void *piece = resample_carve(r->arena, &r->arena_used, bytes);
+	assert(r->arena_used <= r->arena_bytes);
+	return piece;
+}
+
+static uint32_t many_taps(const struct weights *w, uint32_t i)
+{
+	return (uint32_t)util_align(w->taps[i], KERNELS_RUN);
+}
+
+/* All outputs' weights, one after the other. */
+static void resample_set_many(struct resample *r)
+{
+	const struct weights *w = &r->x;
+	uint64_t total = 0;
+	for (uint32_t i = 0; i < w->count; i++)
+		total += many_taps(w, i);
+	int32_t *value = arena_take(r, total * sizeof(*value));
+	r->many = (struct kernels_many){.weights = w, .value = value};
+	for (uint32_t i = 0; i < w->count; i++) {
+		uint32_t taps = w->taps[i], padded = many_taps(w, i);
+		if (w->few)
+			memcpy(value, w->value + (size_t)i * w->stride, taps * sizeof(*value));
+		else
+			weights_output(w, i, value);
+		memset(value + taps, 0, (padded - taps) * sizeof(*value));
+		value += padded;
 	}
+}
+
+static void resample_set_across(struct resample *r)
+{
+	r->many.value = NULL;
+	r->table = NULL;
+	if (r->x.few) {
+		uint64_t before = r->arena_used;
+		r->table = arena_take(
+			r, util_align(r->x.count, KERNELS_GRAIN) * (uint64_t)KERNELS_PACKED);
+		if (r->kernels->pack(&r->x, r->table))
+			return;
+		r->arena_used = before;
+	}
+	resample_set_many(r);
+}
+
+static void resample_set_down(struct resample *r)
+{
+	uint64_t row = PLANES * (uint64_t)r->pitch;
+	r->line = arena_take(r, row + KERNELS_SLACK);
+	r->narrow = arena_take(r, PLANES * (uint64_t)plane_pitch(r->x.count));
+	uint32_t rows = 1;
+	while (rows < r->y.most)
+		rows *= 2;
+	r->ring = NULL;
+	if (r->y.few && rows * row <= r->arena_bytes - r->arena_used) {
+		r->ring = arena_take(r, rows * row);
+		r->ring_mask = rows - 1;
+		return;
+	}
+	assert(r->y.axis.filter != WEIGHTS_NEAREST);
+	r->sums = arena_take(r, OPEN_MOST * row * sizeof(*r->sums));
 }
 
 void resample_begin(
 	struct resample *r, const struct resample_job *job, struct resample_region *ret_region)
 {
 	assert(job->x.window <= r->max_window && job->y.window <= r->max_window);
+	assert(job->x.filter == job->y.filter);
 	weights_make(&r->x, &job->x, job->flip);
 	weights_make(&r->y, &job->y, false);
-	weights_align(&r->x);
-	uint32_t columns = r->x.end - r->x.begin;
 	r->out = job->out;
 	r->vertical_first = resample_vertical_first(&job->x, &job->y);
-	r->blocks = columns <= BLOCK_PIXELS;
-	r->running = r->y.stride > KERNELS_TAPS || (r->vertical_first && !r->blocks);
+	r->source = r->x.end - r->x.begin;
 	r->rows = r->y.end - r->y.begin;
 	r->rows_in = r->rows_out = 0;
-	r->source_bytes = 3 * columns;
-	r->result_bytes = 3 * job->x.window;
-	r->direct = !r->vertical_first && r->result_bytes % 4 == 0 && (uintptr_t)job->out % 4 == 0;
-	resample_set_ring(r);
+	r->pitch = plane_pitch(r->vertical_first ? r->source : r->x.count);
+	r->arena_used = 0;
+	resample_set_across(r);
+	resample_set_down(r);
 	*ret_region = (struct resample_region){
 		.x0 = r->x.begin, .y0 = r->y.begin, .x1 = r->x.end, .y1 = r->y.end};
 }
 
-/* Horizontal pass of the KERNELS_ROWS rows in `gathered`, into rows of the narrow pitch. */
-static void resample_across_block(struct resample *r, uint8_t *to)
+/* Horizontal pass of a row into planes of `pitch`. */
+static void resample_across(
+	struct resample *r, uint8_t *to, uint32_t pitch, const uint8_t *const from[PLANES])
 {
-	size_t columns = util_align(r->source_bytes, 16), results = util_align(r->result_bytes, 16);
-	r->kernels->turn(r->turned, KERNELS_ROWS, r->gathered, BLOCK_PITCH, KERNELS_ROWS, columns);
-	r->kernels->across(
-		r->turned_out, r->turned, r->x.first, r->x.value, r->x.stride, r->x.count);
-	r->kernels->turn(to, resample_narrow_pitch(r->max_window), r->turned_out, KERNELS_ROWS,
-		results, KERNELS_ROWS);
+	uint8_t *const planes[PLANES] = {to, to + pitch, to + 2 * (size_t)pitch};
+	if (r->many.value)
+		r->kernels->across_many(planes, from, &r->many);
+	else
+		r->kernels->across(planes, from, &r->x, r->table);
 }
 
-static uint8_t resample_clip(uint32_t sum)
-{
-	sum >>= WEIGHTS_BITS;
-	return (uint8_t)(sum > 255 ? 255 : sum);
-}
-
-/* Horizontal pass of one row that is too wide for a block. */
-static void resample_across_row(const struct resample *r, uint8_t *to, const uint8_t *from)
-{
-	const uint32_t *value = r->x.value;
-	for (uint32_t i = 0; i < r->x.count; i++, value += r->x.stride) {
-		const uint8_t *p = from + 3 * (size_t)r->x.first[i];
-		uint32_t red = WEIGHTS_HALF, green = WEIGHTS_HALF, blue = WEIGHTS_HALF;
-		for (uint32_t t = 0; t < r->x.stride; t++, p += 3) {
-			red += p[0] * value[t];
-			green += p[1] * value[t];
-			blue += p[2] * value[t];
-		}
-		to[3 * (size_t)i] = resample_clip(red);
-		to[3 * (size_t)i + 1] = resample_clip(green);
-		to[3 * (size_t)i + 2] = resample_clip(blue);
-	}
-}
-
-static uint8_t *resample_out_row(const struct resample *r, uint32_t y)
-{
-	return r->out + (size_t)y * r->result_bytes;
-}
-
-/* Vertical first: the vertical pass has put out rows up to rows_out; they pass the block or, if too
- * wide, go singly. */
-static void resample_emit_wide(struct resample *r, const uint8_t *line)
-{
-	uint32_t y = r->rows_out, place = y % KERNELS_ROWS;
-	if (!r->blocks) {
-		resample_across_row(r, resample_out_row(r, y), line);
-		return;
-	}
-	memcpy(r->gathered + (size_t)place * BLOCK_PITCH, line, r->source_bytes);
-	if (place + 1 < KERNELS_ROWS && y + 1 < r->y.count)
-		return;
-	resample_across_block(r, r->narrow);
-	for (uint32_t i = 0; i <= place; i++)
-		memcpy(resample_out_row(r, y - place + i),
-			r->narrow + (size_t)i * resample_narrow_pitch(r->max_window),
-			r->result_bytes);
-}
-
-/* Where row rows_out of the vertical pass is written, in whole words. */
-static uint8_t *resample_line(const struct resample *r)
-{
-	return r->direct ? resample_out_row(r, r->rows_out) : r->line;
-}
-
-/* Row rows_out of the vertical pass is complete and lies in resample_line. */
+/* Row rows_out of the vertical pass is complete in `line`. */
 static void resample_emit(struct resample *r)
 {
-	if (r->vertical_first)
-		resample_emit_wide(r, r->line);
-	else if (!r->direct)
-		memcpy(resample_out_row(r, r->rows_out), r->line, r->result_bytes);
-	r->rows_out++;
+	uint8_t *out = r->out + (size_t)r->rows_out++ * r->x.count * PLANES;
+	const uint8_t *row = r->line;
+	uint32_t pitch = r->pitch;
+	if (r->vertical_first) {
+		const uint8_t *const from[PLANES] = {row, row + pitch, row + 2 * (size_t)pitch};
+		pitch = plane_pitch(r->x.count);
+		resample_across(r, r->narrow, pitch, from);
+		row = r->narrow;
+	}
+	const uint8_t *const planes[PLANES] = {row, row + pitch, row + 2 * (size_t)pitch};
+	r->kernels->weave(out, planes, r->x.count);
 }
 
 static uint8_t *resample_ring_row(const struct resample *r, uint32_t row)
 {
-	return r->ring + (size_t)(row % r->ring_rows) * r->ring_pitch;
+	return r->ring + (size_t)(row & r->ring_mask) * PLANES * r->pitch;
 }
 
+/* Whether output y of the vertical pass has all its rows once `row` is there. */
 static bool resample_complete(const struct resample *r, uint32_t y, uint32_t row)
 {
 	return y < r->y.count && r->y.first[y] + r->y.taps[y] - 1 <= row;
@@ -277,74 +283,75 @@ static void resample_down_ring(struct resample *r, uint32_t row)
 {
 	for (; resample_complete(r, r->rows_out, row); resample_emit(r)) {
 		uint32_t y = r->rows_out, taps = r->y.taps[y];
-		const uint8_t *rows[KERNELS_TAPS];
+		const uint8_t *rows[WEIGHTS_FEW];
 		for (uint32_t t = 0; t < taps; t++)
 			rows[t] = resample_ring_row(r, r->y.first[y] + t);
-		r->kernels->down(resample_line(r), rows, r->y.value + (size_t)y * r->y.stride, taps,
-			r->line_words);
+		r->kernels->down(r->line, rows, r->y.value + (size_t)y * r->y.stride, taps,
+			PLANES * (size_t)r->pitch);
 	}
 }
 
-/* The same with running sums: `row` is added to every open output. */
-static void resample_down_running(struct resample *r, uint32_t row)
+static uint32_t *resample_sums(const struct resample *r, uint32_t y)
 {
-	const struct weights *w = &r->y;
-	for (uint32_t y = r->rows_out; y < w->count && w->first[y] <= row; y++) {
-		assert(y - r->rows_out < 2);
-		uint32_t *sums = r->sums[y % 2];
-		if (w->first[y] == row)
-			for (size_t j = 0; j < 4 * (size_t)r->line_words; j++)
-				sums[j] = WEIGHTS_HALF;
-		if (row - w->first[y] < w->taps[y])
-			r->kernels->down_add(sums, resample_ring_row(r, row),
-				w->value[(size_t)y * w->stride + (row - w->first[y])],
-				r->line_words);
+	return r->sums + (size_t)(y % OPEN_MOST) * PLANES * r->pitch;
+}
+
+/* Adds a row to the sums of output y. */
+static void resample_add(
+	struct resample *r, uint32_t y, uint32_t row, const uint8_t *const from[PLANES])
+{
+	uint32_t *sums = resample_sums(r, y), tap = row - r->y.first[y];
+	if (tap == 0) {
+		for (size_t j = 0; j < PLANES * (size_t)r->pitch; j++)
+			sums[j] = WEIGHTS_HALF;
+		r->sum[y % OPEN_MOST] = weights_sum(&r->y, y);
+	}
+	if (tap >= r->y.taps[y])
+		return;
+	int32_t value = weights_tap(&r->y, y, tap, r->sum[y % OPEN_MOST]);
+	uint32_t pixels = r->vertical_first ? r->source : r->x.count;
+	for (int c = 0; c < PLANES; c++)
+		r->kernels->down_add(sums + (size_t)c * r->pitch, from[c], value, pixels);
+}
+
+/* The same with running sums. */
+static void resample_down_running(
+	struct resample *r, uint32_t row, const uint8_t *const from[PLANES])
+{
+	for (uint32_t y = r->rows_out; y < r->y.count && r->y.first[y] <= row; y++) {
+		assert(y - r->rows_out < OPEN_MOST);
+		resample_add(r, y, row, from);
 	}
 	for (; resample_complete(r, r->rows_out, row); resample_emit(r))
-		r->kernels->down_end(resample_line(r), r->sums[r->rows_out % 2], r->line_words);
+		r->kernels->down_end(
+			r->line, resample_sums(r, r->rows_out), PLANES * (size_t)r->pitch);
 }
 
-static void resample_down(struct resample *r, uint32_t row)
+/* A row that has come, into the ring. */
+static void resample_keep(struct resample *r, uint32_t row, const uint8_t *const rgb[PLANES])
 {
-	if (r->running)
-		resample_down_running(r, row);
+	uint8_t *place = resample_ring_row(r, row);
+	if (!r->vertical_first)
+		resample_across(r, place, r->pitch, rgb);
 	else
-		resample_down_ring(r, row);
+		for (int c = 0; c < PLANES; c++)
+			memcpy(place + (size_t)c * r->pitch, rgb[c], r->source);
 }
 
-/* Horizontal first: gathers the row; a full block, or the last row, sends what is gathered on. */
-static void resample_gather(struct resample *r, uint32_t row, const uint8_t *rgb)
+void resample_row(struct resample *r, const uint8_t *const rgb[PLANES])
 {
-	uint32_t place = row % KERNELS_ROWS;
-	memcpy(r->gathered + (size_t)place * BLOCK_PITCH, rgb, r->source_bytes);
-	if (place + 1 < KERNELS_ROWS && row + 1 < r->rows)
-		return;
-	resample_across_block(r, resample_ring_row(r, row - place));
-	for (uint32_t i = 0; i <= place; i++)
-		resample_down(r, row - place + i);
-}
-
-static void resample_weave(uint8_t *to, const uint8_t *const from[3], size_t pixels)
-{
-	for (size_t i = 0; i < pixels; i++)
-		for (int c = 0; c < 3; c++)
-			*to++ = from[c][i];
-}
-
-void resample_row(struct resample *r, const uint8_t *const planes[3])
-{
-	uint8_t *rgb = r->woven;
-	resample_weave(rgb, planes, r->source_bytes / 3);
 	assert(r->rows_in < r->rows);
 	uint32_t row = r->rows_in++;
-	if (r->vertical_first) {
-		memcpy(resample_ring_row(r, row), rgb, r->source_bytes);
-		resample_down(r, row);
-	} else if (r->blocks) {
-		resample_gather(r, row, rgb);
+	if (r->ring) {
+		resample_keep(r, row, rgb);
+		resample_down_ring(r, row);
+	} else if (r->vertical_first) {
+		resample_down_running(r, row, rgb);
 	} else {
-		resample_across_row(r, resample_ring_row(r, row), rgb);
-		resample_down(r, row);
+		uint8_t *n = r->narrow;
+		const uint8_t *const planes[PLANES] = {n, n + r->pitch, n + 2 * (size_t)r->pitch};
+		resample_across(r, n, r->pitch, rgb);
+		resample_down_running(r, row, planes);
 	}
 	assert(r->rows_in < r->rows || r->rows_out == r->y.count);
 }

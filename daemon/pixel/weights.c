@@ -4,134 +4,233 @@
 #include "base/util.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
-/* One axis's constants, named as they enter the formulas. */
-struct filter {
-	double origin, scale, support, inverse;
-	uint32_t source;
+/* Half the width of each filter at scale 1. */
+static const double filter_support[WEIGHTS_FILTERS] = {
+	[WEIGHTS_BILINEAR] = 1.0,
+	[WEIGHTS_BICUBIC] = 2.0,
+	[WEIGHTS_BOX] = 0.5,
+	[WEIGHTS_HAMMING] = 1.0,
+	[WEIGHTS_LANCZOS] = 3.0,
 };
 
-static struct filter filter_make(const struct weights_axis *axis)
+static inline double filter_bilinear(double x)
 {
-	double part = axis->to > 0 ? (double)axis->to - (double)axis->from : (double)axis->source;
-	double scale = part / (double)axis->result;
-	double wide = scale < 1.0 ? 1.0 : scale;
-	return (struct filter){.origin = (double)axis->from,
-		.scale = scale,
-		.support = wide,
-		.inverse = 1.0 / wide,
-		.source = axis->source};
-}
-
-/* Where output `at` has its middle in the source. */
-static double filter_center(const struct filter *f, uint32_t at)
-{
-	return f->origin + ((double)at + 0.5) * f->scale;
-}
-
-/* Source pixels that output `at` reaches: [*ret_from, return value). */
-static uint32_t filter_reach(const struct filter *f, double center, uint32_t *ret_from)
-{
-	int64_t from = (int64_t)(center - f->support + 0.5);
-	int64_t to = (int64_t)(center + f->support + 0.5);
-	*ret_from = from < 0 ? 0 : (uint32_t)from;
-	return to > f->source ? f->source : (uint32_t)to;
-}
-
-static double filter_at(const struct filter *f, double center, uint32_t pixel)
-{
-	double x = __builtin_fabs(((double)(int32_t)pixel - center + 0.5) * f->inverse);
+	x = fabs(x);
 	return x < 1.0 ? 1.0 - x : 0.0;
 }
 
-/* Cuts zeros off both ends of `taps` values; returns how many are left and moves *first. */
-static uint32_t filter_trim(uint32_t *value, uint32_t taps, uint32_t *first)
+/* Keys' cubic with a = -1/2. */
+static inline double filter_bicubic(double x)
 {
-	uint32_t zeros = 0;
-	while (taps && !value[taps - 1])
-		taps--;
-	while (zeros < taps && !value[zeros])
-		zeros++;
-	assert(zeros < taps);
-	if (zeros)
-		memmove(value, value + zeros, (taps - zeros) * sizeof(*value));
-	*first += zeros;
-	return taps - zeros;
+	const double a = -0.5;
+	x = fabs(x);
+	if (x < 1.0)
+		return ((a + 2.0) * x - (a + 3.0)) * x * x + 1;
+	return x < 2.0 ? (((x - 5) * x + 8) * x - 4) * a : 0.0;
 }
 
-/* One output's weights. The triangle is evaluated twice, for the sum and for the quotients: cheaper
- * than a scratch of 65,535 doubles. The sum is never zero: the pixel nearest to the center is at
- * most half a pixel away. Returns how many values were written. */
-static uint32_t filter_output(
-	const struct filter *f, double center, uint32_t *value, uint32_t room, uint32_t *ret_first)
+static inline double filter_box(double x)
 {
-	uint32_t from, to = filter_reach(f, center, &from);
-	assert(from < to && to - from <= room);
-	double sum = 0.0;
-	for (uint32_t p = from; p < to; p++)
-		sum += filter_at(f, center, p);
-	for (uint32_t p = from; p < to; p++) {
-		double part = filter_at(f, center, p) / sum;
-		value[p - from] = (uint32_t)(int32_t)(0.5 + part * (double)(1 << WEIGHTS_BITS));
+	return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
+}
+
+/* Hamming's window has its two constants in single precision. */
+static inline double filter_hamming(double x)
+{
+	x = fabs(x);
+	if (x == 0.0)
+		return 1.0;
+	if (x >= 1.0)
+		return 0.0;
+	x = x * M_PI;
+	return sin(x) / x * ((double)0.54f + (double)0.46f * cos(x));
+}
+
+static inline double filter_sinc(double x)
+{
+	if (x == 0.0)
+		return 1.0;
+	x = x * M_PI;
+	return sin(x) / x;
+}
+
+static inline double filter_lanczos(double x)
+{
+	return -3.0 <= x && x < 3.0 ? filter_sinc(x) * filter_sinc(x / 3) : 0.0;
+}
+
+static inline double filter_at(enum weights_filter filter, double x)
+{
+	switch (filter) {
+	case WEIGHTS_BICUBIC:
+		return filter_bicubic(x);
+	case WEIGHTS_BOX:
+		return filter_box(x);
+	case WEIGHTS_HAMMING:
+		return filter_hamming(x);
+	case WEIGHTS_LANCZOS:
+		return filter_lanczos(x);
+	case WEIGHTS_BILINEAR:
+	default:
+		return filter_bilinear(x);
 	}
-	*ret_first = from;
-	return filter_trim(value, to - from, ret_first);
 }
 
-/* From rows of `from` values to rows of `to`, fewer: in place. */
-static void weights_repack(struct weights *w, uint32_t from, uint32_t to)
+/* Whether each output is a source pixel as it is: then Pillow leaves the pass out, or crops, or its
+ * filters come out as 1 and zeros. */
+static bool axis_copies(const struct weights_axis *axis, float from, float to)
 {
-	for (uint32_t i = 1; i < w->count && from != to; i++)
-		memmove(w->value + (size_t)i * to, w->value + (size_t)i * from,
-			to * sizeof(*w->value));
-	w->stride = to;
+	return to - from == (float)axis->result && from == (float)(uint32_t)from;
+}
+
+/* All of the weights but its tables. */
+static void axis_open(struct weights *w, const struct weights_axis *axis, bool mirrored)
+{
+	assert(axis->source >= 1 && axis->source <= WEIGHTS_SOURCE_MAX && axis->window >= 1);
+	assert((uint64_t)axis->window_at + axis->window <= axis->result);
+	bool whole = axis->from == 0 && axis->to == 0;
+	float from = axis->from, to = whole ? (float)axis->source : axis->to;
+	assert(from >= 0 && from < to && to <= (float)axis->source);
+	w->axis = *axis;
+	if (axis_copies(axis, from, to))
+		w->axis.filter = WEIGHTS_NEAREST;
+	w->mirrored = mirrored;
+	w->count = axis->window;
+	w->origin = from;
+	w->scale = (double)(to - from) / axis->result;
+	double wide = w->scale < 1.0 ? 1.0 : w->scale;
+	w->support = filter_support[w->axis.filter] * wide;
+	w->inverse = 1.0 / wide;
+}
+
+static double output_center(const struct weights *w, uint32_t at)
+{
+	return w->origin + ((double)at + 0.5) * w->scale;
+}
+
+/* Source pixels that output `at` of the result reaches: [*ret_from, return value). */
+static uint32_t output_reach(const struct weights *w, uint32_t at, uint32_t *ret_from)
+{
+	double center = output_center(w, at);
+	int64_t from = (int64_t)(center - w->support + 0.5);
+	int64_t to = (int64_t)(center + w->support + 0.5);
+	*ret_from = from < 0 ? 0 : (uint32_t)from;
+	return to > w->axis.source ? w->axis.source : (uint32_t)to;
+}
+
+/* The place in the result of output i of the window. */
+static uint32_t output_at(const struct weights *w, uint32_t i)
+{
+	return w->axis.window_at + (w->mirrored ? w->count - 1 - i : i);
+}
+
+static double output_tap(const struct weights *w, double center, uint32_t pixel)
+{
+	return filter_at(w->axis.filter, ((double)pixel - center + 0.5) * w->inverse);
+}
+
+static int32_t fixed_point(double part)
+{
+	double scaled = part * (double)(1 << WEIGHTS_BITS);
+	return (int32_t)(part < 0 ? -0.5 + scaled : 0.5 + scaled);
+}
+
+double weights_sum(const struct weights *w, uint32_t i)
+{
+	double center = output_center(w, output_at(w, i)), sum = 0.0;
+	uint32_t from = w->begin + w->first[i];
+	for (uint32_t t = 0; t < w->taps[i]; t++)
+		sum += output_tap(w, center, from + t);
+	return sum;
+}
+
+int32_t weights_tap(const struct weights *w, uint32_t i, uint32_t tap, double sum)
+{
+	double part =
+		output_tap(w, output_center(w, output_at(w, i)), w->begin + w->first[i] + tap);
+	return fixed_point(sum != 0.0 ? part / sum : part);
+}
+
+void weights_output(const struct weights *w, uint32_t i, int32_t *value)
+{
+	/* The filter is evaluated twice: cheaper than a scratch of 65,535 doubles. */
+	double sum = weights_sum(w, i);
+	for (uint32_t t = 0; t < w->taps[i]; t++)
+		value[t] = weights_tap(w, i, t, sum);
+}
+
+/* One source pixel per output: Pillow adds the scale up, output by output. */
+static void nearest_make(struct weights *w)
+{
+	double place = w->origin + w->scale * 0.5;
+	for (uint32_t at = 0; at < w->axis.window_at; at++)
+		place += w->scale;
+	for (uint32_t i = 0; i < w->count; i++, place += w->scale) {
+		uint32_t to = w->mirrored ? w->count - 1 - i : i;
+		w->first[to] = UTIL_MIN((uint32_t)place, w->axis.source - 1);
+		w->taps[to] = 1;
+	}
+}
+
+static void reach_make(struct weights *w)
+{
+	for (uint32_t i = 0; i < w->count; i++) {
+		uint32_t to = output_reach(w, output_at(w, i), &w->first[i]);
+		assert(w->first[i] < to);
+		w->taps[i] = to - w->first[i];
+	}
+}
+
+/* What all outputs together reach; `first` is counted from there afterwards. */
+static void reach_sum_up(struct weights *w)
+{
+	w->begin = UINT32_MAX;
+	w->end = w->most = 0;
+	for (uint32_t i = 0; i < w->count; i++) {
+		w->begin = UTIL_MIN(w->begin, w->first[i]);
+		w->end = UTIL_MAX(w->end, w->first[i] + w->taps[i]);
+		w->most = UTIL_MAX(w->most, w->taps[i]);
+	}
+	for (uint32_t i = 0; i < w->count; i++)
+		w->first[i] -= w->begin;
 }
 
 void weights_make(struct weights *w, const struct weights_axis *axis, bool mirrored)
 {
-	assert(axis->source >= 1 && axis->source <= WEIGHTS_SOURCE_MAX && axis->window >= 1);
-	assert((uint64_t)axis->window_at + axis->window <= axis->result);
-	assert(axis->from >= 0 && axis->from <= axis->to && axis->to <= (float)axis->source);
-	struct filter f = filter_make(axis);
-	uint32_t room = UTIL_MIN((uint32_t)(2.0 * f.support) + 2, axis->source), most = 1;
-	w->count = axis->window;
-	w->begin = UINT32_MAX;
-	w->end = 0;
-	for (uint32_t i = 0; i < w->count; i++) {
-		uint32_t at = axis->window_at + (mirrored ? w->count - 1 - i : i);
-		double center = filter_center(&f, at);
-		uint32_t *value = w->value + (size_t)i * room;
-		w->taps[i] = filter_output(&f, center, value, room, &w->first[i]);
-		for (uint32_t t = w->taps[i]; t < room; t++)
-			value[t] = 0;
-		w->begin = UTIL_MIN(w->begin, w->first[i]);
-		w->end = UTIL_MAX(w->end, w->first[i] + w->taps[i]);
-		most = UTIL_MAX(most, w->taps[i]);
-	}
+	axis_open(w, axis, mirrored);
+	bool nearest = w->axis.filter == WEIGHTS_NEAREST;
+	if (nearest)
+		nearest_make(w);
+	else
+		reach_make(w);
+	reach_sum_up(w);
+	w->few = w->most <= WEIGHTS_FEW;
+	w->stride = (uint32_t)util_align(w->most, WEIGHTS_QUAD);
+	if (!w->few)
+		return;
+	memset(w->value, 0, (size_t)w->count * w->stride * sizeof(*w->value));
 	for (uint32_t i = 0; i < w->count; i++)
-		w->first[i] -= w->begin;
-	weights_repack(w, room, most);
+		if (nearest)
+			w->value[(size_t)i * w->stride] = 1 << WEIGHTS_BITS;
+		else
+			weights_output(w, i, w->value + (size_t)i * w->stride);
 }
 
 void weights_reach(const struct weights_axis *axis, uint32_t *ret_begin, uint32_t *ret_end)
 {
-	struct filter f = filter_make(axis);
+	struct weights w;
+	axis_open(&w, axis, false);
 	uint32_t last = axis->window_at + axis->window - 1, unused;
-	(void)filter_reach(&f, filter_center(&f, axis->window_at), ret_begin);
-	*ret_end = filter_reach(&f, filter_center(&f, last), &unused);
-}
-
-void weights_align(struct weights *w)
-{
-	uint32_t width = w->end - w->begin;
-	for (uint32_t i = 0; i < w->count; i++) {
-		if (w->first[i] + w->stride <= width)
-			continue;
-		uint32_t shift = w->first[i] + w->stride - width;
-		uint32_t *value = w->value + (size_t)i * w->stride;
-		memmove(value + shift, value, (w->stride - shift) * sizeof(*value));
-		memset(value, 0, shift * sizeof(*value));
-		w->first[i] -= shift;
+	if (w.axis.filter == WEIGHTS_NEAREST) {
+		/* A pixel more on either side: only adding up tells which it is. */
+		double from = output_center(&w, axis->window_at) - 1;
+		*ret_begin = from < 0 ? 0 : (uint32_t)from;
+		*ret_end = UTIL_MIN((uint32_t)output_center(&w, last) + 2, axis->source);
+		return;
 	}
+	(void)output_reach(&w, axis->window_at, ret_begin);
+	*ret_end = output_reach(&w, last, &unused);
 }

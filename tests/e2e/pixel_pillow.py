@@ -94,7 +94,7 @@ def draw_expected(width, height, seed, epoch, position):
 class Comparer:
     def __init__(self, dump, folder):
         self.dump, self.raw = dump, pathlib.Path(folder) / "rgb"
-        self.variants = [v for v in ("c", "avx2", "avx512") if self.supported(v)]
+        self.variants = [v for v in ("c", "avx2", "avx512", "avx512-vnni") if self.supported(v)]
         self.crops = self.evals = self.draws = self.vertical = 0
 
     def supported(self, variant):

@@ -7,12 +7,13 @@
 #include "pixel/pixel.h"
 #include "pixel/resample.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "unit/pixel/twin.h"
 
 enum { GUARD = 64, GUARD_BYTE = 0xa5, MAX_WINDOW = 300 };
 
@@ -53,113 +54,51 @@ static uint8_t *picture_at(const struct picture *p, uint32_t x, uint32_t y)
 	return p->rgb + 3 * ((size_t)y * p->w + x);
 }
 
-/* All weights of one axis, as Pillow keeps them: `stride` for each output. */
-struct twin_table {
-	uint32_t outputs;
-	size_t stride;
-	int *from, *taps;
-	int64_t *value;
-};
-
-/* One output: doubles, normalised, then fixed point. */
-static void twin_output(struct twin_table *t, double *weight, uint32_t source, uint32_t at)
+/* One pass over a line of pixels that lie `step` bytes apart: the output `at` of it. */
+static void twin_pixel(const struct twin_output *t, const uint8_t *from, size_t step, uint8_t *to)
 {
-	double scale = (double)source / t->outputs, support = fmax(scale, 1.0);
-	double center = (at + 0.5) * scale, inverse = 1.0 / support, sum = 0.0;
-	int from = (int)(center - support + 0.5), to = (int)(center + support + 0.5);
-	from = from < 0 ? 0 : from;
-	to = to > (int)source ? (int)source : to;
-	for (int i = from; i < to; i++) {
-		double distance = fabs((i - center + 0.5) * inverse);
-		weight[i - from] = distance < 1.0 ? 1.0 - distance : 0.0;
-		sum += weight[i - from];
+	for (size_t c = 0; c < 3; c++) {
+		int64_t sum = 1 << 21;
+		for (int i = 0; i < t->taps; i++)
+			sum += from[(size_t)(t->from + i) * step + c] * t->value[i];
+		sum >>= 22;
+		to[c] = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 	}
-	for (int i = 0; i < to - from; i++)
-		t->value[at * t->stride + (size_t)i] = (int64_t)(0.5 + weight[i] / sum * 4194304.0);
-	t->from[at] = from;
-	t->taps[at] = to - from;
 }
 
-static struct twin_table twin_table_new(uint32_t source, uint32_t outputs)
+static struct picture twin_across(const struct picture *in, const struct weights_axis *axis)
 {
-	size_t stride = 2 * (size_t)ceil(fmax((double)source / outputs, 1.0)) + 1;
-	struct twin_table t = {
-		.outputs = outputs,
-		.stride = stride,
-		.from = malloc(outputs * sizeof(int)),
-		.taps = malloc(outputs * sizeof(int)),
-		.value = malloc(outputs * stride * sizeof(int64_t)),
-	};
-	cleanup(free_ptr) double *weight = malloc(stride * sizeof(double));
-	assert_true(t.from && t.taps && t.value && weight);
-	for (uint32_t at = 0; at < outputs; at++)
-		twin_output(&t, weight, source, at);
-	return t;
-}
-
-static void twin_table_free(struct twin_table *t)
-{
-	free(t->from);
-	free(t->taps);
-	free(t->value);
-}
-
-/* One pass over a line of pixels that lie `step` bytes apart. */
-static void twin_line(
-	const struct twin_table *t, const uint8_t *from, size_t step, uint8_t *to, size_t to_step)
-{
-	for (uint32_t at = 0; at < t->outputs; at++)
-		for (size_t c = 0; c < 3; c++) {
-			int64_t sum = 1 << 21;
-			for (int i = 0; i < t->taps[at]; i++)
-				sum += from[(size_t)(t->from[at] + i) * step + c] *
-				       t->value[at * t->stride + (size_t)i];
-			sum >>= 22;
-			to[at * to_step + c] = (uint8_t)(sum > 255 ? 255 : sum);
-		}
-}
-
-static struct picture twin_across(const struct picture *in, uint32_t w)
-{
-	struct picture out = picture_new(w, in->h);
-	struct twin_table t = twin_table_new(in->w, w);
-	for (uint32_t y = 0; y < in->h; y++)
-		twin_line(&t, picture_at(in, 0, y), 3, picture_at(&out, 0, y), 3);
-	twin_table_free(&t);
+	struct picture out = picture_new(axis->result, in->h);
+	for (uint32_t x = 0; x < out.w; x++) {
+		struct twin_output t = twin_output_new(axis, x);
+		for (uint32_t y = 0; y < in->h; y++)
+			twin_pixel(&t, picture_at(in, 0, y), 3, picture_at(&out, x, y));
+		free(t.value);
+	}
 	return out;
 }
 
-static struct picture twin_down(const struct picture *in, uint32_t h)
+static struct picture twin_down(const struct picture *in, const struct weights_axis *axis)
 {
-	struct picture out = picture_new(in->w, h);
-	struct twin_table t = twin_table_new(in->h, h);
-	for (uint32_t x = 0; x < in->w; x++)
-		twin_line(&t, picture_at(in, x, 0), 3 * (size_t)in->w, picture_at(&out, x, 0),
-			3 * (size_t)in->w);
-	twin_table_free(&t);
+	struct picture out = picture_new(in->w, axis->result);
+	for (uint32_t y = 0; y < out.h; y++) {
+		struct twin_output t = twin_output_new(axis, y);
+		for (uint32_t x = 0; x < in->w; x++)
+			twin_pixel(&t, picture_at(in, x, 0), 3 * (size_t)in->w,
+				picture_at(&out, x, y));
+		free(t.value);
+	}
 	return out;
 }
 
-static struct picture twin_copy(const struct picture *in)
+/* Image.resize of Pillow 13. Its order of the passes goes by the whole source, box or not. */
+static struct picture twin_resize(
+	const struct picture *in, const struct weights_axis *x, const struct weights_axis *y)
 {
-	struct picture out = picture_new(in->w, in->h);
-	memcpy(out.rgb, in->rgb, 3 * (size_t)in->w * in->h);
-	return out;
-}
-
-/* Image.resize((w, h), BILINEAR) of Pillow 13. */
-static struct picture twin_resize(const struct picture *in, uint32_t w, uint32_t h)
-{
-	int64_t lower = (int64_t)in->h - h, narrower = (int64_t)in->w - w;
+	int64_t lower = (int64_t)in->h - y->result, narrower = (int64_t)in->w - x->result;
 	bool vertical_first = lower > 0 && lower > 2 * narrower;
-	struct picture between, out;
-	if (vertical_first) {
-		between = h == in->h ? twin_copy(in) : twin_down(in, h);
-		out = w == in->w ? twin_copy(&between) : twin_across(&between, w);
-	} else {
-		between = w == in->w ? twin_copy(in) : twin_across(in, w);
-		out = h == in->h ? twin_copy(&between) : twin_down(&between, h);
-	}
+	struct picture between = vertical_first ? twin_down(in, y) : twin_across(in, x);
+	struct picture out = vertical_first ? twin_across(&between, x) : twin_down(&between, y);
 	free(between.rgb);
 	return out;
 }
@@ -234,18 +173,19 @@ static void job_check(
 	job.out = g.out;
 	resample_run(r, &job, in);
 	guarded_check(&g);
-	struct picture whole = twin_resize(in, job.x.result, job.y.result);
+	struct picture whole = twin_resize(in, &job.x, &job.y);
 	for (uint32_t y = 0; y < job.y.window; y++)
 		for (uint32_t x = 0; x < job.x.window; x++) {
 			uint32_t from = job.x.window_at + (job.flip ? job.x.window - 1 - x : x);
 			const uint8_t *want = picture_at(&whole, from, job.y.window_at + y);
 			const uint8_t *got = g.out + 3 * ((size_t)y * job.x.window + x);
 			if (memcmp(want, got, 3) != 0)
-				fail_msg("%u x %u -> %u x %u, window %u,%u %u x %u, flip %d: pixel "
-					 "%u,%u is %u %u %u, not %u %u %u",
-					in->w, in->h, job.x.result, job.y.result, job.x.window_at,
-					job.y.window_at, job.x.window, job.y.window, job.flip, x, y,
-					got[0], got[1], got[2], want[0], want[1], want[2]);
+				fail_msg("filter %d, %u x %u -> %u x %u, window %u,%u %u x %u, "
+					 "flip %d: pixel %u,%u is %u %u %u, not %u %u %u",
+					job.x.filter, in->w, in->h, job.x.result, job.y.result,
+					job.x.window_at, job.y.window_at, job.x.window,
+					job.y.window, job.flip, x, y, got[0], got[1], got[2],
+					want[0], want[1], want[2]);
 		}
 	free(whole.rgb);
 	free(g.memory);
@@ -283,17 +223,32 @@ static uint32_t side_random(uint32_t most)
 	return random_between(1, random_below(3) ? most : 5);
 }
 
+/* Half of the time a part of the source that begins and ends anywhere in a pixel. */
+static void axis_part(struct weights_axis *axis, enum weights_filter filter)
+{
+	axis->filter = filter;
+	if (random_below(2))
+		return;
+	uint32_t grain = random_below(2) ? 1 : 1024, whole = axis->source * grain;
+	uint32_t from = random_below(whole), to = random_between(from + 1, whole);
+	axis->from = (float)from / (float)grain;
+	axis->to = (float)to / (float)grain;
+}
+
 static void test_random_geometries(void **state)
 {
 	const struct kernels *kernels = *state;
 	struct resample *r = resample_with(kernels->name);
 	random_state = 1;
-	for (int i = 0; i < 1500; i++) {
+	for (int i = 0; i < 3000; i++) {
 		struct resample_job job = {
 			.x = axis_random(side_random(90), side_random(60)),
 			.y = axis_random(side_random(90), side_random(60)),
 			.flip = random_below(2) != 0,
 		};
+		enum weights_filter filter = (enum weights_filter)random_below(WEIGHTS_FILTERS);
+		axis_part(&job.x, filter);
+		axis_part(&job.y, filter);
 		struct picture in = picture_random(job.x.source, job.y.source);
 		job_check(r, &job, &in);
 		free(in.rgb);
@@ -317,7 +272,8 @@ static void test_extreme_geometries(void **state)
 		{4096, 40, 60, 50},
 		{4097, 40, 60, 50},
 		{5000, 3, 300, 300},
-		{4097, 8200, 2, 2}, /* vertical first, wider than a block */
+		{2100, 4300, 2, 2}, /* vertical first, by sums */
+		{1000, 2300, 290, 200}, /* vertical first, by a large ring */
 		{64, 1000, 64, 7},
 		{300, 299, 299, 300},
 		{224, 448, 224, 224},
@@ -327,12 +283,16 @@ static void test_extreme_geometries(void **state)
 	const struct kernels *kernels = *state;
 	struct resample *r = resample_with(kernels->name);
 	random_state = 2;
-	for (unsigned i = 0; i < UTIL_COUNT(sizes); i++) {
+	for (unsigned i = 0; i < 2 * UTIL_COUNT(sizes); i++) {
+		const uint32_t *size = sizes[i / 2];
 		struct resample_job job = {
-			.x = axis_whole(sizes[i][0], sizes[i][2]),
-			.y = axis_whole(sizes[i][1], sizes[i][3]),
+			.x = axis_whole(size[0], size[2]),
+			.y = axis_whole(size[1], size[3]),
 			.flip = i % 2 != 0,
 		};
+		/* Bilinear, and each other filter now and then. */
+		job.x.filter = job.y.filter =
+			(enum weights_filter)(i % 2 * (1 + i / 2 % (WEIGHTS_FILTERS - 1)));
 		job.y.window = UTIL_MIN(job.y.window, (uint32_t)MAX_WINDOW);
 		struct picture in = picture_random(job.x.source, job.y.source);
 		job_check(r, &job, &in);
@@ -416,7 +376,7 @@ static void test_bad_kernels(void **state)
 	assert_int_equal(resample_new(8, &r, &fault), -22);
 	assert_null(r);
 	assert_non_null(strstr(fault.text, "sse9"));
-	assert_non_null(strstr(fault.text, "expected c, avx2 or avx512"));
+	assert_non_null(strstr(fault.text, "expected c, avx2, avx512 or avx512-vnni"));
 	assert_int_equal(unsetenv("PENSTOCK_KERNELS"), 0);
 	assert_int_equal(resample_new(8, &r, &fault), 0);
 	resample_free(r);

@@ -1,16 +1,16 @@
 /* Weight tables against Pillow's formulas written out, value by value: a wrong last bit shows in
- * few pictures, so bytes alone would not prove it. Windows, mirroring and alignment only move
- * values. */
+ * few pictures, so bytes alone would not prove it. Windows and mirroring only move values. */
 #include "base/hash.h"
 #include "base/util.h"
 #include "pixel/weights.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "unit/pixel/twin.h"
 
 enum { WINDOW_MAX = 400, GUARD_VALUE = 0x5a5a5a5a };
 
@@ -19,7 +19,7 @@ static struct weights table_new(void)
 	struct weights w = {
 		.first = malloc(WINDOW_MAX * sizeof(uint32_t)),
 		.taps = malloc(WINDOW_MAX * sizeof(uint32_t)),
-		.value = malloc((weights_room(WINDOW_MAX) + 1) * sizeof(uint32_t)),
+		.value = malloc((weights_room(WINDOW_MAX) + 1) * sizeof(int32_t)),
 	};
 	assert_true(w.first && w.taps && w.value);
 	w.value[weights_room(WINDOW_MAX)] = GUARD_VALUE;
@@ -34,48 +34,56 @@ static void table_free(struct weights *w)
 	free(w->value);
 }
 
-/* What output `i` takes from source pixel `p`, 0 where nothing. */
-static uint32_t table_at(const struct weights *w, uint32_t i, uint32_t p)
+static void axis_fail(const struct weights_axis *axis, uint32_t at, const char *what)
+{
+	fail_msg("filter %d, [%a, %a) of %u -> %u, output %u: %s", axis->filter, (double)axis->from,
+		(double)axis->to, axis->source, axis->result, at, what);
+}
+
+/* What output i takes from source pixel `p`, 0 where nothing. */
+static int32_t table_at(const struct weights *w, uint32_t i, uint32_t p, const int32_t *room)
 {
 	uint32_t from = w->begin + w->first[i];
-	if (p < from || p - from >= w->stride)
+	if (p < from || p - from >= w->taps[i])
 		return 0;
-	return w->value[(size_t)i * w->stride + (p - from)];
+	return w->few ? w->value[(size_t)i * w->stride + (p - from)] : room[p - from];
 }
 
-/* precompute_coeffs and normalize_coeffs_8bpc for the output `at`. */
-static void twin_output(uint32_t source, uint32_t result, uint32_t at, uint32_t *ret)
+/* All of output i's values, out of the table or one by one. Zeros may be left out. */
+static void output_check(const struct weights *w, const struct weights_axis *axis, uint32_t i,
+	uint32_t at, int32_t *room)
 {
-	double scale = (double)(float)source / (int)result, filterscale = scale < 1.0 ? 1.0 : scale;
-	double support = 1.0 * filterscale, inverse = 1.0 / filterscale;
-	double center = 0.0 + (at + 0.5) * scale, sum = 0.0;
-	int from = UTIL_MAX((int)(center - support + 0.5), 0);
-	int to = UTIL_MIN((int)(center + support + 0.5), (int)source);
-	cleanup(free_ptr) double *k = calloc(source, sizeof(double));
-	assert_non_null(k);
-	for (int x = 0; x < to - from; x++) {
-		double d = fabs((x + from - center + 0.5) * inverse);
-		k[from + x] = d < 1.0 ? 1.0 - d : 0.0;
-		sum += k[from + x];
-	}
-	for (uint32_t p = 0; p < source; p++)
-		ret[p] = (uint32_t)(int)(0.5 + k[p] / sum * (1 << 22));
+	struct twin_output want = twin_output_new(axis, at);
+	uint32_t from = (uint32_t)want.from, to = from + (uint32_t)want.taps;
+	double sum = w->few ? 0 : weights_sum(w, i);
+	if (!w->few)
+		weights_output(w, i, room);
+	if (w->begin + w->first[i] < from || w->begin + w->first[i] + w->taps[i] > to)
+		axis_fail(axis, at, "other pixels");
+	for (uint32_t p = from; p < to; p++)
+		if (table_at(w, i, p, room) != want.value[p - from])
+			axis_fail(axis, at, "other values");
+	for (uint32_t t = 0; t < w->taps[i] && !w->few; t++)
+		assert_int_equal(weights_tap(w, i, t, sum), room[t]);
+	for (uint32_t t = w->taps[i]; t < w->stride && w->few; t++)
+		assert_int_equal(w->value[(size_t)i * w->stride + t], 0);
+	free(want.value);
 }
 
-static void table_check(const struct weights *w, const struct weights_axis *axis, bool mirrored)
+static void table_check(struct weights *w, const struct weights_axis *axis, bool mirrored)
 {
-	cleanup(free_ptr) uint32_t *want = malloc(axis->source * sizeof(uint32_t));
-	assert_non_null(want);
-	assert_true(w->begin < w->end && w->end <= axis->source);
-	assert_true((uint64_t)w->count * w->stride <= weights_room(WINDOW_MAX));
-	for (uint32_t i = 0; i < w->count; i += 1 + w->count / 40) {
-		uint32_t at = axis->window_at + (mirrored ? w->count - 1 - i : i);
-		twin_output(axis->source, axis->result, at, want);
-		for (uint32_t p = 0; p < axis->source; p++)
-			if (table_at(w, i, p) != want[p])
-				fail_msg("%u -> %u, output %u, pixel %u: %u, not %u", axis->source,
-					axis->result, at, p, table_at(w, i, p), want[p]);
-	}
+	static int32_t room[WEIGHTS_SOURCE_MAX];
+	uint32_t begin, end;
+	weights_make(w, axis, mirrored);
+	weights_reach(axis, &begin, &end);
+	assert_true(begin <= w->begin && w->begin < w->end && w->end <= end);
+	assert_true(end <= axis->source && w->begin - begin <= 2 && end - w->end <= 2);
+	assert_int_equal(w->few, w->most <= WEIGHTS_FEW);
+	assert_true(w->stride >= w->most && w->stride % WEIGHTS_QUAD == 0);
+	for (uint32_t i = 0; i < w->count; i += 1 + w->count / 40)
+		output_check(w, axis, i, axis->window_at + (mirrored ? w->count - 1 - i : i), room);
+	for (uint32_t i = 1; i < w->count && !mirrored; i++)
+		assert_true(w->first[i] >= w->first[i - 1]);
 }
 
 static void test_values(void **state)
@@ -86,52 +94,58 @@ static void test_values(void **state)
 	struct weights w = table_new();
 	(void)state;
 	for (unsigned i = 0; i < UTIL_COUNT(sides); i++)
-		for (unsigned j = 0; j < UTIL_COUNT(results); j++) {
-			struct weights_axis axis = {
-				.source = sides[i], .result = results[j], .window = results[j]};
-			weights_make(&w, &axis, false);
-			table_check(&w, &axis, false);
-			for (uint32_t o = 1; o < w.count; o++)
-				assert_true(w.first[o] >= w.first[o - 1]);
-			weights_make(&w, &axis, true);
-			weights_align(&w);
-			table_check(&w, &axis, true);
-			for (uint32_t o = 0; o < w.count; o++)
-				assert_true(w.first[o] + w.stride <= w.end - w.begin);
-		}
+		for (unsigned j = 0; j < UTIL_COUNT(results); j++)
+			for (int f = 0; f < WEIGHTS_FILTERS; f++) {
+				struct weights_axis axis = {.source = sides[i],
+					.result = results[j],
+					.window = results[j],
+					.filter = (enum weights_filter)f};
+				table_check(&w, &axis, (i + j) % 2);
+			}
 	table_free(&w);
 }
 
+static uint64_t random_state;
+
+static uint32_t random_below(uint64_t bound)
+{
+	return (uint32_t)(hash_mix(++random_state) % bound);
+}
+
+/* Fractional parts of a source, windows of the result. */
 static void test_windows(void **state)
 {
 	struct weights w = table_new();
-	uint64_t random = 0;
 	(void)state;
-	for (int i = 0; i < 2000; i++) {
-		struct weights_axis axis;
-		axis.source = 1 + (uint32_t)(hash_mix(++random) % 700);
-		axis.result = 1 + (uint32_t)(hash_mix(++random) % 900);
-		axis.window =
-			1 + (uint32_t)(hash_mix(++random) % UTIL_MIN(axis.result, WINDOW_MAX));
-		axis.window_at = (uint32_t)(hash_mix(++random) % (axis.result - axis.window + 1));
-		weights_make(&w, &axis, i & 1);
+	for (int i = 0; i < 6000; i++) {
+		struct weights_axis axis = {.filter = (enum weights_filter)(i % WEIGHTS_FILTERS)};
+		axis.source = 1 + random_below(700);
+		axis.result = 1 + random_below(900);
+		axis.window = 1 + random_below(UTIL_MIN(axis.result, (uint32_t)WINDOW_MAX));
+		axis.window_at = random_below(axis.result - axis.window + 1);
+		if (i % 3) {
+			uint32_t grain = i % 2 ? 1 : 1000, whole = axis.source * grain;
+			uint32_t from = random_below(whole);
+			uint32_t to = from + 1 + random_below(whole - from);
+			axis.from = (float)from / (float)grain;
+			axis.to = (float)to / (float)grain;
+		}
 		table_check(&w, &axis, i & 1);
 	}
 	table_free(&w);
 }
 
-/* Enlarging needs two source pixels at most, and an unchanged size one: resample.c counts on it. */
+/* Enlarging needs two source pixels, three where a rounding falls so, and an unchanged size one. */
 static void test_few_taps(void **state)
 {
 	struct weights w = table_new();
 	(void)state;
 	for (uint32_t source = 1; source <= WINDOW_MAX; source++)
 		for (uint32_t result = source; result <= WINDOW_MAX; result += 1 + result / 9) {
-			weights_make(&w,
-				&(struct weights_axis){
-					.source = source, .result = result, .window = result},
-				false);
-			assert_true(w.stride <= (source == result ? 1u : 2u));
+			struct weights_axis axis = {
+				.source = source, .result = result, .window = result};
+			weights_make(&w, &axis, false);
+			assert_true(w.most <= (source == result ? 1u : 3u));
 		}
 	table_free(&w);
 }
