@@ -14,12 +14,22 @@ bool recipe_shuffles(const struct recipe *recipe)
 	return !recipe->eval && !recipe->no_shuffle;
 }
 
+static enum weights_filter recipe_filter(const struct recipe *recipe)
+{
+	int filter = WEIGHTS_BILINEAR;
+	for (int i = 0; i < WEIGHTS_FILTERS; i++)
+		if (strcmp(recipe->interpolation, weights_filter_names[i]) == 0)
+			filter = i;
+	return (enum weights_filter)filter;
+}
+
 struct pixel_recipe recipe_pixels(const struct recipe *recipe)
 {
 	return (struct pixel_recipe){
 		.kind = recipe->eval ? PIXEL_EVAL : PIXEL_TRAIN,
 		.image_size = (uint32_t)recipe->image_size,
 		.fast = strcmp(recipe->decode, "fast") == 0,
+		.filter = recipe_filter(recipe),
 	};
 }
 
@@ -38,15 +48,18 @@ void recipe_fill(
 	ret_options->seed = recipe->seed;
 	ret_options->labels = recipe->labels;
 	ret_options->decode = recipe->decode;
+	ret_options->interpolation = recipe->interpolation;
 }
 
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 {
+	bool bilinear = recipe_filter(recipe) == WEIGHTS_BILINEAR;
 	(void)snprintf(buffer, room,
-		"%s, %" PRIu64 " px, batch %" PRIu64 ", %s, seed %" PRIu64 "%s",
+		"%s, %" PRIu64 " px, batch %" PRIu64 ", %s, seed %" PRIu64 "%s%s%s",
 		recipe->eval ? "evaluation" : "training", recipe->image_size, recipe->batch_size,
 		recipe_shuffles(recipe) ? "shuffled" : "in order", recipe->seed,
-		strcmp(recipe->decode, "fast") == 0 ? ", decoded fast" : "");
+		strcmp(recipe->decode, "fast") == 0 ? ", decoded fast" : "",
+		bilinear ? "" : ", ", bilinear ? "" : recipe->interpolation);
 }
 
 int recipe_fits_stream(
@@ -64,6 +77,7 @@ int recipe_fits_stream(
 		{recipe->no_shuffle, "no-shuffle"},
 		{strcmp(recipe->labels, plain.labels) != 0, "labels"},
 		{strcmp(recipe->decode, plain.decode) != 0, "decode"},
+		{strcmp(recipe->interpolation, plain.interpolation) != 0, "interpolation"},
 		{daemon->memory != 0, "memory"},
 		{daemon->threads != 0, "threads"},
 		{daemon->prefetch != 0, "prefetch"},

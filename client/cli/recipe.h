@@ -12,12 +12,13 @@
 struct recipe {
 	uint64_t batch_size, image_size, seed;
 	bool eval, no_shuffle;
-	const char *labels, *decode;
+	const char *labels, *decode, *interpolation;
 };
 
-#define RECIPE_DEFAULT                                                                   \
-	{                                                                                \
-		.batch_size = 64, .image_size = 224, .labels = "auto", .decode = "exact" \
+#define RECIPE_DEFAULT                                                                    \
+	{                                                                                 \
+		.batch_size = 64, .image_size = 224, .labels = "auto", .decode = "exact", \
+		.interpolation = "bilinear"                                               \
 	}
 
 #define RECIPE_OPTIONS(recipe)                                                                     \
@@ -37,6 +38,9 @@ struct recipe {
 			"exact: Pillow's bytes; fast: smaller transforms where the crop is at "    \
 			"least twice the row (exact)",                                             \
 			0, 0, NULL},                                                               \
+		{"interpolation", 0, OPTION_CHOICE, &(recipe).interpolation,                       \
+			"bilinear|bicubic|box|hamming|lanczos|nearest",                            \
+			"the filter of the resize, as Pillow's (bilinear)", 0, 0, NULL},           \
 	{                                                                                          \
 		"labels", 0, OPTION_CHOICE, &(recipe).labels, "auto|none|folder|cls|json",         \
 			"where labels come from (auto)", 0, 0, NULL                                \

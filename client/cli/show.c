@@ -198,7 +198,8 @@ static int show_draw(struct show *show)
 		.seed = show->info.seed,
 		.eval = !show->info.train,
 		.no_shuffle = !show->info.shuffle,
-		.decode = show->recipe.decode};
+		.decode = show->recipe.decode,
+		.interpolation = show->recipe.interpolation};
 	recipe_describe(&opened, recipe, sizeof recipe);
 	(void)snprintf(title, sizeof title, "%s   epoch %" PRIu64 ", batch %" PRIu64, show->source,
 		show->taken.epoch, show->taken.batch);

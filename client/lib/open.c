@@ -137,6 +137,8 @@ static void open_write_texts(const struct penstock_options *options, struct json
 		jsontext_string(json, "group", options->group);
 	if (options->decode)
 		jsontext_string(json, "decode", options->decode);
+	if (options->interpolation)
+		jsontext_string(json, "interpolation", options->interpolation);
 }
 
 /* Numbers whose 0 means "not set". */

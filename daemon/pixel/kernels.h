@@ -7,10 +7,10 @@
  *   kernels_c.c        the truth, in plain C
  *   kernels_body.h     plain C that every compiler turns into vectors, compiled once per
  *                      instruction set: what is not worth more
- *   kernels_madd_body.h     passes of few taps by multiply-add of pairs of 16 bits: each weight is two
- *                      halves of 11 bits; for kernels_avx2.c and kernels_avx512.c
- *   kernels_vnni.c     the same by sums of four bytes (VNNI): each weight is three digits of 8 bits
- *                      in [-128, 127], and bytes are gathered from 64 or 128 (VBMI)
+ *   kernels_madd_body.h     passes of few taps by multiply-add of pairs of 16 bits: each weight is
+ * two halves of 11 bits; for kernels_avx2.c and kernels_avx512.c kernels_vnni.c     the same by
+ * sums of four bytes (VNNI): each weight is three digits of 8 bits in [-128, 127], and bytes are
+ * gathered from 64 or 128 (VBMI)
  *
  * Kernels write whole grains: up to KERNELS_GRAIN - 1 bytes behind a row, but where they say so.
  * Horizontal ones read up to KERNELS_SLACK bytes behind one. Pure functions; any thread. */

@@ -1,6 +1,6 @@
-/* kernels_madd_body: passes of few taps for vectors of LANES lanes of 16 bytes that multiply and add
- * pairs of 16 bits; see kernels.h. The including file defines the type `vec` and its operations,
- * which work within lanes like the instructions behind them, and TABLE and NAME:
+/* kernels_madd_body: passes of few taps for vectors of LANES lanes of 16 bytes that multiply and
+ * add pairs of 16 bits; see kernels.h. The including file defines the type `vec` and its
+ * operations, which work within lanes like the instructions behind them, and TABLE and NAME:
  *
  *   v_load, v_store, v_set32, v_add32, v_sll32, v_sra32, v_madd16, v_packs32, v_packus16,
  *   v_unpacklo8, v_unpackhi8, v_shuffle8

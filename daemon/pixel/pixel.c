@@ -3,11 +3,14 @@
 
 #include "base/util.h"
 #include "pixel/draw.h"
+#include "pixel/kernels.h"
 #include "pixel/resample.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+
+_Static_assert((int)PIXEL_ROW_SLACK >= (int)KERNELS_SLACK, "kernels read so far behind a row");
 
 enum { PIXEL_IMAGE_SIZE_MAX = 2048, PIXEL_SHRINK_MAX = 3 };
 
@@ -139,6 +142,7 @@ static struct resample_job pixel_job(const struct pixel_recipe *recipe,
 	y.result = plan->resize_h;
 	y.window_at = plan->window_y;
 	x.window = y.window = recipe->image_size;
+	x.filter = y.filter = recipe->filter;
 	return (struct resample_job){
 		.x = x,
 		.y = y,

@@ -8,15 +8,16 @@
  *                   per instruction set by kernels_c.c, kernels_avx2.c, kernels_avx512.c
  *
  * Exact mode: the bytes equal torchvision's PIL path on Pillow 13: crop, then Image.resize(size,
- * BILINEAR); both orders of the passes (python-pillow/Pillow#9549: vertical first where h > oh and
- * h - oh > 2 (w - ow), w, h the crop, ow, oh the result), a pass skipped when its size is
- * unchanged, uint8 between the passes.
+ * BILINEAR), or any other of its filters; both orders of the passes (python-pillow/Pillow#9549:
+ * vertical first where h > oh and h - oh > 2 (w - ow), w, h the crop, ow, oh the result), a pass
+ * skipped when its size is unchanged, uint8 between the passes.
  *
  * Fast mode (pixel_plan_shrink): the same resampling, of the crop's box in a source that the
  * decoder has shrunk. */
 #pragma once
 
 #include "base/fault.h"
+#include "pixel/weights.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,6 +31,7 @@ struct pixel_recipe {
 	enum pixel_recipe_kind kind;
 	uint32_t image_size; /* 1 .. 2048 */
 	bool fast; /* JPEGs may be decoded shrunk where the crop is large enough */
+	enum weights_filter filter; /* of the resize */
 };
 
 /* What a sample's random parameters hang on. */

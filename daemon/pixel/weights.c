@@ -7,6 +7,15 @@
 #include <math.h>
 #include <string.h>
 
+const char *const weights_filter_names[WEIGHTS_FILTERS + 1] = {
+	[WEIGHTS_BILINEAR] = "bilinear",
+	[WEIGHTS_BICUBIC] = "bicubic",
+	[WEIGHTS_BOX] = "box",
+	[WEIGHTS_HAMMING] = "hamming",
+	[WEIGHTS_LANCZOS] = "lanczos",
+	[WEIGHTS_NEAREST] = "nearest",
+};
+
 /* Half the width of each filter at scale 1. */
 static const double filter_support[WEIGHTS_FILTERS] = {
 	[WEIGHTS_BILINEAR] = 1.0,

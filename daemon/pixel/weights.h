@@ -36,6 +36,9 @@ enum weights_filter {
 	WEIGHTS_FILTERS,
 };
 
+/* "bilinear" and so on, NULL behind the last. */
+extern const char *const weights_filter_names[WEIGHTS_FILTERS + 1];
+
 /* Of `source` pixels the part [from, to) is resized to `result`, of which only [window_at,
  * window_at + window) is wanted. */
 struct weights_axis {

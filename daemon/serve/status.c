@@ -123,6 +123,7 @@ static void status_group(struct jsontext *json, struct group *group)
 	jsontext_u64(json, "batch_size", spec->batch_size);
 	jsontext_u64(json, "image_size", spec->image_size);
 	jsontext_string(json, "decode", spec->decode == SPEC_DECODE_FAST ? "fast" : "exact");
+	jsontext_string(json, "interpolation", weights_filter_names[spec->interpolation]);
 	jsontext_bool(json, "train", spec->train);
 	jsontext_u64(json, "seed", spec->seed);
 	if (group->stream)

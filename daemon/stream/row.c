@@ -36,6 +36,10 @@ uint64_t row_maker_bytes(uint32_t max_image_size)
  * one of a number that has no divisor in common with the blocks of rows that the sink works in. */
 enum { ROW_TIMED = 7 };
 
+_Static_assert(
+	(int)DECODE_ROW_SLACK >= (int)PIXEL_ROW_SLACK && (int)DECODE_PLANES == (int)PIXEL_PLANES,
+	"decode hands over what pixel takes");
+
 struct row_feed {
 	struct pixel_sink *sink;
 	uint64_t ns;

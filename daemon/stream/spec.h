@@ -49,6 +49,7 @@ struct stream_spec {
 	enum spec_broken on_broken; /* default: substitute in training, mark in evaluation */
 	double max_broken; /* 0 .. 1; default 0.01 */
 	enum spec_decode decode; /* default: exact */
+	enum weights_filter interpolation; /* default: bilinear */
 	char group[SPEC_NAME]; /* "": the client alone */
 	uint32_t wait_for; /* 1 .. 1,024; default 1 */
 	struct spec_state state;

@@ -105,6 +105,8 @@ uint64_t stream_transform_hash(const struct stream *stream)
 	/* States of before there was a choice stay as they are. */
 	if (stream->recipe.fast)
 		h = hash_bytes(h, "fast", 4);
+	if (stream->recipe.filter != WEIGHTS_BILINEAR)
+		h = hash_u64(hash_bytes(h, "filter", 6), stream->recipe.filter);
 	return hash_mix(h);
 }
 
@@ -166,7 +168,8 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 		.shuffle = spec->shuffle};
 	stream->recipe = (struct pixel_recipe){.kind = spec->train ? PIXEL_TRAIN : PIXEL_EVAL,
 		.image_size = spec->image_size,
-		.fast = spec->decode == SPEC_DECODE_FAST};
+		.fast = spec->decode == SPEC_DECODE_FAST,
+		.filter = spec->interpolation};
 	if (!stream_left(stream, 0))
 		return fault_set(fault, -EINVAL,
 			"%s has %llu samples, fewer than one batch of %u: lower batch_size, or set "

@@ -92,6 +92,8 @@ struct penstock_options {
 				    already */
 	const char *decode; /* NULL: "exact", Pillow's bytes; "fast": from fewer outputs of each
 			       block where the crop is at least twice the row */
+	const char *interpolation; /* NULL: "bilinear"; or "bicubic", "box", "hamming", "lanczos",
+				      "nearest": the filter of the resize, as Pillow's */
 };
 
 PENSTOCK_API void penstock_options_init(struct penstock_options *options);

@@ -56,6 +56,7 @@ static int parse(struct dump *d, const char *key, const char *value)
 	TEXT(state);
 	TEXT(daemon_memory);
 	TEXT(decode);
+	TEXT(interpolation);
 	NUMBER(batch_size, uint32_t);
 	NUMBER(image_size, uint32_t);
 	NUMBER(train, int32_t);

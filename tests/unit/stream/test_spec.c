@@ -55,6 +55,7 @@ static void has_the_defaults_of_training(void **state)
 	assert_int_equal(spec.on_broken, SPEC_BROKEN_SUBSTITUTE);
 	assert_true(spec.max_broken == 0.01);
 	assert_int_equal(spec.decode, SPEC_DECODE_EXACT);
+	assert_int_equal(spec.interpolation, WEIGHTS_BILINEAR);
 	assert_string_equal(spec.group, "");
 	assert_int_equal(spec.wait_for, 1);
 	assert_false(spec.state.given);
@@ -91,7 +92,8 @@ static void reads_every_key(void **state)
 		"source: /d/train-{000..146}.tar\nbatch_size: 65536\nimage_size: 2048\n"
 		"train: no\nshuffle: yes\ndrop_last: yes\nseed: 18446744073709551615\n"
 		"epochs: 90\nprefetch: 64\nlabels: json\non_broken: fail\nmax_broken: 0.5\n"
-		"decode: fast\ngroup: job 7\nwait_for: 1024\nstate: " STATE "\n");
+		"decode: fast\ninterpolation: lanczos\ngroup: job 7\nwait_for: 1024\nstate: " STATE
+		"\n");
 	(void)state;
 	assert_string_equal(spec.source, "/d/train-{000..146}.tar");
 	assert_int_equal(spec.batch_size, 65536);
@@ -102,6 +104,7 @@ static void reads_every_key(void **state)
 	assert_int_equal(spec.labels, DATASET_LABELS_JSON);
 	assert_true(spec.max_broken == 0.5);
 	assert_int_equal(spec.decode, SPEC_DECODE_FAST);
+	assert_int_equal(spec.interpolation, WEIGHTS_LANCZOS);
 	assert_string_equal(spec.group, "job 7");
 	assert_int_equal(spec.wait_for, 1024);
 	assert_true(spec.state.given);
@@ -194,6 +197,9 @@ static void refuses_in_sentences(void **state)
 						 "substitute, mark or fail, got \"skip\""},
 		{"{source: x, decode: faster}",
 			"open request:1:21: decode: expected exact or fast, got \"faster\""},
+		{"{source: x, interpolation: cubic}",
+			"open request:1:28: interpolation: expected bilinear, bicubic, box, "
+			"hamming, lanczos or nearest, got \"cubic\""},
 		{"{source: x, max_broken: 1%}",
 			"open request:1:25: max_broken: expected a number from 0 to 1, got \"1%\""},
 		{"source: x\nbatchsize: 4\n", "open request:2:1: unknown key \"batchsize\"; did "
@@ -296,6 +302,7 @@ static void compares_what_defines_the_batches(void **state)
 		{"{source: x, on_broken: mark}", "on_broken"},
 		{"{source: x, max_broken: 0.02}", "max_broken"},
 		{"{source: x, decode: fast}", "decode"},
+		{"{source: x, interpolation: box}", "interpolation"},
 		{"{source: x, epochs: 3, prefetch: 5, group: g, wait_for: 4, state: " STATE "}",
 			NULL},
 	};
@@ -321,7 +328,8 @@ static void prints_what_it_reads(void **state)
 		"18446744073709551615, state: " STATE "}",
 		"{stream: train}",
 		"{stream: train, epochs: 0, group: a b, wait_for: 3, state: " STATE "}",
-		"{source: x, group: g, decode: fast, labels: none, on_broken: fail, prefetch: 2, "
+		"{source: x, group: g, decode: fast, interpolation: nearest, labels: none, "
+		"on_broken: fail, prefetch: 2, "
 		"epochs: 1}",
 	};
 	(void)state;
@@ -347,8 +355,8 @@ static void prints_what_it_reads(void **state)
 		"{\"source\":\"x\",\"batch_size\":64,\"image_size\":224,\"train\":true,\"shuffle\":"
 		"true,"
 		"\"drop_last\":true,\"seed\":0,\"epochs\":0,\"prefetch\":4,\"labels\":\"auto\","
-		"\"on_broken\":\"substitute\",\"max_broken\":0.01,\"decode\":\"exact\",\"wait_"
-		"for\":1}");
+		"\"on_broken\":\"substitute\",\"max_broken\":0.01,\"decode\":\"exact\","
+		"\"interpolation\":\"bilinear\",\"wait_for\":1}");
 }
 
 /* Changes, inserts, drops or repeats a few bytes; returns the new size. */
