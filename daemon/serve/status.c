@@ -107,6 +107,7 @@ static void status_running(struct jsontext *json, struct group *group)
 	jsontext_bool(json, "huge_pages", extent->huge_pages);
 	jsontext_u64(json, "images", stats.images);
 	jsontext_number(json, "rate", status_rate(group), 1);
+	status_fallbacks(json, &stats);
 	status_checkpoints(json, &stats);
 	status_broken(json, &stats);
 	jsontext_string(json, "notice", stream_notice(group->stream));

@@ -16,3 +16,9 @@ foreach(name serve same_bytes checkpoints pillow_stream decode_fast)
 	set_tests_properties(e2e.${name} PROPERTIES TIMEOUT 900 LABELS e2e SKIP_RETURN_CODE 77
 		ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_SLOW=${penstock_slow}")
 endforeach()
+# Thousands of crops against Pillow, and tens of thousands nightly: for builds that are quick.
+if(NOT PENSTOCK_SANITIZE AND NOT PENSTOCK_COVERAGE)
+	add_test(NAME e2e.pillow_crops COMMAND ${penstock_python} ${CMAKE_CURRENT_LIST_DIR}/pillow_crops.py)
+	set_tests_properties(e2e.pillow_crops PROPERTIES TIMEOUT 1800 LABELS e2e SKIP_RETURN_CODE 77
+		ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin")
+endif()
