@@ -7,10 +7,13 @@
  *   train SIZE X Y W H FLIP    that crop resized to SIZE x SIZE
  *   eval SIZE                  the evaluation recipe
  *   draw SIZE SEED EPOCH POS   the crop that training draws; the plan goes to standard error
+ *   resize W H FLIP FILTER X0 Y0 X1 Y1   Image.resize((W, H), FILTER, box=...), FILTER by name
  *
- * Each puts SIZE x SIZE x 3 bytes out. Exit code 2 for a job that cannot be read. */
+ * Each puts SIZE x SIZE x 3 bytes out, the last one W x H x 3. Exit code 2 for a job that cannot be
+ * read. */
 #include "base/util.h"
 #include "pixel/pixel.h"
+#include "pixel/resample.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -73,13 +76,37 @@ static bool job_eval(const char *line, const struct image *image, struct pixel_r
 	return true;
 }
 
+static bool job_resize(const char *line, const struct image *image, struct resample_job *job)
+{
+	int flip;
+	char filter[16];
+	struct weights_axis *x = &job->x, *y = &job->y;
+	if (sscanf(line, "resize %" SCNu32 " %" SCNu32 " %d %15s %f %f %f %f", &x->result,
+		    &y->result, &flip, filter, &x->from, &y->from, &x->to, &y->to) != 8)
+		return false;
+	x->window = x->result;
+	y->window = y->result;
+	x->source = image->width;
+	y->source = image->height;
+	job->flip = flip != 0;
+	for (int f = 0; f < WEIGHTS_FILTERS; f++)
+		if (strcmp(filter, weights_filter_names[f]) == 0) {
+			x->filter = y->filter = (enum weights_filter)f;
+			return x->result <= SIZE_MAX_PIXELS && y->result <= SIZE_MAX_PIXELS;
+		}
+	return false;
+}
+
+/* Either of the two takes rows. */
+struct taker {
+	struct pixel_sink *sink;
+	struct resample *resample;
+};
+
 /* Feeds the region alone, each row in buffers of exactly the size that is promised, so that a
  * sanitizer sees a byte too far. */
-static void job_run(struct pixel_sink *sink, const struct pixel_recipe *recipe,
-	const struct pixel_plan *plan, const struct image *image, uint8_t *out)
+static void rows_feed(const struct taker *to, const struct image *image, struct pixel_region region)
 {
-	struct pixel_region region;
-	pixel_sink_begin(sink, recipe, plan, out, &region);
 	size_t width = region.x1 - region.x0;
 	uint8_t *rows[PIXEL_PLANES];
 	for (int c = 0; c < PIXEL_PLANES; c++)
@@ -89,19 +116,51 @@ static void job_run(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 		const uint8_t *from = image->rgb + 3 * ((size_t)y * image->width + region.x0);
 		for (size_t i = 0; i < 3 * width; i++)
 			rows[i % 3][i / 3] = from[i];
-		pixel_sink_row(sink, (const uint8_t *const *)rows);
+		if (to->sink)
+			pixel_sink_row(to->sink, (const uint8_t *const *)rows);
+		else
+			resample_row(to->resample, (const uint8_t *const *)rows);
 	}
 	for (int c = 0; c < PIXEL_PLANES; c++)
 		free(rows[c]);
+}
+
+static void job_run(struct pixel_sink *sink, const struct pixel_recipe *recipe,
+	const struct pixel_plan *plan, const struct image *image, uint8_t *out)
+{
+	struct pixel_region region;
+	pixel_sink_begin(sink, recipe, plan, out, &region);
+	rows_feed(&(struct taker){.sink = sink}, image, region);
 	pixel_sink_end(sink);
 }
 
-static int jobs_run(struct pixel_sink *sink, const struct image *image)
+static int resize_run(
+	struct resample *resample, struct resample_job *job, const struct image *image)
+{
+	size_t bytes = 3 * (size_t)job->x.result * job->y.result;
+	cleanup(free_ptr) uint8_t *out = malloc(bytes);
+	if (!out)
+		return 1;
+	struct resample_region r;
+	job->out = out;
+	resample_begin(resample, job, &r);
+	rows_feed(&(struct taker){.resample = resample}, image,
+		(struct pixel_region){r.x0, r.y0, r.x1, r.y1});
+	return fwrite(out, 1, bytes, stdout) == bytes ? 0 : 1;
+}
+
+static int jobs_run(struct pixel_sink *sink, struct resample *resample, const struct image *image)
 {
 	char line[256];
 	while (fgets(line, sizeof(line), stdin)) {
 		struct pixel_recipe recipe = {.kind = PIXEL_TRAIN};
 		struct pixel_plan plan;
+		struct resample_job job = {0};
+		if (job_resize(line, image, &job)) {
+			if (resize_run(resample, &job, image))
+				return 1;
+			continue;
+		}
 		if (!job_train(line, image, &recipe, &plan) &&
 			!job_draw(line, image, &recipe, &plan) &&
 			!job_eval(line, image, &recipe, &plan)) {
@@ -132,16 +191,21 @@ int main(int argc, char **argv)
 	struct fault fault = {""};
 	struct pixel_sink *sink = NULL;
 	int rc = pixel_sink_new(SIZE_MAX_PIXELS, &sink, &fault);
+	struct resample *resample = NULL;
+	if (rc == 0)
+		rc = resample_new(SIZE_MAX_PIXELS, &resample, &fault);
 	if (rc < 0) {
+		pixel_sink_free(sink);
 		(void)fprintf(stderr, "pixel_dump: %s\n", fault.text);
 		return rc == -ENOTSUP ? 3 : 1;
 	}
 	rc = image_read(argv[1], &image);
 	if (rc == 0)
-		rc = jobs_run(sink, &image);
+		rc = jobs_run(sink, resample, &image);
 	else
 		(void)fprintf(stderr, "pixel_dump: %s: %s\n", argv[1], strerror(-rc));
 	pixel_sink_free(sink);
+	resample_free(resample);
 	free(image.rgb);
 	return rc < 0 ? 1 : rc;
 }

@@ -1,5 +1,5 @@
-"""Compares the pixel stage with Pillow 13.0.0, byte for byte: crops, both orders of the passes, the
-evaluation recipe, what training draws, on noise and on the photographs of shared/data/imagenet.
+"""Compares the pixel stage with Pillow 13.0.0, byte for byte: crops, both orders of the passes, all
+filters and fractional boxes, the evaluation recipe, what training draws, on noise and on the photographs of shared/data/imagenet.
 
 usage: pixel_pillow.py PIXEL_DUMP [IMAGENET_FOLDER]
 
@@ -40,6 +40,11 @@ np, Image = import_pillow()
 
 def train_expected(image, size, x, y, w, h, flip):
     out = image.crop((x, y, x + w, y + h)).resize((size, size), Image.Resampling.BILINEAR)
+    return out.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flip else out
+
+
+def resize_expected(image, width, height, flip, name, *box):
+    out = image.resize((width, height), Image.Resampling[name.upper()], box=box)
     return out.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flip else out
 
 
@@ -95,7 +100,7 @@ class Comparer:
     def __init__(self, dump, folder):
         self.dump, self.raw = dump, pathlib.Path(folder) / "rgb"
         self.variants = [v for v in ("c", "avx2", "avx512", "avx512-vnni") if self.supported(v)]
-        self.crops = self.evals = self.draws = self.vertical = 0
+        self.crops = self.evals = self.draws = self.vertical = self.resizes = 0
 
     def supported(self, variant):
         self.raw.write_bytes(bytes(3))
@@ -111,7 +116,7 @@ class Comparer:
         return done.returncode, done.stdout, done.stderr.decode()
 
     def compare(self, image, jobs, name):
-        """jobs: lines for pixel_dump, ("train", ...), ("eval", size) or ("draw", ...)."""
+        """jobs: lines for pixel_dump, ("train", ...), ("eval", size), ("draw", ...) or ("resize", ...)."""
         self.raw.write_bytes(image.tobytes())
         text = "".join(" ".join(str(int(v) if isinstance(v, bool) else v) for v in job) + "\n"
                        for job in jobs)
@@ -121,9 +126,9 @@ class Comparer:
             sys.exit(f"{name}: pixel_dump ({variant}): exit code {code}: {error}")
         plans, at = iter(error.splitlines()), 0
         for job in jobs:
-            size = job[1]
-            got = out[at:at + 3 * size * size]
-            at += 3 * size * size
+            size = 3 * job[1] * (job[2] if job[0] == "resize" else job[1])
+            got = out[at:at + size]
+            at += size
             want = self.expected(image, job, plans)
             if got != want.tobytes():
                 self.differ(name, variant, image, job, got, np.asarray(want))
@@ -134,6 +139,9 @@ class Comparer:
         if job[0] == "eval":
             self.evals += 1
             return eval_expected(image, job[1])
+        if job[0] == "resize":
+            self.resizes += 1
+            return resize_expected(image, *job[1:])
         if job[0] == "draw":
             self.draws += 1
             crop = draw_expected(*image.size, *job[2:])
@@ -175,6 +183,42 @@ def random_crop(width, height, size):
         h = size
     x, y = random.randint(0, width - w), random.randint(0, height - h)
     return ("train", size, x, y, w, h, random.random() < 0.5)
+
+
+FILTERS = ("bilinear", "bicubic", "box", "hamming", "lanczos", "nearest")
+
+
+def random_part(side):
+    """All of a side, whole pixels of it, or a part that begins and ends anywhere: as floats of 32 bits,
+    which Pillow makes of them."""
+    kind = random.randrange(3)
+    if kind == 0:
+        return 0.0, float(side)
+    low = random.uniform(0, side)
+    high = random.uniform(low, side)
+    if kind == 1 or high - low < 0.01:
+        low = math.floor(low)
+        high = random.randint(low + 1, side) if low < side else side
+        low = min(low, side - 1)
+    return float(np.float32(low)), float(np.float32(high))
+
+
+def random_resize(width, height, name):
+    to = [random.choice((1, 2, 3, 7, 31, 32, 33, 64, 65, 160, 224, 300)) for _ in range(2)]
+    if random.random() < 0.2:
+        to = [random.choice((to[0], width)), random.choice((to[1], height))]
+    (x0, x1), (y0, y1) = random_part(width), random_part(height)
+    return ("resize", min(to[0], 2048), min(to[1], 2048), random.random() < 0.5, name, x0, y0, x1, y1)
+
+
+def compare_filters(comparer):
+    for width, height in ((1, 1), (1, 300), (300, 1), (2, 2), (3, 5), (97, 61), (500, 375), (375, 500),
+                          (224, 224), (1500, 40), (40, 1500), (640, 480), (5000, 7), (7, 5000),
+                          (2300, 1700), (900, 6000), (20000, 3), (3, 20000)):
+        count = 2 if width * height > 10**6 else 14
+        for _ in range(2):
+            jobs = [random_resize(width, height, name) for name in FILTERS for _ in range(count)]
+            comparer.compare(noise(width, height), jobs, "filters")
 
 
 def boundary_crops(image):
@@ -227,10 +271,12 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         comparer = Comparer(sys.argv[1], folder)
         compare_noise(comparer)
+        compare_filters(comparer)
         photographs = 0
         if len(sys.argv) == 3 and os.path.isdir(sys.argv[2]):
             photographs = compare_photographs(comparer, sys.argv[2])
     print(f"equal to Pillow {PILLOW}: {comparer.crops} crops ({comparer.vertical} vertically first), "
+          f"{comparer.resizes} resizes by all filters and boxes, "
           f"{comparer.draws} drawn crops, {comparer.evals} evaluations, {photographs} photographs, "
           f"kernels {', '.join(comparer.variants)}")
 
