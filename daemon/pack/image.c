@@ -397,8 +397,14 @@ static int image_pixels(struct image_maker *maker)
 	if (maker->width == w && maker->height == h)
 		return image_decode(maker, ROWS_WEAVE, image_whole(maker));
 	struct resample_job job = {
-		.x = {.source = w, .result = maker->width, .window = maker->width},
-		.y = {.source = h, .result = maker->height, .window = maker->height},
+		.x = {.source = w,
+			.result = maker->width,
+			.window = maker->width,
+			.filter = WEIGHTS_LANCZOS},
+		.y = {.source = h,
+			.result = maker->height,
+			.window = maker->height,
+			.filter = WEIGHTS_LANCZOS},
 		.out = maker->pixels,
 	};
 	struct resample_region region;

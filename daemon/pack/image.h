@@ -8,7 +8,8 @@
  *     the first that the bytes saved so far pay for: so the packed set is never larger than its
  *     source. Where anything about a file is out of the ordinary, its own bytes go along, and PNGs
  *     stay as they are;
- *   - max_side: what is longer on a side is resized, as Pillow does it, and coded anew;
+ *   - max_side: what is longer on a side is resized, as Pillow does it with its Lanczos filter
+ *     (trainers will resample it again, and this one keeps the most), and coded anew;
  *   - quality: everything is coded anew; what would become larger than its source is packed without
  *     loss instead.
  * What came out is decoded again: without loss, all its pixels must equal the source's, or the
