@@ -15,7 +15,7 @@ from harness import LIMIT, Daemon, Skip, folder, make_dataset, run_tests, tool, 
 
 RECORD = struct.Struct("<QqIIIIIIIIQQ")  # struct penstock_sample
 BENCH_KEYS = ["images_per_s", "batch_size", "threads", "trainers", "seconds", "images", "first_batch_s", "batch_p50_ms", "batch_p99_ms",
-              "cpu_s", "peak_memory_bytes", "bytes_read", "stages", "fallbacks", "verdict"]
+              "cpu_s", "peak_memory_bytes", "bytes_read", "stages", "fallbacks", "checkpoints", "verdict"]
 
 
 def environment(home, **more):
