@@ -187,14 +187,17 @@ static inline void result_free(struct result *result)
 	*result = (struct result){0};
 }
 
-/* `region` NULL: the whole image. */
-static inline struct result decode_bytes(struct decoder *decoder, struct bytes bytes,
-	const struct decode_region *region, bool to_end)
+/* A JPEG's region, shrunk. `region` NULL: the whole image. */
+static inline struct result decode_smaller(struct decoder *decoder, struct bytes bytes,
+	uint8_t shrink, const struct decode_region *region, bool to_end)
 {
 	struct result result = {0};
 	result.outcome = decoder_begin(decoder, bytes.data, bytes.size, &result.info);
 	if (result.outcome == DECODE_OK) {
-		struct decode_region all = {0, 0, result.info.width, result.info.height};
+		struct decode_region all = {0, 0, decode_shrunk(result.info.width, shrink),
+			decode_shrunk(result.info.height, shrink)};
+		if (shrink)
+			decoder_shrink(decoder, shrink);
 		const struct decode_region *r = region ? region : &all;
 		result.width = r->x1 - r->x0;
 		result.rgb = malloc(result.width * 3 * (r->y1 - r->y0));
@@ -207,6 +210,13 @@ static inline struct result decode_bytes(struct decoder *decoder, struct bytes b
 	(void)snprintf(result.message, sizeof(result.message), "%s", decoder_message(decoder));
 	assert_int_equal(result.outcome == DECODE_OK, result.message[0] == 0);
 	return result;
+}
+
+/* `region` NULL: the whole image. */
+static inline struct result decode_bytes(struct decoder *decoder, struct bytes bytes,
+	const struct decode_region *region, bool to_end)
+{
+	return decode_smaller(decoder, bytes, 0, region, to_end);
 }
 
 static inline void assert_same(const struct result *a, const struct result *b)

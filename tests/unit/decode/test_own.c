@@ -14,6 +14,7 @@ struct item {
 	struct bytes bytes;
 	struct decode_info info; /* by libjpeg-turbo; all 0 where it cannot tell */
 	struct decode_region region;
+	uint8_t shrink;
 	unsigned begun, done; /* how often */
 	uint32_t rows;
 	uLong crc, wanted_crc;
@@ -78,19 +79,24 @@ static void item_draw(struct course *course, struct item *item)
 	struct decode_info *info = &item->info;
 	item->begun = item->done = item->rows = 0;
 	item->crc = item->wanted_crc = crc32(0, NULL, 0);
+	item->shrink = 0;
 	item->wanted = decoder_begin(course->library, item->bytes.data, item->bytes.size, info);
 	if (item->wanted)
 		return;
 	decoder_abort(course->library);
+	if (!course->whole && info->format == DECODE_JPEG && draw(course, 2))
+		item->shrink = (uint8_t)(1 + draw(course, DECODE_SHRINK_MAX));
+	uint32_t width = decode_shrunk(info->width, item->shrink);
+	uint32_t height = decode_shrunk(info->height, item->shrink);
 	struct decode_region *r = &item->region;
-	*r = (struct decode_region){0, 0, info->width, info->height};
+	*r = (struct decode_region){0, 0, width, height};
 	if (!course->whole && draw(course, 4)) {
-		r->x0 = draw(course, info->width);
-		r->y0 = draw(course, info->height);
-		r->x1 = r->x0 + 1 + draw(course, info->width - r->x0);
-		r->y1 = r->y0 + 1 + draw(course, info->height - r->y0);
+		r->x0 = draw(course, width);
+		r->y0 = draw(course, height);
+		r->x1 = r->x0 + 1 + draw(course, width - r->x0);
+		r->y1 = r->y0 + 1 + draw(course, height - r->y0);
 	}
-	struct result result = decode_bytes(course->library, item->bytes, r, false);
+	struct result result = decode_smaller(course->library, item->bytes, item->shrink, r, false);
 	item->wanted = result.outcome;
 	if (!result.outcome)
 		item->wanted_crc =
@@ -128,6 +134,7 @@ static void header(void *context, struct decode_job *job, const struct decode_in
 	assert_int_equal(info->width, item->info.width);
 	assert_int_equal(info->height, item->info.height);
 	job->region = item->region;
+	job->shrink = item->shrink;
 }
 
 static void start(void *context, struct decode_job *job)
@@ -221,8 +228,8 @@ static void course_singles(struct course *course)
 		struct item *item = &course->items[i];
 		item_draw(course, item);
 		bool has_region = item->region.x1 > 0;
-		struct result result = decode_bytes(
-			course->own, item->bytes, has_region ? &item->region : NULL, false);
+		struct result result = decode_smaller(course->own, item->bytes, item->shrink,
+			has_region ? &item->region : NULL, false);
 		if (result.outcome)
 			assert_int_equal(result.outcome, item->wanted);
 		else if (!item->wanted)
