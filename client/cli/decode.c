@@ -11,6 +11,7 @@
 #include "client/cli/input.h"
 #include "client/cli/options.h"
 #include "client/cli/picture.h"
+#include "client/cli/recipe.h"
 #include "decode/decode.h"
 #include "decode/stepback.h"
 #include "pixel/pixel.h"
@@ -29,7 +30,7 @@
 enum decode_which { DECODE_BY_OWN, DECODE_BY_LIBRARY, DECODE_BY_BOTH };
 
 struct decode {
-	const char *output, *which_text, *format_text, *crop_text, *resize_text;
+	const char *output, *which_text, *format_text, *crop_text, *resize_text, *interpolation;
 	uint64_t memory;
 	bool force, json;
 	bool which_given;
@@ -208,7 +209,9 @@ static int decode_options(struct decode *decode, int argc, char **argv)
 		{"crop", 'c', OPTION_TEXT, &decode->crop_text, "X,Y,W,H",
 			"only this part, in source pixels", 0, 0, NULL},
 		{"resize", 0, OPTION_TEXT, &decode->resize_text, "WxH",
-			"resize the image, or the crop, as Pillow does (bilinear)", 0, 0, NULL},
+			"resize the image, or the crop, as Pillow does", 0, 0, NULL},
+		{"interpolation", 0, OPTION_CHOICE, &decode->interpolation, RECIPE_INTERPOLATIONS,
+			"the filter of the resize, as Pillow's (bilinear)", 0, 0, NULL},
 		{"memory", 'm', OPTION_SIZE, &decode->memory, "SIZE",
 			"at most so much for one image (1G)", 1 << 20, 0, NULL},
 		{"json", 'j', OPTION_FLAG, &decode->json, NULL, "print one JSON object", 0, 0,
@@ -351,9 +354,14 @@ static int decode_resize(struct decode *decode, struct decode_image *image)
 		free(resized);
 		return cli_fail(CLI_FAILED, "no memory for the pixels of %s", image->name);
 	}
-	struct resample_job job = {
-		.x = {.source = picture->width, .result = width, .window = width},
-		.y = {.source = picture->height, .result = height, .window = height},
+	struct resample_job job = {.x = {.source = picture->width,
+					   .result = width,
+					   .window = width,
+					   .filter = recipe_filter(decode->interpolation)},
+		.y = {.source = picture->height,
+			.result = height,
+			.window = height,
+			.filter = recipe_filter(decode->interpolation)},
 		.out = resized};
 	struct resample_region region;
 	resample_begin(decode->resample, &job, &region);
@@ -652,6 +660,7 @@ static int decode_run(struct decode *decode)
 int decode_main(int argc, char **argv)
 {
 	struct decode decode = {.which_text = "own",
+		.interpolation = "bilinear",
 		.memory = 1 << 30,
 		.files = calloc((size_t)argc + 1, sizeof *decode.files),
 		.written = calloc((size_t)argc, sizeof *decode.written)};

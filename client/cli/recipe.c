@@ -14,11 +14,11 @@ bool recipe_shuffles(const struct recipe *recipe)
 	return !recipe->eval && !recipe->no_shuffle;
 }
 
-static enum weights_filter recipe_filter(const struct recipe *recipe)
+enum weights_filter recipe_filter(const char *interpolation)
 {
 	int filter = WEIGHTS_BILINEAR;
 	for (int i = 0; i < WEIGHTS_FILTERS; i++)
-		if (strcmp(recipe->interpolation, weights_filter_names[i]) == 0)
+		if (strcmp(interpolation, weights_filter_names[i]) == 0)
 			filter = i;
 	return (enum weights_filter)filter;
 }
@@ -29,7 +29,7 @@ struct pixel_recipe recipe_pixels(const struct recipe *recipe)
 		.kind = recipe->eval ? PIXEL_EVAL : PIXEL_TRAIN,
 		.image_size = (uint32_t)recipe->image_size,
 		.fast = strcmp(recipe->decode, "fast") == 0,
-		.filter = recipe_filter(recipe),
+		.filter = recipe_filter(recipe->interpolation),
 	};
 }
 
@@ -53,13 +53,13 @@ void recipe_fill(
 
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 {
-	bool bilinear = recipe_filter(recipe) == WEIGHTS_BILINEAR;
+	bool bilinear = recipe_filter(recipe->interpolation) == WEIGHTS_BILINEAR;
 	(void)snprintf(buffer, room,
 		"%s, %" PRIu64 " px, batch %" PRIu64 ", %s, seed %" PRIu64 "%s%s%s",
 		recipe->eval ? "evaluation" : "training", recipe->image_size, recipe->batch_size,
 		recipe_shuffles(recipe) ? "shuffled" : "in order", recipe->seed,
-		strcmp(recipe->decode, "fast") == 0 ? ", decoded fast" : "",
-		bilinear ? "" : ", ", bilinear ? "" : recipe->interpolation);
+		strcmp(recipe->decode, "fast") == 0 ? ", decoded fast" : "", bilinear ? "" : ", ",
+		bilinear ? "" : recipe->interpolation);
 }
 
 int recipe_fits_stream(

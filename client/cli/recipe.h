@@ -15,6 +15,8 @@ struct recipe {
 	const char *labels, *decode, *interpolation;
 };
 
+#define RECIPE_INTERPOLATIONS "bilinear|bicubic|box|hamming|lanczos|nearest"
+
 #define RECIPE_DEFAULT                                                                    \
 	{                                                                                 \
 		.batch_size = 64, .image_size = 224, .labels = "auto", .decode = "exact", \
@@ -39,12 +41,15 @@ struct recipe {
 			"least twice the row (exact)",                                             \
 			0, 0, NULL},                                                               \
 		{"interpolation", 0, OPTION_CHOICE, &(recipe).interpolation,                       \
-			"bilinear|bicubic|box|hamming|lanczos|nearest",                            \
-			"the filter of the resize, as Pillow's (bilinear)", 0, 0, NULL},           \
+			RECIPE_INTERPOLATIONS, "the filter of the resize, as Pillow's (bilinear)", \
+			0, 0, NULL},                                                               \
 	{                                                                                          \
 		"labels", 0, OPTION_CHOICE, &(recipe).labels, "auto|none|folder|cls|json",         \
 			"where labels come from (auto)", 0, 0, NULL                                \
 	}
+
+/* The filter of one of the words of --interpolation. */
+enum weights_filter recipe_filter(const char *interpolation);
 
 bool recipe_shuffles(const struct recipe *recipe);
 struct pixel_recipe recipe_pixels(const struct recipe *recipe);

@@ -53,6 +53,9 @@ def test_pixels_are_pillows():
             ("--crop", "7,5,64,50"): whole.crop(box),
             ("--resize", "40x31"): whole.resize((40, 31), Image.BILINEAR),
             ("--resize", "300x211"): whole.resize((300, 211), Image.BILINEAR),
+            ("--resize", "60x33", "--interpolation", "lanczos"): whole.resize((60, 33), Image.LANCZOS),
+            ("--resize", "61x300", "--interpolation=bicubic"): whole.resize((61, 300), Image.BICUBIC),
+            ("--resize", "31x40", "--interpolation", "nearest"): whole.resize((31, 40), Image.NEAREST),
             ("--crop", "7,5,64,50", "--resize", "1x7"): whole.crop(box).resize((1, 7), Image.BILINEAR),
         }
         for args, picture in wanted.items():
@@ -233,6 +236,7 @@ def test_bad_command_lines():
             (["decode", name, "--resize", "10"], "WxH"),
             (["decode", name, "--resize", "0x5"], "from 1"),
             (["decode", name, "--resize", "70000x5"], "65535"),
+            (["decode", name, "--interpolation", "cubic"], "bilinear|bicubic|box"),
             (["decode", name, "--output", "x.gif"], ".png or .ppm"),
             (["decode", name, "--output", "-", "--json"], "both write to standard output"),
             (["decode", name, name, "--output", "-"], "takes one picture"),

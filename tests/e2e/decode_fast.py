@@ -46,7 +46,7 @@ def shrunk_by(crop, size):
     return next((s for s in (8, 4, 2) if min(crop[2:]) >= s * size), 1)
 
 
-def pillow_row(Image, path, crop, size, flags):
+def pillow_row(Image, path, crop, size, flags, interpolation):
     x, y, w, h = crop
     image = Image.open(path)
     by = shrunk_by(crop, size) if image.format == "JPEG" else 1
@@ -55,16 +55,16 @@ def pillow_row(Image, path, crop, size, flags):
     left, top = x // by, y // by
     part = image.convert("RGB").crop((left, top, math.ceil((x + w) / by), math.ceil((y + h) / by)))
     box = (x / by - left, y / by - top, (x + w) / by - left, (y + h) / by - top)
-    row = part.resize((size, size), Image.BILINEAR, box=box)
+    row = part.resize((size, size), getattr(Image, interpolation.upper()), box=box)
     return (row.transpose(Image.FLIP_LEFT_RIGHT) if flags & 1 else row).tobytes(), by
 
 
-def check_against_pillow(size):
+def check_against_pillow(size, interpolation="bilinear"):
     Image = need()
     files, scales, wrong = sorted(IMAGENET.iterdir(), key=lambda p: p.stem.encode()), {}, []
     with folder() as home:
-        for index, crop, source, flags, pixels in serve(home / "d", IMAGENET, image_size=size, train=1, decode="fast"):
-            row, by = pillow_row(Image, files[index], crop, size, flags)
+        for index, crop, source, flags, pixels in serve(home / "d", IMAGENET, image_size=size, train=1, decode="fast", interpolation=interpolation):
+            row, by = pillow_row(Image, files[index], crop, size, flags, interpolation)
             scales[by] = scales.get(by, 0) + 1
             if row != pixels:
                 wrong.append((files[index].name, crop, by))
@@ -75,6 +75,8 @@ def check_against_pillow(size):
 def test_rows_are_those_of_pillows_draft():
     scales = check_against_pillow(64)
     assert scales.get(2, 0) > 100 and scales.get(4, 0) > 30, scales
+    for interpolation in ("bicubic", "box", "lanczos", "nearest"):
+        check_against_pillow(56, interpolation)
     scales = check_against_pillow(24)
     assert scales.get(4, 0) > 100 and scales.get(8, 0) > 100, scales
 
