@@ -307,31 +307,12 @@ static void packing_json_counts(const struct packing *packing, struct jsontext *
 	jsontext_u64(json, "verbatim", packing_verbatim(manifest));
 	jsontext_u64(json, "reencoded", manifest->how[IMAGE_REENCODED]);
 	jsontext_u64(json, "renamed", manifest->renamed);
-	jsontext_object(json, "images");
-	for (int i = 0; i < IMAGE_HOWS; i++)
-		jsontext_u64(json, image_how_name((enum image_how)i), manifest->how[i]);
-	jsontext_end(json);
+	manifest_put_images(manifest, json);
 	jsontext_u64(json, "shards", manifest->shards);
 	jsontext_u64(json, "resumed_from", packing->result.resumed_from);
 	jsontext_number(json, "seconds", packing->seconds, 3);
 	jsontext_number(json, "images_per_s", packing_rate(packing), 1);
 	jsontext_u64(json, "memory_bytes", packing_memory(packing));
-}
-
-static void packing_json_broken(const struct manifest *manifest, struct jsontext *json)
-{
-	jsontext_u64(json, "broken_count", manifest->broken_count);
-	jsontext_array(json, "broken");
-	for (size_t i = 0; i < manifest->broken_listed; i++) {
-		const struct manifest_broken *broken = &manifest->broken[i];
-		jsontext_object(json, NULL);
-		jsontext_u64(json, "index", broken->number);
-		jsontext_string(json, "path", broken->path);
-		jsontext_string(json, "reason", broken->reason);
-		jsontext_string(json, "message", broken->message);
-		jsontext_end(json);
-	}
-	jsontext_end(json);
 }
 
 static void packing_json_interval(const struct packing *packing, struct jsontext *json)
@@ -361,7 +342,7 @@ static int packing_print_json(const struct packing *packing)
 	(void)snprintf(text, sizeof text, "%016" PRIx64, manifest_fingerprint(manifest));
 	jsontext_string(&json, "fingerprint", text);
 	packing_json_interval(packing, &json);
-	packing_json_broken(manifest, &json);
+	manifest_put_broken(manifest, &json);
 	jsontext_end(&json);
 	int code = json.failed ? cli_fail(CLI_FAILED, "no memory for the report") : CLI_OK;
 	if (code == CLI_OK)

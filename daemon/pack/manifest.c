@@ -166,6 +166,30 @@ static void put_options(struct jsontext *json, const struct recipe *recipe)
 	jsontext_end(json);
 }
 
+void manifest_put_images(const struct manifest *manifest, struct jsontext *json)
+{
+	jsontext_object(json, "images");
+	for (int i = 0; i < IMAGE_HOWS; i++)
+		jsontext_u64(json, image_how_name((enum image_how)i), manifest->how[i]);
+	jsontext_end(json);
+}
+
+void manifest_put_broken(const struct manifest *manifest, struct jsontext *json)
+{
+	jsontext_u64(json, "broken_count", manifest->broken_count);
+	jsontext_array(json, "broken");
+	for (size_t i = 0; i < manifest->broken_listed; i++) {
+		const struct manifest_broken *broken = &manifest->broken[i];
+		jsontext_object(json, NULL);
+		jsontext_u64(json, "index", broken->number);
+		jsontext_string(json, "path", broken->path);
+		jsontext_string(json, "reason", broken->reason);
+		jsontext_string(json, "message", broken->message);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}
+
 static void put_progress(struct jsontext *json, const struct manifest *manifest)
 {
 	jsontext_bool(json, "complete", manifest->complete);
@@ -176,10 +200,7 @@ static void put_progress(struct jsontext *json, const struct manifest *manifest)
 	jsontext_u64(json, "bytes_in", manifest->bytes_in);
 	jsontext_u64(json, "bytes_out", manifest->bytes_out);
 	jsontext_u64(json, "renamed", manifest->renamed);
-	jsontext_object(json, "images");
-	for (int i = 0; i < IMAGE_HOWS; i++)
-		jsontext_u64(json, image_how_name((enum image_how)i), manifest->how[i]);
-	jsontext_end(json);
+	manifest_put_images(manifest, json);
 }
 
 static void put_lists(struct jsontext *json, const struct manifest *manifest)
@@ -193,18 +214,7 @@ static void put_lists(struct jsontext *json, const struct manifest *manifest)
 		jsontext_end(json);
 	}
 	jsontext_end(json);
-	jsontext_u64(json, "broken_count", manifest->broken_count);
-	jsontext_array(json, "broken");
-	for (size_t i = 0; i < manifest->broken_listed; i++) {
-		const struct manifest_broken *broken = &manifest->broken[i];
-		jsontext_object(json, NULL);
-		jsontext_u64(json, "index", broken->number);
-		jsontext_string(json, "path", broken->path);
-		jsontext_string(json, "reason", broken->reason);
-		jsontext_string(json, "message", broken->message);
-		jsontext_end(json);
-	}
-	jsontext_end(json);
+	manifest_put_broken(manifest, json);
 }
 
 char *manifest_text(const struct manifest *manifest, const struct dataset *dataset)

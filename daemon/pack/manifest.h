@@ -72,6 +72,11 @@ int manifest_add_shard(
 int manifest_add_broken(struct manifest *manifest, uint64_t number, const char *path,
 	const char *reason, const char *message, struct fault *fault);
 
+/* Parts of it, for reports: "images"; "broken_count" and "broken". */
+struct jsontext;
+void manifest_put_images(const struct manifest *manifest, struct jsontext *json);
+void manifest_put_broken(const struct manifest *manifest, struct jsontext *json);
+
 /* JSON text, malloc'ed; NULL: no memory. The classes are the dataset's. */
 char *manifest_text(const struct manifest *manifest, const struct dataset *dataset);
 

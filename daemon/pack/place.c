@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-enum { PLACE_NAME = PATTERN_NAME + 16, PLACE_MANIFEST_MOST = 256 << 20 };
+enum { PLACE_NAME = PATTERN_NAME + 16, PLACE_MANIFEST_MOST = 1 << 30 };
 
 static int place_fault(const struct place *place, const char *name, const char *what, int error,
 	struct fault *fault)
