@@ -90,6 +90,7 @@ static void the_shipped_file_is_the_defaults(void **state)
 	shipped.reader = FETCH_PREAD;
 	shipped.io = FETCH_IO_DIRECT;
 	shipped.log_level = LOG_DEBUG;
+	shipped.checkpoints = false;
 	shipped.stream_count = 3;
 	strcpy(shipped.socket, "s");
 	strcpy(shipped.cache_dir, "c");
@@ -134,7 +135,7 @@ static void reads_every_key(void **state)
 	struct config *config =
 		must_load("socket: /run/p.sock\nmemory: 96M\nthreads: 8\nreader: io_uring\n"
 			  "reader_threads: 32\nio: direct\ncache_dir: /c\nidle_exit_s: 10\n"
-			  "log_level: debug\nmax_clients: 3\n"
+			  "log_level: debug\nmax_clients: 3\ncheckpoints: off\n"
 			  "streams:\n  a: {source: x}\n  b c:\n    source: y\n    train: false\n");
 	assert_string_equal(config->socket, "/run/p.sock");
 	assert_int_equal(config->memory, 96 << 20);
@@ -146,6 +147,7 @@ static void reads_every_key(void **state)
 	assert_int_equal(config->idle_exit_s, 10);
 	assert_int_equal(config->log_level, LOG_DEBUG);
 	assert_int_equal(config->max_clients, 3);
+	assert_false(config->checkpoints);
 	assert_int_equal(config->stream_count, 2);
 	assert_string_equal(config->stream[0].name, "a");
 	assert_string_equal(config->stream[1].name, "b c");
@@ -154,6 +156,7 @@ static void reads_every_key(void **state)
 	assert_int_equal(
 		must_load("reader: pread\nio: buffered\nlog_level: error")->reader, FETCH_PREAD);
 	assert_int_equal(must_load("")->max_clients, 256);
+	assert_true(must_load("")->checkpoints);
 }
 
 static void refuses_with_the_place(void **state)
@@ -173,6 +176,7 @@ static void refuses_with_the_place(void **state)
 		{"io: fast\n", ":1:5: io: expected auto, buffered or direct, got \"fast\""},
 		{"log_level: loud\n",
 			":1:12: log_level: expected error, warning, info or debug, got \"loud\""},
+		{"checkpoints: 8\n", ":1:14: checkpoints: expected true or false, got \"8\""},
 		{"max_clients: 0\n",
 			":1:14: max_clients: expected a whole number from 1 to 4096, got \"0\""},
 		{"idle_exit_s: 31536001\n", ":1:14: idle_exit_s: expected a whole number from 0 to "
