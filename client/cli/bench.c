@@ -275,6 +275,14 @@ static void bench_average(const struct bench *bench, struct report *report)
 	report->batch_p99_s = (double)histogram_quantile_ns(&arrivals, 0.99) / 1e9;
 }
 
+/* Seconds between two states of the daemon's statistics. */
+static double bench_spent(
+	const struct node *begin, const struct node *end, const char *group, const char *name)
+{
+	return document_number(document_get(end, group), name, 0) -
+	       document_number(document_get(begin, group), name, 0);
+}
+
 static int bench_report(struct bench *bench)
 {
 	const struct trainer_board *board = &bench->board[0];
@@ -304,9 +312,10 @@ static int bench_report(struct bench *bench)
 		board->daemon > 0 && process_bytes_read(board->daemon, &report.bytes_read) == 0;
 	bench_average(bench, &report);
 	for (int i = 0; i < REPORT_STAGES; i++)
-		report.stage_s[i] =
-			document_number(document_get(end, "stages"), report_stage[i], 0) -
-			document_number(document_get(begin, "stages"), report_stage[i], 0);
+		report.stage_s[i] = bench_spent(begin, end, "stages", report_stage[i]);
+	for (int i = 0; i < REPORT_DECODE_STAGES; i++)
+		report.decode_stage_s[i] =
+			bench_spent(begin, end, "decode_stages", report_decode_stage[i]);
 	int code = CLI_OK;
 	if (!begin || !end)
 		code = cli_fail(CLI_FAILED,

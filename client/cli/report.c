@@ -12,6 +12,8 @@
 #include <string.h>
 
 const char *const report_stage[REPORT_STAGES] = {"read", "decode", "pixel", "serve"};
+const char *const report_decode_stage[REPORT_DECODE_STAGES] = {
+	"parse", "checkpoints", "unstuff", "entropy", "transform", "convert", "library", "other"};
 
 enum { REPORT_WIDTH = 80, REPORT_NAME = 14, REPORT_VALUE = 12 };
 
@@ -45,9 +47,27 @@ static void report_times(const struct report *report)
 	report_line("batch", table_seconds(report->batch_p50_s, value, sizeof value), note);
 }
 
+/* Seconds, what that is for an image, the share of all as a number and as a bar. Stages that took
+ * nothing are left out where they are parts of another. */
+static void report_stage_line(
+	const struct report *report, int indent, const char *stage, double seconds, double total)
+{
+	char name[24], value[24], note[96], bar[32];
+	double share = total > 0 ? seconds / total : 0;
+	int cells = (int)(share * 20 + 0.5);
+	if (indent > 2 && share < 0.0005)
+		return;
+	memset(bar, '#', (size_t)cells);
+	bar[cells] = 0;
+	(void)snprintf(name, sizeof name, "%*s%s", indent, "", stage);
+	(void)snprintf(note, sizeof note, "%7.1f us an image %5.1f %%  %s",
+		report->images > 0 ? seconds / report->images * 1e6 : 0, share * 100, bar);
+	report_line(name, table_seconds(seconds, value, sizeof value), note);
+}
+
 static void report_cpu(const struct report *report)
 {
-	char value[24], note[128], bar[64];
+	char value[24], note[128];
 	double per_image_ms = report->images > 0 ? report->cpu_s / report->images * 1e3 : 0;
 	double threads = document_number(report->stats, "threads", 0);
 	(void)snprintf(note, sizeof note, "%.2f cores of %.0f decoding thread%s; %.2f ms an image",
@@ -59,14 +79,11 @@ static void report_cpu(const struct report *report)
 	for (int i = 0; i < REPORT_STAGES; i++)
 		total += report->stage_s[i];
 	for (int i = 0; i < REPORT_STAGES; i++) {
-		char name[16];
-		double share = total > 0 ? report->stage_s[i] / total : 0;
-		int cells = (int)(share * 30 + 0.5);
-		memset(bar, '#', (size_t)cells);
-		bar[cells] = 0;
-		(void)snprintf(name, sizeof name, "  %s", report_stage[i]);
-		(void)snprintf(note, sizeof note, "%3.0f %%  %s", share * 100, bar);
-		report_line(name, table_seconds(report->stage_s[i], value, sizeof value), note);
+		report_stage_line(report, 2, report_stage[i], report->stage_s[i], total);
+		if (strcmp(report_stage[i], "decode") == 0)
+			for (int j = 0; j < REPORT_DECODE_STAGES; j++)
+				report_stage_line(report, 3, report_decode_stage[j],
+					report->decode_stage_s[j], total);
 	}
 }
 
@@ -168,6 +185,10 @@ int report_json(const struct report *report)
 	jsontext_object(&json, "stages");
 	for (int i = 0; i < REPORT_STAGES; i++)
 		jsontext_number(&json, report_stage[i], report->stage_s[i], 4);
+	jsontext_end(&json);
+	jsontext_object(&json, "decode_stages");
+	for (int i = 0; i < REPORT_DECODE_STAGES; i++)
+		jsontext_number(&json, report_decode_stage[i], report->decode_stage_s[i], 4);
 	jsontext_end(&json);
 	jsontext_raw(&json, "fallbacks", fallbacks);
 	jsontext_raw(&json, "checkpoints", checkpoints);

@@ -8,8 +8,10 @@
 
 struct node;
 
-enum { REPORT_STAGES = 4 };
-extern const char *const report_stage[REPORT_STAGES]; /* names in the daemon's statistics */
+/* Names in the daemon's statistics: `stages`, and what `decode` of them is made of. */
+enum { REPORT_STAGES = 4, REPORT_DECODE_STAGES = 8 };
+extern const char *const report_stage[REPORT_STAGES];
+extern const char *const report_decode_stage[REPORT_DECODE_STAGES];
 
 struct report {
 	const char *source;
@@ -23,7 +25,8 @@ struct report {
 	bool cpu_known, memory_known, bytes_known; /* false where the daemon is another user's, or
 						      where its pid is not known here */
 	uint64_t peak_memory, budget, bytes_read; /* budget 0: the daemon's default */
-	double stage_s[REPORT_STAGES]; /* CPU seconds in the window */
+	/* CPU seconds in the window. */
+	double stage_s[REPORT_STAGES], decode_stage_s[REPORT_DECODE_STAGES];
 	const struct node *stats; /* the daemon's, at the end of the window: threads, reader, io,
 				     fallbacks, broken, verdict */
 };

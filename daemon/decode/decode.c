@@ -15,6 +15,7 @@
 #include "decode/pngwalk.h"
 #include "decode/scratch.h"
 #include "decode/sniff.h"
+#include "decode/stages.h"
 #include "decode/words.h"
 
 #include "base/size.h"
@@ -45,6 +46,7 @@ struct decoder {
 	struct decode_info info;
 	uint8_t shrink;
 	bool open;
+	struct stages stages;
 };
 
 const char *decode_outcome_name(enum decode_outcome outcome)
@@ -60,6 +62,27 @@ const char *decode_outcome_name(enum decode_outcome outcome)
 		[DECODE_E_MEMORY] = "too-much-memory",
 	};
 	return (unsigned)outcome < DECODE_OUTCOMES ? names[outcome] : "unknown";
+}
+
+const char *decode_stage_name(enum decode_stage stage)
+{
+	static const char *const names[DECODE_STAGES] = {
+		[DECODE_STAGE_OTHER] = "other",
+		[DECODE_STAGE_PARSE] = "parse",
+		[DECODE_STAGE_CHECKPOINTS] = "checkpoints",
+		[DECODE_STAGE_UNSTUFF] = "unstuff",
+		[DECODE_STAGE_ENTROPY] = "entropy",
+		[DECODE_STAGE_TRANSFORM] = "transform",
+		[DECODE_STAGE_CONVERT] = "convert",
+		[DECODE_STAGE_LIBRARY] = "library",
+	};
+	return names[stage];
+}
+
+void decoder_stages(struct decoder *decoder, uint64_t ret_ticks[DECODE_STAGES])
+{
+	(void)stages_enter(&decoder->stages, decoder->stages.stage);
+	memcpy(ret_ticks, decoder->stages.ticks, sizeof(decoder->stages.ticks));
 }
 
 void decode_weave(uint8_t *to, const uint8_t *const rgb[DECODE_PLANES], size_t pixels)
@@ -97,6 +120,7 @@ int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct
 	if (!decoder)
 		goto no_memory;
 	decoder->limits = *limits;
+	decoder->stages.since = ticks_now();
 	if (scratch_init(&decoder->scratch, limits->whole ? DECODER_SCRATCH_WHOLE : DECODER_SCRATCH,
 		    limits->large))
 		goto no_memory;
@@ -174,7 +198,9 @@ int decoder_begin(
 	decoder->data = data;
 	decoder->size = size;
 	decoder->open = true;
+	enum decode_stage before = stages_enter(&decoder->stages, DECODE_STAGE_LIBRARY);
 	int outcome = begin_format(decoder, data, size, &decoder->info);
+	(void)stages_enter(&decoder->stages, before);
 	if (outcome)
 		decoder_abort(decoder);
 	else
@@ -252,12 +278,14 @@ static int library_rows(struct decoder *decoder, struct decode_region region, bo
 {
 	decode_row_fn *row = behind.left_out ? row_behind : behind.row;
 	void *context = behind.left_out ? &behind : behind.context;
+	enum decode_stage before = stages_enter(&decoder->stages, DECODE_STAGE_LIBRARY);
 	int outcome = provide(decoder);
 	if (!outcome && decoder->info.format == DECODE_JPEG)
 		outcome = decode_jpeg_rows(decoder->jpeg, region, to_end, row, context);
 	else if (!outcome)
 		outcome = decode_png_rows(decoder->png, region, to_end, row, context);
 	decoder_abort(decoder);
+	(void)stages_enter(&decoder->stages, before);
 	if (!outcome)
 		decoder->words.text[0] =
 			0; /* what a library said and Pillow would not have minded */
@@ -266,7 +294,7 @@ static int library_rows(struct decoder *decoder, struct decode_region region, bo
 
 /* Headers for the own decoder. False: the libraries' image, with job->stepback if they have it for
  * a reason that counts; what Pillow refuses they refuse. */
-static bool own_takes(struct decoder *decoder, struct decode_job *job, struct parse *ret)
+static bool own_parses(struct decoder *decoder, struct decode_job *job, struct parse *ret)
 {
 	struct jpegwalk walk;
 	job->delivered = 0;
@@ -283,6 +311,14 @@ static bool own_takes(struct decoder *decoder, struct decode_job *job, struct pa
 		reason = STEPBACK_HEADER;
 	job->stepback = (unsigned)reason;
 	return !reason;
+}
+
+static bool own_takes(struct decoder *decoder, struct decode_job *job, struct parse *ret)
+{
+	enum decode_stage before = stages_enter(&decoder->stages, DECODE_STAGE_PARSE);
+	bool takes = own_parses(decoder, job, ret);
+	(void)stages_enter(&decoder->stages, before);
+	return takes;
 }
 
 /* An image by itself, begun already. */
@@ -325,8 +361,11 @@ static bool single_rows(struct decoder *decoder, struct decode_region region, de
 			.outcome = -EAGAIN},
 	};
 	struct decode_stream rows = {.start = single_start, .row = row, .context = context};
-	struct own_source source = {
-		.next = single_next, .done = single_done, .context = &single, .rows = &rows};
+	struct own_source source = {.next = single_next,
+		.done = single_done,
+		.context = &single,
+		.rows = &rows,
+		.stages = &decoder->stages};
 	size_t bytes;
 	uint8_t *memory = scratch_rest(&decoder->scratch, &bytes);
 	own_run(decoder->own, memory, bytes, &source);
@@ -415,8 +454,11 @@ static void run_library(struct run *run, struct decode_job *job)
 void decoder_run(struct decoder *decoder, const struct decode_stream *stream)
 {
 	struct run run = {.decoder = decoder, .stream = stream};
-	struct own_source source = {
-		.next = run_next, .done = run_done, .context = &run, .rows = stream};
+	struct own_source source = {.next = run_next,
+		.done = run_done,
+		.context = &run,
+		.rows = stream,
+		.stages = &decoder->stages};
 	struct parse unused;
 	decoder_abort(decoder);
 	while (!run.ended) {

@@ -20,6 +20,7 @@
  *   jpegmem.[ch]      libjpeg's memory manager over scratch
  *   pngwalk.[ch]      a PNG's chunks by Pillow's rules
  *   decode_png.[ch]   libpng: all colour types and depths, interlaced
+ *   stages.h          where the time goes
  *   scratch.[ch]      a decoder's working memory, and loans under a permit
  *   words.[ch]        the sentence that goes with an outcome
  *
@@ -69,6 +70,20 @@ struct decode_limits decode_limits_default(void);
 /* The longest side that is read: a JPEG cannot say more, and what comes after the decoder counts on
  * it. A PNG can. */
 enum { DECODE_SIDE_MAX = 65535 };
+
+/* Where a decoder's time goes. Names are shown. */
+enum decode_stage {
+	DECODE_STAGE_OTHER, /* getting images, handing over rows, and all that has no name here */
+	DECODE_STAGE_PARSE, /* headers, code tables, the plan */
+	DECODE_STAGE_CHECKPOINTS, /* reading, checking, making, keeping them */
+	DECODE_STAGE_UNSTUFF,
+	DECODE_STAGE_ENTROPY,
+	DECODE_STAGE_TRANSFORM,
+	DECODE_STAGE_CONVERT, /* upsampling and conversion; and what `row` of the caller takes */
+	DECODE_STAGE_LIBRARY, /* libjpeg-turbo and libpng, whatever they do */
+	DECODE_STAGES,
+};
+const char *decode_stage_name(enum decode_stage stage); /* "entropy" */
 
 struct decode_info {
 	uint32_t width, height;
@@ -186,6 +201,9 @@ void decoder_run(struct decoder *decoder, const struct decode_stream *stream);
 
 /* Ends an image whose rows are not wanted. */
 void decoder_abort(struct decoder *decoder);
+
+/* Ticks of base/ticks.h that went into each stage since the decoder was made, up to now. */
+void decoder_stages(struct decoder *decoder, uint64_t ret_ticks[DECODE_STAGES]);
 
 /* The library's words on the last outcome that was not DECODE_OK; valid until the next
  * decoder_begin. */

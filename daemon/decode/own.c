@@ -5,6 +5,7 @@
 #include "decode/checkpack.h"
 #include "decode/feed.h"
 #include "decode/planes.h"
+#include "decode/stages.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -64,6 +65,12 @@ struct own {
 	struct checkpoint points[CHECKPACK_POINTS]; /* of the one that waits */
 	uint8_t pack[CHECKPACK_MOST + CHECKPACK_SLACK];
 };
+
+/* Goes on in another stage; returns the one before. */
+static enum decode_stage own_enter(struct own *own, enum decode_stage stage)
+{
+	return stages_enter(own->source->stages, stage);
+}
 
 int own_new(struct own **ret, struct fault *fault)
 {
@@ -162,8 +169,11 @@ static void own_task_plan(struct own *own, struct own_task *task)
 	struct decode_job *job = task->job;
 	const struct parse *parse = &task->parse;
 	uint32_t mcus = parse->mcus_across * parse->mcus_down, interval = 0;
-	if (job->entry == OWN_UNSEEN)
+	if (job->entry == OWN_UNSEEN) {
+		enum decode_stage before = own_enter(own, DECODE_STAGE_CHECKPOINTS);
 		job->entry = (uint8_t)own_recall(own, task, &interval);
+		(void)own_enter(own, before);
+	}
 	plan_blocks(parse, own_region(job, parse), &task->blocks);
 	task->request = (struct plan_request){.interval = parse->restart_mcus, .entries = 1};
 	if (parse->restart_mcus)
@@ -286,7 +296,10 @@ static int own_prepare(struct own *own, struct own_image *image, const struct la
 		image->feed.record = points;
 		image->feed.record_interval = task->request.piece;
 	}
-	return own_scan(image, lanes, base + layout->bytes);
+	enum decode_stage before = own_enter(own, DECODE_STAGE_UNSTUFF);
+	reason = own_scan(image, lanes, base + layout->bytes);
+	(void)own_enter(own, before);
+	return reason;
 }
 
 /* Unstuffs what the planned runs need, where that is not all there already. 0 or an enum stepback.
@@ -299,10 +312,12 @@ static int own_unstuff(
 	size_t written;
 	if (task->job->entry != OWN_KEPT)
 		return 0;
+	enum decode_stage before = own_enter(own, DECODE_STAGE_UNSTUFF);
 	int reason = feed_unstuff(&image->feed, lanes->unstuff, task->job->data, task->job->size,
 		bytes, (struct unstuff_segment *)image->feed.segments, task->entries, &written);
 	if (!reason)
 		memset(bytes + written, 0, LANE_SLACK);
+	(void)own_enter(own, before);
 	return reason;
 }
 
@@ -355,13 +370,18 @@ static int own_rows(struct own *own, const struct blocks *blocks, const struct p
 {
 	uint32_t from = UTIL_MAX(blocks->mcu_y0, mcus->y0);
 	uint32_t to = UTIL_MIN(blocks->mcu_y0 + blocks->rows, mcus->y1);
-	for (uint32_t y = from; y < to; y++) {
-		int reason = planes_blocks(own->planes, y, blocks);
+	int reason = 0;
+	enum decode_stage before = own_enter(own, DECODE_STAGE_TRANSFORM);
+	for (uint32_t y = from; y < to && !reason; y++) {
+		reason = planes_blocks(own->planes, y, blocks);
 		if (reason)
-			return reason;
+			break;
+		(void)own_enter(own, DECODE_STAGE_CONVERT);
 		planes_rows(own->planes, own_row, own);
+		(void)own_enter(own, DECODE_STAGE_TRANSFORM);
 	}
-	return 0;
+	(void)own_enter(own, before);
+	return reason;
 }
 
 /* Gives what was recorded to whoever keeps it; after a fault, that there can be none. */
@@ -388,8 +408,11 @@ static void own_keep(struct own *own, struct own_image *image, int reason)
 static void own_entered(struct own *own, struct own_image *image, int reason)
 {
 	struct decode_job *job = image->task.job;
-	if (job->entry == OWN_RECORD && reason != STEPBACK_SIZE)
+	if (job->entry == OWN_RECORD && reason != STEPBACK_SIZE) {
+		enum decode_stage before = own_enter(own, DECODE_STAGE_CHECKPOINTS);
 		own_keep(own, image, reason);
+		(void)own_enter(own, before);
+	}
 	if (job->entry == OWN_KEPT && reason != STEPBACK_SIZE)
 		job->checkpoints |= reason ? DECODE_CHECKPOINTS_DROPPED : DECODE_CHECKPOINTS_USED;
 }
@@ -460,6 +483,7 @@ static bool own_admit(struct own *own, struct own_image **ret_image)
 	*image = (struct own_image){.task = own->waiting, .from = from, .to = from + layout.end};
 	image->task.request.last = true;
 	own->waiting.job = NULL;
+	enum decode_stage before = own_enter(own, DECODE_STAGE_PARSE);
 	int reason = own_prepare(own, image, own->lanes, &layout);
 	if (!reason)
 		reason = own_plan_band(own, image, own->lanes, &layout);
@@ -469,6 +493,7 @@ static bool own_admit(struct own *own, struct own_image **ret_image)
 		image->task.job = NULL;
 		own_fail(own, job, reason);
 	}
+	(void)own_enter(own, before);
 	*ret_image = reason ? NULL : image;
 	return true;
 }
@@ -486,14 +511,16 @@ static bool own_wants(struct own *own)
 	} else {
 		task->job = own->source->next(own->source->context, &task->parse);
 	}
-	if (task->job)
+	if (task->job) {
+		enum decode_stage before = own_enter(own, DECODE_STAGE_PARSE);
 		own_task_plan(own, task);
+		(void)own_enter(own, before);
+	}
 	return task->job;
 }
 
-static struct feed_image *own_more(void *context)
+static struct feed_image *own_next(struct own *own)
 {
-	struct own *own = context;
 	while (own_wants(own)) {
 		struct own_image *image;
 		if (!own_admit(own, &image))
@@ -504,11 +531,17 @@ static struct feed_image *own_more(void *context)
 	return NULL;
 }
 
-static void own_done(void *context, struct feed_image *feed)
+static struct feed_image *own_more(void *context)
 {
-	struct own *own = context;
-	struct own_image *image =
-		(struct own_image *)(void *)((char *)feed - offsetof(struct own_image, feed));
+	enum decode_stage before = own_enter(context, DECODE_STAGE_OTHER);
+	struct feed_image *feed = own_next(context);
+	(void)own_enter(context, before);
+	return feed;
+}
+
+static void own_deliver(struct own *own, struct own_image *image)
+{
+	const struct feed_image *feed = &image->feed;
 	struct decode_job *job = image->task.job;
 	struct planes_mcus mcus;
 	own_entered(own, image, feed->outcome);
@@ -522,6 +555,14 @@ static void own_done(void *context, struct feed_image *feed)
 		reason = own_rows(own, &image->task.blocks, &mcus);
 	image->task.job = NULL;
 	own_finish(own, job, reason);
+}
+
+static void own_done(void *context, struct feed_image *feed)
+{
+	enum decode_stage before = own_enter(context, DECODE_STAGE_OTHER);
+	own_deliver(context,
+		(struct own_image *)(void *)((char *)feed - offsetof(struct own_image, feed)));
+	(void)own_enter(context, before);
 }
 
 /* Rows of a band, and what it takes, when it may have all the memory; 0: not even one fits. */
@@ -563,8 +604,11 @@ static int own_bands(struct own *own, struct own_image *image, const struct lane
 		image->task.request.last = blocks->mcu_y0 + blocks->rows == end;
 		image->feed.cursor = 0;
 		*ret_entered = own_plan_band(own, image, lanes, layout);
-		if (!*ret_entered)
+		if (!*ret_entered) {
+			enum decode_stage before = own_enter(own, DECODE_STAGE_ENTROPY);
 			*ret_entered = feed_decode_one(&image->feed, lanes);
+			(void)own_enter(own, before);
+		}
 		if (*ret_entered)
 			return *ret_entered;
 		reason = own_rows(own, blocks, &mcus);
@@ -611,7 +655,9 @@ void own_run(struct own *own, uint8_t *memory, size_t bytes, const struct own_so
 	while (own_wants(own)) {
 		if (own_fits(own)) {
 			struct feed feed = {.more = own_more, .done = own_done, .context = own};
+			enum decode_stage before = own_enter(own, DECODE_STAGE_ENTROPY);
 			feed_decode(&feed, own->lanes);
+			(void)own_enter(own, before);
 		} else {
 			own_alone(own);
 		}

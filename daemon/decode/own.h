@@ -21,6 +21,8 @@
 
 struct own;
 
+struct stages;
+
 struct own_source {
 	/* The next image with its headers and its region, or NULL: none for now. Called while
 	 * others are in flight. */
@@ -28,6 +30,7 @@ struct own_source {
 	/* All of an image's rows have been delivered, or job->stepback says why not. */
 	void (*done)(void *context, struct decode_job *job);
 	void *context;
+	struct stages *stages; /* the decoder's clock */
 	const struct decode_stream *rows; /* whose `start` and `row` are called */
 };
 

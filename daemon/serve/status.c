@@ -209,6 +209,11 @@ char *status_stream(struct group *group)
 	jsontext_number(&json, "pixel", (double)stats.pixel_ns * 1e-9, 6);
 	jsontext_number(&json, "serve", (double)clock_thread_cpu_ns() * 1e-9, 6);
 	jsontext_end(&json);
+	jsontext_object(&json, "decode_stages");
+	for (int i = 0; i < DECODE_STAGES; i++)
+		jsontext_number(&json, decode_stage_name((enum decode_stage)i),
+			(double)stats.stage_ns[i] * 1e-9, 6);
+	jsontext_end(&json);
 	status_fallbacks(&json, &stats);
 	status_checkpoints(&json, &stats);
 	status_broken(&json, &stats);

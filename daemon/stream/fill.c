@@ -371,7 +371,8 @@ static void fill_count(struct stream *stream, const struct row_job *job)
 	stream->checkpoints_used += (job->checkpoints & DECODE_CHECKPOINTS_USED) != 0;
 	stream->checkpoints_made += (job->checkpoints & DECODE_CHECKPOINTS_MADE) != 0;
 	stream->checkpoints_dropped += (job->checkpoints & DECODE_CHECKPOINTS_DROPPED) != 0;
-	stream->decode_ns += job->decode_ns;
+	for (int i = 0; i < DECODE_STAGES; i++)
+		stream->stage_ns[i] += job->stage_ns[i];
 	stream->pixel_ns += job->pixel_ns;
 	pthread_mutex_unlock(&stream->lock);
 }

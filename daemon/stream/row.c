@@ -5,6 +5,7 @@
 #include "base/util.h"
 
 #include <errno.h>
+#include <string.h>
 
 int row_maker_init(struct row_maker *maker, const struct decode_limits *limits,
 	uint32_t max_image_size, struct fault *fault)
@@ -84,16 +85,13 @@ static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, uint8_t *out)
 {
 	struct pixel_region region;
-	uint64_t start = clock_ns();
 	pixel_sink_begin(maker->sink, recipe, plan, out, &region);
-	struct row_feed feed = {.sink = maker->sink, .ns = clock_ns() - start};
 	struct decode_region wanted = {region.x0, region.y0, region.x1, region.y1};
 	if (plan->shrink)
 		decoder_shrink(maker->decoder, plan->shrink);
-	int result = decoder_rows(maker->decoder, wanted, false, row_feed_row, &feed);
+	int result = decoder_rows(maker->decoder, wanted, false, pixel_sink_row, maker->sink);
 	if (result == DECODE_OK)
 		pixel_sink_end(maker->sink);
-	maker->pixel_ns = feed.ns;
 	return result;
 }
 
@@ -101,8 +99,6 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 	const struct pixel_recipe *recipe, const struct pixel_key *key, uint8_t *out,
 	struct slots_record *record)
 {
-	uint64_t start = clock_thread_cpu_ns();
-	maker->pixel_ns = 0;
 	struct decode_info info;
 	int result = decoder_begin(maker->decoder, data, size, &info);
 	if (result == DECODE_OK) {
@@ -112,11 +108,6 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 		row_note_plan(record, &plan, &info);
 		result = row_run(maker, recipe, &plan, out);
 	}
-	uint64_t spent = clock_thread_cpu_ns() - start;
-	/* The sink's time is wall time of short stretches; a preemption within one must not make
-	 * decode negative. */
-	maker->pixel_ns = UTIL_MIN(maker->pixel_ns, spent);
-	maker->decode_ns = spent - maker->pixel_ns;
 	return result;
 }
 
@@ -124,7 +115,9 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 struct row_many {
 	const struct row_source *source;
 	struct row_feed feed;
+	struct decoder *decoder;
 	uint64_t since; /* CPU time when the job before was done */
+	uint64_t ticks[DECODE_STAGES]; /* and the decoder's clock */
 };
 
 static struct row_job *row_job_of(struct decode_job *decode)
@@ -174,6 +167,32 @@ static void row_many_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 	row_feed_row(&run->feed, rgb);
 }
 
+/* Shares the CPU time since the job before out among the stages, as their ticks tell. What the sink
+ * took is among those of the stages that call it. It is wall time of short stretches; a preemption
+ * within one must make nothing negative. */
+static void row_many_time(struct row_many *run, struct row_job *job)
+{
+	uint64_t now = clock_thread_cpu_ns(), ticks[DECODE_STAGES], total = 0;
+	double spent = (double)(now - run->since);
+	decoder_stages(run->decoder, ticks);
+	for (int i = 0; i < DECODE_STAGES; i++)
+		total += ticks[i] - run->ticks[i];
+	for (int i = 0; i < DECODE_STAGES; i++)
+		job->stage_ns[i] = (uint64_t)(spent * (double)(ticks[i] - run->ticks[i]) /
+					      (double)UTIL_MAX(total, (uint64_t)1));
+	static const enum decode_stage calling[] = {DECODE_STAGE_CONVERT, DECODE_STAGE_LIBRARY};
+	job->pixel_ns = 0;
+	for (size_t i = 0; i < UTIL_COUNT(calling); i++) {
+		uint64_t *stage = &job->stage_ns[calling[i]];
+		uint64_t sink = UTIL_MIN(run->feed.ns - job->pixel_ns, *stage);
+		*stage -= sink;
+		job->pixel_ns += sink;
+	}
+	memcpy(run->ticks, ticks, sizeof(ticks));
+	run->since = now;
+	run->feed.ns = 0;
+}
+
 static void row_many_done(void *context, struct decode_job *decode)
 {
 	struct row_many *run = context;
@@ -183,11 +202,7 @@ static void row_many_done(void *context, struct decode_job *decode)
 	job->outcome = decode->outcome;
 	job->stepback = decode->stepback;
 	job->checkpoints = decode->checkpoints;
-	uint64_t now = clock_thread_cpu_ns(), spent = now - run->since;
-	job->pixel_ns = UTIL_MIN(run->feed.ns, spent);
-	job->decode_ns = spent - job->pixel_ns;
-	run->since = now;
-	run->feed.ns = 0;
+	row_many_time(run, job);
 	run->source->done(run->source->context, job);
 }
 
@@ -206,8 +221,11 @@ static void row_many_keep(
 
 void row_make_many(struct row_maker *maker, const struct row_source *source)
 {
-	struct row_many run = {
-		.source = source, .feed = {.sink = maker->sink}, .since = clock_thread_cpu_ns()};
+	struct row_many run = {.source = source,
+		.feed = {.sink = maker->sink},
+		.decoder = maker->decoder,
+		.since = clock_thread_cpu_ns()};
+	decoder_stages(maker->decoder, run.ticks);
 	struct decode_stream stream = {
 		.next = row_many_next,
 		.header = row_many_header,

@@ -15,7 +15,6 @@
 struct row_maker { /* belongs to one thread */
 	struct decoder *decoder;
 	struct pixel_sink *sink;
-	uint64_t decode_ns, pixel_ns; /* CPU time of this thread in the last row_make */
 };
 
 /* One row of many. */
@@ -32,7 +31,7 @@ struct row_job {
 	int outcome; /* as of row_make */
 	unsigned stepback; /* an enum stepback, or 0: why libjpeg-turbo had it */
 	unsigned checkpoints; /* DECODE_CHECKPOINTS_* */
-	uint64_t decode_ns, pixel_ns; /* CPU time since the job before was done */
+	uint64_t stage_ns[DECODE_STAGES], pixel_ns; /* CPU time since the job before was done */
 	/* The maker's. */
 	struct decode_job decode;
 	struct pixel_plan plan;

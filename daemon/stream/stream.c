@@ -429,7 +429,6 @@ void stream_stats(struct stream *stream, struct stream_stats *ret)
 	*ret = (struct stream_stats){
 		.batches = stream->batches,
 		.images = stream->images,
-		.decode_ns = stream->decode_ns,
 		.pixel_ns = stream->pixel_ns,
 		.checkpoints_used = stream->checkpoints_used,
 		.checkpoints_made = stream->checkpoints_made,
@@ -437,6 +436,8 @@ void stream_stats(struct stream *stream, struct stream_stats *ret)
 		.reading = stream->reading,
 		.queued = stream->queued,
 	};
+	for (int i = 0; i < DECODE_STAGES; i++)
+		ret->decode_ns += ret->stage_ns[i] = stream->stage_ns[i];
 	memcpy(ret->broken, stream->broken, sizeof ret->broken);
 	memcpy(ret->fallbacks, stream->fallbacks, sizeof ret->fallbacks);
 	pthread_mutex_unlock(&stream->lock);

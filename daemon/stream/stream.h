@@ -19,6 +19,7 @@
 #include "base/fault.h"
 #include "base/ledger.h"
 #include "batch/extent.h"
+#include "decode/decode.h"
 #include "decode/stepback.h"
 #include "order/order.h"
 #include "source/dataset.h"
@@ -113,6 +114,7 @@ bool stream_remark(struct stream *stream, char *ret_text, size_t room);
 struct stream_stats {
 	uint64_t batches, images; /* completed */
 	uint64_t decode_ns, pixel_ns; /* CPU of the workers */
+	uint64_t stage_ns[DECODE_STAGES]; /* decode_ns by stage */
 	uint64_t broken[STREAM_REASONS]; /* by reason: fetch outcomes, then decode outcomes */
 	uint64_t fallbacks[STEPBACKS]; /* left to libjpeg-turbo, by reason */
 	/* Images: entered at kept checkpoints; whose checkpoints were made; whose kept ones did not

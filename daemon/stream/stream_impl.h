@@ -56,7 +56,8 @@ struct stream {
 	bool cancelled;
 	int failed; /* negative errno once */
 	struct fault fault;
-	uint64_t images, batches, decode_ns, pixel_ns, reading, queued;
+	uint64_t images, batches, pixel_ns, reading, queued;
+	uint64_t stage_ns[DECODE_STAGES];
 	uint64_t broken[STREAM_REASONS], fallbacks[STEPBACKS];
 	uint64_t checkpoints_used, checkpoints_made, checkpoints_dropped;
 	struct {

@@ -15,7 +15,7 @@ from harness import LIMIT, Daemon, Skip, folder, make_dataset, run_tests, tool, 
 
 RECORD = struct.Struct("<QqIIIIIIIIQQ")  # struct penstock_sample
 BENCH_KEYS = ["images_per_s", "batch_size", "threads", "trainers", "seconds", "images", "first_batch_s", "batch_p50_ms", "batch_p99_ms",
-              "cpu_s", "peak_memory_bytes", "bytes_read", "stages", "fallbacks", "checkpoints", "verdict"]
+              "cpu_s", "peak_memory_bytes", "bytes_read", "stages", "decode_stages", "fallbacks", "checkpoints", "verdict"]
 
 
 def environment(home, **more):
@@ -402,6 +402,7 @@ def test_bench_json_is_the_interface():
         assert list(got) == BENCH_KEYS and err == "", (list(got), err)
         assert (got["batch_size"], got["threads"], got["trainers"]) == (8, 2, 1)
         assert list(got["stages"]) == ["read", "decode", "pixel", "serve"] and got["stages"]["decode"] > 0
+        assert abs(sum(got["decode_stages"].values()) - got["stages"]["decode"]) < 0.01, got
         assert abs(got["images_per_s"] * got["seconds"] - got["images"]) < 0.02 * got["images"] + 1 and 0.7 <= got["seconds"] < 0.7 * 3
         assert got["images"] % 8 == 0 and 0 < got["batch_p50_ms"] <= got["batch_p99_ms"]
         assert 0 < got["cpu_s"] <= 2.2 * got["seconds"] and 0 < got["first_batch_s"] < LIMIT

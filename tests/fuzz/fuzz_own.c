@@ -16,6 +16,7 @@
 
 #include "decode/checkpack.h"
 #include "decode/own.h"
+#include "decode/stages.h"
 
 #include "base/util.h"
 
@@ -40,6 +41,7 @@ enum {
 };
 
 struct bench {
+	struct stages stages;
 	struct own *own[KERNELS];
 	const char *name[KERNELS];
 	unsigned kernels, now;
@@ -157,7 +159,8 @@ static void run_own(struct bench *b, size_t memory)
 {
 	const struct decode_stream rows = {
 		.start = start, .row = row, .context = b, .recall = recall, .keep = keep};
-	const struct own_source source = {.next = next, .done = done, .context = b, .rows = &rows};
+	const struct own_source source = {
+		.next = next, .done = done, .context = b, .rows = &rows, .stages = &b->stages};
 	uint8_t *at = b->memory.bytes + MEMORY_MOST - memory;
 	FORGET(at, memory);
 	b->given = false;
