@@ -187,5 +187,7 @@ int huffman_build(
 		for (int block = 0; block < c->h * c->v; block++)
 			ret->place[ret->in_mcu++] = place_of(tables, kind, known, i);
 	}
+	for (unsigned i = 0; i < ret->in_mcu; i++)
+		ret->place[i].next = &ret->place[(i + 1) % ret->in_mcu];
 	return 0;
 }

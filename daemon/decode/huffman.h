@@ -43,8 +43,12 @@ struct huffman_code {
 struct huffman_place {
 	const uint32_t *dc, *ac; /* tables */
 	uint32_t class_of, component_of;
+	/* Of the block that follows, behind an MCU's last one its first again. A load, not a
+	 * comparison: lanes that take turns make a pattern of it that no branch predictor learns. */
+	const struct huffman_place *next;
 };
 
+/* Points into itself: stays where it was built. */
 struct huffman {
 	struct huffman_code code[BLOCKS_COMPONENTS][2]; /* by class; DC, AC */
 	unsigned classes, components, in_mcu;

@@ -32,7 +32,6 @@ struct stream {
 	int16_t *block;
 	uint32_t step; /* from block to block: 0 where nobody wants them */
 	const struct huffman_place *place; /* of the block in its MCU */
-	const struct huffman_place *places_end;
 	uint32_t left; /* blocks of the run, this one included */
 	uint32_t strange; /* not 0 once a prediction left its range */
 	const uint8_t *limit; /* beyond it the window is past the segment's end for certain */
@@ -137,7 +136,6 @@ INLINE int begin_run(struct stream *s, int16_t *nowhere)
 	s->block = lane->blocks ? lane->blocks : nowhere;
 	s->step = lane->blocks ? BLOCKS_SIZE : 0;
 	s->place = lane->huffman->place;
-	s->places_end = s->place + lane->huffman->in_mcu;
 	s->left = lane->mcus * lane->huffman->in_mcu;
 	s->strange = 0;
 	s->limit = lane->bytes + (lane->bits + 7) / 8 + sizeof(uint64_t);
@@ -181,8 +179,7 @@ INLINE void next_block(struct stream *s, unsigned number, struct driver *driver)
 	}
 	s->left--;
 	s->block += s->step;
-	if (++s->place == s->places_end)
-		s->place = s->lane->huffman->place;
+	s->place = s->place->next;
 	outcome = begin_block(s);
 	if (__builtin_expect(outcome, 0))
 		turn(s, number, driver, outcome);
