@@ -79,7 +79,8 @@ enum decode_stage {
 	DECODE_STAGE_UNSTUFF,
 	DECODE_STAGE_ENTROPY,
 	DECODE_STAGE_TRANSFORM,
-	DECODE_STAGE_CONVERT, /* upsampling and conversion; and what `row` of the caller takes */
+	DECODE_STAGE_CONVERT, /* upsampling and conversion; and what the caller's `start` and `row`
+				 take */
 	DECODE_STAGE_LIBRARY, /* libjpeg-turbo and libpng, whatever they do */
 	DECODE_STAGES,
 };

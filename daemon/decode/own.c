@@ -361,8 +361,11 @@ static int own_rows_begin(struct own *own, struct own_image *image, struct plane
 		frame.component[i] = (struct planes_component){c->h, c->v, parse->quant[c->quant]};
 	}
 	own->delivering = image->task.job;
+	enum decode_stage before = own_enter(own, DECODE_STAGE_CONVERT);
 	own->source->rows->start(own->source->rows->context, image->task.job);
-	return planes_begin(own->planes, &frame, image->task.job->region, ret);
+	int reason = planes_begin(own->planes, &frame, image->task.job->region, ret);
+	(void)own_enter(own, before);
+	return reason;
 }
 
 /* The rows of the blocks that are there. 0 or STEPBACK_RANGE. */
