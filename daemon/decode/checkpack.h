@@ -3,8 +3,8 @@
  * A pack belongs to one sequence of bytes: it holds their number and a checksum of them (XXH3 of 64
  * bits), so that another file at the same place is seen. From one checkpoint to the next the bits,
  * the zeros left out and the predictions' differences are Rice codes, whose parameters are the
- * file's own: some 1.4 % of a photograph. A pack that is damaged, of another file or impossible is no
- * pack. One that is sound and yet not true of its file, which no maker makes, shows where a run
+ * file's own: some 1.4 % of a photograph. A pack that is damaged, of another file or impossible is
+ * no pack. One that is sound and yet not true of its file, which no maker makes, shows where a run
  * ends at a checkpoint (feed.h).
  *
  *   bytes  0  checksum of all that follows, up to the pack's size (XXH3's lower 32 bits)

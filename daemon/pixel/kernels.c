@@ -54,8 +54,8 @@ const struct kernels *kernels_at(unsigned i)
 struct race {
 	uint8_t rows[3][RACE_PITCH + KERNELS_SLACK];
 	_Alignas(KERNELS_GRAIN) uint8_t narrow[RACE_TAPS][3][256];
-	uint8_t line[3][256], out[3 * RACE_RESULT];
-	uint8_t table[256 * KERNELS_PACKED];
+	_Alignas(KERNELS_GRAIN) uint8_t line[3][256], out[3 * RACE_RESULT];
+	_Alignas(KERNELS_GRAIN) uint8_t table[256 * KERNELS_PACKED];
 	uint32_t first[RACE_RESULT], taps[RACE_RESULT];
 	int32_t value[RACE_RESULT * WEIGHTS_FEW];
 };

@@ -12,8 +12,8 @@
  * sums of four bytes (VNNI): each weight is three digits of 8 bits in [-128, 127], and bytes are
  * gathered from 64 or 128 (VBMI)
  *
- * Kernels write whole grains: up to KERNELS_GRAIN - 1 bytes behind a row, but where they say so.
- * Horizontal ones read up to KERNELS_SLACK bytes behind one. Pure functions; any thread. */
+ * Vertical passes read and write whole grains, horizontal ones write whole KERNELS_OUTPUTS and read
+ * up to KERNELS_SLACK bytes behind a row. Pure functions; any thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -24,7 +24,8 @@
 #include <stdint.h>
 
 enum {
-	KERNELS_GRAIN = 64, /* also the alignment of all buffers, pitches and tables */
+	KERNELS_GRAIN = 64, /* also the alignment of all buffers and tables */
+	KERNELS_OUTPUTS = 32, /* horizontal passes write whole multiples of it */
 	KERNELS_SLACK = 256,
 	/* What `pack` needs for each output, counted in whole grains of outputs. */
 	KERNELS_PACKED = 144,

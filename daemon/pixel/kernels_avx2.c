@@ -49,6 +49,12 @@ KERNELS_INLINE void v_store(void *p, vec a)
 	_mm256_storeu_si256(p, a);
 }
 
+KERNELS_INLINE void v_store_part(void *p, size_t count, vec a)
+{
+	(void)count;
+	v_store(p, a);
+}
+
 KERNELS_INLINE vec v_lanes(const uint8_t *from, const uint32_t *base)
 {
 	return _mm256_inserti128_si256(

@@ -47,6 +47,14 @@ KERNELS_INLINE void v_store(void *p, vec a)
 	_mm512_storeu_si512(p, a);
 }
 
+KERNELS_INLINE void v_store_part(void *p, size_t count, vec a)
+{
+	if (count > KERNELS_OUTPUTS)
+		v_store(p, a);
+	else
+		_mm256_storeu_si256(p, _mm512_castsi512_si256(a));
+}
+
 KERNELS_INLINE vec v_lanes(const uint8_t *from, const uint32_t *base)
 {
 	vec a = _mm512_castsi128_si512(_mm_loadu_si128((const void *)(from + base[0])));

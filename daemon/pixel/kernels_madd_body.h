@@ -4,6 +4,7 @@
  *
  *   v_load, v_store, v_set32, v_add32, v_sll32, v_sra32, v_madd16, v_packs32, v_packus16,
  *   v_unpacklo8, v_unpackhi8, v_shuffle8
+ *   v_store_part(to, n, a)      n bytes, or more within whole KERNELS_OUTPUTS, at most all
  *   v_lanes(from, base)         16 bytes for each lane, at from + base[lane]
  *   madd_weave                  the table's entry
  *
@@ -123,7 +124,7 @@ KERNELS_INLINE void madd_across_pairs(uint8_t *const to[3], const uint8_t *const
 				v[j] = madd_across_vec(from[c],
 					(const struct madd_vec *)(const void *)(table + j * bytes),
 					pairs);
-			v_store(to[c] + i,
+			v_store_part(to[c] + i, count - i,
 				v_packus16(v_packs32(v[0], v[1]), v_packs32(v[2], v[3])));
 		}
 }

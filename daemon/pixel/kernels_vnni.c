@@ -166,6 +166,7 @@ KERNELS_INLINE void vnni_across_groups(uint8_t *const to[3], const uint8_t *cons
 	const uint8_t *group, size_t at, uint32_t groups, uint32_t quads, bool wide)
 {
 	size_t step = vnni_group_bytes(quads);
+	__mmask64 written = ~(__mmask64)0 >> (BLOCK - groups) * GROUP;
 	for (int c = 0; c < 3; c++) {
 		vec v[BLOCK];
 		for (uint32_t g = 0; g < BLOCK; g++)
@@ -174,7 +175,37 @@ KERNELS_INLINE void vnni_across_groups(uint8_t *const to[3], const uint8_t *cons
 								    *)(group + g * step),
 						    quads, wide)
 					  : _mm512_setzero_si512();
-		_mm512_storeu_si512(to[c] + at, vnni_block(v));
+		_mm512_mask_storeu_epi8(to[c] + at, written, vnni_block(v));
+	}
+}
+
+/* A whole block of one quad: what the outputs take stays in registers for all three rows. */
+KERNELS_INLINE void vnni_across_block(
+	uint8_t *const to[3], const uint8_t *const from[3], const uint8_t *groups, size_t at)
+{
+	vec pick[BLOCK], digit[BLOCK][DIGITS];
+	size_t base[BLOCK];
+	for (int g = 0; g < BLOCK; g++) {
+		const struct vnni_group *group =
+			(const struct vnni_group *)(const void *)(groups + g * vnni_group_bytes(1));
+		base[g] = group->base;
+		pick[g] = vnni_load(group->pick);
+		for (int d = 0; d < DIGITS; d++)
+			digit[g][d] = vnni_load(group->digit[0][d]);
+	}
+	for (int c = 0; c < 3; c++) {
+		vec sum[BLOCK];
+		for (int g = 0; g < BLOCK; g++) {
+			vec pixel = vnni_gather(from[c] + base[g], pick[g], false);
+			sum[g] = _mm512_set1_epi32(HALF);
+			for (int d = 0; d < DIGITS; d++) {
+				if (d)
+					sum[g] = _mm512_slli_epi32(sum[g], 8);
+				sum[g] = _mm512_dpbusd_epi32(sum[g], pixel, digit[g][d]);
+			}
+			sum[g] = _mm512_srai_epi32(sum[g], WEIGHTS_BITS);
+		}
+		_mm512_storeu_si512(to[c] + at, vnni_block(sum));
 	}
 }
 
@@ -185,7 +216,10 @@ KERNELS_INLINE void vnni_across_quads(uint8_t *const to[3], const uint8_t *const
 	const uint8_t *group = table->groups;
 	uint32_t at = 0;
 	for (; at + BLOCK * GROUP <= count; at += BLOCK * GROUP) {
-		vnni_across_groups(to, from, group, at, BLOCK, quads, wide);
+		if (quads == 1 && !wide)
+			vnni_across_block(to, from, group, at);
+		else
+			vnni_across_groups(to, from, group, at, BLOCK, quads, wide);
 		group += BLOCK * vnni_group_bytes(quads);
 	}
 	if (at < count)

@@ -2,10 +2,9 @@
  *
  *   pixel.[ch]      recipe -> plan (which region, which window of which resize), and the sink
  *   draw.[ch]       random parameters from Philox, the same on every machine
- *   resample.[ch]   Pillow's antialiased resampling, bit for bit, row by row
+ *   resample.[ch]   Pillow's resampling, bit for bit, row by row
  *   weights.[ch]    which source pixels an output takes, and how much of each
- *   kernels.[ch]    the inner loops behind a table; their text is kernels_body.h, compiled once
- *                   per instruction set by kernels_c.c, kernels_avx2.c, kernels_avx512.c
+ *   kernels*.[ch]   the inner loops behind a table, per instruction set; kernels.h has their map
  *
  * Exact mode: the bytes equal torchvision's PIL path on Pillow 13: crop, then Image.resize(size,
  * BILINEAR), or any other of its filters; both orders of the passes (python-pillow/Pillow#9549:
@@ -93,11 +92,12 @@ struct pixel_sink;
 int pixel_sink_new(uint32_t max_image_size, struct pixel_sink **ret, struct fault *fault);
 void pixel_sink_free(struct pixel_sink *sink);
 
-/* What pixel_sink_new takes, for the ledger: 2.8 MB + about 370 bytes x max_image_size, of which a
- * sink touches what its sources need (ImageNet at 224: 0.3 MB). The terms are those of
- * resample_layout: with S = max_image_size, two tables of weights of (131,070 + 6 S) x 4 bytes, 96
- * rows of 3 S, two blocks of 32 rows of 4,096 pixels, 8 rows of 4,096 pixels, and sums and a row of
- * 27 x (S + 32,768) bytes. */
+/* What pixel_sink_new takes, for the ledger: 3.7 MB + about 410 bytes x max_image_size, of which a
+ * sink touches what its sources need (ImageNet at 224: about 0.1 MB). Nearly all of it is for
+ * sources that hardly anybody has: Lanczos over 65,535 rows of 33,000 pixels, vertically first, has
+ * seven outputs under way, of 12 bytes per pixel, and its horizontal weights beside them. Bilinear
+ * would do with a third, but the filter is a stream's choice and a sink is a worker's. The terms
+ * are in arena_most (resample.c). */
 uint64_t pixel_sink_bytes(uint32_t max_image_size);
 
 /* Prepares weights; tells which region to feed. `out` is image_size x image_size x 3 bytes, row

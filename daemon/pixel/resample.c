@@ -4,8 +4,8 @@
  * pass are complete, and every row of the vertical pass's input that an incomplete output needs is
  * in the ring or in the running sums.
  *
- * A row of the ring, or of anything between the passes, is three planes of `pitch` bytes: what lies
- * behind a plane's pixels is computed along and never looked at. */
+ * A row of the ring, or of anything between the passes, is three planes `pitch` bytes apart, and
+ * whole grains: what lies behind a plane's pixels is computed along and never looked at. */
 #include "pixel/resample.h"
 
 #include "base/util.h"
@@ -36,7 +36,7 @@ struct resample {
 	bool vertical_first;
 	uint32_t rows, rows_in, rows_out;
 	uint32_t source; /* pixels of a row that comes */
-	uint32_t pitch; /* of the planes that the vertical pass works on */
+	uint32_t pitch, row; /* of what the vertical pass works on, in bytes */
 
 	/* Horizontal pass: few taps by `table`; many by `many`, where it is not NULL. */
 	uint8_t *table;
@@ -54,7 +54,12 @@ struct resample {
 
 static uint32_t plane_pitch(uint64_t pixels)
 {
-	return (uint32_t)util_align(pixels, KERNELS_GRAIN);
+	return (uint32_t)util_align(pixels, KERNELS_OUTPUTS);
+}
+
+static uint64_t row_bytes(uint32_t pitch)
+{
+	return util_align(PLANES * (uint64_t)pitch, KERNELS_GRAIN);
 }
 
 /* What jobs need at most, the horizontal pass being first or second. Weights: an output of many
@@ -63,9 +68,8 @@ static uint32_t plane_pitch(uint64_t pixels)
  * larger result is no wider. */
 static uint64_t arena_most(uint32_t max_window)
 {
-	uint64_t window = max_window, narrow = PLANES * (uint64_t)plane_pitch(window);
-	uint64_t wide_pixels = window + WIDE_MORE,
-		 wide = PLANES * (uint64_t)plane_pitch(wide_pixels);
+	uint64_t window = max_window, narrow = row_bytes(plane_pitch(window));
+	uint64_t wide_pixels = window + WIDE_MORE, wide = row_bytes(plane_pitch(wide_pixels));
 	uint64_t padding = window * (2 + KERNELS_RUN),
 		 few = util_align(window, KERNELS_GRAIN) * KERNELS_PACKED;
 	uint64_t first = 6 * (uint64_t)WEIGHTS_SOURCE_MAX + padding,
@@ -204,9 +208,9 @@ static void resample_set_across(struct resample *r)
 
 static void resample_set_down(struct resample *r)
 {
-	uint64_t row = PLANES * (uint64_t)r->pitch;
+	uint64_t row = r->row;
 	r->line = arena_take(r, row + KERNELS_SLACK);
-	r->narrow = arena_take(r, PLANES * (uint64_t)plane_pitch(r->x.count));
+	r->narrow = arena_take(r, row_bytes(plane_pitch(r->x.count)));
 	uint32_t rows = 1;
 	while (rows < r->y.most)
 		rows *= 2;
@@ -233,6 +237,7 @@ void resample_begin(
 	r->rows = r->y.end - r->y.begin;
 	r->rows_in = r->rows_out = 0;
 	r->pitch = plane_pitch(r->vertical_first ? r->source : r->x.count);
+	r->row = (uint32_t)row_bytes(r->pitch);
 	r->arena_used = 0;
 	resample_set_across(r);
 	resample_set_down(r);
@@ -269,7 +274,7 @@ static void resample_emit(struct resample *r)
 
 static uint8_t *resample_ring_row(const struct resample *r, uint32_t row)
 {
-	return r->ring + (size_t)(row & r->ring_mask) * PLANES * r->pitch;
+	return r->ring + (size_t)(row & r->ring_mask) * r->row;
 }
 
 /* Whether output y of the vertical pass has all its rows once `row` is there. */
@@ -286,14 +291,13 @@ static void resample_down_ring(struct resample *r, uint32_t row)
 		const uint8_t *rows[WEIGHTS_FEW];
 		for (uint32_t t = 0; t < taps; t++)
 			rows[t] = resample_ring_row(r, r->y.first[y] + t);
-		r->kernels->down(r->line, rows, r->y.value + (size_t)y * r->y.stride, taps,
-			PLANES * (size_t)r->pitch);
+		r->kernels->down(r->line, rows, r->y.value + (size_t)y * r->y.stride, taps, r->row);
 	}
 }
 
 static uint32_t *resample_sums(const struct resample *r, uint32_t y)
 {
-	return r->sums + (size_t)(y % OPEN_MOST) * PLANES * r->pitch;
+	return r->sums + (size_t)(y % OPEN_MOST) * r->row;
 }
 
 /* Adds a row to the sums of output y. */
@@ -302,7 +306,7 @@ static void resample_add(
 {
 	uint32_t *sums = resample_sums(r, y), tap = row - r->y.first[y];
 	if (tap == 0) {
-		for (size_t j = 0; j < PLANES * (size_t)r->pitch; j++)
+		for (size_t j = 0; j < r->row; j++)
 			sums[j] = WEIGHTS_HALF;
 		r->sum[y % OPEN_MOST] = weights_sum(&r->y, y);
 	}
@@ -323,8 +327,7 @@ static void resample_down_running(
 		resample_add(r, y, row, from);
 	}
 	for (; resample_complete(r, r->rows_out, row); resample_emit(r))
-		r->kernels->down_end(
-			r->line, resample_sums(r, r->rows_out), PLANES * (size_t)r->pitch);
+		r->kernels->down_end(r->line, resample_sums(r, r->rows_out), r->row);
 }
 
 /* A row that has come, into the ring. */

@@ -71,7 +71,8 @@ static inline double filter_lanczos(double x)
 	return -3.0 <= x && x < 3.0 ? filter_sinc(x) * filter_sinc(x / 3) : 0.0;
 }
 
-static inline double filter_at(enum weights_filter filter, double x)
+/* `filter` is a constant wherever it counts. */
+static inline __attribute__((always_inline)) double filter_at(enum weights_filter filter, double x)
 {
 	switch (filter) {
 	case WEIGHTS_BICUBIC:
@@ -124,10 +125,10 @@ static double output_center(const struct weights *w, uint32_t at)
 static uint32_t output_reach(const struct weights *w, uint32_t at, uint32_t *ret_from)
 {
 	double center = output_center(w, at);
-	int64_t from = (int64_t)(center - w->support + 0.5);
-	int64_t to = (int64_t)(center + w->support + 0.5);
+	int32_t from = (int32_t)(center - w->support + 0.5);
+	int32_t to = (int32_t)(center + w->support + 0.5);
 	*ret_from = from < 0 ? 0 : (uint32_t)from;
-	return to > w->axis.source ? w->axis.source : (uint32_t)to;
+	return UTIL_MIN((uint32_t)to, w->axis.source);
 }
 
 /* The place in the result of output i of the window. */
@@ -143,8 +144,7 @@ static double output_tap(const struct weights *w, double center, uint32_t pixel)
 
 static int32_t fixed_point(double part)
 {
-	double scaled = part * (double)(1 << WEIGHTS_BITS);
-	return (int32_t)(part < 0 ? -0.5 + scaled : 0.5 + scaled);
+	return (int32_t)(part * (double)(1 << WEIGHTS_BITS) + copysign(0.5, part));
 }
 
 double weights_sum(const struct weights *w, uint32_t i)
@@ -169,6 +169,41 @@ void weights_output(const struct weights *w, uint32_t i, int32_t *value)
 	double sum = weights_sum(w, i);
 	for (uint32_t t = 0; t < w->taps[i]; t++)
 		value[t] = weights_tap(w, i, t, sum);
+}
+
+/* An output of few taps: the filter is evaluated once. */
+static inline __attribute__((always_inline)) void few_output(
+	const struct weights *w, uint32_t i, enum weights_filter filter)
+{
+	double part[WEIGHTS_FEW], sum = 0.0, center = output_center(w, output_at(w, i));
+	int32_t *value = w->value + (size_t)i * w->stride;
+	uint32_t from = w->begin + w->first[i], taps = w->taps[i];
+	for (uint32_t t = 0; t < taps; t++) {
+		part[t] = filter_at(
+			filter, ((double)(int32_t)(from + t) - center + 0.5) * w->inverse);
+		sum += part[t];
+	}
+	for (uint32_t t = 0; t < taps; t++)
+		value[t] = fixed_point(sum != 0.0 ? part[t] / sum : part[t]);
+	for (uint32_t t = taps; t < w->stride; t++)
+		value[t] = 0;
+}
+
+static void few_make(const struct weights *w)
+{
+	if (w->axis.filter == WEIGHTS_BILINEAR)
+		for (uint32_t i = 0; i < w->count; i++)
+			few_output(w, i, WEIGHTS_BILINEAR);
+	else
+		for (uint32_t i = 0; i < w->count; i++)
+			few_output(w, i, w->axis.filter);
+}
+
+static void few_make_nearest(const struct weights *w)
+{
+	memset(w->value, 0, (size_t)w->count * w->stride * sizeof(*w->value));
+	for (uint32_t i = 0; i < w->count; i++)
+		w->value[(size_t)i * w->stride] = 1 << WEIGHTS_BITS;
 }
 
 /* One source pixel per output: Pillow adds the scale up, output by output. */
@@ -218,14 +253,10 @@ void weights_make(struct weights *w, const struct weights_axis *axis, bool mirro
 	reach_sum_up(w);
 	w->few = w->most <= WEIGHTS_FEW;
 	w->stride = (uint32_t)util_align(w->most, WEIGHTS_QUAD);
-	if (!w->few)
-		return;
-	memset(w->value, 0, (size_t)w->count * w->stride * sizeof(*w->value));
-	for (uint32_t i = 0; i < w->count; i++)
-		if (nearest)
-			w->value[(size_t)i * w->stride] = 1 << WEIGHTS_BITS;
-		else
-			weights_output(w, i, w->value + (size_t)i * w->stride);
+	if (nearest)
+		few_make_nearest(w);
+	else if (w->few)
+		few_make(w);
 }
 
 void weights_reach(const struct weights_axis *axis, uint32_t *ret_begin, uint32_t *ret_end)

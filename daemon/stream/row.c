@@ -34,7 +34,7 @@ uint64_t row_maker_bytes(uint32_t max_image_size)
 /* Decoding drives the sink row by row, so a row's pixels are still in the cache when they are
  * resampled. The sink's share is taken with the vDSO's clock: the thread's CPU clock is a system
  * call. Two readings take 50 ns, a tenth of a row's own time, so only some of the rows are timed:
- * one of a number that has no divisor in common with the blocks of rows that the sink works in. */
+ * one of a number that has no divisor in common with the rows of an MCU. */
 enum { ROW_TIMED = 7 };
 
 _Static_assert(

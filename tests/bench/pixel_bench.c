@@ -1,7 +1,9 @@
 /* pixel_bench: time of the pixel stage alone, per crop and per source pixel, for each variant of
- * the kernels (PENSTOCK_KERNELS=c|avx2|avx512 picks one).
+ * the kernels (PENSTOCK_KERNELS=NAME picks one).
  *
- * usage: pixel_bench [SECONDS_PER_LINE]
+ * usage: pixel_bench [SECONDS_PER_LINE [GEOMETRY]]
+ *
+ * GEOMETRY: only those with this in their names.
  *
  * The first geometry is the average crop of ImageNet, the second a mix drawn as training draws. The
  * best of several rounds is printed: others share the machine. */
@@ -30,7 +32,7 @@ static const struct geometry geometries[] = {
 	{"vertical first, 230 x 450", 230, 450, PIXEL_TRAIN, false},
 	{"shrinking 1600 x 1200", 1600, 1200, PIXEL_TRAIN, false},
 	{"shrinking 4000 x 3000", 4000, 3000, PIXEL_TRAIN, false},
-	{"wider than a block, 5000 x 3000", 5000, 3000, PIXEL_TRAIN, false},
+	{"shrinking 5000 x 3000", 5000, 3000, PIXEL_TRAIN, false},
 };
 
 struct total {
@@ -83,11 +85,11 @@ static void geometry_run(struct pixel_sink *sink, const char *variant, const str
 		if (total.ns < best.ns)
 			best = total;
 	}
-	printf("%-8s%-34s%10.1f us per crop%8.2f ns per source pixel\n", variant, g->name,
+	printf("%-12s%-34s%10.1f us per crop%8.2f ns per source pixel\n", variant, g->name,
 		(double)best.ns / (double)best.crops * 1e-3, (double)best.ns / (double)best.pixels);
 }
 
-static int variant_run(const char *name, uint8_t *rows, double seconds)
+static int variant_run(const char *name, uint8_t *rows, double seconds, const char *wanted)
 {
 	struct fault fault = {""};
 	struct pixel_sink *sink = NULL;
@@ -97,7 +99,8 @@ static int variant_run(const char *name, uint8_t *rows, double seconds)
 		return 1;
 	}
 	for (unsigned i = 0; i < UTIL_COUNT(geometries); i++)
-		geometry_run(sink, name, &geometries[i], rows, seconds);
+		if (!wanted || strstr(geometries[i].name, wanted))
+			geometry_run(sink, name, &geometries[i], rows, seconds);
 	pixel_sink_free(sink);
 	return 0;
 }
@@ -105,6 +108,7 @@ static int variant_run(const char *name, uint8_t *rows, double seconds)
 int main(int argc, char **argv)
 {
 	double seconds = argc > 1 ? strtod(argv[1], NULL) : 0.2;
+	const char *wanted = argc > 2 ? argv[2] : NULL;
 	const char *forced = getenv("PENSTOCK_KERNELS");
 	cleanup(free_ptr) uint8_t *rows = malloc((size_t)ROWS * ROW_PIXELS * 3 + PIXEL_ROW_SLACK);
 	if (!rows)
@@ -113,9 +117,9 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < (size_t)ROWS * ROW_PIXELS * 3; i++)
 		rows[i] = (uint8_t)((state = state * 1664525 + 1013904223) >> 24);
 	if (forced && *forced)
-		return variant_run(forced, rows, seconds);
+		return variant_run(forced, rows, seconds, wanted);
 	int rc = 0;
 	for (unsigned i = 0; kernels_at(i) && rc == 0; i++)
-		rc = variant_run(kernels_at(i)->name, rows, seconds);
+		rc = variant_run(kernels_at(i)->name, rows, seconds, wanted);
 	return rc;
 }

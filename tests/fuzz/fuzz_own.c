@@ -7,9 +7,10 @@
  * and for the contract's slack: files end 64 bytes before a page that must not be touched, and so
  * do the buffers of the lanes, exactly as long as they may rely on. The decoder's memory is of
  * random size, ends at such a page, and is forgotten before each image, so that images come whole,
- * in bands and not at all. Expected: the lanes agree with the reference's on what fails and on all
- * blocks; kernel sets agree on which images step back, and on all pixels of the others; the second
- * visit, by checkpoints of the first, gives the same pixels again. */
+ * in bands and not at all. Then the lanes of every driver take dozens of images in flight, in any
+ * order, sound ones beside broken ones. Expected: the lanes agree with the reference's on what
+ * fails and on all blocks; kernel sets agree on which images step back, and on all pixels of the
+ * others; the second visit, by checkpoints of the first, gives the same pixels again. */
 #include "fuzz/generate.h"
 #include "unit/decode/coefficients.h"
 #include "unit/decode/guarded.h"
@@ -38,6 +39,7 @@ enum {
 	FILE_MOST = 1 << 20,
 	MEMORY_MOST = 1 << 20,
 	PIXELS_MOST = 1 << 18,
+	FLIGHT = 48,
 };
 
 struct bench {
@@ -56,7 +58,7 @@ struct bench {
 	uint8_t *rgb;
 	size_t pack_size;
 	uint8_t pack[CHECKPACK_MOST];
-	uint64_t files, images, stepped, entered, runs;
+	uint64_t files, images, stepped, entered, runs, flown;
 };
 
 static _Noreturn void fail(const struct bench *b, const char *what)
@@ -280,13 +282,104 @@ static void try_file(struct bench *b, const uint8_t *data, size_t size)
 	all_lanes(b);
 }
 
+/* Images of one flight, by the reference one after the other, and by a driver all at once. */
+struct flight {
+	struct file file[FLIGHT];
+	struct subject reference[FLIGHT], flown[FLIGHT];
+	int expected[FLIGHT];
+	unsigned order[FLIGHT], count, given, done;
+};
+
+static struct feed_image *flight_more(void *context)
+{
+	struct flight *f = context;
+	while (f->given < f->count) {
+		struct subject *s = &f->flown[f->order[f->given++]];
+		if (!s->reason)
+			return &s->image;
+	}
+	return NULL;
+}
+
+static void flight_done(void *context, struct feed_image *image)
+{
+	struct flight *f = context;
+	(void)image;
+	f->done++;
+}
+
+static void flight_add(struct flight *f, const uint8_t *data, size_t size)
+{
+	struct file file = {want(calloc(1, size + SLACK)), size};
+	struct parse parse;
+	memcpy(file.bytes, data, size);
+	if (parse_read(file.bytes, size, &parse) ||
+		(uint64_t)parse.width * parse.height > PIXELS_MOST) {
+		free(file.bytes);
+		return;
+	}
+	struct subject *s = &f->reference[f->count];
+	f->file[f->count] = file;
+	f->expected[f->count] = subject_init(s, file, &lanes_ref, NULL, 0, false);
+	if (!f->expected[f->count])
+		f->expected[f->count] = feed_decode_one(&s->image, &lanes_ref);
+	f->count++;
+}
+
+/* Takes off with the images in a new order, each one's runs cut anew. */
+static void flight_fly(struct bench *b, struct flight *f, const struct lanes *lanes)
+{
+	struct feed feed = {.more = flight_more, .done = flight_done, .context = f};
+	unsigned sound = 0;
+	f->given = f->done = 0;
+	for (unsigned i = 0; i < f->count; i++) {
+		unsigned other = draw(&b->random, i + 1);
+		f->order[i] = f->order[other];
+		f->order[other] = i;
+		sound += !subject_init(
+			&f->flown[i], f->file[i], lanes, NULL, draw(&b->random, 3) * 5, false);
+	}
+	feed_decode(&feed, lanes);
+	if (f->done != sound)
+		fail(b, "images are lost in flight");
+	for (unsigned i = 0; i < f->count; i++) {
+		struct subject *s = &f->flown[i];
+		int reason = s->reason ? s->reason : s->image.outcome;
+		b->data = f->file[i].bytes;
+		b->size = f->file[i].size;
+		if (!reason != !f->expected[i])
+			fail(b, "an image in flight fails that does not alone, or the other way "
+				"round");
+		if (!reason && !same_blocks(&f->reference[i], s))
+			fail(b, "other blocks in flight");
+		subject_deinit(s);
+	}
+	b->flown += f->count;
+}
+
+static void flight_end(struct bench *b, struct flight *f)
+{
+	for (unsigned i = 0; lanes_at(i); i++)
+		flight_fly(b, f, lanes_at(i));
+	for (unsigned i = 0; i < f->count; i++) {
+		subject_deinit(&f->reference[i]);
+		free(f->file[i].bytes);
+	}
+	f->count = 0;
+}
+
 static void try_seeds(struct bench *b, uint64_t seed, uint64_t files)
 {
 	struct generate *g = want(calloc(1, sizeof(*g)));
+	struct flight *flight = want(calloc(1, sizeof(*flight)));
 	for (uint64_t i = 0; i < files; i++) {
 		generate(g, seed + i);
 		try_file(b, g->bytes, g->size);
+		flight_add(flight, g->bytes, g->size);
+		if (flight->count == FLIGHT || i + 1 == files)
+			flight_end(b, flight);
 	}
+	free(flight);
 	free(g);
 }
 
@@ -315,8 +408,9 @@ int main(int argc, char **argv)
 	}
 	try_seeds(b, seed, files);
 	(void)printf("%" PRIu64 " files; %" PRIu64 " images, %" PRIu64 " stepped back, %" PRIu64
-		     " entered at checkpoints; %" PRIu64 " runs of lanes; no findings\n",
-		b->files, b->images, b->stepped, b->entered, b->runs);
+		     " entered at checkpoints; lanes: %" PRIu64 " images alone, %" PRIu64
+		     " in flight; no findings\n",
+		b->files, b->images, b->stepped, b->entered, b->runs, b->flown);
 	bench_free(b);
 	return 0;
 }

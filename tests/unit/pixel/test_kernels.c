@@ -172,7 +172,7 @@ static void outputs_check(const struct weights *w, uint8_t *const to[3], uint8_t
 				fail_msg("output %u of %u, %u taps: %u, not %u", i, w->count,
 					w->taps[i], to[c][i], plain_clip(sum));
 		}
-		guards_check(to[c] + grains(w->count));
+		guards_check(to[c] + util_align(w->count, KERNELS_OUTPUTS));
 	}
 }
 
