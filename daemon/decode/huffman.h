@@ -44,7 +44,8 @@ struct huffman_place {
 	const uint32_t *dc, *ac; /* tables */
 	uint32_t class_of, component_of;
 	/* Of the block that follows, behind an MCU's last one its first again. A load, not a
-	 * comparison: lanes that take turns make a pattern of it that no branch predictor learns. */
+	 * comparison: lanes that take turns make a pattern of it that no branch predictor learns.
+	 */
 	const struct huffman_place *next;
 };
 
