@@ -135,10 +135,22 @@ static unsigned table_bits(enum huffman_kind kind)
 	return kind == HUFFMAN_VALUES ? HUFFMAN_VALUE_BITS : HUFFMAN_CODE_BITS;
 }
 
-size_t huffman_tables_bytes(enum huffman_kind kind)
+/* The first component with the same tables as this one. */
+static unsigned first_alike(const struct parse *parse, unsigned component)
 {
-	return kind == HUFFMAN_NONE ? 0
-				    : 2 * BLOCKS_COMPONENTS * sizeof(uint32_t) << table_bits(kind);
+	const struct parse_component *of = parse->component;
+	unsigned i = 0;
+	while (of[i].dc != of[component].dc || of[i].ac != of[component].ac)
+		i++;
+	return i;
+}
+
+size_t huffman_tables_bytes(const struct parse *parse, enum huffman_kind kind)
+{
+	size_t classes = 0;
+	for (unsigned i = 0; i < parse->components; i++)
+		classes += first_alike(parse, i) == i;
+	return kind == HUFFMAN_NONE ? 0 : 2 * classes * sizeof(uint32_t) << table_bits(kind);
 }
 
 static int build_class(const struct parse *parse, const struct parse_component *component,
@@ -170,22 +182,19 @@ static struct huffman_place place_of(
 int huffman_build(
 	const struct parse *parse, enum huffman_kind kind, uint32_t *tables, struct huffman *ret)
 {
-	const struct parse_component *of[BLOCKS_COMPONENTS];
+	unsigned class_of[BLOCKS_COMPONENTS];
 	*ret = (struct huffman){.components = parse->components, .tables = tables};
 	for (unsigned i = 0; i < parse->components; i++) {
 		const struct parse_component *c = &parse->component[i];
-		unsigned known = 0;
-		while (known < ret->classes && (of[known]->dc != c->dc || of[known]->ac != c->ac))
-			known++;
-		if (known == ret->classes) {
-			of[ret->classes++] = c;
-			uint32_t *place =
-				tables ? tables + ((size_t)(2 * known) << table_bits(kind)) : NULL;
-			if (build_class(parse, c, kind, place, ret->code[known]))
-				return STEPBACK_TABLES;
-		}
+		unsigned alike = first_alike(parse, i);
+		unsigned class = alike == i ? ret->classes++ : class_of[alike];
+		uint32_t *place =
+			tables ? tables + ((size_t)(2 * class) << table_bits(kind)) : NULL;
+		if (alike == i && build_class(parse, c, kind, place, ret->code[class]))
+			return STEPBACK_TABLES;
+		class_of[i] = class;
 		for (int block = 0; block < c->h * c->v; block++)
-			ret->place[ret->in_mcu++] = place_of(tables, kind, known, i);
+			ret->place[ret->in_mcu++] = place_of(tables, kind, class, i);
 	}
 	for (unsigned i = 0; i < ret->in_mcu; i++)
 		ret->place[i].next = &ret->place[(i + 1) % ret->in_mcu];

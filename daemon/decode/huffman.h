@@ -69,8 +69,8 @@ struct huffman_symbol {
 	int value;
 };
 
-/* Bytes that huffman_build needs for tables of this kind, whatever the scan. */
-size_t huffman_tables_bytes(enum huffman_kind kind);
+/* Bytes that huffman_build needs for the scan's tables of this kind. */
+size_t huffman_tables_bytes(const struct parse *parse, enum huffman_kind kind);
 
 /* Builds what `parse` names. `tables` is aligned to a cache line and, like the file, outlives *ret.
  * 0 or STEPBACK_TABLES. */

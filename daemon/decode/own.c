@@ -215,7 +215,7 @@ static struct own_layout own_layout_fixed(const struct own_task *task, const str
 {
 	struct own_layout layout = {0};
 	size_t at = 0;
-	layout.tables = own_carve(&at, huffman_tables_bytes(lanes->kind));
+	layout.tables = own_carve(&at, huffman_tables_bytes(&task->parse, lanes->kind));
 	layout.points = own_carve(&at, (uint64_t)task->points * sizeof(struct checkpoint));
 	layout.segments = own_carve(&at, (uint64_t)task->entries * sizeof(struct unstuff_segment));
 	layout.bytes = own_carve(&at, task->bytes + LANE_SLACK);

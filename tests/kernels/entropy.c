@@ -434,7 +434,7 @@ int main(int argc, char **argv)
 	struct item *items = want(calloc((size_t)argc, sizeof(*items)));
 	struct desk desk = {
 		.bytes = aligned(64 << 20),
-		.tables = aligned(huffman_tables_bytes(HUFFMAN_VALUES)),
+		.tables = aligned(STRIDE_TABLES),
 		.coefficients = aligned(256 << 20),
 		.where = aligned(16 << 20),
 		.runs = want(malloc(RUNS_MOST * sizeof(struct plan_run))),

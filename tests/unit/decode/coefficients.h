@@ -175,7 +175,7 @@ static inline int subject_init(struct subject *s, struct file file, const struct
 	s->reason = parse_read(file.bytes, file.size, &s->parse);
 	if (s->reason)
 		return s->reason;
-	s->tables = aligned(huffman_tables_bytes(lanes->kind));
+	s->tables = aligned(huffman_tables_bytes(&s->parse, lanes->kind));
 	s->reason = huffman_build(&s->parse, lanes->kind, s->tables, &s->huffman);
 	if (s->reason)
 		return s->reason;

@@ -135,8 +135,9 @@ static void check_tables(const struct parse *parse, const uint32_t *values, cons
 static void test_tables(void **state)
 {
 	(void)state;
-	uint32_t *values = test_malloc(huffman_tables_bytes(HUFFMAN_VALUES));
-	uint32_t *codes = test_malloc(huffman_tables_bytes(HUFFMAN_CODES));
+	const struct parse gray = {.components = 1};
+	uint32_t *values = test_malloc(huffman_tables_bytes(&gray, HUFFMAN_VALUES));
+	uint32_t *codes = test_malloc(huffman_tables_bytes(&gray, HUFFMAN_CODES));
 	for (int round = 0; round < 300; round++) {
 		struct code dc, ac;
 		struct parse parse = {.components = 1};

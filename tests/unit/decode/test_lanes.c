@@ -472,7 +472,7 @@ struct fence {
 
 static struct fence fence_in(struct subject *s, const struct lanes *lanes, int at_end)
 {
-	size_t tables = huffman_tables_bytes(lanes->kind);
+	size_t tables = huffman_tables_bytes(&s->parse, lanes->kind);
 	size_t blocks = s->blocks * BLOCKS_SIZE * sizeof(int16_t);
 	struct fence f = {
 		guarded_new(s->found.bytes + LANE_SLACK, at_end),

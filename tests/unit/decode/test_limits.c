@@ -278,7 +278,7 @@ static void test_scratch_is_stated(void **state)
 {
 	(void)state;
 	uint64_t bytes = decoder_scratch_bytes();
-	assert_true(bytes >= (5u << 20) && bytes < (6u << 20));
+	assert_true(bytes >= (7u << 20) && bytes < (8u << 20));
 	assert_in_range(decoder_whole_bytes(), 2u << 20, 3u << 20);
 }
 
