@@ -58,7 +58,8 @@ struct decode_limits {
 	unsigned scans; /* default 500 */
 	/* Pixels times scans, since each scan may touch every block: 208 million by default, 13
 	 * scans of 16 MP. As many scans as libjpeg's own script has (jpeg_simple_progression: 2 and
-	 * 4 per component) are read whatever the size. */
+	 * 4 per component) are read whatever the size. Several scans may have 3 bytes of data for
+	 * 2 samples in all, and a MiB: noise at the highest quality has less. */
 	uint64_t scan_pixels;
 	struct permit *large; /* pool for what exceeds the decoder's own scratch; outlives the
 				 decoder; NULL: unlimited */

@@ -44,6 +44,7 @@ struct decode_jpeg {
 	struct words *words;
 	const struct planes_kernels *kernels;
 	unsigned scans, scans_any; /* limits for this image, and for any */
+	uint64_t scans_begin, scans_end; /* the data of several scans must lie between */
 	const uint8_t *data;
 	size_t size, shown; /* bytes of the file, bytes shown to libjpeg so far */
 	size_t skip; /* bytes that libjpeg wants to skip beyond what is shown */
@@ -109,21 +110,36 @@ static void no_output(j_common_ptr cinfo)
 	(void)cinfo;
 }
 
+static size_t source_place(const struct decode_jpeg *jpeg)
+{
+	return (size_t)(jpeg->source.next_input_byte - jpeg->data);
+}
+
+static _Noreturn void leave_scans(struct decode_jpeg *jpeg, int outcome)
+{
+	jpeg->escaped = outcome;
+	longjmp(jpeg->escape, 1);
+}
+
 /* Called between the steps of reading a file of several scans, before any row comes out. */
 static void on_progress(j_common_ptr cinfo)
 {
 	struct decode_jpeg *jpeg = of_common(cinfo);
+	if (source_place(jpeg) > jpeg->scans_end)
+		leave_scans(jpeg, words_set(jpeg->words, DECODE_E_SCANS,
+					  "JPEG: scans of more than %llu bytes for %u x %u pixels",
+					  (unsigned long long)(jpeg->scans_end - jpeg->scans_begin),
+					  jpeg->walk.width, jpeg->walk.height));
 	if ((unsigned)jpeg->cinfo.input_scan_number <= jpeg->scans)
 		return;
 	if (jpeg->scans == jpeg->scans_any)
-		jpeg->escaped = words_set(
-			jpeg->words, DECODE_E_SCANS, "JPEG: more than %u scans", jpeg->scans);
-	else
-		jpeg->escaped = words_set(jpeg->words, DECODE_E_SCANS,
+		leave_scans(jpeg, words_set(jpeg->words, DECODE_E_SCANS, "JPEG: more than %u scans",
+					  jpeg->scans));
+	leave_scans(jpeg,
+		words_set(jpeg->words, DECODE_E_SCANS,
 			"JPEG: more than %u scans of %u x %u pixels; of smaller images more are "
 			"read",
-			jpeg->scans, jpeg->walk.width, jpeg->walk.height);
-	longjmp(jpeg->escape, 1);
+			jpeg->scans, jpeg->walk.width, jpeg->walk.height));
 }
 
 static void source_nothing(j_decompress_ptr cinfo)
@@ -146,11 +162,6 @@ static void source_skip(j_decompress_ptr cinfo, long bytes)
 	cinfo->src->next_input_byte += here;
 	cinfo->src->bytes_in_buffer -= here;
 	jpeg->skip = (size_t)bytes - here;
-}
-
-static size_t source_place(const struct decode_jpeg *jpeg)
-{
-	return (size_t)(jpeg->source.next_input_byte - jpeg->data);
 }
 
 /* Shows libjpeg the next window; false at the end of the file. A skip that began earlier goes on
@@ -301,6 +312,9 @@ int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limi
 	outcome = guarded(jpeg, step_header);
 	if (outcome)
 		return outcome;
+	enum { ANYHOW = 1 << 20 };
+	jpeg->scans_begin = source_place(jpeg);
+	jpeg->scans_end = jpeg->scans_begin + pixels * jpeg->walk.layers * 3 / 2 + ANYHOW;
 	*ret = (struct decode_info){
 		.width = jpeg->walk.width,
 		.height = jpeg->walk.height,

@@ -5,19 +5,25 @@
 
 #include <immintrin.h>
 
-#define KERNELS_DOT
-static inline __attribute__((always_inline)) uint32_t body_dot(
-	const uint8_t *from, const int32_t *value, uint32_t taps)
+#define KERNELS_DOTS
+static inline __attribute__((always_inline)) void body_dots(uint32_t sums[3],
+	const uint8_t *const from[3], size_t first, const int32_t *value, uint32_t taps)
 {
-	__m256i sum = _mm256_setzero_si256();
+	__m256i sum[3] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
 	for (uint32_t t = 0; t < taps; t += 8) {
-		__m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(from + t)));
 		__m256i weights = _mm256_loadu_si256((const void *)(value + t));
-		sum = _mm256_add_epi32(sum, _mm256_mullo_epi32(bytes, weights));
+		for (int c = 0; c < 3; c++) {
+			__m128i bytes = _mm_loadl_epi64((const void *)(from[c] + first + t));
+			sum[c] = _mm256_add_epi32(
+				sum[c], _mm256_mullo_epi32(_mm256_cvtepu8_epi32(bytes), weights));
+		}
 	}
-	__m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-	half = _mm_hadd_epi32(half, half);
-	return (uint32_t)_mm_cvtsi128_si32(_mm_hadd_epi32(half, half));
+	/* Three sums at once: pairs of lanes, then their halves. */
+	__m256i all = _mm256_hadd_epi32(
+		_mm256_hadd_epi32(sum[0], sum[1]), _mm256_hadd_epi32(sum[2], sum[2]));
+	__m128i both = _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+	for (int c = 0; c < 3; c++, both = _mm_srli_si128(both, 4))
+		sums[c] = (uint32_t)_mm_cvtsi128_si32(both);
 }
 
 #include "pixel/kernels_body.h"

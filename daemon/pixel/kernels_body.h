@@ -12,14 +12,16 @@ KERNELS_INLINE uint8_t body_clip(uint32_t sum)
 	return (uint8_t)(whole < 0 ? 0 : whole > 255 ? 255 : whole);
 }
 
-#ifndef KERNELS_DOT
-/* A multiple of KERNELS_RUN taps; an including file may bring its own. */
-KERNELS_INLINE uint32_t body_dot(const uint8_t *from, const int32_t *value, uint32_t taps)
+#ifndef KERNELS_DOTS
+/* Sums of a multiple of KERNELS_RUN taps of three rows; an including file may bring its own. */
+KERNELS_INLINE void body_dots(uint32_t sums[3], const uint8_t *const from[3], size_t first,
+	const int32_t *value, uint32_t taps)
 {
-	uint32_t sum = 0;
-	for (uint32_t t = 0; t < taps; t++)
-		sum += from[t] * (uint32_t)value[t];
-	return sum;
+	for (int c = 0; c < 3; c++) {
+		sums[c] = 0;
+		for (uint32_t t = 0; t < taps; t++)
+			sums[c] += from[c][first + t] * (uint32_t)value[t];
+	}
 }
 #endif
 
@@ -30,9 +32,10 @@ static void body_across_many(
 	const int32_t *value = many->value;
 	for (uint32_t i = 0; i < w->count; i++) {
 		uint32_t taps = (w->taps[i] + KERNELS_RUN - 1) / KERNELS_RUN * KERNELS_RUN;
+		uint32_t sums[3];
+		body_dots(sums, from, w->first[i], value, taps);
 		for (int c = 0; c < 3; c++)
-			to[c][i] = body_clip(
-				WEIGHTS_HALF + body_dot(from[c] + w->first[i], value, taps));
+			to[c][i] = body_clip(WEIGHTS_HALF + sums[c]);
 		value += taps;
 	}
 }

@@ -9,17 +9,21 @@
 
 #include <immintrin.h>
 
-#define KERNELS_DOT
-static inline __attribute__((always_inline)) uint32_t body_dot(
-	const uint8_t *from, const int32_t *value, uint32_t taps)
+#define KERNELS_DOTS
+static inline __attribute__((always_inline)) void body_dots(uint32_t sums[3],
+	const uint8_t *const from[3], size_t first, const int32_t *value, uint32_t taps)
 {
-	__m512i sum = _mm512_setzero_si512();
+	__m512i sum[3] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
 	for (uint32_t t = 0; t < taps; t += KERNELS_RUN) {
-		__m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(from + t)));
-		sum = _mm512_add_epi32(
-			sum, _mm512_mullo_epi32(bytes, _mm512_loadu_si512(value + t)));
+		__m512i weights = _mm512_loadu_si512(value + t);
+		for (int c = 0; c < 3; c++) {
+			__m128i bytes = _mm_loadu_si128((const void *)(from[c] + first + t));
+			sum[c] = _mm512_add_epi32(
+				sum[c], _mm512_mullo_epi32(_mm512_cvtepu8_epi32(bytes), weights));
+		}
 	}
-	return (uint32_t)_mm512_reduce_add_epi32(sum);
+	for (int c = 0; c < 3; c++)
+		sums[c] = (uint32_t)_mm512_reduce_add_epi32(sum[c]);
 }
 
 #include "pixel/kernels_body.h"

@@ -25,11 +25,12 @@ enum hostile_kind {
 	HOSTILE_BASELINE,
 	HOSTILE_LATE,
 	HOSTILE_RESTART,
+	HOSTILE_ODD,
 	HOSTILE_KINDS,
 };
 
 static const char *const hostile_names[HOSTILE_KINDS] = {
-	"empty", "refine", "dense", "components", "baseline", "late", "restart"};
+	"empty", "refine", "dense", "components", "baseline", "late", "restart", "odd"};
 
 struct hostile {
 	uint8_t *bytes; /* malloc'ed, 64 readable behind `size` */
@@ -37,6 +38,7 @@ struct hostile {
 	uint64_t acc;
 	unsigned bits;
 	uint32_t random;
+	unsigned high; /* what 16-bit AC codes begin behind */
 };
 
 static inline void hostile_byte(struct hostile *h, unsigned byte)
@@ -80,15 +82,16 @@ static inline unsigned hostile_random(struct hostile *h)
 	return h->random >> 8;
 }
 
-/* A table all of whose codes have 16 bits: a symbol's code is its place. */
+/* A table all of whose codes have 16 bits, a symbol's code being its place; but the first one's,
+ * which may have a single bit: then the others come behind 8000. */
 static inline void hostile_table(
-	struct hostile *h, unsigned number, const uint8_t *symbols, uint8_t count)
+	struct hostile *h, unsigned number, const uint8_t *symbols, uint8_t count, bool first_short)
 {
-	const uint8_t head[] = {0xff, 0xc4, 0, (uint8_t)(19 + count), (uint8_t)number};
+	const uint8_t head[] = {0xff, 0xc4, 0, (uint8_t)(19 + count), (uint8_t)number, first_short};
 	hostile_text(h, head, sizeof(head));
-	for (int i = 0; i < 15; i++)
+	for (int i = 1; i < 15; i++)
 		hostile_byte(h, 0);
-	hostile_byte(h, count);
+	hostile_byte(h, count - first_short);
 	hostile_text(h, symbols, count);
 }
 
@@ -125,9 +128,9 @@ static inline void hostile_scan(struct hostile *h, unsigned component, unsigned 
 }
 
 static const uint8_t hostile_dc[] = {0, 1, 11};
-static const uint8_t hostile_ac[] = {0, 0xe0, 1, 10, 5};
+static const uint8_t hostile_ac[] = {1, 0, 0xe0, 10, 5};
 enum { DC_NONE, DC_ONE, DC_LARGE };
-enum { AC_END, AC_MANY_ENDS, AC_ONE, AC_LARGE, AC_TAME };
+enum { AC_ONE, AC_END, AC_MANY_ENDS, AC_LARGE, AC_TAME };
 
 /* All blocks' ends in codes for 2^14 .. 2^15 - 1 of them; `correct` further bits per block. */
 static inline void hostile_ends(struct hostile *h, uint64_t blocks, unsigned correct)
@@ -135,7 +138,7 @@ static inline void hostile_ends(struct hostile *h, uint64_t blocks, unsigned cor
 	enum { LEAST = 1 << 14 };
 	while (blocks >= LEAST) {
 		uint64_t run = blocks < 2 * LEAST ? blocks : 2 * LEAST - 1;
-		hostile_bits(h, AC_MANY_ENDS, 16);
+		hostile_bits(h, h->high + AC_MANY_ENDS, 16);
 		hostile_bits(h, (unsigned)(run - LEAST), 14);
 		for (uint64_t i = 0; i < run * correct; i += 21)
 			hostile_bits(h, hostile_random(h),
@@ -143,7 +146,7 @@ static inline void hostile_ends(struct hostile *h, uint64_t blocks, unsigned cor
 		blocks -= run;
 	}
 	for (; blocks; blocks--) {
-		hostile_bits(h, AC_END, 16);
+		hostile_bits(h, h->high + AC_END, 16);
 		for (unsigned i = 0; i < correct; i += 21)
 			hostile_bits(h, hostile_random(h), 21);
 	}
@@ -154,7 +157,7 @@ static inline void hostile_ends(struct hostile *h, uint64_t blocks, unsigned cor
 static inline void hostile_full(struct hostile *h, unsigned symbol, unsigned size)
 {
 	for (int k = 1; k < 64; k++) {
-		hostile_bits(h, symbol, 16);
+		hostile_bits(h, symbol, h->high && symbol == AC_ONE ? 1 : 16);
 		hostile_bits(h, hostile_random(h), size);
 	}
 }
@@ -200,14 +203,16 @@ static inline void hostile_sequential(
 		return;
 	}
 	const uint8_t interval[] = {0xff, 0xdd, 0, 4, 0, 1};
-	if (kind == HOSTILE_RESTART)
+	bool markers = kind == HOSTILE_RESTART || kind == HOSTILE_ODD;
+	if (markers)
 		hostile_text(h, interval, sizeof(interval));
 	hostile_scan(h, 0, 3, 0, 63, 0);
 	for (uint64_t i = 0; i < blocks; i++) {
-		if (i && kind == HOSTILE_RESTART) {
+		if (i && markers) {
 			hostile_fill(h);
 			hostile_byte(h, 0xff);
-			hostile_byte(h, 0xd0 + (i - 1) % 8);
+			hostile_byte(
+				h, 0xd0 + (kind == HOSTILE_ODD ? hostile_random(h) : i - 1) % 8);
 		}
 		for (int component = 0; component < 3; component++)
 			hostile_block(h);
@@ -225,8 +230,9 @@ static inline struct hostile hostile_make(
 	uint64_t blocks = (uint64_t)((width + 7) / 8) * ((height + 7) / 8);
 	bool progressive = kind <= HOSTILE_DENSE;
 	hostile_begin(&h, progressive ? 0xc2 : 0xc1, width, height, progressive ? 1 : 3);
-	hostile_table(&h, 0, hostile_dc, sizeof(hostile_dc));
-	hostile_table(&h, 0x10, hostile_ac, sizeof(hostile_ac));
+	hostile_table(&h, 0, hostile_dc, sizeof(hostile_dc), false);
+	hostile_table(&h, 0x10, hostile_ac, sizeof(hostile_ac), kind == HOSTILE_REFINE);
+	h.high = kind == HOSTILE_REFINE ? 0x7fff : 0;
 	if (progressive)
 		hostile_progressive(&h, kind, blocks, scans);
 	else

@@ -37,11 +37,12 @@ def names():
     return sorted(IMAGENET.iterdir(), key=lambda p: p.stem.encode())
 
 
-def served(train, epochs):
+def served(train, epochs, **options):
     with folder() as home:
         raw = home / "raw"
         with Daemon(home) as daemon:
-            daemon.batches(source=IMAGENET, train=train, shuffle=train, drop_last=0, epochs=epochs, seed=3, raw=raw)
+            daemon.batches(source=IMAGENET, train=train, shuffle=train, drop_last=0, epochs=epochs, seed=3, raw=raw,
+                           **options)
         yield from records(raw)
 
 
@@ -60,6 +61,24 @@ def test_random_crops_of_every_file():
         seen.add(index)
     assert len(seen) == len(files) == 500
     assert 350 < flipped < 650
+
+
+def test_every_interpolation():
+    """Every tenth file: what the filters do is compared elsewhere."""
+    np, Image = need()
+    files = names()
+    for filter in ("bicubic", "box", "hamming", "lanczos", "nearest"):
+        rows = 0
+        for index, (x, y, w, h), _, flags, pixels in served(1, 1, interpolation=filter):
+            rows += 1
+            if rows % 10:
+                continue
+            image = Image.open(files[index]).convert("RGB").crop((x, y, x + w, y + h))
+            row = image.resize((SIZE, SIZE), Image.Resampling[filter.upper()])
+            if flags & 1:
+                row = row.transpose(Image.FLIP_LEFT_RIGHT)
+            assert np.asarray(row).tobytes() == pixels, f"{filter}: {files[index]} crop {x},{y} {w}x{h}"
+        assert rows == len(files)
 
 
 def test_evaluation_of_every_file():
