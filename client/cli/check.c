@@ -249,12 +249,19 @@ static size_t check_record_recall(void *context, struct decode_job *job, uint8_t
 	return sidecar_read(worker->check->sidecar, &worker->place, to, room);
 }
 
-static void check_record_keep(
+static bool check_record_keeps(void *context, struct decode_job *job)
+{
+	(void)job;
+	struct check_worker *worker = context;
+	return sidecar_keeps(worker->check->sidecar, &worker->place);
+}
+
+static bool check_record_keep(
 	void *context, struct decode_job *job, const uint8_t *pack, size_t size)
 {
 	(void)job;
 	struct check_worker *worker = context;
-	(void)sidecar_write(worker->check->sidecar, &worker->place, pack, size);
+	return sidecar_write(worker->check->sidecar, &worker->place, pack, size);
 }
 
 /* Makes an image's checkpoints, unless it has some that fit. */
@@ -270,6 +277,7 @@ static void check_record(
 		.done = check_record_job,
 		.context = worker,
 		.recall = check_record_recall,
+		.keeps = check_record_keeps,
 		.keep = check_record_keep,
 	};
 	sidecar_place(check->dataset, sample->number, sample->shard, sample->position, sample->size,
