@@ -254,11 +254,9 @@ static int sidecar_borrow(struct sidecar *sidecar, const struct sidecar_place *p
 
 void sidecar_ahead(struct sidecar *sidecar, const struct sidecar_place *place)
 {
-	/* Opening might wait; the first reader of the shard does that. */
-	if (state_of(sidecar, place) == STATE_UNKNOWN)
-		return;
-	int fd = sidecar_borrow(sidecar, place);
-	if (fd < 0)
+	int fd;
+	/* Opening might wait; whoever reads does that. */
+	if (lend_try(sidecar->lend, place->shard, &fd) < 0)
 		return;
 	(void)posix_fadvise(fd, (off_t)place->offset, place->room, POSIX_FADV_WILLNEED);
 	lend_release(sidecar->lend, place->shard);
