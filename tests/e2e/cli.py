@@ -15,7 +15,8 @@ from harness import LIMIT, Daemon, Skip, folder, make_dataset, run_tests, tool, 
 
 RECORD = struct.Struct("<QqIIIIIIIIQQ")  # struct penstock_sample
 BENCH_KEYS = ["images_per_s", "batch_size", "threads", "trainers", "seconds", "images", "first_batch_s", "batch_p50_ms", "batch_p99_ms",
-              "cpu_s", "peak_memory_bytes", "bytes_read", "stages", "decode_stages", "fallbacks", "checkpoints", "verdict"]
+              "cpu_s", "peak_memory_bytes", "bytes_read", "stages", "decode_stages", "fallbacks", "broken", "checkpoints",
+              "verdict"]
 
 
 def environment(home, **more):
@@ -535,6 +536,13 @@ STREAMS = """streams:
     batch_size: 8
     image_size: 40
     seed: 3
+  quick:
+    source: {0}
+    batch_size: 8
+    image_size: 40
+    train: false
+    decode: fast
+    interpolation: lanczos
 """
 
 
@@ -548,6 +556,17 @@ def test_bench_and_show_of_a_running_stream():
             got = json.loads(run(home, "show", "stream:small", "-o", home / "s.png", "--batch", 2, "--json", env=env)[0])
             assert (got["rows"], got["batch"]) == (8, 2)
             refuse(home, "bench", "stream:large", code=2, says="large", env=env)
+            text = run(home, "bench", "stream:quick", "--seconds", "0.3", env=env)[0]
+            assert "evaluation, 40 px, batch 8, in order, seed 0, decoded fast,\n" in text.replace("lanczos", "") and "lanczos" in text, text
+            for name in ("small", "quick"):
+                run(home, "show", f"stream:{name}", "-o", home / f"{name}.png", env=env)
+            replica = ["--eval", "-b", 8, "--image-size", 40]
+            run(home, "show", images, "-o", home / "same.png", *replica, "--decode", "fast", "--interpolation", "lanczos")
+            run(home, "show", images, "-o", home / "exact.png", *replica)
+            quick, same, exact = (png_pixels((home / f"{name}.png").read_bytes()) for name in ("quick", "same", "exact"))
+            below = 3 * 59 * quick[0]  # the first line names the source
+            assert quick[2][below:] == same[2][below:], "the definition is the daemon's"
+            assert quick[2][below:] != exact[2][below:]
             assert daemon.process.poll() is None, "it was not theirs to end"
         refuse(home, "bench", "stream:small", code=1, says="no penstockd is running", env=environment(home))
         assert_clean(home)
@@ -598,7 +617,8 @@ def test_status_and_stop():
             trainer = daemon.trainer(source=images, batch_size=8, image_size=32, batches=1000, sleep_ms=20)
             trainer.line()
             text = run(home, "status", env=env)[0]
-            for words in (f"pid {daemon.process.pid}", daemon.socket, "reserved", "8x32", f"\n  trainer {trainer.process.pid}", str(images)):
+            for words in (f"pid {daemon.process.pid}", daemon.socket, "reserved", "8x32", f"\n  trainer {trainer.process.pid}", str(images),
+                          "\n  checkpoints kept\n", "\n  training, 32 px, batch 8, shuffled, seed 0\n"):
                 assert words in text, text
             assert not [line for line in text.splitlines() if len(line) > 80 and daemon.socket not in line and str(images) not in line], text
             got = json.loads(run(home, "status", "--json", "--socket", daemon.socket)[0])
