@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -116,7 +117,7 @@ def test_help_is_for_terminals():
     with folder() as home:
         top, _ = run(home, "--help")
         assert run(home, "help")[0] == top
-        for name in ("bench", "check", "decode", "replay", "show", "status", "stop"):
+        for name in ("bench", "check", "decode", "pack", "replay", "show", "status", "stop"):
             assert f"  {name}" in top
             text, err = run(home, name, "--help")
             assert err == "" and text.startswith(f"Usage: penstock {name}")
@@ -124,6 +125,31 @@ def test_help_is_for_terminals():
             wide = [line for line in (top + text).splitlines() if len(line) > 80]
             assert not wide, wide
         assert run(home, "--version")[0] == f"penstock {(harness.ROOT / 'CMakeLists.txt').read_text().split('VERSION ')[2].split()[0]}\n"
+
+
+def options_of(text):
+    """Long options, and short ones that stand with them, of a help text or a manual page."""
+    return (set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)) | set(re.findall(r"(?<![\w-])-[a-zA-Z](?=, |\*, )", text))) - {"--help", "-h"}
+
+
+def test_the_manual_and_help_name_the_same_options():
+    man = harness.ROOT / "docs" / "man"
+    with folder() as home:
+        both = options_of(run(home, "status", "--help")[0]) | options_of(run(home, "stop", "--help")[0])
+        assert both == options_of((man / "penstock-status.1.scd").read_text())
+        top = run(home, "--help")[0]
+        names = re.findall(r"^  ([a-z]+) ", top, re.M)
+        assert len(names) >= 8, top
+        for name in set(names) - {"status", "stop"}:
+            shown, written = options_of(run(home, name, "--help")[0]), options_of((man / f"penstock-{name}.1.scd").read_text())
+            # Pages name options of others, and show leaves the letters of bench's options to bench's page.
+            elsewhere = {"bench": {"--checkpoints"}}.get(name, set())
+            letters = {option for option in shown if option[1] != "-"} if name in ("replay", "show") else set()
+            assert shown - letters <= written and written - elsewhere <= shown, (name, sorted(shown ^ written))
+        for name in names:
+            assert f"*{name}*" in (man / "penstock.1.scd").read_text(), name
+        done = subprocess.run([tool("penstockd"), "--help"], capture_output=True, text=True, timeout=LIMIT, check=True)
+        assert options_of(done.stdout) == options_of((man / "penstockd.8.scd").read_text()) - {"--checkpoints"}
 
 
 def test_options_anywhere():
