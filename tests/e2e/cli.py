@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import resource
 import re
 import signal
 import struct
@@ -298,6 +299,30 @@ def test_an_index_that_cannot_be_kept():
         out, err = run(home, "check", images, "--json", env={**environment(home), "XDG_CACHE_HOME": "/proc/self/none"})
         assert json.loads(out)["samples"] == 6 and err.startswith("penstock: ") and "temporary file" in err, err
         assert "the cache folder /proc/self/none/penstock cannot be used (No such file" in err, err
+
+
+def test_checkpoints_that_cannot_be_kept():
+    with folder() as home:
+        make_dataset(home / "images", per_class=30)
+        few = 20 << 10  # the index is smaller, the checkpoints are not
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (few, few))
+        for options in ([], ["--json"]):
+            out, err = run(home, "check", home / "images", "--checkpoints", *options, code=1, preexec_fn=limit)
+            assert f"checkpoints of {home / 'images'} cannot be written" in err and "File too large" in err, err
+        report = json.loads(out)
+        assert report["broken"] == [] and report["checkpoints"]["made"] + report["checkpoints"]["kept"] < report["decoded"], report
+        out, err = run(home, "check", home / "images", "--checkpoints", "--json")
+        assert err == "" and json.loads(out)["checkpoints"]["made"] > 0, (out, err)
+        # Not even an index fits: an error, not a death by signal, and nothing is left behind.
+        (home / "none").mkdir()
+        env = environment(home, XDG_CACHE_HOME=home / "none")
+
+        def limit_more():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        out, err = run(home, "check", home / "images", code=1, env=env, preexec_fn=limit_more)
+        assert "File too large" in err and not [p for p in (home / "none").rglob("*") if p.is_file()], err
 
 
 # ---- replay ----
