@@ -11,11 +11,13 @@
  *   if (penstock_stream_open(&options, &stream) < 0)
  *           fail(penstock_error());
  *   struct penstock_batch batch;
- *   while (penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT) == 0) {
- *           train_on(batch.images, batch.labels, batch.count);      // reads shared memory; nothing
- * is copied penstock_batch_release(stream, &batch);                 // the daemon may now overwrite
- * it
+ *   int r;
+ *   while ((r = penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT)) == 0) {
+ *           train_on(batch.images, batch.labels, batch.count);  // shared memory, not copied
+ *           penstock_batch_release(stream, &batch);             // may now be overwritten
  *   }
+ *   if (r < 0)
+ *           fail(penstock_error()); // PENSTOCK_END, above 0, is the end of the last epoch
  *   penstock_stream_close(stream);
  *
  * Opening connects to the running daemon, or starts a private one (it ends ten seconds after its
