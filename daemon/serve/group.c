@@ -167,6 +167,8 @@ static void group_admit(struct member *m)
 			position = b->position;
 		}
 	}
+	m->epoch = epoch;
+	m->batch = batch;
 	group_send_opened(m, epoch, batch, position);
 }
 
@@ -421,6 +423,8 @@ static bool group_announce(struct member *m, uint32_t slot)
 	m->held |= 1ull << slot;
 	m->next_serial++;
 	m->given++;
+	m->epoch = batch->epoch;
+	m->batch = batch->batch;
 	return true;
 }
 

@@ -65,6 +65,7 @@ struct member {
 	uint64_t next_serial; /* the next batch to announce to it */
 	uint64_t held; /* bit per slot that it has been given and has not released */
 	uint64_t given; /* batches */
+	uint64_t epoch, batch; /* of the one announced last, else of the first to come */
 };
 
 struct group_sample { /* one second of a group's life */

@@ -85,17 +85,12 @@ static void status_running(struct jsontext *json, struct group *group)
 	char verdict[256];
 	const struct extent *extent = stream_extent(group->stream);
 	const struct member *first = group->members;
-	int slot = first ? stream_slot_of(
-				   group->stream, first->next_serial ? first->next_serial - 1 : 0)
-			 : -1;
 	stream_stats(group->stream, &stats);
 	group_verdict(group, verdict, sizeof verdict);
 	jsontext_string(json, "state", group->started ? "serving" : "waiting for trainers");
 	jsontext_u64(json, "samples", dataset_count(stream_dataset(group->stream)));
-	jsontext_u64(
-		json, "epoch", slot >= 0 ? stream_batch(group->stream, (uint32_t)slot)->epoch : 0);
-	jsontext_u64(
-		json, "batch", slot >= 0 ? stream_batch(group->stream, (uint32_t)slot)->batch : 0);
+	jsontext_u64(json, "epoch", first ? first->epoch : 0);
+	jsontext_u64(json, "batch", first ? first->batch : 0);
 	jsontext_u64(json, "batches", stream_batches(group->stream));
 	jsontext_u64(json, "slots", extent->slots);
 	jsontext_u64(json, "slots_free", stats.slots_free);

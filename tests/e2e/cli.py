@@ -675,6 +675,16 @@ def test_status_and_stop():
             got = json.loads(run(home, "status", "--json", "--socket", daemon.socket)[0])
             assert got["pid"] == daemon.process.pid and len(got["streams"]) == 1
             trainer.kill()
+            # Where a trainer is does not depend on its holding a batch just now.
+            quick = daemon.trainer(source=images, batch_size=30, image_size=32)
+            for _ in range(5):
+                seen = quick.line()
+            for _ in range(10):
+                stream = json.loads(run(home, "status", "--json", env=env)[0])["streams"][-1]
+                epoch, batch = (int(word) for word in seen.split()[:2])
+                assert (stream["epoch"], stream["batch"]) >= (epoch, batch), (stream, seen)
+                seen = quick.line()
+            quick.kill()
             assert run(home, "stop", env=env) == ("", "")
             assert daemon.process.wait(timeout=LIMIT) == 0
             refuse(home, "status", code=1, says=[f"no penstockd is running at {daemon.socket}", "(start one: penstockd --config FILE)"],
