@@ -379,6 +379,18 @@ static int decode_resize(struct decode *decode, struct decode_image *image)
 
 /* ---- what becomes of them ---- */
 
+/* Whether any of this run's images is read from there: it would be lost. */
+static bool decode_reads(const struct decode *decode, const char *path)
+{
+	struct stat st;
+	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+		return false;
+	for (int i = 0; i < decode->file_count; i++)
+		if (input_is(decode->files[i], &st))
+			return true;
+	return false;
+}
+
 /* True when two of this run's images would get one name: one of them would be lost. */
 static bool decode_written(struct decode *decode, const char *path)
 {
@@ -401,9 +413,7 @@ static int decode_name_output(struct decode *decode, struct decode_image *image)
 	if ((size_t)n >= room)
 		return cli_fail(
 			CLI_FAILED, "cannot write %s: its name is too long", decode->output);
-	struct stat st;
-	if (image->input.from.st_nlink && stat(image->output, &st) == 0 &&
-		st.st_ino == image->input.from.st_ino && st.st_dev == image->input.from.st_dev)
+	if (decode_reads(decode, image->output))
 		return cli_fail(CLI_USAGE,
 			"%s is what is read: nothing is written onto it; give another --output",
 			image->output);

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <string.h>
 
 void input_free(struct input *input)
@@ -67,10 +66,11 @@ static int input_drain(
 static int input_file(const char *path, uint64_t limit, struct input *ret, struct fault *fault)
 {
 	/* A pipe that nobody writes to is waited for like stdin. */
+	struct stat st;
 	cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &ret->from) < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return fault_set(fault, -errno, "cannot read %s: %s", path, strerror(errno));
-	if (S_ISDIR(ret->from.st_mode))
+	if (S_ISDIR(st.st_mode))
 		return fault_set(fault, -EISDIR,
 			"%s is a folder; name the images in it, or run `penstock check` on it",
 			path);
@@ -115,11 +115,12 @@ static int input_member(
 	cleanup(free_ptr) struct tar_reader *reader = calloc(1, sizeof *reader);
 	if (!path || !reader)
 		return input_no_memory(name, fault);
+	struct stat st;
 	cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &ret->from) < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return fault_set(fault, -errno, "cannot read %s: %s", path, strerror(errno));
 	struct tar_member member;
-	tar_init(reader, fd, (uint64_t)ret->from.st_size, path);
+	tar_init(reader, fd, (uint64_t)st.st_size, path);
 	int r = input_find(reader, name + shard + 1, &member, fault);
 	if (r == 0)
 		r = input_member_bytes(reader, &member, name, limit, ret, fault);
@@ -158,6 +159,22 @@ int input_read(const char *name, uint64_t limit, struct input *ret, struct fault
 	else
 		*ret = input;
 	return r;
+}
+
+/* What a name is read from. False: nothing that there is. */
+static bool input_stat(const char *name, struct stat *ret)
+{
+	if (strcmp(name, "-") == 0)
+		return fstat(STDIN_FILENO, ret) == 0;
+	size_t shard = lstat(name, ret) < 0 ? input_shard(name) : 0;
+	cleanup(free_ptr) char *path = shard ? strndup(name, shard) : NULL;
+	return stat(path ? path : name, ret) == 0;
+}
+
+bool input_is(const char *name, const struct stat *file)
+{
+	struct stat st;
+	return input_stat(name, &st) && st.st_ino == file->st_ino && st.st_dev == file->st_dev;
 }
 
 const char *input_base(const char *name, char *buffer, size_t room)

@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -13,13 +14,15 @@ enum { INPUT_SLACK = 64 }; /* readable bytes behind an image's last, as the deco
 struct input {
 	uint8_t *data;
 	size_t size;
-	struct stat from; /* the file or shard that was read; st_nlink is 0 for stdin */
 };
 
 /* Reads all of it, at most `limit` bytes. 0; -EFBIG beyond the limit; another negative errno; each
  * with a fault. A file whose very name holds a `!` goes before a shard. */
 int input_read(const char *name, uint64_t limit, struct input *ret, struct fault *fault);
 void input_free(struct input *input);
+
+/* Whether a file is the one that a name is read from, the shard of a member included. */
+bool input_is(const char *name, const struct stat *file);
 
 /* What a picture made of it is called, without extension: the last part of the name, "stdin" for
  * `-`. Writes into `buffer` and returns it. */

@@ -2,6 +2,7 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 import zlib
@@ -181,6 +182,18 @@ def test_what_is_there_is_kept():
             before = name.read_bytes()
             refuse(home, "decode", name, "-o", path, "--format", "png", says="nothing is written onto it")
             assert name.read_bytes() == before
+        # Nor onto what is read later, or from standard input, or the shard of a member.
+        later = home / "later"
+        later.mkdir()
+        shutil.copy(name, later / "a.jpg")
+        run(home, "decode", name, "-o", later / "a.png")
+        before = (later / "a.png").read_bytes()
+        refuse(home, "decode", later / "a.jpg", later / "a.png", "-o", later, "--force", says="nothing is written onto it")
+        with open(later / "a.png", "rb") as stdin:
+            done = subprocess.run([tool("penstock"), "decode", "-", "-o", str(later / "a.png")], env=environment(home),
+                                  capture_output=True, text=True, timeout=LIMIT, stdin=stdin)
+        assert done.returncode == 2 and "nothing is written onto it" in done.stderr, done
+        assert (later / "a.png").read_bytes() == before
         assert not [p for p in home.rglob("*.png.*")], "temporary files were left"
 
 
