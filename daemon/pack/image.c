@@ -384,6 +384,12 @@ static void image_inherit(struct image_maker *maker, struct jpegout_picture *pic
 		return;
 	if (!metadata_read(maker->data, maker->size, &maker->metadata))
 		maker->metadata.profile_parts = maker->metadata.orientation = 0;
+	/* Gray may lie under a profile of RGB, but a profile of CMYK is for nothing that is
+	 * written. */
+	if (maker->metadata.profile_parts && metadata_profile_fits(&maker->metadata, 3))
+		picture->gray = false;
+	if (!metadata_profile_fits(&maker->metadata, picture->gray ? 1 : 3))
+		maker->metadata.profile_parts = 0;
 	if (asked == IMAGE_KEEP &&
 		jpegout_open(maker->jpegout, maker->data, maker->size, &unused) == JPEGOUT_OK)
 		jpegout_sampling(maker->jpegout, &picture->h, &picture->v);

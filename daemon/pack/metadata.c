@@ -128,6 +128,18 @@ bool metadata_read(const uint8_t *data, size_t size, struct metadata *ret)
 	return true;
 }
 
+/* Bytes 16 to 19 of a profile name its colours (ICC.1:2022, 7.2.8); a segment's name and count take
+ * 14 before it. */
+bool metadata_profile_fits(const struct metadata *metadata, unsigned components)
+{
+	enum { COLOURS = 14 + 16, COLOURS_SIZE = 4 };
+	const struct metadata_part *first = &metadata->profile[0];
+	if (!metadata->profile_parts)
+		return true;
+	return first->size >= COLOURS + COLOURS_SIZE && first->bytes[sizeof icc_name] == 1 &&
+	       memcmp(first->bytes + COLOURS, components == 1 ? "GRAY" : "RGB ", COLOURS_SIZE) == 0;
+}
+
 /* A TIFF of one directory with one entry (TIFF 6.0, sections 2 and 8; tag 274), big-endian. */
 void metadata_orientation(unsigned orientation, uint8_t ret[METADATA_ORIENTATION])
 {

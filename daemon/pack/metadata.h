@@ -34,5 +34,9 @@ struct metadata {
  * T.81 has them, or say one thing twice: such a file is left as it is. */
 bool metadata_read(const uint8_t *data, size_t size, struct metadata *ret);
 
+/* Whether the colour profile, if there is one, is for pixels of that many components: 1, gray; 3,
+ * RGB. Another one would have a reader take the pixels for what they are not. */
+bool metadata_profile_fits(const struct metadata *metadata, unsigned components);
+
 /* The payload of an Exif segment with the orientation alone. */
 void metadata_orientation(unsigned orientation, uint8_t ret[METADATA_ORIENTATION]);

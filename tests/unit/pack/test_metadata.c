@@ -132,6 +132,39 @@ static void test_profile(void **state)
 	assert_false(end(&file, &found));
 }
 
+/* A profile stays with pixels of its colours; what does not say for which, with none. */
+static void test_profile_fits(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *head; /* name, zero, number, count */
+		const char *colours;
+		bool gray, rgb;
+	} cases[] = {
+		{"ICC_PROFILE\0\1\1", "GRAY", true, false},
+		{"ICC_PROFILE\0\1\2", "RGB ", false, true},
+		{"ICC_PROFILE\0\1\1", "CMYK", false, false},
+		{"ICC_PROFILE\0\2\2", "RGB ", false, false},
+		{"ICC_PROFILE\0\1\1", NULL, false, false},
+	};
+	struct file file;
+	struct metadata found;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		char segment[64] = {0};
+		memcpy(segment, cases[i].head, 14);
+		if (cases[i].colours)
+			memcpy(segment + 14 + 16, cases[i].colours, 4);
+		begin(&file);
+		put_segment(&file, 0xe2, segment, cases[i].colours ? 34 : 33);
+		assert_true(end(&file, &found));
+		assert_int_equal(metadata_profile_fits(&found, 1), cases[i].gray);
+		assert_int_equal(metadata_profile_fits(&found, 3), cases[i].rgb);
+	}
+	begin(&file);
+	assert_true(end(&file, &found));
+	assert_true(metadata_profile_fits(&found, 1) && metadata_profile_fits(&found, 3));
+}
+
 static void test_left_alone(void **state)
 {
 	(void)state;
@@ -165,6 +198,7 @@ int main(void)
 		cmocka_unit_test(test_orientation),
 		cmocka_unit_test(test_exif_values),
 		cmocka_unit_test(test_profile),
+		cmocka_unit_test(test_profile_fits),
 		cmocka_unit_test(test_left_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
