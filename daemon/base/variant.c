@@ -5,10 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AVX512 = 2, AVX512_VNNI = 3 };
-
 static const char *const variant_names[VARIANTS] = {
-	"c", "avx2", [AVX512] = "avx512", [AVX512_VNNI] = "avx512-vnni"};
+	[VARIANT_C] = "c",
+	[VARIANT_AVX2] = "avx2",
+	[VARIANT_AVX512] = "avx512",
+	[VARIANT_VNNI] = "avx512-vnni",
+	[VARIANT_NEON] = "neon",
+};
+
+/* What is meant where there is no table of this name. */
+static unsigned variant_instead(unsigned k)
+{
+	if (k == VARIANT_VNNI)
+		return VARIANT_AVX512;
+#ifdef __aarch64__
+	if (k == VARIANT_NEON)
+		return VARIANT_C;
+#endif
+	return k;
+}
 
 static bool variant_runs(const struct variants *variants, unsigned k)
 {
@@ -32,8 +47,8 @@ int variant_forced(const struct variants *variants, const void **ret, struct fau
 	for (unsigned k = 0; k < VARIANTS; k++) {
 		if (strcmp(variant_names[k], name) != 0)
 			continue;
-		if (k == AVX512_VNNI && !variants->table[k])
-			k = AVX512;
+		if (!variants->table[k])
+			k = variant_instead(k);
 		if (!variant_runs(variants, k))
 			return fault_set(fault, -ENOTSUP,
 				"PENSTOCK_KERNELS=%s: this processor has not got these "
@@ -43,7 +58,7 @@ int variant_forced(const struct variants *variants, const void **ret, struct fau
 		return 0;
 	}
 	return fault_set(fault, -EINVAL,
-		"PENSTOCK_KERNELS=%s: expected c, avx2, avx512 or avx512-vnni; unset it to let penstock "
-		"choose",
+		"PENSTOCK_KERNELS=%s: expected c, avx2, avx512, avx512-vnni or neon; "
+		"unset it to let penstock choose",
 		name);
 }

@@ -1,15 +1,23 @@
 /* variant: twins of one table of kernels, and which of them this processor runs.
  *
  * Resampling, entropy decoding and transforming each have a table per instruction set, under the
- * same names, so that PENSTOCK_KERNELS=c|avx2|avx512|avx512-vnni forces all three: where there is
- * no table of the last name, the one for AVX-512 is meant. Any thread. */
+ * same names, so that PENSTOCK_KERNELS=c|avx2|avx512|avx512-vnni|neon forces all three: where there
+ * is no table for VNNI, the one for AVX-512 is meant, and on ARM plain C where there is none for
+ * NEON. Any thread. */
 #pragma once
 
 #include "base/fault.h"
 
 #include <stdbool.h>
 
-enum { VARIANTS = 4 }; /* "c", "avx2", "avx512", "avx512-vnni" */
+enum variant {
+	VARIANT_C,
+	VARIANT_AVX2,
+	VARIANT_AVX512,
+	VARIANT_VNNI,
+	VARIANT_NEON,
+	VARIANTS,
+};
 
 struct variants {
 	const void *table[VARIANTS]; /* NULL: not for this architecture */

@@ -39,11 +39,14 @@ static bool lanes_run(const void *table)
 }
 
 static const struct variants known = {
-	.table = {&lanes_c,
+	.table =
+		{
+			[VARIANT_C] = &lanes_c,
 #ifdef __x86_64__
-		&lanes_avx2, &lanes_avx512
+			[VARIANT_AVX2] = &lanes_avx2,
+			[VARIANT_AVX512] = &lanes_avx512,
 #endif
-	},
+		},
 	.runs = lanes_run,
 };
 

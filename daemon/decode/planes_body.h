@@ -1,4 +1,4 @@
-/* planes_body: the text of both vector variants of the kernels; see planes_kernels.h. The including
+/* planes_body: the text of the vector variants of the kernels; see planes_kernels.h. The including
  * file defines the vector type and its operations; all of them, like the instructions behind them,
  * work within lanes of 16 bytes:
  *
@@ -15,8 +15,10 @@
  *   v_pair(&a, &b)              lanes of unpacked low and high halves, back in the order of memory
  *   body_sort                   the table's entry of that name
  *
- * and TABLE and NAME. The transform works on LANES blocks at once, a block to a lane: what follows
- * is a vector of 8 values of 16 bits, or 4 of 32, per block. */
+ * and TABLE and NAME. Where it defines BODY_OWN, it brings body_dot, body_dot_add, body_three_low,
+ * body_three_high and body_split too, and needs no multiply-add of pairs of 16 bits. The transform
+ * works on LANES blocks at once, a block to a lane: what follows is a vector of 8 values of 16
+ * bits, or 4 of 32, per block. */
 #include "decode/planes_kernels.h"
 
 #include "base/util.h"
@@ -50,6 +52,7 @@ enum {
 	GRAIN = LANES * 16, /* bytes of a vector */
 };
 
+#ifndef BODY_OWN
 /* a x low + b x high, for pairs (a, b) of 16 bits. */
 BODY_INLINE vec body_pair(int low, int high)
 {
@@ -66,6 +69,7 @@ BODY_INLINE vec body_dot_add(vec sum, vec pairs, int low, int high)
 {
 	return v_madd_add16(sum, pairs, body_pair(low, high));
 }
+#endif
 
 /* One dimension on pairs of inputs (7,1), (3,5), (2,6), (0,4) in turns. All sums of factors below
  * fit into 16 bits, so that no sum of inputs is ever formed. `sparse`: inputs 4 to 7 are 0. */
@@ -413,6 +417,7 @@ static bool body_two(uint8_t *to, size_t pitch, const int16_t *const *blocks, si
 	return body_smaller(to, pitch, blocks, count, quant, body_two_group, 2);
 }
 
+#ifndef BODY_OWN
 /* 3 a + b for the low or the high halves of bytes. */
 BODY_INLINE vec body_three_low(vec a, vec b)
 {
@@ -423,6 +428,7 @@ BODY_INLINE vec body_three_high(vec a, vec b)
 {
 	return v_maddubs16(v_unpackhi8(a, b), v_set16(0x0103));
 }
+#endif
 
 /* Left and right outputs of 16 bits, to bytes in turns. */
 BODY_INLINE vec body_turns(vec left, vec right)
@@ -525,6 +531,7 @@ static void body_planar(uint8_t *const to[3], const uint8_t *const from[3], size
 	}
 }
 
+#ifndef BODY_OWN
 /* For each colour and each 16 bytes of 16 triples: which bytes of these go to which place. */
 #define SPLIT(n, k, c) ((3 * (n) + (c)) / 16 == (k) ? (3 * (n) + (c)) % 16 : -1)
 #define SPLITS(k, c)                                                                            \
@@ -555,6 +562,7 @@ static void body_split(uint8_t *const to[3], const uint8_t *from, size_t count)
 	planes_kernels_c.split(
 		(uint8_t *const[3]){to[0] + i, to[1] + i, to[2] + i}, from, count - i);
 }
+#endif
 
 const struct planes_kernels TABLE = {
 	.name = NAME,

@@ -14,15 +14,25 @@ static bool planes_kernels_run(const void *table)
 		return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
 		       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
 #endif
+#ifdef __aarch64__
+	if (table == &planes_kernels_neon)
+		return true;
+#endif
 	return table == &planes_kernels_c;
 }
 
 static const struct variants known = {
-	.table = {&planes_kernels_c,
+	.table =
+		{
+			[VARIANT_C] = &planes_kernels_c,
 #ifdef __x86_64__
-		&planes_kernels_avx2, &planes_kernels_avx512
+			[VARIANT_AVX2] = &planes_kernels_avx2,
+			[VARIANT_AVX512] = &planes_kernels_avx512,
 #endif
-	},
+#ifdef __aarch64__
+			[VARIANT_NEON] = &planes_kernels_neon,
+#endif
+		},
 	.runs = planes_kernels_run,
 };
 

@@ -70,7 +70,7 @@ struct planes_quant {
 };
 
 struct planes_kernels {
-	const char *name; /* "c", "avx2", "avx512" */
+	const char *name; /* "c", "avx2", "avx512", "neon" */
 
 	/* Zigzag order to ready order, and what kind of block each is (planes_kind, exactly). All
 	 * blocks are aligned to 64 bytes. */
@@ -101,7 +101,8 @@ struct planes_kernels {
 	void (*split)(uint8_t *const to[3], const uint8_t *from, size_t count);
 };
 
-extern const struct planes_kernels planes_kernels_c, planes_kernels_avx2, planes_kernels_avx512;
+extern const struct planes_kernels planes_kernels_c, planes_kernels_avx2, planes_kernels_avx512,
+	planes_kernels_neon;
 
 /* The best table for this processor, or the one that the environment variable PENSTOCK_KERNELS
  * names. 0, or -EINVAL for an unknown name, -ENOTSUP for one that this processor cannot run. */

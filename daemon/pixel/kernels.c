@@ -34,15 +34,26 @@ static bool kernels_run(const void *table)
 		return wide && __builtin_cpu_supports("avx512vbmi") &&
 		       __builtin_cpu_supports("avx512vnni");
 #endif
+#ifdef __aarch64__
+	if (table == &kernels_neon)
+		return true;
+#endif
 	return table == &kernels_c;
 }
 
 static const struct variants known = {
-	.table = {&kernels_c,
+	.table =
+		{
+			[VARIANT_C] = &kernels_c,
 #ifdef __x86_64__
-		&kernels_avx2, &kernels_avx512, &kernels_vnni
+			[VARIANT_AVX2] = &kernels_avx2,
+			[VARIANT_AVX512] = &kernels_avx512,
+			[VARIANT_VNNI] = &kernels_vnni,
 #endif
-	},
+#ifdef __aarch64__
+			[VARIANT_NEON] = &kernels_neon,
+#endif
+		},
 	.runs = kernels_run,
 };
 

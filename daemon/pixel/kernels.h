@@ -7,10 +7,12 @@
  *   kernels_c.c        the truth, in plain C
  *   kernels_body.h     plain C that every compiler turns into vectors, compiled once per
  *                      instruction set: what is not worth more
- *   kernels_madd_body.h     passes of few taps by multiply-add of pairs of 16 bits: each weight is
- * two halves of 11 bits; for kernels_avx2.c and kernels_avx512.c kernels_vnni.c     the same by
- * sums of four bytes (VNNI): each weight is three digits of 8 bits in [-128, 127], and bytes are
- * gathered from 64 or 128 (VBMI)
+ *   kernels_madd_body.h
+ *                      passes of few taps by multiply-add of pairs of 16 bits: each weight is two
+ *                      halves of 11 bits; for kernels_avx2.c and kernels_avx512.c
+ *   kernels_vnni.c     the same by sums of four bytes (VNNI): each weight is three digits of 8 bits
+ *                      in [-128, 127], and bytes are gathered from 64 or 128 (VBMI)
+ *   kernels_neon.c     the same by multiply-add of 32 bits, for 64-bit ARM
  *
  * Vertical passes read and write whole grains, horizontal ones write whole KERNELS_OUTPUTS and read
  * up to KERNELS_SLACK bytes behind a row. Pure functions; any thread. */
@@ -39,7 +41,7 @@ struct kernels_many {
 };
 
 struct kernels {
-	const char *name; /* "c", "avx2", "avx512", "avx512-vnni" */
+	const char *name; /* "c", "avx2", "avx512", "avx512-vnni", "neon" */
 
 	/* Lays weights of few taps out as `across` wants them. False: it cannot, because outputs
 	 * lie too far apart; they are left to across_many. */
@@ -64,7 +66,7 @@ struct kernels {
 	void (*weave)(uint8_t *to, const uint8_t *const from[3], size_t count);
 };
 
-extern const struct kernels kernels_c, kernels_avx2, kernels_avx512, kernels_vnni;
+extern const struct kernels kernels_c, kernels_avx2, kernels_avx512, kernels_vnni, kernels_neon;
 
 /* The table that is fastest on this processor, as a race finds once (2 ms), or the one that the
  * environment variable PENSTOCK_KERNELS names. 0, or -EINVAL for an unknown name, -ENOTSUP for one

@@ -34,7 +34,7 @@ enum {
 	DIFFER_FILES = 24, /* of a course, at most */
 	DIFFER_PIXELS = 1 << 18, /* larger images are refused by both */
 	DIFFER_SLACK = 64, /* readable bytes behind a file (decode.h) */
-	DIFFER_KERNELS = 3,
+	DIFFER_KERNELS = 4,
 	DIFFER_ROUNDS = 2, /* of each kernel set */
 };
 
@@ -103,7 +103,7 @@ static inline struct decoder *differ_decoder(const char *which, const char *kern
 
 static inline struct differ *differ_new(void)
 {
-	static const char *const names[DIFFER_KERNELS] = {"c", "avx2", "avx512"};
+	static const char *const names[DIFFER_KERNELS] = {"c", "avx2", "avx512", "neon"};
 	struct differ *d = calloc(1, sizeof(*d));
 	assert(d);
 	d->library = differ_decoder("libjpeg", "c");

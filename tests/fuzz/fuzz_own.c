@@ -34,7 +34,7 @@
 #endif
 
 enum {
-	KERNELS = 3,
+	KERNELS = 4,
 	SLACK = 64,
 	FILE_MOST = 1 << 20,
 	MEMORY_MOST = 1 << 20,
@@ -79,7 +79,7 @@ static _Noreturn void fail(const struct bench *b, const char *what)
 
 static struct bench *bench_new(uint64_t seed)
 {
-	static const char *const names[KERNELS] = {"c", "avx2", "avx512"};
+	static const char *const names[KERNELS] = {"c", "avx2", "avx512", "neon"};
 	struct bench *b = want(calloc(1, sizeof(*b)));
 	struct fault fault;
 	for (unsigned i = 0; i < KERNELS; i++) {

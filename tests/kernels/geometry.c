@@ -20,7 +20,7 @@ enum {
 	TINY = 6, /* sides up to this one: all crops */
 	CROPS = 441, /* of 6 x 6 */
 	SOME_CROPS = 24,
-	KERNELS = 3,
+	KERNELS = 4,
 	SAMPLINGS = 14, /* of generate_samplings, that the own decoder takes; then gray */
 	RESTARTS = 5, /* none, 1, 2, an MCU row, 5 */
 	PACK_ROOM = 4096,
@@ -347,7 +347,7 @@ static void try_sizes(struct geometry *t, bool all)
 
 int main(int argc, char **argv)
 {
-	static const char *const names[KERNELS] = {"c", "avx2", "avx512"};
+	static const char *const names[KERNELS] = {"c", "avx2", "avx512", "neon"};
 	struct geometry *t = want(calloc(1, sizeof(*t)));
 	const char *nightly = getenv("PENSTOCK_TEST_NIGHTLY");
 	bool all = (argc == 2 && strcmp(argv[1], "--all") == 0) || (nightly && *nightly == '1');
