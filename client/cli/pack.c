@@ -279,6 +279,9 @@ static void packing_print(const struct packing *packing)
 		(void)printf("lossy: pixels differ from the source's\n");
 	if (packing->result.was_complete)
 		(void)printf("done before: nothing was left to do\n");
+	else if (packing->result.resumed_from)
+		(void)printf("went on after %s samples that an earlier run had packed\n",
+			table_count(packing->result.resumed_from, a, sizeof a));
 	(void)printf("%s images in %zu shard%s: %s, %.1f %% of the source's %s\n",
 		table_count(manifest->samples, a, sizeof a), manifest->shards,
 		manifest->shards == 1 ? "" : "s", table_bytes(manifest->bytes_out, b, sizeof b),

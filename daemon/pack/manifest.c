@@ -298,9 +298,18 @@ static int manifest_differs(
 		path, what, now, then);
 }
 
+/* As a value is known on the command line: what is 0 or "no" has not been given. */
+static const char *option_said(const struct option_row *row, const char *value)
+{
+	if (strcmp(row->name, "verify") == 0)
+		return strcmp(value, "yes") == 0 ? "not given" : "given";
+	bool lossy = strcmp(row->name, "max_side") == 0 || strcmp(row->name, "quality") == 0;
+	return lossy && strcmp(value, "0") == 0 ? "not given" : value;
+}
+
 static void option_flag(const char *name, char *out, size_t room)
 {
-	(void)snprintf(out, room, "--%s", name);
+	(void)snprintf(out, room, "--%s%s", strcmp(name, "verify") == 0 ? "no-" : "", name);
 	for (char *c = out; *c; c++)
 		if (*c == '_')
 			*c = '-';
@@ -324,7 +333,9 @@ static int compare_options(const struct manifest *manifest, struct reader *reade
 			return manifest_damaged(reader->path, fault);
 		option_flag(rows[i].name, flag, sizeof flag);
 		if (strcmp(then, rows[i].text) != 0)
-			return manifest_differs(reader->path, flag, rows[i].text, then, fault);
+			return manifest_differs(reader->path, flag,
+				option_said(&rows[i], rows[i].text), option_said(&rows[i], then),
+				fault);
 	}
 	return 0;
 }
