@@ -209,12 +209,12 @@ static bool fill_note_broken(struct stream_ticket *t, unsigned reason, const cha
 			(unsigned long long)t->item.number, name, message[0] ? ": " : "", message);
 	else if ((double)count > spec->max_broken * (double)samples)
 		(void)fault_set(&text, -EIO,
-			"%llu of the %llu samples of epoch %llu are broken, more than max_broken = "
+			"%llu of the %llu samples of epoch %llu %s broken, more than max_broken = "
 			"%g allows; the latest is sample "
 			"%llu (%s%s%s); `penstock check` lists them all; raise max_broken to go on "
 			"without them",
 			(unsigned long long)count, (unsigned long long)samples,
-			(unsigned long long)t->epoch, spec->max_broken,
+			(unsigned long long)t->epoch, count == 1 ? "is" : "are", spec->max_broken,
 			(unsigned long long)t->item.number, name, message[0] ? ": " : "", message);
 	else
 		return true;
