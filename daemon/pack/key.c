@@ -95,6 +95,24 @@ static bool key_replace_dots(char *key)
 	return changed;
 }
 
+/* A tar may come from anywhere, and what is made of it is unpacked by people: no member's path may
+ * lead out of the folder that it is unpacked into. */
+static bool key_confine(char *key)
+{
+	bool changed = key[0] == '/';
+	if (changed)
+		key[0] = '_';
+	for (char *part = key; part; part = strchr(part, '/')) {
+		part += *part == '/';
+		size_t dots = strspn(part, ".");
+		if ((dots == 1 || dots == 2) && part[dots] == '/') {
+			memset(part, '_', dots);
+			changed = true;
+		}
+	}
+	return changed;
+}
+
 int key_claim(struct key_set *set, char key[KEY_ROOM], struct fault *fault)
 {
 	size_t size = strlen(key);
@@ -105,6 +123,7 @@ int key_claim(struct key_set *set, char key[KEY_ROOM], struct fault *fault)
 		return fault_set(
 			fault, -ENOMEM, "no memory for the keys of a shard; lower --shard-size");
 	bool changed = key_replace_dots(key);
+	changed = key_confine(key) || changed;
 	/* After a while in strides, so that a million equal keys cost no square of it. */
 	for (uint64_t n = 2; key_set_has(set, key_hash(key)); n += n < 64 ? 1 : set->count) {
 		(void)snprintf(key + size, KEY_ROOM - size, "-%llu", (unsigned long long)n);

@@ -3,11 +3,11 @@
  * WebDataset's key is the path up to the first dot of its last part, and members that lie next to
  * each other under one key are one sample. A folder's keys may hold dots there ("a.b" of "a.b.jpg")
  * and may be equal ("x" of x.jpg and x.png); those of tars may be equal too, where one shard ends
- * and the next begins, or from shard to shard. So: dots of the last part become `_`, and a key that
- * the output shard has already gets one of -2, -3, ... behind it that is free. Keys of one
- * shard are thus all different, and nothing is lost when it is unpacked. What was changed is
- * counted. Whether a key is changed depends on the shard's samples alone, so a resumed pack gives
- * the same ones.
+ * and the next begins, or from shard to shard. So: dots of the last part become `_`, as do parts
+ * `..` and `.` and a slash in front, which would lead elsewhere; and a key that the output shard
+ * has already gets one of -2, -3, ... behind it that is free. Keys of one shard are thus all
+ * different, and nothing is lost when it is unpacked. What was changed is counted. Whether a key is
+ * changed depends on the shard's samples alone, so a resumed pack gives the same ones.
  *
  * The set holds 8 bytes for each key, twice that when it has just grown: an output shard of 1 GiB
  * has at most 2^20 members. Two keys with one hash, of which one is then changed without need, are

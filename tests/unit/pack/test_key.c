@@ -50,7 +50,10 @@ static void test_claim(void **state)
 	static const struct {
 		const char *asked, *got;
 	} cases[] = {{"a/x", "a/x"}, {"a/x.y", "a/x_y"}, {"a/x_y", "a/x_y-2"}, {"a/x", "a/x-2"},
-		{"a/x", "a/x-3"}, {"a/x-2", "a/x-2-2"}, {"a.b/x", "a.b/x"}, {"x", "x"}};
+		{"a/x", "a/x-3"}, {"a/x-2", "a/x-2-2"}, {"a.b/x", "a.b/x"}, {"x", "x"},
+		{"../../up", "__/__/up"}, {"/etc/x", "_etc/x"}, {"//etc/x", "_/etc/x"},
+		{"b/../x", "b/__/x"}, {"b/./x", "b/_/x"}, {"b/.../x", "b/.../x"},
+		{"..c/x", "..c/x"}, {"b/..", "b/__"}, {"..", "__"}};
 	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
 		int changed = claim(&set, cases[i].asked, key);
 		assert_string_equal(key, cases[i].got);
