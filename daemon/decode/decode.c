@@ -4,7 +4,8 @@
  * The own decoder and the libraries take turns with the scratch. So the first image that the own
  * one does not take, or steps back from, stops it from asking for more; when those in flight are
  * done, the libraries decode what was left to them, from its first row: others' rows may have come
- * between. */
+ * between. Files that are too large for the scratch come back to the own decoder there, one by one
+ * and in a loan, where others leave enough of the pool: not worth waiting for. */
 #include "decode/decode.h"
 
 #include "decode/decode_jpeg.h"
@@ -32,6 +33,9 @@ enum {
 	/* For libjpeg alone: a single scan of any width up to 16 K samples, and coefficients of 0.3
 	 * MP in 4:4:4. */
 	DECODER_SCRATCH_WHOLE = 2 << 20,
+	/* What the own decoder takes beside the bytes of a file that is larger than its scratch: a
+	 * row of MCUs of the widest image has 3 MiB of coefficients. */
+	DECODER_LARGE_REST = 4 << 20,
 };
 
 struct decoder {
@@ -394,6 +398,7 @@ struct run {
 	struct decoder *decoder;
 	const struct decode_stream *stream;
 	struct decode_job *left; /* to the libraries */
+	struct decode_job *large; /* comes back from there */
 	bool ended; /* the stream had no more */
 };
 
@@ -434,6 +439,40 @@ static void run_done(void *context, struct decode_job *job)
 	run->stream->done(run->stream->context, job);
 }
 
+static struct decode_job *large_next(void *context, struct parse *ret)
+{
+	struct run *run = context;
+	struct decode_job *job = run->large;
+	run->large = NULL;
+	return job && own_takes(run->decoder, job, ret) ? job : NULL;
+}
+
+static void large_done(void *context, struct decode_job *job)
+{
+	if (!job->stepback)
+		run_done(context, job);
+}
+
+/* The own decoder once more, in a loan that has room for the whole file. False: the libraries'
+ * image. */
+static bool run_large(struct run *run, struct decode_job *job)
+{
+	struct decoder *decoder = run->decoder;
+	uint64_t bytes = (uint64_t)job->size + DECODER_LARGE_REST;
+	if (job->stepback != STEPBACK_SIZE || bytes <= DECODER_SCRATCH ||
+		scratch_try(&decoder->scratch, bytes))
+		return false;
+	struct own_source source = {.next = large_next,
+		.done = large_done,
+		.context = run,
+		.rows = run->stream,
+		.stages = &decoder->stages};
+	run->large = job;
+	own_run(decoder->own, scratch_take(&decoder->scratch, bytes), bytes, &source);
+	scratch_reset(&decoder->scratch);
+	return !job->stepback;
+}
+
 static void run_library(struct run *run, struct decode_job *job)
 {
 	const struct decode_stream *stream = run->stream;
@@ -471,7 +510,8 @@ void decoder_run(struct decoder *decoder, const struct decode_stream *stream)
 		while (run.left) {
 			struct decode_job *job = run.left;
 			run.left = job->link;
-			run_library(&run, job);
+			if (!run_large(&run, job))
+				run_library(&run, job);
 		}
 	}
 }

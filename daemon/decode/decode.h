@@ -182,7 +182,7 @@ struct decode_job {
  * decoder's thread; none of these may call the decoder, but decoder_message from `done`. */
 struct decode_stream {
 	struct decode_job *(*next)(void *context); /* NULL: there are none now */
-	/* The header is read: sets the region. May be called twice, with the same info. */
+	/* The header is read: sets the region. May be called again, with the same info. */
 	void (*header)(void *context, struct decode_job *job, const struct decode_info *info);
 	/* The next rows are this image's, from the first one. Called again when the own decoder has
 	 * stepped back from it meanwhile; an image without rows may miss it. */

@@ -30,14 +30,17 @@ int scratch_would_borrow(const struct scratch *scratch, uint64_t bytes)
 	return bytes > scratch->size - scratch->used;
 }
 
-int scratch_provide(struct scratch *scratch, uint64_t bytes)
+/* `permit` is how the pool is asked. */
+static int scratch_borrow(
+	struct scratch *scratch, uint64_t bytes, int (*permit)(struct permit *, uint64_t))
 {
 	if (!scratch_would_borrow(scratch, bytes))
 		return 0;
 	assert(!scratch->loan);
 	bytes = util_align(bytes, SCRATCH_ALIGN);
-	if (scratch->pool && permit_acquire(scratch->pool, bytes))
-		return PERMIT_E_TOO_LARGE;
+	int refused = scratch->pool ? permit(scratch->pool, bytes) : 0;
+	if (refused)
+		return refused;
 	uint8_t *loan = bytes <= SIZE_MAX ? aligned_alloc(SCRATCH_ALIGN, (size_t)bytes) : NULL;
 	if (!loan) {
 		if (scratch->pool)
@@ -49,6 +52,16 @@ int scratch_provide(struct scratch *scratch, uint64_t bytes)
 	scratch->size = (size_t)bytes;
 	scratch->used = 0;
 	return 0;
+}
+
+int scratch_provide(struct scratch *scratch, uint64_t bytes)
+{
+	return scratch_borrow(scratch, bytes, permit_acquire);
+}
+
+int scratch_try(struct scratch *scratch, uint64_t bytes)
+{
+	return scratch_borrow(scratch, bytes, permit_try);
 }
 
 uint8_t *scratch_rest(const struct scratch *scratch, size_t *ret_bytes)

@@ -34,6 +34,9 @@ void scratch_deinit(struct scratch *scratch);
  * -ENOMEM. */
 int scratch_provide(struct scratch *scratch, uint64_t bytes);
 
+/* The same without waiting: -EAGAIN when others hold too much of the pool. */
+int scratch_try(struct scratch *scratch, uint64_t bytes);
+
 /* Whether scratch_provide(bytes) would borrow. */
 int scratch_would_borrow(const struct scratch *scratch, uint64_t bytes);
 

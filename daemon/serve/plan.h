@@ -14,8 +14,8 @@ struct plan {
 	uint64_t index; /* pages of indexes kept */
 	uint64_t arena; /* read buffers */
 	uint64_t large_reads; /* shared by samples too large for the read buffers */
-	uint64_t large_images; /* shared by images that need large scratch: progressive, interlaced
-				*/
+	uint64_t large_images; /* shared by images that need large scratch: progressive, interlaced,
+				  files of many megabytes */
 	uint64_t streams; /* what is left for batches */
 };
 

@@ -375,6 +375,49 @@ static void test_large(void **state)
 	course_end(&course);
 }
 
+/* Files that are larger than the decoder's memory are lent what they take, where there is enough:
+ * they have checkpoints like any other. Where there is not, the libraries have them. */
+static void test_larger_than_scratch(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kinds[] = {
+		{.width = 3600, .height = 3400, .components = 3, .h = 1, .v = 1, .quality = 100},
+		{.width = 3600,
+			.height = 3400,
+			.components = 3,
+			.h = 2,
+			.v = 2,
+			.quality = 100,
+			.restart_rows = 1},
+		{.width = 300, .height = 200, .components = 3, .h = 2, .v = 2},
+	};
+	struct course course;
+	course_begin(&course);
+	course.keeps = true;
+	for (size_t i = 0; i < UTIL_COUNT(kinds); i++)
+		(void)course_add(&course, make_jpeg(&kinds[i]));
+	assert_true(course.items[0].bytes.size > 7 << 20);
+	assert_true(course.items[1].bytes.size > 7 << 20);
+	for (int i = 0; i < 6; i++)
+		course_run(&course);
+	assert_int_equal(stepped(&course), 0);
+	assert_int_equal(course.made, 2);
+	assert_int_equal(course.used, 2 * 5);
+	struct permit little;
+	struct decode_limits limits = decode_limits_default();
+	struct fault fault;
+	permit_init(&little, 1 << 20);
+	limits.large = &little;
+	decoder_free(course.own);
+	assert_int_equal(decoder_new(&limits, &course.own, &fault), 0);
+	for (size_t i = 0; i < course.count; i++)
+		course.items[i].pack_bytes = 0;
+	course_run(&course);
+	assert_int_equal(course.stepped[STEPBACK_SIZE], 2);
+	course_end(&course);
+	permit_deinit(&little);
+}
+
 /* Bytes changed, left out and cut: libjpeg-turbo's pixels come out, also where it takes over in the
  * middle of an image. */
 static void test_faults(void **state)
@@ -593,6 +636,7 @@ int main(void)
 		cmocka_unit_test(test_environment),
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_large),
+		cmocka_unit_test(test_larger_than_scratch),
 		cmocka_unit_test(test_checkpoints),
 		cmocka_unit_test(test_sealed),
 		cmocka_unit_test(test_damaged_packs),
