@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -392,8 +391,6 @@ int pack_main(int argc, char **argv)
 		.shard_bytes = PACK_SHARD_BYTES,
 		.memory = PACK_MEMORY_BYTES,
 	};
-	/* A limit on the size of files is an error to be told, not a reason to die. */
-	(void)signal(SIGXFSZ, SIG_IGN);
 	int r = packing_options(&packing, argc, argv);
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;

@@ -4,8 +4,10 @@
  * bits), so that another file at the same place is seen. From one checkpoint to the next the bits,
  * the zeros left out and the predictions' differences are Rice codes, whose parameters are the
  * file's own: some 1.4 % of a photograph. A pack that is damaged, of another file or impossible is
- * no pack. One that is sound and yet not true of its file, which no maker makes, shows where a run
- * ends at a checkpoint (feed.h).
+ * no pack. One that is sound and yet not true of its file, which no maker makes, shows where it
+ * does not agree with itself, when a run ends at a checkpoint (feed.h); predictions that are all
+ * wrong by the same do not. So whoever can write where packs are kept can change pixels, and
+ * nothing else.
  *
  *   bytes  0  checksum of all that follows, up to the pack's size (XXH3's lower 32 bits)
  *          4  the pack's size, the number of checkpoints (16 bits each)

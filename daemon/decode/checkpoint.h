@@ -7,8 +7,9 @@
  * go and each is found in what comes out. Restart markers are entry points of their own, so files
  * with them have no checkpoints. checkpack.h packs them into bytes.
  *
- * Checkpoints come from an index and are never trusted: a run must end on the bit, and with the
- * predictions, where the next one says it begins (feed.h); whatever does not fit is a step back.
+ * Checkpoints are kept somewhere and come back as they may: no memory depends on what they say, and
+ * a run must end on the bit, and with the predictions, where the next one says it begins (feed.h);
+ * whatever does not fit is a step back.
  * Pure; any thread. */
 #pragma once
 
