@@ -120,6 +120,16 @@ static int worker_make(struct worker *worker, struct slot *slot, uint8_t *data, 
 		     : 0;
 }
 
+static int worker_unreadable(int error, struct fault *fault)
+{
+	char why[FAULT_TEXT];
+	(void)snprintf(why, sizeof why, "%s", fault->text);
+	return fault_set(fault, error,
+		"%s; finished shards stay: see to it that it can be read, and run the same command "
+		"again to go on",
+		why);
+}
+
 static int worker_read(struct worker *worker, struct slot *slot, struct fault *fault)
 {
 	size_t size = slot->sample.size;
@@ -137,6 +147,9 @@ static int worker_read(struct worker *worker, struct slot *slot, struct fault *f
 	enum fetch_outcome outcome = fetch_outcome_of(r);
 	if (!outcome)
 		return r;
+	/* Storage may be well again tomorrow: no reason to leave an image out for good. */
+	if (outcome == FETCH_E_IO)
+		return worker_unreadable(r, fault);
 	slot_break(slot, fetch_outcome_name(outcome), fault->text);
 	return 0;
 }

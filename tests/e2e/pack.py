@@ -643,6 +643,23 @@ def test_no_permission():
         out.chmod(0o755)
 
 
+def test_what_storage_refuses_is_not_left_out():
+    with folder() as home:
+        images, out = make_dataset(home / "images", per_class=4), out_folder(home)
+        home.chmod(0o755)
+        out.chmod(0o777)
+        (home / "cache").mkdir(mode=0o777)
+        (home / "cache").chmod(0o777)
+        locked = sorted(images.rglob("*.jpg"))[7]
+        locked.chmod(0)
+        who = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        refuse(home, images, out / "x-%06d.tar", "--shard-size", "64K", code=1, says=["Permission denied", "run the same command again"], **who)
+        assert not manifest(out)["complete"] and not manifest(out)["broken"]
+        locked.chmod(0o644)
+        again = json.loads(run(home, "pack", images, out / "x-%06d.tar", "--shard-size", "64K", "--json", **who)[0])
+        assert again["samples"] == len(samples(out)) == 12 and again["broken"] == []
+
+
 def test_progress_without_a_terminal_is_plain_lines():
     with folder() as home:
         images, out = make_dataset(home / "images", per_class=3), out_folder(home)
