@@ -235,8 +235,9 @@ int main(int argc, char **argv)
 		(options.ready_fd && main_number("ready-fd", options.ready_fd, 0, 1 << 20, &ready)))
 		return MAIN_USAGE;
 	if (options.check) {
-		(void)printf("%s: good; %u streams\n", options.config ? options.config : "settings",
-			config.stream_count);
+		(void)printf("%s: good; %u stream%s\n",
+			options.config ? options.config : "settings", config.stream_count,
+			config.stream_count == 1 ? "" : "s");
 		return 0;
 	}
 	if (options.log_file && main_redirect(options.log_file))

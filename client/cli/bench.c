@@ -307,6 +307,7 @@ static int bench_report(struct bench *bench)
 	bench->recipe.seed = board->info.seed;
 	bench->recipe.eval = !board->info.train;
 	bench->recipe.no_shuffle = !board->info.shuffle;
+	recipe_learn(&bench->recipe, end);
 	recipe_describe(&bench->recipe, report.recipe, sizeof report.recipe);
 	report.bytes_known =
 		board->daemon > 0 && process_bytes_read(board->daemon, &report.bytes_read) == 0;

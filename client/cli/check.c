@@ -249,12 +249,19 @@ static size_t check_record_recall(void *context, struct decode_job *job, uint8_t
 	return sidecar_read(worker->check->sidecar, &worker->place, to, room);
 }
 
-static void check_record_keep(
+static bool check_record_keeps(void *context, struct decode_job *job)
+{
+	(void)job;
+	struct check_worker *worker = context;
+	return sidecar_keeps(worker->check->sidecar, &worker->place);
+}
+
+static bool check_record_keep(
 	void *context, struct decode_job *job, const uint8_t *pack, size_t size)
 {
 	(void)job;
 	struct check_worker *worker = context;
-	(void)sidecar_write(worker->check->sidecar, &worker->place, pack, size);
+	return sidecar_write(worker->check->sidecar, &worker->place, pack, size);
 }
 
 /* Makes an image's checkpoints, unless it has some that fit. */
@@ -270,6 +277,7 @@ static void check_record(
 		.done = check_record_job,
 		.context = worker,
 		.recall = check_record_recall,
+		.keeps = check_record_keeps,
 		.keep = check_record_keep,
 	};
 	sidecar_place(check->dataset, sample->number, sample->shard, sample->position, sample->size,
@@ -509,16 +517,21 @@ static int check_path(
 	return cli_fail(CLI_FAILED, "%s", fault.text);
 }
 
-static void check_print_checkpoints(struct check *check)
+static void check_print_checkpoints(const struct check *check)
 {
-	char made[24], kept[24], text[FAULT_TEXT];
-	if (!check->sidecar)
-		return;
+	char made[24], kept[24];
 	(void)printf("checkpoints: %s made, %s were there\n",
 		table_count(check->made, made, sizeof made),
 		table_count(check->kept, kept, sizeof kept));
-	if (sidecar_notice(check->sidecar, text, sizeof text))
-		cli_note("%s", text);
+}
+
+/* Checkpoints that were asked for and cannot be kept are a failure. */
+static int check_kept(struct check *check)
+{
+	char text[FAULT_TEXT];
+	if (check->sidecar && sidecar_notice(check->sidecar, text, sizeof text))
+		return cli_fail(CLI_FAILED, "%s", text);
+	return CLI_OK;
 }
 
 static int check_print_broken(const struct check *check)
@@ -634,8 +647,10 @@ static int check_run(struct check *check)
 		code = check_print_json(check);
 	else if (code == CLI_OK && !check->index_only)
 		code = check_print_broken(check);
-	if (code == CLI_OK && !check->json)
+	if (code == CLI_OK && check->sidecar && !check->json)
 		check_print_checkpoints(check);
+	if (code == CLI_OK)
+		code = check_kept(check);
 	return code == CLI_OK && check->broken_count ? CLI_FAILED : code;
 }
 

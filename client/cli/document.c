@@ -61,6 +61,12 @@ const char *document_text(const struct node *object, const char *key, const char
 	return text ? text : fallback;
 }
 
+bool document_bool(const struct node *object, const char *key, bool fallback)
+{
+	const json_t *value = json_object_get(document_json(object), key);
+	return json_is_boolean(value) ? json_is_true(value) : fallback;
+}
+
 size_t document_count(const struct node *node)
 {
 	const json_t *json = document_json(node);

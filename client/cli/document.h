@@ -5,6 +5,7 @@
  * older or newer daemon shows what it has. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@ const struct node *document_get(const struct node *object, const char *key);
 double document_number(const struct node *object, const char *key, double fallback);
 uint64_t document_u64(const struct node *object, const char *key, uint64_t fallback);
 const char *document_text(const struct node *object, const char *key, const char *fallback);
+bool document_bool(const struct node *object, const char *key, bool fallback);
 
 /* Elements of an array, entries of an object; 0 for anything else. */
 size_t document_count(const struct node *node);

@@ -160,5 +160,7 @@ int main(int argc, char **argv)
 	/* Written to a closed pipe, stdout must fail instead of killing us: a daemon of our own has
 	 * to be ended first. */
 	(void)signal(SIGPIPE, SIG_IGN);
+	/* A limit on the size of files is an error to be told, not a reason to die. */
+	(void)signal(SIGXFSZ, SIG_IGN);
 	return main_flush(main_run(argc, argv));
 }

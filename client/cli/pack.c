@@ -59,10 +59,7 @@ static const struct command pack_command = {
 static int packing_interval(const struct packing *packing, struct jpegout_interval *ret)
 {
 	char *end;
-	*ret = (struct jpegout_interval){.mcus = PACK_RESTART_MCUS};
-	if (!packing->interval)
-		return CLI_OK;
-	ret->row = strcmp(packing->interval, "row") == 0;
+	*ret = (struct jpegout_interval){.row = strcmp(packing->interval, "row") == 0};
 	if (ret->row)
 		return CLI_OK;
 	errno = 0;
@@ -128,7 +125,7 @@ static int packing_options(struct packing *packing, int argc, char **argv)
 		{"subsampling", 0, OPTION_CHOICE, &packing->subsampling, "420|422|444|keep",
 			"of what is coded anew (420)", 0, 0, &packing->subsampling_given},
 		{"restart-interval", 'r', OPTION_TEXT, &packing->interval, "N",
-			"MCUs between restart markers, row, or 0 for none (12)", 0, 0, NULL},
+			"MCUs between restart markers, row, or 0 for none (row)", 0, 0, NULL},
 		{"shard-size", 's', OPTION_SIZE, &packing->shard_bytes, "SIZE",
 			"at most, of one tar (1G)", PACK_SHARD_LEAST, 0, NULL},
 		{"threads", 't', OPTION_NUMBER, &packing->threads, "N",
@@ -303,6 +300,8 @@ static void packing_json_counts(const struct packing *packing, struct jsontext *
 	jsontext_u64(json, "samples", manifest->samples);
 	jsontext_u64(json, "bytes_in", manifest->bytes_in);
 	jsontext_u64(json, "bytes_out", manifest->bytes_out);
+	jsontext_u64(json, "stored_in", manifest->stored_in);
+	jsontext_u64(json, "stored_out", manifest->stored_out);
 	jsontext_u64(json, "transcoded", packing_transcoded(manifest));
 	jsontext_u64(json, "verbatim", packing_verbatim(manifest));
 	jsontext_u64(json, "reencoded", manifest->how[IMAGE_REENCODED]);
@@ -386,6 +385,7 @@ int pack_main(int argc, char **argv)
 	struct packing packing = {
 		.labels = "auto",
 		.subsampling = "420",
+		.interval = PACK_RESTART,
 		.shard_bytes = PACK_SHARD_BYTES,
 		.memory = PACK_MEMORY_BYTES,
 	};

@@ -51,6 +51,14 @@ void recipe_fill(
 	ret_options->interpolation = recipe->interpolation;
 }
 
+void recipe_learn(struct recipe *recipe, const struct node *definition)
+{
+	const char *decode = document_text(definition, "decode", "exact"),
+		   *interpolation = document_text(definition, "interpolation", "bilinear");
+	recipe->decode = strcmp(decode, "fast") == 0 ? "fast" : "exact";
+	recipe->interpolation = weights_filter_names[recipe_filter(interpolation)];
+}
+
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 {
 	bool bilinear = recipe_filter(recipe->interpolation) == WEIGHTS_BILINEAR;

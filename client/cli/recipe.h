@@ -2,6 +2,7 @@
  * size. */
 #pragma once
 
+#include "client/cli/document.h"
 #include "client/cli/options.h"
 #include "penstock/penstock.h"
 #include "pixel/pixel.h"
@@ -58,7 +59,10 @@ struct pixel_recipe recipe_pixels(const struct recipe *recipe);
 void recipe_fill(
 	const struct recipe *recipe, const char *source, struct penstock_options *ret_options);
 
-/* "training, 224 px, batch 64, shuffled, seed 0" */
+/* Takes "decode" and "interpolation" of a stream's definition, as the daemon tells it. */
+void recipe_learn(struct recipe *recipe, const struct node *definition);
+
+/* "training, 224 px, batch 64, shuffled, seed 0", and what else is not the default. */
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room);
 
 /* What a daemon of our own is started with. */

@@ -177,7 +177,8 @@ int report_json(const struct report *report)
 	cleanup(free_ptr) char *fallbacks = document_dump(document_get(report->stats, "fallbacks"));
 	cleanup(free_ptr) char *checkpoints =
 		document_dump(document_get(report->stats, "checkpoints"));
-	if (!fallbacks || !checkpoints)
+	cleanup(free_ptr) char *broken = document_dump(document_get(report->stats, "broken"));
+	if (!fallbacks || !checkpoints || !broken)
 		return -ENOMEM;
 	struct jsontext json = {0};
 	jsontext_object(&json, NULL);
@@ -191,6 +192,7 @@ int report_json(const struct report *report)
 		jsontext_number(&json, report_decode_stage[i], report->decode_stage_s[i], 4);
 	jsontext_end(&json);
 	jsontext_raw(&json, "fallbacks", fallbacks);
+	jsontext_raw(&json, "broken", broken);
 	jsontext_raw(&json, "checkpoints", checkpoints);
 	jsontext_string(&json, "verdict", document_text(report->stats, "verdict", ""));
 	jsontext_end(&json);

@@ -137,6 +137,7 @@ static int show_open_dataset(struct show *show)
 	struct node *root = document_parse(text);
 	int code = catalog_open(document_text(root, "source", ""),
 		document_text(root, "labels", "auto"), &show->dataset);
+	recipe_learn(&show->recipe, root);
 	document_free(root);
 	return code;
 }

@@ -5,6 +5,7 @@
 #include "base/util.h"
 #include "client/cli/document.h"
 #include "client/cli/options.h"
+#include "client/cli/recipe.h"
 #include "client/cli/table.h"
 #include "penstock/penstock.h"
 
@@ -12,11 +13,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STATUS_WIDTH = 80 };
+enum { STATUS_WIDTH = 80, STATUS_NAME = 11 };
 
 static void status_field(const char *name, const char *value)
 {
-	table_sentence(2, 9, name, value, STATUS_WIDTH);
+	table_sentence(2, STATUS_NAME, name, value, STATUS_WIDTH);
 }
 
 static void status_daemon(const struct node *root)
@@ -30,6 +31,7 @@ static void status_daemon(const struct node *root)
 	status_field("io", document_text(root, "io", "?"));
 	(void)snprintf(text, sizeof text, "%.0f decoding", document_number(root, "threads", 0));
 	status_field("threads", text);
+	status_field("checkpoints", document_bool(root, "checkpoints", true) ? "kept" : "off");
 }
 
 static void status_memory(const struct node *memory)
@@ -49,7 +51,7 @@ static void status_memory(const struct node *memory)
 		table_cell(table, false, "%s", document_text(line, "name", "?"));
 	}
 	if (table)
-		table_print(table, 12);
+		table_print(table, 2 + STATUS_NAME + 1);
 	table_free(table);
 }
 
@@ -118,6 +120,21 @@ static void status_row(struct table *table, const struct node *stream)
 		table_count((uint64_t)status_broken(stream), number, sizeof number));
 }
 
+static void status_recipe(const struct node *stream)
+{
+	char text[160];
+	struct recipe recipe = {
+		.batch_size = document_u64(stream, "batch_size", 0),
+		.image_size = document_u64(stream, "image_size", 0),
+		.seed = document_u64(stream, "seed", 0),
+		.eval = !document_bool(stream, "train", true),
+		.no_shuffle = !document_bool(stream, "shuffle", true),
+	};
+	recipe_learn(&recipe, stream);
+	recipe_describe(&recipe, text, sizeof text);
+	table_sentence(0, 1, "", text, STATUS_WIDTH);
+}
+
 /* What does not fit a row: the source, what the stream is up to, its trainers. */
 static void status_sentences(const struct node *stream)
 {
@@ -125,6 +142,7 @@ static void status_sentences(const struct node *stream)
 		   *verdict = document_text(stream, "verdict", "");
 	char samples[24];
 	(void)printf("%s: %s\n", status_name(stream), document_text(stream, "source", "?"));
+	status_recipe(stream);
 	if (document_get(stream, "indexed_samples"))
 		(void)printf("  %s: %s sample%s so far\n", state,
 			table_count(document_u64(stream, "indexed_samples", 0), samples,

@@ -249,8 +249,8 @@ static void print_line(struct run *run, const struct penstock_batch *batch)
 {
 	double now = now_s(), span = now - run->line_s;
 
-	printf("step %6" PRIu64 "   epoch %3" PRIu64
-	       "   loss %6.3f   accuracy %5.1f %%   %6.0f images/s   waiting for data %3.0f %%\n",
+	printf("step %5" PRIu64 "  epoch %3" PRIu64
+	       "  loss %5.3f  accuracy %4.1f %%  %5.0f images/s  waited %2.0f %%\n",
 		run->step, batch->epoch, run->loss / (double)run->rows,
 		100.0 * (double)run->right / (double)run->rows,
 		(double)(run->rows - run->rows_before) / span, 100 * run->waited_s / span);

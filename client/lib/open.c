@@ -19,13 +19,18 @@
 
 #define OPEN_STREAM_PREFIX "stream:"
 
-void penstock_options_init(struct penstock_options *options)
+void penstock_options_init_size(struct penstock_options *options, size_t size)
 {
-	*options = (struct penstock_options){.size = sizeof *options,
-		.train = 1,
-		.shuffle = -1,
-		.drop_last = -1,
-		.private_daemon = 1};
+	const struct penstock_options defaults = {
+		.size = size, .train = 1, .shuffle = -1, .drop_last = -1, .private_daemon = 1};
+	size_t known = size < sizeof defaults ? size : sizeof defaults;
+	memcpy(options, &defaults, known);
+	memset((unsigned char *)options + known, 0, size - known);
+}
+
+void(penstock_options_init)(struct penstock_options *options)
+{
+	penstock_options_init_size(options, offsetof(struct penstock_options, decode));
 }
 
 /* An application that was compiled with another release has a shorter or longer struct: fields are

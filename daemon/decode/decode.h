@@ -154,7 +154,7 @@ uint64_t decoder_large_bytes(const struct decoder *decoder);
 /* What became of an image's checkpoints; several may be true. */
 enum {
 	DECODE_CHECKPOINTS_USED = 1, /* it was entered at those that were kept */
-	DECODE_CHECKPOINTS_MADE = 2, /* they were given to `keep` */
+	DECODE_CHECKPOINTS_MADE = 2, /* they were made, and `keep` keeps them */
 	DECODE_CHECKPOINTS_DROPPED = 4, /* what was kept did not fit the image */
 };
 
@@ -192,10 +192,13 @@ struct decode_stream {
 	void (*done)(void *context, struct decode_job *job);
 	void *context;
 	/* Checkpoints (checkpack.h), for jobs that have room for some. `recall` copies what is kept
-	 * for a job, at most `room` bytes, and returns how many; it need not be right. `keep` keeps
-	 * these instead, at most checkpoint_room. Both may be called between others' rows. */
+	 * for a job, at most `room` bytes, and returns how many; it need not be right. `keeps` says
+	 * whether others would be kept instead: it is asked before an image is decoded through its
+	 * end to make them. `keep` keeps these, at most checkpoint_room; false: they are not kept.
+	 * All may be called between others' rows. */
 	size_t (*recall)(void *context, struct decode_job *job, uint8_t *to, size_t room);
-	void (*keep)(void *context, struct decode_job *job, const uint8_t *pack, size_t size);
+	bool (*keeps)(void *context, struct decode_job *job);
+	bool (*keep)(void *context, struct decode_job *job, const uint8_t *pack, size_t size);
 };
 
 /* Decodes until `next` has no more; all images are done then. Beyond the region's last row nothing

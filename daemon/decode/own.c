@@ -20,7 +20,8 @@ enum {
 /* How an image is entered; decode_job's `entry`. */
 enum own_entry {
 	OWN_UNSEEN = 0, /* as will be seen from what is kept of it */
-	OWN_KEPT, /* at the checkpoints that were kept; then _RECORD */
+	OWN_KEPT, /* at the checkpoints that were kept; then _RECORD, or _PLAIN where no others
+		   * would be kept */
 	OWN_RECORD, /* at its start, through its end, to make checkpoints; then _PLAIN */
 	OWN_PLAIN, /* at its start, or at its restart markers */
 };
@@ -124,7 +125,7 @@ static enum own_entry own_recall(struct own *own, struct own_task *task, uint32_
 	case CHECKPACK_EMPTY:
 		break;
 	}
-	return OWN_RECORD;
+	return rows->keeps(rows->context, job) ? OWN_RECORD : OWN_PLAIN;
 }
 
 /* The entry points between the crop's first and last MCU, and the unstuffed bytes behind those that
@@ -399,10 +400,7 @@ static void own_keep(struct own *own, struct own_image *image, int reason)
 		count = 0;
 	size_t bytes = checkpack_pack(
 		&task->parse, job->data, job->size, points, count, own->pack, job->checkpoint_room);
-	if (!bytes)
-		return;
-	rows->keep(rows->context, job, own->pack, bytes);
-	if (count)
+	if (bytes && rows->keep(rows->context, job, own->pack, bytes) && count)
 		job->checkpoints |= DECODE_CHECKPOINTS_MADE;
 }
 
@@ -429,10 +427,10 @@ static void own_finish(struct own *own, struct decode_job *job, int reason)
 /* An image's blocks cannot be had in this way: it is tried in the next one, or steps back. */
 static void own_fail(struct own *own, struct decode_job *job, int reason)
 {
-	bool again =
-		job->entry == OWN_RECORD || (job->entry == OWN_KEPT && reason != STEPBACK_SIZE);
-	if (again) {
-		job->entry++;
+	const struct decode_stream *rows = own->source->rows;
+	bool kept = job->entry == OWN_KEPT && reason != STEPBACK_SIZE;
+	if (kept || job->entry == OWN_RECORD) {
+		job->entry = kept && rows->keeps(rows->context, job) ? OWN_RECORD : OWN_PLAIN;
 		job->delivered = 0;
 		job->link = own->again;
 		own->again = job;

@@ -7,10 +7,10 @@
  * until they are done; one that does not fit at all is decoded by itself, in bands.
  *
  * Where checkpoints of a file are kept, it is entered at them, and only what the crop needs of it
- * is unstuffed and decoded. Where none are kept yet, and it has no restart markers, it is decoded
- * through its end once, to make some; MCUs beyond the crop then leave no blocks. What does not work
- * out in one of these ways is tried again in the next: kept checkpoints that do not fit are made
- * anew, and a fault that no crop needs to see leaves the file without any.
+ * is unstuffed and decoded. Where none are kept yet but could be, and it has no restart markers, it
+ * is decoded through its end once, to make some; MCUs beyond the crop then leave no blocks. What
+ * does not work out in one of these ways is tried again in the next: kept checkpoints that do not
+ * fit are made anew, and a fault that no crop needs to see leaves the file without any.
  *
  * Every other irregularity is a step back: the image is handed back with the reason, and rows that
  * it had delivered by then are right. Belongs to one thread. */

@@ -338,13 +338,9 @@ static const int16_t *planes_walk_next(struct planes_walk *walk)
 	return block;
 }
 
-/* Blocks in ready order, wherever they lie then. */
+/* Blocks in ready order, which then lie in `sorted`. */
 static void planes_prepare(struct planes *p, uint8_t *kinds, const int16_t **blocks, uint32_t count)
 {
-	if (p->frame.ready) {
-		p->kernels->look(kinds, blocks, count);
-		return;
-	}
 	p->kernels->sort(p->sorted, kinds, blocks, count);
 	for (uint32_t i = 0; i < count; i++)
 		blocks[i] = p->sorted[i];

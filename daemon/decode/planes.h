@@ -56,7 +56,6 @@ struct planes_component {
 struct planes_frame {
 	uint32_t width, height; /* 1 to 65,535 */
 	enum planes_colour colour;
-	bool ready; /* blocks are in ready order, not in zigzag order */
 	uint8_t shrink; /* halvings, 0 to DECODE_SHRINK_MAX: the image has 1/1, 1/2, 1/4 or 1/8 of
 			   its pixels on each side, rounded up, and the region counts in those */
 	struct planes_component component[PLANES_COMPONENTS];
@@ -68,11 +67,6 @@ struct planes_mcus {
 };
 
 struct planes;
-
-/* Ready order: the place of each coefficient of the zigzag order where the transform wants it. An
- * entropy decoder that stores so spares it sorting, which without AVX-512 is a third of its time.
- */
-extern const uint8_t planes_ready_order[64];
 
 int planes_new(struct planes **ret, struct fault *fault);
 void planes_free(struct planes *planes);

@@ -181,28 +181,6 @@ static void body_sort(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *f
 	}
 }
 
-/* Places in ready order of what lies behind the first ten of the zigzag order; behind the DC. */
-#define BEHIND(k, length) ((k) >= (length) ? -1 : 0)
-#define UNIT_BEHIND_TEN(u, a, b, c, d, e, f, g, h)                                                 \
-	{BEHIND(a, 10), BEHIND(b, 10), BEHIND(c, 10), BEHIND(d, 10), BEHIND(e, 10), BEHIND(f, 10), \
-		BEHIND(g, 10), BEHIND(h, 10)},
-static const _Alignas(32) int16_t behind_ten[8][8] = {PLANES_READY_UNITS(UNIT_BEHIND_TEN)};
-
-static void body_look(uint8_t *kinds, const int16_t *const *blocks, size_t count)
-{
-	_Static_assert(PLANES_SPARSE_LENGTH == 10 && PLANES_READY_DC == 60, "behind_ten; lane 3");
-	const vec behind_dc = _mm256_set_epi32(-1, -65536, -1, -1, -1, -1, -1, -1);
-	for (size_t i = 0; i < count; i++) {
-		vec any = v_set16(0), many = v_set16(0);
-		for (int part = 0; part < 4; part++) {
-			vec a = v_load(blocks[i] + (ptrdiff_t)16 * part);
-			many = v_or(many, v_and(a, v_load(behind_ten[2 * part])));
-			any = v_or(any, part < 3 ? a : v_and(a, behind_dc));
-		}
-		kinds[i] = (uint8_t)(v_any(any) + v_any(many));
-	}
-}
-
 #include "decode/planes_body.h"
 #else
 typedef int planes_avx2_empty;

@@ -112,20 +112,6 @@ static void body_sort(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *f
 	}
 }
 
-static void body_look(uint8_t *kinds, const int16_t *const *blocks, size_t count)
-{
-	const vec ten = v_set16(PLANES_SPARSE_LENGTH - 1);
-	const __mmask32 low_ten = _mm512_cmpgt_epi16_mask(v_load(ready_from), ten);
-	const __mmask32 high_ten = _mm512_cmpgt_epi16_mask(v_load(ready_from + 32), ten);
-	for (size_t i = 0; i < count; i++) {
-		vec a = v_load(blocks[i]), b = v_load(blocks[i] + 32);
-		uint32_t low = _mm512_test_epi16_mask(a, a), high = _mm512_test_epi16_mask(b, b);
-		uint32_t any = low | (high & ~(1u << (PLANES_READY_DC - 32)));
-		uint32_t many = (low & low_ten) | (high & high_ten);
-		kinds[i] = (uint8_t)((any != 0) + (many != 0));
-	}
-}
-
 #include "decode/planes_body.h"
 #else
 typedef int planes_avx512_empty;

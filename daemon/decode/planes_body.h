@@ -13,8 +13,7 @@
  *   v_rows(to, pitch, a)        two rows of a group of blocks: the low halves of all lanes to `to`,
  *                               the high halves to to + pitch
  *   v_pair(&a, &b)              lanes of unpacked low and high halves, back in the order of memory
- *   body_sort                   and body_look: the table's entries
- *                               of these names
+ *   body_sort                   the table's entry of that name
  *
  * and TABLE and NAME. The transform works on LANES blocks at once, a block to a lane: what follows
  * is a vector of 8 values of 16 bits, or 4 of 32, per block. */
@@ -560,7 +559,6 @@ static void body_split(uint8_t *const to[3], const uint8_t *from, size_t count)
 const struct planes_kernels TABLE = {
 	.name = NAME,
 	.sort = body_sort,
-	.look = body_look,
 	.transform = body_transform,
 	.smaller = {planes_kernels_one, body_two, body_four},
 	.wider = body_wider,

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Zigzag index to place; planes_kernels.h has the pattern. */
+/* planes_kernels.h has the pattern. */
 const uint8_t planes_ready_order[64] = {60, 50, 13, 44, 3, 56, 52, 9, 34, 28, 61, 18, 40, 5, 62, 54,
 	15, 36, 24, 51, 29, 45, 19, 57, 20, 46, 7, 58, 48, 11, 38, 30, 53, 25, 35, 12, 2, 41, 21,
 	63, 22, 42, 1, 32, 26, 55, 31, 37, 8, 4, 47, 23, 59, 16, 49, 27, 39, 14, 6, 43, 17, 33, 10,
@@ -20,16 +20,6 @@ static uint8_t c_kind(int last)
 	if (last == 0)
 		return PLANES_DC;
 	return last < PLANES_SPARSE_LENGTH ? PLANES_SPARSE : PLANES_FULL;
-}
-
-static void c_look(uint8_t *kinds, const int16_t *const *blocks, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		int last = 0;
-		for (int k = 0; k < 64; k++)
-			last = blocks[i][planes_ready_order[k]] ? k : last;
-		kinds[i] = c_kind(last);
-	}
 }
 
 static void c_sort(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *from, size_t count)
@@ -294,7 +284,6 @@ static void c_split(uint8_t *const to[3], const uint8_t *from, size_t count)
 const struct planes_kernels planes_kernels_c = {
 	.name = "c",
 	.sort = c_sort,
-	.look = c_look,
 	.transform = c_transform,
 	.smaller = {planes_kernels_one, c_two, c_four},
 	.wider = c_wider,

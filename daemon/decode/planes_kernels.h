@@ -45,6 +45,9 @@ enum { PLANES_SPARSE_LENGTH = 10 }; /* four diagonals; the fifth begins in row 4
  * pairs wants them. This is where coefficient (0,0) comes to lie. */
 enum { PLANES_READY_DC = 60 };
 
+/* Zigzag index to place. */
+extern const uint8_t planes_ready_order[64];
+
 /* The units' numbers and coefficients, by their places in zigzag order. */
 /* clang-format off */
 #define PLANES_READY_UNITS(_) \
@@ -72,9 +75,6 @@ struct planes_kernels {
 	/* Zigzag order to ready order, and what kind of block each is (planes_kind, exactly). All
 	 * blocks are aligned to 64 bytes. */
 	void (*sort)(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *from, size_t count);
-
-	/* What kind of block each is, of blocks in ready order. */
-	void (*look)(uint8_t *kinds, const int16_t *const *blocks, size_t count);
 
 	/* `count` blocks in ready order, at least 1, side by side into 8 rows; not a byte
 	 * beside them is written. Whether one of them is odd. */

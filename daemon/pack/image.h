@@ -5,9 +5,9 @@
  *   - lossless, the default: a JPEG is transcoded. Restart markers cost bytes, so where it becomes
  *     larger than its source there are choices: with the asked interval, with four times that, and
  *     without markers, or the source's own bytes where even that is larger. Whoever writes takes
- *     the first that the bytes saved so far pay for: so the packed set is never larger than its
- *     source. Where anything about a file is out of the ordinary, its own bytes go along, and PNGs
- *     stay as they are;
+ *     the first that the bytes saved so far pay for: so the packed set does not become larger than
+ *     its source. Where anything about a file is out of the ordinary, its own bytes go along, and
+ * PNGs stay as they are;
  *   - max_side: what is longer on a side is resized, as Pillow does it with its Lanczos filter
  *     (trainers will resample it again, and this one keeps the most), and coded anew;
  *   - quality: everything is coded anew; what would become larger than its source is packed without

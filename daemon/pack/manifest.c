@@ -199,6 +199,8 @@ static void put_progress(struct jsontext *json, const struct manifest *manifest)
 	jsontext_u64(json, "samples", manifest->samples);
 	jsontext_u64(json, "bytes_in", manifest->bytes_in);
 	jsontext_u64(json, "bytes_out", manifest->bytes_out);
+	jsontext_u64(json, "stored_in", manifest->stored_in);
+	jsontext_u64(json, "stored_out", manifest->stored_out);
 	jsontext_u64(json, "renamed", manifest->renamed);
 	manifest_put_images(manifest, json);
 }
@@ -396,6 +398,8 @@ static void read_progress(struct manifest *manifest, struct reader *reader, cons
 	manifest->samples = take_u64(reader, root, "samples");
 	manifest->bytes_in = take_u64(reader, root, "bytes_in");
 	manifest->bytes_out = take_u64(reader, root, "bytes_out");
+	manifest->stored_in = take_u64(reader, root, "stored_in");
+	manifest->stored_out = take_u64(reader, root, "stored_out");
 	manifest->renamed = take_u64(reader, root, "renamed");
 	const json_t *images = take(reader, root, "images");
 	for (int i = 0; i < IMAGE_HOWS; i++)

@@ -49,6 +49,9 @@ struct manifest {
 
 	uint64_t next; /* the source's first sample that is not in a shard yet */
 	uint64_t samples, bytes_in, bytes_out; /* of what was packed; bytes of images alone */
+	/* The same images as they lie in the source and in the tars: with headers and padding of
+	 * tars, without labels. pack.c chooses by them. */
+	uint64_t stored_in, stored_out;
 	uint64_t renamed; /* keys that had to be changed (key.h) */
 	uint64_t how[IMAGE_HOWS];
 	uint64_t digest; /* running, of what was packed (source/digest.h) */

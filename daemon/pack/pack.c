@@ -179,6 +179,7 @@ static int pack_open_shard(struct pack *pack, struct fault *fault)
 		return r;
 	}
 	key_set_clear(&pack->keys);
+	pack->manifest->stored_out += TARWRITE_END;
 	pack->open = true;
 	return 0;
 }
@@ -252,15 +253,26 @@ static int pack_write_member(struct pack *pack, const struct member *member,
 	return r;
 }
 
-/* The first choice with which what is packed does not become larger than what was read: images
- * that shrink pay for the restart markers of others. In order, so it depends on no thread. */
-static const struct image_choice *pack_choose(
-	const struct manifest *manifest, const struct pipeline_item *item)
+/* What an image takes where it comes from: in a tar its header and padding, too. */
+static uint64_t pack_stored_in(const struct pack *pack, const struct pipeline_item *item)
 {
+	return dataset_kind(pack->dataset) == DATASET_FOLDER
+		       ? item->bytes_in
+		       : tarwrite_member_bytes(item->name, item->bytes_in);
+}
+
+/* The first choice with which the tars do not become larger than what was read: images that shrink
+ * pay for the headers and the restart markers of others. In order, so it depends on no thread. */
+static const struct image_choice *pack_choose(
+	const struct pack *pack, const struct member *member, const struct pipeline_item *item)
+{
+	const struct manifest *manifest = pack->manifest;
 	const struct image *image = item->image;
-	uint64_t in = manifest->bytes_in + item->bytes_in;
+	uint64_t in = manifest->stored_in + pack_stored_in(pack, item);
 	unsigned i = 0;
-	while (i + 1 < image->choices && manifest->bytes_out + image->choice[i].size > in)
+	while (i + 1 < image->choices &&
+		manifest->stored_out + tarwrite_member_bytes(member->image, image->choice[i].size) >
+			in)
 		i++;
 	return &image->choice[i];
 }
@@ -275,6 +287,8 @@ static void pack_count(struct pack *pack, const struct member *member,
 	manifest->samples++;
 	manifest->bytes_in += item->bytes_in;
 	manifest->bytes_out += image->size;
+	manifest->stored_in += pack_stored_in(pack, item);
+	manifest->stored_out += tarwrite_member_bytes(member->image, image->size);
 	manifest->how[image->how]++;
 	pack->shard.samples++;
 }
@@ -296,9 +310,9 @@ static int pack_make_room(
 static int pack_good(struct pack *pack, const struct pipeline_item *item, struct fault *fault)
 {
 	struct member member;
-	const struct image_choice *image = pack_choose(pack->manifest, item);
 	key_of(item->name, dataset_kind(pack->dataset) == DATASET_FOLDER, member.key);
 	member_names(&member, item);
+	const struct image_choice *image = pack_choose(pack, &member, item);
 	int r = pack_make_room(pack, &member, image->size, fault);
 	if (r < 0)
 		return r;

@@ -196,8 +196,9 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	if (!result)
 		result = pool_new(threads, &limits, SERVER_IMAGE_SIZE_MAX, &server->pool, fault);
 	if (!result)
-		log_info("%u workers on %u CPUs; reader: %s", threads, cpu_available(),
-			fetch_describe(server->fetch));
+		log_info("%u worker%s on %u CPU%s; reader: %s; checkpoints %s", threads,
+			threads == 1 ? "" : "s", cpu_available(), cpu_available() == 1 ? "" : "s",
+			fetch_describe(server->fetch), config->checkpoints ? "kept" : "off");
 	server->environment = (struct stream_environment){
 		.fetch = server->fetch,
 		.pool = server->pool,

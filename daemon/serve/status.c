@@ -114,6 +114,12 @@ static void status_running(struct jsontext *json, struct group *group)
 	jsontext_string(json, "verdict", verdict);
 }
 
+static void status_pixels(struct jsontext *json, const struct stream_spec *spec)
+{
+	jsontext_string(json, "decode", spec->decode == SPEC_DECODE_FAST ? "fast" : "exact");
+	jsontext_string(json, "interpolation", weights_filter_names[spec->interpolation]);
+}
+
 static void status_group(struct jsontext *json, struct group *group)
 {
 	const struct stream_spec *spec = &group->spec;
@@ -123,9 +129,9 @@ static void status_group(struct jsontext *json, struct group *group)
 	jsontext_string(json, "group", group->name[0] == '\n' ? "" : group->name);
 	jsontext_u64(json, "batch_size", spec->batch_size);
 	jsontext_u64(json, "image_size", spec->image_size);
-	jsontext_string(json, "decode", spec->decode == SPEC_DECODE_FAST ? "fast" : "exact");
-	jsontext_string(json, "interpolation", weights_filter_names[spec->interpolation]);
+	status_pixels(json, spec);
 	jsontext_bool(json, "train", spec->train);
+	jsontext_bool(json, "shuffle", spec->shuffle);
 	jsontext_u64(json, "seed", spec->seed);
 	if (group->stream)
 		status_running(json, group);
@@ -168,6 +174,7 @@ char *status_server(struct server *server)
 	jsontext_u64(&json, "threads", pool_threads(server->pool));
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
 	jsontext_string(&json, "io", status_io(server->config->io));
+	jsontext_bool(&json, "checkpoints", server->config->checkpoints);
 	jsontext_u64(&json, "read_bytes", fetch.bytes);
 	jsontext_u64(&json, "reads_in_flight", fetch.inflight);
 	jsontext_u64(&json, "clients", server->client_count);
@@ -201,6 +208,7 @@ char *status_stream(struct group *group)
 	jsontext_u64(&json, "threads", pool_threads(server->pool));
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
 	jsontext_string(&json, "io", status_io(server->config->io));
+	status_pixels(&json, &group->spec);
 	jsontext_u64(&json, "batches", stats.batches);
 	jsontext_u64(&json, "images", stats.images);
 	jsontext_object(&json, "stages");

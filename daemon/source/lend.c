@@ -6,13 +6,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { LEND_MIN = 16, LEND_MAX = 512 };
 
 struct lend_slot {
 	int fd; /* -1: empty */
 	uint32_t shard;
-	uint32_t held;
+	_Atomic uint32_t
+		held; /* grows under the lock; what shrinks it releases, eviction acquires */
 	uint64_t turn; /* of the last lending */
 };
 
@@ -83,7 +85,8 @@ static struct lend_slot *slot_free(struct lend *lend)
 		struct lend_slot *slot = &lend->slot[i];
 		if (slot->fd < 0)
 			return slot;
-		if (slot->held == 0 && (!best || slot->turn < best->turn))
+		if (atomic_load_explicit(&slot->held, memory_order_acquire) == 0 &&
+			(!best || slot->turn < best->turn))
 			best = slot;
 	}
 	return best;
@@ -105,29 +108,46 @@ static int slot_open(struct lend *lend, uint32_t shard, struct fault *fault)
 		return fd;
 	slot->fd = fd;
 	slot->shard = shard;
-	slot->held = 0;
 	lend->place[shard] = (int32_t)(slot - lend->slot);
 	return 0;
+}
+
+/* Of an open file, with the table locked. */
+static int slot_hold(struct lend *lend, uint32_t shard)
+{
+	struct lend_slot *slot = &lend->slot[lend->place[shard]];
+	(void)atomic_fetch_add_explicit(&slot->held, 1, memory_order_relaxed);
+	slot->turn = ++lend->turn;
+	return slot->fd;
 }
 
 int lend_acquire(struct lend *lend, uint32_t shard, int *ret_fd, struct fault *fault)
 {
 	(void)pthread_mutex_lock(&lend->lock);
 	int rc = lend->place[shard] < 0 ? slot_open(lend, shard, fault) : 0;
-	if (rc == 0) {
-		struct lend_slot *slot = &lend->slot[lend->place[shard]];
-		slot->held++;
-		slot->turn = ++lend->turn;
-		*ret_fd = slot->fd;
-	}
+	if (rc == 0)
+		*ret_fd = slot_hold(lend, shard);
+	(void)pthread_mutex_unlock(&lend->lock);
+	return rc;
+}
+
+int lend_try(struct lend *lend, uint32_t shard, int *ret_fd)
+{
+	if (pthread_mutex_trylock(&lend->lock) != 0)
+		return -EAGAIN;
+	int rc = lend->place[shard] < 0 ? -EAGAIN : 0;
+	if (rc == 0)
+		*ret_fd = slot_hold(lend, shard);
 	(void)pthread_mutex_unlock(&lend->lock);
 	return rc;
 }
 
 void lend_release(struct lend *lend, uint32_t shard)
 {
-	(void)pthread_mutex_lock(&lend->lock);
-	assert(lend->place[shard] >= 0 && lend->slot[lend->place[shard]].held > 0);
-	lend->slot[lend->place[shard]].held--;
-	(void)pthread_mutex_unlock(&lend->lock);
+	/* Of a shard that is held, place and slot stay as they are. */
+	assert(lend->place[shard] >= 0);
+	uint32_t held = atomic_fetch_sub_explicit(
+		&lend->slot[lend->place[shard]].held, 1, memory_order_release);
+	assert(held > 0);
+	(void)held;
 }

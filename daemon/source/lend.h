@@ -23,6 +23,12 @@ void lend_free(struct lend *lend);
 
 /* 0; -EAGAIN when every slot is held; or what `open` returned. */
 int lend_acquire(struct lend *lend, uint32_t shard, int *ret_fd, struct fault *fault);
+
+/* The same without waiting for storage: -EAGAIN too when the file is not open, or the table is busy
+ * with another. */
+int lend_try(struct lend *lend, uint32_t shard, int *ret_fd);
+
+/* Never waits. */
 void lend_release(struct lend *lend, uint32_t shard);
 
 uint32_t lend_slots(const struct lend *lend);

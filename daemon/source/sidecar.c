@@ -108,9 +108,10 @@ bool sidecar_notice(struct sidecar *sidecar, char *ret_text, size_t room)
 static int file_make(const char *path, const char *shard, const struct sidecar_head *head)
 {
 	struct stat status;
-	mode_t mode = stat(shard, &status) == 0 && S_ISREG(status.st_mode) ? status.st_mode : 0600;
+	mode_t mode = stat(shard, &status) == 0 && S_ISREG(status.st_mode) ? status.st_mode : 0;
 	cleanup(free_ptr) char *temporary = NULL;
-	int fd = store_temporary(path, mode, &temporary);
+	/* Unlike an index it is written again, also where shards are protected from that. */
+	int fd = store_temporary(path, mode | S_IRUSR | S_IWUSR, &temporary);
 	if (fd < 0)
 		return fd;
 	ssize_t n = pwrite(fd, head, sizeof *head, 0);
@@ -253,11 +254,9 @@ static int sidecar_borrow(struct sidecar *sidecar, const struct sidecar_place *p
 
 void sidecar_ahead(struct sidecar *sidecar, const struct sidecar_place *place)
 {
-	/* Opening might wait; the first reader of the shard does that. */
-	if (state_of(sidecar, place) == STATE_UNKNOWN)
-		return;
-	int fd = sidecar_borrow(sidecar, place);
-	if (fd < 0)
+	int fd;
+	/* Opening might wait; whoever reads does that. */
+	if (lend_try(sidecar->lend, place->shard, &fd) < 0)
 		return;
 	(void)posix_fadvise(fd, (off_t)place->offset, place->room, POSIX_FADV_WILLNEED);
 	lend_release(sidecar->lend, place->shard);
@@ -292,22 +291,32 @@ static int write_whole(int fd, uint64_t offset, const uint8_t *bytes, size_t siz
 	return 0;
 }
 
+bool sidecar_keeps(struct sidecar *sidecar, const struct sidecar_place *place)
+{
+	enum sidecar_state state = state_of(sidecar, place);
+	if (state == STATE_READ_ONLY)
+		notice_set(sidecar, sidecar->dataset->shard[place->shard].path, "cannot be written",
+			"their file may only be read");
+	return state != STATE_READ_ONLY && state != STATE_NONE &&
+	       !atomic_load_explicit(&sidecar->full, memory_order_relaxed);
+}
+
 bool sidecar_write(struct sidecar *sidecar, const struct sidecar_place *place, const uint8_t *bytes,
 	size_t size)
 {
-	const char *shard = sidecar->dataset->shard[place->shard].path;
 	if (size > place->room || atomic_load_explicit(&sidecar->full, memory_order_relaxed))
 		return false;
-	int fd = sidecar_borrow(sidecar, place), rc = -EROFS;
+	int fd = sidecar_borrow(sidecar, place), rc = 0;
 	if (fd < 0)
 		return false;
-	if (state_of(sidecar, place) == STATE_OPEN) {
+	bool keeps = sidecar_keeps(sidecar, place);
+	if (keeps)
 		rc = write_whole(fd, place->offset, bytes, size);
-		if (rc < 0)
-			atomic_store_explicit(&sidecar->full, true, memory_order_relaxed);
-	}
 	lend_release(sidecar->lend, place->shard);
-	if (rc < 0)
-		notice_set(sidecar, shard, "cannot be written", strerror(-rc));
-	return rc == 0;
+	if (rc < 0) {
+		atomic_store_explicit(&sidecar->full, true, memory_order_relaxed);
+		notice_set(sidecar, sidecar->dataset->shard[place->shard].path, "cannot be written",
+			strerror(-rc));
+	}
+	return keeps && rc == 0;
 }

@@ -56,6 +56,11 @@ void sidecar_ahead(struct sidecar *sidecar, const struct sidecar_place *place);
 size_t sidecar_read(
 	struct sidecar *sidecar, const struct sidecar_place *place, uint8_t *to, size_t room);
 
+/* Whether sidecar_write to a place can help, as far as is known once its shard was opened: not
+ * where the file may only be read, where there is none, and after a write that failed. For whoever
+ * would work for what is written. */
+bool sidecar_keeps(struct sidecar *sidecar, const struct sidecar_place *place);
+
 /* Puts `size` bytes, at most place->room, there. False: they are not kept. */
 bool sidecar_write(struct sidecar *sidecar, const struct sidecar_place *place, const uint8_t *bytes,
 	size_t size);

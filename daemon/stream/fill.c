@@ -355,12 +355,19 @@ static size_t fill_recall(void *context, struct row_job *job, uint8_t *to, size_
 	return sidecar_read(t->stream->sidecar, &t->place, to, room);
 }
 
-static void fill_keep(void *context, struct row_job *job, const uint8_t *pack, size_t size)
+static bool fill_keeps(void *context, struct row_job *job)
+{
+	(void)context;
+	struct stream_ticket *t = fill_ticket_of_row(job);
+	return sidecar_keeps(t->stream->sidecar, &t->place);
+}
+
+static bool fill_keep(void *context, struct row_job *job, const uint8_t *pack, size_t size)
 {
 	(void)context;
 	struct stream_ticket *t = fill_ticket_of_row(job);
 	/* What cannot be kept is told once, by stream_remark. */
-	(void)sidecar_write(t->stream->sidecar, &t->place, pack, size);
+	return sidecar_write(t->stream->sidecar, &t->place, pack, size);
 }
 
 static void fill_count(struct stream *stream, const struct row_job *job)
@@ -415,6 +422,7 @@ static void fill_row(struct pool_job *job, struct row_maker *maker)
 		.done = fill_done,
 		.context = &rows,
 		.recall = fill_recall,
+		.keeps = fill_keeps,
 		.keep = fill_keep,
 	};
 	row_make_many(maker, &source);

@@ -212,11 +212,17 @@ static size_t row_many_recall(void *context, struct decode_job *decode, uint8_t 
 	return source->recall(source->context, row_job_of(decode), to, room);
 }
 
-static void row_many_keep(
+static bool row_many_keeps(void *context, struct decode_job *decode)
+{
+	const struct row_source *source = ((struct row_many *)context)->source;
+	return source->keeps(source->context, row_job_of(decode));
+}
+
+static bool row_many_keep(
 	void *context, struct decode_job *decode, const uint8_t *pack, size_t size)
 {
 	const struct row_source *source = ((struct row_many *)context)->source;
-	source->keep(source->context, row_job_of(decode), pack, size);
+	return source->keep(source->context, row_job_of(decode), pack, size);
 }
 
 void row_make_many(struct row_maker *maker, const struct row_source *source)
@@ -234,6 +240,7 @@ void row_make_many(struct row_maker *maker, const struct row_source *source)
 		.done = row_many_done,
 		.context = &run,
 		.recall = row_many_recall,
+		.keeps = row_many_keeps,
 		.keep = row_many_keep,
 	};
 	decoder_run(maker->decoder, &stream);

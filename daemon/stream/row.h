@@ -45,7 +45,8 @@ struct row_source {
 	void *context;
 	/* As in struct decode_stream; NULL where no job has room for checkpoints. */
 	size_t (*recall)(void *context, struct row_job *job, uint8_t *to, size_t room);
-	void (*keep)(void *context, struct row_job *job, const uint8_t *pack, size_t size);
+	bool (*keeps)(void *context, struct row_job *job);
+	bool (*keep)(void *context, struct row_job *job, const uint8_t *pack, size_t size);
 };
 
 int row_maker_init(struct row_maker *maker, const struct decode_limits *limits,

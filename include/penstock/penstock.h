@@ -96,7 +96,14 @@ struct penstock_options {
 				      "nearest": the filter of the resize, as Pillow's */
 };
 
+/* Sets all defaults, and `size` as given: that of the struct which the application was compiled
+ * with, so that a later library writes no further. */
+PENSTOCK_API void penstock_options_init_size(struct penstock_options *options, size_t size);
+
+/* The same for this header's struct. The function behind the macro fills the struct as it first
+ * was, up to `daemon_threads`: what was compiled before there was more calls it. */
 PENSTOCK_API void penstock_options_init(struct penstock_options *options);
+#define penstock_options_init(options) penstock_options_init_size((options), sizeof *(options))
 
 /* What the daemon opened. */
 struct penstock_stream_info {

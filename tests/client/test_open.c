@@ -193,6 +193,32 @@ static void test_options(void **state)
 	assert_int_equal(mine.private_daemon, 1);
 }
 
+/* What was compiled when the struct was shorter calls the function: it must write no further. */
+static void test_init_of_earlier_structs(void **state)
+{
+	(void)state;
+	enum { FIRST = offsetof(struct penstock_options, decode) };
+	struct penstock_options options, expected;
+	memset(&options, 0xaa, sizeof options);
+	memset(&expected, 0xaa, sizeof expected);
+	(penstock_options_init)(&options);
+	assert_int_equal(options.size, FIRST);
+	assert_int_equal(options.shuffle, -1);
+	assert_memory_equal(
+		(char *)&options + FIRST, (char *)&expected + FIRST, sizeof options - FIRST);
+	penstock_options_init(&options);
+	assert_int_equal(options.size, sizeof options);
+	assert_null(options.interpolation);
+	/* Compiled with a later release: what this one does not know is unset. */
+	enum { LATER = sizeof options / sizeof(uint64_t) + 2 };
+	uint64_t later[LATER];
+	memset(later, 0xaa, sizeof later);
+	penstock_options_init_size((struct penstock_options *)(void *)later, sizeof later);
+	assert_int_equal(later[0], sizeof later);
+	assert_int_equal(later[LATER - 1], 0);
+	assert_int_equal(later[LATER - 2], 0);
+}
+
 static void test_error(void **state)
 {
 	(void)state;
@@ -223,6 +249,7 @@ int main(void)
 		cmocka_unit_test(test_relative),
 		cmocka_unit_test(test_state),
 		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_init_of_earlier_structs),
 		cmocka_unit_test(test_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

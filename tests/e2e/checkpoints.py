@@ -226,6 +226,8 @@ def test_nowhere_to_keep_them():
         path.mkdir()
         said = notice_after(home, source)
         assert len(said) == 1 and str(source) in said[0] and "cannot be kept" in said[0], said
+        found = counts(home, source, lambda c: True)
+        assert found == {"used": 0, "made": 0, "dropped": 0}, f"nothing is made in vain: {found}"
         assert served(home, source) == reference
 
 

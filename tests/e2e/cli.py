@@ -2,6 +2,8 @@
 import contextlib
 import json
 import os
+import resource
+import re
 import signal
 import struct
 import subprocess
@@ -15,7 +17,8 @@ from harness import LIMIT, Daemon, Skip, folder, make_dataset, run_tests, tool, 
 
 RECORD = struct.Struct("<QqIIIIIIIIQQ")  # struct penstock_sample
 BENCH_KEYS = ["images_per_s", "batch_size", "threads", "trainers", "seconds", "images", "first_batch_s", "batch_p50_ms", "batch_p99_ms",
-              "cpu_s", "peak_memory_bytes", "bytes_read", "stages", "decode_stages", "fallbacks", "checkpoints", "verdict"]
+              "cpu_s", "peak_memory_bytes", "bytes_read", "stages", "decode_stages", "fallbacks", "broken", "checkpoints",
+              "verdict"]
 
 
 def environment(home, **more):
@@ -115,7 +118,7 @@ def test_help_is_for_terminals():
     with folder() as home:
         top, _ = run(home, "--help")
         assert run(home, "help")[0] == top
-        for name in ("bench", "check", "decode", "replay", "show", "status", "stop"):
+        for name in ("bench", "check", "decode", "pack", "replay", "show", "status", "stop"):
             assert f"  {name}" in top
             text, err = run(home, name, "--help")
             assert err == "" and text.startswith(f"Usage: penstock {name}")
@@ -123,6 +126,31 @@ def test_help_is_for_terminals():
             wide = [line for line in (top + text).splitlines() if len(line) > 80]
             assert not wide, wide
         assert run(home, "--version")[0] == f"penstock {(harness.ROOT / 'CMakeLists.txt').read_text().split('VERSION ')[2].split()[0]}\n"
+
+
+def options_of(text):
+    """Long options, and short ones that stand with them, of a help text or a manual page."""
+    return (set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)) | set(re.findall(r"(?<![\w-])-[a-zA-Z](?=, |\*, )", text))) - {"--help", "-h"}
+
+
+def test_the_manual_and_help_name_the_same_options():
+    man = harness.ROOT / "docs" / "man"
+    with folder() as home:
+        both = options_of(run(home, "status", "--help")[0]) | options_of(run(home, "stop", "--help")[0])
+        assert both == options_of((man / "penstock-status.1.scd").read_text())
+        top = run(home, "--help")[0]
+        names = re.findall(r"^  ([a-z]+) ", top, re.M)
+        assert len(names) >= 8, top
+        for name in set(names) - {"status", "stop"}:
+            shown, written = options_of(run(home, name, "--help")[0]), options_of((man / f"penstock-{name}.1.scd").read_text())
+            # Pages name options of others, and show leaves the letters of bench's options to bench's page.
+            elsewhere = {"bench": {"--checkpoints"}}.get(name, set())
+            letters = {option for option in shown if option[1] != "-"} if name in ("replay", "show") else set()
+            assert shown - letters <= written and written - elsewhere <= shown, (name, sorted(shown ^ written))
+        for name in names:
+            assert f"*{name}*" in (man / "penstock.1.scd").read_text(), name
+        done = subprocess.run([tool("penstockd"), "--help"], capture_output=True, text=True, timeout=LIMIT, check=True)
+        assert options_of(done.stdout) == options_of((man / "penstockd.8.scd").read_text()) - {"--checkpoints"}
 
 
 def test_options_anywhere():
@@ -271,6 +299,30 @@ def test_an_index_that_cannot_be_kept():
         out, err = run(home, "check", images, "--json", env={**environment(home), "XDG_CACHE_HOME": "/proc/self/none"})
         assert json.loads(out)["samples"] == 6 and err.startswith("penstock: ") and "temporary file" in err, err
         assert "the cache folder /proc/self/none/penstock cannot be used (No such file" in err, err
+
+
+def test_checkpoints_that_cannot_be_kept():
+    with folder() as home:
+        make_dataset(home / "images", per_class=30)
+        few = 20 << 10  # the index is smaller, the checkpoints are not
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (few, few))
+        for options in ([], ["--json"]):
+            out, err = run(home, "check", home / "images", "--checkpoints", *options, code=1, preexec_fn=limit)
+            assert f"checkpoints of {home / 'images'} cannot be written" in err and "File too large" in err, err
+        report = json.loads(out)
+        assert report["broken"] == [] and report["checkpoints"]["made"] + report["checkpoints"]["kept"] < report["decoded"], report
+        out, err = run(home, "check", home / "images", "--checkpoints", "--json")
+        assert err == "" and json.loads(out)["checkpoints"]["made"] > 0, (out, err)
+        # Not even an index fits: an error, not a death by signal, and nothing is left behind.
+        (home / "none").mkdir()
+        env = environment(home, XDG_CACHE_HOME=home / "none")
+
+        def limit_more():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        out, err = run(home, "check", home / "images", code=1, env=env, preexec_fn=limit_more)
+        assert "File too large" in err and not [p for p in (home / "none").rglob("*") if p.is_file()], err
 
 
 # ---- replay ----
@@ -535,6 +587,13 @@ STREAMS = """streams:
     batch_size: 8
     image_size: 40
     seed: 3
+  quick:
+    source: {0}
+    batch_size: 8
+    image_size: 40
+    train: false
+    decode: fast
+    interpolation: lanczos
 """
 
 
@@ -548,6 +607,17 @@ def test_bench_and_show_of_a_running_stream():
             got = json.loads(run(home, "show", "stream:small", "-o", home / "s.png", "--batch", 2, "--json", env=env)[0])
             assert (got["rows"], got["batch"]) == (8, 2)
             refuse(home, "bench", "stream:large", code=2, says="large", env=env)
+            text = run(home, "bench", "stream:quick", "--seconds", "0.3", env=env)[0]
+            assert "evaluation, 40 px, batch 8, in order, seed 0, decoded fast,\n" in text.replace("lanczos", "") and "lanczos" in text, text
+            for name in ("small", "quick"):
+                run(home, "show", f"stream:{name}", "-o", home / f"{name}.png", env=env)
+            replica = ["--eval", "-b", 8, "--image-size", 40]
+            run(home, "show", images, "-o", home / "same.png", *replica, "--decode", "fast", "--interpolation", "lanczos")
+            run(home, "show", images, "-o", home / "exact.png", *replica)
+            quick, same, exact = (png_pixels((home / f"{name}.png").read_bytes()) for name in ("quick", "same", "exact"))
+            below = 3 * 59 * quick[0]  # the first line names the source
+            assert quick[2][below:] == same[2][below:], "the definition is the daemon's"
+            assert quick[2][below:] != exact[2][below:]
             assert daemon.process.poll() is None, "it was not theirs to end"
         refuse(home, "bench", "stream:small", code=1, says="no penstockd is running", env=environment(home))
         assert_clean(home)
@@ -598,7 +668,8 @@ def test_status_and_stop():
             trainer = daemon.trainer(source=images, batch_size=8, image_size=32, batches=1000, sleep_ms=20)
             trainer.line()
             text = run(home, "status", env=env)[0]
-            for words in (f"pid {daemon.process.pid}", daemon.socket, "reserved", "8x32", f"\n  trainer {trainer.process.pid}", str(images)):
+            for words in (f"pid {daemon.process.pid}", daemon.socket, "reserved", "8x32", f"\n  trainer {trainer.process.pid}", str(images),
+                          "\n  checkpoints kept\n", "\n  training, 32 px, batch 8, shuffled, seed 0\n"):
                 assert words in text, text
             assert not [line for line in text.splitlines() if len(line) > 80 and daemon.socket not in line and str(images) not in line], text
             got = json.loads(run(home, "status", "--json", "--socket", daemon.socket)[0])

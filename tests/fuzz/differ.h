@@ -306,7 +306,13 @@ static inline size_t differ_recall(void *context, struct decode_job *job, uint8_
 	return size;
 }
 
-static inline void differ_keep_pack(
+static inline bool differ_keeps(void *context, struct decode_job *job)
+{
+	(void)context, (void)job;
+	return true;
+}
+
+static inline bool differ_keep_pack(
 	void *context, struct decode_job *job, const uint8_t *pack, size_t size)
 {
 	struct differ_file *f = (struct differ_file *)(void *)job;
@@ -315,6 +321,7 @@ static inline void differ_keep_pack(
 	memcpy(f->pack, pack, size);
 	f->pack_size = size;
 	f->pack_true = true;
+	return true;
 }
 
 /* Some of what is kept is lost, damaged, cut, or another file's. */
@@ -361,6 +368,7 @@ static inline void differ_stream(struct differ *d)
 		.done = differ_done,
 		.context = d,
 		.recall = differ_recall,
+		.keeps = differ_keeps,
 		.keep = differ_keep_pack,
 	};
 	d->given = 0;

@@ -149,18 +149,29 @@ static size_t recall(void *context, struct decode_job *job, uint8_t *to, size_t 
 	return size;
 }
 
-static void keep(void *context, struct decode_job *job, const uint8_t *pack, size_t size)
+static bool keeps(void *context, struct decode_job *job)
+{
+	(void)context, (void)job;
+	return true;
+}
+
+static bool keep(void *context, struct decode_job *job, const uint8_t *pack, size_t size)
 {
 	struct bench *b = context;
 	(void)job;
 	memcpy(b->pack, pack, size);
 	b->pack_size = size;
+	return true;
 }
 
 static void run_own(struct bench *b, size_t memory)
 {
-	const struct decode_stream rows = {
-		.start = start, .row = row, .context = b, .recall = recall, .keep = keep};
+	const struct decode_stream rows = {.start = start,
+		.row = row,
+		.context = b,
+		.recall = recall,
+		.keeps = keeps,
+		.keep = keep};
 	const struct own_source source = {
 		.next = next, .done = done, .context = b, .rows = &rows, .stages = &b->stages};
 	uint8_t *at = b->memory.bytes + MEMORY_MOST - memory;

@@ -148,13 +148,20 @@ static size_t recall(void *context, struct decode_job *job, uint8_t *to, size_t 
 	return t->pack_size;
 }
 
-static void keep(void *context, struct decode_job *job, const uint8_t *pack, size_t size)
+static bool keeps(void *context, struct decode_job *job)
+{
+	(void)context, (void)job;
+	return true;
+}
+
+static bool keep(void *context, struct decode_job *job, const uint8_t *pack, size_t size)
 {
 	struct geometry *t = context;
 	(void)job;
 	assert(size <= sizeof(t->pack));
 	memcpy(t->pack, pack, size);
 	t->pack_size = size;
+	return true;
 }
 
 /* All crops by every kernel set; the first of a set makes the checkpoints, the others use them. */
@@ -167,6 +174,7 @@ static void crops_by_own(struct geometry *t)
 		.done = done,
 		.context = t,
 		.recall = recall,
+		.keeps = keeps,
 		.keep = keep};
 	for (unsigned i = 0; i < t->kernels; i++) {
 		t->given = 0;

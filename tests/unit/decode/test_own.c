@@ -33,6 +33,7 @@ struct course {
 	unsigned late; /* stepped back after rows had come */
 	bool pauses; /* sometimes there is none, though more will come */
 	bool keeps; /* checkpoints */
+	bool sealed; /* those that are kept stay as they are */
 	bool whole; /* images, no parts of them */
 	unsigned used, made, dropped;
 };
@@ -190,22 +191,32 @@ static size_t recall(void *context, struct decode_job *job, uint8_t *to, size_t 
 	return bytes;
 }
 
-static void keep(void *context, struct decode_job *job, const uint8_t *pack, size_t size)
+static bool keeps(void *context, struct decode_job *job)
 {
-	(void)context;
+	struct course *course = context;
+	assert_true(job->checkpoint_room > 0);
+	return !course->sealed;
+}
+
+static bool keep(void *context, struct decode_job *job, const uint8_t *pack, size_t size)
+{
+	struct course *course = context;
 	struct item *item = item_of(job);
+	assert_false(course->sealed);
 	assert_in_range(size, 1, pack_room(item));
 	free(item->pack);
 	item->pack = malloc(size);
 	assert_non_null(item->pack);
 	memcpy(item->pack, pack, size);
 	item->pack_bytes = size;
+	return true;
 }
 
 /* All items, in a new order, in stretches of any length. */
 static void course_run(struct course *course)
 {
-	const struct decode_stream stream = {next, header, start, row, done, course, recall, keep};
+	const struct decode_stream stream = {
+		next, header, start, row, done, course, recall, keeps, keep};
 	for (size_t i = course->count; i > 1; i--) {
 		size_t other = draw(course, (uint32_t)i);
 		struct item swapped = course->items[i - 1];
@@ -437,6 +448,34 @@ static void test_checkpoints(void **state)
 	course_end(&course);
 }
 
+/* Where nothing can be kept nothing is made: what is there is used, and the others are decoded only
+ * as far as they have to be. */
+static void test_sealed(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kind = {
+		.width = 300, .height = 200, .components = 3, .h = 2, .v = 2};
+	enum { COUNT = 8 };
+	struct course course;
+	course_begin(&course);
+	course.keeps = course.sealed = true;
+	for (int i = 0; i < COUNT; i++)
+		(void)course_add(&course, make_jpeg(&kind));
+	course_run(&course);
+	assert_int_equal(course.made + course.used + course.dropped, 0);
+	course.sealed = false;
+	course_run(&course);
+	assert_int_equal(course.made, COUNT);
+	course.sealed = true;
+	for (int i = 0; i < COUNT / 2; i++)
+		course.items[i].pack[CHECKPACK_HEAD] ^= 1;
+	course_run(&course);
+	assert_int_equal(course.used, COUNT / 2);
+	assert_int_equal(course.dropped, COUNT / 2);
+	assert_int_equal(course.made, COUNT);
+	course_end(&course);
+}
+
 static void pack_damage(struct course *course, struct item *item)
 {
 	const struct item *other = &course->items[draw(course, (uint32_t)course->count)];
@@ -555,6 +594,7 @@ int main(void)
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_checkpoints),
+		cmocka_unit_test(test_sealed),
 		cmocka_unit_test(test_damaged_packs),
 		cmocka_unit_test(test_false_packs),
 		cmocka_unit_test(test_faults),

@@ -255,9 +255,6 @@ static bool blocks_check(
 	assert_int_equal(kinds[count], 0x33);
 	for (size_t i = 0; i < count; i++)
 		from[i] = got[i];
-	memset(kinds_c, 0x44, sizeof(kinds_c));
-	table->look(kinds_c, from, count);
-	assert_memory_equal(kinds, kinds_c, count);
 	bool odd = table->transform(pixels[1] + 8, sizeof(pixels[0]), from, kinds, count, &quant);
 	bool odd_c = planes_kernels_c.transform(
 		expected[1] + 8, sizeof(expected[0]), from, kinds, count, &quant);
@@ -428,7 +425,7 @@ static void unknown_tables(void **state)
 enum { BENCH_TABLES = 3, BENCH_TIMES = 4 };
 
 struct bench_sums {
-	double sort, look, transform, planar; /* ns, of the best of a few */
+	double sort, transform, planar; /* ns, of the best of a few */
 };
 
 struct bench {
@@ -443,7 +440,7 @@ static double bench_best(double best, uint64_t start_ns)
 	return best == 0 || ns < best ? ns : best;
 }
 
-enum bench_step { STEP_SORT, STEP_LOOK, STEP_BOTH, STEPS };
+enum bench_step { STEP_SORT, STEP_BOTH, STEPS };
 
 /* All blocks of the image in the order of memory, a batch at a time: no ring, no neighbours. */
 static void bench_step(const struct planes_kernels *table, const struct image *image,
@@ -459,10 +456,6 @@ static void bench_step(const struct planes_kernels *table, const struct image *i
 		uint8_t kinds[BATCH];
 		for (int j = 0; j < BATCH; j++)
 			from[j] = b->coefficients + (i + (size_t)j) * 64;
-		if (step == STEP_LOOK) {
-			table->look(kinds, from, BATCH);
-			continue;
-		}
 		table->sort(sorted, kinds, from, BATCH);
 		if (step == STEP_SORT)
 			continue;
@@ -484,7 +477,6 @@ static void bench_blocks(
 		best[i % STEPS] = bench_best(best[i % STEPS], start);
 	}
 	sums->sort += best[STEP_SORT];
-	sums->look += best[STEP_LOOK];
 	sums->transform += best[STEP_BOTH] - best[STEP_SORT];
 }
 
@@ -586,18 +578,16 @@ static void bench_print(const struct bench *b)
 	double blocks = (double)b->blocks, pixels = (double)b->pixels, files = (double)b->files;
 	printf("%llu files, %.0f blocks and %.3f MP each\n", (unsigned long long)b->files,
 		blocks / files, pixels / files / 1e6);
-	printf("%-14s %9s %9s %9s %9s | %10s | %10s\n", "", "sort", "look", "transform", "both",
-		"rows", "all");
-	printf("%-14s %39s | %10s | %10s\n", "", "ns per block", "ns/pixel", "ms/image");
+	printf("%-14s %9s %9s %9s | %10s | %10s\n", "", "sort", "transform", "both", "rows", "all");
+	printf("%-14s %29s | %10s | %10s\n", "", "ns per block", "ns/pixel", "ms/image");
 	for (unsigned i = 0; planes_kernels_at(i) && i < BENCH_TABLES; i++) {
 		const struct bench_sums *s = &b->table[i];
 		double both = s->sort + s->transform;
-		printf("%-14s %9.2f %9.2f %9.2f %9.2f | %10.3f | %10.4f\n",
-			planes_kernels_at(i)->name, s->sort / blocks, s->look / blocks,
-			s->transform / blocks, both / blocks, (s->planar - both) / pixels,
-			s->planar / files / 1e6);
+		printf("%-14s %9.2f %9.2f %9.2f | %10.3f | %10.4f\n", planes_kernels_at(i)->name,
+			s->sort / blocks, s->transform / blocks, both / blocks,
+			(s->planar - both) / pixels, s->planar / files / 1e6);
 	}
-	printf("%-14s %9s %9s %9s %9.2f | %10.3f | %10.4f\n", "libjpeg-turbo", "", "", "",
+	printf("%-14s %9s %9s %9.2f | %10.3f | %10.4f\n", "libjpeg-turbo", "", "",
 		b->libjpeg_transform / blocks, (b->libjpeg_all - b->libjpeg_transform) / pixels,
 		b->libjpeg_all / files / 1e6);
 }

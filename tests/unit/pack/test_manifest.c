@@ -56,6 +56,8 @@ static void fill(const struct set_up *set, struct manifest *manifest)
 	manifest->samples = 3;
 	manifest->bytes_in = 24;
 	manifest->bytes_out = 20;
+	manifest->stored_in = 24;
+	manifest->stored_out = 4096;
 	manifest->how[IMAGE_TRANSCODED] = 2;
 	manifest->how[IMAGE_KEPT_PNG] = 1;
 	manifest->renamed = 1;
@@ -124,6 +126,8 @@ static void test_damaged(void **state)
 		{"\"transcoded\":2", "\"transcoded\":3"},
 		{"\"broken_count\":1", "\"broken_count\":0"},
 		{"\"complete\":false", "\"complete\":true"},
+		{"\"stored_in\":24", "\"stored\":24"},
+		{"\"stored_out\":4096", "\"stored_out\":-1"},
 		{"\"digest\":\"0123456789abcdef\"", "\"digest\":\"f123456789abcdef\""},
 		{"\"digest\":\"0123456789abcdef\"", "\"digest\":\"123\""},
 		{"\"shards\":[", "\"shards\":[3,"},

@@ -7,6 +7,8 @@
 #include "unit/source/fixture.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <sys/mman.h>
 
 enum { SAMPLES = 400 }; /* more than three pages of records */
@@ -308,6 +310,57 @@ static void test_lend(void **state)
 	assert_int_equal(lend_slots_for(UINT64_MAX), 512);
 }
 
+static sem_t lend_opening, lend_go_on;
+
+/* Storage that takes its time over shard 1. */
+static int lend_open_slowly(const void *context, uint32_t shard, struct fault *fault)
+{
+	(void)context, (void)fault;
+	if (shard == 1) {
+		(void)sem_post(&lend_opening);
+		(void)sem_wait(&lend_go_on);
+	}
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void *lend_other(void *context)
+{
+	int fd;
+	if (lend_acquire(context, 1, &fd, NULL) == 0)
+		lend_release(context, 1);
+	return NULL;
+}
+
+/* Who must not wait for storage does not, not even for that of others. */
+static void test_lend_try(void **state)
+{
+	(void)state;
+	struct lend *lend;
+	pthread_t other;
+	int fd, same;
+	assert_int_equal(sem_init(&lend_opening, 0, 0), 0);
+	assert_int_equal(sem_init(&lend_go_on, 0, 0), 0);
+	assert_int_equal(lend_new(2, 2, lend_open_slowly, NULL, &lend), 0);
+	assert_int_equal(lend_try(lend, 1, &fd), -EAGAIN); /* not open: it is not opened */
+	assert_int_equal(lend_acquire(lend, 0, &fd, NULL), 0);
+	assert_int_equal(lend_try(lend, 0, &same), 0);
+	assert_int_equal(fd, same);
+	assert_int_equal(pthread_create(&other, NULL, lend_other, lend), 0);
+	assert_int_equal(sem_wait(&lend_opening), 0);
+	(void)alarm(60);
+	assert_int_equal(lend_try(lend, 0, &same), -EAGAIN);
+	lend_release(lend, 0);
+	lend_release(lend, 0);
+	(void)alarm(0);
+	assert_int_equal(sem_post(&lend_go_on), 0);
+	assert_int_equal(pthread_join(other, NULL), 0);
+	assert_int_equal(lend_try(lend, 1, &fd), 0);
+	lend_release(lend, 1);
+	lend_free(lend);
+	(void)sem_destroy(&lend_opening);
+	(void)sem_destroy(&lend_go_on);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -318,6 +371,7 @@ int main(void)
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_digest),
 		cmocka_unit_test(test_lend),
+		cmocka_unit_test(test_lend_try),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -258,6 +258,7 @@ static void test_no_place(void **state)
 	assert_int_equal(sidecar_read(c.sidecar, &place, bytes, sizeof bytes), 0);
 	assert_false(sidecar_write(c.sidecar, &place, bytes, place.room));
 	sidecar_ahead(c.sidecar, &place);
+	assert_false(sidecar_keeps(c.sidecar, &place));
 	assert_true(sidecar_notice(c.sidecar, text, sizeof text));
 	assert_non_null(strstr(text, "a.tar cannot be kept"));
 	assert_false(sidecar_notice(c.sidecar, text, sizeof text));
@@ -283,7 +284,9 @@ static void test_no_room(void **state)
 	little = (struct rlimit){.rlim_cur = 8192, .rlim_max = limit.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
 	place_of(&c, 59, &place);
+	assert_true(sidecar_keeps(c.sidecar, &place));
 	assert_false(sidecar_write(c.sidecar, &place, bytes, place.room));
+	assert_false(sidecar_keeps(c.sidecar, &place));
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	assert_true(sidecar_notice(c.sidecar, text, sizeof text));
 	assert_non_null(strstr(text, "a.tar cannot be written"));
@@ -291,6 +294,39 @@ static void test_no_room(void **state)
 	assert_false(sidecar_notice(c.sidecar, text, sizeof text));
 	place_of(&c, 0, &place);
 	assert_int_equal(sidecar_read(c.sidecar, &place, bytes, sizeof bytes), place.room);
+	course_close(&c);
+	fixture_remove(c.root);
+}
+
+/* The file can be written in later runs too, when the shard itself is protected; and where it is
+ * not, whoever asks is told. */
+static void test_protected(void **state)
+{
+	(void)state;
+	struct course c = {.root = fixture_folder()};
+	uint8_t bytes[SIDECAR_MOST] = {0};
+	char text[FAULT_TEXT];
+	struct sidecar_place place;
+	struct stat status;
+	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
+	assert_int_equal(chmod(fixture_path(c.root, "a.tar"), 0444), 0);
+	course_open(&c, "a.tar");
+	write_and_read(&c);
+	course_close(&c);
+	assert_int_equal(stat(fixture_path(c.root, "a.tar.ckp"), &status), 0);
+	assert_int_equal(status.st_mode & 0777, 0644);
+	if (geteuid() == 0) { /* whom no permission binds */
+		fixture_remove(c.root);
+		return;
+	}
+	assert_int_equal(chmod(fixture_path(c.root, "a.tar.ckp"), 0444), 0);
+	course_open(&c, "a.tar");
+	place_of(&c, 2, &place);
+	assert_int_equal(sidecar_read(c.sidecar, &place, bytes, sizeof bytes), place.room);
+	assert_false(sidecar_keeps(c.sidecar, &place));
+	assert_false(sidecar_write(c.sidecar, &place, bytes, place.room));
+	assert_true(sidecar_notice(c.sidecar, text, sizeof text));
+	assert_non_null(strstr(text, "a.tar cannot be written (their file may only be read)"));
 	course_close(&c);
 	fixture_remove(c.root);
 }
@@ -350,6 +386,7 @@ int main(void)
 		cmocka_unit_test(test_somebody_elses),
 		cmocka_unit_test(test_no_place),
 		cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_protected),
 		cmocka_unit_test(test_many_shards),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
