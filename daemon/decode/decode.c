@@ -102,7 +102,15 @@ struct decode_limits decode_limits_default(void)
 		.pixels = 64000000, .scans = 500, .scan_pixels = 208000000, .large = NULL};
 }
 
-/* The own decoder, unless the environment says otherwise. */
+/* In plain C alone the own decoder is slower than libjpeg-turbo with its vectors; whoever forces
+ * kernels wants to see them. */
+static bool own_pays(void)
+{
+	const char *forced = getenv("PENSTOCK_KERNELS");
+	return (forced && *forced) || planes_kernels_at(1);
+}
+
+/* The own decoder, where it pays and unless the environment says otherwise. */
 static int decoder_new_own(struct decoder *decoder, struct fault *fault)
 {
 	const char *which = getenv("PENSTOCK_DECODER");
@@ -115,6 +123,8 @@ static int decoder_new_own(struct decoder *decoder, struct fault *fault)
 			"PENSTOCK_DECODER=%s: expected own, libjpeg or auto; unset it to let "
 			"penstock choose",
 			which);
+	if ((!which || strcmp(which, "own") != 0) && !own_pays())
+		return 0;
 	return own_new(&decoder->own, fault);
 }
 

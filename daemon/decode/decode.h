@@ -24,7 +24,8 @@
  *   scratch.[ch]      a decoder's working memory, and loans under a permit
  *   words.[ch]        the sentence that goes with an outcome
  *
- * PENSTOCK_DECODER=libjpeg in the environment leaves all JPEGs to libjpeg-turbo.
+ * PENSTOCK_DECODER=libjpeg in the environment leaves all JPEGs to libjpeg-turbo; so does a
+ * processor without AVX2, for which the own decoder has plain C alone, unless it is =own.
  *
  * A decoder belongs to one thread. Its working memory is allocated when it is made and reused; what
  * a rare image needs beyond it (coefficients of a progressive one, an interlaced PNG) is taken
