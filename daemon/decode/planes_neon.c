@@ -15,23 +15,30 @@ typedef int16x8_t vec;
 
 /* A vector as elements of another size, and back. */
 #define AS8 vreinterpretq_u8_s16
+#define AS16U vreinterpretq_u16_s16
 #define AS32 vreinterpretq_s32_s16
+#define AS32U vreinterpretq_u32_s16
 #define OF8 vreinterpretq_s16_u8
+#define OF16U vreinterpretq_s16_u16
 #define OF32 vreinterpretq_s16_s32
+#define OF32U vreinterpretq_s16_u32
+
+/* What may wrap is unsigned: compilers take these for C's operators. */
 
 #define v_set8(a) vreinterpretq_s16_s8(vdupq_n_s8((int8_t)(a)))
 #define v_set16 vdupq_n_s16
 #define v_set32(a) OF32(vdupq_n_s32(a))
-#define v_add16 vaddq_s16
-#define v_add32(a, b) OF32(vaddq_s32(AS32(a), AS32(b)))
-#define v_sub16 vsubq_s16
-#define v_sub32(a, b) OF32(vsubq_s32(AS32(a), AS32(b)))
+#define v_add16(a, b) OF16U(vaddq_u16(AS16U(a), AS16U(b)))
+#define v_add32(a, b) OF32U(vaddq_u32(AS32U(a), AS32U(b)))
+#define v_sub16(a, b) OF16U(vsubq_u16(AS16U(a), AS16U(b)))
+#define v_sub32(a, b) OF32U(vsubq_u32(AS32U(a), AS32U(b)))
 #define v_subs16 vqsubq_s16
 #define v_abs16 vabsq_s16
-#define v_mullo16 vmulq_s16
+#define v_mullo16(a, b) OF16U(vmulq_u16(AS16U(a), AS16U(b)))
+#define v_subus16(a, b) OF16U(vqsubq_u16(AS16U(a), AS16U(b)))
 #define v_mulhrs16 vqrdmulhq_s16
 #define v_sra16(a, n) vshrq_n_s16(a, n)
-#define v_srl16(a, n) vreinterpretq_s16_u16(vshrq_n_u16(vreinterpretq_u16_s16(a), n))
+#define v_srl16(a, n) OF16U(vshrq_n_u16(AS16U(a), n))
 #define v_sll16(a, n) vshlq_n_s16(a, n)
 #define v_sra32(a, n) OF32(AS32(a) >> (n)) /* NEON's own takes constants alone */
 #define v_packs32(a, b) vqmovn_high_s32(vqmovn_s32(AS32(a)), AS32(b))
@@ -49,12 +56,6 @@ typedef int16x8_t vec;
 #define v_and vandq_s16
 #define v_or vorrq_s16
 #define v_xor veorq_s16
-
-V vec v_subus16(vec a, vec b)
-{
-	return vreinterpretq_s16_u16(
-		vqsubq_u16(vreinterpretq_u16_s16(a), vreinterpretq_u16_s16(b)));
-}
 
 /* Without the saturation: the body's sums fit. */
 V vec v_maddubs16(vec a, vec b)
@@ -85,7 +86,7 @@ V vec v_lanes(const int16_t *const *blocks, int i)
 
 V int v_any(vec a)
 {
-	return vmaxvq_u32(vreinterpretq_u32_s16(a)) != 0;
+	return vmaxvq_u32(AS32U(a)) != 0;
 }
 
 V void v_rows(uint8_t *to, size_t pitch, vec a)
@@ -117,13 +118,12 @@ V vec body_dot(vec pairs, int low, int high)
 
 V vec body_three_low(vec a, vec b)
 {
-	return vreinterpretq_s16_u16(
-		vmlal_u8(vmovl_u8(vget_low_u8(AS8(b))), vget_low_u8(AS8(a)), vdup_n_u8(3)));
+	return OF16U(vmlal_u8(vmovl_u8(vget_low_u8(AS8(b))), vget_low_u8(AS8(a)), vdup_n_u8(3)));
 }
 
 V vec body_three_high(vec a, vec b)
 {
-	return vreinterpretq_s16_u16(vmlal_high_u8(vmovl_high_u8(AS8(b)), AS8(a), vdupq_n_u8(3)));
+	return OF16U(vmlal_high_u8(vmovl_high_u8(AS8(b)), AS8(a), vdupq_n_u8(3)));
 }
 
 static void body_split(uint8_t *const to[3], const uint8_t *from, size_t count)

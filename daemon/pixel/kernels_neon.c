@@ -26,27 +26,32 @@ static const _Alignas(16) uint8_t wide[BLOCK_FOURS][BLOCK] = {
 	{WIDE(12), WIDE(13), WIDE(14), WIDE(15)},
 };
 
-static inline __attribute__((always_inline)) int32x4_t neon_pick(
+static inline __attribute__((always_inline)) uint32x4_t neon_pick(
 	const uint8_t *from, uint8x16_t pick)
 {
-	return vreinterpretq_s32_u8(vqtbl1q_u8(vld1q_u8(from), pick));
+	return vreinterpretq_u32_u8(vqtbl1q_u8(vld1q_u8(from), pick));
+}
+
+static inline __attribute__((always_inline)) uint32x4_t neon_weights(const int32_t *value)
+{
+	return vreinterpretq_u32_s32(vld1q_s32(value));
 }
 
 #define KERNELS_DOTS
 static inline __attribute__((always_inline)) void body_dots(uint32_t sums[3],
 	const uint8_t *const from[3], size_t first, const int32_t *value, uint32_t taps)
 {
-	int32x4_t sum[3] = {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)};
+	uint32x4_t sum[3] = {vdupq_n_u32(0), vdupq_n_u32(0), vdupq_n_u32(0)};
 	for (uint32_t t = 0; t < taps; t += BLOCK)
 		for (int j = 0; j < BLOCK_FOURS; j++) {
-			int32x4_t weights = vld1q_s32(value + t + (size_t)FOUR * j);
+			uint32x4_t weights = neon_weights(value + t + (size_t)FOUR * j);
 			uint8x16_t pick = vld1q_u8(wide[j]);
 			for (int c = 0; c < 3; c++)
-				sum[c] = vmlaq_s32(
+				sum[c] = vmlaq_u32(
 					sum[c], neon_pick(from[c] + first + t, pick), weights);
 		}
 	for (int c = 0; c < 3; c++)
-		sums[c] = (uint32_t)vaddvq_s32(sum[c]);
+		sums[c] = vaddvq_u32(sum[c]);
 }
 
 #include "pixel/kernels_body.h"
@@ -103,13 +108,13 @@ static bool neon_pack(const struct weights *w, uint8_t *table)
 }
 
 /* Shifts by 16, which is to take the upper halves, then by what is left. */
-KERNELS_INLINE uint8x16_t neon_end(const int32x4_t sum[BLOCK_FOURS])
+KERNELS_INLINE uint8x16_t neon_end(const uint32x4_t sum[BLOCK_FOURS])
 {
 	enum { LEFT = WEIGHTS_BITS - 16 };
 	int16x8_t upper[2];
 	for (int i = 0; i < 2; i++)
 		upper[i] = vuzp2q_s16(
-			vreinterpretq_s16_s32(sum[2 * i]), vreinterpretq_s16_s32(sum[2 * i + 1]));
+			vreinterpretq_s16_u32(sum[2 * i]), vreinterpretq_s16_u32(sum[2 * i + 1]));
 	return vqshrun_high_n_s16(vqshrun_n_s16(upper[0], LEFT), upper[1], LEFT);
 }
 
@@ -118,16 +123,16 @@ KERNELS_INLINE void neon_across_taps(uint8_t *const to[3], const uint8_t *const 
 	uint32_t count, const uint8_t *table, uint32_t taps)
 {
 	for (uint32_t i = 0; i < count; i += BLOCK) {
-		int32x4_t sum[3][BLOCK_FOURS];
+		uint32x4_t sum[3][BLOCK_FOURS];
 		for (int j = 0; j < BLOCK_FOURS; j++, table += neon_four_bytes(taps)) {
 			const struct neon_four *four = (const void *)table;
 			uint8x16_t pick = vld1q_u8(four->pick);
 			for (int c = 0; c < 3; c++)
-				sum[c][j] = vdupq_n_s32(WEIGHTS_HALF);
+				sum[c][j] = vdupq_n_u32(WEIGHTS_HALF);
 			for (uint32_t t = 0; t < taps; t++) {
-				int32x4_t weights = vld1q_s32(four->value[t]);
+				uint32x4_t weights = neon_weights(four->value[t]);
 				for (int c = 0; c < 3; c++)
-					sum[c][j] = vmlaq_s32(sum[c][j],
+					sum[c][j] = vmlaq_u32(sum[c][j],
 						neon_pick(from[c] + four->base + t, pick), weights);
 			}
 		}
@@ -162,13 +167,14 @@ KERNELS_INLINE void neon_down_taps(
 	uint8_t *to, const uint8_t *const *rows, const int32_t *value, uint32_t taps, size_t bytes)
 {
 	for (size_t at = 0; at < bytes; at += BLOCK) {
-		int32x4_t sum[BLOCK_FOURS];
+		uint32x4_t sum[BLOCK_FOURS];
 		for (int j = 0; j < BLOCK_FOURS; j++)
-			sum[j] = vdupq_n_s32(WEIGHTS_HALF);
+			sum[j] = vdupq_n_u32(WEIGHTS_HALF);
 		for (uint32_t t = 0; t < taps; t++)
 			for (int j = 0; j < BLOCK_FOURS; j++)
-				sum[j] = vmlaq_n_s32(sum[j],
-					neon_pick(rows[t] + at, vld1q_u8(wide[j])), value[t]);
+				sum[j] = vmlaq_n_u32(sum[j],
+					neon_pick(rows[t] + at, vld1q_u8(wide[j])),
+					(uint32_t)value[t]);
 		vst1q_u8(to + at, neon_end(sum));
 	}
 }
