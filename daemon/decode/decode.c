@@ -29,7 +29,7 @@
 enum {
 	/* Enough for a handful of photographs of 0.2 MP in flight. Touched as far as images need
 	 * it. */
-	DECODER_SCRATCH = 6 << 20,
+	DECODER_SCRATCH = 8 << 20,
 	/* For libjpeg alone: a single scan of any width up to 16 K samples, and coefficients of 0.3
 	 * MP in 4:4:4. */
 	DECODER_SCRATCH_WHOLE = 2 << 20,

@@ -191,7 +191,7 @@ static void test_waits_for_its_turn(void **state)
 {
 	(void)state;
 	struct jpeg_kind progressive = {
-		.width = 1200, .height = 900, .components = 3, .progressive = true};
+		.width = 1600, .height = 1200, .components = 3, .progressive = true};
 	struct permit pool;
 	permit_init(&pool, (uint64_t)32 << 20);
 	struct waiter waiter = {
@@ -278,7 +278,7 @@ static void test_scratch_is_stated(void **state)
 {
 	(void)state;
 	uint64_t bytes = decoder_scratch_bytes();
-	assert_true(bytes >= (7u << 20) && bytes < (8u << 20));
+	assert_true(bytes >= (9u << 20) && bytes < (10u << 20));
 	assert_in_range(decoder_whole_bytes(), 2u << 20, 3u << 20);
 }
 
