@@ -98,7 +98,7 @@ static int check_options(struct check *check, int argc, char **argv)
 			1 << 20, 0, NULL},
 		{"index-only", 0, OPTION_FLAG, &check->index_only, NULL,
 			"build the index and decode nothing", 0, 0, NULL},
-		{"checkpoints", 0, OPTION_FLAG, &check->checkpoints, NULL,
+		{"index", 0, OPTION_FLAG, &check->checkpoints, NULL,
 			"make the checkpoints of all images too, so that a first epoch is as fast "
 			"as the next ones",
 			0, 0, NULL},
@@ -111,7 +111,7 @@ static int check_options(struct check *check, int argc, char **argv)
 	if (r == OPTIONS_OK)
 		check->source = operand[0];
 	if (r == OPTIONS_OK && check->checkpoints && check->index_only) {
-		cli_note("--checkpoints are made while images are decoded: leave out --index-only");
+		cli_note("--index makes checkpoints, which takes decoding: leave out --index-only");
 		return -EINVAL;
 	}
 	if (!check->threads)

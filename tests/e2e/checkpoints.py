@@ -317,9 +317,9 @@ def test_bench_and_check_report():
             done = subprocess.run([tool("penstock"), *command, "--json"], env=environment, capture_output=True, timeout=LIMIT)
             assert done.returncode == 0, done.stderr
             return json.loads(done.stdout)
-        checked = say("check", str(IMAGENET), "--checkpoints")["checkpoints"]
+        checked = say("check", str(IMAGENET), "--index")["checkpoints"]
         assert checked["made"] > 450 and checked["kept"] == 0, checked
-        again = say("check", str(IMAGENET), "--checkpoints")["checkpoints"]
+        again = say("check", str(IMAGENET), "--index")["checkpoints"]
         assert again == {"made": 0, "kept": checked["made"]}, again
         assert "checkpoints" not in say("check", str(IMAGENET), "--index-only")
         first = say("bench", str(IMAGENET), "--seconds", "1", "--batch-size", "25")
@@ -328,9 +328,9 @@ def test_bench_and_check_report():
         assert off["checkpoints"] == {"used": 0, "made": 0, "dropped": 0}, off["checkpoints"]
         kept = sidecar(home, IMAGENET)
         total = sum(p.stat().st_size for p in IMAGENET.iterdir())
-        both = subprocess.run([tool("penstock"), "check", str(IMAGENET), "--checkpoints", "--index-only"], env=environment,
+        both = subprocess.run([tool("penstock"), "check", str(IMAGENET), "--index", "--index-only"], env=environment,
                               capture_output=True, text=True, timeout=LIMIT)
-        assert both.returncode == 2 and "--checkpoints" in both.stderr, both
+        assert both.returncode == 2 and "--index" in both.stderr, both
         assert kept.stat().st_size <= HEAD + 500 * 256 + total / 48 + 16384, kept.stat().st_size
 
 

@@ -144,14 +144,14 @@ def test_the_manual_and_help_name_the_same_options():
         for name in set(names) - {"status", "stop"}:
             shown, written = options_of(run(home, name, "--help")[0]), options_of((man / f"penstock-{name}.1.scd").read_text())
             # Pages name options of others, and show leaves the letters of bench's options to bench's page.
-            elsewhere = {"bench": {"--checkpoints"}}.get(name, set())
+            elsewhere = {"bench": {"--index"}}.get(name, set())
             letters = {option for option in shown if option[1] != "-"} if name in ("replay", "show") else set()
             assert shown - letters <= written and written - elsewhere <= shown, (name, sorted(shown ^ written))
         for name in names:
             assert f"*{name}*" in (man / "penstock.1.scd").read_text(), name
         done = subprocess.run([tool("penstockd"), "--help"], capture_output=True, text=True, timeout=LIMIT, check=True)
         assert not [line for line in done.stdout.splitlines() if len(line) > 80], done.stdout
-        assert options_of(done.stdout) == options_of((man / "penstockd.8.scd").read_text()) - {"--checkpoints"}
+        assert options_of(done.stdout) == options_of((man / "penstockd.8.scd").read_text()) - {"--index"}
 
 
 def test_options_anywhere():
@@ -310,11 +310,11 @@ def test_checkpoints_that_cannot_be_kept():
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (few, few))
         for options in ([], ["--json"]):
-            out, err = run(home, "check", home / "images", "--checkpoints", *options, code=1, preexec_fn=limit)
+            out, err = run(home, "check", home / "images", "--index", *options, code=1, preexec_fn=limit)
             assert f"checkpoints of {home / 'images'} cannot be written" in err and "File too large" in err, err
         report = json.loads(out)
         assert report["broken"] == [] and report["checkpoints"]["made"] + report["checkpoints"]["kept"] < report["decoded"], report
-        out, err = run(home, "check", home / "images", "--checkpoints", "--json")
+        out, err = run(home, "check", home / "images", "--index", "--json")
         assert err == "" and json.loads(out)["checkpoints"]["made"] > 0, (out, err)
         # Not even an index fits: an error, not a death by signal, and nothing is left behind.
         (home / "none").mkdir()

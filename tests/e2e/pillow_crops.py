@@ -2,7 +2,7 @@
 
     pillow_crops.py [untouched] [checkpoints] [packed]        all three without operands
 
-untouched: --no-checkpoints. checkpoints: made by `penstock check --checkpoints` before, and used from the first row on. packed: the tars
+untouched: --no-checkpoints. checkpoints: made by `penstock check --index` before, and used from the first row on. packed: the tars
 that `penstock pack` writes. PENSTOCK_TEST_CROPS is the number of crops per file: 2 unless PENSTOCK_TEST_NIGHTLY=1, which means 20. Every
 crop is compared; steps back to libjpeg-turbo must stay under one in a thousand. Needs Pillow 13, numpy and ../shared/data/imagenet."""
 import os
@@ -30,7 +30,7 @@ def prepare(home, state):
     if state == "untouched":
         return IMAGENET, ["--no-checkpoints"]
     if state == "checkpoints":
-        command(home, "check", IMAGENET, "--checkpoints")
+        command(home, "check", IMAGENET, "--index")
         return IMAGENET, []
     command(home, "pack", IMAGENET, home / "packed-%06d.tar")
     return home / "packed-*.tar", ["--no-checkpoints"]
