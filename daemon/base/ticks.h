@@ -26,3 +26,12 @@ static inline uint64_t ticks_since(uint64_t then, uint64_t now)
 {
 	return now > then ? now - then : 0;
 }
+
+/* Ticks of a nanosecond, for what is printed. Takes 20 ms. */
+static inline double ticks_per_ns(void)
+{
+	uint64_t ns = clock_ns(), ticks = ticks_now();
+	while (clock_ns() - ns < 20000000)
+		;
+	return (double)ticks_since(ticks, ticks_now()) / (double)(clock_ns() - ns);
+}

@@ -7,7 +7,7 @@
  *
  * The first geometry is the average crop of ImageNet, the second a mix drawn as training draws. The
  * best of several rounds is printed: others share the machine. */
-#include "base/clock.h"
+#include "base/ticks.h"
 #include "base/util.h"
 #include "pixel/kernels.h"
 #include "pixel/pixel.h"
@@ -75,7 +75,7 @@ static struct total round_run(struct pixel_sink *sink, const struct geometry *g,
 }
 
 static void geometry_run(struct pixel_sink *sink, const char *variant, const struct geometry *g,
-	uint8_t *rows, double seconds)
+	uint8_t *rows, double seconds, double rate)
 {
 	static uint8_t out[224 * 224 * 3];
 	unsigned crops = g->drawn ? CROPS : 4;
@@ -85,12 +85,14 @@ static void geometry_run(struct pixel_sink *sink, const char *variant, const str
 		if (total.ns < best.ns)
 			best = total;
 	}
-	printf("%-12s%-34s%10.1f us per crop%8.2f ns per source pixel\n", variant, g->name,
-		(double)best.ns / (double)best.crops * 1e-3, (double)best.ns / (double)best.pixels);
+	printf("%-12s%-34s%10.1f us per crop%8.2f ticks per source pixel\n", variant, g->name,
+		(double)best.ns / (double)best.crops * 1e-3,
+		(double)best.ns * rate / (double)best.pixels);
 }
 
 static int variant_run(const char *name, uint8_t *rows, double seconds, const char *wanted)
 {
+	double rate = ticks_per_ns();
 	struct fault fault = {""};
 	struct pixel_sink *sink = NULL;
 	(void)setenv("PENSTOCK_KERNELS", name, 1);
@@ -100,7 +102,7 @@ static int variant_run(const char *name, uint8_t *rows, double seconds, const ch
 	}
 	for (unsigned i = 0; i < UTIL_COUNT(geometries); i++)
 		if (!wanted || strstr(geometries[i].name, wanted))
-			geometry_run(sink, name, &geometries[i], rows, seconds);
+			geometry_run(sink, name, &geometries[i], rows, seconds, rate);
 	pixel_sink_free(sink);
 	return 0;
 }

@@ -10,7 +10,7 @@
  * left out. */
 #include "unit/decode/coefficients.h"
 
-#include "base/clock.h"
+#include "base/ticks.h"
 #include "base/util.h"
 
 enum {
@@ -388,22 +388,9 @@ static void bench_way(const struct item *items, const struct totals *t, const st
 		(double)sum.plan / n / 1e3, (double)sum.unstuff / n / 1e3);
 }
 
-/* Ticks of the time stamp counter per nanosecond; 1 where there is none. */
-static double measure_ticks(void)
-{
-#ifdef __x86_64__
-	uint64_t ns = clock_ns(), ticks = __builtin_ia32_rdtsc();
-	while (clock_ns() - ns < 20000000)
-		;
-	return (double)(__builtin_ia32_rdtsc() - ticks) / (double)(clock_ns() - ns);
-#else
-	return 1;
-#endif
-}
-
 static void bench(struct item *items, size_t count, const struct desk *desk, struct flight *flight)
 {
-	struct totals t = {.images = count, .ticks_per_ns = measure_ticks()};
+	struct totals t = {.images = count, .ticks_per_ns = ticks_per_ns()};
 	uint64_t since = clock_thread_cpu_ns();
 	for (size_t i = 0; i < count; i++) {
 		libjpeg_skip(&items[i]);

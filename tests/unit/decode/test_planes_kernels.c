@@ -8,7 +8,7 @@
 
 #include "decode/planes_kernels.h"
 
-#include "base/clock.h"
+#include "base/ticks.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -575,11 +575,12 @@ static void bench_file(struct bench *bench, struct planes *const *planes, const 
 
 static void bench_print(const struct bench *b)
 {
-	double blocks = (double)b->blocks, pixels = (double)b->pixels, files = (double)b->files;
+	double files = (double)b->files, rate = ticks_per_ns();
 	printf("%llu files, %.0f blocks and %.3f MP each\n", (unsigned long long)b->files,
-		blocks / files, pixels / files / 1e6);
+		(double)b->blocks / files, (double)b->pixels / files / 1e6);
+	double blocks = (double)b->blocks / rate, pixels = (double)b->pixels / rate;
 	printf("%-14s %9s %9s %9s | %10s | %10s\n", "", "sort", "transform", "both", "rows", "all");
-	printf("%-14s %29s | %10s | %10s\n", "", "ns per block", "ns/pixel", "ms/image");
+	printf("%-14s %29s | %10s | %10s\n", "", "ticks per block", "/pixel", "ms/image");
 	for (unsigned i = 0; planes_kernels_at(i) && i < BENCH_TABLES; i++) {
 		const struct bench_sums *s = &b->table[i];
 		double both = s->sort + s->transform;
