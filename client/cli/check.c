@@ -145,8 +145,8 @@ static int check_plan_reader(struct check *check)
  * share. */
 static int check_divide_memory(struct check *check)
 {
-	uint64_t decoders =
-		decoder_whole_bytes() + (check->checkpoints ? decoder_scratch_bytes() : 0);
+	uint64_t decoders = decoder_whole_bytes() +
+			    (check->checkpoints ? decoder_scratch_bytes(DECODER_SCRATCH_LEAST) : 0);
 	uint64_t own = (CHECK_BUFFER + decoders) * check->threads;
 	char has[24], wants[24];
 	if (own > check->memory / 2)
@@ -405,6 +405,7 @@ static int check_worker_start(struct check *check, struct check_worker *worker)
 	*worker = (struct check_worker){.check = check, .buffer = malloc(CHECK_BUFFER)};
 	int r = worker->buffer ? decoder_new(&limits, &worker->decoder, &fault) : -ENOMEM;
 	limits.whole = false;
+	limits.scratch = DECODER_SCRATCH_LEAST;
 	if (r == 0 && check->sidecar)
 		r = decoder_new(&limits, &worker->recorder, &fault);
 	if (r == 0) {

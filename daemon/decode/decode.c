@@ -27,9 +27,6 @@
 #include <string.h>
 
 enum {
-	/* Enough for a handful of photographs of 0.2 MP in flight. Touched as far as images need
-	 * it. */
-	DECODER_SCRATCH = 8 << 20,
 	/* For libjpeg alone: a single scan of any width up to 16 K samples, and coefficients of 0.3
 	 * MP in 4:4:4. */
 	DECODER_SCRATCH_WHOLE = 2 << 20,
@@ -98,8 +95,11 @@ void decode_weave(uint8_t *to, const uint8_t *const rgb[DECODE_PLANES], size_t p
 
 struct decode_limits decode_limits_default(void)
 {
-	return (struct decode_limits){
-		.pixels = 64000000, .scans = 500, .scan_pixels = 208000000, .large = NULL};
+	return (struct decode_limits){.pixels = 64000000,
+		.scans = 500,
+		.scan_pixels = 208000000,
+		.scratch = DECODER_SCRATCH_MOST,
+		.large = NULL};
 }
 
 /* In plain C alone the own decoder is slower than libjpeg-turbo with its vectors; whoever forces
@@ -135,7 +135,7 @@ int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct
 		goto no_memory;
 	decoder->limits = *limits;
 	decoder->stages.since = ticks_now();
-	if (scratch_init(&decoder->scratch, limits->whole ? DECODER_SCRATCH_WHOLE : DECODER_SCRATCH,
+	if (scratch_init(&decoder->scratch, limits->whole ? DECODER_SCRATCH_WHOLE : limits->scratch,
 		    limits->large))
 		goto no_memory;
 	const struct planes_kernels *kernels = NULL;
@@ -161,7 +161,7 @@ no_memory:
 		"decoder: %llu bytes of working memory cannot be allocated; use fewer threads or "
 		"free memory",
 		(unsigned long long)(limits->whole ? decoder_whole_bytes()
-						   : decoder_scratch_bytes()));
+						   : decoder_scratch_bytes(limits->scratch)));
 }
 
 void decoder_free(struct decoder *decoder)
@@ -182,9 +182,9 @@ uint64_t decoder_whole_bytes(void)
 	       decode_png_bytes();
 }
 
-uint64_t decoder_scratch_bytes(void)
+uint64_t decoder_scratch_bytes(uint64_t scratch)
 {
-	return decoder_whole_bytes() + DECODER_SCRATCH - DECODER_SCRATCH_WHOLE + own_bytes();
+	return decoder_whole_bytes() + scratch - DECODER_SCRATCH_WHOLE + own_bytes();
 }
 
 static int begin_format(
@@ -469,7 +469,7 @@ static bool run_large(struct run *run, struct decode_job *job)
 {
 	struct decoder *decoder = run->decoder;
 	uint64_t bytes = (uint64_t)job->size + DECODER_LARGE_REST;
-	if (job->stepback != STEPBACK_SIZE || bytes <= DECODER_SCRATCH ||
+	if (job->stepback != STEPBACK_SIZE || bytes <= decoder->limits.scratch ||
 		scratch_try(&decoder->scratch, bytes))
 		return false;
 	struct own_source source = {.next = large_next,

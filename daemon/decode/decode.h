@@ -54,6 +54,8 @@ enum decode_outcome {
 };
 const char *decode_outcome_name(enum decode_outcome outcome); /* "not-image", "corrupt", ... */
 
+enum { DECODER_SCRATCH_LEAST = 4 << 20, DECODER_SCRATCH_MOST = 8 << 20 };
+
 struct decode_limits {
 	uint64_t pixels; /* default 64 MP */
 	unsigned scans; /* default 500 */
@@ -62,6 +64,8 @@ struct decode_limits {
 	 * 4 per component) are read whatever the size. Several scans may have 3 bytes of data for
 	 * 2 samples in all, and a MiB: noise at the highest quality has less. */
 	uint64_t scan_pixels;
+	uint64_t scratch; /* bytes of working memory, DECODER_SCRATCH_LEAST to _MOST: the more, the
+			     more images are in flight; default the most */
 	struct permit *large; /* pool for what exceeds the decoder's own scratch; outlives the
 				 decoder; NULL: unlimited */
 	bool whole; /* all images are judged to their end: the own decoder, which never does, is
@@ -124,8 +128,9 @@ struct decoder;
 int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct fault *fault);
 void decoder_free(struct decoder *decoder);
 
-/* Bytes that a decoder holds from decoder_new on, for the ledger; and with limits.whole. */
-uint64_t decoder_scratch_bytes(void);
+/* Bytes that a decoder with so much scratch holds from decoder_new on, for the ledger; and with
+ * limits.whole. */
+uint64_t decoder_scratch_bytes(uint64_t scratch);
 uint64_t decoder_whole_bytes(void);
 
 /* Reads the header. `data` must stay until decoder_rows or decoder_abort returned. At least 64

@@ -12,13 +12,16 @@
 
 /* Cuts the budget; false when it does not leave PLAN_STREAMS_MIN for batches. */
 static bool plan_cut(
-	uint64_t budget, unsigned threads, uint64_t scratch_per_thread, struct plan *ret)
+	uint64_t budget, unsigned threads, const struct plan_worker *worker, struct plan *ret)
 {
 	struct plan plan = {.budget = budget};
 	/* 8 MiB: resident size of the daemon with no stream, without what the other lines count.
 	 * Each thread's stack: at most 0.5 MiB. */
 	plan.process = 8 * PLAN_MIB + threads * PLAN_MIB / 2;
-	plan.scratch = threads * scratch_per_thread;
+	/* An eighth of the budget, as far as it is good for something. */
+	plan.worker_scratch = UTIL_MIN(
+		UTIL_MAX(budget / 8 / threads, worker->scratch_least), worker->scratch_most);
+	plan.scratch = threads * (worker->fixed + plan.worker_scratch);
 	plan.index = UTIL_MIN(UTIL_MAX(budget / 64, PLAN_MIB), 16 * PLAN_MIB);
 	/* A sixth of the budget reads ahead: 32 MiB are some 300 average photographs, more than a
 	 * stream has rows in flight, and pinning more only delays the start. Large jobs get as
@@ -36,17 +39,20 @@ static bool plan_cut(
 	return true;
 }
 
-uint64_t plan_budget_for(uint64_t streams, unsigned threads, uint64_t scratch_per_thread)
+uint64_t plan_budget_for(uint64_t streams, unsigned threads, const struct plan_worker *worker)
 {
 	/* What streams get grows with the budget, so the answer can be bisected; the fixed parts
 	 * and the shares together are less than this. */
 	uint64_t low = 0,
-		 high = 2 * (streams + threads * (scratch_per_thread + PLAN_MIB)) / PLAN_MIB + 64;
+		 high = 2 *
+				(streams + threads * (worker->fixed + worker->scratch_most +
+							     PLAN_MIB)) /
+				PLAN_MIB +
+			64;
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 		struct plan plan = {0};
-		if (!plan_cut(middle * PLAN_MIB, threads, scratch_per_thread, &plan) ||
-			plan.streams < streams)
+		if (!plan_cut(middle * PLAN_MIB, threads, worker, &plan) || plan.streams < streams)
 			low = middle + 1;
 		else
 			high = middle;
@@ -54,17 +60,16 @@ uint64_t plan_budget_for(uint64_t streams, unsigned threads, uint64_t scratch_pe
 	return low * PLAN_MIB;
 }
 
-int plan_make(uint64_t budget, unsigned threads, uint64_t scratch_per_thread, struct plan *ret,
+int plan_make(uint64_t budget, unsigned threads, const struct plan_worker *worker, struct plan *ret,
 	struct fault *fault)
 {
-	if (plan_cut(budget, threads, scratch_per_thread, ret))
+	if (plan_cut(budget, threads, worker, ret))
 		return 0;
 	char have[16];
 	return fault_set(fault, -ENOMEM,
 		"memory: %s is too small for %u decoding thread%s: penstockd needs at least %lluM; "
 		"raise memory or lower threads",
 		size_format(budget, have, sizeof have), threads, threads == 1 ? "" : "s",
-		(unsigned long long)(plan_budget_for(
-					     PLAN_STREAMS_MIN, threads, scratch_per_thread) /
+		(unsigned long long)(plan_budget_for(PLAN_STREAMS_MIN, threads, worker) /
 				     PLAN_MIB));
 }

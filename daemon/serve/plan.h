@@ -11,6 +11,7 @@ struct plan {
 	uint64_t process; /* code, libraries, stacks, tables: measured, not allocated through the
 			     ledger's holders */
 	uint64_t scratch; /* workers' decoders and resamplers */
+	uint64_t worker_scratch; /* of each, beside what is fixed */
 	uint64_t index; /* pages of indexes kept */
 	uint64_t arena; /* read buffers */
 	uint64_t large_reads; /* shared by samples too large for the read buffers */
@@ -19,9 +20,14 @@ struct plan {
 	uint64_t streams; /* what is left for batches */
 };
 
+/* What a worker takes: `fixed`, and scratch that is better larger. */
+struct plan_worker {
+	uint64_t fixed, scratch_least, scratch_most;
+};
+
 /* 0, or -ENOMEM with the least budget that would do. */
-int plan_make(uint64_t budget, unsigned threads, uint64_t scratch_per_thread, struct plan *ret,
+int plan_make(uint64_t budget, unsigned threads, const struct plan_worker *worker, struct plan *ret,
 	struct fault *fault);
 
 /* The least budget (in steps of 1 MiB) that leaves `streams` bytes for batches. */
-uint64_t plan_budget_for(uint64_t streams, unsigned threads, uint64_t scratch_per_thread);
+uint64_t plan_budget_for(uint64_t streams, unsigned threads, const struct plan_worker *worker);

@@ -160,11 +160,21 @@ static void server_wake(void *context)
 	(void)written;
 }
 
+static struct plan_worker server_worker(void)
+{
+	return (struct plan_worker){
+		.fixed = row_maker_bytes(SERVER_IMAGE_SIZE_MAX, 0),
+		.scratch_least = DECODER_SCRATCH_LEAST,
+		.scratch_most = DECODER_SCRATCH_MOST,
+	};
+}
+
 static uint64_t server_budget_for(void *context, uint64_t bytes_more)
 {
 	const struct server *server = context;
-	return plan_budget_for(server->plan.streams + bytes_more, pool_threads(server->pool),
-		row_maker_bytes(SERVER_IMAGE_SIZE_MAX));
+	const struct plan_worker worker = server_worker();
+	return plan_budget_for(
+		server->plan.streams + bytes_more, pool_threads(server->pool), &worker);
 }
 
 static int server_start_stages(struct server *server, struct fault *fault)
@@ -172,8 +182,8 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	const struct config *config = server->config;
 	unsigned threads = server_threads(config);
 	uint64_t budget = config->memory ? config->memory : ledger_default_budget();
-	int result = plan_make(
-		budget, threads, row_maker_bytes(SERVER_IMAGE_SIZE_MAX), &server->plan, fault);
+	const struct plan_worker worker = server_worker();
+	int result = plan_make(budget, threads, &worker, &server->plan, fault);
 	if (result)
 		return result;
 	ledger_init(&server->ledger, budget);
@@ -191,6 +201,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	};
 	struct decode_limits limits = decode_limits_default();
 	limits.large = &server->large_images;
+	limits.scratch = server->plan.worker_scratch;
 	if (!result)
 		result = fetch_new(&options, &server->fetch, fault);
 	if (!result)

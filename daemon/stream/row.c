@@ -26,9 +26,9 @@ void row_maker_deinit(struct row_maker *maker)
 	*maker = (struct row_maker){0};
 }
 
-uint64_t row_maker_bytes(uint32_t max_image_size)
+uint64_t row_maker_bytes(uint32_t max_image_size, uint64_t scratch)
 {
-	return decoder_scratch_bytes() + pixel_sink_bytes(max_image_size);
+	return decoder_scratch_bytes(scratch) + pixel_sink_bytes(max_image_size);
 }
 
 /* Decoding drives the sink row by row, so a row's pixels are still in the cache when they are

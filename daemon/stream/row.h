@@ -52,7 +52,8 @@ struct row_source {
 int row_maker_init(struct row_maker *maker, const struct decode_limits *limits,
 	uint32_t max_image_size, struct fault *fault);
 void row_maker_deinit(struct row_maker *maker);
-uint64_t row_maker_bytes(uint32_t max_image_size); /* for the ledger */
+uint64_t row_maker_bytes(
+	uint32_t max_image_size, uint64_t scratch); /* for the ledger; of the decoder's limits */
 
 /* Decodes, crops, resizes and flips into `out` (image_size x image_size x 3 bytes). Fills the
  * record's crop_*, src_* and the flag SLOTS_FLIPPED; the caller sets index, label, position and

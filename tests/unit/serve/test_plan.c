@@ -13,6 +13,9 @@
 
 #define MIB ((uint64_t)1 << 20)
 
+static const struct plan_worker worker = {
+	.fixed = 3 * MIB, .scratch_least = 4 * MIB, .scratch_most = 8 * MIB};
+
 static void parts_add_up_for_every_budget(void **state)
 {
 	(void)state;
@@ -20,13 +23,17 @@ static void parts_add_up_for_every_budget(void **state)
 	unsigned made = 0;
 	for (uint64_t budget = MIB; budget < (uint64_t)64 << 30; budget += budget / 7 + 1)
 		for (unsigned threads = 1; threads <= 256; threads *= 2) {
-			if (plan_make(budget, threads, 4 * MIB, &plan, NULL))
+			if (plan_make(budget, threads, &worker, &plan, NULL))
 				continue;
 			made++;
 			assert_int_equal(plan.process + plan.scratch + plan.index + plan.arena +
 						 plan.large_reads + plan.large_images +
 						 plan.streams,
 				budget);
+			assert_int_equal(
+				plan.scratch, threads * (worker.fixed + plan.worker_scratch));
+			assert_true(plan.worker_scratch >= worker.scratch_least &&
+				    plan.worker_scratch <= worker.scratch_most);
 			assert_true(plan.arena >= 4 * MIB && plan.large_images >= 4 * MIB &&
 				    plan.large_reads >= 2 * MIB && plan.streams >= 4 * MIB);
 		}
@@ -39,11 +46,11 @@ static void refusal_names_a_budget_that_works(void **state)
 	for (unsigned threads = 1; threads <= 64; threads *= 4) {
 		struct plan plan;
 		struct fault fault;
-		assert_int_equal(plan_make(2 * MIB, threads, 3 * MIB, &plan, &fault), -ENOMEM);
+		assert_int_equal(plan_make(2 * MIB, threads, &worker, &plan, &fault), -ENOMEM);
 		const char *at = strstr(fault.text, "at least ");
 		assert_non_null(at);
 		uint64_t least = strtoull(at + strlen("at least "), NULL, 10) * MIB;
-		assert_int_equal(plan_make(least, threads, 3 * MIB, &plan, &fault), 0);
+		assert_int_equal(plan_make(least, threads, &worker, &plan, &fault), 0);
 	}
 }
 
@@ -53,10 +60,10 @@ static void the_budget_for_a_need_is_the_least_one(void **state)
 	for (uint64_t need = MIB; need < 100000 * MIB; need = need * 3 + 12345)
 		for (unsigned threads = 1; threads <= 64; threads *= 4) {
 			struct plan plan = {0};
-			uint64_t budget = plan_budget_for(need, threads, 5 * MIB);
-			assert_int_equal(plan_make(budget, threads, 5 * MIB, &plan, NULL), 0);
+			uint64_t budget = plan_budget_for(need, threads, &worker);
+			assert_int_equal(plan_make(budget, threads, &worker, &plan, NULL), 0);
 			assert_true(plan.streams >= need);
-			assert_true(plan_make(budget - MIB, threads, 5 * MIB, &plan, NULL) ||
+			assert_true(plan_make(budget - MIB, threads, &worker, &plan, NULL) ||
 				    plan.streams < need);
 		}
 }
