@@ -162,7 +162,8 @@ static void test_differs(void **state)
 		const char *what, *by, *says;
 	} cases[] = {
 		{"x-%06d.tar", "y-%06d.tar", "the output is x-%06d.tar now and was y-%06d.tar"},
-		{"\"max_side\":0", "\"max_side\":400", "--max-side is not given now and was 400 then"},
+		{"\"max_side\":0", "\"max_side\":400",
+			"--max-side is not given now and was 400 then"},
 		{"\"12\"", "\"row\"", "--restart-interval is 12 now and was row then"},
 		{"\"yes\"", "\"no\"", "--no-verify is not given now and was given then"},
 		{"\"memory\":67108864", "\"memory\":1", "--memory is 67108864 now"},
