@@ -216,7 +216,7 @@ static void test_pictures_differ(void **state)
 {
 	(void)state;
 	uint8_t one[2 * 3 * 3], other[2 * 3 * 3];
-	for (uint8_t i = 0; i < sizeof one; i++)
+	for (unsigned i = 0; i < sizeof one; i++)
 		other[i] = one[i] = (uint8_t)(i * 14);
 	const struct picture picture = {3, 2, one};
 	struct picture_difference difference = {0};

@@ -187,9 +187,9 @@ static void geometry(struct planes *planes, uint32_t width, uint32_t height, J_C
 {
 	int quality = 5 + (int)((width * 7 + height * 3) % 95);
 	struct made made = make(width, height, space, sampling, quality, random);
-	for (uint8_t shrink = 0; shrink <= DECODE_SHRINK_MAX; shrink++) {
+	for (unsigned shrink = 0; shrink <= DECODE_SHRINK_MAX; shrink++) {
 		struct image c;
-		assert_true(image_read(made.data, made.size, shrink, true, &c));
+		assert_true(image_read(made.data, made.size, (uint8_t)shrink, true, &c));
 		image_check(planes, &c, 3, random);
 		image_free(&c);
 	}
