@@ -409,6 +409,7 @@ struct run {
 	const struct decode_stream *stream;
 	struct decode_job *left; /* to the libraries */
 	struct decode_job *large; /* comes back from there */
+	bool large_made; /* then it is its owner's again, and nothing of it can be asked */
 	bool ended; /* the stream had no more */
 };
 
@@ -459,7 +460,9 @@ static struct decode_job *large_next(void *context, struct parse *ret)
 
 static void large_done(void *context, struct decode_job *job)
 {
-	if (!job->stepback)
+	struct run *run = context;
+	run->large_made = !job->stepback;
+	if (run->large_made)
 		run_done(context, job);
 }
 
@@ -478,9 +481,10 @@ static bool run_large(struct run *run, struct decode_job *job)
 		.rows = run->stream,
 		.stages = &decoder->stages};
 	run->large = job;
+	run->large_made = false;
 	own_run(decoder->own, scratch_take(&decoder->scratch, bytes), bytes, &source);
 	scratch_reset(&decoder->scratch);
-	return !job->stepback;
+	return run->large_made;
 }
 
 static void run_library(struct run *run, struct decode_job *job)
