@@ -70,7 +70,9 @@ struct slots_head {
 	uint32_t record_bytes; /* sizeof(struct slots_record) of the writer */
 	uint64_t row_bytes; /* of one image */
 	uint64_t images_offset, labels_offset, records_offset;
-	uint64_t reserved[3];
+	uint64_t ready_ns; /* CLOCK_MONOTONIC when the batch was complete, just before it is
+			      announced */
+	uint64_t reserved[2];
 };
 
 _Static_assert(sizeof(struct slots_record) == 64, "record layout is the contract");
@@ -85,4 +87,5 @@ SLOTS_AT(struct slots_head, serial, 16);
 SLOTS_AT(struct slots_head, count, 48);
 SLOTS_AT(struct slots_head, row_bytes, 88);
 SLOTS_AT(struct slots_head, records_offset, 112);
+SLOTS_AT(struct slots_head, ready_ns, 120);
 #undef SLOTS_AT

@@ -297,8 +297,7 @@ static int replay_rows(
 		.batch_size = (uint32_t)replay->recipe.batch_size,
 		.world_size = 1,
 		.drop_last = !replay->recipe.eval};
-	uint64_t batches = order_batches(&epoch);
-	uint32_t count;
+	uint64_t batches = order_batches(&epoch, 0);
 	int code = recipe_fits_dataset(&replay->recipe, replay->source, epoch.samples);
 	if (code != CLI_OK)
 		return code;
@@ -306,17 +305,18 @@ static int replay_rows(
 		return cli_fail(CLI_USAGE,
 			"--batch %" PRIu64 " is beyond the epoch's last, %" PRIu64, replay->batch,
 			batches - 1);
-	order_batch(&epoch, replay->batch, 0, ret_position, &count);
+	struct order_slice slice = order_slice(&epoch, replay->batch * epoch.batch_size, 0);
+	*ret_position = slice.position;
 	*ret_first = 0;
-	*ret_end = count;
+	*ret_end = slice.count;
 	if (!replay->row || strcmp(replay->row, "all") == 0)
 		return CLI_OK;
 	uint32_t row;
 	const char *end;
-	if (replay_number(replay->row, "", &row, &end) < 0 || row >= count)
+	if (replay_number(replay->row, "", &row, &end) < 0 || row >= slice.count)
 		return cli_fail(CLI_USAGE,
-			"--row wants a whole number from 0 to %u, or all, not \"%s\"", count - 1,
-			replay->row);
+			"--row wants a whole number from 0 to %u, or all, not \"%s\"",
+			slice.count - 1, replay->row);
 	*ret_first = row;
 	*ret_end = (uint64_t)row + 1;
 	return CLI_OK;

@@ -120,20 +120,44 @@ static uint64_t order_global(const struct order_epoch *epoch)
 	return (uint64_t)epoch->batch_size * epoch->world_size;
 }
 
-uint64_t order_batches(const struct order_epoch *epoch)
+uint64_t order_left(const struct order_epoch *epoch, uint64_t position)
 {
-	uint64_t global = order_global(epoch);
-	return epoch->drop_last ? epoch->samples / global
-				: epoch->samples / global + (epoch->samples % global != 0);
+	uint64_t left = position < epoch->samples ? epoch->samples - position : 0;
+	return epoch->drop_last ? left - left % order_global(epoch) : left;
 }
 
-void order_batch(const struct order_epoch *epoch, uint64_t batch, uint32_t rank,
-	uint64_t *ret_position, uint32_t *ret_count)
+uint64_t order_batches(const struct order_epoch *epoch, uint64_t position)
+{
+	uint64_t global = order_global(epoch), left = order_left(epoch, position);
+	return left / global + (left % global != 0);
+}
+
+struct order_slice order_slice(const struct order_epoch *epoch, uint64_t position, uint32_t rank)
+{
+	uint64_t global = order_global(epoch), left = order_left(epoch, position);
+	assert(rank < epoch->world_size && left > 0);
+	uint64_t rows = UTIL_MIN(left, global);
+	uint64_t each = rows / epoch->world_size, more = rows % epoch->world_size;
+	struct order_slice slice = {
+		.position = position + rank * each + UTIL_MIN((uint64_t)rank, more),
+		.count = (uint32_t)(each + (rank < more)),
+		.last = left <= global,
+	};
+	slice.next = slice.last ? 0 : position + global;
+	if (!slice.count) {
+		slice.padded = true;
+		slice.position = position + rows - 1;
+		slice.count = 1;
+	}
+	return slice;
+}
+
+bool order_steps(
+	const struct order_epoch *epoch, uint64_t start, uint64_t position, uint64_t *ret_batches)
 {
 	uint64_t global = order_global(epoch);
-	assert(rank < epoch->world_size);
-	uint64_t position = batch * global + (uint64_t)rank * epoch->batch_size;
-	uint64_t left = position < epoch->samples ? epoch->samples - position : 0;
-	*ret_position = position;
-	*ret_count = (uint32_t)UTIL_MIN(left, (uint64_t)epoch->batch_size);
+	if (position < start || (position - start) % global != 0)
+		return false;
+	*ret_batches = (position - start) / global;
+	return *ret_batches <= order_batches(epoch, start);
 }

@@ -33,7 +33,7 @@ uint64_t order_substitute(
 /* A hash of what fixes the order (not the dataset): for states and refusals. */
 uint64_t order_hash(const struct order *order);
 
-/* How an epoch is cut into batches. */
+/* How an epoch is cut into global batches, and those into the slices of the ranks. */
 struct order_epoch {
 	uint64_t samples; /* of the dataset */
 	uint32_t batch_size; /* per rank */
@@ -41,11 +41,27 @@ struct order_epoch {
 	bool drop_last;
 };
 
-/* Batches per rank and epoch: floor or ceiling of samples / (batch_size * world_size); 0 when
- * nothing is left. */
-uint64_t order_batches(const struct order_epoch *epoch);
+/* Batches per rank from `position` (0: the whole epoch) to the epoch's end; with drop_last the ones
+ * that are whole. */
+uint64_t order_batches(const struct order_epoch *epoch, uint64_t position);
 
-/* Position of rank `rank`'s first row of batch `batch`, and how many of its rows are valid (0 ..
- * batch_size). */
-void order_batch(const struct order_epoch *epoch, uint64_t batch, uint32_t rank,
-	uint64_t *ret_position, uint32_t *ret_count);
+/* Samples of the epoch from `position` on that come into batches, all ranks together. */
+uint64_t order_left(const struct order_epoch *epoch, uint64_t position);
+
+/* What a rank gets of one global batch. */
+struct order_slice {
+	uint64_t position; /* of its first row */
+	uint32_t count; /* rows, at least 1 */
+	bool padded; /* its only row is the epoch's last sample, which another rank has too */
+	bool last; /* of the epoch */
+	uint64_t next; /* where the next global batch begins; 0 after the last */
+};
+
+/* The slice of `rank` in the global batch that begins at `position`, where order_batches is not 0.
+ * A short last batch is shared out evenly, the first ranks getting one more. */
+struct order_slice order_slice(const struct order_epoch *epoch, uint64_t position, uint32_t rank);
+
+/* Where an epoch's batches lie when its first one begins at `start`: true and how many come before
+ * `position`, or false where none begins there. The end of the epoch is where one would begin. */
+bool order_steps(
+	const struct order_epoch *epoch, uint64_t start, uint64_t position, uint64_t *ret_batches);

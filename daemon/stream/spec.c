@@ -31,8 +31,14 @@ enum {
 	SPEC_DECODE,
 	SPEC_INTERPOLATION,
 	SPEC_GROUP,
+	SPEC_SHARE,
+	SPEC_RANK,
+	SPEC_WORLD_SIZE,
 	SPEC_WAIT_FOR,
+	SPEC_LAGGARD,
+	SPEC_LAGGARD_TIMEOUT,
 	SPEC_STATE,
+	SPEC_RECONNECT,
 	SPEC_KEYS,
 };
 
@@ -40,13 +46,17 @@ enum {
 
 /* Keys that say who reads how far, not what the batches are: a client may write them beside
  * `stream:`. */
-static const uint64_t spec_reader_keys = SPEC_BIT(SPEC_GROUP) | SPEC_BIT(SPEC_WAIT_FOR) |
-					 SPEC_BIT(SPEC_STATE) | SPEC_BIT(SPEC_EPOCHS);
+static const uint64_t spec_reader_keys =
+	SPEC_BIT(SPEC_EPOCHS) | SPEC_BIT(SPEC_GROUP) | SPEC_BIT(SPEC_SHARE) | SPEC_BIT(SPEC_RANK) |
+	SPEC_BIT(SPEC_WORLD_SIZE) | SPEC_BIT(SPEC_WAIT_FOR) | SPEC_BIT(SPEC_LAGGARD) |
+	SPEC_BIT(SPEC_LAGGARD_TIMEOUT) | SPEC_BIT(SPEC_STATE) | SPEC_BIT(SPEC_RECONNECT);
 
 /* Keys that two who share a group need not agree on. */
-static const uint64_t spec_private_keys = SPEC_BIT(SPEC_STREAM) | SPEC_BIT(SPEC_GROUP) |
-					  SPEC_BIT(SPEC_WAIT_FOR) | SPEC_BIT(SPEC_STATE) |
-					  SPEC_BIT(SPEC_EPOCHS) | SPEC_BIT(SPEC_PREFETCH);
+static const uint64_t spec_private_keys = SPEC_BIT(SPEC_STREAM) | SPEC_BIT(SPEC_EPOCHS) |
+					  SPEC_BIT(SPEC_PREFETCH) | SPEC_BIT(SPEC_GROUP) |
+					  SPEC_BIT(SPEC_RANK) | SPEC_BIT(SPEC_WAIT_FOR) |
+					  SPEC_BIT(SPEC_LAGGARD) | SPEC_BIT(SPEC_LAGGARD_TIMEOUT) |
+					  SPEC_BIT(SPEC_STATE) | SPEC_BIT(SPEC_RECONNECT);
 
 static const char *const spec_label_names[] = {
 	[DATASET_LABELS_AUTO] = "auto",
@@ -70,8 +80,22 @@ static const char *const spec_decode_names[] = {
 	NULL,
 };
 
+static const char *const spec_share_names[] = {
+	[SPEC_SHARE_ALL] = "all",
+	[SPEC_SHARE_SPLIT] = "split",
+	NULL,
+};
+
+static const char *const spec_laggard_names[] = {
+	[SPEC_LAGGARD_BLOCK] = "block",
+	[SPEC_LAGGARD_DETACH] = "detach",
+	NULL,
+};
+
 static int spec_read_state(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
+
+enum { SPEC_WORLD_MAX = 65536 };
 
 #define SPEC_FIELD(member) .offset = offsetof(struct stream_spec, member)
 #define SPEC_TEXT_FIELD(member) SPEC_FIELD(member), .room = sizeof((struct stream_spec *)0)->member
@@ -99,8 +123,17 @@ static const struct yaml_key spec_keys[SPEC_KEYS] = {
 	[SPEC_INTERPOLATION] = {"interpolation", YAML_KEY_ENUM, SPEC_FIELD(interpolation),
 		.names = weights_filter_names},
 	[SPEC_GROUP] = {"group", YAML_KEY_NAME, SPEC_TEXT_FIELD(group)},
+	[SPEC_SHARE] = {"share", YAML_KEY_ENUM, SPEC_FIELD(share), .names = spec_share_names},
+	[SPEC_RANK] = {"rank", YAML_KEY_U32, SPEC_FIELD(rank), .max = SPEC_WORLD_MAX - 1},
+	[SPEC_WORLD_SIZE] = {"world_size", YAML_KEY_U32, SPEC_FIELD(world_size), .min = 1,
+		.max = SPEC_WORLD_MAX},
 	[SPEC_WAIT_FOR] = {"wait_for", YAML_KEY_U32, SPEC_FIELD(wait_for), .min = 1, .max = 1024},
+	[SPEC_LAGGARD] = {"laggard", YAML_KEY_ENUM, SPEC_FIELD(laggard),
+		.names = spec_laggard_names},
+	[SPEC_LAGGARD_TIMEOUT] = {"laggard_timeout_s", YAML_KEY_U32, SPEC_FIELD(laggard_timeout_s),
+		.min = 1, .max = 86400},
 	[SPEC_STATE] = {"state", YAML_KEY_NODE, SPEC_FIELD(state), .read = spec_read_state},
+	[SPEC_RECONNECT] = {"reconnect", YAML_KEY_BOOL, SPEC_FIELD(reconnect)},
 };
 
 enum { SPEC_STATE_VERSION = 1 };
@@ -210,7 +243,9 @@ void spec_init(struct stream_spec *ret)
 		.labels = DATASET_LABELS_AUTO,
 		.on_broken = SPEC_BROKEN_SUBSTITUTE,
 		.max_broken = 0.01,
+		.world_size = 1,
 		.wait_for = 1,
+		.laggard_timeout_s = 60,
 	};
 }
 
@@ -260,9 +295,38 @@ static int spec_check(const struct yaml_text *text, const yaml_node_t *node,
 			return yaml_fault(text, yaml_node(text, pair->key), fault,
 				"%s cannot be written beside stream: the configuration defines "
 				"\"%s\"; beside it only "
-				"epochs, group, wait_for and state are allowed",
+				"what says who reads how far is allowed: epochs, group, share, "
+				"rank, world_size, wait_for, laggard, laggard_timeout_s, state and "
+				"reconnect",
 				spec_keys[i].name, spec->name);
 		}
+	return 0;
+}
+
+/* A rank is one of how many; the configuration says neither, so `share: split` may stand alone. */
+static int spec_check_rank(const struct yaml_text *text, const yaml_node_t *node,
+	const struct stream_spec *spec, struct fault *fault)
+{
+	const uint64_t both = SPEC_BIT(SPEC_RANK) | SPEC_BIT(SPEC_WORLD_SIZE);
+	const char *key = spec->given & SPEC_BIT(SPEC_RANK) ? "rank" : "world_size";
+	if (!(spec->given & both) ||
+		((spec->given & both) == both && spec->rank < spec->world_size))
+		return 0;
+	const yaml_node_t *value = yaml_node(text, yaml_find(text, node, key)->value);
+	if ((spec->given & both) != both)
+		return yaml_fault(text, value, fault,
+			"%s: expected both rank and world_size beside share: split", key);
+	return yaml_fault(text, value, fault,
+		"rank: expected a number below world_size, which is %" PRIu32 ", got %" PRIu32,
+		spec->world_size, spec->rank);
+}
+
+static int spec_check_reconnect(const struct yaml_text *text, const yaml_node_t *node,
+	const struct stream_spec *spec, struct fault *fault)
+{
+	if (spec->reconnect && !spec->state.given)
+		return yaml_fault(text, yaml_node(text, yaml_find(text, node, "reconnect")->key),
+			fault, "reconnect needs the state that the trainer goes on from");
 	return 0;
 }
 
@@ -276,6 +340,10 @@ static int spec_read(const struct yaml_text *text, const yaml_node_t *node, stru
 		result = spec_unfold(text, node, &spec, fault);
 	if (!result)
 		result = spec_check(text, node, &spec, fault);
+	if (!result)
+		result = spec_check_rank(text, node, &spec, fault);
+	if (!result)
+		result = spec_check_reconnect(text, node, &spec, fault);
 	if (result < 0)
 		return result;
 	spec_imply(&spec);
@@ -299,19 +367,47 @@ int spec_parse_node(void *document, void *node, const char *origin, struct strea
 	return spec_read(&text, node, ret, fault);
 }
 
+static size_t spec_key_bytes(const struct yaml_key *key)
+{
+	switch (key->kind) {
+	case YAML_KEY_BOOL:
+		return sizeof(bool);
+	case YAML_KEY_U32:
+		return sizeof(uint32_t);
+	case YAML_KEY_ENUM:
+		return sizeof(int);
+	case YAML_KEY_NODE:
+		return sizeof(struct spec_state);
+	case YAML_KEY_NAME:
+		return key->room;
+	default:
+		return sizeof(uint64_t);
+	}
+}
+
 void spec_overlay(const struct stream_spec *named, struct stream_spec *spec)
 {
 	struct stream_spec merged = *named;
-	if (spec->given & SPEC_BIT(SPEC_GROUP))
-		memcpy(merged.group, spec->group, sizeof merged.group);
-	if (spec->given & SPEC_BIT(SPEC_WAIT_FOR))
-		merged.wait_for = spec->wait_for;
-	if (spec->given & SPEC_BIT(SPEC_EPOCHS))
-		merged.epochs = spec->epochs;
-	if (spec->given & SPEC_BIT(SPEC_STATE))
-		merged.state = spec->state;
+	for (size_t i = 0; i < SPEC_KEYS; i++)
+		if (spec->given & spec_reader_keys & SPEC_BIT(i))
+			memcpy((char *)&merged + spec_keys[i].offset,
+				(const char *)spec + spec_keys[i].offset,
+				spec_key_bytes(&spec_keys[i]));
 	merged.given |= spec->given & spec_reader_keys;
 	*spec = merged;
+}
+
+int spec_check_share(const struct stream_spec *spec, struct fault *fault)
+{
+	bool ranked = spec->given & SPEC_BIT(SPEC_WORLD_SIZE);
+	if (spec->share == SPEC_SHARE_SPLIT && !ranked)
+		return fault_set(fault, -EINVAL,
+			"share: split needs rank and world_size: a trainer gets the slice of its "
+			"rank");
+	if (spec->share != SPEC_SHARE_SPLIT && ranked)
+		return fault_set(
+			fault, -EINVAL, "rank and world_size say something only with share: split");
+	return 0;
 }
 
 bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what)
@@ -383,6 +479,8 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 {
 	if (key == SPEC_GROUP)
 		return spec->group[0];
+	if (key == SPEC_RANK || key == SPEC_WORLD_SIZE)
+		return spec->given & SPEC_BIT(SPEC_WORLD_SIZE);
 	if (!spec->source[0])
 		return spec->given & SPEC_BIT(key);
 	return key != SPEC_STREAM;

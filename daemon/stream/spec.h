@@ -23,6 +23,16 @@ enum spec_decode {
 	SPEC_DECODE_FAST, /* smaller transforms where the crop is at least twice the row */
 };
 
+enum spec_share {
+	SPEC_SHARE_ALL, /* every trainer of a group gets every batch */
+	SPEC_SHARE_SPLIT, /* each gets its rank's slice of every global batch */
+};
+
+enum spec_laggard {
+	SPEC_LAGGARD_BLOCK, /* whoever keeps its batches holds up its group */
+	SPEC_LAGGARD_DETACH, /* it is detached after laggard_timeout_s */
+};
+
 enum { SPEC_TEXT = 4096, SPEC_NAME = 128 };
 
 /* Where a `state:` says to go on. All fields as the state was written; serve compares them with the
@@ -51,8 +61,13 @@ struct stream_spec {
 	enum spec_decode decode; /* default: exact */
 	enum weights_filter interpolation; /* default: bilinear */
 	char group[SPEC_NAME]; /* "": the client alone */
+	enum spec_share share; /* default: all */
+	uint32_t rank, world_size; /* with split: below world_size, 1 .. 65,536; else 0 of 1 */
 	uint32_t wait_for; /* 1 .. 1,024; default 1 */
+	enum spec_laggard laggard; /* default: block */
+	uint32_t laggard_timeout_s; /* 1 .. 86,400; default 60 */
 	struct spec_state state;
+	bool reconnect; /* `state` is where a trainer stands that lost its daemon or connection */
 	uint64_t given; /* which keys were written: for spec_overlay */
 };
 
@@ -65,15 +80,20 @@ int spec_parse(const char *text, size_t size, const char *origin, struct stream_
 	struct fault *fault);
 
 /* `spec` is a client's `stream: NAME` and `named` what the configuration says of that name: fills
- * `spec` with the definition, keeping the group, wait_for, epochs and state that the client wrote.
+ * `spec` with the definition, keeping what the client wrote of who reads how far (group, share,
+ * rank, world_size, wait_for, laggard, epochs, state, ...).
  */
 void spec_overlay(const struct stream_spec *named, struct stream_spec *spec);
+
+/* Whether rank, world_size and share go together, of a definition that a trainer is to read by. 0
+ * or -EINVAL. */
+int spec_check_share(const struct stream_spec *spec, struct fault *fault);
 
 /* The definition with every key spelled out, as JSON (malloc'ed; NULL when memory is out). */
 char *spec_json(const struct stream_spec *spec);
 
-/* True when both define the same batches (all keys but name, group, wait_for, state, epochs,
- * prefetch): may share a group. `ret_what` gets the first key that differs. */
+/* True when both define the same batches (all keys but name, group, rank, wait_for, laggard, state,
+ * epochs, prefetch): may share a group. `ret_what` gets the first key that differs. */
 bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what);
 
 /* For config.c, which meets the same mapping inside penstock.yaml. `document` and `node` are

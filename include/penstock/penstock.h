@@ -80,8 +80,11 @@ struct penstock_options {
 	const char *on_broken; /* NULL: "substitute" in training, "mark" in evaluation; "fail" */
 	double max_broken; /* 0: 0.01; share of an epoch's samples that may be broken before the
 			      stream ends */
-	const char *group; /* NULL: a stream of one's own; otherwise all who name the same group
-			      share every batch */
+	const char *group; /* all who name the same group read together, see `share`. NULL: a stream
+			      of one's own; where `share` is given, a name made of the job's
+			      (PENSTOCK_JOB, TORCHELASTIC_RUN_ID, SLURM_JOB_ID, MASTER_ADDR and
+			      MASTER_PORT, else this process), of the stream's definition, and of
+			      how many such streams this process has opened */
 	uint32_t wait_for; /* 0: 1; trainers that a group waits for before its first batch */
 	const char
 		*state; /* NULL: from the beginning; otherwise the JSON of penstock_stream_state */
@@ -96,6 +99,18 @@ struct penstock_options {
 			       block where the crop is at least twice the row */
 	const char *interpolation; /* NULL: "bilinear"; or "bicubic", "box", "hamming", "lanczos",
 				      "nearest": the filter of the resize, as Pillow's */
+	const char *share; /* NULL: "all". What a group shares: "all", every trainer gets every
+			      batch; "split", each gets its rank's slice of every global batch of
+			      world_size x batch_size samples */
+	uint32_t rank, world_size; /* for "split"; world_size 0: RANK and WORLD_SIZE of the
+				      environment, as torchrun sets them */
+	const char *laggard; /* NULL: "block", whoever keeps its batches holds up its group;
+				"detach": it is detached after laggard_timeout_s, with -ECANCELED */
+	uint32_t laggard_timeout_s; /* 0: 60 */
+	int32_t reconnect_ms; /* 0: a daemon that is gone ends the stream. Otherwise so long
+				 penstock_stream_next tries to reach one again (starting a private
+				 one, if private_daemon), and goes on with the next batch.
+				 PENSTOCK_FOREVER */
 };
 
 /* Sets all defaults, and `size` as given: that of the struct which the application was compiled
@@ -168,7 +183,8 @@ enum { PENSTOCK_END = 1 };
  * daemon's memory (says what would), -ECONNREFUSED no daemon, -EPERM the socket or its folder is
  * another user's, -EPIPE the daemon ended meanwhile, -ETIMEDOUT it is stopped, -EPROTO another
  * version or a broken daemon, -ENOTSUP the stream's batches are not of the shape described above,
- * -ESTALE a state that does not fit (says what differs). */
+ * -ESTALE a state that does not fit (says what differs), -EBUSY the group refuses: other options,
+ * another state, or a rank that is taken. */
 PENSTOCK_API int penstock_stream_open(
 	const struct penstock_options *options, struct penstock_stream **ret_stream);
 
@@ -193,12 +209,18 @@ PENSTOCK_API void penstock_stream_info(
  * takes up to 0.2 s more to ask; the stream goes on); -EDEADLK all slots are held by this trainer,
  * so that waiting would be for itself; -EBADF after fork. The stream is over, and every further
  * call says the same, after -EPIPE the daemon is gone (-ESHUTDOWN: it was told to end), -EPROTO it
- * broke the protocol, -EIO and others as the sentence says. */
+ * broke the protocol, -ECANCELED this trainer was detached from its group, -EIO and others as the
+ * sentence says. With options.reconnect_ms the first two end it only when no daemon could be
+ * reached in that time, or the one that was reached refuses the stream (-ESTALE: another dataset,
+ * or a batch that the group has passed); batches held by then stay readable until they are
+ * released. */
 PENSTOCK_API int penstock_stream_next(
 	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms);
 
 /* Gives a batch back; its pointers are dead from here on and are set to NULL. 0; -EINVAL when it is
- * not held (released twice). */
+ * not held (released twice); -ECANCELED when this trainer was detached from its group while it held
+ * the batch, and its memory was filled again: what was read may be of another one and must not be
+ * used. */
 PENSTOCK_API int penstock_batch_release(
 	struct penstock_stream *stream, struct penstock_batch *batch);
 

@@ -256,39 +256,54 @@ static void hashes_what_fixes_the_order(void **state)
 	assert_int_equal(order_hash(&a), order_hash(&d)); /* the fingerprint covers the dataset */
 }
 
-/* Counts how often each position is given out; returns the rows of all ranks together. */
-static uint64_t deal(const struct order_epoch *epoch, unsigned *times)
+/* Deals an epoch from `start` on; counts how often each position is given out, padding apart.
+ * Returns the rows of all ranks together. */
+static uint64_t deal(const struct order_epoch *epoch, uint64_t start, unsigned *times)
 {
-	uint64_t rows = 0, batches = order_batches(epoch);
-	for (uint64_t b = 0; b < batches; b++)
+	uint64_t rows = 0, position = start, batches = order_batches(epoch, start);
+	for (uint64_t b = 0, next = start; b < batches; b++, position = next) {
+		uint64_t end = position;
 		for (uint32_t rank = 0; rank < epoch->world_size; rank++) {
-			uint64_t position;
-			uint32_t count;
-			order_batch(epoch, b, rank, &position, &count);
-			assert_true(count <= epoch->batch_size);
-			if (epoch->drop_last)
-				assert_int_equal(count, epoch->batch_size);
-			for (uint32_t i = 0; i < count; i++)
-				times[position + i]++;
-			rows += count;
+			struct order_slice s = order_slice(epoch, position, rank);
+			assert_in_range(s.count, 1, epoch->batch_size);
+			assert_int_equal(s.last, b == batches - 1);
+			assert_int_equal(s.next,
+				s.last ? 0 : position + epoch->batch_size * epoch->world_size);
+			if (!s.last)
+				assert_int_equal(s.position, position + rank * epoch->batch_size);
+			if (s.padded) {
+				assert_int_equal(s.count, 1);
+				assert_int_equal(s.position, epoch->samples - 1);
+				continue;
+			}
+			assert_int_equal(s.position, end); /* ranks follow each other */
+			end += s.count;
+			for (uint32_t i = 0; i < s.count; i++)
+				times[s.position + i]++;
+			rows += s.count;
+			next = s.next;
 		}
+	}
 	return rows;
 }
 
-static void assert_dealt(uint64_t samples, uint32_t batch_size, uint32_t world_size, bool drop_last)
+static void assert_dealt(const struct order_epoch *epoch, uint64_t start)
 {
-	struct order_epoch epoch = {samples, batch_size, world_size, drop_last};
 	unsigned times[64] = {0};
-	uint64_t global = (uint64_t)batch_size * world_size;
-	uint64_t expected = drop_last ? samples / global * global : samples;
-	assert_int_equal(deal(&epoch, times), expected);
+	uint64_t global = (uint64_t)epoch->batch_size * epoch->world_size, steps;
+	uint64_t left = start < epoch->samples ? epoch->samples - start : 0;
+	uint64_t expected = epoch->drop_last ? left / global * global : left;
+	assert_int_equal(order_left(epoch, start), expected);
+	assert_int_equal(deal(epoch, start, times), expected);
 	for (uint64_t p = 0; p < UTIL_COUNT(times); p++)
-		assert_int_equal(times[p], p < expected);
-	if (!drop_last && samples) {
-		uint64_t position;
-		uint32_t count;
-		order_batch(&epoch, order_batches(&epoch) - 1, 0, &position, &count);
-		assert_true(count > 0); /* no batch in which nobody has anything */
+		assert_int_equal(times[p], p >= start && p < start + expected);
+	for (uint64_t p = 0; p < UTIL_COUNT(times); p++) {
+		bool begins = order_steps(epoch, start, p, &steps);
+		bool expect = p >= start && (p - start) % global == 0 &&
+			      (p - start) / global <= order_batches(epoch, start);
+		assert_int_equal(begins, expect);
+		if (begins)
+			assert_int_equal(steps, (p - start) / global);
 	}
 }
 
@@ -298,29 +313,42 @@ static void deals_every_sample_once(void **state)
 	for (uint64_t samples = 0; samples <= 40; samples++)
 		for (uint32_t batch_size = 1; batch_size <= 8; batch_size++)
 			for (uint32_t world_size = 1; world_size <= 5; world_size++) {
-				assert_dealt(samples, batch_size, world_size, false);
-				assert_dealt(samples, batch_size, world_size, true);
+				for (int drop_last = 0; drop_last <= 1; drop_last++) {
+					struct order_epoch epoch = {
+						samples, batch_size, world_size, drop_last};
+					assert_dealt(&epoch, 0);
+					assert_dealt(&epoch, samples / 2);
+					assert_dealt(&epoch, samples);
+				}
 			}
+}
+
+static void shares_out_the_tail_evenly(void **state)
+{
+	struct order_epoch epoch = {1281167, 256, 8, false};
+	(void)state;
+	assert_int_equal(order_batches(&epoch, 0), 626);
+	/* 1,167 samples are left: 145 each, and one more for the first seven. */
+	struct order_slice s = order_slice(&epoch, 625 * 2048, 7);
+	assert_int_equal(s.position, 1281167 - 145);
+	assert_int_equal(s.count, 145);
+	assert_int_equal(order_slice(&epoch, 625 * 2048, 6).count, 146);
+	assert_true(s.last);
+	epoch.samples = 625 * 2048 + 3;
+	assert_true(order_slice(&epoch, 625 * 2048, 3).padded);
+	assert_false(order_slice(&epoch, 625 * 2048, 2).padded);
+	epoch.drop_last = true;
+	assert_int_equal(order_batches(&epoch, 0), 625);
 }
 
 static void deals_large_epochs(void **state)
 {
-	struct order_epoch epoch = {1281167, 256, 8, false};
-	uint64_t position;
-	uint32_t count;
+	struct order_epoch epoch = {(uint64_t)1 << 48, 65536, 65536, false};
 	(void)state;
-	assert_int_equal(order_batches(&epoch), 626);
-	order_batch(&epoch, 625, 4, &position, &count);
-	assert_int_equal(position, 1281024);
-	assert_int_equal(count, 143);
-	order_batch(&epoch, 625, 5, &position, &count);
-	assert_int_equal(count, 0);
-	epoch.drop_last = true;
-	assert_int_equal(order_batches(&epoch), 625);
-	epoch = (struct order_epoch){(uint64_t)1 << 48, 65536, 65536, false};
-	assert_int_equal(order_batches(&epoch), 65536);
+	assert_int_equal(order_batches(&epoch, 0), 65536);
 	epoch.samples++;
-	assert_int_equal(order_batches(&epoch), 65537);
+	assert_int_equal(order_batches(&epoch, 0), 65537);
+	assert_int_equal(order_slice(&epoch, (uint64_t)1 << 48, 65535).position, (uint64_t)1 << 48);
 }
 
 int main(void)
@@ -338,6 +366,7 @@ int main(void)
 		cmocka_unit_test(substitutes_from_the_whole_dataset),
 		cmocka_unit_test(hashes_what_fixes_the_order),
 		cmocka_unit_test(deals_every_sample_once),
+		cmocka_unit_test(shares_out_the_tail_evenly),
 		cmocka_unit_test(deals_large_epochs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,8 +92,10 @@ static void reads_every_key(void **state)
 		"source: /d/train-{000..146}.tar\nbatch_size: 65536\nimage_size: 2048\n"
 		"train: no\nshuffle: yes\ndrop_last: yes\nseed: 18446744073709551615\n"
 		"epochs: 90\nprefetch: 64\nlabels: json\non_broken: fail\nmax_broken: 0.5\n"
-		"decode: fast\ninterpolation: lanczos\ngroup: job 7\nwait_for: 1024\nstate: " STATE
-		"\n");
+		"decode: fast\ninterpolation: lanczos\ngroup: job 7\nwait_for: 1024\nshare: "
+		"split\nrank: 7\n"
+		"world_size: 65536\nlaggard: detach\nlaggard_timeout_s: 86400\nreconnect: "
+		"true\nstate: " STATE "\n");
 	(void)state;
 	assert_string_equal(spec.source, "/d/train-{000..146}.tar");
 	assert_int_equal(spec.batch_size, 65536);
@@ -107,6 +109,12 @@ static void reads_every_key(void **state)
 	assert_int_equal(spec.interpolation, WEIGHTS_LANCZOS);
 	assert_string_equal(spec.group, "job 7");
 	assert_int_equal(spec.wait_for, 1024);
+	assert_int_equal(spec.share, SPEC_SHARE_SPLIT);
+	assert_int_equal(spec.rank, 7);
+	assert_int_equal(spec.world_size, 65536);
+	assert_int_equal(spec.laggard, SPEC_LAGGARD_DETACH);
+	assert_int_equal(spec.laggard_timeout_s, 86400);
+	assert_true(spec.reconnect);
 	assert_true(spec.state.given);
 	assert_int_equal(spec.state.version, 1);
 	assert_int_equal(spec.state.fingerprint, 0x0123456789abcdef);
@@ -160,6 +168,16 @@ static void takes_the_name_of_a_stream(void **state)
 	assert_int_equal(spec.epochs, 1);
 	assert_string_equal(spec.group, "config");
 	assert_false(spec.state.given);
+	assert_int_equal(spec.share, SPEC_SHARE_ALL);
+	spec = must_parse("{stream: train, share: split, rank: 1, world_size: 2, laggard: detach, "
+			  "laggard_timeout_s: 9, reconnect: yes, state: " STATE "}");
+	spec_overlay(&named, &spec);
+	assert_int_equal(spec.share, SPEC_SHARE_SPLIT);
+	assert_int_equal(spec.rank, 1);
+	assert_int_equal(spec.world_size, 2);
+	assert_int_equal(spec.laggard, SPEC_LAGGARD_DETACH);
+	assert_int_equal(spec.laggard_timeout_s, 9);
+	assert_true(spec.reconnect && spec.state.given);
 	spec = must_parse("{stream: train, epochs: 0}"); /* written out, it counts */
 	spec_overlay(&named, &spec);
 	assert_int_equal(spec.epochs, 0);
@@ -184,6 +202,27 @@ static void refuses_in_sentences(void **state)
 					     "from 2 to 64, got \"1\""},
 		{"{source: x, wait_for: 0}", "open request:1:23: wait_for: expected a whole number "
 					     "from 1 to 1024, got \"0\""},
+		{"{source: x, share: some}",
+			"open request:1:20: share: expected all or split, got \"some\""},
+		{"{source: x, share: split, rank: 0, world_size: 0}",
+			"open request:1:48: world_size: expected a whole number from 1 to 65536, "
+			"got \"0\""},
+		{"{source: x, share: split, rank: 2, world_size: 2}",
+			"open request:1:33: rank: expected a number below world_size, which is 2, "
+			"got 2"},
+		{"{source: x, share: split, rank: 2}",
+			"open request:1:33: rank: expected both rank and world_size beside share: "
+			"split"},
+		{"{source: x, share: split, world_size: 2}",
+			"open request:1:39: world_size: expected both rank and world_size beside "
+			"share: split"},
+		{"{source: x, laggard: kill}",
+			"open request:1:22: laggard: expected block or detach, got \"kill\""},
+		{"{source: x, laggard_timeout_s: 0}",
+			"open request:1:32: laggard_timeout_s: expected a whole number from 1 to "
+			"86400, got \"0\""},
+		{"{source: x, reconnect: yes}", "open request:1:13: reconnect needs the state that "
+						"the trainer goes on from"},
 		{"{source: x, epochs: 4294967296}",
 			"open request:1:21: epochs: expected a whole number from 0 to 4294967295, "
 			"got \"4294967296\""},
@@ -207,10 +246,14 @@ static void refuses_in_sentences(void **state)
 		{"stream: a\nbatch_size: 4\n",
 			"open request:2:1: batch_size cannot be written beside stream: the "
 			"configuration defines \"a\"; beside "
-			"it only epochs, group, wait_for and state are allowed"},
-		{"stream: a\nsource: x\n", "open request:2:1: source cannot be written beside "
-					   "stream: the configuration defines \"a\"; beside it "
-					   "only epochs, group, wait_for and state are allowed"},
+			"it only what says who reads how far is allowed: epochs, group, share, "
+			"rank, world_size, wait_for, laggard, laggard_timeout_s, state and "
+			"reconnect"},
+		{"stream: a\nsource: x\n",
+			"open request:2:1: source cannot be written beside "
+			"stream: the configuration defines \"a\"; beside it "
+			"only what says who reads how far is allowed: epochs, group, share, rank, "
+			"world_size, wait_for, laggard, laggard_timeout_s, state and reconnect"},
 		{"stream: a\nsource: stream:a\n",
 			"open request:2:9: source: expected stream:NAME with a name of the "
 			"daemon's configuration, and no "
@@ -221,7 +264,8 @@ static void refuses_in_sentences(void **state)
 		{"source: stream:a\nseed: 4\n",
 			"open request:2:1: seed cannot be written beside stream: the configuration "
 			"defines \"a\"; beside it "
-			"only epochs, group, wait_for and state are allowed"},
+			"only what says who reads how far is allowed: epochs, group, share, rank, "
+			"world_size, wait_for, laggard, laggard_timeout_s, state and reconnect"},
 	};
 	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(cases); i++)
@@ -303,7 +347,9 @@ static void compares_what_defines_the_batches(void **state)
 		{"{source: x, max_broken: 0.02}", "max_broken"},
 		{"{source: x, decode: fast}", "decode"},
 		{"{source: x, interpolation: box}", "interpolation"},
-		{"{source: x, epochs: 3, prefetch: 5, group: g, wait_for: 4, state: " STATE "}",
+		{"{source: x, share: split}", "share"},
+		{"{source: x, epochs: 3, prefetch: 5, group: g, wait_for: 4, laggard: detach, "
+		 "laggard_timeout_s: 3, reconnect: yes, state: " STATE "}",
 			NULL},
 	};
 	struct stream_spec base = must_parse("source: x");
@@ -319,6 +365,28 @@ static void compares_what_defines_the_batches(void **state)
 	}
 }
 
+static void share_and_rank_go_together(void **state)
+{
+	static const struct {
+		const char *text, *sentence;
+	} cases[] = {
+		{"source: x", NULL},
+		{"{source: x, share: split, rank: 1, world_size: 2}", NULL},
+		{"{source: x, share: split, rank: 0, world_size: 1}", NULL},
+		{"{source: x, share: split}", "share: split needs rank and world_size"},
+		{"{source: x, rank: 1, world_size: 2}", "only with share: split"},
+		{"{source: x, share: all, rank: 1, world_size: 2}", "only with share: split"},
+	};
+	struct fault fault;
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		struct stream_spec spec = must_parse(cases[i].text);
+		assert_int_equal(spec_check_share(&spec, &fault), cases[i].sentence ? -EINVAL : 0);
+		if (cases[i].sentence)
+			assert_non_null(strstr(fault.text, cases[i].sentence));
+	}
+}
+
 /* What is printed reads back as the same, and prints the same again. */
 static void prints_what_it_reads(void **state)
 {
@@ -327,6 +395,7 @@ static void prints_what_it_reads(void **state)
 		"{source: x, train: false, max_broken: 0.1234567890123, seed: "
 		"18446744073709551615, state: " STATE "}",
 		"{stream: train}",
+		"{source: x, share: split, rank: 1, world_size: 3}",
 		"{stream: train, epochs: 0, group: a b, wait_for: 3, state: " STATE "}",
 		"{source: x, group: g, decode: fast, interpolation: nearest, labels: none, "
 		"on_broken: fail, prefetch: 2, "
@@ -356,7 +425,8 @@ static void prints_what_it_reads(void **state)
 		"true,"
 		"\"drop_last\":true,\"seed\":0,\"epochs\":0,\"prefetch\":4,\"labels\":\"auto\","
 		"\"on_broken\":\"substitute\",\"max_broken\":0.01,\"decode\":\"exact\","
-		"\"interpolation\":\"bilinear\",\"wait_for\":1}");
+		"\"interpolation\":\"bilinear\",\"share\":\"all\",\"wait_for\":1,\"laggard\":"
+		"\"block\",\"laggard_timeout_s\":60}");
 }
 
 /* Changes, inserts, drops or repeats a few bytes; returns the new size. */
@@ -435,6 +505,7 @@ int main(void)
 		cmocka_unit_test(takes_a_state_as_text),
 		cmocka_unit_test(refuses_states_in_sentences),
 		cmocka_unit_test(compares_what_defines_the_batches),
+		cmocka_unit_test(share_and_rank_go_together),
 		cmocka_unit_test(prints_what_it_reads),
 		cmocka_unit_test(survives_mutations),
 	};
