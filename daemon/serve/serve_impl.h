@@ -119,6 +119,7 @@ struct server {
 	struct permit large_reads, large_images;
 	bool ready_parts; /* ledger and permit are initialised */
 	struct fetch *fetch;
+	struct shelf shelf;
 	struct pool *pool;
 	struct stream_environment environment;
 	struct client *clients;

@@ -210,8 +210,11 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		log_info("%u worker%s on %u CPU%s; reader: %s; checkpoints %s", threads,
 			threads == 1 ? "" : "s", cpu_available(), cpu_available() == 1 ? "" : "s",
 			fetch_describe(server->fetch), config->checkpoints ? "kept" : "off");
+	if (server->fetch)
+		shelf_init(&server->shelf, server->fetch);
 	server->environment = (struct stream_environment){
 		.fetch = server->fetch,
+		.shelf = &server->shelf,
 		.pool = server->pool,
 		.ledger = &server->ledger,
 		.cache_dir = server->cache_dir,
@@ -535,6 +538,7 @@ void server_free(struct server *server)
 	if (server->wake_fd >= 0)
 		server_end_streams(server);
 	pool_free(server->pool);
+	shelf_deinit(&server->shelf);
 	fetch_free(server->fetch);
 	if (server->ready_parts) {
 		permit_deinit(&server->large_reads);

@@ -76,6 +76,26 @@ int dataset_root_fd(const struct dataset *dataset)
 	return dataset->root_fd;
 }
 
+/* An index that was replaced by one of other contents will no longer be lent to whoever opened the
+ * one before. */
+static bool shard_same(const struct dataset_shard *a, const struct dataset_shard *b)
+{
+	return strcmp(a->path, b->path) == 0 && a->dev == b->dev && a->ino == b->ino &&
+	       a->size == b->size && a->mtime_ns == b->mtime_ns && a->head_crc == b->head_crc &&
+	       a->source == b->source;
+}
+
+bool dataset_same(const struct dataset *a, const struct dataset *b)
+{
+	if (a->kind != b->kind || a->shards != b->shards || a->labelled != b->labelled ||
+		a->fingerprint != b->fingerprint)
+		return false;
+	for (uint32_t i = 0; i < a->shards; i++)
+		if (!shard_same(&a->shard[i], &b->shard[i]))
+			return false;
+	return true;
+}
+
 /* The last shard whose first sample is not after `number`: empty shards share their `first` with
  * the next one. */
 static uint32_t shard_of(const struct dataset *dataset, uint64_t number)

@@ -13,6 +13,7 @@
  *   sidecar.[ch]    a place for something small about every sample: its checkpoints
  *   lend.[ch]       the bounded table of open index files and sidecars
  *   dataset.c, dataset_open.c, dataset_impl.h    shards + indexes as one row of samples
+ *   shelf.[ch]      the datasets that are open, one for all who read the same
  *   arena.[ch]      the bounded, registered read buffers
  *   files.[ch]      the bounded table of open files
  *   fetch.[ch]      sample numbers in, bytes out: the stage's door; fetch_uring.c and
@@ -136,6 +137,10 @@ const char *dataset_shard_path(const struct dataset *dataset, uint32_t shard);
 const char *dataset_notice(const struct dataset *dataset); /* "" or a sentence worth logging once */
 /* Time spent building indexes; 0 when all were fresh. */
 uint64_t dataset_indexed_ns(const struct dataset *dataset);
+
+/* True when both read the same: the same shards, at the same paths and unchanged between the two
+ * openings, through the same indexes, with the same labels. Pure. */
+bool dataset_same(const struct dataset *a, const struct dataset *b);
 
 /* Reads one sample's record, with its name. Blocks. 0, -EIO (index damaged: says to delete it),
  * -errno. */

@@ -54,6 +54,17 @@ enum fetch_outcome fetch_outcome_of(int error)
 	}
 }
 
+void fetch_reader_init(struct fetch_reader *reader)
+{
+	*reader = (struct fetch_reader){0};
+}
+
+void fetch_reader_deinit(struct fetch_reader *reader)
+{
+	assert(atomic_load_explicit(&reader->items, memory_order_relaxed) == 0);
+	(void)reader;
+}
+
 /* --- the inbox --- */
 
 static void inbox_init(struct fetch_inbox *inbox)
@@ -231,6 +242,8 @@ void fetch_deliver(struct fetch *fetch, struct fetch_item *items)
 		else
 			deliver_fault(item);
 		fetch_count(&fetch->counters.delivered, 1);
+		/* Relaxed: before `done`, which is what tells the reader. */
+		atomic_fetch_sub_explicit(&item->reader->items, 1, memory_order_relaxed);
 		item->done(item);
 	}
 }
@@ -246,6 +259,7 @@ void fetch_submit(struct fetch *fetch, struct fetch_item *items)
 		item->data = NULL;
 		item->size = 0;
 		item->label = -1;
+		fetch_count(&item->reader->items, 1);
 		last = item;
 		count++;
 	}
@@ -260,10 +274,10 @@ void fetch_submit(struct fetch *fetch, struct fetch_item *items)
 	pthread_mutex_unlock(&inbox->lock);
 }
 
-void fetch_cancel(struct fetch *fetch, const struct dataset *dataset)
+void fetch_cancel(struct fetch *fetch, const struct fetch_reader *reader)
 {
 	pthread_mutex_lock(&fetch->lock);
-	fetch_plan_cancel(fetch, dataset);
+	fetch_plan_cancel(fetch, reader);
 	pthread_mutex_unlock(&fetch->lock);
 	fetch_kick(fetch);
 }

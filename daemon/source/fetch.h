@@ -40,8 +40,19 @@ const char *fetch_outcome_name(enum fetch_outcome outcome); /* "missing", "short
  * machine is at fault. Pure. */
 enum fetch_outcome fetch_outcome_of(int error);
 
+/* One that reads, e.g. a stream: its items are cancelled together. Belongs to the caller and
+ * outlives its items. */
+struct fetch_reader {
+	_Atomic uint64_t items; /* submitted and not yet done */
+};
+
+void fetch_reader_init(struct fetch_reader *reader);
+/* Every item of it must be done. */
+void fetch_reader_deinit(struct fetch_reader *reader);
+
 struct fetch_item {
 	/* set by the caller before fetch_submit */
+	struct fetch_reader *reader;
 	const struct dataset *dataset;
 	uint64_t number; /* sample */
 	uint64_t urgency;
@@ -92,9 +103,9 @@ void fetch_free(struct fetch *fetch);
 /* Queues items linked by `next` (NULL-terminated), in order. Any thread; never blocks. */
 void fetch_submit(struct fetch *fetch, struct fetch_item *items);
 
-/* Takes items of `dataset` that are still queued out of the queue; they complete with -ECANCELED
+/* Takes items of `reader` that are still queued out of the queue; they complete with -ECANCELED
  * before this returns or soon after. For closing a stream. */
-void fetch_cancel(struct fetch *fetch, const struct dataset *dataset);
+void fetch_cancel(struct fetch *fetch, const struct fetch_reader *reader);
 
 /* Drops what is kept of a dataset: open shards, index pages, how it is read. Before dataset_free,
  * once every item of it has completed. Waits for index pages still being read; not from a fetch

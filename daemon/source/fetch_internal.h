@@ -179,8 +179,8 @@ void fetch_plan_done(struct fetch *fetch, struct fetch_op *op);
 /* All that finished since, linked by `next`, for fetch_deliver once the lock is open. */
 struct fetch_item *fetch_plan_finished(struct fetch *fetch);
 
-/* Completes what is queued or in the window, of one dataset or (NULL) of all, with -ECANCELED. */
-void fetch_plan_cancel(struct fetch *fetch, const struct dataset *dataset);
+/* Completes what is queued or in the window, of one reader or (NULL) of all, with -ECANCELED. */
+void fetch_plan_cancel(struct fetch *fetch, const struct fetch_reader *reader);
 
 /* True when nothing is queued, ready, in flight or undelivered. */
 bool fetch_plan_quiet(const struct fetch *fetch);

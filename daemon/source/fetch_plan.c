@@ -592,17 +592,17 @@ void fetch_plan_done(struct fetch *fetch, struct fetch_op *op)
 	}
 }
 
-void fetch_plan_cancel(struct fetch *fetch, const struct dataset *dataset)
+void fetch_plan_cancel(struct fetch *fetch, const struct fetch_reader *reader)
 {
 	plan_drain(fetch);
 	for (struct fetch_request *request = fetch->window, *after; request; request = after) {
 		after = request->after;
-		if (!dataset || request->item->dataset == dataset)
+		if (!reader || request->item->reader == reader)
 			fetch_lookup_finish(fetch, request, -ECANCELED);
 	}
 	struct fetch_item *kept = NULL, *item;
 	while ((item = fetch_queue_pop(&fetch->queue))) {
-		if (!dataset || item->dataset == dataset) {
+		if (!reader || item->reader == reader) {
 			fetch_plan_finish(fetch, item, -ECANCELED);
 		} else {
 			item->next = kept;

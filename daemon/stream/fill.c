@@ -34,6 +34,7 @@ int fill_init(struct stream *stream, struct fault *fault)
 		struct stream_ticket *t = &stream->ticket[i];
 		t->stream = stream;
 		t->item.done = fill_arrived;
+		t->item.reader = &stream->reader;
 		t->item.dataset = stream->dataset;
 		t->item.fault = &t->fault;
 		t->job.run = fill_row;

@@ -188,6 +188,19 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 	return 0;
 }
 
+static int stream_open(
+	struct stream *stream, const struct dataset_options *options, struct fault *fault)
+{
+	const struct stream_environment *environment = stream->environment;
+	int result = shelf_open(environment->shelf, stream->spec.source, options,
+		environment->checkpoints, &stream->shared, fault);
+	if (!result) {
+		stream->dataset = stream->shared->dataset;
+		stream->sidecar = stream->shared->sidecar;
+	}
+	return result;
+}
+
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
 	dataset_progress_fn *progress, void *progress_context, struct stream **ret,
 	struct fault *fault)
@@ -198,18 +211,16 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	*stream = (struct stream){
 		.environment = environment, .spec = *spec, .ledger_line = -1, .extent.fd = -1};
 	pthread_mutex_init(&stream->lock, NULL);
+	fetch_reader_init(&stream->reader);
 	struct dataset_options options = {.cache_dir = environment->cache_dir,
 		.labels = spec->labels,
 		.progress = progress,
 		.progress_context = progress_context};
 	struct extent_geometry geometry = stream_geometry(spec);
 	uint32_t slots = 0;
-	int result = dataset_open(spec->source, &options, &stream->dataset, fault);
+	int result = stream_open(stream, &options, fault);
 	if (!result)
 		result = stream_lay_out(stream, fault);
-	if (!result && environment->checkpoints && sidecar_new(stream->dataset, &stream->sidecar))
-		result = fault_set(fault, -ENOMEM, "no memory for the checkpoints of %u shards",
-			dataset_shards(stream->dataset));
 	if (!result)
 		result = stream_reserve(stream, &slots, fault);
 	if (!result)
@@ -233,10 +244,8 @@ void stream_free(struct stream *stream)
 	extent_deinit(&stream->extent);
 	if (stream->ledger_line >= 0)
 		ledger_release(stream->environment->ledger, stream->ledger_line);
-	if (stream->dataset)
-		fetch_forget(stream->environment->fetch, stream->dataset);
-	sidecar_free(stream->sidecar);
-	dataset_free(stream->dataset);
+	fetch_reader_deinit(&stream->reader);
+	shelf_close(stream->environment->shelf, stream->shared);
 	pthread_mutex_destroy(&stream->lock);
 	free(stream);
 }
@@ -249,7 +258,7 @@ void stream_cancel(struct stream *stream)
 	pthread_mutex_unlock(&stream->lock);
 	stream->draining = true;
 	if (first)
-		fetch_cancel(stream->environment->fetch, stream->dataset);
+		fetch_cancel(stream->environment->fetch, &stream->reader);
 }
 
 bool stream_idle(struct stream *stream)

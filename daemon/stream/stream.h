@@ -24,6 +24,7 @@
 #include "order/order.h"
 #include "source/dataset.h"
 #include "source/fetch.h"
+#include "source/shelf.h"
 #include "stream/pool.h"
 #include "stream/spec.h"
 
@@ -40,6 +41,7 @@ struct stream;
 
 struct stream_environment { /* what all streams of a daemon share; outlives them */
 	struct fetch *fetch;
+	struct shelf *shelf;
 	struct pool *pool;
 	struct ledger *ledger;
 	const char *cache_dir;

@@ -31,8 +31,10 @@ struct stream_slot {
 struct stream {
 	const struct stream_environment *environment;
 	struct stream_spec spec;
-	struct dataset *dataset;
+	struct shelf_entry *shared; /* with other streams: what the next two point into */
+	const struct dataset *dataset;
 	struct sidecar *sidecar; /* NULL: no checkpoints */
+	struct fetch_reader reader;
 	struct order order;
 	struct pixel_recipe recipe;
 	struct extent extent;

@@ -204,6 +204,7 @@ static inline void fixture_free(struct fixture *fixture)
 /* A set of items on their way. */
 struct reader {
 	struct fetch *fetch;
+	struct fetch_reader who;
 	const struct fixture *fixture;
 	struct reader_item *items;
 	uint64_t count;
@@ -235,6 +236,7 @@ static inline void reader_init(
 	struct reader *reader, struct fetch *fetch, const struct fixture *fixture, uint64_t count)
 {
 	*reader = (struct reader){.fetch = fetch, .fixture = fixture, .count = count};
+	fetch_reader_init(&reader->who);
 	reader->items = calloc(count, sizeof *reader->items);
 	assert_non_null(reader->items);
 	reader->last = &reader->first;
@@ -244,6 +246,7 @@ static inline void reader_init(
 		struct reader_item *item = &reader->items[i];
 		item->reader = reader;
 		item->item = (struct fetch_item){
+			.reader = &reader->who,
 			.dataset = fixture->dataset,
 			.number = i % fixture->count,
 			.done = reader_done,
@@ -254,6 +257,7 @@ static inline void reader_init(
 
 static inline void reader_deinit(struct reader *reader)
 {
+	fetch_reader_deinit(&reader->who);
 	pthread_cond_destroy(&reader->some);
 	pthread_mutex_destroy(&reader->lock);
 	free(reader->items);

@@ -319,7 +319,7 @@ static void test_cancel_and_forget(void **state)
 			reader_submit(&gone, 0, 300);
 			reader_submit(&stays, 0, 300);
 			reader_take(&gone, (uint64_t)round);
-			fetch_cancel(fetch, gone.fixture->dataset);
+			fetch_cancel(fetch, &gone.who);
 			reader_take(&gone, 300 - (uint64_t)round);
 			fetch_forget(fetch, gone.fixture->dataset);
 			assert_true(gone.negative > 0);
@@ -333,6 +333,39 @@ static void test_cancel_and_forget(void **state)
 	}
 	fixture_free(&tars);
 	fixture_free(&folder);
+}
+
+/* Two read one dataset: who is cancelled takes nothing of the other's along. */
+static void test_cancel_one_of_two(void **state)
+{
+	(void)state;
+	struct fixture fixture;
+	fixture_tars(&fixture, 300, 100, false);
+	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++) {
+		struct fetch_options options = options_of(fixture_engines[e]);
+		struct fetch *fetch = fixture_fetch(&options);
+		if (!fetch)
+			continue;
+		for (uint64_t round = 0; round < 10; round++) {
+			struct reader gone, stays;
+			reader_init(&gone, fetch, &fixture, 300);
+			reader_init(&stays, fetch, &fixture, 300);
+			reader_shuffle(&gone, round);
+			reader_shuffle(&stays, round + 1);
+			reader_submit(&gone, 0, 300);
+			reader_submit(&stays, 0, 300);
+			reader_take(&gone, round);
+			fetch_cancel(fetch, &gone.who);
+			reader_take(&gone, 300 - round);
+			reader_take(&stays, 300);
+			assert_true(gone.negative > 0);
+			assert_int_equal(stays.outcome[FETCH_OK], 300);
+			reader_deinit(&gone);
+			reader_deinit(&stays);
+		}
+		fetch_free(fetch);
+	}
+	fixture_free(&fixture);
 }
 
 /* A forgotten dataset may be freed while the reader lives: nothing of it is touched, and one opened
@@ -383,7 +416,7 @@ static void test_free_with_queue(void **state)
 			for (struct fetch_item *item;
 				taken < 20 * wait && (item = reader_one(&reader, 1000)); taken++)
 				reader_finish(&reader, item);
-			fetch_cancel(fetch, fixture.dataset);
+			fetch_cancel(fetch, &reader.who);
 			for (struct fetch_item *item;
 				taken < 600 && (item = reader_one(&reader, 1000)); taken++)
 				reader_finish(&reader, item);
@@ -657,6 +690,7 @@ int main(void)
 		cmocka_unit_test(test_too_large),
 		cmocka_unit_test(test_four_submitters),
 		cmocka_unit_test(test_cancel_and_forget),
+		cmocka_unit_test(test_cancel_one_of_two),
 		cmocka_unit_test(test_dataset_replaced),
 		cmocka_unit_test(test_free_with_queue),
 		cmocka_unit_test(test_free_at_once),
