@@ -29,12 +29,6 @@ static const unsigned extent_next[] = {
 	[SLOT_LEASED] = 1u << SLOT_FREE,
 };
 
-const char *slot_state_name(enum slot_state state)
-{
-	static const char *const names[] = {"free", "filling", "ready", "leased"};
-	return names[state];
-}
-
 void extent_move(struct extent *extent, uint32_t slot, enum slot_state from, enum slot_state to)
 {
 	assert(slot < extent->slots);

@@ -18,14 +18,13 @@
 #pragma once
 
 #include "base/fault.h"
+#include "batch/tally.h"
 #include "proto/slots.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum { EXTENT_SLOTS_MAX = 64 };
-
-enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_LEASED };
 
 struct extent_geometry {
 	uint32_t batch_size, height, width, channels;
@@ -52,7 +51,6 @@ void extent_deinit(struct extent *extent);
 
 /* The one place where a slot changes state; an illegal step asserts. */
 void extent_move(struct extent *extent, uint32_t slot, enum slot_state from, enum slot_state to);
-const char *slot_state_name(enum slot_state state);
 
 struct slots_head *extent_head(const struct extent *extent, uint32_t slot);
 uint8_t *extent_image(const struct extent *extent, uint32_t slot, uint32_t row);

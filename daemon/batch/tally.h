@@ -3,9 +3,9 @@
  * Life of a slot, which only the functions below change (event loop only):
  *
  *     FREE ──► FILLING ──► READY ──► LEASED ──► FREE
- *                │ │          └────────────────► FREE    (nobody is left who wants it)
- *                │ └───────────────────────────► FREE    (complete, but nobody is left who wants
- * it) └─────────────────────────────► FREE    (cancelled: no worker writes any more)
+ *                 │          └────────────────► FREE    (nobody is left who wants it)
+ *                 └───────────────────────────► FREE    (complete, but nobody wants it; or
+ *                                                        cancelled: no worker writes any more)
  *
  * FREE     nobody reads or writes it
  * FILLING  workers write rows; no reader knows of it
@@ -16,7 +16,7 @@
  * on at which it joined, in order; a slot becomes FREE when each of them has given it back or left.
  * What always holds: a slot that is held by a reader is LEASED; a batch that a reader still waits
  * for is in a slot or has not been assigned; `owed` is the number of readers whose `next` is at or
- * below the slot's serial or who hold it.
+ * below the slot's serial or who hold it; it is 0 in a complete slot only while there is no reader.
  *
  * Pure: no memory, no messages, no clock. tests/model checks all of it exhaustively, over all
  * orders of events of a small world. */
@@ -57,15 +57,18 @@ int tally_assign(struct tally *tally);
  * READY. */
 bool tally_filled(struct tally *tally, uint32_t slot);
 
-/* FILLING -> FREE: no worker writes it any more, and it will not be complete. */
+/* FILLING -> FREE: no worker writes it any more, and it will not be complete. Its batch is lost, so
+ * this is for a stream that ends: a reader that waits for it waits for ever. */
 void tally_cancelled(struct tally *tally, uint32_t slot);
 
 /* The oldest serial from which on every batch is still in a slot or to come: whoever begins there
  * misses nothing from there on. */
 uint64_t tally_first(const struct tally *tally);
 
-/* A reader that begins at `serial`, which is at least tally_first. */
-void tally_join(struct tally *tally, struct tally_reader *reader, uint64_t serial);
+/* A reader that begins at `serial`, which is at least tally_first. Slots that waited for whoever
+ * came first, and hold nothing that this one wants, become FREE, a bit each: of several that come
+ * together, the one that begins first must join first. */
+uint64_t tally_join(struct tally *tally, struct tally_reader *reader, uint64_t serial);
 
 /* The slot with the reader's next batch, when it is complete; -1. */
 int tally_due(const struct tally *tally, const struct tally_reader *reader);
@@ -84,8 +87,8 @@ bool tally_release(struct tally *tally, struct tally_reader *reader, uint32_t sl
  * that became FREE, a bit each. */
 uint64_t tally_leave(struct tally *tally, struct tally_reader *reader);
 
-/* Whether every slot is complete and each of them waits for this reader alone: it holds back the
- * others, if there are any. */
+/* Whether the reader holds back another: every slot is complete, some wait for this reader, and
+ * there is a reader for which none waits any more. Two that keep batches together both do. */
 bool tally_blocks(const struct tally *tally, const struct tally_reader *reader);
 
 /* How many slots are in `state`. */
