@@ -8,7 +8,6 @@
 #include "client/lib/lease.h"
 
 #include "client/lib/error.h"
-#include "proto/slots.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -57,13 +56,20 @@ void lease_deinit(struct lease_table *table)
  * -----------------------------------------------------------------------------------------------------------
  */
 
+/* -1: none of that number. */
+static int lease_index(const struct lease_table *table, uint32_t number)
+{
+	for (int i = 0; i < WIRE_EXTENTS_MAX; i++) {
+		if (table->extent[i].used && table->extent[i].number == number)
+			return i;
+	}
+	return -1;
+}
+
 static struct lease_extent *lease_find(struct lease_table *table, uint32_t number)
 {
-	for (unsigned i = 0; i < WIRE_EXTENTS_MAX; i++) {
-		if (table->extent[i].used && table->extent[i].number == number)
-			return &table->extent[i];
-	}
-	return NULL;
+	int i = lease_index(table, number);
+	return i < 0 ? NULL : &table->extent[i];
 }
 
 static struct lease_extent *lease_find_room(struct lease_table *table)
@@ -284,12 +290,28 @@ int lease_give(
 	return 0;
 }
 
+static bool lease_holds(const struct lease_extent *extent, const struct penstock_batch *batch)
+{
+	return batch->images && batch->slot < extent->slot_count &&
+	       extent->slot[batch->slot].state == LEASE_HELD &&
+	       extent->slot[batch->slot].serial == batch->serial;
+}
+
+const struct slots_head *lease_head(
+	const struct lease_table *table, const struct penstock_batch *batch)
+{
+	int i = lease_index(table, batch->extent);
+	if (i < 0 || !lease_holds(&table->extent[i], batch))
+		return NULL;
+	const struct lease_extent *extent = &table->extent[i];
+	const uint8_t *slot = extent->map.bytes + batch->slot * extent->slot_stride;
+	return (const struct slots_head *)(const void *)slot;
+}
+
 int lease_return(struct lease_table *table, const struct penstock_batch *batch)
 {
 	struct lease_extent *extent = lease_find(table, batch->extent);
-	if (!extent || batch->slot >= extent->slot_count ||
-		extent->slot[batch->slot].state != LEASE_HELD ||
-		extent->slot[batch->slot].serial != batch->serial || !batch->images)
+	if (!extent || !lease_holds(extent, batch))
 		return error_set(-EINVAL, "this batch is not held: it was released before, or was "
 					  "never given by this stream");
 	lease_move(table, extent, batch->slot, LEASE_FREE);

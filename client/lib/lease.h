@@ -7,6 +7,7 @@
 
 #include "client/lib/map.h"
 #include "penstock/penstock.h"
+#include "proto/slots.h"
 #include "proto/wire.h"
 
 #include <stdbool.h>
@@ -60,6 +61,10 @@ int lease_announce(struct lease_table *table, const struct wire_batch *message);
  * `ret_message` is the announcement. 0, -EPROTO. */
 int lease_give(struct lease_table *table, struct penstock_batch *ret_batch,
 	struct wire_batch *ret_message);
+
+/* The head of a batch that the application holds, in shared memory; NULL when it holds no such. */
+const struct slots_head *lease_head(
+	const struct lease_table *table, const struct penstock_batch *batch);
 
 /* Takes a batch back from the application. 0; -EINVAL when it is not held. */
 int lease_return(struct lease_table *table, const struct penstock_batch *batch);

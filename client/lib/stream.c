@@ -14,7 +14,6 @@
 
 #include "client/lib/open.h"
 #include "client/lib/private.h"
-#include "proto/slots.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -470,6 +469,13 @@ int penstock_batch_release(struct penstock_stream *stream, struct penstock_batch
 	/* With the daemon gone there is nobody to tell, and the next call of next says so. */
 	result = connection_send(&stream->connection, &message.head, sizeof message, NULL, 0);
 	return result < 0 ? stream_fail(stream, result) : 0;
+}
+
+uint64_t penstock_batch_ready_ns(
+	const struct penstock_stream *stream, const struct penstock_batch *batch)
+{
+	const struct slots_head *head = lease_head(&stream->leases, batch);
+	return head ? head->ready_ns : 0;
 }
 
 /* ---- what the stream is

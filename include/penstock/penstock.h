@@ -224,6 +224,11 @@ PENSTOCK_API int penstock_stream_next(
 PENSTOCK_API int penstock_batch_release(
 	struct penstock_stream *stream, struct penstock_batch *batch);
 
+/* When the daemon had the batch complete: CLOCK_MONOTONIC in nanoseconds, for measuring how long it
+ * took from there. 0 when the batch is not held. */
+PENSTOCK_API uint64_t penstock_batch_ready_ns(
+	const struct penstock_stream *stream, const struct penstock_batch *batch);
+
 /* A descriptor that polls readable (POLLIN) when penstock_stream_next may have something: for event
  * loops. After it woke, call penstock_stream_next with timeout 0 until -EAGAIN. Not to be read or
  * closed. */

@@ -276,6 +276,11 @@ int64_t fake_label(uint64_t ordinal, uint32_t row)
 	return (int64_t)(ordinal * 100 + row);
 }
 
+uint64_t fake_ready_ns(uint64_t ordinal)
+{
+	return 1000000 + ordinal;
+}
+
 static void fake_fill_rows(
 	const struct fake_shape *shape, struct slots_head *head, uint64_t ordinal)
 {
@@ -315,6 +320,7 @@ struct wire_batch fake_fill(const struct fake_shape *shape, const struct fake_me
 		.label_width = 1,
 		.record_bytes = sizeof(struct slots_record),
 		.row_bytes = fake_row_bytes(shape),
+		.ready_ns = fake_ready_ns(ordinal),
 	};
 	fake_offsets(shape, head, &stride);
 	fake_fill_rows(shape, head, ordinal);

@@ -82,6 +82,8 @@ void fake_serve_well(int fd, const void *shape);
 /* What a row of batch `ordinal` contains. */
 uint8_t fake_pixel(uint64_t ordinal, uint32_t row);
 int64_t fake_label(uint64_t ordinal, uint32_t row);
+/* ... and when it says that it was ready. */
+uint64_t fake_ready_ns(uint64_t ordinal);
 
 /* ---- checking ---- */
 

@@ -96,7 +96,9 @@ static void run_epochs(const void *argument)
 		FAKE_WANT(penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT) == 0);
 		want_batch(&batch, &two_epochs, i);
 		want_state(stream, (i + 1) / 3, (i + 1) % 3 * 4);
+		FAKE_WANT(penstock_batch_ready_ns(stream, &batch) == fake_ready_ns(i));
 		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+		FAKE_WANT(penstock_batch_ready_ns(stream, &batch) == 0);
 		FAKE_WANT(!batch.images && !batch.labels && !batch.samples);
 		FAKE_WANT(penstock_batch_release(stream, &batch) == -EINVAL);
 	}
