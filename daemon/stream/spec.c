@@ -5,8 +5,10 @@
  * tools'. */
 #include "stream/spec.h"
 
+#include "base/hash.h"
 #include "base/util.h"
 #include "base/yaml.h"
+#include "order/order.h"
 #include "proto/jsontext.h"
 
 #include <errno.h>
@@ -227,6 +229,14 @@ static int spec_read_state(
 	return spec_read_state_mapping(text, node, state, fault);
 }
 
+int spec_state_parse(const char *text, size_t size, const char *origin, struct spec_state *ret,
+	struct fault *fault)
+{
+	cleanup(yaml_text) struct yaml_text parsed = {0};
+	int result = yaml_load(&parsed, text, size, origin, fault);
+	return result < 0 ? result : spec_read_state_mapping(&parsed, parsed.root, ret, fault);
+}
+
 /* Definition
  * ---------------------------------------------------------------------------------------------------
  */
@@ -418,6 +428,39 @@ bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const c
 			return false;
 		}
 	return true;
+}
+
+/* Meaning
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+struct pixel_recipe spec_pixels(const struct stream_spec *spec)
+{
+	return (struct pixel_recipe){.kind = spec->train ? PIXEL_TRAIN : PIXEL_EVAL,
+		.image_size = spec->image_size,
+		.fast = spec->decode == SPEC_DECODE_FAST,
+		.filter = spec->interpolation};
+}
+
+uint64_t spec_order_hash(const struct stream_spec *spec)
+{
+	/* Of any dataset: how many samples it has is its fingerprint's matter. */
+	const struct order order = {.samples = 1, .seed = spec->seed, .shuffle = spec->shuffle};
+	return order_hash(&order);
+}
+
+uint64_t spec_transform_hash(const struct stream_spec *spec)
+{
+	const struct pixel_recipe recipe = spec_pixels(spec);
+	uint64_t h = hash_bytes(HASH_SEED, "transform 1", 11);
+	h = hash_u64(h, recipe.kind);
+	h = hash_u64(h, recipe.image_size);
+	/* States of before there was a choice stay as they are. */
+	if (recipe.fast)
+		h = hash_bytes(h, "fast", 4);
+	if (recipe.filter != WEIGHTS_BILINEAR)
+		h = hash_u64(hash_bytes(h, "filter", 6), recipe.filter);
+	return hash_mix(h);
 }
 
 /* JSON

@@ -96,6 +96,16 @@ char *spec_json(const struct stream_spec *spec);
  * epochs, prefetch): may share a group. `ret_what` gets the first key that differs. */
 bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what);
 
+/* Reads a state by itself, as penstock_stream_state wrote it; space around it does not matter.
+ * `origin` is what messages call it: "the state". 0, -EINVAL or -ENOMEM. */
+int spec_state_parse(const char *text, size_t size, const char *origin, struct spec_state *ret,
+	struct fault *fault);
+
+/* How a definition makes a row, and what states know its order and its transform by. Pure. */
+struct pixel_recipe spec_pixels(const struct stream_spec *spec);
+uint64_t spec_order_hash(const struct stream_spec *spec);
+uint64_t spec_transform_hash(const struct stream_spec *spec);
+
 /* For config.c, which meets the same mapping inside penstock.yaml. `document` and `node` are
  * libyaml's (yaml_document_t, yaml_node_t). */
 int spec_parse_node(void *document, void *node, const char *origin, struct stream_spec *ret,

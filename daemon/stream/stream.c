@@ -1,7 +1,6 @@
 /* stream: see stream.h. */
 #include "stream/stream_impl.h"
 
-#include "base/hash.h"
 #include "base/size.h"
 #include "base/util.h"
 
@@ -94,20 +93,12 @@ static int stream_reserve(struct stream *stream, uint32_t *ret_slots, struct fau
 
 uint64_t stream_order_hash(const struct stream *stream)
 {
-	return order_hash(&stream->order);
+	return spec_order_hash(&stream->spec);
 }
 
 uint64_t stream_transform_hash(const struct stream *stream)
 {
-	uint64_t h = hash_bytes(HASH_SEED, "transform 1", 11);
-	h = hash_u64(h, stream->recipe.kind);
-	h = hash_u64(h, stream->recipe.image_size);
-	/* States of before there was a choice stay as they are. */
-	if (stream->recipe.fast)
-		h = hash_bytes(h, "fast", 4);
-	if (stream->recipe.filter != WEIGHTS_BILINEAR)
-		h = hash_u64(hash_bytes(h, "filter", 6), stream->recipe.filter);
-	return hash_mix(h);
+	return spec_transform_hash(&stream->spec);
 }
 
 static int stream_state_differs(
@@ -166,10 +157,7 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 	stream->order = (struct order){.samples = dataset_count(stream->dataset),
 		.seed = spec->seed,
 		.shuffle = spec->shuffle};
-	stream->recipe = (struct pixel_recipe){.kind = spec->train ? PIXEL_TRAIN : PIXEL_EVAL,
-		.image_size = spec->image_size,
-		.fast = spec->decode == SPEC_DECODE_FAST,
-		.filter = spec->interpolation};
+	stream->recipe = spec_pixels(spec);
 	if (!stream_left(stream, 0))
 		return fault_set(fault, -EINVAL,
 			"%s has %llu samples, fewer than one batch of %u: lower batch_size, or set "

@@ -328,6 +328,58 @@ static void refuses_states_in_sentences(void **state)
 	}
 }
 
+static void must_read_state(const char *text)
+{
+	struct spec_state state;
+	struct fault fault = {""};
+	if (spec_state_parse(text, strlen(text), "the state", &state, &fault) < 0)
+		fail_msg("%s: %s", text, fault.text);
+	assert_true(state.given);
+	assert_int_equal(state.version, 1);
+	assert_int_equal(state.fingerprint, 0x0123456789abcdef);
+	assert_int_equal(state.order, 0xfedcba9876543210);
+	assert_int_equal(state.transform, 0xff);
+	assert_int_equal(state.seed, UINT64_MAX);
+	assert_int_equal(state.epoch, 3);
+	assert_int_equal(state.position, 128);
+}
+
+/* A checkpoint's text comes with lines and spaces; cut anywhere, it is none. */
+static void reads_a_state_by_itself(void **state)
+{
+	char whole[] = STATE;
+	(void)state;
+	must_read_state(STATE);
+	must_read_state("\n\n  " STATE "  \r\n\n");
+	for (size_t size = 0; size < sizeof whole - 1; size++) {
+		struct spec_state cut = {.version = 4711};
+		struct fault fault = {""};
+		assert_int_equal(spec_state_parse(whole, size, "the state", &cut, &fault), -EINVAL);
+		assert_int_equal(strncmp(fault.text, "the state:", 10), 0);
+		assert_int_equal(cut.version, 4711);
+	}
+}
+
+/* What states hold must not change from release to release. */
+static void knows_order_and_transform(void **state)
+{
+	struct stream_spec train = must_parse("{source: x, seed: 7}"),
+			   plain = must_parse("{source: x, seed: 7, shuffle: no}"),
+			   eval = must_parse("{source: x, train: no}"),
+			   fast = must_parse("{source: x, decode: fast}"),
+			   box = must_parse("{source: x, interpolation: box}"),
+			   other = must_parse("{source: y, batch_size: 1, prefetch: 9, seed: 7}");
+	(void)state;
+	assert_int_equal(spec_order_hash(&train), 0x7420abb00c7230fa);
+	assert_int_equal(spec_order_hash(&plain), 0xd624399df52fc525);
+	assert_int_equal(spec_order_hash(&other), spec_order_hash(&train));
+	assert_int_equal(spec_transform_hash(&train), 0xc437b258000bcb63);
+	assert_int_equal(spec_transform_hash(&eval), 0xb55e391d08944381);
+	assert_int_equal(spec_transform_hash(&fast), 0x648ed78c4393c7fa);
+	assert_int_equal(spec_transform_hash(&box), 0xa9b4e46a30bef06d);
+	assert_int_equal(spec_transform_hash(&other), spec_transform_hash(&train));
+}
+
 /* Every key that defines the batches tells two streams apart, every other does not. */
 static void compares_what_defines_the_batches(void **state)
 {
@@ -504,6 +556,8 @@ int main(void)
 		cmocka_unit_test(refuses_in_sentences),
 		cmocka_unit_test(takes_a_state_as_text),
 		cmocka_unit_test(refuses_states_in_sentences),
+		cmocka_unit_test(reads_a_state_by_itself),
+		cmocka_unit_test(knows_order_and_transform),
 		cmocka_unit_test(compares_what_defines_the_batches),
 		cmocka_unit_test(share_and_rank_go_together),
 		cmocka_unit_test(prints_what_it_reads),
