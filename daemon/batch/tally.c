@@ -26,10 +26,16 @@ static void tally_move(struct tally *tally, uint32_t slot, enum slot_state to)
 	tally->state[slot] = to;
 }
 
+/* Whether the reader has yet to be leased the batch. */
+static bool tally_wants(const struct tally_reader *reader, uint64_t serial)
+{
+	return serial >= reader->next && serial < reader->end;
+}
+
 /* Whether a complete slot waits for the reader: to be leased to it or to be given back. */
 static bool tally_waits(const struct tally *tally, const struct tally_reader *reader, uint32_t slot)
 {
-	return tally->serial[slot] >= reader->next || reader->held & 1ull << slot;
+	return tally_wants(reader, tally->serial[slot]) || reader->held & 1ull << slot;
 }
 
 static bool tally_complete(const struct tally *tally, uint32_t slot)
@@ -70,7 +76,7 @@ bool tally_filled(struct tally *tally, uint32_t slot)
 	assert(slot < tally->slots && tally->state[slot] == SLOT_FILLING);
 	uint32_t owed = 0;
 	for (const struct tally_reader *r = tally->readers; r; r = r->next_reader)
-		owed += r->next <= tally->serial[slot];
+		owed += tally_wants(r, tally->serial[slot]);
 	bool wanted = owed || !tally->readers;
 	tally->owed[slot] = owed;
 	tally_move(tally, slot, wanted ? SLOT_READY : SLOT_FREE);
@@ -99,17 +105,18 @@ uint64_t tally_first(const struct tally *tally)
 	return first;
 }
 
-uint64_t tally_join(struct tally *tally, struct tally_reader *reader, uint64_t serial)
+uint64_t tally_join(struct tally *tally, struct tally_reader *reader, uint64_t serial, uint64_t end)
 {
 	assert(!reader->held && serial >= tally_first(tally));
 	uint64_t freed = 0;
 	reader->next = serial;
+	reader->end = end;
 	reader->next_reader = tally->readers;
 	tally->readers = reader;
 	for (uint32_t slot = 0; slot < tally->slots; slot++) {
 		if (!tally_complete(tally, slot))
 			continue;
-		tally->owed[slot] += tally->serial[slot] >= serial;
+		tally->owed[slot] += tally_wants(reader, tally->serial[slot]);
 		if (tally->owed[slot] == 0) {
 			tally_move(tally, slot, SLOT_FREE);
 			freed |= 1ull << slot;
@@ -120,7 +127,7 @@ uint64_t tally_join(struct tally *tally, struct tally_reader *reader, uint64_t s
 
 int tally_due(const struct tally *tally, const struct tally_reader *reader)
 {
-	int slot = tally_find(tally, reader->next);
+	int slot = reader->next < reader->end ? tally_find(tally, reader->next) : -1;
 	return slot >= 0 && tally_complete(tally, (uint32_t)slot) ? slot : -1;
 }
 
@@ -179,13 +186,18 @@ static uint32_t tally_waiting(const struct tally *tally, const struct tally_read
 
 bool tally_blocks(const struct tally *tally, const struct tally_reader *reader)
 {
-	for (uint32_t slot = 0; slot < tally->slots; slot++)
+	uint32_t oldest = 0;
+	bool starves = false;
+	for (uint32_t slot = 0; slot < tally->slots; slot++) {
 		if (!tally_complete(tally, slot))
 			return false;
-	bool starves = false;
+		if (tally->serial[slot] < tally->serial[oldest])
+			oldest = slot;
+	}
 	for (const struct tally_reader *r = tally->readers; r; r = r->next_reader)
-		starves |= tally_waiting(tally, r) == 0;
-	return starves && tally_waiting(tally, reader) > 0;
+		starves |= r->next < r->end && !tally_waits(tally, r, oldest) &&
+			   tally_waiting(tally, r) <= 1;
+	return starves && tally_waits(tally, reader, oldest);
 }
 
 uint32_t tally_count(const struct tally *tally, enum slot_state state)

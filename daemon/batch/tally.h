@@ -15,8 +15,8 @@
  * Batches are numbered by `serial`, without gaps. Every reader is leased every batch from the one
  * on at which it joined, in order; a slot becomes FREE when each of them has given it back or left.
  * What always holds: a slot that is held by a reader is LEASED; a batch that a reader still waits
- * for is in a slot or has not been assigned; `owed` is the number of readers whose `next` is at or
- * below the slot's serial or who hold it; it is 0 in a complete slot only while there is no reader.
+ * for is in a slot or has not been assigned; `owed` is the number of readers that have yet to be
+ * leased the slot's batch or hold it; it is 0 in a complete slot only while there is no reader.
  *
  * Pure: no memory, no messages, no clock. tests/model checks all of it exhaustively, over all
  * orders of events of a small world. */
@@ -32,6 +32,7 @@ enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_LEASED };
 struct tally_reader { /* embedded in whatever reads; zeroed before tally_join */
 	struct tally_reader *next_reader;
 	uint64_t next; /* serial of the batch that it is leased next */
+	uint64_t end; /* serial after the last batch that it wants; UINT64_MAX: no end */
 	uint64_t held; /* bit per slot that is leased to it */
 };
 
@@ -65,10 +66,11 @@ void tally_cancelled(struct tally *tally, uint32_t slot);
  * misses nothing from there on. */
 uint64_t tally_first(const struct tally *tally);
 
-/* A reader that begins at `serial`, which is at least tally_first. Slots that waited for whoever
- * came first, and hold nothing that this one wants, become FREE, a bit each: of several that come
- * together, the one that begins first must join first. */
-uint64_t tally_join(struct tally *tally, struct tally_reader *reader, uint64_t serial);
+/* A reader of the batches from `serial`, which is at least tally_first, to before `end`. Slots that
+ * waited for whoever came first, and hold nothing that this one wants, become FREE, a bit each: of
+ * several that come together, the one that begins first must join first. */
+uint64_t tally_join(
+	struct tally *tally, struct tally_reader *reader, uint64_t serial, uint64_t end);
 
 /* The slot with the reader's next batch, when it is complete; -1. */
 int tally_due(const struct tally *tally, const struct tally_reader *reader);
@@ -87,8 +89,9 @@ bool tally_release(struct tally *tally, struct tally_reader *reader, uint32_t sl
  * that became FREE, a bit each. */
 uint64_t tally_leave(struct tally *tally, struct tally_reader *reader);
 
-/* Whether the reader holds back another: every slot is complete, some wait for this reader, and
- * there is a reader for which none waits any more. Two that keep batches together both do. */
+/* Whether the reader holds back another: every slot is complete, the oldest waits for this reader
+ * but not for that one, which wants more and has at most one left to read (who keeps a batch until
+ * it has the next holds one while it waits). Two that keep the oldest both do. */
 bool tally_blocks(const struct tally *tally, const struct tally_reader *reader);
 
 /* How many slots are in `state`. */

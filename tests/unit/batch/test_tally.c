@@ -37,7 +37,7 @@ static void one_batch_goes_through_every_state(void **state)
 	struct tally tally;
 	struct tally_reader reader = {0};
 	tally_init(&tally, 1);
-	assert_int_equal(tally_join(&tally, &reader, 0), 0);
+	assert_int_equal(tally_join(&tally, &reader, 0, UINT64_MAX), 0);
 	assert_int_equal(tally_count(&tally, SLOT_FREE), 1);
 	assert_int_equal(tally_assign(&tally), 0);
 	assert_int_equal(tally.state[0], SLOT_FILLING);
@@ -63,8 +63,8 @@ static void what_is_not_held_is_told_apart(void **state)
 	struct tally tally;
 	struct tally_reader a = {0}, b = {0};
 	tally_init(&tally, 2);
-	tally_join(&tally, &a, 0);
-	tally_join(&tally, &b, 0);
+	tally_join(&tally, &a, 0, UINT64_MAX);
+	tally_join(&tally, &b, 0, UINT64_MAX);
 	fill(&tally, 2);
 	lease(&tally, &a);
 	assert_true(tally_holds(&tally, &a, 0, 0));
@@ -82,7 +82,7 @@ static void batches_complete_in_any_order_and_come_in_theirs(void **state)
 	struct tally tally;
 	struct tally_reader reader = {0};
 	tally_init(&tally, 3);
-	tally_join(&tally, &reader, 0);
+	tally_join(&tally, &reader, 0, UINT64_MAX);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(tally_assign(&tally), i);
 	assert_true(tally_filled(&tally, 2));
@@ -102,9 +102,9 @@ static void a_slot_waits_for_every_reader(void **state)
 	struct tally tally;
 	struct tally_reader a = {0}, b = {0}, c = {0};
 	tally_init(&tally, 1);
-	tally_join(&tally, &a, 0);
-	tally_join(&tally, &b, 0);
-	tally_join(&tally, &c, 0);
+	tally_join(&tally, &a, 0, UINT64_MAX);
+	tally_join(&tally, &b, 0, UINT64_MAX);
+	tally_join(&tally, &c, 0, UINT64_MAX);
 	fill(&tally, 1);
 	assert_int_equal(tally.owed[0], 3);
 	lease(&tally, &a);
@@ -125,7 +125,7 @@ static void a_late_reader_begins_with_the_oldest_that_lacks_nothing_after_it(voi
 	struct tally_reader a = {0}, late = {0};
 	tally_init(&tally, 4);
 	assert_int_equal(tally_first(&tally), 0);
-	tally_join(&tally, &a, 0);
+	tally_join(&tally, &a, 0, UINT64_MAX);
 	fill(&tally, 3);
 	assert_int_equal(tally_first(&tally), 0);
 	for (int i = 0; i < 3; i++)
@@ -134,7 +134,7 @@ static void a_late_reader_begins_with_the_oldest_that_lacks_nothing_after_it(voi
 	/* 0 is still there, but 1 is not */
 	assert_int_equal(tally_first(&tally), 2);
 	assert_int_equal(tally_assign(&tally), 1);
-	tally_join(&tally, &late, 2);
+	tally_join(&tally, &late, 2, UINT64_MAX);
 	assert_int_equal(tally.owed[0], 1);
 	assert_int_equal(tally.owed[2], 2);
 	assert_int_equal(lease(&tally, &late), 2);
@@ -153,9 +153,9 @@ static void leaving_gives_back_what_was_held_and_what_was_due(void **state)
 	struct tally tally;
 	struct tally_reader a = {0}, b = {0};
 	tally_init(&tally, 4);
-	tally_join(&tally, &a, 0);
+	tally_join(&tally, &a, 0, UINT64_MAX);
 	fill(&tally, 2);
-	tally_join(&tally, &b, 1);
+	tally_join(&tally, &b, 1, UINT64_MAX);
 	assert_int_equal(tally_assign(&tally), 2);
 	lease(&tally, &a);
 	assert_int_equal(tally_leave(&tally, &a), 1 << 0);
@@ -168,7 +168,7 @@ static void leaving_gives_back_what_was_held_and_what_was_due(void **state)
 	assert_int_equal(tally_count(&tally, SLOT_FREE), 4);
 	/* what left may come back */
 	fill(&tally, 1);
-	tally_join(&tally, &b, tally_first(&tally));
+	tally_join(&tally, &b, tally_first(&tally), UINT64_MAX);
 	assert_int_equal(b.next, 3);
 	assert_int_equal(lease(&tally, &b), 0);
 }
@@ -184,8 +184,8 @@ static void what_nobody_wants_is_not_kept(void **state)
 	assert_int_equal(tally_assign(&tally), 2);
 	assert_int_equal(tally.owed[1], 0);
 	/* two that come back at different batches */
-	assert_int_equal(tally_join(&tally, &first, 0), 0);
-	assert_int_equal(tally_join(&tally, &ahead, 4), 0);
+	assert_int_equal(tally_join(&tally, &first, 0, UINT64_MAX), 0);
+	assert_int_equal(tally_join(&tally, &ahead, 4, UINT64_MAX), 0);
 	assert_int_equal(tally.owed[0], 1);
 	assert_int_equal(tally_leave(&tally, &first), 1 << 0 | 1 << 1);
 	assert_false(tally_filled(&tally, 2));
@@ -206,10 +206,38 @@ static void what_waited_for_the_first_is_let_go_when_it_begins_later(void **stat
 	struct tally_reader reader = {0};
 	tally_init(&tally, 2);
 	fill(&tally, 2);
-	assert_int_equal(tally_join(&tally, &reader, 1), 1 << 0);
+	assert_int_equal(tally_join(&tally, &reader, 1, UINT64_MAX), 1 << 0);
 	assert_int_equal(tally.state[0], SLOT_FREE);
 	assert_int_equal(tally_first(&tally), 1);
 	assert_int_equal(lease(&tally, &reader), 1);
+}
+
+static void who_has_all_it_wants_is_owed_no_more(void **state)
+{
+	(void)state;
+	struct tally tally;
+	struct tally_reader a = {0}, b = {0};
+	tally_init(&tally, 3);
+	tally_join(&tally, &a, 0, 1);
+	tally_join(&tally, &b, 0, UINT64_MAX);
+	fill(&tally, 3);
+	lease(&tally, &a);
+	assert_int_equal(tally_due(&tally, &a), -1);
+	assert_int_equal(tally.owed[0], 2);
+	assert_int_equal(tally.owed[1], 1);
+	for (int i = 0; i < 3; i++)
+		lease(&tally, &b);
+	assert_false(tally_release(&tally, &b, 0));
+	assert_true(tally_release(&tally, &b, 1));
+	assert_true(tally_release(&tally, &b, 2));
+	assert_false(tally_blocks(&tally, &a)); /* two slots are free */
+	fill(&tally, 2);
+	assert_false(tally_blocks(&tally, &a)); /* b has two to read */
+	lease(&tally, &b);
+	tally_release(&tally, &b, 1);
+	fill(&tally, 1);
+	assert_int_equal(tally_leave(&tally, &a), 1);
+	assert_int_equal(tally_leave(&tally, &b), 1 << 1 | 1 << 2);
 }
 
 static void who_keeps_batches_while_another_has_none_blocks(void **state)
@@ -218,9 +246,9 @@ static void who_keeps_batches_while_another_has_none_blocks(void **state)
 	struct tally tally;
 	struct tally_reader a = {0}, b = {0}, c = {0};
 	tally_init(&tally, 2);
-	tally_join(&tally, &a, 0);
-	tally_join(&tally, &b, 0);
-	tally_join(&tally, &c, 0);
+	tally_join(&tally, &a, 0, UINT64_MAX);
+	tally_join(&tally, &b, 0, UINT64_MAX);
+	tally_join(&tally, &c, 0, UINT64_MAX);
 	fill(&tally, 2);
 	assert_false(tally_blocks(&tally, &a)); /* nobody has come to the end of it */
 	for (int i = 0; i < 2; i++) {
@@ -237,14 +265,14 @@ static void who_keeps_batches_while_another_has_none_blocks(void **state)
 	lease(&tally, &b);
 	assert_false(tally_release(&tally, &a, 0));
 	assert_false(tally_release(&tally, &b, 1));
-	assert_true(tally_blocks(&tally, &a));
+	assert_false(tally_blocks(&tally, &a)); /* it has the oldest no more */
 	assert_true(tally_blocks(&tally, &b));
 	assert_true(tally_release(&tally, &a, 1));
 	assert_false(tally_blocks(&tally, &b)); /* a slot is free */
 	assert_int_equal(tally_assign(&tally), 1);
 	assert_false(tally_blocks(&tally, &b)); /* a batch is coming */
 	assert_true(tally_filled(&tally, 1));
-	assert_false(tally_blocks(&tally, &b)); /* everybody has something to take */
+	assert_true(tally_blocks(&tally, &b)); /* c may keep its last batch until it has another */
 	tally_leave(&tally, &c);
 	tally_leave(&tally, &a);
 	assert_false(tally_blocks(&tally, &b)); /* alone */
@@ -256,7 +284,7 @@ static void all_64_slots_are_used(void **state)
 	struct tally tally;
 	struct tally_reader reader = {0};
 	tally_init(&tally, TALLY_SLOTS_MAX);
-	tally_join(&tally, &reader, 0);
+	tally_join(&tally, &reader, 0, UINT64_MAX);
 	fill(&tally, TALLY_SLOTS_MAX);
 	for (uint32_t i = 0; i < TALLY_SLOTS_MAX; i++)
 		assert_int_equal(lease(&tally, &reader), i);
@@ -286,10 +314,10 @@ static void scene_set(struct scene *s)
 {
 	*s = (struct scene){0};
 	tally_init(&s->tally, 4);
-	tally_join(&s->tally, &s->a, 0);
+	tally_join(&s->tally, &s->a, 0, UINT64_MAX);
 	fill(&s->tally, 2);
 	assert_int_equal(tally_assign(&s->tally), 2);
-	tally_join(&s->tally, &s->b, 1);
+	tally_join(&s->tally, &s->b, 1, UINT64_MAX);
 	lease(&s->tally, &s->a);
 }
 
@@ -368,12 +396,12 @@ static void leave_stranger(struct scene *s)
 static void join_holding(struct scene *s)
 {
 	s->stranger.held = 1;
-	tally_join(&s->tally, &s->stranger, 1);
+	tally_join(&s->tally, &s->stranger, 1, UINT64_MAX);
 }
 static void join_before_first(struct scene *s)
 {
 	tally_release(&s->tally, &s->a, 0);
-	tally_join(&s->tally, &s->stranger, 0);
+	tally_join(&s->tally, &s->stranger, 0, UINT64_MAX);
 }
 static void release_twice(struct scene *s)
 {
@@ -427,6 +455,7 @@ int main(void)
 		cmocka_unit_test(leaving_gives_back_what_was_held_and_what_was_due),
 		cmocka_unit_test(what_nobody_wants_is_not_kept),
 		cmocka_unit_test(what_waited_for_the_first_is_let_go_when_it_begins_later),
+		cmocka_unit_test(who_has_all_it_wants_is_owed_no_more),
 		cmocka_unit_test(who_keeps_batches_while_another_has_none_blocks),
 		cmocka_unit_test(all_64_slots_are_used),
 		cmocka_unit_test(states_have_names),
