@@ -1,0 +1,102 @@
+"""A trainer dies in every way at every step: the others' rows stay exactly right, and the daemon comes back to where it was."""
+import signal
+import time
+
+from faults import SLOW, TINY, FaultTrainer, killed_after, promise_latency, tiny_dataset, undisturbed, watched
+from harness import folder, run_tests
+
+# Where it strikes: the step, and which time it is there. It keeps three of four slots and gives the newest back first.
+EARLY = [("connected", 1), ("hello-sent", 1), ("welcomed", 1), ("open-sent", 1), ("opened", 1), ("extent-received", 1), ("mapped", 1)]
+LATE = [("batch-received", 1), ("batch-received", 5), ("reading", 2), ("read", 1), ("full", 1), ("full", 3), ("before-release", 2), ("released", 1),
+        ("released", 4), ("query-sent", 1), ("answered", 1), ("error-received", 1), ("close-sent", 1), ("closed", 1)]
+ACTS = ["kill", "exit", "disconnect", "fork", "stop", "exec"]
+OTHERS = 24
+VICTIM = {"hold": 3, "newest": 1, "query": 2, "batches": 8}
+
+
+def cases():
+    every = [(step, occurrence, act) for step, occurrence in EARLY + LATE for act in ACTS if (step, act) != ("closed", "disconnect")]
+    return every[::1 if SLOW == 1 else 5]
+
+
+def strike(victim, act, watch):
+    """Waits until it has struck, and is gone for the daemon. Seconds from a SIGKILL until then, or None."""
+    if act == "stop":
+        victim.wait_note("at")
+        victim.wait_stopped()
+        since = victim.signal(signal.SIGKILL)
+        victim.finish(-signal.SIGKILL)
+    elif act in ("kill", "fork"):
+        victim.finish(-signal.SIGKILL)
+        since = victim.notes("at")[0].time
+    elif act == "exit":
+        victim.finish()
+        since = None
+    else:
+        victim.wait_note("at")
+        since = None
+    seconds = watch.gone(victim.pid, since or time.monotonic())
+    assert victim.notes("at"), "it struck at the step"
+    return seconds if since else None
+
+
+def check_victim(victim, want):
+    got = victim.batches()
+    assert got == want[:len(got)], "what it was given until then is right"
+
+
+def run_private(home, daemon, watch, want, case):
+    step, occurrence, act = case
+    victim = FaultTrainer(home, daemon.socket, {"source": home / "images", **TINY}, at=step, occurrence=occurrence, do=act, **VICTIM)
+    with killed_after([victim]):
+        seconds = strike(victim, act, watch)
+        check_victim(victim, want)
+        watch.back()
+    return seconds
+
+
+def run_all(home, daemon, watch, want, case, number):
+    step, occurrence, act = case
+    early = (step, occurrence) in EARLY
+    definition = {"source": home / "images", **TINY, "group": f"g{number}", "wait_for": 2 if early else 3}
+    others = [FaultTrainer(home, daemon.socket, definition, batches=OTHERS, sleep_us=500) for _ in range(2)]
+    with killed_after(others):
+        if early:  # it comes late, or the group would begin with it instead of one of the others
+            for other in others:
+                other.wait_note("opened")
+        victim = FaultTrainer(home, daemon.socket, definition, at=step, occurrence=occurrence, do=act, **VICTIM)
+        with killed_after([victim]):
+            seconds = strike(victim, act, watch)
+            for other in others:
+                assert other.finish() == want[:OTHERS], "the others' rows are exactly right"
+            if not early:
+                check_victim(victim, want)
+            watch.back()
+    return seconds
+
+
+def run_cases(run):
+    with folder() as home:
+        tiny_dataset(home)
+        with watched(home) as (daemon, watch):
+            want = undisturbed(home, daemon.socket, {"source": home / "images", **TINY}, 30)
+            latencies = []
+            for number, case in enumerate(cases()):
+                try:
+                    latencies.append(run(home, daemon, watch, want, case, number))
+                except BaseException as error:
+                    raise AssertionError(f"{case}: {error}") from error
+            assert undisturbed(home, daemon.socket, {"source": home / "images", **TINY}, 30) == want
+    promise_latency("SIGKILL to leases back", [s for s in latencies if s is not None], 0.1)
+
+
+def test_private():
+    run_cases(lambda home, daemon, watch, want, case, number: run_private(home, daemon, watch, want, case))
+
+
+def test_share_all():
+    run_cases(run_all)
+
+
+if __name__ == "__main__":
+    run_tests(globals())

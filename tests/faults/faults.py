@@ -1,0 +1,241 @@
+"""What the fault scenarios share: trainers that act at named steps, the daemon's figures before and after, undisturbed rows.
+
+Each fault_*.py is one scenario and one ctest; the comment at its top says what it promises. Only the standard library."""
+import contextlib
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+import harness  # noqa: E402
+from harness import ANSWER, QUERY, SLOW, Daemon, Raw, make_dataset, message, tool, wait_until  # noqa: E402
+
+NIGHTLY = bool(os.environ.get("PENSTOCK_TEST_NIGHTLY"))
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "5"))
+# Batches of four tiny pictures: a case takes milliseconds, and a row has many batches.
+TINY = {"batch_size": 4, "image_size": 16, "prefetch": 4}
+FIGURES = ("fds", "memfd mappings", "threads", "clients", "reserved bytes")
+
+
+def seeded(name):
+    """The scenario's own random numbers; the seed is said so that a failure can be had again."""
+    print(f"{name}: PENSTOCK_TEST_SEED={SEED}", flush=True)
+    return random.Random(f"{name}/{SEED}")
+
+
+def say(text):
+    """A figure that a nightly run is read for."""
+    print(f"     {text}", flush=True)
+
+
+def quantile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def tiny_dataset(home):
+    return make_dataset(home / "images", per_class=20, min_side=24, max_side=48)
+
+
+# ---- trainers ----
+
+class Note:
+    """One line that a trainer wrote: its first word, the rest, and when (seconds, CLOCK_MONOTONIC)."""
+
+    def __init__(self, line):
+        text, stamp = line.rsplit(" ", 1)
+        self.kind, _, self.text = text.partition(" ")
+        self.time = int(stamp) / 1e6
+
+    def __repr__(self):
+        return f"{self.kind} {self.text}"
+
+
+class FaultTrainer:
+    """fault_trainer below `home`, reading `definition`; options as at the top of trainer.c."""
+    made = 0
+
+    def __init__(self, home, socket, definition=None, mode="raw", environment=None, **options):
+        FaultTrainer.made += 1
+        self.out = Path(home) / f"notes-{FaultTrainer.made}"
+        command = [tool("fault_trainer"), mode, f"socket={socket}", f"out={self.out}", *(f"{k}={v}" for k, v in options.items())]
+        definition = definition or {}
+        if mode == "lib":
+            command += [f"{k}={json.dumps(v) if isinstance(v, dict) else v}" for k, v in definition.items()]
+        elif definition:
+            command.append("open=" + json.dumps({k: str(v) if isinstance(v, Path) else v for k, v in definition.items()}))
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+        self.pid = self.process.pid
+
+    def notes(self, *kinds):
+        try:
+            lines = self.out.read_text().split("\n")[:-1]
+        except FileNotFoundError:
+            lines = []
+        notes = map(Note, lines)
+        return [n for n in notes if not kinds or n.kind in kinds]
+
+    def wait_note(self, kind, count=1):
+        """Its note number `count` of this kind, waited for."""
+        def found():
+            notes = self.notes(kind)
+            if len(notes) < count and self.process.poll() is not None:
+                notes = self.notes(kind)
+                assert len(notes) >= count, f"the trainer ended before {kind}: {self.notes()[-3:]}"
+            return notes[count - 1] if len(notes) >= count else None
+        return wait_until(found, f"a trainer's {kind}")
+
+    def batches(self):
+        """What it was given and read to the end: EPOCH BATCH POSITION COUNT FLAGS IDS BYTES."""
+        return [n.text for n in self.notes("batch")]
+
+    def state(self):
+        """Where it stands, as penstock_stream_state says it."""
+        opened = self.notes("opened")[0].text.split()
+        fingerprint, order, transform = opened[:3]
+        seed, epoch, _, position, size, rank, world, _ = map(int, opened[3:])
+        if batches := self.batches():
+            epoch, _, position, _, flags = map(int, batches[-1].split()[:5])
+            epoch, position = (epoch + 1, 0) if flags & 1 else (epoch, position - rank * size + world * size)
+        return {"version": 1, "fingerprint": fingerprint, "order": order, "transform": transform, "seed": seed, "epoch": epoch,
+                "position": position}
+
+    def signal(self, number):
+        """Sends it; when (seconds, CLOCK_MONOTONIC)."""
+        now = time.monotonic()
+        self.process.send_signal(number)
+        return now
+
+    def wait_stopped(self):
+        """Waits for SIGSTOP to have worked."""
+        wait_until(lambda: Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T", "the trainer to be stopped")
+
+    def enough(self):
+        """A lingering trainer ends after the batch that it is at."""
+        self.process.stdin.close()
+
+    def finish(self, code=0):
+        """Waits for its end; its batches."""
+        got = self.process.wait(timeout=harness.LIMIT)
+        self.process.stdin.close()
+        assert got == code, f"trainer ended with {got}, not {code}: {self.notes()[-3:]}"
+        return self.batches()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        for note in self.notes("forked"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(note.text), signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def killed_after(trainers):
+    """Whatever happens, none of these trainers outlives the block."""
+    try:
+        yield trainers
+    finally:
+        for trainer in trainers:
+            trainer.kill()
+
+
+def undisturbed(home, socket, definition, batches):
+    """The first batches of a stream that nothing happens to."""
+    alone = {k: v for k, v in definition.items() if k not in ("group", "wait_for", "state")}
+    return FaultTrainer(home, socket, alone, batches=batches).finish()
+
+
+# ---- the daemon's figures ----
+
+def proc_pss_kib(pid):
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1])
+    raise AssertionError("no Pss in smaps_rollup")
+
+
+class Watch:
+    """A connection that asks the daemon for its status, and its process's figures beside it."""
+
+    def __init__(self, daemon):
+        self.pid = daemon.process.pid
+        self.raw = Raw(daemon.socket)
+        self.request = 1
+        self.baseline = None
+
+    def status(self):
+        self.request += 1
+        self.raw.send(message(QUERY, struct.pack("<IIQ", 1, 0, 0), self.request))
+        body = self.raw.until(ANSWER)
+        return json.loads(body[16:])
+
+    def figures(self):
+        status = self.status()
+        with open(f"/proc/{self.pid}/maps", encoding="utf-8", errors="replace") as maps:
+            memfds = sum("/memfd:" in line for line in maps)
+        return (len(os.listdir(f"/proc/{self.pid}/fd")), memfds, len(os.listdir(f"/proc/{self.pid}/task")), status["clients"],
+                status["memory"]["reserved"])
+
+    def settle(self):
+        """The figures of now, with no stream open, are what all must come back to."""
+        wait_until(lambda: not self.status()["streams"], "the streams to go")
+        def calm():
+            first = self.figures()
+            time.sleep(0.05)
+            return first if first == self.figures() else None
+        self.baseline = wait_until(calm, "the daemon's figures to settle")
+
+    def back(self):
+        """Waits until nothing is left of what was there since settle()."""
+        try:
+            wait_until(lambda: all(now <= then for now, then in zip(self.figures(), self.baseline)) and not self.status()["streams"], "the baseline")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {dict(zip(FIGURES, zip(self.figures(), self.baseline)))}; {self.status()['streams']}") from None
+
+    def gone(self, pid, since):
+        """Seconds from `since` until the daemon holds nothing for this trainer any more."""
+        def held():
+            return any(t["pid"] == pid for s in self.status()["streams"] for t in s["trainers"])
+        wait_until(lambda: not held(), f"the leases of trainer {pid} to go")
+        return time.monotonic() - since
+
+    def returned(self, since):
+        """Seconds from `since` until the memory of all streams has come back."""
+        wait_until(lambda: self.status()["memory"]["reserved"] <= self.baseline[-1], "the memory to come back")
+        return time.monotonic() - since
+
+    def pss_kib(self):
+        return proc_pss_kib(self.pid)
+
+    def close(self):
+        self.raw.close()
+
+
+@contextlib.contextmanager
+def watched(home, *options, **keys):
+    """A daemon with a watch that has settled after a first stream, so that what is made once is made."""
+    keys.setdefault("environment", {"MALLOC_PERTURB_": "0"})
+    with Daemon(home, "--threads", "2", *options, **keys) as daemon:
+        watch = Watch(daemon)
+        try:
+            if (home / "images").exists():
+                undisturbed(home, daemon.socket, {"source": home / "images", **TINY}, 4)
+            watch.settle()
+            yield daemon, watch
+        finally:
+            watch.close()
+
+
+def promise_latency(name, seconds, limit):
+    """Prints the figure; held to `limit` where nothing else runs (nightly), to a generous one elsewhere."""
+    median, p99 = quantile(seconds, 0.5), quantile(seconds, 0.99)
+    say(f"{name}: {len(seconds)} times, median {median * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms, most {max(seconds) * 1e3:.1f} ms")
+    most = limit if NIGHTLY and SLOW == 1 else max(10 * limit, 5) * SLOW
+    assert p99 <= most, f"{name}: p99 is {p99:.3f} s, promised {most} s"
