@@ -1,13 +1,14 @@
 /* dump_batches: a trainer that writes down what it is given, for the end-to-end tests.
  *
- *   dump_batches KEY=VALUE ...      source= socket= batch_size= image_size= train= shuffle=
- * drop_last= seed= epochs= prefetch= labels= on_broken= max_broken= group= wait_for= state=
- * timeout_ms= private= batches=N                   stop after N batches (default: at the end of the
- * epochs) raw=FILE                    append every valid row: the record, then the image's bytes
+ *   dump_batches KEY=VALUE ...      the fields of struct penstock_options (private= for
+ *                                   private_daemon=), and:
+ *       batches=N                   stop after N batches (default: at the end of the epochs)
+ *       raw=FILE                    append every valid row: the record, then the image's bytes
  *       hold=N                      keep N batches before giving the oldest back
  *       sleep_ms=N                  between batches
  *       die_at=N                    SIGKILL itself after batch N was given
  *       opened=1                    print "opened STATE" before the first batch
+ *       states=1                    print "state STATE" after every batch
  *       path=1                      also ask for the path of the first row's sample
  *
  * Prints one line per batch: epoch batch count crc32(images) crc32(labels) crc32(records) flags,
@@ -30,7 +31,7 @@ struct dump {
 	struct penstock_options options;
 	uint64_t batches;
 	const char *raw;
-	unsigned hold, sleep_ms, path, opened;
+	unsigned hold, sleep_ms, path, opened, states;
 	int64_t die_at;
 };
 
@@ -57,6 +58,8 @@ static int parse(struct dump *d, const char *key, const char *value)
 	TEXT(daemon_memory);
 	TEXT(decode);
 	TEXT(interpolation);
+	TEXT(share);
+	TEXT(laggard);
 	NUMBER(batch_size, uint32_t);
 	NUMBER(image_size, uint32_t);
 	NUMBER(train, int32_t);
@@ -68,6 +71,10 @@ static int parse(struct dump *d, const char *key, const char *value)
 	NUMBER(wait_for, uint32_t);
 	NUMBER(timeout_ms, int32_t);
 	NUMBER(daemon_threads, uint32_t);
+	NUMBER(rank, uint32_t);
+	NUMBER(world_size, uint32_t);
+	NUMBER(laggard_timeout_s, uint32_t);
+	NUMBER(reconnect_ms, int32_t);
 #undef TEXT
 #undef NUMBER
 	if (strcmp(key, "private") == 0)
@@ -84,6 +91,8 @@ static int parse(struct dump *d, const char *key, const char *value)
 		return d->sleep_ms = (unsigned)number(value), 0;
 	if (strcmp(key, "opened") == 0)
 		return d->opened = (unsigned)number(value), 0;
+	if (strcmp(key, "states") == 0)
+		return d->states = (unsigned)number(value), 0;
 	if (strcmp(key, "path") == 0)
 		return d->path = (unsigned)number(value), 0;
 	if (strcmp(key, "die_at") == 0)
@@ -111,6 +120,14 @@ static void print_batch(const struct penstock_batch *b)
 	fflush(stdout);
 }
 
+static void print_state(const struct penstock_stream *stream, const char *what)
+{
+	char state[512];
+	if (penstock_stream_state(stream, state, sizeof state) > 0)
+		printf("%s %s\n", what, state);
+	fflush(stdout);
+}
+
 static int write_raw(const char *path, const struct penstock_batch *b)
 {
 	FILE *file = fopen(path, "ab");
@@ -134,15 +151,17 @@ static int run(struct dump *d, struct penstock_stream *stream)
 	struct penstock_batch held[HOLD_MAX];
 	unsigned count = 0, next = 0;
 	int result = 0;
-	char state[512], *path;
-	if (d->opened && penstock_stream_state(stream, state, sizeof state) > 0)
-		printf("opened %s\n", state);
+	char *path;
+	if (d->opened)
+		print_state(stream, "opened");
 	for (uint64_t n = 0; !d->batches || n < d->batches; n++) {
 		struct penstock_batch batch;
 		result = penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT);
 		if (result)
 			break;
 		print_batch(&batch);
+		if (d->states)
+			print_state(stream, "state");
 		if (d->die_at >= 0 && n == (uint64_t)d->die_at)
 			raise(SIGKILL);
 		if (d->raw && write_raw(d->raw, &batch))
@@ -166,8 +185,7 @@ static int run(struct dump *d, struct penstock_stream *stream)
 	}
 	if (result < 0)
 		return fail(result);
-	if (penstock_stream_state(stream, state, sizeof state) > 0)
-		printf("state %s\n", state);
+	print_state(stream, "state");
 	if (result == PENSTOCK_END)
 		printf("end\n");
 	return 0;

@@ -2,8 +2,14 @@
 
 Only the standard library. Every process that a test starts is ended with it; every wait has a limit. A test is a function whose name
 begins with test_; run_tests() runs those of a module, each with an alarm, and counts what is left behind."""
+import collections
 import contextlib
+import fnmatch
+import itertools
+import json
+import mmap
 import os
+import select
 import shutil
 import signal
 import socket
@@ -13,6 +19,8 @@ import sys
 import tempfile
 import time
 import traceback
+import types
+import zlib
 from pathlib import Path
 
 BIN = Path(os.environ.get("PENSTOCK_BIN", Path(__file__).resolve().parents[2] / "build/release/bin")).resolve()
@@ -84,7 +92,6 @@ class Daemon:
         return self.trainer(**keys).finish()
 
     def status(self):
-        import json
         answer = subprocess.run([tool("penstock"), "status", "--json"], env={**self.environment, "PENSTOCK_SOCKET": self.socket},
                                 capture_output=True, timeout=LIMIT)
         assert answer.returncode == 0, answer.stderr
@@ -226,6 +233,222 @@ class Raw:
         self.socket.close()
 
 
+# ---- streams by raw messages: what PROTOCOL.md promises, without the library between ----
+
+STATUS, STREAM, CLASSES, PATH, WAIT, CONFIG = range(1, 7)
+LAST = 1  # flag of a batch
+PADDED = 4  # flag of a row
+OPENED_FIELDS = ("samples epoch_samples batches fingerprint order transform seed epoch batch batch_size height width channels pixel_type "
+                 "pixel_layout label_type label_width rank world_size classes shuffle train slots position").split()
+
+Batch = collections.namedtuple("Batch", "extent slot serial epoch batch position count flags")
+# `content` is a hash of the record without its flags, the label and the pixels: how the row must be wherever and whenever it is made.
+Row = collections.namedtuple("Row", "position flags index content")
+
+
+class Refused(Exception):
+    """The daemon's ERROR."""
+
+    def __init__(self, body):
+        self.code = struct.unpack_from("<i", body)[0]
+        self.sentence = body[8:].decode()
+        super().__init__(f"{self.code} {self.sentence}")
+
+
+class HungUp(Exception):
+    pass
+
+
+class Link(Raw):
+    """A connection whose streams are read one by one: what comes for another waits in that one's inbox."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.streams, self.answers = {}, {}
+        self.requests, self.numbers = itertools.count(2), itertools.count(1)
+
+    def take(self, limit=None):
+        """Receives one message and files it; False when none came in `limit` seconds (None: it must come)."""
+        if limit is not None and not select.select([self.socket], [], [], limit)[0]:
+            return False
+        try:
+            data, ancillary, _, _ = self.socket.recvmsg(65536, 256)
+        except (ConnectionResetError, BrokenPipeError):
+            data, ancillary = b"", []
+        fds = [fd for _, _, packed in ancillary for fd in struct.unpack(f"{len(packed) // 4}i", packed)]
+        try:
+            self.file(data, fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+        return True
+
+    def file(self, data, fds):
+        if not data:
+            raise HungUp
+        kind, _, request, number = struct.unpack_from("<IIII", data)
+        if request in self.answers:
+            self.answers[request] = (kind, data[16:])
+        elif number in self.streams:
+            self.streams[number].file(kind, data[16:], fds)
+        else:  # a stream that was closed meanwhile
+            assert number, data
+
+    def query(self, kind, argument=0, stream=0):
+        """The text that answers; raises Refused."""
+        request = next(self.requests)
+        self.answers[request] = None
+        self.send(message(QUERY, struct.pack("<IIQ", kind, 0, argument), request, stream))
+        while self.answers[request] is None:
+            self.take()
+        kind, body = self.answers.pop(request)
+        if kind == ERROR:
+            raise Refused(body)
+        return body[16:].decode()
+
+    def open(self, **keys):
+        """Asks for a stream; Stream.opened() waits for the answer."""
+        return Stream(self, keys)
+
+    def close(self):
+        for stream in list(self.streams.values()):
+            stream.forget()
+        super().close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Stream:
+    """One stream of a Link. Whatever it is given is checked as PROTOCOL.md tells a client to."""
+
+    def __init__(self, link, keys):
+        self.link, self.keys = link, keys
+        self.number = next(link.numbers)
+        self.inbox = collections.deque()  # BATCH, END, ERROR
+        self.info, self.refusal, self.end = None, None, None
+        self.extents, self.leases, self.serial = {}, {}, None
+        link.streams[self.number] = self
+        link.send(open_stream(json.dumps({k: str(v) if isinstance(v, Path) else v for k, v in keys.items()}), self.number,
+                              next(link.requests)))
+
+    def file(self, kind, body, fds):
+        if kind == OPENED:
+            values = struct.unpack_from("<9Q14IQ", body)
+            self.info = types.SimpleNamespace(**dict(zip(OPENED_FIELDS, values)))
+        elif kind == EXTENT:
+            number, slots, stride, size = struct.unpack_from("<IIQQ", body)
+            assert len(fds) == 1 and number not in self.extents and os.fstat(fds[0]).st_size == size >= slots * stride
+            self.extents[number] = (mmap.mmap(fds[0], size, mmap.MAP_SHARED, mmap.PROT_READ), stride)
+        elif kind == ERROR and self.info is None:
+            self.refusal = Refused(body)
+            self.forget()  # its number is free again
+        else:
+            assert kind in (BATCH, END, ERROR, WITHDRAWN), kind
+            assert self.end is None, "something came after the end"
+            self.end = kind if kind in (END, ERROR) else None
+            self.inbox.append((kind, body))
+
+    def opened(self):
+        """What OPENED says; raises Refused."""
+        while not (self.info and self.extents):
+            if self.refusal:
+                raise self.refusal
+            self.link.take()
+        return self.info
+
+    def pending(self):
+        """How many messages wait for it, after all that is there was received."""
+        while self.link.take(0):
+            pass
+        return len(self.inbox)
+
+    def next(self):
+        """The next batch, leased from now on; None at the end; raises Refused when the stream is over for another reason."""
+        self.opened()
+        while not self.inbox:
+            self.link.take()
+        kind, body = self.inbox.popleft()
+        if kind == ERROR:
+            raise Refused(body)
+        if kind == END:
+            self.ended = struct.unpack_from("<QQ", body)
+            return None
+        assert kind == BATCH, kind
+        batch = Batch(*struct.unpack_from("<IIQQQQII", body))
+        assert self.serial is None or batch.serial == self.serial + 1, "a batch left out or given twice"
+        assert (batch.extent, batch.slot) not in self.leases and len(self.leases) < self.info.slots
+        assert 1 <= batch.count <= self.info.batch_size
+        assert self.head(batch)[:5] == (batch.serial, batch.epoch, batch.batch, batch.position, batch.count)
+        self.serial = batch.serial
+        self.leases[batch.extent, batch.slot] = batch
+        return batch
+
+    def head(self, batch):
+        """Of its slot, as it is now: serial, epoch, batch, position, count, offsets of images, labels, records, bytes of a row."""
+        memory, stride = self.extents[batch.extent]
+        at = batch.slot * stride
+        serial, epoch, number, position, count = struct.unpack_from("<QQQQI", memory, at + 16)
+        row_bytes, images, labels, records = struct.unpack_from("<QQQQ", memory, at + 88)
+        return serial, epoch, number, position, count, images, labels, records, row_bytes
+
+    def rows(self, batch):
+        memory, stride = self.extents[batch.extent]
+        at = batch.slot * stride
+        *_, images, labels, records, row_bytes = self.head(batch)
+        rows = []
+        for i in range(batch.count):
+            record = memory[at + records + 64 * i:at + records + 64 * i + 64]
+            index, = struct.unpack_from("<Q", record)
+            flags, position = struct.unpack_from("<I4xQ", record, 40)
+            content = zlib.crc32(record[:40] + memory[at + labels + 8 * i:at + labels + 8 * i + 8])
+            content = zlib.crc32(memory[at + images + i * row_bytes:at + images + (i + 1) * row_bytes], content)
+            rows.append(Row(position, flags, index, content))
+        return rows
+
+    def release(self, batch):
+        self.leases.pop((batch.extent, batch.slot), None)
+        self.link.send(release(batch.extent, batch.slot, batch.serial, self.number))
+
+    def read(self, batches=None):
+        """Reads and releases so many batches, or all to the end: (batch, rows) of each."""
+        got = []
+        while batches is None or len(got) < batches:
+            batch = self.next()
+            if batch is None:
+                assert batches is None, f"ended after {len(got)} batches"
+                break
+            got.append((batch, self.rows(batch)))
+            self.release(batch)
+        return got
+
+    def state(self, batch=None):
+        """Where to go on after `batch`, or where it began."""
+        info = self.info
+        epoch, position = info.epoch, info.position
+        if batch:
+            step = (info.world_size - info.rank) * info.batch_size
+            epoch, position = (batch.epoch + 1, 0) if batch.flags & LAST else (batch.epoch, batch.position + step)
+        return {"version": 1, "fingerprint": f"{info.fingerprint:016x}", "order": f"{info.order:016x}",
+                "transform": f"{info.transform:016x}", "seed": info.seed, "epoch": epoch, "position": position}
+
+    def query(self, kind, argument=0):
+        return self.link.query(kind, argument, self.number)
+
+    def close(self):
+        self.link.send(message(CLOSE, stream=self.number))
+        self.forget()
+
+    def forget(self):
+        self.link.streams.pop(self.number, None)
+        for memory, _ in self.extents.values():
+            memory.close()
+        self.extents = {}
+
+
 def penstock_processes():
     names = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -237,8 +460,12 @@ def penstock_processes():
 
 
 def run_tests(module):
-    """Runs test_* of a module's globals, those named on the command line or all; exits 1 when one fails, 77 when all were skipped."""
-    tests = [(n, f) for n, f in module.items() if n.startswith("test_") and (not sys.argv[1:] or n in sys.argv[1:])]
+    """Runs test_* of a module's globals, those that a pattern on the command line fits or all; exits 1 when one fails or none fits, 77
+    when all were skipped."""
+    wanted = sys.argv[1:] or ["*"]
+    tests = [(n, f) for n, f in module.items() if n.startswith("test_") and any(fnmatch.fnmatchcase(n, w) for w in wanted)]
+    if not tests:
+        sys.exit(f"no test fits {' '.join(wanted)}")
     failed = passed = 0
 
     def alarm(_signal, _frame):
