@@ -31,6 +31,12 @@ static const char *const config_log_names[] = {
 	NULL,
 };
 
+static const char *const config_open_names[] = {
+	[CONFIG_OPEN_ANY] = "any",
+	[CONFIG_OPEN_NAMED] = "named",
+	NULL,
+};
+
 static int config_read_streams(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
@@ -52,6 +58,10 @@ static const struct yaml_key config_keys[] = {
 	{"idle_exit_s", YAML_KEY_U32, CONFIG_FIELD(idle_exit_s), .max = 31536000},
 	{"log_level", YAML_KEY_ENUM, CONFIG_FIELD(log_level), .names = config_log_names},
 	{"max_clients", YAML_KEY_U32, CONFIG_FIELD(max_clients), .min = 1, .max = 4096},
+	{"max_streams", YAML_KEY_U32, CONFIG_FIELD(max_streams), .min = 1, .max = 100},
+	{"stream_memory", YAML_KEY_SIZE, CONFIG_FIELD(stream_memory), .min = 1 << 20,
+		.max = (uint64_t)1 << 50, .zero = "auto"},
+	{"open_streams", YAML_KEY_ENUM, CONFIG_FIELD(open_streams), .names = config_open_names},
 	{"streams", YAML_KEY_NODE, .read = config_read_streams}, /* its field is the whole struct */
 };
 
@@ -60,6 +70,7 @@ void config_init(struct config *config)
 	memset(config, 0, sizeof *config);
 	config->log_level = LOG_INFO;
 	config->max_clients = 256;
+	config->max_streams = 64;
 	config->checkpoints = true;
 }
 

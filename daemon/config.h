@@ -13,6 +13,8 @@
 
 enum { CONFIG_STREAMS = 64 };
 
+enum config_open { CONFIG_OPEN_ANY, CONFIG_OPEN_NAMED };
+
 struct config {
 	char file[4096]; /* "" when no file was read */
 	char socket[108]; /* "" : conn_default_path */
@@ -29,6 +31,9 @@ struct config {
 	/* By the command line, which a reload of the file does not beat. */
 	bool idle_exit_given, log_level_given;
 	uint32_t max_clients; /* default 256 */
+	uint32_t max_streams; /* open at once; default 64 */
+	uint64_t stream_memory; /* bytes; the most that one stream's batches take; 0: no limit */
+	enum config_open open_streams; /* any, or those of `stream` alone; default any */
 	uint32_t stream_count;
 	struct stream_spec stream[CONFIG_STREAMS];
 };

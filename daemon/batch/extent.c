@@ -1,5 +1,5 @@
-/* extent: see extent.h. Made in the thread that opens a stream; states belong to the event loop;
- * rows of a FILLING slot belong to the workers that fill them. */
+/* extent: see extent.h. Made in the thread that opens a stream; heads belong to the event
+ * loop, rows of a FILLING slot to the workers that fill them. */
 #include "batch/extent.h"
 
 #include "base/cgroup.h"
@@ -20,22 +20,6 @@
 #endif
 
 enum { EXTENT_FIELD_ALIGN = 64, EXTENT_HUGE = 2 << 20 };
-
-/* Next states allowed from each state, as a bit mask. */
-static const unsigned extent_next[] = {
-	[SLOT_FREE] = 1u << SLOT_FILLING,
-	[SLOT_FILLING] = 1u << SLOT_READY | 1u << SLOT_FREE,
-	[SLOT_READY] = 1u << SLOT_LEASED | 1u << SLOT_FREE,
-	[SLOT_LEASED] = 1u << SLOT_FREE,
-};
-
-void extent_move(struct extent *extent, uint32_t slot, enum slot_state from, enum slot_state to)
-{
-	assert(slot < extent->slots);
-	assert(extent->state[slot] == from);
-	assert(extent_next[from] & 1u << to);
-	extent->state[slot] = to;
-}
 
 static struct slots_head extent_layout(const struct extent_geometry *g)
 {

@@ -1,16 +1,5 @@
-/* extent: the shared memory of one stream: a sealed memfd cut into slots, and the states of the
- * slots.
- *
- * Life of a slot (one door, extent_move; event loop only):
- *
- *     FREE ──► FILLING ──► READY ──► LEASED ──► FREE
- *                │            └────────────────► FREE    (stream closed before anybody took it)
- *                └─────────────────────────────► FREE    (cancelled: no worker writes any more)
- *
- * FREE     nobody reads or writes it
- * FILLING  workers write rows; no trainer knows of it
- * READY    complete, not yet announced to anybody
- * LEASED   announced to at least one trainer and not yet released by all
+/* extent: the shared memory of one stream: a sealed memfd cut into slots. Which slot holds what is
+ * the tally's (tally.h).
  *
  * The memory is allocated here and now (never at first touch, where the kernel would kill instead
  * of refusing), mapped by the daemon, then sealed against shrinking, growing, new writable mappings
@@ -24,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { EXTENT_SLOTS_MAX = 64 };
+enum { EXTENT_SLOTS_MAX = TALLY_SLOTS_MAX };
 
 struct extent_geometry {
 	uint32_t batch_size, height, width, channels;
@@ -37,7 +26,6 @@ struct extent {
 	uint32_t slots;
 	bool huge_pages, locked; /* 2 MiB pages; mlocked */
 	struct slots_head layout; /* what every slot's head begins as */
-	enum slot_state state[EXTENT_SLOTS_MAX];
 };
 
 /* Bytes of one slot, and of an extent of `slots` of them. Pure. */
@@ -48,9 +36,6 @@ uint64_t extent_stride(const struct extent_geometry *geometry);
 int extent_init(struct extent *extent, const struct extent_geometry *geometry, uint32_t slots,
 	struct fault *fault);
 void extent_deinit(struct extent *extent);
-
-/* The one place where a slot changes state; an illegal step asserts. */
-void extent_move(struct extent *extent, uint32_t slot, enum slot_state from, enum slot_state to);
 
 struct slots_head *extent_head(const struct extent *extent, uint32_t slot);
 uint8_t *extent_image(const struct extent *extent, uint32_t slot, uint32_t row);

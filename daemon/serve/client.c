@@ -104,26 +104,32 @@ void client_close(struct client *client, const char *why)
 	client->fd = client->pidfd = -1;
 }
 
-void client_sweep(struct server *server)
+void client_bury(struct server *server)
 {
 	bool again = true;
 	while (again) {
 		again = false;
-		for (struct client **place = &server->clients; *place;) {
-			struct client *client = *place;
-			if (!client->dead) {
-				place = &client->next;
-				continue;
-			}
-			/* Leaving may close others: look at the whole list once more. */
-			while (client->members) {
-				group_leave(client->members);
+		/* Leaving may close others: look at the whole list once more. */
+		for (struct client *c = server->clients; c; c = c->next)
+			while (c->dead && c->members) {
+				group_leave(c->members);
 				again = true;
 			}
-			*place = client->next;
-			server->client_count--;
-			free(client);
+	}
+}
+
+void client_sweep(struct server *server)
+{
+	client_bury(server);
+	for (struct client **place = &server->clients; *place;) {
+		struct client *client = *place;
+		if (!client->dead) {
+			place = &client->next;
+			continue;
 		}
+		*place = client->next;
+		server->client_count--;
+		free(client);
 	}
 	if (!server->client_count && !server->idle_since_ns)
 		server->idle_since_ns = clock_ns();
@@ -253,9 +259,13 @@ static void client_hello(struct client *client, const struct conn_message *messa
 static int client_named_stream(
 	const struct server *server, struct stream_spec *spec, struct fault *fault)
 {
+	const struct config *config = server->config;
+	if (!spec->name[0] && config->open_streams == CONFIG_OPEN_NAMED)
+		return fault_set(fault, -EACCES,
+			"this penstockd opens only the streams that its configuration names "
+			"(open_streams: named): open one as stream:NAME, or have it added there");
 	if (!spec->name[0])
 		return 0;
-	const struct config *config = server->config;
 	for (uint32_t i = 0; i < config->stream_count; i++) {
 		if (strcmp(config->stream[i].name, spec->name) != 0)
 			continue;
@@ -296,10 +306,12 @@ static void client_open(struct client *client, const struct conn_message *messag
 			  : fault_set(&fault, -ENOMEM, "no memory to open a stream");
 	if (!result)
 		result = client_named_stream(client->server, spec, &fault);
+	if (!result)
+		result = spec_check_share(spec, &fault);
 	if (result)
 		client_error(client, head->request, head->stream, result, fault.text);
 	else
-		group_join(client, head, spec);
+		join_open(client, head, spec);
 	free(spec);
 }
 
@@ -310,9 +322,9 @@ static void client_release(struct client *client, const struct conn_message *mes
 	struct member *m = release ? group_find_member(client, release->head.stream) : NULL;
 	if (release && !m)
 		return;
-	if (!release || !m->group->stream || release->extent != m->group->extent_number ||
-		release->slot >= EXTENT_SLOTS_MAX || !(m->held & 1ull << release->slot) ||
-		stream_batch(m->group->stream, release->slot)->serial != release->serial) {
+	if (!release || !m->answered || release->extent != m->group->extent_number ||
+		!tally_holds(stream_tally(m->group->stream), &m->reader, release->slot,
+			release->serial)) {
 		client_protocol_error(
 			client, &message->head, "released a batch that it does not hold");
 		return;
@@ -368,7 +380,7 @@ static void client_query_stream(struct client *client, const struct wire_query *
 	struct member *m = group_find_member(client, query->head.stream);
 	char wait[512];
 	char *text = NULL;
-	if (!m || !m->group->stream) {
+	if (!m || !m->answered) {
 		client_error(client, query->head.request, query->head.stream, -EINVAL,
 			m ? "the stream is still being opened" : "no such stream");
 		return;

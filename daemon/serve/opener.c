@@ -95,7 +95,7 @@ void opener_collect(struct server *server)
 		list = opening->next;
 		pthread_join(opening->thread, NULL);
 		server->openings--;
-		group_opened(opening);
+		join_opened(opening);
 		free(opening);
 	}
 }

@@ -19,6 +19,7 @@ enum {
 	SERVE_STREAMS_PER_CLIENT = 16,
 	SERVE_HELLO_LIMIT_S = 10,
 	SERVE_DRAIN_LIMIT_S = 5,
+	SERVE_COME_BACK_S = 2, /* how long a shared group waits for all who come back */
 	SERVE_WINDOW = 10, /* seconds that a verdict looks back */
 	SERVE_QUARANTINE_SEEN = 1024,
 	SERVE_QUARANTINE_LINES = 1000,
@@ -61,11 +62,25 @@ struct member {
 	struct group *group;
 	uint32_t stream; /* the client's number */
 	uint32_t request; /* of its WIRE_OPEN, until answered */
+	struct spec_state state; /* where it goes on */
+	uint64_t epochs; /* that it asked for; 0: endless */
+	bool reconnect; /* it was reading before, and `state` is its next batch */
 	bool answered, ended;
-	uint64_t next_serial; /* the next batch to announce to it */
-	uint64_t held; /* bit per slot that it has been given and has not released */
+	struct tally_reader reader; /* once answered */
 	uint64_t given; /* batches */
 	uint64_t epoch, batch; /* of the one announced last, else of the first to come */
+	uint64_t blocks_since_ns; /* when it was first seen to hold back others; 0: it does not */
+};
+
+/* The ranks of a split group, each a struct group of its own. */
+struct job {
+	struct job *next;
+	char name[2 * SPEC_NAME];
+	struct spec_state origin; /* where its first rank began */
+	bool resumed; /* by ranks that came back: they may be differently far */
+	uint32_t groups; /* that are not closing */
+	uint32_t world_size;
+	uint64_t seen[]; /* bit per rank that was answered at some time */
 };
 
 struct group_sample { /* one second of a group's life */
@@ -78,12 +93,15 @@ struct group {
 	struct server *server;
 	char name[2 * SPEC_NAME];
 	struct stream_spec spec;
+	struct job *job; /* NULL where all share every batch */
 	struct stream *stream; /* NULL while opening */
 	struct opening *opening;
 	struct member *members;
 	uint32_t extent_number;
-	bool started, closing, told_end;
-	uint32_t pending[EXTENT_SLOTS_MAX]; /* members that have yet to release this slot */
+	bool begun; /* the stream's first batch is fixed and members are answered */
+	bool started; /* batches are announced */
+	bool closing, told_end;
+	uint64_t opened_ns; /* when the stream was there */
 	/* time accounts, ns */
 	uint64_t account_ns, trainer_wait_ns, slots_full_ns;
 	bool was_waiting, was_full;
@@ -125,6 +143,7 @@ struct server {
 	struct client *clients;
 	uint32_t client_count;
 	struct group *groups;
+	struct job *jobs;
 	uint32_t next_extent;
 	uint64_t started_ns, idle_since_ns, drain_since_ns;
 	bool draining, stop;
@@ -148,6 +167,8 @@ void client_accept(struct server *server);
 void client_readable(struct client *client);
 void client_close(struct client *client,
 	const char *why); /* marks dead; freed by client_sweep at the end of a turn */
+/* What the dead held goes back. Their structs stay until client_sweep. */
+void client_bury(struct server *server);
 void client_sweep(struct server *server);
 /* Sends, or closes a client that does not read. */
 void client_send(struct client *client, struct wire_head *head, size_t bytes, const void *text,
@@ -157,20 +178,30 @@ void client_error(
 void client_want_write(struct client *client, bool want);
 
 /* group.c */
-struct group *group_find(struct server *server, const char *name);
-void group_join(
-	struct client *client, const struct wire_head *head, const struct stream_spec *spec);
+struct member *group_find_member(const struct client *client, uint32_t stream);
+unsigned group_size(const struct group *group);
 void group_leave(struct member *member);
 void group_released(struct member *member, uint32_t slot);
-struct member *group_find_member(const struct client *client, uint32_t stream);
-void group_opened(struct opening *opening);
 /* Ends the stream, or its opening, for all its members with this sentence. */
 void group_refuse(struct group *group, int code, const char *text);
+/* It takes no more members and goes as soon as it has none and nothing is in flight. */
+void group_shut(struct group *group);
 void group_turn(struct group *group); /* collects, announces, ends; after anything happened */
 void group_tick(struct group *group); /* once a second */
 /* Frees groups that nobody reads and nothing writes, then begins to open the new ones. */
 void group_sweep(struct server *server);
-void group_verdict(struct group *group, char *buffer, size_t room);
+
+/* join.c */
+void join_open(struct client *client, const struct wire_head *head, const struct stream_spec *spec);
+void join_opened(struct opening *opening);
+/* Fixes where the stream begins and answers the members, when it is time to. */
+void join_begin(struct group *group);
+
+/* account.c */
+void account_turn(struct group *group); /* before and after anything that changes who waits */
+void account_tick(struct group *group); /* once a second */
+void account_verdict(struct group *group, char *buffer, size_t room);
+double account_rate(const struct group *group);
 
 /* opener.c */
 int opener_start(struct server *server, struct group *group, const struct stream_spec *spec,

@@ -218,6 +218,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.pool = server->pool,
 		.ledger = &server->ledger,
 		.cache_dir = server->cache_dir,
+		.stream_memory = config->stream_memory,
 		.checkpoints = server->config->checkpoints,
 		.budget_for = server_budget_for,
 		.budget_context = server,
@@ -319,11 +320,13 @@ static void server_reload(struct server *server)
 	if (!now->idle_exit_given)
 		now->idle_exit_s = fresh->idle_exit_s;
 	now->max_clients = fresh->max_clients;
+	now->max_streams = fresh->max_streams;
+	now->open_streams = fresh->open_streams;
 	now->stream_count = fresh->stream_count;
 	memcpy(now->stream, fresh->stream, sizeof now->stream);
 	log_set_level(now->log_level);
-	log_info("SIGHUP: read %s again: log_level, idle_exit, max_clients and %u streams are in "
-		 "force; other keys need a restart",
+	log_info("SIGHUP: read %s again: log_level, idle_exit, max_clients, max_streams, "
+		 "open_streams and %u streams are in force; other keys need a restart",
 		now->file, now->stream_count);
 	free(fresh);
 }
@@ -382,8 +385,10 @@ static void server_drain_turn(struct server *server)
 		struct stream_stats stats;
 		if (g->closing)
 			continue;
-		if (!g->stream) {
+		if (!g->begun) {
 			group_refuse(g, -ESHUTDOWN, server_ending);
+			if (g->stream)
+				stream_cancel(g->stream);
 			continue;
 		}
 		stream_stats(g->stream, &stats);
@@ -518,7 +523,7 @@ static void server_end_streams(struct server *server)
 		opener_collect(server);
 		for (struct group *g = server->groups; g; g = g->next)
 			if (g->stream)
-				(void)stream_collect(g->stream);
+				stream_collect(g->stream);
 		group_sweep(server);
 		if (server->groups || server->openings) {
 			struct timespec pause = {0, 1000000};

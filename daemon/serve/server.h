@@ -4,10 +4,11 @@
  *   plan.[ch]      how the memory budget is cut up
  *   server.[ch]    this door: start, the loop, signals, draining, the instance lock
  *   client.c       one connection: its messages
- *   group.c        one stream and the trainers attached to it: announcing, leases, hang-ups
- *   opener.c       the thread that opens a stream, since building an index takes long
- *   status.c       what the daemon says of itself, as JSON
- *   quarantine.c   the file that names broken samples
+ *   join.c         who may join what, and where it begins
+ *   group.c        one stream and the trainers attached to it: announcing, leases, hang-ups,
+ * laggards account.c      a group's time accounts and its verdict opener.c       the thread that
+ * opens a stream, since building an index takes long status.c       what the daemon says of itself,
+ * as JSON quarantine.c   the file that names broken samples
  *
  * One thread runs all of it, so nothing here is locked but what openers hand over. */
 #pragma once

@@ -44,26 +44,32 @@ static void status_checkpoints(struct jsontext *json, const struct stream_stats 
 	jsontext_end(json);
 }
 
-static double status_rate(const struct group *group)
-{
-	uint64_t have = UTIL_MIN(group->ticks > 1 ? group->ticks - 1 : 0, (uint64_t)SERVE_WINDOW),
-		 images = 0;
-	for (uint64_t i = 0; i < have; i++)
-		images += group->window[(group->ticks - 1 - i) % SERVE_WINDOW].images;
-	return have ? (double)images / (double)have : 0;
-}
-
 static void status_trainers(struct jsontext *json, const struct group *group)
 {
 	jsontext_array(json, "trainers");
 	for (const struct member *m = group->members; m; m = m->next_of_group) {
 		jsontext_object(json, NULL);
 		jsontext_i64(json, "pid", m->client->pid);
-		jsontext_u64(json, "held", (uint64_t)__builtin_popcountll(m->held));
+		jsontext_u64(json, "held", (uint64_t)__builtin_popcountll(m->reader.held));
 		jsontext_u64(json, "given", m->given);
+		jsontext_u64(json, "epoch", m->epoch);
+		jsontext_u64(json, "batch", m->batch);
+		jsontext_bool(json, "blocks", m->blocks_since_ns != 0);
+		jsontext_number(json, "held_s",
+			m->blocks_since_ns ? (double)(clock_ns() - m->blocks_since_ns) * 1e-9 : 0,
+			1);
 		jsontext_end(json);
 	}
 	jsontext_end(json);
+}
+
+static void status_share(struct jsontext *json, const struct stream_spec *spec)
+{
+	jsontext_string(json, "share", spec->share == SPEC_SHARE_SPLIT ? "split" : "all");
+	jsontext_u64(json, "rank", spec->rank);
+	jsontext_u64(json, "world_size", spec->world_size);
+	jsontext_u64(json, "wait_for", spec->wait_for);
+	jsontext_string(json, "laggard", spec->laggard == SPEC_LAGGARD_DETACH ? "detach" : "block");
 }
 
 static void status_opening(struct jsontext *json, const struct opening *opening)
@@ -86,8 +92,11 @@ static void status_running(struct jsontext *json, struct group *group)
 	const struct extent *extent = stream_extent(group->stream);
 	const struct member *first = group->members;
 	stream_stats(group->stream, &stats);
-	group_verdict(group, verdict, sizeof verdict);
-	jsontext_string(json, "state", group->started ? "serving" : "waiting for trainers");
+	account_verdict(group, verdict, sizeof verdict);
+	jsontext_string(json, "state",
+		group->started ? "serving"
+		: group->begun ? "waiting for trainers"
+			       : "waiting for those who come back");
 	jsontext_u64(json, "samples", dataset_count(stream_dataset(group->stream)));
 	jsontext_u64(json, "epoch", first ? first->epoch : 0);
 	jsontext_u64(json, "batch", first ? first->batch : 0);
@@ -101,7 +110,7 @@ static void status_running(struct jsontext *json, struct group *group)
 	jsontext_bool(json, "locked", extent->locked);
 	jsontext_bool(json, "huge_pages", extent->huge_pages);
 	jsontext_u64(json, "images", stats.images);
-	jsontext_number(json, "rate", status_rate(group), 1);
+	jsontext_number(json, "rate", account_rate(group), 1);
 	status_fallbacks(json, &stats);
 	status_checkpoints(json, &stats);
 	status_broken(json, &stats);
@@ -128,6 +137,7 @@ static void status_group(struct jsontext *json, struct group *group)
 	jsontext_bool(json, "train", spec->train);
 	jsontext_bool(json, "shuffle", spec->shuffle);
 	jsontext_u64(json, "seed", spec->seed);
+	status_share(json, spec);
 	if (group->stream)
 		status_running(json, group);
 	else
@@ -198,7 +208,7 @@ char *status_stream(struct group *group)
 	stream_stats(group->stream, &stats);
 	fetch_stats_read(server->fetch, &fetch);
 	pool_stats_read(server->pool, &pool);
-	group_verdict(group, verdict, sizeof verdict);
+	account_verdict(group, verdict, sizeof verdict);
 	jsontext_object(&json, NULL);
 	jsontext_u64(&json, "threads", pool_threads(server->pool));
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
@@ -237,15 +247,16 @@ void status_wait(struct group *group, char *buffer, size_t room)
 	struct member *holder = NULL;
 	stream_stats(group->stream, &stats);
 	for (struct member *m = group->members; m; m = m->next_of_group)
-		if (!holder || __builtin_popcountll(m->held) > __builtin_popcountll(holder->held))
+		if (!holder || __builtin_popcountll(m->reader.held) >
+				       __builtin_popcountll(holder->reader.held))
 			holder = m;
 	if (!group->started)
 		(void)snprintf(buffer, room,
 			"the group waits for %u trainers before its first batch",
 			group->spec.wait_for);
-	else if (stats.slots_free + stats.slots_filling == 0 && holder && holder->held)
+	else if (stats.slots_free + stats.slots_filling == 0 && holder && holder->reader.held)
 		(void)snprintf(buffer, room, "trainer %d holds %d of %u batches and releases none",
-			holder->client->pid, __builtin_popcountll(holder->held),
+			holder->client->pid, __builtin_popcountll(holder->reader.held),
 			stream_extent(group->stream)->slots);
 	else if (stats.queued)
 		(void)snprintf(buffer, room,

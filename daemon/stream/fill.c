@@ -21,10 +21,19 @@
 static void fill_arrived(struct fetch_item *item);
 static void fill_row(struct pool_job *job, struct row_maker *maker);
 
+static uint32_t fill_tickets(const struct stream_spec *spec, uint32_t slots)
+{
+	return (uint32_t)UTIL_MIN((uint64_t)slots * spec->batch_size, (uint64_t)STREAM_TICKETS);
+}
+
+uint64_t fill_bytes(const struct stream_spec *spec, uint32_t slots)
+{
+	return fill_tickets(spec, slots) * sizeof(struct stream_ticket);
+}
+
 int fill_init(struct stream *stream, struct fault *fault)
 {
-	uint64_t rows = (uint64_t)stream->extent.slots * stream->spec.batch_size;
-	stream->tickets = stream->tickets_free = (uint32_t)UTIL_MIN(rows, (uint64_t)STREAM_TICKETS);
+	stream->tickets = stream->tickets_free = fill_tickets(&stream->spec, stream->extent.slots);
 	stream->ticket = calloc(stream->tickets, sizeof *stream->ticket);
 	if (!stream->ticket || pool_reserve(stream->environment->pool, (int)stream->tickets))
 		return fault_set(fault, -ENOMEM,
@@ -80,6 +89,7 @@ static struct stream_ticket *fill_ticket(
 	t->row = slot->issued++;
 	t->attempt = 0;
 	t->epoch = slot->batch.epoch;
+	t->padded = slot->batch.padded ? SLOTS_PADDED : 0;
 	t->position = slot->batch.position + t->row;
 	t->item.number = order_sample(&stream->order, (uint32_t)t->epoch, t->position);
 	t->item.urgency = t->job.urgency = urgency;
@@ -208,7 +218,7 @@ static bool fill_note_broken(struct stream_ticket *t, unsigned reason, const cha
 			"or set on_broken to "
 			"substitute or mark",
 			(unsigned long long)t->item.number, name, message[0] ? ": " : "", message);
-	else if ((double)count > spec->max_broken * (double)samples)
+	else if ((double)count * spec->world_size > spec->max_broken * (double)samples)
 		(void)fault_set(&text, -EIO,
 			"%llu of the %llu samples of epoch %llu %s broken, more than max_broken = "
 			"%g allows; the latest is sample "
@@ -231,7 +241,7 @@ static void fill_zero_row(struct stream_ticket *t)
 	extent_records(&stream->extent, t->slot)[t->row] =
 		(struct slots_record){.index = t->item.number,
 			.label = t->item.label,
-			.flags = SLOTS_INVALID,
+			.flags = SLOTS_INVALID | t->padded,
 			.position = t->position};
 }
 
@@ -320,7 +330,7 @@ static void fill_set_row(struct stream_ticket *t)
 		.out = extent_image(&stream->extent, t->slot, t->row),
 		.record = {.index = t->item.number,
 			.label = t->item.label,
-			.flags = t->attempt ? SLOTS_SUBSTITUTED : 0,
+			.flags = (t->attempt ? SLOTS_SUBSTITUTED : 0u) | t->padded,
 			.position = t->position},
 		.checkpoint_room = stream->sidecar ? t->place.room : 0,
 	};

@@ -1,12 +1,14 @@
 /* stream: see stream.h. */
 #include "stream/stream_impl.h"
 
+#include "base/clock.h"
 #include "base/size.h"
 #include "base/util.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,15 +28,22 @@ static struct extent_geometry stream_geometry(const struct stream_spec *spec)
 		spec->batch_size, spec->image_size, spec->image_size, STREAM_CHANNELS};
 }
 
+/* What a stream takes for `slots` slots, the rows in flight included. */
+static uint64_t stream_bytes(const struct stream_spec *spec, uint32_t slots)
+{
+	struct extent_geometry geometry = stream_geometry(spec);
+	return extent_stride(&geometry) * slots + fill_bytes(spec, slots);
+}
+
 /* The largest batch that two slots leave room for. */
 static uint32_t stream_batch_that_fits(const struct stream_spec *spec, uint64_t room)
 {
 	uint32_t low = 0, high = spec->batch_size;
 	while (low < high) {
 		uint32_t middle = low + (high - low + 1) / 2;
-		struct extent_geometry g = stream_geometry(spec);
-		g.batch_size = middle;
-		if (extent_stride(&g) * STREAM_SLOTS_MIN <= room)
+		struct stream_spec smaller = *spec;
+		smaller.batch_size = middle;
+		if (stream_bytes(&smaller, STREAM_SLOTS_MIN) <= room)
 			low = middle;
 		else
 			high = middle - 1;
@@ -42,17 +51,25 @@ static uint32_t stream_batch_that_fits(const struct stream_spec *spec, uint64_t 
 	return low;
 }
 
-static int stream_refuse(
-	const struct stream *stream, uint64_t stride, uint64_t room, struct fault *fault)
+static int stream_refuse(const struct stream *stream, uint64_t room, struct fault *fault)
 {
 	const struct stream_spec *spec = &stream->spec;
-	uint32_t fits = stream_batch_that_fits(spec, room);
 	const struct stream_environment *environment = stream->environment;
-	uint64_t need = stride * STREAM_SLOTS_MIN;
-	uint64_t budget = environment->budget_for(environment->budget_context, need - room);
+	uint64_t need = stream_bytes(spec, STREAM_SLOTS_MIN), limit = environment->stream_memory;
+	bool limited = limit && need > limit;
+	uint32_t fits = stream_batch_that_fits(spec, limited ? UTIL_MIN(room, limit) : room);
 	char want[16], left[16], all[16], advice[64] = "";
 	if (fits)
 		(void)snprintf(advice, sizeof advice, "batch_size %u would fit; or ", fits);
+	if (limited)
+		return fault_set(fault, -ENOMEM,
+			"a stream of batch_size %u at %u x %u needs at least %s (%d slots), but "
+			"stream_memory allows one stream %s: %sraise it in penstockd's "
+			"configuration",
+			spec->batch_size, spec->image_size, spec->image_size,
+			size_format(need, want, sizeof want), STREAM_SLOTS_MIN,
+			size_format(limit, left, sizeof left), advice);
+	uint64_t budget = environment->budget_for(environment->budget_context, need - room);
 	return fault_set(fault, -ENOMEM,
 		"a stream of batch_size %u at %u x %u needs at least %s (%d slots), but %s of the "
 		"memory budget of %s is free: %sstart penstockd with --memory %" PRIu64 "M or more",
@@ -63,30 +80,43 @@ static int stream_refuse(
 		util_align(budget, 1 << 20) >> 20);
 }
 
+/* How many slots `room` and the configured limit leave, at most as many as wanted. */
+static uint32_t stream_slots_in(const struct stream *stream, uint64_t room)
+{
+	uint64_t limit = stream->environment->stream_memory;
+	uint32_t slots = stream->spec.prefetch;
+	if (limit)
+		room = UTIL_MIN(room, limit);
+	while (slots && stream_bytes(&stream->spec, slots) > room)
+		slots--;
+	return slots;
+}
+
 /* As many slots as wanted, fewer where the budget is short, never below two: one to read while the
  * other is filled. */
 static int stream_reserve(struct stream *stream, uint32_t *ret_slots, struct fault *fault)
 {
 	struct ledger *ledger = stream->environment->ledger;
-	struct extent_geometry geometry = stream_geometry(&stream->spec);
-	uint64_t stride = extent_stride(&geometry), room;
+	uint64_t room;
 	uint32_t slots;
 	char name[LEDGER_NAME];
 	int result;
 	/* Another stream may take some of the room between the look and the grasp. */
 	do {
 		room = ledger_free(ledger);
-		slots = (uint32_t)UTIL_MIN((uint64_t)stream->spec.prefetch, room / stride);
+		slots = stream_slots_in(stream, room);
 		if (slots < STREAM_SLOTS_MIN)
-			return stream_refuse(stream, stride, room, fault);
+			return stream_refuse(stream, room, fault);
 		(void)snprintf(name, sizeof name, "stream %.40s (%u slots)",
 			stream->spec.name[0] ? stream->spec.name : "of a client", slots);
-		result = ledger_reserve(ledger, stride * slots, name, &stream->ledger_line, fault);
-	} while (result && ledger_free(ledger) < stride * slots);
+		result = ledger_reserve(ledger, stream_bytes(&stream->spec, slots), name,
+			&stream->ledger_line, fault);
+	} while (result && ledger_free(ledger) < stream_bytes(&stream->spec, slots));
 	if (slots < stream->spec.prefetch)
 		(void)snprintf(stream->notice, sizeof stream->notice,
-			"%u slots instead of %u: more do not fit the memory budget", slots,
-			stream->spec.prefetch);
+			"%u slots instead of %u: more do not fit %s", slots, stream->spec.prefetch,
+			stream_bytes(&stream->spec, slots + 1) > room ? "the memory budget"
+								      : "stream_memory");
 	*ret_slots = slots;
 	return result;
 }
@@ -115,11 +145,9 @@ static int stream_state_differs(
 
 /* A state of another dataset, seed or order is refused, another transform is worth a word: its
  * pixels differ, its samples do not. */
-static int stream_resume(struct stream *stream, struct fault *fault)
+int stream_fits(const struct stream *stream, const struct spec_state *state, char *ret_note,
+	size_t room, struct fault *fault)
 {
-	const struct spec_state *state = &stream->spec.state;
-	if (!state->given)
-		return 0;
 	uint64_t fingerprint = dataset_fingerprint(stream->dataset),
 		 order = stream_order_hash(stream);
 	if (state->fingerprint != fingerprint)
@@ -136,44 +164,85 @@ static int stream_resume(struct stream *stream, struct fault *fault)
 			"was not written by penstock",
 			(unsigned long long)state->position,
 			(unsigned long long)dataset_count(stream->dataset));
-	if (state->transform != stream_transform_hash(stream))
-		(void)snprintf(stream->notice, sizeof stream->notice,
-			"the state was taken with another transform: same samples, other pixels");
-	stream->next_epoch = state->epoch;
-	stream->next_position = state->position;
+	(void)snprintf(ret_note, room, "%s",
+		state->transform == stream_transform_hash(stream)
+			? ""
+			: "the state was taken with another transform: same samples, other pixels");
 	return 0;
 }
 
-/* Samples of the epoch from `position` on that still go into batches. */
-static uint64_t stream_left(const struct stream *stream, uint64_t position)
+/* Where less is left than makes a batch, the next epoch begins. */
+static void stream_normalise(const struct stream *stream, uint64_t *epoch, uint64_t *position)
 {
-	uint64_t n = dataset_count(stream->dataset), left = position < n ? n - position : 0;
-	return stream->spec.drop_last ? left - left % stream->spec.batch_size : left;
+	if (order_batches(&stream->epoch, *position))
+		return;
+	++*epoch;
+	*position = 0;
+}
+
+void stream_begin(struct stream *stream, uint64_t epoch, uint64_t position)
+{
+	stream_normalise(stream, &epoch, &position);
+	stream->start_epoch = stream->next_epoch = epoch;
+	stream->start_position = stream->next_position = position;
+}
+
+/* Batches of the first epoch and of `epochs` whole ones; UINT64_MAX beyond what can be counted. */
+static uint64_t stream_batches_of(const struct stream *stream, uint64_t epochs)
+{
+	uint64_t first = order_batches(&stream->epoch, stream->start_position), rest, all;
+	if (__builtin_mul_overflow(epochs, order_batches(&stream->epoch, 0), &rest) ||
+		__builtin_add_overflow(first, rest, &all))
+		return UINT64_MAX;
+	return all;
+}
+
+int stream_serial(
+	const struct stream *stream, uint64_t epoch, uint64_t position, uint64_t *ret_serial)
+{
+	uint64_t before = 0, steps, start = stream->start_position;
+	stream_normalise(stream, &epoch, &position);
+	if (epoch < stream->start_epoch)
+		return -ESTALE;
+	if (epoch > stream->start_epoch) {
+		before = stream_batches_of(stream, epoch - stream->start_epoch - 1);
+		start = 0;
+	}
+	if (!order_steps(&stream->epoch, start, position, &steps) || before > UINT64_MAX - steps)
+		return -ESTALE;
+	*ret_serial = before + steps;
+	return 0;
+}
+
+uint64_t stream_end(const struct stream *stream, uint64_t epochs)
+{
+	if (!epochs)
+		return UINT64_MAX;
+	return epochs > stream->start_epoch
+		       ? stream_batches_of(stream, epochs - stream->start_epoch - 1)
+		       : 0;
 }
 
 static int stream_lay_out(struct stream *stream, struct fault *fault)
 {
 	const struct stream_spec *spec = &stream->spec;
-	stream->order = (struct order){.samples = dataset_count(stream->dataset),
-		.seed = spec->seed,
-		.shuffle = spec->shuffle};
+	uint64_t samples = dataset_count(stream->dataset);
+	stream->order =
+		(struct order){.samples = samples, .seed = spec->seed, .shuffle = spec->shuffle};
+	stream->epoch = (struct order_epoch){.samples = samples,
+		.batch_size = spec->batch_size,
+		.world_size = spec->world_size,
+		.drop_last = spec->drop_last};
 	stream->recipe = spec_pixels(spec);
-	if (!stream_left(stream, 0))
-		return fault_set(fault, -EINVAL,
-			"%s has %llu samples, fewer than one batch of %u: lower batch_size, or set "
-			"drop_last to false",
-			spec->source, (unsigned long long)stream->order.samples, spec->batch_size);
-	int result = stream_resume(stream, fault);
-	if (result)
-		return result;
-	if (!stream_left(stream, stream->next_position)) {
-		stream->next_epoch++;
-		stream->next_position = 0;
-	}
-	stream->ended = spec->epochs && stream->next_epoch >= spec->epochs;
-	stream->start_epoch = stream->next_epoch;
-	stream->start_position = stream->next_position;
-	return 0;
+	if (order_batches(&stream->epoch, 0))
+		return 0;
+	char ranks[32] = "";
+	if (spec->world_size > 1)
+		(void)snprintf(ranks, sizeof ranks, " for each of %u ranks", spec->world_size);
+	return fault_set(fault, -EINVAL,
+		"%s has %llu samples, fewer than one batch of %u%s: lower batch_size, or set "
+		"drop_last to false",
+		spec->source, (unsigned long long)samples, spec->batch_size, ranks);
 }
 
 static int stream_open(
@@ -211,6 +280,8 @@ int stream_new(const struct stream_environment *environment, const struct stream
 		result = stream_lay_out(stream, fault);
 	if (!result)
 		result = stream_reserve(stream, &slots, fault);
+	if (!result)
+		tally_init(&stream->tally, slots);
 	if (!result)
 		result = extent_init(&stream->extent, &geometry, slots, fault);
 	if (!result)
@@ -277,84 +348,133 @@ static void stream_blank(struct stream *stream, uint32_t slot, uint32_t from)
 	}
 }
 
-/* Names the next batch and gives it `slot`. */
+/* This stream's part of the global batch that begins at `position`. */
+static void stream_slice(
+	const struct stream *stream, uint64_t epoch, uint64_t position, struct stream_batch *ret)
+{
+	const struct stream_spec *spec = &stream->spec;
+	struct order_slice slice = order_slice(&stream->epoch, position, spec->rank);
+	ret->epoch = epoch;
+	ret->origin = position;
+	ret->batch = position / ((uint64_t)spec->batch_size * spec->world_size);
+	ret->position = slice.position;
+	ret->count = slice.count;
+	ret->last = slice.last;
+	ret->padded = slice.padded;
+}
+
+void stream_name(const struct stream *stream, uint64_t serial, struct stream_batch *ret)
+{
+	uint64_t global = (uint64_t)stream->spec.batch_size * stream->spec.world_size,
+		 first = order_batches(&stream->epoch, stream->start_position),
+		 each = order_batches(&stream->epoch, 0);
+	*ret = (struct stream_batch){.serial = serial};
+	if (serial < first)
+		stream_slice(
+			stream, stream->start_epoch, stream->start_position + serial * global, ret);
+	else
+		stream_slice(stream, stream->start_epoch + 1 + (serial - first) / each,
+			(serial - first) % each * global, ret);
+}
+
+/* Names the next batch and writes the head of its slot. The serial changes before anything else
+ * does, rows by workers included: it tells a trainer that was detached while it read this slot
+ * (PROTOCOL.md, "The life of a lease"). */
 static void stream_assign(struct stream *stream, uint32_t slot)
 {
-	uint32_t batch_size = stream->spec.batch_size;
-	uint64_t left = stream_left(stream, stream->next_position);
-	struct stream_batch batch = {
-		.serial = stream->next_serial++,
-		.epoch = stream->next_epoch,
-		.batch = stream->next_position / batch_size,
-		.position = stream->next_position,
-		.count = (uint32_t)UTIL_MIN(left, (uint64_t)batch_size),
-		.last = left <= batch_size,
-	};
-	stream->next_position += batch_size;
+	struct stream_batch batch = {.serial = stream->tally.serial[slot]};
+	stream_slice(stream, stream->next_epoch, stream->next_position, &batch);
+	stream->next_position += (uint64_t)stream->spec.batch_size * stream->spec.world_size;
 	if (batch.last) {
 		stream->next_position = 0;
 		stream->next_epoch++;
-		stream->ended = stream->spec.epochs && stream->next_epoch >= stream->spec.epochs;
-		stream->end_serial = stream->next_serial;
 	}
-	extent_move(&stream->extent, slot, SLOT_FREE, SLOT_FILLING);
 	struct slots_head *head = extent_head(&stream->extent, slot);
-	*head = stream->extent.layout;
-	head->serial = batch.serial;
-	head->epoch = batch.epoch;
-	head->batch = batch.batch;
-	head->position = batch.position;
-	head->count = batch.count;
+	__atomic_store_n(&head->serial, batch.serial, __ATOMIC_RELAXED);
+	atomic_thread_fence(memory_order_release);
+	struct slots_head fresh = stream->extent.layout;
+	fresh.serial = batch.serial;
+	fresh.epoch = batch.epoch;
+	fresh.batch = batch.batch;
+	fresh.position = batch.position;
+	fresh.count = batch.count;
+	*head = fresh;
 	stream_blank(stream, slot, batch.count);
 	pthread_mutex_lock(&stream->lock);
 	stream->slot[slot] = (struct stream_slot){.batch = batch, .left = batch.count};
 	pthread_mutex_unlock(&stream->lock);
 }
 
+/* The serial after the last batch that anybody wants. */
+static uint64_t stream_wanted(const struct stream *stream)
+{
+	uint64_t end = 0;
+	for (const struct tally_reader *r = stream->tally.readers; r; r = r->next_reader)
+		end = UTIL_MAX(end, r->end);
+	return end;
+}
+
 void stream_pump(struct stream *stream)
 {
-	for (uint32_t slot = 0; slot < stream->extent.slots; slot++)
-		if (stream->extent.state[slot] == SLOT_FREE && !stream->draining && !stream->ended)
-			stream_assign(stream, slot);
+	uint64_t end = stream_wanted(stream);
+	int slot;
+	while (!stream->draining && stream->tally.next_serial < end &&
+		(slot = tally_assign(&stream->tally)) >= 0)
+		stream_assign(stream, (uint32_t)slot);
 	fill_issue(stream);
 }
 
-unsigned stream_collect(struct stream *stream)
+/* A consumer has it, or nobody wants it any more: it does not count as ahead of others. */
+static void stream_taken(struct stream *stream, uint64_t slots)
 {
 	pthread_mutex_lock(&stream->lock);
-	uint64_t filled = stream->filled;
+	for (; slots; slots &= slots - 1)
+		stream->slot[__builtin_ctzll(slots)].taken = true;
+	pthread_mutex_unlock(&stream->lock);
+}
+
+void stream_collect(struct stream *stream)
+{
+	pthread_mutex_lock(&stream->lock);
+	uint64_t filled = stream->filled, freed = 0;
 	stream->filled = 0;
 	pthread_mutex_unlock(&stream->lock);
-	unsigned n = 0;
-	for (; filled; filled &= filled - 1, n++)
-		extent_move(&stream->extent, (uint32_t)__builtin_ctzll(filled), SLOT_FILLING,
-			SLOT_READY);
-	return n;
+	for (; filled; filled &= filled - 1) {
+		uint32_t slot = (uint32_t)__builtin_ctzll(filled);
+		extent_head(&stream->extent, slot)->ready_ns = clock_ns();
+		if (!tally_filled(&stream->tally, slot))
+			freed |= 1ull << slot;
+	}
+	stream_taken(stream, freed);
+	if (freed)
+		stream_pump(stream);
 }
 
-int stream_slot_of(const struct stream *stream, uint64_t serial)
+const struct tally *stream_tally(const struct stream *stream)
 {
-	for (uint32_t slot = 0; slot < stream->extent.slots; slot++)
-		if (stream->extent.state[slot] >= SLOT_READY &&
-			stream->slot[slot].batch.serial == serial)
-			return (int)slot;
-	return -1;
+	return &stream->tally;
 }
 
-void stream_lease(struct stream *stream, uint32_t slot)
+void stream_join(struct stream *stream, struct tally_reader *reader, uint64_t serial, uint64_t end)
 {
-	extent_move(&stream->extent, slot, SLOT_READY, SLOT_LEASED);
-	pthread_mutex_lock(&stream->lock);
-	stream->slot[slot].taken = true;
-	pthread_mutex_unlock(&stream->lock);
+	stream_taken(stream, tally_join(&stream->tally, reader, serial, end));
 }
 
-void stream_release(struct stream *stream, uint32_t slot)
+void stream_lease(struct stream *stream, struct tally_reader *reader, uint32_t slot)
 {
-	extent_move(&stream->extent, slot, stream->extent.state[slot], SLOT_FREE);
-	pthread_mutex_lock(&stream->lock);
-	stream->slot[slot].taken = true;
-	pthread_mutex_unlock(&stream->lock);
+	tally_lease(&stream->tally, reader, slot);
+	stream_taken(stream, 1ull << slot);
+}
+
+void stream_release(struct stream *stream, struct tally_reader *reader, uint32_t slot)
+{
+	if (tally_release(&stream->tally, reader, slot))
+		stream_taken(stream, 1ull << slot);
+}
+
+void stream_leave(struct stream *stream, struct tally_reader *reader)
+{
+	stream_taken(stream, tally_leave(&stream->tally, reader));
 }
 
 bool stream_failed(struct stream *stream, int *ret_code, const char **ret_text)
@@ -364,12 +484,6 @@ bool stream_failed(struct stream *stream, int *ret_code, const char **ret_text)
 	pthread_mutex_unlock(&stream->lock);
 	*ret_text = stream->fault.text; /* written once, before `failed` */
 	return *ret_code != 0;
-}
-
-bool stream_ended(const struct stream *stream, uint64_t *ret_end)
-{
-	*ret_end = stream->end_serial;
-	return stream->ended;
 }
 
 const struct stream_batch *stream_batch(const struct stream *stream, uint32_t slot)
@@ -394,20 +508,12 @@ const struct extent *stream_extent(const struct stream *stream)
 
 uint64_t stream_batches(const struct stream *stream)
 {
-	return (stream_left(stream, 0) + stream->spec.batch_size - 1) / stream->spec.batch_size;
+	return order_batches(&stream->epoch, 0);
 }
 
 uint64_t stream_epoch_samples(const struct stream *stream)
 {
-	return stream_left(stream, 0);
-}
-
-void stream_start(const struct stream *stream, uint64_t *ret_epoch, uint64_t *ret_batch,
-	uint64_t *ret_position)
-{
-	*ret_epoch = stream->start_epoch;
-	*ret_batch = stream->start_position / stream->spec.batch_size;
-	*ret_position = stream->start_position;
+	return order_left(&stream->epoch, 0);
 }
 
 const char *stream_notice(const struct stream *stream)
@@ -438,10 +544,10 @@ void stream_stats(struct stream *stream, struct stream_stats *ret)
 	memcpy(ret->broken, stream->broken, sizeof ret->broken);
 	memcpy(ret->fallbacks, stream->fallbacks, sizeof ret->fallbacks);
 	pthread_mutex_unlock(&stream->lock);
-	uint64_t *const count[] = {
-		&ret->slots_free, &ret->slots_filling, &ret->slots_ready, &ret->slots_leased};
-	for (uint32_t slot = 0; slot < stream->extent.slots; slot++)
-		++*count[stream->extent.state[slot]];
+	ret->slots_free = tally_count(&stream->tally, SLOT_FREE);
+	ret->slots_filling = tally_count(&stream->tally, SLOT_FILLING);
+	ret->slots_ready = tally_count(&stream->tally, SLOT_READY);
+	ret->slots_leased = tally_count(&stream->tally, SLOT_LEASED);
 }
 
 unsigned stream_broken_take(struct stream *stream, struct stream_broken *ret, unsigned room)

@@ -10,7 +10,11 @@
  * One batch's way: stream_pump names the next (epoch, batch) and gives it a FREE slot; fill.c turns
  * its rows into tickets, at most STREAM_TICKETS at a time, and submits them to fetch; fetch calls
  * back with bytes and the ticket goes to the pool; a worker writes the row; with the last row the
- * slot is marked and the event loop is woken; stream_collect makes it READY.
+ * slot is marked and the event loop is woken; stream_collect makes it READY. Which slot holds what
+ * and who has yet to give it back is the tally's to know (batch/tally.h).
+ *
+ * In a split group every rank has a stream of its own: the same order, cut into global batches, of
+ * which this stream makes the rank's slice.
  *
  * Threads: stream_new blocks and belongs on a thread of its own; all else is the event loop's,
  * unless it says otherwise. */
@@ -19,6 +23,7 @@
 #include "base/fault.h"
 #include "base/ledger.h"
 #include "batch/extent.h"
+#include "batch/tally.h"
 #include "decode/decode.h"
 #include "decode/stepback.h"
 #include "order/order.h"
@@ -45,6 +50,7 @@ struct stream_environment { /* what all streams of a daemon share; outlives them
 	struct pool *pool;
 	struct ledger *ledger;
 	const char *cache_dir;
+	uint64_t stream_memory; /* the most that the slots of one stream take; 0: no limit */
 	bool checkpoints; /* are kept beside the indexes, and used */
 	/* The budget that would leave `bytes_more` more for streams than this one does: for
 	 * refusals. */
@@ -56,10 +62,27 @@ struct stream_environment { /* what all streams of a daemon share; outlives them
 
 /* Opens dataset and shared memory. May take long (index building). 0 or negative errno with a
  * fault: as dataset_open; -EINVAL no batch in an epoch; -ENOMEM not within the budget (says what
- * would fit); -ESTALE a state that does not fit. `progress` is called while indexing. */
+ * would fit). `progress` is called while indexing. */
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
 	dataset_progress_fn *progress, void *progress_context, struct stream **ret,
 	struct fault *fault);
+
+/* 0, or -ESTALE with a fault when a state belongs to another dataset, seed or order. `ret_note`
+ * gets
+ * "", or what is different but allowed. */
+int stream_fits(const struct stream *stream, const struct spec_state *state, char *ret_note,
+	size_t room, struct fault *fault);
+
+/* Where the first batch begins; once, before stream_pump. */
+void stream_begin(struct stream *stream, uint64_t epoch, uint64_t position);
+
+/* The serial of the batch that begins at this position of the epoch's global order, which may be a
+ * long way ahead: 0, or -ESTALE when it lies before the first batch or none begins there. */
+int stream_serial(
+	const struct stream *stream, uint64_t epoch, uint64_t position, uint64_t *ret_serial);
+
+/* The serial after the last batch of so many epochs; 0: they are over. UINT64_MAX for 0 epochs. */
+uint64_t stream_end(const struct stream *stream, uint64_t epochs);
 
 /* Tells fill to stop; stream_idle says when nothing is in flight any more, and only then
  * stream_free is allowed. */
@@ -74,28 +97,28 @@ void stream_pump(struct stream *stream);
 /* No new batches from now on; those being filled will complete (draining). */
 void stream_drain(struct stream *stream);
 
-/* Makes filled slots READY. Returns how many. */
-unsigned stream_collect(struct stream *stream);
+/* Makes filled slots READY. */
+void stream_collect(struct stream *stream);
 
-/* The slot that holds batch number `serial` of this stream in state READY or LEASED; -1 when there
- * is none yet. */
-int stream_slot_of(const struct stream *stream, uint64_t serial);
+const struct tally *stream_tally(const struct stream *stream);
 
-/* READY -> LEASED, LEASED -> FREE, READY -> FREE. After freeing, call stream_pump. */
-void stream_lease(struct stream *stream, uint32_t slot);
-void stream_release(struct stream *stream, uint32_t slot);
+/* As the tally's functions of these names; after all but stream_lease, call stream_pump. */
+void stream_join(struct stream *stream, struct tally_reader *reader, uint64_t serial, uint64_t end);
+void stream_lease(struct stream *stream, struct tally_reader *reader, uint32_t slot);
+void stream_release(struct stream *stream, struct tally_reader *reader, uint32_t slot);
+void stream_leave(struct stream *stream, struct tally_reader *reader);
 
 /* True when the stream cannot go on; the sentence stays valid while the stream lives. Code is a
  * negative errno. */
 bool stream_failed(struct stream *stream, int *ret_code, const char **ret_text);
 
-/* All epochs asked for have been given slots; `ret_end` is the serial after the last. */
-bool stream_ended(const struct stream *stream, uint64_t *ret_end);
-
 struct stream_batch { /* what a slot holds */
-	uint64_t serial, epoch, batch, position;
+	uint64_t serial, epoch, batch;
+	uint64_t origin; /* where its global batch begins in the epoch's order */
+	uint64_t position; /* of its first row */
 	uint32_t count;
 	bool last;
+	bool padded; /* its only row is the epoch's last sample, which another rank has too */
 };
 const struct stream_batch *stream_batch(const struct stream *stream, uint32_t slot);
 
@@ -103,12 +126,13 @@ const struct stream_spec *stream_spec(const struct stream *stream);
 const struct dataset *stream_dataset(const struct stream *stream);
 const struct extent *stream_extent(const struct stream *stream);
 uint64_t stream_batches(const struct stream *stream); /* of a full epoch */
-uint64_t stream_epoch_samples(const struct stream *stream); /* given out in a full epoch */
+/* Given out in a full epoch, all ranks together. */
+uint64_t stream_epoch_samples(const struct stream *stream);
 uint64_t stream_order_hash(const struct stream *stream);
 uint64_t stream_transform_hash(const struct stream *stream);
-/* The first batch it gives, and the position of its first row. */
-void stream_start(const struct stream *stream, uint64_t *ret_epoch, uint64_t *ret_batch,
-	uint64_t *ret_position);
+/* The name of batch `serial`, as far as it does not depend on a slot: its epoch, its number in it,
+ * and the position of this stream's first row. */
+void stream_name(const struct stream *stream, uint64_t serial, struct stream_batch *ret);
 const char *stream_notice(const struct stream *stream); /* "" or what the operator should know */
 /* True once when something came up since that is worth logging: one sentence. */
 bool stream_remark(struct stream *stream, char *ret_text, size_t room);

@@ -17,6 +17,7 @@ struct stream_ticket {
 	struct stream_ticket *next_free;
 	uint32_t slot, row, attempt;
 	uint64_t position, epoch;
+	uint32_t padded; /* SLOTS_PADDED or 0 */
 	struct sidecar_place place; /* of its checkpoints, once its bytes are there */
 	struct fault fault;
 };
@@ -36,6 +37,7 @@ struct stream {
 	struct sidecar *sidecar; /* NULL: no checkpoints */
 	struct fetch_reader reader;
 	struct order order;
+	struct order_epoch epoch; /* how an epoch is cut */
 	struct pixel_recipe recipe;
 	struct extent extent;
 	int ledger_line;
@@ -43,10 +45,10 @@ struct stream {
 	char notice[FAULT_TEXT];
 
 	/* event loop only */
-	uint64_t next_serial, next_epoch,
-		next_position; /* of the batch that gets the next FREE slot */
-	uint64_t start_epoch, start_position, end_serial;
-	bool draining, ended;
+	struct tally tally;
+	uint64_t next_epoch, next_position; /* of the global batch that gets the next FREE slot */
+	uint64_t start_epoch, start_position; /* of the first one */
+	bool draining;
 
 	pthread_mutex_t
 		lock; /* everything below; held for a few instructions, never while calling out */
@@ -70,6 +72,8 @@ struct stream {
 };
 
 /* fill.c */
+/* Of the rows in flight of a stream with so many slots. */
+uint64_t fill_bytes(const struct stream_spec *spec, uint32_t slots);
 int fill_init(struct stream *stream, struct fault *fault);
 void fill_deinit(struct stream *stream);
 /* Submits rows of assigned slots while tickets are free. */

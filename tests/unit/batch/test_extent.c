@@ -1,16 +1,14 @@
-/* extent: layout, sealing, and the one door through which slots change state. */
+/* extent: layout and sealing. */
 #include "batch/extent.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -77,38 +75,6 @@ static void nobody_else_can_write_or_resize(void **state)
 	extent_deinit(&extent);
 }
 
-/* The table of legal steps, walked whole: everything else must abort. */
-static bool step_aborts(enum slot_state from, enum slot_state to)
-{
-	pid_t pid = fork();
-	if (pid == 0) {
-		struct extent extent = {.slots = 1, .state = {from}};
-		(void)close(STDERR_FILENO);
-		signal(SIGABRT, SIG_DFL);
-		extent_move(&extent, 0, from, to);
-		_exit(extent.state[0] == to ? 0 : 1);
-	}
-	int status;
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true((WIFEXITED(status) && WEXITSTATUS(status) == 0) || WIFSIGNALED(status));
-	return WIFSIGNALED(status);
-}
-
-static void only_legal_steps_pass(void **state)
-{
-	(void)state;
-	static const bool legal[4][4] = {
-		[SLOT_FREE] = {[SLOT_FILLING] = true},
-		[SLOT_FILLING] = {[SLOT_READY] = true, [SLOT_FREE] = true},
-		[SLOT_READY] = {[SLOT_LEASED] = true, [SLOT_FREE] = true},
-		[SLOT_LEASED] = {[SLOT_FREE] = true},
-	};
-	for (int from = SLOT_FREE; from <= SLOT_LEASED; from++)
-		for (int to = SLOT_FREE; to <= SLOT_LEASED; to++)
-			assert_int_equal(step_aborts((enum slot_state)from, (enum slot_state)to),
-				!legal[from][to]);
-}
-
 static void more_than_the_machine_has_is_refused_with_a_sentence(void **state)
 {
 	(void)state;
@@ -126,7 +92,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fields_lie_apart_and_inside),
 		cmocka_unit_test(nobody_else_can_write_or_resize),
-		cmocka_unit_test(only_legal_steps_pass),
 		cmocka_unit_test(more_than_the_machine_has_is_refused_with_a_sentence),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,504 @@
+/* join: who may join what, and where it begins.
+ *
+ * A stream that a client opens belongs to a group: one of its own, the one that it names, or that
+ * of the configuration's stream. All members of a group agree on what makes the batches, and on
+ * where the first one is; what they may differ in is who reads how far.
+ *
+ *   share: all     one struct group; a member begins with the oldest batch that is still there with
+ *                  all after it, or, where it comes back, with the one it needs next
+ *   share: split   a struct group for each rank, tied together by struct job: same definition, each
+ *                  rank once, all from one state
+ *
+ * Members that come back after the daemon was started again may be differently far: their group
+ * begins with the batch that is needed first, once it has waited a moment for all of them, and each
+ * gets no batch that it had already. */
+#include "serve/serve_impl.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/util.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+/* A client without a group is alone: its group's name cannot be said by anybody else. */
+static void join_name(const struct client *client, uint32_t stream, const struct stream_spec *spec,
+	char *buffer, size_t room)
+{
+	if (spec->group[0])
+		(void)snprintf(buffer, room, "%s", spec->group);
+	else if (spec->name[0])
+		(void)snprintf(buffer, room, "stream:%s", spec->name);
+	else
+		(void)snprintf(buffer, room, "\n%d/%u/%llu", client->pid, stream,
+			(unsigned long long)client->since_ns);
+}
+
+static bool join_alone(const char *name)
+{
+	return name[0] == '\n';
+}
+
+/* ---- who may ---- */
+
+static bool join_same_origin(const struct spec_state *a, const struct spec_state *b)
+{
+	if (!a->given || !b->given)
+		return a->given == b->given;
+	return a->epoch == b->epoch && a->position == b->position &&
+	       a->fingerprint == b->fingerprint && a->order == b->order && a->seed == b->seed;
+}
+
+static void join_say_origin(const struct spec_state *state, char *buffer, size_t room)
+{
+	if (state->given)
+		(void)snprintf(buffer, room, "at epoch %" PRIu64 ", position %" PRIu64,
+			state->epoch, state->position);
+	else
+		(void)snprintf(buffer, room, "without a state");
+}
+
+/* All of a group bring the same state, before any batch has gone back. */
+static int join_check_state(
+	const struct group *group, const struct stream_spec *spec, struct fault *fault)
+{
+	if (!spec->state.given || spec->reconnect)
+		return 0;
+	if (!join_same_origin(&group->spec.state, &spec->state))
+		return fault_set(fault, -EBUSY,
+			"group %s was begun with another state, or with none: give all its "
+			"trainers the same one",
+			group->name);
+	if (group->begun && tally_first(stream_tally(group->stream)) > 0)
+		return fault_set(fault, -EBUSY,
+			"group %s has gone on from this state already: open the stream without a "
+			"state to join where it is now",
+			group->name);
+	return 0;
+}
+
+static int join_check_rank(
+	const struct server *server, const struct job *job, uint32_t rank, struct fault *fault)
+{
+	for (const struct group *g = server->groups; g; g = g->next)
+		if (g->job == job && g->spec.rank == rank && g->members)
+			return fault_set(fault, -EBUSY,
+				"rank %" PRIu32 " of group %s is taken by trainer %d: give every "
+				"trainer of the group a rank of its own",
+				rank, job->name, g->members->client->pid);
+	return 0;
+}
+
+/* Ranks begin together. Those that come back need not: they are as far as each of them is, but on
+ * batches of one and the same job. */
+static int join_check_origin(
+	const struct job *job, const struct stream_spec *spec, struct fault *fault)
+{
+	const struct spec_state *ours = &job->origin, *its = &spec->state;
+	uint64_t global = (uint64_t)spec->batch_size * spec->world_size;
+	char here[80], there[80];
+	if (spec->reconnect && job->resumed) {
+		uint64_t apart = ours->position > its->position ? ours->position - its->position
+								: its->position - ours->position;
+		if (ours->epoch != its->epoch || apart % global == 0)
+			return 0;
+	} else if (spec->reconnect || join_same_origin(ours, its)) {
+		return 0;
+	}
+	join_say_origin(its, here, sizeof here);
+	join_say_origin(ours, there, sizeof there);
+	return fault_set(fault, -EBUSY,
+		"rank %" PRIu32 " begins %s, but group %s was begun %s: start all ranks from one "
+		"state",
+		spec->rank, here, job->name, there);
+}
+
+static int join_check_job(const struct server *server, const struct job *job,
+	const struct stream_spec *spec, struct fault *fault)
+{
+	uint32_t rank = spec->rank;
+	int result = join_check_rank(server, job, rank, fault);
+	if (!result)
+		result = join_check_origin(job, spec, fault);
+	if (!result && job->seen[rank / 64] >> rank % 64 & 1 && !spec->reconnect)
+		result = fault_set(fault, -EBUSY,
+			"rank %" PRIu32 " of group %s was here before and left, while other ranks "
+			"are still attached: start all ranks again together",
+			rank, job->name);
+	return result;
+}
+
+/* The group that the client would join: NULL when it begins one. */
+static int join_find(struct server *server, const char *name, const struct stream_spec *spec,
+	struct group **ret, struct job **ret_job, struct fault *fault)
+{
+	const char *what;
+	*ret = NULL;
+	*ret_job = NULL;
+	for (struct group *g = server->groups; g; g = g->next) {
+		if (g->closing || strcmp(g->name, name) != 0)
+			continue;
+		if (!spec_same(&g->spec, spec, &what))
+			return fault_set(fault, -EBUSY,
+				"group %s already reads a stream with another %s: give all its "
+				"trainers the same options, or another group",
+				name, what);
+		*ret_job = g->job;
+		if (!g->job)
+			*ret = g;
+	}
+	if (*ret_job)
+		return join_check_job(server, *ret_job, spec, fault);
+	return *ret ? join_check_state(*ret, spec, fault) : 0;
+}
+
+/* ---- joining ---- */
+
+/* A job that is started again at once must not meet its own dead, whose hang-ups may not have been
+ * read yet. */
+static void join_bury(struct server *server, const char *name)
+{
+	for (struct group *g = server->groups; g; g = g->next)
+		for (struct member *m = g->members; m && strcmp(g->name, name) == 0;
+			m = m->next_of_group) {
+			struct pollfd fds[2] = {{.fd = m->client->fd, .events = POLLRDHUP},
+				{.fd = m->client->pidfd, .events = POLLIN}};
+			if (poll(fds, 2, 0) > 0)
+				client_close(m->client, "hung up");
+		}
+	client_bury(server);
+}
+
+static struct job *join_new_job(
+	struct server *server, const char *name, const struct stream_spec *spec)
+{
+	size_t words = (spec->world_size + 63) / 64;
+	struct job *job = calloc(1, sizeof *job + words * sizeof *job->seen);
+	if (!job)
+		return NULL;
+	(void)snprintf(
+		job->name, sizeof job->name, "%s", join_alone(name) ? "of one trainer" : name);
+	job->origin = spec->state;
+	job->resumed = spec->reconnect;
+	job->world_size = spec->world_size;
+	job->next = server->jobs;
+	server->jobs = job;
+	return job;
+}
+
+/* Its stream is opened by group_sweep, at the end of the turn. */
+static struct group *join_new_group(
+	struct server *server, const char *name, const struct stream_spec *spec, struct job *job)
+{
+	struct group *group = calloc(1, sizeof *group);
+	if (group && spec->share == SPEC_SHARE_SPLIT && !job)
+		job = join_new_job(server, name, spec);
+	if (!group || (spec->share == SPEC_SHARE_SPLIT && !job)) {
+		free(group);
+		return NULL;
+	}
+	group->server = server;
+	group->spec = *spec;
+	(void)snprintf(group->name, sizeof group->name, "%s", name);
+	group->account_ns = clock_ns();
+	group->job = job;
+	if (job)
+		job->groups++;
+	group->next = server->groups;
+	server->groups = group;
+	return group;
+}
+
+static struct member *join_attach(struct client *client, struct group *group,
+	const struct wire_head *head, const struct stream_spec *spec)
+{
+	struct member *m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	*m = (struct member){.client = client,
+		.group = group,
+		.stream = head->stream,
+		.request = head->request,
+		.state = spec->state,
+		.epochs = spec->epochs,
+		.reconnect = spec->reconnect};
+	m->next_of_client = client->members;
+	client->members = m;
+	m->next_of_group = group->members;
+	group->members = m;
+	return m;
+}
+
+static uint32_t join_streams(const struct server *server)
+{
+	uint32_t n = 0;
+	for (const struct group *g = server->groups; g; g = g->next)
+		n += !g->closing;
+	return n;
+}
+
+/* ---- where it begins ---- */
+
+static void join_send_opened(struct member *m)
+{
+	const struct stream *stream = m->group->stream;
+	const struct stream_spec *spec = stream_spec(stream);
+	const struct dataset *dataset = stream_dataset(stream);
+	const struct extent *extent = stream_extent(stream);
+	struct stream_batch first;
+	stream_name(stream, m->reader.next, &first);
+	m->epoch = first.epoch;
+	m->batch = first.batch;
+	struct wire_opened opened = {
+		.head = {.type = WIRE_OPENED, .request = m->request, .stream = m->stream},
+		.samples = dataset_count(dataset),
+		.epoch_samples = stream_epoch_samples(stream),
+		.batches = stream_batches(stream),
+		.fingerprint = dataset_fingerprint(dataset),
+		.order = stream_order_hash(stream),
+		.transform = stream_transform_hash(stream),
+		.seed = spec->seed,
+		.epoch = first.epoch,
+		.batch = first.batch,
+		.position = first.origin,
+		.batch_size = spec->batch_size,
+		.height = spec->image_size,
+		.width = spec->image_size,
+		.channels = extent->layout.channels,
+		.pixel_type = extent->layout.pixel_type,
+		.pixel_layout = extent->layout.pixel_layout,
+		.label_type = extent->layout.label_type,
+		.label_width = extent->layout.label_width,
+		.rank = spec->rank,
+		.world_size = spec->world_size,
+		.classes = dataset_classes(dataset),
+		.shuffle = spec->shuffle,
+		.train = spec->train,
+		.slots = extent->slots,
+	};
+	struct wire_extent announce = {
+		.head = {.type = WIRE_EXTENT, .stream = m->stream},
+		.extent = m->group->extent_number,
+		.slot_count = extent->slots,
+		.slot_stride = extent->stride,
+		.bytes = extent->bytes,
+	};
+	client_send(m->client, &opened.head, sizeof opened, NULL, 0, -1);
+	client_send(m->client, &announce.head, sizeof announce, NULL, 0, extent->fd);
+}
+
+/* The batch that a member begins with. */
+static int join_serial(const struct member *m, uint64_t *ret_serial, struct fault *fault)
+{
+	const struct stream *stream = m->group->stream;
+	uint64_t first = tally_first(stream_tally(stream));
+	struct stream_batch oldest;
+	if (!m->state.given) {
+		*ret_serial = first;
+		return 0;
+	}
+	int result = stream_serial(stream, m->state.epoch, m->state.position, ret_serial);
+	if (!result && *ret_serial >= first)
+		return 0;
+	stream_name(stream, first, &oldest);
+	return fault_set(fault, -ESTALE,
+		"this trainer needs the batch at epoch %" PRIu64 ", position %" PRIu64
+		", which its group has passed or never gives (its oldest is at epoch %" PRIu64
+		", position %" PRIu64 "): start all its trainers again from one state",
+		m->state.epoch, m->state.position, oldest.epoch, oldest.origin);
+}
+
+/* The member takes its place and is answered, or is refused and gone: false. */
+static bool join_admit(struct member *m)
+{
+	struct group *group = m->group;
+	struct fault fault;
+	uint64_t serial;
+	int result = join_serial(m, &serial, &fault);
+	if (result) {
+		client_error(m->client, m->request, m->stream, result, fault.text);
+		group_leave(m);
+		return false;
+	}
+	uint64_t end = UTIL_MAX(stream_end(group->stream, m->epochs), serial);
+	stream_join(group->stream, &m->reader, serial, end);
+	m->answered = true;
+	if (group->job)
+		group->job->seen[group->spec.rank / 64] |= 1ull << group->spec.rank % 64;
+	join_send_opened(m);
+	stream_pump(group->stream);
+	return true;
+}
+
+/* With a member that came, others may have been waited for. */
+static void join_turn(struct group *group)
+{
+	struct server *server = group->server;
+	const struct job *job = group->job;
+	group_turn(group);
+	for (struct group *g = server->groups; g && job; g = g->next)
+		if (g->job == job && !g->started)
+			group_turn(g);
+}
+
+static void join_place(struct member *m)
+{
+	struct group *group = m->group;
+	if (group->begun && join_admit(m))
+		join_turn(group);
+	else if (!group->begun && group->stream)
+		join_begin(group);
+}
+
+void join_open(struct client *client, const struct wire_head *head, const struct stream_spec *spec)
+{
+	struct server *server = client->server;
+	char name[2 * SPEC_NAME];
+	struct fault fault;
+	struct group *group;
+	struct job *job;
+	join_name(client, head->stream, spec, name, sizeof name);
+	join_bury(server, name);
+	int result = join_find(server, name, spec, &group, &job, &fault);
+	if (!result && !group && join_streams(server) >= server->config->max_streams)
+		result = fault_set(&fault, -EBUSY,
+			"this penstockd has as many streams as max_streams allows (%" PRIu32
+			"): raise it or close some",
+			server->config->max_streams);
+	if (result) {
+		client_error(client, head->request, head->stream, result, fault.text);
+		return;
+	}
+	if (!group)
+		group = join_new_group(server, name, spec, job);
+	struct member *m = group ? join_attach(client, group, head, spec) : NULL;
+	if (!m) {
+		if (group && !group->members)
+			group_shut(group);
+		client_error(client, head->request, head->stream, -ENOMEM,
+			"no memory for another trainer");
+		return;
+	}
+	if (group->stream)
+		join_place(m);
+}
+
+/* ---- the stream is there ---- */
+
+static void join_log_opened(const struct group *group)
+{
+	const struct stream *stream = group->stream;
+	const struct extent *extent = stream_extent(stream);
+	const struct dataset *dataset = stream_dataset(stream);
+	char why[256] = "", rank[64] = "";
+	int direct = fetch_wants_direct(group->server->fetch, dataset, why, sizeof why);
+	if (group->job)
+		(void)snprintf(rank, sizeof rank, " for rank %u of %u", group->spec.rank,
+			group->spec.world_size);
+	log_info("stream of %s%s: %llu samples, %llu batches of %u an epoch, %u slots of %llu "
+		 "KiB%s%s; reads %s (%s)%s%s",
+		group->spec.source, rank, (unsigned long long)dataset_count(dataset),
+		(unsigned long long)stream_batches(stream), group->spec.batch_size, extent->slots,
+		(unsigned long long)(extent->stride >> 10),
+		extent->huge_pages ? ", 2 MiB pages" : "",
+		extent->locked ? ", locked in memory" : "",
+		direct ? "with O_DIRECT" : "through the page cache", why,
+		stream_notice(stream)[0] ? "; note: " : "", stream_notice(stream));
+	if (dataset_notice(dataset)[0])
+		log_warning("%s", dataset_notice(dataset));
+}
+
+/* Members whose state is of another dataset, seed or order go. */
+static void join_check_states(struct group *group)
+{
+	for (struct member *m = group->members, *next; m; m = next) {
+		struct fault fault;
+		char note[FAULT_TEXT];
+		next = m->next_of_group;
+		if (!m->state.given || m->answered)
+			continue;
+		int result = stream_fits(group->stream, &m->state, note, sizeof note, &fault);
+		if (result) {
+			client_error(m->client, m->request, m->stream, result, fault.text);
+			group_leave(m);
+		} else if (note[0]) {
+			log_info("trainer %d: %s", m->client->pid, note);
+		}
+	}
+}
+
+void join_opened(struct opening *opening)
+{
+	struct group *group = opening->group;
+	if (!group) {
+		stream_free(opening->stream);
+		return;
+	}
+	group->opening = NULL;
+	if (opening->result) {
+		log_info("cannot open %s: %s", opening->spec.source, opening->fault.text);
+		group_refuse(group, opening->result, opening->fault.text);
+		return;
+	}
+	group->stream = opening->stream;
+	group->opened_ns = clock_ns();
+	group->extent_number = ++group->server->next_extent;
+	join_log_opened(group);
+	join_begin(group);
+}
+
+/* Whether more of those who come back are to be waited for. */
+static bool join_holds(const struct group *group)
+{
+	bool any = false;
+	if (group->job || join_alone(group->name))
+		return false;
+	for (const struct member *m = group->members; m; m = m->next_of_group)
+		any |= m->reconnect;
+	if (!any)
+		return false;
+	if (group->spec.wait_for > 1)
+		return group_size(group) < group->spec.wait_for;
+	return clock_ns() - group->opened_ns < SERVE_COME_BACK_S * 1000000000ull;
+}
+
+static bool join_before(const struct spec_state *a, const struct spec_state *b)
+{
+	return a->epoch != b->epoch ? a->epoch < b->epoch : a->position < b->position;
+}
+
+/* Who has not been answered and needs the oldest batch; one without a state takes what comes. */
+static struct member *join_oldest(const struct group *group)
+{
+	struct member *oldest = NULL;
+	for (struct member *m = group->members; m; m = m->next_of_group)
+		if (!m->answered &&
+			(!oldest || (m->state.given &&
+					    (!oldest->state.given ||
+						    join_before(&m->state, &oldest->state)))))
+			oldest = m;
+	return oldest;
+}
+
+void join_begin(struct group *group)
+{
+	struct member *m;
+	join_check_states(group);
+	if (group->closing || join_holds(group))
+		return;
+	m = join_oldest(group);
+	stream_begin(group->stream, m->state.given ? m->state.epoch : 0,
+		m->state.given ? m->state.position : 0);
+	group->begun = true;
+	/* The first one first: what nobody wants is not kept for who comes later. */
+	for (; m; m = join_oldest(group))
+		(void)join_admit(m);
+	if (!group->closing)
+		join_turn(group);
+}
