@@ -47,6 +47,7 @@ int fill_init(struct stream *stream, struct fault *fault)
 		t->item.dataset = stream->dataset;
 		t->item.fault = &t->fault;
 		t->job.run = fill_row;
+		t->job.share = &stream->share;
 		t->next_free = stream->free;
 		stream->free = t;
 	}
@@ -383,6 +384,10 @@ static bool fill_keep(void *context, struct row_job *job, const uint8_t *pack, s
 
 static void fill_count(struct stream *stream, const struct row_job *job)
 {
+	uint64_t cost_ns = job->pixel_ns;
+	for (int i = 0; i < DECODE_STAGES; i++)
+		cost_ns += job->stage_ns[i];
+	pool_share_cost(&stream->share, cost_ns);
 	pthread_mutex_lock(&stream->lock);
 	stream->images += job->outcome == DECODE_OK;
 	stream->fallbacks[job->stepback] += job->stepback != STEPBACK_NONE;

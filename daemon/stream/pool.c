@@ -13,10 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many later arrivals a job lets pass for each batch that its consumer still has ahead. Without
- * an end to it, a job whose consumer begins to wait after it was queued would be passed for ever.
- */
-enum { POOL_THREADS_MAX = 1024, POOL_STACK = 512 << 10, POOL_PASS = 256, POOL_URGENCY = 1 << 20 };
+enum { POOL_THREADS_MAX = 1024, POOL_STACK = 512 << 10, POOL_URGENCY = 1 << 20 };
+
+/* What a row costs until some were seen. */
+#define POOL_COST_NS ((uint64_t)500000)
+/* How much work a job lets pass for each batch that its consumer still has ahead: some 256 rows.
+ * Without an end to it, a job whose consumer begins to wait after it was queued would be passed for
+ * ever. */
+#define POOL_PASS_NS (256 * POOL_COST_NS)
 
 struct pool_worker {
 	pthread_t thread;
@@ -30,20 +34,47 @@ struct pool {
 	struct pool_job **heap; /* [0] is the most urgent */
 	size_t count, room, reserved;
 	uint64_t arrivals, idle_ns;
+	uint64_t turn_ns; /* the latest turn of a job that was taken */
 	unsigned threads, started, waiting;
 	bool stopping;
 	struct pool_worker *worker;
 };
 
+void pool_share_init(struct pool_share *share)
+{
+	share->turn_ns = 0;
+	atomic_store_explicit(&share->cost_ns, POOL_COST_NS, memory_order_relaxed);
+}
+
+/* A mean over some sixteen jobs; of two that come at once one may be lost. */
+void pool_share_cost(struct pool_share *share, uint64_t ns)
+{
+	uint64_t cost = atomic_load_explicit(&share->cost_ns, memory_order_relaxed);
+	cost = cost - cost / 16 + ns / 16;
+	atomic_store_explicit(
+		&share->cost_ns, UTIL_MAX(cost, (uint64_t)1000), memory_order_relaxed);
+}
+
 static uint64_t pool_key(const struct pool_job *job)
 {
-	return job->arrival + UTIL_MIN(job->urgency, (uint64_t)POOL_URGENCY) * POOL_PASS;
+	return job->turn_ns + UTIL_MIN(job->urgency, (uint64_t)POOL_URGENCY) * POOL_PASS_NS;
 }
 
 static bool pool_before(const struct pool_job *a, const struct pool_job *b)
 {
 	uint64_t first = pool_key(a), second = pool_key(b);
-	return first != second ? first < second : a->urgency < b->urgency;
+	if (first != second)
+		return first < second;
+	return a->urgency != b->urgency ? a->urgency < b->urgency : a->arrival < b->arrival;
+}
+
+/* A share that had nothing to do has no claim to the time that went by. */
+static void pool_give_turn(struct pool *pool, struct pool_job *job)
+{
+	struct pool_share *share = job->share;
+	job->arrival = pool->arrivals++;
+	job->turn_ns = UTIL_MAX(pool->turn_ns, share->turn_ns);
+	share->turn_ns = job->turn_ns + atomic_load_explicit(&share->cost_ns, memory_order_relaxed);
 }
 
 static void pool_sift_up(struct pool *pool, size_t i)
@@ -71,6 +102,7 @@ static void pool_sift_down(struct pool *pool, size_t i)
 static struct pool_job *pool_take(struct pool *pool)
 {
 	struct pool_job *job = pool->heap[0];
+	pool->turn_ns = UTIL_MAX(pool->turn_ns, job->turn_ns);
 	pool->heap[0] = pool->heap[--pool->count];
 	if (pool->count)
 		pool_sift_down(pool, 0);
@@ -200,7 +232,7 @@ void pool_push(struct pool *pool, struct pool_job *job)
 {
 	pthread_mutex_lock(&pool->lock);
 	assert(pool->count < pool->reserved);
-	job->arrival = pool->arrivals++;
+	pool_give_turn(pool, job);
 	pool->heap[pool->count] = job;
 	pool_sift_up(pool, pool->count++);
 	pthread_cond_signal(&pool->work);

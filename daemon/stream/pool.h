@@ -1,8 +1,11 @@
 /* pool: the workers, and the queue of samples that wait for one.
  *
  * One queue for all streams, keyed by urgency (how many batches the consumer still has ahead of
- * this one) and arrival: whoever waits goes first, and nobody is passed for ever. Jobs are embedded
- * in their owner; the queue's room is reserved when a stream opens, so pushing never allocates.
+ * this one) and by turn: whoever waits goes first, and nobody is passed for ever. Turns are given
+ * out by worker time (start-time fair queueing: Goyal, Vin and Cheng, SIGCOMM 1996): of several
+ * streams that wait alike each gets the same time of the workers, however many rows it has queued
+ * and however dear they are. Jobs are embedded in their owner; the queue's room is reserved when a
+ * stream opens, so pushing never allocates.
  *
  * pool_push: any thread, never blocks. The job's function runs on a worker. */
 #pragma once
@@ -11,14 +14,26 @@
 #include "decode/decode.h"
 #include "stream/row.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 struct pool;
 
+/* One that shares the workers: a stream. Outlives its jobs; the pool's own. */
+struct pool_share {
+	uint64_t turn_ns; /* when its next job's turn is, on the pool's clock of work done */
+	_Atomic uint64_t cost_ns; /* of a job, as seen lately; relaxed */
+};
+
+void pool_share_init(struct pool_share *share);
+/* One of its jobs took so much of a worker's time. Any thread. */
+void pool_share_cost(struct pool_share *share, uint64_t ns);
+
 struct pool_job {
+	struct pool_share *share;
 	uint64_t urgency;
 	void (*run)(struct pool_job *job, struct row_maker *maker);
-	uint64_t arrival; /* the pool's own */
+	uint64_t turn_ns, arrival; /* the pool's own */
 };
 
 int pool_new(unsigned threads, const struct decode_limits *limits, uint32_t max_image_size,

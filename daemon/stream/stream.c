@@ -269,6 +269,7 @@ int stream_new(const struct stream_environment *environment, const struct stream
 		.environment = environment, .spec = *spec, .ledger_line = -1, .extent.fd = -1};
 	pthread_mutex_init(&stream->lock, NULL);
 	fetch_reader_init(&stream->reader);
+	pool_share_init(&stream->share);
 	struct dataset_options options = {.cache_dir = environment->cache_dir,
 		.labels = spec->labels,
 		.progress = progress,

@@ -36,6 +36,7 @@ struct stream {
 	const struct dataset *dataset;
 	struct sidecar *sidecar; /* NULL: no checkpoints */
 	struct fetch_reader reader;
+	struct pool_share share;
 	struct order order;
 	struct order_epoch epoch; /* how an epoch is cut */
 	struct pixel_recipe recipe;

@@ -21,6 +21,7 @@ struct job {
 	atomic_int runs;
 };
 
+static struct pool_share alone;
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static int ran[JOBS];
 static atomic_int ran_count;
@@ -47,6 +48,7 @@ static struct pool *make(unsigned threads)
 	struct decode_limits limits = decode_limits_default();
 	struct pool *pool = NULL;
 	struct fault fault;
+	pool_share_init(&alone);
 	assert_int_equal(pool_new(threads, &limits, 224, &pool, &fault), 0);
 	assert_int_equal(pool_threads(pool), threads);
 	return pool;
@@ -56,7 +58,7 @@ static void whoever_waits_goes_first_and_nobody_is_passed_for_ever(void **state)
 {
 	(void)state;
 	struct pool *pool = make(1);
-	struct job first = {.job = {.run = wait_at_gate}};
+	struct job first = {.job = {.share = &alone, .run = wait_at_gate}};
 	static struct job job[JOBS];
 	assert_int_equal(pool_reserve(pool, JOBS + 1), 0);
 	pthread_mutex_lock(&gate);
@@ -69,7 +71,8 @@ static void whoever_waits_goes_first_and_nobody_is_passed_for_ever(void **state)
 	atomic_store(&ran_count, 0);
 	for (int i = 0; i < JOBS; i++) {
 		job[i] = (struct job){
-			.job = {.run = note, .urgency = (uint64_t)(rand() % 7)}, .number = i};
+			.job = {.share = &alone, .run = note, .urgency = (uint64_t)(rand() % 7)},
+			.number = i};
 		pool_push(pool, &job[i].job);
 	}
 	pthread_mutex_unlock(&gate);
@@ -83,6 +86,56 @@ static void whoever_waits_goes_first_and_nobody_is_passed_for_ever(void **state)
 		assert_true(
 			earlier < later || (earlier == later && a->job.urgency < b->job.urgency));
 	}
+}
+
+/* Runs two shares' jobs on one worker, all queued before: how many of the first `first` that ran
+ * were of share 0. */
+static int run_two(uint64_t cost0, uint64_t cost1, uint64_t urgency1, int first)
+{
+	struct pool_share share[2];
+	struct pool *pool = make(1);
+	struct job gate_job = {.job = {.share = &alone, .run = wait_at_gate}};
+	static struct job job[JOBS];
+	assert_int_equal(pool_reserve(pool, JOBS + 1), 0);
+	pthread_mutex_lock(&gate);
+	pool_push(pool, &gate_job.job);
+	struct pool_stats stats;
+	do
+		pool_stats_read(pool, &stats);
+	while (stats.queued);
+	for (int i = 0; i < 2; i++) {
+		pool_share_init(&share[i]);
+		for (int n = 0; n < 200; n++)
+			pool_share_cost(&share[i], i ? cost1 : cost0);
+	}
+	atomic_store(&ran_count, 0);
+	/* The first share has queued all of its jobs before the second one begins. */
+	for (int i = 0; i < JOBS; i++) {
+		int second = i >= JOBS / 2;
+		job[i] = (struct job){.job = {.share = &share[second],
+					      .run = note,
+					      .urgency = second ? urgency1 : 0},
+			.number = i};
+		pool_push(pool, &job[i].job);
+	}
+	pthread_mutex_unlock(&gate);
+	pool_free(pool);
+	int mine = 0;
+	for (int i = 0; i < first; i++)
+		mine += ran[i] < JOBS / 2;
+	return mine;
+}
+
+static void streams_that_wait_alike_get_the_same_time(void **state)
+{
+	(void)state;
+	assert_in_range(run_two(1000000, 1000000, 0, 200), 98, 102);
+	/* Rows that cost three times as much come a third as often. */
+	assert_in_range(run_two(3000000, 1000000, 0, 200), 47, 53);
+	assert_in_range(run_two(1000000, 3000000, 0, 200), 147, 153);
+	/* Who has a batch ahead lets 256 rows' work pass, and then has its turn. */
+	assert_int_equal(run_two(500000, 500000, 1, 250), 250);
+	assert_in_range(run_two(500000, 500000, 1, 456), 352, 360);
 }
 
 static struct pool *shared;
@@ -104,8 +157,9 @@ static void every_job_runs_once(void **state)
 	assert_int_equal(pool_reserve(shared, JOBS), 0);
 	atomic_store(&ran_count, 0);
 	for (int i = 0; i < JOBS; i++)
-		job[i] =
-			(struct job){.job = {.run = note, .urgency = (uint64_t)i % 3}, .number = i};
+		job[i] = (struct job){
+			.job = {.share = &alone, .run = note, .urgency = (uint64_t)i % 3},
+			.number = i};
 	for (int i = 0; i < PUSHERS; i++)
 		pthread_create(&thread[i], NULL, push, &job[i * (JOBS / PUSHERS)]);
 	for (int i = 0; i < PUSHERS; i++)
@@ -148,9 +202,9 @@ static void a_job_takes_more_of_its_kind(void **state)
 {
 	(void)state;
 	struct pool *pool = make(1);
-	struct job gate_job = {.job = {.run = wait_at_gate}};
+	struct job gate_job = {.job = {.share = &alone, .run = wait_at_gate}};
 	struct asker asker[4] = {0};
-	struct job other = {.job = {.run = note, .urgency = 3}, .number = 7};
+	struct job other = {.job = {.share = &alone, .run = note, .urgency = 3}, .number = 7};
 	assert_int_equal(pool_reserve(pool, 6), 0);
 	pthread_mutex_lock(&gate);
 	pool_push(pool, &gate_job.job);
@@ -161,7 +215,8 @@ static void a_job_takes_more_of_its_kind(void **state)
 	/* Urgencies 4, 0, 2, 1: those before the other kind are taken, in their order. */
 	static const uint64_t urgency[] = {4, 0, 2, 1};
 	for (int i = 0; i < 4; i++) {
-		asker[i] = (struct asker){.job = {.run = ask, .urgency = urgency[i]}, .pool = pool};
+		asker[i] = (struct asker){
+			.job = {.share = &alone, .run = ask, .urgency = urgency[i]}, .pool = pool};
 		pool_push(pool, &asker[i].job);
 	}
 	atomic_store(&ran_count, 0);
@@ -179,6 +234,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whoever_waits_goes_first_and_nobody_is_passed_for_ever),
+		cmocka_unit_test(streams_that_wait_alike_get_the_same_time),
 		cmocka_unit_test(every_job_runs_once),
 		cmocka_unit_test(impossible_numbers_of_threads_are_refused),
 		cmocka_unit_test(a_job_takes_more_of_its_kind),
