@@ -109,10 +109,12 @@ static int config_read_stream(const struct yaml_text *text, const yaml_node_pair
 	if (spec->name[0])
 		return yaml_fault(text, value, fault,
 			"stream: is for clients; \"%s\" needs a source of its own", name);
-	if (spec->state.given)
+	const char *client_key = spec_client_key(spec);
+	if (client_key)
 		return yaml_fault(text, value, fault,
-			"state: is for clients; a stream of the configuration starts at its "
-			"beginning");
+			"%s: is for clients; a stream of the configuration says what is read, not "
+			"who goes on where",
+			client_key);
 	memcpy(spec->name, name, sizeof name);
 	config->stream_count++;
 	return 0;

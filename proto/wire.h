@@ -95,8 +95,8 @@ struct wire_opened {
 	uint32_t shuffle; /* 1: full shuffle; 0: sequential */
 	uint32_t train; /* 1: training recipe */
 	uint32_t slots; /* how many batches may be out at once, 1 .. WIRE_SLOTS_MAX */
-	uint64_t position; /* of the first row of (epoch, batch) in the epoch's global order: 0, or
-			      where the state said */
+	uint64_t position; /* where (epoch, batch) begins in the epoch's global order: 0, or where
+			      the state said; of all ranks together */
 };
 
 /* Carries the extent's descriptor. Sent before the first batch in it. */

@@ -420,6 +420,15 @@ int spec_check_share(const struct stream_spec *spec, struct fault *fault)
 	return 0;
 }
 
+const char *spec_client_key(const struct stream_spec *spec)
+{
+	static const int keys[] = {SPEC_STATE, SPEC_RECONNECT, SPEC_RANK, SPEC_WORLD_SIZE};
+	for (size_t i = 0; i < UTIL_COUNT(keys); i++)
+		if (spec->given & SPEC_BIT(keys[i]))
+			return spec_keys[keys[i]].name;
+	return NULL;
+}
+
 bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what)
 {
 	for (size_t i = 0; i < SPEC_KEYS; i++)

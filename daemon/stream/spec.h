@@ -89,6 +89,9 @@ void spec_overlay(const struct stream_spec *named, struct stream_spec *spec);
  * or -EINVAL. */
 int spec_check_share(const struct stream_spec *spec, struct fault *fault);
 
+/* The key that was written though only a client can know it (state, rank, ...); NULL: none. */
+const char *spec_client_key(const struct stream_spec *spec);
+
 /* The definition with every key spelled out, as JSON (malloc'ed; NULL when memory is out). */
 char *spec_json(const struct stream_spec *spec);
 

@@ -86,7 +86,8 @@ static void the_shipped_file_is_the_defaults(void **state)
 	config_init(&shipped);
 	/* Other values first, so that a key missing from the file is seen. */
 	shipped.memory = shipped.threads = shipped.reader_threads = shipped.idle_exit_s =
-		shipped.max_clients = 7;
+		shipped.max_clients = shipped.max_streams = shipped.stream_memory = 7;
+	shipped.open_streams = CONFIG_OPEN_NAMED;
 	shipped.reader = FETCH_PREAD;
 	shipped.io = FETCH_IO_DIRECT;
 	shipped.log_level = LOG_DEBUG;
@@ -125,8 +126,10 @@ static void the_shipped_example_is_right(void **state)
 	assert_int_equal(spec->epochs, defaults.epochs);
 	assert_int_equal(spec->prefetch, defaults.prefetch);
 	assert_int_equal(spec->wait_for, defaults.wait_for);
-	/* All keys but `stream` and `state`, which are for clients. */
-	assert_int_equal(__builtin_popcountll(spec->given), 16);
+	assert_int_equal(spec->laggard, defaults.laggard);
+	assert_int_equal(spec->laggard_timeout_s, defaults.laggard_timeout_s);
+	/* All keys but those for clients: stream, state, rank, world_size, reconnect. */
+	assert_int_equal(__builtin_popcountll(spec->given), 19);
 }
 
 static void reads_every_key(void **state)
@@ -136,6 +139,7 @@ static void reads_every_key(void **state)
 		must_load("socket: /run/p.sock\nmemory: 96M\nthreads: 8\nreader: io_uring\n"
 			  "reader_threads: 32\nio: direct\ncache_dir: /c\nidle_exit_s: 10\n"
 			  "log_level: debug\nmax_clients: 3\ncheckpoints: off\n"
+			  "max_streams: 5\nstream_memory: 2M\nopen_streams: named\n"
 			  "streams:\n  a: {source: x}\n  b c:\n    source: y\n    train: false\n");
 	assert_string_equal(config->socket, "/run/p.sock");
 	assert_int_equal(config->memory, 96 << 20);
@@ -147,6 +151,9 @@ static void reads_every_key(void **state)
 	assert_int_equal(config->idle_exit_s, 10);
 	assert_int_equal(config->log_level, LOG_DEBUG);
 	assert_int_equal(config->max_clients, 3);
+	assert_int_equal(config->max_streams, 5);
+	assert_int_equal(config->stream_memory, 2 << 20);
+	assert_int_equal(config->open_streams, CONFIG_OPEN_NAMED);
 	assert_false(config->checkpoints);
 	assert_int_equal(config->stream_count, 2);
 	assert_string_equal(config->stream[0].name, "a");
@@ -177,6 +184,16 @@ static void refuses_with_the_place(void **state)
 		{"log_level: loud\n",
 			":1:12: log_level: expected error, warning, info or debug, got \"loud\""},
 		{"checkpoints: 8\n", ":1:14: checkpoints: expected true or false, got \"8\""},
+		{"max_streams: 101\n",
+			":1:14: max_streams: expected a whole number from 1 to 100, got \"101\""},
+		{"stream_memory: 5\n", ":1:16: stream_memory: expected auto or a size such as 128M "
+				       "or 4G, from 1.0 MiB to 1.0 PiB, got \"5\""},
+		{"open_streams: mine\n",
+			":1:15: open_streams: expected any or named, got \"mine\""},
+		{"streams: {a: {source: x, share: split, rank: 0, world_size: 2}}\n",
+			":1:14: rank: is for clients; a stream of the configuration says what is "
+			"read, "
+			"not who goes on where"},
 		{"max_clients: 0\n",
 			":1:14: max_clients: expected a whole number from 1 to 4096, got \"0\""},
 		{"idle_exit_s: 31536001\n", ":1:14: idle_exit_s: expected a whole number from 0 to "
@@ -213,8 +230,9 @@ static void refuses_with_the_place(void **state)
 		 "order: "
 		 "\"0000000000000000\", transform: \"0000000000000000\", seed: 0, epoch: 0, "
 		 "position: 0}}}\n",
-			":1:14: state: is for clients; a stream of the configuration starts at its "
-			"beginning"},
+			":1:14: state: is for clients; a stream of the configuration says what is "
+			"read, "
+			"not who goes on where"},
 		{"- memory\n", ":1:1: expected a mapping of \"key: value\" lines, got a list"},
 		{"memory: 4G: 5G\n",
 			":1:11: not valid YAML: mapping values are not allowed in this context"},
