@@ -251,8 +251,7 @@ static void join_send_opened(struct member *m)
 	const struct stream_spec *spec = stream_spec(stream);
 	const struct dataset *dataset = stream_dataset(stream);
 	const struct extent *extent = stream_extent(stream);
-	struct stream_batch first;
-	stream_name(stream, m->reader.next, &first);
+	struct course_batch first = course_batch(stream_course(stream), m->reader.next, spec->rank);
 	m->epoch = first.epoch;
 	m->batch = first.batch;
 	struct wire_opened opened = {
@@ -298,15 +297,15 @@ static int join_serial(const struct member *m, uint64_t *ret_serial, struct faul
 {
 	const struct stream *stream = m->group->stream;
 	uint64_t first = tally_first(stream_tally(stream));
-	struct stream_batch oldest;
 	if (!m->state.given) {
 		*ret_serial = first;
 		return 0;
 	}
-	int result = stream_serial(stream, m->state.epoch, m->state.position, ret_serial);
-	if (!result && *ret_serial >= first)
+	const struct course *course = stream_course(stream);
+	if (course_serial(course, m->state.epoch, m->state.position, ret_serial) &&
+		*ret_serial >= first)
 		return 0;
-	stream_name(stream, first, &oldest);
+	struct course_batch oldest = course_batch(course, first, 0);
 	return fault_set(fault, -ESTALE,
 		"this trainer needs the batch at epoch %" PRIu64 ", position %" PRIu64
 		", which its group has passed or never gives (its oldest is at epoch %" PRIu64
@@ -326,7 +325,7 @@ static bool join_admit(struct member *m)
 		group_leave(m);
 		return false;
 	}
-	uint64_t end = UTIL_MAX(stream_end(group->stream, m->epochs), serial);
+	uint64_t end = UTIL_MAX(course_end(stream_course(group->stream), m->epochs), serial);
 	stream_join(group->stream, &m->reader, serial, end);
 	m->answered = true;
 	if (group->job)

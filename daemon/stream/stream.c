@@ -171,56 +171,14 @@ int stream_fits(const struct stream *stream, const struct spec_state *state, cha
 	return 0;
 }
 
-/* Where less is left than makes a batch, the next epoch begins. */
-static void stream_normalise(const struct stream *stream, uint64_t *epoch, uint64_t *position)
-{
-	if (order_batches(&stream->epoch, *position))
-		return;
-	++*epoch;
-	*position = 0;
-}
-
 void stream_begin(struct stream *stream, uint64_t epoch, uint64_t position)
 {
-	stream_normalise(stream, &epoch, &position);
-	stream->start_epoch = stream->next_epoch = epoch;
-	stream->start_position = stream->next_position = position;
+	stream->course = course_from(&stream->course.epoch, epoch, position);
 }
 
-/* Batches of the first epoch and of `epochs` whole ones; UINT64_MAX beyond what can be counted. */
-static uint64_t stream_batches_of(const struct stream *stream, uint64_t epochs)
+const struct course *stream_course(const struct stream *stream)
 {
-	uint64_t first = order_batches(&stream->epoch, stream->start_position), rest, all;
-	if (__builtin_mul_overflow(epochs, order_batches(&stream->epoch, 0), &rest) ||
-		__builtin_add_overflow(first, rest, &all))
-		return UINT64_MAX;
-	return all;
-}
-
-int stream_serial(
-	const struct stream *stream, uint64_t epoch, uint64_t position, uint64_t *ret_serial)
-{
-	uint64_t before = 0, steps, start = stream->start_position;
-	stream_normalise(stream, &epoch, &position);
-	if (epoch < stream->start_epoch)
-		return -ESTALE;
-	if (epoch > stream->start_epoch) {
-		before = stream_batches_of(stream, epoch - stream->start_epoch - 1);
-		start = 0;
-	}
-	if (!order_steps(&stream->epoch, start, position, &steps) || before > UINT64_MAX - steps)
-		return -ESTALE;
-	*ret_serial = before + steps;
-	return 0;
-}
-
-uint64_t stream_end(const struct stream *stream, uint64_t epochs)
-{
-	if (!epochs)
-		return UINT64_MAX;
-	return epochs > stream->start_epoch
-		       ? stream_batches_of(stream, epochs - stream->start_epoch - 1)
-		       : 0;
+	return &stream->course;
 }
 
 static int stream_lay_out(struct stream *stream, struct fault *fault)
@@ -229,12 +187,12 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 	uint64_t samples = dataset_count(stream->dataset);
 	stream->order =
 		(struct order){.samples = samples, .seed = spec->seed, .shuffle = spec->shuffle};
-	stream->epoch = (struct order_epoch){.samples = samples,
+	stream->course.epoch = (struct order_epoch){.samples = samples,
 		.batch_size = spec->batch_size,
 		.world_size = spec->world_size,
 		.drop_last = spec->drop_last};
 	stream->recipe = spec_pixels(spec);
-	if (order_batches(&stream->epoch, 0))
+	if (order_batches(&stream->course.epoch, 0))
 		return 0;
 	char ranks[32] = "";
 	if (spec->world_size > 1)
@@ -349,47 +307,22 @@ static void stream_blank(struct stream *stream, uint32_t slot, uint32_t from)
 	}
 }
 
-/* This stream's part of the global batch that begins at `position`. */
-static void stream_slice(
-	const struct stream *stream, uint64_t epoch, uint64_t position, struct stream_batch *ret)
-{
-	const struct stream_spec *spec = &stream->spec;
-	struct order_slice slice = order_slice(&stream->epoch, position, spec->rank);
-	ret->epoch = epoch;
-	ret->origin = position;
-	ret->batch = position / ((uint64_t)spec->batch_size * spec->world_size);
-	ret->position = slice.position;
-	ret->count = slice.count;
-	ret->last = slice.last;
-	ret->padded = slice.padded;
-}
-
-void stream_name(const struct stream *stream, uint64_t serial, struct stream_batch *ret)
-{
-	uint64_t global = (uint64_t)stream->spec.batch_size * stream->spec.world_size,
-		 first = order_batches(&stream->epoch, stream->start_position),
-		 each = order_batches(&stream->epoch, 0);
-	*ret = (struct stream_batch){.serial = serial};
-	if (serial < first)
-		stream_slice(
-			stream, stream->start_epoch, stream->start_position + serial * global, ret);
-	else
-		stream_slice(stream, stream->start_epoch + 1 + (serial - first) / each,
-			(serial - first) % each * global, ret);
-}
-
 /* Names the next batch and writes the head of its slot. The serial changes before anything else
  * does, rows by workers included: it tells a trainer that was detached while it read this slot
  * (PROTOCOL.md, "The life of a lease"). */
 static void stream_assign(struct stream *stream, uint32_t slot)
 {
-	struct stream_batch batch = {.serial = stream->tally.serial[slot]};
-	stream_slice(stream, stream->next_epoch, stream->next_position, &batch);
-	stream->next_position += (uint64_t)stream->spec.batch_size * stream->spec.world_size;
-	if (batch.last) {
-		stream->next_position = 0;
-		stream->next_epoch++;
-	}
+	struct course_batch next =
+		course_batch(&stream->course, stream->tally.serial[slot], stream->spec.rank);
+	struct stream_batch batch = {
+		.serial = stream->tally.serial[slot],
+		.epoch = next.epoch,
+		.batch = next.batch,
+		.position = next.slice.position,
+		.count = next.slice.count,
+		.last = next.slice.last,
+		.padded = next.slice.padded,
+	};
 	struct slots_head *head = extent_head(&stream->extent, slot);
 	__atomic_store_n(&head->serial, batch.serial, __ATOMIC_RELAXED);
 	atomic_thread_fence(memory_order_release);
@@ -509,12 +442,12 @@ const struct extent *stream_extent(const struct stream *stream)
 
 uint64_t stream_batches(const struct stream *stream)
 {
-	return order_batches(&stream->epoch, 0);
+	return order_batches(&stream->course.epoch, 0);
 }
 
 uint64_t stream_epoch_samples(const struct stream *stream)
 {
-	return order_left(&stream->epoch, 0);
+	return order_left(&stream->course.epoch, 0);
 }
 
 const char *stream_notice(const struct stream *stream)

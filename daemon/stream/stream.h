@@ -26,6 +26,7 @@
 #include "batch/tally.h"
 #include "decode/decode.h"
 #include "decode/stepback.h"
+#include "order/course.h"
 #include "order/order.h"
 #include "source/dataset.h"
 #include "source/fetch.h"
@@ -76,13 +77,8 @@ int stream_fits(const struct stream *stream, const struct spec_state *state, cha
 /* Where the first batch begins; once, before stream_pump. */
 void stream_begin(struct stream *stream, uint64_t epoch, uint64_t position);
 
-/* The serial of the batch that begins at this position of the epoch's global order, which may be a
- * long way ahead: 0, or -ESTALE when it lies before the first batch or none begins there. */
-int stream_serial(
-	const struct stream *stream, uint64_t epoch, uint64_t position, uint64_t *ret_serial);
-
-/* The serial after the last batch of so many epochs; 0: they are over. UINT64_MAX for 0 epochs. */
-uint64_t stream_end(const struct stream *stream, uint64_t epochs);
+/* Its batches by their serials; once begun. */
+const struct course *stream_course(const struct stream *stream);
 
 /* Tells fill to stop; stream_idle says when nothing is in flight any more, and only then
  * stream_free is allowed. */
@@ -114,7 +110,6 @@ bool stream_failed(struct stream *stream, int *ret_code, const char **ret_text);
 
 struct stream_batch { /* what a slot holds */
 	uint64_t serial, epoch, batch;
-	uint64_t origin; /* where its global batch begins in the epoch's order */
 	uint64_t position; /* of its first row */
 	uint32_t count;
 	bool last;
@@ -130,9 +125,6 @@ uint64_t stream_batches(const struct stream *stream); /* of a full epoch */
 uint64_t stream_epoch_samples(const struct stream *stream);
 uint64_t stream_order_hash(const struct stream *stream);
 uint64_t stream_transform_hash(const struct stream *stream);
-/* The name of batch `serial`, as far as it does not depend on a slot: its epoch, its number in it,
- * and the position of this stream's first row. */
-void stream_name(const struct stream *stream, uint64_t serial, struct stream_batch *ret);
 const char *stream_notice(const struct stream *stream); /* "" or what the operator should know */
 /* True once when something came up since that is worth logging: one sentence. */
 bool stream_remark(struct stream *stream, char *ret_text, size_t room);

@@ -38,7 +38,7 @@ struct stream {
 	struct fetch_reader reader;
 	struct pool_share share;
 	struct order order;
-	struct order_epoch epoch; /* how an epoch is cut */
+	struct course course; /* its batches */
 	struct pixel_recipe recipe;
 	struct extent extent;
 	int ledger_line;
@@ -47,8 +47,6 @@ struct stream {
 
 	/* event loop only */
 	struct tally tally;
-	uint64_t next_epoch, next_position; /* of the global batch that gets the next FREE slot */
-	uint64_t start_epoch, start_position; /* of the first one */
 	bool draining;
 
 	pthread_mutex_t
