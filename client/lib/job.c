@@ -63,7 +63,7 @@ static int job_number(const char *variable, const char *expected, uint32_t *ret_
 
 static int job_ranks_from_environment(struct penstock_options *options)
 {
-	uint32_t rank, world_size;
+	uint32_t rank = 0, world_size = 0;
 	int result = job_number("RANK", "a number from 0 to WORLD_SIZE - 1", &rank);
 	if (result == 0)
 		result = job_number("WORLD_SIZE", "the number of ranks, 1 or more", &world_size);
