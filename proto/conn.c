@@ -28,8 +28,8 @@
 
 enum {
 	CONN_BACKLOG = 128,
-	CONN_CONNECT_WAIT_S = 5, /* how long a full backlog is waited for: a stopped daemon must not
-				    hang its clients */
+	CONN_CONNECT_WAIT_MS = 5000, /* how long a full backlog is waited for: a stopped daemon must
+					not hang its clients */
 	CONN_FDS_ROOM =
 		4, /* more than a message may carry, so that one too many is seen and closed */
 };
@@ -180,11 +180,12 @@ static int conn_address(const char *path, struct sockaddr_un *ret)
 	return 0;
 }
 
-static int conn_connect_wait(int fd, const struct sockaddr_un *address)
+static int conn_connect_wait(int fd, const struct sockaddr_un *address, int limit_ms)
 {
 	/* The send timeout is also the one of connect; it is taken off again, since later sends
 	 * have their own rules. */
-	struct timeval limit = {.tv_sec = CONN_CONNECT_WAIT_S};
+	struct timeval limit = {
+		.tv_sec = limit_ms / 1000, .tv_usec = (suseconds_t)(limit_ms % 1000) * 1000};
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 	int n;
 	do {
@@ -199,6 +200,11 @@ static int conn_connect_wait(int fd, const struct sockaddr_un *address)
 
 int conn_connect(const char *path, int *ret_fd)
 {
+	return conn_connect_within(path, CONN_CONNECT_WAIT_MS, ret_fd);
+}
+
+int conn_connect_within(const char *path, int limit_ms, int *ret_fd)
+{
 	struct sockaddr_un address;
 	int result = conn_address(path, &address);
 	if (result < 0)
@@ -206,7 +212,7 @@ int conn_connect(const char *path, int *ret_fd)
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	result = conn_connect_wait(fd, &address);
+	result = conn_connect_wait(fd, &address, limit_ms);
 	if (result < 0) {
 		(void)close(fd);
 		return result;

@@ -50,6 +50,9 @@ const void *conn_view(const struct conn_message *message, enum wire_type type, s
  * listens), -EACCES, -ETIMEDOUT (the listener accepted nobody for five seconds), ... */
 int conn_connect(const char *path, int *ret_fd);
 
+/* The same with another limit than five seconds, above 0. */
+int conn_connect_within(const char *path, int limit_ms, int *ret_fd);
+
 /* Binds and listens (backlog 128, mode 0600, non-blocking). The caller holds the instance lock, so
  * a socket that lies there is stale and is removed; -EEXIST when something else than a socket does.
  */

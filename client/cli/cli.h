@@ -15,9 +15,11 @@
  *   check.c       decodes everything; machine.[ch] says what this machine offers
  *   decode.c      writes single images out; input.[ch] reads them, headline.[ch] knows their kind
  *   pack.c        rewrites a dataset; the work is done in daemon/pack
+ *   plan.c        what every rank of a job will get
  *   replay.c      makes rows again without a daemon
  *   show.c        a batch as a picture; sheet.[ch] draws it with canvas.[ch] and font.[ch]
  *   picture.[ch]  pixels into a PNG or PPM file
+ *   state.c       what a state says, and whether it fits; resume.[ch] reads and compares it
  *   status.c      status and stop
  *   progress.[ch] one line on a terminal for what takes longer than a second
  *   table.[ch]    numbers and columns for people
@@ -58,7 +60,9 @@ int bench_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int decode_main(int argc, char **argv);
 int pack_main(int argc, char **argv);
+int plan_main(int argc, char **argv);
 int replay_main(int argc, char **argv);
 int show_main(int argc, char **argv);
+int state_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 int stop_main(int argc, char **argv);

@@ -23,8 +23,10 @@ static const struct subcommand {
 	{"check", check_main, "decode everything; list what is broken"},
 	{"decode", decode_main, "write single images as PNG or PPM; compare decoders"},
 	{"pack", pack_main, "rewrite a dataset once, into tars that decode faster"},
+	{"plan", plan_main, "what every rank of a job will get"},
 	{"replay", replay_main, "make rows of a batch again, without a daemon"},
 	{"show", show_main, "draw a batch as a PNG contact sheet"},
+	{"state", state_main, "what a stream's state says, and whether it fits"},
 	{"status", status_main, "what the running daemon is doing"},
 	{"stop", stop_main, "end the running daemon"},
 };

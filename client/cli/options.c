@@ -276,9 +276,10 @@ static int options_count_operands(const struct command *command, int operands, c
 	else if (command->max_operands == 0)
 		cli_note("%s takes no operand, so \"%s\" cannot be right", command->name, extra);
 	else
-		cli_note("%s takes one %s, and \"%s\" is one more; quote a glob so that the shell "
+		cli_note("%s takes %s%s, and \"%s\" is one more; quote a glob so that the shell "
 			 "leaves it alone",
-			command->name, command->operands, extra);
+			command->name, command->max_operands == 1 ? "one " : "", command->operands,
+			extra);
 	return -EINVAL;
 }
 

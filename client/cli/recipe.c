@@ -25,12 +25,39 @@ enum weights_filter recipe_filter(const char *interpolation)
 
 struct pixel_recipe recipe_pixels(const struct recipe *recipe)
 {
-	return (struct pixel_recipe){
-		.kind = recipe->eval ? PIXEL_EVAL : PIXEL_TRAIN,
-		.image_size = (uint32_t)recipe->image_size,
-		.fast = strcmp(recipe->decode, "fast") == 0,
-		.filter = recipe_filter(recipe->interpolation),
-	};
+	struct stream_spec spec;
+	recipe_spec(recipe, &spec);
+	return spec_pixels(&spec);
+}
+
+void recipe_spec(const struct recipe *recipe, struct stream_spec *ret_spec)
+{
+	spec_init(ret_spec);
+	ret_spec->batch_size = (uint32_t)recipe->batch_size;
+	ret_spec->image_size = (uint32_t)recipe->image_size;
+	ret_spec->train = !recipe->eval;
+	ret_spec->shuffle = recipe_shuffles(recipe);
+	ret_spec->seed = recipe->seed;
+	ret_spec->decode =
+		strcmp(recipe->decode, "fast") == 0 ? SPEC_DECODE_FAST : SPEC_DECODE_EXACT;
+	ret_spec->interpolation = recipe_filter(recipe->interpolation);
+}
+
+int recipe_check_cut(const struct recipe_cut *cut)
+{
+	if (!cut->drop_last || !cut->no_drop_last)
+		return 0;
+	cli_note("--drop-last and --no-drop-last cannot both be; leave one out");
+	return -EINVAL;
+}
+
+struct order_epoch recipe_epoch(
+	const struct recipe *recipe, const struct recipe_cut *cut, uint64_t samples)
+{
+	return (struct order_epoch){.samples = samples,
+		.batch_size = (uint32_t)recipe->batch_size,
+		.world_size = (uint32_t)cut->world_size,
+		.drop_last = cut->drop_last || (!recipe->eval && !cut->no_drop_last)};
 }
 
 void recipe_fill(
@@ -114,7 +141,49 @@ int recipe_fits_dataset(const struct recipe *recipe, const char *source, uint64_
 		source, samples, samples == 1 ? "" : "s", recipe->batch_size);
 }
 
+/* "--batch-size 10 or less, --world-size 4 or less, or " */
+static void recipe_advise(const struct order_epoch *epoch, char *buffer, size_t room)
+{
+	uint64_t each = epoch->samples / epoch->world_size,
+		 ranks = epoch->samples / epoch->batch_size;
+	size_t at = 0;
+	buffer[0] = 0;
+	if (each)
+		at += (size_t)snprintf(buffer, room, "--batch-size %" PRIu64 " or less, ", each);
+	if (ranks)
+		at += (size_t)snprintf(
+			buffer + at, room - at, "--world-size %" PRIu64 " or less, ", ranks);
+	if (at)
+		(void)snprintf(buffer + at, room - at, "or ");
+}
+
+int recipe_fits_epoch(const struct order_epoch *epoch, const char *source)
+{
+	char advice[128], global[64] = "";
+	if (order_batches(epoch, 0))
+		return CLI_OK;
+	recipe_advise(epoch, advice, sizeof advice);
+	if (epoch->world_size > 1)
+		(void)snprintf(
+			global, sizeof global, " for each of %" PRIu32 " ranks", epoch->world_size);
+	return cli_fail(CLI_FAILED,
+		"%s has %" PRIu64 " sample%s, not enough for one batch of %" PRIu32
+		"%s, and short ones are dropped; %s--no-drop-last would fit",
+		source, epoch->samples, epoch->samples == 1 ? "" : "s", epoch->batch_size, global,
+		advice);
+}
+
 bool recipe_is_stream(const char *source)
 {
 	return strncmp(source, "stream:", 7) == 0;
+}
+
+int recipe_check_source(const char *source, const char *command)
+{
+	if (!recipe_is_stream(source))
+		return 0;
+	cli_note("%s opens the dataset itself and asks no daemon, so %s cannot be its SOURCE; name "
+		 "the folder or tars, and the options of that stream",
+		command, source);
+	return -EINVAL;
 }

@@ -4,8 +4,10 @@
 
 #include "client/cli/document.h"
 #include "client/cli/options.h"
+#include "order/order.h"
 #include "penstock/penstock.h"
 #include "pixel/pixel.h"
+#include "stream/spec.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,6 +67,40 @@ void recipe_learn(struct recipe *recipe, const struct node *definition);
 /* "training, 224 px, batch 64, shuffled, seed 0", and what else is not the default. */
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room);
 
+/* The definition of such a stream, without a source. */
+void recipe_spec(const struct recipe *recipe, struct stream_spec *ret_spec);
+
+/* How an epoch is cut into batches for the ranks of a job. */
+struct recipe_cut {
+	uint64_t world_size;
+	bool drop_last, no_drop_last; /* neither: as the recipe implies */
+};
+
+#define RECIPE_CUT_DEFAULT      \
+	{                       \
+		.world_size = 1 \
+	}
+
+#define RECIPE_CUT_OPTIONS(cut)                                                                  \
+	{"world-size", 'W', OPTION_NUMBER, &(cut).world_size, "N",                               \
+		"ranks of the job, each with --batch-size samples of every global batch (1)", 1, \
+		65536, NULL},                                                                    \
+		{"drop-last", 0, OPTION_FLAG, &(cut).drop_last, NULL,                            \
+			"leave out the last short batch (what training does)", 0, 0, NULL},      \
+	{                                                                                        \
+		"no-drop-last", 0, OPTION_FLAG, &(cut).no_drop_last, NULL,                       \
+			"keep the last short batch (what --eval does)", 0, 0, NULL               \
+	}
+
+/* 0, or -EINVAL after saying that both cannot be. */
+int recipe_check_cut(const struct recipe_cut *cut);
+
+struct order_epoch recipe_epoch(
+	const struct recipe *recipe, const struct recipe_cut *cut, uint64_t samples);
+
+/* Whether an epoch has a batch at all. CLI_OK, or CLI_FAILED after saying what would fit. */
+int recipe_fits_epoch(const struct order_epoch *epoch, const char *source);
+
 /* What a daemon of our own is started with. */
 struct recipe_daemon {
 	uint64_t memory, threads, prefetch; /* 0: the daemon's default */
@@ -103,6 +139,10 @@ int recipe_fits_stream(
 /* The daemon would refuse a dataset smaller than one training batch in the words of its own
  * options; this is said in ours. CLI_OK, or the exit code. */
 int recipe_fits_dataset(const struct recipe *recipe, const char *source, uint64_t samples);
+
+/* For commands that open the dataset themselves: 0, or -EINVAL after saying that stream:NAME is the
+ * daemon's. */
+int recipe_check_source(const char *source, const char *command);
 
 /* True for "stream:NAME". */
 bool recipe_is_stream(const char *source);

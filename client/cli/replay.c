@@ -30,12 +30,14 @@ enum { REPLAY_ATTEMPTS = 16 };
 struct replay {
 	const char *source, *row, *crop, *folder;
 	struct recipe recipe;
-	uint64_t epoch, batch, index;
+	struct recipe_cut cut;
+	uint64_t epoch, batch, index, rank;
 	bool flip, json;
-	bool batch_given, index_given;
+	bool batch_given, index_given, rank_given;
 
 	struct dataset *dataset;
 	struct order order;
+	struct order_slice slice; /* the rank's part of the batch */
 	struct row_maker maker;
 	struct catalog_bytes bytes;
 	uint8_t *pixels;
@@ -49,6 +51,7 @@ static const struct command replay_command = {
 	.max_operands = 1,
 	.about = "Makes rows again, byte for byte as a stream of the same seed serves them:\n"
 		 "  penstock replay SOURCE --seed S --epoch E --batch B [--row R]\n"
+		 "of a split stream the slice of one rank (--rank R --world-size W),\n"
 		 "or one row from its record:\n"
 		 "  penstock replay SOURCE --index I --crop X,Y,W,H [--flip]\n"
 		 "Prints a line for each, with the CRC-32 of its bytes.",
@@ -60,6 +63,7 @@ static int replay_judge(const struct replay *replay, bool epoch_given)
 	const char *with_index = epoch_given           ? "epoch"
 				 : replay->batch_given ? "batch"
 				 : replay->row         ? "row"
+				 : replay->rank_given  ? "rank"
 						       : NULL;
 	if (replay->index_given && with_index)
 		cli_note("--index names a sample by itself, so --%s cannot be given with it",
@@ -69,8 +73,12 @@ static int replay_judge(const struct replay *replay, bool epoch_given)
 			replay->crop ? "crop" : "flip");
 	else if (replay->index_given && !replay->crop && !replay->recipe.eval)
 		cli_note("--index wants the record's --crop X,Y,W,H too, or --eval");
+	else if (replay->rank >= replay->cut.world_size)
+		cli_note("--rank %" PRIu64 " is not below --world-size, which is %" PRIu64
+			 ": ranks count from 0",
+			replay->rank, replay->cut.world_size);
 	else
-		return 0;
+		return recipe_check_cut(&replay->cut);
 	return -EINVAL;
 }
 
@@ -90,6 +98,9 @@ static int replay_options(struct replay *replay, int argc, char **argv)
 			"its crop in source pixels (with --eval: the whole image)", 0, 0, NULL},
 		{"flip", 'f', OPTION_FLAG, &replay->flip, NULL, "mirror it left to right", 0, 0,
 			NULL},
+		{"rank", 0, OPTION_NUMBER, &replay->rank, "R",
+			"whose slice of that global batch (0)", 0, 65535, &replay->rank_given},
+		RECIPE_CUT_OPTIONS(replay->cut),
 		RECIPE_OPTIONS(replay->recipe),
 		{"output", 'o', OPTION_TEXT, &replay->folder, "DIR",
 			"write each row there as a PNG file", 0, 0, NULL},
@@ -142,23 +153,30 @@ static void replay_print_head(const struct replay *replay)
 			"crop", "flags", "source", "crc32", "path");
 }
 
-static const char *replay_flags(uint32_t flags)
+static const char *replay_flags(uint32_t flags, char ret_text[8])
 {
-	static const char *const texts[] = {"-", "F", "S", "FS"};
-	return flags & SLOTS_INVALID ? "I"
-				     : texts[(flags & SLOTS_FLIPPED ? 1 : 0) +
-					       (flags & SLOTS_SUBSTITUTED ? 2 : 0)];
+	static const struct {
+		uint32_t flag;
+		char letter;
+	} letters[] = {{SLOTS_INVALID, 'I'}, {SLOTS_FLIPPED, 'F'}, {SLOTS_SUBSTITUTED, 'S'},
+		{SLOTS_PADDED, 'P'}};
+	size_t n = 0;
+	for (size_t i = 0; i < UTIL_COUNT(letters); i++)
+		if (flags & letters[i].flag)
+			ret_text[n++] = letters[i].letter;
+	ret_text[n] = 0;
+	return n ? ret_text : "-";
 }
 
 static void replay_print_row(
 	uint64_t row, const struct slots_record *r, uint32_t crc, const char *path)
 {
-	char crop[48], source[24];
+	char crop[48], source[24], flags[8];
 	(void)snprintf(
 		crop, sizeof crop, "%u,%u,%u,%u", r->crop_x, r->crop_y, r->crop_w, r->crop_h);
 	(void)snprintf(source, sizeof source, "%ux%u", r->src_w, r->src_h);
 	(void)printf("%5" PRIu64 " %10" PRIu64 " %6" PRId64 " %-21s %-5s %-11s %08x %s\n", row,
-		r->index, r->label, crop, replay_flags(r->flags), source, crc, path);
+		r->index, r->label, crop, replay_flags(r->flags, flags), source, crc, path);
 }
 
 static void replay_json_box(
@@ -186,6 +204,7 @@ static void replay_json_row(struct jsontext *json, uint64_t row, const struct sl
 	jsontext_bool(json, "flipped", r->flags & SLOTS_FLIPPED);
 	jsontext_bool(json, "substituted", r->flags & SLOTS_SUBSTITUTED);
 	jsontext_bool(json, "invalid", r->flags & SLOTS_INVALID);
+	jsontext_bool(json, "padded", r->flags & SLOTS_PADDED);
 	(void)snprintf(text, sizeof text, "%08x", crc);
 	jsontext_string(json, "crc32", text);
 	jsontext_string(json, "path", path);
@@ -258,7 +277,7 @@ static int replay_mark(struct replay *replay, uint64_t number, struct slots_reco
 		(size_t)replay->recipe.image_size * replay->recipe.image_size * 3);
 	*record = (struct slots_record){.index = number,
 		.label = sample.label,
-		.flags = SLOTS_INVALID,
+		.flags = SLOTS_INVALID | (record->flags & SLOTS_PADDED),
 		.position = record->position};
 	return CLI_OK;
 }
@@ -271,8 +290,9 @@ static int replay_make(struct replay *replay, uint64_t position, struct slots_re
 	uint64_t number = order_sample(&replay->order, key.epoch, position);
 	struct fault fault = {{0}};
 	for (uint32_t attempt = 0; attempt <= REPLAY_ATTEMPTS; attempt++) {
-		*ret_record = (struct slots_record){
-			.position = position, .flags = attempt ? SLOTS_SUBSTITUTED : 0};
+		*ret_record = (struct slots_record){.position = position,
+			.flags = (attempt ? SLOTS_SUBSTITUTED : 0) |
+				 (replay->slice.padded ? SLOTS_PADDED : 0)};
 		int r = replay_try(replay, number, &key, ret_record, &fault);
 		if (r == 0)
 			return CLI_OK;
@@ -290,33 +310,30 @@ static int replay_make(struct replay *replay, uint64_t position, struct slots_re
 		position, REPLAY_ATTEMPTS, fault.text, replay->source);
 }
 
-static int replay_rows(
-	const struct replay *replay, uint64_t *ret_position, uint64_t *ret_first, uint64_t *ret_end)
+/* Finds the slice, and which of its rows are wanted. */
+static int replay_rows(struct replay *replay, uint64_t *ret_first, uint64_t *ret_end)
 {
-	struct order_epoch epoch = {.samples = dataset_count(replay->dataset),
-		.batch_size = (uint32_t)replay->recipe.batch_size,
-		.world_size = 1,
-		.drop_last = !replay->recipe.eval};
-	uint64_t batches = order_batches(&epoch, 0);
-	int code = recipe_fits_dataset(&replay->recipe, replay->source, epoch.samples);
-	if (code != CLI_OK)
-		return code;
+	struct order_epoch epoch =
+		recipe_epoch(&replay->recipe, &replay->cut, dataset_count(replay->dataset));
+	uint64_t global = (uint64_t)epoch.batch_size * epoch.world_size,
+		 batches = order_batches(&epoch, 0);
+	if (recipe_fits_epoch(&epoch, replay->source) != CLI_OK)
+		return CLI_USAGE;
 	if (replay->batch >= batches)
 		return cli_fail(CLI_USAGE,
 			"--batch %" PRIu64 " is beyond the epoch's last, %" PRIu64, replay->batch,
 			batches - 1);
-	struct order_slice slice = order_slice(&epoch, replay->batch * epoch.batch_size, 0);
-	*ret_position = slice.position;
+	replay->slice = order_slice(&epoch, replay->batch * global, (uint32_t)replay->rank);
 	*ret_first = 0;
-	*ret_end = slice.count;
+	*ret_end = replay->slice.count;
 	if (!replay->row || strcmp(replay->row, "all") == 0)
 		return CLI_OK;
 	uint32_t row;
 	const char *end;
-	if (replay_number(replay->row, "", &row, &end) < 0 || row >= slice.count)
+	if (replay_number(replay->row, "", &row, &end) < 0 || row >= replay->slice.count)
 		return cli_fail(CLI_USAGE,
 			"--row wants a whole number from 0 to %u, or all, not \"%s\"",
-			slice.count - 1, replay->row);
+			replay->slice.count - 1, replay->row);
 	*ret_first = row;
 	*ret_end = (uint64_t)row + 1;
 	return CLI_OK;
@@ -324,13 +341,13 @@ static int replay_rows(
 
 static int replay_batch(struct replay *replay)
 {
-	uint64_t position = 0, first = 0, end = 0;
-	int code = replay_rows(replay, &position, &first, &end);
+	uint64_t first = 0, end = 0;
+	int code = replay_rows(replay, &first, &end);
 	if (code == CLI_OK)
 		replay_print_head(replay);
 	for (uint64_t row = first; code == CLI_OK && row < end && !ferror(stdout); row++) {
 		struct slots_record record;
-		code = replay_make(replay, position + row, &record);
+		code = replay_make(replay, replay->slice.position + row, &record);
 		if (code == CLI_OK)
 			code = replay_deliver(replay, row, &record);
 	}
@@ -424,7 +441,7 @@ static int replay_run(struct replay *replay)
 
 int replay_main(int argc, char **argv)
 {
-	struct replay replay = {.recipe = RECIPE_DEFAULT};
+	struct replay replay = {.recipe = RECIPE_DEFAULT, .cut = RECIPE_CUT_DEFAULT};
 	int r = replay_options(&replay, argc, argv);
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;

@@ -276,10 +276,10 @@ static int connection_refused(const char *path, int error)
 
 /* A folder under /tmp could have been made by anybody: without this, another user's process could
  * feed a training run. */
-static int connection_check_peer(struct connection *connection, bool named, pid_t *ret_pid)
+static int connection_check_peer(struct connection *connection, bool named)
 {
 	uid_t uid;
-	int result = conn_peer(connection->fd, &uid, ret_pid);
+	int result = conn_peer(connection->fd, &uid, &connection->peer);
 	if (result < 0)
 		return error_set(result, "who listens at %s cannot be found out: %s",
 			connection->path, strerror(-result));
@@ -291,14 +291,14 @@ static int connection_check_peer(struct connection *connection, bool named, pid_
 	return 0;
 }
 
-static int connection_check_welcome(struct connection *connection, uint32_t request, pid_t peer)
+static int connection_check_welcome(struct connection *connection)
 {
 	if (connection->message.head.type == WIRE_ERROR)
 		return connection_error(connection);
 	const struct wire_welcome *welcome = conn_view(&connection->message, WIRE_WELCOME,
 		sizeof *welcome, offsetof(struct wire_welcome, text_bytes));
-	if (!welcome || welcome->magic != WIRE_MAGIC || welcome->head.request != request ||
-		connection->message.fd >= 0)
+	if (!welcome || welcome->magic != WIRE_MAGIC ||
+		welcome->head.request != connection->last_request || connection->message.fd >= 0)
 		return error_set(-EPROTO, "what listens at %s does not answer as penstockd does",
 			connection->path);
 	if (welcome->version < WIRE_VERSION_MIN || welcome->version > WIRE_VERSION_MAX)
@@ -313,40 +313,27 @@ static int connection_check_welcome(struct connection *connection, uint32_t requ
 			"the daemon at %s uses features that were not offered to it",
 			connection->path);
 	/* The kernel gives 0 for a peer in a pid namespace that cannot be seen from here. */
-	connection->daemon_pid = peer > 0 ? welcome->pid : 0;
+	connection->daemon_pid = connection->peer > 0 ? welcome->pid : 0;
 	return 0;
 }
 
-static int connection_greet(struct connection *connection, bool named)
+static int connection_hello(struct connection *connection, bool named)
 {
-	pid_t peer;
 	struct wire_hello hello = {
 		.head = {.type = WIRE_HELLO, .request = ++connection->last_request},
 		.magic = WIRE_MAGIC,
 		.version_min = WIRE_VERSION_MIN,
 		.version_max = WIRE_VERSION_MAX,
 		.features = WIRE_FEATURE_NONE};
-	int result = connection_check_peer(connection, named, &peer);
+	int result = connection_check_peer(connection, named);
 	if (result == 0)
 		result = connection_send(connection, &hello.head, sizeof hello, NULL, 0);
 	/* A daemon that ends just now may have refused with a sentence before: so even then, read
 	 * first. */
-	if (result >= 0)
-		result = connection_wait(connection, connection_deadline(CONNECTION_GREETING_MS));
-	if (result == 0)
-		result = connection_receive(connection);
-	if (result == 0)
-		return connection_check_welcome(connection, hello.head.request, peer);
-	if (result == -EPIPE)
-		return connection_absent(connection->path);
-	if (result == -ETIMEDOUT)
-		return error_set(-ETIMEDOUT,
-			"the daemon at %s has not answered for %d s: is it stopped?",
-			connection->path, CONNECTION_GREETING_MS / 1000);
-	return result;
+	return result > 0 ? 0 : result;
 }
 
-int connection_open(struct connection *connection, const char *path, bool named)
+int connection_begin(struct connection *connection, const char *path, bool named, int32_t limit_ms)
 {
 	connection->owner = getpid();
 	connection->daemon_pid = 0;
@@ -354,15 +341,49 @@ int connection_open(struct connection *connection, const char *path, bool named)
 	connection->message.fd = -1;
 	connection->fd = -1;
 	memcpy(connection->path, path, strlen(path) + 1);
-	int result = conn_connect(path, &connection->fd);
+	int result = conn_connect_within(path, limit_ms, &connection->fd);
 	if (result == -ENOENT || result == -ECONNREFUSED || result == -ENOTDIR)
 		return connection_absent(path);
 	if (result < 0)
 		return connection_refused(path, result);
-	result = connection_greet(connection, named);
+	result = connection_hello(connection, named);
 	if (result != 0)
 		connection_close(connection);
 	return result;
+}
+
+int connection_welcome(struct connection *connection)
+{
+	int result = connection_receive(connection);
+	if (result == 0)
+		result = connection_check_welcome(connection);
+	return result == -EPIPE ? connection_absent(connection->path) : result;
+}
+
+/* Whoever has died without closing its socket is as absent as who has closed it. */
+static int connection_await_welcome(struct connection *connection)
+{
+	int64_t deadline_ns = connection_deadline(CONNECTION_GREETING_MS);
+	int result = connection_welcome(connection);
+	while (result == -EAGAIN) {
+		result = connection_wait(connection, deadline_ns);
+		if (result == 0)
+			result = connection_welcome(connection);
+	}
+	if (result == -EPIPE)
+		result = connection_absent(connection->path);
+	if (result == -ETIMEDOUT)
+		error_set(-ETIMEDOUT, "the daemon at %s has not answered for %d s: is it stopped?",
+			connection->path, CONNECTION_GREETING_MS / 1000);
+	if (result != 0)
+		connection_close(connection);
+	return result;
+}
+
+int connection_open(struct connection *connection, const char *path, bool named)
+{
+	int result = connection_begin(connection, path, named, CONNECTION_CONNECT_MS);
+	return result == 0 ? connection_await_welcome(connection) : result;
 }
 
 void connection_close(struct connection *connection)

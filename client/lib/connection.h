@@ -9,7 +9,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { CONNECTION_PATH = 108, CONNECTION_GREETING_MS = 10000 };
+enum {
+	CONNECTION_PATH = 108,
+	CONNECTION_CONNECT_MS = 5000, /* for a listener with a full backlog */
+	CONNECTION_GREETING_MS = 10000,
+};
 
 /* A deadline that never comes. */
 #define CONNECTION_NEVER INT64_MAX
@@ -23,7 +27,9 @@ enum {
 struct connection {
 	int fd; /* -1: closed */
 	pid_t owner; /* the process that opened it: a forked child keeps its hands off */
-	int32_t daemon_pid; /* 0: in another pid namespace, so no number that means anything here */
+	int32_t daemon_pid; /* 0: in another pid namespace, so no number that means anything here,
+			       or not greeted */
+	pid_t peer; /* whoever listened, as the kernel knows it */
 	uint32_t last_request;
 	char path[CONNECTION_PATH];
 	struct conn_message
@@ -39,6 +45,12 @@ int connection_find(const char *socket, char ret_path[CONNECTION_PATH], bool *re
  * or root. 0; CONNECTION_E_ABSENT (with a sentence); -EPROTO another version or no penstockd;
  * -EPERM, -EACCES, -ETIMEDOUT, ... On failure nothing stays open. */
 int connection_open(struct connection *connection, const char *path, bool named);
+
+/* The same in two steps, for who must not wait. The first connects, within `limit_ms` of a full
+ * backlog, and says hello; the second takes the answer: 0, -EAGAIN when it is not there yet, or as
+ * connection_open, but that the connection is the caller's to close. */
+int connection_begin(struct connection *connection, const char *path, bool named, int32_t limit_ms);
+int connection_welcome(struct connection *connection);
 
 /* Takes a connection that is closed or zeroed with fd -1. */
 void connection_close(struct connection *connection);

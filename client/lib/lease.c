@@ -28,10 +28,14 @@ _Static_assert((int)PENSTOCK_FLIPPED == (int)SLOTS_FLIPPED &&
 	"same bits");
 _Static_assert((int)PENSTOCK_LAST == (int)WIRE_BATCH_LAST, "same bit");
 
-int lease_init(struct lease_table *table, const struct wire_opened *opened)
+int lease_begin(struct lease_table *table, const struct wire_opened *opened)
 {
-	*table = (struct lease_table){.opened = opened};
+	assert(table->waiting == 0 && table->held == 0);
+	free(table->queue);
 	table->queue = calloc(opened->slots, sizeof *table->queue);
+	table->opened = opened;
+	table->started = false;
+	table->first = 0;
 	return table->queue ? 0
 			    : error_set(-ENOMEM, "no memory for %u batches' announcements",
 				      opened->slots);
@@ -56,20 +60,33 @@ void lease_deinit(struct lease_table *table)
  * -----------------------------------------------------------------------------------------------------------
  */
 
-/* -1: none of that number. */
-static int lease_index(const struct lease_table *table, uint32_t number)
+static struct lease_extent *lease_find(struct lease_table *table, uint32_t number)
+{
+	for (unsigned i = 0; i < WIRE_EXTENTS_MAX; i++) {
+		struct lease_extent *extent = &table->extent[i];
+		if (extent->used && !extent->lost && extent->number == number)
+			return extent;
+	}
+	return NULL;
+}
+
+/* -1: none of that name. */
+static int lease_index(const struct lease_table *table, uint32_t name)
 {
 	for (int i = 0; i < WIRE_EXTENTS_MAX; i++) {
-		if (table->extent[i].used && table->extent[i].number == number)
+		if (table->extent[i].used && table->extent[i].name == name)
 			return i;
 	}
 	return -1;
 }
 
-static struct lease_extent *lease_find(struct lease_table *table, uint32_t number)
+static bool lease_has_lost(const struct lease_table *table)
 {
-	int i = lease_index(table, number);
-	return i < 0 ? NULL : &table->extent[i];
+	for (unsigned i = 0; i < WIRE_EXTENTS_MAX; i++) {
+		if (table->extent[i].lost)
+			return true;
+	}
+	return false;
 }
 
 static struct lease_extent *lease_find_room(struct lease_table *table)
@@ -99,6 +116,10 @@ int lease_add_extent(struct lease_table *table, const struct wire_extent *messag
 	if (fd < 0)
 		return error_set(-EPROTO, "the daemon announced extent %u without its memory",
 			message->extent);
+	if (!extent && lease_has_lost(table))
+		return error_set(-EDEADLK,
+			"this trainer holds batches of so many daemons that have gone that there "
+			"is no room for another's memory: release them");
 	if (!extent || lease_find(table, message->extent))
 		return error_set(-EPROTO, "the daemon announced extent %u %s", message->extent,
 			extent ? "twice" : "beyond the number that a stream may have");
@@ -118,6 +139,7 @@ int lease_add_extent(struct lease_table *table, const struct wire_extent *messag
 	}
 	*extent = (struct lease_extent){.used = true,
 		.number = message->extent,
+		.name = ++table->last_name,
 		.slot_count = message->slot_count,
 		.slot_stride = message->slot_stride,
 		.map = map,
@@ -156,13 +178,39 @@ static void lease_move(struct lease_table *table, struct lease_extent *extent, u
 		table->waiting--;
 		table->held++;
 		break;
-	case LEASE_FREE:
+	case LEASE_LOST:
 		assert(slot->state == LEASE_HELD);
 		table->held--;
+		break;
+	case LEASE_FREE:
+		assert(slot->state != LEASE_FREE);
+		table->waiting -= slot->state == LEASE_WAITING;
+		table->held -= slot->state == LEASE_HELD;
 		extent->leases--;
 		break;
 	}
 	slot->state = to;
+}
+
+static void lease_lose_extent(struct lease_table *table, struct lease_extent *extent)
+{
+	for (uint32_t i = 0; i < extent->slot_count; i++) {
+		if (extent->slot[i].state == LEASE_WAITING)
+			lease_move(table, extent, i, LEASE_FREE);
+		else if (extent->slot[i].state == LEASE_HELD)
+			lease_move(table, extent, i, LEASE_LOST);
+	}
+	extent->lost = true;
+	if (extent->leases == 0)
+		lease_drop_extent(extent);
+}
+
+void lease_lose(struct lease_table *table)
+{
+	for (unsigned i = 0; i < WIRE_EXTENTS_MAX; i++) {
+		if (table->extent[i].used && !table->extent[i].lost)
+			lease_lose_extent(table, &table->extent[i]);
+	}
 }
 
 static bool lease_serial_follows(const struct lease_table *table, uint64_t serial)
@@ -235,8 +283,19 @@ static bool lease_head_bounded(const struct slots_head *head, uint64_t stride)
 	       lease_range_fits(head->records_offset, head->record_bytes, head->batch_size, stride);
 }
 
-static int lease_check_head(const struct slots_head *head, const struct wire_batch *message,
-	const struct wire_opened *opened, uint64_t stride)
+/* The daemon changes the serial, and only then the rest (PROTOCOL.md, "The life of a lease"). So
+ * all that the application has read is ordered before this look by the fence, which meets the
+ * daemon's release fence between the two: whoever has read anything of the next batch sees its
+ * serial. */
+bool lease_is_intact(const struct slots_head *head, uint64_t serial)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&head->serial, __ATOMIC_RELAXED) == serial;
+}
+
+/* `shared` is what `head` was copied from. */
+static int lease_check_head(const struct slots_head *head, const struct slots_head *shared,
+	const struct wire_batch *message, const struct wire_opened *opened, uint64_t stride)
 {
 	const char *wrong = NULL;
 	if (head->magic != SLOTS_MAGIC || head->version != SLOTS_VERSION ||
@@ -249,7 +308,8 @@ static int lease_check_head(const struct slots_head *head, const struct wire_bat
 	else if (!lease_head_bounded(head, stride))
 		wrong = "its offsets lead out of the slot";
 	if (wrong)
-		return error_set(-EPROTO,
+		return error_set(
+			lease_is_intact(shared, message->serial) ? -EPROTO : LEASE_E_OVERWRITTEN,
 			"batch %llu of epoch %llu in slot %u of extent %u cannot be used: %s; the "
 			"daemon is broken",
 			(unsigned long long)message->batch, (unsigned long long)message->epoch,
@@ -267,8 +327,9 @@ int lease_give(
 	const uint8_t *slot = extent->map.bytes + message.slot * extent->slot_stride;
 	struct slots_head head;
 	memcpy(&head, slot, sizeof head);
-	int result = lease_check_head(&head, &message, table->opened, extent->slot_stride);
-	if (result < 0)
+	int result = lease_check_head(&head, (const struct slots_head *)(const void *)slot,
+		&message, table->opened, extent->slot_stride);
+	if (result != 0)
 		return result;
 	table->first = (table->first + 1) % table->opened->slots;
 	lease_move(table, extent, message.slot, LEASE_HELD);
@@ -283,7 +344,7 @@ int lease_give(
 		.epoch = message.epoch,
 		.batch = message.batch,
 		.image_bytes = (size_t)head.row_bytes,
-		.extent = message.extent,
+		.extent = extent->name,
 		.slot = message.slot,
 		.serial = message.serial,
 	};
@@ -292,9 +353,11 @@ int lease_give(
 
 static bool lease_holds(const struct lease_extent *extent, const struct penstock_batch *batch)
 {
-	return batch->images && batch->slot < extent->slot_count &&
-	       extent->slot[batch->slot].state == LEASE_HELD &&
-	       extent->slot[batch->slot].serial == batch->serial;
+	if (!batch->images || batch->slot >= extent->slot_count)
+		return false;
+	const struct lease_slot *slot = &extent->slot[batch->slot];
+	return (slot->state == LEASE_HELD || slot->state == LEASE_LOST) &&
+	       slot->serial == batch->serial;
 }
 
 const struct slots_head *lease_head(
@@ -308,14 +371,18 @@ const struct slots_head *lease_head(
 	return (const struct slots_head *)(const void *)slot;
 }
 
-int lease_return(struct lease_table *table, const struct penstock_batch *batch)
+int lease_return(
+	struct lease_table *table, const struct penstock_batch *batch, uint32_t *ret_extent)
 {
-	struct lease_extent *extent = lease_find(table, batch->extent);
-	if (!extent || !lease_holds(extent, batch))
+	int i = lease_index(table, batch->extent);
+	if (i < 0 || !lease_holds(&table->extent[i], batch))
 		return error_set(-EINVAL, "this batch is not held: it was released before, or was "
 					  "never given by this stream");
+	struct lease_extent *extent = &table->extent[i];
+	bool lost = extent->lost;
+	*ret_extent = extent->number;
 	lease_move(table, extent, batch->slot, LEASE_FREE);
-	if (extent->withdrawn && extent->leases == 0)
+	if ((extent->withdrawn || lost) && extent->leases == 0)
 		lease_drop_extent(extent);
-	return 0;
+	return lost ? LEASE_E_LOST : 0;
 }

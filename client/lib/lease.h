@@ -2,7 +2,12 @@
  *
  * A slot goes FREE -> WAITING (BATCH arrived) -> HELD (given to the application) -> FREE
  * (released); lease_move() is the only door. WAITING and HELD together are the leases that the
- * daemon counts. */
+ * daemon counts. When the daemon has gone or has taken its leases back, what waits is FREE and what
+ * is held is LOST, until the application releases it: the memory stays mapped, but nothing keeps a
+ * living daemon from writing to it.
+ *
+ * The daemon numbers its extents afresh on each connection. What the application's batches name is
+ * a number of this table's own, never used twice. */
 #pragma once
 
 #include "client/lib/map.h"
@@ -17,6 +22,13 @@ enum lease_state {
 	LEASE_FREE = 0, /* the daemon's: not to be read */
 	LEASE_WAITING, /* announced; the application has not asked for it yet */
 	LEASE_HELD, /* the application reads it */
+	LEASE_LOST, /* the application reads it, and no daemon knows of it */
+};
+
+/* Outcomes. */
+enum {
+	LEASE_E_LOST = 1, /* the batch returned was LOST: there is nobody to tell */
+	LEASE_E_OVERWRITTEN = 2, /* the slot holds another batch than was announced */
 };
 
 struct lease_slot {
@@ -26,7 +38,10 @@ struct lease_slot {
 
 struct lease_extent {
 	bool used, withdrawn;
-	uint32_t number, slot_count, leases;
+	bool lost; /* of a connection that is over: the daemon's number means nothing now */
+	uint32_t number; /* the daemon's */
+	uint32_t name; /* this table's own */
+	uint32_t slot_count, leases;
 	uint64_t slot_stride;
 	struct map map;
 	struct lease_slot *slot; /* slot_count */
@@ -36,14 +51,19 @@ struct lease_table {
 	const struct wire_opened *opened; /* geometry and number of slots */
 	struct lease_extent extent[WIRE_EXTENTS_MAX];
 	uint32_t waiting, held;
+	uint32_t last_name;
 	uint64_t last_serial;
 	bool started; /* last_serial is one */
 	struct wire_batch *queue; /* ring of opened->slots announcements that wait */
 	uint32_t first;
 };
 
-/* `opened` was checked and outlives the table. 0 or -ENOMEM. */
-int lease_init(struct lease_table *table, const struct wire_opened *opened);
+/* A stream has been opened, for the first time (with a zeroed table) or again (after lease_lose).
+ * `opened` was checked and outlives the table. 0 or -ENOMEM. */
+int lease_begin(struct lease_table *table, const struct wire_opened *opened);
+
+/* The daemon has ended all leases, or is gone. Only what the application holds stays mapped. */
+void lease_lose(struct lease_table *table);
 
 /* Unmaps everything. Takes a zeroed table. */
 void lease_deinit(struct lease_table *table);
@@ -58,7 +78,8 @@ int lease_withdraw(struct lease_table *table, uint32_t number);
 int lease_announce(struct lease_table *table, const struct wire_batch *message);
 
 /* Gives the oldest announcement to the application; there must be one. Checks the slot's head.
- * `ret_message` is the announcement. 0, -EPROTO. */
+ * `ret_message` is the announcement. 0; -EPROTO; LEASE_E_OVERWRITTEN with a sentence, the
+ * announcement stays. */
 int lease_give(struct lease_table *table, struct penstock_batch *ret_batch,
 	struct wire_batch *ret_message);
 
@@ -66,5 +87,10 @@ int lease_give(struct lease_table *table, struct penstock_batch *ret_batch,
 const struct slots_head *lease_head(
 	const struct lease_table *table, const struct penstock_batch *batch);
 
-/* Takes a batch back from the application. 0; -EINVAL when it is not held. */
-int lease_return(struct lease_table *table, const struct penstock_batch *batch);
+/* Whether the slot still holds the batch of this serial, after all that was read of it before. */
+bool lease_is_intact(const struct slots_head *head, uint64_t serial);
+
+/* Takes a batch back from the application. 0, and the daemon's number of the extent; LEASE_E_LOST;
+ * -EINVAL when it is not held. */
+int lease_return(
+	struct lease_table *table, const struct penstock_batch *batch, uint32_t *ret_extent);

@@ -61,6 +61,14 @@ int open_take_options(const struct penstock_options *options, struct penstock_op
 		return error_set(-EINVAL,
 			"options.timeout_ms is %d: expected milliseconds, or PENSTOCK_FOREVER",
 			mine.timeout_ms);
+	if (mine.reconnect_ms < 0 && mine.reconnect_ms != PENSTOCK_FOREVER)
+		return error_set(-EINVAL,
+			"options.reconnect_ms is %d: expected milliseconds, 0 for never, or "
+			"PENSTOCK_FOREVER",
+			mine.reconnect_ms);
+	int result = job_take_ranks(&mine);
+	if (result < 0)
+		return result;
 	*ret_options = mine;
 	return 0;
 }
@@ -144,6 +152,10 @@ static void open_write_texts(const struct penstock_options *options, struct json
 		jsontext_string(json, "decode", options->decode);
 	if (options->interpolation)
 		jsontext_string(json, "interpolation", options->interpolation);
+	if (options->share)
+		jsontext_string(json, "share", options->share);
+	if (options->laggard)
+		jsontext_string(json, "laggard", options->laggard);
 }
 
 /* Numbers whose 0 means "not set". */
@@ -163,6 +175,13 @@ static void open_write_numbers(const struct penstock_options *options, struct js
 		jsontext_u64(json, "wait_for", options->wait_for);
 	if (options->max_broken != 0)
 		jsontext_number(json, "max_broken", options->max_broken, 9);
+	if (options->laggard_timeout_s)
+		jsontext_u64(json, "laggard_timeout_s", options->laggard_timeout_s);
+	/* Rank 0 is one too: what says that ranks are meant is their number. */
+	if (options->world_size) {
+		jsontext_u64(json, "rank", options->rank);
+		jsontext_u64(json, "world_size", options->world_size);
+	}
 }
 
 int open_write(const struct penstock_options *options, struct jsontext *json)
@@ -182,10 +201,64 @@ int open_write(const struct penstock_options *options, struct jsontext *json)
 		jsontext_bool(json, "drop_last", options->drop_last);
 	open_write_numbers(options, json);
 	open_write_texts(options, json);
-	if (options->state)
-		result = open_write_state(options->state, json);
-	if (result < 0)
-		return result;
 	jsontext_end(json);
 	return json->failed ? error_set(-ENOMEM, "no memory for the request") : 0;
+}
+
+int open_request(const char *definition, const char *state, bool reconnect, struct jsontext *json)
+{
+	int result = 0;
+	char *members = strndup(definition + 1, strlen(definition) - 2); /* without its braces */
+	if (!members)
+		return error_set(-ENOMEM, "no memory for the request");
+	jsontext_object(json, NULL);
+	jsontext_raw(json, NULL, members);
+	free(members);
+	if (state)
+		result = open_write_state(state, json);
+	if (result < 0)
+		return result;
+	if (reconnect)
+		jsontext_bool(json, "reconnect", true);
+	jsontext_end(json);
+	return json->failed ? error_set(-ENOMEM, "no memory for the request") : 0;
+}
+
+/* Ranks that mean one stream have to agree on this and nothing else: not on who they are, nor on
+ * how far and how far ahead they read. Their number is left out so that ranks which disagree on it
+ * meet, and are told. */
+static int open_hash(const struct penstock_options *options, uint64_t *ret_hash)
+{
+	struct penstock_options common = *options;
+	struct jsontext text = {0};
+	common.rank = common.world_size = 0;
+	common.group = common.laggard = NULL;
+	common.wait_for = common.laggard_timeout_s = common.prefetch = 0;
+	common.epochs = 0;
+	int result = open_write(&common, &text);
+	if (result == 0)
+		*ret_hash = job_hash(text.text);
+	jsontext_free(&text);
+	return result;
+}
+
+int open_make_group(struct penstock_options *options, struct open_group *group)
+{
+	*group = (struct open_group){0};
+	if (options->group || !options->share)
+		return 0;
+	int result = open_hash(options, &group->hash);
+	if (result == 0)
+		result = job_group(group->hash, group->name, &group->ordinal);
+	if (result < 0)
+		return result;
+	group->made = true;
+	options->group = group->name;
+	return 0;
+}
+
+void open_drop_group(const struct open_group *group)
+{
+	if (group->made)
+		job_take_back(group->hash, group->ordinal);
 }

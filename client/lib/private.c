@@ -16,7 +16,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,17 +195,9 @@ static void private_last_line(const char *path, off_t start, char *ret_line, siz
  * ----------------------------------------------------------------------------------------------------------
  */
 
-struct private_start {
-	const char *socket, *memory;
-	uint32_t threads;
-	char program[PATH_MAX];
-	char log[CONNECTION_PATH + 16];
-};
-
-static int private_await_ready(int fd, const struct private_start *start, off_t log_start)
+static int private_await_ready(const struct private_start *start)
 {
-	char line[PRIVATE_LINE], byte;
-	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	struct pollfd ready = {.fd = start->ready_fd, .events = POLLIN};
 	int64_t deadline_ns = connection_deadline(PRIVATE_START_MS);
 	int n;
 	do {
@@ -217,9 +208,18 @@ static int private_await_ready(int fd, const struct private_start *start, off_t 
 		return error_set(-ETIMEDOUT,
 			"the private daemon %s did not get ready within %d s; its log is %s",
 			start->program, PRIVATE_START_MS / 1000, start->log);
-	if (n > 0 && read(fd, &byte, 1) == 1)
+	return 0;
+}
+
+int private_end(struct private_start *start)
+{
+	char line[PRIVATE_LINE], byte;
+	ssize_t n = read(start->ready_fd, &byte, 1);
+	(void)close(start->ready_fd);
+	start->ready_fd = -1;
+	if (n == 1)
 		return 0;
-	private_last_line(start->log, log_start, line, sizeof line);
+	private_last_line(start->log, start->log_start, line, sizeof line);
 	error_set(-ECONNREFUSED, "the private daemon %s ended at once: %s (its log is %s)",
 		start->program, *line ? line : "it left no word in its log", start->log);
 	return error_take(-ECONNREFUSED, error_text(), strlen(error_text()));
@@ -249,11 +249,10 @@ static int private_exec(const struct private_start *start, int log_fd, int ready
 			  : 0;
 }
 
-static int private_start_daemon(const struct private_start *start)
+int private_begin(struct private_start *start)
 {
 	int ready[2];
-	off_t log_start = 0;
-	int log_fd = private_open_log(start->log, &log_start);
+	int log_fd = private_open_log(start->log, &start->log_start);
 	if (log_fd < 0)
 		return log_fd;
 	if (pipe2(ready, O_CLOEXEC) < 0) {
@@ -265,9 +264,10 @@ static int private_start_daemon(const struct private_start *start)
 	/* Only the daemon's copy may keep the pipe open, or its end would not show. */
 	(void)close(ready[1]);
 	(void)close(log_fd);
-	if (result == 0)
-		result = private_await_ready(ready[0], start, log_start);
-	(void)close(ready[0]);
+	if (result < 0)
+		(void)close(ready[0]);
+	else
+		start->ready_fd = ready[0];
 	return result;
 }
 
@@ -307,10 +307,33 @@ static int private_prepare(struct private_start *start)
 	return 0;
 }
 
+void private_init(
+	struct private_start *start, const char *socket, const char *memory, uint32_t threads)
+{
+	*start = (struct private_start){.socket = socket,
+		.memory = memory,
+		.threads = threads,
+		.lock_fd = -1,
+		.ready_fd = -1};
+}
+
+static int private_start_daemon(struct private_start *start)
+{
+	int result = private_begin(start);
+	if (result == 0)
+		result = private_await_ready(start);
+	if (result == 0)
+		return private_end(start);
+	if (start->ready_fd >= 0)
+		(void)close(start->ready_fd);
+	start->ready_fd = -1;
+	return result;
+}
+
 /* With the lock held: connects to the daemon that another process has started meanwhile, or to one
  * started here. */
 static int private_open_locked(
-	struct connection *connection, const struct private_start *start, bool named)
+	struct connection *connection, struct private_start *start, bool named)
 {
 	int result = connection_open(connection, start->socket, named);
 	for (int attempt = 0; attempt < 2 && result == CONNECTION_E_ABSENT; attempt++) {
@@ -330,45 +353,63 @@ static int private_open_locked(
 	return result == CONNECTION_E_ABSENT ? -ECONNREFUSED : result;
 }
 
-static int private_lock(const char *socket)
+int private_lock(struct private_start *start)
 {
 	char path[CONNECTION_PATH + 16];
-	(void)snprintf(
-		path, sizeof path, "%.*s/spawn.lock", (int)(strrchr(socket, '/') - socket), socket);
+	int result = *start->program ? 0 : private_prepare(start);
+	if (result < 0)
+		return result;
+	(void)snprintf(path, sizeof path, "%.*s/spawn.lock",
+		(int)(strrchr(start->socket, '/') - start->socket), start->socket);
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return error_set(-errno, "%s cannot be made: %s", path, strerror(errno));
-	int64_t deadline_ns = connection_deadline(PRIVATE_LOCK_MS);
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		int error = errno;
-		if (error == EWOULDBLOCK && connection_deadline(0) < deadline_ns) {
-			private_pause(PRIVATE_LOOK_MS);
-			continue;
-		}
-		(void)close(fd);
-		if (error == EWOULDBLOCK)
-			return error_set(-ETIMEDOUT,
-				"another process has been starting a daemon for %d s (it holds %s)",
-				PRIVATE_LOCK_MS / 1000, path);
-		return error_set(-error, "%s cannot be locked: %s", path, strerror(error));
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+		start->lock_fd = fd;
+		return 0;
 	}
-	return fd;
+	int error = errno;
+	(void)close(fd);
+	if (error == EWOULDBLOCK)
+		return error_set(
+			-EAGAIN, "another process is starting a daemon (it holds %s)", path);
+	return error_set(-error, "%s cannot be locked: %s", path, strerror(error));
+}
+
+void private_unlock(struct private_start *start)
+{
+	if (start->lock_fd < 0)
+		return;
+	/* Unlocked by name: a process that another thread forked just now has a copy of the
+	 * descriptor. */
+	(void)flock(start->lock_fd, LOCK_UN);
+	(void)close(start->lock_fd);
+	start->lock_fd = -1;
+}
+
+static int private_await_lock(struct private_start *start)
+{
+	int64_t deadline_ns = connection_deadline(PRIVATE_LOCK_MS);
+	int result = private_lock(start);
+	while (result == -EAGAIN && connection_deadline(0) < deadline_ns) {
+		private_pause(PRIVATE_LOOK_MS);
+		result = private_lock(start);
+	}
+	if (result == -EAGAIN)
+		return error_set(-ETIMEDOUT,
+			"for %d s, another process has been starting a daemon for %s",
+			PRIVATE_LOCK_MS / 1000, start->socket);
+	return result;
 }
 
 int private_open(struct connection *connection, const char *path, bool named, const char *memory,
 	uint32_t threads)
 {
-	struct private_start start = {.socket = path, .memory = memory, .threads = threads};
-	int result = private_prepare(&start);
-	if (result < 0)
-		return result;
-	int lock_fd = private_lock(path);
-	if (lock_fd < 0)
-		return lock_fd;
-	result = private_open_locked(connection, &start, named);
-	/* Unlocked by name: a process that another thread forked just now has a copy of the
-	 * descriptor. */
-	(void)flock(lock_fd, LOCK_UN);
-	(void)close(lock_fd);
+	struct private_start start;
+	private_init(&start, path, memory, threads);
+	int result = private_await_lock(&start);
+	if (result == 0)
+		result = private_open_locked(connection, &start, named);
+	private_unlock(&start);
 	return result;
 }

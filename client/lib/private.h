@@ -3,11 +3,45 @@
 
 #include "client/lib/connection.h"
 
+#include <limits.h>
+
+/* A start under way. */
+struct private_start {
+	const char *socket, *memory; /* the caller's; memory NULL: its default */
+	uint32_t threads; /* 0: its default */
+	int lock_fd; /* -1, or held: no other process starts one meanwhile */
+	int ready_fd; /* -1, or readable when it listens or has ended */
+	off_t log_start;
+	char program[PATH_MAX];
+	char log[CONNECTION_PATH + 16];
+};
+
 /* Starts a daemon for the socket at `path` unless another process has done so meanwhile, and
  * connects. It ends ten seconds after its last client. `memory` NULL, `threads` 0: its defaults. 0
  * or -errno with a sentence, the last line of its log where it ended at once. */
 int private_open(struct connection *connection, const char *path, bool named, const char *memory,
 	uint32_t threads);
+
+/* The same in steps, for who must not wait. */
+
+/* Nothing is under way. */
+void private_init(
+	struct private_start *start, const char *socket, const char *memory, uint32_t threads);
+
+/* Finds the program, makes the socket's folder, takes the lock; whoever has it should look once
+ * more whether a daemon is there by now. 0; -EAGAIN another process has it; others with a sentence.
+ */
+int private_lock(struct private_start *start);
+
+/* With the lock: starts the daemon. 0, and ready_fd is to be waited for; or -errno with a sentence.
+ * Takes the milliseconds of a fork and an exec. */
+int private_begin(struct private_start *start);
+
+/* ready_fd is readable: 0, or -ECONNREFUSED with the last line of its log. Closes ready_fd. */
+int private_end(struct private_start *start);
+
+/* Lets others start one. The daemon itself goes on getting ready. */
+void private_unlock(struct private_start *start);
 
 /* The penstockd that would be started: PENSTOCKD, else beside the running program, beside this
  * library, in its tree's bin, on PATH. 0; -ENOENT with the places looked at. */

@@ -34,6 +34,8 @@ int stream_ask(struct penstock_stream *stream, uint32_t kind, uint64_t argument,
 					     .stream = STREAM_NUMBER},
 		.kind = kind,
 		.argument = argument};
+	if (stream->failed)
+		return error_set(stream->failed, "%s", stream->sentence);
 	int result = connection_send(&stream->connection, &message.head, sizeof message, NULL, 0);
 	if (result < 0)
 		return result;

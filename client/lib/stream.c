@@ -14,6 +14,7 @@
 
 #include "client/lib/open.h"
 #include "client/lib/private.h"
+#include "proto/jsontext.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -38,8 +39,7 @@ int stream_check_owner(const struct penstock_stream *stream)
 		(int)stream->connection.owner);
 }
 
-/* Keeps this thread's sentence as the stream's. */
-static int stream_fail(struct penstock_stream *stream, int code)
+int stream_fail(struct penstock_stream *stream, int code)
 {
 	stream->failed = code;
 	(void)snprintf(stream->sentence, sizeof stream->sentence, "%s", error_text());
@@ -81,10 +81,13 @@ static int stream_on_opened(struct penstock_stream *stream)
 			"the stream's batches are no uint8 NHWC images with one int64 label, which "
 			"is what "
 			"libpenstock reads: change pixel_type, pixel_layout or labels");
+	int result = stream->reconnect.stage == RECONNECT_OPENING ? reconnect_check(stream, o) : 0;
+	if (result < 0)
+		return result;
 	stream->opened = *o;
 	stream->epoch = o->epoch;
 	stream->position = o->position;
-	int result = lease_init(&stream->leases, &stream->opened);
+	result = lease_begin(&stream->leases, &stream->opened);
 	return result < 0 ? result : STREAM_E_ANSWERED;
 }
 
@@ -94,6 +97,9 @@ static int stream_on_error(struct penstock_stream *stream)
 	if (request && request == stream->awaiting)
 		return STREAM_E_ANSWERED;
 	int code = connection_error(&stream->connection);
+	/* This trainer was detached from its group: its leases have ended. */
+	if (!request && code == -ECANCELED)
+		lease_lose(&stream->leases);
 	/* The refusal of a question that is no longer waited for is nobody's business. */
 	return request && code != -EPROTO && request <= stream->connection.last_request ? 0 : code;
 }
@@ -188,19 +194,34 @@ static int stream_dispatch(struct penstock_stream *stream)
 	}
 }
 
+int stream_receive(struct penstock_stream *stream)
+{
+	int result = connection_receive(&stream->connection);
+	return result == 0 ? stream_dispatch(stream) : result;
+}
+
 int stream_take(struct penstock_stream *stream)
 {
 	if (stream->failed)
 		return error_set(stream->failed, "%s", stream->sentence);
-	int result = connection_receive(&stream->connection);
-	if (result == 0)
-		result = stream_dispatch(stream);
+	int result = stream_receive(stream);
 	return result < 0 && result != -EAGAIN ? stream_fail(stream, result) : result;
 }
 
 /* ---- opening and closing
  * -----------------------------------------------------------------------------------------------
  */
+
+int stream_judge_opened(struct penstock_stream *stream)
+{
+	uint32_t type = stream->connection.message.head.type;
+	if (type == WIRE_ERROR)
+		return connection_error(&stream->connection);
+	if (type != WIRE_OPENED)
+		return error_set(
+			-EPROTO, "the daemon answered the opening with a message of type %u", type);
+	return 0;
+}
 
 /* Opening has no time limit: a missing index takes as long as it takes, and the daemon is silent
  * meanwhile. What ends the wait besides an answer is the daemon's end, which is a hang-up, and
@@ -214,21 +235,14 @@ static int stream_await_opened(struct penstock_stream *stream)
 			result = connection_wait(&stream->connection, CONNECTION_NEVER);
 	}
 	stream->awaiting = 0;
-	if (result == STREAM_E_ANSWERED && stream->connection.message.head.type == WIRE_ERROR)
-		return connection_error(&stream->connection);
-	if (result == STREAM_E_ANSWERED && stream->connection.message.head.type != WIRE_OPENED)
-		return error_set(-EPROTO,
-			"the daemon answered the opening with a message of type %u",
-			stream->connection.message.head.type);
-	return result < 0 ? result : 0;
+	return result == STREAM_E_ANSWERED ? stream_judge_opened(stream) : result;
 }
 
-static int stream_request_open(
-	struct penstock_stream *stream, const struct penstock_options *options)
+int stream_send_open(struct penstock_stream *stream, const char *state, bool reconnect)
 {
 	struct jsontext text = {0};
 	struct wire_open message = {.head = {.type = WIRE_OPEN, .stream = STREAM_NUMBER}};
-	int result = open_write(options, &text);
+	int result = open_request(stream->definition, state, reconnect, &text);
 	if (result == 0) {
 		message.head.request = stream->awaiting = ++stream->connection.last_request;
 		message.text_bytes = (uint32_t)text.size;
@@ -238,7 +252,18 @@ static int stream_request_open(
 	jsontext_free(&text);
 	/* A daemon that hung up may have said why: that lies in the socket, and the wait finds it.
 	 */
-	return result < 0 ? result : stream_await_opened(stream);
+	return result < 0 ? result : 0;
+}
+
+static int stream_define(struct penstock_stream *stream, const struct penstock_options *options)
+{
+	struct jsontext text = {0};
+	int result = open_write(options, &text);
+	if (result < 0)
+		jsontext_free(&text);
+	else
+		stream->definition = text.text;
+	return result;
 }
 
 static int stream_connect(struct penstock_stream *stream, const struct penstock_options *options)
@@ -246,6 +271,8 @@ static int stream_connect(struct penstock_stream *stream, const struct penstock_
 	char path[CONNECTION_PATH];
 	bool named;
 	int result = connection_find(options->socket, path, &named);
+	if (result == 0)
+		result = reconnect_keep(&stream->reconnect, options, path, named);
 	if (result < 0)
 		return result;
 	result = connection_open(&stream->connection, path, named);
@@ -255,60 +282,80 @@ static int stream_connect(struct penstock_stream *stream, const struct penstock_
 	return result == CONNECTION_E_ABSENT ? -ECONNREFUSED : result;
 }
 
-static int stream_watch(int poll_fd, int fd)
-{
-	struct epoll_event event = {.events = EPOLLIN};
-	return epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &event);
-}
-
 static int stream_make_pollable(struct penstock_stream *stream)
 {
+	struct epoll_event event = {.events = EPOLLIN};
 	stream->poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	stream->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (stream->poll_fd < 0 || stream->bell_fd < 0 ||
-		stream_watch(stream->poll_fd, stream->connection.fd) < 0 ||
-		stream_watch(stream->poll_fd, stream->bell_fd) < 0)
+		epoll_ctl(stream->poll_fd, EPOLL_CTL_ADD, stream->bell_fd, &event) < 0)
 		return error_set(-errno,
 			"no descriptor for waiting on the stream: %s (raise `ulimit -n`?)",
 			strerror(errno));
-	return 0;
+	return reconnect_watch(stream);
 }
 
 static void stream_free(struct penstock_stream *stream)
 {
 	lease_deinit(&stream->leases);
 	connection_close(&stream->connection);
+	reconnect_deinit(&stream->reconnect);
 	if (stream->poll_fd >= 0)
 		(void)close(stream->poll_fd);
 	if (stream->bell_fd >= 0)
 		(void)close(stream->bell_fd);
+	free(stream->definition);
 	free(stream);
 }
 
-int penstock_stream_open(
-	const struct penstock_options *options, struct penstock_stream **ret_stream)
+static struct penstock_stream *stream_new(const struct penstock_options *options)
 {
-	struct penstock_options mine;
-	int result = open_take_options(options, &mine);
-	if (result < 0)
-		return result;
 	struct penstock_stream *stream = calloc(1, sizeof *stream);
 	if (!stream)
+		return NULL;
+	stream->connection.fd = stream->connection.message.fd = -1;
+	stream->poll_fd = stream->bell_fd = -1;
+	reconnect_init(&stream->reconnect);
+	stream->timeout_ms = options->timeout_ms ? options->timeout_ms : STREAM_TIMEOUT_MS;
+	return stream;
+}
+
+static int stream_open(const struct penstock_options *options, struct penstock_stream **ret_stream)
+{
+	struct penstock_stream *stream = stream_new(options);
+	if (!stream)
 		return error_set(-ENOMEM, "no memory for a stream");
-	stream->connection.fd = stream->connection.message.fd = stream->poll_fd = stream->bell_fd =
-		-1;
-	stream->timeout_ms = mine.timeout_ms ? mine.timeout_ms : STREAM_TIMEOUT_MS;
-	result = stream_connect(stream, &mine);
+	int result = stream_define(stream, options);
+	if (result == 0)
+		result = stream_connect(stream, options);
 	if (result == 0)
 		result = stream_make_pollable(stream);
 	if (result == 0)
-		result = stream_request_open(stream, &mine);
+		result = stream_send_open(stream, options->state, false);
+	if (result == 0)
+		result = stream_await_opened(stream);
 	if (result < 0) {
 		stream_free(stream);
 		return result;
 	}
 	*ret_stream = stream;
 	return 0;
+}
+
+int penstock_stream_open(
+	const struct penstock_options *options, struct penstock_stream **ret_stream)
+{
+	struct penstock_options mine;
+	struct open_group group;
+	int result = open_take_options(options, &mine);
+	if (result == 0)
+		result = open_make_group(&mine, &group);
+	if (result < 0)
+		return result;
+	result = stream_open(&mine, ret_stream);
+	if (result < 0)
+		open_drop_group(&group);
+	return result;
 }
 
 void penstock_stream_close(struct penstock_stream *stream)
@@ -318,7 +365,7 @@ void penstock_stream_close(struct penstock_stream *stream)
 	/* In a forked child the socket is the parent's: only this process's copies go. The hang-up
 	 * that follows a CLOSE would be enough; the message makes the daemon's log tell an end from
 	 * a death. */
-	if (stream->connection.owner == getpid()) {
+	if (stream->connection.owner == getpid() && stream->connection.fd >= 0) {
 		struct wire_close message = {.head = {.type = WIRE_CLOSE, .stream = STREAM_NUMBER}};
 		(void)conn_send(
 			stream->connection.fd, true, &message.head, sizeof message, NULL, 0, -1);
@@ -332,7 +379,9 @@ void penstock_stream_close(struct penstock_stream *stream)
 
 void stream_ring(struct penstock_stream *stream)
 {
-	bool wanted = stream->leases.waiting > 0 || stream->ended || stream->failed;
+	/* While it is opened again, what that waits for rings itself. */
+	bool over = stream->failed && stream->reconnect.stage == RECONNECT_IDLE;
+	bool wanted = stream->leases.waiting > 0 || stream->ended || over;
 	uint64_t value = 1;
 	if (wanted == stream->ringing)
 		return;
@@ -353,13 +402,36 @@ static void stream_advance(struct penstock_stream *stream, const struct wire_bat
 	stream->position = last ? 0 : batch->position - (uint64_t)o->batch_size * o->rank + all;
 }
 
+/* Reads on to what the daemon said of it, before it filled a slot again that this client had been
+ * lent. */
+static void stream_read_on(struct penstock_stream *stream)
+{
+	while (stream_take(stream) >= 0)
+		continue;
+}
+
+/* An announcement was read after its slot had been filled again: this trainer was detached, or the
+ * daemon has given it up, or is broken. */
+static int stream_give_nothing(struct penstock_stream *stream)
+{
+	char sentence[ERROR_TEXT];
+	(void)snprintf(sentence, sizeof sentence, "%s", error_text());
+	stream_read_on(stream);
+	if (stream->failed == -ECANCELED || reconnect_may(stream, stream->failed))
+		return stream->failed;
+	return stream_fail(stream, error_set(-EPROTO, "%s", sentence));
+}
+
 static int stream_give(struct penstock_stream *stream, struct penstock_batch *ret_batch)
 {
 	struct wire_batch message;
 	int result = lease_give(&stream->leases, ret_batch, &message);
+	if (result == LEASE_E_OVERWRITTEN)
+		return stream_give_nothing(stream);
 	if (result < 0)
 		return stream_fail(stream, result);
 	stream_advance(stream, &message);
+	reconnect_succeed(&stream->reconnect);
 	return 0;
 }
 
@@ -412,11 +484,9 @@ static int stream_dead_lock(struct penstock_stream *stream, struct penstock_batc
 		stream->opened.slots);
 }
 
-static int stream_next(
-	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms)
+static int stream_next_connected(struct penstock_stream *stream, struct penstock_batch *ret_batch,
+	int32_t timeout_ms, int64_t deadline_ns)
 {
-	int64_t deadline_ns =
-		timeout_ms == PENSTOCK_FOREVER ? CONNECTION_NEVER : connection_deadline(timeout_ms);
 	for (;;) {
 		int result = stream_try(stream, ret_batch);
 		if (result != -EAGAIN)
@@ -430,6 +500,26 @@ static int stream_next(
 			return stream_time_out(stream, ret_batch, timeout_ms);
 		if (result < 0)
 			return stream_fail(stream, result);
+	}
+}
+
+static int stream_next(
+	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms)
+{
+	int64_t deadline_ns =
+		timeout_ms == PENSTOCK_FOREVER ? CONNECTION_NEVER : connection_deadline(timeout_ms);
+	for (;;) {
+		int result = stream_next_connected(stream, ret_batch, timeout_ms, deadline_ns);
+		if (!reconnect_may(stream, result))
+			return result;
+		result = reconnect_run(stream, deadline_ns);
+		if (result == -EAGAIN && timeout_ms == 0)
+			return error_set(-EAGAIN, "no batch is ready: %s", error_text());
+		if (result == -EAGAIN)
+			return error_set(-ETIMEDOUT, "no batch within %.1f s: %s",
+				timeout_ms / 1000.0, error_text());
+		if (result < 0)
+			return result;
 	}
 }
 
@@ -451,24 +541,60 @@ int penstock_stream_next(
 	return result;
 }
 
-int penstock_batch_release(struct penstock_stream *stream, struct penstock_batch *batch)
+/* A batch was filled again while the application held it. `lost`: nobody kept the daemon from it.
+ */
+static int stream_refuse_overwritten(
+	struct penstock_stream *stream, const struct penstock_batch *batch, bool lost)
+{
+	if (!lost)
+		stream_read_on(stream);
+	stream_ring(stream);
+	if (stream->failed == -ECANCELED)
+		return error_set(-ECANCELED, "%s", stream->sentence);
+	if (lost || stream->failed == -EPIPE)
+		return error_set(-ECANCELED,
+			"batch %llu of epoch %llu was lent by a daemon that has given this client "
+			"up, and its memory was filled again: what was read of it must not be used",
+			(unsigned long long)batch->batch, (unsigned long long)batch->epoch);
+	return stream_fail(stream,
+		error_set(-EPROTO,
+			"the daemon filled batch %llu of epoch %llu again while it was lent: it is "
+			"broken",
+			(unsigned long long)batch->batch, (unsigned long long)batch->epoch));
+}
+
+static int stream_send_release(
+	struct penstock_stream *stream, uint32_t extent, const struct penstock_batch *batch)
 {
 	struct wire_release message = {.head = {.type = WIRE_RELEASE, .stream = STREAM_NUMBER},
-		.extent = batch->extent,
+		.extent = extent,
 		.slot = batch->slot,
 		.serial = batch->serial};
+	/* With the daemon gone there is nobody to tell, and the next call of next says so. */
+	int result = connection_send(&stream->connection, &message.head, sizeof message, NULL, 0);
+	if (result >= 0)
+		return 0;
+	result = stream_fail(stream, result);
+	return reconnect_may(stream, result) ? 0 : result;
+}
+
+int penstock_batch_release(struct penstock_stream *stream, struct penstock_batch *batch)
+{
+	uint32_t extent;
 	int result = stream_check_owner(stream);
 	if (result < 0)
 		return result;
-	result = lease_return(&stream->leases, batch);
+	const struct slots_head *head = lease_head(&stream->leases, batch);
+	bool intact = head && lease_is_intact(head, batch->serial);
+	result = lease_return(&stream->leases, batch, &extent);
 	if (result < 0)
 		return result;
 	batch->images = NULL;
 	batch->labels = NULL;
 	batch->samples = NULL;
-	/* With the daemon gone there is nobody to tell, and the next call of next says so. */
-	result = connection_send(&stream->connection, &message.head, sizeof message, NULL, 0);
-	return result < 0 ? stream_fail(stream, result) : 0;
+	if (!intact)
+		return stream_refuse_overwritten(stream, batch, result == LEASE_E_LOST);
+	return result == LEASE_E_LOST ? 0 : stream_send_release(stream, extent, batch);
 }
 
 uint64_t penstock_batch_ready_ns(

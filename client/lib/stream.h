@@ -1,8 +1,10 @@
 /* stream: what is behind struct penstock_stream.
  *
  *   stream.c      open, next, release, close, the descriptor, the state
+ *   reconnect.[ch]  another daemon in the place of one that has gone
  *   query.c       questions to the daemon about a stream
  *   open.[ch]     options -> text of WIRE_OPEN
+ *   job.[ch]      what the launcher says: ranks, the group's name
  *   lease.[ch]    extents, slots, leases: every check of shared memory
  *   map.[ch]      one sealed mapping
  *   connection.[ch]  socket, greeting, messages, waiting
@@ -15,6 +17,7 @@
 #include "client/lib/connection.h"
 #include "client/lib/error.h"
 #include "client/lib/lease.h"
+#include "client/lib/reconnect.h"
 
 /* Each stream has a connection of its own, so that its descriptor says something about it alone,
  * and one number is enough. */
@@ -28,9 +31,12 @@ struct penstock_stream {
 	struct connection connection;
 	struct wire_opened opened; /* head.type 0 until it came */
 	struct lease_table leases;
+	struct reconnect reconnect;
+	char *definition; /* the text of OPEN without the state */
 	uint32_t awaiting; /* request whose answer somebody waits for; 0: none */
 	bool ended;
-	int failed; /* 0, or the negative errno that ended the stream, with its sentence */
+	int failed; /* 0, or the negative errno that ended the stream (or, while reconnecting, the
+		       connection), with its sentence */
 	char sentence[ERROR_TEXT];
 	int32_t timeout_ms;
 	uint64_t epoch, position; /* where the batch after the last one given begins */
@@ -41,6 +47,20 @@ struct penstock_stream {
 
 /* 0, or -EBADF in a process that is not the one that opened the stream. */
 int stream_check_owner(const struct penstock_stream *stream);
+
+/* Keeps this thread's sentence as the stream's, whose end it is. Returns `code`. */
+int stream_fail(struct penstock_stream *stream, int code);
+
+/* Receives one message, if there is one, and acts on it, whatever the stream has failed of. 0;
+ * STREAM_E_ANSWERED; -EAGAIN; others with a sentence. */
+int stream_receive(struct penstock_stream *stream);
+
+/* Sends OPEN with this state (NULL: from the beginning), whose answer is then awaited. 0, or
+ * -errno. */
+int stream_send_open(struct penstock_stream *stream, const char *state, bool reconnect);
+
+/* What the answer that has come to an OPEN says: 0 opened, or the refusal. */
+int stream_judge_opened(struct penstock_stream *stream);
 
 /* Takes one message from the socket, if there is one, and acts on it. 0; STREAM_E_ANSWERED;
  * -EAGAIN; otherwise the stream has failed. */

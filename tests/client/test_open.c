@@ -15,10 +15,20 @@
 
 #include <cmocka.h>
 
+static int write_request(const struct penstock_options *options, struct jsontext *json)
+{
+	struct jsontext definition = {0};
+	int result = open_write(options, &definition);
+	if (result == 0)
+		result = open_request(definition.text, options->state, false, json);
+	jsontext_free(&definition);
+	return result;
+}
+
 static void expect_text(const struct penstock_options *options, const char *wanted)
 {
 	struct jsontext json = {0};
-	assert_int_equal(open_write(options, &json), 0);
+	assert_int_equal(write_request(options, &json), 0);
 	assert_string_equal(json.text, wanted);
 	jsontext_free(&json);
 }
@@ -26,7 +36,7 @@ static void expect_text(const struct penstock_options *options, const char *want
 static void expect_refusal(const struct penstock_options *options, int code, const char *sentence)
 {
 	struct jsontext json = {0};
-	assert_int_equal(open_write(options, &json), code);
+	assert_int_equal(write_request(options, &json), code);
 	assert_non_null(strstr(penstock_error(), sentence));
 	jsontext_free(&json);
 }
@@ -61,13 +71,21 @@ static void test_everything(void **state)
 	options.group = "job 1";
 	options.wait_for = 2;
 	options.state = " {\"version\":1,\"epoch\":2,\"position\":64}\n";
+	options.share = "split";
+	options.rank = 0;
+	options.world_size = 4;
+	options.laggard = "detach";
+	options.laggard_timeout_s = 30;
+	options.reconnect_ms = 5000; /* the library's own business */
 	expect_text(&options,
 		"{\"source\":\"/a "
 		"\\\"b\\\"/{00..11}.tar\",\"train\":true,\"shuffle\":false,\"drop_last\":true,"
 		"\"batch_size\":256,\"image_size\":128,\"seed\":18446744073709551615,\"epochs\":3,"
 		"\"prefetch\":8,"
-		"\"wait_for\":2,\"max_broken\":0.005000000,\"labels\":\"cls\",\"on_broken\":"
+		"\"wait_for\":2,\"max_broken\":0.005000000,\"laggard_timeout_s\":30,\"rank\":0,"
+		"\"world_size\":4,\"labels\":\"cls\",\"on_broken\":"
 		"\"fail\",\"group\":\"job 1\","
+		"\"share\":\"split\",\"laggard\":\"detach\","
 		"\"state\":{\"version\":1,\"epoch\":2,\"position\":64}}");
 }
 
@@ -152,6 +170,19 @@ static void test_state(void **state)
 	expect_text(&options, "{\"source\":\"/data\",\"train\":true,\"state\":{}}");
 }
 
+static void test_request(void **state)
+{
+	(void)state;
+	struct jsontext json = {0};
+	assert_int_equal(open_request("{\"source\":\"/a\"}", NULL, false, &json), 0);
+	assert_string_equal(json.text, "{\"source\":\"/a\"}");
+	jsontext_free(&json);
+	assert_int_equal(open_request("{\"source\":\"/a\"}", "{\"epoch\":1}", true, &json), 0);
+	assert_string_equal(
+		json.text, "{\"source\":\"/a\",\"state\":{\"epoch\":1},\"reconnect\":true}");
+	jsontext_free(&json);
+}
+
 static void test_options(void **state)
 {
 	(void)state;
@@ -176,6 +207,11 @@ static void test_options(void **state)
 	assert_int_equal(open_take_options(&newer.options, &mine), -EINVAL);
 	newer.options.timeout_ms = PENSTOCK_FOREVER;
 	assert_int_equal(open_take_options(&newer.options, &mine), 0);
+	newer.options.reconnect_ms = -1;
+	assert_int_equal(open_take_options(&newer.options, &mine), -EINVAL);
+	assert_non_null(strstr(penstock_error(), "options.reconnect_ms is -1"));
+	newer.options.reconnect_ms = PENSTOCK_FOREVER;
+	assert_int_equal(open_take_options(&newer.options, &mine), 0);
 
 	/* Compiled with a later release: fine as long as what this one does not know is unset. */
 	newer.options.size = sizeof newer;
@@ -191,6 +227,27 @@ static void test_options(void **state)
 	newer.options.private_daemon = 0;
 	assert_int_equal(open_take_options(&newer.options, &mine), 0);
 	assert_int_equal(mine.private_daemon, 1);
+}
+
+/* Options of the release before groups: what came later is unset, whatever lies behind them. */
+static void test_options_before_groups(void **state)
+{
+	(void)state;
+	struct penstock_options options, mine;
+	memset(&options, 0xaa, sizeof options);
+	penstock_options_init_size(&options, offsetof(struct penstock_options, share));
+	options.source = "/data";
+	options.interpolation = "box";
+	assert_int_equal(options.world_size, 0xaaaaaaaa);
+	assert_int_equal(open_take_options(&options, &mine), 0);
+	assert_string_equal(mine.interpolation, "box");
+	assert_null(mine.share);
+	assert_null(mine.laggard);
+	assert_int_equal(mine.rank, 0);
+	assert_int_equal(mine.world_size, 0);
+	assert_int_equal(mine.laggard_timeout_s, 0);
+	assert_int_equal(mine.reconnect_ms, 0);
+	expect_text(&mine, "{\"source\":\"/data\",\"train\":true,\"interpolation\":\"box\"}");
 }
 
 /* What was compiled when the struct was shorter calls the function: it must write no further. */
@@ -248,7 +305,9 @@ int main(void)
 		cmocka_unit_test(test_not_utf8),
 		cmocka_unit_test(test_relative),
 		cmocka_unit_test(test_state),
+		cmocka_unit_test(test_request),
 		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_options_before_groups),
 		cmocka_unit_test(test_init_of_earlier_structs),
 		cmocka_unit_test(test_error),
 	};

@@ -1,0 +1,476 @@
+/* reconnect: see reconnect.h.
+ *
+ * What was lost is made up for by the state of the loop: the new daemon begins with the batch after
+ * the last one that the application was given, so what the old one had announced beyond is
+ * forgotten, not lost. Batches that the application still holds stay mapped (lease_lose).
+ *
+ * Nothing here waits but reconnect_wait, and that no longer than the application said: each step
+ * takes what is there and leaves a stage to go on from, in the next call if need be. Meanwhile the
+ * stream's epoll watches what the stage waits for: a socket, a starting daemon's pipe, a timer.
+ *
+ * Time is counted while a daemon is looked for: not while one that was found builds an index, and
+ * not afresh for one that dies before it has given a batch, or two that die in turn would be tried
+ * for ever.
+ *
+ * Thread: that of the stream. */
+#include "client/lib/reconnect.h"
+
+#include "client/lib/stream.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+enum {
+	RECONNECT_E_ON = 1, /* outcome of a step: another may follow at once */
+	RECONNECT_PAUSE_MS = 50,
+	RECONNECT_AGAIN_MS = 300, /* after a start that failed: an ending daemon may still hold the
+				     instance's lock */
+	RECONNECT_CONNECT_MS = 1,
+	RECONNECT_START_MS = 30000,
+	RECONNECT_LEAST_MS = 1000, /* that whoever was reached has to answer, even with the time up
+				    */
+	RECONNECT_TICK_MS = 1000,
+	RECONNECT_STATE = 512,
+};
+
+/* ---- life
+ * --------------------------------------------------------------------------------------------------------------
+ */
+
+static int64_t reconnect_limit_ns(const struct reconnect *r)
+{
+	return r->limit_ms == PENSTOCK_FOREVER ? CONNECTION_NEVER : (int64_t)r->limit_ms * 1000000;
+}
+
+void reconnect_init(struct reconnect *r)
+{
+	*r = (struct reconnect){.timer_fd = -1, .watched_fd = -1};
+	private_init(&r->start, NULL, NULL, 0);
+}
+
+int reconnect_keep(
+	struct reconnect *r, const struct penstock_options *options, const char *path, bool named)
+{
+	r->limit_ms = options->reconnect_ms;
+	r->left_ns = reconnect_limit_ns(r);
+	r->private_daemon = options->private_daemon;
+	r->threads = options->daemon_threads;
+	r->named = named;
+	memcpy(r->path, path, strlen(path) + 1);
+	if (options->daemon_memory)
+		r->memory = strdup(options->daemon_memory);
+	return options->daemon_memory && !r->memory
+		       ? error_set(-ENOMEM, "no memory for a stream's options")
+		       : 0;
+}
+
+void reconnect_deinit(struct reconnect *r)
+{
+	if (r->timer_fd >= 0)
+		(void)close(r->timer_fd);
+	if (r->start.ready_fd >= 0)
+		(void)close(r->start.ready_fd);
+	free(r->memory);
+	r->timer_fd = r->start.ready_fd = -1;
+	r->memory = NULL;
+}
+
+/* ---- what wakes whoever waits on the stream's descriptor
+ * ---------------------------------------------------------------
+ */
+
+static int reconnect_add(int poll_fd, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	return epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &event) < 0
+		       ? error_set(-errno, "no descriptor for waiting on the stream: %s",
+				 strerror(errno))
+		       : 0;
+}
+
+/* Taken out by name, before it is closed: a forked child's copy would keep it in. */
+static void reconnect_unwatch(struct penstock_stream *stream)
+{
+	if (stream->reconnect.watched_fd >= 0)
+		(void)epoll_ctl(stream->poll_fd, EPOLL_CTL_DEL, stream->reconnect.watched_fd, NULL);
+	stream->reconnect.watched_fd = -1;
+}
+
+static int reconnect_watch_fd(struct penstock_stream *stream, int fd)
+{
+	reconnect_unwatch(stream);
+	int result = reconnect_add(stream->poll_fd, fd);
+	if (result == 0)
+		stream->reconnect.watched_fd = fd;
+	return result;
+}
+
+int reconnect_watch(struct penstock_stream *stream)
+{
+	struct reconnect *r = &stream->reconnect;
+	int result = reconnect_watch_fd(stream, stream->connection.fd);
+	if (result < 0 || !r->limit_ms)
+		return result;
+	r->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (r->timer_fd < 0)
+		return error_set(-errno, "no timer for the stream: %s", strerror(errno));
+	return reconnect_add(stream->poll_fd, r->timer_fd);
+}
+
+/* `ns` CONNECTION_NEVER: off. */
+static void reconnect_set_timer(struct reconnect *r, int64_t ns)
+{
+	struct itimerspec timer = {0};
+	if (ns != CONNECTION_NEVER) {
+		timer.it_value.tv_sec = ns / 1000000000;
+		timer.it_value.tv_nsec = ns % 1000000000;
+	}
+	(void)timerfd_settime(r->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
+}
+
+/* ---- from stage to stage
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static void reconnect_enter(struct reconnect *r, enum reconnect_stage stage, int64_t next_ns)
+{
+	r->stage = stage;
+	r->next_ns = next_ns;
+	reconnect_set_timer(r, next_ns);
+}
+
+static void reconnect_drop(struct penstock_stream *stream)
+{
+	struct reconnect *r = &stream->reconnect;
+	reconnect_unwatch(stream);
+	connection_close(&stream->connection);
+	private_unlock(&r->start);
+	if (r->start.ready_fd >= 0)
+		(void)close(r->start.ready_fd);
+	r->start.ready_fd = -1;
+}
+
+/* The end of the stream, with this thread's sentence. */
+static int reconnect_end(struct penstock_stream *stream, int code)
+{
+	reconnect_drop(stream);
+	reconnect_enter(&stream->reconnect, RECONNECT_IDLE, CONNECTION_NEVER);
+	stream->reconnect.limit_ms = 0;
+	return stream_fail(stream, code);
+}
+
+static int64_t reconnect_deadline(const struct reconnect *r)
+{
+	return r->left_ns == CONNECTION_NEVER ? CONNECTION_NEVER : r->lost_ns + r->left_ns;
+}
+
+/* This try has failed, for the reason of this thread's sentence. The time is looked at only here:
+ * an application that calls too late has had its try all the same. */
+static int reconnect_pause(struct penstock_stream *stream, int64_t pause_ms)
+{
+	struct reconnect *r = &stream->reconnect;
+	(void)snprintf(r->reason, sizeof r->reason, "%s", error_text());
+	reconnect_drop(stream);
+	if (connection_deadline(0) < reconnect_deadline(r)) {
+		reconnect_enter(r, RECONNECT_PAUSING, connection_deadline(pause_ms));
+		return -EAGAIN;
+	}
+	error_set(stream->failed,
+		"%s; none could be reached again within the %.1f s of options.reconnect_ms: %s",
+		stream->sentence, r->limit_ms / 1000.0, r->reason);
+	return reconnect_end(stream, stream->failed);
+}
+
+/* A daemon that is not there yet, or is there no longer, may come; one that refuses has. */
+static int reconnect_judge(struct penstock_stream *stream, int result)
+{
+	switch (result) {
+	case CONNECTION_E_ABSENT:
+	case -EPIPE:
+	case -ECONNREFUSED:
+	case -ESHUTDOWN:
+	case -ETIMEDOUT:
+		return reconnect_pause(stream, RECONNECT_PAUSE_MS);
+	default:
+		return reconnect_end(stream, result);
+	}
+}
+
+static int64_t reconnect_patience(const struct reconnect *r, int64_t most_ms)
+{
+	int64_t end = reconnect_deadline(r), least = connection_deadline(RECONNECT_LEAST_MS),
+		most = connection_deadline(most_ms);
+	end = end < least ? least : end;
+	return end < most ? end : most;
+}
+
+static int reconnect_greet(struct penstock_stream *stream, int result)
+{
+	struct reconnect *r = &stream->reconnect;
+	if (result == 0)
+		result = reconnect_watch_fd(stream, stream->connection.fd);
+	if (result != 0)
+		return reconnect_judge(stream, result);
+	reconnect_enter(r, RECONNECT_GREETING, reconnect_patience(r, CONNECTION_GREETING_MS));
+	return RECONNECT_E_ON;
+}
+
+static int reconnect_connect(struct penstock_stream *stream)
+{
+	const struct reconnect *r = &stream->reconnect;
+	return connection_begin(&stream->connection, r->path, r->named, RECONNECT_CONNECT_MS);
+}
+
+/* Nobody listens. One process starts a daemon, the others find it. */
+static int reconnect_start(struct penstock_stream *stream)
+{
+	struct reconnect *r = &stream->reconnect;
+	private_init(&r->start, r->path, r->memory, r->threads);
+	int result = private_lock(&r->start);
+	if (result == -EAGAIN)
+		return reconnect_pause(stream, RECONNECT_PAUSE_MS);
+	int found = result == 0 ? reconnect_connect(stream) : CONNECTION_E_ABSENT;
+	if (found != CONNECTION_E_ABSENT) {
+		private_unlock(&r->start);
+		return reconnect_greet(stream, found);
+	}
+	if (result == 0)
+		result = private_begin(&r->start);
+	if (result == 0)
+		result = reconnect_watch_fd(stream, r->start.ready_fd);
+	if (result < 0)
+		return reconnect_pause(stream, RECONNECT_AGAIN_MS);
+	reconnect_enter(r, RECONNECT_STARTING, reconnect_patience(r, RECONNECT_START_MS));
+	return RECONNECT_E_ON;
+}
+
+static int reconnect_step_pausing(struct penstock_stream *stream)
+{
+	if (connection_deadline(0) < stream->reconnect.next_ns)
+		return -EAGAIN;
+	int result = reconnect_connect(stream);
+	if (result == CONNECTION_E_ABSENT && stream->reconnect.private_daemon)
+		return reconnect_start(stream);
+	return reconnect_greet(stream, result);
+}
+
+static int reconnect_step_starting(struct penstock_stream *stream)
+{
+	struct reconnect *r = &stream->reconnect;
+	struct pollfd ready = {.fd = r->start.ready_fd, .events = POLLIN};
+	if (poll(&ready, 1, 0) != 1) {
+		if (connection_deadline(0) < r->next_ns)
+			return -EAGAIN;
+		error_set(-ETIMEDOUT, "a private daemon does not get ready; its log is %s",
+			r->start.log);
+		return reconnect_pause(stream, RECONNECT_PAUSE_MS);
+	}
+	reconnect_unwatch(stream);
+	int result = private_end(&r->start);
+	private_unlock(&r->start);
+	if (result < 0)
+		return reconnect_pause(stream, RECONNECT_AGAIN_MS);
+	return reconnect_greet(stream, reconnect_connect(stream));
+}
+
+static int reconnect_open(struct penstock_stream *stream)
+{
+	char state[RECONNECT_STATE];
+	int result = penstock_stream_state(stream, state, sizeof state);
+	if (result >= 0)
+		result = stream_send_open(stream, state, true);
+	if (result < 0)
+		return reconnect_judge(stream, result);
+	stream->opened.head.type = 0;
+	reconnect_enter(&stream->reconnect, RECONNECT_OPENING, CONNECTION_NEVER);
+	return RECONNECT_E_ON;
+}
+
+static int reconnect_step_greeting(struct penstock_stream *stream)
+{
+	struct reconnect *r = &stream->reconnect;
+	int result = connection_welcome(&stream->connection);
+	if (result == 0)
+		return reconnect_open(stream);
+	if (result != -EAGAIN)
+		return reconnect_judge(stream, result);
+	if (connection_deadline(0) < r->next_ns)
+		return -EAGAIN;
+	error_set(-ETIMEDOUT, "the daemon at %s does not answer: is it stopped?", r->path);
+	return reconnect_pause(stream, RECONNECT_PAUSE_MS);
+}
+
+static int reconnect_done(struct penstock_stream *stream)
+{
+	struct reconnect *r = &stream->reconnect;
+	reconnect_enter(r, RECONNECT_IDLE, CONNECTION_NEVER);
+	if (r->left_ns != CONNECTION_NEVER)
+		r->left_ns -= connection_deadline(0) - r->lost_ns;
+	stream->failed = 0;
+	return 0;
+}
+
+static int reconnect_step_opening(struct penstock_stream *stream)
+{
+	int result = stream_receive(stream);
+	if (result == 0)
+		return RECONNECT_E_ON;
+	if (result == -EAGAIN)
+		return result;
+	stream->awaiting = 0;
+	if (result == STREAM_E_ANSWERED)
+		result = stream_judge_opened(stream);
+	return result == 0 ? reconnect_done(stream) : reconnect_judge(stream, result);
+}
+
+static int reconnect_step(struct penstock_stream *stream)
+{
+	switch (stream->reconnect.stage) {
+	case RECONNECT_PAUSING:
+		return reconnect_step_pausing(stream);
+	case RECONNECT_STARTING:
+		return reconnect_step_starting(stream);
+	case RECONNECT_GREETING:
+		return reconnect_step_greeting(stream);
+	case RECONNECT_OPENING:
+		return reconnect_step_opening(stream);
+	default:
+		return 0;
+	}
+}
+
+/* ---- waiting
+ * --------------------------------------------------------------------------------------------------------------
+ */
+
+/* A pipe or the time, in ticks, so that a deadline far away does not overflow poll's. */
+static int reconnect_sleep(int fd, int64_t until_ns)
+{
+	struct pollfd wanted = {.fd = fd, .events = POLLIN}; /* a negative one is passed over */
+	int64_t left_ms = (until_ns - connection_deadline(0)) / 1000000 + 1;
+	if (left_ms <= 0)
+		return 0;
+	int n = poll(&wanted, 1, left_ms < RECONNECT_TICK_MS ? (int)left_ms : RECONNECT_TICK_MS);
+	return n < 0 && errno != EINTR
+		       ? error_set(-errno, "waiting for a daemon failed: %s", strerror(errno))
+		       : 0;
+}
+
+/* 0: another step; -EAGAIN: the deadline has come; others: the stream is over. */
+static int reconnect_wait(struct penstock_stream *stream, int64_t deadline_ns)
+{
+	struct reconnect *r = &stream->reconnect;
+	int64_t until_ns = r->next_ns < deadline_ns ? r->next_ns : deadline_ns;
+	if (connection_deadline(0) >= deadline_ns)
+		return -EAGAIN;
+	if (r->stage == RECONNECT_PAUSING || r->stage == RECONNECT_STARTING)
+		return reconnect_sleep(r->start.ready_fd, until_ns);
+	int result = connection_wait(&stream->connection, until_ns);
+	if (result == 0 || result == -ETIMEDOUT)
+		return 0;
+	result = reconnect_judge(stream, result);
+	return result == -EAGAIN ? 0 : result;
+}
+
+/* ---- the whole
+ * --------------------------------------------------------------------------------------------------------------
+ */
+
+bool reconnect_may(const struct penstock_stream *stream, int code)
+{
+	return code < 0 && code == stream->failed && stream->reconnect.limit_ms != 0 &&
+	       (code == -EPIPE || code == -ESHUTDOWN);
+}
+
+static void reconnect_begin(struct penstock_stream *stream)
+{
+	struct reconnect *r = &stream->reconnect;
+	reconnect_drop(stream);
+	lease_lose(&stream->leases);
+	r->lost_ns = connection_deadline(0);
+	(void)snprintf(r->reason, sizeof r->reason, "%s", stream->sentence);
+	reconnect_enter(r, RECONNECT_PAUSING, r->lost_ns);
+}
+
+static int reconnect_say(const struct reconnect *r)
+{
+	switch (r->stage) {
+	case RECONNECT_STARTING:
+		return error_set(-EAGAIN, "the daemon is gone; another one is being started");
+	case RECONNECT_GREETING:
+		return error_set(-EAGAIN, "the daemon is gone; another one at %s has yet to answer",
+			r->path);
+	case RECONNECT_OPENING:
+		return error_set(-EAGAIN,
+			"the daemon was gone; the one at %s now is opening the stream again",
+			r->path);
+	default:
+		return error_set(
+			-EAGAIN, "the daemon is gone and is being waited for: %s", r->reason);
+	}
+}
+
+int reconnect_run(struct penstock_stream *stream, int64_t deadline_ns)
+{
+	struct reconnect *r = &stream->reconnect;
+	int result = RECONNECT_E_ON;
+	if (r->stage == RECONNECT_IDLE)
+		reconnect_begin(stream);
+	while (result == RECONNECT_E_ON) {
+		result = reconnect_step(stream);
+		if (result == -EAGAIN) {
+			result = reconnect_wait(stream, deadline_ns);
+			result = result == 0 ? RECONNECT_E_ON : result;
+		}
+	}
+	/* The application may be long in coming back. */
+	private_unlock(&r->start);
+	return result == -EAGAIN ? reconnect_say(r) : result;
+}
+
+void reconnect_succeed(struct reconnect *r)
+{
+	r->left_ns = reconnect_limit_ns(r);
+}
+
+/* ---- the same stream?
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+int reconnect_check(const struct penstock_stream *stream, const struct wire_opened *now)
+{
+	const struct wire_opened *was = &stream->opened;
+	const struct {
+		const char *name;
+		uint64_t was, is;
+	} fields[] = {
+		{"fingerprint", was->fingerprint, now->fingerprint},
+		{"order", was->order, now->order},
+		{"transform", was->transform, now->transform},
+		{"seed", was->seed, now->seed},
+		{"batch_size", was->batch_size, now->batch_size},
+		{"height", was->height, now->height},
+		{"width", was->width, now->width},
+		{"rank", was->rank, now->rank},
+		{"world_size", was->world_size, now->world_size},
+		{"epoch", stream->epoch, now->epoch},
+		{"position", stream->position, now->position},
+	};
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+		if (fields[i].was == fields[i].is)
+			continue;
+		return error_set(-ESTALE,
+			"the daemon at %s that took the place of the one that was gone opened "
+			"another stream: %s is %" PRIu64 ", expected %" PRIu64
+			"; has the data set or the configuration changed?",
+			stream->reconnect.path, fields[i].name, fields[i].is, fields[i].was);
+	}
+	return 0;
+}
