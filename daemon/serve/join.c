@@ -452,19 +452,24 @@ void join_opened(struct opening *opening)
 	join_begin(group);
 }
 
-/* Whether more of those who come back are to be waited for. */
-static bool join_holds(const struct group *group)
+static bool join_comes_back(const struct group *group)
 {
 	bool any = false;
-	if (group->job || join_alone(group->name))
-		return false;
 	for (const struct member *m = group->members; m; m = m->next_of_group)
 		any |= m->reconnect;
-	if (!any)
+	return any;
+}
+
+/* Whether more of those who come back are to be waited for: two seconds, or, where wait_for says
+ * how many they were, until they are there or are not to be expected any more. */
+static bool join_holds(const struct group *group)
+{
+	uint64_t wait_for = group->spec.wait_for;
+	uint64_t limit_s = wait_for > 1 ? SERVE_COME_BACK_MOST_S : SERVE_COME_BACK_S;
+	if (group->job || join_alone(group->name) || !join_comes_back(group))
 		return false;
-	if (group->spec.wait_for > 1)
-		return group_size(group) < group->spec.wait_for;
-	return clock_ns() - group->opened_ns < SERVE_COME_BACK_S * 1000000000ull;
+	return (wait_for == 1 || group_size(group) < wait_for) &&
+	       clock_ns() - group->opened_ns < limit_s * 1000000000ull;
 }
 
 static bool join_before(const struct spec_state *a, const struct spec_state *b)
@@ -495,6 +500,8 @@ void join_begin(struct group *group)
 	stream_begin(group->stream, m->state.given ? m->state.epoch : 0,
 		m->state.given ? m->state.position : 0);
 	group->begun = true;
+	/* They were past the first batch, for which all were waited for. */
+	group->started = join_comes_back(group);
 	/* The first one first: what nobody wants is not kept for who comes later. */
 	for (; m; m = join_oldest(group))
 		(void)join_admit(m);

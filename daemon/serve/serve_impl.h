@@ -20,6 +20,7 @@ enum {
 	SERVE_HELLO_LIMIT_S = 10,
 	SERVE_DRAIN_LIMIT_S = 5,
 	SERVE_COME_BACK_S = 2, /* how long a shared group waits for all who come back */
+	SERVE_COME_BACK_MOST_S = 60, /* where it knows how many they are */
 	SERVE_WINDOW = 10, /* seconds that a verdict looks back */
 	SERVE_QUARANTINE_SEEN = 1024,
 	SERVE_QUARANTINE_LINES = 1000,
