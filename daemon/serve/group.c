@@ -234,7 +234,7 @@ static void group_watch_laggards(struct group *group)
 	uint64_t now = clock_ns(), limit = group->spec.laggard_timeout_s * 1000000000ull;
 	struct member *late = NULL;
 	for (struct member *m = group->members; m; m = m->next_of_group) {
-		if (!m->answered || !tally_blocks(tally, &m->reader))
+		if (!m->answered || !group->started || !tally_blocks(tally, &m->reader))
 			m->blocks_since_ns = 0;
 		else if (!m->blocks_since_ns)
 			m->blocks_since_ns = now;

@@ -4,7 +4,7 @@
  * (pages read ahead of need through the same engine), reads its bytes into a bounded arena, merging
  * neighbours of one shard, and calls `done` from one of its own threads. When the arena is full it
  * waits: that is the stage's back-pressure. Items are taken by `urgency` (smallest first) and order
- * of submission: a step of urgency lets 256 later ones pass, no more.
+ * of submission: an urgency of n lets n later ones pass, no more.
  *
  * Two engines, chosen at start and stated in fetch_describe: io_uring (one thread, one ring,
  * registered files and buffers where memlock allows) and pread (16 to 64 threads). Both give the

@@ -4,14 +4,13 @@
 #include "base/util.h"
 #include "source/fetch_internal.h"
 
-/* How many later items one lets pass for each step of urgency: an item's urgency is that of the
- * moment when it came, and nobody may be passed for ever. */
-enum { QUEUE_PASS = 256, QUEUE_URGENCY = 1 << 20 };
+/* An item lets pass as many later ones as its urgency says, at most so many: the urgency is that of
+ * the moment when it came, and nobody may be passed for ever. */
+enum { QUEUE_URGENCY = 1 << 20 };
 
 static uint64_t queue_key(const struct fetch_item *item)
 {
-	return fetch_state_const(item)->sequence +
-	       UTIL_MIN(item->urgency, (uint64_t)QUEUE_URGENCY) * QUEUE_PASS;
+	return fetch_state_const(item)->sequence + UTIL_MIN(item->urgency, (uint64_t)QUEUE_URGENCY);
 }
 
 bool fetch_item_before(const struct fetch_item *a, const struct fetch_item *b)

@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FILL_AHEAD = 256 };
+
 static void fill_arrived(struct fetch_item *item);
 static void fill_row(struct pool_job *job, struct row_maker *maker);
 
@@ -69,14 +71,15 @@ static struct stream_slot *fill_slot(struct stream *stream, uint64_t serial)
 	return NULL;
 }
 
-/* How many batches the consumer still has before this one: the fewer, the more urgent. One that it
- * has taken does not count, however long it keeps it. */
+/* How many rows the consumer still has before this batch: the fewer, the more urgent. Rows, since
+ * batches of one row are as soon used up as they are made. A batch that it has taken does not
+ * count, however long it keeps it; a huge one counts as FILL_AHEAD rows. */
 static uint64_t fill_urgency(const struct stream *stream, uint64_t serial)
 {
 	uint64_t ahead = 0;
 	for (uint32_t i = 0; i < stream->extent.slots; i++)
-		ahead += stream->slot[i].batch.count && !stream->slot[i].taken &&
-			 stream->slot[i].batch.serial < serial;
+		if (!stream->slot[i].taken && stream->slot[i].batch.serial < serial)
+			ahead += UTIL_MIN(stream->slot[i].batch.count, (uint32_t)FILL_AHEAD);
 	return ahead;
 }
 

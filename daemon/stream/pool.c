@@ -17,10 +17,9 @@ enum { POOL_THREADS_MAX = 1024, POOL_STACK = 512 << 10, POOL_URGENCY = 1 << 20 }
 
 /* What a row costs until some were seen. */
 #define POOL_COST_NS ((uint64_t)500000)
-/* How much work a job lets pass for each batch that its consumer still has ahead: some 256 rows.
- * Without an end to it, a job whose consumer begins to wait after it was queued would be passed for
- * ever. */
-#define POOL_PASS_NS (256 * POOL_COST_NS)
+/* How much work a job lets pass for each row that its consumer still has ahead. Without an end to
+ * it, a job whose consumer begins to wait after it was queued would be passed for ever. */
+#define POOL_PASS_NS POOL_COST_NS
 
 struct pool_worker {
 	pthread_t thread;

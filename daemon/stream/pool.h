@@ -1,6 +1,6 @@
 /* pool: the workers, and the queue of samples that wait for one.
  *
- * One queue for all streams, keyed by urgency (how many batches the consumer still has ahead of
+ * One queue for all streams, keyed by urgency (how many rows the consumer still has ahead of
  * this one) and by turn: whoever waits goes first, and nobody is passed for ever. Turns are given
  * out by worker time (start-time fair queueing: Goyal, Vin and Cheng, SIGCOMM 1996): of several
  * streams that wait alike each gets the same time of the workers, however many rows it has queued

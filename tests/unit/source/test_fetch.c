@@ -142,7 +142,7 @@ static void test_urgency(void **state)
 		reader_init(&reader, fetch, &fixture, 600);
 		reader_shuffle(&reader, 3);
 		for (int i = 0; i < 600; i++)
-			reader.items[i].item.urgency = i < 500 ? 7 : i < 550 ? 3 : 1;
+			reader.items[i].item.urgency = i < 500 ? 7 * 256 : i < 550 ? 3 * 256 : 256;
 		reader_submit(&reader, 0, 500);
 		while ((held[count] = reader_one(&reader, 300)))
 			count++;
@@ -158,7 +158,7 @@ static void test_urgency(void **state)
 		 * is. */
 		unsigned early = 0;
 		while ((held[count + early] = reader_one(&reader, 200)))
-			assert_true(held[count + early++]->urgency < 7);
+			assert_true(held[count + early++]->urgency < 7 * 256);
 		assert_true(early < 50);
 		count += early;
 		for (unsigned i = 0; i < count; i++)
@@ -167,8 +167,8 @@ static void test_urgency(void **state)
 		for (unsigned i = 0; i < 600 - count; i++) {
 			struct fetch_item *item = reader_one(&reader, 60000);
 			assert_non_null(item);
-			sum[item->urgency] += i;
-			seen[item->urgency]++;
+			sum[item->urgency / 256] += i;
+			seen[item->urgency / 256]++;
 			reader_finish(&reader, item);
 		}
 		assert_int_equal(seen[1] + seen[3], 100 - early);
@@ -261,7 +261,7 @@ static void *submitter_run(void *context)
 	reader_init(&reader, submitter->fetch, submitter->fixture, 600);
 	reader_shuffle(&reader, submitter->seed);
 	for (uint64_t i = 0; i < 600; i++)
-		reader.items[i].item.urgency = i / 64;
+		reader.items[i].item.urgency = i / 64 * 256;
 	/* A few in flight at a time, released out of order by who takes them. */
 	for (uint64_t i = 0; i < 600; i += 20) {
 		reader_submit(&reader, i, i + 20);

@@ -70,8 +70,9 @@ static void whoever_waits_goes_first_and_nobody_is_passed_for_ever(void **state)
 	srand(1);
 	atomic_store(&ran_count, 0);
 	for (int i = 0; i < JOBS; i++) {
-		job[i] = (struct job){
-			.job = {.share = &alone, .run = note, .urgency = (uint64_t)(rand() % 7)},
+		job[i] = (struct job){.job = {.share = &alone,
+					      .run = note,
+					      .urgency = (uint64_t)(rand() % 7) * 256},
 			.number = i};
 		pool_push(pool, &job[i].job);
 	}
@@ -80,9 +81,9 @@ static void whoever_waits_goes_first_and_nobody_is_passed_for_ever(void **state)
 	assert_int_equal(atomic_load(&ran_count), JOBS);
 	for (int i = 1; i < JOBS; i++) {
 		const struct job *a = &job[ran[i - 1]], *b = &job[ran[i]];
-		/* A step of urgency is worth 256 places in the queue, not all of them. */
-		uint64_t earlier = (uint64_t)a->number + 256 * a->job.urgency,
-			 later = (uint64_t)b->number + 256 * b->job.urgency;
+		/* Urgency is worth so many places in the queue, not all of them. */
+		uint64_t earlier = (uint64_t)a->number + a->job.urgency,
+			 later = (uint64_t)b->number + b->job.urgency;
 		assert_true(
 			earlier < later || (earlier == later && a->job.urgency < b->job.urgency));
 	}
@@ -133,9 +134,9 @@ static void streams_that_wait_alike_get_the_same_time(void **state)
 	/* Rows that cost three times as much come a third as often. */
 	assert_in_range(run_two(3000000, 1000000, 0, 200), 47, 53);
 	assert_in_range(run_two(1000000, 3000000, 0, 200), 147, 153);
-	/* Who has a batch ahead lets 256 rows' work pass, and then has its turn. */
-	assert_int_equal(run_two(500000, 500000, 1, 250), 250);
-	assert_in_range(run_two(500000, 500000, 1, 456), 352, 360);
+	/* Who has 256 rows ahead lets the work of as many pass, and then has its turn. */
+	assert_int_equal(run_two(500000, 500000, 256, 250), 250);
+	assert_in_range(run_two(500000, 500000, 256, 456), 352, 360);
 }
 
 static struct pool *shared;
@@ -204,7 +205,7 @@ static void a_job_takes_more_of_its_kind(void **state)
 	struct pool *pool = make(1);
 	struct job gate_job = {.job = {.share = &alone, .run = wait_at_gate}};
 	struct asker asker[4] = {0};
-	struct job other = {.job = {.share = &alone, .run = note, .urgency = 3}, .number = 7};
+	struct job other = {.job = {.share = &alone, .run = note, .urgency = 768}, .number = 7};
 	assert_int_equal(pool_reserve(pool, 6), 0);
 	pthread_mutex_lock(&gate);
 	pool_push(pool, &gate_job.job);
@@ -212,8 +213,8 @@ static void a_job_takes_more_of_its_kind(void **state)
 	do
 		pool_stats_read(pool, &stats);
 	while (stats.queued);
-	/* Urgencies 4, 0, 2, 1: those before the other kind are taken, in their order. */
-	static const uint64_t urgency[] = {4, 0, 2, 1};
+	/* Those that are more urgent than the other kind are taken, in their order. */
+	static const uint64_t urgency[] = {1024, 0, 512, 256};
 	for (int i = 0; i < 4; i++) {
 		asker[i] = (struct asker){
 			.job = {.share = &alone, .run = ask, .urgency = urgency[i]}, .pool = pool};
