@@ -30,6 +30,8 @@ struct bench {
 	struct recipe recipe;
 	struct recipe_daemon daemon;
 	uint64_t trainers;
+	const char *share; /* "all", "split", "private" */
+	bool distinct_seeds;
 	double seconds, warmup_s, max_broken;
 	bool json;
 
@@ -51,13 +53,41 @@ static const struct command bench_command = {
 		"stream of the running one. One second of warm-up is not counted.",
 };
 
+static bool bench_shares(const struct bench *bench, const char *share)
+{
+	return strcmp(bench->share, share) == 0;
+}
+
+static int bench_check_share(const struct bench *bench)
+{
+	if (bench->distinct_seeds && !bench_shares(bench, "private"))
+		cli_note("--distinct-seeds wants --share private: trainers that read together have "
+			 "one order");
+	else if (recipe_is_stream(bench->source) && bench_shares(bench, "private"))
+		cli_note("%s is read together by all who open it, so --share private cannot be; "
+			 "name the folder or tars",
+			bench->source);
+	else
+		return 0;
+	return -EINVAL;
+}
+
 static int bench_options(struct bench *bench, int argc, char **argv)
 {
 	const struct option table[] = {
 		RECIPE_OPTIONS(bench->recipe),
 		RECIPE_DAEMON_OPTIONS(bench->daemon),
 		{"trainers", 'n', OPTION_NUMBER, &bench->trainers, "N",
-			"processes that share every batch (1)", 1, TRAINER_MAX, NULL},
+			"processes that take batches (1)", 1, TRAINER_MAX, NULL},
+		{"share", 0, OPTION_CHOICE, &bench->share, "all|split|private",
+			"every trainer gets every batch; each its rank's slice of it; each has a "
+			"stream of its own (all)",
+			0, 0, NULL},
+		{"distinct-seeds", 0, OPTION_FLAG, &bench->distinct_seeds, NULL,
+			"with --share private: the streams' seeds are --seed and those that "
+			"follow, "
+			"so that each has an order of its own",
+			0, 0, NULL},
 		{"seconds", 0, OPTION_SECONDS, &bench->seconds, "S", "how long to measure (10)", 0,
 			86400, NULL},
 		{"max-broken", 0, OPTION_SHARE, &bench->max_broken, "SHARE",
@@ -70,7 +100,7 @@ static int bench_options(struct bench *bench, int argc, char **argv)
 		bench->source = operand[0];
 	if (r == OPTIONS_OK && recipe_is_stream(bench->source))
 		r = recipe_fits_stream(&bench->recipe, &bench->daemon, bench->source);
-	return r;
+	return r == OPTIONS_OK ? bench_check_share(bench) : r;
 }
 
 /* The dataset is opened here first: what is wrong with it is said before anything is started, and
@@ -88,34 +118,53 @@ static int bench_prepare(struct bench *bench)
 		table_count(count, samples, sizeof samples), count == 1 ? "" : "s",
 		table_bytes(dataset_bytes(dataset), bytes, sizeof bytes));
 	dataset_free(dataset);
-	code = recipe_fits_dataset(&bench->recipe, bench->source, count);
+	code = recipe_fits_dataset(&bench->recipe, bench->source, count,
+		bench_shares(bench, "split") ? bench->trainers : 1);
 	return code == CLI_OK ? spawn_start(&bench->daemon) : code;
 }
 
-static void bench_plan(struct bench *bench, struct trainer_plan *ret)
+/* Who reads together is one group, and begins together. */
+static void bench_join(struct bench *bench, unsigned trainer, struct penstock_options *options)
 {
-	*ret = (struct trainer_plan){.warmup_s = bench->warmup_s, .seconds = bench->seconds};
+	bool split = bench_shares(bench, "split");
+	if (bench_shares(bench, "private")) {
+		options->seed += bench->distinct_seeds ? trainer : 0;
+		return;
+	}
+	if (bench->trainers == 1 && !split)
+		return;
+	(void)snprintf(bench->group, sizeof bench->group, "bench-%d", (int)getpid());
+	options->group = bench->group;
+	options->wait_for = (uint32_t)bench->trainers;
+	if (!split)
+		return;
+	options->share = "split";
+	options->rank = trainer;
+	options->world_size = (uint32_t)bench->trainers;
+}
+
+static void bench_plan(struct bench *bench, unsigned trainer, struct trainer_plan *ret)
+{
+	*ret = (struct trainer_plan){.warmup_s = bench->warmup_s,
+		.seconds = bench->seconds,
+		.notes_cpu = trainer == 0,
+		.notes_stats = trainer == 0 || !bench_shares(bench, "all")};
 	recipe_fill(&bench->recipe, bench->source, &ret->options);
 	ret->options.socket = spawn_socket();
 	ret->options.private_daemon = 0;
 	ret->options.prefetch = (uint32_t)bench->daemon.prefetch;
 	ret->options.max_broken = bench->max_broken;
-	if (bench->trainers > 1) {
-		(void)snprintf(bench->group, sizeof bench->group, "bench-%d", (int)getpid());
-		ret->options.group = bench->group;
-		ret->options.wait_for = (uint32_t)bench->trainers;
-	}
+	bench_join(bench, trainer, &ret->options);
 }
 
 static int bench_start_trainers(struct bench *bench)
 {
-	struct trainer_plan plan;
-	bench_plan(bench, &plan);
 	bench->board = trainer_boards_new((unsigned)bench->trainers);
 	if (!bench->board)
 		return cli_fail(CLI_FAILED, "no memory for %" PRIu64 " trainers", bench->trainers);
 	for (unsigned i = 0; i < bench->trainers; i++) {
-		plan.notes_daemon = i == 0;
+		struct trainer_plan plan;
+		bench_plan(bench, i, &plan);
 		bench->pid[i] = trainer_start(&plan, &bench->board[i]);
 		if (bench->pid[i] < 0)
 			return cli_fail(CLI_FAILED, "cannot start trainer %u of %" PRIu64 ": %s",
@@ -224,6 +273,15 @@ static int bench_check(const struct bench *bench, struct progress *progress)
 	return CLI_OK;
 }
 
+/* Once all have their first batch, they may warm up. */
+static void bench_let_go(struct bench *bench)
+{
+	if (bench_least(bench) < TRAINER_WARMING)
+		return;
+	for (unsigned i = 0; i < bench->trainers; i++)
+		atomic_store_explicit(&bench->board[i].go, 1, memory_order_relaxed);
+}
+
 /* Returns when all trainers have measured, or one cannot. */
 static int bench_watch(struct bench *bench)
 {
@@ -235,6 +293,7 @@ static int bench_watch(struct bench *bench)
 		code = bench_check(bench, &progress);
 		if (code != CLI_OK)
 			break;
+		bench_let_go(bench);
 		bench_show_progress(bench, &progress);
 		bench_sample_memory(bench);
 		struct timespec tick = {.tv_nsec = BENCH_TICK_NS};
@@ -258,7 +317,7 @@ static void bench_stop_trainers(const struct bench *bench)
 
 static void bench_average(const struct bench *bench, struct report *report)
 {
-	struct histogram arrivals = {0};
+	struct histogram arrivals = {0}, announced = {0};
 	uint64_t first_ns = 0;
 	for (unsigned i = 0; i < bench->trainers; i++) {
 		const struct trainer_board *board = &bench->board[i];
@@ -266,13 +325,20 @@ static void bench_average(const struct bench *bench, struct report *report)
 		double images = (double)board->window_images;
 		report->seconds += seconds / (double)bench->trainers;
 		report->images += images / (double)bench->trainers;
+		report->trainer_images_per_s[i] = images / seconds;
 		report->images_per_s += images / seconds / (double)bench->trainers;
 		first_ns = UTIL_MAX(first_ns, board->first_ns);
 		histogram_merge(&arrivals, &board->arrivals);
+		histogram_merge(&announced, &board->announced);
 	}
+	report->images_made =
+		report->images * (bench_shares(bench, "all") ? 1 : (double)bench->trainers);
 	report->first_batch_s = (double)(first_ns - cli_started_ns()) / 1e9;
 	report->batch_p50_s = (double)histogram_quantile_ns(&arrivals, 0.5) / 1e9;
 	report->batch_p99_s = (double)histogram_quantile_ns(&arrivals, 0.99) / 1e9;
+	report->announced = announced.total;
+	report->announce_p50_us = (double)histogram_quantile_ns(&announced, 0.5) / 1e3;
+	report->announce_p99_us = (double)histogram_quantile_ns(&announced, 0.99) / 1e3;
 }
 
 /* Seconds between two states of the daemon's statistics. */
@@ -283,23 +349,60 @@ static double bench_spent(
 	       document_number(document_get(begin, group), name, 0);
 }
 
+/* One trainer's stream: what the workers spent on it, and what came of its images. Reading and
+ * serving are counted for the whole daemon, so the first trainer's say enough. False: the
+ * statistics are no JSON. */
+static bool bench_add_stats(const struct trainer_board *board, struct report *report)
+{
+	static const char *const counted[] = {"fallbacks", "broken", "checkpoints"};
+	static const bool of_daemon[REPORT_STAGES] = {[0] = true, [3] = true};
+	struct node *begin = document_parse(board->stats_begin),
+		    *end = document_parse(board->stats_end);
+	bool first = !report->stats, good = begin && end;
+	for (int i = 0; good && i < REPORT_STAGES; i++)
+		if (first || !of_daemon[i])
+			report->stage_s[i] += bench_spent(begin, end, "stages", report_stage[i]);
+	for (int i = 0; good && i < REPORT_DECODE_STAGES; i++)
+		report->decode_stage_s[i] +=
+			bench_spent(begin, end, "decode_stages", report_decode_stage[i]);
+	for (size_t i = 0; good && !first && i < UTIL_COUNT(counted); i++)
+		document_sum(report->stats, end, counted[i]);
+	document_free(begin);
+	if (good && first)
+		report->stats = end;
+	else
+		document_free(end);
+	return good;
+}
+
+static bool bench_add_all_stats(const struct bench *bench, struct report *report)
+{
+	for (unsigned i = 0; i < bench->trainers; i++)
+		if (bench->board[i].stats_end[0] && !bench_add_stats(&bench->board[i], report))
+			return false;
+	return report->stats;
+}
+
 static int bench_report(struct bench *bench)
 {
 	const struct trainer_board *board = &bench->board[0];
-	struct node *begin = document_parse(board->stats_begin),
-		    *end = document_parse(board->stats_end);
 	struct report report = {
 		.source = bench->source,
 		.batch_size = board->info.batch_size,
 		.image_size = board->info.width,
 		.trainers = (unsigned)bench->trainers,
+		.share = bench->share,
 		.cpu_s = (double)(board->cpu_end_ns - board->cpu_begin_ns) / 1e9,
 		.cpu_known = board->daemon > 0,
 		.memory_known = bench->memory_known,
 		.peak_memory = bench->peak_memory,
 		.budget = bench->daemon.memory,
-		.stats = end,
 	};
+	if (!bench_add_all_stats(bench, &report)) {
+		document_free(report.stats);
+		return cli_fail(CLI_FAILED,
+			"the daemon's statistics are no JSON; is it of another release?");
+	}
 	(void)snprintf(report.dataset, sizeof report.dataset, "%s", bench->dataset);
 	/* As the daemon opened it: a stream of the running one has its own definition. */
 	bench->recipe.batch_size = board->info.batch_size;
@@ -307,26 +410,17 @@ static int bench_report(struct bench *bench)
 	bench->recipe.seed = board->info.seed;
 	bench->recipe.eval = !board->info.train;
 	bench->recipe.no_shuffle = !board->info.shuffle;
-	recipe_learn(&bench->recipe, end);
+	recipe_learn(&bench->recipe, report.stats);
 	recipe_describe(&bench->recipe, report.recipe, sizeof report.recipe);
 	report.bytes_known =
 		board->daemon > 0 && process_bytes_read(board->daemon, &report.bytes_read) == 0;
 	bench_average(bench, &report);
-	for (int i = 0; i < REPORT_STAGES; i++)
-		report.stage_s[i] = bench_spent(begin, end, "stages", report_stage[i]);
-	for (int i = 0; i < REPORT_DECODE_STAGES; i++)
-		report.decode_stage_s[i] =
-			bench_spent(begin, end, "decode_stages", report_decode_stage[i]);
 	int code = CLI_OK;
-	if (!begin || !end)
-		code = cli_fail(CLI_FAILED,
-			"the daemon's statistics are no JSON; is it of another release?");
-	else if (!bench->json)
+	if (!bench->json)
 		report_people(&report);
 	else if (report_json(&report) < 0)
 		code = cli_fail(CLI_FAILED, "no memory for the report");
-	document_free(begin);
-	document_free(end);
+	document_free(report.stats);
 	return code;
 }
 
@@ -335,6 +429,7 @@ int bench_main(int argc, char **argv)
 	struct bench bench = {.recipe = RECIPE_DEFAULT,
 		.daemon = RECIPE_DAEMON_DEFAULT,
 		.trainers = 1,
+		.share = "all",
 		.seconds = 10,
 		.warmup_s = 1};
 	int r = bench_options(&bench, argc, argv);

@@ -87,6 +87,21 @@ const struct node *document_at(const struct node *node, size_t i, const char **r
 	return (const struct node *)json_object_iter_value(iterator);
 }
 
+void document_sum(struct node *into, const struct node *from, const char *key)
+{
+	json_t *sum = json_object_get((json_t *)into, key),
+	       *more = json_object_get(document_json(from), key), *value;
+	const char *name;
+	json_object_foreach(more, name, value)
+	{
+		const json_t *before = json_object_get(sum, name);
+		bool whole = json_is_integer(value) && (!before || json_is_integer(before));
+		(void)json_object_set_new(sum, name,
+			whole ? json_integer(json_integer_value(before) + json_integer_value(value))
+			      : json_real(json_number_value(before) + json_number_value(value)));
+	}
+}
+
 char *document_dump(const struct node *node)
 {
 	return node ? json_dumps(document_json(node), JSON_COMPACT) : strdup("{}");

@@ -30,5 +30,8 @@ const struct node *document_at(const struct node *node, size_t i, const char **r
 double document_value(const struct node *node);
 const char *document_string(const struct node *node);
 
+/* Adds the numbers in the object `key` of `from` to those of `into`, which gets what it lacks. */
+void document_sum(struct node *into, const struct node *from, const char *key);
+
 /* As text, malloc'ed; "{}" for a NULL node. NULL when memory is out. */
 char *document_dump(const struct node *node);

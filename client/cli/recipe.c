@@ -131,14 +131,25 @@ int recipe_fits_stream(
 	return 0;
 }
 
-int recipe_fits_dataset(const struct recipe *recipe, const char *source, uint64_t samples)
+/* " for each of 4 ranks"; nothing for one. */
+static void recipe_ranks(uint64_t ranks, char *buffer, size_t room)
 {
-	if (recipe->eval || samples >= recipe->batch_size)
+	buffer[0] = 0;
+	if (ranks > 1)
+		(void)snprintf(buffer, room, " for each of %" PRIu64 " ranks", ranks);
+}
+
+int recipe_fits_dataset(
+	const struct recipe *recipe, const char *source, uint64_t samples, uint64_t ranks)
+{
+	char each[64];
+	if (recipe->eval || samples >= recipe->batch_size * ranks)
 		return CLI_OK;
+	recipe_ranks(ranks, each, sizeof each);
 	return cli_fail(CLI_USAGE,
 		"%s has %" PRIu64 " sample%s, not enough for one batch of %" PRIu64
-		": give a smaller --batch-size, or --eval",
-		source, samples, samples == 1 ? "" : "s", recipe->batch_size);
+		"%s: give a smaller --batch-size, or --eval",
+		source, samples, samples == 1 ? "" : "s", recipe->batch_size, each);
 }
 
 /* "--batch-size 10 or less, --world-size 4 or less, or " */
@@ -159,17 +170,15 @@ static void recipe_advise(const struct order_epoch *epoch, char *buffer, size_t 
 
 int recipe_fits_epoch(const struct order_epoch *epoch, const char *source)
 {
-	char advice[128], global[64] = "";
+	char advice[128], each[64];
 	if (order_batches(epoch, 0))
 		return CLI_OK;
 	recipe_advise(epoch, advice, sizeof advice);
-	if (epoch->world_size > 1)
-		(void)snprintf(
-			global, sizeof global, " for each of %" PRIu32 " ranks", epoch->world_size);
+	recipe_ranks(epoch->world_size, each, sizeof each);
 	return cli_fail(CLI_FAILED,
 		"%s has %" PRIu64 " sample%s, not enough for one batch of %" PRIu32
 		"%s, and short ones are dropped; %s--no-drop-last would fit",
-		source, epoch->samples, epoch->samples == 1 ? "" : "s", epoch->batch_size, global,
+		source, epoch->samples, epoch->samples == 1 ? "" : "s", epoch->batch_size, each,
 		advice);
 }
 

@@ -136,9 +136,10 @@ struct recipe_daemon {
 int recipe_fits_stream(
 	const struct recipe *recipe, const struct recipe_daemon *daemon, const char *source);
 
-/* The daemon would refuse a dataset smaller than one training batch in the words of its own
- * options; this is said in ours. CLI_OK, or the exit code. */
-int recipe_fits_dataset(const struct recipe *recipe, const char *source, uint64_t samples);
+/* The daemon would refuse a dataset smaller than one training batch (of all `ranks` together) in
+ * the words of its own options; this is said in ours. CLI_OK, or the exit code. */
+int recipe_fits_dataset(
+	const struct recipe *recipe, const char *source, uint64_t samples, uint64_t ranks);
 
 /* For commands that open the dataset themselves: 0, or -EINVAL after saying that stream:NAME is the
  * daemon's. */

@@ -37,6 +37,45 @@ static void report_rate(const struct report *report)
 	report_line("images/s", value, note);
 }
 
+/* What all trainers got together, and how far they are apart. */
+static void report_trainers(const struct report *report)
+{
+	static const struct {
+		const char *share, *what;
+	} kinds[] = {{"all", "that share every batch"}, {"split", "ranks"},
+		{"private", "streams of their own"}};
+	double least = report->images_per_s, most = least;
+	char value[24], slow[24], fast[24], note[128];
+	const char *what = "";
+	for (unsigned i = 0; i < report->trainers; i++) {
+		least = UTIL_MIN(least, report->trainer_images_per_s[i]);
+		most = UTIL_MAX(most, report->trainer_images_per_s[i]);
+	}
+	for (size_t i = 0; i < UTIL_COUNT(kinds); i++)
+		if (strcmp(kinds[i].share, report->share) == 0)
+			what = kinds[i].what;
+	(void)snprintf(note, sizeof note, "%u %s, %s to %s each", report->trainers, what,
+		table_count((uint64_t)least, slow, sizeof slow),
+		table_count((uint64_t)most, fast, sizeof fast));
+	if (report->trainers > 1)
+		report_line("all trainers",
+			table_count((uint64_t)(report->images_per_s * report->trainers), value,
+				sizeof value),
+			note);
+}
+
+static void report_announce(const struct report *report)
+{
+	char value[24], note[96];
+	(void)snprintf(value, sizeof value, "%.0f us", report->announce_p50_us);
+	(void)snprintf(note, sizeof note, "from ready to a waiting trainer; 99 %% in %.0f us",
+		report->announce_p99_us);
+	if (report->announced)
+		report_line("announced", value, note);
+	else
+		report_line("announced", "?", "no trainer ever waited: batches lay ready");
+}
+
 static void report_times(const struct report *report)
 {
 	char value[24], tail[24], note[96];
@@ -45,6 +84,7 @@ static void report_times(const struct report *report)
 	(void)table_seconds(report->batch_p99_s, tail, sizeof tail);
 	(void)snprintf(note, sizeof note, "between batches, median; 99 %% within %s", tail);
 	report_line("batch", table_seconds(report->batch_p50_s, value, sizeof value), note);
+	report_announce(report);
 }
 
 /* Seconds, what that is for an image, the share of all as a number and as a bar. Stages that took
@@ -61,14 +101,16 @@ static void report_stage_line(
 	bar[cells] = 0;
 	(void)snprintf(name, sizeof name, "%*s%s", indent, "", stage);
 	(void)snprintf(note, sizeof note, "%7.1f us an image %5.1f %%  %s",
-		report->images > 0 ? seconds / report->images * 1e6 : 0, share * 100, bar);
+		report->images_made > 0 ? seconds / report->images_made * 1e6 : 0, share * 100,
+		bar);
 	report_line(name, table_seconds(seconds, value, sizeof value), note);
 }
 
 static void report_cpu(const struct report *report)
 {
 	char value[24], note[128];
-	double per_image_ms = report->images > 0 ? report->cpu_s / report->images * 1e3 : 0;
+	double per_image_ms =
+		report->images_made > 0 ? report->cpu_s / report->images_made * 1e3 : 0;
 	double threads = document_number(report->stats, "threads", 0);
 	(void)snprintf(note, sizeof note, "%.2f cores of %.0f decoding thread%s; %.2f ms an image",
 		report->cpu_s / report->seconds, threads, threads == 1 ? "" : "s", per_image_ms);
@@ -136,6 +178,7 @@ void report_people(const struct report *report)
 	table_sentence(2, REPORT_NAME, "reader", text, REPORT_WIDTH);
 	(void)printf("\n");
 	report_rate(report);
+	report_trainers(report);
 	report_times(report);
 	report_cpu(report);
 	report_memory(report);
@@ -145,6 +188,22 @@ void report_people(const struct report *report)
 	(void)printf("\n");
 	table_sentence(2, REPORT_NAME, "verdict", document_text(report->stats, "verdict", "none"),
 		REPORT_WIDTH);
+}
+
+static void report_json_trainers(const struct report *report, struct jsontext *json)
+{
+	jsontext_string(json, "share", report->share);
+	jsontext_array(json, "trainer_images_per_s");
+	for (unsigned i = 0; i < report->trainers; i++)
+		jsontext_number(json, NULL, report->trainer_images_per_s[i], 1);
+	jsontext_end(json);
+	if (report->announced) {
+		jsontext_number(json, "announce_p50_us", report->announce_p50_us, 1);
+		jsontext_number(json, "announce_p99_us", report->announce_p99_us, 1);
+	} else {
+		jsontext_raw(json, "announce_p50_us", "null");
+		jsontext_raw(json, "announce_p99_us", "null");
+	}
 }
 
 static void report_json_numbers(const struct report *report, struct jsontext *json)
@@ -195,6 +254,7 @@ int report_json(const struct report *report)
 	jsontext_raw(&json, "broken", broken);
 	jsontext_raw(&json, "checkpoints", checkpoints);
 	jsontext_string(&json, "verdict", document_text(report->stats, "verdict", ""));
+	report_json_trainers(report, &json);
 	jsontext_end(&json);
 	int r = json.failed ? -ENOMEM : 0;
 	if (r == 0)

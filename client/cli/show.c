@@ -241,7 +241,7 @@ int show_main(int argc, char **argv)
 		code = catalog_open(show.source, show.recipe.labels, &show.dataset);
 		if (code == CLI_OK)
 			code = recipe_fits_dataset(
-				&show.recipe, show.source, dataset_count(show.dataset));
+				&show.recipe, show.source, dataset_count(show.dataset), 1);
 		if (code == CLI_OK)
 			code = spawn_start(&show.daemon);
 	}

@@ -2,6 +2,7 @@
 #include "client/cli/trainer.h"
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "client/cli/cli.h"
 #include "client/cli/process.h"
 #include "client/cli/spawn.h"
@@ -44,54 +45,83 @@ static int trainer_fail(struct trainer_board *board, int error, const char *text
 	return error;
 }
 
-/* The daemon's CPU clock first: the question itself costs it a little. Of a daemon in another pid
- * namespace it cannot be read; number 0 would be this process's own. */
-static int trainer_note_daemon(struct penstock_stream *stream, struct trainer_board *board,
-	uint64_t *ret_cpu_ns, char ret_stats[TRAINER_STATS])
+static int trainer_note_stats(
+	struct penstock_stream *stream, struct trainer_board *board, char ret_stats[TRAINER_STATS])
 {
-	char *json = NULL;
-	int r = board->daemon > 0 ? process_cpu_ns(board->daemon, ret_cpu_ns) : 0;
-	if (r < 0)
-		return trainer_fail(board, r, "the daemon's CPU time cannot be read");
-	r = penstock_stream_stats(stream, &json);
+	cleanup(free_ptr) char *json = NULL;
+	int r = penstock_stream_stats(stream, &json);
 	if (r < 0)
 		return trainer_fail(board, r, penstock_error());
-	r = snprintf(ret_stats, TRAINER_STATS, "%s", json) < TRAINER_STATS ? 0 : -ENOBUFS;
-	free(json);
-	return r < 0 ? trainer_fail(board, r, "the daemon's statistics are longer than expected")
-		     : 0;
+	if (snprintf(ret_stats, TRAINER_STATS, "%s", json) >= TRAINER_STATS)
+		return trainer_fail(
+			board, -ENOBUFS, "the daemon's statistics are longer than expected");
+	return 0;
 }
 
-/* A batch has arrived at `now_ns`: moves the state on, counts. */
+/* The daemon's CPU clock first: the question itself costs it a little. Of a daemon in another pid
+ * namespace it cannot be read; number 0 would be this process's own. */
+static int trainer_note(const struct trainer_plan *plan, struct penstock_stream *stream,
+	struct trainer_board *board, uint64_t *ret_cpu_ns, char ret_stats[TRAINER_STATS])
+{
+	int r = plan->notes_cpu && board->daemon > 0 ? process_cpu_ns(board->daemon, ret_cpu_ns)
+						     : 0;
+	if (r < 0)
+		return trainer_fail(board, r, "the daemon's CPU time cannot be read");
+	return plan->notes_stats ? trainer_note_stats(stream, board, ret_stats) : 0;
+}
+
+static bool trainer_is_warm(
+	const struct trainer_plan *plan, struct trainer_board *board, uint64_t now_ns)
+{
+	if (!atomic_load_explicit(&board->go, memory_order_relaxed))
+		return false;
+	if (!board->warm_ns)
+		board->warm_ns = now_ns;
+	return (double)(now_ns - board->warm_ns) >= plan->warmup_s * 1e9;
+}
+
+/* When a batch was asked for, came, and the one before it came; when the daemon had it complete. */
+struct trainer_times {
+	uint64_t asked_ns, now_ns, last_ns, ready_ns;
+};
+
+static int trainer_measure(const struct trainer_plan *plan, struct penstock_stream *stream,
+	struct trainer_board *board, uint32_t rows, const struct trainer_times *times)
+{
+	histogram_add(&board->arrivals, times->now_ns - times->last_ns);
+	/* What lay ready before it was asked for says nothing about how long the way is. */
+	if (times->ready_ns > times->asked_ns && times->ready_ns <= times->now_ns)
+		histogram_add(&board->announced, times->now_ns - times->ready_ns);
+	board->window_images += rows;
+	atomic_store_explicit(&board->images, board->window_images, memory_order_relaxed);
+	if ((double)(times->now_ns - board->begin_ns) < plan->seconds * 1e9)
+		return 0;
+	board->end_ns = times->now_ns;
+	if (trainer_note(plan, stream, board, &board->cpu_end_ns, board->stats_end) < 0)
+		return -EIO;
+	trainer_announce(board, TRAINER_DONE);
+	return 0;
+}
+
+/* A batch has arrived: moves the state on, counts. */
 static int trainer_count(const struct trainer_plan *plan, struct penstock_stream *stream,
-	struct trainer_board *board, uint32_t rows, uint64_t now_ns, uint64_t last_ns)
+	struct trainer_board *board, uint32_t rows, const struct trainer_times *times)
 {
 	switch (atomic_load_explicit(&board->state, memory_order_relaxed)) {
 	case TRAINER_WAITING:
-		board->first_ns = now_ns;
+		board->first_ns = times->now_ns;
 		trainer_announce(board, TRAINER_WARMING);
 		return 0;
 	case TRAINER_WARMING:
-		if ((double)(now_ns - board->first_ns) < plan->warmup_s * 1e9)
+		if (!trainer_is_warm(plan, board, times->now_ns))
 			return 0;
-		board->begin_ns = now_ns;
-		if (plan->notes_daemon && trainer_note_daemon(stream, board, &board->cpu_begin_ns,
-						  board->stats_begin) < 0)
+		board->begin_ns = times->now_ns;
+		if (trainer_note(plan, stream, board, &board->cpu_begin_ns, board->stats_begin) < 0)
 			return -EIO;
 		trainer_announce(board, TRAINER_MEASURING);
 		return 0;
 	case TRAINER_MEASURING:
-		histogram_add(&board->arrivals, now_ns - last_ns);
-		board->window_images += rows;
-		atomic_store_explicit(&board->images, board->window_images, memory_order_relaxed);
-		if ((double)(now_ns - board->begin_ns) < plan->seconds * 1e9)
-			return 0;
-		board->end_ns = now_ns;
-		if (plan->notes_daemon && trainer_note_daemon(stream, board, &board->cpu_end_ns,
-						  board->stats_end) < 0)
-			return -EIO;
-		trainer_announce(board, TRAINER_DONE);
-		return 0;
+		return trainer_measure(plan, stream, board, rows, times);
 	default:
 		return 0;
 	}
@@ -100,21 +130,23 @@ static int trainer_count(const struct trainer_plan *plan, struct penstock_stream
 static int trainer_take(const struct trainer_plan *plan, struct penstock_stream *stream,
 	struct trainer_board *board)
 {
-	uint64_t last_ns = clock_ns();
+	struct trainer_times times = {.last_ns = clock_ns()};
 	while (!trainer_stopped(board)) {
 		struct penstock_batch batch;
+		times.asked_ns = clock_ns();
 		int r = penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT);
-		uint64_t now_ns = clock_ns();
+		times.now_ns = clock_ns();
 		if (r < 0)
 			return trainer_fail(board, r, penstock_error());
 		if (r == PENSTOCK_END)
 			return trainer_fail(board, -ENODATA,
 				"the stream ended before the measurement did; it has too few "
 				"epochs");
-		r = trainer_count(plan, stream, board, batch.count, now_ns, last_ns);
+		times.ready_ns = penstock_batch_ready_ns(stream, &batch);
+		r = trainer_count(plan, stream, board, batch.count, &times);
 		if (r < 0)
 			return r;
-		last_ns = now_ns;
+		times.last_ns = times.now_ns;
 		r = penstock_batch_release(stream, &batch);
 		if (r < 0)
 			return trainer_fail(board, r, penstock_error());

@@ -3,9 +3,10 @@
  * The command forks N of them, as a training job has processes, and reads their boards: a piece of
  * memory that both share. A trainer warms up for a second after its first batch; the window then
  * runs from one batch's arrival to the first one at least `seconds` later, so no fraction of a
- * batch is counted or lost. It goes on taking batches until it is told to stop, so that the others
- * of its group are not measured without it. The first trainer also notes, at both ends of its
- * window, the daemon's CPU time and its statistics. */
+ * batch is counted or lost. It warms up once all have their first batch, and goes on taking batches
+ * until it is told to stop, so that none is measured without the others. At both ends of its window
+ * the first trainer notes the daemon's CPU time, and each that has a stream of its own its
+ * statistics; where all share one, the first does. */
 #pragma once
 
 #include "client/cli/histogram.h"
@@ -33,22 +34,25 @@ struct trainer_board {
 	_Atomic uint32_t state; /* enum trainer_state */
 	_Atomic uint32_t
 		stop; /* set by the parent; relaxed: one batch more or less does not matter */
+	_Atomic uint32_t go; /* set by the parent: all have their first batch; relaxed as well */
 	_Atomic uint64_t images; /* of the window so far, for the progress line; relaxed */
 	struct penstock_stream_info info;
 	pid_t daemon;
-	uint64_t first_ns, begin_ns, end_ns; /* arrivals, on CLOCK_MONOTONIC */
+	uint64_t first_ns, warm_ns, begin_ns, end_ns; /* arrivals, on CLOCK_MONOTONIC */
 	uint64_t window_images;
 	uint64_t cpu_begin_ns, cpu_end_ns; /* of the daemon; first trainer only */
-	char stats_begin[TRAINER_STATS], stats_end[TRAINER_STATS];
+	char stats_begin[TRAINER_STATS], stats_end[TRAINER_STATS]; /* "" where not noted */
 	int error; /* negative errno */
 	char text[TRAINER_TEXT]; /* the sentence about it */
 	struct histogram arrivals;
+	/* From a batch's being complete to its arrival, of those that were waited for. */
+	struct histogram announced;
 };
 
 struct trainer_plan {
 	struct penstock_options options;
 	double warmup_s, seconds;
-	bool notes_daemon; /* the first of the group */
+	bool notes_cpu, notes_stats;
 };
 
 /* Boards for `count` trainers in shared memory, zeroed; NULL when memory is out. */

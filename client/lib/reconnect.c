@@ -171,6 +171,14 @@ static int64_t reconnect_deadline(const struct reconnect *r)
 	return r->left_ns == CONNECTION_NEVER ? CONNECTION_NEVER : r->lost_ns + r->left_ns;
 }
 
+static int reconnect_give_up(struct penstock_stream *stream, const char *what)
+{
+	const struct reconnect *r = &stream->reconnect;
+	error_set(stream->failed, "%s; within the %.1f s of options.reconnect_ms %s: %s",
+		stream->sentence, r->limit_ms / 1000.0, what, r->reason);
+	return reconnect_end(stream, stream->failed);
+}
+
 /* This try has failed, for the reason of this thread's sentence. The time is looked at only here:
  * an application that calls too late has had its try all the same. */
 static int reconnect_pause(struct penstock_stream *stream, int64_t pause_ms)
@@ -182,10 +190,7 @@ static int reconnect_pause(struct penstock_stream *stream, int64_t pause_ms)
 		reconnect_enter(r, RECONNECT_PAUSING, connection_deadline(pause_ms));
 		return -EAGAIN;
 	}
-	error_set(stream->failed,
-		"%s; none could be reached again within the %.1f s of options.reconnect_ms: %s",
-		stream->sentence, r->limit_ms / 1000.0, r->reason);
-	return reconnect_end(stream, stream->failed);
+	return reconnect_give_up(stream, "none could be reached again");
 }
 
 /* A daemon that is not there yet, or is there no longer, may come; one that refuses has. */
@@ -311,6 +316,7 @@ static int reconnect_done(struct penstock_stream *stream)
 {
 	struct reconnect *r = &stream->reconnect;
 	reconnect_enter(r, RECONNECT_IDLE, CONNECTION_NEVER);
+	r->proven = false;
 	if (r->left_ns != CONNECTION_NEVER)
 		r->left_ns -= connection_deadline(0) - r->lost_ns;
 	stream->failed = 0;
@@ -389,14 +395,19 @@ bool reconnect_may(const struct penstock_stream *stream, int code)
 	       (code == -EPIPE || code == -ESHUTDOWN);
 }
 
-static void reconnect_begin(struct penstock_stream *stream)
+static int reconnect_begin(struct penstock_stream *stream)
 {
 	struct reconnect *r = &stream->reconnect;
 	reconnect_drop(stream);
 	lease_lose(&stream->leases);
 	r->lost_ns = connection_deadline(0);
 	(void)snprintf(r->reason, sizeof r->reason, "%s", stream->sentence);
-	reconnect_enter(r, RECONNECT_PAUSING, r->lost_ns);
+	if (!r->proven && r->left_ns <= 0)
+		return reconnect_give_up(stream, "those that came gave no batch");
+	/* One that dies before it is of use is not tried again in the same moment. */
+	reconnect_enter(
+		r, RECONNECT_PAUSING, connection_deadline(r->proven ? 0 : RECONNECT_PAUSE_MS));
+	return RECONNECT_E_ON;
 }
 
 static int reconnect_say(const struct reconnect *r)
@@ -422,7 +433,7 @@ int reconnect_run(struct penstock_stream *stream, int64_t deadline_ns)
 	struct reconnect *r = &stream->reconnect;
 	int result = RECONNECT_E_ON;
 	if (r->stage == RECONNECT_IDLE)
-		reconnect_begin(stream);
+		result = reconnect_begin(stream);
 	while (result == RECONNECT_E_ON) {
 		result = reconnect_step(stream);
 		if (result == -EAGAIN) {
@@ -437,6 +448,7 @@ int reconnect_run(struct penstock_stream *stream, int64_t deadline_ns)
 
 void reconnect_succeed(struct reconnect *r)
 {
+	r->proven = true;
 	r->left_ns = reconnect_limit_ns(r);
 }
 

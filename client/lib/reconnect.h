@@ -27,7 +27,8 @@ struct reconnect {
 	char path[CONNECTION_PATH]; /* of the socket */
 
 	enum reconnect_stage stage;
-	int64_t left_ns; /* of limit_ms, until a batch has come */
+	bool proven; /* the daemon has given a batch */
+	int64_t left_ns; /* of limit_ms, until one has */
 	int64_t lost_ns; /* when this loss was noticed */
 	int64_t next_ns; /* PAUSING: when to try; STARTING, GREETING: when to give it up */
 	struct private_start start;

@@ -95,22 +95,26 @@ static int join_check_rank(
 	return 0;
 }
 
+/* Whether a rank that comes back stands between two global batches of the job. */
+static bool join_on_grid(const struct job *job, const struct stream_spec *spec)
+{
+	const struct spec_state *ours = &job->origin, *its = &spec->state;
+	uint64_t global = (uint64_t)spec->batch_size * spec->world_size;
+	uint64_t start = its->epoch == ours->epoch ? ours->position : 0;
+	uint64_t apart = start > its->position ? start - its->position : its->position - start;
+	/* Before the epoch in which the first of them came back, no batch of the job is known. */
+	return its->epoch < ours->epoch || apart % global == 0;
+}
+
 /* Ranks begin together. Those that come back need not: they are as far as each of them is, but on
  * batches of one and the same job. */
 static int join_check_origin(
 	const struct job *job, const struct stream_spec *spec, struct fault *fault)
 {
 	const struct spec_state *ours = &job->origin, *its = &spec->state;
-	uint64_t global = (uint64_t)spec->batch_size * spec->world_size;
 	char here[80], there[80];
-	if (spec->reconnect && job->resumed) {
-		uint64_t apart = ours->position > its->position ? ours->position - its->position
-								: its->position - ours->position;
-		if (ours->epoch != its->epoch || apart % global == 0)
-			return 0;
-	} else if (spec->reconnect || join_same_origin(ours, its)) {
+	if (spec->reconnect ? join_on_grid(job, spec) : join_same_origin(ours, its))
 		return 0;
-	}
 	join_say_origin(its, here, sizeof here);
 	join_say_origin(ours, there, sizeof there);
 	return fault_set(fault, -EBUSY,
@@ -185,7 +189,6 @@ static struct job *join_new_job(
 	(void)snprintf(
 		job->name, sizeof job->name, "%s", join_alone(name) ? "of one trainer" : name);
 	job->origin = spec->state;
-	job->resumed = spec->reconnect;
 	job->world_size = spec->world_size;
 	job->next = server->jobs;
 	server->jobs = job;
@@ -313,6 +316,24 @@ static int join_serial(const struct member *m, uint64_t *ret_serial, struct faul
 		m->state.epoch, m->state.position, oldest.epoch, oldest.origin);
 }
 
+/* A member whose state is of another dataset, seed or order is refused and gone: false. */
+static bool join_fits(struct member *m)
+{
+	struct fault fault;
+	char note[FAULT_TEXT];
+	if (!m->state.given)
+		return true;
+	int result = stream_fits(m->group->stream, &m->state, note, sizeof note, &fault);
+	if (result) {
+		client_error(m->client, m->request, m->stream, result, fault.text);
+		group_leave(m);
+		return false;
+	}
+	if (note[0])
+		log_info("trainer %d: %s", m->client->pid, note);
+	return true;
+}
+
 /* The member takes its place and is answered, or is refused and gone: false. */
 static bool join_admit(struct member *m)
 {
@@ -349,7 +370,7 @@ static void join_turn(struct group *group)
 static void join_place(struct member *m)
 {
 	struct group *group = m->group;
-	if (group->begun && join_admit(m))
+	if (group->begun && join_fits(m) && join_admit(m))
 		join_turn(group);
 	else if (!group->begun && group->stream)
 		join_begin(group);
@@ -417,18 +438,9 @@ static void join_log_opened(const struct group *group)
 static void join_check_states(struct group *group)
 {
 	for (struct member *m = group->members, *next; m; m = next) {
-		struct fault fault;
-		char note[FAULT_TEXT];
 		next = m->next_of_group;
-		if (!m->state.given || m->answered)
-			continue;
-		int result = stream_fits(group->stream, &m->state, note, sizeof note, &fault);
-		if (result) {
-			client_error(m->client, m->request, m->stream, result, fault.text);
-			group_leave(m);
-		} else if (note[0]) {
-			log_info("trainer %d: %s", m->client->pid, note);
-		}
+		if (!m->answered)
+			(void)join_fits(m);
 	}
 }
 

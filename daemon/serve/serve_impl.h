@@ -78,7 +78,6 @@ struct job {
 	struct job *next;
 	char name[2 * SPEC_NAME];
 	struct spec_state origin; /* where its first rank began */
-	bool resumed; /* by ranks that came back: they may be differently far */
 	uint32_t groups; /* that are not closing */
 	uint32_t world_size;
 	uint64_t seen[]; /* bit per rank that was answered at some time */

@@ -49,12 +49,9 @@ _Noreturn static void fake_run(int listener, fake_serve *serve, const void *argu
 	}
 }
 
-void fake_start(struct fake *fake, fake_serve *serve, const void *argument)
+static void fake_listen(struct fake *fake, fake_serve *serve, const void *argument)
 {
 	int listener;
-	(void)snprintf(fake->folder, sizeof fake->folder, "/tmp/penstock-fake-XXXXXX");
-	FAKE_WANT(mkdtemp(fake->folder));
-	(void)snprintf(fake->socket, sizeof fake->socket, "%s/p.sock", fake->folder);
 	FAKE_WANT(conn_listen(fake->socket, &listener) == 0);
 	fake->pid = fork();
 	if (fake->pid == 0)
@@ -63,21 +60,44 @@ void fake_start(struct fake *fake, fake_serve *serve, const void *argument)
 	FAKE_WANT(fake->pid > 0);
 }
 
-bool fake_stop(struct fake *fake)
+void fake_start(struct fake *fake, fake_serve *serve, const void *argument)
+{
+	(void)snprintf(fake->folder, sizeof fake->folder, "/tmp/penstock-fake-XXXXXX");
+	FAKE_WANT(mkdtemp(fake->folder));
+	(void)snprintf(fake->socket, sizeof fake->socket, "%s/p.sock", fake->folder);
+	fake_listen(fake, serve, argument);
+}
+
+/* Whether it had to give up before. */
+static bool fake_end(struct fake *fake)
 {
 	int status = 0;
-	char command[128];
 	pid_t done = waitpid(fake->pid, &status, WNOHANG);
 	if (done == 0) {
 		(void)kill(fake->pid, SIGKILL);
 		(void)waitpid(fake->pid, NULL, 0);
 	}
+	return done > 0 && WIFEXITED(status) && WEXITSTATUS(status) == FAKE_GAVE_UP;
+}
+
+void fake_kill(struct fake *fake)
+{
+	FAKE_WANT(!fake_end(fake));
+}
+
+void fake_restart(struct fake *fake, fake_serve *serve, const void *argument)
+{
+	fake_listen(fake, serve, argument);
+}
+
+bool fake_stop(struct fake *fake)
+{
+	char command[128];
+	bool gave_up = fake_end(fake);
 	(void)signal(SIGCHLD,
 		SIG_DFL); /* a test may have ignored it, and system() could not wait then */
 	(void)snprintf(command, sizeof command, "rm -rf %s", fake->folder);
-	int removed = system(command);
-	return removed == 0 &&
-	       !(done > 0 && WIFEXITED(status) && WEXITSTATUS(status) == FAKE_GAVE_UP);
+	return system(command) == 0 && !gave_up;
 }
 
 /* ---- messages
@@ -199,6 +219,36 @@ struct wire_opened fake_opened(const struct fake_shape *shape)
 		.train = 1,
 		.slots = shape->slots,
 	};
+}
+
+uint64_t fake_resume(const struct conn_message *open, const struct fake_shape *shape)
+{
+	unsigned long long epoch = 0, position = 0;
+	char text[4096];
+	size_t size = open->size - sizeof(struct wire_open);
+	if (size >= sizeof text)
+		fake_give_up("a long OPEN");
+	memcpy(text, open->bytes + sizeof(struct wire_open), size);
+	text[size] = '\0';
+	const char *state = strstr(text, "\"state\":{");
+	if (!state)
+		return 0;
+	const char *at = strstr(state, "\"epoch\":");
+	if (!at || sscanf(at, "\"epoch\":%llu,\"position\":%llu", &epoch, &position) != 2)
+		fake_give_up("a state without its place");
+	return epoch * shape->batches + position / shape->batch_size;
+}
+
+struct wire_opened fake_opened_at(
+	const struct conn_message *open, const struct fake_shape *shape, uint64_t ordinal)
+{
+	struct wire_opened opened = fake_opened(shape);
+	opened.head.request = open->head.request;
+	opened.head.stream = open->head.stream;
+	opened.epoch = ordinal / shape->batches;
+	opened.batch = ordinal % shape->batches;
+	opened.position = opened.batch * shape->batch_size;
+	return opened;
 }
 
 void fake_open(int fd, const struct fake_shape *shape)
@@ -341,7 +391,7 @@ struct wire_batch fake_fill(const struct fake_shape *shape, const struct fake_me
 struct fake_stream {
 	const struct fake_shape *shape;
 	struct fake_memory memory;
-	uint64_t next, released;
+	uint64_t next;
 	uint32_t busy; /* bit per slot */
 	bool ended;
 };
@@ -406,9 +456,8 @@ void fake_serve_well(int fd, const void *shape)
 	fake_welcome(fd);
 	while ((message = fake_receive(fd))) {
 		if (message->head.type == WIRE_OPEN) {
-			struct wire_opened opened = fake_opened(shape);
-			opened.head.request = message->head.request;
-			opened.head.stream = message->head.stream;
+			stream.next = fake_resume(message, shape);
+			struct wire_opened opened = fake_opened_at(message, shape, stream.next);
 			fake_send(fd, &opened.head, sizeof opened, NULL, 0, -1);
 			stream.memory = fake_memory(shape, FAKE_SEALS);
 			struct wire_extent extent = fake_extent(shape, &stream.memory);

@@ -39,6 +39,11 @@ typedef void fake_serve(int fd, const void *argument);
 /* Makes a folder and a listening socket, forks the daemon. */
 void fake_start(struct fake *fake, fake_serve *serve, const void *argument);
 
+/* Kills the daemon as the kernel does; its socket stays. fake_restart makes another at the same
+ * path. */
+void fake_kill(struct fake *fake);
+void fake_restart(struct fake *fake, fake_serve *serve, const void *argument);
+
 /* Ends the daemon and removes the folder. False when a fake_* function in it had to give up. */
 bool fake_stop(struct fake *fake);
 
@@ -60,6 +65,12 @@ void fake_welcome(int fd);
 struct wire_opened fake_opened(const struct fake_shape *shape);
 void fake_open(int fd, const struct fake_shape *shape);
 
+/* The batch, counted from the stream's first, that the state in an OPEN goes on with. */
+uint64_t fake_resume(const struct conn_message *open, const struct fake_shape *shape);
+/* What opens a stream that begins with that batch, as the answer to this OPEN. */
+struct wire_opened fake_opened_at(
+	const struct conn_message *open, const struct fake_shape *shape, uint64_t ordinal);
+
 /* Shared memory: `slots` slots, sealed as the contract wants unless told otherwise. */
 struct fake_memory {
 	int fd;
@@ -76,7 +87,7 @@ struct slots_head *fake_slot(const struct fake_memory *memory, uint32_t slot);
 struct wire_batch fake_fill(const struct fake_shape *shape, const struct fake_memory *memory,
 	uint32_t slot, uint64_t ordinal);
 
-/* Does everything right, from HELLO to the hang-up: batches, releases, queries, STOP. */
+/* Does everything right, from HELLO to the hang-up: states, batches, releases, queries, STOP. */
 void fake_serve_well(int fd, const void *shape);
 
 /* What a row of batch `ordinal` contains. */

@@ -18,7 +18,7 @@ from harness import LIMIT, Daemon, Skip, folder, make_dataset, run_tests, tool, 
 RECORD = struct.Struct("<QqIIIIIIIIQQ")  # struct penstock_sample
 BENCH_KEYS = ["images_per_s", "batch_size", "threads", "trainers", "seconds", "images", "first_batch_s", "batch_p50_ms", "batch_p99_ms",
               "cpu_s", "peak_memory_bytes", "bytes_read", "stages", "decode_stages", "fallbacks", "broken", "checkpoints",
-              "verdict"]
+              "verdict", "share", "trainer_images_per_s", "announce_p50_us", "announce_p99_us"]
 
 
 def environment(home, **more):
@@ -99,6 +99,9 @@ def test_bad_command_lines():
         (["bench", "x", "--max-broken", "2"], "at most 1"),
         (["bench", "x", "--json=1"], "takes no value"),
         (["bench", "stream:a", "--memory", "96M"], "--memory cannot be given"),
+        (["bench", "stream:a", "--share", "private"], "stream:a is read together by all who open it"),
+        (["bench", "x", "--share", "some"], "--share wants one of all|split|private"),
+        (["bench", "x", "--distinct-seeds"], "--distinct-seeds wants --share private"),
         (["show", "stream:a", "--seed", "1"], "--seed cannot be given"),
         (["show", "x", "--rows", "0"], "from 1 to 4096"),
         (["show", "x", "--output", ""], "not an empty text"),

@@ -348,5 +348,32 @@ def test_replay_of_a_rank_is_its_part_of_the_order():
         refuse(home, "replay", images, "-b", 26, "-W", 2, says="51 samples, not enough for one batch of 26 for each of 2 ranks")
 
 
+# ---- bench of those who share, split, or have streams of their own ----
+
+def test_bench_of_each_way_to_share():
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=17, min_side=32, max_side=40)
+        for share, count in (("all", 3), ("split", 1), ("split", 3), ("private", 2)):
+            args = ["bench", images, "-n", count, "--share", share, "-b", 8, "--image-size", 32, "--seconds", "0.4", "--threads", 1]
+            args += ["--distinct-seeds"] if share == "private" else []
+            got = json.loads(run(home, *args, "--json")[0])
+            each = got["trainer_images_per_s"]
+            assert got["share"] == share and len(each) == got["trainers"] == count and min(each) > 0
+            assert abs(sum(each) / count - got["images_per_s"]) < 0.1 + 0.001 * got["images_per_s"]
+            if share != "all":
+                # What the workers spent on all streams, not on the first alone.
+                assert abs(sum(got["decode_stages"].values()) - got["stages"]["decode"]) < 0.01
+                assert sum(got["checkpoints"].values()) >= got["images"], "the first epoch's are made, the others' used"
+            if got["announce_p50_us"] is not None:
+                assert 0 < got["announce_p50_us"] <= got["announce_p99_us"]
+            text, err = run(home, *args)
+            assert err == "" and "announced" in text and ("all trainers" in text) == (count > 1), text
+            assert not [line for line in text.splitlines()[1:] if len(line) > WIDTH], text
+        # A trainer that waits for each batch knows how long each announcement took.
+        got = json.loads(run(home, "bench", images, "-b", 16, "--image-size", 256, "--seconds", "0.5", "--threads", 1, "--json")[0])
+        assert got["announce_p50_us"] > 0, got
+        refuse(home, "bench", images, "-n", 2, "--share", "split", "-b", 26, says="51 samples, not enough for one batch of 26 for each of 2 ranks")
+
+
 if __name__ == "__main__":
     run_tests(globals())
