@@ -44,7 +44,8 @@ void fake_start(struct fake *fake, fake_serve *serve, const void *argument);
 void fake_kill(struct fake *fake);
 void fake_restart(struct fake *fake, fake_serve *serve, const void *argument);
 
-/* Ends the daemon and removes the folder. False when a fake_* function in it had to give up. */
+/* Ends the daemon and removes the folder. False when a fake_* function in it had to give up,
+ * or something that it wanted did not hold. */
 bool fake_stop(struct fake *fake);
 
 /* ---- serving ---- */

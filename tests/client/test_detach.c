@@ -1,0 +1,238 @@
+/* A trainer that kept its batches too long, and the daemon took them back: which batches were read
+ * as they were, and which must not be used. */
+#include "client/fake.h"
+#include "penstock/penstock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const struct fake_shape shape = FAKE_SHAPE;
+
+static const char sentence[] = "this trainer held batch 1 of epoch 0 for 60 s and was detached";
+
+/* Announces `batches`; then, when asked (a question for the classes), detaches the trainer and
+ * overwrites the slots of the mask. The answer comes last, so that whoever asked has all. */
+struct plan {
+	const char *name;
+	unsigned batches;
+	uint32_t overwritten;
+	int code; /* of the ERROR; 0: none, the daemon is broken */
+	bool answers; /* the question, before the ERROR: who asked has seen none of it */
+};
+
+static void detach(
+	int fd, const struct plan *plan, const struct fake_memory *memory, uint32_t request)
+{
+	if (plan->answers)
+		fake_send_answer(fd, request, "");
+	if (plan->code)
+		fake_send_error(fd, 0, 1, plan->code, sentence);
+	for (uint32_t slot = 0; slot < shape.slots; slot++) {
+		if (plan->overwritten & (1u << slot))
+			(void)fake_fill(&shape, memory, slot, 100 + slot);
+	}
+	if (!plan->answers)
+		fake_send_answer(fd, request, "");
+}
+
+static void serve_plan(int fd, const void *argument)
+{
+	const struct plan *plan = argument;
+	const struct conn_message *message;
+	bool detached = false;
+	fake_welcome(fd);
+	fake_open(fd, &shape);
+	struct fake_memory memory = fake_memory(&shape, FAKE_SEALS);
+	struct wire_extent extent = fake_extent(&shape, &memory);
+	fake_send(fd, &extent.head, sizeof extent, NULL, 0, memory.fd);
+	for (uint32_t i = 0; i < plan->batches; i++) {
+		struct wire_batch batch = fake_fill(&shape, &memory, i, i);
+		fake_send(fd, &batch.head, sizeof batch, NULL, 0, -1);
+	}
+	while ((message = fake_receive(fd))) {
+		/* Passed over while the ERROR is under way; not sent by who has read it. */
+		FAKE_WANT(message->head.type != WIRE_RELEASE || !detached || plan->answers ||
+			  !plan->code);
+		if (message->head.type == WIRE_QUERY && !detached) {
+			detached = true;
+			detach(fd, plan, &memory, message->head.request);
+		}
+	}
+	(void)munmap(memory.bytes, memory.size);
+	(void)close(memory.fd);
+}
+
+static struct penstock_stream *open_stream(const struct fake *fake)
+{
+	struct penstock_stream *stream = NULL;
+	struct penstock_options options;
+	penstock_options_init(&options);
+	options.source = "/data";
+	options.socket = fake->socket;
+	options.private_daemon = 0;
+	options.share = "all";
+	options.group = "g";
+	options.laggard = "detach";
+	options.reconnect_ms = 10000; /* being detached is no reason to come back */
+	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
+	return stream;
+}
+
+static void provoke(struct penstock_stream *stream, int wanted)
+{
+	char *text = NULL;
+	int result = penstock_stream_classes(stream, &text);
+	FAKE_WANT(result == wanted);
+	FAKE_WANT(!text == (result < 0));
+	if (text)
+		free(text);
+}
+
+static void want_detached(struct penstock_stream *stream)
+{
+	struct penstock_batch batch;
+	struct pollfd ready = {.fd = penstock_stream_fd(stream), .events = POLLIN};
+	FAKE_WANT(poll(&ready, 1, 10000) == 1);
+	for (int i = 0; i < 2; i++) {
+		FAKE_WANT(penstock_stream_next(stream, &batch, 5000) == -ECANCELED);
+		FAKE_WANT(strcmp(penstock_error(), sentence) == 0);
+	}
+	FAKE_WANT(poll(&ready, 1, 0) == 1);
+}
+
+static void want_release(struct penstock_stream *stream, struct penstock_batch *batch, int wanted)
+{
+	int result = penstock_batch_release(stream, batch);
+	if (result != wanted)
+		(void)fprintf(stderr, "release: %d: %s\n", result, penstock_error());
+	FAKE_WANT(result == wanted);
+	FAKE_WANT(wanted == 0 || strcmp(penstock_error(), sentence) == 0);
+	FAKE_WANT(!batch->images && !batch->labels && !batch->samples);
+	FAKE_WANT(penstock_batch_release(stream, batch) == -EINVAL);
+}
+
+/* Holds two of three, of which one is overwritten, knowing of the detachment or not. */
+static void run_holding(const void *argument)
+{
+	const struct plan *plan = argument;
+	struct fake fake;
+	struct penstock_batch batch[2];
+	fake_start(&fake, serve_plan, plan);
+	struct penstock_stream *stream = open_stream(&fake);
+	for (int i = 0; i < 2; i++)
+		FAKE_WANT(penstock_stream_next(stream, &batch[i], 5000) == 0);
+	provoke(stream, plan->answers ? 0 : -ECANCELED);
+	if (!plan->answers)
+		want_detached(stream); /* the third, which waited, is not given */
+	else
+		while (((const int64_t *)batch[1].labels)[0] != fake_label(101, 0))
+			(void)usleep(1000);
+	want_release(stream, &batch[0], 0);
+	want_release(stream, &batch[1], -ECANCELED);
+	want_detached(stream);
+	FAKE_WANT(fake_count_memfds() == 0); /* nothing is held, nothing mapped */
+	penstock_stream_close(stream);
+	penstock_stream_close(open_stream(&fake)); /* by now it has judged all that was sent */
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* An announcement that is read when its slot holds another batch. */
+static void run_announced(const void *argument)
+{
+	struct fake fake;
+	struct penstock_batch batch[2];
+	fake_start(&fake, serve_plan, argument);
+	struct penstock_stream *stream = open_stream(&fake);
+	FAKE_WANT(penstock_stream_next(stream, &batch[0], 5000) == 0);
+	provoke(stream, 0);
+	while (batch[0].labels[0] != fake_label(100, 0))
+		(void)usleep(1000);
+	(void)usleep(20000); /* the rest is overwritten at once */
+	FAKE_WANT(penstock_stream_next(stream, &batch[1], 5000) == -ECANCELED);
+	want_detached(stream);
+	want_release(stream, &batch[0], -ECANCELED);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* Closed while it holds what is no longer its own. */
+static void run_close(const void *argument)
+{
+	struct fake fake;
+	struct penstock_batch batch;
+	fake_start(&fake, serve_plan, argument);
+	struct penstock_stream *stream = open_stream(&fake);
+	FAKE_WANT(penstock_stream_next(stream, &batch, 5000) == 0);
+	provoke(stream, -ECANCELED);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* A daemon that overwrites what is lent and says nothing is broken. */
+static void run_broken(const void *argument)
+{
+	struct fake fake;
+	struct penstock_batch batch[2];
+	fake_start(&fake, serve_plan, argument);
+	struct penstock_stream *stream = open_stream(&fake);
+	for (int i = 0; i < 2; i++)
+		FAKE_WANT(penstock_stream_next(stream, &batch[i], 5000) == 0);
+	provoke(stream, 0);
+	FAKE_WANT(penstock_batch_release(stream, &batch[0]) == 0);
+	FAKE_WANT(penstock_batch_release(stream, &batch[1]) == -EPROTO);
+	FAKE_WANT(strstr(penstock_error(), "filled batch 1 of epoch 0 again while it was lent"));
+	FAKE_WANT(penstock_stream_next(stream, &batch[0], 5000) == -EPROTO);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+static void test_holding(void **state)
+{
+	(void)state;
+	static const struct plan known = {"known", 3, 1u << 1, -ECANCELED, false},
+				 unknown = {"unknown", 2, 1u << 1, -ECANCELED, true};
+	fake_check(run_holding, &known, known.name);
+	fake_check(run_holding, &unknown, unknown.name);
+}
+
+static void test_announced(void **state)
+{
+	(void)state;
+	static const struct plan plan = {"announced", 3, 7, -ECANCELED, true};
+	fake_check(run_announced, &plan, plan.name);
+}
+
+static void test_close(void **state)
+{
+	(void)state;
+	static const struct plan plan = {"close", 2, 0, -ECANCELED, false};
+	fake_check(run_close, &plan, plan.name);
+}
+
+static void test_broken(void **state)
+{
+	(void)state;
+	static const struct plan plan = {"broken", 2, 1u << 1, 0, false};
+	fake_check(run_broken, &plan, plan.name);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_holding),
+		cmocka_unit_test(test_announced),
+		cmocka_unit_test(test_close),
+		cmocka_unit_test(test_broken),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
