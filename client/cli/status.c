@@ -78,22 +78,6 @@ static void status_head(struct table *table)
 		table_cell(table, columns[i].right, "%s", columns[i].name);
 }
 
-/* "  trainer 4121, holds 2", a line for each: a group may have many. */
-static void status_trainers(const struct node *stream)
-{
-	const struct node *trainers = document_get(stream, "trainers");
-	for (size_t i = 0; i < document_count(trainers); i++) {
-		const struct node *trainer = document_at(trainers, i, NULL);
-		double held = document_number(trainer, "held", 0);
-		(void)printf("  trainer %.0f", document_number(trainer, "pid", 0));
-		if (held > 0)
-			(void)printf(", holds %.0f", held);
-		(void)printf("\n");
-	}
-	if (!document_count(trainers))
-		(void)printf("  no trainer\n");
-}
-
 static const char *status_name(const struct node *stream)
 {
 	const char *name = document_text(stream, "name", "");
@@ -102,11 +86,111 @@ static const char *status_name(const struct node *stream)
 	return *name ? name : "(private)";
 }
 
+static bool status_splits(const struct node *stream)
+{
+	return strcmp(document_text(stream, "share", ""), "split") == 0;
+}
+
+/* Ranks of one job have a stream each, of one name. */
+static bool status_of_one_job(const struct node *a, const struct node *b)
+{
+	return status_splits(a) && status_splits(b) &&
+	       strcmp(document_text(a, "group", ""), document_text(b, "group", "")) == 0;
+}
+
+/* ", has batch 12 of epoch 3": the last that it was given. Older daemons do not say. */
+static void status_progress(const struct node *trainer, char *buffer, size_t room)
+{
+	buffer[0] = 0;
+	if (!document_get(trainer, "epoch"))
+		return;
+	if (document_number(trainer, "given", 1) == 0)
+		(void)snprintf(buffer, room, ", has had no batch yet");
+	else
+		(void)snprintf(buffer, room, ", at batch %.0f of epoch %.0f",
+			document_number(trainer, "batch", 0), document_number(trainer, "epoch", 0));
+}
+
+/* "trainer 4121, at batch 12 of epoch 3, holds 2" */
+static void status_trainer(const struct node *stream, const struct node *trainer)
+{
+	char rank[24] = "", progress[80], holds[32] = "", waits[64] = "", text[240];
+	double held = document_number(trainer, "held", 0);
+	if (status_splits(stream))
+		(void)snprintf(
+			rank, sizeof rank, "rank %.0f: ", document_number(stream, "rank", 0));
+	status_progress(trainer, progress, sizeof progress);
+	if (held > 0)
+		(void)snprintf(holds, sizeof holds, ", holds %.0f", held);
+	if (document_bool(trainer, "blocks", false))
+		(void)snprintf(waits, sizeof waits, "; others wait for it (%.1f s)",
+			document_number(trainer, "held_s", 0));
+	(void)snprintf(text, sizeof text, "%strainer %.0f%s%s%s", rank,
+		document_number(trainer, "pid", 0), progress, holds, waits);
+	table_sentence(0, 1, "", text, STATUS_WIDTH);
+}
+
+/* A line for each trainer: a group may have many. Those of a job's other ranks come with it. */
+static void status_trainers(const struct node *streams, size_t at)
+{
+	const struct node *stream = document_at(streams, at, NULL);
+	size_t shown = 0;
+	for (size_t i = at; i < document_count(streams); i++) {
+		const struct node *one = document_at(streams, i, NULL),
+				  *trainers = document_get(one, "trainers");
+		if (i != at && !status_of_one_job(stream, one))
+			continue;
+		for (size_t k = 0; k < document_count(trainers); k++, shown++)
+			status_trainer(one, document_at(trainers, k, NULL));
+	}
+	if (!shown)
+		(void)printf("  no trainer\n");
+}
+
+static size_t status_attached(const struct node *streams, const struct node *stream)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < document_count(streams); i++) {
+		const struct node *one = document_at(streams, i, NULL);
+		if (one == stream || status_of_one_job(stream, one))
+			n += document_count(document_get(one, "trainers"));
+	}
+	return n;
+}
+
+/* "split among 4 ranks, 3 of them here"; "every batch shared by 2 trainers; begins with 4" */
+static void status_share(const struct node *streams, const struct node *stream)
+{
+	char text[160];
+	size_t here = status_attached(streams, stream);
+	double wait_for = document_number(stream, "wait_for", 1);
+	int n = 0;
+	if (!document_get(stream, "share"))
+		return;
+	if (status_splits(stream))
+		n = snprintf(text, sizeof text, "split among %.0f ranks, %zu of them here",
+			document_number(stream, "world_size", 0), here);
+	else if (here > 1 || wait_for > 1)
+		n = snprintf(text, sizeof text, "every batch shared by %zu trainer%s", here,
+			here == 1 ? "" : "s");
+	else
+		return;
+	if (wait_for > (double)here)
+		n += snprintf(text + n, sizeof text - (size_t)n, "; begins with %.0f", wait_for);
+	if (strcmp(document_text(stream, "laggard", "block"), "detach") == 0)
+		(void)snprintf(text + n, sizeof text - (size_t)n, "; laggards are detached");
+	table_sentence(0, 1, "", text, STATUS_WIDTH);
+}
+
 static void status_row(struct table *table, const struct node *stream)
 {
 	char number[24];
 	table_row(table);
-	table_cell(table, false, "%s", status_name(stream));
+	if (status_splits(stream))
+		table_cell(table, false, "%.150s rank %.0f", status_name(stream),
+			document_number(stream, "rank", 0));
+	else
+		table_cell(table, false, "%s", status_name(stream));
 	table_cell(table, true, "%.0f", document_number(stream, "epoch", 0));
 	table_cell(table, true, "%.0f/%.0f", document_number(stream, "batch", 0),
 		document_number(stream, "batches", 0));
@@ -136,13 +220,15 @@ static void status_recipe(const struct node *stream)
 }
 
 /* What does not fit a row: the source, what the stream is up to, its trainers. */
-static void status_sentences(const struct node *stream)
+static void status_sentences(const struct node *streams, size_t at)
 {
+	const struct node *stream = document_at(streams, at, NULL);
 	const char *state = document_text(stream, "state", "serving"),
 		   *verdict = document_text(stream, "verdict", "");
 	char samples[24];
 	(void)printf("%s: %s\n", status_name(stream), document_text(stream, "source", "?"));
 	status_recipe(stream);
+	status_share(streams, stream);
 	if (document_get(stream, "indexed_samples"))
 		(void)printf("  %s: %s sample%s so far\n", state,
 			table_count(document_u64(stream, "indexed_samples", 0), samples,
@@ -152,7 +238,17 @@ static void status_sentences(const struct node *stream)
 		(void)printf("  %s\n", state);
 	else if (*verdict)
 		table_sentence(0, 1, "", verdict, STATUS_WIDTH);
-	status_trainers(stream);
+	status_trainers(streams, at);
+}
+
+/* Whether an earlier stream of the same job has said it all. */
+static bool status_told(const struct node *streams, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (status_of_one_job(
+			    document_at(streams, i, NULL), document_at(streams, at, NULL)))
+			return true;
+	return false;
 }
 
 static void status_streams(const struct node *streams)
@@ -168,7 +264,8 @@ static void status_streams(const struct node *streams)
 	table_free(table);
 	(void)printf("\n");
 	for (size_t i = 0; i < document_count(streams); i++)
-		status_sentences(document_at(streams, i, NULL));
+		if (!status_told(streams, i))
+			status_sentences(streams, i);
 }
 
 static void status_print(const struct node *root)

@@ -4,7 +4,7 @@ import random
 import subprocess
 
 from cli import environment, refuse, replayed, run, served
-from harness import LIMIT, Daemon, Trainer, folder, make_dataset, run_tests, tool
+from harness import LIMIT, Daemon, Trainer, folder, make_dataset, run_tests, tool, wait_until
 
 WIDTH = 80
 
@@ -373,6 +373,35 @@ def test_bench_of_each_way_to_share():
         got = json.loads(run(home, "bench", images, "-b", 16, "--image-size", 256, "--seconds", "0.5", "--threads", 1, "--json")[0])
         assert got["announce_p50_us"] > 0, got
         refuse(home, "bench", images, "-n", 2, "--share", "split", "-b", 26, says="51 samples, not enough for one batch of 26 for each of 2 ranks")
+
+
+# ---- status of groups ----
+
+def test_status_of_those_who_read_together():
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=17, min_side=32, max_side=40)
+        with Daemon(home, "--threads", "1") as daemon:
+            env = environment(home, PENSTOCK_SOCKET=daemon.socket)
+            keys = dict(source=images, batch_size=4, image_size=32)
+            ranks = [daemon.trainer(**keys, group="job", share="split", rank=rank, world_size=3, sleep_ms=20) for rank in (0, 1)]
+            for trainer in ranks:
+                trainer.line()
+            early = daemon.trainer(**keys, group="early", wait_for=2, laggard="detach")
+            slow, quick = (daemon.trainer(**keys, group="pair", wait_for=2, **more) for more in (dict(hold=4, sleep_ms=60000), {}))
+            wait_until(lambda: "others wait for it" in run(home, "status", env=env)[0], "a laggard to be shown")
+            wait_until(lambda: str(early.process.pid) in run(home, "status", env=env)[0], "the third group")
+            text, err = run(home, "status", env=env)
+            assert err == "" and not [line for line in text.splitlines() if len(line) > WIDTH and str(home) not in line], text
+            for words in ("\njob rank 0 ", "\njob rank 1 ", "\n  split among 3 ranks, 2 of them here\n",
+                          f"\n  rank 0: trainer {ranks[0].process.pid}, at batch ", f"\n  rank 1: trainer {ranks[1].process.pid}, at batch ",
+                          "\n  every batch shared by 2 trainers\n", f"\n  trainer {slow.process.pid}, at batch 3 of epoch 0, holds 4; others wait for it (",
+                          f"\n  trainer {quick.process.pid}, at batch 3 of epoch 0",
+                          "\n  every batch shared by 1 trainer; begins with 2; laggards are detached\n",
+                          f"\n  trainer {early.process.pid}, has had no batch yet\n"):
+                assert words in text, (words, text)
+            assert text.count(f"\njob: {images}\n") == 1, "the ranks of a job have one paragraph"
+            for trainer in (*ranks, early, slow, quick):
+                trainer.kill()
 
 
 if __name__ == "__main__":
