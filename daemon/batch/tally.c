@@ -77,10 +77,9 @@ bool tally_filled(struct tally *tally, uint32_t slot)
 	uint32_t owed = 0;
 	for (const struct tally_reader *r = tally->readers; r; r = r->next_reader)
 		owed += tally_wants(r, tally->serial[slot]);
-	bool wanted = owed || !tally->readers;
 	tally->owed[slot] = owed;
-	tally_move(tally, slot, wanted ? SLOT_READY : SLOT_FREE);
-	return wanted;
+	tally_move(tally, slot, owed ? SLOT_READY : SLOT_FREE);
+	return owed > 0;
 }
 
 void tally_cancelled(struct tally *tally, uint32_t slot)
@@ -105,24 +104,16 @@ uint64_t tally_first(const struct tally *tally)
 	return first;
 }
 
-uint64_t tally_join(struct tally *tally, struct tally_reader *reader, uint64_t serial, uint64_t end)
+void tally_join(struct tally *tally, struct tally_reader *reader, uint64_t serial, uint64_t end)
 {
 	assert(!reader->held && serial >= tally_first(tally));
-	uint64_t freed = 0;
 	reader->next = serial;
 	reader->end = end;
 	reader->next_reader = tally->readers;
 	tally->readers = reader;
-	for (uint32_t slot = 0; slot < tally->slots; slot++) {
-		if (!tally_complete(tally, slot))
-			continue;
-		tally->owed[slot] += tally_wants(reader, tally->serial[slot]);
-		if (tally->owed[slot] == 0) {
-			tally_move(tally, slot, SLOT_FREE);
-			freed |= 1ull << slot;
-		}
-	}
-	return freed;
+	for (uint32_t slot = 0; slot < tally->slots; slot++)
+		if (tally_complete(tally, slot))
+			tally->owed[slot] += tally_wants(reader, tally->serial[slot]);
 }
 
 int tally_due(const struct tally *tally, const struct tally_reader *reader)

@@ -16,7 +16,7 @@
  * on at which it joined, in order; a slot becomes FREE when each of them has given it back or left.
  * What always holds: a slot that is held by a reader is LEASED; a batch that a reader still waits
  * for is in a slot or has not been assigned; `owed` is the number of readers that have yet to be
- * leased the slot's batch or hold it; it is 0 in a complete slot only while there is no reader.
+ * leased the slot's batch or hold it, and never 0 in a complete slot.
  *
  * Pure: no memory, no messages, no clock. tests/model checks all of it exhaustively, over all
  * orders of events of a small world. */
@@ -54,8 +54,7 @@ void tally_init(struct tally *tally, uint32_t slots);
 int tally_assign(struct tally *tally);
 
 /* The slot's last row is written. True: FILLING -> READY. False: nobody who is there wants it, so
- * it is FREE again (and its batch gone for whoever joins later). Without any reader it waits,
- * READY. */
+ * it is FREE again (and its batch gone for whoever joins later). */
 bool tally_filled(struct tally *tally, uint32_t slot);
 
 /* FILLING -> FREE: no worker writes it any more, and it will not be complete. Its batch is lost, so
@@ -66,11 +65,9 @@ void tally_cancelled(struct tally *tally, uint32_t slot);
  * misses nothing from there on. */
 uint64_t tally_first(const struct tally *tally);
 
-/* A reader of the batches from `serial`, which is at least tally_first, to before `end`. Slots that
- * waited for whoever came first, and hold nothing that this one wants, become FREE, a bit each: of
- * several that come together, the one that begins first must join first. */
-uint64_t tally_join(
-	struct tally *tally, struct tally_reader *reader, uint64_t serial, uint64_t end);
+/* A reader of the batches from `serial`, which is at least tally_first, to before `end`. Several
+ * that come together may join in any order, as long as nothing is filled between. */
+void tally_join(struct tally *tally, struct tally_reader *reader, uint64_t serial, uint64_t end);
 
 /* The slot with the reader's next batch, when it is complete; -1. */
 int tally_due(const struct tally *tally, const struct tally_reader *reader);

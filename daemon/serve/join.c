@@ -514,7 +514,7 @@ void join_begin(struct group *group)
 	group->begun = true;
 	/* They were past the first batch, for which all were waited for. */
 	group->started = join_comes_back(group);
-	/* The first one first: what nobody wants is not kept for who comes later. */
+	/* Nothing is filled before all of them are in. */
 	for (; m; m = join_oldest(group))
 		(void)join_admit(m);
 	if (!group->closing)

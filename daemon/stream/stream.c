@@ -391,7 +391,7 @@ const struct tally *stream_tally(const struct stream *stream)
 
 void stream_join(struct stream *stream, struct tally_reader *reader, uint64_t serial, uint64_t end)
 {
-	stream_taken(stream, tally_join(&stream->tally, reader, serial, end));
+	tally_join(&stream->tally, reader, serial, end);
 }
 
 void stream_lease(struct stream *stream, struct tally_reader *reader, uint32_t slot)

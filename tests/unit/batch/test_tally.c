@@ -37,7 +37,7 @@ static void one_batch_goes_through_every_state(void **state)
 	struct tally tally;
 	struct tally_reader reader = {0};
 	tally_init(&tally, 1);
-	assert_int_equal(tally_join(&tally, &reader, 0, UINT64_MAX), 0);
+	tally_join(&tally, &reader, 0, UINT64_MAX);
 	assert_int_equal(tally_count(&tally, SLOT_FREE), 1);
 	assert_int_equal(tally_assign(&tally), 0);
 	assert_int_equal(tally.state[0], SLOT_FILLING);
@@ -167,8 +167,8 @@ static void leaving_gives_back_what_was_held_and_what_was_due(void **state)
 	tally_cancelled(&tally, 2);
 	assert_int_equal(tally_count(&tally, SLOT_FREE), 4);
 	/* what left may come back */
-	fill(&tally, 1);
 	tally_join(&tally, &b, tally_first(&tally), UINT64_MAX);
+	fill(&tally, 1);
 	assert_int_equal(b.next, 3);
 	assert_int_equal(lease(&tally, &b), 0);
 }
@@ -179,13 +179,11 @@ static void what_nobody_wants_is_not_kept(void **state)
 	struct tally tally;
 	struct tally_reader first = {0}, ahead = {0};
 	tally_init(&tally, 3);
-	/* complete before anybody came: it waits */
+	/* two that come back at different batches */
+	tally_join(&tally, &ahead, 4, UINT64_MAX);
+	tally_join(&tally, &first, 0, UINT64_MAX);
 	fill(&tally, 2);
 	assert_int_equal(tally_assign(&tally), 2);
-	assert_int_equal(tally.owed[1], 0);
-	/* two that come back at different batches */
-	assert_int_equal(tally_join(&tally, &first, 0, UINT64_MAX), 0);
-	assert_int_equal(tally_join(&tally, &ahead, 4, UINT64_MAX), 0);
 	assert_int_equal(tally.owed[0], 1);
 	assert_int_equal(tally_leave(&tally, &first), 1 << 0 | 1 << 1);
 	assert_false(tally_filled(&tally, 2));
@@ -197,19 +195,11 @@ static void what_nobody_wants_is_not_kept(void **state)
 	assert_false(tally_filled(&tally, 0));
 	assert_true(tally_filled(&tally, 1));
 	assert_int_equal(lease(&tally, &ahead), 1);
-}
-
-static void what_waited_for_the_first_is_let_go_when_it_begins_later(void **state)
-{
-	(void)state;
-	struct tally tally;
-	struct tally_reader reader = {0};
-	tally_init(&tally, 2);
-	fill(&tally, 2);
-	assert_int_equal(tally_join(&tally, &reader, 1, UINT64_MAX), 1 << 0);
-	assert_int_equal(tally.state[0], SLOT_FREE);
-	assert_int_equal(tally_first(&tally), 1);
-	assert_int_equal(lease(&tally, &reader), 1);
+	/* nor what is filled when all have gone */
+	assert_int_equal(tally_assign(&tally), 0);
+	assert_int_equal(tally_leave(&tally, &ahead), 1 << 1);
+	assert_false(tally_filled(&tally, 0));
+	assert_int_equal(tally_count(&tally, SLOT_FREE), 3);
 }
 
 static void who_has_all_it_wants_is_owed_no_more(void **state)
@@ -454,7 +444,6 @@ int main(void)
 		cmocka_unit_test(a_late_reader_begins_with_the_oldest_that_lacks_nothing_after_it),
 		cmocka_unit_test(leaving_gives_back_what_was_held_and_what_was_due),
 		cmocka_unit_test(what_nobody_wants_is_not_kept),
-		cmocka_unit_test(what_waited_for_the_first_is_let_go_when_it_begins_later),
 		cmocka_unit_test(who_has_all_it_wants_is_owed_no_more),
 		cmocka_unit_test(who_keeps_batches_while_another_has_none_blocks),
 		cmocka_unit_test(all_64_slots_are_used),
