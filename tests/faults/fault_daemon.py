@@ -5,53 +5,13 @@ import shutil
 import signal
 import time
 
-from faults import (NIGHTLY, SLOW, TINY, FaultTrainer, killed_after, promise_latency, say, seeded, tiny_dataset, undisturbed)
+from faults import (NIGHTLY, SLOW, TINY, FaultTrainer, Rank, check_rows, killed_after, promise_latency, same_place, say, seeded, shares,
+                    tiny_dataset, undisturbed)
 from harness import IMAGENET, Daemon, Skip, folder, make_dataset, run_tests
 
 ROUNDS = 15 if SLOW == 1 else 4
 NIGHTLY_ROUNDS = {"private": 170, "all": 170, "split": 160}
 REAL = {"batch_size": 16, "image_size": 224, "prefetch": 4}
-WORLD = 3
-
-
-def shares(definition, name):
-    """What each trainer of a job opens."""
-    if name == "private":
-        return [definition]
-    if name == "all":
-        return [{**definition, "group": "g", "wait_for": 2} for _ in range(2)]
-    return [{**definition, "group": "g", "share": "split", "rank": rank, "world_size": WORLD, "wait_for": WORLD} for rank in range(WORLD)]
-
-
-class Rank:
-    """One place of a job: its row so far, and the state after it."""
-
-    def __init__(self, definition):
-        self.definition, self.row, self.state = definition, [], None
-        self.trainer = None
-
-    def start(self, home, socket, **options):
-        definition = {**self.definition, **({"state": self.state} if self.state else {})}
-        self.trainer = FaultTrainer(home, socket, definition, **options)
-
-    def lost(self, since):
-        """The daemon has gone: takes what was given. Seconds that it took to notice; None when it had not been let in yet."""
-        code = self.trainer.process.wait(timeout=60)
-        last = self.trainer.notes()[-1]
-        assert code == 3 or last.kind.startswith("error"), f"ended with {code}: {last}"
-        if self.trainer.notes("opened"):
-            self.row += self.trainer.batches()
-            self.state = self.trainer.state()
-        self.trainer.kill()
-        self.trainer.out.unlink()
-        return last.time - since if code == 3 else None
-
-
-def same_place(ranks):
-    """All go on from the place of the one that has come least far, as from a common checkpoint."""
-    least = min(ranks, key=lambda r: len(r.row))
-    for rank in ranks:
-        rank.row, rank.state = rank.row[:len(least.row)], least.state
 
 
 def kill_rounds(home, definition, name, rounds, random, most_s, own_places=False):
@@ -72,21 +32,6 @@ def kill_rounds(home, definition, name, rounds, random, most_s, own_places=False
         if not own_places:
             same_place(ranks)
     return ranks, [s for s in latencies if s is not None]
-
-
-def check_rows(home, ranks):
-    """Each rank's row is that of the same job undisturbed."""
-    longest = max(len(r.row) for r in ranks)
-    with Daemon(home, "--threads", "2") as daemon:
-        if "rank" not in ranks[0].definition:
-            want = [undisturbed(home, daemon.socket, ranks[0].definition, longest)] * len(ranks)
-        else:
-            trainers = [FaultTrainer(home, daemon.socket, r.definition, batches=longest) for r in ranks]
-            with killed_after(trainers):
-                want = [t.finish() for t in trainers]
-    for rank, lines in zip(ranks, want):
-        assert rank.row == lines[:len(rank.row)], "no batch lost, none repeated, the same bytes"
-    return longest
 
 
 def run_kills(home, definition, name, rounds, most_s):
@@ -118,12 +63,30 @@ def test_share_all():
     run_small("all")
 
 
+def test_split():
+    run_small("split")
+
+
+def test_each_from_its_own_place():
+    """With `reconnect` trainers need not agree first: each says which batch it needs, and is given it."""
+    random = seeded("daemon/reconnect")
+    with folder() as home:
+        tiny_dataset(home)
+        for name in ("private", "all", "split"):
+            ranks, _ = kill_rounds(home, {"source": home / "images", **TINY, "reconnect": True}, name, ROUNDS, random, 0.03, own_places=True)
+            say(f"{name}, each from its own place: {ROUNDS} daemons killed; {check_rows(home, ranks)} batches, none lost or repeated")
+
+
 def test_real_private():
     run_real("private")
 
 
 def test_real_share_all():
     run_real("all")
+
+
+def test_real_split():
+    run_real("split")
 
 
 def forget(home):

@@ -1,8 +1,7 @@
-"""SIGKILLs at random steps: a hundred in CI, a thousand nightly. Two trainers of one group go on through all of it and get every batch,
-and descriptors, mappings, threads, slots and memory of the daemon end where they began."""
-import signal
-
-from faults import (NIGHTLY, SLOW, TINY, FaultTrainer, killed_after, promise_latency, say, seeded, tiny_dataset, undisturbed, watched)
+"""SIGKILLs at random steps: a hundred in CI, a thousand nightly. Trainers that share, and ranks that split, go on through all of it and get
+every batch; a trainer alone and a rank that are killed again and again, and come back each time at once, have the undisturbed row
+in the end; and descriptors, mappings, threads, slots and memory of the daemon end where they began."""
+from faults import NIGHTLY, SLOW, TINY, FaultTrainer, Rank, harness, killed_after, promise_latency, say, seeded, tiny_dataset, undisturbed, watched
 from harness import folder, run_tests
 
 KILLS = 1000 if NIGHTLY else 100 if SLOW == 1 else 25
@@ -15,33 +14,71 @@ PSS_KIB = 2048
 WARM = 20
 
 
-def victim(home, daemon, random, number):
-    """One of a private stream of its own, of the group that goes on, or of a group that the victims have for themselves. In a group all
-    give the oldest back first: who keeps old ones while another keeps new ones waits for that other for ever, as `block` says."""
-    where = random.choice(["", "steady", f"short-{number // TOGETHER}"])
+def strike(random, orderly):
+    """What a trainer is to do, and when it is killed. Who keeps old batches while others of its group keep new ones waits for them for
+    ever, as `block` says: the orderly give the oldest back first."""
     step = random.choice(STEPS)
-    options = {"at": step, "occurrence": random.randint(1, 6) if step in REPEATED else 1, "do": "kill", "hold": random.randint(0, 3),
-               "newest": 0 if where else random.randint(0, 1), "query": 2, "batches": 12}
-    if step == "full":
-        options["hold"] = 3
-    definition = {"source": home / "images", **TINY}
-    if where:
-        definition["group"] = where
-    return FaultTrainer(home, daemon.socket, definition, **options)
+    return {"at": step, "occurrence": random.randint(1, 6) if step in REPEATED else 1, "do": "kill",
+            "hold": 3 if step == "full" else random.randint(0, 3), "newest": 0 if orderly else random.randint(0, 1), "query": 2, "batches": 12}
 
 
-def kill_some(home, daemon, watch, random, first, count):
-    """Seconds from each kill until its leases were back."""
-    victims = [victim(home, daemon, random, first + i) for i in range(count)]
-    latencies = []
-    with killed_after(victims):
-        for one in victims:
-            one.finish(-signal.SIGKILL)
-            # The later of a few were dead before they were looked at: their figures would be the others' time.
-            if one is victims[0]:
-                latencies.append(watch.gone(one.pid, one.notes("at")[0].time))
-            one.out.unlink()
-    return latencies
+def stranger(home, random, number):
+    """One of a private stream of its own, of the group that goes on, or of a group that the strangers have for themselves."""
+    group = random.choice([None, "steady", f"short-{number}"])
+    return Rank({"source": home / "images", **TINY, **({"group": group} if group else {})})
+
+
+def split(home, rank):
+    return {"source": home / "images", **TINY, "group": "split", "share": "split", "rank": rank, "world_size": 2}
+
+
+class Returning(Rank):
+    """It comes back where it was."""
+
+    def start(self, home, socket, **options):
+        if self.state:
+            self.definition["reconnect"] = True
+        super().start(home, socket, **options)
+
+
+def kill_round(home, daemon, watch, random, ranks):
+    """Seconds from the first one's death until its leases were back."""
+    for rank in ranks:
+        rank.start(home, daemon.socket, **strike(random, "group" in rank.definition))
+    with killed_after([rank.trainer for rank in ranks]):
+        for rank in ranks:
+            rank.trainer.process.wait(timeout=harness.LIMIT)
+        dead = max((rank.trainer for rank in ranks), key=lambda t: t.notes("at")[0].time)
+        seconds = watch.gone(dead.pid, dead.notes("at")[0].time)
+        for rank in ranks:
+            rank.killed()
+    return seconds
+
+
+def steady_rows(home, daemon, rounds):
+    """Trainers that live, while rounds() kills others; pairs of a definition and the row that was given."""
+    group = {"source": home / "images", **TINY, "group": "steady", "wait_for": 2}
+    definitions = [group, group, split(home, 0)]
+    steady = [FaultTrainer(home, daemon.socket, d, batches=1, linger=1, sleep_us=1000) for d in definitions]
+    with killed_after(steady):
+        for one in steady:
+            one.wait_note("batch")
+        rounds()
+        for one in steady:
+            one.enough()
+        return [(d, one.finish()) for d, one in zip(definitions, steady)]
+
+
+def check(home, daemon, pairs):
+    """The undisturbed rows of the same definitions."""
+    longest = max(len(row) for _, row in pairs)
+    ranks = [FaultTrainer(home, daemon.socket, {**split(home, rank), "group": "undisturbed"}, batches=longest) for rank in range(2)]
+    with killed_after(ranks):
+        want = [t.finish() for t in ranks]
+    alone = undisturbed(home, daemon.socket, {"source": home / "images", **TINY}, longest)
+    for definition, row in pairs:
+        whole = want[definition["rank"]] if "rank" in definition else alone
+        assert row == whole[:len(row)], f"none lost, none repeated: {definition}"
 
 
 def test_kills():
@@ -49,24 +86,26 @@ def test_kills():
     with folder() as home:
         tiny_dataset(home)
         with watched(home) as (daemon, watch):
-            definition = {"source": home / "images", **TINY, "group": "steady", "wait_for": 2}
-            steady = [FaultTrainer(home, daemon.socket, definition, batches=1, linger=1, sleep_us=1000) for _ in range(2)]
-            with killed_after(steady):
-                latencies, pss = [], 0
-                for first in range(0, KILLS, TOGETHER):
-                    latencies += kill_some(home, daemon, watch, random, first, min(TOGETHER, KILLS - first))
-                    if first == WARM:
-                        pss = watch.pss_kib()
-                grown = watch.pss_kib() - pss
-                for one in steady:
-                    one.enough()
-                rows = [one.finish() for one in steady]
+            before = watch.pss_kib()
+            returning = [Returning({"source": home / "images", **TINY}), Returning(split(home, 1))]
+            latencies, pss = [], []
+
+            def rounds():
+                for number in range(KILLS // TOGETHER):
+                    strangers = [stranger(home, random, number) for _ in range(TOGETHER - len(returning))]
+                    latencies.append(kill_round(home, daemon, watch, random, [*returning, *strangers]))
+                    pss.append(watch.pss_kib())
+
+            pairs = steady_rows(home, daemon, rounds)
+            pairs += [(r.definition, r.row) for r in returning]
             watch.back()
-            say(f"{KILLS} kills; daemon's PSS from kill {WARM} on: {grown:+d} KiB; descriptors, mappings, threads, clients, bytes reserved: "
+            say(f"PSS of the daemon with no stream open: {before} KiB before, {watch.pss_kib()} KiB after")
+            grown = pss[-1] - pss[WARM // TOGETHER]
+            say(f"{KILLS} kills; PSS of the daemon from kill {WARM} on: {grown:+d} KiB; descriptors, mappings, threads, clients, bytes reserved: "
                 f"{watch.figures()}, before: {watch.baseline}")
-            want = undisturbed(home, daemon.socket, {"source": home / "images", **TINY}, max(map(len, rows)))
-            for row in rows:
-                assert row == want[:len(row)], "those that lived got every batch"
+            check(home, daemon, pairs)
+            say(f"rows: {[len(row) for _, row in pairs]} batches, none lost or repeated; the last two by trainers that were killed "
+                f"{KILLS // TOGETHER} times each")
             assert SLOW > 1 or grown <= PSS_KIB, f"the daemon grew by {grown} KiB"
     promise_latency("SIGKILL to leases back", latencies, 0.1)
 

@@ -2,7 +2,7 @@
 import signal
 import time
 
-from faults import SLOW, TINY, FaultTrainer, killed_after, promise_latency, tiny_dataset, undisturbed, watched
+from faults import SLOW, TINY, WORLD, FaultTrainer, killed_after, promise_latency, tiny_dataset, undisturbed, watched
 from harness import folder, run_tests
 
 # Where it strikes: the step, and which time it is there. It keeps three of four slots and gives the newest back first.
@@ -45,13 +45,23 @@ def check_victim(victim, want):
     assert got == want[:len(got)], "what it was given until then is right"
 
 
-def run_private(home, daemon, watch, want, case):
+def come_back(home, daemon, definition, victim, want):
+    """Another trainer goes on from where the dead one was: together they have the undisturbed row."""
+    state = {"state": victim.state(), "reconnect": True} if victim.notes("opened") else {}
+    row = victim.batches()
+    row += FaultTrainer(home, daemon.socket, {**definition, "wait_for": 1, **state}, batches=OTHERS - len(row)).finish()
+    assert row == want[:OTHERS], "none lost, none repeated"
+
+
+def run_private(home, daemon, watch, want, case, _number):
     step, occurrence, act = case
-    victim = FaultTrainer(home, daemon.socket, {"source": home / "images", **TINY}, at=step, occurrence=occurrence, do=act, **VICTIM)
+    definition = {"source": home / "images", **TINY}
+    victim = FaultTrainer(home, daemon.socket, definition, at=step, occurrence=occurrence, do=act, **VICTIM)
     with killed_after([victim]):
         seconds = strike(victim, act, watch)
         check_victim(victim, want)
         watch.back()
+        come_back(home, daemon, definition, victim, want)
     return seconds
 
 
@@ -75,27 +85,67 @@ def run_all(home, daemon, watch, want, case, number):
     return seconds
 
 
-def run_cases(run):
+def split_definitions(home, group, wait_for):
+    return [{"source": home / "images", **TINY, "group": group, "share": "split", "rank": rank, "world_size": WORLD, "wait_for": wait_for}
+            for rank in range(WORLD)]
+
+
+def run_split(home, daemon, watch, want, case, number):
+    step, occurrence, act = case
+    # One that is killed before it is let in is not waited for.
+    never = (step, occurrence) in EARLY[:4]
+    definitions = split_definitions(home, f"s{number}", WORLD - 1 if never else WORLD)
+    first, second = (FaultTrainer(home, daemon.socket, definitions[rank], batches=OTHERS, sleep_us=500) for rank in (0, 2))
+    with killed_after([first, second]):
+        first.wait_note("opened")
+        second.wait_note("opened")
+        victim = FaultTrainer(home, daemon.socket, definitions[1], at=step, occurrence=occurrence, do=act, **VICTIM)
+        with killed_after([victim]):
+            seconds = strike(victim, act, watch)
+            check_victim(victim, want[1])
+            come_back(home, daemon, definitions[1], victim, want[1])
+            for other, row in ((first, want[0]), (second, want[2])):
+                assert other.finish() == row[:OTHERS], "the others' rows are exactly right"
+            watch.back()
+    return seconds
+
+
+def row_alone(home, daemon):
+    return undisturbed(home, daemon.socket, {"source": home / "images", **TINY}, 30)
+
+
+def rows_split(home, daemon):
+    trainers = [FaultTrainer(home, daemon.socket, d, batches=30) for d in split_definitions(home, "undisturbed", WORLD)]
+    with killed_after(trainers):
+        return [t.finish() for t in trainers]
+
+
+def run_cases(run, row):
     with folder() as home:
         tiny_dataset(home)
         with watched(home) as (daemon, watch):
-            want = undisturbed(home, daemon.socket, {"source": home / "images", **TINY}, 30)
+            want = row(home, daemon)
+            watch.settle()
             latencies = []
             for number, case in enumerate(cases()):
                 try:
                     latencies.append(run(home, daemon, watch, want, case, number))
                 except BaseException as error:
                     raise AssertionError(f"{case}: {error}") from error
-            assert undisturbed(home, daemon.socket, {"source": home / "images", **TINY}, 30) == want
+            assert row(home, daemon) == want
     promise_latency("SIGKILL to leases back", [s for s in latencies if s is not None], 0.1)
 
 
 def test_private():
-    run_cases(lambda home, daemon, watch, want, case, number: run_private(home, daemon, watch, want, case))
+    run_cases(run_private, row_alone)
 
 
 def test_share_all():
-    run_cases(run_all)
+    run_cases(run_all, row_alone)
+
+
+def test_split():
+    run_cases(run_split, rows_split)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ NIGHTLY = bool(os.environ.get("PENSTOCK_TEST_NIGHTLY"))
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "5"))
 # Batches of four tiny pictures: a case takes milliseconds, and a row has many batches.
 TINY = {"batch_size": 4, "image_size": 16, "prefetch": 4}
+WORLD = 3  # ranks of a job that splits
 FIGURES = ("fds", "memfd mappings", "threads", "clients", "reserved bytes")
 
 
@@ -148,8 +149,77 @@ def killed_after(trainers):
 
 def undisturbed(home, socket, definition, batches):
     """The first batches of a stream that nothing happens to."""
-    alone = {k: v for k, v in definition.items() if k not in ("group", "wait_for", "state")}
+    alone = {k: v for k, v in definition.items() if k not in ("group", "wait_for", "state", "reconnect")}
     return FaultTrainer(home, socket, alone, batches=batches).finish()
+
+
+# ---- jobs: trainers that belong together ----
+
+def shares(definition, name):
+    """What each trainer of a job opens."""
+    if name == "private":
+        return [definition]
+    if name == "all":
+        return [{**definition, "group": "g", "wait_for": 2} for _ in range(2)]
+    return [{**definition, "group": "g", "share": "split", "rank": rank, "world_size": WORLD, "wait_for": WORLD} for rank in range(WORLD)]
+
+
+class Rank:
+    """One place of a job: its row so far, and the state after it."""
+
+    def __init__(self, definition):
+        self.definition, self.row, self.state = definition, [], None
+        self.trainer = None
+
+    def start(self, home, socket, **options):
+        definition = {k: v for k, v in self.definition.items() if k != "reconnect" or self.state}
+        if self.state:
+            definition["state"] = self.state
+        self.trainer = FaultTrainer(home, socket, definition, **options)
+
+    def take(self):
+        """Its trainer has ended: takes what was given."""
+        if self.trainer.notes("opened"):
+            self.row += self.trainer.batches()
+            self.state = self.trainer.state()
+        self.trainer.kill()
+        self.trainer.out.unlink()
+
+    def lost(self, since):
+        """The daemon has gone. Seconds that its trainer took to notice; None when it had not been let in yet."""
+        code = self.trainer.process.wait(timeout=harness.LIMIT)
+        last = self.trainer.notes()[-1]
+        assert code == 3 or last.kind.startswith("error"), f"ended with {code}: {last}"
+        self.take()
+        return last.time - since if code == 3 else None
+
+    def killed(self):
+        """Its trainer has killed itself at its step."""
+        self.trainer.finish(-signal.SIGKILL)
+        self.take()
+
+
+def same_place(ranks):
+    """All go on from the place of the one that has come least far, as from a common checkpoint."""
+    least = min(ranks, key=lambda r: len(r.row))
+    for rank in ranks:
+        rank.row, rank.state = rank.row[:len(least.row)], least.state
+
+
+def check_rows(home, ranks):
+    """Each rank's row is that of the same job undisturbed."""
+    longest = max(len(r.row) for r in ranks)
+    with Daemon(home, "--threads", "2") as daemon:
+        if "rank" not in ranks[0].definition:
+            want = [undisturbed(home, daemon.socket, ranks[0].definition, longest)] * len(ranks)
+        else:
+            plain = [{k: v for k, v in r.definition.items() if k != "reconnect"} for r in ranks]
+            trainers = [FaultTrainer(home, daemon.socket, d, batches=longest) for d in plain]
+            with killed_after(trainers):
+                want = [t.finish() for t in trainers]
+    for rank, lines in zip(ranks, want):
+        assert rank.row == lines[:len(rank.row)], "no batch lost, none repeated, the same bytes"
+    return longest
 
 
 # ---- the daemon's figures ----

@@ -1,0 +1,137 @@
+"""Trainers on libpenstock with reconnect_ms go on by themselves when their daemon is SIGKILLed and another is started: one process from
+beginning to end, and its row is the undisturbed one."""
+import contextlib
+import os
+import signal
+import subprocess
+import time
+
+from faults import (NIGHTLY, SLOW, TINY, FaultTrainer, check_rows, killed_after, quantile, say, seeded, shares, tiny_dataset,
+                    undisturbed)
+from harness import Daemon, folder, penstock_processes, run_tests, tool, wait_until
+
+ROUNDS = 60 if NIGHTLY else 8 if SLOW == 1 else 3
+PATIENCE_MS = int(20000 * SLOW)
+
+
+class Reader:
+    """What check_rows looks at."""
+
+    def __init__(self, definition, trainer):
+        self.definition, self.trainer, self.row = definition, trainer, []
+
+
+def count(trainer):
+    return len(trainer.notes("batch"))
+
+
+def next_batch_after(trainers, since):
+    """Seconds from `since` to the first batch that each was given after it."""
+    def later(trainer):
+        return next((n.time for n in trainer.notes("given") if n.time > since), None)
+    return [wait_until(lambda t=t: later(t), "the trainer to go on") - since for t in trainers]
+
+
+def run_rounds(home, name, rounds):
+    random = seeded(f"reconnect/{name}")
+    definitions = shares({"source": home / "images", **TINY}, name)
+    daemon = Daemon(home, "--threads", "2")
+    readers = [Reader(d, FaultTrainer(home, daemon.socket, {**d, "reconnect_ms": PATIENCE_MS}, mode="lib", batches=1, linger=1, sleep_us=500,
+                                      hold=random.randint(0, 2))) for d in definitions]
+    trainers = [r.trainer for r in readers]
+    seconds = []
+    with killed_after(trainers):
+        for _ in range(rounds):
+            for trainer in trainers:
+                trainer.wait_note("batch")
+            time.sleep(random.uniform(0, 0.05))
+            daemon.stop(signal.SIGKILL)
+            time.sleep(random.choice([0, 0, random.uniform(0, 0.2)]))
+            since = time.monotonic()
+            daemon = Daemon(home, "--threads", "2")
+            seconds += next_batch_after(trainers, since)
+        for trainer in trainers:
+            trainer.enough()
+        for reader in readers:
+            reader.row = reader.trainer.finish()
+        daemon.stop(signal.SIGKILL)
+        batches = check_rows(home, readers)
+    say(f"{name}: {rounds} daemons killed under the same trainers; {batches} batches, none lost or repeated; from the start of the next daemon to the "
+        f"next batch: median {quantile(seconds, 0.5):.2f} s, most {max(seconds):.2f} s")
+
+
+def run_named(name):
+    with folder() as home:
+        tiny_dataset(home)
+        run_rounds(home, name, ROUNDS)
+
+
+def test_private():
+    run_named("private")
+
+
+def test_share_all():
+    run_named("all")
+
+
+def test_split():
+    run_named("split")
+
+
+def daemons_of(home):
+    """Pids of the private daemons that serve below `home`."""
+    pids = []
+    for pid, name in penstock_processes():
+        with contextlib.suppress(OSError):
+            if name == "penstockd" and str(home).encode() in open(f"/proc/{pid}/cmdline", "rb").read():
+                pids.append(pid)
+    return pids
+
+
+def test_private_daemon():
+    """The trainers start the next one themselves, together no more than one."""
+    random = seeded("reconnect/private daemon")
+    with folder() as home:
+        tiny_dataset(home)
+        (home / "run").mkdir(mode=0o700)
+        path = str(home / "run/s.sock")
+        environment = {**os.environ, "XDG_CACHE_HOME": str(home / "cache"), "PENSTOCKD": tool("penstockd")}
+        definitions = [{"source": home / "images", **TINY, "seed": seed} for seed in range(2)]
+        trainers = [FaultTrainer(home, path, {**d, "private_daemon": 1, "reconnect_ms": PATIENCE_MS}, mode="lib", environment=environment, batches=1,
+                                 linger=1, sleep_us=500) for d in definitions]
+        with killed_after(trainers):
+            for _ in range(ROUNDS // 2 + 1):
+                for trainer in trainers:
+                    trainer.wait_note("batch")
+                time.sleep(random.uniform(0, 0.05))
+                pids = daemons_of(home)
+                assert len(pids) == 1, f"daemons: {pids}"
+                os.kill(pids[0], signal.SIGKILL)
+                next_batch_after(trainers, time.monotonic())
+            for trainer in trainers:
+                trainer.enough()
+            rows = [t.finish() for t in trainers]
+            for row, definition in zip(rows, definitions):
+                assert row == undisturbed(home, path, definition, len(row)), "none lost, none repeated"
+        stopped = subprocess.run([tool("penstock"), "stop"], env={**environment, "PENSTOCK_SOCKET": path}, capture_output=True, check=False)
+        assert stopped.returncode == 0, stopped
+
+
+def test_nobody_comes_back():
+    """The time is up: the error that it would have been without, and it says how long was tried."""
+    with folder() as home:
+        tiny_dataset(home)
+        daemon = Daemon(home)
+        trainer = FaultTrainer(home, daemon.socket, {"source": home / "images", **TINY, "reconnect_ms": 700}, mode="lib", batches=10 ** 6, sleep_us=500)
+        with killed_after([trainer]):
+            trainer.wait_note("batch", 3)
+            daemon.stop(signal.SIGKILL)
+            since = time.monotonic()
+            assert trainer.process.wait(timeout=60 * SLOW) == 3
+            last = trainer.notes()[-1]
+            assert last.kind == "error" and "reconnect_ms" in last.text, last
+            assert last.time - since > 0.5, "it has tried for so long"
+
+
+if __name__ == "__main__":
+    run_tests(globals())
