@@ -456,24 +456,24 @@ void reconnect_succeed(struct reconnect *r)
  * --------------------------------------------------------------------------------------------------------
  */
 
-int reconnect_check(const struct penstock_stream *stream, const struct wire_opened *now)
+int reconnect_check(const struct penstock_stream *stream, const struct wire_opened *opened)
 {
 	const struct wire_opened *was = &stream->opened;
 	const struct {
 		const char *name;
 		uint64_t was, is;
 	} fields[] = {
-		{"fingerprint", was->fingerprint, now->fingerprint},
-		{"order", was->order, now->order},
-		{"transform", was->transform, now->transform},
-		{"seed", was->seed, now->seed},
-		{"batch_size", was->batch_size, now->batch_size},
-		{"height", was->height, now->height},
-		{"width", was->width, now->width},
-		{"rank", was->rank, now->rank},
-		{"world_size", was->world_size, now->world_size},
-		{"epoch", stream->epoch, now->epoch},
-		{"position", stream->position, now->position},
+		{"fingerprint", was->fingerprint, opened->fingerprint},
+		{"order", was->order, opened->order},
+		{"transform", was->transform, opened->transform},
+		{"seed", was->seed, opened->seed},
+		{"batch_size", was->batch_size, opened->batch_size},
+		{"height", was->height, opened->height},
+		{"width", was->width, opened->width},
+		{"rank", was->rank, opened->rank},
+		{"world_size", was->world_size, opened->world_size},
+		{"epoch", stream->epoch, opened->epoch},
+		{"position", stream->position, opened->position},
 	};
 	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
 		if (fields[i].was == fields[i].is)

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -229,6 +231,153 @@ static void run_outlives(const void *argument)
 	place_remove();
 }
 
+static pid_t last_daemon(void)
+{
+	char text[8192];
+	read_text(facts, text, sizeof text);
+	const char *last = text;
+	for (const char *line = text; *line; line = strchr(line, '\n') + 1)
+		last = line;
+	return (pid_t)fact(last, "pid=");
+}
+
+/* With everything that serves its clients. */
+static void kill_daemon(struct penstock_stream *const stream[], int streams)
+{
+	FAKE_WANT(kill(last_daemon(), SIGKILL) == 0);
+	for (int i = 0; i < streams; i++)
+		FAKE_WANT(kill(penstock_stream_daemon_pid(stream[i]), SIGKILL) == 0);
+}
+
+static void want_batch(struct penstock_stream *stream, uint64_t ordinal)
+{
+	struct penstock_batch batch;
+	int result = penstock_stream_next(stream, &batch, 20000);
+	if (result != 0)
+		(void)fprintf(stderr, "next: %d: %s\n", result, penstock_error());
+	FAKE_WANT(result == 0 && batch.labels[1] == fake_label(ordinal, 1));
+	FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+}
+
+/* Killed twice under two streams of one process: whoever notices first starts another, with the
+ * same options, and both go on where they were. */
+static void run_reconnect(const void *argument)
+{
+	(void)argument;
+	struct penstock_stream *stream[2];
+	struct penstock_options options;
+	char text[8192];
+	place_make();
+	penstock_options_init(&options);
+	options.source = "/data";
+	char socket[sizeof socket_path], memory[] = "96M";
+	memcpy(socket, socket_path, sizeof socket);
+	options.socket = socket;
+	options.daemon_memory = memory;
+	options.daemon_threads = 3;
+	options.reconnect_ms = 20000;
+	for (int i = 0; i < 2; i++) {
+		FAKE_WANT(penstock_stream_open(&options, &stream[i]) == 0);
+		want_batch(stream[i], 0);
+	}
+	memset(socket, 'x', sizeof socket - 1); /* what was opened is the library's own copy */
+	memset(memory, 'x', sizeof memory - 1);
+	for (uint64_t round = 0; round < 2; round++) {
+		kill_daemon(stream, 2);
+		/* More than could have come before it died. */
+		for (uint64_t i = 0; i < 8; i++) {
+			want_batch(stream[0], 1 + round * 8 + i);
+			want_batch(stream[1], 1 + round * 8 + i);
+		}
+	}
+	read_text(facts, text, sizeof text);
+	FAKE_WANT(count_lines(text) == 3);
+	const char *last = strrchr(text, '='); /* argv= */
+	FAKE_WANT(strstr(last, socket_path) && strstr(last, "--memory 96M --threads 3"));
+	penstock_stream_close(stream[0]);
+	penstock_stream_close(stream[1]);
+	FAKE_WANT(kill(last_daemon(), SIGKILL) == 0);
+	(void)unlink(facts);
+	place_remove();
+}
+
+/* One that cannot start is no end while there is time: the reason is told at the end of the time,
+ * and before it with each time-out. */
+static void run_reconnect_in_vain(const void *argument)
+{
+	(void)argument;
+	struct penstock_stream *stream;
+	struct penstock_options options;
+	struct penstock_batch batch;
+	place_make();
+	penstock_options_init(&options);
+	options.source = "/data";
+	options.socket = socket_path;
+	options.reconnect_ms = 1500;
+	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
+	want_batch(stream, 0);
+	(void)setenv("FAKE_MODE", "dies", 1);
+	kill_daemon(&stream, 1);
+	int result;
+	do {
+		result = penstock_stream_next(stream, &batch, 400);
+		FAKE_WANT(result == 0 || result == -ETIMEDOUT);
+	} while (result == 0); /* what had come before it died */
+	FAKE_WANT(strstr(penstock_error(), "unknown key `memroy`"));
+	FAKE_WANT(penstock_stream_next(stream, &batch, 20000) == -EPIPE);
+	FAKE_WANT(strstr(penstock_error(), "within the 1.5 s of options.reconnect_ms"));
+	FAKE_WANT(strstr(penstock_error(), "unknown key `memroy`"));
+	penstock_stream_close(stream);
+	(void)unlink(facts); /* all dead */
+	place_remove();
+}
+
+/* Slow to start: the call's time is kept, others may start one meanwhile, and it is found when it
+ * listens. */
+static void run_reconnect_slowly(const void *argument)
+{
+	(void)argument;
+	struct penstock_stream *stream;
+	struct penstock_options options;
+	struct penstock_batch batch;
+	char text[8192], lock[128];
+	place_make();
+	penstock_options_init(&options);
+	options.source = "/data";
+	options.socket = socket_path;
+	options.reconnect_ms = 20000;
+	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
+	for (uint64_t i = 0; i < 2; i++)
+		want_batch(stream, i);
+	(void)setenv("FAKE_MODE", "slow", 1);
+	kill_daemon(&stream, 1);
+	uint64_t ordinal = 2;
+	unsigned waits = 0;
+	(void)snprintf(lock, sizeof lock, "%s/spawn.lock", sockets);
+	while (ordinal < 12) {
+		int result = penstock_stream_next(stream, &batch, 0);
+		FAKE_WANT(result == 0 || result == -EAGAIN);
+		if (result == -EAGAIN) {
+			waits += strstr(penstock_error(), "another one is being started") != NULL;
+			int fd = open(lock, O_RDWR | O_CLOEXEC);
+			FAKE_WANT(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
+			(void)close(fd);
+			struct pollfd ready = {.fd = penstock_stream_fd(stream), .events = POLLIN};
+			FAKE_WANT(poll(&ready, 1, 20000) == 1);
+			continue;
+		}
+		FAKE_WANT(batch.labels[1] == fake_label(ordinal++, 1));
+		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+	}
+	FAKE_WANT(waits > 0);
+	read_text(facts, text, sizeof text);
+	FAKE_WANT(count_lines(text) == 2);
+	penstock_stream_close(stream);
+	FAKE_WANT(kill(last_daemon(), SIGKILL) == 0);
+	(void)unlink(facts);
+	place_remove();
+}
+
 /* ---- what goes wrong ---- */
 
 static void want_refusal(int wanted, const char *sentence)
@@ -267,12 +416,7 @@ static void run_dies(const void *argument)
 	penstock_stream_close(stream);
 	/* The dead are in the facts as well; their numbers are nobody's by now or were reaped by
 	 * init. */
-	char text[8192];
-	read_text(facts, text, sizeof text);
-	const char *last = text;
-	for (const char *line = text; *line; line = strchr(line, '\n') + 1)
-		last = line;
-	FAKE_WANT(kill((pid_t)fact(last, "pid="), SIGKILL) == 0);
+	FAKE_WANT(kill(last_daemon(), SIGKILL) == 0);
 	(void)unlink(facts);
 	place_remove();
 }
@@ -391,6 +535,9 @@ static void run_relative(const void *argument)
 CHECKED(start)
 CHECKED(race)
 CHECKED(outlives)
+CHECKED(reconnect)
+CHECKED(reconnect_in_vain)
+CHECKED(reconnect_slowly)
 CHECKED(dies)
 CHECKED(not_found)
 CHECKED(places)
@@ -403,6 +550,9 @@ int main(void)
 		cmocka_unit_test(test_start),
 		cmocka_unit_test(test_race),
 		cmocka_unit_test(test_outlives),
+		cmocka_unit_test(test_reconnect),
+		cmocka_unit_test(test_reconnect_in_vain),
+		cmocka_unit_test(test_reconnect_slowly),
 		cmocka_unit_test(test_dies),
 		cmocka_unit_test(test_not_found),
 		cmocka_unit_test(test_places),
