@@ -684,6 +684,15 @@ def test_all_leases_live_on_after_the_end():
         assert len(long.read(per_epoch)) == per_epoch and long.next() is None
 
 
+def test_all_late_joiner_whose_epochs_are_over():
+    with served() as (daemon, source), links(daemon, 2) as (one, two):
+        first = one.open(source=source, **ALL)
+        first.read(SAMPLES // ALL["batch_size"] + 3)
+        late = two.open(source=source, epochs=1, **ALL)
+        assert late.next() is None and late.ended == (1, 0)
+        assert len(first.read(20)) == 20
+
+
 def test_all_a_name_is_free_again():
     with served() as (daemon, source), Link(daemon.socket) as link:
         for seed in range(20):
@@ -837,6 +846,54 @@ def test_return_ahead_of_the_group():
             other.release(batch)
         assert sequence(again.read(3)) == sequence(other.read(3))
         back.close()
+
+
+def test_return_of_one_that_leaves_while_it_waits():
+    """The group waits for those who come back; one hangs up meanwhile, and counts no more."""
+    with Mortal() as world:
+        connections, streams, got = progress(world.daemon, world.source, (5, 6, 6))
+        states = [stream.state(mine[-1][0]) for stream, mine in zip(streams, got)]
+        world.restart(connections)
+        first, _ = come_back(world.daemon, world.source, states[0], wait_for=2)
+        wait_until(lambda: world.daemon.status()["streams"], "the group")
+        first.close()
+        pair = [come_back(world.daemon, world.source, state, wait_for=2) for state in states[1:]]
+        assert [stream.read(1)[0][0].batch for _, stream in pair] == [6, 6]
+        for link, _ in pair:
+            link.close()
+
+
+def test_return_after_the_last_batch():
+    """All had been given when the daemon went: what comes now is the end."""
+    with Mortal() as world:
+        options = dict(source=world.source, epochs=1, reconnect=True, **ALL)
+        per_epoch = SAMPLES // ALL["batch_size"]
+        connections, streams, got = progress(world.daemon, world.source, (per_epoch, per_epoch - 1), epochs=1)
+        states = [stream.state(mine[-1][0]) for stream, mine in zip(streams, got)]
+        assert states[0]["epoch"] == 1 and states[0]["position"] == 0
+        world.restart(connections)
+        with links(world.daemon, 3) as (one, two, three):
+            pair = [link.open(wait_for=2, state=state, **options) for link, state in zip((one, two), states)]
+            assert pair[0].next() is None
+            assert [batch.batch for batch, _ in pair[1].read()] == [per_epoch - 1]
+            assert three.open(state=states[0], **{**options, "group": "alone"}).next() is None
+            ranked = {**options, "group": "ranks", "share": "split", "rank": 1, "world_size": 2}
+            assert three.open(state=states[0], **ranked).next() is None
+
+
+def test_return_of_a_rank_waits_for_nobody():
+    """wait_for is about the first batch of a job: what is under way goes on, however many ranks are missing."""
+    with served() as (daemon, source), Link(daemon.socket) as link:
+        options = dict(source=source, share="split", group="g", world_size=3, batch_size=4, wait_for=3, **TINY)
+        with links(daemon, 2) as others:
+            first = link.open(rank=0, **options)
+            second, third = (other.open(rank=rank, **options) for rank, other in enumerate(others, 1))
+            states = [stream.state(stream.read(2)[-1][0]) for stream in (second, third)]
+            first.read(1)
+        with Link(daemon.socket) as back:
+            again = back.open(rank=1, reconnect=True, state=states[0], **options)
+            assert again.read(1)[0][0].batch == 2
+            assert len(first.read(8)) == 8
 
 
 def test_return_between_two_batches():
