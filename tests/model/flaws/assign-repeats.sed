@@ -1,0 +1,3 @@
+# Two batches have the same serial.
+# expect: serial
+s/= tally->next_serial++;/= tally->next_serial;/

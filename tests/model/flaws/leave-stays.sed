@@ -1,0 +1,3 @@
+# Who leaves is not forgotten.
+# expect: list
+/^uint64_t tally_leave/,/^}/ s/tally_unlink(tally, reader);/(void)tally_unlink;/

@@ -1,0 +1,3 @@
+# Who has all that it wants is owed more.
+# expect: owed
+s/ \&\& serial < reader->end//
