@@ -31,7 +31,8 @@ MAY_SEE = {
     "daemon": ("daemon", "proto"),  # main.c, config.[ch]
     "client/lib": ("proto", "include"),
     "client/cuda": ("proto", "include"),
-    "client/cli": ("proto", "include", "daemon/base", "daemon/stream", "daemon/pack",
+    # `penstock plan` says what memory a daemon would need: by the pure functions that the daemon itself asks.
+    "client/cli": ("proto", "include", "daemon/base", "daemon/stream", "daemon/pack", "daemon/serve/plan.h",
                    *(f"daemon/{stage}" for stage in STAGES)),
     "client/examples": ("include",),
     "tests": ("tests", "daemon", "proto", "client", "include"),

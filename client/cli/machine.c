@@ -5,6 +5,7 @@
 #include "base/permit.h"
 #include "client/cli/table.h"
 #include "proto/jsontext.h"
+#include "serve/plan.h"
 #include "source/fetch.h"
 
 #include <png.h>
@@ -98,4 +99,11 @@ void machine_json(const struct machine *machine, struct jsontext *json)
 	jsontext_string(json, "libjpeg", machine->jpeg);
 	jsontext_string(json, "libpng", machine->png);
 	jsontext_end(json);
+}
+
+uint64_t machine_budget_for(uint64_t bytes, unsigned *ret_threads)
+{
+	const struct plan_worker worker = plan_worker_needs();
+	*ret_threads = plan_threads();
+	return plan_budget_for(bytes, *ret_threads, &worker);
 }

@@ -20,5 +20,9 @@ struct machine {
 };
 
 void machine_read(struct machine *ret);
+/* The least --memory of a penstockd here that leaves `bytes` for batches, and with how many
+ * decoding threads. Elsewhere, with other CPUs, it is another. */
+uint64_t machine_budget_for(uint64_t bytes, unsigned *ret_threads);
+
 void machine_print(const struct machine *machine);
 void machine_json(const struct machine *machine, struct jsontext *json);

@@ -1,19 +1,21 @@
 /* plan: what every rank of a job will get, before a GPU is reserved: batches, samples, what is
  * dropped and padded, where each begins, what memory that takes. Needs no daemon.
  *
- * All of it follows from order.h, as it does in the daemon; nothing is estimated but the memory,
- * which is a daemon's to grant. Ranks that get the same are one line. */
+ * All of it follows from order.h and from how the daemon cuts up its memory: nothing is estimated.
+ * Ranks that get the same are one line. */
 #include "client/cli/cli.h"
 
 #include "base/ledger.h"
 #include "base/util.h"
 #include "batch/extent.h"
 #include "client/cli/catalog.h"
+#include "client/cli/machine.h"
 #include "client/cli/options.h"
 #include "client/cli/recipe.h"
 #include "client/cli/resume.h"
 #include "client/cli/table.h"
 #include "proto/jsontext.h"
+#include "stream/stream.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -44,6 +46,8 @@ struct plan {
 	struct order order;
 	struct resume_place from; /* the beginning, or where the state is */
 	uint64_t batches, left; /* a rank's: of a whole epoch; of the one that it goes on in */
+	uint64_t wanted, least; /* --memory of a node's daemon: as asked for; if prefetch is 2 */
+	unsigned threads; /* that it would have here */
 	char note[PLAN_NOTES][PLAN_NOTE];
 	unsigned notes;
 };
@@ -211,15 +215,13 @@ static void plan_note_last(struct plan *plan)
 
 static void plan_note_memory(struct plan *plan)
 {
-	char need[24], have[24];
-	uint64_t least = plan_slot_bytes(plan) * PLAN_SLOTS_LEAST * plan->ranks_per_node,
-		 budget = ledger_default_budget();
-	if (least > budget)
+	char have[24];
+	uint64_t budget = ledger_default_budget();
+	if (plan->wanted > budget)
 		plan_note(plan,
-			"%s for a node's batches is more than penstockd's default budget on this "
-			"machine, %s: start it with --memory",
-			table_bytes(least, need, sizeof need),
-			table_bytes(budget, have, sizeof have));
+			"penstockd's default budget on this machine, %s, is too small: start it "
+			"with --memory %" PRIu64 "M or more",
+			table_bytes(budget, have, sizeof have), plan->wanted >> 20);
 }
 
 static void plan_note_state(struct plan *plan, const struct resume_difference *difference)
@@ -336,17 +338,18 @@ static void plan_say_from(const struct plan *plan)
 
 static void plan_say_memory(const struct plan *plan)
 {
-	char slot[24], rank[24], node[24], least[24];
+	char slot[24], rank[24], node[24];
 	uint64_t bytes = plan_slot_bytes(plan);
-	plan_line("memory",
-		"%" PRIu64 " slots of %s, %s a rank; %s for the %" PRIu64
-		" of a node, at least %s (%d slots a rank), beside what decodes",
+	plan_line("memory", "%" PRIu64 " slots of %s a rank: %s, %s on a node of %" PRIu64,
 		plan->prefetch, table_bytes(bytes, slot, sizeof slot),
 		table_bytes(bytes * plan->prefetch, rank, sizeof rank),
 		table_bytes(bytes * plan->prefetch * plan->ranks_per_node, node, sizeof node),
-		plan->ranks_per_node,
-		table_bytes(bytes * PLAN_SLOTS_LEAST * plan->ranks_per_node, least, sizeof least),
-		PLAN_SLOTS_LEAST);
+		plan->ranks_per_node);
+	plan_line("penstockd",
+		"--memory %" PRIu64 "M or more; %" PRIu64 "M if prefetch is %d (%u decoding "
+		"thread%s, as on this machine)",
+		plan->wanted >> 20, plan->least >> 20, PLAN_SLOTS_LEAST, plan->threads,
+		plan->threads == 1 ? "" : "s");
 }
 
 /* "1234 77 9": the samples of the first rows of a rank. */
@@ -477,7 +480,9 @@ static void plan_json_memory(struct jsontext *json, const struct plan *plan)
 	jsontext_u64(json, "rank_bytes", slot * plan->prefetch);
 	jsontext_u64(json, "ranks_per_node", plan->ranks_per_node);
 	jsontext_u64(json, "node_bytes", slot * plan->prefetch * plan->ranks_per_node);
-	jsontext_u64(json, "node_bytes_least", slot * PLAN_SLOTS_LEAST * plan->ranks_per_node);
+	jsontext_u64(json, "threads", plan->threads);
+	jsontext_u64(json, "daemon_bytes", plan->wanted);
+	jsontext_u64(json, "daemon_bytes_least", plan->least);
 	jsontext_end(json);
 }
 
@@ -552,6 +557,17 @@ static int plan_resume(struct plan *plan)
 	return code;
 }
 
+/* What a node's daemon needs, with the room that streams take beside their slots. */
+static void plan_measure(struct plan *plan)
+{
+	struct stream_spec spec;
+	recipe_spec(&plan->recipe, &spec);
+	uint64_t all = stream_bytes(&spec, (uint32_t)plan->prefetch) * plan->ranks_per_node,
+		 two = stream_bytes(&spec, PLAN_SLOTS_LEAST) * plan->ranks_per_node;
+	plan->wanted = machine_budget_for(all, &plan->threads);
+	plan->least = machine_budget_for(two, &plan->threads);
+}
+
 static int plan_lay_out(struct plan *plan)
 {
 	plan->epoch = recipe_epoch(&plan->recipe, &plan->cut, dataset_count(plan->dataset));
@@ -565,6 +581,7 @@ static int plan_lay_out(struct plan *plan)
 		return code;
 	plan->batches = order_batches(&plan->epoch, 0);
 	plan->left = order_batches(&plan->epoch, plan->from.position);
+	plan_measure(plan);
 	plan_judge(plan);
 	return CLI_OK;
 }

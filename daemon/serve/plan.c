@@ -1,14 +1,32 @@
 /* plan: see plan.h. */
 #include "serve/plan.h"
 
+#include "base/cpu.h"
 #include "base/size.h"
 #include "base/util.h"
+#include "decode/decode.h"
+#include "stream/row.h"
 
 #include <errno.h>
 #include <stdbool.h>
 
 #define PLAN_MIB ((uint64_t)1 << 20)
 #define PLAN_STREAMS_MIN (4 * PLAN_MIB) /* two slots of a small stream */
+
+struct plan_worker plan_worker_needs(void)
+{
+	return (struct plan_worker){
+		.fixed = row_maker_bytes(PLAN_IMAGE_SIZE_MAX, 0),
+		.scratch_least = DECODER_SCRATCH_LEAST,
+		.scratch_most = DECODER_SCRATCH_MOST,
+	};
+}
+
+unsigned plan_threads(void)
+{
+	unsigned cpus = cpu_available();
+	return UTIL_MAX(UTIL_MAX(cpus - 1, (cpus + 1) / 2), 1u);
+}
 
 /* Cuts the budget; false when it does not leave PLAN_STREAMS_MIN for batches. */
 static bool plan_cut(

@@ -1,5 +1,5 @@
 /* plan: how the memory budget is cut up at start. Pure; printed by main before anything is
- * allocated. */
+ * allocated. `penstock plan` asks it, too. */
 #pragma once
 
 #include "base/fault.h"
@@ -24,6 +24,15 @@ struct plan {
 struct plan_worker {
 	uint64_t fixed, scratch_least, scratch_most;
 };
+
+enum { PLAN_IMAGE_SIZE_MAX = 2048 }; /* rows up to this size fit what a worker has */
+
+/* What a worker of this build takes. */
+struct plan_worker plan_worker_needs(void);
+
+/* Workers where nobody says how many: one CPU is the trainer's, but decoding gets at least half of
+ * them. */
+unsigned plan_threads(void);
 
 /* 0, or -ENOMEM with the least budget that would do. */
 int plan_make(uint64_t budget, unsigned threads, const struct plan_worker *worker, struct plan *ret,

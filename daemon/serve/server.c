@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 
-enum { SERVER_IMAGE_SIZE_MAX = 2048, SERVER_EVENTS = 64 };
+enum { SERVER_EVENTS = 64 };
 #define SERVER_SECOND_NS 1000000000ull
 
 const char *server_socket(const struct server *server)
@@ -144,11 +144,9 @@ static int server_reserve(struct server *server, struct fault *fault)
 	return result;
 }
 
-/* One CPU is the trainer's, but decoding gets at least half of them. */
 static unsigned server_threads(const struct config *config)
 {
-	unsigned cpus = cpu_available();
-	return config->threads ? config->threads : UTIL_MAX(UTIL_MAX(cpus - 1, (cpus + 1) / 2), 1u);
+	return config->threads ? config->threads : plan_threads();
 }
 
 static void server_wake(void *context)
@@ -160,19 +158,10 @@ static void server_wake(void *context)
 	(void)written;
 }
 
-static struct plan_worker server_worker(void)
-{
-	return (struct plan_worker){
-		.fixed = row_maker_bytes(SERVER_IMAGE_SIZE_MAX, 0),
-		.scratch_least = DECODER_SCRATCH_LEAST,
-		.scratch_most = DECODER_SCRATCH_MOST,
-	};
-}
-
 static uint64_t server_budget_for(void *context, uint64_t bytes_more)
 {
 	const struct server *server = context;
-	const struct plan_worker worker = server_worker();
+	const struct plan_worker worker = plan_worker_needs();
 	return plan_budget_for(
 		server->plan.streams + bytes_more, pool_threads(server->pool), &worker);
 }
@@ -182,7 +171,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	const struct config *config = server->config;
 	unsigned threads = server_threads(config);
 	uint64_t budget = config->memory ? config->memory : ledger_default_budget();
-	const struct plan_worker worker = server_worker();
+	const struct plan_worker worker = plan_worker_needs();
 	int result = plan_make(budget, threads, &worker, &server->plan, fault);
 	if (result)
 		return result;
@@ -205,7 +194,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	if (!result)
 		result = fetch_new(&options, &server->fetch, fault);
 	if (!result)
-		result = pool_new(threads, &limits, SERVER_IMAGE_SIZE_MAX, &server->pool, fault);
+		result = pool_new(threads, &limits, PLAN_IMAGE_SIZE_MAX, &server->pool, fault);
 	if (!result)
 		log_info("%u worker%s on %u CPU%s; reader: %s; checkpoints %s", threads,
 			threads == 1 ? "" : "s", cpu_available(), cpu_available() == 1 ? "" : "s",

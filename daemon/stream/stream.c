@@ -28,8 +28,7 @@ static struct extent_geometry stream_geometry(const struct stream_spec *spec)
 		spec->batch_size, spec->image_size, spec->image_size, STREAM_CHANNELS};
 }
 
-/* What a stream takes for `slots` slots, the rows in flight included. */
-static uint64_t stream_bytes(const struct stream_spec *spec, uint32_t slots)
+uint64_t stream_bytes(const struct stream_spec *spec, uint32_t slots)
 {
 	struct extent_geometry geometry = stream_geometry(spec);
 	return extent_stride(&geometry) * slots + fill_bytes(spec, slots);

@@ -61,6 +61,9 @@ struct stream_environment { /* what all streams of a daemon share; outlives them
 	void *wake_context;
 };
 
+/* What such a stream takes of the budget with `slots` slots, the rows in flight included. Pure. */
+uint64_t stream_bytes(const struct stream_spec *spec, uint32_t slots);
+
 /* Opens dataset and shared memory. May take long (index building). 0 or negative errno with a
  * fault: as dataset_open; -EINVAL no batch in an epoch; -ENOMEM not within the budget (says what
  * would fit). `progress` is called while indexing. */

@@ -352,7 +352,8 @@ def assert_same(rows, expected):
         index, label, *box, flags, _, position, _ = record
         assert (row["index"], row["label"], row["position"]) == (index, label, position), (row, record)
         assert row["crop"] + row["source_size"] == box, (row, record)
-        assert (row["flipped"], row["substituted"], row["invalid"]) == (bool(flags & 1), bool(flags & 2), bool(flags & 8)), (row, record)
+        shown = tuple(row[name] for name in ("flipped", "substituted", "padded", "invalid"))
+        assert shown == tuple(bool(flags & bit) for bit in (1, 2, 4, 8)), (row, record)
         assert row["crc32"] == f"{zlib.crc32(image):08x}", (row, record)
 
 
