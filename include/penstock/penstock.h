@@ -28,6 +28,11 @@
  * first. Up to penstock_stream_info.slots batches exist at once: a trainer that holds them all and
  * asks for another gets -EDEADLK instead of waiting for itself.
  *
+ * Several trainers can read one stream together (options.share): all of them every batch, or each
+ * rank its slice of every global batch. A stream can outlive its daemon (options.reconnect_ms): it
+ * goes on with the batch that comes next, none lost and none given twice, and what the application
+ * holds stays where it is.
+ *
  * The stream is endless unless options.epochs says otherwise: batches carry their epoch, and
  * PENSTOCK_LAST marks the last of each.
  *
@@ -84,7 +89,8 @@ struct penstock_options {
 			      of one's own; where `share` is given, a name made of the job's
 			      (PENSTOCK_JOB, TORCHELASTIC_RUN_ID, SLURM_JOB_ID, MASTER_ADDR and
 			      MASTER_PORT, else this process), of the stream's definition, and of
-			      how many such streams this process has opened */
+			      how many such streams this process has opened: ranks have to open
+			      theirs in the same order */
 	uint32_t wait_for; /* 0: 1; trainers that a group waits for before its first batch */
 	const char
 		*state; /* NULL: from the beginning; otherwise the JSON of penstock_stream_state */
@@ -102,14 +108,14 @@ struct penstock_options {
 	const char *share; /* NULL: "all". What a group shares: "all", every trainer gets every
 			      batch; "split", each gets its rank's slice of every global batch of
 			      world_size x batch_size samples */
-	uint32_t rank, world_size; /* for "split"; world_size 0: RANK and WORLD_SIZE of the
+	uint32_t rank, world_size; /* for "split"; both unset: RANK and WORLD_SIZE of the
 				      environment, as torchrun sets them */
 	const char *laggard; /* NULL: "block", whoever keeps its batches holds up its group;
 				"detach": it is detached after laggard_timeout_s, with -ECANCELED */
 	uint32_t laggard_timeout_s; /* 0: 60 */
-	int32_t reconnect_ms; /* 0: a daemon that is gone ends the stream. Otherwise so long
-				 penstock_stream_next tries to reach one again (starting a private
-				 one, if private_daemon), and goes on with the next batch.
+	int32_t reconnect_ms; /* 0: a daemon that is gone ends the stream. Otherwise
+				 penstock_stream_next looks so long for another one (starting a
+				 private one, if private_daemon), and goes on with the next batch.
 				 PENSTOCK_FOREVER */
 };
 
@@ -179,12 +185,12 @@ enum { PENSTOCK_END = 1 };
 /* Opens a stream. Blocks while the daemon starts (at most 30 s) and, without a limit, while it
  * builds missing indexes: a daemon that ends meanwhile ends the wait, a signal that the application
  * handles does not. 0, or a negative errno: -ENOENT no such source (or no penstockd to start),
- * -EINVAL an option (named) is wrong or the source is no dataset, -ENOMEM it does not fit the
- * daemon's memory (says what would), -ECONNREFUSED no daemon, -EPERM the socket or its folder is
- * another user's, -EPIPE the daemon ended meanwhile, -ETIMEDOUT it is stopped, -EPROTO another
- * version or a broken daemon, -ENOTSUP the stream's batches are not of the shape described above,
- * -ESTALE a state that does not fit (says what differs), -EBUSY the group refuses: other options,
- * another state, or a rank that is taken. */
+ * -EINVAL an option or a variable (named) is wrong or the source is no dataset, -ENOMEM it does not
+ * fit the daemon's memory (says what would), -ECONNREFUSED no daemon, -EPERM the socket or its
+ * folder is another user's, -EPIPE the daemon ended meanwhile, -ETIMEDOUT it is stopped, -EPROTO
+ * another version or a broken daemon, -ENOTSUP the stream's batches are not of the shape described
+ * above, -ESTALE a state that does not fit (says what differs), -EBUSY the group refuses: other
+ * options, another state, or a rank that is taken. */
 PENSTOCK_API int penstock_stream_open(
 	const struct penstock_options *options, struct penstock_stream **ret_stream);
 
@@ -210,17 +216,21 @@ PENSTOCK_API void penstock_stream_info(
  * so that waiting would be for itself; -EBADF after fork. The stream is over, and every further
  * call says the same, after -EPIPE the daemon is gone (-ESHUTDOWN: it was told to end), -EPROTO it
  * broke the protocol, -ECANCELED this trainer was detached from its group, -EIO and others as the
- * sentence says. With options.reconnect_ms the first two end it only when no daemon could be
- * reached in that time, or the one that was reached refuses the stream (-ESTALE: another dataset,
- * or a batch that the group has passed); batches held by then stay readable until they are
- * released. */
+ * sentence says.
+ *
+ * With options.reconnect_ms, -EPIPE and -ESHUTDOWN end it only when no other daemon could be
+ * reached in that time, or the one that was refuses the stream or opened another one (-ESTALE,
+ * -EBUSY and others of opening). `timeout_ms` bounds each call all the same: -ETIMEDOUT and -EAGAIN
+ * then say that the daemon is being waited for, and the next call goes on waiting. (A call may
+ * start a process, which takes some milliseconds.) Batches held meanwhile stay readable until they
+ * are released. */
 PENSTOCK_API int penstock_stream_next(
 	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms);
 
-/* Gives a batch back; its pointers are dead from here on and are set to NULL. 0; -EINVAL when it is
- * not held (released twice); -ECANCELED when this trainer was detached from its group while it held
- * the batch, and its memory was filled again: what was read may be of another one and must not be
- * used. */
+/* Gives a batch back; its pointers are dead from here on and are set to NULL. 0, also when the
+ * daemon has gone meanwhile; -EINVAL when it is not held (released twice); -ECANCELED when the
+ * daemon took it back while it was held (this trainer was detached from its group) and filled its
+ * memory again: what was read may be of another batch and must not be used. */
 PENSTOCK_API int penstock_batch_release(
 	struct penstock_stream *stream, struct penstock_batch *batch);
 
@@ -230,8 +240,9 @@ PENSTOCK_API uint64_t penstock_batch_ready_ns(
 	const struct penstock_stream *stream, const struct penstock_batch *batch);
 
 /* A descriptor that polls readable (POLLIN) when penstock_stream_next may have something: for event
- * loops. After it woke, call penstock_stream_next with timeout 0 until -EAGAIN. Not to be read or
- * closed. */
+ * loops. After it woke, call penstock_stream_next with timeout 0 until -EAGAIN. The same for the
+ * life of the stream; also wakes for each step of finding another daemon. Not to be read or closed.
+ */
 PENSTOCK_API int penstock_stream_fd(const struct penstock_stream *stream);
 
 /* Where the loop is: JSON that options.state takes to go on with the batch after the last one given
@@ -241,7 +252,8 @@ PENSTOCK_API int penstock_stream_state(
 	const struct penstock_stream *stream, char *buffer, size_t room);
 
 /* Texts from the daemon; malloc'ed, the caller frees. Block for one round trip, at most 30 s
- * (-ETIMEDOUT). Errors as of next; -EINVAL when the daemon does not know what is asked for. */
+ * (-ETIMEDOUT). Errors as of next, -EPIPE also while another daemon is being waited for; -EINVAL
+ * when the daemon does not know what is asked for. */
 PENSTOCK_API int penstock_stream_classes(
 	struct penstock_stream *stream, char **ret_lines); /* class names, one per line, by label */
 PENSTOCK_API int penstock_stream_path(struct penstock_stream *stream, uint64_t index,
@@ -258,7 +270,7 @@ PENSTOCK_API int penstock_daemon_stop(
 	const char *socket); /* drains and ends it; returns when it has gone (at most 10 s) */
 
 /* Pid of the daemon behind a stream: for measuring it from outside. 0 when it lives in a pid
- * namespace that this process cannot see. */
+ * namespace that this process cannot see, or another one is being waited for. */
 PENSTOCK_API int32_t penstock_stream_daemon_pid(const struct penstock_stream *stream);
 
 #ifdef __cplusplus
