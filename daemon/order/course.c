@@ -1,6 +1,10 @@
 /* course: see course.h. */
 #include "order/course.h"
 
+/* An epoch's number is 32 bits of every random draw's counter: beyond them the first ones would
+ * come again. */
+#define COURSE_EPOCHS ((uint64_t)1 << 32)
+
 /* Where less is left than makes a batch, the next epoch begins. */
 static void course_normalise(const struct order_epoch *epoch, uint64_t *number, uint64_t *position)
 {
@@ -54,14 +58,14 @@ bool course_serial(
 		before = course_batches(course, epoch - course->start_epoch - 1);
 		start = 0;
 	}
-	return order_steps(&course->epoch, start, position, &steps) &&
+	return before != UINT64_MAX && order_steps(&course->epoch, start, position, &steps) &&
 	       !__builtin_add_overflow(before, steps, ret_serial);
 }
 
 uint64_t course_end(const struct course *course, uint64_t epochs)
 {
 	if (!epochs)
-		return UINT64_MAX;
+		epochs = COURSE_EPOCHS;
 	return epochs > course->start_epoch
 		       ? course_batches(course, epochs - course->start_epoch - 1)
 		       : 0;

@@ -32,5 +32,6 @@ bool course_serial(
 	const struct course *course, uint64_t epoch, uint64_t position, uint64_t *ret_serial);
 
 /* The serial after the last batch of `epochs` epochs, the ones before the start included; 0 when
- * they are over by then. UINT64_MAX for 0 epochs, and beyond what can be counted. */
+ * they are over by then. 0 epochs: all that there are numbers for. UINT64_MAX beyond what can be
+ * counted. */
 uint64_t course_end(const struct course *course, uint64_t epochs);

@@ -248,7 +248,7 @@ static void group_watch_laggards(struct group *group)
 
 void group_tick(struct group *group)
 {
-	if (group->closing || !group->stream)
+	if (group->closing || group->told_end || !group->stream)
 		return;
 	if (!group->begun) {
 		join_begin(group);

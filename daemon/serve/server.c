@@ -380,6 +380,8 @@ static void server_drain_turn(struct server *server)
 				stream_cancel(g->stream);
 			continue;
 		}
+		/* It may have come after server_drain, in the same turn of the loop. */
+		stream_drain(g->stream);
 		stream_stats(g->stream, &stats);
 		if (stats.slots_filling) {
 			quiet = false;

@@ -198,6 +198,18 @@ static uint64_t fill_count_broken(struct stream *stream, uint64_t epoch)
 	return ++stream->broken_in[i].count;
 }
 
+/* Whether so many of an epoch's samples are more than max_broken. A rank sees only its slice, into
+ * which chance may bring more than a slice's share: it is sure where that would not (three standard
+ * deviations, and three samples). */
+static bool fill_too_many(const struct stream *stream, uint64_t count)
+{
+	const struct stream_spec *spec = &stream->spec;
+	double most = spec->max_broken * (double)dataset_count(stream->dataset);
+	double share = most / spec->world_size, beyond = (double)count - share - 3;
+	return (double)count > most ||
+	       (spec->world_size > 1 && beyond > 0 && beyond * beyond > 9 * share);
+}
+
 /* Notes the outcome; true when the stream may go on. */
 static bool fill_note_broken(struct stream_ticket *t, unsigned reason, const char *message)
 {
@@ -214,7 +226,8 @@ static bool fill_note_broken(struct stream_ticket *t, unsigned reason, const cha
 	}
 	uint64_t count = t->attempt ? 0 : fill_count_broken(stream, t->epoch);
 	pthread_mutex_unlock(&stream->lock);
-	uint64_t samples = dataset_count(stream->dataset);
+	uint64_t samples =
+		(dataset_count(stream->dataset) + spec->world_size - 1) / spec->world_size;
 	struct fault text;
 	if (spec->on_broken == SPEC_BROKEN_FAIL)
 		(void)fault_set(&text, -EIO,
@@ -222,13 +235,14 @@ static bool fill_note_broken(struct stream_ticket *t, unsigned reason, const cha
 			"or set on_broken to "
 			"substitute or mark",
 			(unsigned long long)t->item.number, name, message[0] ? ": " : "", message);
-	else if ((double)count * spec->world_size > spec->max_broken * (double)samples)
+	else if (fill_too_many(stream, count))
 		(void)fault_set(&text, -EIO,
-			"%llu of the %llu samples of epoch %llu %s broken, more than max_broken = "
-			"%g allows; the latest is sample "
+			"%llu of the %llu samples%s of epoch %llu %s broken, more than max_broken "
+			"= %g allows; the latest is sample "
 			"%llu (%s%s%s); `penstock check` lists them all; raise max_broken to go on "
 			"without them",
 			(unsigned long long)count, (unsigned long long)samples,
+			spec->world_size > 1 ? " that this rank gets" : "",
 			(unsigned long long)t->epoch, count == 1 ? "is" : "are", spec->max_broken,
 			(unsigned long long)t->item.number, name, message[0] ? ": " : "", message);
 	else

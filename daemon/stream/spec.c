@@ -407,6 +407,21 @@ void spec_overlay(const struct stream_spec *named, struct stream_spec *spec)
 	*spec = merged;
 }
 
+/* Whether as many trainers can come as are waited for. */
+static int spec_check_wait(const struct stream_spec *spec, struct fault *fault)
+{
+	if (spec->wait_for > 1 && !spec->group[0] && !spec->name[0])
+		return fault_set(fault, -EINVAL,
+			"wait_for: %" PRIu32 " trainers cannot come to a stream without a group: "
+			"have all of them name one group, or leave wait_for out",
+			spec->wait_for);
+	if (spec->share == SPEC_SHARE_SPLIT && spec->wait_for > spec->world_size)
+		return fault_set(fault, -EINVAL,
+			"wait_for: expected at most world_size, which is %" PRIu32 ", got %" PRIu32,
+			spec->world_size, spec->wait_for);
+	return 0;
+}
+
 int spec_check_share(const struct stream_spec *spec, struct fault *fault)
 {
 	bool ranked = spec->given & SPEC_BIT(SPEC_WORLD_SIZE);
@@ -417,7 +432,7 @@ int spec_check_share(const struct stream_spec *spec, struct fault *fault)
 	if (spec->share != SPEC_SHARE_SPLIT && ranked)
 		return fault_set(
 			fault, -EINVAL, "rank and world_size say something only with share: split");
-	return 0;
+	return spec_check_wait(spec, fault);
 }
 
 const char *spec_client_key(const struct stream_spec *spec)

@@ -85,8 +85,8 @@ int spec_parse(const char *text, size_t size, const char *origin, struct stream_
  */
 void spec_overlay(const struct stream_spec *named, struct stream_spec *spec);
 
-/* Whether rank, world_size and share go together, of a definition that a trainer is to read by. 0
- * or -EINVAL. */
+/* Whether rank, world_size, share, group and wait_for go together, of a definition that a trainer
+ * is to read by. 0 or -EINVAL. */
 int spec_check_share(const struct stream_spec *spec, struct fault *fault);
 
 /* The key that was written though only a client can know it (state, rank, ...); NULL: none. */

@@ -11,7 +11,7 @@ import select
 import signal
 import time
 
-from harness import LAST, PADDED, STATUS, WAIT, Daemon, HungUp, Link, Refused, folder, make_dataset, rows, run_tests, wait_until
+from harness import INVALID, LAST, PADDED, STATUS, WAIT, Daemon, HungUp, Link, Refused, folder, make_dataset, rows, run_tests, wait_until
 import harness
 
 SAMPLES = 61  # a prime: no batch divides it
@@ -225,6 +225,27 @@ def test_split_waits_for_all_its_ranks():
         assert first.next().batch == second.next().batch == 0
 
 
+def break_images(source, count):
+    for victim in sorted(source.rglob("*.jpg"))[:count]:
+        victim.write_bytes(victim.read_bytes()[:300])
+
+
+def test_split_few_broken_samples_end_no_rank():
+    """Two of 61 are less than a tenth, whoever gets them; most are too many for every rank."""
+    with served() as (daemon, source), links(daemon, 8) as ranks:
+        break_images(source, 2)
+        options = dict(source=source, share="split", world_size=8, batch_size=3, train=False, epochs=1, max_broken=0.1, **TINY)
+        invalid = 0
+        for rank, link in enumerate(ranks):
+            got = link.open(rank=rank, group="few", **options).read()
+            invalid += sum(1 for _, rows in got for row in rows if row.flags & INVALID and not row.flags & PADDED)
+        assert invalid == 2
+        break_images(source, SAMPLES)
+        for rank, link in enumerate(ranks):
+            with refused(errno.EIO, "this rank", "max_broken"):
+                link.open(rank=rank, group="all", **options).read()
+
+
 def test_split_streams_of_one_process():
     """Ranks may be streams of one connection, as threads of one process are."""
     with served() as (daemon, source), Link(daemon.socket) as link:
@@ -270,6 +291,7 @@ def test_refused_definitions():
                 ({"rank": 0, "world_size": 2}, ("rank", "world_size")),
                 ({"share": "some"}, ("share", "some")),
                 ({"wait_for": 0}, ("wait_for", "0")),
+                ({"share": "split", "rank": 0, "world_size": 2, "wait_for": 3}, ("wait_for", "3", "2")),
                 ({"laggard": "kill"}, ("laggard", "kill")),
                 ({"laggard_timeout_s": 0}, ("laggard_timeout_s", "0")),
                 ({"laggard_timeout_s": 86401}, ("laggard_timeout_s", "86401")),
@@ -277,6 +299,8 @@ def test_refused_definitions():
                 ({"reconnect": "perhaps"}, ("reconnect", "perhaps"))):
             with refused(errno.EINVAL, *words):
                 link.open(group="g", **base, **keys).opened()
+        with refused(errno.EINVAL, "wait_for", "group"):
+            link.open(wait_for=2, **base).opened()
         assert len(link.open(**base).read(2)) == 2, "the connection lives"
 
 
@@ -611,6 +635,19 @@ def test_all_detaching_through_the_library():
         link.open(**options).read(40)
         error = lazy.error()
         assert f"error {-errno.ECANCELED} " in error and "batch" in error, error
+
+
+def test_all_laggard_of_a_group_that_has_ended_is_told_once():
+    """A daemon that ends waits for its trainers a while; after its word nothing follows (PROTOCOL.md, "Order of messages")."""
+    with served() as (daemon, source), links(daemon, 2) as (lazy, eager):
+        options = dict(source=source, wait_for=2, laggard="detach", laggard_timeout_s=1, **ALL)
+        slow, busy = lazy.open(**options), eager.open(**options)
+        hold_all(slow)
+        busy.read(slow.info.slots)
+        daemon.process.send_signal(signal.SIGTERM)
+        with refused(errno.ESHUTDOWN, "asked to end"):
+            slow.next()
+        lost(lazy)
 
 
 def test_all_slow_but_going_on_is_no_laggard():

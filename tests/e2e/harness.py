@@ -237,7 +237,7 @@ class Raw:
 
 STATUS, STREAM, CLASSES, PATH, WAIT, CONFIG = range(1, 7)
 LAST = 1  # flag of a batch
-PADDED = 4  # flag of a row
+PADDED, INVALID = 4, 8  # flags of a row
 OPENED_FIELDS = ("samples epoch_samples batches fingerprint order transform seed epoch batch batch_size height width channels pixel_type "
                  "pixel_layout label_type label_width rank world_size classes shuffle train slots position").split()
 

@@ -20,7 +20,7 @@ static void assert_walk(const struct order_epoch *epoch, uint64_t position)
 	}
 	assert_int_equal(course.start_epoch, number);
 	assert_int_equal(course.start_position, origin);
-	assert_int_equal(course_end(&course, 0), UINT64_MAX);
+	assert_int_equal(course_end(&course, 0), course_end(&course, (uint64_t)1 << 32));
 	assert_int_equal(course_end(&course, number), 0);
 	for (uint64_t serial = 0, found; number < 8; serial++) {
 		uint32_t rank = (uint32_t)serial % epoch->world_size;
@@ -77,6 +77,19 @@ static void counts_to_the_end_of_numbers(void **state)
 	assert_true(course_serial(&course, 1, 7, &found));
 	assert_int_equal(found, ((uint64_t)1 << 48) + 7);
 	assert_false(course_serial(&course, UINT32_MAX, 7, &found));
+	assert_false(course_serial(&course, UINT32_MAX, 0, &found));
+}
+
+static void ends_with_the_last_epoch_that_has_a_number(void **state)
+{
+	struct order_epoch epoch = {10, 2, 1, true};
+	(void)state;
+	struct course last = course_from(&epoch, UINT32_MAX, 4),
+		      over = course_from(&epoch, UINT32_MAX, 9);
+	assert_int_equal(course_end(&last, 0), 3);
+	assert_int_equal(course_batch(&last, 2, 0).epoch, UINT32_MAX);
+	assert_true(course_batch(&last, 2, 0).slice.last);
+	assert_int_equal(course_end(&over, 0), 0);
 }
 
 int main(void)
@@ -84,6 +97,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_every_batch),
 		cmocka_unit_test(counts_to_the_end_of_numbers),
+		cmocka_unit_test(ends_with_the_last_epoch_that_has_a_number),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -428,6 +428,15 @@ static void share_and_rank_go_together(void **state)
 		{"{source: x, share: split}", "share: split needs rank and world_size"},
 		{"{source: x, rank: 1, world_size: 2}", "only with share: split"},
 		{"{source: x, share: all, rank: 1, world_size: 2}", "only with share: split"},
+		{"{source: x, group: g, wait_for: 2}", NULL},
+		{"{stream: x, wait_for: 2}", NULL},
+		{"{source: x, wait_for: 1}", NULL},
+		{"{source: x, wait_for: 2}", "without a group"},
+		{"{source: x, group: g, share: split, rank: 0, world_size: 2, wait_for: 2}", NULL},
+		{"{source: x, group: g, share: split, rank: 0, world_size: 2, wait_for: 3}",
+			"at most world_size, which is 2, got 3"},
+		{"{source: x, share: split, rank: 0, world_size: 2, wait_for: 2}",
+			"without a group"},
 	};
 	struct fault fault;
 	(void)state;
