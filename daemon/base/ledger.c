@@ -46,20 +46,26 @@ static uint64_t ledger_excess_locked(const struct ledger *ledger)
 	return ledger->borrowed > room ? ledger->borrowed - room : 0;
 }
 
+uint64_t ledger_excess(struct ledger *ledger)
+{
+	pthread_mutex_lock(&ledger->lock);
+	uint64_t bytes = ledger_excess_locked(ledger);
+	pthread_mutex_unlock(&ledger->lock);
+	return bytes;
+}
+
 /* A line has been reserved out of what is borrowed, so that nobody can borrow it again: it stays
  * when the borrower returns that. */
 static int ledger_call(struct ledger *ledger, int line, struct fault *fault)
 {
-	ledger->call(ledger->context);
-	pthread_mutex_lock(&ledger->lock);
-	uint64_t excess = ledger_excess_locked(ledger);
-	pthread_mutex_unlock(&ledger->lock);
-	if (!excess)
+	/* Once it has returned enough, what is in excess again is the business of who reserved
+	 * later. */
+	if (ledger->call(ledger->context))
 		return 0;
 	char size[16];
 	int result = fault_set(fault, -ENOMEM,
 		"%s needs memory of which the %s still uses %s: try again", ledger->line[line].name,
-		ledger->borrower, size_format(excess, size, sizeof size));
+		ledger->borrower, size_format(ledger_excess(ledger), size, sizeof size));
 	ledger_release(ledger, line);
 	return result;
 }
@@ -110,7 +116,7 @@ uint64_t ledger_free(struct ledger *ledger)
 }
 
 void ledger_set_borrower(
-	struct ledger *ledger, const char *name, void (*call)(void *context), void *context)
+	struct ledger *ledger, const char *name, bool (*call)(void *context), void *context)
 {
 	pthread_mutex_lock(&ledger->lock);
 	assert(ledger->borrowed == 0);
@@ -137,14 +143,6 @@ void ledger_return(struct ledger *ledger, uint64_t bytes)
 	assert(bytes <= ledger->borrowed);
 	ledger->borrowed -= bytes;
 	pthread_mutex_unlock(&ledger->lock);
-}
-
-uint64_t ledger_excess(struct ledger *ledger)
-{
-	pthread_mutex_lock(&ledger->lock);
-	uint64_t bytes = ledger_excess_locked(ledger);
-	pthread_mutex_unlock(&ledger->lock);
-	return bytes;
 }
 
 int ledger_snapshot(struct ledger *ledger, struct ledger_line ret[LEDGER_LINES])

@@ -23,7 +23,7 @@ struct ledger {
 	uint64_t budget, reserved, borrowed;
 	struct ledger_line line[LEDGER_LINES - 1]; /* and one for what is borrowed */
 	const char *borrower; /* its name; NULL: nobody borrows */
-	void (*call)(void *context);
+	bool (*call)(void *context);
 	void *context;
 };
 
@@ -40,10 +40,10 @@ void ledger_release(struct ledger *ledger, int line);
 uint64_t ledger_free(struct ledger *ledger);
 
 /* Names the borrower (NULL: there is none any more, and it has returned all). `call` is called by
- * whoever reserves, without the ledger's lock, when ledger_excess is not 0: it returns as much, or
- * comes back without when that takes too long, and then the reservation is refused. */
+ * whoever reserves, without the ledger's lock, when ledger_excess is not 0: it returns memory until
+ * that is 0 and says true, or false when it takes too long; then the reservation is refused. */
 void ledger_set_borrower(
-	struct ledger *ledger, const char *name, void (*call)(void *context), void *context);
+	struct ledger *ledger, const char *name, bool (*call)(void *context), void *context);
 
 /* The borrower's: before it allocates, true when so much is neither reserved nor borrowed; after it
  * has freed; and what it has beyond what it may have. */

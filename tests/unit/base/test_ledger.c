@@ -91,7 +91,7 @@ struct borrower {
 	int calls;
 };
 
-static void called(void *context)
+static bool called(void *context)
 {
 	struct borrower *b = context;
 	uint64_t excess = ledger_excess(b->ledger);
@@ -101,6 +101,7 @@ static void called(void *context)
 	b->calls++;
 	b->has -= gives;
 	ledger_return(b->ledger, gives);
+	return ledger_excess(b->ledger) == 0;
 }
 
 static void lends_what_is_free(void **state)
