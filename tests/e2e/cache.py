@@ -5,11 +5,12 @@ import threading
 from harness import SLOW, Daemon, Skip, folder, make_dataset, run_tests, wait_until
 
 KEYS = {"image_size": 64, "batch_size": 16, "drop_last": 0}
-MEMORY = "128M"  # for one decoding thread, with a dataset of some 50 MB
+COUNT = 300
+MEMORY = "128M"  # for one decoding thread, with a dataset of some 25 MB
 
 
 def dataset(home, tars=True):
-    path = make_dataset(home / "images", per_class=200, tars=tars, per_shard=50, min_side=300, max_side=700)
+    path = make_dataset(home / "images", per_class=COUNT // 3, tars=tars, per_shard=50, min_side=300, max_side=700)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.suffix in (".tar", ".jpg"))
     return (path / "*.tar" if tars else path), size
 
@@ -43,7 +44,7 @@ def run(home, source, seeds, *options, epochs=2, **keys):
     with daemon(home, *options, **keys) as served:
         before = from_storage(served)
         trainers = [served.trainer(source=source, seed=seed, epochs=epochs + 1, **KEYS) for seed in seeds]
-        wanted = epochs * -(-600 // KEYS["batch_size"])
+        wanted = epochs * -(-COUNT // KEYS["batch_size"])
         reads = [threading.Thread(target=lambda t=t: [t.line() for _ in range(wanted)]) for t in trainers]
         for read in reads:
             read.start()
@@ -71,7 +72,7 @@ def test_four_streams_read_once():
             if one_storage:
                 assert four_storage <= 1.05 * one_storage, (name, one_storage, four_storage)
             assert seen[0] == alone[0], "the same batches, from storage or memory"
-            assert four["cache"]["hits"] > 3 * 600 and four["cache"]["samples"] == 600, four["cache"]
+            assert four["cache"]["hits"] > 3 * COUNT and four["cache"]["samples"] == COUNT, four["cache"]
         off, _, seen = run(home / "off", source, [1, 2, 3, 4], "--cache", "off")
         assert off["read_bytes"] > 4 * one["read_bytes"], "without it, each of them reads"
         assert off["cache"]["hits"] == off["cache"]["misses"] == off["cache"]["bytes"] == 0, off["cache"]
@@ -88,7 +89,7 @@ def test_folders_too():
                 if reader == "io_uring" and "io_uring is forbidden" in (home / reader / "log").read_text():
                     continue
                 raise
-            assert status["cache"]["samples"] == 600 and status["cache"]["misses"] == 600, status["cache"]
+            assert status["cache"]["samples"] == COUNT and status["cache"]["misses"] == COUNT, status["cache"]
             assert status["read_bytes"] < 1.4 * size, (status["read_bytes"], size)
 
 
@@ -98,7 +99,7 @@ def test_auto_leaves_the_page_cache_alone():
         status, _, _ = run(home / "auto", source, [1, 2], io="buffered")
         assert status["cache"]["misses"] == status["cache"]["bytes"] == 0, status["cache"]
         status, _, _ = run(home / "on", source, [1, 2], "--cache", "on", io="buffered")
-        assert status["cache"]["misses"] == status["cache"]["samples"] == 600, status["cache"]
+        assert status["cache"]["misses"] == status["cache"]["samples"] == COUNT, status["cache"]
 
 
 def within(served, budget):
@@ -112,20 +113,20 @@ def within(served, budget):
 
 
 def test_it_stays_within_the_budget_and_gives_way():
-    budget = 64 << 20
+    budget = 48 << 20
     with folder() as home:
         source, size = dataset(home)
         with daemon(home, memory=budget) as served:
             first = served.trainer(source=source, seed=1, epochs=100, **KEYS)
-            for _ in range(120):
+            for _ in range(60):
                 first.line()
             status = within(served, budget)
             be_direct(status)
             full = status["cache"]
-            assert 0 < full["samples"] < 600, "too little memory for all of it"
+            assert 0 < full["samples"] < COUNT, "too little memory for all of it"
             assert [line["bytes"] for line in status["memory"]["lines"] if line["name"] == "cache"] == [full["bytes"]], status["memory"]
             # What it held it still holds, and of the rest nothing came in.
-            for _ in range(80):
+            for _ in range(40):
                 first.line()
             again = within(served, budget)["cache"]
             assert again["samples"] == full["samples"] and again["shrinks"] == 0 and again["hits"] > full["hits"], (full, again)
@@ -133,13 +134,13 @@ def test_it_stays_within_the_budget_and_gives_way():
             rows_of = (full["bytes"] // 2) // (64 * 64 * 3) // 4
             second = served.trainer(source=source, seed=2, epochs=100, image_size=64, batch_size=rows_of, prefetch=4)
             assert second.line()[:1].isdigit(), second.seen
-            for _ in range(40):
+            for _ in range(20):
                 first.line()
             shrunk = within(served, budget)["cache"]
             assert shrunk["shrinks"] >= 1 and 0 < shrunk["bytes"] < 0.7 * full["bytes"], (full, shrunk)
             second.kill()
             wait_until(lambda: len(served.status()["streams"]) == 1, "the second stream to go")
-            for _ in range(120):
+            for _ in range(60):
                 first.line()
             grown = within(served, budget)["cache"]
             assert grown["bytes"] > 0.9 * full["bytes"], (full, grown)
@@ -147,23 +148,23 @@ def test_it_stays_within_the_budget_and_gives_way():
 
 
 def test_a_dataset_that_comes_takes_its_share():
-    budget = 64 << 20
+    budget = 48 << 20
     with folder() as home:
         source, _ = dataset(home)
-        other = make_dataset(home / "other", per_class=100, tars=True, per_shard=50, seed=5, min_side=300, max_side=700) / "*.tar"
+        other = make_dataset(home / "other", per_class=COUNT // 6, tars=True, per_shard=50, seed=5, min_side=300, max_side=700) / "*.tar"
         with daemon(home, memory=budget) as served:
             first = served.trainer(source=source, seed=1, epochs=100, **KEYS)
-            for _ in range(120):
+            for _ in range(60):
                 first.line()
             status = within(served, budget)
             be_direct(status)
             alone = status["cache"]["samples"]
             second = served.trainer(source=other, seed=1, epochs=100, **KEYS)
-            for _ in range(120):
+            for _ in range(60):
                 second.line()
             within(served, budget)
             hits = served.status()["cache"]["hits"]
-            for _ in range(38):
+            for _ in range(20):
                 second.line()
             assert served.status()["cache"]["hits"] > hits, "the second dataset has a part of it"
             assert served.status()["cache"]["samples"] > 0.6 * alone
