@@ -23,6 +23,13 @@ static const char *const config_io_names[] = {
 	NULL,
 };
 
+static const char *const config_cache_names[] = {
+	[FETCH_CACHE_AUTO] = "auto",
+	[FETCH_CACHE_ON] = "on",
+	[FETCH_CACHE_OFF] = "off",
+	NULL,
+};
+
 static const char *const config_log_names[] = {
 	[LOG_ERROR] = "error",
 	[LOG_WARNING] = "warning",
@@ -53,6 +60,7 @@ static const struct yaml_key config_keys[] = {
 	{"reader_threads", YAML_KEY_U32, CONFIG_FIELD(reader_threads), .min = 1, .max = 64,
 		.zero = "auto"},
 	{"io", YAML_KEY_ENUM, CONFIG_FIELD(io), .names = config_io_names},
+	{"cache", YAML_KEY_ENUM, CONFIG_FIELD(cache), .names = config_cache_names},
 	{"cache_dir", YAML_KEY_PATH, CONFIG_TEXT_FIELD(cache_dir)},
 	{"checkpoints", YAML_KEY_BOOL, CONFIG_FIELD(checkpoints)},
 	{"idle_exit_s", YAML_KEY_U32, CONFIG_FIELD(idle_exit_s), .max = 31536000},

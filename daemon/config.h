@@ -23,6 +23,7 @@ struct config {
 	enum fetch_engine reader; /* auto, io_uring, pread */
 	unsigned reader_threads; /* of the pread reader; 0: 16 */
 	enum fetch_io io;
+	enum fetch_cache cache; /* of samples: auto, on, off */
 	char cache_dir[4096]; /* "": $XDG_CACHE_HOME/penstock, else ~/.cache/penstock, else the
 				 temporary folder's */
 	bool checkpoints; /* kept beside the indexes; default true */

@@ -35,6 +35,7 @@ static const char main_usage[] =
 	"                       less one)\n"
 	"  --io MODE            auto, buffered or direct\n"
 	"  --reader ENGINE      auto, io_uring or pread\n"
+	"  --cache MODE         auto, on or off: keep samples in memory that is left\n"
 	"  --no-checkpoints     keep no checkpoints of images, and use none\n"
 	"  --idle-exit SECONDS  end this long after the last client has gone (default:\n"
 	"                       never)\n"
@@ -48,7 +49,7 @@ static const char main_usage[] =
 
 struct main_options {
 	const char *config, *socket, *memory, *threads, *io, *reader, *idle_exit, *ready_fd,
-		*log_file, *log_level;
+		*log_file, *log_level, *cache;
 	bool check, no_checkpoints;
 };
 
@@ -91,6 +92,8 @@ static int main_apply(const struct main_options *o, struct config *config)
 		[FETCH_IO_DIRECT] = "direct"};
 	static const char *const reader[] = {
 		[FETCH_AUTO] = "auto", [FETCH_URING] = "io_uring", [FETCH_PREAD] = "pread"};
+	static const char *const cache[] = {
+		[FETCH_CACHE_AUTO] = "auto", [FETCH_CACHE_ON] = "on", [FETCH_CACHE_OFF] = "off"};
 	int choice, result = 0;
 	if (o->socket && (o->socket[0] != '/' || strlen(o->socket) >= sizeof config->socket))
 		return main_complain("socket", "an absolute path below 108 bytes", o->socket);
@@ -114,6 +117,10 @@ static int main_apply(const struct main_options *o, struct config *config)
 		!(result = main_choice("reader", o->reader, reader, UTIL_COUNT(reader),
 			  "auto, io_uring or pread", &choice)))
 		config->reader = (enum fetch_engine)choice;
+	if (!result && o->cache &&
+		!(result = main_choice(
+			  "cache", o->cache, cache, UTIL_COUNT(cache), "auto, on or off", &choice)))
+		config->cache = (enum fetch_cache)choice;
 	if (!result && o->log_level) {
 		if ((choice = log_level_parse(o->log_level)) < 0)
 			return main_complain(
@@ -130,13 +137,14 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 	enum { OPT_CHECK = 256, OPT_NO_CHECKPOINTS, OPT_VERSION, OPT_HELP, OPT_TEXT };
 	const char **const text[] = {&ret->config, &ret->socket, &ret->memory, &ret->threads,
 		&ret->io, &ret->reader, &ret->idle_exit, &ret->ready_fd, &ret->log_file,
-		&ret->log_level};
+		&ret->log_level, &ret->cache};
 	static const struct option options[] = {{"config", 1, NULL, OPT_TEXT},
 		{"socket", 1, NULL, OPT_TEXT + 1}, {"memory", 1, NULL, OPT_TEXT + 2},
 		{"threads", 1, NULL, OPT_TEXT + 3}, {"io", 1, NULL, OPT_TEXT + 4},
 		{"reader", 1, NULL, OPT_TEXT + 5}, {"idle-exit", 1, NULL, OPT_TEXT + 6},
 		{"ready-fd", 1, NULL, OPT_TEXT + 7}, {"log-file", 1, NULL, OPT_TEXT + 8},
-		{"log-level", 1, NULL, OPT_TEXT + 9}, {"check-config", 0, NULL, OPT_CHECK},
+		{"log-level", 1, NULL, OPT_TEXT + 9}, {"cache", 1, NULL, OPT_TEXT + 10},
+		{"check-config", 0, NULL, OPT_CHECK},
 		{"no-checkpoints", 0, NULL, OPT_NO_CHECKPOINTS}, {"version", 0, NULL, OPT_VERSION},
 		{"help", 0, NULL, OPT_HELP}, {NULL, 0, NULL, 0}};
 	int c;

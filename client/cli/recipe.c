@@ -118,6 +118,7 @@ int recipe_fits_stream(
 		{daemon->prefetch != 0, "prefetch"},
 		{strcmp(daemon->io, "auto") != 0, "io"},
 		{strcmp(daemon->reader, "auto") != 0, "reader"},
+		{strcmp(daemon->cache, "auto") != 0, "cache"},
 		{daemon->no_checkpoints, "no-checkpoints"},
 	};
 	for (size_t i = 0; i < UTIL_COUNT(options); i++)

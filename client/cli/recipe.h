@@ -104,31 +104,35 @@ int recipe_fits_epoch(const struct order_epoch *epoch, const char *source);
 /* What a daemon of our own is started with. */
 struct recipe_daemon {
 	uint64_t memory, threads, prefetch; /* 0: the daemon's default */
-	const char *io, *reader;
+	const char *io, *reader, *cache;
 	bool no_checkpoints;
 };
 
-#define RECIPE_DAEMON_DEFAULT                  \
-	{                                      \
-		.io = "auto", .reader = "auto" \
+#define RECIPE_DAEMON_DEFAULT                                   \
+	{                                                       \
+		.io = "auto", .reader = "auto", .cache = "auto" \
 	}
 
-#define RECIPE_DAEMON_OPTIONS(daemon)                                                          \
-	{"threads", 't', OPTION_NUMBER, &(daemon).threads, "N",                                \
-		"decoding threads (from the CPUs there are)", 1, 1024, NULL},                  \
-		{"memory", 'm', OPTION_SIZE, &(daemon).memory, "SIZE",                         \
-			"the daemon's memory budget, such as 96M or 4G (a quarter of what is " \
-			"free, at most 4G)",                                                   \
-			1 << 20, 0, NULL},                                                     \
-		{"io", 0, OPTION_CHOICE, &(daemon).io, "auto|buffered|direct",                 \
-			"through the page cache or not (auto)", 0, 0, NULL},                   \
-		{"reader", 0, OPTION_CHOICE, &(daemon).reader, "auto|io_uring|pread",          \
-			"how files are read (auto)", 0, 0, NULL},                              \
-		{"no-checkpoints", 0, OPTION_FLAG, &(daemon).no_checkpoints, NULL,             \
-			"keep no checkpoints of images, and use none", 0, 0, NULL},            \
-	{                                                                                      \
-		"prefetch", 0, OPTION_NUMBER, &(daemon).prefetch, "N",                         \
-			"batches that may exist at once (4)", 2, 64, NULL                      \
+#define RECIPE_DAEMON_OPTIONS(daemon)                                                            \
+	{"threads", 't', OPTION_NUMBER, &(daemon).threads, "N",                                  \
+		"decoding threads (from the CPUs there are)", 1, 1024, NULL},                    \
+		{"memory", 'm', OPTION_SIZE, &(daemon).memory, "SIZE",                           \
+			"the daemon's memory budget, such as 96M or 4G (a quarter of what is "   \
+			"free, at most 4G)",                                                     \
+			1 << 20, 0, NULL},                                                       \
+		{"io", 0, OPTION_CHOICE, &(daemon).io, "auto|buffered|direct",                   \
+			"through the page cache or not (auto)", 0, 0, NULL},                     \
+		{"reader", 0, OPTION_CHOICE, &(daemon).reader, "auto|io_uring|pread",            \
+			"how files are read (auto)", 0, 0, NULL},                                \
+		{"cache", 0, OPTION_CHOICE, &(daemon).cache, "auto|on|off",                      \
+			"keep samples in memory that is left (auto: what is read past the page " \
+			"cache)",                                                                \
+			0, 0, NULL},                                                             \
+		{"no-checkpoints", 0, OPTION_FLAG, &(daemon).no_checkpoints, NULL,               \
+			"keep no checkpoints of images, and use none", 0, 0, NULL},              \
+	{                                                                                        \
+		"prefetch", 0, OPTION_NUMBER, &(daemon).prefetch, "N",                           \
+			"batches that may exist at once (4)", 2, 64, NULL                        \
 	}
 
 /* A stream of the running daemon has its own definition, and the daemon its own size: 0, or -EINVAL

@@ -144,6 +144,19 @@ static void report_memory(const struct report *report)
 				    : "the daemon is another user's or container's");
 }
 
+/* Nothing where nothing was cached. */
+static void report_cache(const struct node *cache)
+{
+	char hits[24], misses[24], value[24], note[96];
+	if (!document_u64(cache, "hits", 0) && !document_u64(cache, "misses", 0))
+		return;
+	(void)snprintf(note, sizeof note, "%s hits, %s misses",
+		table_count(document_u64(cache, "hits", 0), hits, sizeof hits),
+		table_count(document_u64(cache, "misses", 0), misses, sizeof misses));
+	report_line(
+		"cache", table_bytes(document_u64(cache, "bytes", 0), value, sizeof value), note);
+}
+
 /* "corrupt 3, truncated 1" */
 static void report_counts(const char *name, const struct node *counts)
 {
@@ -182,6 +195,7 @@ void report_people(const struct report *report)
 	report_times(report);
 	report_cpu(report);
 	report_memory(report);
+	report_cache(document_get(report->stats, "cache"));
 	report_counts("fallbacks", document_get(report->stats, "fallbacks"));
 	report_counts("broken", document_get(report->stats, "broken"));
 	report_counts("checkpoints", document_get(report->stats, "checkpoints"));
@@ -237,7 +251,8 @@ int report_json(const struct report *report)
 	cleanup(free_ptr) char *checkpoints =
 		document_dump(document_get(report->stats, "checkpoints"));
 	cleanup(free_ptr) char *broken = document_dump(document_get(report->stats, "broken"));
-	if (!fallbacks || !checkpoints || !broken)
+	cleanup(free_ptr) char *cache = document_dump(document_get(report->stats, "cache"));
+	if (!fallbacks || !checkpoints || !broken || !cache)
 		return -ENOMEM;
 	struct jsontext json = {0};
 	jsontext_object(&json, NULL);
@@ -253,6 +268,7 @@ int report_json(const struct report *report)
 	jsontext_raw(&json, "fallbacks", fallbacks);
 	jsontext_raw(&json, "broken", broken);
 	jsontext_raw(&json, "checkpoints", checkpoints);
+	jsontext_raw(&json, "cache", cache);
 	jsontext_string(&json, "verdict", document_text(report->stats, "verdict", ""));
 	report_json_trainers(report, &json);
 	jsontext_end(&json);

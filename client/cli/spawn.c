@@ -238,6 +238,7 @@ static void spawn_compose(const char *program, const struct recipe_daemon *optio
 		spawn_add(ret, "--threads", ret->threads);
 	spawn_add(ret, "--io", (char *)options->io);
 	spawn_add(ret, "--reader", (char *)options->reader);
+	spawn_add(ret, "--cache", (char *)options->cache);
 	if (options->no_checkpoints)
 		spawn_add(ret, "--no-checkpoints", NULL);
 	spawn_add(ret, "--idle-exit", "10");

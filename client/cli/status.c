@@ -20,6 +20,18 @@ static void status_field(const char *name, const char *value)
 	table_sentence(2, STATUS_NAME, name, value, STATUS_WIDTH);
 }
 
+static void status_cache(const struct node *cache)
+{
+	char bytes[24], samples[24], hits[24], misses[24], text[160];
+	(void)snprintf(text, sizeof text, "%s; holds %s samples, %s; %s hits, %s misses",
+		document_text(cache, "mode", "?"),
+		table_count(document_u64(cache, "samples", 0), samples, sizeof samples),
+		table_bytes(document_u64(cache, "bytes", 0), bytes, sizeof bytes),
+		table_count(document_u64(cache, "hits", 0), hits, sizeof hits),
+		table_count(document_u64(cache, "misses", 0), misses, sizeof misses));
+	status_field("cache", text);
+}
+
 static void status_daemon(const struct node *root)
 {
 	char up[24], text[64];
@@ -31,6 +43,7 @@ static void status_daemon(const struct node *root)
 	status_field("io", document_text(root, "io", "?"));
 	(void)snprintf(text, sizeof text, "%.0f decoding", document_number(root, "threads", 0));
 	status_field("threads", text);
+	status_cache(document_get(root, "cache"));
 	status_field("checkpoints", document_bool(root, "checkpoints", true) ? "kept" : "off");
 }
 

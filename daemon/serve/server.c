@@ -186,6 +186,8 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.pread_threads = config->reader_threads,
 		.arena_bytes = server->plan.arena,
 		.index_bytes = server->plan.index,
+		.cache = config->cache,
+		.ledger = &server->ledger,
 		.large = &server->large_reads,
 	};
 	struct decode_limits limits = decode_limits_default();

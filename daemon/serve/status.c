@@ -16,6 +16,22 @@ static const char *status_io(enum fetch_io io)
 	return names[io];
 }
 
+static void status_cache(
+	struct jsontext *json, const struct fetch_stats *stats, enum fetch_cache mode)
+{
+	static const char *const names[] = {
+		[FETCH_CACHE_AUTO] = "auto", [FETCH_CACHE_ON] = "on", [FETCH_CACHE_OFF] = "off"};
+	jsontext_object(json, "cache");
+	jsontext_string(json, "mode", names[mode]);
+	jsontext_u64(json, "hits", stats->cache.hits);
+	jsontext_u64(json, "misses", stats->cache.misses);
+	jsontext_u64(json, "shared", stats->shared);
+	jsontext_u64(json, "samples", stats->cache.samples);
+	jsontext_u64(json, "bytes", stats->cache.bytes);
+	jsontext_u64(json, "shrinks", stats->cache.shrinks);
+	jsontext_end(json);
+}
+
 static void status_broken(struct jsontext *json, const struct stream_stats *stats)
 {
 	jsontext_object(json, "broken");
@@ -179,6 +195,7 @@ char *status_server(struct server *server)
 	jsontext_u64(&json, "threads", pool_threads(server->pool));
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
 	jsontext_string(&json, "io", status_io(server->config->io));
+	status_cache(&json, &fetch, server->config->cache);
 	jsontext_bool(&json, "checkpoints", server->config->checkpoints);
 	jsontext_u64(&json, "read_bytes", fetch.bytes);
 	jsontext_u64(&json, "reads_in_flight", fetch.inflight);
@@ -213,6 +230,7 @@ char *status_stream(struct group *group)
 	jsontext_u64(&json, "threads", pool_threads(server->pool));
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
 	jsontext_string(&json, "io", status_io(server->config->io));
+	status_cache(&json, &fetch, server->config->cache);
 	status_pixels(&json, &group->spec);
 	jsontext_u64(&json, "batches", stats.batches);
 	jsontext_u64(&json, "images", stats.images);

@@ -2,6 +2,7 @@
  *
  *   fetch_queue.[ch]   items that wait, by urgency
  *   fetch_lookup.[ch]  the window: records and names, in pages of the index (fetch_pages.[ch])
+ *   fetch_share.[ch]   items that need no read of their own
  *   fetch_plan.c       which reads begin, what came of them
  *   fetch_op.[ch]      one question to the kernel, through retries to its result
  *   fetch_uring.c, fetch_pread.c   the engines that ask */
@@ -282,6 +283,17 @@ void fetch_cancel(struct fetch *fetch, const struct fetch_reader *reader)
 	fetch_kick(fetch);
 }
 
+void fetch_expect(struct fetch *fetch, const struct dataset *dataset)
+{
+	if (!fetch->cache)
+		return;
+	pthread_mutex_lock(&fetch->lock);
+	bool kept = fetch->options.cache == FETCH_CACHE_ON || fetch_plan_direct(fetch, dataset);
+	pthread_mutex_unlock(&fetch->lock);
+	if (kept)
+		cache_join(fetch->cache, dataset, dataset_count(dataset), dataset_bytes(dataset));
+}
+
 void fetch_forget(struct fetch *fetch, const struct dataset *dataset)
 {
 	pthread_mutex_lock(&fetch->lock);
@@ -292,18 +304,25 @@ void fetch_forget(struct fetch *fetch, const struct dataset *dataset)
 	while (fetch->forget == dataset)
 		pthread_cond_wait(&fetch->settled, &fetch->lock);
 	pthread_mutex_unlock(&fetch->lock);
+	if (fetch->cache)
+		cache_leave(fetch->cache, dataset);
 }
 
 void fetch_release(struct fetch *fetch, struct fetch_item *item)
 {
 	struct fetch_state *state = fetch_state(item);
 	uint8_t *buffer = state->buffer;
-	if (!buffer)
+	struct cache_block *block = state->block;
+	if (!buffer && !block)
 		return;
 	state->buffer = NULL;
+	state->block = NULL;
 	item->data = NULL;
 	bool wake;
-	if (state->large) {
+	if (block) {
+		cache_release(fetch->cache, block);
+		wake = false;
+	} else if (state->large) {
 		(void)munmap(buffer, state->large);
 		permit_release(fetch->options.large, state->large);
 		/* Relaxed: whoever waits also looks again by itself (FETCH_RETRY_NS); this only
@@ -354,6 +373,7 @@ static void fetch_destroy(struct fetch *fetch)
 {
 	fetch_plan_deinit(fetch);
 	arena_deinit(&fetch->arena);
+	cache_free(fetch->cache);
 	inbox_deinit(&fetch->inbox);
 	pthread_cond_destroy(&fetch->settled);
 	pthread_mutex_destroy(&fetch->lock);
@@ -372,6 +392,9 @@ int fetch_new(const struct fetch_options *options, struct fetch **ret, struct fa
 	pthread_cond_init(&fetch->settled, NULL);
 	inbox_init(&fetch->inbox);
 	int rc = arena_init(&fetch->arena, options->arena_bytes, fault);
+	if (rc == 0 && options->ledger && options->cache != FETCH_CACHE_OFF &&
+		cache_new(options->ledger, &fetch->cache) < 0)
+		rc = fault_set(fault, -ENOMEM, "no memory for the cache of samples");
 	if (rc == 0)
 		rc = fetch_choose(fetch, fault);
 	if (rc < 0) {
@@ -433,7 +456,10 @@ void fetch_stats_read(const struct fetch *fetch, struct fetch_stats *ret)
 		/* Two counters read one after the other: what came in between must not wrap the
 		   difference. */
 		.inflight = submitted > delivered ? submitted - delivered : 0,
+		.shared = fetch_read_counter(&counters->shared),
 	};
+	if (fetch->cache)
+		cache_stats_read(fetch->cache, &ret->cache);
 }
 
 const char *fetch_describe(const struct fetch *fetch)

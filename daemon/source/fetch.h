@@ -3,8 +3,10 @@
  * The caller owns the items and submits them in the order wanted; fetch looks each up in the index
  * (pages read ahead of need through the same engine), reads its bytes into a bounded arena, merging
  * neighbours of one shard, and calls `done` from one of its own threads. When the arena is full it
- * waits: that is the stage's back-pressure. Items are taken by `urgency` (smallest first) and order
- * of submission: an urgency of n lets n later ones pass, no more.
+ * waits: that is the stage's back-pressure. A sample that the cache (cache.h) holds is handed out
+ * from there, and one that is being read for another item already is not read twice. Items are
+ * taken by `urgency` (smallest first) and order of submission: an urgency of n lets n later ones
+ * pass, no more.
  *
  * Two engines, chosen at start and stated in fetch_describe: io_uring (one thread, one ring,
  * registered files and buffers where memlock allows) and pread (16 to 64 threads). Both give the
@@ -13,6 +15,7 @@
 
 #include "base/fault.h"
 #include "base/permit.h"
+#include "source/cache.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +25,8 @@ struct fetch;
 
 enum fetch_engine { FETCH_AUTO, FETCH_URING, FETCH_PREAD };
 enum fetch_io { FETCH_IO_AUTO, FETCH_IO_BUFFERED, FETCH_IO_DIRECT };
+/* Which datasets are cached; auto: those read with O_DIRECT, since the page cache holds others. */
+enum fetch_cache { FETCH_CACHE_AUTO, FETCH_CACHE_ON, FETCH_CACHE_OFF };
 
 /* Outcomes of one item: the sample is at fault, not the machine. Each has a name for counters and
  * the quarantine. */
@@ -61,7 +66,8 @@ struct fetch_item {
 	int result; /* enum fetch_outcome, or a negative errno: a fault that ends the stream */
 	struct fault
 		*fault; /* caller's; filled for negative results and, where it helps, outcomes */
-	uint8_t *data; /* `size` bytes, then at least 64 readable bytes; until fetch_release */
+	uint8_t *data; /* `size` bytes, then at least 64 readable bytes; until fetch_release. Not to
+			  be written: others may have the same */
 	uint32_t size;
 	int64_t label;
 	uint32_t shard; /* where it lies, with FETCH_OK: see struct sample */
@@ -69,7 +75,7 @@ struct fetch_item {
 	uint64_t read_ns; /* from submission of the read to its completion */
 	/* fetch's own */
 	struct fetch_item *next;
-	void *internal[6];
+	void *internal[8];
 };
 
 struct fetch_options {
@@ -78,6 +84,8 @@ struct fetch_options {
 	unsigned pread_threads; /* 0: 16 */
 	uint64_t arena_bytes; /* read buffers; at least 1 MiB */
 	uint64_t index_bytes; /* index pages kept; at least 64 pages */
+	enum fetch_cache cache;
+	struct ledger *ledger; /* the cache's memory; outlives fetch. NULL: there is no cache */
 	struct permit *large; /* samples over a quarter of the arena take their buffer from here;
 				 outlives fetch */
 };
@@ -89,6 +97,8 @@ struct fetch_stats { /* monotonic counters; read by any thread, relaxed */
 	uint64_t cpu_ns; /* CPU time of fetch's threads */
 	uint64_t arena_used, arena_peak, arena_waits;
 	uint64_t inflight;
+	uint64_t shared; /* samples that another item's read brought */
+	struct cache_stats cache;
 };
 
 /* 0 or negative errno with a fault. FETCH_AUTO falls back to pread where io_uring is forbidden;
@@ -107,9 +117,13 @@ void fetch_submit(struct fetch *fetch, struct fetch_item *items);
  * before this returns or soon after. For closing a stream. */
 void fetch_cancel(struct fetch *fetch, const struct fetch_reader *reader);
 
-/* Drops what is kept of a dataset: open shards, index pages, how it is read. Before dataset_free,
- * once every item of it has completed. Waits for index pages still being read; not from a fetch
- * thread. */
+/* Items of a dataset will come: its samples are cached from now on, where they are to be. Once for
+ * each dataset; others are read without the cache. Blocks while the cache makes room for it. */
+void fetch_expect(struct fetch *fetch, const struct dataset *dataset);
+
+/* Drops what is kept of a dataset: open shards, index pages, cached samples, how it is read. Before
+ * dataset_free, once every item of it has completed. Waits for index pages still being read; not
+ * from a fetch thread. */
 void fetch_forget(struct fetch *fetch, const struct dataset *dataset);
 
 /* Gives an item's bytes back. Once per item completed with FETCH_OK, from any thread; idempotent

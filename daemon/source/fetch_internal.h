@@ -5,9 +5,11 @@
  *
  *   inbox      fetch_submit linked it, under the inbox's lock
  *   queue      plan_drain moved it into the heap of waiting items
+ *              or it is finished out of the cache
  *   window     a request carries it: record page, name page (folders), then READY
- *   read       plan_read gave it a place in a buffer; an op of the engine's fills that
- *   finished   its result holds; fetch_deliver calls `done`, without any lock
+ *   read       plan_read gave it a place in a buffer; an op of the engine's fills that. Or it
+ * follows another that is being read (fetch_share.h) finished   its result holds; fetch_deliver
+ * calls `done`, without any lock
  *
  * Everything but the inbox is the planner's, under `lock`. The ring's thread takes that lock once
  * per turn and meets nobody there but callers of fetch_cancel and fetch_forget; the pread threads
@@ -37,6 +39,7 @@ enum {
 	FETCH_VERIFY_NS = 1000000000, /* a shard in use is looked at this often */
 	FETCH_RETRY_NS = 2000000, /* how soon to look again for what nobody announces: permits, lent
 				     index files */
+	FETCH_FLIGHTS = 256, /* buckets for samples that are being read; a power of two */
 	FETCH_MODES = 64, /* datasets whose way of reading is remembered */
 };
 
@@ -45,6 +48,9 @@ struct fetch_state {
 	uint64_t sequence; /* order among equally urgent items */
 	struct fetch_item *child; /* in the queue's heap */
 	uint8_t *buffer; /* to give back; NULL: none */
+	struct cache_block *block; /* the same, where the cache lent it */
+	struct fetch_item *flight; /* being read: next of its bucket */
+	struct fetch_item *followers; /* that want the same sample, linked by `next` */
 	uint64_t large; /* bytes of a buffer of its own; 0: the buffer is the arena's */
 	bool solo; /* never merged: a merged read of it failed */
 	bool told; /* the fault already says why */
@@ -113,7 +119,7 @@ struct fetch_inbox {
 
 struct fetch_counters {
 	_Atomic uint64_t submitted, delivered, samples, reads, bytes, merged, index_hits,
-		index_misses, arena_waits;
+		index_misses, arena_waits, shared;
 };
 
 struct fetch;
@@ -136,6 +142,7 @@ struct fetch {
 	struct arena arena;
 	struct fetch_inbox inbox;
 	struct fetch_counters counters;
+	struct cache *cache; /* NULL: there is none */
 	_Atomic bool large_wanted; /* a request waits for the permit pool */
 	pthread_t threads[64];
 	unsigned thread_count;
@@ -155,6 +162,7 @@ struct fetch {
 	struct fetch_op *ready, **ready_tail; /* for the engine to ask */
 	unsigned asked; /* ops handed to the engine */
 	struct fetch_item *finished, **finished_tail;
+	struct fetch_item *flight[FETCH_FLIGHTS];
 	struct fetch_mode modes[FETCH_MODES];
 	unsigned modes_next;
 	bool stopping, retry; /* retry: look again after FETCH_RETRY_NS */
@@ -178,6 +186,12 @@ void fetch_plan_done(struct fetch *fetch, struct fetch_op *op);
 
 /* All that finished since, linked by `next`, for fetch_deliver once the lock is open. */
 struct fetch_item *fetch_plan_finished(struct fetch *fetch);
+
+/* Appends an item to what finished. */
+void fetch_plan_finish(struct fetch *fetch, struct fetch_item *item, int result);
+
+/* How a dataset is read: with O_DIRECT? */
+bool fetch_plan_direct(struct fetch *fetch, const struct dataset *dataset);
 
 /* Completes what is queued or in the window, of one reader or (NULL) of all, with -ECANCELED. */
 void fetch_plan_cancel(struct fetch *fetch, const struct fetch_reader *reader);

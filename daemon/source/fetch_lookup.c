@@ -2,6 +2,7 @@
 #include "source/fetch_lookup.h"
 
 #include "source/dataset.h"
+#include "source/fetch_share.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -173,7 +174,9 @@ void fetch_lookup_fill(struct fetch *fetch)
 	while (fetch->queue.root) {
 		if (fetch->window_count == fetch->window_bound && !lookup_displace(fetch))
 			return;
-		lookup_start(fetch, fetch_queue_pop(&fetch->queue));
+		struct fetch_item *item = fetch_queue_pop(&fetch->queue);
+		if (!fetch_share(fetch, item))
+			lookup_start(fetch, item);
 	}
 }
 

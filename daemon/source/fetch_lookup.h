@@ -26,6 +26,5 @@ struct fetch_item *fetch_lookup_remove(struct fetch *fetch, struct fetch_request
 /* Finishes the item, without a read; the request is gone. */
 void fetch_lookup_finish(struct fetch *fetch, struct fetch_request *request, int result);
 
-/* The planner's, for both: appends to what is ready or finished. */
+/* The planner's, for both: appends to what is ready. */
 void fetch_plan_ready(struct fetch *fetch, struct fetch_op *op);
-void fetch_plan_finish(struct fetch *fetch, struct fetch_item *item, int result);

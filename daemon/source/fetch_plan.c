@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "source/dataset.h"
 #include "source/fetch_lookup.h"
+#include "source/fetch_share.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -69,12 +70,19 @@ static struct fetch_mode *plan_mode(struct fetch *fetch, const struct dataset *d
 	return mode;
 }
 
+bool fetch_plan_direct(struct fetch *fetch, const struct dataset *dataset)
+{
+	return plan_mode(fetch, dataset)->direct;
+}
+
 static void plan_refused(struct fetch *fetch, const struct dataset *dataset)
 {
 	struct fetch_mode *mode = plan_mode(fetch, dataset);
 	if (!mode->direct)
 		return;
 	mode->direct = false;
+	if (fetch->cache && fetch->options.cache == FETCH_CACHE_AUTO)
+		cache_stop(fetch->cache, dataset);
 	(void)snprintf(fetch->notice, sizeof fetch->notice,
 		"%s: its file system refuses O_DIRECT, so it is read through the page cache (io: "
 		"buffered says the same)",
@@ -171,6 +179,7 @@ static void plan_begin(struct fetch *fetch, struct fetch_read *read, struct fetc
 		item->label = label;
 		item->position = position;
 		item->shard = shard;
+		fetch_share_begin(fetch, item);
 		*tail = item;
 		tail = &item->next;
 		request = after;
@@ -191,7 +200,7 @@ static struct fetch_read *plan_take_read(struct fetch *fetch, uint8_t *buffer, u
 }
 
 /* True when `next` may share the read that goes from `begin` to `end`. */
-static bool plan_joins(const struct fetch *fetch, const struct fetch_request *first,
+static bool plan_joins(struct fetch *fetch, const struct fetch_request *first,
 	const struct fetch_request *next, uint64_t begin, uint64_t end)
 {
 	const struct index_record *record = &next->record;
@@ -199,12 +208,12 @@ static bool plan_joins(const struct fetch *fetch, const struct fetch_request *fi
 	return next->state == REQUEST_READY && next->item->dataset == first->item->dataset &&
 	       next->at.shard == first->at.shard && !fetch_state(next->item)->solo &&
 	       record->offset >= end && record->offset - end <= FETCH_MERGE_GAP &&
-	       record->offset + record->size - begin <= most;
+	       record->offset + record->size - begin <= most && !fetch_shares(fetch, next->item);
 }
 
 /* How many requests from `first` on share one read, and where that ends. */
 static unsigned plan_merge(
-	const struct fetch *fetch, const struct fetch_request *first, uint64_t *ret_end)
+	struct fetch *fetch, const struct fetch_request *first, uint64_t *ret_end)
 {
 	uint64_t begin = first->record.offset, end = begin + first->record.size;
 	unsigned count = 1;
@@ -338,6 +347,13 @@ static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *
 static enum plan_step plan_read(
 	struct fetch *fetch, struct fetch_request *request, bool large_waits)
 {
+	if (fetch_shares(fetch, request->item)) {
+		struct fetch_item *item = fetch_lookup_remove(fetch, request);
+		/* The cache may have given way in between. */
+		if (!fetch_share(fetch, item))
+			fetch_queue_return(&fetch->queue, item);
+		return PLAN_GONE;
+	}
 	if (!fetch->read_free)
 		return PLAN_STOP;
 	/* Beyond this the lengths of an op would not hold what alignment adds. */
@@ -385,7 +401,8 @@ static void plan_drain(struct fetch *fetch)
 	pthread_mutex_unlock(&inbox->lock);
 	while (items) {
 		struct fetch_item *next = items->next;
-		fetch_queue_push(&fetch->queue, items);
+		if (fetch->stopping || !fetch_share_hit(fetch, items))
+			fetch_queue_push(&fetch->queue, items);
 		items = next;
 	}
 }
@@ -497,6 +514,37 @@ static int plan_outcome_range(const struct fetch_op *op)
 	return plan_is_io_error(op->result) ? FETCH_E_IO : op->result;
 }
 
+/* Followers whose leader's buffer they cannot have look for themselves. */
+static void plan_look_again(struct fetch *fetch, struct fetch_item *followers)
+{
+	for (struct fetch_item *item = followers, *next; item; item = next) {
+		next = item->next;
+		if (fetch->stopping)
+			fetch_plan_finish(fetch, item, -ECANCELED);
+		else
+			fetch_queue_return(&fetch->queue, item);
+	}
+}
+
+/* Followers get what their leader got. Returns how many hold the buffer now. */
+static uint32_t plan_follow(
+	struct fetch *fetch, const struct fetch_item *leader, struct fetch_item *followers)
+{
+	uint32_t count = 0;
+	for (struct fetch_item *item = followers, *next; item; item = next, count++) {
+		next = item->next;
+		item->data = leader->data;
+		item->size = leader->size;
+		item->label = leader->label;
+		item->shard = leader->shard;
+		item->position = leader->position;
+		item->read_ns = leader->read_ns;
+		fetch_state(item)->buffer = fetch_state_const(leader)->buffer;
+		fetch_plan_finish(fetch, item, FETCH_OK);
+	}
+	return count;
+}
+
 /* A merged read failed: whose fault it is shows when each is read alone, so that no outcome depends
  * on merging. */
 static void plan_split(struct fetch *fetch, struct fetch_read *read)
@@ -504,6 +552,7 @@ static void plan_split(struct fetch *fetch, struct fetch_read *read)
 	struct fetch_item *item = read->items;
 	while (item) {
 		struct fetch_item *next = item->next;
+		plan_look_again(fetch, fetch_share_end(fetch, item));
 		fetch_state(item)->solo = true;
 		item->data = NULL;
 		fetch_queue_return(&fetch->queue, item);
@@ -523,6 +572,7 @@ static void plan_deal(struct fetch *fetch, struct fetch_read *read)
 		int result = fetch->stopping ? -ECANCELED
 			     : read->file    ? plan_outcome_range(op)
 					     : plan_outcome_file(op);
+		struct fetch_item *followers = fetch_share_end(fetch, item);
 		item->read_ns = read_ns;
 		if (result == FETCH_OK) {
 			fetch_state(item)->buffer = read->buffer;
@@ -531,6 +581,10 @@ static void plan_deal(struct fetch *fetch, struct fetch_read *read)
 		} else {
 			item->data = NULL;
 		}
+		if (result == FETCH_OK && !read->large)
+			holders += plan_follow(fetch, item, followers);
+		else
+			plan_look_again(fetch, followers);
 		fetch_plan_finish(fetch, item, result);
 	}
 	if (holders == 0)
@@ -595,6 +649,7 @@ void fetch_plan_done(struct fetch *fetch, struct fetch_op *op)
 void fetch_plan_cancel(struct fetch *fetch, const struct fetch_reader *reader)
 {
 	plan_drain(fetch);
+	fetch_share_cancel(fetch, reader);
 	for (struct fetch_request *request = fetch->window, *after; request; request = after) {
 		after = request->after;
 		if (!reader || request->item->reader == reader)

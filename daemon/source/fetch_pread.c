@@ -2,7 +2,7 @@
  * flight; each plans, takes one op, asks the kernel with openat and pread until it is done, and
  * comes back with it. A thread that leaves work behind wakes one other, so as many run as there is
  * work for and a warm page cache is served by few. */
-#include "source/fetch_internal.h"
+#include "source/fetch_share.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,12 +23,13 @@ static int pread_ask(const struct fetch_op *op)
 	return answer < 0 ? -errno : (int)answer;
 }
 
-static void pread_perform(struct fetch_op *op)
+static void pread_perform(struct fetch *fetch, struct fetch_op *op)
 {
 	while (fetch_op_next(op))
 		fetch_op_answer(op, pread_ask(op));
 	if (fetch_op_owns(op))
 		(void)close(op->fd);
+	fetch_share_keep(fetch, op);
 }
 
 /* One turn: deliver what finished, perform one op; or sleep. False when there will be no more. */
@@ -45,7 +46,7 @@ static bool pread_turn(struct fetch *fetch)
 		fetch_kick(fetch);
 	fetch_deliver(fetch, finished);
 	if (op)
-		pread_perform(op);
+		pread_perform(fetch, op);
 	else if (!finished && !over)
 		fetch_sleep(&fetch->inbox, retry);
 	pthread_mutex_lock(&fetch->lock);

@@ -14,7 +14,7 @@
  * releases wake it. */
 #include "base/size.h"
 #include "base/util.h"
-#include "source/fetch_internal.h"
+#include "source/fetch_share.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -121,6 +121,7 @@ static void ring_close_own(struct ring *ring, const struct fetch_op *op)
 static void ring_op_done(struct ring *ring, struct fetch_op *op)
 {
 	ring_close_own(ring, op);
+	fetch_share_keep(ring->fetch, op);
 	op->next = NULL;
 	*ring->done_tail = op;
 	ring->done_tail = &op->next;

@@ -64,7 +64,9 @@ int shelf_open(struct shelf *shelf, const char *source, const struct dataset_opt
 		return rc;
 	}
 	*ret = shelf_settle(shelf, fresh);
-	if (*ret != fresh)
+	if (*ret == fresh)
+		fetch_expect(shelf->fetch, fresh->dataset);
+	else
 		shelf_entry_free(fresh);
 	return 0;
 }

@@ -1,6 +1,8 @@
 """SIGKILLs at random steps: a hundred in CI, a thousand nightly. Trainers that share, and ranks that split, go on through all of it and get
 every batch; a trainer alone and a rank that are killed again and again, and come back each time at once, have the undisturbed row
 in the end; and descriptors, mappings, threads, slots and memory of the daemon end where they began."""
+import signal
+
 from faults import NIGHTLY, SLOW, TINY, FaultTrainer, Rank, harness, killed_after, promise_latency, say, seeded, tiny_dataset, undisturbed, watched
 from harness import folder, run_tests
 
@@ -14,10 +16,13 @@ PSS_KIB = 2048
 WARM = 20
 
 
-def strike(random, orderly):
+LIB_STEPS = ["opened", "batch-received", "reading", "read", "full", "before-release", "released", "closed"]
+
+
+def strike(random, orderly, steps):
     """What a trainer is to do, and when it is killed. Who keeps old batches while others of its group keep new ones waits for them for
     ever, as `block` says: the orderly give the oldest back first."""
-    step = random.choice(STEPS)
+    step = random.choice(steps)
     return {"at": step, "occurrence": random.randint(1, 6) if step in REPEATED else 1, "do": "kill",
             "hold": 3 if step == "full" else random.randint(0, 3), "newest": 0 if orderly else random.randint(0, 1), "query": 2, "batches": 12}
 
@@ -44,7 +49,8 @@ class Returning(Rank):
 def kill_round(home, daemon, watch, random, ranks):
     """Seconds from the first one's death until its leases were back."""
     for rank in ranks:
-        rank.start(home, daemon.socket, **strike(random, "group" in rank.definition))
+        mode = "raw" if isinstance(rank, Returning) else random.choice(["raw", "lib"])
+        rank.start(home, daemon.socket, mode=mode, **strike(random, "group" in rank.definition, STEPS if mode == "raw" else LIB_STEPS))
     with killed_after([rank.trainer for rank in ranks]):
         for rank in ranks:
             rank.trainer.process.wait(timeout=harness.LIMIT)
@@ -108,6 +114,30 @@ def test_kills():
                 f"{KILLS // TOGETHER} times each")
             assert SLOW > 1 or grown <= PSS_KIB, f"the daemon grew by {grown} KiB"
     promise_latency("SIGKILL to leases back", latencies, 0.1)
+
+
+def test_others_go_on():
+    """One that holds all slots of its group is killed: the others, who waited for it, have their next batch."""
+    seconds = []
+    with folder() as home:
+        tiny_dataset(home)
+        with watched(home) as (daemon, watch):
+            for number in range(KILLS // 5):
+                definition = {"source": home / "images", **TINY, "group": f"g{number}", "wait_for": 3}
+                others = [FaultTrainer(home, daemon.socket, definition, batches=12) for _ in range(2)]
+                holder = FaultTrainer(home, daemon.socket, definition, at="full", do="stop", hold=3)
+                with killed_after([holder, *others]):
+                    holder.wait_note("at")
+                    for other in others:
+                        other.wait_note("batch", TINY["prefetch"])
+                    since = holder.signal(signal.SIGKILL)
+                    for other in others:
+                        other.finish()
+                        assert len(other.batches()) == 12
+                        seconds.append(other.notes("given")[TINY["prefetch"]].time - since)
+            watch.back()
+    assert min(seconds) > 0, "they waited for it"
+    promise_latency("SIGKILL of one that holds everything to the others' next batch", seconds, 0.1)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ class FaultTrainer:
         elif definition:
             command.append("open=" + json.dumps({k: str(v) if isinstance(v, Path) else v for k, v in definition.items()}))
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-        self.pid = self.process.pid
+        self.pid, self.mode = self.process.pid, mode
 
     def notes(self, *kinds):
         try:
@@ -181,7 +181,7 @@ class Rank:
         """Its trainer has ended: takes what was given."""
         if self.trainer.notes("opened"):
             self.row += self.trainer.batches()
-            self.state = self.trainer.state()
+            self.state = self.trainer.state() if self.trainer.mode == "raw" else None
         self.trainer.kill()
         self.trainer.out.unlink()
 

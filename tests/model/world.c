@@ -1,17 +1,12 @@
 /* world: see world.h. The functions named daemon_ do what serve/group.c does, those named client_
  * what libpenstock does; the rest is bookkeeping. */
-#include "model/world.h"
+#include "model/world_impl.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define WORLD_ENDLESS UINT64_MAX
-
-static void world_fail(struct world *world, const char *what, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void world_fail(struct world *world, const char *what, const char *format, ...)
+void world_fail(struct world *world, const char *what, const char *format, ...)
 {
 	if (world->violated)
 		return;
@@ -24,7 +19,7 @@ static void world_fail(struct world *world, const char *what, const char *format
 
 /* ---- small helpers ---- */
 
-static void list_push(struct list *list, uint32_t slot)
+void list_push(struct list *list, uint32_t slot)
 {
 	list->slot[list->count++] = (uint8_t)slot;
 }
@@ -37,7 +32,7 @@ static uint32_t list_pop(struct list *list)
 	return slot;
 }
 
-static uint32_t list_mask(const struct list *list)
+uint32_t list_mask(const struct list *list)
 {
 	uint32_t mask = 0;
 	for (uint32_t i = 0; i < list->count; i++)
@@ -46,17 +41,17 @@ static uint32_t list_mask(const struct list *list)
 }
 
 /* What the reader was sent and did not send back: bit per slot. */
-static uint32_t reader_reads(const struct reader *r)
+uint32_t reader_reads(const struct reader *r)
 {
 	return list_mask(&r->flight) | list_mask(&r->waiting) | r->held;
 }
 
-static bool reader_detached(const struct reader *r)
+bool reader_detached(const struct reader *r)
 {
 	return r->phase == READER_ON && !r->attached;
 }
 
-static uint32_t world_members(const struct world *world)
+uint32_t world_members(const struct world *world)
 {
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < world->config->readers; i++)
@@ -80,7 +75,7 @@ void world_link(struct world *world)
 	}
 }
 
-static void world_copy(struct world *copy, const struct world *world)
+void world_copy(struct world *copy, const struct world *world)
 {
 	*copy = *world;
 	world_link(copy);
@@ -124,7 +119,7 @@ static bool daemon_wanted(const struct world *world)
 }
 
 /* One slot's head is written, then workers begin with its rows. */
-static bool daemon_assign(struct world *world)
+bool daemon_assign(struct world *world)
 {
 	int slot = daemon_wanted(world) ? tally_assign(&world->tally) : -1;
 	if (slot < 0)
@@ -141,7 +136,7 @@ static void daemon_pump(struct world *world)
 
 /* ---- the event loop ---- */
 
-static uint32_t reader_in_socket(const struct reader *r)
+uint32_t reader_in_socket(const struct reader *r)
 {
 	return r->flight.count + (r->tail != TAIL_NONE);
 }
@@ -160,7 +155,7 @@ static void daemon_announce(struct world *world, struct reader *r, uint32_t slot
 	world->leased |= (uint32_t)(world->tally.serial[slot] >= world->fresh) << slot;
 }
 
-static bool daemon_over(const struct reader *r)
+bool daemon_over(const struct reader *r)
 {
 	return r->tally.next == r->tally.end;
 }
@@ -183,7 +178,7 @@ static void daemon_serve(struct world *world, struct reader *r)
 	}
 }
 
-static void daemon_turn(struct world *world)
+void daemon_turn(struct world *world)
 {
 	if (world->phase != GROUP_LIVE || world->told_end)
 		return;
@@ -205,7 +200,7 @@ static bool daemon_turn_pending(const struct world *world)
 	return false;
 }
 
-static void daemon_filled(struct world *world, uint32_t slot)
+void daemon_filled(struct world *world, uint32_t slot)
 {
 	if (world->config->flaw_head_late)
 		world_overwrite(world, slot, true, false);
@@ -214,14 +209,14 @@ static void daemon_filled(struct world *world, uint32_t slot)
 	daemon_turn(world);
 }
 
-static bool daemon_may_tell_end(const struct world *world)
+bool daemon_may_tell_end(const struct world *world)
 {
 	return world->phase == GROUP_LIVE && world->draining && !world->told_end &&
 	       tally_count(&world->tally, SLOT_FILLING) == 0;
 }
 
 /* Asked to end, and nothing is being filled any more: what is announced by now was the last. */
-static void daemon_tell_end(struct world *world)
+void daemon_tell_end(struct world *world)
 {
 	world->told_end = true;
 	for (uint32_t i = 0; i < world->config->readers; i++) {
@@ -265,7 +260,7 @@ static void daemon_leave(struct world *world, struct reader *r)
 }
 
 /* A member that has gone, or is to go. */
-static void daemon_drop(struct world *world, struct reader *r)
+void daemon_drop(struct world *world, struct reader *r)
 {
 	daemon_leave(world, r);
 	if (r->phase == READER_GONE)
@@ -278,7 +273,7 @@ static void daemon_drop(struct world *world, struct reader *r)
 	daemon_turn(world);
 }
 
-static void daemon_reads(struct world *world, struct reader *r)
+void daemon_reads(struct world *world, struct reader *r)
 {
 	if (r->releases.count == 0) {
 		daemon_drop(world, r); /* CLOSE */
@@ -298,7 +293,7 @@ static void daemon_reads(struct world *world, struct reader *r)
 }
 
 /* Its leases end with the ERROR; where the socket is full, with the connection. */
-static void daemon_detach(struct world *world, struct reader *r)
+void daemon_detach(struct world *world, struct reader *r)
 {
 	bool full = reader_in_socket(r) >= world->config->room;
 	if (!world->config->flaw_silent)
@@ -468,7 +463,7 @@ static void daemon_fails(struct world *world)
 
 /* ---- the client and its application ---- */
 
-static void client_reads(struct world *world, struct reader *r)
+void client_reads(struct world *world, struct reader *r)
 {
 	if (r->flight.count == 0) { /* END, ERROR or the hang-up */
 		r->told |= r->tail != TAIL_END;
@@ -498,7 +493,7 @@ static void client_finds_stale(struct world *world, struct reader *r, uint32_t s
 	r->torn &= (uint8_t)~gone;
 }
 
-static void client_gives(struct world *world, struct reader *r)
+void client_gives(struct world *world, struct reader *r)
 {
 	uint32_t slot = r->waiting.slot[0];
 	if (r->stale & 1u << slot) {
@@ -518,7 +513,7 @@ static void client_gives(struct world *world, struct reader *r)
 
 /* The application has read the batch; the client compares the head before it says that all went
  * well. */
-static void client_releases(struct world *world, struct reader *r, uint32_t slot)
+void client_releases(struct world *world, struct reader *r, uint32_t slot)
 {
 	uint8_t bit = (uint8_t)(1u << slot);
 	if (r->stale & bit && r->attached)
@@ -620,7 +615,7 @@ static void events_of_running(const struct world *world, uint32_t i, struct even
 		event_add(list, EVENT_KILL, i, 0);
 }
 
-static bool daemon_may_detach(const struct world *world, const struct reader *r)
+bool daemon_may_detach(const struct world *world, const struct reader *r)
 {
 	return world->config->detach && world->started && !world->draining && r->attached &&
 	       r->phase == READER_ON && tally_blocks(&world->tally, &r->tally);
@@ -729,422 +724,4 @@ void world_apply(struct world *world, struct event event)
 		reader_join(world, r, event.argument, event.kind == EVENT_JOIN_FEW);
 	else
 		world_apply_reader(world, r, event);
-}
-
-/* ---- what must hold ---- */
-
-static void check_owed(struct world *world, uint32_t slot)
-{
-	const struct tally *tally = &world->tally;
-	uint64_t serial = tally->serial[slot];
-	uint32_t owed = 0, holders = 0;
-	for (uint32_t i = 0; i < world->config->readers; i++) {
-		const struct reader *r = &world->reader[i];
-		bool holds = r->tally.held & 1ull << slot;
-		bool wants = r->tally.next <= serial && serial < r->tally.end;
-		holders += r->attached && holds;
-		owed += r->attached && (holds || wants);
-	}
-	if (tally->owed[slot] != owed)
-		world_fail(world, "owed", "slot %u is owed by %u readers, the tally says %u", slot,
-			owed, tally->owed[slot]);
-	if (owed == 0)
-		world_fail(world, "lost-slot", "slot %u is kept, and nobody wants it", slot);
-	if (holders && tally->state[slot] != SLOT_LEASED)
-		world_fail(world, "overwritten", "slot %u is held, and not leased", slot);
-}
-
-static void check_slot(struct world *world, uint32_t slot)
-{
-	const struct tally *tally = &world->tally;
-	if (tally->state[slot] == SLOT_FREE)
-		return;
-	if (tally->serial[slot] >= tally->next_serial)
-		world_fail(world, "serial", "slot %u has a serial that was not assigned", slot);
-	for (uint32_t other = 0; other < slot; other++)
-		if (tally->state[other] != SLOT_FREE && tally->serial[other] == tally->serial[slot])
-			world_fail(world, "serial", "slots %u and %u have the same serial", other,
-				slot);
-	if (tally->state[slot] >= SLOT_READY)
-		check_owed(world, slot);
-}
-
-/* Where the reader's next batches are: in slots, or not assigned yet. */
-static void check_next(struct world *world, uint32_t i)
-{
-	const struct reader *r = &world->reader[i];
-	const struct tally *tally = &world->tally;
-	for (uint64_t s = r->tally.next; s < tally->next_serial && s < r->tally.end; s++) {
-		bool there = false;
-		for (uint32_t slot = 0; slot < tally->slots; slot++)
-			there |= tally->state[slot] != SLOT_FREE && tally->serial[slot] == s;
-		if (!there)
-			world_fail(world, "gone", "reader %u waits for batch %llu, which has gone",
-				i, (unsigned long long)s);
-	}
-}
-
-/* The daemon's account of a member agrees with what the member has and what is under way. */
-static void check_member(struct world *world, uint32_t i)
-{
-	const struct reader *r = &world->reader[i];
-	uint32_t reads = reader_reads(r), back = list_mask(&r->releases);
-	if ((reads | back) & ~r->tally.held || reads & back)
-		world_fail(world, "overwritten",
-			"reader %u has or gives back slots that the daemon does not count as its",
-			i);
-	if (r->phase == READER_ON && r->tally.held != (reads | back))
-		world_fail(world, "lost-slot", "reader %u is thought to hold what it has not", i);
-	if (r->phase == READER_ON &&
-		r->tally.next != r->expected + r->waiting.count + r->flight.count)
-		world_fail(world, "sequence", "reader %u is given %llu next, and needs %llu", i,
-			(unsigned long long)r->tally.next,
-			(unsigned long long)(r->expected + r->waiting.count + r->flight.count));
-	for (uint32_t slot = 0; slot < world->tally.slots; slot++)
-		if (reads & 1u << slot && world->tally.state[slot] != SLOT_LEASED)
-			world_fail(world, "overwritten",
-				"slot %u is %s while reader %u may read it", slot,
-				slot_state_name(world->tally.state[slot]), i);
-	if (!world->started && reads)
-		world_fail(world, "early", "a batch was announced before all were there");
-	check_next(world, i);
-}
-
-static void check_waiting(struct world *world, uint32_t i)
-{
-	const struct reader *r = &world->reader[i];
-	for (uint32_t k = 0; k < r->waiting.count + r->flight.count; k++) {
-		uint32_t slot = k < r->waiting.count ? r->waiting.slot[k]
-						     : r->flight.slot[k - r->waiting.count];
-		if (world->tally.serial[slot] != r->expected + k)
-			world_fail(world, "sequence",
-				"reader %u waits for batch %llu in a slot "
-				"with %llu",
-				i, (unsigned long long)(r->expected + k),
-				(unsigned long long)world->tally.serial[slot]);
-	}
-}
-
-static void check_list(struct world *world)
-{
-	uint32_t listed = 0, there = 0;
-	for (const struct tally_reader *t = world->tally.readers; t; t = t->next_reader) {
-		listed++;
-		for (uint32_t i = 0; i < world->config->readers; i++)
-			there += t == &world->reader[i].tally && world->reader[i].attached;
-	}
-	if (listed != there || there != world_members(world))
-		world_fail(world, "list", "the tally knows %u of %u readers, and %u others", there,
-			world_members(world), listed - there);
-}
-
-void world_check(struct world *world)
-{
-	if (world->violated || world->phase != GROUP_LIVE)
-		return;
-	check_list(world);
-	for (uint32_t slot = 0; slot < world->tally.slots; slot++)
-		check_slot(world, slot);
-	for (uint32_t i = 0; i < world->config->readers; i++) {
-		if (!world->reader[i].attached)
-			continue;
-		check_member(world, i);
-		if (world->reader[i].phase == READER_ON)
-			check_waiting(world, i);
-	}
-}
-
-/* ---- progress ---- */
-
-struct fair { /* a run in which everybody goes on who is not stopped */
-	struct world world;
-	uint32_t stopped; /* bit per reader */
-	bool keeps; /* a batch is kept until the next is there */
-	bool looks; /* world_check after every step: to say what went wrong first */
-	bool aims[WORLD_READERS];
-	uint64_t goal[WORLD_READERS]; /* serial that each which aims at one is to come to */
-	bool slots; /* all slots are to be leased again */
-};
-
-static void fair_look(struct fair *fair)
-{
-	if (fair->looks)
-		world_check(&fair->world);
-}
-
-static void fair_client(struct fair *fair, struct reader *r)
-{
-	struct world *world = &fair->world;
-	while (reader_in_socket(r))
-		client_reads(world, r);
-	while (r->waiting.count && !world->violated)
-		client_gives(world, r);
-	for (uint32_t slot = 0; slot < world->config->slots; slot++) {
-		bool newest = r->attached && world->tally.serial[slot] + 1 == r->expected;
-		if (r->held & 1u << slot && !(fair->keeps && newest && !r->ended))
-			client_releases(world, r, slot);
-	}
-}
-
-static void fair_reader(struct fair *fair, uint32_t i)
-{
-	struct world *world = &fair->world;
-	struct reader *r = &world->reader[i];
-	bool stopped = fair->stopped & 1u << i;
-	if (r->phase == READER_ON && !stopped)
-		fair_client(fair, r);
-	fair_look(fair);
-	while (r->attached && r->releases.count && !world->violated) {
-		daemon_reads(world, r);
-		fair_look(fair);
-	}
-	if (r->phase == READER_GONE)
-		daemon_drop(world, r);
-	else if (stopped && daemon_may_detach(world, r))
-		daemon_detach(world, r);
-	fair_look(fair);
-}
-
-static void fair_round(struct fair *fair)
-{
-	struct world *world = &fair->world;
-	while (daemon_assign(world))
-		;
-	fair_look(fair);
-	for (uint32_t slot = world->tally.slots; slot-- > 0;)
-		if (world->tally.state[slot] == SLOT_FILLING) {
-			daemon_filled(world, slot);
-			fair_look(fair);
-		}
-	daemon_turn(world);
-	if (daemon_may_tell_end(world))
-		daemon_tell_end(world);
-	for (uint32_t i = 0; i < world->config->readers; i++)
-		fair_reader(fair, i);
-	daemon_turn(world);
-}
-
-/* Sets what is to be reached from here. */
-static void fair_aim(struct fair *fair)
-{
-	struct world *world = &fair->world;
-	for (uint32_t i = 0; i < world->config->readers; i++) {
-		const struct reader *r = &world->reader[i];
-		if (!r->attached || r->phase != READER_ON || fair->stopped & 1u << i)
-			continue;
-		uint64_t goal = r->expected + world->tally.slots + 1;
-		if (world->draining)
-			goal = r->tally.next;
-		fair->aims[i] = true;
-		fair->goal[i] = goal < r->tally.end ? goal : r->tally.end;
-		fair->slots |= r->tally.end == WORLD_ENDLESS && !world->draining && !fair->stopped;
-	}
-	world->leased = 0;
-	world->fresh = world->tally.next_serial;
-}
-
-static bool fair_reached(const struct fair *fair, uint32_t i)
-{
-	const struct world *world = &fair->world;
-	const struct reader *r = &world->reader[i];
-	bool over = r->attached && (daemon_over(r) || world->draining);
-	return r->expected >= fair->goal[i] && (!over || (r->ended && r->tail == TAIL_NONE));
-}
-
-static bool fair_done(const struct fair *fair)
-{
-	bool done = !fair->slots || fair->world.leased == (1u << fair->world.tally.slots) - 1;
-	for (uint32_t i = 0; i < fair->world.config->readers; i++)
-		done &= !fair->aims[i] || fair_reached(fair, i);
-	return done;
-}
-
-static void fair_complain(const struct fair *fair, struct world *world)
-{
-	if (fair->world.violated) {
-		world_fail(world, fair->world.violated, "when all go on: %s", fair->world.detail);
-		return;
-	}
-	for (uint32_t i = 0; i < world->config->readers; i++)
-		if (fair->aims[i] && !fair_reached(fair, i))
-			world_fail(world, "progress",
-				"all go on (stopped: mask %x, %s), but reader %u comes to batch "
-				"%llu, not to %llu",
-				fair->stopped,
-				fair->keeps ? "each keeps its last batch" : "all is given back", i,
-				(unsigned long long)fair->world.reader[i].expected,
-				(unsigned long long)fair->goal[i]);
-	world_fail(world, "lost-slot", "all go on, but only slots %#x are leased again",
-		fair->world.leased);
-}
-
-/* False when something is wrong, or nobody gets on. */
-static bool fair_run(struct fair *fair, const struct world *from)
-{
-	world_copy(&fair->world, from);
-	fair_aim(fair);
-	for (uint32_t round = 0; round < 4 * from->config->slots + 8; round++) {
-		fair_round(fair);
-		if (fair->world.violated)
-			return false;
-		if (fair_done(fair))
-			return true;
-	}
-	return false;
-}
-
-static void check_fair(struct world *world, uint32_t stopped, bool keeps)
-{
-	struct fair fair = {.stopped = stopped, .keeps = keeps};
-	if (fair_run(&fair, world))
-		return;
-	struct fair again = {.stopped = stopped, .keeps = keeps, .looks = true};
-	(void)fair_run(&again, world);
-	fair_complain(&again, world);
-}
-
-static void check_leaver(struct world *world, struct reader *r)
-{
-	daemon_drop(world, r);
-	world_check(world);
-}
-
-static void check_leaving(struct world *world)
-{
-	struct world copy;
-	world_copy(&copy, world);
-	for (uint32_t i = 0; i < world->config->readers; i++)
-		if (copy.reader[i].attached)
-			check_leaver(&copy, &copy.reader[i]);
-	if (copy.violated)
-		world_fail(world, copy.violated, "when all leave: %s", copy.detail);
-}
-
-void world_progress(struct world *world)
-{
-	if (world->violated || world->phase != GROUP_LIVE)
-		return;
-	uint32_t running = 0;
-	for (uint32_t i = 0; i < world->config->readers; i++)
-		running |=
-			(uint32_t)(world->reader[i].attached && world->reader[i].phase == READER_ON)
-			<< i;
-	for (uint32_t stopped = 0; world->started && stopped < running; stopped++) {
-		if (stopped & ~running || (stopped && !world->config->detach))
-			continue;
-		check_fair(world, stopped, false);
-		if (world->config->slots > 1)
-			check_fair(world, stopped, true);
-	}
-	check_leaving(world);
-}
-
-/* ---- in words ---- */
-
-static void text_add(char *buffer, size_t room, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void text_add(char *buffer, size_t room, const char *format, ...)
-{
-	size_t used = strlen(buffer);
-	va_list args;
-	va_start(args, format);
-	(void)vsnprintf(buffer + used, room - used, format, args);
-	va_end(args);
-}
-
-void world_describe_event(struct event event, char name, char *buffer, size_t room)
-{
-	static const char *const words[] = {
-		[EVENT_BEGIN] = "the stream begins, who waits is admitted",
-		[EVENT_ASSIGN] = "a free slot is given the next batch",
-		[EVENT_FILLED] = "the last row is written, slot",
-		[EVENT_TURN] = "the event loop turns",
-		[EVENT_DRAIN] = "the daemon is asked to end",
-		[EVENT_TELL_END] = "it says so to all members",
-		[EVENT_FAIL] = "the stream fails",
-		[EVENT_DEATH] = "the daemon is killed",
-		[EVENT_JOIN] = "joins",
-		[EVENT_JOIN_AT] = "joins with a state, batches after the first:",
-		[EVENT_JOIN_FEW] = "joins for two batches",
-		[EVENT_BACK] = "comes back",
-		[EVENT_TAKE_LEFT] = "is given a batch that it had",
-		[EVENT_READ] = "reads a message",
-		[EVENT_NEXT] = "is given a batch",
-		[EVENT_RELEASE] = "has read and releases slot",
-		[EVENT_CLOSE] = "closes",
-		[EVENT_KILL] = "is killed",
-		[EVENT_DAEMON_READS] = "'s message is read by the daemon",
-		[EVENT_DAEMON_NOTICES] = "'s hang-up is noticed",
-		[EVENT_DETACH] = "is detached",
-	};
-	bool number = event.kind == EVENT_FILLED || event.kind == EVENT_JOIN_AT ||
-		      event.kind == EVENT_RELEASE;
-	const char *text = words[event.kind];
-	buffer[0] = 0;
-	if (event.kind >= EVENT_JOIN)
-		text_add(buffer, room, "%c%s", name, text[0] == '\'' ? "" : " ");
-	text_add(buffer, room, "%s", text);
-	if (number)
-		text_add(buffer, room, " %u", event.argument);
-}
-
-static void text_list(char *buffer, size_t room, const char *what, const struct list *list)
-{
-	if (!list->count)
-		return;
-	text_add(buffer, room, " %s", what);
-	for (uint32_t i = 0; i < list->count; i++)
-		text_add(buffer, room, "%s%u", i ? "," : " ", list->slot[i]);
-}
-
-static void text_mask(char *buffer, size_t room, const char *what, uint32_t mask)
-{
-	struct list list = {0};
-	for (uint32_t slot = 0; slot < WORLD_SLOTS; slot++)
-		if (mask & 1u << slot)
-			list_push(&list, slot);
-	text_list(buffer, room, what, &list);
-}
-
-static void text_reader(char *buffer, size_t room, const struct reader *r, char name)
-{
-	static const char *const phases[] = {"out", "pending", "on", "lost", "gone"};
-	static const char *const tails[] = {
-		"", ", END under way", ", ERROR under way", ", hung up"};
-	if (r->phase == READER_OUT)
-		return;
-	text_add(buffer, room, "; %c %s", name, reader_detached(r) ? "detached" : phases[r->phase]);
-	if (r->attached)
-		text_add(buffer, room, " next %llu", (unsigned long long)r->tally.next);
-	if (r->phase == READER_LOST)
-		text_add(buffer, room, " needs %llu", (unsigned long long)r->expected);
-	text_list(buffer, room, "BATCH", &r->flight);
-	text_list(buffer, room, "waiting", &r->waiting);
-	text_mask(buffer, room, "reads", r->held);
-	text_list(buffer, room, "RELEASE", &r->releases);
-	text_mask(buffer, room, "torn", r->torn);
-	text_add(buffer, room, "%s%s", r->closing ? " CLOSE" : "", tails[r->tail]);
-}
-
-void world_describe(const struct world *world, const char names[static WORLD_READERS], char *buffer,
-	size_t room)
-{
-	static const char *const phases[] = {"no group", "gathering", "live"};
-	const struct tally *tally = &world->tally;
-	buffer[0] = 0;
-	text_add(buffer, room, "%s%s%s", phases[world->phase],
-		world->phase == GROUP_LIVE && !world->started ? ", not started" : "",
-		world->told_end   ? ", told the end"
-		: world->draining ? ", draining"
-				  : "");
-	for (uint32_t slot = 0; slot < tally->slots && world->phase == GROUP_LIVE; slot++) {
-		text_add(buffer, room, "; %u %s", slot, slot_state_name(tally->state[slot]));
-		if (tally->state[slot] != SLOT_FREE)
-			text_add(buffer, room, " %llu owed %u",
-				(unsigned long long)tally->serial[slot],
-				tally->state[slot] >= SLOT_READY ? tally->owed[slot] : 0);
-	}
-	for (uint32_t i = 0; i < world->config->readers; i++)
-		text_reader(buffer, room, &world->reader[i], names[i]);
 }

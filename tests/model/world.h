@@ -1,11 +1,13 @@
 /* world: a small world around the daemon's tally, one event at a time.
  *
  * A map of this folder:
- *   world.[ch]   who is in this world, what may happen next, what must hold in every state
+ *   world.[ch]   who is in this world, what may happen next, and what that does
+ *   check.c      what must hold in every state
+ *   words.c      events and worlds as people read them
  *   state.[ch]   a world as a few words, in a form that is the same for all that behave the same
  *   search.[ch]  breadth first through all orders of events, with a shortest path to what is wrong
  *   slots.c      the worlds that are searched, and the command
- *   flaws.cmake  flaws put into the tally and into the world on purpose: each must be found
+ *   flaws/       flaws that are put into copies of the tally: each must be found
  *
  * The tally is the daemon's own (daemon/batch/tally.c). Around it, as small as it can be: a
  * producer, the event loop as serve/group.c runs it (a turn is one step: what a client could see in

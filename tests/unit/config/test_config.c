@@ -92,6 +92,7 @@ static void the_shipped_file_is_the_defaults(void **state)
 	shipped.io = FETCH_IO_DIRECT;
 	shipped.log_level = LOG_DEBUG;
 	shipped.checkpoints = false;
+	shipped.cache = FETCH_CACHE_OFF;
 	shipped.stream_count = 3;
 	strcpy(shipped.socket, "s");
 	strcpy(shipped.cache_dir, "c");
@@ -138,7 +139,7 @@ static void reads_every_key(void **state)
 	struct config *config =
 		must_load("socket: /run/p.sock\nmemory: 96M\nthreads: 8\nreader: io_uring\n"
 			  "reader_threads: 32\nio: direct\ncache_dir: /c\nidle_exit_s: 10\n"
-			  "log_level: debug\nmax_clients: 3\ncheckpoints: off\n"
+			  "log_level: debug\nmax_clients: 3\ncheckpoints: off\ncache: on\n"
 			  "max_streams: 5\nstream_memory: 2M\nopen_streams: named\n"
 			  "streams:\n  a: {source: x}\n  b c:\n    source: y\n    train: false\n");
 	assert_string_equal(config->socket, "/run/p.sock");
@@ -155,6 +156,7 @@ static void reads_every_key(void **state)
 	assert_int_equal(config->stream_memory, 2 << 20);
 	assert_int_equal(config->open_streams, CONFIG_OPEN_NAMED);
 	assert_false(config->checkpoints);
+	assert_int_equal(config->cache, FETCH_CACHE_ON);
 	assert_int_equal(config->stream_count, 2);
 	assert_string_equal(config->stream[0].name, "a");
 	assert_string_equal(config->stream[1].name, "b c");
