@@ -128,6 +128,10 @@ class FaultTrainer:
         assert got == code, f"trainer ended with {got}, not {code}: {self.notes()[-3:]}"
         return self.batches()
 
+    def finish_with_error(self):
+        got = self.process.wait(timeout=harness.LIMIT)
+        assert got == 1, f"trainer ended with {got}: {self.notes()[-3:]}"
+
     def kill(self):
         self.process.kill()
         self.process.wait()
