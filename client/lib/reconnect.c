@@ -293,7 +293,6 @@ static int reconnect_open(struct penstock_stream *stream)
 		result = stream_send_open(stream, state, true);
 	if (result < 0)
 		return reconnect_judge(stream, result);
-	stream->opened.head.type = 0;
 	reconnect_enter(&stream->reconnect, RECONNECT_OPENING, CONNECTION_NEVER);
 	return RECONNECT_E_ON;
 }
@@ -398,7 +397,9 @@ bool reconnect_may(const struct penstock_stream *stream, int code)
 static int reconnect_begin(struct penstock_stream *stream)
 {
 	struct reconnect *r = &stream->reconnect;
+	stream_send_close(stream); /* a daemon that is ending waits for it */
 	reconnect_drop(stream);
+	stream->opened.head.type = 0; /* what is in it is what the next one has to open */
 	lease_lose(&stream->leases);
 	r->lost_ns = connection_deadline(0);
 	(void)snprintf(r->reason, sizeof r->reason, "%s", stream->sentence);

@@ -358,18 +358,21 @@ int penstock_stream_open(
 	return result;
 }
 
+void stream_send_close(struct penstock_stream *stream)
+{
+	struct wire_close message = {.head = {.type = WIRE_CLOSE, .stream = STREAM_NUMBER}};
+	if (stream->connection.fd >= 0 && stream->opened.head.type)
+		(void)conn_send(
+			stream->connection.fd, true, &message.head, sizeof message, NULL, 0, -1);
+}
+
 void penstock_stream_close(struct penstock_stream *stream)
 {
 	if (!stream)
 		return;
-	/* In a forked child the socket is the parent's: only this process's copies go. The hang-up
-	 * that follows a CLOSE would be enough; the message makes the daemon's log tell an end from
-	 * a death. */
-	if (stream->connection.owner == getpid() && stream->connection.fd >= 0) {
-		struct wire_close message = {.head = {.type = WIRE_CLOSE, .stream = STREAM_NUMBER}};
-		(void)conn_send(
-			stream->connection.fd, true, &message.head, sizeof message, NULL, 0, -1);
-	}
+	/* In a forked child the socket is the parent's: only this process's copies go. */
+	if (stream->connection.owner == getpid())
+		stream_send_close(stream);
 	stream_free(stream);
 }
 

@@ -59,6 +59,10 @@ int stream_receive(struct penstock_stream *stream);
  * -errno. */
 int stream_send_open(struct penstock_stream *stream, const char *state, bool reconnect);
 
+/* Says CLOSE, if there is anything to close. The hang-up that follows would be enough; the message
+ * makes the daemon's log tell an end from a death. */
+void stream_send_close(struct penstock_stream *stream);
+
 /* What the answer that has come to an OPEN says: 0 opened, or the refusal. */
 int stream_judge_opened(struct penstock_stream *stream);
 

@@ -58,13 +58,20 @@ void group_shut(struct group *group)
 	group_leave_job(group);
 }
 
+void group_say_over(struct member *member, int code, const char *text)
+{
+	if (!member->ended)
+		client_error(member->client, member->answered ? 0 : member->request, member->stream,
+			code, text);
+}
+
 /* It is shut first, which keeps group_leave from serving those who are still there. */
 void group_refuse(struct group *group, int code, const char *text)
 {
 	group_shut(group);
 	while (group->members) {
 		struct member *m = group->members;
-		client_error(m->client, m->answered ? 0 : m->request, m->stream, code, text);
+		group_say_over(m, code, text);
 		group_leave(m);
 	}
 }

@@ -182,6 +182,8 @@ struct member *group_find_member(const struct client *client, uint32_t stream);
 unsigned group_size(const struct group *group);
 void group_leave(struct member *member);
 void group_released(struct member *member, uint32_t slot);
+/* Tells it that its stream, or its opening, is over; to one that has had its END nothing is. */
+void group_say_over(struct member *member, int code, const char *text);
 /* Ends the stream, or its opening, for all its members with this sentence. */
 void group_refuse(struct group *group, int code, const char *text);
 /* It takes no more members and goes as soon as it has none and nothing is in flight. */

@@ -392,7 +392,7 @@ static void server_drain_turn(struct server *server)
 		if (!g->told_end) {
 			g->told_end = true;
 			for (struct member *m = g->members; m; m = m->next_of_group)
-				client_error(m->client, 0, m->stream, -ESHUTDOWN, server_ending);
+				group_say_over(m, -ESHUTDOWN, server_ending);
 		}
 	}
 	bool late = clock_ns() - server->drain_since_ns > SERVE_DRAIN_LIMIT_S * SERVER_SECOND_NS;

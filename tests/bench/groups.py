@@ -278,8 +278,8 @@ def judge(samples):
         holds = None
         if floor:
             holds = value <= floor[1] if floor[0] == "<=" else value >= floor[1]
-        rows.append({"what": what, "value": round(value, digits), "least": round(min(samples[name]), digits),
-                     "most": round(max(samples[name]), digits), "samples": len(samples[name]),
+        value, least, most = (round(figure, digits or None) for figure in (value, min(samples[name]), max(samples[name])))
+        rows.append({"what": what, "value": value, "least": least, "most": most, "samples": len(samples[name]),
                      "floor": f"{floor[0]} {floor[1]}" if floor else "", "holds": holds})
     return rows
 

@@ -313,19 +313,18 @@ static void run_reconnect_in_vain(const void *argument)
 	penstock_options_init(&options);
 	options.source = "/data";
 	options.socket = socket_path;
-	options.reconnect_ms = 1500;
+	options.reconnect_ms = 3000;
 	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
 	want_batch(stream, 0);
 	(void)setenv("FAKE_MODE", "dies", 1);
 	kill_daemon(&stream, 1);
 	int result;
-	do {
-		result = penstock_stream_next(stream, &batch, 400);
+	do { /* what had come before it died; then the tries */
+		result = penstock_stream_next(stream, &batch, 100);
 		FAKE_WANT(result == 0 || result == -ETIMEDOUT);
-	} while (result == 0); /* what had come before it died */
-	FAKE_WANT(strstr(penstock_error(), "unknown key `memroy`"));
+	} while (result == 0 || !strstr(penstock_error(), "unknown key `memroy`"));
 	FAKE_WANT(penstock_stream_next(stream, &batch, 20000) == -EPIPE);
-	FAKE_WANT(strstr(penstock_error(), "within the 1.5 s of options.reconnect_ms"));
+	FAKE_WANT(strstr(penstock_error(), "within the 3.0 s of options.reconnect_ms"));
 	FAKE_WANT(strstr(penstock_error(), "unknown key `memroy`"));
 	penstock_stream_close(stream);
 	(void)unlink(facts); /* all dead */

@@ -730,6 +730,26 @@ def test_all_late_joiner_whose_epochs_are_over():
         assert len(first.read(20)) == 20
 
 
+def test_all_no_error_after_the_end():
+    """Whoever has had its END is not told that the stream broke for others, or that the daemon ends."""
+    with served() as (daemon, source), links(daemon, 3) as (one, two, three):
+        options = dict(source=source, wait_for=2, train=False, on_broken="fail", seed=1, **{**ALL, "batch_size": 30})
+        short, long = one.open(epochs=1, **options), two.open(epochs=3, **options)
+        kept = [short.next() for _ in range(3)]
+        assert short.next() is None
+        done = three.open(source=source, epochs=1, **TINY, batch_size=30)
+        done.read()
+        long.read(1)
+        break_images(source, SAMPLES)
+        short.release(kept.pop(0))
+        with refused(errno.EIO, "on_broken"):
+            long.read()
+        daemon.process.send_signal(signal.SIGTERM)
+        for link in (one, three):
+            wait_until(lambda link=link: json.loads(link.query(STATUS))["draining"], "the daemon to end")
+            link.query(STATUS)  # what a turn of its loop has to say comes before the next turn's answer
+
+
 def test_all_a_name_is_free_again():
     with served() as (daemon, source), Link(daemon.socket) as link:
         for seed in range(20):

@@ -22,6 +22,9 @@ def kill_rounds(home, definition, name, rounds, random, most_s, own_places=False
         try:
             for rank in ranks:
                 rank.start(home, daemon.socket, sleep_us=200, hold=random.randint(0, 2))
+            for rank in ranks if own_places else []:  # or it would have no place yet
+                if not rank.state:
+                    rank.trainer.wait_note("opened")
             if random.random() < 0.8:
                 ranks[0].trainer.wait_note("batch")
             time.sleep(random.uniform(0, most_s))
@@ -74,6 +77,7 @@ def test_each_from_its_own_place():
         tiny_dataset(home)
         for name in ("private", "all", "split"):
             ranks, _ = kill_rounds(home, {"source": home / "images", **TINY, "reconnect": True}, name, ROUNDS, random, 0.03, own_places=True)
+            assert all(rank.row for rank in ranks), "each has come on"
             say(f"{name}, each from its own place: {ROUNDS} daemons killed; {check_rows(home, ranks)} batches, none lost or repeated")
 
 

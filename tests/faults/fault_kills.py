@@ -38,12 +38,12 @@ def split(home, rank):
 
 
 class Returning(Rank):
-    """It comes back where it was."""
+    """It comes back where it was; from the beginning on with a state, since it may be killed before it has one."""
 
-    def start(self, home, socket, **options):
-        if self.state:
-            self.definition["reconnect"] = True
-        super().start(home, socket, **options)
+    def begin(self, home, socket):
+        trainer = FaultTrainer(home, socket, {k: v for k, v in self.definition.items() if k != "reconnect"}, batches=1)
+        trainer.finish()
+        self.state = trainer.state(begin=True)
 
 
 def kill_round(home, daemon, watch, random, ranks):
@@ -93,10 +93,12 @@ def test_kills():
         tiny_dataset(home)
         with watched(home) as (daemon, watch):
             before = watch.pss_kib()
-            returning = [Returning({"source": home / "images", **TINY}), Returning(split(home, 1))]
+            returning = [Returning({"source": home / "images", **TINY, "reconnect": True}), Returning({**split(home, 1), "reconnect": True})]
             latencies, pss = [], []
 
             def rounds():
+                for one in returning:
+                    one.begin(home, daemon.socket)
                 for number in range(KILLS // TOGETHER):
                     strangers = [stranger(home, random, number) for _ in range(TOGETHER - len(returning))]
                     latencies.append(kill_round(home, daemon, watch, random, [*returning, *strangers]))

@@ -45,9 +45,14 @@ def check_victim(victim, want):
     assert got == want[:len(got)], "what it was given until then is right"
 
 
-def come_back(home, daemon, definition, victim, want):
-    """Another trainer goes on from where the dead one was: together they have the undisturbed row."""
-    state = {"state": victim.state(), "reconnect": True} if victim.notes("opened") else {}
+def come_back(home, daemon, definition, victim, want, witness=None):
+    """Another trainer goes on from where the dead one was: together they have the undisturbed row. The daemon may have let in one that
+    never heard of it before it died; it comes back to the beginning, which a witness knows."""
+    state = {}
+    if victim.notes("opened"):
+        state = {"state": victim.state(), "reconnect": True}
+    elif witness:
+        state = {"state": witness.state(begin=True), "reconnect": True}
     row = victim.batches()
     row += FaultTrainer(home, daemon.socket, {**definition, "wait_for": 1, **state}, batches=OTHERS - len(row)).finish()
     assert row == want[:OTHERS], "none lost, none repeated"
@@ -103,7 +108,7 @@ def run_split(home, daemon, watch, want, case, number):
         with killed_after([victim]):
             seconds = strike(victim, act, watch)
             check_victim(victim, want[1])
-            come_back(home, daemon, definitions[1], victim, want[1])
+            come_back(home, daemon, definitions[1], victim, want[1], first)
             for other, row in ((first, want[0]), (second, want[2])):
                 assert other.finish() == row[:OTHERS], "the others' rows are exactly right"
             watch.back()

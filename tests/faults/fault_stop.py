@@ -1,7 +1,7 @@
 """One of four trainers is stopped by SIGSTOP: the others get all their batches meanwhile, and with SIGCONT it goes on exactly."""
 import signal
 
-from faults import TINY, FaultTrainer, killed_after, say, tiny_dataset, watched
+from faults import TINY, FaultTrainer, killed_after, say, tiny_dataset, undisturbed, watched
 from harness import folder, run_tests
 
 STEPS = ["welcomed", "open-sent", "opened", "mapped", "batch-received", "reading", "full", "before-release", "released", "query-sent"]
@@ -66,6 +66,39 @@ def test_private():
 
 def test_split():
     run_steps("split")
+
+
+def detach_one(home, socket, want, mode, step):
+    """It is stopped while it holds all of its group's slots, is detached, and learns of it when it goes on."""
+    definition = {"source": home / "images", **TINY, "group": f"{mode}-{step}", "share": "all", "wait_for": 3, "laggard": "detach",
+                  "laggard_timeout_s": 1}
+    others = [FaultTrainer(home, socket, definition, batches=BATCHES) for _ in range(2)]
+    victim = FaultTrainer(home, socket, definition, mode=mode, batches=BATCHES, at=step, occurrence=4 if step == "reading" else 1, do="stop", hold=3)
+    with killed_after([victim, *others]):
+        victim.wait_note("at")
+        for other in others:
+            assert other.finish() == want[:BATCHES], "the others have all of theirs"
+        victim.signal(signal.SIGCONT)
+        victim.finish_with_error()
+        last, row = victim.notes()[-1], victim.batches()
+        # The raw one looks at the slot's head as the library does, and sees that it was filled again.
+        assert last.text.startswith("-125 ") or last.text == "the slot holds another batch", last
+        assert row[:3] == want[:3], "what it had read before is right"
+        if mode == "lib":
+            assert last.text.startswith("-125 ") and "batch" in last.text, last
+    return last
+
+
+def test_detached():
+    with folder() as home:
+        tiny_dataset(home)
+        with watched(home) as (daemon, watch):
+            want = undisturbed(home, daemon.socket, {"source": home / "images", **TINY}, BATCHES)
+            watch.settle()
+            for mode in ("raw", "lib"):
+                for step in ("full", "reading"):
+                    say(f"{mode}, stopped at {step}: {detach_one(home, daemon.socket, want, mode, step)}")
+                    watch.back()
 
 
 def count_rates(home, socket, definitions, stopped):

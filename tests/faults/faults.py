@@ -96,12 +96,12 @@ class FaultTrainer:
         """What it was given and read to the end: EPOCH BATCH POSITION COUNT FLAGS IDS BYTES."""
         return [n.text for n in self.notes("batch")]
 
-    def state(self):
-        """Where it stands, as penstock_stream_state says it."""
+    def state(self, begin=False):
+        """Where it stands, or began, as penstock_stream_state says it."""
         opened = self.notes("opened")[0].text.split()
         fingerprint, order, transform = opened[:3]
         seed, epoch, _, position, size, rank, world, _ = map(int, opened[3:])
-        if batches := self.batches():
+        if not begin and (batches := self.batches()):
             epoch, _, position, _, flags = map(int, batches[-1].split()[:5])
             epoch, position = (epoch + 1, 0) if flags & 1 else (epoch, position - rank * size + world * size)
         return {"version": 1, "fingerprint": fingerprint, "order": order, "transform": transform, "seed": seed, "epoch": epoch,
@@ -127,6 +127,10 @@ class FaultTrainer:
         self.process.stdin.close()
         assert got == code, f"trainer ended with {got}, not {code}: {self.notes()[-3:]}"
         return self.batches()
+
+    def finish_with_error(self):
+        got = self.process.wait(timeout=harness.LIMIT)
+        assert got == 1, f"trainer ended with {got}: {self.notes()[-3:]}"
 
     def kill(self):
         self.process.kill()
@@ -189,7 +193,7 @@ class Rank:
         """The daemon has gone. Seconds that its trainer took to notice; None when it had not been let in yet."""
         code = self.trainer.process.wait(timeout=harness.LIMIT)
         last = self.trainer.notes()[-1]
-        assert code == 3 or last.kind.startswith("error"), f"ended with {code}: {last}"
+        assert code == 3 or last.text == "nobody listens", f"ended with {code}: {last}"
         self.take()
         return last.time - since if code == 3 else None
 

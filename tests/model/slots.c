@@ -2,7 +2,7 @@
  *
  *     model_slots                 the worlds that take seconds; PENSTOCK_TEST_NIGHTLY=1: all
  *     model_slots --all           all of them
- *     model_slots --small         one small world
+ *     model_slots --small         the small worlds among them
  *     model_slots --only NAME     one of them
  *     model_slots --flaw NAME     with a flaw of the world (head-late, silent, newest)
  *     model_slots --expect WHAT   succeeds only when WHAT is found not to hold
@@ -21,100 +21,33 @@ struct entry {
 };
 
 /* Each presses on another corner; together they have everything at once in two readers. */
+/* clang-format off */
 static const struct entry slots_worlds[] = {
-	{SIZE_SMALL, {.name = "2x2",
-			     .slots = 2,
-			     .readers = 2,
-			     .wait_for = 1,
-			     .room = 2,
-			     .ahead = 1,
-			     .detach = true,
-			     .eager = true}},
-	{SIZE_SMALL, {.name = "1x2-all",
-			     .slots = 1,
-			     .readers = 2,
-			     .wait_for = 1,
-			     .room = 1,
-			     .ahead = 2,
-			     .detach = true,
-			     .dies = true,
-			     .drains = true,
-			     .ends = true}},
-	{SIZE_USUAL, {.name = "2x2-all",
-			     .slots = 2,
-			     .readers = 2,
-			     .wait_for = 2,
-			     .room = 1,
-			     .ahead = 2,
-			     .detach = true,
-			     .dies = true,
-			     .drains = true,
-			     .ends = true}},
-	{SIZE_USUAL, {.name = "3x2",
-			     .slots = 3,
-			     .readers = 2,
-			     .wait_for = 1,
-			     .room = 3,
-			     .ahead = 1,
-			     .detach = true,
-			     .eager = true}},
-	{SIZE_USUAL, {.name = "2x3",
-			     .slots = 2,
-			     .readers = 3,
-			     .wait_for = 3,
-			     .room = 2,
-			     .ahead = 1,
-			     .detach = true,
-			     .eager = true}},
-	{SIZE_NIGHTLY, {.name = "2x3-block",
-			       .slots = 2,
-			       .readers = 3,
-			       .wait_for = 1,
-			       .room = 2,
-			       .ahead = 1,
-			       .dies = true,
-			       .drains = true,
-			       .ends = true,
-			       .eager = true}},
-	{SIZE_NIGHTLY, {.name = "2x3-all",
-			       .slots = 2,
-			       .readers = 3,
-			       .wait_for = 2,
-			       .room = 2,
-			       .ahead = 1,
-			       .detach = true,
-			       .dies = true,
-			       .drains = true,
-			       .ends = true}},
-	{SIZE_NIGHTLY, {.name = "3x2-all",
-			       .slots = 3,
-			       .readers = 2,
-			       .wait_for = 1,
-			       .room = 3,
-			       .ahead = 2,
-			       .detach = true,
-			       .dies = true,
-			       .drains = true,
-			       .ends = true}},
-	{SIZE_NIGHTLY, {.name = "4x2",
-			       .slots = 4,
-			       .readers = 2,
-			       .wait_for = 1,
-			       .room = 4,
-			       .detach = true,
-			       .eager = true}},
-	{SIZE_NIGHTLY, {.name = "3x3",
-			       .slots = 3,
-			       .readers = 3,
-			       .wait_for = 1,
-			       .room = 1,
-			       .eager = true,
-			       .detach = true}},
+	{SIZE_SMALL, {.name = "2x2", .slots = 2, .readers = 2, .wait_for = 1, .room = 2, .ahead = 1,
+		.detach = true, .eager = true}},
+	{SIZE_SMALL, {.name = "1x2-all", .slots = 1, .readers = 2, .wait_for = 1, .room = 1, .ahead = 2,
+		.detach = true, .dies = true, .drains = true, .ends = true}},
+	{SIZE_SMALL, {.name = "2x2-all", .slots = 2, .readers = 2, .wait_for = 2, .room = 1, .ahead = 2,
+		.detach = true, .dies = true, .drains = true, .ends = true}},
+	{SIZE_USUAL, {.name = "3x2", .slots = 3, .readers = 2, .wait_for = 1, .room = 3, .ahead = 1,
+		.detach = true, .eager = true}},
+	{SIZE_USUAL, {.name = "2x3", .slots = 2, .readers = 3, .wait_for = 3, .room = 2, .ahead = 1,
+		.detach = true, .eager = true}},
+	{SIZE_NIGHTLY, {.name = "3x2-all", .slots = 3, .readers = 2, .wait_for = 1, .room = 3, .ahead = 2,
+		.detach = true, .dies = true, .drains = true, .ends = true}},
+	{SIZE_NIGHTLY, {.name = "4x2", .slots = 4, .readers = 2, .wait_for = 1, .room = 4,
+		.detach = true, .eager = true}},
+	{SIZE_NIGHTLY, {.name = "2x3-block", .slots = 2, .readers = 3, .wait_for = 1, .room = 2, .ahead = 1,
+		.dies = true, .drains = true, .ends = true, .eager = true}},
+	{SIZE_NIGHTLY, {.name = "2x3-all", .slots = 2, .readers = 3, .wait_for = 2, .room = 1, .ahead = 1,
+		.detach = true, .dies = true, .ends = true, .eager = true}},
+	{SIZE_NIGHTLY, {.name = "3x3", .slots = 3, .readers = 3, .wait_for = 3, .room = 1,
+		.eager = true}},
 };
+/* clang-format on */
 
 struct options {
 	enum size most;
-	bool small;
 	const char *only, *flaw, *expect;
 };
 
@@ -185,6 +118,18 @@ static bool slots_wanted(const struct options *options, const struct entry *entr
 	return entry->size <= options->most;
 }
 
+static int slots_usage(void)
+{
+	(void)fputs(
+		"usage: model_slots [--all | --small | --only WORLD] [--flaw head-late | silent | "
+		"newest]\n                   [--expect WHAT]\nworlds:",
+		stderr);
+	for (size_t i = 0; i < sizeof slots_worlds / sizeof *slots_worlds; i++)
+		(void)fprintf(stderr, " %s", slots_worlds[i].config.name);
+	(void)fputc('\n', stderr);
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
@@ -192,18 +137,18 @@ int main(int argc, char **argv)
 	uint32_t searched = 0;
 	bool clean = true;
 	if (!options_take(&options, argc, argv))
-		return 2;
+		return slots_usage();
 	for (size_t i = 0; clean && i < sizeof slots_worlds / sizeof *slots_worlds; i++) {
 		struct config config = slots_worlds[i].config;
 		if (!slots_wanted(&options, &slots_worlds[i]))
 			continue;
 		if (options.flaw && !config_flaw(&config, options.flaw))
-			return 2;
+			return slots_usage();
 		clean = slots_search(&config, &result);
 		searched++;
 	}
 	if (!searched)
-		return 2;
+		return slots_usage();
 	if (!options.expect)
 		return clean ? 0 : 1;
 	if (strcmp(result.violated, options.expect) == 0)
