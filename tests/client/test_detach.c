@@ -28,6 +28,7 @@ struct plan {
 	uint32_t overwritten;
 	int code; /* of the ERROR; 0: none, the daemon is broken */
 	bool answers; /* the question, before the ERROR: who asked has seen none of it */
+	bool ends; /* the stream, with the last batch */
 };
 
 static void detach(
@@ -59,6 +60,9 @@ static void serve_plan(int fd, const void *argument)
 		struct wire_batch batch = fake_fill(&shape, &memory, i, i);
 		fake_send(fd, &batch.head, sizeof batch, NULL, 0, -1);
 	}
+	struct wire_end end = {.head = {.type = WIRE_END, .stream = 1}, .epochs = 1};
+	if (plan->ends)
+		fake_send(fd, &end.head, sizeof end, NULL, 0, -1);
 	while ((message = fake_receive(fd))) {
 		/* Passed over while the ERROR is under way; not sent by who has read it. */
 		FAKE_WANT(message->head.type != WIRE_RELEASE || !detached || plan->answers ||
@@ -134,9 +138,9 @@ static void run_holding(const void *argument)
 	provoke(stream, plan->answers ? 0 : -ECANCELED);
 	if (!plan->answers)
 		want_detached(stream); /* the third, which waited, is not given */
-	else
-		while (((const int64_t *)batch[1].labels)[0] != fake_label(101, 0))
-			(void)usleep(1000);
+	/* The ERROR comes before anything is overwritten. */
+	while (((const int64_t *)batch[1].labels)[0] != fake_label(101, 0))
+		(void)usleep(1000);
 	want_release(stream, &batch[0], 0);
 	want_release(stream, &batch[1], -ECANCELED);
 	want_detached(stream);
@@ -178,6 +182,30 @@ static void run_close(const void *argument)
 	FAKE_WANT(fake_stop(&fake));
 }
 
+/* After END too: who has all that there is goes on to its end, who has not is told. */
+static void run_ended(const void *argument)
+{
+	enum { ASKED = 2 };
+	const struct plan *plan = argument;
+	struct fake fake;
+	struct penstock_batch batch[ASKED], none;
+	int wanted = plan->batches > ASKED ? -ECANCELED : PENSTOCK_END;
+	fake_start(&fake, serve_plan, plan);
+	struct penstock_stream *stream = open_stream(&fake);
+	for (int i = 0; i < ASKED; i++)
+		FAKE_WANT(penstock_stream_next(stream, &batch[i], 5000) == 0);
+	provoke(stream, plan->answers ? 0 : -ECANCELED);
+	while (batch[1].labels[0] != fake_label(101, 0))
+		(void)usleep(1000);
+	want_release(stream, &batch[1], -ECANCELED);
+	want_release(stream, &batch[0], 0);
+	for (int i = 0; i < 2; i++)
+		FAKE_WANT(penstock_stream_next(stream, &none, 5000) == wanted);
+	FAKE_WANT(wanted == PENSTOCK_END || strcmp(penstock_error(), sentence) == 0);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
 /* A daemon that overwrites what is lent and says nothing is broken. */
 static void run_broken(const void *argument)
 {
@@ -199,8 +227,8 @@ static void run_broken(const void *argument)
 static void test_holding(void **state)
 {
 	(void)state;
-	static const struct plan known = {"known", 3, 1u << 1, -ECANCELED, false},
-				 unknown = {"unknown", 2, 1u << 1, -ECANCELED, true};
+	static const struct plan known = {"known", 3, 1u << 1, -ECANCELED, false, false},
+				 unknown = {"unknown", 2, 1u << 1, -ECANCELED, true, false};
 	fake_check(run_holding, &known, known.name);
 	fake_check(run_holding, &unknown, unknown.name);
 }
@@ -208,21 +236,34 @@ static void test_holding(void **state)
 static void test_announced(void **state)
 {
 	(void)state;
-	static const struct plan plan = {"announced", 3, 7, -ECANCELED, true};
+	static const struct plan plan = {"announced", 3, 7, -ECANCELED, true, false};
 	fake_check(run_announced, &plan, plan.name);
+}
+
+static void test_ended(void **state)
+{
+	(void)state;
+	static const struct plan plans[] = {
+		{"has all, knows", 2, 1u << 1, -ECANCELED, false, .ends = true},
+		{"has all, does not know", 2, 1u << 1, -ECANCELED, true, .ends = true},
+		{"has not all, knows", 3, 1u << 1, -ECANCELED, false, .ends = true},
+		{"has not all, does not know", 3, 1u << 1, -ECANCELED, true, .ends = true},
+	};
+	for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
+		fake_check(run_ended, &plans[i], plans[i].name);
 }
 
 static void test_close(void **state)
 {
 	(void)state;
-	static const struct plan plan = {"close", 2, 0, -ECANCELED, false};
+	static const struct plan plan = {"close", 2, 0, -ECANCELED, false, false};
 	fake_check(run_close, &plan, plan.name);
 }
 
 static void test_broken(void **state)
 {
 	(void)state;
-	static const struct plan plan = {"broken", 2, 1u << 1, 0, false};
+	static const struct plan plan = {"broken", 2, 1u << 1, 0, false, false};
 	fake_check(run_broken, &plan, plan.name);
 }
 
@@ -231,6 +272,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_holding),
 		cmocka_unit_test(test_announced),
+		cmocka_unit_test(test_ended),
 		cmocka_unit_test(test_close),
 		cmocka_unit_test(test_broken),
 	};
