@@ -125,8 +125,8 @@ def test_nobody_comes_back():
         trainer = FaultTrainer(home, daemon.socket, {"source": home / "images", **TINY, "reconnect_ms": 700}, mode="lib", batches=10 ** 6, sleep_us=500)
         with killed_after([trainer]):
             trainer.wait_note("batch", 3)
-            daemon.stop(signal.SIGKILL)
             since = time.monotonic()
+            daemon.stop(signal.SIGKILL)
             assert trainer.process.wait(timeout=60 * SLOW) == 3
             last = trainer.notes()[-1]
             assert last.kind == "error" and "reconnect_ms" in last.text, last
