@@ -97,9 +97,12 @@ static int stream_on_error(struct penstock_stream *stream)
 	if (request && request == stream->awaiting)
 		return STREAM_E_ANSWERED;
 	int code = connection_error(&stream->connection);
-	/* This trainer was detached from its group: its leases have ended. */
-	if (!request && code == -ECANCELED)
+	/* This trainer was detached from its group: its leases have ended. Even after END: then the
+	 * batches that it has yet to ask for are lost to it. */
+	if (!request && code == -ECANCELED) {
+		stream->ended = stream->ended && stream->leases.waiting == 0;
 		lease_lose(&stream->leases);
+	}
 	/* The refusal of a question that is no longer waited for is nobody's business. */
 	return request && code != -EPROTO && request <= stream->connection.last_request ? 0 : code;
 }

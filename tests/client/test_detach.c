@@ -138,8 +138,7 @@ static void run_holding(const void *argument)
 	provoke(stream, plan->answers ? 0 : -ECANCELED);
 	if (!plan->answers)
 		want_detached(stream); /* the third, which waited, is not given */
-	/* The ERROR comes before anything is overwritten. */
-	while (((const int64_t *)batch[1].labels)[0] != fake_label(101, 0))
+	while (batch[1].labels[0] != fake_label(101, 0))
 		(void)usleep(1000);
 	want_release(stream, &batch[0], 0);
 	want_release(stream, &batch[1], -ECANCELED);

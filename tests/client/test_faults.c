@@ -61,7 +61,7 @@ static void lie_about_length(
 static void send_garbage(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
 {
 	(void)next, (void)bytes, (void)memory;
-	fake_send_raw(fd, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 37, -1);
+	fake_send_raw(fd, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 35, -1);
 }
 
 static void send_one_byte(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)

@@ -166,7 +166,7 @@ static void serve_script(int fd, const void *argument)
 		return;
 	case SENDS_GARBAGE:
 		(void)fake_expect(fd, WIRE_HELLO);
-		fake_send_raw(fd, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 37, -1);
+		fake_send_raw(fd, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 35, -1);
 		return;
 	default:
 		fake_welcome(fd);
