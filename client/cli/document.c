@@ -1,6 +1,9 @@
 /* document: see document.h. A struct node is a json_t by another name. */
 #include "client/cli/document.h"
 
+#include "base/util.h"
+#include "client/cli/cli.h"
+
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +54,10 @@ uint64_t document_u64(const struct node *object, const char *key, uint64_t fallb
 	const json_t *value = json_object_get(document_json(object), key);
 	if (json_is_integer(value) && json_integer_value(value) >= 0)
 		return (uint64_t)json_integer_value(value);
-	return json_is_real(value) && json_real_value(value) >= 0 ? (uint64_t)json_real_value(value)
-								  : fallback;
+	double real = json_is_real(value) ? json_real_value(value) : -1;
+	if (real < 0)
+		return fallback;
+	return real < 0x1p64 ? (uint64_t)real : UINT64_MAX;
 }
 
 const char *document_text(const struct node *object, const char *key, const char *fallback)
@@ -83,7 +88,8 @@ const struct node *document_at(const struct node *node, size_t i, const char **r
 		iterator = json_object_iter_next(json, iterator);
 	if (!iterator)
 		return NULL;
-	*ret_key = json_object_iter_key(iterator);
+	if (ret_key)
+		*ret_key = json_object_iter_key(iterator);
 	return (const struct node *)json_object_iter_value(iterator);
 }
 
@@ -100,6 +106,27 @@ void document_sum(struct node *into, const struct node *from, const char *key)
 			whole ? json_integer(json_integer_value(before) + json_integer_value(value))
 			      : json_real(json_number_value(before) + json_number_value(value)));
 	}
+}
+
+/* What is parsed is no deeper than the library allows, 2,048. */
+// NOLINTNEXTLINE(misc-no-recursion)
+static void document_tame_json(json_t *json)
+{
+	const char *key;
+	json_t *value;
+	size_t i;
+	if (json_is_string(json)) {
+		cleanup(free_ptr) char *text = strdup(json_string_value(json));
+		if (text)
+			(void)json_string_set_nocheck(json, cli_tame(text));
+	}
+	json_array_foreach(json, i, value) document_tame_json(value);
+	json_object_foreach(json, key, value) document_tame_json(value);
+}
+
+void document_tame(struct node *root)
+{
+	document_tame_json((json_t *)root);
 }
 
 char *document_dump(const struct node *node)

@@ -22,8 +22,12 @@ uint64_t document_u64(const struct node *object, const char *key, uint64_t fallb
 const char *document_text(const struct node *object, const char *key, const char *fallback);
 bool document_bool(const struct node *object, const char *key, bool fallback);
 
+/* Makes all its texts fit for a terminal: cli_tame. */
+void document_tame(struct node *root);
+
 /* Elements of an array, entries of an object; 0 for anything else. */
 size_t document_count(const struct node *node);
+/* `ret_key` may be NULL; it is left alone for an array. */
 const struct node *document_at(const struct node *node, size_t i, const char **ret_key);
 
 /* The number, the text that a node itself is; 0 and "" where it is none. */

@@ -174,24 +174,24 @@ static size_t status_attached(const struct node *streams, const struct node *str
 /* "split among 4 ranks, 3 of them here"; "every batch shared by 2 trainers; begins with 4" */
 static void status_share(const struct node *streams, const struct node *stream)
 {
-	char text[160];
+	char whom[96], begins[48] = "", text[192];
 	size_t here = status_attached(streams, stream);
 	double wait_for = document_number(stream, "wait_for", 1);
-	int n = 0;
+	bool detaches = strcmp(document_text(stream, "laggard", "block"), "detach") == 0;
 	if (!document_get(stream, "share"))
 		return;
 	if (status_splits(stream))
-		n = snprintf(text, sizeof text, "split among %.0f ranks, %zu of them here",
+		(void)snprintf(whom, sizeof whom, "split among %.0f ranks, %zu of them here",
 			document_number(stream, "world_size", 0), here);
 	else if (here > 1 || wait_for > 1)
-		n = snprintf(text, sizeof text, "every batch shared by %zu trainer%s", here,
+		(void)snprintf(whom, sizeof whom, "every batch shared by %zu trainer%s", here,
 			here == 1 ? "" : "s");
 	else
 		return;
 	if (wait_for > (double)here)
-		n += snprintf(text + n, sizeof text - (size_t)n, "; begins with %.0f", wait_for);
-	if (strcmp(document_text(stream, "laggard", "block"), "detach") == 0)
-		(void)snprintf(text + n, sizeof text - (size_t)n, "; laggards are detached");
+		(void)snprintf(begins, sizeof begins, "; begins with %.0f", wait_for);
+	(void)snprintf(text, sizeof text, "%s%s%s", whom, begins,
+		detaches ? "; laggards are detached" : "");
 	table_sentence(0, 1, "", text, STATUS_WIDTH);
 }
 
@@ -327,10 +327,12 @@ int status_main(int argc, char **argv)
 	if (!root)
 		return cli_fail(
 			CLI_FAILED, "the daemon's answer is no JSON; is it of another release?");
-	if (as_json)
+	if (as_json) {
 		(void)printf("%s\n", text);
-	else
+	} else {
+		document_tame(root);
 		status_print(root);
+	}
 	document_free(root);
 	return CLI_OK;
 }

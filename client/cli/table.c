@@ -40,7 +40,7 @@ const char *table_bytes(uint64_t bytes, char *buffer, size_t room)
 
 const char *table_clock(double seconds, char *buffer, size_t room)
 {
-	uint64_t s = seconds < 3.6e8 ? (uint64_t)(seconds + 0.5) : 360000000;
+	uint64_t s = seconds < 3.6e8 ? (uint64_t)(UTIL_MAX(seconds, 0.0) + 0.5) : 360000000;
 	if (s >= 3600)
 		(void)snprintf(buffer, room, "%llu:%02u:%02u", (unsigned long long)(s / 3600),
 			(unsigned)(s / 60 % 60), (unsigned)(s % 60));

@@ -5,9 +5,11 @@ import os
 import resource
 import re
 import signal
+import socket
 import struct
 import subprocess
 import tarfile
+import threading
 import time
 import zlib
 from pathlib import Path
@@ -695,6 +697,49 @@ def test_status_and_stop():
             refuse(home, "status", code=1, says=[f"no penstockd is running at {daemon.socket}", "(start one: penstockd --config FILE)"],
                    env=env)
             refuse(home, "stop", code=1, says=f"nothing to stop: no penstockd is running at {daemon.socket}", env=env)
+
+
+def answering(path, text):
+    """Something that greets as penstockd does and answers every question with `text`."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    listener.listen()
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                with listener.accept()[0] as client:
+                    _, _, request, _ = struct.unpack_from("<IIII", client.recv(65536))
+                    client.send(harness.message(harness.WELCOME, struct.pack("<QIiQII", harness.MAGIC, 1, os.getpid(), 0, 0, 0), request))
+                    _, _, request, _ = struct.unpack_from("<IIII", client.recv(65536))
+                    client.send(harness.message(harness.ANSWER, struct.pack("<QII", len(text), len(text), 0) + text, request))
+
+    threading.Thread(target=serve, daemon=True).start()
+    return listener
+
+
+def test_status_of_a_daemon_that_lies():
+    huge, escape = 1e308, "\x1b[31mred\nline"
+    trainer = {"pid": huge, "held": huge, "epoch": huge, "batch": huge, "given": 1, "blocks": True, "held_s": huge}
+    stream = {"name": escape, "group": "g", "source": escape, "share": "split", "laggard": "detach", "world_size": huge, "rank": huge,
+              "wait_for": huge, "epoch": huge, "batch": huge, "batches": -huge, "batch_size": huge, "state": "serving", "verdict": escape,
+              "trainers": [trainer, trainer]}
+    lies = ([{"streams": [dict(stream, share=share)], "uptime_s": -huge, "memory": {"reserved": huge, "budget": -huge}} for share in ("split", "all")] +
+            [{"streams": {"a": dict(stream, trainers={"x": trainer})}, "notices": {"x": escape}, "memory": {"lines": {"x": {"name": escape}}}},
+             {"streams": "x", "memory": 3, "cache": []}, [], {"notices": [escape, 3]}])
+    with folder() as home:
+        os.makedirs(home / "run", mode=0o700)
+        for i, lie in enumerate(lies):
+            path = str(home / f"run/{i}.sock")
+            with contextlib.closing(answering(path, json.dumps(lie).encode())):
+                out, err = run(home, "status", "--socket", path)
+                assert out.startswith("penstockd ") and err == "", (out, err)
+                assert all(c == "\n" or c.isprintable() for c in out) and "\nline" not in out, out
+                assert json.loads(run(home, "status", "--json", "--socket", path)[0]) == lie
+        for i, text in enumerate((b"[" * 30000, b"\x00", b"{", b"")):
+            path = str(home / f"run/{i}.bad")
+            with contextlib.closing(answering(path, text)):
+                refuse(home, "status", "--socket", path, code=1, says="is no JSON")
 
 
 # ---- the example programs' command lines ----
