@@ -118,8 +118,10 @@ int lease_add_extent(struct lease_table *table, const struct wire_extent *messag
 			message->extent);
 	if (!extent && lease_has_lost(table))
 		return error_set(-EDEADLK,
-			"this trainer holds batches of so many daemons that have gone that there "
-			"is no room for another's memory: release them");
+			"this trainer holds batches of %d daemons that have gone, so that there is "
+			"no room for another's memory: release batches sooner, and open the stream "
+			"again with its state",
+			WIRE_EXTENTS_MAX);
 	if (!extent || lease_find(table, message->extent))
 		return error_set(-EPROTO, "the daemon announced extent %u %s", message->extent,
 			extent ? "twice" : "beyond the number that a stream may have");

@@ -166,6 +166,15 @@ static int reconnect_end(struct penstock_stream *stream, int code)
 	return stream_fail(stream, code);
 }
 
+/* What has gone by since the loss, or since it was counted last, is spent. */
+static void reconnect_spend(struct reconnect *r)
+{
+	int64_t now_ns = connection_deadline(0);
+	if (r->left_ns != CONNECTION_NEVER)
+		r->left_ns -= now_ns - r->lost_ns;
+	r->lost_ns = now_ns;
+}
+
 static int64_t reconnect_deadline(const struct reconnect *r)
 {
 	return r->left_ns == CONNECTION_NEVER ? CONNECTION_NEVER : r->lost_ns + r->left_ns;
@@ -185,6 +194,8 @@ static int reconnect_pause(struct penstock_stream *stream, int64_t pause_ms)
 {
 	struct reconnect *r = &stream->reconnect;
 	(void)snprintf(r->reason, sizeof r->reason, "%s", error_text());
+	if (r->stage == RECONNECT_OPENING)
+		r->lost_ns = connection_deadline(0);
 	reconnect_drop(stream);
 	if (connection_deadline(0) < reconnect_deadline(r)) {
 		reconnect_enter(r, RECONNECT_PAUSING, connection_deadline(pause_ms));
@@ -293,6 +304,7 @@ static int reconnect_open(struct penstock_stream *stream)
 		result = stream_send_open(stream, state, true);
 	if (result < 0)
 		return reconnect_judge(stream, result);
+	reconnect_spend(&stream->reconnect);
 	reconnect_enter(&stream->reconnect, RECONNECT_OPENING, CONNECTION_NEVER);
 	return RECONNECT_E_ON;
 }
@@ -316,8 +328,6 @@ static int reconnect_done(struct penstock_stream *stream)
 	struct reconnect *r = &stream->reconnect;
 	reconnect_enter(r, RECONNECT_IDLE, CONNECTION_NEVER);
 	r->proven = false;
-	if (r->left_ns != CONNECTION_NEVER)
-		r->left_ns -= connection_deadline(0) - r->lost_ns;
 	stream->failed = 0;
 	return 0;
 }

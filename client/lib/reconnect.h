@@ -28,8 +28,8 @@ struct reconnect {
 
 	enum reconnect_stage stage;
 	bool proven; /* the daemon has given a batch */
-	int64_t left_ns; /* of limit_ms, until one has */
-	int64_t lost_ns; /* when this loss was noticed */
+	int64_t left_ns; /* of limit_ms, until one has; from lost_ns on */
+	int64_t lost_ns; /* when this loss was noticed, or a daemon found that has not opened */
 	int64_t next_ns; /* PAUSING: when to try; STARTING, GREETING: when to give it up */
 	struct private_start start;
 	int timer_fd; /* -1, or in the stream's epoll: wakes who waits there when next_ns has come

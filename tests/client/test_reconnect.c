@@ -531,6 +531,28 @@ static void run_alike(const void *argument)
 	FAKE_WANT(fake_stop(&fake));
 }
 
+/* The memory of so many is kept, and no more. */
+static void run_hoard(const void *argument)
+{
+	(void)argument;
+	static const struct script script = {
+		"hoard", .life = {{.end = AT_BATCH, .batches = 1}}, .lives = 1};
+	static struct penstock_batch held[WIRE_EXTENTS_MAX];
+	struct fake fake;
+	fake_start(&fake, serve_script, &script);
+	struct penstock_stream *stream = open_stream(&fake, 10000, 0);
+	for (uint64_t i = 0; i < WIRE_EXTENTS_MAX; i++)
+		want_next(stream, &held[i], i);
+	want_over(stream, -EDEADLK, "holds batches of 64 daemons that have gone");
+	for (uint64_t i = 0; i < WIRE_EXTENTS_MAX; i++) {
+		want_content(&held[i], i);
+		FAKE_WANT(penstock_batch_release(stream, &held[i]) == 0);
+	}
+	FAKE_WANT(fake_count_memfds() == 0);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
 /* A daemon that gave this client up may go on writing: what is held then is refused. */
 static void run_overwritten(const void *argument)
 {
@@ -675,6 +697,41 @@ static void run_slow_open(const void *argument)
 	FAKE_WANT(fake_stop(&fake));
 }
 
+/* Those that take their time and die of it, before they have opened and after: the time is theirs,
+ * and others are looked for. */
+static void serve_slow_deaths(int fd, const void *argument)
+{
+	static unsigned connections;
+	struct serving s = {.fd = fd, .life = &(struct life){.end = STAYS}, .shape = endless};
+	(void)argument;
+	fake_welcome(fd);
+	if (connections == 2) {
+		serve_open(&s, true);
+		return;
+	}
+	const struct conn_message *open = fake_expect(fd, WIRE_OPEN);
+	struct wire_opened opened = fake_opened_at(open, &endless, fake_resume(open, &endless));
+	(void)usleep(1200000);
+	if (connections++)
+		fake_send(fd, &opened.head, sizeof opened, NULL, 0, -1);
+}
+
+static void run_slow_deaths(const void *argument)
+{
+	(void)argument;
+	struct fake fake;
+	struct penstock_batch batch;
+	fake_start(&fake, fake_serve_well, &endless);
+	struct penstock_stream *stream = open_stream(&fake, 1000, 0);
+	for (uint64_t i = 0; i < 4; i++)
+		want_next(stream, &batch, i);
+	fake_kill(&fake);
+	fake_restart(&fake, serve_slow_deaths, NULL);
+	want_next(stream, &batch, 4);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
 /* Its process has died, and a child keeps the socket open: no hang-up. */
 static void serve_without_hangup(int fd, const void *argument)
 {
@@ -810,11 +867,13 @@ static void run_close(const void *argument)
 CHECKED(fewer_slots, NULL)
 CHECKED(restart, NULL)
 CHECKED(alike, NULL)
+CHECKED(hoard, NULL)
 CHECKED(overwritten, NULL)
 CHECKED(time_up, NULL)
 CHECKED(late, NULL)
 CHECKED(stopped, NULL)
 CHECKED(slow_open, NULL)
+CHECKED(slow_deaths, NULL)
 CHECKED(without_hangup, NULL)
 CHECKED(end, NULL)
 CHECKED(fork, NULL)
@@ -851,12 +910,14 @@ int main(void)
 		cmocka_unit_test(test_fewer_slots),
 		cmocka_unit_test(test_restart),
 		cmocka_unit_test(test_alike),
+		cmocka_unit_test(test_hoard),
 		cmocka_unit_test(test_overwritten),
 		cmocka_unit_test(test_time_up),
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_crash_loop),
 		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_slow_open),
+		cmocka_unit_test(test_slow_deaths),
 		cmocka_unit_test(test_without_hangup),
 		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_fork),
