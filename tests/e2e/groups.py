@@ -953,6 +953,21 @@ def test_return_of_a_rank_waits_for_nobody():
             assert len(first.read(8)) == 8
 
 
+def test_return_with_another_transform_is_told_once():
+    """However long the group waits for the others, who may come one by one."""
+    with Mortal() as world:
+        connections, streams, got = progress(world.daemon, world.source, (5, 6, 6))
+        states = [{**stream.state(mine[-1][0]), "transform": "0" * 16} for stream, mine in zip(streams, got)]
+        world.restart(connections)
+        back = [come_back(world.daemon, world.source, state, wait_for=3) for state in states[:2]]
+        wait_until(lambda: world.daemon.status()["streams"][0]["state"] == "waiting for those who come back", "the stream to be there")
+        back.append(come_back(world.daemon, world.source, states[2], wait_for=3))
+        for link, stream in back:
+            stream.opened()
+            link.close()
+        assert world.daemon.text().count("another transform") == len(back)
+
+
 def test_return_between_two_batches():
     """A state of another batch size is on no batch of the group's."""
     with served() as (daemon, source), Link(daemon.socket) as link:
