@@ -1122,6 +1122,17 @@ def plan_length(world_size, batch_size=4):
 
 # ---- limits ----
 
+def test_streams_of_one_source_open_in_the_order_in_which_they_were_asked_for():
+    """One at a time opens a source; nobody is passed by those who come later."""
+    with served() as (daemon, source), Link(daemon.socket) as link:
+        daemon.process.send_signal(signal.SIGSTOP)
+        streams = [link.open(source=source, batch_size=4, seed=i, **TINY) for i in range(12)]
+        daemon.process.send_signal(signal.SIGCONT)
+        for i, stream in enumerate(streams):
+            stream.opened()
+            assert all(s.info for s in streams[:i]) and not any(s.info for s in streams[i + 1:]), [bool(s.info) for s in streams]
+
+
 def test_limit_of_streams():
     with served(config="max_streams: 2\n") as (daemon, source), links(daemon, 2) as (one, two):
         options = dict(source=source, batch_size=4, **TINY)
