@@ -514,7 +514,8 @@ void join_begin(struct group *group)
 	group->begun = true;
 	/* They were past the first batch, for which all were waited for. */
 	group->started = join_comes_back(group);
-	/* Nothing is filled before all of them are in. */
+	/* Whoever needs the oldest batch first: what those need who are in is kept for the others
+	 * too. */
 	for (; m; m = join_oldest(group))
 		(void)join_admit(m);
 	if (!group->closing)
