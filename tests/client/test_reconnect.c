@@ -572,7 +572,7 @@ static void run_time_up(const void *argument)
 	struct penstock_stream *stream = open_stream(&fake, 300, 0);
 	want_next(stream, &held, 0);
 	/* With the answer, all that there is was announced. */
-	FAKE_WANT(penstock_stream_stats(stream, &text) == 0);
+	FAKE_WANT(penstock_stream_classes(stream, &text) == 0);
 	free(text);
 	fake_kill(&fake);
 	for (uint64_t i = 1; i < 4; i++)
