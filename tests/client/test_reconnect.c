@@ -567,9 +567,13 @@ static void run_time_up(const void *argument)
 	(void)argument;
 	struct fake fake;
 	struct penstock_batch held, batch;
+	char *text = NULL;
 	fake_start(&fake, fake_serve_well, &endless);
 	struct penstock_stream *stream = open_stream(&fake, 300, 0);
 	want_next(stream, &held, 0);
+	/* With the answer, all that there is was announced. */
+	FAKE_WANT(penstock_stream_classes(stream, &text) == 0);
+	free(text);
 	fake_kill(&fake);
 	for (uint64_t i = 1; i < 4; i++)
 		want_next(stream, &batch, i);
