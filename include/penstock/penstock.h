@@ -91,7 +91,8 @@ struct penstock_options {
 			      MASTER_PORT, else this process), of the stream's definition, and of
 			      how many such streams this process has opened: ranks have to open
 			      theirs in the same order */
-	uint32_t wait_for; /* 0: 1; trainers that a group waits for before its first batch */
+	uint32_t wait_for; /* 0: 1; trainers (or ranks, at most world_size) that a group waits for
+			      before its first batch; above 1 there must be a group */
 	const char
 		*state; /* NULL: from the beginning; otherwise the JSON of penstock_stream_state */
 	int32_t timeout_ms; /* 0: 120,000; default of penstock_stream_next; PENSTOCK_FOREVER */
