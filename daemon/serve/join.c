@@ -511,13 +511,13 @@ void join_begin(struct group *group)
 	struct member *m = join_oldest(group);
 	stream_begin(group->stream, m->state.given ? m->state.epoch : 0,
 		m->state.given ? m->state.position : 0);
-	group->begun = true;
 	/* They were past the first batch, for which all were waited for. */
 	group->started = join_comes_back(group);
 	/* Whoever needs the oldest batch first: what those need who are in is kept for the others
-	 * too. */
+	 * too. Nothing is collected meanwhile, though one of them may be refused and leave. */
 	for (; m; m = join_oldest(group))
 		(void)join_admit(m);
+	group->begun = true;
 	if (!group->closing)
 		join_turn(group);
 }
