@@ -277,11 +277,18 @@ static bool group_memory_returns(const struct server *server)
 	return server->openings > wanted;
 }
 
-/* One at a time opens a source: the others find its index built. */
+static bool group_waits(const struct group *group)
+{
+	return !group->closing && !group->stream && !group->opening;
+}
+
+/* One at a time opens a source, in the order in which they came: the others find its index built.
+ */
 static bool group_source_opens(const struct group *group)
 {
 	for (const struct group *g = group->server->groups; g; g = g->next)
-		if (g->opening && strcmp(g->spec.source, group->spec.source) == 0)
+		if ((g->opening || (group_waits(g) && g->account_ns < group->account_ns)) &&
+			strcmp(g->spec.source, group->spec.source) == 0)
 			return true;
 	return false;
 }
@@ -294,7 +301,7 @@ static void group_open(struct server *server)
 	bool returns = group_memory_returns(server);
 	for (struct group *g = server->groups; g; g = g->next) {
 		struct fault fault;
-		if (g->closing || g->stream || g->opening || group_source_opens(g) ||
+		if (!group_waits(g) || group_source_opens(g) ||
 			(returns && clock_ns() - g->account_ns < SERVE_OPEN_WAIT_NS))
 			continue;
 		int result = opener_start(server, g, &g->spec, &fault);

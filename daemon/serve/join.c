@@ -370,10 +370,12 @@ static void join_turn(struct group *group)
 static void join_place(struct member *m)
 {
 	struct group *group = m->group;
-	if (group->begun && join_fits(m) && join_admit(m))
-		join_turn(group);
-	else if (!group->begun && group->stream)
+	if (!join_fits(m))
+		return;
+	if (!group->begun)
 		join_begin(group);
+	else if (join_admit(m))
+		join_turn(group);
 }
 
 void join_open(struct client *client, const struct wire_head *head, const struct stream_spec *spec)
@@ -439,8 +441,7 @@ static void join_check_states(struct group *group)
 {
 	for (struct member *m = group->members, *next; m; m = next) {
 		next = m->next_of_group;
-		if (!m->answered)
-			(void)join_fits(m);
+		(void)join_fits(m);
 	}
 }
 
@@ -461,6 +462,7 @@ void join_opened(struct opening *opening)
 	group->opened_ns = clock_ns();
 	group->extent_number = ++group->server->next_extent;
 	join_log_opened(group);
+	join_check_states(group);
 	join_begin(group);
 }
 
@@ -504,19 +506,18 @@ static struct member *join_oldest(const struct group *group)
 
 void join_begin(struct group *group)
 {
-	struct member *m;
-	join_check_states(group);
 	if (group->closing || join_holds(group))
 		return;
-	m = join_oldest(group);
+	struct member *m = join_oldest(group);
 	stream_begin(group->stream, m->state.given ? m->state.epoch : 0,
 		m->state.given ? m->state.position : 0);
-	group->begun = true;
 	/* They were past the first batch, for which all were waited for. */
 	group->started = join_comes_back(group);
-	/* Nothing is filled before all of them are in. */
+	/* Whoever needs the oldest batch first: what those need who are in is kept for the others
+	 * too. Nothing is collected meanwhile, though one of them may be refused and leave. */
 	for (; m; m = join_oldest(group))
 		(void)join_admit(m);
+	group->begun = true;
 	if (!group->closing)
 		join_turn(group);
 }

@@ -5,10 +5,11 @@
  *   server.[ch]    this door: start, the loop, signals, draining, the instance lock
  *   client.c       one connection: its messages
  *   join.c         who may join what, and where it begins
- *   group.c        one stream and the trainers attached to it: announcing, leases, hang-ups,
- * laggards account.c      a group's time accounts and its verdict opener.c       the thread that
- * opens a stream, since building an index takes long status.c       what the daemon says of itself,
- * as JSON quarantine.c   the file that names broken samples
+ *   group.c        one stream and its trainers: announcing, leases, hang-ups, laggards
+ *   account.c      a group's time accounts and its verdict
+ *   opener.c       the thread that opens a stream, since building an index takes long
+ *   status.c       what the daemon says of itself, as JSON
+ *   quarantine.c   the file that names broken samples
  *
  * One thread runs all of it, so nothing here is locked but what openers hand over. */
 #pragma once

@@ -159,6 +159,13 @@ uint8_t *arena_take(struct arena *arena, uint64_t bytes, bool wait)
 	return buffer;
 }
 
+void arena_want(struct arena *arena)
+{
+	pthread_mutex_lock(&arena->lock);
+	arena->wanted = true;
+	pthread_mutex_unlock(&arena->lock);
+}
+
 static struct arena_run *arena_run(struct arena *arena, const uint8_t *buffer)
 {
 	size_t offset = (size_t)(buffer - arena->base);

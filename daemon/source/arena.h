@@ -53,6 +53,9 @@ static inline uint64_t arena_cost(uint64_t bytes)
  * when no run is long enough; with `wait` the next arena_drop that frees pages then says so. */
 uint8_t *arena_take(struct arena *arena, uint64_t bytes, bool wait);
 
+/* The next arena_drop that frees pages says so, as after an arena_take that failed. */
+void arena_want(struct arena *arena);
+
 /* Makes a buffer that its taker alone holds one of `holders`, at least 1. Before it is handed on.
  */
 void arena_share(struct arena *arena, uint8_t *buffer, uint32_t holders);

@@ -61,6 +61,7 @@ struct cache_share {
 	uint64_t buckets; /* a power of two */
 	struct cache_block *first, *last, *open[CACHE_OPEN];
 	bool stopped;
+	bool mapping; /* a block that is to be filled */
 };
 
 struct cache {
@@ -514,17 +515,32 @@ static void share_open_block(struct cache_share *share, struct cache_block *bloc
 	share->open[place] = block;
 }
 
-/* A block with room for `cost`, or NULL. May open the lock. */
-static struct cache_block *share_block(
-	struct cache *cache, struct cache_share *share, uint64_t cost)
+static struct cache_block *share_opened(const struct cache_share *share, uint64_t cost)
 {
-	for (unsigned i = 0; i < CACHE_OPEN && cost <= CACHE_OWN; i++) {
+	for (unsigned i = 0; i < CACHE_OPEN; i++) {
 		struct cache_block *block = share->open[i];
 		if (block && block->bytes - block->used >= cost)
 			return block;
 	}
-	struct cache_block *block = share_make_block(cache, share, cost);
-	if (block && cost <= CACHE_OWN)
+	return NULL;
+}
+
+/* A block with room for `cost`, or NULL. May open the lock; while one thread maps a block, others
+ * wait for that instead of mapping more. */
+static struct cache_block *share_block(
+	struct cache *cache, struct cache_share *share, uint64_t cost)
+{
+	if (cost > CACHE_OWN)
+		return share_make_block(cache, share, cost);
+	struct cache_block *block;
+	while (!(block = share_opened(share, cost)) && share->mapping)
+		pthread_cond_wait(&cache->settled, &cache->lock);
+	if (block)
+		return block;
+	share->mapping = true;
+	block = share_make_block(cache, share, cost);
+	share->mapping = false;
+	if (block)
 		share_open_block(share, block);
 	return block;
 }

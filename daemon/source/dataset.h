@@ -16,6 +16,7 @@
  *   shelf.[ch]      the datasets that are open, one for all who read the same
  *   arena.[ch]      the bounded, registered read buffers
  *   files.[ch]      the bounded table of open files
+ *   quota.h         how much one of several may hold
  *   cache.[ch]      bytes of samples, in what the memory budget has left
  *   fetch.[ch]      sample numbers in, bytes out: the stage's door; fetch_uring.c and
  *                   fetch_pread.c are its engines

@@ -22,7 +22,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { FETCH_PREAD_DEFAULT = 16 };
+enum { FETCH_PREAD_DEFAULT = 16, FETCH_PREAD_MOST = 64 };
 
 static const char *const fetch_outcome_names[FETCH_OUTCOMES] = {
 	[FETCH_OK] = "ok",
@@ -63,6 +63,7 @@ void fetch_reader_init(struct fetch_reader *reader)
 void fetch_reader_deinit(struct fetch_reader *reader)
 {
 	assert(atomic_load_explicit(&reader->items, memory_order_relaxed) == 0);
+	assert(atomic_load_explicit(&reader->held, memory_order_relaxed) == 0);
 	(void)reader;
 }
 
@@ -317,6 +318,7 @@ void fetch_release(struct fetch *fetch, struct fetch_item *item)
 		return;
 	state->buffer = NULL;
 	state->block = NULL;
+	fetch_uncharge(item);
 	item->data = NULL;
 	bool wake;
 	if (block) {
@@ -340,8 +342,8 @@ void fetch_release(struct fetch *fetch, struct fetch_item *item)
 static int fetch_start(struct fetch *fetch, const struct fetch_engine_ops *ops, struct fault *fault)
 {
 	fetch->ops = ops;
-	int rc = fetch_plan_init(
-		fetch, ops->reads ? ops->reads : fetch->options.pread_threads, fault);
+	unsigned reads = ops->reads ? ops->reads : fetch->options.pread_threads;
+	int rc = fetch_plan_init(fetch, (unsigned)quota_total(reads), fault);
 	if (rc < 0)
 		return rc;
 	rc = ops->start(fetch, fault);
@@ -387,7 +389,7 @@ int fetch_new(const struct fetch_options *options, struct fetch **ret, struct fa
 		return fault_set(fault, -ENOMEM, "no memory for the reader");
 	fetch->options = *options;
 	unsigned threads = options->pread_threads ? options->pread_threads : FETCH_PREAD_DEFAULT;
-	fetch->options.pread_threads = UTIL_MIN(threads, (unsigned)UTIL_COUNT(fetch->threads));
+	fetch->options.pread_threads = UTIL_MIN(threads, (unsigned)FETCH_PREAD_MOST);
 	pthread_mutex_init(&fetch->lock, NULL);
 	pthread_cond_init(&fetch->settled, NULL);
 	inbox_init(&fetch->inbox);

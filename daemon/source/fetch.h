@@ -6,7 +6,8 @@
  * waits: that is the stage's back-pressure. A sample that the cache (cache.h) holds is handed out
  * from there, and one that is being read for another item already is not read twice. Items are
  * taken by `urgency` (smallest first) and order of submission: an urgency of n lets n later ones
- * pass, no more.
+ * pass, no more. Readers that wait alike share storage by bytes (fetch_queue.h), and none holds so
+ * much of buffers, reads and threads that others cannot go on (quota.h).
  *
  * Two engines, chosen at start and stated in fetch_describe: io_uring (one thread, one ring,
  * registered files and buffers where memlock allows) and pread (16 to 64 threads). Both give the
@@ -49,10 +50,18 @@ enum fetch_outcome fetch_outcome_of(int error);
  * outlives its items. */
 struct fetch_reader {
 	_Atomic uint64_t items; /* submitted and not yet done */
+	_Atomic uint64_t held; /* bytes of read buffers */
+	/* fetch's own */
+	struct fetch_reader *next; /* in the queue */
+	struct fetch_item *root; /* its items there */
+	uint64_t sequence; /* of its next new item */
+	uint64_t turn; /* of its first item in the queue, see fetch_queue.h */
+	uint64_t pass; /* of the planner, in which it has to wait for room */
+	unsigned window; /* its items that are being looked up */
 };
 
 void fetch_reader_init(struct fetch_reader *reader);
-/* Every item of it must be done. */
+/* Every item of it must be done, and released. */
 void fetch_reader_deinit(struct fetch_reader *reader);
 
 struct fetch_item {
@@ -75,7 +84,7 @@ struct fetch_item {
 	uint64_t read_ns; /* from submission of the read to its completion */
 	/* fetch's own */
 	struct fetch_item *next;
-	void *internal[8];
+	void *internal[10];
 };
 
 struct fetch_options {

@@ -25,6 +25,7 @@
 #include "source/fetch_queue.h"
 #include "source/files.h"
 #include "source/index.h"
+#include "source/quota.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,7 +33,7 @@
 #include <stdint.h>
 
 enum {
-	FETCH_WINDOW = 192, /* requests: items looked up ahead of their reads */
+	FETCH_WINDOW = 220, /* requests: items looked up ahead of their reads; of one reader 192 */
 	FETCH_WINDOW_LEAST = 16,
 	FETCH_MERGE_GAP = 64 << 10,
 	FETCH_MERGE_BYTES = 1 << 20,
@@ -45,7 +46,9 @@ enum {
 
 /* What fetch keeps in an item, in place of `internal`. */
 struct fetch_state {
-	uint64_t sequence; /* order among equally urgent items */
+	uint64_t sequence; /* order among equally urgent items of its reader */
+	uint64_t turn; /* order among readers; once it was taken from the queue */
+	uint64_t charge; /* bytes of its buffer, as counted against its reader */
 	struct fetch_item *child; /* in the queue's heap */
 	uint8_t *buffer; /* to give back; NULL: none */
 	struct cache_block *block; /* the same, where the cache lent it */
@@ -100,10 +103,13 @@ struct fetch_read {
 	struct fetch_read *next; /* free list */
 };
 
-/* How a dataset is read, decided when its first item comes. */
+/* How a dataset is read, decided when its first item comes, and how much of that is under way:
+ * storage that hangs hangs by the dataset. */
 struct fetch_mode {
 	const struct dataset *dataset;
 	bool direct;
+	unsigned reads; /* of samples, of fetch->reads_used */
+	unsigned asked; /* ops of all kinds, of fetch->asked */
 };
 
 /* Where submitters and the engine meet. `kicked` and `items` are what a sleeper waits for. */
@@ -131,7 +137,7 @@ struct fetch_engine_ops {
 	int (*start)(struct fetch *fetch, struct fault *fault);
 	/* After `stopping`: waits until every item has completed and the threads are gone. */
 	void (*join)(struct fetch *fetch);
-	unsigned reads; /* how many may be in flight; 0: one per thread */
+	unsigned reads; /* how many may be in flight; 0: one per thread, and other ops too */
 };
 extern const struct fetch_engine_ops fetch_uring, fetch_pread;
 
@@ -144,7 +150,7 @@ struct fetch {
 	struct fetch_counters counters;
 	struct cache *cache; /* NULL: there is none */
 	_Atomic bool large_wanted; /* a request waits for the permit pool */
-	pthread_t threads[64];
+	pthread_t threads[80]; /* quota_total(64) */
 	unsigned thread_count;
 	char describe[256];
 
@@ -158,6 +164,8 @@ struct fetch {
 	struct fetch_request *requests, *request_free, *window, *window_last;
 	unsigned window_count, window_bound;
 	struct fetch_read *reads, *read_free;
+	unsigned reads_used, reads_bound;
+	uint64_t pass; /* over the window */
 	unsigned files_own, files_own_bound; /* folder's files open now */
 	struct fetch_op *ready, **ready_tail; /* for the engine to ask */
 	unsigned asked; /* ops handed to the engine */
@@ -178,8 +186,12 @@ void fetch_plan_deinit(struct fetch *fetch);
 /* Takes what came in and makes ops ready, as far as window, arena and files allow. */
 void fetch_plan(struct fetch *fetch);
 
-/* The next op for the engine to ask; NULL when there is none. */
+/* The next op for the engine to ask; NULL when there is none, or others of its dataset have to come
+ * back first. */
 struct fetch_op *fetch_plan_next(struct fetch *fetch);
+
+/* Whether there is one. */
+bool fetch_plan_more(struct fetch *fetch);
 
 /* An op came back, DONE. */
 void fetch_plan_done(struct fetch *fetch, struct fetch_op *op);
@@ -217,6 +229,21 @@ void fetch_sleep(struct fetch_inbox *inbox, bool retry);
 /* Starts an engine thread, all signals blocked. 0 or negative errno. */
 int fetch_thread_start(struct fetch *fetch, size_t stack_bytes, void *(*run)(void *));
 void fetch_threads_join(struct fetch *fetch);
+
+/* A reader's item holds so many bytes of the arena, until fetch_uncharge. Relaxed: who waits for
+ * room is woken by the arena. */
+static inline void fetch_charge(struct fetch_item *item, uint64_t bytes)
+{
+	fetch_state(item)->charge = bytes;
+	atomic_fetch_add_explicit(&item->reader->held, bytes, memory_order_relaxed);
+}
+
+static inline void fetch_uncharge(struct fetch_item *item)
+{
+	atomic_fetch_sub_explicit(
+		&item->reader->held, fetch_state(item)->charge, memory_order_relaxed);
+	fetch_state(item)->charge = 0;
+}
 
 static inline void fetch_count(_Atomic uint64_t *counter, uint64_t by)
 {

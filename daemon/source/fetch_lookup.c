@@ -19,6 +19,7 @@ static void lookup_insert(struct fetch *fetch, struct fetch_request *request)
 	*(before ? &before->after : &fetch->window) = request;
 	*(request->after ? &request->after->before : &fetch->window_last) = request;
 	fetch->window_count++;
+	request->item->reader->window++;
 }
 
 struct fetch_item *fetch_lookup_remove(struct fetch *fetch, struct fetch_request *request)
@@ -31,6 +32,7 @@ struct fetch_item *fetch_lookup_remove(struct fetch *fetch, struct fetch_request
 	*(request->before ? &request->before->after : &fetch->window) = request->after;
 	*(request->after ? &request->after->before : &fetch->window_last) = request->before;
 	fetch->window_count--;
+	item->reader->window--;
 	request->item = NULL;
 	request->next = fetch->request_free;
 	fetch->request_free = request;
@@ -156,25 +158,40 @@ static void lookup_start(struct fetch *fetch, struct fetch_item *item)
 	(void)fetch_lookup_advance(fetch, request);
 }
 
-/* Makes room for the most urgent queued item, where it is to go before one that only waits for a
- * buffer. */
-static bool lookup_displace(struct fetch *fetch)
+/* Makes room for a reader's most urgent queued item, where it is to go before one that only waits
+ * for a buffer. */
+static bool lookup_displace(struct fetch *fetch, const struct fetch_reader *reader)
 {
 	struct fetch_request *last = fetch->window_last;
-	while (last && last->state != REQUEST_READY)
+	while (last && (last->state != REQUEST_READY || last->item->reader != reader))
 		last = last->before;
-	if (!last || !fetch_item_before(fetch->queue.root, last->item))
+	if (!last || !fetch_item_before(reader->root, last->item))
 		return false;
 	fetch_queue_return(&fetch->queue, fetch_lookup_remove(fetch, last));
 	return true;
 }
 
+static bool lookup_has_room(const struct fetch_reader *reader, const void *context)
+{
+	const struct fetch *fetch = context;
+	return fetch->window_count < fetch->window_bound &&
+	       quota_allows(reader->window, fetch->window_count, fetch->window_bound, 1);
+}
+
+/* The reader whose item comes into the window next; NULL: none does now. */
+static struct fetch_reader *lookup_next(struct fetch *fetch)
+{
+	struct fetch_reader *reader = fetch_queue_next(&fetch->queue, NULL, NULL);
+	if (!reader || lookup_has_room(reader, fetch) || lookup_displace(fetch, reader))
+		return reader;
+	return fetch_queue_next(&fetch->queue, lookup_has_room, fetch);
+}
+
 void fetch_lookup_fill(struct fetch *fetch)
 {
-	while (fetch->queue.root) {
-		if (fetch->window_count == fetch->window_bound && !lookup_displace(fetch))
-			return;
-		struct fetch_item *item = fetch_queue_pop(&fetch->queue);
+	struct fetch_reader *reader;
+	while ((reader = lookup_next(fetch))) {
+		struct fetch_item *item = fetch_queue_pop(&fetch->queue, reader);
 		if (!fetch_share(fetch, item))
 			lookup_start(fetch, item);
 	}

@@ -61,8 +61,8 @@ struct fetch_op {
 	bool changed; /* FETCH_OP_ENDED: the file's size is not `need` either */
 	struct iovec iov; /* for engines that need it to outlive the call */
 
-	/* the shard to be looked at before the question (RANGE) or after opening it (SHARD) */
 	const struct dataset *dataset;
+	/* the shard to be looked at before the question (RANGE) or after opening it (SHARD) */
 	uint32_t shard;
 	bool verify;
 };

@@ -12,6 +12,33 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+/* --- how a dataset is read --- */
+
+/* A dataset's entry; NULL: nothing of it was read lately. */
+static struct fetch_mode *plan_known(struct fetch *fetch, const struct dataset *dataset)
+{
+	for (unsigned i = 0; i < FETCH_MODES; i++)
+		if (fetch->modes[i].dataset == dataset)
+			return &fetch->modes[i];
+	return NULL;
+}
+
+static struct fetch_mode *plan_mode(struct fetch *fetch, const struct dataset *dataset)
+{
+	struct fetch_mode *mode = plan_known(fetch, dataset);
+	if (mode)
+		return mode;
+	char why[256];
+	/* With more datasets than entries, one loses its counts, and others get less than they
+	 * might. */
+	mode = &fetch->modes[fetch->modes_next++ % FETCH_MODES];
+	*mode = (struct fetch_mode){
+		.dataset = dataset,
+		.direct = fetch_wants_direct(fetch, dataset, why, sizeof why),
+	};
+	return mode;
+}
+
 /* --- lists --- */
 
 void fetch_plan_ready(struct fetch *fetch, struct fetch_op *op)
@@ -29,16 +56,40 @@ void fetch_plan_finish(struct fetch *fetch, struct fetch_item *item, int result)
 	fetch->finished_tail = &item->next;
 }
 
+/* Where threads are what ops take, those that hang must leave some. A ring takes any number. */
+static bool plan_may_ask(struct fetch *fetch, const struct fetch_op *op)
+{
+	if (fetch->ops->reads)
+		return true;
+	const struct fetch_mode *mode = plan_mode(fetch, op->dataset);
+	return quota_allows(mode->asked, fetch->asked, fetch->reads_bound, 1);
+}
+
+/* The link to the next op to be asked; what it links is NULL where there is none. */
+static struct fetch_op **plan_next(struct fetch *fetch)
+{
+	struct fetch_op **at = &fetch->ready;
+	while (*at && !plan_may_ask(fetch, *at))
+		at = &(*at)->next;
+	return at;
+}
+
+bool fetch_plan_more(struct fetch *fetch)
+{
+	return *plan_next(fetch) != NULL;
+}
+
 struct fetch_op *fetch_plan_next(struct fetch *fetch)
 {
-	struct fetch_op *op = fetch->ready;
+	struct fetch_op **at = plan_next(fetch), *op = *at;
 	if (!op)
 		return NULL;
-	fetch->ready = op->next;
-	if (!fetch->ready)
-		fetch->ready_tail = &fetch->ready;
+	*at = op->next;
+	if (!*at)
+		fetch->ready_tail = at;
 	op->next = NULL;
 	fetch->asked++;
+	plan_mode(fetch, op->dataset)->asked++;
 	return op;
 }
 
@@ -52,22 +103,8 @@ struct fetch_item *fetch_plan_finished(struct fetch *fetch)
 
 bool fetch_plan_quiet(const struct fetch *fetch)
 {
-	return !fetch->queue.root && !fetch->window && !fetch->ready && !fetch->finished &&
+	return !fetch->queue.readers && !fetch->window && !fetch->ready && !fetch->finished &&
 	       fetch->asked == 0;
-}
-
-/* --- how a dataset is read --- */
-
-static struct fetch_mode *plan_mode(struct fetch *fetch, const struct dataset *dataset)
-{
-	for (unsigned i = 0; i < FETCH_MODES; i++)
-		if (fetch->modes[i].dataset == dataset)
-			return &fetch->modes[i];
-	char why[256];
-	struct fetch_mode *mode = &fetch->modes[fetch->modes_next++ % FETCH_MODES];
-	mode->dataset = dataset;
-	mode->direct = fetch_wants_direct(fetch, dataset, why, sizeof why);
-	return mode;
 }
 
 bool fetch_plan_direct(struct fetch *fetch, const struct dataset *dataset)
@@ -147,6 +184,36 @@ static enum plan_step plan_buffer(struct fetch *fetch, struct fetch_request *req
 	return PLAN_STOP;
 }
 
+static bool plan_has_room(
+	const struct fetch *fetch, const struct fetch_reader *reader, uint64_t bytes)
+{
+	uint64_t own = atomic_load_explicit(&reader->held, memory_order_relaxed);
+	uint64_t used = atomic_load_explicit(&fetch->arena.used, memory_order_relaxed);
+	return quota_allows(own, used, arena_bytes(&fetch->arena), arena_cost(bytes));
+}
+
+/* Whether a request's reader may have another buffer and its dataset another read. If not, those of
+ * the reader that lie behind it wait too, so that they do not overtake it. */
+static bool plan_may_read(struct fetch *fetch, const struct fetch_request *request)
+{
+	struct fetch_reader *reader = request->item->reader;
+	const struct fetch_mode *mode = plan_mode(fetch, request->item->dataset);
+	if (!quota_allows(mode->reads, fetch->reads_used, fetch->reads_bound, 1)) {
+		reader->pass = fetch->pass;
+		return false;
+	}
+	uint32_t size = request->record.size;
+	if (plan_is_large(fetch, size) || plan_has_room(fetch, reader, size))
+		return true;
+	/* Before another look: what comes back in between would wake nobody. */
+	arena_want(&fetch->arena);
+	if (plan_has_room(fetch, reader, size))
+		return true;
+	fetch_count(&fetch->counters.arena_waits, 1);
+	reader->pass = fetch->pass;
+	return false;
+}
+
 static void plan_give_back(struct fetch *fetch, uint8_t *buffer, uint64_t large)
 {
 	if (large) {
@@ -159,7 +226,17 @@ static void plan_give_back(struct fetch *fetch, uint8_t *buffer, uint64_t large)
 
 /* --- beginning reads --- */
 
-/* Fills a read that has its buffer: `count` requests from `request` on leave the window. Byte
+/* The next of the same reader. */
+static struct fetch_request *plan_neighbour(const struct fetch_request *request)
+{
+	struct fetch_request *next = request->after;
+	while (next && next->item->reader != request->item->reader)
+		next = next->after;
+	return next;
+}
+
+/* Fills a read that has its buffer: `count` requests of one reader leave the window, from `request`
+ * on. Byte
  * `begin` of the file comes to the buffer's first. */
 static void plan_begin(struct fetch *fetch, struct fetch_read *read, struct fetch_request *request,
 	unsigned count, uint64_t begin)
@@ -167,7 +244,7 @@ static void plan_begin(struct fetch *fetch, struct fetch_read *read, struct fetc
 	struct fetch_item **tail = &read->items;
 	read->count = count;
 	for (unsigned i = 0; i < count; i++) {
-		struct fetch_request *after = request->after;
+		struct fetch_request *after = plan_neighbour(request);
 		uint64_t offset = request->record.offset - begin;
 		uint32_t size = request->record.size;
 		int64_t label = request->record.label;
@@ -179,12 +256,14 @@ static void plan_begin(struct fetch *fetch, struct fetch_read *read, struct fetc
 		item->label = label;
 		item->position = position;
 		item->shard = shard;
+		fetch_charge(item, read->large ? 0 : arena_cost(size));
 		fetch_share_begin(fetch, item);
 		*tail = item;
 		tail = &item->next;
 		request = after;
 	}
 	*tail = NULL;
+	plan_mode(fetch, read->op.dataset)->reads++;
 	fetch_count(&fetch->counters.reads, 1);
 	fetch_count(&fetch->counters.merged, count - 1);
 	fetch_count(&fetch->counters.bytes, read->op.direct ? read->op.length : read->op.need);
@@ -195,6 +274,7 @@ static struct fetch_read *plan_take_read(struct fetch *fetch, uint8_t *buffer, u
 {
 	struct fetch_read *read = fetch->read_free;
 	fetch->read_free = read->next;
+	fetch->reads_used++;
 	*read = (struct fetch_read){.buffer = buffer, .large = large, .begun_ns = clock_ns()};
 	return read;
 }
@@ -218,8 +298,9 @@ static unsigned plan_merge(
 	uint64_t begin = first->record.offset, end = begin + first->record.size;
 	unsigned count = 1;
 	if (!fetch_state(first->item)->solo)
-		for (const struct fetch_request *next = first->after;
-			next && plan_joins(fetch, first, next, begin, end); next = next->after) {
+		for (const struct fetch_request *next = plan_neighbour(first);
+			next && plan_joins(fetch, first, next, begin, end);
+			next = plan_neighbour(next)) {
 			end = next->record.offset + next->record.size;
 			count++;
 		}
@@ -281,7 +362,8 @@ static enum plan_step plan_range(struct fetch *fetch, struct fetch_request *requ
 	uint64_t begin = request->record.offset, end, large = 0;
 	unsigned count = plan_merge(fetch, request, &end);
 	struct fetch_op op = plan_range_op(file, begin, end);
-	uint8_t *buffer = count > 1 ? arena_take(&fetch->arena, op.length, false) : NULL;
+	bool merged = count > 1 && plan_has_room(fetch, request->item->reader, op.length);
+	uint8_t *buffer = merged ? arena_take(&fetch->arena, op.length, false) : NULL;
 	if (!buffer) {
 		count = 1;
 		op = plan_range_op(file, begin, begin + request->record.size);
@@ -347,6 +429,8 @@ static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *
 static enum plan_step plan_read(
 	struct fetch *fetch, struct fetch_request *request, bool large_waits)
 {
+	if (request->item->reader->pass == fetch->pass)
+		return PLAN_SKIP;
 	if (fetch_shares(fetch, request->item)) {
 		struct fetch_item *item = fetch_lookup_remove(fetch, request);
 		/* The cache may have given way in between. */
@@ -363,6 +447,8 @@ static enum plan_step plan_read(
 	}
 	if (large_waits && plan_is_large(fetch, request->record.size))
 		return PLAN_SKIP;
+	if (!plan_may_read(fetch, request))
+		return PLAN_SKIP;
 	if (dataset_kind(request->item->dataset) == DATASET_FOLDER)
 		return plan_file_read(fetch, request);
 	return plan_range(fetch, request);
@@ -373,6 +459,7 @@ static enum plan_step plan_read(
 static void plan_window(struct fetch *fetch)
 {
 	bool large_waits = false;
+	fetch->pass++;
 	struct fetch_request *request = fetch->window;
 	while (request) {
 		struct fetch_request *before = request->before, *after = request->after;
@@ -412,13 +499,13 @@ static void plan_drain(struct fetch *fetch)
  * thread. */
 static void plan_forget(struct fetch *fetch)
 {
-	for (unsigned i = 0; i < FETCH_MODES; i++)
-		if (fetch->modes[i].dataset == fetch->forget)
-			fetch->modes[i].dataset = NULL;
 	bool files = files_forget(&fetch->files, fetch->forget);
 	bool pages = pages_forget(&fetch->pages, fetch->forget);
 	if (!files || !pages)
 		return;
+	struct fetch_mode *mode = plan_known(fetch, fetch->forget);
+	if (mode)
+		*mode = (struct fetch_mode){0};
 	fetch->forget = NULL;
 	pthread_cond_broadcast(&fetch->settled);
 }
@@ -440,7 +527,7 @@ void fetch_plan(struct fetch *fetch)
 		before = atomic_load_explicit(&fetch->counters.reads, memory_order_relaxed);
 		plan_window(fetch);
 	} while (before != atomic_load_explicit(&fetch->counters.reads, memory_order_relaxed) &&
-		 fetch->queue.root && fetch->read_free);
+		 fetch->queue.readers && fetch->read_free);
 }
 
 /* --- what came of them --- */
@@ -540,6 +627,7 @@ static uint32_t plan_follow(
 		item->position = leader->position;
 		item->read_ns = leader->read_ns;
 		fetch_state(item)->buffer = fetch_state_const(leader)->buffer;
+		fetch_charge(item, arena_cost(item->size));
 		fetch_plan_finish(fetch, item, FETCH_OK);
 	}
 	return count;
@@ -554,6 +642,7 @@ static void plan_split(struct fetch *fetch, struct fetch_read *read)
 		struct fetch_item *next = item->next;
 		plan_look_again(fetch, fetch_share_end(fetch, item));
 		fetch_state(item)->solo = true;
+		fetch_uncharge(item);
 		item->data = NULL;
 		fetch_queue_return(&fetch->queue, item);
 		item = next;
@@ -579,6 +668,7 @@ static void plan_deal(struct fetch *fetch, struct fetch_read *read)
 			fetch_state(item)->large = read->large;
 			holders++;
 		} else {
+			fetch_uncharge(item);
 			item->data = NULL;
 		}
 		if (result == FETCH_OK && !read->large)
@@ -624,6 +714,10 @@ static void plan_read_done(struct fetch *fetch, struct fetch_read *read)
 		files_drop(&fetch->files, read->file);
 	else
 		fetch->files_own--;
+	struct fetch_mode *mode = plan_known(fetch, op->dataset);
+	if (mode && mode->reads > 0)
+		mode->reads--;
+	fetch->reads_used--;
 	read->next = fetch->read_free;
 	fetch->read_free = read;
 }
@@ -632,6 +726,9 @@ void fetch_plan_done(struct fetch *fetch, struct fetch_op *op)
 {
 	assert(op->stage == FETCH_OP_DONE && fetch->asked > 0);
 	fetch->asked--;
+	struct fetch_mode *mode = plan_known(fetch, op->dataset);
+	if (mode && mode->asked > 0)
+		mode->asked--;
 	switch (op->kind) {
 	case FETCH_OP_PAGE:
 		fetch_lookup_loaded(fetch, (struct page *)op);
@@ -655,19 +752,12 @@ void fetch_plan_cancel(struct fetch *fetch, const struct fetch_reader *reader)
 		if (!reader || request->item->reader == reader)
 			fetch_lookup_finish(fetch, request, -ECANCELED);
 	}
-	struct fetch_item *kept = NULL, *item;
-	while ((item = fetch_queue_pop(&fetch->queue))) {
-		if (!reader || item->reader == reader) {
-			fetch_plan_finish(fetch, item, -ECANCELED);
-		} else {
-			item->next = kept;
-			kept = item;
-		}
-	}
-	while (kept) {
-		item = kept;
-		kept = kept->next;
-		fetch_queue_return(&fetch->queue, item);
+	struct fetch_reader *next = fetch->queue.readers;
+	while (next) {
+		struct fetch_reader *one = next;
+		next = one->next;
+		while (one->root && (!reader || one == reader))
+			fetch_plan_finish(fetch, fetch_queue_pop(&fetch->queue, one), -ECANCELED);
 	}
 }
 
@@ -688,6 +778,8 @@ int fetch_plan_init(struct fetch *fetch, unsigned reads, struct fault *fault)
 	fetch->finished_tail = &fetch->finished;
 	fetch->requests = calloc(FETCH_WINDOW, sizeof *fetch->requests);
 	fetch->reads = calloc(reads, sizeof *fetch->reads);
+	fetch->reads_bound = reads;
+	fetch->reads_used = 0;
 	if (!fetch->requests || !fetch->reads || plan_files_init(fetch) < 0 ||
 		pages_init(&fetch->pages, fetch->options.index_bytes) < 0) {
 		fetch_plan_deinit(fetch);

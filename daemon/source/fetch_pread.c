@@ -2,6 +2,7 @@
  * flight; each plans, takes one op, asks the kernel with openat and pread until it is done, and
  * comes back with it. A thread that leaves work behind wakes one other, so as many run as there is
  * work for and a warm page cache is served by few. */
+#include "base/util.h"
 #include "source/fetch_share.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ static bool pread_turn(struct fetch *fetch)
 	fetch_plan(fetch);
 	struct fetch_op *op = fetch_plan_next(fetch);
 	struct fetch_item *finished = fetch_plan_finished(fetch);
-	bool more = fetch->ready != NULL, retry = fetch->retry;
+	bool more = fetch_plan_more(fetch), retry = fetch->retry;
 	bool over = fetch->stopping && !finished && fetch_plan_quiet(fetch);
 	pthread_mutex_unlock(&fetch->lock);
 	/* Who leaves to read cannot also look again soon. */
@@ -72,7 +73,8 @@ static void pread_join(struct fetch *fetch)
 
 static int pread_start(struct fetch *fetch, struct fault *fault)
 {
-	unsigned wanted = fetch->options.pread_threads;
+	/* More than one reader may use at once: see quota.h. */
+	unsigned wanted = (unsigned)quota_total(fetch->options.pread_threads);
 	for (unsigned i = 0; i < wanted; i++) {
 		int rc = fetch_thread_start(fetch, PREAD_STACK, pread_run);
 		if (rc == 0)
@@ -84,8 +86,11 @@ static int pread_start(struct fetch *fetch, struct fault *fault)
 			"no thread can be started to read with (%s): raise pids.max or ulimit -u",
 			strerror(-rc));
 	}
-	(void)snprintf(
-		fetch->describe, sizeof fetch->describe, "pread (%u threads)", fetch->thread_count);
+	pthread_mutex_lock(&fetch->lock);
+	fetch->reads_bound = fetch->thread_count;
+	pthread_mutex_unlock(&fetch->lock);
+	(void)snprintf(fetch->describe, sizeof fetch->describe, "pread (%u threads)",
+		UTIL_MIN(fetch->thread_count, fetch->options.pread_threads));
 	return 0;
 }
 

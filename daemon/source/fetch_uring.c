@@ -245,7 +245,7 @@ static bool ring_take_ready(struct ring *ring)
 			return false;
 		ring_ask_later(ring, op);
 	}
-	return ring->fetch->ready != NULL;
+	return fetch_plan_more(ring->fetch);
 }
 
 /* With the planner's lock: what is done goes back, in the order in which it was answered. */

@@ -91,7 +91,8 @@ struct penstock_options {
 			      MASTER_PORT, else this process), of the stream's definition, and of
 			      how many such streams this process has opened: ranks have to open
 			      theirs in the same order */
-	uint32_t wait_for; /* 0: 1; trainers that a group waits for before its first batch */
+	uint32_t wait_for; /* 0: 1; trainers (or ranks, at most world_size) that a group waits for
+			      before its first batch; above 1 there must be a group */
 	const char
 		*state; /* NULL: from the beginning; otherwise the JSON of penstock_stream_state */
 	int32_t timeout_ms; /* 0: 120,000; default of penstock_stream_next; PENSTOCK_FOREVER */
@@ -230,7 +231,8 @@ PENSTOCK_API int penstock_stream_next(
 /* Gives a batch back; its pointers are dead from here on and are set to NULL. 0, also when the
  * daemon has gone meanwhile; -EINVAL when it is not held (released twice); -ECANCELED when the
  * daemon took it back while it was held (this trainer was detached from its group) and filled its
- * memory again: what was read may be of another batch and must not be used. */
+ * memory again: what was read may be of another batch and must not be used, and a state taken since
+ * `next` gave it has passed it: go on from one taken before. */
 PENSTOCK_API int penstock_batch_release(
 	struct penstock_stream *stream, struct penstock_batch *batch);
 

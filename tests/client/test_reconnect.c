@@ -563,8 +563,8 @@ static void run_overwritten(const void *argument)
 	struct penstock_batch held[2], batch;
 	fake_start(&fake, serve_script, &script);
 	struct penstock_stream *stream = open_stream(&fake, 10000, 0);
-	/* Perhaps it has been overwritten by now, and comes from the next daemon. */
-	want_next(stream, &held[0], 0);
+	/* Perhaps it has been overwritten by now, and comes from the next daemon; or is just being. */
+	FAKE_WANT(penstock_stream_next(stream, &held[0], 20000) == 0 && held[0].batch == 0);
 	bool first = held[0].extent == 1;
 	want_next(stream, &held[1], 1);
 	want_next(stream, &batch, 2);
@@ -589,9 +589,13 @@ static void run_time_up(const void *argument)
 	(void)argument;
 	struct fake fake;
 	struct penstock_batch held, batch;
+	char *text = NULL;
 	fake_start(&fake, fake_serve_well, &endless);
 	struct penstock_stream *stream = open_stream(&fake, 300, 0);
 	want_next(stream, &held, 0);
+	/* With the answer, all that there is was announced. */
+	FAKE_WANT(penstock_stream_classes(stream, &text) == 0);
+	free(text);
 	fake_kill(&fake);
 	for (uint64_t i = 1; i < 4; i++)
 		want_next(stream, &batch, i);

@@ -953,6 +953,21 @@ def test_return_of_a_rank_waits_for_nobody():
             assert len(first.read(8)) == 8
 
 
+def test_return_with_another_transform_is_told_once():
+    """However long the group waits for the others, who may come one by one."""
+    with Mortal() as world:
+        connections, streams, got = progress(world.daemon, world.source, (5, 6, 6))
+        states = [{**stream.state(mine[-1][0]), "transform": "0" * 16} for stream, mine in zip(streams, got)]
+        world.restart(connections)
+        back = [come_back(world.daemon, world.source, state, wait_for=3) for state in states[:2]]
+        wait_until(lambda: world.daemon.status()["streams"][0]["state"] == "waiting for those who come back", "the stream to be there")
+        back.append(come_back(world.daemon, world.source, states[2], wait_for=3))
+        for link, stream in back:
+            stream.opened()
+            link.close()
+        assert world.daemon.text().count("another transform") == len(back)
+
+
 def test_return_between_two_batches():
     """A state of another batch size is on no batch of the group's."""
     with served() as (daemon, source), Link(daemon.socket) as link:
@@ -1106,6 +1121,17 @@ def plan_length(world_size, batch_size=4):
 
 
 # ---- limits ----
+
+def test_streams_of_one_source_open_in_the_order_in_which_they_were_asked_for():
+    """One at a time opens a source; nobody is passed by those who come later."""
+    with served() as (daemon, source), Link(daemon.socket) as link:
+        daemon.process.send_signal(signal.SIGSTOP)
+        streams = [link.open(source=source, batch_size=4, seed=i, **TINY) for i in range(12)]
+        daemon.process.send_signal(signal.SIGCONT)
+        for i, stream in enumerate(streams):
+            stream.opened()
+            assert all(s.info for s in streams[:i]) and not any(s.info for s in streams[i + 1:]), [bool(s.info) for s in streams]
+
 
 def test_limit_of_streams():
     with served(config="max_streams: 2\n") as (daemon, source), links(daemon, 2) as (one, two):

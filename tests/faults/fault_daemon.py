@@ -14,9 +14,9 @@ NIGHTLY_ROUNDS = {"private": 170, "all": 170, "split": 160}
 REAL = {"batch_size": 16, "image_size": 224, "prefetch": 4}
 
 
-def kill_rounds(home, definition, name, rounds, random, most_s, own_places=False):
-    """The rows of all ranks put together over `rounds` killed daemons; seconds until each trainer knew."""
-    ranks, latencies = [Rank(d) for d in shares(definition, name)], []
+def kill_rounds(home, ranks, rounds, random, most_s, own_places=False):
+    """Puts the rows of all ranks together over `rounds` killed daemons. Seconds until each trainer knew."""
+    latencies = []
     for _ in range(rounds):
         daemon = Daemon(home, "--threads", "2")
         try:
@@ -34,11 +34,12 @@ def kill_rounds(home, definition, name, rounds, random, most_s, own_places=False
         latencies += [rank.lost(since) for rank in ranks]
         if not own_places:
             same_place(ranks)
-    return ranks, [s for s in latencies if s is not None]
+    return [s for s in latencies if s is not None]
 
 
 def run_kills(home, definition, name, rounds, most_s):
-    ranks, latencies = kill_rounds(home, definition, name, rounds, seeded(f"daemon/{name}"), most_s)
+    ranks = [Rank(d) for d in shares(definition, name)]
+    latencies = kill_rounds(home, ranks, rounds, seeded(f"daemon/{name}"), most_s)
     say(f"{name}: {rounds} daemons killed; {check_rows(home, ranks)} batches, none lost or repeated")
     promise_latency(f"{name}: the daemon's death to the trainer's error", latencies, 1)
 
@@ -70,15 +71,28 @@ def test_split():
     run_small("split")
 
 
-def test_each_from_its_own_place():
-    """With `reconnect` trainers need not agree first: each says which batch it needs, and is given it."""
-    random = seeded("daemon/reconnect")
+def run_own_places(name, rounds, wait_for=None):
+    random = seeded(f"daemon/{name}/own places")
     with folder() as home:
         tiny_dataset(home)
-        for name in ("private", "all", "split"):
-            ranks, _ = kill_rounds(home, {"source": home / "images", **TINY, "reconnect": True}, name, ROUNDS, random, 0.03, own_places=True)
-            assert all(rank.row for rank in ranks), "each has come on"
-            say(f"{name}, each from its own place: {ROUNDS} daemons killed; {check_rows(home, ranks)} batches, none lost or repeated")
+        ranks = [Rank(d) for d in shares({"source": home / "images", **TINY, "reconnect": True}, name)]
+        kill_rounds(home, ranks, 1, random, 0.03, own_places=True)
+        for rank in ranks:
+            rank.definition["wait_for"] = wait_for or rank.definition.get("wait_for", 1)
+        kill_rounds(home, ranks, rounds, random, 0.03, own_places=True)
+        assert all(rank.row for rank in ranks), "each has come on"
+        say(f"{name}, each from its own place: {rounds + 1} daemons killed; {check_rows(home, ranks)} batches, none lost or repeated")
+
+
+def test_each_from_its_own_place():
+    """With `reconnect` trainers need not agree first: each says which batch it needs, and is given it."""
+    for name in ("private", "all", "split"):
+        run_own_places(name, ROUNDS)
+
+
+def test_those_who_come_back_are_waited_for():
+    """A group that waits for nobody at its first begin waits two seconds for those who come back."""
+    run_own_places("all", 4, wait_for=1)
 
 
 def test_real_private():

@@ -35,8 +35,6 @@ static const struct entry slots_worlds[] = {
 		.detach = true, .eager = true}},
 	{SIZE_NIGHTLY, {.name = "3x2-all", .slots = 3, .readers = 2, .wait_for = 1, .room = 3, .ahead = 2,
 		.detach = true, .dies = true, .drains = true, .ends = true}},
-	{SIZE_NIGHTLY, {.name = "4x2", .slots = 4, .readers = 2, .wait_for = 1, .room = 4,
-		.detach = true, .eager = true}},
 	{SIZE_NIGHTLY, {.name = "2x3-block", .slots = 2, .readers = 3, .wait_for = 1, .room = 2, .ahead = 1,
 		.dies = true, .drains = true, .ends = true, .eager = true}},
 	{SIZE_NIGHTLY, {.name = "2x3-all", .slots = 2, .readers = 3, .wait_for = 2, .room = 1, .ahead = 1,

@@ -185,6 +185,40 @@ static void test_little_is_left_over(void **state)
 	place_deinit(&place);
 }
 
+/* Many put at once: they fill blocks together, none has one of its own. */
+struct putter {
+	struct place *place;
+	uint64_t first;
+};
+
+static void *put_some(void *context)
+{
+	struct putter *putter = context;
+	for (uint64_t i = 0; i < 40; i++)
+		put(putter->place, 0, putter->first + i, 10000);
+	return NULL;
+}
+
+static void test_many_put(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 20; round++) {
+		struct place place;
+		struct putter putter[12];
+		pthread_t thread[UTIL_COUNT(putter)];
+		place_init(&place, 7 * MIB);
+		cache_join(place.cache, dataset_named(0), 480, 5 * MIB);
+		for (size_t i = 0; i < UTIL_COUNT(putter); i++) {
+			putter[i] = (struct putter){&place, i * 40};
+			assert_int_equal(pthread_create(&thread[i], NULL, put_some, &putter[i]), 0);
+		}
+		for (size_t i = 0; i < UTIL_COUNT(putter); i++)
+			assert_int_equal(pthread_join(thread[i], NULL), 0);
+		assert_int_equal(held_of(&place, 0, 480), 480);
+		place_deinit(&place);
+	}
+}
+
 static void test_gives_way(void **state)
 {
 	struct place place;
@@ -405,6 +439,7 @@ int main(void)
 		cmocka_unit_test(test_holds),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_little_is_left_over),
+		cmocka_unit_test(test_many_put),
 		cmocka_unit_test(test_gives_way),
 		cmocka_unit_test(test_gives_way_while_lent),
 		cmocka_unit_test(test_shares),

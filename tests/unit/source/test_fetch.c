@@ -53,8 +53,8 @@ static void read_all_ways(struct fixture *fixture, struct permit *large)
 				assert_int_equal(stats.inflight, 0);
 				assert_int_equal(stats.arena_used, 0);
 				assert_true(stats.arena_peak <= arena);
-				/* Each round wants each sample twice: while it is being read, that is
-				 * one read. */
+				/* Each round wants each sample twice: while it is being read, that
+				 * is one read. */
 				assert_true(stats.bytes >= 3 * dataset_bytes(fixture->dataset));
 				assert_true(stats.cpu_ns > 0);
 				fetch_free(fetch);
