@@ -86,9 +86,14 @@ static uint64_t block_head(void)
 	return util_align(sizeof(struct cache_block), CACHE_ALIGN);
 }
 
+/* Linux 5.14; older headers lack it. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 /* --- memory, without the lock --- */
 
-static void *cache_map(struct cache *cache, uint64_t bytes)
+static void *cache_map(struct cache *cache, uint64_t bytes, bool whole)
 {
 	if (!ledger_borrow(cache->ledger, bytes))
 		return NULL;
@@ -99,6 +104,9 @@ static void *cache_map(struct cache *cache, uint64_t bytes)
 	}
 	/* A huge page that reaches over several mappings would not return with one of them. */
 	(void)madvise(at, bytes, MADV_NOHUGEPAGE);
+	/* All of a block will be written: no fault for each page. Kernels before 5.14 cannot. */
+	if (whole)
+		(void)madvise(at, bytes, MADV_POPULATE_WRITE);
 	return at;
 }
 
@@ -125,11 +133,11 @@ static void cache_unmap_all(struct cache *cache, struct cache_block *block)
 
 /* Opens the lock to map. NULL: there is no room. Until it is closed again nobody else can tell
  * whose the memory is. */
-static void *cache_map_opened(struct cache *cache, uint64_t bytes)
+static void *cache_map_opened(struct cache *cache, uint64_t bytes, bool whole)
 {
 	cache->mapping++;
 	pthread_mutex_unlock(&cache->lock);
-	void *at = cache_map(cache, bytes);
+	void *at = cache_map(cache, bytes, whole);
 	pthread_mutex_lock(&cache->lock);
 	cache->mapping--;
 	pthread_cond_broadcast(&cache->settled);
@@ -473,7 +481,7 @@ bool cache_has(struct cache *cache, const struct dataset *dataset, uint64_t numb
 static void share_make_table(struct cache *cache, struct cache_share *share)
 {
 	uint64_t bytes = share->buckets * sizeof(void *);
-	void *table = cache_map_opened(cache, bytes);
+	void *table = cache_map_opened(cache, bytes, false);
 	if (!table)
 		return;
 	if (!share->bucket) {
@@ -495,7 +503,7 @@ static struct cache_block *share_make_block(
 	uint64_t most = share_most(cache, share, cache_room(cache));
 	if (share->bytes >= most || bytes > most - share->bytes)
 		return NULL;
-	struct cache_block *block = cache_map_opened(cache, bytes);
+	struct cache_block *block = cache_map_opened(cache, bytes, true);
 	if (!block)
 		return NULL;
 	/* Fresh memory is zero. */
