@@ -220,9 +220,8 @@ int private_end(struct private_start *start)
 	if (n == 1)
 		return 0;
 	private_last_line(start->log, start->log_start, line, sizeof line);
-	error_set(-ECONNREFUSED, "the private daemon %s ended at once: %s (its log is %s)",
+	return error_set(-ECONNREFUSED, "the private daemon %s ended at once: %s (its log is %s)",
 		start->program, *line ? line : "it left no word in its log", start->log);
-	return error_take(-ECONNREFUSED, error_text(), strlen(error_text()));
 }
 
 static int private_exec(const struct private_start *start, int log_fd, int ready_fd)
