@@ -231,9 +231,10 @@ PENSTOCK_API int penstock_stream_next(
 
 /* Gives a batch back; its pointers are dead from here on and are set to NULL. 0, also when the
  * daemon has gone meanwhile; -EINVAL when it is not held (released twice); -ECANCELED when the
- * daemon took it back while it was held (this trainer was detached from its group, or its connection
- * was lost to a daemon that lives on) and filled its memory again: what was read may be of another batch and must not be used, and a state taken since
- * `next` gave it has passed it: go on from one taken before. */
+ * daemon took it back while it was held (this trainer was detached from its group, or its
+ * connection was lost to a daemon that lives on) and filled its memory again: what was read may be
+ * of another batch and must not be used, and a state taken since `next` gave it has passed it: go
+ * on from one taken before. */
 PENSTOCK_API int penstock_batch_release(
 	struct penstock_stream *stream, struct penstock_batch *batch);
 
