@@ -18,6 +18,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,6 +31,8 @@ enum {
 			   that it fits into, so that little is left over at their ends */
 	CACHE_OWN = CACHE_BLOCK / 4, /* samples of more have a mapping of their own */
 	CACHE_LOT = 64, /* blocks taken apart in one hold of the lock */
+	CACHE_MANY = 64 << 20, /* returning more bytes than these takes longer than the caller of
+				  cache_leave has: a GiB some 100 ms */
 };
 
 /* How long a reservation waits for the next lent sample to come back. They are lent until they are
@@ -58,6 +61,7 @@ struct cache_share {
 	const struct dataset *dataset; /* NULL: free */
 	uint64_t weight; /* what all of it takes, about */
 	uint64_t bytes; /* of its blocks */
+	uint64_t samples; /* held */
 	struct cache_entry **bucket; /* NULL: none yet */
 	uint64_t buckets; /* a power of two */
 	struct cache_block *first, *last, *open[CACHE_OPEN];
@@ -75,6 +79,11 @@ struct cache {
 	uint64_t doomed; /* bytes of blocks and tables on their way out */
 	unsigned mapping; /* blocks and tables on their way in: borrowed, and nobody's yet */
 	uint64_t arrivals; /* samples of doomed blocks, and what was on its way */
+	struct cache_block *left; /* for the reaper, linked by `after` */
+	pthread_cond_t reap;
+	pthread_t reaper;
+	bool reaping; /* there is a reaper */
+	bool over; /* it is to end */
 	struct cache_stats stats;
 };
 
@@ -171,23 +180,23 @@ static struct cache_entry *share_find(const struct cache_share *share, uint64_t 
 	return entry;
 }
 
-static void entry_link(struct cache *cache, struct cache_entry *entry)
+static void entry_link(struct cache_entry *entry)
 {
 	struct cache_entry **bucket = share_bucket(entry->block->share, entry->number);
 	entry->next = *bucket;
 	*bucket = entry;
 	entry->held = true;
-	cache->stats.samples++;
+	entry->block->share->samples++;
 }
 
-static void entry_unlink(struct cache *cache, struct cache_entry *entry)
+static void entry_unlink(struct cache_entry *entry)
 {
 	struct cache_entry **at = share_bucket(entry->block->share, entry->number);
 	while (*at != entry)
 		at = &(*at)->next;
 	*at = entry->next;
 	entry->held = false;
-	cache->stats.samples--;
+	entry->block->share->samples--;
 }
 
 /* --- blocks, with the lock --- */
@@ -208,7 +217,7 @@ static bool block_detach(struct cache *cache, struct cache_block *block)
 	for (uint64_t at = block_head(); at < block->used;) {
 		struct cache_entry *entry = (void *)((uint8_t *)block + at);
 		if (entry->held)
-			entry_unlink(cache, entry);
+			entry_unlink(entry);
 		at += entry_bytes(entry->size);
 	}
 	*(block->before ? &block->before->after : &share->first) = block->after;
@@ -423,24 +432,85 @@ void cache_join(
 	cache_balance(cache);
 }
 
-void cache_leave(struct cache *cache, const struct dataset *dataset)
+/* Unmaps what large datasets leave behind. */
+static void *cache_reap(void *context)
+{
+	struct cache *cache = context;
+	pthread_mutex_lock(&cache->lock);
+	for (;;) {
+		while (!cache->left && !cache->over)
+			pthread_cond_wait(&cache->reap, &cache->lock);
+		struct cache_block *gone = cache->left;
+		if (!gone)
+			break;
+		cache->left = NULL;
+		pthread_mutex_unlock(&cache->lock);
+		cache_unmap_all(cache, gone);
+		pthread_mutex_lock(&cache->lock);
+	}
+	pthread_mutex_unlock(&cache->lock);
+	return NULL;
+}
+
+/* With the lock. */
+static bool cache_start_reaper(struct cache *cache)
+{
+	sigset_t all, before;
+	if (cache->reaping)
+		return true;
+	/* Signals are the event loop's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	cache->reaping = pthread_create(&cache->reaper, NULL, cache_reap, cache) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return cache->reaping;
+}
+
+/* Makes all blocks of a share that ends doomed, and returns those that can go. Its table goes too,
+ * so samples need not be taken out of it one by one. */
+static struct cache_block *share_clear(struct cache *cache, struct cache_share *share)
 {
 	struct cache_block *gone = NULL;
-	pthread_mutex_lock(&cache->lock);
-	struct cache_share *share = share_of(cache, dataset);
-	while (share && share->first) {
-		struct cache_block *block = share->first;
-		if (block_detach(cache, block)) {
+	for (struct cache_block *block = share->first, *after; block; block = after) {
+		after = block->after;
+		block->share = NULL;
+		block->after = NULL;
+		cache->doomed += block->bytes;
+		if (block->lent == 0) {
 			block->after = gone;
 			gone = block;
 		}
 	}
+	if (share->bucket)
+		cache->doomed += share->buckets * sizeof(void *);
+	*share = (struct cache_share){0};
+	return gone;
+}
+
+/* Leaves blocks to the reaper; with the lock. */
+static void cache_leave_to_reaper(struct cache *cache, struct cache_block *gone)
+{
+	struct cache_block *last = gone;
+	while (last->after)
+		last = last->after;
+	last->after = cache->left;
+	cache->left = gone;
+	pthread_cond_signal(&cache->reap);
+}
+
+void cache_leave(struct cache *cache, const struct dataset *dataset)
+{
+	struct cache_block *gone = NULL;
 	struct cache_share was = {0};
+	pthread_mutex_lock(&cache->lock);
+	struct cache_share *share = share_of(cache, dataset);
 	if (share) {
 		was = *share;
-		*share = (struct cache_share){0};
-		if (was.bucket)
-			cache->doomed += was.buckets * sizeof(void *);
+		gone = share_clear(cache, share);
+	}
+	if (gone && was.bytes > CACHE_MANY && cache_start_reaper(cache)) {
+		cache_leave_to_reaper(cache, gone);
+		gone = NULL;
 	}
 	pthread_mutex_unlock(&cache->lock);
 	cache_unmap_all(cache, gone);
@@ -612,7 +682,7 @@ void cache_put(
 	pthread_mutex_lock(&cache->lock);
 	/* The block may be doomed by now, or another have been quicker. */
 	if (block->share && !share_find(block->share, entry->number))
-		entry_link(cache, entry);
+		entry_link(entry);
 	pthread_mutex_unlock(&cache->lock);
 	cache_release(cache, block);
 }
@@ -631,6 +701,7 @@ int cache_new(struct ledger *ledger, struct cache **ret)
 	pthread_condattr_destroy(&attr);
 	pthread_mutex_init(&cache->lock, NULL);
 	pthread_mutex_init(&cache->yielding, NULL);
+	pthread_cond_init(&cache->reap, NULL);
 	cache->ledger = ledger;
 	ledger_set_borrower(ledger, "cache", cache_yield, cache);
 	*ret = cache;
@@ -644,9 +715,17 @@ void cache_free(struct cache *cache)
 	for (unsigned i = 0; i < cache->shares; i++)
 		if (cache->share[i].dataset)
 			cache_leave(cache, cache->share[i].dataset);
+	if (cache->reaping) {
+		pthread_mutex_lock(&cache->lock);
+		cache->over = true;
+		pthread_cond_signal(&cache->reap);
+		pthread_mutex_unlock(&cache->lock);
+		(void)pthread_join(cache->reaper, NULL);
+	}
 	assert(cache->doomed == 0);
 	ledger_set_borrower(cache->ledger, NULL, NULL, NULL);
 	pthread_cond_destroy(&cache->settled);
+	pthread_cond_destroy(&cache->reap);
 	pthread_mutex_destroy(&cache->lock);
 	pthread_mutex_destroy(&cache->yielding);
 	free(cache);
@@ -658,6 +737,7 @@ void cache_stats_read(struct cache *cache, struct cache_stats *ret)
 	*ret = cache->stats;
 	for (unsigned i = 0; i < cache->shares; i++) {
 		const struct cache_share *share = &cache->share[i];
+		ret->samples += share->samples;
 		ret->bytes += share->bytes + (share->bucket ? share->buckets * sizeof(void *) : 0);
 	}
 	pthread_mutex_unlock(&cache->lock);

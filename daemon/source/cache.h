@@ -55,7 +55,8 @@ void cache_free(struct cache *cache);
 void cache_join(
 	struct cache *cache, const struct dataset *dataset, uint64_t samples, uint64_t bytes);
 
-/* Drops all of a dataset's; what is lent stays valid. Does nothing for one that has not joined. */
+/* Drops all of a dataset's; what is lent stays valid. Does nothing for one that has not joined.
+ * Does not block: the memory of a large one returns a little later, by a thread of the cache's. */
 void cache_leave(struct cache *cache, const struct dataset *dataset);
 
 /* Keeps what is held of a dataset, and takes no more. */

@@ -417,6 +417,42 @@ static void test_more_datasets_than_it_knows(void **state)
 	place_deinit(&place);
 }
 
+/* A large dataset that goes: whoever closed it need not wait until its memory has returned, a
+ * reservation does. */
+static void test_large_leaves(void **state)
+{
+	struct place place;
+	struct cache_stats stats;
+	struct cache_sample sample;
+	struct cache_block *block;
+	struct fault fault;
+	int line;
+	(void)state;
+	place_init(&place, 200 * MIB);
+	for (int round = 0; round < 3; round++) {
+		cache_join(place.cache, dataset_named(0), 1000, 190 * MIB);
+		for (uint64_t i = 0; i < 800; i++)
+			put(&place, 0, i, 200000);
+		cache_stats_read(place.cache, &stats);
+		assert_int_equal(stats.samples, 800);
+		assert_true(cache_take(place.cache, dataset_named(0), 3, &sample, &block));
+		cache_leave(place.cache, dataset_named(0));
+		check(&sample, 0, 3);
+		assert_false(held(&place, 0, 3));
+		cache_stats_read(place.cache, &stats);
+		assert_int_equal(stats.samples, 0);
+		assert_int_equal(stats.bytes, 0);
+		cache_release(place.cache, block);
+		if (round == 2)
+			break; /* the cache goes while the memory returns */
+		assert_int_equal(
+			ledger_reserve(&place.ledger, 200 * MIB, "slots", &line, &fault), 0);
+		assert_int_equal(place.ledger.borrowed, 0);
+		ledger_release(&place.ledger, line);
+	}
+	place_deinit(&place);
+}
+
 /* Everybody at once: readers, reservations, datasets that come and go. */
 struct storm {
 	struct place *place;
@@ -498,6 +534,7 @@ int main(void)
 		cmocka_unit_test(test_gives_way_slowly),
 		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_more_datasets_than_it_knows),
+		cmocka_unit_test(test_large_leaves),
 		cmocka_unit_test(test_storm),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
