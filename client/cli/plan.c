@@ -261,9 +261,10 @@ __attribute__((format(printf, 2, 3))) static void plan_line(
 
 static void plan_say_dataset(const struct plan *plan)
 {
-	char kind[48], number[24], bytes[24], recipe[160];
+	char kind[48], number[24], bytes[24], recipe[160], name[640];
 	catalog_kind(plan->dataset, kind, sizeof kind);
-	(void)printf("%s\n", plan->source);
+	(void)snprintf(name, sizeof name, "%s", plan->source);
+	(void)printf("%s\n", cli_tame(name));
 	plan_line("dataset", "%s: %s sample%s, %s", kind,
 		table_count(plan->epoch.samples, number, sizeof number),
 		plan->epoch.samples == 1 ? "" : "s",

@@ -2,6 +2,7 @@
 #include "client/cli/report.h"
 
 #include "base/util.h"
+#include "client/cli/cli.h"
 #include "client/cli/document.h"
 #include "client/cli/table.h"
 #include "proto/jsontext.h"
@@ -179,8 +180,9 @@ static void report_counts(const char *name, const struct node *counts)
 
 void report_people(const struct report *report)
 {
-	char text[320];
-	(void)printf("%s\n", report->source);
+	char text[320], verdict[640];
+	(void)snprintf(text, sizeof text, "%s", report->source);
+	(void)printf("%s\n", cli_tame(text));
 	if (*report->dataset)
 		table_sentence(2, REPORT_NAME, "dataset", report->dataset, REPORT_WIDTH);
 	(void)snprintf(text, sizeof text, "%s, %u trainer%s", report->recipe, report->trainers,
@@ -200,8 +202,9 @@ void report_people(const struct report *report)
 	report_counts("broken", document_get(report->stats, "broken"));
 	report_counts("checkpoints", document_get(report->stats, "checkpoints"));
 	(void)printf("\n");
-	table_sentence(2, REPORT_NAME, "verdict", document_text(report->stats, "verdict", "none"),
-		REPORT_WIDTH);
+	(void)snprintf(
+		verdict, sizeof verdict, "%s", document_text(report->stats, "verdict", "none"));
+	table_sentence(2, REPORT_NAME, "verdict", cli_tame(verdict), REPORT_WIDTH);
 }
 
 static void report_json_trainers(const struct report *report, struct jsontext *json)

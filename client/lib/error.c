@@ -8,6 +8,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local char error_sentence[ERROR_TEXT];
 
@@ -19,8 +20,7 @@ int error_set(int code, const char *format, ...)
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	(void)snprintf(error_sentence, sizeof error_sentence, "%s", text);
-	return code;
+	return error_take(code, text, strlen(text));
 }
 
 int error_take(int code, const char *text, size_t text_bytes)

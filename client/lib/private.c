@@ -35,6 +35,7 @@ enum {
 	PRIVATE_START_MS = 30000,
 	PRIVATE_AGAIN_MS = 300, /* before the one second try: an ending daemon may still hold the
 				   instance's lock */
+	PRIVATE_OTHER_MS = 10000, /* that an ending daemon takes at most, or a starting one */
 	PRIVATE_TAIL = 2048,
 	PRIVATE_LINE = 400,
 };
@@ -220,9 +221,8 @@ int private_end(struct private_start *start)
 	if (n == 1)
 		return 0;
 	private_last_line(start->log, start->log_start, line, sizeof line);
-	error_set(-ECONNREFUSED, "the private daemon %s ended at once: %s (its log is %s)",
+	return error_set(-ECONNREFUSED, "the private daemon %s ended at once: %s (its log is %s)",
 		start->program, *line ? line : "it left no word in its log", start->log);
-	return error_take(-ECONNREFUSED, error_text(), strlen(error_text()));
 }
 
 static int private_exec(const struct private_start *start, int log_fd, int ready_fd)
@@ -330,6 +330,33 @@ static int private_start_daemon(struct private_start *start)
 	return result;
 }
 
+/* Whether another daemon has the instance and does not listen: it is ending, or gets ready. Asked
+ * only after a start has failed, since the lock is taken for a moment to find out. */
+static bool private_is_taken(const struct private_start *start)
+{
+	char path[CONNECTION_PATH + 16];
+	(void)snprintf(path, sizeof path, "%s.lock", start->socket);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return false;
+	bool taken = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+	(void)close(fd);
+	return taken;
+}
+
+static int private_await_other(
+	struct connection *connection, const struct private_start *start, bool named)
+{
+	int64_t deadline_ns = connection_deadline(PRIVATE_OTHER_MS);
+	int result = connection_open(connection, start->socket, named);
+	while (result == CONNECTION_E_ABSENT && private_is_taken(start) &&
+		connection_deadline(0) < deadline_ns) {
+		private_pause(PRIVATE_LOOK_MS);
+		result = connection_open(connection, start->socket, named);
+	}
+	return result;
+}
+
 /* With the lock held: connects to the daemon that another process has started meanwhile, or to one
  * started here. */
 static int private_open_locked(
@@ -346,7 +373,8 @@ static int private_open_locked(
 		 * sentence stays if not. */
 		char sentence[ERROR_TEXT];
 		(void)snprintf(sentence, sizeof sentence, "%s", error_text());
-		result = connection_open(connection, start->socket, named);
+		result = started < 0 ? private_await_other(connection, start, named)
+				     : connection_open(connection, start->socket, named);
 		if (started < 0 && result == CONNECTION_E_ABSENT)
 			error_set(result, "%s", sentence);
 	}

@@ -151,6 +151,7 @@ static void reconnect_drop(struct penstock_stream *stream)
 	struct reconnect *r = &stream->reconnect;
 	reconnect_unwatch(stream);
 	connection_close(&stream->connection);
+	stream->connection.daemon_pid = 0;
 	private_unlock(&r->start);
 	if (r->start.ready_fd >= 0)
 		(void)close(r->start.ready_fd);
@@ -411,6 +412,7 @@ static int reconnect_begin(struct penstock_stream *stream)
 	reconnect_drop(stream);
 	stream->opened.head.type = 0; /* what is in it is what the next one has to open */
 	lease_lose(&stream->leases);
+	stream->ended = false; /* if it was, its last batches were lost before they were given */
 	r->lost_ns = connection_deadline(0);
 	(void)snprintf(r->reason, sizeof r->reason, "%s", stream->sentence);
 	if (!r->proven && r->left_ns <= 0)

@@ -32,7 +32,8 @@ enum {
 	CACHE_LOT = 64, /* blocks taken apart in one hold of the lock */
 };
 
-/* How long a reservation waits for lent samples: they are held while an image is decoded. */
+/* How long a reservation waits for the next lent sample to come back. They are lent until they are
+ * decoded, and streams read far ahead: all of them may take much longer. */
 #define CACHE_WAIT_NS 2000000000ull
 
 /* The head of a sample in its block; its bytes follow. */
@@ -73,6 +74,7 @@ struct cache {
 	unsigned shares; /* none behind these is in use */
 	uint64_t doomed; /* bytes of blocks and tables on their way out */
 	unsigned mapping; /* blocks and tables on their way in: borrowed, and nobody's yet */
+	uint64_t arrivals; /* samples of doomed blocks, and what was on its way */
 	struct cache_stats stats;
 };
 
@@ -117,6 +119,7 @@ static void cache_unmap(struct cache *cache, void *at, uint64_t bytes)
 	ledger_return(cache->ledger, bytes);
 	pthread_mutex_lock(&cache->lock);
 	cache->doomed -= bytes;
+	cache->arrivals++;
 	pthread_cond_broadcast(&cache->settled);
 	pthread_mutex_unlock(&cache->lock);
 }
@@ -140,6 +143,7 @@ static void *cache_map_opened(struct cache *cache, uint64_t bytes, bool whole)
 	void *at = cache_map(cache, bytes, whole);
 	pthread_mutex_lock(&cache->lock);
 	cache->mapping--;
+	cache->arrivals += at != NULL;
 	pthread_cond_broadcast(&cache->settled);
 	return at;
 }
@@ -232,7 +236,11 @@ void cache_release(struct cache *cache, struct cache_block *block)
 {
 	pthread_mutex_lock(&cache->lock);
 	assert(block->lent > 0);
-	bool gone = --block->lent == 0 && !block->share;
+	bool doomed = !block->share, gone = --block->lent == 0 && doomed;
+	if (doomed) {
+		cache->arrivals++;
+		pthread_cond_broadcast(&cache->settled);
+	}
 	pthread_mutex_unlock(&cache->lock);
 	if (gone)
 		cache_unmap_all(cache, block);
@@ -315,16 +323,22 @@ static void *cache_detach_table(struct cache *cache, uint64_t *ret_bytes)
 	return NULL;
 }
 
-static bool cache_await(struct cache *cache, uint64_t until_ns)
+/* Until something of what is on its way has arrived. False: for too long nothing has. */
+static bool cache_await(struct cache *cache)
 {
+	uint64_t until_ns = clock_ns() + CACHE_WAIT_NS, arrivals = cache->arrivals;
 	struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
 		.tv_nsec = (long)(until_ns % 1000000000u)};
-	return pthread_cond_timedwait(&cache->settled, &cache->lock, &until) == 0;
+	/* Who finds no room to map is no arrival, and comes again and again. */
+	while (cache->arrivals == arrivals && (cache->doomed > 0 || cache->mapping > 0))
+		if (pthread_cond_timedwait(&cache->settled, &cache->lock, &until) != 0)
+			return false;
+	return true;
 }
 
 /* One step towards returning `excess` bytes: takes blocks apart, or waits for what is on its way,
- * or takes a table. False: too late, or nothing more can be done. */
-static bool cache_shrink(struct cache *cache, uint64_t excess, uint64_t until_ns)
+ * or takes a table. False: nothing comes, or nothing more can be done. */
+static bool cache_shrink(struct cache *cache, uint64_t excess)
 {
 	struct cache_block *gone = NULL;
 	void *table = NULL;
@@ -334,7 +348,7 @@ static bool cache_shrink(struct cache *cache, uint64_t excess, uint64_t until_ns
 	if (excess > cache->doomed)
 		gone = cache_detach(cache, excess - cache->doomed);
 	if (!gone && (cache->doomed > 0 || cache->mapping > 0))
-		came = cache_await(cache, until_ns);
+		came = cache_await(cache);
 	else if (!gone)
 		table = cache_detach_table(cache, &bytes);
 	pthread_mutex_unlock(&cache->lock);
@@ -348,13 +362,13 @@ static bool cache_shrink(struct cache *cache, uint64_t excess, uint64_t until_ns
 static bool cache_yield(void *context)
 {
 	struct cache *cache = context;
-	uint64_t until_ns = clock_ns() + CACHE_WAIT_NS, excess;
+	uint64_t excess;
 	pthread_mutex_lock(&cache->yielding);
 	pthread_mutex_lock(&cache->lock);
 	cache->stats.shrinks++;
 	pthread_mutex_unlock(&cache->lock);
 	while ((excess = ledger_excess(cache->ledger)) > 0)
-		if (!cache_shrink(cache, excess, until_ns))
+		if (!cache_shrink(cache, excess))
 			break;
 	pthread_mutex_unlock(&cache->yielding);
 	return excess == 0;

@@ -433,9 +433,11 @@ static enum plan_step plan_read(
 		return PLAN_SKIP;
 	if (fetch_shares(fetch, request->item)) {
 		struct fetch_item *item = fetch_lookup_remove(fetch, request);
-		/* The cache may have given way in between. */
-		if (!fetch_share(fetch, item))
+		/* The cache may have given way in between: nobody says so. */
+		if (!fetch_share(fetch, item)) {
 			fetch_queue_return(&fetch->queue, item);
+			fetch->retry = true;
+		}
 		return PLAN_GONE;
 	}
 	if (!fetch->read_free)

@@ -108,11 +108,12 @@ struct penstock_options {
 			       block where the crop is at least twice the row */
 	const char *interpolation; /* NULL: "bilinear"; or "bicubic", "box", "hamming", "lanczos",
 				      "nearest": the filter of the resize, as Pillow's */
-	const char *share; /* NULL: "all". What a group shares: "all", every trainer gets every
-			      batch; "split", each gets its rank's slice of every global batch of
-			      world_size x batch_size samples */
-	uint32_t rank, world_size; /* for "split"; both unset: RANK and WORLD_SIZE of the
-				      environment, as torchrun sets them */
+	const char
+		*share; /* NULL: "all", or as the configuration has "stream:NAME". What a group
+			   shares: "all", every trainer gets every batch; "split", each gets its
+			   rank's slice of every global batch of world_size x batch_size samples */
+	uint32_t rank, world_size; /* for "split"; both unset, and `share` "split" here: RANK and
+				      WORLD_SIZE of the environment, as torchrun sets them */
 	const char *laggard; /* NULL: "block", whoever keeps its batches holds up its group;
 				"detach": it is detached after laggard_timeout_s, with -ECANCELED */
 	uint32_t laggard_timeout_s; /* 0: 60 */
@@ -225,16 +226,18 @@ PENSTOCK_API void penstock_stream_info(
  * reached in that time, or the one that was refuses the stream or opened another one (-ESTALE,
  * -EBUSY and others of opening). `timeout_ms` bounds each call all the same: -ETIMEDOUT and -EAGAIN
  * then say that the daemon is being waited for, and the next call goes on waiting. (A call may
- * start a process, which takes some milliseconds.) Batches held meanwhile stay readable until they
- * are released. */
+ * start a process, which takes some milliseconds.) Time in which a daemon that was found opens the
+ * stream, and builds an index, is not counted. Batches held meanwhile stay readable until they are
+ * released. */
 PENSTOCK_API int penstock_stream_next(
 	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms);
 
 /* Gives a batch back; its pointers are dead from here on and are set to NULL. 0, also when the
  * daemon has gone meanwhile; -EINVAL when it is not held (released twice); -ECANCELED when the
- * daemon took it back while it was held (this trainer was detached from its group) and filled its
- * memory again: what was read may be of another batch and must not be used, and a state taken since
- * `next` gave it has passed it: go on from one taken before. */
+ * daemon took it back while it was held (this trainer was detached from its group, or its
+ * connection was lost to a daemon that lives on) and filled its memory again: what was read may be
+ * of another batch and must not be used, and a state taken since `next` gave it has passed it: go
+ * on from one taken before. */
 PENSTOCK_API int penstock_batch_release(
 	struct penstock_stream *stream, struct penstock_batch *batch);
 

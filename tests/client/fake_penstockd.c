@@ -78,6 +78,18 @@ static void write_facts(char **argv, const char *socket)
 	(void)fclose(facts);
 }
 
+/* As penstockd does; the lock is held to the process's end. */
+static bool takes_instance(const char *socket)
+{
+	char path[200];
+	(void)snprintf(path, sizeof path, "%s.lock", socket);
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return true;
+	(void)fprintf(stderr, "another penstockd already serves %s\n", socket);
+	return false;
+}
+
 static void serve(int listener)
 {
 	static const struct fake_shape shape = FAKE_SHAPE;
@@ -115,6 +127,8 @@ int main(int argc, char **argv)
 		return 1;
 	if (mode && strcmp(mode, "killed") == 0)
 		(void)raise(SIGKILL);
+	if (mode && strcmp(mode, "locks") == 0 && !takes_instance(socket))
+		return 1;
 	if (conn_listen(socket, &listener) < 0)
 		return 1;
 	if (mode && strcmp(mode, "slow") == 0)

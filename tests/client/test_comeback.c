@@ -23,7 +23,7 @@ static char folder[64], data[80], socket_path[96];
 
 /* ---- a dataset, and a place for a daemon ---- */
 
-static int run(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static int run(const char *format, ...)
 {
 	char command[512];
 	va_list args;

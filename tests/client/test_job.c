@@ -95,6 +95,7 @@ static void test_ranks_refused(void **state)
 		{"1 ", "2", "RANK is \"1 \""},
 		{"0x1", "2", "RANK is \"0x1\""},
 		{"1.0", "2", "RANK is \"1.0\""},
+		{"1\n\033[31m", "2", "RANK is \"1  [31m\": expected"},
 		{"4294967296", "2", "RANK is \"4294967296\""},
 		{"18446744073709551617", "2", "RANK is \"18446744073709551617\""},
 		{"0", "two", "WORLD_SIZE is \"two\": expected the number of ranks, 1 or more"},

@@ -524,6 +524,36 @@ static void run_relative(const void *argument)
 	place_remove();
 }
 
+/* The one before has the instance still, and listens no longer. */
+static void run_ending(const void *argument)
+{
+	(void)argument;
+	place_make();
+	char lock[128], byte;
+	int ready[2], status;
+	struct penstock_stream *stream;
+	FAKE_WANT(mkdir(sockets, 0700) == 0 && pipe(ready) == 0);
+	(void)snprintf(lock, sizeof lock, "%s.lock", socket_path);
+	pid_t ending = fork();
+	if (ending == 0) {
+		int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		FAKE_WANT(fd >= 0 && flock(fd, LOCK_EX) == 0 && write(ready[1], "", 1) == 1);
+		(void)usleep(2000000);
+		_exit(0);
+	}
+	FAKE_WANT(ending > 0 && read(ready[0], &byte, 1) == 1);
+	(void)setenv("FAKE_MODE", "locks", 1);
+	want_open(&stream);
+	penstock_stream_close(stream);
+	(void)unsetenv("FAKE_MODE");
+	FAKE_WANT(waitpid(ending, &status, 0) == ending && status == 0);
+	(void)close(ready[0]);
+	(void)close(ready[1]);
+	FAKE_WANT(kill(last_daemon(), SIGKILL) == 0);
+	(void)unlink(facts); /* the refused one is in it too */
+	place_remove();
+}
+
 #define CHECKED(function)                                    \
 	static void test_##function(void **state)            \
 	{                                                    \
@@ -538,6 +568,7 @@ CHECKED(reconnect)
 CHECKED(reconnect_in_vain)
 CHECKED(reconnect_slowly)
 CHECKED(dies)
+CHECKED(ending)
 CHECKED(not_found)
 CHECKED(places)
 CHECKED(refused_places)
@@ -553,6 +584,7 @@ int main(void)
 		cmocka_unit_test(test_reconnect_in_vain),
 		cmocka_unit_test(test_reconnect_slowly),
 		cmocka_unit_test(test_dies),
+		cmocka_unit_test(test_ending),
 		cmocka_unit_test(test_not_found),
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_refused_places),

@@ -39,6 +39,7 @@ enum end {
 	OPENS_ANOTHER, /* OPENED is .change'd */
 	SENDS_GARBAGE, /* for WELCOME */
 	OVERWRITES, /* after .batches, fills slot 0 with another and hangs up */
+	ENDS_AND_OVERWRITES, /* the same, after END */
 	STAYS,
 };
 
@@ -104,7 +105,11 @@ static void serve_end(struct serving *s)
 		while (fake_receive(s->fd))
 			continue;
 	}
-	if (s->life->end == OVERWRITES)
+	if (s->life->end == ENDS_AND_OVERWRITES) {
+		struct wire_end end = {.head = {.type = WIRE_END, .stream = 1}};
+		fake_send(s->fd, &end.head, sizeof end, NULL, 0, -1);
+	}
+	if (s->life->end == OVERWRITES || s->life->end == ENDS_AND_OVERWRITES)
 		(void)fake_fill(&s->shape, &s->memory, 0, s->next + 100);
 }
 
@@ -563,7 +568,8 @@ static void run_overwritten(const void *argument)
 	struct penstock_batch held[2], batch;
 	fake_start(&fake, serve_script, &script);
 	struct penstock_stream *stream = open_stream(&fake, 10000, 0);
-	/* Perhaps it has been overwritten by now, and comes from the next daemon; or is just being. */
+	/* Perhaps it has been overwritten by now, and comes from the next daemon; or is just being.
+	 */
 	FAKE_WANT(penstock_stream_next(stream, &held[0], 20000) == 0 && held[0].batch == 0);
 	bool first = held[0].extent == 1;
 	want_next(stream, &held[1], 1);
@@ -578,6 +584,44 @@ static void run_overwritten(const void *argument)
 	}
 	FAKE_WANT(penstock_batch_release(stream, &held[1]) == 0);
 	want_next(stream, &held[0], 3); /* the stream goes on */
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* The last batches lay unread when it did so: they come from the next daemon, and then the end. */
+static void run_overwritten_end(const void *argument)
+{
+	(void)argument;
+	static const struct script script = {"overwritten after the end",
+		.life = {{.end = ENDS_AND_OVERWRITES, .batches = 2}, {.end = STAYS}}, .lives = 2};
+	struct fake fake;
+	struct penstock_batch batch;
+	char *text = NULL;
+	fake_start(&fake, serve_script, &script);
+	struct penstock_stream *stream = open_stream(&fake, 10000, 0);
+	FAKE_WANT(penstock_stream_stats(stream, &text) == -EPIPE && !text);
+	for (uint64_t i = 0; i < 4; i++)
+		want_next(stream, &batch, i);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* Between two daemons there is none. */
+static void run_pid(const void *argument)
+{
+	(void)argument;
+	static const struct script script = {
+		"opens and dies", .life = {{.end = AT_OPENED}, {.end = AT_OPEN}}, .lives = 2};
+	struct fake fake;
+	struct penstock_batch batch;
+	fake_start(&fake, serve_script, &script);
+	struct penstock_stream *stream = open_stream(&fake, 10000, 0);
+	FAKE_WANT(penstock_stream_daemon_pid(stream) == fake.pid);
+	do {
+		FAKE_WANT(polls(penstock_stream_fd(stream), 20000));
+		FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
+	} while (!strstr(penstock_error(), "is being waited for"));
+	FAKE_WANT(penstock_stream_daemon_pid(stream) == 0);
 	penstock_stream_close(stream);
 	FAKE_WANT(fake_stop(&fake));
 }
@@ -873,6 +917,8 @@ CHECKED(restart, NULL)
 CHECKED(alike, NULL)
 CHECKED(hoard, NULL)
 CHECKED(overwritten, NULL)
+CHECKED(overwritten_end, NULL)
+CHECKED(pid, NULL)
 CHECKED(time_up, NULL)
 CHECKED(late, NULL)
 CHECKED(stopped, NULL)
@@ -916,6 +962,8 @@ int main(void)
 		cmocka_unit_test(test_alike),
 		cmocka_unit_test(test_hoard),
 		cmocka_unit_test(test_overwritten),
+		cmocka_unit_test(test_overwritten_end),
+		cmocka_unit_test(test_pid),
 		cmocka_unit_test(test_time_up),
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_crash_loop),

@@ -225,6 +225,10 @@ def test_names_of_a_dataset_steer_no_terminal():
         assert "?[31mred?forged.jpg" in text and "\x1b" not in text, text
         err = refuse(home, "check", home / name, says="?[31mred?forged")
         assert len(err.splitlines()) == 1, err
+        images = make_dataset(home / name, per_class=4)
+        for command in (["plan", "-b", 4], ["bench", "-b", 4, "--image-size", 32, "--seconds", 0.1]):
+            text = run(home, command[0], images, *command[1:])[0]
+            assert text.splitlines()[0].endswith("?[31mred?forged") and "\x1b" not in text, text
 
 
 def test_check_of_what_it_left_beside_the_tars():

@@ -311,6 +311,59 @@ static void test_gives_way_while_lent(void **state)
 	place_deinit(&place);
 }
 
+enum { SLOWLY = 6 };
+
+static void *return_slowly(void *context)
+{
+	struct lender *lender = context;
+	struct timespec pause = {.tv_nsec = 450000000};
+	for (int i = 0; i < SLOWLY; i++) {
+		(void)nanosleep(&pause, NULL);
+		cache_release(lender->place->cache, lender->block);
+	}
+	return NULL;
+}
+
+/* Somebody who finds no room, all the time, is no reason to wait longer for what never comes. */
+static void *put_always(void *context)
+{
+	struct lender *lender = context;
+	while (!atomic_load(&lender->returned))
+		put(lender->place, 0, 4, 100000);
+	return NULL;
+}
+
+/* A stream that has read far ahead gives back one sample after the other: as long as they come, the
+ * reservation waits. */
+static void test_gives_way_slowly(void **state)
+{
+	struct place place;
+	struct fault fault;
+	struct cache_sample sample;
+	pthread_t thread;
+	int line;
+	(void)state;
+	place_init(&place, 8 * MIB);
+	cache_join(place.cache, dataset_named(0), 10, MIB);
+	put(&place, 0, 3, 100000);
+	struct lender lender = {.place = &place};
+	for (int i = 0; i < SLOWLY; i++)
+		assert_true(cache_take(place.cache, dataset_named(0), 3, &sample, &lender.block));
+	assert_int_equal(pthread_create(&thread, NULL, return_slowly, &lender), 0);
+	if (ledger_reserve(&place.ledger, 8 * MIB, "slots", &line, &fault) < 0)
+		fail_msg("%s", fault.text);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	ledger_release(&place.ledger, line);
+	put(&place, 0, 3, 100000);
+	assert_true(cache_take(place.cache, dataset_named(0), 3, &sample, &lender.block));
+	assert_int_equal(pthread_create(&thread, NULL, put_always, &lender), 0);
+	assert_int_equal(ledger_reserve(&place.ledger, 8 * MIB, "slots", &line, &fault), -ENOMEM);
+	atomic_store(&lender.returned, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	cache_release(place.cache, lender.block);
+	place_deinit(&place);
+}
+
 static void test_shares(void **state)
 {
 	struct place place;
@@ -442,6 +495,7 @@ int main(void)
 		cmocka_unit_test(test_many_put),
 		cmocka_unit_test(test_gives_way),
 		cmocka_unit_test(test_gives_way_while_lent),
+		cmocka_unit_test(test_gives_way_slowly),
 		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_more_datasets_than_it_knows),
 		cmocka_unit_test(test_storm),
