@@ -160,14 +160,21 @@ static void status_trainers(const struct node *streams, size_t at)
 		(void)printf("  no trainer\n");
 }
 
-static size_t status_attached(const struct node *streams, const struct node *stream)
+/* Trainers of a stream and of its job's others; `ret_given`: how many of them have had a batch. */
+static size_t status_attached(
+	const struct node *streams, const struct node *stream, size_t *ret_given)
 {
-	size_t n = 0;
+	size_t n = 0, given = 0;
 	for (size_t i = 0; i < document_count(streams); i++) {
-		const struct node *one = document_at(streams, i, NULL);
-		if (one == stream || status_of_one_job(stream, one))
-			n += document_count(document_get(one, "trainers"));
+		const struct node *one = document_at(streams, i, NULL),
+				  *trainers = document_get(one, "trainers");
+		if (one != stream && !status_of_one_job(stream, one))
+			continue;
+		n += document_count(trainers);
+		for (size_t k = 0; k < document_count(trainers); k++)
+			given += document_number(document_at(trainers, k, NULL), "given", 0) > 0;
 	}
+	*ret_given = given;
 	return n;
 }
 
@@ -175,20 +182,21 @@ static size_t status_attached(const struct node *streams, const struct node *str
 static void status_share(const struct node *streams, const struct node *stream)
 {
 	char whom[96], begins[48] = "", text[192];
-	size_t here = status_attached(streams, stream);
+	size_t given, here = status_attached(streams, stream, &given);
 	double wait_for = document_number(stream, "wait_for", 1);
+	double world_size = document_number(stream, "world_size", 0);
 	bool detaches = strcmp(document_text(stream, "laggard", "block"), "detach") == 0;
 	if (!document_get(stream, "share"))
 		return;
 	if (status_splits(stream))
-		(void)snprintf(whom, sizeof whom, "split among %.0f ranks, %zu of them here",
-			document_number(stream, "world_size", 0), here);
+		(void)snprintf(whom, sizeof whom, "split among %.0f rank%s, %zu of them here",
+			world_size, world_size == 1 ? "" : "s", here);
 	else if (here > 1 || wait_for > 1)
 		(void)snprintf(whom, sizeof whom, "every batch shared by %zu trainer%s", here,
 			here == 1 ? "" : "s");
 	else
 		return;
-	if (wait_for > (double)here)
+	if (wait_for > (double)here && !given)
 		(void)snprintf(begins, sizeof begins, "; begins with %.0f", wait_for);
 	(void)snprintf(text, sizeof text, "%s%s%s", whom, begins,
 		detaches ? "; laggards are detached" : "");

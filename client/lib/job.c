@@ -197,16 +197,28 @@ static void job_write(char name[JOB_NAME], const char *kind, const char *first, 
 			job_hash(first) * 31 + job_hash(second ? second : ""));
 }
 
+/* torchrun without --rdzv-id calls every job "none". */
+static const char *job_torch(void)
+{
+	const char *run = job_variable("TORCHELASTIC_RUN_ID");
+	return run && strcmp(run, "none") != 0 ? run : NULL;
+}
+
+bool job_known(void)
+{
+	return job_variable("PENSTOCK_JOB") || job_torch() || job_variable("SLURM_JOB_ID") ||
+	       (job_variable("MASTER_ADDR") && job_variable("MASTER_PORT"));
+}
+
 /* Each kind of name has its own beginning: a job of Slurm and one of torchrun may both be "7". */
 static void job_name(char name[JOB_NAME])
 {
-	const char *own = job_variable("PENSTOCK_JOB"),
-		   *torch = job_variable("TORCHELASTIC_RUN_ID"),
+	const char *own = job_variable("PENSTOCK_JOB"), *torch = job_torch(),
 		   *slurm = job_variable("SLURM_JOB_ID"), *address = job_variable("MASTER_ADDR"),
 		   *port = job_variable("MASTER_PORT");
 	if (own)
 		job_write(name, "job-", own, NULL);
-	else if (torch && strcmp(torch, "none") != 0)
+	else if (torch)
 		job_write(name, "torch-", torch, NULL);
 	else if (slurm)
 		job_write(name, "slurm-", slurm, NULL);

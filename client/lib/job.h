@@ -4,6 +4,7 @@
 
 #include "penstock/penstock.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,9 @@ int job_take_ranks(struct penstock_options *options);
 
 /* The hash by which a definition goes into a group's name. Pure. */
 uint64_t job_hash(const char *definition);
+
+/* Whether the environment names a job, by which the processes of one find each other. */
+bool job_known(void);
 
 /* The name of a group for the stream of this hash: the job's name, or its hash where it is long or
  * odd; the stream's; and how many streams of this hash the process has opened before. The same in

@@ -247,6 +247,11 @@ int open_make_group(struct penstock_options *options, struct open_group *group)
 	*group = (struct open_group){0};
 	if (options->group || !options->share)
 		return 0;
+	if (options->wait_for > 1 && !job_known())
+		return error_set(-EINVAL,
+			"options.wait_for is %u, but nobody could join: set options.group, or the "
+			"variable PENSTOCK_JOB, to the same name in all of them",
+			options->wait_for);
 	int result = open_hash(options, &group->hash);
 	if (result == 0)
 		result = job_group(group->hash, group->name, &group->ordinal);

@@ -92,7 +92,9 @@ struct penstock_options {
 			      how many such streams this process has opened: ranks have to open
 			      theirs in the same order */
 	uint32_t wait_for; /* 0: 1; trainers (or ranks, at most world_size) that a group waits for
-			      before its first batch; above 1 there must be a group */
+			      before its first batch; each daemon counts its own. Above 1 there
+			      must be a group that they find: `group`, or with `share` a
+			      variable that names the job */
 	const char
 		*state; /* NULL: from the beginning; otherwise the JSON of penstock_stream_state */
 	int32_t timeout_ms; /* 0: 120,000; default of penstock_stream_next; PENSTOCK_FOREVER */

@@ -168,6 +168,38 @@ static void test_which_job(void **state)
 	want_group(1, 8, "job-m\xc3\xbchle");
 }
 
+/* Without a job nobody could join, so waiting for others would never end. */
+static void test_waiting_for_nobody(void **state)
+{
+	(void)state;
+	struct penstock_options options;
+	struct open_group group;
+	split_options(&options);
+	options.source = "/waiting"; /* other tests count */
+	options.world_size = 2;
+	options.wait_for = 2;
+	set("TORCHELASTIC_RUN_ID", "none");
+	set("MASTER_ADDR", "node-1");
+	assert_int_equal(open_make_group(&options, &group), -EINVAL);
+	assert_non_null(strstr(penstock_error(), "options.wait_for is 2, but nobody could join"));
+	assert_false(group.made);
+	static const char *const names[] = {
+		"PENSTOCK_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "MASTER_PORT"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		struct penstock_options mine = options;
+		set(names[i], "1");
+		assert_int_equal(open_make_group(&mine, &group), 0);
+		assert_true(group.made);
+		set(names[i], NULL);
+	}
+	options.group = "g";
+	assert_int_equal(open_make_group(&options, &group), 0);
+	options.group = NULL;
+	options.wait_for = 1;
+	assert_int_equal(open_make_group(&options, &group), 0);
+	assert_true(group.made);
+}
+
 /* Names that a daemon would not take as they are. */
 static void test_odd_jobs(void **state)
 {
@@ -354,6 +386,7 @@ int main(void)
 		cmocka_unit_test_setup(test_ranks_of_the_environment, clear),
 		cmocka_unit_test_setup(test_ranks_refused, clear),
 		cmocka_unit_test_setup(test_which_job, clear),
+		cmocka_unit_test_setup(test_waiting_for_nobody, clear),
 		cmocka_unit_test_setup(test_odd_jobs, clear),
 		cmocka_unit_test_setup(test_counting, clear),
 		cmocka_unit_test_setup(test_fork, clear),

@@ -436,7 +436,10 @@ def test_status_of_those_who_read_together():
                           f"\n  trainer {early.process.pid}, has had no batch yet\n"):
                 assert words in text, (words, text)
             assert text.count(f"\njob: {images}\n") == 1, "the ranks of a job have one paragraph"
-            for trainer in (*ranks, early, slow, quick):
+            # A group that has begun does not begin again when one of it has gone.
+            quick.kill()
+            wait_until(lambda: "\n  every batch shared by 1 trainer\n" in run(home, "status", env=env)[0], "the pair without one")
+            for trainer in (*ranks, early, slow):
                 trainer.kill()
 
 
