@@ -178,8 +178,7 @@ static void group_serve(struct member *m)
 	m->ended = group_send(m, &message.head, sizeof message);
 }
 
-/* Trainers, or ranks, that are there. */
-static unsigned group_present(const struct group *group)
+unsigned group_present(const struct group *group)
 {
 	unsigned ranks = 0;
 	if (!group->job)

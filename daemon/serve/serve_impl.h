@@ -180,6 +180,9 @@ void client_want_write(struct client *client, bool want);
 /* group.c */
 struct member *group_find_member(const struct client *client, uint32_t stream);
 unsigned group_size(const struct group *group);
+
+/* Trainers, or ranks of the job, that are there: what `wait_for` counts. */
+unsigned group_present(const struct group *group);
 void group_leave(struct member *member);
 void group_released(struct member *member, uint32_t slot);
 /* Tells it that its stream, or its opening, is over; to one that has had its END nothing is. */

@@ -270,8 +270,8 @@ void status_wait(struct group *group, char *buffer, size_t room)
 			holder = m;
 	if (!group->started)
 		(void)snprintf(buffer, room,
-			"the group waits for %u trainers before its first batch",
-			group->spec.wait_for);
+			"the group waits for %u trainers before its first batch; %u came to %s",
+			group->spec.wait_for, group_present(group), group->name);
 	else if (stats.slots_free + stats.slots_filling == 0 && holder && holder->reader.held)
 		(void)snprintf(buffer, room, "trainer %d holds %d of %u batches and releases none",
 			holder->client->pid, __builtin_popcountll(holder->reader.held),

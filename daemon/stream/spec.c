@@ -428,7 +428,7 @@ int spec_check_share(const struct stream_spec *spec, struct fault *fault)
 	if (spec->share == SPEC_SHARE_SPLIT && !ranked)
 		return fault_set(fault, -EINVAL,
 			"share: split needs rank and world_size: a trainer gets the slice of its "
-			"rank");
+			"rank (libpenstock: set both, or share, which takes RANK and WORLD_SIZE)");
 	if (spec->share != SPEC_SHARE_SPLIT && ranked)
 		return fault_set(
 			fault, -EINVAL, "rank and world_size say something only with share: split");

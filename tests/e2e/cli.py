@@ -774,7 +774,7 @@ def test_examples_say_what_they_want_and_what_they_waited_for():
             assert done.returncode == 1 and time.monotonic() - begin < 10, (done, time.monotonic() - begin)
             words = done.stderr.split()
             assert done.stderr.startswith("train_cpu: no batch within ") and 1 <= float(words[4]) < 10, done.stderr
-            assert "the group waits for 2 trainers" in done.stderr, done.stderr
+            assert "the group waits for 2 trainers before its first batch; 1 came to pair" in done.stderr, done.stderr
 
 
 if __name__ == "__main__":
