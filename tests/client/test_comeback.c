@@ -156,8 +156,17 @@ static bool take(struct penstock_stream *stream, struct penstock_batch held[2],
 	return true;
 }
 
-/* The daemon dies after every eleventh batch. When `apart`, the last of the trainers lags as far
- * behind as the others can go. */
+/* A group whose size is known is waited for, up to a minute: not here. */
+static bool all_read(const int done[TRAINERS])
+{
+	for (int t = 0; t < TRAINERS; t++)
+		if (done[t] == BATCHES)
+			return false;
+	return true;
+}
+
+/* The daemon dies after every eleventh batch, as long as all of them read. When `apart`, the last
+ * of the trainers lags as far behind as the others can go. */
 static void read_disturbed(const struct penstock_options options[TRAINERS], bool apart,
 	struct seen seen[TRAINERS][BATCHES])
 {
@@ -176,7 +185,7 @@ static void read_disturbed(const struct penstock_options options[TRAINERS], bool
 				continue;
 			moved = true;
 			done[t]++;
-			if (++total % 11 == 0)
+			if (++total % 11 == 0 && all_read(done))
 				FAKE_WANT(
 					kill(penstock_stream_daemon_pid(stream[t]), SIGKILL) == 0);
 		}
