@@ -522,8 +522,11 @@ void cache_stop(struct cache *cache, const struct dataset *dataset)
 {
 	pthread_mutex_lock(&cache->lock);
 	struct cache_share *share = share_of(cache, dataset);
-	if (share)
+	if (share) {
 		share->stopped = true;
+		/* What it will not take is the others'. */
+		share->weight = UTIL_MAX(share->bytes, (uint64_t)1);
+	}
 	pthread_mutex_unlock(&cache->lock);
 }
 

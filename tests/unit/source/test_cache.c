@@ -399,6 +399,26 @@ static void test_shares(void **state)
 	place_deinit(&place);
 }
 
+/* One that takes no more keeps what it has, and no room from others. */
+static void test_stopped(void **state)
+{
+	struct place place;
+	(void)state;
+	place_init(&place, 32 * MIB);
+	cache_join(place.cache, dataset_named(0), 100000, 10000 * MIB);
+	cache_join(place.cache, dataset_named(1), 1000, 100 * MIB);
+	for (uint64_t i = 0; i < 20; i++)
+		put(&place, 0, i, 100000);
+	cache_stop(place.cache, dataset_named(0));
+	for (uint64_t i = 0; i < 400; i++) {
+		put(&place, 0, 100 + i, 100000);
+		put(&place, 1, i, 100000);
+	}
+	assert_int_equal(held_of(&place, 0, 600), 20);
+	assert_in_range(held_of(&place, 1, 400), 230, 300);
+	place_deinit(&place);
+}
+
 static void test_more_datasets_than_it_knows(void **state)
 {
 	struct place place;
@@ -533,6 +553,7 @@ int main(void)
 		cmocka_unit_test(test_gives_way_while_lent),
 		cmocka_unit_test(test_gives_way_slowly),
 		cmocka_unit_test(test_shares),
+		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_more_datasets_than_it_knows),
 		cmocka_unit_test(test_large_leaves),
 		cmocka_unit_test(test_storm),
