@@ -86,11 +86,16 @@ static int open_write_path(const char *path, struct jsontext *json)
 	return 0;
 }
 
+static bool open_is_named(const char *source)
+{
+	return source && strncmp(source, OPEN_STREAM_PREFIX, strlen(OPEN_STREAM_PREFIX)) == 0;
+}
+
 /* Globs and brace ranges stay as they are: only their front is completed. */
 static int open_write_source(const char *source, struct jsontext *json)
 {
 	char path[2 * PATH_MAX];
-	if (strncmp(source, OPEN_STREAM_PREFIX, strlen(OPEN_STREAM_PREFIX)) == 0) {
+	if (open_is_named(source)) {
 		const char *name = source + strlen(OPEN_STREAM_PREFIX);
 		if (!*name)
 			return error_set(-EINVAL, "options.source is \"stream:\" without a name");
@@ -192,8 +197,7 @@ int open_write(const struct penstock_options *options, struct jsontext *json)
 		return result;
 	/* A stream that the configuration names has its recipe there; 1 is the default here, so it
 	 * says nothing. */
-	if (!options->train ||
-		strncmp(options->source, OPEN_STREAM_PREFIX, strlen(OPEN_STREAM_PREFIX)) != 0)
+	if (!options->train || !open_is_named(options->source))
 		jsontext_bool(json, "train", options->train);
 	if (options->shuffle >= 0)
 		jsontext_bool(json, "shuffle", options->shuffle);
@@ -242,10 +246,11 @@ static int open_hash(const struct penstock_options *options, uint64_t *ret_hash)
 	return result;
 }
 
+/* A stream of the configuration has its name for a group, so that all who open it meet. */
 int open_make_group(struct penstock_options *options, struct open_group *group)
 {
 	*group = (struct open_group){0};
-	if (options->group || !options->share)
+	if (options->group || !options->share || open_is_named(options->source))
 		return 0;
 	if (options->wait_for > 1 && !job_known())
 		return error_set(-EINVAL,

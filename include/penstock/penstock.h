@@ -85,8 +85,9 @@ struct penstock_options {
 	const char *on_broken; /* NULL: "substitute" in training, "mark" in evaluation; "fail" */
 	double max_broken; /* 0: 0.01; share of an epoch's samples that may be broken before the
 			      stream ends */
-	const char *group; /* all who name the same group read together, see `share`. NULL: a stream
-			      of one's own; where `share` is given, a name made of the job's
+	const char *group; /* all who name the same group read together, see `share`. NULL: all who
+			      open the same "stream:NAME", and otherwise a stream of one's own;
+			      where `share` is given with another source, a name made of the job's
 			      (PENSTOCK_JOB, TORCHELASTIC_RUN_ID, SLURM_JOB_ID, MASTER_ADDR and
 			      MASTER_PORT, else this process), of the stream's definition, and of
 			      how many such streams this process has opened: ranks have to open

@@ -192,6 +192,13 @@ static void test_waiting_for_nobody(void **state)
 		assert_true(group.made);
 		set(names[i], NULL);
 	}
+	/* A stream of the configuration is its own group: all who open it are to meet. */
+	struct penstock_options named = options;
+	named.source = "stream:imagenet";
+	named.wait_for = 2;
+	assert_int_equal(open_make_group(&named, &group), 0);
+	assert_null(named.group);
+	assert_false(group.made);
 	options.group = "g";
 	assert_int_equal(open_make_group(&options, &group), 0);
 	options.group = NULL;
