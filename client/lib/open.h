@@ -20,8 +20,8 @@ struct open_group {
 int open_take_options(const struct penstock_options *options, struct penstock_options *ret_options);
 
 /* Where the options have `share` and no `group`: makes a name, sets it. `group` has to outlive the
- * options. 0; -EINVAL where others are to be waited for and no job is known by which they would find
- * the group, and others of open_write; -ENOMEM. */
+ * options. 0; -EINVAL where others are to be waited for and no job is known by which they would
+ * find the group, and others of open_write; -ENOMEM. */
 int open_make_group(struct penstock_options *options, struct open_group *group);
 
 /* The opening came to nothing: the name may be made again. Takes a group that made none. */
