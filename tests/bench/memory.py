@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 from harness import Daemon, Skip, folder, make_dataset, run_tests, tool  # noqa: E402
 
 SAMPLES = int(os.environ.get("PENSTOCK_TEST_SAMPLES", "1000000"))
-LIMIT_MIB, FLAT_MIB, WATCH_S, ROUNDS = 128, 2, 6, 4
+LIMIT_MIB, FLAT_MIB, WATCH_S, ROUNDS = 128, 2, 4, 4
 ALIKE = ["--cache", "off", "--no-checkpoints"]
 
 
