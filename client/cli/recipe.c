@@ -97,15 +97,13 @@ void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 		bilinear ? "" : recipe->interpolation);
 }
 
-int recipe_fits_stream(
-	const struct recipe *recipe, const struct recipe_daemon *daemon, const char *source)
+const char *recipe_written(const struct recipe *recipe)
 {
 	static const struct recipe plain = RECIPE_DEFAULT;
 	const struct {
 		bool given;
 		const char *name;
 	} options[] = {
-		{recipe->batch_size != plain.batch_size, "batch-size"},
 		{recipe->image_size != plain.image_size, "image-size"},
 		{recipe->seed != plain.seed, "seed"},
 		{recipe->eval, "eval"},
@@ -113,6 +111,19 @@ int recipe_fits_stream(
 		{strcmp(recipe->labels, plain.labels) != 0, "labels"},
 		{strcmp(recipe->decode, plain.decode) != 0, "decode"},
 		{strcmp(recipe->interpolation, plain.interpolation) != 0, "interpolation"},
+	};
+	for (size_t i = 0; i < UTIL_COUNT(options); i++)
+		if (options[i].given)
+			return options[i].name;
+	return NULL;
+}
+
+static const char *recipe_daemon_written(const struct recipe_daemon *daemon)
+{
+	const struct {
+		bool given;
+		const char *name;
+	} options[] = {
 		{daemon->memory != 0, "memory"},
 		{daemon->threads != 0, "threads"},
 		{daemon->prefetch != 0, "prefetch"},
@@ -122,14 +133,26 @@ int recipe_fits_stream(
 		{daemon->no_checkpoints, "no-checkpoints"},
 	};
 	for (size_t i = 0; i < UTIL_COUNT(options); i++)
-		if (options[i].given) {
-			cli_note("%s is defined by the running daemon, so --%s cannot be given "
-				 "with it; leave it out, or name the "
-				 "folder or tars",
-				source, options[i].name);
-			return -EINVAL;
-		}
-	return 0;
+		if (options[i].given)
+			return options[i].name;
+	return NULL;
+}
+
+int recipe_fits_stream(
+	const struct recipe *recipe, const struct recipe_daemon *daemon, const char *source)
+{
+	static const struct recipe plain = RECIPE_DEFAULT;
+	const char *name =
+		recipe->batch_size != plain.batch_size ? "batch-size" : recipe_written(recipe);
+	if (!name)
+		name = recipe_daemon_written(daemon);
+	if (!name)
+		return 0;
+	cli_note("%s is defined by the running daemon, so --%s cannot be given "
+		 "with it; leave it out, or name the "
+		 "folder or tars",
+		source, name);
+	return -EINVAL;
 }
 
 /* " for each of 4 ranks"; nothing for one. */

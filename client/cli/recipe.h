@@ -135,6 +135,9 @@ struct recipe_daemon {
 			"batches that may exist at once (4)", 2, 64, NULL                        \
 	}
 
+/* The first option, but --batch-size, that is not as it is by default: its name, or NULL. */
+const char *recipe_written(const struct recipe *recipe);
+
 /* A stream of the running daemon has its own definition, and the daemon its own size: 0, or -EINVAL
  * after naming the option that cannot be given with it. */
 int recipe_fits_stream(

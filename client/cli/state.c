@@ -45,29 +45,15 @@ static const struct command state_command = {
 /* What only a comparison looks at says nothing without a SOURCE. */
 static int state_needs_source(const struct state *state)
 {
-	static const struct recipe plain = RECIPE_DEFAULT;
-	const struct recipe *recipe = &state->recipe;
-	const struct {
-		bool given;
-		const char *name;
-	} options[] = {
-		{recipe->image_size != plain.image_size, "image-size"},
-		{recipe->seed != plain.seed, "seed"},
-		{recipe->eval, "eval"},
-		{recipe->no_shuffle, "no-shuffle"},
-		{strcmp(recipe->labels, plain.labels) != 0, "labels"},
-		{strcmp(recipe->decode, plain.decode) != 0, "decode"},
-		{strcmp(recipe->interpolation, plain.interpolation) != 0, "interpolation"},
-		{state->cut.drop_last, "drop-last"},
-		{state->cut.no_drop_last, "no-drop-last"},
-	};
-	for (size_t i = 0; i < UTIL_COUNT(options); i++)
-		if (options[i].given) {
-			cli_note("--%s belongs to the stream that is to go on; name its SOURCE too",
-				options[i].name);
-			return -EINVAL;
-		}
-	return 0;
+	const char *name = recipe_written(&state->recipe);
+	if (!name && state->cut.drop_last)
+		name = "drop-last";
+	if (!name && state->cut.no_drop_last)
+		name = "no-drop-last";
+	if (!name)
+		return 0;
+	cli_note("--%s belongs to the stream that is to go on; name its SOURCE too", name);
+	return -EINVAL;
 }
 
 static int state_options(struct state *state, int argc, char **argv)

@@ -189,7 +189,6 @@ static struct job *join_new_job(
 	(void)snprintf(
 		job->name, sizeof job->name, "%s", join_alone(name) ? "of one trainer" : name);
 	job->origin = spec->state;
-	job->world_size = spec->world_size;
 	job->next = server->jobs;
 	server->jobs = job;
 	return job;

@@ -79,7 +79,6 @@ struct job {
 	char name[2 * SPEC_NAME];
 	struct spec_state origin; /* where its first rank began */
 	uint32_t groups; /* that are not closing */
-	uint32_t world_size;
 	uint64_t seen[]; /* bit per rank that was answered at some time */
 };
 
