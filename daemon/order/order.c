@@ -2,7 +2,7 @@
 #include "order/order.h"
 
 #include "base/hash.h"
-#include "base/philox.h"
+#include "proto/philox.h"
 #include "base/util.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* draw: see draw.h. Pure functions. */
 #include "pixel/draw.h"
 
-#include "base/philox.h"
+#include "proto/philox.h"
 
 #include <assert.h>
 #include <float.h>

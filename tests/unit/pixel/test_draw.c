@@ -1,7 +1,7 @@
 /* What training draws: accuracy of the arithmetic, agreement with libm's, distributions by
  * chi-square with fixed seeds, bounds for odd sources, golden values. */
 #include "base/hash.h"
-#include "base/philox.h"
+#include "proto/philox.h"
 #include "base/util.h"
 #include "pixel/draw.h"
 

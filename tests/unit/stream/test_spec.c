@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/philox.h"
+#include "proto/philox.h"
 #include "base/util.h"
 #include "stream/spec.h"
 

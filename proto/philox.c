@@ -1,5 +1,5 @@
 /* philox: see philox.h. Pure functions. */
-#include "base/philox.h"
+#include "proto/philox.h"
 
 #include <assert.h>
 

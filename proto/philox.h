@@ -3,7 +3,8 @@
  * Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
  * 2011). A pure function of key and counter: no state, so threads, ranks and restarts cannot change
  * what is drawn. Checked against the known-answer vectors of the paper's Random123 distribution in
- * tests/unit/base. */
+ * tests/unit/proto. Part of the contract: daemon and clients draw
+ * from the same generator, and whoever knows seed, epoch and position can draw again. */
 #pragma once
 
 #include <stdint.h>
@@ -19,6 +20,11 @@ enum philox_operation {
 	PHILOX_SUBSTITUTE = 2,
 	PHILOX_RESIZED_CROP = 3,
 	PHILOX_HORIZONTAL_FLIP = 4,
+	/* Of clients, on batches: */
+	PHILOX_BATCH_MIX = 5, /* MixUp and CutMix; the position is that of the batch's first row */
+	PHILOX_BATCH_FLIP = 6,
+	PHILOX_BATCH_ERASE = 7,
+	PHILOX_BATCH_NOISE = 8, /* pixels of an erased rectangle; drawn on the device */
 };
 
 struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2]);
