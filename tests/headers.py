@@ -28,6 +28,11 @@ def commands(root, header, compilers):
         if nvcc:
             yield "cuda", [nvcc, "-std=c++17", *includes, "-o", os.devnull, "-c", "-x", "cu"]
     else:
+        # The toolkit's own headers lie beside nvcc; without it what includes them is not built.
+        if header.is_relative_to(root / "client/cuda"):
+            if not nvcc:
+                return
+            includes += ["-isystem", str(Path(nvcc).resolve().parent.parent / "include")]
         yield "c17", [cc, "-std=gnu17", "-D_GNU_SOURCE", *WARNINGS[:3], *includes, "-fsyntax-only", "-x", "c"]
 
 

@@ -45,6 +45,11 @@ const char *penstock_error(void)
 	return error_sentence;
 }
 
+void penstock_error_set(const char *sentence)
+{
+	(void)error_take(0, sentence, strlen(sentence));
+}
+
 const char *penstock_version(void)
 {
 	return PENSTOCK_VERSION;

@@ -362,15 +362,27 @@ static bool lease_holds(const struct lease_extent *extent, const struct penstock
 	       slot->serial == batch->serial;
 }
 
-const struct slots_head *lease_head(
+static const struct lease_extent *lease_extent_of(
 	const struct lease_table *table, const struct penstock_batch *batch)
 {
 	int i = lease_index(table, batch->extent);
-	if (i < 0 || !lease_holds(&table->extent[i], batch))
+	return i < 0 || !lease_holds(&table->extent[i], batch) ? NULL : &table->extent[i];
+}
+
+const struct slots_head *lease_head(
+	const struct lease_table *table, const struct penstock_batch *batch)
+{
+	const struct lease_extent *extent = lease_extent_of(table, batch);
+	if (!extent)
 		return NULL;
-	const struct lease_extent *extent = &table->extent[i];
 	const uint8_t *slot = extent->map.bytes + batch->slot * extent->slot_stride;
 	return (const struct slots_head *)(const void *)slot;
+}
+
+const struct map *lease_map(const struct lease_table *table, const struct penstock_batch *batch)
+{
+	const struct lease_extent *extent = lease_extent_of(table, batch);
+	return extent ? &extent->map : NULL;
 }
 
 int lease_return(

@@ -87,6 +87,9 @@ int lease_give(struct lease_table *table, struct penstock_batch *ret_batch,
 const struct slots_head *lease_head(
 	const struct lease_table *table, const struct penstock_batch *batch);
 
+/* The mapping of such a batch; NULL when it is not held. */
+const struct map *lease_map(const struct lease_table *table, const struct penstock_batch *batch);
+
 /* Whether the slot still holds the batch of this serial, after all that was read of it before. */
 bool lease_is_intact(const struct slots_head *head, uint64_t serial);
 

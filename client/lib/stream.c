@@ -603,6 +603,17 @@ int penstock_batch_release(struct penstock_stream *stream, struct penstock_batch
 	return result == LEASE_E_LOST ? 0 : stream_send_release(stream, extent, batch);
 }
 
+int penstock_batch_memory(const struct penstock_stream *stream, const struct penstock_batch *batch,
+	const void **ret_base, size_t *ret_bytes)
+{
+	const struct map *map = lease_map(&stream->leases, batch);
+	if (!map)
+		return error_set(-EINVAL, "the batch is not held: its memory is the daemon's");
+	*ret_base = map->bytes;
+	*ret_bytes = map->size;
+	return 0;
+}
+
 uint64_t penstock_batch_ready_ns(
 	const struct penstock_stream *stream, const struct penstock_batch *batch)
 {

@@ -62,6 +62,11 @@ PENSTOCK_API const char *penstock_version(void);
  * next call into penstock. */
 PENSTOCK_API const char *penstock_error(void);
 
+/* Sets what penstock_error() says in this thread: for libraries that are built on this one and fail
+ * on their own account. Cut at the length that sentences may have; control characters become
+ * spaces. */
+PENSTOCK_API void penstock_error_set(const char *sentence);
+
 enum { PENSTOCK_TIMEOUT_DEFAULT = -1, PENSTOCK_FOREVER = -2 };
 
 /* What to open. Unset values (0, NULL) mean the default named here. */
@@ -246,6 +251,13 @@ PENSTOCK_API int penstock_batch_release(
  * took from there. 0 when the batch is not held. */
 PENSTOCK_API uint64_t penstock_batch_ready_ns(
 	const struct penstock_stream *stream, const struct penstock_batch *batch);
+
+/* The mapping that a held batch lies in: for registering it with a device, or for mapping the same
+ * pages once more. Batches with the same `extent` lie in the same one, and no other one is ever
+ * called by that number. It is unmapped when no batch of it is held and the daemon has withdrawn it
+ * or has gone. 0; -EINVAL when the batch is not held. */
+PENSTOCK_API int penstock_batch_memory(const struct penstock_stream *stream,
+	const struct penstock_batch *batch, const void **ret_base, size_t *ret_bytes);
 
 /* A descriptor that polls readable (POLLIN) when penstock_stream_next may have something: for event
  * loops. After it woke, call penstock_stream_next with timeout 0 until -EAGAIN. The same for the

@@ -97,8 +97,14 @@ static void run_epochs(const void *argument)
 		want_batch(&batch, &two_epochs, i);
 		want_state(stream, (i + 1) / 3, (i + 1) % 3 * 4);
 		FAKE_WANT(penstock_batch_ready_ns(stream, &batch) == fake_ready_ns(i));
+		const void *base;
+		size_t bytes;
+		FAKE_WANT(penstock_batch_memory(stream, &batch, &base, &bytes) == 0);
+		FAKE_WANT((const char *)batch.images > (const char *)base &&
+			  (const char *)batch.images < (const char *)base + bytes);
 		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
 		FAKE_WANT(penstock_batch_ready_ns(stream, &batch) == 0);
+		FAKE_WANT(penstock_batch_memory(stream, &batch, &base, &bytes) == -EINVAL);
 		FAKE_WANT(!batch.images && !batch.labels && !batch.samples);
 		FAKE_WANT(penstock_batch_release(stream, &batch) == -EINVAL);
 	}

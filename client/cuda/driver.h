@@ -1,0 +1,74 @@
+/* driver: the functions of the CUDA driver that this library calls, looked up at run time.
+ *
+ *   cuda.c        the doors of penstock/cuda.h
+ *   pump.[ch]     the thread: stream -> copies -> buffers; gives slots back
+ *   buffer.[ch]   the batches on the device and whose each is
+ *   memory.[ch]   how the device reads the daemon's memory: registered, or through a pinned ring
+ *   mix.[ch]      what is done to each row
+ *   device.[ch]   the device, its context, the loaded kernels
+ *   kernels.*     the device's functions, and how they are launched
+ *   driver.[ch]   this
+ *
+ * Nothing links libcuda.so.1 or the runtime: so a program can start without a driver, and shares
+ * the process with any version of the runtime. Names and types are those of the oldest version that
+ * there is of each function, which every driver exports for ever (cuda.h renames some to newer
+ * ones, and must not have its way here). Thread: any. */
+#pragma once
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+/* X(name, symbol, type) */
+#define DRIVER_FUNCTIONS(X)                                                                   \
+	X(get_error_name, "cuGetErrorName", PFN_cuGetErrorName_v6000)                         \
+	X(get_error_string, "cuGetErrorString", PFN_cuGetErrorString_v6000)                   \
+	X(init, "cuInit", PFN_cuInit_v2000)                                                   \
+	X(driver_get_version, "cuDriverGetVersion", PFN_cuDriverGetVersion_v2020)             \
+	X(device_get_count, "cuDeviceGetCount", PFN_cuDeviceGetCount_v2000)                   \
+	X(device_get, "cuDeviceGet", PFN_cuDeviceGet_v2000)                                   \
+	X(device_get_name, "cuDeviceGetName", PFN_cuDeviceGetName_v2000)                      \
+	X(device_get_attribute, "cuDeviceGetAttribute", PFN_cuDeviceGetAttribute_v2000)       \
+	X(primary_ctx_retain, "cuDevicePrimaryCtxRetain", PFN_cuDevicePrimaryCtxRetain_v7000) \
+	X(primary_ctx_release, "cuDevicePrimaryCtxRelease_v2",                                \
+		PFN_cuDevicePrimaryCtxRelease_v11000)                                         \
+	X(ctx_push, "cuCtxPushCurrent_v2", PFN_cuCtxPushCurrent_v4000)                        \
+	X(ctx_pop, "cuCtxPopCurrent_v2", PFN_cuCtxPopCurrent_v4000)                           \
+	X(module_load_data, "cuModuleLoadData", PFN_cuModuleLoadData_v2000)                   \
+	X(module_unload, "cuModuleUnload", PFN_cuModuleUnload_v2000)                          \
+	X(module_get_function, "cuModuleGetFunction", PFN_cuModuleGetFunction_v2000)          \
+	X(mem_get_info, "cuMemGetInfo_v2", PFN_cuMemGetInfo_v3020)                            \
+	X(mem_alloc, "cuMemAlloc_v2", PFN_cuMemAlloc_v3020)                                   \
+	X(mem_free, "cuMemFree_v2", PFN_cuMemFree_v3020)                                      \
+	X(mem_host_alloc, "cuMemHostAlloc", PFN_cuMemHostAlloc_v2020)                         \
+	X(mem_free_host, "cuMemFreeHost", PFN_cuMemFreeHost_v2000)                            \
+	X(mem_host_register, "cuMemHostRegister_v2", PFN_cuMemHostRegister_v6050)             \
+	X(mem_host_unregister, "cuMemHostUnregister", PFN_cuMemHostUnregister_v4000)          \
+	X(memcpy_htod_async, "cuMemcpyHtoDAsync_v2", PFN_cuMemcpyHtoDAsync_v3020)             \
+	X(stream_create, "cuStreamCreate", PFN_cuStreamCreate_v2000)                          \
+	X(stream_destroy, "cuStreamDestroy_v2", PFN_cuStreamDestroy_v4000)                    \
+	X(stream_synchronize, "cuStreamSynchronize", PFN_cuStreamSynchronize_v2000)           \
+	X(stream_wait_event, "cuStreamWaitEvent", PFN_cuStreamWaitEvent_v3020)                \
+	X(event_create, "cuEventCreate", PFN_cuEventCreate_v2000)                             \
+	X(event_destroy, "cuEventDestroy_v2", PFN_cuEventDestroy_v4000)                       \
+	X(event_record, "cuEventRecord", PFN_cuEventRecord_v2000)                             \
+	X(event_query, "cuEventQuery", PFN_cuEventQuery_v2000)                                \
+	X(event_synchronize, "cuEventSynchronize", PFN_cuEventSynchronize_v2000)              \
+	X(event_elapsed_time, "cuEventElapsedTime", PFN_cuEventElapsedTime_v2000)             \
+	X(launch_kernel, "cuLaunchKernel", PFN_cuLaunchKernel_v4000)
+
+struct driver {
+#define DRIVER_MEMBER(name, symbol, type) type name;
+	DRIVER_FUNCTIONS(DRIVER_MEMBER)
+#undef DRIVER_MEMBER
+};
+
+/* The driver, loaded and initialised once per process. 0; -ENODEV with a sentence: no libcuda.so.1,
+ * no device; -ENOTSUP: a driver that lacks a function (named) or is older than this library needs.
+ */
+int driver_get(const struct driver **ret_driver);
+
+/* Sets the sentence: the call, CUDA's name and words for `result`, and what to do (NULL: what is
+ * known for that result). Returns the errno for it: -ENOMEM, -ENODEV, -ENOTSUP, -EIO... `call`
+ * reads like "cuMemAlloc of 115605504 bytes". */
+int driver_fail(const struct driver *driver, CUresult result, const char *advice, const char *call,
+	...) __attribute__((format(printf, 4, 5)));

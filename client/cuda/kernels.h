@@ -1,0 +1,49 @@
+/* kernels: what the host passes to the device's functions (kernels.cu). Plain C, also compiled by
+ * nvcc.
+ *
+ * The functions, by name, each launched as kernels_grid says with one struct as its only parameter:
+ *
+ *   penstock_normalise_{f32,f16,bf16}_{nhwc,nchw}   struct kernels_normalise
+ *   penstock_targets                                struct kernels_targets
+ *
+ * What they compute is defined by tests/cuda/reference.c, in plain C, bit for bit but for noise
+ * (whose logarithm and cosine are the device's). */
+#pragma once
+
+#include "penstock/cuda.h"
+
+#include <stdint.h>
+
+struct kernels_normalise {
+	const uint8_t *images; /* device; (rows, height, width, 3); 16 bytes of slack may be read
+				  behind the last row */
+	const struct penstock_cuda_row *row; /* device; rows */
+	void *out; /* device, aligned to 16 bytes */
+	uint32_t rows, height, width;
+	uint32_t erase_random;
+	float mean[3], std[3], erase_value[3];
+	uint32_t key[2]; /* of the noise: the stream's seed */
+};
+
+struct kernels_targets {
+	const int64_t *label; /* device; rows */
+	const struct penstock_cuda_row *row; /* device; rows */
+	float *out; /* device; (rows, classes) */
+	uint32_t rows, classes;
+	float smoothing;
+};
+
+struct kernels_grid {
+	uint32_t blocks_x, blocks_y, threads, shared_bytes;
+};
+
+const char *kernels_normalise_name(
+	enum penstock_cuda_dtype dtype, enum penstock_cuda_layout layout);
+struct kernels_grid kernels_normalise_grid(const struct kernels_normalise *arguments,
+	enum penstock_cuda_dtype dtype, enum penstock_cuda_layout layout);
+struct kernels_grid kernels_targets_grid(const struct kernels_targets *arguments);
+
+/* The compiled functions, for cuModuleLoadData: a fatbin of all architectures. */
+extern const unsigned char kernels_image[];
+/* What built them: 13000 for CUDA 13.0. */
+extern const int kernels_cuda_version;

@@ -1,0 +1,18 @@
+/* mix: what is done to each row of a batch, drawn from seed, epoch and position. Pure.
+ *
+ * Flip and erase are drawn per row, keyed by the row's position; MixUp and CutMix once per batch,
+ * keyed by the position of its first row. Rows pair with the one before them (row 0 with the last),
+ * as torchvision.transforms.v2's MixUp and CutMix do. */
+#pragma once
+
+#include "penstock/cuda.h"
+
+#include <stdint.h>
+
+/* 0, or -EINVAL with a sentence (penstock_error) that names the option and what is allowed. */
+int mix_check(const struct penstock_cuda_options *options);
+
+/* Fills `count` rows of an image of height x width. `options` passed mix_check. */
+void mix_plan(const struct penstock_cuda_options *options, uint64_t seed, uint64_t epoch,
+	const struct penstock_sample *samples, uint32_t count, uint32_t height, uint32_t width,
+	struct penstock_cuda_row *ret_rows);
