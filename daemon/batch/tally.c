@@ -82,12 +82,6 @@ bool tally_filled(struct tally *tally, uint32_t slot)
 	return owed > 0;
 }
 
-void tally_cancelled(struct tally *tally, uint32_t slot)
-{
-	assert(slot < tally->slots && tally->state[slot] == SLOT_FILLING);
-	tally_move(tally, slot, SLOT_FREE);
-}
-
 static int tally_find(const struct tally *tally, uint64_t serial)
 {
 	for (uint32_t slot = 0; slot < tally->slots; slot++)

@@ -4,8 +4,7 @@
  *
  *     FREE ──► FILLING ──► READY ──► LEASED ──► FREE
  *                 │          └────────────────► FREE    (nobody is left who wants it)
- *                 └───────────────────────────► FREE    (complete, but nobody wants it; or
- *                                                        cancelled: no worker writes any more)
+ *                 └───────────────────────────► FREE    (complete, but nobody wants it)
  *
  * FREE     nobody reads or writes it
  * FILLING  workers write rows; no reader knows of it
@@ -56,10 +55,6 @@ int tally_assign(struct tally *tally);
 /* The slot's last row is written. True: FILLING -> READY. False: nobody who is there wants it, so
  * it is FREE again (and its batch gone for whoever joins later). */
 bool tally_filled(struct tally *tally, uint32_t slot);
-
-/* FILLING -> FREE: no worker writes it any more, and it will not be complete. Its batch is lost, so
- * this is for a stream that ends: a reader that waits for it waits for ever. */
-void tally_cancelled(struct tally *tally, uint32_t slot);
 
 /* The oldest serial from which on every batch is still in a slot or to come: whoever begins there
  * misses nothing from there on. */

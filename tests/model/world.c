@@ -229,20 +229,23 @@ void daemon_tell_end(struct world *world)
 	}
 }
 
-/* Nobody reads: the stream is cancelled, and what workers still write is not completed. */
-static void daemon_end_group(struct world *world)
+/* The stream is freed whole, with what workers still write. */
+static void daemon_free_stream(struct world *world)
 {
-	struct tally *tally = &world->tally;
-	for (uint32_t slot = 0; slot < tally->slots; slot++)
-		if (tally->state[slot] == SLOT_FILLING)
-			tally_cancelled(tally, slot);
-	if (tally_count(tally, SLOT_FREE) != tally->slots)
-		world_fail(world, "lost-slot", "nobody reads, but not every slot is free");
 	world->phase = GROUP_NONE;
 	world->started = world->draining = world->told_end = false;
-	for (uint32_t slot = 0; slot < tally->slots; slot++)
-		tally->state[slot] = SLOT_FREE;
-	tally->next_serial = 0;
+	for (uint32_t slot = 0; slot < world->tally.slots; slot++)
+		world->tally.state[slot] = SLOT_FREE;
+	world->tally.next_serial = 0;
+}
+
+/* Nobody reads. */
+static void daemon_end_group(struct world *world)
+{
+	const struct tally *tally = &world->tally;
+	if (tally_count(tally, SLOT_READY) + tally_count(tally, SLOT_LEASED) > 0)
+		world_fail(world, "lost-slot", "nobody reads, but a complete slot is not free");
+	daemon_free_stream(world);
 }
 
 static void daemon_leave(struct world *world, struct reader *r)
@@ -442,11 +445,7 @@ static void world_lose(struct world *world)
 static void daemon_dies(struct world *world)
 {
 	world_lose(world);
-	world->phase = GROUP_NONE;
-	world->started = world->draining = world->told_end = false;
-	for (uint32_t slot = 0; slot < world->tally.slots; slot++)
-		world->tally.state[slot] = SLOT_FREE;
-	world->tally.next_serial = 0;
+	daemon_free_stream(world);
 }
 
 static void daemon_fails(struct world *world)

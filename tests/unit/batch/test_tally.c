@@ -164,7 +164,7 @@ static void leaving_gives_back_what_was_held_and_what_was_due(void **state)
 	assert_int_equal(tally_leave(&tally, &b), 1 << 1);
 	assert_int_equal(tally.state[2], SLOT_FILLING);
 	assert_null(tally.readers);
-	tally_cancelled(&tally, 2);
+	assert_false(tally_filled(&tally, 2));
 	assert_int_equal(tally_count(&tally, SLOT_FREE), 4);
 	/* what left may come back */
 	tally_join(&tally, &b, tally_first(&tally), UINT64_MAX);
@@ -335,22 +335,6 @@ static void fill_none(struct scene *s)
 {
 	tally_filled(&s->tally, 4);
 }
-static void cancel_leased(struct scene *s)
-{
-	tally_cancelled(&s->tally, 0);
-}
-static void cancel_ready(struct scene *s)
-{
-	tally_cancelled(&s->tally, 1);
-}
-static void cancel_free(struct scene *s)
-{
-	tally_cancelled(&s->tally, 3);
-}
-static void cancel_none(struct scene *s)
-{
-	tally_cancelled(&s->tally, 4);
-}
 static void lease_again(struct scene *s)
 {
 	tally_lease(&s->tally, &s->a, 0);
@@ -424,10 +408,9 @@ static void steps_out_of_turn_abort(void **state)
 {
 	(void)state;
 	static void (*const steps[])(struct scene *) = {init_none, init_many, fill_leased,
-		fill_ready, fill_free, fill_none, cancel_leased, cancel_ready, cancel_free,
-		cancel_none, lease_again, lease_filling, lease_early, lease_none, release_ready,
-		release_others, release_none, release_twice, leave_stranger, join_holding,
-		join_before_first};
+		fill_ready, fill_free, fill_none, lease_again, lease_filling, lease_early,
+		lease_none, release_ready, release_others, release_none, release_twice,
+		leave_stranger, join_holding, join_before_first};
 	assert_false(aborts(nothing));
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
 		if (!aborts(steps[i]))
