@@ -15,14 +15,17 @@
 #include <stdint.h>
 
 struct kernels_normalise {
-	const uint8_t *images; /* device; (rows, height, width, 3); 16 bytes of slack may be read
-				  behind the last row */
-	const struct penstock_cuda_row *row; /* device; rows */
-	void *out; /* device, aligned to 16 bytes */
+	const uint8_t *images; /* device, aligned to 16 bytes; (rows, height, width, 3) */
+	const struct penstock_cuda_row *row; /* device; of all rows that these name as partners */
+	void *out; /* device, aligned to 16 bytes; rows from `rows` on are left alone */
 	uint32_t rows, height, width;
 	uint32_t erase_random;
 	float mean[3], std[3], erase_value[3];
-	uint32_t key[2]; /* of the noise: the stream's seed */
+	uint32_t key[2]; /* of the noise: the stream's seed, its low word first */
+	/* By kernels_normalise_prepare: 1 / std in two floats, and whether multiplying by them
+	 * fails to give the quotient's own rounding, so that the device has to divide. */
+	float reciprocal[3], residual[3];
+	uint32_t divide;
 };
 
 struct kernels_targets {
@@ -36,6 +39,10 @@ struct kernels_targets {
 struct kernels_grid {
 	uint32_t blocks_x, blocks_y, threads, shared_bytes;
 };
+
+/* Sets reciprocal, residual and divide from mean and std: once per attachment. Tries all 256 bytes
+ * in all channels. */
+void kernels_normalise_prepare(struct kernels_normalise *arguments);
 
 const char *kernels_normalise_name(
 	enum penstock_cuda_dtype dtype, enum penstock_cuda_layout layout);
