@@ -33,6 +33,9 @@
 		PFN_cuDevicePrimaryCtxRelease_v11000)                                         \
 	X(ctx_push, "cuCtxPushCurrent_v2", PFN_cuCtxPushCurrent_v4000)                        \
 	X(ctx_pop, "cuCtxPopCurrent_v2", PFN_cuCtxPopCurrent_v4000)                           \
+	X(ctx_synchronize, "cuCtxSynchronize", PFN_cuCtxSynchronize_v2000)                    \
+	X(thread_exchange_capture_mode, "cuThreadExchangeStreamCaptureMode",                  \
+		PFN_cuThreadExchangeStreamCaptureMode_v10010)                                 \
 	X(module_load_data, "cuModuleLoadData", PFN_cuModuleLoadData_v2000)                   \
 	X(module_unload, "cuModuleUnload", PFN_cuModuleUnload_v2000)                          \
 	X(module_get_function, "cuModuleGetFunction", PFN_cuModuleGetFunction_v2000)          \

@@ -655,6 +655,11 @@ int penstock_stream_fd(const struct penstock_stream *stream)
 	return result < 0 ? result : stream->poll_fd;
 }
 
+int32_t penstock_stream_timeout_ms(const struct penstock_stream *stream)
+{
+	return stream->timeout_ms;
+}
+
 int32_t penstock_stream_daemon_pid(const struct penstock_stream *stream)
 {
 	return stream->connection.daemon_pid;

@@ -271,6 +271,9 @@ PENSTOCK_API int penstock_stream_fd(const struct penstock_stream *stream);
 PENSTOCK_API int penstock_stream_state(
 	const struct penstock_stream *stream, char *buffer, size_t room);
 
+/* What PENSTOCK_TIMEOUT_DEFAULT means to this stream, in milliseconds or PENSTOCK_FOREVER. */
+PENSTOCK_API int32_t penstock_stream_timeout_ms(const struct penstock_stream *stream);
+
 /* Texts from the daemon; malloc'ed, the caller frees. Block for one round trip, at most 30 s
  * (-ETIMEDOUT). Errors as of next, -EPIPE also while another daemon is being waited for; -EINVAL
  * when the daemon does not know what is asked for. */

@@ -91,6 +91,7 @@ static void run_epochs(const void *argument)
 	FAKE_WANT(info.classes == 2 && info.slots == 4 && info.rank == 0 && info.world_size == 1 &&
 		  info.train == 1);
 	FAKE_WANT(penstock_stream_daemon_pid(stream) == fake.pid);
+	FAKE_WANT(penstock_stream_timeout_ms(stream) > 0);
 	want_state(stream, 0, 0);
 	for (uint64_t i = 0; i < 6; i++) {
 		FAKE_WANT(penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT) == 0);
