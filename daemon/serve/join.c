@@ -107,13 +107,14 @@ static bool join_on_grid(const struct job *job, const struct stream_spec *spec)
 }
 
 /* Ranks begin together. Those that come back need not: they are as far as each of them is, but on
- * batches of one and the same job. */
+ * batches of one and the same job. Until one is answered nobody knows whose state is good. */
 static int join_check_origin(
 	const struct job *job, const struct stream_spec *spec, struct fault *fault)
 {
 	const struct spec_state *ours = &job->origin, *its = &spec->state;
 	char here[80], there[80];
-	if (spec->reconnect ? join_on_grid(job, spec) : join_same_origin(ours, its))
+	if (!job->begun ||
+		(spec->reconnect ? join_on_grid(job, spec) : join_same_origin(ours, its)))
 		return 0;
 	join_say_origin(its, here, sizeof here);
 	join_say_origin(ours, there, sizeof there);
@@ -188,7 +189,6 @@ static struct job *join_new_job(
 		return NULL;
 	(void)snprintf(
 		job->name, sizeof job->name, "%s", join_alone(name) ? "of one trainer" : name);
-	job->origin = spec->state;
 	job->next = server->jobs;
 	server->jobs = job;
 	return job;
@@ -333,6 +333,15 @@ static bool join_fits(struct member *m)
 	return true;
 }
 
+/* A rank is answered: where the first one began, all do. */
+static void join_mark_rank(struct job *job, const struct stream_spec *spec)
+{
+	if (!job->begun)
+		job->origin = spec->state;
+	job->begun = true;
+	job->seen[spec->rank / 64] |= 1ull << spec->rank % 64;
+}
+
 /* The member takes its place and is answered, or is refused and gone: false. */
 static bool join_admit(struct member *m)
 {
@@ -340,6 +349,8 @@ static bool join_admit(struct member *m)
 	struct fault fault;
 	uint64_t serial;
 	int result = join_serial(m, &serial, &fault);
+	if (!result && group->job)
+		result = join_check_origin(group->job, &group->spec, &fault);
 	if (result) {
 		client_error(m->client, m->request, m->stream, result, fault.text);
 		group_leave(m);
@@ -349,7 +360,7 @@ static bool join_admit(struct member *m)
 	stream_join(group->stream, &m->reader, serial, end);
 	m->answered = true;
 	if (group->job)
-		group->job->seen[group->spec.rank / 64] |= 1ull << group->spec.rank % 64;
+		join_mark_rank(group->job, &group->spec);
 	join_send_opened(m);
 	stream_pump(group->stream);
 	return true;

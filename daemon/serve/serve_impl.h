@@ -77,7 +77,8 @@ struct member {
 struct job {
 	struct job *next;
 	char name[2 * SPEC_NAME];
-	struct spec_state origin; /* where its first rank began */
+	bool begun; /* a rank was answered: there is an origin */
+	struct spec_state origin; /* where the first one that was answered began */
 	uint32_t groups; /* that are not closing */
 	uint64_t seen[]; /* bit per rank that was answered at some time */
 };

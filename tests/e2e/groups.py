@@ -459,6 +459,49 @@ def test_state_must_be_that_of_the_other_ranks():
         begun.close()
 
 
+def send_at_once(daemon, *opens):
+    """The streams, all asked for before the daemon looks at the first."""
+    os.kill(daemon.process.pid, signal.SIGSTOP)
+    os.waitpid(daemon.process.pid, os.WUNTRACED)
+    streams = [link.open(**keys) for link, keys in opens]
+    os.kill(daemon.process.pid, signal.SIGCONT)
+    return streams
+
+
+def test_state_that_is_refused_binds_no_other_rank():
+    """A rank that comes first with a state that does not fit; the others are there before the daemon has opened the source and knows."""
+    with served() as (daemon, source), links(daemon, 1) as (link,):
+        options = dict(source=source, group="g", share="split", world_size=3, batch_size=4, **TINY)
+        first = link.open(rank=0, **options)
+        state = job_state(first, 1)
+        first.close()
+        for wrong in ({**state, "fingerprint": "0123456789abcdef"}, {**state, "position": SAMPLES + 1}):
+            bad, *good = send_at_once(daemon, *((link, {**options, "rank": rank, "state": state if rank else wrong}) for rank in range(3)))
+            with refused(errno.ESTALE):
+                bad.opened()
+            good.append(link.open(rank=0, state=state, **options))
+            assert [stream.read(1)[0][0].position for stream in good] == [12 + 4, 12 + 8, 12]
+            for stream in good:
+                stream.close()
+
+
+def test_state_of_the_rank_that_is_answered_first_binds_the_others():
+    with served() as (daemon, source), links(daemon, 1) as (link,):
+        options = dict(source=source, group="g", share="split", world_size=2, batch_size=4, **TINY)
+        first = link.open(rank=0, **options)
+        states = [job_state(first, 1), job_state(first, 1)]
+        first.close()
+        streams = send_at_once(daemon, *((link, {**options, "rank": rank, "state": state}) for rank, state in enumerate(states)))
+        answers = []
+        for stream in streams:
+            try:
+                answers.append(stream.opened().position)
+            except Refused as refusal:
+                assert refusal.code == -errno.EBUSY and all(str(state["position"]) in refusal.sentence for state in states), refusal
+                answers.append(None)
+        assert answers in ([states[0]["position"], None], [None, states[1]["position"]]), answers
+
+
 def test_state_none_and_some_do_not_mix():
     with served() as (daemon, source), links(daemon, 2) as (one, two):
         options = dict(source=source, group="g", share="split", world_size=2, batch_size=4, **TINY)
