@@ -171,7 +171,7 @@ int connection_error(const struct connection *connection)
 static int connection_read_answer(int fd, char *text, size_t total)
 {
 	struct stat status;
-	int result = map_check_seals(fd, "an answer");
+	int result = map_check_seals(fd, false, "an answer");
 	if (result < 0)
 		return result;
 	if (fstat(fd, &status) < 0 || status.st_size < 0 || (uint64_t)status.st_size < total)

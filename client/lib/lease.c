@@ -131,7 +131,7 @@ int lease_add_extent(struct lease_table *table, const struct wire_extent *messag
 			message->extent, message->slot_count,
 			(unsigned long long)message->slot_stride,
 			(unsigned long long)message->bytes);
-	int result = map_init(&map, fd, message->bytes);
+	int result = map_init(&map, fd, message->bytes, table->writable);
 	if (result < 0)
 		return result;
 	struct lease_slot *slot = calloc(message->slot_count, sizeof *slot);

@@ -49,6 +49,7 @@ struct lease_extent {
 
 struct lease_table {
 	const struct wire_opened *opened; /* geometry and number of slots */
+	bool writable; /* extents may lack the seal against writing: that was asked for */
 	struct lease_extent extent[WIRE_EXTENTS_MAX];
 	uint32_t waiting, held;
 	uint32_t last_name;

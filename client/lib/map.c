@@ -19,14 +19,15 @@
 #define F_SEAL_FUTURE_WRITE 0x0010 /* linux/fcntl.h, 5.1 */
 #endif
 
-int map_check_seals(int fd, const char *what)
+int map_check_seals(int fd, bool writable, const char *what)
 {
 	const int fixed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 	int seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0)
 		return error_set(
 			-EPROTO, "the daemon sent a descriptor as %s that is no memfd", what);
-	if ((seals & fixed) != fixed || !(seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE)))
+	bool closed = writable || seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE);
+	if ((seals & fixed) != fixed || !closed)
 		return error_set(-EPROTO,
 			"the daemon sent %s without its seals (has %#x; shrink, grow, future-write "
 			"and seal are "
@@ -35,10 +36,10 @@ int map_check_seals(int fd, const char *what)
 	return 0;
 }
 
-int map_init(struct map *map, int fd, uint64_t size)
+int map_init(struct map *map, int fd, uint64_t size, bool writable)
 {
 	struct stat status;
-	int result = map_check_seals(fd, "an extent");
+	int result = map_check_seals(fd, writable, "an extent");
 	if (result < 0)
 		return result;
 	if (fstat(fd, &status) < 0)

@@ -10,13 +10,15 @@ struct map {
 	size_t size;
 };
 
-/* Checks that nobody can shrink, grow, write or unseal the memfd any more. 0 or -EPROTO with a
+/* Checks that nobody can shrink, grow or unseal the memfd any more, nor, unless it may be
+ * `writable`, write to it anew. 0 or -EPROTO with a
  * sentence that calls it `what`. */
-int map_check_seals(int fd, const char *what);
+int map_check_seals(int fd, bool writable, const char *what);
 
-/* Maps all of `fd`, which must be sealed and exactly `size` bytes long. The descriptor stays the
- * caller's and may be closed. 0, -EPROTO, or -ENOMEM and others of mmap, with a sentence. */
-int map_init(struct map *map, int fd, uint64_t size);
+/* Maps all of `fd`, which must be sealed as map_check_seals says, and exactly `size` bytes long.
+ * The descriptor stays the caller's and may be closed. 0, -EPROTO, or -ENOMEM and others of mmap,
+ * with a sentence. */
+int map_init(struct map *map, int fd, uint64_t size, bool writable);
 
 /* Takes a map that was never made. */
 void map_deinit(struct map *map);

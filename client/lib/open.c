@@ -203,6 +203,8 @@ int open_write(const struct penstock_options *options, struct jsontext *json)
 		jsontext_bool(json, "shuffle", options->shuffle);
 	if (options->drop_last >= 0)
 		jsontext_bool(json, "drop_last", options->drop_last);
+	if (options->pin_memory)
+		jsontext_bool(json, "pin_memory", true);
 	open_write_numbers(options, json);
 	open_write_texts(options, json);
 	jsontext_end(json);
@@ -239,6 +241,7 @@ static int open_hash(const struct penstock_options *options, uint64_t *ret_hash)
 	common.group = common.laggard = NULL;
 	common.wait_for = common.laggard_timeout_s = common.prefetch = 0;
 	common.epochs = 0;
+	common.pin_memory = 0;
 	int result = open_write(&common, &text);
 	if (result == 0)
 		*ret_hash = job_hash(text.text);

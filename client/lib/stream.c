@@ -319,6 +319,7 @@ static struct penstock_stream *stream_new(const struct penstock_options *options
 	stream->connection.fd = stream->connection.message.fd = -1;
 	stream->poll_fd = stream->bell_fd = -1;
 	reconnect_init(&stream->reconnect);
+	stream->leases.writable = options->pin_memory != 0;
 	stream->timeout_ms = options->timeout_ms ? options->timeout_ms : STREAM_TIMEOUT_MS;
 	return stream;
 }

@@ -72,16 +72,16 @@ static int extent_room(uint64_t bytes, struct fault *fault)
 		size_format(memory.available, left, sizeof left), memory.source);
 }
 
-static int extent_seal(int fd)
+static int extent_seal(int fd, bool writable)
 {
-	return fcntl(fd, F_ADD_SEALS,
-		       F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
-		       ? -errno
-		       : 0;
+	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	if (!writable)
+		seals |= F_SEAL_FUTURE_WRITE;
+	return fcntl(fd, F_ADD_SEALS, seals) ? -errno : 0;
 }
 
 /* One memfd of `bytes`, allocated, mapped and sealed; -errno with nothing left behind. */
-static int extent_make(struct extent *extent, unsigned flags, uint64_t bytes)
+static int extent_make(struct extent *extent, unsigned flags, uint64_t bytes, bool writable)
 {
 	int fd = memfd_create("penstock-batches", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
 	if (fd < 0)
@@ -93,7 +93,7 @@ static int extent_make(struct extent *extent, unsigned flags, uint64_t bytes)
 	if (!result) {
 		memory =
 			mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-		result = memory == MAP_FAILED ? -errno : extent_seal(fd);
+		result = memory == MAP_FAILED ? -errno : extent_seal(fd, writable);
 	}
 	if (result) {
 		if (memory != MAP_FAILED)
@@ -108,7 +108,7 @@ static int extent_make(struct extent *extent, unsigned flags, uint64_t bytes)
 }
 
 int extent_init(struct extent *extent, const struct extent_geometry *geometry, uint32_t slots,
-	struct fault *fault)
+	bool writable, struct fault *fault)
 {
 	assert(slots > 0 && slots <= EXTENT_SLOTS_MAX);
 	*extent = (struct extent){.fd = -1,
@@ -120,11 +120,12 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 	if (result)
 		return result;
 	/* Huge pages exist only where an administrator reserved them, so a refusal here is the
-	 * usual case. */
-	extent->huge_pages = extent_make(extent, MFD_HUGETLB | MFD_HUGE_2MB,
-				     util_align(bytes, EXTENT_HUGE)) == 0;
+	 * usual case. Whoever may write may also punch holes, and a huge page that is gone need not
+	 * come back: touching it would kill the daemon. */
+	extent->huge_pages = !writable && extent_make(extent, MFD_HUGETLB | MFD_HUGE_2MB,
+						  util_align(bytes, EXTENT_HUGE), writable) == 0;
 	if (!extent->huge_pages)
-		result = extent_make(extent, 0, bytes);
+		result = extent_make(extent, 0, bytes, writable);
 	if (result == -EINVAL)
 		return fault_set(fault, result,
 			"this kernel cannot seal shared memory as penstock needs "

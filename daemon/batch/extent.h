@@ -3,7 +3,8 @@
  *
  * The memory is allocated here and now (never at first touch, where the kernel would kill instead
  * of refusing), mapped by the daemon, then sealed against shrinking, growing, new writable mappings
- * and further sealing, before the descriptor leaves. */
+ * (unless its one reader wants to register it with a device) and further sealing, before the
+ * descriptor leaves. */
 #pragma once
 
 #include "base/fault.h"
@@ -31,10 +32,12 @@ struct extent {
 /* Bytes of one slot, and of an extent of `slots` of them. Pure. */
 uint64_t extent_stride(const struct extent_geometry *geometry);
 
-/* Allocates, maps, seals. 0; -ENOMEM when the cgroup or the machine has no room (says how much is
+/* Allocates, maps, seals, all but future writing where it is to be `writable`: a device registers
+ * no memory that its process cannot write to. Nothing here, nor in who fills it, may then believe
+ * what it reads from there. 0; -ENOMEM when the cgroup or the machine has no room (says how much is
  * left and where the limit is); -errno. */
 int extent_init(struct extent *extent, const struct extent_geometry *geometry, uint32_t slots,
-	struct fault *fault);
+	bool writable, struct fault *fault);
 void extent_deinit(struct extent *extent);
 
 struct slots_head *extent_head(const struct extent *extent, uint32_t slot);

@@ -40,6 +40,7 @@ enum {
 	SPEC_LAGGARD,
 	SPEC_LAGGARD_TIMEOUT,
 	SPEC_STATE,
+	SPEC_PIN_MEMORY,
 	SPEC_RECONNECT,
 	SPEC_KEYS,
 };
@@ -51,14 +52,15 @@ enum {
 static const uint64_t spec_reader_keys =
 	SPEC_BIT(SPEC_EPOCHS) | SPEC_BIT(SPEC_GROUP) | SPEC_BIT(SPEC_SHARE) | SPEC_BIT(SPEC_RANK) |
 	SPEC_BIT(SPEC_WORLD_SIZE) | SPEC_BIT(SPEC_WAIT_FOR) | SPEC_BIT(SPEC_LAGGARD) |
-	SPEC_BIT(SPEC_LAGGARD_TIMEOUT) | SPEC_BIT(SPEC_STATE) | SPEC_BIT(SPEC_RECONNECT);
+	SPEC_BIT(SPEC_LAGGARD_TIMEOUT) | SPEC_BIT(SPEC_STATE) | SPEC_BIT(SPEC_PIN_MEMORY) |
+	SPEC_BIT(SPEC_RECONNECT);
 
 /* Keys that two who share a group need not agree on. */
-static const uint64_t spec_private_keys = SPEC_BIT(SPEC_STREAM) | SPEC_BIT(SPEC_EPOCHS) |
-					  SPEC_BIT(SPEC_PREFETCH) | SPEC_BIT(SPEC_GROUP) |
-					  SPEC_BIT(SPEC_RANK) | SPEC_BIT(SPEC_WAIT_FOR) |
-					  SPEC_BIT(SPEC_LAGGARD) | SPEC_BIT(SPEC_LAGGARD_TIMEOUT) |
-					  SPEC_BIT(SPEC_STATE) | SPEC_BIT(SPEC_RECONNECT);
+static const uint64_t spec_private_keys =
+	SPEC_BIT(SPEC_STREAM) | SPEC_BIT(SPEC_EPOCHS) | SPEC_BIT(SPEC_PREFETCH) |
+	SPEC_BIT(SPEC_GROUP) | SPEC_BIT(SPEC_RANK) | SPEC_BIT(SPEC_WAIT_FOR) |
+	SPEC_BIT(SPEC_LAGGARD) | SPEC_BIT(SPEC_LAGGARD_TIMEOUT) | SPEC_BIT(SPEC_STATE) |
+	SPEC_BIT(SPEC_PIN_MEMORY) | SPEC_BIT(SPEC_RECONNECT);
 
 static const char *const spec_label_names[] = {
 	[DATASET_LABELS_AUTO] = "auto",
@@ -135,6 +137,7 @@ static const struct yaml_key spec_keys[SPEC_KEYS] = {
 	[SPEC_LAGGARD_TIMEOUT] = {"laggard_timeout_s", YAML_KEY_U32, SPEC_FIELD(laggard_timeout_s),
 		.min = 1, .max = 86400},
 	[SPEC_STATE] = {"state", YAML_KEY_NODE, SPEC_FIELD(state), .read = spec_read_state},
+	[SPEC_PIN_MEMORY] = {"pin_memory", YAML_KEY_BOOL, SPEC_FIELD(pin_memory)},
 	[SPEC_RECONNECT] = {"reconnect", YAML_KEY_BOOL, SPEC_FIELD(reconnect)},
 };
 
@@ -306,8 +309,8 @@ static int spec_check(const struct yaml_text *text, const yaml_node_t *node,
 				"%s cannot be written beside stream: the configuration defines "
 				"\"%s\"; beside it only "
 				"what says who reads how far is allowed: epochs, group, share, "
-				"rank, world_size, wait_for, laggard, laggard_timeout_s, state and "
-				"reconnect",
+				"rank, world_size, wait_for, laggard, laggard_timeout_s, state, "
+				"pin_memory and reconnect",
 				spec_keys[i].name, spec->name);
 		}
 	return 0;
@@ -435,9 +438,15 @@ int spec_check_share(const struct stream_spec *spec, struct fault *fault)
 	return spec_check_wait(spec, fault);
 }
 
+bool spec_is_alone(const struct stream_spec *spec)
+{
+	return spec->share == SPEC_SHARE_SPLIT || (!spec->group[0] && !spec->name[0]);
+}
+
 const char *spec_client_key(const struct stream_spec *spec)
 {
-	static const int keys[] = {SPEC_STATE, SPEC_RECONNECT, SPEC_RANK, SPEC_WORLD_SIZE};
+	static const int keys[] = {
+		SPEC_STATE, SPEC_PIN_MEMORY, SPEC_RECONNECT, SPEC_RANK, SPEC_WORLD_SIZE};
 	for (size_t i = 0; i < UTIL_COUNT(keys); i++)
 		if (spec->given & SPEC_BIT(keys[i]))
 			return spec_keys[keys[i]].name;

@@ -67,6 +67,8 @@ struct stream_spec {
 	enum spec_laggard laggard; /* default: block */
 	uint32_t laggard_timeout_s; /* 1 .. 86,400; default 60 */
 	struct spec_state state;
+	bool pin_memory; /* the client wants to register the memory with a device: see
+			    spec_is_alone */
 	bool reconnect; /* `state` is where a trainer stands that lost its daemon or connection */
 	uint64_t given; /* which keys were written: for spec_overlay */
 };
@@ -88,6 +90,11 @@ void spec_overlay(const struct stream_spec *named, struct stream_spec *spec);
 /* Whether rank, world_size, share, group and wait_for go together, of a definition that a trainer
  * is to read by. 0 or -EINVAL. */
 int spec_check_share(const struct stream_spec *spec, struct fault *fault);
+
+/* Whether the definition's batches are read by one trainer and can be read by no other: of a stream
+ * without a group, or of a rank. Its memory may be left writable to that trainer, which harms
+ * nobody but itself. */
+bool spec_is_alone(const struct stream_spec *spec);
 
 /* The key that was written though only a client can know it (state, rank, ...); NULL: none. */
 const char *spec_client_key(const struct stream_spec *spec);

@@ -241,7 +241,8 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	if (!result)
 		tally_init(&stream->tally, slots);
 	if (!result)
-		result = extent_init(&stream->extent, &geometry, slots, fault);
+		result = extent_init(&stream->extent, &geometry, slots,
+			spec->pin_memory && spec_is_alone(spec), fault);
 	if (!result)
 		result = fill_init(stream, fault);
 	if (result) {

@@ -25,9 +25,10 @@
  * copy: that is left to the CUDA stream (`ready`, or penstock_cuda_transform, which waits for it
  * there). So nothing here makes the host wait for the device.
  *
- * Where the device can read pages that are mapped read-only, the daemon's memory is registered with
- * it and copied from directly; elsewhere the thread copies through a small ring of pinned memory
- * (penstock_cuda_info says which, and why).
+ * Where the device allows it, the daemon's memory is registered with it and copied from directly;
+ * elsewhere the thread copies through a small ring of pinned memory (penstock_cuda_info says which,
+ * and why). Few devices register pages that this process could not write to, so open the stream
+ * with penstock_options.pin_memory: then its pages can be written to, where nobody else reads them.
  *
  * Device memory: prefetch + 1 batches of bytes, allocated when attaching, and nothing after that.
  *

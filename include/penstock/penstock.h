@@ -127,6 +127,11 @@ struct penstock_options {
 				 penstock_stream_next looks so long for another one (starting a
 				 private one, if private_daemon), and goes on with the next batch.
 				 PENSTOCK_FOREVER */
+	int32_t pin_memory; /* 1: the batches' memory is to be registered with a device
+			       (penstock/cuda.h): most let this process do so only where it could
+			       write to it, so that where nobody else reads the stream (no `group`
+			       nor "stream:NAME", or `share` "split") the daemon leaves it
+			       writable. penstock_batch.images stays a read-only mapping */
 };
 
 /* Sets all defaults, and `size` as given: that of the struct which the application was compiled

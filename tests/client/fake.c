@@ -449,6 +449,15 @@ static void fake_on_release(struct fake_stream *stream, const struct conn_messag
 	stream->busy &= ~(1u << release->slot);
 }
 
+/* Memory that is to be pinned stays writable: this daemon's streams have one reader each. */
+static int fake_seals(const struct conn_message *open)
+{
+	static const char pinned[] = "\"pin_memory\":true";
+	return memmem(open->bytes, open->size, pinned, sizeof pinned - 1)
+		       ? FAKE_SEALS & ~F_SEAL_FUTURE_WRITE
+		       : FAKE_SEALS;
+}
+
 void fake_serve_well(int fd, const void *shape)
 {
 	struct fake_stream stream = {.shape = shape, .memory.fd = -1};
@@ -459,7 +468,7 @@ void fake_serve_well(int fd, const void *shape)
 			stream.next = fake_resume(message, shape);
 			struct wire_opened opened = fake_opened_at(message, shape, stream.next);
 			fake_send(fd, &opened.head, sizeof opened, NULL, 0, -1);
-			stream.memory = fake_memory(shape, FAKE_SEALS);
+			stream.memory = fake_memory(shape, fake_seals(message));
 			struct wire_extent extent = fake_extent(shape, &stream.memory);
 			fake_send(fd, &extent.head, sizeof extent, NULL, 0, stream.memory.fd);
 		} else if (message->head.type == WIRE_RELEASE) {

@@ -77,10 +77,12 @@ static void test_everything(void **state)
 	options.laggard = "detach";
 	options.laggard_timeout_s = 30;
 	options.reconnect_ms = 5000; /* the library's own business */
+	options.pin_memory = 1;
 	expect_text(&options,
 		"{\"source\":\"/a "
 		"\\\"b\\\"/{00..11}.tar\",\"train\":true,\"shuffle\":false,\"drop_last\":true,"
-		"\"batch_size\":256,\"image_size\":128,\"seed\":18446744073709551615,\"epochs\":3,"
+		"\"pin_memory\":true,\"batch_size\":256,\"image_size\":128,\"seed\":"
+		"18446744073709551615,\"epochs\":3,"
 		"\"prefetch\":8,"
 		"\"wait_for\":2,\"max_broken\":0.005000000,\"laggard_timeout_s\":30,\"rank\":0,"
 		"\"world_size\":4,\"labels\":\"cls\",\"on_broken\":"

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-static struct penstock_stream *open_stream(const struct fake *fake)
+static struct penstock_stream *open_pinned(const struct fake *fake, int32_t pin_memory)
 {
 	struct penstock_stream *stream = NULL;
 	struct penstock_options options;
@@ -28,11 +28,17 @@ static struct penstock_stream *open_stream(const struct fake *fake)
 	options.source = "/data";
 	options.socket = fake->socket;
 	options.private_daemon = 0;
+	options.pin_memory = pin_memory;
 	int result = penstock_stream_open(&options, &stream);
 	if (result != 0)
 		(void)fprintf(stderr, "open: %d: %s\n", result, penstock_error());
 	FAKE_WANT(result == 0 && stream);
 	return stream;
+}
+
+static struct penstock_stream *open_stream(const struct fake *fake)
+{
+	return open_pinned(fake, 0);
 }
 
 static void want_batch(
@@ -501,6 +507,41 @@ static void test_signals(void **state)
 	fake_check(run_signals, &slow, "signals");
 }
 
+/* Another mapping of the batch's memory can be made writable where that was asked for, and there
+ * alone; the one that the application reads cannot be written to by accident. */
+static void run_pinned(const void *argument)
+{
+	const int32_t *pin_memory = argument;
+	struct fake fake;
+	struct penstock_batch batch;
+	const void *base;
+	size_t bytes;
+	fake_start(&fake, fake_serve_well, &endless);
+	struct penstock_stream *stream = open_pinned(&fake, *pin_memory);
+	FAKE_WANT(penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT) == 0);
+	FAKE_WANT(penstock_batch_memory(stream, &batch, &base, &bytes) == 0);
+	uint8_t *twin = mremap((void *)(uintptr_t)base, 0, bytes, MREMAP_MAYMOVE);
+	FAKE_WANT(twin != MAP_FAILED);
+	FAKE_WANT((mprotect(twin, bytes, PROT_READ | PROT_WRITE) == 0) == (*pin_memory == 1));
+	FAKE_WANT(memcmp(twin, base, bytes) == 0);
+	if (*pin_memory) {
+		size_t image = (size_t)((const uint8_t *)batch.images - (const uint8_t *)base);
+		twin[image] ^= 1;
+		FAKE_WANT(*(const uint8_t *)batch.images == twin[image]);
+	}
+	penstock_stream_close(stream);
+	FAKE_WANT(munmap(twin, bytes) == 0);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+static void test_pinned(void **state)
+{
+	static const int32_t yes = 1, no = 0;
+	(void)state;
+	fake_check(run_pinned, &yes, "pinned");
+	fake_check(run_pinned, &no, "sealed");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -514,6 +555,7 @@ int main(void)
 		cmocka_unit_test(test_daemon_calls),
 		cmocka_unit_test(test_timeouts),
 		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_pinned),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -273,6 +273,29 @@ def test_split_through_the_library():
             daemon.environment = environment
 
 
+# ---- memory for a device ----
+
+def test_memory_to_be_pinned_is_writable_where_one_trainer_reads_alone():
+    with served() as (daemon, source), Link(daemon.socket) as link:
+        base = dict(source=source, batch_size=4, **TINY)
+        for keys, writable in (
+                ({}, False),
+                ({"pin_memory": False}, False),
+                ({"pin_memory": True}, True),
+                ({"pin_memory": True, "share": "split", "rank": 1, "world_size": 2}, True),
+                ({"pin_memory": True, "group": "together"}, False),
+                ({"pin_memory": True, "group": "apart", "share": "split", "rank": 0, "world_size": 2}, True)):
+            stream = link.open(**base, **keys)
+            assert stream.opened() and stream.writable == writable, keys
+            stream.close()
+        # Whether memory is pinned is each trainer's own business, and nothing that makes batches.
+        one = link.open(**base, group="mixed", share="split", rank=0, world_size=2, pin_memory=True)
+        two = link.open(**base, group="mixed", share="split", rank=1, world_size=2)
+        assert one.opened() and two.opened() and one.writable and not two.writable
+        with refused(errno.EINVAL, "pin_memory", "maybe"):
+            link.open(**base, pin_memory="maybe").opened()
+
+
 # ---- refusals of groups ----
 
 def test_refused_definitions():

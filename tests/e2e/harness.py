@@ -4,6 +4,7 @@ Only the standard library. Every process that a test starts is ended with it; ev
 begins with test_; run_tests() runs those of a module, each with an alarm, and counts what is left behind."""
 import collections
 import contextlib
+import fcntl
 import fnmatch
 import itertools
 import json
@@ -26,6 +27,7 @@ from pathlib import Path
 BIN = Path(os.environ.get("PENSTOCK_BIN", Path(__file__).resolve().parents[2] / "build/release/bin")).resolve()
 ROOT = Path(__file__).resolve().parents[2]
 IMAGENET = ROOT.parent / "shared/data/imagenet"
+F_GET_SEALS = 1034
 SLOW = float(os.environ.get("PENSTOCK_TEST_SLOW", "1"))  # sanitizers: how many times longer a wait may take
 LIMIT = 60 * SLOW
 
@@ -341,6 +343,10 @@ class Stream:
             self.info = types.SimpleNamespace(**dict(zip(OPENED_FIELDS, values)))
         elif kind == EXTENT:
             number, slots, stride, size = struct.unpack_from("<IIQQ", body)
+            # Seals: no further ones, no shrinking, no growing, no writing, which a sole reader may ask to be left out.
+            seals = fcntl.fcntl(fds[0], F_GET_SEALS)
+            self.writable = not seals & 16
+            assert seals | 16 == 23 and ("pin_memory" in self.keys or not self.writable), seals
             assert len(fds) == 1 and number not in self.extents and os.fstat(fds[0]).st_size == size >= slots * stride
             self.extents[number] = (mmap.mmap(fds[0], size, mmap.MAP_SHARED, mmap.PROT_READ), stride)
         elif kind == ERROR and self.info is None:

@@ -24,7 +24,7 @@ static void fields_lie_apart_and_inside(void **state)
 {
 	(void)state;
 	struct extent extent;
-	assert_int_equal(extent_init(&extent, &geometry, 3, NULL), 0);
+	assert_int_equal(extent_init(&extent, &geometry, 3, false, NULL), 0);
 	const struct slots_head *l = &extent.layout;
 	assert_int_equal(l->row_bytes, 7 * 9 * 3);
 	assert_true(l->images_offset >= sizeof *l && l->images_offset % 64 == 0);
@@ -53,7 +53,7 @@ static void nobody_else_can_write_or_resize(void **state)
 {
 	(void)state;
 	struct extent extent;
-	assert_int_equal(extent_init(&extent, &geometry, 2, NULL), 0);
+	assert_int_equal(extent_init(&extent, &geometry, 2, false, NULL), 0);
 	int seals = fcntl(extent.fd, F_GET_SEALS);
 	assert_int_equal(seals, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
 	assert_true(mmap(NULL, extent.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, extent.fd, 0) ==
@@ -75,6 +75,26 @@ static void nobody_else_can_write_or_resize(void **state)
 	extent_deinit(&extent);
 }
 
+static void its_one_reader_may_write_where_asked_for(void **state)
+{
+	(void)state;
+	struct extent extent;
+	assert_int_equal(extent_init(&extent, &geometry, 2, true, NULL), 0);
+	assert_int_equal(fcntl(extent.fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	assert_false(extent.huge_pages);
+	assert_int_equal(ftruncate(extent.fd, 0), -1);
+	void *reader = mmap(NULL, extent.bytes, PROT_READ, MAP_SHARED, extent.fd, 0);
+	assert_true(reader != MAP_FAILED);
+	assert_int_equal(mprotect(reader, extent.bytes, PROT_READ | PROT_WRITE), 0);
+	/* Holes that it punches are filled again by the daemon's next write. */
+	assert_int_equal(fallocate(extent.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				 (off_t)extent.bytes),
+		0);
+	memset(extent_image(&extent, 1, 4), 77, extent.layout.row_bytes);
+	munmap(reader, extent.bytes);
+	extent_deinit(&extent);
+}
+
 static void more_than_the_machine_has_is_refused_with_a_sentence(void **state)
 {
 	(void)state;
@@ -82,7 +102,7 @@ static void more_than_the_machine_has_is_refused_with_a_sentence(void **state)
 		.batch_size = 65536, .height = 2048, .width = 2048, .channels = 3};
 	struct extent extent;
 	struct fault fault = {{0}};
-	assert_int_equal(extent_init(&extent, &huge, 64, &fault), -ENOMEM);
+	assert_int_equal(extent_init(&extent, &huge, 64, false, &fault), -ENOMEM);
 	assert_non_null(strstr(fault.text, "batch_size"));
 	assert_non_null(strstr(fault.text, "limit: "));
 }
@@ -92,6 +112,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fields_lie_apart_and_inside),
 		cmocka_unit_test(nobody_else_can_write_or_resize),
+		cmocka_unit_test(its_one_reader_may_write_where_asked_for),
 		cmocka_unit_test(more_than_the_machine_has_is_refused_with_a_sentence),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "proto/philox.h"
 #include "base/util.h"
 #include "config.h"
+#include "proto/philox.h"
 
 #include <errno.h>
 #include <string.h>
@@ -129,7 +129,8 @@ static void the_shipped_example_is_right(void **state)
 	assert_int_equal(spec->wait_for, defaults.wait_for);
 	assert_int_equal(spec->laggard, defaults.laggard);
 	assert_int_equal(spec->laggard_timeout_s, defaults.laggard_timeout_s);
-	/* All keys but those for clients: stream, state, rank, world_size, reconnect. */
+	/* All keys but those for clients: stream, state, rank, world_size,
+	 * pin_memory, reconnect. */
 	assert_int_equal(__builtin_popcountll(spec->given), 19);
 }
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "proto/philox.h"
 #include "base/util.h"
+#include "proto/philox.h"
 #include "stream/spec.h"
 
 #include <errno.h>
@@ -94,8 +94,8 @@ static void reads_every_key(void **state)
 		"epochs: 90\nprefetch: 64\nlabels: json\non_broken: fail\nmax_broken: 0.5\n"
 		"decode: fast\ninterpolation: lanczos\ngroup: job 7\nwait_for: 1024\nshare: "
 		"split\nrank: 7\n"
-		"world_size: 65536\nlaggard: detach\nlaggard_timeout_s: 86400\nreconnect: "
-		"true\nstate: " STATE "\n");
+		"world_size: 65536\nlaggard: detach\nlaggard_timeout_s: 86400\npin_memory: "
+		"true\nreconnect: true\nstate: " STATE "\n");
 	(void)state;
 	assert_string_equal(spec.source, "/d/train-{000..146}.tar");
 	assert_int_equal(spec.batch_size, 65536);
@@ -114,6 +114,7 @@ static void reads_every_key(void **state)
 	assert_int_equal(spec.world_size, 65536);
 	assert_int_equal(spec.laggard, SPEC_LAGGARD_DETACH);
 	assert_int_equal(spec.laggard_timeout_s, 86400);
+	assert_true(spec.pin_memory);
 	assert_true(spec.reconnect);
 	assert_true(spec.state.given);
 	assert_int_equal(spec.state.version, 1);
@@ -169,15 +170,16 @@ static void takes_the_name_of_a_stream(void **state)
 	assert_string_equal(spec.group, "config");
 	assert_false(spec.state.given);
 	assert_int_equal(spec.share, SPEC_SHARE_ALL);
-	spec = must_parse("{stream: train, share: split, rank: 1, world_size: 2, laggard: detach, "
-			  "laggard_timeout_s: 9, reconnect: yes, state: " STATE "}");
+	spec = must_parse(
+		"{stream: train, share: split, rank: 1, world_size: 2, laggard: detach, "
+		"laggard_timeout_s: 9, pin_memory: yes, reconnect: yes, state: " STATE "}");
 	spec_overlay(&named, &spec);
 	assert_int_equal(spec.share, SPEC_SHARE_SPLIT);
 	assert_int_equal(spec.rank, 1);
 	assert_int_equal(spec.world_size, 2);
 	assert_int_equal(spec.laggard, SPEC_LAGGARD_DETACH);
 	assert_int_equal(spec.laggard_timeout_s, 9);
-	assert_true(spec.reconnect && spec.state.given);
+	assert_true(spec.reconnect && spec.pin_memory && spec.state.given);
 	spec = must_parse("{stream: train, epochs: 0}"); /* written out, it counts */
 	spec_overlay(&named, &spec);
 	assert_int_equal(spec.epochs, 0);
@@ -247,13 +249,14 @@ static void refuses_in_sentences(void **state)
 			"open request:2:1: batch_size cannot be written beside stream: the "
 			"configuration defines \"a\"; beside "
 			"it only what says who reads how far is allowed: epochs, group, share, "
-			"rank, world_size, wait_for, laggard, laggard_timeout_s, state and "
-			"reconnect"},
+			"rank, world_size, wait_for, laggard, laggard_timeout_s, state, pin_memory "
+			"and reconnect"},
 		{"stream: a\nsource: x\n",
 			"open request:2:1: source cannot be written beside "
 			"stream: the configuration defines \"a\"; beside it "
 			"only what says who reads how far is allowed: epochs, group, share, rank, "
-			"world_size, wait_for, laggard, laggard_timeout_s, state and reconnect"},
+			"world_size, wait_for, laggard, laggard_timeout_s, state, pin_memory and "
+			"reconnect"},
 		{"stream: a\nsource: stream:a\n",
 			"open request:2:9: source: expected stream:NAME with a name of the "
 			"daemon's configuration, and no "
@@ -265,7 +268,8 @@ static void refuses_in_sentences(void **state)
 			"open request:2:1: seed cannot be written beside stream: the configuration "
 			"defines \"a\"; beside it "
 			"only what says who reads how far is allowed: epochs, group, share, rank, "
-			"world_size, wait_for, laggard, laggard_timeout_s, state and reconnect"},
+			"world_size, wait_for, laggard, laggard_timeout_s, state, pin_memory and "
+			"reconnect"},
 	};
 	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(cases); i++)
@@ -401,7 +405,7 @@ static void compares_what_defines_the_batches(void **state)
 		{"{source: x, interpolation: box}", "interpolation"},
 		{"{source: x, share: split}", "share"},
 		{"{source: x, epochs: 3, prefetch: 5, group: g, wait_for: 4, laggard: detach, "
-		 "laggard_timeout_s: 3, reconnect: yes, state: " STATE "}",
+		 "laggard_timeout_s: 3, pin_memory: yes, reconnect: yes, state: " STATE "}",
 			NULL},
 	};
 	struct stream_spec base = must_parse("source: x");
@@ -414,6 +418,27 @@ static void compares_what_defines_the_batches(void **state)
 			assert_string_equal(what, cases[i].differs);
 		else
 			assert_null(what);
+	}
+}
+
+static void alone_is_who_cannot_be_joined(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		bool alone;
+	} cases[] = {
+		{"source: x", true},
+		{"{source: x, group: g}", false},
+		{"stream: x", false},
+		{"{source: x, share: split, rank: 1, world_size: 2}", true},
+		{"{source: x, group: g, share: split, rank: 1, world_size: 2}", true},
+		{"{stream: x, share: split, rank: 1, world_size: 2}", true},
+		{"{source: x, share: all, group: g}", false},
+	};
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		struct stream_spec spec = must_parse(cases[i].text);
+		assert_int_equal(spec_is_alone(&spec), cases[i].alone);
 	}
 }
 
@@ -568,6 +593,7 @@ int main(void)
 		cmocka_unit_test(reads_a_state_by_itself),
 		cmocka_unit_test(knows_order_and_transform),
 		cmocka_unit_test(compares_what_defines_the_batches),
+		cmocka_unit_test(alone_is_who_cannot_be_joined),
 		cmocka_unit_test(share_and_rank_go_together),
 		cmocka_unit_test(prints_what_it_reads),
 		cmocka_unit_test(survives_mutations),
