@@ -100,6 +100,30 @@ bool fake_stop(struct fake *fake)
 	return system(command) == 0 && !gave_up;
 }
 
+/* ---- the application
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+struct penstock_options fake_options(const struct fake *fake)
+{
+	struct penstock_options options;
+	penstock_options_init(&options);
+	options.source = "/data";
+	options.socket = fake->socket;
+	options.private_daemon = 0;
+	return options;
+}
+
+struct penstock_stream *fake_open_stream(const struct penstock_options *options)
+{
+	struct penstock_stream *stream = NULL;
+	int result = penstock_stream_open(options, &stream);
+	if (result != 0)
+		(void)fprintf(stderr, "open: %d: %s\n", result, penstock_error());
+	FAKE_WANT(result == 0 && stream);
+	return stream;
+}
+
 /* ---- messages
  * ----------------------------------------------------------------------------------------------------------
  */

@@ -9,6 +9,7 @@
  * memfds before and after. */
 #pragma once
 
+#include "penstock/penstock.h"
 #include "proto/conn.h"
 #include "proto/slots.h"
 
@@ -47,6 +48,14 @@ void fake_restart(struct fake *fake, fake_serve *serve, const void *argument);
 /* Ends the daemon and removes the folder. False when a fake_* function in it had to give up,
  * or something that it wanted did not hold. */
 bool fake_stop(struct fake *fake);
+
+/* ---- the application ---- */
+
+/* What reaches this daemon, and no private one in its place. */
+struct penstock_options fake_options(const struct fake *fake);
+
+/* Wants the opening to succeed. */
+struct penstock_stream *fake_open_stream(const struct penstock_options *options);
 
 /* ---- serving ---- */
 

@@ -78,18 +78,12 @@ static void serve_plan(int fd, const void *argument)
 
 static struct penstock_stream *open_stream(const struct fake *fake)
 {
-	struct penstock_stream *stream = NULL;
-	struct penstock_options options;
-	penstock_options_init(&options);
-	options.source = "/data";
-	options.socket = fake->socket;
-	options.private_daemon = 0;
+	struct penstock_options options = fake_options(fake);
 	options.share = "all";
 	options.group = "g";
 	options.laggard = "detach";
 	options.reconnect_ms = 10000; /* being detached is no reason to come back */
-	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
-	return stream;
+	return fake_open_stream(&options);
 }
 
 static void provoke(struct penstock_stream *stream, int wanted)

@@ -543,17 +543,13 @@ static void run_fault(const void *argument)
 {
 	const struct fault *fault = argument;
 	struct fake fake;
-	struct penstock_options options;
 	struct penstock_stream *stream = NULL;
 	struct penstock_batch batch, first;
 	char *text = NULL;
 	if (fault->does == die_without_hangup)
 		(void)signal(SIGCHLD, SIG_IGN); /* a zombie would still be a process */
 	fake_start(&fake, serve_fault, fault);
-	penstock_options_init(&options);
-	options.source = "/data";
-	options.socket = fake.socket;
-	options.private_daemon = 0;
+	struct penstock_options options = fake_options(&fake);
 	int result = penstock_stream_open(&options, &stream);
 	want_error(fault, "open", result, fault->open);
 	FAKE_WANT(!stream == (result < 0)); /* written only on success */
@@ -770,15 +766,10 @@ static void run_answer(const void *argument)
 {
 	const struct answer *answer = argument;
 	struct fake fake;
-	struct penstock_options options;
-	struct penstock_stream *stream = NULL;
 	char *text = NULL;
 	fake_start(&fake, serve_answer, answer);
-	penstock_options_init(&options);
-	options.source = "/data";
-	options.socket = fake.socket;
-	options.private_daemon = 0;
-	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
+	struct penstock_options options = fake_options(&fake);
+	struct penstock_stream *stream = fake_open_stream(&options);
 	for (int i = 0; i < 2; i++) { /* a bad answer spoils nothing but itself */
 		int result = penstock_stream_stats(stream, &text);
 		if (result != answer->result)
@@ -827,13 +818,8 @@ static void run_stopped(const void *argument)
 	struct fake fake;
 	struct penstock_batch batch[4];
 	fake_start(&fake, fake_serve_well, &shape);
-	struct penstock_options options;
-	struct penstock_stream *stream = NULL;
-	penstock_options_init(&options);
-	options.source = "/data";
-	options.socket = fake.socket;
-	options.private_daemon = 0;
-	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
+	struct penstock_options options = fake_options(&fake);
+	struct penstock_stream *stream = fake_open_stream(&options);
 	/* All that it can announce: who stops it earlier may stop it in between. */
 	for (int i = 0; i < 4; i++)
 		FAKE_WANT(penstock_stream_next(stream, &batch[i], 5000) == 0);

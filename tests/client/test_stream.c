@@ -22,18 +22,9 @@
 
 static struct penstock_stream *open_pinned(const struct fake *fake, int32_t pin_memory)
 {
-	struct penstock_stream *stream = NULL;
-	struct penstock_options options;
-	penstock_options_init(&options);
-	options.source = "/data";
-	options.socket = fake->socket;
-	options.private_daemon = 0;
+	struct penstock_options options = fake_options(fake);
 	options.pin_memory = pin_memory;
-	int result = penstock_stream_open(&options, &stream);
-	if (result != 0)
-		(void)fprintf(stderr, "open: %d: %s\n", result, penstock_error());
-	FAKE_WANT(result == 0 && stream);
-	return stream;
+	return fake_open_stream(&options);
 }
 
 static struct penstock_stream *open_stream(const struct fake *fake)

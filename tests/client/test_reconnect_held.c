@@ -1,0 +1,257 @@
+/* A stream that outlives its daemon: what the application held of the one that has gone, and what
+ * it may do in between. */
+#include "client/reconnect.h"
+
+#include "client/lib/stream.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct fake_shape two_epochs = {
+	.batch_size = 4, .side = 8, .slots = 4, .batches = 3, .epochs = 2, .first_serial = 1};
+
+static void run_restart(const void *argument)
+{
+	(void)argument;
+	struct fake fake;
+	struct penstock_batch held[2], batch;
+	char *text = NULL, state[512], before[512];
+	fake_start(&fake, fake_serve_well, &endless);
+	struct penstock_stream *stream = open_stream(&fake, PENSTOCK_FOREVER);
+	int fd = penstock_stream_fd(stream);
+	want_next(stream, &held[0], 0);
+	want_next(stream, &held[1], 1);
+	FAKE_WANT(penstock_stream_classes(stream, &text) == 0);
+	free(text);
+	text = NULL;
+	fake_kill(&fake);
+	/* The other two had come; nothing else will. */
+	for (uint64_t i = 2; i < 4; i++) {
+		want_next(stream, &batch, i);
+		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+	}
+	FAKE_WANT(penstock_stream_state(stream, before, sizeof before) > 0);
+	want_timeout(stream, "the daemon is gone and is being waited for: no penstockd is running");
+	want_timeout(stream, fake.socket);
+	FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
+	FAKE_WANT(strstr(penstock_error(), "is being waited for"));
+	FAKE_WANT(penstock_stream_stats(stream, &text) == -EPIPE && !text);
+	FAKE_WANT(strstr(penstock_error(), "has ended or closed the connection"));
+	FAKE_WANT(penstock_stream_state(stream, state, sizeof state) > 0);
+	FAKE_WANT(strcmp(state, before) == 0);
+
+	/* Whoever waits on the descriptor wakes to try, again and again, and not all the time. */
+	int64_t woke = 0, begin_ns = connection_deadline(0), took_ms = 0;
+	while (took_ms < 400 || woke < 2) {
+		FAKE_WANT(polls(fd, 20000));
+		FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
+		woke++;
+		took_ms = (connection_deadline(0) - begin_ns) / 1000000;
+	}
+	FAKE_WANT(woke <= took_ms / 10);
+
+	fake_restart(&fake, fake_serve_well, &endless);
+	int result;
+	do {
+		FAKE_WANT(polls(fd, 10000));
+		result = penstock_stream_next(stream, &batch, 0);
+	} while (result == -EAGAIN);
+	FAKE_WANT(result == 0 && penstock_stream_fd(stream) == fd);
+	want_content(&batch, 4);
+	FAKE_WANT(penstock_stream_daemon_pid(stream) == fake.pid);
+	FAKE_WANT(penstock_batch_ready_ns(stream, &batch) == fake_ready_ns(4));
+
+	/* What was held all the time. */
+	FAKE_WANT(penstock_batch_ready_ns(stream, &held[1]) == fake_ready_ns(1));
+	for (uint64_t i = 0; i < 2; i++) {
+		want_content(&held[i], i);
+		FAKE_WANT(penstock_batch_release(stream, &held[i]) == 0);
+		FAKE_WANT(penstock_batch_release(stream, &held[i]) == -EINVAL);
+	}
+	FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+	for (uint64_t i = 5; i < 20; i++) {
+		want_next(stream, &batch, i);
+		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+	}
+	FAKE_WANT(fake_count_memfds() == 1);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* An old batch and a new one of the same slot and serial: each is released for itself. */
+static void run_alike(const void *argument)
+{
+	(void)argument;
+	static const struct script script = {
+		"alike", .life = {{.end = AT_BATCH, .batches = 1}, {.end = STAYS}}, .lives = 2};
+	struct fake fake;
+	struct penstock_batch old, new, copy;
+	fake_start(&fake, serve_script, &script);
+	struct penstock_stream *stream = open_stream(&fake, 10000);
+	want_next(stream, &old, 0);
+	want_next(stream, &new, 1);
+	FAKE_WANT(old.slot == new.slot &&old.serial == new.serial &&old.extent != new.extent);
+	copy = old;
+	FAKE_WANT(penstock_batch_release(stream, &old) == 0);
+	FAKE_WANT(penstock_batch_release(stream, &copy) == -EINVAL);
+	want_content(&new, 1);
+	copy = new;
+	FAKE_WANT(penstock_batch_release(stream, &new) == 0); /* the daemon checks */
+	FAKE_WANT(penstock_batch_release(stream, &copy) == -EINVAL);
+	for (uint64_t i = 2; i < 12; i++) {
+		want_next(stream, &new, i);
+		FAKE_WANT(penstock_batch_release(stream, &new) == 0);
+	}
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* The memory of so many is kept, and no more. */
+static void run_hoard(const void *argument)
+{
+	(void)argument;
+	static const struct script script = {
+		"hoard", .life = {{.end = AT_BATCH, .batches = 1}}, .lives = 1};
+	static struct penstock_batch held[WIRE_EXTENTS_MAX];
+	struct fake fake;
+	fake_start(&fake, serve_script, &script);
+	struct penstock_stream *stream = open_stream(&fake, 10000);
+	for (uint64_t i = 0; i < WIRE_EXTENTS_MAX; i++)
+		want_next(stream, &held[i], i);
+	want_over(stream, -EDEADLK, "holds batches of 64 daemons that have gone");
+	for (uint64_t i = 0; i < WIRE_EXTENTS_MAX; i++) {
+		want_content(&held[i], i);
+		FAKE_WANT(penstock_batch_release(stream, &held[i]) == 0);
+	}
+	FAKE_WANT(fake_count_memfds() == 0);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* A daemon that gave this client up may go on writing: what is held then is refused. */
+static void run_overwritten(const void *argument)
+{
+	(void)argument;
+	static const struct script script = {"overwritten",
+		.life = {{.end = OVERWRITES, .batches = 2}, {.end = STAYS}}, .lives = 2};
+	struct fake fake;
+	struct penstock_batch held[2], batch;
+	fake_start(&fake, serve_script, &script);
+	struct penstock_stream *stream = open_stream(&fake, 10000);
+	/* Perhaps it has been overwritten by now, and comes from the next daemon; or is just being.
+	 */
+	FAKE_WANT(penstock_stream_next(stream, &held[0], 20000) == 0 && held[0].batch == 0);
+	bool first = held[0].extent == 1;
+	want_next(stream, &held[1], 1);
+	want_next(stream, &batch, 2);
+	FAKE_WANT(batch.extent == 2);
+	if (first) {
+		FAKE_WANT(penstock_batch_release(stream, &held[0]) == -ECANCELED);
+		FAKE_WANT(strstr(penstock_error(),
+			"batch 0 of epoch 0 was lent by a daemon that has given this client up"));
+		FAKE_WANT(!held[0].images);
+		FAKE_WANT(penstock_batch_release(stream, &held[0]) == -EINVAL);
+	}
+	FAKE_WANT(penstock_batch_release(stream, &held[1]) == 0);
+	want_next(stream, &held[0], 3); /* the stream goes on */
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* The last batches lay unread when it did so: they come from the next daemon, and then the end. */
+static void run_overwritten_end(const void *argument)
+{
+	(void)argument;
+	static const struct script script = {"overwritten after the end",
+		.life = {{.end = ENDS_AND_OVERWRITES, .batches = 2}, {.end = STAYS}}, .lives = 2};
+	struct fake fake;
+	struct penstock_batch batch;
+	char *text = NULL;
+	fake_start(&fake, serve_script, &script);
+	struct penstock_stream *stream = open_stream(&fake, 10000);
+	FAKE_WANT(penstock_stream_stats(stream, &text) == -EPIPE && !text);
+	for (uint64_t i = 0; i < 4; i++)
+		want_next(stream, &batch, i);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* Between two daemons there is none. */
+static void run_pid(const void *argument)
+{
+	(void)argument;
+	static const struct script script = {
+		"opens and dies", .life = {{.end = AT_OPENED}, {.end = AT_OPEN}}, .lives = 2};
+	struct fake fake;
+	struct penstock_batch batch;
+	fake_start(&fake, serve_script, &script);
+	struct penstock_stream *stream = open_stream(&fake, 10000);
+	FAKE_WANT(penstock_stream_daemon_pid(stream) == fake.pid);
+	do {
+		FAKE_WANT(polls(penstock_stream_fd(stream), 20000));
+		FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
+	} while (!strstr(penstock_error(), "is being waited for"));
+	FAKE_WANT(penstock_stream_daemon_pid(stream) == 0);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+static void run_end(const void *argument)
+{
+	(void)argument;
+	struct fake fake;
+	struct penstock_batch batch;
+	fake_start(&fake, fake_serve_well, &two_epochs);
+	struct penstock_stream *stream = open_stream(&fake, 10000);
+	for (uint64_t i = 0; i < 3; i++) {
+		want_next(stream, &batch, i);
+		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+	}
+	fake_kill(&fake);
+	fake_restart(&fake, fake_serve_well, &two_epochs);
+	for (uint64_t i = 3; i < 6; i++) {
+		want_next(stream, &batch, i);
+		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+	}
+	FAKE_WANT(penstock_stream_next(stream, &batch, 5000) == PENSTOCK_END);
+	fake_kill(&fake);
+	FAKE_WANT(penstock_stream_next(stream, &batch, 5000) == PENSTOCK_END);
+	FAKE_WANT(polls(penstock_stream_fd(stream), 0));
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+#define CHECKED(function, argument)                              \
+	static void test_##function(void **state)                \
+	{                                                        \
+		(void)state;                                     \
+		fake_check(run_##function, argument, #function); \
+	}
+
+CHECKED(restart, NULL)
+CHECKED(alike, NULL)
+CHECKED(hoard, NULL)
+CHECKED(overwritten, NULL)
+CHECKED(overwritten_end, NULL)
+CHECKED(pid, NULL)
+CHECKED(end, NULL)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_alike),
+		cmocka_unit_test(test_hoard),
+		cmocka_unit_test(test_overwritten),
+		cmocka_unit_test(test_overwritten_end),
+		cmocka_unit_test(test_pid),
+		cmocka_unit_test(test_end),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
