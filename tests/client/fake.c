@@ -202,6 +202,15 @@ void fake_send_answer(int fd, uint32_t request, const char *text)
 		(void)close(memory);
 }
 
+_Noreturn void fake_die_without_hangup(int fd)
+{
+	if (fork() == 0) {
+		struct pollfd closed = {.fd = fd, .events = POLLRDHUP};
+		(void)poll(&closed, 1, 8000);
+	}
+	_exit(0);
+}
+
 void fake_welcome(int fd)
 {
 	const struct conn_message *message = fake_expect(fd, WIRE_HELLO);

@@ -70,6 +70,9 @@ void fake_send_raw(int fd, const void *bytes, size_t size, int pass_fd);
 void fake_send_error(int fd, uint32_t request, uint32_t stream, int code, const char *sentence);
 void fake_send_answer(int fd, uint32_t request, const char *text);
 
+/* Dies, and a child keeps the connection open: no hang-up before the client closes its end. */
+_Noreturn void fake_die_without_hangup(int fd);
+
 /* HELLO .. WELCOME; then OPEN .. OPENED. */
 void fake_welcome(int fd);
 struct wire_opened fake_opened(const struct fake_shape *shape);

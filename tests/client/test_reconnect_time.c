@@ -167,17 +167,12 @@ static void run_slow_deaths(const void *argument)
 	FAKE_WANT(fake_stop(&fake));
 }
 
-/* Its process has died, and a child keeps the socket open: no hang-up. */
 static void serve_without_hangup(int fd, const void *argument)
 {
 	(void)argument;
 	fake_welcome(fd);
 	serve_life(fd, &(struct life){.end = AT_BATCH, .batches = 1}, false);
-	if (fork() == 0) {
-		(void)sleep(8);
-		_exit(0);
-	}
-	_exit(0);
+	fake_die_without_hangup(fd);
 }
 
 static void run_without_hangup(const void *argument)
