@@ -1,0 +1,61 @@
+/* gpu: what the programs of this folder share: the driver, a stream of batches, the way to fail.
+ *
+ *   attach.c    libpenstock_cuda against the host's own batches
+ *   rates.c     its copies against the card's rate
+ *   kernels.c   the kernels against the CPU's and against the card's memory bandwidth
+ *
+ * Each is a program for a machine with a GPU and says so elsewhere, with exit code 77. Everything
+ * here ends the program when it fails: a test that cannot go on has failed. Thread: one. */
+#pragma once
+
+#include "client/cuda/driver.h"
+#include "penstock/cuda.h"
+
+#include <stdbool.h>
+#include <stdnoreturn.h>
+
+/* Beside what the library itself calls. */
+#define GPU_FUNCTIONS(X)                                                          \
+	DRIVER_FUNCTIONS(X)                                                       \
+	X(memcpy_dtoh_async, "cuMemcpyDtoHAsync_v2", PFN_cuMemcpyDtoHAsync_v3020) \
+	X(launch_host_func, "cuLaunchHostFunc", PFN_cuLaunchHostFunc_v10000)
+
+struct gpu {
+#define GPU_MEMBER(name, symbol, type) type name;
+	GPU_FUNCTIONS(GPU_MEMBER)
+#undef GPU_MEMBER
+	CUdevice device;
+	char name[128];
+};
+
+enum { GPU_SKIP = 77 };
+
+/* The driver, with device 0's primary context current, as libpenstock_cuda and PyTorch use it. Ends
+ * the program with GPU_SKIP where there is no driver or no device. */
+const struct gpu *gpu_open(void);
+/* Lets go of the context: after everything that was made in it is gone. */
+void gpu_close(const struct gpu *gpu);
+
+/* Prints one line and ends the program: as failed, or as not to be had on this device. */
+noreturn void gpu_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+noreturn void gpu_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Ends the program unless the driver's call succeeded; as gpu_must(gpu, "cuX", gpu->x(...)). */
+void gpu_must(const struct gpu *gpu, const char *call, CUresult result);
+/* Ends the program unless penstock's call returned 0. */
+void gpu_done(const char *call, int result);
+
+/* A number of the command line, from 1 on. */
+uint64_t gpu_number(const char *text);
+uint64_t gpu_now_ns(void);
+
+struct gpu_feed {
+	struct penstock_stream *stream;
+	struct penstock_cuda *cuda;
+	struct penstock_stream_info info;
+};
+/* Opens what `options` say and attaches it as `cuda_options` say. False, with the sentence in
+ * penstock_error() and nothing open, when the device cannot do what is asked for (registering). */
+bool gpu_feed_open(struct gpu_feed *feed, const struct penstock_options *options,
+	const struct penstock_cuda_options *cuda_options);
+void gpu_feed_close(struct gpu_feed *feed);

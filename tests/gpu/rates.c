@@ -1,0 +1,251 @@
+/* rates: how fast batches come to the device, against the card's own rate.
+ *
+ *   gpu_rates SOURCE [ROUNDS [BATCH_SIZE [SLOTS]]]     5, 256, 64
+ *
+ * The daemon's rate is kept out of it: a round begins when the daemon has filled all slots of the
+ * stream and all buffers of the attachment are held. They are released at once, and the attachment
+ * copies SLOTS - 1 batches one after the other, which lie ready. From the end of the first copy to
+ * the end of the last, by the host's clock at their events, is the time of SLOTS - 2 of them.
+ *
+ * The card's rate: cuMemcpyHtoDAsync from pinned memory (cuMemHostAlloc) that the CPU has just
+ * written, as many copies of the same size, back to back in one stream, by the same clock at the
+ * same kind of events; before each of the attachment's rounds. The ratio is that of the medians.
+ *
+ * Prints one JSON object; a mode that the device does not have is null in it. Exit code as of
+ * gpu_attach. One thread, besides the attachment's. */
+#include "tests/gpu/gpu.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROUNDS_MOST = 100, SLOTS_MOST = 64, WAIT_MS = 120000, LOOK_US = 20000, LOOKS = 3000 };
+
+struct rates {
+	const struct gpu *gpu;
+	const char *source;
+	uint64_t rounds, batch_size, slots;
+	struct gpu_feed feed;
+	struct penstock_cuda_batch held[SLOTS_MOST];
+	size_t bytes; /* of one batch */
+	/* of the card's own copies */
+	CUstream stream;
+	CUdeviceptr device;
+	unsigned char *pinned;
+};
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double median(double *values, uint64_t count)
+{
+	qsort(values, count, sizeof *values, by_value);
+	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+/* When the event is done, by the host's clock. */
+static uint64_t rates_done_ns(const struct rates *rates, CUevent event)
+{
+	gpu_must(rates->gpu, "cuEventSynchronize", rates->gpu->event_synchronize(event));
+	return gpu_now_ns();
+}
+
+static double rates_per_s(const struct rates *rates, uint64_t copies, uint64_t ns)
+{
+	return (double)(copies * rates->bytes) / (double)ns * 1e9;
+}
+
+/* ---- the card's own ---- */
+
+static double rates_card(const struct rates *rates)
+{
+	const struct gpu *gpu = rates->gpu;
+	CUevent events[SLOTS_MOST];
+	uint64_t count = rates->slots - 1, begin = 0, end = 0;
+
+	memset(rates->pinned, (int)(gpu_now_ns() & 0xff), rates->bytes);
+	for (uint64_t i = 0; i < count; i++) {
+		gpu_must(gpu, "cuEventCreate",
+			gpu->event_create(&events[i], CU_EVENT_DISABLE_TIMING));
+		gpu_must(gpu, "cuMemcpyHtoDAsync",
+			gpu->memcpy_htod_async(
+				rates->device, rates->pinned, rates->bytes, rates->stream));
+		gpu_must(gpu, "cuEventRecord", gpu->event_record(events[i], rates->stream));
+	}
+	for (uint64_t i = 0; i < count; i++) {
+		end = rates_done_ns(rates, events[i]);
+		if (i == 0)
+			begin = end;
+		(void)gpu->event_destroy(events[i]);
+	}
+	return rates_per_s(rates, count - 1, end - begin);
+}
+
+/* ---- the attachment's ---- */
+
+/* The number behind "KEY": in the daemon's answer; the answer is flat enough for that. */
+static uint64_t rates_number(const char *json, const char *key)
+{
+	char quoted[64];
+	(void)snprintf(quoted, sizeof quoted, "\"%s\":", key);
+	const char *at = strstr(json, quoted);
+	if (!at)
+		gpu_fail("the daemon's statistics have no %s: %s", key, json);
+	return strtoull(at + strlen(quoted), NULL, 10);
+}
+
+/* Until the daemon has filled what it can. One slot may be with the attachment's thread, which
+ * waits for a buffer. */
+static void rates_wait_full(const struct rates *rates)
+{
+	for (int look = 0; look < LOOKS; look++) {
+		char *json;
+		gpu_done("penstock_cuda_stats", penstock_cuda_stats(rates->feed.cuda, &json));
+		uint64_t ready = rates_number(json, "ready");
+		free(json);
+		if (ready + 1 >= rates->slots)
+			return;
+		(void)usleep(LOOK_US);
+	}
+	gpu_fail("the daemon did not fill %" PRIu64 " slots in a minute", rates->slots);
+}
+
+static void rates_take(struct rates *rates)
+{
+	for (uint64_t i = 0; i < rates->slots; i++)
+		gpu_done("penstock_cuda_next",
+			penstock_cuda_next(rates->feed.cuda, &rates->held[i], WAIT_MS));
+}
+
+/* Takes the next SLOTS batches as they arrive, and says how fast all but the first came. */
+static double rates_attached(struct rates *rates)
+{
+	uint64_t count = rates->slots - 1, begin = 0, end = 0;
+
+	rates_wait_full(rates);
+	for (uint64_t i = 0; i < rates->slots; i++)
+		gpu_done("penstock_cuda_release",
+			penstock_cuda_release(rates->feed.cuda, &rates->held[i], rates->stream));
+	for (uint64_t i = 0; i < count; i++) {
+		gpu_done("penstock_cuda_next",
+			penstock_cuda_next(rates->feed.cuda, &rates->held[i], WAIT_MS));
+		end = rates_done_ns(rates, rates->held[i].ready);
+		if (i == 0)
+			begin = end;
+	}
+	gpu_done("penstock_cuda_next",
+		penstock_cuda_next(rates->feed.cuda, &rates->held[count], WAIT_MS));
+	return rates_per_s(rates, count - 1, end - begin);
+}
+
+static bool rates_open(struct rates *rates, uint32_t memory)
+{
+	struct penstock_options options;
+	struct penstock_cuda_options cuda_options;
+
+	penstock_options_init(&options);
+	options.source = rates->source;
+	options.batch_size = (uint32_t)rates->batch_size;
+	options.prefetch = (uint32_t)rates->slots;
+	options.private_daemon = 0;
+	options.pin_memory = 1;
+	penstock_cuda_options_init(&cuda_options);
+	cuda_options.device = 0;
+	cuda_options.prefetch = (uint32_t)rates->slots - 1;
+	cuda_options.memory = memory;
+	if (!gpu_feed_open(&rates->feed, &options, &cuda_options))
+		return false;
+	const struct penstock_stream_info *info = &rates->feed.info;
+	if (info->slots < rates->slots)
+		gpu_fail("the stream has %u slots, not %" PRIu64, info->slots, rates->slots);
+	rates->bytes = (size_t)info->batch_size * info->height * info->width * 3;
+	return true;
+}
+
+static void rates_card_open(struct rates *rates)
+{
+	const struct gpu *gpu = rates->gpu;
+	void *memory;
+
+	gpu_must(gpu, "cuMemAlloc", gpu->mem_alloc(&rates->device, rates->bytes));
+	gpu_must(gpu, "cuMemHostAlloc", gpu->mem_host_alloc(&memory, rates->bytes, 0));
+	rates->pinned = memory;
+}
+
+static void rates_card_close(const struct rates *rates)
+{
+	(void)rates->gpu->mem_free(rates->device);
+	(void)rates->gpu->mem_free_host(rates->pinned);
+}
+
+static void rates_print(const char *name, const double *card, const double *own, double card_median,
+	double own_median, uint64_t rounds)
+{
+	printf("\"%s\": {\"card_gb_s\": %.3f, \"attached_gb_s\": %.3f, \"ratio\": %.4f, "
+	       "\"rounds\": [",
+		name, card_median / 1e9, own_median / 1e9, own_median / card_median);
+	for (uint64_t i = 0; i < rounds; i++)
+		printf("%s[%.3f, %.3f]", i ? ", " : "", card[i] / 1e9, own[i] / 1e9);
+	printf("]}");
+}
+
+static void rates_measure(struct rates *rates, const char *name, uint32_t memory)
+{
+	double card[ROUNDS_MOST] = {0}, own[ROUNDS_MOST] = {0}, sorted_card[ROUNDS_MOST],
+	       sorted_own[ROUNDS_MOST];
+
+	if (!rates_open(rates, memory)) {
+		(void)fprintf(stderr, "%s: %s\n", name, penstock_error());
+		printf("\"%s\": null", name);
+		return;
+	}
+	rates_card_open(rates);
+	rates_take(rates);
+	(void)rates_attached(rates); /* registers the memory on its way */
+	for (uint64_t i = 0; i < rates->rounds; i++) {
+		card[i] = rates_card(rates);
+		own[i] = rates_attached(rates);
+	}
+	memcpy(sorted_card, card, sizeof card);
+	memcpy(sorted_own, own, sizeof own);
+	rates_print(name, card, own, median(sorted_card, rates->rounds),
+		median(sorted_own, rates->rounds), rates->rounds);
+	rates_card_close(rates);
+	gpu_feed_close(&rates->feed);
+}
+
+int main(int argc, char **argv)
+{
+	struct rates rates = {.rounds = 5, .batch_size = 256, .slots = SLOTS_MOST};
+
+	if (argc < 2 || argc > 5) {
+		(void)fprintf(stderr, "usage: gpu_rates SOURCE [ROUNDS [BATCH_SIZE [SLOTS]]]\n");
+		return 2;
+	}
+	rates.source = argv[1];
+	rates.rounds = argc > 2 ? gpu_number(argv[2]) : rates.rounds;
+	rates.batch_size = argc > 3 ? gpu_number(argv[3]) : rates.batch_size;
+	rates.slots = argc > 4 ? gpu_number(argv[4]) : rates.slots;
+	if (rates.rounds > ROUNDS_MOST || rates.slots < 4 || rates.slots > SLOTS_MOST ||
+		rates.batch_size > 4096)
+		gpu_fail("at most %d rounds, 4 to %d slots, batches of at most 4096", ROUNDS_MOST,
+			SLOTS_MOST);
+	rates.gpu = gpu_open();
+	gpu_must(rates.gpu, "cuStreamCreate",
+		rates.gpu->stream_create(&rates.stream, CU_STREAM_NON_BLOCKING));
+	printf("{\"device\": \"%s\", \"slots\": %" PRIu64 ", \"batch_size\": %" PRIu64 ", ",
+		rates.gpu->name, rates.slots, rates.batch_size);
+	rates_measure(&rates, "registered", PENSTOCK_CUDA_REGISTERED);
+	printf(", ");
+	rates_measure(&rates, "ring", PENSTOCK_CUDA_RING);
+	printf(", \"batch_bytes\": %zu}\n", rates.bytes);
+	gpu_must(rates.gpu, "cuStreamDestroy", rates.gpu->stream_destroy(rates.stream));
+	gpu_close(rates.gpu);
+	return 0;
+}

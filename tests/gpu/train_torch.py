@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""ResNet-18 or -50 in PyTorch (AMP, channels_last), fed in three ways: how many images per second, and how long the device waits.
+
+    train_torch.py SOURCE --model resnet50 --loader synthetic,penstock,dataloader [--steps 100] [--batch-size 256] [--seconds 30]
+
+    synthetic   one batch that lies on the device: what the model can do
+    penstock    libpenstock_cuda, through penstock_ctypes.py; PENSTOCK_SOCKET names the daemon
+    dataloader  torch.utils.data.DataLoader over SOURCE (a folder of class folders), torchvision's transforms, a worker per core
+
+One line of JSON per loader, in the order named:
+
+    images_s         images of the measured steps / time from the end of the last step that is not measured to the end of the last
+    waiting_share    of that time, how long the device stood between a step's last kernel and the next step's first: it waits for its
+                     batch there, and penstock's kernel runs there too. By CUDA events; with --device cpu: the time in the iterator
+    iterator_share   of that time, how long the host was in the loader's iterator (it runs ahead of the device, so that this
+                     may be more)
+    stalled_share    penstock's own counter: that its queue stood in front of a copy that was not done
+    loss_first, loss_last   means of the first and last tenth of the steps
+    peak_bytes       torch.cuda.max_memory_allocated
+
+`--device cpu` is for trying this program where there is no GPU: batches of bytes through libpenstock alone, tiny ones please."""
+import argparse
+import json
+import os
+import sys
+import time
+
+import torch
+from torch import nn
+
+import penstock_ctypes as penstock
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+WARM_UP = 10  # steps that are not measured: cuDNN chooses its algorithms in them, workers start
+AHEAD = 3  # steps that the host may be ahead of the device
+
+
+# ---- the models, for machines without torchvision: He et al., "Deep Residual Learning for Image Recognition", table 1 ----
+
+def conv(inputs, outputs, size, stride=1):
+    return [nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False), nn.BatchNorm2d(outputs)]
+
+
+class Block(nn.Module):
+    """Two 3 x 3 convolutions, or 1 x 1, 3 x 3, 1 x 1 with four times the outputs, beside a shortcut."""
+
+    def __init__(self, inputs, width, stride, bottleneck):
+        super().__init__()
+        outputs = width * 4 if bottleneck else width
+        relu = [nn.ReLU(inplace=True)]
+        if bottleneck:
+            layers = conv(inputs, width, 1) + relu + conv(width, width, 3, stride) + relu + conv(width, outputs, 1)
+        else:
+            layers = conv(inputs, width, 3, stride) + relu + conv(width, outputs, 3)
+        self.body = nn.Sequential(*layers)
+        same = stride == 1 and inputs == outputs
+        self.shortcut = nn.Identity() if same else nn.Sequential(*conv(inputs, outputs, 1, stride))
+
+    def forward(self, x):
+        return torch.relu(self.body(x) + self.shortcut(x))
+
+
+def own_resnet(depth, classes):
+    blocks, bottleneck = {"resnet18": ((2, 2, 2, 2), False), "resnet50": ((3, 4, 6, 3), True)}[depth]
+    layers = conv(3, 64, 7, 2) + [nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    inputs = 64
+    for stage, count in enumerate(blocks):
+        for block in range(count):
+            width = 64 << stage
+            layers.append(Block(inputs, width, 2 if stage and not block else 1, bottleneck))
+            inputs = width * 4 if bottleneck else width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
+
+
+def make_model(name, classes):
+    """The model, and whose it is."""
+    try:
+        import torchvision
+    except ImportError:
+        return own_resnet(name, classes), "own"
+    return getattr(torchvision.models, name)(num_classes=classes), f"torchvision {torchvision.__version__}"
+
+
+# ---- the loaders: iterators of (images, labels) on the device ----
+
+class Synthetic:
+    def __init__(self, args):
+        size = (args.batch_size, 3, args.image_size, args.image_size)
+        images = torch.randn(size, device=args.device, dtype=args.dtype)
+        self.batch = images.contiguous(memory_format=torch.channels_last), torch.randint(args.classes, size[:1], device=args.device)
+
+    def __next__(self):
+        return self.batch
+
+    def close(self):
+        pass
+
+
+class Penstock:
+    def __init__(self, args):
+        options = {"batch_size": args.batch_size, "image_size": args.image_size, "prefetch": 8, "private_daemon": 0, "pin_memory": 1}
+        self.stream = penstock.Stream(args.source, **options)
+        self.feed = None
+        if args.device.type == "cuda":
+            self.feed = penstock.Feed(self.stream, dtype=args.dtype)
+        self.mean = torch.tensor(MEAN).view(1, 3, 1, 1)
+        self.std = torch.tensor(STD).view(1, 3, 1, 1)
+
+    def __next__(self):
+        if self.feed:
+            return next(self.feed)
+        images, labels = next(self.stream)
+        return (images / 255 - self.mean) / self.std, labels.clone()
+
+    def stalled_ns(self):
+        return self.feed.counters().stalled_ns if self.feed else 0
+
+    def about(self):
+        if not self.feed:
+            return {}
+        info = self.feed.info()
+        return {"memory": {1: "registered", 2: "ring"}.get(info.memory), "device_bytes": info.device_bytes, "why": info.why.decode()}
+
+    def close(self):
+        if self.feed:
+            self.feed.close()
+        self.stream.close()
+
+
+class DataLoader:
+    def __init__(self, args):
+        from torch.utils.data import DataLoader as Loader, RandomSampler
+        from torchvision import datasets, transforms
+        steps = transforms.Compose([transforms.RandomResizedCrop(args.image_size), transforms.RandomHorizontalFlip(),
+                                    transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+        dataset = datasets.ImageFolder(args.source, steps)
+        # Few pictures are drawn again and again, as penstock's endless stream gives them.
+        sampler = RandomSampler(dataset, replacement=True, num_samples=(args.steps + WARM_UP + AHEAD) * args.batch_size)
+        self.device = args.device
+        self.loader = Loader(dataset, args.batch_size, sampler=sampler, num_workers=args.workers, drop_last=True,
+                             pin_memory=args.device.type == "cuda")
+        self.batches = iter(self.loader)
+
+    def __next__(self):
+        images, labels = next(self.batches)
+        images = images.to(self.device, non_blocking=True, memory_format=torch.channels_last)
+        return images, labels.to(self.device, non_blocking=True)
+
+    def close(self):
+        # Its processes end with their iterator.
+        del self.batches
+        del self.loader
+
+
+LOADERS = {"synthetic": Synthetic, "penstock": Penstock, "dataloader": DataLoader}
+
+
+# ---- a run ----
+
+class Clock:
+    """When the device began and ended each step: CUDA events, or the host's clock."""
+
+    def __init__(self, device):
+        self.cuda = device.type == "cuda"
+        self.marks = []
+
+    def mark(self):
+        if self.cuda:
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+        else:
+            event = time.perf_counter()
+        self.marks.append(event)
+
+    def wait(self, ahead):
+        if self.cuda and len(self.marks) > 2 * ahead:
+            self.marks[-2 * ahead].synchronize()
+
+    def seconds(self, first, last):
+        """Between two marks."""
+        if self.cuda:
+            return self.marks[first].elapsed_time(self.marks[last]) / 1e3
+        return self.marks[last] - self.marks[first]
+
+
+def step(model, optimizer, images, labels, args):
+    with torch.autocast(args.device.type, dtype=args.dtype, enabled=args.device.type == "cuda"):
+        loss = nn.functional.cross_entropy(model(images), labels)
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+def train(name, args):
+    torch.manual_seed(0)
+    if args.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    model, whose = make_model(args.model, args.classes)
+    model = model.to(args.device, memory_format=torch.channels_last).train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=args.rate, momentum=0.9, weight_decay=1e-4)
+    loader = LOADERS[name](args)
+    clock, losses, iterator_s = Clock(args.device), [], 0.0
+    # marks: begin and end of each step, in turn
+    stalled_before, end = 0, None
+    for number in range(args.steps + args.warm_up):
+        if number == args.warm_up:
+            end = time.monotonic() + args.seconds
+            stalled_before = loader.stalled_ns() if name == "penstock" else 0
+        begin = time.perf_counter()
+        images, labels = next(loader)
+        if number >= args.warm_up:
+            iterator_s += time.perf_counter() - begin
+        clock.mark()
+        losses.append(step(model, optimizer, images, labels, args))
+        clock.mark()
+        clock.wait(AHEAD)
+        if end and time.monotonic() > end:
+            break
+    if clock.cuda:
+        torch.cuda.synchronize()
+    last_warm, last = 2 * args.warm_up - 1, len(clock.marks) - 1
+    seconds = clock.seconds(last_warm, last)
+    waited = sum(clock.seconds(i, i + 1) for i in range(last_warm, last, 2))
+    measured = len(losses) - args.warm_up
+    values = torch.stack(losses).float().tolist()
+    tenth = max(1, len(values) // 10)
+    result = {"loader": name, "model": args.model, "model_of": whose, "batch_size": args.batch_size, "image_size": args.image_size,
+              "dtype": str(args.dtype) if clock.cuda else "torch.float32", "steps": measured, "seconds": seconds,
+              "images_s": measured * args.batch_size / seconds, "waiting_share": waited / seconds,
+              "iterator_share": iterator_s / seconds, "loss_first": sum(values[:tenth]) / tenth,
+              "loss_last": sum(values[-tenth:]) / tenth}
+    if name == "penstock":
+        result["stalled_share"] = (loader.stalled_ns() - stalled_before) / 1e9 / seconds
+        result.update(loader.about())
+    if name == "dataloader":
+        result["workers"] = args.workers
+    if clock.cuda:
+        result["peak_bytes"] = torch.cuda.max_memory_allocated()
+    loader.close()
+    return result
+
+
+def parse():
+    parser = argparse.ArgumentParser(description="Images per second into a ResNet, by loader.")
+    parser.add_argument("source", help="a folder of class folders (dataloader), or what penstock reads")
+    parser.add_argument("--loader", default="synthetic,penstock,dataloader", help="of " + ", ".join(LOADERS) + "; several with commas")
+    parser.add_argument("--model", default="resnet50", choices=("resnet18", "resnet50"))
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--warm-up", type=int, default=WARM_UP)
+    parser.add_argument("--seconds", type=float, default=1e9, help="to stop after, of each loader's measured steps")
+    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--image-size", type=int, default=224)
+    parser.add_argument("--classes", type=int, default=1000)
+    parser.add_argument("--rate", type=float, default=0.02)
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--device", type=torch.device, default="cuda")
+    args = parser.parse_args()
+    args.loaders = args.loader.split(",")
+    for name in args.loaders:
+        if name not in LOADERS:
+            parser.error(f"--loader {name}: expected {', '.join(LOADERS)}")
+    if args.steps < 1 or args.warm_up < 1:
+        parser.error("--steps and --warm-up are at least 1")
+    args.dtype = torch.bfloat16 if args.device.type == "cuda" else torch.float32
+    return args
+
+
+def main():
+    args = parse()
+    if args.device.type == "cuda" and not torch.cuda.is_available():
+        print("train_torch.py: this needs a GPU (PyTorch finds none); --device cpu tries the program alone", file=sys.stderr)
+        return 77
+    torch.backends.cudnn.benchmark = True
+    failed = False
+    for name in args.loaders:
+        try:
+            print(json.dumps(train(name, args)), flush=True)
+        except ImportError as error:
+            print(json.dumps({"loader": name, "model": args.model, "skipped": f"needs {error.name}"}), flush=True)
+        except Exception as error:  # the other loaders go on
+            failed = True
+            print(json.dumps({"loader": name, "model": args.model, "failed": f"{type(error).__name__}: {error}"}), flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
