@@ -36,6 +36,17 @@ struct kernels_targets {
 	float smoothing;
 };
 
+/* How kernels.cu shares the work out. */
+enum {
+	KERNELS_THREADS = 192, /* of a block that normalises; a multiple of 3, so that a thread
+				  that walks over an image in steps of this many units of values
+				  stays with its channels */
+	KERNELS_SPAN = 8 * KERNELS_THREADS, /* pixels of one row that a block does at a time */
+	KERNELS_TARGETS_THREADS = 128,
+	KERNELS_GRID_MOST = 65535, /* blocks in y: what devices allow; they go on from there */
+	KERNELS_NOISE = 8, /* PHILOX_BATCH_NOISE of proto/philox.h, which the device does not see */
+};
+
 struct kernels_grid {
 	uint32_t blocks_x, blocks_y, threads, shared_bytes;
 };

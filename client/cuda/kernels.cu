@@ -1,0 +1,398 @@
+/* kernels: the device's functions: bytes to normalised tensors, labels to distributions. What each
+ * computes is written plainly in tests/cuda/reference.c; here is how, quickly.
+ *
+ * A block of KERNELS_THREADS does KERNELS_SPAN pixels of one row of the batch, so what is done to a
+ * row is one branch for the whole block:
+ *
+ *   plain    nothing but normalising. A thread turns 4 or 8 bytes into one store of 16 bytes
+ * (NHWC), or 4 or 8 pixels into one such store in each plane (NCHW). groups   flips, mixing,
+ * rectangles of one colour: 4 or 8 pixels at a time, likewise. single   the rest, pixel by pixel:
+ * sides that are no multiple of 4 or 8, noise, and deviations that have to be divided by.
+ *
+ * Every operation rounds as float32 does on the CPU: nothing here may be left to the compiler to
+ * fuse.
+ *
+ * tests/cuda/emulate.cpp compiles this very source for the CPU; it supplies what a C++ compiler
+ * lacks. */
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+#include "client/cuda/kernels.h"
+
+namespace
+{
+
+/* ---- the types that are written: GROUP values are one store of 16 bytes ---- */
+
+struct f32 {
+	static constexpr uint32_t GROUP = 4;
+	typedef float value;
+	static __device__ value round(float v)
+	{
+		return v;
+	}
+	static __device__ uint4 pack(const float *v)
+	{
+		return make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]),
+			__float_as_uint(v[2]), __float_as_uint(v[3]));
+	}
+};
+
+struct f16 {
+	static constexpr uint32_t GROUP = 8;
+	typedef __half value;
+	static __device__ value round(float v)
+	{
+		return __float2half_rn(v);
+	}
+	static __device__ uint32_t pair(const float *v)
+	{
+		__half2 two = __floats2half2_rn(v[0], v[1]);
+		return reinterpret_cast<uint32_t &>(two);
+	}
+	static __device__ uint4 pack(const float *v)
+	{
+		return make_uint4(pair(v), pair(v + 2), pair(v + 4), pair(v + 6));
+	}
+};
+
+struct bf16 {
+	static constexpr uint32_t GROUP = 8;
+	typedef __nv_bfloat16 value;
+	static __device__ value round(float v)
+	{
+		return __float2bfloat16_rn(v);
+	}
+	static __device__ uint32_t pair(const float *v)
+	{
+		__nv_bfloat162 two = __floats2bfloat162_rn(v[0], v[1]);
+		return reinterpret_cast<uint32_t &>(two);
+	}
+	static __device__ uint4 pack(const float *v)
+	{
+		return make_uint4(pair(v), pair(v + 2), pair(v + 4), pair(v + 6));
+	}
+};
+
+/* GROUP bytes, aligned to as many, as words. */
+template <class T> __device__ void load(const uint8_t *from, uint32_t *ret_words)
+{
+	if (T::GROUP == 8) {
+		uint2 v = __ldg(reinterpret_cast<const uint2 *>(from));
+		ret_words[0] = v.x;
+		ret_words[T::GROUP / 4 - 1] = v.y;
+	} else {
+		ret_words[0] = __ldg(reinterpret_cast<const uint32_t *>(from));
+	}
+}
+
+/* ---- normalising ---- */
+
+struct colour {
+	float mean, std, reciprocal, residual;
+};
+
+/* By the parameter's own constants, so that the compiler can take them from where they lie. */
+__device__ colour colour_of(const kernels_normalise &a, uint32_t c)
+{
+	if (c == 0)
+		return {a.mean[0], a.std[0], a.reciprocal[0], a.residual[0]};
+	if (c == 1)
+		return {a.mean[1], a.std[1], a.reciprocal[1], a.residual[1]};
+	return {a.mean[2], a.std[2], a.reciprocal[2], a.residual[2]};
+}
+
+/* Byte k of a word, / 255, - mean. Converting costs nothing: put twice into the middle of a word,
+ * the byte b reads as the (subnormal) float b x 257 x 2^-141. Of 2^141 / 65535 the first 24 bits
+ * are 2^125 (1 + 2^-16), the rest is 2^93 and a little; rounded once, in the sum, that is b / 255
+ * rounded (test_kernels.c tries all bytes). */
+__device__ float centred(uint32_t word, uint32_t k, float mean)
+{
+	float b = __uint_as_float(__byte_perm(word, 0, 0x4004 | k << 4 | k << 8));
+	float x = __fmaf_rn(b, 0x1.0001p125f, __fmul_rn(b, 0x1p93f));
+	return __fsub_rn(x, mean);
+}
+
+/* As kernels_normalise_prepare has tried it. */
+__device__ float normal(uint32_t word, uint32_t k, const colour &c)
+{
+	float v = centred(word, k, c.mean);
+	return __fmaf_rn(v, c.reciprocal, __fmul_rn(v, c.residual));
+}
+
+/* floor(p / width), where inverse is floor((2^32 - 1) / width): at most one too small. */
+__device__ uint32_t quotient(uint32_t p, uint32_t width, uint32_t inverse)
+{
+	uint32_t q = __umulhi(p, inverse);
+	return p - q * width >= width ? q + 1 : q;
+}
+
+/* ---- plain ---- */
+
+struct span {
+	const uint8_t *image; /* of the row */
+	size_t out; /* values before the row's own */
+	uint32_t begin, end, pixels; /* of the row */
+};
+
+template <class T> __device__ typename T::value *out_of(const kernels_normalise &a, size_t index)
+{
+	return static_cast<typename T::value *>(a.out) + index;
+}
+
+template <class T> __device__ void store(const kernels_normalise &a, size_t index, uint4 packed)
+{
+	*reinterpret_cast<uint4 *>(out_of<T>(a, index)) = packed;
+}
+
+/* Bytes and values lie in the same order, so channels do not matter but for their constants. Those
+ * repeat every 3 values: a thread has them turned to where it begins, and stays in step. */
+template <class T> __device__ void plain_nhwc(const kernels_normalise &a, const span &s)
+{
+	constexpr uint32_t G = T::GROUP, STEPS = KERNELS_SPAN * 3 / G / KERNELS_THREADS;
+	static_assert(KERNELS_THREADS % 3 == 0 && KERNELS_SPAN * 3 % (G * KERNELS_THREADS) == 0,
+		"threads stay in step");
+	uint32_t first = s.begin * 3 / G + threadIdx.x, end = s.end * 3 / G;
+	uint32_t phase = threadIdx.x * G % 3;
+	colour turned[3] = {colour_of(a, phase), colour_of(a, phase == 2 ? 0 : phase + 1),
+		colour_of(a, phase == 0 ? 2 : phase - 1)};
+	uint32_t words[STEPS][G / 4];
+#pragma unroll
+	for (uint32_t i = 0; i < STEPS; i++)
+		if (first + i * KERNELS_THREADS < end)
+			load<T>(s.image + (size_t)(first + i * KERNELS_THREADS) * G, words[i]);
+#pragma unroll
+	for (uint32_t i = 0; i < STEPS; i++) {
+		if (first + i * KERNELS_THREADS >= end)
+			break;
+		float v[G];
+#pragma unroll
+		for (uint32_t j = 0; j < G; j++)
+			v[j] = normal(words[i][j / 4], j % 4, turned[j % 3]);
+		store<T>(a, s.out + (size_t)(first + i * KERNELS_THREADS) * G, T::pack(v));
+	}
+}
+
+template <class T> __device__ void plain_nchw(const kernels_normalise &a, const span &s)
+{
+	constexpr uint32_t G = T::GROUP, STEPS = KERNELS_SPAN / G / KERNELS_THREADS;
+	uint32_t first = s.begin / G + threadIdx.x, end = s.end / G;
+	uint32_t words[STEPS][G / 4 * 3];
+#pragma unroll
+	for (uint32_t i = 0; i < STEPS; i++)
+		if (first + i * KERNELS_THREADS < end)
+#pragma unroll
+			for (uint32_t k = 0; k < 3; k++)
+				load<T>(s.image +
+						((size_t)(first + i * KERNELS_THREADS) * 3 + k) * G,
+					words[i] + k * (G / 4));
+#pragma unroll
+	for (uint32_t i = 0; i < STEPS; i++) {
+		if (first + i * KERNELS_THREADS >= end)
+			break;
+#pragma unroll
+		for (uint32_t c = 0; c < 3; c++) {
+			float v[G];
+#pragma unroll
+			for (uint32_t j = 0; j < G; j++)
+				v[j] = normal(words[i][(j * 3 + c) / 4], (j * 3 + c) % 4,
+					colour_of(a, c));
+			store<T>(a,
+				s.out + (size_t)c * s.pixels +
+					(size_t)(first + i * KERNELS_THREADS) * G,
+				T::pack(v));
+		}
+	}
+}
+
+/* ---- pixel by pixel ---- */
+
+__device__ bool inside(
+	uint32_t x, uint32_t y, uint32_t left, uint32_t top, uint32_t width, uint32_t height)
+{
+	return x - left < width && y - top < height;
+}
+
+/* proto/philox.h's generator. */
+__device__ uint4 philox_4x32_10(uint4 counter, uint32_t k0, uint32_t k1)
+{
+#pragma unroll
+	for (uint32_t round = 0; round < 10; round++) {
+		uint32_t high0 = __umulhi(0xd2511f53u, counter.x), low0 = 0xd2511f53u * counter.x;
+		uint32_t high1 = __umulhi(0xcd9e8d57u, counter.z), low1 = 0xcd9e8d57u * counter.z;
+		counter = make_uint4(high1 ^ counter.y ^ k0, low1, high0 ^ counter.w ^ k1, low0);
+		k0 += 0x9e3779b9u;
+		k1 += 0xbb67ae85u;
+	}
+	return counter;
+}
+
+/* Box and Muller's radius; (0, 1] from 32 bits. */
+__device__ float radius(uint32_t bits)
+{
+	float u = __fmaf_rn(__uint2float_rn(bits), 0x1p-32f, 0x1p-33f);
+	return __fsqrt_rn(__fmul_rn(-2.0f, logf(u)));
+}
+
+/* Three values of N(0, 1) for a pixel: one draw of philox_draw's, whose step goes on behind the
+ * operation where 16 bits are too few. */
+__device__ void noise(
+	const kernels_normalise &a, const penstock_cuda_row *row, uint32_t pixel, float *ret_v)
+{
+	uint64_t position = row->position;
+	uint4 bits = philox_4x32_10(
+		make_uint4((uint32_t)position, (uint32_t)(position >> 32 & 0xffff) | pixel << 16,
+			row->epoch, KERNELS_NOISE | pixel >> 16 << 8),
+		a.key[0], a.key[1]);
+	float sine, cosine;
+	sincospif(__fmul_rn(__uint2float_rn(bits.y), 0x1p-31f), &sine, &cosine);
+	float length = radius(bits.x);
+	ret_v[0] = __fmul_rn(length, cosine);
+	ret_v[1] = __fmul_rn(length, sine);
+	ret_v[2] = __fmul_rn(radius(bits.z), cospif(__fmul_rn(__uint2float_rn(bits.w), 0x1p-31f)));
+}
+
+__device__ void single_source(const kernels_normalise &a, uint32_t number, uint32_t pixel,
+	uint32_t x, uint32_t y, float *ret_v)
+{
+	const penstock_cuda_row *row = a.row + number;
+	uint32_t flags = row->flags;
+	if (flags & PENSTOCK_CUDA_ROW_ERASED &&
+		inside(x, y, row->erase_x, row->erase_y, row->erase_w, row->erase_h)) {
+		if (a.erase_random) {
+			noise(a, row, pixel, ret_v);
+			return;
+		}
+#pragma unroll
+		for (uint32_t c = 0; c < 3; c++)
+			ret_v[c] = a.erase_value[c];
+		return;
+	}
+	uint32_t from = flags & PENSTOCK_CUDA_ROW_FLIPPED ? pixel - x + (a.width - 1 - x) : pixel;
+	const uint8_t *bytes = a.images + ((size_t)number * a.height * a.width + from) * 3;
+#pragma unroll
+	for (uint32_t c = 0; c < 3; c++) {
+		colour k = colour_of(a, c);
+		uint32_t byte = __ldg(bytes + c);
+		ret_v[c] =
+			a.divide ? __fdiv_rn(centred(byte, 0, k.mean), k.std) : normal(byte, 0, k);
+	}
+}
+
+/* blend x own + partner_blend x the partner's. */
+__device__ float blended(float own, float blend, float other, float partner_blend)
+{
+	return __fadd_rn(__fmul_rn(own, blend), __fmul_rn(other, partner_blend));
+}
+
+__device__ void single_mixed(const kernels_normalise &a, uint32_t number, uint32_t pixel,
+	uint32_t x, uint32_t y, float *ret_v)
+{
+	const penstock_cuda_row *row = a.row + number;
+	bool cut = inside(x, y, row->cut_x, row->cut_y, row->cut_w, row->cut_h);
+	float own[3], blend = row->blend, partner_blend = row->partner_blend;
+	if (!cut && partner_blend == 0) {
+		single_source(a, number, pixel, x, y, ret_v);
+		return;
+	}
+	single_source(a, row->partner, pixel, x, y, ret_v);
+	if (cut)
+		return;
+	single_source(a, number, pixel, x, y, own);
+#pragma unroll
+	for (uint32_t c = 0; c < 3; c++)
+		ret_v[c] = blended(own[c], blend, ret_v[c], partner_blend);
+}
+
+template <class T, int LAYOUT>
+__device__ void single(const kernels_normalise &a, const span &s, uint32_t number)
+{
+	uint32_t inverse = 0xffffffffu / a.width;
+	bool mixed = a.row[number].flags & PENSTOCK_CUDA_ROW_MIXED;
+	for (uint32_t p = s.begin + threadIdx.x; p < s.end; p += KERNELS_THREADS) {
+		uint32_t y = quotient(p, a.width, inverse), x = p - y * a.width;
+		float v[3];
+		if (mixed)
+			single_mixed(a, number, p, x, y, v);
+		else
+			single_source(a, number, p, x, y, v);
+#pragma unroll
+		for (uint32_t c = 0; c < 3; c++)
+			*out_of<T>(a,
+				s.out + (LAYOUT == PENSTOCK_CUDA_NHWC ? (size_t)p * 3 + c
+								      : (size_t)c * s.pixels + p)) =
+				T::round(v[c]);
+	}
+}
+
+/* ---- a row's span ---- */
+
+template <class T, int LAYOUT> __device__ void normalise(const kernels_normalise &a)
+{
+	span s;
+	s.pixels = a.height * a.width;
+	s.begin = blockIdx.x * KERNELS_SPAN;
+	s.end = s.pixels - s.begin < KERNELS_SPAN ? s.pixels : s.begin + KERNELS_SPAN;
+	for (uint32_t number = blockIdx.y; number < a.rows; number += gridDim.y) {
+		s.out = (size_t)number * s.pixels * 3;
+		s.image = a.images + s.out;
+		if (a.divide || s.pixels % T::GROUP || a.row[number].flags)
+			single<T, LAYOUT>(a, s, number);
+		else if (LAYOUT == PENSTOCK_CUDA_NHWC)
+			plain_nhwc<T>(a, s);
+		else
+			plain_nchw<T>(a, s);
+	}
+}
+
+/* ---- labels ---- */
+
+/* A label's share of class k. */
+__device__ float share(
+	int64_t label, uint32_t k, uint32_t classes, float weight, float hit, float even)
+{
+	if (label < 0 || label >= classes)
+		return 0;
+	return __fmul_rn(weight, label == k ? hit : even);
+}
+
+__device__ void targets(const kernels_targets &a)
+{
+	uint32_t k = blockIdx.x * KERNELS_TARGETS_THREADS + threadIdx.x;
+	if (k >= a.classes)
+		return;
+	float even = __fdiv_rn(a.smoothing, __uint2float_rn(a.classes));
+	float hit = __fadd_rn(__fsub_rn(1.0f, a.smoothing), even);
+	for (uint32_t number = blockIdx.y; number < a.rows; number += gridDim.y) {
+		const penstock_cuda_row *row = a.row + number;
+		float v = share(a.label[number], k, a.classes, row->weight, hit, even);
+		if (row->flags & PENSTOCK_CUDA_ROW_MIXED)
+			v = __fadd_rn(v, share(a.label[row->partner], k, a.classes,
+						 row->partner_weight, hit, even));
+		a.out[(size_t)number * a.classes + k] = v;
+	}
+}
+
+} // namespace
+
+#define KERNELS_NORMALISE(name, type, layout)                                          \
+	extern "C" __global__ void __launch_bounds__(KERNELS_THREADS)                  \
+		penstock_normalise_##name(const __grid_constant__ kernels_normalise a) \
+	{                                                                              \
+		normalise<type, layout>(a);                                            \
+	}
+
+KERNELS_NORMALISE(f32_nhwc, f32, PENSTOCK_CUDA_NHWC)
+KERNELS_NORMALISE(f32_nchw, f32, PENSTOCK_CUDA_NCHW)
+KERNELS_NORMALISE(f16_nhwc, f16, PENSTOCK_CUDA_NHWC)
+KERNELS_NORMALISE(f16_nchw, f16, PENSTOCK_CUDA_NCHW)
+KERNELS_NORMALISE(bf16_nhwc, bf16, PENSTOCK_CUDA_NHWC)
+KERNELS_NORMALISE(bf16_nchw, bf16, PENSTOCK_CUDA_NCHW)
+
+extern "C" __global__ void __launch_bounds__(KERNELS_TARGETS_THREADS)
+	penstock_targets(const __grid_constant__ kernels_targets a)
+{
+	targets(a);
+}

@@ -1,0 +1,79 @@
+/* emulate: client/cuda/kernels.cu, compiled for the CPU and run there, one device thread after the
+ * other. This is no GPU, nor NVIDIA's code: emulate_device.h supplies the keywords and intrinsics,
+ * each by its documented meaning.
+ *
+ * It shows that the source computes what it should, touches no byte that it should not (under the
+ * sanitizers) and reads aligned. It cannot show how fast it is, what nvcc makes of it, races
+ * between threads or warps, or the last bits of the device's own logf, sincospif and cospif.
+ * Barriers and shared memory are not there: kernels.cu uses none. */
+#include "cuda/emulate.h"
+
+#include "cuda/emulate_device.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+thread_local emulate_index threadIdx, blockIdx, gridDim;
+
+#include "client/cuda/kernels.cu"
+
+namespace
+{
+
+template <class A, void (*FUNCTION)(A)> void run_thread(const void *arguments)
+{
+	FUNCTION(*static_cast<const A *>(arguments));
+}
+
+#define EMULATE_NORMALISE(name)                                    \
+	{                                                          \
+#name, run_thread < const kernels_normalise, name> \
+	}
+
+const struct {
+	const char *name;
+	void (*run)(const void *arguments);
+} functions[] = {
+	EMULATE_NORMALISE(penstock_normalise_f32_nhwc),
+	EMULATE_NORMALISE(penstock_normalise_f32_nchw),
+	EMULATE_NORMALISE(penstock_normalise_f16_nhwc),
+	EMULATE_NORMALISE(penstock_normalise_f16_nchw),
+	EMULATE_NORMALISE(penstock_normalise_bf16_nhwc),
+	EMULATE_NORMALISE(penstock_normalise_bf16_nchw),
+	{"penstock_targets", run_thread<const kernels_targets, penstock_targets>},
+};
+
+void run_block(void (*run)(const void *), const void *arguments, uint32_t threads)
+{
+	for (uint32_t thread = 0; thread < threads; thread++) {
+		threadIdx = {thread, 0, 0};
+		run(arguments);
+	}
+}
+
+} // namespace
+
+bool emulate_knows(const char *name)
+{
+	for (const auto &function : functions)
+		if (strcmp(function.name, name) == 0)
+			return true;
+	return false;
+}
+
+void emulate_launch(const char *name, const void *arguments, struct kernels_grid grid)
+{
+	for (const auto &function : functions) {
+		if (strcmp(function.name, name) != 0)
+			continue;
+		gridDim = {grid.blocks_x, grid.blocks_y, 1};
+		for (uint32_t y = 0; y < grid.blocks_y; y++)
+			for (uint32_t x = 0; x < grid.blocks_x; x++) {
+				blockIdx = {x, y, 0};
+				run_block(function.run, arguments, grid.threads);
+			}
+		return;
+	}
+	(void)fprintf(stderr, "emulate: kernels.cu has no function %s\n", name);
+	abort();
+}
