@@ -96,13 +96,16 @@ static inline uint8_t *fixture_read(const char *path, size_t *ret_size)
 /* A tar under construction. */
 struct fixture_tar {
 	uint8_t *data;
-	size_t size;
+	size_t size, room;
 };
 
 static inline uint8_t *fixture_tar_raw(struct fixture_tar *tar, const void *data, size_t size)
 {
-	tar->data = realloc(tar->data, tar->size + size + 1);
-	assert_non_null(tar->data);
+	if (tar->room < tar->size + size + 1) {
+		tar->room = 2 * (tar->size + size + 1);
+		tar->data = realloc(tar->data, tar->room);
+		assert_non_null(tar->data);
+	}
 	uint8_t *at = tar->data + tar->size;
 	if (data && size)
 		memcpy(at, data, size);
