@@ -323,7 +323,7 @@ static int mix_check_ranges(const struct mix_range *range, unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		/* Written so that a NaN is refused. */
 		if (!(range[i].value >= range[i].least && range[i].value <= range[i].most))
-			return mix_refuse("options.%s is %.9g: expected %s", range[i].name,
+			return mix_refuse("options.%s is %.10g: expected %s", range[i].name,
 				range[i].value, range[i].expected);
 	}
 	return 0;
