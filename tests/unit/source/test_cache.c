@@ -53,6 +53,14 @@ static void place_deinit(struct place *place)
 	ledger_deinit(&place->ledger);
 }
 
+/* A place with one dataset that has joined. */
+static void place_init_joined(
+	struct place *place, uint64_t budget, uint64_t samples, uint64_t dataset_bytes)
+{
+	place_init(place, budget);
+	cache_join(place->cache, dataset_named(0), samples, dataset_bytes);
+}
+
 static void put(struct place *place, unsigned dataset, uint64_t number, uint32_t size)
 {
 	uint8_t *bytes = malloc(size + 1);
@@ -68,6 +76,13 @@ static void put(struct place *place, unsigned dataset, uint64_t number, uint32_t
 	cache_put(place->cache, dataset_named(dataset), &sample);
 	memset(bytes, 0xee, size);
 	free(bytes);
+}
+
+/* The first samples of the first dataset, all of one size. */
+static void put_many(struct place *place, uint64_t count, uint32_t size)
+{
+	for (uint64_t i = 0; i < count; i++)
+		put(place, 0, i, size);
 }
 
 static void check(const struct cache_sample *sample, unsigned dataset, uint64_t number)
@@ -112,8 +127,7 @@ static void test_holds(void **state)
 	struct place place;
 	struct cache_stats stats;
 	(void)state;
-	place_init(&place, 64 * MIB);
-	cache_join(place.cache, dataset_named(0), 100, 20 * MIB);
+	place_init_joined(&place, 64 * MIB, 100, 20 * MIB);
 	for (uint64_t i = 0; i < UTIL_COUNT(sizes); i++) {
 		assert_false(cache_has(place.cache, dataset_named(0), i));
 		put(&place, 0, i, sizes[i]);
@@ -155,10 +169,8 @@ static void test_full(void **state)
 	struct place place;
 	struct cache_stats stats;
 	(void)state;
-	place_init(&place, 8 * MIB);
-	cache_join(place.cache, dataset_named(0), 1000, 100 * MIB);
-	for (uint64_t i = 0; i < 300; i++)
-		put(&place, 0, i, 100000);
+	place_init_joined(&place, 8 * MIB, 1000, 100 * MIB);
+	put_many(&place, 300, 100000);
 	uint64_t first = held_of(&place, 0, 300);
 	assert_in_range(first, 66, 80);
 	for (uint64_t i = 0; i < first; i++)
@@ -177,8 +189,7 @@ static void test_little_is_left_over(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < 600; i++)
 		bytes += 20000 + hash_mix(i) % 180000;
-	place_init(&place, bytes + bytes / 20);
-	cache_join(place.cache, dataset_named(0), 600, bytes);
+	place_init_joined(&place, bytes + bytes / 20, 600, bytes);
 	for (uint64_t i = 0; i < 600; i++)
 		put(&place, 0, i, (uint32_t)(20000 + hash_mix(i) % 180000));
 	assert_int_equal(held_of(&place, 0, 600), 600);
@@ -206,8 +217,7 @@ static void test_many_put(void **state)
 		struct place place;
 		struct putter putter[12];
 		pthread_t thread[UTIL_COUNT(putter)];
-		place_init(&place, 7 * MIB);
-		cache_join(place.cache, dataset_named(0), 480, 5 * MIB);
+		place_init_joined(&place, 7 * MIB, 480, 5 * MIB);
 		for (size_t i = 0; i < UTIL_COUNT(putter); i++) {
 			putter[i] = (struct putter){&place, i * 40};
 			assert_int_equal(pthread_create(&thread[i], NULL, put_some, &putter[i]), 0);
@@ -226,10 +236,8 @@ static void test_gives_way(void **state)
 	struct fault fault;
 	int line;
 	(void)state;
-	place_init(&place, 32 * MIB);
-	cache_join(place.cache, dataset_named(0), 1000, 30 * MIB);
-	for (uint64_t i = 0; i < 280; i++)
-		put(&place, 0, i, 100000);
+	place_init_joined(&place, 32 * MIB, 1000, 30 * MIB);
+	put_many(&place, 280, 100000);
 	uint64_t all = held_of(&place, 0, 280);
 	assert_in_range(all, 270, 280);
 	assert_int_equal(ledger_reserve(&place.ledger, 20 * MIB, "slots", &line, &fault), 0);
@@ -241,8 +249,7 @@ static void test_gives_way(void **state)
 	assert_int_equal(stats.shrinks, 1);
 	/* What has returned to the ledger can be had again. */
 	ledger_release(&place.ledger, line);
-	for (uint64_t i = 0; i < 280; i++)
-		put(&place, 0, i, 100000);
+	put_many(&place, 280, 100000);
 	assert_int_equal(held_of(&place, 0, 280), all);
 	/* To the last byte. */
 	assert_int_equal(ledger_reserve(&place.ledger, 32 * MIB, "slots", &line, &fault), 0);
@@ -280,8 +287,7 @@ static void test_gives_way_while_lent(void **state)
 	struct cache_sample sample;
 	int line;
 	(void)state;
-	place_init(&place, 8 * MIB);
-	cache_join(place.cache, dataset_named(0), 10, MIB);
+	place_init_joined(&place, 8 * MIB, 10, MIB);
 	put(&place, 0, 3, 100000);
 	struct lender lender = {.place = &place};
 	assert_true(cache_take(place.cache, dataset_named(0), 3, &sample, &lender.block));
@@ -343,8 +349,7 @@ static void test_gives_way_slowly(void **state)
 	pthread_t thread;
 	int line;
 	(void)state;
-	place_init(&place, 8 * MIB);
-	cache_join(place.cache, dataset_named(0), 10, MIB);
+	place_init_joined(&place, 8 * MIB, 10, MIB);
 	put(&place, 0, 3, 100000);
 	struct lender lender = {.place = &place};
 	for (int i = 0; i < SLOWLY; i++)
@@ -370,10 +375,8 @@ static void test_shares(void **state)
 	struct fault fault;
 	int line;
 	(void)state;
-	place_init(&place, 40 * MIB);
-	cache_join(place.cache, dataset_named(0), 600, 60 * MIB);
-	for (uint64_t i = 0; i < 600; i++)
-		put(&place, 0, i, 100000);
+	place_init_joined(&place, 40 * MIB, 600, 60 * MIB);
+	put_many(&place, 600, 100000);
 	uint64_t alone = held_of(&place, 0, 600);
 	assert_in_range(alone, 350, 420);
 	/* A third of their bytes, a third of the room. */
@@ -393,8 +396,7 @@ static void test_shares(void **state)
 	ledger_release(&place.ledger, line);
 	/* The rest is the other's again. */
 	cache_leave(place.cache, dataset_named(1));
-	for (uint64_t i = 0; i < 600; i++)
-		put(&place, 0, i, 100000);
+	put_many(&place, 600, 100000);
 	assert_int_equal(held_of(&place, 0, 600), alone);
 	place_deinit(&place);
 }
@@ -404,11 +406,9 @@ static void test_stopped(void **state)
 {
 	struct place place;
 	(void)state;
-	place_init(&place, 32 * MIB);
-	cache_join(place.cache, dataset_named(0), 100000, 10000 * MIB);
+	place_init_joined(&place, 32 * MIB, 100000, 10000 * MIB);
 	cache_join(place.cache, dataset_named(1), 1000, 100 * MIB);
-	for (uint64_t i = 0; i < 20; i++)
-		put(&place, 0, i, 100000);
+	put_many(&place, 20, 100000);
 	cache_stop(place.cache, dataset_named(0));
 	for (uint64_t i = 0; i < 400; i++) {
 		put(&place, 0, 100 + i, 100000);
@@ -451,8 +451,7 @@ static void test_large_leaves(void **state)
 	place_init(&place, 200 * MIB);
 	for (int round = 0; round < 3; round++) {
 		cache_join(place.cache, dataset_named(0), 1000, 190 * MIB);
-		for (uint64_t i = 0; i < 800; i++)
-			put(&place, 0, i, 200000);
+		put_many(&place, 800, 200000);
 		cache_stats_read(place.cache, &stats);
 		assert_int_equal(stats.samples, 800);
 		assert_true(cache_take(place.cache, dataset_named(0), 3, &sample, &block));
@@ -524,8 +523,7 @@ static void test_storm(void **state)
 {
 	struct place place;
 	(void)state;
-	place_init(&place, 16 * MIB);
-	cache_join(place.cache, dataset_named(0), 400, 12 * MIB);
+	place_init_joined(&place, 16 * MIB, 400, 12 * MIB);
 	struct storm storm = {.place = &place};
 	void *(*const others[])(void *) = {storm_reserve, storm_reserve, storm_join};
 	pthread_t reader[4], other[UTIL_COUNT(others)];
