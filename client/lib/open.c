@@ -91,6 +91,12 @@ static bool open_is_named(const char *source)
 	return source && strncmp(source, OPEN_STREAM_PREFIX, strlen(OPEN_STREAM_PREFIX)) == 0;
 }
 
+bool open_is_writable(const struct penstock_options *options)
+{
+	bool alone = options->world_size || (!options->group && !open_is_named(options->source));
+	return options->pin_memory && alone;
+}
+
 /* Globs and brace ranges stay as they are: only their front is completed. */
 static int open_write_source(const char *source, struct jsontext *json)
 {

@@ -319,7 +319,7 @@ static struct penstock_stream *stream_new(const struct penstock_options *options
 	stream->connection.fd = stream->connection.message.fd = -1;
 	stream->poll_fd = stream->bell_fd = -1;
 	reconnect_init(&stream->reconnect);
-	stream->leases.writable = options->pin_memory != 0;
+	stream->leases.writable = open_is_writable(options);
 	stream->timeout_ms = options->timeout_ms ? options->timeout_ms : STREAM_TIMEOUT_MS;
 	return stream;
 }
@@ -602,6 +602,11 @@ int penstock_batch_release(struct penstock_stream *stream, struct penstock_batch
 	if (!intact)
 		return stream_refuse_overwritten(stream, batch, result == LEASE_E_LOST);
 	return result == LEASE_E_LOST ? 0 : stream_send_release(stream, extent, batch);
+}
+
+int penstock_stream_writable(const struct penstock_stream *stream)
+{
+	return stream->leases.writable;
 }
 
 int penstock_batch_memory(const struct penstock_stream *stream, const struct penstock_batch *batch,

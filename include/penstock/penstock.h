@@ -264,6 +264,11 @@ PENSTOCK_API uint64_t penstock_batch_ready_ns(
 PENSTOCK_API int penstock_batch_memory(const struct penstock_stream *stream,
 	const struct penstock_batch *batch, const void **ret_base, size_t *ret_bytes);
 
+/* Whether the stream's memory can be written to by this process, which is what options.pin_memory
+ * asks for: 1 where nobody else reads the stream, else 0. penstock_batch.images cannot all the
+ * same; a further mapping of its pages (mremap) can be made writable. */
+PENSTOCK_API int penstock_stream_writable(const struct penstock_stream *stream);
+
 /* A descriptor that polls readable (POLLIN) when penstock_stream_next may have something: for event
  * loops. After it woke, call penstock_stream_next with timeout 0 until -EAGAIN. The same for the
  * life of the stream; also wakes for each step of finding another daemon. Not to be read or closed.

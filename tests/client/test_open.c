@@ -231,6 +231,35 @@ static void test_options(void **state)
 	assert_int_equal(mine.private_daemon, 1);
 }
 
+/* Memory is writable for whoever asks and reads alone. */
+static void test_writable(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *source, *group;
+		uint32_t world_size;
+		int32_t pin_memory;
+		bool writable;
+	} cases[] = {
+		{"/data", NULL, 0, 0, false},
+		{"/data", NULL, 0, 1, true},
+		{"/data", "g", 0, 1, false},
+		{"/data", "g", 2, 1, true},
+		{"stream:train", NULL, 0, 1, false},
+		{"stream:train", NULL, 2, 1, true},
+		{"stream:train", NULL, 2, 0, false},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct penstock_options options;
+		penstock_options_init(&options);
+		options.source = cases[i].source;
+		options.group = cases[i].group;
+		options.world_size = cases[i].world_size;
+		options.pin_memory = cases[i].pin_memory;
+		assert_int_equal(open_is_writable(&options), cases[i].writable);
+	}
+}
+
 /* Options of the release before groups: what came later is unset, whatever lies behind them. */
 static void test_options_before_groups(void **state)
 {
@@ -309,6 +338,7 @@ int main(void)
 		cmocka_unit_test(test_state),
 		cmocka_unit_test(test_request),
 		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_writable),
 		cmocka_unit_test(test_options_before_groups),
 		cmocka_unit_test(test_init_of_earlier_structs),
 		cmocka_unit_test(test_error),

@@ -511,6 +511,7 @@ static void run_pinned(const void *argument)
 	struct penstock_stream *stream = open_pinned(&fake, *pin_memory);
 	FAKE_WANT(penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT) == 0);
 	FAKE_WANT(penstock_batch_memory(stream, &batch, &base, &bytes) == 0);
+	FAKE_WANT(penstock_stream_writable(stream) == *pin_memory);
 	uint8_t *twin = mremap((void *)(uintptr_t)base, 0, bytes, MREMAP_MAYMOVE);
 	FAKE_WANT(twin != MAP_FAILED);
 	FAKE_WANT((mprotect(twin, bytes, PROT_READ | PROT_WRITE) == 0) == (*pin_memory == 1));
