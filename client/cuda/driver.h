@@ -1,13 +1,18 @@
 /* driver: the functions of the CUDA driver that this library calls, looked up at run time.
  *
  *   cuda.c        the doors of penstock/cuda.h
+ *   launch.c      those of them that launch kernels
+ *   attachment.h  what is behind struct penstock_cuda
  *   pump.[ch]     the thread: stream -> copies -> buffers; gives slots back
  *   buffer.[ch]   the batches on the device and whose each is
  *   memory.[ch]   how the device reads the daemon's memory: registered, or through a pinned ring
+ *   ring.[ch]     that ring
+ *   stall.[ch]    how long the application's CUDA streams waited for copies
  *   mix.[ch]      what is done to each row
  *   device.[ch]   the device, its context, the loaded kernels
  *   kernels.*     the device's functions, and how they are launched
  *   driver.[ch]   this
+ *   sentence.[ch] what penstock_error() says
  *
  * Nothing links libcuda.so.1 or the runtime: so a program can start without a driver, and shares
  * the process with any version of the runtime. Names and types are those of the oldest version that

@@ -1,0 +1,42 @@
+/* attachment: what is behind struct penstock_cuda, and what its doors (cuda.c, launch.c) share. */
+#pragma once
+
+#include "client/cuda/buffer.h"
+#include "client/cuda/device.h"
+#include "client/cuda/kernels.h"
+#include "client/cuda/memory.h"
+#include "client/cuda/pump.h"
+#include "client/cuda/stall.h"
+#include "penstock/cuda.h"
+
+#include <sys/types.h>
+
+struct penstock_cuda {
+	pid_t owner; /* fork() leaves the child without the thread, and without CUDA */
+	struct penstock_cuda_options options;
+	struct penstock_stream_info stream;
+	struct device device;
+	struct memory memory;
+	struct buffer_table buffers;
+	struct stall stall;
+	struct pump pump;
+	struct kernels_normalise normalise; /* but for what differs from batch to batch */
+	char loop[BUFFER_STATE_BYTES]; /* behind the last batch given */
+	uint64_t batches, images, waited_ns;
+};
+
+/* 0, or -EBADF in a process that is not the one that attached. */
+int attachment_check(const struct penstock_cuda *cuda);
+
+/* Sets `normalise` from the options and the stream. */
+void attachment_prepare(struct penstock_cuda *cuda);
+
+/* The buffer that the application holds as `batch`, and the device entered. 0; -EBADF; -EINVAL;
+ * -EIO. */
+int attachment_enter(struct penstock_cuda *cuda, const struct penstock_cuda_batch *batch,
+	struct buffer **ret_buffer);
+void attachment_leave(struct penstock_cuda *cuda);
+
+/* The errno for what a call in the application's CUDA stream returned: -EINVAL where it is the
+ * stream that is wrong; otherwise the device has failed, and the attachment is over. */
+int attachment_fail(struct penstock_cuda *cuda, CUresult result, const char *call);

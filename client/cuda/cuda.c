@@ -1,0 +1,409 @@
+/* cuda: the doors of penstock/cuda.h but those that launch kernels (launch.c).
+ *
+ * Thread: the application's, one at a time; what the pump shares with it is under the pump's locks.
+ */
+#include "client/cuda/attachment.h"
+#include "client/cuda/kernels.h"
+#include "client/cuda/mix.h"
+#include "client/cuda/sentence.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct penstock_cuda_row) == 64, "rows are 64 bytes on the device too");
+_Static_assert(MEMORY_WHY_BYTES == sizeof((struct penstock_cuda_info){0}.why), "one is copied");
+_Static_assert(DEVICE_NAME_BYTES == sizeof((struct penstock_cuda_info){0}.name), "one is copied");
+
+/* ---- options
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+void penstock_cuda_options_init_size(struct penstock_cuda_options *options, size_t size)
+{
+	const struct penstock_cuda_options defaults = {
+		.size = size,
+		.device = -1,
+		.prefetch = 2,
+		.memory = PENSTOCK_CUDA_AUTO,
+		.dtype = PENSTOCK_CUDA_FLOAT32,
+		.layout = PENSTOCK_CUDA_NHWC,
+		.mean = {0.485F, 0.456F, 0.406F},
+		.std = {0.229F, 0.224F, 0.225F},
+		.erase_scale = {0.02, 0.33},
+		.erase_ratio = {0.3, 3.3},
+		.mix = 1,
+		.mix_switch = 0.5,
+	};
+	memset(options, 0, size);
+	memcpy(options, &defaults, size < sizeof defaults ? size : sizeof defaults);
+}
+
+static int cuda_take_options(
+	const struct penstock_cuda_options *options, struct penstock_cuda_options *ret_options)
+{
+	struct penstock_cuda_options mine;
+	size_t size = options ? options->size : 0;
+	if (size < offsetof(struct penstock_cuda_options, mean) || size > 16 * sizeof mine)
+		return sentence_set(-EINVAL, "the options were not prepared: call "
+					     "penstock_cuda_options_init first");
+	for (size_t i = sizeof mine; i < size; i++) {
+		if (((const unsigned char *)options)[i])
+			return sentence_set(-EINVAL,
+				"the application sets an option that libpenstock_cuda %s does not "
+				"know: install the release that it was built with",
+				PENSTOCK_VERSION);
+	}
+	penstock_cuda_options_init(&mine);
+	memcpy(&mine, options, size < sizeof mine ? size : sizeof mine);
+	mine.size = sizeof mine;
+	int result = mix_check(&mine);
+	if (result == 0)
+		*ret_options = mine;
+	return result;
+}
+
+/* ---- what the doors share
+ * ----------------------------------------------------------------------------------------------
+ */
+
+int attachment_check(const struct penstock_cuda *cuda)
+{
+	if (cuda->owner == getpid())
+		return 0;
+	return sentence_set(-EBADF,
+		"this batch source was attached to a device by process %d: CUDA does not survive "
+		"fork(); start processes by spawn or forkserver, and attach in each",
+		(int)cuda->owner);
+}
+
+int attachment_enter(struct penstock_cuda *cuda, const struct penstock_cuda_batch *batch,
+	struct buffer **ret_buffer)
+{
+	int result = attachment_check(cuda);
+	if (result < 0)
+		return result;
+	struct buffer *buffer = buffer_of(&cuda->buffers, batch);
+	if (!buffer)
+		return sentence_set(-EINVAL, "this batch is not held: it was released before, or "
+					     "was never given by this attachment");
+	result = device_enter(&cuda->device);
+	if (result == 0)
+		*ret_buffer = buffer;
+	return result;
+}
+
+void attachment_leave(struct penstock_cuda *cuda)
+{
+	device_leave(&cuda->device);
+}
+
+int attachment_fail(struct penstock_cuda *cuda, CUresult result, const char *call)
+{
+	const struct driver *driver = cuda->device.driver;
+	if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE ||
+		result == CUDA_ERROR_INVALID_CONTEXT) {
+		(void)driver_fail(driver, result,
+			"is the CUDA stream one of the attachment's device, and does it still "
+			"exist?",
+			"%s", call);
+		return -EINVAL;
+	}
+	int code = driver_fail(driver, result, NULL, "%s", call);
+	if (code != -EINVAL)
+		pump_end(&cuda->pump, code, 0);
+	return code;
+}
+
+/* ---- attaching and detaching
+ * -------------------------------------------------------------------------------------------
+ */
+
+static int cuda_init_stream(struct penstock_cuda *cuda, struct penstock_stream *stream)
+{
+	if (!stream)
+		return sentence_set(-EINVAL, "no stream to attach: expected an open one");
+	int result = penstock_stream_state(stream, cuda->loop, sizeof cuda->loop);
+	if (result < 0)
+		return result;
+	penstock_stream_info(stream, &cuda->stream);
+	return 0;
+}
+
+/* The device is entered. */
+static int cuda_init_parts(struct penstock_cuda *cuda, struct penstock_stream *stream)
+{
+	attachment_prepare(cuda);
+	int result = buffer_init(&cuda->buffers, &cuda->device, &cuda->options, &cuda->stream);
+	if (result == 0)
+		result = memory_init(&cuda->memory, &cuda->device, cuda->options.memory);
+	if (result == 0)
+		result = stall_init(&cuda->stall, cuda->device.driver);
+	if (result == 0)
+		result = pump_init(&cuda->pump, &cuda->device, &cuda->options, &cuda->memory,
+			&cuda->buffers, stream);
+	return result;
+}
+
+static void cuda_deinit_parts(struct penstock_cuda *cuda, bool entered)
+{
+	pump_deinit(&cuda->pump, entered);
+	stall_deinit(&cuda->stall, cuda->device.driver);
+	memory_deinit(&cuda->memory);
+	buffer_deinit(&cuda->buffers);
+}
+
+static int cuda_init(struct penstock_cuda *cuda, struct penstock_stream *stream,
+	const struct penstock_cuda_options *options)
+{
+	cuda->owner = getpid();
+	int result = cuda_take_options(options, &cuda->options);
+	if (result == 0)
+		result = cuda_init_stream(cuda, stream);
+	if (result == 0)
+		result = device_init(&cuda->device, cuda->options.device,
+			kernels_normalise_name(cuda->options.dtype, cuda->options.layout));
+	if (result < 0)
+		return result;
+	result = device_enter(&cuda->device);
+	if (result == 0) {
+		result = cuda_init_parts(cuda, stream);
+		if (result < 0)
+			cuda_deinit_parts(cuda, true);
+		device_leave(&cuda->device);
+	}
+	if (result < 0)
+		device_deinit(&cuda->device);
+	return result;
+}
+
+int penstock_cuda_attach(struct penstock_stream *stream,
+	const struct penstock_cuda_options *options, struct penstock_cuda **ret_cuda)
+{
+	struct penstock_cuda *cuda = calloc(1, sizeof *cuda);
+	if (!cuda)
+		return sentence_set(-ENOMEM, "no memory for an attachment");
+	int result = cuda_init(cuda, stream, options);
+	if (result < 0)
+		free(cuda);
+	else
+		*ret_cuda = cuda;
+	return result;
+}
+
+/* In a forked child: what is this process's goes, the device is the parent's. */
+static void cuda_forget(struct penstock_cuda *cuda)
+{
+	pump_forget(&cuda->pump);
+	memory_forget(&cuda->memory);
+	free(cuda->buffers.buffer);
+	free(cuda);
+}
+
+void penstock_cuda_detach(struct penstock_cuda *cuda)
+{
+	if (!cuda)
+		return;
+	if (cuda->owner != getpid()) {
+		cuda_forget(cuda);
+		return;
+	}
+	/* A failed device refuses, and then has nothing left to wait for. */
+	bool entered = device_enter(&cuda->device) == 0;
+	cuda_deinit_parts(cuda, entered);
+	if (entered)
+		device_leave(&cuda->device);
+	device_deinit(&cuda->device);
+	free(cuda);
+}
+
+/* ---- batches
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+static uint64_t cuda_now_ns(void)
+{
+	struct timespec now;
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+static void cuda_give(
+	struct penstock_cuda *cuda, struct buffer *buffer, struct penstock_cuda_batch *ret_batch)
+{
+	buffer->measured = false;
+	memcpy(cuda->loop, buffer->loop, sizeof cuda->loop);
+	cuda->batches++;
+	cuda->images += buffer->count;
+	*ret_batch = (struct penstock_cuda_batch){
+		.images = (const void *)(uintptr_t)buffer->images,
+		.labels = (const int64_t *)(uintptr_t)buffer->labels,
+		.rows = (const struct penstock_cuda_row *)(uintptr_t)buffer->rows,
+		.ready = buffer->ready,
+		.host_labels = buffer->host_labels,
+		.samples = buffer->host_samples,
+		.host_rows = buffer->host_rows,
+		.payload = PENSTOCK_CUDA_PIXELS,
+		.count = buffer->count,
+		.flags = buffer->flags,
+		.epoch = buffer->epoch,
+		.batch = buffer->batch,
+		.buffer = (uint32_t)(buffer - cuda->buffers.buffer),
+		.serial = buffer->serial,
+	};
+}
+
+int penstock_cuda_next(
+	struct penstock_cuda *cuda, struct penstock_cuda_batch *ret_batch, int32_t timeout_ms)
+{
+	struct buffer *buffer = NULL;
+	int result = attachment_check(cuda);
+	if (result < 0)
+		return result;
+	if (timeout_ms == PENSTOCK_TIMEOUT_DEFAULT)
+		timeout_ms = penstock_stream_timeout_ms(cuda->pump.stream);
+	if (timeout_ms < 0 && timeout_ms != PENSTOCK_FOREVER)
+		return sentence_set(-EINVAL,
+			"timeout_ms is %d: expected milliseconds, PENSTOCK_TIMEOUT_DEFAULT or "
+			"PENSTOCK_FOREVER",
+			timeout_ms);
+	uint64_t begun_ns = cuda_now_ns();
+	result = pump_next(&cuda->pump, timeout_ms, &buffer);
+	cuda->waited_ns += cuda_now_ns() - begun_ns;
+	if (result == 0)
+		cuda_give(cuda, buffer, ret_batch);
+	return result;
+}
+
+static void cuda_forget_batch(struct penstock_cuda_batch *batch)
+{
+	batch->images = NULL;
+	batch->labels = NULL;
+	batch->rows = NULL;
+	batch->ready = NULL;
+	batch->host_labels = NULL;
+	batch->samples = NULL;
+	batch->host_rows = NULL;
+}
+
+int penstock_cuda_release(
+	struct penstock_cuda *cuda, struct penstock_cuda_batch *batch, struct CUstream_st *queue)
+{
+	struct buffer *buffer = NULL;
+	int result = attachment_enter(cuda, batch, &buffer);
+	if (result < 0)
+		return result;
+	CUresult r = cuda->device.driver->event_record(buffer->released, queue);
+	if (r != CUDA_SUCCESS)
+		result = attachment_fail(cuda, r, "cuEventRecord in the stream given to release");
+	attachment_leave(cuda);
+	/* A wrong CUDA stream leaves the batch held: another may be right. */
+	if (result == -EINVAL)
+		return result;
+	pump_release(&cuda->pump, buffer, r == CUDA_SUCCESS);
+	cuda_forget_batch(batch);
+	return result;
+}
+
+/* ---- questions
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+int penstock_cuda_state(const struct penstock_cuda *cuda, char *buffer, size_t room)
+{
+	int result = attachment_check(cuda);
+	size_t length = strlen(cuda->loop);
+	if (result < 0)
+		return result;
+	if (length >= room)
+		return sentence_set(-ENOSPC,
+			"the state takes %zu bytes, the buffer has %zu: 512 always suffice",
+			length + 1, room);
+	memcpy(buffer, cuda->loop, length + 1);
+	return (int)length;
+}
+
+int penstock_cuda_path(struct penstock_cuda *cuda, uint64_t index, char **ret_path)
+{
+	int result = attachment_check(cuda);
+	if (result < 0)
+		return result;
+	(void)pthread_mutex_lock(&cuda->pump.stream_lock);
+	result = penstock_stream_path(cuda->pump.stream, index, ret_path);
+	(void)pthread_mutex_unlock(&cuda->pump.stream_lock);
+	return result;
+}
+
+int penstock_cuda_stats(struct penstock_cuda *cuda, char **ret_json)
+{
+	int result = attachment_check(cuda);
+	if (result < 0)
+		return result;
+	(void)pthread_mutex_lock(&cuda->pump.stream_lock);
+	result = penstock_stream_stats(cuda->pump.stream, ret_json);
+	(void)pthread_mutex_unlock(&cuda->pump.stream_lock);
+	return result;
+}
+
+/* Writes as much of `from` as the caller's struct has room for; its first member is that size. */
+static int cuda_answer(void *to, const void *from, size_t bytes)
+{
+	size_t size;
+	memcpy(&size, to, sizeof size);
+	if (size < sizeof size)
+		return sentence_set(-EINVAL,
+			"the size of the struct to be filled in is %zu: set its member `size` to "
+			"sizeof of it",
+			size);
+	size_t part = size < bytes ? size : bytes;
+	memcpy((char *)to + sizeof size, (const char *)from + sizeof size, part - sizeof size);
+	return 0;
+}
+
+static uint64_t cuda_output_bytes(const struct penstock_cuda *cuda)
+{
+	const struct penstock_stream_info *s = &cuda->stream;
+	const uint64_t element = cuda->options.dtype == PENSTOCK_CUDA_FLOAT32 ? 4 : 2;
+	return (uint64_t)s->batch_size * s->height * s->width * s->channels * element;
+}
+
+int penstock_cuda_info(const struct penstock_cuda *cuda, struct penstock_cuda_info *ret_info)
+{
+	struct penstock_cuda_info info = {
+		.device = cuda->device.ordinal,
+		.driver = cuda->device.version,
+		.capability = cuda->device.capability,
+		.buffers = cuda->buffers.count,
+		.device_bytes = cuda->buffers.device_bytes,
+		.pinned_bytes = cuda->buffers.pinned_bytes,
+		.output_bytes = cuda_output_bytes(cuda),
+	};
+	int result = attachment_check(cuda);
+	if (result < 0)
+		return result;
+	memcpy(info.name, cuda->device.name, sizeof info.name);
+	/* Constant but for the lock in it. */
+	memory_report((struct memory *)(uintptr_t)&cuda->memory, &info);
+	return cuda_answer(ret_info, &info, sizeof info);
+}
+
+int penstock_cuda_counters(struct penstock_cuda *cuda, struct penstock_cuda_counters *ret_counters)
+{
+	int result = attachment_check(cuda);
+	if (result < 0)
+		return result;
+	if (device_enter(&cuda->device) == 0) {
+		stall_harvest(&cuda->stall, cuda->device.driver);
+		device_leave(&cuda->device);
+	}
+	struct penstock_cuda_counters counters = {.batches = cuda->batches,
+		.images = cuda->images,
+		.waited_ns = cuda->waited_ns,
+		.stalled_ns = cuda->stall.total_ns};
+	(void)pthread_mutex_lock(&cuda->buffers.lock);
+	counters.bytes = cuda->pump.copied_bytes;
+	(void)pthread_mutex_unlock(&cuda->buffers.lock);
+	return cuda_answer(ret_counters, &counters, sizeof counters);
+}

@@ -1,0 +1,641 @@
+/* pump: see pump.h. Functions say whose thread they are of where it is not the pump's. */
+#include "client/cuda/pump.h"
+
+#include "client/cuda/mix.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	PUMP_E_FULL = 2, /* outcome of pump_take: as many slots as may be are held */
+	PUMP_PAUSE_LEAST_MS = 1,
+	PUMP_PAUSE_MOST_MS = 8,
+	PUMP_ASK_MS = 1, /* for penstock_stream_next to say why nothing comes */
+	PUMP_HANDED_MS = 1000,
+	PUMP_SENTENCE_BYTES = 640,
+};
+
+/* ---- the end
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+static void pump_wake(struct pump *pump)
+{
+	const uint64_t one = 1;
+	/* It fails only where the counter is full, and the pump awake. */
+	ssize_t n = write(pump->wake_fd, &one, sizeof one);
+	(void)n;
+}
+
+/* Any thread. */
+void pump_end(struct pump *pump, int code, uint64_t serial)
+{
+	struct buffer_table *buffers = pump->buffers;
+	(void)pthread_mutex_lock(&buffers->lock);
+	if (!pump->over || serial < pump->over_serial) {
+		pump->over = code;
+		pump->over_serial = serial;
+		(void)snprintf(
+			pump->over_sentence, sizeof pump->over_sentence, "%s", penstock_error());
+	}
+	(void)pthread_cond_broadcast(&buffers->changed);
+	(void)pthread_mutex_unlock(&buffers->lock);
+	pump_wake(pump);
+}
+
+/* Under the buffers' lock: sets the sentence. */
+static int pump_say_over(const struct pump *pump)
+{
+	return pump->over < 0 ? sentence_set(pump->over, "%s", pump->over_sentence) : pump->over;
+}
+
+/* Any thread. */
+int pump_check(struct pump *pump)
+{
+	(void)pthread_mutex_lock(&pump->buffers->lock);
+	int result = pump->over && pump->over_serial == 0 ? pump_say_over(pump) : 0;
+	(void)pthread_mutex_unlock(&pump->buffers->lock);
+	return result;
+}
+
+struct pump_orders {
+	bool stop, over, lost;
+};
+
+static struct pump_orders pump_read_orders(struct pump *pump)
+{
+	(void)pthread_mutex_lock(&pump->buffers->lock);
+	struct pump_orders orders = {.stop = pump->stop,
+		.over = pump->over != 0,
+		.lost = pump->over && pump->over_serial == 0};
+	(void)pthread_mutex_unlock(&pump->buffers->lock);
+	return orders;
+}
+
+/* ---- slots
+ * -------------------------------------------------------------------------------------------------------------
+ */
+
+/* At least one slot stays the daemon's to fill, where there is more than one; so asking for a batch
+ * is never waiting for ourselves. Under the stream's lock. */
+static bool pump_may_hold(const struct pump *pump)
+{
+	uint32_t most = pump->info.slots > 1 ? pump->info.slots - 1 : 1;
+	return pump->held < most;
+}
+
+/* Asks the stream, and keeps what it gives for the pump. Under the stream's lock, any thread. */
+static int pump_ask(struct pump *pump, int32_t timeout_ms)
+{
+	struct pump_taken *handed = &pump->handed;
+	int result = penstock_stream_next(pump->stream, &handed->batch, timeout_ms);
+	if (result != 0)
+		return result;
+	pump->held++;
+	handed->valid = true;
+	result = penstock_batch_memory(
+		pump->stream, &handed->batch, &handed->base, &handed->extent_bytes);
+	if (result == 0)
+		result = penstock_stream_state(pump->stream, handed->loop, sizeof handed->loop);
+	return result < 0 ? result : 0;
+}
+
+/* A batch, if one can be had at once and may be held. 0; -EAGAIN; PUMP_E_FULL; PENSTOCK_END; others
+ * with a sentence. */
+static int pump_take(struct pump *pump, struct pump_taken *ret_taken)
+{
+	int result = 0;
+	(void)pthread_mutex_lock(&pump->stream_lock);
+	if (!pump->handed.valid)
+		result = pump_may_hold(pump) ? pump_ask(pump, 0) : PUMP_E_FULL;
+	if (result == 0) {
+		*ret_taken = pump->handed;
+		pump->handed.valid = false;
+	}
+	(void)pthread_mutex_unlock(&pump->stream_lock);
+	return result;
+}
+
+/* What was overwritten while it was copied is withdrawn, with all behind it. */
+static void pump_give_back(struct pump *pump, struct buffer *buffer)
+{
+	if (!buffer->holds_slot)
+		return;
+	(void)pthread_mutex_lock(&pump->stream_lock);
+	int result = penstock_batch_release(pump->stream, &buffer->slot);
+	pump->held--;
+	(void)pthread_mutex_unlock(&pump->stream_lock);
+	buffer->holds_slot = false;
+	if (result == -ECANCELED || result == -EPROTO)
+		pump_end(pump, result, buffer->serial);
+	else if (result < 0)
+		pump_end(pump, result, pump->serial + 1);
+}
+
+/* ---- copies
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static void pump_push(struct pump *pump, struct buffer *buffer)
+{
+	uint32_t place = (pump->flight_first + pump->flight_count) % pump->buffers->count;
+	pump->flight[place] = (uint32_t)(buffer - pump->buffers->buffer);
+	pump->flight_count++;
+	buffer->copying = true;
+}
+
+static void pump_pop(struct pump *pump)
+{
+	struct buffer *buffer = &pump->buffers->buffer[pump->flight[pump->flight_first]];
+	pump->flight_first = (pump->flight_first + 1) % pump->buffers->count;
+	pump->flight_count--;
+	pump_give_back(pump, buffer);
+	memory_done(pump->memory, buffer->extent);
+	buffer->extent = MEMORY_NO_EXTENT;
+	buffer->copying = false;
+}
+
+static void pump_fail(struct pump *pump, CUresult r, const char *call)
+{
+	pump_end(pump, driver_fail(pump->device->driver, r, NULL, "%s", call), 0);
+}
+
+/* Finished copies: their slots go back. True when there was one. */
+static bool pump_collect(struct pump *pump)
+{
+	bool moved = false;
+	while (pump->flight_count > 0) {
+		struct buffer *buffer = &pump->buffers->buffer[pump->flight[pump->flight_first]];
+		CUresult r = pump->device->driver->event_query(buffer->ready);
+		if (r == CUDA_ERROR_NOT_READY)
+			break;
+		if (r != CUDA_SUCCESS) {
+			pump_fail(pump, r, "copying a batch to the device");
+			break;
+		}
+		pump_pop(pump);
+		moved = true;
+	}
+	return moved;
+}
+
+/* The device has failed: nothing is waited for any more but what it may still do. */
+static void pump_abandon(struct pump *pump)
+{
+	if (pump->flight_count > 0)
+		(void)pump->device->driver->stream_synchronize(pump->queue);
+	while (pump->flight_count > 0)
+		pump_pop(pump);
+}
+
+static int pump_copy_images(
+	struct pump *pump, struct buffer *buffer, const struct pump_taken *taken)
+{
+	const struct memory_source source = {.images = taken->batch.images,
+		.bytes = taken->batch.count * pump->buffers->geometry.image_bytes,
+		.base = taken->base,
+		.extent_bytes = taken->extent_bytes,
+		.extent = taken->batch.extent};
+	return memory_copy(pump->memory, &source, buffer->images, pump->queue, &buffer->extent);
+}
+
+static int pump_copy_rows(struct pump *pump, struct buffer *buffer)
+{
+	const struct driver *driver = pump->device->driver;
+	buffer_take_rows(buffer, &buffer->slot);
+	mix_plan(pump->options, pump->info.seed, buffer->epoch, buffer->host_samples, buffer->count,
+		pump->info.height, pump->info.width, buffer->host_rows);
+	CUresult r = buffer_send_rows(pump->buffers, buffer, pump->queue);
+	if (r != CUDA_SUCCESS)
+		return driver_fail(driver, r, NULL, "cuMemcpyHtoDAsync of labels");
+	r = driver->event_record(buffer->ready, pump->queue);
+	return r == CUDA_SUCCESS ? 0 : driver_fail(driver, r, NULL, "cuEventRecord");
+}
+
+static int pump_await_release(struct pump *pump, bool awaited, struct buffer *buffer)
+{
+	if (!awaited)
+		return 0;
+	CUresult r = pump->device->driver->stream_wait_event(pump->queue, buffer->released, 0);
+	return r == CUDA_SUCCESS ? 0
+				 : driver_fail(pump->device->driver, r, NULL, "cuStreamWaitEvent");
+}
+
+/* ---- buffers
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+/* Whether a buffer may be filled. False, with `ret_used` untouched, or whether the device may still
+ * use it. */
+static bool pump_is_free(struct pump *pump, struct buffer *buffer, bool *ret_used)
+{
+	(void)pthread_mutex_lock(&pump->buffers->lock);
+	bool free_now = buffer->state == BUFFER_FREE;
+	bool awaited = buffer->awaited;
+	(void)pthread_mutex_unlock(&pump->buffers->lock);
+	if (!free_now || buffer->copying)
+		return false;
+	if (awaited) {
+		CUresult r = pump->device->driver->event_query(buffer->released);
+		awaited = r == CUDA_ERROR_NOT_READY;
+		if (!awaited && r != CUDA_SUCCESS)
+			pump_fail(pump, r, "what the device did with a batch");
+	}
+	*ret_used = awaited;
+	return true;
+}
+
+/* A buffer for the next batch: an idle one, else the one that was filled first, whose copy then
+ * waits on the device. NULL: none, now. */
+static struct buffer *pump_find_room(struct pump *pump, bool *ret_used)
+{
+	struct buffer *first = NULL;
+	for (uint32_t i = 0; i < pump->buffers->count; i++) {
+		struct buffer *buffer = &pump->buffers->buffer[i];
+		bool used;
+		if (!pump_is_free(pump, buffer, &used))
+			continue;
+		if (!used) {
+			*ret_used = false;
+			return buffer;
+		}
+		if (!first || buffer->serial < first->serial)
+			first = buffer;
+	}
+	pump->waiting_idle = first && memory_is_ring(pump->memory);
+	if (pump->waiting_idle)
+		return NULL;
+	*ret_used = true;
+	return first;
+}
+
+static void pump_claim(struct pump *pump, struct buffer *buffer, const struct pump_taken *taken)
+{
+	(void)pthread_mutex_lock(&pump->buffers->lock);
+	buffer_move(buffer, BUFFER_FILLING);
+	buffer->awaited = false;
+	(void)pthread_mutex_unlock(&pump->buffers->lock);
+	buffer->serial = ++pump->serial;
+	buffer->slot = taken->batch;
+	buffer->holds_slot = true;
+	buffer->extent = MEMORY_NO_EXTENT;
+	buffer->count = taken->batch.count;
+	buffer->flags = taken->batch.flags;
+	buffer->epoch = taken->batch.epoch;
+	buffer->batch = taken->batch.batch;
+	memcpy(buffer->loop, taken->loop, sizeof buffer->loop);
+}
+
+static void pump_show(struct pump *pump, struct buffer *buffer, size_t bytes)
+{
+	(void)pthread_mutex_lock(&pump->buffers->lock);
+	buffer_move(buffer, BUFFER_READY);
+	pump->copied_bytes += bytes;
+	(void)pthread_cond_broadcast(&pump->buffers->changed);
+	(void)pthread_mutex_unlock(&pump->buffers->lock);
+}
+
+/* The batch's copy is enqueued, and it can be given: that it arrives is the events' business. */
+static void pump_fill(
+	struct pump *pump, struct buffer *buffer, bool used, const struct pump_taken *taken)
+{
+	pump_claim(pump, buffer, taken);
+	pump_push(pump, buffer);
+	int result = pump_await_release(pump, used, buffer);
+	if (result == 0)
+		result = pump_copy_images(pump, buffer, taken);
+	if (result == 0)
+		result = pump_copy_rows(pump, buffer);
+	if (result < 0) {
+		pump_end(pump, result, 0);
+		return;
+	}
+	if (buffer->extent == MEMORY_NO_EXTENT)
+		pump_give_back(pump, buffer);
+	pump_show(pump, buffer,
+		taken->batch.count * pump->buffers->geometry.image_bytes +
+			buffer_sent_bytes(pump->buffers));
+}
+
+/* One batch from the stream on its way to the device. True when there was one, or the stream's end.
+ */
+static bool pump_feed(struct pump *pump)
+{
+	struct pump_taken taken;
+	bool used;
+	pump->listening = false;
+	struct buffer *buffer = pump_find_room(pump, &used);
+	if (!buffer)
+		return false;
+	int result = pump_take(pump, &taken);
+	pump->listening = result == -EAGAIN;
+	if (result == -EAGAIN || result == PUMP_E_FULL)
+		return false;
+	if (result == 0)
+		pump_fill(pump, buffer, used, &taken);
+	else
+		pump_end(pump, result, pump->serial + 1);
+	return true;
+}
+
+/* ---- the thread
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+/* The longer nothing has come of asking, the longer the pause: a copy that waits for a training
+ * step is not asked for a thousand times a second. */
+static int pump_pause(struct pump *pump)
+{
+	if (pump->flight_count == 0 && !pump->waiting_idle)
+		return -1;
+	int pause_ms = pump->pause_ms;
+	if (pump->pause_ms < PUMP_PAUSE_MOST_MS)
+		pump->pause_ms *= 2;
+	return pause_ms;
+}
+
+static void pump_wait(struct pump *pump)
+{
+	uint64_t counter;
+	struct pollfd fds[] = {{.fd = pump->wake_fd, .events = POLLIN},
+		{.fd = pump->listening ? pump->stream_fd : -1, .events = POLLIN}};
+	(void)poll(fds, sizeof fds / sizeof *fds, pump_pause(pump));
+	ssize_t n = read(pump->wake_fd, &counter, sizeof counter);
+	(void)n; /* nothing to read: it was something else that woke */
+}
+
+static void pump_turn(struct pump *pump, struct pump_orders orders)
+{
+	bool moved = false;
+	if (orders.lost)
+		pump_abandon(pump);
+	else
+		moved = pump_collect(pump);
+	if (orders.over)
+		pump->listening = pump->waiting_idle = false;
+	else
+		moved = pump_feed(pump) || moved;
+	if (moved)
+		pump->pause_ms = PUMP_PAUSE_LEAST_MS;
+	else
+		pump_wait(pump);
+}
+
+static void *pump_run(void *argument)
+{
+	struct pump *pump = argument;
+	/* A graph that some thread of the application captures would otherwise be spoilt by this
+	 * thread's calls. */
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	(void)pthread_setname_np(pthread_self(), "penstock-cuda");
+	int result = device_enter(pump->device);
+	if (result < 0) {
+		pump_end(pump, result, 0);
+		return NULL;
+	}
+	(void)pump->device->driver->thread_exchange_capture_mode(&mode);
+	for (struct pump_orders orders = pump_read_orders(pump); !orders.stop;
+		orders = pump_read_orders(pump))
+		pump_turn(pump, orders);
+	device_leave(pump->device);
+	return NULL;
+}
+
+/* Signals are the application's threads' business. */
+static int pump_start(struct pump *pump)
+{
+	sigset_t all, before;
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	int error = pthread_create(&pump->thread, NULL, pump_run, pump);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error)
+		return sentence_set(
+			-error, "no thread for the copies: %s (see `ulimit -u`)", strerror(error));
+	pump->running = true;
+	return 0;
+}
+
+/* ---- life: the thread that attaches and detaches
+ * -----------------------------------------------------------------------
+ */
+
+static int pump_make(struct pump *pump)
+{
+	pump->flight = calloc(pump->buffers->count, sizeof *pump->flight);
+	if (!pump->flight)
+		return sentence_set(-ENOMEM, "no memory for the order of the copies");
+	pump->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (pump->wake_fd < 0)
+		return sentence_set(-errno,
+			"no descriptor for waking the copying thread: %s (raise `ulimit -n`?)",
+			strerror(errno));
+	CUresult r = pump->device->driver->stream_create(&pump->queue, CU_STREAM_NON_BLOCKING);
+	if (r == CUDA_SUCCESS)
+		return 0;
+	pump->queue = NULL;
+	return driver_fail(pump->device->driver, r, NULL, "cuStreamCreate");
+}
+
+int pump_init(struct pump *pump, const struct device *device,
+	const struct penstock_cuda_options *options, struct memory *memory,
+	struct buffer_table *buffers, struct penstock_stream *stream)
+{
+	*pump = (struct pump){.device = device,
+		.options = options,
+		.memory = memory,
+		.buffers = buffers,
+		.stream = stream,
+		.stream_fd = penstock_stream_fd(stream),
+		.wake_fd = -1,
+		.pause_ms = PUMP_PAUSE_LEAST_MS,
+		.stream_lock = PTHREAD_MUTEX_INITIALIZER};
+	penstock_stream_info(stream, &pump->info);
+	int result = pump_make(pump);
+	return result < 0 ? result : pump_start(pump);
+}
+
+static void pump_stop(struct pump *pump)
+{
+	if (!pump->running)
+		return;
+	(void)pthread_mutex_lock(&pump->buffers->lock);
+	pump->stop = true;
+	(void)pthread_mutex_unlock(&pump->buffers->lock);
+	pump_wake(pump);
+	(void)pthread_join(pump->thread, NULL);
+	pump->running = false;
+}
+
+/* Waits until the device has finished with the buffers: by their events, unless the application
+ * still holds some, with which it may do anything. */
+static void pump_settle(struct pump *pump)
+{
+	const struct driver *driver = pump->device->driver;
+	(void)driver->stream_synchronize(pump->queue);
+	if (buffer_count(pump->buffers, BUFFER_GIVEN) > 0)
+		(void)driver->ctx_synchronize();
+	for (uint32_t i = 0; i < pump->buffers->count; i++) {
+		if (pump->buffers->buffer[i].awaited)
+			(void)driver->event_synchronize(pump->buffers->buffer[i].released);
+	}
+}
+
+static void pump_drop_handed(struct pump *pump)
+{
+	if (pump->handed.valid)
+		(void)penstock_batch_release(pump->stream, &pump->handed.batch);
+	pump->handed.valid = false;
+}
+
+void pump_deinit(struct pump *pump, bool entered)
+{
+	if (!pump->device)
+		return;
+	pump_stop(pump);
+	if (pump->queue && entered)
+		pump_settle(pump);
+	while (pump->flight_count > 0)
+		pump_pop(pump);
+	pump_drop_handed(pump);
+	if (pump->queue && entered)
+		(void)pump->device->driver->stream_destroy(pump->queue);
+	pump_forget(pump);
+	(void)pthread_mutex_destroy(&pump->stream_lock);
+	*pump = (struct pump){0};
+}
+
+void pump_forget(struct pump *pump)
+{
+	if (pump->wake_fd >= 0)
+		(void)close(pump->wake_fd);
+	free(pump->flight);
+}
+
+/* ---- the application's thread
+ * -----------------------------------------------------------------------------------------
+ */
+
+/* Under the buffers' lock. 0; -EAGAIN; otherwise what penstock_cuda_next returns. */
+static int pump_try(struct pump *pump, struct buffer **ret_buffer)
+{
+	struct buffer_table *buffers = pump->buffers;
+	struct buffer *buffer = buffer_oldest(buffers);
+	if (buffer && (!pump->over || buffer->serial < pump->over_serial)) {
+		buffer_move(buffer, BUFFER_GIVEN);
+		*ret_buffer = buffer;
+		return 0;
+	}
+	/* What is let through was READY before the pump said that it is over. */
+	if (pump->over)
+		return pump_say_over(pump);
+	if (buffer_count(buffers, BUFFER_GIVEN) == buffers->count)
+		return sentence_set(-EDEADLK,
+			"this trainer holds all %u batches that have room on the device and asks "
+			"for another: release one first, or raise prefetch",
+			buffers->count);
+	return -EAGAIN;
+}
+
+static struct timespec pump_deadline(int32_t ms)
+{
+	struct timespec at;
+	(void)clock_gettime(CLOCK_MONOTONIC, &at);
+	at.tv_sec += ms / 1000;
+	at.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (at.tv_nsec >= 1000000000) {
+		at.tv_sec++;
+		at.tv_nsec -= 1000000000;
+	}
+	return at;
+}
+
+/* Waits under the buffers' lock. 0, -EAGAIN the time is up, or as pump_try. */
+static int pump_await(
+	struct pump *pump, const struct timespec *deadline, struct buffer **ret_buffer)
+{
+	struct buffer_table *buffers = pump->buffers;
+	(void)pthread_mutex_lock(&buffers->lock);
+	int result = pump_try(pump, ret_buffer);
+	while (result == -EAGAIN) {
+		int error = deadline ? pthread_cond_timedwait(
+					       &buffers->changed, &buffers->lock, deadline)
+				     : pthread_cond_wait(&buffers->changed, &buffers->lock);
+		result = pump_try(pump, ret_buffer);
+		if (error == ETIMEDOUT)
+			break;
+	}
+	(void)pthread_mutex_unlock(&buffers->lock);
+	return result;
+}
+
+static int pump_say_behind(const struct pump *pump, int32_t timeout_ms)
+{
+	return sentence_set(-ETIMEDOUT,
+		"no batch within %.1f s: the daemon has given what there is room for, and device "
+		"%d has not finished with earlier batches: the CUDA streams that they were used in "
+		"and released with are behind",
+		timeout_ms / 1000.0, pump->device->ordinal);
+}
+
+/* penstock_stream_next tells its own timeout, and then what the daemon waits for. */
+static int pump_say_slow(int32_t timeout_ms)
+{
+	char why[PUMP_SENTENCE_BYTES];
+	const char *text = penstock_error();
+	const char *colon = strstr(text, ": ");
+	(void)snprintf(why, sizeof why, "%s", colon ? colon + 2 : text);
+	return sentence_set(-ETIMEDOUT, "no batch within %.1f s: %s", timeout_ms / 1000.0, why);
+}
+
+/* The time is up. 0: a batch has come meanwhile and is handed to the pump. */
+static int pump_explain(struct pump *pump, int32_t timeout_ms)
+{
+	int result = PUMP_E_FULL;
+	(void)pthread_mutex_lock(&pump->stream_lock);
+	if (!pump->handed.valid && pump_may_hold(pump))
+		result = pump_ask(pump, PUMP_ASK_MS);
+	(void)pthread_mutex_unlock(&pump->stream_lock);
+	if (result == PUMP_E_FULL)
+		return pump_say_behind(pump, timeout_ms);
+	if (result == -ETIMEDOUT)
+		return pump_say_slow(timeout_ms);
+	/* The pump finds the same, in its order. */
+	pump_wake(pump);
+	return 0;
+}
+
+int pump_next(struct pump *pump, int32_t timeout_ms, struct buffer **ret_buffer)
+{
+	if (timeout_ms == PENSTOCK_FOREVER)
+		return pump_await(pump, NULL, ret_buffer);
+	struct timespec deadline = pump_deadline(timeout_ms);
+	int result = pump_await(pump, &deadline, ret_buffer);
+	if (result != -EAGAIN)
+		return result;
+	if (timeout_ms == 0)
+		return sentence_set(-EAGAIN, "no batch is ready");
+	result = pump_explain(pump, timeout_ms);
+	if (result < 0)
+		return result;
+	deadline = pump_deadline(PUMP_HANDED_MS);
+	result = pump_await(pump, &deadline, ret_buffer);
+	return result == -EAGAIN ? pump_say_behind(pump, timeout_ms) : result;
+}
+
+void pump_release(struct pump *pump, struct buffer *buffer, bool recorded)
+{
+	(void)pthread_mutex_lock(&pump->buffers->lock);
+	buffer->awaited = recorded;
+	buffer_move(buffer, BUFFER_FREE);
+	(void)pthread_mutex_unlock(&pump->buffers->lock);
+	pump_wake(pump);
+}
