@@ -425,9 +425,8 @@ static void test_targeted(struct test *test, const struct penstock_cuda_batch *b
 		.classes = CLASSES,
 		.smoothing = 0.1f};
 
-	gpu_done("penstock_cuda_targets",
-		penstock_cuda_targets(test->feed.cuda, batch, CLASSES, arguments.smoothing,
-			(float *)out, test->queue)); // NOLINT(performance-no-int-to-ptr)
+	gpu_done("penstock_cuda_targets", penstock_cuda_targets(test->feed.cuda, batch, CLASSES,
+						  arguments.smoothing, (float *)out, test->queue));
 	test_copy_out(test, pinned, out, sizeof expected);
 	reference_targets(&arguments);
 	test_same("targets", batch, pinned, expected, sizeof expected / BATCH * batch->count);

@@ -1,0 +1,285 @@
+"""What tests/gpu/run does one after the other. Each part is a function of the Stage (stage.py) that returns a sentence, or raises
+Failed, Skipped or Overran; `stage.figure` notes what it measured. The table at the end says in which order and within how many seconds."""
+import collections
+import json
+import os
+import re
+import shutil
+import statistics
+import time
+from pathlib import Path
+
+from stage import Failed, Skipped
+
+COPY_FLOOR, KERNEL_FLOOR, WAIT_CEILING = 0.95, 0.80, 0.01
+BATCH = 256
+HOUR_S = 3600
+USUAL_RATE = 2700  # images/s of ResNet-50, where it was not measured: for the number of batches alone
+GROWTH_BATCH = 8  # gpu_attach growth's
+TARGETS = ("penstockd", "penstock", "make_dataset", "train_cpu", "train_cuda", "penstock_cuda", "gpu_attach", "gpu_rates", "gpu_kernels")
+
+
+# ---- building, data, the daemon ----
+
+def build_options(stage):
+    options = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPENSTOCK_WERROR=OFF"]
+    if stage.capability:
+        options.append(f"-DPENSTOCK_CUDA_ARCHITECTURES={stage.capability}")
+    if stage.bundle:
+        options += [f"-DPKG_CONFIG_EXECUTABLE={stage.pkg_config()}", f"-DCMAKE_PREFIX_PATH={stage.bundle}"]
+    return options
+
+
+def build(stage):
+    if stage.given_bin:
+        return f"not built: {stage.bin} was given"
+    stage.run("cmake", "-S", stage.root, "-B", stage.build, *build_options(stage))
+    known = stage.run("cmake", "--build", stage.build, "--target", "help")
+    targets = [name for name in TARGETS if re.search(rf"^{name}:", known, re.MULTILINE)]
+    stage.run("cmake", "--build", stage.build, "--parallel", str(stage.cores), "--target", *targets)
+    missing = [name for name in TARGETS if name not in targets]
+    if missing:
+        raise Failed(f"CMake made no target for {', '.join(missing)}: its log says what it did not find (nvcc, cuDNN)")
+    return f"{len(targets)} targets, {stage.cores} at a time"
+
+
+def data(stage):
+    small = stage.work / "painted"
+    count = 200 if stage.gpu else 40
+    stage.run(stage.program("make_dataset"), small, "--per-class", count, "--min-side", 64, "--max-side", 200)
+    stage.painted = small
+    words = f"{6 * count} small pictures painted"
+    photographs = stage.bundle and stage.bundle / "images"
+    if photographs and photographs.is_dir():
+        stage.photographs = photographs
+        return words + f"; {sum(1 for path in photographs.rglob('*') if path.is_file())} photographs of the bundle"
+    stage.photographs = stage.work / "large"
+    count = 100 if stage.gpu else 20
+    stage.run(stage.program("make_dataset"), stage.photographs, "--per-class", count, "--min-side", 300, "--max-side", 600)
+    return words + f"; {6 * count} larger ones in place of photographs"
+
+
+def daemon(stage):
+    stage.start_daemon()
+    return f"{stage.daemon_memory >> 20} MiB"
+
+
+# ---- libpenstock_cuda ----
+
+def attach(test, number, without_gpu):
+    """One test of gpu_attach; `number` with a GPU, the other without (against the fake driver)."""
+    def part(stage):
+        wanted = number if stage.gpu else without_gpu
+        arguments = [stage.photographs, test] + ([wanted] if wanted else [])
+        return stage.run(*stage.on_device("gpu_attach"), *arguments).strip().splitlines()[-1]
+    return part
+
+
+def kernels(stage):
+    if not stage.gpu:
+        raise Skipped("needs a GPU")
+    text = stage.run(stage.program("gpu_kernels"))
+    return kernel_figures(stage, text)
+
+
+def kernel_figures(stage, text):
+    """gpu_kernels ends with a line of JSON: {"bandwidth_gb_s": ..., "kernels": {NAME: share of it, ...}}."""
+    found = json.loads(text.strip().splitlines()[-1])
+    for name, share in found["kernels"].items():
+        stage.figure(f"{name}: share of the memory's bandwidth", f"{share:.3f}", f">= {KERNEL_FLOOR}", share >= KERNEL_FLOOR)
+    return f"equal to the reference; the memory's bandwidth: {found['bandwidth_gb_s']:.0f} GB/s"
+
+
+SANITIZED = (("memcheck", "transform", 1), ("memcheck", "ring", 10), ("racecheck", "transform", 1), ("synccheck", "transform", 1),
+             ("initcheck", "transform", 1))
+
+
+def sanitizer(stage):
+    if not stage.gpu:
+        raise Skipped("needs a GPU")
+    program = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
+    if not program:
+        raise Skipped("there is no compute-sanitizer on this machine")
+    for tool, test, number in SANITIZED:
+        stage.run(program, "--tool", tool, "--error-exitcode", "9", stage.program("gpu_attach"), stage.photographs, test, number)
+    return "nothing found: " + ", ".join(f"{tool} over {test}" for tool, test, _ in SANITIZED)
+
+
+def rates(stage):
+    numbers = () if stage.gpu else (2, 8, 6)
+    found = json.loads(stage.run(*stage.on_device("gpu_rates"), stage.photographs, *numbers))
+    for mode in ("registered", "ring"):
+        if found[mode] is None:
+            stage.figure(f"copies, {mode}", "this device does not allow it", f">= {COPY_FLOOR}" if mode == "registered" else None, None)
+            continue
+        value = found[mode]
+        text = f"{value['attached_gb_s']:.2f} of {value['card_gb_s']:.2f} GB/s: {value['ratio']:.3f}"
+        floored = mode == "registered" and stage.gpu
+        stage.figure(f"copies, {mode}", text, f">= {COPY_FLOOR}" if floored else None, value["ratio"] >= COPY_FLOOR if floored else None)
+    return f"medians of rounds of {found['slots'] - 2} copies of {found['batch_bytes'] / 1e6:.1f} MB"
+
+
+# ---- the trainers of client/examples ----
+
+def losses_of(text):
+    return [float(value) for value in re.findall(r"\bloss\s+([0-9.]+)", text)]
+
+
+def must_fall(text):
+    """Says how the loss went; it must have fallen."""
+    losses = losses_of(text)
+    if len(losses) < 2:
+        raise Failed(f"{len(losses)} lines with a loss: too few to tell whether it falls")
+    if not losses[-1] < losses[0]:
+        raise Failed(f"the loss did not fall: {losses[0]} first, {losses[-1]} last")
+    return f"loss {losses[0]} to {losses[-1]} in {len(losses)} lines"
+
+
+def train_cpu(stage):
+    seconds = 16 if stage.gpu else 11
+    text = stage.run(stage.program("train_cpu"), stage.painted, "--seconds", seconds)
+    return must_fall(text)
+
+
+def train_cuda(stage, *options):
+    if not stage.gpu:
+        return needs_gpu(stage, stage.program("train_cuda"), stage.painted, *options)
+    return stage.run(stage.program("train_cuda"), stage.painted, *options)
+
+
+def needs_gpu(stage, *command):
+    """Where there is no GPU a program must say so, and fail in order."""
+    text, code = stage.attempt(*command)
+    if code in (0, None) or code < 0 or code == 127 or not re.search(r"GPU|CUDA|libcuda", text):
+        raise Failed(f"{Path(str(command[0])).name} does not say that it needs a GPU: exit code {code}")
+    raise Skipped("needs a GPU, and says so: " + text.strip().splitlines()[-1][:200])
+
+
+def self_test(stage):
+    if not stage.gpu:
+        return needs_gpu(stage, stage.program("train_cuda"), "--self-test")
+    return stage.run(stage.program("train_cuda"), "--self-test").strip().splitlines()[-1]
+
+
+def train_cuda_falls(stage):
+    return must_fall(train_cuda(stage, "--steps", 400))
+
+
+def last_weights(text):
+    found = re.findall(r"weights ([0-9a-f]+)", text)
+    return found[-1] if found else None
+
+
+def train_cuda_resumes(stage):
+    """Stopped after 100 steps and gone on with to 200: it says where, and its loss is that of a run which was not stopped."""
+    checkpoint = stage.work / "checkpoint"
+    train_cuda(stage, "--steps", 100, "--checkpoint", checkpoint)
+    text = train_cuda(stage, "--steps", 200, "--checkpoint", checkpoint, "--resume")
+    whole = train_cuda(stage, "--steps", 200)
+    found = re.search(r"after step 100\b", text)
+    if not found:
+        raise Failed("the resumed run does not say that it goes on after step 100")
+    ends = losses_of(text)[-1], losses_of(whole)[-1]
+    same = last_weights(text) and last_weights(text) == last_weights(whole)
+    if not same and abs(ends[0] - ends[1]) > 0.25 * max(ends):
+        raise Failed(f"resumed, the loss ends at {ends[0]}; uninterrupted, at {ends[1]}")
+    return f"goes on after step 100; loss at step 200: {ends[0]} resumed, {ends[1]} uninterrupted" + ("; the same weights" if same else "")
+
+
+# ---- PyTorch ----
+
+def daemon_rate(stage):
+    seconds = 5 if stage.gpu else 1
+    text = stage.run(stage.program("penstock"), "bench", stage.photographs, "-b", BATCH if stage.gpu else 16, "--seconds", seconds,
+                     "--max-broken", 1, "--json")
+    found = json.loads(text)
+    stage.daemon_rate = found["images_per_s"]
+    return f"{stage.daemon_rate:.0f} images/s reach a trainer that does nothing with them"
+
+
+def torch_model(model):
+    def part(stage):
+        if not stage.python:
+            raise Skipped("no Python with PyTorch (--python names one)")
+        options = ["--steps", 60, "--seconds", 14, "--loader", "synthetic,penstock,dataloader,synthetic"]
+        if not stage.gpu:
+            options = ["--device", "cpu", "--steps", 2, "--warm-up", 1, "--batch-size", 4, "--image-size", 64, "--workers", 1,
+                       "--loader", "synthetic,penstock,dataloader"]
+        text, code = stage.attempt(stage.python, Path(__file__).with_name("train_torch.py"), stage.photographs, "--model", model, *options)
+        return torch_figures(stage, model, text, code)
+    return part
+
+
+def torch_line(found):
+    return (f"{found['images_s']:.0f} images/s, waiting {100 * found['waiting_share']:.2f} %, in the iterator "
+            f"{100 * found['iterator_share']:.2f} %")
+
+
+def torch_figures(stage, model, text, code):
+    found = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    counts, failed = collections.Counter(), []
+    for line in found:
+        counts[line["loader"]] += 1
+        label = f"{model}, {line['loader']}" + (" (again)" if counts[line["loader"]] > 1 else "")
+        if "images_s" in line:
+            stage.figure(label, torch_line(line))
+        else:
+            stage.figure(label, line.get("skipped") or line["failed"])
+            failed += [line["failed"]] if "failed" in line else []
+    if failed or code != 0:
+        raise Failed("; ".join(failed) or f"exit code {code}: its last words are in the log")
+    return torch_verdict(stage, model, found)
+
+
+def torch_verdict(stage, model, found):
+    of_loader = {name: [line for line in found if line["loader"] == name and "images_s" in line] for name in ("synthetic", "penstock")}
+    possible = statistics.mean(line["images_s"] for line in of_loader["synthetic"])
+    fed = of_loader["penstock"][0]
+    if model == "resnet50":
+        stage.model_rate = possible
+    applies = stage.gpu and stage.daemon_rate and stage.daemon_rate > possible
+    waiting = fed["waiting_share"]
+    stage.figure(f"{model}: waiting for penstock", f"{100 * waiting:.2f} % (the daemon's rate {stage.daemon_rate or 0:.0f}, the model's "
+                 f"{possible:.0f} images/s)", f"< {100 * WAIT_CEILING:.0f} %" if applies else None, waiting < WAIT_CEILING if applies else None)
+    if "stalled_share" in fed:
+        stage.figure(f"{model}: queue stalled in front of copies", f"{100 * fed['stalled_share']:.2f} %")
+    return (f"penstock feeds {fed['images_s'] / possible:.3f} of what synthetic data reaches; memory: {fed.get('memory', 'shared, no device')}; "
+            f"model of {fed['model_of']}; {fed['dtype']}")
+
+
+def growth(stage):
+    rate = stage.model_rate or USUAL_RATE
+    batches = round(HOUR_S * rate / BATCH) if stage.gpu else 200
+    stage.growth_batches = batches
+    text = stage.run(*stage.on_device("gpu_attach"), stage.painted, "growth", batches).strip().splitlines()[-1]
+    if not stage.gpu:
+        return text
+    of = "measured here" if stage.model_rate else "a usual one: it was not measured here"
+    return f"{text}. An hour of ResNet-50 at {rate:.0f} images/s ({of}) is {batches} batches of {BATCH}: as many batches, smaller ones"
+
+
+Part = collections.namedtuple("Part", "name seconds what run")
+
+PARTS = (
+    Part("build", 170, "penstock and the programs of tests/gpu", build),
+    Part("data", 60, "pictures", data),
+    Part("daemon", 20, "penstockd, with a socket and a cache of its own", daemon),
+    Part("registered", 30, "content after slot reuse, the daemon's memory registered", attach("registered", 0, 10)),
+    Part("ring", 30, "content after slot reuse, through the pinned ring", attach("ring", 0, 10)),
+    Part("release", 30, "a released batch stays until its queue has come to it", attach("release", 0, 1)),
+    Part("transform", 30, "transform and targets against the reference", attach("transform", 0, 1)),
+    Part("together", 30, "two processes on one stream", attach("together", 0, 5)),
+    Part("killed", 40, "a trainer killed while batches are copied for it", attach("killed", 0, 1)),
+    Part("memory", 30, "device memory against the stated number of batches", attach("memory", 0, 0)),
+    Part("kernels", 45, "kernels against the reference, and their bandwidth", kernels),
+    Part("rates", 70, "host to device against the card's pinned rate", rates),
+    Part("self-test", 40, "train_cuda's own test of its arithmetic", self_test),
+    Part("train_cuda", 60, "400 steps on the GPU: the loss falls", train_cuda_falls),
+    Part("resume", 60, "train_cuda stopped, and gone on with", train_cuda_resumes),
+    Part("train_cpu", 30, "the CPU's trainer: the loss falls", train_cpu),
+    Part("daemon's rate", 30, "penstock bench", daemon_rate),
+    Part("resnet50", 110, "PyTorch, AMP, channels_last", torch_model("resnet50")),
+    Part("resnet18", 90, "PyTorch, AMP, channels_last", torch_model("resnet18")),
+    Part("growth", 60, "an hour's worth of batches", growth),
+    Part("sanitizer", 90, "compute-sanitizer", sanitizer),
+)

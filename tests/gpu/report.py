@@ -1,0 +1,62 @@
+"""report: what tests/gpu/run found, as Markdown. One page that can be committed: no paths of the machine, no log."""
+import time
+
+STATES = {"passed": "passed", "failed": "**FAILED**", "overran": "**overran its time**", "not run": "**not run**", "skipped": "skipped"}
+BAD = ("failed", "overran", "not run")
+
+
+def cell(text):
+    return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return lines + ["| " + " | ".join(cell(value) for value in row) + " |" for row in rows] + [""]
+
+
+def heading(stage, facts):
+    lines = ["# On a GPU", ""]
+    if stage.gpu:
+        lines += [f"Written by `tests/gpu/run` on {time.strftime('%Y-%m-%d', time.gmtime())}, on one {facts.get('GPU: name', 'GPU')}.", ""]
+    else:
+        lines = ["# Without a GPU", "", "Written by `tests/gpu/run --without-gpu`: **no GPU was used.** What follows shows that the command "
+                 "works, and nothing about a GPU. What ran against the fake driver of `tests/cuda` ran on the CPU.", ""]
+    return lines
+
+
+METHOD = """## How it was measured
+
+- *Copies*: a round begins when the daemon has filled every slot and all device buffers are held; they are released at once, and the
+  attachment copies what lies ready. The time is that from the end of the first copy to the end of the last, by the host's clock at their
+  events. So the daemon's own rate is not in it. The card's rate is that of as many copies of the same size out of pinned memory, back to back
+  in one stream, by the same clock, measured before each round. Ratio of the medians.
+- *Kernels*: `gpu_kernels` says how at its beginning.
+- *ResNets*: one process per model, loaders one after the other, synthetic data first and once more at the end; 10 steps of warm-up that
+  are not counted. `waiting`: how long the device stood between a step's last kernel and the next step's first, by CUDA events. penstock
+  writes bfloat16 in channels_last; the DataLoader gives float32, from one worker process per core, pinned and copied asynchronously.
+  Few pictures are read again and again, from the page cache, by both.
+- *Waiting for penstock* counts against its ceiling only where the daemon alone (`penstock bench`, same pictures, same batch) is faster than
+  the model with synthetic data.
+- *Growth*: as many batches as ResNet-50 takes in an hour, of 8 rows of 32 x 32 pixels so that they pass in seconds: what
+  could grow is kept per batch. Device memory must be the same afterwards to the byte, the host's within 8 MiB.
+"""
+
+
+def write(path, stage, facts, outcomes, seconds, allowed):
+    bad = sum(1 for outcome in outcomes if outcome.state in BAD)
+    below = [figure for figure in stage.figures if figure[3] is False]
+    verdict = "everything that ran passed, and every floor holds" if not bad and not below else \
+        f"{bad} parts failed or did not run to their end, {len(below)} floors do not hold"
+    skipped = sum(1 for outcome in outcomes if outcome.state == "skipped")
+    lines = heading(stage, facts)
+    lines += [f"In {seconds:.0f} s of the {allowed:.0f} that it may take: **{verdict}**; {skipped} skipped.", "", "## The machine", ""]
+    lines += table(("", ""), facts.items())
+    lines += ["## What was measured", ""]
+    holds = {True: "yes", False: "**no**", None: ""}
+    lines += table(("", "", "must be", "holds"), [(label, value, floor or "", holds[ok]) for label, value, floor, ok in stage.figures])
+    lines += ["## Each part", ""]
+    lines += table(("part", "what", "outcome", "took", "of at most", "in its words"),
+                   [(o.name, o.what, STATES[o.state], f"{o.seconds:.1f} s", f"{o.budget:.0f} s", o.words) for o in outcomes])
+    lines += [METHOD]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return not bad and not below

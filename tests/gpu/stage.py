@@ -1,0 +1,233 @@
+"""stage: what the parts of tests/gpu/run share: where things are, how a command is run within the time that is left, what was found.
+
+Only the standard library. Every process that is started here runs in a session of its own and is ended with it."""
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SKIP = 77
+GRACE_S = 3  # between asking a process to end and ending it
+
+
+class Failed(Exception):
+    pass
+
+
+class Skipped(Exception):
+    pass
+
+
+class Overran(Exception):
+    pass
+
+
+def end_group(process):
+    """Ends a process with all that it started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def last_words(text):
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    return lines[-1][:400] if lines else "no word"
+
+
+class Stage:
+    def __init__(self, args, work):
+        self.root, self.work = ROOT, work
+        self.gpu = not args.without_gpu
+        self.bundle = args.bundle.resolve() if args.bundle else None
+        self.build = args.build.resolve()
+        self.given_bin = args.bin
+        self.bin = args.bin.resolve() if args.bin else self.build / "bin"
+        self.cores = len(os.sched_getaffinity(0))
+        self.capability = None  # "90"
+        self.python = None  # an interpreter that has PyTorch
+        self.painted = self.photographs = None
+        self.daemon_rate = self.model_rate = None
+        self.daemon_process, self.daemon_memory = None, 0
+        self.log, self.end = None, 0.0  # of the part that runs
+        self.figures = []
+        self.environment = self._environment()
+
+    def _environment(self):
+        environment = {**os.environ, "PENSTOCK_SOCKET": str(self.work / "run/s.sock"), "XDG_CACHE_HOME": str(self.work / "cache"),
+                       "PENSTOCKD": str(self.bin / "penstockd"), "PENSTOCK_LIB": str(self.bin.parent / "lib"),
+                       "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment.pop("LOCAL_RANK", None)
+        cuda = Path(environment.get("CUDA_HOME", "/usr/local/cuda")) / "bin"
+        environment["PATH"] = f"{environment.get('PATH', '')}:{cuda}"
+        if self.bundle:
+            environment.pop("PKG_CONFIG_PATH", None)
+            environment.update(PKG_CONFIG_LIBDIR=str(self.bundle / "lib/pkgconfig"), LIBRARY_PATH=str(self.bundle / "lib"),
+                               C_INCLUDE_PATH=str(self.bundle / "include"))
+        return environment
+
+    def pkg_config(self):
+        """The bundle's pkg-config, as a program that runs from anywhere."""
+        program = self.work / "pkg-config"
+        if not program.exists():
+            copied = self.work / "pkgconf"
+            shutil.copy(self.bundle / "bin/pkg-config", copied)
+            copied.chmod(0o755)
+            program.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH="{self.bundle}/bin" exec "{copied}" "$@"\n')
+            program.chmod(0o755)
+        return program
+
+    def program(self, name):
+        path = self.bin / name
+        if not path.exists():
+            raise Failed(f"{name} was not built")
+        return path
+
+    def fake_driver(self):
+        """The folder of the fake driver of tests/cuda, where it was built: for trying the programs without a GPU."""
+        found = sorted(self.bin.parent.glob("tests/cuda/**/libcuda.so.1"))
+        return found[0].parent if found else None
+
+    def on_device(self, name):
+        """How a program that needs a driver is started: without a GPU, with the fake one."""
+        if self.gpu:
+            return [self.program(name)]
+        fake = self.fake_driver()
+        if not fake:
+            raise Skipped("needs a GPU (and the fake driver of tests/cuda was not built)")
+        return ["env", f"LD_LIBRARY_PATH={fake}", self.program(name)]
+
+    # ---- commands ----
+
+    def attempt(self, *command):
+        """Runs it within the part's time; what it wrote (to both), and its exit code."""
+        command = [str(word) for word in command]
+        left = self.end - time.monotonic()
+        self.log.write(f"$ {' '.join(command)}\n")
+        self.log.flush()
+        begin = os.fstat(self.log.fileno()).st_size
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, env=self.environment,
+                                   start_new_session=True, text=True, errors="replace", cwd=self.work)
+        try:
+            text, _ = process.communicate(timeout=max(0.1, left))
+        except subprocess.TimeoutExpired:
+            end_group(process)
+            text, _ = process.communicate()
+            self.log.write(text + "\n(ended: out of time)\n")
+            raise Overran(f"{Path(command[0]).name} was ended: last word: {last_words(text)}") from None
+        errors = self.logged_from(begin) if process.returncode else ""
+        self.log.write(text)
+        self.log.flush()
+        return text + errors, process.returncode
+
+    def logged_from(self, place):
+        with open(self.log.name, "rb") as log:
+            log.seek(place)
+            return log.read().decode(errors="replace")
+
+    def run(self, *command):
+        """What it wrote to its output; Failed with its last words unless it ended well."""
+        text, code = self.attempt(*command)
+        if code == SKIP:
+            raise Skipped(last_words(text))
+        if code != 0:
+            raise Failed(f"{Path(str(command[0])).name} ended with {code}: {last_words(text)}")
+        return text
+
+    # ---- what was found ----
+
+    def figure(self, label, value, floor=None, holds=None):
+        self.figures.append((label, value, floor, holds))
+
+    # ---- the daemon ----
+
+    def start_daemon(self):
+        with open("/proc/meminfo", encoding="ascii") as meminfo:
+            free = int(re.search(r"MemAvailable:\s+(\d+)", meminfo.read()).group(1)) << 10
+        self.daemon_memory = min(12 << 30, free // 4) if self.gpu else 256 << 20
+        log = open(self.work / "penstockd.log", "wb")
+        command = [str(self.program("penstockd")), "--socket", self.environment["PENSTOCK_SOCKET"], "--memory", str(self.daemon_memory >> 20) + "M"]
+        self.daemon_process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment,
+                                               start_new_session=True)
+        log.close()
+        while not self.daemon_listens():
+            if self.daemon_process.poll() is not None or time.monotonic() > self.end:
+                raise Failed(f"penstockd does not start: {last_words(self.daemon_log())}")
+            time.sleep(0.02)
+
+    def daemon_listens(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+            return probe.connect_ex(self.environment["PENSTOCK_SOCKET"]) == 0
+
+    def daemon_log(self):
+        path = self.work / "penstockd.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def close(self):
+        if self.daemon_process and self.daemon_process.poll() is None:
+            end_group(self.daemon_process)
+
+
+# ---- the machine ----
+
+def first_line(*command):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout.strip() else None
+
+
+QUERY = ("name", "driver_version", "compute_cap", "memory.total", "pcie.link.gen.max", "pcie.link.width.max", "clocks.max.memory")
+
+
+def gpu_facts():
+    """What nvidia-smi says of the first GPU, or None."""
+    line = first_line("nvidia-smi", "-i", "0", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader")
+    values = [value.strip() for value in line.split(",")] if line else []
+    return dict(zip(QUERY, values)) if len(values) == len(QUERY) else None
+
+
+def cpu_name():
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as cpuinfo:
+        found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read())
+    return found.group(1) if found else platform.machine()
+
+
+def torch_facts(python):
+    """What PyTorch says of itself, or None where this Python has none."""
+    ask = ("import torch, json; f = {'torch': torch.__version__, 'cuda': torch.version.cuda, 'cudnn': torch.backends.cudnn.version()}\n"
+           "try:\n import torchvision; f['torchvision'] = torchvision.__version__\nexcept ImportError: pass\nprint(json.dumps(f))")
+    return first_line(str(python), "-c", ask)
+
+
+def machine_facts(python):
+    facts = {"CPU": f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores", "kernel": platform.release(),
+             "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB",
+             "C library": " ".join(platform.libc_ver()), "Python": platform.python_version()}
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    for name, command in {"cc": ("cc", "--version"), "CMake": ("cmake", "--version")}.items():
+        facts[name] = first_line(*command) or "not found"
+    release = re.search(r"release [^,]+", subprocess_text(nvcc, "--version"))
+    facts["nvcc"] = release.group(0) if release else "not found"
+    facts["PyTorch"] = torch_facts(python) if python else None
+    facts.update({f"GPU: {name}": value for name, value in (gpu_facts() or {}).items()})
+    return {name: value or "not found" for name, value in facts.items()}
+
+
+def subprocess_text(*command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
