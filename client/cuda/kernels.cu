@@ -154,15 +154,16 @@ template <class T> __device__ void plain_nhwc(const kernels_normalise &a, const 
 	constexpr uint32_t G = T::GROUP, STEPS = KERNELS_SPAN * 3 / G / KERNELS_THREADS;
 	static_assert(KERNELS_THREADS % 3 == 0 && KERNELS_SPAN * 3 % (G * KERNELS_THREADS) == 0,
 		"threads stay in step");
-	uint32_t first = s.begin * 3 / G + threadIdx.x, end = s.end * 3 / G;
+	uint32_t first = s.begin / G * 3 + threadIdx.x, end = s.end / G * 3;
 	uint32_t phase = threadIdx.x * G % 3;
 	colour turned[3] = {colour_of(a, phase), colour_of(a, phase == 2 ? 0 : phase + 1),
 		colour_of(a, phase == 0 ? 2 : phase - 1)};
+	size_t before = (size_t)first * G;
 	uint32_t words[STEPS][G / 4];
 #pragma unroll
 	for (uint32_t i = 0; i < STEPS; i++)
 		if (first + i * KERNELS_THREADS < end)
-			load<T>(s.image + (size_t)(first + i * KERNELS_THREADS) * G, words[i]);
+			load<T>(s.image + before + i * KERNELS_THREADS * G, words[i]);
 #pragma unroll
 	for (uint32_t i = 0; i < STEPS; i++) {
 		if (first + i * KERNELS_THREADS >= end)
@@ -171,7 +172,7 @@ template <class T> __device__ void plain_nhwc(const kernels_normalise &a, const 
 #pragma unroll
 		for (uint32_t j = 0; j < G; j++)
 			v[j] = normal(words[i][j / 4], j % 4, turned[j % 3]);
-		store<T>(a, s.out + (size_t)(first + i * KERNELS_THREADS) * G, T::pack(v));
+		store<T>(a, s.out + before + i * KERNELS_THREADS * G, T::pack(v));
 	}
 }
 
@@ -179,14 +180,14 @@ template <class T> __device__ void plain_nchw(const kernels_normalise &a, const 
 {
 	constexpr uint32_t G = T::GROUP, STEPS = KERNELS_SPAN / G / KERNELS_THREADS;
 	uint32_t first = s.begin / G + threadIdx.x, end = s.end / G;
+	size_t before = (size_t)first * G;
 	uint32_t words[STEPS][G / 4 * 3];
 #pragma unroll
 	for (uint32_t i = 0; i < STEPS; i++)
 		if (first + i * KERNELS_THREADS < end)
 #pragma unroll
 			for (uint32_t k = 0; k < 3; k++)
-				load<T>(s.image +
-						((size_t)(first + i * KERNELS_THREADS) * 3 + k) * G,
+				load<T>(s.image + before * 3 + (i * KERNELS_THREADS * 3 + k) * G,
 					words[i] + k * (G / 4));
 #pragma unroll
 	for (uint32_t i = 0; i < STEPS; i++) {
@@ -199,11 +200,125 @@ template <class T> __device__ void plain_nchw(const kernels_normalise &a, const 
 			for (uint32_t j = 0; j < G; j++)
 				v[j] = normal(words[i][(j * 3 + c) / 4], (j * 3 + c) % 4,
 					colour_of(a, c));
-			store<T>(a,
-				s.out + (size_t)c * s.pixels +
-					(size_t)(first + i * KERNELS_THREADS) * G,
+			store<T>(a, s.out + (size_t)c * s.pixels + before + i * KERNELS_THREADS * G,
 				T::pack(v));
 		}
+	}
+}
+
+/* blend x own + partner_blend x the partner's. */
+__device__ float blended(float own, float blend, float other, float partner_blend)
+{
+	return __fadd_rn(__fmul_rn(own, blend), __fmul_rn(other, partner_blend));
+}
+
+/* ---- groups ---- */
+
+/* GROUP pixels of a line, as bytes in the output's order; which of them are erased. */
+template <class T> struct group {
+	uint32_t words[T::GROUP / 4 * 3], erased;
+};
+
+/* Which of `count` pixels from x, y on lie in a rectangle: a bit for each. */
+__device__ uint32_t covered(uint32_t count, uint32_t x, uint32_t y, uint32_t left, uint32_t top,
+	uint32_t width, uint32_t height)
+{
+	if (y - top >= height)
+		return 0;
+	int begin = (int)left - (int)x, most = (int)count;
+	int end = min(max(begin + (int)width, 0), most);
+	return (1u << end) - (1u << min(max(begin, 0), most));
+}
+
+/* Four pixels in reverse. */
+__device__ void mirror(uint32_t *words)
+{
+	uint32_t first = words[0], middle = words[1], last = words[2];
+	words[0] = __byte_perm(middle, last, 0x2765); /* bytes 9, 10, 11, 6 */
+	words[1] = __byte_perm(__byte_perm(middle, last, 0x0043), /* 7, 8 */
+		__byte_perm(first, middle, 0x0043), 0x5410); /* 3, 4 */
+	words[2] = __byte_perm(first, middle, 0x2105); /* 5, 0, 1, 2 */
+}
+
+template <class T>
+__device__ group<T> group_of(const kernels_normalise &a, uint32_t number, uint32_t x, uint32_t y)
+{
+	constexpr uint32_t G = T::GROUP, WORDS = G / 4 * 3;
+	const penstock_cuda_row *row = a.row + number;
+	bool flipped = row->flags & PENSTOCK_CUDA_ROW_FLIPPED;
+	size_t pixel = ((size_t)number * a.height + y) * a.width + (flipped ? a.width - G - x : x);
+	uint32_t words[WORDS];
+#pragma unroll
+	for (uint32_t k = 0; k < 3; k++)
+		load<T>(a.images + pixel * 3 + k * G, words + k * (G / 4));
+	if (flipped)
+#pragma unroll
+		for (uint32_t k = 0; k < WORDS; k += 3)
+			mirror(words + k);
+	group<T> g;
+#pragma unroll
+	for (uint32_t k = 0; k < WORDS; k++) /* and its halves, where it has two */
+		g.words[k] = flipped ? words[(k + WORDS - 3) % WORDS] : words[k];
+	g.erased =
+		row->flags & PENSTOCK_CUDA_ROW_ERASED
+			? covered(G, x, y, row->erase_x, row->erase_y, row->erase_w, row->erase_h)
+			: 0;
+	return g;
+}
+
+/* Channel c of its pixel j. */
+template <class T>
+__device__ float group_value(const kernels_normalise &a, const group<T> &g, uint32_t j, uint32_t c)
+{
+	float v = normal(g.words[(j * 3 + c) / 4], (j * 3 + c) % 4, colour_of(a, c));
+	return g.erased >> j & 1 ? a.erase_value[c] : v;
+}
+
+/* Writes value(pixel, channel) in three stores. */
+template <class T, int LAYOUT, class F>
+__device__ void group_store(const kernels_normalise &a, const span &s, uint32_t number, F value)
+{
+	constexpr uint32_t G = T::GROUP;
+	constexpr bool NHWC = LAYOUT == PENSTOCK_CUDA_NHWC;
+	size_t before = s.out + (size_t)number * G * (NHWC ? 3 : 1);
+	size_t apart = NHWC ? G : s.pixels;
+#pragma unroll
+	for (uint32_t k = 0; k < 3; k++) {
+		float v[G];
+#pragma unroll
+		for (uint32_t j = 0; j < G; j++)
+			v[j] = NHWC ? value((k * G + j) / 3, (k * G + j) % 3) : value(j, k);
+		store<T>(a, before + k * apart, T::pack(v));
+	}
+}
+
+template <class T, int LAYOUT>
+__device__ void groups(const kernels_normalise &a, const span &s, uint32_t number)
+{
+	constexpr uint32_t G = T::GROUP;
+	const penstock_cuda_row *row = a.row + number;
+	uint32_t line = a.width / G, inverse = 0xffffffffu / line;
+	bool mixed = row->flags & PENSTOCK_CUDA_ROW_MIXED;
+	bool mixup = mixed && row->partner_blend != 0;
+#pragma unroll 1
+	for (uint32_t i = s.begin / G + threadIdx.x; i < s.end / G; i += KERNELS_THREADS) {
+		uint32_t y = quotient(i, line, inverse), x = (i - y * line) * G;
+		group<T> own = group_of<T>(a, number, x, y);
+		uint32_t cut =
+			mixed ? covered(G, x, y, row->cut_x, row->cut_y, row->cut_w, row->cut_h)
+			      : 0;
+		if (!cut && !mixup) {
+			group_store<T, LAYOUT>(a, s, i,
+				[&](uint32_t j, uint32_t c) { return group_value(a, own, j, c); });
+			continue;
+		}
+		group<T> other = group_of<T>(a, row->partner, x, y);
+		float blend = row->blend, partner_blend = row->partner_blend;
+		group_store<T, LAYOUT>(a, s, i, [&](uint32_t j, uint32_t c) {
+			float mine = group_value(a, own, j, c), its = group_value(a, other, j, c);
+			float both = mixup ? blended(mine, blend, its, partner_blend) : mine;
+			return cut >> j & 1 ? its : both;
+		});
 	}
 }
 
@@ -242,10 +357,13 @@ __device__ void noise(
 	const kernels_normalise &a, const penstock_cuda_row *row, uint32_t pixel, float *ret_v)
 {
 	uint64_t position = row->position;
+	uint32_t key[2] = {a.key[0], a.key[1]};
+	/* Or the compiler computes the ten keys in front of all loops, for all paths. */
+	asm volatile("" : "+r"(key[0]), "+r"(key[1]));
 	uint4 bits = philox_4x32_10(
 		make_uint4((uint32_t)position, (uint32_t)(position >> 32 & 0xffff) | pixel << 16,
 			row->epoch, KERNELS_NOISE | pixel >> 16 << 8),
-		a.key[0], a.key[1]);
+		key[0], key[1]);
 	float sine, cosine;
 	sincospif(__fmul_rn(__uint2float_rn(bits.y), 0x1p-31f), &sine, &cosine);
 	float length = radius(bits.x);
@@ -281,43 +399,33 @@ __device__ void single_source(const kernels_normalise &a, uint32_t number, uint3
 	}
 }
 
-/* blend x own + partner_blend x the partner's. */
-__device__ float blended(float own, float blend, float other, float partner_blend)
-{
-	return __fadd_rn(__fmul_rn(own, blend), __fmul_rn(other, partner_blend));
-}
-
+/* One pass, or one for each of the two that are blended. */
 __device__ void single_mixed(const kernels_normalise &a, uint32_t number, uint32_t pixel,
 	uint32_t x, uint32_t y, float *ret_v)
 {
 	const penstock_cuda_row *row = a.row + number;
-	bool cut = inside(x, y, row->cut_x, row->cut_y, row->cut_w, row->cut_h);
-	float own[3], blend = row->blend, partner_blend = row->partner_blend;
-	if (!cut && partner_blend == 0) {
-		single_source(a, number, pixel, x, y, ret_v);
+	bool mixed = row->flags & PENSTOCK_CUDA_ROW_MIXED;
+	bool cut = mixed && inside(x, y, row->cut_x, row->cut_y, row->cut_w, row->cut_h);
+	bool both = mixed && !cut && row->partner_blend != 0;
+	single_source(a, cut ? row->partner : number, pixel, x, y, ret_v);
+	if (!both)
 		return;
-	}
+	float own[3] = {ret_v[0], ret_v[1], ret_v[2]};
 	single_source(a, row->partner, pixel, x, y, ret_v);
-	if (cut)
-		return;
-	single_source(a, number, pixel, x, y, own);
 #pragma unroll
 	for (uint32_t c = 0; c < 3; c++)
-		ret_v[c] = blended(own[c], blend, ret_v[c], partner_blend);
+		ret_v[c] = blended(own[c], row->blend, ret_v[c], row->partner_blend);
 }
 
 template <class T, int LAYOUT>
 __device__ void single(const kernels_normalise &a, const span &s, uint32_t number)
 {
 	uint32_t inverse = 0xffffffffu / a.width;
-	bool mixed = a.row[number].flags & PENSTOCK_CUDA_ROW_MIXED;
+#pragma unroll 1
 	for (uint32_t p = s.begin + threadIdx.x; p < s.end; p += KERNELS_THREADS) {
 		uint32_t y = quotient(p, a.width, inverse), x = p - y * a.width;
 		float v[3];
-		if (mixed)
-			single_mixed(a, number, p, x, y, v);
-		else
-			single_source(a, number, p, x, y, v);
+		single_mixed(a, number, p, x, y, v);
 #pragma unroll
 		for (uint32_t c = 0; c < 3; c++)
 			*out_of<T>(a,
@@ -329,6 +437,18 @@ __device__ void single(const kernels_normalise &a, const span &s, uint32_t numbe
 
 /* ---- a row's span ---- */
 
+/* Whether noise may be in a row. */
+__device__ bool noisy(const kernels_normalise &a, uint32_t number)
+{
+	if (!a.erase_random)
+		return false;
+	const penstock_cuda_row *row = a.row + number;
+	uint32_t flags = row->flags;
+	if (flags & PENSTOCK_CUDA_ROW_MIXED)
+		flags |= a.row[row->partner].flags;
+	return flags & PENSTOCK_CUDA_ROW_ERASED;
+}
+
 template <class T, int LAYOUT> __device__ void normalise(const kernels_normalise &a)
 {
 	span s;
@@ -338,8 +458,12 @@ template <class T, int LAYOUT> __device__ void normalise(const kernels_normalise
 	for (uint32_t number = blockIdx.y; number < a.rows; number += gridDim.y) {
 		s.out = (size_t)number * s.pixels * 3;
 		s.image = a.images + s.out;
-		if (a.divide || s.pixels % T::GROUP || a.row[number].flags)
+		uint32_t flags = a.row[number].flags;
+		if (a.divide ||
+			(flags ? a.width % T::GROUP || noisy(a, number) : s.pixels % T::GROUP))
 			single<T, LAYOUT>(a, s, number);
+		else if (flags)
+			groups<T, LAYOUT>(a, s, number);
 		else if (LAYOUT == PENSTOCK_CUDA_NHWC)
 			plain_nhwc<T>(a, s);
 		else

@@ -98,6 +98,15 @@ static inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selecto
 	return result;
 }
 
+static inline int min(int a, int b)
+{
+	return a < b ? a : b;
+}
+static inline int max(int a, int b)
+{
+	return a > b ? a : b;
+}
+
 static inline float cospif(float v)
 {
 	return (float)cos((double)v * M_PI);
