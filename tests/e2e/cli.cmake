@@ -5,8 +5,10 @@ if(Python3_Interpreter_FOUND AND TARGET penstock)
 	if(PENSTOCK_SANITIZE)
 		set(cli_slow 4)
 	endif()
-	add_test(NAME e2e.cli COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli.py)
-	set_tests_properties(e2e.cli PROPERTIES TIMEOUT 900 LABELS e2e SKIP_RETURN_CODE 77
+	# What bench does is mostly waiting, so that it is a test of its own.
+	add_test(NAME e2e.cli.bench COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli.py test_bench_*)
+	add_test(NAME e2e.cli.rest COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli.py !test_bench_*)
+	set_tests_properties(e2e.cli.bench e2e.cli.rest PROPERTIES TIMEOUT 900 LABELS e2e SKIP_RETURN_CODE 77
 		ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_SLOW=${cli_slow}")
 endif()
 

@@ -402,6 +402,18 @@ def test_replay_of_broken_samples():
         refuse(home, "replay", images, "--index", 3, "--crop", "0,0,8,8", says=["sample 3", "truncated"], code=1)
 
 
+def paeth(left, above, corner):
+    """As the PNG specification has it: the nearest to left + above - corner, in this order where two are as near."""
+    to_left, to_above, to_corner = abs(above - corner), abs(left - corner), abs(left + above - 2 * corner)
+    if to_left <= to_above and to_left <= to_corner:
+        return left
+    return above if to_above <= to_corner else corner
+
+
+PNG_FILTERS = (None, lambda left, _above, _corner: left, lambda _left, above, _corner: above,
+               lambda left, above, _corner: (left + above) // 2, paeth)
+
+
 def png_pixels(data):
     """Width, height and RGB bytes of a PNG as the command writes them (8 bits, RGB, not interlaced)."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
@@ -417,10 +429,9 @@ def png_pixels(data):
     raw, step, before, out = zlib.decompress(packed), width * 3, bytes(width * 3), []
     for y in range(height):
         kind, line = raw[y * (step + 1)], bytearray(raw[y * (step + 1) + 1:(y + 1) * (step + 1)])
-        for x in range(step):
-            a, b, c = line[x - 3] if x > 2 else 0, before[x], before[x - 3] if x > 2 else 0
-            paeth = min((a, b, c), key=lambda v: abs(a + b - c - v))
-            line[x] = (line[x] + (0, a, b, (a + b) // 2, paeth)[kind]) & 255
+        for x in range(step if kind else 0):
+            left, above, corner = line[x - 3] if x > 2 else 0, before[x], before[x - 3] if x > 2 else 0
+            line[x] = (line[x] + PNG_FILTERS[kind](left, above, corner)) & 255
         before = bytes(line)
         out.append(before)
     return width, height, b"".join(out)

@@ -466,12 +466,14 @@ def penstock_processes():
 
 
 def run_tests(module):
-    """Runs test_* of a module's globals, those that a pattern on the command line fits or all; exits 1 when one fails or none fits, 77
-    when all were skipped."""
-    wanted = sys.argv[1:] or ["*"]
-    tests = [(n, f) for n, f in module.items() if n.startswith("test_") and any(fnmatch.fnmatchcase(n, w) for w in wanted)]
+    """Runs test_* of a module's globals, those that a pattern on the command line fits or all, and that no !PATTERN fits; exits 1 when one
+    fails or none is left, 77 when all were skipped."""
+    unwanted = [w[1:] for w in sys.argv[1:] if w.startswith("!")]
+    wanted = [w for w in sys.argv[1:] if not w.startswith("!")] or ["*"]
+    tests = [(n, f) for n, f in module.items() if n.startswith("test_") and any(fnmatch.fnmatchcase(n, w) for w in wanted)
+             and not any(fnmatch.fnmatchcase(n, w) for w in unwanted)]
     if not tests:
-        sys.exit(f"no test fits {' '.join(wanted)}")
+        sys.exit(f"no test fits {' '.join(sys.argv[1:])}")
     failed = passed = 0
 
     def alarm(_signal, _frame):

@@ -43,7 +43,7 @@ def epoch_of(samples, batch_size, world_size, drop_last):
 
 
 def order_of(home, images, *options):
-    """The epoch's samples by position, from replay, which e2e.cli compares with what is served."""
+    """The epoch's samples by position, from replay, which cli.py compares with what is served."""
     return [row["index"] for row in replayed_all(home, images, *options)]
 
 
