@@ -7,12 +7,15 @@
  *   penstock_cuda_options_init(&options);
  *   options.dtype = PENSTOCK_CUDA_FLOAT16;
  *
- *   struct penstock_cuda *cuda;
- *   if (penstock_cuda_attach(stream, &options, &cuda) < 0)       // the stream is open, see
- * penstock.h fail(penstock_error()); struct penstock_cuda_batch batch; int r; while ((r =
- * penstock_cuda_next(cuda, &batch, PENSTOCK_TIMEOUT_DEFAULT)) == 0) { penstock_cuda_transform(cuda,
- * &batch, tensor, queue); // your memory, your CUDA stream penstock_cuda_release(cuda, &batch,
- * queue);           // when `queue` has come so far train_on(tensor, queue);
+ *   struct penstock_cuda *cuda; // of a stream that is open, see penstock.h
+ *   if (penstock_cuda_attach(stream, &options, &cuda) < 0)
+ *           fail(penstock_error());
+ *   struct penstock_cuda_batch batch;
+ *   int r;
+ *   while ((r = penstock_cuda_next(cuda, &batch, PENSTOCK_TIMEOUT_DEFAULT)) == 0) {
+ *           penstock_cuda_transform(cuda, &batch, tensor, queue); // your memory, your CUDA stream
+ *           penstock_cuda_release(cuda, &batch, queue); // when `queue` has come so far
+ *           train_on(tensor, queue);
  *   }
  *   if (r < 0)
  *           fail(penstock_error());
@@ -93,10 +96,10 @@ struct penstock_cuda_options {
 	 * batch size and world size. In this order: flip, normalise, erase, mix. */
 	double flip; /* 0; probability of mirroring left to right, besides what the daemon did */
 	double erase; /* 0; probability of RandomErasing, as torchvision's */
-	double erase_scale[2], erase_ratio[2]; /* 0.02 0.33, 0.3 3.3; of the area; width : height */
+	double erase_scale[2], erase_ratio[2]; /* 0.02 0.33, 0.3 3.3; of the area; height : width */
 	float erase_value[3]; /* 0 0 0; per channel, after normalising */
 	int32_t erase_random; /* 0; 1: standard normal noise in place of erase_value */
-	double mixup, cutmix; /* 0: off; alpha of their Beta distributions */
+	double mixup, cutmix; /* 0: off; alpha of their Beta distributions, 0.01 to 100 */
 	double mix; /* 1; probability that a batch is mixed at all */
 	double mix_switch; /* 0.5; where both are on: probability of CutMix */
 	/* Where device memory comes from: NULL for the driver's own (cuMemAlloc). Otherwise called
