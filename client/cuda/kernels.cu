@@ -266,11 +266,17 @@ __device__ group<T> group_of(const kernels_normalise &a, uint32_t number, uint32
 	return g;
 }
 
-/* Channel c of its pixel j. */
+/* Channel c of its pixel j, as if nothing was erased; and as it is. */
+template <class T>
+__device__ float group_normal(const kernels_normalise &a, const group<T> &g, uint32_t j, uint32_t c)
+{
+	return normal(g.words[(j * 3 + c) / 4], (j * 3 + c) % 4, colour_of(a, c));
+}
+
 template <class T>
 __device__ float group_value(const kernels_normalise &a, const group<T> &g, uint32_t j, uint32_t c)
 {
-	float v = normal(g.words[(j * 3 + c) / 4], (j * 3 + c) % 4, colour_of(a, c));
+	float v = group_normal(a, g, j, c);
 	return g.erased >> j & 1 ? a.erase_value[c] : v;
 }
 
@@ -292,33 +298,48 @@ __device__ void group_store(const kernels_normalise &a, const span &s, uint32_t 
 	}
 }
 
+/* One group, with the partner's where it takes part. */
+template <class T, int LAYOUT>
+__device__ void group_do(const kernels_normalise &a, const span &s, uint32_t number, uint32_t i,
+	uint32_t x, uint32_t y)
+{
+	constexpr uint32_t ALL = (1u << T::GROUP) - 1;
+	const penstock_cuda_row *row = a.row + number;
+	bool mixed = row->flags & PENSTOCK_CUDA_ROW_MIXED;
+	float blend = row->blend, partner_blend = mixed ? row->partner_blend : 0;
+	uint32_t cut =
+		mixed ? covered(T::GROUP, x, y, row->cut_x, row->cut_y, row->cut_w, row->cut_h) : 0;
+	group<T> own = group_of<T>(a, cut == ALL ? row->partner : number, x, y);
+	if (cut == ALL || (cut == 0 && partner_blend == 0)) {
+		group_store<T, LAYOUT>(
+			a, s, i, [&](uint32_t j, uint32_t c) { return group_value(a, own, j, c); });
+		return;
+	}
+	group<T> other = group_of<T>(a, row->partner, x, y);
+	if (!(cut | own.erased | other.erased)) {
+		group_store<T, LAYOUT>(a, s, i, [&](uint32_t j, uint32_t c) {
+			return blended(group_normal(a, own, j, c), blend,
+				group_normal(a, other, j, c), partner_blend);
+		});
+		return;
+	}
+	group_store<T, LAYOUT>(a, s, i, [&](uint32_t j, uint32_t c) {
+		float mine = group_value(a, own, j, c), its = group_value(a, other, j, c);
+		if (cut >> j & 1)
+			return its;
+		return partner_blend != 0 ? blended(mine, blend, its, partner_blend) : mine;
+	});
+}
+
 template <class T, int LAYOUT>
 __device__ void groups(const kernels_normalise &a, const span &s, uint32_t number)
 {
 	constexpr uint32_t G = T::GROUP;
-	const penstock_cuda_row *row = a.row + number;
 	uint32_t line = a.width / G, inverse = 0xffffffffu / line;
-	bool mixed = row->flags & PENSTOCK_CUDA_ROW_MIXED;
-	bool mixup = mixed && row->partner_blend != 0;
 #pragma unroll 1
 	for (uint32_t i = s.begin / G + threadIdx.x; i < s.end / G; i += KERNELS_THREADS) {
-		uint32_t y = quotient(i, line, inverse), x = (i - y * line) * G;
-		group<T> own = group_of<T>(a, number, x, y);
-		uint32_t cut =
-			mixed ? covered(G, x, y, row->cut_x, row->cut_y, row->cut_w, row->cut_h)
-			      : 0;
-		if (!cut && !mixup) {
-			group_store<T, LAYOUT>(a, s, i,
-				[&](uint32_t j, uint32_t c) { return group_value(a, own, j, c); });
-			continue;
-		}
-		group<T> other = group_of<T>(a, row->partner, x, y);
-		float blend = row->blend, partner_blend = row->partner_blend;
-		group_store<T, LAYOUT>(a, s, i, [&](uint32_t j, uint32_t c) {
-			float mine = group_value(a, own, j, c), its = group_value(a, other, j, c);
-			float both = mixup ? blended(mine, blend, its, partner_blend) : mine;
-			return cut >> j & 1 ? its : both;
-		});
+		uint32_t y = quotient(i, line, inverse);
+		group_do<T, LAYOUT>(a, s, number, i, (i - y * line) * G, y);
 	}
 }
 
@@ -502,7 +523,7 @@ __device__ void targets(const kernels_targets &a)
 } // namespace
 
 #define KERNELS_NORMALISE(name, type, layout)                                          \
-	extern "C" __global__ void __launch_bounds__(KERNELS_THREADS)                  \
+	extern "C" __global__ void __launch_bounds__(KERNELS_THREADS, KERNELS_BLOCKS)  \
 		penstock_normalise_##name(const __grid_constant__ kernels_normalise a) \
 	{                                                                              \
 		normalise<type, layout>(a);                                            \

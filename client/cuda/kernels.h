@@ -42,6 +42,7 @@ enum {
 				  that walks over an image in steps of this many units of values
 				  stays with its channels */
 	KERNELS_SPAN = 8 * KERNELS_THREADS, /* pixels of one row that a block does at a time */
+	KERNELS_BLOCKS = 5, /* that a multiprocessor has at once: 64 registers for each thread */
 	KERNELS_TARGETS_THREADS = 128,
 	KERNELS_GRID_MOST = 65535, /* blocks in y: what devices allow; they go on from there */
 	KERNELS_NOISE = 8, /* PHILOX_BATCH_NOISE of proto/philox.h, which the device does not see */
