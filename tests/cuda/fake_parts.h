@@ -1,0 +1,196 @@
+/* fake_parts: between the files of the fake CUDA driver; see fake_driver.c for their map.
+ *
+ * One mutex guards all of it. The work itself (copies, kernels) is done without it, by the lane's
+ * thread.
+ *
+ * Order: work is numbered in its lane. A clock says, for each lane, which of its work comes before
+ * something: before an event, before whatever is queued in a lane next, before what the host does
+ * next. Two pieces of work that touch the same bytes, one of them writing, must be ordered by
+ * their clocks; that is checked when they are queued, and so does not depend on timing. */
+#pragma once
+
+#include "client/cuda/driver.h"
+#include "client/cuda/kernels.h"
+#include "cuda/fake_driver.h"
+
+#include <pthread.h>
+
+#define FAKE_EXPORT __attribute__((visibility("default")))
+
+enum { FAKE_DEVICES = 4, FAKE_LANES = 32, FAKE_STACK = 16, FAKE_GUARD = 256, FAKE_NAME = 64 };
+
+enum call {
+#define FAKE_CALL(name, symbol, type) CALL_##name,
+	DRIVER_FUNCTIONS(FAKE_CALL)
+#undef FAKE_CALL
+		CALLS
+};
+
+struct clock {
+	uint64_t at[FAKE_LANES];
+};
+
+/* ---- the objects; all stay in their lists when they are gone, so that a late use is noticed ----
+ */
+
+struct CUctx_st {
+	int device;
+	unsigned retained, pushed;
+	struct CUstream_st *legacy; /* the default stream, made when it is first used */
+};
+
+struct CUstream_st {
+	struct CUstream_st *next;
+	struct CUctx_st *context;
+	unsigned lane;
+	bool alive, blocking; /* blocking: waits for the default stream, and it for this one */
+	bool legacy;
+};
+
+struct CUevent_st {
+	struct CUevent_st *next;
+	struct CUctx_st *context;
+	bool alive, timed, recorded;
+	unsigned lane;
+	uint64_t seq; /* of the last record, in that lane */
+	struct clock clock;
+	uint64_t done_seq, done_ns; /* the last record that was executed */
+};
+
+struct CUmod_st {
+	struct CUmod_st *next;
+	struct CUctx_st *context;
+	bool alive;
+	struct CUfunc_st *functions;
+};
+
+struct CUfunc_st {
+	struct CUfunc_st *next;
+	struct CUmod_st *module;
+	char name[FAKE_NAME];
+	unsigned lane; /* of its last launch; the number 0 before the first */
+	uint64_t seq;
+};
+
+enum block_kind { BLOCK_DEVICE, BLOCK_PINNED, BLOCK_REGISTERED };
+
+struct access {
+	unsigned lane;
+	bool writes;
+	uint64_t seq;
+	size_t begin, end;
+};
+
+/* Memory that the device may touch. */
+struct block {
+	struct block *next;
+	struct CUctx_st *context;
+	enum block_kind kind;
+	bool alive, portable;
+	uintptr_t address; /* as the caller knows it; of device memory nothing that the CPU can
+			      touch */
+	size_t bytes;
+	uint8_t *backing; /* where the bytes are; with FAKE_GUARD more behind them for the device's
+			   */
+	uint64_t device_id, inode; /* of registered memory: what was mapped there */
+	struct access *access;
+	size_t accesses, room;
+};
+
+/* ---- work ---- */
+
+enum work_kind { WORK_MARK, WORK_COPY, WORK_KERNEL };
+
+struct launch {
+	char name[FAKE_NAME];
+	struct kernels_grid grid;
+	union {
+		struct kernels_normalise normalise;
+		struct kernels_targets targets;
+	} argument; /* with the addresses of the backing */
+};
+
+struct work {
+	enum work_kind kind;
+	uint64_t seq;
+	struct clock need; /* what must be done in the other lanes */
+	/* WORK_COPY */
+	void *to;
+	const void *from;
+	size_t bytes;
+	void *staged; /* freed after it */
+	/* WORK_KERNEL */
+	struct launch launch;
+	/* WORK_MARK: of an event, or NULL */
+	struct CUevent_st *event;
+};
+
+/* ---- fake_driver.c ---- */
+
+extern pthread_mutex_t fake_lock;
+
+/* Begins a call: takes the lock, counts, and says what it has to return at once: CUDA_SUCCESS to go
+ * on. `needs_context`: CUDA_ERROR_INVALID_CONTEXT without one. */
+CUresult fake_enter(enum call call, bool needs_context);
+/* The same for functions that give something back: they do so whatever is returned, and return
+ * this. */
+CUresult fake_enter_release(enum call call, bool needs_context);
+/* Ends it. Returns `result`. */
+CUresult fake_leave(CUresult result);
+/* This thread's, NULL without one. Locked. */
+struct CUctx_st *fake_current(void);
+const struct fake_cuda_settings *fake_settings(void);
+/* What a lost device returns, CUDA_SUCCESS while it is none. Locked. */
+CUresult fake_lost(void);
+struct CUmod_st *fake_modules(void);
+
+/* The caller broke a rule. Locked. */
+void fake_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Memory for the fake itself, zeroed; ends the process without. */
+void *fake_room(size_t bytes);
+
+/* ---- fake_stream.c ---- */
+
+/* Queues work; `work` is copied. Returns its number in the lane. Locked. */
+uint64_t stream_push(struct CUstream_st *stream, struct work *work);
+/* What the next work in it comes after. Locked. */
+const struct clock *stream_clock(struct CUstream_st *stream);
+/* The stream of this handle, in the current context: NULL when there is none such. Locked. */
+struct CUstream_st *stream_find(CUstream handle);
+/* Waits until the lane has done this; returns what a lost device does. Locked, and unlocks while it
+ * waits. */
+CUresult stream_await(unsigned lane, uint64_t seq);
+bool stream_done(unsigned lane, uint64_t seq);
+/* The last that was queued. */
+uint64_t stream_last(const struct CUstream_st *stream);
+/* The number that stream_push gives next. */
+uint64_t stream_next(const struct CUstream_st *stream);
+void stream_hold(unsigned kinds);
+void stream_delay(unsigned microseconds);
+void stream_wake(void);
+/* Ends the threads. */
+void stream_end(void);
+/* Counts, tells (when `tell`) and forgets (when `forget`) those of the context, NULL: of all. */
+unsigned stream_leaks(const struct CUctx_st *context, bool tell, bool forget);
+void stream_use(struct fake_cuda_use *use);
+
+/* ---- fake_memory.c ---- */
+
+/* Device memory at this address, of the current context: where its bytes are. NULL and a fault when
+ * it is none, has been freed, or is shorter. Locked. */
+uint8_t *memory_find(CUdeviceptr address, size_t bytes, const char *what, struct block **ret_block);
+/* Notes that the work which is pushed next in this stream touches these bytes of a block; a fault
+ * when it is not ordered after what touched them before. Locked. */
+void memory_access(struct block *block, uintptr_t address, size_t bytes, bool writes,
+	struct CUstream_st *stream, const char *what);
+unsigned memory_leaks(const struct CUctx_st *context, bool tell, bool forget);
+void memory_use(struct fake_cuda_use *use);
+/* Whether the bytes are mapped in this process. */
+bool memory_is_mapped(const void *address, size_t bytes);
+
+/* ---- fake_kernel.c ---- */
+
+/* Whether the module has a function of this name. */
+bool kernel_is_known(const char *name);
+void kernel_run(const struct launch *launch);
+void kernel_use(struct fake_cuda_use *use);
