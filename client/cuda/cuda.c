@@ -138,7 +138,8 @@ static int cuda_init_parts(struct penstock_cuda *cuda, struct penstock_stream *s
 	attachment_prepare(cuda);
 	int result = buffer_init(&cuda->buffers, &cuda->device, &cuda->options, &cuda->stream);
 	if (result == 0)
-		result = memory_init(&cuda->memory, &cuda->device, cuda->options.memory);
+		result = memory_init(&cuda->memory, &cuda->device, cuda->options.memory,
+			penstock_stream_writable(stream));
 	if (result == 0)
 		result = stall_init(&cuda->stall, cuda->device.driver);
 	if (result == 0)

@@ -77,30 +77,40 @@ static int device_ask(const struct device *device, CUdevice_attribute attribute,
 					   "cuDeviceGetAttribute of %d", (int)attribute);
 }
 
+static int device_ask_all(struct device *device)
+{
+	int major = 0, minor = 0, registers = 0, read_only = 0, tables = 0;
+	const struct {
+		CUdevice_attribute attribute;
+		int *value;
+	} questions[] = {
+		{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major},
+		{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor},
+		{CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, &registers},
+		{CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, &read_only},
+		{CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, &tables},
+	};
+	int result = 0;
+	for (size_t i = 0; i < sizeof questions / sizeof *questions && result == 0; i++)
+		result = device_ask(device, questions[i].attribute, questions[i].value);
+	device->capability = (uint32_t)(major * 10 + minor);
+	device->registers = registers;
+	device->registers_read_only = read_only;
+	device->page_tables = tables;
+	return result;
+}
+
 static int device_describe(struct device *device)
 {
 	const struct driver *driver = device->driver;
-	int major = 0, minor = 0, registers = 0, read_only = 0;
 	CUresult r = driver->device_get(&device->handle, device->ordinal);
 	if (r == CUDA_SUCCESS)
 		r = driver->device_get_name(device->name, sizeof device->name, device->handle);
 	if (r == CUDA_SUCCESS)
 		r = driver->driver_get_version(&device->version);
-	if (r != CUDA_SUCCESS)
-		return driver_fail(driver, r, NULL, "asking for device %d", device->ordinal);
-	int result = device_ask(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major);
-	if (result == 0)
-		result = device_ask(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor);
-	if (result == 0)
-		result =
-			device_ask(device, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, &registers);
-	if (result == 0)
-		result = device_ask(
-			device, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, &read_only);
-	device->capability = (uint32_t)(major * 10 + minor);
-	device->registers = registers;
-	device->registers_read_only = read_only;
-	return result;
+	return r == CUDA_SUCCESS
+		       ? device_ask_all(device)
+		       : driver_fail(driver, r, NULL, "asking for device %d", device->ordinal);
 }
 
 /* ---- its kernels

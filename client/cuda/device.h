@@ -23,6 +23,7 @@ struct device {
 	uint32_t capability; /* 90 for 9.0 */
 	bool registers; /* memory that others made */
 	bool registers_read_only; /* also where this process may not write to it */
+	bool page_tables; /* reads memory through the processor's page tables */
 	char name[DEVICE_NAME_BYTES];
 };
 

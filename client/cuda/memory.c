@@ -16,7 +16,20 @@
 #define F_SEAL_FUTURE_WRITE 0x0010 /* linux/fcntl.h, 5.1 */
 #endif
 
-static const unsigned MEMORY_FLAGS = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_READ_ONLY;
+static const struct {
+	unsigned flags; /* of cuMemHostRegister */
+	int protection, seals; /* of the mapping; of memory such as it may be of */
+	const char *why;
+} memory_ways[MEMORY_WAYS] = {
+	[MEMORY_READ_ONLY] = {CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_READ_ONLY, PROT_READ,
+		F_SEAL_FUTURE_WRITE,
+		"the device reads the daemon's memory, which is registered with it read-only"},
+	[MEMORY_WRITABLE] = {CU_MEMHOSTREGISTER_PORTABLE, PROT_READ | PROT_WRITE, 0,
+		"the device reads the daemon's memory, which is registered with it as this "
+		"process's own (pin_memory)"},
+	[MEMORY_PAGE_TABLES] = {CU_MEMHOSTREGISTER_PORTABLE, PROT_READ, F_SEAL_FUTURE_WRITE,
+		"the device reads the daemon's memory through the processor's page tables"},
+};
 
 /* ---- the decision
  * ------------------------------------------------------------------------------------------------------
@@ -62,16 +75,16 @@ static int memory_step_back(struct memory *memory, const char *why)
 		memory->device->ordinal, memory->device->name, why);
 }
 
-/* The names of attributes are NVIDIA's, so that they can be looked up. NULL: it can. */
-static const char *memory_cannot(const struct device *device)
+static bool memory_may(const struct memory *memory, enum memory_way way)
 {
-	if (!device->registers)
-		return "the device cannot register host memory "
-		       "(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED is 0)";
-	if (!device->registers_read_only)
-		return "the device cannot register memory that is mapped read-only "
-		       "(CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED is 0)";
-	return NULL;
+	switch (way) {
+	case MEMORY_READ_ONLY:
+		return memory->device->registers_read_only;
+	case MEMORY_WRITABLE:
+		return memory->writable;
+	default:
+		return memory->device->page_tables;
+	}
 }
 
 /* ---- one mapping
@@ -84,12 +97,14 @@ static CUresult memory_register(
 {
 	const struct driver *driver = memory->device->driver;
 	const char *name = NULL;
-	CUresult r = driver->mem_host_register((void *)(uintptr_t)base, bytes, MEMORY_FLAGS);
+	CUresult r = driver->mem_host_register(
+		(void *)(uintptr_t)base, bytes, memory_ways[memory->way].flags);
 	if (r == CUDA_SUCCESS)
 		return r;
 	(void)driver->get_error_name(r, &name);
 	(void)snprintf(why, MEMORY_WHY_BYTES,
-		"cuMemHostRegister of %zu bytes that are mapped read-only failed: %s (%d)", bytes,
+		"cuMemHostRegister of %zu bytes of shared memory, mapped %s, failed: %s (%d)",
+		bytes, memory->way == MEMORY_WRITABLE ? "writable" : "read-only",
 		name ? name : "an error without a name", (int)r);
 	return r;
 }
@@ -106,22 +121,21 @@ static void memory_drop(struct memory *memory, struct memory_extent *extent)
  * ------------------------------------------------------------------------------------------
  */
 
-static const uint8_t *memory_map_page(int fd, size_t bytes)
+static const uint8_t *memory_map_page(enum memory_way way, int fd, size_t bytes)
 {
-	if (ftruncate(fd, (off_t)bytes) < 0 ||
-		fcntl(fd, F_ADD_SEALS,
-			F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0)
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | memory_ways[way].seals;
+	if (ftruncate(fd, (off_t)bytes) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)
 		return NULL;
-	void *page = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+	void *page = mmap(NULL, bytes, memory_ways[way].protection, MAP_SHARED, fd, 0);
 	return page == MAP_FAILED ? NULL : page;
 }
 
-static const uint8_t *memory_make_page(size_t bytes)
+static const uint8_t *memory_make_page(enum memory_way way, size_t bytes)
 {
 	int fd = memfd_create("penstock-cuda", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return NULL;
-	const uint8_t *page = memory_map_page(fd, bytes);
+	const uint8_t *page = memory_map_page(way, fd, bytes);
 	(void)close(fd);
 	return page;
 }
@@ -131,7 +145,7 @@ static const uint8_t *memory_make_page(size_t bytes)
 static bool memory_try(const struct memory *memory, char why[MEMORY_WHY_BYTES])
 {
 	const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-	const uint8_t *page = memory_make_page(bytes);
+	const uint8_t *page = memory_make_page(memory->way, bytes);
 	if (!page) {
 		(void)snprintf(why, MEMORY_WHY_BYTES, "no sealed page to try it with: %s",
 			strerror(errno));
@@ -144,24 +158,42 @@ static bool memory_try(const struct memory *memory, char why[MEMORY_WHY_BYTES])
 	return good;
 }
 
+/* The first way that the device takes. False with a refusal. */
+static bool memory_choose(struct memory *memory, char why[MEMORY_WHY_BYTES])
+{
+	/* The names of attributes are NVIDIA's, so that they can be looked up. */
+	(void)snprintf(why, MEMORY_WHY_BYTES,
+		"the device registers no memory that is mapped read-only "
+		"(CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED is 0), as the stream's is: "
+		"open it with pin_memory, where nobody else reads it");
+	for (unsigned way = 0; way < MEMORY_WAYS; way++) {
+		memory->way = way;
+		if (memory_may(memory, way) && memory_try(memory, why))
+			return true;
+	}
+	return false;
+}
+
 /* ---- life
  * --------------------------------------------------------------------------------------------------------------
  */
 
-int memory_init(struct memory *memory, const struct device *device, uint32_t wanted)
+int memory_init(struct memory *memory, const struct device *device, uint32_t wanted, bool writable)
 {
 	char refusal[MEMORY_WHY_BYTES];
-	*memory = (struct memory){
-		.device = device, .wanted = wanted, .lock = PTHREAD_MUTEX_INITIALIZER};
+	*memory = (struct memory){.device = device,
+		.wanted = wanted,
+		.writable = writable,
+		.lock = PTHREAD_MUTEX_INITIALIZER};
 	if (wanted == PENSTOCK_CUDA_RING)
 		return memory_use_ring(memory, "options.memory asks for the ring");
-	const char *why = memory_cannot(device);
-	if (!why && !memory_try(memory, refusal))
-		why = refusal;
-	if (why)
-		return memory_step_back(memory, why);
-	memory_decide(memory, PENSTOCK_CUDA_REGISTERED, 0,
-		"the device reads the daemon's memory, which is registered with it read-only");
+	if (!device->registers)
+		return memory_step_back(memory,
+			"the device registers no host memory "
+			"(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED is 0)");
+	if (!memory_choose(memory, refusal))
+		return memory_step_back(memory, refusal);
+	memory_decide(memory, PENSTOCK_CUDA_REGISTERED, 0, "%s", memory_ways[memory->way].why);
 	return 0;
 }
 
@@ -219,25 +251,40 @@ static int memory_find_room(const struct memory *memory)
 }
 
 /* A second mapping of the same pages: mremap(2) of length 0. The kernel refuses it for pages of
- * hugetlbfs. NULL with a refusal. */
-static const uint8_t *memory_map(const struct memory_source *source, char why[MEMORY_WHY_BYTES])
+ * hugetlbfs. NULL, and errno. */
+static void *memory_map_again(const struct memory *memory, const struct memory_source *source)
 {
 	void *base =
 		mremap((void *)(uintptr_t)source->base, 0, source->extent_bytes, MREMAP_MAYMOVE);
-	if (base != MAP_FAILED)
+	if (base == MAP_FAILED)
+		return NULL;
+	if (memory->way != MEMORY_WRITABLE ||
+		mprotect(base, source->extent_bytes, memory_ways[memory->way].protection) == 0)
 		return base;
-	(void)snprintf(why, MEMORY_WHY_BYTES,
-		"the daemon's memory (%zu bytes) cannot be mapped once more: %s%s",
-		source->extent_bytes, strerror(errno),
-		errno == EINVAL ? "; is it of reserved huge pages (vm.nr_hugepages)?" : "");
+	int error = errno;
+	(void)munmap(base, source->extent_bytes);
+	errno = error;
 	return NULL;
+}
+
+/* NULL with a refusal. */
+static const uint8_t *memory_map(
+	const struct memory *memory, const struct memory_source *source, char why[MEMORY_WHY_BYTES])
+{
+	void *base = memory_map_again(memory, source);
+	if (!base)
+		(void)snprintf(why, MEMORY_WHY_BYTES,
+			"the daemon's memory (%zu bytes) cannot be mapped once more: %s%s",
+			source->extent_bytes, strerror(errno),
+			errno == EINVAL ? "; is it of reserved huge pages (vm.nr_hugepages)?" : "");
+	return base;
 }
 
 /* False with a refusal. */
 static bool memory_add(struct memory *memory, const struct memory_source *source,
 	struct memory_extent *extent, char why[MEMORY_WHY_BYTES])
 {
-	const uint8_t *base = memory_map(source, why);
+	const uint8_t *base = memory_map(memory, source, why);
 	if (!base)
 		return false;
 	if (memory_register(memory, base, source->extent_bytes, why) != CUDA_SUCCESS) {

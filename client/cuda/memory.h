@@ -1,9 +1,12 @@
 /* memory: how the device reads the daemon's memory.
  *
  * Registered: each extent is mapped once more, so that it stays for as long as the device may read
- * it whatever the stream does, and the mapping is registered with the device as one that is only
- * read. Copies come straight from it; the slot must be kept until its copy is done. An extent goes
- * when a newer one has come (the stream found another daemon) and no copy from it is under way.
+ * it whatever the stream does, and the mapping is registered with the device: as one that is only
+ * read, or, since most devices refuse that, as one that this process may write to, which the daemon
+ * leaves open where the stream is this process's alone (penstock_options.pin_memory). Nothing here
+ * writes to it. Copies come straight from it; the slot must be kept until its copy is done. An
+ * extent goes when a newer one has come (the stream found another daemon) and no copy from it is
+ * under way.
  *
  * Ring: through pinned memory of this process (ring.h); the slot is free when memory_copy returns.
  *
@@ -29,9 +32,19 @@ struct memory_extent {
 	uint32_t copies; /* from it, under way */
 };
 
+/* How memory is registered. */
+enum memory_way {
+	MEMORY_READ_ONLY, /* said to be only read */
+	MEMORY_WRITABLE, /* mapped so that this process could write to it */
+	MEMORY_PAGE_TABLES, /* the device follows the processor's page tables: as it is mapped */
+	MEMORY_WAYS,
+};
+
 struct memory {
 	const struct device *device;
 	uint32_t wanted; /* enum penstock_cuda_memory */
+	bool writable; /* penstock_stream_writable */
+	enum memory_way way;
 	struct memory_extent extent[MEMORY_EXTENTS];
 	struct ring ring;
 	pthread_mutex_t lock; /* of what follows: the pump may change it */
@@ -52,7 +65,7 @@ struct memory_source {
 /* Decides, and tries the decision with a page of memory such as the daemon's. 0; -ENOTSUP
  * registering was asked for and is refused; -ENOMEM; -EIO. On failure memory_deinit is the
  * caller's. */
-int memory_init(struct memory *memory, const struct device *device, uint32_t wanted);
+int memory_init(struct memory *memory, const struct device *device, uint32_t wanted, bool writable);
 
 /* No copy may be under way. `memory` was initialised, or is zeroed. */
 void memory_deinit(struct memory *memory);
