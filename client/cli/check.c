@@ -623,10 +623,8 @@ static int check_print_json(const struct check *check)
 	}
 	int code = check_json_broken(check, &json);
 	jsontext_end(&json);
-	if (code == CLI_OK && json.failed)
-		code = cli_fail(CLI_FAILED, "no memory for the report");
 	if (code == CLI_OK)
-		(void)printf("%s\n", json.text);
+		return cli_print_json(&json);
 	jsontext_free(&json);
 	return code;
 }

@@ -30,6 +30,8 @@
 
 #include <stdint.h>
 
+struct jsontext;
+
 enum cli_exit {
 	CLI_OK = 0,
 	CLI_FAILED = 1, /* it did not work, or broken images were found */
@@ -40,7 +42,11 @@ enum cli_exit {
  * reads as one step. */
 int cli_fail(enum cli_exit code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same without ending anything. */
+/* Prints the document, which is a subcommand's result, as a line, and frees it. Returns CLI_OK, or
+ * what cli_fail returned where memory was too little for it. */
+int cli_print_json(struct jsontext *json);
+
+/* The same as cli_fail without ending anything. */
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Control characters of a text for a terminal become `?`, in place: what a dataset's names hold

@@ -661,10 +661,8 @@ static int decode_run(struct decode *decode)
 		return code;
 	jsontext_end(&decode->out);
 	jsontext_end(&decode->out);
-	if (decode->out.failed)
-		return cli_fail(CLI_FAILED, "no memory for the report");
-	(void)printf("%s\n", decode->out.text);
-	return code;
+	int printed = cli_print_json(&decode->out);
+	return UTIL_MAX(code, printed);
 }
 
 int decode_main(int argc, char **argv)

@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "client/cli/options.h"
 #include "client/cli/process.h"
+#include "proto/jsontext.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -60,6 +61,17 @@ int cli_fail(enum cli_exit code, const char *format, ...)
 	cli_say(format, args);
 	va_end(args);
 	return (int)code;
+}
+
+int cli_print_json(struct jsontext *json)
+{
+	int code = CLI_OK;
+	if (json->failed)
+		code = cli_fail(CLI_FAILED, "no memory for the report");
+	else
+		(void)printf("%s\n", json->text);
+	jsontext_free(json);
+	return code;
 }
 
 void cli_note(const char *format, ...)

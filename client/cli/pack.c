@@ -345,11 +345,7 @@ static int packing_print_json(const struct packing *packing)
 	packing_json_interval(packing, &json);
 	manifest_put_broken(manifest, &json);
 	jsontext_end(&json);
-	int code = json.failed ? cli_fail(CLI_FAILED, "no memory for the report") : CLI_OK;
-	if (code == CLI_OK)
-		(void)printf("%s\n", json.text);
-	jsontext_free(&json);
-	return code;
+	return cli_print_json(&json);
 }
 
 /* What was named does not go, or what lies there is in the way: 2; else 1. */

@@ -522,11 +522,7 @@ static int plan_json(const struct plan *plan)
 		jsontext_string(&json, NULL, plan->note[i]);
 	jsontext_end(&json);
 	jsontext_end(&json);
-	if (json.failed)
-		return cli_fail(CLI_FAILED, "no memory for the report");
-	(void)printf("%s\n", json.text);
-	jsontext_free(&json);
-	return CLI_OK;
+	return cli_print_json(&json);
 }
 
 /* Main

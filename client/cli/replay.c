@@ -433,10 +433,7 @@ static int replay_run(struct replay *replay)
 		return code;
 	jsontext_end(&replay->out);
 	jsontext_end(&replay->out);
-	if (replay->out.failed)
-		return replay_fail_memory();
-	(void)printf("%s\n", replay->out.text);
-	return CLI_OK;
+	return cli_print_json(&replay->out);
 }
 
 int replay_main(int argc, char **argv)

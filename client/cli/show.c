@@ -157,7 +157,7 @@ static int show_take(struct show *show)
 	return r < 0 ? show_fail(r) : CLI_OK;
 }
 
-static void show_say(const struct show *show, const struct canvas *canvas, unsigned rows)
+static int show_say(const struct show *show, const struct canvas *canvas, unsigned rows)
 {
 	struct jsontext json = {0};
 	if (!show->json) {
@@ -165,7 +165,7 @@ static void show_say(const struct show *show, const struct canvas *canvas, unsig
 			     ", %d x %d pixels\n",
 			show->output, rows, rows == 1 ? "" : "s", show->taken.batch,
 			show->taken.epoch, canvas->width, canvas->height);
-		return;
+		return CLI_OK;
 	}
 	jsontext_object(&json, NULL);
 	jsontext_string(&json, "file", show->output);
@@ -175,9 +175,7 @@ static void show_say(const struct show *show, const struct canvas *canvas, unsig
 	jsontext_i64(&json, "width", canvas->width);
 	jsontext_i64(&json, "height", canvas->height);
 	jsontext_end(&json);
-	if (!json.failed)
-		(void)printf("%s\n", json.text);
-	jsontext_free(&json);
+	return cli_print_json(&json);
 }
 
 /* The default is no promise, a number that was given is. */
@@ -214,16 +212,17 @@ static int show_draw(struct show *show)
 		.tile = (unsigned)show->tile};
 	struct canvas canvas;
 	struct fault fault = {{0}};
+	int code = CLI_OK;
 	int r = sheet_draw(&sheet, &canvas, &fault);
 	if (r == 0) {
 		const struct picture picture = {
 			(uint32_t)canvas.width, (uint32_t)canvas.height, canvas.rgb};
 		r = picture_write(show->output, PICTURE_PNG, &picture, true, &fault);
 		if (r == 0)
-			show_say(show, &canvas, sheet.rows);
+			code = show_say(show, &canvas, sheet.rows);
 		canvas_deinit(&canvas);
 	}
-	return r < 0 ? cli_fail(CLI_FAILED, "%s", fault.text) : CLI_OK;
+	return r < 0 ? cli_fail(CLI_FAILED, "%s", fault.text) : code;
 }
 
 int show_main(int argc, char **argv)

@@ -295,11 +295,7 @@ static int state_print_json(const struct state *state)
 	if (state_fits(state))
 		state_json_next(&json, state);
 	jsontext_end(&json);
-	if (json.failed)
-		return cli_fail(CLI_FAILED, "no memory for the report");
-	(void)printf("%s\n", json.text);
-	jsontext_free(&json);
-	return CLI_OK;
+	return cli_print_json(&json);
 }
 
 static int state_compare(struct state *state)
