@@ -45,6 +45,19 @@ static inline void fixture_remove(char *folder)
 	free(folder);
 }
 
+/* A folder for each test, as its state. */
+static inline int fixture_setup(void **state)
+{
+	*state = fixture_folder();
+	return 0;
+}
+
+static inline int fixture_teardown(void **state)
+{
+	fixture_remove(*state);
+	return 0;
+}
+
 /* FOLDER/NAME in one of four buffers, taken in turn. */
 static inline char *fixture_path(const char *folder, const char *name)
 {

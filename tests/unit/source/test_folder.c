@@ -152,27 +152,15 @@ static void test_unreadable(void **state)
 	assert_int_equal(chmod(fixture_path(folder, "a"), 0755), 0);
 }
 
-static int setup(void **state)
-{
-	*state = fixture_folder();
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fixture_remove(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
-		cmocka_unit_test_setup_teardown(test_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_links, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_cycle, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_depth, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_unreadable, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_order, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_links, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_cycle, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_depth, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_unreadable, fixture_setup, fixture_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

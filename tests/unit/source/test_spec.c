@@ -185,26 +185,15 @@ static void test_one_name(void **state)
 	assert_int_equal(chdir("/"), 0);
 }
 
-static int setup(void **state)
-{
-	*state = fixture_folder();
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fixture_remove(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_braces),
 		cmocka_unit_test(test_bounds),
-		cmocka_unit_test_setup_teardown(test_expand, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_glob_and_indexes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_one_name, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_expand, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_glob_and_indexes, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_one_name, fixture_setup, fixture_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
