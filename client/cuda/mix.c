@@ -18,15 +18,14 @@
  * frexp, ldexp and rint are exact or rounded as IEEE 754 says. */
 #include "client/cuda/mix.h"
 
+#include "client/cuda/sentence.h"
 #include "proto/philox.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <float.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 _Static_assert(FLT_EVAL_METHOD == 0, "double arithmetic must be done in double");
 _Static_assert(sizeof(struct penstock_cuda_row) == 64, "the device's functions read it");
@@ -34,7 +33,6 @@ _Static_assert(sizeof(struct penstock_cuda_row) == 64, "the device's functions r
 enum {
 	MIX_ERASE_ATTEMPTS = 10, /* torchvision's */
 	MIX_PREFETCH_MOST = 64,
-	MIX_SENTENCE = 512,
 };
 
 static const double MIX_ALPHA_LEAST = 0.01, MIX_ALPHA_MOST = 100;
@@ -299,18 +297,6 @@ void mix_plan(const struct penstock_cuda_options *options, uint64_t seed, uint64
 		mix_row_blend(&blend, (i ? i : count) - 1, &ret_rows[i]);
 }
 
-static int mix_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static int mix_refuse(const char *format, ...)
-{
-	char sentence[MIX_SENTENCE];
-	va_list args;
-	va_start(args, format);
-	(void)vsnprintf(sentence, sizeof sentence, format, args);
-	va_end(args);
-	penstock_error_set(sentence);
-	return -EINVAL;
-}
-
 /* An option's value, and what it may be. */
 struct mix_range {
 	const char *name;
@@ -323,8 +309,8 @@ static int mix_check_ranges(const struct mix_range *range, unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		/* Written so that a NaN is refused. */
 		if (!(range[i].value >= range[i].least && range[i].value <= range[i].most))
-			return mix_refuse("options.%s is %.10g: expected %s", range[i].name,
-				range[i].value, range[i].expected);
+			return sentence_set(-EINVAL, "options.%s is %.10g: expected %s",
+				range[i].name, range[i].value, range[i].expected);
 	}
 	return 0;
 }
@@ -333,8 +319,9 @@ static int mix_check_ranges(const struct mix_range *range, unsigned count)
 static int mix_check_device(const struct penstock_cuda_options *options)
 {
 	if (options->device < -1)
-		return mix_refuse("options.device is %d: expected a device's number from 0 on, or "
-				  "-1 for LOCAL_RANK's",
+		return sentence_set(-EINVAL,
+			"options.device is %d: expected a device's number from 0 on, or "
+			"-1 for LOCAL_RANK's",
 			options->device);
 	const struct mix_range ranges[] = {
 		{"prefetch", options->prefetch, 1, MIX_PREFETCH_MOST, "1 to 64 batches"},
@@ -346,8 +333,9 @@ static int mix_check_device(const struct penstock_cuda_options *options)
 			"PENSTOCK_CUDA_NHWC or _NCHW (0 or 1)"},
 	};
 	if (!options->allocate != !options->release)
-		return mix_refuse("options.%s is set and options.%s is not: expected both, or "
-				  "neither for the driver's own memory",
+		return sentence_set(-EINVAL,
+			"options.%s is set and options.%s is not: expected both, or "
+			"neither for the driver's own memory",
 			options->allocate ? "allocate" : "release",
 			options->allocate ? "release" : "allocate");
 	return MIX_CHECK_RANGES(ranges);
@@ -391,10 +379,12 @@ static int mix_check_augmentation(const struct penstock_cuda_options *options)
 	if (r < 0)
 		return r;
 	if (options->erase_scale[0] > options->erase_scale[1])
-		return mix_refuse("options.erase_scale is %.9g to %.9g: expected the smaller first",
+		return sentence_set(-EINVAL,
+			"options.erase_scale is %.9g to %.9g: expected the smaller first",
 			options->erase_scale[0], options->erase_scale[1]);
 	if (options->erase_ratio[0] > options->erase_ratio[1])
-		return mix_refuse("options.erase_ratio is %.9g to %.9g: expected the smaller first",
+		return sentence_set(-EINVAL,
+			"options.erase_ratio is %.9g to %.9g: expected the smaller first",
 			options->erase_ratio[0], options->erase_ratio[1]);
 	return 0;
 }
@@ -410,10 +400,6 @@ static int mix_check_alpha(const char *name, double alpha)
 
 int mix_check(const struct penstock_cuda_options *options)
 {
-	if (options->size < sizeof *options)
-		return mix_refuse("options.size is %zu, that of this release's struct %zu: call "
-				  "penstock_cuda_options_init first",
-			options->size, sizeof *options);
 	int r = mix_check_device(options);
 	if (r == 0)
 		r = mix_check_colours(options);

@@ -640,7 +640,6 @@ static void takes_good_options(void **state)
 	struct penstock_cuda_options options = defaults();
 	(void)state;
 	assert_int_equal(mix_check(&options), 0);
-	options.size += 64; /* a later release's application */
 	options.device = 7;
 	options.prefetch = 64;
 	options.memory = PENSTOCK_CUDA_RING;
@@ -690,16 +689,6 @@ static void refuses_bad_settings(void **state)
 					"expected both, or neither for the driver's own memory");
 	REFUSES(erase_random = 2, "options.erase_random is 2: expected 0, or 1 for noise");
 	REFUSES(erase_random = -1, "options.erase_random is -1: expected 0, or 1 for noise");
-}
-
-static void refuses_options_that_were_not_prepared(void **state)
-{
-	struct penstock_cuda_options options;
-	(void)state;
-	memset(&options, 0, sizeof options);
-	assert_int_equal(mix_check(&options), -EINVAL);
-	assert_non_null(strstr(penstock_error(), "options.size is 0"));
-	assert_non_null(strstr(penstock_error(), "penstock_cuda_options_init"));
 }
 
 static void refuses_bad_probabilities(void **state)
@@ -795,7 +784,6 @@ int main(void)
 		cmocka_unit_test(golden_rows),
 		cmocka_unit_test(takes_good_options),
 		cmocka_unit_test(refuses_bad_settings),
-		cmocka_unit_test(refuses_options_that_were_not_prepared),
 		cmocka_unit_test(refuses_bad_probabilities),
 		cmocka_unit_test(refuses_bad_rectangles),
 		cmocka_unit_test(refuses_bad_colours),
