@@ -37,6 +37,17 @@ if(TARGET penstock_client)
 	install(EXPORT penstockTargets NAMESPACE penstock:: DESTINATION ${package_dir} COMPONENT client)
 endif()
 
+# Targets of its own, which the CMake package takes in where they are: a distribution may put them into a further package.
+if(TARGET penstock_cuda)
+	set_target_properties(penstock_cuda PROPERTIES INSTALL_RPATH "$ORIGIN")
+	install(TARGETS penstock_cuda EXPORT penstockCudaTargets COMPONENT client LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+	install(FILES ${CMAKE_SOURCE_DIR}/include/penstock/cuda.h COMPONENT client
+		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock)
+	configure_file(${CMAKE_SOURCE_DIR}/client/cuda/penstock-cuda.pc.in ${CMAKE_BINARY_DIR}/penstock-cuda.pc @ONLY)
+	install(FILES ${CMAKE_BINARY_DIR}/penstock-cuda.pc DESTINATION ${pkgconfig_dir} COMPONENT client)
+	install(EXPORT penstockCudaTargets NAMESPACE penstock:: DESTINATION ${package_dir} COMPONENT client)
+endif()
+
 # The executables, whatever their targets are called; each finds libpenstock beside itself.
 file(RELATIVE_PATH to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
 foreach(target penstockd penstock penstock_cli)
