@@ -99,7 +99,7 @@ struct block {
 
 /* ---- work ---- */
 
-enum work_kind { WORK_MARK, WORK_COPY, WORK_KERNEL };
+enum work_kind { WORK_MARK, WORK_COPY, WORK_KERNEL, WORK_HOST };
 
 struct launch {
 	char name[FAKE_NAME];
@@ -123,6 +123,9 @@ struct work {
 	struct launch launch;
 	/* WORK_MARK: of an event, or NULL */
 	struct CUevent_st *event;
+	/* WORK_HOST */
+	void (*call)(void *argument);
+	void *argument;
 };
 
 /* ---- fake_driver.c ---- */

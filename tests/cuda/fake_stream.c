@@ -95,6 +95,8 @@ static void work_do(struct work *work, unsigned delay_us)
 		work_copy(work, delay_us);
 	else if (work->kind == WORK_KERNEL)
 		kernel_run(&work->launch);
+	else if (work->kind == WORK_HOST)
+		work->call(work->argument);
 	free(work->staged);
 	work->staged = NULL;
 }
@@ -378,6 +380,20 @@ FAKE_EXPORT CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, u
 		(void)stream_push(stream, &work);
 	}
 	return fake_leave(CUDA_SUCCESS);
+}
+
+/* What this library does not use, and tests hold a stream up with. */
+FAKE_EXPORT CUresult CUDAAPI cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
+{
+	struct work work = {.kind = WORK_HOST, .call = function, .argument = argument};
+	CUresult result = CUDA_ERROR_INVALID_CONTEXT;
+	(void)pthread_mutex_lock(&fake_lock);
+	struct CUstream_st *stream = fake_current() ? stream_find(handle) : NULL;
+	if (fake_lost() != CUDA_SUCCESS)
+		result = fake_lost();
+	else if (stream && stream_push(stream, &work))
+		result = CUDA_SUCCESS;
+	return fake_leave(result);
 }
 
 /* ---- events
