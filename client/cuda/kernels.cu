@@ -306,16 +306,17 @@ __device__ void group_do(const kernels_normalise &a, const span &s, uint32_t num
 	constexpr uint32_t ALL = (1u << T::GROUP) - 1;
 	const penstock_cuda_row *row = a.row + number;
 	bool mixed = row->flags & PENSTOCK_CUDA_ROW_MIXED;
-	float blend = row->blend, partner_blend = mixed ? row->partner_blend : 0;
+	bool mixup = mixed && row->partner_blend != 0;
 	uint32_t cut =
 		mixed ? covered(T::GROUP, x, y, row->cut_x, row->cut_y, row->cut_w, row->cut_h) : 0;
 	group<T> own = group_of<T>(a, cut == ALL ? row->partner : number, x, y);
-	if (cut == ALL || (cut == 0 && partner_blend == 0)) {
+	if (cut == ALL || (cut == 0 && !mixup)) {
 		group_store<T, LAYOUT>(
 			a, s, i, [&](uint32_t j, uint32_t c) { return group_value(a, own, j, c); });
 		return;
 	}
 	group<T> other = group_of<T>(a, row->partner, x, y);
+	float blend = row->blend, partner_blend = row->partner_blend;
 	if (!(cut | own.erased | other.erased)) {
 		group_store<T, LAYOUT>(a, s, i, [&](uint32_t j, uint32_t c) {
 			return blended(group_normal(a, own, j, c), blend,
@@ -323,11 +324,13 @@ __device__ void group_do(const kernels_normalise &a, const span &s, uint32_t num
 		});
 		return;
 	}
+	uint32_t blends = mixup ? ~cut : 0;
 	group_store<T, LAYOUT>(a, s, i, [&](uint32_t j, uint32_t c) {
-		float mine = group_value(a, own, j, c), its = group_value(a, other, j, c);
+		float its = group_value(a, other, j, c);
 		if (cut >> j & 1)
 			return its;
-		return partner_blend != 0 ? blended(mine, blend, its, partner_blend) : mine;
+		float mine = group_value(a, own, j, c);
+		return blends >> j & 1 ? blended(mine, blend, its, partner_blend) : mine;
 	});
 }
 
