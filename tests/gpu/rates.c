@@ -30,6 +30,7 @@ struct rates {
 	uint64_t rounds, batch_size, slots;
 	struct gpu_feed feed;
 	struct penstock_cuda_batch held[SLOTS_MOST];
+	uint64_t given; /* batches, by the attachment */
 	size_t bytes; /* of one batch */
 	/* of the card's own copies */
 	CUstream stream;
@@ -100,27 +101,29 @@ static uint64_t rates_number(const char *json, const char *key)
 	return strtoull(at + strlen(quoted), NULL, 10);
 }
 
-/* Until the daemon has filled what it can. One slot may be with the attachment's thread, which
- * waits for a buffer. */
+/* Until the daemon has filled all slots: it has made as many batches as were given, and one more
+ * for each slot. (One of these may be with the attachment's thread already, which waits for a
+ * buffer.)
+ */
 static void rates_wait_full(const struct rates *rates)
 {
 	for (int look = 0; look < LOOKS; look++) {
 		char *json;
 		gpu_done("penstock_cuda_stats", penstock_cuda_stats(rates->feed.cuda, &json));
-		uint64_t ready = rates_number(json, "ready");
+		uint64_t made = rates_number(json, "batches");
 		free(json);
-		if (ready + 1 >= rates->slots)
+		if (made >= rates->given + rates->slots)
 			return;
 		(void)usleep(LOOK_US);
 	}
 	gpu_fail("the daemon did not fill %" PRIu64 " slots in a minute", rates->slots);
 }
 
-static void rates_take(struct rates *rates)
+static void rates_take(struct rates *rates, uint64_t i)
 {
-	for (uint64_t i = 0; i < rates->slots; i++)
-		gpu_done("penstock_cuda_next",
-			penstock_cuda_next(rates->feed.cuda, &rates->held[i], WAIT_MS));
+	gpu_done("penstock_cuda_next",
+		penstock_cuda_next(rates->feed.cuda, &rates->held[i], WAIT_MS));
+	rates->given++;
 }
 
 /* Takes the next SLOTS batches as they arrive, and says how fast all but the first came. */
@@ -133,14 +136,12 @@ static double rates_attached(struct rates *rates)
 		gpu_done("penstock_cuda_release",
 			penstock_cuda_release(rates->feed.cuda, &rates->held[i], rates->stream));
 	for (uint64_t i = 0; i < count; i++) {
-		gpu_done("penstock_cuda_next",
-			penstock_cuda_next(rates->feed.cuda, &rates->held[i], WAIT_MS));
+		rates_take(rates, i);
 		end = rates_done_ns(rates, rates->held[i].ready);
 		if (i == 0)
 			begin = end;
 	}
-	gpu_done("penstock_cuda_next",
-		penstock_cuda_next(rates->feed.cuda, &rates->held[count], WAIT_MS));
+	rates_take(rates, count);
 	return rates_per_s(rates, count - 1, end - begin);
 }
 
@@ -206,7 +207,9 @@ static void rates_measure(struct rates *rates, const char *name, uint32_t memory
 		return;
 	}
 	rates_card_open(rates);
-	rates_take(rates);
+	rates->given = 0;
+	for (uint64_t i = 0; i < rates->slots; i++)
+		rates_take(rates, i);
 	(void)rates_attached(rates); /* registers the memory on its way */
 	for (uint64_t i = 0; i < rates->rounds; i++) {
 		card[i] = rates_card(rates);
