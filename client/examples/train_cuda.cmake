@@ -1,0 +1,66 @@
+# A trainer on the GPU, over cuDNN and cuBLAS. Needs nvcc (cmake/PenstockCuda.cmake) and both libraries: beside nvcc, in the
+# system's folders, or where Python's packages of them lie (PyTorch brings them); PENSTOCK_CUDNN_INCLUDE, PENSTOCK_CUDNN_LIBRARY,
+# PENSTOCK_CUBLAS_INCLUDE, PENSTOCK_CUBLAS_LIBRARY and PENSTOCK_CUDART_LIBRARY say otherwise.
+#
+#   train_cuda_parts   all that needs no GPU: the network, its schedule, checkpoints, options, the host's twin of the GPU
+#   train_cuda         the program, where the toolkit is
+set(here ${CMAKE_CURRENT_LIST_DIR}/train_cuda)
+add_library(train_cuda_parts STATIC EXCLUDE_FROM_ALL ${here}/checkpoint.c ${here}/net.c ${here}/ops_cpu.c ${here}/options.c
+	${here}/schedule.c ${here}/self_test.c)
+target_include_directories(train_cuda_parts PUBLIC ${CMAKE_SOURCE_DIR}/include)
+target_link_libraries(train_cuda_parts PUBLIC m)
+
+if(NOT TARGET penstock_cuda OR PENSTOCK_SANITIZE)
+	return()
+endif()
+
+# Python's packages: nvidia/cudnn/lib, nvidia/cu13/lib, ...; their libraries have names with a version only.
+set(PENSTOCK_CUDA_PACKAGES "" CACHE STRING "Folders to search for cuDNN and cuBLAS besides; empty: those of Python's packages")
+set(train_cuda_packages ${PENSTOCK_CUDA_PACKAGES})
+if(NOT train_cuda_packages)
+	find_package(Python3 COMPONENTS Interpreter QUIET)
+	if(Python3_Interpreter_FOUND)
+		execute_process(COMMAND ${Python3_EXECUTABLE} -c "import nvidia; print(';'.join(nvidia.__path__))"
+			OUTPUT_VARIABLE packages OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+		foreach(package ${packages})
+			file(GLOB found LIST_DIRECTORIES true ${package}/*)
+			list(APPEND train_cuda_packages ${found})
+		endforeach()
+	endif()
+endif()
+get_filename_component(toolkit ${PENSTOCK_NVCC} REALPATH)
+get_filename_component(toolkit ${toolkit} DIRECTORY)
+set(places HINTS ${PENSTOCK_CUDA_INCLUDE}/.. ${toolkit}/.. ${train_cuda_packages}
+	PATH_SUFFIXES include lib64 lib targets/x86_64-linux/lib targets/sbsa-linux/lib)
+find_path(PENSTOCK_CUDNN_INCLUDE cudnn.h ${places})
+find_path(PENSTOCK_CUBLAS_INCLUDE cublas_v2.h ${places})
+find_library(PENSTOCK_CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 ${places})
+find_library(PENSTOCK_CUBLAS_LIBRARY NAMES cublas libcublas.so.13 libcublas.so.12 libcublas.so.11 ${places})
+# The static one runs wherever the driver does.
+find_library(PENSTOCK_CUDART_LIBRARY NAMES libcudart_static.a cudart libcudart.so.13 libcudart.so.12 libcudart.so.11.0 ${places})
+foreach(part CUDNN_INCLUDE CUBLAS_INCLUDE CUDNN_LIBRARY CUBLAS_LIBRARY CUDART_LIBRARY)
+	if(NOT PENSTOCK_${part})
+		message(STATUS "CUDA: the example train_cuda is skipped: PENSTOCK_${part} was not found")
+		return()
+	endif()
+endforeach()
+file(STRINGS ${PENSTOCK_CUDNN_INCLUDE}/cudnn_version.h major REGEX "^#define CUDNN_MAJOR ")
+if(NOT major MATCHES " 9")
+	message(STATUS "CUDA: the example train_cuda is skipped: it needs cuDNN 9, ${PENSTOCK_CUDNN_INCLUDE} is of another version")
+	return()
+endif()
+
+set(object ${CMAKE_CURRENT_BINARY_DIR}/train_cuda_kernels.o)
+add_custom_command(OUTPUT ${object}
+	COMMAND ${PENSTOCK_NVCC} -std=c++17 -O3 -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror,-fPIC,-fno-threadsafe-statics ${PENSTOCK_CUDA_GENCODE}
+		--threads 0 -c -o ${object} ${here}/kernels.cu
+	DEPENDS ${here}/kernels.cu ${here}/kernels.h ${here}/ops.h
+	VERBATIM COMMENT "Compiling train_cuda's kernels")
+add_executable(train_cuda ${here}/train.c ${here}/ops_cuda.c ${object})
+# After the toolkit's own: cudart and cuBLAS must be of one version.
+target_include_directories(train_cuda SYSTEM PRIVATE ${PENSTOCK_CUDA_INCLUDE} ${PENSTOCK_CUBLAS_INCLUDE} ${PENSTOCK_CUDNN_INCLUDE})
+target_link_libraries(train_cuda PRIVATE train_cuda_parts penstock_cuda penstock_client ${PENSTOCK_CUDNN_LIBRARY}
+	${PENSTOCK_CUBLAS_LIBRARY} ${PENSTOCK_CUDART_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS} rt m)
+# kernels.cu needs nothing of C++'s library (hence no guards of statics, which nvcc's registration code has); this keeps the linker's language C.
+set_target_properties(train_cuda PROPERTIES LINKER_LANGUAGE C)
+message(STATUS "CUDA: the example train_cuda is built, with ${PENSTOCK_CUDNN_LIBRARY}")

@@ -1,0 +1,555 @@
+/* The GPU's own functions of train_cuda. See kernels.h and, for what each computes, ops_cpu.c.
+ *
+ * Elementwise ones take eight halves (16 bytes) per thread and step; all sums are float and in an
+ * order that does not depend on the moment, so that a run can be repeated to the bit: no atomics. A
+ * launch that fails is found by ops_cuda.c, which asks after each. */
+#include "kernels.h"
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <math_constants.h>
+
+namespace
+{
+
+constexpr unsigned THREADS = 256, BLOCKS_MAX = 16384;
+
+struct alignas(16) pack {
+	__half value[OPS_PACK];
+};
+
+unsigned blocks_for(size_t work)
+{
+	size_t blocks = (work + THREADS - 1) / THREADS;
+
+	return (unsigned)(blocks < 1 ? 1 : blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX);
+}
+
+/* The thread's first piece of work, and how far it is to its next. */
+__device__ size_t first()
+{
+	return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+__device__ size_t stride()
+{
+	return (size_t)gridDim.x * blockDim.x;
+}
+
+/* Written so that what is no number stays so. */
+__device__ float above_zero(float x)
+{
+	return x < 0 ? 0 : x;
+}
+
+/* ---- elementwise ---- */
+
+__global__ void to_half(__half *to, const float *from, size_t count)
+{
+	for (size_t i = first(); i < count; i += stride())
+		to[i] = __float2half_rn(from[i]);
+}
+
+__global__ void to_float(float *to, const __half *from, size_t count)
+{
+	for (size_t i = first(); i < count; i += stride())
+		to[i] = __half2float(from[i]);
+}
+
+struct relu_op {
+	__device__ float operator()(float y, float) const
+	{
+		return above_zero(y);
+	}
+};
+
+struct add_op {
+	__device__ float operator()(float y, float x) const
+	{
+		return y + x;
+	}
+};
+
+struct add_relu_op {
+	__device__ float operator()(float y, float x) const
+	{
+		return above_zero(y + x);
+	}
+};
+
+struct mask_op {
+	__device__ float operator()(float dy, float y) const
+	{
+		return y > 0 ? dy : 0;
+	}
+};
+
+/* y = op(y, x), pack by pack. */
+template <typename Op> __global__ void combine(pack *y, const pack *x, size_t packs)
+{
+	for (size_t i = first(); i < packs; i += stride()) {
+		pack mine = y[i], other = x[i];
+#pragma unroll
+		for (int j = 0; j < OPS_PACK; j++)
+			mine.value[j] = __float2half_rn(
+				Op()(__half2float(mine.value[j]), __half2float(other.value[j])));
+		y[i] = mine;
+	}
+}
+
+template <typename Op> void launch_combine(kernel_queue queue, void *y, const void *x, size_t count)
+{
+	size_t packs = count / OPS_PACK;
+
+	combine<Op><<<blocks_for(packs), THREADS, 0, queue>>>((pack *)y, (const pack *)x, packs);
+}
+
+__global__ void widen(pack *to, const __half *from, size_t pixels)
+{
+	for (size_t i = first(); i < pixels; i += stride()) {
+		pack wide = {};
+#pragma unroll
+		for (int c = 0; c < 3; c++)
+			wide.value[c] = from[3 * i + c];
+		to[i] = wide;
+	}
+}
+
+/* ---- pooling ---- */
+
+struct pooling {
+	unsigned h, w, packs; /* of the input; channels in packs */
+	unsigned out_h, out_w;
+	size_t work; /* packs of the tensor that is written */
+};
+
+pooling pooling_of(const ops_map *in)
+{
+	pooling p;
+
+	p.h = in->h;
+	p.w = in->w;
+	p.packs = in->c / OPS_PACK;
+	p.out_h = (in->h + 1) / 2;
+	p.out_w = (in->w + 1) / 2;
+	p.work = 0;
+	return p;
+}
+
+struct alignas(8) choice {
+	uint8_t value[OPS_PACK];
+};
+
+__device__ void take(pack *best, choice *taken, const pack &here, int tap, bool any)
+{
+#pragma unroll
+	for (int j = 0; j < OPS_PACK; j++) {
+		if (any && !(__half2float(here.value[j]) > __half2float(best->value[j])))
+			continue;
+		best->value[j] = here.value[j];
+		taken->value[j] = (uint8_t)tap;
+	}
+}
+
+__global__ void pool_forward(pooling p, const pack *x, pack *y, choice *taken)
+{
+	for (size_t at = first(); at < p.work; at += stride()) {
+		size_t out = at / p.packs, c = at % p.packs;
+		size_t picture = out / ((size_t)p.out_h * p.out_w);
+		int top = (int)(out / p.out_w % p.out_h) * 2 - 1,
+		    left = (int)(out % p.out_w) * 2 - 1;
+		pack best = {};
+		choice mine = {};
+		bool any = false;
+		for (int tap = 0; tap < 9; tap++) {
+			int row = top + tap / 3, column = left + tap % 3;
+			if (row < 0 || row >= (int)p.h || column < 0 || column >= (int)p.w)
+				continue;
+			take(&best, &mine, x[((picture * p.h + row) * p.w + column) * p.packs + c],
+				tap, any);
+			any = true;
+		}
+		y[at] = best;
+		taken[at] = mine;
+	}
+}
+
+/* Each input pixel asks the up to four windows that it lies in whether they took it. */
+__global__ void pool_backward(pooling p, const pack *dy, const choice *taken, pack *dx)
+{
+	for (size_t at = first(); at < p.work; at += stride()) {
+		size_t in = at / p.packs, c = at % p.packs;
+		size_t picture = in / ((size_t)p.h * p.w);
+		unsigned row = (unsigned)(in / p.w % p.h), column = (unsigned)(in % p.w);
+		float sum[OPS_PACK] = {};
+		/* The window of output o covers rows 2 o - 1 to 2 o + 1. */
+		for (unsigned oy = row / 2; oy <= (row + 1) / 2 && oy < p.out_h; oy++) {
+			for (unsigned ox = column / 2; ox <= (column + 1) / 2 && ox < p.out_w;
+				ox++) {
+				size_t out =
+					((picture * p.out_h + oy) * p.out_w + ox) * p.packs + c;
+				unsigned tap = (row + 1 - 2 * oy) * 3 + (column + 1 - 2 * ox);
+				pack gradient = dy[out];
+				choice theirs = taken[out];
+#pragma unroll
+				for (int j = 0; j < OPS_PACK; j++)
+					if (theirs.value[j] == tap)
+						sum[j] += __half2float(gradient.value[j]);
+			}
+		}
+		pack mine;
+#pragma unroll
+		for (int j = 0; j < OPS_PACK; j++)
+			mine.value[j] = __float2half_rn(sum[j]);
+		dx[at] = mine;
+	}
+}
+
+__global__ void mean_forward(size_t work, unsigned packs, size_t pixels, const pack *x, pack *y)
+{
+	for (size_t at = first(); at < work; at += stride()) {
+		const pack *from = x + at / packs * pixels * packs + at % packs;
+		float sum[OPS_PACK] = {};
+		for (size_t i = 0; i < pixels; i++) {
+			pack here = from[i * packs];
+#pragma unroll
+			for (int j = 0; j < OPS_PACK; j++)
+				sum[j] += __half2float(here.value[j]);
+		}
+		pack mine;
+#pragma unroll
+		for (int j = 0; j < OPS_PACK; j++)
+			mine.value[j] = __float2half_rn(sum[j] / (float)pixels);
+		y[at] = mine;
+	}
+}
+
+__global__ void mean_backward(size_t work, unsigned packs, size_t pixels, const pack *dy, pack *dx)
+{
+	for (size_t at = first(); at < work; at += stride()) {
+		pack mine = dy[at / (pixels * packs) * packs + at % packs];
+#pragma unroll
+		for (int j = 0; j < OPS_PACK; j++)
+			mine.value[j] =
+				__float2half_rn(__half2float(mine.value[j]) / (float)pixels);
+		dx[at] = mine;
+	}
+}
+
+/* ---- the linear layer and the loss ---- */
+
+__global__ void bias(float *y, const float *values, size_t count, unsigned columns)
+{
+	for (size_t i = first(); i < count; i += stride())
+		y[i] += values[i % columns];
+}
+
+__global__ void bias_backward(float *d_bias, const __half *dy, unsigned rows, unsigned columns)
+{
+	for (size_t column = first(); column < columns; column += stride()) {
+		float sum = 0;
+		for (size_t row = 0; row < rows; row++)
+			sum += __half2float(dy[row * columns + column]);
+		d_bias[column] = sum;
+	}
+}
+
+struct place {
+	float value;
+	unsigned index;
+};
+
+__device__ place greater(place a, place b)
+{
+	if (b.value > a.value || (b.value == a.value && b.index < a.index))
+		return b;
+	return a;
+}
+
+__device__ float sum_of(float value, float *shared)
+{
+	__syncthreads();
+	shared[threadIdx.x] = value;
+	__syncthreads();
+	for (unsigned half = THREADS / 2; half > 0; half /= 2) {
+		if (threadIdx.x < half)
+			shared[threadIdx.x] += shared[threadIdx.x + half];
+		__syncthreads();
+	}
+	return shared[0];
+}
+
+__device__ place greatest_of(place value, place *shared)
+{
+	__syncthreads();
+	shared[threadIdx.x] = value;
+	__syncthreads();
+	for (unsigned half = THREADS / 2; half > 0; half /= 2) {
+		if (threadIdx.x < half)
+			shared[threadIdx.x] =
+				greater(shared[threadIdx.x], shared[threadIdx.x + half]);
+		__syncthreads();
+	}
+	return shared[0];
+}
+
+__device__ place greatest(const float *values, unsigned count, place *shared)
+{
+	place best = {-CUDART_INF_F, 0xffffffffu};
+
+	for (unsigned i = threadIdx.x; i < count; i += THREADS)
+		best = greater(best, place{values[i], i});
+	return greatest_of(best, shared);
+}
+
+/* One block per row. Its loss and whether it is right (-1: has no label) go to scratch[row] and
+ * scratch[rows + row], to be added up in their order by sum_rows. */
+__global__ void loss_rows(ops_loss loss)
+{
+	__shared__ place places[THREADS];
+	__shared__ float sums[THREADS];
+	unsigned row = blockIdx.x, classes = loss.classes;
+	const float *logits = loss.logits + (size_t)row * classes;
+	const float *targets = loss.targets + (size_t)row * classes;
+	__half *gradients = (__half *)loss.gradients;
+	place best = greatest(logits, classes, places);
+	place wanted = greatest(targets, classes, places);
+	float sum = 0, weight = 0, hit = 0;
+
+	for (unsigned i = threadIdx.x; i < classes; i += THREADS) {
+		float above = logits[i] - best.value;
+		sum += expf(above);
+		weight += targets[i];
+		hit += targets[i] * above;
+	}
+	sum = sum_of(sum, sums);
+	weight = sum_of(weight, sums);
+	hit = sum_of(hit, sums);
+	if (threadIdx.x == 0) {
+		loss.scratch[row] = weight * logf(sum) - hit;
+		loss.scratch[loss.rows + row] =
+			weight > 0 ? (best.index == wanted.index ? 1.0f : 0.0f) : -1.0f;
+	}
+	if (!gradients)
+		return;
+	float scale = row < loss.count ? loss.scaler->scale / (float)loss.count : 0;
+	for (unsigned i = threadIdx.x; i < classes; i += THREADS)
+		gradients[(size_t)row * classes + i] =
+			row < loss.count
+				? __float2half_rn((expf(logits[i] - best.value) / sum * weight -
+							  targets[i]) *
+						  scale)
+				: __float2half_rn(0);
+}
+
+__global__ void sum_rows(ops_loss loss)
+{
+	__shared__ float sums[THREADS];
+	float total = 0, right = 0, rows = 0;
+
+	for (unsigned i = threadIdx.x; i < loss.count; i += THREADS) {
+		float mark = loss.scratch[loss.rows + i];
+		total += loss.scratch[i];
+		right += mark > 0 ? 1.0f : 0.0f;
+		rows += mark >= 0 ? 1.0f : 0.0f;
+	}
+	total = sum_of(total, sums);
+	right = sum_of(right, sums);
+	rows = sum_of(rows, sums);
+	if (threadIdx.x == 0) {
+		loss.metrics->loss += total;
+		loss.metrics->right += (uint64_t)right;
+		loss.metrics->rows += (uint64_t)rows;
+	}
+}
+
+/* ---- the step ---- */
+
+/* All threads that find something write the same word. */
+__global__ void check_half(const pack *gradients, size_t packs, ops_scaler *scaler)
+{
+	for (size_t i = first(); i < packs; i += stride()) {
+		pack here = gradients[i];
+#pragma unroll
+		for (int j = 0; j < OPS_PACK; j++)
+			if ((__half_as_ushort(here.value[j]) & 0x7c00) == 0x7c00)
+				scaler->overflow = 1;
+	}
+}
+
+__global__ void check_float(const float *gradients, size_t count, ops_scaler *scaler)
+{
+	for (size_t i = first(); i < count; i += stride())
+		if (!isfinite(gradients[i]))
+			scaler->overflow = 1;
+}
+
+__device__ float move(const ops_sgd &how, float *weight, float *momentum, float gradient)
+{
+	*momentum = how.momentum * *momentum + (gradient + how.decay * *weight);
+	*weight -= how.rate * *momentum;
+	return *weight;
+}
+
+__global__ void sgd_half(ops_sgd how, float *weights, float *momentum, const __half *gradients,
+	__half *copy, size_t count, const ops_scaler *scaler)
+{
+	if (scaler->overflow)
+		return;
+	for (size_t i = first(); i < count; i += stride())
+		copy[i] = __float2half_rn(move(how, &weights[i], &momentum[i],
+			__half2float(gradients[i]) / scaler->scale));
+}
+
+__global__ void sgd_float(ops_sgd how, float *weights, float *momentum, const float *gradients,
+	size_t count, const ops_scaler *scaler)
+{
+	if (scaler->overflow)
+		return;
+	for (size_t i = first(); i < count; i += stride())
+		move(how, &weights[i], &momentum[i], gradients[i] / scaler->scale);
+}
+
+__global__ void rescale(ops_scaler *scaler)
+{
+	if (scaler->overflow) {
+		scaler->scale = fmaxf(scaler->scale / 2, 1);
+		scaler->good = 0;
+		scaler->skipped++;
+		scaler->overflow = 0;
+	} else if (++scaler->good == OPS_SCALE_AFTER) {
+		scaler->scale = fminf(scaler->scale * 2, OPS_SCALE_MOST);
+		scaler->good = 0;
+	}
+}
+
+} // namespace
+
+/* ---- launches ---- */
+
+void kernel_to_half(kernel_queue queue, void *to, const float *from, size_t count)
+{
+	to_half<<<blocks_for(count), THREADS, 0, queue>>>((__half *)to, from, count);
+}
+
+void kernel_to_float(kernel_queue queue, float *to, const void *from, size_t count)
+{
+	to_float<<<blocks_for(count), THREADS, 0, queue>>>(to, (const __half *)from, count);
+}
+
+void kernel_relu(kernel_queue queue, void *y, size_t count)
+{
+	launch_combine<relu_op>(queue, y, y, count);
+}
+
+void kernel_add_relu(kernel_queue queue, void *y, const void *x, size_t count)
+{
+	launch_combine<add_relu_op>(queue, y, x, count);
+}
+
+void kernel_relu_backward(kernel_queue queue, void *dy, const void *y, size_t count)
+{
+	launch_combine<mask_op>(queue, dy, y, count);
+}
+
+void kernel_add(kernel_queue queue, void *y, const void *x, size_t count)
+{
+	launch_combine<add_op>(queue, y, x, count);
+}
+
+void kernel_widen(kernel_queue queue, void *to, const void *from, size_t pixels)
+{
+	widen<<<blocks_for(pixels), THREADS, 0, queue>>>((pack *)to, (const __half *)from, pixels);
+}
+
+void kernel_pool_forward(
+	kernel_queue queue, const struct ops_map *in, const void *x, void *y, uint8_t *taken)
+{
+	pooling p = pooling_of(in);
+
+	p.work = (size_t)in->n * p.out_h * p.out_w * p.packs;
+	pool_forward<<<blocks_for(p.work), THREADS, 0, queue>>>(
+		p, (const pack *)x, (pack *)y, (choice *)taken);
+}
+
+void kernel_pool_backward(kernel_queue queue, const struct ops_map *in, const void *dy,
+	const uint8_t *taken, void *dx)
+{
+	pooling p = pooling_of(in);
+
+	p.work = (size_t)in->n * p.h * p.w * p.packs;
+	pool_backward<<<blocks_for(p.work), THREADS, 0, queue>>>(
+		p, (const pack *)dy, (const choice *)taken, (pack *)dx);
+}
+
+void kernel_mean_forward(kernel_queue queue, const struct ops_map *in, const void *x, void *y)
+{
+	unsigned packs = in->c / OPS_PACK;
+	size_t work = (size_t)in->n * packs;
+
+	mean_forward<<<blocks_for(work), THREADS, 0, queue>>>(
+		work, packs, (size_t)in->h * in->w, (const pack *)x, (pack *)y);
+}
+
+void kernel_mean_backward(kernel_queue queue, const struct ops_map *in, const void *dy, void *dx)
+{
+	unsigned packs = in->c / OPS_PACK;
+	size_t pixels = (size_t)in->h * in->w, work = in->n * pixels * packs;
+
+	mean_backward<<<blocks_for(work), THREADS, 0, queue>>>(
+		work, packs, pixels, (const pack *)dy, (pack *)dx);
+}
+
+void kernel_bias(kernel_queue queue, float *y, const float *values, unsigned rows, unsigned columns)
+{
+	size_t count = (size_t)rows * columns;
+
+	bias<<<blocks_for(count), THREADS, 0, queue>>>(y, values, count, columns);
+}
+
+void kernel_bias_backward(
+	kernel_queue queue, float *d_bias, const void *dy, unsigned rows, unsigned columns)
+{
+	bias_backward<<<blocks_for(columns), THREADS, 0, queue>>>(
+		d_bias, (const __half *)dy, rows, columns);
+}
+
+void kernel_loss(kernel_queue queue, const struct ops_loss *loss)
+{
+	loss_rows<<<loss->rows, THREADS, 0, queue>>>(*loss);
+	sum_rows<<<1, THREADS, 0, queue>>>(*loss);
+}
+
+void kernel_check_half(
+	kernel_queue queue, const void *gradients, size_t count, struct ops_scaler *scaler)
+{
+	size_t packs = count / OPS_PACK;
+
+	check_half<<<blocks_for(packs), THREADS, 0, queue>>>(
+		(const pack *)gradients, packs, scaler);
+}
+
+void kernel_check_float(
+	kernel_queue queue, const float *gradients, size_t count, struct ops_scaler *scaler)
+{
+	check_float<<<blocks_for(count), THREADS, 0, queue>>>(gradients, count, scaler);
+}
+
+void kernel_sgd_half(kernel_queue queue, const struct ops_sgd *how, float *weights, float *momentum,
+	const void *gradients, void *copy, size_t count, const struct ops_scaler *scaler)
+{
+	sgd_half<<<blocks_for(count), THREADS, 0, queue>>>(
+		*how, weights, momentum, (const __half *)gradients, (__half *)copy, count, scaler);
+}
+
+void kernel_sgd_float(kernel_queue queue, const struct ops_sgd *how, float *weights,
+	float *momentum, const float *gradients, size_t count, const struct ops_scaler *scaler)
+{
+	sgd_float<<<blocks_for(count), THREADS, 0, queue>>>(
+		*how, weights, momentum, gradients, count, scaler);
+}
+
+void kernel_rescale(kernel_queue queue, struct ops_scaler *scaler)
+{
+	rescale<<<1, 1, 0, queue>>>(scaler);
+}

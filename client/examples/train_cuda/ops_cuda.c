@@ -1,0 +1,807 @@
+/* The GPU behind ops.h: convolutions and normalisation by cuDNN, matrices by cuBLAS, the rest by
+ * kernels.cu; all in one CUDA stream.
+ *
+ * cuDNN's older interface (descriptors and cudnnConvolution...), which its version 9 still has. Its
+ * algorithms are those that its heuristics put first among the deterministic ones that make do with
+ * WORKSPACE: not measured ones, so that a run that goes on later computes the same sums.
+ * Normalisation is called the way PyTorch calls it for channels_last: CUDNN_BATCHNORM_OPS_BN,
+ * CUDNN_BATCHNORM_SPATIAL_PERSISTENT, reserve space. */
+#include "kernels.h"
+#include "ops.h"
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WORKSPACE ((size_t)256 << 20)
+
+enum { CANDIDATES = 8, MARKS = 64 };
+
+enum way { FORWARD, BACKWARD_DATA, BACKWARD_FILTER, WAYS };
+
+static const char *const way_names[WAYS] = {"cudnnConvolutionForward",
+	"cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"};
+
+struct candidate {
+	int algorithm; /* of the way's own enumeration */
+	cudnnMathType_t math;
+	bool exact; /* the same sums give the same bits each time */
+};
+
+struct proposal {
+	int algorithm;
+	cudnnStatus_t status;
+	size_t memory;
+	cudnnDeterminism_t determinism;
+	cudnnMathType_t math;
+};
+
+struct conv {
+	struct ops_conv shape;
+	cudnnTensorDescriptor_t x, y;
+	cudnnFilterDescriptor_t w;
+	cudnnConvolutionDescriptor_t how;
+	struct candidate candidate[WAYS][CANDIDATES]; /* the first is tried first */
+	unsigned count[WAYS], taken[WAYS];
+};
+
+struct norm {
+	cudnnTensorDescriptor_t x, values;
+	cudnnBatchNormMode_t mode;
+	float *mean, *inverse; /* by the last norm_forward */
+	void *reserve;
+	size_t reserve_bytes, forward_bytes, backward_bytes;
+};
+
+/* Where one batch's work begins and ends in the queue. */
+struct mark {
+	cudaEvent_t begin, end;
+	double waited_s;
+};
+
+struct device {
+	struct ops ops;
+	cudaStream_t queue;
+	cudnnHandle_t cudnn;
+	cublasHandle_t cublas;
+	void *workspace;
+	size_t workspace_bytes;
+	struct mark mark[MARKS];
+	uint64_t begun, passed; /* batches; those of them that idle_s knows about */
+	double idle_s;
+	bool told_inexact;
+};
+
+static const float one = 1, zero = 0;
+
+/* ---- failures ---- */
+
+static void check_cuda(cudaError_t status, const char *call)
+{
+	if (status == cudaSuccess)
+		return;
+	fprintf(stderr, "train_cuda: %s: %s (%s)\n", call, cudaGetErrorString(status),
+		cudaGetErrorName(status));
+	exit(1);
+}
+
+static void check_cudnn(cudnnStatus_t status, const char *call)
+{
+	char why[512] = "";
+
+	if (status == CUDNN_STATUS_SUCCESS)
+		return;
+	cudnnGetLastErrorString(why, sizeof(why));
+	fprintf(stderr, "train_cuda: %s: %s: %s (cuDNN %zu)\n", call, cudnnGetErrorString(status),
+		why, cudnnGetVersion());
+	exit(1);
+}
+
+static void check_cublas(cublasStatus_t status, const char *call)
+{
+	if (status == CUBLAS_STATUS_SUCCESS)
+		return;
+	fprintf(stderr, "train_cuda: %s: %s\n", call, cublasGetStatusString(status));
+	exit(1);
+}
+
+static void check_launch(const char *kernel)
+{
+	check_cuda(cudaGetLastError(), kernel);
+}
+
+static struct device *device_of(struct ops *ops)
+{
+	return ops->self;
+}
+
+static void *host_new(size_t bytes)
+{
+	void *memory = calloc(1, bytes);
+
+	if (!memory) {
+		fprintf(stderr, "train_cuda: no memory on the host\n");
+		exit(1);
+	}
+	return memory;
+}
+
+/* ---- memory ---- */
+
+static void *device_new(size_t bytes)
+{
+	void *memory = NULL;
+	size_t free_bytes = 0, all = 0;
+	cudaError_t status = cudaMalloc(&memory, bytes);
+
+	if (status == cudaErrorMemoryAllocation) {
+		(void)cudaMemGetInfo(&free_bytes, &all);
+		fprintf(stderr,
+			"train_cuda: cudaMalloc: %zu MiB wanted, %zu of the GPU's %zu MiB are "
+			"free: "
+			"a smaller --batch-size, --image-size or --width needs less\n",
+			(bytes >> 20) + 1, free_bytes >> 20, all >> 20);
+		exit(1);
+	}
+	check_cuda(status, "cudaMalloc");
+	return memory;
+}
+
+static void *cuda_allocate(struct ops *ops, size_t bytes)
+{
+	void *memory = device_new(bytes);
+
+	check_cuda(cudaMemsetAsync(memory, 0, bytes, device_of(ops)->queue), "cudaMemsetAsync");
+	return memory;
+}
+
+static void cuda_release(struct ops *ops, void *memory)
+{
+	(void)ops;
+	check_cuda(cudaFree(memory), "cudaFree");
+}
+
+static void cuda_put(struct ops *ops, void *to, const void *from, size_t bytes)
+{
+	cudaStream_t queue = device_of(ops)->queue;
+
+	check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, queue),
+		"cudaMemcpyAsync to the device");
+	check_cuda(cudaStreamSynchronize(queue), "cudaStreamSynchronize");
+}
+
+static void cuda_get(struct ops *ops, void *to, const void *from, size_t bytes)
+{
+	cudaStream_t queue = device_of(ops)->queue;
+
+	check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, queue),
+		"cudaMemcpyAsync from the device");
+	check_cuda(cudaStreamSynchronize(queue), "cudaStreamSynchronize");
+}
+
+static void cuda_zero(struct ops *ops, void *memory, size_t bytes)
+{
+	check_cuda(cudaMemsetAsync(memory, 0, bytes, device_of(ops)->queue), "cudaMemsetAsync");
+}
+
+/* Room for the libraries' intermediate results; only grows while the network is built. */
+static void want_workspace(struct device *device, size_t bytes)
+{
+	if (bytes <= device->workspace_bytes)
+		return;
+	check_cuda(cudaFree(device->workspace), "cudaFree"); /* waits for its users */
+	device->workspace = device_new(bytes);
+	device->workspace_bytes = bytes;
+}
+
+/* ---- convolutions ---- */
+
+static cudnnTensorDescriptor_t tensor_new(const struct ops_map *map)
+{
+	cudnnTensorDescriptor_t tensor;
+
+	check_cudnn(cudnnCreateTensorDescriptor(&tensor), "cudnnCreateTensorDescriptor");
+	check_cudnn(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NHWC, CUDNN_DATA_HALF,
+			    (int)map->n, (int)map->c, (int)map->h, (int)map->w),
+		"cudnnSetTensor4dDescriptor");
+	return tensor;
+}
+
+static void describe(struct conv *conv)
+{
+	const struct ops_conv *shape = &conv->shape;
+	struct ops_map x = {.n = shape->n, .h = shape->h, .w = shape->w, .c = shape->c};
+	struct ops_map y = {.n = shape->n,
+		.h = ops_conv_out(shape, shape->h),
+		.w = ops_conv_out(shape, shape->w),
+		.c = shape->k};
+	int pad = (int)shape->pad, stride = (int)shape->stride, kernel = (int)shape->kernel;
+
+	conv->x = tensor_new(&x);
+	conv->y = tensor_new(&y);
+	check_cudnn(cudnnCreateFilterDescriptor(&conv->w), "cudnnCreateFilterDescriptor");
+	check_cudnn(cudnnSetFilter4dDescriptor(conv->w, CUDNN_DATA_HALF, CUDNN_TENSOR_NHWC,
+			    (int)shape->k, (int)shape->c, kernel, kernel),
+		"cudnnSetFilter4dDescriptor");
+	check_cudnn(
+		cudnnCreateConvolutionDescriptor(&conv->how), "cudnnCreateConvolutionDescriptor");
+	check_cudnn(cudnnSetConvolution2dDescriptor(conv->how, pad, pad, stride, stride, 1, 1,
+			    CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+		"cudnnSetConvolution2dDescriptor");
+	check_cudnn(cudnnSetConvolutionMathType(conv->how, CUDNN_TENSOR_OP_MATH),
+		"cudnnSetConvolutionMathType");
+}
+
+/* Whether a proposal can be used: deterministic ones first, the others behind them. */
+static void take_proposal(
+	struct conv *conv, enum way way, const struct proposal *proposal, bool exact)
+{
+	if (proposal->status == CUDNN_STATUS_SUCCESS && proposal->memory <= WORKSPACE &&
+		(proposal->determinism == CUDNN_DETERMINISTIC) == exact)
+		conv->candidate[way][conv->count[way]++] = (struct candidate){
+			.algorithm = proposal->algorithm, .math = proposal->math, .exact = exact};
+}
+
+static void take_proposals(
+	struct conv *conv, enum way way, const struct proposal *proposals, int found)
+{
+	for (int i = 0; i < found; i++)
+		take_proposal(conv, way, &proposals[i], true);
+	for (int i = 0; i < found; i++)
+		take_proposal(conv, way, &proposals[i], false);
+}
+
+/* cuDNN's three structs differ in the type of `algo` alone. */
+#define PROPOSAL(from)                                                                           \
+	(struct proposal)                                                                        \
+	{                                                                                        \
+		.algorithm = (int)(from).algo, .status = (from).status, .memory = (from).memory, \
+		.determinism = (from).determinism, .math = (from).mathType                       \
+	}
+
+static void propose_forward(struct device *device, struct conv *conv)
+{
+	cudnnConvolutionFwdAlgoPerf_t from[CANDIDATES];
+	struct proposal proposals[CANDIDATES];
+	int found = 0;
+
+	check_cudnn(cudnnGetConvolutionForwardAlgorithm_v7(device->cudnn, conv->x, conv->w,
+			    conv->how, conv->y, CANDIDATES, &found, from),
+		"cudnnGetConvolutionForwardAlgorithm_v7");
+	for (int i = 0; i < found; i++)
+		proposals[i] = PROPOSAL(from[i]);
+	take_proposals(conv, FORWARD, proposals, found);
+}
+
+static void propose_data(struct device *device, struct conv *conv)
+{
+	cudnnConvolutionBwdDataAlgoPerf_t from[CANDIDATES];
+	struct proposal proposals[CANDIDATES];
+	int found = 0;
+
+	check_cudnn(cudnnGetConvolutionBackwardDataAlgorithm_v7(device->cudnn, conv->w, conv->y,
+			    conv->how, conv->x, CANDIDATES, &found, from),
+		"cudnnGetConvolutionBackwardDataAlgorithm_v7");
+	for (int i = 0; i < found; i++)
+		proposals[i] = PROPOSAL(from[i]);
+	take_proposals(conv, BACKWARD_DATA, proposals, found);
+}
+
+static void propose_filter(struct device *device, struct conv *conv)
+{
+	cudnnConvolutionBwdFilterAlgoPerf_t from[CANDIDATES];
+	struct proposal proposals[CANDIDATES];
+	int found = 0;
+
+	check_cudnn(cudnnGetConvolutionBackwardFilterAlgorithm_v7(device->cudnn, conv->x, conv->y,
+			    conv->how, conv->w, CANDIDATES, &found, from),
+		"cudnnGetConvolutionBackwardFilterAlgorithm_v7");
+	for (int i = 0; i < found; i++)
+		proposals[i] = PROPOSAL(from[i]);
+	take_proposals(conv, BACKWARD_FILTER, proposals, found);
+}
+
+static struct conv *cuda_conv_new(struct ops *ops, const struct ops_conv *shape)
+{
+	struct conv *conv = host_new(sizeof(*conv));
+	struct device *device = device_of(ops);
+
+	conv->shape = *shape;
+	describe(conv);
+	propose_forward(device, conv);
+	propose_data(device, conv);
+	propose_filter(device, conv);
+	want_workspace(device, WORKSPACE);
+	return conv;
+}
+
+static void cuda_conv_free(struct ops *ops, struct conv *conv)
+{
+	(void)ops;
+	check_cudnn(cudnnDestroyTensorDescriptor(conv->x), "cudnnDestroyTensorDescriptor");
+	check_cudnn(cudnnDestroyTensorDescriptor(conv->y), "cudnnDestroyTensorDescriptor");
+	check_cudnn(cudnnDestroyFilterDescriptor(conv->w), "cudnnDestroyFilterDescriptor");
+	check_cudnn(
+		cudnnDestroyConvolutionDescriptor(conv->how), "cudnnDestroyConvolutionDescriptor");
+	free(conv);
+}
+
+/* The algorithm to try, which its math type is set for. */
+static int algorithm_of(struct conv *conv, enum way way)
+{
+	const struct ops_conv *shape = &conv->shape;
+	const struct candidate *candidate = &conv->candidate[way][conv->taken[way]];
+
+	if (conv->count[way] == 0) {
+		fprintf(stderr,
+			"train_cuda: %s: cuDNN %zu has no algorithm within %zu MiB "
+			"for %u x %u x %u x %u, %u filters of %u x %u, stride %u\n",
+			way_names[way], cudnnGetVersion(), WORKSPACE >> 20, shape->n, shape->h,
+			shape->w, shape->c, shape->k, shape->kernel, shape->kernel, shape->stride);
+		exit(1);
+	}
+	check_cudnn(cudnnSetConvolutionMathType(conv->how, candidate->math),
+		"cudnnSetConvolutionMathType");
+	return candidate->algorithm;
+}
+
+/* What the heuristics propose may still be refused when it is called: then the next of them is
+ * taken, from then on. True when that is to be called. */
+static bool refused(struct device *device, struct conv *conv, enum way way, cudnnStatus_t status)
+{
+	bool more = conv->taken[way] + 1 < conv->count[way];
+
+	if (more && CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) {
+		conv->taken[way]++;
+		return true;
+	}
+	check_cudnn(status, way_names[way]);
+	if (!conv->candidate[way][conv->taken[way]].exact && !device->told_inexact) {
+		device->told_inexact = true;
+		fprintf(stderr,
+			"train_cuda: %s: cuDNN has no deterministic algorithm here: a "
+			"resumed run will not be the same to the bit\n",
+			way_names[way]);
+	}
+	return false;
+}
+
+static void cuda_conv_forward(
+	struct ops *ops, struct conv *conv, const void *x, const void *w, void *y)
+{
+	struct device *device = device_of(ops);
+	cudnnStatus_t status;
+
+	do {
+		int algorithm = algorithm_of(conv, FORWARD);
+		status = cudnnConvolutionForward(device->cudnn, &one, conv->x, x, conv->w, w,
+			conv->how, (cudnnConvolutionFwdAlgo_t)algorithm, device->workspace,
+			device->workspace_bytes, &zero, conv->y, y);
+	} while (refused(device, conv, FORWARD, status));
+}
+
+static void cuda_conv_backward_data(
+	struct ops *ops, struct conv *conv, const void *w, const void *dy, void *dx)
+{
+	struct device *device = device_of(ops);
+	cudnnStatus_t status;
+
+	do {
+		int algorithm = algorithm_of(conv, BACKWARD_DATA);
+		status = cudnnConvolutionBackwardData(device->cudnn, &one, conv->w, w, conv->y, dy,
+			conv->how, (cudnnConvolutionBwdDataAlgo_t)algorithm, device->workspace,
+			device->workspace_bytes, &zero, conv->x, dx);
+	} while (refused(device, conv, BACKWARD_DATA, status));
+}
+
+static void cuda_conv_backward_filter(
+	struct ops *ops, struct conv *conv, const void *x, const void *dy, void *dw)
+{
+	struct device *device = device_of(ops);
+	cudnnStatus_t status;
+
+	do {
+		int algorithm = algorithm_of(conv, BACKWARD_FILTER);
+		status = cudnnConvolutionBackwardFilter(device->cudnn, &one, conv->x, x, conv->y,
+			dy, conv->how, (cudnnConvolutionBwdFilterAlgo_t)algorithm,
+			device->workspace, device->workspace_bytes, &zero, conv->w, dw);
+	} while (refused(device, conv, BACKWARD_FILTER, status));
+}
+
+/* ---- normalisation ---- */
+
+/* How much room cuDNN wants in this mode. */
+static cudnnStatus_t norm_rooms(struct device *device, struct norm *norm)
+{
+	cudnnStatus_t status = cudnnDeriveBNTensorDescriptor(norm->values, norm->x, norm->mode);
+
+	if (status == CUDNN_STATUS_SUCCESS)
+		status = cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(device->cudnn,
+			norm->mode, CUDNN_BATCHNORM_OPS_BN, norm->x, NULL, norm->x, norm->values,
+			NULL, &norm->forward_bytes);
+	if (status == CUDNN_STATUS_SUCCESS)
+		status = cudnnGetBatchNormalizationBackwardExWorkspaceSize(device->cudnn,
+			norm->mode, CUDNN_BATCHNORM_OPS_BN, norm->x, NULL, norm->x, NULL, norm->x,
+			norm->values, NULL, &norm->backward_bytes);
+	if (status == CUDNN_STATUS_SUCCESS)
+		status = cudnnGetBatchNormalizationTrainingExReserveSpaceSize(device->cudnn,
+			norm->mode, CUDNN_BATCHNORM_OPS_BN, NULL, norm->x, &norm->reserve_bytes);
+	return status;
+}
+
+static struct norm *cuda_norm_new(struct ops *ops, const struct ops_map *shape)
+{
+	struct norm *norm = host_new(sizeof(*norm));
+	struct device *device = device_of(ops);
+
+	norm->x = tensor_new(shape);
+	check_cudnn(cudnnCreateTensorDescriptor(&norm->values), "cudnnCreateTensorDescriptor");
+	norm->mode = CUDNN_BATCHNORM_SPATIAL_PERSISTENT;
+	if (norm_rooms(device, norm) != CUDNN_STATUS_SUCCESS) {
+		norm->mode = CUDNN_BATCHNORM_SPATIAL;
+		check_cudnn(norm_rooms(device, norm),
+			"cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize");
+	}
+	want_workspace(device, norm->forward_bytes);
+	want_workspace(device, norm->backward_bytes);
+	if (norm->reserve_bytes)
+		norm->reserve = cuda_allocate(ops, norm->reserve_bytes);
+	norm->mean = cuda_allocate(ops, shape->c * sizeof(float));
+	norm->inverse = cuda_allocate(ops, shape->c * sizeof(float));
+	return norm;
+}
+
+static void cuda_norm_free(struct ops *ops, struct norm *norm)
+{
+	check_cudnn(cudnnDestroyTensorDescriptor(norm->x), "cudnnDestroyTensorDescriptor");
+	check_cudnn(cudnnDestroyTensorDescriptor(norm->values), "cudnnDestroyTensorDescriptor");
+	cuda_release(ops, norm->mean);
+	cuda_release(ops, norm->inverse);
+	cuda_release(ops, norm->reserve);
+	free(norm);
+}
+
+static void cuda_norm_forward(struct ops *ops, struct norm *norm,
+	const struct ops_norm_values *values, const void *x, void *y)
+{
+	struct device *device = device_of(ops);
+
+	check_cudnn(
+		cudnnBatchNormalizationForwardTrainingEx(device->cudnn, norm->mode,
+			CUDNN_BATCHNORM_OPS_BN, &one, &zero, norm->x, x, NULL, NULL, norm->x, y,
+			norm->values, values->scale, values->shift, OPS_NORM_MOMENTUM, values->mean,
+			values->variance, OPS_NORM_EPSILON, norm->mean, norm->inverse, NULL,
+			device->workspace, norm->forward_bytes, norm->reserve, norm->reserve_bytes),
+		"cudnnBatchNormalizationForwardTrainingEx");
+}
+
+static void cuda_norm_infer(struct ops *ops, struct norm *norm,
+	const struct ops_norm_values *values, const void *x, void *y)
+{
+	/* The mode without "persistent" is the one that inference is described for. */
+	check_cudnn(cudnnBatchNormalizationForwardInference(device_of(ops)->cudnn,
+			    CUDNN_BATCHNORM_SPATIAL, &one, &zero, norm->x, x, norm->x, y,
+			    norm->values, values->scale, values->shift, values->mean,
+			    values->variance, OPS_NORM_EPSILON),
+		"cudnnBatchNormalizationForwardInference");
+}
+
+static void cuda_norm_backward(struct ops *ops, struct norm *norm, const float *scale,
+	const void *x, const void *dy, void *dx, float *d_scale, float *d_shift)
+{
+	struct device *device = device_of(ops);
+
+	check_cudnn(
+		cudnnBatchNormalizationBackwardEx(device->cudnn, norm->mode, CUDNN_BATCHNORM_OPS_BN,
+			&one, &zero, &one, &zero, norm->x, x, NULL, NULL, norm->x, dy, NULL, NULL,
+			norm->x, dx, norm->values, scale, NULL, d_scale, d_shift, OPS_NORM_EPSILON,
+			norm->mean, norm->inverse, NULL, device->workspace, norm->backward_bytes,
+			norm->reserve, norm->reserve_bytes),
+		"cudnnBatchNormalizationBackwardEx");
+}
+
+/* ---- matrices ---- */
+
+/* cuBLAS takes matrices by columns: to it, ours are transposed, and C' = B' A'. */
+static void cuda_gemm(struct ops *ops, const struct ops_gemm *shape, const void *a, const void *b,
+	void *c, bool wide)
+{
+	int m = (int)shape->m, n = (int)shape->n, k = (int)shape->k;
+
+	check_cublas(cublasGemmEx(device_of(ops)->cublas,
+			     shape->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+			     shape->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &one, b,
+			     CUDA_R_16F, shape->b_transposed ? k : n, a, CUDA_R_16F,
+			     shape->a_transposed ? m : k, &zero, c, wide ? CUDA_R_32F : CUDA_R_16F,
+			     n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+		"cublasGemmEx");
+}
+
+/* ---- the rest: kernels.cu ---- */
+
+static void cuda_to_half(struct ops *ops, void *to, const float *from, size_t count)
+{
+	kernel_to_half(ops->queue, to, from, count);
+	check_launch("to_half");
+}
+
+static void cuda_to_float(struct ops *ops, float *to, const void *from, size_t count)
+{
+	kernel_to_float(ops->queue, to, from, count);
+	check_launch("to_float");
+}
+
+static void cuda_relu(struct ops *ops, void *y, size_t count)
+{
+	kernel_relu(ops->queue, y, count);
+	check_launch("relu");
+}
+
+static void cuda_add_relu(struct ops *ops, void *y, const void *x, size_t count)
+{
+	kernel_add_relu(ops->queue, y, x, count);
+	check_launch("add_relu");
+}
+
+static void cuda_relu_backward(struct ops *ops, void *dy, const void *y, size_t count)
+{
+	kernel_relu_backward(ops->queue, dy, y, count);
+	check_launch("relu_backward");
+}
+
+static void cuda_add(struct ops *ops, void *y, const void *x, size_t count)
+{
+	kernel_add(ops->queue, y, x, count);
+	check_launch("add");
+}
+
+static void cuda_widen(struct ops *ops, void *to, const void *from, size_t pixels)
+{
+	kernel_widen(ops->queue, to, from, pixels);
+	check_launch("widen");
+}
+
+static void cuda_pool_forward(
+	struct ops *ops, const struct ops_map *in, const void *x, void *y, uint8_t *taken)
+{
+	kernel_pool_forward(ops->queue, in, x, y, taken);
+	check_launch("pool_forward");
+}
+
+static void cuda_pool_backward(
+	struct ops *ops, const struct ops_map *in, const void *dy, const uint8_t *taken, void *dx)
+{
+	kernel_pool_backward(ops->queue, in, dy, taken, dx);
+	check_launch("pool_backward");
+}
+
+static void cuda_mean_forward(struct ops *ops, const struct ops_map *in, const void *x, void *y)
+{
+	kernel_mean_forward(ops->queue, in, x, y);
+	check_launch("mean_forward");
+}
+
+static void cuda_mean_backward(struct ops *ops, const struct ops_map *in, const void *dy, void *dx)
+{
+	kernel_mean_backward(ops->queue, in, dy, dx);
+	check_launch("mean_backward");
+}
+
+static void cuda_bias(struct ops *ops, float *y, const float *bias, unsigned rows, unsigned columns)
+{
+	kernel_bias(ops->queue, y, bias, rows, columns);
+	check_launch("bias");
+}
+
+static void cuda_bias_backward(
+	struct ops *ops, float *d_bias, const void *dy, unsigned rows, unsigned columns)
+{
+	kernel_bias_backward(ops->queue, d_bias, dy, rows, columns);
+	check_launch("bias_backward");
+}
+
+static void cuda_loss(struct ops *ops, const struct ops_loss *loss)
+{
+	kernel_loss(ops->queue, loss);
+	check_launch("loss");
+}
+
+static void cuda_check_half(
+	struct ops *ops, const void *gradients, size_t count, struct ops_scaler *scaler)
+{
+	kernel_check_half(ops->queue, gradients, count, scaler);
+	check_launch("check_half");
+}
+
+static void cuda_check_float(
+	struct ops *ops, const float *gradients, size_t count, struct ops_scaler *scaler)
+{
+	kernel_check_float(ops->queue, gradients, count, scaler);
+	check_launch("check_float");
+}
+
+static void cuda_sgd_half(struct ops *ops, const struct ops_sgd *how, float *weights,
+	float *momentum, const void *gradients, void *copy, size_t count,
+	const struct ops_scaler *scaler)
+{
+	kernel_sgd_half(ops->queue, how, weights, momentum, gradients, copy, count, scaler);
+	check_launch("sgd_half");
+}
+
+static void cuda_sgd_float(struct ops *ops, const struct ops_sgd *how, float *weights,
+	float *momentum, const float *gradients, size_t count, const struct ops_scaler *scaler)
+{
+	kernel_sgd_float(ops->queue, how, weights, momentum, gradients, count, scaler);
+	check_launch("sgd_float");
+}
+
+static void cuda_rescale(struct ops *ops, struct ops_scaler *scaler)
+{
+	kernel_rescale(ops->queue, scaler);
+	check_launch("rescale");
+}
+
+/* ---- the clock ---- */
+
+/* Takes account of the batches that the device has begun. Between the end of one and the beginning
+ * of the next it had nothing to do; as long as the host waited for a batch, for that reason. */
+static void pass_marks(struct device *device)
+{
+	while (device->passed < device->begun) {
+		struct mark *mark = &device->mark[device->passed % MARKS];
+		cudaError_t status = cudaEventQuery(mark->begin);
+		float gap_ms = 0;
+		if (status == cudaErrorNotReady)
+			return;
+		check_cuda(status, "cudaEventQuery");
+		if (device->passed > 0) {
+			struct mark *before = &device->mark[(device->passed - 1) % MARKS];
+			check_cuda(cudaEventElapsedTime(&gap_ms, before->end, mark->begin),
+				"cudaEventElapsedTime");
+			device->idle_s +=
+				gap_ms / 1e3 < mark->waited_s ? gap_ms / 1e3 : mark->waited_s;
+		}
+		device->passed++;
+	}
+}
+
+static void cuda_begin(struct ops *ops, double waited_s)
+{
+	struct device *device = device_of(ops);
+	struct mark *mark = &device->mark[device->begun % MARKS];
+
+	/* The one whose events are taken again, and the end before the oldest that is not passed,
+	 * must have been read. */
+	if (device->begun - device->passed >= MARKS - 1)
+		check_cuda(cudaEventSynchronize(device->mark[device->passed % MARKS].begin),
+			"cudaEventSynchronize");
+	pass_marks(device);
+	mark->waited_s = waited_s;
+	check_cuda(cudaEventRecord(mark->begin, device->queue), "cudaEventRecord");
+	device->begun++;
+}
+
+static void cuda_end(struct ops *ops)
+{
+	struct device *device = device_of(ops);
+
+	check_cuda(cudaEventRecord(device->mark[(device->begun - 1) % MARKS].end, device->queue),
+		"cudaEventRecord");
+}
+
+static double cuda_idle_s(struct ops *ops)
+{
+	pass_marks(device_of(ops));
+	return device_of(ops)->idle_s;
+}
+
+/* ---- open and close ---- */
+
+static void cuda_close(struct ops *ops)
+{
+	struct device *device = device_of(ops);
+
+	check_cuda(cudaStreamSynchronize(device->queue), "cudaStreamSynchronize");
+	for (unsigned i = 0; i < MARKS; i++) {
+		check_cuda(cudaEventDestroy(device->mark[i].begin), "cudaEventDestroy");
+		check_cuda(cudaEventDestroy(device->mark[i].end), "cudaEventDestroy");
+	}
+	check_cublas(cublasDestroy(device->cublas), "cublasDestroy");
+	check_cudnn(cudnnDestroy(device->cudnn), "cudnnDestroy");
+	check_cuda(cudaFree(device->workspace), "cudaFree");
+	check_cuda(cudaStreamDestroy(device->queue), "cudaStreamDestroy");
+	free(device);
+}
+
+static const struct ops cuda = {
+	.name = "GPU",
+	.half_bytes = 2,
+	.close = cuda_close,
+	.allocate = cuda_allocate,
+	.release = cuda_release,
+	.put = cuda_put,
+	.get = cuda_get,
+	.zero = cuda_zero,
+	.to_half = cuda_to_half,
+	.to_float = cuda_to_float,
+	.conv_new = cuda_conv_new,
+	.conv_free = cuda_conv_free,
+	.conv_forward = cuda_conv_forward,
+	.conv_backward_data = cuda_conv_backward_data,
+	.conv_backward_filter = cuda_conv_backward_filter,
+	.norm_new = cuda_norm_new,
+	.norm_free = cuda_norm_free,
+	.norm_forward = cuda_norm_forward,
+	.norm_infer = cuda_norm_infer,
+	.norm_backward = cuda_norm_backward,
+	.relu = cuda_relu,
+	.add_relu = cuda_add_relu,
+	.relu_backward = cuda_relu_backward,
+	.add = cuda_add,
+	.widen = cuda_widen,
+	.pool_forward = cuda_pool_forward,
+	.pool_backward = cuda_pool_backward,
+	.mean_forward = cuda_mean_forward,
+	.mean_backward = cuda_mean_backward,
+	.gemm = cuda_gemm,
+	.bias = cuda_bias,
+	.bias_backward = cuda_bias_backward,
+	.loss = cuda_loss,
+	.check_half = cuda_check_half,
+	.check_float = cuda_check_float,
+	.sgd_half = cuda_sgd_half,
+	.sgd_float = cuda_sgd_float,
+	.rescale = cuda_rescale,
+	.begin = cuda_begin,
+	.end = cuda_end,
+	.idle_s = cuda_idle_s,
+};
+
+static void choose_device(int number)
+{
+	int devices = 0;
+	cudaError_t status = cudaGetDeviceCount(&devices);
+
+	if (status == cudaSuccess && number >= devices)
+		status = cudaErrorInvalidDevice;
+	if (status == cudaSuccess)
+		status = cudaSetDevice(number);
+	if (status == cudaSuccess)
+		return;
+	fprintf(stderr,
+		"train_cuda: cannot use GPU %d: %s (%s): needs an NVIDIA GPU whose driver "
+		"(nvidia-smi shows it) knows CUDA %d.%d; train_cpu trains without one\n",
+		number, cudaGetErrorString(status), cudaGetErrorName(status), CUDART_VERSION / 1000,
+		CUDART_VERSION % 1000 / 10);
+	exit(1);
+}
+
+struct ops *ops_device_open(int number)
+{
+	struct device *device;
+
+	choose_device(number);
+	device = host_new(sizeof(*device));
+	device->ops = cuda;
+	check_cuda(cudaStreamCreateWithFlags(&device->queue, cudaStreamNonBlocking),
+		"cudaStreamCreateWithFlags");
+	check_cudnn(cudnnCreate(&device->cudnn), "cudnnCreate");
+	check_cudnn(cudnnSetStream(device->cudnn, device->queue), "cudnnSetStream");
+	check_cublas(cublasCreate(&device->cublas), "cublasCreate");
+	check_cublas(cublasSetStream(device->cublas, device->queue), "cublasSetStream");
+	/* Partial sums stay float. */
+	check_cublas(cublasSetMathMode(device->cublas,
+			     (cublasMath_t)((int)CUBLAS_DEFAULT_MATH |
+					    (int)CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
+		"cublasSetMathMode");
+	for (unsigned i = 0; i < MARKS; i++) {
+		check_cuda(cudaEventCreate(&device->mark[i].begin), "cudaEventCreate");
+		check_cuda(cudaEventCreate(&device->mark[i].end), "cudaEventCreate");
+	}
+	device->ops.queue = device->queue;
+	device->ops.self = device;
+	return &device->ops;
+}

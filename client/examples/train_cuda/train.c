@@ -1,0 +1,509 @@
+/* train_cuda: an image classifier, trained on a GPU with batches from penstock.
+ *
+ *   train_cuda SOURCE [--steps N | --epochs 10] [--batch-size 256] [--image-size 224] ...
+ *   train_cuda --self-test [--device N]
+ *
+ * Shows what a trainer in CUDA C does with libpenstock_cuda: open a stream, attach it to a device,
+ * and for each batch: next, transform into the network's own memory, targets, release, train. All
+ * of it goes into one CUDA stream; the host waits for the device only where a line is printed or a
+ * checkpoint written.
+ *
+ * A checkpoint holds the network and the loader's state, taken at the same moment. The same command
+ * with --resume goes on with exactly the batch that comes next, at the learning rate that comes
+ * next: 100 steps, or 60 steps, Ctrl-C (or --stop-at 60), and --resume, end with the same weights,
+ * bit for bit, on the same machine with the same libraries, as far as those choose the same
+ * algorithms (ops_cuda.c).
+ *
+ * One process, one GPU: gradients are not exchanged between processes, so RANK and WORLD_SIZE mean
+ * nothing here; which GPU is --device, else LOCAL_RANK, else 0. It has not run on a GPU yet: what
+ * has been tested is all but ops_cuda.c and kernels.cu, on their twin ops_cpu.c.
+ *
+ * The line that is printed: `waited` is the share of the time in which the GPU had nothing to do
+ * because there was no batch: it stood still while the host waited in penstock_cuda_next, or
+ * waited itself for a batch's copy. Behind it what those are made of: `host`, the whole wait in
+ * penstock_cuda_next, much of which the GPU may have worked through (a host that is ahead of its
+ * GPU waits there for a free buffer), and `copies`, where the GPU waited for a copy. */
+#include "checkpoint.h"
+#include "options.h"
+#include "schedule.h"
+#include "self_test.h"
+
+#include <penstock/cuda.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LINE_S = 5, WAIT_S = 120, TURN_MS = 250, CLASSES_UNKNOWN = 1000, EPOCHS = 10 };
+
+struct run {
+	struct options options;
+	struct penstock_stream *stream;
+	struct penstock_stream_info info;
+	struct penstock_cuda *cuda;
+	struct ops *ops;
+	struct net *net;
+	struct schedule schedule;
+	unsigned classes;
+	uint64_t step, first_step; /* done; when this process began */
+	double end_s; /* when --seconds are over, or infinitely late */
+	/* since the line printed last */
+	double line_s, idle_s;
+	uint64_t line_step, line_images;
+	struct penstock_cuda_counters counters;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+	(void)number;
+	interrupted = 1;
+}
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Ends the process after a failed call into penstock, whose sentence says what to do. */
+static void give_up(const char *what)
+{
+	fprintf(stderr, "train_cuda: %s: %s\n", what, penstock_error());
+	exit(1);
+}
+
+/* ---- set-up ---- */
+
+static void open_stream(struct run *run, const char *state)
+{
+	struct penstock_options options;
+	const struct options *wanted = &run->options;
+
+	penstock_options_init(&options);
+	options.source = wanted->source;
+	options.state = state;
+	/* A stream that the daemon's configuration names has its own. */
+	if (strncmp(options.source, "stream:", 7) != 0) {
+		options.batch_size = (uint32_t)wanted->batch;
+		options.image_size = (uint32_t)wanted->image;
+		options.seed = (uint64_t)wanted->seed;
+	}
+	if (penstock_stream_open(&options, &run->stream) < 0)
+		give_up("cannot open the stream");
+	penstock_stream_info(run->stream, &run->info);
+	if (run->info.height != run->info.width || run->info.channels != 3 ||
+		run->info.height < NET_SIDE_MIN || run->info.height > NET_SIDE_MAX) {
+		fprintf(stderr,
+			"train_cuda: %s gives %u x %u pixels; this network takes squares of %d to "
+			"%d: set image_size\n",
+			options.source, run->info.width, run->info.height, NET_SIDE_MIN,
+			NET_SIDE_MAX);
+		exit(1);
+	}
+}
+
+/* The trainer's own attachment, or that of a validation, whose pictures stay as they are. */
+static struct penstock_cuda *attach(
+	const struct run *run, struct penstock_stream *stream, bool augment)
+{
+	struct penstock_cuda_options options;
+	struct penstock_cuda *cuda;
+
+	penstock_cuda_options_init(&options);
+	options.device = (int32_t)run->options.device;
+	options.prefetch = (uint32_t)run->options.prefetch;
+	options.memory = run->options.memory;
+	options.dtype = PENSTOCK_CUDA_FLOAT16;
+	options.layout = PENSTOCK_CUDA_NHWC;
+	if (augment) {
+		options.mixup = run->options.mixup;
+		options.cutmix = run->options.cutmix;
+	}
+	if (penstock_cuda_attach(stream, &options, &cuda) < 0) {
+		fprintf(stderr,
+			"train_cuda: cannot attach the stream to a GPU: %s\n"
+			"train_cuda needs an NVIDIA GPU; train_cpu trains without one\n",
+			penstock_error());
+		exit(1);
+	}
+	return cuda;
+}
+
+/* Steps of the run, of its warm-up, and the highest rate: 0.1 for batches of 256 (Goyal et al.,
+ * "Accurate, large minibatch SGD", 2017), in proportion for others. */
+static void make_schedule(struct run *run)
+{
+	const struct options *options = &run->options;
+	double epochs = options->epochs > 0 ? options->epochs : EPOCHS;
+	struct schedule *schedule = &run->schedule;
+
+	schedule->steps = options->steps > 0 ? (uint64_t)options->steps
+					     : (uint64_t)epochs * run->info.batches;
+	schedule->warmup = options->warmup >= 0 ? (uint64_t)options->warmup : schedule->steps / 20;
+	if (schedule->warmup > schedule->steps)
+		schedule->warmup = schedule->steps;
+	schedule->rate = options->rate >= 0 ? options->rate : 0.1 * run->info.batch_size / 256;
+}
+
+static void make_net(struct run *run)
+{
+	struct net_shape shape = {.batch = run->info.batch_size,
+		.side = run->info.height,
+		.width = (unsigned)run->options.width,
+		.blocks = (unsigned)run->options.blocks};
+
+	run->classes = run->options.classes > 0 ? (unsigned)run->options.classes
+		       : run->info.classes > 1  ? run->info.classes
+						: CLASSES_UNKNOWN; /* shards do not say how many */
+	shape.classes = run->classes;
+	run->net = net_new(run->ops, &shape, (uint64_t)run->options.seed + 1);
+}
+
+static void print_start(const struct run *run)
+{
+	struct penstock_cuda_info device = {.size = sizeof(device)};
+
+	if (penstock_cuda_info(run->cuda, &device) < 0)
+		give_up("cannot ask the attachment");
+	printf("%" PRIu64 " samples, %" PRIu64 " batches of %u per epoch, %u x %u pixels\n"
+	       "GPU %d, %s: %u batches of prefetched bytes, %.1f MiB on the device, %.1f MiB "
+	       "pinned; %s: %s\n"
+	       "%zu parameters, %u classes, %" PRIu64 " steps, %" PRIu64
+	       " of them warm-up to rate %g\n",
+		run->info.samples, run->info.batches, run->info.batch_size, run->info.width,
+		run->info.height, device.device, device.name, device.buffers,
+		(double)device.device_bytes / 1048576, (double)device.pinned_bytes / 1048576,
+		device.memory == PENSTOCK_CUDA_REGISTERED ? "registered" : "ring", device.why,
+		net_parameters(run->net), run->classes, run->schedule.steps, run->schedule.warmup,
+		run->schedule.rate);
+	printf("%s step %" PRIu64 " with batch %" PRIu64 " of epoch %" PRIu64 "\n",
+		run->options.resume ? "going on after" : "beginning at", run->step, run->info.batch,
+		run->info.epoch);
+	(void)fflush(stdout);
+}
+
+static void start_line(struct run *run)
+{
+	run->counters.size = sizeof(run->counters);
+	if (penstock_cuda_counters(run->cuda, &run->counters) < 0)
+		give_up("cannot ask the attachment");
+	run->line_s = now_s();
+	run->idle_s = run->ops->idle_s(run->ops);
+	run->line_step = run->step;
+	run->line_images = 0;
+}
+
+static void start(struct run *run)
+{
+	struct checkpoint head;
+	struct checkpoint_value values[CHECKPOINT_VALUES];
+	struct penstock_cuda_info device = {.size = sizeof(device)};
+
+	if (run->options.resume) {
+		checkpoint_read(run->options.checkpoint, &head);
+		checkpoint_compare(run->options.checkpoint, &head, values,
+			options_recipe(&run->options, values));
+		run->step = run->first_step = head.step;
+	}
+	open_stream(run, run->options.resume ? head.state : NULL);
+	run->cuda = attach(run, run->stream, true);
+	if (penstock_cuda_info(run->cuda, &device) < 0)
+		give_up("cannot ask the attachment");
+	run->ops = ops_device_open(device.device);
+	make_schedule(run);
+	make_net(run);
+	if (run->options.resume)
+		checkpoint_load(run->options.checkpoint, run->ops, run->net);
+	print_start(run);
+	start_line(run);
+	run->end_s = run->options.seconds > 0 ? run->line_s + run->options.seconds : INFINITY;
+}
+
+static void save(struct run *run)
+{
+	struct checkpoint checkpoint = {.step = run->step, .classes = run->classes};
+
+	/* A checkpoint that is there already stays as it is where nothing was learned. */
+	if (!run->options.checkpoint || run->step == run->first_step)
+		return;
+	checkpoint.values = options_recipe(&run->options, checkpoint.value);
+	if (penstock_cuda_state(run->cuda, checkpoint.state, sizeof(checkpoint.state)) < 0)
+		give_up("cannot read the loader's state");
+	checkpoint_save(run->options.checkpoint, run->ops, run->net, &checkpoint);
+}
+
+/* ---- a batch ---- */
+
+/* The library's sentence begins with the time that its last turn took; what follows says why. */
+static void give_up_waiting(double waited_s)
+{
+	const char *why = strstr(penstock_error(), ": ");
+
+	fprintf(stderr, "train_cuda: no batch within %.1f s%s\n", waited_s, why ? why : "");
+	exit(1);
+}
+
+/* Waits for a batch in short turns, so that Ctrl-C and the end of --seconds are heard. False when
+ * the run is over. */
+static bool next_batch(struct run *run, struct penstock_cuda_batch *ret_batch, double *ret_waited_s)
+{
+	double begin = now_s(), end = begin + WAIT_S;
+	int result;
+
+	do {
+		if (interrupted || now_s() >= run->end_s)
+			return false;
+		result = penstock_cuda_next(run->cuda, ret_batch, TURN_MS);
+	} while (result == -EINTR || (result == -ETIMEDOUT && now_s() < end));
+	*ret_waited_s = now_s() - begin;
+	if (result == -ETIMEDOUT)
+		give_up_waiting(*ret_waited_s);
+	if (result < 0)
+		give_up("no batch");
+	return result == 0;
+}
+
+static void check_labels(
+	const struct run *run, const char *source, const struct penstock_cuda_batch *batch)
+{
+	for (unsigned row = 0; row < batch->count; row++) {
+		int64_t label = batch->host_labels[row];
+		if (label >= 0 && label < (int64_t)run->classes)
+			continue;
+		if (label < 0)
+			fprintf(stderr,
+				"train_cuda: %s has a sample without a label (row %u of batch "
+				"%" PRIu64 "): a classifier needs them all: folders named after "
+				"the classes, or .cls files in the tars\n",
+				source, row, batch->batch);
+		else
+			fprintf(stderr,
+				"train_cuda: label %" PRId64
+				" is not below %u: say how many classes there are with --classes\n",
+				label, run->classes);
+		exit(1);
+	}
+}
+
+/* Has the device write the batch into the network's memory, and gives it back. */
+static void take_batch(struct run *run, struct penstock_cuda *cuda,
+	struct penstock_cuda_batch *batch, double smoothing)
+{
+	struct CUstream_st *queue = run->ops->queue;
+
+	if (penstock_cuda_transform(cuda, batch, net_images(run->net), queue) < 0 ||
+		penstock_cuda_targets(cuda, batch, run->classes, (float)smoothing,
+			net_targets(run->net), queue) < 0)
+		give_up("cannot take the batch");
+}
+
+static void release(struct run *run, struct penstock_cuda *cuda, struct penstock_cuda_batch *batch)
+{
+	if (penstock_cuda_release(cuda, batch, run->ops->queue) < 0)
+		give_up("cannot release a batch");
+}
+
+static void train_on(struct run *run, struct penstock_cuda_batch *batch, double waited_s)
+{
+	struct ops_sgd how = {.rate = (float)schedule_rate(&run->schedule, run->step),
+		.momentum = (float)run->options.momentum,
+		.decay = (float)run->options.decay};
+	uint32_t count = batch->count;
+
+	check_labels(run, run->options.source, batch);
+	run->ops->begin(run->ops, waited_s);
+	take_batch(run, run->cuda, batch, run->options.smoothing);
+	release(run, run->cuda, batch);
+	net_learn(run->net, count);
+	net_step(run->net, &how);
+	run->ops->end(run->ops);
+	run->step++;
+	run->line_images += count;
+}
+
+/* ---- lines ---- */
+
+static double share(uint64_t ns, double span_s)
+{
+	return 100 * (double)ns / 1e9 / span_s;
+}
+
+static void print_line(struct run *run, uint64_t epoch)
+{
+	struct penstock_cuda_counters before = run->counters;
+	struct ops_metrics metrics;
+	double span, idle_s = run->idle_s, began_s = run->line_s;
+	uint64_t images = run->line_images, stalled_ns;
+
+	if (run->line_step == run->step)
+		return;
+	net_take_metrics(run->net, &metrics); /* waits for the device */
+	start_line(run);
+	span = run->line_s - began_s;
+	stalled_ns = run->counters.stalled_ns - before.stalled_ns;
+	printf("step %6" PRIu64 "  epoch %3" PRIu64
+	       "  loss %6.4f  accuracy %5.1f %%  rate %.5f  %6.0f images/s  waited %4.1f %% "
+	       "(host %4.1f %%, copies %4.1f %%)\n",
+		run->step, epoch, metrics.loss / (double)metrics.rows,
+		100.0 * (double)metrics.right / (double)metrics.rows,
+		schedule_rate(&run->schedule, run->step - 1), (double)images / span,
+		100 * (run->idle_s - idle_s) / span + share(stalled_ns, span),
+		share(run->counters.waited_ns - before.waited_ns, span), share(stalled_ns, span));
+	(void)fflush(stdout);
+	if (!isfinite(metrics.loss)) {
+		fprintf(stderr,
+			"train_cuda: the loss is no number any more at step %" PRIu64
+			": try a lower --rate or a longer --warmup\n",
+			run->step);
+		exit(1);
+	}
+}
+
+static bool line_due(const struct run *run)
+{
+	if (run->options.every > 0)
+		return run->step % (uint64_t)run->options.every == 0;
+	return now_s() - run->line_s >= LINE_S;
+}
+
+/* ---- validation ---- */
+
+/* A row that the daemon could not decode has no picture: without a target it is not counted. */
+static void drop_broken(const struct run *run, const struct penstock_cuda_batch *batch)
+{
+	size_t bytes = run->classes * sizeof(float);
+
+	for (size_t row = 0; row < batch->count; row++)
+		if (batch->samples[row].flags & PENSTOCK_INVALID)
+			run->ops->zero(
+				run->ops, (char *)net_targets(run->net) + row * bytes, bytes);
+}
+
+static void validate(struct run *run)
+{
+	struct penstock_options options;
+	struct penstock_stream *stream;
+	struct penstock_cuda *cuda;
+	struct penstock_cuda_batch batch;
+	struct ops_metrics metrics;
+	int result;
+
+	penstock_options_init(&options);
+	options.source = run->options.validate;
+	options.train = 0;
+	options.epochs = 1;
+	options.batch_size = run->info.batch_size;
+	options.image_size = run->info.height;
+	if (penstock_stream_open(&options, &stream) < 0)
+		give_up("cannot open the validation's stream");
+	cuda = attach(run, stream, false);
+	while ((result = penstock_cuda_next(cuda, &batch, WAIT_S * 1000)) == 0) {
+		check_labels(run, options.source, &batch);
+		take_batch(run, cuda, &batch, 0);
+		drop_broken(run, &batch);
+		net_score(run->net, batch.count);
+		release(run, cuda, &batch);
+	}
+	if (result < 0)
+		give_up("no batch of the validation");
+	net_take_metrics(run->net, &metrics);
+	printf("validation after step %" PRIu64 "  loss %6.4f  accuracy %5.1f %%  of %" PRIu64 "\n",
+		run->step, metrics.loss / (double)metrics.rows,
+		100.0 * (double)metrics.right / (double)metrics.rows, metrics.rows);
+	(void)fflush(stdout);
+	penstock_cuda_detach(cuda);
+	penstock_stream_close(stream);
+}
+
+/* ---- main ---- */
+
+/* What an epoch's end brings. */
+static void end_epoch(struct run *run, uint64_t epoch)
+{
+	print_line(run, epoch);
+	save(run);
+	if (run->options.validate) {
+		validate(run);
+		start_line(run);
+	}
+}
+
+static bool go_on(const struct run *run)
+{
+	return run->step < run->schedule.steps &&
+	       (run->options.stop_at < 0 || run->step < (uint64_t)run->options.stop_at);
+}
+
+static void train(struct run *run)
+{
+	struct penstock_cuda_batch batch;
+	double waited_s = 0;
+	uint64_t epoch = run->info.epoch;
+	bool last = false;
+
+	while (go_on(run) && next_batch(run, &batch, &waited_s)) {
+		epoch = batch.epoch;
+		last = batch.flags & PENSTOCK_LAST;
+		train_on(run, &batch, waited_s);
+		if (last)
+			end_epoch(run, epoch);
+		else if (line_due(run))
+			print_line(run, epoch);
+	}
+	print_line(run, epoch);
+	if (!last)
+		save(run);
+	if (!last && run->options.validate && run->step >= run->schedule.steps)
+		validate(run);
+}
+
+static void print_end(struct run *run)
+{
+	struct ops_scaler scaler;
+
+	net_scaler(run->net, &scaler);
+	printf("%s after step %" PRIu64 ", weights %016" PRIx64
+	       ", loss scale %g, %u steps skipped for overflow%s%s\n",
+		interrupted ? "interrupted" : "done", run->step, net_hash(run->net),
+		(double)scaler.scale, scaler.skipped, run->options.checkpoint ? ", saved to " : "",
+		run->options.checkpoint ? run->options.checkpoint : "");
+}
+
+static int test_device(const struct options *options)
+{
+	struct ops *device = ops_device_open(options->device > 0 ? (int)options->device : 0);
+	struct ops *host = ops_cpu_open();
+	unsigned failures = self_test(device, host, stdout);
+
+	host->close(host);
+	device->close(device);
+	return failures != 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct run run = {0};
+	struct sigaction action = {.sa_handler = on_signal};
+
+	options_parse(&run.options, argc, argv);
+	if (run.options.self_test)
+		return test_device(&run.options);
+	(void)sigaction(SIGINT, &action, NULL);
+	(void)sigaction(SIGTERM, &action, NULL);
+	start(&run);
+	train(&run);
+	print_end(&run);
+	net_free(run.net);
+	penstock_cuda_detach(run.cuda);
+	penstock_stream_close(run.stream);
+	run.ops->close(run.ops);
+	return 0;
+}
