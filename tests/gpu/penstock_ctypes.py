@@ -263,7 +263,7 @@ class Feed:
 
     def _labels(self, batch):
         """A copy of the batch's labels, made on the device in the current stream."""
-        interface = {"shape": (batch.count,), "typestr": "<i8", "data": (batch.labels, True), "version": 3, "strides": None}
+        interface = {"shape": (batch.count,), "typestr": "<i8", "data": (batch.labels, False), "version": 3, "strides": None}
         lent = type("Lent", (), {"__cuda_array_interface__": interface})()
         return self.torch.as_tensor(lent, device=self.device).clone()
 
