@@ -171,8 +171,10 @@ static int cuda_init(struct penstock_cuda *cuda, struct penstock_stream *stream,
 	result = device_enter(&cuda->device);
 	if (result == 0) {
 		result = cuda_init_parts(cuda, stream);
-		if (result < 0)
+		if (result < 0) {
 			cuda_deinit_parts(cuda, true);
+			device_unload(&cuda->device);
+		}
 		device_leave(&cuda->device);
 	}
 	if (result < 0)
@@ -214,8 +216,10 @@ void penstock_cuda_detach(struct penstock_cuda *cuda)
 	/* A failed device refuses, and then has nothing left to wait for. */
 	bool entered = device_enter(&cuda->device) == 0;
 	cuda_deinit_parts(cuda, entered);
-	if (entered)
+	if (entered) {
+		device_unload(&cuda->device);
 		device_leave(&cuda->device);
+	}
 	device_deinit(&cuda->device);
 	free(cuda);
 }

@@ -177,6 +177,8 @@ static int device_open(struct device *device, int32_t wanted, const char *normal
 	if (result < 0)
 		return result;
 	result = device_load(device, normalise);
+	if (result < 0)
+		device_unload(device);
 	device_leave(device);
 	return result;
 }
@@ -193,31 +195,44 @@ int device_init(struct device *device, int32_t wanted, const char *normalise)
 	return result;
 }
 
-static bool device_try_enter(const struct device *device)
+void device_unload(struct device *device)
 {
-	return device->driver->ctx_push(device->context) == CUDA_SUCCESS;
+	if (device->module)
+		(void)device->driver->module_unload(device->module);
+	device->module = NULL;
 }
 
 void device_deinit(struct device *device)
 {
-	if (device->module && device_try_enter(device)) {
-		(void)device->driver->module_unload(device->module);
-		device_leave(device);
-	}
 	if (device->context)
 		(void)device->driver->primary_ctx_release(device->handle);
 	*device = (struct device){0};
 }
 
+/* The thread's mode from before device_enter. */
+static _Thread_local CUstreamCaptureMode device_mode;
+
 int device_enter(const struct device *device)
 {
-	CUresult r = device->driver->ctx_push(device->context);
-	return r == CUDA_SUCCESS ? 0 : driver_fail(device->driver, r, NULL, "cuCtxPushCurrent");
+	const struct driver *driver = device->driver;
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	CUcontext context;
+	CUresult r = driver->ctx_push(device->context);
+	if (r != CUDA_SUCCESS)
+		return driver_fail(driver, r, NULL, "cuCtxPushCurrent");
+	r = driver->thread_exchange_capture_mode(&mode);
+	if (r != CUDA_SUCCESS) {
+		(void)driver->ctx_pop(&context);
+		return driver_fail(driver, r, NULL, "cuThreadExchangeStreamCaptureMode");
+	}
+	device_mode = mode;
+	return 0;
 }
 
 void device_leave(const struct device *device)
 {
 	CUcontext context;
+	(void)device->driver->thread_exchange_capture_mode(&device_mode);
 	(void)device->driver->ctx_pop(&context);
 }
 

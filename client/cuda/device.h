@@ -31,10 +31,14 @@ struct device {
  * context. 0; -ENODEV; -ENOTSUP; -EINVAL LOCAL_RANK; -ENOMEM; -EIO; -EBADF after fork. */
 int device_init(struct device *device, int32_t wanted, const char *normalise);
 
+/* Entered; nothing of the kernels may be running. */
+void device_unload(struct device *device);
+
 /* Outside of device_enter. Takes a zeroed one. */
 void device_deinit(struct device *device);
 
-/* Makes the context this thread's current one until device_leave. 0, or as of driver_fail. */
+/* Makes the context this thread's current one until device_leave. Not twice. 0, or as of
+ * driver_fail. */
 int device_enter(const struct device *device);
 void device_leave(const struct device *device);
 

@@ -245,8 +245,8 @@ static bool pump_is_free(struct pump *pump, struct buffer *buffer, bool *ret_use
 		return false;
 	if (awaited) {
 		CUresult r = pump->device->driver->event_query(buffer->released);
-		awaited = r == CUDA_ERROR_NOT_READY;
-		if (!awaited && r != CUDA_SUCCESS)
+		awaited = r != CUDA_SUCCESS;
+		if (awaited && r != CUDA_ERROR_NOT_READY)
 			pump_fail(pump, r, "what the device did with a batch");
 	}
 	*ret_used = awaited;
@@ -392,16 +392,12 @@ static void pump_turn(struct pump *pump, struct pump_orders orders)
 static void *pump_run(void *argument)
 {
 	struct pump *pump = argument;
-	/* A graph that some thread of the application captures would otherwise be spoilt by this
-	 * thread's calls. */
-	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	(void)pthread_setname_np(pthread_self(), "penstock-cuda");
 	int result = device_enter(pump->device);
 	if (result < 0) {
 		pump_end(pump, result, 0);
 		return NULL;
 	}
-	(void)pump->device->driver->thread_exchange_capture_mode(&mode);
 	for (struct pump_orders orders = pump_read_orders(pump); !orders.stop;
 		orders = pump_read_orders(pump))
 		pump_turn(pump, orders);
@@ -475,13 +471,13 @@ static void pump_stop(struct pump *pump)
 	pump->running = false;
 }
 
-/* Waits until the device has finished with the buffers: by their events, unless the application
- * still holds some, with which it may do anything. */
+/* Waits until the device has finished with the buffers: by their events, unless there are some that
+ * nothing was recorded behind, because the application still holds them or a call failed. */
 static void pump_settle(struct pump *pump)
 {
 	const struct driver *driver = pump->device->driver;
 	(void)driver->stream_synchronize(pump->queue);
-	if (buffer_count(pump->buffers, BUFFER_GIVEN) > 0)
+	if (pump->unsettled || buffer_count(pump->buffers, BUFFER_GIVEN) > 0)
 		(void)driver->ctx_synchronize();
 	for (uint32_t i = 0; i < pump->buffers->count; i++) {
 		if (pump->buffers->buffer[i].awaited)
@@ -635,6 +631,7 @@ void pump_release(struct pump *pump, struct buffer *buffer, bool recorded)
 {
 	(void)pthread_mutex_lock(&pump->buffers->lock);
 	buffer->awaited = recorded;
+	pump->unsettled = pump->unsettled || !recorded;
 	buffer_move(buffer, BUFFER_FREE);
 	(void)pthread_mutex_unlock(&pump->buffers->lock);
 	pump_wake(pump);

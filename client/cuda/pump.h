@@ -48,6 +48,7 @@ struct pump {
 	uint64_t over_serial; /* of the first batch that is not given any more; 0: none is */
 	char over_sentence[SENTENCE_BYTES];
 	bool stop;
+	bool unsettled; /* a buffer was released without an event */
 	uint64_t copied_bytes;
 
 	/* the thread's own */
