@@ -1,4 +1,10 @@
 # The device's functions, compiled as C++ for the CPU, against the reference. Needs neither nvcc nor a GPU.
+# The reference and the cases are also tests/gpu/kernels.c's.
+add_library(cuda_reference STATIC reference.c cases.c ${CMAKE_SOURCE_DIR}/client/cuda/kernels.c)
+target_include_directories(cuda_reference PUBLIC ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}
+	${CMAKE_SOURCE_DIR}/include)
+target_link_libraries(cuda_reference PUBLIC penstock_proto m)
+
 include(CheckLanguage)
 check_language(CXX)
 if(NOT CMAKE_CXX_COMPILER)
@@ -6,11 +12,6 @@ if(NOT CMAKE_CXX_COMPILER)
 	return()
 endif()
 enable_language(CXX)
-
-add_library(cuda_reference STATIC reference.c cases.c ${CMAKE_SOURCE_DIR}/client/cuda/kernels.c)
-target_include_directories(cuda_reference PUBLIC ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}
-	${CMAKE_SOURCE_DIR}/include)
-target_link_libraries(cuda_reference PUBLIC penstock_proto m)
 
 # Without what needs the C++ run-time library, so that C programs link it.
 add_library(cuda_emulate STATIC emulate.cpp)
