@@ -9,7 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-static void gpu_say(const char *word, const char *format, va_list arguments)
+static void __attribute__((format(printf, 2, 0)))
+gpu_say(const char *word, const char *format, va_list arguments)
 {
 	(void)fflush(stdout);
 	(void)fprintf(stderr, "%s: ", word);
