@@ -10,9 +10,11 @@
 
 static_assert((int)KERNELS_NOISE == (int)PHILOX_BATCH_NOISE, "one numbering of operations");
 
-static bool kernels_same(float a, float b)
+static uint32_t kernels_bits(float value)
 {
-	return memcmp(&a, &b, sizeof a) == 0;
+	uint32_t bits;
+	memcpy(&bits, &value, sizeof bits);
+	return bits;
 }
 
 /* Whether the device's two operations give what dividing gives, for each byte there is. That they
@@ -24,7 +26,7 @@ static bool kernels_reciprocal_is_exact(float mean, float std, float reciprocal,
 	for (int byte = 0; byte < 256; byte++) {
 		float centred = (float)byte / 255.0f - mean;
 		float product = fmaf(centred, reciprocal, centred * residual);
-		if (!kernels_same(product, centred / std))
+		if (kernels_bits(product) != kernels_bits(centred / std))
 			return false;
 	}
 	return true;
