@@ -37,3 +37,11 @@ function(cuda_fake_test name)
 endfunction()
 
 cuda_fake_test(fake cuda_reference)
+
+if(TARGET penstock_cuda_parts)
+	add_library(cuda_loop STATIC loop.c)
+	target_link_libraries(cuda_loop PUBLIC cuda_gpu penstock_cuda_parts penstock_client_parts cuda_reference)
+	foreach(name batches order)
+		cuda_fake_test(${name} cuda_loop)
+	endforeach()
+endif()

@@ -539,11 +539,11 @@ static unsigned leaks_of_events(const struct CUctx_st *context, bool tell, bool 
 		if (!event->alive || (context && event->context != context))
 			continue;
 		n++;
-		if (tell)
-			(void)fprintf(stderr, "fake CUDA: an event was not destroyed\n");
 		if (forget)
 			event->alive = false;
 	}
+	if (tell && n)
+		(void)fprintf(stderr, "fake CUDA: events that were not destroyed: %u\n", n);
 	return n;
 }
 

@@ -1,0 +1,360 @@
+/* Who waits for whom: the host for nothing that the device does, slots for their copies, the
+ * device's memory for the trainer's CUDA streams, detaching for all of it. The fake device stands
+ * still where a test says so, and notices whatever is not ordered. */
+#include "client/fake.h"
+#include "cuda/loop.h"
+#include "cuda/reference.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct loop loop;
+
+static const uint32_t modes[] = {PENSTOCK_CUDA_REGISTERED, PENSTOCK_CUDA_RING};
+
+static void check_modes(void (*run)(const void *), const char *name)
+{
+	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+		fake_check(run, &modes[i], name);
+}
+
+enum { OUT_BYTES = 4 * 16 * 16 * 3 * 4, PATIENCE_US = 30000 };
+
+/* The device copies nothing: batches are given all the same, and with registered memory no slot
+ * goes back before its copy is done. */
+static void run_next(const void *mode)
+{
+	bool registered = *(const uint32_t *)mode == PENSTOCK_CUDA_REGISTERED;
+	struct penstock_cuda_batch batch[3];
+	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop.gpu.fake->hold(FAKE_CUDA_COPIES);
+	for (int i = 0; i < 3; i++)
+		loop_next(&loop, &batch[i]);
+	(void)usleep(PATIENCE_US);
+	if (registered)
+		FAKE_WANT(loop.page->released == 0);
+	FAKE_WANT(loop.gpu.driver.event_query(batch[0].ready) == CUDA_ERROR_NOT_READY);
+	loop.gpu.fake->hold(0);
+	for (int i = 0; i < 3; i++)
+		loop_want_device(&loop, &batch[i]);
+	loop_await(&loop.page->released, 3); /* though the trainer holds them all */
+	for (int i = 0; i < 3; i++)
+		loop_release(&loop, &batch[i]);
+	loop_train(&loop, 5);
+	loop_end(&loop);
+}
+
+/* The same when batches are also given back before their copies have begun. */
+static void run_far_ahead(const void *mode)
+{
+	struct penstock_cuda_batch batch;
+	uint8_t *back[3];
+	size_t bytes = (size_t)4 * 16 * 16 * 3;
+	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	void *memory;
+	GPU_WANT(loop.gpu.driver.mem_host_alloc(&memory, 3 * bytes, 0));
+	loop.gpu.fake->hold(FAKE_CUDA_COPIES);
+	for (size_t i = 0; i < 3; i++) {
+		back[i] = (uint8_t *)memory + i * bytes;
+		loop_next(&loop, &batch);
+		GPU_WANT(loop.gpu.driver.stream_wait_event(loop.queue, batch.ready, 0));
+		GPU_WANT(loop.gpu.copy_back_async(
+			back[i], (CUdeviceptr)(uintptr_t)batch.images, bytes, loop.queue));
+		loop_release(&loop, &batch);
+	}
+	loop.gpu.fake->hold(0);
+	GPU_WANT(loop.gpu.driver.stream_synchronize(loop.queue));
+	for (uint64_t i = 0; i < 3; i++)
+		for (uint32_t row = 0; row < 4; row++)
+			for (size_t b = 0; b < bytes / 4; b++)
+				FAKE_WANT(back[i][row * (bytes / 4) + b] == loop_pixel(i, row, b));
+	GPU_WANT(loop.gpu.driver.mem_free_host(memory));
+	loop_train(&loop, 5);
+	loop_end(&loop);
+}
+
+/* The trainer's kernels stand still: buffers that were released behind them are filled again only
+ * after them, and what they then read is their own batch. */
+static void run_reuse(const void *mode)
+{
+	enum { BATCHES = 3 };
+	struct penstock_cuda_batch batch;
+	CUdeviceptr out[BATCHES];
+	size_t values = (size_t)4 * 16 * 16 * 3;
+	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop.gpu.fake->hold(FAKE_CUDA_KERNELS);
+	for (int i = 0; i < BATCHES; i++) {
+		out[i] = gpu_room(&loop.gpu, OUT_BYTES);
+		loop_next(&loop, &batch);
+		FAKE_WANT(penstock_cuda_transform(
+				  loop.cuda, &batch, (void *)(uintptr_t)out[i], loop.queue) == 0);
+		loop_release(&loop, &batch);
+	}
+	(void)usleep(PATIENCE_US);
+	loop.gpu.fake->hold(0);
+	for (uint64_t i = 0; i < BATCHES; i++) {
+		float *got =
+			gpu_look(&loop.gpu, loop.queue, (const void *)(uintptr_t)out[i], OUT_BYTES);
+		for (size_t v = 0; v < values; v++) {
+			uint8_t byte =
+				loop_pixel(i, (uint32_t)(v / (values / 4)), v % (values / 4));
+			float wanted = ((float)byte / 255.0F - loop.options.mean[v % 3]) /
+				       loop.options.std[v % 3];
+			FAKE_WANT(memcmp(&got[v], &wanted, sizeof wanted) == 0);
+		}
+		free(got);
+		GPU_WANT(loop.gpu.driver.mem_free(out[i]));
+	}
+	loop_train(&loop, 5);
+	loop_end(&loop);
+}
+
+static void *let_go_later(void *argument)
+{
+	(void)argument;
+	(void)usleep(PATIENCE_US);
+	loop.gpu.fake->hold(0);
+	return NULL;
+}
+
+/* Detaching with copies under way, batches held, and kernels that read one: waits for all. */
+static void run_detach(const void *mode)
+{
+	struct penstock_cuda_batch held, released;
+	pthread_t thread;
+	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	CUdeviceptr out = gpu_room(&loop.gpu, OUT_BYTES);
+	loop.gpu.fake->hold(FAKE_CUDA_COPIES | FAKE_CUDA_KERNELS);
+	loop_next(&loop, &held);
+	loop_next(&loop, &released);
+	FAKE_WANT(
+		penstock_cuda_transform(loop.cuda, &held, (void *)(uintptr_t)out, loop.queue) == 0);
+	FAKE_WANT(penstock_cuda_transform(
+			  loop.cuda, &released, (void *)(uintptr_t)out, loop.queue) == 0);
+	loop_release(&loop, &released);
+	FAKE_WANT(pthread_create(&thread, NULL, let_go_later, NULL) == 0);
+	uint32_t taken = loop.page->sent;
+	penstock_cuda_detach(loop.cuda);
+	loop.cuda = NULL;
+	(void)pthread_join(thread, NULL);
+	/* All that had been taken from the stream is the daemon's again. */
+	FAKE_WANT(taken > 0);
+	loop_await(&loop.page->released, 2);
+	GPU_WANT(loop.gpu.driver.stream_synchronize(loop.queue));
+	GPU_WANT(loop.gpu.driver.mem_free(out));
+	loop_end(&loop);
+}
+
+/* A trainer that captures a CUDA graph is not disturbed by the attachment's thread. */
+static void run_capture(const void *mode)
+{
+	struct penstock_cuda_batch batch;
+	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_train(&loop, 3);
+	loop_next(&loop, &batch);
+	loop.gpu.fake->capture(true);
+	loop_await(&loop.page->sent, 6);
+	(void)usleep(PATIENCE_US);
+	loop.gpu.fake->capture(false);
+	loop_release(&loop, &batch);
+	loop_train(&loop, 5);
+	loop_end(&loop);
+}
+
+static void test_order(void **state)
+{
+	(void)state;
+	check_modes(run_next, "next waits for no device");
+	check_modes(run_far_ahead, "far ahead");
+	check_modes(run_reuse, "reuse");
+	check_modes(run_detach, "detach");
+	check_modes(run_capture, "capture");
+}
+
+/* ---- results ---- */
+
+struct recipe {
+	const char *name;
+	enum penstock_cuda_dtype dtype;
+	enum penstock_cuda_layout layout;
+	double flip, erase, mixup, cutmix;
+};
+
+static const struct recipe recipes[] = {
+	{"f32 nhwc", PENSTOCK_CUDA_FLOAT32, PENSTOCK_CUDA_NHWC, 0, 0, 0, 0},
+	{"f32 nchw flip", PENSTOCK_CUDA_FLOAT32, PENSTOCK_CUDA_NCHW, 0.5, 0, 0, 0},
+	{"f16 nhwc erase", PENSTOCK_CUDA_FLOAT16, PENSTOCK_CUDA_NHWC, 0.5, 0.7, 0, 0},
+	{"f16 nchw mixup", PENSTOCK_CUDA_FLOAT16, PENSTOCK_CUDA_NCHW, 0, 0, 1, 0},
+	{"bf16 nhwc cutmix", PENSTOCK_CUDA_BFLOAT16, PENSTOCK_CUDA_NHWC, 0, 0, 0, 1},
+	{"bf16 nchw all", PENSTOCK_CUDA_BFLOAT16, PENSTOCK_CUDA_NCHW, 0.5, 0.5, 0.4, 1},
+};
+
+enum { CLASSES = 1000 };
+
+static void fill_normalise(struct kernels_normalise *a, const struct penstock_cuda_batch *batch)
+{
+	const struct penstock_cuda_options *o = &loop.options;
+	*a = (struct kernels_normalise){
+		.rows = batch->count, .height = 16, .width = 16, .key = {7, 0}};
+	memcpy(a->mean, o->mean, sizeof a->mean);
+	memcpy(a->std, o->std, sizeof a->std);
+	memcpy(a->erase_value, o->erase_value, sizeof a->erase_value);
+	a->row = batch->host_rows;
+}
+
+static void want_transformed(
+	const struct penstock_cuda_batch *batch, const void *got, uint64_t ordinal)
+{
+	uint8_t images[4 * 16 * 16 * 3];
+	struct kernels_normalise a;
+	size_t bytes = sizeof images * reference_size(loop.options.dtype);
+	void *wanted = malloc(bytes);
+	for (uint32_t row = 0; row < 4; row++)
+		for (size_t i = 0; i < sizeof images / 4; i++)
+			images[row * (sizeof images / 4) + i] = loop_pixel(ordinal, row, i);
+	fill_normalise(&a, batch);
+	a.images = images;
+	a.out = wanted;
+	reference_normalise(&a, loop.options.dtype, loop.options.layout);
+	FAKE_WANT(wanted && memcmp(got, wanted, bytes) == 0);
+	free(wanted);
+}
+
+static void want_targets(const struct penstock_cuda_batch *batch, const float *got)
+{
+	float wanted[4 * CLASSES];
+	struct kernels_targets a = {.label = batch->host_labels,
+		.row = batch->host_rows,
+		.out = wanted,
+		.rows = batch->count,
+		.classes = CLASSES,
+		.smoothing = 0.1F};
+	reference_targets(&a);
+	FAKE_WANT(memcmp(got, wanted, sizeof wanted) == 0);
+}
+
+static void run_recipe(const void *argument)
+{
+	const struct recipe *recipe = argument;
+	struct penstock_cuda_batch batch;
+	struct penstock_cuda_info info = {.size = sizeof info};
+	loop_begin(&loop, NULL);
+	loop.options.dtype = recipe->dtype;
+	loop.options.layout = recipe->layout;
+	loop.options.flip = recipe->flip;
+	loop.options.erase = recipe->erase;
+	loop.options.mixup = recipe->mixup;
+	loop.options.cutmix = recipe->cutmix;
+	loop_open(&loop);
+	loop_attach(&loop);
+	FAKE_WANT(penstock_cuda_info(loop.cuda, &info) == 0);
+	CUdeviceptr out = gpu_room(&loop.gpu, info.output_bytes);
+	CUdeviceptr targets = gpu_room(&loop.gpu, sizeof(float[4 * CLASSES]));
+	for (uint64_t i = 0; i < 8; i++) {
+		loop_next(&loop, &batch);
+		FAKE_WANT(penstock_cuda_transform(
+				  loop.cuda, &batch, (void *)(uintptr_t)out, loop.queue) == 0);
+		FAKE_WANT(penstock_cuda_targets(loop.cuda, &batch, CLASSES, 0.1F,
+				  (float *)(uintptr_t)targets, loop.queue) == 0);
+		void *got =
+			gpu_look(&loop.gpu, loop.queue, (void *)(uintptr_t)out, info.output_bytes);
+		float *shares = gpu_look(&loop.gpu, loop.queue, (void *)(uintptr_t)targets,
+			sizeof(float[4 * CLASSES]));
+		want_transformed(&batch, got, i);
+		want_targets(&batch, shares);
+		free(got);
+		free(shares);
+		loop_release(&loop, &batch);
+	}
+	GPU_WANT(loop.gpu.driver.mem_free(out));
+	GPU_WANT(loop.gpu.driver.mem_free(targets));
+	loop_end(&loop);
+}
+
+static void test_results(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
+		fake_check(run_recipe, &recipes[i], recipes[i].name);
+}
+
+/* ---- arguments ---- */
+
+static void run_arguments(const void *argument)
+{
+	(void)argument;
+	struct penstock_cuda_batch batch, never = {0}, twice;
+	loop_start(&loop, NULL, PENSTOCK_CUDA_AUTO);
+	CUdeviceptr room = gpu_room(&loop.gpu, OUT_BYTES + 16);
+	void *out = (void *)(uintptr_t)room;
+	loop_next(&loop, &batch);
+	LOOP_WANT(penstock_cuda_transform(loop.cuda, &batch, NULL, loop.queue), -EINVAL, "out");
+	LOOP_WANT(penstock_cuda_transform(loop.cuda, &batch, (char *)out + 8, loop.queue), -EINVAL,
+		"16");
+	LOOP_WANT(penstock_cuda_transform(loop.cuda, &never, out, loop.queue), -EINVAL, "held");
+	LOOP_WANT(penstock_cuda_targets(loop.cuda, &batch, 0, 0, out, loop.queue), -EINVAL,
+		"classes");
+	LOOP_WANT(penstock_cuda_targets(loop.cuda, &batch, 10, 2, out, loop.queue), -EINVAL,
+		"smoothing");
+	LOOP_WANT(
+		penstock_cuda_targets(loop.cuda, &batch, 10, 0, NULL, loop.queue), -EINVAL, "out");
+	twice = batch;
+	loop_release(&loop, &batch);
+	LOOP_WANT(penstock_cuda_release(loop.cuda, &batch, loop.queue), -EINVAL, "held");
+	LOOP_WANT(penstock_cuda_release(loop.cuda, &twice, loop.queue), -EINVAL, "held");
+	LOOP_WANT(
+		penstock_cuda_targets(loop.cuda, &twice, 10, 0, out, loop.queue), -EINVAL, "held");
+	LOOP_WANT(penstock_cuda_release(loop.cuda, &never, loop.queue), -EINVAL, "held");
+	loop_train(&loop, 4);
+	GPU_WANT(loop.gpu.driver.mem_free(room));
+	loop_end(&loop);
+}
+
+/* A CUDA stream of another device is told, and the batch stays held. */
+static void run_wrong_stream(const void *argument)
+{
+	(void)argument;
+	struct penstock_cuda_batch batch;
+	loop_start(&loop, NULL, PENSTOCK_CUDA_AUTO);
+	CUdeviceptr room = gpu_room(&loop.gpu, OUT_BYTES);
+	GPU_WANT(loop.gpu.driver.ctx_push(loop.gpu.context[1]));
+	CUstream wrong = gpu_stream(&loop.gpu);
+	GPU_WANT(loop.gpu.driver.ctx_pop(NULL));
+	loop_next(&loop, &batch);
+	LOOP_WANT(penstock_cuda_transform(loop.cuda, &batch, (void *)(uintptr_t)room, wrong),
+		-EINVAL, "CUDA stream");
+	LOOP_WANT(penstock_cuda_release(loop.cuda, &batch, wrong), -EINVAL, "CUDA stream");
+	loop_want_device(&loop, &batch);
+	loop_release(&loop, &batch);
+	loop_train(&loop, 4);
+	GPU_WANT(loop.gpu.driver.ctx_push(loop.gpu.context[1]));
+	GPU_WANT(loop.gpu.driver.stream_destroy(wrong));
+	GPU_WANT(loop.gpu.driver.ctx_pop(NULL));
+	GPU_WANT(loop.gpu.driver.mem_free(room));
+	loop_end(&loop);
+}
+
+static void test_arguments(void **state)
+{
+	(void)state;
+	fake_check(run_arguments, NULL, "arguments");
+	fake_check(run_wrong_stream, NULL, "wrong stream");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_results),
+		cmocka_unit_test(test_arguments),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
