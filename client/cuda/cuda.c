@@ -74,8 +74,8 @@ int attachment_check(const struct penstock_cuda *cuda)
 	if (cuda->owner == getpid())
 		return 0;
 	return sentence_set(-EBADF,
-		"this batch source was attached to a device by process %d: CUDA does not survive "
-		"fork(); start processes by spawn or forkserver, and attach in each",
+		"the stream was attached to a device by process %d: CUDA does not survive fork(); "
+		"start processes by spawn or forkserver, and attach in each",
 		(int)cuda->owner);
 }
 

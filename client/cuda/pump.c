@@ -16,8 +16,8 @@
 
 enum {
 	PUMP_E_FULL = 2, /* outcome of pump_take: as many slots as may be are held */
-	PUMP_PAUSE_LEAST_MS = 1,
-	PUMP_PAUSE_MOST_MS = 8,
+	PUMP_PAUSE_LEAST_US = 100,
+	PUMP_PAUSE_MOST_US = 3200,
 	PUMP_ASK_MS = 1, /* for penstock_stream_next to say why nothing comes */
 	PUMP_HANDED_MS = 1000,
 	PUMP_SENTENCE_BYTES = 640,
@@ -350,24 +350,26 @@ static bool pump_feed(struct pump *pump)
  * --------------------------------------------------------------------------------------------------------
  */
 
-/* The longer nothing has come of asking, the longer the pause: a copy that waits for a training
- * step is not asked for a thousand times a second. */
-static int pump_pause(struct pump *pump)
+/* The longer nothing has come of asking, the longer the pause: the end of a copy is noticed within
+ * a share of what it took, and one that waits for a training step is not asked for ten thousand
+ * times a second. NULL: nothing to ask for. */
+static const struct timespec *pump_pause(struct pump *pump, struct timespec *pause)
 {
 	if (pump->flight_count == 0 && !pump->waiting_idle)
-		return -1;
-	int pause_ms = pump->pause_ms;
-	if (pump->pause_ms < PUMP_PAUSE_MOST_MS)
-		pump->pause_ms *= 2;
-	return pause_ms;
+		return NULL;
+	*pause = (struct timespec){.tv_nsec = (long)pump->pause_us * 1000};
+	if (pump->pause_us < PUMP_PAUSE_MOST_US)
+		pump->pause_us *= 2;
+	return pause;
 }
 
 static void pump_wait(struct pump *pump)
 {
 	uint64_t counter;
+	struct timespec pause;
 	struct pollfd fds[] = {{.fd = pump->wake_fd, .events = POLLIN},
 		{.fd = pump->listening ? pump->stream_fd : -1, .events = POLLIN}};
-	(void)poll(fds, sizeof fds / sizeof *fds, pump_pause(pump));
+	(void)ppoll(fds, sizeof fds / sizeof *fds, pump_pause(pump, &pause), NULL);
 	ssize_t n = read(pump->wake_fd, &counter, sizeof counter);
 	(void)n; /* nothing to read: it was something else that woke */
 }
@@ -384,7 +386,7 @@ static void pump_turn(struct pump *pump, struct pump_orders orders)
 	else
 		moved = pump_feed(pump) || moved;
 	if (moved)
-		pump->pause_ms = PUMP_PAUSE_LEAST_MS;
+		pump->pause_us = PUMP_PAUSE_LEAST_US;
 	else
 		pump_wait(pump);
 }
@@ -452,7 +454,7 @@ int pump_init(struct pump *pump, const struct device *device,
 		.stream = stream,
 		.stream_fd = penstock_stream_fd(stream),
 		.wake_fd = -1,
-		.pause_ms = PUMP_PAUSE_LEAST_MS,
+		.pause_us = PUMP_PAUSE_LEAST_US,
 		.stream_lock = PTHREAD_MUTEX_INITIALIZER};
 	penstock_stream_info(stream, &pump->info);
 	int result = pump_make(pump);

@@ -57,7 +57,7 @@ struct pump {
 	uint32_t flight_first, flight_count;
 	bool listening; /* the stream had nothing, and there is room */
 	bool waiting_idle; /* there is a free buffer, which the device still uses */
-	int pause_ms;
+	unsigned pause_us; /* before the events are asked again */
 };
 
 /* Starts the thread. Entered. All that is pointed to outlives the pump. 0; -ENOMEM, -EAGAIN no

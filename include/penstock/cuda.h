@@ -38,8 +38,8 @@
  * CUDA itself is looked up at run time (libcuda.so.1, the driver): a program that links this
  * library starts on a machine without one, and is told by penstock_cuda_attach. It uses the
  * device's primary context, which is that of the CUDA runtime and of PyTorch. `struct CUstream_st
- * *` is what they call CUstream or cudaStream_t (NULL: the default stream), `struct CUevent_st *`
- * CUevent or cudaEvent_t; device pointers are those of cudaMalloc.
+ * *` is what they call CUstream or cudaStream_t (NULL: the legacy default stream), `struct
+ * CUevent_st *` CUevent or cudaEvent_t; device pointers are those of cudaMalloc.
  *
  * Threads: an attachment may be used by one thread at a time. Different attachments are
  * independent, also on one device. While attached the stream is the attachment's: between attach
@@ -173,11 +173,14 @@ PENSTOCK_API int penstock_cuda_attach(struct penstock_stream *stream,
  * ask for penstock_cuda_state before, and close the stream after. NULL is allowed. */
 PENSTOCK_API void penstock_cuda_detach(struct penstock_cuda *cuda);
 
-/* The next batch. Waits up to `timeout_ms` as penstock_stream_next does, for the daemon, never for
- * the device. 0; PENSTOCK_END; -EAGAIN, -ETIMEDOUT and the ends of a stream as of
- * penstock_stream_next, the latter after all batches that had reached the device; -EDEADLK this
- * trainer holds prefetch + 1 batches; -ECANCELED besides when the daemon overwrote a batch while it
- * was copied; -EIO the device failed: the attachment is over, its slots have been given back. */
+/* The next batch. Waits up to `timeout_ms` as penstock_stream_next does, for the daemon; for the
+ * device only where the CUDA streams that batches were released with are so far behind that no
+ * buffer's copy has come through yet. 0; PENSTOCK_END; -EAGAIN, -ETIMEDOUT (says which of the two
+ * it is) and the ends of a stream as of penstock_stream_next, the latter after all batches that had
+ * reached the device; -EDEADLK this trainer holds prefetch + 1 batches; -ECANCELED besides when the
+ * daemon overwrote a batch while it was copied; -EIO the device failed (-ENOTSUP, -ENOMEM: it
+ * refuses the daemon's memory, which is seen with the first batch): the attachment is over, its
+ * slots have been given back. */
 PENSTOCK_API int penstock_cuda_next(
 	struct penstock_cuda *cuda, struct penstock_cuda_batch *ret_batch, int32_t timeout_ms);
 
