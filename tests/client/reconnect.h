@@ -43,8 +43,8 @@ struct script {
 	unsigned lives;
 };
 
-/* A fake_serve: each connection is the next life of the script. */
-void serve_script(int fd, const void *script);
+/* A fake_serve, whose argument is a script: each connection is its next life. */
+void serve_script(int fd, const void *argument);
 
 /* One life from OPEN on. `again`: the stream was open before, and the client must say so. */
 void serve_life(int fd, const struct life *life, bool again);
