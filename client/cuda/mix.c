@@ -13,11 +13,10 @@
  *                        step 2        CutMix: words 0 and 1 column, 2 and 3 row of the centre
  *
  * As with the daemon's crops (daemon/pixel/draw.h) nothing here asks libm for an exp, log or
- * cosine: those differ between libraries, and between the variants that one library chooses by the
- * processor, and a last bit may decide a side. Additions, multiplications, divisions, square roots,
- * frexp, ldexp and rint are exact or rounded as IEEE 754 says. */
+ * cosine: elementary.h has those. Square roots and rint are rounded as IEEE 754 says. */
 #include "client/cuda/mix.h"
 
+#include "client/cuda/elementary.h"
 #include "client/cuda/sentence.h"
 #include "proto/philox.h"
 
@@ -37,81 +36,6 @@ enum {
 
 static const double MIX_ALPHA_LEAST = 0.01, MIX_ALPHA_MOST = 100;
 
-/* log 2 in two parts: the first has 21 zeros at its end, so that its product with an exponent is
- * exact. */
-static const double MIX_LOG2_HIGH = 0x1.62e42feep-1, MIX_LOG2_LOW = 0x1.a39ef35793c76p-33;
-static const double MIX_HALF_PI = 0x1.921fb54442d18p+0;
-
-/* sum of coefficient[i] x^i, highest first, by Horner's rule. */
-static double mix_polynomial(const double *coefficient, unsigned count, double x)
-{
-	double sum = 0;
-	for (unsigned i = 0; i < count; i++)
-		sum = sum * x + coefficient[i];
-	return sum;
-}
-#define MIX_POLYNOMIAL(table, x) mix_polynomial(table, sizeof(table) / sizeof(table)[0], x)
-
-/* e^x within an ulp or two: x = k log 2 + rest, |rest| <= 0.35, Taylor's polynomial of degree 13
- * (cut off below 1e-17). |x| up to 1e5: 0 or infinity where it leaves double's range. */
-static double mix_exp(double x)
-{
-	static const double inverse_factorial[] = {
-		1.0 / 6227020800.0,
-		1.0 / 479001600.0,
-		1.0 / 39916800.0,
-		1.0 / 3628800.0,
-		1.0 / 362880.0,
-		1.0 / 40320.0,
-		1.0 / 5040.0,
-		1.0 / 720.0,
-		1.0 / 120.0,
-		1.0 / 24.0,
-		1.0 / 6.0,
-		0.5,
-		1.0,
-		1.0,
-	};
-	double k = rint(x / MIX_LOG2_HIGH);
-	double rest = x - k * MIX_LOG2_HIGH - k * MIX_LOG2_LOW;
-	return ldexp(MIX_POLYNOMIAL(inverse_factorial, rest), (int)k);
-}
-
-/* log x within an ulp or two, x positive and finite: x = 2^k m, sqrt(1/2) <= m < sqrt(2), and log m
- * = 2 artanh s with s = (m - 1) / (m + 1), |s| < 0.172, by its series up to s^23 (cut off below
- * 1e-19). */
-static double mix_log(double x)
-{
-	static const double series[] = {1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13,
-		1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0};
-	int k;
-	double m = frexp(x, &k);
-	if (m < 0x1.6a09e667f3bcdp-1) {
-		m *= 2;
-		k--;
-	}
-	double s = (m - 1) / (m + 1);
-	return k * MIX_LOG2_HIGH + (k * MIX_LOG2_LOW + 2 * s * MIX_POLYNOMIAL(series, s * s));
-}
-
-/* cos(pi t / 2) for 0 <= t < 1, positive there, with a small relative error: by Taylor's polynomial
- * of the cosine up to t = 1/2, of the sine of the complement after it. */
-static double mix_cosine(double t)
-{
-	static const double cosine[] = {1.0 / 20922789888000.0, -1.0 / 87178291200.0,
-		1.0 / 479001600.0, -1.0 / 3628800.0, 1.0 / 40320.0, -1.0 / 720.0, 1.0 / 24.0, -0.5,
-		1.0};
-	static const double sine[] = {1.0 / 355687428096000.0, -1.0 / 1307674368000.0,
-		1.0 / 6227020800.0, -1.0 / 39916800.0, 1.0 / 362880.0, -1.0 / 5040.0, 1.0 / 120.0,
-		-1.0 / 6.0, 1.0};
-	if (t <= 0.5) {
-		double x = MIX_HALF_PI * t;
-		return MIX_POLYNOMIAL(cosine, x * x);
-	}
-	double x = MIX_HALF_PI * (1 - t); /* exact difference */
-	return x * MIX_POLYNOMIAL(sine, x * x);
-}
-
 /* Beta(alpha, alpha) out of one draw and without rejection. sqrt(n (U^(-2/n) - 1)) cos(2 pi V) has
  * Student's t distribution with n degrees of freedom (Bailey, "Polar generation of random variates
  * with the t-distribution", Mathematics of Computation 62, 1994), and 1/2 + t / (2 sqrt(n + t^2))
@@ -124,8 +48,8 @@ static double mix_beta(double alpha, struct philox r)
 	double u = 1 - philox_unit(r.word[0], r.word[1]); /* above 0 */
 	double v = 2 * philox_unit(r.word[2], r.word[3]);
 	bool high = v >= 1;
-	double cosine = mix_cosine(high ? v - 1 : v), c = cosine * cosine;
-	double q = mix_exp(mix_log(u) / alpha);
+	double cosine = elementary_cosine(high ? v - 1 : v), c = cosine * cosine;
+	double q = elementary_exp(elementary_log(u) / alpha);
 	double whole = q + (1 - q) * c; /* above 0, as c is */
 	double low = 0.5 * (q / whole) / (1 + sqrt((1 - q) * c / whole));
 	return high ? 1 - low : low;
@@ -172,13 +96,13 @@ static bool mix_erase_box(const struct penstock_cuda_options *options, const str
 	uint32_t height, uint32_t width, struct mix_box *ret_box)
 {
 	double area = (double)height * (double)width;
-	double ratio_from = mix_log(options->erase_ratio[0]);
-	double ratio_to = mix_log(options->erase_ratio[1]);
+	double ratio_from = elementary_log(options->erase_ratio[0]);
+	double ratio_to = elementary_log(options->erase_ratio[1]);
 	for (uint32_t attempt = 1; attempt <= MIX_ERASE_ATTEMPTS; attempt++) {
 		struct philox r = mix_draw(key, PHILOX_BATCH_ERASE, attempt);
 		double wanted = area * mix_between(r.word[0], options->erase_scale[0],
 					       options->erase_scale[1]);
-		double ratio = mix_exp(mix_between(r.word[1], ratio_from, ratio_to));
+		double ratio = elementary_exp(mix_between(r.word[1], ratio_from, ratio_to));
 		double h = rint(sqrt(wanted * ratio)), w = rint(sqrt(wanted / ratio));
 		if (!(h < height && w < width)) /* also where it is infinite */
 			continue;

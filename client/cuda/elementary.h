@@ -1,0 +1,17 @@
+/* elementary: exp, log and cosine with the same bits on every machine.
+ *
+ * libm's differ between libraries, and between the variants that one library chooses by the
+ * processor; where a last bit decides a rectangle's side, a run would go on differently elsewhere.
+ * Here are only additions, multiplications and divisions in double, frexp, ldexp and rint: all
+ * exact, or rounded as IEEE 754 says. Each is within three units in the last place
+ * (tests/cuda/test_mix.c). Pure functions; any thread. */
+#pragma once
+
+/* e^x, |x| up to 1e5: 0 or infinity where it leaves double's range. */
+double elementary_exp(double x);
+
+/* The natural logarithm of a positive, finite number. */
+double elementary_log(double x);
+
+/* cos(pi t / 2) for 0 <= t < 1: above 0. */
+double elementary_cosine(double t);
