@@ -473,18 +473,20 @@ static void pump_stop(struct pump *pump)
 	pump->running = false;
 }
 
-/* Waits until the device has finished with the buffers: by their events, unless there are some that
- * nothing was recorded behind, because the application still holds them or a call failed. */
+/* Waits until the device has finished with the buffers: by their events, and for all that it does
+ * where that says too little, because the application still holds some or a call failed. */
 static void pump_settle(struct pump *pump)
 {
 	const struct driver *driver = pump->device->driver;
-	(void)driver->stream_synchronize(pump->queue);
-	if (pump->unsettled || buffer_count(pump->buffers, BUFFER_GIVEN) > 0)
-		(void)driver->ctx_synchronize();
-	for (uint32_t i = 0; i < pump->buffers->count; i++) {
-		if (pump->buffers->buffer[i].awaited)
-			(void)driver->event_synchronize(pump->buffers->buffer[i].released);
+	bool settled = driver->stream_synchronize(pump->queue) == CUDA_SUCCESS &&
+		       !pump->unsettled && buffer_count(pump->buffers, BUFFER_GIVEN) == 0;
+	for (uint32_t i = 0; i < pump->buffers->count && settled; i++) {
+		const struct buffer *buffer = &pump->buffers->buffer[i];
+		if (buffer->awaited)
+			settled = driver->event_synchronize(buffer->released) == CUDA_SUCCESS;
 	}
+	if (!settled)
+		(void)driver->ctx_synchronize();
 }
 
 static void pump_drop_handed(struct pump *pump)
