@@ -110,10 +110,11 @@ static void daemon_on_open(struct loop_connection *c, const struct conn_message 
 static void daemon_on_release(struct loop_connection *c, const struct conn_message *message)
 {
 	const struct wire_release *release = conn_view(message, WIRE_RELEASE, sizeof *release, 0);
-	if (!release || release->slot >= c->daemon.shape->slots) {
-		c->over = true;
+	/* Leases that were taken back are nobody's. */
+	if (c->daemon.page->detach == 2)
 		return;
-	}
+	if (!release || release->slot >= c->daemon.shape->slots)
+		_exit(99);
 	struct fake_memory *memory = &c->memory[release->extent % LOOP_EXTENTS];
 	uint32_t *busy = &c->busy[release->extent % LOOP_EXTENTS];
 	struct slots_head *slot = fake_slot(memory, release->slot);
@@ -186,7 +187,7 @@ static void daemon_receive(struct loop_connection *c)
 		_exit(99);
 }
 
-static void daemon_serve(int fd, const void *argument)
+void loop_serve(int fd, const void *argument)
 {
 	struct loop_connection c = {.daemon = *(const struct loop_daemon *)argument, .fd = fd};
 	for (int i = 0; i < LOOP_EXTENTS; i++)
@@ -237,7 +238,7 @@ void loop_begin(struct loop *loop, const struct fake_shape *shape)
 	FAKE_WANT(loop->page != MAP_FAILED);
 	loop->page->allowed = UINT32_MAX;
 	loop->daemon = (struct loop_daemon){&loop->shape, loop->page};
-	fake_start(&loop->fake, daemon_serve, &loop->daemon);
+	fake_start(&loop->fake, loop_serve, &loop->daemon);
 	gpu_load(&loop->gpu);
 	penstock_cuda_options_init(&loop->options);
 }

@@ -67,6 +67,9 @@ void loop_release(struct loop *loop, struct penstock_cuda_batch *batch);
 /* next, want_device, release, so many times. */
 void loop_train(struct loop *loop, int batches);
 
+/* What that daemon does, for fake_restart; the argument is loop->daemon. */
+fake_serve loop_serve;
+
 /* Waits until the counter has come so far; the test's alarm ends that where it never does. */
 void loop_await(_Atomic uint32_t *counter, uint32_t value);
 

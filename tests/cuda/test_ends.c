@@ -1,0 +1,304 @@
+/* How a loop on the (fake) device ends or goes on when something is not as it should be on the
+ * stream's side: slow, gone, another daemon, detached; and what the application does wrong. */
+#include "client/fake.h"
+#include "cuda/loop.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct loop loop;
+
+static const uint32_t modes[] = {PENSTOCK_CUDA_REGISTERED, PENSTOCK_CUDA_RING};
+
+static void check_modes(void (*run)(const void *), const char *name)
+{
+	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+		fake_check(run, &modes[i], name);
+}
+
+/* ---- waiting ---- */
+
+static void run_timeouts(const void *mode)
+{
+	struct penstock_cuda_batch batch;
+	loop_begin(&loop, NULL);
+	loop.options.memory = *(const uint32_t *)mode;
+	loop.page->allowed = 1;
+	loop_open(&loop);
+	loop_attach(&loop);
+	loop_train(&loop, 1);
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, 0), -EAGAIN, NULL);
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, 20), -ETIMEDOUT, "0.0 s");
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, -7), -EINVAL, "-7");
+	loop.page->allowed = UINT32_MAX;
+	loop_train(&loop, 10); /* the stream went on */
+	loop_end(&loop);
+}
+
+/* The trainer's own kernels are what is slow: the sentence says so. */
+static void run_behind(const void *mode)
+{
+	struct penstock_cuda_batch batch;
+	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	CUdeviceptr out = gpu_room(&loop.gpu, 4 * 4 * 16 * 16 * 3);
+	loop.gpu.fake->hold(FAKE_CUDA_COPIES | FAKE_CUDA_KERNELS);
+	int result = 0;
+	for (int i = 0; i < 20 && result == 0; i++) {
+		result = penstock_cuda_next(loop.cuda, &batch, 100);
+		if (result == 0) {
+			loop.next++;
+			FAKE_WANT(penstock_cuda_transform(loop.cuda, &batch, (void *)(uintptr_t)out,
+					  loop.queue) == 0);
+			loop_release(&loop, &batch);
+		}
+	}
+	LOOP_WANT(result, -ETIMEDOUT, "device 0");
+	loop.gpu.fake->hold(0);
+	loop_train(&loop, 5);
+	GPU_WANT(loop.gpu.driver.stream_synchronize(loop.queue));
+	GPU_WANT(loop.gpu.driver.mem_free(out));
+	loop_end(&loop);
+}
+
+/* All that there is room for is held: prefetch + 1, no more and no fewer. */
+static void run_deadlock(const void *mode)
+{
+	static const struct fake_shape many = {
+		.batch_size = 4, .side = 16, .slots = 8, .batches = 3, .first_serial = 1};
+	struct penstock_cuda_batch held[4], more;
+	loop_begin(&loop, &many);
+	loop.options.memory = *(const uint32_t *)mode;
+	loop.options.prefetch = 3;
+	loop_open(&loop);
+	loop_attach(&loop);
+	for (int i = 0; i < 4; i++)
+		loop_next(&loop, &held[i]);
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &more, 5000), -EDEADLK, "all 4");
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &more, PENSTOCK_FOREVER), -EDEADLK, "all 4");
+	for (int i = 0; i < 4; i++) {
+		loop_want_device(&loop, &held[i]);
+		loop_release(&loop, &held[i]);
+	}
+	loop_train(&loop, 5);
+	loop_end(&loop);
+}
+
+static void test_waiting(void **state)
+{
+	(void)state;
+	check_modes(run_timeouts, "timeouts");
+	check_modes(run_behind, "behind");
+	check_modes(run_deadlock, "deadlock");
+}
+
+/* ---- the daemon ---- */
+
+/* Gone: what had come is given, then the end is said, again and again. */
+static void run_gone(const void *mode)
+{
+	struct penstock_cuda_batch batch;
+	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_train(&loop, 4);
+	loop_await(&loop.page->sent, 6);
+	fake_kill(&loop.fake);
+	int result;
+	while ((result = penstock_cuda_next(loop.cuda, &batch, 5000)) == 0) {
+		loop.next++;
+		loop_want_device(&loop, &batch);
+		loop_release(&loop, &batch);
+	}
+	FAKE_WANT(loop.next <= loop.page->sent);
+	LOOP_WANT(result, -EPIPE, "daemon");
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, 5000), -EPIPE, "daemon");
+	loop_end_killed(&loop);
+}
+
+/* Another daemon in its place, again and again: each batch comes once, and each one's memory is
+ * let go of. */
+static void run_reconnect(const void *mode)
+{
+	enum { DEATHS = 12 }; /* more than there is room for extents */
+	struct fake_cuda_use use;
+	struct penstock_cuda_batch held;
+	loop_begin(&loop, NULL);
+	loop.options.memory = *(const uint32_t *)mode;
+	loop.stream = loop_stream(&loop, NULL, 20000);
+	gpu_begin(&loop.gpu);
+	loop.queue = gpu_stream(&loop.gpu);
+	loop_attach(&loop);
+	for (uint32_t death = 0; death < DEATHS; death++) {
+		loop_train(&loop, 4);
+		loop_next(&loop, &held); /* which lives on */
+		loop.page->sent = 0;
+		fake_kill(&loop.fake);
+		fake_restart(&loop.fake, loop_serve, &loop.daemon);
+		loop_want_device(&loop, &held);
+		loop_release(&loop, &held);
+		loop_train(&loop, 4);
+		loop_await(&loop.page->connections, death + 2);
+		loop.gpu.fake->use(&use);
+		FAKE_WANT(use.registrations <= 2);
+	}
+	loop_end(&loop);
+}
+
+/* Detached from its group, and the slots filled again while their copies stood still: next says so.
+ * From registered memory batches may have been given before that came out; through the ring they
+ * had been read before. */
+static void run_detached(const void *mode)
+{
+	bool registered = *(const uint32_t *)mode == PENSTOCK_CUDA_REGISTERED;
+	struct penstock_cuda_batch batch;
+	int result;
+	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_train(&loop, 2);
+	loop.gpu.fake->hold(FAKE_CUDA_COPIES);
+	loop_next(&loop, &batch);
+	loop.page->detach = 1;
+	loop_await(&loop.page->detach, 2);
+	loop.gpu.fake->hold(0);
+	if (registered)
+		GPU_WANT(loop.gpu.driver.event_synchronize(batch.ready));
+	else
+		loop_want_device(&loop, &batch); /* it had been read before */
+	loop_release(&loop, &batch);
+	while ((result = penstock_cuda_next(loop.cuda, &batch, 5000)) == 0) {
+		loop.next++;
+		if (!registered)
+			loop_want_device(&loop, &batch);
+		loop_release(&loop, &batch);
+	}
+	LOOP_WANT(result, -ECANCELED, "");
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, 5000), -ECANCELED, "");
+	loop_end(&loop);
+}
+
+static void test_daemon(void **state)
+{
+	(void)state;
+	check_modes(run_gone, "gone");
+	check_modes(run_reconnect, "reconnect");
+	check_modes(run_detached, "detached");
+}
+
+/* ---- fork ---- */
+
+static void in_child(struct penstock_cuda_batch *batch)
+{
+	struct penstock_cuda *another = NULL;
+	struct penstock_cuda_batch more;
+	struct penstock_cuda_info info = {.size = sizeof info};
+	struct penstock_cuda_counters counters = {.size = sizeof counters};
+	char text[512], *answer = NULL;
+	void *out = (void *)(uintptr_t)4096;
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &more, 1000), -EBADF, "fork");
+	LOOP_WANT(penstock_cuda_transform(loop.cuda, batch, out, NULL), -EBADF, "fork");
+	LOOP_WANT(penstock_cuda_targets(loop.cuda, batch, 2, 0, out, NULL), -EBADF, "fork");
+	LOOP_WANT(penstock_cuda_release(loop.cuda, batch, NULL), -EBADF, "fork");
+	LOOP_WANT(penstock_cuda_state(loop.cuda, text, sizeof text), -EBADF, "fork");
+	LOOP_WANT(penstock_cuda_path(loop.cuda, 0, &answer), -EBADF, "fork");
+	LOOP_WANT(penstock_cuda_stats(loop.cuda, &answer), -EBADF, "fork");
+	LOOP_WANT(penstock_cuda_info(loop.cuda, &info), -EBADF, "fork");
+	LOOP_WANT(penstock_cuda_counters(loop.cuda, &counters), -EBADF, "fork");
+	LOOP_WANT(penstock_cuda_attach(loop.stream, &loop.options, &another), -EBADF, NULL);
+	penstock_cuda_detach(loop.cuda);
+	penstock_stream_close(loop.stream);
+}
+
+static void run_fork(const void *mode)
+{
+	struct penstock_cuda_batch batch;
+	int status;
+	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_next(&loop, &batch);
+	pid_t pid = fork();
+	if (pid == 0) {
+		in_child(&batch);
+		exit(0);
+	}
+	FAKE_WANT(waitpid(pid, &status, 0) == pid && status == 0);
+	loop_want_device(&loop, &batch);
+	loop_release(&loop, &batch);
+	loop_train(&loop, 10);
+	loop_end(&loop);
+}
+
+static void test_fork(void **state)
+{
+	(void)state;
+	check_modes(run_fork, "fork");
+}
+
+/* ---- options ---- */
+
+static void refused(struct penstock_cuda_options options, const char *text)
+{
+	struct penstock_cuda *cuda = NULL;
+	LOOP_WANT(penstock_cuda_attach(loop.stream, &options, &cuda), -EINVAL, text);
+	FAKE_WANT(!cuda);
+}
+
+#define REFUSED(member, value, text)                           \
+	do {                                                   \
+		struct penstock_cuda_options o = loop.options; \
+		o.member = (value);                            \
+		refused(o, text);                              \
+	} while (0)
+
+static void run_options(const void *argument)
+{
+	(void)argument;
+	struct {
+		struct penstock_cuda_options known;
+		char later[64];
+	} longer;
+	loop_begin(&loop, NULL);
+	loop_open(&loop);
+	REFUSED(size, 0, "penstock_cuda_options_init");
+	REFUSED(prefetch, 0, "prefetch");
+	REFUSED(prefetch, 65, "prefetch");
+	REFUSED(memory, 3, "memory");
+	REFUSED(dtype, 3, "dtype");
+	REFUSED(layout, 2, "layout");
+	REFUSED(std[1], 0, "std");
+	REFUSED(flip, 1.5, "flip");
+	REFUSED(erase, -1, "erase");
+	REFUSED(mixup, -1, "mixup");
+	REFUSED(cutmix, -1, "cutmix");
+	LOOP_WANT(penstock_cuda_attach(NULL, &loop.options, &loop.cuda), -EINVAL, "stream");
+	LOOP_WANT(penstock_cuda_attach(loop.stream, NULL, &loop.cuda), -EINVAL, "options");
+	/* A later release's struct: its new options are known to be unset, or refused. */
+	penstock_cuda_options_init_size(&longer.known, sizeof longer);
+	longer.later[63] = 1;
+	LOOP_WANT(penstock_cuda_attach(loop.stream, &longer.known, &loop.cuda), -EINVAL, "release");
+	longer.later[63] = 0;
+	LOOP_WANT(penstock_cuda_attach(loop.stream, &longer.known, &loop.cuda), 0, NULL);
+	loop_train(&loop, 5);
+	loop_end(&loop);
+}
+
+static void test_options(void **state)
+{
+	(void)state;
+	fake_check(run_options, NULL, "options");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_waiting),
+		cmocka_unit_test(test_daemon),
+		cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_options),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
