@@ -92,6 +92,8 @@ int attachment_enter(struct penstock_cuda *cuda, const struct penstock_cuda_batc
 	result = device_enter(&cuda->device);
 	if (result == 0)
 		*ret_buffer = buffer;
+	else
+		pump_end(&cuda->pump, result, 0);
 	return result;
 }
 

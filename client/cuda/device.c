@@ -46,9 +46,12 @@ static int device_check_count(const struct device *device, bool from_rank)
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 	return sentence_set(-ENODEV,
 		"there is no device %d (%s): this process sees %d, numbered from 0 "
-		"(CUDA_VISIBLE_DEVICES is %s%s)",
+		"(CUDA_VISIBLE_DEVICES is %s)%s",
 		device->ordinal, from_rank ? "LOCAL_RANK" : "options.device", count,
-		visible ? "" : "not set", visible ? visible : "");
+		visible ? visible : "not set",
+		from_rank ? "; where each process is shown a device of its own, set "
+			    "options.device to 0"
+			  : "");
 }
 
 static int device_pick(struct device *device, int32_t wanted)

@@ -296,25 +296,33 @@ static bool memory_add(struct memory *memory, const struct memory_source *source
 	return true;
 }
 
+/* The ring from now on: what was registered goes, or with its last copy. */
+static int memory_give_up(struct memory *memory, const char *why)
+{
+	int result = memory_step_back(memory, why);
+	if (result == 0)
+		memory_retire_older(memory, UINT32_MAX);
+	return result;
+}
+
 /* 0, with MEMORY_NO_EXTENT where it is the ring from now on. */
 static int memory_take_extent(
 	struct memory *memory, const struct memory_source *source, int *ret_extent)
 {
 	char why[MEMORY_WHY_BYTES];
 	int i = memory_find(memory, source->extent);
-	if (i == MEMORY_NO_EXTENT) {
-		memory_retire_older(memory, source->extent);
-		i = memory_find_room(memory);
-		if (i == MEMORY_NO_EXTENT)
-			return sentence_set(-EIO,
-				"copies from the memory of %d daemons that have gone are still "
-				"under way: release batches sooner",
-				MEMORY_EXTENTS);
-		if (!memory_add(memory, source, &memory->extent[i], why)) {
-			*ret_extent = MEMORY_NO_EXTENT;
-			return memory_step_back(memory, why);
-		}
-	}
+	*ret_extent = i;
+	if (i != MEMORY_NO_EXTENT)
+		return 0;
+	memory_retire_older(memory, source->extent);
+	i = memory_find_room(memory);
+	if (i == MEMORY_NO_EXTENT)
+		return sentence_set(-EIO,
+			"copies from the memory of %d daemons that have gone are still under way: "
+			"what waits for the device?",
+			MEMORY_EXTENTS);
+	if (!memory_add(memory, source, &memory->extent[i], why))
+		return memory_give_up(memory, why);
 	*ret_extent = i;
 	return 0;
 }
