@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def last_words(text):
 
 
 class Stage:
-    def __init__(self, args, work):
+    def __init__(self, args, work, capability=None):
         self.root, self.work = ROOT, work
         self.gpu = not args.without_gpu
         self.bundle = args.bundle.resolve() if args.bundle else None
@@ -55,7 +56,7 @@ class Stage:
         self.given_bin = args.bin
         self.bin = args.bin.resolve() if args.bin else self.build / "bin"
         self.cores = len(os.sched_getaffinity(0))
-        self.capability = None  # "90"
+        self.capability = capability  # "90"; None without a GPU
         self.python = None  # an interpreter that has PyTorch
         self.painted = self.photographs = None
         self.daemon_rate = self.model_rate = None
@@ -147,8 +148,14 @@ class Stage:
 
     # ---- what was found ----
 
+    def hide(self, text):
+        """Without this machine's paths: reports are committed."""
+        for place, name in ((self.work, "WORK"), (self.bundle, "BUNDLE"), (self.build, "BUILD"), (self.bin.parent, "BUILD"), (self.root, ".")):
+            text = text.replace(str(place), name) if place else text
+        return text
+
     def figure(self, label, value, floor=None, holds=None):
-        self.figures.append((label, value, floor, holds))
+        self.figures.append((label, self.hide(value), floor, holds))
 
     # ---- the daemon ----
 
@@ -189,14 +196,35 @@ def first_line(*command):
     return done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout.strip() else None
 
 
-QUERY = ("name", "driver_version", "compute_cap", "memory.total", "pcie.link.gen.max", "pcie.link.width.max", "clocks.max.memory")
+# Asks the driver itself, in a process of its own: attributes 75 and 76 are the compute capability's two numbers (cuda.h).
+ASK_DRIVER = """
+import ctypes
+cuda, count, device, values = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_int(), [ctypes.c_int(), ctypes.c_int()]
+assert cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+assert cuda.cuDeviceGet(ctypes.byref(device), 0) == 0
+assert all(cuda.cuDeviceGetAttribute(ctypes.byref(value), 75 + i, device) == 0 for i, value in enumerate(values))
+print("".join(str(value.value) for value in values))
+"""
+
+
+def gpu_capability():
+    """Of the first GPU: "90" for 9.0; None where there is none."""
+    return first_line(sys.executable, "-c", ASK_DRIVER)
+
+
+# Not every driver knows every one of these; one that is not known spoils its whole question.
+QUERIES = (("name", "driver_version", "memory.total"), ("pcie.link.gen.max", "pcie.link.width.max"), ("clocks.max.memory", "clocks.max.sm"))
 
 
 def gpu_facts():
-    """What nvidia-smi says of the first GPU, or None."""
-    line = first_line("nvidia-smi", "-i", "0", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader")
-    values = [value.strip() for value in line.split(",")] if line else []
-    return dict(zip(QUERY, values)) if len(values) == len(QUERY) else None
+    """What nvidia-smi says of the first GPU."""
+    program = shutil.which("nvidia-smi") or "/usr/local/nvidia/bin/nvidia-smi"
+    facts = {}
+    for query in QUERIES:
+        line = first_line(program, "-i", "0", f"--query-gpu={','.join(query)}", "--format=csv,noheader")
+        values = [value.strip() for value in line.split(",")] if line else []
+        facts.update(zip(query, values) if len(values) == len(query) else ())
+    return facts
 
 
 def cpu_name():
@@ -222,7 +250,7 @@ def machine_facts(python):
     release = re.search(r"release [^,]+", subprocess_text(nvcc, "--version"))
     facts["nvcc"] = release.group(0) if release else "not found"
     facts["PyTorch"] = torch_facts(python) if python else None
-    facts.update({f"GPU: {name}": value for name, value in (gpu_facts() or {}).items()})
+    facts.update({f"GPU: {name}": value for name, value in gpu_facts().items()})
     return {name: value or "not found" for name, value in facts.items()}
 
 

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""tests/gpu/run and tests/gpu/bundle, where there is no GPU: what they do with what goes wrong, and a run against the fake driver.
+
+    test_run.py        PENSTOCK_BIN: the build's programs"""
+import json
+import os
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
+import parts
+import report
+import stage
+from harness import BIN, ROOT, Skip, folder, make_dataset, run_tests
+
+
+def run(*words, code=0, program="run", **environment):
+    """What it printed, to both."""
+    # No driver is found by chance: neither the machine's nor, by LD_LIBRARY_PATH, a test's.
+    done = subprocess.run([str(HERE / program), *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=240, env={**os.environ, "LD_LIBRARY_PATH": "", **environment})
+    assert done.returncode == code, f"ended with {done.returncode}, not {code}:\n{done.stdout[-4000:]}"
+    return done.stdout
+
+
+def stage_of(home, end):
+    """A Stage whose part has until `end`."""
+    args = types.SimpleNamespace(without_gpu=True, bundle=None, build=home / "build", bin=BIN)
+    made = stage.Stage(args, home)
+    made.log, made.end = open(home / "log", "a", encoding="utf-8"), end
+    return made
+
+
+def raises(kind, function, *arguments):
+    try:
+        function(*arguments)
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"{function.__name__} raised no {kind.__name__}")
+
+
+# ---- run ----
+
+def test_says_that_it_needs_a_gpu():
+    if stage.gpu_capability():
+        raise Skip("there is a GPU here")
+    text = run(code=77)
+    assert "needs a GPU" in text and all(part.name in text for part in parts.PARTS), text
+
+
+def test_refuses():
+    with folder() as home:
+        assert "expected build, data" in run("--only", "nonsense", code=2)
+        assert "tests/gpu/bundle has made" in run("--bundle", home, code=2)
+        assert "more than 0" in run("--minutes", "0", code=2)
+
+
+def test_a_part_that_fails_costs_no_other():
+    with folder() as home:
+        text = run("--without-gpu", "--bin", home / "nothing", "--output", home / "r.md", "--only", "train_cpu", code=1)
+        assert "make_dataset was not built" in text and "train_cpu was not built" in text, text
+        written = (home / "r.md").read_text()
+        assert "**FAILED**" in written and "no GPU was used" in written, written
+        assert str(home) not in written, "the report names a path of this machine"
+
+
+def test_no_time_left_is_no_success():
+    with folder() as home:
+        text = run("--without-gpu", "--bin", BIN, "--output", home / "r.md", "--only", "train_cpu", "--minutes", "0.01", code=1)
+        assert "not run" in text and "no time was left" in (home / "r.md").read_text(), text
+
+
+def test_overrunning_is_ended_with_all_that_it_started():
+    with folder() as home:
+        made = stage_of(home, time.monotonic() + 0.5)
+        child = home / "pid"
+        said = raises(stage.Overran, made.run, "sh", "-c", f"echo working; sleep 600 & echo $! >{child}; wait")
+        assert "last word: working" in said, said
+        # It may be a zombie of an init that does not look; it does not run.
+        state = Path(f"/proc/{int(child.read_text())}/stat")
+        assert not state.exists() or state.read_text().split()[2] == "Z", "a child was left"
+
+
+def test_outcomes_of_a_command():
+    with folder() as home:
+        made = stage_of(home, time.monotonic() + 60)
+        assert made.run("sh", "-c", "echo out; echo err >&2") == "out\n"
+        assert "ended with 3: what went wrong" in raises(stage.Failed, made.run, "sh", "-c", "echo out; echo what went wrong >&2; exit 3")
+        assert raises(stage.Skipped, made.run, "sh", "-c", "echo no such thing here >&2; exit 77") == "no such thing here"
+        log = (home / "log").read_text()
+        assert "out" in log and "err" in log and "what went wrong" in log, log
+
+
+def test_the_loss_must_fall():
+    lines = "step {0}  epoch 0  loss {1:5.3f}  accuracy 10.0 %\n"
+    falling = "".join(lines.format(i, 3 - i / 10) for i in range(20))
+    assert parts.must_fall(falling).startswith("loss 2.950 to 1.150"), parts.must_fall(falling)
+    assert "did not fall" in raises(stage.Failed, parts.must_fall, "".join(lines.format(i, 1 + i) for i in range(20)))
+    assert "did not fall" in raises(stage.Failed, parts.must_fall, lines.format(1, 2) * 2)
+    assert "too few" in raises(stage.Failed, parts.must_fall, lines.format(1, 2))
+    assert "too few" in raises(stage.Failed, parts.must_fall, "loss nan\nloss nan\n")
+
+
+def torch_text(waiting, failed=None):
+    line = {"loader": "penstock", "images_s": 990.0, "waiting_share": waiting, "iterator_share": 0.5, "stalled_share": 0, "model_of": "own",
+            "dtype": "torch.bfloat16", "memory": "ring"}
+    lines = [{**line, "loader": "synthetic", "images_s": 1000.0}, line, failed or {"loader": "dataloader", "skipped": "needs torchvision"}]
+    return "some warning\n" + "".join(json.dumps(one) + "\n" for one in lines)
+
+
+def test_waiting_counts_where_the_daemon_is_faster():
+    with folder() as home:
+        for rate, waiting, holds in ((2000, 0.001, True), (2000, 0.02, False), (500, 0.02, None)):
+            made = stage_of(home, time.monotonic() + 60)
+            made.gpu, made.daemon_rate = True, rate
+            words = parts.torch_figures(made, "resnet50", torch_text(waiting), 0)
+            found = {label: value for label, *value in made.figures}
+            assert found["resnet50: waiting for penstock"][2] is holds, found
+            assert words.startswith("penstock feeds 0.990") and made.model_rate == 1000, words
+            assert report.write(home / "r.md", made, {}, [], 1, 1) is (holds is not False)
+        failed = torch_text(0, {"loader": "dataloader", "failed": "ValueError: no"})
+        assert "ValueError: no" in raises(stage.Failed, parts.torch_figures, stage_of(home, 0), "resnet50", failed, 1)
+        assert "exit code" in raises(stage.Failed, parts.torch_figures, stage_of(home, 0), "resnet50", "", -9)
+
+
+def test_floors():
+    with folder() as home:
+        made = stage_of(home, time.monotonic() + 60)
+        text = json.dumps({"bandwidth_gb_s": 3000, "peak_gb_s": None, "kernels": {"fast": 0.9, "slow": 0.79}, "augmented": {"mixed": 0.5}})
+        parts.kernel_figures(made, "a table\n" + text + "\n")
+        assert [figure[3] for figure in made.figures] == [True, False, None], made.figures
+        assert not report.write(home / "r.md", made, {}, [], 1, 1)
+        assert "1 floors do not hold" in (home / "r.md").read_text()
+
+
+def test_against_the_fake_driver():
+    if not (BIN.parent / "tests/cuda/driver/libcuda.so.1").exists() or not (BIN / "gpu_attach").exists():
+        raise Skip("the fake driver was not built (no nvcc?)")
+    with folder() as home:
+        wanted = "registered,ring,release,transform,together,killed,memory,rates,growth"
+        text = run("--without-gpu", "--bin", BIN, "--output", home / "r.md", "--python", "none", "--only", wanted)
+        written = (home / "r.md").read_text()
+        assert "everything that ran passed" in text and written.count("| passed |") == 3 + len(wanted.split(",")), written
+
+
+# ---- bundle ----
+
+def test_bundle_refuses():
+    with folder() as home:
+        (home / "full").mkdir()
+        (home / "full/file").touch()
+        assert "is not empty" in run(home / "full", program="bundle", code=1)
+        assert "does not ignore it" in run(ROOT / "bundle-of-a-test", program="bundle", code=1)
+        assert "is no folder" in run(home / "new", home / "nothing", program="bundle", code=1)
+
+
+def test_bundle():
+    with folder() as home:
+        pictures = make_dataset(home / "d", per_class=4)
+        flat = home / "flat"
+        flat.mkdir()
+        for path in pictures.rglob("*.jpg"):
+            path.rename(flat / path.name)
+        text = run(home / "bundle", flat, "--images", "9", program="bundle")
+        made = home / "bundle"
+        about = json.loads((made / "about.json").read_text())
+        assert about["images"] == 9 and about["classes"] == 3, text
+        assert sorted(path.name for path in (made / "images").iterdir()) == ["beach", "bricks", "forest"]
+        # What it has is found, and nothing else: with its own pkg-config, away from where it was made.
+        moved = made.rename(home / "moved")
+        environment = {"PATH": os.environ["PATH"], "PKG_CONFIG_LIBDIR": str(moved / "lib/pkgconfig"), "LD_LIBRARY_PATH": str(moved / "bin")}
+        modules = [path.stem for path in (moved / "lib/pkgconfig").iterdir()]
+        assert len(modules) == 7, modules
+        for module in modules:
+            flags = subprocess.run([moved / "bin/pkg-config", "--cflags", "--libs", module], env=environment, capture_output=True, text=True,
+                                   check=True).stdout.split()
+            for flag in flags:
+                place = os.path.realpath(flag[2:])
+                assert flag.startswith("-l") or (place.startswith(str(moved)) and os.path.isdir(place)), f"{module}: {flags}"
+
+
+if __name__ == "__main__":
+    run_tests(globals())
