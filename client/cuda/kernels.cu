@@ -60,19 +60,34 @@ struct f16 {
 
 struct bf16 {
 	static constexpr uint32_t GROUP = 8;
-	typedef __nv_bfloat16 value;
+	typedef uint16_t value;
 	static __device__ value round(float v)
 	{
-		return __float2bfloat16_rn(v);
+		return (uint16_t)pair(v, 0);
 	}
-	static __device__ uint32_t pair(const float *v)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+	static __device__ uint32_t pair(float low, float high)
 	{
-		__nv_bfloat162 two = __floats2bfloat162_rn(v[0], v[1]);
+		__nv_bfloat162 two = __floats2bfloat162_rn(low, high);
 		return reinterpret_cast<uint32_t &>(two);
 	}
+#else
+	/* Devices before 8.0 have no instruction for it, nor older headers a function. */
+	static __device__ uint32_t pair(float low, float high)
+	{
+		return __byte_perm(upper(low), upper(high), 0x7632);
+	}
+	/* Rounded to its upper half, ties to even. */
+	static __device__ uint32_t upper(float v)
+	{
+		uint32_t bits = __float_as_uint(v);
+		return v == v ? bits + 0x7fff + (bits >> 16 & 1) : 0x7fff0000;
+	}
+#endif
 	static __device__ uint4 pack(const float *v)
 	{
-		return make_uint4(pair(v), pair(v + 2), pair(v + 4), pair(v + 6));
+		return make_uint4(
+			pair(v[0], v[1]), pair(v[2], v[3]), pair(v[4], v[5]), pair(v[6], v[7]));
 	}
 };
 

@@ -117,18 +117,12 @@ static inline void sincospif(float v, float *ret_sine, float *ret_cosine)
 	*ret_cosine = cospif(v);
 }
 
-/* Both by other means than tests/cuda/reference.c's. */
+/* By other means than tests/cuda/reference.c's. */
 struct __half {
 	uint16_t bits;
 };
 struct __half2 {
 	__half low, high;
-};
-struct __nv_bfloat16 {
-	uint16_t bits;
-};
-struct __nv_bfloat162 {
-	__nv_bfloat16 low, high;
 };
 
 /* value's bits >> shift, to the nearest, ties to even. */
@@ -158,16 +152,4 @@ static inline __half __float2half_rn(float v)
 static inline __half2 __floats2half2_rn(float low, float high)
 {
 	return {__float2half_rn(low), __float2half_rn(high)};
-}
-
-static inline __nv_bfloat16 __float2bfloat16_rn(float v)
-{
-	uint32_t bits = __float_as_uint(v);
-	if (v != v)
-		return {0x7fff};
-	return {(uint16_t)(emulate_shift(bits & 0x7fffffff, 16) | (bits >> 16 & 0x8000))};
-}
-static inline __nv_bfloat162 __floats2bfloat162_rn(float low, float high)
-{
-	return {__float2bfloat16_rn(low), __float2bfloat16_rn(high)};
 }
