@@ -238,7 +238,9 @@ static int pump_await_release(struct pump *pump, bool awaited, struct buffer *bu
 static bool pump_is_free(struct pump *pump, struct buffer *buffer, bool *ret_used)
 {
 	(void)pthread_mutex_lock(&pump->buffers->lock);
-	bool free_now = buffer->state == BUFFER_FREE;
+	/* One that was freed because it could not be recorded when the device is done with it is
+	 * not free: the attachment is over. */
+	bool free_now = buffer->state == BUFFER_FREE && !pump->over;
 	bool awaited = buffer->awaited;
 	(void)pthread_mutex_unlock(&pump->buffers->lock);
 	if (!free_now || buffer->copying)
