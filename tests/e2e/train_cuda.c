@@ -367,6 +367,186 @@ static unsigned failures_of(struct ops *device)
 	return failures;
 }
 
+static void wrong_pair(struct ops *ops, void *y, const void *x, size_t count)
+{
+	(void)ops;
+	memmove(y, x, count * sizeof(double));
+}
+
+static void wrong_one(struct ops *ops, void *y, size_t count)
+{
+	(void)ops;
+	((double *)y)[count - 1] -= 1;
+}
+
+static void wrong_bytes(struct ops *ops, void *to, const void *from, size_t bytes)
+{
+	(void)ops;
+	memcpy(to, from, bytes - sizeof(float));
+}
+
+static void wrong_conv(struct ops *ops, struct conv *conv, const void *a, const void *b, void *c)
+{
+	(void)ops;
+	(void)conv;
+	(void)a;
+	(void)b;
+	*(double *)c = NAN;
+}
+
+static void wrong_widen(struct ops *ops, void *to, const void *from, size_t pixels)
+{
+	(void)ops;
+	memcpy(to, from, pixels * 3 * sizeof(double));
+}
+
+static void wrong_infer(struct ops *ops, struct norm *norm, const struct ops_norm_values *values,
+	const void *x, void *y)
+{
+	(void)ops;
+	(void)norm;
+	(void)x;
+	*(double *)y = values->mean[0];
+}
+
+static void wrong_norm_backward(struct ops *ops, struct norm *norm, const float *scale,
+	const void *x, const void *dy, void *dx, float *d_scale, float *d_shift)
+{
+	(void)ops;
+	(void)norm;
+	(void)scale;
+	(void)x;
+	(void)dy;
+	(void)dx;
+	*d_scale = *d_shift = 1;
+}
+
+static void wrong_pool_backward(
+	struct ops *ops, const struct ops_map *in, const void *dy, const uint8_t *taken, void *dx)
+{
+	(void)ops;
+	(void)in;
+	(void)taken;
+	*(double *)dx = *(const double *)dy;
+}
+
+static void wrong_map(struct ops *ops, const struct ops_map *in, const void *x, void *y)
+{
+	(void)ops;
+	(void)in;
+	*(double *)y = *(const double *)x;
+}
+
+static void wrong_bias(
+	struct ops *ops, float *y, const float *bias, unsigned rows, unsigned columns)
+{
+	(void)ops;
+	(void)rows;
+	(void)columns;
+	*y += *bias;
+}
+
+static void wrong_bias_backward(
+	struct ops *ops, float *d_bias, const void *dy, unsigned rows, unsigned columns)
+{
+	(void)ops;
+	(void)dy;
+	(void)rows;
+	(void)columns;
+	*d_bias = 1;
+}
+
+static void wrong_loss(struct ops *ops, const struct ops_loss *loss)
+{
+	(void)ops;
+	loss->metrics->loss += 1;
+	loss->metrics->rows += loss->rows; /* not `count` */
+}
+
+static void wrong_check_half(
+	struct ops *ops, const void *gradients, size_t count, struct ops_scaler *scaler)
+{
+	(void)ops;
+	(void)gradients;
+	(void)count;
+	(void)scaler;
+}
+
+static void wrong_check_float(
+	struct ops *ops, const float *gradients, size_t count, struct ops_scaler *scaler)
+{
+	wrong_check_half(ops, gradients, count, scaler);
+}
+
+static void wrong_rescale(struct ops *ops, struct ops_scaler *scaler)
+{
+	(void)ops;
+	scaler->overflow = 0;
+}
+
+static void wrong_zero(struct ops *ops, void *memory, size_t bytes)
+{
+	(void)ops;
+	memset(memory, 0, bytes - sizeof(float));
+}
+
+static void wrong_cast(struct ops *ops, void *to, const void *from, size_t count)
+{
+	(void)ops;
+	(void)from;
+	memset(to, 0, count * sizeof(float));
+}
+
+static void wrong_pool_forward(
+	struct ops *ops, const struct ops_map *in, const void *x, void *y, uint8_t *taken)
+{
+	(void)ops;
+	(void)in;
+	(void)x;
+	(void)y;
+	taken[0] ^= 1;
+}
+
+static void wrong_sgd_half(struct ops *ops, const struct ops_sgd *how, float *weights,
+	float *momentum, const void *gradients, void *copy, size_t count,
+	const struct ops_scaler *scaler)
+{
+	(void)ops;
+	(void)gradients;
+	(void)copy;
+	(void)count;
+	(void)scaler;
+	weights[0] -= how->rate * momentum[0];
+}
+
+static void wrong_sgd_float(struct ops *ops, const struct ops_sgd *how, float *weights,
+	float *momentum, const float *gradients, size_t count, const struct ops_scaler *scaler)
+{
+	wrong_sgd_half(ops, how, weights, momentum, gradients, NULL, count, scaler);
+}
+
+static double wrong_idle_s(struct ops *ops)
+{
+	static double idle_s;
+
+	(void)ops;
+	return idle_s += 1;
+}
+
+static void wrong_gemm(struct ops *ops, const struct ops_gemm *shape, const void *a, const void *b,
+	void *c, bool wide)
+{
+	float *floats = c;
+
+	(void)ops;
+	(void)a;
+	(void)b;
+	if (wide)
+		floats[(size_t)shape->m * shape->n - 1] = 99;
+	else
+		((double *)c)[0] = 99;
+}
+
 static void test_self_test_passes_on_itself(void **state)
 {
 	struct ops *device = ops_cpu_open();
@@ -374,6 +554,63 @@ static void test_self_test_passes_on_itself(void **state)
 	(void)state;
 	assert_int_equal(failures_of(device), 0);
 	device->close(device);
+}
+
+typedef void any_fn(void);
+
+#define WRONG(op, function)                                         \
+	{                                                           \
+#op, offsetof(struct ops, op), (any_fn *)(function) \
+	}
+
+/* Each function of the table, replaced by one that is wrong. */
+static void test_self_test_finds_each_fault(void **state)
+{
+	static const struct {
+		const char *name;
+		size_t at;
+		any_fn *function;
+	} wrong[] = {
+		WRONG(put, wrong_bytes),
+		WRONG(get, wrong_bytes),
+		WRONG(zero, wrong_zero),
+		WRONG(to_half, wrong_cast),
+		WRONG(to_float, wrong_cast),
+		WRONG(conv_forward, wrong_conv),
+		WRONG(conv_backward_data, wrong_conv),
+		WRONG(conv_backward_filter, wrong_conv),
+		WRONG(norm_forward, wrong_infer),
+		WRONG(norm_infer, wrong_infer),
+		WRONG(norm_backward, wrong_norm_backward),
+		WRONG(relu, wrong_one),
+		WRONG(add_relu, wrong_pair),
+		WRONG(relu_backward, wrong_pair),
+		WRONG(add, wrong_pair),
+		WRONG(widen, wrong_widen),
+		WRONG(pool_forward, wrong_pool_forward),
+		WRONG(pool_backward, wrong_pool_backward),
+		WRONG(mean_forward, wrong_map),
+		WRONG(mean_backward, wrong_map),
+		WRONG(gemm, wrong_gemm),
+		WRONG(bias, wrong_bias),
+		WRONG(bias_backward, wrong_bias_backward),
+		WRONG(loss, wrong_loss),
+		WRONG(check_half, wrong_check_half),
+		WRONG(check_float, wrong_check_float),
+		WRONG(sgd_half, wrong_sgd_half),
+		WRONG(sgd_float, wrong_sgd_float),
+		WRONG(rescale, wrong_rescale),
+		WRONG(idle_s, wrong_idle_s),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct ops *device = ops_cpu_open();
+		memcpy((char *)device + wrong[i].at, &wrong[i].function, sizeof(any_fn *));
+		if (failures_of(device) == 0)
+			fail_msg("a wrong %s is not found", wrong[i].name);
+		device->close(device);
+	}
 }
 
 int main(void)
@@ -389,6 +626,7 @@ int main(void)
 		cmocka_unit_test(test_parameter_counts),
 		cmocka_unit_test(test_schedule),
 		cmocka_unit_test(test_self_test_passes_on_itself),
+		cmocka_unit_test(test_self_test_finds_each_fault),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

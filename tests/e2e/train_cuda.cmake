@@ -1,6 +1,41 @@
-# The GPU trainer of client/examples, without a GPU: its network on the host's twin of the GPU.
+# The GPU trainer of client/examples, without a GPU.
+#
+#   unit.train_cuda   its network on the host's twin of the GPU: gradients, step, schedule, self-test
+#   e2e.train_cuda    its kernels, and the whole program on an emulated GPU with a real daemon
 add_executable(train_cuda_test ${CMAKE_CURRENT_LIST_DIR}/train_cuda.c)
 target_link_libraries(train_cuda_test PRIVATE train_cuda_parts cmocka m)
 target_include_directories(train_cuda_test PRIVATE ${CMAKE_SOURCE_DIR})
 add_test(NAME unit.train_cuda COMMAND train_cuda_test)
 set_tests_properties(unit.train_cuda PROPERTIES TIMEOUT 300 LABELS unit)
+
+include(CheckLanguage)
+check_language(CXX)
+find_package(Python3 COMPONENTS Interpreter)
+if(NOT CMAKE_CXX_COMPILER OR NOT Python3_Interpreter_FOUND)
+	message(STATUS "C++ or Python: none found: the test of train_cuda's kernels is skipped")
+	return()
+endif()
+enable_language(CXX)
+
+# Without what needs the C++ run-time library.
+add_library(train_cuda_emulated STATIC ${CMAKE_CURRENT_LIST_DIR}/train_cuda_emulate.cpp ${CMAKE_CURRENT_LIST_DIR}/train_cuda_emulated.c)
+set_target_properties(train_cuda_emulated PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON LINKER_LANGUAGE C)
+set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/train_cuda_emulate.cpp PROPERTIES
+	OBJECT_DEPENDS ${CMAKE_SOURCE_DIR}/client/examples/train_cuda/kernels.cu)
+target_compile_options(train_cuda_emulated PRIVATE
+	$<$<COMPILE_LANGUAGE:CXX>:-O2> $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions> $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
+	$<$<COMPILE_LANGUAGE:CXX>:-Wno-unknown-pragmas>)
+target_include_directories(train_cuda_emulated PUBLIC ${CMAKE_CURRENT_LIST_DIR} ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}
+	${CMAKE_SOURCE_DIR}/include)
+target_link_libraries(train_cuda_emulated PUBLIC train_cuda_parts Threads::Threads m)
+
+add_executable(train_cuda_twin ${CMAKE_CURRENT_LIST_DIR}/train_cuda_twin.c ${CMAKE_SOURCE_DIR}/client/examples/train_cuda/train.c)
+set_target_properties(train_cuda_twin PROPERTIES LINKER_LANGUAGE C)
+target_link_libraries(train_cuda_twin PRIVATE train_cuda_emulated penstock_client)
+set(train_cuda_slow 1)
+if(PENSTOCK_SANITIZE)
+	set(train_cuda_slow 4)
+endif()
+add_test(NAME e2e.train_cuda COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/train_cuda.py)
+set_tests_properties(e2e.train_cuda PROPERTIES TIMEOUT 600 LABELS e2e
+	ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_SLOW=${train_cuda_slow}")

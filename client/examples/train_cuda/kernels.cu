@@ -1,18 +1,45 @@
 /* The GPU's own functions of train_cuda. See kernels.h and, for what each computes, ops_cpu.c.
  *
  * Elementwise ones take eight halves (16 bytes) per thread and step; all sums are float and in an
- * order that does not depend on the moment, so that a run can be repeated to the bit: no atomics. A
- * launch that fails is found by ops_cuda.c, which asks after each. */
+ * order that does not depend on the moment, so that a run can be repeated to the bit: no atomics.
+ */
 #include "kernels.h"
 
+/* Tests compile this for the CPU, with keywords and launches of their own. */
+#ifdef __CUDACC__
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <math_constants.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void check_launch(const char *kernel)
+{
+	cudaError_t status = cudaGetLastError();
+
+	if (status == cudaSuccess)
+		return;
+	fprintf(stderr, "train_cuda: cannot start %s on the GPU: %s (%s)\n", kernel,
+		cudaGetErrorString(status), cudaGetErrorName(status));
+	exit(1);
+}
+
+#define LAUNCH(kernel, blocks, threads, ops, ...)                              \
+	do {                                                                   \
+		kernel<<<(blocks), (threads), 0, (ops)->queue>>>(__VA_ARGS__); \
+		check_launch(#kernel);                                         \
+	} while (0)
+
+/* Of one whose threads wait for each other. */
+#define LAUNCH_TOGETHER LAUNCH
+#endif
 
 namespace
 {
 
 constexpr unsigned THREADS = 256, BLOCKS_MAX = 16384;
+constexpr unsigned ROW_THREADS = 64; /* of a block that does one row of scores */
 
 struct alignas(16) pack {
 	__half value[OPS_PACK];
@@ -97,11 +124,11 @@ template <typename Op> __global__ void combine(pack *y, const pack *x, size_t pa
 	}
 }
 
-template <typename Op> void launch_combine(kernel_queue queue, void *y, const void *x, size_t count)
+template <typename Op> void launch_combine(struct ops *ops, void *y, const void *x, size_t count)
 {
 	size_t packs = count / OPS_PACK;
 
-	combine<Op><<<blocks_for(packs), THREADS, 0, queue>>>((pack *)y, (const pack *)x, packs);
+	LAUNCH(combine<Op>, blocks_for(packs), THREADS, ops, (pack *)y, (const pack *)x, packs);
 }
 
 __global__ void widen(pack *to, const __half *from, size_t pixels)
@@ -271,7 +298,7 @@ __device__ float sum_of(float value, float *shared)
 	__syncthreads();
 	shared[threadIdx.x] = value;
 	__syncthreads();
-	for (unsigned half = THREADS / 2; half > 0; half /= 2) {
+	for (unsigned half = ROW_THREADS / 2; half > 0; half /= 2) {
 		if (threadIdx.x < half)
 			shared[threadIdx.x] += shared[threadIdx.x + half];
 		__syncthreads();
@@ -284,7 +311,7 @@ __device__ place greatest_of(place value, place *shared)
 	__syncthreads();
 	shared[threadIdx.x] = value;
 	__syncthreads();
-	for (unsigned half = THREADS / 2; half > 0; half /= 2) {
+	for (unsigned half = ROW_THREADS / 2; half > 0; half /= 2) {
 		if (threadIdx.x < half)
 			shared[threadIdx.x] =
 				greater(shared[threadIdx.x], shared[threadIdx.x + half]);
@@ -297,7 +324,7 @@ __device__ place greatest(const float *values, unsigned count, place *shared)
 {
 	place best = {-CUDART_INF_F, 0xffffffffu};
 
-	for (unsigned i = threadIdx.x; i < count; i += THREADS)
+	for (unsigned i = threadIdx.x; i < count; i += ROW_THREADS)
 		best = greater(best, place{values[i], i});
 	return greatest_of(best, shared);
 }
@@ -306,8 +333,8 @@ __device__ place greatest(const float *values, unsigned count, place *shared)
  * scratch[rows + row], to be added up in their order by sum_rows. */
 __global__ void loss_rows(ops_loss loss)
 {
-	__shared__ place places[THREADS];
-	__shared__ float sums[THREADS];
+	__shared__ place places[ROW_THREADS];
+	__shared__ float sums[ROW_THREADS];
 	unsigned row = blockIdx.x, classes = loss.classes;
 	const float *logits = loss.logits + (size_t)row * classes;
 	const float *targets = loss.targets + (size_t)row * classes;
@@ -316,7 +343,7 @@ __global__ void loss_rows(ops_loss loss)
 	place wanted = greatest(targets, classes, places);
 	float sum = 0, weight = 0, hit = 0;
 
-	for (unsigned i = threadIdx.x; i < classes; i += THREADS) {
+	for (unsigned i = threadIdx.x; i < classes; i += ROW_THREADS) {
 		float above = logits[i] - best.value;
 		sum += expf(above);
 		weight += targets[i];
@@ -333,7 +360,7 @@ __global__ void loss_rows(ops_loss loss)
 	if (!gradients)
 		return;
 	float scale = row < loss.count ? loss.scaler->scale / (float)loss.count : 0;
-	for (unsigned i = threadIdx.x; i < classes; i += THREADS)
+	for (unsigned i = threadIdx.x; i < classes; i += ROW_THREADS)
 		gradients[(size_t)row * classes + i] =
 			row < loss.count
 				? __float2half_rn((expf(logits[i] - best.value) / sum * weight -
@@ -344,10 +371,10 @@ __global__ void loss_rows(ops_loss loss)
 
 __global__ void sum_rows(ops_loss loss)
 {
-	__shared__ float sums[THREADS];
+	__shared__ float sums[ROW_THREADS];
 	float total = 0, right = 0, rows = 0;
 
-	for (unsigned i = threadIdx.x; i < loss.count; i += THREADS) {
+	for (unsigned i = threadIdx.x; i < loss.count; i += ROW_THREADS) {
 		float mark = loss.scratch[loss.rows + i];
 		total += loss.scratch[i];
 		right += mark > 0 ? 1.0f : 0.0f;
@@ -427,129 +454,128 @@ __global__ void rescale(ops_scaler *scaler)
 
 /* ---- launches ---- */
 
-void kernel_to_half(kernel_queue queue, void *to, const float *from, size_t count)
+void kernel_to_half(struct ops *ops, void *to, const float *from, size_t count)
 {
-	to_half<<<blocks_for(count), THREADS, 0, queue>>>((__half *)to, from, count);
+	LAUNCH(to_half, blocks_for(count), THREADS, ops, (__half *)to, from, count);
 }
 
-void kernel_to_float(kernel_queue queue, float *to, const void *from, size_t count)
+void kernel_to_float(struct ops *ops, float *to, const void *from, size_t count)
 {
-	to_float<<<blocks_for(count), THREADS, 0, queue>>>(to, (const __half *)from, count);
+	LAUNCH(to_float, blocks_for(count), THREADS, ops, to, (const __half *)from, count);
 }
 
-void kernel_relu(kernel_queue queue, void *y, size_t count)
+void kernel_relu(struct ops *ops, void *y, size_t count)
 {
-	launch_combine<relu_op>(queue, y, y, count);
+	launch_combine<relu_op>(ops, y, y, count);
 }
 
-void kernel_add_relu(kernel_queue queue, void *y, const void *x, size_t count)
+void kernel_add_relu(struct ops *ops, void *y, const void *x, size_t count)
 {
-	launch_combine<add_relu_op>(queue, y, x, count);
+	launch_combine<add_relu_op>(ops, y, x, count);
 }
 
-void kernel_relu_backward(kernel_queue queue, void *dy, const void *y, size_t count)
+void kernel_relu_backward(struct ops *ops, void *dy, const void *y, size_t count)
 {
-	launch_combine<mask_op>(queue, dy, y, count);
+	launch_combine<mask_op>(ops, dy, y, count);
 }
 
-void kernel_add(kernel_queue queue, void *y, const void *x, size_t count)
+void kernel_add(struct ops *ops, void *y, const void *x, size_t count)
 {
-	launch_combine<add_op>(queue, y, x, count);
+	launch_combine<add_op>(ops, y, x, count);
 }
 
-void kernel_widen(kernel_queue queue, void *to, const void *from, size_t pixels)
+void kernel_widen(struct ops *ops, void *to, const void *from, size_t pixels)
 {
-	widen<<<blocks_for(pixels), THREADS, 0, queue>>>((pack *)to, (const __half *)from, pixels);
+	LAUNCH(widen, blocks_for(pixels), THREADS, ops, (pack *)to, (const __half *)from, pixels);
 }
 
 void kernel_pool_forward(
-	kernel_queue queue, const struct ops_map *in, const void *x, void *y, uint8_t *taken)
+	struct ops *ops, const struct ops_map *in, const void *x, void *y, uint8_t *taken)
 {
 	pooling p = pooling_of(in);
 
 	p.work = (size_t)in->n * p.out_h * p.out_w * p.packs;
-	pool_forward<<<blocks_for(p.work), THREADS, 0, queue>>>(
-		p, (const pack *)x, (pack *)y, (choice *)taken);
+	LAUNCH(pool_forward, blocks_for(p.work), THREADS, ops, p, (const pack *)x, (pack *)y,
+		(choice *)taken);
 }
 
-void kernel_pool_backward(kernel_queue queue, const struct ops_map *in, const void *dy,
-	const uint8_t *taken, void *dx)
+void kernel_pool_backward(
+	struct ops *ops, const struct ops_map *in, const void *dy, const uint8_t *taken, void *dx)
 {
 	pooling p = pooling_of(in);
 
 	p.work = (size_t)in->n * p.h * p.w * p.packs;
-	pool_backward<<<blocks_for(p.work), THREADS, 0, queue>>>(
-		p, (const pack *)dy, (const choice *)taken, (pack *)dx);
+	LAUNCH(pool_backward, blocks_for(p.work), THREADS, ops, p, (const pack *)dy,
+		(const choice *)taken, (pack *)dx);
 }
 
-void kernel_mean_forward(kernel_queue queue, const struct ops_map *in, const void *x, void *y)
+void kernel_mean_forward(struct ops *ops, const struct ops_map *in, const void *x, void *y)
 {
 	unsigned packs = in->c / OPS_PACK;
 	size_t work = (size_t)in->n * packs;
 
-	mean_forward<<<blocks_for(work), THREADS, 0, queue>>>(
-		work, packs, (size_t)in->h * in->w, (const pack *)x, (pack *)y);
+	LAUNCH(mean_forward, blocks_for(work), THREADS, ops, work, packs, (size_t)in->h * in->w,
+		(const pack *)x, (pack *)y);
 }
 
-void kernel_mean_backward(kernel_queue queue, const struct ops_map *in, const void *dy, void *dx)
+void kernel_mean_backward(struct ops *ops, const struct ops_map *in, const void *dy, void *dx)
 {
 	unsigned packs = in->c / OPS_PACK;
 	size_t pixels = (size_t)in->h * in->w, work = in->n * pixels * packs;
 
-	mean_backward<<<blocks_for(work), THREADS, 0, queue>>>(
-		work, packs, pixels, (const pack *)dy, (pack *)dx);
+	LAUNCH(mean_backward, blocks_for(work), THREADS, ops, work, packs, pixels, (const pack *)dy,
+		(pack *)dx);
 }
 
-void kernel_bias(kernel_queue queue, float *y, const float *values, unsigned rows, unsigned columns)
+void kernel_bias(struct ops *ops, float *y, const float *values, unsigned rows, unsigned columns)
 {
 	size_t count = (size_t)rows * columns;
 
-	bias<<<blocks_for(count), THREADS, 0, queue>>>(y, values, count, columns);
+	LAUNCH(bias, blocks_for(count), THREADS, ops, y, values, count, columns);
 }
 
 void kernel_bias_backward(
-	kernel_queue queue, float *d_bias, const void *dy, unsigned rows, unsigned columns)
+	struct ops *ops, float *d_bias, const void *dy, unsigned rows, unsigned columns)
 {
-	bias_backward<<<blocks_for(columns), THREADS, 0, queue>>>(
-		d_bias, (const __half *)dy, rows, columns);
+	LAUNCH(bias_backward, blocks_for(columns), THREADS, ops, d_bias, (const __half *)dy, rows,
+		columns);
 }
 
-void kernel_loss(kernel_queue queue, const struct ops_loss *loss)
+void kernel_loss(struct ops *ops, const struct ops_loss *loss)
 {
-	loss_rows<<<loss->rows, THREADS, 0, queue>>>(*loss);
-	sum_rows<<<1, THREADS, 0, queue>>>(*loss);
+	LAUNCH_TOGETHER(loss_rows, loss->rows, ROW_THREADS, ops, *loss);
+	LAUNCH_TOGETHER(sum_rows, 1, ROW_THREADS, ops, *loss);
 }
 
 void kernel_check_half(
-	kernel_queue queue, const void *gradients, size_t count, struct ops_scaler *scaler)
+	struct ops *ops, const void *gradients, size_t count, struct ops_scaler *scaler)
 {
 	size_t packs = count / OPS_PACK;
 
-	check_half<<<blocks_for(packs), THREADS, 0, queue>>>(
-		(const pack *)gradients, packs, scaler);
+	LAUNCH(check_half, blocks_for(packs), THREADS, ops, (const pack *)gradients, packs, scaler);
 }
 
 void kernel_check_float(
-	kernel_queue queue, const float *gradients, size_t count, struct ops_scaler *scaler)
+	struct ops *ops, const float *gradients, size_t count, struct ops_scaler *scaler)
 {
-	check_float<<<blocks_for(count), THREADS, 0, queue>>>(gradients, count, scaler);
+	LAUNCH(check_float, blocks_for(count), THREADS, ops, gradients, count, scaler);
 }
 
-void kernel_sgd_half(kernel_queue queue, const struct ops_sgd *how, float *weights, float *momentum,
+void kernel_sgd_half(struct ops *ops, const struct ops_sgd *how, float *weights, float *momentum,
 	const void *gradients, void *copy, size_t count, const struct ops_scaler *scaler)
 {
-	sgd_half<<<blocks_for(count), THREADS, 0, queue>>>(
-		*how, weights, momentum, (const __half *)gradients, (__half *)copy, count, scaler);
+	LAUNCH(sgd_half, blocks_for(count), THREADS, ops, *how, weights, momentum,
+		(const __half *)gradients, (__half *)copy, count, scaler);
 }
 
-void kernel_sgd_float(kernel_queue queue, const struct ops_sgd *how, float *weights,
-	float *momentum, const float *gradients, size_t count, const struct ops_scaler *scaler)
+void kernel_sgd_float(struct ops *ops, const struct ops_sgd *how, float *weights, float *momentum,
+	const float *gradients, size_t count, const struct ops_scaler *scaler)
 {
-	sgd_float<<<blocks_for(count), THREADS, 0, queue>>>(
-		*how, weights, momentum, gradients, count, scaler);
+	LAUNCH(sgd_float, blocks_for(count), THREADS, ops, *how, weights, momentum, gradients,
+		count, scaler);
 }
 
-void kernel_rescale(kernel_queue queue, struct ops_scaler *scaler)
+void kernel_rescale(struct ops *ops, struct ops_scaler *scaler)
 {
-	rescale<<<1, 1, 0, queue>>>(scaler);
+	LAUNCH(rescale, 1, 1, ops, scaler);
 }

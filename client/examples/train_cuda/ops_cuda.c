@@ -108,11 +108,6 @@ static void check_cublas(cublasStatus_t status, const char *call)
 	exit(1);
 }
 
-static void check_launch(const char *kernel)
-{
-	check_cuda(cudaGetLastError(), kernel);
-}
-
 static struct device *device_of(struct ops *ops)
 {
 	return ops->self;
@@ -520,130 +515,6 @@ static void cuda_gemm(struct ops *ops, const struct ops_gemm *shape, const void 
 		"cublasGemmEx");
 }
 
-/* ---- the rest: kernels.cu ---- */
-
-static void cuda_to_half(struct ops *ops, void *to, const float *from, size_t count)
-{
-	kernel_to_half(ops->queue, to, from, count);
-	check_launch("to_half");
-}
-
-static void cuda_to_float(struct ops *ops, float *to, const void *from, size_t count)
-{
-	kernel_to_float(ops->queue, to, from, count);
-	check_launch("to_float");
-}
-
-static void cuda_relu(struct ops *ops, void *y, size_t count)
-{
-	kernel_relu(ops->queue, y, count);
-	check_launch("relu");
-}
-
-static void cuda_add_relu(struct ops *ops, void *y, const void *x, size_t count)
-{
-	kernel_add_relu(ops->queue, y, x, count);
-	check_launch("add_relu");
-}
-
-static void cuda_relu_backward(struct ops *ops, void *dy, const void *y, size_t count)
-{
-	kernel_relu_backward(ops->queue, dy, y, count);
-	check_launch("relu_backward");
-}
-
-static void cuda_add(struct ops *ops, void *y, const void *x, size_t count)
-{
-	kernel_add(ops->queue, y, x, count);
-	check_launch("add");
-}
-
-static void cuda_widen(struct ops *ops, void *to, const void *from, size_t pixels)
-{
-	kernel_widen(ops->queue, to, from, pixels);
-	check_launch("widen");
-}
-
-static void cuda_pool_forward(
-	struct ops *ops, const struct ops_map *in, const void *x, void *y, uint8_t *taken)
-{
-	kernel_pool_forward(ops->queue, in, x, y, taken);
-	check_launch("pool_forward");
-}
-
-static void cuda_pool_backward(
-	struct ops *ops, const struct ops_map *in, const void *dy, const uint8_t *taken, void *dx)
-{
-	kernel_pool_backward(ops->queue, in, dy, taken, dx);
-	check_launch("pool_backward");
-}
-
-static void cuda_mean_forward(struct ops *ops, const struct ops_map *in, const void *x, void *y)
-{
-	kernel_mean_forward(ops->queue, in, x, y);
-	check_launch("mean_forward");
-}
-
-static void cuda_mean_backward(struct ops *ops, const struct ops_map *in, const void *dy, void *dx)
-{
-	kernel_mean_backward(ops->queue, in, dy, dx);
-	check_launch("mean_backward");
-}
-
-static void cuda_bias(struct ops *ops, float *y, const float *bias, unsigned rows, unsigned columns)
-{
-	kernel_bias(ops->queue, y, bias, rows, columns);
-	check_launch("bias");
-}
-
-static void cuda_bias_backward(
-	struct ops *ops, float *d_bias, const void *dy, unsigned rows, unsigned columns)
-{
-	kernel_bias_backward(ops->queue, d_bias, dy, rows, columns);
-	check_launch("bias_backward");
-}
-
-static void cuda_loss(struct ops *ops, const struct ops_loss *loss)
-{
-	kernel_loss(ops->queue, loss);
-	check_launch("loss");
-}
-
-static void cuda_check_half(
-	struct ops *ops, const void *gradients, size_t count, struct ops_scaler *scaler)
-{
-	kernel_check_half(ops->queue, gradients, count, scaler);
-	check_launch("check_half");
-}
-
-static void cuda_check_float(
-	struct ops *ops, const float *gradients, size_t count, struct ops_scaler *scaler)
-{
-	kernel_check_float(ops->queue, gradients, count, scaler);
-	check_launch("check_float");
-}
-
-static void cuda_sgd_half(struct ops *ops, const struct ops_sgd *how, float *weights,
-	float *momentum, const void *gradients, void *copy, size_t count,
-	const struct ops_scaler *scaler)
-{
-	kernel_sgd_half(ops->queue, how, weights, momentum, gradients, copy, count, scaler);
-	check_launch("sgd_half");
-}
-
-static void cuda_sgd_float(struct ops *ops, const struct ops_sgd *how, float *weights,
-	float *momentum, const float *gradients, size_t count, const struct ops_scaler *scaler)
-{
-	kernel_sgd_float(ops->queue, how, weights, momentum, gradients, count, scaler);
-	check_launch("sgd_float");
-}
-
-static void cuda_rescale(struct ops *ops, struct ops_scaler *scaler)
-{
-	kernel_rescale(ops->queue, scaler);
-	check_launch("rescale");
-}
-
 /* ---- the clock ---- */
 
 /* Takes account of the batches that the device has begun. Between the end of one and the beginning
@@ -725,8 +596,8 @@ static const struct ops cuda = {
 	.put = cuda_put,
 	.get = cuda_get,
 	.zero = cuda_zero,
-	.to_half = cuda_to_half,
-	.to_float = cuda_to_float,
+	.to_half = kernel_to_half,
+	.to_float = kernel_to_float,
 	.conv_new = cuda_conv_new,
 	.conv_free = cuda_conv_free,
 	.conv_forward = cuda_conv_forward,
@@ -737,24 +608,24 @@ static const struct ops cuda = {
 	.norm_forward = cuda_norm_forward,
 	.norm_infer = cuda_norm_infer,
 	.norm_backward = cuda_norm_backward,
-	.relu = cuda_relu,
-	.add_relu = cuda_add_relu,
-	.relu_backward = cuda_relu_backward,
-	.add = cuda_add,
-	.widen = cuda_widen,
-	.pool_forward = cuda_pool_forward,
-	.pool_backward = cuda_pool_backward,
-	.mean_forward = cuda_mean_forward,
-	.mean_backward = cuda_mean_backward,
+	.relu = kernel_relu,
+	.add_relu = kernel_add_relu,
+	.relu_backward = kernel_relu_backward,
+	.add = kernel_add,
+	.widen = kernel_widen,
+	.pool_forward = kernel_pool_forward,
+	.pool_backward = kernel_pool_backward,
+	.mean_forward = kernel_mean_forward,
+	.mean_backward = kernel_mean_backward,
 	.gemm = cuda_gemm,
-	.bias = cuda_bias,
-	.bias_backward = cuda_bias_backward,
-	.loss = cuda_loss,
-	.check_half = cuda_check_half,
-	.check_float = cuda_check_float,
-	.sgd_half = cuda_sgd_half,
-	.sgd_float = cuda_sgd_float,
-	.rescale = cuda_rescale,
+	.bias = kernel_bias,
+	.bias_backward = kernel_bias_backward,
+	.loss = kernel_loss,
+	.check_half = kernel_check_half,
+	.check_float = kernel_check_float,
+	.sgd_half = kernel_sgd_half,
+	.sgd_float = kernel_sgd_float,
+	.rescale = kernel_rescale,
 	.begin = cuda_begin,
 	.end = cuda_end,
 	.idle_s = cuda_idle_s,
