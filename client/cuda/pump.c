@@ -481,7 +481,8 @@ static void pump_settle(struct pump *pump)
 {
 	const struct driver *driver = pump->device->driver;
 	bool settled = driver->stream_synchronize(pump->queue) == CUDA_SUCCESS &&
-		       !pump->unsettled && buffer_count(pump->buffers, BUFFER_GIVEN) == 0;
+		       !pump->unsettled && buffer_count(pump->buffers, BUFFER_GIVEN) == 0 &&
+		       buffer_count(pump->buffers, BUFFER_FILLING) == 0;
 	for (uint32_t i = 0; i < pump->buffers->count && settled; i++) {
 		const struct buffer *buffer = &pump->buffers->buffer[i];
 		if (buffer->awaited)
