@@ -237,6 +237,7 @@ void loop_begin(struct loop *loop, const struct fake_shape *shape)
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	FAKE_WANT(loop->page != MAP_FAILED);
 	loop->page->allowed = UINT32_MAX;
+	loop->pin_memory = 1;
 	loop->daemon = (struct loop_daemon){&loop->shape, loop->page};
 	fake_start(&loop->fake, loop_serve, &loop->daemon);
 	gpu_load(&loop->gpu);
@@ -251,7 +252,7 @@ struct penstock_stream *loop_stream(struct loop *loop, const char *state, int32_
 	options.source = "/data";
 	options.socket = loop->fake.socket;
 	options.private_daemon = 0;
-	options.pin_memory = 1;
+	options.pin_memory = loop->pin_memory;
 	options.state = state;
 	options.reconnect_ms = reconnect_ms;
 	LOOP_WANT(penstock_stream_open(&options, &stream), 0, NULL);

@@ -33,6 +33,7 @@ struct loop {
 	struct loop_page *page;
 	struct loop_daemon daemon;
 	struct penstock_stream *stream;
+	int32_t pin_memory; /* of streams; 1 */
 	struct penstock_cuda_options options; /* the defaults, to be changed before loop_attach */
 	struct penstock_cuda *cuda;
 	CUstream queue; /* the trainer's */

@@ -124,17 +124,21 @@ static void test_content(void **state)
 
 struct device_kind {
 	bool registers, read_only, page_tables;
+	int32_t pin_memory;
 	uint32_t wanted, used; /* used 0: refused */
 	const char *why;
 };
 
 static const struct device_kind kinds[] = {
-	{true, true, false, PENSTOCK_CUDA_AUTO, PENSTOCK_CUDA_REGISTERED, "register"},
-	{true, false, true, PENSTOCK_CUDA_AUTO, PENSTOCK_CUDA_REGISTERED, "register"},
-	{true, false, false, PENSTOCK_CUDA_AUTO, PENSTOCK_CUDA_REGISTERED, "register"},
-	{false, false, false, PENSTOCK_CUDA_AUTO, PENSTOCK_CUDA_RING, "HOST_REGISTER_SUPPORTED"},
-	{true, true, false, PENSTOCK_CUDA_RING, PENSTOCK_CUDA_RING, "options.memory"},
-	{false, false, false, PENSTOCK_CUDA_REGISTERED, 0, "options.memory"},
+	{true, true, false, 0, PENSTOCK_CUDA_AUTO, PENSTOCK_CUDA_REGISTERED, "read-only"},
+	{true, true, false, 1, PENSTOCK_CUDA_AUTO, PENSTOCK_CUDA_REGISTERED, "register"},
+	{true, false, true, 0, PENSTOCK_CUDA_AUTO, PENSTOCK_CUDA_REGISTERED, "page tables"},
+	{true, false, false, 1, PENSTOCK_CUDA_AUTO, PENSTOCK_CUDA_REGISTERED, "pin_memory"},
+	{true, false, false, 0, PENSTOCK_CUDA_AUTO, PENSTOCK_CUDA_RING, "pin_memory"},
+	{true, false, false, 0, PENSTOCK_CUDA_REGISTERED, 0, "pin_memory"},
+	{false, false, false, 1, PENSTOCK_CUDA_AUTO, PENSTOCK_CUDA_RING, "HOST_REGISTER_SUPPORTED"},
+	{true, true, false, 1, PENSTOCK_CUDA_RING, PENSTOCK_CUDA_RING, "options.memory"},
+	{false, false, false, 1, PENSTOCK_CUDA_REGISTERED, 0, "options.memory"},
 };
 
 static void run_kind(const void *argument)
@@ -148,6 +152,7 @@ static void run_kind(const void *argument)
 	loop_begin(&loop, NULL);
 	loop.gpu.fake->configure(&settings);
 	loop.options.memory = kind->wanted;
+	loop.pin_memory = kind->pin_memory;
 	loop_open(&loop);
 	if (kind->used) {
 		loop_attach(&loop);
