@@ -62,9 +62,15 @@ static int memory_use_ring(struct memory *memory, const char *why)
 	return result;
 }
 
-/* Registering was refused, or cannot be: what that means depends on what was asked for. */
+/* Registering was refused, or cannot be: what that means depends on what was asked for. A device
+ * that has failed refuses too, and then refuses everything. */
 static int memory_step_back(struct memory *memory, const char *why)
 {
+	size_t free_bytes, total_bytes;
+	CUresult r = memory->device->driver->mem_get_info(&free_bytes, &total_bytes);
+	if (r != CUDA_SUCCESS)
+		return driver_fail(memory->device->driver, r, NULL,
+			"registering the daemon's memory with the device");
 	if (memory->wanted != PENSTOCK_CUDA_REGISTERED)
 		return memory_use_ring(memory, why);
 	return sentence_set(-ENOTSUP,
