@@ -1,5 +1,5 @@
 # Looks for nvcc without making CUDA a language of the project. Sets PENSTOCK_NVCC (empty where there is none, and then
-# nothing of CUDA is built), PENSTOCK_CUDA_INCLUDE and PENSTOCK_CUDA_GENCODE, and says what was found.
+# nothing of CUDA is built), PENSTOCK_CUDA_INCLUDE, PENSTOCK_CUDA_GENCODE and PENSTOCK_NVCC_WARNINGS, and says what was found.
 set(PENSTOCK_NVCC "")
 if(PENSTOCK_CUDA AND NOT CMAKE_CROSSCOMPILING)
 	find_program(PENSTOCK_NVCC_PATH nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
@@ -39,4 +39,9 @@ if(NOT PENSTOCK_CUDA_GENCODE)
 	message(FATAL_ERROR "nvcc ${nvcc_version} knows none of PENSTOCK_CUDA_ARCHITECTURES (${PENSTOCK_CUDA_ARCHITECTURES})")
 endif()
 list(APPEND PENSTOCK_CUDA_GENCODE -gencode=arch=compute_${newest},code=compute_${newest})
+# What nvcc and the compiler behind it say, as errors or not.
+set(PENSTOCK_NVCC_WARNINGS -Xcompiler -Wall,-Wextra)
+if(PENSTOCK_WERROR)
+	set(PENSTOCK_NVCC_WARNINGS -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror)
+endif()
 message(STATUS "CUDA: nvcc ${nvcc_version}: libpenstock_cuda is built")

@@ -52,7 +52,7 @@ endif()
 
 set(object ${CMAKE_CURRENT_BINARY_DIR}/train_cuda_kernels.o)
 add_custom_command(OUTPUT ${object}
-	COMMAND ${PENSTOCK_NVCC} -std=c++17 -O3 -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror,-fPIC,-fno-threadsafe-statics ${PENSTOCK_CUDA_GENCODE}
+	COMMAND ${PENSTOCK_NVCC} -std=c++17 -O3 ${PENSTOCK_NVCC_WARNINGS} -Xcompiler -fPIC,-fno-threadsafe-statics ${PENSTOCK_CUDA_GENCODE}
 		--threads 0 -c -o ${object} ${here}/kernels.cu
 	DEPENDS ${here}/kernels.cu ${here}/kernels.h ${here}/ops.h
 	VERBATIM COMMENT "Compiling train_cuda's kernels")
