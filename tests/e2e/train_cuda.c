@@ -92,9 +92,10 @@ static double loss_at(struct gradients *all, const float *direction, double step
  * direction is the gradient itself within [from, to), where the slope is steepest. */
 static void check_slope(struct gradients *all, size_t from, size_t to)
 {
-	float *direction = calloc(all->count, sizeof(float));
+	float *direction;
 	double square = 0, step, slope;
 
+	direction = calloc(all->count + 1, sizeof(float));
 	assert_non_null(direction);
 	for (size_t i = from; i < to; i++)
 		square += (double)all->gradient[i] * all->gradient[i];

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness import LIMIT, Daemon, Skip, folder, make_dataset, run_tests, tool
 
-SMALL = ("--batch-size", "8", "--image-size", "16", "--width", "8", "--blocks", "1", "--seed", "5")
+SMALL = ("--batch-size", "8", "--image-size", "16", "--width", "8", "--blocks", "1", "--seed", "5", "--rate", "0.03")
 
 
 def run(*command, code=0, daemon=None, program="train_cuda_twin", variables=None):
@@ -104,7 +104,7 @@ def test_bad_checkpoints():
         assert "cannot read" in resume(None, path=home / "gone")
         assert "--width 8, this run has 16" in resume(whole, "--width", "16")
         assert "--steps 9, this run has 10" in resume(whole, "--steps", "10")
-        assert "--rate -1, this run has 0.5" in resume(whole, "--rate", "0.5")
+        assert "--rate 0.03, this run has 0.5" in resume(whole, "--rate", "0.5")
         assert "cannot write" in run(*common, "--checkpoint", home / "no" / "where", code=1, daemon=daemon)
         # Another dataset's place is refused by the daemon, not taken for ours.
         other = make_dataset(home / "e", per_class=17, classes=3)

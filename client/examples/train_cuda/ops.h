@@ -188,5 +188,5 @@ struct ops {
 /* The host's twin. */
 struct ops *ops_cpu_open(void);
 
-/* The GPU. Ends the process with a sentence where it cannot be used. */
-struct ops *ops_device_open(int device);
+/* The GPU of that number. Ends the process with a sentence where it cannot be used. */
+struct ops *ops_device_open(int number);

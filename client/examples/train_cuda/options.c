@@ -36,8 +36,8 @@ static const struct number numbers[] = {
 	{"decay", AT(decay), 1e-4, 0, 1, 0, true},
 	{"warmup", AT(warmup), -1, 0, 1e12, 1, true},
 	{"smoothing", AT(smoothing), 0, 0, 1, 0, true},
-	{"mixup", AT(mixup), 0, 0, 1000, 0, true},
-	{"cutmix", AT(cutmix), 0, 0, 1000, 0, true},
+	{"mixup", AT(mixup), 0, 0, 100, 0, true},
+	{"cutmix", AT(cutmix), 0, 0, 100, 0, true},
 	{"device", AT(device), -1, 0, 1023, 1, false},
 	{"prefetch", AT(prefetch), 2, 1, 64, 1, false},
 };

@@ -35,8 +35,6 @@ struct two_norm {
 	struct norm *at[SIDES];
 };
 
-#define BOTH(side) for (int side = 0; side < SIDES; side++)
-
 static void *host_new(size_t bytes)
 {
 	void *memory = calloc(1, bytes ? bytes : 1);
@@ -73,8 +71,8 @@ static struct two float_empty(struct test *test, size_t count)
 {
 	struct two two = {.count = count};
 
-	BOTH(side)
-	two.at[side] = test->ops[side]->allocate(test->ops[side], count * sizeof(float));
+	for (int side = 0; side < SIDES; side++)
+		two.at[side] = test->ops[side]->allocate(test->ops[side], count * sizeof(float));
 	return two;
 }
 
@@ -82,9 +80,9 @@ static struct two half_empty(struct test *test, size_t count)
 {
 	struct two two = {.count = count};
 
-	BOTH(side)
-	two.at[side] =
-		test->ops[side]->allocate(test->ops[side], count * test->ops[side]->half_bytes);
+	for (int side = 0; side < SIDES; side++)
+		two.at[side] = test->ops[side]->allocate(
+			test->ops[side], count * test->ops[side]->half_bytes);
 	return two;
 }
 
@@ -92,21 +90,21 @@ static struct two bytes_empty(struct test *test, size_t count)
 {
 	struct two two = {.count = count};
 
-	BOTH(side)
-	two.at[side] = test->ops[side]->allocate(test->ops[side], count);
+	for (int side = 0; side < SIDES; side++)
+		two.at[side] = test->ops[side]->allocate(test->ops[side], count);
 	return two;
 }
 
 static void two_put(struct test *test, struct two two, const void *from, size_t bytes)
 {
-	BOTH(side)
-	test->ops[side]->put(test->ops[side], two.at[side], from, bytes);
+	for (int side = 0; side < SIDES; side++)
+		test->ops[side]->put(test->ops[side], two.at[side], from, bytes);
 }
 
 static void two_free(struct test *test, struct two two)
 {
-	BOTH(side)
-	test->ops[side]->release(test->ops[side], two.at[side]);
+	for (int side = 0; side < SIDES; side++)
+		test->ops[side]->release(test->ops[side], two.at[side]);
 }
 
 static struct two float_of(struct test *test, const float *values, size_t count)
@@ -121,8 +119,8 @@ static struct two half_of(struct test *test, const float *values, size_t count)
 {
 	struct two floats = float_of(test, values, count), halves = half_empty(test, count);
 
-	BOTH(side)
-	test->ops[side]->to_half(test->ops[side], halves.at[side], floats.at[side], count);
+	for (int side = 0; side < SIDES; side++)
+		test->ops[side]->to_half(test->ops[side], halves.at[side], floats.at[side], count);
 	two_free(test, floats);
 	return halves;
 }
@@ -179,23 +177,23 @@ static void compare_float(struct test *test, const char *what, struct two two, d
 {
 	float *values[SIDES];
 
-	BOTH(side)
-	{
+	for (int side = 0; side < SIDES; side++) {
 		values[side] = host_new(two.count * sizeof(float));
 		test->ops[side]->get(
 			test->ops[side], values[side], two.at[side], two.count * sizeof(float));
 	}
 	compare_hosts(test, what, values, two.count, allowed);
-	BOTH(side)
-	free(values[side]);
+	for (int side = 0; side < SIDES; side++)
+		free(values[side]);
 }
 
 static void compare_half(struct test *test, const char *what, struct two two, double allowed)
 {
 	struct two floats = float_empty(test, two.count);
 
-	BOTH(side)
-	test->ops[side]->to_float(test->ops[side], floats.at[side], two.at[side], two.count);
+	for (int side = 0; side < SIDES; side++)
+		test->ops[side]->to_float(
+			test->ops[side], floats.at[side], two.at[side], two.count);
 	compare_float(test, what, floats, allowed);
 	two_free(test, floats);
 }
@@ -205,16 +203,15 @@ static void compare_bytes(struct test *test, const char *what, struct two two)
 	unsigned char *bytes[SIDES];
 	size_t differ = 0;
 
-	BOTH(side)
-	{
+	for (int side = 0; side < SIDES; side++) {
 		bytes[side] = host_new(two.count);
 		test->ops[side]->get(test->ops[side], bytes[side], two.at[side], two.count);
 	}
 	for (size_t i = 0; i < two.count; i++)
 		differ += bytes[0][i] != bytes[1][i];
 	verdict(test, what, (double)differ, (double)two.count, 0);
-	BOTH(side)
-	free(bytes[side]);
+	for (int side = 0; side < SIDES; side++)
+		free(bytes[side]);
 }
 
 /* ---- memory and casts ---- */
@@ -231,8 +228,8 @@ static void test_memory(struct test *test)
 	compare_float(test, "memory: there and back", all, 0);
 	halves = half_of(test, rough, 64);
 	compare_half(test, "casts: float to half", halves, SELF_TEST_HALF / 4);
-	BOTH(side)
-	test->ops[side]->zero(test->ops[side], all.at[side], 32 * sizeof(float));
+	for (int side = 0; side < SIDES; side++)
+		test->ops[side]->zero(test->ops[side], all.at[side], 32 * sizeof(float));
 	compare_float(test, "memory: the first half zeroed", all, 0);
 	two_free(test, all);
 	two_free(test, halves);
@@ -257,8 +254,7 @@ static void test_conv(struct test *test, const struct conv_case *one)
 	struct two dx = half_empty(test, x.count), dw = half_empty(test, w.count);
 	struct two_conv conv;
 
-	BOTH(side)
-	{
+	for (int side = 0; side < SIDES; side++) {
 		struct ops *ops = test->ops[side];
 		conv.at[side] = ops->conv_new(ops, shape);
 		ops->conv_forward(ops, conv.at[side], x.at[side], w.at[side], y.at[side]);
@@ -268,8 +264,8 @@ static void test_conv(struct test *test, const struct conv_case *one)
 	compare_half(test, one->name[0], y, SELF_TEST_CONV);
 	compare_half(test, one->name[1], dx, SELF_TEST_CONV);
 	compare_half(test, one->name[2], dw, SELF_TEST_CONV);
-	BOTH(side)
-	test->ops[side]->conv_free(test->ops[side], conv.at[side]);
+	for (int side = 0; side < SIDES; side++)
+		test->ops[side]->conv_free(test->ops[side], conv.at[side]);
 	struct two all[] = {x, w, dy, y, dx, dw};
 	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		two_free(test, all[i]);
@@ -330,8 +326,7 @@ static void test_norm(struct test *test)
 	struct two d_scale = float_empty(test, map.c), d_shift = float_empty(test, map.c);
 	struct two_norm norm;
 
-	BOTH(side)
-	{
+	for (int side = 0; side < SIDES; side++) {
 		struct ops *ops = test->ops[side];
 		struct ops_norm_values values = {
 			scale.at[side], shift.at[side], mean.at[side], variance.at[side]};
@@ -348,8 +343,8 @@ static void test_norm(struct test *test)
 	compare_half(test, "normalisation: backward", dx, SELF_TEST_HALF);
 	compare_float(test, "normalisation: gradient of the scale", d_scale, SELF_TEST_FLOAT);
 	compare_float(test, "normalisation: gradient of the shift", d_shift, SELF_TEST_FLOAT);
-	BOTH(side)
-	test->ops[side]->norm_free(test->ops[side], norm.at[side]);
+	for (int side = 0; side < SIDES; side++)
+		test->ops[side]->norm_free(test->ops[side], norm.at[side]);
 	struct two all[] = {x, dy, y, inferred, dx, scale, shift, mean, variance, d_scale, d_shift};
 	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		two_free(test, all[i]);
@@ -363,8 +358,7 @@ static void test_pair(struct test *test, const char *what, size_t which, size_t 
 {
 	struct two y = half_random(test, count), x = half_random(test, count);
 
-	BOTH(side)
-	{
+	for (int side = 0; side < SIDES; side++) {
 		struct ops *ops = test->ops[side];
 		two_fn *function;
 		memcpy(&function, (char *)ops + which, sizeof(function));
@@ -384,8 +378,7 @@ static void test_elementwise(struct test *test)
 	test_pair(test, "add", offsetof(struct ops, add), count);
 	test_pair(test, "add_relu", offsetof(struct ops, add_relu), count);
 	test_pair(test, "relu_backward", offsetof(struct ops, relu_backward), count);
-	BOTH(side)
-	{
+	for (int side = 0; side < SIDES; side++) {
 		struct ops *ops = test->ops[side];
 		ops->relu(ops, y.at[side], count);
 		ops->widen(ops, wide.at[side], from.at[side], 1001);
@@ -407,8 +400,7 @@ static void test_pool(struct test *test, unsigned h, unsigned w)
 	struct two y = half_empty(test, outputs), dy = half_random(test, outputs);
 	struct two dx = half_random(test, x.count), taken = bytes_empty(test, outputs);
 
-	BOTH(side)
-	{
+	for (int side = 0; side < SIDES; side++) {
 		struct ops *ops = test->ops[side];
 		ops->pool_forward(ops, &map, x.at[side], y.at[side], taken.at[side]);
 		ops->pool_backward(ops, &map, dy.at[side], taken.at[side], dx.at[side]);
@@ -427,8 +419,7 @@ static void test_mean(struct test *test)
 	struct two x = half_random(test, (size_t)map.n * map.h * map.w * map.c);
 	struct two y = half_empty(test, (size_t)map.n * map.c), dx = half_empty(test, x.count);
 
-	BOTH(side)
-	{
+	for (int side = 0; side < SIDES; side++) {
 		struct ops *ops = test->ops[side];
 		ops->mean_forward(ops, &map, x.at[side], y.at[side]);
 		ops->mean_backward(ops, &map, x.at[side], dx.at[side]);
@@ -449,8 +440,9 @@ static void test_gemm(struct test *test, const char *what, const struct ops_gemm
 	struct two b = half_random(test, (size_t)shape->k * shape->n);
 	struct two c = wide ? float_empty(test, count) : half_empty(test, count);
 
-	BOTH(side)
-	test->ops[side]->gemm(test->ops[side], shape, a.at[side], b.at[side], c.at[side], wide);
+	for (int side = 0; side < SIDES; side++)
+		test->ops[side]->gemm(
+			test->ops[side], shape, a.at[side], b.at[side], c.at[side], wide);
 	if (wide)
 		compare_float(test, what, c, SELF_TEST_FLOAT);
 	else
@@ -478,8 +470,7 @@ static void test_bias(struct test *test)
 	struct two bias = float_random(test, columns), d_bias = float_empty(test, columns);
 	struct two dy = half_random(test, (size_t)rows * columns);
 
-	BOTH(side)
-	{
+	for (int side = 0; side < SIDES; side++) {
 		struct ops *ops = test->ops[side];
 		ops->bias(ops, y.at[side], bias.at[side], rows, columns);
 		ops->bias_backward(ops, d_bias.at[side], dy.at[side], rows, columns);
@@ -513,8 +504,9 @@ static void compare_metrics(struct test *test, const char *what, struct two metr
 	struct ops_metrics sums[SIDES];
 	bool counted;
 
-	BOTH(side)
-	test->ops[side]->get(test->ops[side], &sums[side], metrics.at[side], sizeof(sums[side]));
+	for (int side = 0; side < SIDES; side++)
+		test->ops[side]->get(
+			test->ops[side], &sums[side], metrics.at[side], sizeof(sums[side]));
 	counted = sums[0].right == sums[1].right && sums[0].rows == sums[1].rows;
 	verdict(test, what, counted ? fabs(sums[0].loss - sums[1].loss) : NAN, sums[1].loss,
 		SELF_TEST_FLOAT);
@@ -537,8 +529,7 @@ static void test_loss(struct test *test, unsigned rows, unsigned classes)
 	struct two gradients = half_random(test, count), scaler = scaler_of(test, &scale);
 	struct two metrics = bytes_empty(test, sizeof(struct ops_metrics));
 
-	BOTH(side)
-	{
+	for (int side = 0; side < SIDES; side++) {
 		struct ops_loss loss = {.rows = rows,
 			.classes = classes,
 			.count = rows - 1,
@@ -572,8 +563,7 @@ static void test_check(struct test *test, const char *what, float odd, size_t at
 	values[at] = odd;
 	floats = float_of(test, values, COUNT);
 	halves = half_of(test, values, COUNT);
-	BOTH(side)
-	{
+	for (int side = 0; side < SIDES; side++) {
 		struct ops *ops = test->ops[side];
 		ops->check_half(ops, halves.at[side], COUNT, scaler.at[side]);
 		ops->check_float(ops, floats.at[side], COUNT, other.at[side]);
@@ -595,8 +585,7 @@ static void test_sgd(struct test *test, uint32_t overflow)
 	struct two gradients = half_random(test, COUNT), copy = half_empty(test, COUNT);
 	struct two plain = float_random(test, COUNT), scaler = scaler_of(test, &scale);
 
-	BOTH(side)
-	{
+	for (int side = 0; side < SIDES; side++) {
 		struct ops *ops = test->ops[side];
 		ops->sgd_half(ops, &how, weights.at[side], momentum.at[side], gradients.at[side],
 			copy.at[side], COUNT, scaler.at[side]);
@@ -604,8 +593,7 @@ static void test_sgd(struct test *test, uint32_t overflow)
 	compare_float(test, "sgd: half gradients, weights", weights, SELF_TEST_FLOAT);
 	compare_float(test, "sgd: half gradients, momentum", momentum, SELF_TEST_FLOAT);
 	compare_half(test, "sgd: half gradients, copy", copy, SELF_TEST_HALF);
-	BOTH(side)
-	{
+	for (int side = 0; side < SIDES; side++) {
 		struct ops *ops = test->ops[side];
 		ops->sgd_float(ops, &how, weights.at[side], momentum.at[side], plain.at[side],
 			COUNT, scaler.at[side]);
@@ -621,8 +609,8 @@ static void test_rescale(struct test *test, const char *what, const struct ops_s
 {
 	struct two scaler = scaler_of(test, before);
 
-	BOTH(side)
-	test->ops[side]->rescale(test->ops[side], scaler.at[side]);
+	for (int side = 0; side < SIDES; side++)
+		test->ops[side]->rescale(test->ops[side], scaler.at[side]);
 	compare_bytes(test, what, scaler);
 	two_free(test, scaler);
 }
@@ -683,8 +671,8 @@ static double cosine(float *const vectors[SIDES], size_t count)
 
 	for (size_t i = 0; i < count; i++) {
 		product += (double)vectors[0][i] * vectors[1][i];
-		BOTH(side)
-		squares[side] += (double)vectors[side][i] * vectors[side][i];
+		for (int side = 0; side < SIDES; side++)
+			squares[side] += (double)vectors[side][i] * vectors[side][i];
 	}
 	return product / sqrt(squares[0] * squares[1]);
 }
@@ -701,13 +689,14 @@ static void test_net(struct test *test, unsigned batch, unsigned side_pixels)
 
 	for (unsigned row = 0; row < shape.batch; row++)
 		targets[row * shape.classes + draw(test) % shape.classes] = 1;
-	BOTH(side)
-	loss[side] = net_once(test, side, &shape, pixels, targets, &gradients[side], &count);
+	for (int side = 0; side < SIDES; side++)
+		loss[side] =
+			net_once(test, side, &shape, pixels, targets, &gradients[side], &count);
 	verdict(test, "a network: loss", fabs(loss[0] - loss[1]), loss[1], SELF_TEST_NET);
 	verdict(test, "a network: direction of the gradients", 1 - cosine(gradients, count), 1,
 		SELF_TEST_NET);
-	BOTH(side)
-	free(gradients[side]);
+	for (int side = 0; side < SIDES; side++)
+		free(gradients[side]);
 	free(pixels);
 	free(targets);
 }
