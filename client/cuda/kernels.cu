@@ -229,20 +229,46 @@ __device__ float blended(float own, float blend, float other, float partner_blen
 
 /* ---- groups ---- */
 
-/* GROUP pixels of a line, as bytes in the output's order; which of them are erased. */
-template <class T> struct group {
-	uint32_t words[T::GROUP / 4 * 3], erased;
+/* The constants of three values that follow each other, from a channel on. */
+struct palette {
+	uint32_t phase; /* that channel */
+	colour colours[3];
+	float erased[3];
 };
 
-/* Which of `count` pixels from x, y on lie in a rectangle: a bit for each. */
-__device__ uint32_t covered(uint32_t count, uint32_t x, uint32_t y, uint32_t left, uint32_t top,
-	uint32_t width, uint32_t height)
+__device__ palette palette_of(const kernels_normalise &a, uint32_t phase)
 {
+	palette p;
+	p.phase = phase;
+#pragma unroll
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t c = phase + i < 3 ? phase + i : phase + i - 3;
+		p.colours[i] = colour_of(a, c);
+		p.erased[i] = c == 0   ? a.erase_value[0]
+			      : c == 1 ? a.erase_value[1]
+				       : a.erase_value[2];
+	}
+	return p;
+}
+
+/* GROUP items of a line, in the output's order: values (NHWC) or pixels (NCHW); and which of them
+ * are erased. */
+template <class T, int LAYOUT> struct group {
+	static constexpr uint32_t EACH = LAYOUT == PENSTOCK_CUDA_NHWC ? 1 : 3; /* bytes */
+	static constexpr uint32_t WORDS = T::GROUP / 4 * EACH, ALL = (1u << T::GROUP) - 1;
+	uint32_t words[WORDS], erased;
+};
+
+/* Which of a group's items, from x, y on, lie in a rectangle: a bit for each. */
+template <class G>
+__device__ uint32_t covered(
+	uint32_t x, uint32_t y, uint32_t left, uint32_t top, uint32_t width, uint32_t height)
+{
+	constexpr int SCALE = 3 / G::EACH, COUNT = G::WORDS * 4 / G::EACH;
 	if (y - top >= height)
 		return 0;
-	int begin = (int)left - (int)x, most = (int)count;
-	int end = min(max(begin + (int)width, 0), most);
-	return (1u << end) - (1u << min(max(begin, 0), most));
+	int begin = (int)left * SCALE - (int)x, end = begin + (int)width * SCALE;
+	return (1u << min(max(end, 0), COUNT)) - (1u << min(max(begin, 0), COUNT));
 }
 
 /* Four pixels in reverse. */
@@ -255,109 +281,143 @@ __device__ void mirror(uint32_t *words)
 	words[2] = __byte_perm(first, middle, 0x2105); /* 5, 0, 1, 2 */
 }
 
+/* Pixels x on of a mirrored line: those that end before the x last ones, in reverse. */
 template <class T>
-__device__ group<T> group_of(const kernels_normalise &a, uint32_t number, uint32_t x, uint32_t y)
+__device__ void load_flipped(const kernels_normalise &a, const palette &, const uint8_t *line,
+	uint32_t x, group<T, PENSTOCK_CUDA_NCHW> &ret)
 {
 	constexpr uint32_t G = T::GROUP, WORDS = G / 4 * 3;
-	const penstock_cuda_row *row = a.row + number;
-	bool flipped = row->flags & PENSTOCK_CUDA_ROW_FLIPPED;
-	size_t pixel = ((size_t)number * a.height + y) * a.width + (flipped ? a.width - G - x : x);
 	uint32_t words[WORDS];
 #pragma unroll
 	for (uint32_t k = 0; k < 3; k++)
-		load<T>(a.images + pixel * 3 + k * G, words + k * (G / 4));
-	if (flipped)
+		load<T>(line + (a.width - G - x) * 3 + k * G, words + k * (G / 4));
 #pragma unroll
-		for (uint32_t k = 0; k < WORDS; k += 3)
-			mirror(words + k);
-	group<T> g;
+	for (uint32_t k = 0; k < WORDS; k += 3)
+		mirror(words + k);
 #pragma unroll
 	for (uint32_t k = 0; k < WORDS; k++) /* and its halves, where it has two */
-		g.words[k] = flipped ? words[(k + WORDS - 3) % WORDS] : words[k];
+		ret.words[k] = words[(k + WORDS - 3) % WORDS];
+}
+
+/* Values x on of a mirrored line. Value x + j is channel (phase + j) % 3 of the pixel that is
+ * (x - phase) / 3 + (phase + j) / 3 from the end: each further pixel is 3 bytes back where the
+ * value is 3 on. Which j begin a pixel depends on the phase, by j % 3. */
+template <class T>
+__device__ void load_flipped(const kernels_normalise &a, const palette &p, const uint8_t *line,
+	uint32_t x, group<T, PENSTOCK_CUDA_NHWC> &ret)
+{
+	const uint8_t *first = line + (a.width - 1) * 3 - x + 2 * p.phase;
+	const uint8_t *from[3] = {
+		first, p.phase == 2 ? first - 6 : first, p.phase > 0 ? first - 6 : first};
+#pragma unroll
+	for (int k = 0; k < (int)T::GROUP / 4; k++) {
+		uint32_t bytes[4];
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			int j = k * 4 + i;
+			bytes[i] = __ldg(from[j % 3] + (j - j / 3 * 6));
+		}
+		ret.words[k] = __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040),
+			__byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
+	}
+}
+
+template <class T, int LAYOUT>
+__device__ group<T, LAYOUT> group_of(
+	const kernels_normalise &a, const palette &p, uint32_t number, uint32_t x, uint32_t y)
+{
+	typedef group<T, LAYOUT> G;
+	const penstock_cuda_row *row = a.row + number;
+	const uint8_t *line = a.images + ((size_t)number * a.height + y) * a.width * 3;
+	G g;
+	if (row->flags & PENSTOCK_CUDA_ROW_FLIPPED) {
+		load_flipped<T>(a, p, line, x, g);
+	} else {
+#pragma unroll
+		for (uint32_t k = 0; k < G::EACH; k++)
+			load<T>(line + x * G::EACH + k * T::GROUP, g.words + k * (T::GROUP / 4));
+	}
 	g.erased =
 		row->flags & PENSTOCK_CUDA_ROW_ERASED
-			? covered(G, x, y, row->erase_x, row->erase_y, row->erase_w, row->erase_h)
+			? covered<G>(x, y, row->erase_x, row->erase_y, row->erase_w, row->erase_h)
 			: 0;
 	return g;
 }
 
-/* Channel c of its pixel j, as if nothing was erased; and as it is. */
-template <class T>
-__device__ float group_normal(const kernels_normalise &a, const group<T> &g, uint32_t j, uint32_t c)
+/* Value c of item j, as if nothing was erased; and as it is. */
+template <class G>
+__device__ float group_normal(const palette &p, const G &g, uint32_t j, uint32_t c)
 {
-	return normal(g.words[(j * 3 + c) / 4], (j * 3 + c) % 4, colour_of(a, c));
+	uint32_t byte = j * G::EACH + (G::EACH == 3 ? c : 0);
+	return normal(g.words[byte / 4], byte % 4, p.colours[c]);
 }
 
-template <class T>
-__device__ float group_value(const kernels_normalise &a, const group<T> &g, uint32_t j, uint32_t c)
+template <class G>
+__device__ float group_value(const palette &p, const G &g, uint32_t j, uint32_t c)
 {
-	float v = group_normal(a, g, j, c);
-	return g.erased >> j & 1 ? a.erase_value[c] : v;
+	float v = group_normal(p, g, j, c);
+	return g.erased >> j & 1 ? p.erased[c] : v;
 }
 
-/* Writes value(pixel, channel) in three stores. */
+/* Writes value(item, channel) as group number i of the row: in one store, or one for each plane. */
 template <class T, int LAYOUT, class F>
-__device__ void group_store(const kernels_normalise &a, const span &s, uint32_t number, F value)
+__device__ void group_store(const kernels_normalise &a, const span &s, uint32_t i, F value)
 {
-	constexpr uint32_t G = T::GROUP;
-	constexpr bool NHWC = LAYOUT == PENSTOCK_CUDA_NHWC;
-	size_t before = s.out + (size_t)number * G * (NHWC ? 3 : 1);
-	size_t apart = NHWC ? G : s.pixels;
+	constexpr uint32_t G = T::GROUP, EACH = group<T, LAYOUT>::EACH;
 #pragma unroll
-	for (uint32_t k = 0; k < 3; k++) {
+	for (uint32_t c = 0; c < EACH; c++) {
 		float v[G];
 #pragma unroll
 		for (uint32_t j = 0; j < G; j++)
-			v[j] = NHWC ? value((k * G + j) / 3, (k * G + j) % 3) : value(j, k);
-		store<T>(a, before + k * apart, T::pack(v));
+			v[j] = value(j, EACH == 3 ? c : j % 3);
+		store<T>(a, s.out + (size_t)i * G + (size_t)c * s.pixels, T::pack(v));
 	}
 }
 
 /* One group, with the partner's where it takes part. */
 template <class T, int LAYOUT>
-__device__ void group_do(const kernels_normalise &a, const span &s, uint32_t number, uint32_t i,
-	uint32_t x, uint32_t y)
+__device__ void group_do(const kernels_normalise &a, const palette &p, const span &s,
+	uint32_t number, uint32_t i, uint32_t x, uint32_t y)
 {
-	constexpr uint32_t ALL = (1u << T::GROUP) - 1;
+	typedef group<T, LAYOUT> G;
 	const penstock_cuda_row *row = a.row + number;
 	bool mixed = row->flags & PENSTOCK_CUDA_ROW_MIXED;
 	bool mixup = mixed && row->partner_blend != 0;
-	uint32_t cut =
-		mixed ? covered(T::GROUP, x, y, row->cut_x, row->cut_y, row->cut_w, row->cut_h) : 0;
-	group<T> own = group_of<T>(a, cut == ALL ? row->partner : number, x, y);
-	if (cut == ALL || (cut == 0 && !mixup)) {
+	uint32_t cut = mixed ? covered<G>(x, y, row->cut_x, row->cut_y, row->cut_w, row->cut_h) : 0;
+	G own = group_of<T, LAYOUT>(a, p, cut == G::ALL ? row->partner : number, x, y);
+	if (cut == G::ALL || (cut == 0 && !mixup)) {
 		group_store<T, LAYOUT>(
-			a, s, i, [&](uint32_t j, uint32_t c) { return group_value(a, own, j, c); });
+			a, s, i, [&](uint32_t j, uint32_t c) { return group_value(p, own, j, c); });
 		return;
 	}
-	group<T> other = group_of<T>(a, row->partner, x, y);
+	G other = group_of<T, LAYOUT>(a, p, row->partner, x, y);
 	float blend = row->blend, partner_blend = row->partner_blend;
 	if (!(cut | own.erased | other.erased)) {
 		group_store<T, LAYOUT>(a, s, i, [&](uint32_t j, uint32_t c) {
-			return blended(group_normal(a, own, j, c), blend,
-				group_normal(a, other, j, c), partner_blend);
+			return blended(group_normal(p, own, j, c), blend,
+				group_normal(p, other, j, c), partner_blend);
 		});
 		return;
 	}
-	uint32_t blends = mixup ? ~cut : 0;
 	group_store<T, LAYOUT>(a, s, i, [&](uint32_t j, uint32_t c) {
-		float its = group_value(a, other, j, c);
+		float mine = group_value(p, own, j, c), its = group_value(p, other, j, c);
 		if (cut >> j & 1)
 			return its;
-		float mine = group_value(a, own, j, c);
-		return blends >> j & 1 ? blended(mine, blend, its, partner_blend) : mine;
+		return mixup ? blended(mine, blend, its, partner_blend) : mine;
 	});
 }
 
 template <class T, int LAYOUT>
 __device__ void groups(const kernels_normalise &a, const span &s, uint32_t number)
 {
-	constexpr uint32_t G = T::GROUP;
-	uint32_t line = a.width / G, inverse = 0xffffffffu / line;
+	constexpr uint32_t G = T::GROUP, SCALE = 3 / group<T, LAYOUT>::EACH;
+	uint32_t line = a.width / G * SCALE, inverse = 0xffffffffu / line;
+	palette p = palette_of(a, SCALE == 3 ? threadIdx.x * G % 3 : 0);
+	uint32_t end = s.end / G * SCALE;
 #pragma unroll 1
-	for (uint32_t i = s.begin / G + threadIdx.x; i < s.end / G; i += KERNELS_THREADS) {
+	for (uint32_t i = s.begin / G * SCALE + threadIdx.x; i < end; i += KERNELS_THREADS) {
 		uint32_t y = quotient(i, line, inverse);
-		group_do<T, LAYOUT>(a, s, number, i, (i - y * line) * G, y);
+		group_do<T, LAYOUT>(a, p, s, number, i, (i - y * line) * G, y);
 	}
 }
 
