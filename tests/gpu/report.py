@@ -38,7 +38,7 @@ METHOD = """## How it was measured
 - *Waiting for penstock* counts against its ceiling only where the daemon alone (`penstock bench`, same pictures, same batch) is faster than
   the model with synthetic data.
 - *Growth*: as many batches as ResNet-50 takes in an hour, of 8 rows of 32 x 32 pixels so that they pass in seconds: what
-  could grow is kept per batch. Device memory must be the same afterwards to the byte, the host's within 8 MiB.
+  could grow is kept per batch. The device may have 2 MiB less afterwards (what the driver takes at a time), the host 8 MiB.
 """
 
 
