@@ -61,6 +61,10 @@ static const char DRIVER_CAPTURED[] =
 static const char DRIVER_UNKNOWN[] =
 	"see `nvidia-smi` and the kernel's log (dmesg, Xid), and start the process again";
 
+/* CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER and CUDA_ERROR_DEVICE_UNAVAILABLE: younger than the oldest
+ * toolkit that builds this. */
+enum { DRIVER_NEWER_WANTED = 36, DRIVER_UNAVAILABLE = 46 };
+
 static const struct driver_meaning driver_meanings[] = {
 	{CUDA_ERROR_OUT_OF_MEMORY, -ENOMEM, DRIVER_FULL},
 	{CUDA_ERROR_NOT_INITIALIZED, -ENODEV, DRIVER_FORKED},
@@ -68,12 +72,12 @@ static const struct driver_meaning driver_meanings[] = {
 	{CUDA_ERROR_STUB_LIBRARY, -ENODEV,
 		"the toolkit's stub was loaded in place of the driver: take its folder `stubs` out "
 		"of LD_LIBRARY_PATH"},
-	{CUDA_ERROR_DEVICE_UNAVAILABLE, -EIO,
+	{(CUresult)DRIVER_UNAVAILABLE, -EIO,
 		"another process has the device to itself, or it must be reset: see nvidia-smi "
 		"(compute mode, processes)"},
 	{CUDA_ERROR_NO_DEVICE, -ENODEV, DRIVER_NO_DEVICE},
 	{CUDA_ERROR_INVALID_DEVICE, -ENODEV, DRIVER_NO_DEVICE},
-	{CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, -ENOTSUP, DRIVER_OLD},
+	{(CUresult)DRIVER_NEWER_WANTED, -ENOTSUP, DRIVER_OLD},
 	{CUDA_ERROR_INVALID_IMAGE, -ENOTSUP, DRIVER_OLD},
 	{CUDA_ERROR_NO_BINARY_FOR_GPU, -ENOTSUP, DRIVER_OLD},
 	{CUDA_ERROR_INVALID_PTX, -ENOTSUP, DRIVER_OLD},
@@ -155,16 +159,27 @@ static const struct driver_symbol driver_symbols[] = {
 #undef DRIVER_SYMBOL
 };
 
-/* 0, or -ENOTSUP. The version is asked first: it says more than the name of what is missing. */
+static int driver_lack(void *library, const char *symbol)
+{
+	PFN_cuDriverGetVersion_v2020 ask;
+	int version = 0;
+	void *function = dlsym(library, "cuDriverGetVersion");
+	memcpy(&ask, &function, sizeof ask);
+	if (ask)
+		(void)ask(&version);
+	return sentence_set(-ENOTSUP,
+		"the CUDA driver (libcuda.so.1, of CUDA %d.%d) has no function %s, which drivers "
+		"have from CUDA 11 on: update it",
+		version / 1000, version % 1000 / 10, symbol);
+}
+
+/* 0, or -ENOTSUP. */
 static int driver_resolve(void *library, struct driver *driver)
 {
 	for (size_t i = 0; i < sizeof driver_symbols / sizeof *driver_symbols; i++) {
 		void *function = dlsym(library, driver_symbols[i].name);
 		if (!function)
-			return sentence_set(-ENOTSUP,
-				"the CUDA driver (libcuda.so.1) has no function %s: it is older "
-				"than CUDA 11, update it",
-				driver_symbols[i].name);
+			return driver_lack(library, driver_symbols[i].name);
 		memcpy((char *)driver + driver_symbols[i].offset, &function, sizeof function);
 	}
 	return 0;
