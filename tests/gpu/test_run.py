@@ -16,7 +16,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 import parts
 import report
 import stage
-from harness import BIN, ROOT, Skip, folder, make_dataset, run_tests
+from harness import BIN, ROOT, Daemon, Skip, folder, make_dataset, run_tests
 
 
 def run(*words, code=0, program="run", **environment):
@@ -138,9 +138,22 @@ def test_floors():
         assert "1 floors do not hold" in (home / "r.md").read_text()
 
 
-def test_against_the_fake_driver():
+def fake_driver():
     if not (BIN.parent / "tests/cuda/driver/libcuda.so.1").exists() or not (BIN / "gpu_attach").exists():
         raise Skip("the fake driver was not built (no nvcc?)")
+    return str(BIN.parent / "tests/cuda/driver")
+
+
+def test_the_binding_against_the_fake_driver():
+    environment = {"LD_LIBRARY_PATH": fake_driver(), "PENSTOCK_LIB": str(BIN.parent / "lib")}
+    with folder() as home, Daemon(home, "--memory", "128M") as daemon:
+        pictures = make_dataset(home / "d", per_class=30)
+        text = run(pictures, 4, program="fake_torch.py", **environment, PENSTOCK_SOCKET=daemon.socket)
+        assert "4 batches as the host's" in text, text
+
+
+def test_against_the_fake_driver():
+    fake_driver()
     with folder() as home:
         wanted = "registered,ring,release,transform,together,killed,memory,rates,growth"
         text = run("--without-gpu", "--bin", BIN, "--output", home / "r.md", "--python", "none", "--only", wanted)
