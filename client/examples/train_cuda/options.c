@@ -25,7 +25,7 @@ static const struct number numbers[] = {
 	{"stop-at", AT(stop_at), -1, 0, 1e12, 1, false},
 	{"seconds", AT(seconds), -1, 0, 1e9, 0, false},
 	{"every", AT(every), -1, 1, 1e12, 1, false},
-	{"batch-size", AT(batch), 256, 2, 65536, 1, true},
+	{"batch-size", AT(batch), 256, 2, 32768, 1, true},
 	{"image-size", AT(image), 224, NET_SIDE_MIN, NET_SIDE_MAX, 1, true},
 	{"width", AT(width), 64, OPS_PACK, 1024, OPS_PACK, true},
 	{"blocks", AT(blocks), 2, 1, NET_BLOCKS_MAX, 1, true},

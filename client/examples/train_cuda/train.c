@@ -58,6 +58,7 @@ struct run {
 };
 
 static volatile sig_atomic_t interrupted;
+static struct penstock_cuda *attached; /* the trainer's; see detach_at_exit */
 
 static void on_signal(int number)
 {
@@ -78,6 +79,14 @@ static void give_up(const char *what)
 {
 	fprintf(stderr, "train_cuda: %s: %s\n", what, penstock_error());
 	exit(1);
+}
+
+/* However the process ends: the attachment's thread must not meet a driver that is being torn down.
+ */
+static void detach_at_exit(void)
+{
+	penstock_cuda_detach(attached);
+	attached = NULL;
 }
 
 /* ---- set-up ---- */
@@ -214,7 +223,11 @@ static void start(struct run *run)
 		run->step = run->first_step = head.step;
 	}
 	open_stream(run, run->options.resume ? head.state : NULL);
-	run->cuda = attach(run, run->stream, true);
+	run->cuda = attached = attach(run, run->stream, true);
+	if (atexit(detach_at_exit) != 0) {
+		fprintf(stderr, "train_cuda: atexit: no memory\n");
+		exit(1);
+	}
 	if (penstock_cuda_info(run->cuda, &device) < 0)
 		give_up("cannot ask the attachment");
 	run->ops = ops_device_open(device.device);
@@ -502,7 +515,7 @@ int main(int argc, char **argv)
 	train(&run);
 	print_end(&run);
 	net_free(run.net);
-	penstock_cuda_detach(run.cuda);
+	detach_at_exit();
 	penstock_stream_close(run.stream);
 	run.ops->close(run.ops);
 	return 0;
