@@ -150,12 +150,13 @@ static int cuda_init_parts(struct penstock_cuda *cuda, struct penstock_stream *s
 	return result;
 }
 
-static void cuda_deinit_parts(struct penstock_cuda *cuda, bool entered)
+static void cuda_deinit_parts(struct penstock_cuda *cuda)
 {
-	pump_deinit(&cuda->pump, entered);
+	pump_deinit(&cuda->pump);
 	stall_deinit(&cuda->stall, cuda->device.driver);
 	memory_deinit(&cuda->memory);
 	buffer_deinit(&cuda->buffers);
+	device_unload(&cuda->device);
 }
 
 static int cuda_init(struct penstock_cuda *cuda, struct penstock_stream *stream,
@@ -173,10 +174,8 @@ static int cuda_init(struct penstock_cuda *cuda, struct penstock_stream *stream,
 	result = device_enter(&cuda->device);
 	if (result == 0) {
 		result = cuda_init_parts(cuda, stream);
-		if (result < 0) {
-			cuda_deinit_parts(cuda, true);
-			device_unload(&cuda->device);
-		}
+		if (result < 0)
+			cuda_deinit_parts(cuda);
 		device_leave(&cuda->device);
 	}
 	if (result < 0)
@@ -215,13 +214,12 @@ void penstock_cuda_detach(struct penstock_cuda *cuda)
 		cuda_forget(cuda);
 		return;
 	}
-	/* A failed device refuses, and then has nothing left to wait for. */
+	/* Where that fails the context is lost, and what follows may fail as well: what is the
+	 * host's goes all the same. */
 	bool entered = device_enter(&cuda->device) == 0;
-	cuda_deinit_parts(cuda, entered);
-	if (entered) {
-		device_unload(&cuda->device);
+	cuda_deinit_parts(cuda);
+	if (entered)
 		device_leave(&cuda->device);
-	}
 	device_deinit(&cuda->device);
 	free(cuda);
 }

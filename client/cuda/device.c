@@ -215,27 +215,27 @@ void device_deinit(struct device *device)
 /* The thread's mode from before device_enter. */
 static _Thread_local CUstreamCaptureMode device_mode;
 
+/* Where this fails, calls go on as the thread's mode has them. */
+static void device_exchange_mode(const struct device *device, CUstreamCaptureMode mode)
+{
+	if (device->driver->thread_exchange_capture_mode(&mode) == CUDA_SUCCESS)
+		device_mode = mode;
+}
+
 int device_enter(const struct device *device)
 {
-	const struct driver *driver = device->driver;
-	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	CUcontext context;
-	CUresult r = driver->ctx_push(device->context);
+	CUresult r = device->driver->ctx_push(device->context);
 	if (r != CUDA_SUCCESS)
-		return driver_fail(driver, r, NULL, "cuCtxPushCurrent");
-	r = driver->thread_exchange_capture_mode(&mode);
-	if (r != CUDA_SUCCESS) {
-		(void)driver->ctx_pop(&context);
-		return driver_fail(driver, r, NULL, "cuThreadExchangeStreamCaptureMode");
-	}
-	device_mode = mode;
+		return driver_fail(device->driver, r, NULL, "cuCtxPushCurrent");
+	device_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+	device_exchange_mode(device, CU_STREAM_CAPTURE_MODE_RELAXED);
 	return 0;
 }
 
 void device_leave(const struct device *device)
 {
 	CUcontext context;
-	(void)device->driver->thread_exchange_capture_mode(&device_mode);
+	device_exchange_mode(device, device_mode);
 	(void)device->driver->ctx_pop(&context);
 }
 

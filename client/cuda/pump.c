@@ -499,17 +499,17 @@ static void pump_drop_handed(struct pump *pump)
 	pump->handed.valid = false;
 }
 
-void pump_deinit(struct pump *pump, bool entered)
+void pump_deinit(struct pump *pump)
 {
 	if (!pump->device)
 		return;
 	pump_stop(pump);
-	if (pump->queue && entered)
+	if (pump->queue)
 		pump_settle(pump);
 	while (pump->flight_count > 0)
 		pump_pop(pump);
 	pump_drop_handed(pump);
-	if (pump->queue && entered)
+	if (pump->queue)
 		(void)pump->device->driver->stream_destroy(pump->queue);
 	pump_forget(pump);
 	(void)pthread_mutex_destroy(&pump->stream_lock);

@@ -67,8 +67,8 @@ int pump_init(struct pump *pump, const struct device *device,
 	struct buffer_table *buffers, struct penstock_stream *stream);
 
 /* Ends the thread, waits for what the device does with the buffers and gives all slots back.
- * Entered if `entered`. Takes a zeroed one. */
-void pump_deinit(struct pump *pump, bool entered);
+ * Entered. Takes a zeroed one. */
+void pump_deinit(struct pump *pump);
 
 /* In a forked child: closes its copies of descriptors. */
 void pump_forget(struct pump *pump);
