@@ -21,12 +21,24 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Parameters are named as this house does, not as cuda.h.
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *const call_names[CALLS] = {
 #define FAKE_NAMED(name, symbol, type) symbol,
 	DRIVER_FUNCTIONS(FAKE_NAMED)
 #undef FAKE_NAMED
+};
+
+/* Of a thread. All are in a list besides, so that in a forked child those of threads that it lacks
+ * are no leaks. */
+struct stack {
+	struct stack *next;
+	struct CUctx_st *context[FAKE_STACK];
+	unsigned depth;
+	CUstreamCaptureMode mode;
 };
 
 static struct {
@@ -45,16 +57,10 @@ static struct {
 	unsigned faults;
 	struct CUctx_st context[FAKE_DEVICES];
 	struct CUmod_st *modules;
+	struct stack *stacks;
 	pthread_key_t key;
 	pthread_once_t once;
 } fake = {.settings = FAKE_CUDA_SETTINGS, .once = PTHREAD_ONCE_INIT};
-
-/* Of a thread. */
-struct stack {
-	struct CUctx_st *context[FAKE_STACK];
-	unsigned depth;
-	CUstreamCaptureMode mode;
-};
 
 void *fake_room(size_t bytes)
 {
@@ -104,6 +110,10 @@ static void stack_end(void *argument)
 		fake_fault("a thread ended with %u contexts still pushed", stack->depth);
 	while (stack->depth)
 		stack->context[--stack->depth]->pushed--;
+	struct stack **link = &fake.stacks;
+	while (*link != stack)
+		link = &(*link)->next;
+	*link = stack->next;
 	(void)pthread_mutex_unlock(&fake_lock);
 	free(stack);
 }
@@ -114,12 +124,15 @@ static void make_key(void)
 		abort();
 }
 
+/* Locked. */
 static struct stack *stack_mine(void)
 {
 	(void)pthread_once(&fake.once, make_key);
 	struct stack *stack = pthread_getspecific(fake.key);
 	if (!stack) {
 		stack = fake_room(sizeof *stack);
+		stack->next = fake.stacks;
+		fake.stacks = stack;
 		(void)pthread_setspecific(fake.key, stack);
 	}
 	return stack;
@@ -739,3 +752,5 @@ static void fake_end(void)
 		_exit(FAKE_CUDA_EXIT);
 	}
 }
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Parameters are named as this house does, not as cuda.h.
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+
 enum { THREADS_MOST = 1024, BLOCKS_Y_MOST = 65535, SHARED_MOST = 48 << 10, OUT_ALIGN = 16 };
 
 static uint64_t launches;
@@ -159,3 +162,5 @@ FAKE_EXPORT CUresult CUDAAPI cuLaunchKernel(CUfunction handle, unsigned int bloc
 						       : sizeof launch.argument.normalise);
 	return fake_leave(launch_queue(function, &launch, stream));
 }
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

@@ -16,6 +16,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+/* Parameters are named as this house does, not as cuda.h.
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+
 enum { FRESH = 0xa5, GUARD = 0x5a, DEVICE_ALIGN = 512 };
 
 static struct {
@@ -531,3 +534,5 @@ void memory_use(struct fake_cuda_use *use)
 		use->allocations += block->alive && block->kind == BLOCK_DEVICE;
 	}
 }
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

@@ -171,7 +171,7 @@ uint64_t stream_next(const struct CUstream_st *stream);
 void stream_hold(unsigned kinds);
 void stream_delay(unsigned microseconds);
 void stream_wake(void);
-/* Ends the threads. */
+/* Ends the threads. Locked, and unlocks while it waits. */
 void stream_end(void);
 /* Counts, tells (when `tell`) and forgets (when `forget`) those of the context, NULL: of all. */
 unsigned stream_leaks(const struct CUctx_st *context, bool tell, bool forget);

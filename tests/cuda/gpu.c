@@ -101,6 +101,11 @@ CUevent gpu_event(struct gpu *gpu)
 	return event;
 }
 
+void gpu_want_same(const void *got, const void *wanted, size_t bytes)
+{
+	FAKE_WANT(memcmp(got, wanted, bytes) == 0);
+}
+
 void *gpu_look(struct gpu *gpu, CUstream stream, const void *from, size_t bytes)
 {
 	void *copy = malloc(bytes);

@@ -36,5 +36,7 @@ void gpu_settle(const struct gpu *gpu);
 CUdeviceptr gpu_room(struct gpu *gpu, size_t bytes);
 CUstream gpu_stream(struct gpu *gpu);
 CUevent gpu_event(struct gpu *gpu);
+/* The same bytes, floats too. */
+void gpu_want_same(const void *got, const void *wanted, size_t bytes);
 /* Device memory after all that was queued in `stream` so far; the caller frees. */
 void *gpu_look(struct gpu *gpu, CUstream stream, const void *from, size_t bytes);

@@ -108,7 +108,8 @@ static bool is_entrance(const char *symbol)
 	       strcmp(symbol, "cuThreadExchangeStreamCaptureMode") == 0;
 }
 
-/* A context that cannot be entered cannot have its module unloaded; all else must be gone. */
+/* A context that cannot be entered cannot be waited for nor have its module unloaded: that is
+ * forgiven, and all else must be gone. */
 static void forgive_module(void)
 {
 	struct fake_cuda_use use;
@@ -117,7 +118,7 @@ static void forgive_module(void)
 	loop.gpu.fake->use(&use);
 	FAKE_WANT(use.modules <= 1 && use.contexts == GPU_DEVICES && use.allocations == 0);
 	FAKE_WANT(use.pinned_bytes == 0 && use.registrations == 0);
-	FAKE_WANT(use.streams == 0 && use.events == 0 && loop.gpu.fake->faults() == 0);
+	FAKE_WANT(use.streams == 0 && use.events == 0);
 	loop.gpu.fake->forgive();
 	memset(loop.gpu.context, 0, sizeof loop.gpu.context);
 }
@@ -164,7 +165,7 @@ static void sweep(struct failure failure, const char *name)
 	do {
 		*failure.ret_came = false;
 		fake_check(run_failure, &failure, name);
-		failure.nth += failure.nth < 12 ? 1 : failure.nth / 3;
+		failure.nth += failure.nth < 4 ? 1 : failure.nth / 2;
 	} while (*failure.ret_came && failure.nth < CALLS_MOST);
 }
 

@@ -108,7 +108,7 @@ static void run_reuse(const void *mode)
 				loop_pixel(i, (uint32_t)(v / (values / 4)), v % (values / 4));
 			float wanted = ((float)byte / 255.0F - loop.options.mean[v % 3]) /
 				       loop.options.std[v % 3];
-			FAKE_WANT(memcmp(&got[v], &wanted, sizeof wanted) == 0);
+			gpu_want_same(&got[v], &wanted, sizeof wanted);
 		}
 		free(got);
 		GPU_WANT(loop.gpu.driver.mem_free(out[i]));
@@ -238,7 +238,7 @@ static void want_targets(const struct penstock_cuda_batch *batch, const float *g
 		.classes = CLASSES,
 		.smoothing = 0.1F};
 	reference_targets(&a);
-	FAKE_WANT(memcmp(got, wanted, sizeof wanted) == 0);
+	gpu_want_same(got, wanted, sizeof wanted);
 }
 
 static void run_recipe(const void *argument)
