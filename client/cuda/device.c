@@ -207,6 +207,8 @@ void device_unload(struct device *device)
 
 void device_deinit(struct device *device)
 {
+	/* Still loaded where the context could not be entered: the application may be in it. */
+	device_unload(device);
 	if (device->context)
 		(void)device->driver->primary_ctx_release(device->handle);
 	*device = (struct device){0};
