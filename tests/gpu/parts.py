@@ -146,26 +146,24 @@ def train_cpu(stage):
 
 def train_cuda(stage, *options):
     if not stage.gpu:
-        return needs_gpu(stage, stage.program("train_cuda"), stage.painted, *options)
-    return stage.run(stage.program("train_cuda"), stage.painted, *options)
+        return needs_gpu(stage, *options)
+    return stage.run(*stage.with_toolkit("train_cuda"), *options)
 
 
-def needs_gpu(stage, *command):
-    """Where there is no GPU a program must say so, and fail in order."""
-    text, code = stage.attempt(*command)
-    if code in (0, None) or code < 0 or code == 127 or not re.search(r"GPU|CUDA|libcuda", text):
-        raise Failed(f"{Path(str(command[0])).name} does not say that it needs a GPU: exit code {code}")
+def needs_gpu(stage, *options):
+    """Where there is no GPU it must say so, and fail in order."""
+    text, code = stage.attempt(*stage.with_toolkit("train_cuda"), *options)
+    if code != 1 or "GPU" not in text:
+        raise Failed(f"train_cuda does not say that it needs a GPU: exit code {code}")
     raise Skipped("needs a GPU, and says so: " + text.strip().splitlines()[-1][:200])
 
 
 def self_test(stage):
-    if not stage.gpu:
-        return needs_gpu(stage, stage.program("train_cuda"), "--self-test")
-    return stage.run(stage.program("train_cuda"), "--self-test").strip().splitlines()[-1]
+    return train_cuda(stage, "--self-test").strip().splitlines()[-1]
 
 
 def train_cuda_falls(stage):
-    text = train_cuda(stage, "--steps", 400, "--batch-size", 128)
+    text = train_cuda(stage, stage.painted, "--steps", 400, "--batch-size", 128)
     line = re.findall(r"([0-9.]+) images/s  waited +([0-9.]+) %", text)[-1]
     stage.figure("train_cuda, its last line", f"{line[0]} images/s, waited {line[1]} %")
     return must_fall(text)
@@ -177,7 +175,7 @@ def last_weights(text):
 
 def train_cuda_resumes(stage):
     """Stopped after 100 steps of 200 and gone on with: the loss must end where that of an uninterrupted run does."""
-    checkpoint, size = stage.work / "checkpoint", ("--steps", 200, "--batch-size", 64, "--image-size", 128)
+    checkpoint, size = stage.work / "checkpoint", (stage.painted, "--steps", 200, "--batch-size", 64, "--image-size", 128)
     train_cuda(stage, *size, "--stop-at", 100, "--checkpoint", checkpoint)
     resumed = train_cuda(stage, *size, "--checkpoint", checkpoint, "--resume")
     whole = train_cuda(stage, *size)

@@ -17,7 +17,7 @@ def table(head, rows):
 def heading(stage, facts):
     lines = ["# On a GPU", ""]
     if stage.gpu:
-        lines += [f"Written by `tests/gpu/run` on {time.strftime('%Y-%m-%d', time.gmtime())}, on one {facts.get('GPU: name', 'GPU')}.", ""]
+        lines += [f"Written by `tests/gpu/run` on {time.strftime('%Y-%m-%d', time.gmtime())}, on one {stage.gpu_name}.", ""]
     else:
         lines = ["# Without a GPU", "", "Written by `tests/gpu/run --without-gpu`: **no GPU was used.** What follows shows that the command "
                  "works, and nothing about a GPU. What ran against the fake driver of `tests/cuda` ran on the CPU.", ""]

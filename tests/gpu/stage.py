@@ -44,11 +44,12 @@ def end_group(process):
 
 def last_words(text):
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return lines[-1][:400] if lines else "no word"
+    told = [line for line in lines if line.startswith("FAILED: ")]
+    return (told or lines or ["no word"])[-1][:400]
 
 
 class Stage:
-    def __init__(self, args, work, capability=None):
+    def __init__(self, args, work, gpu=None):
         self.root, self.work = ROOT, work
         self.gpu = not args.without_gpu
         self.bundle = args.bundle.resolve() if args.bundle else None
@@ -56,7 +57,7 @@ class Stage:
         self.given_bin = args.bin
         self.bin = args.bin.resolve() if args.bin else self.build / "bin"
         self.cores = len(os.sched_getaffinity(0))
-        self.capability = capability  # "90"; None without a GPU
+        self.capability, self.gpu_name = gpu or (None, None)  # "90"
         self.python = None  # an interpreter that has PyTorch
         self.painted = self.photographs = None
         self.daemon_rate = self.model_rate = None
@@ -108,6 +109,13 @@ class Stage:
         if not fake:
             raise Skipped("needs a GPU (and the fake driver of tests/cuda was not built)")
         return ["env", f"LD_LIBRARY_PATH={fake}", self.program(name)]
+
+    def with_toolkit(self, name):
+        """How a program is started that needs the toolkit's libraries: these open more of their kind while they run, by name alone."""
+        ask = "import glob, nvidia; print(':'.join(path for root in nvidia.__path__ for path in glob.glob(root + '/*/lib')))"
+        places = [self.environment.get("LD_LIBRARY_PATH"), self.environment.get("CUDA_HOME", "/usr/local/cuda") + "/lib64",
+                  first_line(self.python, "-c", ask) if self.python else None]
+        return ["env", "LD_LIBRARY_PATH=" + ":".join(place for place in places if place), self.program(name)]
 
     # ---- commands ----
 
@@ -196,24 +204,28 @@ def first_line(*command):
     return done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout.strip() else None
 
 
-# Asks the driver itself, in a process of its own: attributes 75 and 76 are the compute capability's two numbers (cuda.h).
+# Asks the driver itself, in a process of its own: attributes 75 and 76 are the compute capability's two numbers (cuda.h). The fake driver of
+# tests/cuda has a name that tells.
 ASK_DRIVER = """
 import ctypes
 cuda, count, device, values = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_int(), [ctypes.c_int(), ctypes.c_int()]
 assert cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
 assert cuda.cuDeviceGet(ctypes.byref(device), 0) == 0
 assert all(cuda.cuDeviceGetAttribute(ctypes.byref(value), 75 + i, device) == 0 for i, value in enumerate(values))
-print("".join(str(value.value) for value in values))
+name = ctypes.create_string_buffer(256)
+assert cuda.cuDeviceGetName(name, 256, device) == 0
+print("".join(str(value.value) for value in values), name.value.decode())
 """
 
 
-def gpu_capability():
-    """Of the first GPU: "90" for 9.0; None where there is none."""
-    return first_line(sys.executable, "-c", ASK_DRIVER)
+def find_gpu():
+    """The first GPU's compute capability, "90" for 9.0, and its name; None where there is none."""
+    line = first_line(sys.executable, "-c", ASK_DRIVER)
+    return line.split(" ", 1) if line else None
 
 
 # Not every driver knows every one of these; one that is not known spoils its whole question.
-QUERIES = (("name", "driver_version", "memory.total"), ("pcie.link.gen.max", "pcie.link.width.max"), ("clocks.max.memory", "clocks.max.sm"))
+QUERIES = (("driver_version", "memory.total"), ("pcie.link.gen.max", "pcie.link.width.max"), ("clocks.max.memory", "clocks.max.sm"))
 
 
 def gpu_facts():
@@ -240,7 +252,7 @@ def torch_facts(python):
     return first_line(str(python), "-c", ask)
 
 
-def machine_facts(python):
+def machine_facts(stage, torch):
     facts = {"CPU": f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores", "kernel": platform.release(),
              "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB",
              "C library": " ".join(platform.libc_ver()), "Python": platform.python_version()}
@@ -249,7 +261,7 @@ def machine_facts(python):
         facts[name] = first_line(*command) or "not found"
     release = re.search(r"release [^,]+", subprocess_text(nvcc, "--version"))
     facts["nvcc"] = release.group(0) if release else "not found"
-    facts["PyTorch"] = torch_facts(python) if python else None
+    facts["PyTorch"], facts["GPU"] = torch, stage.gpu_name
     facts.update({f"GPU: {name}": value for name, value in gpu_facts().items()})
     return {name: value or "not found" for name, value in facts.items()}
 

@@ -47,7 +47,7 @@ def raises(kind, function, *arguments):
 # ---- run ----
 
 def test_says_that_it_needs_a_gpu():
-    if stage.gpu_capability():
+    if stage.find_gpu():
         raise Skip("there is a GPU here")
     text = run(code=77)
     assert "needs a GPU" in text and all(part.name in text for part in parts.PARTS), text
