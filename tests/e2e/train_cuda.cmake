@@ -1,6 +1,7 @@
 # The GPU trainer of client/examples, without a GPU.
 #
 #   unit.train_cuda   its network on the host's twin of the GPU: gradients, step, schedule, self-test
+#   unit.train_cuda_libraries   its calls of cuDNN, cuBLAS and the CUDA runtime, on made-up ones; needs their headers
 #   e2e.train_cuda    its kernels, and the whole program on an emulated GPU with a real daemon
 add_executable(train_cuda_test ${CMAKE_CURRENT_LIST_DIR}/train_cuda.c)
 target_link_libraries(train_cuda_test PRIVATE train_cuda_parts cmocka m)
@@ -39,3 +40,14 @@ endif()
 add_test(NAME e2e.train_cuda COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/train_cuda.py)
 set_tests_properties(e2e.train_cuda PROPERTIES TIMEOUT 600 LABELS e2e
 	ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_SLOW=${train_cuda_slow}")
+
+if(TARGET train_cuda)
+	add_executable(train_cuda_libraries ${CMAKE_CURRENT_LIST_DIR}/train_cuda_libraries.c
+		${CMAKE_SOURCE_DIR}/client/examples/train_cuda/ops_cuda.c)
+	set_target_properties(train_cuda_libraries PROPERTIES LINKER_LANGUAGE C)
+	target_include_directories(train_cuda_libraries SYSTEM PRIVATE ${PENSTOCK_CUDA_INCLUDE} ${PENSTOCK_CUBLAS_INCLUDE}
+		${PENSTOCK_CUDNN_INCLUDE})
+	target_link_libraries(train_cuda_libraries PRIVATE train_cuda_emulated)
+	add_test(NAME unit.train_cuda_libraries COMMAND train_cuda_libraries)
+	set_tests_properties(unit.train_cuda_libraries PROPERTIES TIMEOUT 120 LABELS unit)
+endif()

@@ -15,8 +15,8 @@
  * algorithms (ops_cuda.c).
  *
  * One process, one GPU: gradients are not exchanged between processes, so RANK and WORLD_SIZE mean
- * nothing here; which GPU is --device, else LOCAL_RANK, else 0. It has not run on a GPU yet: what
- * has been tested is all but ops_cuda.c and kernels.cu, on their twin ops_cpu.c.
+ * nothing here; which GPU is --device, else LOCAL_RANK, else 0. It has not run on a GPU yet: see
+ * docs/train_cuda.md for what has been tested without one.
  *
  * The line that is printed: `waited` is the share of the time in which the GPU had nothing to do
  * because there was no batch: it stood still while the host waited in penstock_cuda_next, or
