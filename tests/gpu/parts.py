@@ -12,6 +12,7 @@ from stage import Failed, Skipped
 COPY_FLOOR, KERNEL_FLOOR, WAIT_CEILING = 0.95, 0.80, 0.01
 BATCH = 256
 HOUR_S = 3600
+NOISE = 0.2  # of the loss, between runs whose sums were rounded differently
 USUAL_RATE = 2700  # images/s of ResNet-50, where it was not measured: for the number of batches alone
 GROWTH_BATCH = 8  # gpu_attach growth's
 TARGETS = ("penstockd", "penstock", "make_dataset", "train_cpu", "train_cuda", "penstock_cuda", "gpu_attach", "gpu_rates", "gpu_kernels")
@@ -182,7 +183,7 @@ def train_cuda_resumes(stage):
     if "going on after step 100 " not in resumed:
         raise Failed("the resumed run does not say that it goes on after step 100")
     ends = [statistics.mean(losses_of(text)[-3:]) for text in (resumed, whole)]
-    if abs(ends[0] - ends[1]) > 0.25 * max(ends):
+    if abs(ends[0] - ends[1]) > max(0.25 * max(ends), NOISE):
         raise Failed(f"resumed, the loss ends at {ends[0]:.3f}; uninterrupted, at {ends[1]:.3f}")
     same = "the same weights" if last_weights(resumed) == last_weights(whole) else "the weights differ (cuDNN's choice of algorithms)"
     return f"goes on after step 100; the loss ends at {ends[0]:.3f} resumed, at {ends[1]:.3f} uninterrupted; {same}"

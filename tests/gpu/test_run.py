@@ -106,6 +106,33 @@ def test_the_loss_must_fall():
     assert "too few" in raises(stage.Failed, parts.must_fall, "loss nan\nloss nan\n")
 
 
+def trainer_text(last, weights, begin="going on after step 100 with batch 25 of epoch 1"):
+    lines = "".join(f"step    {i}  epoch   1  loss {last:.4f}  accuracy  84.8 %  rate 0.00307    2100 images/s  waited  0.3 % (host  2.0 %, "
+                    "copies  0.0 %)\n" for i in range(101, 105))
+    return f"{begin}\n{lines}done after step 200, weights {weights}, loss scale 65536, 0 steps skipped for overflow\n"
+
+
+def test_resuming_is_compared():
+    begin = "beginning at step 0 with batch 0 of epoch 0"
+    with folder() as home:
+        made = stage_of(home, time.monotonic() + 60)
+        made.gpu, made.with_toolkit = True, lambda name: [name]
+
+        def outcome(*texts):
+            answers = iter(texts)
+            made.run = lambda *_: next(answers)
+            return parts.train_cuda_resumes(made)
+
+        stopped, whole = trainer_text(0.9, "aa", begin), trainer_text(0.5, "bb", begin)
+        assert outcome(stopped, trainer_text(0.5, "bb"), whole).endswith("the same weights")
+        assert "the weights differ" in outcome(stopped, trainer_text(0.51, "cc"), whole)
+        assert "ends at 0.900" in raises(stage.Failed, outcome, stopped, trainer_text(0.9, "cc"), whole)
+        assert "does not say" in raises(stage.Failed, outcome, stopped, trainer_text(0.5, "bb", begin), whole)
+        made.run = lambda *_: trainer_text(0.5, "bb", begin).replace("0.5000", "1.5000", 1)
+        assert parts.train_cuda_falls(made).startswith("loss 1.500 to 0.500")
+        assert made.figures == [("train_cuda, its last line", "2100 images/s, waited 0.3 %", None, None)], made.figures
+
+
 def torch_text(waiting, failed=None):
     line = {"loader": "penstock", "images_s": 990.0, "waiting_share": waiting, "iterator_share": 0.5, "stalled_share": 0, "model_of": "own",
             "dtype": "torch.bfloat16", "memory": "ring"}
