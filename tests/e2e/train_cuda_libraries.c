@@ -18,6 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The headers' names of parameters are not ours.
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+
 enum { TRUSTED_BYTES = 4096, NORMS = 64, LAG = 100 };
 
 #define EXPECT(what) expect((what), #what, __func__)
@@ -526,11 +529,17 @@ cudnnStatus_t cudnnDeriveBNTensorDescriptor(
 	return CUDNN_STATUS_SUCCESS;
 }
 
+static bool same_map(cudnnTensorDescriptor_t a, cudnnTensorDescriptor_t b)
+{
+	return a->type == b->type && a->map.n == b->map.n && a->map.h == b->map.h &&
+	       a->map.w == b->map.w && a->map.c == b->map.c;
+}
+
 static void expect_norm(cudnnHandle_t handle, cudnnBatchNormMode_t mode, cudnnBatchNormOps_t ops,
 	cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t y, cudnnTensorDescriptor_t values)
 {
 	EXPECT(handle && mode == CUDNN_BATCHNORM_SPATIAL_PERSISTENT);
-	EXPECT(ops == CUDNN_BATCHNORM_OPS_BN && memcmp(x, y, sizeof(*x)) == 0);
+	EXPECT(ops == CUDNN_BATCHNORM_OPS_BN && same_map(x, y));
 	EXPECT(values->derived && values->map.c == x->map.c && x->map.c % 4 == 0);
 }
 
@@ -619,7 +628,7 @@ cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle,
 
 	EXPECT(handle && mode == CUDNN_BATCHNORM_SPATIAL && epsilon == OPS_NORM_EPSILON);
 	EXPECT(*(const float *)alpha == 1 && *(const float *)beta == 0);
-	EXPECT(values->derived && memcmp(xDesc, yDesc, sizeof(*xDesc)) == 0);
+	EXPECT(values->derived && same_map(xDesc, yDesc));
 	emulated->norm_infer(emulated, norm, &all, x, y);
 	emulated->norm_free(emulated, norm);
 	return CUDNN_STATUS_SUCCESS;
@@ -665,3 +674,5 @@ int main(void)
 	host->close(host);
 	return failures != 0 || refusals == 0;
 }
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
