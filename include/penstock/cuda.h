@@ -42,10 +42,10 @@
  * CUevent_st *` CUevent or cudaEvent_t; device pointers are those of cudaMalloc.
  *
  * Threads: an attachment may be used by one thread at a time. Different attachments are
- * independent, also on one device. While attached the stream is the attachment's: between attach
- * and detach only penstock_stream_info and penstock_stream_daemon_pid may be called on it. After
- * fork() the child's attachments are dead: every call on them but penstock_cuda_detach returns
- * -EBADF.
+ * independent, also on one device. While attached the stream is the attachment's, whose thread may
+ * be changing it: between attach and detach nothing may be called on it (penstock_stream_info:
+ * before). After fork() the child's attachments are dead: every call on them but
+ * penstock_cuda_detach returns -EBADF.
  *
  * Errors: as of penstock.h, penstock_error() is the sentence. */
 #ifndef PENSTOCK_CUDA_H
