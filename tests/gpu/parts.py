@@ -118,7 +118,7 @@ def rates(stage):
         text = f"{value['attached_gb_s']:.2f} of {value['card_gb_s']:.2f} GB/s: {value['ratio']:.3f}"
         floored = mode == "registered" and stage.gpu
         stage.figure(f"copies, {mode}", text, f">= {COPY_FLOOR}" if floored else None, value["ratio"] >= COPY_FLOOR if floored else None)
-    return f"medians of rounds of {found['slots'] - 2} copies of {found['batch_bytes'] / 1e6:.1f} MB"
+    return f"medians of rounds of {found['slots'] - 1} copies of {found['batch_bytes'] / 1e6:.1f} MB"
 
 
 # ---- the trainers of client/examples ----

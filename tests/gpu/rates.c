@@ -4,12 +4,12 @@
  *
  * The daemon's rate is kept out of it: a round begins when the daemon has filled all slots of the
  * stream and all buffers of the attachment are held. They are released at once, and the attachment
- * copies SLOTS - 1 batches one after the other, which lie ready. From the end of the first copy to
- * the end of the last, by the host's clock at their events, is the time of SLOTS - 2 of them.
+ * copies SLOTS - 1 batches one after the other, which lie ready. Its time is from before the first
+ * release until the host has seen the last copy's event: waking the attachment's thread is in it.
  *
  * The card's rate: cuMemcpyHtoDAsync from pinned memory (cuMemHostAlloc) that the CPU has just
- * written, as many copies of the same size, back to back in one stream, by the same clock at the
- * same kind of events; before each of the attachment's rounds. The ratio is that of the medians.
+ * written, as many copies of the same size, back to back in one stream, between two events of that
+ * stream; before each of the attachment's rounds. The ratio is that of the medians.
  *
  * Prints one JSON object; a mode that the device does not have is null in it. Exit code as of
  * gpu_attach. One thread, besides the attachment's. */
@@ -34,6 +34,7 @@ struct rates {
 	size_t bytes; /* of one batch */
 	/* of the card's own copies */
 	CUstream stream;
+	CUevent begin, end;
 	CUdeviceptr device;
 	unsigned char *pinned;
 };
@@ -50,16 +51,9 @@ static double median(double *values, uint64_t count)
 	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* When the event is done, by the host's clock. */
-static uint64_t rates_done_ns(const struct rates *rates, CUevent event)
+static double rates_per_s(const struct rates *rates, uint64_t copies, double seconds)
 {
-	gpu_must(rates->gpu, "cuEventSynchronize", rates->gpu->event_synchronize(event));
-	return gpu_now_ns();
-}
-
-static double rates_per_s(const struct rates *rates, uint64_t copies, uint64_t ns)
-{
-	return (double)(copies * rates->bytes) / (double)ns * 1e9;
+	return (double)(copies * rates->bytes) / seconds;
 }
 
 /* ---- the card's own ---- */
@@ -67,25 +61,20 @@ static double rates_per_s(const struct rates *rates, uint64_t copies, uint64_t n
 static double rates_card(const struct rates *rates)
 {
 	const struct gpu *gpu = rates->gpu;
-	CUevent events[SLOTS_MOST];
-	uint64_t count = rates->slots - 1, begin = 0, end = 0;
+	uint64_t count = rates->slots - 1;
+	float milliseconds;
 
 	memset(rates->pinned, (int)(gpu_now_ns() & 0xff), rates->bytes);
-	for (uint64_t i = 0; i < count; i++) {
-		gpu_must(gpu, "cuEventCreate",
-			gpu->event_create(&events[i], CU_EVENT_DISABLE_TIMING));
+	gpu_must(gpu, "cuEventRecord", gpu->event_record(rates->begin, rates->stream));
+	for (uint64_t i = 0; i < count; i++)
 		gpu_must(gpu, "cuMemcpyHtoDAsync",
 			gpu->memcpy_htod_async(
 				rates->device, rates->pinned, rates->bytes, rates->stream));
-		gpu_must(gpu, "cuEventRecord", gpu->event_record(events[i], rates->stream));
-	}
-	for (uint64_t i = 0; i < count; i++) {
-		end = rates_done_ns(rates, events[i]);
-		if (i == 0)
-			begin = end;
-		(void)gpu->event_destroy(events[i]);
-	}
-	return rates_per_s(rates, count - 1, end - begin);
+	gpu_must(gpu, "cuEventRecord", gpu->event_record(rates->end, rates->stream));
+	gpu_must(gpu, "cuEventSynchronize", gpu->event_synchronize(rates->end));
+	gpu_must(gpu, "cuEventElapsedTime",
+		gpu->event_elapsed_time(&milliseconds, rates->begin, rates->end));
+	return rates_per_s(rates, count, milliseconds * 1e-3);
 }
 
 /* ---- the attachment's ---- */
@@ -126,23 +115,23 @@ static void rates_take(struct rates *rates, uint64_t i)
 	rates->given++;
 }
 
-/* Takes the next SLOTS batches as they arrive, and says how fast all but the first came. */
+/* Takes the next SLOTS batches as they arrive, and says how fast all but the last came. */
 static double rates_attached(struct rates *rates)
 {
-	uint64_t count = rates->slots - 1, begin = 0, end = 0;
+	uint64_t count = rates->slots - 1;
 
 	rates_wait_full(rates);
+	uint64_t begin = gpu_now_ns();
 	for (uint64_t i = 0; i < rates->slots; i++)
 		gpu_done("penstock_cuda_release",
 			penstock_cuda_release(rates->feed.cuda, &rates->held[i], rates->stream));
-	for (uint64_t i = 0; i < count; i++) {
+	for (uint64_t i = 0; i < count; i++)
 		rates_take(rates, i);
-		end = rates_done_ns(rates, rates->held[i].ready);
-		if (i == 0)
-			begin = end;
-	}
+	gpu_must(rates->gpu, "cuEventSynchronize",
+		rates->gpu->event_synchronize(rates->held[count - 1].ready));
+	double seconds = (double)(gpu_now_ns() - begin) * 1e-9;
 	rates_take(rates, count);
-	return rates_per_s(rates, count - 1, end - begin);
+	return rates_per_s(rates, count, seconds);
 }
 
 static bool rates_open(struct rates *rates, uint32_t memory)
@@ -242,12 +231,17 @@ int main(int argc, char **argv)
 	rates.gpu = gpu_open();
 	gpu_must(rates.gpu, "cuStreamCreate",
 		rates.gpu->stream_create(&rates.stream, CU_STREAM_NON_BLOCKING));
+	gpu_must(rates.gpu, "cuEventCreate",
+		rates.gpu->event_create(&rates.begin, CU_EVENT_DEFAULT));
+	gpu_must(rates.gpu, "cuEventCreate", rates.gpu->event_create(&rates.end, CU_EVENT_DEFAULT));
 	printf("{\"device\": \"%s\", \"slots\": %" PRIu64 ", \"batch_size\": %" PRIu64 ", ",
 		rates.gpu->name, rates.slots, rates.batch_size);
 	rates_measure(&rates, "registered", PENSTOCK_CUDA_REGISTERED);
 	printf(", ");
 	rates_measure(&rates, "ring", PENSTOCK_CUDA_RING);
 	printf(", \"batch_bytes\": %zu}\n", rates.bytes);
+	(void)rates.gpu->event_destroy(rates.begin);
+	(void)rates.gpu->event_destroy(rates.end);
 	gpu_must(rates.gpu, "cuStreamDestroy", rates.gpu->stream_destroy(rates.stream));
 	gpu_close(rates.gpu);
 	return 0;

@@ -27,9 +27,9 @@ def heading(stage, facts):
 METHOD = """## How it was measured
 
 - *Copies*: a round begins when the daemon has filled every slot and all device buffers are held; they are released at once, and the
-  attachment copies what lies ready. The time is that from the end of the first copy to the end of the last, by the host's clock at their
-  events. So the daemon's own rate is not in it. The card's rate is that of as many copies of the same size out of pinned memory, back to back
-  in one stream, by the same clock, measured before each round. Ratio of the medians.
+  attachment copies what lies ready, 63 batches one after the other. Its time is from before the first release until the host has seen the last
+  copy's event. So the daemon's own rate is not in it, and waking the attachment's thread is. The card's rate is that of as many copies of the
+  same size out of pinned memory, back to back in one stream, between two events, before each round. Ratio of the medians.
 - *Kernels*: `gpu_kernels` says how at its beginning.
 - *ResNets*: one process per model, loaders one after the other, synthetic data first and once more at the end; 10 steps of warm-up that
   are not counted. `waiting`: how long the device stood between a step's last kernel and the next step's first, by CUDA events. penstock
