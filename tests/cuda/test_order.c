@@ -34,8 +34,11 @@ static void run_next(const void *mode)
 {
 	bool registered = *(const uint32_t *)mode == PENSTOCK_CUDA_REGISTERED;
 	struct penstock_cuda_batch batch[3];
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
-	loop.gpu.fake->hold(FAKE_CUDA_COPIES);
+	loop_begin(&loop, NULL);
+	loop.options.memory = *(const uint32_t *)mode;
+	loop_open(&loop);
+	loop.gpu.fake->hold(FAKE_CUDA_COPIES); /* before the first is queued */
+	loop_attach(&loop);
 	for (int i = 0; i < 3; i++)
 		loop_next(&loop, &batch[i]);
 	(void)usleep(PATIENCE_US);
