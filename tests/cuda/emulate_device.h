@@ -14,11 +14,27 @@
 #define __grid_constant__
 #define __launch_bounds__(...)
 
-struct uint2 {
+/* The device faults where an address is not aligned to what is read or written there: so do these.
+ */
+static inline void emulate_aligned(const void *address, size_t bytes)
+{
+	if (reinterpret_cast<uintptr_t>(address) % bytes != 0)
+		__builtin_trap();
+}
+
+struct alignas(8) uint2 {
 	uint32_t x, y;
 };
-struct uint4 {
+struct alignas(16) uint4 {
 	uint32_t x, y, z, w;
+
+	uint4(const uint4 &) = default;
+	uint4 &operator=(const uint4 &other)
+	{
+		emulate_aligned(this, sizeof *this);
+		x = other.x, y = other.y, z = other.z, w = other.w;
+		return *this;
+	}
 };
 
 struct emulate_index {
@@ -31,11 +47,9 @@ static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
 	return {x, y, z, w};
 }
 
-/* The device faults where an address is not aligned to what is read: so does this. */
 template <class T> static inline T __ldg(const T *from)
 {
-	if (reinterpret_cast<uintptr_t>(from) % sizeof(T) != 0)
-		__builtin_trap();
+	emulate_aligned(from, sizeof *from);
 	return *from;
 }
 
