@@ -37,6 +37,11 @@ int attachment_enter(struct penstock_cuda *cuda, const struct penstock_cuda_batc
 	struct buffer **ret_buffer);
 void attachment_leave(struct penstock_cuda *cuda);
 
+/* Before anything is queued in the application's CUDA stream: batches cannot be part of a graph,
+ * whose events would say nothing about them, nor may be asked for. 0; -EINVAL where it is being
+ * captured, which goes on; or as of attachment_fail. */
+int attachment_check_queue(struct penstock_cuda *cuda, struct CUstream_st *queue);
+
 /* The errno for what a call in the application's CUDA stream returned: -EINVAL where it is the
  * stream that is wrong; otherwise the device has failed, and the attachment is over. */
 int attachment_fail(struct penstock_cuda *cuda, CUresult result, const char *call);

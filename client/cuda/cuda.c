@@ -102,6 +102,19 @@ void attachment_leave(struct penstock_cuda *cuda)
 	device_leave(&cuda->device);
 }
 
+int attachment_check_queue(struct penstock_cuda *cuda, struct CUstream_st *queue)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUresult r = cuda->device.driver->stream_is_capturing(queue, &status);
+	if (r != CUDA_SUCCESS)
+		return attachment_fail(cuda, r, "cuStreamIsCapturing");
+	if (status == CU_STREAM_CAPTURE_STATUS_NONE)
+		return 0;
+	return sentence_set(-EINVAL,
+		"the CUDA stream is being captured into a graph, which would be run again without "
+		"its batch: use and release batches outside of it");
+}
+
 int attachment_fail(struct penstock_cuda *cuda, CUresult result, const char *call)
 {
 	const struct driver *driver = cuda->device.driver;
@@ -293,6 +306,18 @@ static void cuda_forget_batch(struct penstock_cuda_batch *batch)
 	batch->host_rows = NULL;
 }
 
+static int cuda_record_release(
+	struct penstock_cuda *cuda, const struct buffer *buffer, struct CUstream_st *queue)
+{
+	int result = attachment_check_queue(cuda, queue);
+	if (result < 0)
+		return result;
+	CUresult r = cuda->device.driver->event_record(buffer->released, queue);
+	return r == CUDA_SUCCESS
+		       ? 0
+		       : attachment_fail(cuda, r, "cuEventRecord in the stream given to release");
+}
+
 int penstock_cuda_release(
 	struct penstock_cuda *cuda, struct penstock_cuda_batch *batch, struct CUstream_st *queue)
 {
@@ -300,14 +325,12 @@ int penstock_cuda_release(
 	int result = attachment_enter(cuda, batch, &buffer);
 	if (result < 0)
 		return result;
-	CUresult r = cuda->device.driver->event_record(buffer->released, queue);
-	if (r != CUDA_SUCCESS)
-		result = attachment_fail(cuda, r, "cuEventRecord in the stream given to release");
+	result = cuda_record_release(cuda, buffer, queue);
 	attachment_leave(cuda);
 	/* A wrong CUDA stream leaves the batch held: another may be right. */
 	if (result == -EINVAL)
 		return result;
-	pump_release(&cuda->pump, buffer, r == CUDA_SUCCESS);
+	pump_release(&cuda->pump, buffer, result == 0);
 	cuda_forget_batch(batch);
 	return result;
 }

@@ -57,7 +57,7 @@ static const char DRIVER_POISONED[] =
 static const char DRIVER_BROKEN[] =
 	"the device itself is in trouble: see `nvidia-smi -q` and the kernel's log (dmesg, Xid)";
 static const char DRIVER_CAPTURED[] =
-	"the CUDA stream is being captured into a graph: take and release batches outside of it";
+	"the CUDA stream is being captured into a graph: use and release batches outside of it";
 static const char DRIVER_UNKNOWN[] =
 	"see `nvidia-smi` and the kernel's log (dmesg, Xid), and start the process again";
 

@@ -56,6 +56,7 @@
 	X(stream_destroy, "cuStreamDestroy_v2", PFN_cuStreamDestroy_v4000)                    \
 	X(stream_synchronize, "cuStreamSynchronize", PFN_cuStreamSynchronize_v2000)           \
 	X(stream_wait_event, "cuStreamWaitEvent", PFN_cuStreamWaitEvent_v3020)                \
+	X(stream_is_capturing, "cuStreamIsCapturing", PFN_cuStreamIsCapturing_v10000)         \
 	X(event_create, "cuEventCreate", PFN_cuEventCreate_v2000)                             \
 	X(event_destroy, "cuEventDestroy_v2", PFN_cuEventDestroy_v4000)                       \
 	X(event_record, "cuEventRecord", PFN_cuEventRecord_v2000)                             \

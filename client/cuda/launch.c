@@ -40,6 +40,9 @@ void attachment_prepare(struct penstock_cuda *cuda)
 static int launch_await(
 	struct penstock_cuda *cuda, struct buffer *buffer, struct CUstream_st *queue)
 {
+	int result = attachment_check_queue(cuda, queue);
+	if (result < 0)
+		return result;
 	CUresult r = stall_wait(
 		&cuda->stall, cuda->device.driver, queue, buffer->ready, !buffer->measured);
 	buffer->measured = true;

@@ -266,6 +266,9 @@ CUresult fake_leave(CUresult result)
 	X(CUDA_ERROR_NOT_SUPPORTED, "operation not supported")                    \
 	X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "driver and library do not match")   \
 	X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "not permitted while capturing") \
+	X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "dependency on uncaptured work")   \
+	X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "dependency on the default stream") \
+	X(CUDA_ERROR_CAPTURED_EVENT, "event was recorded in a capture")           \
 	X(CUDA_ERROR_UNKNOWN, "unknown error")
 
 static const struct {
@@ -669,6 +672,13 @@ static void control_capture(bool under_way)
 	(void)pthread_mutex_unlock(&fake_lock);
 }
 
+static void control_capture_stream(CUstream stream, bool under_way)
+{
+	(void)pthread_mutex_lock(&fake_lock);
+	stream_capture(stream_find(stream), under_way);
+	(void)pthread_mutex_unlock(&fake_lock);
+}
+
 static uint64_t control_calls(const char *symbol)
 {
 	(void)pthread_mutex_lock(&fake_lock);
@@ -733,8 +743,8 @@ FAKE_EXPORT fake_cuda_get fake_cuda;
 const struct fake_cuda *fake_cuda(void)
 {
 	static const struct fake_cuda control = {control_configure, control_fail, control_failed,
-		control_lose, control_hold, control_delay, control_capture, control_calls,
-		control_use, control_faults, control_leaks, control_forgive};
+		control_lose, control_hold, control_delay, control_capture, control_capture_stream,
+		control_calls, control_use, control_faults, control_leaks, control_forgive};
 	return &control;
 }
 

@@ -56,6 +56,9 @@ struct fake_cuda {
 	 * meanwhile (allocations, waits, queries) fail in all threads that did not say that they
 	 * want to be relaxed about it. */
 	void (*capture)(bool under_way);
+	/* Whether this stream of the current context is being captured: what is recorded in it
+	 * then is part of the graph, and other work in it a fault. */
+	void (*capture_stream)(CUstream stream, bool under_way);
 	uint64_t (*calls)(const char *symbol);
 	void (*use)(struct fake_cuda_use *ret_use);
 	/* How often the caller broke a rule of the interface, each told on stderr when it happened.

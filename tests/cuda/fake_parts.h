@@ -45,12 +45,14 @@ struct CUstream_st {
 	unsigned lane;
 	bool alive, blocking; /* blocking: waits for the default stream, and it for this one */
 	bool legacy;
+	bool capturing; /* into a graph, which the fake does not have */
 };
 
 struct CUevent_st {
 	struct CUevent_st *next;
 	struct CUctx_st *context;
 	bool alive, timed, recorded;
+	bool captured; /* last recorded in a stream that was being captured */
 	unsigned lane;
 	uint64_t seq; /* of the last record, in that lane */
 	struct clock clock;
@@ -170,6 +172,7 @@ uint64_t stream_last(const struct CUstream_st *stream);
 uint64_t stream_next(const struct CUstream_st *stream);
 void stream_hold(unsigned kinds);
 void stream_delay(unsigned microseconds);
+void stream_capture(struct CUstream_st *stream, bool under_way);
 void stream_wake(void);
 /* Ends the threads. Locked, and unlocks while it waits. */
 void stream_end(void);

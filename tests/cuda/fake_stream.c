@@ -261,6 +261,8 @@ uint64_t stream_next(const struct CUstream_st *stream)
 uint64_t stream_push(struct CUstream_st *stream, struct work *work)
 {
 	struct lane *lane = &fake.lane[stream->lane];
+	if (stream->capturing)
+		fake_fault("work was queued in a stream that is being captured");
 	work->need = *stream_clock(stream);
 	work->seq = ++lane->queued;
 	work->need.at[stream->lane] = 0; /* the lane's own order sees to it */
@@ -362,6 +364,40 @@ static struct CUevent_st *event_find(CUevent handle)
 	return NULL;
 }
 
+/* A dependency must not cross the border of what is captured; into it, the stream would join. */
+static CUresult stream_wait_captured(
+	const struct CUstream_st *stream, const struct CUevent_st *event)
+{
+	if (stream->capturing)
+		return event->captured ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+	fake_fault("a stream was drawn into the capture of another");
+	return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+}
+
+/* The default stream waits for the blocking ones, which a graph cannot hold. */
+static bool stream_is_implied(const struct CUstream_st *stream)
+{
+	for (const struct CUstream_st *other = fake.streams; other; other = other->next)
+		if (stream->legacy && other->alive && other->blocking && other->capturing &&
+			other->context == stream->context)
+			return true;
+	return false;
+}
+
+/* Streams of other contexts may be asked about too. */
+FAKE_EXPORT CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *ret_status)
+{
+	CUresult result = fake_enter(CALL_stream_is_capturing, true);
+	if (result != CUDA_SUCCESS)
+		return fake_leave(result);
+	const struct CUstream_st *stream = stream_find(handle);
+	if (stream && stream_is_implied(stream))
+		return fake_leave(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+	*ret_status = stream && stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+						  : CU_STREAM_CAPTURE_STATUS_NONE;
+	return fake_leave(CUDA_SUCCESS);
+}
+
 /* The event may be one of another context, also of another device. */
 FAKE_EXPORT CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
 {
@@ -374,6 +410,8 @@ FAKE_EXPORT CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, u
 		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (flags)
 		return fake_leave(CUDA_ERROR_INVALID_VALUE);
+	if (stream->capturing || event->captured)
+		return fake_leave(stream_wait_captured(stream, event));
 	if (event->recorded) {
 		struct work work = {.kind = WORK_MARK};
 		clock_join(&fake.lane[stream->lane].clock, &event->clock);
@@ -437,6 +475,9 @@ FAKE_EXPORT CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_handl
 	struct CUevent_st *event = event_find(handle);
 	if (!stream || !event || event->context != stream->context)
 		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+	event->captured = stream->capturing;
+	if (event->captured)
+		return fake_leave(CUDA_SUCCESS);
 	struct work work = {.kind = WORK_MARK, .event = event};
 	event->recorded = true;
 	event->done_seq = 0;
@@ -444,6 +485,14 @@ FAKE_EXPORT CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_handl
 	event->seq = stream_push(stream, &work);
 	event->clock = fake.lane[stream->lane].clock;
 	return fake_leave(CUDA_SUCCESS);
+}
+
+/* Nothing is known of an event in a graph, and to ask is an error in threads of every mode. */
+static bool event_spoils_capture(const struct CUevent_st *event)
+{
+	if (event->captured)
+		fake_fault("an event was asked for that was recorded in a capture");
+	return event->captured;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuEventQuery(CUevent handle)
@@ -454,6 +503,8 @@ FAKE_EXPORT CUresult CUDAAPI cuEventQuery(CUevent handle)
 	struct CUevent_st *event = event_find(handle);
 	if (!event)
 		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (event_spoils_capture(event))
+		return fake_leave(CUDA_ERROR_CAPTURED_EVENT);
 	if (event->recorded && !stream_done(event->lane, event->seq))
 		return fake_leave(CUDA_ERROR_NOT_READY);
 	clock_join(&fake.host, &event->clock);
@@ -468,6 +519,8 @@ FAKE_EXPORT CUresult CUDAAPI cuEventSynchronize(CUevent handle)
 	struct CUevent_st *event = event_find(handle);
 	if (!event)
 		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (event_spoils_capture(event))
+		return fake_leave(CUDA_ERROR_CAPTURED_EVENT);
 	struct clock clock = event->clock;
 	if (event->recorded)
 		result = stream_await(event->lane, event->seq);
@@ -515,6 +568,11 @@ void stream_hold(unsigned kinds)
 void stream_delay(unsigned microseconds)
 {
 	fake.delay_us = microseconds;
+}
+
+void stream_capture(struct CUstream_st *stream, bool under_way)
+{
+	stream->capturing = under_way;
 }
 
 static unsigned leaks_of_streams(const struct CUctx_st *context, bool tell, bool forget)

@@ -172,6 +172,41 @@ static void run_capture(const void *mode)
 	loop_end(&loop);
 }
 
+static void want_refused(CUstream queue, CUdeviceptr out, struct penstock_cuda_batch *batch)
+{
+	LOOP_WANT(penstock_cuda_transform(loop.cuda, batch, (void *)(uintptr_t)out, queue), -EINVAL,
+		"captured into a graph");
+	LOOP_WANT(penstock_cuda_targets(loop.cuda, batch, 2, 0, (float *)(uintptr_t)out, queue),
+		-EINVAL, "captured into a graph");
+	LOOP_WANT(penstock_cuda_release(loop.cuda, batch, queue), -EINVAL, "captured into a graph");
+}
+
+/* A batch that is used or released in the very stream that is captured: that is refused, the graph
+ * is whole, and the batch stays held. */
+static void run_captured_queue(const void *mode)
+{
+	struct penstock_cuda_batch batch;
+	CUstream blocking;
+	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	CUdeviceptr out = gpu_room(&loop.gpu, OUT_BYTES);
+	loop_train(&loop, 2);
+	loop_next(&loop, &batch);
+	loop.gpu.fake->capture_stream(loop.queue, true);
+	want_refused(loop.queue, out, &batch);
+	loop.gpu.fake->capture_stream(loop.queue, false);
+	/* The default stream waits for a blocking one. */
+	GPU_WANT(loop.gpu.driver.stream_create(&blocking, CU_STREAM_DEFAULT));
+	loop.gpu.fake->capture_stream(blocking, true);
+	want_refused(NULL, out, &batch);
+	loop.gpu.fake->capture_stream(blocking, false);
+	GPU_WANT(loop.gpu.driver.stream_destroy(blocking));
+	loop_want_device(&loop, &batch);
+	loop_release(&loop, &batch);
+	loop_train(&loop, 5);
+	GPU_WANT(loop.gpu.driver.mem_free(out));
+	loop_end(&loop);
+}
+
 static void test_order(void **state)
 {
 	(void)state;
@@ -180,6 +215,7 @@ static void test_order(void **state)
 	check_modes(run_reuse, "reuse");
 	check_modes(run_detach, "detach");
 	check_modes(run_capture, "capture");
+	check_modes(run_captured_queue, "captured queue");
 }
 
 /* ---- results ---- */
