@@ -164,8 +164,13 @@ static int device_retain(struct device *device)
 	if (r == CUDA_SUCCESS)
 		return 0;
 	device->context = NULL;
-	return driver_fail(device->driver, r, NULL, "cuDevicePrimaryCtxRetain of device %d (%s)",
-		device->ordinal, device->name);
+	return driver_fail(device->driver, r,
+		r == CUDA_ERROR_UNKNOWN
+			? "is it closed to all processes (nvidia-smi -q -d COMPUTE: mode "
+			  "Prohibited)? Otherwise it is itself in trouble: see the kernel's log "
+			  "(dmesg, Xid)"
+			: NULL,
+		"cuDevicePrimaryCtxRetain of device %d (%s)", device->ordinal, device->name);
 }
 
 static int device_open(struct device *device, int32_t wanted, const char *normalise)

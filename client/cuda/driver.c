@@ -58,12 +58,16 @@ static const char DRIVER_BROKEN[] =
 	"the device itself is in trouble: see `nvidia-smi -q` and the kernel's log (dmesg, Xid)";
 static const char DRIVER_CAPTURED[] =
 	"the CUDA stream is being captured into a graph: use and release batches outside of it";
+static const char DRIVER_SHARED[] =
+	"the device is shared through MPS, whose server does not answer as it should or has no "
+	"room: see its log (CUDA_MPS_LOG_DIRECTORY, else /var/log/nvidia-mps), then start this "
+	"process again";
 static const char DRIVER_UNKNOWN[] =
 	"see `nvidia-smi` and the kernel's log (dmesg, Xid), and start the process again";
 
-/* CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER and CUDA_ERROR_DEVICE_UNAVAILABLE: younger than the oldest
- * toolkit that builds this. */
-enum { DRIVER_NEWER_WANTED = 36, DRIVER_UNAVAILABLE = 46 };
+/* CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, CUDA_ERROR_DEVICE_UNAVAILABLE and
+ * CUDA_ERROR_MPS_CLIENT_TERMINATED: younger than the oldest toolkit that builds this. */
+enum { DRIVER_NEWER_WANTED = 36, DRIVER_UNAVAILABLE = 46, DRIVER_TERMINATED = 810 };
 
 static const struct driver_meaning driver_meanings[] = {
 	{CUDA_ERROR_OUT_OF_MEMORY, -ENOMEM, DRIVER_FULL},
@@ -95,6 +99,12 @@ static const struct driver_meaning driver_meanings[] = {
 	{CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, -ENOTSUP,
 		"this device has no forward compatibility: take the folder `compat` out of "
 		"LD_LIBRARY_PATH, or update the driver"},
+	{CUDA_ERROR_MPS_CONNECTION_FAILED, -EIO, DRIVER_SHARED},
+	{CUDA_ERROR_MPS_RPC_FAILURE, -EIO, DRIVER_SHARED},
+	{CUDA_ERROR_MPS_SERVER_NOT_READY, -EIO, DRIVER_SHARED},
+	{CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, -EIO, DRIVER_SHARED},
+	{CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED, -EIO, DRIVER_SHARED},
+	{(CUresult)DRIVER_TERMINATED, -EIO, DRIVER_SHARED},
 	{CUDA_ERROR_INVALID_CONTEXT, -EIO, "was the device reset (cudaDeviceReset)?"},
 	{CUDA_ERROR_CONTEXT_IS_DESTROYED, -EIO, "was the device reset (cudaDeviceReset)?"},
 	{CUDA_ERROR_ILLEGAL_ADDRESS, -EIO, DRIVER_POISONED},

@@ -321,6 +321,8 @@ static const struct driver_kind drivers[] = {
 	{90, "cuDevicePrimaryCtxRetain", CUDA_ERROR_OUT_OF_MEMORY, -ENOMEM,
 		"cuDevicePrimaryCtxRetain"},
 	{90, "cuDevicePrimaryCtxRetain", CUDA_ERROR_DEVICE_UNAVAILABLE, -EIO, "another process"},
+	{90, "cuDevicePrimaryCtxRetain", CUDA_ERROR_UNKNOWN, -EIO, "Prohibited"},
+	{90, "cuDevicePrimaryCtxRetain", CUDA_ERROR_MPS_SERVER_NOT_READY, -EIO, "MPS"},
 	{90, "cuModuleLoadData", CUDA_ERROR_UNSUPPORTED_PTX_VERSION, -ENOTSUP, "update the driver"},
 	{90, "cuModuleLoadData", (CUresult)4242, -EIO, "(4242"},
 	{61, NULL, 0, -ENOTSUP, "6.1"},
