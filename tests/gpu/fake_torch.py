@@ -88,6 +88,15 @@ def compare(images, labels, host):
         assert abs(values[at] - wanted) < 1e-5, f"value {at} is {values[at]}, not {wanted}"
 
 
+def refuses_other_names(source):
+    try:
+        penstock.Stream(source, batch_sise=16)
+    except TypeError as error:
+        assert "batch_sise is no field" in str(error) and "batch_size" in str(error), error
+    else:
+        raise AssertionError("an option that does not exist was taken")
+
+
 def main():
     source, batches = sys.argv[1], int(sys.argv[2])
     context = c_void_p()
@@ -96,6 +105,7 @@ def main():
     must(cuda.cuCtxPushCurrent_v2(context))
     sys.modules["torch"] = make_torch()
     options = {"batch_size": 16, "image_size": 96, "private_daemon": 0, "epochs": 2}
+    refuses_other_names(source)
     with penstock.Stream(source, pin_memory=1, **options) as stream, penstock.Stream(source, **options) as host:
         with penstock.Feed(stream, prefetch=3) as feed:
             for _, (images, labels) in zip(range(batches), feed):

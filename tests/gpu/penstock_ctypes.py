@@ -29,6 +29,14 @@ AUTO, REGISTERED, RING = range(3)
 class Struct(ctypes.Structure):
     """The class is named as the C struct is."""
 
+    def take(self, values):
+        """Sets fields by name; ctypes itself would take a name that is none without a word."""
+        names = [name for name, _ in self._fields_]
+        for name, value in values.items():
+            if name not in names:
+                raise TypeError(f"{name} is no field of {type(self).__name__}: expected some of {', '.join(names[1:])}")
+            setattr(self, name, value.encode() if isinstance(value, str) else value)
+
     def as_dict(self):
         return {name: getattr(self, name) for name, _ in self._fields_}
 
@@ -146,7 +154,11 @@ class Library:
     """A library with its functions' types; `call` raises what they say went wrong."""
 
     def __init__(self, name):
-        self.library = ctypes.CDLL(str(LIB / f"lib{name}.so.0"))
+        try:
+            self.library = ctypes.CDLL(str(LIB / f"lib{name}.so.0"))
+        except OSError as error:
+            raise OSError(f"{error}: build penstock (cmake --preset release && cmake --build --preset release; libpenstock_cuda needs nvcc), "
+                          "or name the folder of its libraries in PENSTOCK_LIB") from None
         for function, (result, *arguments) in FUNCTIONS[name].items():
             getattr(self.library, function).restype = result
             getattr(self.library, function).argtypes = arguments
@@ -178,8 +190,7 @@ class Stream:
         self.library = library()
         self.options = penstock_options()
         self.library.penstock_options_init_size(byref(self.options), ctypes.sizeof(self.options))
-        for name, value in {"source": str(source), **options}.items():
-            setattr(self.options, name, value.encode() if isinstance(value, str) else value)
+        self.options.take({"source": str(source), **options})
         self.handle = c_void_p()
         check(self.library.penstock_stream_open(byref(self.options), byref(self.handle)))
         self.info = penstock_stream_info()
@@ -233,8 +244,7 @@ class Feed:
         self.options.device = device
         self.options.dtype = {torch.float32: FLOAT32, torch.float16: FLOAT16, torch.bfloat16: BFLOAT16}[self.dtype]
         self.options.layout = NHWC if channels_last else NCHW
-        for name, value in options.items():
-            setattr(self.options, name, value)
+        self.options.take(options)
         self.handle = c_void_p()
         check(self.library.penstock_cuda_attach(stream.handle, byref(self.options), byref(self.handle)))
 

@@ -9,11 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SKIP = 77
+TORCH_S = 150  # for importing PyTorch the first time, from a disk that nobody has read
 GRACE_S = 3  # between asking a process to end and ending it
 
 
@@ -30,7 +32,7 @@ class Overran(Exception):
 
 
 def end_group(process):
-    """Ends a process with all that it started."""
+    """Ends a process with all that it started, or what it left when it ended."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
@@ -126,15 +128,22 @@ class Stage:
         self.log.write(f"$ {' '.join(command)}\n")
         self.log.flush()
         begin = os.fstat(self.log.fileno()).st_size
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, env=self.environment,
-                                   start_new_session=True, text=True, errors="replace", cwd=self.work)
-        try:
-            text, _ = process.communicate(timeout=max(0.1, left))
-        except subprocess.TimeoutExpired:
-            end_group(process)
-            text, _ = process.communicate()
+        # A file, not a pipe: whoever is left behind and holds a pipe's end would hold this up.
+        with tempfile.TemporaryFile(dir=self.work) as out:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=self.log, env=self.environment,
+                                       start_new_session=True, cwd=self.work)
+            overran = False
+            try:
+                process.wait(max(0.1, left))
+            except subprocess.TimeoutExpired:
+                overran = True
+            finally:
+                end_group(process)
+            out.seek(0)
+            text = out.read().decode(errors="replace")
+        if overran:
             self.log.write(text + "\n(ended: out of time)\n")
-            raise Overran(f"{Path(command[0]).name} was ended: last word: {last_words(text)}") from None
+            raise Overran(f"{Path(command[0]).name} was ended: last word: {last_words(text)}")
         errors = self.logged_from(begin) if process.returncode else ""
         self.log.write(text)
         self.log.flush()
@@ -170,7 +179,8 @@ class Stage:
     def start_daemon(self):
         with open("/proc/meminfo", encoding="ascii") as meminfo:
             free = int(re.search(r"MemAvailable:\s+(\d+)", meminfo.read()).group(1)) << 10
-        self.daemon_memory = min(12 << 30, free // 4) if self.gpu else 256 << 20
+        # A virtual machine may be given its memory only when it is used: gpu_rates' slots must fit all the same.
+        self.daemon_memory = min(12 << 30, max(4 << 30, free // 4)) if self.gpu else 256 << 20
         log = open(self.work / "penstockd.log", "wb")
         command = [str(self.program("penstockd")), "--socket", self.environment["PENSTOCK_SOCKET"], "--memory", str(self.daemon_memory >> 20) + "M"]
         self.daemon_process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment,
@@ -196,9 +206,9 @@ class Stage:
 
 # ---- the machine ----
 
-def first_line(*command):
+def first_line(*command, seconds=60):
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout.strip() else None
@@ -247,9 +257,9 @@ def cpu_name():
 
 def torch_facts(python):
     """What PyTorch says of itself, or None where this Python has none."""
-    ask = ("import torch, json; f = {'torch': torch.__version__, 'cuda': torch.version.cuda, 'cudnn': torch.backends.cudnn.version()}\n"
-           "try:\n import torchvision; f['torchvision'] = torchvision.__version__\nexcept ImportError: pass\nprint(json.dumps(f))")
-    return first_line(str(python), "-c", ask)
+    ask = ("import torch; f = [torch.__version__, f'CUDA {torch.version.cuda}', f'cuDNN {torch.backends.cudnn.version()}']\n"
+           "try:\n import torchvision; f.append(f'torchvision {torchvision.__version__}')\nexcept ImportError: pass\nprint(', '.join(f))")
+    return first_line(str(python), "-c", ask, seconds=TORCH_S)
 
 
 def machine_facts(stage, torch):

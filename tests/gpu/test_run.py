@@ -58,6 +58,7 @@ def test_refuses():
         assert "expected build, data" in run("--only", "nonsense", code=2)
         assert "tests/gpu/bundle has made" in run("--bundle", home, code=2)
         assert "more than 0" in run("--minutes", "0", code=2)
+        assert "more than 0" in run("--minutes", "nan", code=2)
 
 
 def test_a_part_that_fails_costs_no_other():
@@ -163,6 +164,11 @@ def test_floors():
         assert [figure[3] for figure in made.figures] == [True, False, None], made.figures
         assert not report.write(home / "r.md", made, {}, [], 1, 1)
         assert "1 floors do not hold" in (home / "r.md").read_text()
+        made.figures = [figure for figure in made.figures if figure[3] is not False] + [("copies", "not allowed here", ">= 0.95", None)]
+        assert report.write(home / "r.md", made, {}, [], 1, 1)
+        assert "every floor holds (1 of 2 applied)" in (home / "r.md").read_text()
+        made.figures = []
+        assert report.write(home / "r.md", made, {}, [], 1, 1) and "no floor applied" in (home / "r.md").read_text()
 
 
 def fake_driver():
