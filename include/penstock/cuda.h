@@ -233,7 +233,8 @@ struct penstock_cuda_counters {
 				batches that have been released, as far as the device has come */
 };
 
-/* Both write at most as much as `size` says. -EINVAL where it is 0. */
+/* Both write at most as much as `size` says. -EINVAL where it is 0. As of penstock_stream_info, in
+ * C++ write `struct penstock_cuda_info`: struct and function have one name. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
