@@ -247,6 +247,36 @@ static void test_short_batch(void **state)
 	ops->close(ops);
 }
 
+/* What was in the rows behind `count` before does not matter. */
+static void test_short_batch_learns(void **state)
+{
+	struct ops *ops = ops_cpu_open();
+	struct net *net = net_new(ops, &toy, 1), *other = net_new(ops, &toy, 1);
+	struct ops_sgd how = {.rate = 0.1f, .momentum = 0.9f};
+	size_t row = (size_t)toy.side * toy.side * 3 * ops->half_bytes;
+	uint64_t before = net_hash(net);
+
+	(void)state;
+	set_scale(ops, net, 64);
+	set_scale(ops, other, 64);
+	fill(ops, net, &toy, 1);
+	fill(ops, other, &toy, 2);
+	memcpy(net_images(other), net_images(net), 3 * row);
+	memcpy(net_targets(other), net_targets(net), 3 * toy.classes * sizeof(float));
+	net_learn(net, 3);
+	net_learn(other, 3);
+	for (unsigned i = 3; i < toy.batch; i++)
+		assert_memory_equal((char *)net_images(net) + i * row,
+			(char *)net_images(net) + i % 3 * row, row);
+	net_step(net, &how);
+	net_step(other, &how);
+	assert_true(net_hash(net) == net_hash(other));
+	assert_true(net_hash(net) != before);
+	net_free(net);
+	net_free(other);
+	ops->close(ops);
+}
+
 static void test_seed_makes_the_weights(void **state)
 {
 	struct ops *ops = ops_cpu_open();
@@ -575,6 +605,7 @@ static void test_self_test_finds_each_fault(void **state)
 		WRONG(put, wrong_bytes),
 		WRONG(get, wrong_bytes),
 		WRONG(zero, wrong_zero),
+		WRONG(copy, wrong_bytes),
 		WRONG(to_half, wrong_cast),
 		WRONG(to_float, wrong_cast),
 		WRONG(conv_forward, wrong_conv),
@@ -622,6 +653,7 @@ int main(void)
 		cmocka_unit_test(test_gradients_large),
 		cmocka_unit_test(test_loss_falls),
 		cmocka_unit_test(test_short_batch),
+		cmocka_unit_test(test_short_batch_learns),
 		cmocka_unit_test(test_seed_makes_the_weights),
 		cmocka_unit_test(test_overflow_is_skipped),
 		cmocka_unit_test(test_parameter_counts),

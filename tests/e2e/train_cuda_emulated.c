@@ -237,6 +237,7 @@ struct ops *ops_emulated_open(void)
 		.put = host->put,
 		.get = host->get,
 		.zero = host->zero,
+		.copy = host->copy,
 		.to_half = kernel_to_half,
 		.to_float = kernel_to_float,
 		.conv_new = emulated_conv_new,

@@ -527,8 +527,22 @@ static void stem_backward(struct net *net)
 	unit_backward(net, &net->stem, dy, net->inner, NULL);
 }
 
+/* The rows that a short batch leaves free become its own first ones again: what normalisation
+ * computes over the batch depends on nothing that was there before. */
+static void fill_up(struct net *net, unsigned count)
+{
+	size_t row = (size_t)net->shape.side * net->shape.side * 3 * net->ops->half_bytes;
+	char *images = net->images;
+
+	for (unsigned done = count, more; done > 0 && done < net->shape.batch; done += more) {
+		more = net->shape.batch - done < done ? net->shape.batch - done : done;
+		net->ops->copy(net->ops, images + done * row, images, more * row);
+	}
+}
+
 void net_learn(struct net *net, unsigned count)
 {
+	fill_up(net, count);
 	forward(net, true);
 	take_loss(net, count, net->logit_gradients);
 	linear_backward(net);

@@ -46,7 +46,8 @@ void net_free(struct net *net);
 void *net_images(struct net *net);
 float *net_targets(struct net *net);
 
-/* The batch there and back: gradients, loss and accuracy of its first `count` rows. */
+/* The batch there and back: gradients, loss and accuracy of its first `count` rows. The others'
+ * images are written over. */
 void net_learn(struct net *net, unsigned count);
 
 /* Moves the weights; leaves them as they are where the gradients overflowed. */

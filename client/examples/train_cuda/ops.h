@@ -107,6 +107,7 @@ struct ops {
 	void (*put)(struct ops *ops, void *to, const void *from_host, size_t bytes);
 	void (*get)(struct ops *ops, void *to_host, const void *from, size_t bytes);
 	void (*zero)(struct ops *ops, void *memory, size_t bytes);
+	void (*copy)(struct ops *ops, void *to, const void *from, size_t bytes); /* apart */
 	void (*to_half)(struct ops *ops, void *to, const float *from, size_t count);
 	void (*to_float)(struct ops *ops, float *to, const void *from, size_t count);
 

@@ -656,6 +656,7 @@ static const struct ops cpu = {
 	.put = cpu_copy,
 	.get = cpu_copy,
 	.zero = cpu_zero,
+	.copy = cpu_copy,
 	.to_half = cpu_to_half,
 	.to_float = cpu_to_float,
 	.conv_new = cpu_conv_new,

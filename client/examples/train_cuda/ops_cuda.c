@@ -2,8 +2,8 @@
  * kernels.cu; all in one CUDA stream.
  *
  * cuDNN's older interface (descriptors and cudnnConvolution...), which its version 9 still has. Its
- * algorithms are those that its heuristics put first among the deterministic ones that make do with
- * WORKSPACE: not measured ones, so that a run that goes on later computes the same sums.
+ * algorithms are those that its heuristics put first among the deterministic ones (take_proposals):
+ * not measured ones, so that a run that goes on later computes the same sums.
  * Normalisation is called the way PyTorch calls it for channels_last: CUDNN_BATCHNORM_OPS_BN,
  * CUDNN_BATCHNORM_SPATIAL_PERSISTENT, reserve space. */
 #include "kernels.h"
@@ -16,17 +16,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WORKSPACE ((size_t)256 << 20)
+#define WORKSPACE ((size_t)256 << 20) /* that convolutions may want */
+#define WORKSPACE_MOST ((size_t)2 << 30) /* where there is none that makes do with that */
 
-enum { CANDIDATES = 8, MARKS = 64 };
+/* Each algorithm is proposed once for each type of mathematics. */
+enum { PROPOSALS = 32, CANDIDATES = PROPOSALS + 1, MARKS = 64 };
 
 enum way { FORWARD, BACKWARD_DATA, BACKWARD_FILTER, WAYS };
 
 static const char *const way_names[WAYS] = {"cudnnConvolutionForward",
 	"cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"};
 
+/* The deterministic ones that are documented for these types and this layout. */
+static const int documented[WAYS] = {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+	CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1};
+
 struct candidate {
 	int algorithm; /* of the way's own enumeration */
+	size_t memory;
 	cudnnMathType_t math;
 	bool exact; /* the same sums give the same bits each time */
 };
@@ -182,7 +189,14 @@ static void cuda_zero(struct ops *ops, void *memory, size_t bytes)
 	check_cuda(cudaMemsetAsync(memory, 0, bytes, device_of(ops)->queue), "cudaMemsetAsync");
 }
 
-/* Room for the libraries' intermediate results; only grows while the network is built. */
+static void cuda_copy(struct ops *ops, void *to, const void *from, size_t bytes)
+{
+	check_cuda(
+		cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, device_of(ops)->queue),
+		"cudaMemcpyAsync on the device");
+}
+
+/* Room for the libraries' intermediate results; only grows. */
 static void want_workspace(struct device *device, size_t bytes)
 {
 	if (bytes <= device->workspace_bytes)
@@ -230,23 +244,37 @@ static void describe(struct conv *conv)
 		"cudnnSetConvolutionMathType");
 }
 
-/* Whether a proposal can be used: deterministic ones first, the others behind them. */
 static void take_proposal(
-	struct conv *conv, enum way way, const struct proposal *proposal, bool exact)
+	struct conv *conv, enum way way, const struct proposal *proposal, bool exact, bool small)
 {
-	if (proposal->status == CUDNN_STATUS_SUCCESS && proposal->memory <= WORKSPACE &&
+	if (proposal->status == CUDNN_STATUS_SUCCESS && proposal->memory <= WORKSPACE_MOST &&
+		(proposal->memory <= WORKSPACE) == small &&
 		(proposal->determinism == CUDNN_DETERMINISTIC) == exact)
-		conv->candidate[way][conv->count[way]++] = (struct candidate){
-			.algorithm = proposal->algorithm, .math = proposal->math, .exact = exact};
+		conv->candidate[way][conv->count[way]++] =
+			(struct candidate){.algorithm = proposal->algorithm,
+				.memory = proposal->memory,
+				.math = proposal->math,
+				.exact = exact};
 }
 
+/* Deterministic ones first, and of them those that make do with WORKSPACE; then, whatever the
+ * heuristics say of it, the one that is documented to work; those that are not deterministic last.
+ */
 static void take_proposals(
 	struct conv *conv, enum way way, const struct proposal *proposals, int found)
 {
 	for (int i = 0; i < found; i++)
-		take_proposal(conv, way, &proposals[i], true);
+		take_proposal(conv, way, &proposals[i], true, true);
 	for (int i = 0; i < found; i++)
-		take_proposal(conv, way, &proposals[i], false);
+		take_proposal(conv, way, &proposals[i], true, false);
+	conv->candidate[way][conv->count[way]++] = (struct candidate){.algorithm = documented[way],
+		.memory = WORKSPACE,
+		.math = CUDNN_TENSOR_OP_MATH,
+		.exact = true};
+	for (int i = 0; i < found; i++)
+		take_proposal(conv, way, &proposals[i], false, true);
+	for (int i = 0; i < found; i++)
+		take_proposal(conv, way, &proposals[i], false, false);
 }
 
 /* cuDNN's three structs differ in the type of `algo` alone. */
@@ -259,12 +287,12 @@ static void take_proposals(
 
 static void propose_forward(struct device *device, struct conv *conv)
 {
-	cudnnConvolutionFwdAlgoPerf_t from[CANDIDATES];
-	struct proposal proposals[CANDIDATES];
+	cudnnConvolutionFwdAlgoPerf_t from[PROPOSALS];
+	struct proposal proposals[PROPOSALS];
 	int found = 0;
 
 	check_cudnn(cudnnGetConvolutionForwardAlgorithm_v7(device->cudnn, conv->x, conv->w,
-			    conv->how, conv->y, CANDIDATES, &found, from),
+			    conv->how, conv->y, PROPOSALS, &found, from),
 		"cudnnGetConvolutionForwardAlgorithm_v7");
 	for (int i = 0; i < found; i++)
 		proposals[i] = PROPOSAL(from[i]);
@@ -273,12 +301,12 @@ static void propose_forward(struct device *device, struct conv *conv)
 
 static void propose_data(struct device *device, struct conv *conv)
 {
-	cudnnConvolutionBwdDataAlgoPerf_t from[CANDIDATES];
-	struct proposal proposals[CANDIDATES];
+	cudnnConvolutionBwdDataAlgoPerf_t from[PROPOSALS];
+	struct proposal proposals[PROPOSALS];
 	int found = 0;
 
 	check_cudnn(cudnnGetConvolutionBackwardDataAlgorithm_v7(device->cudnn, conv->w, conv->y,
-			    conv->how, conv->x, CANDIDATES, &found, from),
+			    conv->how, conv->x, PROPOSALS, &found, from),
 		"cudnnGetConvolutionBackwardDataAlgorithm_v7");
 	for (int i = 0; i < found; i++)
 		proposals[i] = PROPOSAL(from[i]);
@@ -287,12 +315,12 @@ static void propose_data(struct device *device, struct conv *conv)
 
 static void propose_filter(struct device *device, struct conv *conv)
 {
-	cudnnConvolutionBwdFilterAlgoPerf_t from[CANDIDATES];
-	struct proposal proposals[CANDIDATES];
+	cudnnConvolutionBwdFilterAlgoPerf_t from[PROPOSALS];
+	struct proposal proposals[PROPOSALS];
 	int found = 0;
 
 	check_cudnn(cudnnGetConvolutionBackwardFilterAlgorithm_v7(device->cudnn, conv->x, conv->y,
-			    conv->how, conv->w, CANDIDATES, &found, from),
+			    conv->how, conv->w, PROPOSALS, &found, from),
 		"cudnnGetConvolutionBackwardFilterAlgorithm_v7");
 	for (int i = 0; i < found; i++)
 		proposals[i] = PROPOSAL(from[i]);
@@ -324,43 +352,55 @@ static void cuda_conv_free(struct ops *ops, struct conv *conv)
 	free(conv);
 }
 
-/* The algorithm to try, which its math type is set for. */
-static int algorithm_of(struct conv *conv, enum way way)
+/* The algorithm to try, which its math type is set and its workspace there for. */
+static int algorithm_of(struct device *device, struct conv *conv, enum way way)
 {
-	const struct ops_conv *shape = &conv->shape;
 	const struct candidate *candidate = &conv->candidate[way][conv->taken[way]];
 
-	if (conv->count[way] == 0) {
-		fprintf(stderr,
-			"train_cuda: %s: cuDNN %zu has no algorithm within %zu MiB "
-			"for %u x %u x %u x %u, %u filters of %u x %u, stride %u\n",
-			way_names[way], cudnnGetVersion(), WORKSPACE >> 20, shape->n, shape->h,
-			shape->w, shape->c, shape->k, shape->kernel, shape->kernel, shape->stride);
-		exit(1);
-	}
 	check_cudnn(cudnnSetConvolutionMathType(conv->how, candidate->math),
 		"cudnnSetConvolutionMathType");
+	want_workspace(device, candidate->memory);
 	return candidate->algorithm;
 }
 
+static void tell_inexact(struct device *device, enum way way)
+{
+	if (device->told_inexact)
+		return;
+	device->told_inexact = true;
+	fprintf(stderr,
+		"train_cuda: %s: cuDNN has no deterministic algorithm here: a resumed run will not "
+		"be the same to the bit\n",
+		way_names[way]);
+}
+
+static void give_up_conv(const struct conv *conv, enum way way)
+{
+	const struct ops_conv *shape = &conv->shape;
+
+	fprintf(stderr,
+		"train_cuda: cuDNN %zu has no algorithm for %u x %u x %u x %u, %u filters of %u x "
+		"%u, stride %u; of the %u that were tried the last said:\n",
+		cudnnGetVersion(), shape->n, shape->h, shape->w, shape->c, shape->k, shape->kernel,
+		shape->kernel, shape->stride, conv->count[way]);
+}
+
 /* What the heuristics propose may still be refused when it is called: then the next of them is
- * taken, from then on. True when that is to be called. */
+ * taken, from then on. True when that is to be called. What failed on the device (rather than to
+ * get there) ends the process: what comes after it on the device would fail as well. */
 static bool refused(struct device *device, struct conv *conv, enum way way, cudnnStatus_t status)
 {
-	bool more = conv->taken[way] + 1 < conv->count[way];
-
-	if (more && CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) {
-		conv->taken[way]++;
-		return true;
+	if (status == CUDNN_STATUS_SUCCESS) {
+		if (!conv->candidate[way][conv->taken[way]].exact)
+			tell_inexact(device, way);
+		return false;
+	}
+	if (CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_EXECUTION_FAILED) {
+		if (++conv->taken[way] < conv->count[way])
+			return true;
+		give_up_conv(conv, way);
 	}
 	check_cudnn(status, way_names[way]);
-	if (!conv->candidate[way][conv->taken[way]].exact && !device->told_inexact) {
-		device->told_inexact = true;
-		fprintf(stderr,
-			"train_cuda: %s: cuDNN has no deterministic algorithm here: a "
-			"resumed run will not be the same to the bit\n",
-			way_names[way]);
-	}
 	return false;
 }
 
@@ -371,7 +411,7 @@ static void cuda_conv_forward(
 	cudnnStatus_t status;
 
 	do {
-		int algorithm = algorithm_of(conv, FORWARD);
+		int algorithm = algorithm_of(device, conv, FORWARD);
 		status = cudnnConvolutionForward(device->cudnn, &one, conv->x, x, conv->w, w,
 			conv->how, (cudnnConvolutionFwdAlgo_t)algorithm, device->workspace,
 			device->workspace_bytes, &zero, conv->y, y);
@@ -385,7 +425,7 @@ static void cuda_conv_backward_data(
 	cudnnStatus_t status;
 
 	do {
-		int algorithm = algorithm_of(conv, BACKWARD_DATA);
+		int algorithm = algorithm_of(device, conv, BACKWARD_DATA);
 		status = cudnnConvolutionBackwardData(device->cudnn, &one, conv->w, w, conv->y, dy,
 			conv->how, (cudnnConvolutionBwdDataAlgo_t)algorithm, device->workspace,
 			device->workspace_bytes, &zero, conv->x, dx);
@@ -399,7 +439,7 @@ static void cuda_conv_backward_filter(
 	cudnnStatus_t status;
 
 	do {
-		int algorithm = algorithm_of(conv, BACKWARD_FILTER);
+		int algorithm = algorithm_of(device, conv, BACKWARD_FILTER);
 		status = cudnnConvolutionBackwardFilter(device->cudnn, &one, conv->x, x, conv->y,
 			dy, conv->how, (cudnnConvolutionBwdFilterAlgo_t)algorithm,
 			device->workspace, device->workspace_bytes, &zero, conv->w, dw);
@@ -415,12 +455,12 @@ static cudnnStatus_t norm_rooms(struct device *device, struct norm *norm)
 
 	if (status == CUDNN_STATUS_SUCCESS)
 		status = cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(device->cudnn,
-			norm->mode, CUDNN_BATCHNORM_OPS_BN, norm->x, NULL, norm->x, norm->values,
+			norm->mode, CUDNN_BATCHNORM_OPS_BN, norm->x, norm->x, norm->x, norm->values,
 			NULL, &norm->forward_bytes);
 	if (status == CUDNN_STATUS_SUCCESS)
 		status = cudnnGetBatchNormalizationBackwardExWorkspaceSize(device->cudnn,
-			norm->mode, CUDNN_BATCHNORM_OPS_BN, norm->x, NULL, norm->x, NULL, norm->x,
-			norm->values, NULL, &norm->backward_bytes);
+			norm->mode, CUDNN_BATCHNORM_OPS_BN, norm->x, norm->x, norm->x, NULL,
+			norm->x, norm->values, NULL, &norm->backward_bytes);
 	if (status == CUDNN_STATUS_SUCCESS)
 		status = cudnnGetBatchNormalizationTrainingExReserveSpaceSize(device->cudnn,
 			norm->mode, CUDNN_BATCHNORM_OPS_BN, NULL, norm->x, &norm->reserve_bytes);
@@ -596,6 +636,7 @@ static const struct ops cuda = {
 	.put = cuda_put,
 	.get = cuda_get,
 	.zero = cuda_zero,
+	.copy = cuda_copy,
 	.to_half = kernel_to_half,
 	.to_float = kernel_to_float,
 	.conv_new = cuda_conv_new,

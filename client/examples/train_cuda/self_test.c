@@ -231,6 +231,10 @@ static void test_memory(struct test *test)
 	for (int side = 0; side < SIDES; side++)
 		test->ops[side]->zero(test->ops[side], all.at[side], 32 * sizeof(float));
 	compare_float(test, "memory: the first half zeroed", all, 0);
+	for (int side = 0; side < SIDES; side++)
+		test->ops[side]->copy(test->ops[side], all.at[side], (float *)all.at[side] + 32,
+			32 * sizeof(float));
+	compare_float(test, "memory: the second half copied", all, 0);
 	two_free(test, all);
 	two_free(test, halves);
 }
