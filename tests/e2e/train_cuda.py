@@ -130,10 +130,11 @@ def test_bad_options():
                            ("--batch-size", "1"): "from 2 to", ("--image-size", "4"): "from 8 to", ("--rate", "-1"): "number from 0",
                            ("--rate", "nan"): "number from 0", ("--steps", "1.5"): "whole number",
                            ("--memory", "gpu"): "expected auto, registered or ring", ("--prefetch", "65"): "from 1 to 64",
-                           ("--steps", "1", "--epochs", "1"): "usage", ("--resume",): "usage", ("--gpu",): "usage"}.items():
+                           ("--steps", "1", "--epochs", "1"): "expected one of them", ("--resume",): "expected --checkpoint",
+                           ("elsewhere",): "expected one SOURCE", ("--gpu",): "usage"}.items():
         assert words in run("somewhere", *options, code=2), options
-    assert "usage" in run(code=2)
-    assert "usage" in run("--self-test", "somewhere", code=2)
+    assert "expected a SOURCE" in run(code=2)
+    assert "expected no SOURCE" in run("--self-test", "somewhere", code=2)
     assert "usage" in run("--help") and "usage" in run("-h")
 
 

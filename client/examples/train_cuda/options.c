@@ -149,6 +149,23 @@ static void list_options(struct option list[OPTIONS + 1])
 	list[OPTIONS] = (struct option){0};
 }
 
+/* What is wrong with the options together; NULL: nothing. */
+static const char *misuse(const struct options *options, int sources)
+{
+	if (options->self_test && sources > 0)
+		return "--self-test: expected no SOURCE, as it makes its own numbers";
+	if (!options->self_test && sources != 1)
+		return sources ? "expected one SOURCE; several tars are named by one pattern, "
+				 "quoted"
+			       : "expected a SOURCE";
+	if (options->resume && !options->checkpoint)
+		return "--resume: expected --checkpoint FILE too, to go on from";
+	if (options->steps > 0 && options->epochs > 0)
+		return "--steps and --epochs: expected one of them, as both say how long the run "
+		       "is";
+	return NULL;
+}
+
 void options_parse(struct options *options, int argc, char **argv)
 {
 	struct option list[OPTIONS + 1];
@@ -160,9 +177,9 @@ void options_parse(struct options *options, int argc, char **argv)
 	list_options(list);
 	while ((option = getopt_long(argc, argv, "h", list, NULL)) != -1)
 		take_option(options, option, optarg);
-	if (optind != argc - (options->self_test ? 0 : 1) ||
-		(options->resume && !options->checkpoint) ||
-		(options->steps > 0 && options->epochs > 0)) {
+	const char *wrong = misuse(options, argc - optind);
+	if (wrong) {
+		fprintf(stderr, "train_cuda: %s\n", wrong);
 		usage(stderr);
 		exit(2);
 	}
