@@ -36,6 +36,7 @@ enum {
 	BATCH = 64,
 	SIDE = 160,
 	ODD_SIDE = 97,
+	EVEN_SIDE = 96,
 	SLOTS = 3,
 	PREFETCH = 4,
 	HELD = 3,
@@ -60,6 +61,7 @@ struct test {
 	struct gpu_feed feed;
 	struct penstock_stream *host; /* the same batches, on the host */
 	uint64_t compared;
+	uint64_t rows_plain, rows_mixed; /* of those that were transformed */
 	/* copies of what is on the device, pinned */
 	unsigned char *images;
 	int64_t *labels;
@@ -376,6 +378,8 @@ static struct penstock_cuda_options test_augmented(
 	options.erase_value[0] = 1.5f;
 	options.mixup = 0.8;
 	options.cutmix = 1;
+	options.mix =
+		0.5; /* the kernels have a way of their own for rows of which nothing is done */
 	return options;
 }
 
@@ -432,17 +436,24 @@ static void test_targeted(struct test *test, const struct penstock_cuda_batch *b
 	test_same("targets", batch, pinned, expected, sizeof expected / BATCH * batch->count);
 }
 
-static void test_transform_as(
-	struct test *test, enum penstock_cuda_dtype dtype, enum penstock_cuda_layout layout)
+static void test_count_rows(struct test *test, const struct penstock_cuda_batch *batch)
 {
-	/* An odd side: rows of every alignment. */
-	struct penstock_options options = test_options(test, BATCH, ODD_SIDE);
-	struct penstock_cuda_options cuda_options = test_augmented(dtype, layout);
+	for (uint32_t row = 0; row < batch->count; row++) {
+		uint32_t flags = batch->host_rows[row].flags;
+		test->rows_plain += flags == 0;
+		test->rows_mixed += (flags & PENSTOCK_CUDA_ROW_MIXED) != 0;
+	}
+}
+
+static void test_transform_as(
+	struct test *test, const struct penstock_cuda_options *cuda_options, uint32_t side)
+{
+	struct penstock_options options = test_options(test, BATCH, side);
 	struct penstock_cuda_info info = {.size = sizeof info};
 	struct penstock_cuda_batch batch;
 	CUdeviceptr out;
 
-	test_open(test, &options, &cuda_options);
+	test_open(test, &options, cuda_options);
 	gpu_done("penstock_cuda_info", penstock_cuda_info(test->feed.cuda, &info));
 	gpu_must(test->gpu, "cuMemAlloc", test->gpu->mem_alloc(&out, info.output_bytes));
 	unsigned char *pinned = test_pinned(test, info.output_bytes);
@@ -451,7 +462,8 @@ static void test_transform_as(
 		test_copy_back(test, &batch);
 		test_finish(test);
 		test_compare(test, &batch);
-		test_transformed(test, &cuda_options, &batch, out, pinned, info.output_bytes);
+		test_count_rows(test, &batch);
+		test_transformed(test, cuda_options, &batch, out, pinned, info.output_bytes);
 		test_targeted(test, &batch, out, pinned);
 		test_give_back(test, &batch);
 	}
@@ -460,16 +472,24 @@ static void test_transform_as(
 	test_close(test);
 }
 
+/* An odd side, with rows of every alignment, and one that the kernels take in groups. */
 static void test_transform(struct test *test)
 {
 	for (int dtype = PENSTOCK_CUDA_FLOAT32; dtype <= PENSTOCK_CUDA_BFLOAT16; dtype++)
-		for (int layout = PENSTOCK_CUDA_NHWC; layout <= PENSTOCK_CUDA_NCHW; layout++)
-			test_transform_as(test, (enum penstock_cuda_dtype)dtype,
-				(enum penstock_cuda_layout)layout);
-	printf("%" PRIu64
-	       " batches, three types, two layouts, flip, erase, MixUp, CutMix, targets: bit "
-	       "for bit the reference's\n",
-		test->compared);
+		for (int layout = PENSTOCK_CUDA_NHWC; layout <= PENSTOCK_CUDA_NCHW; layout++) {
+			struct penstock_cuda_options options = test_augmented(
+				(enum penstock_cuda_dtype)dtype, (enum penstock_cuda_layout)layout);
+			test_transform_as(test, &options, ODD_SIDE);
+			test_transform_as(test, &options, EVEN_SIDE);
+		}
+	if (!test->rows_plain || !test->rows_mixed)
+		gpu_fail("of the rows %" PRIu64 " were plain and %" PRIu64
+			 " mixed: too few batches to see both",
+			test->rows_plain, test->rows_mixed);
+	printf("%" PRIu64 " batches, %" PRIu64 " rows plain, %" PRIu64
+	       " mixed, three types, two layouts, two sides, flip, erase, MixUp, CutMix, targets: "
+	       "bit for bit the reference's\n",
+		test->compared, test->rows_plain, test->rows_mixed);
 }
 
 /* ---- together, killed ---- */

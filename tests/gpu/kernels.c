@@ -2,6 +2,7 @@
  * the cases of tests/cuda/cases.c against the reference on the CPU, and how fast they are.
  *
  *   gpu_kernels [--json]     all of it; --json: without the table
+ *   gpu_kernels --compare    a part of the cases and no speed: for compute-sanitizer
  *
  * Speed: 256 images of 224 x 224. A turn is LAUNCHES launches back to back in one stream between
  * two events, over SETS buffers in turn, which together are several times an L2 cache. Bytes are
@@ -30,6 +31,7 @@ enum {
 	ROUNDS = 9,
 	WARM_UP = 4,
 	SHARES = 16,
+	COMPARE_EVERY = 8,
 };
 
 struct kernels {
@@ -38,7 +40,7 @@ struct kernels {
 	CUmodule module;
 	CUstream stream;
 	CUevent begin, end;
-	bool json;
+	bool json, compare_alone;
 	double peak, ceilings[SHARES];
 	unsigned measured;
 };
@@ -130,12 +132,13 @@ static void run_case(void *context, const struct cases_launch *l)
 
 static void compare(struct kernels *k)
 {
-	const struct cases_runner runner = {.run = run_case, .context = k, .every = 1};
+	const struct cases_runner runner = {
+		.run = run_case, .context = k, .every = k->compare_alone ? COMPARE_EVERY : 1};
 	unsigned launches = cases_all(&runner);
 	if (launches == 0)
 		gpu_fail("a kernel on %s differs from the reference: see above", k->gpu->name);
 	if (!k->json)
-		printf("%u launches on %s equal the reference\n\n", launches, k->gpu->name);
+		printf("%u launches on %s equal the reference\n", launches, k->gpu->name);
 }
 
 /* ---- how fast they are ---- */
@@ -181,7 +184,7 @@ static void once_copied(const struct kernels *k, struct speed *s)
 }
 
 /* GB/s of one turn. */
-static double measure(const struct kernels *k, struct speed *s,
+static double measure_turn(const struct kernels *k, struct speed *s,
 	void (*work)(const struct kernels *, struct speed *))
 {
 	float ms = 0;
@@ -200,8 +203,8 @@ static double share_of(struct kernels *k, struct speed *s)
 {
 	double kernel[ROUNDS], copy[ROUNDS];
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		copy[i] = measure(k, s, once_copied);
-		kernel[i] = measure(k, s, once);
+		copy[i] = measure_turn(k, s, once_copied);
+		kernel[i] = measure_turn(k, s, once);
 	}
 	double rate = median(kernel, ROUNDS), ceiling = median(copy, ROUNDS);
 	if (!k->json)
@@ -341,7 +344,7 @@ static void measure_all(struct kernels *k, struct shares *ret_shares)
 	k->copy = find_copy();
 	k->peak = peak_gb_s(k->gpu);
 	if (!k->json)
-		printf("%-30s %-18s %8s %8s %8s %7s\n", "function", "rows", "GB/s", "copy", "us",
+		printf("\n%-30s %-18s %8s %8s %8s %7s\n", "function", "rows", "GB/s", "copy", "us",
 			"share");
 	for (int dtype = 0; dtype < TYPES; dtype++)
 		for (int layout = 0; layout < LAYOUTS; layout++)
@@ -377,6 +380,13 @@ static void print_json(struct kernels *k, const struct shares *shares)
 	printf("}}\n");
 }
 
+static void measure(struct kernels *k)
+{
+	struct shares shares;
+	measure_all(k, &shares);
+	print_json(k, &shares);
+}
+
 /* ---- the program ---- */
 
 static void kernels_open(struct kernels *k)
@@ -400,14 +410,17 @@ static void kernels_close(struct kernels *k)
 
 int main(int argc, char **argv)
 {
-	struct kernels k = {.json = argc == 2 && strcmp(argv[1], "--json") == 0};
-	struct shares shares;
-	if (argc > 2 || (argc == 2 && !k.json))
-		gpu_fail("usage: gpu_kernels [--json]");
+	const char *option = argc == 2 ? argv[1] : "";
+	struct kernels k = {.json = strcmp(option, "--json") == 0,
+		.compare_alone = strcmp(option, "--compare") == 0};
+	if (argc > 2 || (argc == 2 && !k.json && !k.compare_alone)) {
+		(void)fprintf(stderr, "usage: gpu_kernels [--json | --compare]\n");
+		return 2;
+	}
 	kernels_open(&k);
 	compare(&k);
-	measure_all(&k, &shares);
-	print_json(&k, &shares);
+	if (!k.compare_alone)
+		measure(&k);
 	kernels_close(&k);
 	return 0;
 }

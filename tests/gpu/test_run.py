@@ -87,6 +87,20 @@ def test_overrunning_is_ended_with_all_that_it_started():
         assert not state.exists() or state.read_text().split()[2] == "Z", "a child was left"
 
 
+def test_what_a_command_leaves_behind():
+    """It is ended, and what has gone into a session of its own, with the command's output still open, holds nothing up."""
+    with folder() as home:
+        begin = time.monotonic()
+        child = home / "pid"
+        assert stage_of(home, begin + 60).run("sh", "-c", f"sleep 600 & echo $! >{child}; echo done") == "done\n"
+        state = Path(f"/proc/{int(child.read_text())}/stat")
+        assert not state.exists() or state.read_text().split()[2] == "Z", "a child was left"
+        assert stage_of(home, begin + 60).run("sh", "-c", "setsid sleep 20 & sleep 0.3; echo done") == "done\n"
+        assert "last word: begun" in raises(stage.Overran, stage_of(home, time.monotonic() + 0.5).run, "sh", "-c",
+                                            "setsid sleep 20 & echo begun; sleep 600")
+        assert time.monotonic() - begin < 15, "it was waited for"
+
+
 def test_outcomes_of_a_command():
     with folder() as home:
         made = stage_of(home, time.monotonic() + 60)
@@ -156,6 +170,17 @@ def test_waiting_counts_where_the_daemon_is_faster():
         assert "exit code" in raises(stage.Failed, parts.torch_figures, stage_of(home, 0), "resnet50", "", -9)
 
 
+def test_the_sanitizer_says_what_it_looked_at():
+    with folder() as home:
+        program, made = home / "compute-sanitizer", stage_of(home, time.monotonic() + 60)
+        made.photographs, made.program = home, lambda name: Path(shutil.which("true"))
+        program.write_text('#!/bin/sh\nshift 6\nexec "$@"\n')
+        program.chmod(0o755)
+        assert "memcheck over kernels" in parts.sanitize(made, program)
+        program.write_text('#!/bin/sh\necho "ERROR SUMMARY: 1 error"\n[ "$2" != racecheck ] || exit 9\n')
+        assert "racecheck over transform: compute-sanitizer ended with 9: ERROR SUMMARY" in raises(stage.Failed, parts.sanitize, made, program)
+
+
 def test_floors():
     with folder() as home:
         made = stage_of(home, time.monotonic() + 60)
@@ -188,7 +213,7 @@ def test_the_binding_against_the_fake_driver():
 def test_against_the_fake_driver():
     fake_driver()
     with folder() as home:
-        wanted = "registered,ring,release,transform,together,killed,memory,rates,growth"
+        wanted = "registered,ring,release,transform,together,killed,memory,kernels,rates,growth"
         text = run("--without-gpu", "--bin", BIN, "--output", home / "r.md", "--python", "none", "--only", wanted)
         written = (home / "r.md").read_text()
         assert "everything that ran passed" in text and written.count("| passed |") == 3 + len(wanted.split(",")), written
