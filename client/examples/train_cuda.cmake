@@ -40,13 +40,18 @@ find_library(PENSTOCK_CUBLAS_LIBRARY NAMES cublas libcublas.so.13 libcublas.so.1
 find_library(PENSTOCK_CUDART_LIBRARY NAMES libcudart_static.a cudart libcudart.so.13 libcudart.so.12 libcudart.so.11.0 ${places})
 foreach(part CUDNN_INCLUDE CUBLAS_INCLUDE CUDNN_LIBRARY CUBLAS_LIBRARY CUDART_LIBRARY)
 	if(NOT PENSTOCK_${part})
-		message(STATUS "CUDA: the example train_cuda is skipped: PENSTOCK_${part} was not found")
+		message(STATUS "CUDA: the example train_cuda is skipped: no PENSTOCK_${part} was found. It needs cuDNN 9 and cuBLAS with their "
+			"headers: install them, or say where it is (-DPENSTOCK_${part}=..., see docs/train_cuda.md)")
 		return()
 	endif()
 endforeach()
-file(STRINGS ${PENSTOCK_CUDNN_INCLUDE}/cudnn_version.h major REGEX "^#define CUDNN_MAJOR ")
+# Releases before 8 lack this header.
+set(major "")
+if(EXISTS ${PENSTOCK_CUDNN_INCLUDE}/cudnn_version.h)
+	file(STRINGS ${PENSTOCK_CUDNN_INCLUDE}/cudnn_version.h major REGEX "^#define CUDNN_MAJOR ")
+endif()
 if(NOT major MATCHES " 9")
-	message(STATUS "CUDA: the example train_cuda is skipped: it needs cuDNN 9, ${PENSTOCK_CUDNN_INCLUDE} is of another version")
+	message(STATUS "CUDA: the example train_cuda is skipped: it needs cuDNN 9, ${PENSTOCK_CUDNN_INCLUDE}/cudnn.h is of another version")
 	return()
 endif()
 
