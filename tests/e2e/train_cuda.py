@@ -38,6 +38,7 @@ def test_learns_and_resumes_to_the_bit():
         common = (pictures, *SMALL, "--steps", "16", "--every", "4")
         whole = run(*common, daemon=daemon)
         assert weights(whole)[0] == "16" and "6 batches" in whole and "3 classes" in whole, whole
+        assert "ring: this process may write to the daemon's memory" in whole, whole
         losses = [float(value) for value in re.findall(r"loss +([0-9.]+) ", whole)]
         assert losses[-1] < losses[0] * 0.8, losses
         for word in ("accuracy", "images/s", "waited", "host", "copies", "rate"):
@@ -82,6 +83,38 @@ def test_validation():
         assert found == [("6", "48"), ("12", "48")], text
         # Looking does not change what is learned.
         assert weights(text) == weights(run(pictures, *SMALL, "--epochs", "2", daemon=daemon))
+
+
+def test_interrupted_validation():
+    with folder() as home, Daemon(home, "--memory", "64M") as daemon:
+        pictures, unseen = make_dataset(home / "d", per_class=8, classes=3), make_dataset(home / "e", per_class=40, classes=3)
+        command = [tool("train_cuda_twin"), pictures, *SMALL[:2], "--image-size", "48", *SMALL[4:], "--epochs", "1", "--every", "1",
+                   "--validate", unseen]
+        environment = {**daemon.environment, "PENSTOCK_SOCKET": daemon.socket}
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            while "step      3" not in process.stdout.readline():
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            text = process.stdout.read()
+        assert process.returncode == 0 and "interrupted after step 3" in text and "validation" not in text, text
+
+
+def test_streams_of_the_configuration():
+    with folder() as home:
+        pictures = make_dataset(home / "d", per_class=15, classes=3)
+        recipe = f"source: {pictures}, batch_size: 8, image_size"
+        config = (f"streams:\n  learn: {{{recipe}: 16, seed: 5, drop_last: false}}\n  look: {{{recipe}: 16, train: false}}\n"
+                  f"  large: {{{recipe}: 24, train: false}}\n")
+        with Daemon(home, "--memory", "64M", config=config) as daemon:
+            # 45 pictures: the sixth batch is short.
+            common, checkpoint = ("stream:learn", *SMALL, "--steps", "8"), home / "checkpoint"
+            whole = run(*common, "--validate", "stream:look", daemon=daemon)
+            assert re.search(r"validation after step 6 .* of 45\n", whole) and "6 batches" in whole, whole
+            run(*common, "--stop-at", "5", "--checkpoint", checkpoint, daemon=daemon)
+            rest = run(*common, "--checkpoint", checkpoint, "--resume", daemon=daemon)
+            assert weights(rest) == weights(whole), "resuming before a short batch changed the weights"
+            text = run(*common, "--validate", "stream:large", code=1, daemon=daemon)
+            assert "stream:large gives batches of 8, 24 x 24 pixels; this run has 8, 16 x 16" in text, text
 
 
 def test_bad_checkpoints():

@@ -159,6 +159,8 @@ int penstock_cuda_info(const struct penstock_cuda *cuda, struct penstock_cuda_in
 		.buffers = 1,
 		.name = "an emulated one",
 		.why = "the made-up attachment reads the daemon's memory"};
+	if (penstock_stream_writable(cuda->stream))
+		(void)strcpy(ret_info->why, "this process may write to the daemon's memory");
 	return 0;
 }
 

@@ -91,6 +91,12 @@ static void detach_at_exit(void)
 
 /* ---- set-up ---- */
 
+/* A stream that the daemon's configuration names has its recipe there. */
+static bool is_named(const char *source)
+{
+	return strncmp(source, "stream:", 7) == 0;
+}
+
 static void open_stream(struct run *run, const char *state)
 {
 	struct penstock_options options;
@@ -99,8 +105,8 @@ static void open_stream(struct run *run, const char *state)
 	penstock_options_init(&options);
 	options.source = wanted->source;
 	options.state = state;
-	/* A stream that the daemon's configuration names has its own. */
-	if (strncmp(options.source, "stream:", 7) != 0) {
+	options.pin_memory = 1; /* most GPUs copy from it directly only then */
+	if (!is_named(options.source)) {
 		options.batch_size = (uint32_t)wanted->batch;
 		options.image_size = (uint32_t)wanted->image;
 		options.seed = (uint64_t)wanted->seed;
@@ -264,18 +270,19 @@ static void give_up_waiting(double waited_s)
 	exit(1);
 }
 
-/* Waits for a batch in short turns, so that Ctrl-C and the end of --seconds are heard. False when
- * the run is over. */
-static bool next_batch(struct run *run, struct penstock_cuda_batch *ret_batch, double *ret_waited_s)
+/* Waits for a batch in short turns, so that Ctrl-C and `end_s` are heard. False when one of them
+ * came, or the stream's end. */
+static bool next_batch(struct penstock_cuda *cuda, double end_s,
+	struct penstock_cuda_batch *ret_batch, double *ret_waited_s)
 {
-	double begin = now_s(), end = begin + WAIT_S;
+	double begin = now_s(), patience_s = begin + WAIT_S;
 	int result;
 
 	do {
-		if (interrupted || now_s() >= run->end_s)
+		if (interrupted || now_s() >= end_s)
 			return false;
-		result = penstock_cuda_next(run->cuda, ret_batch, TURN_MS);
-	} while (result == -EINTR || (result == -ETIMEDOUT && now_s() < end));
+		result = penstock_cuda_next(cuda, ret_batch, TURN_MS);
+	} while (result == -EINTR || (result == -ETIMEDOUT && now_s() < patience_s));
 	*ret_waited_s = now_s() - begin;
 	if (result == -ETIMEDOUT)
 		give_up_waiting(*ret_waited_s);
@@ -400,38 +407,63 @@ static void drop_broken(const struct run *run, const struct penstock_cuda_batch 
 				run->ops, (char *)net_targets(run->net) + row * bytes, bytes);
 }
 
-static void validate(struct run *run)
+/* Opens what is validated on: one epoch of batches that fit the network's memory. */
+static struct penstock_stream *open_validation(const struct run *run)
 {
 	struct penstock_options options;
 	struct penstock_stream *stream;
-	struct penstock_cuda *cuda;
-	struct penstock_cuda_batch batch;
-	struct ops_metrics metrics;
-	int result;
+	struct penstock_stream_info info;
 
 	penstock_options_init(&options);
 	options.source = run->options.validate;
-	options.train = 0;
 	options.epochs = 1;
-	options.batch_size = run->info.batch_size;
-	options.image_size = run->info.height;
+	options.pin_memory = 1;
+	if (!is_named(options.source)) {
+		options.train = 0;
+		options.batch_size = run->info.batch_size;
+		options.image_size = run->info.height;
+	}
 	if (penstock_stream_open(&options, &stream) < 0)
 		give_up("cannot open the validation's stream");
-	cuda = attach(run, stream, false);
-	while ((result = penstock_cuda_next(cuda, &batch, WAIT_S * 1000)) == 0) {
-		check_labels(run, options.source, &batch);
-		take_batch(run, cuda, &batch, 0);
-		drop_broken(run, &batch);
-		net_score(run->net, batch.count);
-		release(run, cuda, &batch);
-	}
-	if (result < 0)
-		give_up("no batch of the validation");
+	penstock_stream_info(stream, &info);
+	if (info.batch_size == run->info.batch_size && info.height == run->info.height &&
+		info.width == run->info.width && info.channels == run->info.channels)
+		return stream;
+	fprintf(stderr,
+		"train_cuda: --validate %s gives batches of %u, %u x %u pixels; this run has %u, "
+		"%u x %u: both have to be the same\n",
+		options.source, info.batch_size, info.width, info.height, run->info.batch_size,
+		run->info.width, run->info.height);
+	exit(1);
+}
+
+static void print_validation(const struct run *run)
+{
+	struct ops_metrics metrics;
+
 	net_take_metrics(run->net, &metrics);
 	printf("validation after step %" PRIu64 "  loss %6.4f  accuracy %5.1f %%  of %" PRIu64 "\n",
 		run->step, metrics.loss / (double)metrics.rows,
 		100.0 * (double)metrics.right / (double)metrics.rows, metrics.rows);
 	(void)fflush(stdout);
+}
+
+static void validate(struct run *run)
+{
+	struct penstock_stream *stream = open_validation(run);
+	struct penstock_cuda *cuda = attach(run, stream, false);
+	struct penstock_cuda_batch batch;
+	double waited_s;
+
+	while (next_batch(cuda, INFINITY, &batch, &waited_s)) {
+		check_labels(run, run->options.validate, &batch);
+		take_batch(run, cuda, &batch, 0);
+		drop_broken(run, &batch);
+		net_score(run->net, batch.count);
+		release(run, cuda, &batch);
+	}
+	if (!interrupted)
+		print_validation(run);
 	penstock_cuda_detach(cuda);
 	penstock_stream_close(stream);
 }
@@ -462,7 +494,7 @@ static void train(struct run *run)
 	uint64_t epoch = run->info.epoch;
 	bool last = false;
 
-	while (go_on(run) && next_batch(run, &batch, &waited_s)) {
+	while (go_on(run) && next_batch(run->cuda, run->end_s, &batch, &waited_s)) {
 		epoch = batch.epoch;
 		last = batch.flags & PENSTOCK_LAST;
 		train_on(run, &batch, waited_s);
