@@ -281,7 +281,7 @@ int penstock_cuda_next(
 	if (result < 0)
 		return result;
 	if (timeout_ms == PENSTOCK_TIMEOUT_DEFAULT)
-		timeout_ms = penstock_stream_timeout_ms(cuda->pump.stream);
+		timeout_ms = penstock_stream_timeout_ms(cuda->pump.tap.stream);
 	if (timeout_ms < 0 && timeout_ms != PENSTOCK_FOREVER)
 		return sentence_set(-EINVAL,
 			"timeout_ms is %d: expected milliseconds, PENSTOCK_TIMEOUT_DEFAULT or "
@@ -356,23 +356,13 @@ int penstock_cuda_state(const struct penstock_cuda *cuda, char *buffer, size_t r
 int penstock_cuda_path(struct penstock_cuda *cuda, uint64_t index, char **ret_path)
 {
 	int result = attachment_check(cuda);
-	if (result < 0)
-		return result;
-	(void)pthread_mutex_lock(&cuda->pump.stream_lock);
-	result = penstock_stream_path(cuda->pump.stream, index, ret_path);
-	(void)pthread_mutex_unlock(&cuda->pump.stream_lock);
-	return result;
+	return result < 0 ? result : tap_path(&cuda->pump.tap, index, ret_path);
 }
 
 int penstock_cuda_stats(struct penstock_cuda *cuda, char **ret_json)
 {
 	int result = attachment_check(cuda);
-	if (result < 0)
-		return result;
-	(void)pthread_mutex_lock(&cuda->pump.stream_lock);
-	result = penstock_stream_stats(cuda->pump.stream, ret_json);
-	(void)pthread_mutex_unlock(&cuda->pump.stream_lock);
-	return result;
+	return result < 0 ? result : tap_stats(&cuda->pump.tap, ret_json);
 }
 
 /* Writes as much of `from` as the caller's struct has room for; its first member is that size. */

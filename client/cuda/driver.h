@@ -4,6 +4,8 @@
  *   launch.c      those of them that launch kernels
  *   attachment.h  what is behind struct penstock_cuda
  *   pump.[ch]     the thread: stream -> copies -> buffers; gives slots back
+ *   pump_door.c   what the application's thread asks of it
+ *   tap.[ch]      the stream, which both ask
  *   buffer.[ch]   the batches on the device and whose each is
  *   memory.[ch]   how the device reads the daemon's memory: registered, or through a pinned ring
  *   ring.[ch]     that ring

@@ -1,13 +1,12 @@
-/* pump: see pump.h. Functions say whose thread they are of where it is not the pump's. */
+/* pump: see pump.h: its thread, and how that begins and ends. What other threads call meanwhile is
+ * in pump_door.c. */
 #include "client/cuda/pump.h"
 
 #include "client/cuda/mix.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -15,56 +14,13 @@
 #include <unistd.h>
 
 enum {
-	PUMP_E_FULL = 2, /* outcome of pump_take: as many slots as may be are held */
 	PUMP_PAUSE_LEAST_US = 100,
 	PUMP_PAUSE_MOST_US = 3200,
-	PUMP_ASK_MS = 1, /* for penstock_stream_next to say why nothing comes */
-	PUMP_HANDED_MS = 1000,
-	PUMP_SENTENCE_BYTES = 640,
 };
 
-/* ---- the end
- * -----------------------------------------------------------------------------------------------------------
+/* ---- orders
+ * ------------------------------------------------------------------------------------------------------------
  */
-
-static void pump_wake(struct pump *pump)
-{
-	const uint64_t one = 1;
-	/* It fails only where the counter is full, and the pump awake. */
-	ssize_t n = write(pump->wake_fd, &one, sizeof one);
-	(void)n;
-}
-
-/* Any thread. */
-void pump_end(struct pump *pump, int code, uint64_t serial)
-{
-	struct buffer_table *buffers = pump->buffers;
-	(void)pthread_mutex_lock(&buffers->lock);
-	if (!pump->over || serial < pump->over_serial) {
-		pump->over = code;
-		pump->over_serial = serial;
-		(void)snprintf(
-			pump->over_sentence, sizeof pump->over_sentence, "%s", penstock_error());
-	}
-	(void)pthread_cond_broadcast(&buffers->changed);
-	(void)pthread_mutex_unlock(&buffers->lock);
-	pump_wake(pump);
-}
-
-/* Under the buffers' lock: sets the sentence. */
-static int pump_say_over(const struct pump *pump)
-{
-	return pump->over < 0 ? sentence_set(pump->over, "%s", pump->over_sentence) : pump->over;
-}
-
-/* Any thread. */
-int pump_check(struct pump *pump)
-{
-	(void)pthread_mutex_lock(&pump->buffers->lock);
-	int result = pump->over && pump->over_serial == 0 ? pump_say_over(pump) : 0;
-	(void)pthread_mutex_unlock(&pump->buffers->lock);
-	return result;
-}
 
 struct pump_orders {
 	bool stop, over, lost;
@@ -80,69 +36,22 @@ static struct pump_orders pump_read_orders(struct pump *pump)
 	return orders;
 }
 
-/* ---- slots
- * -------------------------------------------------------------------------------------------------------------
+/* ---- copies
+ * ------------------------------------------------------------------------------------------------------------
  */
-
-/* At least one slot stays the daemon's to fill, where there is more than one; so asking for a batch
- * is never waiting for ourselves. Under the stream's lock. */
-static bool pump_may_hold(const struct pump *pump)
-{
-	uint32_t most = pump->info.slots > 1 ? pump->info.slots - 1 : 1;
-	return pump->held < most;
-}
-
-/* Asks the stream, and keeps what it gives for the pump. Under the stream's lock, any thread. */
-static int pump_ask(struct pump *pump, int32_t timeout_ms)
-{
-	struct pump_taken *handed = &pump->handed;
-	int result = penstock_stream_next(pump->stream, &handed->batch, timeout_ms);
-	if (result != 0)
-		return result;
-	pump->held++;
-	handed->valid = true;
-	result = penstock_batch_memory(
-		pump->stream, &handed->batch, &handed->base, &handed->extent_bytes);
-	if (result == 0)
-		result = penstock_stream_state(pump->stream, handed->loop, sizeof handed->loop);
-	return result < 0 ? result : 0;
-}
-
-/* A batch, if one can be had at once and may be held. 0; -EAGAIN; PUMP_E_FULL; PENSTOCK_END; others
- * with a sentence. */
-static int pump_take(struct pump *pump, struct pump_taken *ret_taken)
-{
-	int result = 0;
-	(void)pthread_mutex_lock(&pump->stream_lock);
-	if (!pump->handed.valid)
-		result = pump_may_hold(pump) ? pump_ask(pump, 0) : PUMP_E_FULL;
-	if (result == 0) {
-		*ret_taken = pump->handed;
-		pump->handed.valid = false;
-	}
-	(void)pthread_mutex_unlock(&pump->stream_lock);
-	return result;
-}
 
 /* What was overwritten while it was copied is withdrawn, with all behind it. */
 static void pump_give_back(struct pump *pump, struct buffer *buffer)
 {
 	if (!buffer->holds_slot)
 		return;
-	(void)pthread_mutex_lock(&pump->stream_lock);
-	int result = penstock_batch_release(pump->stream, &buffer->slot);
-	pump->held--;
-	(void)pthread_mutex_unlock(&pump->stream_lock);
+	int result = tap_give_back(&pump->tap, &buffer->slot);
 	buffer->holds_slot = false;
 	if (result == -ECANCELED || result == -EPROTO)
 		pump_end(pump, result, buffer->serial);
 	else if (result < 0)
 		pump_end(pump, result, pump->serial + 1);
 }
-
-/* ---- copies
- * ------------------------------------------------------------------------------------------------------------
- */
 
 static void pump_push(struct pump *pump, struct buffer *buffer)
 {
@@ -196,8 +105,7 @@ static void pump_abandon(struct pump *pump)
 		pump_pop(pump);
 }
 
-static int pump_copy_images(
-	struct pump *pump, struct buffer *buffer, const struct pump_taken *taken)
+static int pump_copy_images(struct pump *pump, struct buffer *buffer, const struct tap_batch *taken)
 {
 	const struct memory_source source = {.images = taken->batch.images,
 		.bytes = taken->batch.count * pump->buffers->geometry.image_bytes,
@@ -279,7 +187,7 @@ static struct buffer *pump_find_room(struct pump *pump, bool *ret_used)
 	return first;
 }
 
-static void pump_claim(struct pump *pump, struct buffer *buffer, const struct pump_taken *taken)
+static void pump_claim(struct pump *pump, struct buffer *buffer, const struct tap_batch *taken)
 {
 	(void)pthread_mutex_lock(&pump->buffers->lock);
 	buffer_move(buffer, BUFFER_FILLING);
@@ -307,7 +215,7 @@ static void pump_show(struct pump *pump, struct buffer *buffer, size_t bytes)
 
 /* The batch's copy is enqueued, and it can be given: that it arrives is the events' business. */
 static void pump_fill(
-	struct pump *pump, struct buffer *buffer, bool used, const struct pump_taken *taken)
+	struct pump *pump, struct buffer *buffer, bool used, const struct tap_batch *taken)
 {
 	pump_claim(pump, buffer, taken);
 	pump_push(pump, buffer);
@@ -331,15 +239,15 @@ static void pump_fill(
  */
 static bool pump_feed(struct pump *pump)
 {
-	struct pump_taken taken;
+	struct tap_batch taken;
 	bool used;
 	pump->listening = false;
 	struct buffer *buffer = pump_find_room(pump, &used);
 	if (!buffer)
 		return false;
-	int result = pump_take(pump, &taken);
+	int result = tap_take(&pump->tap, &taken);
 	pump->listening = result == -EAGAIN;
-	if (result == -EAGAIN || result == PUMP_E_FULL)
+	if (result == -EAGAIN || result == TAP_E_FULL)
 		return false;
 	if (result == 0)
 		pump_fill(pump, buffer, used, &taken);
@@ -453,12 +361,11 @@ int pump_init(struct pump *pump, const struct device *device,
 		.options = options,
 		.memory = memory,
 		.buffers = buffers,
-		.stream = stream,
 		.stream_fd = penstock_stream_fd(stream),
 		.wake_fd = -1,
-		.pause_us = PUMP_PAUSE_LEAST_US,
-		.stream_lock = PTHREAD_MUTEX_INITIALIZER};
+		.pause_us = PUMP_PAUSE_LEAST_US};
 	penstock_stream_info(stream, &pump->info);
+	tap_init(&pump->tap, stream, pump->info.slots);
 	int result = pump_make(pump);
 	return result < 0 ? result : pump_start(pump);
 }
@@ -492,13 +399,6 @@ static void pump_settle(struct pump *pump)
 		(void)driver->ctx_synchronize();
 }
 
-static void pump_drop_handed(struct pump *pump)
-{
-	if (pump->handed.valid)
-		(void)penstock_batch_release(pump->stream, &pump->handed.batch);
-	pump->handed.valid = false;
-}
-
 void pump_deinit(struct pump *pump)
 {
 	if (!pump->device)
@@ -508,11 +408,10 @@ void pump_deinit(struct pump *pump)
 		pump_settle(pump);
 	while (pump->flight_count > 0)
 		pump_pop(pump);
-	pump_drop_handed(pump);
+	tap_deinit(&pump->tap);
 	if (pump->queue)
 		(void)pump->device->driver->stream_destroy(pump->queue);
 	pump_forget(pump);
-	(void)pthread_mutex_destroy(&pump->stream_lock);
 	*pump = (struct pump){0};
 }
 
@@ -521,125 +420,4 @@ void pump_forget(struct pump *pump)
 	if (pump->wake_fd >= 0)
 		(void)close(pump->wake_fd);
 	free(pump->flight);
-}
-
-/* ---- the application's thread
- * -----------------------------------------------------------------------------------------
- */
-
-/* Under the buffers' lock. 0; -EAGAIN; otherwise what penstock_cuda_next returns. */
-static int pump_try(struct pump *pump, struct buffer **ret_buffer)
-{
-	struct buffer_table *buffers = pump->buffers;
-	struct buffer *buffer = buffer_oldest(buffers);
-	if (buffer && (!pump->over || buffer->serial < pump->over_serial)) {
-		buffer_move(buffer, BUFFER_GIVEN);
-		*ret_buffer = buffer;
-		return 0;
-	}
-	/* What is let through was READY before the pump said that it is over. */
-	if (pump->over)
-		return pump_say_over(pump);
-	if (buffer_count(buffers, BUFFER_GIVEN) == buffers->count)
-		return sentence_set(-EDEADLK,
-			"this trainer holds all %u batches that have room on the device and asks "
-			"for another: release one first, or raise prefetch",
-			buffers->count);
-	return -EAGAIN;
-}
-
-static struct timespec pump_deadline(int32_t ms)
-{
-	struct timespec at;
-	(void)clock_gettime(CLOCK_MONOTONIC, &at);
-	at.tv_sec += ms / 1000;
-	at.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (at.tv_nsec >= 1000000000) {
-		at.tv_sec++;
-		at.tv_nsec -= 1000000000;
-	}
-	return at;
-}
-
-/* Waits under the buffers' lock. 0, -EAGAIN the time is up, or as pump_try. */
-static int pump_await(
-	struct pump *pump, const struct timespec *deadline, struct buffer **ret_buffer)
-{
-	struct buffer_table *buffers = pump->buffers;
-	(void)pthread_mutex_lock(&buffers->lock);
-	int result = pump_try(pump, ret_buffer);
-	while (result == -EAGAIN) {
-		int error = deadline ? pthread_cond_timedwait(
-					       &buffers->changed, &buffers->lock, deadline)
-				     : pthread_cond_wait(&buffers->changed, &buffers->lock);
-		result = pump_try(pump, ret_buffer);
-		if (error == ETIMEDOUT)
-			break;
-	}
-	(void)pthread_mutex_unlock(&buffers->lock);
-	return result;
-}
-
-static int pump_say_behind(const struct pump *pump, int32_t timeout_ms)
-{
-	return sentence_set(-ETIMEDOUT,
-		"no batch within %.1f s: the daemon has given what there is room for, and device "
-		"%d has not finished with earlier batches: the CUDA streams that they were used in "
-		"and released with are behind",
-		timeout_ms / 1000.0, pump->device->ordinal);
-}
-
-/* penstock_stream_next tells its own timeout, and then what the daemon waits for. */
-static int pump_say_slow(int32_t timeout_ms)
-{
-	char why[PUMP_SENTENCE_BYTES];
-	const char *text = penstock_error();
-	const char *colon = strstr(text, ": ");
-	(void)snprintf(why, sizeof why, "%s", colon ? colon + 2 : text);
-	return sentence_set(-ETIMEDOUT, "no batch within %.1f s: %s", timeout_ms / 1000.0, why);
-}
-
-/* The time is up. 0: a batch has come meanwhile and is handed to the pump. */
-static int pump_explain(struct pump *pump, int32_t timeout_ms)
-{
-	int result = PUMP_E_FULL;
-	(void)pthread_mutex_lock(&pump->stream_lock);
-	if (!pump->handed.valid && pump_may_hold(pump))
-		result = pump_ask(pump, PUMP_ASK_MS);
-	(void)pthread_mutex_unlock(&pump->stream_lock);
-	if (result == PUMP_E_FULL)
-		return pump_say_behind(pump, timeout_ms);
-	if (result == -ETIMEDOUT)
-		return pump_say_slow(timeout_ms);
-	/* The pump finds the same, in its order. */
-	pump_wake(pump);
-	return 0;
-}
-
-int pump_next(struct pump *pump, int32_t timeout_ms, struct buffer **ret_buffer)
-{
-	if (timeout_ms == PENSTOCK_FOREVER)
-		return pump_await(pump, NULL, ret_buffer);
-	struct timespec deadline = pump_deadline(timeout_ms);
-	int result = pump_await(pump, &deadline, ret_buffer);
-	if (result != -EAGAIN)
-		return result;
-	if (timeout_ms == 0)
-		return sentence_set(-EAGAIN, "no batch is ready");
-	result = pump_explain(pump, timeout_ms);
-	if (result < 0)
-		return result;
-	deadline = pump_deadline(PUMP_HANDED_MS);
-	result = pump_await(pump, &deadline, ret_buffer);
-	return result == -EAGAIN ? pump_say_behind(pump, timeout_ms) : result;
-}
-
-void pump_release(struct pump *pump, struct buffer *buffer, bool recorded)
-{
-	(void)pthread_mutex_lock(&pump->buffers->lock);
-	buffer->awaited = recorded;
-	pump->unsettled = pump->unsettled || !recorded;
-	buffer_move(buffer, BUFFER_FREE);
-	(void)pthread_mutex_unlock(&pump->buffers->lock);
-	pump_wake(pump);
 }

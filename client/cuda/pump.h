@@ -1,14 +1,12 @@
 /* pump: the thread that takes batches from the stream, has the device copy them, and gives slots
  * back.
  *
- * What of the stream the application's thread asks for meanwhile (a path, why no batch comes) it
- * asks under the stream's lock, and a batch that this brings up is handed to the pump.
- *
  * The thread waits on the stream's descriptor, on its own eventfd, and, while a copy is under way,
  * on a short timer after which it asks the events: never inside CUDA for what the application's
  * CUDA streams have to do first, or an end of the attachment could wait for the application. The
  * one wait on the device is for a chunk of the ring, and no copy through the ring is begun before
- * its buffer is idle (but for the batch at which registering was given up).
+ * its buffer is idle (but for the batch at which registering was given up). When the device or its
+ * way to the memory has failed, what is under way is waited for before its slots go back.
  *
  * Once over (the stream's end or failure, an overwritten batch, a failed device) it stays so: the
  * first to say so counts, unless a later one withdraws batches that the first still let through. */
@@ -17,14 +15,7 @@
 #include "client/cuda/buffer.h"
 #include "client/cuda/memory.h"
 #include "client/cuda/sentence.h"
-
-struct pump_taken {
-	bool valid;
-	struct penstock_batch batch;
-	const void *base; /* of its extent */
-	size_t extent_bytes;
-	char loop[BUFFER_STATE_BYTES];
-};
+#include "client/cuda/tap.h"
 
 struct pump {
 	/* constant while the thread runs */
@@ -32,16 +23,13 @@ struct pump {
 	const struct penstock_cuda_options *options;
 	struct memory *memory;
 	struct buffer_table *buffers;
-	struct penstock_stream *stream;
 	struct penstock_stream_info info;
 	int stream_fd, wake_fd;
 	CUstream queue; /* the copies' */
 	pthread_t thread;
 	bool running;
 
-	pthread_mutex_t stream_lock; /* of the stream and of these */
-	struct pump_taken handed; /* taken by the application's thread */
-	uint32_t held; /* slots, that of `handed` among them */
+	struct tap tap; /* the stream */
 
 	/* under buffers->lock */
 	int over; /* 0, PENSTOCK_END or -errno, with its sentence */
@@ -73,14 +61,18 @@ void pump_deinit(struct pump *pump);
 /* In a forked child: closes its copies of descriptors. */
 void pump_forget(struct pump *pump);
 
+/* Has the thread look at what has changed. Any thread. */
+void pump_wake(struct pump *pump);
+
 /* The next batch, GIVEN from now on. 0; PENSTOCK_END; -errno, as of penstock_cuda_next. */
 int pump_next(struct pump *pump, int32_t timeout_ms, struct buffer **ret_buffer);
 
 /* A GIVEN buffer, whose `released` has been recorded if `recorded`, is FREE. */
 void pump_release(struct pump *pump, struct buffer *buffer, bool recorded);
 
-/* Ends the attachment with this thread's sentence: batches from `serial` on are not given. */
+/* Ends the attachment with this thread's sentence: batches from `serial` on are not given. Any
+ * thread. */
 void pump_end(struct pump *pump, int code, uint64_t serial);
 
-/* 0, or -errno with its sentence when the device has failed. */
+/* 0, or -errno with its sentence when the device has failed. Any thread. */
 int pump_check(struct pump *pump);

@@ -1,0 +1,83 @@
+/* tap: see tap.h. */
+#include "client/cuda/tap.h"
+
+void tap_init(struct tap *tap, struct penstock_stream *stream, uint32_t slots)
+{
+	/* At least one slot stays the daemon's to fill, where there is more than one; so asking for
+	 * a batch is never waiting for ourselves. */
+	*tap = (struct tap){.stream = stream,
+		.most = slots > 1 ? slots - 1 : 1,
+		.lock = PTHREAD_MUTEX_INITIALIZER};
+}
+
+void tap_deinit(struct tap *tap)
+{
+	if (tap->keeps)
+		(void)penstock_batch_release(tap->stream, &tap->kept.batch);
+	(void)pthread_mutex_destroy(&tap->lock);
+	*tap = (struct tap){0};
+}
+
+/* Under the lock. */
+static int tap_ask_locked(struct tap *tap, int32_t timeout_ms)
+{
+	struct tap_batch *kept = &tap->kept;
+	if (tap->held >= tap->most)
+		return TAP_E_FULL;
+	int result = penstock_stream_next(tap->stream, &kept->batch, timeout_ms);
+	if (result != 0)
+		return result;
+	tap->held++;
+	tap->keeps = true;
+	result = penstock_batch_memory(tap->stream, &kept->batch, &kept->base, &kept->extent_bytes);
+	if (result == 0)
+		result = penstock_stream_state(tap->stream, kept->loop, sizeof kept->loop);
+	return result < 0 ? result : 0;
+}
+
+int tap_take(struct tap *tap, struct tap_batch *ret_batch)
+{
+	int result = 0;
+	(void)pthread_mutex_lock(&tap->lock);
+	if (!tap->keeps)
+		result = tap_ask_locked(tap, 0);
+	if (result == 0) {
+		*ret_batch = tap->kept;
+		tap->keeps = false;
+	}
+	(void)pthread_mutex_unlock(&tap->lock);
+	return result;
+}
+
+int tap_ask(struct tap *tap, int32_t timeout_ms)
+{
+	(void)pthread_mutex_lock(&tap->lock);
+	int result = tap->keeps ? TAP_E_FULL : tap_ask_locked(tap, timeout_ms);
+	(void)pthread_mutex_unlock(&tap->lock);
+	return result;
+}
+
+int tap_give_back(struct tap *tap, struct penstock_batch *batch)
+{
+	(void)pthread_mutex_lock(&tap->lock);
+	int result = penstock_batch_release(tap->stream, batch);
+	tap->held--;
+	(void)pthread_mutex_unlock(&tap->lock);
+	return result;
+}
+
+int tap_path(struct tap *tap, uint64_t index, char **ret_path)
+{
+	(void)pthread_mutex_lock(&tap->lock);
+	int result = penstock_stream_path(tap->stream, index, ret_path);
+	(void)pthread_mutex_unlock(&tap->lock);
+	return result;
+}
+
+int tap_stats(struct tap *tap, char **ret_json)
+{
+	(void)pthread_mutex_lock(&tap->lock);
+	int result = penstock_stream_stats(tap->stream, ret_json);
+	(void)pthread_mutex_unlock(&tap->lock);
+	return result;
+}
