@@ -21,14 +21,21 @@ else()
 		endif()
 	endif()
 endif()
+# nvcc may be there without the rest of its toolkit. Conda's headers lie below `targets`.
+if(PENSTOCK_NVCC)
+	get_filename_component(cuda_root ${PENSTOCK_NVCC} REALPATH)
+	get_filename_component(cuda_root ${cuda_root} DIRECTORY)
+	find_path(PENSTOCK_CUDA_INCLUDE cudaTypedefs.h HINTS ${cuda_root}/../include
+		${cuda_root}/../targets/${CMAKE_SYSTEM_PROCESSOR}-linux/include ${cuda_root}/../targets/sbsa-linux/include)
+	if(NOT PENSTOCK_CUDA_INCLUDE)
+		set(PENSTOCK_NVCC "")
+		set(nvcc_lack "${PENSTOCK_NVCC_PATH} is there, and its toolkit's headers are not (cudaTypedefs.h: -DPENSTOCK_CUDA_INCLUDE=...)")
+	endif()
+endif()
 if(NOT PENSTOCK_NVCC)
 	message(STATUS "CUDA: nothing of it is built: ${nvcc_lack}")
 	return()
 endif()
-
-get_filename_component(cuda_root ${PENSTOCK_NVCC} REALPATH)
-get_filename_component(cuda_root ${cuda_root} DIRECTORY)
-find_path(PENSTOCK_CUDA_INCLUDE cudaTypedefs.h HINTS ${cuda_root}/../include REQUIRED)
 
 # Machine code for each of these that nvcc knows, and the newest one's PTX for what comes after.
 set(PENSTOCK_CUDA_ARCHITECTURES "70;75;80;86;89;90;100;120" CACHE STRING
