@@ -187,7 +187,8 @@ PENSTOCK_API int penstock_cuda_next(
 /* Has `queue` wait for the batch and write it, normalised and augmented as the options say, to
  * `out`: device memory for batch_size rows (penstock_cuda_info.output_bytes), aligned to 16 bytes;
  * rows from `count` on are left as they are. Returns at once. May be called again, also in another
- * queue. 0; -EINVAL the batch is not held, or `out` is NULL or not aligned; -EIO. */
+ * queue. 0; -EINVAL the batch is not held, `out` is NULL or not aligned, or `queue` is none of the
+ * device or is being captured into a graph; -EIO. */
 PENSTOCK_API int penstock_cuda_transform(struct penstock_cuda *cuda,
 	const struct penstock_cuda_batch *batch, void *out, struct CUstream_st *queue);
 
@@ -200,7 +201,8 @@ PENSTOCK_API int penstock_cuda_targets(struct penstock_cuda *cuda,
 	struct CUstream_st *queue);
 
 /* Gives a batch back: its device memory is used again after what `queue` has been given so far. Its
- * pointers are dead from here on and are set to NULL. 0; -EINVAL it is not held; -EIO. */
+ * pointers are dead from here on and are set to NULL. 0; -EINVAL it is not held, or it stays so
+ * because `queue` is none of the device or is being captured into a graph; -EIO. */
 PENSTOCK_API int penstock_cuda_release(
 	struct penstock_cuda *cuda, struct penstock_cuda_batch *batch, struct CUstream_st *queue);
 
