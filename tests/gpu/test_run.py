@@ -175,7 +175,9 @@ def test_waiting_counts_where_the_daemon_is_faster():
             assert words.startswith("penstock feeds 0.990") and made.model_rate == 1000, words
             assert report.write(home / "r.md", made, {}, [], 1, 1) is (holds is not False)
         failed = torch_text(0, {"loader": "dataloader", "failed": "ValueError: no"})
-        assert "ValueError: no" in raises(stage.Failed, parts.torch_figures, stage_of(home, 0), "resnet50", failed, 1)
+        made = stage_of(home, 0)
+        said = raises(stage.Failed, parts.torch_figures, made, "resnet50", failed, 1)
+        assert said.startswith("ValueError: no; penstock feeds 0.990") and made.model_rate == 1000, said
         assert "exit code" in raises(stage.Failed, parts.torch_figures, stage_of(home, 0), "resnet50", "", -9)
 
 

@@ -127,6 +127,19 @@ class Penstock:
         self.stream.close()
 
 
+def workers_that_fit(workers, batch_bytes, room):
+    """Workers, and batches that each has ahead: they lie in /dev/shm, where a worker that finds no room is killed. Two batches are the
+    others' (the trainer's own and one that is being pinned)."""
+    fit = room // batch_bytes - 2
+    ahead = 2 if 2 * workers <= fit else 1
+    return max(1, min(workers, fit)), ahead
+
+
+def shared_room():
+    found = os.statvfs("/dev/shm")
+    return found.f_bavail * found.f_frsize
+
+
 class DataLoader:
     def __init__(self, args):
         from torch.utils.data import DataLoader as Loader, RandomSampler
@@ -135,10 +148,12 @@ class DataLoader:
                                     transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
         dataset = datasets.ImageFolder(args.source, steps)
         # Few pictures are drawn again and again, as penstock's endless stream gives them.
-        sampler = RandomSampler(dataset, replacement=True, num_samples=(args.steps + WARM_UP + AHEAD) * args.batch_size)
+        sampler = RandomSampler(dataset, replacement=True, num_samples=(args.steps + args.warm_up + AHEAD) * args.batch_size)
         self.device = args.device
-        self.loader = Loader(dataset, args.batch_size, sampler=sampler, num_workers=args.workers, drop_last=True,
-                             pin_memory=args.device.type == "cuda")
+        batch_bytes = args.batch_size * (4 * 3 * args.image_size ** 2 + 8)
+        self.workers, ahead = workers_that_fit(args.workers, batch_bytes, shared_room())
+        self.loader = Loader(dataset, args.batch_size, sampler=sampler, num_workers=self.workers, prefetch_factor=ahead,
+                             drop_last=True, pin_memory=args.device.type == "cuda")
         self.batches = iter(self.loader)
 
     def __next__(self):
@@ -192,6 +207,64 @@ def step(model, optimizer, images, labels, args):
     return loss.detach()
 
 
+class Steps:
+    """What was measured of a loader's steps."""
+
+    def __init__(self, device):
+        self.clock, self.losses = Clock(device), []  # marks: begin and end of each step, in turn
+        self.images, self.iterator_s, self.stalled_before = 0, 0.0, 0
+
+    def seconds(self, args):
+        """Of all that were measured, and of the time between them."""
+        last_warm, last = 2 * args.warm_up - 1, len(self.clock.marks) - 1
+        between = sum(self.clock.seconds(i, i + 1) for i in range(last_warm, last, 2))
+        return self.clock.seconds(last_warm, last), between
+
+
+def run(loader, model, optimizer, args):
+    steps, end = Steps(args.device), None
+    for number in range(args.steps + args.warm_up):
+        measured = number >= args.warm_up
+        if number == args.warm_up:
+            end = time.monotonic() + args.seconds
+            steps.stalled_before = stalled_ns(loader)
+        begin = time.perf_counter()
+        images, labels = next(loader)
+        if measured:
+            steps.iterator_s += time.perf_counter() - begin
+            steps.images += len(labels)
+        steps.clock.mark()
+        steps.losses.append(step(model, optimizer, images, labels, args))
+        steps.clock.mark()
+        steps.clock.wait(AHEAD)
+        if end and time.monotonic() > end:
+            break
+    if steps.clock.cuda:
+        torch.cuda.synchronize()
+    return steps
+
+
+def stalled_ns(loader):
+    return loader.stalled_ns() if isinstance(loader, Penstock) else 0
+
+
+def describe(steps, loader, args):
+    seconds, waited = steps.seconds(args)
+    values = torch.stack(steps.losses).float().tolist()
+    tenth = max(1, len(values) // 10)
+    result = {"dtype": str(args.dtype), "steps": len(values) - args.warm_up, "seconds": seconds, "images_s": steps.images / seconds,
+              "waiting_share": waited / seconds, "iterator_share": steps.iterator_s / seconds,
+              "loss_first": sum(values[:tenth]) / tenth, "loss_last": sum(values[-tenth:]) / tenth}
+    if isinstance(loader, Penstock):
+        result["stalled_share"] = (stalled_ns(loader) - steps.stalled_before) / 1e9 / seconds
+        result.update(loader.about())
+    if isinstance(loader, DataLoader):
+        result["workers"] = loader.workers
+    if steps.clock.cuda:
+        result["peak_bytes"] = torch.cuda.max_memory_allocated()
+    return result
+
+
 def train(name, args):
     torch.manual_seed(0)
     if args.device.type == "cuda":
@@ -200,45 +273,11 @@ def train(name, args):
     model = model.to(args.device, memory_format=torch.channels_last).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.rate, momentum=0.9, weight_decay=1e-4)
     loader = LOADERS[name](args)
-    clock, losses, iterator_s = Clock(args.device), [], 0.0
-    # marks: begin and end of each step, in turn
-    stalled_before, end = 0, None
-    for number in range(args.steps + args.warm_up):
-        if number == args.warm_up:
-            end = time.monotonic() + args.seconds
-            stalled_before = loader.stalled_ns() if name == "penstock" else 0
-        begin = time.perf_counter()
-        images, labels = next(loader)
-        if number >= args.warm_up:
-            iterator_s += time.perf_counter() - begin
-        clock.mark()
-        losses.append(step(model, optimizer, images, labels, args))
-        clock.mark()
-        clock.wait(AHEAD)
-        if end and time.monotonic() > end:
-            break
-    if clock.cuda:
-        torch.cuda.synchronize()
-    last_warm, last = 2 * args.warm_up - 1, len(clock.marks) - 1
-    seconds = clock.seconds(last_warm, last)
-    waited = sum(clock.seconds(i, i + 1) for i in range(last_warm, last, 2))
-    measured = len(losses) - args.warm_up
-    values = torch.stack(losses).float().tolist()
-    tenth = max(1, len(values) // 10)
-    result = {"loader": name, "model": args.model, "model_of": whose, "batch_size": args.batch_size, "image_size": args.image_size,
-              "dtype": str(args.dtype) if clock.cuda else "torch.float32", "steps": measured, "seconds": seconds,
-              "images_s": measured * args.batch_size / seconds, "waiting_share": waited / seconds,
-              "iterator_share": iterator_s / seconds, "loss_first": sum(values[:tenth]) / tenth,
-              "loss_last": sum(values[-tenth:]) / tenth}
-    if name == "penstock":
-        result["stalled_share"] = (loader.stalled_ns() - stalled_before) / 1e9 / seconds
-        result.update(loader.about())
-    if name == "dataloader":
-        result["workers"] = args.workers
-    if clock.cuda:
-        result["peak_bytes"] = torch.cuda.max_memory_allocated()
-    loader.close()
-    return result
+    try:
+        found = describe(run(loader, model, optimizer, args), loader, args)
+    finally:
+        loader.close()
+    return {"loader": name, "model": args.model, "model_of": whose, "batch_size": args.batch_size, "image_size": args.image_size, **found}
 
 
 def parse():
