@@ -719,25 +719,38 @@ static void test_clock(struct test *test)
 		after >= before ? after - before : NAN, 200e-9, 1 + 1e-6);
 }
 
+static void test_functions(struct test *test)
+{
+	test_memory(test);
+	test_convs(test);
+	test_norm(test);
+	test_elementwise(test);
+	test_pool(test, 8, 10);
+	test_pool(test, 9, 7);
+	test_mean(test);
+	test_gemms(test);
+	test_bias(test);
+	test_loss(test, 6, 5);
+	test_loss(test, 5, 1000);
+	test_step(test);
+	test_clock(test);
+}
+
+unsigned self_test_functions(struct ops *device, struct ops *host, FILE *out)
+{
+	struct test test = {.ops = {device, host}, .out = out};
+
+	test_functions(&test);
+	return test.failures;
+}
+
 unsigned self_test(struct ops *device, struct ops *host, FILE *out)
 {
 	struct test test = {.ops = {device, host}, .out = out};
 
-	test_memory(&test);
-	test_convs(&test);
-	test_norm(&test);
-	test_elementwise(&test);
-	test_pool(&test, 8, 10);
-	test_pool(&test, 9, 7);
-	test_mean(&test);
-	test_gemms(&test);
-	test_bias(&test);
-	test_loss(&test, 6, 5);
-	test_loss(&test, 5, 1000);
-	test_step(&test);
+	test_functions(&test);
 	test_net(&test, 16, 16);
 	test_net(&test, 2, NET_LARGE);
-	test_clock(&test);
 	fprintf(out, "%u comparisons of the %s with the %s, %u failed\n", test.compared,
 		device->name, host->name, test.failures);
 	return test.failures;

@@ -13,6 +13,9 @@
  * differ. */
 unsigned self_test(struct ops *device, struct ops *host, FILE *out);
 
+/* Without the networks: each function alone. */
+unsigned self_test_functions(struct ops *device, struct ops *host, FILE *out);
+
 #define SELF_TEST_HALF 2e-3
 #define SELF_TEST_CONV 1e-2
 #define SELF_TEST_FLOAT 1e-4
