@@ -214,7 +214,6 @@ int penstock_cuda_attach(struct penstock_stream *stream,
 static void cuda_forget(struct penstock_cuda *cuda)
 {
 	pump_forget(&cuda->pump);
-	memory_forget(&cuda->memory);
 	free(cuda->buffers.buffer);
 	free(cuda);
 }

@@ -216,15 +216,6 @@ void memory_deinit(struct memory *memory)
 	*memory = (struct memory){0};
 }
 
-void memory_forget(struct memory *memory)
-{
-	for (unsigned i = 0; i < MEMORY_EXTENTS; i++) {
-		if (memory->extent[i].base)
-			(void)munmap(
-				(void *)(uintptr_t)memory->extent[i].base, memory->extent[i].bytes);
-	}
-}
-
 /* ---- extents
  * -----------------------------------------------------------------------------------------------------------
  */
@@ -264,8 +255,10 @@ static void *memory_map_again(const struct memory *memory, const struct memory_s
 		mremap((void *)(uintptr_t)source->base, 0, source->extent_bytes, MREMAP_MAYMOVE);
 	if (base == MAP_FAILED)
 		return NULL;
-	if (memory->way != MEMORY_WRITABLE ||
-		mprotect(base, source->extent_bytes, memory_ways[memory->way].protection) == 0)
+	if (madvise(base, source->extent_bytes, MADV_DONTFORK) == 0 &&
+		(memory->way != MEMORY_WRITABLE ||
+			mprotect(base, source->extent_bytes, memory_ways[memory->way].protection) ==
+				0))
 		return base;
 	int error = errno;
 	(void)munmap(base, source->extent_bytes);

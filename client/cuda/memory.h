@@ -10,6 +10,9 @@
  *
  * Ring: through pinned memory of this process (ring.h); the slot is free when memory_copy returns.
  *
+ * A forked child, which cannot use the device, does not inherit the mappings: it would have what
+ * can be written to, and keep the pages of daemons that are gone.
+ *
  * A private mapping could be registered for writing too and would show the device pages of its own,
  * not the daemon's: never.
  *
@@ -69,9 +72,6 @@ int memory_init(struct memory *memory, const struct device *device, uint32_t wan
 
 /* No copy may be under way. `memory` was initialised, or is zeroed. */
 void memory_deinit(struct memory *memory);
-
-/* In a forked child: unmaps, and leaves the device alone, which is the parent's. */
-void memory_forget(struct memory *memory);
 
 /* Has `queue` copy the images to the device. 0 and the extent, whose slot must be kept until
  * memory_done; or MEMORY_NO_EXTENT: the source was read. -ENOTSUP, -ENOMEM, -EIO. */

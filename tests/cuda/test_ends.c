@@ -192,6 +192,19 @@ static void test_daemon(void **state)
 
 /* ---- fork ---- */
 
+/* How often the daemon's memory is mapped in this process. */
+static unsigned mappings(void)
+{
+	char line[512];
+	unsigned count = 0;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	FAKE_WANT(maps);
+	while (fgets(line, sizeof line, maps))
+		count += strstr(line, "/memfd:") != NULL;
+	(void)fclose(maps);
+	return count;
+}
+
 static void in_child(struct penstock_cuda_batch *batch)
 {
 	struct penstock_cuda *another = NULL;
@@ -200,6 +213,7 @@ static void in_child(struct penstock_cuda_batch *batch)
 	struct penstock_cuda_counters counters = {.size = sizeof counters};
 	char text[512], *answer = NULL;
 	void *out = (void *)(uintptr_t)4096;
+	FAKE_WANT(mappings() == 1); /* the stream's, which cannot be written to */
 	LOOP_WANT(penstock_cuda_next(loop.cuda, &more, 1000), -EBADF, "fork");
 	LOOP_WANT(penstock_cuda_transform(loop.cuda, batch, out, NULL), -EBADF, "fork");
 	LOOP_WANT(penstock_cuda_targets(loop.cuda, batch, 2, 0, out, NULL), -EBADF, "fork");
@@ -211,7 +225,9 @@ static void in_child(struct penstock_cuda_batch *batch)
 	LOOP_WANT(penstock_cuda_counters(loop.cuda, &counters), -EBADF, "fork");
 	LOOP_WANT(penstock_cuda_attach(loop.stream, &loop.options, &another), -EBADF, NULL);
 	penstock_cuda_detach(loop.cuda);
+	FAKE_WANT(mappings() == 1);
 	penstock_stream_close(loop.stream);
+	FAKE_WANT(mappings() == 0);
 }
 
 static void run_fork(const void *mode)
@@ -220,6 +236,7 @@ static void run_fork(const void *mode)
 	int status;
 	loop_start(&loop, NULL, *(const uint32_t *)mode);
 	loop_next(&loop, &batch);
+	FAKE_WANT(mappings() == 1 + (*(const uint32_t *)mode == PENSTOCK_CUDA_REGISTERED));
 	pid_t pid = fork();
 	if (pid == 0) {
 		in_child(&batch);
