@@ -14,7 +14,7 @@ BATCH = 256
 HOUR_S = 3600
 NOISE = 0.2  # of the loss, between runs whose sums were rounded differently
 USUAL_RATE = 2700  # images/s of ResNet-50, where it was not measured: for the number of batches alone
-GROWTH_BATCH = 8  # gpu_attach growth's
+TORCH_STEPS = {"resnet50": 60, "resnet18": 200}  # some seconds of a large GPU
 TARGETS = ("penstockd", "penstock", "make_dataset", "train_cpu", "train_cuda", "penstock_cuda", "gpu_attach", "gpu_rates", "gpu_kernels")
 
 
@@ -24,6 +24,8 @@ def build_options(stage):
     options = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPENSTOCK_WERROR=OFF"]
     if stage.capability:
         options.append(f"-DPENSTOCK_CUDA_ARCHITECTURES={stage.capability}")
+    if stage.python:  # cuDNN is looked for among its packages
+        options.append(f"-DPython3_EXECUTABLE={stage.python}")
     if stage.bundle:
         options += [f"-DPKG_CONFIG_EXECUTABLE={stage.pkg_config()}", f"-DCMAKE_PREFIX_PATH={stage.bundle}"]
     return options
@@ -217,7 +219,7 @@ def torch_model(model):
             raise Failed("no pictures: the part data made none")
         if not stage.python:
             raise Skipped("no Python with PyTorch (--python names one)")
-        options = ["--steps", 60, "--seconds", 14, "--loader", "synthetic,penstock,dataloader,synthetic"]
+        options = ["--steps", TORCH_STEPS[model], "--seconds", 14, "--loader", "synthetic,penstock,dataloader,synthetic"]
         if not stage.gpu:
             options = ["--device", "cpu", "--steps", 2, "--warm-up", 1, "--batch-size", 2, "--image-size", 32, "--workers", 1,
                        "--loader", "synthetic,penstock,dataloader"]

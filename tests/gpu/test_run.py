@@ -44,6 +44,13 @@ def raises(kind, function, *arguments):
     raise AssertionError(f"{function.__name__} raised no {kind.__name__}")
 
 
+def read(path):
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
 def ends(pid):
     """Whether a process that was killed is gone soon. It may be a zombie of an init that does not look; it does not run."""
     for _ in range(500):
@@ -70,6 +77,7 @@ def test_refuses():
         assert "expected build, data" in run("--only", "nonsense", code=2)
         assert "tests/gpu/bundle has made" in run("--bundle", home, code=2)
         assert "more than 0" in run("--minutes", "0", code=2)
+        assert "another ending" in run("--output", home / "report.log", code=2)
         assert "more than 0" in run("--minutes", "nan", code=2)
 
 
@@ -80,6 +88,21 @@ def test_a_part_that_fails_costs_no_other():
         written = (home / "r.md").read_text()
         assert "**FAILED**" in written and "no GPU was used" in written, written
         assert str(home) not in written, "the report names a path of this machine"
+
+
+def test_ended_it_ends_what_it_started():
+    with folder() as home:
+        words = [str(HERE / "run"), "--without-gpu", "--bin", BIN, "--output", home / "r.md", "--python", "none", "--only", "train_cpu"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(home)}) as command:
+            for line in command.stdout:
+                if line.startswith("daemon "):
+                    break
+            time.sleep(0.5)
+            command.terminate()
+            assert command.wait(30) == 1
+        left = [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(home).encode() in read(path) and ends(path.parent.name) is False]
+        assert not left, left
+        assert not list(home.glob("penstock-gpu-*")), "a temporary folder was left"
 
 
 def test_no_time_left_is_no_success():
