@@ -132,7 +132,10 @@ def test_bad_checkpoints():
 
         assert "no checkpoint" in resume(b"rubbish" * 1000)
         assert "no checkpoint" in resume(whole[:100])
-        assert "ends early, within its loss scale" in resume(whole[:-1])
+        assert "ends early, within its hash" in resume(whole[:-1])
+        assert "ends early, within its loss scale" in resume(whole[:-9])
+        assert "its hash differs" in resume(whole[:-5000] + bytes([whole[-5000] ^ 1]) + whole[-4999:])
+        assert "its hash differs" in resume(whole[:-1] + bytes([whole[-1] ^ 1]))
         assert "ends early, within its weights" in resume(whole[:3000])
         assert "cannot read" in resume(None, path=home / "gone")
         assert "--width 8, this run has 16" in resume(whole, "--width", "16")

@@ -2,13 +2,15 @@
 #include "checkpoint.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char magic[8] = "TRNCUDA1";
+static const char magic[8] = "TRNCUDA2";
 
 static void *host_new(const char *path, size_t bytes)
 {
@@ -27,14 +29,30 @@ static void fail_write(const char *path)
 	exit(1);
 }
 
-static void write_part(FILE *file, const char *path, struct ops *ops, const struct net_part *part)
+/* Returns the hash so far. */
+static uint64_t write_part(
+	FILE *file, const char *path, struct ops *ops, const struct net_part *part, uint64_t hash)
 {
 	void *bytes = host_new(path, part->bytes);
 
 	ops->get(ops, bytes, part->memory, part->bytes);
 	if (fwrite(bytes, part->bytes, 1, file) != 1)
 		fail_write(path);
+	hash = net_hash_bytes(hash, bytes, part->bytes);
 	free(bytes);
+	return hash;
+}
+
+/* So that the new name outlasts a loss of power. Not every file system can, and the old checkpoint
+ * is a whole one too: no reason to fail. Changes `path`. */
+static void sync_folder(char *path)
+{
+	int folder = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (folder < 0)
+		return;
+	(void)fsync(folder);
+	(void)close(folder);
 }
 
 void checkpoint_save(
@@ -43,6 +61,7 @@ void checkpoint_save(
 	struct checkpoint head = *checkpoint;
 	struct net_part parts[NET_PARTS];
 	char temporary[4096];
+	uint64_t hash;
 	FILE *file;
 
 	if (snprintf(temporary, sizeof(temporary), "%s.new", path) >= (int)sizeof(temporary)) {
@@ -56,11 +75,13 @@ void checkpoint_save(
 	file = fopen(temporary, "we");
 	if (!file || fwrite(&head, sizeof(head), 1, file) != 1)
 		fail_write(temporary);
+	hash = net_hash_bytes(NET_HASH_BEGIN, &head, sizeof(head));
 	for (unsigned i = 0; i < NET_PARTS; i++)
-		write_part(file, temporary, ops, &parts[i]);
-	if (fflush(file) != 0 || fsync(fileno(file)) != 0 || fclose(file) != 0 ||
-		rename(temporary, path) != 0)
+		hash = write_part(file, temporary, ops, &parts[i], hash);
+	if (fwrite(&hash, sizeof(hash), 1, file) != 1 || fflush(file) != 0 ||
+		fsync(fileno(file)) != 0 || fclose(file) != 0 || rename(temporary, path) != 0)
 		fail_write(temporary);
+	sync_folder(temporary);
 }
 
 static FILE *open_head(const char *path, struct checkpoint *ret_checkpoint)
@@ -108,17 +129,25 @@ void checkpoint_compare(const char *path, const struct checkpoint *checkpoint,
 	}
 }
 
-static void read_part(FILE *file, const char *path, struct ops *ops, const struct net_part *part)
+static void read_or_fail(FILE *file, const char *path, const char *what, void *bytes, size_t count)
+{
+	if (fread(bytes, count, 1, file) == 1)
+		return;
+	fprintf(stderr, "train_cuda: %s ends early, within its %s: it was damaged\n", path, what);
+	exit(1);
+}
+
+/* Returns the hash so far. */
+static uint64_t read_part(
+	FILE *file, const char *path, struct ops *ops, const struct net_part *part, uint64_t hash)
 {
 	void *bytes = host_new(path, part->bytes);
 
-	if (fread(bytes, part->bytes, 1, file) != 1) {
-		fprintf(stderr, "train_cuda: %s ends early, within its %s: it was damaged\n", path,
-			part->name);
-		exit(1);
-	}
+	read_or_fail(file, path, part->name, bytes, part->bytes);
 	ops->put(ops, part->memory, bytes, part->bytes);
+	hash = net_hash_bytes(hash, bytes, part->bytes);
 	free(bytes);
+	return hash;
 }
 
 void checkpoint_load(const char *path, struct ops *ops, struct net *net)
@@ -126,6 +155,7 @@ void checkpoint_load(const char *path, struct ops *ops, struct net *net)
 	struct checkpoint head;
 	struct net_part parts[NET_PARTS];
 	FILE *file = open_head(path, &head);
+	uint64_t hash = net_hash_bytes(NET_HASH_BEGIN, &head, sizeof(head)), written;
 
 	net_parts(net, parts);
 	for (unsigned i = 0; i < NET_PARTS; i++) {
@@ -138,7 +168,15 @@ void checkpoint_load(const char *path, struct ops *ops, struct net *net)
 		exit(1);
 	}
 	for (unsigned i = 0; i < NET_PARTS; i++)
-		read_part(file, path, ops, &parts[i]);
+		hash = read_part(file, path, ops, &parts[i], hash);
+	read_or_fail(file, path, "hash", &written, sizeof(written));
+	if (hash != written) {
+		fprintf(stderr,
+			"train_cuda: %s is not what was written (its hash differs): it was "
+			"damaged\n",
+			path);
+		exit(1);
+	}
 	(void)fclose(file);
 	net_refresh(net);
 }

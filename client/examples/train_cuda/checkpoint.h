@@ -1,6 +1,7 @@
 /* checkpoint: a file with all that a run needs to go on: the network's parts, the loader's state,
- * the step, and the options that must be the same. Written beside itself and renamed: it is either
- * the old one or the new one. What is wrong with one ends the process with a sentence. */
+ * the step, and the options that must be the same; behind them a hash of it all. Written beside
+ * itself and renamed: it is either the old one or the new one. What is wrong with one ends the
+ * process with a sentence. */
 #pragma once
 
 #include "net.h"

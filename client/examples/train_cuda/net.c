@@ -631,15 +631,23 @@ size_t net_parameters(const struct net *net)
 	return count + (size_t)net->shape.classes * (net->last.c + 1);
 }
 
+uint64_t net_hash_bytes(uint64_t hash, const void *bytes, size_t count)
+{
+	const unsigned char *at = bytes;
+
+	for (size_t i = 0; i < count; i++)
+		hash = (hash ^ at[i]) * 0x100000001b3u;
+	return hash;
+}
+
 uint64_t net_hash(struct net *net)
 {
 	size_t bytes = (net->halves + net->floats) * sizeof(float);
 	unsigned char *weights = host_new(bytes, 1);
-	uint64_t hash = 0xcbf29ce484222325u;
+	uint64_t hash;
 
 	net->ops->get(net->ops, weights, net->weights, bytes);
-	for (size_t i = 0; i < bytes; i++)
-		hash = (hash ^ weights[i]) * 0x100000001b3u;
+	hash = net_hash_bytes(NET_HASH_BEGIN, weights, bytes);
 	free(weights);
 	return hash;
 }

@@ -69,5 +69,10 @@ void net_refresh(struct net *net);
 /* Numbers that are learned; of the first filter, three channels. */
 size_t net_parameters(const struct net *net);
 
-/* FNV-1a over the weights: two runs that learned the same show the same number. Waits. */
+#define NET_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
+
+/* FNV-1a over these bytes too; `hash`: of those before, or NET_HASH_BEGIN. */
+uint64_t net_hash_bytes(uint64_t hash, const void *bytes, size_t count);
+
+/* That of the weights: two runs that learned the same show the same number. Waits. */
 uint64_t net_hash(struct net *net);
