@@ -1,7 +1,6 @@
 """stage: what the parts of tests/gpu/run share: where things are, how a command is run within the time that is left, what was found.
 
 Only the standard library. Every process that is started here runs in a session of its own and is ended with it."""
-import json
 import os
 import platform
 import re
@@ -272,8 +271,7 @@ def machine_facts(stage, torch):
         facts[name] = first_line(*command) or "not found"
     release = re.search(r"release [^,]+", subprocess_text(nvcc, "--version"))
     facts["nvcc"] = release.group(0) if release else "not found"
-    facts["PyTorch"] = torch and ", ".join(f"{name} {value}" for name, value in json.loads(torch).items())
-    facts["GPU"] = stage.gpu_name
+    facts["PyTorch"], facts["GPU"] = torch, stage.gpu_name
     facts.update({f"GPU: {name}": value for name, value in gpu_facts().items()})
     return {name: value or "not found" for name, value in facts.items()}
 
