@@ -1,5 +1,5 @@
 # Groups of trainers, a test for each part of groups.py.
-foreach(part split state all return streams)
+foreach(part split state all return streams memory)
 	set(patterns test_${part}_*)
 	if(part STREQUAL state)
 		list(APPEND patterns test_refused_* test_restart_*)

@@ -3,12 +3,17 @@
 Most trainers here are streams of raw messages (harness.Link), checked against what PROTOCOL.md says and nothing else: plan() works out
 from its text which positions every rank must get. A few go through libpenstock, by dump_batches."""
 import contextlib
+import ctypes
 import errno
+import fcntl
 import itertools
 import json
+import mmap
 import os
 import select
 import signal
+import struct
+import threading
 import time
 
 from harness import INVALID, LAST, PADDED, STATUS, WAIT, Daemon, HungUp, Link, Refused, folder, make_dataset, rows, run_tests, wait_until
@@ -294,6 +299,66 @@ def test_memory_to_be_pinned_is_writable_where_one_trainer_reads_alone():
         assert one.opened() and two.opened() and one.writable and not two.writable
         with refused(errno.EINVAL, "pin_memory", "maybe"):
             link.open(**base, pin_memory="maybe").opened()
+
+
+class Spoiler:
+    """Writes noise over all memory of this kind that this process was sent, and punches holes into it, until the block ends."""
+
+    def __init__(self):
+        self.fds = [fd for fd in map(int, os.listdir("/proc/self/fd")) if self.is_writable(fd)]
+        self.ended, self.rounds = threading.Event(), 0
+        self.thread = threading.Thread(target=self.run)
+
+    @staticmethod
+    def is_writable(fd):
+        with contextlib.suppress(OSError):
+            return "memfd:penstock-batches" in os.readlink(f"/proc/self/fd/{fd}") and not fcntl.fcntl(fd, harness.F_GET_SEALS) & 16
+        return False
+
+    def run(self):
+        punch = ctypes.CDLL(None, use_errno=True).fallocate
+        punch.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+        with contextlib.ExitStack() as stack:
+            memories = [(fd, stack.enter_context(mmap.mmap(fd, 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE))) for fd in self.fds]
+            while not self.ended.is_set():
+                for fd, memory in memories:
+                    memory[:] = os.urandom(len(memory)) if self.rounds % 3 else b"\xff" * len(memory)
+                    assert self.rounds % 4 or punch(fd, 3, 0, len(memory)) == 0  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
+                self.rounds += 1
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+
+def test_memory_that_a_trainer_spoils_is_its_own_loss():
+    """The daemon believes nothing that it reads back: the trainer is told the same batches, and others get theirs whole."""
+    with served() as (daemon, source), Link(daemon.socket) as link, Link(daemon.socket) as other:
+        keys = dict(source=source, batch_size=4, epochs=3, **TINY)
+        good = link.open(**keys).read()
+        spoilt = link.open(**keys, pin_memory=True)
+        assert spoilt.opened() and spoilt.writable
+        with Spoiler() as spoiler:
+            wait_until(lambda: spoiler.rounds > 1 or not spoiler.thread.is_alive(), "some noise")
+            told = []
+            while spoilt.end is None or spoilt.inbox:
+                if not spoilt.inbox:
+                    link.take()
+                    continue
+                kind, body = spoilt.inbox.popleft()
+                if kind == harness.BATCH:
+                    told.append(harness.Batch(*struct.unpack_from("<IIQQQQII", body)))
+                    spoilt.release(told[-1])
+            beside = other.open(**keys).read()
+            assert spoiler.fds and spoiler.thread.is_alive()
+        assert spoilt.end == harness.END
+        assert [b[2:] for b in told] == [b[2:] for b, _ in good], "what is announced does not come out of that memory"
+        assert sequence(beside) == sequence(good)
+        assert sequence(link.open(**keys).read()) == sequence(good)
 
 
 # ---- refusals of groups ----
