@@ -39,7 +39,7 @@ namespace
 {
 
 constexpr unsigned THREADS = 256, BLOCKS_MAX = 16384;
-constexpr unsigned ROW_THREADS = 64; /* of a block that does one row of scores */
+constexpr unsigned ROW_THREADS = 32; /* of a block, a warp, that does one row of scores */
 
 struct alignas(16) pack {
 	__half value[OPS_PACK];
