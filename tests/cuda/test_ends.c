@@ -2,14 +2,18 @@
  * stream's side: slow, gone, another daemon, detached; and what the application does wrong. */
 #include "client/fake.h"
 #include "cuda/loop.h"
+#include "proto/slots.h"
 
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -190,6 +194,94 @@ static void test_daemon(void **state)
 	check_modes(run_detached, "detached");
 }
 
+/* ---- memory that others of the same trainer may write to ---- */
+
+/* The one mapping of the daemon's memory that there is before a stream is attached. */
+static uint8_t *find_memory(size_t *ret_bytes)
+{
+	char line[512];
+	uint8_t *base = NULL;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	FAKE_WANT(maps);
+	while (!base && fgets(line, sizeof line, maps)) {
+		unsigned long begin, end;
+		if (!strstr(line, "/memfd:fake-extent") ||
+			sscanf(line, "%lx-%lx", &begin, &end) != 2)
+			continue;
+		base = (uint8_t *)begin;
+		*ret_bytes = end - begin;
+	}
+	(void)fclose(maps);
+	FAKE_WANT(base);
+	return base;
+}
+
+/* Writes noise over pixels, labels and records (heads are libpenstock's to check) until killed. */
+static void spoil(void)
+{
+	size_t bytes;
+	uint8_t *memory = find_memory(&bytes);
+	const size_t stride = bytes / loop_shape.slots, head = sizeof(struct slots_head) + 64;
+	uint64_t noise = 88172645463325252U;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	FAKE_WANT(mprotect(memory, bytes, PROT_READ | PROT_WRITE) == 0);
+	for (;;)
+		for (size_t at = 0; at < bytes; at += sizeof noise) {
+			noise ^= noise << 13;
+			noise ^= noise >> 7;
+			noise ^= noise << 17;
+			if (at % stride >= head)
+				memcpy(memory + at, &noise, sizeof noise);
+		}
+}
+
+static bool is_spoilt(const struct penstock_cuda_batch *batch)
+{
+	for (uint32_t row = 0; row < batch->count; row++)
+		if (batch->host_labels[row] < -1 || batch->host_labels[row] > 1000)
+			return true;
+	return false;
+}
+
+/* Whatever is in a batch's labels and records: the loop goes on, and nothing is read or written
+ * where it should not be. */
+static void run_spoilt(const void *mode)
+{
+	struct penstock_cuda_batch batch;
+	loop_begin(&loop, NULL);
+	loop.options.memory = *(const uint32_t *)mode;
+	loop.options.flip = loop.options.erase = 0.5;
+	loop.options.erase_random = 1;
+	loop.options.mixup = loop.options.cutmix = 1;
+	loop_open(&loop);
+	pid_t pid = fork();
+	if (pid == 0)
+		spoil();
+	loop_attach(&loop);
+	CUdeviceptr out = gpu_room(&loop.gpu, (size_t)4 * 16 * 16 * 3 * sizeof(float));
+	for (int spoilt = 0; spoilt < 20;) {
+		LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, 20000), 0, NULL);
+		spoilt += is_spoilt(&batch);
+		LOOP_WANT(penstock_cuda_transform(
+				  loop.cuda, &batch, (void *)(uintptr_t)out, loop.queue),
+			0, NULL);
+		LOOP_WANT(penstock_cuda_targets(
+				  loop.cuda, &batch, 10, 0.1F, (float *)(uintptr_t)out, loop.queue),
+			0, NULL);
+		loop_release(&loop, &batch);
+	}
+	FAKE_WANT(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+	GPU_WANT(loop.gpu.driver.stream_synchronize(loop.queue));
+	GPU_WANT(loop.gpu.driver.mem_free(out));
+	loop_end(&loop);
+}
+
+static void test_spoilt(void **state)
+{
+	(void)state;
+	check_modes(run_spoilt, "spoilt");
+}
+
 /* ---- fork ---- */
 
 /* How often the daemon's memory is mapped in this process. */
@@ -314,6 +406,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_waiting),
 		cmocka_unit_test(test_daemon),
+		cmocka_unit_test(test_spoilt),
 		cmocka_unit_test(test_fork),
 		cmocka_unit_test(test_options),
 	};
