@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SKIP = 77
-TORCH_S = 150  # for importing PyTorch the first time, from a disk that nobody has read
+TORCH_S = 100  # for importing PyTorch the first time, from a disk that nobody has read, besides what the first part took
 GRACE_S = 3  # between asking a process to end and ending it
 
 
@@ -60,7 +60,7 @@ class Stage:
         self.bin = args.bin.resolve() if args.bin else self.build / "bin"
         self.cores = len(os.sched_getaffinity(0))
         self.capability, self.gpu_name = gpu or (None, None)  # "90"
-        self.python = None  # an interpreter that has PyTorch
+        self.python = None  # an interpreter that has PyTorch, as soon as that is known
         self.painted = self.photographs = None
         self.daemon_rate = self.model_rate = None
         self.daemon_process, self.daemon_memory = None, 0
@@ -206,9 +206,9 @@ class Stage:
 
 # ---- the machine ----
 
-def first_line(*command, seconds=60):
+def first_line(*command):
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout.strip() else None
@@ -255,11 +255,33 @@ def cpu_name():
     return found.group(1) if found else platform.machine()
 
 
-def torch_facts(python):
+ASK_TORCH = """
+import torch
+found = [torch.__version__, f"CUDA {torch.version.cuda}", f"cuDNN {torch.backends.cudnn.version()}"]
+try:
+    import torchvision
+    found.append(f"torchvision {torchvision.__version__}")
+except Exception as error:
+    found.append(f"no torchvision ({type(error).__name__})")
+print(", ".join(found))
+"""
+
+
+def ask_torch(python):
+    """Begins to ask: importing takes a while where nobody has read these files yet, and other things can be done meanwhile."""
+    return subprocess.Popen([python, "-c", ASK_TORCH], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                            text=True, start_new_session=True)
+
+
+def torch_facts(asked):
     """What PyTorch says of itself, or None where this Python has none."""
-    ask = ("import torch; f = [torch.__version__, f'CUDA {torch.version.cuda}', f'cuDNN {torch.backends.cudnn.version()}']\n"
-           "try:\n import torchvision; f.append(f'torchvision {torchvision.__version__}')\nexcept ImportError: pass\nprint(', '.join(f))")
-    return first_line(str(python), "-c", ask, seconds=TORCH_S)
+    try:
+        text, _ = asked.communicate(timeout=TORCH_S)
+    except subprocess.TimeoutExpired:
+        text = ""
+    finally:
+        end_group(asked)
+    return text.strip() if asked.returncode == 0 else None
 
 
 def machine_facts(stage, torch):

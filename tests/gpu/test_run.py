@@ -143,6 +143,21 @@ def test_outcomes_of_a_command():
         assert "out" in log and "err" in log and "what went wrong" in log, log
 
 
+def test_asks_python_for_pytorch():
+    with folder() as home:
+        program = home / "python"
+        usual, stage.TORCH_S = stage.TORCH_S, 0.3
+        try:
+            for does, expected in (("exit 1", None), ("echo 2.11", "2.11"), ("sleep 600", None)):
+                program.write_text(f"#!/bin/sh\n{does}\n")
+                program.chmod(0o755)
+                asked = stage.ask_torch(program)
+                assert stage.torch_facts(asked) == expected, does
+                assert ends(asked.pid), does
+        finally:
+            stage.TORCH_S = usual
+
+
 def test_the_loss_must_fall():
     lines = "step {0}  epoch 0  loss {1:5.3f}  accuracy 10.0 %\n"
     falling = "".join(lines.format(i, 3 - i / 10) for i in range(20))
