@@ -219,7 +219,7 @@ static uint8_t *find_memory(size_t *ret_bytes)
 /* Writes noise over pixels, labels and records (heads are libpenstock's to check) until killed. */
 static void spoil(void)
 {
-	size_t bytes;
+	size_t bytes = 0;
 	uint8_t *memory = find_memory(&bytes);
 	const size_t stride = bytes / loop_shape.slots, head = sizeof(struct slots_head) + 64;
 	uint64_t noise = 88172645463325252U;
