@@ -153,6 +153,9 @@ def test_bad_data():
         pictures = make_dataset(home / "d", per_class=16, classes=3)
         assert "is not below 2" in run(pictures, *SMALL, "--classes", "2", "--steps", "2", code=1, daemon=daemon)
         assert "cannot open the stream" in run(home / "gone", *SMALL, code=1, daemon=daemon)
+        four = make_dataset(home / "four", per_class=4, classes=4)
+        text = run(pictures, *SMALL, "--epochs", "1", "--validate", four, code=1, daemon=daemon)
+        assert "label 3 is not below 3" in text and "step      6" in text, text
         assert "no emulated GPU 3" in run(pictures, *SMALL, "--device", "3", code=1, daemon=daemon)
         (home / "flat").mkdir()
         for path in pictures.rglob("*.jpg"):

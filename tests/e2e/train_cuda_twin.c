@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct penstock_cuda {
 	struct penstock_cuda_options options;
@@ -22,6 +23,17 @@ struct penstock_cuda {
 	struct penstock_cuda_counters counters;
 	char state[512]; /* after the last batch given */
 };
+
+static unsigned attachments; /* that are alive */
+
+/* Runs after what the program does at exit: by then all must be detached. */
+static void check_detached(void)
+{
+	if (attachments == 0)
+		return;
+	fprintf(stderr, "train_cuda_twin: %u attachments were left behind\n", attachments);
+	_exit(99);
+}
 
 static struct ops *device; /* set by ops_device_open, before anything is transformed */
 
@@ -67,12 +79,15 @@ int penstock_cuda_attach(struct penstock_stream *stream,
 		free(cuda);
 		return -EINVAL;
 	}
+	if (attachments++ == 0 && atexit(check_detached) != 0)
+		abort();
 	*ret_cuda = cuda;
 	return take_state(cuda);
 }
 
 void penstock_cuda_detach(struct penstock_cuda *cuda)
 {
+	attachments -= cuda != NULL;
 	free(cuda);
 }
 

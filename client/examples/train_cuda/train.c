@@ -58,7 +58,10 @@ struct run {
 };
 
 static volatile sig_atomic_t interrupted;
-static struct penstock_cuda *attached; /* the trainer's; see detach_at_exit */
+
+enum purpose { TRAINING, VALIDATION, PURPOSES };
+
+static struct penstock_cuda *attached[PURPOSES]; /* for detach_at_exit */
 
 static void on_signal(int number)
 {
@@ -81,12 +84,18 @@ static void give_up(const char *what)
 	exit(1);
 }
 
-/* However the process ends: the attachment's thread must not meet a driver that is being torn down.
+static void detach(enum purpose purpose)
+{
+	penstock_cuda_detach(attached[purpose]);
+	attached[purpose] = NULL;
+}
+
+/* However the process ends: an attachment's thread must not meet a driver that is being torn down.
  */
 static void detach_at_exit(void)
 {
-	penstock_cuda_detach(attached);
-	attached = NULL;
+	detach(VALIDATION);
+	detach(TRAINING);
 }
 
 /* ---- set-up ---- */
@@ -125,9 +134,9 @@ static void open_stream(struct run *run, const char *state)
 	}
 }
 
-/* The trainer's own attachment, or that of a validation, whose pictures stay as they are. */
+/* Pictures to validate on stay as they are. */
 static struct penstock_cuda *attach(
-	const struct run *run, struct penstock_stream *stream, bool augment)
+	const struct run *run, struct penstock_stream *stream, enum purpose purpose)
 {
 	struct penstock_cuda_options options;
 	struct penstock_cuda *cuda;
@@ -138,7 +147,7 @@ static struct penstock_cuda *attach(
 	options.memory = run->options.memory;
 	options.dtype = PENSTOCK_CUDA_FLOAT16;
 	options.layout = PENSTOCK_CUDA_NHWC;
-	if (augment) {
+	if (purpose == TRAINING) {
 		options.mixup = run->options.mixup;
 		options.cutmix = run->options.cutmix;
 	}
@@ -149,6 +158,7 @@ static struct penstock_cuda *attach(
 			penstock_error());
 		exit(1);
 	}
+	attached[purpose] = cuda;
 	return cuda;
 }
 
@@ -229,7 +239,7 @@ static void start(struct run *run)
 		run->step = run->first_step = head.step;
 	}
 	open_stream(run, run->options.resume ? head.state : NULL);
-	run->cuda = attached = attach(run, run->stream, true);
+	run->cuda = attach(run, run->stream, TRAINING);
 	if (atexit(detach_at_exit) != 0) {
 		fprintf(stderr, "train_cuda: atexit: no memory\n");
 		exit(1);
@@ -451,7 +461,7 @@ static void print_validation(const struct run *run)
 static void validate(struct run *run)
 {
 	struct penstock_stream *stream = open_validation(run);
-	struct penstock_cuda *cuda = attach(run, stream, false);
+	struct penstock_cuda *cuda = attach(run, stream, VALIDATION);
 	struct penstock_cuda_batch batch;
 	double waited_s;
 
@@ -464,7 +474,7 @@ static void validate(struct run *run)
 	}
 	if (!interrupted)
 		print_validation(run);
-	penstock_cuda_detach(cuda);
+	detach(VALIDATION);
 	penstock_stream_close(stream);
 }
 
@@ -547,7 +557,7 @@ int main(int argc, char **argv)
 	train(&run);
 	print_end(&run);
 	net_free(run.net);
-	detach_at_exit();
+	detach(TRAINING);
 	penstock_stream_close(run.stream);
 	run.ops->close(run.ops);
 	return 0;
