@@ -33,7 +33,8 @@ METHOD = """## How it was measured
 - *Kernels*: `gpu_kernels` says how at its beginning.
 - *ResNets*: one process per model, loaders one after the other, synthetic data first and once more at the end; 10 steps of warm-up that
   are not counted. `waiting`: how long the device stood between a step's last kernel and the next step's first, by CUDA events. penstock
-  writes bfloat16 in channels_last; the DataLoader gives float32, from one worker process per core, pinned and copied asynchronously.
+  writes bfloat16 in channels_last; the DataLoader gives float32, from one worker process per core (fewer where /dev/shm has no room), pinned and copied
+  asynchronously, in the stream that trains: that copy counts as waiting.
   Few pictures are read again and again, from the page cache, by both.
 - *Waiting for penstock* counts against its ceiling only where the daemon alone (`penstock bench`, same pictures, same batch) is faster than
   the model with synthetic data.

@@ -28,7 +28,9 @@ class Skipped(Exception):
 
 
 class Overran(Exception):
-    pass
+    def __init__(self, sentence, text=""):
+        super().__init__(sentence)
+        self.text = text  # what the command had written
 
 
 def end_group(process):
@@ -143,7 +145,7 @@ class Stage:
             text = out.read().decode(errors="replace")
         if overran:
             self.log.write(text + "\n(ended: out of time)\n")
-            raise Overran(f"{Path(command[0]).name} was ended: last word: {last_words(text)}")
+            raise Overran(f"{Path(command[0]).name} was ended: last word: {last_words(text)}", text)
         errors = self.logged_from(begin) if process.returncode else ""
         self.log.write(text)
         self.log.flush()

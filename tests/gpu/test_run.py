@@ -207,16 +207,23 @@ def test_waiting_counts_where_the_daemon_is_faster():
         for rate, waiting, holds in ((2000, 0.001, True), (2000, 0.02, False), (500, 0.02, None)):
             made = stage_of(home, time.monotonic() + 60)
             made.gpu, made.daemon_rate = True, rate
-            words = parts.torch_figures(made, "resnet50", torch_text(waiting), 0)
+            words = parts.torch_run(made, "resnet50", ("echo", torch_text(waiting)))
             found = {label: value for label, *value in made.figures}
             assert found["resnet50: waiting for penstock"][2] is holds, found
             assert words.startswith("penstock feeds 0.990") and made.model_rate == 1000, words
             assert report.write(home / "r.md", made, {}, [], 1, 1) is (holds is not False)
+
+
+def test_what_was_measured_counts_whatever_came_after():
+    with folder() as home:
         failed = torch_text(0, {"loader": "dataloader", "failed": "ValueError: no"})
-        made = stage_of(home, 0)
-        said = raises(stage.Failed, parts.torch_figures, made, "resnet50", failed, 1)
-        assert said.startswith("ValueError: no; penstock feeds 0.990") and made.model_rate == 1000, said
-        assert "exit code" in raises(stage.Failed, parts.torch_figures, stage_of(home, 0), "resnet50", "", -9)
+        for kind, after, said in ((stage.Failed, "exit 1", "ValueError: no; penstock feeds 0.990"),
+                                  (stage.Overran, "sleep 600", "sh was ended: last word: ")):
+            made = stage_of(home, time.monotonic() + 1)
+            words = raises(kind, parts.torch_run, made, "resnet50", ("sh", "-c", f"echo '{failed}'; {after}"))
+            assert words.startswith(said) and "penstock feeds 0.990" in words and made.model_rate == 1000, words
+            assert len(made.figures) == 5, made.figures
+        assert "exit code" in raises(stage.Failed, parts.torch_run, stage_of(home, time.monotonic() + 1), "resnet50", ("false",))
 
 
 def test_the_sanitizer_says_what_it_looked_at():

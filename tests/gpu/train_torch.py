@@ -6,6 +6,7 @@
     synthetic   one batch that lies on the device: what the model can do
     penstock    libpenstock_cuda, through penstock_ctypes.py; PENSTOCK_SOCKET names the daemon
     dataloader  torch.utils.data.DataLoader over SOURCE (a folder of class folders), torchvision's transforms, a worker per core
+                as far as /dev/shm has room
 
 One line of JSON per loader, in the order named:
 
