@@ -542,10 +542,16 @@ static struct {
 	struct norm *norm;
 } norms[NORMS];
 
+/* Sixteen channels can only be done the other way. */
+static cudnnBatchNormMode_t mode_of(unsigned channels)
+{
+	return channels == 16 ? CUDNN_BATCHNORM_SPATIAL : CUDNN_BATCHNORM_SPATIAL_PERSISTENT;
+}
+
 cudnnStatus_t cudnnDeriveBNTensorDescriptor(
 	cudnnTensorDescriptor_t derived, cudnnTensorDescriptor_t x, cudnnBatchNormMode_t mode)
 {
-	EXPECT(mode == CUDNN_BATCHNORM_SPATIAL_PERSISTENT);
+	EXPECT(mode == CUDNN_BATCHNORM_SPATIAL_PERSISTENT || mode == CUDNN_BATCHNORM_SPATIAL);
 	derived->map = (struct ops_map){.n = 1, .h = 1, .w = 1, .c = x->map.c};
 	derived->type = CUDNN_DATA_FLOAT;
 	derived->derived = true;
@@ -561,7 +567,7 @@ static bool same_map(cudnnTensorDescriptor_t a, cudnnTensorDescriptor_t b)
 static void expect_norm(cudnnHandle_t handle, cudnnBatchNormMode_t mode, cudnnBatchNormOps_t ops,
 	cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t y, cudnnTensorDescriptor_t values)
 {
-	EXPECT(handle && mode == CUDNN_BATCHNORM_SPATIAL_PERSISTENT);
+	EXPECT(handle && mode == mode_of(x->map.c));
 	EXPECT(ops == CUDNN_BATCHNORM_OPS_BN && same_map(x, y));
 	EXPECT(values->derived && values->map.c == x->map.c && x->map.c % 4 == 0);
 }
@@ -571,6 +577,8 @@ cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(cudnnHand
 	cudnnTensorDescriptor_t z, cudnnTensorDescriptor_t y, cudnnTensorDescriptor_t values,
 	cudnnActivationDescriptor_t activation, size_t *bytes)
 {
+	if (mode != mode_of(x->map.c))
+		return CUDNN_STATUS_NOT_SUPPORTED;
 	expect_norm(handle, mode, ops, x, y, values);
 	EXPECT(z && !activation);
 	*bytes = TRUSTED_BYTES + 1;
@@ -593,8 +601,8 @@ cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t
 	cudnnBatchNormMode_t mode, cudnnBatchNormOps_t ops, cudnnActivationDescriptor_t activation,
 	cudnnTensorDescriptor_t x, size_t *bytes)
 {
-	EXPECT(handle && mode == CUDNN_BATCHNORM_SPATIAL_PERSISTENT && !activation);
-	EXPECT(ops == CUDNN_BATCHNORM_OPS_BN && x);
+	EXPECT(ops == CUDNN_BATCHNORM_OPS_BN && x && !activation);
+	EXPECT(handle && mode == mode_of(x->map.c));
 	*bytes = 16;
 	return CUDNN_STATUS_SUCCESS;
 }
