@@ -317,11 +317,15 @@ static void *pump_run(void *argument)
 	return NULL;
 }
 
-/* Signals are the application's threads' business. */
+/* Signals are the application's threads' business, but for those that this thread could bring upon
+ * itself: blocked, they would end the process without the application's handlers. */
 static int pump_start(struct pump *pump)
 {
+	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
 	sigset_t all, before;
 	(void)sigfillset(&all);
+	for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++)
+		(void)sigdelset(&all, own[i]);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	int error = pthread_create(&pump->thread, NULL, pump_run, pump);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
