@@ -314,16 +314,18 @@ struct shares {
 	double plain[TYPES][LAYOUTS], augmented[LAYOUTS][KINDS]; /* augmented: of float16 */
 };
 
-/* Two transfers a clock over the whole bus; 0 where the device does not tell its clock. */
+/* 0 where the device does not tell. */
+static int attribute(const struct gpu *gpu, CUdevice_attribute which)
+{
+	int value = 0;
+	return gpu->device_get_attribute(&value, which, gpu->device) == CUDA_SUCCESS ? value : 0;
+}
+
+/* Two transfers a clock over the whole bus. */
 static double peak_gb_s(const struct gpu *gpu)
 {
-	int khz = 0, bits = 0;
-	gpu_must(gpu, "cuDeviceGetAttribute",
-		gpu->device_get_attribute(
-			&khz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, gpu->device));
-	gpu_must(gpu, "cuDeviceGetAttribute",
-		gpu->device_get_attribute(
-			&bits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, gpu->device));
+	int khz = attribute(gpu, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+	int bits = attribute(gpu, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
 	return 2.0 * khz * (bits / 8.0) * 1e-6;
 }
 
