@@ -7,7 +7,7 @@ import shutil
 import statistics
 from pathlib import Path
 
-from stage import Failed, Overran, Skipped
+from stage import Failed, Overran, Skipped, last_words
 
 COPY_FLOOR, KERNEL_FLOOR, WAIT_CEILING = 0.95, 0.80, 0.01
 BATCH = 256
@@ -236,7 +236,7 @@ def torch_run(stage, model, command):
         raise Overran("; ".join([str(error)] + words)) from None
     failed, words = torch_figures(stage, model, text)
     if failed or code != 0 or not words:
-        raise Failed("; ".join(failed + words) if failed else f"exit code {code}: its last words are in the log")
+        raise Failed("; ".join(failed + words) if failed else f"exit code {code}: {last_words(text)}")
     return words[0]
 
 

@@ -46,6 +46,12 @@ def end_group(process):
             continue
 
 
+def name_of(command):
+    """The program that a command starts, by way of env or not."""
+    words = [str(word) for word in command]
+    return Path(next(word for word in words if word != "env" and "=" not in word)).name
+
+
 def last_words(text):
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     told = [line for line in lines if line.startswith("FAILED: ")]
@@ -145,7 +151,7 @@ class Stage:
             text = out.read().decode(errors="replace")
         if overran:
             self.log.write(text + "\n(ended: out of time)\n")
-            raise Overran(f"{Path(command[0]).name} was ended: last word: {last_words(text)}", text)
+            raise Overran(f"{name_of(command)} was ended: last word: {last_words(text)}", text)
         errors = self.logged_from(begin) if process.returncode else ""
         self.log.write(text)
         self.log.flush()
@@ -162,7 +168,7 @@ class Stage:
         if code == SKIP:
             raise Skipped(last_words(text))
         if code != 0:
-            raise Failed(f"{Path(str(command[0])).name} ended with {code}: {last_words(text)}")
+            raise Failed(f"{name_of(command)} ended with {code}: {last_words(text)}")
         return text
 
     # ---- what was found ----

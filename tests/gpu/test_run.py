@@ -138,6 +138,7 @@ def test_outcomes_of_a_command():
         made = stage_of(home, time.monotonic() + 60)
         assert made.run("sh", "-c", "echo out; echo err >&2") == "out\n"
         assert "ended with 3: what went wrong" in raises(stage.Failed, made.run, "sh", "-c", "echo out; echo what went wrong >&2; exit 3")
+        assert raises(stage.Failed, made.run, "env", "A=1", "sh", "-c", "exit 4") == "sh ended with 4: no word"
         assert raises(stage.Skipped, made.run, "sh", "-c", "echo no such thing here >&2; exit 77") == "no such thing here"
         log = (home / "log").read_text()
         assert "out" in log and "err" in log and "what went wrong" in log, log
