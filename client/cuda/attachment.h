@@ -12,6 +12,8 @@
 #include <sys/types.h>
 
 struct penstock_cuda {
+	struct penstock_cuda *next; /* of those that this process has attached */
+	struct penstock_stream *claimed;
 	pid_t owner; /* fork() leaves the child without the thread, and without CUDA */
 	struct penstock_cuda_options options;
 	struct penstock_stream_info stream;

@@ -132,14 +132,58 @@ int attachment_fail(struct penstock_cuda *cuda, CUresult result, const char *cal
 	return code;
 }
 
+/* ---- who has which stream
+ * --------------------------------------------------------------------------------------------
+ */
+
+/* Two threads that each believe a stream to be theirs would spoil it without a word. */
+static pthread_mutex_t cuda_claims_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct penstock_cuda *cuda_claims;
+
+/* What a forked child inherited is the parent's: it does not count. */
+static bool cuda_is_claimed(const struct penstock_stream *stream)
+{
+	for (const struct penstock_cuda *cuda = cuda_claims; cuda; cuda = cuda->next) {
+		if (cuda->claimed == stream && cuda->owner == getpid())
+			return true;
+	}
+	return false;
+}
+
+static int cuda_claim(struct penstock_cuda *cuda, struct penstock_stream *stream)
+{
+	if (!stream)
+		return sentence_set(-EINVAL, "no stream to attach: expected an open one");
+	(void)pthread_mutex_lock(&cuda_claims_lock);
+	bool taken = cuda_is_claimed(stream);
+	if (!taken) {
+		cuda->claimed = stream;
+		cuda->next = cuda_claims;
+		cuda_claims = cuda;
+	}
+	(void)pthread_mutex_unlock(&cuda_claims_lock);
+	return taken ? sentence_set(-EBUSY, "this stream is attached to a device already: open "
+					    "another for another attachment, or detach that one")
+		     : 0;
+}
+
+static void cuda_disclaim(const struct penstock_cuda *cuda)
+{
+	(void)pthread_mutex_lock(&cuda_claims_lock);
+	struct penstock_cuda **place = &cuda_claims;
+	while (*place && *place != cuda)
+		place = &(*place)->next;
+	if (*place)
+		*place = cuda->next;
+	(void)pthread_mutex_unlock(&cuda_claims_lock);
+}
+
 /* ---- attaching and detaching
  * -------------------------------------------------------------------------------------------
  */
 
 static int cuda_init_stream(struct penstock_cuda *cuda, struct penstock_stream *stream)
 {
-	if (!stream)
-		return sentence_set(-EINVAL, "no stream to attach: expected an open one");
 	int result = penstock_stream_state(stream, cuda->loop, sizeof cuda->loop);
 	if (result < 0)
 		return result;
@@ -175,7 +219,6 @@ static void cuda_deinit_parts(struct penstock_cuda *cuda)
 static int cuda_init(struct penstock_cuda *cuda, struct penstock_stream *stream,
 	const struct penstock_cuda_options *options)
 {
-	cuda->owner = getpid();
 	int result = cuda_take_options(options, &cuda->options);
 	if (result == 0)
 		result = cuda_init_stream(cuda, stream);
@@ -202,10 +245,15 @@ int penstock_cuda_attach(struct penstock_stream *stream,
 	struct penstock_cuda *cuda = calloc(1, sizeof *cuda);
 	if (!cuda)
 		return sentence_set(-ENOMEM, "no memory for an attachment");
-	int result = cuda_init(cuda, stream, options);
-	if (result < 0)
+	cuda->owner = getpid();
+	int result = cuda_claim(cuda, stream);
+	if (result == 0)
+		result = cuda_init(cuda, stream, options);
+	if (result < 0) {
+		cuda_disclaim(cuda);
 		free(cuda);
-	else
+	}
+	if (result == 0)
 		*ret_cuda = cuda;
 	return result;
 }
@@ -223,6 +271,7 @@ void penstock_cuda_detach(struct penstock_cuda *cuda)
 	if (!cuda)
 		return;
 	if (cuda->owner != getpid()) {
+		cuda_disclaim(cuda);
 		cuda_forget(cuda);
 		return;
 	}
@@ -233,6 +282,7 @@ void penstock_cuda_detach(struct penstock_cuda *cuda)
 	if (entered)
 		device_leave(&cuda->device);
 	device_deinit(&cuda->device);
+	cuda_disclaim(cuda);
 	free(cuda);
 }
 

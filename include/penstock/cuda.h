@@ -164,7 +164,7 @@ struct penstock_cuda;
  * -ENODEV no driver or no such device, -ENOTSUP a driver or a device that this library's kernels
  * are too new for (says which versions), or memory that cannot be registered although that was
  * asked for, -ENOMEM device or pinned memory (says how much was wanted and is free), -EINVAL an
- * option or LOCAL_RANK (named), -EIO the device failed. */
+ * option or LOCAL_RANK (named), -EBUSY the stream is attached already, -EIO the device failed. */
 PENSTOCK_API int penstock_cuda_attach(struct penstock_stream *stream,
 	const struct penstock_cuda_options *options, struct penstock_cuda **ret_cuda);
 

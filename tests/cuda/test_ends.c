@@ -237,8 +237,9 @@ static void spoil(void)
 
 static bool is_spoilt(const struct penstock_cuda_batch *batch)
 {
+	uint64_t ordinal = batch->epoch * loop_shape.batches + batch->batch;
 	for (uint32_t row = 0; row < batch->count; row++)
-		if (batch->host_labels[row] < -1 || batch->host_labels[row] > 1000)
+		if (batch->host_labels[row] != fake_label(ordinal, row))
 			return true;
 	return false;
 }
@@ -248,12 +249,17 @@ static bool is_spoilt(const struct penstock_cuda_batch *batch)
 static void run_spoilt(const void *mode)
 {
 	struct penstock_cuda_batch batch;
+	int status = 0;
 	loop_begin(&loop, NULL);
 	loop.options.memory = *(const uint32_t *)mode;
 	loop.options.flip = loop.options.erase = 0.5;
 	loop.options.erase_random = 1;
 	loop.options.mixup = loop.options.cutmix = 1;
 	loop_open(&loop);
+	/* With the first batch the memory has come that the child is to find. */
+	struct penstock_batch first;
+	LOOP_WANT(penstock_stream_next(loop.stream, &first, 20000), 0, NULL);
+	LOOP_WANT(penstock_batch_release(loop.stream, &first), 0, NULL);
 	pid_t pid = fork();
 	if (pid == 0)
 		spoil();
@@ -270,7 +276,8 @@ static void run_spoilt(const void *mode)
 			0, NULL);
 		loop_release(&loop, &batch);
 	}
-	FAKE_WANT(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+	FAKE_WANT(kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid);
+	FAKE_WANT(WIFSIGNALED(status)); /* and not ended before, having found nothing */
 	GPU_WANT(loop.gpu.driver.stream_synchronize(loop.queue));
 	GPU_WANT(loop.gpu.driver.mem_free(out));
 	loop_end(&loop);
@@ -391,7 +398,11 @@ static void run_options(const void *argument)
 	LOOP_WANT(penstock_cuda_attach(loop.stream, &longer.known, &loop.cuda), -EINVAL, "release");
 	longer.later[63] = 0;
 	LOOP_WANT(penstock_cuda_attach(loop.stream, &longer.known, &loop.cuda), 0, NULL);
+	struct penstock_cuda *another = NULL;
+	LOOP_WANT(penstock_cuda_attach(loop.stream, &loop.options, &another), -EBUSY, "already");
 	loop_train(&loop, 5);
+	penstock_cuda_detach(loop.cuda);
+	LOOP_WANT(penstock_cuda_attach(loop.stream, &loop.options, &loop.cuda), 0, NULL);
 	loop_end(&loop);
 }
 
