@@ -2,6 +2,7 @@
 Failed, Skipped or Overran; `stage.figure` notes what it measured. The table at the end says in which order and within how many seconds."""
 import collections
 import json
+import math
 import re
 import shutil
 import statistics
@@ -137,7 +138,7 @@ def rates(stage):
 # ---- the trainers of client/examples ----
 
 def losses_of(text):
-    return [float(value) for value in re.findall(r"\bloss\s+([0-9.]+)", text)]
+    return [float(value) for value in re.findall(r"^(?!validation).*\bloss\s+([0-9.]+|-?nan|inf)\b", text, re.MULTILINE)]
 
 
 def must_fall(text):
@@ -145,6 +146,9 @@ def must_fall(text):
     losses = losses_of(text)
     if len(losses) < 2:
         raise Failed(f"{len(losses)} lines with a loss: too few to tell whether it falls")
+    lost = [i for i, loss in enumerate(losses, 1) if not math.isfinite(loss)]
+    if lost:
+        raise Failed(f"the loss is no number from line {lost[0]} of {len(losses)} on")
     tenth = max(1, len(losses) // 10)
     first, last = statistics.mean(losses[:tenth]), statistics.mean(losses[-tenth:])
     if not last < first:
@@ -196,7 +200,7 @@ def train_cuda_resumes(stage):
     if "going on after step 100 " not in resumed:
         raise Failed("the resumed run does not say that it goes on after step 100")
     ends = [statistics.mean(losses_of(text)[-3:]) for text in (resumed, whole)]
-    if abs(ends[0] - ends[1]) > max(0.25 * max(ends), NOISE):
+    if not abs(ends[0] - ends[1]) <= max(0.25 * max(ends), NOISE):  # also where one is no number
         raise Failed(f"resumed, the loss ends at {ends[0]:.3f}; uninterrupted, at {ends[1]:.3f}")
     same = "the same weights" if last_weights(resumed) == last_weights(whole) else "the weights differ (cuDNN's choice of algorithms)"
     return f"goes on after step 100; the loss ends at {ends[0]:.3f} resumed, at {ends[1]:.3f} uninterrupted; {same}"

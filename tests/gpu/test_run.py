@@ -166,7 +166,10 @@ def test_the_loss_must_fall():
     assert "did not fall" in raises(stage.Failed, parts.must_fall, "".join(lines.format(i, 1 + i) for i in range(20)))
     assert "did not fall" in raises(stage.Failed, parts.must_fall, lines.format(1, 2) * 2)
     assert "too few" in raises(stage.Failed, parts.must_fall, lines.format(1, 2))
-    assert "too few" in raises(stage.Failed, parts.must_fall, "loss nan\nloss nan\n")
+    assert "too few" in raises(stage.Failed, parts.must_fall, "loss nan\n")
+    broken = falling + "step 20  epoch 0  loss   nan  accuracy 10.0 %\n" + falling
+    assert "no number from line 21 of 41 on" in raises(stage.Failed, parts.must_fall, broken)
+    assert parts.must_fall(falling + "validation after step 20  loss 9.5000  accuracy 10.0 %  of 90\n") == parts.must_fall(falling)
 
 
 def trainer_text(last, weights, begin="going on after step 100 with batch 25 of epoch 1"):
@@ -190,6 +193,7 @@ def test_resuming_is_compared():
         assert outcome(stopped, trainer_text(0.5, "bb"), whole).endswith("the same weights")
         assert "the weights differ" in outcome(stopped, trainer_text(0.51, "cc"), whole)
         assert "ends at 0.900" in raises(stage.Failed, outcome, stopped, trainer_text(0.9, "cc"), whole)
+        assert "ends at nan" in raises(stage.Failed, outcome, stopped, trainer_text(float("nan"), "cc"), whole)
         assert "does not say" in raises(stage.Failed, outcome, stopped, trainer_text(0.5, "bb", begin), whole)
         made.run = lambda *_: trainer_text(0.5, "bb", begin).replace("0.5000", "1.5000", 1)
         assert parts.train_cuda_falls(made).startswith("loss 1.500 to 0.500")
