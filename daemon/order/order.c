@@ -2,8 +2,8 @@
 #include "order/order.h"
 
 #include "base/hash.h"
-#include "proto/philox.h"
 #include "base/util.h"
+#include "proto/philox.h"
 
 #include <assert.h>
 

@@ -1,9 +1,9 @@
 /* What training draws: accuracy of the arithmetic, agreement with libm's, distributions by
  * chi-square with fixed seeds, bounds for odd sources, golden values. */
 #include "base/hash.h"
-#include "proto/philox.h"
 #include "base/util.h"
 #include "pixel/draw.h"
+#include "proto/philox.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "proto/philox.h"
 #include "base/util.h"
+#include "proto/philox.h"
 
 static void matches_the_known_answers(void **state)
 {
