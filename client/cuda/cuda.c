@@ -216,12 +216,9 @@ static void cuda_deinit_parts(struct penstock_cuda *cuda)
 	device_unload(&cuda->device);
 }
 
-static int cuda_init(struct penstock_cuda *cuda, struct penstock_stream *stream,
-	const struct penstock_cuda_options *options)
+static int cuda_init(struct penstock_cuda *cuda, struct penstock_stream *stream)
 {
-	int result = cuda_take_options(options, &cuda->options);
-	if (result == 0)
-		result = cuda_init_stream(cuda, stream);
+	int result = cuda_init_stream(cuda, stream);
 	if (result == 0)
 		result = device_init(&cuda->device, cuda->options.device,
 			kernels_normalise_name(cuda->options.dtype, cuda->options.layout));
@@ -246,9 +243,11 @@ int penstock_cuda_attach(struct penstock_stream *stream,
 	if (!cuda)
 		return sentence_set(-ENOMEM, "no memory for an attachment");
 	cuda->owner = getpid();
-	int result = cuda_claim(cuda, stream);
+	int result = cuda_take_options(options, &cuda->options);
 	if (result == 0)
-		result = cuda_init(cuda, stream, options);
+		result = cuda_claim(cuda, stream);
+	if (result == 0)
+		result = cuda_init(cuda, stream);
 	if (result < 0) {
 		cuda_disclaim(cuda);
 		free(cuda);
