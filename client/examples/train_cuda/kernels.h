@@ -22,7 +22,7 @@ void kernel_pool_backward(
 	struct ops *ops, const struct ops_map *in, const void *dy, const uint8_t *taken, void *dx);
 void kernel_mean_forward(struct ops *ops, const struct ops_map *in, const void *x, void *y);
 void kernel_mean_backward(struct ops *ops, const struct ops_map *in, const void *dy, void *dx);
-void kernel_bias(struct ops *ops, float *y, const float *bias, unsigned rows, unsigned columns);
+void kernel_bias(struct ops *ops, float *y, const float *values, unsigned rows, unsigned columns);
 void kernel_bias_backward(
 	struct ops *ops, float *d_bias, const void *dy, unsigned rows, unsigned columns);
 void kernel_loss(struct ops *ops, const struct ops_loss *loss);
