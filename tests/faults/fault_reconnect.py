@@ -104,7 +104,8 @@ def test_private_daemon():
                 for trainer in trainers:
                     trainer.wait_note("batch")
                 time.sleep(random.uniform(0, 0.05))
-                pids = daemons_of(home)
+                # A batch may have been on its way when the last daemon was killed: the next one need not be there yet.
+                pids = wait_until(lambda: daemons_of(home), "the trainers' daemon")
                 assert len(pids) == 1, f"daemons: {pids}"
                 os.kill(pids[0], signal.SIGKILL)
                 next_batch_after(trainers, time.monotonic())
