@@ -52,7 +52,7 @@ def applied_floors(stage):
 def write(path, stage, facts, outcomes, seconds, allowed):
     bad = sum(1 for outcome in outcomes if outcome.state in BAD)
     below = [figure for figure in stage.figures if figure[3] is False]
-    verdict = f"{bad} parts failed or did not run to their end, {len(below)} floors do not hold"
+    verdict = f"parts that failed or did not run to their end: {bad}; floors that do not hold: {len(below)}"
     if not bad and not below:
         verdict = f"everything that ran passed, {applied_floors(stage)}"
     skipped = sum(1 for outcome in outcomes if outcome.state == "skipped")

@@ -76,6 +76,7 @@ def test_refuses():
     with folder() as home:
         assert "expected build, data" in run("--only", "nonsense", code=2)
         assert "tests/gpu/bundle has made" in run("--bundle", home, code=2)
+        assert "expected a program" in run("--python", "/nowhere/python3", code=2)
         assert "more than 0" in run("--minutes", "0", code=2)
         assert "another ending" in run("--output", home / "report.log", code=2)
         assert "more than 0" in run("--minutes", "nan", code=2)
@@ -249,7 +250,7 @@ def test_floors():
         parts.kernel_figures(made, "a table\n" + text + "\n")
         assert [figure[3] for figure in made.figures] == [True, False, None], made.figures
         assert not report.write(home / "r.md", made, {}, [], 1, 1)
-        assert "1 floors do not hold" in (home / "r.md").read_text()
+        assert "floors that do not hold: 1" in (home / "r.md").read_text()
         made.figures = [figure for figure in made.figures if figure[3] is not False] + [("copies", "not allowed here", ">= 0.95", None)]
         assert report.write(home / "r.md", made, {}, [], 1, 1)
         assert "every floor holds (1 of 2 applied)" in (home / "r.md").read_text()
