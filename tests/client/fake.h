@@ -114,6 +114,14 @@ uint64_t fake_ready_ns(uint64_t ordinal);
 /* Runs `test` in a forked process; fails the cmocka test when it fails, crashes, hangs or leaks. */
 void fake_check(void (*test)(const void *argument), const void *argument, const char *name);
 
+/* The cmocka test test_NAME, which is run_NAME checked, without an argument. */
+#define FAKE_TEST(name)                              \
+	static void test_##name(void **state)        \
+	{                                            \
+		(void)state;                         \
+		fake_check(run_##name, NULL, #name); \
+	}
+
 /* Inside such a process. */
 #define FAKE_WANT(condition) fake_want((condition), #condition, __FILE__, __LINE__)
 void fake_want(bool holds, const char *what, const char *file, int line);

@@ -554,25 +554,18 @@ static void run_ending(const void *argument)
 	place_remove();
 }
 
-#define CHECKED(function)                                    \
-	static void test_##function(void **state)            \
-	{                                                    \
-		(void)state;                                 \
-		fake_check(run_##function, NULL, #function); \
-	}
-
-CHECKED(start)
-CHECKED(race)
-CHECKED(outlives)
-CHECKED(reconnect)
-CHECKED(reconnect_in_vain)
-CHECKED(reconnect_slowly)
-CHECKED(dies)
-CHECKED(ending)
-CHECKED(not_found)
-CHECKED(places)
-CHECKED(refused_places)
-CHECKED(relative)
+FAKE_TEST(start)
+FAKE_TEST(race)
+FAKE_TEST(outlives)
+FAKE_TEST(reconnect)
+FAKE_TEST(reconnect_in_vain)
+FAKE_TEST(reconnect_slowly)
+FAKE_TEST(dies)
+FAKE_TEST(ending)
+FAKE_TEST(not_found)
+FAKE_TEST(places)
+FAKE_TEST(refused_places)
+FAKE_TEST(relative)
 
 int main(void)
 {

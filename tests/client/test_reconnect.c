@@ -192,14 +192,7 @@ static void run_fewer_slots(const void *argument)
 	FAKE_WANT(fake_stop(&fake));
 }
 
-#define CHECKED(function, argument)                              \
-	static void test_##function(void **state)                \
-	{                                                        \
-		(void)state;                                     \
-		fake_check(run_##function, argument, #function); \
-	}
-
-CHECKED(fewer_slots, NULL)
+FAKE_TEST(fewer_slots)
 
 int main(void)
 {

@@ -77,14 +77,7 @@ static void run_close(const void *argument)
 	}
 }
 
-#define CHECKED(function, argument)                              \
-	static void test_##function(void **state)                \
-	{                                                        \
-		(void)state;                                     \
-		fake_check(run_##function, argument, #function); \
-	}
-
-CHECKED(fork, NULL)
+FAKE_TEST(fork)
 
 static void test_close(void **state)
 {

@@ -227,20 +227,13 @@ static void run_end(const void *argument)
 	FAKE_WANT(fake_stop(&fake));
 }
 
-#define CHECKED(function, argument)                              \
-	static void test_##function(void **state)                \
-	{                                                        \
-		(void)state;                                     \
-		fake_check(run_##function, argument, #function); \
-	}
-
-CHECKED(restart, NULL)
-CHECKED(alike, NULL)
-CHECKED(hoard, NULL)
-CHECKED(overwritten, NULL)
-CHECKED(overwritten_end, NULL)
-CHECKED(pid, NULL)
-CHECKED(end, NULL)
+FAKE_TEST(restart)
+FAKE_TEST(alike)
+FAKE_TEST(hoard)
+FAKE_TEST(overwritten)
+FAKE_TEST(overwritten_end)
+FAKE_TEST(pid)
+FAKE_TEST(end)
 
 int main(void)
 {

@@ -192,19 +192,12 @@ static void run_without_hangup(const void *argument)
 	FAKE_WANT(fake_stop(&fake));
 }
 
-#define CHECKED(function, argument)                              \
-	static void test_##function(void **state)                \
-	{                                                        \
-		(void)state;                                     \
-		fake_check(run_##function, argument, #function); \
-	}
-
-CHECKED(time_up, NULL)
-CHECKED(late, NULL)
-CHECKED(stopped, NULL)
-CHECKED(slow_open, NULL)
-CHECKED(slow_deaths, NULL)
-CHECKED(without_hangup, NULL)
+FAKE_TEST(time_up)
+FAKE_TEST(late)
+FAKE_TEST(stopped)
+FAKE_TEST(slow_open)
+FAKE_TEST(slow_deaths)
+FAKE_TEST(without_hangup)
 
 static void test_crash_loop(void **state)
 {

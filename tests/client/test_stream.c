@@ -463,21 +463,14 @@ static void run_daemon_calls(const void *argument)
 	FAKE_WANT(system(command) == 0);
 }
 
-#define CHECKED(function, argument)                              \
-	static void test_##function(void **state)                \
-	{                                                        \
-		(void)state;                                     \
-		fake_check(run_##function, argument, #function); \
-	}
-
-CHECKED(epochs, NULL)
-CHECKED(many, NULL)
-CHECKED(deadlock, NULL)
-CHECKED(queries, NULL)
-CHECKED(fork, NULL)
-CHECKED(withdrawn, NULL)
-CHECKED(rank, NULL)
-CHECKED(daemon_calls, NULL)
+FAKE_TEST(epochs)
+FAKE_TEST(many)
+FAKE_TEST(deadlock)
+FAKE_TEST(queries)
+FAKE_TEST(fork)
+FAKE_TEST(withdrawn)
+FAKE_TEST(rank)
+FAKE_TEST(daemon_calls)
 
 static void test_timeouts(void **state)
 {
