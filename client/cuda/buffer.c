@@ -78,21 +78,14 @@ static int buffer_take_device(
 
 static int buffer_take_host(struct buffer_table *table)
 {
-	const struct driver *driver = table->device->driver;
 	void *memory = NULL;
 	table->pinned_bytes =
 		table->count * (uint64_t)(table->geometry.labels + table->geometry.table +
 					  table->geometry.host_samples);
-	CUresult r = driver->mem_host_alloc(&memory, table->pinned_bytes, 0);
-	if (r != CUDA_SUCCESS)
-		return driver_fail(driver, r,
-			r == CUDA_ERROR_OUT_OF_MEMORY
-				? "the host has no more memory that can be pinned: free some"
-				: NULL,
-			"cuMemHostAlloc of %llu bytes for labels",
-			(unsigned long long)table->pinned_bytes);
-	table->host_block = memory;
-	return 0;
+	int result = device_pin(table->device, table->pinned_bytes, "for labels", &memory);
+	if (result == 0)
+		table->host_block = memory;
+	return result;
 }
 
 static void buffer_cut(struct buffer_table *table)

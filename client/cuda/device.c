@@ -261,3 +261,17 @@ int device_fail_memory(const struct device *device, CUresult result, const char 
 		known && result == CUDA_ERROR_OUT_OF_MEMORY ? advice : NULL,
 		"%s of %zu bytes for %s", call, bytes, what);
 }
+
+int device_pin(const struct device *device, size_t bytes, const char *what, void **ret_memory)
+{
+	void *memory = NULL;
+	CUresult r = device->driver->mem_host_alloc(&memory, bytes, 0);
+	if (r != CUDA_SUCCESS)
+		return driver_fail(device->driver, r,
+			r == CUDA_ERROR_OUT_OF_MEMORY
+				? "the host has no more memory that can be pinned: free some"
+				: NULL,
+			"cuMemHostAlloc of %zu bytes %s", bytes, what);
+	*ret_memory = memory;
+	return 0;
+}

@@ -42,6 +42,10 @@ void device_deinit(struct device *device);
 int device_enter(const struct device *device);
 void device_leave(const struct device *device);
 
+/* Pinned host memory; mem_free_host is the caller's. `what` ends the sentence: "for labels".
+ * Entered. 0; -ENOMEM; others of driver_fail. */
+int device_pin(const struct device *device, size_t bytes, const char *what, void **ret_memory);
+
 /* As driver_fail, for an allocation of `bytes` for `what`: says how much the device has. Entered.
  */
 int device_fail_memory(const struct device *device, CUresult result, const char *call, size_t bytes,

@@ -6,17 +6,14 @@
 int ring_init(struct ring *ring, const struct device *device)
 {
 	const struct driver *driver = device->driver;
-	const size_t bytes = (size_t)RING_CHUNKS * RING_CHUNK_BYTES;
 	void *memory = NULL;
 	*ring = (struct ring){0};
-	CUresult r = driver->mem_host_alloc(&memory, bytes, 0);
-	if (r != CUDA_SUCCESS)
-		return driver_fail(driver, r,
-			r == CUDA_ERROR_OUT_OF_MEMORY
-				? "the host has no more memory that can be pinned: free some"
-				: NULL,
-			"cuMemHostAlloc of %zu bytes to copy through", bytes);
+	int result = device_pin(
+		device, (size_t)RING_CHUNKS * RING_CHUNK_BYTES, "to copy through", &memory);
+	if (result < 0)
+		return result;
 	ring->memory = memory;
+	CUresult r = CUDA_SUCCESS;
 	for (unsigned i = 0; i < RING_CHUNKS && r == CUDA_SUCCESS; i++)
 		r = driver->event_create(
 			&ring->sent[i], CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
