@@ -10,7 +10,7 @@
  *   memory.[ch]   how the device reads the daemon's memory: registered, or through a pinned ring
  *   ring.[ch]     that ring
  *   stall.[ch]    how long the application's CUDA streams waited for copies
- *   mix.[ch]      what is done to each row, elementary.[ch] its exp, log and cosine
+ *   mix.[ch]      what is done to each row
  *   device.[ch]   the device, its context, the loaded kernels
  *   kernels.*     the device's functions, and how they are launched
  *   driver.[ch]   this

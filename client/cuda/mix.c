@@ -16,8 +16,8 @@
  * cosine: elementary.h has those. Square roots and rint are rounded as IEEE 754 says. */
 #include "client/cuda/mix.h"
 
-#include "client/cuda/elementary.h"
 #include "client/cuda/sentence.h"
+#include "proto/elementary.h"
 #include "proto/philox.h"
 
 #include <assert.h>

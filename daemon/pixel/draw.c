@@ -1,6 +1,7 @@
 /* draw: see draw.h. Pure functions. */
 #include "pixel/draw.h"
 
+#include "proto/elementary.h"
 #include "proto/philox.h"
 
 #include <assert.h>
@@ -17,30 +18,6 @@ static const double DRAW_RATIO_MIN = 3.0 / 4.0, DRAW_RATIO_MAX = 4.0 / 3.0;
 
 /* log(4/3), correctly rounded; log(3/4) is its negative. */
 static const double DRAW_LOG_RATIO = 0x1.269621134db92p-2;
-
-double draw_exp(double x)
-{
-	/* 1/13! .. 1/1!; each quotient is rounded once, by the compiler. */
-	static const double inverse_factorial[] = {
-		1.0 / 6227020800.0,
-		1.0 / 479001600.0,
-		1.0 / 39916800.0,
-		1.0 / 3628800.0,
-		1.0 / 362880.0,
-		1.0 / 40320.0,
-		1.0 / 5040.0,
-		1.0 / 720.0,
-		1.0 / 120.0,
-		1.0 / 24.0,
-		1.0 / 6.0,
-		0.5,
-		1.0,
-	};
-	double sum = 0;
-	for (unsigned i = 0; i < sizeof(inverse_factorial) / sizeof(double); i++)
-		sum = (sum + inverse_factorial[i]) * x;
-	return 1.0 + sum;
-}
 
 uint64_t draw_round(double x)
 {
@@ -79,7 +56,8 @@ struct draw_box draw_resized_crop(const struct pixel_key *key, uint32_t src_w, u
 		struct philox r = philox_draw(
 			key->seed, key->epoch, key->position, PHILOX_RESIZED_CROP, attempt);
 		double target = area * draw_uniform(r.word[0], DRAW_SCALE_MIN, DRAW_SCALE_MAX);
-		double ratio = draw_exp(draw_uniform(r.word[1], -DRAW_LOG_RATIO, DRAW_LOG_RATIO));
+		double ratio =
+			elementary_exp(draw_uniform(r.word[1], -DRAW_LOG_RATIO, DRAW_LOG_RATIO));
 		uint64_t w = draw_round(sqrt(target * ratio)), h = draw_round(sqrt(target / ratio));
 		if (w < 1 || w > src_w || h < 1 || h > src_h)
 			continue;

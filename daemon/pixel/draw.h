@@ -1,10 +1,8 @@
 /* draw: the random parameters of a sample, the same on every machine.
  *
  * torchvision's RandomResizedCrop.get_params (scale 0.08 to 1, ratio 3/4 to 4/3, ten attempts, then
- * the central crop) and RandomHorizontalFlip(0.5), with the draws taken from Philox. Only IEEE
- * additions, multiplications, divisions and square roots are used, never libm's exp or log: those
- * differ between libraries and between the variants that one library chooses by the processor. Pure
- * functions; any thread. */
+ * the central crop) and RandomHorizontalFlip(0.5), with the draws taken from Philox. exp is
+ * proto/elementary.h's, for the reason that is given there. Pure functions; any thread. */
 #pragma once
 
 #include "pixel/pixel.h"
@@ -21,10 +19,6 @@ struct draw_box draw_resized_crop(const struct pixel_key *key, uint32_t src_w, u
 
 /* Words 0 and 1 of philox_draw(..., PHILOX_HORIZONTAL_FLIP, 0). */
 bool draw_flip(const struct pixel_key *key);
-
-/* e^x for |x| <= log(4/3): Taylor's polynomial of degree 13 by Horner's rule. Cut off below 4e-19,
- * rounded to within one unit in the last place (2.3e-16). */
-double draw_exp(double x);
 
 /* Nearest integer, halves to even, as Python's round(); 0 <= x < 2^53. */
 uint64_t draw_round(double x);

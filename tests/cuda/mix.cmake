@@ -1,7 +1,6 @@
 # client/cuda/mix.c alone: no toolkit is needed for it, and no fake driver. Compared with torchvision where that is:
 # -DPENSTOCK_TORCH_PYTHON=... names a Python that has it.
-add_library(cuda_mix_alone STATIC ${CMAKE_SOURCE_DIR}/client/cuda/elementary.c ${CMAKE_SOURCE_DIR}/client/cuda/mix.c
-	${CMAKE_SOURCE_DIR}/client/cuda/sentence.c)
+add_library(cuda_mix_alone STATIC ${CMAKE_SOURCE_DIR}/client/cuda/mix.c ${CMAKE_SOURCE_DIR}/client/cuda/sentence.c)
 target_include_directories(cuda_mix_alone PUBLIC ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/daemon)
 target_link_libraries(cuda_mix_alone PUBLIC penstock_client_parts penstock_proto m)
 

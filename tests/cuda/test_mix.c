@@ -3,7 +3,6 @@
  * option that is refused. tests/cuda/torchvision_mix.py compares with torchvision itself. */
 #include "base/hash.h"
 #include "base/util.h"
-#include "client/cuda/elementary.h"
 #include "client/cuda/mix.h"
 #include "proto/philox.h"
 
@@ -30,36 +29,6 @@ static struct penstock_cuda_options defaults(void)
 		.erase_ratio = {0.3, 3.3},
 		.mix = 1,
 		.mix_switch = 0.5};
-}
-
-/* In units in the last place of what it should be. */
-static double ulps(double got, long double want)
-{
-	int exponent;
-	(void)frexpl(want, &exponent);
-	return (double)(fabsl((long double)got - want) / ldexpl(1, exponent - 53));
-}
-
-static void knows_exp_log_and_cosine(void **state)
-{
-	const long double half_pi = 1.570796326794896619231321691639751442L;
-	double worst = 0;
-	(void)state;
-	for (int i = -700000; i <= 700000; i++)
-		worst = fmax(worst, ulps(elementary_exp(i * 1e-3), expl(i * 1e-3)));
-	for (int i = 1; i <= 1000000; i++) {
-		worst = fmax(worst, ulps(elementary_log(i * 1e-5), logl(i * 1e-5)));
-		worst = fmax(worst, ulps(elementary_log(1 + i * 1e-9), logl(1 + i * 1e-9)));
-		double t = (i - 1) * 1e-6;
-		worst = fmax(worst, ulps(elementary_cosine(t), sinl(half_pi * (1 - t))));
-	}
-	assert_true(worst <= 3);
-	assert_true(elementary_exp(0) == 1 && elementary_log(1) == 0 && elementary_cosine(0) == 1);
-	assert_true(elementary_exp(-1e5) == 0 && isinf(elementary_exp(1e5)));
-	assert_true(ulps(elementary_log(0x1p-1074), logl(0x1p-1074L)) <= 2);
-	assert_true(
-		ulps(elementary_log(0x1.fffffffffffffp1023), logl(0x1.fffffffffffffp1023L)) <= 2);
-	assert_true(elementary_cosine(1 - 0x1p-53) > 0);
 }
 
 /* A batch of `count` rows from position `first` on. */
@@ -795,7 +764,6 @@ static void refuses_nan(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(knows_exp_log_and_cosine),
 		cmocka_unit_test(untouched_where_nothing_is_asked_for),
 		cmocka_unit_test(writes_count_rows_and_no_more),
 		cmocka_unit_test(erases_what_the_twin_erases),

@@ -1,5 +1,5 @@
 /* elementary: see elementary.h. */
-#include "client/cuda/elementary.h"
+#include "proto/elementary.h"
 
 #include <float.h>
 #include <math.h>

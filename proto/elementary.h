@@ -4,7 +4,9 @@
  * processor; where a last bit decides a rectangle's side, a run would go on differently elsewhere.
  * Here are only additions, multiplications and divisions in double, frexp, ldexp and rint: all
  * exact, or rounded as IEEE 754 says. Each is within three units in the last place
- * (tests/cuda/test_mix.c). Pure functions; any thread. */
+ * (tests/unit/proto/test_elementary.c), and
+ * exp of what random crops draw, |x| <= log(4/3), within one. Part of the contract as philox.h is:
+ * what is drawn on either side is drawn alike. Pure functions; any thread. */
 #pragma once
 
 /* e^x, |x| up to 1e5: 0 or infinity where it leaves double's range. */
