@@ -26,7 +26,8 @@
  * copy each from the daemon's memory into a buffer on the device, and gives the slot back to the
  * daemon as soon as that copy is done. `next` gives the oldest such buffer, without waiting for its
  * copy: that is left to the CUDA stream (`ready`, or penstock_cuda_transform, which waits for it
- * there). So nothing here makes the host wait for the device.
+ * there). The host waits for the device only when it is that far ahead of it that no buffer is
+ * free.
  *
  * Where the device allows it, the daemon's memory is registered with it and copied from directly;
  * elsewhere the thread copies through a small ring of pinned memory (penstock_cuda_info says which,
@@ -231,8 +232,8 @@ struct penstock_cuda_counters {
 	size_t size; /* of this struct, set by the caller before asking */
 	uint64_t batches, images, bytes; /* given by next; copied to the device */
 	uint64_t waited_ns; /* in penstock_cuda_next, for a batch */
-	uint64_t stalled_ns; /* that CUDA streams given to transform stood waiting for a copy; of
-				batches that have been released, as far as the device has come */
+	uint64_t stalled_ns; /* that CUDA streams given to transform stood waiting for a copy, as
+				far as the device has come */
 };
 
 /* Both write at most as much as `size` says. -EINVAL where it is 0. As of penstock_stream_info, in
