@@ -188,6 +188,15 @@ def release(extent, slot, serial, stream=1):
     return message(RELEASE, struct.pack("<IIQ", extent, slot, serial), stream=stream)
 
 
+def next_datagram(connection):
+    """A daemon that closes with messages of ours unread resets the connection: the kernel says so once, before what the daemon
+    sent last, which still lies in our queue."""
+    try:
+        return connection.recvmsg(65536, 256)
+    except ConnectionResetError:
+        return connection.recvmsg(65536, 256)
+
+
 class Raw:
     """A client that says what it likes."""
 
@@ -205,7 +214,7 @@ class Raw:
     def receive(self):
         """(type, body) of the next message; (None, b"") when the daemon hung up. Descriptors are closed."""
         try:
-            data, ancillary, _, _ = self.socket.recvmsg(65536, 256)
+            data, ancillary, _, _ = next_datagram(self.socket)
         except (ConnectionResetError, BrokenPipeError):
             return None, b""
         for _, _, fds in ancillary:
@@ -274,7 +283,7 @@ class Link(Raw):
         if limit is not None and not select.select([self.socket], [], [], limit)[0]:
             return False
         try:
-            data, ancillary, _, _ = self.socket.recvmsg(65536, 256)
+            data, ancillary, _, _ = next_datagram(self.socket)
         except (ConnectionResetError, BrokenPipeError):
             data, ancillary = b"", []
         fds = [fd for _, _, packed in ancillary for fd in struct.unpack(f"{len(packed) // 4}i", packed)]
