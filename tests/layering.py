@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-STAGES = ("source", "order", "decode", "pixel", "batch", "stats")
+STAGES = ("source", "order", "decode", "pixel", "batch", "stats", "record", "http")
 
 # Folder -> what its files may include besides their own folder: folders, or single headers. The longest matching
 # folder counts.
