@@ -59,7 +59,7 @@ struct http_sheet_row {
 struct http_sheet {
 	uint32_t stream, rows, height, width, step, batch_rows;
 	uint64_t epoch, batch;
-	uint8_t *pixels; /* malloc'ed */
+	uint8_t *pixels; /* in the same block as this: http_sheet_new (sheet.h), free */
 	struct http_sheet_row row[HTTP_SHEET_ROWS];
 };
 
@@ -76,8 +76,8 @@ void http_publish(struct http *http, enum http_document which, char *text);
 
 /* Whether somebody waits for a sheet, and of which stream (its place in /status). Event loop. */
 bool http_sheet_wanted(struct http *http, uint32_t *ret_stream);
-/* Takes the sheet and its pixels (malloc'ed as one, NULL: there is no such stream or no batch yet).
- * Event loop. */
+/* Takes the sheet, of http_sheet_new (sheet.h), and frees it (NULL: there is no such stream or no
+ * batch yet). Event loop. */
 void http_sheet_give(struct http *http, struct http_sheet *sheet);
 
 /* Requests answered, refused (by limits), and the connections open now: for the metrics. */
