@@ -6,7 +6,10 @@
  *   sample.[ch]    what the kernel says of processes and cgroups: memory, PSI, OOM kills
  *   nvml.[ch]      what NVIDIA's library says of devices, looked up at run time
  *   witness.[ch]   the process that samples, writes, and sees how everybody ends
- *   story.[ch]     entries into sentences: what happened, for `penstock why`
+ *   story.[ch]     entries into sentences: what happened, for `penstock why`; of it:
+ *   trace.[ch]     the samples of one process into the numbers that matter
+ *   cause.[ch]     those and its end into one cause, and how sure that is
+ *   phrase.[ch]    all of it in words, and what to do
  *
  * The daemon forks its witness before it has any thread, and tells it once a second how it goes and
  * at once who came and who left. The witness is outside the trainers and outside the daemon: it
@@ -34,7 +37,8 @@ enum record_kind {
 	RECORD_ATTACH, /* mark: struct record_attach: a trainer opened a stream */
 	RECORD_LEAVE, /* mark: struct record_leave: its connection is over */
 	RECORD_EXIT, /* mark: struct record_exit: its process has ended, or the daemon's has */
-	RECORD_END, /* mark: struct record_note: the daemon ends, and why */
+	RECORD_END, /* mark: struct record_note: the daemon ends, and why: "asked: by signal 15 from
+		       pid 7", "idle: no client for 10 s", "failed: " and the fault's sentence */
 	RECORD_NOTE, /* mark: struct record_note: something worth telling */
 	RECORD_DAEMON, /* moment, each second: struct record_daemon */
 	RECORD_TRAINER, /* moment, each second and trainer: struct record_trainer */
@@ -63,6 +67,7 @@ struct record_start {
 	uint64_t budget, memory_total; /* bytes: the daemon's, the machine's */
 	char boot_id[40], version[24], kernel[72], socket[112], config[RECORD_PATH];
 	struct record_cgroup cgroup;
+	char host[RECORD_NAME]; /* uname's nodename: homes are shared by machines; "": not known */
 };
 
 struct record_attach {
