@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GROUP_WAITS_S = 30 }; /* of each of the two histograms that waits_ms is from */
+
 struct member *group_find_member(const struct client *client, uint32_t stream)
 {
 	for (struct member *m = client->members; m; m = m->next_of_client)
@@ -79,7 +81,11 @@ void group_refuse(struct group *group, int code, const char *text)
 void group_released(struct member *member, uint32_t slot)
 {
 	struct group *group = member->group;
+	uint64_t now = clock_ns();
 	stream_release(group->stream, &member->reader, slot);
+	histogram_add(&group->server->held, now - member->announced_ns[slot]);
+	if (!member->reader.held)
+		member->empty_since_ns = now;
 	member->blocks_since_ns = 0;
 	stream_pump(group->stream);
 	group_turn(group);
@@ -138,6 +144,18 @@ static bool group_send(struct member *m, struct wire_head *head, size_t bytes)
 	return result == 0;
 }
 
+/* The batch in `slot` has gone to it. */
+static void group_note_wait(struct member *m, uint32_t slot)
+{
+	uint64_t now = clock_ns();
+	m->announced_ns[slot] = now;
+	if (!m->empty_since_ns)
+		return;
+	histogram_add(&m->group->server->waits, now - m->empty_since_ns);
+	histogram_add(&m->group->waits[0], now - m->empty_since_ns);
+	m->empty_since_ns = 0;
+}
+
 static bool group_announce(struct member *m, uint32_t slot)
 {
 	struct group *group = m->group;
@@ -155,6 +173,7 @@ static bool group_announce(struct member *m, uint32_t slot)
 	};
 	if (!group_send(m, &message.head, sizeof message))
 		return false;
+	group_note_wait(m, slot);
 	stream_lease(group->stream, &m->reader, slot);
 	m->given++;
 	m->epoch = batch->epoch;
@@ -261,6 +280,10 @@ void group_tick(struct group *group)
 		return;
 	}
 	account_tick(group);
+	if (group->ticks % GROUP_WAITS_S == 0) {
+		group->waits[1] = group->waits[0];
+		group->waits[0] = (struct histogram){0};
+	}
 	group_watch_laggards(group);
 }
 
@@ -319,6 +342,7 @@ void group_sweep(struct server *server)
 			continue;
 		}
 		quarantine_take(group);
+		totals_retire(group);
 		stream_free(group->stream);
 		*place = group->next;
 		free(group);

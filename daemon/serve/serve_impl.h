@@ -7,6 +7,7 @@
 #include "proto/conn.h"
 #include "serve/plan.h"
 #include "serve/server.h"
+#include "stats/histogram.h"
 #include "stats/verdict.h"
 #include "stream/stream.h"
 
@@ -71,6 +72,10 @@ struct member {
 	uint64_t given; /* batches */
 	uint64_t epoch, batch; /* of the one announced last, else of the first to come */
 	uint64_t blocks_since_ns; /* when it was first seen to hold back others; 0: it does not */
+	uint64_t number; /* of all that ever came, never used twice */
+	uint64_t empty_since_ns; /* when it gave back the last that it held; 0: it holds some, or
+				    has had none yet */
+	uint64_t announced_ns[TALLY_SLOTS_MAX]; /* of what it holds */
 };
 
 /* The ranks of a split group, each a struct group of its own. */
@@ -81,6 +86,12 @@ struct job {
 	struct spec_state origin; /* where the first one that was answered began */
 	uint32_t groups; /* that are not closing */
 	uint64_t seen[]; /* bit per rank that was answered at some time */
+};
+
+/* What streams counted. */
+struct totals {
+	struct stream_stats streams; /* its counters alone; what it says of now is 0 */
+	uint64_t trainer_wait_ns, slots_full_ns;
 };
 
 struct group_sample { /* one second of a group's life */
@@ -107,6 +118,7 @@ struct group {
 	bool was_waiting, was_full;
 	struct group_sample window[SERVE_WINDOW];
 	uint64_t ticks, last_wait_ns, last_full_ns, last_idle_ns, last_cpu_ns, last_images;
+	struct histogram waits[2]; /* as the server's, of this half minute and the last */
 	/* quarantine */
 	uint64_t seen[SERVE_QUARANTINE_SEEN];
 	uint32_t quarantine_lines;
@@ -153,6 +165,11 @@ struct server {
 	uint32_t openings; /* threads not yet joined */
 	char notices[4][FAULT_TEXT];
 	uint32_t notice_count;
+	uint64_t members; /* that ever came */
+	/* Since the start. How long a trainer that had given all back waited for its next batch;
+	 * how long a batch took to be filled; how long a trainer held one. */
+	struct histogram waits, fills, held;
+	struct totals retired; /* of streams that are gone */
 };
 
 /* server.c */
@@ -207,6 +224,13 @@ void account_turn(struct group *group); /* before and after anything that change
 void account_tick(struct group *group); /* once a second */
 void account_verdict(struct group *group, char *buffer, size_t room);
 double account_rate(const struct group *group);
+
+/* totals.c */
+/* Its stream is about to be freed: what it counted stays. */
+void totals_retire(struct group *group);
+/* Since the daemon's start, of streams that are there and of those that are gone: never less than
+ * before. */
+void totals_read(const struct server *server, struct totals *ret);
 
 /* opener.c */
 int opener_start(struct server *server, struct group *group, const struct stream_spec *spec,

@@ -215,6 +215,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.budget_context = server,
 		.wake = server_wake,
 		.wake_context = server,
+		.fills = &server->fills,
 	};
 	return result;
 }

@@ -101,6 +101,21 @@ static void status_opening(struct jsontext *json, const struct opening *opening)
 		json, "total_bytes", atomic_load_explicit(&opening->total, memory_order_relaxed));
 }
 
+/* Of the batches that a trainer waited for lately; null where none did. */
+static void status_waits(struct jsontext *json, const struct group *group)
+{
+	struct histogram waits = group->waits[0];
+	histogram_merge(&waits, &group->waits[1]);
+	if (!waits.count) {
+		jsontext_raw(json, "waits_ms", "null");
+		return;
+	}
+	jsontext_object(json, "waits_ms");
+	jsontext_number(json, "p50", histogram_quantile_ns(&waits, 0.5) * 1e-6, 3);
+	jsontext_number(json, "p99", histogram_quantile_ns(&waits, 0.99) * 1e-6, 3);
+	jsontext_end(json);
+}
+
 static void status_running(struct jsontext *json, struct group *group)
 {
 	struct stream_stats stats;
@@ -127,6 +142,7 @@ static void status_running(struct jsontext *json, struct group *group)
 	jsontext_bool(json, "huge_pages", extent->huge_pages);
 	jsontext_u64(json, "images", stats.images);
 	jsontext_number(json, "rate", account_rate(group), 1);
+	status_waits(json, group);
 	status_fallbacks(json, &stats);
 	status_checkpoints(json, &stats);
 	status_broken(json, &stats);

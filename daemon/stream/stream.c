@@ -333,6 +333,7 @@ static void stream_assign(struct stream *stream, uint32_t slot)
 	fresh.position = batch.position;
 	fresh.count = batch.count;
 	*head = fresh;
+	stream->assigned_ns[slot] = clock_ns();
 	stream_blank(stream, slot, batch.count);
 	pthread_mutex_lock(&stream->lock);
 	stream->slot[slot] = (struct stream_slot){.batch = batch, .left = batch.count};
@@ -375,7 +376,10 @@ void stream_collect(struct stream *stream)
 	pthread_mutex_unlock(&stream->lock);
 	for (; filled; filled &= filled - 1) {
 		uint32_t slot = (uint32_t)__builtin_ctzll(filled);
-		extent_head(&stream->extent, slot)->ready_ns = clock_ns();
+		uint64_t now = clock_ns();
+		extent_head(&stream->extent, slot)->ready_ns = now;
+		if (stream->environment->fills)
+			histogram_add(stream->environment->fills, now - stream->assigned_ns[slot]);
 		if (!tally_filled(&stream->tally, slot))
 			freed |= 1ull << slot;
 	}

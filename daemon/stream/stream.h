@@ -31,6 +31,7 @@
 #include "source/dataset.h"
 #include "source/fetch.h"
 #include "source/shelf.h"
+#include "stats/histogram.h"
 #include "stream/pool.h"
 #include "stream/spec.h"
 
@@ -59,6 +60,8 @@ struct stream_environment { /* what all streams of a daemon share; outlives them
 	void *budget_context;
 	void (*wake)(void *context); /* any thread: some stream has something to collect */
 	void *wake_context;
+	struct histogram *fills; /* gets how long each batch took, from its slot to its last row;
+				    event loop only. NULL: nobody asks */
 };
 
 /* What such a stream takes of the budget with `slots` slots, the rows in flight included. Pure. */

@@ -47,6 +47,7 @@ struct stream {
 
 	/* event loop only */
 	struct tally tally;
+	uint64_t assigned_ns[EXTENT_SLOTS_MAX]; /* when the slot got its batch */
 	bool draining;
 
 	pthread_mutex_t

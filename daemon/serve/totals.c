@@ -1,0 +1,43 @@
+/* totals: what all streams counted since the daemon's start. A stream takes its counters along when
+ * it is freed, and a counter that went down would look like a restart to whoever reads metrics: so
+ * they are added up here first. Event loop. */
+#include "serve/serve_impl.h"
+
+static void totals_add_each(uint64_t *to, const uint64_t *from, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		to[i] += from[i];
+}
+
+static void totals_add(struct totals *to, struct group *group)
+{
+	struct stream_stats stats;
+	to->trainer_wait_ns += group->trainer_wait_ns;
+	to->slots_full_ns += group->slots_full_ns;
+	if (!group->stream)
+		return;
+	stream_stats(group->stream, &stats);
+	to->streams.batches += stats.batches;
+	to->streams.images += stats.images;
+	to->streams.decode_ns += stats.decode_ns;
+	to->streams.pixel_ns += stats.pixel_ns;
+	to->streams.checkpoints_used += stats.checkpoints_used;
+	to->streams.checkpoints_made += stats.checkpoints_made;
+	to->streams.checkpoints_dropped += stats.checkpoints_dropped;
+	totals_add_each(to->streams.stage_ns, stats.stage_ns, DECODE_STAGES);
+	totals_add_each(to->streams.broken, stats.broken, STREAM_REASONS);
+	totals_add_each(to->streams.fallbacks, stats.fallbacks, STEPBACKS);
+}
+
+void totals_retire(struct group *group)
+{
+	totals_add(&group->server->retired, group);
+}
+
+void totals_read(const struct server *server, struct totals *ret)
+{
+	struct totals all = server->retired;
+	for (struct group *g = server->groups; g; g = g->next)
+		totals_add(&all, g);
+	*ret = all;
+}
