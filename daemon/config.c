@@ -30,11 +30,16 @@ static const char *const config_cache_names[] = {
 	NULL,
 };
 
-static const char *const config_log_names[] = {
-	[LOG_ERROR] = "error",
-	[LOG_WARNING] = "warning",
-	[LOG_INFO] = "info",
-	[LOG_DEBUG] = "debug",
+static const char *const config_log_format_names[] = {
+	[LOG_HUMAN] = "human",
+	[LOG_JSON] = "json",
+	NULL,
+};
+
+static const char *const config_log_to_names[] = {
+	[LOG_AUTO] = "auto",
+	[LOG_STDERR] = "stderr",
+	[LOG_JOURNAL] = "journal",
 	NULL,
 };
 
@@ -45,6 +50,8 @@ static const char *const config_open_names[] = {
 };
 
 static int config_read_streams(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
+static int config_read_log_levels(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
 #define CONFIG_FIELD(member) .offset = offsetof(struct config, member)
@@ -64,7 +71,9 @@ static const struct yaml_key config_keys[] = {
 	{"cache_dir", YAML_KEY_PATH, CONFIG_TEXT_FIELD(cache_dir)},
 	{"checkpoints", YAML_KEY_BOOL, CONFIG_FIELD(checkpoints)},
 	{"idle_exit_s", YAML_KEY_U32, CONFIG_FIELD(idle_exit_s), .max = 31536000},
-	{"log_level", YAML_KEY_ENUM, CONFIG_FIELD(log_level), .names = config_log_names},
+	{"log_level", YAML_KEY_NODE, CONFIG_FIELD(log_levels), .read = config_read_log_levels},
+	{"log_format", YAML_KEY_ENUM, CONFIG_FIELD(log_format), .names = config_log_format_names},
+	{"log_to", YAML_KEY_ENUM, CONFIG_FIELD(log_target), .names = config_log_to_names},
 	{"max_clients", YAML_KEY_U32, CONFIG_FIELD(max_clients), .min = 1, .max = 4096},
 	{"max_streams", YAML_KEY_U32, CONFIG_FIELD(max_streams), .min = 1, .max = 100},
 	{"stream_memory", YAML_KEY_SIZE, CONFIG_FIELD(stream_memory), .min = 1 << 20,
@@ -76,10 +85,24 @@ static const struct yaml_key config_keys[] = {
 void config_init(struct config *config)
 {
 	memset(config, 0, sizeof *config);
-	config->log_level = LOG_INFO;
+	for (int i = 0; i < LOG_TOPICS; i++)
+		config->log_levels.of[i] = LOG_INFO;
 	config->max_clients = 256;
 	config->max_streams = 64;
 	config->checkpoints = true;
+}
+
+static int config_read_log_levels(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	static const struct yaml_key key = {"log_level", YAML_KEY_NAME, .room = 256};
+	struct fault why;
+	char levels[256];
+	int result = yaml_read_value(text, node, &key, levels, fault);
+	if (result < 0)
+		return result;
+	result = log_levels_parse(levels, field, &why);
+	return result < 0 ? yaml_fault(text, node, fault, "log_level: %s", why.text) : 0;
 }
 
 static int config_read_name(const struct yaml_text *text, const yaml_node_t *node,

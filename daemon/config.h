@@ -28,9 +28,11 @@ struct config {
 				 temporary folder's */
 	bool checkpoints; /* kept beside the indexes; default true */
 	unsigned idle_exit_s; /* end this long after the last client; 0: never */
-	enum log_level log_level;
+	struct log_levels log_levels;
+	enum log_format log_format;
+	enum log_target log_target;
 	/* By the command line, which a reload of the file does not beat. */
-	bool idle_exit_given, log_level_given;
+	bool idle_exit_given, log_levels_given;
 	uint32_t max_clients; /* default 256 */
 	uint32_t max_streams; /* open at once; default 64 */
 	uint64_t stream_memory; /* bytes; the most that one stream's batches take; 0: no limit */

@@ -41,7 +41,10 @@ static const char main_usage[] =
 	"                       never)\n"
 	"  --ready-fd FD        write one byte there once clients can connect\n"
 	"  --log-file FILE      append the log there instead of stderr\n"
-	"  --log-level LEVEL    error, warning, info or debug\n"
+	"  --log-level LEVEL    error, warning, info or debug, and by topic:\n"
+	"                       warning,trainer=debug\n"
+	"  --log-format FORMAT  human or json\n"
+	"  --log-to WHERE       auto, stderr or journal\n"
 	"  --version, --help\n"
 	"\n"
 	"SIGTERM drains and ends, SIGHUP reads the configuration again. See\n"
@@ -49,7 +52,7 @@ static const char main_usage[] =
 
 struct main_options {
 	const char *config, *socket, *memory, *threads, *io, *reader, *idle_exit, *ready_fd,
-		*log_file, *log_level, *cache;
+		*log_file, *log_level, *cache, *log_format, *log_to;
 	bool check, no_checkpoints;
 };
 
@@ -85,6 +88,16 @@ static int main_choice(const char *option, const char *text, const char *const *
 	return main_complain(option, expected, text);
 }
 
+static int main_levels(const char *text, struct config *config)
+{
+	struct fault fault;
+	int result = log_levels_parse(text, &config->log_levels, &fault);
+	config->log_levels_given = true;
+	if (result)
+		(void)fprintf(stderr, "penstockd: --log-level: %s\n", fault.text);
+	return result;
+}
+
 static int main_apply(const struct main_options *o, struct config *config)
 {
 	static const char *const io[] = {[FETCH_IO_AUTO] = "auto",
@@ -94,6 +107,9 @@ static int main_apply(const struct main_options *o, struct config *config)
 		[FETCH_AUTO] = "auto", [FETCH_URING] = "io_uring", [FETCH_PREAD] = "pread"};
 	static const char *const cache[] = {
 		[FETCH_CACHE_AUTO] = "auto", [FETCH_CACHE_ON] = "on", [FETCH_CACHE_OFF] = "off"};
+	static const char *const log_format[] = {[LOG_HUMAN] = "human", [LOG_JSON] = "json"};
+	static const char *const log_to[] = {
+		[LOG_AUTO] = "auto", [LOG_STDERR] = "stderr", [LOG_JOURNAL] = "journal"};
 	int choice, result = 0;
 	if (o->socket && (o->socket[0] != '/' || strlen(o->socket) >= sizeof config->socket))
 		return main_complain("socket", "an absolute path below 108 bytes", o->socket);
@@ -121,14 +137,15 @@ static int main_apply(const struct main_options *o, struct config *config)
 		!(result = main_choice(
 			  "cache", o->cache, cache, UTIL_COUNT(cache), "auto, on or off", &choice)))
 		config->cache = (enum fetch_cache)choice;
-	if (!result && o->log_level) {
-		if ((choice = log_level_parse(o->log_level)) < 0)
-			return main_complain(
-				"log-level", "error, warning, info or debug", o->log_level);
-		config->log_level = (enum log_level)choice;
-		config->log_level_given = true;
-	}
-	return result;
+	if (!result && o->log_format &&
+		!(result = main_choice("log-format", o->log_format, log_format,
+			  UTIL_COUNT(log_format), "human or json", &choice)))
+		config->log_format = (enum log_format)choice;
+	if (!result && o->log_to &&
+		!(result = main_choice("log-to", o->log_to, log_to, UTIL_COUNT(log_to),
+			  "auto, stderr or journal", &choice)))
+		config->log_target = (enum log_target)choice;
+	return !result && o->log_level ? main_levels(o->log_level, config) : result;
 }
 
 /* -1: go on; otherwise the exit code. */
@@ -137,13 +154,14 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 	enum { OPT_CHECK = 256, OPT_NO_CHECKPOINTS, OPT_VERSION, OPT_HELP, OPT_TEXT };
 	const char **const text[] = {&ret->config, &ret->socket, &ret->memory, &ret->threads,
 		&ret->io, &ret->reader, &ret->idle_exit, &ret->ready_fd, &ret->log_file,
-		&ret->log_level, &ret->cache};
+		&ret->log_level, &ret->cache, &ret->log_format, &ret->log_to};
 	static const struct option options[] = {{"config", 1, NULL, OPT_TEXT},
 		{"socket", 1, NULL, OPT_TEXT + 1}, {"memory", 1, NULL, OPT_TEXT + 2},
 		{"threads", 1, NULL, OPT_TEXT + 3}, {"io", 1, NULL, OPT_TEXT + 4},
 		{"reader", 1, NULL, OPT_TEXT + 5}, {"idle-exit", 1, NULL, OPT_TEXT + 6},
 		{"ready-fd", 1, NULL, OPT_TEXT + 7}, {"log-file", 1, NULL, OPT_TEXT + 8},
 		{"log-level", 1, NULL, OPT_TEXT + 9}, {"cache", 1, NULL, OPT_TEXT + 10},
+		{"log-format", 1, NULL, OPT_TEXT + 11}, {"log-to", 1, NULL, OPT_TEXT + 12},
 		{"check-config", 0, NULL, OPT_CHECK},
 		{"no-checkpoints", 0, NULL, OPT_NO_CHECKPOINTS}, {"version", 0, NULL, OPT_VERSION},
 		{"help", 0, NULL, OPT_HELP}, {NULL, 0, NULL, 0}};
@@ -253,6 +271,10 @@ int main(int argc, char **argv)
 	}
 	if (options.log_file && main_redirect(options.log_file))
 		return MAIN_FAILED;
-	log_set_level(config.log_level);
+	log_set_levels(&config.log_levels);
+	if (log_set_target(config.log_target, config.log_format, NULL, &fault)) {
+		(void)fprintf(stderr, "penstockd: %s\n", fault.text);
+		return MAIN_USAGE;
+	}
 	return main_serve(&config, options.ready_fd ? (int)ready : -1);
 }

@@ -5,6 +5,7 @@
  * wrong gets a WIRE_ERROR and the connection lives. A client that does not read its socket until
  * the buffer is full of answers is closed. A client dies by hang-up or by its pidfd, whichever is
  * seen first: a forked child may keep a dead trainer's socket open. */
+#define LOG_TOPIC LOG_TRAINER
 #include "serve/serve_impl.h"
 
 #include "base/clock.h"

@@ -8,6 +8,7 @@
  *
  * A rank of a split group is a group of one member here; what ties it to the other ranks is struct
  * job (join.c). */
+#define LOG_TOPIC LOG_STREAM
 #include "serve/serve_impl.h"
 
 #include "base/clock.h"
@@ -247,7 +248,7 @@ static void group_detach(struct member *m)
 		" of epoch %" PRIu64 " for more than %u s while others waited for the next; "
 		"release batches sooner, raise laggard_timeout_s, or set laggard to block",
 		group->name, batch->batch, batch->epoch, group->spec.laggard_timeout_s);
-	log_warning("trainer %d: %s", m->client->pid, fault.text);
+	log_write(LOG_WARNING, LOG_TRAINER, "trainer %d: %s", m->client->pid, fault.text);
 	client_error(m->client, 0, m->stream, -ECANCELED, fault.text);
 	group_leave(m);
 }

@@ -12,6 +12,7 @@
  * Members that come back after the daemon was started again may be differently far: their group
  * begins with the batch that is needed first, once it has waited a moment for all of them, and each
  * gets no batch that it had already. */
+#define LOG_TOPIC LOG_STREAM
 #include "serve/serve_impl.h"
 
 #include "base/clock.h"
@@ -330,7 +331,7 @@ static bool join_fits(struct member *m)
 		return false;
 	}
 	if (note[0])
-		log_info("trainer %d: %s", m->client->pid, note);
+		log_write(LOG_INFO, LOG_TRAINER, "trainer %d: %s", m->client->pid, note);
 	return true;
 }
 

@@ -3,6 +3,7 @@
  * Building an index or allocating shared memory may take from milliseconds to minutes; the event
  * loop must go on serving the others. The thread owns its struct opening until it puts it on the
  * server's list and wakes the loop; the loop joins it and takes the result. */
+#define LOG_TOPIC LOG_STREAM
 #include "serve/serve_impl.h"
 
 #include "base/clock.h"

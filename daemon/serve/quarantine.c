@@ -4,6 +4,7 @@
  * Written by the event loop, appended, at most SERVE_QUARANTINE_LINES lines per stream; a sample is
  * named once as long as it stays in a small table. A file that cannot be written, or has grown to
  * SERVE_QUARANTINE_BYTES over many streams, is said once per stream and costs nothing else. */
+#define LOG_TOPIC LOG_STREAM
 #include "serve/serve_impl.h"
 
 #include "base/hash.h"

@@ -140,7 +140,8 @@ static int server_reserve(struct server *server, struct fault *fault)
 		n += snprintf(text + n, sizeof text - (size_t)n, " %s %s +", lines[i].name,
 			size_format(lines[i].bytes, size, sizeof size));
 	}
-	log_info("%s batches %s", text, size_format(p->streams, size, sizeof size));
+	log_write(LOG_INFO, LOG_MEMORY, "%s batches %s", text,
+		size_format(p->streams, size, sizeof size));
 	return result;
 }
 
@@ -198,7 +199,8 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	if (!result)
 		result = pool_new(threads, &limits, PLAN_IMAGE_SIZE_MAX, &server->pool, fault);
 	if (!result)
-		log_info("%u worker%s on %u CPU%s; reader: %s; checkpoints %s", threads,
+		log_write(LOG_INFO, LOG_READER,
+			"%u worker%s on %u CPU%s; reader: %s; checkpoints %s", threads,
 			threads == 1 ? "" : "s", cpu_available(), cpu_available() == 1 ? "" : "s",
 			fetch_describe(server->fetch), config->checkpoints ? "kept" : "off");
 	if (server->fetch)
@@ -307,8 +309,8 @@ static void server_reload(struct server *server)
 		free(fresh);
 		return;
 	}
-	if (!now->log_level_given)
-		now->log_level = fresh->log_level;
+	if (!now->log_levels_given)
+		now->log_levels = fresh->log_levels;
 	if (!now->idle_exit_given)
 		now->idle_exit_s = fresh->idle_exit_s;
 	now->max_clients = fresh->max_clients;
@@ -316,7 +318,7 @@ static void server_reload(struct server *server)
 	now->open_streams = fresh->open_streams;
 	now->stream_count = fresh->stream_count;
 	memcpy(now->stream, fresh->stream, sizeof now->stream);
-	log_set_level(now->log_level);
+	log_set_levels(&now->log_levels);
 	log_info("SIGHUP: read %s again: log_level, idle_exit, max_clients, max_streams, "
 		 "open_streams and %u streams are in force; other keys need a restart",
 		now->file, now->stream_count);

@@ -90,7 +90,7 @@ static void the_shipped_file_is_the_defaults(void **state)
 	shipped.open_streams = CONFIG_OPEN_NAMED;
 	shipped.reader = FETCH_PREAD;
 	shipped.io = FETCH_IO_DIRECT;
-	shipped.log_level = LOG_DEBUG;
+	shipped.log_levels.of[LOG_DAEMON] = LOG_DEBUG;
 	shipped.checkpoints = false;
 	shipped.cache = FETCH_CACHE_OFF;
 	shipped.stream_count = 3;
@@ -140,7 +140,8 @@ static void reads_every_key(void **state)
 	struct config *config =
 		must_load("socket: /run/p.sock\nmemory: 96M\nthreads: 8\nreader: io_uring\n"
 			  "reader_threads: 32\nio: direct\ncache_dir: /c\nidle_exit_s: 10\n"
-			  "log_level: debug\nmax_clients: 3\ncheckpoints: off\ncache: on\n"
+			  "log_level: debug, http=error\nlog_format: json\nlog_to: "
+			  "stderr\nmax_clients: 3\ncheckpoints: off\ncache: on\n"
 			  "max_streams: 5\nstream_memory: 2M\nopen_streams: named\n"
 			  "streams:\n  a: {source: x}\n  b c:\n    source: y\n    train: false\n");
 	assert_string_equal(config->socket, "/run/p.sock");
@@ -151,7 +152,10 @@ static void reads_every_key(void **state)
 	assert_int_equal(config->io, FETCH_IO_DIRECT);
 	assert_string_equal(config->cache_dir, "/c");
 	assert_int_equal(config->idle_exit_s, 10);
-	assert_int_equal(config->log_level, LOG_DEBUG);
+	assert_int_equal(config->log_levels.of[LOG_STREAM], LOG_DEBUG);
+	assert_int_equal(config->log_levels.of[LOG_HTTP], LOG_ERROR);
+	assert_int_equal(config->log_format, LOG_JSON);
+	assert_int_equal(config->log_target, LOG_STDERR);
 	assert_int_equal(config->max_clients, 3);
 	assert_int_equal(config->max_streams, 5);
 	assert_int_equal(config->stream_memory, 2 << 20);
@@ -186,6 +190,14 @@ static void refuses_with_the_place(void **state)
 		{"io: fast\n", ":1:5: io: expected auto, buffered or direct, got \"fast\""},
 		{"log_level: loud\n",
 			":1:12: log_level: expected error, warning, info or debug, got \"loud\""},
+		{"log_level: [info]\n", ":1:12: log_level: expected a name of 1 to 255 bytes "
+					"without control characters, got a list"},
+		{"log_level: info, disk=debug\n",
+			":1:12: log_level: expected a topic (daemon, memory, reader, stream, "
+			"trainer, http, recorder), got \"disk\""},
+		{"log_format: xml\n", ":1:13: log_format: expected human or json, got \"xml\""},
+		{"log_to: syslog\n",
+			":1:9: log_to: expected auto, stderr or journal, got \"syslog\""},
 		{"checkpoints: 8\n", ":1:14: checkpoints: expected true or false, got \"8\""},
 		{"max_streams: 101\n",
 			":1:14: max_streams: expected a whole number from 1 to 100, got \"101\""},
