@@ -11,7 +11,7 @@
  *   process.[ch]  what /proc says about a process: memory, CPU time, bytes read
  *   trainer.[ch]  a forked process that takes batches and times them
  *   histogram.[ch] times of arrival with half a per cent of resolution, in constant memory
- *   bench.c       measures; report.c prints what it found
+ *   bench.c       the options of bench; measure.[ch] is one run of it, report.[ch] prints it
  *   check.c       decodes everything; machine.[ch] says what this machine offers
  *   decode.c      writes single images out; input.[ch] reads them, headline.[ch] knows their kind
  *   pack.c        rewrites a dataset; the work is done in daemon/pack

@@ -32,6 +32,7 @@ void histogram_add(struct histogram *histogram, uint64_t ns)
 {
 	histogram->count[histogram_class(ns)]++;
 	histogram->total++;
+	histogram->max_ns = UTIL_MAX(histogram->max_ns, ns);
 }
 
 void histogram_merge(struct histogram *histogram, const struct histogram *other)
@@ -39,6 +40,7 @@ void histogram_merge(struct histogram *histogram, const struct histogram *other)
 	for (unsigned i = 0; i < HISTOGRAM_CLASSES; i++)
 		histogram->count[i] += other->count[i];
 	histogram->total += other->total;
+	histogram->max_ns = UTIL_MAX(histogram->max_ns, other->max_ns);
 }
 
 uint64_t histogram_quantile_ns(const struct histogram *histogram, double share)
@@ -53,4 +55,24 @@ uint64_t histogram_quantile_ns(const struct histogram *histogram, double share)
 			return histogram_value(i);
 	}
 	return 0;
+}
+
+/* The middle of the last class may lie above the longest time of it. */
+static double histogram_quantile_s(const struct histogram *histogram, double share)
+{
+	uint64_t ns = histogram_quantile_ns(histogram, share);
+	return (double)UTIL_MIN(ns, histogram->max_ns) / 1e9;
+}
+
+struct histogram_summary histogram_sum_up(const struct histogram *histogram)
+{
+	return (struct histogram_summary){
+		.total = histogram->total,
+		.p50_s = histogram_quantile_s(histogram, 0.5),
+		.p90_s = histogram_quantile_s(histogram, 0.9),
+		.p95_s = histogram_quantile_s(histogram, 0.95),
+		.p99_s = histogram_quantile_s(histogram, 0.99),
+		.p999_s = histogram_quantile_s(histogram, 0.999),
+		.max_s = (double)histogram->max_ns / 1e9,
+	};
 }

@@ -14,7 +14,7 @@ enum {
 };
 
 struct histogram {
-	uint64_t total;
+	uint64_t total, max_ns;
 	uint32_t count[HISTOGRAM_CLASSES];
 };
 
@@ -23,3 +23,10 @@ void histogram_merge(struct histogram *histogram, const struct histogram *other)
 
 /* The duration that `share` (0 .. 1) of those added do not exceed; 0 when there are none. */
 uint64_t histogram_quantile_ns(const struct histogram *histogram, double share);
+
+/* What is told of one. All 0 where nothing was added. */
+struct histogram_summary {
+	uint64_t total;
+	double p50_s, p90_s, p95_s, p99_s, p999_s, max_s; /* max is exact */
+};
+struct histogram_summary histogram_sum_up(const struct histogram *histogram);

@@ -12,10 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const report_stage[REPORT_STAGES] = {"read", "decode", "pixel", "serve"};
-const char *const report_decode_stage[REPORT_DECODE_STAGES] = {
-	"parse", "checkpoints", "unstuff", "entropy", "transform", "convert", "library", "other"};
-
 enum { REPORT_WIDTH = 80, REPORT_NAME = 14, REPORT_VALUE = 12 };
 
 /* "  name           value unit    note" */
@@ -25,73 +21,73 @@ static void report_line(const char *name, const char *value, const char *note)
 		REPORT_WIDTH - REPORT_NAME - REPORT_VALUE - 4, note);
 }
 
-static void report_rate(const struct report *report)
+static void report_rate(const struct measure *measure)
 {
 	char images[24], whole[24], value[48], note[96];
-	(void)table_count((uint64_t)report->images_per_s, whole, sizeof whole);
+	(void)table_count((uint64_t)measure->images_per_s, whole, sizeof whole);
 	(void)snprintf(value, sizeof value, "%s", whole);
-	if (report->images_per_s < 100)
-		(void)snprintf(value, sizeof value, "%.1f", report->images_per_s);
+	if (measure->images_per_s < 100)
+		(void)snprintf(value, sizeof value, "%.1f", measure->images_per_s);
 	(void)snprintf(note, sizeof note, "%s images in %.1f s%s",
-		table_count((uint64_t)(report->images + 0.5), images, sizeof images),
-		report->seconds, report->trainers > 1 ? ", for each trainer" : "");
+		table_count((uint64_t)(measure->images + 0.5), images, sizeof images),
+		measure->seconds, measure->trainers > 1 ? ", for each trainer" : "");
 	report_line("images/s", value, note);
 }
 
 /* What all trainers got together, and how far they are apart. */
-static void report_trainers(const struct report *report)
+static void report_trainers(const struct measure *measure)
 {
 	static const struct {
 		const char *share, *what;
 	} kinds[] = {{"all", "that share every batch"}, {"split", "ranks"},
 		{"private", "streams of their own"}};
-	double least = report->images_per_s, most = least;
+	double least = measure->images_per_s, most = least;
 	char value[24], slow[24], fast[24], note[128];
 	const char *what = "";
-	for (unsigned i = 0; i < report->trainers; i++) {
-		least = UTIL_MIN(least, report->trainer_images_per_s[i]);
-		most = UTIL_MAX(most, report->trainer_images_per_s[i]);
+	for (unsigned i = 0; i < measure->trainers; i++) {
+		least = UTIL_MIN(least, measure->trainer_images_per_s[i]);
+		most = UTIL_MAX(most, measure->trainer_images_per_s[i]);
 	}
 	for (size_t i = 0; i < UTIL_COUNT(kinds); i++)
-		if (strcmp(kinds[i].share, report->share) == 0)
+		if (strcmp(kinds[i].share, measure->share) == 0)
 			what = kinds[i].what;
-	(void)snprintf(note, sizeof note, "%u %s, %s to %s each", report->trainers, what,
+	(void)snprintf(note, sizeof note, "%u %s, %s to %s each", measure->trainers, what,
 		table_count((uint64_t)least, slow, sizeof slow),
 		table_count((uint64_t)most, fast, sizeof fast));
-	if (report->trainers > 1)
+	if (measure->trainers > 1)
 		report_line("all trainers",
-			table_count((uint64_t)(report->images_per_s * report->trainers), value,
+			table_count((uint64_t)(measure->images_per_s * measure->trainers), value,
 				sizeof value),
 			note);
 }
 
-static void report_announce(const struct report *report)
+static void report_announce(const struct measure *measure)
 {
 	char value[24], note[96];
-	(void)snprintf(value, sizeof value, "%.0f us", report->announce_p50_us);
+	(void)snprintf(value, sizeof value, "%.0f us", measure->announced.p50_s * 1e6);
 	(void)snprintf(note, sizeof note, "from ready to a waiting trainer; 99 %% in %.0f us",
-		report->announce_p99_us);
-	if (report->announced)
+		measure->announced.p99_s * 1e6);
+	if (measure->announced.total)
 		report_line("announced", value, note);
 	else
 		report_line("announced", "?", "no trainer ever waited: batches lay ready");
 }
 
-static void report_times(const struct report *report)
+static void report_times(const struct measure *measure)
 {
 	char value[24], tail[24], note[96];
-	report_line("first batch", table_seconds(report->first_batch_s, value, sizeof value),
+	report_line("first batch", table_seconds(measure->first_batch_s, value, sizeof value),
 		"after the command began");
-	(void)table_seconds(report->batch_p99_s, tail, sizeof tail);
+	(void)table_seconds(measure->arrivals.p99_s, tail, sizeof tail);
 	(void)snprintf(note, sizeof note, "between batches, median; 99 %% within %s", tail);
-	report_line("batch", table_seconds(report->batch_p50_s, value, sizeof value), note);
-	report_announce(report);
+	report_line("batch", table_seconds(measure->arrivals.p50_s, value, sizeof value), note);
+	report_announce(measure);
 }
 
 /* Seconds, what that is for an image, the share of all as a number and as a bar. Stages that took
  * nothing are left out where they are parts of another. */
 static void report_stage_line(
-	const struct report *report, int indent, const char *stage, double seconds, double total)
+	const struct measure *measure, int indent, const char *stage, double seconds, double total)
 {
 	char name[24], value[24], note[96], bar[32];
 	double share = total > 0 ? seconds / total : 0;
@@ -102,47 +98,48 @@ static void report_stage_line(
 	bar[cells] = 0;
 	(void)snprintf(name, sizeof name, "%*s%s", indent, "", stage);
 	(void)snprintf(note, sizeof note, "%7.1f us an image %5.1f %%  %s",
-		report->images_made > 0 ? seconds / report->images_made * 1e6 : 0, share * 100,
+		measure->images_made > 0 ? seconds / measure->images_made * 1e6 : 0, share * 100,
 		bar);
 	report_line(name, table_seconds(seconds, value, sizeof value), note);
 }
 
-static void report_cpu(const struct report *report)
+static void report_cpu(const struct measure *measure)
 {
 	char value[24], note[128];
 	double per_image_ms =
-		report->images_made > 0 ? report->cpu_s / report->images_made * 1e3 : 0;
-	double threads = document_number(report->stats, "threads", 0);
+		measure->images_made > 0 ? measure->cpu_s / measure->images_made * 1e3 : 0;
+	double threads = document_number(measure->stats, "threads", 0);
 	(void)snprintf(note, sizeof note, "%.2f cores of %.0f decoding thread%s; %.2f ms an image",
-		report->cpu_s / report->seconds, threads, threads == 1 ? "" : "s", per_image_ms);
+		measure->cpu_s / measure->seconds, threads, threads == 1 ? "" : "s", per_image_ms);
 	report_line("CPU",
-		report->cpu_known ? table_seconds(report->cpu_s, value, sizeof value) : "?",
-		report->cpu_known ? note : "the daemon is in another pid namespace");
+		measure->cpu_known ? table_seconds(measure->cpu_s, value, sizeof value) : "?",
+		measure->cpu_known ? note : "the daemon is in another pid namespace");
 	double total = 0;
-	for (int i = 0; i < REPORT_STAGES; i++)
-		total += report->stage_s[i];
-	for (int i = 0; i < REPORT_STAGES; i++) {
-		report_stage_line(report, 2, report_stage[i], report->stage_s[i], total);
-		if (strcmp(report_stage[i], "decode") == 0)
-			for (int j = 0; j < REPORT_DECODE_STAGES; j++)
-				report_stage_line(report, 3, report_decode_stage[j],
-					report->decode_stage_s[j], total);
+	for (int i = 0; i < MEASURE_STAGES; i++)
+		total += measure->stage_s[i];
+	for (int i = 0; i < MEASURE_STAGES; i++) {
+		report_stage_line(measure, 2, measure_stage[i], measure->stage_s[i], total);
+		if (strcmp(measure_stage[i], "decode") == 0)
+			for (int j = 0; j < MEASURE_DECODE_STAGES; j++)
+				report_stage_line(measure, 3, measure_decode_stage[j],
+					measure->decode_stage_s[j], total);
 	}
 }
 
-static void report_memory(const struct report *report)
+static void report_memory(const struct measure *measure)
 {
 	char value[24], budget[24], note[96] = "peak of daemon and trainers";
-	if (report->budget)
+	if (measure->budget)
 		(void)snprintf(note, sizeof note, "peak of daemon and trainers; budget %s",
-			table_bytes(report->budget, budget, sizeof budget));
+			table_bytes(measure->budget, budget, sizeof budget));
 	report_line("memory",
-		report->memory_known ? table_bytes(report->peak_memory, value, sizeof value) : "?",
-		report->memory_known ? note : "the daemon is another user's or container's");
+		measure->memory_known ? table_bytes(measure->peak_memory, value, sizeof value)
+				      : "?",
+		measure->memory_known ? note : "the daemon is another user's or container's");
 	report_line("from storage",
-		report->bytes_known ? table_bytes(report->bytes_read, value, sizeof value) : "?",
-		report->bytes_known ? "in the whole run"
-				    : "the daemon is another user's or container's");
+		measure->bytes_known ? table_bytes(measure->bytes_read, value, sizeof value) : "?",
+		measure->bytes_known ? "in the whole run"
+				     : "the daemon is another user's or container's");
 }
 
 /* Nothing where nothing was cached. */
@@ -178,102 +175,103 @@ static void report_counts(const char *name, const struct node *counts)
 		report_line(name, table_count((uint64_t)total, value, sizeof value), note);
 }
 
-void report_people(const struct report *report)
+void report_people(const struct measure *measure)
 {
 	char text[320], verdict[640];
-	(void)snprintf(text, sizeof text, "%s", report->source);
+	(void)snprintf(text, sizeof text, "%s", measure->source);
 	(void)printf("%s\n", cli_tame(text));
-	if (*report->dataset)
-		table_sentence(2, REPORT_NAME, "dataset", report->dataset, REPORT_WIDTH);
-	(void)snprintf(text, sizeof text, "%s, %u trainer%s", report->recipe, report->trainers,
-		report->trainers == 1 ? "" : "s");
+	if (*measure->dataset)
+		table_sentence(2, REPORT_NAME, "dataset", measure->dataset, REPORT_WIDTH);
+	(void)snprintf(text, sizeof text, "%s, %u trainer%s", measure->described, measure->trainers,
+		measure->trainers == 1 ? "" : "s");
 	table_sentence(2, REPORT_NAME, "stream", text, REPORT_WIDTH);
-	(void)snprintf(text, sizeof text, "%s, io %s", document_text(report->stats, "reader", "?"),
-		document_text(report->stats, "io", "?"));
+	(void)snprintf(text, sizeof text, "%s, io %s", document_text(measure->stats, "reader", "?"),
+		document_text(measure->stats, "io", "?"));
 	table_sentence(2, REPORT_NAME, "reader", text, REPORT_WIDTH);
 	(void)printf("\n");
-	report_rate(report);
-	report_trainers(report);
-	report_times(report);
-	report_cpu(report);
-	report_memory(report);
-	report_cache(document_get(report->stats, "cache"));
-	report_counts("fallbacks", document_get(report->stats, "fallbacks"));
-	report_counts("broken", document_get(report->stats, "broken"));
-	report_counts("checkpoints", document_get(report->stats, "checkpoints"));
+	report_rate(measure);
+	report_trainers(measure);
+	report_times(measure);
+	report_cpu(measure);
+	report_memory(measure);
+	report_cache(document_get(measure->stats, "cache"));
+	report_counts("fallbacks", document_get(measure->stats, "fallbacks"));
+	report_counts("broken", document_get(measure->stats, "broken"));
+	report_counts("checkpoints", document_get(measure->stats, "checkpoints"));
 	(void)printf("\n");
 	(void)snprintf(
-		verdict, sizeof verdict, "%s", document_text(report->stats, "verdict", "none"));
+		verdict, sizeof verdict, "%s", document_text(measure->stats, "verdict", "none"));
 	table_sentence(2, REPORT_NAME, "verdict", cli_tame(verdict), REPORT_WIDTH);
 }
 
-static void report_json_trainers(const struct report *report, struct jsontext *json)
+static void report_json_trainers(const struct measure *measure, struct jsontext *json)
 {
-	jsontext_string(json, "share", report->share);
+	jsontext_string(json, "share", measure->share);
 	jsontext_array(json, "trainer_images_per_s");
-	for (unsigned i = 0; i < report->trainers; i++)
-		jsontext_number(json, NULL, report->trainer_images_per_s[i], 1);
+	for (unsigned i = 0; i < measure->trainers; i++)
+		jsontext_number(json, NULL, measure->trainer_images_per_s[i], 1);
 	jsontext_end(json);
-	if (report->announced) {
-		jsontext_number(json, "announce_p50_us", report->announce_p50_us, 1);
-		jsontext_number(json, "announce_p99_us", report->announce_p99_us, 1);
+	if (measure->announced.total) {
+		jsontext_number(json, "announce_p50_us", measure->announced.p50_s * 1e6, 1);
+		jsontext_number(json, "announce_p99_us", measure->announced.p99_s * 1e6, 1);
 	} else {
 		jsontext_raw(json, "announce_p50_us", "null");
 		jsontext_raw(json, "announce_p99_us", "null");
 	}
 }
 
-static void report_json_numbers(const struct report *report, struct jsontext *json)
+static void report_json_numbers(const struct measure *measure, struct jsontext *json)
 {
-	jsontext_number(json, "images_per_s", report->images_per_s, 1);
-	jsontext_u64(json, "batch_size", report->batch_size);
-	jsontext_u64(json, "threads", document_u64(report->stats, "threads", 0));
-	jsontext_u64(json, "trainers", report->trainers);
-	jsontext_number(json, "seconds", report->seconds, 3);
-	jsontext_u64(json, "images", (uint64_t)(report->images + 0.5));
-	jsontext_number(json, "first_batch_s", report->first_batch_s, 4);
-	jsontext_number(json, "batch_p50_ms", report->batch_p50_s * 1e3, 3);
-	jsontext_number(json, "batch_p99_ms", report->batch_p99_s * 1e3, 3);
-	if (report->cpu_known)
-		jsontext_number(json, "cpu_s", report->cpu_s, 3);
+	jsontext_number(json, "images_per_s", measure->images_per_s, 1);
+	jsontext_u64(json, "batch_size", measure->batch_size);
+	jsontext_u64(json, "threads", document_u64(measure->stats, "threads", 0));
+	jsontext_u64(json, "trainers", measure->trainers);
+	jsontext_number(json, "seconds", measure->seconds, 3);
+	jsontext_u64(json, "images", (uint64_t)(measure->images + 0.5));
+	jsontext_number(json, "first_batch_s", measure->first_batch_s, 4);
+	jsontext_number(json, "batch_p50_ms", measure->arrivals.p50_s * 1e3, 3);
+	jsontext_number(json, "batch_p99_ms", measure->arrivals.p99_s * 1e3, 3);
+	if (measure->cpu_known)
+		jsontext_number(json, "cpu_s", measure->cpu_s, 3);
 	else
 		jsontext_raw(json, "cpu_s", "null");
-	if (report->memory_known)
-		jsontext_u64(json, "peak_memory_bytes", report->peak_memory);
+	if (measure->memory_known)
+		jsontext_u64(json, "peak_memory_bytes", measure->peak_memory);
 	else
 		jsontext_raw(json, "peak_memory_bytes", "null");
-	if (report->bytes_known)
-		jsontext_u64(json, "bytes_read", report->bytes_read);
+	if (measure->bytes_known)
+		jsontext_u64(json, "bytes_read", measure->bytes_read);
 	else
 		jsontext_raw(json, "bytes_read", "null");
 }
 
-int report_json(const struct report *report)
+int report_json(const struct measure *measure)
 {
-	cleanup(free_ptr) char *fallbacks = document_dump(document_get(report->stats, "fallbacks"));
+	cleanup(free_ptr) char *fallbacks =
+		document_dump(document_get(measure->stats, "fallbacks"));
 	cleanup(free_ptr) char *checkpoints =
-		document_dump(document_get(report->stats, "checkpoints"));
-	cleanup(free_ptr) char *broken = document_dump(document_get(report->stats, "broken"));
-	cleanup(free_ptr) char *cache = document_dump(document_get(report->stats, "cache"));
+		document_dump(document_get(measure->stats, "checkpoints"));
+	cleanup(free_ptr) char *broken = document_dump(document_get(measure->stats, "broken"));
+	cleanup(free_ptr) char *cache = document_dump(document_get(measure->stats, "cache"));
 	if (!fallbacks || !checkpoints || !broken || !cache)
 		return -ENOMEM;
 	struct jsontext json = {0};
 	jsontext_object(&json, NULL);
-	report_json_numbers(report, &json);
+	report_json_numbers(measure, &json);
 	jsontext_object(&json, "stages");
-	for (int i = 0; i < REPORT_STAGES; i++)
-		jsontext_number(&json, report_stage[i], report->stage_s[i], 4);
+	for (int i = 0; i < MEASURE_STAGES; i++)
+		jsontext_number(&json, measure_stage[i], measure->stage_s[i], 4);
 	jsontext_end(&json);
 	jsontext_object(&json, "decode_stages");
-	for (int i = 0; i < REPORT_DECODE_STAGES; i++)
-		jsontext_number(&json, report_decode_stage[i], report->decode_stage_s[i], 4);
+	for (int i = 0; i < MEASURE_DECODE_STAGES; i++)
+		jsontext_number(&json, measure_decode_stage[i], measure->decode_stage_s[i], 4);
 	jsontext_end(&json);
 	jsontext_raw(&json, "fallbacks", fallbacks);
 	jsontext_raw(&json, "broken", broken);
 	jsontext_raw(&json, "checkpoints", checkpoints);
 	jsontext_raw(&json, "cache", cache);
-	jsontext_string(&json, "verdict", document_text(report->stats, "verdict", ""));
-	report_json_trainers(report, &json);
+	jsontext_string(&json, "verdict", document_text(measure->stats, "verdict", ""));
+	report_json_trainers(measure, &json);
 	jsontext_end(&json);
 	int r = json.failed ? -ENOMEM : 0;
 	if (r == 0)

@@ -194,8 +194,11 @@ static void *spawn_signals(void *unused)
 	_exit(128 + signal_number);
 }
 
+/* Once for the process, whatever number of daemons follow each other. */
 static int spawn_watch_signals(void)
 {
+	if (spawned.blocked)
+		return CLI_OK;
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 	(void)sigemptyset(&spawned.ours);
 	for (size_t i = 0; i < UTIL_COUNT(numbers); i++)

@@ -1,6 +1,7 @@
 /* spawn: a daemon of the command's own, in a temporary folder, that does not outlive it.
  *
- * There is at most one, so this module is its own object. From spawn_start on SIGINT, SIGTERM,
+ * There is at most one at a time (several may follow each other), so this module is its own object.
+ * From the first spawn_start on SIGINT, SIGTERM,
  * SIGHUP and SIGQUIT are blocked in all threads and taken by one that ends the trainers and the
  * daemon, removes the folder and then lets the signal do its work; an ordinary exit does the same
  * by spawn_stop. Should the command be killed outright, the kernel ends its trainers, and the
