@@ -242,5 +242,9 @@ char *status_server(struct server *server);
 char *status_stream(struct group *group);
 void status_wait(struct group *group, char *buffer, size_t room);
 
+/* sheet.c: rows of the newest complete batch of the stream at this place in /status, for
+ * http_sheet_give. NULL: there is no such stream, no batch yet, or no memory. */
+struct http_sheet *sheet_copy(const struct server *server, uint32_t place);
+
 /* quarantine.c */
 void quarantine_take(struct group *group);
