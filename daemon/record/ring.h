@@ -19,16 +19,21 @@ struct ring;
 
 enum { RING_LEAST = 1 << 20 }; /* bytes of a file */
 
-/* Makes the file (mode 0600, never following a link) with room for `bytes` and opens it to write.
- * -ENOSPC and others with a fault that names the path and what to do; then nothing is left behind.
- */
+/* Makes the file (mode 0600, never following a link, and never one that is there already) with room
+ * for `bytes`, opens it to write, and keeps a lock on it (flock, exclusive) until ring_free:
+ * whoever tidies up sees that it is in use. -ENOSPC and others with a fault that names the path and
+ * what to do; then nothing is left behind. */
 int ring_create(const char *path, uint64_t bytes, struct ring **ret, struct fault *fault);
 
-/* Keeps the entry: as a mark or as a moment, by its kind. 0 or a negative errno of the write. */
+/* Keeps the entry: as a mark or as a moment, by its kind (RECORD_START for ever). 0 or a negative
+ * errno of the write; the ring is as good as before then, and the next one is tried as if nothing
+ * had happened. */
 int ring_append(struct ring *ring, const struct record *record);
 
-/* Opens a file to read all that is whole in it, sorted by the order of writing. -EINVAL with a
- * fault where it is no such file or of another version. An empty one is none. */
+/* Reads all that is whole in a file, in the order of writing; `ret_records` is to be freed. What
+ * nobody kept is zero, and texts are terminated. Kinds that this release does not know are left
+ * out. -EINVAL with a fault where it is no such file (an empty one is none) or of another version.
+ */
 int ring_read(
 	const char *path, struct record **ret_records, size_t *ret_count, struct fault *fault);
 

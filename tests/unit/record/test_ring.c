@@ -1,0 +1,586 @@
+/* ring: what was written is read; what a crash, a full disk or a bit flipped left is passed over.
+ *
+ * fallocate and pwrite are the linker's wrapped ones, so that a file system that cannot promise
+ * room, and a disk that is full or fails, are met without one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/util.h"
+#include "record/ring.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+static int fallocate_error; /* 0: the real one */
+static int pwrite_error;
+static long pwrite_left = -1; /* bytes until it fails; negative: it does not */
+static uint64_t pwritten;
+
+int __real_fallocate(int fd, int mode, off_t offset, off_t size);
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t size);
+ssize_t __real_pwrite(int fd, const void *data, size_t size, off_t offset);
+ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t offset);
+
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t size)
+{
+	if (fallocate_error) {
+		errno = fallocate_error;
+		return -1;
+	}
+	return __real_fallocate(fd, mode, offset, size);
+}
+
+/* The last one before it fails is a short one, as at the end of a disk. */
+ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t offset)
+{
+	if (pwrite_left == 0) {
+		errno = pwrite_error;
+		return -1;
+	}
+	if (pwrite_left > 0)
+		size = UTIL_MIN(size, (size_t)pwrite_left);
+	ssize_t n = __real_pwrite(fd, data, size, offset);
+	if (n > 0) {
+		pwritten += (uint64_t)n;
+		pwrite_left -= pwrite_left > 0 ? n : 0;
+	}
+	return n;
+}
+
+static char folder[] = "/tmp/penstock-ring-XXXXXX";
+static char path[sizeof folder + 32];
+
+static int begin(void **state)
+{
+	(void)state;
+	memcpy(folder, "/tmp/penstock-ring-XXXXXX", sizeof folder);
+	if (!mkdtemp(folder))
+		return -1;
+	(void)snprintf(path, sizeof path, "%s/recorder.ring", folder);
+	fallocate_error = pwrite_error = 0;
+	pwrite_left = -1;
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	(void)unlink(path);
+	return rmdir(folder);
+}
+
+static struct ring *make(uint64_t bytes)
+{
+	struct fault fault;
+	struct ring *ring;
+	int result = ring_create(path, bytes, &ring, &fault);
+	if (result)
+		fail_msg("%d: %s", result, fault.text);
+	return ring;
+}
+
+static struct record note(uint64_t number)
+{
+	struct record r = {.time_ns = number, .kind = RECORD_NOTE, .bytes = sizeof r.body.note};
+	(void)snprintf(
+		r.body.note.text, sizeof r.body.note.text, "note %llu", (unsigned long long)number);
+	return r;
+}
+
+static struct record moment(uint64_t number)
+{
+	struct record r = {
+		.time_ns = number, .kind = RECORD_TRAINER, .bytes = sizeof r.body.trainer};
+	r.body.trainer = (struct record_trainer){
+		.trainer = number, .pid = (int32_t)(number % 1000), .gpu_bytes = UINT64_MAX};
+	return r;
+}
+
+static void append(struct ring *ring, struct record record)
+{
+	assert_int_equal(ring_append(ring, &record), 0);
+}
+
+struct story {
+	struct record *record;
+	size_t count;
+};
+
+static struct story read_back(void)
+{
+	struct story story;
+	struct fault fault;
+	int result = ring_read(path, &story.record, &story.count, &fault);
+	if (result)
+		fail_msg("%d: %s", result, fault.text);
+	return story;
+}
+
+static void refused(int expected, const char *words)
+{
+	struct record *records = NULL;
+	size_t count = 77;
+	struct fault fault = {{0}};
+	assert_int_equal(ring_read(path, &records, &count, &fault), expected);
+	assert_non_null(strstr(fault.text, path));
+	if (!strstr(fault.text, words))
+		fail_msg("expected \"%s\" in \"%s\"", words, fault.text);
+	assert_int_equal(count, 77);
+}
+
+static void put_bytes(off_t offset, const void *data, size_t size)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(__real_pwrite(fd, data, size, offset), size);
+	assert_int_equal(close(fd), 0);
+}
+
+static struct record every_kind(uint32_t kind)
+{
+	struct record r = {.time_ns = 1000 + kind, .kind = kind, .bytes = sizeof r.body};
+	memset(&r.body, (int)kind, sizeof r.body);
+	return r;
+}
+
+static void what_was_written_is_read(void **state)
+{
+	(void)state;
+	struct ring *ring = make(RING_LEAST);
+	for (uint32_t kind = RECORD_START; kind < RECORD_KINDS; kind++)
+		append(ring, every_kind(kind));
+	append(ring, note(7));
+	struct story story = read_back(); /* while it is open to be written */
+	assert_int_equal(story.count, RECORD_KINDS);
+	for (uint32_t kind = RECORD_START; kind < RECORD_KINDS; kind++) {
+		const struct record *r = &story.record[kind - 1];
+		assert_int_equal(r->kind, kind);
+		assert_int_equal(r->time_ns, 1000 + kind);
+		assert_int_equal(r->bytes, sizeof r->body);
+		assert_int_equal(*(const uint8_t *)&r->body, kind);
+	}
+	const struct record *last = &story.record[RECORD_KINDS - 1];
+	assert_string_equal(last->body.note.text, "note 7");
+	assert_int_equal(last->bytes, strlen("note 7"));
+	free(story.record);
+	ring_free(ring);
+	ring_free(NULL);
+}
+
+/* The bytes above are no text: each field must have got its end. */
+static void texts_are_terminated(void **state)
+{
+	(void)state;
+	struct ring *ring = make(RING_LEAST);
+	append(ring, every_kind(RECORD_START));
+	append(ring, every_kind(RECORD_ATTACH));
+	append(ring, every_kind(RECORD_MACHINE));
+	struct story story = read_back();
+	assert_int_equal(strlen(story.record[0].body.start.kernel), 71);
+	assert_int_equal(strlen(story.record[0].body.start.cgroup.path), RECORD_PATH - 1);
+	assert_int_equal(strlen(story.record[1].body.attach.command), RECORD_TEXT - 1);
+	assert_int_equal(strlen(story.record[2].body.machine.cgroup.path), RECORD_PATH - 1);
+	free(story.record);
+	ring_free(ring);
+}
+
+static void its_size_is_fixed(void **state)
+{
+	(void)state;
+	struct stat before, after;
+	struct ring *ring = make(RING_LEAST);
+	assert_int_equal(stat(path, &before), 0);
+	assert_int_equal(before.st_size, RING_LEAST);
+	assert_int_equal(before.st_mode & 07777, 0600);
+	assert_true(before.st_blocks * 512 >= RING_LEAST);
+	for (uint64_t i = 0; i < 40000; i++) {
+		append(ring, moment(i));
+		if (i % 8 == 0)
+			append(ring, note(i));
+	}
+	assert_int_equal(stat(path, &after), 0);
+	assert_int_equal(after.st_size, RING_LEAST);
+	assert_int_equal(after.st_blocks, before.st_blocks);
+	ring_free(ring);
+}
+
+/* Many laps of either ring: the newest are all there, without a gap, and nothing pushes out marks
+ * or the start but their own. */
+static void the_newest_stay(void **state)
+{
+	(void)state;
+	struct ring *ring = make(RING_LEAST);
+	struct record start = every_kind(RECORD_START);
+	append(ring, start);
+	for (uint64_t i = 0; i < 3; i++)
+		append(ring, note(i));
+	for (uint64_t i = 100; i < 100000; i++)
+		append(ring, moment(i));
+	struct story story = read_back();
+	assert_int_equal(story.record[0].kind, RECORD_START);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(story.record[1 + i].time_ns, i);
+	assert_true(story.count > 4000);
+	for (size_t i = 4; i < story.count; i++)
+		assert_int_equal(story.record[i].time_ns, 100000 - (story.count - i));
+	free(story.record);
+
+	for (uint64_t i = 0; i < 10000; i++)
+		append(ring, note(i));
+	story = read_back();
+	size_t notes = 0;
+	assert_int_equal(story.record[0].kind, RECORD_START);
+	for (size_t i = story.count; story.record[i - 1].kind == RECORD_NOTE; i--)
+		assert_int_equal(story.record[i - 1].time_ns, 10000 - ++notes);
+	assert_true(notes > 1000);
+	free(story.record);
+	ring_free(ring);
+}
+
+static void others_are_not_touched(void **state)
+{
+	(void)state;
+	struct fault fault;
+	struct ring *ring = NULL;
+	char target[sizeof path + 8];
+	(void)snprintf(target, sizeof target, "%s.other", path);
+	FILE *file = fopen(target, "we");
+	assert_true(file && fputs("precious", file) >= 0 && fclose(file) == 0);
+
+	assert_int_equal(symlink(target, path), 0);
+	assert_int_equal(ring_create(path, RING_LEAST, &ring, &fault), -EEXIST);
+	assert_non_null(strstr(fault.text, "remove it"));
+	assert_null(ring);
+	assert_int_equal(unlink(path), 0);
+
+	assert_int_equal(link(target, path), 0);
+	assert_int_equal(ring_create(path, RING_LEAST, &ring, &fault), -EEXIST);
+	struct stat s;
+	assert_int_equal(stat(target, &s), 0);
+	assert_int_equal(s.st_size, strlen("precious"));
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(unlink(target), 0);
+
+	assert_int_equal(ring_create("/nonexistent/x.ring", RING_LEAST, &ring, &fault), -ENOENT);
+	assert_non_null(strstr(fault.text, "/nonexistent/x.ring"));
+	assert_int_equal(ring_create(path, RING_LEAST - 1, &ring, &fault), -EINVAL);
+	assert_int_equal(ring_create(path, UINT64_MAX, &ring, &fault), -EINVAL);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+static void one_in_use_is_locked(void **state)
+{
+	(void)state;
+	struct ring *ring = make(RING_LEAST);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), -1);
+	ring_free(ring);
+	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+	assert_int_equal(close(fd), 0);
+}
+
+/* ---- disks ---- */
+
+static void a_full_disk_leaves_nothing(void **state)
+{
+	(void)state;
+	static const int errors[] = {ENOSPC, EDQUOT, EFBIG, EIO};
+	for (size_t i = 0; i < UTIL_COUNT(errors); i++) {
+		struct fault fault;
+		struct ring *ring = NULL;
+		fallocate_error = errors[i];
+		assert_int_equal(ring_create(path, RING_LEAST, &ring, &fault), -errors[i]);
+		assert_non_null(strstr(fault.text, path));
+		assert_int_equal(strstr(fault.text, "recorder_size") != NULL, errors[i] != EIO);
+		assert_null(ring);
+		assert_int_equal(access(path, F_OK), -1);
+	}
+}
+
+static void room_that_cannot_be_promised_is_written(void **state)
+{
+	(void)state;
+	static const int errors[] = {EOPNOTSUPP, ENOSYS};
+	for (size_t i = 0; i < UTIL_COUNT(errors); i++) {
+		struct stat s;
+		fallocate_error = errors[i];
+		pwritten = 0;
+		struct ring *ring = make(RING_LEAST + 1000);
+		assert_true(pwritten >= RING_LEAST + 1000);
+		assert_int_equal(stat(path, &s), 0);
+		assert_int_equal(s.st_size, RING_LEAST + 1000);
+		append(ring, note(1));
+		struct story story = read_back();
+		assert_int_equal(story.count, 1);
+		free(story.record);
+		ring_free(ring);
+		assert_int_equal(unlink(path), 0);
+	}
+	struct fault fault;
+	struct ring *ring = NULL;
+	pwrite_error = ENOSPC;
+	pwrite_left = RING_LEAST / 2;
+	assert_int_equal(ring_create(path, RING_LEAST, &ring, &fault), -ENOSPC);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+/* Also where the last thing written is half an entry. */
+static void a_disk_that_fails_costs_what_it_fails_at(void **state)
+{
+	(void)state;
+	struct ring *ring = make(RING_LEAST);
+	append(ring, note(0));
+	for (long left = 0; left < 40; left += 13) {
+		struct record lost = note(666);
+		pwrite_error = EIO;
+		pwrite_left = left;
+		assert_int_equal(ring_append(ring, &lost), -EIO);
+		assert_int_equal(ring_append(ring, &lost), -EIO);
+		pwrite_left = -1;
+	}
+	append(ring, note(1));
+	struct story story = read_back();
+	assert_int_equal(story.count, 2);
+	assert_int_equal(story.record[0].time_ns, 0);
+	assert_int_equal(story.record[1].time_ns, 1);
+	free(story.record);
+	ring_free(ring);
+}
+
+/* ---- files that are none, and damaged ones ---- */
+
+static void other_files_are_refused(void **state)
+{
+	(void)state;
+	refused(-ENOENT, "No such file");
+	FILE *file = fopen(path, "we");
+	assert_non_null(file);
+	assert_int_equal(fclose(file), 0);
+	refused(-EINVAL, "no flight recorder's file");
+	char text[5000];
+	memset(text, 'x', sizeof text);
+	put_bytes(0, text, 3);
+	refused(-EINVAL, "no flight recorder's file");
+	put_bytes(0, text, sizeof text);
+	refused(-EINVAL, "no flight recorder's file");
+	assert_int_equal(truncate(path, (off_t)4 << 30), 0);
+	refused(-EINVAL, "no flight recorder's file");
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	refused(-EINVAL, "no flight recorder's file");
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	refused(-EINVAL, "no flight recorder's file");
+	assert_int_equal(rmdir(path), 0);
+}
+
+static void another_version_is_refused(void **state)
+{
+	(void)state;
+	ring_free(make(RING_LEAST));
+	uint32_t version = RECORD_VERSION + 1;
+	put_bytes(8, &version, sizeof version);
+	refused(-EINVAL, "of version 2, and this penstock reads version 1");
+}
+
+static void one_without_entries_is_good(void **state)
+{
+	(void)state;
+	ring_free(make(RING_LEAST));
+	struct story story = read_back();
+	assert_int_equal(story.count, 0);
+	free(story.record);
+}
+
+/* A later release's kinds and longer bodies. */
+static void what_is_newer_is_passed_over(void **state)
+{
+	(void)state;
+	struct ring *ring = make(RING_LEAST);
+	append(ring, note(0));
+	struct record later = note(1);
+	later.kind = RECORD_KINDS;
+	append(ring, later);
+	later.kind = 0;
+	append(ring, later);
+	later.kind = RECORD_NOTE;
+	later.bytes = UINT32_MAX;
+	append(ring, later);
+	struct story story = read_back();
+	assert_int_equal(story.count, 2);
+	assert_string_equal(story.record[1].body.note.text, "note 1");
+	free(story.record);
+	ring_free(ring);
+}
+
+static uint64_t seed = 88172645463325252u;
+
+static uint64_t draw(uint64_t below)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed % below;
+}
+
+/* Each record says by its time what it must hold, so that one that was damaged cannot pass. */
+static void expect_whole(const struct story *story)
+{
+	uint64_t last = 0;
+	for (size_t i = 0; i < story->count; i++) {
+		const struct record *r = &story->record[i];
+		assert_true(r->time_ns > last || i == 0);
+		last = r->time_ns;
+		if (r->kind == RECORD_NOTE) {
+			char text[RECORD_TEXT];
+			(void)snprintf(text, sizeof text, "note %llu", (unsigned long long)last);
+			assert_string_equal(r->body.note.text, text);
+		} else {
+			assert_int_equal(r->kind, RECORD_TRAINER);
+			assert_int_equal(r->body.trainer.trainer, last);
+			assert_int_equal(r->body.trainer.pid, last % 1000);
+			assert_true(r->body.trainer.gpu_bytes == UINT64_MAX);
+		}
+	}
+}
+
+static size_t read_whole(void)
+{
+	struct story story = read_back();
+	size_t count = story.count;
+	expect_whole(&story);
+	free(story.record);
+	return count;
+}
+
+static void fill(uint64_t count)
+{
+	struct ring *ring = make(RING_LEAST);
+	for (uint64_t i = 1; i <= count; i++)
+		append(ring, i % 5 ? moment(i) : note(i));
+	ring_free(ring);
+}
+
+/* Flipped bits, strewn rubbish, pieces that were moved, and files that were cut. */
+static void random_damage_costs_what_it_hits(void **state)
+{
+	(void)state;
+	uint8_t rubbish[3000];
+	for (int round = 0; round < 40; round++) {
+		fill(30000);
+		size_t whole = read_whole();
+		unsigned hits = 1 + (unsigned)draw(20);
+		for (unsigned i = 0; i < hits; i++) {
+			off_t at = (off_t)(16 + draw(RING_LEAST - 4000));
+			size_t size = 1 + (size_t)draw(round % 2 ? 1 : sizeof rubbish);
+			for (size_t k = 0; k < size; k++)
+				rubbish[k] = (uint8_t)draw(256);
+			put_bytes(at, rubbish, size);
+		}
+		size_t left = read_whole();
+		assert_true(left <= whole);
+		assert_true(left + hits * 150ul > whole);
+		if (round % 4 == 0) {
+			assert_int_equal(truncate(path, (off_t)(16 + draw(RING_LEAST - 16))), 0);
+			assert_true(read_whole() <= left);
+		}
+		assert_int_equal(unlink(path), 0);
+	}
+}
+
+/* An entry that is cut at any byte is none, and takes no other with it. */
+static void a_torn_entry_is_none(void **state)
+{
+	(void)state;
+	struct ring *ring = make(RING_LEAST);
+	append(ring, note(1));
+	append(ring, note(2));
+	append(ring, note(3));
+	ring_free(ring);
+	static const uint8_t zeros[40];
+	for (size_t cut = 0; cut < 39; cut++) { /* "note 2" and what is before it: 38 bytes */
+		uint8_t saved[40];
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		assert_int_equal(pread(fd, saved, sizeof saved, 4096 + 40), sizeof saved);
+		assert_int_equal(close(fd), 0);
+		put_bytes(4096 + 40 + (off_t)cut, zeros, sizeof zeros - cut);
+		struct story story = read_back();
+		assert_int_equal(story.count, cut < 38 ? 2 : 3);
+		assert_int_equal(story.record[0].time_ns, 1);
+		assert_int_equal(story.record[story.count - 1].time_ns, 3);
+		free(story.record);
+		put_bytes(4096 + 40, saved, sizeof saved);
+	}
+}
+
+/* ---- read while it is written ---- */
+
+static atomic_bool written; /* release by the writer, acquire by the reader: it is done */
+
+static void *write_on(void *context)
+{
+	struct ring *ring = context;
+	for (uint64_t i = 1; i <= 60000; i++) {
+		struct record r = i % 5 ? moment(i) : note(i);
+		if (ring_append(ring, &r))
+			break;
+	}
+	atomic_store_explicit(&written, true, memory_order_release);
+	return NULL;
+}
+
+static void it_is_read_while_it_is_written(void **state)
+{
+	(void)state;
+	pthread_t thread;
+	struct ring *ring = make(RING_LEAST);
+	unsigned rounds = 0;
+	atomic_store(&written, false);
+	assert_int_equal(pthread_create(&thread, NULL, write_on, ring), 0);
+	while (!atomic_load_explicit(&written, memory_order_acquire) || !rounds) {
+		(void)read_whole();
+		rounds++;
+	}
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	struct story story = read_back();
+	assert_int_equal(story.record[story.count - 1].time_ns, 60000);
+	free(story.record);
+	ring_free(ring);
+}
+
+int main(void)
+{
+#define RING_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+	const struct CMUnitTest tests[] = {
+		RING_TEST(what_was_written_is_read),
+		RING_TEST(texts_are_terminated),
+		RING_TEST(its_size_is_fixed),
+		RING_TEST(the_newest_stay),
+		RING_TEST(others_are_not_touched),
+		RING_TEST(one_in_use_is_locked),
+		RING_TEST(a_full_disk_leaves_nothing),
+		RING_TEST(room_that_cannot_be_promised_is_written),
+		RING_TEST(a_disk_that_fails_costs_what_it_fails_at),
+		RING_TEST(other_files_are_refused),
+		RING_TEST(another_version_is_refused),
+		RING_TEST(one_without_entries_is_good),
+		RING_TEST(what_is_newer_is_passed_over),
+		RING_TEST(random_damage_costs_what_it_hits),
+		RING_TEST(a_torn_entry_is_none),
+		RING_TEST(it_is_read_while_it_is_written),
+	};
+	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
+}
