@@ -68,6 +68,11 @@ struct record_start {
 	char boot_id[40], version[24], kernel[72], socket[112], config[RECORD_PATH];
 	struct record_cgroup cgroup;
 	char host[RECORD_NAME]; /* uname's nodename: homes are shared by machines; "": not known */
+	/* As of a trainer, see below: what may end the daemon when its time is up. */
+	int32_t parent, reserved;
+	char parent_command[RECORD_TEXT];
+	int64_t deadline_s;
+	uint64_t cpu_limit_s;
 };
 
 struct record_attach {
