@@ -78,6 +78,40 @@ void canvas_dim(
 		}
 }
 
+/* How far (x, y) lies from the line between its ends. */
+static double canvas_distance(const double line[4], double x, double y)
+{
+	double dx = line[2] - line[0], dy = line[3] - line[1], length = dx * dx + dy * dy;
+	double along = length > 0 ? ((x - line[0]) * dx + (y - line[1]) * dy) / length : 0;
+	along = UTIL_MIN(UTIL_MAX(along, 0.0), 1.0);
+	return hypot(x - line[0] - along * dx, y - line[1] - along * dy);
+}
+
+static void canvas_blend(uint8_t *p, uint32_t color, double share)
+{
+	const uint8_t to[3] = {(uint8_t)(color >> 16), (uint8_t)(color >> 8), (uint8_t)color};
+	for (int c = 0; c < 3; c++)
+		p[c] = (uint8_t)lround(p[c] + (to[c] - p[c]) * share);
+}
+
+void canvas_stroke(struct canvas *canvas, const double line[4], double thick, uint32_t color)
+{
+	double reach = thick / 2 + 1;
+	int x = (int)floor(UTIL_MIN(line[0], line[2]) - reach),
+	    y = (int)floor(UTIL_MIN(line[1], line[3]) - reach);
+	struct canvas_box box = canvas_clip(
+		canvas, (struct canvas_box){x, y, (int)ceil(UTIL_MAX(line[0], line[2]) + reach) - x,
+				(int)ceil(UTIL_MAX(line[1], line[3]) + reach) - y});
+	for (int row = box.y; row < box.y + box.h; row++)
+		for (int column = box.x; column < box.x + box.w; column++) {
+			double share =
+				thick / 2 + 0.5 - canvas_distance(line, column + 0.5, row + 0.5);
+			if (share > 0)
+				canvas_blend(canvas_at(canvas, column, row), color,
+					UTIL_MIN(share, 1.0));
+		}
+}
+
 /* The average of columns [x0, x1) of rows [y0, y1), all fractions of a pixel counted by their
  * share. */
 static void canvas_average(const uint8_t *rgb, int w, int h, const double area[4], uint8_t out[3])

@@ -23,6 +23,10 @@ void canvas_fill(struct canvas *canvas, struct canvas_box box, uint32_t color);
 /* The box's outline, `thick` pixels, drawn inwards. */
 void canvas_frame(struct canvas *canvas, struct canvas_box box, int thick, uint32_t color);
 
+/* A straight stroke with round ends and smooth edges from (line[0], line[1]) to (line[2], line[3]);
+ * a disc where both are one. Pixel (x, y) covers x .. x + 1, y .. y + 1. */
+void canvas_stroke(struct canvas *canvas, const double line[4], double thick, uint32_t color);
+
 /* Multiplies what lies inside `outer` but not in `inner` by `percent` / 100. */
 void canvas_dim(
 	struct canvas *canvas, struct canvas_box outer, struct canvas_box inner, int percent);

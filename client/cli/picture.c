@@ -2,15 +2,13 @@
 #include "client/cli/picture.h"
 
 #include "base/util.h"
+#include "client/cli/output.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <png.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static void picture_png_fail(png_structp png, png_const_charp message)
 {
@@ -76,90 +74,23 @@ int picture_put(FILE *file, const char *name, enum picture_format format,
 	return fault_set(fault, errno ? -errno : r, "cannot write %s: %s", name, why);
 }
 
-/* Puts a finished file in its place. */
-static int picture_rename(const char *from, const char *to, bool replace)
-{
-	if (replace)
-		return rename(from, to);
-	int r = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
-	if (r == 0 || (errno != EINVAL && errno != ENOSYS))
-		return r;
-	/* A file system that cannot do it in one step. */
-	if (access(to, F_OK) == 0) {
-		errno = EEXIST;
-		return -1;
-	}
-	return rename(from, to);
-}
+struct picture_choice {
+	enum picture_format format;
+	const struct picture *picture;
+};
 
-static void picture_permit(int fd)
+static int picture_put_choice(
+	FILE *file, const char *name, const void *context, struct fault *fault)
 {
-	mode_t mask = umask(0);
-	(void)umask(mask);
-	(void)fchmod(fd, 0666 & ~mask);
-}
-
-static int picture_fail(const char *path, struct fault *fault)
-{
-	int saved = errno;
-	return fault_set(fault, -saved, "cannot write %s: %s", path,
-		saved == EEXIST ? "it is there already; give --force to replace it"
-				: strerror(saved));
-}
-
-static int picture_beside(const char *path, enum picture_format format,
-	const struct picture *picture, bool replace, struct fault *fault)
-{
-	char temporary[PATH_MAX];
-	if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= (int)sizeof temporary)
-		return fault_set(
-			fault, -ENAMETOOLONG, "cannot write %s: its name is too long", path);
-	int fd = mkostemp(temporary, O_CLOEXEC);
-	if (fd < 0)
-		return picture_fail(path, fault);
-	picture_permit(fd);
-	FILE *file = fdopen(fd, "wb");
-	if (!file) {
-		(void)close(fd);
-		(void)unlink(temporary);
-		return picture_fail(path, fault);
-	}
-	int r = picture_put(file, path, format, picture, fault);
-	if (fclose(file) != 0 && r == 0)
-		r = picture_fail(path, fault);
-	if (r == 0 && picture_rename(temporary, path, replace) != 0)
-		r = picture_fail(path, fault);
-	if (r < 0)
-		(void)unlink(temporary);
-	return r;
-}
-
-static int picture_through(const char *path, enum picture_format format,
-	const struct picture *picture, struct fault *fault)
-{
-	FILE *file = fopen(path, "wbe");
-	if (!file)
-		return picture_fail(path, fault);
-	int r = picture_put(file, path, format, picture, fault);
-	if (fclose(file) != 0 && r == 0)
-		r = picture_fail(path, fault);
-	return r;
+	const struct picture_choice *choice = context;
+	return picture_put(file, name, choice->format, choice->picture, fault);
 }
 
 int picture_write(const char *path, enum picture_format format, const struct picture *picture,
 	bool replace, struct fault *fault)
 {
-	struct stat st;
-	if (stat(path, &st) != 0)
-		return picture_beside(path, format, picture, replace, fault);
-	if (!S_ISREG(st.st_mode))
-		return picture_through(path, format, picture, fault);
-	if (!replace) {
-		errno = EEXIST;
-		return picture_fail(path, fault);
-	}
-	cleanup(free_ptr) char *real = realpath(path, NULL);
-	return picture_beside(real ? real : path, format, picture, replace, fault);
+	const struct picture_choice choice = {format, picture};
+	return output_write(path, replace, picture_put_choice, &choice, fault);
 }
 
 void picture_compare(const struct picture *picture, uint32_t y, const uint8_t *rgb,

@@ -1,8 +1,4 @@
-/* picture: RGB pixels into a PNG or PPM file, all of it or nothing.
- *
- * A regular file is written beside its place and renamed, so that nobody sees half of it and a full
- * disk leaves what was there; what is no regular file (a pipe, a device) is written as it stands.
- * Main thread. */
+/* picture: RGB pixels into a PNG or PPM file, all of it or nothing (output.h). Main thread. */
 #pragma once
 
 #include "base/fault.h"

@@ -1,0 +1,44 @@
+/* grid: which points a sweep measures: every combination of the values that were given for each
+ * axis. Pure.
+ *
+ *   threads=1,2,4      these values        batch-size=32,64      image-size=160,224
+ *   threads=1..8       every whole number of a range
+ *   threads=1..16*2    1, 2, 4, 8, 16
+ *   threads=1..3,6     both */
+#pragma once
+
+#include "base/fault.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum grid_axis { GRID_THREADS, GRID_BATCH, GRID_IMAGE, GRID_AXES };
+
+enum { GRID_VALUES = 64, GRID_POINTS = 128 };
+
+extern const char *const grid_name[GRID_AXES]; /* as in --sweep: "threads", ... */
+extern const char *const grid_unit[GRID_AXES]; /* "decoding threads", ... */
+
+struct grid {
+	uint64_t value[GRID_AXES][GRID_VALUES];
+	size_t count[GRID_AXES]; /* 0: not swept over */
+	enum grid_axis order[GRID_AXES]; /* as they were given; the first is a plot's x */
+	size_t swept;
+};
+
+struct grid_point {
+	uint64_t value[GRID_AXES]; /* 0 where the axis is not swept over */
+};
+
+/* Adds what one --sweep says. 0, or -EINVAL with a fault: an axis that is none, or given twice;
+ * nothing, no number, one out of range, descending or twice. */
+int grid_add(struct grid *grid, const char *text, struct fault *fault);
+
+/* Whether the combinations are few enough: 0, or -EINVAL with a fault. */
+int grid_check(const struct grid *grid, struct fault *fault);
+
+/* At least 1. */
+size_t grid_points(const struct grid *grid);
+
+/* The last axis given changes fastest. */
+struct grid_point grid_at(const struct grid *grid, size_t number);
