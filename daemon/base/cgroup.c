@@ -6,20 +6,15 @@
  * Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst, proc(5) for mountinfo, of the kernel. */
 #include "base/cgroup.h"
 
+#include "base/procfile.h"
 #include "base/util.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
-
-/* One hierarchy as this process sees it: its own cgroup, and the highest one that is visible. */
-struct cgroup_place {
-	char top[PATH_MAX]; /* where the hierarchy is mounted */
-	char dir[PATH_MAX]; /* top, or below it */
-	bool v2;
-};
+#include <unistd.h>
 
 /* A mountinfo line, unescaped: which part of which hierarchy lies where. */
 struct cgroup_mount {
@@ -44,42 +39,39 @@ static FILE *cgroup_open(const char *root, const char *path)
 /* Reads a file that holds one number, "max" or "-1" (both: none). */
 static bool cgroup_number(const char *dir, const char *name, uint64_t *ret)
 {
-	cleanup(close_file) FILE *file = NULL;
-	char path[PATH_MAX];
-	uint64_t value;
-	int n = snprintf(path, sizeof path, "%s/%s", dir, name);
-	if (n < 0 || (size_t)n >= sizeof path)
+	char path[64], text[64];
+	(void)snprintf(path, sizeof path, "/%s", name);
+	if (procfile_read(dir, path, text, sizeof text) <= 0)
 		return false;
-	file = fopen(path, "re");
-	if (!file || fscanf(file, " %" SCNu64, &value) != 1)
-		return false;
-	*ret = value;
-	return true;
+	const char *value = text + strspn(text, " ");
+	bool number = isdigit((unsigned char)value[0]) || (value[0] == '-' && value[1]);
+	if (number)
+		*ret = strtoull(value, NULL, 10);
+	return number;
 }
 
 /* Adds up the values of the keys named, in a file of "key value" lines; false when none of them is
  * there. */
-static bool cgroup_sum(FILE *file, const char *const keys[], size_t count, uint64_t *ret)
+static bool cgroup_sum(
+	const char *root, const char *path, const char *const keys[], size_t count, uint64_t *ret)
 {
-	char key[64];
+	char text[PROCFILE_ROOM];
 	uint64_t value, sum = 0;
 	bool found = false;
-	while (fscanf(file, " %63s %" SCNu64 "%*[^\n]", key, &value) == 2) {
-		key[strcspn(key, ":")] = 0;
-		for (size_t i = 0; i < count; i++)
-			if (strcmp(key, keys[i]) == 0) {
-				sum += value;
-				found = true;
-			}
-	}
-	*ret = found ? sum : 0;
+	if (procfile_read(root, path, text, sizeof text) < 0)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (procfile_value(text, keys[i], &value)) {
+			sum += value;
+			found = true;
+		}
+	*ret = sum;
 	return found;
 }
 
 static bool cgroup_stat(const char *dir, const char *const keys[], size_t count, uint64_t *ret)
 {
-	cleanup(close_file) FILE *file = cgroup_open(dir, "/memory.stat");
-	return file && cgroup_sum(file, keys, count, ret);
+	return cgroup_sum(dir, "/memory.stat", keys, count, ret);
 }
 
 /* True when `list` ("cpu,cpuacct") holds `name`. */
@@ -95,10 +87,13 @@ static bool cgroup_listed(const char *list, const char *name)
 	return false;
 }
 
-/* Finds this process's path in the hierarchy of `controller` (NULL: the v2 one). */
-static bool cgroup_own_path(const char *root, const char *controller, char ret[PATH_MAX])
+/* Finds a process's path in the hierarchy of `controller` (NULL: the v2 one). */
+static bool cgroup_path_of(
+	const char *root, const char *process, const char *controller, char ret[PATH_MAX])
 {
-	cleanup(close_file) FILE *file = cgroup_open(root, "/proc/self/cgroup");
+	char name[64];
+	(void)snprintf(name, sizeof name, "/proc/%s/cgroup", process);
+	cleanup(close_file) FILE *file = cgroup_open(root, name);
 	cleanup(free_ptr) char *line = NULL;
 	size_t room = 0;
 	while (file && getline(&line, &room, file) > 0) {
@@ -164,24 +159,34 @@ static const char *cgroup_below(const char *mount_root, const char *path)
 	return strcmp(path + n, "/") == 0 ? "" : path + n;
 }
 
-/* Fills `ret` when this mount shows the process's own cgroup. Without it a container that sees its
- * own cgroup as the root, under a path that only the host knows, still has the mount's root to go
- * by. */
+/* Fills `ret` when this mount shows the process's own cgroup; else with the mount's root. */
 static bool cgroup_mount_try(const char *root, const struct cgroup_mount *mount, const char *path,
 	struct cgroup_place *ret)
 {
 	const char *below = cgroup_below(mount->root, path);
-	int n = snprintf(ret->top, sizeof ret->top, "%s%s", root, mount->point);
-	int m = snprintf(
+	int n = snprintf(
 		ret->dir, sizeof ret->dir, "%s%s%s", root, mount->point, below ? below : "");
-	if (n < 0 || m < 0 || (size_t)n >= sizeof ret->top || (size_t)m >= sizeof ret->dir)
-		return false;
-	return below && cgroup_is_folder(ret->dir);
+	ret->top = strlen(root) + strlen(mount->point);
+	bool own = below && n > 0 && (size_t)n < sizeof ret->dir && cgroup_is_folder(ret->dir);
+	if (!own && ret->top < sizeof ret->dir)
+		ret->dir[ret->top] = 0;
+	return own;
 }
 
-/* Finds where the hierarchy of `controller` (NULL: v2) is mounted and this process's folder in it.
+/* A container that sees its own cgroup as the root, under a path that only the host knows, still
+ * has the mount's root to go by; and so have those with it in there. */
+static bool cgroup_with_us(
+	const char *root, const char *process, const char *controller, const char *path)
+{
+	char ours[PATH_MAX];
+	return strcmp(process, "self") == 0 ||
+	       (cgroup_path_of(root, "self", controller, ours) && strcmp(path, ours) == 0);
+}
+
+/* Finds where the hierarchy of `controller` (NULL: v2) is mounted and the process's folder in it.
  */
-static bool cgroup_find(const char *root, const char *controller, struct cgroup_place *ret)
+static bool cgroup_find_of(
+	const char *root, const char *process, const char *controller, struct cgroup_place *ret)
 {
 	cleanup(close_file) FILE *file = cgroup_open(root, "/proc/self/mountinfo");
 	cleanup(free_ptr) char *line = NULL;
@@ -189,7 +194,7 @@ static bool cgroup_find(const char *root, const char *controller, struct cgroup_
 	char path[PATH_MAX];
 	struct cgroup_mount mount;
 	bool found = false;
-	if (!file || !cgroup_own_path(root, controller, path))
+	if (!file || !cgroup_path_of(root, process, controller, path))
 		return false;
 	while (getline(&line, &room, file) > 0) {
 		struct cgroup_place place = {.v2 = !controller};
@@ -200,8 +205,6 @@ static bool cgroup_find(const char *root, const char *controller, struct cgroup_
 		if (controller && !cgroup_listed(mount.options, controller))
 			continue;
 		bool own = cgroup_mount_try(root, &mount, path, &place);
-		if (!own)
-			memcpy(place.dir, place.top, sizeof place.dir);
 		if ((own || !found) && cgroup_is_folder(place.dir)) {
 			*ret = place;
 			found = true;
@@ -209,14 +212,19 @@ static bool cgroup_find(const char *root, const char *controller, struct cgroup_
 		if (own)
 			return true;
 	}
-	return found;
+	return found && cgroup_with_us(root, process, controller, path);
+}
+
+static bool cgroup_find(const char *root, const char *controller, struct cgroup_place *ret)
+{
+	return cgroup_find_of(root, "self", controller, ret);
 }
 
 /* One step towards the top; false when `dir` was it. */
 static bool cgroup_up(struct cgroup_place *place)
 {
 	char *slash = strrchr(place->dir, '/');
-	if (strlen(place->dir) <= strlen(place->top) || !slash)
+	if (strlen(place->dir) <= place->top || !slash)
 		return false;
 	*slash = 0;
 	return true;
@@ -286,17 +294,14 @@ static void cgroup_walk_memory(struct cgroup_place *place, struct cgroup_tally *
 			cgroup_tally_v1(tally, place->dir);
 	} while (cgroup_up(place));
 	if (hidden && limit < tally->memory->limit)
-		cgroup_tally_limit(tally, limit, place->top, "memory.stat");
+		cgroup_tally_limit(tally, limit, place->dir, "memory.stat"); /* now the top */
 }
 
 /* A value of /proc/meminfo in bytes; 0 where it is missing. */
 static uint64_t cgroup_meminfo(const char *root, const char *key)
 {
-	cleanup(close_file) FILE *file = cgroup_open(root, "/proc/meminfo");
 	uint64_t kib = 0;
-	if (file)
-		(void)cgroup_sum(file, &key, 1, &kib);
-	return kib * 1024;
+	return cgroup_sum(root, "/proc/meminfo", &key, 1, &kib) ? kib * 1024 : 0;
 }
 
 void cgroup_memory_read_at(const char *root, struct cgroup_memory *ret)
@@ -321,6 +326,23 @@ void cgroup_memory_read_at(const char *root, struct cgroup_memory *ret)
 void cgroup_memory_read(struct cgroup_memory *ret)
 {
 	cgroup_memory_read_at("", ret);
+}
+
+bool cgroup_memory_file(const char *v2, const char *v1, char *ret_path, size_t room)
+{
+	const char *const controllers[] = {"memory", NULL};
+	for (size_t i = 0; i < UTIL_COUNT(controllers); i++) {
+		struct cgroup_place place;
+		char path[PATH_MAX];
+		if (!cgroup_find("", controllers[i], &place))
+			continue;
+		int n = snprintf(path, sizeof path, "%s/%s", place.dir, place.v2 ? v2 : v1);
+		if (n < 0 || (size_t)n >= UTIL_MIN(room, sizeof path) || access(path, R_OK) < 0)
+			continue;
+		memcpy(ret_path, path, (size_t)n + 1);
+		return true;
+	}
+	return false;
 }
 
 /* CPUs that one level allows; 0 for no quota. */
@@ -363,4 +385,61 @@ double cgroup_cpus_at(const char *root)
 double cgroup_cpus(void)
 {
 	return cgroup_cpus_at("");
+}
+
+/* ---- views ---- */
+
+void cgroup_view_at(const char *root, int pid, struct cgroup_view *ret)
+{
+	char process[16] = "self", path[PATH_MAX];
+	if (pid)
+		(void)snprintf(process, sizeof process, "%d", pid);
+	*ret = (struct cgroup_view){.path = ""};
+	ret->has_unified = cgroup_find_of(root, process, NULL, &ret->unified);
+	ret->has_memory = cgroup_find_of(root, process, "memory", &ret->memory);
+	if (cgroup_path_of(root, process, ret->has_memory ? "memory" : NULL, path))
+		(void)snprintf(ret->path, sizeof ret->path, "%s", path);
+	if (!ret->has_memory && ret->has_unified) {
+		ret->memory = ret->unified;
+		ret->has_memory = true;
+	}
+}
+
+/* Limits of one level; `used` is its usage where one of them is the tightest so far. */
+static void cgroup_usage_level(const struct cgroup_place *place, struct cgroup_usage *usage)
+{
+	static const char *const limits_v2[] = {"memory.max", "memory.high"};
+	static const char *const limits_v1[] = {"memory.limit_in_bytes"};
+	const char *const *limits = place->v2 ? limits_v2 : limits_v1;
+	size_t count = place->v2 ? UTIL_COUNT(limits_v2) : UTIL_COUNT(limits_v1);
+	uint64_t limit, tightest = usage->limit;
+	for (size_t i = 0; i < count; i++)
+		/* No limit is a number too in v1: what is left of 2^63 in whole pages. */
+		if (cgroup_number(place->dir, limits[i], &limit) && limit < (uint64_t)1 << 62)
+			tightest = UTIL_MIN(tightest, limit);
+	if (tightest == usage->limit && usage->used != UINT64_MAX)
+		return;
+	usage->limit = tightest;
+	(void)cgroup_number(
+		place->dir, place->v2 ? "memory.current" : "memory.usage_in_bytes", &usage->used);
+}
+
+uint64_t cgroup_oom_kills(const struct cgroup_view *view)
+{
+	static const char *const keys[] = {"oom_kill"};
+	uint64_t kills;
+	const char *name = view->memory.v2 ? "/memory.events" : "/memory.oom_control";
+	return view->has_memory && cgroup_sum(view->memory.dir, name, keys, 1, &kills) ? kills
+										       : UINT64_MAX;
+}
+
+void cgroup_usage_read(const struct cgroup_view *view, struct cgroup_usage *ret)
+{
+	*ret = (struct cgroup_usage){UINT64_MAX, UINT64_MAX, cgroup_oom_kills(view)};
+	struct cgroup_place place = view->memory;
+	if (!view->has_memory)
+		return;
+	do
+		cgroup_usage_level(&place, ret);
+	while (cgroup_up(&place));
 }
