@@ -1,10 +1,15 @@
 /* http: metrics, the page and the contact sheet, for browsers and Prometheus.
  *
  * A map of this folder:
- *   http.[ch]   this door: the server (libmicrohttpd, one thread of its own), its addresses and
- * limits address.[ch] where to listen, as people write it sheet.[ch]  rows of a batch into a
- * picture page/       the page: HTML, style and script, built into the daemon; nothing is fetched
- * from elsewhere
+ *   http.[ch]        this door: the server (libmicrohttpd, one thread of its own)
+ *   address.[ch]     where to listen, as people write it; whom a request means
+ *   place.c          the connections: few, and none for ever
+ *   answer.c         which request gets what
+ *   picture.c        from the wish for a sheet to its PNG
+ *   exposition.[ch]  the two texts of metrics
+ *   sheet.[ch]       rows of a batch into a picture
+ *   page.[ch]        the page, put together from page/ (HTML, style and script) when the daemon is
+ *                    built; nothing is fetched from elsewhere
  *
  * It knows nothing of streams. The event loop publishes whole documents once a second and this
  * thread serves the newest, so that no request, slow or many, reaches the data path. Only the
@@ -39,7 +44,7 @@ enum {
 struct http;
 
 struct http_options {
-	const char *address; /* "auto", PORT, HOST:PORT, [IPV6]:PORT, unix:/PATH; config.h */
+	const char *address; /* as in address.h */
 	const char *folder; /* of the daemon's socket: `auto` is http.sock there */
 	void (*wake)(void *context); /* any thread: a sheet is wanted */
 	void *wake_context;
@@ -70,6 +75,8 @@ int http_new(const struct http_options *options, struct http **ret, struct fault
 
 /* Where it is to be found: "http://127.0.0.1:9470/" or "unix:/run/.../http.sock". */
 const char *http_address(const struct http *http);
+/* Whether others than the users of this machine may reach it. */
+bool http_is_open(const struct http *http);
 
 /* Takes a malloc'ed text and serves it from now on. Event loop. */
 void http_publish(struct http *http, enum http_document which, char *text);
@@ -89,5 +96,6 @@ void http_stats_read(struct http *http, struct http_stats *ret);
 /* Ends the thread and every connection. NULL is nothing. */
 void http_free(struct http *http);
 
-/* Whether an address is one: 0, or -EINVAL with a sentence, for the configuration. Pure. */
+/* Whether an address is one, or "off": 0, or -EINVAL with a sentence, for the configuration. Pure.
+ */
 int http_check_address(const char *address, struct fault *fault);

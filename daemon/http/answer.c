@@ -1,0 +1,285 @@
+/* answer: which request gets what. Nothing here waits, and nothing reads what a client sends beyond
+ * the head of its request: one with a body is refused.
+ *
+ * A page of another site must not read what is here through its visitor's browser: Host must be an
+ * address or a name of this machine (else a name that the site made to lead here would be of the
+ * same origin), and no answer may be used by other origins. */
+#include "http/http_impl.h"
+
+#include "base/clock.h"
+#include "http/exposition.h"
+#include "http/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWER_STREAM_DIGITS = 4 };
+
+static const char answer_text[] = "text/plain; charset=utf-8";
+
+/* ---- responses ---- */
+
+static bool answer_header(struct MHD_Response *response, const char *name, const char *value)
+{
+	return MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+struct MHD_Response *answer_make(const char *type, const void *bytes, size_t size, bool owned)
+{
+	/* What is not owned is never written to. */
+	struct MHD_Response *response = MHD_create_response_from_buffer(
+		size, (void *)bytes, owned ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+	if (!response) {
+		if (owned)
+			free((void *)bytes);
+		return NULL;
+	}
+	bool page = bytes == http_page_html;
+	bool good = answer_header(response, "Content-Type", type) &&
+		    answer_header(response, "Cache-Control", "no-store") &&
+		    answer_header(response, "X-Content-Type-Options", "nosniff") &&
+		    answer_header(response, "X-Frame-Options", "DENY") &&
+		    answer_header(response, "Referrer-Policy", "no-referrer") &&
+		    answer_header(response, "Cross-Origin-Resource-Policy", "same-origin") &&
+		    answer_header(response, "Content-Security-Policy",
+			    page ? http_page_csp : "default-src 'none'; frame-ancestors 'none'");
+	if (good)
+		return response;
+	MHD_destroy_response(response);
+	return NULL;
+}
+
+/* One that is made for this request alone. */
+static enum MHD_Result answer_queue(
+	struct MHD_Connection *connection, unsigned status, struct MHD_Response *response)
+{
+	if (!response)
+		return MHD_NO; /* closes the connection */
+	enum MHD_Result result = MHD_queue_response(connection, status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+static enum MHD_Result answer_sentence(
+	struct MHD_Connection *connection, unsigned status, const char *sentence)
+{
+	struct MHD_Response *response = answer_make(answer_text, sentence, strlen(sentence), false);
+	if (response && status == MHD_HTTP_METHOD_NOT_ALLOWED &&
+		!answer_header(response, "Allow", "GET, HEAD")) {
+		MHD_destroy_response(response);
+		response = NULL;
+	}
+	/* What was refused may go on with a body: nobody reads it. */
+	if (response && status != MHD_HTTP_NOT_FOUND && status != MHD_HTTP_SERVICE_UNAVAILABLE)
+		(void)answer_header(response, "Connection", "close");
+	return answer_queue(connection, status, response);
+}
+
+/* ---- documents ---- */
+
+static void answer_forget(struct MHD_Response **response)
+{
+	if (*response)
+		MHD_destroy_response(*response);
+	*response = NULL;
+}
+
+/* The newest that was published takes the place of what was served until now; connections that
+ * still send the old one hold it. */
+static void answer_renew(struct http *http, enum http_document which)
+{
+	static const char *const types[] = {
+		[HTTP_METRICS] = EXPOSITION_OPENMETRICS, [HTTP_STATUS] = "application/json"};
+	pthread_mutex_lock(&http->lock);
+	char *text = http->published[which];
+	http->published[which] = NULL;
+	pthread_mutex_unlock(&http->lock);
+	if (!text)
+		return;
+	answer_forget(&http->response[which]);
+	if (which == HTTP_METRICS)
+		answer_forget(&http->prometheus);
+	http->response[which] = answer_make(types[which], text, strlen(text), true);
+	http->document[which] = http->response[which] ? text : NULL;
+}
+
+static enum MHD_Result answer_document(
+	struct MHD_Connection *connection, struct MHD_Response *response)
+{
+	if (response)
+		return MHD_queue_response(connection, MHD_HTTP_OK, response);
+	return answer_sentence(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+		"the daemon has published nothing yet: ask again in a second\n");
+}
+
+static enum MHD_Result answer_metrics(struct http *http, struct MHD_Connection *connection)
+{
+	const char *accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Accept");
+	answer_renew(http, HTTP_METRICS);
+	if (exposition_wants_openmetrics(accept))
+		return answer_document(connection, http->response[HTTP_METRICS]);
+	if (!http->prometheus && http->document[HTTP_METRICS]) {
+		char *text = exposition_prometheus(http->document[HTTP_METRICS]);
+		if (text)
+			http->prometheus =
+				answer_make(EXPOSITION_PROMETHEUS, text, strlen(text), true);
+	}
+	return answer_document(connection, http->prometheus);
+}
+
+static enum MHD_Result answer_status(struct http *http, struct MHD_Connection *connection)
+{
+	answer_renew(http, HTTP_STATUS);
+	return answer_document(connection, http->response[HTTP_STATUS]);
+}
+
+static enum MHD_Result answer_health(struct http *http, struct MHD_Connection *connection)
+{
+	pthread_mutex_lock(&http->lock);
+	uint64_t ticked = http->published_ns;
+	pthread_mutex_unlock(&http->lock);
+	if (ticked && clock_ns() - ticked < HTTP_TICK_LATE_S * HTTP_S_NS)
+		return answer_sentence(connection, MHD_HTTP_OK, "good\n");
+	return answer_sentence(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+		"the event loop has not ticked for some seconds\n");
+}
+
+static enum MHD_Result answer_page(struct http *http, struct MHD_Connection *connection)
+{
+	if (!http->page)
+		http->page = answer_make(
+			"text/html; charset=utf-8", http_page_html, http_page_html_size, false);
+	return http->page ? MHD_queue_response(connection, MHD_HTTP_OK, http->page) : MHD_NO;
+}
+
+/* ---- the sheet ---- */
+
+static enum MHD_Result answer_sheet(
+	struct http *http, struct MHD_Connection *connection, struct place *place, bool json)
+{
+	const char *text = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "stream");
+	size_t digits = text ? strspn(text, "0123456789") : 0;
+	struct MHD_Response *response;
+	if (text && (!digits || text[digits] || digits > ANSWER_STREAM_DIGITS))
+		return answer_sentence(connection, MHD_HTTP_BAD_REQUEST,
+			"stream: expected the place of a stream in /status, from 0\n");
+	uint32_t stream = text ? (uint32_t)strtoul(text, NULL, 10) : 0;
+	if (!picture_of(http, place, stream, json, &response))
+		return MHD_YES;
+	if (response)
+		return MHD_queue_response(connection, MHD_HTTP_OK, response);
+	return answer_sentence(connection, MHD_HTTP_NOT_FOUND,
+		"no sheet: there is no such stream, or it has no complete batch now; /status lists "
+		"the streams\n");
+}
+
+static enum MHD_Result answer_get_sheet(
+	struct http *http, struct MHD_Connection *connection, struct place *place)
+{
+	return answer_sheet(http, connection, place, false);
+}
+
+static enum MHD_Result answer_get_sheet_json(
+	struct http *http, struct MHD_Connection *connection, struct place *place)
+{
+	return answer_sheet(http, connection, place, true);
+}
+
+/* ---- which ---- */
+
+static enum MHD_Result answer_path(
+	struct http *http, struct MHD_Connection *connection, const char *url, struct place *place)
+{
+	if (strcmp(url, "/metrics") == 0)
+		return answer_metrics(http, connection);
+	if (strcmp(url, "/status") == 0)
+		return answer_status(http, connection);
+	if (strcmp(url, "/healthz") == 0)
+		return answer_health(http, connection);
+	if (strcmp(url, "/") == 0)
+		return answer_page(http, connection);
+	if (strcmp(url, "/sheet") == 0)
+		return answer_get_sheet(http, connection, place);
+	if (strcmp(url, "/sheet.json") == 0)
+		return answer_get_sheet_json(http, connection, place);
+	return answer_sentence(connection, MHD_HTTP_NOT_FOUND,
+		"nothing is here: there are /, /metrics, /status, /sheet, /sheet.json and "
+		"/healthz\n");
+}
+
+static bool answer_has_body(struct MHD_Connection *connection)
+{
+	const char *length =
+		MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
+	return (length && strspn(length, "0") != strlen(length)) ||
+	       MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Transfer-Encoding");
+}
+
+/* HTTP/1.0 has no Host, and no browser speaks it. */
+static bool answer_is_meant(const struct http *http, struct MHD_Connection *connection)
+{
+	const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
+	const char *names[HTTP_NAMES];
+	for (int i = 0; i < HTTP_NAMES; i++)
+		names[i] = http->name[i];
+	return !host || address_names_us(host, names, HTTP_NAMES);
+}
+
+enum MHD_Result answer_request(void *context, struct MHD_Connection *connection, const char *url,
+	const char *method, const char *version, const char *upload, size_t *upload_size,
+	void **request)
+{
+	struct http *http = context;
+	(void)version;
+	(void)upload;
+	if (*request)
+		return *upload_size ? MHD_NO : answer_path(http, connection, url, *request);
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct place *place = info->socket_context;
+	*request = place;
+	place->asked = true;
+	place->since_ns = clock_ns();
+	http_count(&http->requests);
+	if (!answer_is_meant(http, connection)) {
+		http_count(&http->refused);
+		return answer_sentence(connection, MHD_HTTP_FORBIDDEN,
+			"this Host is not known here: ask by an address, by localhost, or by the "
+			"name of this machine or the one in penstock.yaml's `http`\n");
+	}
+	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+		return answer_sentence(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+			"only GET and HEAD are answered here: nothing can be changed\n");
+	if (answer_has_body(connection))
+		return answer_sentence(
+			connection, MHD_HTTP_CONTENT_TOO_LARGE, "a request has no body here\n");
+	return MHD_YES;
+}
+
+/* ---- begin and end ---- */
+
+void answer_learn_names(struct http *http)
+{
+	char *name = http->name[0];
+	if (gethostname(name, ADDRESS_HOST) || strnlen(name, ADDRESS_HOST) == ADDRESS_HOST)
+		name[0] = 0;
+	size_t first = strcspn(name, ".");
+	memcpy(http->name[1], name, first);
+	if (first && first + sizeof ".local" <= ADDRESS_HOST) {
+		/* Multicast DNS: nobody outside this network can have a name that ends so. */
+		memcpy(http->name[2], name, first);
+		memcpy(http->name[2] + first, ".local", sizeof ".local");
+	}
+	if (!http->address.local)
+		memcpy(http->name[3], http->address.host, ADDRESS_HOST);
+}
+
+void answer_deinit(struct http *http)
+{
+	for (int i = 0; i < HTTP_DOCUMENTS; i++) {
+		answer_forget(&http->response[i]);
+		free(http->published[i]);
+	}
+	answer_forget(&http->prometheus);
+	answer_forget(&http->page);
+}

@@ -1,0 +1,175 @@
+/* place: the few connections that there may be at once, and for how long.
+ *
+ * A connection has HTTP_LIMIT_S from its accept, or from its last answer, to a complete request: a
+ * hard limit, since one that sends a byte now and then is never silent. When all places are taken,
+ * the one that has waited longest for a request makes room; so a thousand that never ask keep
+ * nobody out for long, and never take more descriptors than there are places.
+ *
+ * To end one its socket is shut down, which libmicrohttpd sees at once and then closes it: no
+ * function of libmicrohttpd's ends a connection from outside. */
+#include "http/http_impl.h"
+
+#include "base/clock.h"
+#include "base/util.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+static struct place *place_free(struct http *http)
+{
+	for (unsigned i = 0; i < http->places; i++)
+		if (http->place[i].fd < 0)
+			return &http->place[i];
+	return NULL;
+}
+
+static void place_end(struct http *http, struct place *place)
+{
+	if (place->doomed)
+		return;
+	place->doomed = true;
+	http_count(&http->refused);
+	(void)shutdown(place->fd, SHUT_RDWR);
+}
+
+/* Who goes first: one that has not asked, else one that has been reading its answer for longer
+ * than it would have had to ask. */
+static bool place_may_go(const struct place *place, uint64_t now)
+{
+	return !place->suspended && !place->doomed &&
+	       (!place->asked || now - place->since_ns > HTTP_LIMIT_S * HTTP_S_NS);
+}
+
+static struct place *place_oldest(struct http *http)
+{
+	struct place *oldest = NULL;
+	uint64_t now = clock_ns();
+	for (unsigned i = 0; i < http->places; i++) {
+		struct place *p = &http->place[i];
+		if (place_may_go(p, now) &&
+			(!oldest || p->asked < oldest->asked ||
+				(p->asked == oldest->asked && p->since_ns < oldest->since_ns)))
+			oldest = p;
+	}
+	return oldest;
+}
+
+static struct place *place_make_room(struct http *http)
+{
+	struct place *place = place_free(http);
+	struct place *oldest = place ? NULL : place_oldest(http);
+	if (oldest) {
+		place_end(http, oldest);
+		(void)MHD_run(http->daemon);
+		place = place_free(http);
+	}
+	return place;
+}
+
+static void place_take(struct http *http, int fd, const struct sockaddr *peer, socklen_t size)
+{
+	struct place *place = place_make_room(http);
+	if (!place) {
+		http_count(&http->refused);
+		(void)close(fd);
+		return;
+	}
+	*place = (struct place){.fd = fd, .since_ns = clock_ns()};
+	/* It closes the descriptor where it takes none. */
+	if (MHD_add_connection(http->daemon, fd, peer, size) != MHD_YES && !place->connection)
+		place->fd = -1;
+}
+
+void place_accept(struct http *http)
+{
+	for (int i = 0; i < HTTP_ACCEPTS; i++) {
+		struct sockaddr_storage peer = {0};
+		socklen_t size = sizeof peer;
+		int fd = accept4(http->listener.fd, (struct sockaddr *)&peer, &size,
+			SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0) {
+			place_take(http, fd, (struct sockaddr *)&peer, size);
+			continue;
+		}
+		if (errno == EAGAIN)
+			return;
+		/* No descriptors, or no memory: it would be told of for ever. */
+		if (errno != EINTR && errno != ECONNABORTED) {
+			struct epoll_event none = {.data.fd = http->listener.fd};
+			http->deaf_ns = clock_ns() + HTTP_DEAF_MS * HTTP_MS_NS;
+			(void)epoll_ctl(http->epoll_fd, EPOLL_CTL_MOD, http->listener.fd, &none);
+			return;
+		}
+	}
+}
+
+/* When its time is over; UINT64_MAX: something else ends it. */
+static uint64_t place_due(const struct place *place)
+{
+	if (place->fd < 0 || place->suspended || place->doomed)
+		return UINT64_MAX;
+	return place->since_ns + (place->asked ? HTTP_ANSWER_S : HTTP_LIMIT_S) * HTTP_S_NS;
+}
+
+void place_sweep(struct http *http)
+{
+	uint64_t now = clock_ns();
+	for (unsigned i = 0; i < http->places; i++)
+		if (place_due(&http->place[i]) <= now)
+			place_end(http, &http->place[i]);
+	if (http->deaf_ns && http->deaf_ns <= now) {
+		struct epoll_event readable = {.events = EPOLLIN, .data.fd = http->listener.fd};
+		http->deaf_ns = 0;
+		(void)epoll_ctl(http->epoll_fd, EPOLL_CTL_MOD, http->listener.fd, &readable);
+	}
+}
+
+int place_wait_ms(const struct http *http)
+{
+	uint64_t due = http->deaf_ns ? http->deaf_ns : UINT64_MAX, now = clock_ns();
+	MHD_UNSIGNED_LONG_LONG library;
+	for (unsigned i = 0; i < http->places; i++)
+		due = UTIL_MIN(due, place_due(&http->place[i]));
+	if (http->drawing.asked && !http->drawing.started)
+		due = UTIL_MIN(due, http->drawing.asked_ns + HTTP_SHEET_WAIT_S * HTTP_S_NS);
+	if (MHD_get_timeout(http->daemon, &library) == MHD_YES)
+		due = UTIL_MIN(due, now + library * HTTP_MS_NS);
+	if (due == UINT64_MAX)
+		return -1;
+	return due > now ? (int)((due - now) / HTTP_MS_NS) + 1 : 0;
+}
+
+void place_notify(void *context, struct MHD_Connection *connection, void **socket_context,
+	enum MHD_ConnectionNotificationCode code)
+{
+	struct http *http = context;
+	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+		struct place *place = *socket_context;
+		if (place)
+			place->fd = -1;
+		atomic_fetch_sub_explicit(&http->connections, 1, memory_order_relaxed);
+		return;
+	}
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	http_count(&http->connections);
+	for (unsigned i = 0; i < http->places; i++)
+		if (http->place[i].fd == info->connect_fd) {
+			http->place[i].connection = connection;
+			*socket_context = &http->place[i];
+		}
+}
+
+void place_answered(void *context, struct MHD_Connection *connection, void **request,
+	enum MHD_RequestTerminationCode code)
+{
+	struct place *place = *request;
+	(void)context;
+	(void)connection;
+	(void)code;
+	if (!place)
+		return;
+	place->asked = place->drawn = false;
+	place->since_ns = clock_ns();
+}
