@@ -9,7 +9,7 @@
  *   story.[ch]     entries into sentences: what happened, for `penstock why`; of it:
  *   trace.[ch]     the samples of one process into the numbers that matter
  *   cause.[ch]     those and its end into one cause, and how sure that is
- *   phrase.[ch]    all of it in words, and what to do
+ *   phrase.[ch]    that in a sentence; detail.[ch] what led to it, advice.[ch] what to do
  *
  * The daemon forks its witness before it has any thread, and tells it once a second how it goes and
  * at once who came and who left. The witness is outside the trainers and outside the daemon: it

@@ -1,0 +1,19 @@
+/* cause: how a process ended, and what surrounded that, into one cause, and how sure it is. Pure.
+ */
+#pragma once
+
+#include "record/story.h"
+
+/* Sets cause, sure and limit of a trainer; the daemon's end comes first. */
+void cause_of_trainer(struct story_end *end, const struct story_end *daemon);
+void cause_of_daemon(struct story_end *end, const struct story *story, const struct story_now *now);
+
+/* The signal that killed it; 0: none, or not known. */
+int cause_signal(const struct story_end *end);
+
+/* Its exit code; -1: none, or not known. */
+int cause_exit_code(const struct story_end *end);
+
+/* The time limit of a command line such as "timeout -k 5 1.5h ./train": seconds, and how long after
+ * it SIGKILL follows (0: never). False where it is none. */
+bool cause_timeout(const char *command, double *ret_s, double *ret_kill_s);

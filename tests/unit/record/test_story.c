@@ -1,0 +1,789 @@
+/* story: made-up records, and what must be told of them: the cause, how sure it is, the numbers,
+ * and how the sentence begins. */
+#include "record/cause.h"
+#include "record/phrase.h"
+#include "record/story.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#define GIB ((uint64_t)1 << 30)
+#define SECOND 1000000000ull
+#define BEGAN 1700000000ull /* Unix time at which the daemon of these records starts */
+#define NONE UINT64_MAX
+
+enum { BOOK = 8192, DAEMON_PID = 812, TRAINER_PID = 4121 };
+
+struct book {
+	struct record record[BOOK];
+	size_t count;
+	struct story_now now;
+	struct story story;
+	bool told;
+};
+
+static const struct record_cgroup container = {
+	.used = 15 * GIB, .limit = 16 * GIB, .oom_kills = 3, .path = "/docker/7e"};
+static const struct record_cgroup unlimited = {
+	.used = 15 * GIB, .limit = NONE, .oom_kills = 3, .path = "/user.slice"};
+
+/* ---- records ---- */
+
+static struct record *book_add(struct book *b, enum record_kind kind, double at_s)
+{
+	assert_true(b->count < BOOK);
+	struct record *r = &b->record[b->count++];
+	*r = (struct record){.kind = kind, .time_ns = BEGAN * SECOND + (uint64_t)(at_s * 1e9)};
+	b->now.time_ns = r->time_ns + SECOND;
+	return r;
+}
+
+static struct book *book_new(void)
+{
+	struct book *b = test_calloc(1, sizeof *b);
+	b->now = (struct story_now){.boot_id = "boot-1", .host = "node7", .daemon_lives = true};
+	struct record_start *s = &book_add(b, RECORD_START, 0)->body.start;
+	*s = (struct record_start){.pid = DAEMON_PID,
+		.start_ticks = 11,
+		.budget = 2 * GIB,
+		.memory_total = 62 * GIB,
+		.boot_id = "boot-1",
+		.version = "0.1.0",
+		.socket = "/run/s.sock",
+		.host = "node7",
+		.cpu_limit_s = NONE,
+		.cgroup = container};
+	return b;
+}
+
+static struct record_attach *book_attach(struct book *b, double at_s, uint64_t trainer, int32_t pid)
+{
+	struct record_attach *a = &book_add(b, RECORD_ATTACH, at_s)->body.attach;
+	*a = (struct record_attach){.trainer = trainer,
+		.pid = pid,
+		.parent = 1,
+		.start_ticks = 100 + (uint64_t)pid,
+		.stream = "imagenet",
+		.source = "/data/imagenet",
+		.batch_size = 256,
+		.world_size = 1,
+		.command = "python train.py",
+		.parent_command = "bash run.sh",
+		.cpu_limit_s = NONE,
+		.cgroup = container};
+	return a;
+}
+
+static void book_leave(struct book *b, double at_s, uint64_t trainer, enum record_leaving how)
+{
+	struct record_leave *l = &book_add(b, RECORD_LEAVE, at_s)->body.leave;
+	*l = (struct record_leave){
+		.trainer = trainer, .how = how, .held = 2, .epoch = 3, .batch = 12, .given = 1234};
+	if (how == RECORD_EXPELLED)
+		(void)snprintf(l->text, sizeof l->text, "it held the group up for 30 s");
+}
+
+static struct record_exit *book_exit(struct book *b, double at_s, uint64_t trainer, int status)
+{
+	struct record_exit *e = &book_add(b, RECORD_EXIT, at_s)->body.exit;
+	*e = (struct record_exit){.trainer = trainer,
+		.pid = trainer ? TRAINER_PID : DAEMON_PID,
+		.known = 1,
+		.status = status,
+		.lived_s = (uint64_t)at_s,
+		.cpu_s = 7,
+		.memory = {NONE, NONE, NONE, NONE, NONE},
+		.cgroup = container};
+	e->cgroup.used = 4 * GIB;
+	return e;
+}
+
+static struct record_trainer *book_trainer(
+	struct book *b, double at_s, uint64_t trainer, uint64_t resident)
+{
+	struct record_trainer *t = &book_add(b, RECORD_TRAINER, at_s)->body.trainer;
+	*t = (struct record_trainer){.trainer = trainer,
+		.pid = TRAINER_PID,
+		.held = 1,
+		.slots = 4,
+		.epoch = 3,
+		.batch = 11,
+		.given = 1233,
+		.waits = 0.25F,
+		.cpu = 1,
+		.memory = {resident, resident - GIB / 2, GIB / 2, 0, resident},
+		.gpu_bytes = NONE};
+	return t;
+}
+
+static struct record_machine *book_machine(
+	struct book *b, double at_s, uint64_t available, const struct record_cgroup *cgroup)
+{
+	struct record_machine *m = &book_add(b, RECORD_MACHINE, at_s)->body.machine;
+	*m = (struct record_machine){.available = available,
+		.total = 62 * GIB,
+		.swap_free = 0,
+		.oom_kills = 3,
+		.disk_free = 100 * GIB,
+		.cgroup = *cgroup,
+		.pressure = {5, 40, 12, 1, -1}};
+	return m;
+}
+
+static void book_daemon(struct book *b, double at_s)
+{
+	struct record_daemon *d = &book_add(b, RECORD_DAEMON, at_s)->body.daemon;
+	*d = (struct record_daemon){.memory = {2 * GIB, GIB, GIB, 0, 2 * GIB},
+		.reserved = 2 * GIB - GIB / 10,
+		.budget = 2 * GIB,
+		.trainers = 1,
+		.streams = 1,
+		.images_per_s = 3400,
+		.verdict = "trainer-bound, 97 %"};
+}
+
+static void book_end(struct book *b, double at_s, const char *why)
+{
+	(void)snprintf(book_add(b, RECORD_END, at_s)->body.note.text, RECORD_TEXT, "%s", why);
+}
+
+/* One trainer whose memory rises from 3.1 to 11.8 GiB in an hour, with samples each ten seconds. */
+static void book_hour(struct book *b)
+{
+	(void)book_attach(b, 1, 1, TRAINER_PID);
+	for (int s = 10; s <= 3600; s += 10) {
+		book_daemon(b, s);
+		(void)book_machine(b, s, 30 * GIB, &container);
+		(void)book_trainer(
+			b, s, 1, (uint64_t)((3.1 + 8.7 * (s - 10) / 3590.0) * (double)GIB));
+	}
+}
+
+/* ---- telling ---- */
+
+static struct story *book_tell(struct book *b)
+{
+	if (b->told)
+		story_free(&b->story);
+	assert_int_equal(story_tell(b->record, b->count, &b->now, &b->story), 0);
+	b->told = true;
+	return &b->story;
+}
+
+static const struct story_end *book_find(struct book *b, int32_t pid)
+{
+	book_tell(b);
+	for (size_t i = 0; i < b->story.count; i++)
+		if (b->story.end[i].pid == pid)
+			return &b->story.end[i];
+	fail_msg("pid %d is not told of", pid);
+	return NULL;
+}
+
+static const struct story_end *expect(struct book *b, int32_t pid, enum story_cause cause,
+	enum story_sure sure, const char *begins)
+{
+	const struct story_end *end = book_find(b, pid);
+	if (end->cause != cause || end->sure != sure)
+		fail_msg("expected %s (%s), got %s (%s): %s", story_cause_name(cause),
+			story_sure_name(sure), story_cause_name(end->cause),
+			story_sure_name(end->sure), end->sentence);
+	if (strncmp(end->sentence, begins, strlen(begins)) != 0)
+		fail_msg("expected \"%s...\", got \"%s\"", begins, end->sentence);
+	return end;
+}
+
+static void book_free(struct book *b)
+{
+	if (b->told)
+		story_free(&b->story);
+	test_free(b);
+}
+
+static const char *line_of(const struct story_end *end, const char *label)
+{
+	for (unsigned i = 0; i < end->lines; i++)
+		if (strcmp(end->line[i].label, label) == 0)
+			return end->line[i].text;
+	fail_msg("no line \"%s\"", label);
+	return "";
+}
+
+static void contains(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("\"%s\" is not in \"%s\"", part, text);
+}
+
+/* ---- memory ---- */
+
+static void an_oom_kill_is_told_with_its_numbers(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	book_hour(b);
+	struct record_exit *e = book_exit(b, 3600.5, 1, SIGKILL);
+	e->oom_kills = 1;
+	e->cgroup.oom_kills = 4;
+	book_leave(b, 3600.6, 1, RECORD_PROCESS_ENDED);
+	const struct story_end *end = expect(b, TRAINER_PID, STORY_CGROUP_OOM, STORY_CERTAIN,
+		"trainer 4121 was killed: the container's OOM killer (+1); its memory rose from "
+		"3.1 GiB to 11.8 GiB; the limit of all in there is 16.0 GiB; penstock held 1.9 GiB "
+		"of its 2.0 GiB");
+	const struct story_numbers *n = &end->numbers;
+	assert_int_equal(n->oom_kills, 1);
+	assert_int_equal(n->cgroup.used, 15 * GIB);
+	assert_int_equal(n->cgroup_used_after, 4 * GIB);
+	assert_int_equal(n->given, 1234);
+	assert_int_equal(n->batch, 12);
+	assert_true(n->grows && n->growth_per_hour > 8.6 * (double)GIB &&
+		    n->growth_per_hour < 8.8 * (double)GIB);
+	assert_true(n->memory_before < n->memory_last && n->memory_before > n->memory_first);
+	assert_true(n->waits > 0.24F && n->waits < 0.26F);
+	assert_string_equal(line_of(end, "memory"),
+		"3.1 GiB at first, 10.3 GiB ten minutes before the last, 11.8 GiB at last (11.3 "
+		"GiB "
+		"of it its own); it grew by 8.7 GiB an hour; peak 11.8 GiB");
+	assert_string_equal(line_of(end, "cgroup"),
+		"15.0 GiB in use of 16.0 GiB, 4.0 GiB after its "
+		"end; OOM kills so far: 4; /docker/7e");
+	assert_string_equal(line_of(end, "machine"),
+		"30.0 GiB of 62.0 GiB memory left, 0 B of swap; "
+		"100.0 GiB free on the recorder's disk");
+	assert_string_equal(line_of(end, "pressure"),
+		"memory 40 %, memory for all 12 %, disk 1 %, CPU 5 % of its last ten seconds");
+	assert_string_equal(line_of(end, "batches"),
+		"1234 given; the last was batch 12 of epoch 3; it held 2 of 4");
+	assert_string_equal(line_of(end, "waited"), "for data 25 % of its last minute");
+	contains(end->advice, "find what it keeps from batch to batch");
+	contains(end->advice, "behind batch 12 of epoch 3");
+	book_free(b);
+}
+
+static void the_machine_s_killer_is_told_from_a_cgroup_s(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	(void)book_attach(b, 1, 1, TRAINER_PID);
+	(void)book_trainer(b, 2, 1, 5 * GIB);
+	struct record_machine *m = book_machine(b, 2, GIB, &unlimited);
+	struct record_exit *e = book_exit(b, 3, 1, SIGKILL);
+	e->oom_kills = 2;
+	e->cgroup = unlimited;
+	const struct story_end *end = expect(b, TRAINER_PID, STORY_MACHINE_OOM, STORY_CERTAIN,
+		"trainer 4121 was killed: the machine's OOM killer (+2); its memory was 5.0 GiB; "
+		"the "
+		"machine had 1.0 GiB of 62.0 GiB left");
+	contains(end->advice, "put less on this machine");
+	/* Plenty was left: no limit is known that it could have been. */
+	m->available = 40 * GIB;
+	(void)expect(b, TRAINER_PID, STORY_MACHINE_OOM, STORY_LIKELY,
+		"trainer 4121 was killed: most likely the machine's OOM killer (+2)");
+	/* Both were near. */
+	m->available = GIB;
+	m->cgroup = e->cgroup = container;
+	(void)expect(b, TRAINER_PID, STORY_CGROUP_OOM, STORY_LIKELY,
+		"trainer 4121 was killed: most likely the container's OOM killer (+2)");
+	/* A limit that was far, on a machine that was short. */
+	m->cgroup.used = e->cgroup.used = 2 * GIB;
+	(void)expect(b, TRAINER_PID, STORY_MACHINE_OOM, STORY_CERTAIN, "trainer 4121 was killed");
+	book_free(b);
+}
+
+static void a_status_that_nobody_told_stays_a_likelihood(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	(void)book_attach(b, 1, 1, TRAINER_PID);
+	struct record_exit *e = book_exit(b, 30, 1, 0);
+	e->known = 0;
+	e->oom_kills = 1;
+	(void)expect(b, TRAINER_PID, STORY_CGROUP_OOM, STORY_LIKELY,
+		"trainer 4121 ended: most likely the container's OOM killer (+1)");
+	e->oom_kills = 0;
+	(void)expect(b, TRAINER_PID, STORY_ENDED, STORY_CERTAIN,
+		"trainer 4121 ended without closing its stream; how is not known: kernels before "
+		"6.15 "
+		"tell only the parent");
+	(void)snprintf(b->record[1].body.attach.parent_command, RECORD_TEXT, "timeout 30 ./train");
+	(void)expect(b, TRAINER_PID, STORY_TIME, STORY_POSSIBLE,
+		"trainer 4121 ended 30 s after its start: its time was up, possibly by `timeout`");
+	book_leave(b, 31, 1, RECORD_CLOSED);
+	(void)expect(b, TRAINER_PID, STORY_ORDER, STORY_LIKELY, "trainer 4121 ended in order");
+	book_free(b);
+}
+
+/* ---- time ---- */
+
+static void what_timeout_was_told_is_read(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *command;
+		double seconds, kill; /* 0: no timeout */
+	} cases[] = {{"timeout 3600 python train.py", 3600, 0}, {"/usr/bin/timeout 2 x", 2, 0},
+		{"timeout -s KILL 2 x", 2, 0}, {"timeout -k 5 1.5h x", 5400, 5},
+		{"timeout -k5 1m x", 60, 5},
+		{"timeout --kill-after=1m --signal=INT 2d x", 172800, 60},
+		{"timeout --foreground --preserve-status -v 0.5 x", 0.5, 0},
+		{"timeout --signal TERM 10 x", 10, 0}, {"timeout", 0, 0}, {"timeout x 10", 0, 0},
+		{"timeout -1 x", 0, 0}, {"timeout 0 x", 0, 0}, {"timeouts 10 x", 0, 0},
+		{"bash -c timeout 10", 0, 0}, {"timeout -k", 0, 0}, {"timeout nan x", 0, 0},
+		{"timeout inf x", 0, 0}, {"timeout 10y x", 0, 0}, {"", 0, 0}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		double seconds = 0, kill = 0;
+		bool is = cause_timeout(cases[i].command, &seconds, &kill);
+		if (is != (cases[i].seconds > 0) ||
+			(is && (seconds != cases[i].seconds || kill != cases[i].kill)))
+			fail_msg("%s: %g, %g", cases[i].command, seconds, kill);
+	}
+}
+
+static void time_that_was_up_is_told_from_a_signal(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	struct record_attach *a = book_attach(b, 1, 1, TRAINER_PID);
+	struct record_exit *e = book_exit(b, 3600, 1, SIGTERM);
+	(void)snprintf(a->parent_command, sizeof a->parent_command, "timeout -k 60 1h ./train");
+	const struct story_end *end = expect(b, TRAINER_PID, STORY_TIME, STORY_LIKELY,
+		"trainer 4121 was ended by SIGTERM 1 h 0 min after its start: its time was up, "
+		"most "
+		"likely by `timeout`, which gave it 1 h 0 min");
+	assert_int_equal(end->limit, STORY_LIMIT_TIMEOUT);
+	assert_int_equal(end->limit_s, 3600);
+	e->lived_s = 3660; /* it did not listen */
+	e->status = SIGKILL;
+	(void)expect(
+		b, TRAINER_PID, STORY_TIME, STORY_LIKELY, "trainer 4121 was killed by SIGKILL");
+	e->lived_s = 1800; /* long before */
+	(void)expect(b, TRAINER_PID, STORY_SIGNAL, STORY_CERTAIN,
+		"trainer 4121 was killed by SIGKILL, not by an OOM killer: somebody sent it");
+	a->deadline_s = (int64_t)BEGAN + 3570;
+	end = expect(b, TRAINER_PID, STORY_TIME, STORY_LIKELY,
+		"trainer 4121 was killed by SIGKILL 30 min 0 s after its start: its job's time was "
+		"up, most likely since its deadline had passed 30 s before");
+	assert_int_equal(end->limit, STORY_LIMIT_DEADLINE);
+	contains(end->advice, "--time");
+	a->deadline_s = (int64_t)BEGAN + 9000;
+	(void)snprintf(a->parent_command, sizeof a->parent_command, "slurmstepd: [77.0]");
+	end = expect(b, TRAINER_PID, STORY_SIGNAL, STORY_CERTAIN, "trainer 4121 was killed");
+	contains(end->advice, "sacct");
+	a->cpu_limit_s = 7;
+	e->status = SIGXCPU;
+	end = expect(b, TRAINER_PID, STORY_TIME, STORY_CERTAIN,
+		"trainer 4121 was ended by SIGXCPU: its CPU time was up (RLIMIT_CPU): the limit is "
+		"7.0 s");
+	assert_int_equal(end->limit, STORY_LIMIT_CPU);
+	contains(end->advice, "ulimit -t");
+	book_free(b);
+}
+
+/* ---- statuses ---- */
+
+static void each_status_has_its_sentence(void **state)
+{
+	(void)state;
+	static const struct {
+		int status;
+		enum story_cause cause;
+		const char *begins, *advice;
+	} cases[] = {
+		{SIGTERM, STORY_SIGNAL, "was ended by SIGTERM: somebody asked it to end",
+			"scheduler"},
+		{SIGINT, STORY_SIGNAL, "was ended by SIGINT: it was interrupted (Ctrl-C)",
+			"output"},
+		{SIGHUP, STORY_SIGNAL, "was ended by SIGHUP: its terminal", "setsid"},
+		{SIGXFSZ, STORY_SIGNAL, "was ended by SIGXFSZ: a file became larger", "ulimit -f"},
+		{35, STORY_SIGNAL, "was ended by signal 35", "output"},
+		{SIGSEGV | 0x80, STORY_CRASH,
+			"crashed with SIGSEGV: it touched memory that it does not have; a core was "
+			"dumped",
+			"coredumpctl gdb 4121"},
+		{SIGABRT, STORY_CRASH, "crashed with SIGABRT: it aborted itself", "coredumpctl"},
+		{SIGBUS, STORY_CRASH, "crashed with SIGBUS: a mapped file", "/dev/shm"},
+		{SIGFPE, STORY_CRASH, "crashed with SIGFPE", "FAULTHANDLER"},
+		{SIGILL, STORY_CRASH, "crashed with SIGILL", "FAULTHANDLER"},
+		{1 << 8, STORY_EXIT_CODE,
+			"ended with exit code 1 without closing its stream: an exception",
+			"traceback"},
+		{2 << 8, STORY_EXIT_CODE, "ended with exit code 2 without closing its stream",
+			"output"},
+		{124 << 8, STORY_EXIT_CODE,
+			"ended with exit code 124 without closing its stream: timeout", "output"},
+		{127 << 8, STORY_EXIT_CODE,
+			"ended with exit code 127 without closing its stream: a shell says with it "
+			"that a command could not be found",
+			"output"},
+		{137 << 8, STORY_EXIT_CODE,
+			"ended with exit code 137 without closing its stream = 128 + 9: something "
+			"that it ran was ended by SIGKILL",
+			"what it starts"},
+		{139 << 8, STORY_EXIT_CODE,
+			"ended with exit code 139 without closing its stream = 128 + 11: something "
+			"that it ran was ended by SIGSEGV",
+			"what it starts"},
+		{143 << 8, STORY_EXIT_CODE,
+			"ended with exit code 143 without closing its stream = 128 + 15: something "
+			"that it ran was ended by SIGTERM",
+			"what it starts"},
+		{0, STORY_UNCLOSED, "ended with exit code 0 without closing its stream",
+			"penstock_stream_close"},
+	};
+	char begins[256];
+	struct book *b = book_new();
+	(void)book_attach(b, 1, 1, TRAINER_PID);
+	struct record_exit *e = book_exit(b, 30, 1, 0);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		e->status = cases[i].status;
+		(void)snprintf(begins, sizeof begins, "trainer 4121 %s", cases[i].begins);
+		contains(expect(b, TRAINER_PID, cases[i].cause, STORY_CERTAIN, begins)->advice,
+			cases[i].advice);
+		assert_true(story_matters(book_find(b, TRAINER_PID)));
+	}
+	book_free(b);
+}
+
+static void a_child_that_the_oom_killer_took_is_told_beside_the_code(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	(void)book_attach(b, 1, 1, TRAINER_PID);
+	book_exit(b, 30, 1, 1 << 8)->oom_kills = 2;
+	contains(expect(b, TRAINER_PID, STORY_EXIT_CODE, STORY_CERTAIN, "trainer 4121 ended")
+			 ->sentence,
+		"2 OOM kills beside it within that second");
+	book_free(b);
+}
+
+static void a_full_device_is_suggested_before_an_exit_code(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	(void)book_attach(b, 1, 1, TRAINER_PID);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct record_gpu *g = &book_add(b, RECORD_GPU, 10)->body.gpu;
+		*g = (struct record_gpu){
+			.device = i, .name = "H100", .used = (i ? 79 : 3) * GIB, .total = 80 * GIB};
+	}
+	(void)book_exit(b, 11, 1, 1 << 8);
+	const struct story_end *end = expect(b, TRAINER_PID, STORY_GPU_OOM, STORY_LIKELY,
+		"trainer 4121 ended with exit code 1, most likely since device 1 was out of "
+		"memory: "
+		"79.0 GiB of 80.0 GiB were in use");
+	assert_string_equal(
+		line_of(end, "device 1"), "79.0 GiB of 80.0 GiB in use, busy 0 %; H100");
+	contains(end->advice, "nvidia-smi");
+	/* What is known to hold nothing there did not fail for it. */
+	struct record_trainer *t = book_trainer(b, 10.5, 1, GIB);
+	t->gpu_bytes = 0;
+	(void)expect(b, TRAINER_PID, STORY_EXIT_CODE, STORY_CERTAIN, "trainer 4121 ended");
+	book_free(b);
+}
+
+/* ---- how it left ---- */
+
+static void leaving_is_told_from_ending(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	(void)book_attach(b, 1, 1, TRAINER_PID);
+	(void)book_trainer(b, 2, 1, GIB);
+	(void)expect(b, TRAINER_PID, STORY_RUNNING, STORY_CERTAIN, "trainer 4121 is running");
+	assert_false(story_matters(book_find(b, TRAINER_PID)));
+	book_leave(b, 3, 1, RECORD_HUNG_UP);
+	(void)expect(b, TRAINER_PID, STORY_HUNG_UP, STORY_CERTAIN,
+		"trainer 4121 hung up without closing its stream; its process lives on");
+	b->record[b->count - 1].body.leave.how = RECORD_CLOSED;
+	(void)expect(b, TRAINER_PID, STORY_ORDER, STORY_CERTAIN,
+		"trainer 4121 ended in order: it closed its stream");
+	(void)book_attach(b, 4, 2, TRAINER_PID); /* it opens the next */
+	(void)expect(b, TRAINER_PID, STORY_RUNNING, STORY_CERTAIN, "trainer 4121 is running");
+	assert_int_equal(b->story.count, 2); /* and is one process still, beside the daemon */
+	book_leave(b, 5, 2, RECORD_EXPELLED);
+	const struct story_end *end = expect(b, TRAINER_PID, STORY_EXPELLED, STORY_CERTAIN,
+		"trainer 4121 was disconnected by the daemon: it held the group up for 30 s");
+	contains(end->advice, "what the daemon says");
+	(void)book_exit(b, 6, 2, 1 << 8);
+	contains(
+		expect(b, TRAINER_PID, STORY_EXPELLED, STORY_CERTAIN, "trainer 4121 was")->sentence,
+		"then it ended with exit code 1");
+	book_free(b);
+}
+
+static void a_process_that_closes_and_ends_well_is_in_order(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	(void)book_attach(b, 1, 1, TRAINER_PID);
+	book_leave(b, 5, 1, RECORD_CLOSED);
+	struct record_exit *e = book_exit(b, 6, 1, 0);
+	(void)expect(b, TRAINER_PID, STORY_ORDER, STORY_CERTAIN,
+		"trainer 4121 ended in order: it closed its stream, and its exit code was 0");
+	e->status = 3 << 8;
+	(void)expect(b, TRAINER_PID, STORY_EXIT_CODE, STORY_CERTAIN,
+		"trainer 4121 ended with exit code 3 after it had closed its stream");
+	/* The same number, another process. */
+	struct record_attach *a = book_attach(b, 7, 2, TRAINER_PID);
+	a->start_ticks++;
+	book_tell(b);
+	assert_int_equal(b->story.count, 3);
+	book_free(b);
+}
+
+static void an_arrival_that_was_pushed_out_of_the_file_is_no_obstacle(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	(void)book_trainer(b, 2, 9, GIB);
+	book_leave(b, 3, 9, RECORD_PROCESS_ENDED);
+	(void)book_exit(b, 3, 9, SIGSEGV);
+	(void)expect(b, TRAINER_PID, STORY_CRASH, STORY_CERTAIN, "trainer 4121 crashed");
+	book_leave(b, 4, 10, RECORD_CLOSED); /* of this one not even the number is known */
+	book_tell(b);
+	assert_int_equal(b->story.count, 2);
+	book_free(b);
+}
+
+/* ---- the daemon ---- */
+
+static void each_end_of_the_daemon_is_told(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *why; /* NULL: it said nothing */
+		int status;
+		enum story_cause cause;
+		const char *begins;
+	} cases[] = {
+		{"asked: by signal 15 from pid 7", 0, STORY_ASKED,
+			"penstockd 812 ended on request: by signal 15 from pid 7"},
+		{"idle: no client for 10 s", 0, STORY_IDLE,
+			"penstockd 812 ended since nobody needed it: no client for 10 s"},
+		{"failed: cannot listen", 1 << 8, STORY_FAILED,
+			"penstockd 812 failed: cannot listen; exit code 1"},
+		{NULL, 1 << 8, STORY_EXIT_CODE, "penstockd 812 ended with exit code 1"},
+		{NULL, 0, STORY_ENDED, "penstockd 812 ended and gave no reason"},
+		{NULL, SIGKILL, STORY_SIGNAL, "penstockd 812 was killed by SIGKILL, not by an OOM"},
+		{NULL, SIGABRT | 0x80, STORY_CRASH, "penstockd 812 crashed with SIGABRT"},
+		{NULL, SIGXCPU, STORY_TIME,
+			"penstockd 812 was ended by SIGXCPU: its CPU time was up"},
+		{"asked: by signal 15 from pid 7", SIGKILL, STORY_SIGNAL,
+			"penstockd 812 was killed by SIGKILL"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct book *b = book_new();
+		book_daemon(b, 1);
+		if (cases[i].why)
+			book_end(b, 2, cases[i].why);
+		(void)book_exit(b, 3, 0, cases[i].status);
+		b->now.daemon_lives = false;
+		const struct story_end *end =
+			expect(b, DAEMON_PID, cases[i].cause, STORY_CERTAIN, cases[i].begins);
+		assert_true(story_matters(end));
+		if (cases[i].why && cases[i].cause == STORY_SIGNAL)
+			assert_string_equal(line_of(end, "it said"), cases[i].why);
+		book_free(b);
+	}
+}
+
+static void the_daemon_s_oom_kill_tells_its_budget(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	book_daemon(b, 1);
+	(void)book_machine(b, 1, 30 * GIB, &container);
+	book_exit(b, 2, 0, SIGKILL)->oom_kills = 1;
+	b->now.daemon_lives = false;
+	const struct story_end *end = expect(b, DAEMON_PID, STORY_CGROUP_OOM, STORY_CERTAIN,
+		"penstockd 812 was killed: the container's OOM killer (+1); its memory was 2.0 "
+		"GiB; "
+		"the limit of all in there is 16.0 GiB; it held 1.9 GiB of its 2.0 GiB");
+	contains(end->advice, "--memory below 2.0 GiB");
+	book_free(b);
+}
+
+static void the_daemon_s_time_is_told(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	struct record_start *s = &b->record[0].body.start;
+	(void)snprintf(s->parent_command, sizeof s->parent_command, "timeout -s KILL 2 penstockd");
+	(void)book_exit(b, 2, 0, SIGKILL);
+	(void)expect(b, DAEMON_PID, STORY_TIME, STORY_LIKELY,
+		"penstockd 812 was killed by SIGKILL 2.0 s after its start: its time was up");
+	book_free(b);
+}
+
+static void a_record_that_stops_is_read_with_what_is_known_of_now(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	(void)book_attach(b, 1, 1, TRAINER_PID);
+	book_daemon(b, 2);
+	(void)expect(b, DAEMON_PID, STORY_RUNNING, STORY_CERTAIN, "penstockd 812 is running");
+	b->now.daemon_lives = false;
+	(void)expect(b, DAEMON_PID, STORY_VANISHED, STORY_CERTAIN,
+		"penstockd 812 vanished without a word");
+	(void)expect(b, TRAINER_PID, STORY_VANISHED, STORY_POSSIBLE,
+		"trainer 4121 was running when the record stopped");
+	b->now.boot_id = "boot-2";
+	(void)expect(b, DAEMON_PID, STORY_REBOOT, STORY_LIKELY,
+		"penstockd 812 went down with the machine");
+	(void)expect(b, TRAINER_PID, STORY_REBOOT, STORY_POSSIBLE,
+		"trainer 4121 went down with the machine");
+	b->record[0].body.start.host[0] = 0; /* it may be another machine's */
+	contains(
+		expect(b, DAEMON_PID, STORY_REBOOT, STORY_POSSIBLE, "penstockd 812 went")->sentence,
+		"or the file is another machine's");
+	(void)snprintf(b->record[0].body.start.host, RECORD_NAME, "node9");
+	(void)expect(b, DAEMON_PID, STORY_RUNNING, STORY_CERTAIN, "penstockd 812 is running");
+	b->now.time_ns += 60 * SECOND;
+	(void)expect(b, DAEMON_PID, STORY_VANISHED, STORY_POSSIBLE,
+		"penstockd 812 ran on node9, and its record stops without a word of an end");
+	book_free(b);
+}
+
+/* ---- together ---- */
+
+static void those_who_die_together_are_one_event(void **state)
+{
+	(void)state;
+	char text[256];
+	struct book *b = book_new();
+	for (uint64_t i = 0; i < 3; i++) {
+		struct record_attach *a = book_attach(b, 1 + (double)i, 1 + i, (int32_t)(100 + i));
+		a->world_size = 3;
+		a->rank = (uint32_t)i;
+	}
+	(void)book_attach(b, 5, 9, 200);
+	book_exit(b, 50, 9, SIGSEGV)->pid = 200; /* long before */
+	book_exit(b, 100.0, 2, SIGKILL)->pid = 101;
+	book_exit(b, 100.4, 1, 1 << 8)->pid = 100;
+	book_exit(b, 101.2, 3, 1 << 8)->pid = 102;
+	(void)expect(b, 101, STORY_SIGNAL, STORY_CERTAIN, "trainer 101 (rank 1) was killed");
+	assert_int_equal(b->story.events, 2);
+	const struct story_end *end = b->story.end;
+	assert_int_equal(end[0].pid, 101);
+	assert_int_equal(end[1].pid, 100);
+	assert_int_equal(end[2].pid, 102);
+	assert_int_equal(end[3].pid, 200);
+	assert_true(end[2].event == 0 && end[3].event == 1);
+	assert_true(end[4].daemon && end[4].event == -1);
+	assert_true(story_event(&b->story, 0, text, sizeof text));
+	assert_string_equal(
+		text, "3 trainers ended within 1.2 s; the first was trainer 101 (rank 1)");
+	assert_false(story_event(&b->story, 1, text, sizeof text));
+	assert_false(story_event(&b->story, 2, text, sizeof text));
+	book_free(b);
+}
+
+static void who_follows_the_daemon_is_told_so(void **state)
+{
+	(void)state;
+	char text[256];
+	struct book *b = book_new();
+	(void)book_attach(b, 1, 1, TRAINER_PID);
+	(void)book_exit(b, 10, 0, SIGSEGV);
+	(void)book_exit(b, 10.5, 1, 3 << 8);
+	b->now.daemon_lives = false;
+	const struct story_end *end = expect(b, TRAINER_PID, STORY_DAEMON_GONE, STORY_LIKELY,
+		"trainer 4121 ended with exit code 3, 0.5 s after penstockd, most likely for that");
+	contains(end->advice, "reconnect_ms");
+	assert_true(story_event(&b->story, 0, text, sizeof text));
+	assert_string_equal(
+		text, "1 trainer and penstockd ended within 0.5 s; the first was penstockd 812");
+	book_free(b);
+}
+
+/* ---- what is no good ---- */
+
+static void nothing_is_told_of_nothing(void **state)
+{
+	(void)state;
+	struct story_now now = {.boot_id = "", .host = ""};
+	struct story story;
+	assert_int_equal(story_tell(NULL, 0, &now, &story), 0);
+	assert_int_equal(story.count, 0);
+	assert_null(story_start(NULL, 0));
+	story_free(&story);
+}
+
+/* Whatever the bytes are, every text ends, and nothing else is touched (for the sanitizers). */
+static void any_bytes_make_a_story(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	uint32_t x = 1;
+	for (int round = 0; round < 20; round++) {
+		b->count = 200;
+		for (size_t i = 0; i < b->count; i++) {
+			unsigned char *bytes = (void *)&b->record[i];
+			for (size_t k = 0; k < sizeof b->record[i]; k++) {
+				x = x * 1664525 + 1013904223;
+				bytes[k] = round % 2 ? 'x' : (unsigned char)(x >> 24);
+			}
+			b->record[i].kind = (x >> 8) % (RECORD_KINDS + 1);
+			if (b->record[i].kind == RECORD_EXIT)
+				b->record[i].body.exit.trainer = (x >> 16) % 4;
+		}
+		const struct story *story = book_tell(b);
+		for (size_t i = 0; i < story->count; i++) {
+			const struct story_end *end = &story->end[i];
+			assert_true(strnlen(end->sentence, STORY_SENTENCE) < STORY_SENTENCE);
+			assert_true(end->lines <= STORY_LINES && end->sentence[0]);
+		}
+	}
+	book_free(b);
+}
+
+static void durations_read_well(void **state)
+{
+	(void)state;
+	static const struct {
+		double seconds;
+		const char *text;
+	} cases[] = {{-1, "0.0 s"}, {0.44, "0.4 s"}, {9.9, "9.9 s"}, {59.4, "59 s"},
+		{59.6, "1 min 0 s"}, {200, "3 min 20 s"}, {7500, "2 h 5 min"}, {273600, "3 d 4 h"},
+		{1e300, "0 s"}};
+	char text[PHRASE_NUMBER];
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		assert_string_equal(
+			phrase_duration(cases[i].seconds, text, sizeof text), cases[i].text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_oom_kill_is_told_with_its_numbers),
+		cmocka_unit_test(the_machine_s_killer_is_told_from_a_cgroup_s),
+		cmocka_unit_test(a_status_that_nobody_told_stays_a_likelihood),
+		cmocka_unit_test(what_timeout_was_told_is_read),
+		cmocka_unit_test(time_that_was_up_is_told_from_a_signal),
+		cmocka_unit_test(each_status_has_its_sentence),
+		cmocka_unit_test(a_child_that_the_oom_killer_took_is_told_beside_the_code),
+		cmocka_unit_test(a_full_device_is_suggested_before_an_exit_code),
+		cmocka_unit_test(leaving_is_told_from_ending),
+		cmocka_unit_test(a_process_that_closes_and_ends_well_is_in_order),
+		cmocka_unit_test(an_arrival_that_was_pushed_out_of_the_file_is_no_obstacle),
+		cmocka_unit_test(each_end_of_the_daemon_is_told),
+		cmocka_unit_test(the_daemon_s_oom_kill_tells_its_budget),
+		cmocka_unit_test(the_daemon_s_time_is_told),
+		cmocka_unit_test(a_record_that_stops_is_read_with_what_is_known_of_now),
+		cmocka_unit_test(those_who_die_together_are_one_event),
+		cmocka_unit_test(who_follows_the_daemon_is_told_so),
+		cmocka_unit_test(nothing_is_told_of_nothing),
+		cmocka_unit_test(any_bytes_make_a_story),
+		cmocka_unit_test(durations_read_well),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
