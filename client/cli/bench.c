@@ -8,7 +8,8 @@
 
 struct bench {
 	struct measure_options measure;
-	uint64_t trainers;
+	uint64_t trainers, rate;
+	double step_ms;
 	bool json;
 };
 
@@ -42,6 +43,13 @@ static int bench_options(struct bench *bench, int argc, char **argv)
 			0, 0, NULL},
 		{"seconds", 0, OPTION_SECONDS, &measure->seconds, "S", "how long to measure (10)",
 			0, 86400, NULL},
+		{"step-ms", 0, OPTION_MILLISECONDS, &bench->step_ms, "MS",
+			"a simulated trainer: works so long on each batch, which it holds "
+			"meanwhile",
+			0, 3600000, NULL},
+		{"rate", 0, OPTION_NUMBER, &bench->rate, "N",
+			"a simulated trainer: takes at most N images a second, evenly", 1,
+			1000000000, NULL},
 		{"max-broken", 0, OPTION_SHARE, &measure->max_broken, "SHARE",
 			"of an epoch's samples that may be broken (0.01)", 0, 0, NULL},
 		{"json", 'j', OPTION_FLAG, &bench->json, NULL, "print one JSON object", 0, 0, NULL},
@@ -52,6 +60,8 @@ static int bench_options(struct bench *bench, int argc, char **argv)
 		return r;
 	measure->source = operand[0];
 	measure->trainers = (unsigned)bench->trainers;
+	measure->step_s = bench->step_ms / 1e3;
+	measure->rate = (double)bench->rate;
 	if (recipe_is_stream(measure->source))
 		r = recipe_fits_stream(&measure->recipe, &measure->daemon, measure->source);
 	return r == OPTIONS_OK ? measure_check(measure) : r;

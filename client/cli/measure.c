@@ -1,5 +1,5 @@
-/* measure: see measure.h. Ten times a second it looks at the memory of daemon and trainers, and
- * whether they live. */
+/* measure: see measure.h. Ten times a second it looks at daemon and trainers (watch.h), and whether
+ * they live. */
 #include "client/cli/measure.h"
 
 #include "base/clock.h"
@@ -11,6 +11,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/spawn.h"
 #include "client/cli/table.h"
+#include "client/cli/watch.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -32,11 +33,33 @@ struct run {
 	struct trainer_board *board;
 	pid_t pid[TRAINER_MAX];
 	unsigned started;
+	struct watch watch;
 };
 
 static bool run_shares(const struct measure_options *options, const char *share)
 {
 	return strcmp(options->share, share) == 0;
+}
+
+/* Whether a simulated trainer takes a batch within the time that is measured. */
+static int run_check_pace(const struct measure_options *options)
+{
+	bool stream = recipe_is_stream(options->source);
+	double each_s = options->rate > 0 && !stream
+				? (double)options->recipe.batch_size / options->rate
+				: options->step_s;
+	if (options->step_s > 0 && options->rate > 0)
+		cli_note("--step-ms says how long a trainer works on a batch, --rate how many "
+			 "images a second it takes: they cannot both be; leave one out");
+	else if (each_s > options->seconds)
+		cli_note("a trainer that takes a batch every %.6g s takes none in --seconds %.6g: "
+			 "give more --seconds, or %s",
+			each_s, options->seconds,
+			options->rate > 0 ? "a larger --rate or smaller --batch-size"
+					  : "a smaller --step-ms");
+	else
+		return 0;
+	return -EINVAL;
 }
 
 int measure_check(const struct measure_options *options)
@@ -49,7 +72,7 @@ int measure_check(const struct measure_options *options)
 			 "name the folder or tars",
 			options->source);
 	else
-		return 0;
+		return run_check_pace(options);
 	return -EINVAL;
 }
 
@@ -99,6 +122,8 @@ static void run_plan(struct run *run, unsigned trainer, struct trainer_plan *ret
 	const struct measure_options *options = run->options;
 	*ret = (struct trainer_plan){.warmup_s = options->warmup_s,
 		.seconds = options->seconds,
+		.step_s = options->step_s,
+		.rate = options->rate,
 		.notes_cpu = trainer == 0,
 		.notes_stats = trainer == 0 || !run_shares(options, "all")};
 	recipe_fill(&options->recipe, options->source, &ret->options);
@@ -147,19 +172,6 @@ static enum trainer_state run_least(const struct run *run)
 	for (unsigned i = 0; i < run->started; i++)
 		least = UTIL_MIN(least, run_state(run, i));
 	return least;
-}
-
-static void run_sample_memory(const struct run *run, struct measure *measure)
-{
-	uint64_t bytes, sum = 0;
-	if (run_state(run, 0) == TRAINER_OPENING || run->board[0].daemon <= 0 ||
-		process_pss(run->board[0].daemon, &sum) < 0)
-		return;
-	for (unsigned i = 0; i < run->started; i++)
-		if (process_pss(run->pid[i], &bytes) == 0)
-			sum += bytes;
-	measure->peak_memory = UTIL_MAX(measure->peak_memory, sum);
-	measure->memory_known = true;
 }
 
 /* WNOWAIT: the pid stays ours until spawn_stop. */
@@ -236,9 +248,10 @@ static void run_let_go(struct run *run)
 }
 
 /* Returns when all trainers have measured, or one cannot. */
-static int run_watch(struct run *run, struct measure *measure)
+static int run_watch(struct run *run)
 {
 	struct progress progress;
+	watch_begin(&run->watch, run->board, run->pid, run->started);
 	progress_begin(&progress, run->options->label, PROGRESS_SECONDS,
 		(uint64_t)(run->options->seconds * 1e9), true);
 	int code = CLI_OK;
@@ -248,11 +261,13 @@ static int run_watch(struct run *run, struct measure *measure)
 			break;
 		run_let_go(run);
 		run_show_progress(run, &progress);
-		run_sample_memory(run, measure);
+		watch_look(&run->watch);
 		struct timespec tick = {.tv_nsec = MEASURE_TICK_NS};
 		(void)nanosleep(&tick, NULL);
 	}
 	progress_end(&progress);
+	if (code == CLI_OK)
+		watch_look(&run->watch);
 	return code;
 }
 
@@ -268,24 +283,37 @@ static void run_stop_trainers(const struct run *run)
 	}
 }
 
+static struct measure_trainer run_trainer(const struct trainer_board *board)
+{
+	double window_ns = (double)(board->end_ns - board->begin_ns);
+	return (struct measure_trainer){
+		.images_per_s = (double)board->window_images / window_ns * 1e9,
+		.seconds = window_ns / 1e9,
+		.waits = (double)(board->waited_end_ns - board->waited_begin_ns) / window_ns,
+		.batches = board->window_batches,
+	};
+}
+
 static void run_average(const struct run *run, struct measure *measure)
 {
 	unsigned trainers = run->options->trainers;
-	struct histogram arrivals = {0}, announced = {0};
+	struct histogram arrivals = {0}, waits = {0}, announced = {0};
 	uint64_t first_ns = 0;
 	for (unsigned i = 0; i < trainers; i++) {
 		const struct trainer_board *board = &run->board[i];
-		double seconds = (double)(board->end_ns - board->begin_ns) / 1e9;
-		double images = (double)board->window_images;
-		measure->seconds += seconds / trainers;
-		measure->images += images / trainers;
-		measure->trainer_images_per_s[i] = images / seconds;
-		measure->images_per_s += images / seconds / trainers;
+		struct measure_trainer one = run_trainer(board);
+		measure->trainer[i] = one;
+		measure->seconds += one.seconds / trainers;
+		measure->images += (double)board->window_images / trainers;
+		measure->images_per_s += one.images_per_s / trainers;
+		measure->waited += one.waits / trainers;
 		first_ns = UTIL_MAX(first_ns, board->first_ns);
 		histogram_merge(&arrivals, &board->arrivals);
+		histogram_merge(&waits, &board->waits);
 		histogram_merge(&announced, &board->announced);
 	}
 	measure->arrivals = histogram_sum_up(&arrivals);
+	measure->waits = histogram_sum_up(&waits);
 	measure->announced = histogram_sum_up(&announced);
 	measure->images_made =
 		measure->images * (run_shares(run->options, "all") ? 1 : (double)trainers);
@@ -359,6 +387,10 @@ static int run_sum_up(const struct run *run, struct measure *measure)
 	measure->cpu_known = board->daemon > 0;
 	measure->bytes_known =
 		board->daemon > 0 && process_bytes_read(board->daemon, &measure->bytes_read) == 0;
+	measure->memory_known = run->watch.memory_known;
+	measure->peak_memory = run->watch.peak_memory;
+	measure->cgroup_peak = watch_cgroup_peak(&run->watch, &measure->cgroup_exact);
+	measure->series = run->watch.series;
 	run_describe(run, measure);
 	run_average(run, measure);
 	return CLI_OK;
@@ -371,12 +403,13 @@ static int run_whole(struct run *run, struct measure *measure)
 	if (code == CLI_OK)
 		code = run_start_trainers(run);
 	if (code == CLI_OK)
-		code = run_watch(run, measure);
+		code = run_watch(run);
 	if (code == CLI_OK)
 		code = run_sum_up(run, measure);
 	if (code == CLI_OK)
 		run_stop_trainers(run);
 	spawn_stop();
+	watch_end(&run->watch);
 	trainer_boards_free(run->board, run->options->trainers);
 	return code;
 }
@@ -386,11 +419,13 @@ int measure_run(const struct measure_options *options, struct measure *ret)
 	struct measure_options with_begin = *options;
 	if (!with_begin.began_ns)
 		with_begin.began_ns = clock_ns();
-	struct run run = {.options = &with_begin};
+	struct run run = {.options = &with_begin, .watch = {.used_fd = -1, .peak_fd = -1}};
 	struct measure measure = {.source = options->source,
 		.trainers = options->trainers,
 		.share = options->share,
-		.budget = options->daemon.memory};
+		.budget = options->daemon.memory,
+		.step_s = options->step_s,
+		.rate = options->rate};
 	int code = run_whole(&run, &measure);
 	if (code == CLI_OK)
 		*ret = measure;

@@ -8,6 +8,7 @@
 
 #include "client/cli/histogram.h"
 #include "client/cli/recipe.h"
+#include "client/cli/series.h"
 #include "client/cli/trainer.h"
 
 #include <stdbool.h>
@@ -23,6 +24,7 @@ struct measure_options {
 	const char *share; /* "all", "split", "private" */
 	bool distinct_seeds; /* with "private" */
 	double seconds, warmup_s, max_broken;
+	double step_s, rate; /* of every trainer, as in trainer.h; 0: as fast as batches come */
 	uint64_t began_ns; /* what first_batch_s counts from; 0: the call */
 	const char *label; /* of the progress line */
 };
@@ -39,6 +41,13 @@ enum { MEASURE_STAGES = 4, MEASURE_DECODE_STAGES = 8 };
 extern const char *const measure_stage[MEASURE_STAGES];
 extern const char *const measure_decode_stage[MEASURE_DECODE_STAGES];
 
+/* One trainer's window. */
+struct measure_trainer {
+	double images_per_s, seconds;
+	double waits; /* share of the window that it waited for a batch */
+	uint64_t batches;
+};
+
 /* What a run found. */
 struct measure {
 	const char *source; /* the options' */
@@ -49,16 +58,23 @@ struct measure {
 	unsigned trainers;
 	const char *share; /* the options' */
 	double images_per_s, images, seconds; /* of the window; average per trainer */
-	double trainer_images_per_s[TRAINER_MAX];
+	struct measure_trainer trainer[TRAINER_MAX];
 	double images_made; /* by the daemon, for all trainers */
 	double first_batch_s;
-	/* Between the arrivals of two batches; from a batch's being complete to its arrival, of
-	 * those that were waited for (total 0: none was). Of all trainers, in their windows. */
-	struct histogram_summary arrivals, announced;
+	/* Of all trainers, in their windows: between the arrivals of two batches; from asking for
+	 * one until it came; from its being complete to its arrival, of those that were waited for
+	 * (total 0: none was). */
+	struct histogram_summary arrivals, waits, announced;
+	double waited; /* share of the window that a trainer waited, average */
+	struct series series;
 	bool cpu_known, memory_known, bytes_known; /* false where the daemon is another user's, or
 						      where its pid is not known here */
 	double cpu_s; /* of the daemon, in the window */
 	uint64_t peak_memory, budget, bytes_read; /* budget 0: the daemon's default */
+	uint64_t cgroup_peak; /* bytes charged to this process's cgroup, page cache included; 0: not
+				 known */
+	bool cgroup_exact; /* the kernel's own mark, else the highest of ten looks a second */
+	double step_s, rate; /* the options' */
 	/* CPU seconds in the window. */
 	double stage_s[MEASURE_STAGES], decode_stage_s[MEASURE_DECODE_STAGES];
 	struct node *stats; /* the daemon's, at the end of the window: threads, reader, io,

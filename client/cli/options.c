@@ -104,13 +104,13 @@ static int options_number(const struct option *option, const char *text)
 	return 0;
 }
 
-static int options_seconds(const struct option *option, const char *text)
+static int options_time(const struct option *option, const char *unit, const char *text)
 {
 	char *end = NULL;
 	double value = isdigit((unsigned char)text[0]) || text[0] == '.' ? strtod(text, &end) : 0;
 	if (!end || *end || !(value > 0) || value > (double)option->max) {
-		cli_note("--%s wants seconds, more than 0 and at most %llu, not \"%s\"",
-			option->name, (unsigned long long)option->max, text);
+		cli_note("--%s wants %s, more than 0 and at most %llu, not \"%s\"", option->name,
+			unit, (unsigned long long)option->max, text);
 		return -EINVAL;
 	}
 	*(double *)option->target = value;
@@ -179,7 +179,9 @@ static int options_store(const struct option *option, const char *text)
 	case OPTION_NUMBER:
 		return options_number(option, text);
 	case OPTION_SECONDS:
-		return options_seconds(option, text);
+		return options_time(option, "seconds", text);
+	case OPTION_MILLISECONDS:
+		return options_time(option, "milliseconds", text);
 	case OPTION_SHARE:
 		return options_share(option, text);
 	case OPTION_SIZE:

@@ -75,6 +75,22 @@ int process_bytes_read(pid_t pid, uint64_t *ret_bytes)
 	return r < 0 ? r : process_field(text, "read_bytes:", ret_bytes);
 }
 
+unsigned process_children(pid_t pid, pid_t *ret_pids, unsigned room)
+{
+	char name[48], text[1024];
+	unsigned count = 0;
+	(void)snprintf(name, sizeof name, "task/%d/children", (int)pid);
+	if (process_read(pid, name, text, sizeof text) < 0)
+		return 0;
+	for (char *at = text, *end; count < room; at = end) {
+		long child = strtol(at, &end, 10);
+		if (end == at)
+			break;
+		ret_pids[count++] = (pid_t)child;
+	}
+	return count;
+}
+
 uint64_t process_age_ns(void)
 {
 	enum { PROCESS_START_FIELD = 22, PROCESS_AGE_LIMIT_NS = 100000000 };

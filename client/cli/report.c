@@ -1,13 +1,12 @@
-/* report: see report.h. The keys of the JSON are part of the interface: append, never rename. */
+/* report: see report.h. For people: one screen of 80 columns, the verdict last. */
 #include "client/cli/report.h"
 
 #include "base/util.h"
 #include "client/cli/cli.h"
 #include "client/cli/document.h"
 #include "client/cli/table.h"
-#include "proto/jsontext.h"
 
-#include <errno.h>
+#include <langinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +44,8 @@ static void report_trainers(const struct measure *measure)
 	char value[24], slow[24], fast[24], note[128];
 	const char *what = "";
 	for (unsigned i = 0; i < measure->trainers; i++) {
-		least = UTIL_MIN(least, measure->trainer_images_per_s[i]);
-		most = UTIL_MAX(most, measure->trainer_images_per_s[i]);
+		least = UTIL_MIN(least, measure->trainer[i].images_per_s);
+		most = UTIL_MAX(most, measure->trainer[i].images_per_s);
 	}
 	for (size_t i = 0; i < UTIL_COUNT(kinds); i++)
 		if (strcmp(kinds[i].share, measure->share) == 0)
@@ -73,15 +72,68 @@ static void report_announce(const struct measure *measure)
 		report_line("announced", "?", "no trainer ever waited: batches lay ready");
 }
 
+/* Median, and how far the rare ones are from it. */
+static void report_quantiles(
+	const char *name, const struct histogram_summary *times, const char *what)
+{
+	char value[24], p99[24], p999[24], most[24], note[128];
+	(void)snprintf(note, sizeof note, "%s; 99 %% %s, 99.9 %% %s, most %s", what,
+		table_seconds(times->p99_s, p99, sizeof p99),
+		table_seconds(times->p999_s, p999, sizeof p999),
+		table_seconds(times->max_s, most, sizeof most));
+	report_line(name, table_seconds(times->p50_s, value, sizeof value), note);
+}
+
+static void report_waits(const struct measure *measure)
+{
+	char value[24], p99[24], most[24], note[128];
+	(void)snprintf(value, sizeof value, "%.1f %%", measure->waited * 100);
+	(void)snprintf(note, sizeof note, "of the time; 99 %% within %s, most %s",
+		table_seconds(measure->waits.p99_s, p99, sizeof p99),
+		table_seconds(measure->waits.max_s, most, sizeof most));
+	report_line("waiting", value, note);
+}
+
 static void report_times(const struct measure *measure)
 {
-	char value[24], tail[24], note[96];
+	char value[24];
 	report_line("first batch", table_seconds(measure->first_batch_s, value, sizeof value),
 		"after the command began");
-	(void)table_seconds(measure->arrivals.p99_s, tail, sizeof tail);
-	(void)snprintf(note, sizeof note, "between batches, median; 99 %% within %s", tail);
-	report_line("batch", table_seconds(measure->arrivals.p50_s, value, sizeof value), note);
+	report_quantiles("batch", &measure->arrivals, "median");
+	report_waits(measure);
 	report_announce(measure);
+}
+
+/* The rate as a line of blocks, each a part of the time with some batches in it: single ones would
+ * make it jagged. */
+static void report_over_time(const struct measure *measure)
+{
+	enum { REPORT_SPARKS = 32, REPORT_SPARK_BATCHES = 8, REPORT_LEVELS = 8 };
+	static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
+				 *const letters[] = {"_", ".", ":", "-", "=", "+", "*", "#"};
+	bool utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	uint64_t batches = measure->trainer[0].batches;
+	unsigned columns =
+		(unsigned)UTIL_MIN(batches / REPORT_SPARK_BATCHES, (uint64_t)REPORT_SPARKS);
+	double rate[REPORT_SPARKS] = {0}, least = 0, most = 0;
+	char low[24], high[24];
+	columns = UTIL_MIN(columns, measure->series.count);
+	if (columns < 2)
+		return;
+	series_rates(&measure->series, columns, rate);
+	least = most = rate[0];
+	for (unsigned i = 1; i < columns; i++) {
+		least = UTIL_MIN(least, rate[i]);
+		most = UTIL_MAX(most, rate[i]);
+	}
+	(void)printf("  %-*s ", REPORT_NAME, "over time");
+	for (unsigned i = 0; i < columns; i++) {
+		unsigned level =
+			most > 0 ? (unsigned)(rate[i] / most * (REPORT_LEVELS - 1) + 0.5) : 0;
+		(void)printf("%s", (utf8 ? blocks : letters)[level]);
+	}
+	(void)printf("  %s to %s images/s\n", table_count((uint64_t)least, low, sizeof low),
+		table_count((uint64_t)most, high, sizeof high));
 }
 
 /* Seconds, what that is for an image, the share of all as a number and as a bar. Stages that took
@@ -126,20 +178,36 @@ static void report_cpu(const struct measure *measure)
 	}
 }
 
+static void report_storage(const struct measure *measure)
+{
+	char value[24], rate[24], note[96];
+	double window = 0;
+	for (unsigned i = 0; i < measure->series.count; i++)
+		window += (double)measure->series.sample[i].bytes_read;
+	(void)snprintf(note, sizeof note, "in the whole run; %s a second while measured",
+		table_bytes((uint64_t)(window / measure->seconds), rate, sizeof rate));
+	report_line("from storage",
+		measure->bytes_known ? table_bytes(measure->bytes_read, value, sizeof value) : "?",
+		measure->bytes_known ? note : "the daemon is another user's or container's");
+}
+
+/* The cgroup's is of all that is in it, page cache included. */
 static void report_memory(const struct measure *measure)
 {
-	char value[24], budget[24], note[96] = "peak of daemon and trainers";
+	char value[24], bytes[24], budget[40] = "", cgroup[40] = "", note[128];
 	if (measure->budget)
-		(void)snprintf(note, sizeof note, "peak of daemon and trainers; budget %s",
-			table_bytes(measure->budget, budget, sizeof budget));
+		(void)snprintf(budget, sizeof budget, "; budget %s",
+			table_bytes(measure->budget, bytes, sizeof bytes));
+	if (measure->cgroup_peak)
+		(void)snprintf(cgroup, sizeof cgroup, "; cgroup %s",
+			table_bytes(measure->cgroup_peak, bytes, sizeof bytes));
+	(void)snprintf(note, sizeof note, "peak%s%s%s", *budget ? "" : " of daemon and trainers",
+		budget, cgroup);
 	report_line("memory",
 		measure->memory_known ? table_bytes(measure->peak_memory, value, sizeof value)
 				      : "?",
 		measure->memory_known ? note : "the daemon is another user's or container's");
-	report_line("from storage",
-		measure->bytes_known ? table_bytes(measure->bytes_read, value, sizeof value) : "?",
-		measure->bytes_known ? "in the whole run"
-				     : "the daemon is another user's or container's");
+	report_storage(measure);
 }
 
 /* Nothing where nothing was cached. */
@@ -191,6 +259,7 @@ void report_people(const struct measure *measure)
 	(void)printf("\n");
 	report_rate(measure);
 	report_trainers(measure);
+	report_over_time(measure);
 	report_times(measure);
 	report_cpu(measure);
 	report_memory(measure);
@@ -202,80 +271,4 @@ void report_people(const struct measure *measure)
 	(void)snprintf(
 		verdict, sizeof verdict, "%s", document_text(measure->stats, "verdict", "none"));
 	table_sentence(2, REPORT_NAME, "verdict", cli_tame(verdict), REPORT_WIDTH);
-}
-
-static void report_json_trainers(const struct measure *measure, struct jsontext *json)
-{
-	jsontext_string(json, "share", measure->share);
-	jsontext_array(json, "trainer_images_per_s");
-	for (unsigned i = 0; i < measure->trainers; i++)
-		jsontext_number(json, NULL, measure->trainer_images_per_s[i], 1);
-	jsontext_end(json);
-	if (measure->announced.total) {
-		jsontext_number(json, "announce_p50_us", measure->announced.p50_s * 1e6, 1);
-		jsontext_number(json, "announce_p99_us", measure->announced.p99_s * 1e6, 1);
-	} else {
-		jsontext_raw(json, "announce_p50_us", "null");
-		jsontext_raw(json, "announce_p99_us", "null");
-	}
-}
-
-static void report_json_numbers(const struct measure *measure, struct jsontext *json)
-{
-	jsontext_number(json, "images_per_s", measure->images_per_s, 1);
-	jsontext_u64(json, "batch_size", measure->batch_size);
-	jsontext_u64(json, "threads", document_u64(measure->stats, "threads", 0));
-	jsontext_u64(json, "trainers", measure->trainers);
-	jsontext_number(json, "seconds", measure->seconds, 3);
-	jsontext_u64(json, "images", (uint64_t)(measure->images + 0.5));
-	jsontext_number(json, "first_batch_s", measure->first_batch_s, 4);
-	jsontext_number(json, "batch_p50_ms", measure->arrivals.p50_s * 1e3, 3);
-	jsontext_number(json, "batch_p99_ms", measure->arrivals.p99_s * 1e3, 3);
-	if (measure->cpu_known)
-		jsontext_number(json, "cpu_s", measure->cpu_s, 3);
-	else
-		jsontext_raw(json, "cpu_s", "null");
-	if (measure->memory_known)
-		jsontext_u64(json, "peak_memory_bytes", measure->peak_memory);
-	else
-		jsontext_raw(json, "peak_memory_bytes", "null");
-	if (measure->bytes_known)
-		jsontext_u64(json, "bytes_read", measure->bytes_read);
-	else
-		jsontext_raw(json, "bytes_read", "null");
-}
-
-int report_json(const struct measure *measure)
-{
-	cleanup(free_ptr) char *fallbacks =
-		document_dump(document_get(measure->stats, "fallbacks"));
-	cleanup(free_ptr) char *checkpoints =
-		document_dump(document_get(measure->stats, "checkpoints"));
-	cleanup(free_ptr) char *broken = document_dump(document_get(measure->stats, "broken"));
-	cleanup(free_ptr) char *cache = document_dump(document_get(measure->stats, "cache"));
-	if (!fallbacks || !checkpoints || !broken || !cache)
-		return -ENOMEM;
-	struct jsontext json = {0};
-	jsontext_object(&json, NULL);
-	report_json_numbers(measure, &json);
-	jsontext_object(&json, "stages");
-	for (int i = 0; i < MEASURE_STAGES; i++)
-		jsontext_number(&json, measure_stage[i], measure->stage_s[i], 4);
-	jsontext_end(&json);
-	jsontext_object(&json, "decode_stages");
-	for (int i = 0; i < MEASURE_DECODE_STAGES; i++)
-		jsontext_number(&json, measure_decode_stage[i], measure->decode_stage_s[i], 4);
-	jsontext_end(&json);
-	jsontext_raw(&json, "fallbacks", fallbacks);
-	jsontext_raw(&json, "broken", broken);
-	jsontext_raw(&json, "checkpoints", checkpoints);
-	jsontext_raw(&json, "cache", cache);
-	jsontext_string(&json, "verdict", document_text(measure->stats, "verdict", ""));
-	report_json_trainers(measure, &json);
-	jsontext_end(&json);
-	int r = json.failed ? -ENOMEM : 0;
-	if (r == 0)
-		(void)printf("%s\n", json.text);
-	jsontext_free(&json);
-	return r;
 }

@@ -1,4 +1,5 @@
-/* report: what a run of `penstock bench` found, for people and as JSON. Main thread. */
+/* report: what a run of `penstock bench` found, for people and as JSON
+ * (report_json.c). Main thread. */
 #pragma once
 
 #include "client/cli/measure.h"

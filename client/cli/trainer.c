@@ -12,7 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
+
+/* How long it works without looking whether it is to stop. */
+enum { TRAINER_NAP_NS = 20000000, TRAINER_SLACK_NS = 1000 };
 
 struct trainer_board *trainer_boards_new(unsigned count)
 {
@@ -85,18 +90,26 @@ struct trainer_times {
 	uint64_t asked_ns, now_ns, last_ns, ready_ns;
 };
 
+static uint64_t trainer_waited(const struct trainer_board *board)
+{
+	return atomic_load_explicit(&board->waited_ns, memory_order_relaxed);
+}
+
 static int trainer_measure(const struct trainer_plan *plan, struct penstock_stream *stream,
 	struct trainer_board *board, uint32_t rows, const struct trainer_times *times)
 {
 	histogram_add(&board->arrivals, times->now_ns - times->last_ns);
+	histogram_add(&board->waits, times->now_ns - times->asked_ns);
 	/* What lay ready before it was asked for says nothing about how long the way is. */
 	if (times->ready_ns > times->asked_ns && times->ready_ns <= times->now_ns)
 		histogram_add(&board->announced, times->now_ns - times->ready_ns);
 	board->window_images += rows;
+	board->window_batches++;
 	atomic_store_explicit(&board->images, board->window_images, memory_order_relaxed);
 	if ((double)(times->now_ns - board->begin_ns) < plan->seconds * 1e9)
 		return 0;
 	board->end_ns = times->now_ns;
+	board->waited_end_ns = trainer_waited(board);
 	if (trainer_note(plan, stream, board, &board->cpu_end_ns, board->stats_end) < 0)
 		return -EIO;
 	trainer_announce(board, TRAINER_DONE);
@@ -116,6 +129,7 @@ static int trainer_count(const struct trainer_plan *plan, struct penstock_stream
 		if (!trainer_is_warm(plan, board, times->now_ns))
 			return 0;
 		board->begin_ns = times->now_ns;
+		board->waited_begin_ns = trainer_waited(board);
 		if (trainer_note(plan, stream, board, &board->cpu_begin_ns, board->stats_begin) < 0)
 			return -EIO;
 		trainer_announce(board, TRAINER_MEASURING);
@@ -127,15 +141,54 @@ static int trainer_count(const struct trainer_plan *plan, struct penstock_stream
 	}
 }
 
+/* Asks for a batch and waits for it, for all to see. */
+static int trainer_next(struct penstock_stream *stream, struct trainer_board *board,
+	struct penstock_batch *ret_batch, struct trainer_times *times)
+{
+	times->asked_ns = clock_ns();
+	atomic_store_explicit(&board->asked_ns, times->asked_ns, memory_order_relaxed);
+	int r = penstock_stream_next(stream, ret_batch, PENSTOCK_TIMEOUT_DEFAULT);
+	times->now_ns = clock_ns();
+	atomic_store_explicit(&board->asked_ns, 0, memory_order_relaxed);
+	atomic_fetch_add_explicit(
+		&board->waited_ns, times->now_ns - times->asked_ns, memory_order_relaxed);
+	return r;
+}
+
+static void trainer_sleep_until(const struct trainer_board *board, uint64_t until_ns)
+{
+	for (uint64_t now_ns = clock_ns(); now_ns < until_ns && !trainer_stopped(board);
+		now_ns = clock_ns()) {
+		uint64_t wake_ns = UTIL_MIN(until_ns, now_ns + TRAINER_NAP_NS);
+		struct timespec wake = {.tv_sec = (time_t)(wake_ns / 1000000000u),
+			.tv_nsec = (long)(wake_ns % 1000000000u)};
+		(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL);
+	}
+}
+
+/* Works on the batch that came at `now_ns`. `due_ns` is when, at the rate, it was to come. */
+static void trainer_work(const struct trainer_plan *plan, const struct trainer_board *board,
+	uint32_t rows, uint64_t now_ns, uint64_t *due_ns)
+{
+	if (plan->step_s > 0)
+		trainer_sleep_until(board, now_ns + (uint64_t)(plan->step_s * 1e9));
+	if (plan->rate <= 0)
+		return;
+	uint64_t each_ns = (uint64_t)(rows / plan->rate * 1e9);
+	/* A batch that came less than a whole interval late does not move the grid: else every
+	 * wake-up's delay would make it slower. */
+	*due_ns = now_ns > *due_ns + each_ns ? now_ns + each_ns : *due_ns + each_ns;
+	trainer_sleep_until(board, *due_ns);
+}
+
 static int trainer_take(const struct trainer_plan *plan, struct penstock_stream *stream,
 	struct trainer_board *board)
 {
 	struct trainer_times times = {.last_ns = clock_ns()};
+	uint64_t due_ns = 0;
 	while (!trainer_stopped(board)) {
 		struct penstock_batch batch;
-		times.asked_ns = clock_ns();
-		int r = penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT);
-		times.now_ns = clock_ns();
+		int r = trainer_next(stream, board, &batch, &times);
 		if (r < 0)
 			return trainer_fail(board, r, penstock_error());
 		if (r == PENSTOCK_END)
@@ -147,6 +200,7 @@ static int trainer_take(const struct trainer_plan *plan, struct penstock_stream 
 		if (r < 0)
 			return r;
 		times.last_ns = times.now_ns;
+		trainer_work(plan, board, batch.count, times.now_ns, &due_ns);
 		r = penstock_batch_release(stream, &batch);
 		if (r < 0)
 			return trainer_fail(board, r, penstock_error());
@@ -163,6 +217,9 @@ static int trainer_run(const struct trainer_plan *plan, struct trainer_board *bo
 	penstock_stream_info(stream, &board->info);
 	board->daemon = penstock_stream_daemon_pid(stream);
 	trainer_announce(board, TRAINER_WAITING);
+	/* The default of 50 us would be added to every step. */
+	if (plan->step_s > 0 || plan->rate > 0)
+		(void)prctl(PR_SET_TIMERSLACK, TRAINER_SLACK_NS, 0, 0, 0);
 	r = trainer_take(plan, stream, board);
 	penstock_stream_close(stream);
 	return r;

@@ -5,6 +5,7 @@
 #include "client/cli/histogram.h"
 #include "client/cli/options.h"
 #include "client/cli/picture.h"
+#include "client/cli/series.h"
 #include "client/cli/table.h"
 
 // clang-format off
@@ -115,6 +116,87 @@ static void test_quantiles_of_little(void **state)
 	histogram_add(h, UINT64_MAX);
 	assert_true(histogram_quantile_ns(h, 1) > 1ull << 50);
 	free(h);
+}
+
+static void test_quantiles_summed_up(void **state)
+{
+	(void)state;
+	struct histogram *h = calloc(2, sizeof *h);
+	struct histogram_summary none = histogram_sum_up(h);
+	assert_true(none.total == 0 && none.p50_s == 0 && none.max_s == 0);
+	for (int i = 1; i <= 2000; i++)
+		histogram_add(&h[i & 1], (uint64_t)i * 1000000);
+	histogram_merge(&h[0], &h[1]);
+	struct histogram_summary s = histogram_sum_up(h);
+	assert_int_equal(s.total, 2000);
+	assert_true(s.p50_s < s.p90_s && s.p90_s < s.p95_s && s.p95_s < s.p99_s);
+	assert_true(s.p99_s < s.p999_s && s.p999_s <= s.max_s);
+	assert_true(fabs(s.p90_s - 1.8) < 0.01 && s.max_s == 2.0);
+	free(h);
+}
+
+/* More samples than it holds: what is counted stays, shares are those of the time they cover. */
+static void test_series(void **state)
+{
+	(void)state;
+	enum { SAMPLES = SERIES_MAX * 5 + 3 };
+	static struct series series;
+	double images = 0, waited = 0, end_s = 0;
+	uint64_t bytes = 0;
+	for (unsigned i = 0; i < SAMPLES; i++) {
+		struct series_sample sample = {.images = i % 7,
+			.waits = i % 3 / 2.0,
+			.cpu = 1.5,
+			.memory = i,
+			.bytes_read = i};
+		double span_s = 0.1 + i % 5 * 0.01;
+		sample.t_s = end_s += span_s;
+		images += sample.images;
+		waited += sample.waits * span_s;
+		bytes += sample.bytes_read;
+		series_add(&series, &sample);
+		assert_true(series.count <= SERIES_MAX);
+	}
+	double got_images = 0, got_waited = 0, before_s = 0;
+	uint64_t got_bytes = 0;
+	for (unsigned i = 0; i < series.count; i++) {
+		const struct series_sample *sample = &series.sample[i];
+		assert_true(sample->t_s > before_s);
+		assert_true(fabs(series_span_s(&series, i) - (sample->t_s - before_s)) < 1e-9);
+		before_s = sample->t_s;
+		got_images += sample->images;
+		got_waited += sample->waits * series_span_s(&series, i);
+		got_bytes += sample->bytes_read;
+		assert_true(fabs(sample->cpu - 1.5) < 1e-9);
+	}
+	assert_true(series.count > SERIES_MAX / 2 && series.each == 8);
+	assert_true(before_s == end_s && got_images == images && got_bytes == bytes);
+	assert_true(fabs(got_waited - waited) < 1e-6);
+	assert_int_equal(series.sample[series.count - 1].memory, SAMPLES - 1);
+	/* What is told after the end is counted all the same. */
+	const struct series_sample late = {.t_s = end_s - 0.01, .images = 5, .bytes_read = 1};
+	unsigned count = series.count;
+	series_add(&series, &late);
+	assert_true(series.count == count && series.sample[count - 1].t_s == end_s);
+	double rates[31], sum = 0;
+	series_rates(&series, 31, rates);
+	for (int i = 0; i < 31; i++)
+		sum += rates[i] * end_s / 31;
+	assert_true(fabs(sum - images - 5) < 1e-6 * images);
+}
+
+static void test_series_of_little(void **state)
+{
+	(void)state;
+	static struct series series;
+	double rates[4] = {-1, -1, -1, -1};
+	series_rates(&series, 4, rates);
+	assert_true(rates[0] == -1);
+	const struct series_sample one = {.t_s = 2, .images = 8};
+	series_add(&series, &one);
+	series_rates(&series, 4, rates);
+	for (int i = 0; i < 4; i++)
+		assert_true(fabs(rates[i] - 4) < 1e-9);
 }
 
 static void test_distance(void **state)
@@ -260,6 +342,9 @@ int main(void)
 		cmocka_unit_test(test_width),
 		cmocka_unit_test(test_quantiles),
 		cmocka_unit_test(test_quantiles_of_little),
+		cmocka_unit_test(test_quantiles_summed_up),
+		cmocka_unit_test(test_series),
+		cmocka_unit_test(test_series_of_little),
 		cmocka_unit_test(test_distance),
 		cmocka_unit_test(test_options_are_taken),
 		cmocka_unit_test(test_options_are_refused),
