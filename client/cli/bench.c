@@ -43,6 +43,8 @@ static int bench_options(struct bench *bench, int argc, char **argv)
 			0, 0, NULL},
 		{"seconds", 0, OPTION_SECONDS, &measure->seconds, "S", "how long to measure (10)",
 			0, 86400, NULL},
+		{"cold", 0, OPTION_FLAG, &measure->cold, NULL,
+			"take the dataset's files out of the page cache first", 0, 0, NULL},
 		{"step-ms", 0, OPTION_MILLISECONDS, &bench->step_ms, "MS",
 			"a simulated trainer: works so long on each batch, which it holds "
 			"meanwhile",

@@ -71,6 +71,10 @@ int measure_check(const struct measure_options *options)
 		cli_note("%s is read together by all who open it, so --share private cannot be; "
 			 "name the folder or tars",
 			options->source);
+	else if (recipe_is_stream(options->source) && options->cold)
+		cli_note("%s is read by the running daemon, whose files and whose own cache bench "
+			 "cannot empty, so --cold cannot be; name the folder or tars",
+			options->source);
 	else
 		return run_check_pace(options);
 	return -EINVAL;
@@ -90,9 +94,12 @@ static int run_prepare(const struct measure_options *options, struct measure *me
 	(void)snprintf(measure->dataset, sizeof measure->dataset, "%s: %s sample%s, %s", kind,
 		table_count(count, samples, sizeof samples), count == 1 ? "" : "s",
 		table_bytes(dataset_bytes(dataset), bytes, sizeof bytes));
-	dataset_free(dataset);
 	code = recipe_fits_dataset(&options->recipe, options->source, count,
 		run_shares(options, "split") ? options->trainers : 1);
+	if (code == CLI_OK && options->cold)
+		code = cold_drop(dataset, options->source, &measure->cold);
+	measure->is_cold = options->cold;
+	dataset_free(dataset);
 	return code == CLI_OK ? spawn_start(&options->daemon) : code;
 }
 
@@ -366,6 +373,7 @@ static bool run_add_all_stats(const struct run *run, struct measure *measure)
 static void run_describe(const struct run *run, struct measure *measure)
 {
 	const struct penstock_stream_info *info = &run->board[0].info;
+	measure->samples = info->samples;
 	struct recipe recipe = run->options->recipe;
 	measure->batch_size = recipe.batch_size = info->batch_size;
 	measure->image_size = recipe.image_size = info->width;

@@ -6,6 +6,7 @@
  * thread; blocks for as long as the run takes. */
 #pragma once
 
+#include "client/cli/cold.h"
 #include "client/cli/histogram.h"
 #include "client/cli/recipe.h"
 #include "client/cli/series.h"
@@ -23,6 +24,7 @@ struct measure_options {
 	unsigned trainers; /* 1 .. TRAINER_MAX */
 	const char *share; /* "all", "split", "private" */
 	bool distinct_seeds; /* with "private" */
+	bool cold; /* the dataset's files leave the page cache first */
 	double seconds, warmup_s, max_broken;
 	double step_s, rate; /* of every trainer, as in trainer.h; 0: as fast as batches come */
 	uint64_t began_ns; /* what first_batch_s counts from; 0: the call */
@@ -75,6 +77,9 @@ struct measure {
 				 known */
 	bool cgroup_exact; /* the kernel's own mark, else the highest of ten looks a second */
 	double step_s, rate; /* the options' */
+	bool is_cold;
+	struct cold cold; /* where it is */
+	uint64_t samples; /* of the dataset */
 	/* CPU seconds in the window. */
 	double stage_s[MEASURE_STAGES], decode_stage_s[MEASURE_DECODE_STAGES];
 	struct node *stats; /* the daemon's, at the end of the window: threads, reader, io,

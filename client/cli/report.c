@@ -191,6 +191,24 @@ static void report_storage(const struct measure *measure)
 		measure->bytes_known ? note : "the daemon is another user's or container's");
 }
 
+/* Of the page cache. Beyond the first epoch a run is warm, where what it read fits into memory. */
+static void report_cold(const struct measure *measure)
+{
+	char value[24], bytes[24], left[24], note[128];
+	double epochs = measure->images_made / (double)measure->samples;
+	(void)snprintf(note, sizeof note, "dropped of %s, %s left%s",
+		table_bytes(measure->cold.bytes, bytes, sizeof bytes),
+		table_bytes(measure->cold.cached_after, left, sizeof left),
+		epochs > 1 ? "; warm after an epoch" : "");
+	if (measure->is_cold)
+		report_line("cold",
+			table_bytes(
+				measure->cold.cached_before - UTIL_MIN(measure->cold.cached_before,
+								      measure->cold.cached_after),
+				value, sizeof value),
+			note);
+}
+
 /* The cgroup's is of all that is in it, page cache included. */
 static void report_memory(const struct measure *measure)
 {
@@ -208,6 +226,7 @@ static void report_memory(const struct measure *measure)
 				      : "?",
 		measure->memory_known ? note : "the daemon is another user's or container's");
 	report_storage(measure);
+	report_cold(measure);
 }
 
 /* Nothing where nothing was cached. */

@@ -94,6 +94,21 @@ static void report_json_series(const struct measure *measure, struct jsontext *j
 	jsontext_end(json);
 }
 
+static void report_json_cold(const struct measure *measure, struct jsontext *json)
+{
+	if (!measure->is_cold) {
+		jsontext_raw(json, "cold", "null");
+		return;
+	}
+	jsontext_object(json, "cold");
+	jsontext_u64(json, "files", measure->cold.files);
+	jsontext_u64(json, "bytes", measure->cold.bytes);
+	jsontext_u64(json, "cached_before", measure->cold.cached_before);
+	jsontext_u64(json, "cached_after", measure->cold.cached_after);
+	jsontext_number(json, "epochs", measure->images_made / (double)measure->samples, 3);
+	jsontext_end(json);
+}
+
 static void report_json_more(const struct measure *measure, struct jsontext *json)
 {
 	report_json_quantiles(json, "batch_ms", &measure->arrivals);
@@ -109,6 +124,7 @@ static void report_json_more(const struct measure *measure, struct jsontext *jso
 	report_json_known(json, "step_ms", measure->step_s > 0, measure->step_s * 1e3, 3);
 	report_json_known(json, "rate", measure->rate > 0, measure->rate, 3);
 	report_json_series(measure, json);
+	report_json_cold(measure, json);
 }
 
 int report_json(const struct measure *measure)

@@ -320,3 +320,23 @@ bool sidecar_write(struct sidecar *sidecar, const struct sidecar_place *place, c
 	}
 	return keeps && rc == 0;
 }
+
+static int path_peek(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+	return fd < 0 ? -errno : fd;
+}
+
+int sidecar_peek(const struct dataset *dataset, uint32_t shard)
+{
+	const char *of = dataset->shard[shard].path;
+	cleanup(free_ptr) char *beside = NULL, *cached = NULL;
+	if (asprintf(&beside, "%s.ckp", of) < 0)
+		return -ENOMEM;
+	int fd = dataset->kind == DATASET_TARS && !dataset->index_in_cache ? path_peek(beside)
+									   : -ENOENT;
+	if (fd >= 0 || !dataset->cache_folder)
+		return fd;
+	cached = store_cache_path(dataset->cache_folder, of, ".ckp");
+	return cached ? path_peek(cached) : -ENOMEM;
+}

@@ -67,3 +67,7 @@ bool sidecar_write(struct sidecar *sidecar, const struct sidecar_place *place, c
 
 /* True once when something is not kept: a sentence that says where and why. */
 bool sidecar_notice(struct sidecar *sidecar, char *ret_text, size_t room);
+
+/* Opens a shard's file as it lies there, for reading, without making or checking it: for who looks
+ * at files, not at what is in them. A descriptor, which is the caller's, or -errno. */
+int sidecar_peek(const struct dataset *dataset, uint32_t shard);
