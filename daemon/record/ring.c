@@ -346,6 +346,8 @@ static void ring_terminate(struct record *record)
 	} texts[] = {RING_TEXT(START, start.boot_id), RING_TEXT(START, start.version),
 		RING_TEXT(START, start.kernel), RING_TEXT(START, start.socket),
 		RING_TEXT(START, start.config), RING_TEXT(START, start.cgroup.path),
+		RING_TEXT(START, start.host), RING_TEXT(START, start.parent_command),
+		RING_TEXT(START, start.host), RING_TEXT(START, start.parent_command),
 		RING_TEXT(ATTACH, attach.stream), RING_TEXT(ATTACH, attach.source),
 		RING_TEXT(ATTACH, attach.group), RING_TEXT(ATTACH, attach.command),
 		RING_TEXT(ATTACH, attach.parent_command), RING_TEXT(ATTACH, attach.cgroup.path),

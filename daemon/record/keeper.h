@@ -1,0 +1,16 @@
+/* keeper: what the witness's process does: it hears the daemon, samples, writes, sees ends. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct keeper_options {
+	int socket, pidfd; /* of the daemon; pidfd -1 where the kernel has none */
+	pid_t daemon;
+	const char *folder, *path;
+	uint64_t bytes;
+	unsigned keep;
+};
+
+/* Returns when the daemon has ended and that is noted. */
+void keeper_run(const struct keeper_options *options);
