@@ -218,7 +218,9 @@ static void test_page(void **state)
 	assert_null(strstr(http_page_html, "@style@"));
 	assert_null(strstr(http_page_html, "@script@"));
 	assert_non_null(strstr(http_page_html, "\"use strict\";"));
-	assert_null(strstr(http_page_html, "://")); /* nothing from elsewhere */
+	/* Nothing from elsewhere, and nothing that is markup by way of a string. */
+	assert_null(strstr(http_page_html, "://"));
+	assert_null(strstr(http_page_html, "innerHTML"));
 	assert_non_null(strstr(http_page_csp, "default-src 'none'; script-src 'sha256-"));
 	assert_null(strchr(http_page_csp, '\n'));
 	assert_null(strstr(http_page_csp, "unsafe"));
