@@ -4,6 +4,7 @@
 
 #include "base/util.h"
 #include "base/yaml.h"
+#include "http/http.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -53,6 +54,8 @@ static int config_read_streams(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 static int config_read_log_levels(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
+static int config_read_http(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
 #define CONFIG_FIELD(member) .offset = offsetof(struct config, member)
 #define CONFIG_TEXT_FIELD(member) CONFIG_FIELD(member), .room = sizeof((struct config *)0)->member
@@ -72,6 +75,7 @@ static const struct yaml_key config_keys[] = {
 	{"checkpoints", YAML_KEY_BOOL, CONFIG_FIELD(checkpoints)},
 	{"idle_exit_s", YAML_KEY_U32, CONFIG_FIELD(idle_exit_s), .max = 31536000},
 	{"log_level", YAML_KEY_NODE, CONFIG_FIELD(log_levels), .read = config_read_log_levels},
+	{"http", YAML_KEY_NODE, CONFIG_FIELD(http), .read = config_read_http},
 	{"log_format", YAML_KEY_ENUM, CONFIG_FIELD(log_format), .names = config_log_format_names},
 	{"log_to", YAML_KEY_ENUM, CONFIG_FIELD(log_target), .names = config_log_to_names},
 	{"max_clients", YAML_KEY_U32, CONFIG_FIELD(max_clients), .min = 1, .max = 4096},
@@ -90,6 +94,7 @@ void config_init(struct config *config)
 	config->max_clients = 256;
 	config->max_streams = 64;
 	config->checkpoints = true;
+	memcpy(config->http, "auto", sizeof "auto");
 }
 
 static int config_read_log_levels(
@@ -103,6 +108,22 @@ static int config_read_log_levels(
 		return result;
 	result = log_levels_parse(levels, field, &why);
 	return result < 0 ? yaml_fault(text, node, fault, "log_level: %s", why.text) : 0;
+}
+
+static int config_read_http(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	static const struct yaml_key key = {"http", YAML_KEY_NAME, .room = CONFIG_HTTP};
+	struct fault why;
+	char http[CONFIG_HTTP];
+	int result = yaml_read_value(text, node, &key, http, fault);
+	if (result < 0)
+		return result;
+	result = http_check_address(http, &why);
+	if (result < 0)
+		return yaml_fault(text, node, fault, "http: %s", why.text);
+	memcpy(field, http, strlen(http) + 1);
+	return 0;
 }
 
 static int config_read_name(const struct yaml_text *text, const yaml_node_t *node,

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-enum { CONFIG_STREAMS = 64 };
+enum { CONFIG_STREAMS = 64, CONFIG_HTTP = 300 };
 
 enum config_open { CONFIG_OPEN_ANY, CONFIG_OPEN_NAMED };
 
@@ -27,6 +27,8 @@ struct config {
 	char cache_dir[4096]; /* "": $XDG_CACHE_HOME/penstock, else ~/.cache/penstock, else the
 				 temporary folder's */
 	bool checkpoints; /* kept beside the indexes; default true */
+	char http[CONFIG_HTTP]; /* where metrics and the page are (http/address.h); default "auto"
+				 */
 	unsigned idle_exit_s; /* end this long after the last client; 0: never */
 	struct log_levels log_levels;
 	enum log_format log_format;

@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "base/util.h"
 #include "config.h"
+#include "http/http.h"
 #include "serve/server.h"
 
 #include <errno.h>
@@ -37,6 +38,8 @@ static const char main_usage[] =
 	"  --reader ENGINE      auto, io_uring or pread\n"
 	"  --cache MODE         auto, on or off: keep samples in memory that is left\n"
 	"  --no-checkpoints     keep no checkpoints of images, and use none\n"
+	"  --http ADDRESS       where metrics and the page are: auto (http.sock beside\n"
+	"                       the socket), off, PORT, HOST:PORT or unix:/PATH\n"
 	"  --idle-exit SECONDS  end this long after the last client has gone (default:\n"
 	"                       never)\n"
 	"  --ready-fd FD        write one byte there once clients can connect\n"
@@ -52,7 +55,7 @@ static const char main_usage[] =
 
 struct main_options {
 	const char *config, *socket, *memory, *threads, *io, *reader, *idle_exit, *ready_fd,
-		*log_file, *log_level, *cache, *log_format, *log_to;
+		*log_file, *log_level, *cache, *log_format, *log_to, *http;
 	bool check, no_checkpoints;
 };
 
@@ -95,6 +98,19 @@ static int main_levels(const char *text, struct config *config)
 	config->log_levels_given = true;
 	if (result)
 		(void)fprintf(stderr, "penstockd: --log-level: %s\n", fault.text);
+	return result;
+}
+
+static int main_http(const char *text, struct config *config)
+{
+	struct fault fault;
+	int result = http_check_address(text, &fault);
+	if (!result && strlen(text) >= sizeof config->http)
+		result = fault_set(&fault, -EINVAL, "the address is longer than any can be");
+	if (result)
+		(void)fprintf(stderr, "penstockd: --http: %s\n", fault.text);
+	else
+		(void)snprintf(config->http, sizeof config->http, "%s", text);
 	return result;
 }
 
@@ -145,6 +161,8 @@ static int main_apply(const struct main_options *o, struct config *config)
 		!(result = main_choice("log-to", o->log_to, log_to, UTIL_COUNT(log_to),
 			  "auto, stderr or journal", &choice)))
 		config->log_target = (enum log_target)choice;
+	if (!result && o->http)
+		result = main_http(o->http, config);
 	return !result && o->log_level ? main_levels(o->log_level, config) : result;
 }
 
@@ -154,7 +172,7 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 	enum { OPT_CHECK = 256, OPT_NO_CHECKPOINTS, OPT_VERSION, OPT_HELP, OPT_TEXT };
 	const char **const text[] = {&ret->config, &ret->socket, &ret->memory, &ret->threads,
 		&ret->io, &ret->reader, &ret->idle_exit, &ret->ready_fd, &ret->log_file,
-		&ret->log_level, &ret->cache, &ret->log_format, &ret->log_to};
+		&ret->log_level, &ret->cache, &ret->log_format, &ret->log_to, &ret->http};
 	static const struct option options[] = {{"config", 1, NULL, OPT_TEXT},
 		{"socket", 1, NULL, OPT_TEXT + 1}, {"memory", 1, NULL, OPT_TEXT + 2},
 		{"threads", 1, NULL, OPT_TEXT + 3}, {"io", 1, NULL, OPT_TEXT + 4},
@@ -162,7 +180,7 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 		{"ready-fd", 1, NULL, OPT_TEXT + 7}, {"log-file", 1, NULL, OPT_TEXT + 8},
 		{"log-level", 1, NULL, OPT_TEXT + 9}, {"cache", 1, NULL, OPT_TEXT + 10},
 		{"log-format", 1, NULL, OPT_TEXT + 11}, {"log-to", 1, NULL, OPT_TEXT + 12},
-		{"check-config", 0, NULL, OPT_CHECK},
+		{"http", 1, NULL, OPT_TEXT + 13}, {"check-config", 0, NULL, OPT_CHECK},
 		{"no-checkpoints", 0, NULL, OPT_NO_CHECKPOINTS}, {"version", 0, NULL, OPT_VERSION},
 		{"help", 0, NULL, OPT_HELP}, {NULL, 0, NULL, 0}};
 	int c;

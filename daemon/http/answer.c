@@ -70,7 +70,8 @@ static enum MHD_Result answer_sentence(
 		response = NULL;
 	}
 	/* What was refused may go on with a body: nobody reads it. */
-	if (response && status != MHD_HTTP_NOT_FOUND && status != MHD_HTTP_SERVICE_UNAVAILABLE)
+	if (response && status >= MHD_HTTP_BAD_REQUEST && status != MHD_HTTP_NOT_FOUND &&
+		status != MHD_HTTP_SERVICE_UNAVAILABLE)
 		(void)answer_header(response, "Connection", "close");
 	return answer_queue(connection, status, response);
 }

@@ -170,6 +170,8 @@ struct server {
 	 * how long a batch took to be filled; how long a trainer held one. */
 	struct histogram waits, fills, held;
 	struct totals retired; /* of streams that are gone */
+	struct http *http; /* NULL: off, or it could not listen */
+	uint64_t publish_ns; /* CPU time that the last publishing took */
 };
 
 /* server.c */
@@ -231,6 +233,15 @@ void totals_retire(struct group *group);
 /* Since the daemon's start, of streams that are there and of those that are gone: never less than
  * before. */
 void totals_read(const struct server *server, struct totals *ret);
+
+/* publish.c: metrics and the page */
+void publish_start(struct server *server);
+void publish_tick(struct server *server); /* once a second */
+void publish_sheet(struct server *server); /* after a wake-up: somebody may want one */
+const char *publish_address(const struct server *server); /* "" where there is none */
+
+/* metrics.c: OpenMetrics text, malloc'ed; NULL when memory is out */
+char *metrics_text(struct server *server);
 
 /* opener.c */
 int opener_start(struct server *server, struct group *group, const struct stream_spec *spec,

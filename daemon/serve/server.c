@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "base/util.h"
+#include "http/http.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -286,6 +287,7 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 		server_free(server);
 		return result;
 	}
+	publish_start(server);
 	*ret = server;
 	return 0;
 }
@@ -411,6 +413,7 @@ static void server_tick(struct server *server)
 	char notice[FAULT_TEXT];
 	while (fetch_notice(server->fetch, notice, sizeof notice))
 		server_notice(server, notice);
+	publish_tick(server);
 	server_deafen(server, false);
 	for (struct group *g = server->groups; g; g = g->next) {
 		group_tick(g);
@@ -438,6 +441,7 @@ static void server_woken(struct server *server)
 	ssize_t n = read(server->wake_fd, &count, sizeof count);
 	(void)n;
 	opener_collect(server);
+	publish_sheet(server);
 	for (struct group *g = server->groups; g; g = g->next)
 		group_turn(g);
 }
@@ -534,6 +538,7 @@ void server_free(struct server *server)
 {
 	if (!server)
 		return;
+	http_free(server->http);
 	int const fds[] = {server->listen_fd, server->epoll_fd, server->signal_fd, server->timer_fd,
 		server->wake_fd};
 	if (server->wake_fd >= 0)

@@ -10,6 +10,9 @@
  *   totals.c       what all streams counted since the start
  *   opener.c       the thread that opens a stream, since building an index takes long
  *   status.c       what the daemon says of itself, as JSON
+ *   metrics.c      the same as OpenMetrics
+ *   publish.c      hands both to http once a second, and rows for the page when they are asked for
+ *   sheet.c        copies those rows
  *   quarantine.c   the file that names broken samples
  *
  * One thread runs all of it, so nothing here is locked but what openers hand over. */

@@ -216,6 +216,7 @@ char *status_server(struct server *server)
 	jsontext_u64(&json, "read_bytes", fetch.bytes);
 	jsontext_u64(&json, "reads_in_flight", fetch.inflight);
 	jsontext_u64(&json, "clients", server->client_count);
+	jsontext_string(&json, "http", publish_address(server));
 	status_memory(&json, server);
 	jsontext_array(&json, "streams");
 	for (struct group *g = server->groups; g; g = g->next)

@@ -96,6 +96,7 @@ static void the_shipped_file_is_the_defaults(void **state)
 	shipped.stream_count = 3;
 	strcpy(shipped.socket, "s");
 	strcpy(shipped.cache_dir, "c");
+	strcpy(shipped.http, "off");
 	if (config_load(PENSTOCK_SHIPPED, &shipped, &fault) < 0)
 		fail_msg("%s", fault.text);
 	assert_string_equal(shipped.file, PENSTOCK_SHIPPED);
@@ -137,13 +138,13 @@ static void the_shipped_example_is_right(void **state)
 static void reads_every_key(void **state)
 {
 	(void)state;
-	struct config *config =
-		must_load("socket: /run/p.sock\nmemory: 96M\nthreads: 8\nreader: io_uring\n"
-			  "reader_threads: 32\nio: direct\ncache_dir: /c\nidle_exit_s: 10\n"
-			  "log_level: debug, http=error\nlog_format: json\nlog_to: "
-			  "stderr\nmax_clients: 3\ncheckpoints: off\ncache: on\n"
-			  "max_streams: 5\nstream_memory: 2M\nopen_streams: named\n"
-			  "streams:\n  a: {source: x}\n  b c:\n    source: y\n    train: false\n");
+	struct config *config = must_load(
+		"socket: /run/p.sock\nmemory: 96M\nthreads: 8\nreader: io_uring\n"
+		"reader_threads: 32\nio: direct\ncache_dir: /c\nidle_exit_s: 10\n"
+		"log_level: debug, http=error\nlog_format: json\nlog_to: "
+		"stderr\nmax_clients: 3\ncheckpoints: off\ncache: on\n"
+		"max_streams: 5\nstream_memory: 2M\nopen_streams: named\nhttp: \"[::1]:9470\"\n"
+		"streams:\n  a: {source: x}\n  b c:\n    source: y\n    train: false\n");
 	assert_string_equal(config->socket, "/run/p.sock");
 	assert_int_equal(config->memory, 96 << 20);
 	assert_int_equal(config->threads, 8);
@@ -160,6 +161,7 @@ static void reads_every_key(void **state)
 	assert_int_equal(config->max_streams, 5);
 	assert_int_equal(config->stream_memory, 2 << 20);
 	assert_int_equal(config->open_streams, CONFIG_OPEN_NAMED);
+	assert_string_equal(config->http, "[::1]:9470");
 	assert_false(config->checkpoints);
 	assert_int_equal(config->cache, FETCH_CACHE_ON);
 	assert_int_equal(config->stream_count, 2);
@@ -170,6 +172,9 @@ static void reads_every_key(void **state)
 	assert_int_equal(
 		must_load("reader: pread\nio: buffered\nlog_level: error")->reader, FETCH_PREAD);
 	assert_int_equal(must_load("")->max_clients, 256);
+	assert_string_equal(must_load("http: 9470")->http, "9470");
+	assert_string_equal(must_load("http: off")->http, "off");
+	assert_string_equal(must_load("")->http, "auto");
 	assert_true(must_load("")->checkpoints);
 }
 
@@ -198,6 +203,11 @@ static void refuses_with_the_place(void **state)
 		{"log_format: xml\n", ":1:13: log_format: expected human or json, got \"xml\""},
 		{"log_to: syslog\n",
 			":1:9: log_to: expected auto, stderr or journal, got \"syslog\""},
+		{"http: localhost\n",
+			":1:7: http: expected auto, off, a PORT, HOST:PORT, [IPV6]:PORT or "
+			"unix:/PATH, got \"localhost\": a port is a number from 0 to 65535"},
+		{"http: {port: 9470}\n", ":1:7: http: expected a name of 1 to 299 bytes without "
+					 "control characters, got a mapping"},
 		{"checkpoints: 8\n", ":1:14: checkpoints: expected true or false, got \"8\""},
 		{"max_streams: 101\n",
 			":1:14: max_streams: expected a whole number from 1 to 100, got \"101\""},

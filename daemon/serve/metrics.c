@@ -1,0 +1,555 @@
+/* metrics: what the daemon counts, as OpenMetrics 1.0. docs/metrics.md says of each what it means;
+ * a test compares the two.
+ *
+ * Labels are few and bounded: a stream's number (which keeps series apart whose names are alike),
+ * name, group and rank; a trainer's number and pid; reasons, stages and states by name. Counters of
+ * the daemon include streams that are gone; those of a stream or a trainer end with it. Event loop.
+ */
+#include "serve/serve_impl.h"
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "http/http.h"
+#include "proto/jsontext.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	METRICS_FIRST_ROOM = 16 << 10,
+	METRICS_VALUE = 100, /* bytes of a label's text that are shown */
+	METRICS_LABELS = 1024,
+};
+
+struct metrics {
+	char *bytes;
+	size_t size, room;
+	bool failed;
+	const char *family; /* of the samples that come */
+};
+
+/* A stream as the families need it: looked at once. */
+struct metrics_stream {
+	struct group *group;
+	struct stream_stats stats;
+	char labels[METRICS_LABELS];
+};
+
+struct metrics_streams {
+	struct metrics_stream *of;
+	uint32_t count;
+};
+
+/* ---- text ---- */
+
+static bool metrics_reserve(struct metrics *m, size_t more)
+{
+	size_t room = m->room ? m->room : METRICS_FIRST_ROOM;
+	if (m->failed)
+		return false;
+	while (room - m->size <= more)
+		room *= 2;
+	if (room == m->room)
+		return true;
+	char *bytes = realloc(m->bytes, room);
+	m->failed = !bytes;
+	if (bytes) {
+		m->bytes = bytes;
+		m->room = room;
+	}
+	return !m->failed;
+}
+
+static void metrics_put(struct metrics *m, const char *text)
+{
+	size_t size = strlen(text);
+	if (!metrics_reserve(m, size))
+		return;
+	memcpy(m->bytes + m->size, text, size + 1);
+	m->size += size;
+}
+
+/* `unit` is "" or the end of the name. */
+static void metrics_family(
+	struct metrics *m, const char *name, const char *type, const char *unit, const char *help)
+{
+	char unit_line[160] = "";
+	char text[1024];
+	if (unit[0])
+		(void)snprintf(unit_line, sizeof unit_line, "# UNIT %s %s\n", name, unit);
+	(void)snprintf(text, sizeof text, "# TYPE %s %s\n%s# HELP %s %s\n", name, type, unit_line,
+		name, help);
+	metrics_put(m, text);
+	m->family = name;
+}
+
+/* One sample: the family's name, `suffix`, labels ("" for none) and a value that is text. */
+static void metrics_sample(
+	struct metrics *m, const char *suffix, const char *labels, const char *value)
+{
+	metrics_put(m, m->family);
+	metrics_put(m, suffix);
+	if (labels[0]) {
+		metrics_put(m, "{");
+		metrics_put(m, labels);
+		metrics_put(m, "}");
+	}
+	metrics_put(m, " ");
+	metrics_put(m, value);
+	metrics_put(m, "\n");
+}
+
+static void metrics_u64(struct metrics *m, const char *suffix, const char *labels, uint64_t value)
+{
+	char digits[24], *at = digits + sizeof digits - 1;
+	*at = 0;
+	do {
+		*--at = (char)('0' + value % 10);
+		value /= 10;
+	} while (value);
+	metrics_sample(m, suffix, labels, at);
+}
+
+/* Nanoseconds as seconds, exactly. */
+static void metrics_ns(struct metrics *m, const char *suffix, const char *labels, uint64_t ns)
+{
+	char text[40];
+	(void)snprintf(
+		text, sizeof text, "%" PRIu64 ".%09" PRIu64, ns / 1000000000, ns % 1000000000);
+	metrics_sample(m, suffix, labels, text);
+}
+
+/* A family of one sample. */
+static void metrics_counter(struct metrics *m, const char *name, const char *help, uint64_t value)
+{
+	metrics_family(m, name, "counter", "", help);
+	metrics_u64(m, "_total", "", value);
+}
+
+static void metrics_gauge(struct metrics *m, const char *name, const char *help, uint64_t value)
+{
+	metrics_family(m, name, "gauge", "", help);
+	metrics_u64(m, "", "", value);
+}
+
+static void metrics_bytes(struct metrics *m, const char *name, const char *help, uint64_t value)
+{
+	metrics_family(m, name, "gauge", "bytes", help);
+	metrics_u64(m, "", "", value);
+}
+
+static void metrics_seconds_counter(
+	struct metrics *m, const char *name, const char *help, uint64_t ns)
+{
+	metrics_family(m, name, "counter", "seconds", help);
+	metrics_ns(m, "_total", "", ns);
+}
+
+/* ---- labels ---- */
+
+/* The end of what is shown of a text that is too long: no character is cut. */
+static size_t metrics_cut(const char *text)
+{
+	size_t size = strnlen(text, METRICS_VALUE);
+	while (size && text[size] && ((unsigned char)text[size] & 0xc0) == 0x80)
+		size--;
+	return size;
+}
+
+/* `key="text"`, escaped; the end of what was written. Twice METRICS_VALUE and the key fit. */
+static char *metrics_label(char *to, const char *key, const char *text)
+{
+	bool plain = !jsontext_is_utf8(text); /* then no byte of more than 7 bits is shown */
+	size_t size = metrics_cut(text);
+	to += sprintf(to, "%s=\"", key);
+	for (size_t i = 0; i < size; i++) {
+		unsigned char c = (unsigned char)text[i];
+		if (c == '\\' || c == '"')
+			*to++ = '\\';
+		*to++ = c < 0x20 || c == 0x7f || (plain && c >= 0x80) ? '?' : (char)c;
+	}
+	*to++ = '"';
+	*to = 0;
+	return to;
+}
+
+static void metrics_stream_labels(const struct group *group, char ret[METRICS_LABELS])
+{
+	const struct stream_spec *spec = &group->spec;
+	char *at = ret + sprintf(ret, "id=\"%" PRIu32 "\",", group->extent_number);
+	at = metrics_label(at, "stream", spec->name[0] ? spec->name : spec->source);
+	*at++ = ',';
+	at = metrics_label(at, "group", group->name[0] == '\n' ? "" : group->name);
+	(void)sprintf(at, ",rank=\"%" PRIu32 "\"", spec->rank);
+}
+
+static struct metrics_streams metrics_look(const struct server *server)
+{
+	struct metrics_streams streams = {0};
+	for (const struct group *g = server->groups; g; g = g->next)
+		streams.count += g->stream && !g->closing;
+	streams.of = calloc(streams.count + 1u, sizeof *streams.of);
+	uint32_t i = 0;
+	for (struct group *g = server->groups; g && streams.of; g = g->next) {
+		if (!g->stream || g->closing)
+			continue;
+		struct metrics_stream *s = &streams.of[i++];
+		s->group = g;
+		stream_stats(g->stream, &s->stats);
+		metrics_stream_labels(g, s->labels);
+	}
+	return streams;
+}
+
+/* ---- the daemon ---- */
+
+static void metrics_daemon(struct metrics *m, struct server *server)
+{
+	struct timespec now;
+	uint64_t up = clock_ns() - server->started_ns;
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	metrics_family(m, "penstock_build", "info", "", "Which penstockd this is.");
+	metrics_sample(m, "_info", "version=\"" PENSTOCK_VERSION "\"", "1");
+	metrics_family(m, "penstock_start_time_seconds", "gauge", "seconds",
+		"When the daemon started, in Unix time.");
+	metrics_ns(m, "", "", (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec - up);
+	metrics_gauge(m, "penstock_threads", "Decoding threads.", pool_threads(server->pool));
+	metrics_gauge(
+		m, "penstock_clients", "Connections of trainers and tools.", server->client_count);
+	metrics_gauge(m, "penstock_draining", "1 while the daemon ends, else 0.", server->draining);
+	metrics_gauge(m, "penstock_notices", "Warnings that stand in the status: read them there.",
+		server->notice_count);
+	metrics_family(m, "penstock_publish_cpu_seconds", "gauge", "seconds",
+		"CPU time of the event loop that making the last status and metrics took.");
+	metrics_ns(m, "", "", server->publish_ns);
+}
+
+static void metrics_http(struct metrics *m, struct server *server)
+{
+	struct http_stats stats;
+	http_stats_read(server->http, &stats);
+	metrics_counter(
+		m, "penstock_http_requests", "HTTP requests that were answered.", stats.requests);
+	metrics_counter(m, "penstock_http_refused",
+		"HTTP connections and requests that were refused: too slow, too many, or another "
+		"Host.",
+		stats.refused);
+	metrics_gauge(m, "penstock_http_connections", "HTTP connections that are open.",
+		stats.connections);
+}
+
+static void metrics_memory(struct metrics *m, struct server *server)
+{
+	struct ledger_line line[LEDGER_LINES];
+	int lines = ledger_snapshot(&server->ledger, line);
+	uint64_t batches = 0;
+	metrics_bytes(
+		m, "penstock_memory_budget_bytes", "The memory budget.", server->ledger.budget);
+	metrics_family(m, "penstock_memory_reserved_bytes", "gauge", "bytes",
+		"The ledger: who holds how much of the budget; batches are all streams'.");
+	for (int i = 0; i < lines; i++) {
+		char label[METRICS_LABELS];
+		if (strncmp(line[i].name, "stream ", 7) == 0) {
+			batches += line[i].bytes;
+			continue;
+		}
+		(void)metrics_label(label, "line", line[i].name);
+		metrics_u64(m, "", label, line[i].bytes);
+	}
+	metrics_u64(m, "", "line=\"batches\"", batches);
+}
+
+/* ---- reading ---- */
+
+static void metrics_fetch(struct metrics *m, const struct fetch_stats *fetch)
+{
+	metrics_family(m, "penstock_read_bytes", "counter", "bytes",
+		"Bytes asked from storage, the page cache included.");
+	metrics_u64(m, "_total", "", fetch->bytes);
+	metrics_counter(m, "penstock_reads", "Reads asked from the kernel.", fetch->reads);
+	metrics_counter(m, "penstock_samples", "Samples that were read or found in the cache.",
+		fetch->samples);
+	metrics_counter(m, "penstock_merged_samples",
+		"Samples that came with the read of a neighbour.", fetch->merged);
+	metrics_counter(m, "penstock_shared_samples",
+		"Samples that came with the read of the same sample for another stream.",
+		fetch->shared);
+	metrics_gauge(m, "penstock_reads_in_flight", "Reads under way.", fetch->inflight);
+	metrics_counter(m, "penstock_index_hits",
+		"Looks into pages of indexes that were in memory.", fetch->index_hits);
+	metrics_counter(m, "penstock_index_misses", "Pages of indexes that had to be read.",
+		fetch->index_misses);
+	metrics_bytes(
+		m, "penstock_read_buffers_used_bytes", "Read buffers in use.", fetch->arena_used);
+	metrics_counter(m, "penstock_read_buffer_waits",
+		"How often reading waited for decoding to free buffers.", fetch->arena_waits);
+	metrics_counter(m, "penstock_cache_hits", "Samples found in the cache of samples.",
+		fetch->cache.hits);
+	metrics_counter(
+		m, "penstock_cache_misses", "Samples not found there.", fetch->cache.misses);
+	metrics_gauge(m, "penstock_cache_samples", "Samples in the cache.", fetch->cache.samples);
+	metrics_bytes(m, "penstock_cache_bytes", "Memory of the cache.", fetch->cache.bytes);
+	metrics_counter(m, "penstock_cache_shrinks",
+		"How often the cache gave memory back to a stream that opened.",
+		fetch->cache.shrinks);
+}
+
+/* ---- what streams counted, all together ---- */
+
+static void metrics_reasons(struct metrics *m, const struct totals *totals)
+{
+	char label[METRICS_LABELS];
+	metrics_family(m, "penstock_broken_samples", "counter", "",
+		"Samples that could not be read or decoded, by reason.");
+	for (unsigned i = 0; i < STREAM_REASONS; i++) {
+		if (!totals->streams.broken[i])
+			continue;
+		(void)metrics_label(label, "reason", stream_reason_name(i));
+		metrics_u64(m, "_total", label, totals->streams.broken[i]);
+	}
+	metrics_family(m, "penstock_fallbacks", "counter", "",
+		"Images that were left to libjpeg-turbo, by reason.");
+	for (unsigned i = 1; i < STEPBACKS; i++) {
+		if (!totals->streams.fallbacks[i])
+			continue;
+		(void)metrics_label(label, "reason", stepback_name((enum stepback)i));
+		metrics_u64(m, "_total", label, totals->streams.fallbacks[i]);
+	}
+	metrics_family(m, "penstock_checkpoint_images", "counter", "",
+		"Images that were entered at kept checkpoints, whose checkpoints were made, and "
+		"whose kept ones did not fit.");
+	metrics_u64(m, "_total", "event=\"used\"", totals->streams.checkpoints_used);
+	metrics_u64(m, "_total", "event=\"made\"", totals->streams.checkpoints_made);
+	metrics_u64(m, "_total", "event=\"dropped\"", totals->streams.checkpoints_dropped);
+}
+
+static void metrics_stages(
+	struct metrics *m, const struct totals *totals, const struct fetch_stats *fetch)
+{
+	char label[METRICS_LABELS];
+	metrics_family(m, "penstock_stage_cpu_seconds", "counter", "seconds",
+		"CPU time by stage; that of decoding by step.");
+	metrics_ns(m, "_total", "stage=\"read\",step=\"\"", fetch->cpu_ns);
+	for (int i = 0; i < DECODE_STAGES; i++) {
+		char *at = label + sprintf(label, "stage=\"decode\",");
+		(void)metrics_label(at, "step", decode_stage_name((enum decode_stage)i));
+		metrics_ns(m, "_total", label, totals->streams.stage_ns[i]);
+	}
+	metrics_ns(m, "_total", "stage=\"pixel\",step=\"\"", totals->streams.pixel_ns);
+	metrics_ns(m, "_total", "stage=\"serve\",step=\"\"", clock_thread_cpu_ns());
+}
+
+static void metrics_totals(struct metrics *m, struct server *server)
+{
+	struct totals totals;
+	struct pool_stats pool;
+	totals_read(server, &totals);
+	pool_stats_read(server->pool, &pool);
+	metrics_counter(m, "penstock_images", "Images that were made.", totals.streams.images);
+	metrics_counter(
+		m, "penstock_batches", "Batches that were completed.", totals.streams.batches);
+	metrics_seconds_counter(m, "penstock_trainer_wait_seconds",
+		"Time in which a trainer of a stream held nothing and waited, all streams "
+		"together.",
+		totals.trainer_wait_ns);
+	metrics_seconds_counter(m, "penstock_slots_full_seconds",
+		"Time in which every slot of a stream was complete or held, all streams together.",
+		totals.slots_full_ns);
+	metrics_seconds_counter(m, "penstock_workers_idle_seconds",
+		"Time in which decoding threads waited for samples, all together.", pool.idle_ns);
+	metrics_gauge(m, "penstock_decode_queue", "Samples that wait for a decoding thread.",
+		pool.queued);
+	metrics_reasons(m, &totals);
+}
+
+/* ---- histograms ---- */
+
+static void metrics_histogram(
+	struct metrics *m, const char *name, const char *help, const struct histogram *histogram)
+{
+	uint64_t below = 0;
+	char label[64];
+	metrics_family(m, name, "histogram", "seconds", help);
+	for (unsigned i = 0; i < HISTOGRAM_BOUNDS; i++) {
+		below += histogram->bucket[i];
+		/* OpenMetrics wants a bound that is a whole number written as a float. */
+		double bound = (double)histogram_bound_ns(i) * 1e-9;
+		(void)snprintf(label, sizeof label,
+			floor(bound) == bound ? "le=\"%.1f\"" : "le=\"%g\"", bound);
+		metrics_u64(m, "_bucket", label, below);
+	}
+	metrics_u64(m, "_bucket", "le=\"+Inf\"", histogram->count);
+	metrics_u64(m, "_count", "", histogram->count);
+	metrics_ns(m, "_sum", "", histogram->sum_ns);
+}
+
+static void metrics_histograms(struct metrics *m, const struct server *server)
+{
+	metrics_histogram(m, "penstock_batch_wait_seconds",
+		"How long a trainer that had given back all its batches waited for the next.",
+		&server->waits);
+	metrics_histogram(m, "penstock_batch_fill_seconds",
+		"How long a batch took from getting its slot to its last row.", &server->fills);
+	metrics_histogram(m, "penstock_batch_held_seconds",
+		"How long a trainer had a batch, from its announcement to its release.",
+		&server->held);
+}
+
+/* ---- each stream ---- */
+
+static void metrics_stream_counters(struct metrics *m, const struct metrics_streams *streams)
+{
+	metrics_family(m, "penstock_stream_images", "counter", "", "Images that were made.");
+	for (uint32_t i = 0; i < streams->count; i++)
+		metrics_u64(m, "_total", streams->of[i].labels, streams->of[i].stats.images);
+	metrics_family(m, "penstock_stream_batches", "counter", "", "Batches that were completed.");
+	for (uint32_t i = 0; i < streams->count; i++)
+		metrics_u64(m, "_total", streams->of[i].labels, streams->of[i].stats.batches);
+	metrics_family(m, "penstock_stream_trainer_wait_seconds", "counter", "seconds",
+		"Time in which a trainer of the stream held nothing and waited.");
+	for (uint32_t i = 0; i < streams->count; i++)
+		metrics_ns(
+			m, "_total", streams->of[i].labels, streams->of[i].group->trainer_wait_ns);
+	metrics_family(m, "penstock_stream_slots_full_seconds", "counter", "seconds",
+		"Time in which every slot of the stream was complete or held.");
+	for (uint32_t i = 0; i < streams->count; i++)
+		metrics_ns(m, "_total", streams->of[i].labels, streams->of[i].group->slots_full_ns);
+}
+
+static void metrics_stream_slots(struct metrics *m, const struct metrics_stream *stream)
+{
+	const struct {
+		const char *state;
+		uint64_t slots;
+	} states[] = {{"free", stream->stats.slots_free}, {"filling", stream->stats.slots_filling},
+		{"ready", stream->stats.slots_ready}, {"leased", stream->stats.slots_leased}};
+	for (size_t i = 0; i < UTIL_COUNT(states); i++) {
+		char labels[METRICS_LABELS + 32];
+		(void)snprintf(
+			labels, sizeof labels, "%s,state=\"%s\"", stream->labels, states[i].state);
+		metrics_u64(m, "", labels, states[i].slots);
+	}
+}
+
+static uint64_t metrics_broken(const struct stream_stats *stats)
+{
+	uint64_t broken = 0;
+	for (unsigned i = 0; i < STREAM_REASONS; i++)
+		broken += stats->broken[i];
+	return broken;
+}
+
+static void metrics_stream_states(struct metrics *m, const struct metrics_streams *streams)
+{
+	metrics_family(m, "penstock_stream_broken_samples", "counter", "",
+		"Samples that could not be read or decoded.");
+	for (uint32_t i = 0; i < streams->count; i++)
+		metrics_u64(
+			m, "_total", streams->of[i].labels, metrics_broken(&streams->of[i].stats));
+	metrics_family(m, "penstock_stream_slots", "gauge", "", "Slots by state.");
+	for (uint32_t i = 0; i < streams->count; i++)
+		metrics_stream_slots(m, &streams->of[i]);
+	metrics_family(
+		m, "penstock_stream_trainers", "gauge", "", "Trainers that read the stream.");
+	for (uint32_t i = 0; i < streams->count; i++)
+		metrics_u64(m, "", streams->of[i].labels, group_size(streams->of[i].group));
+	metrics_family(m, "penstock_stream_epoch", "gauge", "",
+		"The epoch of the batch that the stream's newest trainer was given last.");
+	for (uint32_t i = 0; i < streams->count; i++) {
+		const struct member *first = streams->of[i].group->members;
+		metrics_u64(m, "", streams->of[i].labels, first ? first->epoch : 0);
+	}
+}
+
+static void metrics_streams(
+	struct metrics *m, const struct server *server, const struct metrics_streams *streams)
+{
+	uint64_t opening = 0;
+	for (const struct group *g = server->groups; g; g = g->next)
+		opening += !g->closing && !g->stream;
+	metrics_gauge(m, "penstock_streams", "Streams that are open.", streams->count);
+	metrics_gauge(m, "penstock_streams_opening", "Streams that are being opened or indexed.",
+		opening);
+	metrics_stream_counters(m, streams);
+	metrics_stream_states(m, streams);
+}
+
+/* ---- each trainer ---- */
+
+typedef void metrics_trainer_fn(struct metrics *m, const char *labels, const struct member *member);
+
+static void metrics_trainer_held(struct metrics *m, const char *labels, const struct member *member)
+{
+	metrics_u64(m, "", labels, (uint64_t)__builtin_popcountll(member->reader.held));
+}
+
+static void metrics_trainer_given(
+	struct metrics *m, const char *labels, const struct member *member)
+{
+	metrics_u64(m, "_total", labels, member->given);
+}
+
+static void metrics_trainer_blocks(
+	struct metrics *m, const char *labels, const struct member *member)
+{
+	metrics_u64(m, "", labels, member->blocks_since_ns != 0);
+}
+
+static void metrics_each_trainer(
+	struct metrics *m, const struct metrics_streams *streams, metrics_trainer_fn *sample)
+{
+	for (uint32_t i = 0; i < streams->count; i++)
+		for (const struct member *t = streams->of[i].group->members; t;
+			t = t->next_of_group) {
+			char labels[128];
+			(void)snprintf(labels, sizeof labels,
+				"id=\"%" PRIu32 "\",trainer=\"%" PRIu64 "\",pid=\"%d\"",
+				streams->of[i].group->extent_number, t->number, t->client->pid);
+			sample(m, labels, t);
+		}
+}
+
+static void metrics_trainers(struct metrics *m, const struct metrics_streams *streams)
+{
+	metrics_family(m, "penstock_trainer_held_batches", "gauge", "",
+		"Batches that the trainer has and has not given back.");
+	metrics_each_trainer(m, streams, metrics_trainer_held);
+	metrics_family(m, "penstock_trainer_batches", "counter", "", "Batches that it was given.");
+	metrics_each_trainer(m, streams, metrics_trainer_given);
+	metrics_family(m, "penstock_trainer_blocks", "gauge", "",
+		"1 while it holds back others of its group, else 0.");
+	metrics_each_trainer(m, streams, metrics_trainer_blocks);
+}
+
+char *metrics_text(struct server *server)
+{
+	struct metrics m = {0};
+	struct fetch_stats fetch;
+	struct totals totals;
+	struct metrics_streams streams = metrics_look(server);
+	if (!streams.of)
+		return NULL;
+	fetch_stats_read(server->fetch, &fetch);
+	totals_read(server, &totals);
+	metrics_daemon(&m, server);
+	metrics_http(&m, server);
+	metrics_memory(&m, server);
+	metrics_totals(&m, server);
+	metrics_stages(&m, &totals, &fetch);
+	metrics_fetch(&m, &fetch);
+	metrics_histograms(&m, server);
+	metrics_streams(&m, server, &streams);
+	metrics_trainers(&m, &streams);
+	metrics_put(&m, "# EOF\n");
+	free(streams.of);
+	if (m.failed) {
+		free(m.bytes);
+		return NULL;
+	}
+	return m.bytes;
+}
