@@ -244,6 +244,7 @@ static void spawn_compose(const char *program, const struct recipe_daemon *optio
 	spawn_add(ret, "--cache", (char *)options->cache);
 	if (options->no_checkpoints)
 		spawn_add(ret, "--no-checkpoints", NULL);
+	spawn_add(ret, "--http", "off");
 	spawn_add(ret, "--idle-exit", "10");
 	(void)snprintf(ret->ready, sizeof ret->ready, "%d", ready_fd);
 	spawn_add(ret, "--ready-fd", ret->ready);
