@@ -319,7 +319,7 @@ static void cause_of_nothing(
 	struct story_end *end, const struct story *story, const struct story_now *now)
 {
 	const struct record_start *start = story->start;
-	enum { FRESH_S = 5 }; /* entries come each second */
+	enum { FRESH_S = 15 }; /* entries come each second, or each tenth while nobody is there */
 	bool fresh = now->time_ns < story->last_ns + FRESH_S * CAUSE_SECOND_NS;
 	bool told = start && start->boot_id[0] && now->boot_id[0];
 	if (now->daemon_lives || (story->elsewhere && fresh))

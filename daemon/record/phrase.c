@@ -93,7 +93,6 @@ const char *phrase_cgroup(const char *path)
 struct phrase {
 	const struct story_end *end;
 	const struct story *story;
-	const struct story_now *now;
 	char *text; /* STORY_SENTENCE bytes */
 };
 
@@ -157,9 +156,18 @@ static void phrase_kills(const struct phrase *p)
 
 /* ---- causes ---- */
 
+static const struct story_end *phrase_daemon(const struct phrase *p)
+{
+	for (size_t i = 0; i < p->story->count; i++)
+		if (p->story->end[i].daemon)
+			return &p->story->end[i];
+	return NULL;
+}
+
 static void phrase_say_running(const struct phrase *p)
 {
-	bool now = p->story->last_ns + 5e9 > p->now->time_ns;
+	const struct story_end *daemon = phrase_daemon(p);
+	bool now = daemon && daemon->cause == STORY_RUNNING;
 	PHRASE_ADD(p, "%s", now ? " is running" : " was running when the record ended");
 	phrase_memory(p);
 }
@@ -364,10 +372,8 @@ static void phrase_say_hung_up(const struct phrase *p)
 static void phrase_say_daemon_gone(const struct phrase *p)
 {
 	char span[PHRASE_NUMBER];
-	uint64_t gone = 0;
-	for (size_t i = 0; i < p->story->count; i++)
-		if (p->story->end[i].daemon)
-			gone = p->story->end[i].end_ns;
+	const struct story_end *daemon = phrase_daemon(p);
+	uint64_t gone = daemon ? daemon->end_ns : p->end->end_ns;
 	PHRASE_ADD(p, " ended with exit code %d, %s after penstockd, %sfor that",
 		cause_exit_code(p->end),
 		phrase_duration((double)(p->end->end_ns - UTIL_MIN(gone, p->end->end_ns)) /
@@ -464,9 +470,9 @@ static void (*const phrase_say[STORY_CAUSES])(const struct phrase *p) = {
 	[STORY_ENDED] = phrase_say_ended,
 };
 
-void phrase_write(struct story_end *end, const struct story *story, const struct story_now *now)
+void phrase_write(struct story_end *end, const struct story *story)
 {
-	const struct phrase p = {.end = end, .story = story, .now = now, .text = end->sentence};
+	const struct phrase p = {.end = end, .story = story, .text = end->sentence};
 	phrase_who(end, end->sentence, sizeof end->sentence);
 	phrase_say[end->cause](&p);
 	detail_write(end, story);

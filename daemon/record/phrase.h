@@ -7,7 +7,7 @@
 enum { PHRASE_NUMBER = 32 };
 
 /* Sets sentence, lines and advice; the cause is known by now. */
-void phrase_write(struct story_end *end, const struct story *story, const struct story_now *now);
+void phrase_write(struct story_end *end, const struct story *story);
 
 /* Appends; what does not fit is cut. */
 void phrase_add(char *buffer, size_t room, const char *format, ...)

@@ -246,66 +246,6 @@ static int story_take(struct story_book *book, const struct record *record)
 	}
 }
 
-/* ---- texts ---- */
-
-#define STORY_TERMINATE(array) ((array)[sizeof(array) - 1] = 0)
-
-static void story_terminate_start(struct record_start *start)
-{
-	STORY_TERMINATE(start->boot_id);
-	STORY_TERMINATE(start->version);
-	STORY_TERMINATE(start->kernel);
-	STORY_TERMINATE(start->socket);
-	STORY_TERMINATE(start->config);
-	STORY_TERMINATE(start->host);
-	STORY_TERMINATE(start->parent_command);
-	STORY_TERMINATE(start->cgroup.path);
-}
-
-static void story_terminate_attach(struct record_attach *attach)
-{
-	STORY_TERMINATE(attach->stream);
-	STORY_TERMINATE(attach->source);
-	STORY_TERMINATE(attach->group);
-	STORY_TERMINATE(attach->command);
-	STORY_TERMINATE(attach->parent_command);
-	STORY_TERMINATE(attach->cgroup.path);
-}
-
-/* A checksum says that it was written so, not that whoever wrote it was right. */
-static void story_terminate(struct record *record)
-{
-	switch (record->kind) {
-	case RECORD_START:
-		story_terminate_start(&record->body.start);
-		break;
-	case RECORD_ATTACH:
-		story_terminate_attach(&record->body.attach);
-		break;
-	case RECORD_LEAVE:
-		STORY_TERMINATE(record->body.leave.text);
-		break;
-	case RECORD_EXIT:
-		STORY_TERMINATE(record->body.exit.cgroup.path);
-		break;
-	case RECORD_DAEMON:
-		STORY_TERMINATE(record->body.daemon.verdict);
-		break;
-	case RECORD_MACHINE:
-		STORY_TERMINATE(record->body.machine.cgroup.path);
-		break;
-	case RECORD_GPU:
-		STORY_TERMINATE(record->body.gpu.name);
-		break;
-	case RECORD_END:
-	case RECORD_NOTE:
-		STORY_TERMINATE(record->body.note.text);
-		break;
-	default:
-		break;
-	}
-}
-
 /* ---- ends ---- */
 
 /* When it ended; of one that goes on, when it was last heard of. */
@@ -381,7 +321,7 @@ static void story_drop(struct story *story)
 	story->count = kept;
 }
 
-static int story_gather(struct story_book *book, struct record *records, size_t count)
+static int story_gather(struct story_book *book, const struct record *records, size_t count)
 {
 	struct story *story = book->story;
 	size_t daemon;
@@ -390,7 +330,6 @@ static int story_gather(struct story_book *book, struct record *records, size_t 
 		return r;
 	story->end[daemon].daemon = true;
 	for (size_t i = 0; i < count && r == 0; i++) {
-		story_terminate(&records[i]);
 		if (!story->first_ns)
 			story->first_ns = records[i].time_ns;
 		story->last_ns = UTIL_MAX(story->last_ns, records[i].time_ns);
@@ -413,7 +352,7 @@ static void story_judge(struct story *story, const struct record *records, size_
 			cause_of_trainer(end, daemon);
 	}
 	for (size_t i = 0; i < story->count; i++)
-		phrase_write(&story->end[i], story, now);
+		phrase_write(&story->end[i], story);
 }
 
 const struct record_start *story_start(const struct record *records, size_t count)
@@ -424,8 +363,8 @@ const struct record_start *story_start(const struct record *records, size_t coun
 	return NULL;
 }
 
-int story_tell(
-	struct record *records, size_t count, const struct story_now *now, struct story *ret_story)
+int story_tell(const struct record *records, size_t count, const struct story_now *now,
+	struct story *ret_story)
 {
 	struct story story = {0};
 	struct story_book book = {.story = &story};

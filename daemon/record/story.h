@@ -141,11 +141,11 @@ struct story {
 /* The daemon that the records are of, or NULL: for story_now. */
 const struct record_start *story_start(const struct record *records, size_t count);
 
-/* Tells all. Texts in the records are terminated on the way; `records` must outlive the story.
- * Those that ended otherwise than in order come first, the latest event first, and in an event by
- * time; then the others, the latest first. 0 or -ENOMEM. */
-int story_tell(
-	struct record *records, size_t count, const struct story_now *now, struct story *ret_story);
+/* Tells all. The texts in the records are terminated, as ring_read gives them; `records` must
+ * outlive the story. Those that ended otherwise than in order come first, the latest event first,
+ * and in an event by time; then the others, the latest first. 0 or -ENOMEM. */
+int story_tell(const struct record *records, size_t count, const struct story_now *now,
+	struct story *ret_story);
 void story_free(struct story *story);
 
 /* Whether it is worth a word when nobody asks for this process: the daemon once it has ended, a

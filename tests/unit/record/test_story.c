@@ -2,6 +2,7 @@
  * and how the sentence begins. */
 #include "record/cause.h"
 #include "record/phrase.h"
+#include "record/ring.h"
 #include "record/story.h"
 
 #include <setjmp.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -718,32 +720,49 @@ static void nothing_is_told_of_nothing(void **state)
 	story_free(&story);
 }
 
-/* Whatever the bytes are, every text ends, and nothing else is touched (for the sanitizers). */
+/* Whatever bytes a file keeps, every text ends, and nothing else is touched (for the sanitizers).
+ */
 static void any_bytes_make_a_story(void **state)
 {
 	(void)state;
-	struct book *b = book_new();
 	uint32_t x = 1;
-	for (int round = 0; round < 20; round++) {
-		b->count = 200;
-		for (size_t i = 0; i < b->count; i++) {
-			unsigned char *bytes = (void *)&b->record[i];
-			for (size_t k = 0; k < sizeof b->record[i]; k++) {
+	for (int round = 0; round < 10; round++) {
+		char path[] = "/tmp/penstock-test-story-XXXXXX";
+		struct record *records, record;
+		struct fault fault;
+		struct story story;
+		struct ring *ring;
+		size_t count;
+		const struct story_now now = {.boot_id = "boot-1", .host = "node7"};
+		assert_non_null(mkdtemp(path));
+		char file[64];
+		(void)snprintf(file, sizeof file, "%s/r", path);
+		assert_int_equal(ring_create(file, RING_LEAST, &ring, &fault), 0);
+		for (int i = 0; i < 200; i++) {
+			unsigned char *bytes = (void *)&record;
+			for (size_t k = 0; k < sizeof record; k++) {
 				x = x * 1664525 + 1013904223;
 				bytes[k] = round % 2 ? 'x' : (unsigned char)(x >> 24);
 			}
-			b->record[i].kind = (x >> 8) % (RECORD_KINDS + 1);
-			if (b->record[i].kind == RECORD_EXIT)
-				b->record[i].body.exit.trainer = (x >> 16) % 4;
+			record.kind = 1 + (x >> 8) % (RECORD_KINDS - 1);
+			record.bytes = sizeof record.body;
+			if (record.kind == RECORD_EXIT)
+				record.body.exit.trainer = (x >> 16) % 4;
+			assert_int_equal(ring_append(ring, &record), 0);
 		}
-		const struct story *story = book_tell(b);
-		for (size_t i = 0; i < story->count; i++) {
-			const struct story_end *end = &story->end[i];
+		ring_free(ring);
+		assert_int_equal(ring_read(file, &records, &count, &fault), 0);
+		assert_true(count > 100);
+		assert_int_equal(story_tell(records, count, &now, &story), 0);
+		for (size_t i = 0; i < story.count; i++) {
+			const struct story_end *end = &story.end[i];
 			assert_true(strnlen(end->sentence, STORY_SENTENCE) < STORY_SENTENCE);
 			assert_true(end->lines <= STORY_LINES && end->sentence[0]);
 		}
+		story_free(&story);
+		free(records);
+		assert_int_equal(unlink(file) | rmdir(path), 0);
 	}
-	book_free(b);
 }
 
 static void durations_read_well(void **state)
