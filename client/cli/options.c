@@ -168,6 +168,17 @@ static int options_text(const struct option *option, const char *text)
 	return 0;
 }
 
+static int options_list(const struct option *option, const char *text)
+{
+	struct option_list *list = option->target;
+	if (list->count == OPTION_LIST_MAX) {
+		cli_note("--%s is given more than %d times", option->name, OPTION_LIST_MAX);
+		return -EINVAL;
+	}
+	list->item[list->count++] = text;
+	return 0;
+}
+
 static int options_store(const struct option *option, const char *text)
 {
 	if (option->given)
@@ -190,6 +201,8 @@ static int options_store(const struct option *option, const char *text)
 		return options_choice(option, text);
 	case OPTION_TEXT:
 		return options_text(option, text);
+	case OPTION_LIST:
+		return options_list(option, text);
 	}
 	return -EINVAL;
 }

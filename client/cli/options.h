@@ -17,7 +17,15 @@ enum option_kind {
 	OPTION_SHARE, /* double *: above 0, at most 1 */
 	OPTION_SIZE, /* uint64_t *: 128M, 4G; at least min */
 	OPTION_TEXT, /* const char **: not empty */
+	OPTION_LIST, /* struct option_list *: the same, which may be given several times */
 	OPTION_CHOICE, /* const char **: one of the words of `value`, which are parted by | */
+};
+
+enum { OPTION_LIST_MAX = 8 };
+
+struct option_list {
+	const char *item[OPTION_LIST_MAX]; /* in the order of the command line */
+	size_t count;
 };
 
 struct option {
