@@ -123,19 +123,33 @@ void table_print(const struct table *table, int indent)
 	}
 }
 
-void table_sentence(int indent, int columns, const char *label, const char *sentence, int width)
+/* Words from the column `at` on, those that do not fit under the column `begin`. */
+static void table_wrap(int at, int begin, const char *sentence, int width)
 {
-	int begin = indent + columns + 1, at = begin;
-	(void)printf("%*s%-*s ", indent, "", columns, label);
+	bool first = true;
 	while (*sentence) {
 		int length = (int)strcspn(sentence, " ");
-		if (at > begin && at + 1 + length > width) {
+		if (!first && at + 1 + length > width) {
 			(void)printf("\n%*s", begin, "");
 			at = begin;
+			first = true;
 		}
-		at += printf("%s%.*s", at > begin ? " " : "", length, sentence);
+		at += printf("%s%.*s", first ? "" : " ", length, sentence);
+		first = false;
 		sentence += length;
 		sentence += strspn(sentence, " ");
 	}
 	(void)printf("\n");
+}
+
+void table_sentence(int indent, int columns, const char *label, const char *sentence, int width)
+{
+	int begin = indent + columns + 1;
+	(void)printf("%*s%-*s ", indent, "", columns, label);
+	table_wrap(begin, begin, sentence, width);
+}
+
+void table_paragraph(int hang, const char *sentence, int width)
+{
+	table_wrap(0, hang, sentence, width);
 }

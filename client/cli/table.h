@@ -33,5 +33,10 @@ void table_print(const struct table *table, int indent);
  * its own beginning. */
 void table_sentence(int indent, int columns, const char *label, const char *sentence, int width);
 
+/* Prints the sentence from the left edge on, wrapped at `width`, its other lines indented by
+ * `hang`.
+ */
+void table_paragraph(int hang, const char *sentence, int width);
+
 /* How many character cells a UTF-8 text takes, counting each code point as one. */
 size_t table_width(const char *text);
