@@ -25,7 +25,7 @@ enum {
 	SPAWN_READY_MS = 15000,
 	SPAWN_END_MS = 5000, /* a daemon that drains longer is killed */
 	SPAWN_CHILDREN = 1024,
-	SPAWN_ARGS = 24,
+	SPAWN_ARGS = 32,
 	SPAWN_LOG_LINES = 6,
 };
 
