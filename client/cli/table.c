@@ -123,12 +123,36 @@ void table_print(const struct table *table, int indent)
 	}
 }
 
+/* A number and its unit stay together. */
+static bool table_glued(const char *word, int length)
+{
+	static const char *const units[] = {
+		"B", "KiB", "MiB", "GiB", "TiB", "s", "ms", "min", "h", "d", "%", "images/s"};
+	const char *next = word + length + strspn(word + length, " ");
+	size_t size = strcspn(next, " ,;:()");
+	if (!length || word[length - 1] < '0' || word[length - 1] > '9')
+		return false;
+	for (size_t i = 0; i < UTIL_COUNT(units); i++)
+		if (strlen(units[i]) == size && strncmp(next, units[i], size) == 0)
+			return true;
+	return false;
+}
+
+/* Bytes up to the next place where a line may end. */
+static int table_word(const char *sentence)
+{
+	int length = (int)strcspn(sentence, " ");
+	if (table_glued(sentence, length))
+		length += 1 + (int)strcspn(sentence + length + 1, " ");
+	return length;
+}
+
 /* Words from the column `at` on, those that do not fit under the column `begin`. */
 static void table_wrap(int at, int begin, const char *sentence, int width)
 {
 	bool first = true;
 	while (*sentence) {
-		int length = (int)strcspn(sentence, " ");
+		int length = table_word(sentence);
 		if (!first && at + 1 + length > width) {
 			(void)printf("\n%*s", begin, "");
 			at = begin;

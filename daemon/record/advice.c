@@ -17,16 +17,6 @@ static void advice_set(struct story_end *end, const char *text)
 
 #define ADVICE_ADD(end, ...) phrase_add((end)->advice, sizeof(end)->advice, __VA_ARGS__)
 
-/* "; it goes on behind batch 12 of epoch 3" */
-static void advice_place(struct story_end *end)
-{
-	const struct story_numbers *n = &end->numbers;
-	if (!end->daemon && n->place_known && n->given)
-		ADVICE_ADD(end,
-			"; a state of then goes on behind batch %llu of epoch %llu at the latest",
-			(unsigned long long)n->batch, (unsigned long long)n->epoch);
-}
-
 static bool advice_grew(const struct story_numbers *n)
 {
 	return n->memory_last != STORY_UNKNOWN && n->memory_first != STORY_UNKNOWN &&
@@ -190,6 +180,4 @@ void advice_write(struct story_end *end)
 		made[end->cause](end);
 	else
 		advice_set(end, advice_plain[end->cause]);
-	if (end->advice[0] && !end->daemon)
-		advice_place(end);
 }
