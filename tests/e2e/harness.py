@@ -60,14 +60,14 @@ def folder():
 
 
 class Daemon:
-    """penstockd with a socket, a cache and a log below `home`."""
+    """penstockd with a socket, a cache and a log below `home`. `prefix`: the words of what starts it."""
 
-    def __init__(self, home, *options, config=None, expect_start=True, environment=None):
+    def __init__(self, home, *options, config=None, expect_start=True, environment=None, prefix=()):
         self.home = Path(home)
         self.socket = str(self.home / "run/s.sock")
         self.log = self.home / "log"
         self.out = open(self.log, "ab")
-        command = [tool("penstockd"), "--socket", self.socket, *map(str, options)]
+        command = [*prefix, tool("penstockd"), "--socket", self.socket, *map(str, options)]
         if config is not None:
             self.config = self.home / "penstock.yaml"
             self.config.write_text(config)
