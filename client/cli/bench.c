@@ -3,13 +3,19 @@
 #include "client/cli/cli.h"
 
 #include "base/util.h"
-#include "client/cli/measure.h"
+#include "client/cli/accelerate.h"
 #include "client/cli/report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct bench {
 	struct measure_options measure;
 	uint64_t trainers, rate;
 	double step_ms;
+	const char *accelerators, *profile;
+	bool trainers_given, share_given, batch_given, profile_given;
 	bool json;
 };
 
@@ -24,18 +30,65 @@ static const struct command bench_command = {
 		"stream of the running one. One second of warm-up is not counted.",
 };
 
-static int bench_options(struct bench *bench, int argc, char **argv)
+/* For an option out of a table that others share. */
+static void bench_note_given(struct option *table, size_t count, const char *name, bool *given)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(table[i].name, name) == 0)
+			table[i].given = given;
+}
+
+/* "auto", or a number: 0, or -EINVAL after saying what was expected. */
+static int bench_accelerators(const char *text, unsigned *ret)
+{
+	char *end = NULL;
+	unsigned long count = text[0] >= '1' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
+	bool is_auto = strcmp(text, "auto") == 0;
+	if (!is_auto && (!end || *end || count > TRAINER_MAX)) {
+		cli_note("--accelerators wants a whole number from 1 to %d, or auto, not \"%s\"",
+			TRAINER_MAX, text);
+		return -EINVAL;
+	}
+	*ret = (unsigned)count;
+	return 0;
+}
+
+/* Options that only go with accelerators, or not with them. */
+static int bench_check_accelerators(struct bench *bench, struct accelerate_options *ret)
+{
+	if (!bench->accelerators && bench->profile_given)
+		cli_note("--profile says what accelerators are, so it wants --accelerators N");
+	else if (bench->accelerators && bench->trainers_given)
+		cli_note("--accelerators are the processes that take batches, so --trainers cannot "
+			 "be given with it");
+	else if (!bench->accelerators)
+		return measure_check(&bench->measure);
+	else {
+		if (!bench->share_given)
+			bench->measure.share = "split";
+		*ret = (struct accelerate_options){.profile = bench->profile,
+			.batch_given = bench->batch_given,
+			.step_given = bench->step_ms > 0,
+			.run = bench->measure};
+		int r = bench_accelerators(bench->accelerators, &ret->count);
+		return r < 0 ? r : accelerate_check(ret);
+	}
+	return -EINVAL;
+}
+
+static int bench_options(
+	struct bench *bench, int argc, char **argv, struct accelerate_options *ret_accelerate)
 {
 	struct measure_options *measure = &bench->measure;
-	const struct option table[] = {
+	struct option table[] = {
 		RECIPE_OPTIONS(measure->recipe),
 		RECIPE_DAEMON_OPTIONS(measure->daemon),
 		{"trainers", 'n', OPTION_NUMBER, &bench->trainers, "N",
-			"processes that take batches (1)", 1, TRAINER_MAX, NULL},
+			"processes that take batches (1)", 1, TRAINER_MAX, &bench->trainers_given},
 		{"share", 0, OPTION_CHOICE, &measure->share, "all|split|private",
 			"every trainer gets every batch; each its rank's slice of it; each has a "
 			"stream of its own (all)",
-			0, 0, NULL},
+			0, 0, &bench->share_given},
 		{"distinct-seeds", 0, OPTION_FLAG, &measure->distinct_seeds, NULL,
 			"with --share private: the streams' seeds are --seed and those that "
 			"follow, "
@@ -52,11 +105,18 @@ static int bench_options(struct bench *bench, int argc, char **argv)
 		{"rate", 0, OPTION_NUMBER, &bench->rate, "N",
 			"a simulated trainer: takes at most N images a second, evenly", 1,
 			1000000000, NULL},
+		{"accelerators", 0, OPTION_TEXT, &bench->accelerators, "N|auto",
+			"simulated accelerators of MLPerf Storage's ResNet-50 workload: how busy "
+			"this machine keeps N of them, or how many it can feed",
+			0, 0, NULL},
+		{"profile", 0, OPTION_CHOICE, &bench->profile, ACCELERATE_PROFILES,
+			"which accelerator that is (h100)", 0, 0, &bench->profile_given},
 		{"max-broken", 0, OPTION_SHARE, &measure->max_broken, "SHARE",
 			"of an epoch's samples that may be broken (0.01)", 0, 0, NULL},
 		{"json", 'j', OPTION_FLAG, &bench->json, NULL, "print one JSON object", 0, 0, NULL},
 	};
 	const char *operand[OPTIONS_OPERANDS];
+	bench_note_given(table, UTIL_COUNT(table), "batch-size", &bench->batch_given);
 	int r = options_parse(&bench_command, table, UTIL_COUNT(table), argc, argv, operand);
 	if (r != OPTIONS_OK)
 		return r;
@@ -66,30 +126,49 @@ static int bench_options(struct bench *bench, int argc, char **argv)
 	measure->rate = (double)bench->rate;
 	if (recipe_is_stream(measure->source))
 		r = recipe_fits_stream(&measure->recipe, &measure->daemon, measure->source);
-	return r == OPTIONS_OK ? measure_check(measure) : r;
+	return r == OPTIONS_OK ? bench_check_accelerators(bench, ret_accelerate) : r;
 }
 
-static int bench_report(const struct bench *bench, const struct measure *measure)
+static int bench_report(const struct bench *bench, const struct measure *measure,
+	const struct accelerate *accelerate)
 {
 	if (!bench->json)
-		report_people(measure);
-	else if (report_json(measure) < 0)
+		report_people(measure, accelerate);
+	else if (report_json(measure, accelerate) < 0)
 		return cli_fail(CLI_FAILED, "no memory for the report");
 	return CLI_OK;
 }
 
-int bench_main(int argc, char **argv)
+static int bench_measure(const struct bench *bench)
 {
-	struct bench bench = {.measure = MEASURE_DEFAULT, .trainers = 1};
-	int r = bench_options(&bench, argc, argv);
-	if (r != OPTIONS_OK)
-		return r < 0 ? CLI_USAGE : CLI_OK;
-	bench.measure.began_ns = cli_started_ns();
 	struct measure measure;
-	int code = measure_run(&bench.measure, &measure);
+	int code = measure_run(&bench->measure, &measure);
 	if (code != CLI_OK)
 		return code;
-	code = bench_report(&bench, &measure);
+	code = bench_report(bench, &measure, NULL);
 	measure_deinit(&measure);
 	return code;
+}
+
+static int bench_accelerate(const struct bench *bench, const struct accelerate_options *options)
+{
+	struct measure measure;
+	struct accelerate accelerate;
+	int code = accelerate_run(options, &measure, &accelerate);
+	if (code != CLI_OK)
+		return code;
+	code = bench_report(bench, &measure, &accelerate);
+	measure_deinit(&measure);
+	return code;
+}
+
+int bench_main(int argc, char **argv)
+{
+	struct bench bench = {.measure = MEASURE_DEFAULT, .trainers = 1, .profile = "h100"};
+	bench.measure.began_ns = cli_started_ns();
+	struct accelerate_options accelerate;
+	int r = bench_options(&bench, argc, argv, &accelerate);
+	if (r != OPTIONS_OK)
+		return r < 0 ? CLI_USAGE : CLI_OK;
+	return bench.accelerators ? bench_accelerate(&bench, &accelerate) : bench_measure(&bench);
 }

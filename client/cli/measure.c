@@ -131,6 +131,8 @@ static void run_plan(struct run *run, unsigned trainer, struct trainer_plan *ret
 		.seconds = options->seconds,
 		.step_s = options->step_s,
 		.rate = options->rate,
+		.meeting = options->in_step ? &run->board[0].meeting : NULL,
+		.meets = options->trainers,
 		.notes_cpu = trainer == 0,
 		.notes_stats = trainer == 0 || !run_shares(options, "all")};
 	recipe_fill(&options->recipe, options->source, &ret->options);

@@ -26,6 +26,7 @@ struct measure_options {
 	bool distinct_seeds; /* with "private" */
 	bool cold; /* the dataset's files leave the page cache first */
 	double seconds, warmup_s, max_broken;
+	bool in_step; /* trainers wait for each other after every batch */
 	double step_s, rate; /* of every trainer, as in trainer.h; 0: as fast as batches come */
 	uint64_t began_ns; /* what first_batch_s counts from; 0: the call */
 	const char *label; /* of the progress line */

@@ -6,6 +6,7 @@
 #include "client/cli/document.h"
 #include "client/cli/table.h"
 
+#include <inttypes.h>
 #include <langinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -262,7 +263,79 @@ static void report_counts(const char *name, const struct node *counts)
 		report_line(name, table_count((uint64_t)total, value, sizeof value), note);
 }
 
-void report_people(const struct measure *measure)
+/* "97.1, 96.9" of few, "least 88.0, most 97.1" of many. */
+static void report_utilisation(const struct accelerate *accelerate, char *buffer, size_t room)
+{
+	enum { REPORT_FEW = 6 };
+	double least = 1, most = 0;
+	size_t at = 0;
+	buffer[0] = 0;
+	for (unsigned i = 0; i < accelerate->count; i++) {
+		double each = accelerate->utilisation[i];
+		least = UTIL_MIN(least, each);
+		most = UTIL_MAX(most, each);
+		if (accelerate->count <= REPORT_FEW && at < room)
+			at += (size_t)snprintf(
+				buffer + at, room - at, "%s%.1f", at ? ", " : "", each * 100);
+	}
+	if (accelerate->count > REPORT_FEW)
+		(void)snprintf(buffer, room, "least %.1f, most %.1f", least * 100, most * 100);
+}
+
+/* "this machine feeds 2 h100 accelerators", and how that is known. */
+static void report_fed(const struct accelerate *accelerate, char *buffer, size_t room)
+{
+	static const char *const bounds[] = {[ACCELERATE_FREE] = "",
+		[ACCELERATE_DATASET] = "; more have no batch each in an epoch of this dataset",
+		[ACCELERATE_MEMORY] = "; the memory holds the batches of no more",
+		[ACCELERATE_MOST] = "; bench has no more"};
+	bool tried = accelerate->free_images_per_s > 0;
+	char what[48];
+	(void)snprintf(what, sizeof what, "%u %s accelerator%s", accelerate->fed,
+		accelerate->altered ? "such" : accelerate->profile,
+		accelerate->fed == 1 ? "" : "s");
+	if (!accelerate->fed)
+		(void)snprintf(buffer, room, "this machine cannot feed one%s",
+			tried ? "" : ", by the rate of this run");
+	else if (tried)
+		(void)snprintf(buffer, room, "this machine feeds %s%s%s",
+			accelerate->fed_more ? "at least " : "", what, bounds[accelerate->bound]);
+	else if (accelerate->fed_more)
+		(void)snprintf(buffer, room,
+			"this machine feeds %s, perhaps more (--accelerators auto tries)", what);
+	else
+		(void)snprintf(buffer, room, "by the rate of this run this machine feeds %s", what);
+}
+
+/* "3: 99.2 %, 4: 81.7 %" */
+static void report_tries(const struct accelerate *accelerate)
+{
+	char text[ACCELERATE_TRIES * 24] = "";
+	size_t at = 0;
+	for (unsigned i = 0; i < accelerate->tries_made; i++)
+		at += (size_t)snprintf(text + at, sizeof text - at, "%s%u: %.1f %%", i ? ", " : "",
+			accelerate->tries[i].count, accelerate->tries[i].utilisation * 100);
+	if (accelerate->tries_made > 1)
+		table_sentence(2, REPORT_NAME, "tried", text, REPORT_WIDTH);
+}
+
+static void report_accelerate(const struct accelerate *accelerate)
+{
+	char each[96], fed[128], text[512];
+	report_utilisation(accelerate, each, sizeof each);
+	report_fed(accelerate, fed, sizeof fed);
+	(void)snprintf(text, sizeof text,
+		"%u x %s%s (batches of %" PRIu64 ", %.6g ms each): utilisation %.1f %% (%s), %s "
+		"the line of %.0f %%; %s. In the terms of MLPerf Storage's ResNet-50 workload, but "
+		"with real decoding: no result of it",
+		accelerate->count, accelerate->profile, accelerate->altered ? ", altered" : "",
+		accelerate->batch_size, accelerate->step_s * 1e3, accelerate->mean * 100, each,
+		accelerate->passed ? "above" : "below", ACCELERATE_LINE * 100, fed);
+	table_sentence(2, REPORT_NAME, "accelerators", text, REPORT_WIDTH);
+	report_tries(accelerate);
+}
+
+void report_people(const struct measure *measure, const struct accelerate *accelerate)
 {
 	char text[320], verdict[640];
 	(void)snprintf(text, sizeof text, "%s", measure->source);
@@ -287,6 +360,8 @@ void report_people(const struct measure *measure)
 	report_counts("broken", document_get(measure->stats, "broken"));
 	report_counts("checkpoints", document_get(measure->stats, "checkpoints"));
 	(void)printf("\n");
+	if (accelerate)
+		report_accelerate(accelerate);
 	(void)snprintf(
 		verdict, sizeof verdict, "%s", document_text(measure->stats, "verdict", "none"));
 	table_sentence(2, REPORT_NAME, "verdict", cli_tame(verdict), REPORT_WIDTH);

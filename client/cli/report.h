@@ -2,9 +2,11 @@
  * (report_json.c). Main thread. */
 #pragma once
 
+#include "client/cli/accelerate.h"
 #include "client/cli/measure.h"
 
-void report_people(const struct measure *measure);
+/* `accelerate` is NULL where there were plain trainers. */
+void report_people(const struct measure *measure, const struct accelerate *accelerate);
 
 /* 0, or -ENOMEM. */
-int report_json(const struct measure *measure);
+int report_json(const struct measure *measure, const struct accelerate *accelerate);

@@ -81,7 +81,7 @@ static void report_json_series(const struct measure *measure, struct jsontext *j
 		const struct series_sample *sample = &measure->series.sample[i];
 		double span_s = series_span_s(&measure->series, i);
 		jsontext_object(json, NULL);
-		jsontext_number(json, "t_s", sample->t_s, 3);
+		jsontext_number(json, "t_s", sample->t_s, 4);
 		jsontext_number(json, "images", sample->images, 2);
 		jsontext_number(json, "images_per_s", sample->images / span_s, 1);
 		jsontext_number(json, "waits", sample->waits, 4);
@@ -127,7 +127,64 @@ static void report_json_more(const struct measure *measure, struct jsontext *jso
 	report_json_cold(measure, json);
 }
 
-int report_json(const struct measure *measure)
+static void report_json_tries(const struct accelerate *accelerate, struct jsontext *json)
+{
+	jsontext_array(json, "tries");
+	for (unsigned i = 0; i < accelerate->tries_made; i++) {
+		const struct accelerate_try *one = &accelerate->tries[i];
+		jsontext_object(json, NULL);
+		jsontext_u64(json, "accelerators", one->count);
+		jsontext_number(json, "utilisation", one->utilisation, 4);
+		jsontext_number(json, "images_per_s", one->images_per_s, 1);
+		jsontext_bool(json, "passed", one->passed);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}
+
+/* How the number that can be fed is known. */
+static const char *report_json_known_by(const struct accelerate *accelerate)
+{
+	static const char *const bounds[] = {[ACCELERATE_FREE] = "tried",
+		[ACCELERATE_DATASET] = "dataset",
+		[ACCELERATE_MEMORY] = "memory",
+		[ACCELERATE_MOST] = "limit"};
+	if (accelerate->free_images_per_s > 0)
+		return bounds[accelerate->bound];
+	return "rate";
+}
+
+static void report_json_accelerate(const struct accelerate *accelerate, struct jsontext *json)
+{
+	if (!accelerate) {
+		jsontext_raw(json, "accelerators", "null");
+		return;
+	}
+	jsontext_object(json, "accelerators");
+	jsontext_u64(json, "count", accelerate->count);
+	jsontext_string(json, "profile", accelerate->profile);
+	jsontext_bool(json, "altered", accelerate->altered);
+	jsontext_u64(json, "batch_size", accelerate->batch_size);
+	jsontext_number(json, "step_ms", accelerate->step_s * 1e3, 3);
+	jsontext_number(
+		json, "images_per_s_each", (double)accelerate->batch_size / accelerate->step_s, 1);
+	jsontext_array(json, "utilisation");
+	for (unsigned i = 0; i < accelerate->count; i++)
+		jsontext_number(json, NULL, accelerate->utilisation[i], 4);
+	jsontext_end(json);
+	jsontext_number(json, "utilisation_mean", accelerate->mean, 4);
+	jsontext_number(json, "line", ACCELERATE_LINE, 2);
+	jsontext_bool(json, "passed", accelerate->passed);
+	jsontext_u64(json, "fed", accelerate->fed);
+	jsontext_bool(json, "fed_or_more", accelerate->fed_more);
+	jsontext_string(json, "fed_by", report_json_known_by(accelerate));
+	report_json_known(json, "free_images_per_s", accelerate->free_images_per_s > 0,
+		accelerate->free_images_per_s, 1);
+	report_json_tries(accelerate, json);
+	jsontext_end(json);
+}
+
+int report_json(const struct measure *measure, const struct accelerate *accelerate)
 {
 	cleanup(free_ptr) char *fallbacks =
 		document_dump(document_get(measure->stats, "fallbacks"));
@@ -155,6 +212,7 @@ int report_json(const struct measure *measure)
 	jsontext_string(&json, "verdict", document_text(measure->stats, "verdict", ""));
 	report_json_trainers(measure, &json);
 	report_json_more(measure, &json);
+	report_json_accelerate(accelerate, &json);
 	jsontext_end(&json);
 	int r = json.failed ? -ENOMEM : 0;
 	if (r == 0)

@@ -8,11 +8,14 @@
 #include "client/cli/spawn.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -181,6 +184,24 @@ static void trainer_work(const struct trainer_plan *plan, const struct trainer_b
 	trainer_sleep_until(board, *due_ns);
 }
 
+/* Waits until all have come here as often as this one, or it is to stop. */
+static void trainer_meet(const struct trainer_plan *plan, const struct trainer_board *board)
+{
+	struct trainer_meeting *meeting = plan->meeting;
+	uint32_t turn = atomic_load_explicit(&meeting->turn, memory_order_acquire);
+	uint32_t before = atomic_fetch_add_explicit(&meeting->arrived, 1, memory_order_acq_rel);
+	if (before + 1 == plan->meets) {
+		atomic_store_explicit(&meeting->arrived, 0, memory_order_relaxed);
+		atomic_store_explicit(&meeting->turn, turn + 1, memory_order_release);
+		(void)syscall(SYS_futex, &meeting->turn, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+		return;
+	}
+	const struct timespec nap = {.tv_nsec = TRAINER_NAP_NS};
+	while (!trainer_stopped(board) &&
+		atomic_load_explicit(&meeting->turn, memory_order_acquire) == turn)
+		(void)syscall(SYS_futex, &meeting->turn, FUTEX_WAIT, turn, &nap, NULL, 0);
+}
+
 static int trainer_take(const struct trainer_plan *plan, struct penstock_stream *stream,
 	struct trainer_board *board)
 {
@@ -204,6 +225,8 @@ static int trainer_take(const struct trainer_plan *plan, struct penstock_stream 
 		r = penstock_batch_release(stream, &batch);
 		if (r < 0)
 			return trainer_fail(board, r, penstock_error());
+		if (plan->meeting)
+			trainer_meet(plan, board);
 	}
 	return 0;
 }

@@ -35,6 +35,12 @@ enum trainer_state {
 	TRAINER_FAILED, /* error and text are valid */
 };
 
+/* Where trainers that work in step wait for each other: as ranks sum their gradients. */
+struct trainer_meeting {
+	_Atomic uint32_t arrived; /* of this turn */
+	_Atomic uint32_t turn; /* changed, with release, by the last to arrive; a futex */
+};
+
 struct trainer_board {
 	_Atomic uint32_t state; /* enum trainer_state */
 	_Atomic uint32_t
@@ -43,6 +49,7 @@ struct trainer_board {
 	/* For whoever looks on; relaxed. Of the window so far; of the whole run: how long batches
 	 * were waited for, and since when one is (0: none is). */
 	_Atomic uint64_t images, waited_ns, asked_ns;
+	struct trainer_meeting meeting; /* the first trainer's is that of all */
 	struct penstock_stream_info info;
 	pid_t daemon;
 	uint64_t first_ns, warm_ns, begin_ns, end_ns; /* arrivals, on CLOCK_MONOTONIC */
@@ -62,6 +69,8 @@ struct trainer_plan {
 	double warmup_s, seconds;
 	double step_s, rate; /* at most one of them; 0: as fast as batches come */
 	bool notes_cpu, notes_stats;
+	struct trainer_meeting *meeting; /* after every batch; NULL: each for itself */
+	unsigned meets; /* how many */
 };
 
 /* Boards for `count` trainers in shared memory, zeroed; NULL when memory is out. */
