@@ -56,8 +56,8 @@ static void *http_main(void *argument)
 		int n = epoll_wait(http->epoll_fd, event, HTTP_EVENTS, place_wait_ms(http));
 		http_events(http, event, n);
 		picture_turn(http);
-		place_sweep(http);
 		(void)MHD_run(http->daemon);
+		place_sweep(http);
 	}
 	return NULL;
 }

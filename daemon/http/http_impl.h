@@ -105,7 +105,7 @@ void http_poke(struct http *http);
 
 /* place.c */
 void place_accept(struct http *http);
-/* Ends those whose time is over. */
+/* Ends those whose time is over, and those that nothing more can come from. */
 void place_sweep(struct http *http);
 /* Until when nothing is due: milliseconds for epoll_wait, -1 for ever. */
 int place_wait_ms(const struct http *http);

@@ -24,12 +24,9 @@ static struct place *place_free(struct http *http)
 	return NULL;
 }
 
-static void place_end(struct http *http, struct place *place)
+static void place_end(struct place *place)
 {
-	if (place->doomed)
-		return;
 	place->doomed = true;
-	http_count(&http->refused);
 	(void)shutdown(place->fd, SHUT_RDWR);
 }
 
@@ -60,7 +57,8 @@ static struct place *place_make_room(struct http *http)
 	struct place *place = place_free(http);
 	struct place *oldest = place ? NULL : place_oldest(http);
 	if (oldest) {
-		place_end(http, oldest);
+		place_end(oldest);
+		http_count(&http->refused);
 		(void)MHD_run(http->daemon);
 		place = place_free(http);
 	}
@@ -112,12 +110,27 @@ static uint64_t place_due(const struct place *place)
 	return place->since_ns + (place->asked ? HTTP_ANSWER_S : HTTP_LIMIT_S) * HTTP_S_NS;
 }
 
+/* Its end was sent with its last bytes: libmicrohttpd, which is told of edges alone, has read those
+ * and not seen it. */
+static bool place_left(const struct place *place)
+{
+	char byte;
+	return place->fd >= 0 && !place->asked && !place->suspended && !place->doomed &&
+	       recv(place->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 void place_sweep(struct http *http)
 {
 	uint64_t now = clock_ns();
-	for (unsigned i = 0; i < http->places; i++)
-		if (place_due(&http->place[i]) <= now)
-			place_end(http, &http->place[i]);
+	for (unsigned i = 0; i < http->places; i++) {
+		struct place *place = &http->place[i];
+		if (place_due(place) <= now) {
+			place_end(place);
+			http_count(&http->refused);
+		} else if (place_left(place)) {
+			place_end(place);
+		}
+	}
 	if (http->deaf_ns && http->deaf_ns <= now) {
 		struct epoll_event readable = {.events = EPOLLIN, .data.fd = http->listener.fd};
 		http->deaf_ns = 0;
