@@ -387,6 +387,34 @@ double cgroup_cpus(void)
 	return cgroup_cpus_at("");
 }
 
+/* The longest of all levels: an ancestor's quota holds back the whole. */
+static uint64_t cgroup_walk_throttled(struct cgroup_place *place, uint64_t most)
+{
+	static const char *const v2[] = {"throttled_usec"}, *const v1[] = {"throttled_time"};
+	uint64_t time;
+	do
+		if (cgroup_sum(place->dir, "/cpu.stat", place->v2 ? v2 : v1, 1, &time))
+			most = UTIL_MAX(most, place->v2 ? time : time / 1000);
+	while (cgroup_up(place));
+	return most;
+}
+
+uint64_t cgroup_throttled_us_at(const char *root)
+{
+	struct cgroup_place place;
+	uint64_t most = 0;
+	if (cgroup_find(root, "cpu", &place))
+		most = cgroup_walk_throttled(&place, most);
+	if (cgroup_find(root, NULL, &place))
+		most = cgroup_walk_throttled(&place, most);
+	return most;
+}
+
+uint64_t cgroup_throttled_us(void)
+{
+	return cgroup_throttled_us_at("");
+}
+
 /* ---- views ---- */
 
 void cgroup_view_at(const char *root, int pid, struct cgroup_view *ret)

@@ -5,7 +5,10 @@
 #include "base/util.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
+#include <stdio.h>
 
 /* The kernel refuses (EINVAL) a mask smaller than its own, whose size it does not tell: grow until
  * it fits. */
@@ -44,4 +47,15 @@ unsigned cpu_within_quota(unsigned cpus, double quota)
 unsigned cpu_available(void)
 {
 	return cpu_within_quota(cpu_affinity(), cgroup_cpus());
+}
+
+bool cpu_delay_ns(pid_t thread, uint64_t *ret)
+{
+	char path[48], text[96];
+	(void)snprintf(path, sizeof path, "/proc/self/task/%d/schedstat", thread);
+	cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	text[UTIL_MAX(size, (ssize_t)0)] = 0;
+	/* Time on a processor, time waiting for one, how often. */
+	return sscanf(text, "%*u %" SCNu64, ret) == 1;
 }

@@ -1,8 +1,12 @@
 /* permit: see permit.h. Tickets keep the order: `serving` is the ticket whose turn it is. */
 #include "base/permit.h"
 
+#include "base/clock.h"
+#include "base/util.h"
+
 #include <assert.h>
 #include <errno.h>
+#include <stdbool.h>
 
 void permit_init(struct permit *permit, uint64_t total_bytes)
 {
@@ -21,8 +25,14 @@ void permit_deinit(struct permit *permit)
 static void permit_take(struct permit *permit, uint64_t bytes)
 {
 	permit->used += bytes;
+	permit->largest = UTIL_MAX(permit->largest, bytes);
 	if (permit->used > permit->peak)
 		permit->peak = permit->used;
+}
+
+static bool permit_has_turn(const struct permit *permit, uint64_t ticket, uint64_t bytes)
+{
+	return permit->serving == ticket && permit->total - permit->used >= bytes;
 }
 
 int permit_acquire(struct permit *permit, uint64_t bytes)
@@ -31,8 +41,13 @@ int permit_acquire(struct permit *permit, uint64_t bytes)
 		return PERMIT_E_TOO_LARGE;
 	pthread_mutex_lock(&permit->lock);
 	uint64_t ticket = permit->next_ticket++;
-	while (permit->serving != ticket || permit->total - permit->used < bytes)
-		pthread_cond_wait(&permit->turn, &permit->lock);
+	if (!permit_has_turn(permit, ticket, bytes)) {
+		gauge_set(&permit->waits, permit->waits.value + 1, clock_ns());
+		do
+			pthread_cond_wait(&permit->turn, &permit->lock);
+		while (!permit_has_turn(permit, ticket, bytes));
+		gauge_set(&permit->waits, permit->waits.value - 1, clock_ns());
+	}
 	permit->serving++;
 	permit_take(permit, bytes);
 	pthread_cond_broadcast(&permit->turn);
@@ -60,5 +75,15 @@ void permit_release(struct permit *permit, uint64_t bytes)
 	assert(permit->used >= bytes);
 	permit->used -= bytes;
 	pthread_cond_broadcast(&permit->turn);
+	pthread_mutex_unlock(&permit->lock);
+}
+
+void permit_stats_read(struct permit *permit, struct permit_stats *ret)
+{
+	pthread_mutex_lock(&permit->lock);
+	*ret = (struct permit_stats){
+		.wait_ns = gauge_at(&permit->waits, clock_ns()).sum_ns,
+		.largest = permit->largest,
+	};
 	pthread_mutex_unlock(&permit->lock);
 }

@@ -7,6 +7,8 @@
  * wait on another permit of the same pool. */
 #pragma once
 
+#include "base/gauge.h"
+
 #include <pthread.h>
 #include <stdint.h>
 
@@ -19,6 +21,8 @@ struct permit {
 	pthread_cond_t turn;
 	uint64_t total, used, peak;
 	uint64_t next_ticket, serving;
+	uint64_t largest; /* of what was asked for and could be had */
+	struct gauge waits; /* who waits */
 };
 
 void permit_init(struct permit *permit, uint64_t total_bytes);
@@ -31,3 +35,9 @@ int permit_acquire(struct permit *permit, uint64_t bytes);
 int permit_try(struct permit *permit, uint64_t bytes);
 
 void permit_release(struct permit *permit, uint64_t bytes);
+
+struct permit_stats {
+	uint64_t wait_ns; /* of all who waited or wait, together */
+	uint64_t largest; /* bytes of the largest request, what never fits aside */
+};
+void permit_stats_read(struct permit *permit, struct permit_stats *ret);

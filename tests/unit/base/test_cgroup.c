@@ -310,6 +310,27 @@ static void takes_the_smallest_quota(void **state)
 	}
 }
 
+static void adds_no_levels_of_throttling(void **state)
+{
+	struct machine *m = *state;
+	put(m, "/proc/self/cgroup", "0::/a/b\n");
+	put(m, "/proc/self/mountinfo", unified);
+	assert_int_equal(cgroup_throttled_us_at(m->root), 0);
+	put(m, "/sys/fs/cgroup/a/cpu.stat",
+		"usage_usec 90\nnr_throttled 7\nthrottled_usec 12345\n");
+	put(m, "/sys/fs/cgroup/a/b/cpu.stat",
+		"usage_usec 90\nnr_throttled 0\nthrottled_usec 345\n");
+	assert_int_equal(cgroup_throttled_us_at(m->root), 12345);
+	put(m, "/sys/fs/cgroup/a/cpu.stat", "throttled_usec many\n");
+	assert_int_equal(cgroup_throttled_us_at(m->root), 345);
+	put(m, "/proc/self/cgroup", "3:cpu,cpuacct:/old\n");
+	put(m, "/proc/self/mountinfo",
+		"30 25 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n");
+	put(m, "/sys/fs/cgroup/cpu/old/cpu.stat",
+		"nr_periods 9\nnr_throttled 2\nthrottled_time 5000000\n"); /* ns */
+	assert_int_equal(cgroup_throttled_us_at(m->root), 5000);
+}
+
 static void survives_rubbish(void **state)
 {
 	struct machine *m = *state;
@@ -371,6 +392,7 @@ int main(void)
 		MACHINE_TEST(reads_hybrid_machines),
 		MACHINE_TEST(believes_the_hierarchical_limit),
 		MACHINE_TEST(takes_the_smallest_quota),
+		MACHINE_TEST(adds_no_levels_of_throttling),
 		MACHINE_TEST(survives_rubbish),
 		cmocka_unit_test(reads_this_machine),
 	};

@@ -10,6 +10,7 @@
 #include "base/util.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 static void rounds_a_quota_up(void **state)
 {
@@ -60,11 +61,25 @@ static void honours_the_mask(void **state)
 	assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
+static void tells_how_long_a_thread_waited(void **state)
+{
+	uint64_t delay = UINT64_MAX, later = 0;
+	(void)state;
+	assert_false(cpu_delay_ns(-1, &delay));
+	assert_false(cpu_delay_ns(INT32_MAX, &delay));
+	assert_true(delay == UINT64_MAX); /* what is not known is not written */
+	if (!cpu_delay_ns(gettid(), &delay))
+		skip(); /* a kernel without CONFIG_SCHED_INFO */
+	assert_true(cpu_delay_ns(gettid(), &later) && later >= delay);
+	assert_true(later < (uint64_t)3600 * 1000000000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rounds_a_quota_up),
 		cmocka_unit_test(honours_the_mask),
+		cmocka_unit_test(tells_how_long_a_thread_waited),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

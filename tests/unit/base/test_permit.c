@@ -40,6 +40,9 @@ static void counts_what_is_held(void **state)
 	assert_int_equal(permit.used, TOTAL);
 	assert_int_equal(permit_try(&permit, 1), -EAGAIN);
 	assert_int_equal(permit_try(&permit, 0), 0);
+	struct permit_stats stats;
+	permit_stats_read(&permit, &stats);
+	assert_true(stats.wait_ns == 0 && stats.largest == 60);
 	permit_release(&permit, 60);
 	assert_int_equal(permit_try(&permit, 50), 0);
 	permit_release(&permit, 50);
@@ -121,6 +124,7 @@ static void serves_in_order_of_arrival(void **state)
 {
 	struct crowd crowd = {0};
 	struct job large = {.crowd = &crowd, .bytes = TOTAL}, small = {.crowd = &crowd, .bytes = 1};
+	struct permit_stats stats;
 	(void)state;
 	permit_init(&crowd.permit, TOTAL);
 	assert_int_equal(permit_acquire(&crowd.permit, 10), 0);
@@ -130,11 +134,24 @@ static void serves_in_order_of_arrival(void **state)
 	wait_for_tickets(&crowd, 3);
 	assert_int_equal(permit_try(&crowd.permit, 1), -EAGAIN);
 	assert_int_equal(atomic_load(&crowd.arrivals), 0);
+	/* They wait, and that counts while they do. */
+	permit_stats_read(&crowd.permit, &stats);
+	assert_true(stats.wait_ns > 0);
+	assert_int_equal(stats.largest, 10);
 	permit_release(&crowd.permit, 10);
 	assert_int_equal(pthread_join(large.thread, NULL), 0);
 	assert_int_equal(pthread_join(small.thread, NULL), 0);
 	assert_int_equal(large.turn, 0);
 	assert_int_equal(small.turn, 1);
+	uint64_t waited = stats.wait_ns;
+	permit_stats_read(&crowd.permit, &stats);
+	assert_true(stats.wait_ns >= waited);
+	assert_int_equal(stats.largest, TOTAL);
+	/* Nobody waits any more, and it stands still. */
+	waited = stats.wait_ns;
+	(void)usleep(1000);
+	permit_stats_read(&crowd.permit, &stats);
+	assert_int_equal(stats.wait_ns, waited);
 	permit_deinit(&crowd.permit);
 }
 
