@@ -8,6 +8,7 @@
  *   fetch_uring.c, fetch_pread.c   the engines that ask */
 #include "base/cgroup.h"
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/size.h"
 #include "base/util.h"
 #include "source/dataset.h"
@@ -21,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { FETCH_PREAD_DEFAULT = 16, FETCH_PREAD_MOST = 64 };
 
@@ -176,11 +178,18 @@ int fetch_thread_start(struct fetch *fetch, size_t stack_bytes, void *(*run)(voi
 	return 0;
 }
 
+void fetch_thread_note(struct fetch *fetch)
+{
+	unsigned at = atomic_fetch_add_explicit(&fetch->tid_count, 1, memory_order_relaxed);
+	atomic_store_explicit(&fetch->tids[at], gettid(), memory_order_relaxed);
+}
+
 void fetch_threads_join(struct fetch *fetch)
 {
 	for (unsigned i = 0; i < fetch->thread_count; i++)
 		(void)pthread_join(fetch->threads[i], NULL);
 	fetch->thread_count = 0;
+	atomic_store_explicit(&fetch->tid_count, 0, memory_order_relaxed);
 }
 
 /* --- delivery --- */
@@ -378,6 +387,7 @@ static void fetch_destroy(struct fetch *fetch)
 	cache_free(fetch->cache);
 	inbox_deinit(&fetch->inbox);
 	pthread_cond_destroy(&fetch->settled);
+	pthread_mutex_destroy(&fetch->meter.lock);
 	pthread_mutex_destroy(&fetch->lock);
 	free(fetch);
 }
@@ -392,6 +402,7 @@ int fetch_new(const struct fetch_options *options, struct fetch **ret, struct fa
 	fetch->options.pread_threads = UTIL_MIN(threads, (unsigned)FETCH_PREAD_MOST);
 	pthread_mutex_init(&fetch->lock, NULL);
 	pthread_cond_init(&fetch->settled, NULL);
+	pthread_mutex_init(&fetch->meter.lock, NULL);
 	inbox_init(&fetch->inbox);
 	int rc = arena_init(&fetch->arena, options->arena_bytes, fault);
 	if (rc == 0 && options->ledger && options->cache != FETCH_CACHE_OFF &&
@@ -434,14 +445,33 @@ static uint64_t fetch_cpu_ns(const struct fetch *fetch)
 	return sum;
 }
 
+bool fetch_delay_ns(const struct fetch *fetch, uint64_t *ret, unsigned *ret_threads)
+{
+	uint64_t sum = 0, delay;
+	for (unsigned i = 0; i < fetch->thread_count; i++) {
+		pid_t tid = atomic_load_explicit(&fetch->tids[i], memory_order_relaxed);
+		if (tid && !cpu_delay_ns(tid, &delay))
+			return false;
+		sum += tid ? delay : 0;
+	}
+	*ret = sum;
+	*ret_threads = fetch->thread_count;
+	return true;
+}
+
 static uint64_t fetch_read_counter(const _Atomic uint64_t *counter)
 {
 	return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-void fetch_stats_read(const struct fetch *fetch, struct fetch_stats *ret)
+void fetch_stats_read(struct fetch *fetch, struct fetch_stats *ret)
 {
 	const struct fetch_counters *counters = &fetch->counters;
+	pthread_mutex_lock(&fetch->meter.lock);
+	uint64_t now = clock_ns();
+	struct gauge asked = gauge_at(&fetch->meter.asked, now),
+		     short_of_room = gauge_at(&fetch->meter.short_of_room, now);
+	pthread_mutex_unlock(&fetch->meter.lock);
 	uint64_t delivered = fetch_read_counter(&counters->delivered);
 	uint64_t submitted = fetch_read_counter(&counters->submitted);
 	*ret = (struct fetch_stats){
@@ -459,6 +489,9 @@ void fetch_stats_read(const struct fetch *fetch, struct fetch_stats *ret)
 		   difference. */
 		.inflight = submitted > delivered ? submitted - delivered : 0,
 		.shared = fetch_read_counter(&counters->shared),
+		.asked_ns = asked.sum_ns,
+		.busy_ns = asked.some_ns,
+		.short_ns = short_of_room.some_ns,
 	};
 	if (fetch->cache)
 		cache_stats_read(fetch->cache, &ret->cache);

@@ -99,13 +99,16 @@ struct fetch_options {
 				 outlives fetch */
 };
 
-struct fetch_stats { /* monotonic counters; read by any thread, relaxed */
+struct fetch_stats { /* monotonic counters; read by any thread */
 	uint64_t samples, reads, bytes; /* bytes as asked from the kernel */
 	uint64_t merged; /* samples that shared another's read */
 	uint64_t index_hits, index_misses;
 	uint64_t cpu_ns; /* CPU time of fetch's threads */
 	uint64_t arena_used, arena_peak, arena_waits;
 	uint64_t inflight;
+	/* Since the start: reads under way times time (indexes and opening of files too); time with
+	 * any; time in which one had to wait for buffers. */
+	uint64_t asked_ns, busy_ns, short_ns;
 	uint64_t shared; /* samples that another item's read brought */
 	struct cache_stats cache;
 };
@@ -139,7 +142,11 @@ void fetch_forget(struct fetch *fetch, const struct dataset *dataset);
  * for others. */
 void fetch_release(struct fetch *fetch, struct fetch_item *item);
 
-void fetch_stats_read(const struct fetch *fetch, struct fetch_stats *ret);
+void fetch_stats_read(struct fetch *fetch, struct fetch_stats *ret);
+
+/* How long fetch's threads that could run waited for a processor, all together, and how many they
+ * are; false where the kernel does not say. Reads a small file for each: for once a second. */
+bool fetch_delay_ns(const struct fetch *fetch, uint64_t *ret, unsigned *ret_threads);
 
 /* E.g. "io_uring (kernel 6.1, registered buffers 16 MiB, registered files 256)" for the log and
  * status. */

@@ -19,6 +19,7 @@
  * Locks are taken in the order lock, inbox.lock; the arena's is a leaf. */
 #pragma once
 
+#include "base/gauge.h"
 #include "source/arena.h"
 #include "source/fetch.h"
 #include "source/fetch_pages.h"
@@ -128,6 +129,14 @@ struct fetch_counters {
 		index_misses, arena_waits, shared;
 };
 
+/* What storage was asked and what had to wait for room, over time. Planners change it, whoever
+ * reads statistics looks: its lock is a leaf, held for a few instructions. */
+struct fetch_meter {
+	pthread_mutex_t lock;
+	struct gauge asked; /* fetch->asked */
+	struct gauge short_of_room; /* 1: a read waits for a buffer */
+};
+
 struct fetch;
 
 /* The two ways to ask the kernel. */
@@ -148,10 +157,13 @@ struct fetch {
 	struct arena arena;
 	struct fetch_inbox inbox;
 	struct fetch_counters counters;
+	struct fetch_meter meter;
 	struct cache *cache; /* NULL: there is none */
 	_Atomic bool large_wanted; /* a request waits for the permit pool */
 	pthread_t threads[80]; /* quota_total(64) */
 	unsigned thread_count;
+	_Atomic pid_t tids[80]; /* of those that run, in the order in which they began; relaxed */
+	atomic_uint tid_count;
 	char describe[256];
 
 	pthread_mutex_t lock; /* of all below */
@@ -173,6 +185,7 @@ struct fetch {
 	struct fetch_item *flight[FETCH_FLIGHTS];
 	struct fetch_mode modes[FETCH_MODES];
 	unsigned modes_next;
+	bool short_of_room; /* a read had to wait for a buffer when they were planned last */
 	bool stopping, retry; /* retry: look again after FETCH_RETRY_NS */
 	char notice[512];
 };
@@ -229,6 +242,8 @@ void fetch_sleep(struct fetch_inbox *inbox, bool retry);
 /* Starts an engine thread, all signals blocked. 0 or negative errno. */
 int fetch_thread_start(struct fetch *fetch, size_t stack_bytes, void *(*run)(void *));
 void fetch_threads_join(struct fetch *fetch);
+/* An engine thread has begun. */
+void fetch_thread_note(struct fetch *fetch);
 
 /* A reader's item holds so many bytes of the arena, until fetch_uncharge. Relaxed: who waits for
  * room is woken by the arena. */

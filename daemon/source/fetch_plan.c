@@ -56,6 +56,20 @@ void fetch_plan_finish(struct fetch *fetch, struct fetch_item *item, int result)
 	fetch->finished_tail = &item->next;
 }
 
+/* The meter follows what the planner knows. */
+static void plan_meter(struct fetch *fetch)
+{
+	struct fetch_meter *meter = &fetch->meter;
+	if (meter->asked.value == fetch->asked &&
+		meter->short_of_room.value == fetch->short_of_room)
+		return; /* only planners change it, and they hold fetch->lock */
+	pthread_mutex_lock(&meter->lock);
+	uint64_t now = clock_ns();
+	gauge_set(&meter->asked, fetch->asked, now);
+	gauge_set(&meter->short_of_room, fetch->short_of_room, now);
+	pthread_mutex_unlock(&meter->lock);
+}
+
 /* Where threads are what ops take, those that hang must leave some. A ring takes any number. */
 static bool plan_may_ask(struct fetch *fetch, const struct fetch_op *op)
 {
@@ -90,6 +104,7 @@ struct fetch_op *fetch_plan_next(struct fetch *fetch)
 	op->next = NULL;
 	fetch->asked++;
 	plan_mode(fetch, op->dataset)->asked++;
+	plan_meter(fetch);
 	return op;
 }
 
@@ -146,6 +161,7 @@ static enum plan_step plan_large(
 	int rc = pool ? permit_try(pool, bytes) : PERMIT_E_TOO_LARGE;
 	if (rc == -EAGAIN) {
 		atomic_store_explicit(&fetch->large_wanted, true, memory_order_relaxed);
+		fetch->short_of_room = true;
 		return PLAN_LARGE;
 	}
 	if (rc == PERMIT_E_TOO_LARGE) {
@@ -181,6 +197,7 @@ static enum plan_step plan_buffer(struct fetch *fetch, struct fetch_request *req
 	if (*ret_buffer)
 		return PLAN_READ;
 	fetch_count(&fetch->counters.arena_waits, 1);
+	fetch->short_of_room = true;
 	return PLAN_STOP;
 }
 
@@ -210,6 +227,7 @@ static bool plan_may_read(struct fetch *fetch, const struct fetch_request *reque
 	if (plan_has_room(fetch, reader, size))
 		return true;
 	fetch_count(&fetch->counters.arena_waits, 1);
+	fetch->short_of_room = true;
 	reader->pass = fetch->pass;
 	return false;
 }
@@ -514,7 +532,7 @@ static void plan_forget(struct fetch *fetch)
 
 void fetch_plan(struct fetch *fetch)
 {
-	fetch->retry = false;
+	fetch->retry = fetch->short_of_room = false;
 	if (fetch->forget)
 		plan_forget(fetch);
 	if (fetch->stopping) {
@@ -530,6 +548,7 @@ void fetch_plan(struct fetch *fetch)
 		plan_window(fetch);
 	} while (before != atomic_load_explicit(&fetch->counters.reads, memory_order_relaxed) &&
 		 fetch->queue.readers && fetch->read_free);
+	plan_meter(fetch);
 }
 
 /* --- what came of them --- */
@@ -728,6 +747,7 @@ void fetch_plan_done(struct fetch *fetch, struct fetch_op *op)
 {
 	assert(op->stage == FETCH_OP_DONE && fetch->asked > 0);
 	fetch->asked--;
+	plan_meter(fetch);
 	struct fetch_mode *mode = plan_known(fetch, op->dataset);
 	if (mode && mode->asked > 0)
 		mode->asked--;

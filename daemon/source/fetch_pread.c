@@ -59,6 +59,7 @@ static bool pread_turn(struct fetch *fetch)
 static void *pread_run(void *context)
 {
 	struct fetch *fetch = context;
+	fetch_thread_note(fetch);
 	pthread_mutex_lock(&fetch->lock);
 	while (pread_turn(fetch))
 		;

@@ -442,6 +442,7 @@ static void *ring_run(void *context)
 {
 	struct fetch *fetch = context;
 	struct ring *ring = fetch->engine;
+	fetch_thread_note(fetch);
 	int rc = ring->start_rc = ring_setup(ring);
 	sem_post(&ring->started);
 	if (rc < 0)

@@ -3,6 +3,8 @@
 #include "stream/pool.h"
 
 #include "base/clock.h"
+#include "base/cpu.h"
+#include "base/gauge.h"
 #include "base/util.h"
 
 #include <assert.h>
@@ -12,6 +14,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { POOL_THREADS_MAX = 1024, POOL_STACK = 512 << 10, POOL_URGENCY = 1 << 20 };
 
@@ -23,6 +26,7 @@ enum { POOL_THREADS_MAX = 1024, POOL_STACK = 512 << 10, POOL_URGENCY = 1 << 20 }
 
 struct pool_worker {
 	pthread_t thread;
+	_Atomic pid_t tid; /* relaxed; 0 until it runs */
 	struct pool *pool;
 	struct row_maker maker;
 };
@@ -32,9 +36,10 @@ struct pool {
 	pthread_cond_t work;
 	struct pool_job **heap; /* [0] is the most urgent */
 	size_t count, room, reserved;
-	uint64_t arrivals, idle_ns;
+	uint64_t arrivals;
+	struct gauge idle; /* workers that wait for jobs */
 	uint64_t turn_ns; /* the latest turn of a job that was taken */
-	unsigned threads, started, waiting;
+	unsigned threads, started;
 	bool stopping;
 	struct pool_worker *worker;
 };
@@ -113,15 +118,14 @@ static void *pool_main(void *argument)
 	struct pool_worker *worker = argument;
 	struct pool *pool = worker->pool;
 	(void)pthread_setname_np(pthread_self(), "penstock-work");
+	atomic_store_explicit(&worker->tid, gettid(), memory_order_relaxed);
 	pthread_mutex_lock(&pool->lock);
 	for (;;) {
 		if (!pool->count && !pool->stopping) {
-			uint64_t start = clock_ns();
-			pool->waiting++;
+			gauge_set(&pool->idle, pool->idle.value + 1, clock_ns());
 			while (!pool->count && !pool->stopping)
 				pthread_cond_wait(&pool->work, &pool->lock);
-			pool->waiting--;
-			pool->idle_ns += clock_ns() - start;
+			gauge_set(&pool->idle, pool->idle.value - 1, clock_ns());
 		}
 		if (!pool->count)
 			break;
@@ -242,7 +246,7 @@ struct pool_job *pool_more(struct pool *pool, const struct pool_job *like)
 {
 	struct pool_job *job = NULL;
 	pthread_mutex_lock(&pool->lock);
-	if (pool->count > pool->waiting && pool->heap[0]->run == like->run)
+	if (pool->count > pool->idle.value && pool->heap[0]->run == like->run)
 		job = pool_take(pool);
 	pthread_mutex_unlock(&pool->lock);
 	return job;
@@ -256,7 +260,33 @@ unsigned pool_threads(const struct pool *pool)
 void pool_stats_read(struct pool *pool, struct pool_stats *ret)
 {
 	pthread_mutex_lock(&pool->lock);
-	ret->idle_ns = pool->idle_ns;
+	ret->idle_ns = gauge_at(&pool->idle, clock_ns()).sum_ns;
 	ret->queued = pool->count;
 	pthread_mutex_unlock(&pool->lock);
+}
+
+uint64_t pool_cpu_ns(const struct pool *pool)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < pool->started; i++) {
+		clockid_t clock;
+		struct timespec used;
+		if (pthread_getcpuclockid(pool->worker[i].thread, &clock) == 0 &&
+			clock_gettime(clock, &used) == 0)
+			sum += (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+	}
+	return sum;
+}
+
+bool pool_delay_ns(const struct pool *pool, uint64_t *ret)
+{
+	uint64_t sum = 0, delay;
+	for (unsigned i = 0; i < pool->started; i++) {
+		pid_t tid = atomic_load_explicit(&pool->worker[i].tid, memory_order_relaxed);
+		if (tid && !cpu_delay_ns(tid, &delay))
+			return false;
+		sum += tid ? delay : 0;
+	}
+	*ret = sum;
+	return true;
 }

@@ -58,3 +58,10 @@ struct pool_stats {
 	uint64_t queued; /* jobs waiting now */
 };
 void pool_stats_read(struct pool *pool, struct pool_stats *ret);
+
+/* CPU time of the workers; a system call for each. */
+uint64_t pool_cpu_ns(const struct pool *pool);
+
+/* How long workers that could run waited for a processor, all together; false where the kernel does
+ * not say. Reads a small file for each: for once a second. */
+bool pool_delay_ns(const struct pool *pool, uint64_t *ret);
