@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #define PLAN_MIB ((uint64_t)1 << 20)
+#define PLAN_LARGE_MOST (1024 * PLAN_MIB)
 #define PLAN_STREAMS_MIN (4 * PLAN_MIB) /* two slots of a small stream */
 
 struct plan_worker plan_worker_needs(void)
@@ -46,7 +47,7 @@ static bool plan_cut(
 	 * much, and more where there is plenty. */
 	plan.arena = UTIL_MIN(UTIL_MAX(budget / 6, 4 * PLAN_MIB), 32 * PLAN_MIB) & ~(PLAN_MIB - 1);
 	uint64_t large =
-		UTIL_MIN(UTIL_MAX(budget / 6, 6 * PLAN_MIB), 1024 * PLAN_MIB) & ~(PLAN_MIB - 1);
+		UTIL_MIN(UTIL_MAX(budget / 6, 6 * PLAN_MIB), PLAN_LARGE_MOST) & ~(PLAN_MIB - 1);
 	plan.large_reads = large / 3;
 	plan.large_images = large - plan.large_reads;
 	uint64_t fixed = plan.process + plan.scratch + plan.index + plan.arena + large;
@@ -57,25 +58,43 @@ static bool plan_cut(
 	return true;
 }
 
-uint64_t plan_budget_for(uint64_t streams, unsigned threads, const struct plan_worker *worker)
+/* Whether a budget leaves that much for each of its parts. */
+static bool plan_gives(uint64_t budget, const struct plan *parts, unsigned threads,
+	const struct plan_worker *worker)
 {
-	/* What streams get grows with the budget, so the answer can be bisected; the fixed parts
-	 * and the shares together are less than this. */
+	struct plan plan = {0};
+	return plan_cut(budget, threads, worker, &plan) && plan.streams >= parts->streams &&
+	       plan.arena >= parts->arena && plan.large_reads >= parts->large_reads &&
+	       plan.large_images >= parts->large_images;
+}
+
+uint64_t plan_budget_for_parts(
+	const struct plan *parts, unsigned threads, const struct plan_worker *worker)
+{
+	/* Every part grows with the budget, so the answer can be bisected. What is fixed and the
+	 * shares together are less than the first term; the second is where the pools for large
+	 * jobs are as large as they get. */
+	uint64_t most = UTIL_MAX(parts->streams, parts->large_images);
 	uint64_t low = 0,
-		 high = 2 *
-				(streams + threads * (worker->fixed + worker->scratch_most +
-							     PLAN_MIB)) /
+		 high = 2 * (most + threads * (worker->fixed + worker->scratch_most + PLAN_MIB)) /
 				PLAN_MIB +
-			64;
+			64 + 6 * PLAN_LARGE_MOST / PLAN_MIB;
+	if (!plan_gives(high * PLAN_MIB, parts, threads, worker))
+		return 0;
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
-		struct plan plan = {0};
-		if (!plan_cut(middle * PLAN_MIB, threads, worker, &plan) || plan.streams < streams)
-			low = middle + 1;
-		else
+		if (plan_gives(middle * PLAN_MIB, parts, threads, worker))
 			high = middle;
+		else
+			low = middle + 1;
 	}
 	return low * PLAN_MIB;
+}
+
+uint64_t plan_budget_for(uint64_t streams, unsigned threads, const struct plan_worker *worker)
+{
+	const struct plan parts = {.streams = streams};
+	return plan_budget_for_parts(&parts, threads, worker);
 }
 
 int plan_make(uint64_t budget, unsigned threads, const struct plan_worker *worker, struct plan *ret,

@@ -40,3 +40,8 @@ int plan_make(uint64_t budget, unsigned threads, const struct plan_worker *worke
 
 /* The least budget (in steps of 1 MiB) that leaves `streams` bytes for batches. */
 uint64_t plan_budget_for(uint64_t streams, unsigned threads, const struct plan_worker *worker);
+
+/* The same for several parts: `streams`, `arena`, `large_reads` and `large_images` of `parts`; 0
+ * when no budget makes them that large. */
+uint64_t plan_budget_for_parts(
+	const struct plan *parts, unsigned threads, const struct plan_worker *worker);

@@ -68,12 +68,42 @@ static void the_budget_for_a_need_is_the_least_one(void **state)
 		}
 }
 
+static void the_budget_for_parts_has_each_of_them(void **state)
+{
+	static const struct plan wanted[] = {
+		{.streams = 300 * MIB, .arena = 20 * MIB},
+		{.large_images = 500 * MIB},
+		{.large_reads = 300 * MIB, .streams = MIB},
+		{.arena = 32 * MIB, .large_images = 5 * MIB},
+		{.arena = 0},
+	};
+	static const struct plan beyond[] = {
+		{.arena = 33 * MIB}, {.large_images = 1000 * MIB}, {.large_reads = 400 * MIB}};
+	(void)state;
+	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+		struct plan plan = {0}, less = {0};
+		uint64_t budget = plan_budget_for_parts(&wanted[i], 4, &worker);
+		assert_int_equal(plan_make(budget, 4, &worker, &plan, NULL), 0);
+		assert_true(plan.streams >= wanted[i].streams && plan.arena >= wanted[i].arena &&
+			    plan.large_reads >= wanted[i].large_reads &&
+			    plan.large_images >= wanted[i].large_images);
+		assert_true(plan_make(budget - MIB, 4, &worker, &less, NULL) ||
+			    less.streams < wanted[i].streams || less.arena < wanted[i].arena ||
+			    less.large_reads < wanted[i].large_reads ||
+			    less.large_images < wanted[i].large_images);
+	}
+	/* They do not grow beyond a size. */
+	for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++)
+		assert_int_equal(plan_budget_for_parts(&beyond[i], 4, &worker), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_add_up_for_every_budget),
 		cmocka_unit_test(refusal_names_a_budget_that_works),
 		cmocka_unit_test(the_budget_for_a_need_is_the_least_one),
+		cmocka_unit_test(the_budget_for_parts_has_each_of_them),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
