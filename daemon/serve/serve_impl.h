@@ -5,10 +5,10 @@
 #include "base/ledger.h"
 #include "base/permit.h"
 #include "proto/conn.h"
+#include "serve/account.h"
 #include "serve/plan.h"
 #include "serve/server.h"
 #include "stats/histogram.h"
-#include "stats/verdict.h"
 #include "stream/stream.h"
 
 #include <pthread.h>
@@ -22,7 +22,6 @@ enum {
 	SERVE_DRAIN_LIMIT_S = 5,
 	SERVE_COME_BACK_S = 2, /* how long a shared group waits for all who come back */
 	SERVE_COME_BACK_MOST_S = 60, /* where it knows how many they are */
-	SERVE_WINDOW = 10, /* seconds that a verdict looks back */
 	SERVE_QUARANTINE_SEEN = 1024,
 	SERVE_QUARANTINE_LINES = 1000,
 	SERVE_QUARANTINE_BYTES = 16 << 20,
@@ -76,6 +75,7 @@ struct member {
 	uint64_t empty_since_ns; /* when it gave back the last that it held; 0: it holds some, or
 				    has had none yet */
 	uint64_t announced_ns[TALLY_SLOTS_MAX]; /* of what it holds */
+	struct account_member account;
 };
 
 /* The ranks of a split group, each a struct group of its own. */
@@ -92,11 +92,6 @@ struct job {
 struct totals {
 	struct stream_stats streams; /* its counters alone; what it says of now is 0 */
 	uint64_t trainer_wait_ns, slots_full_ns;
-};
-
-struct group_sample { /* one second of a group's life */
-	double trainer_wait_s, slots_full_s, workers_idle_s, decode_cpu_s;
-	uint64_t images;
 };
 
 struct group {
@@ -116,8 +111,8 @@ struct group {
 	/* time accounts, ns */
 	uint64_t account_ns, trainer_wait_ns, slots_full_ns;
 	bool was_waiting, was_full;
-	struct group_sample window[SERVE_WINDOW];
-	uint64_t ticks, last_wait_ns, last_full_ns, last_idle_ns, last_cpu_ns, last_images;
+	struct account_group account;
+	uint64_t ticks;
 	struct histogram waits[2]; /* as the server's, of this half minute and the last */
 	/* quarantine */
 	uint64_t seen[SERVE_QUARANTINE_SEEN];
@@ -166,6 +161,7 @@ struct server {
 	char notices[4][FAULT_TEXT];
 	uint32_t notice_count;
 	uint64_t members; /* that ever came */
+	struct account_server account;
 	/* Since the start. How long a trainer that had given all back waited for its next batch;
 	 * how long a batch took to be filled; how long a trainer held one. */
 	struct histogram waits, fills, held;
@@ -220,12 +216,6 @@ void join_open(struct client *client, const struct wire_head *head, const struct
 void join_opened(struct opening *opening);
 /* Fixes where the stream begins and answers the members, when it is time to. */
 void join_begin(struct group *group);
-
-/* account.c */
-void account_turn(struct group *group); /* before and after anything that changes who waits */
-void account_tick(struct group *group); /* once a second */
-void account_verdict(struct group *group, char *buffer, size_t room);
-double account_rate(const struct group *group);
 
 /* totals.c */
 /* Its stream is about to be freed: what it counted stays. */

@@ -415,6 +415,7 @@ static void server_tick(struct server *server)
 		server_notice(server, notice);
 	publish_tick(server);
 	server_deafen(server, false);
+	account_server_tick(server);
 	for (struct group *g = server->groups; g; g = g->next) {
 		group_tick(g);
 		if (g->stream && stream_remark(g->stream, notice, sizeof notice))

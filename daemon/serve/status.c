@@ -2,6 +2,7 @@
 #include "serve/serve_impl.h"
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/util.h"
 #include "proto/jsontext.h"
 
@@ -60,6 +61,34 @@ static void status_checkpoints(struct jsontext *json, const struct stream_stats 
 	jsontext_end(json);
 }
 
+static void status_bottleneck(struct jsontext *json, const struct verdict *verdict)
+{
+	const struct {
+		const char *key;
+		double share;
+	} shares[] = {{"share", verdict->share}, {"trainer_wait", verdict->trainer_wait},
+		{"slots_full", verdict->slots_full}, {"workers_idle", verdict->workers_idle},
+		{"permit_wait", verdict->permit_wait}, {"cpu_busy", verdict->cpu_busy},
+		{"cpu_stolen", verdict->cpu_stolen}, {"read_busy", verdict->read_busy},
+		{"buffers_full", verdict->buffers_full}};
+	jsontext_object(json, "bottleneck");
+	jsontext_string(json, "kind", verdict_kind_name(verdict->kind));
+	for (size_t i = 0; i < UTIL_COUNT(shares); i++)
+		jsontext_number(json, shares[i].key, shares[i].share, 4);
+	jsontext_number(json, "reads_under_way", verdict->reads_under_way, 2);
+	jsontext_number(json, "read_bytes_per_s", verdict->read_bytes_per_s, 0);
+	jsontext_number(json, "read_bytes_per_s_best", verdict->read_bytes_per_s_best, 0);
+	if (verdict->more_cpus < 0)
+		jsontext_raw(json, "more_cpus", "null");
+	else
+		jsontext_number(json, "more_cpus", verdict->more_cpus, 0);
+	if (verdict->pid)
+		jsontext_i64(json, "pid", verdict->pid);
+	else
+		jsontext_raw(json, "pid", "null");
+	jsontext_end(json);
+}
+
 static void status_trainers(struct jsontext *json, const struct group *group)
 {
 	jsontext_array(json, "trainers");
@@ -74,6 +103,7 @@ static void status_trainers(struct jsontext *json, const struct group *group)
 		jsontext_number(json, "held_s",
 			m->blocks_since_ns ? (double)(clock_ns() - m->blocks_since_ns) * 1e-9 : 0,
 			1);
+		jsontext_number(json, "waits", account_member_waits(m), 4);
 		jsontext_end(json);
 	}
 	jsontext_end(json);
@@ -116,14 +146,20 @@ static void status_waits(struct jsontext *json, const struct group *group)
 	jsontext_end(json);
 }
 
+static void status_verdict(struct jsontext *json, const struct group *group)
+{
+	struct verdict verdict;
+	account_bottleneck(group, &verdict);
+	jsontext_string(json, "verdict", verdict.sentence);
+	status_bottleneck(json, &verdict);
+}
+
 static void status_running(struct jsontext *json, struct group *group)
 {
 	struct stream_stats stats;
-	char verdict[256];
 	const struct extent *extent = stream_extent(group->stream);
 	const struct member *first = group->members;
 	stream_stats(group->stream, &stats);
-	account_verdict(group, verdict, sizeof verdict);
 	jsontext_string(json, "state",
 		group->started ? "serving"
 		: group->begun ? "waiting for trainers"
@@ -147,7 +183,7 @@ static void status_running(struct jsontext *json, struct group *group)
 	status_checkpoints(json, &stats);
 	status_broken(json, &stats);
 	jsontext_string(json, "notice", stream_notice(group->stream));
-	jsontext_string(json, "verdict", verdict);
+	status_verdict(json, group);
 }
 
 static void status_pixels(struct jsontext *json, const struct stream_spec *spec)
@@ -196,6 +232,32 @@ static void status_memory(struct jsontext *json, struct server *server)
 	jsontext_end(json);
 }
 
+/* CPU seconds of the whole daemon since it started, by who spent them. */
+static void status_stages(
+	struct jsontext *json, const struct fetch_stats *fetch, const struct totals *totals)
+{
+	jsontext_object(json, "stages");
+	jsontext_number(json, "read", (double)fetch->cpu_ns * 1e-9, 6);
+	jsontext_number(json, "decode", (double)totals->streams.decode_ns * 1e-9, 6);
+	jsontext_number(json, "pixel", (double)totals->streams.pixel_ns * 1e-9, 6);
+	jsontext_number(json, "serve", (double)clock_thread_cpu_ns() * 1e-9, 6);
+	jsontext_end(json);
+}
+
+/* What the whole daemon did since it started, and what holds it up. */
+static void status_totals(
+	struct jsontext *json, const struct server *server, const struct fetch_stats *fetch)
+{
+	struct totals totals;
+	char verdict[2 * SPEC_NAME + VERDICT_TEXT];
+	totals_read(server, &totals);
+	account_server_verdict(server, verdict, sizeof verdict);
+	jsontext_u64(json, "images", totals.streams.images);
+	jsontext_u64(json, "batches", totals.streams.batches);
+	status_stages(json, fetch, &totals);
+	jsontext_string(json, "verdict", verdict);
+}
+
 char *status_server(struct server *server)
 {
 	struct jsontext json = {0};
@@ -209,6 +271,7 @@ char *status_server(struct server *server)
 	jsontext_string(&json, "config", server->config->file);
 	jsontext_bool(&json, "draining", server->draining);
 	jsontext_u64(&json, "threads", pool_threads(server->pool));
+	jsontext_u64(&json, "cpus", cpu_available());
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
 	jsontext_string(&json, "io", status_io(server->config->io));
 	status_cache(&json, &fetch, server->config->cache);
@@ -217,6 +280,7 @@ char *status_server(struct server *server)
 	jsontext_u64(&json, "reads_in_flight", fetch.inflight);
 	jsontext_u64(&json, "clients", server->client_count);
 	jsontext_string(&json, "http", publish_address(server));
+	status_totals(&json, server, &fetch);
 	status_memory(&json, server);
 	jsontext_array(&json, "streams");
 	for (struct group *g = server->groups; g; g = g->next)
@@ -238,11 +302,9 @@ char *status_stream(struct group *group)
 	struct stream_stats stats;
 	struct fetch_stats fetch;
 	struct pool_stats pool;
-	char verdict[256];
 	stream_stats(group->stream, &stats);
 	fetch_stats_read(server->fetch, &fetch);
 	pool_stats_read(server->pool, &pool);
-	account_verdict(group, verdict, sizeof verdict);
 	jsontext_object(&json, NULL);
 	jsontext_u64(&json, "threads", pool_threads(server->pool));
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
@@ -271,7 +333,7 @@ char *status_stream(struct group *group)
 	jsontext_number(&json, "workers_s", (double)pool.idle_ns * 1e-9, 6);
 	jsontext_end(&json);
 	jsontext_string(&json, "notice", stream_notice(group->stream));
-	jsontext_string(&json, "verdict", verdict);
+	status_verdict(&json, group);
 	jsontext_end(&json);
 	return json.text;
 }

@@ -3,64 +3,372 @@
 
 #include "base/util.h"
 
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+
+/* What counts as some, as much and as nearly all of the time. */
+#define VERDICT_LITTLE 0.05
+#define VERDICT_SOME 0.25
+#define VERDICT_MUCH 0.75
+#define VERDICT_ALL 0.9
+/* A trainer that waits more than this only takes what it gets: how fast it would be does not show.
+ */
+#define VERDICT_ONLY_WAITS 0.9
+/* With so many reads at a time the storage has what it can use. */
+#define VERDICT_DEEP 8
+/* A lone trainer that gives nothing back for so long, and twice as long as ever before. */
+#define VERDICT_QUIET_S 5
+#define VERDICT_LEAST_S 0.5
+
+const char *verdict_kind_name(enum verdict_kind kind)
+{
+	static const char *const names[VERDICT_KINDS] = {
+		[VERDICT_UNKNOWN] = "unknown",
+		[VERDICT_NONE] = "none",
+		[VERDICT_WAITING] = "waiting",
+		[VERDICT_TRAINER] = "trainer",
+		[VERDICT_DECODE] = "decode",
+		[VERDICT_READ] = "read",
+		[VERDICT_MEMORY] = "memory",
+		[VERDICT_HELD] = "held",
+	};
+	return (unsigned)kind < VERDICT_KINDS ? names[kind] : "unknown";
+}
+
+/* Input that is put right, and what follows from it. */
+struct verdict_view {
+	const struct verdict_input *in;
+	struct verdict *out;
+	double seconds, active_s; /* active: not every slot is full */
+	double threads, cpus;
+	double complete;
+	double own, lost; /* processors' worth of CPU time: used; wanted and not got */
+	/* Of the active time: */
+	double idle, permit; /* of the workers' */
+	double demand; /* own and lost, of all processors */
+	double reading, brief;
+	double robbed; /* of the CPU time that was wanted, what was lost */
+	double read_delay; /* of the time of reads, what their threads waited for a processor */
+};
+
+static double verdict_sane(double value)
+{
+	return isfinite(value) && value > 0 ? value : 0;
+}
 
 static double verdict_share(double part, double whole)
 {
+	part = verdict_sane(part);
+	whole = verdict_sane(whole);
 	return whole > 0 ? UTIL_MIN(part / whole, 1.0) : 0;
 }
 
-/* More workers that would have fed this trainer: its wait is the share of time in which they were
- * too few. */
-static unsigned verdict_more_workers(const struct verdict_input *in, double wait)
+/* What threads wanted of the processors and others had. Without the kernel's word it is the time in
+ * which workers neither waited for anything nor ran. */
+static double verdict_lost_s(const struct verdict_view *view)
 {
-	double busy =
-		in->threads * (1 - verdict_share(in->workers_idle_s, in->seconds * in->threads));
-	double more = busy / (1 - wait) - in->threads;
-	return more < 1 ? 1 : (unsigned)(more + 0.999);
+	const struct verdict_input *in = view->in;
+	double lost = isfinite(in->delay_s) && in->delay_s >= 0
+			      ? in->delay_s
+			      : view->threads * view->seconds - verdict_sane(in->workers_idle_s) -
+					verdict_sane(in->permit_wait_s) -
+					verdict_sane(in->workers_cpu_s);
+	double others = view->cpus * view->seconds - verdict_sane(in->cpu_s);
+	return verdict_sane(UTIL_MIN(lost, others));
 }
 
-const char *verdict_write(const struct verdict_input *in, char *buffer, size_t room)
+static void verdict_evidence(const struct verdict_view *view)
 {
-	double wait = verdict_share(in->trainer_wait_s, in->seconds);
-	double full = verdict_share(in->slots_full_s, in->seconds);
-	double idle = verdict_share(in->workers_idle_s, in->seconds * in->threads);
-	/* With more threads than CPUs idle threads say nothing: the CPUs' time does. */
-	double cpu = verdict_share(in->decode_cpu_s, in->seconds * UTIL_MIN(in->threads, in->cpus));
-	if (in->seconds < 0.5 || !in->trainers)
-		(void)snprintf(buffer, room, in->trainers ? "not measured yet" : "no trainer");
-	else if (in->trainers > 1 && full > 0.5 && wait > 0.5)
-		(void)snprintf(buffer, room,
-			"one trainer holds its batches: pid %d has %llu of %llu, the others wait",
-			in->held_pid, (unsigned long long)in->held_most,
-			(unsigned long long)in->slots);
-	else if (full >= wait)
-		(void)snprintf(buffer, room,
-			"trainer-bound, %.0f %%: complete batches wait for the trainer",
-			100 * full);
-	else if ((idle < 0.25 || cpu > 0.75) && in->threads >= in->cpus)
-		(void)snprintf(buffer, room,
-			"decode-bound: %u decoding thread%s on %u CPU%s, %.0f %% busy; the trainer "
-			"waits %.0f %% of the time",
-			in->threads, in->threads == 1 ? "" : "s", in->cpus,
-			in->cpus == 1 ? "" : "s", 100 * UTIL_MAX(cpu, 1 - idle), 100 * wait);
-	else if (idle < 0.25 && wait > 0.95) /* it takes whatever comes: no number would be true */
-		(void)snprintf(buffer, room,
-			"decode-bound: %u of %u decoding threads busy; the trainer only waits, "
-			"more threads "
-			"would feed it faster",
-			in->threads, in->threads);
-	else if (idle < 0.25)
-		(void)snprintf(buffer, room,
-			"decode-bound: %u of %u decoding threads busy; %u more would feed this "
-			"trainer (it "
-			"waits %.0f %%)",
-			in->threads, in->threads, verdict_more_workers(in, wait), 100 * wait);
+	const struct verdict_input *in = view->in;
+	struct verdict *out = view->out;
+	double s = view->seconds;
+	out->trainer_wait = verdict_share(in->trainer_wait_s, s);
+	out->slots_full = verdict_share(in->slots_full_s, s);
+	out->workers_idle = verdict_share(in->workers_idle_s, s * view->threads);
+	out->permit_wait = verdict_share(in->permit_wait_s, s * view->threads);
+	out->cpu_busy = verdict_share(in->cpu_s, s * view->cpus);
+	out->read_busy = verdict_share(in->read_busy_s, s);
+	out->buffers_full = verdict_share(in->buffers_full_s, s);
+	out->read_bytes_per_s = s > 0 ? verdict_sane(verdict_sane(in->read_bytes) / s) : 0;
+	out->read_bytes_per_s_best = verdict_sane(in->read_best);
+	double busy = verdict_sane(in->read_busy_s);
+	out->reads_under_way = busy > 0 ? verdict_sane(verdict_sane(in->read_depth_s) / busy) : 0;
+}
+
+/* A ring's one thread keeps all of its reads waiting; a thread that reads for itself just that one.
+ */
+static double verdict_read_delay(const struct verdict_input *in)
+{
+	return verdict_share(
+		in->read_delay_s, in->read_threads > 1 ? in->read_depth_s : in->read_busy_s);
+}
+
+static void verdict_look(
+	const struct verdict_input *in, struct verdict *out, struct verdict_view *view)
+{
+	*view = (struct verdict_view){.in = in, .out = out};
+	view->seconds = verdict_sane(in->seconds);
+	view->threads = UTIL_MAX(in->threads, 1u);
+	view->cpus = UTIL_MAX(in->cpus, 1u);
+	verdict_evidence(view);
+	double full_s = out->slots_full * view->seconds;
+	double active = view->seconds - full_s;
+	view->active_s = active;
+	view->complete = verdict_share(in->complete_s, view->seconds);
+	view->own = out->cpu_busy * view->cpus;
+	view->lost = view->seconds > 0 ? verdict_lost_s(view) / view->seconds : 0;
+	out->cpu_stolen = verdict_share(view->lost, view->cpus);
+	view->robbed = verdict_share(view->lost, view->own + view->lost);
+	/* While every slot is full, workers wait and nothing is read. */
+	view->idle = verdict_share(
+		verdict_sane(in->workers_idle_s) - full_s * view->threads, active * view->threads);
+	view->permit = verdict_share(in->permit_wait_s, active * view->threads);
+	view->demand = verdict_share((view->own + view->lost) * view->seconds, active * view->cpus);
+	view->reading = verdict_share(in->read_busy_s, active);
+	view->brief = verdict_share(in->buffers_full_s, active);
+	view->read_delay = verdict_read_delay(in);
+}
+
+__attribute__((format(printf, 4, 5))) static void verdict_say(
+	struct verdict *out, enum verdict_kind kind, double share, const char *format, ...)
+{
+	va_list arguments;
+	out->kind = kind;
+	out->share = share;
+	va_start(arguments, format);
+	(void)vsnprintf(out->sentence, sizeof out->sentence, format, arguments);
+	va_end(arguments);
+}
+
+static const char *verdict_s(double n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* "; memory: 96M would do", where a budget that is larger than today's would. */
+static const char *verdict_budget(
+	const struct verdict_input *in, const char *key, uint64_t budget, char *buffer, size_t room)
+{
+	if (budget > in->budget)
+		(void)snprintf(buffer, room, "; %s: %" PRIu64 "M would do", key,
+			(budget + (1 << 20) - 1) >> 20);
 	else
-		(void)snprintf(buffer, room,
-			"read-bound: decoding threads idle %.0f %%, waiting for storage; the "
-			"trainer waits "
-			"%.0f %%",
-			100 * idle, 100 * wait);
+		(void)snprintf(buffer, room, "; fewer threads would leave each more");
 	return buffer;
+}
+
+/* ---- trainers ---- */
+
+static bool verdict_absent(const struct verdict_view *view)
+{
+	const struct verdict_input *in = view->in;
+	if (!in->trainers)
+		verdict_say(view->out, VERDICT_NONE, 0, "no trainer");
+	else if (!in->started && in->present < in->wait_for)
+		verdict_say(view->out, VERDICT_WAITING, 0,
+			"the group waits for trainers: %u of %u are here", in->present,
+			in->wait_for);
+	else if (!in->started)
+		verdict_say(view->out, VERDICT_WAITING, 0,
+			"the group waits for trainers that come back: %u here", in->present);
+	else if (view->seconds < VERDICT_LEAST_S)
+		verdict_say(view->out, VERDICT_UNKNOWN, 0, "not measured yet");
+	else
+		return false;
+	return true;
+}
+
+static bool verdict_held(const struct verdict_view *view)
+{
+	const struct verdict_input *in = view->in;
+	struct verdict *out = view->out;
+	double quiet = verdict_sane(in->held_quiet_s);
+	char since[48] = "";
+	if (in->trainers > 1 && out->trainer_wait > 0.5 && out->slots_full > 0.5) {
+		if (quiet >= 1)
+			(void)snprintf(since, sizeof since, " since %.0f s", quiet);
+		verdict_say(out, VERDICT_HELD, out->slots_full,
+			"one trainer holds its batches: pid %d has %" PRIu64
+			" of %u%s, the others wait",
+			in->held_pid, in->held_most, in->slots, since);
+	} else if (in->trainers == 1 && in->slots && in->held_most >= in->slots &&
+		   quiet >= VERDICT_QUIET_S && quiet > 2 * verdict_sane(in->held_usual_s)) {
+		verdict_say(out, VERDICT_HELD, out->slots_full,
+			"trainer-bound: pid %d holds all %u batches and has given none back for "
+			"%.0f s",
+			in->held_pid, in->slots, quiet);
+	} else {
+		return false;
+	}
+	out->pid = in->held_pid;
+	return true;
+}
+
+static bool verdict_trainer(const struct verdict_view *view)
+{
+	struct verdict *out = view->out;
+	bool lies = view->complete > VERDICT_LITTLE && view->complete >= out->trainer_wait;
+	bool quiet = out->trainer_wait < VERDICT_LITTLE && view->demand < VERDICT_ALL &&
+		     (view->idle < VERDICT_SOME || view->reading < VERDICT_ALL);
+	if (lies)
+		verdict_say(out, VERDICT_TRAINER, view->complete,
+			"trainer-bound, %.0f %%: complete batches wait for the trainer",
+			100 * view->complete);
+	else if (quiet) /* such a trainer keeps some and takes the others as they come */
+		verdict_say(out, VERDICT_TRAINER, 1 - out->trainer_wait,
+			"trainer-bound: no trainer waits, and no stage is busy");
+	return lies || quiet;
+}
+
+/* ---- memory ---- */
+
+static bool verdict_slots(const struct verdict_view *view)
+{
+	const struct verdict_input *in = view->in;
+	struct verdict *out = view->out;
+	char budget[64];
+	if (in->slots >= in->slots_wanted || out->trainer_wait < 0.1 || out->slots_full < 0.1 ||
+		out->cpu_busy + out->cpu_stolen > VERDICT_MUCH || out->read_busy > VERDICT_MUCH)
+		return false;
+	verdict_say(out, VERDICT_MEMORY, out->trainer_wait,
+		"memory-bound: %u of %u batches fit the budget; trainer and penstock wait for each "
+		"other%s",
+		in->slots, in->slots_wanted,
+		verdict_budget(in, in->slots_limited ? "stream_memory" : "memory", in->budget_slots,
+			budget, sizeof budget));
+	return true;
+}
+
+static bool verdict_permit(const struct verdict_view *view)
+{
+	struct verdict *out = view->out;
+	char budget[64];
+	if (view->permit < VERDICT_SOME || view->demand > VERDICT_MUCH)
+		return false;
+	verdict_say(out, VERDICT_MEMORY, out->trainer_wait,
+		"memory-bound: decoders wait %.0f %% of their time for the memory of large "
+		"images%s",
+		100 * view->permit,
+		verdict_budget(view->in, "memory", view->in->budget_images, budget, sizeof budget));
+	return true;
+}
+
+static bool verdict_buffers(const struct verdict_view *view)
+{
+	struct verdict *out = view->out;
+	char budget[64];
+	if (view->brief < 0.5 || view->idle < VERDICT_SOME || out->reads_under_way >= VERDICT_DEEP)
+		return false;
+	verdict_say(out, VERDICT_MEMORY, out->trainer_wait,
+		"memory-bound: reads wait %.0f %% of the time for buffers, %.1f under way at a "
+		"time%s",
+		100 * view->brief, out->reads_under_way,
+		verdict_budget(
+			view->in, "memory", view->in->budget_buffers, budget, sizeof budget));
+	return true;
+}
+
+/* ---- processors ---- */
+
+/* "; 3 more would feed this trainer (it waits 60 %)". The trainer's demand is its rate while it did
+ * not wait; an image's cost is what it took of CPU time. So what is needed is what is used now,
+ * over the share of time in which that was enough. */
+static void verdict_more(const struct verdict_view *view, char *buffer, size_t room)
+{
+	struct verdict *out = view->out;
+	double wait = out->trainer_wait;
+	if (wait > VERDICT_ONLY_WAITS || !view->in->images) {
+		(void)snprintf(buffer, room,
+			"; the trainer only waits, so how many more would feed it is not known");
+		return;
+	}
+	out->more_cpus = ceil(UTIL_MAX(view->own, 0.01) * wait / (1 - wait) - 0.05);
+	out->more_cpus = UTIL_MAX(out->more_cpus, 1.0);
+	(void)snprintf(buffer, room, "; %.0f more would feed this trainer (it waits %.0f %%)",
+		out->more_cpus, 100 * wait);
+}
+
+/* How many processors decode, at most; who takes them, if anybody does. */
+static void verdict_say_decode(const struct verdict_view *view, const char *more)
+{
+	struct verdict *out = view->out;
+	double throttled = verdict_share(view->in->throttled_s, view->seconds * view->cpus);
+	/* A processor that is used in part is one that is busy. */
+	double cores = UTIL_MIN(ceil(view->own - VERDICT_SOME), view->cpus);
+	cores = UTIL_MAX(cores, 1.0);
+	if (throttled > VERDICT_LITTLE)
+		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
+			"decode-bound: the cgroup's CPU quota holds penstock back %.0f %% of the "
+			"time on %.0f core%s%s",
+			100 * throttled, view->cpus, verdict_s(view->cpus), more);
+	else if (view->robbed > VERDICT_SOME)
+		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
+			"decode-bound: others use %.0f %% of the CPU time that penstock needs on "
+			"%.0f core%s%s",
+			100 * view->robbed, view->cpus, verdict_s(view->cpus), more);
+	else if (view->threads < view->cpus)
+		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
+			"decode-bound: %.0f of %.0f cores busy with %.0f decoding thread%s%s",
+			cores, view->cpus, view->threads, verdict_s(view->threads), more);
+	else
+		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
+			"decode-bound: %.0f of %.0f core%s busy%s", cores, view->cpus,
+			verdict_s(view->cpus), more);
+}
+
+static bool verdict_decode(const struct verdict_view *view)
+{
+	struct verdict *out = view->out;
+	double occupied = 1 - view->idle - view->permit;
+	bool neither = view->reading < VERDICT_SOME && view->demand >= view->reading;
+	bool late = view->read_delay > 0.5 && !neither;
+	char more[96];
+	if (view->demand < VERDICT_MUCH && occupied < VERDICT_MUCH && !neither && !late)
+		return false;
+	if (late && view->demand < VERDICT_MUCH && occupied < VERDICT_MUCH) {
+		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
+			"decode-bound: others use the CPU; of the time of reads their threads wait "
+			"%.0f %% for a processor",
+			100 * view->read_delay);
+		return true;
+	}
+	verdict_more(view, more, sizeof more);
+	verdict_say_decode(view, more);
+	return true;
+}
+
+/* ---- storage ---- */
+
+/* "210 MB/s of 220": powers of ten, as storage is sold. */
+static void verdict_rate(const struct verdict *out, char *buffer, size_t room)
+{
+	double now = out->read_bytes_per_s, best = UTIL_MAX(out->read_bytes_per_s_best, now);
+	double unit = best >= 10e6 ? 1e6 : 1e3;
+	int n = snprintf(buffer, room, "%.0f %s/s", now / unit, unit > 1e3 ? "MB" : "kB");
+	if (out->read_bytes_per_s_best > 0 && n > 0 && (size_t)n < room)
+		(void)snprintf(buffer + n, room - (size_t)n, " of %.0f", best / unit);
+}
+
+static void verdict_read(const struct verdict_view *view)
+{
+	struct verdict *out = view->out;
+	char rate[64];
+	verdict_rate(out, rate, sizeof rate);
+	verdict_say(out, VERDICT_READ, out->trainer_wait,
+		"disk-bound: %s; decoders wait %.0f %% of their time, the trainer %.0f %%", rate,
+		100 * view->idle, 100 * out->trainer_wait);
+}
+
+void verdict_find(const struct verdict_input *input, struct verdict *ret)
+{
+	struct verdict_view view;
+	*ret = (struct verdict){.more_cpus = -1};
+	verdict_look(input, ret, &view);
+	if (verdict_absent(&view) || verdict_held(&view) || verdict_slots(&view) ||
+		verdict_trainer(&view) || verdict_permit(&view) || verdict_decode(&view) ||
+		verdict_buffers(&view))
+		return;
+	verdict_read(&view);
 }

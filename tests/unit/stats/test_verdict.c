@@ -1,74 +1,363 @@
-/* verdict: made waits, and the sentence each must give. */
-#include "stats/verdict.h"
-
+/* verdict: made windows, and what each must be called; then numbers that cannot be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-static const struct verdict_input idle_machine = {
-	.seconds = 10, .threads = 2, .cpus = 2, .trainers = 1, .slots = 4, .held_pid = 42};
+#include "base/util.h"
+#include "stats/verdict.h"
 
-static void expect(struct verdict_input input, const char *begins)
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+/* Ten seconds of a daemon that has nothing to do: four slots, two workers, two processors. */
+static const struct verdict_input idle = {
+	.seconds = 10,
+	.started = true,
+	.trainers = 1,
+	.present = 1,
+	.wait_for = 1,
+	.slots = 4,
+	.slots_wanted = 4,
+	.held_pid = 77,
+	.held_usual_s = 0.1,
+	.threads = 2,
+	.cpus = 2,
+	.workers_idle_s = 20,
+	.images = 1000,
+	.read_threads = 1,
+	.budget = 64 * MIB,
+	.budget_slots = 96 * MIB,
+	.budget_images = 128 * MIB,
+	.budget_buffers = 256 * MIB,
+};
+
+static struct verdict find(const struct verdict_input *in)
 {
-	char text[256];
-	assert_string_equal(verdict_write(&input, text, sizeof text), text);
-	if (strncmp(text, begins, strlen(begins)) != 0)
-		fail_msg("expected \"%s...\", got \"%s\"", begins, text);
+	struct verdict verdict;
+	memset(&verdict, 0xa5, sizeof verdict);
+	verdict_find(in, &verdict);
+	return verdict;
 }
 
-static void each_bottleneck_is_named(void **state)
+static struct verdict expect(
+	const struct verdict_input *in, enum verdict_kind kind, const char *begins)
 {
+	struct verdict verdict = find(in);
+	if (verdict.kind != kind || strncmp(verdict.sentence, begins, strlen(begins)) != 0)
+		fail_msg("expected %s \"%s...\", got %s \"%s\"", verdict_kind_name(kind), begins,
+			verdict_kind_name(verdict.kind), verdict.sentence);
+	return verdict;
+}
+
+/* The trainer waits that much; whatever keeps it waiting is to be added. */
+static struct verdict_input starved(double share)
+{
+	struct verdict_input in = idle;
+	in.trainer_wait_s = share * in.seconds;
+	return in;
+}
+
+static void without_trainers_there_is_none(void **state)
+{
+	struct verdict_input in = idle;
 	(void)state;
-	struct verdict_input in = idle_machine;
-	in.slots_full_s = 9.7;
-	in.workers_idle_s = 19;
-	expect(in, "trainer-bound, 97 %");
-	in = idle_machine;
-	in.trainer_wait_s = 9;
-	in.workers_idle_s = 0.4;
-	expect(in, "decode-bound: 2 decoding threads on 2 CPUs, 98 % busy; the trainer waits 90 %");
-	in.threads = 64; /* most of them wait, since the CPUs are busy with the others */
-	in.workers_idle_s = 400;
-	in.decode_cpu_s = 18;
-	expect(in, "decode-bound: 64 decoding threads on 2 CPUs, 90 % busy");
-	in.threads = 2;
-	in.workers_idle_s = 0.4;
-	in.decode_cpu_s = 0;
-	in.cpus = 16;
-	expect(in, "decode-bound: 2 of 2 decoding threads busy; 18 more would feed this trainer");
-	in.trainer_wait_s = 9.9;
-	expect(in, "decode-bound: 2 of 2 decoding threads busy; the trainer only waits");
-	in.trainer_wait_s = 9;
-	in.workers_idle_s = 17;
-	expect(in, "read-bound: decoding threads idle 85 %");
-	in = idle_machine;
+	in.trainers = 0;
+	(void)expect(&in, VERDICT_NONE, "no trainer");
+	in = idle;
+	in.started = false;
+	in.present = 2;
+	in.wait_for = 4;
+	(void)expect(&in, VERDICT_WAITING, "the group waits for trainers: 2 of 4 are here");
+	in.wait_for = 1; /* all that it begins with were here before the daemon was restarted */
+	(void)expect(&in, VERDICT_WAITING, "the group waits for trainers that come back: 2 here");
+	in = idle;
+	in.seconds = 0.1;
+	(void)expect(&in, VERDICT_UNKNOWN, "not measured yet");
+}
+
+static void trainers(void **state)
+{
+	struct verdict_input in = idle;
+	(void)state;
+	in.complete_s = 9.7;
+	in.slots_full_s = 6;
+	struct verdict verdict = expect(
+		&in, VERDICT_TRAINER, "trainer-bound, 97 %: complete batches wait for the trainer");
+	assert_true(fabs(verdict.share - 0.97) < 1e-9 && fabs(verdict.slots_full - 0.6) < 1e-9);
+	assert_true(verdict.more_cpus < 0 && verdict.pid == 0);
+	/* Whatever is busy besides: it does not hold it up. */
+	in.workers_idle_s = 0;
+	in.cpu_s = 20;
+	(void)expect(&in, VERDICT_TRAINER, "trainer-bound, 97 %");
+	/* One that keeps a batch while it waits for the next does not seem to wait. */
+	in = idle;
+	(void)expect(&in, VERDICT_TRAINER, "trainer-bound: no trainer waits, and no stage is busy");
+	in.workers_idle_s = 0;
+	in.cpu_s = 20;
+	(void)expect(&in, VERDICT_DECODE, "decode-bound: 2 of 2 cores busy; ");
+	in = idle;
+	in.read_busy_s = 10;
+	(void)expect(&in, VERDICT_READ, "disk-bound: ");
+}
+
+static void holders(void **state)
+{
+	struct verdict_input in = idle;
+	(void)state;
 	in.trainers = 3;
 	in.trainer_wait_s = 9;
-	in.slots_full_s = 8;
+	in.slots_full_s = 9;
 	in.held_most = 4;
-	expect(in, "one trainer holds its batches: pid 42 has 4 of 4");
+	in.held_quiet_s = 12;
+	struct verdict verdict = expect(&in, VERDICT_HELD,
+		"one trainer holds its batches: pid 77 has 4 of 4 since 12 s, the others wait");
+	assert_int_equal(verdict.pid, 77);
+	in.held_quiet_s = 0.2;
+	(void)expect(&in, VERDICT_HELD,
+		"one trainer holds its batches: pid 77 has 4 of 4, the others wait");
+	/* Alone: it has to be quiet for long, and longer than it ever was. */
+	in = idle;
+	in.slots_full_s = in.complete_s = 10;
+	in.held_most = 4;
+	in.held_quiet_s = 4;
+	(void)expect(&in, VERDICT_TRAINER, "trainer-bound, 100 %");
+	in.held_quiet_s = 12;
+	verdict = expect(&in, VERDICT_HELD,
+		"trainer-bound: pid 77 holds all 4 batches and has given none back for 12 s");
+	assert_int_equal(verdict.pid, 77);
+	in.held_usual_s = 11; /* its steps take that long */
+	(void)expect(&in, VERDICT_TRAINER, "trainer-bound, 100 %");
+	in.held_usual_s = 0;
+	in.held_most = 3;
+	(void)expect(&in, VERDICT_TRAINER, "trainer-bound, 100 %");
 }
 
-static void nothing_is_claimed_without_a_measurement(void **state)
+static void processors(void **state)
+{
+	struct verdict_input in = starved(0.6);
+	(void)state;
+	in.workers_idle_s = 0.4;
+	in.workers_cpu_s = 19;
+	in.cpu_s = 20;
+	struct verdict verdict = expect(&in, VERDICT_DECODE,
+		"decode-bound: 2 of 2 cores busy; 3 more would feed this trainer (it waits 60 %)");
+	assert_true(verdict.more_cpus == 3 && fabs(verdict.share - 0.6) < 1e-9);
+	in = starved(0.97);
+	in.workers_idle_s = 0;
+	in.cpu_s = 20;
+	verdict = expect(&in, VERDICT_DECODE,
+		"decode-bound: 2 of 2 cores busy; the trainer only waits, so how many more would");
+	assert_true(verdict.more_cpus < 0);
+	/* Slots were full half of the time: in the other half the workers were busy. */
+	in = starved(0.45);
+	in.slots_full_s = 4;
+	in.workers_idle_s = 8;
+	in.cpu_s = 12;
+	(void)expect(&in, VERDICT_DECODE, "decode-bound: ");
+	/* Fewer threads than processors. */
+	in = starved(0.5);
+	in.threads = 1;
+	in.cpus = 8;
+	in.workers_idle_s = 0.2;
+	in.cpu_s = 10;
+	(void)expect(&in, VERDICT_DECODE,
+		"decode-bound: 1 of 8 cores busy with 1 decoding thread; 1 more would feed");
+	/* More threads than processors: most wait, since the processors are busy with the others.
+	 */
+	in = starved(0.5);
+	in.threads = 64;
+	in.workers_idle_s = 400;
+	in.cpu_s = 19;
+	(void)expect(&in, VERDICT_DECODE, "decode-bound: 2 of 2 cores busy; 2 more would feed");
+}
+
+static void others(void **state)
+{
+	struct verdict_input in = starved(0.5);
+	(void)state;
+	/* Even where workers seem to wait for storage. */
+	in.threads = in.cpus = 1;
+	in.workers_idle_s = 4;
+	in.workers_cpu_s = 2.5;
+	in.cpu_s = 3;
+	in.delay_s = 6;
+	in.read_busy_s = 10;
+	in.read_depth_s = 80;
+	struct verdict verdict = expect(&in, VERDICT_DECODE,
+		"decode-bound: others use 67 % of the CPU time that penstock needs on 1 core");
+	assert_true(fabs(verdict.cpu_stolen - 0.6) < 1e-9);
+	/* The kernel does not say: what is left of the workers' time is that. */
+	in.delay_s = -1;
+	in.workers_idle_s = 0.5;
+	(void)expect(&in, VERDICT_DECODE, "decode-bound: others use 70 % of the CPU time");
+	/* Threads that compete with each other alone are not robbed. */
+	in = starved(0.5);
+	in.threads = 8;
+	in.workers_idle_s = 0;
+	in.cpu_s = 20;
+	in.delay_s = 60;
+	verdict = expect(&in, VERDICT_DECODE, "decode-bound: 2 of 2 cores busy");
+	assert_true(verdict.cpu_stolen == 0);
+	in.throttled_s = 8;
+	(void)expect(&in, VERDICT_DECODE,
+		"decode-bound: the cgroup's CPU quota holds penstock back 40 % of the time");
+	/* The reader's threads are those who lack a processor. */
+	in = starved(0.9);
+	in.read_busy_s = 10;
+	in.read_delay_s = 8;
+	(void)expect(&in, VERDICT_DECODE,
+		"decode-bound: others use the CPU; of the time of reads their threads wait 80 %");
+	/* Sixteen of them, late by a little each, with a slow disk. */
+	in.read_threads = 16;
+	in.read_depth_s = 160;
+	(void)expect(&in, VERDICT_READ, "disk-bound: ");
+}
+
+static void storage(void **state)
+{
+	struct verdict_input in = starved(0.8);
+	(void)state;
+	in.workers_idle_s = 17;
+	in.cpu_s = 3;
+	in.read_busy_s = 9.9;
+	in.read_depth_s = 300;
+	in.read_bytes = 2.1e9;
+	struct verdict verdict = expect(&in, VERDICT_READ,
+		"disk-bound: 210 MB/s; decoders wait 85 % of their time, the trainer 80 %");
+	assert_true(fabs(verdict.read_bytes_per_s - 2.1e8) < 1 && fabs(verdict.share - 0.8) < 1e-9);
+	in.read_best = 2.2e8;
+	(void)expect(&in, VERDICT_READ, "disk-bound: 210 MB/s of 220; decoders wait 85 %");
+	in.read_bytes = 2.1e6;
+	in.read_best = 2.2e5;
+	(void)expect(&in, VERDICT_READ, "disk-bound: 210 kB/s of 220; ");
+	/* Many reads at a time: that some wait for buffers is not what holds them up. */
+	in.buffers_full_s = 9;
+	(void)expect(&in, VERDICT_READ, "disk-bound: ");
+}
+
+static void memory(void **state)
+{
+	struct verdict_input in = starved(0.8);
+	(void)state;
+	in.workers_idle_s = 17;
+	in.read_busy_s = 9.9;
+	in.read_depth_s = 30;
+	in.buffers_full_s = 8;
+	(void)expect(&in, VERDICT_MEMORY,
+		"memory-bound: reads wait 80 % of the time for buffers, 3.0 under way at a time; "
+		"memory: 256M would do");
+	in.budget_buffers = 0; /* there is no such budget */
+	struct verdict verdict = expect(&in, VERDICT_MEMORY, "memory-bound: reads wait 80 %");
+	assert_null(strstr(verdict.sentence, "would do"));
+	in = starved(0.8);
+	in.workers_idle_s = 2;
+	in.permit_wait_s = 9;
+	in.cpu_s = 9;
+	verdict = expect(&in, VERDICT_MEMORY,
+		"memory-bound: decoders wait 45 % of their time for the memory of large images; "
+		"memory: 128M would do");
+	assert_true(fabs(verdict.permit_wait - 0.45) < 1e-9);
+	in.cpu_s = 19; /* and yet the processors are busy */
+	(void)expect(&in, VERDICT_DECODE, "decode-bound: ");
+	in = starved(0.4);
+	in.slots = 2;
+	in.slots_wanted = 8;
+	in.slots_full_s = 6;
+	in.complete_s = 6;
+	(void)expect(&in, VERDICT_MEMORY,
+		"memory-bound: 2 of 8 batches fit the budget; trainer and penstock wait for each "
+		"other; memory: 96M would do");
+	in.slots_limited = true;
+	(void)expect(&in, VERDICT_MEMORY,
+		"memory-bound: 2 of 8 batches fit the budget; trainer and penstock wait for each "
+		"other; stream_memory: 96M would do");
+	in.slots_wanted = 2;
+	(void)expect(&in, VERDICT_TRAINER, "trainer-bound, 60 %");
+}
+
+/* Every number in turn is nonsense, in every window: there is a sentence, and shares are shares. */
+static void nonsense(void **state)
+{
+	static const double bad[] = {0, -1, 1e-300, 1e300, DBL_MAX, INFINITY, -INFINITY, NAN};
+	static const size_t numbers[] = {offsetof(struct verdict_input, seconds),
+		offsetof(struct verdict_input, trainer_wait_s),
+		offsetof(struct verdict_input, complete_s),
+		offsetof(struct verdict_input, slots_full_s),
+		offsetof(struct verdict_input, held_quiet_s),
+		offsetof(struct verdict_input, held_usual_s),
+		offsetof(struct verdict_input, workers_idle_s),
+		offsetof(struct verdict_input, permit_wait_s),
+		offsetof(struct verdict_input, workers_cpu_s),
+		offsetof(struct verdict_input, cpu_s), offsetof(struct verdict_input, delay_s),
+		offsetof(struct verdict_input, read_delay_s),
+		offsetof(struct verdict_input, throttled_s),
+		offsetof(struct verdict_input, read_busy_s),
+		offsetof(struct verdict_input, read_depth_s),
+		offsetof(struct verdict_input, buffers_full_s),
+		offsetof(struct verdict_input, read_bytes),
+		offsetof(struct verdict_input, read_best)};
+	static const unsigned few[] = {0, 1, 1000000};
+	uint64_t random = 1;
+	(void)state;
+	for (unsigned round = 0; round < 200000; round++) {
+		struct verdict_input in = starved((double)(round % 11) / 10);
+		for (unsigned changes = 0; changes < 1 + round % 6; changes++) {
+			random = random * 6364136223846793005u + 1442695040888963407u;
+			size_t at = numbers[(random >> 33) % UTIL_COUNT(numbers)];
+			double value = bad[(random >> 50) % UTIL_COUNT(bad)];
+			memcpy((char *)&in + at, &value, sizeof value);
+		}
+		in.threads = few[(random >> 20) % UTIL_COUNT(few)];
+		in.cpus = few[(random >> 24) % UTIL_COUNT(few)];
+		in.slots = few[(random >> 28) % UTIL_COUNT(few)];
+		in.trainers = few[(random >> 30) % UTIL_COUNT(few)];
+		struct verdict verdict = find(&in);
+		const double shares[] = {verdict.share, verdict.trainer_wait, verdict.slots_full,
+			verdict.workers_idle, verdict.permit_wait, verdict.cpu_busy,
+			verdict.cpu_stolen, verdict.read_busy, verdict.buffers_full};
+		for (size_t i = 0; i < UTIL_COUNT(shares); i++)
+			if (!(shares[i] >= 0 && shares[i] <= 1))
+				fail_msg("round %u: share %zu is %g", round, i, shares[i]);
+		assert_true(isfinite(verdict.read_bytes_per_s) && verdict.read_bytes_per_s >= 0);
+		assert_true(isfinite(verdict.read_bytes_per_s_best) &&
+			    verdict.read_bytes_per_s_best >= 0);
+		assert_true(isfinite(verdict.reads_under_way) && isfinite(verdict.more_cpus));
+		assert_true(strlen(verdict.sentence) > 0);
+		assert_null(strstr(verdict.sentence, "nan"));
+		assert_null(strstr(verdict.sentence, "inf"));
+	}
+}
+
+static void kinds_have_names(void **state)
 {
 	(void)state;
-	struct verdict_input in = {0};
-	expect(in, "no trainer");
-	in.trainers = 1;
-	expect(in, "not measured yet");
-	in.seconds = 10; /* and no threads: no division by zero */
-	expect(in, "trainer-bound, 0 %");
+	assert_string_equal(verdict_kind_name(VERDICT_READ), "read");
+	assert_string_equal(verdict_kind_name(VERDICT_HELD), "held");
+	for (int kind = 0; kind < VERDICT_KINDS; kind++)
+		assert_non_null(verdict_kind_name((enum verdict_kind)kind));
+	assert_string_equal(verdict_kind_name(VERDICT_KINDS), "unknown");
+	struct verdict_input nothing = {0};
+	(void)expect(&nothing, VERDICT_NONE, "no trainer");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_bottleneck_is_named),
-		cmocka_unit_test(nothing_is_claimed_without_a_measurement),
+		cmocka_unit_test(without_trainers_there_is_none),
+		cmocka_unit_test(trainers),
+		cmocka_unit_test(holders),
+		cmocka_unit_test(processors),
+		cmocka_unit_test(others),
+		cmocka_unit_test(storage),
+		cmocka_unit_test(memory),
+		cmocka_unit_test(nonsense),
+		cmocka_unit_test(kinds_have_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
