@@ -250,20 +250,25 @@ static void cause_of_silence(struct story_end *end, bool orderly)
 
 /* ---- trainers ---- */
 
-/* Within seconds after the daemon; not when both were killed by the same. */
-static bool cause_follows(const struct story_end *end, const struct story_end *daemon)
+uint64_t cause_gone_ns(const struct story *story, const struct story_end *daemon)
 {
-	return daemon && daemon->cause != STORY_RUNNING && end->end_ns >= daemon->end_ns &&
-	       end->end_ns - daemon->end_ns < CAUSE_TOGETHER_S * CAUSE_SECOND_NS &&
-	       end->left < end->opened;
+	if (!daemon || daemon->cause == STORY_RUNNING)
+		return 0;
+	return story->why_ns ? UTIL_MIN(story->why_ns, daemon->end_ns) : daemon->end_ns;
 }
 
-static void cause_of_code(
-	struct story_end *end, const struct story_end *daemon, int code, bool orderly)
+/* Within seconds after the daemon had begun to end. */
+static bool cause_follows(uint64_t end_ns, uint64_t gone_ns)
+{
+	return gone_ns && end_ns >= gone_ns &&
+	       end_ns - gone_ns < CAUSE_TOGETHER_S * CAUSE_SECOND_NS;
+}
+
+static void cause_of_code(struct story_end *end, uint64_t gone_ns, int code, bool orderly)
 {
 	if (code && end->leave && end->leave->how == RECORD_EXPELLED)
 		cause_set(end, STORY_EXPELLED, STORY_CERTAIN);
-	else if (code && cause_follows(end, daemon))
+	else if (code && cause_follows(end->end_ns, gone_ns))
 		cause_set(end, STORY_DAEMON_GONE, STORY_LIKELY);
 	else if (code == 1 && cause_gpu_full(&end->numbers))
 		cause_set(end, STORY_GPU_OOM, STORY_LIKELY);
@@ -274,7 +279,8 @@ static void cause_of_code(
 }
 
 /* The record has no end of it. */
-static void cause_without_exit(struct story_end *end, const struct story_end *daemon)
+static void cause_without_exit(
+	struct story_end *end, const struct story_end *daemon, uint64_t gone_ns)
 {
 	bool over = end->opened && end->left == end->opened;
 	if (over && end->closed == end->opened)
@@ -283,7 +289,7 @@ static void cause_without_exit(struct story_end *end, const struct story_end *da
 		cause_set(end, STORY_EXPELLED, STORY_CERTAIN);
 	else if (over && end->leave && end->leave->how == RECORD_PROCESS_ENDED)
 		cause_set(end, STORY_ENDED, STORY_CERTAIN);
-	else if (over)
+	else if (over && !cause_follows(end->left_ns, gone_ns))
 		cause_set(end, STORY_HUNG_UP, STORY_CERTAIN);
 	else if (daemon && (daemon->cause == STORY_REBOOT || daemon->cause == STORY_VANISHED))
 		cause_set(end, daemon->cause, STORY_POSSIBLE);
@@ -291,16 +297,18 @@ static void cause_without_exit(struct story_end *end, const struct story_end *da
 		cause_set(end, STORY_RUNNING, STORY_CERTAIN);
 }
 
-void cause_of_trainer(struct story_end *end, const struct story_end *daemon)
+void cause_of_trainer(
+	struct story_end *end, const struct story *story, const struct story_end *daemon)
 {
+	uint64_t gone_ns = cause_gone_ns(story, daemon);
 	bool orderly = end->opened && end->closed == end->opened;
 	int sig = cause_signal(end), code = cause_exit_code(end);
 	if (!end->exit)
-		cause_without_exit(end, daemon);
+		cause_without_exit(end, daemon, gone_ns);
 	else if (sig)
 		cause_of_signal(end, sig);
 	else if (code >= 0)
-		cause_of_code(end, daemon, code, orderly);
+		cause_of_code(end, gone_ns, code, orderly);
 	else
 		cause_of_silence(end, orderly);
 }

@@ -5,8 +5,12 @@
 #include "record/story.h"
 
 /* Sets cause, sure and limit of a trainer; the daemon's end comes first. */
-void cause_of_trainer(struct story_end *end, const struct story_end *daemon);
+void cause_of_trainer(
+	struct story_end *end, const struct story *story, const struct story_end *daemon);
 void cause_of_daemon(struct story_end *end, const struct story *story, const struct story_now *now);
+
+/* When the daemon, which is judged, had begun to end; 0: it goes on. */
+uint64_t cause_gone_ns(const struct story *story, const struct story_end *daemon);
 
 /* The signal that killed it; 0: none, or not known. */
 int cause_signal(const struct story_end *end);

@@ -372,14 +372,12 @@ static void phrase_say_hung_up(const struct phrase *p)
 static void phrase_say_daemon_gone(const struct phrase *p)
 {
 	char span[PHRASE_NUMBER];
-	const struct story_end *daemon = phrase_daemon(p);
-	uint64_t gone = daemon ? daemon->end_ns : p->end->end_ns;
-	PHRASE_ADD(p, " ended with exit code %d, %s after penstockd, %sfor that",
-		cause_exit_code(p->end),
-		phrase_duration((double)(p->end->end_ns - UTIL_MIN(gone, p->end->end_ns)) /
-					PHRASE_SECOND_NS,
-			span, sizeof span),
-		phrase_doubt(p->end));
+	const struct story_end *end = p->end;
+	uint64_t gone = UTIL_MIN(cause_gone_ns(p->story, phrase_daemon(p)), end->end_ns);
+	PHRASE_ADD(p, " ended with exit code %d, %s after penstockd %s, %sfor that",
+		cause_exit_code(end),
+		phrase_duration((double)(end->end_ns - gone) / PHRASE_SECOND_NS, span, sizeof span),
+		p->story->why_ns ? "had begun to end" : "had ended", phrase_doubt(end));
 }
 
 /* What stands behind "asked: ", "failed: " in the daemon's own word. */

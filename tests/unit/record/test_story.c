@@ -698,11 +698,33 @@ static void who_follows_the_daemon_is_told_so(void **state)
 	(void)book_exit(b, 10.5, 1, 3 << 8);
 	b->now.daemon_lives = false;
 	const struct story_end *end = expect(b, TRAINER_PID, STORY_DAEMON_GONE, STORY_LIKELY,
-		"trainer 4121 ended with exit code 3, 0.5 s after penstockd, most likely for that");
+		"trainer 4121 ended with exit code 3, 0.5 s after penstockd had ended, most likely "
+		"for that");
 	contains(end->advice, "reconnect_ms");
 	assert_true(story_event(&b->story, 0, text, sizeof text));
 	assert_string_equal(
 		text, "1 trainer and penstockd ended within 0.5 s; the first was penstockd 812");
+	book_free(b);
+}
+
+/* A daemon that was asked to end tells its trainers so, and waits for them. */
+static void who_leaves_as_the_daemon_ends_is_no_culprit(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	(void)book_attach(b, 1, 1, TRAINER_PID);
+	(void)book_attach(b, 1, 2, 200);
+	book_end(b, 10, "asked: by signal 15 from pid 7");
+	book_leave(b, 10.1, 1, RECORD_HUNG_UP);
+	book_leave(b, 10.1, 2, RECORD_HUNG_UP);
+	book_exit(b, 10.2, 2, 1 << 8)->pid = 200;
+	(void)book_exit(b, 10.3, 0, 0);
+	b->now.daemon_lives = false;
+	(void)expect(b, TRAINER_PID, STORY_RUNNING, STORY_CERTAIN,
+		"trainer 4121 was running when the record ended");
+	(void)expect(b, 200, STORY_DAEMON_GONE, STORY_LIKELY,
+		"trainer 200 ended with exit code 1, 0.2 s after penstockd had begun to end, most "
+		"likely for that");
 	book_free(b);
 }
 
@@ -799,6 +821,7 @@ int main(void)
 		cmocka_unit_test(a_record_that_stops_is_read_with_what_is_known_of_now),
 		cmocka_unit_test(those_who_die_together_are_one_event),
 		cmocka_unit_test(who_follows_the_daemon_is_told_so),
+		cmocka_unit_test(who_leaves_as_the_daemon_ends_is_no_culprit),
 		cmocka_unit_test(nothing_is_told_of_nothing),
 		cmocka_unit_test(any_bytes_make_a_story),
 		cmocka_unit_test(durations_read_well),
