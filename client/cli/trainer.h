@@ -10,8 +10,9 @@
  *
  * It takes batches as fast as they come, or as a trainer that works: `step_s` for each batch, which
  * it holds meanwhile as one that reads it does, while the daemon goes on making the next ones; or
- * at most `rate` images a second, evenly: a batch that came late puts off those behind it. Work is
- * waiting for a clock, so that it takes no processor from the daemon, as a GPU's would not. */
+ * at most `rate` images a second, evenly: a batch that came late by its whole time puts off those
+ * behind it. Work is waiting for a clock, so that it takes no processor from the daemon, as a GPU's
+ * would not. */
 #pragma once
 
 #include "client/cli/histogram.h"

@@ -375,6 +375,24 @@ static void reads_this_machine(void **state)
 	assert_true(cgroup_cpus() >= 0);
 }
 
+/* A file of this process's own cgroup holds a number, or there is none. */
+static void finds_this_machines_files(void **state)
+{
+	(void)state;
+	char path[PATH_MAX] = "unchanged";
+	assert_false(cgroup_memory_file("no.such", "no.such", path, sizeof path));
+	assert_string_equal(path, "unchanged");
+	if (!cgroup_memory_file("memory.current", "memory.usage_in_bytes", path, sizeof path)) {
+		assert_string_equal(path, "unchanged");
+		return;
+	}
+	cleanup(close_file) FILE *file = fopen(path, "re");
+	unsigned long long bytes = 0;
+	assert_true(file && fscanf(file, "%llu", &bytes) == 1 && bytes > 0);
+	assert_false(
+		cgroup_memory_file("memory.current", "memory.usage_in_bytes", path, strlen(path)));
+}
+
 #define MACHINE_TEST(f) cmocka_unit_test_setup_teardown(f, machine_init, machine_deinit)
 
 int main(void)
@@ -395,6 +413,7 @@ int main(void)
 		MACHINE_TEST(adds_no_levels_of_throttling),
 		MACHINE_TEST(survives_rubbish),
 		cmocka_unit_test(reads_this_machine),
+		cmocka_unit_test(finds_this_machines_files),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
