@@ -5,6 +5,7 @@
 #include "base/util.h"
 #include "client/cli/accelerate.h"
 #include "client/cli/report.h"
+#include "client/cli/sweep.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 struct bench {
 	struct measure_options measure;
+	struct sweep_options sweep;
 	uint64_t trainers, rate;
 	double step_ms;
 	const char *accelerators, *profile;
@@ -61,6 +63,9 @@ static int bench_check_accelerators(struct bench *bench, struct accelerate_optio
 	else if (bench->accelerators && bench->trainers_given)
 		cli_note("--accelerators are the processes that take batches, so --trainers cannot "
 			 "be given with it");
+	else if (bench->accelerators && sweep_wanted(&bench->sweep))
+		cli_note("--accelerators is a measurement of its own: --sweep, --rounds, "
+			 "--yardstick, --compare, --plot and --report cannot be given with it");
 	else if (!bench->accelerators)
 		return measure_check(&bench->measure);
 	else {
@@ -113,6 +118,7 @@ static int bench_options(
 			"which accelerator that is (h100)", 0, 0, &bench->profile_given},
 		{"max-broken", 0, OPTION_SHARE, &measure->max_broken, "SHARE",
 			"of an epoch's samples that may be broken (0.01)", 0, 0, NULL},
+		SWEEP_OPTIONS(bench->sweep),
 		{"json", 'j', OPTION_FLAG, &bench->json, NULL, "print one JSON object", 0, 0, NULL},
 	};
 	const char *operand[OPTIONS_OPERANDS];
@@ -170,5 +176,7 @@ int bench_main(int argc, char **argv)
 	int r = bench_options(&bench, argc, argv, &accelerate);
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
+	if (sweep_wanted(&bench.sweep))
+		return sweep_main(&bench.sweep, &bench.measure, bench.json, argc, argv);
 	return bench.accelerators ? bench_accelerate(&bench, &accelerate) : bench_measure(&bench);
 }

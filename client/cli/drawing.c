@@ -270,7 +270,7 @@ static void drawing_stroke(
 		thick * pen->scale, pen->rgb);
 }
 
-/* Row by row from edge to edge, by strokes as thick as a row. */
+/* Row by row from edge to edge, by strokes that overlap, so that no paper shows between them. */
 static void drawing_polygon(
 	const struct drawing_pen *pen, const struct drawing_at *at, size_t count)
 {
@@ -291,7 +291,7 @@ static void drawing_polygon(
 		}
 		if (left <= right)
 			drawing_stroke(pen, (struct drawing_at){left, y},
-				(struct drawing_at){right, y}, step);
+				(struct drawing_at){right, y}, 1.6 * step);
 	}
 }
 

@@ -14,7 +14,7 @@
 
 enum grid_axis { GRID_THREADS, GRID_BATCH, GRID_IMAGE, GRID_AXES };
 
-enum { GRID_VALUES = 64, GRID_POINTS = 128 };
+enum { GRID_VALUES = 64, GRID_POINTS = 100 };
 
 extern const char *const grid_name[GRID_AXES]; /* as in --sweep: "threads", ... */
 extern const char *const grid_unit[GRID_AXES]; /* "decoding threads", ... */

@@ -64,7 +64,7 @@ static void plot_round(struct plot_axis *axis, double low, double high, bool to_
 	double step = plot_step(high - low, PLOT_PARTS);
 	axis->low = low;
 	axis->high = to_tick ? ceil(high / step - 1e-9) * step : high;
-	for (double t = ceil(low / step - 1e-9) * step;
+	for (double t = ceil(low / step - 1e-9) * step + 0.0;
 		t <= axis->high + step * 1e-6 && axis->ticks < PLOT_TICKS; t += step)
 		axis->tick[axis->ticks++] = t;
 }
@@ -235,7 +235,8 @@ static void plot_line(struct plot_frame *frame, size_t number)
 			plot_place(&frame->y, series->point[i].y)};
 	if (series->count > 1)
 		drawing_path(frame->drawing, at, series->count, 2, plot_color(number));
-	for (size_t i = 0; frame->plot->marks && i < series->count; i++)
+	bool marks = frame->plot->marks || series->count == 1;
+	for (size_t i = 0; marks && i < series->count; i++)
 		plot_point(frame, number, &series->point[i]);
 }
 
@@ -267,22 +268,17 @@ static double plot_legend_width(const struct plot *plot)
 /* As much of `words` as fits. */
 static void plot_head(struct drawing *drawing, const struct drawing_text *text, const char *words)
 {
-	enum { PLOT_HEAD = 256 };
+	enum { PLOT_HEAD = 512 };
 	char cut[PLOT_HEAD];
-	size_t room = (size_t)((PLOT_WIDTH - 2 * PLOT_MARGIN) / drawing_width("x", text->size)),
-	       letters = 0, at = 0;
-	room = UTIL_MIN(room, (size_t)(PLOT_HEAD / 4 - 1));
-	bool whole = true;
-	for (const char *c = words; *c && at < sizeof cut - 4; c++) {
-		letters += ((unsigned char)*c & 0xc0) != 0x80;
-		whole = letters <= room;
-		if (!whole)
+	double room = (PLOT_WIDTH - 2 * PLOT_MARGIN) / drawing_width("x", text->size);
+	size_t letters = 0, at = 0;
+	for (; words[at] && at < sizeof cut - 4; at++) {
+		letters += ((unsigned char)words[at] & 0xc0) != 0x80;
+		if ((double)letters > room)
 			break;
-		cut[at++] = *c;
+		cut[at] = words[at];
 	}
-	cut[at] = 0;
-	if (!whole && at > 2)
-		(void)snprintf(cut + at, sizeof cut - at, "...");
+	(void)snprintf(cut + at, sizeof cut - at, "%s", words[at] ? "..." : "");
 	drawing_write(drawing, text, cut);
 }
 

@@ -103,7 +103,7 @@ static void test_grid_points(void **state)
 		assert_int_equal(point.value[GRID_BATCH], 0);
 	}
 	struct grid full = {0};
-	assert_int_equal(grid_add(&full, "threads=1..64", &fault), 0);
+	assert_int_equal(grid_add(&full, "threads=1..50", &fault), 0);
 	assert_int_equal(grid_add(&full, "batch-size=1,2", &fault), 0);
 	assert_int_equal(grid_check(&full, &fault), 0);
 	struct grid top = {0};
