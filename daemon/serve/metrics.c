@@ -37,6 +37,7 @@ struct metrics {
 struct metrics_stream {
 	struct group *group;
 	struct stream_stats stats;
+	struct verdict verdict;
 	char labels[METRICS_LABELS];
 };
 
@@ -124,6 +125,14 @@ static void metrics_ns(struct metrics *m, const char *suffix, const char *labels
 	metrics_sample(m, suffix, labels, text);
 }
 
+/* Thousandths, rounded: for shares. The locale is C, since nothing sets another. */
+static void metrics_ratio(struct metrics *m, const char *labels, double value)
+{
+	char text[40];
+	(void)snprintf(text, sizeof text, "%.3f", value);
+	metrics_sample(m, "", labels, text);
+}
+
 /* A family of one sample. */
 static void metrics_counter(struct metrics *m, const char *name, const char *help, uint64_t value)
 {
@@ -201,6 +210,7 @@ static struct metrics_streams metrics_look(const struct server *server)
 		struct metrics_stream *s = &streams.of[i++];
 		s->group = g;
 		stream_stats(g->stream, &s->stats);
+		account_bottleneck(g, &s->verdict);
 		metrics_stream_labels(g, s->labels);
 	}
 	return streams;
@@ -307,7 +317,7 @@ static void metrics_reasons(struct metrics *m, const struct totals *totals)
 	metrics_family(m, "penstock_broken_samples", "counter", "",
 		"Samples that could not be read or decoded, by reason.");
 	for (unsigned i = 0; i < STREAM_REASONS; i++) {
-		if (!totals->streams.broken[i])
+		if (i == FETCH_OK || i == FETCH_OUTCOMES + DECODE_OK)
 			continue;
 		(void)metrics_label(label, "reason", stream_reason_name(i));
 		metrics_u64(m, "_total", label, totals->streams.broken[i]);
@@ -315,8 +325,6 @@ static void metrics_reasons(struct metrics *m, const struct totals *totals)
 	metrics_family(m, "penstock_fallbacks", "counter", "",
 		"Images that were left to libjpeg-turbo, by reason.");
 	for (unsigned i = 1; i < STEPBACKS; i++) {
-		if (!totals->streams.fallbacks[i])
-			continue;
 		(void)metrics_label(label, "reason", stepback_name((enum stepback)i));
 		metrics_u64(m, "_total", label, totals->streams.fallbacks[i]);
 	}
@@ -436,6 +444,25 @@ static void metrics_stream_slots(struct metrics *m, const struct metrics_stream 
 	}
 }
 
+/* One of them is 1. */
+static void metrics_bottleneck(struct metrics *m, const struct metrics_stream *stream)
+{
+	for (int kind = 0; kind < VERDICT_KINDS; kind++) {
+		char labels[METRICS_LABELS + 32];
+		(void)snprintf(labels, sizeof labels, "%s,kind=\"%s\"", stream->labels,
+			verdict_kind_name((enum verdict_kind)kind));
+		metrics_u64(m, "", labels, stream->verdict.kind == (enum verdict_kind)kind);
+	}
+}
+
+static void metrics_verdicts(struct metrics *m, const struct metrics_streams *streams)
+{
+	metrics_family(m, "penstock_bottleneck", "gauge", "",
+		"1 for what holds up the stream, by the verdict over the last ten seconds.");
+	for (uint32_t i = 0; i < streams->count; i++)
+		metrics_bottleneck(m, &streams->of[i]);
+}
+
 static uint64_t metrics_broken(const struct stream_stats *stats)
 {
 	uint64_t broken = 0;
@@ -477,6 +504,7 @@ static void metrics_streams(
 		opening);
 	metrics_stream_counters(m, streams);
 	metrics_stream_states(m, streams);
+	metrics_verdicts(m, streams);
 }
 
 /* ---- each trainer ---- */
@@ -498,6 +526,12 @@ static void metrics_trainer_blocks(
 	struct metrics *m, const char *labels, const struct member *member)
 {
 	metrics_u64(m, "", labels, member->blocks_since_ns != 0);
+}
+
+static void metrics_trainer_waits(
+	struct metrics *m, const char *labels, const struct member *member)
+{
+	metrics_ratio(m, labels, account_member_waits(member));
 }
 
 static void metrics_each_trainer(
@@ -524,6 +558,9 @@ static void metrics_trainers(struct metrics *m, const struct metrics_streams *st
 	metrics_family(m, "penstock_trainer_blocks", "gauge", "",
 		"1 while it holds back others of its group, else 0.");
 	metrics_each_trainer(m, streams, metrics_trainer_blocks);
+	metrics_family(m, "penstock_trainer_waits_ratio", "gauge", "ratio",
+		"Share of the last ten seconds in which it held nothing and waited for a batch.");
+	metrics_each_trainer(m, streams, metrics_trainer_waits);
 }
 
 char *metrics_text(struct server *server)

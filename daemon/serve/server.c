@@ -413,7 +413,6 @@ static void server_tick(struct server *server)
 	char notice[FAULT_TEXT];
 	while (fetch_notice(server->fetch, notice, sizeof notice))
 		server_notice(server, notice);
-	publish_tick(server);
 	server_deafen(server, false);
 	account_server_tick(server);
 	for (struct group *g = server->groups; g; g = g->next) {
@@ -421,6 +420,7 @@ static void server_tick(struct server *server)
 		if (g->stream && stream_remark(g->stream, notice, sizeof notice))
 			server_notice(server, notice);
 	}
+	publish_tick(server);
 	for (struct client *c = server->clients; c; c = c->next)
 		if (!c->hello && now - c->since_ns > SERVE_HELLO_LIMIT_S * SERVER_SECOND_NS)
 			client_close(c, "sent no hello");
