@@ -190,14 +190,14 @@
 
 	const charts = [];
 
-	/* `words` writes a value; `top` is the scale's end where it is fixed. */
-	function newChart(name, words, top) {
+	/* `words` writes a value; `scale` makes the scale's end from the largest. */
+	function newChart(name, words, scale) {
 		const node = $("chart-template").content.firstElementChild.cloneNode(true);
 		const part = (kind) => node.querySelector(kind);
 		put(part(".name"), name);
 		$("charts").append(node);
-		const chart = {node, name, words, top, points: [], now: part(".now"), svg: part("svg"), line: part(".line"), area: part(".area"),
-			scale: part(".top")};
+		const chart = {node, name, words, scaleOf: scale, points: [], now: part(".now"), svg: part("svg"), line: part(".line"), area: part(".area"),
+			top: part(".top")};
 		charts.push(chart);
 		return chart;
 	}
@@ -214,6 +214,11 @@
 		return Math.ceil(n / power) * power;
 	}
 
+	function roundUpBytes(n) {
+		const unit = 1024 ** Math.floor(Math.log2(n) / 10);
+		return unit * roundUp(n / unit);
+	}
+
 	function runsOf(points) {
 		const runs = [[]];
 		for (const point of points)
@@ -228,7 +233,7 @@
 		const values = chart.points.map((point) => point.value).filter((value) => value !== null);
 		const last = chart.points.length ? chart.points[chart.points.length - 1].value : null;
 		const high = most(values);
-		const top = chart.top || (high > 0 ? roundUp(high) : 1);
+		const top = high > 0 ? chart.scaleOf(high) : 1;
 		const x = (point) => (300 * (1 - (time - point.time) / HISTORY)).toFixed(2);
 		const y = (point) => (79 - 77 * Math.min(1, point.value / top)).toFixed(2);
 		let line = "", area = "";
@@ -240,7 +245,7 @@
 		chart.line.setAttribute("d", line);
 		chart.area.setAttribute("d", area);
 		put(chart.now, last === null ? UNKNOWN : chart.words(last));
-		put(chart.scale, chart.words(top));
+		put(chart.top, high > 0 ? chart.words(top) : "");
 		const low = values.length ? values.reduce((a, b) => Math.min(a, b)) : null;
 		mark(chart.svg, "aria-label", values.length ? `${chart.name}: now ${last === null ? UNKNOWN : chart.words(last)}, least ` +
 			`${chart.words(low)}, most ${chart.words(high)}` : `${chart.name}: nothing measured yet`);
@@ -310,7 +315,7 @@
 			["workers_idle", "decoding threads wait for bytes", ""], ["read_busy", "storage busy", ""],
 			["buffers_full", "read buffers full", ""]];
 		return shares.filter(([key]) => number(evidence[key]) !== null)
-			.map(([key, label, tone]) => ({label, share: evidence[key], text: percent(evidence[key]), tone}))
+			.map(([key, label, tone]) => ({label, share: evidence[key], text: percent(evidence[key]), tone: evidence[key] > 0.1 ? tone : ""}))
 			.concat(readLine(evidence));
 	}
 
@@ -492,7 +497,7 @@
 				.filter(Boolean).join(", ")]].filter((fact) => fact[1]);
 	}
 
-	function newStream() {
+	function newStream(open) {
 		const part = (name) => make("span", {class: name});
 		const parts = {title: part("title"), state: part("state"), at: part("at note"), rate: part("rate")};
 		const progress = newTrough("position in the epoch");
@@ -501,6 +506,7 @@
 		const slots = make("div", {class: "trough stack", role: "img"}), legend = make("ul", {class: "legend"});
 		const slotsBox = make("div", {}, make("p", {class: "note"}, "slots of shared memory"), slots, legend), facts = make("dl");
 		const node = make("details", {class: "stream"}, summary, make("div", {class: "inside"}, sentence, notice, slotsBox, facts));
+		node.open = open;
 		const entry = {node, ...parts, progress, sentence, notice, slots, legend, slotsBox, facts, stream: null};
 		node.addEventListener("toggle", () => node.open && showInside(entry));
 		return entry;
@@ -529,7 +535,7 @@
 			showInside(entry);
 	}
 
-	let allStreams = false, allTrainers = false, opened = false;
+	let allStreams = false, allTrainers = false;
 
 	const wanted = () => $("filter").value.trim().toLowerCase();
 	const fits = (words, filter) => !filter || words.join("\n").toLowerCase().includes(filter);
@@ -548,14 +554,8 @@
 		put($("streams-empty"), streams.length ? `No stream fits “${$("filter").value}”.` :
 			"No stream is open. A trainer opens one: see penstock-bench(1) for one that needs no code.");
 		show($("streams-empty"), !found.length);
-		keyed($("streams"), shown, keyOf, newStream, showStream);
+		keyed($("streams"), shown, keyOf, () => newStream(streams.length <= OPEN_BY_ITSELF), showStream);
 		more($("streams-more"), shown.length, found.length, "streams", allStreams && found.length > FEW_STREAMS);
-		if (!opened && streams.length) {
-			opened = true;
-			if (streams.length <= OPEN_BY_ITSELF)
-				for (const node of $("streams").children)
-					node.open = true;
-		}
 	}
 
 	/* ---- trainers ---- */
@@ -616,9 +616,9 @@
 	/* ---- charts of the daemon ---- */
 
 	const chart = {
-		images: newChart("Images, all streams", (n) => `${short(n)} images/s`),
-		waits: newChart("Trainers' waits, the longest", (n) => percent(n), 1),
-		read: newChart("Read from storage", (n) => `${bytes(n)}/s`),
+		images: newChart("Images, all streams", (n) => `${short(n)} images/s`, roundUp),
+		waits: newChart("Trainers' waits, the longest", (n) => percent(n), () => 1),
+		read: newChart("Read from storage", (n) => `${bytes(n)}/s`, roundUpBytes),
 	};
 
 	/* Null everywhere: a gap. */
@@ -717,9 +717,8 @@
 		keyed($("sheet-stream"), streams.map((stream, place) => ({stream, place})), (item) => sheetKey(item.stream, item.place),
 			(item) => ({node: make("option", {value: sheetKey(item.stream, item.place)})}),
 			(entry, item) => put(entry.node, [nameOf(item.stream), rankOf(item.stream)].filter(Boolean).join(" · ").slice(0, 80)));
-		for (const id of ["sheet-stream", "sheet-show", "sheet-auto"])
-			if ($(id).disabled === streams.length > 0)
-				$(id).disabled = !streams.length;
+		show($("sheet-form"), streams.length);
+		show($("sheet-empty"), !streams.length);
 	}
 
 	/* ---- asking ---- */
@@ -767,12 +766,15 @@
 		document.title = `${streams.length && now !== null ? `${short(now)} images/s · ` : ""}penstock`;
 	}
 
+	/* `refusal`: it is there, and says nothing of use. */
 	function showGone() {
 		const since = duration((performance.now() - lastAnswer) / SECOND);
-		const words = `no answer since ${since}`;
-		showLink("bad", words);
-		put($("gone"), `The daemon does not answer: ${words}${refusal ? ` (${refusal})` : ""}. `);
-		$("gone").append(make("code", {}, "penstock why"), answered ? " tells how it ended. What is below is from before." : " tells how it ended.");
+		const old = answered ? " What is below is from before." : "";
+		showLink("bad", `no answer since ${since}`);
+		if (refusal)
+			$("gone").replaceChildren(`The daemon tells no status since ${since}: ${refusal}.${old}`);
+		else
+			$("gone").replaceChildren(`No answer since ${since}; `, make("code", {}, "penstock why"), ` tells how it ended.${old}`);
 		show($("gone"), true);
 		document.title = "no answer · penstock";
 	}
