@@ -282,9 +282,8 @@ static int hunt_search(struct hunt *hunt)
 		step *= 2;
 	}
 	result->fed = low;
-	result->fed_tried = high - low == 1 && high <= hunt->most;
-	result->fed_more = high > hunt->most;
-	result->bound = result->fed_more ? hunt->bound : ACCELERATE_FREE;
+	result->fed_more = high - low > 1 || high > hunt->most;
+	result->bound = high > hunt->most ? hunt->bound : ACCELERATE_FREE;
 	return CLI_OK;
 }
 

@@ -55,8 +55,7 @@ struct accelerate {
 	double utilisation[TRAINER_MAX], mean;
 	bool passed;
 	unsigned fed; /* so many can be fed; 0: not one */
-	bool fed_tried; /* was tried, and one more was too; else from the rate */
-	bool fed_more; /* perhaps more: nothing was seen to be short */
+	bool fed_more; /* perhaps more: it was not seen that one more cannot */
 	double free_images_per_s; /* of one that does not compute; 0: not measured */
 	enum accelerate_bound bound; /* where `fed` met it */
 	struct accelerate_try tries[ACCELERATE_TRIES];

@@ -198,9 +198,9 @@ static int cold_refuse(const struct dataset *dataset, const char *source, const 
 			source, left, all);
 	return cli_fail(CLI_FAILED,
 		"--cold: %s of %s of %s stay in the page cache, so the run would not be cold: "
-		"another process maps, locks or reads the files, or their file system%s does not "
-		"let go; with root, `echo 1 > /proc/sys/vm/drop_caches` does more",
-		left, all, source, fs.f_type == OVERLAYFS_SUPER_MAGIC ? " (overlay)" : "");
+		"another process maps, locks or reads the files, or their file system does not let "
+		"go; with root, `echo 1 > /proc/sys/vm/drop_caches` does more",
+		left, all, source);
 }
 
 static int cold_passes(struct cold_pass *pass, struct cold *ret)

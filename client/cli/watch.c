@@ -10,8 +10,13 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { WATCH_CHILDREN = 16 };
+enum {
+	WATCH_CHILDREN = 16,
+	WATCH_COST = 100, /* a hundredth of the time may go into looking at memory */
+	WATCH_PATIENCE_NS = 2000000000, /* however long that takes */
+};
 
 static enum trainer_state watch_state(const struct watch *watch, unsigned i)
 {
@@ -53,7 +58,7 @@ void watch_begin(
 }
 
 /* 0: not known. */
-static uint64_t watch_memory(struct watch *watch, pid_t daemon)
+static uint64_t watch_memory(const struct watch *watch, pid_t daemon)
 {
 	pid_t child[WATCH_CHILDREN];
 	uint64_t bytes, sum = 0;
@@ -66,9 +71,28 @@ static uint64_t watch_memory(struct watch *watch, pid_t daemon)
 	for (unsigned i = 0; i < watch->trainers; i++)
 		if (process_pss(watch->pid[i], &bytes) == 0)
 			sum += bytes;
-	watch->peak_memory = UTIL_MAX(watch->peak_memory, sum);
-	watch->memory_known = true;
 	return sum;
+}
+
+/* Not clock_ns: on a busy machine it says how long others ran meanwhile. */
+static uint64_t watch_spent_ns(void)
+{
+	struct timespec t;
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Unless it is too early for that. */
+static void watch_look_at_memory(struct watch *watch, pid_t daemon)
+{
+	uint64_t now_ns = clock_ns(), before_ns = watch_spent_ns();
+	if (now_ns < watch->memory_due_ns)
+		return;
+	watch->memory = watch_memory(watch, daemon);
+	watch->memory_known |= watch->memory != 0;
+	watch->peak_memory = UTIL_MAX(watch->peak_memory, watch->memory);
+	watch->memory_due_ns = now_ns + UTIL_MIN((watch_spent_ns() - before_ns) * WATCH_COST,
+						(uint64_t)WATCH_PATIENCE_NS);
 }
 
 /* How long trainer `i` has waited until now, the wait that still lasts included. */
@@ -118,8 +142,8 @@ static void watch_windows(const struct watch *watch, uint64_t *ret_begin_ns, uin
 }
 
 /* A part of the series: from the look before to this one, or to the windows' end. */
-static void watch_note(struct watch *watch, const struct watch_seen *seen, uint64_t until_ns,
-	bool cpu_known, uint64_t memory)
+static void watch_note(
+	struct watch *watch, const struct watch_seen *seen, uint64_t until_ns, bool cpu_known)
 {
 	const struct watch_seen *before = &watch->seen;
 	double looked_ns = (double)(seen->ns - before->ns);
@@ -130,7 +154,7 @@ static void watch_note(struct watch *watch, const struct watch_seen *seen, uint6
 			(double)(seen->waited_ns - before->waited_ns) / looked_ns / watch->trainers,
 			1.0),
 		.cpu = cpu_known ? (double)(seen->cpu_ns - before->cpu_ns) / looked_ns : -1,
-		.memory = memory,
+		.memory = watch->memory,
 		.bytes_read = seen->bytes_read - before->bytes_read,
 	};
 	series_add(&watch->series, &sample);
@@ -139,14 +163,15 @@ static void watch_note(struct watch *watch, const struct watch_seen *seen, uint6
 void watch_look(struct watch *watch)
 {
 	pid_t daemon = watch_daemon(watch);
-	uint64_t memory = watch_memory(watch, daemon), begin_ns, end_ns;
+	uint64_t begin_ns, end_ns;
+	watch_look_at_memory(watch, daemon);
 	struct watch_seen seen = watch->seen;
 	watch_windows(watch, &begin_ns, &end_ns);
 	watch_count(watch, daemon, &seen);
 	watch->cgroup_seen = UTIL_MAX(watch->cgroup_seen, watch_number(watch->used_fd));
 	watch->begin_ns = watch->begin_ns ? UTIL_MIN(begin_ns, watch->begin_ns) : begin_ns;
 	if (begin_ns)
-		watch_note(watch, &seen, end_ns ? end_ns : seen.ns, seen.cpu_ns != 0, memory);
+		watch_note(watch, &seen, end_ns ? end_ns : seen.ns, seen.cpu_ns != 0);
 	watch->seen = seen;
 }
 

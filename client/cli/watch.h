@@ -4,7 +4,9 @@
  * Memory is the sum of proportional set sizes of the daemon, of the processes that it forked (its
  * flight recorder), and of the trainers: what they share is counted once. Beside it stands what the
  * kernel charges to this process's cgroup, where it tells: page cache included, and whatever else
- * runs in it. Main thread; nothing is kept open but two files of the cgroup. */
+ * runs in it. The kernel walks all pages of a process to tell its share, so that large ones are
+ * looked at less often: what is measured must not be slowed by who measures. Main thread; nothing
+ * is kept open but two files of the cgroup. */
 #pragma once
 
 #include "client/cli/series.h"
@@ -29,6 +31,7 @@ struct watch {
 	struct series series;
 	uint64_t peak_memory; /* the highest sum that was seen */
 	bool memory_known; /* false where the daemon is another user's */
+	uint64_t memory, memory_due_ns; /* at the last look at it; when the next is due */
 	/* Of the cgroup: its files (-1: the kernel does not tell), its highest use ever when this
 	 * began, the highest that was seen since. */
 	int used_fd, peak_fd;

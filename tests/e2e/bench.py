@@ -100,7 +100,7 @@ def test_a_trainer_that_works():
         # It cannot be faster; how much slower is the machine's business, and it does get some.
         assert 8 <= got["images"] and got["images_per_s"] <= 8 / 0.05 * 1.001, got
         assert got["batch_ms"]["p50"] >= 49.7 and got["waits"] <= 1 - 0.05 * got["images_per_s"] / 8 + 0.01, got
-        assert got["waits"] > 0.5 or got["verdict"].startswith("trainer-bound"), got["verdict"]
+        assert got["waits"] > 0.1 or got["verdict"].startswith("trainer-bound"), got["verdict"]
         assert_clean(home)
 
 
