@@ -22,6 +22,7 @@
  *   state.c       what a state says, and whether it fits; resume.[ch] reads and compares it
  *   status.c      status and stop
  *   progress.[ch] one line on a terminal for what takes longer than a second
+ *   why.c         how trainers and the daemon ended, told by daemon/record/story
  *   table.[ch]    numbers and columns for people
  *
  * The command is single-threaded but for check's decoders and spawn's signal thread. Results go to
@@ -72,3 +73,4 @@ int show_main(int argc, char **argv);
 int state_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 int stop_main(int argc, char **argv);
+int why_main(int argc, char **argv);

@@ -30,6 +30,7 @@ static const struct subcommand {
 	{"state", state_main, "what a stream's state says, and whether it fits"},
 	{"status", status_main, "what the running daemon is doing"},
 	{"stop", stop_main, "end the running daemon"},
+	{"why", why_main, "how trainers and the daemon ended, and what led to it"},
 };
 
 static uint64_t started_ns;

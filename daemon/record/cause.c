@@ -278,9 +278,19 @@ static void cause_of_code(struct story_end *end, uint64_t gone_ns, int code, boo
 		cause_set(end, orderly ? STORY_ORDER : STORY_UNCLOSED, STORY_CERTAIN);
 }
 
+/* Recorder and daemon each write when they see it: how it ended may stand there a moment later. */
+static bool cause_fresh(const struct story_end *end, const struct story *story,
+	const struct story_end *daemon, const struct story_now *now)
+{
+	enum { FRESH_S = 2 };
+	bool goes_on = daemon && daemon->cause == STORY_RUNNING;
+	uint64_t last_ns = goes_on ? UTIL_MAX(now->time_ns, story->last_ns) : story->last_ns;
+	return end->left_ns + FRESH_S * CAUSE_SECOND_NS > last_ns;
+}
+
 /* The record has no end of it. */
 static void cause_without_exit(
-	struct story_end *end, const struct story_end *daemon, uint64_t gone_ns)
+	struct story_end *end, const struct story_end *daemon, uint64_t gone_ns, bool fresh)
 {
 	bool over = end->opened && end->left == end->opened;
 	if (over && end->closed == end->opened)
@@ -288,7 +298,9 @@ static void cause_without_exit(
 	else if (over && end->leave && end->leave->how == RECORD_EXPELLED)
 		cause_set(end, STORY_EXPELLED, STORY_CERTAIN);
 	else if (over && end->leave && end->leave->how == RECORD_PROCESS_ENDED)
-		cause_set(end, STORY_ENDED, STORY_CERTAIN);
+		cause_set(end, STORY_ENDED, fresh ? STORY_POSSIBLE : STORY_CERTAIN);
+	else if (over && fresh && !gone_ns)
+		cause_set(end, STORY_ENDED, STORY_POSSIBLE);
 	else if (over && !cause_follows(end->left_ns, gone_ns))
 		cause_set(end, STORY_HUNG_UP, STORY_CERTAIN);
 	else if (daemon && (daemon->cause == STORY_REBOOT || daemon->cause == STORY_VANISHED))
@@ -297,14 +309,14 @@ static void cause_without_exit(
 		cause_set(end, STORY_RUNNING, STORY_CERTAIN);
 }
 
-void cause_of_trainer(
-	struct story_end *end, const struct story *story, const struct story_end *daemon)
+void cause_of_trainer(struct story_end *end, const struct story *story,
+	const struct story_end *daemon, const struct story_now *now)
 {
 	uint64_t gone_ns = cause_gone_ns(story, daemon);
 	bool orderly = end->opened && end->closed == end->opened;
 	int sig = cause_signal(end), code = cause_exit_code(end);
 	if (!end->exit)
-		cause_without_exit(end, daemon, gone_ns);
+		cause_without_exit(end, daemon, gone_ns, cause_fresh(end, story, daemon, now));
 	else if (sig)
 		cause_of_signal(end, sig);
 	else if (code >= 0)

@@ -5,8 +5,8 @@
 #include "record/story.h"
 
 /* Sets cause, sure and limit of a trainer; the daemon's end comes first. */
-void cause_of_trainer(
-	struct story_end *end, const struct story *story, const struct story_end *daemon);
+void cause_of_trainer(struct story_end *end, const struct story *story,
+	const struct story_end *daemon, const struct story_now *now);
 void cause_of_daemon(struct story_end *end, const struct story *story, const struct story_now *now);
 
 /* When the daemon, which is judged, had begun to end; 0: it goes on. */

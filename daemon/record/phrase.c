@@ -437,12 +437,17 @@ static void phrase_say_reboot(const struct phrase *p)
 
 static void phrase_say_ended(const struct phrase *p)
 {
-	bool known = p->end->exit && p->end->exit->known;
-	PHRASE_ADD(p, " ended");
+	const struct story_end *end = p->end;
+	const char *how = "; how is not known: kernels before 6.15 tell only the parent";
+	if (end->exit && end->exit->known)
+		how = " and gave no reason";
+	else if (!end->exit)
+		how = end->sure == STORY_POSSIBLE
+			      ? "; whether its process has ended, too, is not recorded yet"
+			      : "; how its process ended was not recorded";
+	PHRASE_ADD(p, "%s", end->exit ? " ended" : " hung up");
 	phrase_unclosed(p);
-	PHRASE_ADD(p, "%s",
-		known ? " and gave no reason"
-		      : "; how is not known: kernels before 6.15 tell only the parent");
+	PHRASE_ADD(p, "%s", how);
 	phrase_memory(p);
 }
 

@@ -349,7 +349,7 @@ static void story_judge(struct story *story, const struct record *records, size_
 		if (end->daemon)
 			cause_of_daemon(end, story, now);
 		else
-			cause_of_trainer(end, story, daemon);
+			cause_of_trainer(end, story, daemon, now);
 	}
 	for (size_t i = 0; i < story->count; i++)
 		phrase_write(&story->end[i], story);

@@ -148,6 +148,9 @@ static void trace_gpu(struct trace *t, uint64_t time_ns, const struct record_gpu
 static void trace_one(struct trace *t, const struct record *record)
 {
 	switch (record->kind) {
+	case RECORD_START:
+		t->n->budget = record->body.start.budget;
+		break;
 	case RECORD_TRAINER:
 		trace_trainer(t, record->time_ns, &record->body.trainer);
 		break;

@@ -502,6 +502,10 @@ static void leaving_is_told_from_ending(void **state)
 	(void)expect(b, TRAINER_PID, STORY_RUNNING, STORY_CERTAIN, "trainer 4121 is running");
 	assert_false(story_matters(book_find(b, TRAINER_PID)));
 	book_leave(b, 3, 1, RECORD_HUNG_UP);
+	(void)expect(b, TRAINER_PID, STORY_ENDED, STORY_POSSIBLE,
+		"trainer 4121 hung up without closing its stream; whether its process has ended, "
+		"too, is not recorded yet");
+	b->now.time_ns += 2 * SECOND;
 	(void)expect(b, TRAINER_PID, STORY_HUNG_UP, STORY_CERTAIN,
 		"trainer 4121 hung up without closing its stream; its process lives on");
 	b->record[b->count - 1].body.leave.how = RECORD_CLOSED;

@@ -1,0 +1,713 @@
+/* why: what happened to trainers and to the daemon, out of the flight recorder's files. Needs no
+ * daemon: it is asked when that has gone.
+ *
+ * The telling is daemon/record/story; here the files are found, and the story is printed for people
+ * or as JSON. Main thread. */
+#include "client/cli/cli.h"
+
+#include "base/util.h"
+#include "client/cli/options.h"
+#include "client/cli/table.h"
+#include "proto/jsontext.h"
+#include "record/attic.h"
+#include "record/ring.h"
+#include "record/sample.h"
+#include "record/story.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#define WHY_SECOND_NS 1000000000ull
+enum {
+	WHY_LABEL = 10, /* columns of "on devices" */
+	WHY_NARROW = 20, /* a terminal that says less does not know */
+	WHY_SHOWN = 6, /* of one event */
+	WHY_NAMES = 12, /* processes that are listed when none was found */
+	WHY_TEXT = 1024,
+	WHY_PAUSE_MS = 20,
+	WHY_PATIENCE_MS = 2000,
+};
+
+struct why_file {
+	char path[PATH_MAX];
+	struct record *records;
+	struct story story;
+	bool told;
+};
+
+struct why {
+	const char *given; /* --folder */
+	bool json, all;
+	int32_t pid; /* 0: not asked for */
+	const char *named; /* a file */
+
+	char folder[PATH_MAX];
+	char boot_id[64];
+	struct utsname machine;
+	struct why_file *file; /* newest first */
+	size_t files, found; /* found: ends to tell */
+	int width;
+};
+
+static const struct command why_command = {
+	.name = "why",
+	.operands = "[PID | FILE]",
+	.max_operands = 1,
+	.about = "Says how trainers and the daemon ended, and what led to it, out of what the "
+		 "flight\n"
+		 "recorder kept: of the newest daemon that has something to tell, of one process, "
+		 "or\n"
+		 "of one file. Exit: 0 found; 1 nothing to tell, or failed; 2 usage.",
+};
+
+/* ---- the command line ---- */
+
+/* A number is a process, all else is a file. */
+static int why_operand(struct why *why, const char *operand)
+{
+	if (!operand)
+		return 0;
+	if (strspn(operand, "0123456789") != strlen(operand)) {
+		why->named = operand;
+		if (!why->given)
+			return 0;
+		cli_note("--folder says where to look, and \"%s\" already names a file: leave one "
+			 "out",
+			operand);
+		return -EINVAL;
+	}
+	errno = 0;
+	unsigned long long pid = strtoull(operand, NULL, 10);
+	if (errno || pid < 1 || pid > INT32_MAX) {
+		cli_note("expected the number of a process, 1 to %d, got \"%s\"; a file of that "
+			 "name is ./%s",
+			INT32_MAX, operand, operand);
+		return -EINVAL;
+	}
+	why->pid = (int32_t)pid;
+	return 0;
+}
+
+static int why_options(struct why *why, int argc, char **argv)
+{
+	const struct option table[] = {
+		{"folder", 0, OPTION_TEXT, &why->given, "FOLDER",
+			"where the recorder's files are (XDG_STATE_HOME/penstock)", 0, 0, NULL},
+		{"all", 'a', OPTION_FLAG, &why->all, NULL,
+			"tell of those that run or ended in order, too", 0, 0, NULL},
+		{"json", 'j', OPTION_FLAG, &why->json, NULL, "print one JSON object", 0, 0, NULL},
+	};
+	const char *operand[OPTIONS_OPERANDS] = {NULL};
+	int r = options_parse(&why_command, table, UTIL_COUNT(table), argc, argv, operand);
+	return r == OPTIONS_OK ? why_operand(why, operand[0]) : r;
+}
+
+/* ---- now ---- */
+
+static void why_look_around(struct why *why)
+{
+	struct winsize size;
+	cleanup(close_file) FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	if (file && fgets(why->boot_id, sizeof why->boot_id, file))
+		why->boot_id[strcspn(why->boot_id, "\n")] = 0;
+	(void)uname(&why->machine);
+	why->width = INT_MAX;
+	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+		size.ws_col >= WHY_NARROW)
+		why->width = size.ws_col;
+}
+
+static uint64_t why_now_ns(void)
+{
+	struct timespec now;
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * WHY_SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+/* Its number may be another's by now; with its beginning it is not. */
+static bool why_lives(const struct record_start *start)
+{
+	struct sample_process process;
+	return start && sample_process_at("", start->pid, &process) && !process.ended &&
+	       process.start_ticks == start->start_ticks;
+}
+
+/* ---- files ---- */
+
+/* A recorder that writes holds a lock on its file. */
+static bool why_is_written(const char *path)
+{
+	cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+/* The recorder outlives its daemon by a moment, in which it writes how that ended: waits for it. */
+static int why_read_settled(
+	struct why_file *file, size_t *ret_count, bool *ret_lives, struct fault *fault)
+{
+	const struct timespec pause = {.tv_nsec = WHY_PAUSE_MS * 1000000L};
+	for (int waited_ms = 0;; waited_ms += WHY_PAUSE_MS) {
+		int r = ring_read(file->path, &file->records, ret_count, fault);
+		if (r < 0)
+			return r;
+		const struct record_start *start = story_start(file->records, *ret_count);
+		*ret_lives = why_lives(start);
+		if (!start || *ret_lives || waited_ms >= WHY_PATIENCE_MS ||
+			!why_is_written(file->path))
+			return 0;
+		free(file->records);
+		file->records = NULL;
+		(void)nanosleep(&pause, NULL);
+	}
+}
+
+/* 0; or a negative errno with a fault: then the file counts for nothing. */
+static int why_read(const struct why *why, struct why_file *file, struct fault *fault)
+{
+	size_t count;
+	bool lives;
+	int r = why_read_settled(file, &count, &lives, fault);
+	if (r < 0)
+		return r;
+	const struct record_start *start = story_start(file->records, count);
+	const struct story_now now = {.time_ns = why_now_ns(),
+		.boot_id = why->boot_id,
+		.host = why->machine.nodename,
+		.daemon_lives = lives && strcmp(start->boot_id, why->boot_id) == 0};
+	r = story_tell(file->records, count, &now, &file->story);
+	if (r < 0)
+		return fault_set(fault, r, "no memory to tell what is in %s", file->path);
+	file->told = true;
+	return 0;
+}
+
+static void why_forget(struct why_file *file)
+{
+	if (file->told)
+		story_free(&file->story);
+	free(file->records);
+	file->told = false;
+	file->records = NULL;
+}
+
+static int why_is_record(const struct dirent *entry)
+{
+	return fnmatch(ATTIC_PREFIX "*" ATTIC_SUFFIX, entry->d_name, 0) == 0;
+}
+
+/* Their names begin with the time of the start: the newest comes first. */
+static int why_newest(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*b)->d_name, (*a)->d_name);
+}
+
+static int why_list(struct why *why)
+{
+	struct dirent **names;
+	int n = scandir(why->folder, &names, why_is_record, why_newest);
+	if (n < 0)
+		return cli_fail(errno == ENOENT ? CLI_FAILED : cli_exit_code(-errno),
+			"there is no record: %s: %s; a daemon with its recorder on makes it",
+			why->folder, strerror(errno));
+	why->file = calloc((size_t)UTIL_MAX(n, 1), sizeof *why->file);
+	for (int i = 0; i < n; i++) {
+		if (why->file)
+			(void)snprintf(why->file[why->files++].path, PATH_MAX, "%s/%s", why->folder,
+				names[i]->d_name);
+		free(names[i]);
+	}
+	free(names);
+	if (!why->file)
+		return cli_fail(CLI_FAILED, "no memory for the names of %d files", n);
+	if (!n)
+		return cli_fail(CLI_FAILED,
+			"there is no record in %s: no daemon has run with its recorder on",
+			why->folder);
+	return CLI_OK;
+}
+
+static int why_find_files(struct why *why)
+{
+	struct fault fault;
+	int r;
+	if (why->named) {
+		why->file = calloc(1, sizeof *why->file);
+		if (!why->file)
+			return cli_fail(CLI_FAILED, "no memory");
+		why->files = 1;
+		(void)snprintf(why->file->path, PATH_MAX, "%s", why->named);
+		return CLI_OK;
+	}
+	r = attic_resolve(why->given, why->folder, sizeof why->folder, &fault);
+	if (r < 0)
+		return cli_fail(CLI_USAGE, "%s", fault.text);
+	return why_list(why);
+}
+
+/* ---- choosing ---- */
+
+static bool why_tells(const struct why *why, const struct story_end *end)
+{
+	if (why->pid)
+		return end->pid == why->pid;
+	return why->all || story_matters(end);
+}
+
+static size_t why_count(const struct why *why, const struct story *story)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < story->count; i++)
+		n += why_tells(why, &story->end[i]);
+	return n;
+}
+
+/* Whether something went wrong: a daemon that was asked to end or idle is told of, but what was
+ * before it is, too. */
+static bool why_is_bad(const struct story *story)
+{
+	for (size_t i = 0; i < story->count; i++)
+		if (story_matters(&story->end[i]) && story->end[i].cause != STORY_ASKED &&
+			story->end[i].cause != STORY_IDLE)
+			return true;
+	return false;
+}
+
+/* Reads from the newest on until what was asked for is found. */
+static int why_search(struct why *why)
+{
+	struct fault fault;
+	size_t unread = 0, kept = 0;
+	bool enough = false;
+	for (size_t i = 0; i < why->files && !enough; i++) {
+		struct why_file *file = &why->file[i];
+		int r = why_read(why, file, &fault);
+		if (r < 0) {
+			why_forget(file);
+			cli_note("%s", fault.text);
+			unread++;
+			continue;
+		}
+		size_t n = why_count(why, &file->story);
+		enough = why->pid ? n > 0 : why_is_bad(&file->story);
+		why->found += n;
+		if (kept != i) {
+			why->file[kept] = *file;
+			*file = (struct why_file){0};
+		}
+		kept++;
+	}
+	bool none = unread == why->files;
+	why->files = kept;
+	return none ? cli_fail(why->named ? CLI_USAGE : CLI_FAILED, "no record could be read")
+		    : CLI_OK;
+}
+
+/* ---- for people ---- */
+
+static const char *why_time(uint64_t ns, char *buffer, size_t room)
+{
+	struct tm parts;
+	time_t s = (time_t)(ns / WHY_SECOND_NS);
+	buffer[0] = 0;
+	if (localtime_r(&s, &parts))
+		(void)strftime(buffer, room, "%Y-%m-%d %H:%M:%S", &parts);
+	return buffer;
+}
+
+/* A text of the records' for the terminal. */
+static void why_line(const struct why *why, const char *label, const char *sentence)
+{
+	char text[WHY_TEXT];
+	(void)snprintf(text, sizeof text, "%s", sentence);
+	table_sentence(2, WHY_LABEL, label, cli_tame(text), why->width);
+}
+
+static void why_title(const struct why *why, const struct why_file *file)
+{
+	const struct story *story = &file->story;
+	const struct record_start *start = story->start;
+	char from[32], to[32], text[WHY_TEXT], path[PATH_MAX];
+	(void)snprintf(path, sizeof path, "%s", file->path);
+	(void)snprintf(text, sizeof text, "penstockd %d%s%s, recorded from %s to %s",
+		start ? start->pid : 0, start && start->host[0] ? " on " : "",
+		start ? start->host : "", why_time(story->first_ns, from, sizeof from),
+		why_time(story->last_ns, to, sizeof to));
+	table_paragraph(2, cli_tame(text), why->width);
+	(void)printf("  %s\n", cli_tame(path));
+}
+
+static bool why_briefly(const char *label)
+{
+	return strcmp(label, "command") == 0 || strcmp(label, "batches") == 0;
+}
+
+/* `next`, of the same event: what both are to be told is told once. */
+static void why_end(
+	const struct why *why, const struct story_end *end, const struct story_end *next)
+{
+	char sentence[WHY_TEXT];
+	(void)snprintf(sentence, sizeof sentence, "%s", end->sentence);
+	table_paragraph(2, cli_tame(sentence), why->width);
+	for (unsigned i = 0; i < end->lines; i++)
+		if (why->pid || why_briefly(end->line[i].label))
+			why_line(why, end->line[i].label, end->line[i].text);
+	if (end->advice[0] && !(next && strcmp(next->advice, end->advice) == 0))
+		why_line(why, "to do", end->advice);
+}
+
+/* "2026-11-22 05:12:44" and, of several that ended together, what they have in common. */
+static void why_heading(
+	const struct why *why, const struct story *story, const struct story_end *end)
+{
+	char when[32], event[160], text[256];
+	why_time(end->end_ns, when, sizeof when);
+	bool several = !why->pid && story_event(story, end->event, event, sizeof event);
+	(void)snprintf(
+		text, sizeof text, "%s%s%s", when, several ? ": " : "", several ? event : "");
+	(void)printf("\n");
+	table_paragraph(2, cli_tame(text), why->width);
+}
+
+/* Of an event, from the end `at` on; returns where the next begins. A job of many ranks that dies
+ * of one of them is not told rank by rank. */
+static size_t why_event(const struct why *why, const struct story *story, size_t at)
+{
+	const struct story_end *end = &story->end[at];
+	size_t shown = 0, more = 0, i = at;
+	bool event = end->event >= 0 && !why->pid;
+	why_heading(why, story, end);
+	for (; i < story->count && (i == at || (event && story->end[i].event == end->event)); i++) {
+		const struct story_end *one = &story->end[i], *next = one + 1;
+		if (i + 1 == story->count || !event || next->event != end->event)
+			next = NULL;
+		if (shown < WHY_SHOWN || one->daemon)
+			why_end(why, one, shown + 1 < WHY_SHOWN ? next : NULL);
+		else
+			more++;
+		shown++;
+	}
+	if (more)
+		(void)printf("and %zu more; penstock why PID tells of one\n", more);
+	return i;
+}
+
+static void why_people_file(const struct why *why, const struct why_file *file)
+{
+	const struct story *story = &file->story;
+	why_title(why, file);
+	for (size_t i = 0; i < story->count;)
+		i = why_tells(why, &story->end[i]) ? why_event(why, story, i) : i + 1;
+}
+
+static void why_people(const struct why *why)
+{
+	bool first = true;
+	for (size_t i = 0; i < why->files; i++) {
+		if (!why_count(why, &why->file[i].story))
+			continue;
+		if (!first)
+			(void)printf("\n");
+		first = false;
+		why_people_file(why, &why->file[i]);
+	}
+}
+
+/* ---- for machines ---- */
+
+static void why_json_bytes(struct jsontext *json, const char *key, uint64_t value)
+{
+	if (value == STORY_UNKNOWN)
+		jsontext_raw(json, key, "null");
+	else
+		jsontext_u64(json, key, value);
+}
+
+/* Negative: nobody knows. */
+static void why_json_share(struct jsontext *json, const char *key, float value)
+{
+	if (value >= 0)
+		jsontext_number(json, key, (double)value, 3);
+	else
+		jsontext_raw(json, key, "null");
+}
+
+static void why_json_seconds(struct jsontext *json, const char *key, uint64_t ns)
+{
+	if (ns)
+		jsontext_number(json, key, (double)ns / (double)WHY_SECOND_NS, 3);
+	else
+		jsontext_raw(json, key, "null");
+}
+
+static void why_json_memory(struct jsontext *json, const struct story_numbers *n)
+{
+	jsontext_object(json, "memory");
+	why_json_bytes(json, "first", n->memory_first);
+	why_json_bytes(json, "ten_minutes_before", n->memory_before);
+	why_json_bytes(json, "last", n->memory_last);
+	why_json_bytes(json, "peak", n->memory_peak);
+	why_json_bytes(json, "anonymous", n->anonymous);
+	why_json_bytes(json, "shared", n->shared);
+	why_json_bytes(json, "swapped", n->swapped);
+	if (n->grows)
+		jsontext_number(json, "growth_per_hour", n->growth_per_hour, 0);
+	else
+		jsontext_raw(json, "growth_per_hour", "null");
+	why_json_seconds(json, "first_at", n->first_ns);
+	why_json_seconds(json, "last_at", n->last_ns);
+	jsontext_end(json);
+}
+
+static void why_json_cgroup(struct jsontext *json, const struct story_numbers *n)
+{
+	jsontext_object(json, "cgroup");
+	jsontext_string(json, "path", n->cgroup.path);
+	why_json_bytes(json, "used", n->cgroup.used);
+	why_json_bytes(json, "used_after", n->cgroup_used_after);
+	why_json_bytes(json, "limit", n->cgroup.limit);
+	why_json_bytes(json, "oom_kills", n->cgroup.oom_kills);
+	jsontext_end(json);
+}
+
+static void why_json_machine(struct jsontext *json, const struct story_numbers *n)
+{
+	jsontext_object(json, "machine");
+	why_json_bytes(json, "available", n->available);
+	why_json_bytes(json, "total", n->total);
+	why_json_bytes(json, "swap_free", n->swap_free);
+	why_json_bytes(json, "disk_free", n->disk_free);
+	jsontext_end(json);
+	jsontext_object(json, "pressure");
+	why_json_share(json, "cpu_some", n->pressure.cpu_some);
+	why_json_share(json, "memory_some", n->pressure.memory_some);
+	why_json_share(json, "memory_full", n->pressure.memory_full);
+	why_json_share(json, "io_some", n->pressure.io_some);
+	why_json_share(json, "io_full", n->pressure.io_full);
+	jsontext_end(json);
+}
+
+static void why_json_gpus(struct jsontext *json, const struct story_numbers *n)
+{
+	why_json_bytes(json, "gpu_bytes", n->gpu_bytes);
+	jsontext_array(json, "gpus");
+	for (unsigned i = 0; i < n->gpus; i++) {
+		jsontext_object(json, NULL);
+		jsontext_u64(json, "device", n->gpu[i].device);
+		jsontext_string(json, "name", n->gpu[i].name);
+		why_json_bytes(json, "used", n->gpu[i].used);
+		why_json_bytes(json, "total", n->gpu[i].total);
+		why_json_share(json, "busy", n->gpu[i].busy);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}
+
+static void why_json_place(struct jsontext *json, const struct story_numbers *n)
+{
+	jsontext_object(json, "batches");
+	why_json_bytes(json, "given", n->place_known ? n->given : STORY_UNKNOWN);
+	bool any = n->place_known && n->given;
+	why_json_bytes(json, "epoch", any ? n->epoch : STORY_UNKNOWN);
+	why_json_bytes(json, "batch", any ? n->batch : STORY_UNKNOWN);
+	why_json_bytes(json, "held", n->place_known ? n->held : STORY_UNKNOWN);
+	why_json_share(json, "waits", n->waits);
+	jsontext_end(json);
+}
+
+static void why_json_daemon(struct jsontext *json, const struct story_numbers *n)
+{
+	jsontext_object(json, "penstock");
+	why_json_bytes(json, "reserved", n->reserved);
+	why_json_bytes(json, "budget", n->budget);
+	why_json_bytes(json, "resident", n->daemon_resident);
+	why_json_share(json, "images_per_s", n->images_per_s);
+	jsontext_string(json, "verdict", n->verdict);
+	jsontext_end(json);
+}
+
+static void why_json_status(struct jsontext *json, const struct story_end *end)
+{
+	bool known = end->exit && end->exit->known;
+	if (known)
+		jsontext_i64(json, "wait_status", end->exit->status);
+	else
+		jsontext_raw(json, "wait_status", "null");
+	jsontext_u64(json, "oom_kills", end->numbers.oom_kills);
+	why_json_bytes(json, "lived_s", end->numbers.lived_s);
+	why_json_bytes(json, "cpu_s", end->numbers.cpu_s);
+}
+
+static void why_json_limit(struct jsontext *json, const struct story_end *end)
+{
+	static const char *const names[] = {[STORY_LIMIT_NONE] = "",
+		[STORY_LIMIT_CPU] = "cpu",
+		[STORY_LIMIT_TIMEOUT] = "timeout",
+		[STORY_LIMIT_DEADLINE] = "deadline"};
+	if (end->cause != STORY_TIME)
+		return;
+	jsontext_string(json, "time_limit", names[end->limit]);
+	why_json_bytes(json, "time_limit_s", end->limit_s);
+}
+
+static void why_json_attach(struct jsontext *json, const struct record_attach *attach)
+{
+	if (!attach)
+		return;
+	jsontext_string(json, "command", attach->command);
+	jsontext_string(json, "stream", attach->stream);
+	jsontext_string(json, "source", attach->source);
+	jsontext_string(json, "group", attach->group);
+	jsontext_u64(json, "batch_size", attach->batch_size);
+	jsontext_u64(json, "rank", attach->rank);
+	jsontext_u64(json, "world_size", attach->world_size);
+}
+
+static void why_json_end(struct jsontext *json, const struct story_end *end)
+{
+	const struct story_numbers *n = &end->numbers;
+	jsontext_object(json, NULL);
+	jsontext_string(json, "who", end->daemon ? "daemon" : "trainer");
+	jsontext_i64(json, "pid", end->pid);
+	jsontext_string(json, "cause", story_cause_name(end->cause));
+	jsontext_string(json, "confidence", story_sure_name(end->sure));
+	jsontext_string(json, "sentence", end->sentence);
+	jsontext_string(json, "advice", end->advice);
+	if (end->event >= 0)
+		jsontext_i64(json, "event", end->event);
+	why_json_seconds(json, "since", end->since_ns);
+	why_json_seconds(json, "at", end->end_ns);
+	why_json_status(json, end);
+	why_json_limit(json, end);
+	jsontext_string(json, "parent_command", end->parent_command);
+	why_json_attach(json, end->attach);
+	why_json_memory(json, n);
+	why_json_cgroup(json, n);
+	why_json_machine(json, n);
+	why_json_gpus(json, n);
+	if (!end->daemon)
+		why_json_place(json, n);
+	why_json_daemon(json, n);
+	jsontext_end(json);
+}
+
+static void why_json_events(struct jsontext *json, const struct story *story)
+{
+	char text[160];
+	jsontext_array(json, "events");
+	for (int i = 0; i < story->events; i++) {
+		if (!story_event(story, i, text, sizeof text))
+			continue;
+		jsontext_object(json, NULL);
+		jsontext_i64(json, "event", i);
+		jsontext_string(json, "sentence", text);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}
+
+static void why_json_file(struct jsontext *json, const struct why *why, const struct why_file *file)
+{
+	const struct story *story = &file->story;
+	const struct record_start *start = story->start;
+	jsontext_object(json, NULL);
+	jsontext_string(json, "path", file->path);
+	why_json_seconds(json, "first", story->first_ns);
+	why_json_seconds(json, "last", story->last_ns);
+	if (start) {
+		jsontext_i64(json, "pid", start->pid);
+		jsontext_string(json, "version", start->version);
+		jsontext_string(json, "host", start->host);
+		jsontext_string(json, "kernel", start->kernel);
+		jsontext_string(json, "boot_id", start->boot_id);
+		jsontext_string(json, "socket", start->socket);
+	}
+	why_json_events(json, story);
+	jsontext_array(json, "ends");
+	for (size_t i = 0; i < story->count; i++)
+		if (why_tells(why, &story->end[i]))
+			why_json_end(json, &story->end[i]);
+	jsontext_end(json);
+	jsontext_end(json);
+}
+
+static int why_machine(const struct why *why)
+{
+	struct jsontext json = {0};
+	jsontext_object(&json, NULL);
+	jsontext_array(&json, "records");
+	for (size_t i = 0; i < why->files; i++)
+		if (why_count(why, &why->file[i].story) || !why->pid)
+			why_json_file(&json, why, &why->file[i]);
+	jsontext_end(&json);
+	jsontext_end(&json);
+	return cli_print_json(&json);
+}
+
+/* ---- nothing ---- */
+
+/* The processes that the files know of, newest first. */
+static void why_names(const struct why *why, char *text, size_t room)
+{
+	size_t shown = 0, at = 0;
+	text[0] = 0;
+	for (size_t i = 0; i < why->files; i++) {
+		for (size_t k = 0; k < why->file[i].story.count; k++, shown++) {
+			const struct story_end *end = &why->file[i].story.end[k];
+			if (shown < WHY_NAMES && at < room)
+				at += (size_t)snprintf(text + at, room - at, "%s%s %d",
+					shown ? ", " : "", end->daemon ? "penstockd" : "trainer",
+					end->pid);
+		}
+	}
+	if (shown > WHY_NAMES && at < room)
+		(void)snprintf(text + at, room - at, " and %zu more", shown - WHY_NAMES);
+}
+
+static int why_nothing(const struct why *why)
+{
+	const char *where = why->named ? why->named : why->folder;
+	char names[512];
+	why_names(why, names, sizeof names);
+	if (why->json && why_machine(why) != CLI_OK)
+		return CLI_FAILED;
+	if (!names[0])
+		return cli_fail(CLI_FAILED, "nothing has been recorded yet in %s", where);
+	if (why->pid)
+		return cli_fail(
+			CLI_FAILED, "%s knows no process %d; it knows %s", where, why->pid, names);
+	return cli_fail(CLI_FAILED,
+		"nothing has gone wrong as far as %s says; it knows %s (--all tells of them)",
+		where, names);
+}
+
+int why_main(int argc, char **argv)
+{
+	struct why why = {0};
+	int r = why_options(&why, argc, argv);
+	if (r != OPTIONS_OK)
+		return r < 0 ? CLI_USAGE : CLI_OK;
+	why_look_around(&why);
+	int code = why_find_files(&why);
+	if (code == CLI_OK)
+		code = why_search(&why);
+	if (code == CLI_OK && !why.found)
+		code = why_nothing(&why);
+	else if (code == CLI_OK && why.json)
+		code = why_machine(&why);
+	else if (code == CLI_OK)
+		why_people(&why);
+	for (size_t i = 0; i < why.files; i++)
+		why_forget(&why.file[i]);
+	free(why.file);
+	return code;
+}
