@@ -184,6 +184,17 @@ static void report_json_accelerate(const struct accelerate *accelerate, struct j
 	jsontext_end(json);
 }
 
+/* The evidence for the verdict, as the daemon gives it; null where it gives none. */
+static int report_json_bottleneck(const struct measure *measure, struct jsontext *json)
+{
+	const struct node *found = document_get(measure->stats, "bottleneck");
+	cleanup(free_ptr) char *text = found ? document_dump(found) : NULL;
+	if (found && !text)
+		return -ENOMEM;
+	jsontext_raw(json, "bottleneck", text ? text : "null");
+	return 0;
+}
+
 int report_json(const struct measure *measure, const struct accelerate *accelerate)
 {
 	cleanup(free_ptr) char *fallbacks =
@@ -213,8 +224,10 @@ int report_json(const struct measure *measure, const struct accelerate *accelera
 	report_json_trainers(measure, &json);
 	report_json_more(measure, &json);
 	report_json_accelerate(accelerate, &json);
+	int r = report_json_bottleneck(measure, &json);
 	jsontext_end(&json);
-	int r = json.failed ? -ENOMEM : 0;
+	if (json.failed)
+		r = -ENOMEM;
 	if (r == 0)
 		(void)printf("%s\n", json.text);
 	jsontext_free(&json);

@@ -21,7 +21,7 @@ RECORD = struct.Struct("<QqIIIIIIIIQQ")  # struct penstock_sample
 BENCH_KEYS = ["images_per_s", "batch_size", "threads", "trainers", "seconds", "images", "first_batch_s", "batch_p50_ms", "batch_p99_ms",
               "cpu_s", "peak_memory_bytes", "bytes_read", "stages", "decode_stages", "fallbacks", "broken", "checkpoints", "cache",
               "verdict", "share", "trainer_images_per_s", "announce_p50_us", "announce_p99_us",
-              "batch_ms", "wait_ms", "waits", "trainer_waits", "cgroup_peak_bytes", "cgroup_peak_exact", "step_ms", "rate", "series", "cold", "accelerators"]
+              "batch_ms", "wait_ms", "waits", "trainer_waits", "cgroup_peak_bytes", "cgroup_peak_exact", "step_ms", "rate", "series", "cold", "accelerators", "bottleneck"]
 
 
 def environment(home, **more):
@@ -482,6 +482,7 @@ def test_bench_json_is_the_interface():
         assert got["images"] % 8 == 0 and 0 < got["batch_p50_ms"] <= got["batch_p99_ms"]
         assert 0 < got["cpu_s"] <= 2.2 * got["seconds"] and 0 < got["first_batch_s"] < LIMIT
         assert 1 << 20 < got["peak_memory_bytes"] and got["bytes_read"] >= 0 and got["verdict"]
+        assert got["bottleneck"]["kind"] in ("unknown", "trainer", "decode", "read", "memory", "held"), got["bottleneck"]
         assert_clean(home)
 
 
