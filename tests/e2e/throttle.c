@@ -50,16 +50,17 @@ static void throttle(size_t bytes)
 	throttle_until(done);
 }
 
-__attribute__((visibility("default"))) ssize_t pread(int fd, void *to, size_t bytes, off_t at)
+__attribute__((visibility("default"))) ssize_t pread(int fd, void *buf, size_t nbytes, off_t offset)
 {
-	ssize_t got = syscall(SYS_pread64, fd, to, bytes, at);
+	ssize_t got = syscall(SYS_pread64, fd, buf, nbytes, offset);
 	if (got > 0)
 		throttle((size_t)got);
 	return got;
 }
 
 /* What pread is called where off_t has 64 bits. */
-__attribute__((visibility("default"))) ssize_t pread64(int fd, void *to, size_t bytes, off_t at)
+__attribute__((visibility("default"))) ssize_t pread64(
+	int fd, void *buf, size_t nbytes, off_t offset)
 {
-	return pread(fd, to, bytes, at);
+	return pread(fd, buf, nbytes, offset);
 }
