@@ -6,7 +6,7 @@
  *   client.c       one connection: its messages
  *   join.c         who may join what, and where it begins
  *   group.c        one stream and its trainers: announcing, leases, hang-ups, laggards
- *   account.c      a group's time accounts and its verdict
+ *   account.[ch]   where time goes, second by second, and the verdict of it
  *   totals.c       what all streams counted since the start
  *   opener.c       the thread that opens a stream, since building an index takes long
  *   status.c       what the daemon says of itself, as JSON
