@@ -26,7 +26,10 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 class Browser:
     def __init__(self):
-        program = os.environ.get("PENSTOCK_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+        wanted = os.environ.get("PENSTOCK_CHROMIUM")
+        program = next(filter(None, map(shutil.which, [wanted] if wanted else BROWSERS)), None)
+        if wanted and not program:
+            sys.exit(f"PENSTOCK_CHROMIUM={wanted} is no program")
         if not program:
             raise Skip("no chromium here: install Debian's, or name one by PENSTOCK_CHROMIUM")
         self.home = tempfile.mkdtemp(prefix="penstock-test-")

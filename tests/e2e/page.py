@@ -237,10 +237,13 @@ def test_sheet_again_and_none():
     answers = [lambda n: (404, "text/plain", b"no batch yet\n")]
     with fake_of(status([stream("a"), stream("b")]), sheet=lambda n: answers[0](n)) as fake, look(fake) as page:
         page.reads("live", "#link")
-        page.value("document.querySelector('#sheet-auto').click()")
-        page.reads("This stream has no complete batch now.", "#sheet-note")
+        page.value("document.querySelector('#sheet-show').click()")
+        page.reads("There is no complete batch now: it is shown as soon as there is one.", "#sheet-note")
         answers[0] = sheet_of([{"index": 1, "label": 1, "class": "hen", "flags": []}])
-        page.reads("hen", "#sheet")  # nobody clicked
+        page.reads("hen", "#sheet")  # nobody clicked again
+        page.value("document.querySelector('#sheet-auto').click()")
+        answers[0] = sheet_of([{"index": 1, "label": 1, "class": "ostrich", "flags": []}])
+        page.reads("ostrich", "#sheet")
         answers[0] = lambda n: (200, "image/png", b"\x89PNG no more")
         page.reads("No picture:", "#sheet-note")
         answers[0] = sheet_of([{"index": 1, "label": 1, "class": "tench", "flags": []}])

@@ -638,6 +638,7 @@
 	/* ---- the contact sheet ---- */
 
 	let streamsNow = [], sheetTimer = 0, sheetBusy = false;
+	let sheetDue = false; /* asked for, and there was none yet */
 
 	/* The text that a PNG carries under `keyword` (iTXt, not compressed), or "". */
 	function textOfPng(data, keyword) {
@@ -694,15 +695,18 @@
 
 	async function askSheet() {
 		const place = streamsNow.findIndex((stream, i) => sheetKey(stream, i) === $("sheet-stream").value);
-		if (sheetBusy || place < 0)
+		const stream = streamsNow[place];
+		if (sheetBusy || !stream)
 			return;
 		sheetBusy = true;
+		sheetDue = false;
 		try {
 			const answer = await fetch(`sheet?stream=${place}`, {cache: "no-store", signal: AbortSignal.timeout(LIMIT)});
+			sheetDue = answer.status === 404;
 			if (answer.ok)
-				await drawSheet(answer, streamsNow[place] || {});
+				await drawSheet(answer, stream);
 			else
-				put($("sheet-note"), answer.status === 404 ? "This stream has no complete batch now." :
+				put($("sheet-note"), sheetDue ? "There is no complete batch now: it is shown as soon as there is one." :
 					`No picture: the daemon answered ${answer.status} ${(await answer.text()).slice(0, 200)}`);
 		} catch (error) {
 			put($("sheet-note"), error.name === "TimeoutError" ? `No picture: no answer in ${LIMIT / SECOND} s` : "No picture: the daemon does not answer.");
@@ -762,6 +766,8 @@
 		showStreams(streams);
 		showTrainers(streams);
 		showSheetStreams(streams);
+		if (sheetDue)
+			askSheet();
 		const now = drawCharts(status, streams);
 		document.title = `${streams.length && now !== null ? `${short(now)} images/s · ` : ""}penstock`;
 	}
@@ -797,7 +803,7 @@
 	}
 
 	async function turn() {
-		const status = document.hidden ? undefined : await ask();
+		const status = document.hidden && answered ? undefined : await ask();
 		if (status) {
 			latest = status;
 			showStatus(status);
