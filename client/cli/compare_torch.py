@@ -70,7 +70,7 @@ def die_with_parent(_worker):
 def make_dataset(paths, samples, whole_files, transform):
     import io
 
-    import torch
+    import torch.utils.data
     from PIL import Image
     shards = {}
 
@@ -122,7 +122,7 @@ def measure(loader, seconds, warmup):
 
 def run(fd, options):
     versions = probe()
-    import torch
+    import torch.utils.data
     paths, samples = read_list(fd)
     torch.manual_seed(options["seed"])
     loader = torch.utils.data.DataLoader(

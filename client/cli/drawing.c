@@ -279,7 +279,8 @@ static void drawing_polygon(
 		top = UTIL_MIN(top, at[i].y);
 		bottom = UTIL_MAX(bottom, at[i].y);
 	}
-	for (double y = top; y <= bottom; y += step) {
+	for (int row = 0; top + row * step <= bottom; row++) {
+		double y = top + row * step;
 		double left = INFINITY, right = -INFINITY;
 		for (size_t i = 0; i < count; i++) {
 			struct drawing_at a = at[i], b = at[(i + 1) % count];

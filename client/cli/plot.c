@@ -64,9 +64,12 @@ static void plot_round(struct plot_axis *axis, double low, double high, bool to_
 	double step = plot_step(high - low, PLOT_PARTS);
 	axis->low = low;
 	axis->high = to_tick ? ceil(high / step - 1e-9) * step : high;
-	for (double t = ceil(low / step - 1e-9) * step + 0.0;
-		t <= axis->high + step * 1e-6 && axis->ticks < PLOT_TICKS; t += step)
-		axis->tick[axis->ticks++] = t;
+	double first = ceil(low / step - 1e-9) + 0.0; /* no negative zero */
+	while (axis->ticks < PLOT_TICKS &&
+		(first + (double)axis->ticks) * step <= axis->high + step * 1e-6) {
+		axis->tick[axis->ticks] = (first + (double)axis->ticks) * step;
+		axis->ticks++;
+	}
 }
 
 static void plot_add_tick(struct plot_axis *axis, double value)
