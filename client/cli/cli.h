@@ -9,9 +9,13 @@
  *   spawn.[ch]    a daemon of the command's own in a temporary folder, ended whatever happens
  *   document.[ch] reads the daemon's JSON
  *   process.[ch]  what /proc says about a process: memory, CPU time, bytes read
- *   trainer.[ch]  a forked process that takes batches and times them
+ *   trainer.[ch]  a forked process that takes batches, or works on them too, and times them
+ *   watch.[ch]    looks at daemon and trainers from outside; series.[ch] is what it saw over time
+ *   cold.[ch]     takes a dataset's files out of the page cache
+ *   accelerate.[ch] how many accelerators can be fed, in MLPerf Storage's terms
  *   histogram.[ch] times of arrival with half a per cent of resolution, in constant memory
- *   bench.c       the options of bench; measure.[ch] is one run of it, report.[ch] prints it
+ *   bench.c       the options of bench; measure.[ch] is one run of it, report.[ch] (and
+ *                 report_json.c) prints it
  *   check.c       decodes everything; machine.[ch] says what this machine offers
  *   decode.c      writes single images out; input.[ch] reads them, headline.[ch] knows their kind
  *   pack.c        rewrites a dataset; the work is done in daemon/pack
@@ -20,13 +24,15 @@
  *   show.c        a batch as a picture; sheet.[ch] draws it with canvas.[ch] and font.[ch]
  *   picture.[ch]  pixels into a PNG or PPM file
  *   state.c       what a state says, and whether it fits; resume.[ch] reads and compares it
- *   status.c      status and stop
+ *   status.c      status and stop; answer.[ch] asks the daemon
+ *   top.c         status again and again: top_view.h has the map of what it shows; feed.[ch] asks,
+ *                 paper.[ch] and columns.[ch] lay out, screen.[ch] draws on the terminal
  *   progress.[ch] one line on a terminal for what takes longer than a second
  *   why.c         how trainers and the daemon ended, told by daemon/record/story
- *   table.[ch]    numbers and columns for people
+ *   table.[ch]    numbers and columns for people; bar.[ch] shares
  *
- * The command is single-threaded but for check's decoders and spawn's signal thread. Results go to
- * stdout, everything else to stderr as `penstock: sentence`. */
+ * The command is single-threaded but for check's decoders, spawn's signal thread and feed's.
+ * Results go to stdout, everything else to stderr as `penstock: sentence`. */
 #pragma once
 
 #include <stdint.h>
@@ -74,3 +80,4 @@ int state_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 int stop_main(int argc, char **argv);
 int why_main(int argc, char **argv);
+int top_main(int argc, char **argv);

@@ -31,6 +31,7 @@ static const struct subcommand {
 	{"status", status_main, "what the running daemon is doing"},
 	{"stop", stop_main, "end the running daemon"},
 	{"why", why_main, "how trainers and the daemon ended, and what led to it"},
+	{"top", top_main, "the same as status, live: who waits, for what"},
 };
 
 static uint64_t started_ns;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "client/cli/bar.h"
 #include "client/cli/table.h"
 
 #include <langinfo.h>
@@ -36,22 +37,6 @@ static int progress_columns(void)
 	return size.ws_col;
 }
 
-/* Eighths of a character cell where the terminal knows them, whole cells where it does not. */
-static void progress_bar(const struct progress *progress, double share, char *out, size_t room)
-{
-	static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-	int parts = (int)(share * PROGRESS_BAR * 8 + 0.5), whole = parts / 8, cells = 0;
-	size_t n = 0;
-	for (; cells < whole && n + 4 < room; cells++)
-		n += (size_t)snprintf(out + n, room - n, "%s", progress->utf8 ? "█" : "#");
-	if (progress->utf8 && parts % 8) {
-		n += (size_t)snprintf(out + n, room - n, "%s", eighths[parts % 8]);
-		cells++;
-	}
-	for (; cells < PROGRESS_BAR && n + 4 < room; cells++)
-		n += (size_t)snprintf(out + n, room - n, "%s", progress->utf8 ? "░" : "-");
-}
-
 /* "1,402/s  0:12 left", as far as they can be known. */
 static void progress_rate(
 	const struct progress *progress, uint64_t done, uint64_t now_ns, char *out, size_t room)
@@ -76,9 +61,9 @@ static void progress_rate(
 static void progress_draw(
 	struct progress *progress, uint64_t done, uint64_t now_ns, const char *note)
 {
-	char bar[PROGRESS_BAR * 4], tail[160], number[24];
+	char bar[BAR_ROOM], tail[160], number[24];
 	double share = progress->total ? UTIL_MIN((double)done / (double)progress->total, 1.0) : 0;
-	progress_bar(progress, share, bar, sizeof bar);
+	(void)bar_share(share, PROGRESS_BAR, progress->utf8, bar);
 	progress_rate(progress, done, now_ns, tail, sizeof tail);
 	/* One column stays free: a full line would wrap on some terminals. */
 	int room = progress_columns() - 1 - PROGRESS_LABEL - 1;

@@ -3,13 +3,13 @@
 #include "client/cli/cli.h"
 
 #include "base/util.h"
+#include "client/cli/answer.h"
 #include "client/cli/document.h"
 #include "client/cli/options.h"
 #include "client/cli/recipe.h"
 #include "client/cli/table.h"
 #include "penstock/penstock.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +18,13 @@ enum { STATUS_WIDTH = 80, STATUS_NAME = 11 };
 static void status_field(const char *name, const char *value)
 {
 	table_sentence(2, STATUS_NAME, name, value, STATUS_WIDTH);
+}
+
+/* What older daemons do not know of, or what is off. */
+static void status_given(const char *name, const char *value)
+{
+	if (*value)
+		status_field(name, value);
 }
 
 static void status_cache(const struct node *cache)
@@ -45,6 +52,8 @@ static void status_daemon(const struct node *root)
 	status_field("threads", text);
 	status_cache(document_get(root, "cache"));
 	status_field("checkpoints", document_bool(root, "checkpoints", true) ? "kept" : "off");
+	status_given("page", document_text(root, "http", ""));
+	status_given("recorder", document_text(document_get(root, "recorder"), "path", ""));
 }
 
 static void status_memory(const struct node *memory)
@@ -68,17 +77,6 @@ static void status_memory(const struct node *memory)
 	table_free(table);
 }
 
-static double status_broken(const struct node *stream)
-{
-	const struct node *broken = document_get(stream, "broken");
-	double total = 0;
-	for (size_t i = 0; i < document_count(broken); i++) {
-		const char *reason;
-		total += document_value(document_at(broken, i, &reason));
-	}
-	return total;
-}
-
 static void status_head(struct table *table)
 {
 	static const struct {
@@ -91,23 +89,10 @@ static void status_head(struct table *table)
 		table_cell(table, columns[i].right, "%s", columns[i].name);
 }
 
-static const char *status_name(const struct node *stream)
-{
-	const char *name = document_text(stream, "name", "");
-	if (!*name)
-		name = document_text(stream, "group", "");
-	return *name ? name : "(private)";
-}
-
-static bool status_splits(const struct node *stream)
-{
-	return strcmp(document_text(stream, "share", ""), "split") == 0;
-}
-
 /* Ranks of one job have a stream each, of one name. */
 static bool status_of_one_job(const struct node *a, const struct node *b)
 {
-	return status_splits(a) && status_splits(b) &&
+	return answer_splits(a) && answer_splits(b) &&
 	       strcmp(document_text(a, "group", ""), document_text(b, "group", "")) == 0;
 }
 
@@ -129,7 +114,7 @@ static void status_trainer(const struct node *stream, const struct node *trainer
 {
 	char rank[24] = "", progress[80], holds[32] = "", waits[64] = "", text[240];
 	double held = document_number(trainer, "held", 0);
-	if (status_splits(stream))
+	if (answer_splits(stream))
 		(void)snprintf(
 			rank, sizeof rank, "rank %.0f: ", document_number(stream, "rank", 0));
 	status_progress(trainer, progress, sizeof progress);
@@ -188,7 +173,7 @@ static void status_share(const struct node *streams, const struct node *stream)
 	bool detaches = strcmp(document_text(stream, "laggard", "block"), "detach") == 0;
 	if (!document_get(stream, "share"))
 		return;
-	if (status_splits(stream))
+	if (answer_splits(stream))
 		(void)snprintf(whom, sizeof whom, "split among %.0f rank%s, %zu of them here",
 			world_size, world_size == 1 ? "" : "s", here);
 	else if (here > 1 || wait_for > 1)
@@ -207,11 +192,11 @@ static void status_row(struct table *table, const struct node *stream)
 {
 	char number[24];
 	table_row(table);
-	if (status_splits(stream))
-		table_cell(table, false, "%.150s rank %.0f", status_name(stream),
+	if (answer_splits(stream))
+		table_cell(table, false, "%.150s rank %.0f", answer_name(stream),
 			document_number(stream, "rank", 0));
 	else
-		table_cell(table, false, "%s", status_name(stream));
+		table_cell(table, false, "%s", answer_name(stream));
 	table_cell(table, true, "%.0f", document_number(stream, "epoch", 0));
 	table_cell(table, true, "%.0f/%.0f", document_number(stream, "batch", 0),
 		document_number(stream, "batches", 0));
@@ -222,7 +207,7 @@ static void status_row(struct table *table, const struct node *stream)
 	table_cell(table, true, "%s",
 		table_count((uint64_t)document_number(stream, "rate", 0), number, sizeof number));
 	table_cell(table, true, "%s",
-		table_count((uint64_t)status_broken(stream), number, sizeof number));
+		table_count((uint64_t)answer_broken(stream), number, sizeof number));
 }
 
 static void status_recipe(const struct node *stream)
@@ -247,7 +232,7 @@ static void status_sentences(const struct node *streams, size_t at)
 	const char *state = document_text(stream, "state", "serving"),
 		   *verdict = document_text(stream, "verdict", "");
 	char samples[24];
-	(void)printf("%s: %s\n", status_name(stream), document_text(stream, "source", "?"));
+	(void)printf("%s: %s\n", answer_name(stream), document_text(stream, "source", "?"));
 	status_recipe(stream);
 	status_share(streams, stream);
 	if (document_get(stream, "indexed_samples"))
@@ -295,18 +280,13 @@ static void status_print(const struct node *root)
 			  *notices = document_get(root, "notices");
 	status_daemon(root);
 	status_memory(document_get(root, "memory"));
+	status_given("verdict", document_text(root, "verdict", ""));
 	if (document_count(streams))
 		status_streams(streams);
 	else
 		(void)printf("\nno stream is open\n");
 	for (size_t i = 0; i < document_count(notices); i++)
 		(void)printf("note: %s\n", document_string(document_at(notices, i, NULL)));
-}
-
-static int status_failure(int error)
-{
-	const char *text = penstock_error();
-	return cli_fail(CLI_FAILED, "%s", *text ? text : strerror(-error));
 }
 
 int status_main(int argc, char **argv)
@@ -328,13 +308,10 @@ int status_main(int argc, char **argv)
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
 	cleanup(free_ptr) char *text = NULL;
-	r = penstock_daemon_status(socket, &text);
-	if (r < 0)
-		return status_failure(r);
-	struct node *root = document_parse(text);
-	if (!root)
-		return cli_fail(
-			CLI_FAILED, "the daemon's answer is no JSON; is it of another release?");
+	struct node *root;
+	char said[ANSWER_SENTENCE];
+	if (answer_ask(socket, &text, &root, said) < 0)
+		return cli_fail(CLI_FAILED, "%s", said);
 	if (as_json) {
 		(void)printf("%s\n", text);
 	} else {
@@ -361,5 +338,8 @@ int stop_main(int argc, char **argv)
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
 	r = penstock_daemon_stop(socket);
-	return r < 0 ? status_failure(r) : CLI_OK;
+	if (r == 0)
+		return CLI_OK;
+	const char *why = penstock_error();
+	return cli_fail(CLI_FAILED, "%s", *why ? why : strerror(-r));
 }
