@@ -152,7 +152,9 @@ static void table_wrap(int at, int begin, const char *sentence, int width)
 {
 	bool first = true;
 	while (*sentence) {
-		int length = table_word(sentence);
+		int length = table_word(sentence), room = width - begin;
+		if (length > room && room > 0) /* a path, say: it goes on below */
+			length = room;
 		if (!first && at + 1 + length > width) {
 			(void)printf("\n%*s", begin, "");
 			at = begin;

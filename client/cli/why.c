@@ -336,12 +336,15 @@ static void why_title(const struct why *why, const struct why_file *file)
 {
 	const struct story *story = &file->story;
 	const struct record_start *start = story->start;
+	enum { DAY = 11 }; /* bytes of "2026-11-22 " */
 	char from[32], to[32], text[WHY_TEXT], path[PATH_MAX];
 	(void)snprintf(path, sizeof path, "%s", file->path);
+	why_time(story->first_ns, from, sizeof from);
+	why_time(story->last_ns, to, sizeof to);
+	bool same = strncmp(from, to, DAY) == 0;
 	(void)snprintf(text, sizeof text, "penstockd %d%s%s, recorded from %s to %s",
 		start ? start->pid : 0, start && start->host[0] ? " on " : "",
-		start ? start->host : "", why_time(story->first_ns, from, sizeof from),
-		why_time(story->last_ns, to, sizeof to));
+		start ? start->host : "", from, same ? to + strnlen(to, DAY) : to);
 	table_paragraph(2, cli_tame(text), why->width);
 	(void)printf("  %s\n", cli_tame(path));
 }

@@ -42,8 +42,9 @@ const char *phrase_duration(double seconds, char *buffer, size_t room)
 	enum { MINUTE = 60, HOUR = 3600, DAY = 86400 };
 	uint64_t s = seconds > 0 && seconds < 1e15 ? (uint64_t)(seconds + 0.5) : 0;
 	unsigned long long n = s;
-	if (seconds < 10)
-		(void)snprintf(buffer, room, "%.1f s", UTIL_MAX(seconds, 0.0));
+	bool whole = seconds <= 0 || seconds == (double)(uint64_t)UTIL_MIN(seconds, 10.0);
+	if (seconds < 10 && !whole)
+		(void)snprintf(buffer, room, "%.1f s", seconds);
 	else if (s < MINUTE)
 		(void)snprintf(buffer, room, "%llu s", n);
 	else if (s < HOUR)
@@ -191,7 +192,7 @@ static void phrase_say_cgroup_oom(const struct phrase *p)
 		phrase_cgroup(n->cgroup.path), n->oom_kills);
 	phrase_memory(p);
 	if (n->cgroup.limit != STORY_UNKNOWN)
-		PHRASE_ADD(p, "; the limit of all in there is %s",
+		PHRASE_ADD(p, "; the %s's limit is %s", phrase_cgroup(n->cgroup.path),
 			phrase_bytes(n->cgroup.limit, limit));
 	phrase_held(p);
 }

@@ -16,7 +16,7 @@ void phrase_add(char *buffer, size_t room, const char *format, ...)
 /* "trainer 4121", "trainer 4121 (rank 2)", "penstockd 17" */
 const char *phrase_who(const struct story_end *end, char *buffer, size_t room);
 
-/* "0.4 s", "59 s", "3 min 20 s", "2 h 5 min", "3 d 4 h" */
+/* "0.4 s", "4 s", "59 s", "3 min 20 s", "2 h 5 min", "3 d 4 h" */
 const char *phrase_duration(double seconds, char *buffer, size_t room);
 
 /* "11.8 GiB"; "?" where it is not known. PHRASE_NUMBER bytes suffice. */

@@ -415,8 +415,9 @@ bool story_event(const struct story *story, int event, char *buffer, size_t room
 		return false;
 	story_event_who(trainers, daemon, who, sizeof who);
 	phrase_who(first, name, sizeof name);
-	phrase_duration(
-		(double)(last->end_ns - first->end_ns) / STORY_SECOND_NS, span, sizeof span);
-	(void)snprintf(buffer, room, "%s ended within %s; the first was %s", who, span, name);
+	double seconds = (double)(last->end_ns - first->end_ns) / STORY_SECOND_NS;
+	phrase_duration(seconds, span, sizeof span);
+	(void)snprintf(buffer, room, "%s ended %s%s; the first was %s", who,
+		seconds < 0.05 ? "at once" : "within ", seconds < 0.05 ? "" : span, name);
 	return true;
 }

@@ -239,7 +239,7 @@ static void an_oom_kill_is_told_with_its_numbers(void **state)
 	book_leave(b, 3600.6, 1, RECORD_PROCESS_ENDED);
 	const struct story_end *end = expect(b, TRAINER_PID, STORY_CGROUP_OOM, STORY_CERTAIN,
 		"trainer 4121 was killed: the container's OOM killer (+1); its memory rose from "
-		"3.1 GiB to 11.8 GiB; the limit of all in there is 16.0 GiB; penstock held 1.9 GiB "
+		"3.1 GiB to 11.8 GiB; the container's limit is 16.0 GiB; penstock held 1.9 GiB "
 		"of its 2.0 GiB");
 	const struct story_numbers *n = &end->numbers;
 	assert_int_equal(n->oom_kills, 1);
@@ -383,7 +383,7 @@ static void time_that_was_up_is_told_from_a_signal(void **state)
 	e->status = SIGXCPU;
 	end = expect(b, TRAINER_PID, STORY_TIME, STORY_CERTAIN,
 		"trainer 4121 was ended by SIGXCPU: its CPU time was up (RLIMIT_CPU): the limit is "
-		"7.0 s");
+		"7 s");
 	assert_int_equal(end->limit, STORY_LIMIT_CPU);
 	contains(end->advice, "ulimit -t");
 	book_free(b);
@@ -612,7 +612,7 @@ static void the_daemon_s_oom_kill_tells_its_budget(void **state)
 	const struct story_end *end = expect(b, DAEMON_PID, STORY_CGROUP_OOM, STORY_CERTAIN,
 		"penstockd 812 was killed: the container's OOM killer (+1); its memory was 2.0 "
 		"GiB; "
-		"the limit of all in there is 16.0 GiB; it held 1.9 GiB of its 2.0 GiB");
+		"the container's limit is 16.0 GiB; it held 1.9 GiB of its 2.0 GiB");
 	contains(end->advice, "--memory below 2.0 GiB");
 	book_free(b);
 }
@@ -625,7 +625,7 @@ static void the_daemon_s_time_is_told(void **state)
 	(void)snprintf(s->parent_command, sizeof s->parent_command, "timeout -s KILL 2 penstockd");
 	(void)book_exit(b, 2, 0, SIGKILL);
 	(void)expect(b, DAEMON_PID, STORY_TIME, STORY_LIKELY,
-		"penstockd 812 was killed by SIGKILL 2.0 s after its start: its time was up");
+		"penstockd 812 was killed by SIGKILL 2 s after its start: its time was up");
 	book_free(b);
 }
 
@@ -796,7 +796,7 @@ static void durations_read_well(void **state)
 	static const struct {
 		double seconds;
 		const char *text;
-	} cases[] = {{-1, "0.0 s"}, {0.44, "0.4 s"}, {9.9, "9.9 s"}, {59.4, "59 s"},
+	} cases[] = {{-1, "0 s"}, {7, "7 s"}, {0.44, "0.4 s"}, {9.9, "9.9 s"}, {59.4, "59 s"},
 		{59.6, "1 min 0 s"}, {200, "3 min 20 s"}, {7500, "2 h 5 min"}, {273600, "3 d 4 h"},
 		{1e300, "0 s"}};
 	char text[PHRASE_NUMBER];
