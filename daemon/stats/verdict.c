@@ -206,20 +206,32 @@ static bool verdict_held(const struct verdict_view *view)
 	return true;
 }
 
+/* A stage that is busy all the time that it may be. */
+static bool verdict_busy(const struct verdict_view *view)
+{
+	return view->demand >= VERDICT_ALL || 1 - view->idle - view->permit >= VERDICT_ALL ||
+	       (view->idle >= VERDICT_SOME && view->reading >= VERDICT_ALL);
+}
+
+/* A trainer that keeps batches while it waits for the next never seems to wait, and has batches
+ * that it seems not to have come to. That it does wait shows where slots are never full and a stage
+ * is always busy. */
 static bool verdict_trainer(const struct verdict_view *view)
 {
 	struct verdict *out = view->out;
-	bool lies = view->complete > VERDICT_LITTLE && view->complete >= out->trainer_wait;
-	bool quiet = out->trainer_wait < VERDICT_LITTLE && view->demand < VERDICT_ALL &&
-		     (view->idle < VERDICT_SOME || view->reading < VERDICT_ALL);
-	if (lies)
+	bool keeps = out->slots_full < VERDICT_LITTLE && verdict_busy(view);
+	if (keeps)
+		return false;
+	if (view->complete > VERDICT_LITTLE && view->complete >= out->trainer_wait)
 		verdict_say(out, VERDICT_TRAINER, view->complete,
 			"trainer-bound, %.0f %%: complete batches wait for the trainer",
 			100 * view->complete);
-	else if (quiet) /* such a trainer keeps some and takes the others as they come */
+	else if (out->trainer_wait < VERDICT_LITTLE)
 		verdict_say(out, VERDICT_TRAINER, 1 - out->trainer_wait,
 			"trainer-bound: no trainer waits, and no stage is busy");
-	return lies || quiet;
+	else
+		return false;
+	return true;
 }
 
 /* ---- memory ---- */
@@ -279,9 +291,11 @@ static void verdict_more(const struct verdict_view *view, char *buffer, size_t r
 {
 	struct verdict *out = view->out;
 	double wait = out->trainer_wait;
-	if (wait > VERDICT_ONLY_WAITS || !view->in->images) {
+	bool keeps = wait < VERDICT_LITTLE;
+	if (keeps || wait > VERDICT_ONLY_WAITS || !view->in->images) {
 		(void)snprintf(buffer, room,
-			"; the trainer only waits, so how many more would feed it is not known");
+			"; the trainer %s, so how many more would feed it is not known",
+			keeps ? "keeps some of its batches" : "only waits");
 		return;
 	}
 	out->more_cpus = ceil(UTIL_MAX(view->own, 0.01) * wait / (1 - wait) - 0.05);

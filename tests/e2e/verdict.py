@@ -199,6 +199,13 @@ def case_slow_decode(stack, images):
     assert status["images"] > 0 and status["batches"] > 0 and status["stages"]["decode"] > 0, status
 
 
+def case_keeps_batches(stack, images):
+    """A trainer that keeps two batches whatever happens does not look as if it waited."""
+    case = Case(stack, "--threads", 1)
+    case.trainer(images["middling"], image_size=224, hold=2)
+    case.says("decode", words="the trainer keeps some of its batches")
+
+
 def case_large_images(stack, images):
     case = Case(stack, "--threads", 3, "--memory", "100M")
     if case.daemon.status()["cpus"] < 2:
@@ -284,7 +291,7 @@ def test_idle_processors():
 
 
 def test_busy_processors():
-    run_cases((case_slow_decode, case_large_images, case_taken_by_others), (small, middling, interlaced), beside=False)
+    run_cases((case_slow_decode, case_keeps_batches, case_large_images, case_taken_by_others), (small, middling, interlaced), beside=False)
 
 
 if __name__ == "__main__":

@@ -95,12 +95,23 @@ static void trainers(void **state)
 	in.workers_idle_s = 0;
 	in.cpu_s = 20;
 	(void)expect(&in, VERDICT_TRAINER, "trainer-bound, 97 %");
+	/* But slots that are never full were not filled in vain: it keeps what it has. */
+	in.slots_full_s = 0.1;
+	verdict = expect(&in, VERDICT_DECODE,
+		"decode-bound: 2 of 2 cores busy; the trainer keeps some of its batches, so how");
+	assert_true(verdict.more_cpus < 0);
+	in.workers_idle_s = 10;
+	in.cpu_s = 10;
+	(void)expect(&in, VERDICT_TRAINER, "trainer-bound, 97 %");
 	/* One that keeps a batch while it waits for the next does not seem to wait. */
 	in = idle;
 	(void)expect(&in, VERDICT_TRAINER, "trainer-bound: no trainer waits, and no stage is busy");
 	in.workers_idle_s = 0;
 	in.cpu_s = 20;
 	(void)expect(&in, VERDICT_DECODE, "decode-bound: 2 of 2 cores busy; ");
+	in.threads = 1; /* all of its threads, if not all processors */
+	in.cpu_s = 10;
+	(void)expect(&in, VERDICT_DECODE, "decode-bound: 1 of 2 cores busy with 1 decoding");
 	in = idle;
 	in.read_busy_s = 10;
 	(void)expect(&in, VERDICT_READ, "disk-bound: ");
