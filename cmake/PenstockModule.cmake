@@ -31,3 +31,12 @@ function(penstock_unit_tests module)
 		set_tests_properties(unit.${module}.${short} PROPERTIES TIMEOUT ${limit} LABELS unit SKIP_RETURN_CODE 77)
 	endforeach()
 endfunction()
+
+# penstock_tests_keep_state(): daemons that this folder's tests start record their flight in the build tree, not in the
+# user's home. To be called when all of them were added.
+function(penstock_tests_keep_state)
+	get_property(tests DIRECTORY PROPERTY TESTS)
+	if(tests)
+		set_tests_properties(${tests} PROPERTIES ENVIRONMENT_MODIFICATION "XDG_STATE_HOME=set:${CMAKE_BINARY_DIR}/state")
+	endif()
+endfunction()

@@ -56,6 +56,8 @@ static int config_read_log_levels(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 static int config_read_http(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
+static int config_read_recorder(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
 #define CONFIG_FIELD(member) .offset = offsetof(struct config, member)
 #define CONFIG_TEXT_FIELD(member) CONFIG_FIELD(member), .room = sizeof((struct config *)0)->member
@@ -76,6 +78,9 @@ static const struct yaml_key config_keys[] = {
 	{"idle_exit_s", YAML_KEY_U32, CONFIG_FIELD(idle_exit_s), .max = 31536000},
 	{"log_level", YAML_KEY_NODE, CONFIG_FIELD(log_levels), .read = config_read_log_levels},
 	{"http", YAML_KEY_NODE, CONFIG_FIELD(http), .read = config_read_http},
+	{"recorder", YAML_KEY_NODE, CONFIG_FIELD(recorder), .read = config_read_recorder},
+	{"recorder_size", YAML_KEY_SIZE, CONFIG_FIELD(recorder_size), .min = CONFIG_RECORDER_LEAST,
+		.max = CONFIG_RECORDER_MOST},
 	{"log_format", YAML_KEY_ENUM, CONFIG_FIELD(log_format), .names = config_log_format_names},
 	{"log_to", YAML_KEY_ENUM, CONFIG_FIELD(log_target), .names = config_log_to_names},
 	{"max_clients", YAML_KEY_U32, CONFIG_FIELD(max_clients), .min = 1, .max = 4096},
@@ -95,6 +100,8 @@ void config_init(struct config *config)
 	config->max_streams = 64;
 	config->checkpoints = true;
 	memcpy(config->http, "auto", sizeof "auto");
+	memcpy(config->recorder, "auto", sizeof "auto");
+	config->recorder_size = 4 << 20;
 }
 
 static int config_read_log_levels(
@@ -123,6 +130,34 @@ static int config_read_http(
 	if (result < 0)
 		return yaml_fault(text, node, fault, "http: %s", why.text);
 	memcpy(field, http, strlen(http) + 1);
+	return 0;
+}
+
+int config_check_recorder(const char *text, struct fault *fault)
+{
+	if (strcmp(text, "auto") == 0 || strcmp(text, "off") == 0)
+		return 0;
+	if (text[0] == '/' && strlen(text) < CONFIG_RECORDER)
+		return 0;
+	return fault_set(fault, -EINVAL,
+		"expected auto, off or the absolute path of a folder (below %d bytes), got "
+		"\"%.100s\"",
+		CONFIG_RECORDER, text);
+}
+
+static int config_read_recorder(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	static const struct yaml_key key = {"recorder", YAML_KEY_NAME, .room = CONFIG_RECORDER};
+	struct fault why;
+	char recorder[CONFIG_RECORDER];
+	int result = yaml_read_value(text, node, &key, recorder, fault);
+	if (result < 0)
+		return result;
+	result = config_check_recorder(recorder, &why);
+	if (result < 0)
+		return yaml_fault(text, node, fault, "recorder: %s", why.text);
+	memcpy(field, recorder, strlen(recorder) + 1);
 	return 0;
 }
 

@@ -11,7 +11,11 @@
 
 #include <stdint.h>
 
-enum { CONFIG_STREAMS = 64, CONFIG_HTTP = 300 };
+enum { CONFIG_STREAMS = 64, CONFIG_HTTP = 300, CONFIG_RECORDER = 3900 };
+
+/* Of `recorder_size`. What is larger is read back whole, with what it takes to sort it. */
+#define CONFIG_RECORDER_LEAST ((uint64_t)1 << 20)
+#define CONFIG_RECORDER_MOST ((uint64_t)256 << 20)
 
 enum config_open { CONFIG_OPEN_ANY, CONFIG_OPEN_NAMED };
 
@@ -29,6 +33,9 @@ struct config {
 	bool checkpoints; /* kept beside the indexes; default true */
 	char http[CONFIG_HTTP]; /* where metrics and the page are (http/address.h); default "auto"
 				 */
+	char recorder[CONFIG_RECORDER]; /* auto, off, or the flight recorder's folder; default
+					   "auto" */
+	uint64_t recorder_size; /* bytes of its file; default 4 MiB */
 	unsigned idle_exit_s; /* end this long after the last client; 0: never */
 	struct log_levels log_levels;
 	enum log_format log_format;
@@ -47,3 +54,6 @@ void config_init(struct config *config);
 
 /* Reads a YAML file into `config` (already initialised). 0, -ENOENT, -EINVAL, ... */
 int config_load(const char *path, struct config *config, struct fault *fault);
+
+/* Whether `recorder:` may be that: auto, off, or an absolute path. 0, or -EINVAL with a fault. */
+int config_check_recorder(const char *text, struct fault *fault);

@@ -40,6 +40,8 @@ static const char main_usage[] =
 	"  --no-checkpoints     keep no checkpoints of images, and use none\n"
 	"  --http ADDRESS       where metrics and the page are: auto (http.sock beside\n"
 	"                       the socket), off, PORT, HOST:PORT or unix:/PATH\n"
+	"  --recorder WHERE     where the flight recorder writes: auto (penstock in\n"
+	"                       XDG_STATE_HOME), off, or a folder\n"
 	"  --idle-exit SECONDS  end this long after the last client has gone (default:\n"
 	"                       never)\n"
 	"  --ready-fd FD        write one byte there once clients can connect\n"
@@ -55,7 +57,7 @@ static const char main_usage[] =
 
 struct main_options {
 	const char *config, *socket, *memory, *threads, *io, *reader, *idle_exit, *ready_fd,
-		*log_file, *log_level, *cache, *log_format, *log_to, *http;
+		*log_file, *log_level, *cache, *log_format, *log_to, *http, *recorder;
 	bool check, no_checkpoints;
 };
 
@@ -114,6 +116,17 @@ static int main_http(const char *text, struct config *config)
 	return result;
 }
 
+static int main_recorder(const char *text, struct config *config)
+{
+	struct fault fault;
+	int result = config_check_recorder(text, &fault);
+	if (result)
+		(void)fprintf(stderr, "penstockd: --recorder: %s\n", fault.text);
+	else
+		(void)snprintf(config->recorder, sizeof config->recorder, "%s", text);
+	return result;
+}
+
 static int main_apply(const struct main_options *o, struct config *config)
 {
 	static const char *const io[] = {[FETCH_IO_AUTO] = "auto",
@@ -163,6 +176,8 @@ static int main_apply(const struct main_options *o, struct config *config)
 		config->log_target = (enum log_target)choice;
 	if (!result && o->http)
 		result = main_http(o->http, config);
+	if (!result && o->recorder)
+		result = main_recorder(o->recorder, config);
 	return !result && o->log_level ? main_levels(o->log_level, config) : result;
 }
 
@@ -172,7 +187,8 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 	enum { OPT_CHECK = 256, OPT_NO_CHECKPOINTS, OPT_VERSION, OPT_HELP, OPT_TEXT };
 	const char **const text[] = {&ret->config, &ret->socket, &ret->memory, &ret->threads,
 		&ret->io, &ret->reader, &ret->idle_exit, &ret->ready_fd, &ret->log_file,
-		&ret->log_level, &ret->cache, &ret->log_format, &ret->log_to, &ret->http};
+		&ret->log_level, &ret->cache, &ret->log_format, &ret->log_to, &ret->http,
+		&ret->recorder};
 	static const struct option options[] = {{"config", 1, NULL, OPT_TEXT},
 		{"socket", 1, NULL, OPT_TEXT + 1}, {"memory", 1, NULL, OPT_TEXT + 2},
 		{"threads", 1, NULL, OPT_TEXT + 3}, {"io", 1, NULL, OPT_TEXT + 4},
@@ -180,7 +196,8 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 		{"ready-fd", 1, NULL, OPT_TEXT + 7}, {"log-file", 1, NULL, OPT_TEXT + 8},
 		{"log-level", 1, NULL, OPT_TEXT + 9}, {"cache", 1, NULL, OPT_TEXT + 10},
 		{"log-format", 1, NULL, OPT_TEXT + 11}, {"log-to", 1, NULL, OPT_TEXT + 12},
-		{"http", 1, NULL, OPT_TEXT + 13}, {"check-config", 0, NULL, OPT_CHECK},
+		{"http", 1, NULL, OPT_TEXT + 13}, {"recorder", 1, NULL, OPT_TEXT + 14},
+		{"check-config", 0, NULL, OPT_CHECK},
 		{"no-checkpoints", 0, NULL, OPT_NO_CHECKPOINTS}, {"version", 0, NULL, OPT_VERSION},
 		{"help", 0, NULL, OPT_HELP}, {NULL, 0, NULL, 0}};
 	int c;

@@ -245,6 +245,7 @@ static void spawn_compose(const char *program, const struct recipe_daemon *optio
 	if (options->no_checkpoints)
 		spawn_add(ret, "--no-checkpoints", NULL);
 	spawn_add(ret, "--http", "off");
+	spawn_add(ret, "--recorder", "off");
 	spawn_add(ret, "--idle-exit", "10");
 	(void)snprintf(ret->ready, sizeof ret->ready, "%d", ready_fd);
 	spawn_add(ret, "--ready-fd", ret->ready);

@@ -26,10 +26,13 @@ enum { CLIENT_INLINE_MAX = 32768 };
 
 /* ---- life ---- */
 
+/* -1 where there is none to be had; -ESRCH for a process that has ended already. */
 static int client_pidfd(pid_t pid)
 {
 #ifdef SYS_pidfd_open
 	int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	if (fd < 0 && pid > 0 && errno == ESRCH)
+		return -ESRCH;
 	if (fd >= 0)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	return fd;
@@ -68,20 +71,25 @@ void client_accept(struct server *server)
 			fd, -EACCES, "this penstockd belongs to another user: start your own");
 		return;
 	}
+	int pidfd = client_pidfd(pid);
+	if (pidfd == -ESRCH) {
+		/* A child of the dead may hold the socket: it would never hang up. */
+		(void)close(fd);
+		return;
+	}
 	struct client *client = server->client_count < server->config->max_clients
 					? calloc(1, sizeof *client)
 					: NULL;
 	if (!client) {
+		if (pidfd >= 0)
+			(void)close(pidfd);
 		client_turn_away(fd, -EBUSY,
 			"this penstockd has as many clients as max_clients allows: raise it or "
 			"close some");
 		return;
 	}
-	*client = (struct client){.server = server,
-		.fd = fd,
-		.pid = pid,
-		.pidfd = client_pidfd(pid),
-		.since_ns = clock_ns()};
+	*client = (struct client){
+		.server = server, .fd = fd, .pid = pid, .pidfd = pidfd, .since_ns = clock_ns()};
 	client->socket_watch = (struct watch){WATCH_CLIENT, client};
 	client->pid_watch = (struct watch){WATCH_PIDFD, client};
 	client->next = server->clients;
@@ -92,16 +100,22 @@ void client_accept(struct server *server)
 		server_watch(server, client->pidfd, EPOLLIN, &client->pid_watch);
 }
 
+const char client_hung_up[] = "hung up", client_process_ended[] = "process ended";
+
 void client_close(struct client *client, const char *why)
 {
 	if (client->dead)
 		return;
+	recorder_leave(client, why);
 	client->dead = true;
 	log_debug("trainer %d: %s", client->pid, why);
-	/* Closing takes both out of epoll; events already fetched in this turn see `dead`. */
+	/* Closing takes the socket out of epoll, but not the pidfd, which the flight recorder's
+	 * process has too; events already fetched in this turn see `dead`. */
 	(void)close(client->fd);
-	if (client->pidfd >= 0)
+	if (client->pidfd >= 0) {
+		(void)epoll_ctl(client->server->epoll_fd, EPOLL_CTL_DEL, client->pidfd, NULL);
 		(void)close(client->pidfd);
+	}
 	client->fd = client->pidfd = -1;
 }
 
@@ -157,7 +171,8 @@ void client_send(struct client *client, struct wire_head *head, size_t bytes, co
 		return;
 	int result = conn_send(client->fd, true, head, bytes, text, text_bytes, fd);
 	if (result)
-		client_close(client, result == -EAGAIN ? "does not read its socket" : "hung up");
+		client_close(
+			client, result == -EAGAIN ? "does not read its socket" : client_hung_up);
 }
 
 void client_error(
@@ -436,6 +451,7 @@ static void client_stop(struct client *client, const struct conn_message *messag
 	}
 	client_answer(client, &stop->head, "");
 	log_info("trainer %d asks to stop", client->pid);
+	recorder_ending(client->server, "penstock stop");
 	server_drain(client->server);
 }
 
@@ -478,7 +494,7 @@ void client_readable(struct client *client)
 		if (result == CONN_E_MALFORMED) {
 			client_protocol_error(client, NULL, "malformed message");
 		} else if (result) {
-			client_close(client, "hung up");
+			client_close(client, client_hung_up);
 		} else {
 			if (message.fd >= 0)
 				(void)close(message.fd); /* no descriptors are taken from clients */

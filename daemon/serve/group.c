@@ -141,7 +141,7 @@ static bool group_send(struct member *m, struct wire_head *head, size_t bytes)
 	if (result == -EAGAIN)
 		client_want_write(m->client, true);
 	else if (result)
-		client_close(m->client, "hung up");
+		client_close(m->client, client_hung_up);
 	return result == 0;
 }
 
@@ -179,6 +179,7 @@ static bool group_announce(struct member *m, uint32_t slot)
 	m->given++;
 	m->epoch = batch->epoch;
 	m->batch = batch->batch;
+	recorder_announced(m);
 	return true;
 }
 

@@ -176,7 +176,7 @@ static void join_bury(struct server *server, const char *name)
 			struct pollfd fds[2] = {{.fd = m->client->fd, .events = POLLRDHUP},
 				{.fd = m->client->pidfd, .events = POLLIN}};
 			if (poll(fds, 2, 0) > 0)
-				client_close(m->client, "hung up");
+				client_close(m->client, client_hung_up);
 		}
 	client_bury(server);
 }
@@ -364,6 +364,7 @@ static bool join_admit(struct member *m)
 	if (group->job)
 		join_mark_rank(group->job, &group->spec);
 	join_send_opened(m);
+	recorder_attach(m);
 	stream_pump(group->stream);
 	return true;
 }

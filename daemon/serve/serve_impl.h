@@ -5,6 +5,8 @@
 #include "base/ledger.h"
 #include "base/permit.h"
 #include "proto/conn.h"
+#include "proto/jsontext.h"
+#include "record/record.h"
 #include "serve/account.h"
 #include "serve/plan.h"
 #include "serve/server.h"
@@ -37,12 +39,25 @@ enum watch_kind {
 	WATCH_TIMER,
 	WATCH_WAKE,
 	WATCH_CLIENT,
-	WATCH_PIDFD
+	WATCH_PIDFD,
+	WATCH_WITNESS
 };
 
 struct watch {
 	enum watch_kind kind;
 	struct client *client;
+};
+
+/* What the flight recorder knows of a client. */
+struct client_record {
+	uint64_t number; /* of trainers, never used twice; 0: no stream was answered to it */
+	uint64_t given, epoch, batch; /* batches in all; the one announced last */
+	uint32_t group; /* whose batch that was: its extent's number */
+	/* Comes back from the witness. */
+	bool measured;
+	uint64_t resident_bytes, gpu_bytes; /* UINT64_MAX: not known */
+	float cpu; /* negative: not known */
+	char command[RECORD_TEXT];
 };
 
 struct client {
@@ -54,6 +69,7 @@ struct client {
 	bool hello, dead, want_write;
 	uint64_t since_ns;
 	struct member *members;
+	struct client_record record;
 };
 
 /* A client's place in a group: one of its streams. */
@@ -132,6 +148,21 @@ struct opening {
 	_Atomic uint64_t samples, bytes, total; /* relaxed: progress for status */
 };
 
+/* The flight recorder, as the event loop sees it. */
+struct recorder {
+	struct witness *witness; /* NULL: off, or it has died */
+	struct watch watch;
+	uint64_t trainers; /* that ever attached */
+	bool ending; /* why was told */
+	/* Comes back. */
+	bool writes; /* its file is there */
+	bool has_machine;
+	struct record_machine machine;
+	uint64_t resident_bytes; /* of the daemon; UINT64_MAX: not known */
+	unsigned gpus;
+	struct record_gpu gpu[RECORD_GPUS];
+};
+
 struct server {
 	struct config *config;
 	char socket[108], cache_dir[4096];
@@ -168,16 +199,38 @@ struct server {
 	struct totals retired; /* of streams that are gone */
 	struct http *http; /* NULL: off, or it could not listen */
 	uint64_t publish_ns; /* CPU time that the last publishing took */
+	struct recorder recorder;
 };
 
 /* server.c */
 void server_notice(struct server *server, const char *text);
+void server_notice_only(struct server *server, const char *text); /* the recorder has it */
 void server_drain(struct server *server);
 void server_watch(struct server *server, int fd, uint32_t events, struct watch *watch);
 /* Stops or begins to listen for connections: one that cannot be taken would be told of for ever. */
 void server_deafen(struct server *server, bool deaf);
 
+/* recorder.c */
+void recorder_start(struct server *server); /* before any thread */
+void recorder_watch(struct server *server); /* all is there that is told of the start */
+void recorder_note(struct server *server, const char *text);
+/* Why the daemon ends: the first one counts. */
+void recorder_ending(struct server *server, const char *why);
+void recorder_signalled(struct server *server, uint32_t number, uint32_t pid);
+void recorder_end(struct server *server);
+void recorder_attach(const struct member *m); /* its stream was answered */
+void recorder_announced(struct member *m); /* a batch */
+void recorder_leave(const struct client *client, const char *why);
+void recorder_tick(struct server *server); /* once a second */
+void recorder_hear(struct server *server); /* something came back */
+/* The keys `recorder`, `resident_bytes`, `machine`, `gpus`. */
+void recorder_status(struct jsontext *json, const struct server *server);
+/* Of a trainer: `resident_bytes`, `gpu_bytes`, `cpu`, `command`. */
+void recorder_status_trainer(struct jsontext *json, const struct client *client);
+
 /* client.c */
+/* Two of the reasons of client_close, which say how a trainer left. */
+extern const char client_hung_up[], client_process_ended[];
 void client_accept(struct server *server);
 void client_readable(struct client *client);
 void client_close(struct client *client,

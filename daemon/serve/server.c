@@ -32,6 +32,12 @@ const char *server_socket(const struct server *server)
 
 void server_notice(struct server *server, const char *text)
 {
+	recorder_note(server, text);
+	server_notice_only(server, text);
+}
+
+void server_notice_only(struct server *server, const char *text)
+{
 	log_warning("%s", text);
 	uint32_t at = server->notice_count < UTIL_COUNT(server->notices)
 			      ? server->notice_count++
@@ -278,16 +284,20 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 	int result = server_resolve(server, fault);
 	if (!result)
 		result = server_start_loop(server, fault);
-	if (!result)
+	if (!result) {
+		recorder_start(server);
 		result = server_start_stages(server, fault);
+	}
 	/* Listening comes last: whoever connects finds a daemon that works. */
 	if (!result)
 		result = server_listen(server, fault);
 	if (result) {
+		recorder_ending(server, fault->text);
 		server_free(server);
 		return result;
 	}
 	publish_start(server);
+	recorder_watch(server);
 	*ret = server;
 	return 0;
 }
@@ -338,6 +348,7 @@ static void server_signal(struct server *server)
 		} else {
 			log_info("signal %u from pid %u: draining; a second one ends at once",
 				info.ssi_signo, info.ssi_pid);
+			recorder_signalled(server, info.ssi_signo, info.ssi_pid);
 			server_drain(server);
 		}
 	}
@@ -420,6 +431,7 @@ static void server_tick(struct server *server)
 		if (g->stream && stream_remark(g->stream, notice, sizeof notice))
 			server_notice(server, notice);
 	}
+	recorder_tick(server);
 	publish_tick(server);
 	for (struct client *c = server->clients; c; c = c->next)
 		if (!c->hello && now - c->since_ns > SERVE_HELLO_LIMIT_S * SERVER_SECOND_NS)
@@ -431,7 +443,10 @@ static void server_tick(struct server *server)
 	/* Whoever has connected by now is served. */
 	client_accept(server);
 	if (!server->client_count) {
-		log_info("no client for %u s: ending", server->config->idle_exit_s);
+		(void)snprintf(
+			notice, sizeof notice, "no client for %u s", server->config->idle_exit_s);
+		log_info("%s: ending", notice);
+		recorder_ending(server, notice);
 		server_drain(server);
 	}
 }
@@ -452,7 +467,7 @@ static void server_client_event(struct client *client, enum watch_kind kind, uin
 	if (client->dead)
 		return;
 	if (kind == WATCH_PIDFD) {
-		client_close(client, "process ended");
+		client_close(client, client_process_ended);
 		return;
 	}
 	if (events & EPOLLOUT) {
@@ -483,6 +498,9 @@ static void server_event(struct server *server, const struct epoll_event *event)
 	case WATCH_WAKE:
 		server_woken(server);
 		break;
+	case WATCH_WITNESS:
+		recorder_hear(server);
+		break;
 	case WATCH_CLIENT:
 	case WATCH_PIDFD:
 		server_client_event(watch->client, watch->kind, event->events);
@@ -496,9 +514,12 @@ int server_run(struct server *server, struct fault *fault)
 	(void)pthread_setname_np(pthread_self(), "penstock-serve");
 	while (!server->stop) {
 		int n = epoll_wait(server->epoll_fd, events, SERVER_EVENTS, -1);
-		if (n < 0 && errno != EINTR)
-			return fault_set(
+		if (n < 0 && errno != EINTR) {
+			int result = fault_set(
 				fault, -errno, "the event loop failed: %s", strerror(errno));
+			recorder_ending(server, fault->text);
+			return result;
+		}
 		for (int i = 0; i < n; i++)
 			server_event(server, &events[i]);
 		client_sweep(server);
@@ -561,6 +582,7 @@ void server_free(struct server *server)
 	 * name. */
 	if (server->lock_fd >= 0)
 		(void)close(server->lock_fd);
+	recorder_end(server);
 	pthread_mutex_destroy(&server->opened_lock);
 	free(server);
 }

@@ -8,6 +8,7 @@
  *   group.c        one stream and its trainers: announcing, leases, hang-ups, laggards
  *   account.[ch]   where time goes, second by second, and the verdict of it
  *   totals.c       what all streams counted since the start
+ *   recorder.c     what the flight recorder's witness is told, and what comes back
  *   opener.c       the thread that opens a stream, since building an index takes long
  *   status.c       what the daemon says of itself, as JSON
  *   metrics.c      the same as OpenMetrics

@@ -104,6 +104,7 @@ static void status_trainers(struct jsontext *json, const struct group *group)
 			m->blocks_since_ns ? (double)(clock_ns() - m->blocks_since_ns) * 1e-9 : 0,
 			1);
 		jsontext_number(json, "waits", account_member_waits(m), 4);
+		recorder_status_trainer(json, m->client);
 		jsontext_end(json);
 	}
 	jsontext_end(json);
@@ -281,6 +282,7 @@ char *status_server(struct server *server)
 	jsontext_u64(&json, "clients", server->client_count);
 	jsontext_string(&json, "http", publish_address(server));
 	status_totals(&json, server, &fetch);
+	recorder_status(&json, server);
 	status_memory(&json, server);
 	jsontext_array(&json, "streams");
 	for (struct group *g = server->groups; g; g = g->next)

@@ -1,0 +1,472 @@
+/* recorder: what the daemon tells its witness, and what comes back. Event loop; nothing here waits.
+ *
+ * A trainer is a client that a stream was answered to: from then on it has a number, and its end is
+ * told, whatever else it opens. */
+#define LOG_TOPIC LOG_RECORDER
+#include "serve/serve_impl.h"
+
+#include "base/cpu.h"
+#include "base/log.h"
+#include "base/procfile.h"
+#include "base/size.h"
+#include "base/util.h"
+#include "record/witness.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+enum {
+	RECORDER_KEEP = 8, /* files in the folder */
+	RECORDER_TURN = 64, /* records heard in one turn of the loop */
+};
+
+/* ---- start and end ---- */
+
+void recorder_start(struct server *server)
+{
+	const struct config *config = server->config;
+	const struct witness_options options = {
+		.folder = config->recorder[0] == '/' ? config->recorder : NULL,
+		.bytes = config->recorder_size,
+		.keep = RECORDER_KEEP,
+	};
+	struct fault fault;
+	memset(&server->recorder.resident_bytes, 0xff, sizeof server->recorder.resident_bytes);
+	if (strcmp(config->recorder, "off") == 0)
+		return;
+	if (witness_start(&options, &server->recorder.witness, &fault))
+		server_notice(server, fault.text);
+}
+
+void recorder_watch(struct server *server)
+{
+	struct recorder *r = &server->recorder;
+	const struct config *config = server->config;
+	struct record record = {.kind = RECORD_START, .bytes = sizeof record.body.start};
+	struct record_start *start = &record.body.start;
+	if (!r->witness)
+		return;
+	r->watch.kind = WATCH_WITNESS;
+	server_watch(server, witness_fd(r->witness), EPOLLIN, &r->watch);
+	start->pid = getpid();
+	start->threads = pool_threads(server->pool);
+	start->cpus = cpu_available();
+	start->budget = server->plan.budget;
+	(void)snprintf(start->version, sizeof start->version, "%s", PENSTOCK_VERSION);
+	(void)snprintf(start->socket, sizeof start->socket, "%s", server->socket);
+	(void)snprintf(start->config, sizeof start->config, "%s", config->file);
+	witness_tell(r->witness, &record, -1);
+}
+
+static void recorder_say(struct server *server, enum record_kind kind, const char *text)
+{
+	struct record record = {.kind = kind, .bytes = sizeof record.body.note};
+	(void)snprintf(record.body.note.text, sizeof record.body.note.text, "%s", text);
+	witness_tell(server->recorder.witness, &record, -1);
+}
+
+void recorder_note(struct server *server, const char *text)
+{
+	recorder_say(server, RECORD_NOTE, text);
+}
+
+void recorder_ending(struct server *server, const char *why)
+{
+	if (!server->recorder.ending)
+		recorder_say(server, RECORD_END, why);
+	server->recorder.ending = true;
+}
+
+void recorder_signalled(struct server *server, uint32_t number, uint32_t pid)
+{
+	char path[64], name[64], text[RECORD_TEXT];
+	(void)snprintf(path, sizeof path, "/proc/%u/comm", pid);
+	(void)procfile_read("", path, name, sizeof name);
+	name[strcspn(name, "\n")] = 0;
+	if (!pid) /* the kernel, or somebody of another namespace */
+		(void)snprintf(text, sizeof text, "signal %u", number);
+	else if (name[0])
+		(void)snprintf(text, sizeof text, "signal %u from pid %u (%s)", number, pid, name);
+	else
+		(void)snprintf(text, sizeof text, "signal %u from pid %u", number, pid);
+	recorder_ending(server, text);
+}
+
+void recorder_end(struct server *server)
+{
+	struct witness *witness = server->recorder.witness;
+	server->recorder.witness = NULL;
+	witness_end(witness, server->recorder.ending ? NULL : "it was told to");
+}
+
+/* ---- trainers ---- */
+
+void recorder_attach(const struct member *m)
+{
+	struct client *client = m->client;
+	struct server *server = client->server;
+	const struct stream_spec *spec = &m->group->spec;
+	struct record record = {.kind = RECORD_ATTACH, .bytes = sizeof record.body.attach};
+	struct record_attach *attach = &record.body.attach;
+	if (!client->record.number)
+		client->record.number = ++server->recorder.trainers;
+	attach->trainer = client->record.number;
+	attach->pid = client->pid;
+	attach->batch_size = spec->batch_size;
+	attach->rank = spec->rank;
+	attach->world_size = spec->world_size;
+	(void)snprintf(attach->stream, sizeof attach->stream, "%s", spec->name);
+	(void)snprintf(attach->source, sizeof attach->source, "%s", spec->source);
+	if (m->group->name[0] != '\n')
+		(void)snprintf(attach->group, sizeof attach->group, "%s", m->group->name);
+	witness_tell(server->recorder.witness, &record, client->pidfd);
+}
+
+void recorder_announced(struct member *m)
+{
+	struct client_record *record = &m->client->record;
+	record->given++;
+	record->epoch = m->epoch;
+	record->batch = m->batch;
+	record->group = m->group->extent_number;
+}
+
+static uint32_t recorder_held(const struct client *client)
+{
+	uint32_t held = 0;
+	for (const struct member *m = client->members; m; m = m->next_of_client)
+		held += (uint32_t)__builtin_popcountll(m->reader.held);
+	return held;
+}
+
+/* By the words that client_close is given. */
+static enum record_leaving recorder_how(const struct client *client, const char *why)
+{
+	if (strcmp(why, client_hung_up) == 0)
+		return client->members ? RECORD_HUNG_UP : RECORD_CLOSED;
+	return strcmp(why, client_process_ended) == 0 ? RECORD_PROCESS_ENDED : RECORD_EXPELLED;
+}
+
+void recorder_leave(const struct client *client, const char *why)
+{
+	struct record record = {.kind = RECORD_LEAVE, .bytes = sizeof record.body.leave};
+	struct record_leave *leave = &record.body.leave;
+	if (!client->record.number)
+		return;
+	*leave = (struct record_leave){.trainer = client->record.number,
+		.how = recorder_how(client, why),
+		.held = recorder_held(client),
+		.epoch = client->record.epoch,
+		.batch = client->record.batch,
+		.given = client->record.given};
+	(void)snprintf(leave->text, sizeof leave->text, "%s", why);
+	witness_tell(client->server->recorder.witness, &record, -1);
+}
+
+/* ---- once a second ---- */
+
+/* Of the stream that it was given a batch of last. */
+static uint32_t recorder_slots(const struct client *client)
+{
+	for (const struct member *m = client->members; m; m = m->next_of_client)
+		if (m->group->stream &&
+			(m->group->extent_number == client->record.group || !m->next_of_client))
+			return stream_extent(m->group->stream)->slots;
+	return 0;
+}
+
+/* Of the stream where it waited most. */
+static double recorder_waits(const struct client *client)
+{
+	double waits = 0;
+	for (const struct member *m = client->members; m; m = m->next_of_client)
+		waits = UTIL_MAX(waits, account_member_waited(m));
+	return UTIL_MIN(waits, 1.0);
+}
+
+static void recorder_tick_client(const struct client *client)
+{
+	const struct client_record *c = &client->record;
+	struct record record = {.kind = RECORD_TRAINER, .bytes = sizeof record.body.trainer};
+	struct record_trainer *trainer = &record.body.trainer;
+	*trainer = (struct record_trainer){.trainer = c->number,
+		.pid = client->pid,
+		.held = recorder_held(client),
+		.slots = recorder_slots(client),
+		.epoch = c->epoch,
+		.batch = c->batch,
+		.given = c->given,
+		.waits = (float)recorder_waits(client),
+		.cpu = -1,
+		.gpu_bytes = UINT64_MAX};
+	memset(&trainer->memory, 0xff, sizeof trainer->memory);
+	witness_tell(client->server->recorder.witness, &record, -1);
+}
+
+static float recorder_share_of(double part, double whole)
+{
+	return whole > 0 ? (float)UTIL_MIN(part / whole, 1.0) : 0;
+}
+
+/* The second that group_tick has just ended. */
+static void recorder_add_group(const struct group *group, struct record_daemon *daemon)
+{
+	const struct account_group *account = &group->account;
+	const struct account_group_second *s =
+		&account->window[(account->ticks - 1) % ACCOUNT_WINDOW];
+	double seconds = s->daemon.seconds;
+	float waits = recorder_share_of(s->trainer_wait_s, seconds);
+	float full = recorder_share_of(s->slots_full_s, seconds);
+	daemon->trainer_wait = UTIL_MAX(daemon->trainer_wait, waits);
+	daemon->slots_full = UTIL_MAX(daemon->slots_full, full);
+	daemon->images_per_s += seconds > 0 ? (float)((double)s->images / seconds) : 0;
+	daemon->streams++;
+}
+
+static void recorder_tick_daemon(struct server *server)
+{
+	const struct account_second *second = &server->account.second;
+	struct record record = {.kind = RECORD_DAEMON, .bytes = sizeof record.body.daemon};
+	struct record_daemon *daemon = &record.body.daemon;
+	struct totals totals;
+	struct fetch_stats fetch;
+	totals_read(server, &totals);
+	fetch_stats_read(server->fetch, &fetch);
+	memset(&daemon->memory, 0xff, sizeof daemon->memory);
+	daemon->budget = server->ledger.budget;
+	daemon->reserved = server->ledger.budget - ledger_free(&server->ledger);
+	daemon->images = totals.streams.images;
+	daemon->batches = totals.streams.batches;
+	daemon->read_bytes = fetch.bytes;
+	for (const struct client *c = server->clients; c; c = c->next)
+		daemon->trainers += c->record.number && !c->dead;
+	for (const struct group *g = server->groups; g; g = g->next)
+		if (g->stream && !g->closing && g->account.ticks)
+			recorder_add_group(g, daemon);
+	daemon->workers_idle = recorder_share_of(
+		second->workers_idle_s, second->seconds * pool_threads(server->pool));
+	account_server_verdict(server, daemon->verdict, sizeof daemon->verdict);
+	witness_tell(server->recorder.witness, &record, -1);
+}
+
+void recorder_tick(struct server *server)
+{
+	if (!server->recorder.witness)
+		return;
+	recorder_tick_daemon(server);
+	for (const struct client *c = server->clients; c; c = c->next)
+		if (c->record.number && !c->dead)
+			recorder_tick_client(c);
+}
+
+/* ---- what comes back ---- */
+
+static struct client *recorder_find(struct server *server, uint64_t number)
+{
+	for (struct client *c = server->clients; c; c = c->next)
+		if (c->record.number == number && !c->dead)
+			return c;
+	return NULL;
+}
+
+static void recorder_take_trainer(struct server *server, const struct record_trainer *trainer)
+{
+	struct client *client = recorder_find(server, trainer->trainer);
+	if (!client)
+		return;
+	client->record.measured = true;
+	client->record.resident_bytes = trainer->memory.resident;
+	client->record.gpu_bytes = trainer->gpu_bytes;
+	client->record.cpu = trainer->cpu;
+}
+
+/* All devices of a second come one after another, lowest first. */
+static void recorder_take_gpu(struct recorder *r, const struct record_gpu *gpu)
+{
+	unsigned i = 0;
+	while (i < r->gpus && r->gpu[i].device != gpu->device)
+		i++;
+	if (i == RECORD_GPUS)
+		return;
+	r->gpu[i] = *gpu;
+	r->gpus = UTIL_MAX(r->gpus, i + 1);
+}
+
+static void recorder_take_exit(const struct record_exit *e)
+{
+	char memory[32] = "unknown", kills[64] = "";
+	if (e->memory.resident != UINT64_MAX)
+		(void)size_format(e->memory.resident, memory, sizeof memory);
+	if (e->oom_kills)
+		(void)snprintf(kills, sizeof kills, "; the OOM killer ended %u there meanwhile",
+			e->oom_kills);
+	if (!e->known)
+		log_info("trainer %d has ended, how is not known; resident last: %s%s", e->pid,
+			memory, kills);
+	else if (WIFSIGNALED(e->status))
+		log_warning("trainer %d was ended by signal %d (%s); resident last: %s%s", e->pid,
+			WTERMSIG(e->status), strsignal(WTERMSIG(e->status)), memory, kills);
+	else
+		log_info("trainer %d has ended with status %d; resident last: %s", e->pid,
+			WEXITSTATUS(e->status), memory);
+}
+
+static void recorder_take_attach(struct server *server, const struct record_attach *attach)
+{
+	struct client *client = recorder_find(server, attach->trainer);
+	if (client)
+		(void)snprintf(client->record.command, sizeof client->record.command, "%.*s",
+			RECORD_TEXT - 1, attach->command);
+}
+
+static void recorder_take(struct server *server, const struct record *record)
+{
+	struct recorder *r = &server->recorder;
+	switch (record->kind) {
+	case RECORD_START:
+		r->writes = true;
+		log_info("flight recorder: %s (pid %d)", witness_path(r->witness),
+			witness_pid(r->witness));
+		break;
+	case RECORD_ATTACH:
+		recorder_take_attach(server, &record->body.attach);
+		break;
+	case RECORD_TRAINER:
+		recorder_take_trainer(server, &record->body.trainer);
+		break;
+	case RECORD_DAEMON:
+		r->resident_bytes = record->body.daemon.memory.resident;
+		break;
+	case RECORD_MACHINE:
+		r->has_machine = true;
+		r->machine = record->body.machine;
+		break;
+	case RECORD_GPU:
+		recorder_take_gpu(r, &record->body.gpu);
+		break;
+	case RECORD_EXIT:
+		if (record->body.exit.trainer)
+			recorder_take_exit(&record->body.exit);
+		break;
+	case RECORD_NOTE:
+		/* It wrote it down itself. */
+		server_notice_only(server, record->body.note.text);
+		break;
+	default:
+		break;
+	}
+}
+
+static void recorder_gone(struct server *server)
+{
+	struct recorder *r = &server->recorder;
+	char how[64], text[RECORD_TEXT];
+	if (!witness_gone(r->witness, how, sizeof how))
+		return;
+	(void)snprintf(text, sizeof text,
+		"the flight recorder (pid %d) %s: nothing is recorded any more; a restart of the "
+		"daemon begins another",
+		witness_pid(r->witness), how);
+	witness_end(r->witness, NULL);
+	*r = (struct recorder){.resident_bytes = UINT64_MAX, .trainers = r->trainers};
+	for (struct client *c = server->clients; c; c = c->next)
+		c->record.measured = false;
+	server_notice_only(server, text);
+}
+
+void recorder_hear(struct server *server)
+{
+	struct record record;
+	for (int i = 0; i < RECORDER_TURN && witness_hear(server->recorder.witness, &record); i++)
+		recorder_take(server, &record);
+	recorder_gone(server);
+}
+
+/* ---- status ---- */
+
+static void recorder_bytes(struct jsontext *json, const char *key, uint64_t value)
+{
+	if (value == UINT64_MAX)
+		jsontext_raw(json, key, "null");
+	else
+		jsontext_u64(json, key, value);
+}
+
+static void recorder_share(struct jsontext *json, const char *key, double value, int decimals)
+{
+	if (value < 0)
+		jsontext_raw(json, key, "null");
+	else
+		jsontext_number(json, key, value, decimals);
+}
+
+static void recorder_status_machine(struct jsontext *json, const struct record_machine *machine)
+{
+	const struct record_pressure *p = &machine->pressure;
+	jsontext_object(json, "machine");
+	recorder_bytes(json, "available", machine->available);
+	recorder_bytes(json, "total", machine->total);
+	recorder_bytes(json, "swap_free", machine->swap_free);
+	recorder_bytes(json, "oom_kills", machine->oom_kills);
+	recorder_bytes(json, "disk_free", machine->disk_free);
+	jsontext_object(json, "cgroup");
+	jsontext_string(json, "path", machine->cgroup.path);
+	recorder_bytes(json, "used", machine->cgroup.used);
+	recorder_bytes(json, "limit", machine->cgroup.limit);
+	recorder_bytes(json, "oom_kills", machine->cgroup.oom_kills);
+	jsontext_end(json);
+	jsontext_object(json, "pressure");
+	recorder_share(json, "cpu_some", p->cpu_some, 2);
+	recorder_share(json, "memory_some", p->memory_some, 2);
+	recorder_share(json, "memory_full", p->memory_full, 2);
+	recorder_share(json, "io_some", p->io_some, 2);
+	recorder_share(json, "io_full", p->io_full, 2);
+	jsontext_end(json);
+	jsontext_end(json);
+}
+
+void recorder_status(struct jsontext *json, const struct server *server)
+{
+	const struct recorder *r = &server->recorder;
+	if (r->witness) {
+		jsontext_object(json, "recorder");
+		jsontext_string(json, "path", witness_path(r->witness));
+		jsontext_bool(json, "writes", r->writes);
+		jsontext_i64(json, "pid", witness_pid(r->witness));
+		jsontext_u64(json, "dropped", witness_dropped(r->witness));
+		jsontext_end(json);
+	} else {
+		jsontext_raw(json, "recorder", "null");
+	}
+	recorder_bytes(json, "resident_bytes", r->resident_bytes);
+	if (r->has_machine)
+		recorder_status_machine(json, &r->machine);
+	else
+		jsontext_raw(json, "machine", "null");
+	jsontext_array(json, "gpus");
+	for (unsigned i = 0; i < r->gpus; i++) {
+		jsontext_object(json, NULL);
+		jsontext_u64(json, "device", r->gpu[i].device);
+		jsontext_string(json, "name", r->gpu[i].name);
+		recorder_bytes(json, "used", r->gpu[i].used);
+		recorder_bytes(json, "total", r->gpu[i].total);
+		recorder_share(json, "busy", r->gpu[i].busy, 2);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}
+
+void recorder_status_trainer(struct jsontext *json, const struct client *client)
+{
+	const struct client_record *c = &client->record;
+	recorder_bytes(json, "resident_bytes", c->measured ? c->resident_bytes : UINT64_MAX);
+	recorder_bytes(json, "gpu_bytes", c->measured ? c->gpu_bytes : UINT64_MAX);
+	recorder_share(json, "cpu", c->measured ? (double)c->cpu : -1, 2);
+	if (c->command[0])
+		jsontext_string(json, "command", c->command);
+	else
+		jsontext_raw(json, "command", "null");
+}

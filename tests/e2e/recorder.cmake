@@ -1,0 +1,3 @@
+# The flight recorder: a real daemon, its file, how everybody ends.
+add_executable(ring_dump ring_dump.c)
+target_link_libraries(ring_dump PRIVATE penstock_record penstock_proto)
