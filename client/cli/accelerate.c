@@ -218,6 +218,10 @@ static void hunt_show(struct hunt *hunt, unsigned count, struct measure *measure
 	result->count = count;
 	result->mean = hunt_utilisation(hunt, count, measure, result->utilisation);
 	result->passed = result->mean >= ACCELERATE_LINE;
+	result->memory = measure->budget;
+	result->steps = UINT64_MAX;
+	for (unsigned i = 0; i < count; i++)
+		result->steps = UTIL_MIN(result->steps, measure->trainer[i].batches);
 }
 
 static int hunt_try(struct hunt *hunt, unsigned count, bool *ret_passed)

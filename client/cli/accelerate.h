@@ -23,7 +23,10 @@
 #define ACCELERATE_PROFILES "h100|a100"
 #define ACCELERATE_LINE 0.9
 
-enum { ACCELERATE_TRIES = 12 };
+enum {
+	ACCELERATE_TRIES = 12,
+	ACCELERATE_STEPS = 20, /* a window of fewer says little: one batch more or less is 5 % */
+};
 
 struct accelerate_options {
 	unsigned count; /* 1 .. TRAINER_MAX; 0: look for the most that this machine feeds */
@@ -52,6 +55,8 @@ struct accelerate {
 	uint64_t batch_size;
 	double step_s;
 	unsigned count; /* of the run that is shown */
+	uint64_t steps; /* of the accelerator that made the fewest in its window */
+	uint64_t memory; /* bytes that the daemon's budget was made */
 	double utilisation[TRAINER_MAX], mean;
 	bool passed;
 	unsigned fed; /* so many can be fed; 0: not one */

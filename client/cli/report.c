@@ -321,16 +321,20 @@ static void report_tries(const struct accelerate *accelerate)
 
 static void report_accelerate(const struct accelerate *accelerate)
 {
-	char each[96], fed[128], text[512];
+	char each[96], fed[128], few[64] = "", text[640];
 	report_utilisation(accelerate, each, sizeof each);
 	report_fed(accelerate, fed, sizeof fed);
+	if (accelerate->steps < ACCELERATE_STEPS)
+		(void)snprintf(few, sizeof few, ", in %" PRIu64 " steps, which are few",
+			accelerate->steps);
 	(void)snprintf(text, sizeof text,
 		"%u x %s%s (batches of %" PRIu64 ", %.6g ms each): utilisation %.1f %% (%s), %s "
-		"the line of %.0f %%; %s. In the terms of MLPerf Storage's ResNet-50 workload, but "
+		"the line of %.0f %%%s; %s. In the terms of MLPerf Storage's ResNet-50 workload, "
+		"but "
 		"with real decoding: no result of it",
 		accelerate->count, accelerate->profile, accelerate->altered ? ", altered" : "",
 		accelerate->batch_size, accelerate->step_s * 1e3, accelerate->mean * 100, each,
-		accelerate->passed ? "above" : "below", ACCELERATE_LINE * 100, fed);
+		accelerate->passed ? "above" : "below", ACCELERATE_LINE * 100, few, fed);
 	table_sentence(2, REPORT_NAME, "accelerators", text, REPORT_WIDTH);
 	report_tries(accelerate);
 }

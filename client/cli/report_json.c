@@ -173,6 +173,8 @@ static void report_json_accelerate(const struct accelerate *accelerate, struct j
 		jsontext_number(json, NULL, accelerate->utilisation[i], 4);
 	jsontext_end(json);
 	jsontext_number(json, "utilisation_mean", accelerate->mean, 4);
+	jsontext_u64(json, "steps", accelerate->steps);
+	jsontext_u64(json, "memory_bytes", accelerate->memory);
 	jsontext_number(json, "line", ACCELERATE_LINE, 2);
 	jsontext_bool(json, "passed", accelerate->passed);
 	jsontext_u64(json, "fed", accelerate->fed);

@@ -6,10 +6,11 @@ import json
 import os
 import re
 import shutil
+import signal
 from pathlib import Path
 
-from cli import assert_clean, refuse, run
-from harness import Skip, folder, make_dataset, run_tests
+from cli import assert_clean, children, is_daemon, refuse, run, start
+from harness import LIMIT, Skip, folder, make_dataset, run_tests, wait_until
 
 SMALL = ["-b", 8, "--image-size", 32]
 
@@ -172,7 +173,7 @@ def test_cold_of_somebody_elses_files():
 
 # ---- accelerators ----
 
-KEYS = ["count", "profile", "altered", "batch_size", "step_ms", "images_per_s_each", "utilisation", "utilisation_mean", "line", "passed",
+KEYS = ["count", "profile", "altered", "batch_size", "step_ms", "images_per_s_each", "utilisation", "utilisation_mean", "steps", "memory_bytes", "line", "passed",
         "fed", "fed_or_more", "fed_by", "free_images_per_s", "tries"]
 
 
@@ -183,6 +184,7 @@ def test_accelerators_are_as_busy_as_their_batches_say():
         assert (got["trainers"], got["share"], got["batch_size"], got["step_ms"]) == (2, "split", 8, 40)
         a = got["accelerators"]
         assert list(a) == KEYS and (a["count"], a["profile"], a["altered"], a["batch_size"], a["line"]) == (2, "h100", True, 8, 0.9), a
+        assert a["steps"] >= 20 * a["utilisation_mean"] - 1 and a["memory_bytes"] >= 2 * 4 * 8 * 32 * 32 * 3, a
         assert len(a["utilisation"]) == 2 and all(0 < u <= 1 for u in a["utilisation"]), a
         assert abs(sum(a["utilisation"]) / 2 - a["utilisation_mean"]) < 0.001 and a["passed"] == (a["utilisation_mean"] >= 0.9)
         for rate, used in zip(got["trainer_images_per_s"], a["utilisation"]):
@@ -223,6 +225,22 @@ def test_accelerators_as_many_as_can_be_fed():
             assert not a["passed"] and a["count"] == min(tried), a
         assert a["fed_or_more"] == (a["fed"] == 2) and a["fed_by"] == ("dataset" if a["fed"] == 2 else "tried"), a
         assert_clean(home)
+
+
+def test_interrupted_between_two_daemons():
+    """Runs follow each other in one process: the second daemon and its trainers end with it as the first would have."""
+    with folder() as home:
+        images = dataset(home, per_class=8, classes=2)
+        bench = start(home, "bench", images, "--accelerators", "auto", "--step-ms", 100, "--seconds", "0.1", *SMALL)
+        first = wait_until(lambda: [p for p in children(bench.pid) if is_daemon(p)], "a daemon")
+        wait_until(lambda: [p for p in children(bench.pid) if is_daemon(p) and p not in first], "another one")
+        wait_until(lambda: len(children(bench.pid)) >= 2, "its trainers")
+        pids = children(bench.pid)
+        bench.send_signal(signal.SIGINT)
+        out, _ = bench.communicate(timeout=LIMIT)
+        assert bench.returncode == -signal.SIGINT and out == "", (bench.returncode, out)
+        assert_clean(home)
+        wait_until(lambda: not any(os.path.exists(f"/proc/{p}") for p in pids), "the trainers' end")
 
 
 def test_accelerators_that_memory_does_not_hold():
