@@ -294,8 +294,9 @@ int top_main(int argc, char **argv)
 		.name = "top",
 		.operands = "",
 		.about = "Shows what the running daemon is doing, and what holds it up, once a "
-			 "second; ? tells\n"
-			 "the keys. Where there is no terminal it prints one picture as text.",
+			 "second;\n"
+			 "? tells the keys. Where there is no terminal it prints one picture as "
+			 "text.",
 	};
 	struct top top = {.interval_s = 1};
 	bool plain = false, paced = false, counted = false;

@@ -13,7 +13,7 @@
 
 enum { PAGES_TEXT = 1024, PAGES_BAR = 32 };
 
-/* "12 of progressive, 3 of cmyk": an object of counts, the largest first as the daemon has it. */
+/* "progressive 12, cmyk 3": an object of counts. */
 static void pages_counts(const struct node *counts, char *buffer, size_t room)
 {
 	size_t n = 0;
@@ -22,8 +22,8 @@ static void pages_counts(const struct node *counts, char *buffer, size_t room)
 		char number[32];
 		const char *name = "";
 		double value = document_value(document_at(counts, i, &name));
-		n += (size_t)snprintf(buffer + n, room - n, "%s%s %s", n ? ", " : "",
-			top_count(value, number, sizeof number), name);
+		n += (size_t)snprintf(buffer + n, room - n, "%s%s %s", n ? ", " : "", name,
+			top_count(value, number, sizeof number));
 	}
 }
 
@@ -44,7 +44,7 @@ static void pages_shares(const struct node *seconds, char *buffer, size_t room)
 	}
 }
 
-/* "3 streams", "1 stream" are not worth a table: "s" where it is not one. */
+/* What makes several out of one. */
 static const char *pages_s(double n)
 {
 	return n == 1 ? "" : "s";

@@ -63,7 +63,7 @@ int top_rows_trainers(
 void top_rows_free(struct top_rows *rows);
 /* What a stream is found again by. */
 void top_identity(const struct node *stream, char *buffer, size_t room);
-/* "as opened", "waits" ... */
+/* "newest first", "waits" ... */
 const char *top_order_name(enum top_page page, unsigned order);
 unsigned top_orders(enum top_page page);
 

@@ -74,8 +74,8 @@ static const struct column trainer_columns[TRAINER_COLUMNS] = {
 	[TRAINER_COMMAND] = {"command", false, 8, 10},
 };
 
-static const char *const stream_orders[] = {"as opened", "waits", "images/s", "name"};
-static const char *const trainer_orders[] = {"as opened", "waits", "memory", "holds"};
+static const char *const stream_orders[] = {"newest first", "waits", "images/s", "name"};
+static const char *const trainer_orders[] = {"newest first", "waits", "memory", "holds"};
 
 unsigned top_orders(enum top_page page)
 {

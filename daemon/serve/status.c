@@ -42,6 +42,15 @@ static void status_broken(struct jsontext *json, const struct stream_stats *stat
 	jsontext_end(json);
 }
 
+static void status_decode_stages(struct jsontext *json, const struct stream_stats *stats)
+{
+	jsontext_object(json, "decode_stages");
+	for (int i = 0; i < DECODE_STAGES; i++)
+		jsontext_number(json, decode_stage_name((enum decode_stage)i),
+			(double)stats->stage_ns[i] * 1e-9, 6);
+	jsontext_end(json);
+}
+
 static void status_fallbacks(struct jsontext *json, const struct stream_stats *stats)
 {
 	jsontext_object(json, "fallbacks");
@@ -180,6 +189,7 @@ static void status_running(struct jsontext *json, struct group *group)
 	jsontext_u64(json, "images", stats.images);
 	jsontext_number(json, "rate", account_rate(group), 1);
 	status_waits(json, group);
+	status_decode_stages(json, &stats);
 	status_fallbacks(json, &stats);
 	status_checkpoints(json, &stats);
 	status_broken(json, &stats);
@@ -321,11 +331,7 @@ char *status_stream(struct group *group)
 	jsontext_number(&json, "pixel", (double)stats.pixel_ns * 1e-9, 6);
 	jsontext_number(&json, "serve", (double)clock_thread_cpu_ns() * 1e-9, 6);
 	jsontext_end(&json);
-	jsontext_object(&json, "decode_stages");
-	for (int i = 0; i < DECODE_STAGES; i++)
-		jsontext_number(&json, decode_stage_name((enum decode_stage)i),
-			(double)stats.stage_ns[i] * 1e-9, 6);
-	jsontext_end(&json);
+	status_decode_stages(&json, &stats);
 	status_fallbacks(&json, &stats);
 	status_checkpoints(&json, &stats);
 	status_broken(&json, &stats);

@@ -270,7 +270,7 @@ def test_text():
 
 def test_keys():
     need_terminfo()
-    with folder() as home, busy(home) as (daemon, trainers), Terminal(daemon, "--interval", "0.2", columns=100) as top:
+    with folder() as home, busy(home) as (daemon, trainers), Terminal(daemon, "--interval", "0.2", columns=120) as top:
         top.shows("penstockd", f"pid {daemon.process.pid}", "ledger", "train", "(private) images", "q quit", str(trainers[0].process.pid))
         top.press("\x1b[B\x1bOB")
         top.press("\r")
@@ -287,7 +287,7 @@ def test_keys():
         top.shows("look closer")
         top.press("\x1b")
         top.press("s")
-        top.shows("Enter closer", "order: as opened")
+        top.shows("Enter closer", "order: newest first")
         top.press("o")
         top.shows("order: waits")
         top.press("p")
@@ -389,7 +389,7 @@ def test_the_daemon_ends_and_comes_back():
                 daemon.process.wait(timeout=LIMIT)
                 top.shows("has ended", "`penstock why`", "train", f"pid {daemon.process.pid}")
                 with Daemon(home, "--threads", "2", "--memory", "96M") as second:
-                    top.shows(f"pid {second.process.pid}", "no stream is open")
+                    top.shows(f"pid {second.process.pid}", "0 streams")
                     assert "has ended" not in top.picture()
                 top.shows("has ended")
                 top.press("q")

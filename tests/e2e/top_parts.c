@@ -43,7 +43,8 @@ static const char full[] =
 	"'threads':2,'cpus':2,'reader':'io_uring (kernel 6.1, registered)','io':'buffered',"
 	"'cache':{'mode':'on','hits':930,'misses':70,'samples':10,'bytes':1048576},"
 	"'stages':{'read':2.0,'decode':100.0,'pixel':20.0,'serve':1.0},'read_bytes':1000000,"
-	"'http':'unix:/run/http.sock','recorder':{'path':'/state/4121.ring','pid':4122,'dropped':0},"
+	"'http':'unix:/run/http.sock','recorder':{'path':'/state/"
+	"4121.ring','pid':4122,'dropped':0},"
 	"'machine':{'available':4294967296,'total':8589934592,'swap_free':0,'oom_kills':0,"
 	"'disk_free':1073741824,'cgroup':{'path':'/docker/x','used':3221225472,"
 	"'limit':8589934592,'oom_kills':1},'pressure':{'cpu_some':12.1,'memory_some':0.5,"
@@ -206,8 +207,8 @@ static void test_closer(void **state)
 		"every batch to every trainer, from 2 on", "epoch 3, batch 1,234 of 5,004",
 		"12,345,678 since",
 		"3 held, 2 ready, 1 being filled, 10 free; 36.8 MiB each, locked",
-		"p50 1.25 ms, p99 30.5 ms", "12 progressive", "5 used, 3 made, 0 dropped",
-		"2 truncated, 1 empty", "lies on a network", "4130", "3.2 s", "10.0 GiB"};
+		"p50 1.25 ms, p99 30.5 ms", "progressive 12", "used 5, made 3, dropped 0",
+		"truncated 2, empty 1", "lies on a network", "4130", "3.2 s", "10.0 GiB"};
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		assert_shows(text, words[i]);
 	assert_hides(text, "indexing");
