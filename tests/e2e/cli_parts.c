@@ -5,6 +5,7 @@
 #include "client/cli/histogram.h"
 #include "client/cli/options.h"
 #include "client/cli/picture.h"
+#include "client/cli/process.h"
 #include "client/cli/series.h"
 #include "client/cli/table.h"
 
@@ -17,9 +18,12 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* What options.c says; here it only has to be said. */
 static char said[512];
@@ -199,6 +203,32 @@ static void test_series_of_little(void **state)
 		assert_true(fabs(rates[i] - 4) < 1e-9);
 }
 
+static void test_children_of_a_process(void **state)
+{
+	(void)state;
+	pid_t pids[4], mine[2];
+	for (int i = 0; i < 2; i++) {
+		mine[i] = fork();
+		assert_true(mine[i] >= 0);
+		if (mine[i] == 0) {
+			(void)pause();
+			_exit(0);
+		}
+	}
+	unsigned count = process_children(getpid(), pids, 4);
+	unsigned cut = process_children(getpid(), pids + 3, 1);
+	bool told = access("/proc/thread-self/children", R_OK) == 0;
+	for (int i = 0; i < 2; i++) {
+		(void)kill(mine[i], SIGKILL);
+		assert_int_equal(waitpid(mine[i], NULL, 0), mine[i]);
+	}
+	assert_int_equal(process_children(getpid(), pids + 2, 2), 0);
+	if (!told) /* by a kernel built without it */
+		skip();
+	assert_true(count == 2 && pids[0] == mine[0] && pids[1] == mine[1]);
+	assert_true(cut == 1 && pids[3] == mine[0]);
+}
+
 static void test_distance(void **state)
 {
 	(void)state;
@@ -345,6 +375,7 @@ int main(void)
 		cmocka_unit_test(test_quantiles_summed_up),
 		cmocka_unit_test(test_series),
 		cmocka_unit_test(test_series_of_little),
+		cmocka_unit_test(test_children_of_a_process),
 		cmocka_unit_test(test_distance),
 		cmocka_unit_test(test_options_are_taken),
 		cmocka_unit_test(test_options_are_refused),
