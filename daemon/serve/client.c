@@ -451,7 +451,7 @@ static void client_stop(struct client *client, const struct conn_message *messag
 	}
 	client_answer(client, &stop->head, "");
 	log_info("trainer %d asks to stop", client->pid);
-	recorder_ending(client->server, "penstock stop");
+	recorder_ending(client->server, "asked", "by penstock stop");
 	server_drain(client->server);
 }
 

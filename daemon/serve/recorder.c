@@ -12,10 +12,12 @@
 #include "base/util.h"
 #include "record/witness.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 enum {
@@ -73,10 +75,12 @@ void recorder_note(struct server *server, const char *text)
 	recorder_say(server, RECORD_NOTE, text);
 }
 
-void recorder_ending(struct server *server, const char *why)
+void recorder_ending(struct server *server, const char *kind, const char *why)
 {
+	char text[RECORD_TEXT];
+	(void)snprintf(text, sizeof text, "%s: %s", kind, why);
 	if (!server->recorder.ending)
-		recorder_say(server, RECORD_END, why);
+		recorder_say(server, RECORD_END, text);
 	server->recorder.ending = true;
 }
 
@@ -87,19 +91,20 @@ void recorder_signalled(struct server *server, uint32_t number, uint32_t pid)
 	(void)procfile_read("", path, name, sizeof name);
 	name[strcspn(name, "\n")] = 0;
 	if (!pid) /* the kernel, or somebody of another namespace */
-		(void)snprintf(text, sizeof text, "signal %u", number);
+		(void)snprintf(text, sizeof text, "by signal %u", number);
 	else if (name[0])
-		(void)snprintf(text, sizeof text, "signal %u from pid %u (%s)", number, pid, name);
+		(void)snprintf(
+			text, sizeof text, "by signal %u from pid %u (%s)", number, pid, name);
 	else
-		(void)snprintf(text, sizeof text, "signal %u from pid %u", number, pid);
-	recorder_ending(server, text);
+		(void)snprintf(text, sizeof text, "by signal %u from pid %u", number, pid);
+	recorder_ending(server, "asked", text);
 }
 
 void recorder_end(struct server *server)
 {
 	struct witness *witness = server->recorder.witness;
 	server->recorder.witness = NULL;
-	witness_end(witness, server->recorder.ending ? NULL : "it was told to");
+	witness_end(witness, server->recorder.ending ? NULL : "asked: it was told to");
 }
 
 /* ---- trainers ---- */
@@ -142,12 +147,35 @@ static uint32_t recorder_held(const struct client *client)
 	return held;
 }
 
+/* Its end may be seen by its pidfd, or by what cannot be sent to it, while its last messages lie
+ * unread: whether they close all that it has open. The connection is given up, so nobody misses
+ * what is read here. */
+static bool recorder_closes(const struct client *client)
+{
+	size_t open = 0;
+	struct wire_head head;
+	for (const struct member *m = client->members; m; m = m->next_of_client)
+		open++;
+	for (unsigned resets = 0; open;) {
+		ssize_t n = recv(client->fd, &head, sizeof head, MSG_DONTWAIT);
+		if (n < 0 && errno == ECONNRESET && !resets++)
+			continue; /* said once, before what still lies there */
+		if (n < (ssize_t)sizeof head)
+			return false;
+		open -= head.type == WIRE_CLOSE;
+	}
+	return true;
+}
+
 /* By the words that client_close is given. */
 static enum record_leaving recorder_how(const struct client *client, const char *why)
 {
-	if (strcmp(why, client_hung_up) == 0)
-		return client->members ? RECORD_HUNG_UP : RECORD_CLOSED;
-	return strcmp(why, client_process_ended) == 0 ? RECORD_PROCESS_ENDED : RECORD_EXPELLED;
+	bool ended = strcmp(why, client_process_ended) == 0;
+	if (!ended && strcmp(why, client_hung_up) != 0)
+		return RECORD_EXPELLED;
+	if (recorder_closes(client))
+		return RECORD_CLOSED;
+	return ended ? RECORD_PROCESS_ENDED : RECORD_HUNG_UP;
 }
 
 void recorder_leave(const struct client *client, const char *why)

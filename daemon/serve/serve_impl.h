@@ -70,6 +70,7 @@ struct client {
 	uint64_t since_ns;
 	struct member *members;
 	struct client_record record;
+	uint64_t gpu_peak_bytes; /* the most that was seen, by the metrics */
 };
 
 /* A client's place in a group: one of its streams. */
@@ -215,7 +216,7 @@ void recorder_start(struct server *server); /* before any thread */
 void recorder_watch(struct server *server); /* all is there that is told of the start */
 void recorder_note(struct server *server, const char *text);
 /* Why the daemon ends: the first one counts. */
-void recorder_ending(struct server *server, const char *why);
+void recorder_ending(struct server *server, const char *kind, const char *why);
 void recorder_signalled(struct server *server, uint32_t number, uint32_t pid);
 void recorder_end(struct server *server);
 void recorder_attach(const struct member *m); /* its stream was answered */

@@ -292,7 +292,7 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 	if (!result)
 		result = server_listen(server, fault);
 	if (result) {
-		recorder_ending(server, fault->text);
+		recorder_ending(server, "failed", fault->text);
 		server_free(server);
 		return result;
 	}
@@ -446,7 +446,7 @@ static void server_tick(struct server *server)
 		(void)snprintf(
 			notice, sizeof notice, "no client for %u s", server->config->idle_exit_s);
 		log_info("%s: ending", notice);
-		recorder_ending(server, notice);
+		recorder_ending(server, "idle", notice);
 		server_drain(server);
 	}
 }
@@ -517,7 +517,7 @@ int server_run(struct server *server, struct fault *fault)
 		if (n < 0 && errno != EINTR) {
 			int result = fault_set(
 				fault, -errno, "the event loop failed: %s", strerror(errno));
-			recorder_ending(server, fault->text);
+			recorder_ending(server, "failed", fault->text);
 			return result;
 		}
 		for (int i = 0; i < n; i++)
