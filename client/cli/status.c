@@ -54,6 +54,9 @@ static void status_daemon(const struct node *root)
 	status_field("checkpoints", document_bool(root, "checkpoints", true) ? "kept" : "off");
 	status_given("page", document_text(root, "http", ""));
 	status_given("recorder", document_text(document_get(root, "recorder"), "path", ""));
+	/* A single stream says it itself. */
+	if (document_count(document_get(root, "streams")) > 1)
+		status_given("verdict", document_text(root, "verdict", ""));
 }
 
 static void status_memory(const struct node *memory)
