@@ -80,7 +80,7 @@ def break_samples(images):
 def test_bad_command_lines():
     cases = [
         (["bnech", "x"], 'did you mean "bench"'),
-        (["fly"], "`penstock --help` lists them"),
+        (["levitate"], "`penstock --help` lists them"),
         (["bench"], "bench wants SOURCE"),
         (["check", "a", "b"], '"b" is one more'),
         (["status", "x"], "takes no operand"),
