@@ -80,6 +80,9 @@ endif()
 # The Dockerfile builds from the source, so it stays there.
 install(FILES ${CMAKE_SOURCE_DIR}/config/penstock.yaml ${CMAKE_SOURCE_DIR}/config/compose.yaml
 	${CMAKE_SOURCE_DIR}/config/penstock.sbatch DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT daemon)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/config/grafana ${CMAKE_SOURCE_DIR}/config/prometheus
+	DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT daemon)
+install(FILES ${CMAKE_SOURCE_DIR}/docs/metrics.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT daemon)
 
 # systemd does not search the PATH, and --prefix is known only when installing: the service gets penstockd's path then.
 install(CODE "

@@ -21,9 +21,13 @@ static void picture_ask(struct http *http, uint32_t stream)
 	http->drawing = (struct drawing){
 		.http = http, .asked = true, .stream = stream, .asked_ns = clock_ns()};
 	pthread_mutex_lock(&http->lock);
+	struct http_sheet *late = http->sheet; /* for who gave up waiting */
+	http->sheet = NULL;
+	http->sheet_given = false;
 	http->sheet_wanted = true;
 	http->sheet_stream = stream;
 	pthread_mutex_unlock(&http->lock);
+	free(late);
 	http->wake(http->wake_context);
 }
 
@@ -160,8 +164,9 @@ void picture_turn(struct http *http)
 			picture_none(http);
 		return;
 	}
-	/* One that came too late for who asked may be of another stream. */
-	if (!sheet || sheet->stream != drawing->stream || !picture_start(drawing, sheet)) {
+	if (sheet && sheet->stream != drawing->stream) {
+		free(sheet); /* it too came late; ours is still to come */
+	} else if (!sheet || !picture_start(drawing, sheet)) {
 		free(sheet);
 		picture_none(http);
 	}

@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "http/http.h"
 #include "proto/jsontext.h"
+#include "record/witness.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -563,6 +564,173 @@ static void metrics_trainers(struct metrics *m, const struct metrics_streams *st
 	metrics_each_trainer(m, streams, metrics_trainer_waits);
 }
 
+/* ---- what the flight recorder's witness measures ---- */
+
+static bool metrics_is_known(uint64_t value)
+{
+	return value != UINT64_MAX;
+}
+
+/* A family of one sample, or of none where it is not known. */
+static void metrics_measured(struct metrics *m, const char *name, const char *help, uint64_t bytes)
+{
+	metrics_family(m, name, "gauge", "bytes", help);
+	if (metrics_is_known(bytes))
+		metrics_u64(m, "", "", bytes);
+}
+
+static void metrics_pressure(struct metrics *m, const struct record_pressure *pressure)
+{
+	const struct {
+		const char *labels;
+		float per_cent;
+	} shares[] = {{"resource=\"cpu\",share=\"some\"", pressure->cpu_some},
+		{"resource=\"memory\",share=\"some\"", pressure->memory_some},
+		{"resource=\"memory\",share=\"full\"", pressure->memory_full},
+		{"resource=\"io\",share=\"some\"", pressure->io_some},
+		{"resource=\"io\",share=\"full\"", pressure->io_full}};
+	metrics_family(m, "penstock_pressure_ratio", "gauge", "ratio",
+		"PSI: share of the last ten seconds in which some, or all, waited for a resource; "
+		"of the daemon's cgroup where it says, else of the machine.");
+	for (size_t i = 0; i < UTIL_COUNT(shares); i++)
+		if (shares[i].per_cent >= 0)
+			metrics_ratio(m, shares[i].labels, (double)shares[i].per_cent / 100);
+}
+
+static void metrics_oom_kills(struct metrics *m, const struct record_machine *machine)
+{
+	metrics_family(m, "penstock_oom_kills", "counter", "",
+		"Processes that the kernel killed for memory: of the machine since it started, of "
+		"the daemon's cgroup since that was made.");
+	if (metrics_is_known(machine->oom_kills))
+		metrics_u64(m, "_total", "scope=\"machine\"", machine->oom_kills);
+	if (metrics_is_known(machine->cgroup.oom_kills))
+		metrics_u64(m, "_total", "scope=\"cgroup\"", machine->cgroup.oom_kills);
+}
+
+static void metrics_machine(struct metrics *m, const struct server *server)
+{
+	static const struct record_machine unknown = {.available = UINT64_MAX,
+		.total = UINT64_MAX,
+		.swap_free = UINT64_MAX,
+		.oom_kills = UINT64_MAX,
+		.disk_free = UINT64_MAX,
+		.cgroup = {.used = UINT64_MAX, .limit = UINT64_MAX, .oom_kills = UINT64_MAX},
+		.pressure = {-1, -1, -1, -1, -1}};
+	const struct recorder *recorder = &server->recorder;
+	const struct record_machine *machine =
+		recorder->has_machine ? &recorder->machine : &unknown;
+	metrics_gauge(m, "penstock_recorder_up", "1 while the flight recorder runs, else 0.",
+		recorder->witness != NULL);
+	metrics_counter(m, "penstock_recorder_dropped_records",
+		"What the flight recorder was to be told and had no room for.",
+		recorder->witness ? witness_dropped(recorder->witness) : 0);
+	metrics_measured(m, "penstock_resident_bytes", "Resident memory of penstockd.",
+		recorder->resident_bytes);
+	metrics_measured(
+		m, "penstock_machine_memory_bytes", "Memory of the machine.", machine->total);
+	metrics_measured(m, "penstock_machine_memory_available_bytes",
+		"Memory of the machine that can still be had.", machine->available);
+	metrics_measured(
+		m, "penstock_machine_swap_free_bytes", "Swap that is free.", machine->swap_free);
+	metrics_measured(m, "penstock_cgroup_memory_used_bytes",
+		"Memory of the daemon's cgroup, or of the one above it that has the tightest "
+		"limit.",
+		machine->cgroup.used);
+	metrics_measured(m, "penstock_cgroup_memory_limit_bytes", "Its limit, where there is one.",
+		machine->cgroup.limit);
+	metrics_measured(m, "penstock_recorder_disk_free_bytes",
+		"Room on the disk that the flight recorder writes to.", machine->disk_free);
+	metrics_oom_kills(m, machine);
+	metrics_pressure(m, &machine->pressure);
+}
+
+/* ---- devices ---- */
+
+static char *metrics_gpu_labels(const struct record_gpu *gpu, char labels[METRICS_LABELS])
+{
+	char *at = labels + sprintf(labels, "device=\"%" PRIu32 "\",", gpu->device);
+	(void)metrics_label(at, "gpu", gpu->name);
+	return labels;
+}
+
+static void metrics_gpus(struct metrics *m, const struct recorder *recorder)
+{
+	char labels[METRICS_LABELS];
+	metrics_family(m, "penstock_gpu_memory_bytes", "gauge", "bytes",
+		"Memory of each device, by NVML.");
+	for (unsigned i = 0; i < recorder->gpus; i++)
+		metrics_u64(m, "", metrics_gpu_labels(&recorder->gpu[i], labels),
+			recorder->gpu[i].total);
+	metrics_family(m, "penstock_gpu_memory_used_bytes", "gauge", "bytes",
+		"What all processes use of it.");
+	for (unsigned i = 0; i < recorder->gpus; i++)
+		metrics_u64(m, "", metrics_gpu_labels(&recorder->gpu[i], labels),
+			recorder->gpu[i].used);
+	metrics_family(m, "penstock_gpu_busy_ratio", "gauge", "ratio",
+		"Share of NVML's last sample period in which a kernel ran.");
+	for (unsigned i = 0; i < recorder->gpus; i++)
+		if (recorder->gpu[i].busy >= 0)
+			metrics_ratio(m, metrics_gpu_labels(&recorder->gpu[i], labels),
+				(double)recorder->gpu[i].busy);
+}
+
+/* ---- trainers' processes ---- */
+
+/* One connection stands for its process: a series for each would count its memory twice. */
+static bool metrics_is_first(const struct server *server, const struct client *client)
+{
+	for (const struct client *c = server->clients; c != client; c = c->next)
+		if (c->pid == client->pid && c->record.measured)
+			return false;
+	return client->record.measured;
+}
+
+typedef uint64_t metrics_process_fn(const struct client *client);
+
+static uint64_t metrics_process_resident(const struct client *client)
+{
+	return client->record.resident_bytes;
+}
+
+static uint64_t metrics_process_gpu(const struct client *client)
+{
+	return client->record.gpu_bytes;
+}
+
+static uint64_t metrics_process_gpu_peak(const struct client *client)
+{
+	return metrics_is_known(client->record.gpu_bytes) ? client->gpu_peak_bytes : UINT64_MAX;
+}
+
+static void metrics_each_process(
+	struct metrics *m, const struct server *server, metrics_process_fn *value)
+{
+	for (const struct client *c = server->clients; c; c = c->next) {
+		char label[32];
+		if (!metrics_is_first(server, c) || !metrics_is_known(value(c)))
+			continue;
+		(void)snprintf(label, sizeof label, "pid=\"%d\"", c->pid);
+		metrics_u64(m, "", label, value(c));
+	}
+}
+
+static void metrics_processes(struct metrics *m, const struct server *server)
+{
+	for (struct client *c = server->clients; c; c = c->next)
+		if (c->record.measured && metrics_is_known(c->record.gpu_bytes))
+			c->gpu_peak_bytes = UTIL_MAX(c->gpu_peak_bytes, c->record.gpu_bytes);
+	metrics_family(m, "penstock_trainer_resident_bytes", "gauge", "bytes",
+		"Resident memory of a trainer's process.");
+	metrics_each_process(m, server, metrics_process_resident);
+	metrics_family(m, "penstock_trainer_gpu_bytes", "gauge", "bytes",
+		"What it uses of all devices' memory, by NVML.");
+	metrics_each_process(m, server, metrics_process_gpu);
+	metrics_family(m, "penstock_trainer_gpu_peak_bytes", "gauge", "bytes",
+		"The most of it that was seen, once a second.");
+	metrics_each_process(m, server, metrics_process_gpu_peak);
+}
+
 char *metrics_text(struct server *server)
 {
 	struct metrics m = {0};
@@ -576,12 +744,15 @@ char *metrics_text(struct server *server)
 	metrics_daemon(&m, server);
 	metrics_http(&m, server);
 	metrics_memory(&m, server);
+	metrics_machine(&m, server);
+	metrics_gpus(&m, &server->recorder);
 	metrics_totals(&m, server);
 	metrics_stages(&m, &totals, &fetch);
 	metrics_fetch(&m, &fetch);
 	metrics_histograms(&m, server);
 	metrics_streams(&m, server, &streams);
 	metrics_trainers(&m, &streams);
+	metrics_processes(&m, server);
 	metrics_put(&m, "# EOF\n");
 	free(streams.of);
 	if (m.failed) {

@@ -187,6 +187,22 @@ def test_who_waits_is_measured():
         assert 0 < waits["p50"] <= waits["p99"], waits
 
 
+def test_memory_is_measured_while_the_recorder_runs():
+    with serving() as (daemon, address, images), Link(daemon.socket) as link, Link(daemon.socket) as second:
+        stream, other = link.open(source=images, **SMALL), second.open(source=images, **SMALL)
+        stream.read(2), other.read(2)
+        wanted = ("penstock_trainer_resident_bytes", (("pid", str(os.getpid())),))
+        now = wait_until(lambda: (lambda s: wanted in s and s)(scrape(address)), "this process to be measured")
+        assert 1 << 20 < now[wanted] < 1 << 40 and now["penstock_recorder_up", ()] == 1
+        assert 1 << 20 < now["penstock_resident_bytes", ()] < now["penstock_machine_memory_bytes", ()]
+        assert now["penstock_machine_memory_available_bytes", ()] <= now["penstock_machine_memory_bytes", ()]
+        for (name, _), v in now.items():
+            assert name != "penstock_pressure_ratio" or 0 <= v <= 1, v
+    with serving("--recorder", "off") as (daemon, address, images):
+        now = scrape(address)
+        assert now["penstock_recorder_up", ()] == 0 and not [n for n, _ in now if "machine" in n or "resident" in n or "pressure" in n], now
+
+
 def test_documents_and_what_is_none():
     with serving() as (daemon, address, images):
         status, headers, page = ask(address, "/")

@@ -1,0 +1,248 @@
+/* http: the server without a daemon behind it: what is said before anything is published, sheets
+ * that are given, not given and given unasked, connections beyond the limit, and an end in the
+ * middle of it all. */
+#include "http/http.h"
+#include "http/sheet.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { ANSWER_ROOM = 1 << 16, LIMIT_MS = 60000 };
+
+static atomic_int woken;
+
+static void count_wake(void *context)
+{
+	(void)context;
+	atomic_fetch_add(&woken, 1);
+}
+
+static struct http *serve(void)
+{
+	struct http_options options = {.address = "0", .folder = "/", .wake = count_wake};
+	struct http *http;
+	struct fault fault;
+	if (http_new(&options, &http, &fault))
+		fail_msg("%s", fault.text);
+	assert_false(http_is_open(http));
+	atomic_store(&woken, 0);
+	return http;
+}
+
+static int client_of(const struct http *http)
+{
+	unsigned port;
+	assert_int_equal(sscanf(http_address(http), "http://127.0.0.1:%u/", &port), 1);
+	struct sockaddr_in name = {.sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&name, sizeof name), 0);
+	return fd;
+}
+
+static void ask(int fd, const char *path)
+{
+	char request[256];
+	int n = snprintf(request, sizeof request,
+		"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
+	assert_int_equal(send(fd, request, (size_t)n, MSG_NOSIGNAL), n);
+}
+
+/* All that comes until the server closes; the status. */
+static int answer_of(int fd, char *answer)
+{
+	size_t size = 0;
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	for (ssize_t n = 1; n > 0; size += n > 0 ? (size_t)n : 0) {
+		assert_int_equal(poll(&ready, 1, LIMIT_MS), 1);
+		n = recv(fd, answer + size, ANSWER_ROOM - 1 - size, 0);
+	}
+	answer[size] = 0;
+	(void)close(fd);
+	int status = 0;
+	(void)sscanf(answer, "HTTP/1.1 %d ", &status);
+	return status;
+}
+
+static int get(const struct http *http, const char *path, char *answer)
+{
+	int fd = client_of(http);
+	ask(fd, path);
+	return answer_of(fd, answer);
+}
+
+/* The event loop's part: until a sheet is wanted. */
+static uint32_t wait_for_wish(struct http *http)
+{
+	uint32_t stream;
+	for (int i = 0; i < LIMIT_MS; i++) {
+		if (http_sheet_wanted(http, &stream))
+			return stream;
+		(void)poll(NULL, 0, 1);
+	}
+	fail_msg("no sheet was asked for");
+	return 0;
+}
+
+static struct http_sheet *sheet_of(uint32_t stream)
+{
+	struct http_sheet *sheet = http_sheet_new(2, 4, 4);
+	assert_non_null(sheet);
+	sheet->stream = stream;
+	sheet->batch_rows = 2;
+	memset(sheet->pixels, 7, (size_t)2 * 4 * 4 * 3);
+	return sheet;
+}
+
+static void nothing_published_is_said(void **state)
+{
+	static char answer[ANSWER_ROOM];
+	struct http *http = serve();
+	(void)state;
+	assert_int_equal(get(http, "/metrics", answer), 503);
+	assert_int_equal(get(http, "/status", answer), 503);
+	assert_int_equal(get(http, "/healthz", answer), 503);
+	assert_int_equal(get(http, "/", answer), 200);
+	assert_int_equal(get(http, "/none", answer), 404);
+	http_free(http);
+}
+
+static void the_newest_is_served(void **state)
+{
+	static char answer[ANSWER_ROOM];
+	struct http *http = serve();
+	struct http_stats stats;
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		char text[64];
+		(void)snprintf(text, sizeof text, "# TYPE x gauge\n# HELP x X.\nx %d\n# EOF\n", i);
+		http_publish(http, HTTP_METRICS, strdup(text));
+		http_publish(http, HTTP_STATUS, strdup("{\"old\": 1}"));
+		(void)snprintf(text, sizeof text, "{\"new\": %d}", i);
+		http_publish(http, HTTP_STATUS, strdup(text));
+		assert_int_equal(get(http, "/status", answer), 200);
+		assert_non_null(strstr(answer, text));
+		assert_int_equal(get(http, "/metrics", answer), 200);
+		(void)snprintf(text, sizeof text, "\nx %d\n", i);
+		assert_non_null(strstr(answer, text));
+		assert_null(strstr(answer, "# EOF"));
+	}
+	assert_int_equal(get(http, "/healthz", answer), 200);
+	http_stats_read(http, &stats);
+	assert_int_equal(stats.requests, 101);
+	assert_int_equal(stats.refused, 0);
+	http_free(http);
+}
+
+static void sheets_are_given_or_not(void **state)
+{
+	static char answer[ANSWER_ROOM];
+	struct http *http = serve();
+	int fd = client_of(http), other = client_of(http);
+	(void)state;
+	http_sheet_give(http, sheet_of(1)); /* nobody asked */
+	ask(fd, "/sheet.json?stream=3");
+	assert_int_equal(wait_for_wish(http), 3);
+	assert_true(atomic_load(&woken) >= 1);
+	ask(other, "/sheet?stream=5");
+	http_sheet_give(http, sheet_of(3));
+	assert_int_equal(answer_of(fd, answer), 200);
+	assert_non_null(strstr(answer, "\"stream\":3"));
+	/* Who wanted another stream has its turn after. */
+	assert_int_equal(wait_for_wish(http), 5);
+	http_sheet_give(http, NULL);
+	assert_int_equal(answer_of(other, answer), 404);
+	fd = client_of(http);
+	ask(fd, "/sheet?stream=9");
+	assert_int_equal(wait_for_wish(http), 9);
+	http_sheet_give(http, sheet_of(8)); /* came too late for somebody else */
+	http_sheet_give(http, sheet_of(9));
+	assert_int_equal(answer_of(fd, answer), 200);
+	assert_memory_equal(strstr(answer, "\r\n\r\n") + 4, "\x89PNG", 4);
+	http_free(http);
+}
+
+static void it_ends_whoever_waits(void **state)
+{
+	static char answer[ANSWER_ROOM];
+	(void)state;
+	for (int given = 0; given < 2; given++) {
+		struct http *http = serve();
+		int sheet = client_of(http), silent = client_of(http), half = client_of(http);
+		assert_int_equal(send(half, "GET / HT", 8, MSG_NOSIGNAL), 8);
+		ask(sheet, "/sheet");
+		(void)wait_for_wish(http);
+		if (given)
+			http_sheet_give(http, sheet_of(0));
+		http_free(http);
+		(void)answer_of(sheet, answer);
+		assert_int_equal(answer_of(silent, answer), 0);
+		assert_int_equal(answer_of(half, answer), 0);
+	}
+}
+
+static void the_oldest_that_never_asked_makes_room(void **state)
+{
+	static char answer[ANSWER_ROOM];
+	struct http *http = serve();
+	int silent[2 * HTTP_CONNECTIONS];
+	struct http_stats stats;
+	(void)state;
+	for (int i = 0; i < 2 * HTTP_CONNECTIONS; i++)
+		silent[i] = client_of(http);
+	assert_int_equal(get(http, "/", answer), 200);
+	http_stats_read(http, &stats);
+	assert_true(stats.connections <= HTTP_CONNECTIONS);
+	assert_true(stats.refused >= HTTP_CONNECTIONS);
+	/* The first ones are gone, the last is not. */
+	assert_int_equal(answer_of(silent[0], answer), 0);
+	ask(silent[2 * HTTP_CONNECTIONS - 1], "/");
+	assert_int_equal(answer_of(silent[2 * HTTP_CONNECTIONS - 1], answer), 200);
+	for (int i = 1; i < 2 * HTTP_CONNECTIONS - 1; i++)
+		(void)close(silent[i]);
+	http_free(http);
+}
+
+static void a_wrong_address_is_a_sentence(void **state)
+{
+	struct http_options options = {.address = "nowhere", .folder = "/", .wake = count_wake};
+	struct http *http = NULL;
+	struct fault fault = {""};
+	(void)state;
+	assert_true(http_new(&options, &http, &fault) < 0);
+	assert_null(http);
+	assert_non_null(strstr(fault.text, "nowhere"));
+	assert_int_equal(http_check_address("off", &fault), 0);
+	assert_int_equal(http_check_address("auto", &fault), 0);
+	assert_true(http_check_address("nowhere", &fault) < 0);
+	http_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_published_is_said),
+		cmocka_unit_test(the_newest_is_served),
+		cmocka_unit_test(sheets_are_given_or_not),
+		cmocka_unit_test(it_ends_whoever_waits),
+		cmocka_unit_test(the_oldest_that_never_asked_makes_room),
+		cmocka_unit_test(a_wrong_address_is_a_sentence),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
