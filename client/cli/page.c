@@ -297,10 +297,10 @@ static void page_memory(FILE *file, const struct measure *run)
 		page_bytes(file, "budget", true, run->budget);
 	page_bytes(file, "read from storage", run->bytes_known, run->bytes_read);
 	if (run->bytes_known && run->images_made > 0) {
-		(void)snprintf(text, sizeof text, "%s for each image made in the window",
+		(void)snprintf(text, sizeof text, "%s",
 			table_bytes((uint64_t)((double)run->bytes_read / run->images_made), bytes,
 				sizeof bytes));
-		page_fact(file, "that is", text);
+		page_fact(file, "that is, for each image of the window", text);
 	}
 	page_counts(file, "checkpoints", document_get(run->stats, "checkpoints"));
 	page_counts(file, "left to libjpeg-turbo", document_get(run->stats, "fallbacks"));

@@ -352,8 +352,9 @@ static int sweep_run(struct sweep *sweep, bool json)
 	}
 	if (!sweep_fastest(sweep))
 		return code;
+	/* What one point was refused for is no fault of the command line where others work. */
 	int told = sweep_tell(sweep, json);
-	return code == CLI_OK ? told : code;
+	return code == CLI_OK ? told : CLI_FAILED;
 }
 
 static void sweep_deinit(struct sweep *sweep)

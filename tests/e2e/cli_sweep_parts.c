@@ -5,6 +5,7 @@
 #include "client/cli/markup.h"
 #include "client/cli/output.h"
 #include "client/cli/plot.h"
+#include "client/cli/spread.h"
 
 // clang-format off
 #include <stdarg.h>
@@ -109,6 +110,25 @@ static void test_grid_points(void **state)
 	struct grid top = {0};
 	assert_int_equal(grid_add(&top, "batch-size=65536..65536*65536", &fault), 0);
 	assert_int_equal(grid_points(&top), 1);
+}
+
+static void test_spread(void **state)
+{
+	(void)state;
+	struct spread spread = {.count = 0};
+	assert_true(spread_median(&spread) == 0 && spread_middle(&spread) == 0);
+	spread_add(&spread, 5);
+	assert_true(spread_median(&spread) == 5 && spread_least(&spread) == 5);
+	spread_add(&spread, 1);
+	assert_true(spread_median(&spread) == 3);
+	spread_add(&spread, 4);
+	assert_true(spread_median(&spread) == 4 && spread_middle(&spread) == 2);
+	assert_true(spread_least(&spread) == 1 && spread_most(&spread) == 5);
+	assert_true(spread.value[0] == 5 && spread.value[1] == 1); /* as measured */
+	for (int i = 0; i < 2 * SPREAD_MAX; i++)
+		spread_add(&spread, 100);
+	assert_int_equal(spread.count, SPREAD_MAX);
+	assert_true(spread_median(&spread) == 100 && spread_least(&spread) == 1);
 }
 
 static char *marked(const char *text)
@@ -283,6 +303,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_grid_refuses),
 		cmocka_unit_test(test_grid_points),
+		cmocka_unit_test(test_spread),
 		cmocka_unit_test(test_markup),
 		cmocka_unit_test(test_plot_svg),
 		cmocka_unit_test(test_plot_extremes),
