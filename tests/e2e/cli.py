@@ -157,7 +157,7 @@ def test_the_manual_and_help_name_the_same_options():
             assert f"*{name}*" in (man / "penstock.1.scd").read_text(), name
         done = subprocess.run([tool("penstockd"), "--help"], capture_output=True, text=True, timeout=LIMIT, check=True)
         assert not [line for line in done.stdout.splitlines() if len(line) > 80], done.stdout
-        assert options_of(done.stdout) == options_of((man / "penstockd.8.scd").read_text()) - {"--index"}
+        assert options_of(done.stdout) == options_of((man / "penstockd.8.scd").read_text()) - {"--index", "--json", "--unix-socket"}
 
 
 def test_options_anywhere():
