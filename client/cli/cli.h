@@ -16,6 +16,12 @@
  *   histogram.[ch] times of arrival with half a per cent of resolution, in constant memory
  *   bench.c       the options of bench; measure.[ch] is one run of it, report.[ch] (and
  *                 report_json.c) prints it
+ *   sweep.[ch]    several of them, and what they are compared with: grid.[ch] says which, spread.[ch]
+ *                 has the medians, yardstick.[ch] is libjpeg-turbo, compare.[ch] PyTorch's
+ *                 DataLoader (compare_torch.py); sweep_show.[ch] prints, sweep_plot.c draws,
+ *                 page.[ch] is the page for people
+ *   plot.[ch]     axes and lines, made of drawing.[ch], which is SVG (markup.[ch]) or pixels
+ *   output.[ch]   files that are written whole or not at all
  *   check.c       decodes everything; machine.[ch] says what this machine offers
  *   decode.c      writes single images out; input.[ch] reads them, headline.[ch] knows their kind
  *   pack.c        rewrites a dataset; the work is done in daemon/pack
@@ -31,7 +37,8 @@
  *   why.c         how trainers and the daemon ended, told by daemon/record/story
  *   table.[ch]    numbers and columns for people; bar.[ch] shares
  *
- * The command is single-threaded but for check's decoders, spawn's signal thread and feed's.
+ * The command is single-threaded but for check's and yardstick's decoders, spawn's signal thread
+ * and feed's.
  * Results go to stdout, everything else to stderr as `penstock: sentence`. */
 #pragma once
 
