@@ -30,8 +30,8 @@ bool cgroup_memory_file(const char *v2, const char *v1, char *ret_path, size_t r
 /* CPUs that the tightest quota of all ancestors allows; 0 where there is none. */
 double cgroup_cpus(void);
 
-/* For how long a quota of CPU held back threads of this process's cgroup or of an ancestor (the most
- * of them; each processor counts), since the cgroup was made; 0 where there is no quota. */
+/* For how long a quota of CPU held back threads of this process's cgroup or of an ancestor (the
+ * most of them; each processor counts), since the cgroup was made; 0 where there is no quota. */
 uint64_t cgroup_throttled_us(void);
 
 /* The same with every path looked up below `root` ("" for the machine itself): for tests. */
