@@ -282,7 +282,8 @@ char *status_server(struct server *server)
 	jsontext_string(&json, "config", server->config->file);
 	jsontext_bool(&json, "draining", server->draining);
 	jsontext_u64(&json, "threads", pool_threads(server->pool));
-	jsontext_u64(&json, "cpus", cpu_available());
+	/* Looked up once a second: that reads files. */
+	jsontext_u64(&json, "cpus", server->account.cpus ? server->account.cpus : cpu_available());
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
 	jsontext_string(&json, "io", status_io(server->config->io));
 	status_cache(&json, &fetch, server->config->cache);
