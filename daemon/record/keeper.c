@@ -35,7 +35,7 @@ enum {
 	KEEPER_TRAINERS = 4096,
 	KEEPER_MESSAGES = 256, /* in one turn */
 	KEEPER_IDLE_TICKS = 10, /* of which one is written while no trainer is attached */
-	KEEPER_RETRY_TICKS = 10, /* between two tries to make the file */
+	KEEPER_RETRY_TICKS = 5, /* between two tries to make the file */
 };
 #define KEEPER_MS ((uint64_t)1000000)
 #define KEEPER_SECOND_NS (1000 * KEEPER_MS)
