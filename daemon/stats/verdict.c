@@ -253,11 +253,14 @@ static bool verdict_slots(const struct verdict_view *view)
 	return true;
 }
 
+/* Where most workers wait for it, others that take processors are the lesser evil: with more of
+ * them ready to run, there would be more to be had. */
 static bool verdict_permit(const struct verdict_view *view)
 {
 	struct verdict *out = view->out;
 	char budget[64];
-	if (view->permit < VERDICT_SOME || view->demand > VERDICT_MUCH)
+	double busy = view->permit >= 0.5 ? out->cpu_busy : view->demand;
+	if (view->permit < VERDICT_SOME || busy > VERDICT_MUCH)
 		return false;
 	verdict_say(out, VERDICT_MEMORY, out->trainer_wait,
 		"memory-bound: decoders wait %.0f %% of their time for the memory of large "

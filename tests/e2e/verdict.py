@@ -151,8 +151,8 @@ def case_stopped_in_a_group(stack, images):
 def case_few_buffers(stack, images):
     """Storage that takes long for each read and could do many at a time: a small budget has room for few."""
     memory = least_memory(2) + 8
-    case = Case(stack, "--reader", "pread", "--threads", 2, "--memory", f"{memory}M", environment=slow_disk(throttle_latency_ms=300))
-    case.trainer(images["large"], batch_size=2)
+    case = Case(stack, "--reader", "pread", "--threads", 2, "--memory", f"{memory}M", environment=slow_disk(throttle_latency_ms=500))
+    case.trainer(images["large"], batch_size=2, decode="fast")
     found = case.says("memory", words="for buffers")
     assert budget_named(found) > memory and found["buffers_full"] > 0, found
 
@@ -207,7 +207,7 @@ def case_keeps_batches(stack, images):
 
 
 def case_large_images(stack, images):
-    case = Case(stack, "--threads", 3, "--memory", "100M")
+    case = Case(stack, "--threads", 4, "--memory", "100M")
     if case.daemon.status()["cpus"] < 2:
         return  # with one processor, that is what they wait for
     case.trainer(images["interlaced"], batch_size=2)

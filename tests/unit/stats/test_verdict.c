@@ -276,6 +276,11 @@ static void memory(void **state)
 	assert_true(fabs(verdict.permit_wait - 0.45) < 1e-9);
 	in.cpu_s = 19; /* and yet the processors are busy */
 	(void)expect(&in, VERDICT_DECODE, "decode-bound: ");
+	in.cpu_s = 5; /* or with others */
+	in.delay_s = 14;
+	(void)expect(&in, VERDICT_DECODE, "decode-bound: others use ");
+	in.permit_wait_s = 12;
+	(void)expect(&in, VERDICT_MEMORY, "memory-bound: decoders wait 60 %");
 	in = starved(0.4);
 	in.slots = 2;
 	in.slots_wanted = 8;
