@@ -56,9 +56,9 @@ def stream(name="imagenet train", trainers=None, **more):
             "slots_free": 0, "slots_filling": 2, "ready": 4, "leased": 2, "slot_bytes": 38600000, "locked": True, "huge_pages": True,
             "images": 3850000, "rate": 2210.4, "fallbacks": {"progressive": 12}, "checkpoints": {"used": 3700000, "made": 1281100, "dropped": 0},
             "broken": {"truncated": 2}, "notice": "", "verdict": "trainer-bound, 97 %: complete batches wait for the trainer",
-            "bottleneck": {"kind": "trainer", "share": 0.97, "trainer_wait": 0.02, "slots_full": 0.97, "workers_idle": 0.61, "cpu_busy": 0.37,
+            "bottleneck": {"kind": "trainer", "share": 0.97, "trainer_wait": 0.02, "slots_full": 0.97, "workers_idle": 0.61, "permit_wait": 0, "cpu_busy": 0.37,
                            "cpu_stolen": 0.01, "read_busy": 0.2, "buffers_full": 0, "read_bytes_per_s": 98e6, "read_bytes_per_s_best": 220e6,
-                           "more_cpus": 0, "pid": 0},
+                           "reads_under_way": 12.5, "more_cpus": None, "pid": None},
             "waits_ms": {"p50": 0.4, "p99": 12.5}, "trainers": [trainer(4121), trainer(4122)] if trainers is None else trainers, **more}
 
 

@@ -281,7 +281,7 @@
 	const stateOf = (stream) => text(stream.state) || "state not known";
 	const nameOf = (stream) => text(stream.name) || text(stream.source) || "(without a name)";
 	const waitOf = (stream) => number(object(stream.bottleneck).trainer_wait);
-	const TONES = {trainer: "good", none: "good", decode: "warn", read: "warn", memory: "warn", held: "bad"};
+	const TONES = {trainer: "good", decode: "warn", read: "warn", memory: "warn", held: "bad"};
 
 	/* The stream that the daemon's verdict is of: whose trainers wait most. */
 	function worstStream(streams) {
@@ -310,10 +310,11 @@
 
 	function evidenceOf(worst) {
 		const evidence = object(worst && worst.bottleneck);
-		const shares = [["trainer_wait", "a trainer waits for a batch", "warn"], ["slots_full", "all batches complete, none to fill", "good"],
-			["cpu_busy", "processors busy with decoding", ""], ["cpu_stolen", "processors taken by others", "warn"],
-			["workers_idle", "decoding threads wait for bytes", ""], ["read_busy", "storage busy", ""],
-			["buffers_full", "read buffers full", ""]];
+		const full = evidence.kind === "held" ? "bad" : "good";
+		const shares = [["trainer_wait", "a trainer waits for a batch", "warn"], ["slots_full", "every slot is complete or held", full],
+			["cpu_busy", "processors used by penstockd", ""], ["cpu_stolen", "processors that others took", "warn"],
+			["workers_idle", "decoding threads wait for samples", ""], ["permit_wait", "they wait for large images' memory", "warn"],
+			["read_busy", "a read is under way", ""], ["buffers_full", "reads wait for a buffer", "warn"]];
 		return shares.filter(([key]) => number(evidence[key]) !== null)
 			.map(([key, label, tone]) => ({label, share: evidence[key], text: percent(evidence[key]), tone: evidence[key] > 0.1 ? tone : ""}))
 			.concat(readLine(evidence));
@@ -567,7 +568,7 @@
 
 	const CELLS = [["pid", "pid", (t) => (number(t.pid) === null ? UNKNOWN : String(t.pid))], ["stream", "name", (t) => nameOf(t.stream)],
 		["rank", "", (t) => (t.rank === null ? "–" : `${t.rank} of ${t.stream.world_size}`)],
-		["at", "", (t) => (number(t.epoch) === null ? "–" : `${count(t.epoch)}, ${count(number(t.batch))}`)],
+		["epoch, batch", "", (t) => (number(t.epoch) === null ? "–" : `${count(t.epoch)}, ${count(number(t.batch))}`)],
 		["holds", "", (t) => (number(t.held) === null ? "–" : number(t.stream.slots) === null ? count(t.held) :
 			`${t.held} of ${several(t.stream.slots, "slot")}`)],
 		["waits", "", (t) => (number(t.waits) === null ? "–" : percent(t.waits))],
