@@ -107,12 +107,18 @@ class MemoryLimit:
 
 # ---- daemons with a recorder ----
 
+def plain_crashes():
+    """A sanitizer that catches SIGSEGV would make it an exit code."""
+    names = ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
+    return {name: ":".join(filter(None, [os.environ.get(name), "handle_segv=0", "handle_abort=0"])) for name in names}
+
+
 class Recorded(Daemon):
     """A daemon whose recorder writes below `home`, and trainers that end with it."""
 
     def __init__(self, home, *options, **keys):
         self.state = Path(home) / "state"
-        environment = {"XDG_STATE_HOME": str(self.state), **keys.pop("environment", {})}
+        environment = {"XDG_STATE_HOME": str(self.state), **plain_crashes(), **keys.pop("environment", {})}
         self.started = []
         super().__init__(home, "--memory", "96M", "--threads", "1", *options, environment=environment, **keys)
 
@@ -364,8 +370,12 @@ def test_daemon_signals():
 
 
 def test_daemon_time():
-    with home() as (path, images), daemon_of(path / "timeout", ("timeout", "-s", "KILL", "2")) as (timed, timed_pid), \
-            daemon_of(path / "cpu", ("prlimit", "--cpu=1:unlimited")) as (burning, burning_pid):
+    """The limit of timeout, that of CPU time, and its own of being idle: together, since they are waited for."""
+    with home() as (path, images), contextlib.ExitStack() as stack:
+        timed, timed_pid = stack.enter_context(daemon_of(path / "timeout", ("timeout", "-s", "KILL", "2")))
+        burning, burning_pid = stack.enter_context(daemon_of(path / "cpu", ("prlimit", "--cpu=1:unlimited")))
+        (path / "idle").mkdir()
+        idle = stack.enter_context(Recorded(path / "idle", "--idle-exit", "1"))
         burning.busy(images)
         end = tell_daemon(timed, timed_pid, "time")
         begins(end, f"penstockd {timed_pid} was killed by SIGKILL")
@@ -373,6 +383,8 @@ def test_daemon_time():
         end = tell_daemon(burning, burning_pid, "time")
         begins(end, f"penstockd {burning_pid} was ended by SIGXCPU: its CPU time was up")
         assert end["time_limit"] == "cpu" and end["time_limit_s"] == 1, end
+        end = tell_daemon(idle, idle.process.pid, "idle")
+        begins(end, f"penstockd {end['pid']} ended since nobody needed it: no client for 1 s")
 
 
 def test_daemon_memory():
@@ -393,14 +405,6 @@ def test_daemon_memory():
         begins(end, f"penstockd {pid} was killed: the cgroup's OOM killer (+")
         assert end["confidence"] == "certain" and end["oom_kills"] >= 1 and end["cgroup"]["limit"] == DAEMON_LIMIT, end
         assert "it held" in end["sentence"] and "of its 96.0 MiB" in end["sentence"], end["sentence"]
-
-
-def test_daemon_idles():
-    with home() as (path, images), Recorded(path, "--idle-exit", "1") as daemon:
-        daemon.dump(source=images, batches=1).wait(timeout=LIMIT)
-        daemon.process.wait(timeout=LIMIT)
-        end = daemon.tell(daemon.process.pid, "idle")
-        begins(end, f"penstockd {end['pid']} ended since nobody needed it: no client for 1 s")
 
 
 # ---- what nobody saw ----
