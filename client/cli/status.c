@@ -112,22 +112,26 @@ static void status_progress(const struct node *trainer, char *buffer, size_t roo
 			document_number(trainer, "batch", 0), document_number(trainer, "epoch", 0));
 }
 
-/* "trainer 4121, at batch 12 of epoch 3, holds 2" */
+/* "trainer 4121, at batch 12 of epoch 3, holds 2, waits 3 % of the time" */
 static void status_trainer(const struct node *stream, const struct node *trainer)
 {
-	char rank[24] = "", progress[80], holds[32] = "", waits[64] = "", text[240];
+	char rank[24] = "", progress[80], holds[32] = "", waits[48] = "", blocks[64] = "",
+	     text[280];
 	double held = document_number(trainer, "held", 0);
+	double share = document_number(trainer, "waits", 0);
 	if (answer_splits(stream))
 		(void)snprintf(
 			rank, sizeof rank, "rank %.0f: ", document_number(stream, "rank", 0));
 	status_progress(trainer, progress, sizeof progress);
 	if (held > 0)
 		(void)snprintf(holds, sizeof holds, ", holds %.0f", held);
+	if (share >= 0.005)
+		(void)snprintf(waits, sizeof waits, ", waits %.0f %% of the time", 100 * share);
 	if (document_bool(trainer, "blocks", false))
-		(void)snprintf(waits, sizeof waits, "; others wait for it (%.1f s)",
+		(void)snprintf(blocks, sizeof blocks, "; others wait for it (%.1f s)",
 			document_number(trainer, "held_s", 0));
-	(void)snprintf(text, sizeof text, "%strainer %.0f%s%s%s", rank,
-		document_number(trainer, "pid", 0), progress, holds, waits);
+	(void)snprintf(text, sizeof text, "%strainer %.0f%s%s%s%s", rank,
+		document_number(trainer, "pid", 0), progress, holds, waits, blocks);
 	table_sentence(0, 1, "", text, STATUS_WIDTH);
 }
 
