@@ -127,6 +127,22 @@ static void test_merging(void **state)
 
 /* --- urgency and back-pressure --- */
 
+/* Time goes on counting as time without buffers; storage has nothing to do. */
+static void expect_only_buffers_lack(struct fetch *fetch, const struct fetch_stats *before)
+{
+	struct fetch_stats after;
+	uint64_t delay_ns;
+	unsigned threads = 0;
+	assert_true(before->busy_ns > 0 && before->asked_ns >= before->busy_ns);
+	(void)usleep(1000);
+	fetch_stats_read(fetch, &after);
+	assert_true(after.short_ns >= before->short_ns + 1000000);
+	assert_int_equal(after.busy_ns, before->busy_ns);
+	assert_int_equal(after.asked_ns, before->asked_ns);
+	if (fetch_delay_ns(fetch, &delay_ns, &threads)) /* as far as the kernel says */
+		assert_true(threads > 0);
+}
+
 /* With all buffers held, what is urgent and comes late goes before what waits. */
 static void test_urgency(void **state)
 {
@@ -153,6 +169,7 @@ static void test_urgency(void **state)
 		fetch_stats_read(fetch, &stats);
 		assert_true(stats.arena_waits > 0);
 		assert_int_equal(stats.inflight, 500 - count);
+		expect_only_buffers_lack(fetch, &stats);
 		/* The less urgent of the two comes first, one by one. */
 		for (uint64_t i = 500; i < 600; i++)
 			reader_submit(&reader, i, i + 1);

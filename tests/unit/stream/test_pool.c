@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -231,6 +232,24 @@ static void a_job_takes_more_of_its_kind(void **state)
 	assert_int_equal(asker[0].count, 0);
 }
 
+/* All of them wait, and that counts before it ends. */
+static void idle_workers_count_while_they_wait(void **state)
+{
+	(void)state;
+	struct pool *pool = make(3);
+	struct pool_stats before, after;
+	uint64_t delay_ns;
+	do {
+		pool_stats_read(pool, &before);
+		(void)usleep(1000);
+		pool_stats_read(pool, &after);
+	} while (after.idle_ns - before.idle_ns < 3 * 1000000); /* until all three do */
+	assert_true(pool_cpu_ns(pool) < (uint64_t)3600 * 1000000000);
+	if (pool_delay_ns(pool, &delay_ns)) /* as far as the kernel says */
+		assert_true(delay_ns < (uint64_t)3600 * 1000000000);
+	pool_free(pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +258,7 @@ int main(void)
 		cmocka_unit_test(every_job_runs_once),
 		cmocka_unit_test(impossible_numbers_of_threads_are_refused),
 		cmocka_unit_test(a_job_takes_more_of_its_kind),
+		cmocka_unit_test(idle_workers_count_while_they_wait),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
