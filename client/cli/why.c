@@ -63,11 +63,9 @@ static const struct command why_command = {
 	.name = "why",
 	.operands = "[PID | FILE]",
 	.max_operands = 1,
-	.about = "Says how trainers and the daemon ended, and what led to it, out of what the "
-		 "flight\n"
-		 "recorder kept: of the newest daemon that has something to tell, of one process, "
-		 "or\n"
-		 "of one file. Exit: 0 found; 1 nothing to tell, or failed; 2 usage.",
+	.about = "Says how trainers and the daemon ended, and what led to it, out of what the\n"
+		 "flight recorder kept: of the newest daemon that has something to tell, of one\n"
+		 "process, or of one file. Exit: 0 found; 1 nothing to tell, or failed; 2 usage.",
 };
 
 /* ---- the command line ---- */
