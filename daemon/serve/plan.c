@@ -34,7 +34,8 @@ static bool plan_cut(
 	uint64_t budget, unsigned threads, const struct plan_worker *worker, struct plan *ret)
 {
 	struct plan plan = {.budget = budget};
-	/* 8 MiB: resident size of the daemon with no stream, without what the other lines count.
+	/* 8 MiB: resident size of the daemon with no stream, without what the other lines count,
+	 * and of the flight recorder's process (its share: 1.0 MiB, 0.2 MiB of it its own).
 	 * Each thread's stack: at most 0.5 MiB. */
 	plan.process = 8 * PLAN_MIB + threads * PLAN_MIB / 2;
 	/* An eighth of the budget, as far as it is good for something. */

@@ -97,6 +97,8 @@ static void the_shipped_file_is_the_defaults(void **state)
 	strcpy(shipped.socket, "s");
 	strcpy(shipped.cache_dir, "c");
 	strcpy(shipped.http, "off");
+	strcpy(shipped.recorder, "off");
+	shipped.recorder_size = 1;
 	if (config_load(PENSTOCK_SHIPPED, &shipped, &fault) < 0)
 		fail_msg("%s", fault.text);
 	assert_string_equal(shipped.file, PENSTOCK_SHIPPED);
@@ -144,6 +146,7 @@ static void reads_every_key(void **state)
 		"log_level: debug, http=error\nlog_format: json\nlog_to: "
 		"stderr\nmax_clients: 3\ncheckpoints: off\ncache: on\n"
 		"max_streams: 5\nstream_memory: 2M\nopen_streams: named\nhttp: \"[::1]:9470\"\n"
+		"recorder: /var/lib/p\nrecorder_size: 16M\n"
 		"streams:\n  a: {source: x}\n  b c:\n    source: y\n    train: false\n");
 	assert_string_equal(config->socket, "/run/p.sock");
 	assert_int_equal(config->memory, 96 << 20);
@@ -162,6 +165,8 @@ static void reads_every_key(void **state)
 	assert_int_equal(config->stream_memory, 2 << 20);
 	assert_int_equal(config->open_streams, CONFIG_OPEN_NAMED);
 	assert_string_equal(config->http, "[::1]:9470");
+	assert_string_equal(config->recorder, "/var/lib/p");
+	assert_int_equal(config->recorder_size, 16 << 20);
 	assert_false(config->checkpoints);
 	assert_int_equal(config->cache, FETCH_CACHE_ON);
 	assert_int_equal(config->stream_count, 2);
@@ -175,6 +180,9 @@ static void reads_every_key(void **state)
 	assert_string_equal(must_load("http: 9470")->http, "9470");
 	assert_string_equal(must_load("http: off")->http, "off");
 	assert_string_equal(must_load("")->http, "auto");
+	assert_string_equal(must_load("recorder: off")->recorder, "off");
+	assert_string_equal(must_load("")->recorder, "auto");
+	assert_int_equal(must_load("")->recorder_size, 4 << 20);
 	assert_true(must_load("")->checkpoints);
 }
 
@@ -208,6 +216,14 @@ static void refuses_with_the_place(void **state)
 			"unix:/PATH, got \"localhost\": a port is a number from 0 to 65535"},
 		{"http: {port: 9470}\n", ":1:7: http: expected a name of 1 to 299 bytes without "
 					 "control characters, got a mapping"},
+		{"recorder: state\n", ":1:11: recorder: expected auto, off or the absolute path of "
+				      "a folder (below 3900 bytes), got \"state\""},
+		{"recorder: [auto]\n",
+			":1:11: recorder: expected a name of 1 to 3899 bytes without "
+			"control characters, got a list"},
+		{"recorder_size: 512K\n",
+			":1:16: recorder_size: expected a size such as 128M or 4G, "
+			"from 1.0 MiB to 256.0 MiB, got \"512K\""},
 		{"checkpoints: 8\n", ":1:14: checkpoints: expected true or false, got \"8\""},
 		{"max_streams: 101\n",
 			":1:14: max_streams: expected a whole number from 1 to 100, got \"101\""},
