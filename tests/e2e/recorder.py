@@ -119,6 +119,29 @@ def test_each_second():
         assert not marks(path, "exit"), "it lives"
 
 
+def test_gpus():
+    """By a made-up libnvidia-ml.so.1: see tests/unit/record/fake_nvml.c."""
+    library = harness.BIN.parent / "fake_nvml/v3"
+    if not library.exists():
+        raise Skip("the made-up NVML is not built")
+    with folder() as home:
+        images(home)
+        listed = home / "listed"
+        listed.write_text(f"1 77\n{os.getpid()} 123456789\n")
+        with Daemon(home, "--threads", 1, environment={"LD_LIBRARY_PATH": str(library), "PENSTOCK_FAKE_NVML": str(listed)}) as daemon:
+            path = file_of(daemon)
+            with Link(daemon.socket) as link:
+                link.open(source=home / "images", **SMALL).read(1)
+                seen = wait_mark(path, "trainer", gpu_bytes=123456789)
+                assert seen["pid"] == os.getpid()
+                assert wait_mark(path, "gpu")["total"] == 8 << 30
+                status = daemon.status()
+                assert status["gpus"] == [{"device": 0, "name": "Made-up 0", "used": 0, "total": 8 << 30, "busy": 0.5}], status["gpus"]
+                trainer = wait_until(lambda: next((t for s in daemon.status()["streams"] for t in s["trainers"] if t["gpu_bytes"]), None), "it")
+                assert trainer["gpu_bytes"] == 123456789
+        assert not daemon.text().count("NVML")
+
+
 def test_limits_in_time():
     def work():
         os.execve(tool("dump_batches"), ["dump_batches", f"socket={daemon.socket}", "private=0", f"source={home}/images", "batch_size=4", "image_size=32", "epochs=1", "sleep_ms=100"],
