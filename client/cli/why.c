@@ -306,8 +306,9 @@ static int why_search(struct why *why)
 	}
 	bool none = unread == why->files;
 	why->files = kept;
-	return none ? cli_fail(why->named ? CLI_USAGE : CLI_FAILED, "no record could be read")
-		    : CLI_OK;
+	if (none && why->named)
+		return CLI_USAGE; /* it has been said why */
+	return none ? cli_fail(CLI_FAILED, "no record could be read") : CLI_OK;
 }
 
 /* ---- for people ---- */
