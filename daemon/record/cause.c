@@ -47,7 +47,7 @@ static bool cause_limited(const struct story_numbers *n)
 	return n->cgroup.limit != STORY_UNKNOWN && n->cgroup.limit > 0;
 }
 
-static bool cause_limit_near(const struct story_numbers *n)
+bool cause_limit_near(const struct story_numbers *n)
 {
 	return cause_limited(n) && n->cgroup.used != STORY_UNKNOWN &&
 	       (double)n->cgroup.used >= CAUSE_NEAR * (double)n->cgroup.limit;

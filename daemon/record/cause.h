@@ -12,6 +12,9 @@ void cause_of_daemon(struct story_end *end, const struct story *story, const str
 /* When the daemon, which is judged, had begun to end; 0: it goes on. */
 uint64_t cause_gone_ns(const struct story *story, const struct story_end *daemon);
 
+/* Whether its cgroup had nearly used up its memory, at the last sample before the end. */
+bool cause_limit_near(const struct story_numbers *n);
+
 /* The signal that killed it; 0: none, or not known. */
 int cause_signal(const struct story_end *end);
 

@@ -146,6 +146,16 @@ static void phrase_unclosed(const struct phrase *p)
 			p->end->opened == 1 ? "stream" : "streams");
 }
 
+/* "; the container had 15.9 GiB of its 16.0 GiB in use": where no counter says that it was that. */
+static void phrase_near(const struct phrase *p)
+{
+	const struct record_cgroup *cgroup = &p->end->numbers.cgroup;
+	char used[PHRASE_NUMBER], limit[PHRASE_NUMBER];
+	if (cause_limit_near(&p->end->numbers))
+		PHRASE_ADD(p, "; the %s had %s of its %s in use", phrase_cgroup(cgroup->path),
+			phrase_bytes(cgroup->used, used), phrase_bytes(cgroup->limit, limit));
+}
+
 /* Others of its cgroup that were killed then: a worker process of a trainer, say. */
 static void phrase_kills(const struct phrase *p)
 {
@@ -283,6 +293,8 @@ static void phrase_say_signal(const struct phrase *p)
 				? "; whether for want of memory, no counter tells"
 				: ", not by an OOM killer: somebody sent it");
 	phrase_memory(p);
+	if (cause_signal(p->end) == SIGKILL)
+		phrase_near(p);
 }
 
 static const char *phrase_crash(int sig)
@@ -423,6 +435,7 @@ static void phrase_say_vanished(const struct phrase *p)
 			" was running when the record stopped with the daemon; its end was not "
 			"seen");
 	phrase_memory(p);
+	phrase_near(p);
 }
 
 static void phrase_say_reboot(const struct phrase *p)
@@ -450,6 +463,7 @@ static void phrase_say_ended(const struct phrase *p)
 	phrase_unclosed(p);
 	PHRASE_ADD(p, "%s", how);
 	phrase_memory(p);
+	phrase_near(p);
 }
 
 static void (*const phrase_say[STORY_CAUSES])(const struct phrase *p) = {

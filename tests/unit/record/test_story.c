@@ -641,6 +641,10 @@ static void a_record_that_stops_is_read_with_what_is_known_of_now(void **state)
 		"penstockd 812 vanished without a word");
 	(void)expect(b, TRAINER_PID, STORY_VANISHED, STORY_POSSIBLE,
 		"trainer 4121 was running when the record stopped");
+	(void)book_machine(b, 2.5, 30 * GIB, &container);
+	contains(expect(b, DAEMON_PID, STORY_VANISHED, STORY_CERTAIN, "penstockd 812 vanished")
+			 ->sentence,
+		"; the container had 15.0 GiB of its 16.0 GiB in use");
 	b->now.boot_id = "boot-2";
 	(void)expect(b, DAEMON_PID, STORY_REBOOT, STORY_LIKELY,
 		"penstockd 812 went down with the machine");
