@@ -9,43 +9,14 @@
 
 #include "base/cgroup.h"
 #include "base/util.h"
+#include "unit/machine.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
-
-struct machine {
-	char root[64];
-};
-
-/* Writes a file and the folders above it. */
-static void put(struct machine *m, const char *path, const char *text)
-{
-	char full[PATH_MAX];
-	(void)snprintf(full, sizeof full, "%s%s", m->root, path);
-	for (char *slash = strchr(full + strlen(m->root) + 1, '/'); slash;
-		slash = strchr(slash + 1, '/')) {
-		*slash = 0;
-		assert_true(mkdir(full, 0700) == 0 || errno == EEXIST);
-		*slash = '/';
-	}
-	FILE *file = fopen(full, "we");
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
-}
-
-static int remove_entry(const char *path, const struct stat *s, int type, struct FTW *ftw)
-{
-	(void)s, (void)type, (void)ftw;
-	return remove(path);
-}
 
 static int machine_init(void **state)
 {
@@ -60,12 +31,6 @@ static int machine_init(void **state)
 		"Buffers:            3304 kB\nHugePages_Total:       0\n");
 	*state = &m;
 	return 0;
-}
-
-static int machine_deinit(void **state)
-{
-	struct machine *m = *state;
-	return nftw(m->root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static const char unified[] =
@@ -393,6 +358,102 @@ static void finds_this_machines_files(void **state)
 		cgroup_memory_file("memory.current", "memory.usage_in_bytes", path, strlen(path)));
 }
 
+/* ---- views ---- */
+
+static void views_another_process_v2(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_view view;
+	struct cgroup_usage usage;
+	put(m, "/proc/self/mountinfo", unified);
+	put(m, "/proc/77/cgroup", "0::/job/task\n");
+	level_v2(m, "/job/task", "max\n", "104857600\n", "");
+	level_v2(m, "/job", "2147483648\n", "1073741824\n", "");
+	put(m, "/sys/fs/cgroup/job/task/memory.events",
+		"low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 9\n");
+	cgroup_view_at(m->root, 77, &view);
+	assert_true(view.has_memory && view.has_unified && view.memory.v2);
+	assert_string_equal(view.path, "/job/task");
+	cgroup_usage_read(&view, &usage);
+	assert_int_equal(usage.limit, 2 * GIB);
+	assert_int_equal(usage.used, GIB);
+	assert_int_equal(usage.oom_kills, 2);
+	/* Read again through the same view, and after the cgroup has gone. */
+	level_v2(m, "/job/task", "52428800\n", "50331648\n", "");
+	cgroup_usage_read(&view, &usage);
+	assert_int_equal(usage.limit, 50 * MIB);
+	assert_int_equal(usage.used, 48 * MIB);
+	cgroup_view_at(m->root, 78, &view);
+	assert_false(view.has_memory);
+	cgroup_usage_read(&view, &usage);
+	assert_true(usage.used == UINT64_MAX && usage.limit == UINT64_MAX &&
+		    usage.oom_kills == UINT64_MAX);
+	assert_string_equal(view.path, "");
+}
+
+/* Without a limit what is told is the process's own use. */
+static void views_without_a_limit(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_view view;
+	struct cgroup_usage usage;
+	put(m, "/proc/self/mountinfo", unified);
+	put(m, "/proc/self/cgroup", "0::/a/b\n");
+	level_v2(m, "/a/b", "max\n", "1048576\n", "");
+	level_v2(m, "/a", "max\n", "8388608\n", "");
+	cgroup_view_at(m->root, 0, &view);
+	cgroup_usage_read(&view, &usage);
+	assert_true(usage.limit == UINT64_MAX);
+	assert_int_equal(usage.used, MIB);
+}
+
+/* v1 beside an empty v2: the counter is in oom_control, no limit is a large number. */
+static void views_v1(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_view view;
+	struct cgroup_usage usage;
+	put(m, "/proc/77/cgroup", "4:memory:/job/a\n1:cpu:/\n0::/\n");
+	put(m, "/proc/self/mountinfo",
+		"41 39 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+		"42 39 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+	put(m, "/sys/fs/cgroup/unified/cgroup.procs", "");
+	put(m, "/sys/fs/cgroup/memory/job/a/memory.limit_in_bytes", "9223372036854771712\n");
+	put(m, "/sys/fs/cgroup/memory/job/a/memory.usage_in_bytes", "1048576\n");
+	put(m, "/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "1073741824\n");
+	put(m, "/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "536870912\n");
+	put(m, "/sys/fs/cgroup/memory/job/a/memory.oom_control",
+		"oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
+	cgroup_view_at(m->root, 77, &view);
+	cgroup_usage_read(&view, &usage);
+	assert_false(view.memory.v2);
+	assert_string_equal(view.path, "/job/a");
+	assert_int_equal(usage.limit, GIB);
+	assert_int_equal(usage.used, 512 * MIB);
+	assert_int_equal(usage.oom_kills, 5);
+	/* Kernels before 4.13 do not count. */
+	put(m, "/sys/fs/cgroup/memory/job/a/memory.oom_control", "under_oom 0\n");
+	assert_true(cgroup_oom_kills(&view) == UINT64_MAX);
+}
+
+/* A process of another container is nowhere that is visible from here; one of the same is where we
+ * are, though the path is the host's. */
+static void views_no_strangers(void **state)
+{
+	struct machine *m = *state;
+	struct cgroup_view view;
+	put(m, "/proc/self/mountinfo", "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+	put(m, "/proc/self/cgroup", "0::/host/only/knows\n");
+	put(m, "/proc/77/cgroup", "0::/host/only/knows\n");
+	put(m, "/proc/78/cgroup", "0::/../another\n");
+	put(m, "/sys/fs/cgroup/memory.current", "1048576\n");
+	cgroup_view_at(m->root, 77, &view);
+	assert_true(view.has_memory);
+	cgroup_view_at(m->root, 78, &view);
+	assert_false(view.has_memory);
+	assert_string_equal(view.path, "/../another");
+}
+
 #define MACHINE_TEST(f) cmocka_unit_test_setup_teardown(f, machine_init, machine_deinit)
 
 int main(void)
@@ -412,6 +473,10 @@ int main(void)
 		MACHINE_TEST(takes_the_smallest_quota),
 		MACHINE_TEST(adds_no_levels_of_throttling),
 		MACHINE_TEST(survives_rubbish),
+		MACHINE_TEST(views_another_process_v2),
+		MACHINE_TEST(views_without_a_limit),
+		MACHINE_TEST(views_v1),
+		MACHINE_TEST(views_no_strangers),
 		cmocka_unit_test(reads_this_machine),
 		cmocka_unit_test(finds_this_machines_files),
 	};
