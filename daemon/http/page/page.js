@@ -553,7 +553,7 @@
 		const shown = allStreams ? found : found.slice(0, FEW_STREAMS);
 		put($("streams-count"), filter ? `${count(found.length)} of ${count(streams.length)}` : streams.length > 1 ? count(streams.length) : "");
 		put($("streams-empty"), streams.length ? `No stream fits “${$("filter").value}”.` :
-			"No stream is open. A trainer opens one: see penstock-bench(1) for one that needs no code.");
+			"No stream is open: a trainer opens one.");
 		show($("streams-empty"), !found.length);
 		keyed($("streams"), shown, keyOf, () => newStream(streams.length <= OPEN_BY_ITSELF), showStream);
 		more($("streams-more"), shown.length, found.length, "streams", allStreams && found.length > FEW_STREAMS);
