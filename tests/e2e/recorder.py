@@ -260,13 +260,13 @@ def test_daemon_is_told_to_end():
                 os.kill(pid, signal.SIGTERM)  # as systemd and shells send it to all of a group
                 os.kill(pid, signal.SIGINT)
                 daemon.process.send_signal(signal.SIGTERM)
-                words = f"signal 15 from pid {os.getpid()} ({Path('/proc/self/comm').read_text().strip()})"
+                words = f"asked: by signal 15 from pid {os.getpid()} ({Path('/proc/self/comm').read_text().strip()})"
             elif how == "stop":
                 subprocess.run([tool("penstock"), "stop"], env={**daemon.environment, "PENSTOCK_SOCKET": daemon.socket}, check=True,
                                stdout=subprocess.DEVNULL, timeout=harness.LIMIT)
-                words = "penstock stop"
+                words = "asked: by penstock stop"
             else:
-                words = "no client for 1 s"
+                words = "idle: no client for 1 s"
             assert daemon.process.wait(timeout=harness.LIMIT) == 0
             daemon.out.close()
             end, = ended(daemon, path, pid)[0]
