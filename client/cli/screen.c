@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <ncurses.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <term.h>
@@ -79,6 +80,21 @@ void screen_redraw(void)
 	(void)clearok(curscr, TRUE);
 	(void)refresh();
 	screen_resized();
+}
+
+/* Not left to ncurses, which would do all of it inside a signal handler. */
+void screen_suspend(void)
+{
+	sigset_t stop;
+	(void)endwin();
+	(void)sigemptyset(&stop);
+	(void)sigaddset(&stop, SIGTSTP);
+	(void)signal(SIGTSTP, SIG_DFL);
+	(void)raise(SIGTSTP);
+	/* It stops here, until it is continued. */
+	(void)sigprocmask(SIG_UNBLOCK, &stop, NULL);
+	(void)sigprocmask(SIG_BLOCK, &stop, NULL);
+	screen_redraw();
 }
 
 /* Without colours what is alarming is bold. */

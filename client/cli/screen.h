@@ -17,6 +17,10 @@ void screen_size(int *ret_columns, int *ret_lines);
 void screen_resized(void);
 void screen_redraw(void);
 
+/* Gives the terminal back and stops, as Ctrl-Z asks for; returns when it is continued. SIGTSTP has
+ * to be blocked. */
+void screen_suspend(void);
+
 void screen_draw(const struct paper *paper);
 
 /* The next key that was pressed: a character, or one of enum top_key of top_view.h; 0 for none. */

@@ -190,6 +190,8 @@ static int top_signal(struct top *top)
 		screen_resized();
 	else if (info.ssi_signo == SIGCONT)
 		screen_redraw();
+	else if (info.ssi_signo == SIGTSTP)
+		screen_suspend();
 	else
 		return (int)info.ssi_signo;
 	top_draw(top);
@@ -224,7 +226,7 @@ static int top_loop(struct top *top)
 		struct pollfd fd[] = {{.fd = STDIN_FILENO, .events = POLLIN},
 			{.fd = top->signals, .events = POLLIN},
 			{.fd = feed_fd(top->feed), .events = POLLIN}};
-		/* Suspended and continued, which ncurses sees to, it is interrupted. */
+		/* A debugger may interrupt it. */
 		if (poll(fd, UTIL_COUNT(fd), -1) < 0)
 			continue;
 		int signal = fd[1].revents ? top_signal(top) : 0;
@@ -265,7 +267,7 @@ static int top_terminal(struct top *top)
 	if (r != CLI_OK)
 		return r;
 	(void)sigemptyset(&signals);
-	static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGCONT};
+	static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGCONT, SIGTSTP};
 	for (size_t i = 0; i < UTIL_COUNT(wanted); i++)
 		(void)sigaddset(&signals, wanted[i]);
 	(void)sigprocmask(SIG_BLOCK, &signals, &before);

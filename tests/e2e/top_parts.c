@@ -283,7 +283,6 @@ static void draw_pages(const struct node *root)
 }
 
 /* Leaves out every key of every object, one at a time. */
-// NOLINTNEXTLINE(misc-no-recursion): as deep as the text above
 static void without(json_t *node, const struct node *root)
 {
 	json_t *keys = json_array(), *name, *value;
