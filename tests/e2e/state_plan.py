@@ -206,8 +206,8 @@ def test_a_state_in_words():
         with Daemon(home, "--threads", "2") as daemon:
             for keys, order, rows in kinds:
                 state = take_state(home, daemon, images, batch_size=8, image_size=32, seed=(1 << 63) - 1, batches=3, **keys)
-                (home / "state").write_text(f"\n  {state} \r\n\n")
-                text, err = run(home, "state", home / "state", "-b", 4, "-W", 3)
+                (home / "state.json").write_text(f"\n  {state} \r\n\n")
+                text, err = run(home, "state", home / "state.json", "-b", 4, "-W", 3)
                 for words in (order, rows, json.loads(state)["fingerprint"], "in epoch 0, at position 24", "number 2 of epoch 0, with 3 ranks of 4"):
                     assert words in text, (words, text)
                 assert err == "" and not [line for line in text.splitlines() if len(line) > WIDTH]
@@ -216,8 +216,8 @@ def test_a_state_in_words():
                 assert {key: got[key] for key in json.loads(state)} == json.loads(state)
                 assert got["shuffle"] == ("shuffled" in order) and got["rows"]["image_size"] == 32
                 assert got["next"] == {"epoch": 0, "batch": 2, "position": 24, "aligned": True, "batch_size": 4, "world_size": 3}
-        assert "between two batches" in " ".join(run(home, "state", home / "state", "-b", 7)[0].split())
-        piped = subprocess.run([tool("penstock"), "state", "-", "-b", "4", "-W", "3"], input=(home / "state").read_bytes(),
+        assert "between two batches" in " ".join(run(home, "state", home / "state.json", "-b", 7)[0].split())
+        piped = subprocess.run([tool("penstock"), "state", "-", "-b", "4", "-W", "3"], input=(home / "state.json").read_bytes(),
                                capture_output=True, env=environment(home), timeout=LIMIT)
         assert (piped.returncode, piped.stdout.decode()) == (0, text), piped
 
