@@ -287,7 +287,6 @@ static void status_print(const struct node *root)
 			  *notices = document_get(root, "notices");
 	status_daemon(root);
 	status_memory(document_get(root, "memory"));
-	status_given("verdict", document_text(root, "verdict", ""));
 	if (document_count(streams))
 		status_streams(streams);
 	else

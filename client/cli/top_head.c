@@ -375,9 +375,9 @@ static void head_cgroup(struct head_flow *flow)
 	head_fact(flow, "OOM kills", NAN, PAPER_BAD, text);
 }
 
-/* " memory 3/1": some and full, in per cent. */
+/* "mem 3/1, ": some and full, in per cent. */
 static size_t head_pressure_of(
-	const struct node *pressure, const char *what, char *out, size_t room)
+	const struct node *pressure, const char *what, const char *called, char *out, size_t room)
 {
 	char some[32], full[32];
 	(void)snprintf(some, sizeof some, "%s_some", what);
@@ -385,8 +385,8 @@ static size_t head_pressure_of(
 	double a = top_number(pressure, some), b = top_number(pressure, full);
 	if (isnan(a))
 		return 0;
-	int n = isnan(b) ? snprintf(out, room, "%s %.0f, ", what, a)
-			 : snprintf(out, room, "%s %.0f/%.0f, ", what, a, b);
+	int n = isnan(b) ? snprintf(out, room, "%s %.0f, ", called, a)
+			 : snprintf(out, room, "%s %.0f/%.0f, ", called, a, b);
 	return UTIL_MIN((size_t)n, room - 1);
 }
 
@@ -397,9 +397,9 @@ static void head_pressure(struct head_flow *flow)
 	const struct node *pressure =
 		document_get(document_get(flow->view->now, "machine"), "pressure");
 	text[0] = 0;
-	n += head_pressure_of(pressure, "cpu", text + n, sizeof text - n);
-	n += head_pressure_of(pressure, "memory", text + n, sizeof text - n);
-	n += head_pressure_of(pressure, "io", text + n, sizeof text - n);
+	n += head_pressure_of(pressure, "cpu", "cpu", text + n, sizeof text - n);
+	n += head_pressure_of(pressure, "memory", "mem", text + n, sizeof text - n);
+	n += head_pressure_of(pressure, "io", "io", text + n, sizeof text - n);
 	if (n < 2)
 		return;
 	(void)snprintf(text + n - 2, sizeof text - n + 2, " %%");

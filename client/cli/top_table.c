@@ -30,7 +30,7 @@ enum stream_column {
 };
 
 static const struct column stream_columns[STREAM_COLUMNS] = {
-	[STREAM_NAME] = {"stream", false, 0, 10},
+	[STREAM_NAME] = {"stream", false, 0, 13},
 	[STREAM_STATE] = {"state", false, 6, 0},
 	[STREAM_EPOCH] = {"epoch", true, 5, 0},
 	[STREAM_BATCH] = {"batch", true, 2, 0},
@@ -270,6 +270,15 @@ static void table_at(const struct node *trainer, struct columns_cell *cell)
 			top_count(document_number(trainer, "batch", 0), batch, sizeof batch));
 }
 
+/* Without the folder that the program lies in: what tells trainers apart stands behind it. */
+static void table_command(const char *command, struct columns_cell *cell)
+{
+	size_t program = strcspn(command, " "), from = program;
+	while (from && command[from - 1] != '/')
+		from--;
+	(void)snprintf(cell->text, sizeof cell->text, "%s", command + from);
+}
+
 static void table_blocks(const struct node *trainer, struct columns_cell *cell)
 {
 	cell->attr = PAPER_BAD;
@@ -328,7 +337,7 @@ static void table_trainer_cell(
 		(void)top_bytes(top_number(trainer, "gpu_bytes"), text, COLUMNS_CELL);
 		break;
 	case TRAINER_COMMAND:
-		(void)snprintf(text, COLUMNS_CELL, "%s", document_text(trainer, "command", ""));
+		table_command(document_text(trainer, "command", ""), ret_cell);
 		break;
 	default:
 		table_trainer_batches(trainer, column, ret_cell);

@@ -67,7 +67,8 @@ static const char full[] =
 	"'more_cpus':3,'pid':4130},'waits_ms':{'p50':1.25,'p99':30.5},'trainers':["
 	"{'pid':4130,'held':2,'given':1236,'epoch':3,'batch':1234,'blocks':true,'held_s':3.2,"
 	"'waits':0.62,'resident_bytes':3221225472,'gpu_bytes':10737418240,'cpu':1.07,"
-	"'command':'python train.py --lr 0.1'},{'pid':4131,'held':0,'given':0,'epoch':0,'batch':0,"
+	"'command':'/usr/bin/python /a/train.py --lr "
+	"0.1'},{'pid':4131,'held':0,'given':0,'epoch':0,'batch':0,"
 	"'blocks':false,'held_s':0,'waits':0.01,'resident_bytes':null,'gpu_bytes':null,"
 	"'cpu':null,'command':'python eval.py'}]},"
 	"{'name':'','group':'job','share':'split','rank':1,'world_size':4,'state':'indexing',"
@@ -147,14 +148,14 @@ static void test_first_page(void **state)
 	static const char *const words[] = {"penstockd 0.1.0", "pid 4121", "up 1:40",
 		"3 more would feed this trainer", "62 % waiting", "3 % all full", "1 % idle",
 		"99 % busy", "1.23 of 2 CPUs", "97.3 of 256.0 MiB", "61.2 MiB", "93 % hits",
-		"3.0 of 8.0 GiB", "12.3 of 80.0 GiB 93 %", "cpu 12, memory 0/0, io 3/1 %",
+		"3.0 of 8.0 GiB", "12.3 of 80.0 GiB 93 %", "cpu 12, mem 0/0, io 3/1 %",
 		"1,234/5,004", "3,512", "decode 97 %", "q quit", "? help"};
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		assert_shows(text, words[i]);
 	free(text);
 	text = draw(&view, 200, 50);
 	assert_shows(text, "/data/train-{0..9}.tar");
-	assert_shows(text, "python train.py --lr 0.1");
+	assert_shows(text, "python /a/train.py --lr 0.1");
 	assert_shows(text, "job rank 1");
 	free(text);
 	document_free(root);
@@ -251,7 +252,7 @@ static void test_pages(void **state)
 	text = draw(&view, 130, 20);
 	char *line = line_with(text, "4130");
 	static const char *const words[] = {"train", "1,236", "3:1,234", "2", "62 %", "1.07",
-		"3.0 GiB", "10.0 GiB", "3.2 s", "python train.py --lr 0.1"};
+		"3.0 GiB", "10.0 GiB", "3.2 s", "python /a/train.py --lr 0.1"};
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		assert_shows(line, words[i]);
 	free(line);
