@@ -55,8 +55,10 @@ static void *http_main(void *argument)
 	while (http_goes_on(http)) {
 		int n = epoll_wait(http->epoll_fd, event, HTTP_EVENTS, place_wait_ms(http));
 		http_events(http, event, n);
-		picture_turn(http);
+		/* Outside its own loop libmicrohttpd tells nobody that connections go on. */
 		(void)MHD_run(http->daemon);
+		if (picture_turn(http))
+			(void)MHD_run(http->daemon);
 		place_sweep(http);
 	}
 	return NULL;

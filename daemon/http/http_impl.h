@@ -19,6 +19,7 @@ enum {
 	HTTP_DEAF_MS = 1000, /* without descriptors: until it is tried again */
 	HTTP_TICK_LATE_S = 5, /* the event loop publishes each second */
 	HTTP_SHEET_FRESH_MS = 900, /* a sheet is good for whoever asks within */
+	HTTP_SHEET_TURN_MS = 5, /* for libmicrohttpd to come to those who go on */
 	HTTP_SHEET_WAIT_S = 5, /* for the event loop to copy one */
 	HTTP_NAMES = 4,
 };
@@ -132,5 +133,8 @@ struct MHD_Response *answer_make(const char *type, const void *bytes, size_t siz
 bool picture_of(struct http *http, struct place *place, uint32_t stream, bool json,
 	struct MHD_Response **ret);
 /* Goes on with what the event loop or the drawing thread has done, and with what took too long. */
-void picture_turn(struct http *http);
+bool picture_turn(struct http *http); /* true: connections go on, MHD_run is due */
+/* Somebody has yet to take the sheet that is there. */
+bool picture_is_due(const struct http *http);
+bool picture_is_wanted(const struct http *http);
 void picture_deinit(struct http *http);

@@ -51,8 +51,6 @@ bool picture_of(struct http *http, struct place *place, uint32_t stream, bool js
 	place->suspended = true;
 	place->stream = stream;
 	MHD_suspend_connection(place->connection);
-	if (!http->drawing.asked)
-		picture_ask(http, stream);
 	return false;
 }
 
@@ -92,27 +90,45 @@ static void picture_forget(struct picture *picture)
 	*picture = (struct picture){0};
 }
 
-/* All who wanted one of this stream go on; the next wish is asked for. */
+/* All who wanted one of this stream go on. */
 static void picture_answer(struct http *http)
 {
-	uint32_t stream = http->drawing.stream;
-	const struct place *next = NULL;
 	http->drawing.asked = http->drawing.started = false;
 	for (unsigned i = 0; i < http->places; i++) {
 		struct place *place = &http->place[i];
-		if (place->fd < 0 || !place->suspended)
+		if (place->fd < 0 || !place->suspended || place->stream != http->drawing.stream)
 			continue;
-		if (place->stream != stream) {
-			next = place;
-			continue;
-		}
 		place->suspended = false;
 		place->drawn = true;
 		place->since_ns = clock_ns();
 		MHD_resume_connection(place->connection);
 	}
-	if (next)
-		picture_ask(http, next->stream);
+}
+
+bool picture_is_due(const struct http *http)
+{
+	for (unsigned i = 0; i < http->places; i++)
+		if (http->place[i].fd >= 0 && http->place[i].drawn)
+			return true;
+	return false;
+}
+
+/* Somebody waits for a sheet that nobody was asked for yet. */
+bool picture_is_wanted(const struct http *http)
+{
+	for (unsigned i = 0; i < http->places && !http->drawing.asked; i++)
+		if (http->place[i].fd >= 0 && http->place[i].suspended)
+			return true;
+	return false;
+}
+
+static void picture_ask_next(struct http *http)
+{
+	for (unsigned i = 0; i < http->places; i++)
+		if (http->place[i].fd >= 0 && http->place[i].suspended) {
+			picture_ask(http, http->place[i].stream);
+			return;
+		}
 }
 
 /* There is no sheet: no such stream, no batch, no memory, or no answer. */
@@ -151,25 +167,28 @@ static bool picture_take(struct http *http, struct http_sheet **ret)
 	return given;
 }
 
-void picture_turn(struct http *http)
+bool picture_turn(struct http *http)
 {
 	struct drawing *drawing = &http->drawing;
 	struct http_sheet *sheet;
 	if (drawing->started && atomic_load_explicit(&drawing->done, memory_order_acquire))
 		picture_drawn(http);
-	if (!drawing->asked || drawing->started)
-		return;
+	if (drawing->started || picture_is_due(http))
+		return picture_is_due(http);
+	if (!drawing->asked)
+		picture_ask_next(http);
+	if (!drawing->asked)
+		return false;
 	if (!picture_take(http, &sheet)) {
 		if (clock_ns() - drawing->asked_ns > HTTP_SHEET_WAIT_S * HTTP_S_NS)
 			picture_none(http);
-		return;
-	}
-	if (sheet && sheet->stream != drawing->stream) {
-		free(sheet); /* it too came late; ours is still to come */
+	} else if (sheet && sheet->stream != drawing->stream) {
+		free(sheet); /* it came too late for somebody else; ours is still to come */
 	} else if (!sheet || !picture_start(drawing, sheet)) {
 		free(sheet);
 		picture_none(http);
 	}
+	return picture_is_due(http);
 }
 
 void picture_deinit(struct http *http)

@@ -146,6 +146,8 @@ int place_wait_ms(const struct http *http)
 		due = UTIL_MIN(due, place_due(&http->place[i]));
 	if (http->drawing.asked && !http->drawing.started)
 		due = UTIL_MIN(due, http->drawing.asked_ns + HTTP_SHEET_WAIT_S * HTTP_S_NS);
+	if (picture_is_due(http) || picture_is_wanted(http))
+		due = UTIL_MIN(due, now + HTTP_SHEET_TURN_MS * HTTP_MS_NS);
 	if (MHD_get_timeout(http->daemon, &library) == MHD_YES)
 		due = UTIL_MIN(due, now + library * HTTP_MS_NS);
 	if (due == UINT64_MAX)
