@@ -520,7 +520,8 @@ def test_a_dead_daemons_socket_is_replaced():
         path = home / "run/http.sock"
         assert path.is_socket()
         with Daemon(home, "--threads", "1") as daemon:
-            assert ask(f"unix:{path}")[0] == 200 and not daemon.status()["notices"]
+            assert not daemon.status()["notices"]  # its loop runs: the page is there
+            assert ask(f"unix:{path}")[0] == 200
 
 
 def test_an_address_for_others_warns():
