@@ -35,7 +35,7 @@ class Bench:
     def __init__(self, options, scratch):
         self.options, self.scratch = options, scratch
         self.penstock = str(Path(options.build) / "bin/penstock")
-        self.environment = {"XDG_CACHE_HOME": str(scratch / "cache")}  # one index and one set of checkpoints for all
+        self.environment = {"XDG_CACHE_HOME": str(scratch / "cache"), "XDG_STATE_HOME": str(scratch / "state")}  # one index and one set of checkpoints for all
         self.threads = ["--threads", str(options.threads)] if options.threads else []
         self.samples = {}  # name -> figures, over all rounds
 

@@ -27,7 +27,7 @@ class Bench:
     def __init__(self, build, images, yardstick, seconds, scratch):
         self.penstock = os.path.join(build, "bin", "penstock")
         self.images, self.yardstick, self.seconds = images, yardstick, seconds
-        self.environment = {"XDG_CACHE_HOME": os.path.join(scratch, "cache")}
+        self.environment = {"XDG_CACHE_HOME": os.path.join(scratch, "cache"), "XDG_STATE_HOME": os.path.join(scratch, "state")}
         self.packed = {name: self.pack(os.path.join(scratch, name), options)
                        for name, options in {"lossless": [], "lossy": ["--max-side", "400", "--quality", "90"]}.items()}
 

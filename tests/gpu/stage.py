@@ -78,6 +78,7 @@ class Stage:
 
     def _environment(self):
         environment = {**os.environ, "PENSTOCK_SOCKET": str(self.work / "run/s.sock"), "XDG_CACHE_HOME": str(self.work / "cache"),
+                       "XDG_STATE_HOME": str(self.work / "state"),
                        "PENSTOCKD": str(self.bin / "penstockd"), "PENSTOCK_LIB": str(self.bin.parent / "lib"),
                        "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("LOCAL_RANK", None)
