@@ -246,6 +246,16 @@ static int main_redirect(const char *log_file)
 	return 0;
 }
 
+/* Where the starter closed stdin, stdout or stderr, the next file to be opened would take that
+ * number, and the log would be written into it. */
+static int main_fill_standard(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+			return -1;
+	return 0;
+}
+
 static int main_serve(struct config *config, int ready_fd)
 {
 	struct fault fault = {{0}};
@@ -284,6 +294,8 @@ static int main_serve(struct config *config, int ready_fd)
 int main(int argc, char **argv)
 {
 	struct main_options options = {0};
+	if (main_fill_standard())
+		return MAIN_FAILED;
 	int code = main_parse(argc, argv, &options);
 	if (code >= 0)
 		return code;

@@ -465,6 +465,22 @@ def test_bad_settings_name_place_and_expectation():
             assert got.returncode == 2 and "expected" in got.stderr, (option, got)
 
 
+def test_closed_standard_files_are_not_taken_by_others():
+    """Where stderr is closed, the log goes nowhere: not into what would have got its number."""
+    for closed, options in (("0<&- 1>&- 2>&-", ()), ("2>&-", ()), ("2>&-", ("--log-file", "file"))):
+        with folder() as home:
+            options = [str(home / o) if o == "file" else o for o in options]
+            daemon = Daemon(home, *options, prefix=["sh", "-c", f'exec "$@" {closed}', "sh"])
+            wait_until(lambda: daemon.status()["recorder"]["writes"], "the flight recorder, which must have kept its socket")
+            daemon.process.send_signal(signal.SIGHUP)  # is answered by a line
+            daemon.status()
+            at = [os.readlink(f"/proc/{daemon.process.pid}/fd/{fd}") for fd in range(3)]
+            assert at[2] == (options[1] if options else "/dev/null") and at[0] == "/dev/null", at
+            assert (home / "run/s.sock.lock").read_text() == f"{daemon.process.pid}\n"
+            assert daemon.stop() == 0
+            assert not options or "penstockd ends" in (home / "file").read_text()
+
+
 def test_idle_daemon_ends():
     with folder() as home:
         daemon = small_daemon(home, "--idle-exit", "1")
