@@ -11,6 +11,14 @@ static inline uint64_t clock_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Since 1970; moves when somebody sets the clock. */
+static inline uint64_t clock_unix_ns(void)
+{
+	struct timespec t;
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /* CPU time of the calling thread. */
 static inline uint64_t clock_thread_cpu_ns(void)
 {

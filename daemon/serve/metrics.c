@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
 	METRICS_FIRST_ROOM = 16 << 10,
@@ -221,14 +220,11 @@ static struct metrics_streams metrics_look(const struct server *server)
 
 static void metrics_daemon(struct metrics *m, struct server *server)
 {
-	struct timespec now;
-	uint64_t up = clock_ns() - server->started_ns;
-	(void)clock_gettime(CLOCK_REALTIME, &now);
 	metrics_family(m, "penstock_build", "info", "", "Which penstockd this is.");
 	metrics_sample(m, "_info", "version=\"" PENSTOCK_VERSION "\"", "1");
 	metrics_family(m, "penstock_start_time_seconds", "gauge", "seconds",
 		"When the daemon started, in Unix time.");
-	metrics_ns(m, "", "", (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec - up);
+	metrics_ns(m, "", "", server->started_unix_ns);
 	metrics_gauge(m, "penstock_threads", "Decoding threads.", pool_threads(server->pool));
 	metrics_gauge(
 		m, "penstock_clients", "Connections of trainers and tools.", server->client_count);

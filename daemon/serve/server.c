@@ -280,6 +280,7 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 		.timer_fd = -1,
 		.wake_fd = -1};
 	server->started_ns = server->idle_since_ns = clock_ns();
+	server->started_unix_ns = clock_unix_ns();
 	pthread_mutex_init(&server->opened_lock, NULL);
 	int result = server_resolve(server, fault);
 	if (!result)

@@ -178,6 +178,20 @@ def test_the_daemons_counters_never_go_down():
             assert all(key in now for key in last), "a counter of the daemon has gone"
 
 
+def test_the_start_stays_the_start():
+    """An alert is raised when it changes, by a nanosecond as well."""
+    with serving() as (_, address, _):
+        texts = set()
+
+        def another():
+            texts.add(ask(address)[2].decode())
+            return len(texts) == 5
+
+        wait_until(another, "five publishings")
+        starts = {line for text in texts for line in text.splitlines() if line.startswith("penstock_start_time_seconds ")}
+        assert len(starts) == 1 and abs(float(starts.pop().split()[1]) - time.time()) < harness.LIMIT, starts
+
+
 def test_who_waits_is_measured():
     with serving() as (daemon, address, images), Link(daemon.socket) as link:
         stream = link.open(source=images, prefetch=2, **SMALL)
