@@ -110,16 +110,37 @@ static double account_s(uint64_t now, uint64_t before)
 	return now > before ? (double)(now - before) * 1e-9 : 0;
 }
 
-static double account_throttled(
-	struct account_counters *now, const struct account_counters *last, double delay_s)
+void account_between(const struct account_counters *last, const struct account_counters *now,
+	struct account_second *ret)
 {
-	if (delay_s < ACCOUNT_DELAYED)
-		return 0;
+	bool delay = last->delay_known && now->delay_known;
+	bool read_delay = last->read_delay_known && now->read_delay_known;
+	bool throttled = last->throttled_known && now->throttled_known;
+	*ret = (struct account_second){
+		.seconds = account_s(now->at_ns, last->at_ns),
+		.workers_idle_s = account_s(now->idle_ns, last->idle_ns),
+		.permit_wait_s = account_s(now->permit_ns, last->permit_ns),
+		.workers_cpu_s = account_s(now->workers_cpu_ns, last->workers_cpu_ns),
+		.cpu_s = account_s(now->cpu_ns, last->cpu_ns),
+		.delay_s = delay ? account_s(now->delay_ns, last->delay_ns) : -1,
+		.read_delay_s = read_delay ? account_s(now->read_delay_ns, last->read_delay_ns) : 0,
+		.throttled_s =
+			throttled ? account_s(now->throttled_us * 1000, last->throttled_us * 1000)
+				  : 0,
+		.read_busy_s = account_s(now->busy_ns, last->busy_ns),
+		.read_depth_s = account_s(now->depth_ns, last->depth_ns),
+		.buffers_full_s = account_s(now->short_ns, last->short_ns),
+		.read_bytes = now->bytes - last->bytes,
+		.reads = now->reads - last->reads,
+	};
+}
+
+static void account_throttled(const struct account_counters *last, struct account_counters *now)
+{
+	if (account_s(now->delay_ns, last->delay_ns) < ACCOUNT_DELAYED)
+		return;
 	now->throttled_us = cgroup_throttled_us();
 	now->throttled_known = true;
-	return last->throttled_known
-		       ? account_s(now->throttled_us * 1000, last->throttled_us * 1000)
-		       : 0;
 }
 
 void account_server_tick(struct server *server)
@@ -129,28 +150,14 @@ void account_server_tick(struct server *server)
 	if (!last.at_ns)
 		last.at_ns = server->started_ns;
 	account_count(server, &now);
-	struct account_second second = {
-		.seconds = account_s(now.at_ns, last.at_ns),
-		.workers_idle_s = account_s(now.idle_ns, last.idle_ns),
-		.permit_wait_s = account_s(now.permit_ns, last.permit_ns),
-		.workers_cpu_s = account_s(now.workers_cpu_ns, last.workers_cpu_ns),
-		.cpu_s = account_s(now.cpu_ns, last.cpu_ns),
-		.delay_s = now.delay_known ? account_s(now.delay_ns, last.delay_ns) : -1,
-		.read_delay_s =
-			now.read_delay_known ? account_s(now.read_delay_ns, last.read_delay_ns) : 0,
-		.read_busy_s = account_s(now.busy_ns, last.busy_ns),
-		.read_depth_s = account_s(now.depth_ns, last.depth_ns),
-		.buffers_full_s = account_s(now.short_ns, last.short_ns),
-		.read_bytes = now.bytes - last.bytes,
-		.reads = now.reads - last.reads,
-	};
-	second.throttled_s = account_throttled(&now, &last, second.delay_s);
-	account->second = second;
+	account_throttled(&last, &now);
+	account_between(&last, &now, &account->second);
 	account->last = now;
 	account->cpus = cpu_available();
-	if (second.seconds > 0.5 && second.read_busy_s > ACCOUNT_ALWAYS * second.seconds)
+	const struct account_second *second = &account->second;
+	if (second->seconds > 0.5 && second->read_busy_s > ACCOUNT_ALWAYS * second->seconds)
 		account->read_best =
-			UTIL_MAX(account->read_best, (double)second.read_bytes / second.seconds);
+			UTIL_MAX(account->read_best, (double)second->read_bytes / second->seconds);
 }
 
 static void account_member_tick(struct member *m, double seconds)

@@ -31,6 +31,11 @@ struct account_counters {
 	bool delay_known, read_delay_known, throttled_known;
 };
 
+/* What grew between two counts. What the kernel did not say at one of them counts from the next on,
+ * and not since it began. Pure. */
+void account_between(const struct account_counters *last, const struct account_counters *now,
+	struct account_second *ret);
+
 struct account_server {
 	struct account_counters last;
 	struct account_second second;
