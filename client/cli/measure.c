@@ -201,6 +201,7 @@ static int run_complain(const struct run *run, unsigned i)
 {
 	const struct trainer_board *board = &run->board[i];
 	siginfo_t info;
+	spawn_yield();
 	if (run_state(run, i) != TRAINER_FAILED && run_look(run, i, &info))
 		return cli_fail(CLI_FAILED,
 			"trainer %u ended by itself (%s %d); a memory limit or somebody's kill are "

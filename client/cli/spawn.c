@@ -96,8 +96,9 @@ static int spawn_find(char *buffer, size_t room)
 }
 
 /* The runtime folder is memory, owned by the user and emptied at logout; sockaddr_un holds only
- * short paths. */
-static int spawn_make_folder(void)
+ * short paths. False, and errno: there is none. Under the lock, or a signal would leave a folder
+ * that nobody knows. */
+static bool spawn_try_folder(void)
 {
 	const char *places[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
 	static const char name[] = "/penstock-own-XXXXXX", file[] = "/penstock.sock";
@@ -113,8 +114,18 @@ static int spawn_make_folder(void)
 		(void)snprintf(spawned.folder, sizeof spawned.folder, "%s", folder);
 		(void)snprintf(spawned.socket, sizeof spawned.socket, "%.80s%s", folder, file);
 		(void)snprintf(spawned.log, sizeof spawned.log, "%s/penstockd.log", spawned.folder);
-		return CLI_OK;
+		return true;
 	}
+	return false;
+}
+
+static int spawn_make_folder(void)
+{
+	(void)pthread_mutex_lock(&spawned.lock);
+	bool made = spawn_try_folder();
+	(void)pthread_mutex_unlock(&spawned.lock);
+	if (made)
+		return CLI_OK;
 	return cli_fail(CLI_FAILED,
 		"no temporary folder for a daemon's socket: XDG_RUNTIME_DIR, TMPDIR and /tmp "
 		"cannot be written "
@@ -174,6 +185,12 @@ void spawn_stop(void)
 {
 	(void)pthread_mutex_lock(&spawned.lock);
 	spawn_end();
+	(void)pthread_mutex_unlock(&spawned.lock);
+}
+
+void spawn_yield(void)
+{
+	(void)pthread_mutex_lock(&spawned.lock);
 	(void)pthread_mutex_unlock(&spawned.lock);
 }
 
@@ -291,6 +308,7 @@ static int spawn_report_death(void)
 	while (waitid(P_PID, (id_t)spawned.daemon, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
 		info.si_pid == 0 && clock_ns() < end_ns)
 		(void)usleep(2000);
+	spawn_yield();
 	if (info.si_pid && info.si_code != CLD_EXITED)
 		cli_note("penstockd was ended by signal %d (%s) before it was ready; its log ends "
 			 "with:",
@@ -329,19 +347,20 @@ static int spawn_wait_ready(int fd)
 /* Starts the program, which writes a byte into `child_fd` when it listens. */
 static int spawn_launch(const struct recipe_daemon *options, const char *program, int child_fd)
 {
-	cleanup(close_fd) int log_fd =
-		open(spawned.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (log_fd < 0)
-		return cli_fail(CLI_FAILED, "cannot write %s: %s", spawned.log, strerror(errno));
 	struct spawn_command command;
 	spawn_compose(program, options, child_fd, &command);
-	/* Under the lock, or a signal between the two would leave a daemon that nobody knows. */
+	/* Under the lock, or a signal between the two would leave a daemon that nobody knows, or a
+	 * log in a folder that is being removed. */
 	(void)pthread_mutex_lock(&spawned.lock);
-	pid_t pid = fork();
+	cleanup(close_fd) int log_fd =
+		open(spawned.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	pid_t pid = log_fd < 0 ? -1 : fork();
 	if (pid == 0)
 		spawn_exec(&command, child_fd, log_fd);
 	spawned.daemon = UTIL_MAX(pid, 0);
 	(void)pthread_mutex_unlock(&spawned.lock);
+	if (log_fd < 0)
+		return cli_fail(CLI_FAILED, "cannot write %s: %s", spawned.log, strerror(errno));
 	if (pid < 0)
 		return cli_fail(CLI_FAILED, "cannot start a process: %s", strerror(errno));
 	return CLI_OK;
@@ -364,9 +383,9 @@ int spawn_start(const struct recipe_daemon *options)
 	char program[PATH_MAX];
 	int code = spawn_find(program, sizeof program);
 	if (code == CLI_OK)
-		code = spawn_make_folder();
-	if (code == CLI_OK)
 		code = spawn_watch_signals();
+	if (code == CLI_OK)
+		code = spawn_make_folder();
 	if (code == CLI_OK)
 		code = spawn_run(options, program);
 	if (code != CLI_OK)

@@ -21,6 +21,10 @@ int spawn_start(const struct recipe_daemon *options);
 /* Ends what was started; does nothing where nothing was. */
 void spawn_stop(void);
 
+/* To be called before it is said that a child has ended by itself: where a signal is ending
+ * everything, that was its doing, and this does not return. */
+void spawn_yield(void);
+
 /* Its socket; NULL while there is none. */
 const char *spawn_socket(void);
 

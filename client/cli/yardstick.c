@@ -178,8 +178,8 @@ static void *yardstick_take(void *argument)
 	struct yardstick_work *work = thread->work;
 	const struct yardstick *yardstick = work->yardstick;
 	uint64_t files = yardstick->told.files;
-	while (!atomic_load_explicit(&work->failed, memory_order_relaxed) &&
-		(!work->end_ns || clock_ns() < work->end_ns)) {
+	/* However short the time is, each decodes one: a rate of 0 would be no yardstick. */
+	do {
 		uint64_t next = atomic_fetch_add_explicit(&work->next, 1, memory_order_relaxed);
 		if (!work->end_ns && next >= files)
 			break;
@@ -193,7 +193,8 @@ static void *yardstick_take(void *argument)
 		if (!work->end_ns)
 			file->left = (uint8_t)r;
 		(void)atomic_fetch_add_explicit(&work->done, 1, memory_order_relaxed);
-	}
+	} while (!atomic_load_explicit(&work->failed, memory_order_relaxed) &&
+		 (!work->end_ns || clock_ns() < work->end_ns));
 	free(thread->row);
 	return NULL;
 }

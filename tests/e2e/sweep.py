@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 import xml.etree.ElementTree as ElementTree
 import zlib
 from pathlib import Path
@@ -183,15 +184,17 @@ def test_nowhere_to_write():
 
 
 def test_interrupted():
+    """Nothing is left, and of trainers that were killed by it, one after the other, none is said to have ended by itself."""
     with folder() as home:
         images = dataset(home)
         process = subprocess.Popen([tool("penstock"), "bench", str(images), "--sweep", "threads=1,2", "--seconds", "60", "-b", "8",
-                                    "--yardstick", "--report", str(home / "page.html")], env=environment(home), stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE)
-        wait_until(lambda: list((home / "tmp").glob("penstock-own-*/penstock.sock")), "its daemon")
+                                    "--trainers", "64", "--yardstick", "--report", str(home / "page.html")], env=environment(home),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        wait_until(lambda: len(children.read_text().split()) == 65, "its daemon and trainers")
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=LIMIT)
-        assert process.returncode == -signal.SIGINT and out == b"", (process.returncode, out)
+        out, err = process.communicate(timeout=LIMIT)
+        assert process.returncode == -signal.SIGINT and out == err == b"", (process.returncode, out, err)
         assert not (home / "page.html").exists() and not list(home.glob("page.html.*"))
         assert_clean(home)
 
@@ -220,6 +223,9 @@ def test_yardstick():
         point, = result["points"]
         rate, measured = point["images_per_s"]["median"], point["yardstick_images_per_s"]["median"]
         assert measured > 0 and abs(point["yardstick_ratio"]["median"] - rate / measured) < 0.01 * rate / measured, point
+        short, _ = bench(home, images, "--seconds", "0.00001", "-b", "8", "--yardstick", "--rounds", "1", "--max-broken", "0.9")
+        point, = short["points"]
+        assert point["yardstick_images_per_s"]["least"] > 0 and point["yardstick_ratio"]["median"] > 0, point
         words = Page((home / "page.html").read_text()).text
         assert any("27 of 30 files; left out: 2 not-jpeg, 1 broken" in text for text in words), words
         assert_clean(home)
@@ -242,8 +248,13 @@ def fake_torch(home):
     path = home / "fake"
     modules = {
         "torch/__init__.py": """
+            import os, time
             from . import utils
             __version__ = "0.0 <fake>"
+            once = os.environ.get("FAKE_SLOW_ONCE")
+            if once and not os.path.exists(once):
+                open(once, "w").close()
+                time.sleep(3)
             def manual_seed(seed): utils.data.asked["seed"] = seed
             """,
         "torch/utils/__init__.py": "from . import data",
@@ -367,6 +378,19 @@ def test_compare_with_a_fake_torch():
         assert json.loads((home / "asked.json.steps").read_text()) == [
             ["Resize", 128, "InterpolationMode.LANCZOS"], ["CenterCrop", 112], ["PILToTensor"]]
         assert json.loads((home / "asked.json").read_text())["shuffle"] is False
+        assert_clean(home)
+
+
+def test_first_batch_is_the_loaders_alone():
+    """What the other loader takes to be looked for does not count: both fit into the time that all took."""
+    with folder() as home:
+        env = {**fake_torch(home), "FAKE_SLOW_ONCE": str(home / "once")}
+        images = dataset(home)
+        began = time.monotonic()
+        out, _ = run(home, "bench", images, *SHORT, "--compare", "--python", sys.executable, "--rounds", "1", env=env)
+        took = time.monotonic() - began
+        value, unit = re.search(r"first batch +([0-9.]+) (ms|s) ", out).groups()
+        assert float(value) * {"ms": 1e-3, "s": 1}[unit] + 3 <= took, (out, took)
         assert_clean(home)
 
 
