@@ -35,6 +35,7 @@ static atomic_uint log_lost; /* relaxed */
 /* Set before there are threads. */
 static enum log_format log_format_now = LOG_HUMAN;
 static int log_journal = -1;
+static struct sockaddr_un log_journal_address;
 
 static const char *const log_level_names[] = {"error", "warning", "info", "debug"};
 static const char *const log_topic_names[LOG_TOPICS] = {
@@ -119,16 +120,23 @@ static bool log_stderr_is_journal(void)
 	return strcmp(stream, here) == 0;
 }
 
+/* Again too, where whoever took messages there has been replaced. Any thread. */
+static bool log_reach(int fd)
+{
+	return connect(fd, (const struct sockaddr *)&log_journal_address,
+		       sizeof log_journal_address) == 0;
+}
+
 static int log_connect(const char *path)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	if (strlen(path) >= sizeof address.sun_path)
+	log_journal_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	if (strlen(path) >= sizeof log_journal_address.sun_path)
 		return -ENAMETOOLONG;
-	memcpy(address.sun_path, path, strlen(path) + 1);
+	memcpy(log_journal_address.sun_path, path, strlen(path) + 1);
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	if (connect(fd, (const struct sockaddr *)&address, sizeof address)) {
+	if (!log_reach(fd)) {
 		int error = errno;
 		(void)close(fd);
 		return -error;
@@ -236,6 +244,16 @@ static size_t log_line(char *line, enum log_level level, enum log_topic topic, c
 	return (size_t)n;
 }
 
+static bool log_send(const char *datagram, size_t size)
+{
+	enum { FLAGS = MSG_DONTWAIT | MSG_NOSIGNAL };
+	if (send(log_journal, datagram, size, FLAGS) == (ssize_t)size)
+		return true;
+	bool replaced = errno == ECONNREFUSED || errno == ENOTCONN;
+	return replaced && log_reach(log_journal) &&
+	       send(log_journal, datagram, size, FLAGS) == (ssize_t)size;
+}
+
 /* False: there was no room, or nobody is there. */
 static bool log_to_journal(enum log_level level, enum log_topic topic, const char *text)
 {
@@ -244,7 +262,7 @@ static bool log_to_journal(enum log_level level, enum log_topic topic, const cha
 	int n = snprintf(datagram, sizeof datagram,
 		"PRIORITY=%d\nSYSLOG_IDENTIFIER=penstockd\nPENSTOCK_TOPIC=%s\nMESSAGE=%s\n",
 		priorities[level], log_topic_names[topic], text);
-	return send(log_journal, datagram, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) == n;
+	return log_send(datagram, (size_t)n);
 }
 
 /* A pipe is ready for as much as a line has, or it is not ready. */

@@ -167,6 +167,13 @@ static void never_waits(void **state)
 	free(all);
 }
 
+static int journal_at(const struct sockaddr_un *address)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(bind(fd, (const struct sockaddr *)address, sizeof *address), 0);
+	return fd;
+}
+
 static void speaks_to_the_journal(void **state)
 {
 	char folder[] = "/tmp/penstock-log-XXXXXX", got[4096], line[4096];
@@ -177,8 +184,7 @@ static void speaks_to_the_journal(void **state)
 	(void)snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", folder);
 	assert_int_equal(log_set_target(LOG_JOURNAL, LOG_HUMAN, address.sun_path, &fault), -ENOENT);
 	assert_non_null(strstr(fault.text, address.sun_path));
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+	int fd = journal_at(&address);
 	assert_int_equal(log_set_target(LOG_JOURNAL, LOG_HUMAN, address.sun_path, &fault), 0);
 	assert_int_equal(logged_of(LOG_WARNING, LOG_TRAINER, "a\nb", line, sizeof line), 0);
 	ssize_t n = recv(fd, got, sizeof got - 1, 0);
@@ -192,6 +198,15 @@ static void speaks_to_the_journal(void **state)
 	assert_non_null(strstr(line, "penstockd info: more\n"));
 	(void)close(fd);
 	assert_true(logged(LOG_INFO, "gone", line, sizeof line) > 0);
+	assert_true(logged(LOG_INFO, "still gone", line, sizeof line) > 0);
+	/* Another has taken its place, as when it was restarted. */
+	assert_int_equal(unlink(address.sun_path), 0);
+	fd = journal_at(&address);
+	assert_int_equal(logged(LOG_INFO, "again", line, sizeof line), 0);
+	assert_true((n = recv(fd, got, sizeof got - 1, 0)) > 0);
+	got[n] = 0;
+	assert_non_null(strstr(got, "MESSAGE=again\n"));
+	(void)close(fd);
 	assert_int_equal(log_set_target(LOG_STDERR, LOG_HUMAN, NULL, &fault), 0);
 	(void)unlink(address.sun_path), (void)rmdir(folder);
 }
@@ -206,8 +221,7 @@ static void finds_the_journal(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(folder));
 	(void)snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", folder);
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+	int fd = journal_at(&address);
 	assert_int_equal(fstat(STDERR_FILENO, &st), 0);
 	(void)snprintf(
 		name, sizeof name, "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino + 1);
