@@ -297,6 +297,8 @@ void account_bottleneck(const struct group *group, struct verdict *ret)
 		.started = group->started,
 	};
 	uint64_t have = account_have(group), reads = 0;
+	for (const struct member *m = group->members; m; m = m->next_of_group)
+		in.ended += m->ended;
 	for (uint64_t i = 0; i < have; i++) {
 		account_add(&in, account_second(group, i));
 		reads += account_second(group, i)->daemon.reads;
@@ -317,7 +319,16 @@ void account_verdict(const struct group *group, char *buffer, size_t room)
 	(void)snprintf(buffer, room, "%s", verdict.sentence);
 }
 
-/* The stream whose trainers wait most, of those that are there; of two the one that came first. */
+/* Of two that wait alike, the one that came first, which is looked at last; but not for one that
+ * has nothing to say. */
+static bool account_is_worse(const struct verdict *one, const struct verdict *worst)
+{
+	if (one->trainer_wait != worst->trainer_wait)
+		return one->trainer_wait > worst->trainer_wait;
+	return one->kind != VERDICT_NONE || worst->kind == VERDICT_NONE;
+}
+
+/* The stream whose trainers wait most, of those that are there. */
 static const struct group *account_worst(
 	const struct server *server, struct verdict *ret, unsigned *ret_groups)
 {
@@ -329,7 +340,7 @@ static const struct group *account_worst(
 			continue;
 		groups++;
 		account_bottleneck(g, &one);
-		if (worst && one.trainer_wait < ret->trainer_wait)
+		if (worst && !account_is_worse(&one, ret))
 			continue;
 		worst = g;
 		*ret = one;

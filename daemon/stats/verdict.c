@@ -175,6 +175,9 @@ static bool verdict_absent(const struct verdict_view *view)
 			"the group waits for trainers that come back: %u here", in->present);
 	else if (view->seconds < VERDICT_LEAST_S)
 		verdict_say(view->out, VERDICT_UNKNOWN, 0, "not measured yet");
+	else if (in->ended >= in->trainers && !in->images)
+		verdict_say(view->out, VERDICT_NONE, 0,
+			"nothing to do: every trainer has been given its last batch");
 	else
 		return false;
 	return true;

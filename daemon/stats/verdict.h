@@ -21,7 +21,7 @@ enum { VERDICT_TEXT = 256 };
 
 enum verdict_kind {
 	VERDICT_UNKNOWN, /* not measured yet */
-	VERDICT_NONE, /* no trainer */
+	VERDICT_NONE, /* no trainer, or none that is given anything more */
 	VERDICT_WAITING, /* a group waits for trainers */
 	VERDICT_TRAINER,
 	VERDICT_DECODE, /* processors */
@@ -43,6 +43,7 @@ struct verdict_input {
 	uint64_t images;
 	bool started; /* its batches are given out */
 	unsigned trainers, present, wait_for; /* its own; there, of those that it begins with */
+	unsigned ended; /* of its own, those that were given all that they asked for */
 	uint32_t slots, slots_wanted;
 	bool slots_limited; /* there are fewer because of stream_memory */
 	int held_pid; /* of the trainer that holds most */

@@ -188,6 +188,17 @@ def case_no_trainer(stack, images):
     assert list(status["stages"]) == ["read", "decode", "pixel", "serve"] and status["images"] == status["batches"] == 0, status
 
 
+def case_ended(stack, images):
+    """An evaluation that has all of its batches and is still open is held up by nobody."""
+    case = Case(stack)
+    with Link(case.daemon.socket) as link:
+        stream = link.open(source=images["small"], batch_size=8, image_size=64, epochs=1)
+        while batch := stream.next():
+            stream.release(batch)
+        found = case.says("none", words="nothing to do: every trainer has been given its last batch")
+        assert found["share"] == found["trainer_wait"] == 0, found
+
+
 # ---- cases about processors: one by one ----
 
 def case_slow_decode(stack, images):
@@ -287,7 +298,7 @@ def run_cases(cases, kinds, beside):
 
 def test_idle_processors():
     run_cases((case_slow_disk, case_slow_trainer, case_stopped_alone, case_stopped_in_a_group, case_few_buffers, case_few_slots,
-               case_no_trainer), (small, large), beside=True)
+               case_no_trainer, case_ended), (small, large), beside=True)
 
 
 def test_busy_processors():

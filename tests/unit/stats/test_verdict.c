@@ -81,6 +81,25 @@ static void without_trainers_there_is_none(void **state)
 	(void)expect(&in, VERDICT_UNKNOWN, "not measured yet");
 }
 
+/* An evaluation that has ended beside a training that keeps all processors busy: it lacks none. */
+static void who_has_all_lacks_nothing(void **state)
+{
+	struct verdict_input in = idle;
+	(void)state;
+	in.images = 0;
+	in.workers_idle_s = 0;
+	in.cpu_s = 20;
+	in.ended = 1;
+	(void)expect(&in, VERDICT_NONE, "nothing to do: every trainer has been given its last");
+	in.trainers = 2;
+	(void)expect(&in, VERDICT_DECODE, "decode-bound: ");
+	/* It has just ended: what held it up until then is still told. */
+	in.trainers = 1;
+	in.images = 1000;
+	in.trainer_wait_s = 6;
+	(void)expect(&in, VERDICT_DECODE, "decode-bound: ");
+}
+
 static void trainers(void **state)
 {
 	struct verdict_input in = idle;
@@ -366,6 +385,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_trainers_there_is_none),
+		cmocka_unit_test(who_has_all_lacks_nothing),
 		cmocka_unit_test(trainers),
 		cmocka_unit_test(holders),
 		cmocka_unit_test(processors),
