@@ -49,15 +49,18 @@ double document_number(const struct node *object, const char *key, double fallba
 	return json_is_number(value) ? json_number_value(value) : fallback;
 }
 
+uint64_t document_whole(double value)
+{
+	return value > 0 ? value < 0x1p64 ? (uint64_t)value : UINT64_MAX : 0;
+}
+
 uint64_t document_u64(const struct node *object, const char *key, uint64_t fallback)
 {
 	const json_t *value = json_object_get(document_json(object), key);
 	if (json_is_integer(value) && json_integer_value(value) >= 0)
 		return (uint64_t)json_integer_value(value);
 	double real = json_is_real(value) ? json_real_value(value) : -1;
-	if (real < 0)
-		return fallback;
-	return real < 0x1p64 ? (uint64_t)real : UINT64_MAX;
+	return real < 0 ? fallback : document_whole(real);
 }
 
 const char *document_text(const struct node *object, const char *key, const char *fallback)

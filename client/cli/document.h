@@ -34,6 +34,10 @@ const struct node *document_at(const struct node *node, size_t i, const char **r
 double document_value(const struct node *node);
 const char *document_string(const struct node *node);
 
+/* A number as a count of something: what is less than 0 or no number is 0, what is too much the
+ * most. */
+uint64_t document_whole(double value);
+
 /* Adds the numbers in the object `key` of `from` to those of `into`, which gets what it lacks. */
 void document_sum(struct node *into, const struct node *from, const char *key);
 

@@ -212,9 +212,9 @@ static void status_row(struct table *table, const struct node *stream)
 	table_cell(table, true, "%.0f/%.0f", document_number(stream, "ready", 0),
 		document_number(stream, "slots", 0));
 	table_cell(table, true, "%s",
-		table_count((uint64_t)document_number(stream, "rate", 0), number, sizeof number));
+		table_count(document_u64(stream, "rate", 0), number, sizeof number));
 	table_cell(table, true, "%s",
-		table_count((uint64_t)answer_broken(stream), number, sizeof number));
+		table_count(document_whole(answer_broken(stream)), number, sizeof number));
 }
 
 static void status_recipe(const struct node *stream)

@@ -45,21 +45,16 @@ const char *top_percent(double share, char *buffer, size_t room)
 	return buffer;
 }
 
-static uint64_t head_whole(double value)
-{
-	return value > 0 ? value < 0x1p63 ? (uint64_t)value : INT64_MAX : 0;
-}
-
 const char *top_bytes(double bytes, char *buffer, size_t room)
 {
 	buffer[0] = 0;
-	return isnan(bytes) ? buffer : table_bytes(head_whole(bytes), buffer, room);
+	return isnan(bytes) ? buffer : table_bytes(document_whole(bytes), buffer, room);
 }
 
 const char *top_count(double value, char *buffer, size_t room)
 {
 	buffer[0] = 0;
-	return isnan(value) ? buffer : table_count(head_whole(value + 0.5), buffer, room);
+	return isnan(value) ? buffer : table_count(document_whole(value + 0.5), buffer, room);
 }
 
 const char *top_bytes_of(double used, double total, char *buffer, size_t room)

@@ -16,6 +16,7 @@
 
 #include <jansson.h>
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -372,6 +373,25 @@ static void test_lies(void **state)
 	}
 }
 
+/* A double that is no count becomes none, not what a processor makes of it. */
+static void test_wholes(void **state)
+{
+	(void)state;
+	assert_int_equal(document_whole(-5), 0);
+	assert_int_equal(document_whole(-1e308), 0);
+	assert_int_equal(document_whole((double)NAN), 0);
+	assert_int_equal(document_whole(7.9), 7);
+	assert_true(document_whole(0x1p64) == UINT64_MAX);
+	assert_true(document_whole((double)INFINITY) == UINT64_MAX);
+	struct node *root = parse("{'a':-5,'b':-5.5,'c':1e308,'d':7.9,'e':'7'}");
+	assert_int_equal(document_u64(root, "a", 3), 3);
+	assert_int_equal(document_u64(root, "b", 3), 3);
+	assert_true(document_u64(root, "c", 3) == UINT64_MAX);
+	assert_int_equal(document_u64(root, "d", 3), 7);
+	assert_int_equal(document_u64(root, "e", 3), 3);
+	document_free(root);
+}
+
 static void test_rates(void **state)
 {
 	(void)state;
@@ -605,6 +625,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_anything_may_be_missing),
 		cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_wholes),
 		cmocka_unit_test(test_rates),
 		cmocka_unit_test(test_many_are_scrolled),
 		cmocka_unit_test(test_interval),
