@@ -61,14 +61,23 @@ static void report_trainers(const struct measure *measure)
 			note);
 }
 
+/* Below a millisecond in microseconds. */
+static const char *report_short(double seconds, char *buffer, size_t room)
+{
+	if (seconds >= 0.9995e-3)
+		return table_seconds(seconds, buffer, room);
+	(void)snprintf(buffer, room, "%.0f us", seconds * 1e6);
+	return buffer;
+}
+
 static void report_announce(const struct measure *measure)
 {
-	char value[24], note[96];
-	(void)snprintf(value, sizeof value, "%.0f us", measure->announced.p50_s * 1e6);
-	(void)snprintf(note, sizeof note, "from ready to a waiting trainer; 99 %% in %.0f us",
-		measure->announced.p99_s * 1e6);
+	char value[24], p99[24], note[96];
+	(void)snprintf(note, sizeof note, "from ready to a waiting trainer; 99 %% in %s",
+		report_short(measure->announced.p99_s, p99, sizeof p99));
 	if (measure->announced.total)
-		report_line("announced", value, note);
+		report_line("announced",
+			report_short(measure->announced.p50_s, value, sizeof value), note);
 	else
 		report_line("announced", "?", "no trainer ever waited: batches lay ready");
 }
@@ -185,7 +194,7 @@ static void report_storage(const struct measure *measure)
 	double window = 0;
 	for (unsigned i = 0; i < measure->series.count; i++)
 		window += (double)measure->series.sample[i].bytes_read;
-	(void)snprintf(note, sizeof note, "in the whole run; %s a second while measured",
+	(void)snprintf(note, sizeof note, "in the whole run; %s/s while measured",
 		table_bytes((uint64_t)(window / measure->seconds), rate, sizeof rate));
 	report_line("from storage",
 		measure->bytes_known ? table_bytes(measure->bytes_read, value, sizeof value) : "?",
@@ -243,10 +252,10 @@ static void report_cache(const struct node *cache)
 		"cache", table_bytes(document_u64(cache, "bytes", 0), value, sizeof value), note);
 }
 
-/* "corrupt 3, truncated 1" */
-static void report_counts(const char *name, const struct node *counts)
+/* "corrupt 3, truncated 1", behind what they are where the name does not say it. */
+static void report_counts(const char *name, const char *what, const struct node *counts)
 {
-	char note[160] = "", value[24];
+	char note[160] = "", value[24], each[24];
 	size_t at = 0;
 	double total = 0;
 	for (size_t i = 0; i < document_count(counts); i++) {
@@ -256,8 +265,9 @@ static void report_counts(const char *name, const struct node *counts)
 			continue;
 		total += count;
 		if (at < sizeof note)
-			at += (size_t)snprintf(note + at, sizeof note - at, "%s%s %.0f",
-				at ? ", " : "", reason, count);
+			at += (size_t)snprintf(note + at, sizeof note - at, "%s%s %s",
+				at ? ", " : what, reason,
+				table_count((uint64_t)count, each, sizeof each));
 	}
 	if (total > 0)
 		report_line(name, table_count((uint64_t)total, value, sizeof value), note);
@@ -329,9 +339,8 @@ static void report_accelerate(const struct accelerate *accelerate)
 			accelerate->steps);
 	(void)snprintf(text, sizeof text,
 		"%u x %s%s (batches of %" PRIu64 ", %.6g ms each): utilisation %.1f %% (%s), %s "
-		"the line of %.0f %%%s; %s. In the terms of MLPerf Storage's ResNet-50 workload, "
-		"but "
-		"with real decoding: no result of it",
+		"the line of %.0f %%%s; %s. The terms are those of MLPerf Storage's ResNet-50 "
+		"workload, but with real decoding: not a result of MLPerf Storage",
 		accelerate->count, accelerate->profile, accelerate->altered ? ", altered" : "",
 		accelerate->batch_size, accelerate->step_s * 1e3, accelerate->mean * 100, each,
 		accelerate->passed ? "above" : "below", ACCELERATE_LINE * 100, few, fed);
@@ -360,9 +369,10 @@ void report_people(const struct measure *measure, const struct accelerate *accel
 	report_cpu(measure);
 	report_memory(measure);
 	report_cache(document_get(measure->stats, "cache"));
-	report_counts("fallbacks", document_get(measure->stats, "fallbacks"));
-	report_counts("broken", document_get(measure->stats, "broken"));
-	report_counts("checkpoints", document_get(measure->stats, "checkpoints"));
+	report_counts(
+		"fallbacks", "left to libjpeg-turbo: ", document_get(measure->stats, "fallbacks"));
+	report_counts("broken", "", document_get(measure->stats, "broken"));
+	report_counts("checkpoints", "", document_get(measure->stats, "checkpoints"));
 	(void)printf("\n");
 	if (accelerate)
 		report_accelerate(accelerate);

@@ -121,22 +121,38 @@ static void sweep_cells_run(struct table *table, const struct sweep_point *point
 		table_cell(table, true, run ? "?" : "-");
 }
 
+/* The table is to fit the width: what is the same for all points stands in a line below it, and
+ * where much else is compared it tells of rates alone. */
+static bool sweep_shows(const struct sweep *sweep, enum grid_axis axis)
+{
+	return sweep->grid.count[axis] > 1 || (axis == GRID_THREADS && sweep->grid.swept == 0);
+}
+
+static bool sweep_shows_run(const struct sweep *sweep)
+{
+	int others = (sweep->yardstick != NULL) + sweep->options->compare;
+	return others + (sweep->grid.swept == GRID_AXES) < 2;
+}
+
 static void sweep_row(
 	const struct sweep *sweep, struct table *table, const struct sweep_point *point)
 {
+	const uint64_t is[GRID_AXES] = {[GRID_THREADS] = point->threads,
+		[GRID_BATCH] = point->batch_size,
+		[GRID_IMAGE] = point->image_size};
 	table_row(table);
-	if (point->threads)
-		table_cell(table, true, "%" PRIu64, point->threads);
-	else
-		table_cell(table, true, "-");
-	table_cell(table, true, "%" PRIu64, point->batch_size);
-	table_cell(table, true, "%" PRIu64, point->image_size);
+	for (enum grid_axis axis = 0; axis < GRID_AXES; axis++)
+		if (sweep_shows(sweep, axis) && is[axis])
+			table_cell(table, true, "%" PRIu64, is[axis]);
+		else if (sweep_shows(sweep, axis))
+			table_cell(table, true, "-");
 	sweep_cell_rate(table, &point->rate, spread_median(&point->rate));
 	if (sweep->rounds > 1) {
 		sweep_cell_rate(table, &point->rate, spread_least(&point->rate));
 		sweep_cell_rate(table, &point->rate, spread_most(&point->rate));
 	}
-	sweep_cells_run(table, point);
+	if (sweep_shows_run(sweep))
+		sweep_cells_run(table, point);
 	if (sweep->yardstick) {
 		sweep_cell_rate(table, &point->yardstick, spread_median(&point->yardstick));
 		sweep_cell_ratio(table, &point->ratio);
@@ -152,10 +168,12 @@ static void sweep_head(const struct sweep *sweep, struct table *table)
 	const struct {
 		bool shown;
 		const char *name;
-	} heads[] = {{true, "threads"}, {true, "batch"}, {true, "px"}, {true, "images/s"},
-		{sweep->rounds > 1, "least"}, {sweep->rounds > 1, "most"}, {true, "batch p99"},
-		{true, "memory"}, {sweep->yardstick, "yardstick"}, {sweep->yardstick, "ratio"},
-		{sweep->options->compare, "DataLoader"}, {sweep->options->compare, "times"}};
+	} heads[] = {{sweep_shows(sweep, GRID_THREADS), "threads"},
+		{sweep_shows(sweep, GRID_BATCH), "batch"}, {sweep_shows(sweep, GRID_IMAGE), "px"},
+		{true, "images/s"}, {sweep->rounds > 1, "least"}, {sweep->rounds > 1, "most"},
+		{sweep_shows_run(sweep), "p99"}, {sweep_shows_run(sweep), "memory"},
+		{sweep->yardstick, "yardstick"}, {sweep->yardstick, "ratio"},
+		{sweep->options->compare, "PyTorch"}, {sweep->options->compare, "times"}};
 	table_row(table);
 	for (size_t i = 0; i < UTIL_COUNT(heads); i++)
 		if (heads[i].shown)
@@ -177,12 +195,12 @@ static void sweep_feet(const struct sweep *sweep)
 		table_count((uint64_t)(spread_median(&best->rate) + 0.5), count, sizeof count));
 	if (sweep->points > 1)
 		sweep_sentence("fastest", text);
-	(void)snprintf(text, sizeof text, "%u, interleaved, of %.3g s for each; medians%s",
-		sweep->rounds, sweep->measure->seconds,
-		sweep->rounds > 1 ? ", least and most" : "");
+	(void)snprintf(text, sizeof text, "%u, interleaved, of %.3g s for each; medians%s%s",
+		sweep->rounds, sweep->measure->seconds, sweep->rounds > 1 ? ", least and most" : "",
+		sweep_shows_run(sweep) ? "; p99 of the time between batches" : "");
 	sweep_sentence("rounds", text);
 	sweep_sentence("yardstick", sweep_yardstick_words(sweep, text, sizeof text));
-	sweep_sentence("DataLoader", sweep_torch_words(sweep, text, sizeof text));
+	sweep_sentence("PyTorch", sweep_torch_words(sweep, text, sizeof text));
 	if (sweep_made_checkpoints(sweep))
 		sweep_sentence("checkpoints",
 			"some runs made checkpoints as they went, as a first epoch does, so not "

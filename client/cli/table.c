@@ -147,21 +147,33 @@ static int table_word(const char *sentence)
 	return length;
 }
 
+/* A word that is longer than a line goes on below: a path behind one of its slashes, so that the
+ * name of the file stays whole. */
+static int table_cut(const char *word, int length, int room)
+{
+	int at = room;
+	if (length <= room || room <= 0)
+		return length;
+	while (at > 1 && word[at - 1] != '/')
+		at--;
+	return at > 1 ? at : room;
+}
+
 /* Words from the column `at` on, those that do not fit under the column `begin`. */
 static void table_wrap(int at, int begin, const char *sentence, int width)
 {
-	bool first = true;
+	bool first = true, is_cut = false;
 	while (*sentence) {
-		int length = table_word(sentence), room = width - begin;
-		if (length > room && room > 0) /* a path, say: it goes on below */
-			length = room;
-		if (!first && at + 1 + length > width) {
+		int whole = table_word(sentence);
+		int length = table_cut(sentence, whole, width - begin);
+		if (!first && (is_cut || at + 1 + length > width)) {
 			(void)printf("\n%*s", begin, "");
 			at = begin;
 			first = true;
 		}
 		at += printf("%s%.*s", first ? "" : " ", length, sentence);
 		first = false;
+		is_cut = length < whole;
 		sentence += length;
 		sentence += strspn(sentence, " ");
 	}
