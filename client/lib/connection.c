@@ -136,8 +136,8 @@ int connection_receive(struct connection *connection)
 	case CONN_E_CLOSED:
 		return error_set(-EPIPE,
 			"the daemon (pid %d, socket %s) has ended or closed the connection; its "
-			"log says why, and a new "
-			"stream opened with the saved state goes on with the next batch",
+			"log or `penstock why` says why, and a new stream opened with the saved "
+			"state goes on with the next batch",
 			connection->daemon_pid, connection->path);
 	case CONN_E_MALFORMED:
 		return error_set(-EPROTO,
@@ -259,7 +259,9 @@ int connection_find(const char *socket, char ret_path[CONNECTION_PATH], bool *re
 static int connection_absent(const char *path)
 {
 	return error_set(CONNECTION_E_ABSENT,
-		"no penstockd is running at %s (start one: penstockd --config FILE)", path);
+		"no penstockd is running at %s (start one: penstockd; how the last one ended: "
+		"penstock why)",
+		path);
 }
 
 static int connection_refused(const char *path, int error)

@@ -108,7 +108,7 @@ void client_close(struct client *client, const char *why)
 		return;
 	recorder_leave(client, why);
 	client->dead = true;
-	log_debug("trainer %d: %s", client->pid, why);
+	log_debug("process %d: %s", client->pid, why); /* a tool, too */
 	/* Closing takes the socket out of epoll, but not the pidfd, which the flight recorder's
 	 * process has too; events already fetched in this turn see `dead`. */
 	(void)close(client->fd);
@@ -450,7 +450,7 @@ static void client_stop(struct client *client, const struct conn_message *messag
 		return;
 	}
 	client_answer(client, &stop->head, "");
-	log_info("trainer %d asks to stop", client->pid);
+	log_info("process %d asks to stop", client->pid);
 	recorder_ending(client->server, "asked", "by penstock stop");
 	server_drain(client->server);
 }

@@ -335,8 +335,11 @@ static void recorder_take_exit(const struct record_exit *e)
 		log_info("trainer %d has ended, how is not known; resident last: %s%s", e->pid,
 			memory, kills);
 	else if (WIFSIGNALED(e->status))
-		log_warning("trainer %d was ended by signal %d (%s); resident last: %s%s", e->pid,
-			WTERMSIG(e->status), strsignal(WTERMSIG(e->status)), memory, kills);
+		log_warning(
+			"trainer %d was ended by signal %d (%s); resident last: %s%s; `penstock "
+			"why %d` says more",
+			e->pid, WTERMSIG(e->status), strsignal(WTERMSIG(e->status)), memory, kills,
+			e->pid);
 	else
 		log_info("trainer %d has ended with status %d; resident last: %s", e->pid,
 			WEXITSTATUS(e->status), memory);

@@ -686,7 +686,7 @@ def test_show_shows_what_is_broken():
 def test_status_and_stop():
     with folder() as home:
         images = make_dataset(home / "images")
-        with Daemon(home, "--threads", "2") as daemon:
+        with Daemon(home, "--threads", "2", "--recorder", home / ("recorders-" * 6)) as daemon:
             env = environment(home, PENSTOCK_SOCKET=daemon.socket)
             assert "no stream is open" in run(home, "status", env=env)[0]
             trainer = daemon.trainer(source=images, batch_size=8, image_size=32, batches=1000, sleep_ms=20)
@@ -698,6 +698,7 @@ def test_status_and_stop():
             assert not [line for line in text.splitlines() if len(line) > 80 and daemon.socket not in line and str(images) not in line], text
             got = json.loads(run(home, "status", "--json", "--socket", daemon.socket)[0])
             assert got["pid"] == daemon.process.pid and len(got["streams"]) == 1
+            assert f"/\n              {Path(got['recorder']['path']).name}\n" in text, f"a long path goes on below, behind a slash: {text}"
             trainer.kill()
             # Where a trainer is does not depend on its holding a batch just now.
             quick = daemon.trainer(source=images, batch_size=30, image_size=32)
@@ -711,7 +712,7 @@ def test_status_and_stop():
             quick.kill()
             assert run(home, "stop", env=env) == ("", "")
             assert daemon.process.wait(timeout=LIMIT) == 0
-            refuse(home, "status", code=1, says=[f"no penstockd is running at {daemon.socket}", "(start one: penstockd --config FILE)"],
+            refuse(home, "status", code=1, says=[f"no penstockd is running at {daemon.socket}", "(start one: penstockd; how the last one ended: penstock why)"],
                    env=env)
             refuse(home, "stop", code=1, says=f"nothing to stop: no penstockd is running at {daemon.socket}", env=env)
 
