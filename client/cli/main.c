@@ -30,8 +30,8 @@ static const struct subcommand {
 	{"state", state_main, "what a stream's state says, and whether it fits"},
 	{"status", status_main, "what the running daemon is doing"},
 	{"stop", stop_main, "end the running daemon"},
+	{"top", top_main, "the running daemon, live: who waits, for what"},
 	{"why", why_main, "how trainers and the daemon ended, and what led to it"},
-	{"top", top_main, "the same as status, live: who waits, for what"},
 };
 
 static uint64_t started_ns;
