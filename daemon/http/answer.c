@@ -7,6 +7,7 @@
 #include "http/http_impl.h"
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "http/exposition.h"
 #include "http/page.h"
 
@@ -24,7 +25,8 @@ static bool answer_header(struct MHD_Response *response, const char *name, const
 	return MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
-struct MHD_Response *answer_make(const char *type, const void *bytes, size_t size, bool owned)
+static struct MHD_Response *answer_create(
+	const char *type, const void *bytes, size_t size, bool owned)
 {
 	/* What is not owned is never written to. */
 	struct MHD_Response *response = MHD_create_response_from_buffer(
@@ -49,6 +51,19 @@ struct MHD_Response *answer_make(const char *type, const void *bytes, size_t siz
 	return NULL;
 }
 
+struct document answer_make(const char *type, const void *bytes, size_t size, bool owned)
+{
+	struct MHD_Response *response = answer_create(type, bytes, size, owned);
+	return (struct document){.response = response, .bytes = response ? size : 0};
+}
+
+void answer_forget(struct document *document)
+{
+	if (document->response)
+		MHD_destroy_response(document->response);
+	*document = (struct document){0};
+}
+
 /* One that is made for this request alone. */
 static enum MHD_Result answer_queue(
 	struct MHD_Connection *connection, unsigned status, struct MHD_Response *response)
@@ -63,7 +78,8 @@ static enum MHD_Result answer_queue(
 static enum MHD_Result answer_sentence(
 	struct MHD_Connection *connection, unsigned status, const char *sentence)
 {
-	struct MHD_Response *response = answer_make(answer_text, sentence, strlen(sentence), false);
+	struct MHD_Response *response =
+		answer_create(answer_text, sentence, strlen(sentence), false);
 	if (response && status == MHD_HTTP_METHOD_NOT_ALLOWED &&
 		!answer_header(response, "Allow", "GET, HEAD")) {
 		MHD_destroy_response(response);
@@ -78,13 +94,6 @@ static enum MHD_Result answer_sentence(
 
 /* ---- documents ---- */
 
-static void answer_forget(struct MHD_Response **response)
-{
-	if (*response)
-		MHD_destroy_response(*response);
-	*response = NULL;
-}
-
 /* The newest that was published takes the place of what was served until now; connections that
  * still send the old one hold it. */
 static void answer_renew(struct http *http, enum http_document which)
@@ -97,45 +106,56 @@ static void answer_renew(struct http *http, enum http_document which)
 	pthread_mutex_unlock(&http->lock);
 	if (!text)
 		return;
-	answer_forget(&http->response[which]);
+	answer_forget(&http->served[which]);
 	if (which == HTTP_METRICS)
 		answer_forget(&http->prometheus);
-	http->response[which] = answer_make(types[which], text, strlen(text), true);
-	http->document[which] = http->response[which] ? text : NULL;
+	http->served[which] = answer_make(types[which], text, strlen(text), true);
+	http->text[which] = http->served[which].response ? text : NULL;
+}
+
+static enum MHD_Result answer_send(
+	struct MHD_Connection *connection, struct place *place, struct document document)
+{
+	place->answer = document;
+	return MHD_queue_response(connection, MHD_HTTP_OK, document.response);
 }
 
 static enum MHD_Result answer_document(
-	struct MHD_Connection *connection, struct MHD_Response *response)
+	struct MHD_Connection *connection, struct place *place, struct document document)
 {
-	if (response)
-		return MHD_queue_response(connection, MHD_HTTP_OK, response);
+	if (document.response)
+		return answer_send(connection, place, document);
 	return answer_sentence(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
 		"the daemon has published nothing yet: ask again in a second\n");
 }
 
-static enum MHD_Result answer_metrics(struct http *http, struct MHD_Connection *connection)
+static enum MHD_Result answer_metrics(
+	struct http *http, struct MHD_Connection *connection, struct place *place)
 {
 	const char *accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Accept");
 	answer_renew(http, HTTP_METRICS);
 	if (exposition_wants_openmetrics(accept))
-		return answer_document(connection, http->response[HTTP_METRICS]);
-	if (!http->prometheus && http->document[HTTP_METRICS]) {
-		char *text = exposition_prometheus(http->document[HTTP_METRICS]);
+		return answer_document(connection, place, http->served[HTTP_METRICS]);
+	if (!http->prometheus.response && http->text[HTTP_METRICS]) {
+		char *text = exposition_prometheus(http->text[HTTP_METRICS]);
 		if (text)
 			http->prometheus =
 				answer_make(EXPOSITION_PROMETHEUS, text, strlen(text), true);
 	}
-	return answer_document(connection, http->prometheus);
+	return answer_document(connection, place, http->prometheus);
 }
 
-static enum MHD_Result answer_status(struct http *http, struct MHD_Connection *connection)
+static enum MHD_Result answer_status(
+	struct http *http, struct MHD_Connection *connection, struct place *place)
 {
 	answer_renew(http, HTTP_STATUS);
-	return answer_document(connection, http->response[HTTP_STATUS]);
+	return answer_document(connection, place, http->served[HTTP_STATUS]);
 }
 
-static enum MHD_Result answer_health(struct http *http, struct MHD_Connection *connection)
+static enum MHD_Result answer_health(
+	struct http *http, struct MHD_Connection *connection, struct place *place)
 {
+	(void)place;
 	pthread_mutex_lock(&http->lock);
 	uint64_t ticked = http->published_ns;
 	pthread_mutex_unlock(&http->lock);
@@ -145,12 +165,13 @@ static enum MHD_Result answer_health(struct http *http, struct MHD_Connection *c
 		"the event loop has not ticked for some seconds\n");
 }
 
-static enum MHD_Result answer_page(struct http *http, struct MHD_Connection *connection)
+static enum MHD_Result answer_page(
+	struct http *http, struct MHD_Connection *connection, struct place *place)
 {
-	if (!http->page)
+	if (!http->page.response)
 		http->page = answer_make(
 			"text/html; charset=utf-8", http_page_html, http_page_html_size, false);
-	return http->page ? MHD_queue_response(connection, MHD_HTTP_OK, http->page) : MHD_NO;
+	return http->page.response ? answer_send(connection, place, http->page) : MHD_NO;
 }
 
 /* ---- the sheet ---- */
@@ -160,15 +181,22 @@ static enum MHD_Result answer_sheet(
 {
 	const char *text = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "stream");
 	size_t digits = text ? strspn(text, "0123456789") : 0;
-	struct MHD_Response *response;
+	struct document picture;
 	if (text && (!digits || text[digits] || digits > ANSWER_STREAM_DIGITS))
 		return answer_sentence(connection, MHD_HTTP_BAD_REQUEST,
 			"stream: expected the place of a stream in /status, from 0\n");
 	uint32_t stream = text ? (uint32_t)strtoul(text, NULL, 10) : 0;
-	if (!picture_of(http, place, stream, json, &response))
+	switch (picture_of(http, place, stream, json, &picture)) {
+	case PICTURE_LATER:
 		return MHD_YES;
-	if (response)
-		return MHD_queue_response(connection, MHD_HTTP_OK, response);
+	case PICTURE_CROWDED:
+		return answer_sentence(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+			"too many wait for sheets: ask again in a few seconds\n");
+	case PICTURE_HERE:
+		break;
+	}
+	if (picture.response)
+		return answer_send(connection, place, picture);
 	return answer_sentence(connection, MHD_HTTP_NOT_FOUND,
 		"no sheet: there is no such stream, or it has no complete batch now; /status lists "
 		"the streams\n");
@@ -191,18 +219,16 @@ static enum MHD_Result answer_get_sheet_json(
 static enum MHD_Result answer_path(
 	struct http *http, struct MHD_Connection *connection, const char *url, struct place *place)
 {
-	if (strcmp(url, "/metrics") == 0)
-		return answer_metrics(http, connection);
-	if (strcmp(url, "/status") == 0)
-		return answer_status(http, connection);
-	if (strcmp(url, "/healthz") == 0)
-		return answer_health(http, connection);
-	if (strcmp(url, "/") == 0)
-		return answer_page(http, connection);
-	if (strcmp(url, "/sheet") == 0)
-		return answer_get_sheet(http, connection, place);
-	if (strcmp(url, "/sheet.json") == 0)
-		return answer_get_sheet_json(http, connection, place);
+	static const struct {
+		const char *url;
+		enum MHD_Result (*answer)(
+			struct http *http, struct MHD_Connection *connection, struct place *place);
+	} paths[] = {{"/metrics", answer_metrics}, {"/status", answer_status},
+		{"/healthz", answer_health}, {"/", answer_page}, {"/sheet", answer_get_sheet},
+		{"/sheet.json", answer_get_sheet_json}};
+	for (size_t i = 0; i < UTIL_COUNT(paths); i++)
+		if (strcmp(url, paths[i].url) == 0)
+			return paths[i].answer(http, connection, place);
 	return answer_sentence(connection, MHD_HTTP_NOT_FOUND,
 		"nothing is here: there are /, /metrics, /status, /sheet, /sheet.json and "
 		"/healthz\n");
@@ -278,7 +304,7 @@ void answer_learn_names(struct http *http)
 void answer_deinit(struct http *http)
 {
 	for (int i = 0; i < HTTP_DOCUMENTS; i++) {
-		answer_forget(&http->response[i]);
+		answer_forget(&http->served[i]);
 		free(http->published[i]);
 	}
 	answer_forget(&http->prometheus);

@@ -15,17 +15,27 @@
 enum {
 	HTTP_MEMORY = 16 << 10, /* of a connection: its request's fields, and the answer's */
 	HTTP_ANSWER_S = 60, /* for one that reads slowly, while nobody needs its place */
+	HTTP_SEND_BYTES = 64 << 10, /* of an answer that the kernel takes before it is read */
+	HTTP_HELD_BYTES = 8 << 20, /* of answers that newer ones have replaced, and that are read */
 	HTTP_ACCEPTS = 16, /* taken at once, before those that are there are looked at */
 	HTTP_DEAF_MS = 1000, /* without descriptors: until it is tried again */
 	HTTP_TICK_LATE_S = 5, /* the event loop publishes each second */
 	HTTP_SHEET_FRESH_MS = 900, /* a sheet is good for whoever asks within */
 	HTTP_SHEET_TURN_MS = 5, /* for libmicrohttpd to come to those who go on */
 	HTTP_SHEET_WAIT_S = 5, /* for the event loop to copy one */
+	HTTP_SHEET_EVERY_MS = 200, /* the event loop is asked at most, of whichever stream */
+	HTTP_SHEET_SHARE = 2, /* of the places: one in so many may wait for sheets */
 	HTTP_NAMES = 4,
 };
 
 #define HTTP_MS_NS 1000000ull
 #define HTTP_S_NS 1000000000ull
+
+/* What is served: kept for who asks next. While it is being sent libmicrohttpd holds it too. */
+struct document {
+	struct MHD_Response *response; /* NULL: there is none */
+	size_t bytes;
+};
 
 /* A connection's place. Free: fd is -1.
  *
@@ -38,6 +48,7 @@ struct place {
 	bool suspended, drawn; /* waits for a sheet; was waked */
 	bool doomed; /* shut down; libmicrohttpd has yet to see it */
 	uint32_t stream; /* that it wants a sheet of */
+	struct document answer; /* that it is sent; none for sentences */
 	uint64_t since_ns; /* when it got into this state */
 };
 
@@ -47,7 +58,7 @@ struct picture {
 	bool any; /* there was such a stream, with a batch */
 	uint32_t stream;
 	uint64_t drawn_ns;
-	struct MHD_Response *png, *json;
+	struct document png, json;
 };
 
 /* A sheet on its way: asked for, given by the event loop, drawn by a thread of its own, since a
@@ -88,8 +99,8 @@ struct http {
 	struct place place[HTTP_CONNECTIONS];
 	unsigned places; /* of them in use at most */
 	uint64_t deaf_ns; /* the listener is not looked at until then; 0: it is */
-	char *document[HTTP_DOCUMENTS]; /* metrics: as OpenMetrics */
-	struct MHD_Response *response[HTTP_DOCUMENTS], *prometheus, *page;
+	char *text[HTTP_DOCUMENTS]; /* of what is served; metrics: as OpenMetrics */
+	struct document served[HTTP_DOCUMENTS], prometheus, page;
 	struct picture picture;
 	struct drawing drawing;
 
@@ -124,17 +135,21 @@ enum MHD_Result answer_request(void *context, struct MHD_Connection *connection,
 /* Whom Host may mean. */
 void answer_learn_names(struct http *http);
 void answer_deinit(struct http *http);
-/* A response of these bytes, which it frees where `owned`; NULL when memory is out. */
-struct MHD_Response *answer_make(const char *type, const void *bytes, size_t size, bool owned);
+/* A document of these bytes, which it frees where `owned`; none when memory is out. */
+struct document answer_make(const char *type, const void *bytes, size_t size, bool owned);
+void answer_forget(struct document *document);
 
 /* picture.c */
-/* The sheet of a stream: true and a response to be queued, or NULL for none; false: the connection
- * is suspended and answer_request is called again. */
-bool picture_of(struct http *http, struct place *place, uint32_t stream, bool json,
-	struct MHD_Response **ret);
+enum picture_outcome {
+	PICTURE_HERE, /* the document may be none: there is no such sheet */
+	PICTURE_LATER, /* the connection is suspended, and answer_request is called again */
+	PICTURE_CROWDED, /* too many wait */
+};
+/* The sheet of a stream. */
+enum picture_outcome picture_of(
+	struct http *http, struct place *place, uint32_t stream, bool json, struct document *ret);
 /* Goes on with what the event loop or the drawing thread has done, and with what took too long. */
 bool picture_turn(struct http *http); /* true: connections go on, MHD_run is due */
-/* Somebody has yet to take the sheet that is there. */
-bool picture_is_due(const struct http *http);
-bool picture_is_wanted(const struct http *http);
+/* When picture_turn has something to do though nobody pokes; UINT64_MAX: never. */
+uint64_t picture_due_ns(const struct http *http);
 void picture_deinit(struct http *http);

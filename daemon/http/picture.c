@@ -2,17 +2,24 @@
  *
  * One at a time: who asks is suspended; the event loop is waked and copies rows (http_sheet_give);
  * a thread draws them; then all who wanted one of that stream are answered. One that is a second
- * old at most is given to whoever asks meanwhile, so that any number of viewers cost the event loop
- * one copy a second. */
+ * old at most is given to whoever asks meanwhile, so that any number of viewers of a stream cost
+ * the event loop one copy a second; and whatever is asked for, it is waked once in
+ * HTTP_SHEET_EVERY_MS. */
 #include "http/http_impl.h"
 #include "http/sheet.h"
 
 #include "base/clock.h"
+#include "base/util.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
-enum { PICTURE_STACK = 256 << 10 };
+enum {
+	PICTURE_STACK = 256 << 10,
+	PICTURE_NICE = 10, /* decoding goes first where processors are short */
+};
 
 /* ---- asking ---- */
 
@@ -37,21 +44,31 @@ static bool picture_is_fresh(const struct http *http, uint32_t stream)
 	       clock_ns() - http->picture.drawn_ns < HTTP_SHEET_FRESH_MS * HTTP_MS_NS;
 }
 
-bool picture_of(struct http *http, struct place *place, uint32_t stream, bool json,
-	struct MHD_Response **ret)
+/* Those who wait cannot make room for others. */
+static bool picture_is_crowded(const struct http *http)
 {
-	struct picture *picture = &http->picture;
+	unsigned waiting = 1;
+	for (unsigned i = 0; i < http->places; i++)
+		waiting += http->place[i].fd >= 0 && http->place[i].suspended;
+	return waiting > UTIL_MAX(http->places / HTTP_SHEET_SHARE, 1u);
+}
+
+enum picture_outcome picture_of(
+	struct http *http, struct place *place, uint32_t stream, bool json, struct document *ret)
+{
+	const struct picture *picture = &http->picture;
 	if (place->drawn || picture_is_fresh(http, stream)) {
+		bool any = picture->any && picture->stream == stream;
 		place->drawn = false;
-		*ret = !picture->any || picture->stream != stream ? NULL
-		       : json                                     ? picture->json
-								  : picture->png;
-		return true;
+		*ret = !any ? (struct document){0} : json ? picture->json : picture->png;
+		return PICTURE_HERE;
 	}
+	if (picture_is_crowded(http))
+		return PICTURE_CROWDED;
 	place->suspended = true;
 	place->stream = stream;
 	MHD_suspend_connection(place->connection);
-	return false;
+	return PICTURE_LATER;
 }
 
 /* ---- drawing ---- */
@@ -60,6 +77,7 @@ static void *picture_draw(void *argument)
 {
 	struct drawing *drawing = argument;
 	(void)pthread_setname_np(pthread_self(), "penstock-sheet");
+	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), PICTURE_NICE);
 	drawing->json = http_sheet_json(drawing->sheet);
 	if (http_sheet_png(drawing->sheet, &drawing->png, &drawing->png_bytes))
 		drawing->png = NULL;
@@ -83,10 +101,8 @@ static bool picture_start(struct drawing *drawing, struct http_sheet *sheet)
 
 static void picture_forget(struct picture *picture)
 {
-	if (picture->png)
-		MHD_destroy_response(picture->png);
-	if (picture->json)
-		MHD_destroy_response(picture->json);
+	answer_forget(&picture->png);
+	answer_forget(&picture->json);
 	*picture = (struct picture){0};
 }
 
@@ -105,7 +121,8 @@ static void picture_answer(struct http *http)
 	}
 }
 
-bool picture_is_due(const struct http *http)
+/* Somebody has yet to take the sheet that is there. */
+static bool picture_is_due(const struct http *http)
 {
 	for (unsigned i = 0; i < http->places; i++)
 		if (http->place[i].fd >= 0 && http->place[i].drawn)
@@ -113,22 +130,35 @@ bool picture_is_due(const struct http *http)
 	return false;
 }
 
-/* Somebody waits for a sheet that nobody was asked for yet. */
-bool picture_is_wanted(const struct http *http)
+/* Who waits longest for a sheet, or NULL. */
+static const struct place *picture_next(const struct http *http)
 {
-	for (unsigned i = 0; i < http->places && !http->drawing.asked; i++)
-		if (http->place[i].fd >= 0 && http->place[i].suspended)
-			return true;
-	return false;
+	const struct place *next = NULL;
+	for (unsigned i = 0; i < http->places; i++) {
+		const struct place *p = &http->place[i];
+		if (p->fd >= 0 && p->suspended && (!next || p->since_ns < next->since_ns))
+			next = p;
+	}
+	return next;
 }
 
 static void picture_ask_next(struct http *http)
 {
-	for (unsigned i = 0; i < http->places; i++)
-		if (http->place[i].fd >= 0 && http->place[i].suspended) {
-			picture_ask(http, http->place[i].stream);
-			return;
-		}
+	const struct place *next = picture_next(http);
+	if (next && clock_ns() - http->drawing.asked_ns >= HTTP_SHEET_EVERY_MS * HTTP_MS_NS)
+		picture_ask(http, next->stream);
+}
+
+uint64_t picture_due_ns(const struct http *http)
+{
+	const struct drawing *drawing = &http->drawing;
+	if (picture_is_due(http))
+		return clock_ns() + HTTP_SHEET_TURN_MS * HTTP_MS_NS;
+	if (drawing->asked && !drawing->started)
+		return drawing->asked_ns + HTTP_SHEET_WAIT_S * HTTP_S_NS;
+	if (!drawing->asked && picture_next(http))
+		return drawing->asked_ns + HTTP_SHEET_EVERY_MS * HTTP_MS_NS;
+	return UINT64_MAX;
 }
 
 /* There is no sheet: no such stream, no batch, no memory, or no answer. */

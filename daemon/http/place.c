@@ -67,12 +67,15 @@ static struct place *place_make_room(struct http *http)
 
 static void place_take(struct http *http, int fd, const struct sockaddr *peer, socklen_t size)
 {
+	static const int send_bytes = HTTP_SEND_BYTES;
 	struct place *place = place_make_room(http);
 	if (!place) {
 		http_count(&http->refused);
 		(void)close(fd);
 		return;
 	}
+	/* Who reads nothing would be sent megabytes, which the kernel keeps and nobody counts. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes);
 	*place = (struct place){.fd = fd, .since_ns = clock_ns()};
 	/* It closes the descriptor where it takes none. */
 	if (MHD_add_connection(http->daemon, fd, peer, size) != MHD_YES && !place->connection)
@@ -119,9 +122,45 @@ static bool place_left(const struct place *place)
 	       recv(place->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
+/* It is sent what nobody else can be sent any more. */
+static bool place_holds(const struct http *http, const struct place *place)
+{
+	const struct MHD_Response *newest[] = {http->served[HTTP_METRICS].response,
+		http->served[HTTP_STATUS].response, http->prometheus.response, http->page.response,
+		http->picture.png.response, http->picture.json.response};
+	bool holds = place->fd >= 0 && !place->doomed && place->answer.response;
+	for (size_t i = 0; i < UTIL_COUNT(newest); i++)
+		holds = holds && place->answer.response != newest[i];
+	return holds;
+}
+
+/* Bytes that are kept for slow readers alone, each answer once; and who has read longest. */
+static size_t place_held(struct http *http, struct place **ret_oldest)
+{
+	size_t bytes = 0;
+	*ret_oldest = NULL;
+	for (unsigned i = 0; i < http->places; i++) {
+		struct place *p = &http->place[i];
+		unsigned same = 0;
+		if (!place_holds(http, p))
+			continue;
+		while (http->place[same].answer.response != p->answer.response)
+			same++;
+		bytes += same == i ? p->answer.bytes : 0;
+		if (!*ret_oldest || p->since_ns < (*ret_oldest)->since_ns)
+			*ret_oldest = p;
+	}
+	return bytes;
+}
+
 void place_sweep(struct http *http)
 {
+	struct place *oldest;
 	uint64_t now = clock_ns();
+	while (place_held(http, &oldest) > HTTP_HELD_BYTES) {
+		place_end(oldest);
+		http_count(&http->refused);
+	}
 	for (unsigned i = 0; i < http->places; i++) {
 		struct place *place = &http->place[i];
 		if (place_due(place) <= now) {
@@ -144,10 +183,7 @@ int place_wait_ms(const struct http *http)
 	MHD_UNSIGNED_LONG_LONG library;
 	for (unsigned i = 0; i < http->places; i++)
 		due = UTIL_MIN(due, place_due(&http->place[i]));
-	if (http->drawing.asked && !http->drawing.started)
-		due = UTIL_MIN(due, http->drawing.asked_ns + HTTP_SHEET_WAIT_S * HTTP_S_NS);
-	if (picture_is_due(http) || picture_is_wanted(http))
-		due = UTIL_MIN(due, now + HTTP_SHEET_TURN_MS * HTTP_MS_NS);
+	due = UTIL_MIN(due, picture_due_ns(http));
 	if (MHD_get_timeout(http->daemon, &library) == MHD_YES)
 		due = UTIL_MIN(due, now + library * HTTP_MS_NS);
 	if (due == UINT64_MAX)
@@ -186,5 +222,6 @@ void place_answered(void *context, struct MHD_Connection *connection, void **req
 	if (!place)
 		return;
 	place->asked = place->drawn = false;
+	place->answer = (struct document){0};
 	place->since_ns = clock_ns();
 }

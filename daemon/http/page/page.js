@@ -648,7 +648,7 @@
 			const size = view.getUint32(at), body = at + 8;
 			if (latin(at + 4, at + 8) === "iTXt" && latin(body, body + keyword.length + 1) === `${keyword}\0`) {
 				let from = body + keyword.length + 3; /* flag and method of compression */
-				for (let zeros = 0; zeros < 2; from++)
+				for (let zeros = 0; zeros < 2 && from < data.length; from++)
 					zeros += data[from] === 0;
 				return new TextDecoder().decode(data.subarray(from, body + size));
 			}

@@ -1,6 +1,7 @@
 /* http: the server without a daemon behind it: what is said before anything is published, sheets
- * that are given, not given and given unasked, connections beyond the limit, and an end in the
- * middle of it all. */
+ * that are given, not given and given unasked, connections beyond the limit, many that want sheets
+ * or read slowly, and an end in the middle of it all. */
+#include "base/clock.h"
 #include "http/http.h"
 #include "http/sheet.h"
 
@@ -21,7 +22,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ANSWER_ROOM = 1 << 16, LIMIT_MS = 60000 };
+enum {
+	ANSWER_ROOM = 1 << 16,
+	LIMIT_MS = 60000,
+	WISHES = 4,
+	WISH_NS = 200000000, /* HTTP_SHEET_EVERY_MS */
+	WAITERS = HTTP_CONNECTIONS / 2,
+	LARGE = 2 << 20,
+	READERS = 8, /* of 2 MiB each, and 8 MiB may be held for them */
+};
 
 static atomic_int woken;
 
@@ -178,6 +187,111 @@ static void sheets_are_given_or_not(void **state)
 	http_free(http);
 }
 
+static void ask_for_sheet(int fd, unsigned stream)
+{
+	char path[40];
+	(void)snprintf(path, sizeof path, "/sheet?stream=%u", stream);
+	ask(fd, path);
+}
+
+/* All that was sent until now has been looked at. */
+static void settle(const struct http *http)
+{
+	static char answer[ANSWER_ROOM];
+	assert_int_equal(get(http, "/none", answer), 404);
+	assert_int_equal(get(http, "/none", answer), 404);
+}
+
+/* Whatever is asked for: else a flood of wishes would wake the event loop for each. */
+static void the_event_loop_is_asked_seldom_and_in_turn(void **state)
+{
+	static char answer[ANSWER_ROOM];
+	struct http *http = serve();
+	int fd[WISHES];
+	(void)state;
+	for (int i = 0; i < WISHES; i++) {
+		fd[i] = client_of(http);
+		settle(http); /* so that the first has the first place */
+	}
+	uint64_t begin = clock_ns();
+	for (unsigned i = WISHES; i-- > 0;) {
+		ask_for_sheet(fd[i], i);
+		settle(http);
+	}
+	for (unsigned i = WISHES; i-- > 0;) {
+		assert_int_equal(wait_for_wish(http), i);
+		http_sheet_give(http, NULL);
+		assert_int_equal(answer_of(fd[i], answer), 404);
+	}
+	assert_true(clock_ns() - begin >= (uint64_t)(WISHES - 1) * WISH_NS);
+	assert_int_equal(atomic_load(&woken), WISHES);
+	http_free(http);
+}
+
+static void who_waits_for_sheets_leaves_places(void **state)
+{
+	static char answer[ANSWER_ROOM];
+	struct http *http = serve();
+	int fd[WAITERS];
+	(void)state;
+	for (unsigned i = 0; i < WAITERS; i++)
+		ask_for_sheet(fd[i] = client_of(http), i);
+	settle(http);
+	assert_int_equal(get(http, "/sheet?stream=0", answer), 503);
+	assert_non_null(strstr(answer, "too many wait"));
+	http_free(http);
+	for (unsigned i = 0; i < WAITERS; i++)
+		(void)close(fd[i]);
+}
+
+static void publish_large(struct http *http)
+{
+	char *text = malloc(LARGE + 1);
+	assert_non_null(text);
+	memset(text, ' ', LARGE);
+	text[LARGE] = 0;
+	http_publish(http, HTTP_STATUS, text);
+}
+
+/* Asks and reads nothing of an answer that has begun. */
+static int lazy_reader(const struct http *http)
+{
+	int fd = client_of(http);
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	ask(fd, "/status");
+	assert_int_equal(poll(&ready, 1, LIMIT_MS), 1);
+	return fd;
+}
+
+static size_t read_all(int fd)
+{
+	static char part[1 << 16];
+	size_t size = 0;
+	for (ssize_t n = 1; n > 0; size += n > 0 ? (size_t)n : 0)
+		n = recv(fd, part, sizeof part, 0);
+	(void)close(fd);
+	return size;
+}
+
+static void slow_readers_hold_few_old_answers(void **state)
+{
+	struct http *http = serve();
+	int fd[READERS];
+	(void)state;
+	for (int i = 0; i < READERS; i++) {
+		publish_large(http);
+		fd[i] = lazy_reader(http);
+	}
+	settle(http);
+	/* The last reads the newest, the four before it what may be held; the first were ended. */
+	for (int i = 0; i < READERS; i++)
+		if (i < READERS - 5)
+			assert_true(read_all(fd[i]) < LARGE);
+		else
+			assert_true(read_all(fd[i]) > LARGE);
+	http_free(http);
+}
+
 static void it_ends_whoever_waits(void **state)
 {
 	static char answer[ANSWER_ROOM];
@@ -240,6 +354,9 @@ int main(void)
 		cmocka_unit_test(nothing_published_is_said),
 		cmocka_unit_test(the_newest_is_served),
 		cmocka_unit_test(sheets_are_given_or_not),
+		cmocka_unit_test(the_event_loop_is_asked_seldom_and_in_turn),
+		cmocka_unit_test(who_waits_for_sheets_leaves_places),
+		cmocka_unit_test(slow_readers_hold_few_old_answers),
 		cmocka_unit_test(it_ends_whoever_waits),
 		cmocka_unit_test(the_oldest_that_never_asked_makes_room),
 		cmocka_unit_test(a_wrong_address_is_a_sentence),
