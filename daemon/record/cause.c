@@ -16,6 +16,7 @@ enum {
 	CAUSE_DEADLINE_BEFORE_S = 65,
 	CAUSE_DEADLINE_AFTER_S = 180,
 	CAUSE_TOGETHER_S = 10, /* so soon after the daemon's end it is the daemon's end */
+	CAUSE_KILLS_S = 2, /* the counter that an end is held against is up to a second old */
 	CAUSE_WORD = 96,
 };
 #define CAUSE_NEAR 0.85 /* of a limit: between two samples a second passes */
@@ -264,14 +265,32 @@ static bool cause_follows(uint64_t end_ns, uint64_t gone_ns)
 	       end_ns - gone_ns < CAUSE_TOGETHER_S * CAUSE_SECOND_NS;
 }
 
-static void cause_of_code(struct story_end *end, uint64_t gone_ns, int code, bool orderly)
+/* What a shell, or a handler of its own, says of a signal that was sent to end it. */
+static bool cause_code_of_asking(int code)
 {
+	return code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGHUP ||
+	       code == 128 + SIGKILL;
+}
+
+/* What signalled the daemon may have signalled its trainers, too: Ctrl-C, a job's end. */
+static enum story_sure cause_gone_sure(const struct story *story)
+{
+	static const char signalled[] = "asked: by signal";
+	bool all = story->why && strncmp(story->why, signalled, sizeof signalled - 1) == 0;
+	return all ? STORY_POSSIBLE : STORY_LIKELY;
+}
+
+static void cause_of_code(struct story_end *end, const struct story *story, uint64_t gone_ns)
+{
+	int code = cause_exit_code(end);
+	bool orderly = end->opened && end->closed == end->opened;
+	bool own = end->numbers.gpu_bytes != STORY_UNKNOWN;
 	if (code && end->leave && end->leave->how == RECORD_EXPELLED)
 		cause_set(end, STORY_EXPELLED, STORY_CERTAIN);
-	else if (code && cause_follows(end->end_ns, gone_ns))
-		cause_set(end, STORY_DAEMON_GONE, STORY_LIKELY);
+	else if (code && !cause_code_of_asking(code) && cause_follows(end->end_ns, gone_ns))
+		cause_set(end, STORY_DAEMON_GONE, cause_gone_sure(story));
 	else if (code == 1 && cause_gpu_full(&end->numbers))
-		cause_set(end, STORY_GPU_OOM, STORY_LIKELY);
+		cause_set(end, STORY_GPU_OOM, own ? STORY_LIKELY : STORY_POSSIBLE);
 	else if (code)
 		cause_set(end, STORY_EXIT_CODE, STORY_CERTAIN);
 	else
@@ -314,15 +333,37 @@ void cause_of_trainer(struct story_end *end, const struct story *story,
 {
 	uint64_t gone_ns = cause_gone_ns(story, daemon);
 	bool orderly = end->opened && end->closed == end->opened;
-	int sig = cause_signal(end), code = cause_exit_code(end);
+	int sig = cause_signal(end);
 	if (!end->exit)
 		cause_without_exit(end, daemon, gone_ns, cause_fresh(end, story, daemon, now));
 	else if (sig)
 		cause_of_signal(end, sig);
-	else if (code >= 0)
-		cause_of_code(end, gone_ns, code, orderly);
+	else if (cause_exit_code(end) >= 0)
+		cause_of_code(end, story, gone_ns);
 	else
 		cause_of_silence(end, orderly);
+}
+
+/* The same kills of the same cgroup were counted when the other ended, a moment before. */
+static bool cause_same_kills(const struct story_end *end, const struct story_end *other)
+{
+	uint64_t at = other->exit_ns;
+	return other->exit && cause_signal(other) == SIGKILL && at <= end->exit_ns &&
+	       end->exit_ns - at < CAUSE_KILLS_S * CAUSE_SECOND_NS &&
+	       other->exit->cgroup.oom_kills == end->exit->cgroup.oom_kills &&
+	       strcmp(other->exit->cgroup.path, end->exit->cgroup.path) == 0;
+}
+
+void cause_share_kills(const struct story *story, struct story_end *end)
+{
+	size_t before = 0;
+	if ((end->cause != STORY_CGROUP_OOM && end->cause != STORY_MACHINE_OOM) || !end->exit)
+		return;
+	for (const struct story_end *other = story->end; other < story->end + story->count; other++)
+		before += other != end && (other->exit_ns < end->exit_ns || other < end) &&
+			  cause_same_kills(end, other);
+	if (before >= end->numbers.oom_kills && end->sure == STORY_CERTAIN)
+		end->sure = STORY_LIKELY;
 }
 
 /* ---- the daemon ---- */

@@ -9,6 +9,10 @@ void cause_of_trainer(struct story_end *end, const struct story *story,
 	const struct story_end *daemon, const struct story_now *now);
 void cause_of_daemon(struct story_end *end, const struct story *story, const struct story_now *now);
 
+/* Once all are judged: of several that were killed at once, more than the OOM killer counts, those
+ * after the first may have been killed by others for the first one's sake. */
+void cause_share_kills(const struct story *story, struct story_end *end);
+
 /* When the daemon, which is judged, had begun to end; 0: it goes on. */
 uint64_t cause_gone_ns(const struct story *story, const struct story_end *daemon);
 

@@ -291,7 +291,7 @@ static void phrase_say_signal(const struct phrase *p)
 		PHRASE_ADD(p, "%s",
 			p->end->numbers.cgroup.oom_kills == STORY_UNKNOWN
 				? "; whether for want of memory, no counter tells"
-				: ", not by an OOM killer: somebody sent it");
+				: ", not by the kernel's OOM killer: somebody sent it");
 	phrase_memory(p);
 	if (cause_signal(p->end) == SIGKILL)
 		phrase_near(p);
@@ -351,8 +351,8 @@ static void phrase_say_exit_code(const struct phrase *p)
 		PHRASE_ADD(p, ": a shell says with it that a command could not be %s",
 			code == 126 ? "run" : "found");
 	else if (code > 128 && code <= 128 + 64)
-		PHRASE_ADD(p, " = 128 + %d: something that it ran was ended by %s", code - 128,
-			phrase_signal(code - 128, name));
+		PHRASE_ADD(p, " = 128 + %d: it, or something that it ran, was ended by %s",
+			code - 128, phrase_signal(code - 128, name));
 	else if (code == 1 && !p->end->daemon)
 		PHRASE_ADD(p, ": an exception, or an error of its own");
 	phrase_kills(p);

@@ -352,6 +352,8 @@ static void story_judge(struct story *story, const struct record *records, size_
 			cause_of_trainer(end, story, daemon, now);
 	}
 	for (size_t i = 0; i < story->count; i++)
+		cause_share_kills(story, &story->end[i]);
+	for (size_t i = 0; i < story->count; i++)
 		phrase_write(&story->end[i], story);
 }
 

@@ -251,7 +251,7 @@ def test_trainer_ends():
         assert end["command"].startswith(tool("dump_batches")) and end["batch_size"] == 4, end
         says_its_memory(end)
         end = daemon.tell(ended[signal.SIGKILL].pid, "signal")
-        begins(end, f"trainer {end['pid']} was killed by SIGKILL, not by an OOM killer: somebody sent it")
+        begins(end, f"trainer {end['pid']} was killed by SIGKILL, not by the kernel's OOM killer: somebody sent it")
         end = daemon.tell(ended[signal.SIGSEGV].pid, "crash")
         begins(end, f"trainer {end['pid']} crashed with SIGSEGV")
         end = daemon.tell(raises.pid, "exit_code", was_given)
@@ -351,7 +351,7 @@ def tell_daemon(daemon, pid, cause):
 
 def test_daemon_signals():
     cases = {signal.SIGTERM: ("asked", f"ended on request: by signal 15 from pid {os.getpid()}"),
-             signal.SIGKILL: ("signal", "was killed by SIGKILL, not by an OOM killer: somebody sent it"),
+             signal.SIGKILL: ("signal", "was killed by SIGKILL, not by the kernel's OOM killer: somebody sent it"),
              signal.SIGSEGV: ("crash", "crashed with SIGSEGV"),
              signal.SIGABRT: ("crash", "crashed with SIGABRT: it aborted itself")}
     with home() as (path, images), contextlib.ExitStack() as stack:
