@@ -28,6 +28,7 @@ enum {
 	RING_ALIGN = 8,
 	RING_MARKS_SHARE = 8, /* of the file: an eighth is for marks */
 	RING_BLOCK = 64 << 10,
+	RING_TRIES = 8,
 };
 #define RING_MOST ((uint64_t)1 << 30) /* more than any recorder writes: not to be read whole */
 
@@ -119,8 +120,6 @@ static int ring_fill(struct ring *ring, uint64_t bytes)
 {
 	struct ring_head head = {
 		.magic = RING_MAGIC, .version = RECORD_VERSION, .bytes = sizeof(struct ring_head)};
-	if (flock(ring->fd, LOCK_EX | LOCK_NB))
-		return -errno;
 	int result = ring_allocate(ring->fd, bytes);
 	return result ? result : ring_write(ring->fd, &head, sizeof head, 0);
 }
@@ -144,6 +143,30 @@ static int ring_complain(const char *path, uint64_t bytes, int code, struct faul
 		path, strerror(-code));
 }
 
+/* Until it is locked, whoever tidies up or reads may hold it, and may remove it: it is made anew.
+ */
+static int ring_open(const char *path, int *ret_fd)
+{
+	int result = -EAGAIN;
+	for (int i = 0; i < RING_TRIES && result == -EAGAIN; i++) {
+		struct stat status = {.st_nlink = 0};
+		/* With O_EXCL a link in its place is refused, too, wherever it points. */
+		cleanup(close_fd) int fd =
+			open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (fd < 0)
+			return -errno;
+		result = flock(fd, LOCK_EX | LOCK_NB) || fstat(fd, &status) ? -errno : 0;
+		if (!result && status.st_nlink) {
+			*ret_fd = fd;
+			fd = -1;
+			return 0;
+		}
+		(void)unlink(path);
+		result = result ? result : -EAGAIN;
+	}
+	return result;
+}
+
 int ring_create(const char *path, uint64_t bytes, struct ring **ret, struct fault *fault)
 {
 	if (bytes < RING_LEAST || bytes > RING_MOST)
@@ -155,9 +178,10 @@ int ring_create(const char *path, uint64_t bytes, struct ring **ret, struct faul
 	if (!ring)
 		return fault_set(fault, -ENOMEM, "no memory for the flight recorder");
 	ring_lay_out(ring, bytes);
-	/* With O_EXCL a link in its place is refused, too, wherever it points. */
-	ring->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	int result = ring->fd < 0 ? -errno : ring_fill(ring, bytes);
+	ring->fd = -1;
+	int result = ring_open(path, &ring->fd);
+	if (!result)
+		result = ring_fill(ring, bytes);
 	if (result) {
 		if (ring->fd >= 0)
 			(void)unlink(path);
@@ -346,7 +370,6 @@ static void ring_terminate(struct record *record)
 	} texts[] = {RING_TEXT(START, start.boot_id), RING_TEXT(START, start.version),
 		RING_TEXT(START, start.kernel), RING_TEXT(START, start.socket),
 		RING_TEXT(START, start.config), RING_TEXT(START, start.cgroup.path),
-		RING_TEXT(START, start.host), RING_TEXT(START, start.parent_command),
 		RING_TEXT(START, start.host), RING_TEXT(START, start.parent_command),
 		RING_TEXT(ATTACH, attach.stream), RING_TEXT(ATTACH, attach.source),
 		RING_TEXT(ATTACH, attach.group), RING_TEXT(ATTACH, attach.command),

@@ -1,7 +1,7 @@
 /* ring: what was written is read; what a crash, a full disk or a bit flipped left is passed over.
  *
- * fallocate and pwrite are the linker's wrapped ones, so that a file system that cannot promise
- * room, and a disk that is full or fails, are met without one. */
+ * fallocate, pwrite and flock are the linker's wrapped ones, so that a file system that cannot
+ * promise room, and a disk that is full or fails, are met without one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,6 +28,7 @@ static int fallocate_error; /* 0: the real one */
 static int pwrite_error;
 static long pwrite_left = -1; /* bytes until it fails; negative: it does not */
 static uint64_t pwritten;
+static int flock_taken; /* so many new files are removed, or locked, before they can be locked */
 
 int __real_fallocate(int fd, int mode, off_t offset, off_t size);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t size);
@@ -60,6 +61,9 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t offset)
 	return n;
 }
 
+int __real_flock(int fd, int how);
+int __wrap_flock(int fd, int how);
+
 static char folder[] = "/tmp/penstock-ring-XXXXXX";
 static char path[sizeof folder + 32];
 
@@ -72,7 +76,20 @@ static int begin(void **state)
 	(void)snprintf(path, sizeof path, "%s/recorder.ring", folder);
 	fallocate_error = pwrite_error = 0;
 	pwrite_left = -1;
+	flock_taken = 0;
 	return 0;
+}
+
+int __wrap_flock(int fd, int how)
+{
+	if (flock_taken <= 0)
+		return __real_flock(fd, how);
+	if (flock_taken-- % 2) {
+		errno = EWOULDBLOCK;
+		return -1;
+	}
+	assert_int_equal(unlink(path), 0);
+	return __real_flock(fd, how);
 }
 
 static int end(void **state)
@@ -501,6 +518,27 @@ static void random_damage_costs_what_it_hits(void **state)
 	}
 }
 
+/* Another daemon that starts meanwhile may take it for an old one. */
+static void one_that_is_tidied_away_is_made_anew(void **state)
+{
+	(void)state;
+	struct fault fault;
+	struct ring *ring;
+	struct stat status;
+	flock_taken = 2;
+	ring = make(RING_LEAST);
+	append(ring, note(1));
+	assert_int_equal(stat(path, &status), 0);
+	struct story story = read_back();
+	assert_int_equal(story.count, 1);
+	free(story.record);
+	ring_free(ring);
+	assert_int_equal(unlink(path), 0);
+	flock_taken = 1000;
+	assert_int_equal(ring_create(path, RING_LEAST, &ring, &fault), -EAGAIN);
+	assert_int_equal(stat(path, &status), -1); /* and nothing is left */
+}
+
 /* An entry that is cut at any byte is none, and takes no other with it. */
 static void a_torn_entry_is_none(void **state)
 {
@@ -571,6 +609,7 @@ int main(void)
 		RING_TEST(the_newest_stay),
 		RING_TEST(others_are_not_touched),
 		RING_TEST(one_in_use_is_locked),
+		RING_TEST(one_that_is_tidied_away_is_made_anew),
 		RING_TEST(a_full_disk_leaves_nothing),
 		RING_TEST(room_that_cannot_be_promised_is_written),
 		RING_TEST(a_disk_that_fails_costs_what_it_fails_at),
