@@ -6,8 +6,9 @@
  * parent reaps it, which is a race that is won only sometimes. What neither tells is not known.
  *
  * Whether the OOM killer did it: its counter of the process's own cgroup, where that is known, else
- * of the machine, against the sample before. The counter moves a moment after the kill, so it is
- * read until it has, for a tenth of a second; only where SIGKILL or nothing known was the end. */
+ * of the machine, against the sample before. The counter moves a moment after the kill, so where
+ * SIGKILL or nothing known was the end it is read until it has, for a tenth of a second. Whoever
+ * ended otherwise may have done so for a child that was killed: then it is read once. */
 #include "record/keeper.h"
 
 #include "base/cgroup.h"
@@ -26,6 +27,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -33,6 +35,7 @@
 
 enum {
 	KEEPER_TRAINERS = 4096,
+	KEEPER_FILES = 32, /* that are open beside pidfds: the driver's are most of them */
 	KEEPER_MESSAGES = 256, /* in one turn */
 	KEEPER_IDLE_TICKS = 10, /* of which one is written while no trainer is attached */
 	KEEPER_RETRY_TICKS = 5, /* between two tries to make the file */
@@ -89,7 +92,7 @@ struct keeper {
 	struct record daemon_now;
 	struct keeper_process daemon;
 	struct keeper_trainer *trainer[KEEPER_TRAINERS];
-	unsigned trainers;
+	unsigned trainers, room;
 	bool told_full;
 	struct nvml *nvml;
 	struct pollfd poll[KEEPER_TRAINERS + 2];
@@ -316,7 +319,7 @@ static void keeper_process_end(
 	bool settled = process->known || process->reaped || since >= KEEPER_STATUS_NS;
 	bool killed = !process->known ||
 		      (WIFSIGNALED(process->status) && WTERMSIG(process->status) == SIGKILL);
-	uint32_t kills = settled && killed ? keeper_oom_kills(process) : 0;
+	uint32_t kills = settled ? keeper_oom_kills(process) : 0;
 	if (settled && (!killed || kills || since >= KEEPER_OOM_NS))
 		keeper_note_end(keeper, process, trainer, kills);
 }
@@ -376,7 +379,7 @@ static void keeper_complete_attach(
 static struct keeper_trainer *keeper_add(
 	struct keeper *keeper, const struct record_attach *attach, int pidfd)
 {
-	bool full = keeper->trainers == KEEPER_TRAINERS;
+	bool full = keeper->trainers == keeper->room;
 	struct keeper_trainer *trainer = full ? NULL : calloc(1, sizeof *trainer);
 	if (!trainer) {
 		if (pidfd >= 0)
@@ -691,6 +694,19 @@ static void keeper_loop(struct keeper *keeper)
 	}
 }
 
+/* As many as there may be pidfds: more than it may have files open is refused by poll, too. */
+static unsigned keeper_room(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return KEEPER_TRAINERS;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	rlim_t files = UTIL_MAX(limit.rlim_cur, (rlim_t)KEEPER_FILES) - KEEPER_FILES;
+	return (unsigned)UTIL_MIN(files, (rlim_t)KEEPER_TRAINERS);
+}
+
 static void keeper_start_nvml(struct keeper *keeper)
 {
 	char note[RECORD_TEXT];
@@ -706,6 +722,7 @@ void keeper_run(const struct keeper_options *options)
 	keeper.options = *options;
 	keeper.socket = options->socket;
 	keeper.ticks_per_s = ticks > 0 ? (uint64_t)ticks : 100;
+	keeper.room = keeper_room();
 	keeper.next_tick_ns = clock_ns() + KEEPER_SECOND_NS;
 	keeper_process_begin(&keeper.daemon, options->daemon, options->pidfd);
 	keeper.machine_oom_kills = keeper.daemon.machine_oom_kills;

@@ -1,0 +1,78 @@
+/* witness: its process at the limits that the daemon's other tests do not come near. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/util.h"
+#include "record/witness.h"
+#include "unit/machine.h"
+
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+enum { FILES = 64, TRAINERS = 2 * FILES, PATIENCE_S = 60 };
+
+static int init(void **state)
+{
+	static struct machine m;
+	(void)snprintf(m.root, sizeof m.root, "/tmp/penstock-witness-XXXXXX");
+	*state = &m;
+	return mkdtemp(m.root) ? 0 : -1;
+}
+
+/* The next record that comes back. */
+static struct record hear(struct witness *witness)
+{
+	struct record record;
+	while (!witness_hear(witness, &record)) {
+		struct pollfd fd = {.fd = witness_fd(witness), .events = POLLIN};
+		char how[64] = "lives";
+		assert_int_equal(poll(&fd, 1, PATIENCE_S * 1000), 1);
+		if (witness_gone(witness, how, sizeof how))
+			fail_msg("the witness %s", how);
+	}
+	return record;
+}
+
+/* As many trainers as there are files, and more: it says so once, and goes on with the others. */
+static void more_trainers_than_files_are_told(void **state)
+{
+	const struct machine *m = *state;
+	const struct witness_options options = {.folder = m->root, .bytes = 1 << 20, .keep = 2};
+	struct rlimit few = {FILES, FILES};
+	struct witness *witness;
+	struct fault fault;
+	unsigned told = 0, machines = 0;
+	int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_int_equal(witness_start(&options, &witness, &fault), 0);
+	for (uint64_t i = 1; i <= TRAINERS; i++) {
+		struct record record = {.kind = RECORD_ATTACH, .bytes = sizeof record.body.attach};
+		record.body.attach = (struct record_attach){.trainer = i, .pid = getpid()};
+		witness_tell(witness, &record, pidfd);
+		do {
+			record = hear(witness);
+			told += record.kind == RECORD_NOTE &&
+				strstr(record.body.note.text, "as many trainers as it can");
+		} while (record.kind != RECORD_ATTACH);
+		assert_int_equal(record.body.attach.trainer, i);
+	}
+	assert_int_equal(told, 1);
+	while (machines < 2) /* it still samples */
+		machines += hear(witness).kind == RECORD_MACHINE;
+	witness_end(witness, "asked: by a test");
+	assert_int_equal(close(pidfd), 0);
+}
+
+int main(void)
+{
+#define WITNESS_TEST(name) cmocka_unit_test_setup_teardown(name, init, machine_deinit)
+	const struct CMUnitTest tests[] = {
+		WITNESS_TEST(more_trainers_than_files_are_told),
+	};
+	return cmocka_run_group_tests_name("witness", tests, NULL, NULL);
+}
