@@ -8,7 +8,8 @@
  * Whether the OOM killer did it: its counter of the process's own cgroup, where that is known, else
  * of the machine, against the sample before. The counter moves a moment after the kill, so where
  * SIGKILL or nothing known was the end it is read until it has, for a tenth of a second. Whoever
- * ended otherwise may have done so for a child that was killed: then it is read once. */
+ * ended otherwise may have done so for a child that was killed, and taken its time: that is held
+ * against a sample of five to ten seconds before. */
 #include "record/keeper.h"
 
 #include "base/cgroup.h"
@@ -44,6 +45,8 @@ enum {
 #define KEEPER_SECOND_NS (1000 * KEEPER_MS)
 #define KEEPER_PENDING_MS 5 /* between two looks at one that has ended */
 #define KEEPER_OOM_NS (100 * KEEPER_MS)
+#define KEEPER_KILLS_NS (5 * KEEPER_SECOND_NS) /* from kills that are old to those that are older \
+						*/
 #define KEEPER_STATUS_NS (800 * KEEPER_MS) /* for its parent to reap it */
 #define KEEPER_AFTER_NS (900 * KEEPER_MS) /* the daemon */
 
@@ -59,11 +62,18 @@ _Static_assert(sizeof(struct keeper_pidfd_info) == 64, "PIDFD_INFO_SIZE_VER0");
 #define KEEPER_PIDFD_GET_INFO _IOWR(0xFF, 11, struct keeper_pidfd_info)
 #define KEEPER_PIDFD_INFO_EXIT ((uint64_t)1 << 3)
 
+/* What the OOM killer had ended: in the process's cgroup, and on the machine; UINT64_MAX: not
+ * known. */
+struct keeper_kills {
+	uint64_t cgroup, machine;
+};
+
 /* The daemon, or a trainer. */
 struct keeper_process {
 	int pid, pidfd; /* pid 0: not of this namespace, nothing is known of it */
 	uint64_t start_ticks, cpu_ticks, sampled_ns;
-	uint64_t oom_kills, machine_oom_kills; /* at the last sample */
+	struct keeper_kills kills, old, older; /* at the last sample, and seconds before */
+	uint64_t old_ns;
 	float cpu; /* processors' worth; negative: not known */
 	struct record_memory memory;
 	struct cgroup_view view;
@@ -213,7 +223,7 @@ static void keeper_process_begin(struct keeper_process *process, int pid, int pi
 	struct sample_process sample = {.start_ticks = 0};
 	*process = (struct keeper_process){.pid = pid, .pidfd = pidfd, .cpu = -1};
 	memset(&process->memory, 0xff, sizeof process->memory);
-	process->oom_kills = UINT64_MAX;
+	process->kills.cgroup = UINT64_MAX;
 	if (pid <= 0)
 		return;
 	(void)sample_process_at("", pid, &sample);
@@ -221,8 +231,10 @@ static void keeper_process_begin(struct keeper_process *process, int pid, int pi
 	process->cpu_ticks = sample.cpu_ticks;
 	process->sampled_ns = clock_ns();
 	cgroup_view_at("", pid, &process->view);
-	process->oom_kills = cgroup_oom_kills(&process->view);
-	process->machine_oom_kills = sample_oom_kills_at("");
+	process->kills =
+		(struct keeper_kills){cgroup_oom_kills(&process->view), sample_oom_kills_at("")};
+	process->old = process->older = process->kills;
+	process->old_ns = process->sampled_ns;
 	sample_memory_at("", pid, &process->memory);
 }
 
@@ -244,8 +256,13 @@ static void keeper_process_sample(struct keeper *keeper, struct keeper_process *
 				       (double)keeper->ticks_per_s / seconds);
 	process->cpu_ticks = sample.cpu_ticks;
 	process->sampled_ns = now;
-	process->oom_kills = cgroup_oom_kills(&process->view);
-	process->machine_oom_kills = keeper->machine_oom_kills;
+	if (now - process->old_ns >= KEEPER_KILLS_NS) {
+		process->older = process->old;
+		process->old = process->kills;
+		process->old_ns = now;
+	}
+	process->kills =
+		(struct keeper_kills){cgroup_oom_kills(&process->view), keeper->machine_oom_kills};
 	sample_memory_at("", process->pid, &process->memory);
 }
 
@@ -267,12 +284,13 @@ static void keeper_learn(struct keeper_process *process)
 	}
 }
 
-/* How many more the OOM killer has ended there than at the sample before. */
-static uint32_t keeper_oom_kills(const struct keeper_process *process)
+/* How many more the OOM killer has ended there than then. */
+static uint32_t keeper_oom_kills(
+	const struct keeper_process *process, const struct keeper_kills *then)
 {
-	uint64_t before = process->oom_kills, now = cgroup_oom_kills(&process->view);
+	uint64_t before = then->cgroup, now = cgroup_oom_kills(&process->view);
 	if (now == UINT64_MAX || before == UINT64_MAX) {
-		before = process->machine_oom_kills;
+		before = then->machine;
 		now = sample_oom_kills_at("");
 	}
 	return now != UINT64_MAX && before != UINT64_MAX && now > before
@@ -319,7 +337,8 @@ static void keeper_process_end(
 	bool settled = process->known || process->reaped || since >= KEEPER_STATUS_NS;
 	bool killed = !process->known ||
 		      (WIFSIGNALED(process->status) && WTERMSIG(process->status) == SIGKILL);
-	uint32_t kills = settled ? keeper_oom_kills(process) : 0;
+	const struct keeper_kills *then = killed ? &process->kills : &process->older;
+	uint32_t kills = settled ? keeper_oom_kills(process, then) : 0;
 	if (settled && (!killed || kills || since >= KEEPER_OOM_NS))
 		keeper_note_end(keeper, process, trainer, kills);
 }
@@ -725,7 +744,7 @@ void keeper_run(const struct keeper_options *options)
 	keeper.room = keeper_room();
 	keeper.next_tick_ns = clock_ns() + KEEPER_SECOND_NS;
 	keeper_process_begin(&keeper.daemon, options->daemon, options->pidfd);
-	keeper.machine_oom_kills = keeper.daemon.machine_oom_kills;
+	keeper.machine_oom_kills = keeper.daemon.kills.machine;
 	keeper_open(&keeper);
 	keeper_start_nvml(&keeper);
 	keeper_loop(&keeper);

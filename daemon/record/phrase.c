@@ -161,7 +161,7 @@ static void phrase_kills(const struct phrase *p)
 {
 	uint32_t kills = p->end->numbers.oom_kills;
 	if (kills)
-		PHRASE_ADD(p, "; %u OOM kill%s beside it within that second", kills,
+		PHRASE_ADD(p, "; %u OOM kill%s beside it in its last seconds", kills,
 			kills == 1 ? "" : "s");
 }
 

@@ -42,7 +42,11 @@ def trainer(what, socket, source):
             while True:
                 pass
         kept = []
-        while what == "hogs":
+        child = os.fork() if what == "parents" else 0
+        if child:  # as a data loader whose worker was killed: it says so, and gives up
+            os.waitpid(child, 0)
+            sys.exit(1)
+        while what in ("hogs", "parents"):
             kept.append(bytearray(b"x") * (8 * MIB))
             time.sleep(0.25)
 
@@ -311,6 +315,14 @@ def test_trainer_memory():
         assert end["cgroup"]["limit"] == TRAINER_LIMIT and end["cgroup"]["path"].endswith(limit.path.name), end
         assert "its memory rose from" in end["sentence"] and end["memory"]["last"] > end["memory"]["first"], end
         says_its_memory(end)
+
+
+def test_memory_of_a_child():
+    with home() as (path, images), MemoryLimit(TRAINER_LIMIT) as limit, Recorded(path) as daemon:
+        parent = daemon.start(python("parents", daemon.socket, images, preexec_fn=limit.enter))
+        end = daemon.tell(parent.pid, "exit_code")
+        begins(end, f"trainer {parent.pid} ended with exit code 1 without closing its stream")
+        assert "1 OOM kill beside it in its last seconds" in end["sentence"] and end["oom_kills"] == 1, end
 
 
 def test_two_at_once():

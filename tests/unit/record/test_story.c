@@ -489,7 +489,7 @@ static void a_child_that_the_oom_killer_took_is_told_beside_the_code(void **stat
 	book_exit(b, 30, 1, 1 << 8)->oom_kills = 2;
 	contains(expect(b, TRAINER_PID, STORY_EXIT_CODE, STORY_CERTAIN, "trainer 4121 ended")
 			 ->sentence,
-		"2 OOM kills beside it within that second");
+		"2 OOM kills beside it in its last seconds");
 	book_free(b);
 }
 
