@@ -247,12 +247,13 @@ static int hunt_try(struct hunt *hunt, unsigned count, bool *ret_passed)
 	return CLI_OK;
 }
 
-/* What a single run tells: the daemon gave what it could, or was not asked for more. */
+/* What a single run tells: the daemon gave what it could, or was not asked for more. A rate does
+ * not make more than dataset and memory allow. */
 static void hunt_judge_one(struct hunt *hunt)
 {
 	struct accelerate *result = &hunt->result;
 	double all = result->tries[0].images_per_s;
-	result->fed = hunt_by_rate(hunt, all);
+	result->fed = UTIL_MIN(hunt_by_rate(hunt, all), hunt->most);
 	result->fed_more = result->passed;
 	if (result->passed)
 		result->fed = UTIL_MAX(result->fed, result->count);

@@ -238,6 +238,23 @@ static void judges_one_run_by_its_rate(void **state)
 	}
 }
 
+/* 10 that are always busy would leave room for an eleventh, which has no batch in an epoch. */
+static void the_rate_of_one_run_makes_no_batches(void **state)
+{
+	(void)state;
+	struct measure measure;
+	struct accelerate got;
+	set_up(50, 1);
+	assert_int_equal(hunt(10, &measure, &got), CLI_OK);
+	assert_true(got.fed == 11 && got.fed_more);
+	measure_deinit(&measure);
+	set_up(50, 1);
+	machine.samples = 400 * 10;
+	assert_int_equal(hunt(10, &measure, &got), CLI_OK);
+	assert_true(got.fed == 10 && got.fed_more);
+	measure_deinit(&measure);
+}
+
 /* Whichever run fails, nothing is kept. */
 static void ends_with_a_run_that_fails(void **state)
 {
@@ -258,6 +275,7 @@ int main(void)
 		cmocka_unit_test(finds_the_largest_that_passes),
 		cmocka_unit_test(stops_where_dataset_or_memory_end),
 		cmocka_unit_test(judges_one_run_by_its_rate),
+		cmocka_unit_test(the_rate_of_one_run_makes_no_batches),
 		cmocka_unit_test(ends_with_a_run_that_fails),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
