@@ -170,7 +170,7 @@ static size_t status_attached(
 	return n;
 }
 
-/* "split among 4 ranks, 3 of them here"; "every batch shared by 2 trainers; begins with 4" */
+/* "split among 4 ranks, 3 of them here"; "every batch shared by 2 trainers; waits for 4" */
 static void status_share(const struct node *streams, const struct node *stream)
 {
 	char whom[96], begins[48] = "", text[192];
@@ -189,7 +189,7 @@ static void status_share(const struct node *streams, const struct node *stream)
 	else
 		return;
 	if (wait_for > (double)here && !given)
-		(void)snprintf(begins, sizeof begins, "; begins with %.0f", wait_for);
+		(void)snprintf(begins, sizeof begins, "; waits for %.0f", wait_for);
 	(void)snprintf(text, sizeof text, "%s%s%s", whom, begins,
 		detaches ? "; laggards are detached" : "");
 	table_sentence(0, 1, "", text, STATUS_WIDTH);
