@@ -51,6 +51,16 @@ static void client_turn_away(int fd, int code, const char *text)
 	(void)close(fd);
 }
 
+/* Connections of one process are one process to its device. */
+static uint64_t client_gpu_peak(const struct server *server, pid_t pid)
+{
+	uint64_t peak = 0;
+	for (const struct client *c = server->clients; c && pid; c = c->next)
+		if (c->pid == pid)
+			peak = UTIL_MAX(peak, c->gpu_peak_bytes);
+	return peak;
+}
+
 void client_accept(struct server *server)
 {
 	int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -88,8 +98,12 @@ void client_accept(struct server *server)
 			"close some");
 		return;
 	}
-	*client = (struct client){
-		.server = server, .fd = fd, .pid = pid, .pidfd = pidfd, .since_ns = clock_ns()};
+	*client = (struct client){.server = server,
+		.fd = fd,
+		.pid = pid,
+		.pidfd = pidfd,
+		.since_ns = clock_ns(),
+		.gpu_peak_bytes = client_gpu_peak(server, pid)};
 	client->socket_watch = (struct watch){WATCH_CLIENT, client};
 	client->pid_watch = (struct watch){WATCH_PIDFD, client};
 	client->next = server->clients;

@@ -217,6 +217,41 @@ def test_memory_is_measured_while_the_recorder_runs():
         assert now["penstock_recorder_up", ()] == 0 and not [n for n, _ in now if "machine" in n or "resident" in n or "pressure" in n], now
 
 
+def test_the_peak_of_a_device_outlives_connections():
+    """It is the process's: another connection of it does not begin anew, and goes on when the first is closed."""
+    library = harness.BIN.parent / "fake_nvml/v3"
+    if not (library / "libnvidia-ml.so.1").exists():
+        raise Skip("the made-up NVML is not built")
+    with folder() as home:
+        listed = home / "listed"
+
+        def use(size):
+            (home / "next").write_text(f"{os.getpid()} {size}\n")
+            (home / "next").rename(listed)
+        use(5000)
+        with serving(environment={"LD_LIBRARY_PATH": str(library), "PENSTOCK_FAKE_NVML": str(listed)}) as (daemon, address, images):
+            def seen(now):
+                with contextlib.suppress(AssertionError):
+                    samples = scrape(address)
+                    if value(samples, "penstock_trainer_gpu_bytes") == now:
+                        return samples
+
+            def measured():
+                return [t["gpu_bytes"] for s in daemon.status()["streams"] for t in s["trainers"]]
+            first = Link(daemon.socket)
+            first.open(source=images, **SMALL).read(1)
+            assert value(wait_until(lambda: seen(5000), "its memory"), "penstock_trainer_gpu_peak_bytes") == 5000
+            use(2000)
+            with Link(daemon.socket) as second:
+                second.open(source=images, seed=1, **SMALL).read(1)
+                wait_until(lambda: measured() == [2000, 2000], "both connections to be measured")
+                assert value(wait_until(lambda: seen(2000), "less memory"), "penstock_trainer_gpu_peak_bytes") == 5000
+                first.close()
+                wait_until(lambda: len(measured()) == 1, "the first to be gone")
+                use(3000)
+                assert value(wait_until(lambda: seen(3000), "the second alone"), "penstock_trainer_gpu_peak_bytes") == 5000
+
+
 def test_documents_and_what_is_none():
     with serving() as (daemon, address, images):
         status, headers, page = ask(address, "/")
