@@ -199,12 +199,29 @@ static const char *paper_word(const char *text, char *word, size_t room)
 	return text + length + strspn(text + length, " \n");
 }
 
+/* The columns of a word that go into `room`: all, or those up to the last slash that does, so that
+ * the name at the end of a path stays whole. */
+static int paper_part(const struct paper *paper, const char *word, int room)
+{
+	char part[PAPER_TEXT] = "";
+	int best = room;
+	if (paper_columns(word, paper->utf8) <= room)
+		return room;
+	for (size_t i = 0; word[i] && i + 1 < sizeof part; i++) {
+		part[i] = word[i];
+		if (i && word[i] == '/' && paper_columns(part, paper->utf8) <= room)
+			best = paper_columns(part, paper->utf8);
+	}
+	return best;
+}
+
 /* A word; what is longer than a line goes on below. */
 static void paper_break(struct paper *paper, unsigned attr, const char *word, int begin)
 {
 	enum { WIDEST = 2 };
 	while (*word && begin + WIDEST <= paper->width && !paper->failed) {
-		word = paper_write(paper, attr, word, paper->width);
+		int part = paper_part(paper, word, paper->width - paper->at);
+		word = paper_write(paper, attr, word, paper->at + part);
 		if (!*word)
 			return;
 		paper_line(paper);

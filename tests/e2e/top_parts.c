@@ -575,9 +575,13 @@ static void test_paper(void **state)
 	paper_line(&paper);
 	paper_tab(&paper, 4);
 	paper_wrap(&paper, 0, "one two three abcdefghijkl");
+	paper_line(&paper);
+	paper_tab(&paper, 4);
+	paper_wrap(&paper, 0, "/ab/cd/efghijk.l");
 	text = text_of(&paper);
 	assert_shows(text, "1234…   12\n");
 	assert_shows(text, "    one two\n    three\n    abcdefgh\n    ijkl\n");
+	assert_shows(text, "    /ab/cd/\n    efghijk.\n    l\n");
 	free(text);
 	paper_free(&paper);
 	/* Elsewhere than in UTF-8: a ? for each character. */
