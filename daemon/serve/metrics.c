@@ -11,7 +11,6 @@
 #include "base/util.h"
 #include "http/http.h"
 #include "proto/jsontext.h"
-#include "record/witness.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -620,7 +619,7 @@ static void metrics_machine(struct metrics *m, const struct server *server)
 		recorder->witness != NULL);
 	metrics_counter(m, "penstock_recorder_dropped_records",
 		"What the flight recorder was to be told and had no room for.",
-		recorder->witness ? witness_dropped(recorder->witness) : 0);
+		recorder_dropped(recorder));
 	metrics_measured(m, "penstock_resident_bytes", "Resident memory of penstockd.",
 		recorder->resident_bytes);
 	metrics_measured(

@@ -391,6 +391,11 @@ static void recorder_take(struct server *server, const struct record *record)
 	}
 }
 
+uint64_t recorder_dropped(const struct recorder *recorder)
+{
+	return recorder->dropped + (recorder->witness ? witness_dropped(recorder->witness) : 0);
+}
+
 static void recorder_gone(struct server *server)
 {
 	struct recorder *r = &server->recorder;
@@ -401,8 +406,10 @@ static void recorder_gone(struct server *server)
 		"the flight recorder (pid %d) %s: nothing is recorded any more; a restart of the "
 		"daemon begins another",
 		witness_pid(r->witness), how);
+	uint64_t dropped = recorder_dropped(r);
 	witness_end(r->witness, NULL);
-	*r = (struct recorder){.resident_bytes = UINT64_MAX, .trainers = r->trainers};
+	*r = (struct recorder){
+		.resident_bytes = UINT64_MAX, .trainers = r->trainers, .dropped = dropped};
 	for (struct client *c = server->clients; c; c = c->next)
 		c->record.measured = false;
 	server_notice_only(server, text);

@@ -154,6 +154,7 @@ struct recorder {
 	struct witness *witness; /* NULL: off, or it has died */
 	struct watch watch;
 	uint64_t trainers; /* that ever attached */
+	uint64_t dropped; /* by a witness that is gone */
 	bool ending; /* why was told */
 	/* Comes back. */
 	bool writes; /* its file is there */
@@ -225,6 +226,7 @@ void recorder_announced(struct member *m); /* a batch */
 void recorder_leave(const struct client *client, const char *why);
 void recorder_tick(struct server *server); /* once a second */
 void recorder_hear(struct server *server); /* something came back */
+uint64_t recorder_dropped(const struct recorder *recorder); /* never less than before */
 /* The keys `recorder`, `resident_bytes`, `machine`, `gpus`. */
 void recorder_status(struct jsontext *json, const struct server *server);
 /* Of a trainer: `resident_bytes`, `gpu_bytes`, `cpu`, `command`. */

@@ -192,6 +192,23 @@ def test_the_start_stays_the_start():
         assert len(starts) == 1 and abs(float(starts.pop().split()[1]) - time.time()) < harness.LIMIT, starts
 
 
+def test_what_the_recorder_missed_stays_counted():
+    """One that was stopped hears nothing; when it is killed as well, what it missed is no less."""
+    with serving() as (daemon, address, images):
+        pid = wait_until(lambda: daemon.status()["recorder"], "the flight recorder")["pid"]
+        os.kill(pid, signal.SIGSTOP)
+
+        def missed():
+            for _ in range(20):
+                with Link(daemon.socket) as link:
+                    link.open(source=images, group="all", **SMALL).opened()
+            return daemon.status()["recorder"]["dropped"]
+        before = wait_until(missed, "its socket to be full")
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: value(scrape(address), "penstock_recorder_up") == 0, "its end to be seen")
+        assert value(scrape(address), "penstock_recorder_dropped_records_total") >= before
+
+
 def test_who_waits_is_measured():
     with serving() as (daemon, address, images), Link(daemon.socket) as link:
         stream = link.open(source=images, prefetch=2, **SMALL)
