@@ -43,9 +43,13 @@ uint64_t cli_started_ns(void)
 
 char *cli_tame(char *text)
 {
-	for (char *c = text; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+	for (unsigned char *c = (unsigned char *)text; *c; c++) {
+		if (*c < 0x20 || *c == 0x7f)
 			*c = '?';
+		/* U+0080 to U+009f: terminals take them for what ESC begins. */
+		else if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+			c[0] = c[1] = '?';
+	}
 	return text;
 }
 

@@ -10,13 +10,19 @@
 #include <string.h>
 
 struct table_one {
-	char text[TABLE_CELL];
+	char *text;
 	bool right;
 };
 
+struct table_line {
+	struct table_one cell[TABLE_COLUMNS];
+	int cells;
+};
+
 struct table {
-	struct table_one cell[TABLE_ROWS][TABLE_COLUMNS];
-	int cells[TABLE_ROWS], rows;
+	struct table_line *line;
+	int rows, room;
+	bool failed; /* no memory: nothing more is taken */
 };
 
 const char *table_count(uint64_t value, char *buffer, size_t room)
@@ -77,26 +83,50 @@ struct table *table_new(void)
 
 void table_free(struct table *table)
 {
+	for (int r = 0; table && r < table->rows; r++)
+		for (int c = 0; c < table->line[r].cells; c++)
+			free(table->line[r].cell[c].text);
+	if (table)
+		free(table->line);
 	free(table);
+}
+
+/* Room for one more. */
+static bool table_grow(struct table *table)
+{
+	enum { TABLE_FIRST = 16, TABLE_MOST = 1 << 24 };
+	int room = table->room ? 2 * table->room : TABLE_FIRST;
+	struct table_line *grown =
+		room > TABLE_MOST ? NULL : realloc(table->line, (size_t)room * sizeof *table->line);
+	if (!grown)
+		return false;
+	table->line = grown;
+	table->room = room;
+	return true;
 }
 
 void table_row(struct table *table)
 {
-	if (table->rows < TABLE_ROWS)
-		table->rows++;
+	if (!table->failed && table->rows == table->room)
+		table->failed = !table_grow(table);
+	if (!table->failed)
+		table->line[table->rows++] = (struct table_line){.cells = 0};
 }
 
 void table_cell(struct table *table, bool right, const char *format, ...)
 {
-	int row = table->rows - 1;
-	if (row < 0 || table->cells[row] == TABLE_COLUMNS)
+	char text[TABLE_CELL];
+	struct table_line *line = table->rows ? &table->line[table->rows - 1] : NULL;
+	if (table->failed || !line || line->cells == TABLE_COLUMNS)
 		return;
-	struct table_one *cell = &table->cell[row][table->cells[row]++];
-	cell->right = right;
 	va_list args;
 	va_start(args, format);
-	(void)vsnprintf(cell->text, sizeof cell->text, format, args);
+	(void)vsnprintf(text, sizeof text, format, args);
 	va_end(args);
+	char *kept = strdup(text);
+	table->failed = !kept;
+	if (kept)
+		line->cell[line->cells++] = (struct table_one){.text = kept, .right = right};
 }
 
 static void table_put(const struct table_one *cell, int width, bool last)
@@ -113,14 +143,17 @@ void table_print(const struct table *table, int indent)
 {
 	int wide[TABLE_COLUMNS] = {0};
 	for (int r = 0; r < table->rows; r++)
-		for (int c = 0; c < table->cells[r]; c++)
-			wide[c] = UTIL_MAX(wide[c], (int)table_width(table->cell[r][c].text));
+		for (int c = 0; c < table->line[r].cells; c++)
+			wide[c] = UTIL_MAX(wide[c], (int)table_width(table->line[r].cell[c].text));
 	for (int r = 0; r < table->rows; r++) {
+		const struct table_line *line = &table->line[r];
 		(void)printf("%*s", indent, "");
-		for (int c = 0; c < table->cells[r]; c++)
-			table_put(&table->cell[r][c], wide[c], c + 1 == table->cells[r]);
+		for (int c = 0; c < line->cells; c++)
+			table_put(&line->cell[c], wide[c], c + 1 == line->cells);
 		(void)printf("\n");
 	}
+	if (table->failed)
+		(void)printf("%*s(no memory for more of this table)\n", indent, "");
 }
 
 /* A number and its unit stay together. */

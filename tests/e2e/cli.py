@@ -737,10 +737,10 @@ def answering(path, text):
 
 
 def test_status_of_a_daemon_that_lies():
-    huge, escape = 1e308, "\x1b[31mred\nline"
+    huge, escape = 1e308, "\x1b[31mred\nline \x9b31m\x85"
     trainer = {"pid": huge, "held": huge, "epoch": huge, "batch": huge, "given": 1, "blocks": True, "held_s": huge}
-    stream = {"name": escape, "group": "g", "source": escape, "share": "split", "laggard": "detach", "world_size": huge, "rank": huge,
-              "wait_for": huge, "epoch": huge, "batch": huge, "batches": -huge, "batch_size": huge, "state": "serving", "verdict": escape,
+    stream = {"name": escape, "group": "g", "source": escape, "share": "split", "rate": -5, "broken": {"x": -huge},
+              "laggard": "detach", "world_size": huge, "rank": huge, "wait_for": huge, "epoch": huge, "batch": huge, "batches": -huge, "batch_size": huge, "state": "serving", "verdict": escape,
               "trainers": [trainer, trainer]}
     lies = ([{"streams": [dict(stream, share=share)], "uptime_s": -huge, "memory": {"reserved": huge, "budget": -huge}} for share in ("split", "all")] +
             [{"streams": {"a": dict(stream, trainers={"x": trainer})}, "notices": {"x": escape}, "memory": {"lines": {"x": {"name": escape}}}},
@@ -751,13 +751,27 @@ def test_status_of_a_daemon_that_lies():
             path = str(home / f"run/{i}.sock")
             with contextlib.closing(answering(path, json.dumps(lie).encode())):
                 out, err = run(home, "status", "--socket", path)
-                assert out.startswith("penstockd ") and err == "", (out, err)
+                assert out.startswith("penstockd ") and err == "" and "18,446,744" not in out, (out, err)
                 assert all(c == "\n" or c.isprintable() for c in out) and "\nline" not in out, out
                 assert json.loads(run(home, "status", "--json", "--socket", path)[0]) == lie
         for i, text in enumerate((b"[" * 30000, b"\x00", b"{", b"")):
             path = str(home / f"run/{i}.bad")
             with contextlib.closing(answering(path, text)):
                 refuse(home, "status", "--socket", path, code=1, says="is no JSON")
+
+
+def test_status_of_many():
+    """Every stream and every line of the ledger has a row of its own."""
+    status = {"streams": [{"name": f"s{i}", "rate": i, "source": f"/s{i}"} for i in range(300)],
+              "memory": {"lines": [{"name": f"line {i}", "bytes": i} for i in range(300)]}}
+    with folder() as home:
+        os.makedirs(home / "run", mode=0o700)
+        path = str(home / "run/many.sock")
+        with contextlib.closing(answering(path, json.dumps(status, separators=(",", ":")).encode())):
+            lines = [line.split() for line in run(home, "status", "--socket", path)[0].splitlines()]
+        for i in range(300):
+            assert lines.count([f"s{i}", "0", "0/0", "0x0", "0/0", str(i), "0"]) == 1, (i, lines)
+            assert lines.count([str(i), "B", "line", str(i)]) == 1, (i, lines)
 
 
 # ---- the example programs' command lines ----
