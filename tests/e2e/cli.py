@@ -740,8 +740,8 @@ def test_status_of_a_daemon_that_lies():
     huge, escape = 1e308, "\x1b[31mred\nline \x9b31m\x85"
     trainer = {"pid": huge, "held": huge, "epoch": huge, "batch": huge, "given": 1, "blocks": True, "held_s": huge}
     stream = {"name": escape, "group": "g", "source": escape, "share": "split", "rate": -5, "broken": {"x": -huge},
-              "laggard": "detach", "world_size": huge, "rank": huge, "wait_for": huge, "epoch": huge, "batch": huge, "batches": -huge, "batch_size": huge, "state": "serving", "verdict": escape,
-              "trainers": [trainer, trainer]}
+              "laggard": "detach", "world_size": huge, "rank": huge, "wait_for": huge, "epoch": huge, "batch": huge, "batches": -huge,
+              "batch_size": huge, "state": "serving", "verdict": escape, "trainers": [trainer, trainer]}
     lies = ([{"streams": [dict(stream, share=share)], "uptime_s": -huge, "memory": {"reserved": huge, "budget": -huge}} for share in ("split", "all")] +
             [{"streams": {"a": dict(stream, trainers={"x": trainer})}, "notices": {"x": escape}, "memory": {"lines": {"x": {"name": escape}}}},
              {"streams": "x", "memory": 3, "cache": []}, [], {"notices": [escape, 3]}])
