@@ -294,6 +294,7 @@ void account_bottleneck(const struct group *group, struct verdict *ret)
 		.trainers = group_size(group),
 		.present = group_present(group),
 		.wait_for = group->spec.wait_for,
+		.opening = !group->stream,
 		.started = group->started,
 	};
 	uint64_t have = account_have(group), reads = 0;
@@ -319,13 +320,18 @@ void account_verdict(const struct group *group, char *buffer, size_t room)
 	(void)snprintf(buffer, room, "%s", verdict.sentence);
 }
 
+static bool account_says(const struct verdict *verdict)
+{
+	return verdict->kind != VERDICT_NONE && verdict->kind != VERDICT_UNKNOWN;
+}
+
 /* Of two that wait alike, the one that came first, which is looked at last; but not for one that
  * has nothing to say. */
 static bool account_is_worse(const struct verdict *one, const struct verdict *worst)
 {
 	if (one->trainer_wait != worst->trainer_wait)
 		return one->trainer_wait > worst->trainer_wait;
-	return one->kind != VERDICT_NONE || worst->kind == VERDICT_NONE;
+	return account_says(one) || !account_says(worst);
 }
 
 /* The stream whose trainers wait most, of those that are there. */

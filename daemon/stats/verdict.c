@@ -166,6 +166,9 @@ static bool verdict_absent(const struct verdict_view *view)
 	const struct verdict_input *in = view->in;
 	if (!in->trainers)
 		verdict_say(view->out, VERDICT_NONE, 0, "no trainer");
+	else if (in->opening)
+		verdict_say(view->out, VERDICT_UNKNOWN, 0,
+			"not measured yet: the stream is being opened");
 	else if (!in->started && in->present < in->wait_for)
 		verdict_say(view->out, VERDICT_WAITING, 0,
 			"the group waits for trainers: %u of %u are here", in->present,

@@ -41,6 +41,7 @@ struct verdict_input {
 			      every slot was full */
 	double slots_full_s; /* every slot was complete or held: nothing could be produced */
 	uint64_t images;
+	bool opening; /* its source is indexed, or its memory waited for */
 	bool started; /* its batches are given out */
 	unsigned trainers, present, wait_for; /* its own; there, of those that it begins with */
 	unsigned ended; /* of its own, those that were given all that they asked for */

@@ -414,7 +414,8 @@ def test_sigterm_while_a_stream_is_being_opened():
             os.link(image, many / f"{i}.jpg")
         client = Raw(daemon.socket)
         client.send(open_stream(definition(home / "many")))
-        wait_until(lambda: daemon.status()["streams"], "the opening to begin")
+        status = wait_until(lambda: (lambda s: s["streams"] and s)(daemon.status()), "the opening to begin")
+        assert status["streams"][0]["state"] != "indexing" or status["verdict"] == "not measured yet: the stream is being opened", status
         daemon.process.send_signal(signal.SIGTERM)
         assert "asked to end" in client.error()
         assert client.receive()[0] is None, "nothing comes after the answer, and nobody waits for a client without a stream"

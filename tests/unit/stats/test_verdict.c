@@ -76,6 +76,8 @@ static void without_trainers_there_is_none(void **state)
 	(void)expect(&in, VERDICT_WAITING, "the group waits for trainers: 2 of 4 are here");
 	in.wait_for = 1; /* all that it begins with were here before the daemon was restarted */
 	(void)expect(&in, VERDICT_WAITING, "the group waits for trainers that come back: 2 here");
+	in.opening = true;
+	(void)expect(&in, VERDICT_UNKNOWN, "not measured yet: the stream is being opened");
 	in = idle;
 	in.seconds = 0.1;
 	(void)expect(&in, VERDICT_UNKNOWN, "not measured yet");
