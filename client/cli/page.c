@@ -323,16 +323,27 @@ static void page_cell(FILE *file, const struct spread *spread, bool whole)
 		(void)fprintf(file, "<td>%.2f</td>", spread_median(spread));
 }
 
+/* Its ends; "-" where no run worked. */
+static void page_ends(FILE *file, const struct spread *spread)
+{
+	char least[24] = "-", most[24] = "-";
+	if (spread->count) {
+		(void)page_rate(spread_least(spread), least, sizeof least);
+		(void)page_rate(spread_most(spread), most, sizeof most);
+	}
+	(void)fprintf(file, "<td>%s</td><td>%s</td>", least, most);
+}
+
 static void page_point(FILE *file, const struct sweep *sweep, const struct sweep_point *point)
 {
-	char least[24], most[24];
-	(void)fprintf(file, "<tr><td>%" PRIu64 "</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td>",
-		point->threads, point->batch_size, point->image_size);
+	char threads[24] = "-"; /* the daemon's choice, where none ran */
+	if (point->threads)
+		(void)snprintf(threads, sizeof threads, "%" PRIu64, point->threads);
+	(void)fprintf(file, "<tr><td>%s</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td>", threads,
+		point->batch_size, point->image_size);
 	page_cell(file, &point->rate, true);
 	if (sweep->rounds > 1)
-		(void)fprintf(file, "<td>%s</td><td>%s</td>",
-			page_rate(spread_least(&point->rate), least, sizeof least),
-			page_rate(spread_most(&point->rate), most, sizeof most));
+		page_ends(file, &point->rate);
 	if (sweep->yardstick) {
 		page_cell(file, &point->yardstick, true);
 		page_cell(file, &point->ratio, false);

@@ -24,7 +24,7 @@ static void report_line(const char *name, const char *value, const char *note)
 static void report_rate(const struct measure *measure)
 {
 	char images[24], whole[24], value[48], note[96];
-	(void)table_count((uint64_t)measure->images_per_s, whole, sizeof whole);
+	(void)table_count((uint64_t)(measure->images_per_s + 0.5), whole, sizeof whole);
 	(void)snprintf(value, sizeof value, "%s", whole);
 	if (measure->images_per_s < 100)
 		(void)snprintf(value, sizeof value, "%.1f", measure->images_per_s);
@@ -52,12 +52,12 @@ static void report_trainers(const struct measure *measure)
 		if (strcmp(kinds[i].share, measure->share) == 0)
 			what = kinds[i].what;
 	(void)snprintf(note, sizeof note, "%u %s, %s to %s each", measure->trainers, what,
-		table_count((uint64_t)least, slow, sizeof slow),
-		table_count((uint64_t)most, fast, sizeof fast));
+		table_count((uint64_t)(least + 0.5), slow, sizeof slow),
+		table_count((uint64_t)(most + 0.5), fast, sizeof fast));
 	if (measure->trainers > 1)
 		report_line("all trainers",
-			table_count((uint64_t)(measure->images_per_s * measure->trainers), value,
-				sizeof value),
+			table_count((uint64_t)(measure->images_per_s * measure->trainers + 0.5),
+				value, sizeof value),
 			note);
 }
 
@@ -108,7 +108,7 @@ static void report_times(const struct measure *measure)
 {
 	char value[24];
 	report_line("first batch", table_seconds(measure->first_batch_s, value, sizeof value),
-		"after the command began");
+		"after the start");
 	report_quantiles("batch", &measure->arrivals, "median");
 	report_waits(measure);
 	report_announce(measure);

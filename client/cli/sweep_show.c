@@ -257,8 +257,15 @@ static void sweep_json_spread(
 	jsontext_end(json);
 }
 
+/* `run` NULL: none worked. */
 static void sweep_json_run(struct jsontext *json, const struct measure *run)
 {
+	static const char *const keys[] = {"batch_p50_ms", "batch_p99_ms", "cpu",
+		"peak_memory_bytes", "checkpoints_made", "verdict"};
+	for (size_t i = 0; !run && i < UTIL_COUNT(keys); i++)
+		jsontext_raw(json, keys[i], "null");
+	if (!run)
+		return;
 	jsontext_number(json, "batch_p50_ms", run->arrivals.p50_s * 1e3, 3);
 	jsontext_number(json, "batch_p99_ms", run->arrivals.p99_s * 1e3, 3);
 	if (run->cpu_known)
@@ -283,8 +290,7 @@ static void sweep_json_point(
 	jsontext_u64(json, "image_size", point->image_size);
 	jsontext_bool(json, "failed", point->failed);
 	sweep_json_spread(json, "images_per_s", &point->rate, 1);
-	if (run)
-		sweep_json_run(json, run);
+	sweep_json_run(json, run);
 	if (sweep->yardstick) {
 		sweep_json_spread(json, "yardstick_images_per_s", &point->yardstick, 1);
 		sweep_json_spread(json, "yardstick_ratio", &point->ratio, 4);

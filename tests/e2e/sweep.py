@@ -130,10 +130,13 @@ def test_a_failing_point_costs_it_alone():
     """One batch is larger than the dataset; one fits no memory."""
     with folder() as home:
         images = dataset(home)
-        result, err = bench(home, images, "--sweep", "batch-size=8,31", "--seconds", "0.1", "--rounds", "1", "--plot", home / "p.svg", code=1)
+        result, err = bench(home, images, "--sweep", "batch-size=8,31", "--seconds", "0.1", "--rounds", "2", "--plot", home / "p.svg",
+                            "--report", home / "p.html", code=1)
         good, bad = result["points"]
         assert not good["failed"] and good["images_per_s"]["median"] > 0
         assert bad["failed"] and bad["images_per_s"] is None and "batch 31" in err, err
+        assert set(good) == set(bad) and all(bad[key] is None for key in ("batch_p99_ms", "cpu", "peak_memory_bytes", "verdict")), bad
+        assert "<tr><td>-</td><td>31</td><td>224</td><td>-</td><td>-</td><td>-</td><td>failed</td></tr>" in (home / "p.html").read_text()
         assert len(marks((home / "p.svg").read_bytes())) == 1
         out, err = run(home, "bench", images, "--sweep", "batch-size=31,32", "--seconds", "0.1", code=2)
         assert out == "" and "batch 32" in err, (out, err)
