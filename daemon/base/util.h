@@ -1,10 +1,11 @@
-/* util: the few macros that everything uses: cleanup, minima, alignment. */
+/* util: the little that everything uses: cleanup, minima, alignment, text that is too long. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define UTIL_MIN(a, b) ((a) < (b) ? (a) : (b))
@@ -30,6 +31,15 @@ static inline void util_close_file(FILE **file)
 {
 	if (*file)
 		(void)fclose(*file);
+}
+
+/* Bytes of UTF-8 text that are shown where there is room for `most`: no character is cut. */
+static inline size_t util_cut(const char *text, size_t most)
+{
+	size_t size = strnlen(text, most);
+	while (size && ((unsigned char)text[size] & 0xc0) == 0x80)
+		size--;
+	return size;
 }
 
 /* Rounds up to a power of two `to`. */

@@ -160,20 +160,11 @@ static void metrics_seconds_counter(
 
 /* ---- labels ---- */
 
-/* The end of what is shown of a text that is too long: no character is cut. */
-static size_t metrics_cut(const char *text)
-{
-	size_t size = strnlen(text, METRICS_VALUE);
-	while (size && text[size] && ((unsigned char)text[size] & 0xc0) == 0x80)
-		size--;
-	return size;
-}
-
 /* `key="text"`, escaped; the end of what was written. Twice METRICS_VALUE and the key fit. */
 static char *metrics_label(char *to, const char *key, const char *text)
 {
 	bool plain = !jsontext_is_utf8(text); /* then no byte of more than 7 bits is shown */
-	size_t size = metrics_cut(text);
+	size_t size = util_cut(text, METRICS_VALUE);
 	to += sprintf(to, "%s=\"", key);
 	for (size_t i = 0; i < size; i++) {
 		unsigned char c = (unsigned char)text[i];

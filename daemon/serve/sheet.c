@@ -10,7 +10,6 @@
 #include "base/util.h"
 #include "http/sheet.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* The group that is at this place in /status, where it has a stream. */
@@ -78,9 +77,10 @@ static void sheet_row(const struct dataset *dataset, const struct slots_record *
 	*row = (struct http_sheet_row){.index = __atomic_load_n(&record->index, __ATOMIC_RELAXED),
 		.label = __atomic_load_n(&record->label, __ATOMIC_RELAXED),
 		.flags = __atomic_load_n(&record->flags, __ATOMIC_RELAXED)};
-	if (row->label >= 0 && (uint64_t)row->label < dataset_classes(dataset))
-		(void)snprintf(row->class_name, sizeof row->class_name, "%s",
-			dataset_class_name(dataset, (uint32_t)row->label));
+	if (row->label < 0 || (uint64_t)row->label >= dataset_classes(dataset))
+		return;
+	const char *name = dataset_class_name(dataset, (uint32_t)row->label);
+	memcpy(row->class_name, name, util_cut(name, sizeof row->class_name - 1));
 }
 
 struct http_sheet *sheet_copy(const struct server *server, uint32_t place)

@@ -339,6 +339,16 @@ def test_sheet_is_the_batch():
         assert answers(address)
 
 
+def test_long_names_of_classes_are_cut_between_characters():
+    with serving() as (daemon, address, images), Link(daemon.socket) as link:
+        for place, folder_of_class in enumerate(sorted(f for f in images.iterdir() if f.is_dir())):
+            folder_of_class.rename(images / ("\u00fc" * 40 + str(place)))  # 80 bytes; a name has room for 63
+        stream = link.open(source=images, **SMALL)
+        stream.next()
+        rows = json.loads(ask(address, "/sheet.json?stream=0")[2])["images"]
+        assert {row["class"] for row in rows} == {"\u00fc" * 31}, rows
+
+
 # ---- who asks ----
 
 def test_host_is_checked():
