@@ -363,8 +363,11 @@ static bool join_admit(struct member *m)
 	m->answered = true;
 	if (group->job)
 		join_mark_rank(group->job, &group->spec);
+	/* Before it is answered: who cannot be told has gone, and has left then. Whoever has gone
+	 * already was never here. */
+	if (!m->client->dead)
+		recorder_attach(m);
 	join_send_opened(m);
-	recorder_attach(m);
 	stream_pump(group->stream);
 	return true;
 }

@@ -218,6 +218,18 @@ def test_trainers_end():
         assert len({e["trainer"] for e in marks(path, "attach")}) == 5, "each has its own number"
 
 
+def test_those_who_do_not_wait_for_an_answer():
+    """Whoever came is told to have left and to have ended, at whatever moment that was."""
+    with folder() as home, Daemon(home, "--threads", 1) as daemon:
+        source = images(home)
+        path = file_of(daemon)
+        for _ in range(100):
+            assert os.waitstatus_to_exitcode(reaped(in_child(lambda: Link(daemon.socket).open(source=source, **SMALL) and 0))) == 0
+        came = wait_until(lambda: {e["trainer"] for e in marks(path, "attach")}, "one who came")
+        for kind in ("leave", "exit"):
+            wait_until(lambda: came <= {e["trainer"] for e in marks(path, kind)}, f"{kind} of all who came")
+
+
 def test_an_end_that_nobody_reaps_and_one_after_it_left():
     with folder() as home, Daemon(home, "--threads", 1) as daemon:
         images(home)
