@@ -20,6 +20,7 @@ struct trace {
 	double waits;
 	unsigned waited;
 	const struct record_machine *machine;
+	bool begun; /* in the order of writing: the clock may have been set back meanwhile */
 };
 
 static void trace_none(struct story_numbers *n)
@@ -84,7 +85,7 @@ static bool trace_within(const struct trace *t, uint64_t time_ns, uint64_t secon
 static void trace_trainer(struct trace *t, uint64_t time_ns, const struct record_trainer *sample)
 {
 	struct story_numbers *n = t->n;
-	if (t->end->daemon || sample->pid != t->end->pid || time_ns < t->end->since_ns)
+	if (t->end->daemon || sample->pid != t->end->pid || !t->begun)
 		return;
 	trace_memory(t, time_ns, &sample->memory);
 	n->gpu_bytes = sample->gpu_bytes;
@@ -145,9 +146,18 @@ static void trace_gpu(struct trace *t, uint64_t time_ns, const struct record_gpu
 	gpu->busy = sample->busy;
 }
 
+/* Its number may have been another's before. */
+static void trace_attach(struct trace *t, const struct record_attach *attach)
+{
+	t->begun |= attach->pid == t->end->pid && attach->start_ticks == t->end->start_ticks;
+}
+
 static void trace_one(struct trace *t, const struct record *record)
 {
 	switch (record->kind) {
+	case RECORD_ATTACH:
+		trace_attach(t, &record->body.attach);
+		break;
 	case RECORD_START:
 		t->n->budget = record->body.start.budget;
 		break;
@@ -225,10 +235,10 @@ static void trace_exit(struct trace *t)
 
 void trace_fill(struct story_end *end, const struct record *records, size_t count)
 {
-	struct trace t = {.end = end, .n = &end->numbers};
+	struct trace t = {.end = end, .n = &end->numbers, .begun = !end->attach};
 	trace_none(t.n);
-	for (size_t i = 0; i < count; i++)
-		if (records[i].time_ns <= end->end_ns)
+	for (size_t i = 0; i < count && &records[i].body.exit != end->exit; i++)
+		if (end->exit || records[i].time_ns <= end->end_ns)
 			trace_one(&t, &records[i]);
 	trace_exit(&t);
 	trace_growth(&t);

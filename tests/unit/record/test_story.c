@@ -503,11 +503,11 @@ static void a_full_device_is_suggested_before_an_exit_code(void **state)
 		*g = (struct record_gpu){
 			.device = i, .name = "H100", .used = (i ? 79 : 3) * GIB, .total = 80 * GIB};
 	}
+	struct record_trainer *t = book_trainer(b, 10.5, 1, GIB);
 	(void)book_exit(b, 11, 1, 1 << 8);
 	/* Where the driver does not say whose memory it is, it may be another's. */
 	(void)expect(b, TRAINER_PID, STORY_GPU_OOM, STORY_POSSIBLE,
 		"trainer 4121 ended with exit code 1, possibly since device 1 was out of memory");
-	struct record_trainer *t = book_trainer(b, 10.5, 1, GIB);
 	t->gpu_bytes = 70 * GIB;
 	const struct story_end *end = expect(b, TRAINER_PID, STORY_GPU_OOM, STORY_LIKELY,
 		"trainer 4121 ended with exit code 1, most likely since device 1 was out of "
@@ -519,6 +519,32 @@ static void a_full_device_is_suggested_before_an_exit_code(void **state)
 	/* What is known to hold nothing there did not fail for it. */
 	t->gpu_bytes = 0;
 	(void)expect(b, TRAINER_PID, STORY_EXIT_CODE, STORY_CERTAIN, "trainer 4121 ended");
+	book_free(b);
+}
+
+/* A clock that is set while they run: what was written last is last. */
+static void a_clock_that_is_set_back_hides_nothing(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	(void)book_attach(b, 7200, 1, TRAINER_PID);
+	(void)book_trainer(b, 7201, 1, GIB);
+	(void)book_trainer(b, 3601, 1, 3 * GIB); /* an hour back */
+	(void)book_exit(b, 3602, 1, SIGTERM);
+	const struct story_end *end = expect(b, TRAINER_PID, STORY_SIGNAL, STORY_CERTAIN,
+		"trainer 4121 was ended by SIGTERM: somebody asked it to end; its memory rose from "
+		"1.0 GiB to 3.0 GiB");
+	assert_false(end->numbers.grows);
+	/* Another process of that number begins as it did, and is not it. */
+	book_attach(b, 3610, 2, TRAINER_PID)->start_ticks++;
+	(void)book_trainer(b, 3611, 2, 5 * GIB);
+	(void)book_exit(b, 3612, 2, SIGTERM);
+	book_tell(b);
+	assert_int_equal(b->story.count, 3);
+	for (size_t i = 0; i < 3; i++)
+		if (!b->story.end[i].daemon)
+			assert_true(b->story.end[i].numbers.memory_first ==
+				    (b->story.end[i].attach->trainer == 2 ? 5 : 1) * GIB);
 	book_free(b);
 }
 
@@ -862,6 +888,7 @@ int main(void)
 		cmocka_unit_test(each_status_has_its_sentence),
 		cmocka_unit_test(a_child_that_the_oom_killer_took_is_told_beside_the_code),
 		cmocka_unit_test(a_full_device_is_suggested_before_an_exit_code),
+		cmocka_unit_test(a_clock_that_is_set_back_hides_nothing),
 		cmocka_unit_test(leaving_is_told_from_ending),
 		cmocka_unit_test(a_process_that_closes_and_ends_well_is_in_order),
 		cmocka_unit_test(an_arrival_that_was_pushed_out_of_the_file_is_no_obstacle),
