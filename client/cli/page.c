@@ -100,15 +100,6 @@ static void page_figure(FILE *file, const char *value, const char *what)
 	(void)fprintf(file, "</span></div>\n");
 }
 
-static const char *page_rate(double rate, char *buffer, size_t room)
-{
-	if (rate < 100)
-		(void)snprintf(buffer, room, "%.1f", rate);
-	else
-		(void)table_count((uint64_t)(rate + 0.5), buffer, room);
-	return buffer;
-}
-
 /* ---- sections about one run ---- */
 
 static void page_title(FILE *file, const struct sweep *sweep)
@@ -149,9 +140,9 @@ static void page_figures(FILE *file, const struct sweep *sweep, const struct swe
 	if (point->rate.count > 1)
 		(void)snprintf(what, sizeof what, "images/s, median of %zu rounds: %s to %s",
 			point->rate.count,
-			page_rate(spread_least(&point->rate), least, sizeof least),
-			page_rate(spread_most(&point->rate), most, sizeof most));
-	page_figure(file, page_rate(spread_median(&point->rate), value, sizeof value), what);
+			table_rate(spread_least(&point->rate), least, sizeof least),
+			table_rate(spread_most(&point->rate), most, sizeof most));
+	page_figure(file, table_rate(spread_median(&point->rate), value, sizeof value), what);
 	if (point->ratio.count) {
 		(void)snprintf(value, sizeof value, "%.2f", spread_median(&point->ratio));
 		page_figure(file, value, "times libjpeg-turbo's full decode");
@@ -318,7 +309,7 @@ static void page_cell(FILE *file, const struct spread *spread, bool whole)
 		(void)fprintf(file, "<td>-</td>");
 	else if (whole)
 		(void)fprintf(
-			file, "<td>%s</td>", page_rate(spread_median(spread), text, sizeof text));
+			file, "<td>%s</td>", table_rate(spread_median(spread), text, sizeof text));
 	else
 		(void)fprintf(file, "<td>%.2f</td>", spread_median(spread));
 }
@@ -328,8 +319,8 @@ static void page_ends(FILE *file, const struct spread *spread)
 {
 	char least[24] = "-", most[24] = "-";
 	if (spread->count) {
-		(void)page_rate(spread_least(spread), least, sizeof least);
-		(void)page_rate(spread_most(spread), most, sizeof most);
+		(void)table_rate(spread_least(spread), least, sizeof least);
+		(void)table_rate(spread_most(spread), most, sizeof most);
 	}
 	(void)fprintf(file, "<td>%s</td><td>%s</td>", least, most);
 }

@@ -23,15 +23,11 @@ static void report_line(const char *name, const char *value, const char *note)
 
 static void report_rate(const struct measure *measure)
 {
-	char images[24], whole[24], value[48], note[96];
-	(void)table_count((uint64_t)(measure->images_per_s + 0.5), whole, sizeof whole);
-	(void)snprintf(value, sizeof value, "%s", whole);
-	if (measure->images_per_s < 100)
-		(void)snprintf(value, sizeof value, "%.1f", measure->images_per_s);
+	char images[24], value[24], note[96];
 	(void)snprintf(note, sizeof note, "%s images in %.1f s%s",
 		table_count((uint64_t)(measure->images + 0.5), images, sizeof images),
 		measure->seconds, measure->trainers > 1 ? ", for each trainer" : "");
-	report_line("images/s", value, note);
+	report_line("images/s", table_rate(measure->images_per_s, value, sizeof value), note);
 }
 
 /* What all trainers got together, and how far they are apart. */

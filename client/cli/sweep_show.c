@@ -91,11 +91,8 @@ static void sweep_cell_rate(struct table *table, const struct spread *spread, do
 	char text[24];
 	if (!spread->count)
 		table_cell(table, true, "-");
-	else if (value < 100)
-		table_cell(table, true, "%.1f", value);
 	else
-		table_cell(
-			table, true, "%s", table_count((uint64_t)(value + 0.5), text, sizeof text));
+		table_cell(table, true, "%s", table_rate(value, text, sizeof text));
 }
 
 static void sweep_cell_ratio(struct table *table, const struct spread *spread)

@@ -39,6 +39,14 @@ const char *table_count(uint64_t value, char *buffer, size_t room)
 	return buffer;
 }
 
+const char *table_rate(double rate, char *buffer, size_t room)
+{
+	if (rate >= 100)
+		return table_count((uint64_t)(UTIL_MIN(rate, 1e15) + 0.5), buffer, room);
+	(void)snprintf(buffer, room, "%.1f", rate);
+	return buffer;
+}
+
 const char *table_bytes(uint64_t bytes, char *buffer, size_t room)
 {
 	return size_format(bytes, buffer, room);

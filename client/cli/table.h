@@ -8,6 +8,7 @@
 /* Each writes into `buffer` and returns it. 24 bytes suffice, but for counts of 10^18 and more,
  * which are cut. */
 const char *table_count(uint64_t value, char *buffer, size_t room); /* 1,234,567 */
+const char *table_rate(double rate, char *buffer, size_t room); /* 12.3, 1,235 */
 const char *table_bytes(uint64_t bytes, char *buffer, size_t room); /* 37.5 MiB */
 const char *table_clock(double seconds, char *buffer, size_t room); /* 0:12, 1:02:03 */
 const char *table_seconds(

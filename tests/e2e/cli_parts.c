@@ -45,6 +45,11 @@ static void test_counts(void **state)
 	assert_string_equal(table_count(1000, b, sizeof b), "1,000");
 	assert_string_equal(table_count(123456, b, sizeof b), "123,456");
 	assert_string_equal(table_count(1234567, b, sizeof b), "1,234,567");
+	assert_string_equal(table_rate(0, b, sizeof b), "0.0");
+	assert_string_equal(table_rate(99.94, b, sizeof b), "99.9");
+	assert_string_equal(table_rate(100, b, sizeof b), "100");
+	assert_string_equal(table_rate(1234.5, b, sizeof b), "1,235");
+	assert_string_equal(table_rate(1e308, b, sizeof b), "1,000,000,000,000,000");
 	char wide[32];
 	assert_string_equal(
 		table_count(UINT64_MAX, wide, sizeof wide), "18,446,744,073,709,551,615");
