@@ -136,21 +136,6 @@ static void advice_gone(struct story_end *end)
 		"and goes on");
 }
 
-/* memory.oom.group, which Kubernetes sets, has the kernel kill all of a container at once. */
-static void advice_vanished(struct story_end *end)
-{
-	if (cause_limit_near(&end->numbers))
-		ADVICE_ADD(end,
-			"the %s was nearly out of memory: look whether all of it was killed for "
-			"that (`kubectl describe pod`: OOMKilled, `journalctl -k`), and give it "
-			"more, or put less into it",
-			phrase_cgroup(end->numbers.cgroup.path));
-	else
-		advice_set(end,
-			"look what ended both at once: a container or job that was removed, kill "
-			"-9 of a process group, `journalctl -k`");
-}
-
 static void advice_ended(struct story_end *end)
 {
 	advice_set(end, "whoever started it knows its exit code: a shell, the job's log, `sacct`");
@@ -172,8 +157,24 @@ static const char *const advice_plain[STORY_CAUSES] = {
 	[STORY_ASKED] = "",
 	[STORY_IDLE] = "to keep it, start it with --idle-exit 0",
 	[STORY_FAILED] = "do what it says there; its log has it, too",
+	[STORY_VANISHED] =
+		"look what ended both at once: a container or job that was removed, kill -9 of "
+		"a process group, `journalctl -k`",
 	[STORY_REBOOT] = "`last -x` and `journalctl -b -1 -e` show how the machine went down",
 };
+
+/* memory.oom.group, which Kubernetes sets, has the kernel kill all of a container at once. */
+static void advice_vanished(struct story_end *end)
+{
+	if (cause_limit_near(&end->numbers))
+		ADVICE_ADD(end,
+			"the %s was nearly out of memory: look whether all of it was killed for "
+			"that (`kubectl describe pod`: OOMKilled, `journalctl -k`), and give it "
+			"more, or put less into it",
+			phrase_cgroup(end->numbers.cgroup.path));
+	else
+		advice_set(end, advice_plain[STORY_VANISHED]);
+}
 
 void advice_write(struct story_end *end)
 {

@@ -45,8 +45,7 @@ enum {
 #define KEEPER_SECOND_NS (1000 * KEEPER_MS)
 #define KEEPER_PENDING_MS 5 /* between two looks at one that has ended */
 #define KEEPER_OOM_NS (100 * KEEPER_MS)
-#define KEEPER_KILLS_NS (5 * KEEPER_SECOND_NS) /* from kills that are old to those that are older \
-						*/
+#define KEEPER_KILLS_NS (5 * KEEPER_SECOND_NS) /* until kills are old, and then older */
 #define KEEPER_STATUS_NS (800 * KEEPER_MS) /* for its parent to reap it */
 #define KEEPER_AFTER_NS (900 * KEEPER_MS) /* the daemon */
 
