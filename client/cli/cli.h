@@ -16,10 +16,9 @@
  *   histogram.[ch] times of arrival with half a per cent of resolution, in constant memory
  *   bench.c       the options of bench; measure.[ch] is one run of it, report.[ch] (and
  *                 report_json.c) prints it
- *   sweep.[ch]    several of them, and what they are compared with: grid.[ch] says which, spread.[ch]
- *                 has the medians, yardstick.[ch] is libjpeg-turbo, compare.[ch] PyTorch's
- *                 DataLoader (compare_torch.py); sweep_show.[ch] prints, sweep_plot.c draws,
- *                 page.[ch] is the page for people
+ *   sweep.[ch]    several of them, and what they are compared with: grid.[ch] says which,
+ * spread.[ch] has the medians, yardstick.[ch] is libjpeg-turbo, compare.[ch] PyTorch's DataLoader
+ * (compare_torch.py); sweep_show.[ch] prints, sweep_plot.c draws, page.[ch] is the page for people
  *   plot.[ch]     axes and lines, made of drawing.[ch], which is SVG (markup.[ch]) or pixels
  *   output.[ch]   files that are written whole or not at all
  *   check.c       decodes everything; machine.[ch] says what this machine offers
