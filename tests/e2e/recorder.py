@@ -225,7 +225,10 @@ def test_those_who_do_not_wait_for_an_answer():
         path = file_of(daemon)
         for _ in range(100):
             assert os.waitstatus_to_exitcode(reaped(in_child(lambda: Link(daemon.socket).open(source=source, **SMALL) and 0))) == 0
-        came = wait_until(lambda: {e["trainer"] for e in marks(path, "attach")}, "one who came")
+        last = in_child(lambda: Link(daemon.socket).open(source=source, **SMALL).read(1) and 0)
+        wait_mark(path, "attach", pid=last)
+        reaped(last)
+        came = {e["trainer"] for e in marks(path, "attach")}
         for kind in ("leave", "exit"):
             wait_until(lambda: came <= {e["trainer"] for e in marks(path, kind)}, f"{kind} of all who came")
 
