@@ -16,9 +16,10 @@
  *   histogram.[ch] times of arrival with half a per cent of resolution, in constant memory
  *   bench.c       the options of bench; measure.[ch] is one run of it, report.[ch] (and
  *                 report_json.c) prints it
- *   sweep.[ch]    several of them, and what they are compared with: grid.[ch] says which,
- * spread.[ch] has the medians, yardstick.[ch] is libjpeg-turbo, compare.[ch] PyTorch's DataLoader
- * (compare_torch.py); sweep_show.[ch] prints, sweep_plot.c draws, page.[ch] is the page for people
+ *   sweep.[ch]    several of them: grid.[ch] says which, spread.[ch] has the medians,
+ *                 sweep_show.[ch] prints, sweep_plot.c draws, page.[ch] is the page for people
+ *   yardstick.[ch] libjpeg-turbo to compare with; compare.[ch] (and compare_torch.py) PyTorch's
+ *                 DataLoader
  *   plot.[ch]     axes and lines, made of drawing.[ch], which is SVG (markup.[ch]) or pixels
  *   output.[ch]   files that are written whole or not at all
  *   check.c       decodes everything; machine.[ch] says what this machine offers
@@ -37,8 +38,7 @@
  *   table.[ch]    numbers and columns for people; bar.[ch] shares
  *
  * The command is single-threaded but for check's and yardstick's decoders, spawn's signal thread
- * and feed's.
- * Results go to stdout, everything else to stderr as `penstock: sentence`. */
+ * and feed's. Results go to stdout, everything else to stderr as `penstock: sentence`. */
 #pragma once
 
 #include <stdint.h>
