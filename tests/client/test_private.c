@@ -496,7 +496,8 @@ static void run_refused_places(const void *argument)
 	options.private_daemon = 0;
 	FAKE_WANT(penstock_stream_open(&options, &stream) == -ECONNREFUSED);
 	FAKE_WANT(strstr(penstock_error(), "no penstockd is running"));
-	FAKE_WANT(strstr(penstock_error(), "(start one: penstockd; how the last one ended: penstock why)"));
+	FAKE_WANT(strstr(
+		penstock_error(), "(start one: penstockd; how the last one ended: penstock why)"));
 	FAKE_WANT(penstock_daemon_stop(socket_path) == -ECONNREFUSED);
 	FAKE_WANT(strstr(penstock_error(), "nothing to stop: no penstockd is running at "));
 	FAKE_WANT(strstr(penstock_error(), socket_path));
