@@ -467,16 +467,31 @@ class Stream:
         self.extents = {}
 
 
+def exe_of(pid):
+    """What a process runs; "" where it is gone, or not ours to ask."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
+def program_of(pid):
+    """The program of ours that a process runs, "" for others and the dead; a daemon's witness is one of its own by what it calls itself."""
+    exe = exe_of(pid)
+    if not exe.startswith(str(BIN)):
+        return ""
+    with contextlib.suppress(OSError):
+        comm, fields = Path(f"/proc/{pid}/stat").read_text().split("(", 1)[1].rsplit(")", 1)
+        # Between its fork and its first steps a witness has its parent's name.
+        fresh = os.path.basename(exe) == "penstockd" and exe_of(fields.split()[1]) == exe
+        return "penstock-record" if comm == "penstock-record" or fresh else os.path.basename(exe)
+    return ""
+
+
 def penstock_processes():
-    """(pid, program) of ours that run; a daemon's witness is another program by what it calls itself."""
-    names = set()
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            exe = os.readlink(f"/proc/{pid}/exe")
-            if exe.startswith(str(BIN)):
-                witness = Path(f"/proc/{pid}/comm").read_text().strip() == "penstock-record"
-                names.add((int(pid), "penstock-record" if witness else os.path.basename(exe)))
-    return names
+    """(pid, program) of ours that run."""
+    programs = ((int(pid), program_of(pid)) for pid in filter(str.isdigit, os.listdir("/proc")))
+    return {(pid, program) for pid, program in programs if program}
 
 
 def run_tests(module):
