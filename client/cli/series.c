@@ -41,13 +41,18 @@ void series_add(struct series *series, const struct series_sample *sample)
 {
 	series->each = UTIL_MAX(series->each, 1u);
 	struct series_sample *last = series->count ? &series->sample[series->count - 1] : NULL;
+	double begin_s = series->count > 1 ? last[-1].t_s : 0;
 	if (last && sample->t_s <= last->t_s) {
 		last->images += sample->images;
 		last->bytes_read += sample->bytes_read;
 		return;
 	}
+	if (last && sample->t_s < last->t_s + SERIES_LEAST_S) {
+		series_join(last, sample, begin_s);
+		return;
+	}
 	if (last && series->last < series->each) {
-		series_join(last, sample, series->count > 1 ? last[-1].t_s : 0);
+		series_join(last, sample, begin_s);
 		series->last++;
 		return;
 	}

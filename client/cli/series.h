@@ -10,6 +10,9 @@
 
 enum { SERIES_MAX = 240 };
 
+/* What is shorter has no rate worth telling. */
+#define SERIES_LEAST_S 0.01
+
 /* What happened since the sample before. */
 struct series_sample {
 	double t_s; /* its end, since the window began */
@@ -26,8 +29,8 @@ struct series {
 	unsigned each, last; /* how many a sample stands for, and the last one so far; 0: one */
 };
 
-/* The next. Where it ends no later than the one before (the last look at a run whose window ended
- * meanwhile), what it counts is added to that one. */
+/* The next. Where it ends no later than the one before, or hardly later (the last look at a run
+ * whose window ended meanwhile), it becomes part of that one. */
 void series_add(struct series *series, const struct series_sample *sample);
 
 /* Seconds that sample `i` covers. */

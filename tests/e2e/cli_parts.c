@@ -206,6 +206,11 @@ static void test_series_of_little(void **state)
 	series_rates(&series, 4, rates);
 	for (int i = 0; i < 4; i++)
 		assert_true(fabs(rates[i] - 4) < 1e-9);
+	/* Hardly later: no sample of its own, whose rate would be any number. */
+	const struct series_sample end = {.t_s = 2.00002, .images = 4, .waits = 1};
+	series_add(&series, &end);
+	assert_true(series.count == 1 && series.sample[0].images == 12 &&
+		    series.sample[0].t_s == 2.00002 && series.sample[0].waits < 0.001);
 }
 
 static void test_children_of_a_process(void **state)
