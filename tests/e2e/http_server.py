@@ -223,7 +223,8 @@ def test_memory_is_measured_while_the_recorder_runs():
         stream, other = link.open(source=images, **SMALL), second.open(source=images, **SMALL)
         stream.read(2), other.read(2)
         wanted = ("penstock_trainer_resident_bytes", (("pid", str(os.getpid())),))
-        now = wait_until(lambda: (lambda s: wanted in s and s)(scrape(address)), "this process to be measured")
+        all_of_it = {wanted, *((f"penstock_{name}_bytes", ()) for name in ("resident", "machine_memory", "machine_memory_available"))}
+        now = wait_until(lambda: (lambda s: all_of_it <= s.keys() and s)(scrape(address)), "this process, the daemon and the machine to be measured")
         assert 1 << 20 < now[wanted] < 1 << 40 and now["penstock_recorder_up", ()] == 1
         assert 1 << 20 < now["penstock_resident_bytes", ()] < now["penstock_machine_memory_bytes", ()]
         assert now["penstock_machine_memory_available_bytes", ()] <= now["penstock_machine_memory_bytes", ()]
