@@ -79,3 +79,8 @@ int penstock_stream_config(struct penstock_stream *stream, char **ret_json)
 {
 	return query_stream(stream, WIRE_QUERY_CONFIG, 0, ret_json);
 }
+
+int penstock_stream_wait(struct penstock_stream *stream, char **ret_sentence)
+{
+	return query_stream(stream, WIRE_QUERY_WAIT, 0, ret_sentence);
+}

@@ -132,6 +132,22 @@ struct penstock_options {
 			       write to it, so that where nobody else reads the stream (no `group`
 			       nor "stream:NAME", or `share` "split") the daemon leaves it
 			       writable. penstock_batch.images stays a read-only mapping */
+	const char *transforms; /* NULL: as `train` implies; otherwise what is done to each image,
+				   as a JSON list of objects with one member each, torchvision's
+				   name and parameters: `[{"RandomResizedCrop": {"size": 176}},
+				   {"RandomHorizontalFlip": {"p": 0.5}}]`. penstock.yaml(5),
+				   transforms, has them all */
+	const char *indices; /* NULL: all samples; otherwise the path of a .npy file of integers,
+				one dimension: the samples that an epoch consists of, in this order
+				or (`shuffle`) in a shuffled one. Must be there as long as the
+				stream is open */
+	uint32_t restarts; /* 0: without limit; with reconnect_ms: how many private daemons are
+			      started, over the stream's life, in the place of one that died */
+	int (*interrupt)(void *data); /* NULL, or called a few times a second, in the thread that
+					 called, while opening, asking and waiting block: other than
+					 0 ends that with -EINTR. May not call the library. An open
+					 that is ended leaves nothing behind; a stream goes on */
+	void *interrupt_data;
 };
 
 /* Sets all defaults, and `size` as given: that of the struct which the application was compiled
@@ -295,6 +311,64 @@ PENSTOCK_API int penstock_stream_stats(
 	struct penstock_stream *stream, char **ret_json); /* counters and verdict */
 PENSTOCK_API int penstock_stream_config(
 	struct penstock_stream *stream, char **ret_json); /* its full definition */
+PENSTOCK_API int penstock_stream_wait(struct penstock_stream *stream,
+	char **ret_sentence); /* what it waits for right now: the stage, the file it is at */
+
+/* Making tensors of a batch's images, on the CPU.
+ *
+ *   struct penstock_convert_options options;
+ *   penstock_convert_options_init(&options);
+ *   options.dtype = PENSTOCK_FLOAT32;
+ *   struct penstock_convert *convert;
+ *   if (penstock_convert_new(&options, &convert) < 0)
+ *           fail(penstock_error());
+ *   penstock_convert_rows(convert, batch.images, batch.count, info.height, info.width, tensor);
+ *   penstock_convert_free(convert);
+ *
+ * What is written is (x / 255 - mean) / std, rounded as torchvision's ToTensor and Normalize round
+ * it in float32, and once more (to nearest, ties to even) to a shorter dtype; uint8 is x itself. A
+ * table for these 256 values per channel is the law, and all kernels equal it bit for bit. */
+enum penstock_dtype {
+	PENSTOCK_UINT8 = 0,
+	PENSTOCK_FLOAT32 = 1,
+	PENSTOCK_FLOAT16 = 2,
+	PENSTOCK_BFLOAT16 = 3,
+};
+
+/* Order in memory; the tensor is (batch, 3, height, width) to PyTorch in both. */
+enum penstock_layout {
+	PENSTOCK_NHWC = 0, /* "channels_last", as the batch has it */
+	PENSTOCK_NCHW = 1,
+};
+
+struct penstock_convert_options {
+	size_t size; /* of this struct, set by penstock_convert_options_init */
+	uint32_t dtype, layout; /* FLOAT32, NHWC */
+	float mean[3], std[3]; /* ImageNet's: 0.485 0.456 0.406, 0.229 0.224 0.225 */
+};
+
+PENSTOCK_API void penstock_convert_options_init_size(
+	struct penstock_convert_options *options, size_t size);
+#define penstock_convert_options_init(options) \
+	penstock_convert_options_init_size((options), sizeof *(options))
+
+struct penstock_convert;
+
+/* Prepares; a few microseconds. 0; -EINVAL an option (named): an unknown dtype or layout, a mean or
+ * std that is not finite, a std of 0; -ENOMEM. */
+PENSTOCK_API int penstock_convert_new(
+	const struct penstock_convert_options *options, struct penstock_convert **ret_convert);
+
+/* Bytes of one row of what is written. */
+PENSTOCK_API size_t penstock_convert_row_bytes(
+	const struct penstock_convert *convert, uint32_t height, uint32_t width);
+
+/* Writes `count` rows, of uint8 (count, height, width, 3), to `out`, aligned to 64 bytes or not;
+ * they must not overlap. Reads and writes nothing beyond them. Thread: any, several at once. */
+PENSTOCK_API void penstock_convert_rows(const struct penstock_convert *convert, const void *rows,
+	uint32_t count, uint32_t height, uint32_t width, void *out);
+
+PENSTOCK_API void penstock_convert_free(struct penstock_convert *convert);
 
 /* The daemon itself, without a stream. `socket` NULL: the default. -ECONNREFUSED when none runs; it
  * is never started for this. */

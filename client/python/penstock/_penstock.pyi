@@ -1,0 +1,84 @@
+"""The compiled half: libpenstock, without the GIL wherever it computes or waits.
+
+Everything here is private to the package. All failures are raised as `penstock.errors.from_code(code, sentence)` makes
+them. Signals are handled while anything waits: Ctrl-C raises KeyboardInterrupt within a fraction of a second, and leaves
+what it interrupted as it was.
+"""
+
+from typing import Any, Sequence
+
+VERSION: str  # of libpenstock
+LIBRARY: str  # path of this module: libpenstock is inside
+
+class Stream:
+    """A stream of the daemon. Calls from several threads take turns; views that other threads drop meanwhile give their slots
+    back all the same, also while `next` waits."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        """Opens. Keys are the fields of struct penstock_options, None is as if absent: an unknown one is an error
+        (TypeError: the package's own mistake). Runs without the GIL; interruptible."""
+    info: dict[str, int]  # the fields of struct penstock_stream_info
+    daemon_pid: int
+    closed: bool
+    def next(self, timeout_ms: int) -> "Batch | None":
+        """None after the last epoch. -1: the stream's own timeout; -2: for ever."""
+    def state(self) -> str: ...
+    def classes(self) -> list[str]: ...
+    def path(self, index: int) -> str:
+        """With os.fsdecode's surrogates where it is no UTF-8."""
+    def stats(self) -> str: ...
+    def config(self) -> str: ...
+    def close(self) -> None:
+        """Everything after this is a ClosedError. Views that are still held stay readable (the stream goes when the last is
+        gone); never fails, also in a forked child."""
+
+class Batch:
+    """A batch in shared memory: a lease that ends when this object and all its views are gone, or with `release`."""
+
+    count: int  # valid rows
+    last: bool  # of its epoch
+    epoch: int
+    batch: int
+    def view(self, name: str) -> "View":
+        """`images` (uint8, batch_size x height x width x 3), `labels` (int64), `samples` (64 bytes each): rows to `count`."""
+    def release(self) -> None:
+        """Now. HeldError while views are alive; DetachedError when the daemon took it back meanwhile, and what was read must
+        not be used. Twice does nothing."""
+
+class View:
+    """Read-only memory of a batch, which it keeps alive: buffer protocol, and DLPack on the CPU (read-only, so for consumers of
+    DLPack 1.0 alone)."""
+
+    shape: tuple[int, ...]
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __dlpack__(self, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+class Pool:
+    """Blocks of memory of one size, used again when nobody holds them: a fresh one costs a page fault for each 4 KiB."""
+
+    def __init__(self, block_bytes: int, keep: int = 2) -> None:
+        """Keeps up to `keep` unused blocks; more live at once if the user keeps more."""
+    def take(self) -> "Block": ...
+
+class Block:
+    """Writable memory, aligned to 4,096 bytes: buffer protocol. Goes back to its pool when the last reference is gone, from
+    whatever thread."""
+
+    nbytes: int
+    address: int
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class Converter:
+    """penstock_convert: what makes tensors of images."""
+
+    def __init__(self, dtype: str, channels_last: bool, mean: Sequence[float], std: Sequence[float]) -> None:
+        """dtype: "uint8", "float32", "float16", "bfloat16"."""
+    def row_bytes(self, height: int, width: int) -> int: ...
+    def images(self, batch: Batch, block: Block) -> None:
+        """Writes the batch's valid rows. Without the GIL."""
+
+def fill_labels(batch: Batch, block: Block) -> None:
+    """The labels, int64, of the valid rows."""
+
+def daemon_status(socket: str | None) -> str: ...
