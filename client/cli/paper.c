@@ -1,6 +1,7 @@
 /* paper: see paper.h. */
 #include "client/cli/paper.h"
 
+#include "base/utf8.h"
 #include "base/util.h"
 
 #include <stdarg.h>
@@ -52,36 +53,6 @@ void paper_line(struct paper *paper)
 	paper->at = 0;
 }
 
-/* How many bytes a character takes by its first one; 0 for none that begins one. */
-static int paper_length(unsigned char first)
-{
-	if (first < 0x80)
-		return 1;
-	if (first < 0xc2 || first >= 0xf5)
-		return 0;
-	return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-}
-
-/* The code point at `text` and its length; -1 and 1 for what is no UTF-8. */
-static int32_t paper_decode(const unsigned char *text, int *ret_length)
-{
-	static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	int length = paper_length(text[0]);
-	int32_t point = length > 1 ? text[0] & (0x7f >> length) : text[0];
-	*ret_length = 1;
-	if (!length)
-		return -1;
-	for (int i = 1; i < length; i++) {
-		if ((text[i] & 0xc0) != 0x80)
-			return -1;
-		point = point << 6 | (text[i] & 0x3f);
-	}
-	if (point < least[length] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-		return -1;
-	*ret_length = length;
-	return point;
-}
-
 /* Characters that move or turn others, which a name has no business to do. */
 static bool paper_steers(int32_t point)
 {
@@ -94,8 +65,8 @@ static bool paper_steers(int32_t point)
  * with the one before. */
 static int paper_take(const char **text, bool utf8, char ret_glyph[PAPER_GLYPH])
 {
-	int length;
-	int32_t point = paper_decode((const unsigned char *)*text, &length);
+	size_t length;
+	int32_t point = utf8_decode(*text, &length);
 	const char *from = *text;
 	int columns = 1;
 	*text += length;
@@ -107,7 +78,7 @@ static int paper_take(const char **text, bool utf8, char ret_glyph[PAPER_GLYPH])
 		(void)memcpy(ret_glyph, "?", 2);
 		return 1;
 	}
-	(void)memcpy(ret_glyph, from, (size_t)length);
+	(void)memcpy(ret_glyph, from, length);
 	ret_glyph[length] = 0;
 	return columns;
 }

@@ -5,6 +5,7 @@
  */
 #include "base/log.h"
 
+#include "base/utf8.h"
 #include "base/util.h"
 
 #include <errno.h>
@@ -175,38 +176,13 @@ static void log_tame(char *text)
 			*text = '?';
 }
 
-/* Bytes of the well-formed UTF-8 character that begins at `s`; 0 where none does. */
-static size_t log_utf8(const unsigned char *s)
-{
-	static const struct {
-		unsigned char low, high, second_low, second_high;
-		size_t size;
-	} forms[] = {{0x00, 0x7f, 0, 0, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2},
-		{0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
-		{0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-		{0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
-		{0xf4, 0xf4, 0x80, 0x8f, 4}};
-	for (size_t i = 0; i < UTIL_COUNT(forms); i++) {
-		if (s[0] < forms[i].low || s[0] > forms[i].high)
-			continue;
-		if (forms[i].size > 1 &&
-			(s[1] < forms[i].second_low || s[1] > forms[i].second_high))
-			return 0;
-		for (size_t k = 2; k < forms[i].size; k++)
-			if (s[k] < 0x80 || s[k] > 0xbf)
-				return 0;
-		return forms[i].size;
-	}
-	return 0;
-}
-
 /* A tamed text between the quotes of JSON, cut where LOG_QUOTED bytes are full. */
 static void log_quote(const char *text, char *ret)
 {
 	const char *end = ret + LOG_QUOTED - 6; /* the longest character, a backslash, the end */
 	while (*text && ret < end) {
-		size_t n = log_utf8((const unsigned char *)text);
-		if (!n) { /* no UTF-8: a JSON text may not hold it */
+		size_t n;
+		if (utf8_decode(text, &n) < 0) { /* no UTF-8: a JSON text may not hold it */
 			*ret++ = '?';
 			text++;
 			continue;
