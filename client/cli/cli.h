@@ -34,7 +34,8 @@
  *   top.c         status again and again: top_view.h has the map of what it shows; feed.[ch] asks,
  *                 paper.[ch] and columns.[ch] lay out, screen.[ch] draws on the terminal
  *   progress.[ch] one line on a terminal for what takes longer than a second
- *   why.c         how trainers and the daemon ended, told by daemon/record/story
+ *   why.[ch]      how trainers and the daemon ended, told by daemon/record/story, and (why_json.c)
+ *                 for machines
  *   table.[ch]    numbers and columns for people; bar.[ch] shares
  *
  * The command is single-threaded but for check's and yardstick's decoders, spawn's signal thread

@@ -8,26 +8,22 @@
 #include "base/util.h"
 #include "client/cli/options.h"
 #include "client/cli/table.h"
-#include "proto/jsontext.h"
+#include "client/cli/why.h"
 #include "record/attic.h"
 #include "record/ring.h"
 #include "record/sample.h"
-#include "record/story.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <time.h>
 
-#define WHY_SECOND_NS 1000000000ull
 enum {
 	WHY_LABEL = 10, /* columns of "on devices" */
 	WHY_NARROW = 20, /* a terminal that says less does not know */
@@ -36,27 +32,6 @@ enum {
 	WHY_TEXT = 1024,
 	WHY_PAUSE_MS = 20,
 	WHY_PATIENCE_MS = 2000,
-};
-
-struct why_file {
-	char path[PATH_MAX];
-	struct record *records;
-	struct story story;
-	bool told;
-};
-
-struct why {
-	const char *given; /* --folder */
-	bool json, all;
-	int32_t pid; /* 0: not asked for */
-	const char *named; /* a file */
-
-	char folder[PATH_MAX];
-	char boot_id[64];
-	struct utsname machine;
-	struct why_file *file; /* newest first */
-	size_t files, found; /* found: ends to tell */
-	int width;
 };
 
 static const struct command why_command = {
@@ -254,14 +229,14 @@ static int why_find_files(struct why *why)
 
 /* ---- choosing ---- */
 
-static bool why_tells(const struct why *why, const struct story_end *end)
+bool why_tells(const struct why *why, const struct story_end *end)
 {
 	if (why->pid)
 		return end->pid == why->pid;
 	return why->all || story_matters(end);
 }
 
-static size_t why_count(const struct why *why, const struct story *story)
+size_t why_count(const struct why *why, const struct story *story)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < story->count; i++)
@@ -422,237 +397,6 @@ static void why_people(const struct why *why)
 		first = false;
 		why_people_file(why, &why->file[i]);
 	}
-}
-
-/* ---- for machines ---- */
-
-static void why_json_bytes(struct jsontext *json, const char *key, uint64_t value)
-{
-	if (value == STORY_UNKNOWN)
-		jsontext_raw(json, key, "null");
-	else
-		jsontext_u64(json, key, value);
-}
-
-/* Negative: nobody knows. */
-static void why_json_share(struct jsontext *json, const char *key, float value)
-{
-	if (value >= 0)
-		jsontext_number(json, key, (double)value, 3);
-	else
-		jsontext_raw(json, key, "null");
-}
-
-static void why_json_seconds(struct jsontext *json, const char *key, uint64_t ns)
-{
-	if (ns)
-		jsontext_number(json, key, (double)ns / (double)WHY_SECOND_NS, 3);
-	else
-		jsontext_raw(json, key, "null");
-}
-
-static void why_json_memory(struct jsontext *json, const struct story_numbers *n)
-{
-	jsontext_object(json, "memory");
-	why_json_bytes(json, "first", n->memory_first);
-	why_json_bytes(json, "ten_minutes_before", n->memory_before);
-	why_json_bytes(json, "last", n->memory_last);
-	why_json_bytes(json, "peak", n->memory_peak);
-	why_json_bytes(json, "anonymous", n->anonymous);
-	why_json_bytes(json, "shared", n->shared);
-	why_json_bytes(json, "swapped", n->swapped);
-	if (n->grows)
-		jsontext_number(json, "growth_per_hour", n->growth_per_hour, 0);
-	else
-		jsontext_raw(json, "growth_per_hour", "null");
-	why_json_seconds(json, "first_at", n->first_ns);
-	why_json_seconds(json, "last_at", n->last_ns);
-	jsontext_end(json);
-}
-
-static void why_json_cgroup(struct jsontext *json, const struct story_numbers *n)
-{
-	jsontext_object(json, "cgroup");
-	jsontext_string(json, "path", n->cgroup.path);
-	why_json_bytes(json, "used", n->cgroup.used);
-	why_json_bytes(json, "used_after", n->cgroup_used_after);
-	why_json_bytes(json, "limit", n->cgroup.limit);
-	why_json_bytes(json, "oom_kills", n->cgroup.oom_kills);
-	jsontext_end(json);
-}
-
-static void why_json_machine(struct jsontext *json, const struct story_numbers *n)
-{
-	jsontext_object(json, "machine");
-	why_json_bytes(json, "available", n->available);
-	why_json_bytes(json, "total", n->total);
-	why_json_bytes(json, "swap_free", n->swap_free);
-	why_json_bytes(json, "disk_free", n->disk_free);
-	jsontext_end(json);
-	jsontext_object(json, "pressure");
-	why_json_share(json, "cpu_some", n->pressure.cpu_some);
-	why_json_share(json, "memory_some", n->pressure.memory_some);
-	why_json_share(json, "memory_full", n->pressure.memory_full);
-	why_json_share(json, "io_some", n->pressure.io_some);
-	why_json_share(json, "io_full", n->pressure.io_full);
-	jsontext_end(json);
-}
-
-static void why_json_gpus(struct jsontext *json, const struct story_numbers *n)
-{
-	why_json_bytes(json, "gpu_bytes", n->gpu_bytes);
-	jsontext_array(json, "gpus");
-	for (unsigned i = 0; i < n->gpus; i++) {
-		jsontext_object(json, NULL);
-		jsontext_u64(json, "device", n->gpu[i].device);
-		jsontext_string(json, "name", n->gpu[i].name);
-		why_json_bytes(json, "used", n->gpu[i].used);
-		why_json_bytes(json, "total", n->gpu[i].total);
-		why_json_share(json, "busy", n->gpu[i].busy);
-		jsontext_end(json);
-	}
-	jsontext_end(json);
-}
-
-static void why_json_place(struct jsontext *json, const struct story_numbers *n)
-{
-	jsontext_object(json, "batches");
-	why_json_bytes(json, "given", n->place_known ? n->given : STORY_UNKNOWN);
-	bool any = n->place_known && n->given;
-	why_json_bytes(json, "epoch", any ? n->epoch : STORY_UNKNOWN);
-	why_json_bytes(json, "batch", any ? n->batch : STORY_UNKNOWN);
-	why_json_bytes(json, "held", n->place_known ? n->held : STORY_UNKNOWN);
-	why_json_share(json, "waits", n->waits);
-	jsontext_end(json);
-}
-
-static void why_json_daemon(struct jsontext *json, const struct story_numbers *n)
-{
-	jsontext_object(json, "penstock");
-	why_json_bytes(json, "reserved", n->reserved);
-	why_json_bytes(json, "budget", n->budget);
-	why_json_bytes(json, "resident", n->daemon_resident);
-	why_json_share(json, "images_per_s", n->images_per_s);
-	jsontext_string(json, "verdict", n->verdict);
-	jsontext_end(json);
-}
-
-static void why_json_status(struct jsontext *json, const struct story_end *end)
-{
-	bool known = end->exit && end->exit->known;
-	if (known)
-		jsontext_i64(json, "wait_status", end->exit->status);
-	else
-		jsontext_raw(json, "wait_status", "null");
-	jsontext_u64(json, "oom_kills", end->numbers.oom_kills);
-	why_json_bytes(json, "lived_s", end->numbers.lived_s);
-	why_json_bytes(json, "cpu_s", end->numbers.cpu_s);
-}
-
-static void why_json_limit(struct jsontext *json, const struct story_end *end)
-{
-	static const char *const names[] = {[STORY_LIMIT_NONE] = "",
-		[STORY_LIMIT_CPU] = "cpu",
-		[STORY_LIMIT_TIMEOUT] = "timeout",
-		[STORY_LIMIT_DEADLINE] = "deadline"};
-	if (end->cause != STORY_TIME)
-		return;
-	jsontext_string(json, "time_limit", names[end->limit]);
-	why_json_bytes(json, "time_limit_s", end->limit_s);
-}
-
-static void why_json_attach(struct jsontext *json, const struct record_attach *attach)
-{
-	if (!attach)
-		return;
-	jsontext_string(json, "command", attach->command);
-	jsontext_string(json, "stream", attach->stream);
-	jsontext_string(json, "source", attach->source);
-	jsontext_string(json, "group", attach->group);
-	jsontext_u64(json, "batch_size", attach->batch_size);
-	jsontext_u64(json, "rank", attach->rank);
-	jsontext_u64(json, "world_size", attach->world_size);
-}
-
-static void why_json_end(struct jsontext *json, const struct story_end *end)
-{
-	const struct story_numbers *n = &end->numbers;
-	jsontext_object(json, NULL);
-	jsontext_string(json, "who", end->daemon ? "daemon" : "trainer");
-	jsontext_i64(json, "pid", end->pid);
-	jsontext_string(json, "cause", story_cause_name(end->cause));
-	jsontext_string(json, "confidence", story_sure_name(end->sure));
-	jsontext_string(json, "sentence", end->sentence);
-	jsontext_string(json, "advice", end->advice);
-	if (end->event >= 0)
-		jsontext_i64(json, "event", end->event);
-	why_json_seconds(json, "since", end->since_ns);
-	why_json_seconds(json, "at", end->end_ns);
-	why_json_status(json, end);
-	why_json_limit(json, end);
-	jsontext_string(json, "parent_command", end->parent_command);
-	why_json_attach(json, end->attach);
-	why_json_memory(json, n);
-	why_json_cgroup(json, n);
-	why_json_machine(json, n);
-	why_json_gpus(json, n);
-	if (!end->daemon)
-		why_json_place(json, n);
-	why_json_daemon(json, n);
-	jsontext_end(json);
-}
-
-static void why_json_events(struct jsontext *json, const struct story *story)
-{
-	char text[160];
-	jsontext_array(json, "events");
-	for (int i = 0; i < story->events; i++) {
-		if (!story_event(story, i, text, sizeof text))
-			continue;
-		jsontext_object(json, NULL);
-		jsontext_i64(json, "event", i);
-		jsontext_string(json, "sentence", text);
-		jsontext_end(json);
-	}
-	jsontext_end(json);
-}
-
-static void why_json_file(struct jsontext *json, const struct why *why, const struct why_file *file)
-{
-	const struct story *story = &file->story;
-	const struct record_start *start = story->start;
-	jsontext_object(json, NULL);
-	jsontext_string(json, "path", file->path);
-	why_json_seconds(json, "first", story->first_ns);
-	why_json_seconds(json, "last", story->last_ns);
-	if (start) {
-		jsontext_i64(json, "pid", start->pid);
-		jsontext_string(json, "version", start->version);
-		jsontext_string(json, "host", start->host);
-		jsontext_string(json, "kernel", start->kernel);
-		jsontext_string(json, "boot_id", start->boot_id);
-		jsontext_string(json, "socket", start->socket);
-	}
-	why_json_events(json, story);
-	jsontext_array(json, "ends");
-	for (size_t i = 0; i < story->count; i++)
-		if (why_tells(why, &story->end[i]))
-			why_json_end(json, &story->end[i]);
-	jsontext_end(json);
-	jsontext_end(json);
-}
-
-static int why_machine(const struct why *why)
-{
-	struct jsontext json = {0};
-	jsontext_object(&json, NULL);
-	jsontext_array(&json, "records");
-	for (size_t i = 0; i < why->files; i++)
-		if (why_count(why, &why->file[i].story) || !why->pid)
-			why_json_file(&json, why, &why->file[i]);
-	jsontext_end(&json);
-	jsontext_end(&json);
-	return cli_print_json(&json);
 }
 
 /* ---- nothing ---- */

@@ -159,7 +159,7 @@ static void detail_gpus(struct story_end *end)
 	const struct story_numbers *n = &end->numbers;
 	char used[PHRASE_NUMBER], total[PHRASE_NUMBER], label[STORY_LABEL];
 	for (unsigned i = 0; i < n->gpus; i++) {
-		const struct story_gpu *gpu = &n->gpu[i];
+		const struct record_gpu *gpu = &n->gpu[i];
 		(void)snprintf(label, sizeof label, "device %u", gpu->device);
 		struct story_line *line = detail_line(end, label);
 		DETAIL_ADD(line, "%s of %s in use", phrase_bytes(gpu->used, used),

@@ -54,13 +54,6 @@ enum story_limit { /* of STORY_TIME */
 	STORY_LIMIT_DEADLINE, /* of its job */
 };
 
-struct story_gpu {
-	uint32_t device;
-	char name[RECORD_NAME];
-	uint64_t used, total; /* the most used in its last seconds */
-	float busy;
-};
-
 /* What led to it. Bytes and seconds are STORY_UNKNOWN, shares negative where nobody knows. */
 struct story_numbers {
 	uint64_t memory_first, memory_before, memory_last,
@@ -76,7 +69,7 @@ struct story_numbers {
 	bool machine_known;
 	uint64_t available, total, swap_free, disk_free;
 	struct record_pressure pressure;
-	struct story_gpu gpu[RECORD_GPUS];
+	struct record_gpu gpu[RECORD_GPUS]; /* `used`: the most in its last seconds */
 	unsigned gpus;
 	uint64_t gpu_bytes; /* its own, on all devices */
 	bool place_known;

@@ -134,10 +134,10 @@ static void trace_gpu(struct trace *t, uint64_t time_ns, const struct record_gpu
 		i++;
 	if (i == RECORD_GPUS || !trace_within(t, time_ns, TRACE_GPU_S))
 		return;
-	struct story_gpu *gpu = &n->gpu[i];
+	struct record_gpu *gpu = &n->gpu[i];
 	if (i == n->gpus) {
 		n->gpus++;
-		*gpu = (struct story_gpu){.device = sample->device, .busy = -1};
+		*gpu = (struct record_gpu){.device = sample->device, .busy = -1};
 	}
 	memcpy(gpu->name, sample->name, sizeof gpu->name);
 	if (sample->used != STORY_UNKNOWN)

@@ -10,6 +10,7 @@
 #include "base/procfile.h"
 #include "base/size.h"
 #include "base/util.h"
+#include "record/json.h"
 #include "record/witness.h"
 
 #include <errno.h>
@@ -425,44 +426,16 @@ void recorder_hear(struct server *server)
 
 /* ---- status ---- */
 
-static void recorder_bytes(struct jsontext *json, const char *key, uint64_t value)
-{
-	if (value == UINT64_MAX)
-		jsontext_raw(json, key, "null");
-	else
-		jsontext_u64(json, key, value);
-}
-
-static void recorder_share(struct jsontext *json, const char *key, double value, int decimals)
-{
-	if (value < 0)
-		jsontext_raw(json, key, "null");
-	else
-		jsontext_number(json, key, value, decimals);
-}
-
 static void recorder_status_machine(struct jsontext *json, const struct record_machine *machine)
 {
-	const struct record_pressure *p = &machine->pressure;
 	jsontext_object(json, "machine");
-	recorder_bytes(json, "available", machine->available);
-	recorder_bytes(json, "total", machine->total);
-	recorder_bytes(json, "swap_free", machine->swap_free);
-	recorder_bytes(json, "oom_kills", machine->oom_kills);
-	recorder_bytes(json, "disk_free", machine->disk_free);
-	jsontext_object(json, "cgroup");
-	jsontext_string(json, "path", machine->cgroup.path);
-	recorder_bytes(json, "used", machine->cgroup.used);
-	recorder_bytes(json, "limit", machine->cgroup.limit);
-	recorder_bytes(json, "oom_kills", machine->cgroup.oom_kills);
-	jsontext_end(json);
-	jsontext_object(json, "pressure");
-	recorder_share(json, "cpu_some", p->cpu_some, 2);
-	recorder_share(json, "memory_some", p->memory_some, 2);
-	recorder_share(json, "memory_full", p->memory_full, 2);
-	recorder_share(json, "io_some", p->io_some, 2);
-	recorder_share(json, "io_full", p->io_full, 2);
-	jsontext_end(json);
+	record_json_known(json, "available", machine->available);
+	record_json_known(json, "total", machine->total);
+	record_json_known(json, "swap_free", machine->swap_free);
+	record_json_known(json, "oom_kills", machine->oom_kills);
+	record_json_known(json, "disk_free", machine->disk_free);
+	record_json_cgroup(json, &machine->cgroup);
+	record_json_pressure(json, &machine->pressure, 2);
 	jsontext_end(json);
 }
 
@@ -479,30 +452,23 @@ void recorder_status(struct jsontext *json, const struct server *server)
 	} else {
 		jsontext_raw(json, "recorder", "null");
 	}
-	recorder_bytes(json, "resident_bytes", r->resident_bytes);
+	record_json_known(json, "resident_bytes", r->resident_bytes);
 	if (r->has_machine)
 		recorder_status_machine(json, &r->machine);
 	else
 		jsontext_raw(json, "machine", "null");
 	jsontext_array(json, "gpus");
-	for (unsigned i = 0; i < r->gpus; i++) {
-		jsontext_object(json, NULL);
-		jsontext_u64(json, "device", r->gpu[i].device);
-		jsontext_string(json, "name", r->gpu[i].name);
-		recorder_bytes(json, "used", r->gpu[i].used);
-		recorder_bytes(json, "total", r->gpu[i].total);
-		recorder_share(json, "busy", r->gpu[i].busy, 2);
-		jsontext_end(json);
-	}
+	for (unsigned i = 0; i < r->gpus; i++)
+		record_json_gpu(json, &r->gpu[i], 2);
 	jsontext_end(json);
 }
 
 void recorder_status_trainer(struct jsontext *json, const struct client *client)
 {
 	const struct client_record *c = &client->record;
-	recorder_bytes(json, "resident_bytes", c->measured ? c->resident_bytes : UINT64_MAX);
-	recorder_bytes(json, "gpu_bytes", c->measured ? c->gpu_bytes : UINT64_MAX);
-	recorder_share(json, "cpu", c->measured ? (double)c->cpu : -1, 2);
+	record_json_known(json, "resident_bytes", c->measured ? c->resident_bytes : UINT64_MAX);
+	record_json_known(json, "gpu_bytes", c->measured ? c->gpu_bytes : UINT64_MAX);
+	record_json_share(json, "cpu", c->measured ? (double)c->cpu : -1, 2);
 	if (c->command[0])
 		jsontext_string(json, "command", c->command);
 	else

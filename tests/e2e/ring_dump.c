@@ -2,6 +2,7 @@
  * null. `ring_dump FILE`; 1 with a sentence where it is none. */
 #include "base/util.h"
 #include "proto/jsontext.h"
+#include "record/json.h"
 #include "record/ring.h"
 
 #include <stdio.h>
@@ -17,31 +18,13 @@ static const char *const dump_kinds[RECORD_KINDS] = {[RECORD_START] = "start",
 	[RECORD_MACHINE] = "machine",
 	[RECORD_GPU] = "gpu"};
 
-static void dump_bytes(struct jsontext *json, const char *key, uint64_t value)
-{
-	if (value == UINT64_MAX)
-		jsontext_raw(json, key, "null");
-	else
-		jsontext_u64(json, key, value);
-}
-
 static void dump_memory(struct jsontext *json, const struct record_memory *memory)
 {
-	dump_bytes(json, "resident", memory->resident);
-	dump_bytes(json, "anonymous", memory->anonymous);
-	dump_bytes(json, "shared", memory->shared);
-	dump_bytes(json, "swapped", memory->swapped);
-	dump_bytes(json, "peak", memory->peak);
-}
-
-static void dump_cgroup(struct jsontext *json, const struct record_cgroup *cgroup)
-{
-	jsontext_object(json, "cgroup");
-	jsontext_string(json, "path", cgroup->path);
-	dump_bytes(json, "used", cgroup->used);
-	dump_bytes(json, "limit", cgroup->limit);
-	dump_bytes(json, "oom_kills", cgroup->oom_kills);
-	jsontext_end(json);
+	record_json_known(json, "resident", memory->resident);
+	record_json_known(json, "anonymous", memory->anonymous);
+	record_json_known(json, "shared", memory->shared);
+	record_json_known(json, "swapped", memory->swapped);
+	record_json_known(json, "peak", memory->peak);
 }
 
 static void dump_start(struct jsontext *json, const struct record_start *start)
@@ -51,7 +34,7 @@ static void dump_start(struct jsontext *json, const struct record_start *start)
 	jsontext_u64(json, "cpus", start->cpus);
 	jsontext_u64(json, "start_ticks", start->start_ticks);
 	jsontext_u64(json, "budget", start->budget);
-	dump_bytes(json, "memory_total", start->memory_total);
+	record_json_known(json, "memory_total", start->memory_total);
 	jsontext_string(json, "boot_id", start->boot_id);
 	jsontext_string(json, "version", start->version);
 	jsontext_string(json, "kernel", start->kernel);
@@ -60,7 +43,7 @@ static void dump_start(struct jsontext *json, const struct record_start *start)
 	jsontext_string(json, "host", start->host);
 	jsontext_i64(json, "parent", start->parent);
 	jsontext_string(json, "parent_command", start->parent_command);
-	dump_cgroup(json, &start->cgroup);
+	record_json_cgroup(json, &start->cgroup);
 }
 
 static void dump_attach(struct jsontext *json, const struct record_attach *attach)
@@ -78,8 +61,8 @@ static void dump_attach(struct jsontext *json, const struct record_attach *attac
 	jsontext_string(json, "command", attach->command);
 	jsontext_string(json, "parent_command", attach->parent_command);
 	jsontext_i64(json, "deadline_s", attach->deadline_s);
-	dump_bytes(json, "cpu_limit_s", attach->cpu_limit_s);
-	dump_cgroup(json, &attach->cgroup);
+	record_json_known(json, "cpu_limit_s", attach->cpu_limit_s);
+	record_json_cgroup(json, &attach->cgroup);
 }
 
 static void dump_leave(struct jsontext *json, const struct record_leave *leave)
@@ -101,10 +84,10 @@ static void dump_exit(struct jsontext *json, const struct record_exit *e)
 	jsontext_bool(json, "known", e->known != 0);
 	jsontext_i64(json, "status", e->status);
 	jsontext_u64(json, "oom_kills", e->oom_kills);
-	dump_bytes(json, "lived_s", e->lived_s);
-	dump_bytes(json, "cpu_s", e->cpu_s);
+	record_json_known(json, "lived_s", e->lived_s);
+	record_json_known(json, "cpu_s", e->cpu_s);
 	dump_memory(json, &e->memory);
-	dump_cgroup(json, &e->cgroup);
+	record_json_cgroup(json, &e->cgroup);
 }
 
 static void dump_daemon(struct jsontext *json, const struct record_daemon *daemon)
@@ -136,17 +119,17 @@ static void dump_trainer(struct jsontext *json, const struct record_trainer *tra
 	jsontext_number(json, "waits", (double)trainer->waits, 3);
 	jsontext_number(json, "cpu", (double)trainer->cpu, 3);
 	dump_memory(json, &trainer->memory);
-	dump_bytes(json, "gpu_bytes", trainer->gpu_bytes);
+	record_json_known(json, "gpu_bytes", trainer->gpu_bytes);
 }
 
 static void dump_machine(struct jsontext *json, const struct record_machine *machine)
 {
-	dump_bytes(json, "available", machine->available);
-	dump_bytes(json, "total", machine->total);
-	dump_bytes(json, "swap_free", machine->swap_free);
-	dump_bytes(json, "oom_kills", machine->oom_kills);
-	dump_bytes(json, "disk_free", machine->disk_free);
-	dump_cgroup(json, &machine->cgroup);
+	record_json_known(json, "available", machine->available);
+	record_json_known(json, "total", machine->total);
+	record_json_known(json, "swap_free", machine->swap_free);
+	record_json_known(json, "oom_kills", machine->oom_kills);
+	record_json_known(json, "disk_free", machine->disk_free);
+	record_json_cgroup(json, &machine->cgroup);
 	jsontext_number(json, "cpu_some", (double)machine->pressure.cpu_some, 2);
 	jsontext_number(json, "memory_some", (double)machine->pressure.memory_some, 2);
 	jsontext_number(json, "memory_full", (double)machine->pressure.memory_full, 2);
@@ -158,8 +141,8 @@ static void dump_gpu(struct jsontext *json, const struct record_gpu *gpu)
 {
 	jsontext_u64(json, "device", gpu->device);
 	jsontext_string(json, "name", gpu->name);
-	dump_bytes(json, "used", gpu->used);
-	dump_bytes(json, "total", gpu->total);
+	record_json_known(json, "used", gpu->used);
+	record_json_known(json, "total", gpu->total);
 	jsontext_number(json, "busy", (double)gpu->busy, 2);
 }
 
