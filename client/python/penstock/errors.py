@@ -8,7 +8,9 @@ import errno
 
 __all__ = [
     "ArgumentError",
+    "ArgumentTypeError",
     "ClosedError",
+    "CopyError",
     "DaemonError",
     "DatasetError",
     "DetachedError",
@@ -35,6 +37,10 @@ class Error(Exception):
 class ArgumentError(Error, ValueError):
     """An argument, or a variable of the environment, has a value that is not allowed, or is not known; or the source is
     no dataset (then it is a DatasetError)."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument that the loader does not have, or that is of another type than it takes."""
 
 
 class DatasetError(ArgumentError):
@@ -83,6 +89,10 @@ class ForkError(Error, RuntimeError):
 
 class ClosedError(Error, RuntimeError):
     """A loader is used after close()."""
+
+
+class CopyError(Error, TypeError):
+    """A loader is copied, or pickled to be sent to another process: each process makes its own."""
 
 
 class IteratorError(Error, RuntimeError):
