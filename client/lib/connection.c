@@ -17,43 +17,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
 	CONNECTION_SEND_MS = 10000,
-	CONNECTION_TICK_MS = 1000, /* how often a wait without end looks whether the daemon's
-				      process is still there */
+	CONNECTION_ASK_MS = 100, /* between questions while a listener's backlog is full */
 	CONNECTION_ANSWER_MAX = 1 << 30,
 };
 
-/* ---- time and waiting
- * --------------------------------------------------------------------------------------------------
+/* ---- waiting
+ * -----------------------------------------------------------------------------------------------------------
  */
-
-static int64_t connection_now_ns(void)
-{
-	struct timespec now;
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-int64_t connection_deadline(int64_t ms)
-{
-	return connection_now_ns() + ms * 1000000;
-}
-
-/* Milliseconds until the deadline, rounded up so that a wait never ends early and spins; at most
- * one tick. */
-static int connection_tick(int64_t deadline_ns)
-{
-	int64_t left =
-		deadline_ns == CONNECTION_NEVER ? INT64_MAX : deadline_ns - connection_now_ns();
-	if (left <= 0)
-		return 0;
-	left = left / 1000000 + (left % 1000000 != 0);
-	return left < CONNECTION_TICK_MS ? (int)left : CONNECTION_TICK_MS;
-}
 
 static bool connection_daemon_died(const struct connection *connection)
 {
@@ -63,22 +37,22 @@ static bool connection_daemon_died(const struct connection *connection)
 static int connection_poll(struct connection *connection, short events, int64_t deadline_ns)
 {
 	for (;;) {
-		int tick = connection_tick(deadline_ns);
-		struct pollfd wanted = {.fd = connection->fd, .events = events};
-		int n = poll(&wanted, 1, tick);
-		if (n > 0)
+		int result = wait_poll(connection->wait, connection->fd, events, deadline_ns);
+		if (result > 0)
 			return 0; /* an error or hang-up too: the call that follows says which */
-		if (n < 0 && errno != EINTR)
+		if (result == -EINTR)
+			return result;
+		if (result < 0)
 			return error_set(
-				-errno, "waiting for the daemon failed: %s", strerror(errno));
-		if (n == 0 && tick == 0)
-			return -ETIMEDOUT;
+				result, "waiting for the daemon failed: %s", strerror(-result));
 		/* A child of the dead daemon may hold its end of the socket open: then there is no
 		 * hang-up. */
-		if (n == 0 && connection_daemon_died(connection))
+		if (connection_daemon_died(connection))
 			return error_set(-EPIPE,
 				"the daemon (pid %d) has died without closing its socket %s",
 				connection->daemon_pid, connection->path);
+		if (wait_left_ms(deadline_ns, 1) == 0)
+			return -ETIMEDOUT;
 	}
 }
 
@@ -94,7 +68,7 @@ int connection_wait(struct connection *connection, int64_t deadline_ns)
 int connection_send(struct connection *connection, struct wire_head *fixed, size_t fixed_bytes,
 	const void *text, size_t text_bytes)
 {
-	int64_t deadline_ns = connection_deadline(CONNECTION_SEND_MS);
+	int64_t deadline_ns = wait_deadline(CONNECTION_SEND_MS);
 	for (;;) {
 		int result =
 			conn_send(connection->fd, true, fixed, fixed_bytes, text, text_bytes, -1);
@@ -335,6 +309,23 @@ static int connection_hello(struct connection *connection, bool named)
 	return result > 0 ? 0 : result;
 }
 
+/* A full backlog cannot be polled for: it is waited for in connect(), piece by piece where somebody
+ * is to be asked. */
+static int connection_connect(struct connection *connection, const char *path, int32_t limit_ms)
+{
+	int64_t deadline_ns = wait_deadline(limit_ms);
+	int32_t piece_ms = limit_ms;
+	if (connection->wait && connection->wait->interrupt && piece_ms > CONNECTION_ASK_MS)
+		piece_ms = CONNECTION_ASK_MS;
+	int result = conn_connect_within(path, piece_ms, &connection->fd);
+	while (result == -ETIMEDOUT && wait_left_ms(deadline_ns, 1)) {
+		result = wait_poll(connection->wait, -1, 0, 0);
+		if (result == 0)
+			result = conn_connect_within(path, piece_ms, &connection->fd);
+	}
+	return result;
+}
+
 int connection_begin(struct connection *connection, const char *path, bool named, int32_t limit_ms)
 {
 	connection->owner = getpid();
@@ -343,9 +334,11 @@ int connection_begin(struct connection *connection, const char *path, bool named
 	connection->message.fd = -1;
 	connection->fd = -1;
 	memcpy(connection->path, path, strlen(path) + 1);
-	int result = conn_connect_within(path, limit_ms, &connection->fd);
+	int result = connection_connect(connection, path, limit_ms);
 	if (result == -ENOENT || result == -ECONNREFUSED || result == -ENOTDIR)
 		return connection_absent(path);
+	if (result == -EINTR)
+		return result;
 	if (result < 0)
 		return connection_refused(path, result);
 	result = connection_hello(connection, named);
@@ -365,7 +358,7 @@ int connection_welcome(struct connection *connection)
 /* Whoever has died without closing its socket is as absent as who has closed it. */
 static int connection_await_welcome(struct connection *connection)
 {
-	int64_t deadline_ns = connection_deadline(CONNECTION_GREETING_MS);
+	int64_t deadline_ns = wait_deadline(CONNECTION_GREETING_MS);
 	int result = connection_welcome(connection);
 	while (result == -EAGAIN) {
 		result = connection_wait(connection, deadline_ns);

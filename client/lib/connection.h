@@ -2,6 +2,7 @@
  */
 #pragma once
 
+#include "client/lib/wait.h"
 #include "proto/conn.h"
 
 #include <stdbool.h>
@@ -32,6 +33,8 @@ struct connection {
 	pid_t peer; /* whoever listened, as the kernel knows it */
 	uint32_t last_request;
 	char path[CONNECTION_PATH];
+	struct wait *wait; /* NULL, or whom to ask while a call blocks: then each that does may
+			      return -EINTR with a sentence */
 	struct conn_message
 		message; /* the last one received; its descriptor is -1 once somebody took it */
 };
@@ -55,8 +58,9 @@ int connection_welcome(struct connection *connection);
 /* Takes a connection that is closed or zeroed with fd -1. */
 void connection_close(struct connection *connection);
 
-/* Sends a message; waits up to ten seconds for room. 0; CONN_E_CLOSED when the daemon is gone (what
- * it said last may still be read); -ETIMEDOUT and others with a sentence. */
+/* Sends a message; waits up to ten seconds for room. Sent wholly or not at all. 0; CONN_E_CLOSED
+ * when the daemon is gone (what it said last may still be read); -ETIMEDOUT and others with a
+ * sentence. */
 int connection_send(struct connection *connection, struct wire_head *fixed, size_t fixed_bytes,
 	const void *text, size_t text_bytes);
 
@@ -66,11 +70,8 @@ int connection_send(struct connection *connection, struct wire_head *fixed, size
 int connection_receive(struct connection *connection);
 
 /* Waits until something can be received. 0; -ETIMEDOUT without a sentence; -EPIPE when the daemon's
- * process is gone although its socket is not. Signals do not end the wait. */
+ * process is gone although its socket is not. Signals do not end the wait by themselves. */
 int connection_wait(struct connection *connection, int64_t deadline_ns);
-
-/* The monotonic time `ms` from now. */
-int64_t connection_deadline(int64_t ms);
 
 /* The daemon's ERROR in connection->message, as this thread's sentence; returns its code. -EPROTO
  * when it is malformed. */

@@ -32,7 +32,7 @@ static int daemon_request(
 	message->request = ++connection->last_request;
 	int result = connection_send(connection, message, bytes, NULL, 0);
 	if (result >= 0)
-		result = connection_wait(connection, connection_deadline(DAEMON_ANSWER_MS));
+		result = connection_wait(connection, wait_deadline(DAEMON_ANSWER_MS));
 	if (result == 0)
 		result = connection_receive(connection);
 	if (result == -ETIMEDOUT)
@@ -87,7 +87,7 @@ static int daemon_await_exit(int pid_fd, pid_t pid, int64_t deadline_ns)
 		if (pid_fd < 0)
 			(void)nanosleep(
 				&(struct timespec){.tv_nsec = DAEMON_LOOK_MS * 1000000}, NULL);
-		if (connection_deadline(0) >= deadline_ns)
+		if (wait_deadline(0) >= deadline_ns)
 			return -ETIMEDOUT;
 	}
 }
@@ -100,7 +100,7 @@ static int daemon_stop(struct connection *connection)
 	/* Taken while it is certainly alive, so that the number cannot come to mean somebody else.
 	 * Kernels before 5.3 have no pidfd. */
 	int pid_fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-	int64_t deadline_ns = connection_deadline(DAEMON_STOP_MS);
+	int64_t deadline_ns = wait_deadline(DAEMON_STOP_MS);
 	int result = daemon_request(connection, &stop.head, sizeof stop, &answer);
 	free(answer);
 	if (result == 0)

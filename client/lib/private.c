@@ -22,7 +22,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PRIVATE_PROGRAM "penstockd"
@@ -198,18 +197,16 @@ static void private_last_line(const char *path, off_t start, char *ret_line, siz
 
 static int private_await_ready(const struct private_start *start)
 {
-	struct pollfd ready = {.fd = start->ready_fd, .events = POLLIN};
-	int64_t deadline_ns = connection_deadline(PRIVATE_START_MS);
-	int n;
+	int64_t deadline_ns = wait_deadline(PRIVATE_START_MS);
+	int result;
 	do {
-		int64_t left_ms = (deadline_ns - connection_deadline(0)) / 1000000;
-		n = poll(&ready, 1, left_ms > 0 ? (int)left_ms : 0);
-	} while (n < 0 && errno == EINTR);
-	if (n == 0)
+		result = wait_poll(start->wait, start->ready_fd, POLLIN, deadline_ns);
+	} while (result == 0 && wait_left_ms(deadline_ns, 1));
+	if (result == 0)
 		return error_set(-ETIMEDOUT,
 			"the private daemon %s did not get ready within %d s; its log is %s",
 			start->program, PRIVATE_START_MS / 1000, start->log);
-	return 0;
+	return result > 0 ? 0 : result;
 }
 
 int private_end(struct private_start *start)
@@ -271,11 +268,14 @@ int private_begin(struct private_start *start)
 	return result;
 }
 
-static void private_pause(long ms)
+/* 0, or -EINTR. */
+static int private_pause(struct wait *wait, int64_t ms)
 {
-	struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-	while (nanosleep(&left, &left) < 0 && errno == EINTR)
-		continue;
+	int64_t deadline_ns = wait_deadline(ms);
+	int result = 0;
+	while (result == 0 && wait_left_ms(deadline_ns, 1))
+		result = wait_poll(wait, -1, 0, deadline_ns);
+	return result;
 }
 
 /* Not a word of chmod: the folder may be /tmp. */
@@ -347,12 +347,13 @@ static bool private_is_taken(const struct private_start *start)
 static int private_await_other(
 	struct connection *connection, const struct private_start *start, bool named)
 {
-	int64_t deadline_ns = connection_deadline(PRIVATE_OTHER_MS);
+	int64_t deadline_ns = wait_deadline(PRIVATE_OTHER_MS);
 	int result = connection_open(connection, start->socket, named);
 	while (result == CONNECTION_E_ABSENT && private_is_taken(start) &&
-		connection_deadline(0) < deadline_ns) {
-		private_pause(PRIVATE_LOOK_MS);
-		result = connection_open(connection, start->socket, named);
+		wait_deadline(0) < deadline_ns) {
+		result = private_pause(start->wait, PRIVATE_LOOK_MS);
+		if (result == 0)
+			result = connection_open(connection, start->socket, named);
 	}
 	return result;
 }
@@ -364,9 +365,9 @@ static int private_open_locked(
 {
 	int result = connection_open(connection, start->socket, named);
 	for (int attempt = 0; attempt < 2 && result == CONNECTION_E_ABSENT; attempt++) {
-		if (attempt > 0)
-			private_pause(PRIVATE_AGAIN_MS);
-		int started = private_start_daemon(start);
+		int started = attempt > 0 ? private_pause(start->wait, PRIVATE_AGAIN_MS) : 0;
+		if (started == 0)
+			started = private_start_daemon(start);
 		if (started < 0 && started != -ECONNREFUSED)
 			return started;
 		/* Even when ours ended: the reason may be that another daemon has come. The
@@ -417,11 +418,12 @@ void private_unlock(struct private_start *start)
 
 static int private_await_lock(struct private_start *start)
 {
-	int64_t deadline_ns = connection_deadline(PRIVATE_LOCK_MS);
+	int64_t deadline_ns = wait_deadline(PRIVATE_LOCK_MS);
 	int result = private_lock(start);
-	while (result == -EAGAIN && connection_deadline(0) < deadline_ns) {
-		private_pause(PRIVATE_LOOK_MS);
-		result = private_lock(start);
+	while (result == -EAGAIN && wait_deadline(0) < deadline_ns) {
+		result = private_pause(start->wait, PRIVATE_LOOK_MS);
+		if (result == 0)
+			result = private_lock(start);
 	}
 	if (result == -EAGAIN)
 		return error_set(-ETIMEDOUT,
@@ -435,6 +437,7 @@ int private_open(struct connection *connection, const char *path, bool named, co
 {
 	struct private_start start;
 	private_init(&start, path, memory, threads);
+	start.wait = connection->wait;
 	int result = private_await_lock(&start);
 	if (result == 0)
 		result = private_open_locked(connection, &start, named);

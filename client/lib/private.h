@@ -7,6 +7,7 @@
 
 /* A start under way. */
 struct private_start {
+	struct wait *wait; /* NULL, or whom to ask while private_open waits */
 	const char *socket, *memory; /* the caller's; memory NULL: its default */
 	uint32_t threads; /* 0: its default */
 	int lock_fd; /* -1, or held: no other process starts one meanwhile */
@@ -18,7 +19,9 @@ struct private_start {
 
 /* Starts a daemon for the socket at `path` unless another process has done so meanwhile, and
  * connects. It ends ten seconds after its last client. `memory` NULL, `threads` 0: its defaults. 0
- * or -errno with a sentence, the last line of its log where it ended at once. */
+ * or -errno with a sentence, the last line of its log where it ended at once. -EINTR where
+ * connection->wait says so: nothing is held then, and a daemon that was being started ends when
+ * nobody comes. */
 int private_open(struct connection *connection, const char *path, bool named, const char *memory,
 	uint32_t threads);
 

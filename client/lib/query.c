@@ -10,7 +10,7 @@ enum { QUERY_LIMIT_MS = 30000 };
 
 static int query_await(struct penstock_stream *stream, int64_t limit_ms)
 {
-	int64_t deadline_ns = connection_deadline(limit_ms);
+	int64_t deadline_ns = wait_deadline(limit_ms);
 	for (;;) {
 		int result = stream_take(stream);
 		if (result == STREAM_E_ANSWERED)

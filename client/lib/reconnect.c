@@ -4,8 +4,9 @@
  * the last one that the application was given, so what the old one had announced beyond is
  * forgotten, not lost. Batches that the application still holds stay mapped (lease_lose).
  *
- * Nothing here waits but reconnect_wait, and that no longer than the application said: each step
- * takes what is there and leaves a stage to go on from, in the next call if need be. Meanwhile the
+ * Nothing here waits but reconnect_wait, and that no longer than the application said (nor is the
+ * application asked anywhere else): each step takes what is there and leaves a stage to go on from,
+ * in the next call if need be. Meanwhile the
  * stream's epoll watches what the stage waits for: a socket, a starting daemon's pipe, a timer.
  *
  * Time is counted while a daemon is looked for: not while one that was found builds an index, and
@@ -36,7 +37,6 @@ enum {
 	RECONNECT_START_MS = 30000,
 	RECONNECT_LEAST_MS = 1000, /* that whoever was reached has to answer, even with the time up
 				    */
-	RECONNECT_TICK_MS = 1000,
 	RECONNECT_STATE = 512,
 };
 
@@ -170,7 +170,7 @@ static int reconnect_end(struct penstock_stream *stream, int code)
 /* What has gone by since the loss, or since it was counted last, is spent. */
 static void reconnect_spend(struct reconnect *r)
 {
-	int64_t now_ns = connection_deadline(0);
+	int64_t now_ns = wait_deadline(0);
 	if (r->left_ns != CONNECTION_NEVER)
 		r->left_ns -= now_ns - r->lost_ns;
 	r->lost_ns = now_ns;
@@ -196,10 +196,10 @@ static int reconnect_pause(struct penstock_stream *stream, int64_t pause_ms)
 	struct reconnect *r = &stream->reconnect;
 	(void)snprintf(r->reason, sizeof r->reason, "%s", error_text());
 	if (r->stage == RECONNECT_OPENING)
-		r->lost_ns = connection_deadline(0);
+		r->lost_ns = wait_deadline(0);
 	reconnect_drop(stream);
-	if (connection_deadline(0) < reconnect_deadline(r)) {
-		reconnect_enter(r, RECONNECT_PAUSING, connection_deadline(pause_ms));
+	if (wait_deadline(0) < reconnect_deadline(r)) {
+		reconnect_enter(r, RECONNECT_PAUSING, wait_deadline(pause_ms));
 		return -EAGAIN;
 	}
 	return reconnect_give_up(stream, "none could be reached again");
@@ -222,8 +222,8 @@ static int reconnect_judge(struct penstock_stream *stream, int result)
 
 static int64_t reconnect_patience(const struct reconnect *r, int64_t most_ms)
 {
-	int64_t end = reconnect_deadline(r), least = connection_deadline(RECONNECT_LEAST_MS),
-		most = connection_deadline(most_ms);
+	int64_t end = reconnect_deadline(r), least = wait_deadline(RECONNECT_LEAST_MS),
+		most = wait_deadline(most_ms);
 	end = end < least ? least : end;
 	return end < most ? end : most;
 }
@@ -270,7 +270,7 @@ static int reconnect_start(struct penstock_stream *stream)
 
 static int reconnect_step_pausing(struct penstock_stream *stream)
 {
-	if (connection_deadline(0) < stream->reconnect.next_ns)
+	if (wait_deadline(0) < stream->reconnect.next_ns)
 		return -EAGAIN;
 	int result = reconnect_connect(stream);
 	if (result == CONNECTION_E_ABSENT && stream->reconnect.private_daemon)
@@ -283,7 +283,7 @@ static int reconnect_step_starting(struct penstock_stream *stream)
 	struct reconnect *r = &stream->reconnect;
 	struct pollfd ready = {.fd = r->start.ready_fd, .events = POLLIN};
 	if (poll(&ready, 1, 0) != 1) {
-		if (connection_deadline(0) < r->next_ns)
+		if (wait_deadline(0) < r->next_ns)
 			return -EAGAIN;
 		error_set(-ETIMEDOUT, "a private daemon does not get ready; its log is %s",
 			r->start.log);
@@ -318,7 +318,7 @@ static int reconnect_step_greeting(struct penstock_stream *stream)
 		return reconnect_open(stream);
 	if (result != -EAGAIN)
 		return reconnect_judge(stream, result);
-	if (connection_deadline(0) < r->next_ns)
+	if (wait_deadline(0) < r->next_ns)
 		return -EAGAIN;
 	error_set(-ETIMEDOUT, "the daemon at %s does not answer: is it stopped?", r->path);
 	return reconnect_pause(stream, RECONNECT_PAUSE_MS);
@@ -346,7 +346,7 @@ static int reconnect_step_opening(struct penstock_stream *stream)
 	return result == 0 ? reconnect_done(stream) : reconnect_judge(stream, result);
 }
 
-static int reconnect_step(struct penstock_stream *stream)
+static int reconnect_step_on(struct penstock_stream *stream)
 {
 	switch (stream->reconnect.stage) {
 	case RECONNECT_PAUSING:
@@ -362,35 +362,41 @@ static int reconnect_step(struct penstock_stream *stream)
 	}
 }
 
+static int reconnect_step(struct penstock_stream *stream)
+{
+	stream->connection.wait = NULL;
+	int result = reconnect_step_on(stream);
+	stream->connection.wait = &stream->wait;
+	return result;
+}
+
 /* ---- waiting
  * --------------------------------------------------------------------------------------------------------------
  */
 
-/* A pipe or the time, in ticks, so that a deadline far away does not overflow poll's. */
-static int reconnect_sleep(int fd, int64_t until_ns)
+/* For a starting daemon's pipe, or the time alone. */
+static int reconnect_sleep(struct penstock_stream *stream, int64_t until_ns)
 {
-	struct pollfd wanted = {.fd = fd, .events = POLLIN}; /* a negative one is passed over */
-	int64_t left_ms = (until_ns - connection_deadline(0)) / 1000000 + 1;
-	if (left_ms <= 0)
-		return 0;
-	int n = poll(&wanted, 1, left_ms < RECONNECT_TICK_MS ? (int)left_ms : RECONNECT_TICK_MS);
-	return n < 0 && errno != EINTR
-		       ? error_set(-errno, "waiting for a daemon failed: %s", strerror(errno))
-		       : 0;
+	int result = wait_poll(&stream->wait, stream->reconnect.start.ready_fd, POLLIN, until_ns);
+	if (result >= 0 || result == -EINTR)
+		return result < 0 ? result : 0;
+	return error_set(result, "waiting for a daemon failed: %s", strerror(-result));
 }
 
-/* 0: another step; -EAGAIN: the deadline has come; others: the stream is over. */
+/* 0: another step; -EAGAIN: the deadline has come; -EINTR; others: the stream is over. */
 static int reconnect_wait(struct penstock_stream *stream, int64_t deadline_ns)
 {
 	struct reconnect *r = &stream->reconnect;
 	int64_t until_ns = r->next_ns < deadline_ns ? r->next_ns : deadline_ns;
-	if (connection_deadline(0) >= deadline_ns)
+	if (wait_deadline(0) >= deadline_ns)
 		return -EAGAIN;
 	if (r->stage == RECONNECT_PAUSING || r->stage == RECONNECT_STARTING)
-		return reconnect_sleep(r->start.ready_fd, until_ns);
+		return reconnect_sleep(stream, until_ns);
 	int result = connection_wait(&stream->connection, until_ns);
 	if (result == 0 || result == -ETIMEDOUT)
 		return 0;
+	if (result == -EINTR)
+		return result;
 	result = reconnect_judge(stream, result);
 	return result == -EAGAIN ? 0 : result;
 }
@@ -413,13 +419,12 @@ static int reconnect_begin(struct penstock_stream *stream)
 	stream->opened.head.type = 0; /* what is in it is what the next one has to open */
 	lease_lose(&stream->leases);
 	stream->ended = false; /* if it was, its last batches were lost before they were given */
-	r->lost_ns = connection_deadline(0);
+	r->lost_ns = wait_deadline(0);
 	(void)snprintf(r->reason, sizeof r->reason, "%s", stream->sentence);
 	if (!r->proven && r->left_ns <= 0)
 		return reconnect_give_up(stream, "those that came gave no batch");
 	/* One that dies before it is of use is not tried again in the same moment. */
-	reconnect_enter(
-		r, RECONNECT_PAUSING, connection_deadline(r->proven ? 0 : RECONNECT_PAUSE_MS));
+	reconnect_enter(r, RECONNECT_PAUSING, wait_deadline(r->proven ? 0 : RECONNECT_PAUSE_MS));
 	return RECONNECT_E_ON;
 }
 

@@ -56,8 +56,9 @@ void reconnect_deinit(struct reconnect *reconnect);
 bool reconnect_may(const struct penstock_stream *stream, int code);
 
 /* Opens the stream again, with its state. Returns by the deadline (but for the milliseconds of
- * starting a process). 0: it goes on with its next batch; -EAGAIN the deadline has come first, with
- * a sentence, call again; others: the stream is over, with its sentence. */
+ * starting a process). 0: it goes on with its next batch; -EAGAIN the deadline has come first, or
+ * -EINTR the application has ended the call, with a sentence, call again; others: the stream is
+ * over, with its sentence. */
 int reconnect_run(struct penstock_stream *stream, int64_t deadline_ns);
 
 /* An OPENED in RECONNECT_OPENING: 0 when it is the stream that was lost, at the batch that comes

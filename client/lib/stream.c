@@ -317,6 +317,9 @@ static struct penstock_stream *stream_new(const struct penstock_options *options
 	if (!stream)
 		return NULL;
 	stream->connection.fd = stream->connection.message.fd = -1;
+	stream->wait =
+		(struct wait){.interrupt = options->interrupt, .data = options->interrupt_data};
+	stream->connection.wait = &stream->wait;
 	stream->poll_fd = stream->bell_fd = -1;
 	reconnect_init(&stream->reconnect);
 	stream->leases.writable = open_is_writable(options);
@@ -463,6 +466,8 @@ static int stream_time_out(
 {
 	char *why = NULL;
 	int result = stream_ask(stream, WIRE_QUERY_WAIT, 0, STREAM_FIGURE_OUT_MS, &why);
+	if (result == -EINTR)
+		return result;
 	if (stream->leases.waiting > 0 || stream->ended || stream->failed) {
 		free(why);
 		return stream_try(stream, ret_batch);
@@ -480,9 +485,11 @@ static int stream_time_out(
 static int stream_dead_lock(struct penstock_stream *stream, struct penstock_batch *ret_batch)
 {
 	char *why = NULL;
-	(void)stream_ask(stream, WIRE_QUERY_WAIT, 0, STREAM_FIGURE_OUT_MS, &why);
+	int result = stream_ask(stream, WIRE_QUERY_WAIT, 0, STREAM_FIGURE_OUT_MS, &why);
 	free(why);
-	int result = stream_try(stream, ret_batch);
+	if (result == -EINTR)
+		return result;
+	result = stream_try(stream, ret_batch);
 	if (result != -EAGAIN)
 		return result;
 	return error_set(-EDEADLK,
@@ -505,6 +512,8 @@ static int stream_next_connected(struct penstock_stream *stream, struct penstock
 		result = connection_wait(&stream->connection, deadline_ns);
 		if (result == -ETIMEDOUT)
 			return stream_time_out(stream, ret_batch, timeout_ms);
+		if (result == -EINTR)
+			return result;
 		if (result < 0)
 			return stream_fail(stream, result);
 	}
@@ -514,7 +523,7 @@ static int stream_next(
 	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms)
 {
 	int64_t deadline_ns =
-		timeout_ms == PENSTOCK_FOREVER ? CONNECTION_NEVER : connection_deadline(timeout_ms);
+		timeout_ms == PENSTOCK_FOREVER ? CONNECTION_NEVER : wait_deadline(timeout_ms);
 	for (;;) {
 		int result = stream_next_connected(stream, ret_batch, timeout_ms, deadline_ns);
 		if (!reconnect_may(stream, result))
@@ -577,8 +586,11 @@ static int stream_send_release(
 		.extent = extent,
 		.slot = batch->slot,
 		.serial = batch->serial};
-	/* With the daemon gone there is nobody to tell, and the next call of next says so. */
+	/* Not to be interrupted: who would release it then? With the daemon gone there is nobody to
+	 * tell, and the next call of next says so. */
+	stream->connection.wait = NULL;
 	int result = connection_send(&stream->connection, &message.head, sizeof message, NULL, 0);
+	stream->connection.wait = &stream->wait;
 	if (result >= 0)
 		return 0;
 	result = stream_fail(stream, result);

@@ -7,7 +7,8 @@
  *   job.[ch]      what the launcher says: ranks, the group's name
  *   lease.[ch]    extents, slots, leases: every check of shared memory
  *   map.[ch]      one sealed mapping
- *   connection.[ch]  socket, greeting, messages, waiting
+ *   connection.[ch]  socket, greeting, messages
+ *   wait.[ch]     waiting, with the application asked meanwhile
  *   private.[ch]  a daemon of one's own: lock, start, wait
  *   spawn.[ch]    a process that is nobody's child
  *   daemon.c      status and stop, without a stream
@@ -29,6 +30,7 @@ enum {
 
 struct penstock_stream {
 	struct connection connection;
+	struct wait wait; /* the connection's */
 	struct wire_opened opened; /* head.type 0 until it came */
 	struct lease_table leases;
 	struct reconnect reconnect;
@@ -73,7 +75,7 @@ int stream_take(struct penstock_stream *stream);
 /* Sets or clears the bell as what can be had without the socket demands. */
 void stream_ring(struct penstock_stream *stream);
 
-/* Asks and waits for the answer. 0, -ETIMEDOUT with a sentence, the daemon's refusal, or the
- * stream's failure. */
+/* Asks and waits for the answer. 0; -ETIMEDOUT and -EINTR with a sentence (the answer is dropped
+ * when it comes), the daemon's refusal, or the stream's failure. */
 int stream_ask(struct penstock_stream *stream, uint32_t kind, uint64_t argument, int64_t limit_ms,
 	char **ret_text);

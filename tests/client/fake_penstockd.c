@@ -125,6 +125,10 @@ int main(int argc, char **argv)
 	}
 	if (mode && strcmp(mode, "mute") == 0)
 		return 1;
+	if (mode && strcmp(mode, "stuck") == 0) {
+		(void)alarm(30);
+		(void)pause();
+	}
 	if (mode && strcmp(mode, "killed") == 0)
 		(void)raise(SIGKILL);
 	if (mode && strcmp(mode, "locks") == 0 && !takes_instance(socket))

@@ -195,9 +195,9 @@ bool polls(int fd, int ms)
 void want_timeout(struct penstock_stream *stream, const char *sentence)
 {
 	struct penstock_batch batch;
-	int64_t begin_ns = connection_deadline(0);
+	int64_t begin_ns = wait_deadline(0);
 	int result = penstock_stream_next(stream, &batch, 120);
-	int64_t took_ms = (connection_deadline(0) - begin_ns) / 1000000;
+	int64_t took_ms = (wait_deadline(0) - begin_ns) / 1000000;
 	if (result != -ETIMEDOUT || !strstr(penstock_error(), sentence))
 		(void)fprintf(stderr, "%d: %s\n", result, penstock_error());
 	FAKE_WANT(result == -ETIMEDOUT && strstr(penstock_error(), "no batch within 0.1 s: "));

@@ -47,12 +47,12 @@ static void run_restart(const void *argument)
 	FAKE_WANT(strcmp(state, before) == 0);
 
 	/* Whoever waits on the descriptor wakes to try, again and again, and not all the time. */
-	int64_t woke = 0, begin_ns = connection_deadline(0), took_ms = 0;
+	int64_t woke = 0, begin_ns = wait_deadline(0), took_ms = 0;
 	while (took_ms < 400 || woke < 2) {
 		FAKE_WANT(polls(fd, 20000));
 		FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
 		woke++;
-		took_ms = (connection_deadline(0) - begin_ns) / 1000000;
+		took_ms = (wait_deadline(0) - begin_ns) / 1000000;
 	}
 	FAKE_WANT(woke <= took_ms / 10);
 

@@ -31,11 +31,11 @@ static void run_time_up(const void *argument)
 	fake_kill(&fake);
 	for (uint64_t i = 1; i < 4; i++)
 		want_next(stream, &batch, i);
-	int64_t begin_ns = connection_deadline(0);
+	int64_t begin_ns = wait_deadline(0);
 	want_over(stream, -EPIPE,
 		"within the 0.3 s of options.reconnect_ms none could be reached again: no "
 		"penstockd is running");
-	int64_t took_ms = (connection_deadline(0) - begin_ns) / 1000000;
+	int64_t took_ms = (wait_deadline(0) - begin_ns) / 1000000;
 	FAKE_WANT(took_ms >= 290);
 	FAKE_WANT(strstr(penstock_error(), "has ended or closed the connection"));
 	want_content(&held, 0);

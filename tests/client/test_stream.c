@@ -286,7 +286,7 @@ static void serve_slowly(int fd, const void *argument)
 
 static int64_t now_ms(void)
 {
-	return connection_deadline(0) / 1000000;
+	return wait_deadline(0) / 1000000;
 }
 
 static void run_timeout(const void *argument)

@@ -1,0 +1,469 @@
+/* options.interrupt: asked wherever a call blocks, in the thread that called; the call ends, and
+ * what it was about is as it was before. */
+#include "client/reconnect.h"
+
+#include "client/lib/wait.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* An application that has enough at its `after`th question. */
+struct user {
+	pthread_t thread;
+	unsigned asked, after;
+};
+
+static int ask(void *data)
+{
+	struct user *user = data;
+	FAKE_WANT(pthread_equal(user->thread, pthread_self()));
+	return ++user->asked >= user->after;
+}
+
+static struct user user_make(unsigned after)
+{
+	return (struct user){.thread = pthread_self(), .after = after};
+}
+
+static void user_again(struct user *user, unsigned after)
+{
+	user->asked = 0;
+	user->after = after;
+}
+
+static struct penstock_options options_asking(const struct fake *fake, struct user *user)
+{
+	struct penstock_options options = fake_options(fake);
+	options.interrupt = ask;
+	options.interrupt_data = user;
+	return options;
+}
+
+static void want_interrupted(int result, const struct user *user)
+{
+	if (result != -EINTR)
+		(void)fprintf(stderr, "%d: %s\n", result, penstock_error());
+	FAKE_WANT(result == -EINTR && strstr(penstock_error(), "options.interrupt"));
+	FAKE_WANT(user->asked == user->after);
+}
+
+/* Opens, wants it to be ended, and no descriptor to be left. */
+static void want_no_stream(const struct penstock_options *options)
+{
+	struct penstock_stream *stream = NULL;
+	int fds = fake_count_fds(), memfds = fake_count_memfds();
+	want_interrupted(penstock_stream_open(options, &stream), options->interrupt_data);
+	FAKE_WANT(!stream && fake_count_fds() == fds && fake_count_memfds() == memfds);
+}
+
+/* ---- opening ---- */
+
+static void serve_nothing(int fd, const void *argument)
+{
+	(void)argument;
+	while (fake_receive(fd))
+		continue;
+}
+
+/* Builds an index, and would for ever. */
+static void serve_index(int fd, const void *argument)
+{
+	(void)argument;
+	fake_welcome(fd);
+	(void)fake_expect(fd, WIRE_OPEN);
+	FAKE_WANT(!fake_receive(fd)); /* no CLOSE: there is nothing to close */
+}
+
+static void run_opening(const void *argument)
+{
+	static fake_serve *const mute[] = {serve_nothing, serve_index};
+	(void)argument;
+	for (unsigned i = 0; i < 2; i++) {
+		struct fake fake;
+		struct user user = user_make(3);
+		fake_start(&fake, mute[i], NULL);
+		struct penstock_options options = options_asking(&fake, &user);
+		want_no_stream(&options);
+		user_again(&user, 1); /* the daemon has seen the first one go, or this waits */
+		want_no_stream(&options);
+		FAKE_WANT(fake_stop(&fake));
+	}
+}
+
+/* A listener that is stopped: its backlog is full, and nothing can be polled for. */
+static void run_backlog(const void *argument)
+{
+	(void)argument;
+	struct fake fake;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct user user = user_make(3);
+	fake_start(&fake, serve_nothing, NULL);
+	FAKE_WANT(unlink(fake.socket) == 0);
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int waiting = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	(void)snprintf(address.sun_path, sizeof address.sun_path, "%s", fake.socket);
+	FAKE_WANT(bind(listener, (struct sockaddr *)&address, sizeof address) == 0);
+	FAKE_WANT(listen(listener, 0) == 0);
+	FAKE_WANT(connect(waiting, (struct sockaddr *)&address, sizeof address) == 0);
+	struct penstock_options options = options_asking(&fake, &user);
+	want_no_stream(&options);
+	(void)close(waiting);
+	(void)close(listener);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* The group's name is made of a number that counts openings: all ranks have to count alike. */
+struct ordinals {
+	int file; /* what each OPEN said */
+};
+
+static void serve_once(int fd, const void *argument)
+{
+	static unsigned connections;
+	const struct ordinals *ordinals = argument;
+	fake_welcome(fd);
+	const struct conn_message *open = fake_expect(fd, WIRE_OPEN);
+	const char *group = memmem(open->bytes, open->size, "\"group\":\"", 9);
+	FAKE_WANT(group);
+	const char *end = memchr(group + 9, '"', 200);
+	FAKE_WANT(end && write(ordinals->file, group, (size_t)(end - group)) == end - group);
+	FAKE_WANT(write(ordinals->file, "\n", 1) == 1);
+	struct wire_opened opened = fake_opened_at(open, &endless, 0);
+	if (connections++ > 0)
+		fake_send(fd, &opened.head, sizeof opened, NULL, 0, -1);
+	while (fake_receive(fd))
+		continue;
+}
+
+static void run_ordinal(const void *argument)
+{
+	(void)argument;
+	struct fake fake;
+	struct user user = user_make(1);
+	char text[512];
+	int file = memfd_create("ordinals", MFD_CLOEXEC);
+	struct ordinals ordinals = {.file = file};
+	(void)setenv("PENSTOCK_JOB", "j", 1);
+	fake_start(&fake, serve_once, &ordinals);
+	struct penstock_options options = options_asking(&fake, &user);
+	options.share = "all";
+	want_no_stream(&options);
+	options.interrupt = NULL;
+	struct penstock_stream *stream = fake_open_stream(&options);
+	penstock_stream_close(stream);
+	ssize_t n = pread(file, text, sizeof text - 1, 0);
+	FAKE_WANT(n > 0);
+	text[n] = '\0';
+	char *second = strchr(text, '\n');
+	FAKE_WANT(second && strstr(text, "/0\n"));
+	*second++ = '\0';
+	FAKE_WANT(strncmp(text, second, strlen(text)) == 0 && strstr(second, "/0\n"));
+	(void)close(file);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* ---- opening, with a daemon that has to be started ---- */
+
+static char folder[64], socket_path[96], lock_path[96], facts[128];
+
+static struct penstock_options place_make(struct user *user)
+{
+	struct penstock_options options;
+	(void)snprintf(folder, sizeof folder, "/tmp/penstock-interrupt-XXXXXX");
+	FAKE_WANT(mkdtemp(folder));
+	(void)snprintf(socket_path, sizeof socket_path, "%s/p.sock", folder);
+	(void)snprintf(lock_path, sizeof lock_path, "%s/spawn.lock", folder);
+	(void)snprintf(facts, sizeof facts, "%s.facts", socket_path);
+	(void)setenv("PENSTOCKD", FAKE_PENSTOCKD, 1);
+	penstock_options_init(&options);
+	options.source = "/data";
+	options.socket = socket_path;
+	options.interrupt = ask;
+	options.interrupt_data = user;
+	return options;
+}
+
+static void place_remove(void)
+{
+	char command[128];
+	(void)snprintf(command, sizeof command, "rm -rf %s", folder);
+	FAKE_WANT(system(command) == 0);
+}
+
+static int lock_take(void)
+{
+	int fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	FAKE_WANT(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
+	return fd;
+}
+
+/* Another process is at it. */
+static void run_lock(const void *argument)
+{
+	(void)argument;
+	struct user user = user_make(3);
+	struct penstock_options options = place_make(&user);
+	int lock = lock_take();
+	want_no_stream(&options);
+	FAKE_WANT(access(facts, F_OK) < 0);
+	(void)close(lock);
+	place_remove();
+}
+
+static pid_t started_pid(void)
+{
+	char text[1024];
+	FILE *file = fopen(facts, "re");
+	FAKE_WANT(file);
+	text[fread(text, 1, sizeof text - 1, file)] = '\0';
+	(void)fclose(file);
+	FAKE_WANT(strncmp(text, "pid=", 4) == 0 && !strstr(text + 4, "\npid="));
+	return (pid_t)strtol(text + 4, NULL, 10);
+}
+
+/* It was started here and does not get ready: nobody is kept from starting another, and it lives on
+ * to end by itself. */
+static void run_starting(const void *argument)
+{
+	(void)argument;
+	struct user user = user_make(4);
+	struct penstock_options options = place_make(&user);
+	(void)setenv("FAKE_MODE", "stuck", 1);
+	want_no_stream(&options);
+	(void)close(lock_take());
+	pid_t pid = started_pid();
+	FAKE_WANT(kill(pid, 0) == 0 && kill(pid, SIGKILL) == 0);
+	place_remove();
+}
+
+/* ---- a stream that goes on ---- */
+
+/* Answers a question only when the next one has been asked, and sends no batch before it was
+ * asked three. */
+static void serve_late_answers(int fd, const void *argument)
+{
+	(void)argument;
+	const struct conn_message *message;
+	uint32_t last = 0;
+	unsigned questions = 0;
+	fake_welcome(fd);
+	fake_open(fd, &endless);
+	struct fake_memory memory = fake_memory(&endless, FAKE_SEALS);
+	struct wire_extent extent = fake_extent(&endless, &memory);
+	fake_send(fd, &extent.head, sizeof extent, NULL, 0, memory.fd);
+	while ((message = fake_receive(fd))) {
+		if (message->head.type != WIRE_QUERY)
+			continue;
+		uint32_t request = message->head.request;
+		if (last)
+			fake_send_answer(fd, last, "late");
+		if (++questions == 3) {
+			fake_send_answer(fd, request, "in time");
+			struct wire_batch batch = fake_fill(&endless, &memory, 0, 0);
+			fake_send(fd, &batch.head, sizeof batch, NULL, 0, -1);
+		}
+		last = request;
+	}
+}
+
+static void run_questions_and_batches(const void *argument)
+{
+	(void)argument;
+	struct fake fake;
+	struct user user = user_make(2);
+	struct penstock_batch batch;
+	char *text = NULL;
+	fake_start(&fake, serve_late_answers, NULL);
+	struct penstock_options options = options_asking(&fake, &user);
+	options.timeout_ms = PENSTOCK_FOREVER;
+	struct penstock_stream *stream = fake_open_stream(&options);
+
+	user_again(&user, 3);
+	want_interrupted(penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT), &user);
+	user_again(&user, 2);
+	want_interrupted(penstock_stream_next(stream, &batch, 20000), &user);
+	FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
+	for (unsigned i = 1; i <= 2; i++) {
+		user_again(&user, i);
+		want_interrupted(penstock_stream_classes(stream, &text), &user);
+		FAKE_WANT(!text);
+	}
+	user_again(&user, 1000000);
+	FAKE_WANT(penstock_stream_classes(stream, &text) == 0 && strcmp(text, "in time") == 0);
+	free(text);
+	FAKE_WANT(penstock_stream_next(stream, &batch, 20000) == 0);
+	want_content(&batch, 0);
+	FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* What the daemon is asked when the time is up, or nothing more can come, blocks too. */
+static void serve_no_answers(int fd, const void *argument)
+{
+	const unsigned *batches = argument;
+	fake_welcome(fd);
+	fake_open(fd, &endless);
+	struct fake_memory memory = fake_memory(&endless, FAKE_SEALS);
+	struct wire_extent extent = fake_extent(&endless, &memory);
+	fake_send(fd, &extent.head, sizeof extent, NULL, 0, memory.fd);
+	for (uint32_t i = 0; i < *batches; i++) {
+		struct wire_batch batch = fake_fill(&endless, &memory, i, i);
+		fake_send(fd, &batch.head, sizeof batch, NULL, 0, -1);
+	}
+	while (fake_receive(fd))
+		continue;
+}
+
+static void run_figuring_out(const void *argument)
+{
+	unsigned batches = *(const unsigned *)argument;
+	struct fake fake;
+	struct user user = user_make(1);
+	struct penstock_batch batch;
+	fake_start(&fake, serve_no_answers, argument);
+	struct penstock_options options = options_asking(&fake, &user);
+	struct penstock_stream *stream = fake_open_stream(&options);
+	for (uint64_t i = 0; i < batches; i++)
+		want_next(stream, &batch, i);
+	for (int i = 0; i < 3; i++) {
+		user_again(&user, 1);
+		want_interrupted(penstock_stream_next(stream, &batch, 1), &user);
+	}
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* The daemon has gone: while none is there, while one does not answer, while it opens the stream;
+ * then it goes on with the next batch. */
+static void run_reconnecting(const void *argument)
+{
+	static fake_serve *const mute[] = {serve_nothing, serve_index};
+	(void)argument;
+	struct fake fake;
+	struct user user = user_make(1000000);
+	struct penstock_batch batch;
+	fake_start(&fake, fake_serve_well, &endless);
+	struct penstock_options options = options_asking(&fake, &user);
+	options.reconnect_ms = PENSTOCK_FOREVER;
+	struct penstock_stream *stream = fake_open_stream(&options);
+	for (uint64_t i = 0; i < 4; i++)
+		want_next(stream, &batch, i);
+	fake_kill(&fake);
+	for (unsigned i = 1; i <= 3; i++) {
+		user_again(&user, i);
+		want_interrupted(penstock_stream_next(stream, &batch, PENSTOCK_FOREVER), &user);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		fake_restart(&fake, mute[i], NULL);
+		for (unsigned n = 3; n; n--) {
+			user_again(&user, n);
+			want_interrupted(
+				penstock_stream_next(stream, &batch, PENSTOCK_FOREVER), &user);
+		}
+		fake_kill(&fake);
+	}
+	user_again(&user, 1000000);
+	fake_restart(&fake, fake_serve_well, &endless);
+	for (uint64_t i = 4; i < 12; i++) {
+		want_next(stream, &batch, i);
+		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+	}
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+/* ---- when it is asked ---- */
+
+static volatile sig_atomic_t signals;
+
+static void on_signal(int number)
+{
+	(void)number;
+	signals++;
+}
+
+/* A handler has run and may have left word: not after the rest of a tick, at once. */
+static void run_signal(const void *argument)
+{
+	(void)argument;
+	struct user user = user_make(1000000);
+	struct wait wait = {
+		.interrupt = ask, .data = &user, .asked_ns = wait_deadline(0) + 1000000000};
+	struct sigaction action = {.sa_handler = on_signal};
+	const struct itimerval once = {.it_value = {.tv_usec = 10000}};
+	(void)sigaction(SIGALRM, &action, NULL);
+	FAKE_WANT(setitimer(ITIMER_REAL, &once, NULL) == 0);
+	while (!signals)
+		FAKE_WANT(wait_poll(&wait, -1, 0, INT64_MAX) == 0);
+	/* It was asked a second ago in the future: nothing but the signal can be why. */
+	FAKE_WANT(user.asked == 1);
+	FAKE_WANT(wait_poll(NULL, -1, 0, 0) == 0);
+}
+
+/* As often as was said, and no more. */
+static void run_how_often(const void *argument)
+{
+	(void)argument;
+	struct user user = user_make(1000000);
+	struct wait wait = {.interrupt = ask, .data = &user};
+	int64_t begin_ns = wait_deadline(0), end_ns = wait_deadline(350);
+	while (wait_left_ms(end_ns, 1)) {
+		int64_t pause_ns = wait_deadline(7);
+		FAKE_WANT(wait_poll(&wait, -1, 0, pause_ns < end_ns ? pause_ns : end_ns) == 0);
+	}
+	FAKE_WANT(user.asked >= 1);
+	FAKE_WANT((int64_t)user.asked <= (wait_deadline(0) - begin_ns) / 100000000 + 1);
+}
+
+FAKE_TEST(opening)
+FAKE_TEST(backlog)
+FAKE_TEST(ordinal)
+FAKE_TEST(lock)
+FAKE_TEST(starting)
+FAKE_TEST(questions_and_batches)
+FAKE_TEST(reconnecting)
+FAKE_TEST(signal)
+FAKE_TEST(how_often)
+
+static void test_figuring_out(void **state)
+{
+	(void)state;
+	static const unsigned none = 0, all = 4;
+	fake_check(run_figuring_out, &none, "time out");
+	fake_check(run_figuring_out, &all, "dead lock");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_opening),
+		cmocka_unit_test(test_backlog),
+		cmocka_unit_test(test_ordinal),
+		cmocka_unit_test(test_lock),
+		cmocka_unit_test(test_starting),
+		cmocka_unit_test(test_questions_and_batches),
+		cmocka_unit_test(test_figuring_out),
+		cmocka_unit_test(test_reconnecting),
+		cmocka_unit_test(test_signal),
+		cmocka_unit_test(test_how_often),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
