@@ -179,6 +179,7 @@ enum {
 		2, /* the sample wanted is broken: `index` is the one shown in its place */
 	PENSTOCK_PADDED = 4, /* repeated so that ranks get equally many batches */
 	PENSTOCK_INVALID = 8, /* broken, in evaluation: the row is zero; leave it out of metrics */
+	PENSTOCK_FLIPPED_VERTICALLY = 16, /* upside down */
 };
 
 /* How a row was made; 64 bytes, as they lie in shared memory. */
