@@ -25,6 +25,8 @@ enum philox_operation {
 	PHILOX_BATCH_FLIP = 6,
 	PHILOX_BATCH_ERASE = 7,
 	PHILOX_BATCH_NOISE = 8, /* pixels of an erased rectangle; drawn on the device */
+	/* Of samples again: */
+	PHILOX_VERTICAL_FLIP = 9,
 };
 
 struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2]);

@@ -37,6 +37,7 @@ enum slots_flag {
 		1u << 1, /* the sample wanted is broken; `index` is the one shown instead */
 	SLOTS_PADDED = 1u << 2, /* repeated at the tail so that ranks get equally many batches */
 	SLOTS_INVALID = 1u << 3, /* broken in evaluation: the row is zero and must not be counted */
+	SLOTS_FLIPPED_VERTICALLY = 1u << 4,
 };
 
 /* What was done to make one row: enough to make it again. 64 bytes. */

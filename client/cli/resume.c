@@ -147,7 +147,7 @@ void resume_rows_text(const struct pixel_recipe *rows, char *buffer, size_t room
 {
 	bool bilinear = rows->filter == WEIGHTS_BILINEAR;
 	(void)snprintf(buffer, room, "%s, %" PRIu32 " px%s%s%s",
-		rows->kind == PIXEL_TRAIN ? "training" : "evaluation", rows->image_size,
+		rows->kind == PIXEL_RESIZED_CROP ? "training" : "evaluation", rows->image_size,
 		rows->fast ? ", decoded fast" : "", bilinear ? "" : ", ",
 		bilinear ? "" : weights_filter_names[rows->filter]);
 }

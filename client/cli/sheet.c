@@ -123,8 +123,8 @@ static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *faul
 static void sheet_visible(
 	const struct sheet *sheet, const struct penstock_sample *s, double ret_box[4])
 {
-	struct pixel_recipe recipe = {.kind = sheet->info->train ? PIXEL_TRAIN : PIXEL_EVAL,
-		.image_size = sheet->info->width};
+	struct pixel_recipe recipe = sheet->info->train ? pixel_recipe_train(sheet->info->width)
+							: pixel_recipe_eval(sheet->info->width);
 	struct pixel_plan plan;
 	pixel_plan_from_crop(&recipe, s->crop_x, s->crop_y, s->crop_w, s->crop_h, false, s->src_w,
 		s->src_h, &plan);
@@ -198,8 +198,11 @@ static void sheet_caption(
 		at += canvas_text(pen->canvas, x + at, y, SHEET_TEXT, width - at, SHEET_ORANGE,
 			"substitute ");
 	if (s->flags & PENSTOCK_FLIPPED)
+		at += canvas_text(
+			pen->canvas, x + at, y, SHEET_TEXT, width - at, SHEET_GRAY, "flipped ");
+	if (s->flags & PENSTOCK_FLIPPED_VERTICALLY)
 		(void)canvas_text(
-			pen->canvas, x + at, y, SHEET_TEXT, width - at, SHEET_GRAY, "flipped");
+			pen->canvas, x + at, y, SHEET_TEXT, width - at, SHEET_GRAY, "upside down");
 }
 
 static int sheet_cell_width(const struct sheet *sheet)

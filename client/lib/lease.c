@@ -24,7 +24,8 @@ _Static_assert(
 _Static_assert((int)PENSTOCK_FLIPPED == (int)SLOTS_FLIPPED &&
 		       (int)PENSTOCK_SUBSTITUTED == (int)SLOTS_SUBSTITUTED &&
 		       (int)PENSTOCK_PADDED == (int)SLOTS_PADDED &&
-		       (int)PENSTOCK_INVALID == (int)SLOTS_INVALID,
+		       (int)PENSTOCK_INVALID == (int)SLOTS_INVALID &&
+		       (int)PENSTOCK_FLIPPED_VERTICALLY == (int)SLOTS_FLIPPED_VERTICALLY,
 	"same bits");
 _Static_assert((int)PENSTOCK_LAST == (int)WIRE_BATCH_LAST, "same bit");
 

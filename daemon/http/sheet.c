@@ -51,8 +51,9 @@ static void sheet_flags(struct jsontext *json, uint32_t flags)
 	static const struct {
 		uint32_t flag;
 		const char *name;
-	} names[] = {{SLOTS_FLIPPED, "flipped"}, {SLOTS_SUBSTITUTED, "substituted"},
-		{SLOTS_PADDED, "padded"}, {SLOTS_INVALID, "invalid"}};
+	} names[] = {{SLOTS_FLIPPED, "flipped"}, {SLOTS_FLIPPED_VERTICALLY, "flipped vertically"},
+		{SLOTS_SUBSTITUTED, "substituted"}, {SLOTS_PADDED, "padded"},
+		{SLOTS_INVALID, "invalid"}};
 	jsontext_array(json, "flags");
 	for (size_t i = 0; i < UTIL_COUNT(names); i++)
 		if (flags & names[i].flag)

@@ -1,8 +1,8 @@
 /* draw: see draw.h. Pure functions. */
 #include "pixel/draw.h"
 
+#include "base/util.h"
 #include "proto/elementary.h"
-#include "proto/philox.h"
 
 #include <assert.h>
 #include <float.h>
@@ -13,10 +13,7 @@ _Static_assert(FLT_EVAL_METHOD == 0, "double arithmetic must be done in double")
 
 enum { DRAW_ATTEMPTS = 10 };
 
-static const double DRAW_SCALE_MIN = 0.08, DRAW_SCALE_MAX = 1.0;
-static const double DRAW_RATIO_MIN = 3.0 / 4.0, DRAW_RATIO_MAX = 4.0 / 3.0;
-
-/* log(4/3), correctly rounded; log(3/4) is its negative. */
+/* log(4/3), correctly rounded; log(3/4) is its negative. A double is not 4/3, but means it. */
 static const double DRAW_LOG_RATIO = 0x1.269621134db92p-2;
 
 uint64_t draw_round(double x)
@@ -33,32 +30,41 @@ static double draw_uniform(uint32_t word, double from, double to)
 	return from + philox_unit(word, 0) * (to - from);
 }
 
-/* Where no attempt fitted: the largest central crop whose ratio is allowed. */
-static struct draw_box draw_central(uint32_t src_w, uint32_t src_h)
+static double draw_log(double ratio)
+{
+	if (ratio == DRAW_RATIO_MAX)
+		return DRAW_LOG_RATIO;
+	return ratio == DRAW_RATIO_MIN ? -DRAW_LOG_RATIO : elementary_log(ratio);
+}
+
+/* Where no attempt fitted: the largest central crop whose ratio is allowed; at least a pixel, which
+ * torchvision forgets. */
+static struct draw_box draw_central(const double allowed[2], uint32_t src_w, uint32_t src_h)
 {
 	double ratio = (double)src_w / (double)src_h;
 	uint64_t w = src_w, h = src_h;
-	if (ratio < DRAW_RATIO_MIN)
-		h = draw_round((double)src_w / DRAW_RATIO_MIN);
-	else if (ratio > DRAW_RATIO_MAX)
-		w = draw_round((double)src_h * DRAW_RATIO_MAX);
+	if (ratio < allowed[0])
+		h = UTIL_MAX(draw_round((double)src_w / allowed[0]), (uint64_t)1);
+	else if (ratio > allowed[1])
+		w = UTIL_MAX(draw_round((double)src_h * allowed[1]), (uint64_t)1);
 	return (struct draw_box){.x = (uint32_t)(src_w - w) / 2,
 		.y = (uint32_t)(src_h - h) / 2,
 		.w = (uint32_t)w,
 		.h = (uint32_t)h};
 }
 
-struct draw_box draw_resized_crop(const struct pixel_key *key, uint32_t src_w, uint32_t src_h)
+struct draw_box draw_resized_crop(const struct pixel_key *key, const double scale[2],
+	const double ratio[2], uint32_t src_w, uint32_t src_h)
 {
 	assert(src_w >= 1 && src_h >= 1 && src_w <= 65535 && src_h <= 65535);
 	double area = (double)src_w * (double)src_h;
+	double narrow = draw_log(ratio[0]), wide = draw_log(ratio[1]);
 	for (uint32_t attempt = 0; attempt < DRAW_ATTEMPTS; attempt++) {
 		struct philox r = philox_draw(
 			key->seed, key->epoch, key->position, PHILOX_RESIZED_CROP, attempt);
-		double target = area * draw_uniform(r.word[0], DRAW_SCALE_MIN, DRAW_SCALE_MAX);
-		double ratio =
-			elementary_exp(draw_uniform(r.word[1], -DRAW_LOG_RATIO, DRAW_LOG_RATIO));
-		uint64_t w = draw_round(sqrt(target * ratio)), h = draw_round(sqrt(target / ratio));
+		double target = area * draw_uniform(r.word[0], scale[0], scale[1]);
+		double shape = elementary_exp(draw_uniform(r.word[1], narrow, wide));
+		uint64_t w = draw_round(sqrt(target * shape)), h = draw_round(sqrt(target / shape));
 		if (w < 1 || w > src_w || h < 1 || h > src_h)
 			continue;
 		return (struct draw_box){
@@ -68,12 +74,13 @@ struct draw_box draw_resized_crop(const struct pixel_key *key, uint32_t src_w, u
 			.h = (uint32_t)h,
 		};
 	}
-	return draw_central(src_w, src_h);
+	return draw_central(ratio, src_w, src_h);
 }
 
-bool draw_flip(const struct pixel_key *key)
+bool draw_flip(const struct pixel_key *key, enum philox_operation operation, double p)
 {
-	struct philox r =
-		philox_draw(key->seed, key->epoch, key->position, PHILOX_HORIZONTAL_FLIP, 0);
-	return philox_unit(r.word[0], r.word[1]) < 0.5;
+	if (p <= 0)
+		return false;
+	struct philox r = philox_draw(key->seed, key->epoch, key->position, operation, 0);
+	return philox_unit(r.word[0], r.word[1]) < p;
 }

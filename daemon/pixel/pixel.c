@@ -25,15 +25,30 @@ static uint32_t pixel_center(uint32_t spare)
 	return (uint32_t)draw_round((double)spare / 2.0);
 }
 
+struct pixel_recipe pixel_recipe_train(uint32_t image_size)
+{
+	return (struct pixel_recipe){.kind = PIXEL_RESIZED_CROP,
+		.image_size = image_size,
+		.scale = {DRAW_SCALE_MIN, DRAW_SCALE_MAX},
+		.ratio = {DRAW_RATIO_MIN, DRAW_RATIO_MAX},
+		.flip = 0.5};
+}
+
+struct pixel_recipe pixel_recipe_eval(uint32_t image_size)
+{
+	return (struct pixel_recipe){.kind = PIXEL_RESIZE,
+		.image_size = image_size,
+		.resize = (uint32_t)((uint64_t)image_size * 256 / 224)};
+}
+
 /* torchvision's Resize(size) of an int: the shorter side becomes size, the longer int(size * long /
  * short). Python divides integers correctly rounded, and a quotient that is no integer is at least
  * 1/65,535 away from one: integers agree. */
-static void pixel_plan_eval(const struct pixel_recipe *recipe, struct pixel_plan *plan)
+static void pixel_plan_resize(const struct pixel_recipe *recipe, struct pixel_plan *plan)
 {
-	uint64_t size = (uint64_t)recipe->image_size * 256 / 224, w = plan->crop_w,
-		 h = plan->crop_h;
-	plan->resize_w = (uint32_t)(w <= h ? size : size * w / h);
-	plan->resize_h = (uint32_t)(w <= h ? size * h / w : size);
+	uint64_t size = recipe->resize, w = plan->crop_w, h = plan->crop_h;
+	plan->resize_w = (uint32_t)(recipe->both || w <= h ? size : size * w / h);
+	plan->resize_h = (uint32_t)(recipe->both || w > h ? size : size * h / w);
 	plan->window_x = pixel_center(plan->resize_w - recipe->image_size);
 	plan->window_y = pixel_center(plan->resize_h - recipe->image_size);
 }
@@ -52,8 +67,8 @@ void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, ui
 		.resize_h = recipe->image_size,
 		.flip = flip,
 	};
-	if (recipe->kind == PIXEL_EVAL)
-		pixel_plan_eval(recipe, &plan);
+	if (recipe->kind == PIXEL_RESIZE)
+		pixel_plan_resize(recipe, &plan);
 	*ret = plan;
 }
 
@@ -69,12 +84,11 @@ void pixel_plan_make(const struct pixel_recipe *recipe, const struct pixel_key *
 	uint32_t src_h, struct pixel_plan *ret)
 {
 	struct draw_box box = {.w = src_w, .h = src_h};
-	bool flip = false;
-	if (recipe->kind == PIXEL_TRAIN) {
-		box = draw_resized_crop(key, src_w, src_h);
-		flip = draw_flip(key);
-	}
+	if (recipe->kind == PIXEL_RESIZED_CROP)
+		box = draw_resized_crop(key, recipe->scale, recipe->ratio, src_w, src_h);
+	bool flip = draw_flip(key, PHILOX_HORIZONTAL_FLIP, recipe->flip);
 	pixel_plan_from_crop(recipe, box.x, box.y, box.w, box.h, flip, src_w, src_h, ret);
+	ret->flip_vertical = draw_flip(key, PHILOX_VERTICAL_FLIP, recipe->flip_vertical);
 }
 
 uint64_t pixel_sink_bytes(uint32_t max_image_size)
@@ -147,6 +161,7 @@ static struct resample_job pixel_job(const struct pixel_recipe *recipe,
 		.x = x,
 		.y = y,
 		.flip = plan->flip,
+		.flip_vertical = plan->flip_vertical,
 		.out = out,
 	};
 }

@@ -21,17 +21,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Numbers are part of hashes that states keep. */
 enum pixel_recipe_kind {
-	PIXEL_TRAIN, /* RandomResizedCrop(image_size, scale, ratio), RandomHorizontalFlip(0.5) */
-	PIXEL_EVAL, /* Resize(int(image_size * 256 / 224)), CenterCrop(image_size) */
+	PIXEL_RESIZED_CROP = 0, /* RandomResizedCrop(image_size, scale, ratio) */
+	PIXEL_RESIZE = 1, /* of the whole image: Resize(resize), CenterCrop(image_size) */
 };
+
+/* Of pixel_recipe.resize. */
+enum { PIXEL_RESIZE_MAX = 4096 };
 
 struct pixel_recipe {
 	enum pixel_recipe_kind kind;
 	uint32_t image_size; /* 1 .. 2048 */
+	/* RESIZED_CROP: least and most of the area and of width by height; see draw.h. */
+	double scale[2], ratio[2];
+	/* RESIZE: image_size .. PIXEL_RESIZE_MAX, of the shorter side, or `both`: of both. */
+	uint32_t resize;
+	bool both;
+	double flip, flip_vertical; /* how likely, 0 .. 1 */
 	bool fast; /* JPEGs may be decoded shrunk where the crop is large enough */
 	enum weights_filter filter; /* of the resize */
 };
+
+/* What a stream does unless it says otherwise. Training: RandomResizedCrop(image_size),
+ * RandomHorizontalFlip(0.5). Evaluation: Resize(int(image_size * 256 / 224)),
+ * CenterCrop(image_size). Pure. */
+struct pixel_recipe pixel_recipe_train(uint32_t image_size);
+struct pixel_recipe pixel_recipe_eval(uint32_t image_size);
 
 /* What a sample's random parameters hang on. */
 struct pixel_key {
@@ -42,16 +58,16 @@ struct pixel_key {
 
 /* Everything that is done to one sample: a pure function of recipe, key and source size. */
 struct pixel_plan {
-	/* Of the source; the whole image in the evaluation recipe. */
+	/* Of the source; the whole image where nothing is cropped before it is resized. */
 	uint32_t crop_x, crop_y, crop_w, crop_h;
 	uint32_t resize_w, resize_h; /* that crop is resized to */
 	uint32_t window_x, window_y; /* of the resized image; window is image_size x image_size */
-	bool flip;
+	bool flip, flip_vertical;
 	uint8_t shrink; /* what is decoded, and resized, is the source at 1/2^shrink of its size */
 };
 
-/* Training: torchvision's RandomResizedCrop.get_params with draws from Philox (see draw.h).
- * Evaluation: torchvision's sizes, with Python's rounding. Pure. */
+/* torchvision's RandomResizedCrop.get_params with draws from Philox (see draw.h), or its sizes of
+ * Resize and CenterCrop, with Python's rounding. Pure. */
 void pixel_plan_make(const struct pixel_recipe *recipe, const struct pixel_key *key, uint32_t src_w,
 	uint32_t src_h, struct pixel_plan *ret);
 
@@ -60,8 +76,8 @@ void pixel_plan_make(const struct pixel_recipe *recipe, const struct pixel_key *
 bool pixel_crop_fits(uint32_t crop_x, uint32_t crop_y, uint32_t crop_w, uint32_t crop_h,
 	uint32_t src_w, uint32_t src_h);
 
-/* The same plan from a record of a slot (replay): crop and flip given, the rest follows. The crop
- * must fit. */
+/* The same plan from a record of a slot (replay): crop and flip given, the rest follows, but for
+ * flip_vertical, which is the caller's to set. The crop must fit. */
 void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, uint32_t crop_y,
 	uint32_t crop_w, uint32_t crop_h, bool flip, uint32_t src_w, uint32_t src_h,
 	struct pixel_plan *ret);

@@ -34,6 +34,7 @@ struct resample {
 	uint8_t *out;
 	struct weights x, y;
 	bool vertical_first;
+	bool flip_vertical;
 	uint32_t rows, rows_in, rows_out;
 	uint32_t source; /* pixels of a row that comes */
 	uint32_t pitch, row; /* of what the vertical pass works on, in bytes */
@@ -232,6 +233,7 @@ void resample_begin(
 	weights_make(&r->x, &job->x, job->flip);
 	weights_make(&r->y, &job->y, false);
 	r->out = job->out;
+	r->flip_vertical = job->flip_vertical;
 	r->vertical_first = resample_vertical_first(&job->x, &job->y);
 	r->source = r->x.end - r->x.begin;
 	r->rows = r->y.end - r->y.begin;
@@ -259,7 +261,9 @@ static void resample_across(
 /* Row rows_out of the vertical pass is complete in `line`. */
 static void resample_emit(struct resample *r)
 {
-	uint8_t *out = r->out + (size_t)r->rows_out++ * r->x.count * PLANES;
+	uint32_t y = r->rows_out++;
+	uint8_t *out =
+		r->out + (size_t)(r->flip_vertical ? r->y.count - 1 - y : y) * r->x.count * PLANES;
 	const uint8_t *row = r->line;
 	uint32_t pitch = r->pitch;
 	if (r->vertical_first) {

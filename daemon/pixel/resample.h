@@ -25,7 +25,7 @@ struct resample;
 
 struct resample_job {
 	struct weights_axis x, y; /* windows at most max_window; the same filter */
-	bool flip;
+	bool flip, flip_vertical;
 	uint8_t *out; /* x.window x y.window x 3 bytes, written by the time of the last row */
 };
 

@@ -69,8 +69,9 @@ static void row_note_plan(
 	record->crop_h = plan->crop_h;
 	record->src_w = info->width;
 	record->src_h = info->height;
-	record->flags =
-		(record->flags & ~(uint32_t)SLOTS_FLIPPED) | (plan->flip ? SLOTS_FLIPPED : 0);
+	record->flags = (record->flags & ~(uint32_t)(SLOTS_FLIPPED | SLOTS_FLIPPED_VERTICALLY)) |
+			(plan->flip ? SLOTS_FLIPPED : 0) |
+			(plan->flip_vertical ? SLOTS_FLIPPED_VERTICALLY : 0);
 }
 
 /* Fast mode is for JPEGs: nothing is saved in a PNG. */
@@ -262,6 +263,7 @@ int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
 	struct pixel_plan plan;
 	pixel_plan_from_crop(recipe, record->crop_x, record->crop_y, record->crop_w, record->crop_h,
 		record->flags & SLOTS_FLIPPED, info.width, info.height, &plan);
+	plan.flip_vertical = record->flags & SLOTS_FLIPPED_VERTICALLY;
 	row_shrink(recipe, &info, &plan);
 	return row_run(maker, recipe, &plan, out);
 }

@@ -56,8 +56,9 @@ uint64_t row_maker_bytes(
 	uint32_t max_image_size, uint64_t scratch); /* for the ledger; of the decoder's limits */
 
 /* Decodes, crops, resizes and flips into `out` (image_size x image_size x 3 bytes). Fills the
- * record's crop_*, src_* and the flag SLOTS_FLIPPED; the caller sets index, label, position and
- * other flags. An enum decode_outcome (row undefined unless DECODE_OK) or -ENOMEM. */
+ * record's crop_*, src_* and the flags SLOTS_FLIPPED and SLOTS_FLIPPED_VERTICALLY; the caller sets
+ * index, label, position and other flags. An enum decode_outcome (row undefined unless DECODE_OK)
+ * or -ENOMEM. */
 int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 	const struct pixel_recipe *recipe, const struct pixel_key *key, uint8_t *out,
 	struct slots_record *record);

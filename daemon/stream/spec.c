@@ -469,10 +469,11 @@ bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const c
 
 struct pixel_recipe spec_pixels(const struct stream_spec *spec)
 {
-	return (struct pixel_recipe){.kind = spec->train ? PIXEL_TRAIN : PIXEL_EVAL,
-		.image_size = spec->image_size,
-		.fast = spec->decode == SPEC_DECODE_FAST,
-		.filter = spec->interpolation};
+	struct pixel_recipe recipe = spec->train ? pixel_recipe_train(spec->image_size)
+						 : pixel_recipe_eval(spec->image_size);
+	recipe.fast = spec->decode == SPEC_DECODE_FAST;
+	recipe.filter = spec->interpolation;
+	return recipe;
 }
 
 uint64_t spec_order_hash(const struct stream_spec *spec)

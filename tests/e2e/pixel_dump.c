@@ -69,9 +69,10 @@ static bool job_eval(const char *line, const struct image *image, struct pixel_r
 	struct pixel_plan *plan)
 {
 	struct pixel_key key = {0};
-	recipe->kind = PIXEL_EVAL;
-	if (sscanf(line, "eval %" SCNu32, &recipe->image_size) != 1)
+	uint32_t size;
+	if (sscanf(line, "eval %" SCNu32, &size) != 1)
 		return false;
+	*recipe = pixel_recipe_eval(size);
 	pixel_plan_make(recipe, &key, image->width, image->height, plan);
 	return true;
 }
@@ -153,7 +154,7 @@ static int jobs_run(struct pixel_sink *sink, struct resample *resample, const st
 {
 	char line[256];
 	while (fgets(line, sizeof(line), stdin)) {
-		struct pixel_recipe recipe = {.kind = PIXEL_TRAIN};
+		struct pixel_recipe recipe = pixel_recipe_train(1);
 		struct pixel_plan plan;
 		struct resample_job job = {0};
 		if (job_resize(line, image, &job)) {

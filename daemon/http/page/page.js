@@ -661,7 +661,7 @@
 		const label = number(row.label);
 		const name = text(row.class) || (label === null || label < 0 ? "unlabelled" : `class ${label}`);
 		const flags = list(row.flags).map(text).filter(Boolean);
-		return {name, flags: flags.join(", "), odd: flags.some((flag) => flag !== "flipped"), index: `sample ${count(number(row.index))}`};
+		return {name, flags: flags.join(", "), odd: flags.some((flag) => !flag.startsWith("flipped")), index: `sample ${count(number(row.index))}`};
 	}
 
 	function newTile() {

@@ -13,6 +13,8 @@
 #include <cmocka.h>
 
 static const double LOG_RATIO = 0.28768207245178092744; /* log(4/3) */
+static const double SCALE[2] = {DRAW_SCALE_MIN, DRAW_SCALE_MAX};
+static const double RATIO[2] = {DRAW_RATIO_MIN, DRAW_RATIO_MAX};
 
 static void test_round(void **state)
 {
@@ -30,13 +32,15 @@ static void test_round(void **state)
 
 /* torchvision's text in libm's arithmetic; the last bit of exp may move a side by one pixel, once
  * in many millions. */
-static struct draw_box twin_crop(const struct pixel_key *key, uint32_t src_w, uint32_t src_h)
+static struct draw_box twin_crop(const struct pixel_key *key, const double scale[2],
+	const double allowed[2], uint32_t src_w, uint32_t src_h)
 {
 	for (uint32_t attempt = 0; attempt < 10; attempt++) {
 		struct philox r = philox_draw(
 			key->seed, key->epoch, key->position, PHILOX_RESIZED_CROP, attempt);
-		double area = (double)src_w * src_h * (0.08 + ldexp(r.word[0], -32) * 0.92);
-		double low = log(3.0 / 4.0), high = log(4.0 / 3.0);
+		double area = (double)src_w * src_h *
+			      (scale[0] + ldexp(r.word[0], -32) * (scale[1] - scale[0]));
+		double low = log(allowed[0]), high = log(allowed[1]);
 		double ratio = exp(low + ldexp(r.word[1], -32) * (high - low));
 		double w = nearbyint(sqrt(area * ratio)), h = nearbyint(sqrt(area / ratio));
 		if (w < 1 || w > src_w || h < 1 || h > src_h)
@@ -48,29 +52,41 @@ static struct draw_box twin_crop(const struct pixel_key *key, uint32_t src_w, ui
 			.h = (uint32_t)h};
 	}
 	double ratio = (double)src_w / src_h, w = src_w, h = src_h;
-	if (ratio < 3.0 / 4.0)
-		h = nearbyint(w / (3.0 / 4.0));
-	else if (ratio > 4.0 / 3.0)
-		w = nearbyint(h * (4.0 / 3.0));
+	if (ratio < allowed[0])
+		h = fmax(nearbyint(w / allowed[0]), 1);
+	else if (ratio > allowed[1])
+		w = fmax(nearbyint(h * allowed[1]), 1);
 	return (struct draw_box){
 		(uint32_t)(src_w - w) / 2, (uint32_t)(src_h - h) / 2, (uint32_t)w, (uint32_t)h};
 }
 
-static void test_twin(void **state)
+static void twin_check(const double scale[2], const double ratio[2])
 {
 	static const uint32_t sides[] = {1, 2, 3, 7, 50, 224, 375, 500, 2000, 65535};
-	(void)state;
 	for (unsigned i = 0; i < UTIL_COUNT(sides); i++)
 		for (unsigned j = 0; j < UTIL_COUNT(sides); j++)
 			for (uint32_t p = 0; p < 300; p++) {
 				struct pixel_key key = {
 					.seed = 3, .epoch = i, .position = p * 977 + j};
-				struct draw_box got = draw_resized_crop(&key, sides[i], sides[j]);
-				struct draw_box want = twin_crop(&key, sides[i], sides[j]);
+				struct draw_box got =
+					draw_resized_crop(&key, scale, ratio, sides[i], sides[j]);
+				struct draw_box want =
+					twin_crop(&key, scale, ratio, sides[i], sides[j]);
 				assert_memory_equal(&got, &want, sizeof(got));
 				assert_true(got.w >= 1 && got.x + got.w <= sides[i]);
 				assert_true(got.h >= 1 && got.y + got.h <= sides[j]);
 			}
+}
+
+static void test_twin(void **state)
+{
+	static const double scale[][2] = {{0.35, 1}, {0, 0.001}, {1, 1}, {0.25, 0.25}};
+	static const double ratio[][2] = {{1, 1}, {0.01, 100}, {3, 4}, {0.01, 0.011}};
+	(void)state;
+	twin_check(SCALE, RATIO);
+	for (unsigned i = 0; i < UTIL_COUNT(scale); i++)
+		for (unsigned j = 0; j < UTIL_COUNT(ratio); j++)
+			twin_check(scale[i], ratio[j]);
 }
 
 /* Where nothing can fit, ten attempts end in the central crop. */
@@ -79,8 +95,8 @@ static void test_central(void **state)
 	(void)state;
 	for (uint32_t p = 0; p < 50; p++) {
 		struct pixel_key key = {.seed = 9, .position = p};
-		struct draw_box tall = draw_resized_crop(&key, 3, 1000);
-		struct draw_box wide = draw_resized_crop(&key, 1000, 3);
+		struct draw_box tall = draw_resized_crop(&key, SCALE, RATIO, 3, 1000);
+		struct draw_box wide = draw_resized_crop(&key, SCALE, RATIO, 1000, 3);
 		assert_memory_equal(&tall, (&(struct draw_box){0, 498, 3, 4}), sizeof(tall));
 		assert_memory_equal(&wide, (&(struct draw_box){498, 0, 4, 3}), sizeof(wide));
 	}
@@ -120,9 +136,9 @@ static void test_distribution(void **state)
 	(void)state;
 	for (uint32_t p = 0; p < DRAWS; p++) {
 		struct pixel_key key = {.seed = 77, .position = p, .epoch = 1};
-		struct draw_box box = draw_resized_crop(&key, SIDE, SIDE);
+		struct draw_box box = draw_resized_crop(&key, SCALE, RATIO, SIDE, SIDE);
 		double part = (double)box.w * box.h / ((double)SIDE * SIDE);
-		flips += draw_flip(&key);
+		flips += draw_flip(&key, PHILOX_HORIZONTAL_FLIP, 0.5);
 		histogram_add(&x, (box.x + 0.5) / (SIDE - box.w + 1.0));
 		histogram_add(&y, (box.y + 0.5) / (SIDE - box.h + 1.0));
 		if (part < 0.0801 || part > 0.74)
@@ -137,6 +153,48 @@ static void test_distribution(void **state)
 	histogram_check(&y, "row");
 	/* Four standard deviations of a fair coin. */
 	assert_true(fabs(flips - DRAWS / 2.0) < 4 * sqrt(DRAWS) / 2);
+}
+
+/* Other bounds, within which every ratio fits a square. */
+static void test_distribution_of_others(void **state)
+{
+	enum { SIDE = 40000 };
+	static const double scale[2] = {0.35, 0.45}, ratio[2] = {0.5, 2};
+	struct histogram area = {{0}, 0}, shape = {{0}, 0};
+	(void)state;
+	for (uint32_t p = 0; p < DRAWS; p++) {
+		struct pixel_key key = {.seed = 78, .position = p};
+		struct draw_box box = draw_resized_crop(&key, scale, ratio, SIDE, SIDE);
+		double part = (double)box.w * box.h / ((double)SIDE * SIDE);
+		double log_ratio = log((double)box.w / box.h);
+		histogram_add(&area, UTIL_MIN(UTIL_MAX((part - 0.35) / 0.1, 0), 1));
+		histogram_add(&shape, UTIL_MIN(UTIL_MAX((log_ratio / log(2) + 1) / 2, 0), 1));
+	}
+	histogram_check(&area, "area");
+	histogram_check(&shape, "ratio");
+}
+
+/* As often as was said, never and always included; one direction says nothing of the other. */
+static void test_flips(void **state)
+{
+	static const double chances[] = {0, 0.1, 0.5, 0.9, 1};
+	(void)state;
+	for (unsigned i = 0; i < UTIL_COUNT(chances); i++) {
+		uint32_t across = 0, down = 0, both = 0;
+		double p = chances[i];
+		for (uint32_t n = 0; n < DRAWS; n++) {
+			struct pixel_key key = {.seed = 79, .position = n};
+			bool a = draw_flip(&key, PHILOX_HORIZONTAL_FLIP, p);
+			bool d = draw_flip(&key, PHILOX_VERTICAL_FLIP, p);
+			across += a;
+			down += d;
+			both += a && d;
+		}
+		double room = 4 * sqrt(DRAWS * p * (1 - p)), pairs = DRAWS * p * p;
+		assert_true(fabs(across - DRAWS * p) <= room);
+		assert_true(fabs(down - DRAWS * p) <= room);
+		assert_true(fabs(both - pairs) <= 4 * sqrt(pairs * (1 - p * p)));
+	}
 }
 
 /* The promise "same seed, same bytes": these values may never change. */
@@ -156,8 +214,8 @@ static void test_golden(void **state)
 	};
 	(void)state;
 	for (unsigned i = 0; i < UTIL_COUNT(golden); i++) {
-		struct draw_box box = draw_resized_crop(&golden[i].key, 500, 375);
-		bool flip = draw_flip(&golden[i].key);
+		struct draw_box box = draw_resized_crop(&golden[i].key, SCALE, RATIO, 500, 375);
+		bool flip = draw_flip(&golden[i].key, PHILOX_HORIZONTAL_FLIP, 0.5);
 		if (memcmp(&box, &golden[i].box, sizeof(box)) != 0 || flip != golden[i].flip)
 			fail_msg("golden %u: {%u, %u, %u, %u}, %d", i, box.x, box.y, box.w, box.h,
 				flip);
@@ -165,9 +223,10 @@ static void test_golden(void **state)
 	uint64_t hash = HASH_SEED;
 	for (uint32_t p = 0; p < 10000; p++) {
 		struct pixel_key key = {.seed = 42, .position = p, .epoch = p % 90};
-		struct draw_box box = draw_resized_crop(&key, 300 + p % 400, 300 + p % 177);
+		struct draw_box box =
+			draw_resized_crop(&key, SCALE, RATIO, 300 + p % 400, 300 + p % 177);
 		hash = hash_bytes(hash, &box, sizeof(box));
-		hash = hash_u64(hash, draw_flip(&key));
+		hash = hash_u64(hash, draw_flip(&key, PHILOX_HORIZONTAL_FLIP, 0.5));
 	}
 	if (hash_mix(hash) != 0x9eb2435137c9ce1b)
 		fail_msg("golden hash: 0x%016llx", (unsigned long long)hash_mix(hash));
@@ -180,6 +239,8 @@ int main(void)
 		cmocka_unit_test(test_twin),
 		cmocka_unit_test(test_central),
 		cmocka_unit_test(test_distribution),
+		cmocka_unit_test(test_distribution_of_others),
+		cmocka_unit_test(test_flips),
 		cmocka_unit_test(test_golden),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@ static void test_eval_plan(void **state)
 	};
 	(void)state;
 	for (unsigned i = 0; i < UTIL_COUNT(cases); i++) {
-		struct pixel_recipe recipe = {.kind = PIXEL_EVAL, .image_size = cases[i].size};
+		struct pixel_recipe recipe = pixel_recipe_eval(cases[i].size);
 		struct pixel_key key = {0};
 		struct pixel_plan plan;
 		pixel_plan_make(&recipe, &key, cases[i].w, cases[i].h, &plan);
@@ -49,8 +49,8 @@ static void test_plan_from_crop(void **state)
 {
 	(void)state;
 	for (uint32_t p = 0; p < 500; p++) {
-		struct pixel_recipe recipe = {
-			.kind = p % 3 ? PIXEL_TRAIN : PIXEL_EVAL, .image_size = 1 + p % 300};
+		struct pixel_recipe recipe =
+			p % 3 ? pixel_recipe_train(1 + p % 300) : pixel_recipe_eval(1 + p % 300);
 		struct pixel_key key = {.seed = 5, .position = p};
 		uint32_t w = 1 + p * 7 % 640, h = 1 + p * 13 % 480;
 		struct pixel_plan made, again;
@@ -151,11 +151,65 @@ static struct pixel_sink *sink_new(uint32_t size)
 	return sink;
 }
 
+/* Upside down: the rows of the row in the opposite order, whichever pass comes first, from the ring
+ * of rows or from sums. */
+static void test_flip_vertical(void **state)
+{
+	enum { SIZE = 33 };
+	struct pixel_recipe recipe = pixel_recipe_train(SIZE);
+	uint8_t straight[SIZE * SIZE * 3], flipped[SIZE * SIZE * 3];
+	struct pixel_sink *sink = sink_new(64);
+	(void)state;
+	for (uint32_t h = 1; h < 2000; h += 111) {
+		struct pixel_plan plan;
+		pixel_plan_from_crop(&recipe, 3, 5, 41, h, h & 2, 100, 3000, &plan);
+		sink_run(sink, &recipe, &plan, straight);
+		plan.flip_vertical = true;
+		sink_run(sink, &recipe, &plan, flipped);
+		for (size_t y = 0; y < SIZE; y++)
+			assert_memory_equal(flipped + (SIZE - 1 - y) * SIZE * 3,
+				straight + y * SIZE * 3, SIZE * 3);
+	}
+	pixel_sink_free(sink);
+}
+
+/* Resize of both sides, larger than the centre that is kept and not; and of a shorter side that is
+ * not evaluation's. */
+static void test_plan_resize(void **state)
+{
+	struct pixel_recipe recipe = pixel_recipe_eval(224);
+	struct pixel_key key = {0};
+	struct pixel_plan plan;
+	(void)state;
+	recipe.resize = 232;
+	pixel_plan_make(&recipe, &key, 500, 375, &plan);
+	assert_int_equal(plan.resize_w, 309);
+	assert_int_equal(plan.resize_h, 232);
+	assert_int_equal(plan.window_x, 42); /* 42.5 */
+	assert_int_equal(plan.window_y, 4);
+	recipe.both = true;
+	pixel_plan_make(&recipe, &key, 500, 375, &plan);
+	assert_int_equal(plan.resize_w, 232);
+	assert_int_equal(plan.resize_h, 232);
+	assert_int_equal(plan.window_x, 4);
+	assert_int_equal(plan.window_y, 4);
+	recipe.resize = 224;
+	recipe.flip = recipe.flip_vertical = 1;
+	pixel_plan_make(&recipe, &key, 3, 65535, &plan);
+	assert_int_equal(plan.resize_w, 224);
+	assert_int_equal(plan.resize_h, 224);
+	assert_int_equal(plan.window_x, 0);
+	assert_int_equal(plan.window_y, 0);
+	assert_true(plan.flip);
+	assert_true(plan.flip_vertical);
+	assert_int_equal(plan.crop_h, 65535);
+}
+
 /* The flipped row of the batch is the row, mirrored. */
 static void test_flip(void **state)
 {
 	enum { SIZE = 33 };
-	struct pixel_recipe recipe = {.kind = PIXEL_TRAIN, .image_size = SIZE};
+	struct pixel_recipe recipe = pixel_recipe_train(SIZE);
 	uint8_t straight[SIZE * SIZE * 3], flipped[SIZE * SIZE * 3];
 	struct pixel_sink *sink = sink_new(64);
 	(void)state;
@@ -177,7 +231,7 @@ static void test_flip(void **state)
 static void test_identity(void **state)
 {
 	enum { SIZE = 50 };
-	struct pixel_recipe recipe = {.kind = PIXEL_TRAIN, .image_size = SIZE};
+	struct pixel_recipe recipe = pixel_recipe_train(SIZE);
 	struct pixel_plan plan;
 	uint8_t out[SIZE * SIZE * 3], row[PIXEL_PLANES][SIZE];
 	struct pixel_sink *sink = sink_new(SIZE);
@@ -195,7 +249,7 @@ static void test_identity(void **state)
 /* The centre crop of a wide picture needs neither its left nor its right end. */
 static void test_eval_region(void **state)
 {
-	struct pixel_recipe recipe = {.kind = PIXEL_EVAL, .image_size = 224};
+	struct pixel_recipe recipe = pixel_recipe_eval(224);
 	struct pixel_key key = {0};
 	struct pixel_plan plan;
 	struct pixel_region region;
@@ -218,7 +272,7 @@ static void test_eval_region(void **state)
  */
 static void test_eval_extreme(void **state)
 {
-	struct pixel_recipe recipe = {.kind = PIXEL_EVAL, .image_size = 2048};
+	struct pixel_recipe recipe = pixel_recipe_eval(2048);
 	struct pixel_key key = {0};
 	struct pixel_plan plan;
 	struct pixel_sink *sink = sink_new(2048);
@@ -240,8 +294,8 @@ static void test_golden(void **state)
 	struct pixel_sink *sink = sink_new(SIZE);
 	(void)state;
 	for (uint32_t p = 0; p < 40; p++) {
-		struct pixel_recipe recipe = {
-			.kind = p % 4 ? PIXEL_TRAIN : PIXEL_EVAL, .image_size = SIZE - p % 5};
+		struct pixel_recipe recipe =
+			p % 4 ? pixel_recipe_train(SIZE - p % 5) : pixel_recipe_eval(SIZE - p % 5);
 		struct pixel_key key = {.seed = 1, .position = p};
 		struct pixel_plan plan;
 		pixel_plan_make(&recipe, &key, 60 + p * 9, 400 - p * 7, &plan);
@@ -262,6 +316,8 @@ int main(void)
 		cmocka_unit_test(test_sink_refusals),
 		cmocka_unit_test(test_sink_bytes),
 		cmocka_unit_test(test_flip),
+		cmocka_unit_test(test_flip_vertical),
+		cmocka_unit_test(test_plan_resize),
 		cmocka_unit_test(test_identity),
 		cmocka_unit_test(test_eval_region),
 		cmocka_unit_test(test_eval_extreme),
