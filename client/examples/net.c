@@ -205,12 +205,11 @@ static float softmax_loss(float *score, unsigned classes, unsigned label, bool *
 	return loss;
 }
 
-float net_learn(struct net *net, unsigned label, bool *ret_right)
+float net_look(struct net *net, unsigned label, bool *ret_right)
 {
 	struct net_layer *last = &net->layer[NET_LAYERS - 1];
 	unsigned outputs = last->out_side * last->out_side, channels = last->channels;
 	const float *in = net->input;
-	float loss;
 
 	for (int i = 0; i < NET_LAYERS; i++) {
 		layer_forward(&net->layer[i], in);
@@ -223,7 +222,14 @@ float net_learn(struct net *net, unsigned label, bool *ret_right)
 	for (unsigned k = 0; k < channels; k++)
 		for (unsigned c = 0; c < net->classes; c++)
 			net->score[c] += net->mean[k] * net->linear[k * net->classes + c];
-	loss = softmax_loss(net->score, net->classes, label, ret_right);
+	return softmax_loss(net->score, net->classes, label, ret_right);
+}
+
+float net_learn(struct net *net, unsigned label, bool *ret_right)
+{
+	struct net_layer *last = &net->layer[NET_LAYERS - 1];
+	unsigned outputs = last->out_side * last->out_side, channels = last->channels;
+	float loss = net_look(net, label, ret_right);
 
 	for (unsigned k = 0; k < channels; k++) {
 		float d_mean = 0;

@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { NET_SIDE = 64, NET_LAYERS = 3 };
 
 struct net_layer {
@@ -43,6 +47,9 @@ void net_refresh(struct net *net);
 /* The picture to learn next: NET_SIDE x NET_SIDE pixels R, G, B. */
 void net_take(struct net *net, const uint8_t *rgb);
 
+/* What the net makes of that picture: its loss. */
+float net_look(struct net *net, unsigned label, bool *ret_right);
+
 /* That picture there and back: returns its loss, adds its gradients. */
 float net_learn(struct net *net, unsigned label, bool *ret_right);
 
@@ -51,3 +58,7 @@ void net_step(struct net *net, float rate, unsigned pictures);
 
 /* FNV-1a over the weights: two runs that learned the same show the same number. */
 uint64_t net_hash(const struct net *net);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,95 +1,38 @@
 // read_batches in C++: the handles in types that close themselves, errors as exceptions.
 //
 //   read_batches_cpp SOURCE     evaluation recipe: every image once, in order
-#include "penstock/penstock.h"
+#include "handles.hpp"
 
-#include <array>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <memory>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace
 {
 
-// A negative result becomes an exception that says what libpenstock says.
-int check(int result)
-{
-	if (result < 0)
-		throw std::runtime_error(penstock_error());
-	return result;
-}
-
-struct StreamCloser {
-	void operator()(penstock_stream *stream) const
-	{
-		penstock_stream_close(stream);
-	}
-};
-using Stream = std::unique_ptr<penstock_stream, StreamCloser>;
-
-// Holds a batch; gives it back at the end of its scope.
-class Batch
-{
-      public:
-	explicit Batch(penstock_stream *stream) : stream_(stream)
-	{
-		end_ = check(penstock_stream_next(stream, &batch_, PENSTOCK_TIMEOUT_DEFAULT)) ==
-		       PENSTOCK_END;
-	}
-	~Batch()
-	{
-		if (!end_)
-			(void)penstock_batch_release(stream_, &batch_);
-	}
-	Batch(const Batch &) = delete;
-	Batch &operator=(const Batch &) = delete;
-
-	explicit operator bool() const
-	{
-		return !end_;
-	}
-	const penstock_batch *operator->() const
-	{
-		return &batch_;
-	}
-
-      private:
-	penstock_stream *stream_;
-	penstock_batch batch_ = {};
-	bool end_;
-};
-
-Stream open_evaluation(const std::string &source)
+void count_labels(const std::string &source)
 {
 	penstock_options options;
 	penstock_options_init(&options);
 	options.source = source.c_str();
 	options.train = 0;
 	options.epochs = 1;
-	penstock_stream *stream = nullptr;
-	check(penstock_stream_open(&options, &stream));
-	return Stream(stream);
-}
 
-void count_labels(const std::string &source)
-{
-	Stream stream = open_evaluation(source);
+	penstock::Stream stream(options);
 	unsigned long long images = 0, invalid = 0;
 	long long highest = -1;
-	while (const Batch batch{stream.get()}) {
-		for (unsigned row = 0; row < batch->count; row++) {
-			invalid += (batch->samples[row].flags & PENSTOCK_INVALID) != 0;
-			highest = batch->labels[row] > highest ? batch->labels[row] : highest;
+	while (const auto batch = stream.next()) {
+		const penstock_batch &rows = **batch;
+		for (unsigned row = 0; row < rows.count; row++) {
+			invalid += (rows.samples[row].flags & PENSTOCK_INVALID) != 0;
+			highest = std::max<long long>(highest, rows.labels[row]);
 		}
-		images += batch->count;
+		images += rows.count;
 	}
-	std::array<char, 512> state{};
-	check(penstock_stream_state(stream.get(), state.data(), state.size()));
 	std::printf("%llu images, %llu of them broken, highest label %lld\nstate %s\n", images,
-		invalid, highest, state.data());
+		invalid, highest, stream.state().c_str());
 }
 
 } // namespace

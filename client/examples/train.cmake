@@ -7,4 +7,13 @@ target_link_libraries(train_cpu PRIVATE penstock_client m)
 # Its arithmetic need not agree between machines, so it may use all of this one.
 include(CheckCCompilerFlag)
 check_c_compiler_flag(-march=native PENSTOCK_HAVE_MARCH_NATIVE)
-target_compile_options(train_cpu PRIVATE -ffast-math -ffp-contract=fast $<$<BOOL:${PENSTOCK_HAVE_MARCH_NATIVE}>:-march=native>)
+set(train_cpu_options -ffast-math -ffp-contract=fast $<$<BOOL:${PENSTOCK_HAVE_MARCH_NATIVE}>:-march=native>)
+target_compile_options(train_cpu PRIVATE ${train_cpu_options})
+
+# The same in C++: read_batches.cmake, which comes before, has looked for a compiler.
+if(CMAKE_CXX_COMPILER)
+	add_executable(train_cpu_cpp train_cpu.cpp net.c)
+	set_target_properties(train_cpu_cpp PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+	target_link_libraries(train_cpu_cpp PRIVATE penstock_client m)
+	target_compile_options(train_cpu_cpp PRIVATE ${train_cpu_options})
+endif()

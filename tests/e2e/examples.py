@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The example programs: make_dataset says what it does wrong; train_cpu learns, and resumes to the bit."""
+"""The example programs: make_dataset says what it does wrong; train_cpu, in C and in C++, learns, and resumes to the bit."""
+import os
 import re
 import signal
 import subprocess
 import tarfile
 from hashlib import sha256
 
-from harness import LIMIT, Daemon, folder, make_dataset, run_tests, tool
+from harness import LIMIT, Daemon, Skip, folder, make_dataset, run_tests, tool
 
 
 def run(*command, code=0, daemon=None):
@@ -19,6 +20,11 @@ def run(*command, code=0, daemon=None):
 
 def weights(text):
     return re.search(r"after step (\d+), weights ([0-9a-f]{16})", text).groups()
+
+
+def need_cpp():
+    if not os.path.exists(tool("train_cpu_cpp")):
+        raise Skip("train_cpu_cpp was not built: no C++ compiler")
 
 
 def test_dataset_is_a_function_of_its_seed():
@@ -116,6 +122,65 @@ def test_training_refuses():
         run("train_cpu", pictures, "--steps", "1", "--checkpoint", home / "c", daemon=daemon)
         other = make_dataset(home / "e", per_class=31)
         assert "cannot open the stream" in run("train_cpu", other, "--checkpoint", home / "c", "--resume", code=1, daemon=daemon)
+
+
+def test_cpp_learns_what_c_learns():
+    need_cpp()
+    with folder() as home, Daemon(home, "--memory", "64M") as daemon:
+        pictures = make_dataset(home / "d", per_class=64, classes=3)
+        c = run("train_cpu", pictures, "--seed", "5", "--epochs", "2", daemon=daemon)
+        whole = run("train_cpu_cpp", pictures, "--seed", "5", "--epochs", "2", "--val", pictures, daemon=daemon)
+        assert weights(whole) == weights(c), "the same net on the same data has other weights in C++"
+        assert whole.count("of 192 images") == 4, f"not each image once in training and in evaluation, twice: {whole}"
+
+        checkpoint = home / "checkpoint"
+        common = ("train_cpu_cpp", pictures, "--seed", "5", "--epochs", "2", "--checkpoint", checkpoint)
+        run(*common, "--steps", "4", daemon=daemon)
+        rest = run(*common, "--resume", daemon=daemon)
+        assert "step 4, batch 1 of epoch 1" in rest and weights(rest) == weights(whole), rest
+        assert weights(run(*common, "--resume", daemon=daemon)) == weights(whole), "a run that was over went on"
+
+
+def test_cpp_interruption_keeps_the_place():
+    need_cpp()
+    with folder() as home, Daemon(home, "--memory", "64M") as daemon:
+        pictures = make_dataset(home / "d", per_class=64, classes=3)
+        checkpoint = home / "checkpoint"
+        command = [tool("train_cpu_cpp"), str(pictures), "--epochs", "0", "--checkpoint", str(checkpoint)]
+        environment = {**daemon.environment, "PENSTOCK_SOCKET": daemon.socket}
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            while "training" not in process.stdout.readline():
+                assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            text = process.stdout.read()
+        assert process.returncode == 0 and "interrupted" in text, text
+        step = int(weights(text)[0])
+        whole = run("train_cpu_cpp", pictures, "--epochs", "0", "--steps", step + 3, daemon=daemon)
+        rest = run("train_cpu_cpp", *command[1:], "--steps", step + 3, "--resume", daemon=daemon)
+        assert weights(rest) == weights(whole), "resuming changed the weights"
+
+
+def test_cpp_refuses():
+    need_cpp()
+    with folder() as home, Daemon(home, "--memory", "64M") as daemon:
+        pictures = make_dataset(home / "d", per_class=40, classes=2)
+        keep = ("--checkpoint", home / "c")
+        run("train_cpu_cpp", pictures, "--steps", "1", *keep, daemon=daemon)
+        whole = (home / "c").read_bytes()
+        for name, data, words in (("rubbish", b"rubbish" * 1000, "no checkpoint"), ("cut", whole[:-4], "cut short"),
+                                  ("long", whole + b"more", "goes on after its end"), ("head", whole[:12], "no checkpoint")):
+            (home / name).write_bytes(data)
+            assert words in run("train_cpu_cpp", pictures, "--checkpoint", home / name, "--resume", code=1, daemon=daemon), name
+        assert "cannot read" in run("train_cpu_cpp", pictures, "--checkpoint", home / "gone", "--resume", code=1, daemon=daemon)
+        assert "does not exist" in run("train_cpu_cpp", home / "gone", code=1, daemon=daemon)
+        assert "dataset" in run("train_cpu_cpp", make_dataset(home / "e", per_class=41), *keep, "--resume", code=1, daemon=daemon)
+        (home / "flat").mkdir()
+        for path in (home / "e").rglob("*.jpg"):
+            path.rename(home / "flat" / path.name)
+        assert "class folders" in run("train_cpu_cpp", home / "flat", code=1, daemon=daemon)
+        for wrong in (("--resume",), ("--steps",), ("--steps", "x"), ("--rate", "-1"), ("--what", "1"), ("more",)):
+            assert "usage" in run("train_cpu_cpp", pictures, *wrong, code=2), wrong
+        assert "TRAIN is missing" in run("train_cpu_cpp", code=2)
 
 
 if __name__ == "__main__":
