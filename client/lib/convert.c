@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Output of this size does not stay in a cache until somebody reads it: past the caches it costs
+ * others less of theirs, and itself less where memory is what both wait for. */
+enum { CONVERT_STREAM_FROM = 8 << 20 };
+
 void penstock_convert_options_init_size(struct penstock_convert_options *options, size_t size)
 {
 	const struct penstock_convert_options defaults = {.size = size,
@@ -19,59 +23,6 @@ void penstock_convert_options_init_size(struct penstock_convert_options *options
 	size_t known = size < sizeof defaults ? size : sizeof defaults;
 	memcpy(options, &defaults, known);
 	memset((unsigned char *)options + known, 0, size - known);
-}
-
-static uint32_t convert_bits(float value)
-{
-	uint32_t bits;
-	memcpy(&bits, &value, sizeof bits);
-	return bits;
-}
-
-/* The `shift` lowest bits are rounded away, to nearest, ties to even. */
-static uint32_t convert_round(uint32_t bits, unsigned shift)
-{
-	uint32_t half = (uint32_t)1 << (shift - 1), odd = bits >> shift & 1;
-	return (bits + half - 1 + odd) >> shift;
-}
-
-/* IEEE 754 binary16 of a finite value; too large a one becomes infinite. */
-static uint16_t convert_float16(float value)
-{
-	uint32_t bits = convert_bits(value), sign = bits >> 16 & 0x8000,
-		 magnitude = bits & 0x7fffffff;
-	if (magnitude >= 0x47800000) /* 65,536 */
-		return (uint16_t)(sign | 0x7c00);
-	if (magnitude >= 0x38800000) /* 2^-14, the smallest normal one */
-		return (uint16_t)(sign | convert_round(magnitude - 0x38000000, 13));
-	unsigned shift = 126 - (magnitude >> 23);
-	if (shift > 24)
-		return (uint16_t)sign;
-	return (uint16_t)(sign | convert_round((magnitude & 0x7fffff) | 0x800000, shift));
-}
-
-static uint16_t convert_bfloat16(float value)
-{
-	return (uint16_t)convert_round(convert_bits(value), 16);
-}
-
-static void convert_fill_table(
-	struct penstock_convert *convert, const struct penstock_convert_options *options)
-{
-	for (int channel = 0; channel < 3; channel++) {
-		for (int x = 0; x < 256; x++) {
-			float value =
-				((float)x / 255 - options->mean[channel]) / options->std[channel];
-			if (convert->dtype == PENSTOCK_UINT8)
-				convert->table.u8[channel][x] = (uint8_t)x;
-			else if (convert->dtype == PENSTOCK_FLOAT32)
-				convert->table.f32[channel][x] = value;
-			else if (convert->dtype == PENSTOCK_FLOAT16)
-				convert->table.u16[channel][x] = convert_float16(value);
-			else
-				convert->table.u16[channel][x] = convert_bfloat16(value);
-		}
-	}
 }
 
 static int convert_check(const struct penstock_convert_options *options)
@@ -96,28 +47,75 @@ static int convert_check(const struct penstock_convert_options *options)
 	return 0;
 }
 
+/* `value`'s reciprocal in two parts. */
+static void convert_invert(float value, float *ret_scale, float *ret_rest)
+{
+	*ret_scale = 1 / value;
+	*ret_rest = (float)(1 / (double)value - (double)*ret_scale);
+}
+
+static void convert_fill_constants(
+	struct penstock_convert *convert, const struct penstock_convert_options *options)
+{
+	for (int i = 0; i < 3 * CONVERT_GROUP; i++) {
+		int row = i / CONVERT_GROUP, lane = i % CONVERT_GROUP;
+		int channel = convert->layout == PENSTOCK_NCHW ? row : i % 3;
+		convert->constants.mean[row][lane] = options->mean[channel];
+		convert_invert(options->std[channel], &convert->constants.scale[row][lane],
+			&convert->constants.rest[row][lane]);
+	}
+}
+
+/* Whether the kernels' values are the table's, all of them. */
+static bool convert_equals_table(const struct penstock_convert *convert)
+{
+	uint8_t from[256 * 3];
+	float law[256 * 3], out[256 * 3];
+	for (int i = 0; i < 256 * 3; i++)
+		from[i] = (uint8_t)(i / 3);
+	size_t plane = 256 * (size_t)convert->element_bytes;
+	convert_c.run[convert->dtype][convert->layout](convert, from, 256, law, plane);
+	convert->kernels->run[convert->dtype][convert->layout](convert, from, 256, out, plane);
+	return memcmp(law, out, 3 * plane) == 0;
+}
+
+static int convert_prepare(
+	struct penstock_convert *convert, const struct penstock_convert_options *options)
+{
+	*convert = (struct penstock_convert){.dtype = options->dtype,
+		.layout = options->layout,
+		.stream_from = CONVERT_STREAM_FROM,
+		.element_bytes = options->dtype == PENSTOCK_UINT8     ? 1
+				 : options->dtype == PENSTOCK_FLOAT32 ? 4
+								      : 2};
+	int result = convert_choose(&convert->kernels);
+	if (result < 0)
+		return result;
+	convert_fill_table(convert, options);
+	convert_fill_constants(convert, options);
+	if (!convert_equals_table(convert))
+		convert->kernels = &convert_c;
+	return 0;
+}
+
 int penstock_convert_new(
 	const struct penstock_convert_options *options, struct penstock_convert **ret_convert)
 {
-	struct penstock_convert_options mine;
-	if (!options || options->size < sizeof mine)
+	if (!options || options->size < sizeof *options)
 		return error_set(-EINVAL,
 			"the options were not prepared: call penstock_convert_options_init first");
-	mine = *options;
-	int result = convert_check(&mine);
+	int result = convert_check(options);
 	if (result < 0)
 		return result;
-	struct penstock_convert *convert = calloc(1, sizeof *convert);
+	struct penstock_convert *convert = aligned_alloc(CONVERT_LINE, sizeof *convert);
 	if (!convert)
 		return error_set(-ENOMEM, "no memory for a conversion");
-	convert->dtype = mine.dtype;
-	convert->layout = mine.layout;
-	convert->element_bytes = mine.dtype == PENSTOCK_UINT8     ? 1
-				 : mine.dtype == PENSTOCK_FLOAT32 ? 4
-								  : 2;
-	convert_fill_table(convert, &mine);
-	*ret_convert = convert;
-	return 0;
+	result = convert_prepare(convert, options);
+	if (result < 0)
+		free(convert);
+	else
+		*ret_convert = convert;
+	return result;
 }
 
 size_t penstock_convert_row_bytes(
@@ -126,38 +124,56 @@ size_t penstock_convert_row_bytes(
 	return (size_t)height * width * 3 * convert->element_bytes;
 }
 
-static void convert_put(
-	const struct penstock_convert *convert, int channel, uint8_t x, void *out, size_t element)
+/* Pixels, `step` bytes each, before the first one that `out` is aligned at for streaming stores;
+ * CONVERT_LINE when none is. */
+static size_t convert_head(const char *out, size_t step)
 {
-	if (convert->element_bytes == 1)
-		((uint8_t *)out)[element] = convert->table.u8[channel][x];
-	else if (convert->element_bytes == 2)
-		((uint16_t *)out)[element] = convert->table.u16[channel][x];
-	else
-		((float *)out)[element] = convert->table.f32[channel][x];
+	size_t head = 0;
+	while (head < CONVERT_LINE && ((uintptr_t)out + head * step) % CONVERT_LINE)
+		head++;
+	return head;
 }
 
-static void convert_row(
-	const struct penstock_convert *convert, const uint8_t *row, size_t pixels, void *out)
+/* Pixels in a row: one picture's, or all of the batch where they lie so. */
+static void convert_pixels(const struct penstock_convert *convert, const uint8_t *from,
+	size_t pixels, char *out, bool stream)
 {
-	size_t step = convert->layout == PENSTOCK_NCHW ? pixels : 1;
-	for (size_t pixel = 0; pixel < pixels; pixel++) {
-		for (int channel = 0; channel < 3; channel++) {
-			size_t element = convert->layout == PENSTOCK_NCHW ? pixel : pixel * 3;
-			convert_put(convert, channel, row[pixel * 3 + (size_t)channel], out,
-				element + (size_t)channel * step);
-		}
+	uint32_t dtype = convert->dtype, layout = convert->layout;
+	size_t bytes = convert->element_bytes, plane = pixels * bytes;
+	size_t step = layout == PENSTOCK_NCHW ? bytes : 3 * bytes;
+	convert_run *plain = convert_c.run[dtype][layout];
+	convert_run *run = convert->kernels->run[dtype][layout];
+	size_t head = 0;
+	if (stream && (layout == PENSTOCK_NHWC || plane % CONVERT_LINE == 0)) {
+		head = convert_head(out, step);
+		if (head < CONVERT_LINE && head < pixels)
+			run = convert->kernels->stream_float32[layout];
+		else
+			head = 0;
 	}
+	size_t tail = (pixels - head) % CONVERT_GROUP, middle = pixels - head - tail;
+	plain(convert, from, head, out, plane);
+	run(convert, from + 3 * head, middle, out + step * head, plane);
+	plain(convert, from + 3 * (head + middle), tail, out + step * (head + middle), plane);
 }
 
 void penstock_convert_rows(const struct penstock_convert *convert, const void *rows, uint32_t count,
 	uint32_t height, uint32_t width, void *out)
 {
-	size_t pixels = (size_t)height * width;
-	size_t row_bytes = penstock_convert_row_bytes(convert, height, width);
-	for (uint32_t i = 0; i < count; i++)
-		convert_row(convert, (const uint8_t *)rows + i * pixels * 3, pixels,
-			(char *)out + i * row_bytes);
+	size_t pixels = (size_t)height * width, pictures = count;
+	size_t bytes = penstock_convert_row_bytes(convert, height, width);
+	if (bytes * pictures == 0)
+		return;
+	bool stream = convert->dtype == PENSTOCK_FLOAT32 &&
+		      convert->kernels->stream_float32[convert->layout] &&
+		      bytes * pictures >= convert->stream_from;
+	if (convert->layout == PENSTOCK_NHWC) {
+		pixels *= pictures;
+		pictures = 1;
+	}
+	for (size_t i = 0; i < pictures; i++)
+		convert_pixels(convert, (const uint8_t *)rows + i * pixels * 3, pixels,
+			(char *)out + i * bytes, stream);
 }
 
 void penstock_convert_free(struct penstock_convert *convert)

@@ -1,0 +1,82 @@
+/* convert_choose: which kernels this processor runs. Thread: any. */
+#include "client/lib/convert.h"
+
+#include "client/lib/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+static bool choose_always(void)
+{
+	return true;
+}
+
+#ifdef __x86_64__
+/* Not every compiler's own question knows F16C. */
+static bool choose_avx2(void)
+{
+	unsigned a, b, c = 0, d;
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+	       __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+
+static bool choose_avx512(void)
+{
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+	       __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+/* The best one first. Names are the daemon's, which knows one set more. */
+static const struct choice {
+	const char *name;
+	const struct convert_kernels *kernels; /* NULL: not for this architecture */
+	bool (*runs)(void);
+} choices[] = {
+#ifdef __x86_64__
+	{"avx512", &convert_avx512, choose_avx512},
+	{"avx512-vnni", &convert_avx512, choose_avx512},
+	{"avx2", &convert_avx2, choose_avx2},
+#else
+	{"avx512", NULL, NULL},
+	{"avx512-vnni", NULL, NULL},
+	{"avx2", NULL, NULL},
+#endif
+#ifdef __aarch64__
+	{"neon", &convert_neon, choose_always},
+#else
+	{"neon", NULL, NULL},
+#endif
+	{"c", &convert_c, choose_always},
+};
+
+int convert_choose(const struct convert_kernels **ret)
+{
+	const char *name = getenv("PENSTOCK_KERNELS");
+	bool forced = name && *name, known = false;
+	for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+		const struct choice *choice = &choices[i];
+		if (forced && strcmp(choice->name, name) != 0)
+			continue;
+		known = true;
+		if (!choice->kernels || !choice->runs())
+			continue;
+		*ret = choice->kernels;
+		return 0;
+	}
+	if (known)
+		return error_set(-ENOTSUP,
+			"PENSTOCK_KERNELS=%s: this processor has not got these instructions; unset "
+			"the variable to let penstock choose",
+			name);
+	return error_set(-EINVAL,
+		"PENSTOCK_KERNELS=%s: expected c, avx2, avx512, avx512-vnni or neon; unset it to "
+		"let "
+		"penstock choose",
+		name);
+}

@@ -1,0 +1,44 @@
+/* convert_x86: sixteen pixels as bytes, in registers of 128 bits. */
+#pragma once
+
+#include "client/lib/convert.h"
+
+#include <immintrin.h>
+
+typedef __m128i body_bytes;
+
+static inline void body_interleaved(const uint8_t *from, __m128i ret[3])
+{
+	for (int i = 0; i < 3; i++)
+		ret[i] = _mm_loadu_si128((const __m128i *)(const void *)(from + 16 * i));
+}
+
+/* Sixteen times 3 bytes: at each place, one of the three registers has the channel in question.
+ * They are blended into one, which is then put in order. */
+static inline void body_planes(const uint8_t *from, __m128i ret[3])
+{
+	const __m128i first = _mm_setr_epi8(-1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1);
+	const __m128i second = _mm_setr_epi8(0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0);
+	const __m128i third = _mm_setr_epi8(0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0);
+	const __m128i red = _mm_setr_epi8(0, 3, 6, 9, 12, 15, 2, 5, 8, 11, 14, 1, 4, 7, 10, 13);
+	const __m128i green = _mm_setr_epi8(1, 4, 7, 10, 13, 0, 3, 6, 9, 12, 15, 2, 5, 8, 11, 14);
+	const __m128i blue = _mm_setr_epi8(2, 5, 8, 11, 14, 1, 4, 7, 10, 13, 0, 3, 6, 9, 12, 15);
+	__m128i x[3];
+	body_interleaved(from, x);
+	ret[0] = _mm_shuffle_epi8(
+		_mm_blendv_epi8(_mm_blendv_epi8(x[0], x[1], second), x[2], third), red);
+	ret[1] = _mm_shuffle_epi8(
+		_mm_blendv_epi8(_mm_blendv_epi8(x[0], x[1], first), x[2], second), green);
+	ret[2] = _mm_shuffle_epi8(
+		_mm_blendv_epi8(_mm_blendv_epi8(x[0], x[1], third), x[2], first), blue);
+}
+
+static inline void body_put_u8(void *out, __m128i x)
+{
+	_mm_storeu_si128(out, x);
+}
+
+static inline void body_fence(void)
+{
+	_mm_sfence();
+}
