@@ -356,7 +356,8 @@ PENSTOCK_API void penstock_convert_options_init_size(
 struct penstock_convert;
 
 /* Prepares; a few microseconds. 0; -EINVAL an option (named): an unknown dtype or layout, a mean or
- * std that is not finite, a std of 0; -ENOMEM. */
+ * std that is not finite, a std of 0; -ENOMEM. The variable PENSTOCK_KERNELS chooses the kernels,
+ * as it does for the daemon: -EINVAL an unknown name, -ENOTSUP what this processor has not got. */
 PENSTOCK_API int penstock_convert_new(
 	const struct penstock_convert_options *options, struct penstock_convert **ret_convert);
 
