@@ -1,7 +1,8 @@
-# penstock_module(NAME LINK ...): a static library penstock_NAME from this folder's .c files.
+# penstock_module(NAME LINK ... [WITHOUT FILE ...]): a static library penstock_NAME from this folder's .c files.
 function(penstock_module name)
-	cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
-	file(GLOB sources CONFIGURE_DEPENDS *.c)
+	cmake_parse_arguments(arg "" "" "LINK;WITHOUT" ${ARGN})
+	file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.c)
+	list(REMOVE_ITEM sources ${arg_WITHOUT})
 	if(sources)
 		add_library(penstock_${name} STATIC ${sources})
 		target_include_directories(penstock_${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/daemon)

@@ -31,8 +31,9 @@
  *   picture.[ch]  pixels into a PNG or PPM file
  *   state.c       what a state says, and whether it fits; resume.[ch] reads and compares it
  *   status.c      status and stop; answer.[ch] asks the daemon
- *   top.c         status again and again: top_view.h has the map of what it shows; feed.[ch] asks,
- *                 paper.[ch] and columns.[ch] lay out, screen.[ch] draws on the terminal
+ *   top.c         status again and again, as text, or redrawn by top_terminal.c (where there is
+ *                 ncurses; else top_absent.c): top_view.h has the map of what it shows; feed.[ch]
+ *                 asks, paper.[ch] and columns.[ch] lay out, screen.[ch] draws on the terminal
  *   progress.[ch] one line on a terminal for what takes longer than a second
  *   why.[ch]      how trainers and the daemon ended, told by daemon/record/story, and (why_json.c)
  *                 for machines

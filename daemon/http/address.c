@@ -1,6 +1,8 @@
 /* address: see address.h. */
 #include "http/address.h"
 
+#include "http/http.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -100,6 +102,12 @@ int address_parse(const char *text, const char *folder, struct address *ret, str
 	if (!result)
 		*ret = address;
 	return result;
+}
+
+int http_check_address(const char *address, struct fault *fault)
+{
+	struct address ignored;
+	return strcmp(address, "off") == 0 ? 0 : address_parse(address, NULL, &ignored, fault);
 }
 
 /* ---- a Unix socket ---- */

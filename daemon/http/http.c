@@ -175,12 +175,6 @@ bool http_is_open(const struct http *http)
 	return http->listener.open;
 }
 
-int http_check_address(const char *address, struct fault *fault)
-{
-	struct address ignored;
-	return strcmp(address, "off") == 0 ? 0 : address_parse(address, NULL, &ignored, fault);
-}
-
 /* ---- the event loop's side ---- */
 
 void http_publish(struct http *http, enum http_document which, char *text)

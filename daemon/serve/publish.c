@@ -81,3 +81,8 @@ const char *publish_address(const struct server *server)
 {
 	return server->http ? http_address(server->http) : "";
 }
+
+void publish_end(struct server *server)
+{
+	http_free(server->http);
+}

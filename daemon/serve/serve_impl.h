@@ -286,6 +286,7 @@ void publish_start(struct server *server);
 void publish_tick(struct server *server); /* once a second */
 void publish_sheet(struct server *server); /* after a wake-up: somebody may want one */
 const char *publish_address(const struct server *server); /* "" where there is none */
+void publish_end(struct server *server);
 
 /* metrics.c: OpenMetrics text, malloc'ed; NULL when memory is out */
 char *metrics_text(struct server *server);

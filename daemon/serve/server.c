@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "base/util.h"
-#include "http/http.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -561,7 +560,7 @@ void server_free(struct server *server)
 {
 	if (!server)
 		return;
-	http_free(server->http);
+	publish_end(server);
 	int const fds[] = {server->listen_fd, server->epoll_fd, server->signal_fd, server->timer_fd,
 		server->wake_fd};
 	if (server->wake_fd >= 0)
