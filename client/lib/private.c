@@ -36,7 +36,6 @@ enum {
 				   instance's lock */
 	PRIVATE_OTHER_MS = 10000, /* that an ending daemon takes at most, or a starting one */
 	PRIVATE_TAIL = 2048,
-	PRIVATE_LINE = 400,
 };
 
 /* ---- finding the program
@@ -191,6 +190,13 @@ static void private_last_line(const char *path, off_t start, char *ret_line, siz
 		(void)snprintf(ret_line, room, "%.*s", (int)(n - first), tail + first);
 }
 
+void private_last_word(const struct private_start *start, char ret_line[PRIVATE_LINE])
+{
+	private_last_line(start->log, start->log_start, ret_line, PRIVATE_LINE);
+	if (!*ret_line)
+		(void)snprintf(ret_line, PRIVATE_LINE, "it left no word in its log");
+}
+
 /* ---- starting
  * ----------------------------------------------------------------------------------------------------------
  */
@@ -217,9 +223,9 @@ int private_end(struct private_start *start)
 	start->ready_fd = -1;
 	if (n == 1)
 		return 0;
-	private_last_line(start->log, start->log_start, line, sizeof line);
+	private_last_word(start, line);
 	return error_set(-ECONNREFUSED, "the private daemon %s ended at once: %s (its log is %s)",
-		start->program, *line ? line : "it left no word in its log", start->log);
+		start->program, line, start->log);
 }
 
 static int private_exec(const struct private_start *start, int log_fd, int ready_fd)
@@ -330,9 +336,9 @@ static int private_start_daemon(struct private_start *start)
 	return result;
 }
 
-/* Whether another daemon has the instance and does not listen: it is ending, or gets ready. Asked
- * only after a start has failed, since the lock is taken for a moment to find out. */
-static bool private_is_taken(const struct private_start *start)
+/* The lock is taken for a moment to find out, and a daemon that starts just now would be refused.
+ */
+bool private_is_taken(const struct private_start *start)
 {
 	char path[CONNECTION_PATH + 16];
 	(void)snprintf(path, sizeof path, "%s.lock", start->socket);

@@ -5,6 +5,8 @@
 
 #include <limits.h>
 
+enum { PRIVATE_LINE = 400 };
+
 /* A start under way. */
 struct private_start {
 	struct wait *wait; /* NULL, or whom to ask while private_open waits */
@@ -42,6 +44,14 @@ int private_begin(struct private_start *start);
 
 /* ready_fd is readable: 0, or -ECONNREFUSED with the last line of its log. Closes ready_fd. */
 int private_end(struct private_start *start);
+
+/* The last line of the log since the daemon was started, or words for there being none: room for
+ * PRIVATE_LINE. */
+void private_last_word(const struct private_start *start, char ret_line[PRIVATE_LINE]);
+
+/* Whether somebody else's daemon is what kept this one from starting: one that listens, is ending
+ * or gets ready. To be asked only after a start that failed. */
+bool private_is_taken(const struct private_start *start);
 
 /* Lets others start one. The daemon itself goes on getting ready. */
 void private_unlock(struct private_start *start);

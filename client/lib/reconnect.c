@@ -62,6 +62,7 @@ int reconnect_keep(
 	r->left_ns = reconnect_limit_ns(r);
 	r->private_daemon = options->private_daemon;
 	r->threads = options->daemon_threads;
+	r->restarts = options->restarts;
 	r->named = named;
 	memcpy(r->path, path, strlen(path) + 1);
 	if (options->daemon_memory)
@@ -245,11 +246,27 @@ static int reconnect_connect(struct penstock_stream *stream)
 	return connection_begin(&stream->connection, r->path, r->named, RECONNECT_CONNECT_MS);
 }
 
+/* Nobody listens, nobody is starting one, and this stream has started all that it may. */
+static int reconnect_had_enough(struct penstock_stream *stream)
+{
+	const struct reconnect *r = &stream->reconnect;
+	char line[PRIVATE_LINE];
+	private_last_word(&r->start, line);
+	error_set(stream->failed,
+		"the daemon was restarted %u time%s, as often as options.restarts allows, and is "
+		"gone again; its log %s ends with: %s; `penstock why` says how it ended, and a new "
+		"stream opened with the saved state goes on with the next batch",
+		r->started, r->started == 1 ? "" : "s", r->start.log, line);
+	return reconnect_end(stream, stream->failed);
+}
+
 /* Nobody listens. One process starts a daemon, the others find it. */
 static int reconnect_start(struct penstock_stream *stream)
 {
 	struct reconnect *r = &stream->reconnect;
+	off_t log_start = r->start.log_start; /* of the one that was started last */
 	private_init(&r->start, r->path, r->memory, r->threads);
+	r->start.log_start = log_start;
 	int result = private_lock(&r->start);
 	if (result == -EAGAIN)
 		return reconnect_pause(stream, RECONNECT_PAUSE_MS);
@@ -258,10 +275,14 @@ static int reconnect_start(struct penstock_stream *stream)
 		private_unlock(&r->start);
 		return reconnect_greet(stream, found);
 	}
+	if (result == 0 && r->restarts && r->started == r->restarts)
+		return reconnect_had_enough(stream);
 	if (result == 0)
 		result = private_begin(&r->start);
-	if (result == 0)
+	if (result == 0) {
+		r->started++;
 		result = reconnect_watch_fd(stream, r->start.ready_fd);
+	}
 	if (result < 0)
 		return reconnect_pause(stream, RECONNECT_AGAIN_MS);
 	reconnect_enter(r, RECONNECT_STARTING, reconnect_patience(r, RECONNECT_START_MS));
@@ -291,6 +312,8 @@ static int reconnect_step_starting(struct penstock_stream *stream)
 	}
 	reconnect_unwatch(stream);
 	int result = private_end(&r->start);
+	if (result < 0 && private_is_taken(&r->start))
+		r->started--; /* it stands for nothing that died: there is another */
 	private_unlock(&r->start);
 	if (result < 0)
 		return reconnect_pause(stream, RECONNECT_AGAIN_MS);

@@ -23,6 +23,8 @@ struct reconnect {
 	int32_t limit_ms; /* 0: never */
 	bool private_daemon, named; /* as when the stream was opened */
 	uint32_t threads;
+	uint32_t restarts, started; /* private daemons that may be started, 0 without limit; that
+				       were */
 	char *memory;
 	char path[CONNECTION_PATH]; /* of the socket */
 

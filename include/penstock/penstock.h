@@ -142,11 +142,16 @@ struct penstock_options {
 				or (`shuffle`) in a shuffled one. Must be there as long as the
 				stream is open */
 	uint32_t restarts; /* 0: without limit; with reconnect_ms: how many private daemons are
-			      started, over the stream's life, in the place of one that died */
-	int (*interrupt)(void *data); /* NULL, or called a few times a second, in the thread that
-					 called, while opening, asking and waiting block: other than
-					 0 ends that with -EINTR. May not call the library. An open
-					 that is ended leaves nothing behind; a stream goes on */
+			      started by this stream, over its life, in the place of one that
+			      died; those that others started do not count. When it has had as
+			      many, and nobody else's is there, the stream ends (-EPIPE) */
+	int (*interrupt)(void *data); /* NULL, or called at most ten times a second, and when a
+					 signal was handled, in the thread that called, while
+					 opening, asking and waiting block: other than 0 ends that
+					 with -EINTR. May not call the library. An open that is
+					 ended leaves nothing behind (a daemon that it was starting
+					 ends by itself); a stream goes on, and what was asked may
+					 be asked again */
 	void *interrupt_data;
 };
 
@@ -222,7 +227,7 @@ enum { PENSTOCK_END = 1 };
  * folder is another user's, -EPIPE the daemon ended meanwhile, -ETIMEDOUT it is stopped, -EPROTO
  * another version or a broken daemon, -ENOTSUP the stream's batches are not of the shape described
  * above, -ESTALE a state that does not fit (says what differs), -EBUSY the group refuses: other
- * options, another state, or a rank that is taken. */
+ * options, another state, or a rank that is taken, -EINTR options.interrupt says so. */
 PENSTOCK_API int penstock_stream_open(
 	const struct penstock_options *options, struct penstock_stream **ret_stream);
 
@@ -245,18 +250,18 @@ PENSTOCK_API void penstock_stream_info(
  * PENSTOCK_FOREVER); signals do not end the wait. 0; PENSTOCK_END after the last epoch; -EAGAIN
  * none is ready (timeout 0 only); -ETIMEDOUT (the sentence names the stage that is slow, which
  * takes up to 0.2 s more to ask; the stream goes on); -EDEADLK all slots are held by this trainer,
- * so that waiting would be for itself; -EBADF after fork. The stream is over, and every further
- * call says the same, after -EPIPE the daemon is gone (-ESHUTDOWN: it was told to end), -EPROTO it
- * broke the protocol, -ECANCELED this trainer was detached from its group, -EIO and others as the
- * sentence says.
+ * so that waiting would be for itself; -EINTR options.interrupt says so (the stream goes on);
+ * -EBADF after fork. The stream is over, and every further call says the same, after -EPIPE the
+ * daemon is gone (-ESHUTDOWN: it was told to end), -EPROTO it broke the protocol, -ECANCELED this
+ * trainer was detached from its group, -EIO and others as the sentence says.
  *
  * With options.reconnect_ms, -EPIPE and -ESHUTDOWN end it only when no other daemon could be
- * reached in that time, or the one that was refuses the stream or opened another one (-ESTALE,
- * -EBUSY and others of opening). `timeout_ms` bounds each call all the same: -ETIMEDOUT and -EAGAIN
- * then say that the daemon is being waited for, and the next call goes on waiting. (A call may
- * start a process, which takes some milliseconds.) Time in which a daemon that was found opens the
- * stream, and builds an index, is not counted. Batches held meanwhile stay readable until they are
- * released. */
+ * reached in that time, options.restarts allows no more, or the one that was refuses the stream or
+ * opened another one (-ESTALE, -EBUSY and others of opening). `timeout_ms` bounds each call all the
+ * same: -ETIMEDOUT and -EAGAIN then say that the daemon is being waited for, and the next call goes
+ * on waiting. (A call may start a process, which takes some milliseconds.) Time in which a daemon
+ * that was found opens the stream, and builds an index, is not counted. Batches held meanwhile stay
+ * readable until they are released. */
 PENSTOCK_API int penstock_stream_next(
 	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms);
 
@@ -302,8 +307,8 @@ PENSTOCK_API int penstock_stream_state(
 PENSTOCK_API int32_t penstock_stream_timeout_ms(const struct penstock_stream *stream);
 
 /* Texts from the daemon; malloc'ed, the caller frees. Block for one round trip, at most 30 s
- * (-ETIMEDOUT). Errors as of next, -EPIPE also while another daemon is being waited for; -EINVAL
- * when the daemon does not know what is asked for. */
+ * (-ETIMEDOUT) or until options.interrupt says so (-EINTR). Errors as of next, -EPIPE also while
+ * another daemon is being waited for; -EINVAL when the daemon does not know what is asked for. */
 PENSTOCK_API int penstock_stream_classes(
 	struct penstock_stream *stream, char **ret_lines); /* class names, one per line, by label */
 PENSTOCK_API int penstock_stream_path(struct penstock_stream *stream, uint64_t index,

@@ -140,6 +140,8 @@ int main(int argc, char **argv)
 	if (write(atoi(ready), "", 1) != 1)
 		return 1;
 	(void)close(atoi(ready));
+	if (mode && strcmp(mode, "says") == 0)
+		(void)fprintf(stderr, "fake: serving\n");
 	(void)signal(SIGCHLD, SIG_IGN);
 	serve(listener);
 	return 0;

@@ -1,0 +1,228 @@
+/* options.restarts: a private daemon that dies is started again so often, and no more often. */
+#include "client/fake.h"
+#include "penstock/penstock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ROUND = 6 }; /* batches between two deaths: more than there are slots */
+
+static char folder[64], socket_path[96], facts[128], log_path[96];
+
+static struct penstock_options place_make(void)
+{
+	struct penstock_options options;
+	(void)snprintf(folder, sizeof folder, "/tmp/penstock-restarts-XXXXXX");
+	FAKE_WANT(mkdtemp(folder));
+	(void)snprintf(socket_path, sizeof socket_path, "%s/p.sock", folder);
+	(void)snprintf(facts, sizeof facts, "%s.facts", socket_path);
+	(void)snprintf(log_path, sizeof log_path, "%s/penstockd.log", folder);
+	(void)setenv("PENSTOCKD", FAKE_PENSTOCKD, 1);
+	penstock_options_init(&options);
+	options.source = "/data";
+	options.socket = socket_path;
+	options.reconnect_ms = 20000;
+	return options;
+}
+
+static void place_remove(void)
+{
+	char command[128];
+	(void)snprintf(command, sizeof command, "rm -rf %s", folder);
+	FAKE_WANT(system(command) == 0);
+}
+
+/* How many were started, and the last one's number. */
+static unsigned starts(pid_t *ret_last)
+{
+	char line[1024];
+	unsigned n = 0;
+	FILE *file = fopen(facts, "re");
+	FAKE_WANT(file);
+	for (; fgets(line, sizeof line, file); n++) {
+		FAKE_WANT(strncmp(line, "pid=", 4) == 0 && strchr(line, '\n'));
+		*ret_last = (pid_t)strtol(line + 4, NULL, 10);
+	}
+	(void)fclose(file);
+	return n;
+}
+
+/* The one that listens, and what serves these streams. */
+static void kill_daemon(struct penstock_stream *const stream[], int streams)
+{
+	pid_t last = 0;
+	(void)starts(&last);
+	FAKE_WANT(last > 1 && kill(last, SIGKILL) == 0);
+	for (int i = 0; i < streams; i++)
+		FAKE_WANT(kill(penstock_stream_daemon_pid(stream[i]), SIGKILL) == 0);
+}
+
+static int take(struct penstock_stream *stream, uint64_t ordinal)
+{
+	struct penstock_batch batch;
+	int result = penstock_stream_next(stream, &batch, 20000);
+	if (result != 0)
+		return result;
+	FAKE_WANT(batch.labels[1] == fake_label(ordinal, 1));
+	FAKE_WANT(batch.epoch * 3 + batch.batch == ordinal);
+	FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+	return 0;
+}
+
+static void take_round(struct penstock_stream *stream, uint64_t *ordinal)
+{
+	for (unsigned i = 0; i < ROUND; i++) {
+		int result = take(stream, *ordinal);
+		if (result != 0)
+			(void)fprintf(stderr, "next: %d: %s\n", result, penstock_error());
+		FAKE_WANT(result == 0);
+		++*ordinal;
+	}
+}
+
+static void want_had_enough(struct penstock_stream *stream, uint64_t ordinal, const char *times)
+{
+	int result;
+	do { /* what had come before it died is given still */
+		result = take(stream, ordinal++);
+	} while (result == 0);
+	for (int i = 0; i < 2; i++) { /* and it stays so */
+		if (result != -EPIPE || !strstr(penstock_error(), times))
+			(void)fprintf(stderr, "next: %d: %s\n", result, penstock_error());
+		FAKE_WANT(result == -EPIPE && strstr(penstock_error(), times));
+		FAKE_WANT(strstr(penstock_error(), log_path));
+		FAKE_WANT(strstr(penstock_error(), "ends with: fake: serving; `penstock why`"));
+		FAKE_WANT(strstr(penstock_error(), "options.restarts"));
+		result = take(stream, ordinal);
+	}
+}
+
+/* Killed four times: three times it goes on with exactly the next batch. */
+static void run_three(const void *argument)
+{
+	(void)argument;
+	struct penstock_options options = place_make();
+	struct penstock_stream *stream;
+	uint64_t ordinal = 0;
+	pid_t last;
+	(void)setenv("FAKE_MODE", "says", 1);
+	options.restarts = 3;
+	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
+	for (unsigned i = 0; i < 4; i++) {
+		take_round(stream, &ordinal);
+		FAKE_WANT(starts(&last) == 1 + i);
+		kill_daemon(&stream, 1);
+	}
+	want_had_enough(stream, ordinal, "restarted 3 times,");
+	FAKE_WANT(starts(&last) == 4);
+	penstock_stream_close(stream);
+	place_remove();
+}
+
+static void run_once(const void *argument)
+{
+	(void)argument;
+	struct penstock_options options = place_make();
+	struct penstock_stream *stream;
+	uint64_t ordinal = 0;
+	(void)setenv("FAKE_MODE", "says", 1);
+	options.restarts = 1;
+	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
+	for (unsigned i = 0; i < 2; i++) {
+		take_round(stream, &ordinal);
+		kill_daemon(&stream, 1);
+	}
+	want_had_enough(stream, ordinal, "restarted 1 time,");
+	penstock_stream_close(stream);
+	place_remove();
+}
+
+/* Those that another stream has started do not count, however many. */
+static void run_others(const void *argument)
+{
+	(void)argument;
+	struct penstock_options options = place_make();
+	struct penstock_stream *stream[2];
+	uint64_t ordinal[2] = {0, 0};
+	pid_t last;
+	FAKE_WANT(penstock_stream_open(&options, &stream[0]) == 0);
+	options.restarts = 1;
+	FAKE_WANT(penstock_stream_open(&options, &stream[1]) == 0);
+	for (unsigned i = 0; i < 4; i++) {
+		take_round(stream[0], &ordinal[0]);
+		take_round(stream[1], &ordinal[1]);
+		FAKE_WANT(starts(&last) == 1 + i);
+		kill_daemon(stream, 2);
+	}
+	penstock_stream_close(stream[1]);
+	take_round(stream[0], &ordinal[0]);
+	kill_daemon(stream, 1);
+	penstock_stream_close(stream[0]);
+	place_remove();
+}
+
+/* One that was refused because another daemon has the place was none. */
+static void run_taken(const void *argument)
+{
+	(void)argument;
+	struct penstock_options options = place_make();
+	struct penstock_stream *stream;
+	struct penstock_batch batch;
+	char lock[128];
+	uint64_t ordinal = 0;
+	pid_t last;
+	(void)setenv("FAKE_MODE", "locks", 1);
+	options.restarts = 1;
+	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
+	take_round(stream, &ordinal);
+	kill_daemon(&stream, 1);
+	(void)snprintf(lock, sizeof lock, "%s.lock", socket_path);
+	pid_t other = fork();
+	if (other == 0) { /* is ending, and takes its time */
+		int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		FAKE_WANT(fd >= 0 && flock(fd, LOCK_EX) == 0);
+		(void)pause();
+	}
+	int result;
+	do {
+		result = penstock_stream_next(stream, &batch, 50);
+		ordinal += result == 0;
+		FAKE_WANT(result == 0 || result == -ETIMEDOUT);
+	} while (starts(&last) < 4);
+	FAKE_WANT(kill(other, SIGKILL) == 0);
+	take_round(stream, &ordinal);
+	kill_daemon(&stream, 1);
+	do {
+		result = take(stream, ordinal++);
+	} while (result == 0);
+	FAKE_WANT(result == -EPIPE && strstr(penstock_error(), "restarted 1 time,"));
+	penstock_stream_close(stream);
+	place_remove();
+}
+
+FAKE_TEST(three)
+FAKE_TEST(once)
+FAKE_TEST(others)
+FAKE_TEST(taken)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_three),
+		cmocka_unit_test(test_once),
+		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_taken),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
