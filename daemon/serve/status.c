@@ -175,6 +175,7 @@ static void status_running(struct jsontext *json, struct group *group)
 		: group->begun ? "waiting for trainers"
 			       : "waiting for those who come back");
 	jsontext_u64(json, "samples", dataset_count(stream_dataset(group->stream)));
+	jsontext_u64(json, "epoch_samples", stream_epoch_samples(group->stream));
 	jsontext_u64(json, "epoch", first ? first->epoch : 0);
 	jsontext_u64(json, "batch", first ? first->batch : 0);
 	jsontext_u64(json, "batches", stream_batches(group->stream));
