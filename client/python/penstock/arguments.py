@@ -1,0 +1,265 @@
+"""What a user passes to Loader, made what the stream is opened with and what is done to its batches.
+
+Everything that can be judged without the daemon is judged here, before one is started.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from . import checks, devices, environment, frameworks, sources, subset, transforms
+from .errors import ArgumentError, ArgumentTypeError
+
+__all__ = ["FOREVER", "Opening", "Output", "read"]
+
+FOREVER = -2  # PENSTOCK_FOREVER
+_IMAGENET_MEAN = (0.485, 0.456, 0.406)
+_IMAGENET_STD = (0.229, 0.224, 0.225)
+_DTYPES = ("float32", "float16", "bfloat16", "uint8")
+_FILTERS = ("bilinear", "bicubic", "box", "hamming", "lanczos", "nearest")
+_UNSAID = ("auto", "exact", "bilinear")  # the daemon's own defaults, whose one home it is
+_U32, _U64 = 2**32 - 1, 2**64 - 1
+
+# What defines the batches of a stream, and so is not an argument of one that the configuration defines.
+_DEFINING = (
+    "batch_size",
+    "image_size",
+    "train",
+    "seed",
+    "shuffle",
+    "drop_last",
+    "transforms",
+    "threads",
+    "memory",
+    "indices",
+    "prefetch",
+    "labels",
+    "on_broken",
+    "max_broken",
+    "decode",
+    "interpolation",
+)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What becomes of a batch. `cuda` is the device's name to torch, None for the CPU; `jax` JAX's device."""
+
+    framework: str
+    zero_copy: bool
+    dtype: str
+    channels_last: bool
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    cuda: Optional[str]
+    jax: Any
+
+
+@dataclass(frozen=True)
+class Opening:
+    """`options` are those of struct penstock_options. `shared`: others get the very same batches, in a group that has a
+    pace of its own. `group`: as the user named it."""
+
+    options: dict[str, Any]
+    output: Output
+    source: str
+    shared: bool
+    group: Optional[str]
+
+
+def _dtype(value: Any) -> str:
+    """A name, or torch's or NumPy's own object for it."""
+    name = getattr(value, "name", None) or getattr(value, "__name__", None) or value
+    name = str(name)
+    name = name[len("torch.") :] if name.startswith("torch.") else name
+    if name not in _DTYPES:
+        raise ArgumentError(
+            f"dtype: expected one of {', '.join(repr(word) for word in _DTYPES)}, got {value!r}; convert the batch in the loop "
+            "for any other"
+        )
+    return name
+
+
+# ---- the stream ----
+
+
+def _maybe(options: dict[str, Any], key: str, value: Any) -> None:
+    if value is not None:
+        options[key] = value
+
+
+def _choices(given: Mapping[str, Any], options: dict[str, Any]) -> None:
+    allowed = {
+        "labels": ("auto", "none", "folder", "cls", "json"),
+        "on_broken": ("substitute", "mark", "fail"),
+        "decode": ("exact", "fast"),
+        "interpolation": _FILTERS,
+    }
+    for key, words in allowed.items():
+        if given[key] is not None:
+            options[key] = checks.choice(key, given[key], words)
+        if options.get(key) in _UNSAID:
+            del options[key]
+
+
+def _size_of(given: Mapping[str, Any], default: Any, made: Optional[int]) -> int:
+    """Of the images: transforms that say it need no image_size."""
+    size = checks.number("image_size", given["image_size"], 1, 2048)
+    if made is None or made == size:
+        return size
+    if size != default:
+        raise ArgumentError(f"image_size is {size}, but transforms makes images of {made}: leave image_size out")
+    return made
+
+
+def _definition(given: Mapping[str, Any], defaults: Mapping[str, Any], plan: transforms.Plan) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "batch_size": checks.number("batch_size", given["batch_size"], 1, 65536),
+        "image_size": _size_of(given, defaults["image_size"], plan.size),
+        "train": int(checks.flag("train", given["train"])),
+        "seed": checks.number("seed", given["seed"], 0, _U64),
+    }
+    for key in ("shuffle", "drop_last"):
+        if given[key] is not None:
+            options[key] = int(checks.flag(key, given[key]))
+    _choices(given, options)
+    _maybe(options, "transforms", plan.json)
+    if given["prefetch"] is not None:
+        options["prefetch"] = checks.number("prefetch", given["prefetch"], 2, 64)
+    if given["max_broken"] is not None:
+        # The field's 0 means its default; what is written has nine digits.
+        options["max_broken"] = checks.fraction("max_broken", given["max_broken"]) or 1e-12
+    if given["threads"] is not None:
+        options["daemon_threads"] = checks.number("threads", given["threads"], 1, 1024)
+    if given["memory"] is not None:
+        options["daemon_memory"] = checks.size("memory", given["memory"])
+    if given["indices"] is not None:
+        options["indices"] = subset.save(given["indices"])
+    return options
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return value is default or (isinstance(value, (int, str)) and bool(value == default))
+
+
+def _check_named(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    said = [key for key in _DEFINING if not _is_default(given[key], defaults[key])]
+    if said:
+        raise ArgumentError(
+            f"{', '.join(said)}: the daemon's configuration defines {given['source']!r}, and beside it only what says who "
+            "reads how is allowed: change it there, or name a folder or tars as source"
+        )
+
+
+def _socket(value: Any) -> str:
+    if not isinstance(value, (str, os.PathLike)):
+        raise ArgumentTypeError(f"socket: expected a path, got {value!r}")
+    return checks.text("socket", os.fsdecode(value))
+
+
+def _readers(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Who reads, with whom, and for how long it waits."""
+    options: dict[str, Any] = {}
+    share = None if given["share"] is None else checks.choice("share", given["share"], ("all", "split"))
+    rank = None if given["rank"] is None else checks.number("rank", given["rank"], 0, _U32)
+    world_size = None if given["world_size"] is None else checks.number("world_size", given["world_size"], 1, 65536)
+    for key, value in environment.ranks(share, rank, world_size)._asdict().items():
+        _maybe(options, key, value)
+    if given["group"] is not None:
+        options["group"] = checks.text("group", given["group"])
+    if given["wait_for"] is not None:
+        options["wait_for"] = checks.number("wait_for", given["wait_for"], 1, 1024)
+    if given["laggard"] is not None:
+        options["laggard"] = checks.choice("laggard", given["laggard"], ("block", "detach"))
+    if given["laggard_timeout"] is not None:
+        options["laggard_timeout_s"] = checks.number("laggard_timeout", given["laggard_timeout"], 1, 86400)
+    return options
+
+
+def _daemon(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Where it is, and what happens when it is gone."""
+    options: dict[str, Any] = {
+        "timeout_ms": checks.seconds("timeout", given["timeout"], FOREVER),
+        "private_daemon": int(checks.flag("private_daemon", given["private_daemon"])),
+    }
+    restarts = None if given["restarts"] is None else checks.number("restarts", given["restarts"], 0, _U32)
+    if given["reconnect"] != 0 and restarts != 0:
+        options["reconnect_ms"] = checks.seconds("reconnect", given["reconnect"], FOREVER)
+        options["restarts"] = restarts or 0  # the field's 0 is without limit: None here
+    if given["socket"] is not None:
+        options["socket"] = _socket(given["socket"])
+    return options
+
+
+# ---- the output ----
+
+
+def _without_a_copy(given: Mapping[str, Any], plan: transforms.Plan, dtype: Optional[str], device: str) -> Output:
+    wrong = {
+        "dtype": dtype not in (None, "uint8"),
+        "framework": given["framework"] not in ("auto", "numpy"),
+        "device": device not in ("auto", "cpu"),
+        "mean": given["mean"] is not None,
+        "std": given["std"] is not None,
+        "channels_last": not given["channels_last"],
+        "transforms": plan.dtype not in (None, "uint8"),
+    }
+    for key, bad in wrong.items():
+        if bad:
+            raise ArgumentError(
+                f"{key} does not go with zero_copy=True, which gives read-only NumPy views of the daemon's memory as it is, "
+                "uint8 pixels in the order of rows: leave it out, or take zero_copy=False"
+            )
+    zero, one = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    return Output("numpy", True, "uint8", True, zero, one, None, None)
+
+
+def _normalisation(given: Mapping[str, Any], plan: transforms.Plan, dtype: str) -> "tuple[Any, Any]":
+    mean, std = checks.channels("mean", given["mean"]), checks.channels("std", given["std"])
+    if dtype == "uint8" and (mean or std):
+        raise ArgumentError(
+            'mean and std belong to floats: with dtype="uint8" pixels come as they are; leave them out, or take "float32"'
+        )
+    return mean or plan.mean or _IMAGENET_MEAN, std or plan.std or _IMAGENET_STD
+
+
+def _output(given: Mapping[str, Any], plan: transforms.Plan) -> Output:
+    framework = checks.choice("framework", given["framework"], ("auto", "torch", "numpy", "jax"))
+    dtype = None if given["dtype"] is None else _dtype(given["dtype"])
+    channels_last = checks.flag("channels_last", given["channels_last"])
+    device = devices.read(given["device"])
+    if checks.flag("zero_copy", given["zero_copy"]):
+        return _without_a_copy(given, plan, dtype, device)
+    dtype = dtype or plan.dtype or "float32"
+    mean, std = _normalisation(given, plan, dtype)
+    framework = frameworks.choose(framework)
+    cuda, jax = None, None
+    if framework == "torch":
+        cuda = devices.torch_cuda(device)
+    elif framework == "jax":
+        jax = devices.jax_device(device)
+    elif device.startswith("cuda"):
+        raise ArgumentError(f"device={device!r} needs torch (or JAX): NumPy's arrays are in the CPU's memory")
+    return Output(framework, False, dtype, channels_last, mean, std, cuda, jax)
+
+
+def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
+    """`given`: all arguments by name; `defaults`: what they are where the user says nothing."""
+    source = sources.pattern(given["source"])
+    named = sources.stream_name(source)
+    plan = transforms.plan(given["transforms"])
+    options = {"source": source, **_daemon(given), **_readers(given)}
+    if named is None:
+        options.update(_definition(given, defaults, plan))
+    else:
+        _check_named(given, defaults)
+        options["private_daemon"] = 0  # it would have no configuration, and so no such stream
+    output = _output(given, plan)
+    if output.cuda is not None:
+        options["pin_memory"] = 1
+    share = options.get("share")
+    shared = share != "split" and (named is not None or "group" in options or share == "all")
+    return Opening(options, output, source, shared, options.get("group"))

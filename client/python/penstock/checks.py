@@ -1,0 +1,118 @@
+"""Checks of single arguments: each returns the value as the rest of the package wants it, or raises an ArgumentError that
+names the argument, what is allowed, and what came.
+
+What only the daemon can judge (how large a batch may be with its memory, whether a folder is a dataset) is left to it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from .errors import ArgumentError, ArgumentTypeError
+
+__all__ = ["channels", "choice", "flag", "fraction", "number", "seconds", "size", "text"]
+
+_SIZE = re.compile(r"\d+(\.\d+)?([KMGT](i?B)?|B)?", re.IGNORECASE)
+
+
+def number(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number."""
+    expected = f"{name}: expected a whole number from {least} to {most}"
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        whole = operator.index(value)
+    except TypeError:
+        raise ArgumentTypeError(f"{expected}, got {value!r}") from None
+    if not least <= whole <= most:
+        raise ArgumentError(f"{expected}, got {whole}")
+    return whole
+
+
+def flag(name: str, value: Any) -> bool:
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return bool(value)
+    raise ArgumentTypeError(f"{name}: expected True or False, got {value!r}")
+
+
+def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
+    listed = ", ".join(repr(word) for word in allowed)
+    if not isinstance(value, str):
+        raise ArgumentTypeError(f"{name}: expected one of {listed}, got {value!r}")
+    if value not in allowed:
+        raise ArgumentError(f"{name}: expected one of {listed}, got {value!r}")
+    return value
+
+
+def text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ArgumentTypeError(f"{name}: expected a string, got {value!r}")
+    if not value or "\0" in value:
+        raise ArgumentError(f"{name}: expected a string that is not empty and has no zero byte, got {value!r}")
+    return value
+
+
+def _real(name: str, value: Any, expected: str) -> float:
+    try:
+        if isinstance(value, (bool, str, bytes)):
+            raise TypeError
+        real = float(value)
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(f"{name}: expected {expected}, got {value!r}") from None
+    if not math.isfinite(real):
+        raise ArgumentError(f"{name}: expected {expected}, got {value!r}")
+    return real
+
+
+def fraction(name: str, value: Any) -> float:
+    real = _real(name, value, "a share from 0 to 1")
+    if not 0 <= real <= 1:
+        raise ArgumentError(f"{name}: expected a share from 0 to 1, got {value!r}")
+    return real
+
+
+def seconds(name: str, value: Any, forever: int) -> int:
+    """In milliseconds; None means `forever`."""
+    if value is None:
+        return forever
+    expected = "seconds, above 0 and at most 2,000,000, or None to wait for ever"
+    real = _real(name, value, expected)
+    if not 0 < real <= 2_000_000:
+        raise ArgumentError(f"{name}: expected {expected}, got {value!r}")
+    return max(1, round(real * 1000))
+
+
+def size(name: str, value: Any) -> str:
+    """Bytes, or text such as "512M" or "4G", as the daemon reads it."""
+    expected = f'{name}: expected bytes, or a size such as "512M" or "4G"'
+    if isinstance(value, bool) or (not isinstance(value, str) and not hasattr(value, "__index__")):
+        raise ArgumentTypeError(f"{expected}, got {value!r}")
+    if not isinstance(value, str):
+        value = str(operator.index(value))
+    if not _SIZE.fullmatch(value.strip()):
+        raise ArgumentError(f"{expected}, got {value!r}")
+    return str(value).strip()
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def channels(name: str, value: Any) -> Optional[tuple[float, float, float]]:
+    """Three numbers, one for each channel."""
+    if value is None:
+        return None
+    expected = "three numbers, for red, green and blue, of pixels from 0 to 1"
+    parts = _listed(value)
+    if isinstance(parts, (str, bytes)) or not isinstance(parts, Sequence):
+        raise ArgumentTypeError(f"{name}: expected {expected}, got {value!r}")
+    if len(parts) != 3:
+        raise ArgumentError(f"{name}: expected {expected}, got {len(parts)}: {value!r}")
+    red, green, blue = (_real(name, part, expected) for part in parts)
+    if name == "std" and 0.0 in (red, green, blue):
+        raise ArgumentError(f"std: expected three numbers other than 0, got {value!r}")
+    return red, green, blue

@@ -1,0 +1,82 @@
+"""What the environment says of this process: its rank in the job, as torchrun and its like set it.
+
+Arguments win over variables; what is neither given nor set is None. Variables that only the daemon or libpenstock reads
+(PENSTOCK_SOCKET, PENSTOCK_JOB, PENSTOCKD, ...) are not looked at here: docs/python.md lists them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple, Optional
+
+from .errors import ArgumentError
+
+__all__ = ["Ranks", "local_rank", "ranks"]
+
+
+class Ranks(NamedTuple):
+    """`share` is what the stream is opened with; None leaves all three to the daemon."""
+
+    share: Optional[str]
+    rank: Optional[int]
+    world_size: Optional[int]
+
+
+def _number(variable: str, expected: str) -> Optional[int]:
+    text = os.environ.get(variable, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentError(f"the environment's {variable} is {text!r}: expected {expected}, as torchrun sets it; or unset it")
+    return int(text)
+
+
+def local_rank() -> Optional[int]:
+    """Which of the node's processes this is: the number of its device."""
+    return _number("LOCAL_RANK", "the number of this process on its node")
+
+
+def _from_environment() -> "tuple[Optional[int], Optional[int]]":
+    return (
+        _number("RANK", "a number from 0 to WORLD_SIZE - 1"),
+        _number("WORLD_SIZE", "the number of ranks, 1 or more"),
+    )
+
+
+def _check(rank: int, world_size: int, whence: str) -> None:
+    if world_size < 1:
+        raise ArgumentError(f"{whence}world_size is {world_size}: expected the number of ranks, 1 or more")
+    if not 0 <= rank < world_size:
+        raise ArgumentError(
+            f"{whence}rank is {rank} and world_size {world_size}: expected a rank from 0 to {world_size - 1}"
+        )
+
+
+def ranks(share: Optional[str], rank: Optional[int], world_size: Optional[int]) -> Ranks:
+    """Who this process is among those that read together. `share: all` needs no ranks."""
+    if share == "all":
+        if rank is not None or world_size is not None:
+            raise ArgumentError(
+                'rank and world_size say something only with share="split": with share="all" every trainer gets every batch'
+            )
+        return Ranks("all", None, None)
+    whence = ""
+    if rank is None and world_size is None:
+        rank, world_size = _from_environment()
+        whence = "in the environment "
+    if (rank is None) != (world_size is None):
+        there, missing = ("rank", "world_size") if world_size is None else ("world_size", "rank")
+        raise ArgumentError(
+            f"{whence}{there} is given and {missing} is not: set both, as torchrun does (RANK and WORLD_SIZE), or neither"
+        )
+    if rank is None or world_size is None:
+        if share == "split":
+            raise ArgumentError(
+                'share="split" needs to know which rank this is: pass rank= and world_size=, or start the job with '
+                "torchrun, which sets RANK and WORLD_SIZE"
+            )
+        return Ranks(None, None, None)
+    _check(rank, world_size, whence)
+    if world_size == 1 and share is None:
+        return Ranks(None, None, None)
+    return Ranks("split", rank, world_size)

@@ -1,0 +1,125 @@
+"""Whose arrays a loader yields: torch's, NumPy's or JAX's, made of blocks of memory without copying them.
+
+torch and JAX are imported when a loader that yields theirs is made, and not before: importing penstock needs NumPy alone.
+The shape is (rows, 3, height, width) everywhere. With channels_last the memory is in the order of the daemon's, rows of
+pixels, and strides say so; JAX's arrays have no strides, so that theirs are written in the order of their shape.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from .errors import ArgumentError
+
+if TYPE_CHECKING:
+    from ._penstock import Block
+
+__all__ = ["Arrays", "JaxArrays", "NumpyArrays", "TorchArrays", "choose"]
+
+_CHANNELS = 3
+
+
+class Arrays(Protocol):
+    """Makes arrays of blocks, which they keep alive."""
+
+    channels_last: bool  # the order that the memory is to be written in
+
+    def images(self, block: Block, count: int, height: int, width: int) -> Any: ...
+    def labels(self, block: Block, count: int) -> Any: ...
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def choose(framework: str) -> str:
+    """What "auto" means here; ArgumentError where what is asked for is not installed."""
+    if framework == "auto":
+        return "torch" if _installed("torch") else "numpy"
+    if not _installed(framework):
+        raise ArgumentError(
+            f"framework={framework!r}, but {framework} is not installed in this Python: `pip install {framework}`, or leave "
+            "framework out"
+        )
+    return framework
+
+
+def _numpy_dtype(name: str) -> "np.dtype[Any]":
+    if name != "bfloat16":
+        return np.dtype(name)
+    if not _installed("ml_dtypes"):
+        raise ArgumentError(
+            'dtype="bfloat16", which NumPy has not: `pip install ml_dtypes`, or torch, or take float32 or float16'
+        )
+    import ml_dtypes
+
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype
+
+
+def _flat(block: Any, dtype: "np.dtype[Any]", count: int) -> Any:
+    return np.frombuffer(block, dtype, count)
+
+
+class NumpyArrays:
+    def __init__(self, dtype: str, channels_last: bool) -> None:
+        self.channels_last = channels_last
+        self._dtype = _numpy_dtype(dtype)
+
+    def images(self, block: Block, count: int, height: int, width: int) -> Any:
+        array = _flat(block, self._dtype, count * height * width * _CHANNELS)
+        if self.channels_last:
+            return array.reshape(count, height, width, _CHANNELS).transpose(0, 3, 1, 2)
+        return array.reshape(count, _CHANNELS, height, width)
+
+    def labels(self, block: Block, count: int) -> Any:
+        return _flat(block, np.dtype(np.int64), count)
+
+
+class TorchArrays:
+    def __init__(self, dtype: str, channels_last: bool) -> None:
+        import torch
+
+        self.channels_last = channels_last
+        self._torch: Any = torch
+        self._dtype = getattr(torch, dtype)
+
+    def images(self, block: Block, count: int, height: int, width: int) -> Any:
+        tensor = self._torch.frombuffer(block, dtype=self._dtype, count=count * height * width * _CHANNELS)
+        if self.channels_last:
+            return tensor.view(count, height, width, _CHANNELS).permute(0, 3, 1, 2)
+        return tensor.view(count, _CHANNELS, height, width)
+
+    def labels(self, block: Block, count: int) -> Any:
+        return self._torch.frombuffer(block, dtype=self._torch.int64, count=count)
+
+
+class JaxArrays:
+    """Of `device`, one of jax.devices(). On the CPU they are the block itself: JAX's arrays are never written to."""
+
+    def __init__(self, dtype: str, device: Any) -> None:
+        import jax
+
+        self.channels_last = False
+        self._jax: Any = jax
+        self._device = device
+        self._host: Any = jax.devices("cpu")[0]
+        self._numpy = NumpyArrays(dtype, False)
+
+    def _place(self, array: Any) -> Any:
+        if self._device == self._host:
+            return self._jax.dlpack.from_dlpack(array)
+        return self._jax.device_put(array, self._device)
+
+    def images(self, block: Block, count: int, height: int, width: int) -> Any:
+        array = self._numpy.images(block, count, height, width)
+        if array.dtype.kind not in "uf":  # NumPy hands no dtypes of others on by DLPack
+            return self._jax.device_put(array, self._device)
+        return self._place(array)
+
+    def labels(self, block: Block, count: int) -> Any:
+        """int32 unless JAX was told to have 64 bits: labels of classes fit."""
+        return self._jax.device_put(self._numpy.labels(block, count), self._device)

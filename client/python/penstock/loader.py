@@ -1,0 +1,478 @@
+"""The loader: a stream of the daemon as an object that is iterated once for each epoch.
+
+Two truths are kept apart. `Epochs.at` is where the loop is: behind the batch that it was given last. The reader's state is
+where the stream is. Before each batch they are compared, and where they differ the stream is closed and opened at `at`.
+That one rule makes `break`, set_epoch and load_state_dict work, and it is why Ctrl-C at any place loses nothing: a batch that
+was read and did not reach the loop is read again.
+
+In a group that shares its batches (share="all") the others go on at their own pace, and a stream cannot be moved: there the
+rest of an epoch is read and dropped.
+
+Threads: calls take turns. fork(): the child's loader is dead and says so, before it touches the lock, which may have been
+held by another thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any, Callable, NoReturn, Optional, Tuple
+
+from . import _penstock, arguments, checks, cuda, errors, frameworks, readers, unknown as unknown_arguments
+from .batch import Batch, Yielded
+from .epochs import Epochs, Turn
+from .state import State
+
+__all__ = ["Dataset", "Loader"]
+
+_NOT_OVER = (errors.WaitTimeoutError, errors.HeldError)  # after which the stream goes on
+
+
+class _Iteration:
+    """What iter() and batches() return."""
+
+    __slots__ = ("_give", "_loader", "_turn")
+
+    def __init__(self, loader: Loader, turn: Turn, give: Callable[[Yielded], Any]) -> None:
+        self._loader = loader
+        self._turn = turn
+        self._give = give
+
+    def __iter__(self) -> _Iteration:
+        return self
+
+    def __next__(self) -> Any:
+        return self._loader._next(self._turn, self._give)
+
+
+class Dataset:
+    """What `len(loader.dataset)` and its like expect: an epoch's samples and the classes. Not the samples themselves."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __len__(self) -> int:
+        return self._loader._epoch_samples()
+
+    @property
+    def classes(self) -> list[str]:
+        return self._loader.classes
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        return self._loader.class_to_idx
+
+
+def _pair(given: Yielded) -> Tuple[Any, Any]:
+    return given[0], given[1]
+
+
+def _batch(given: Yielded) -> Batch:
+    return Batch(*given)
+
+
+@functools.lru_cache(None)
+def _defaults() -> dict[str, Any]:
+    parameters = inspect.signature(Loader.__init__).parameters.values()
+    return {p.name: p.default for p in parameters if p.name not in ("self", "unknown")}
+
+
+class Loader:
+    """Batches of a dataset: `for images, labels in loader`, once for each epoch. docs/python.md explains each argument.
+
+    source: a folder, a tar, a glob or brace range of tars, a list of tars, or "stream:NAME" of the running daemon.
+    batch_size is per rank. train: random crops, flips, shuffled, the last short batch dropped; else Resize and CenterCrop, in
+    order. None means what `train` implies, or the environment says."""
+
+    def __init__(
+        self,
+        source: Any,
+        batch_size: int = 64,
+        image_size: int = 224,
+        train: bool = True,
+        seed: int = 0,
+        shuffle: Optional[bool] = None,
+        drop_last: Optional[bool] = None,
+        transforms: Any = None,
+        threads: Optional[int] = None,
+        memory: Any = None,
+        rank: Optional[int] = None,
+        world_size: Optional[int] = None,
+        share: Optional[str] = None,
+        dtype: Any = None,
+        device: Any = "auto",
+        zero_copy: bool = False,
+        indices: Any = None,
+        timeout: Optional[float] = 120,
+        *,
+        prefetch: Optional[int] = None,
+        labels: str = "auto",
+        on_broken: Optional[str] = None,
+        max_broken: Optional[float] = None,
+        decode: str = "exact",
+        interpolation: str = "bilinear",
+        mean: Any = None,
+        std: Any = None,
+        channels_last: bool = True,
+        framework: str = "auto",
+        group: Optional[str] = None,
+        wait_for: Optional[int] = None,
+        laggard: Optional[str] = None,
+        laggard_timeout: Optional[int] = None,
+        socket: Any = None,
+        private_daemon: bool = True,
+        restarts: Optional[int] = 3,
+        reconnect: Optional[float] = 30,
+        state: Any = None,
+        **unknown: Any,
+    ) -> None:
+        given = dict(locals())  # all arguments by name; nothing else is defined yet
+        self._reader: Optional[readers.Reader] = None
+        self._closed = False
+        unknown_arguments.refuse(type(self).__name__, unknown, self._known())
+        self._owner = os.getpid()
+        self._lock = threading.RLock()
+        self._opening = arguments.read(given, _defaults())
+        self._info: dict[str, int] = {}
+        self._classes: Optional[list[str]] = None
+        self._config: Optional[dict[str, Any]] = None
+        self._opened = 0  # how often
+        self._over = False  # the stream has ended with an error
+        begin = None if state is None else State.read(state)
+        self._open(begin)
+        self._epochs = Epochs(self._here())
+        if begin is not None:
+            self._warn_of_transform(begin)
+
+    @classmethod
+    def _known(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name not in ("self", "unknown")]
+
+    # ---- the stream ----
+
+    def _options(self, state: Optional[State]) -> dict[str, Any]:
+        options = dict(self._opening.options)
+        if state is not None:
+            options["state"] = state.text()
+        # Ranks that open again meet in a new group: those that have not left yet are in the old one.
+        if self._opened and self._opening.group is not None and not self._opening.shared:
+            options["group"] = f"{self._opening.group}/{self._opened}"
+        return options
+
+    def _make_reader(self, stream: _penstock.Stream) -> readers.Reader:
+        output = self._opening.output
+        if output.cuda is not None:
+            self._classes, self._config = stream.classes(), json.loads(stream.config())
+            return cuda.CudaReader(
+                stream, output.cuda, output.dtype, output.mean, output.std, output.channels_last
+            )
+        if output.zero_copy:
+            return readers.ViewReader(stream)
+        arrays: frameworks.Arrays
+        if output.framework == "torch":
+            arrays = frameworks.TorchArrays(output.dtype, output.channels_last)
+        elif output.framework == "jax":
+            arrays = frameworks.JaxArrays(output.dtype, output.jax)
+        else:
+            arrays = frameworks.NumpyArrays(output.dtype, output.channels_last)
+        converter = _penstock.Converter(output.dtype, arrays.channels_last, output.mean, output.std)
+        return readers.OwnedReader(stream, arrays, converter)
+
+    def _open(self, state: Optional[State]) -> None:
+        stream = _penstock.Stream(self._options(state))
+        self._opened += 1
+        try:
+            self._reader = self._make_reader(stream)
+        except BaseException:
+            stream.close()
+            raise
+        self._stream = stream
+        self._info = stream.info
+        self._over = False
+
+    def _shut(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def _open_again(self) -> readers.Reader:
+        at = self._epochs.at
+        self._shut()
+        try:
+            self._open(at)
+        except errors.GroupError:
+            if not self._opening.shared:
+                raise
+            self._open(None)
+        assert self._reader is not None
+        if not self._opening.shared:
+            self._epochs.moved(self._here())
+        return self._reader
+
+    def _here(self) -> State:
+        assert self._reader is not None
+        return State.parse(self._reader.state())
+
+    def _settle(self) -> readers.Reader:
+        """The stream is brought to where the loop is."""
+        reader = self._reader if self._reader is not None else self._open_again()
+        if not self._here().same_place(self._epochs.at):
+            if self._opening.shared:
+                self._pass(reader)
+            else:
+                reader = self._open_again()
+        return reader
+
+    def _pass(self, reader: readers.Reader) -> None:
+        """What the loop left out is read all the same: others share it."""
+        at = self._epochs.at
+        here = self._here()
+        while (here.epoch, here.position) < (at.epoch, at.position):
+            reader.next(-1)
+            here = self._here()
+        if not here.same_place(at):
+            warnings.warn(
+                f"the group is at epoch {here.epoch}, sample {here.position}, and this loader was at epoch {at.epoch}, sample "
+                f"{at.position}: what lies between was given to the others alone",
+                stacklevel=5,
+            )
+            self._epochs.moved(here)
+
+    # ---- who may ----
+
+    def _check(self) -> None:
+        if self._owner != os.getpid():
+            raise errors.ForkError(
+                f"this loader was made in process {self._owner}, and is used in its child {os.getpid()}, which was forked from "
+                "it: make a loader in each process"
+            )
+        if self._closed:
+            raise errors.ClosedError("this loader was closed: make another one")
+
+    # ---- iterating ----
+
+    def _begin(self, give: Callable[[Yielded], Any]) -> _Iteration:
+        self._check()
+        with self._lock:
+            if self._over:
+                self._shut()
+            return _Iteration(self, self._epochs.begin(), give)
+
+    def __iter__(self) -> Iterator[Tuple[Any, Any]]:
+        """The next epoch; the rest of the one begun, where a state was loaded."""
+        return self._begin(_pair)
+
+    def batches(self) -> Iterator[Batch]:
+        """As iter(), with objects that also have samples, epoch, batch, last and count."""
+        return self._begin(_batch)
+
+    def _read(self, turn: Turn) -> Optional[Yielded]:
+        try:
+            return self._settle().next(-1)
+        except errors.Error as error:
+            turn.failed = True
+            self._over = not isinstance(error, _NOT_OVER)
+            raise
+
+    def _next(self, turn: Turn, give: Callable[[Yielded], Any]) -> Any:
+        self._check()
+        with self._lock:
+            self._check()
+            self._epochs.check(turn)
+            given = None if turn.ended or turn.finished else self._read(turn)
+            if given is None:
+                self._epochs.end(turn)
+                raise StopIteration
+            made = give(given)
+            told = given[2]
+            self._epochs.give(turn, told.epoch, told.last, self._here())
+            return made
+
+    # ---- epochs and states ----
+
+    def __len__(self) -> int:
+        """Batches of a full epoch, for each rank."""
+        return self._info["batches"]
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is being iterated; between two iterations the one that comes next."""
+        return self._epochs.epoch
+
+    @property
+    def remaining(self) -> int:
+        """Batches that are left of this epoch."""
+        if self._epochs.finished:
+            return 0
+        whole = self._info["batch_size"] * self._info["world_size"]
+        position = self._epochs.at.position
+        if position % whole == 0:
+            return len(self) - position // whole
+        left = self._epoch_samples() - position  # goes on from a state of another batch size
+        return left // whole if self._definition()["drop_last"] else -(-left // whole)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch that the next iteration begins. Not needed, and harmless: epochs follow each other."""
+        self._check()
+        with self._lock:
+            epoch = checks.number("set_epoch: epoch", epoch, 0, 2**32 - 1)
+            if self._opening.shared and self._epochs.wants_other_epoch(epoch):
+                raise errors.GroupError(
+                    f"set_epoch({epoch}), but the next epoch of this loader is {self._epochs.upcoming}, and the others of its "
+                    "group read that one: give each trainer a loader without a group where they are to differ"
+                )
+            self._epochs.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the loop has been given, as a small dict that JSON can hold."""
+        return self._epochs.at.as_dict()
+
+    def load_state_dict(self, state: Any) -> None:
+        """The next iteration goes on there. Also one that was taken with another batch size or number of ranks."""
+        self._check()
+        with self._lock:
+            wanted, before = State.read(state), self._epochs.at
+            wanted.check_fits(before)
+            self._warn_of_transform(wanted)
+            self._epochs.load(wanted)
+            try:
+                self._load()
+            except BaseException:
+                self._epochs.load(before)
+                raise
+
+    def _load(self) -> None:
+        if self._reader is not None and not self._over and self._here().same_place(self._epochs.at):
+            return
+        self._shut()
+        self._open(self._epochs.at)
+        self._epochs.moved(self._here())
+
+    def _warn_of_transform(self, state: State) -> None:
+        if state.transform != self._here_transform():
+            warnings.warn(
+                "the state was taken with other transforms (image_size, train, decode, ...): the samples are the same, their "
+                "pixels are not",
+                stacklevel=3,
+            )
+
+    def _here_transform(self) -> str:
+        return self._epochs.at.transform
+
+    # ---- what is known of the stream ----
+
+    def _ask(self) -> readers.Reader:
+        self._check()
+        return self._reader if self._reader is not None else self._open_again()
+
+    @property
+    def classes(self) -> list[str]:
+        """Names by label; empty where the dataset has none."""
+        if self._classes is None:
+            self._check()
+            with self._lock:
+                self._ask()
+                self._classes = self._stream.classes()
+        return list(self._classes)
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        return {name: label for label, name in enumerate(self.classes)}
+
+    def _definition(self) -> dict[str, Any]:
+        if self._config is None:
+            self._check()
+            with self._lock:
+                self._ask()
+                self._config = json.loads(self._stream.config())
+        return self._config
+
+    @property
+    def samples(self) -> int:
+        """Of the dataset."""
+        return self._info["samples"]
+
+    def _epoch_samples(self) -> int:
+        return int(self.stats()["epoch_samples"])
+
+    @property
+    def dataset(self) -> Dataset:
+        """For `len(loader.dataset)`, and its classes."""
+        return Dataset(self)
+
+    @property
+    def batch_size(self) -> int:
+        return self._info["batch_size"]
+
+    @property
+    def image_size(self) -> int:
+        return self._info["height"]
+
+    @property
+    def rank(self) -> int:
+        return self._info["rank"]
+
+    @property
+    def world_size(self) -> int:
+        return self._info["world_size"]
+
+    def path(self, index: int) -> str:
+        """Where sample `index` comes from: a file's absolute path, or SHARD!MEMBER."""
+        self._check()
+        index = checks.number("path: index", index, 0, self.samples - 1)
+        with self._lock:
+            return self._ask().path(index)
+
+    def stats(self) -> dict[str, Any]:
+        """The daemon's counters of this stream: verdict, bottleneck, rate, broken images by reason, ..."""
+        self._check()
+        with self._lock:
+            stats: dict[str, Any] = json.loads(self._ask().stats())
+            return stats
+
+    # ---- its life ----
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Gives the stream back. Batches that are kept stay valid. Twice does nothing."""
+        if self._owner != os.getpid():
+            self._closed = True
+            return
+        with self._lock:
+            self._closed = True
+            self._shut()
+
+    def __enter__(self) -> Loader:
+        self._check()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Nobody can be inside any more, so there is nothing to take turns with.
+        if getattr(self, "_reader", None) is not None:
+            self._shut()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise errors.CopyError(
+            "a loader belongs to the process that made it, and cannot be copied or pickled: make one in each process, and "
+            "hand on its arguments or its state_dict()"
+        )
+
+    def __repr__(self) -> str:
+        if self._closed or not self._info:
+            return f"<penstock.{type(self).__name__} {self._opening.source}: closed>"
+        at = self._epochs.at
+        return (
+            f"<penstock.{type(self).__name__} {self._opening.source}: {self.samples} samples, {len(self)} batches of "
+            f"{self.batch_size}, at epoch {at.epoch}, sample {at.position}>"
+        )

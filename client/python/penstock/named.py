@@ -1,0 +1,65 @@
+"""A stream that the running daemon's configuration defines, by its name.
+
+What its batches are is said there; here only who reads how. All who open it under one name get the same batches.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from . import checks, unknown as unknown_arguments
+from .loader import Loader
+from .sources import STREAM
+
+__all__ = ["Stream"]
+
+
+class Stream(Loader):
+    """Loader("stream:NAME") with the arguments that make sense there."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        rank: Optional[int] = None,
+        world_size: Optional[int] = None,
+        share: Optional[str] = None,
+        dtype: Any = None,
+        device: Any = "auto",
+        zero_copy: bool = False,
+        timeout: Optional[float] = 120,
+        mean: Any = None,
+        std: Any = None,
+        channels_last: bool = True,
+        framework: str = "auto",
+        group: Optional[str] = None,
+        wait_for: Optional[int] = None,
+        laggard: Optional[str] = None,
+        laggard_timeout: Optional[int] = None,
+        socket: Any = None,
+        reconnect: Optional[float] = 30,
+        state: Any = None,
+        **unknown: Any,
+    ) -> None:
+        unknown_arguments.refuse("Stream", unknown, self._known())
+        super().__init__(
+            STREAM + checks.text("name", name).removeprefix(STREAM),
+            rank=rank,
+            world_size=world_size,
+            share=share,
+            dtype=dtype,
+            device=device,
+            zero_copy=zero_copy,
+            timeout=timeout,
+            mean=mean,
+            std=std,
+            channels_last=channels_last,
+            framework=framework,
+            group=group,
+            wait_for=wait_for,
+            laggard=laggard,
+            laggard_timeout=laggard_timeout,
+            socket=socket,
+            reconnect=reconnect,
+            state=state,
+        )

@@ -1,0 +1,98 @@
+"""What a user may pass as `source`, made the text that the daemon expands: one path, a glob, a brace range, stream:NAME.
+
+The daemon knows no lists, but it knows braces: a list of tars becomes their common beginning and end with the rest in
+braces, so that also a thousand shards fit into a request.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from .errors import ArgumentError, ArgumentTypeError
+
+__all__ = ["STREAM", "pattern", "stream_name"]
+
+STREAM = "stream:"
+_MOST_BYTES = 4095  # of a pattern: daemon/source/spec.h, SPEC_TEXT_MAX
+_EXPECTED = (
+    "source: expected a folder, a tar, a glob (train-*.tar), a brace range (train-{000000..000146}.tar), "
+    "stream:NAME, or a list of tars"
+)
+
+
+def stream_name(source: Any) -> Optional[str]:
+    """NAME of "stream:NAME"."""
+    return source[len(STREAM) :] if isinstance(source, str) and source.startswith(STREAM) else None
+
+
+def _path(source: Any) -> str:
+    if not isinstance(source, (str, os.PathLike)):
+        raise ArgumentTypeError(f"{_EXPECTED}; got {type(source).__name__}")
+    path = os.fspath(source)
+    if isinstance(path, bytes):
+        path = os.fsdecode(path)
+    if not path:
+        raise ArgumentError(f"{_EXPECTED}; got nothing")
+    if "\0" in path:
+        raise ArgumentError(f"{_EXPECTED}; got a path with a zero byte")
+    return os.path.expanduser(path) if path.startswith("~") and not os.path.lexists(path) else path
+
+
+def _edges(paths: "list[str]") -> "tuple[str, str]":
+    """What all begin with, and what the rest of all ends with."""
+    front = os.path.commonprefix(paths)
+    shortest = min(len(path) for path in paths) - len(front)
+    back = os.path.commonprefix([path[::-1] for path in paths])[::-1]
+    back = back[len(back) - min(len(back), shortest) :]
+    return front, back
+
+
+def _consecutive(middles: "list[str]") -> bool:
+    digits = all(middle.isascii() and middle.isdigit() for middle in middles)
+    same = len({len(middle) for middle in middles}) == 1
+    return digits and same and all(int(b) == int(a) + 1 for a, b in zip(middles, middles[1:]))
+
+
+def _digits_back(front: str) -> str:
+    """A number's leading digits belong to the number: 00{8..9} would be read as another range."""
+    return front.rstrip("0123456789")
+
+
+def _braces(paths: "list[str]") -> str:
+    front, back = _edges(paths)
+    whole = _digits_back(front)
+    tail = back.lstrip("0123456789")
+    numbers = [path[len(whole) : len(path) - len(tail)] for path in paths]
+    if _consecutive(numbers):
+        return f"{whole}{{{numbers[0]}..{numbers[-1]}}}{tail}"
+    middles = [path[len(front) : len(path) - len(back)] for path in paths]
+    return f"{front}{{{','.join(middles)}}}{back}"
+
+
+def _list(sources: Sequence[Any]) -> str:
+    if not sources:
+        raise ArgumentError(f"{_EXPECTED}; got an empty list")
+    paths = [_path(source) for source in sources]
+    for path in paths:
+        if stream_name(path) is not None:
+            raise ArgumentError(f"source: {path} cannot be one of a list: a stream's sources are in the daemon's configuration")
+        if len(paths) > 1 and set(path) & set("{},"):
+            raise ArgumentError(
+                f"source: {path} has a brace or a comma, and cannot be one of a list: a list is handed on as one "
+                "brace pattern; name the tars by a glob instead"
+            )
+    return paths[0] if len(paths) == 1 else _braces([os.path.abspath(path) for path in paths])
+
+
+def pattern(source: Any) -> str:
+    """The text for options.source."""
+    text = _list(source) if isinstance(source, (list, tuple)) else _path(source)
+    size = len(os.fsencode(text))
+    if size > _MOST_BYTES:
+        raise ArgumentError(
+            f"source: this makes a pattern of {size} bytes, and at most {_MOST_BYTES} are possible: name the tars by a glob or "
+            "a brace range, or link them into one folder"
+        )
+    return text

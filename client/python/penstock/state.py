@@ -1,0 +1,98 @@
+"""Where a loop is: the small JSON object that a checkpoint keeps, checked before anybody acts on it.
+
+It is what penstock_stream_state writes (proto/PROTOCOL.md, State), so states of the command, of C trainers and of Python
+are one and the same. `position` counts samples of the epoch's global order, all ranks together: that is why another batch
+size, or another number of ranks, can go on from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from .errors import StateError
+
+__all__ = ["State"]
+
+_EXPECTED = "expected what state_dict() returned"
+_HASHES = ("fingerprint", "order", "transform")
+_NUMBERS = ("seed", "epoch", "position")
+_EPOCHS = 2**32  # the daemon numbers epochs with 32 bits
+
+
+def _hash(value: Any, key: str) -> str:
+    if not isinstance(value, str) or len(value) != 16 or not set(value) <= set("0123456789abcdef"):
+        raise StateError(f"the state's {key} is {value!r}: {_EXPECTED}, with 16 hexadecimal digits there")
+    return value
+
+
+def _number(value: Any, key: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
+        raise StateError(f"the state's {key} is {value!r}: {_EXPECTED}, with a whole number from 0 there")
+    if key == "epoch" and value >= _EPOCHS:
+        raise StateError(f"the state's epoch is {value}: epochs are numbered from 0 to {_EPOCHS - 1}")
+    return value
+
+
+@dataclass(frozen=True)
+class State:
+    """Immutable. `fingerprint`, `order` and `seed` have to be the stream's own; `transform` may be another."""
+
+    fingerprint: str
+    order: str
+    transform: str
+    seed: int
+    epoch: int
+    position: int
+
+    @classmethod
+    def parse(cls, text: str) -> State:
+        """Of text in JSON, the stream's or a user's."""
+        try:
+            return cls.read(json.loads(text))
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, StateError):
+                raise
+            raise StateError(f"the state is no JSON ({error}): {_EXPECTED}") from None
+
+    @classmethod
+    def read(cls, value: Any) -> State:
+        """Of what a user hands back: the dict, or its JSON. Keys that are not known are passed over."""
+        if isinstance(value, (str, bytes)):
+            return cls.parse(value if isinstance(value, str) else value.decode("utf-8", "replace"))
+        if not isinstance(value, Mapping):
+            raise StateError(f"a state of type {type(value).__name__} was given: {_EXPECTED}")
+        missing = [key for key in ("version", *_HASHES, *_NUMBERS) if key not in value]
+        if missing:
+            raise StateError(f"the state has no {', '.join(missing)}: {_EXPECTED}")
+        if value["version"] != 1 or isinstance(value["version"], bool):
+            raise StateError(f"the state has version {value['version']!r}, and this penstock reads version 1")
+        fingerprint, order, transform = (_hash(value[key], key) for key in _HASHES)
+        seed, epoch, position = (_number(value[key], key) for key in _NUMBERS)
+        return cls(fingerprint, order, transform, seed, epoch, position)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"version": 1, **asdict(self)}
+
+    def text(self) -> str:
+        return json.dumps(self.as_dict(), separators=(",", ":"))
+
+    def at_epoch(self, epoch: int) -> State:
+        """The first batch of `epoch`."""
+        return replace(self, epoch=epoch, position=0)
+
+    def same_place(self, other: State) -> bool:
+        return (self.epoch, self.position) == (other.epoch, other.position)
+
+    def check_fits(self, stream: State) -> None:
+        """StateError where it belongs to another stream."""
+        what = {"fingerprint": "another dataset", "seed": "another seed", "order": "another order (shuffle, indices)"}
+        for key, belongs in what.items():
+            mine, its = getattr(self, key), getattr(stream, key)
+            if mine != its:
+                raise StateError(
+                    f"the state belongs to {belongs}: its {key} is {mine}, the loader's is {its}. Make the loader as it was "
+                    "when the state was taken, or begin without a state"
+                )
