@@ -35,6 +35,7 @@ MAY_SEE = {
     "client/cli": ("proto", "include", "daemon/base", "daemon/stream", "daemon/pack", "daemon/serve/plan.h",
                    *(f"daemon/{stage}" for stage in STAGES)),
     "client/examples": ("include",),
+    "client/python/src": ("include",),
     "tests": ("tests", "daemon", "proto", "client", "include"),
 }
 # Where an include is looked up after the including file's own folder: the build's -I, in this order.

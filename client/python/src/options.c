@@ -1,0 +1,205 @@
+/* options: see options.h.
+ *
+ * Thread: any, with the GIL. */
+#include "client/python/src/options.h"
+
+#include "client/python/src/errors.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+enum option_kind { OPTION_TEXT, OPTION_I32, OPTION_U32, OPTION_U64, OPTION_DOUBLE };
+
+struct option {
+	const char *name;
+	enum option_kind kind;
+	size_t offset;
+};
+
+#define OPTION(kind, name)                                                    \
+	{                                                                     \
+#name, OPTION_##kind, offsetof(struct penstock_options, name) \
+	}
+
+/* All but `size` and the callback, which are the module's own. */
+static const struct option option_table[] = {
+	OPTION(TEXT, source),
+	OPTION(TEXT, socket),
+	OPTION(U32, batch_size),
+	OPTION(U32, image_size),
+	OPTION(I32, train),
+	OPTION(I32, shuffle),
+	OPTION(I32, drop_last),
+	OPTION(U64, seed),
+	OPTION(U64, epochs),
+	OPTION(U32, prefetch),
+	OPTION(TEXT, labels),
+	OPTION(TEXT, on_broken),
+	OPTION(DOUBLE, max_broken),
+	OPTION(TEXT, group),
+	OPTION(U32, wait_for),
+	OPTION(TEXT, state),
+	OPTION(I32, timeout_ms),
+	OPTION(I32, private_daemon),
+	OPTION(TEXT, daemon_memory),
+	OPTION(U32, daemon_threads),
+	OPTION(TEXT, decode),
+	OPTION(TEXT, interpolation),
+	OPTION(TEXT, share),
+	OPTION(U32, rank),
+	OPTION(U32, world_size),
+	OPTION(TEXT, laggard),
+	OPTION(U32, laggard_timeout_s),
+	OPTION(I32, reconnect_ms),
+	OPTION(I32, pin_memory),
+	OPTION(TEXT, transforms),
+	OPTION(TEXT, indices),
+	OPTION(U32, restarts),
+};
+
+static const struct option *option_find(PyObject *key)
+{
+	for (size_t i = 0; i < sizeof option_table / sizeof *option_table; i++) {
+		if (PyUnicode_CompareWithASCIIString(key, option_table[i].name) == 0)
+			return &option_table[i];
+	}
+	return NULL;
+}
+
+static int option_take_text(struct module_state *state, struct options *options,
+	const struct option *o, PyObject *value)
+{
+	PyObject *bytes = NULL;
+	char *text;
+	if (!PyUnicode_FSConverter(value, &bytes)) {
+		if (PyErr_ExceptionMatches(PyExc_ValueError) &&
+			!PyErr_ExceptionMatches(PyExc_UnicodeError)) {
+			PyErr_Clear();
+			errors_raise_format(state, -EINVAL,
+				"%s has a zero byte in it: nothing is called so", o->name);
+		}
+		return -1;
+	}
+	options->kept[options->kept_count++] = bytes;
+	text = PyBytes_AsString(bytes);
+	memcpy((char *)&options->options + o->offset, &text, sizeof text);
+	return text ? 0 : -1;
+}
+
+static int option_refuse(
+	struct module_state *state, const struct option *o, PyObject *value, const char *expected)
+{
+	PyObject *shown = PyObject_Str(value);
+	const char *text = shown ? PyUnicode_AsUTF8AndSize(shown, NULL) : NULL;
+	if (text)
+		errors_raise_format(
+			state, -EINVAL, "%s is %s: expected %s", o->name, text, expected);
+	Py_XDECREF(shown);
+	return -1;
+}
+
+static int option_take_signed(struct module_state *state, struct options *options,
+	const struct option *o, PyObject *value)
+{
+	int overflow = 0;
+	long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+	if (number == -1 && PyErr_Occurred())
+		return -1;
+	if (overflow || number < INT32_MIN || number > INT32_MAX)
+		return option_refuse(state, o, value, "a whole number of 32 bits");
+	int32_t small = (int32_t)number;
+	memcpy((char *)&options->options + o->offset, &small, sizeof small);
+	return 0;
+}
+
+static int option_take_unsigned(struct module_state *state, struct options *options,
+	const struct option *o, PyObject *value)
+{
+	unsigned long long most = o->kind == OPTION_U32 ? UINT32_MAX : UINT64_MAX;
+	unsigned long long number = PyLong_AsUnsignedLongLong(value);
+	bool failed = number == (unsigned long long)-1 && PyErr_Occurred();
+	if (failed && !PyErr_ExceptionMatches(PyExc_OverflowError))
+		return -1;
+	PyErr_Clear();
+	if (failed || number > most)
+		return option_refuse(state, o, value,
+			o->kind == OPTION_U32 ? "a whole number, 0 to 4294967295"
+					      : "a whole number, 0 to 18446744073709551615");
+	uint32_t small = (uint32_t)number;
+	uint64_t large = number;
+	if (o->kind == OPTION_U32)
+		memcpy((char *)&options->options + o->offset, &small, sizeof small);
+	else
+		memcpy((char *)&options->options + o->offset, &large, sizeof large);
+	return 0;
+}
+
+static int option_take_double(struct options *options, const struct option *o, PyObject *value)
+{
+	double number = PyFloat_AsDouble(value);
+	if (number == -1.0 && PyErr_Occurred())
+		return -1;
+	memcpy((char *)&options->options + o->offset, &number, sizeof number);
+	return 0;
+}
+
+static int option_take_integer(struct module_state *state, struct options *options,
+	const struct option *o, PyObject *value)
+{
+	PyObject *index = PyNumber_Index(value);
+	if (!index)
+		return -1;
+	int result = o->kind == OPTION_I32 ? option_take_signed(state, options, o, index)
+					   : option_take_unsigned(state, options, o, index);
+	Py_DECREF(index);
+	return result;
+}
+
+static int option_take(
+	struct module_state *state, struct options *options, PyObject *key, PyObject *value)
+{
+	if (!PyUnicode_Check(key)) {
+		PyErr_SetString(PyExc_TypeError, "an option's name is a str");
+		return -1;
+	}
+	const struct option *o = option_find(key);
+	if (!o) {
+		PyErr_Format(PyExc_TypeError, "no option is called %R", key);
+		return -1;
+	}
+	if (value == Py_None)
+		return 0;
+	switch (o->kind) {
+	case OPTION_TEXT:
+		return option_take_text(state, options, o, value);
+	case OPTION_DOUBLE:
+		return option_take_double(options, o, value);
+	case OPTION_I32:
+	case OPTION_U32:
+	case OPTION_U64:
+		break;
+	}
+	return option_take_integer(state, options, o, value);
+}
+
+int options_init(struct module_state *state, struct options *options, PyObject *dict)
+{
+	Py_ssize_t at = 0;
+	PyObject *key, *value;
+	memset(options, 0, sizeof *options);
+	penstock_options_init(&options->options);
+	/* Of each key there is one, so that the texts have room. */
+	while (PyDict_Next(dict, &at, &key, &value)) {
+		if (option_take(state, options, key, value) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+void options_deinit(struct options *options)
+{
+	while (options->kept_count > 0)
+		Py_DECREF(options->kept[--options->kept_count]);
+}

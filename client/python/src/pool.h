@@ -1,0 +1,16 @@
+/* pool: Pool and Block, memory for owned tensors. */
+#pragma once
+
+#include "client/python/src/module.h"
+
+struct block {
+	PyObject ob_base;
+	struct pool *pool;
+	void *address;
+	Py_ssize_t bytes;
+};
+
+extern PyType_Spec pool_spec, block_spec;
+
+/* An object that must be a Block of at least so many bytes, borrowed. NULL with an exception. */
+struct block *block_check(struct module_state *state, PyObject *object, size_t bytes);

@@ -1,0 +1,188 @@
+/* view: see view.h.
+ *
+ * Whoever asks for the buffer holds the View, and that the lease. Records are bytes to the buffer
+ * protocol, (count, 64): a structured dtype is laid over them by np.frombuffer.
+ *
+ * Thread: any, with the GIL. */
+#include "client/python/src/view.h"
+
+#include "client/python/src/dlpack.h"
+#include "client/python/src/errors.h"
+
+#include <string.h>
+
+/* ---- shapes ---- */
+
+static void view_lay_out(struct view *view)
+{
+	view->bytes = view->item_bytes;
+	for (int i = view->dims - 1; i >= 0; i--) {
+		view->strides[i] = view->bytes;
+		view->bytes *= view->shape[i];
+	}
+}
+
+static void view_of_images(struct view *view)
+{
+	const struct penstock_stream_info *info = &view->lease->channel->info;
+	view->data = view->lease->batch.images;
+	view->format = "B";
+	view->item_bytes = 1;
+	view->dims = 4;
+	view->shape[1] = info->height;
+	view->shape[2] = info->width;
+	view->shape[3] = info->channels;
+}
+
+static void view_of_labels(struct view *view)
+{
+	view->data = view->lease->batch.labels;
+	view->format = "q";
+	view->item_bytes = sizeof(int64_t);
+	view->dims = 1;
+}
+
+static void view_of_samples(struct view *view)
+{
+	view->data = view->lease->batch.samples;
+	view->format = "B";
+	view->item_bytes = 1;
+	view->dims = 2;
+	view->shape[1] = sizeof(struct penstock_sample);
+}
+
+typedef void view_of(struct view *view);
+
+static view_of *view_find(PyObject *name)
+{
+	if (PyUnicode_CompareWithASCIIString(name, "images") == 0)
+		return view_of_images;
+	if (PyUnicode_CompareWithASCIIString(name, "labels") == 0)
+		return view_of_labels;
+	return PyUnicode_CompareWithASCIIString(name, "samples") == 0 ? view_of_samples : NULL;
+}
+
+PyObject *view_new(struct module_state *state, struct lease *lease, PyObject *name)
+{
+	if (!PyUnicode_Check(name))
+		return PyErr_Format(PyExc_TypeError, "a view's name is a str");
+	view_of *fill = view_find(name);
+	if (!fill)
+		return PyErr_Format(PyExc_ValueError,
+			"no view is called %R: expected images, labels or samples", name);
+	struct view *self = (struct view *)PyType_GenericAlloc(state->view, 0);
+	if (!self)
+		return NULL;
+	self->lease = lease_ref(lease);
+	fill(self);
+	self->shape[0] = lease->batch.count;
+	view_lay_out(self);
+	return (PyObject *)self;
+}
+
+int view_check(struct module_state *state, const struct view *view)
+{
+	if (!channel_is_forked(view->lease->channel))
+		return 0;
+	errors_raise_forked(state, (long)view->lease->channel->owner);
+	return -1;
+}
+
+/* ---- the buffer protocol ---- */
+
+static int view_refuse(struct module_state *state, const struct view *view, int flags)
+{
+	if (view_check(state, view) < 0)
+		return -1;
+	if (flags & PyBUF_WRITABLE) {
+		PyErr_SetString(state->read_only_error,
+			"a zero-copy view cannot be written to: its memory is the daemon's, and "
+			"others "
+			"may read it. Copy it first, or leave zero_copy out");
+		return -1;
+	}
+	bool columns = (flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS &&
+		       (flags & PyBUF_C_CONTIGUOUS) != PyBUF_C_CONTIGUOUS;
+	if (columns && view->dims > 1) {
+		PyErr_SetString(
+			PyExc_BufferError, "a view's rows lie one after the other (C order)");
+		return -1;
+	}
+	return 0;
+}
+
+static int view_get_buffer(PyObject *object, Py_buffer *buffer, int flags)
+{
+	struct view *self = (struct view *)object;
+	buffer->obj = NULL;
+	if (view_refuse(module_state_of(object), self, flags) < 0)
+		return -1;
+	*buffer = (Py_buffer){
+		/* Read-only as it says below: the protocol has no pointer to const. */
+		.buf = (void *)(uintptr_t)self->data,
+		.len = self->bytes,
+		.itemsize = self->item_bytes,
+		.readonly = 1,
+		.ndim = self->dims,
+		.format = flags & PyBUF_FORMAT ? (char *)(uintptr_t)self->format : NULL,
+		.shape = flags & PyBUF_ND ? self->shape : NULL,
+		.strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? self->strides : NULL,
+	};
+	Py_INCREF(object);
+	buffer->obj = object;
+	return 0;
+}
+
+/* ---- the object ---- */
+
+static PyObject *view_get_shape(PyObject *object, void *unused)
+{
+	(void)unused;
+	const struct view *self = (const struct view *)object;
+	PyObject *shape = PyTuple_New(self->dims);
+	for (int i = 0; shape && i < self->dims; i++) {
+		PyObject *side = PyLong_FromSsize_t(self->shape[i]);
+		if (!side || PyTuple_SetItem(shape, i, side) < 0) {
+			Py_DECREF(shape);
+			return NULL;
+		}
+	}
+	return shape;
+}
+
+static void view_dealloc(PyObject *object)
+{
+	struct lease *lease = ((struct view *)object)->lease;
+	if (lease)
+		lease_unref(lease);
+	module_free_object(object);
+}
+
+static PyGetSetDef view_getters[] = {
+	{"shape", view_get_shape, NULL, NULL, NULL},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef view_methods[] = {
+	{"__dlpack__", (PyCFunction)(void (*)(void))dlpack_export, METH_VARARGS | METH_KEYWORDS,
+		"A DLPack capsule, read-only."},
+	{"__dlpack_device__", dlpack_device, METH_NOARGS, "The CPU."},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot view_slots[] = {
+	{Py_tp_doc, "Read-only memory of a batch."},
+	{Py_tp_new, MODULE_SLOT(module_refuse_new)},
+	{Py_tp_dealloc, MODULE_SLOT(view_dealloc)},
+	{Py_tp_getset, view_getters},
+	{Py_tp_methods, view_methods},
+	{Py_bf_getbuffer, MODULE_SLOT(view_get_buffer)},
+	{0, NULL},
+};
+
+PyType_Spec view_spec = {
+	.name = "penstock._penstock.View",
+	.basicsize = sizeof(struct view),
+	.flags = Py_TPFLAGS_DEFAULT,
+	.slots = view_slots,
+};
