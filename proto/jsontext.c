@@ -14,7 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JSON_FIRST_ROOM = 256, JSON_DECIMALS_MAX = 17 };
+enum {
+	JSON_FIRST_ROOM = 256,
+	JSON_DECIMALS_MAX = 17,
+	JSON_NUMBER = 400
+}; /* the largest double has 309 digits before the point */
 
 static void jsontext_fail(struct jsontext *json)
 {
@@ -211,9 +215,26 @@ void jsontext_string(struct jsontext *json, const char *key, const char *value)
 	jsontext_put_quoted(json, value);
 }
 
+/* A number as printf wrote it: what is neither digit, sign nor exponent is the locale's decimal
+ * point, of one byte or several. */
+static void jsontext_localised(struct jsontext *json, const char *key, const char *text)
+{
+	char plain[JSON_NUMBER];
+	size_t n = 0;
+	for (const char *s = text; *s; s++) {
+		bool kept = (*s >= '0' && *s <= '9') || *s == '-' || *s == '+' || *s == 'e';
+		if (kept)
+			plain[n++] = *s;
+		else if (n && plain[n - 1] != '.')
+			plain[n++] = '.';
+	}
+	plain[n] = '\0';
+	jsontext_value(json, key, plain);
+}
+
 void jsontext_number(struct jsontext *json, const char *key, double value, int decimals)
 {
-	char text[400], plain[400]; /* the largest double has 309 digits before the point */
+	char text[JSON_NUMBER];
 	if (!isfinite(value)) {
 		jsontext_value(json, key, "null");
 		return;
@@ -223,17 +244,22 @@ void jsontext_number(struct jsontext *json, const char *key, double value, int d
 	if (decimals > JSON_DECIMALS_MAX)
 		decimals = JSON_DECIMALS_MAX;
 	(void)snprintf(text, sizeof text, "%.*f", decimals, value);
-	/* What is neither digit nor sign is the locale's decimal point, of one byte or several. */
-	size_t n = 0;
-	for (const char *s = text; *s; s++) {
-		bool digit = (*s >= '0' && *s <= '9') || *s == '-';
-		if (digit)
-			plain[n++] = *s;
-		else if (n && plain[n - 1] != '.')
-			plain[n++] = '.';
+	jsontext_localised(json, key, text);
+}
+
+void jsontext_shortest(struct jsontext *json, const char *key, double value)
+{
+	char text[JSON_NUMBER];
+	if (!isfinite(value)) {
+		jsontext_value(json, key, "null");
+		return;
 	}
-	plain[n] = '\0';
-	jsontext_value(json, key, plain);
+	for (int digits = 6; digits <= 17; digits++) {
+		(void)snprintf(text, sizeof text, "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	jsontext_localised(json, key, text);
 }
 
 void jsontext_u64(struct jsontext *json, const char *key, uint64_t value)

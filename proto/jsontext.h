@@ -27,6 +27,8 @@ void jsontext_array(struct jsontext *json, const char *key);
 void jsontext_end(struct jsontext *json);
 void jsontext_string(struct jsontext *json, const char *key, const char *value);
 void jsontext_number(struct jsontext *json, const char *key, double value, int decimals);
+/* The fewest digits that read back as the same number. */
+void jsontext_shortest(struct jsontext *json, const char *key, double value);
 void jsontext_u64(struct jsontext *json, const char *key, uint64_t value);
 void jsontext_i64(struct jsontext *json, const char *key, int64_t value);
 void jsontext_bool(struct jsontext *json, const char *key, bool value);

@@ -31,6 +31,9 @@ struct yaml_text {
 	yaml_document_t document;
 	const yaml_node_t *root; /* NULL when the text is empty or holds comments alone */
 	const char *origin; /* how messages call it; the caller's, outlives this */
+	/* NULL, or said behind the place: "RandomResizedCrop". For a copy of this struct that a
+	 * NODE reader hands on, so that a refusal tells which of several mappings it means. */
+	const char *within;
 };
 
 enum yaml_kind {

@@ -32,6 +32,7 @@ enum {
 	SPEC_MAX_BROKEN,
 	SPEC_DECODE,
 	SPEC_INTERPOLATION,
+	SPEC_TRANSFORMS,
 	SPEC_GROUP,
 	SPEC_SHARE,
 	SPEC_RANK,
@@ -126,6 +127,8 @@ static const struct yaml_key spec_keys[SPEC_KEYS] = {
 	[SPEC_DECODE] = {"decode", YAML_KEY_ENUM, SPEC_FIELD(decode), .names = spec_decode_names},
 	[SPEC_INTERPOLATION] = {"interpolation", YAML_KEY_ENUM, SPEC_FIELD(interpolation),
 		.names = weights_filter_names},
+	[SPEC_TRANSFORMS] = {"transforms", YAML_KEY_NODE, SPEC_FIELD(transforms),
+		.read = transforms_read},
 	[SPEC_GROUP] = {"group", YAML_KEY_NAME, SPEC_TEXT_FIELD(group)},
 	[SPEC_SHARE] = {"share", YAML_KEY_ENUM, SPEC_FIELD(share), .names = spec_share_names},
 	[SPEC_RANK] = {"rank", YAML_KEY_U32, SPEC_FIELD(rank), .max = SPEC_WORLD_MAX - 1},
@@ -343,6 +346,29 @@ static int spec_check_reconnect(const struct yaml_text *text, const yaml_node_t 
 	return 0;
 }
 
+/* The list says it all; beside it image_size may say the same again. */
+static int spec_check_transforms(const struct yaml_text *text, const yaml_node_t *node,
+	struct stream_spec *spec, struct fault *fault)
+{
+	if (!(spec->given & SPEC_BIT(SPEC_TRANSFORMS)))
+		return 0;
+	const struct pixel_recipe recipe = transforms_pixels(&spec->transforms);
+	if (spec->given & SPEC_BIT(SPEC_INTERPOLATION))
+		return yaml_fault(text,
+			yaml_node(text, yaml_find(text, node, "interpolation")->key), fault,
+			"interpolation cannot be written beside transforms: it is a parameter of "
+			"its operations");
+	if (spec->given & SPEC_BIT(SPEC_IMAGE_SIZE) && spec->image_size != recipe.image_size)
+		return yaml_fault(text, yaml_node(text, yaml_find(text, node, "image_size")->value),
+			fault,
+			"image_size: expected %" PRIu32 ", the size that transforms makes, or "
+			"nothing; got %" PRIu32,
+			recipe.image_size, spec->image_size);
+	spec->image_size = recipe.image_size;
+	spec->interpolation = recipe.filter;
+	return 0;
+}
+
 static int spec_read(const struct yaml_text *text, const yaml_node_t *node, struct stream_spec *ret,
 	struct fault *fault)
 {
@@ -357,6 +383,8 @@ static int spec_read(const struct yaml_text *text, const yaml_node_t *node, stru
 		result = spec_check_rank(text, node, &spec, fault);
 	if (!result)
 		result = spec_check_reconnect(text, node, &spec, fault);
+	if (!result)
+		result = spec_check_transforms(text, node, &spec, fault);
 	if (result < 0)
 		return result;
 	spec_imply(&spec);
@@ -453,10 +481,18 @@ const char *spec_client_key(const struct stream_spec *spec)
 	return NULL;
 }
 
+/* Lists are the same when they come to the same: one may be written and the other implied. */
+static bool spec_equal(size_t key, const struct stream_spec *a, const struct stream_spec *b)
+{
+	if (key == SPEC_TRANSFORMS)
+		return spec_transform_hash(a) == spec_transform_hash(b);
+	return yaml_equal(&spec_keys[key], a, b);
+}
+
 bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what)
 {
 	for (size_t i = 0; i < SPEC_KEYS; i++)
-		if (!(spec_private_keys & SPEC_BIT(i)) && !yaml_equal(&spec_keys[i], a, b)) {
+		if (!(spec_private_keys & SPEC_BIT(i)) && !spec_equal(i, a, b)) {
 			*ret_what = spec_keys[i].name;
 			return false;
 		}
@@ -471,8 +507,10 @@ struct pixel_recipe spec_pixels(const struct stream_spec *spec)
 {
 	struct pixel_recipe recipe = spec->train ? pixel_recipe_train(spec->image_size)
 						 : pixel_recipe_eval(spec->image_size);
-	recipe.fast = spec->decode == SPEC_DECODE_FAST;
 	recipe.filter = spec->interpolation;
+	if (spec->transforms.count)
+		recipe = transforms_pixels(&spec->transforms);
+	recipe.fast = spec->decode == SPEC_DECODE_FAST;
 	return recipe;
 }
 
@@ -481,6 +519,39 @@ uint64_t spec_order_hash(const struct stream_spec *spec)
 	/* Of any dataset: how many samples it has is its fingerprint's matter. */
 	const struct order order = {.samples = 1, .seed = spec->seed, .shuffle = spec->shuffle};
 	return order_hash(&order);
+}
+
+static uint64_t spec_hash_double(uint64_t h, const char *what, double value)
+{
+	uint64_t bits;
+	memcpy(&bits, &value, sizeof bits);
+	return hash_u64(hash_bytes(h, what, strlen(what)), bits);
+}
+
+/* What a list says that is not so by itself in streams without one: their states stay as they were
+ * before there were lists. */
+static uint64_t spec_hash_list(uint64_t h, const struct pixel_recipe *recipe)
+{
+	const bool crop = recipe->kind == PIXEL_RESIZED_CROP;
+	const struct pixel_recipe plain = crop ? pixel_recipe_train(recipe->image_size)
+					       : pixel_recipe_eval(recipe->image_size);
+	const struct {
+		const char *what;
+		double value, plain;
+	} numbers[] = {
+		{"scale from", recipe->scale[0], plain.scale[0]},
+		{"scale to", recipe->scale[1], plain.scale[1]},
+		{"ratio from", recipe->ratio[0], plain.ratio[0]},
+		{"ratio to", recipe->ratio[1], plain.ratio[1]},
+		{"resize", recipe->resize, plain.resize},
+		{"both", recipe->both, plain.both},
+		{"flip", recipe->flip, plain.flip},
+		{"flip vertical", recipe->flip_vertical, plain.flip_vertical},
+	};
+	for (size_t i = 0; i < UTIL_COUNT(numbers); i++)
+		if (numbers[i].value != numbers[i].plain)
+			h = spec_hash_double(h, numbers[i].what, numbers[i].value);
+	return h;
 }
 
 uint64_t spec_transform_hash(const struct stream_spec *spec)
@@ -494,24 +565,12 @@ uint64_t spec_transform_hash(const struct stream_spec *spec)
 		h = hash_bytes(h, "fast", 4);
 	if (recipe.filter != WEIGHTS_BILINEAR)
 		h = hash_u64(hash_bytes(h, "filter", 6), recipe.filter);
-	return hash_mix(h);
+	return hash_mix(spec_hash_list(h, &recipe));
 }
 
 /* JSON
  * ---------------------------------------------------------------------------------------------------------
  */
-
-/* The fewest digits that read back as the same number. */
-static void spec_json_double(struct jsontext *json, const char *key, double value)
-{
-	char text[32];
-	for (int digits = 6; digits <= 17; digits++) {
-		(void)snprintf(text, sizeof text, "%.*g", digits, value);
-		if (strtod(text, NULL) == value)
-			break;
-	}
-	jsontext_raw(json, key, text);
-}
 
 static void spec_json_value(struct jsontext *json, const struct yaml_key *key, const void *field)
 {
@@ -531,10 +590,13 @@ static void spec_json_value(struct jsontext *json, const struct yaml_key *key, c
 		jsontext_string(json, key->name, hex);
 		break;
 	case YAML_KEY_DOUBLE:
-		spec_json_double(json, key->name, *(const double *)field);
+		jsontext_shortest(json, key->name, *(const double *)field);
 		break;
 	case YAML_KEY_ENUM:
 		jsontext_string(json, key->name, key->names[*(const int *)field]);
+		break;
+	case YAML_KEY_NODE:
+		transforms_json(json, key->name, field);
 		break;
 	default:
 		jsontext_string(json, key->name, field);
@@ -558,6 +620,9 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 		return spec->group[0];
 	if (key == SPEC_RANK || key == SPEC_WORLD_SIZE)
 		return spec->given & SPEC_BIT(SPEC_WORLD_SIZE);
+	if (key == SPEC_TRANSFORMS || key == SPEC_INTERPOLATION)
+		return (spec->transforms.count > 0) == (key == SPEC_TRANSFORMS) &&
+		       (spec->source[0] || spec->given & SPEC_BIT(key));
 	if (!spec->source[0])
 		return spec->given & SPEC_BIT(key);
 	return key != SPEC_STREAM;

@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "pixel/pixel.h"
 #include "source/dataset.h"
+#include "stream/transforms.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,7 +50,7 @@ struct stream_spec {
 				 for none */
 	char source[SPEC_TEXT];
 	uint32_t batch_size; /* 1 .. 65,536; default 64 */
-	uint32_t image_size; /* 1 .. 2,048; default 224 */
+	uint32_t image_size; /* 1 .. 2,048; default 224, or what `transforms` makes */
 	bool train; /* default true */
 	bool shuffle, drop_last; /* default: as train */
 	uint64_t seed;
@@ -59,7 +60,8 @@ struct stream_spec {
 	enum spec_broken on_broken; /* default: substitute in training, mark in evaluation */
 	double max_broken; /* 0 .. 1; default 0.01 */
 	enum spec_decode decode; /* default: exact */
-	enum weights_filter interpolation; /* default: bilinear */
+	enum weights_filter interpolation; /* default: bilinear, or that of `transforms` */
+	struct transforms transforms; /* default, count 0: what `train` implies */
 	char group[SPEC_NAME]; /* "": the client alone */
 	enum spec_share share; /* default: all */
 	uint32_t rank, world_size; /* with split: below world_size, 1 .. 65,536; else 0 of 1 */

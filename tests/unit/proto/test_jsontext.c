@@ -89,6 +89,13 @@ static void test_utf8(void **state)
 	expect_quoted("\xc3(", "\"" BAD "(\"");
 }
 
+static void expect_shortest(double value, const char *wanted)
+{
+	struct jsontext json = {0};
+	jsontext_shortest(&json, NULL, value);
+	EXPECT(json, wanted);
+}
+
 static void expect_number(double value, int decimals, const char *wanted)
 {
 	struct jsontext json = {0};
@@ -106,6 +113,12 @@ static void test_numbers(void **state)
 	expect_number(NAN, 2, "null");
 	expect_number(INFINITY, 2, "null");
 	expect_number(-INFINITY, 2, "null");
+	expect_shortest(0, "0");
+	expect_shortest(0.08, "0.08");
+	expect_shortest(4.0 / 3.0, "1.3333333333333333");
+	expect_shortest(1e-300, "1e-300");
+	expect_shortest(-1e+300, "-1e+300");
+	expect_shortest(NAN, "null");
 	struct jsontext json = {0};
 	jsontext_number(&json, NULL, 1.7976931348623157e308, 99);
 	assert_false(json.failed);
@@ -124,6 +137,7 @@ static void test_locale(void **state)
 		if (!setlocale(LC_ALL, names[i]))
 			continue;
 		expect_number(1234.25, 2, "1234.25");
+		expect_shortest(1234.25, "1234.25");
 		tried++;
 	}
 	(void)setlocale(LC_ALL, "C");

@@ -579,9 +579,252 @@ static void survives_mutations(void **state)
 	assert_in_range(good, 1000, 90000); /* the mutations are neither harmless nor hopeless */
 }
 
+/* What a list comes to: the hash that states know it by, its size and how it is told to people. */
+static void transforms_mean_what_they_say(void **state)
+{
+	static const struct {
+		const char *list;
+		uint32_t size;
+		const char *text;
+	} cases[] = {
+		{"[RandomResizedCrop: {size: 224}, RandomHorizontalFlip: {p: 0.5}]", 224,
+			"RandomResizedCrop 224, RandomHorizontalFlip"},
+		{"[RandomResizedCrop: {size: [176, 176], scale: [0.35, 1.0], ratio: [1, 1], "
+		 "interpolation: bicubic, antialias: true}]",
+			176, "RandomResizedCrop 176 scale 0.35 to 1 ratio 1 to 1 bicubic"},
+		{"[Resize: {size: 232}, CenterCrop: {size: 224}, RandomVerticalFlip, "
+		 "RandomHorizontalFlip: {p: 1}]",
+			224,
+			"Resize 232, CenterCrop 224, RandomVerticalFlip, RandomHorizontalFlip 1"},
+		{"[Resize: {size: [4096, 4096], interpolation: box}, CenterCrop: {size: 2048}]",
+			2048, "Resize 4096 x 4096 box, CenterCrop 2048"},
+		{"[Resize: {size: [1, 1]}, RandomHorizontalFlip: ]", 1,
+			"Resize 1 x 1, RandomHorizontalFlip"},
+	};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		char text[512], told[256];
+		const char *what = NULL;
+		(void)snprintf(text, sizeof text, "{source: x, transforms: %s}", cases[i].list);
+		struct stream_spec spec = must_parse(text);
+		assert_int_equal(spec.image_size, cases[i].size);
+		transforms_text(&spec.transforms, told, sizeof told);
+		assert_string_equal(told, cases[i].text);
+		char *json = spec_json(&spec);
+		assert_non_null(json);
+		struct stream_spec again = must_parse(json);
+		assert_true(spec_same(&spec, &again, &what));
+		char *twice = spec_json(&again);
+		assert_string_equal(json, twice);
+		free(twice);
+		assert_int_equal(spec_transform_hash(&spec), spec_transform_hash(&again));
+		free(json);
+		/* A room that is too small cuts. */
+		transforms_text(&spec.transforms, told, 8);
+		assert_int_equal(strlen(told), 7);
+	}
+}
+
+/* What `train` implies, written out: states fit, and the two may share a group. The numbers are
+ * those of states that were written before there were lists. */
+static void transforms_of_old_states_fit(void **state)
+{
+	static const struct {
+		const char *plain, *list;
+		uint64_t hash;
+	} cases[] = {
+		{"{source: x}",
+			"{source: x, transforms: [RandomResizedCrop: {size: 224}, "
+			"RandomHorizontalFlip]}",
+			UINT64_C(0xc437b258000bcb63)},
+		{"{source: x, train: false}",
+			"{source: x, train: false, transforms: [Resize: {size: 256}, CenterCrop: "
+			"{size: 224}]}",
+			UINT64_C(0xb55e391d08944381)},
+		{"{source: x, image_size: 176, interpolation: bicubic}",
+			"{source: x, image_size: 176, transforms: [RandomResizedCrop: {size: 176, "
+			"interpolation: bicubic}, RandomHorizontalFlip: {p: 0.5}]}",
+			0},
+	};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		struct stream_spec plain = must_parse(cases[i].plain),
+				   list = must_parse(cases[i].list);
+		const char *what = NULL;
+		assert_true(spec_same(&plain, &list, &what));
+		assert_int_equal(spec_transform_hash(&plain), spec_transform_hash(&list));
+		if (cases[i].hash)
+			assert_int_equal(spec_transform_hash(&plain), cases[i].hash);
+	}
+}
+
+/* Every number of a list is in the hash, and keeps others from the group. */
+static void transforms_differ(void **state)
+{
+	static const char *const lists[] = {
+		"[RandomResizedCrop: {size: 224}]",
+		"[RandomResizedCrop: {size: 224}, RandomHorizontalFlip]",
+		"[RandomResizedCrop: {size: 224}, RandomHorizontalFlip: {p: 0.4}]",
+		"[RandomResizedCrop: {size: 224}, RandomVerticalFlip]",
+		"[RandomResizedCrop: {size: 224, scale: [0.1, 1]}]",
+		"[RandomResizedCrop: {size: 224, scale: [0.08, 0.1]}]",
+		"[RandomResizedCrop: {size: 224, ratio: [0.1, 1.3333333333333333]}]",
+		"[RandomResizedCrop: {size: 224, ratio: [0.75, 1]}]",
+		"[Resize: {size: 256}, CenterCrop: {size: 224}]",
+		"[Resize: {size: 232}, CenterCrop: {size: 224}]",
+		"[Resize: {size: [256, 256]}, CenterCrop: {size: 224}]",
+		"[Resize: {size: [224, 224]}]",
+	};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(lists); i++)
+		for (size_t k = 0; k < i; k++) {
+			char a[256], b[256];
+			const char *what = NULL;
+			(void)snprintf(a, sizeof a, "{source: x, transforms: %s}", lists[i]);
+			(void)snprintf(b, sizeof b, "{source: x, transforms: %s}", lists[k]);
+			struct stream_spec one = must_parse(a), other = must_parse(b);
+			assert_int_not_equal(
+				spec_transform_hash(&one), spec_transform_hash(&other));
+			assert_false(spec_same(&one, &other, &what));
+			assert_string_equal(what, "transforms");
+		}
+}
+
+#define OPERATIONS \
+	"RandomResizedCrop, Resize, CenterCrop, RandomHorizontalFlip or RandomVerticalFlip"
+
+static void refuses_transforms(void **state)
+{
+	static const struct {
+		const char *list, *sentence;
+	} cases[] = {
+		{"x", "2:13: transforms: expected a list of operations, such as "
+		      "[RandomResizedCrop: {size: 224}, RandomHorizontalFlip]"},
+		{"[]", "2:13: transforms: expected a list of operations, such as "
+		       "[RandomResizedCrop: {size: 224}, RandomHorizontalFlip]"},
+		{"{RandomHorizontalFlip: {p: 1}}",
+			"2:13: transforms: expected a list of operations, such as "
+			"[RandomResizedCrop: {size: 224}, RandomHorizontalFlip]"},
+		{"[ColorJitter]", "2:14: transforms: operation: expected " OPERATIONS
+				  ", got \"ColorJitter\""},
+		{"[[3]]", "2:14: transforms: expected one operation, such as RandomHorizontalFlip "
+			  "or CenterCrop: {size: 224}"},
+		{"[{a: 1, b: 2}]", "2:14: transforms: expected one operation, such as "
+				   "RandomHorizontalFlip or CenterCrop: {size: 224}"},
+		{"[RandomResizedCrop]", "2:14: RandomResizedCrop: size is missing; expected a "
+					"number of pixels, as in RandomResizedCrop: {size: 224}"},
+		{"[RandomResizedCrop: 224]", "2:33: RandomResizedCrop: expected a mapping of "
+					     "\"key: value\" lines, got a single value"},
+		{"[RandomResizedCrop: {size: 0}]", "2:40: RandomResizedCrop: size: expected a "
+						   "whole number from 1 to 2048, got \"0\""},
+		{"[RandomResizedCrop: {size: 2049}]", "2:40: RandomResizedCrop: size: expected a "
+						      "whole number from 1 to 2048, got \"2049\""},
+		{"[RandomResizedCrop: {size: [2, 3]}]",
+			"2:40: RandomResizedCrop: size: expected height and width to be the same, "
+			"since images of a batch are squares; got [2, 3]"},
+		{"[RandomResizedCrop: {size: [2]}]",
+			"2:40: RandomResizedCrop: size: expected a whole number from 1 to 2048, or "
+			"a list of two, [height, width]; got a list of 1"},
+		{"[RandomResizedCrop: {size: [2, -3]}]",
+			"2:44: RandomResizedCrop: size: expected a whole number from 1 to 2048, "
+			"got \"-3\""},
+		{"[RandomResizedCrop: {size: 3, scale: 0.5}]",
+			"2:50: RandomResizedCrop: scale: expected a list of two numbers from 0 to "
+			"1, [least, most]"},
+		{"[RandomResizedCrop: {size: 3, scale: [0.5]}]",
+			"2:50: RandomResizedCrop: scale: expected a list of two numbers from 0 to "
+			"1, [least, most]"},
+		{"[RandomResizedCrop: {size: 3, scale: [0.5, 2]}]",
+			"2:56: RandomResizedCrop: scale: expected a number from 0 to 1, got \"2\""},
+		{"[RandomResizedCrop: {size: 3, scale: [0.5, 0.3]}]",
+			"2:50: RandomResizedCrop: scale: expected [least, most], the most above 0 "
+			"and not below the least; got [0.5, 0.3]"},
+		{"[RandomResizedCrop: {size: 3, scale: [0, 0]}]",
+			"2:50: RandomResizedCrop: scale: expected [least, most], the most above 0 "
+			"and not below the least; got [0, 0]"},
+		{"[RandomResizedCrop: {size: 3, ratio: [0, 1]}]",
+			"2:51: RandomResizedCrop: ratio: expected a number from 0.01 to 100, got "
+			"\"0\""},
+		{"[RandomResizedCrop: {size: 3, ratio: [0.5, wide]}]",
+			"2:56: RandomResizedCrop: ratio: expected a number from 0.01 to 100, got "
+			"\"wide\""},
+		{"[RandomResizedCrop: {size: 3, p: 3}]",
+			"2:43: RandomResizedCrop: unknown key \"p\"; expected one of size, scale, "
+			"ratio, interpolation, antialias"},
+		{"[RandomResizedCrop: {size: 3, interpolation: cubic}]",
+			"2:58: RandomResizedCrop: interpolation: expected bilinear, bicubic, box, "
+			"hamming, lanczos or nearest, got \"cubic\""},
+		{"[RandomResizedCrop: {size: 3, antialias: false}]",
+			"2:54: RandomResizedCrop: antialias: expected true: images are always "
+			"resized with antialiasing, as torchvision does with PIL images "
+			"(interpolation: nearest has none)"},
+		{"[RandomResizedCrop: {size: 3, size: 3}]",
+			"2:43: RandomResizedCrop: size is given twice, first in line 2, column 34; "
+			"keep one of them"},
+		{"[RandomResizedCrop: {size: 3}, RandomHorizontalFlip: {p: 1.5}]",
+			"2:70: RandomHorizontalFlip: p: expected a number from 0 to 1, got "
+			"\"1.5\""},
+		{"[RandomResizedCrop: {size: 3}, RandomHorizontalFlip, RandomHorizontalFlip]",
+			"2:66: transforms: RandomHorizontalFlip cannot follow "
+			"RandomHorizontalFlip: it comes behind the crop, and only once"},
+		{"[RandomResizedCrop: {size: 3}, CenterCrop: {size: 3}]",
+			"2:44: transforms: CenterCrop cannot follow RandomResizedCrop: it comes "
+			"right behind Resize"},
+		{"[RandomResizedCrop: {size: 3}, Resize: {size: 3}]",
+			"2:44: transforms: Resize cannot follow RandomResizedCrop: it comes first, "
+			"and only once"},
+		{"[RandomResizedCrop: {size: 3}, RandomResizedCrop: {size: 3}]",
+			"2:44: transforms: RandomResizedCrop cannot follow RandomResizedCrop: it "
+			"comes first, and only once"},
+		{"[RandomHorizontalFlip, RandomResizedCrop: {size: 3}]",
+			"2:14: transforms: RandomHorizontalFlip cannot come first: it comes behind "
+			"the crop, and only once"},
+		{"[CenterCrop: {size: 3}]", "2:14: transforms: CenterCrop cannot come first: it "
+					    "comes right behind Resize"},
+		{"[Resize: {size: 9}, RandomHorizontalFlip, CenterCrop: {size: 3}]",
+			"2:55: transforms: CenterCrop cannot follow RandomHorizontalFlip: it comes "
+			"right behind Resize"},
+		{"[Resize: {size: 4097}]",
+			"2:29: Resize: size: expected a whole number from 1 to 4096, got \"4097\""},
+		{"[Resize: {size: 3}]",
+			"2:13: transforms: Resize: size: 3 is that of the shorter side, so images "
+			"would differ in size; expected CenterCrop behind it, or size: [3, 3]"},
+		{"[Resize: {size: [2049, 2049]}]", "2:13: transforms: Resize: size: expected at "
+						   "most 2048, or CenterCrop behind it; got 2049"},
+		{"[Resize: {size: 3}, CenterCrop: {size: 4}]",
+			"2:33: transforms: CenterCrop: size: expected at most the size of Resize "
+			"before it, which is 3: what lies beyond the image is not made up; got 4"},
+		{"[Resize: {size: 3, max_size: 4}]",
+			"2:32: Resize: unknown key \"max_size\"; expected one of size, "
+			"interpolation, antialias"},
+	};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		char text[1024], sentence[1024];
+		(void)snprintf(text, sizeof text, "{source: x,\ntransforms: %s}", cases[i].list);
+		(void)snprintf(sentence, sizeof sentence, "open request:%s", cases[i].sentence);
+		must_refuse(text, sentence);
+	}
+	must_refuse("{source: x, image_size: 4, transforms: [RandomResizedCrop: {size: 3}]}",
+		"open request:1:25: image_size: expected 3, the size that transforms makes, or "
+		"nothing; got 4");
+	must_refuse("{source: x, interpolation: box, transforms: [RandomResizedCrop: {size: 3}]}",
+		"open request:1:13: interpolation cannot be written beside transforms: it is a "
+		"parameter of its operations");
+	must_refuse("{stream: x, transforms: [RandomResizedCrop: {size: 3}]}",
+		"open request:1:13: transforms cannot be written beside stream: the configuration "
+		"defines \"x\"; beside it only what says who reads how far is allowed: epochs, "
+		"group, share, rank, world_size, wait_for, laggard, laggard_timeout_s, state, "
+		"pin_memory and reconnect");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(transforms_mean_what_they_say),
+		cmocka_unit_test(transforms_of_old_states_fit),
+		cmocka_unit_test(transforms_differ),
+		cmocka_unit_test(refuses_transforms),
 		cmocka_unit_test(has_the_defaults_of_training),
 		cmocka_unit_test(evaluation_implies_its_own),
 		cmocka_unit_test(reads_every_key),
