@@ -325,6 +325,8 @@ char *status_stream(struct group *group)
 	jsontext_string(&json, "io", status_io(server->config->io));
 	status_cache(&json, &fetch, server->config->cache);
 	status_pixels(&json, &group->spec);
+	jsontext_u64(&json, "samples", dataset_count(stream_dataset(group->stream)));
+	jsontext_u64(&json, "epoch_samples", stream_epoch_samples(group->stream));
 	jsontext_u64(&json, "batches", stats.batches);
 	jsontext_u64(&json, "images", stats.images);
 	jsontext_object(&json, "stages");
