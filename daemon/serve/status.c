@@ -175,7 +175,6 @@ static void status_running(struct jsontext *json, struct group *group)
 		: group->begun ? "waiting for trainers"
 			       : "waiting for those who come back");
 	jsontext_u64(json, "samples", dataset_count(stream_dataset(group->stream)));
-	jsontext_u64(json, "epoch_samples", stream_epoch_samples(group->stream));
 	jsontext_u64(json, "epoch", first ? first->epoch : 0);
 	jsontext_u64(json, "batch", first ? first->batch : 0);
 	jsontext_u64(json, "batches", stream_batches(group->stream));
@@ -326,7 +325,7 @@ char *status_stream(struct group *group)
 	status_cache(&json, &fetch, server->config->cache);
 	status_pixels(&json, &group->spec);
 	jsontext_u64(&json, "samples", dataset_count(stream_dataset(group->stream)));
-	jsontext_u64(&json, "epoch_samples", stream_epoch_samples(group->stream));
+	jsontext_u64(&json, "order_samples", stream_course(group->stream)->epoch.samples);
 	jsontext_u64(&json, "batches", stats.batches);
 	jsontext_u64(&json, "images", stats.images);
 	jsontext_object(&json, "stages");

@@ -398,7 +398,7 @@ class Loader:
         return self._info["samples"]
 
     def _epoch_samples(self) -> int:
-        return int(self.stats()["epoch_samples"])
+        return int(self.stats()["order_samples"])
 
     @property
     def dataset(self) -> Dataset:
