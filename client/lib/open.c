@@ -151,6 +151,84 @@ static int open_write_state(const char *state, struct jsontext *json)
 	return 0;
 }
 
+enum { OPEN_DEPTH_MAX = 16 };
+
+/* The byte behind a JSON string that begins here; NULL: it has no end. */
+static const char *open_skip_string(const char *at)
+{
+	for (at++; *at && *at != '"'; at++) {
+		if ((unsigned char)*at < 0x20)
+			return NULL;
+		if (*at == '\\' && !*++at)
+			return NULL;
+	}
+	return *at ? at + 1 : NULL;
+}
+
+/* Opens or closes a bracket; whether it fits those that are open. */
+static bool open_bracket(char byte, char closers[OPEN_DEPTH_MAX], size_t *depth)
+{
+	if (byte == '[' || byte == '{') {
+		if (*depth == OPEN_DEPTH_MAX)
+			return false;
+		closers[(*depth)++] = byte == '[' ? ']' : '}';
+		return true;
+	}
+	return *depth && closers[--*depth] == byte;
+}
+
+/* What JSON has outside its strings; not as the locale sees it. */
+static bool open_is_json(char byte)
+{
+	bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+	bool digit = byte >= '0' && byte <= '9';
+	return letter || digit || (byte && strchr("[]{}:,+-. \t\r\n", byte));
+}
+
+/* The byte behind the array that `text` begins with; NULL: it is none. Only what JSON is made of
+ * may stand in it, and brackets must fit: it cannot end the mapping that it is written into, nor be
+ * taken for more than one value. What it means is the daemon's to judge. */
+static const char *open_skip_array(const char *text)
+{
+	char closers[OPEN_DEPTH_MAX];
+	size_t depth = 0;
+	const char *at = text;
+	if (*at != '[')
+		return NULL;
+	do {
+		if (*at == '"') {
+			at = open_skip_string(at);
+			if (!at)
+				return NULL;
+			continue;
+		}
+		if (*at && strchr("[]{}", *at) && !open_bracket(*at, closers, &depth))
+			return NULL;
+		if (!open_is_json(*at))
+			return NULL;
+		at++;
+	} while (depth);
+	return at;
+}
+
+static int open_write_transforms(const char *transforms, struct jsontext *json)
+{
+	static const char space[] = " \t\r\n";
+	const char *begin = transforms + strspn(transforms, space);
+	const char *end = jsontext_is_utf8(begin) ? open_skip_array(begin) : NULL;
+	if (!end || end[strspn(end, space)])
+		return error_set(-EINVAL,
+			"options.transforms is no list: expected a JSON array of operations and "
+			"nothing else, such as [{\"RandomResizedCrop\": {\"size\": 224}}, "
+			"{\"RandomHorizontalFlip\": {\"p\": 0.5}}]");
+	char *copy = strndup(begin, (size_t)(end - begin));
+	if (!copy)
+		return error_set(-ENOMEM, "no memory for the request");
+	jsontext_raw(json, "transforms", copy);
+	free(copy);
+	return 0;
+}
+
 static void open_write_texts(const struct penstock_options *options, struct jsontext *json)
 {
 	if (options->labels)
@@ -213,6 +291,10 @@ int open_write(const struct penstock_options *options, struct jsontext *json)
 		jsontext_bool(json, "pin_memory", true);
 	open_write_numbers(options, json);
 	open_write_texts(options, json);
+	if (options->transforms)
+		result = open_write_transforms(options->transforms, json);
+	if (result < 0)
+		return result;
 	jsontext_end(json);
 	return json->failed ? error_set(-ENOMEM, "no memory for the request") : 0;
 }

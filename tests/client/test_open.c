@@ -91,6 +91,42 @@ static void test_everything(void **state)
 		"\"state\":{\"version\":1,\"epoch\":2,\"position\":64}}");
 }
 
+/* Written as it is; what could be more than one value, or end the request, never is. */
+static void test_transforms(void **state)
+{
+	(void)state;
+	static const char *const good[] = {
+		"[]",
+		"[{\"RandomResizedCrop\": {\"size\": [1, 2], \"scale\": [0.08, 1e-3]}}]",
+		"[\"a\", \"] } , \\\" \\\\\", true, null, -1.5E+7]",
+		"[[[[]]], {}]",
+		"[\n\t{\"a\":\r\n1}]",
+		"[\"\xc3\xa4 #'&*!\"]",
+	};
+	static const char *const bad[] = {"", " ", "{}", "1", "null", "[", "]", "[]]", "[[]", "[}",
+		"[{]}", "[] []", "[],\"seed\":1", "[]}", "[1]1", "[\"a]", "[\"a\\\"]", "[\"a\\",
+		"[\"a\nb\"]", "['a']", "[a # b]\n]", "[&a 1]", "[*a]", "[!a 1]", "[|]", "[\xff]",
+		"[\"\xff\"]", "[\x01]", "[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]"};
+	char wanted[256];
+	struct penstock_options options;
+	penstock_options_init(&options);
+	options.source = "/x";
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		char spaced[128];
+		(void)snprintf(spaced, sizeof spaced, " \n%s\t\r\n ", good[i]);
+		(void)snprintf(wanted, sizeof wanted,
+			"{\"source\":\"/x\",\"train\":true,\"transforms\":%s}", good[i]);
+		options.transforms = good[i];
+		expect_text(&options, wanted);
+		options.transforms = spaced;
+		expect_text(&options, wanted);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		options.transforms = bad[i];
+		expect_refusal(&options, -EINVAL, "options.transforms is no list");
+	}
+}
+
 static void test_stream_name(void **state)
 {
 	(void)state;
@@ -332,6 +368,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_everything),
+		cmocka_unit_test(test_transforms),
 		cmocka_unit_test(test_stream_name),
 		cmocka_unit_test(test_not_utf8),
 		cmocka_unit_test(test_relative),
