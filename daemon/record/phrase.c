@@ -65,9 +65,24 @@ const char *phrase_bytes(uint64_t bytes, char *buffer)
 	return buffer;
 }
 
+/* clang-format off */
+/* glibc has had sigabbrev_np() since 2.32. */
+static const char *const phrase_signals[] = {
+	[SIGHUP] = "HUP", [SIGINT] = "INT", [SIGQUIT] = "QUIT", [SIGILL] = "ILL",
+	[SIGTRAP] = "TRAP", [SIGABRT] = "ABRT", [SIGBUS] = "BUS", [SIGFPE] = "FPE",
+	[SIGKILL] = "KILL", [SIGUSR1] = "USR1", [SIGSEGV] = "SEGV", [SIGUSR2] = "USR2",
+	[SIGPIPE] = "PIPE", [SIGALRM] = "ALRM", [SIGTERM] = "TERM", [SIGSTKFLT] = "STKFLT",
+	[SIGCHLD] = "CHLD", [SIGCONT] = "CONT", [SIGSTOP] = "STOP", [SIGTSTP] = "TSTP",
+	[SIGTTIN] = "TTIN", [SIGTTOU] = "TTOU", [SIGURG] = "URG", [SIGXCPU] = "XCPU",
+	[SIGXFSZ] = "XFSZ", [SIGVTALRM] = "VTALRM", [SIGPROF] = "PROF", [SIGWINCH] = "WINCH",
+	[SIGPOLL] = "POLL", [SIGPWR] = "PWR", [SIGSYS] = "SYS",
+};
+/* clang-format on */
+
 const char *phrase_signal(int sig, char *buffer)
 {
-	const char *name = sigabbrev_np(sig);
+	const char *name =
+		sig >= 0 && sig < (int)UTIL_COUNT(phrase_signals) ? phrase_signals[sig] : NULL;
 	if (name)
 		(void)snprintf(buffer, PHRASE_NUMBER, "SIG%s", name);
 	else

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { POOL_THREADS_MAX = 1024, POOL_STACK = 512 << 10, POOL_URGENCY = 1 << 20 };
@@ -118,7 +119,8 @@ static void *pool_main(void *argument)
 	struct pool_worker *worker = argument;
 	struct pool *pool = worker->pool;
 	(void)pthread_setname_np(pthread_self(), "penstock-work");
-	atomic_store_explicit(&worker->tid, gettid(), memory_order_relaxed);
+	/* By number: gettid() came with glibc 2.30. */
+	atomic_store_explicit(&worker->tid, (pid_t)syscall(SYS_gettid), memory_order_relaxed);
 	pthread_mutex_lock(&pool->lock);
 	for (;;) {
 		if (!pool->count && !pool->stopping) {
