@@ -130,6 +130,9 @@ static int bench_options(
 	measure->trainers = (unsigned)bench->trainers;
 	measure->step_s = bench->step_ms / 1e3;
 	measure->rate = (double)bench->rate;
+	r = recipe_settle(&measure->recipe);
+	if (r < 0)
+		return r;
 	if (recipe_is_stream(measure->source))
 		r = recipe_fits_stream(&measure->recipe, &measure->daemon, measure->source);
 	return r == OPTIONS_OK ? bench_check_accelerators(bench, ret_accelerate) : r;

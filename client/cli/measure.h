@@ -56,7 +56,7 @@ struct measure {
 	const char *source; /* the options' */
 	char dataset[96]; /* "500 samples, 56.1 MiB, flat folder"; "" for a stream of the running
 			     daemon */
-	char described[96]; /* the recipe in words */
+	char described[RECIPE_TEXT]; /* the recipe in words */
 	uint64_t batch_size, image_size; /* as the daemon opened it */
 	unsigned trainers;
 	const char *share; /* the options' */

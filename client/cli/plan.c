@@ -97,6 +97,8 @@ static int plan_options(struct plan *plan, int argc, char **argv)
 		return -EINVAL;
 	}
 	r = recipe_check_source(plan->source, "plan");
+	if (!r)
+		r = recipe_settle(&plan->recipe);
 	return r < 0 ? r : recipe_check_cut(&plan->cut);
 }
 
@@ -261,7 +263,7 @@ __attribute__((format(printf, 2, 3))) static void plan_line(
 
 static void plan_say_dataset(const struct plan *plan)
 {
-	char kind[48], number[24], bytes[24], recipe[160], name[640];
+	char kind[48], number[24], bytes[24], recipe[RECIPE_TEXT], name[640];
 	catalog_kind(plan->dataset, kind, sizeof kind);
 	(void)snprintf(name, sizeof name, "%s", plan->source);
 	(void)printf("%s\n", cli_tame(name));
@@ -445,6 +447,8 @@ static void plan_json_epoch(struct jsontext *json, const struct plan *plan)
 	jsontext_bool(json, "drop_last", plan->epoch.drop_last);
 	jsontext_u64(json, "seed", plan->order.seed);
 	jsontext_u64(json, "image_size", plan->recipe.image_size);
+	if (plan->recipe.list.count)
+		transforms_json(json, "transforms", &plan->recipe.list);
 	jsontext_u64(json, "batch_size", plan->epoch.batch_size);
 	jsontext_u64(json, "world_size", plan->epoch.world_size);
 	jsontext_u64(json, "global_batch", plan_global(plan));

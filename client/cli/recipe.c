@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 #include "client/cli/cli.h"
+#include "proto/jsontext.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,6 +24,56 @@ enum weights_filter recipe_filter(const char *interpolation)
 	return (enum weights_filter)filter;
 }
 
+static int recipe_agree(struct recipe *recipe, const struct pixel_recipe *pixels)
+{
+	static const struct recipe plain = RECIPE_DEFAULT;
+	if (recipe->image_size != plain.image_size && recipe->image_size != pixels->image_size)
+		cli_note("--image-size %" PRIu64 " is not the size that --transforms makes, which "
+			 "is %" PRIu32 "; leave --image-size out",
+			recipe->image_size, pixels->image_size);
+	else if (strcmp(recipe->interpolation, plain.interpolation) != 0)
+		cli_note("--interpolation is a parameter of the operations in --transforms; write "
+			 "it there");
+	else
+		return 0;
+	return -EINVAL;
+}
+
+/* Takes `recipe->list` for granted. */
+static int recipe_take_list(struct recipe *recipe)
+{
+	const struct pixel_recipe pixels = transforms_pixels(&recipe->list);
+	struct jsontext json = {0};
+	recipe->image_size = pixels.image_size;
+	recipe->interpolation = weights_filter_names[pixels.filter];
+	transforms_json(&json, NULL, &recipe->list);
+	bool fits = !json.failed && json.size < sizeof recipe->list_json;
+	if (fits)
+		memcpy(recipe->list_json, json.text, json.size + 1);
+	jsontext_free(&json);
+	return fits ? 0 : -ENOMEM;
+}
+
+int recipe_settle(struct recipe *recipe)
+{
+	struct fault fault = {{0}};
+	if (!recipe->transforms)
+		return 0;
+	if (transforms_parse(recipe->transforms, strlen(recipe->transforms), "--transforms",
+		    &recipe->list, &fault) < 0) {
+		cli_note("%s", fault.text);
+		return -EINVAL;
+	}
+	const struct pixel_recipe pixels = transforms_pixels(&recipe->list);
+	int r = recipe_agree(recipe, &pixels);
+	if (r < 0)
+		return r;
+	r = recipe_take_list(recipe);
+	if (r < 0)
+		cli_note("no memory for --transforms");
+	return r;
+}
+
 struct pixel_recipe recipe_pixels(const struct recipe *recipe)
 {
 	struct stream_spec spec;
@@ -41,6 +92,7 @@ void recipe_spec(const struct recipe *recipe, struct stream_spec *ret_spec)
 	ret_spec->decode =
 		strcmp(recipe->decode, "fast") == 0 ? SPEC_DECODE_FAST : SPEC_DECODE_EXACT;
 	ret_spec->interpolation = recipe_filter(recipe->interpolation);
+	ret_spec->transforms = recipe->list;
 }
 
 int recipe_check_cut(const struct recipe_cut *cut)
@@ -69,13 +121,16 @@ void recipe_fill(
 	if (recipe_is_stream(source))
 		return;
 	ret_options->batch_size = (uint32_t)recipe->batch_size;
-	ret_options->image_size = (uint32_t)recipe->image_size;
+	if (!recipe->list.count) {
+		ret_options->image_size = (uint32_t)recipe->image_size;
+		ret_options->interpolation = recipe->interpolation;
+	} else
+		ret_options->transforms = recipe->list_json;
 	ret_options->train = !recipe->eval;
 	ret_options->shuffle = recipe_shuffles(recipe);
 	ret_options->seed = recipe->seed;
 	ret_options->labels = recipe->labels;
 	ret_options->decode = recipe->decode;
-	ret_options->interpolation = recipe->interpolation;
 }
 
 void recipe_learn(struct recipe *recipe, const struct node *definition)
@@ -84,17 +139,28 @@ void recipe_learn(struct recipe *recipe, const struct node *definition)
 		   *interpolation = document_text(definition, "interpolation", "bilinear");
 	recipe->decode = strcmp(decode, "fast") == 0 ? "fast" : "exact";
 	recipe->interpolation = weights_filter_names[recipe_filter(interpolation)];
+	const struct node *list = document_get(definition, "transforms");
+	cleanup(free_ptr) char *text = list ? document_dump(list) : NULL;
+	struct fault fault;
+	/* An older or newer daemon may have other operations: then they go unmentioned. */
+	if (text && transforms_parse(text, strlen(text), "transforms", &recipe->list, &fault) < 0)
+		recipe->list.count = 0;
 }
 
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 {
-	bool bilinear = recipe_filter(recipe->interpolation) == WEIGHTS_BILINEAR;
+	char list[RECIPE_TEXT];
+	bool listed = recipe->list.count,
+	     plain = !listed && recipe_filter(recipe->interpolation) == WEIGHTS_BILINEAR;
+	transforms_text(&recipe->list, list, sizeof list);
 	(void)snprintf(buffer, room,
 		"%s, %" PRIu64 " px, batch %" PRIu64 ", %s, seed %" PRIu64 "%s%s%s",
 		recipe->eval ? "evaluation" : "training", recipe->image_size, recipe->batch_size,
 		recipe_shuffles(recipe) ? "shuffled" : "in order", recipe->seed,
-		strcmp(recipe->decode, "fast") == 0 ? ", decoded fast" : "", bilinear ? "" : ", ",
-		bilinear ? "" : recipe->interpolation);
+		strcmp(recipe->decode, "fast") == 0 ? ", decoded fast" : "", plain ? "" : ", ",
+		plain    ? ""
+		: listed ? list
+			 : recipe->interpolation);
 }
 
 const char *recipe_written(const struct recipe *recipe)
@@ -104,6 +170,7 @@ const char *recipe_written(const struct recipe *recipe)
 		bool given;
 		const char *name;
 	} options[] = {
+		{recipe->transforms != NULL, "transforms"},
 		{recipe->image_size != plain.image_size, "image-size"},
 		{recipe->seed != plain.seed, "seed"},
 		{recipe->eval, "eval"},

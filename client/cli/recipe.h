@@ -12,10 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* TRANSFORMS_MAX operations with all their parameters. */
+enum { RECIPE_LIST_JSON = 4096, RECIPE_TEXT = 320 };
+
 struct recipe {
 	uint64_t batch_size, image_size, seed;
 	bool eval, no_shuffle;
 	const char *labels, *decode, *interpolation;
+	const char *transforms; /* NULL, or the list as it was written */
+	struct transforms list; /* the same, read */
+	char list_json[RECIPE_LIST_JSON]; /* and written for libpenstock */
 };
 
 #define RECIPE_INTERPOLATIONS "bilinear|bicubic|box|hamming|lanczos|nearest"
@@ -46,6 +52,10 @@ struct recipe {
 		{"interpolation", 0, OPTION_CHOICE, &(recipe).interpolation,                       \
 			RECIPE_INTERPOLATIONS, "the filter of the resize, as Pillow's (bilinear)", \
 			0, 0, NULL},                                                               \
+		{"transforms", 0, OPTION_TEXT, &(recipe).transforms, "LIST",                       \
+			"what is done to each image, as penstock.yaml has it: "                    \
+			"'[Resize: {size: 232}, CenterCrop: {size: 224}]'",                        \
+			0, 0, NULL},                                                               \
 	{                                                                                          \
 		"labels", 0, OPTION_CHOICE, &(recipe).labels, "auto|none|folder|cls|json",         \
 			"where labels come from (auto)", 0, 0, NULL                                \
@@ -54,6 +64,10 @@ struct recipe {
 /* The filter of one of the words of --interpolation. */
 enum weights_filter recipe_filter(const char *interpolation);
 
+/* After the options were read: takes --transforms in, which says size and filter too. 0, or -EINVAL
+ * after saying what is wrong. */
+int recipe_settle(struct recipe *recipe);
+
 bool recipe_shuffles(const struct recipe *recipe);
 struct pixel_recipe recipe_pixels(const struct recipe *recipe);
 
@@ -61,10 +75,12 @@ struct pixel_recipe recipe_pixels(const struct recipe *recipe);
 void recipe_fill(
 	const struct recipe *recipe, const char *source, struct penstock_options *ret_options);
 
-/* Takes "decode" and "interpolation" of a stream's definition, as the daemon tells it. */
+/* Takes "decode", "interpolation" and "transforms" of a stream's definition, as the daemon tells
+ * it. */
 void recipe_learn(struct recipe *recipe, const struct node *definition);
 
-/* "training, 224 px, batch 64, shuffled, seed 0", and what else is not the default. */
+/* "training, 224 px, batch 64, shuffled, seed 0", and what else is not the default. RECIPE_TEXT
+ * bytes hold nearly all. */
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room);
 
 /* The definition of such a stream, without a source. */

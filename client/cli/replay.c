@@ -32,7 +32,7 @@ struct replay {
 	struct recipe recipe;
 	struct recipe_cut cut;
 	uint64_t epoch, batch, index, rank;
-	bool flip, json;
+	bool flip, flip_vertical, json;
 	bool batch_given, index_given, rank_given;
 
 	struct dataset *dataset;
@@ -65,13 +65,17 @@ static int replay_judge(const struct replay *replay, bool epoch_given)
 				 : replay->row         ? "row"
 				 : replay->rank_given  ? "rank"
 						       : NULL;
+	const char *recorded = replay->crop            ? "crop"
+			       : replay->flip          ? "flip"
+			       : replay->flip_vertical ? "flip-vertical"
+						       : NULL;
 	if (replay->index_given && with_index)
 		cli_note("--index names a sample by itself, so --%s cannot be given with it",
 			with_index);
-	else if (!replay->index_given && (replay->crop || replay->flip))
-		cli_note("--%s belongs to a record; give its --index too",
-			replay->crop ? "crop" : "flip");
-	else if (replay->index_given && !replay->crop && !replay->recipe.eval)
+	else if (!replay->index_given && recorded)
+		cli_note("--%s belongs to a record; give its --index too", recorded);
+	else if (replay->index_given && !replay->crop &&
+		 recipe_pixels(&replay->recipe).kind == PIXEL_RESIZED_CROP)
 		cli_note("--index wants the record's --crop X,Y,W,H too, or --eval");
 	else if (replay->rank >= replay->cut.world_size)
 		cli_note("--rank %" PRIu64 " is not below --world-size, which is %" PRIu64
@@ -98,6 +102,8 @@ static int replay_options(struct replay *replay, int argc, char **argv)
 			"its crop in source pixels (with --eval: the whole image)", 0, 0, NULL},
 		{"flip", 'f', OPTION_FLAG, &replay->flip, NULL, "mirror it left to right", 0, 0,
 			NULL},
+		{"flip-vertical", 0, OPTION_FLAG, &replay->flip_vertical, NULL,
+			"turn it upside down", 0, 0, NULL},
 		{"rank", 0, OPTION_NUMBER, &replay->rank, "R",
 			"whose slice of that global batch (0)", 0, 65535, &replay->rank_given},
 		RECIPE_CUT_OPTIONS(replay->cut),
@@ -112,7 +118,8 @@ static int replay_options(struct replay *replay, int argc, char **argv)
 	if (r != OPTIONS_OK)
 		return r;
 	replay->source = operand[0];
-	return replay_judge(replay, epoch);
+	r = recipe_settle(&replay->recipe);
+	return r < 0 ? r : replay_judge(replay, epoch);
 }
 
 static int replay_fail_memory(void)
@@ -158,8 +165,8 @@ static const char *replay_flags(uint32_t flags, char ret_text[8])
 	static const struct {
 		uint32_t flag;
 		char letter;
-	} letters[] = {{SLOTS_INVALID, 'I'}, {SLOTS_FLIPPED, 'F'}, {SLOTS_SUBSTITUTED, 'S'},
-		{SLOTS_PADDED, 'P'}};
+	} letters[] = {{SLOTS_INVALID, 'I'}, {SLOTS_FLIPPED, 'F'}, {SLOTS_FLIPPED_VERTICALLY, 'V'},
+		{SLOTS_SUBSTITUTED, 'S'}, {SLOTS_PADDED, 'P'}};
 	size_t n = 0;
 	for (size_t i = 0; i < UTIL_COUNT(letters); i++)
 		if (flags & letters[i].flag)
@@ -202,6 +209,7 @@ static void replay_json_row(struct jsontext *json, uint64_t row, const struct sl
 	replay_json_box(json, "crop", crop, 4);
 	replay_json_box(json, "source_size", size, 2);
 	jsontext_bool(json, "flipped", r->flags & SLOTS_FLIPPED);
+	jsontext_bool(json, "flipped_vertically", r->flags & SLOTS_FLIPPED_VERTICALLY);
 	jsontext_bool(json, "substituted", r->flags & SLOTS_SUBSTITUTED);
 	jsontext_bool(json, "invalid", r->flags & SLOTS_INVALID);
 	jsontext_bool(json, "padded", r->flags & SLOTS_PADDED);
@@ -374,8 +382,9 @@ static int replay_source_size(
 
 static int replay_record(struct replay *replay)
 {
-	struct slots_record record = {
-		.index = replay->index, .flags = replay->flip ? SLOTS_FLIPPED : 0};
+	struct slots_record record = {.index = replay->index,
+		.flags = (replay->flip ? SLOTS_FLIPPED : 0) |
+			 (replay->flip_vertical ? SLOTS_FLIPPED_VERTICALLY : 0)};
 	struct sample sample;
 	struct fault fault = {{0}};
 	struct pixel_recipe recipe = recipe_pixels(&replay->recipe);

@@ -44,7 +44,7 @@ struct resume_place resume_place(const struct spec_state *state, const struct or
 
 struct resume_difference {
 	const char *what; /* "dataset", "seed", "order", "position", "rows" */
-	char state[80], here[80];
+	char state[80], here[256];
 	char advice[256];
 	bool refused; /* false: worth a word only */
 };

@@ -123,16 +123,14 @@ static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *faul
 static void sheet_visible(
 	const struct sheet *sheet, const struct penstock_sample *s, double ret_box[4])
 {
-	struct pixel_recipe recipe = sheet->info->train ? pixel_recipe_train(sheet->info->width)
-							: pixel_recipe_eval(sheet->info->width);
 	struct pixel_plan plan;
-	pixel_plan_from_crop(&recipe, s->crop_x, s->crop_y, s->crop_w, s->crop_h, false, s->src_w,
-		s->src_h, &plan);
+	pixel_plan_from_crop(&sheet->recipe, s->crop_x, s->crop_y, s->crop_w, s->crop_h, false,
+		s->src_w, s->src_h, &plan);
 	double sx = (double)plan.crop_w / plan.resize_w, sy = (double)plan.crop_h / plan.resize_h;
 	ret_box[0] = plan.crop_x + plan.window_x * sx;
 	ret_box[1] = plan.crop_y + plan.window_y * sy;
-	ret_box[2] = recipe.image_size * sx;
-	ret_box[3] = recipe.image_size * sy;
+	ret_box[2] = sheet->recipe.image_size * sx;
+	ret_box[3] = sheet->recipe.image_size * sy;
 }
 
 static void sheet_draw_source(struct sheet_pen *pen, const struct penstock_sample *s, int x, int y)

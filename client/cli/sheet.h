@@ -6,6 +6,7 @@
 #include "base/fault.h"
 #include "client/cli/canvas.h"
 #include "penstock/penstock.h"
+#include "pixel/pixel.h"
 #include "source/dataset.h"
 
 struct sheet {
@@ -13,6 +14,7 @@ struct sheet {
 	const struct dataset *dataset; /* where the sources are read */
 	const struct penstock_batch *batch;
 	const struct penstock_stream_info *info;
+	struct pixel_recipe recipe; /* how its rows were made */
 	unsigned rows, columns, tile; /* rows drawn; cells in a line; pixels of a picture's side */
 };
 

@@ -69,6 +69,8 @@ static int show_options(struct show *show, int argc, char **argv)
 	int r = options_parse(&show_command, table, UTIL_COUNT(table), argc, argv, operand);
 	if (r == OPTIONS_OK)
 		show->source = operand[0];
+	if (r == OPTIONS_OK)
+		r = recipe_settle(&show->recipe);
 	if (r == OPTIONS_OK && recipe_is_stream(show->source))
 		r = recipe_fits_stream(&show->recipe, &show->daemon, show->source);
 	return r;
@@ -191,14 +193,15 @@ static unsigned show_rows(const struct show *show)
 
 static int show_draw(struct show *show)
 {
-	char title[512], recipe[96];
+	char title[512], recipe[RECIPE_TEXT];
 	struct recipe opened = {.batch_size = show->info.batch_size,
 		.image_size = show->info.width,
 		.seed = show->info.seed,
 		.eval = !show->info.train,
 		.no_shuffle = !show->info.shuffle,
 		.decode = show->recipe.decode,
-		.interpolation = show->recipe.interpolation};
+		.interpolation = show->recipe.interpolation,
+		.list = show->recipe.list};
 	recipe_describe(&opened, recipe, sizeof recipe);
 	(void)snprintf(title, sizeof title, "%s   epoch %" PRIu64 ", batch %" PRIu64, show->source,
 		show->taken.epoch, show->taken.batch);
@@ -207,6 +210,7 @@ static int show_draw(struct show *show)
 		.dataset = show->dataset,
 		.batch = &show->taken,
 		.info = &show->info,
+		.recipe = recipe_pixels(&opened),
 		.rows = show_rows(show),
 		.columns = (unsigned)show->columns,
 		.tile = (unsigned)show->tile};

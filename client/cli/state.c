@@ -72,6 +72,8 @@ static int state_options(struct state *state, int argc, char **argv)
 	if (!state->source)
 		return state_needs_source(state);
 	r = recipe_check_source(state->source, "state");
+	if (!r)
+		r = recipe_settle(&state->recipe);
 	return r < 0 ? r : recipe_check_cut(&state->cut);
 }
 

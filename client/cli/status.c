@@ -219,7 +219,7 @@ static void status_row(struct table *table, const struct node *stream)
 
 static void status_recipe(const struct node *stream)
 {
-	char text[160];
+	char text[RECIPE_TEXT];
 	struct recipe recipe = {
 		.batch_size = document_u64(stream, "batch_size", 0),
 		.image_size = document_u64(stream, "image_size", 0),

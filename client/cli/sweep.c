@@ -76,6 +76,11 @@ static int sweep_check_axes(const struct sweep *sweep)
 	const bool given[GRID_AXES] = {[GRID_THREADS] = sweep->measure->daemon.threads != 0,
 		[GRID_BATCH] = recipe->batch_size != plain.batch_size,
 		[GRID_IMAGE] = recipe->image_size != plain.image_size};
+	if (recipe->transforms && sweep->grid.count[GRID_IMAGE])
+		return cli_fail(CLI_USAGE,
+			"--transforms says the images' size, so --sweep %s cannot be; leave one "
+			"out",
+			grid_name[GRID_IMAGE]);
 	for (size_t i = 0; i < GRID_AXES; i++)
 		if (given[i] && sweep->grid.count[i])
 			return cli_fail(CLI_USAGE,
@@ -98,6 +103,10 @@ static int sweep_check_source(const struct sweep *sweep)
 			what, sweep->measure->source);
 	if (options->python && !options->compare)
 		return cli_fail(CLI_USAGE, "--python is for --compare, which is not given");
+	if (options->compare && sweep->measure->recipe.transforms)
+		return cli_fail(CLI_USAGE,
+			"--compare runs torchvision's usual recipe, so --transforms cannot be; "
+			"leave one out");
 	if (options->compare && sweep->measure->trainers > 1)
 		return cli_fail(CLI_USAGE,
 			"--compare runs one DataLoader, so --trainers %u cannot "

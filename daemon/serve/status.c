@@ -201,6 +201,8 @@ static void status_pixels(struct jsontext *json, const struct stream_spec *spec)
 {
 	jsontext_string(json, "decode", spec->decode == SPEC_DECODE_FAST ? "fast" : "exact");
 	jsontext_string(json, "interpolation", weights_filter_names[spec->interpolation]);
+	if (spec->transforms.count)
+		transforms_json(json, "transforms", &spec->transforms);
 }
 
 static void status_group(struct jsontext *json, struct group *group)

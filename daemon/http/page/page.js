@@ -485,6 +485,8 @@
 			["order", [stream.shuffle === true ? "shuffled" : stream.shuffle === false ? "sequential" : "",
 				stream.train === true ? "training recipe" : stream.train === false ? "evaluation recipe" : "",
 				text(stream.decode) && `${stream.decode} decoding`, text(stream.interpolation)].filter(Boolean).join(", ")],
+			["transforms", (Array.isArray(stream.transforms) ? stream.transforms : []).map((step) => Object.keys(object(step))[0]).filter(Boolean)
+				.join(", ")],
 			["sharing", [stream.share === "split" ? rankOf(stream) : stream.share === "all" ? "every trainer gets every batch" : "",
 				number(stream.wait_for) > 1 ? `waits for ${stream.wait_for} trainers` : "", stream.laggard === "detach" ? "laggards are detached" : ""]
 				.filter(Boolean).join("; ")],
