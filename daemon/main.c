@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "config.h"
 #include "http/http.h"
+#include "proto/folder.h"
 #include "serve/server.h"
 
 #include <errno.h>
@@ -287,8 +288,14 @@ static int main_serve(struct config *config, int ready_fd)
 	result = server_run(server, &fault);
 	if (result)
 		log_error("%s", fault.text);
+	char socket[sizeof config->socket];
+	(void)snprintf(socket, sizeof socket, "%s", server_socket(server));
 	server_free(server);
 	log_info("penstockd ends");
+	/* One that a job had to itself; where it failed, the log stays. Whoever is starting another
+	 * one there keeps the folder. */
+	if (!result)
+		(void)folder_remove_job(socket);
 	return result ? MAIN_FAILED : 0;
 }
 

@@ -1,6 +1,7 @@
 /* measure: see measure.h. Ten times a second it looks at daemon and trainers (watch.h), and whether
  * they live. */
 #include "client/cli/measure.h"
+#include "client/cli/answer.h"
 
 #include "base/clock.h"
 #include "base/util.h"
@@ -30,6 +31,7 @@ const char *const measure_decode_stage[MEASURE_DECODE_STAGES] = {
 struct run {
 	const struct measure_options *options;
 	char group[32];
+	char socket[ANSWER_SOCKET]; /* of the daemon that runs, where that is measured */
 	struct trainer_board *board;
 	pid_t pid[TRAINER_MAX];
 	unsigned started;
@@ -136,7 +138,7 @@ static void run_plan(struct run *run, unsigned trainer, struct trainer_plan *ret
 		.notes_cpu = trainer == 0,
 		.notes_stats = trainer == 0 || !run_shares(options, "all")};
 	recipe_fill(&options->recipe, options->source, &ret->options);
-	ret->options.socket = spawn_socket();
+	ret->options.socket = *run->socket ? run->socket : spawn_socket();
 	ret->options.private_daemon = 0;
 	ret->options.prefetch = (uint32_t)options->daemon.prefetch;
 	ret->options.max_broken = options->max_broken;
@@ -409,7 +411,7 @@ static int run_sum_up(const struct run *run, struct measure *measure)
 
 static int run_whole(struct run *run, struct measure *measure)
 {
-	int code = recipe_is_stream(run->options->source) ? CLI_OK
+	int code = recipe_is_stream(run->options->source) ? answer_find(run->socket)
 							  : run_prepare(run->options, measure);
 	if (code == CLI_OK)
 		code = run_start_trainers(run);

@@ -2,6 +2,7 @@
  *
  * A stream begins where a state says, so a batch far into an epoch is reached by writing its
  * position into the state of the stream just opened, without decoding what lies before it. */
+#include "client/cli/answer.h"
 #include "client/cli/cli.h"
 
 #include "base/util.h"
@@ -23,6 +24,7 @@
 
 struct show {
 	const char *source, *output;
+	char socket[ANSWER_SOCKET]; /* of the daemon that runs, where one of its streams is shown */
 	struct recipe recipe;
 	struct recipe_daemon daemon;
 	uint64_t epoch, batch, rows, columns, tile;
@@ -91,7 +93,7 @@ static int show_open_stream(struct show *show, const char *state)
 {
 	struct penstock_options options;
 	recipe_fill(&show->recipe, show->source, &options);
-	options.socket = spawn_socket();
+	options.socket = *show->socket ? show->socket : spawn_socket();
 	options.private_daemon = 0;
 	options.prefetch = (uint32_t)show->daemon.prefetch;
 	options.state = state;
@@ -239,8 +241,10 @@ int show_main(int argc, char **argv)
 	int r = show_options(&show, argc, argv);
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
-	int code = CLI_OK;
-	if (!recipe_is_stream(show.source)) {
+	int code;
+	if (recipe_is_stream(show.source)) {
+		code = answer_find(show.socket);
+	} else {
 		code = catalog_open(show.source, show.recipe.labels, &show.dataset);
 		if (code == CLI_OK)
 			code = recipe_fits_dataset(

@@ -140,6 +140,13 @@ int top_main(int argc, char **argv)
 	if (top.interval_s < top_interval_least_s)
 		return cli_fail(CLI_USAGE, "--interval is %g s; from 0.2 to 60 are possible",
 			top.interval_s);
+	char socket[ANSWER_SOCKET];
+	if (!top.socket) {
+		r = answer_find(socket);
+		if (r != CLI_OK)
+			return r;
+		top.socket = socket;
+	}
 	top.view.utf8 = top_utf8();
 	if (!plain && !top.json && !counted && top_terminal_possible())
 		return top_terminal(&top);

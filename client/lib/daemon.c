@@ -1,13 +1,14 @@
 /* daemon: the daemon itself, without a stream: its status, its end.
  *
  * Thread: the caller's. */
-#include "client/lib/connection.h"
 #include "client/lib/error.h"
+#include "client/lib/place.h"
 #include "penstock/penstock.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -17,11 +18,10 @@ enum { DAEMON_ANSWER_MS = 10000, DAEMON_STOP_MS = 10000, DAEMON_LOOK_MS = 20 };
 
 static int daemon_connect(const char *socket, struct connection *connection)
 {
-	char path[CONNECTION_PATH];
-	bool named;
-	int result = connection_find(socket, path, &named);
+	struct place place;
+	int result = place_find(socket, &place);
 	if (result == 0)
-		result = connection_open(connection, path, named);
+		result = place_open_any(connection, &place);
 	return result == CONNECTION_E_ABSENT ? -ECONNREFUSED : result;
 }
 
@@ -47,6 +47,22 @@ static int daemon_request(
 		return error_set(-EPROTO, "the daemon at %s answered a question that was not asked",
 			connection->path);
 	return connection_answer(connection, ret_text);
+}
+
+int penstock_daemon_socket(const char *socket, char *buffer, size_t room)
+{
+	struct connection connection = {.fd = -1};
+	int result = daemon_connect(socket, &connection);
+	connection_close(&connection);
+	if (result < 0)
+		return result;
+	int n = snprintf(buffer, room, "%s", connection.path);
+	return n < 0 || (size_t)n >= room
+		       ? error_set(-ENOSPC,
+				 "the socket's path takes %d bytes, the buffer has %zu: 108 always "
+				 "suffice",
+				 n + 1, room)
+		       : 0;
 }
 
 int penstock_daemon_status(const char *socket, char **ret_json)

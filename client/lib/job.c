@@ -228,6 +228,16 @@ static void job_name(char name[JOB_NAME])
 		(void)snprintf(name, JOB_NAME, "process-%d-%016" PRIx64, (int)getpid(), job.number);
 }
 
+bool job_key(uint64_t *ret_hash)
+{
+	char name[JOB_NAME];
+	if (!job_known())
+		return false;
+	job_name(name);
+	*ret_hash = job_hash(name);
+	return true;
+}
+
 int job_group(uint64_t hash, char ret_name[JOB_GROUP], uint64_t *ret_ordinal)
 {
 	char name[JOB_NAME];

@@ -20,6 +20,9 @@ uint64_t job_hash(const char *definition);
 /* Whether the environment names a job, by which the processes of one find each other. */
 bool job_known(void);
 
+/* The hash of the job's name, where the environment names one: the same in all its processes. */
+bool job_key(uint64_t *ret_hash);
+
 /* The name of a group for the stream of this hash: the job's name, or its hash where it is long or
  * odd; the stream's; and how many streams of this hash the process has opened before. The same in
  * every rank of a job, as long as all open their streams in the same order. Each call counts as an

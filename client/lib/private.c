@@ -12,6 +12,7 @@
 
 #include "client/lib/error.h"
 #include "client/lib/spawn.h"
+#include "proto/folder.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -233,7 +233,7 @@ static int private_exec(const struct private_start *start, int log_fd, int ready
 	char threads[16], ready[16];
 	(void)snprintf(threads, sizeof threads, "%u", start->threads);
 	(void)snprintf(ready, sizeof ready, "%d", SPAWN_READY_FD);
-	const char *argv[16] = {PRIVATE_PROGRAM, "--socket", start->socket, "--idle-exit",
+	const char *argv[16] = {PRIVATE_PROGRAM, "--socket", place_own(start->place), "--idle-exit",
 		PRIVATE_IDLE_EXIT_S, "--log-file", start->log, "--ready-fd", ready};
 	unsigned n = 9;
 	if (start->memory) {
@@ -255,6 +255,7 @@ static int private_exec(const struct private_start *start, int log_fd, int ready
 int private_begin(struct private_start *start)
 {
 	int ready[2];
+	place_tidy(start->place);
 	int log_fd = private_open_log(start->log, &start->log_start);
 	if (log_fd < 0)
 		return log_fd;
@@ -296,27 +297,43 @@ static int private_refuse_folder(const char *socket, int folder_bytes)
 		folder_bytes ? folder_bytes : 1, socket, own, same ? "-own" : "");
 }
 
-static int private_prepare(struct private_start *start)
+static int private_make_folder(const char *socket)
 {
-	int folder_bytes = (int)(strrchr(start->socket, '/') - start->socket);
-	(void)snprintf(
-		start->log, sizeof start->log, "%.*s/penstockd.log", folder_bytes, start->socket);
-	int result = private_find_program(start->program, sizeof start->program);
-	if (result < 0)
-		return result;
-	result = conn_make_folder(start->socket);
+	int folder_bytes = (int)(strrchr(socket, '/') - socket);
+	int result = conn_make_folder(socket);
 	if (result == -EPERM)
-		return private_refuse_folder(start->socket, folder_bytes);
+		return private_refuse_folder(socket, folder_bytes);
 	if (result < 0)
 		return error_set(result, "the socket's folder %.*s cannot be made: %s",
-			folder_bytes, start->socket, strerror(-result));
+			folder_bytes, socket, strerror(-result));
 	return 0;
 }
 
-void private_init(
-	struct private_start *start, const char *socket, const char *memory, uint32_t threads)
+/* The job's folder is in the common socket's. */
+static int private_make_folders(const struct place *place)
 {
-	*start = (struct private_start){.socket = socket,
+	int result = private_make_folder(place->common);
+	return result == 0 && *place->job ? private_make_folder(place->job) : result;
+}
+
+static int private_prepare(struct private_start *start)
+{
+	const char *socket = place_own(start->place);
+	if (start->place->too_long)
+		return error_set(-ENAMETOOLONG,
+			"the socket of this job's private daemon would lie in a folder beside %s, "
+			"and its path be longer than a socket's may be (%d bytes): set "
+			"XDG_RUNTIME_DIR or TMPDIR to a shorter folder, or PENSTOCK_SOCKET",
+			start->place->common, CONNECTION_PATH - 1);
+	(void)snprintf(start->log, sizeof start->log, "%.*s/penstockd.log",
+		(int)(strrchr(socket, '/') - socket), socket);
+	return private_find_program(start->program, sizeof start->program);
+}
+
+void private_init(struct private_start *start, const struct place *place, const char *memory,
+	uint32_t threads)
+{
+	*start = (struct private_start){.place = place,
 		.memory = memory,
 		.threads = threads,
 		.lock_fd = -1,
@@ -336,40 +353,29 @@ static int private_start_daemon(struct private_start *start)
 	return result;
 }
 
-/* The lock is taken for a moment to find out, and a daemon that starts just now would be refused.
- */
 bool private_is_taken(const struct private_start *start)
 {
-	char path[CONNECTION_PATH + 16];
-	(void)snprintf(path, sizeof path, "%s.lock", start->socket);
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
-		return false;
-	bool taken = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-	(void)close(fd);
-	return taken;
+	return folder_is_taken(place_own(start->place));
 }
 
-static int private_await_other(
-	struct connection *connection, const struct private_start *start, bool named)
+static int private_await_other(struct connection *connection, const struct private_start *start)
 {
 	int64_t deadline_ns = wait_deadline(PRIVATE_OTHER_MS);
-	int result = connection_open(connection, start->socket, named);
+	int result = place_open(connection, start->place);
 	while (result == CONNECTION_E_ABSENT && private_is_taken(start) &&
 		wait_deadline(0) < deadline_ns) {
 		result = private_pause(start->wait, PRIVATE_LOOK_MS);
 		if (result == 0)
-			result = connection_open(connection, start->socket, named);
+			result = place_open(connection, start->place);
 	}
 	return result;
 }
 
 /* With the lock held: connects to the daemon that another process has started meanwhile, or to one
  * started here. */
-static int private_open_locked(
-	struct connection *connection, struct private_start *start, bool named)
+static int private_open_locked(struct connection *connection, struct private_start *start)
 {
-	int result = connection_open(connection, start->socket, named);
+	int result = place_open(connection, start->place);
 	for (int attempt = 0; attempt < 2 && result == CONNECTION_E_ABSENT; attempt++) {
 		int started = attempt > 0 ? private_pause(start->wait, PRIVATE_AGAIN_MS) : 0;
 		if (started == 0)
@@ -380,45 +386,39 @@ static int private_open_locked(
 		 * sentence stays if not. */
 		char sentence[ERROR_TEXT];
 		(void)snprintf(sentence, sizeof sentence, "%s", error_text());
-		result = started < 0 ? private_await_other(connection, start, named)
-				     : connection_open(connection, start->socket, named);
+		result = started < 0 ? private_await_other(connection, start)
+				     : place_open(connection, start->place);
 		if (started < 0 && result == CONNECTION_E_ABSENT)
 			error_set(result, "%s", sentence);
 	}
 	return result == CONNECTION_E_ABSENT ? -ECONNREFUSED : result;
 }
 
-int private_lock(struct private_start *start)
+/* Each time: a folder that was made for the last try may have been tidied away since. */
+static int private_lock_folder(struct private_start *start)
 {
-	char path[CONNECTION_PATH + 16];
-	int result = *start->program ? 0 : private_prepare(start);
+	const char *socket = place_own(start->place);
+	int result = private_make_folders(start->place);
 	if (result < 0)
 		return result;
-	(void)snprintf(path, sizeof path, "%.*s/spawn.lock",
-		(int)(strrchr(start->socket, '/') - start->socket), start->socket);
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return error_set(-errno, "%s cannot be made: %s", path, strerror(errno));
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-		start->lock_fd = fd;
-		return 0;
-	}
-	int error = errno;
-	(void)close(fd);
-	if (error == EWOULDBLOCK)
-		return error_set(
-			-EAGAIN, "another process is starting a daemon (it holds %s)", path);
-	return error_set(-error, "%s cannot be locked: %s", path, strerror(error));
+	result = folder_lock(socket, &start->lock_fd);
+	if (result == -EWOULDBLOCK || result == -ENOENT)
+		return error_set(-EAGAIN, "another process is starting a daemon for %s", socket);
+	return result < 0 ? error_set(result, "spawn.lock beside %s cannot be locked: %s", socket,
+				    strerror(-result))
+			  : 0;
+}
+
+int private_lock(struct private_start *start)
+{
+	int result = *start->program ? 0 : private_prepare(start);
+	return result < 0 ? result : private_lock_folder(start);
 }
 
 void private_unlock(struct private_start *start)
 {
-	if (start->lock_fd < 0)
-		return;
-	/* Unlocked by name: a process that another thread forked just now has a copy of the
-	 * descriptor. */
-	(void)flock(start->lock_fd, LOCK_UN);
-	(void)close(start->lock_fd);
+	if (start->lock_fd >= 0)
+		folder_unlock(start->lock_fd);
 	start->lock_fd = -1;
 }
 
@@ -434,19 +434,19 @@ static int private_await_lock(struct private_start *start)
 	if (result == -EAGAIN)
 		return error_set(-ETIMEDOUT,
 			"for %d s, another process has been starting a daemon for %s",
-			PRIVATE_LOCK_MS / 1000, start->socket);
+			PRIVATE_LOCK_MS / 1000, place_own(start->place));
 	return result;
 }
 
-int private_open(struct connection *connection, const char *path, bool named, const char *memory,
+int private_open(struct connection *connection, const struct place *place, const char *memory,
 	uint32_t threads)
 {
 	struct private_start start;
-	private_init(&start, path, memory, threads);
+	private_init(&start, place, memory, threads);
 	start.wait = connection->wait;
 	int result = private_await_lock(&start);
 	if (result == 0)
-		result = private_open_locked(connection, &start, named);
+		result = private_open_locked(connection, &start);
 	private_unlock(&start);
 	return result;
 }

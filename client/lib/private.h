@@ -1,7 +1,7 @@
 /* private: a daemon of one's own, for whoever starts no daemon. */
 #pragma once
 
-#include "client/lib/connection.h"
+#include "client/lib/place.h"
 
 #include <limits.h>
 
@@ -10,7 +10,8 @@ enum { PRIVATE_LINE = 400 };
 /* A start under way. */
 struct private_start {
 	struct wait *wait; /* NULL, or whom to ask while private_open waits */
-	const char *socket, *memory; /* the caller's; memory NULL: its default */
+	const struct place *place; /* the caller's */
+	const char *memory; /* the caller's; NULL: its default */
 	uint32_t threads; /* 0: its default */
 	int lock_fd; /* -1, or held: no other process starts one meanwhile */
 	int ready_fd; /* -1, or readable when it listens or has ended */
@@ -19,19 +20,19 @@ struct private_start {
 	char log[CONNECTION_PATH + 16];
 };
 
-/* Starts a daemon for the socket at `path` unless another process has done so meanwhile, and
- * connects. It ends ten seconds after its last client. `memory` NULL, `threads` 0: its defaults. 0
- * or -errno with a sentence, the last line of its log where it ended at once. -EINTR where
- * connection->wait says so: nothing is held then, and a daemon that was being started ends when
- * nobody comes. */
-int private_open(struct connection *connection, const char *path, bool named, const char *memory,
+/* Starts a daemon at the place's own socket unless another process has done so meanwhile, there or
+ * at the common one, and connects. It ends ten seconds after its last client. `memory` NULL,
+ * `threads` 0: its defaults. 0 or -errno with a sentence, the last line of its log where it ended
+ * at once. -EINTR where connection->wait says so: nothing is held then, and a daemon that was being
+ * started ends when nobody comes. */
+int private_open(struct connection *connection, const struct place *place, const char *memory,
 	uint32_t threads);
 
 /* The same in steps, for who must not wait. */
 
 /* Nothing is under way. */
-void private_init(
-	struct private_start *start, const char *socket, const char *memory, uint32_t threads);
+void private_init(struct private_start *start, const struct place *place, const char *memory,
+	uint32_t threads);
 
 /* Finds the program, makes the socket's folder, takes the lock; whoever has it should look once
  * more whether a daemon is there by now. 0; -EAGAIN another process has it; others with a sentence.

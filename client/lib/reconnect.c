@@ -56,15 +56,14 @@ void reconnect_init(struct reconnect *r)
 }
 
 int reconnect_keep(
-	struct reconnect *r, const struct penstock_options *options, const char *path, bool named)
+	struct reconnect *r, const struct penstock_options *options, const struct place *place)
 {
 	r->limit_ms = options->reconnect_ms;
 	r->left_ns = reconnect_limit_ns(r);
 	r->private_daemon = options->private_daemon;
 	r->threads = options->daemon_threads;
 	r->restarts = options->restarts;
-	r->named = named;
-	memcpy(r->path, path, strlen(path) + 1);
+	r->place = *place;
 	if (options->daemon_memory)
 		r->memory = strdup(options->daemon_memory);
 	return options->daemon_memory && !r->memory
@@ -243,7 +242,7 @@ static int reconnect_greet(struct penstock_stream *stream, int result)
 static int reconnect_connect(struct penstock_stream *stream)
 {
 	const struct reconnect *r = &stream->reconnect;
-	return connection_begin(&stream->connection, r->path, r->named, RECONNECT_CONNECT_MS);
+	return place_begin(&stream->connection, &r->place, RECONNECT_CONNECT_MS);
 }
 
 /* Nobody listens, nobody is starting one, and this stream has started all that it may. */
@@ -265,7 +264,7 @@ static int reconnect_start(struct penstock_stream *stream)
 {
 	struct reconnect *r = &stream->reconnect;
 	off_t log_start = r->start.log_start; /* of the one that was started last */
-	private_init(&r->start, r->path, r->memory, r->threads);
+	private_init(&r->start, &r->place, r->memory, r->threads);
 	r->start.log_start = log_start;
 	int result = private_lock(&r->start);
 	if (result == -EAGAIN)
@@ -343,7 +342,8 @@ static int reconnect_step_greeting(struct penstock_stream *stream)
 		return reconnect_judge(stream, result);
 	if (wait_deadline(0) < r->next_ns)
 		return -EAGAIN;
-	error_set(-ETIMEDOUT, "the daemon at %s does not answer: is it stopped?", r->path);
+	error_set(-ETIMEDOUT, "the daemon at %s does not answer: is it stopped?",
+		stream->connection.path);
 	return reconnect_pause(stream, RECONNECT_PAUSE_MS);
 }
 
@@ -451,18 +451,19 @@ static int reconnect_begin(struct penstock_stream *stream)
 	return RECONNECT_E_ON;
 }
 
-static int reconnect_say(const struct reconnect *r)
+static int reconnect_say(const struct penstock_stream *stream)
 {
+	const struct reconnect *r = &stream->reconnect;
 	switch (r->stage) {
 	case RECONNECT_STARTING:
 		return error_set(-EAGAIN, "the daemon is gone; another one is being started");
 	case RECONNECT_GREETING:
 		return error_set(-EAGAIN, "the daemon is gone; another one at %s has yet to answer",
-			r->path);
+			stream->connection.path);
 	case RECONNECT_OPENING:
 		return error_set(-EAGAIN,
 			"the daemon was gone; the one at %s now is opening the stream again",
-			r->path);
+			stream->connection.path);
 	default:
 		return error_set(
 			-EAGAIN, "the daemon is gone and is being waited for: %s", r->reason);
@@ -484,7 +485,7 @@ int reconnect_run(struct penstock_stream *stream, int64_t deadline_ns)
 	}
 	/* The application may be long in coming back. */
 	private_unlock(&r->start);
-	return result == -EAGAIN ? reconnect_say(r) : result;
+	return result == -EAGAIN ? reconnect_say(stream) : result;
 }
 
 void reconnect_succeed(struct reconnect *r)
@@ -523,7 +524,7 @@ int reconnect_check(const struct penstock_stream *stream, const struct wire_open
 			"the daemon at %s that took the place of the one that was gone opened "
 			"another stream: %s is %" PRIu64 ", expected %" PRIu64
 			"; has the data set or the configuration changed?",
-			stream->reconnect.path, fields[i].name, fields[i].is, fields[i].was);
+			stream->connection.path, fields[i].name, fields[i].is, fields[i].was);
 	}
 	return 0;
 }

@@ -21,12 +21,12 @@ enum reconnect_stage {
 
 struct reconnect {
 	int32_t limit_ms; /* 0: never */
-	bool private_daemon, named; /* as when the stream was opened */
+	bool private_daemon; /* as when the stream was opened */
 	uint32_t threads;
 	uint32_t restarts, started; /* private daemons that may be started, 0 without limit; that
 				       were */
 	char *memory;
-	char path[CONNECTION_PATH]; /* of the socket */
+	struct place place;
 
 	enum reconnect_stage stage;
 	bool proven; /* the daemon has given a batch */
@@ -45,7 +45,7 @@ void reconnect_init(struct reconnect *reconnect);
 
 /* Keeps what a daemon was reached with. 0, -ENOMEM. */
 int reconnect_keep(struct reconnect *reconnect, const struct penstock_options *options,
-	const char *path, bool named);
+	const struct place *place);
 
 /* The stream is open and its epoll made: puts the connection into it, and the timer. 0 or -errno
  * with a sentence. */

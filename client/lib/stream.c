@@ -271,16 +271,15 @@ static int stream_define(struct penstock_stream *stream, const struct penstock_o
 
 static int stream_connect(struct penstock_stream *stream, const struct penstock_options *options)
 {
-	char path[CONNECTION_PATH];
-	bool named;
-	int result = connection_find(options->socket, path, &named);
+	struct place place;
+	int result = place_find(options->socket, &place);
 	if (result == 0)
-		result = reconnect_keep(&stream->reconnect, options, path, named);
+		result = reconnect_keep(&stream->reconnect, options, &place);
 	if (result < 0)
 		return result;
-	result = connection_open(&stream->connection, path, named);
+	result = place_open(&stream->connection, &place);
 	if (result == CONNECTION_E_ABSENT && options->private_daemon)
-		result = private_open(&stream->connection, path, named, options->daemon_memory,
+		result = private_open(&stream->connection, &place, options->daemon_memory,
 			options->daemon_threads);
 	return result == CONNECTION_E_ABSENT ? -ECONNREFUSED : result;
 }

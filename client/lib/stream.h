@@ -9,6 +9,7 @@
  *   map.[ch]      one sealed mapping
  *   connection.[ch]  socket, greeting, messages
  *   wait.[ch]     waiting, with the application asked meanwhile
+ *   place.[ch]    the sockets at which daemons are looked for
  *   private.[ch]  a daemon of one's own: lock, start, wait
  *   spawn.[ch]    a process that is nobody's child
  *   daemon.c      status and stop, without a stream

@@ -21,9 +21,12 @@
  *   penstock_stream_close(stream);
  *
  * Opening connects to the running daemon, or starts a private one (it ends ten seconds after its
- * last client). The private one listens at the same socket: streams opened meanwhile are its too,
- * whatever daemon_memory and daemon_threads they name, and a penstockd that is started there by
- * hand refuses, because of another penstockd. A batch's memory is read-only and valid from
+ * last client). Where the environment names a job (PENSTOCK_JOB, torchrun's, Slurm's, MASTER_ADDR
+ * and MASTER_PORT) and nothing names a socket, the private one is that job's: it listens in a
+ * folder of the job's own, all processes of the job on this machine find it, and other jobs have
+ * theirs. Otherwise it listens at the user's socket: streams opened meanwhile are its too, and a
+ * penstockd that is started there by hand refuses, because of another penstockd. daemon_memory and
+ * daemon_threads are those of whoever starts it. A batch's memory is read-only and valid from
  * penstock_stream_next() to penstock_batch_release() or penstock_stream_close(), whichever comes
  * first. Up to penstock_stream_info.slots batches exist at once: a trainer that holds them all and
  * asks for another gets -EDEADLK instead of waiting for itself.
@@ -74,7 +77,8 @@ struct penstock_options {
 	size_t size; /* of this struct, set by penstock_options_init */
 	const char *source; /* folder, tar, glob, brace range, or "stream:NAME" of the daemon's
 			       configuration */
-	const char *socket; /* NULL: PENSTOCK_SOCKET, else the user's runtime folder */
+	const char *socket; /* NULL: PENSTOCK_SOCKET, else the user's runtime folder, in which a
+			       job may have a folder of its own */
 	uint32_t batch_size; /* 64; samples per batch and rank */
 	uint32_t image_size; /* 224; height and width in pixels */
 	int32_t train; /* 1: RandomResizedCrop + flip, shuffled, last short batch dropped; 0: Resize
@@ -377,11 +381,15 @@ PENSTOCK_API void penstock_convert_rows(const struct penstock_convert *convert, 
 
 PENSTOCK_API void penstock_convert_free(struct penstock_convert *convert);
 
-/* The daemon itself, without a stream. `socket` NULL: the default. -ECONNREFUSED when none runs; it
- * is never started for this. */
+/* The daemon itself, without a stream. `socket` NULL: as for a stream, and where nobody is there
+ * the private daemon of another of the user's jobs, if one alone runs; -EBUSY there are several
+ * (lists their sockets). -ECONNREFUSED when none runs; it is never started for this. */
 PENSTOCK_API int penstock_daemon_status(const char *socket, char **ret_json);
 PENSTOCK_API int penstock_daemon_stop(
 	const char *socket); /* drains and ends it; returns when it has gone (at most 10 s) */
+/* Which one that is: its socket, for whoever goes on speaking to it, also as options.socket. 108
+ * bytes always suffice; -ENOSPC. */
+PENSTOCK_API int penstock_daemon_socket(const char *socket, char *buffer, size_t room);
 
 /* Pid of the daemon behind a stream: for measuring it from outside. 0 when it lives in a pid
  * namespace that this process cannot see, or another one is being waited for. */

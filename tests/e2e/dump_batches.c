@@ -9,6 +9,7 @@
  *       die_at=N                    SIGKILL itself after batch N was given
  *       opened=1                    print "opened STATE" before the first batch
  *       states=1                    print "state STATE" after every batch
+ *       daemon=1                    print "daemon PID" once it is open
  *       path=1                      also ask for the path of the first row's sample
  *
  * Prints one line per batch: epoch batch count crc32(images) crc32(labels) crc32(records) flags,
@@ -31,7 +32,7 @@ struct dump {
 	struct penstock_options options;
 	uint64_t batches;
 	const char *raw;
-	unsigned hold, sleep_ms, path, opened, states;
+	unsigned hold, sleep_ms, path, opened, states, daemon;
 	int64_t die_at;
 };
 
@@ -75,6 +76,7 @@ static int parse(struct dump *d, const char *key, const char *value)
 	NUMBER(world_size, uint32_t);
 	NUMBER(laggard_timeout_s, uint32_t);
 	NUMBER(reconnect_ms, int32_t);
+	NUMBER(restarts, uint32_t);
 #undef TEXT
 #undef NUMBER
 	if (strcmp(key, "private") == 0)
@@ -95,6 +97,8 @@ static int parse(struct dump *d, const char *key, const char *value)
 		return d->states = (unsigned)number(value), 0;
 	if (strcmp(key, "path") == 0)
 		return d->path = (unsigned)number(value), 0;
+	if (strcmp(key, "daemon") == 0)
+		return d->daemon = (unsigned)number(value), 0;
 	if (strcmp(key, "die_at") == 0)
 		return d->die_at = (int64_t)number(value), 0;
 	return -1;
@@ -152,6 +156,10 @@ static int run(struct dump *d, struct penstock_stream *stream)
 	unsigned count = 0, next = 0;
 	int result = 0;
 	char *path;
+	if (d->daemon) {
+		printf("daemon %d\n", penstock_stream_daemon_pid(stream));
+		fflush(stdout);
+	}
 	if (d->opened)
 		print_state(stream, "opened");
 	for (uint64_t n = 0; !d->batches || n < d->batches; n++) {
