@@ -49,15 +49,21 @@ int stream_ask(struct penstock_stream *stream, uint32_t kind, uint64_t argument,
 	return connection_answer(&stream->connection, ret_text);
 }
 
-static int query_stream(
-	struct penstock_stream *stream, uint32_t kind, uint64_t argument, char **ret_text)
+static int query_within(struct penstock_stream *stream, uint32_t kind, uint64_t argument,
+	int64_t limit_ms, char **ret_text)
 {
 	int result = stream_check_owner(stream);
 	if (result < 0)
 		return result;
-	result = stream_ask(stream, kind, argument, QUERY_LIMIT_MS, ret_text);
+	result = stream_ask(stream, kind, argument, limit_ms, ret_text);
 	stream_ring(stream);
 	return result;
+}
+
+static int query_stream(
+	struct penstock_stream *stream, uint32_t kind, uint64_t argument, char **ret_text)
+{
+	return query_within(stream, kind, argument, QUERY_LIMIT_MS, ret_text);
 }
 
 int penstock_stream_classes(struct penstock_stream *stream, char **ret_lines)
@@ -82,5 +88,6 @@ int penstock_stream_config(struct penstock_stream *stream, char **ret_json)
 
 int penstock_stream_wait(struct penstock_stream *stream, char **ret_sentence)
 {
-	return query_stream(stream, WIRE_QUERY_WAIT, 0, ret_sentence);
+	/* It is asked when the time is up. */
+	return query_within(stream, WIRE_QUERY_WAIT, 0, STREAM_FIGURE_OUT_MS, ret_sentence);
 }

@@ -322,7 +322,8 @@ PENSTOCK_API int penstock_stream_stats(
 PENSTOCK_API int penstock_stream_config(
 	struct penstock_stream *stream, char **ret_json); /* its full definition */
 PENSTOCK_API int penstock_stream_wait(struct penstock_stream *stream,
-	char **ret_sentence); /* what it waits for right now: the stage, the file it is at */
+	char **ret_sentence); /* what it waits for right now: the stage, the file it is at; within
+				 0.2 s, or -ETIMEDOUT */
 
 /* Making tensors of a batch's images, on the CPU.
  *

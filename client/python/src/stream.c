@@ -180,7 +180,10 @@ static int stream_look(struct channel *channel, void *data)
 static int stream_look_why(struct channel *channel, void *data)
 {
 	struct stream_next *next = data;
-	if (penstock_stream_wait(channel->stream, &next->why) < 0)
+	int result = penstock_stream_wait(channel->stream, &next->why);
+	if (result == -EINTR)
+		return result;
+	if (result < 0)
 		next->why = strdup(penstock_error());
 	return stream_look(channel, data);
 }
