@@ -1,0 +1,184 @@
+"""What the tests of the Python package share: a folder and an environment of their own, a small dataset, an end that leaves nothing.
+
+    import support
+    from support import penstock
+
+    class Epochs(unittest.TestCase):
+        def test_length(self):
+            with penstock.Loader(support.dataset(), ...) as loader: ...
+
+    if __name__ == "__main__":
+        support.main()
+
+Importing this makes a folder that HOME, XDG_CACHE_HOME, XDG_STATE_HOME and XDG_RUNTIME_DIR lie in, so that the private daemon is this
+test's own, and takes what names ranks, jobs and daemons out of the environment. main() stops that daemon and takes the folder away;
+a process that is left then is an error. A program of which nothing could run ends with 77, which CTest calls skipped.
+
+By hand: PYTHONPATH=BUILD/python python3 tests/python/test_NAME.py [TEST...]."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import faulthandler
+import functools
+import importlib
+import importlib.util
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+import unittest
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def _skip_program(reason: str) -> None:
+    print(f"skipped: {reason}", flush=True)
+    sys.exit(77)
+
+
+def require(*modules: str) -> None:
+    """Skips the whole program where one of them is not installed."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            _skip_program(f"{sys.executable} has no {module}")
+
+
+require("numpy")
+_package = importlib.util.find_spec("penstock")
+if _package is None or not _package.submodule_search_locations:
+    _skip_program("penstock cannot be imported: set PYTHONPATH to BUILD/python")
+else:
+    BUILD = Path(list(_package.submodule_search_locations)[0]).parents[1]
+
+folder = Path(tempfile.mkdtemp(prefix="penstock-python-"))
+_owner = os.getpid()
+_FOLDERS = {"HOME": "home", "XDG_CACHE_HOME": "cache", "XDG_STATE_HOME": "state", "XDG_RUNTIME_DIR": "run"}
+_STRANGE = re.compile(r"PENSTOCK(_SOCKET|_JOB|D)?|(LOCAL_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)|(TORCHELASTIC|SLURM|OMPI|PMI)_.*")
+for _name in [name for name in os.environ if _STRANGE.fullmatch(name)]:
+    del os.environ[_name]
+for _name, _below in _FOLDERS.items():
+    (folder / _below).mkdir(mode=0o700)
+    os.environ[_name] = str(folder / _below)
+os.environ.setdefault("PENSTOCK_BIN", str(BUILD / "bin"))
+
+sys.path.insert(0, str(_ROOT / "tests/e2e"))
+import harness  # noqa: E402
+
+IMAGENET = harness.IMAGENET
+wait_until = harness.wait_until
+LIMIT = harness.LIMIT
+
+
+class _Later:
+    """penstock, imported when first used: a test of the compiled half alone needs nothing else."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("penstock"), name)
+
+
+penstock: Any = _Later()
+
+
+@functools.lru_cache(maxsize=None)
+def dataset(per_class: int = 20, classes: int = 3, tars: bool = False, seed: int = 0, min_side: int = 64, max_side: int = 160) -> str:
+    """A folder of small painted images (with `tars`, of shards), made once per program: classes beach, bricks, forest, ..."""
+    kind = "tars" if tars else "images"
+    path = folder / f"{kind}-{classes}x{per_class}-{seed}-{min_side}-{max_side}"
+    return str(harness.make_dataset(path, per_class, classes, tars, seed, min_side, max_side))
+
+
+def daemons() -> "dict[int, str]":
+    """The processes of penstock that this program, or a child of its, has started: pid and program."""
+    mine = f"XDG_RUNTIME_DIR={folder}/run".encode()
+    found = {}
+    for pid, program in harness.penstock_processes():
+        with contextlib.suppress(OSError):
+            if mine in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found[pid] = program
+    return found
+
+
+def stop_daemons(sig: int = signal.SIGTERM) -> None:
+    for pid, program in daemons().items():
+        if program == "penstockd":
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, sig)
+    wait_until(lambda: not daemons(), "the private daemon's end")
+
+
+def python(code: str, *arguments: str, check: bool = True, limit: float = LIMIT, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a program in a Python of its own; fails with what it said where it fails."""
+    answer = subprocess.run([sys.executable, "-c", code, *arguments], env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=limit)
+    if check:
+        assert answer.returncode == 0, f"ended with {answer.returncode}: {answer.stdout}{answer.stderr}"
+    return answer
+
+
+def forked(function: "Callable[[], Any]") -> Any:
+    """What a function returns in a forked child, which ends then without Python's own cleaning up."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            answer = (True, function())
+        except BaseException:
+            answer = (False, traceback.format_exc())
+        with os.fdopen(writer, "wb") as pipe:
+            pipe.write(pickle.dumps(answer))
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        data = pipe.read()
+    status = os.waitpid(pid, 0)[1]
+    assert status == 0 and data, f"the child ended with status {status}"
+    good, answer = pickle.loads(data)
+    assert good, f"in the child: {answer}"
+    return answer
+
+
+def mappings() -> int:
+    """How many extents of shared memory this process has mapped."""
+    return sum("memfd:penstock" in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+
+@contextlib.contextmanager
+def nothing_left(what: str = "") -> "Iterator[None]":
+    """Descriptors and mappings are as many afterwards as before."""
+    before = (sorted(os.listdir("/proc/self/fd")), mappings())
+    yield
+    after = (sorted(os.listdir("/proc/self/fd")), mappings())
+    assert after == before, f"left behind{what and ' by '}{what}: descriptors and mappings were {before}, are {after}"
+
+
+def _clean_up() -> None:
+    if os.getpid() == _owner and folder.exists():
+        try:
+            stop_daemons()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    """Runs the tests of the program, and ends it."""
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(4 * LIMIT, exit=True)
+    result = unittest.main(module="__main__", exit=False, buffer=False).result
+    faulthandler.cancel_dump_traceback_later()
+    _clean_up()
+    skipped = len(result.skipped)
+    for test, reason in result.skipped:
+        print(f"skipped {test}: {reason}")
+    sys.exit(1 if not result.wasSuccessful() else 77 if result.testsRun == skipped else 0)
+
+
+atexit.register(_clean_up)
