@@ -59,6 +59,7 @@ static int parse(struct dump *d, const char *key, const char *value)
 	TEXT(daemon_memory);
 	TEXT(decode);
 	TEXT(interpolation);
+	TEXT(transforms);
 	TEXT(share);
 	TEXT(laggard);
 	NUMBER(batch_size, uint32_t);

@@ -22,10 +22,10 @@ def need():
     return numpy, Image
 
 
-def records(raw):
+def records(raw, size=SIZE):
     import struct
     data = raw.read_bytes()
-    step = 64 + SIZE * SIZE * 3
+    step = 64 + size * size * 3
     assert data and len(data) % step == 0
     for at in range(0, len(data), step):
         index, label, x, y, w, h, sw, sh, flags, _, position, _ = struct.unpack_from("<QqIIIIIIIIQQ", data, at)
@@ -37,13 +37,13 @@ def names():
     return sorted(IMAGENET.iterdir(), key=lambda p: p.stem.encode())
 
 
-def served(train, epochs, **options):
+def served(train, epochs, size=SIZE, **options):
     with folder() as home:
         raw = home / "raw"
         with Daemon(home) as daemon:
             daemon.batches(source=IMAGENET, train=train, shuffle=train, drop_last=0, epochs=epochs, seed=3, raw=raw,
                            **options)
-        yield from records(raw)
+        yield from records(raw, size)
 
 
 def test_random_crops_of_every_file():
@@ -96,6 +96,100 @@ def test_evaluation_of_every_file():
         assert np.asarray(resized.crop((left, top, left + SIZE, top + SIZE))).tobytes() == pixels, files[index]
         seen.append(index)
     assert seen == list(range(500))
+
+
+def listed(transforms, train, size, **options):
+    """What `transforms` serves: of every file the record and the row."""
+    import json
+    return served(train, 1, size, transforms=json.dumps(transforms), **options)
+
+
+def flips(Image, row, flags):
+    assert flags & ~17 == 0, flags
+    if flags & 1:
+        row = row.transpose(Image.FLIP_LEFT_RIGHT)
+    return row.transpose(Image.FLIP_TOP_BOTTOM) if flags & 16 else row
+
+
+def test_a_list_with_a_random_crop():
+    """As torchvision's references train at 160: scale from 0.35, bicubic, flips never, always and upside down."""
+    np, Image = need()
+    files = names()
+    for p, vertical, filter in ((0, 0.25, "bilinear"), (1, None, "bicubic")):
+        crop = {"RandomResizedCrop": {"size": 160, "scale": [0.35, 1], "ratio": [0.75, 1.25], "interpolation": filter}}
+        down = [] if vertical is None else [{"RandomVerticalFlip": {"p": vertical}}]
+        rows = flipped = 0
+        for index, (x, y, w, h), size, flags, pixels in listed([crop, {"RandomHorizontalFlip": {"p": p}}, *down], 1, 160):
+            image = Image.open(files[index]).convert("RGB")
+            assert image.size == size, files[index]
+            row = image.crop((x, y, x + w, y + h)).resize((160, 160), Image.Resampling[filter.upper()])
+            assert np.asarray(flips(Image, row, flags)).tobytes() == pixels, f"{files[index]} crop {x},{y} {w}x{h} flags {flags}"
+            assert flags & 1 == p
+            # Sides are rounded to pixels, and where nothing fits the crop is as much of the middle as the ratio allows.
+            assert w * h > 0.34 * size[0] * size[1] or not 0.75 < size[0] / size[1] < 1.25, (files[index], w, h)
+            flipped += flags >> 4
+            rows += 1
+        assert rows == len(files)
+        assert 70 < flipped < 190 if vertical else flipped == 0, flipped
+
+
+def test_a_list_with_a_centre_crop():
+    """Resize of the shorter side, in training and to another number than evaluation's; of both sides, with a flip in evaluation."""
+    np, Image = need()
+    files = names()
+    centre = [{"Resize": {"size": 232}}, {"CenterCrop": {"size": 224}}]
+    exact = [{"Resize": {"size": [160, 160], "interpolation": "bicubic"}}, {"RandomHorizontalFlip": {"p": 0.5}}]
+    for transforms, side, train in ((centre, 224, 1), (exact, 160, 0)):
+        seen = []
+        for index, crop, (w, h), flags, pixels in listed(transforms, train, side):
+            image = Image.open(files[index]).convert("RGB")
+            assert image.size == (w, h) and crop == (0, 0, w, h)
+            if side == 160:
+                row = flips(Image, image.resize((160, 160), Image.BICUBIC), flags)
+            else:
+                assert flags == 0
+                ow, oh = (232, int(232 * h / w)) if w <= h else (int(232 * w / h), 232)
+                top, left = int(round((oh - side) / 2.0)), int(round((ow - side) / 2.0))
+                row = image.resize((ow, oh), Image.BILINEAR).crop((left, top, left + side, top + side))
+            assert np.asarray(row).tobytes() == pixels, files[index]
+            seen.append(index)
+        assert sorted(seen) == list(range(500)) and (seen == sorted(seen)) != bool(train)
+
+
+def test_a_list_is_replayed_and_told():
+    """`penstock replay` makes the same rows, from the epoch and from a record; `status` has the list."""
+    import json
+    import subprocess
+    import zlib
+
+    from harness import tool
+    need()
+    transforms = [{"RandomResizedCrop": {"size": 96, "scale": [0.5, 0.9]}}, {"RandomVerticalFlip": {"p": 0.5}}]
+    text = json.dumps(transforms)
+    with folder() as home:
+        def replay(*arguments):
+            answer = subprocess.run([tool("penstock"), "replay", IMAGENET, "--json", "--transforms", text, *map(str, arguments)],
+                                    env=daemon.environment, capture_output=True, text=True, check=True)
+            return json.loads(answer.stdout)["rows"]
+
+        raw = home / "raw"
+        with Daemon(home) as daemon:
+            daemon.batches(source=IMAGENET, batch_size=16, batches=1, seed=7, raw=raw, transforms=text)
+            trainer = daemon.trainer(source=IMAGENET, transforms=text, hold=1, sleep_ms=20000)
+            trainer.line()
+            told = daemon.status()["streams"][0]
+            trainer.kill()
+        assert told["image_size"] == 96 and [list(step) for step in told["transforms"]] == [list(step) for step in transforms]
+        served = list(records(raw, 96))
+        rows = replay("--batch-size", 16, "--seed", 7)
+        assert len(rows) == len(served) == 16
+        for row, (index, crop, size, flags, pixels) in zip(rows, served):
+            assert (row["index"], tuple(row["crop"]), tuple(row["source_size"])) == (index, crop, size)
+            assert row["flipped_vertically"] == bool(flags & 16) and not row["flipped"]
+            assert row["crc32"] == f"{zlib.crc32(pixels):08x}"
+        index, crop, _, flags, pixels = next(record for record in served if record[3] & 16)
+        [row] = replay("--index", index, "--crop", ",".join(map(str, crop)), "--flip-vertical")
+        assert row["crc32"] == f"{zlib.crc32(pixels):08x}"
 
 
 def test_giants_take_turns_within_the_budget():

@@ -286,6 +286,35 @@ static void test_eval_extreme(void **state)
 	pixel_sink_free(sink);
 }
 
+/* The largest resize, of either kind, whose centre is the largest window; and the smallest. */
+static void test_resize_extreme(void **state)
+{
+	static const uint32_t sources[][2] = {
+		{65535, 1}, {1, 65535}, {65535, 7}, {7, 65535}, {1, 1}};
+	static const uint32_t sizes[][2] = {
+		{PIXEL_RESIZE_MAX, 2048}, {PIXEL_RESIZE_MAX, 1}, {1, 1}};
+	struct pixel_key key = {0};
+	struct pixel_sink *sink = sink_new(2048);
+	cleanup(free_ptr) uint8_t *out = malloc((size_t)2048 * 2048 * 3);
+	(void)state;
+	assert_non_null(out);
+	for (unsigned i = 0; i < 2 * UTIL_COUNT(sources) * UTIL_COUNT(sizes); i++) {
+		const uint32_t *source = sources[i / 2 % UTIL_COUNT(sources)];
+		const uint32_t *size = sizes[i / 2 / UTIL_COUNT(sources)];
+		struct pixel_recipe recipe = pixel_recipe_eval(size[1]);
+		struct pixel_plan plan;
+		recipe.resize = size[0];
+		recipe.both = i & 1;
+		recipe.filter = i & 2 ? WEIGHTS_LANCZOS : WEIGHTS_BICUBIC;
+		pixel_plan_make(&recipe, &key, source[0], source[1], &plan);
+		assert_int_equal(UTIL_MIN(plan.resize_w, plan.resize_h), size[0]);
+		assert_true(plan.window_x + size[1] <= plan.resize_w);
+		assert_true(plan.window_y + size[1] <= plan.resize_h);
+		sink_run(sink, &recipe, &plan, out);
+	}
+	pixel_sink_free(sink);
+}
+
 static void test_golden(void **state)
 {
 	enum { SIZE = 96 };
@@ -321,6 +350,7 @@ int main(void)
 		cmocka_unit_test(test_identity),
 		cmocka_unit_test(test_eval_region),
 		cmocka_unit_test(test_eval_extreme),
+		cmocka_unit_test(test_resize_extreme),
 		cmocka_unit_test(test_golden),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
