@@ -1,4 +1,4 @@
-/* launch: the doors of penstock/cuda.h that launch kernels in the application's CUDA streams.
+/* launch: the doors of penstock/cuda.h that queue work in the application's CUDA streams.
  *
  * Each call has the stream wait for the batch's copy first: waiting twice costs the device next to
  * nothing, and the second may be in another stream. Thread: the application's. */
@@ -49,6 +49,20 @@ static int launch_await(
 	return r == CUDA_SUCCESS
 		       ? 0
 		       : attachment_fail(cuda, r, "having the CUDA stream wait for a batch's copy");
+}
+
+int penstock_cuda_wait(struct penstock_cuda *cuda, const struct penstock_cuda_batch *batch,
+	struct CUstream_st *queue)
+{
+	struct buffer *buffer = NULL;
+	int result = attachment_enter(cuda, batch, &buffer);
+	if (result < 0)
+		return result;
+	result = pump_check(&cuda->pump);
+	if (result == 0)
+		result = launch_await(cuda, buffer, queue);
+	attachment_leave(cuda);
+	return result;
 }
 
 static int launch(struct penstock_cuda *cuda, CUfunction function, struct kernels_grid grid,

@@ -11,6 +11,7 @@
 enum {
 	PUMP_ASK_MS = 1, /* for penstock_stream_next to say why nothing comes */
 	PUMP_HANDED_MS = 1000,
+	PUMP_LOOK_MS = 100, /* for options.interrupt */
 	PUMP_SENTENCE_BYTES = 640,
 };
 
@@ -94,7 +95,7 @@ static struct timespec pump_deadline(int32_t ms)
 }
 
 /* Waits under the buffers' lock. 0, -EAGAIN the time is up, or as pump_try. */
-static int pump_await(
+static int pump_await_once(
 	struct pump *pump, const struct timespec *deadline, struct buffer **ret_buffer)
 {
 	struct buffer_table *buffers = pump->buffers;
@@ -110,6 +111,30 @@ static int pump_await(
 	}
 	(void)pthread_mutex_unlock(&buffers->lock);
 	return result;
+}
+
+static bool pump_is_before(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+/* The same in pieces, between which the application is asked whether to go on; -EINTR. */
+static int pump_await(
+	struct pump *pump, const struct timespec *deadline, struct buffer **ret_buffer)
+{
+	const struct penstock_cuda_options *options = pump->options;
+	if (!options->interrupt)
+		return pump_await_once(pump, deadline, ret_buffer);
+	for (;;) {
+		struct timespec look = pump_deadline(PUMP_LOOK_MS);
+		bool last = deadline && pump_is_before(deadline, &look);
+		int result = pump_await_once(pump, last ? deadline : &look, ret_buffer);
+		if (result != -EAGAIN || last)
+			return result;
+		if (options->interrupt(options->interrupt_data) != 0)
+			return sentence_set(-EINTR, "waiting for a batch was ended by "
+						    "options.interrupt: the attachment goes on");
+	}
 }
 
 static int pump_say_behind(const struct pump *pump, int32_t timeout_ms)

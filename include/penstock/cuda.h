@@ -110,6 +110,11 @@ struct penstock_cuda_options {
 	void *(*allocate)(void *context, size_t bytes);
 	void (*release)(void *context, void *memory, size_t bytes);
 	void *allocate_context;
+	/* NULL, or called at most ten times a second, in the thread that called, while
+	 * penstock_cuda_next waits for a batch: other than 0 ends that with -EINTR. May not call
+	 * the library. */
+	int (*interrupt)(void *data);
+	void *interrupt_data;
 };
 
 /* Sets all defaults, and `size` as given: that of the struct which the application was compiled
@@ -144,7 +149,8 @@ struct penstock_cuda_batch {
 	const int64_t *labels; /* shape (batch_size,) */
 	const struct penstock_cuda_row *rows; /* shape (batch_size,) */
 	struct CUevent_st *ready; /* to wait for before any of these is read, unless it was through
-				     penstock_cuda_transform in the same CUDA stream */
+				     penstock_cuda_transform or penstock_cuda_wait in the same CUDA
+				     stream */
 	/* on the host, as they came */
 	const int64_t *host_labels;
 	const struct penstock_sample *samples;
@@ -181,7 +187,7 @@ PENSTOCK_API void penstock_cuda_detach(struct penstock_cuda *cuda);
  * reached the device; -EDEADLK this trainer holds prefetch + 1 batches; -ECANCELED besides when the
  * daemon overwrote a batch while it was copied; -EIO the device failed (-ENOTSUP, -ENOMEM: it
  * refuses the daemon's memory, which is seen with the first batch): the attachment is over, its
- * slots have been given back. */
+ * slots have been given back. -EINTR options.interrupt says so: the attachment goes on. */
 PENSTOCK_API int penstock_cuda_next(
 	struct penstock_cuda *cuda, struct penstock_cuda_batch *ret_batch, int32_t timeout_ms);
 
@@ -192,6 +198,12 @@ PENSTOCK_API int penstock_cuda_next(
  * device or is being captured into a graph; -EIO. */
 PENSTOCK_API int penstock_cuda_transform(struct penstock_cuda *cuda,
 	const struct penstock_cuda_batch *batch, void *out, struct CUstream_st *queue);
+
+/* Has `queue` wait for the batch, for whatever is given to it afterwards: copies of `images` and
+ * `labels`, the application's own kernels. Returns at once. 0; -EINVAL as of
+ * penstock_cuda_transform; -EIO. */
+PENSTOCK_API int penstock_cuda_wait(struct penstock_cuda *cuda,
+	const struct penstock_cuda_batch *batch, struct CUstream_st *queue);
 
 /* Has `queue` wait for the batch and write its labels as distributions over `classes`, mixed as the
  * images are: float32, shape (batch_size, classes), device memory. Each label has 1 - smoothing

@@ -48,6 +48,36 @@ static void run_timeouts(const void *mode)
 	loop_end(&loop);
 }
 
+static int third_look(void *data)
+{
+	return ++*(int *)data % 3 == 0;
+}
+
+/* Asked while it waits, with and without an end; not where a batch is there. */
+static void run_interrupted(const void *mode)
+{
+	struct penstock_cuda_batch batch;
+	int looks = 0;
+	loop_begin(&loop, NULL);
+	loop.options.memory = *(const uint32_t *)mode;
+	loop.options.interrupt = third_look;
+	loop.options.interrupt_data = &looks;
+	loop.page->allowed = 1;
+	loop_open(&loop);
+	loop_attach(&loop);
+	loop_next(&loop, &batch);
+	loop_release(&loop, &batch);
+	looks = 0;
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, PENSTOCK_FOREVER), -EINTR, "interrupt");
+	FAKE_WANT(looks == 3);
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, 600000), -EINTR, "interrupt");
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, 0), -EAGAIN, NULL);
+	FAKE_WANT(looks == 6);
+	loop.page->allowed = UINT32_MAX;
+	loop_train(&loop, 10); /* the attachment went on */
+	loop_end(&loop);
+}
+
 /* The trainer's own kernels are what is slow: the sentence says so. */
 static void run_behind(const void *mode)
 {
@@ -100,6 +130,7 @@ static void test_waiting(void **state)
 {
 	(void)state;
 	check_modes(run_timeouts, "timeouts");
+	check_modes(run_interrupted, "interrupted");
 	check_modes(run_behind, "behind");
 	check_modes(run_deadlock, "deadlock");
 }
@@ -316,6 +347,7 @@ static void in_child(struct penstock_cuda_batch *batch)
 	LOOP_WANT(penstock_cuda_next(loop.cuda, &more, 1000), -EBADF, "fork");
 	LOOP_WANT(penstock_cuda_transform(loop.cuda, batch, out, NULL), -EBADF, "fork");
 	LOOP_WANT(penstock_cuda_targets(loop.cuda, batch, 2, 0, out, NULL), -EBADF, "fork");
+	LOOP_WANT(penstock_cuda_wait(loop.cuda, batch, NULL), -EBADF, "fork");
 	LOOP_WANT(penstock_cuda_release(loop.cuda, batch, NULL), -EBADF, "fork");
 	LOOP_WANT(penstock_cuda_state(loop.cuda, text, sizeof text), -EBADF, "fork");
 	LOOP_WANT(penstock_cuda_path(loop.cuda, 0, &answer), -EBADF, "fork");

@@ -68,7 +68,7 @@ static void run_far_ahead(const void *mode)
 	for (size_t i = 0; i < 3; i++) {
 		back[i] = (uint8_t *)memory + i * bytes;
 		loop_next(&loop, &batch);
-		GPU_WANT(loop.gpu.driver.stream_wait_event(loop.queue, batch.ready, 0));
+		LOOP_WANT(penstock_cuda_wait(loop.cuda, &batch, loop.queue), 0, NULL);
 		GPU_WANT(loop.gpu.copy_back_async(
 			back[i], (CUdeviceptr)(uintptr_t)batch.images, bytes, loop.queue));
 		loop_release(&loop, &batch);
@@ -351,6 +351,7 @@ static void run_arguments(const void *argument)
 	LOOP_WANT(penstock_cuda_release(loop.cuda, &twice, loop.queue), -EINVAL, "held");
 	LOOP_WANT(
 		penstock_cuda_targets(loop.cuda, &twice, 10, 0, out, loop.queue), -EINVAL, "held");
+	LOOP_WANT(penstock_cuda_wait(loop.cuda, &twice, loop.queue), -EINVAL, "held");
 	LOOP_WANT(penstock_cuda_release(loop.cuda, &never, loop.queue), -EINVAL, "held");
 	loop_train(&loop, 4);
 	GPU_WANT(loop.gpu.driver.mem_free(room));
@@ -370,6 +371,7 @@ static void run_wrong_stream(const void *argument)
 	loop_next(&loop, &batch);
 	LOOP_WANT(penstock_cuda_transform(loop.cuda, &batch, (void *)(uintptr_t)room, wrong),
 		-EINVAL, "CUDA stream");
+	LOOP_WANT(penstock_cuda_wait(loop.cuda, &batch, wrong), -EINVAL, "CUDA stream");
 	LOOP_WANT(penstock_cuda_release(loop.cuda, &batch, wrong), -EINVAL, "CUDA stream");
 	loop_want_device(&loop, &batch);
 	loop_release(&loop, &batch);
