@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""The loader under Hugging Face Accelerate, stopped and resumed.
+
+    accelerate launch train_accelerate.py --train ~/imagenet/train --val ~/imagenet/val
+    accelerate launch train_accelerate.py ... --resume         # goes on with the next batch, on any number of processes
+
+The loader does not go through accelerator.prepare(), which is there to divide a DataLoader among processes and to move its
+batches: penstock's divides itself (RANK and WORLD_SIZE, as `accelerate launch` sets them) and yields what is on the device.
+register_for_checkpointing() keeps its place in save_state()'s folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+import torchvision
+from accelerate import Accelerator
+from torch import nn
+
+import penstock
+
+# Rows that are not to be counted in evaluation: repeated so that ranks have equally many batches, or undecodable.
+UNCOUNTED = penstock.PADDED | penstock.INVALID
+
+
+@torch.inference_mode()
+def evaluate(accelerator: Accelerator, model: nn.Module, loader: penstock.Loader) -> float:
+    """Share of right answers over every image once, whatever the number of processes."""
+    model.eval()
+    sums = torch.zeros(2, dtype=torch.float64, device=accelerator.device)
+    for batch in loader.batches():
+        counts = torch.from_numpy((batch.samples["flags"] & UNCOUNTED) == 0).to(accelerator.device)
+        right = model(batch.images).argmax(1) == batch.labels
+        sums += torch.stack([(right & counts).sum(), counts.sum()])
+    right_all, count = accelerator.reduce(sums, "sum").tolist()
+    return right_all / count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--train", required=True, help="folder of class folders, or tars")
+    parser.add_argument("--val")
+    parser.add_argument("--model", default="resnet50")
+    parser.add_argument("--classes", type=int, default=1000)
+    parser.add_argument("--image-size", type=int, default=224)
+    parser.add_argument("--batch-size", type=int, default=256, help="per process")
+    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--epochs", type=int, default=90)
+    parser.add_argument("--steps", type=int, help="leave after so many of this run")
+    parser.add_argument("--mixed-precision", default=None, help="no, fp16 or bf16")
+    parser.add_argument("--checkpoint", type=Path, default=Path("checkpoint"), help="a folder")
+    parser.add_argument("--checkpoint-steps", type=int, default=1000)
+    parser.add_argument("--resume", action="store_true")
+    args = parser.parse_args()
+
+    accelerator = Accelerator(mixed_precision=args.mixed_precision)
+    common = {"batch_size": args.batch_size, "image_size": args.image_size, "device": accelerator.device}
+    loader = penstock.Loader(args.train, train=True, **common)
+    val = penstock.Loader(args.val, train=False, **common) if args.val else None
+
+    net = torchvision.models.get_model(args.model, num_classes=args.classes).to(memory_format=torch.channels_last)
+    model, optimizer = accelerator.prepare(net, torch.optim.SGD(net.parameters(), lr=args.lr, momentum=0.9))
+    accelerator.register_for_checkpointing(loader)
+    if args.resume:
+        accelerator.load_state(str(args.checkpoint))
+
+    step, first = 0, loader.state_dict()["epoch"]
+    for epoch in range(first, args.epochs):
+        model.train()
+        for images, labels in loader:
+            with accelerator.autocast():
+                loss = nn.functional.cross_entropy(model(images), labels)
+            optimizer.zero_grad()
+            accelerator.backward(loss)
+            optimizer.step()
+            step += 1
+            if step % args.checkpoint_steps == 0 or step == args.steps:
+                accelerator.save_state(str(args.checkpoint))
+            if step == args.steps:
+                accelerator.print(f"leaving after {step} steps; --resume goes on")
+                accelerator.end_training()
+                return
+        accelerator.save_state(str(args.checkpoint))
+        accuracy = f", {100 * evaluate(accelerator, model, val):.2f} % right" if val else ""
+        accelerator.print(f"epoch {epoch}: loss {loss.item():.3f}{accuracy}")
+    accelerator.end_training()
+
+
+if __name__ == "__main__":
+    main()

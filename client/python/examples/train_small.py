@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""A small net, trained on the CPU in a minute, that can be stopped at any time and goes on with the next batch.
+
+    make_dataset pictures                               # or any folder of class folders of yours
+    train_small.py pictures --checkpoint small.pt       # Ctrl-C
+    train_small.py pictures --checkpoint small.pt       # goes on
+
+However often it was stopped, and wherever: the weights at the end are those of a run that was not, to the last bit (on one
+machine, with one version of PyTorch and one number of threads). The last line's number is theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import penstock
+
+
+def small_net(classes: int) -> nn.Module:
+    layers: list[nn.Module] = []
+    for before, after in ((3, 16), (16, 32), (32, 64)):
+        layers += [nn.Conv2d(before, after, 3, stride=2, padding=1), nn.BatchNorm2d(after), nn.ReLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, classes))
+
+
+def save(path: Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, loader: penstock.Loader) -> None:
+    """All of one moment: the weights after a step, and where the loader is then."""
+    parts = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "loader": loader.state_dict(), "step": step}
+    temporary = path.with_suffix(".new")
+    torch.save(parts, temporary)
+    os.replace(temporary, path)
+
+
+def hash_of(model: nn.Module) -> int:
+    value = 0
+    for tensor in model.state_dict().values():
+        value = zlib.crc32(tensor.numpy().tobytes(), value)
+    return value
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("source", help="a folder of class folders")
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, help="leave after so many of this run, as if it had been stopped")
+    parser.add_argument("--checkpoint", type=Path)
+    args = parser.parse_args()
+
+    # A step is finished before the run is left: else the weights would be those of half a step.
+    stop: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda which, frame: stop.append(which))
+
+    loader = penstock.Loader(args.source, batch_size=64, image_size=64, seed=args.seed, device="cpu")
+    torch.manual_seed(args.seed)
+    model = small_net(len(loader.classes)).to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
+    step = epoch = 0
+    if args.checkpoint and args.checkpoint.exists():
+        checkpoint: dict[str, Any] = torch.load(args.checkpoint, weights_only=True)
+        model.load_state_dict(checkpoint["model"])
+        optimizer.load_state_dict(checkpoint["optimizer"])
+        loader.load_state_dict(checkpoint["loader"])
+        step, epoch = checkpoint["step"], checkpoint["loader"]["epoch"]
+        print(f"going on after step {step}, in epoch {epoch}", flush=True)
+
+    last = step + args.steps if args.steps else None
+    for epoch in range(epoch, args.epochs):
+        right = rows = 0
+        began = time.perf_counter()
+        for images, labels in loader:
+            scores = model(images)
+            loss = nn.functional.cross_entropy(scores, labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            step += 1
+            right += int((scores.argmax(1) == labels).sum())
+            rows += len(labels)
+            if stop or step == last:
+                break
+        rate = rows / (time.perf_counter() - began)
+        print(f"epoch {epoch} step {step}: {100 * right / max(rows, 1):.1f} % right, {rate:.0f} images/s", flush=True)
+        if args.checkpoint:
+            save(args.checkpoint, step, model, optimizer, loader)
+        if stop or step == last:
+            break
+    print(f"{'stopped' if stop else 'done'} after step {step}, weights {hash_of(model):08x}")
+
+
+if __name__ == "__main__":
+    main()
