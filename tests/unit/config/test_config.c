@@ -137,6 +137,26 @@ static void the_shipped_example_is_right(void **state)
 	assert_int_equal(__builtin_popcountll(spec->given), 19);
 }
 
+/* So is the list of transforms within it: what a stream does that has none. */
+static void the_shipped_transforms_are_right(void **state)
+{
+	cleanup(free_ptr) char *shipped = slurp(PENSTOCK_SHIPPED);
+	char example[1024] = "streams:\n  a:\n    source: x\n";
+	const char *what = NULL;
+	(void)state;
+	char *line = strstr(shipped, "\n#     # transforms:\n") + 1;
+	do {
+		(void)strcat(example, "    ");
+		(void)strncat(example, line + 8, strcspn(line + 8, "\n") + 1);
+		line = strchr(line, '\n') + 1;
+	} while (strncmp(line, "#     #   - ", 12) == 0);
+	struct config *list = must_load(example);
+	assert_int_equal(list->stream[0].transforms.count, 2);
+	struct config *plain = must_load("streams: {a: {source: x}}");
+	if (!spec_same(&list->stream[0], &plain->stream[0], &what))
+		fail_msg("the example's %s is no default", what);
+}
+
 static void reads_every_key(void **state)
 {
 	(void)state;
@@ -404,6 +424,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_shipped_file_is_the_defaults),
 		cmocka_unit_test(the_shipped_example_is_right),
+		cmocka_unit_test(the_shipped_transforms_are_right),
 		cmocka_unit_test(reads_every_key),
 		cmocka_unit_test(refuses_with_the_place),
 		cmocka_unit_test(refuses_more_streams_than_it_has),
