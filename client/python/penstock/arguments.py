@@ -5,15 +5,17 @@ Everything that can be judged without the daemon is judged here, before one is s
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import checks, devices, environment, frameworks, sources, subset, transforms
-from .errors import ArgumentError, ArgumentTypeError
+from .errors import ArgumentError, ArgumentTypeError, DatasetError, Error, from_code
 
-__all__ = ["FOREVER", "Opening", "Output", "read"]
+__all__ = ["FOREVER", "Opening", "Output", "explain", "read"]
 
 FOREVER = -2  # PENSTOCK_FOREVER
 _IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -108,8 +110,8 @@ def _choices(given: Mapping[str, Any], options: dict[str, Any]) -> None:
 def _size_of(given: Mapping[str, Any], default: Any, made: Optional[int]) -> int:
     """Of the images: transforms that say it need no image_size."""
     size = checks.number("image_size", given["image_size"], 1, 2048)
-    if made is None or made == size:
-        return size
+    if made is None or made == size or not 1 <= made <= 2048:
+        return size  # transforms are judged by the daemon
     if size != default:
         raise ArgumentError(f"image_size is {size}, but transforms makes images of {made}: leave image_size out")
     return made
@@ -244,6 +246,22 @@ def _output(given: Mapping[str, Any], plan: transforms.Plan) -> Output:
     elif device.startswith("cuda"):
         raise ArgumentError(f"device={device!r} needs torch (or JAX): NumPy's arrays are in the CPU's memory")
     return Output(framework, False, dtype, channels_last, mean, std, cuda, jax)
+
+
+# ---- refusals ----
+
+_PLACE = re.compile(r"^open request:\d+:\d+: ")
+
+
+def explain(error: Error) -> Error:
+    """What the library or the daemon refused, said to who knows neither its struct nor its messages. What begins with a
+    path is about what lies there: then it is the source that is wrong, and not an argument."""
+    sentence = _PLACE.sub("", str(error)).replace("options.", "")
+    if error.code == errno.EINVAL and sentence.startswith("/"):
+        told: Error = DatasetError(sentence)
+        told.code = error.code
+        return told
+    return from_code(-error.code, sentence) if error.code else error
 
 
 def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:

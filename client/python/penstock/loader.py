@@ -184,7 +184,10 @@ class Loader:
         return readers.OwnedReader(stream, arrays, converter)
 
     def _open(self, state: Optional[State]) -> None:
-        stream = _penstock.Stream(self._options(state))
+        try:
+            stream = _penstock.Stream(self._options(state))
+        except errors.Error as error:
+            raise arguments.explain(error) from None
         self._opened += 1
         try:
             self._reader = self._make_reader(stream)
@@ -336,33 +339,25 @@ class Loader:
         """The next iteration goes on there. Also one that was taken with another batch size or number of ranks."""
         self._check()
         with self._lock:
-            wanted, before = State.read(state), self._epochs.at
-            wanted.check_fits(before)
+            wanted = State.read(state)
+            wanted.check_fits(self._epochs.at)
             self._warn_of_transform(wanted)
-            self._epochs.load(wanted)
-            try:
-                self._load()
-            except BaseException:
-                self._epochs.load(before)
-                raise
+            self._go_to(wanted)
+            self._epochs.load(self._here())
 
-    def _load(self) -> None:
-        if self._reader is not None and not self._over and self._here().same_place(self._epochs.at):
-            return
-        self._shut()
-        self._open(self._epochs.at)
-        self._epochs.moved(self._here())
+    def _go_to(self, wanted: State) -> None:
+        """Where it is refused the loop is where it was, and the stream is opened there when it is asked for."""
+        if self._reader is None or self._over or not self._here().same_place(wanted):
+            self._shut()
+            self._open(wanted)
 
     def _warn_of_transform(self, state: State) -> None:
-        if state.transform != self._here_transform():
+        if state.transform != self._epochs.at.transform:
             warnings.warn(
                 "the state was taken with other transforms (image_size, train, decode, ...): the samples are the same, their "
                 "pixels are not",
                 stacklevel=3,
             )
-
-    def _here_transform(self) -> str:
-        return self._epochs.at.transform
 
     # ---- what is known of the stream ----
 

@@ -1,0 +1,260 @@
+"""What a wrong argument gets: an error of penstock's own type, that names the argument, what is allowed and what came."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import shutil
+import unittest
+from pathlib import Path
+from typing import Any, Callable
+from unittest import mock
+
+import numpy as np
+
+import support
+from support import penstock
+
+
+def loader(source: Any = None, **arguments: Any) -> Any:
+    base = {"batch_size": 8, "image_size": 32, "framework": "numpy"}
+    return penstock.Loader(support.dataset() if source is None else source, **{**base, **arguments})
+
+
+class Refused(unittest.TestCase):
+    def refused(self, error: str, sentence: str, make: Callable[[], Any]) -> None:
+        """Exactly this type, so that the documentation can say it."""
+        with self.subTest(sentence), self.assertRaisesRegex(penstock.Error, sentence) as caught:
+            make().close()
+        self.assertIs(type(caught.exception), getattr(penstock, error), caught.exception)
+
+    def argument(self, sentence: str, **arguments: Any) -> None:
+        self.refused("ArgumentError", sentence, lambda: loader(**arguments))
+
+    def kind(self, sentence: str, **arguments: Any) -> None:
+        self.refused("ArgumentTypeError", sentence, lambda: loader(**arguments))
+
+
+class Values(Refused):
+    def test_numbers(self) -> None:
+        self.argument("batch_size: expected a whole number from 1 to 65536, got 0", batch_size=0)
+        self.argument("batch_size: .*got 65537", batch_size=65537)
+        self.kind("batch_size: .*got 8.0", batch_size=8.0)
+        self.kind("batch_size: .*got '8'", batch_size="8")
+        self.kind("batch_size: .*got True", batch_size=True)
+        self.argument("image_size: expected a whole number from 1 to 2048, got 2049", image_size=2049)
+        self.argument("seed: .*got -1", seed=-1)
+        self.argument("seed: expected a whole number from 0 to 18446744073709551615", seed=2**64)
+        self.argument("threads: expected a whole number from 1 to 1024, got 0", threads=0)
+        self.argument("prefetch: expected a whole number from 2 to 64, got 1", prefetch=1)
+        self.argument("restarts: .*got -1", restarts=-1)
+        loader(batch_size=np.int64(4), seed=np.uint64(2**64 - 1)).close()
+
+    def test_words(self) -> None:
+        self.argument("labels: expected one of 'auto', 'none', 'folder', 'cls', 'json', got 'names'", labels="names")
+        self.argument("on_broken: expected one of 'substitute', 'mark', 'fail', got 'skip'", on_broken="skip")
+        self.argument("decode: expected one of 'exact', 'fast'", decode="quick")
+        self.argument("interpolation: expected one of 'bilinear', 'bicubic'", interpolation="cubic")
+        self.argument("framework: expected one of 'auto', 'torch', 'numpy', 'jax', got 'tf'", framework="tf")
+        self.argument("share: expected one of 'all', 'split'", share="some")
+        self.argument("laggard: expected one of 'block', 'detach'", laggard="kill")
+        self.kind("decode: expected one of .*, got 1", decode=1)
+        for word in ("train", "zero_copy", "channels_last", "private_daemon", "shuffle", "drop_last"):
+            self.kind(f"{word}: expected True or False, got 'no'", **{word: "no"})
+
+    def test_times_and_sizes(self) -> None:
+        self.argument("timeout: expected seconds, above 0 .*, or None to wait for ever, got 0", timeout=0)
+        self.argument("timeout: .*got -1", timeout=-1)
+        self.argument("timeout: .*got nan", timeout=float("nan"))
+        self.kind("timeout: .*got '1'", timeout="1")
+        self.argument("reconnect: expected seconds", reconnect=-2)
+        self.argument('memory: expected bytes, or a size such as "512M" or "4G", got \'lots\'', memory="lots")
+        self.kind("memory: .*got 1.5", memory=1.5)
+        self.argument("max_broken: expected a share from 0 to 1, got 2", max_broken=2)
+        self.argument("laggard_timeout: expected a whole number from 1 to 86400", laggard_timeout=0)
+        self.argument("wait_for: expected a whole number from 1 to 1024", wait_for=0)
+        loader(timeout=None, reconnect=None, restarts=None, memory=64 << 20).close()
+
+    def test_output(self) -> None:
+        self.argument("dtype: expected one of 'float32', 'float16', 'bfloat16', 'uint8', got 'float64'", dtype="float64")
+        self.argument("dtype: .*float64", dtype=np.float64)
+        self.argument("std: expected three numbers other than 0", std=[1, 0, 1])
+        self.argument("mean: expected three numbers, .* got 2", mean=[0.5, 0.5])
+        self.kind("mean: expected three numbers", mean=0.5)
+        self.kind("mean: expected three numbers", mean=["a", "b", "c"])
+        self.argument('mean and std belong to floats: with dtype="uint8"', mean=[0.5, 0.5, 0.5], dtype="uint8")
+
+    def test_device(self) -> None:
+        self.refused("DeviceError", "device='tpu': expected \"auto\", \"cpu\", \"cuda\"", lambda: loader(device="tpu"))
+        self.refused("DeviceError", "device='cuda:x'", lambda: loader(device="cuda:x"))
+        self.kind("device: expected .*, got 0", device=0)
+        self.argument("device='cuda' needs torch", device="cuda")
+        loader(device="cpu").close()
+
+    def test_framework_that_is_not_there(self) -> None:
+        for name in ("torch", "jax"):
+            if importlib.util.find_spec(name) is None:
+                self.argument(f"{name} is not installed in this Python: `pip install {name}`", framework=name)
+
+    def test_ranks(self) -> None:
+        self.argument("rank is given and world_size is not: set both", rank=0)
+        self.argument("world_size is given and rank is not", world_size=2)
+        self.argument("rank is 2 and world_size 2: expected a rank from 0 to 1", rank=2, world_size=2)
+        self.argument('share="split" needs to know which rank', share="split")
+        self.argument('only with share="split"', share="all", rank=0, world_size=2)
+        self.argument("wait_for: 2 trainers cannot come", wait_for=2)
+        self.argument("group: expected a string that is not empty", group="")
+        self.argument("group: expected a name of 1 to 127 bytes", group="g" * 200)
+        with mock.patch.dict(os.environ, RANK="3", WORLD_SIZE="2"):
+            self.argument("in the environment rank is 3 and world_size 2", share=None)
+        with mock.patch.dict(os.environ, RANK="0", WORLD_SIZE="0"):
+            self.argument("in the environment world_size is 0", share=None)
+
+    def test_group_refuses(self) -> None:
+        with loader(group="one", share="all"):
+            self.refused("GroupError", "another seed", lambda: loader(group="one", share="all", seed=1))
+        with loader(rank=0, world_size=2, group="two"):
+            self.refused("GroupError", "rank 0 of group two is taken", lambda: loader(rank=0, world_size=2, group="two"))
+
+    def test_transforms(self) -> None:
+        self.argument("transforms: Resize: size: 10 is that of the shorter side", transforms=[{"Resize": {"size": 10}}])
+        self.argument("image_size is 32, but transforms makes images of 40", transforms=[{"RandomResizedCrop": {"size": 40}}])
+        self.argument(r"transforms\[0\]", transforms=[print])
+
+    def test_indices(self) -> None:
+        self.argument("indices is empty", indices=[])
+        self.argument(r"indices\[1\] is -1", indices=[3, -1])
+
+    def test_memory(self) -> None:
+        self.refused(
+            "MemoryLimitError", "memory", lambda: loader(train=False, batch_size=4096, image_size=2048, drop_last=False)
+        )
+
+
+class Unknown(Refused):
+    def test_of_other_loaders(self) -> None:
+        instead = {
+            "num_workers": "penstock's daemon has threads=.*num_workers is not needed",
+            "pin_memory": "pin_memory is not needed",
+            "prefetch_factor": "prefetch=",
+            "sampler": "shuffle= and seed=, indices=",
+            "collate_fn": "belongs into the loop",
+            "persistent_workers": "is not needed",
+            "worker_init_fn": "seed= alone",
+            "generator": "seed= alone",
+            "dataset": "the folder or the tars themselves",
+            "transform": "transforms=",
+        }
+        for name, advice in instead.items():
+            self.kind(f"Loader has no argument '{name}': .*{advice}", **{name: 1})
+
+    def test_misspelt(self) -> None:
+        self.kind("no argument 'batchsize': did you mean batch_size=", batchsize=3)
+        self.kind("no argument 'timeouts': did you mean timeout=", timeouts=3)
+        self.kind("no argument 'xyzzy': it has source, batch_size", xyzzy=3)
+        self.kind("'batchsize'.*; Loader has no argument 'num_workers'", batchsize=3, num_workers=2)
+        with self.assertRaises(TypeError):
+            loader(num_workers=2)
+        with self.assertRaises(ValueError):
+            loader(num_workers=2)
+
+    def test_nothing(self) -> None:
+        with self.assertRaisesRegex(TypeError, "source"):
+            penstock.Loader()
+
+
+class Sources(Refused):
+    def source(self, error: str, sentence: str, source: Any) -> None:
+        self.refused(error, sentence, lambda: loader(source))
+
+    def test_missing(self) -> None:
+        self.source("SourceNotFoundError", "/nowhere does not exist", "/nowhere")
+        self.source("SourceNotFoundError", r"nothing matches .*x-\*.tar", str(support.folder / "x-*.tar"))
+        self.source("SourceNotFoundError", "a.tar does not exist", [support.folder / "a.tar", support.folder / "b.tar"])
+        nobody = support.folder / "nobody's.sock"
+        for make in (penstock.Stream, lambda name, **other: penstock.Loader(f"stream:{name}", **other)):
+            self.refused("DaemonError", "no penstockd is running", lambda: make("train", framework="numpy", socket=nobody))
+        with self.assertRaises(FileNotFoundError):
+            loader("/nowhere")
+
+    def test_no_dataset(self) -> None:
+        home = support.folder / "strange"
+        (home / "empty").mkdir(parents=True)
+        (home / "text.tar").write_text("no tar at all" * 1000)
+        self.source("DatasetError", "holds no images", home / "empty")
+        self.source("DatasetError", "is not a tar", home / "text.tar")
+        (home / "flat").mkdir()
+        shutil.copy(next(Path(support.dataset()).rglob("*.jpg")), home / "flat/one.jpg")
+        self.source("DatasetError", "1 samples, fewer than one batch of 8: lower batch_size", home / "flat")
+        (home / "mixed").mkdir()
+        shutil.copy(home / "flat/one.jpg", home / "mixed/one.jpg")
+        shutil.copytree(home / "flat", home / "mixed/flat")
+        self.source("DatasetError", "holds both images .* and folders of images", home / "mixed")
+
+    def test_no_source(self) -> None:
+        self.source("ArgumentError", "source: expected a folder, .*got nothing", "")
+        self.source("ArgumentError", "got an empty list", [])
+        self.source("ArgumentTypeError", "source: expected a folder, .*got int", 3)
+        self.source("ArgumentTypeError", "got NoneType", [None])
+        self.source("ArgumentError", "zero byte", "a\0b")
+        self.source("ArgumentError", "cannot be one of a list", ["stream:a", "stream:b"])
+        self.source("ArgumentError", "has a brace or a comma", ["a,b.tar", "c.tar"])
+        self.source("ArgumentError", "at most 4095 are possible", [f"{n * 7919:x}.tar" for n in range(2000)])
+        self.refused("ArgumentError", "without a name", lambda: penstock.Loader("stream:", framework="numpy"))
+        self.refused("ArgumentError", "name: expected a string that is not empty", lambda: penstock.Stream(""))
+        self.refused("ArgumentTypeError", "name: expected a string, got 3", lambda: penstock.Stream(3))
+
+    def test_lists(self) -> None:
+        from penstock.sources import pattern
+
+        cases = {
+            "/d/a-{0000..0003}.tar": [f"/d/a-{n:04}.tar" for n in range(4)],
+            "/d/a-{08..12}.tar": [f"/d/a-{n:02}.tar" for n in range(8, 13)],
+            "/d/a-{9,10}.tar": ["/d/a-9.tar", "/d/a-10.tar"],
+            "/d/{b,a}.tar": ["/d/b.tar", "/d/a.tar"],
+            "/d/a-{0,2}.tar": ["/d/a-0.tar", "/d/a-2.tar"],
+            "/d/v{1..2}/a.tar": ["/d/v1/a.tar", "/d/v2/a.tar"],
+            "/d/a{,b}.tar": ["/d/a.tar", "/d/ab.tar"],
+            "/d/a.tar{,}": ["/d/a.tar", "/d/a.tar"],
+            "/d/a.tar": ["/d/a.tar"],
+        }
+        for wanted, paths in cases.items():
+            with self.subTest(wanted):
+                self.assertEqual(pattern(paths), wanted)
+                self.assertEqual(pattern([Path(path) for path in paths]), wanted)
+
+    def test_home(self) -> None:
+        shutil.copytree(support.dataset(), Path(os.environ["HOME"]) / "pictures")
+        with loader("~/pictures") as source:
+            self.assertEqual(source.samples, 60)
+
+    def test_relative(self) -> None:
+        before = os.getcwd()
+        os.chdir(Path(support.dataset()).parent)
+        try:
+            with loader(Path(support.dataset()).name) as source:
+                self.assertEqual(source.samples, 60)
+        finally:
+            os.chdir(before)
+
+
+class Daemons(Refused):
+    def test_none_and_none_wanted(self) -> None:
+        path = support.folder / "nobody" / "s.sock"
+        self.refused(
+            "DaemonError", "no penstockd is running", lambda: loader(socket=path, private_daemon=False)
+        )
+        self.kind("socket: expected a path, got 3", socket=3)
+
+
+class Python39(unittest.TestCase):
+    def test_syntax(self) -> None:
+        """The oldest Python that the package is for; annotations are not evaluated, so that they may be newer."""
+        for path in sorted(Path(penstock.loader.__file__).parent.glob("*.py")):
+            with self.subTest(path.name):
+                ast.parse(path.read_text(), feature_version=(3, 9))
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,449 @@
+"""Epochs and states: what follows the end, `break`, an error and Ctrl-C; going on in the middle, also with another batch size."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import warnings
+from typing import Any
+
+import support
+from support import penstock
+
+
+def loader(**arguments: Any) -> Any:
+    base = {"batch_size": 8, "image_size": 32, "framework": "numpy", "dtype": "uint8", "seed": 9}
+    return penstock.Loader(support.dataset(), **{**base, **arguments})
+
+
+def names(batches: Any) -> "list[tuple[int, int]]":
+    return [(batch.epoch, batch.batch) for batch in batches]
+
+
+def positions(batches: Any) -> "list[tuple[int, int, bytes]]":
+    """Each row by where it comes in which epoch, with its pixels."""
+    return [
+        (batch.epoch, int(batch.samples["position"][i]), batch.images[i].tobytes())
+        for batch in batches
+        for i in range(batch.count)
+    ]
+
+
+def whole(epoch: int) -> "list[tuple[int, int]]":
+    return [(epoch, batch) for batch in range(7)]
+
+
+class Epochs(unittest.TestCase):
+    def test_one_after_another(self) -> None:
+        with loader() as source:
+            self.assertEqual((len(source), source.remaining, source.epoch), (7, 7, 0))
+            self.assertEqual(names(source.batches()), whole(0))
+            self.assertEqual((len(source), source.remaining, source.epoch), (7, 7, 1))
+            self.assertEqual(sum(1 for _ in source), 7)
+            self.assertEqual(names(source.batches()), whole(2))
+
+    def test_within(self) -> None:
+        with loader() as source:
+            left = []
+            for _ in source:
+                left.append((source.remaining, source.epoch, len(source)))
+            self.assertEqual(left, [(n, 0, 7) for n in range(6, -1, -1)])
+
+    def test_break(self) -> None:
+        """The rest of the epoch is given up; after the last batch there is nothing to give up."""
+        with loader() as source:
+            for _ in source:
+                break
+            self.assertEqual((source.epoch, source.remaining), (0, 6))
+            self.assertEqual(names(source.batches()), whole(1))
+            for number, _ in enumerate(source):
+                if number == 6:
+                    break
+            self.assertEqual((source.epoch, source.remaining), (2, 0))
+            self.assertEqual(names(source.batches()), whole(3))
+
+    def test_same_bytes_after_break(self) -> None:
+        with loader() as straight, loader() as left:
+            list(straight.batches())
+            for _ in left:
+                break
+            self.assertEqual(positions(straight.batches()), positions(left.batches()))
+
+    def test_begun_and_not_read(self) -> None:
+        with loader() as source:
+            iter(source)
+            self.assertEqual(names(source.batches()), whole(0))
+
+    def test_set_epoch(self) -> None:
+        with loader() as source:
+            source.set_epoch(0)
+            self.assertEqual(names(source.batches()), whole(0))
+            source.set_epoch(1)
+            self.assertEqual(names(source.batches()), whole(1))
+            source.set_epoch(5)
+            self.assertEqual((source.epoch, source.state_dict()["epoch"]), (5, 5))
+            self.assertEqual(names(source.batches()), whole(5))
+            for _ in source:
+                break
+            source.set_epoch(7)
+            self.assertEqual(names(source.batches()), whole(7))
+            for _ in source:
+                break
+            source.set_epoch(8)
+            self.assertEqual(names(source.batches()), whole(8))
+
+    def test_set_epoch_within(self) -> None:
+        """It means the next iteration, not the one under way."""
+        with loader() as source:
+            seen = []
+            for batch in source.batches():
+                source.set_epoch(4)
+                seen.append(batch)
+            self.assertEqual(names(seen), whole(0))
+            self.assertEqual(names(source.batches()), whole(4))
+
+    def test_set_epoch_wrong(self) -> None:
+        with loader() as source:
+            for bad in (-1, 2**32):
+                with self.assertRaisesRegex(penstock.ArgumentError, "set_epoch: epoch: expected a whole number from 0"):
+                    source.set_epoch(bad)
+            with self.assertRaises(TypeError):
+                source.set_epoch("1")
+
+    def test_two_iterators(self) -> None:
+        with loader() as source:
+            older = iter(source)
+            next(older)
+            newer = source.batches()
+            with self.assertRaisesRegex(penstock.IteratorError, "newer iterator"):
+                next(older)
+            self.assertEqual(names(newer), whole(1))
+            with self.assertRaises(StopIteration):
+                next(newer)
+            with self.assertRaises(penstock.IteratorError):
+                next(older)
+
+    def test_evaluation_again(self) -> None:
+        with loader(train=False) as source:
+            for epoch in range(3):
+                self.assertEqual(names(source.batches()), [(epoch, batch) for batch in range(8)])
+
+
+class States(unittest.TestCase):
+    def test_is_json(self) -> None:
+        with loader() as source:
+            before = source.state_dict()
+            self.assertEqual((before["version"], before["seed"], before["epoch"], before["position"]), (1, 9, 0, 0))
+            self.assertEqual(json.loads(json.dumps(before)), before)
+            it = iter(source)
+            next(it)
+            next(it)
+            self.assertEqual(source.state_dict(), {**before, "position": 16})
+            list(it)
+            self.assertEqual(source.state_dict(), {**before, "epoch": 1})
+
+    def test_every_place(self) -> None:
+        """From the middle of an epoch the rest of it comes, then whole ones; with the same bytes."""
+        with loader() as source:
+            straight = positions(source.batches()) + positions(source.batches())
+        for given in (0, 1, 4, 6, 7):
+            with loader() as source:
+                it = source.batches()
+                first = [next(it) for _ in range(given)]
+                state = source.state_dict()
+            with loader() as source:
+                source.load_state_dict(state)
+                left = 7 - given if given < 7 else 7
+                self.assertEqual((source.remaining, len(source)), (left, 7))
+                rest = positions(source.batches())
+                self.assertEqual(len(rest), 8 * left)
+                self.assertEqual(positions(first) + rest, straight[: 8 * given + len(rest)], given)
+                if given < 7:
+                    self.assertEqual(positions(source.batches()), straight[56:])
+
+    def test_another_batch_size(self) -> None:
+        with loader(train=False) as source:
+            it = source.batches()
+            first = [next(it) for _ in range(3)]
+            state = source.state_dict()
+            everything = positions(first) + positions(it)
+        for size, left in ((5, 8), (7, 6), (36, 1), (64, 1)):
+            with loader(train=False, batch_size=size) as source:
+                source.load_state_dict(state)
+                self.assertEqual((source.epoch, source.remaining), (0, left))
+                batches = list(source.batches())
+                self.assertEqual(len(batches), left)
+                self.assertEqual(positions(first) + positions(batches), everything)
+                self.assertEqual(len(list(source)), -(-60 // size))
+        with loader(batch_size=7) as source:
+            source.load_state_dict({**source.state_dict(), "position": 24})
+            self.assertEqual(source.remaining, 5)
+            self.assertEqual(sum(1 for _ in source), 5)
+
+    def test_too_little_left(self) -> None:
+        """With drop_last what makes no batch is dropped, also where it is the first to come."""
+        with loader(batch_size=50) as source:
+            source.load_state_dict({**source.state_dict(), "position": 48})
+            self.assertEqual((source.epoch, source.remaining), (1, 1))
+            self.assertEqual(names(source.batches()), [(1, 0)])
+
+    def test_while_iterating(self) -> None:
+        with loader() as source:
+            it = source.batches()
+            seen = [next(it)]
+            state = source.state_dict()
+            seen += [next(it), next(it)]
+            source.load_state_dict(state)
+            with self.assertRaisesRegex(penstock.IteratorError, r"load_state_dict\(\) moved"):
+                next(it)
+            again = list(source.batches())
+            self.assertEqual(names(again), whole(0)[1:])
+            self.assertEqual(positions(again)[:16], positions(seen)[8:])
+
+    def test_with_set_epoch(self) -> None:
+        """`for epoch in range(state's, n): set_epoch(epoch)` goes on in the middle too."""
+        with loader() as source:
+            source.load_state_dict({**source.state_dict(), "epoch": 3, "position": 40})
+            source.set_epoch(3)
+            self.assertEqual(names(source.batches()), [(3, 5), (3, 6)])
+            source.set_epoch(4)
+            self.assertEqual(names(source.batches()), whole(4))
+
+    def test_at_once(self) -> None:
+        with loader() as source:
+            state = {**source.state_dict(), "epoch": 2, "position": 48}
+        for form in (state, json.dumps(state)):
+            with loader(state=form) as source:
+                self.assertEqual(names(source.batches()), [(2, 6)])
+        with self.assertRaisesRegex(penstock.StateError, "seed"):
+            loader(state=state, seed=1)
+
+    def test_does_not_fit(self) -> None:
+        with loader() as source:
+            good = source.state_dict()
+            it = source.batches()
+            next(it)
+            cases = {
+                "of type NoneType": None,
+                "of type list": [good],
+                "has no version, fingerprint": {},
+                "no JSON": "epoch 3",
+                "has version 2": {**good, "version": 2},
+                "another seed: its seed is 10, the loader's is 9": {**good, "seed": 10},
+                "another dataset": {**good, "fingerprint": "0" * 16},
+                "another order": {**good, "order": "f" * 16},
+                "fingerprint is 'nonsense'": {**good, "fingerprint": "nonsense"},
+                "position is -8": {**good, "position": -8},
+                "epoch is 1.5": {**good, "epoch": 1.5},
+                "position 1000 lies behind": {**good, "position": 1000},
+            }
+            for sentence, state in cases.items():
+                with self.subTest(sentence), self.assertRaisesRegex(penstock.StateError, sentence):
+                    source.load_state_dict(state)
+            self.assertEqual(source.state_dict()["position"], 8)
+            self.assertEqual(names(it), whole(0)[1:], "a state that was refused has moved the loader")
+
+    def test_another_transform_warns(self) -> None:
+        with loader(image_size=40) as source:
+            state = {**source.state_dict(), "position": 16}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with loader() as source:
+                source.load_state_dict(state)
+                self.assertEqual(names(source.batches()), whole(0)[2:])
+            with loader(state=state):
+                pass
+        self.assertEqual(len(caught), 2)
+        for warning in caught:
+            self.assertIn("other transforms", str(warning.message))
+
+
+class Ranks(unittest.TestCase):
+    def test_split(self) -> None:
+        """Two ranks read halves of what one reads; either's state serves one, and the other way round."""
+        with loader(batch_size=16, train=False) as source:
+            straight = positions(source.batches())
+        ranks = [loader(train=False, rank=rank, world_size=2, group="halves") for rank in range(2)]
+        iterators = [rank.batches() for rank in ranks]
+        seen = [[next(it) for it in iterators] for _ in range(2)]
+        self.assertEqual(positions(batch for pair in seen for batch in pair), straight[:32])
+        states = [rank.state_dict() for rank in ranks]
+        self.assertEqual(states[0], states[1])
+        self.assertEqual((ranks[0].world_size, ranks[1].rank, len(ranks[0]), ranks[0].remaining), (2, 1, 4, 2))
+        # `break` in both: they meet again in the next epoch.
+        again = [names(rank.batches()) for rank in ranks]
+        self.assertEqual(again, [[(1, batch) for batch in range(4)]] * 2)
+        for rank in ranks:
+            rank.close()
+        with loader(batch_size=10, train=False, state=states[1]) as one:
+            self.assertEqual(positions(one.batches()), straight[32:])
+
+    def test_environment(self) -> None:
+        code = (
+            "import penstock, sys\n"
+            f"l = penstock.Loader({support.dataset()!r}, batch_size=8, image_size=32, framework='numpy')\n"
+            "print(l.rank, l.world_size, len(l))"
+        )
+        answer = support.python(code, RANK="1", WORLD_SIZE="3", MASTER_ADDR="localhost", MASTER_PORT="29500")
+        self.assertEqual(answer.stdout.split(), ["1", "3", "2"])
+        answer = support.python(code, RANK="0", WORLD_SIZE="1")
+        self.assertEqual(answer.stdout.split(), ["0", "1", "7"])
+        answer = support.python(code.replace("batch_size", "share='all', batch_size"), RANK="1", WORLD_SIZE="3")
+        self.assertEqual(answer.stdout.split(), ["0", "1", "7"])
+        answer = support.python(code, check=False, RANK="x", WORLD_SIZE="3")
+        self.assertIn("the environment's RANK is 'x'", answer.stderr)
+        answer = support.python(code, check=False, WORLD_SIZE="3")
+        self.assertIn("world_size is given and rank is not", answer.stderr)
+
+
+class Troubles(unittest.TestCase):
+    def stop(self, source: Any) -> int:
+        """Stops the daemon; its pid."""
+        pid = int(source._stream.daemon_pid)
+        os.kill(pid, signal.SIGSTOP)
+        self.addCleanup(self.go_on, pid)
+        return pid
+
+    @staticmethod
+    def go_on(pid: int) -> None:
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+
+    def test_timeout(self) -> None:
+        with loader(timeout=0.4) as source:
+            it = source.batches()
+            seen = [next(it)]
+            pid = self.stop(source)
+            with self.assertRaisesRegex(penstock.WaitTimeoutError, "no batch within 0.4 s") as caught:
+                for _ in range(50):
+                    seen += it
+                    it = source.batches()
+            self.assertIsInstance(caught.exception, TimeoutError)
+            self.go_on(pid)
+            # Nothing was skipped: also a new iteration goes on where the error came.
+            before = len(seen)
+            seen += source.batches()
+            self.assertGreater(len(seen), before)
+            seen += source.batches()
+            wanted = [(epoch, batch) for epoch in range(20) for batch in range(7)][: len(seen)]
+            self.assertEqual(names(seen), wanted)
+
+    def test_interrupt(self) -> None:
+        """Ctrl-C while it waits, with Python's own handler."""
+        with loader() as source:
+            it = source.batches()
+            seen = [next(it)]
+            pid = self.stop(source)
+            timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+            timer.start()
+            with self.assertRaises(KeyboardInterrupt):
+                while True:
+                    for batch in it:
+                        seen.append(batch)
+                    it = source.batches()
+            timer.join()
+            self.go_on(pid)
+            seen += it
+            self.assertEqual(names(seen), [(epoch, batch) for epoch in range(20) for batch in range(7)][: len(seen)])
+            self.assertEqual(len(list(source)), 7)
+
+    def test_interrupts_anywhere(self) -> None:
+        """Ctrl-C at many places: no batch is lost, none is given twice."""
+        seen: "list[Any]" = []
+        with loader() as source:
+            it = source.batches()
+            stop = threading.Event()
+
+            def disturb() -> None:
+                while not stop.wait(0.003):
+                    os.kill(os.getpid(), signal.SIGINT)
+
+            class Disturbed(Exception):
+                pass
+
+            armed = [False]
+
+            def handler(*_: Any) -> None:
+                if armed[0]:
+                    raise Disturbed
+
+            old = signal.signal(signal.SIGINT, handler)
+            disturber = threading.Thread(target=disturb)
+            disturber.start()
+            interrupts = 0
+            try:
+                while len(seen) < 140:
+                    batch = None
+                    try:
+                        armed[0] = True
+                        batch = next(it)
+                        armed[0] = False
+                    except Disturbed:
+                        armed[0] = False
+                        interrupts += 1
+                    except StopIteration:
+                        armed[0] = False
+                        it = source.batches()
+                    if batch is not None:
+                        seen.append(batch)
+            finally:
+                armed[0] = False
+                stop.set()
+                disturber.join()
+                signal.signal(signal.SIGINT, old)
+        self.assertGreater(interrupts, 0)
+        self.assertEqual(names(seen), [(epoch, batch) for epoch in range(20) for batch in range(7)])
+
+    def test_daemon_killed(self) -> None:
+        """Another one is started, and the next batch comes."""
+        with loader() as source:
+            it = source.batches()
+            seen = [next(it), next(it)]
+            first = source._stream.daemon_pid
+            os.kill(first, signal.SIGKILL)
+            seen += it
+            self.assertEqual(names(seen), whole(0))
+            self.assertNotEqual(source._stream.daemon_pid, first)
+            self.assertEqual(names(source.batches()), whole(1))
+
+    def test_daemon_killed_for_good(self) -> None:
+        with loader(reconnect=0) as source, loader() as straight:
+            it = source.batches()
+            seen = [next(it)]
+            os.kill(source._stream.daemon_pid, signal.SIGKILL)
+            with self.assertRaises(penstock.DaemonError) as caught:
+                seen += it
+            self.assertIsInstance(caught.exception, ConnectionError)
+            place = source.state_dict()["position"] // 8
+            self.assertEqual(names(source.batches()), whole(0)[place:], "a new iteration opens the stream again")
+            self.assertEqual(names(straight.batches()), whole(0))
+
+    def test_another_process(self) -> None:
+        """Two processes have the daemon of one job, and one of them goes without a word."""
+        code = (
+            "import os, penstock, sys\n"
+            f"l = penstock.Loader({support.dataset()!r}, batch_size=8, image_size=32, framework='numpy')\n"
+            "next(iter(l)); print(l._stream.daemon_pid, flush=True); sys.stdin.read()"
+        )
+        with loader() as source:
+            next(iter(source))
+            child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            assert child.stdout is not None and child.stdin is not None
+            child.stdout.readline()
+            child.kill()
+            child.wait()
+            child.stdin.close()
+            child.stdout.close()
+            self.assertEqual(sum(1 for _ in source), 7)
+
+
+if __name__ == "__main__":
+    support.main()
