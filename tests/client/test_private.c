@@ -161,6 +161,12 @@ static void run_start(const void *argument)
 	FAKE_WANT(strstr(text, wanted));
 	FAKE_WANT(stat(sockets, &status) == 0 && (status.st_mode & 0777) == 0700);
 
+	char found[108], small[3];
+	FAKE_WANT(penstock_daemon_socket(socket_path, found, sizeof found) == 0);
+	FAKE_WANT(strcmp(found, socket_path) == 0);
+	FAKE_WANT(penstock_daemon_socket(socket_path, small, sizeof small) == -ENOSPC);
+	FAKE_WANT(strstr(penstock_error(), "108 always suffice"));
+
 	/* The next one finds it running. */
 	struct penstock_stream *second;
 	want_open(&second);
@@ -498,6 +504,8 @@ static void run_refused_places(const void *argument)
 	FAKE_WANT(strstr(penstock_error(), "no penstockd is running"));
 	FAKE_WANT(strstr(
 		penstock_error(), "(start one: penstockd; how the last one ended: penstock why)"));
+	FAKE_WANT(
+		penstock_daemon_socket(socket_path, long_path, sizeof long_path) == -ECONNREFUSED);
 	FAKE_WANT(penstock_daemon_stop(socket_path) == -ECONNREFUSED);
 	FAKE_WANT(strstr(penstock_error(), "nothing to stop: no penstockd is running at "));
 	FAKE_WANT(strstr(penstock_error(), socket_path));
