@@ -82,3 +82,34 @@ def fill_labels(batch: Batch, block: Block) -> None:
     """The labels, int64, of the valid rows."""
 
 def daemon_status(socket: str | None) -> str: ...
+
+class Cuda:
+    """libpenstock_cuda: a stream's batches on a CUDA device. Only where the extension was built with nvcc. While it is
+    attached the stream is its own; one thread at a time."""
+
+    info: dict[str, Any]  # the fields of struct penstock_cuda_info
+    def __init__(
+        self,
+        stream: Stream,
+        device: int,
+        dtype: str,
+        channels_last: bool,
+        mean: tuple[float, ...],
+        std: tuple[float, ...],
+        prefetch: int = 2,
+    ) -> None:
+        """`dtype` is that of what `transform` writes: "float32", "float16", "bfloat16"."""
+    def next(self, timeout_ms: int) -> tuple[int, bool, int, int, bytes, int, int] | None:
+        """(count, last, epoch, batch, samples, images, labels): the last two are addresses on the device. A batch that is
+        held, because it was not released, is given again."""
+    def transform(self, out: int, queue: int) -> None:
+        """Has the CUDA stream write the images, normalised, to device memory for batch_size rows."""
+    def wait(self, queue: int) -> None:
+        """Has the CUDA stream wait for the batch's copy."""
+    def release(self, queue: int) -> None:
+        """The batch's memory is used again when the CUDA stream has come so far."""
+    def state(self) -> str: ...
+    def path(self, index: int) -> str: ...
+    def stats(self) -> str: ...
+    def detach(self) -> None:
+        """Waits for the device. Where another thread waits in `next`, that thread detaches."""

@@ -5,6 +5,7 @@
 
 #include "client/python/src/batch.h"
 #include "client/python/src/convert.h"
+#include "client/python/src/cuda.h"
 #include "client/python/src/errors.h"
 #include "client/python/src/pool.h"
 #include "client/python/src/stream.h"
@@ -119,6 +120,9 @@ static int module_add_types(PyObject *module, struct module_state *state)
 		{&pool_spec, "Pool", &state->pool},
 		{&block_spec, "Block", &state->block},
 		{&converter_spec, "Converter", &state->converter},
+#ifdef PENSTOCK_PYTHON_CUDA
+		{&cuda_spec, "Cuda", &state->cuda},
+#endif
 	};
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
 		if (module_add_type(module, types[i].spec, types[i].name, types[i].type) < 0)
@@ -165,6 +169,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->pool);
 	Py_VISIT(state->block);
 	Py_VISIT(state->converter);
+	Py_VISIT(state->cuda);
 	return 0;
 }
 
@@ -180,6 +185,7 @@ static int module_clear(PyObject *module)
 	Py_CLEAR(state->pool);
 	Py_CLEAR(state->block);
 	Py_CLEAR(state->converter);
+	Py_CLEAR(state->cuda);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
  *   dlpack.[ch]    View: DLPack
  *   pool.[ch]      Pool, Block
  *   convert.[ch]   Converter, fill_labels
+ *   cuda.[ch]      Cuda: libpenstock_cuda, whose objects are in here too; with nvcc alone
  *
  * The stable ABI. The headers are asked for 3.11's (Py_LIMITED_API), the first that has the buffer
  * protocol, and the module runs on 3.9 all the same: that has these functions too, with the same
@@ -30,6 +31,7 @@ struct module_state {
 	PyObject *from_code; /* penstock.errors.from_code */
 	PyObject *closed_error, *read_only_error;
 	PyTypeObject *stream, *batch, *view, *pool, *block, *converter;
+	PyTypeObject *cuda; /* NULL: built without it */
 };
 
 /* The module behind an object of one of its types. */

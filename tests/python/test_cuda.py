@@ -1,0 +1,450 @@
+"""Batches on a device, against the FAKE driver of tests/cuda: every value, both layouts, states, Ctrl-C, forks, failures.
+
+The fake keeps "device memory" in the host's, where only its own calls can read it, and notices whatever is not ordered: then
+this program ends with 86. Where torch makes tensors, a stand-in makes them of the fake's memory: see torch_cuda.py for the
+part that needs torch."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import errno
+import gc
+import os
+import signal
+import threading
+import unittest
+from typing import Any
+
+import support
+
+import numpy as np
+from penstock import _penstock, cuda, errors
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+SIDE, BATCH = 32, 8
+DTYPES = ("float32", "float16", "bfloat16", "uint8")
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1}
+HOLD = 4  # of the fake's table of functions, fake_driver.h
+FAULTS = 10
+COPIES = 1
+
+_FAKE = support.BUILD / "tests/cuda/driver/libcuda.so.1"
+if not hasattr(_penstock, "Cuda") or not _FAKE.exists():
+    support._skip_program("this build has no libpenstock_cuda, or no fake driver")
+
+
+class Driver:
+    """The fake; loaded once, it is what libpenstock_cuda finds as libcuda.so.1."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL(str(_FAKE))
+        self.library.fake_cuda.restype = ctypes.POINTER(ctypes.c_void_p)
+        self.table = self.library.fake_cuda()
+
+    def __call__(self, name: str, *arguments: Any) -> None:
+        result = getattr(self.library, name)(*arguments)
+        assert result == 0, f"{name}: {result}"
+
+    def hold(self, kinds: int) -> None:
+        ctypes.CFUNCTYPE(None, ctypes.c_uint)(self.table[HOLD])(kinds)
+
+    def faults(self) -> int:
+        return int(ctypes.CFUNCTYPE(ctypes.c_uint)(self.table[FAULTS])())
+
+
+driver = Driver()
+
+
+class Memory:
+    """A tensor of the device."""
+
+    def __init__(self, device: "Device", nbytes: int) -> None:
+        self.device, self.nbytes, self.address = device, nbytes, ctypes.c_uint64()
+        driver("cuMemAlloc_v2", ctypes.byref(self.address), ctypes.c_size_t(nbytes))
+        device.memory.append(self)
+
+    def __getitem__(self, rows: slice) -> "Part":
+        return Part(self, rows.stop)
+
+    def bytes(self, nbytes: "int | None" = None) -> bytes:
+        return self.device.read(self.address.value, self.nbytes if nbytes is None else nbytes)
+
+
+class Part:
+    def __init__(self, memory: Memory, rows: int) -> None:
+        self.memory, self.rows = memory, rows
+
+    def bytes(self) -> bytes:
+        return self.memory.bytes(self.rows * self.memory.nbytes // BATCH)
+
+
+class Device(cuda.Tensors):
+    """Takes torch's place."""
+
+    ordinal = 0
+
+    def __init__(self, dtype: str, channels_last: bool = True) -> None:
+        self.dtype, self.channels_last = dtype, channels_last
+        self.memory: "list[Memory]" = []
+        self.context, self.stream = ctypes.c_void_p(), ctypes.c_void_p()
+        driver("cuInit", 0)
+        driver("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), 0)
+        driver("cuCtxPushCurrent_v2", self.context)
+        driver("cuStreamCreate", ctypes.byref(self.stream), 1)
+
+    def queue(self) -> int:
+        assert self.stream.value is not None
+        return self.stream.value
+
+    def images(self, rows: int, height: int, width: int) -> "tuple[Memory, int]":
+        memory = Memory(self, rows * height * width * 3 * BYTES[self.dtype])
+        return memory, memory.address.value
+
+    def read(self, address: int, nbytes: int) -> bytes:
+        to = ctypes.create_string_buffer(nbytes)
+        driver("cuMemcpyDtoHAsync_v2", to, ctypes.c_uint64(address), ctypes.c_size_t(nbytes), self.stream)
+        driver("cuStreamSynchronize", self.stream)
+        return to.raw
+
+    def copy(self, address: int, shape: "tuple[int, ...]", kind: str) -> Any:
+        dtype = np.dtype(kind)
+        return np.frombuffer(self.read(address, dtype.itemsize * int(np.prod(shape))), dtype).reshape(shape)
+
+    def planes(self, pixels: Any) -> Any:
+        return pixels.transpose(0, 3, 1, 2)
+
+    def close(self) -> None:
+        driver("cuStreamSynchronize", self.stream)
+        for memory in self.memory:
+            driver("cuMemFree_v2", memory.address)
+        driver("cuStreamDestroy_v2", self.stream)
+        driver("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+        driver("cuDevicePrimaryCtxRelease_v2", 0)
+
+
+def stream(**options: Any) -> _penstock.Stream:
+    return _penstock.Stream({"source": support.dataset(), "batch_size": BATCH, "image_size": SIDE, "pin_memory": 1, **options})
+
+
+def content(images: Any, dtype: str, channels_last: bool) -> bytes:
+    if dtype != "uint8":
+        return bytes(images.bytes())
+    return np.ascontiguousarray(images.transpose(0, 2, 3, 1) if channels_last else images).tobytes()
+
+
+class OnDevice(unittest.TestCase):
+    """Each test has a device, a stream and an attachment of its own, and leaves nothing on the device."""
+
+    def begin(self, dtype: str = "float32", channels_last: bool = True, **options: Any) -> cuda._Attached:
+        self.device = Device(dtype, channels_last)
+        self.addCleanup(self.device.close)
+        self.source = stream(**options)
+        self.addCleanup(self.source.close)
+        reader = cuda._Attached(self.source, self.device, MEAN, STD)
+        self.addCleanup(reader.close)
+        return reader
+
+    def tearDown(self) -> None:
+        self.doCleanups()
+        self.assertEqual(driver.faults(), 0)
+
+
+class Values(OnDevice):
+    def check(self, dtype: str, channels_last: bool) -> None:
+        options = {"train": 0, "epochs": 2}
+        reader = self.begin(dtype, channels_last, **options)
+        on_host = stream(**options)
+        converter = _penstock.Converter(dtype, channels_last, MEAN, STD)
+        pool = _penstock.Pool(BATCH * converter.row_bytes(SIDE, SIDE))
+        counts = set()
+        while True:
+            given, wanted = reader.next(-1), on_host.next(-1)
+            self.assertEqual(reader.state(), on_host.state())
+            if given is None or wanted is None:
+                break
+            images, labels, told = given
+            block = pool.take()
+            converter.images(wanted, block)
+            nbytes = wanted.count * converter.row_bytes(SIDE, SIDE)
+            self.assertEqual(content(images, dtype, channels_last), bytes(memoryview(block)[:nbytes]))
+            self.assertEqual(labels.tolist(), np.frombuffer(wanted.view("labels"), np.int64).tolist())
+            self.assertEqual(dataclasses.astuple(told), (wanted.count, wanted.last, wanted.epoch, wanted.batch, bytes(wanted.view("samples"))))
+            wanted.release()
+            counts.add(told.count)
+        self.assertIs(given, wanted)
+        self.assertEqual(counts, {BATCH, 4})  # 60 samples
+        on_host.close()
+
+    def test_as_on_the_host(self) -> None:
+        for dtype in DTYPES:
+            for channels_last in (True, False):
+                with self.subTest(dtype=dtype, channels_last=channels_last):
+                    self.check(dtype, channels_last)
+                    self.doCleanups()
+
+
+class Loop(OnDevice):
+    def number(self, reader: Any) -> "tuple[int, int]":
+        given = reader.next(20000)
+        assert given is not None
+        return given[2].epoch, given[2].batch
+
+    def test_state_goes_on(self) -> None:
+        reader = self.begin()
+        begun = reader.state()
+        self.assertEqual([self.number(reader) for _ in range(3)], [(0, 0), (0, 1), (0, 2)])
+        state = reader.state()
+        reader.close()
+        self.assertEqual(reader.state(), state)
+        self.doCleanups()
+        self.assertEqual(self.number(self.begin(state=state)), (0, 3))
+        self.doCleanups()
+        self.assertEqual(self.number(self.begin(state=begun)), (0, 0))
+
+    def test_answers(self) -> None:
+        reader = self.begin()
+        self.number(reader)
+        self.assertTrue(reader.path(0).startswith(support.dataset()))
+        self.assertIn("{", reader.stats())
+        info = reader._cuda.info
+        self.assertEqual((info["device"], info["buffers"], info["output_bytes"]), (0, 3, BATCH * SIDE * SIDE * 3 * 4))
+        self.assertIn(info["memory"], ("registered", "ring"))
+        with self.assertRaises(errors.ArgumentError):
+            reader.path(1 << 40)
+
+    def test_held_batch_is_given_again(self) -> None:
+        reader = self.begin()
+        attachment = reader._cuda
+        first = attachment.next(20000)
+        with self.assertRaisesRegex(errors.ArgumentError, "out"):
+            attachment.transform(0, self.device.queue())
+        self.assertEqual(attachment.next(20000), first)
+        attachment.release(self.device.queue())
+        with self.assertRaisesRegex(errors.ArgumentError, "held"):
+            attachment.release(self.device.queue())
+        self.assertEqual(self.number(reader), (0, 1))
+
+    def test_no_memory_for_the_tensor(self) -> None:
+        reader = self.begin()
+        images = self.device.images
+
+        def full(*_: Any) -> Any:
+            raise MemoryError
+
+        self.device.images = full  # type: ignore[method-assign]
+        state = reader.state()
+        with self.assertRaises(MemoryError):
+            reader.next(20000)
+        self.assertEqual(reader.state(), state)
+        self.device.images = images  # type: ignore[method-assign]
+        self.assertEqual(self.number(reader), (0, 0))
+
+    def test_dropped_without_close(self) -> None:
+        reader = self.begin()
+        self.number(reader)
+        self.doCleanups()
+        self.device, source = Device("float32"), stream()
+        self.addCleanup(self.device.close)
+        attachment = _penstock.Cuda(source, 0, "float32", True, MEAN, STD)
+        attachment.next(20000)
+        del attachment
+        gc.collect()
+        batch = source.next(20000)  # the turn is its own again, behind what was prefetched
+        assert batch is not None
+        self.assertGreater(batch.batch, 0)
+        batch.release()
+        source.close()
+
+    def test_timeout(self) -> None:
+        reader = self.begin()
+        self.number(reader)
+        os.kill(self.source_pid, signal.SIGSTOP)
+        try:
+            with self.assertRaisesRegex(errors.WaitTimeoutError, "no batch within 0.1 s"):
+                for _ in range(50):
+                    reader.next(100)
+        finally:
+            os.kill(self.source_pid, signal.SIGCONT)
+        self.number(reader)
+
+    def begin(self, *arguments: Any, **options: Any) -> cuda._Attached:
+        # Before it is attached: then nobody may ask the stream.
+        with_pid = stream()
+        self.source_pid = with_pid.daemon_pid
+        with_pid.close()
+        return super().begin(*arguments, **options)
+
+    def test_interrupted(self) -> None:
+        reader = self.begin()
+        taken = [self.number(reader)]
+        os.kill(self.source_pid, signal.SIGSTOP)
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                while True:
+                    given = reader.next(-2)
+                    assert given is not None
+                    taken.append((given[2].epoch, given[2].batch))
+        finally:
+            os.kill(self.source_pid, signal.SIGCONT)
+            timer.join()
+        taken += [self.number(reader) for _ in range(3)]
+        self.assertEqual([epoch * 7 + batch for epoch, batch in taken], list(range(len(taken))))
+
+    def test_closed_by_another_thread(self) -> None:
+        reader = self.begin()
+        os.kill(self.source_pid, signal.SIGSTOP)
+        closer = threading.Timer(0.3, reader.close)
+        closer.start()
+        try:
+            with self.assertRaises(errors.ClosedError):
+                while True:
+                    reader.next(-2)
+        finally:
+            os.kill(self.source_pid, signal.SIGCONT)
+            closer.join()
+
+    def test_used_by_another_thread(self) -> None:
+        reader = self.begin()
+        os.kill(self.source_pid, signal.SIGSTOP)
+        refused: "list[str]" = []
+
+        def ask() -> None:
+            try:
+                reader.stats()
+            except errors.Error as error:
+                refused.append(str(error))
+            os.kill(self.source_pid, signal.SIGCONT)
+
+        asker = threading.Timer(0.5, ask)
+        asker.start()
+        for _ in range(20):
+            reader.next(20000)
+        asker.join()
+        self.assertTrue(refused, "the loop never waited")
+        self.assertRegex(refused[0], "another thread")
+
+    def test_forked(self) -> None:
+        reader = self.begin()
+        self.number(reader)
+
+        def child() -> "tuple[str, bool]":
+            message = ""
+            try:
+                reader.next(1000)
+            except errors.ForkError as error:
+                message = str(error)
+            reader.close()
+            return message, self.source.closed
+
+        message, closed = support.forked(child)
+        self.assertIn(f"pid {os.getpid()}", message)
+        self.assertTrue(closed)
+        self.assertEqual(self.number(reader), (0, 1))
+
+    def test_closed(self) -> None:
+        reader = self.begin()
+        self.number(reader)
+        reader.close()
+        reader.close()
+        self.assertTrue(self.source.closed)
+        for call in (lambda: reader.next(0), reader.stats, lambda: reader._cuda.info):
+            with self.assertRaises(errors.ClosedError):
+                call()
+
+    def test_nothing_is_left(self) -> None:
+        self.begin()
+        self.doCleanups()
+        with support.nothing_left():
+            for _ in range(5):
+                self.number(self.begin())
+                self.doCleanups()
+
+
+class Refusals(OnDevice):
+    def setUp(self) -> None:
+        self.source = stream()
+        self.addCleanup(self.source.close)
+
+    def refuse(self, kind: "type[Exception]", text: str, *arguments: Any) -> None:
+        with self.assertRaisesRegex(kind, text):
+            _penstock.Cuda(*arguments)
+
+    def test_arguments(self) -> None:
+        self.refuse(errors.DeviceError, "9", self.source, 9, "float32", True, MEAN, STD)
+        self.refuse(ValueError, '"float64": expected float32', self.source, 0, "float64", True, MEAN, STD)
+        self.refuse(errors.ArgumentError, "prefetch", self.source, 0, "float32", True, MEAN, STD, 65)
+        self.refuse(errors.ArgumentError, "std", self.source, 0, "float32", True, MEAN, (1, 0, 1))
+        self.refuse(TypeError, "", self.source, 0, "float32", True, MEAN[:2], STD)
+        self.refuse(TypeError, "expected a Stream", 7, 0, "float32", True, MEAN, STD)
+        batch = self.source.next(20000)  # it is the caller's still
+        assert batch is not None
+        batch.release()
+
+    def test_closed_stream(self) -> None:
+        self.source.close()
+        self.refuse(errors.ClosedError, "", self.source, 0, "float32", True, MEAN, STD)
+
+    def test_attached_stream(self) -> None:
+        attachment = _penstock.Cuda(self.source, 0, "float32", True, MEAN, STD)
+        self.refuse(errors.Error, "attached", self.source, 0, "float32", True, MEAN, STD)
+        with self.assertRaises(errors.Error):
+            self.source.next(0)
+        attachment.detach()
+
+    def test_no_driver(self) -> None:
+        code = ("import ctypes, sys\n"
+                "from penstock import _penstock, errors\n"
+                "try: ctypes.CDLL('libcuda.so.1')\n"
+                "except OSError: pass\n"
+                "else: sys.exit('has a driver')\n"
+                "source = _penstock.Stream({'source': sys.argv[1], 'batch_size': 8, 'image_size': 32})\n"
+                "try: _penstock.Cuda(source, 0, 'float32', True, (0, 0, 0), (1, 1, 1))\n"
+                "except errors.DeviceError as error: assert 'libcuda' in str(error), error\n"
+                "else: raise AssertionError('attached to nothing')\n"
+                "source.next(20000).release()\n")
+        answer = support.python(code, support.dataset(), check=False)
+        if "has a driver" in answer.stderr:
+            self.skipTest("this machine has a driver")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+
+
+class Ways(OnDevice):
+    """Which way a reader goes."""
+
+    def way(self, attached: Any) -> Any:
+        chosen, through = cuda._Attached, cuda._through_torch
+        cuda._Attached, cuda._through_torch = attached, lambda *_: "torch"  # type: ignore
+        try:
+            return cuda._way(None, None, MEAN, STD)  # type: ignore[arg-type]
+        finally:
+            cuda._Attached, cuda._through_torch = chosen, through  # type: ignore
+
+    @staticmethod
+    def failing(code: int) -> Any:
+        def fail(*_: Any) -> Any:
+            raise errors.from_code(-code, "because")
+
+        return fail
+
+    def test_kernels_that_do_not_fit(self) -> None:
+        with self.assertWarnsRegex(RuntimeWarning, "because"):
+            self.assertEqual(self.way(self.failing(errno.ENOTSUP)), "torch")
+
+    def test_failures(self) -> None:
+        with self.assertRaises(errors.DeviceError):
+            self.way(self.failing(errno.ENODEV))
+
+    def test_built_without(self) -> None:
+        kept = _penstock.Cuda
+        del _penstock.Cuda
+        try:
+            self.assertEqual(self.way(self.failing(errno.EIO)), "torch")
+        finally:
+            _penstock.Cuda = kept  # type: ignore[misc]
+
+
+if __name__ == "__main__":
+    support.main()
