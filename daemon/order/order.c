@@ -72,7 +72,15 @@ static uint64_t order_toss(const struct order *order, const struct order_key *k,
 	return sample ^ (philox_4x32(counter, k->key).word[0] & 1);
 }
 
-uint64_t order_sample(const struct order *order, uint32_t epoch, uint64_t position)
+/* The number that stands at a place of the subset; without one, the place is the number. */
+static uint64_t order_pick(const struct order *order, uint64_t place)
+{
+	if (order->subset.narrow)
+		return order->subset.narrow[place];
+	return order->subset.wide ? order->subset.wide[place] : place;
+}
+
+static uint64_t order_place(const struct order *order, uint32_t epoch, uint64_t position)
 {
 	assert(position < order->samples);
 	if (!order->shuffle)
@@ -83,6 +91,11 @@ uint64_t order_sample(const struct order *order, uint32_t epoch, uint64_t positi
 		x = order_encrypt(&k, x);
 	while (x >= order->samples);
 	return order_toss(order, &k, x);
+}
+
+uint64_t order_sample(const struct order *order, uint32_t epoch, uint64_t position)
+{
+	return order_pick(order, order_place(order, epoch, position));
 }
 
 uint64_t order_position(const struct order *order, uint32_t epoch, uint64_t sample)
@@ -102,7 +115,7 @@ uint64_t order_substitute(
 	const struct order *order, uint32_t epoch, uint64_t position, uint32_t attempt)
 {
 	struct philox r = philox_draw(order->seed, epoch, position, PHILOX_SUBSTITUTE, attempt);
-	return philox_below(r.word[0], r.word[1], order->samples);
+	return order_pick(order, philox_below(r.word[0], r.word[1], order->samples));
 }
 
 uint64_t order_hash(const struct order *order)

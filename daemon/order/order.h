@@ -4,8 +4,9 @@
  * the smallest even number of bits that holds n - 1, with Philox as its round function, walking the
  * cycle until the value falls below n (Black and Rogaway, "Ciphers with arbitrary finite domains",
  * CT-RSA 2002: at most 4 steps expected), and a coin that makes odd permutations as likely as even
- * ones. The key is (seed, epoch). Nothing is stored per sample, and nothing but (seed, epoch,
- * position) decides: threads, ranks and restarts cannot change it.
+ * ones. The key is (seed, epoch). Nothing is stored per sample, but the list of a subset that
+ * somebody asks for, and nothing but (seed, epoch, position) decides: threads, ranks and restarts
+ * cannot change it.
  *
  * Pure functions; any thread. */
 #pragma once
@@ -13,29 +14,37 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The samples that an epoch consists of, where it is not all of the dataset: what is shuffled are
+ * their places here. Any number may come several times. */
+struct order_subset {
+	const uint32_t *narrow; /* the numbers; NULL: `wide` has them */
+	const uint64_t *wide;
+};
+
 struct order {
-	uint64_t samples; /* n, at least 1 */
+	uint64_t samples; /* n, at least 1: of the dataset, or how many the subset has */
 	uint64_t seed;
-	bool shuffle; /* false: position is the sample */
+	bool shuffle; /* false: position is the sample, or its place in the subset */
+	struct order_subset subset; /* zeroed: all of the dataset */
 };
 
 /* The sample at `position` (below n) of `epoch`. */
 uint64_t order_sample(const struct order *order, uint32_t epoch, uint64_t position);
 
-/* Where `sample` comes in `epoch`: the inverse. */
+/* Where `sample` (its place in the subset, where there is one) comes in `epoch`: the inverse. */
 uint64_t order_position(const struct order *order, uint32_t epoch, uint64_t sample);
 
 /* The sample shown when the one at `position` is broken: attempt 1, 2, ... Deterministic, uniform
- * over [0, n). */
+ * over [0, n), or over the subset's places. */
 uint64_t order_substitute(
 	const struct order *order, uint32_t epoch, uint64_t position, uint32_t attempt);
 
-/* A hash of what fixes the order (not the dataset): for states and refusals. */
+/* A hash of what fixes the order (not the dataset, nor the subset): for states and refusals. */
 uint64_t order_hash(const struct order *order);
 
 /* How an epoch is cut into global batches, and those into the slices of the ranks. */
 struct order_epoch {
-	uint64_t samples; /* of the dataset */
+	uint64_t samples; /* of the dataset, or of its subset */
 	uint32_t batch_size; /* per rank */
 	uint32_t world_size; /* 1 where all share every batch */
 	bool drop_last;

@@ -68,6 +68,36 @@ static void leaves_the_order_alone_without_shuffle(void **state)
 	}
 }
 
+/* What is shuffled are the places of a subset, so that it has the order of a dataset of its size.
+ */
+static void looks_numbers_up_in_a_subset(void **state)
+{
+	static const uint32_t narrow[] = {7, 1000000, 7, 0, 4294967295u, 12, 7};
+	static const uint64_t wide[] = {7, 1000000, 7, 0, (uint64_t)1 << 40, 12, 7};
+	struct order plain = shuffled(UTIL_COUNT(narrow), 11), few = plain, many = plain;
+	(void)state;
+	few.subset.narrow = narrow;
+	many.subset.wide = wide;
+	for (uint32_t epoch = 0; epoch < 50; epoch++) {
+		for (uint64_t p = 0; p < plain.samples; p++) {
+			uint64_t place = order_sample(&plain, epoch, p);
+			assert_int_equal(order_sample(&few, epoch, p), narrow[place]);
+			assert_int_equal(order_sample(&many, epoch, p), wide[place]);
+			assert_int_equal(order_position(&few, epoch, place), p);
+			place = order_substitute(&plain, epoch, p, epoch % 3 + 1);
+			assert_int_equal(
+				order_substitute(&few, epoch, p, epoch % 3 + 1), narrow[place]);
+			assert_int_equal(
+				order_substitute(&many, epoch, p, epoch % 3 + 1), wide[place]);
+		}
+	}
+	few.shuffle = many.shuffle = false;
+	for (uint64_t p = 0; p < plain.samples; p++) {
+		assert_int_equal(order_sample(&few, 3, p), narrow[p]);
+		assert_int_equal(order_sample(&many, 3, p), wide[p]);
+	}
+}
+
 /* Computed by an independent program from the construction in order.h. "Same seed, same order"
  * across releases. */
 static void never_changes(void **state)
@@ -357,6 +387,7 @@ int main(void)
 		cmocka_unit_test(permutes_every_size),
 		cmocka_unit_test(inverts_large_sizes),
 		cmocka_unit_test(leaves_the_order_alone_without_shuffle),
+		cmocka_unit_test(looks_numbers_up_in_a_subset),
 		cmocka_unit_test(never_changes),
 		cmocka_unit_test(shows_every_sample_everywhere_alike),
 		cmocka_unit_test(reaches_every_order_of_five),
