@@ -1,0 +1,32 @@
+/* npy: the header of a NumPy .npy file that lists sample numbers.
+ *
+ * Of the format (numpy/lib/_format_impl.py: magic, version, a Python dict as text, then the values)
+ * this takes versions 1.0, 2.0 and 3.0 with one dimension of little-endian integers of 4 or 8
+ * bytes. Whatever else a file says is refused with the place where it says it. Pure functions over
+ * the caller's bytes; any thread. */
+#pragma once
+
+#include "base/fault.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	NPY_PREFIX = 12, /* magic, version and the header's length, at most */
+	NPY_TEXT_MAX = 65536, /* of the dict; NumPy's for one dimension has 118 bytes */
+};
+
+struct npy {
+	uint64_t count; /* values */
+	uint32_t data; /* offset of the first */
+	uint8_t bytes; /* of each: 4 or 8 */
+	bool is_signed;
+};
+
+/* Reads the header at the beginning of a file of which `bytes` has the first `size`: all of it, or
+ * NPY_PREFIX + NPY_TEXT_MAX bytes. 0, or -EINVAL with a fault that does not name the file. */
+int npy_parse(const uint8_t *bytes, size_t size, struct npy *ret, struct fault *fault);
+
+/* The values of `bytes`, `count` of them, as unsigned numbers: negative ones wrap. */
+void npy_widen(const struct npy *npy, const uint8_t *bytes, size_t count, uint64_t *ret);
