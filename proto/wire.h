@@ -80,11 +80,11 @@ struct wire_open {
 
 struct wire_opened {
 	struct wire_head head;
-	uint64_t samples; /* of the dataset */
+	uint64_t samples; /* of the dataset, or of its subset (`indices`) */
 	uint64_t epoch_samples; /* given out per epoch, all ranks together */
 	uint64_t batches; /* of an epoch, per rank */
 	uint64_t fingerprint; /* of the dataset */
-	uint64_t order; /* hash of what fixes the order: seed, shuffle, sampler */
+	uint64_t order; /* hash of what fixes the order: seed, shuffle, subset */
 	uint64_t transform; /* hash of what fixes the pixels */
 	uint64_t seed;
 	uint64_t epoch, batch; /* the first batch that will be announced */

@@ -75,15 +75,38 @@ int open_take_options(const struct penstock_options *options, struct penstock_op
 
 /* JSON holds text, not bytes: another path would arrive, and be missed. What lies below may have
  * any names. */
-static int open_write_path(const char *path, struct jsontext *json)
+static int open_write_absolute(const char *key, const char *path, struct jsontext *json)
 {
 	if (!jsontext_is_utf8(path))
 		return error_set(-EINVAL,
-			"the source's path %s is not UTF-8, which a request is written in: rename "
+			"the path %s (%s) is not UTF-8, which a request is written in: rename "
 			"it, or name a symbolic link to it",
-			path);
-	jsontext_string(json, "source", path);
+			path, key);
+	jsontext_string(json, key, path);
 	return 0;
+}
+
+/* Globs and brace ranges stay as they are: only their front is completed. */
+static int open_write_path(const char *key, const char *named, struct jsontext *json)
+{
+	char path[2 * PATH_MAX];
+	if (named[0] == '/')
+		return open_write_absolute(key, named, json);
+	if (!getcwd(path, PATH_MAX))
+		return error_set(-errno,
+			"the working folder, in which %s lies, cannot be found: %s", named,
+			strerror(errno));
+	while (named[0] == '.' && named[1] == '/') {
+		for (named += 2; *named == '/';)
+			named++;
+	}
+	size_t length = strlen(path);
+	bool root = length == 1, here = !*named || strcmp(named, ".") == 0;
+	int n = snprintf(path + length, sizeof path - length, "%s%s", root || here ? "" : "/",
+		here ? "" : named);
+	if (n < 0 || (size_t)n >= sizeof path - length)
+		return error_set(-ENAMETOOLONG, "the path of options.%s is too long", key);
+	return open_write_absolute(key, path, json);
 }
 
 static bool open_is_named(const char *source)
@@ -97,34 +120,25 @@ bool open_is_writable(const struct penstock_options *options)
 	return options->pin_memory && alone;
 }
 
-/* Globs and brace ranges stay as they are: only their front is completed. */
 static int open_write_source(const char *source, struct jsontext *json)
 {
-	char path[2 * PATH_MAX];
-	if (open_is_named(source)) {
-		const char *name = source + strlen(OPEN_STREAM_PREFIX);
-		if (!*name)
-			return error_set(-EINVAL, "options.source is \"stream:\" without a name");
-		jsontext_string(json, "stream", name);
+	if (!open_is_named(source))
+		return open_write_path("source", source, json);
+	const char *name = source + strlen(OPEN_STREAM_PREFIX);
+	if (!*name)
+		return error_set(-EINVAL, "options.source is \"stream:\" without a name");
+	jsontext_string(json, "stream", name);
+	return 0;
+}
+
+static int open_write_indices(const char *indices, struct jsontext *json)
+{
+	if (!indices)
 		return 0;
-	}
-	if (source[0] == '/')
-		return open_write_path(source, json);
-	if (!getcwd(path, PATH_MAX))
-		return error_set(-errno,
-			"the working folder, in which %s lies, cannot be found: %s", source,
-			strerror(errno));
-	while (source[0] == '.' && source[1] == '/') {
-		for (source += 2; *source == '/';)
-			source++;
-	}
-	size_t length = strlen(path);
-	bool root = length == 1, here = !*source || strcmp(source, ".") == 0;
-	int n = snprintf(path + length, sizeof path - length, "%s%s", root || here ? "" : "/",
-		here ? "" : source);
-	if (n < 0 || (size_t)n >= sizeof path - length)
-		return error_set(-ENAMETOOLONG, "the source's path is too long");
-	return open_write_path(path, json);
+	if (!*indices)
+		return error_set(-EINVAL, "options.indices is empty: expected the path of a .npy "
+					  "file of sample numbers, or NULL for all samples");
+	return open_write_path("indices", indices, json);
 }
 
 /* A state is JSON already; the daemon reads what is in it. Here only its outer shape: it must not
@@ -277,6 +291,8 @@ int open_write(const struct penstock_options *options, struct jsontext *json)
 {
 	jsontext_object(json, NULL);
 	int result = open_write_source(options->source, json);
+	if (result == 0)
+		result = open_write_indices(options->indices, json);
 	if (result < 0)
 		return result;
 	/* A stream that the configuration names has its recipe there; 1 is the default here, so it
@@ -320,13 +336,13 @@ int open_request(const char *definition, const char *state, bool reconnect, stru
 
 /* Ranks that mean one stream have to agree on this and nothing else: not on who they are, nor on
  * how far and how far ahead they read. Their number is left out so that ranks which disagree on it
- * meet, and are told. */
+ * meet, and are told; and so is where the list of samples lies, since what is in it counts. */
 static int open_hash(const struct penstock_options *options, uint64_t *ret_hash)
 {
 	struct penstock_options common = *options;
 	struct jsontext text = {0};
 	common.rank = common.world_size = 0;
-	common.group = common.laggard = NULL;
+	common.group = common.laggard = common.indices = NULL;
 	common.wait_for = common.laggard_timeout_s = common.prefetch = 0;
 	common.epochs = 0;
 	common.pin_memory = 0;

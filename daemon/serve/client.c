@@ -139,11 +139,14 @@ void client_bury(struct server *server)
 	while (again) {
 		again = false;
 		/* Leaving may close others: look at the whole list once more. */
-		for (struct client *c = server->clients; c; c = c->next)
+		for (struct client *c = server->clients; c; c = c->next) {
+			if (c->dead)
+				arrival_leave(c);
 			while (c->dead && c->members) {
 				group_leave(c->members);
 				again = true;
 			}
+		}
 	}
 }
 
@@ -314,13 +317,14 @@ static void client_open(struct client *client, const struct conn_message *messag
 		conn_view(message, WIRE_OPEN, sizeof *open, offsetof(struct wire_open, text_bytes));
 	struct fault fault;
 	if (!open || !open->head.stream || !open->head.request ||
-		group_find_member(client, open->head.stream)) {
+		group_find_member(client, open->head.stream) ||
+		arrival_is(client, open->head.stream)) {
 		client_protocol_error(client, &message->head,
 			"an open needs a request number and a stream number that is not in use");
 		return;
 	}
 	const struct wire_head *head = &open->head;
-	unsigned streams = 0;
+	unsigned streams = arrival_count(client);
 	for (const struct member *m = client->members; m; m = m->next_of_client)
 		streams++;
 	if (client->server->draining || streams >= SERVE_STREAMS_PER_CLIENT) {
@@ -340,8 +344,10 @@ static void client_open(struct client *client, const struct conn_message *messag
 		result = spec_check_share(spec, &fault);
 	if (result)
 		client_error(client, head->request, head->stream, result, fault.text);
+	else if (spec->indices[0])
+		arrival_open(client, head, spec);
 	else
-		join_open(client, head, spec);
+		join_open(client, head, spec, NULL);
 	free(spec);
 }
 
@@ -372,6 +378,8 @@ static void client_close_stream(struct client *client, const struct conn_message
 		client_protocol_error(client, &message->head, "malformed close");
 	else if (m)
 		group_leave(m);
+	else
+		arrival_close(client, close_message->head.stream);
 }
 
 static char *client_classes(const struct group *group)
@@ -412,7 +420,9 @@ static void client_query_stream(struct client *client, const struct wire_query *
 	char *text = NULL;
 	if (!m || !m->answered) {
 		client_error(client, query->head.request, query->head.stream, -EINVAL,
-			m ? "the stream is still being opened" : "no such stream");
+			m || arrival_is(client, query->head.stream)
+				? "the stream is still being opened"
+				: "no such stream");
 		return;
 	}
 	switch (query->kind) {

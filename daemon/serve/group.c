@@ -346,6 +346,7 @@ void group_sweep(struct server *server)
 		quarantine_take(group);
 		totals_retire(group);
 		stream_free(group->stream);
+		subset_close(&server->subsets, group->subset);
 		*place = group->next;
 		free(group);
 	}

@@ -260,7 +260,7 @@ static void join_send_opened(struct member *m)
 	m->batch = first.batch;
 	struct wire_opened opened = {
 		.head = {.type = WIRE_OPENED, .request = m->request, .stream = m->stream},
-		.samples = dataset_count(dataset),
+		.samples = stream_samples(stream),
 		.epoch_samples = stream_epoch_samples(stream),
 		.batches = stream_batches(stream),
 		.fingerprint = dataset_fingerprint(dataset),
@@ -394,7 +394,9 @@ static void join_place(struct member *m)
 		join_turn(group);
 }
 
-void join_open(struct client *client, const struct wire_head *head, const struct stream_spec *spec)
+/* The member that the client becomes: of the group that is there, or of one that begins with it. */
+static struct member *join_enter(struct client *client, const struct wire_head *head,
+	const struct stream_spec *spec, struct subset **subset)
 {
 	struct server *server = client->server;
 	char name[2 * SPEC_NAME];
@@ -411,19 +413,30 @@ void join_open(struct client *client, const struct wire_head *head, const struct
 			server->config->max_streams);
 	if (result) {
 		client_error(client, head->request, head->stream, result, fault.text);
-		return;
+		return NULL;
 	}
-	if (!group)
-		group = join_new_group(server, name, spec, job);
+	if (!group && (group = join_new_group(server, name, spec, job))) {
+		group->subset = *subset;
+		*subset = NULL;
+	}
 	struct member *m = group ? join_attach(client, group, head, spec) : NULL;
 	if (!m) {
 		if (group && !group->members)
 			group_shut(group);
 		client_error(client, head->request, head->stream, -ENOMEM,
 			"no memory for another trainer");
-		return;
 	}
-	if (group->stream)
+	return m;
+}
+
+void join_open(struct client *client, const struct wire_head *head, const struct stream_spec *spec,
+	struct subset *subset)
+{
+	struct subset_shelf *subsets = &client->server->subsets;
+	struct member *m = join_enter(client, head, spec, &subset);
+	/* The group that it joins has one. */
+	subset_close(subsets, subset);
+	if (m && m->group->stream)
 		join_place(m);
 }
 
@@ -441,7 +454,7 @@ static void join_log_opened(const struct group *group)
 			group->spec.world_size);
 	log_info("stream of %s%s: %llu samples, %llu batches of %u an epoch, %u slots of %llu "
 		 "KiB%s%s; reads %s (%s)%s%s",
-		group->spec.source, rank, (unsigned long long)dataset_count(dataset),
+		group->spec.source, rank, (unsigned long long)stream_samples(stream),
 		(unsigned long long)stream_batches(stream), group->spec.batch_size, extent->slots,
 		(unsigned long long)(extent->stride >> 10),
 		extent->huge_pages ? ", 2 MiB pages" : "",

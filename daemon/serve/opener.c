@@ -49,8 +49,8 @@ static void *opener_main(void *argument)
 	struct server *server = opening->server;
 	(void)pthread_setname_np(pthread_self(), "penstock-open");
 	struct opener_log log = {.opening = opening, .last_ns = clock_ns()};
-	opening->result = stream_new(&server->environment, &opening->spec, opener_progress, &log,
-		&opening->stream, &opening->fault);
+	opening->result = stream_new(&server->environment, &opening->spec, opening->subset,
+		opener_progress, &log, &opening->stream, &opening->fault);
 	pthread_mutex_lock(&server->opened_lock);
 	opening->next = server->opened;
 	server->opened = opening;
@@ -68,6 +68,7 @@ int opener_start(struct server *server, struct group *group, const struct stream
 	opening->server = server;
 	opening->group = group;
 	opening->spec = *spec;
+	opening->subset = group->subset;
 	pthread_attr_t attr;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, OPENER_STACK);
@@ -80,6 +81,7 @@ int opener_start(struct server *server, struct group *group, const struct stream
 			"(ulimit -u)",
 			spec->source, strerror(result));
 	}
+	group->subset = NULL;
 	group->opening = opening;
 	server->openings++;
 	return 0;

@@ -117,6 +117,7 @@ struct group {
 	char name[2 * SPEC_NAME];
 	struct stream_spec spec;
 	struct job *job; /* NULL where all share every batch */
+	struct subset *subset; /* until the stream's opening has it; NULL: none */
 	struct stream *stream; /* NULL while opening */
 	struct opening *opening;
 	struct member *members;
@@ -142,6 +143,7 @@ struct opening {
 	struct group *group; /* NULL once nobody waits for it: the result is dropped */
 	pthread_t thread;
 	struct stream_spec spec;
+	struct subset *subset;
 	struct stream *stream;
 	int result;
 	struct fault fault;
@@ -178,6 +180,7 @@ struct server {
 	bool ready_parts; /* ledger and permit are initialised */
 	struct fetch *fetch;
 	struct shelf shelf;
+	struct subset_shelf subsets;
 	struct pool *pool;
 	struct stream_environment environment;
 	struct client *clients;
@@ -192,6 +195,7 @@ struct server {
 	pthread_mutex_t opened_lock;
 	struct opening *opened; /* handed over by opener threads */
 	uint32_t openings; /* threads not yet joined */
+	struct arrival *arrivals; /* who waits for a list of samples */
 	char notices[4][FAULT_TEXT];
 	uint32_t notice_count;
 	uint64_t members; /* that ever came */
@@ -268,8 +272,23 @@ void group_tick(struct group *group); /* once a second */
 /* Frees groups that nobody reads and nothing writes, then begins to open the new ones. */
 void group_sweep(struct server *server);
 
+/* arrival.c */
+/* Reads the list of a definition with `indices`, then joins. */
+void arrival_open(
+	struct client *client, const struct wire_head *head, const struct stream_spec *spec);
+/* Whether this stream of the client is on its way there, and how many are. */
+bool arrival_is(const struct client *client, uint32_t stream);
+unsigned arrival_count(const struct client *client);
+void arrival_close(struct client *client, uint32_t stream); /* where it is */
+void arrival_leave(struct client *client); /* all of a client that is gone */
+void arrival_refuse(struct server *server, int code, const char *text); /* all */
+/* Begins to read, and has those join whose list is there. */
+void arrival_sweep(struct server *server);
+
 /* join.c */
-void join_open(struct client *client, const struct wire_head *head, const struct stream_spec *spec);
+/* `subset`: what `spec->subset` says, or NULL; taken over. */
+void join_open(struct client *client, const struct wire_head *head, const struct stream_spec *spec,
+	struct subset *subset);
 void join_opened(struct opening *opening);
 /* Fixes where the stream begins and answers the members, when it is time to. */
 void join_begin(struct group *group);
@@ -291,7 +310,7 @@ void publish_end(struct server *server);
 /* metrics.c: OpenMetrics text, malloc'ed; NULL when memory is out */
 char *metrics_text(struct server *server);
 
-/* opener.c */
+/* opener.c: takes the group's subset along, unless it fails */
 int opener_start(struct server *server, struct group *group, const struct stream_spec *spec,
 	struct fault *fault);
 void opener_collect(struct server *server);

@@ -211,9 +211,11 @@ static int server_start_stages(struct server *server, struct fault *fault)
 			fetch_describe(server->fetch), config->checkpoints ? "kept" : "off");
 	if (server->fetch)
 		shelf_init(&server->shelf, server->fetch);
+	subset_shelf_init(&server->subsets, &server->ledger, server_budget_for, server);
 	server->environment = (struct stream_environment){
 		.fetch = server->fetch,
 		.shelf = &server->shelf,
+		.subsets = &server->subsets,
 		.pool = server->pool,
 		.ledger = &server->ledger,
 		.cache_dir = server->cache_dir,
@@ -388,6 +390,7 @@ static const char server_ending[] =
 static void server_drain_turn(struct server *server)
 {
 	bool quiet = true;
+	arrival_refuse(server, -ESHUTDOWN, server_ending);
 	for (struct group *g = server->groups; g; g = g->next) {
 		struct stream_stats stats;
 		if (g->closing)
@@ -523,6 +526,7 @@ int server_run(struct server *server, struct fault *fault)
 		for (int i = 0; i < n; i++)
 			server_event(server, &events[i]);
 		client_sweep(server);
+		arrival_sweep(server);
 		group_sweep(server);
 		if (server->draining)
 			server_drain_turn(server);
@@ -540,14 +544,15 @@ static void server_end_streams(struct server *server)
 	for (struct client *c = server->clients; c; c = c->next)
 		client_close(c, "the daemon ends");
 	client_sweep(server);
-	while (server->groups || server->openings) {
+	while (server->groups || server->openings || server->arrivals) {
 		uint64_t count;
 		opener_collect(server);
+		arrival_sweep(server);
 		for (struct group *g = server->groups; g; g = g->next)
 			if (g->stream)
 				stream_collect(g->stream);
 		group_sweep(server);
-		if (server->groups || server->openings) {
+		if (server->groups || server->openings || server->arrivals) {
 			struct timespec pause = {0, 1000000};
 			(void)nanosleep(&pause, NULL);
 		}
@@ -567,6 +572,8 @@ void server_free(struct server *server)
 		server_end_streams(server);
 	pool_free(server->pool);
 	shelf_deinit(&server->shelf);
+	if (server->environment.subsets)
+		subset_shelf_deinit(&server->subsets);
 	fetch_free(server->fetch);
 	if (server->ready_parts) {
 		permit_deinit(&server->large_reads);

@@ -164,6 +164,13 @@ static void status_verdict(struct jsontext *json, const struct group *group)
 	status_bottleneck(json, &verdict);
 }
 
+/* Of the dataset, and of an epoch, which has others where the stream has `indices`. */
+static void status_samples(struct jsontext *json, const struct group *group)
+{
+	jsontext_u64(json, "samples", dataset_count(stream_dataset(group->stream)));
+	jsontext_u64(json, "order_samples", stream_samples(group->stream));
+}
+
 static void status_running(struct jsontext *json, struct group *group)
 {
 	struct stream_stats stats;
@@ -174,7 +181,7 @@ static void status_running(struct jsontext *json, struct group *group)
 		group->started ? "serving"
 		: group->begun ? "waiting for trainers"
 			       : "waiting for those who come back");
-	jsontext_u64(json, "samples", dataset_count(stream_dataset(group->stream)));
+	status_samples(json, group);
 	jsontext_u64(json, "epoch", first ? first->epoch : 0);
 	jsontext_u64(json, "batch", first ? first->batch : 0);
 	jsontext_u64(json, "batches", stream_batches(group->stream));
@@ -326,8 +333,7 @@ char *status_stream(struct group *group)
 	jsontext_string(&json, "io", status_io(server->config->io));
 	status_cache(&json, &fetch, server->config->cache);
 	status_pixels(&json, &group->spec);
-	jsontext_u64(&json, "samples", dataset_count(stream_dataset(group->stream)));
-	jsontext_u64(&json, "order_samples", stream_course(group->stream)->epoch.samples);
+	status_samples(&json, group);
 	jsontext_u64(&json, "batches", stats.batches);
 	jsontext_u64(&json, "images", stats.images);
 	jsontext_object(&json, "stages");

@@ -204,7 +204,7 @@ static uint64_t fill_count_broken(struct stream *stream, uint64_t epoch)
 static bool fill_too_many(const struct stream *stream, uint64_t count)
 {
 	const struct stream_spec *spec = &stream->spec;
-	double most = spec->max_broken * (double)dataset_count(stream->dataset);
+	double most = spec->max_broken * (double)stream->order.samples;
 	double share = most / spec->world_size, beyond = (double)count - share - 3;
 	return (double)count > most ||
 	       (spec->world_size > 1 && beyond > 0 && beyond * beyond > 9 * share);
@@ -226,8 +226,7 @@ static bool fill_note_broken(struct stream_ticket *t, unsigned reason, const cha
 	}
 	uint64_t count = t->attempt ? 0 : fill_count_broken(stream, t->epoch);
 	pthread_mutex_unlock(&stream->lock);
-	uint64_t samples =
-		(dataset_count(stream->dataset) + spec->world_size - 1) / spec->world_size;
+	uint64_t samples = (stream->order.samples + spec->world_size - 1) / spec->world_size;
 	struct fault text;
 	if (spec->on_broken == SPEC_BROKEN_FAIL)
 		(void)fault_set(&text, -EIO,

@@ -19,6 +19,7 @@
 enum {
 	SPEC_STREAM,
 	SPEC_SOURCE,
+	SPEC_INDICES,
 	SPEC_BATCH_SIZE,
 	SPEC_IMAGE_SIZE,
 	SPEC_TRAIN,
@@ -56,12 +57,12 @@ static const uint64_t spec_reader_keys =
 	SPEC_BIT(SPEC_LAGGARD_TIMEOUT) | SPEC_BIT(SPEC_STATE) | SPEC_BIT(SPEC_PIN_MEMORY) |
 	SPEC_BIT(SPEC_RECONNECT);
 
-/* Keys that two who share a group need not agree on. */
+/* Keys that two who share a group need not agree on; of indices it is the content that counts. */
 static const uint64_t spec_private_keys =
-	SPEC_BIT(SPEC_STREAM) | SPEC_BIT(SPEC_EPOCHS) | SPEC_BIT(SPEC_PREFETCH) |
-	SPEC_BIT(SPEC_GROUP) | SPEC_BIT(SPEC_RANK) | SPEC_BIT(SPEC_WAIT_FOR) |
-	SPEC_BIT(SPEC_LAGGARD) | SPEC_BIT(SPEC_LAGGARD_TIMEOUT) | SPEC_BIT(SPEC_STATE) |
-	SPEC_BIT(SPEC_PIN_MEMORY) | SPEC_BIT(SPEC_RECONNECT);
+	SPEC_BIT(SPEC_STREAM) | SPEC_BIT(SPEC_INDICES) | SPEC_BIT(SPEC_EPOCHS) |
+	SPEC_BIT(SPEC_PREFETCH) | SPEC_BIT(SPEC_GROUP) | SPEC_BIT(SPEC_RANK) |
+	SPEC_BIT(SPEC_WAIT_FOR) | SPEC_BIT(SPEC_LAGGARD) | SPEC_BIT(SPEC_LAGGARD_TIMEOUT) |
+	SPEC_BIT(SPEC_STATE) | SPEC_BIT(SPEC_PIN_MEMORY) | SPEC_BIT(SPEC_RECONNECT);
 
 static const char *const spec_label_names[] = {
 	[DATASET_LABELS_AUTO] = "auto",
@@ -108,6 +109,7 @@ enum { SPEC_WORLD_MAX = 65536 };
 static const struct yaml_key spec_keys[SPEC_KEYS] = {
 	[SPEC_STREAM] = {"stream", YAML_KEY_NAME, SPEC_TEXT_FIELD(name)},
 	[SPEC_SOURCE] = {"source", YAML_KEY_STRING, SPEC_TEXT_FIELD(source), .min = 1},
+	[SPEC_INDICES] = {"indices", YAML_KEY_STRING, SPEC_TEXT_FIELD(indices), .min = 1},
 	[SPEC_BATCH_SIZE] = {"batch_size", YAML_KEY_U32, SPEC_FIELD(batch_size), .min = 1,
 		.max = 65536},
 	[SPEC_IMAGE_SIZE] = {"image_size", YAML_KEY_U32, SPEC_FIELD(image_size), .min = 1,
@@ -496,7 +498,10 @@ bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const c
 			*ret_what = spec_keys[i].name;
 			return false;
 		}
-	return true;
+	if (a->subset.count == b->subset.count && a->subset.hash == b->subset.hash)
+		return true;
+	*ret_what = spec_keys[SPEC_INDICES].name;
+	return false;
 }
 
 /* Meaning
@@ -518,7 +523,11 @@ uint64_t spec_order_hash(const struct stream_spec *spec)
 {
 	/* Of any dataset: how many samples it has is its fingerprint's matter. */
 	const struct order order = {.samples = 1, .seed = spec->seed, .shuffle = spec->shuffle};
-	return order_hash(&order);
+	uint64_t h = order_hash(&order);
+	/* Without a subset it stays what it was before there were any. */
+	if (spec->subset.count)
+		h = hash_mix(hash_u64(hash_u64(h, spec->subset.count), spec->subset.hash));
+	return h;
 }
 
 static uint64_t spec_hash_double(uint64_t h, const char *what, double value)
@@ -616,8 +625,8 @@ static void spec_json_state(struct jsontext *json, const struct spec_state *stat
  * definition has all but the name, so that either can be read back. */
 static bool spec_printed(const struct stream_spec *spec, size_t key)
 {
-	if (key == SPEC_GROUP)
-		return spec->group[0];
+	if (key == SPEC_GROUP || key == SPEC_INDICES)
+		return ((const char *)spec + spec_keys[key].offset)[0];
 	if (key == SPEC_RANK || key == SPEC_WORLD_SIZE)
 		return spec->given & SPEC_BIT(SPEC_WORLD_SIZE);
 	if (key == SPEC_TRANSFORMS || key == SPEC_INTERPOLATION)

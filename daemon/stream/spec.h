@@ -45,10 +45,20 @@ struct spec_state {
 	uint64_t epoch, position; /* in samples of the epoch's global order */
 };
 
+/* What the file of `indices:` held: whoever has read it (subset.h) notes it here. Its path is
+ * nobody's concern: two that hold the same are the same. */
+struct spec_subset {
+	uint64_t count; /* 0: all of the dataset, or not read yet */
+	uint64_t hash;
+};
+
 struct stream_spec {
 	char name[SPEC_NAME]; /* `stream: NAME` of a client, or its name in the configuration; ""
 				 for none */
 	char source[SPEC_TEXT];
+	char indices[SPEC_TEXT]; /* path of a .npy file: the samples that an epoch consists of; ""
+				    for all of the dataset */
+	struct spec_subset subset;
 	uint32_t batch_size; /* 1 .. 65,536; default 64 */
 	uint32_t image_size; /* 1 .. 2,048; default 224, or what `transforms` makes */
 	bool train; /* default true */
@@ -105,7 +115,8 @@ const char *spec_client_key(const struct stream_spec *spec);
 char *spec_json(const struct stream_spec *spec);
 
 /* True when both define the same batches (all keys but name, group, rank, wait_for, laggard, state,
- * epochs, prefetch): may share a group. `ret_what` gets the first key that differs. */
+ * epochs, prefetch; of indices the content, not the path): may share a group. `ret_what` gets the
+ * first key that differs. */
 bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what);
 
 /* Reads a state by itself, as penstock_stream_state wrote it; space around it does not matter.
@@ -115,7 +126,7 @@ int spec_state_parse(const char *text, size_t size, const char *origin, struct s
 
 /* How a definition makes a row, and what states know its order and its transform by. Pure. */
 struct pixel_recipe spec_pixels(const struct stream_spec *spec);
-uint64_t spec_order_hash(const struct stream_spec *spec);
+uint64_t spec_order_hash(const struct stream_spec *spec); /* its subset included */
 uint64_t spec_transform_hash(const struct stream_spec *spec);
 
 /* For config.c, which meets the same mapping inside penstock.yaml. `document` and `node` are

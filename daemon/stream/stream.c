@@ -142,6 +142,23 @@ static int stream_state_differs(
 		what, was, is);
 }
 
+/* What of the order is another one: its hash alone came with the state, so what it may have been is
+ * tried. */
+static const char *stream_order_differs(const struct stream *stream, uint64_t order)
+{
+	struct stream_spec other = stream->spec;
+	other.shuffle = !other.shuffle;
+	if (spec_order_hash(&other) == order)
+		return "order (shuffle)";
+	for (int i = 0; i < 2 && other.indices[0]; i++) {
+		other.subset = (struct spec_subset){0};
+		other.shuffle = i;
+		if (spec_order_hash(&other) == order)
+			return "order (it had no subset: indices)";
+	}
+	return "order (another subset: indices; or shuffle)";
+}
+
 /* A state of another dataset, seed or order is refused, another transform is worth a word: its
  * pixels differ, its samples do not. */
 int stream_fits(const struct stream *stream, const struct spec_state *state, char *ret_note,
@@ -155,14 +172,14 @@ int stream_fits(const struct stream *stream, const struct spec_state *state, cha
 	if (state->seed != stream->spec.seed)
 		return stream_state_differs("seed", false, state->seed, stream->spec.seed, fault);
 	if (state->order != order)
-		return stream_state_differs(
-			"order (shuffle or sampler)", true, state->order, order, fault);
-	if (state->position > dataset_count(stream->dataset))
+		return stream_state_differs(stream_order_differs(stream, state->order), true,
+			state->order, order, fault);
+	if (state->position > stream->order.samples)
 		return fault_set(fault, -ESTALE,
-			"the state's position %llu lies behind the %llu samples of the dataset: it "
+			"the state's position %llu lies behind the %llu samples of an epoch: it "
 			"was not written by penstock",
 			(unsigned long long)state->position,
-			(unsigned long long)dataset_count(stream->dataset));
+			(unsigned long long)stream->order.samples);
 	(void)snprintf(ret_note, room, "%s",
 		state->transform == stream_transform_hash(stream)
 			? ""
@@ -183,9 +200,14 @@ const struct course *stream_course(const struct stream *stream)
 static int stream_lay_out(struct stream *stream, struct fault *fault)
 {
 	const struct stream_spec *spec = &stream->spec;
-	uint64_t samples = dataset_count(stream->dataset);
+	const struct subset *subset = stream->subset;
+	uint64_t all = dataset_count(stream->dataset), samples = subset ? subset->count : all;
+	if (subset && subset_fits(subset, spec->indices, all, fault))
+		return -EINVAL;
 	stream->order =
 		(struct order){.samples = samples, .seed = spec->seed, .shuffle = spec->shuffle};
+	if (subset)
+		stream->order.subset = subset->numbers;
 	stream->course.epoch = (struct order_epoch){.samples = samples,
 		.batch_size = spec->batch_size,
 		.world_size = spec->world_size,
@@ -199,7 +221,8 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 	return fault_set(fault, -EINVAL,
 		"%s has %llu samples, fewer than one batch of %u%s: lower batch_size, or set "
 		"drop_last to false",
-		spec->source, (unsigned long long)samples, spec->batch_size, ranks);
+		subset ? spec->indices : spec->source, (unsigned long long)samples,
+		spec->batch_size, ranks);
 }
 
 static int stream_open(
@@ -216,14 +239,19 @@ static int stream_open(
 }
 
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
-	dataset_progress_fn *progress, void *progress_context, struct stream **ret,
-	struct fault *fault)
+	struct subset *subset, dataset_progress_fn *progress, void *progress_context,
+	struct stream **ret, struct fault *fault)
 {
 	struct stream *stream = calloc(1, sizeof *stream);
-	if (!stream)
+	if (!stream) {
+		subset_close(environment->subsets, subset);
 		return fault_set(fault, -ENOMEM, "no memory for a stream");
-	*stream = (struct stream){
-		.environment = environment, .spec = *spec, .ledger_line = -1, .extent.fd = -1};
+	}
+	*stream = (struct stream){.environment = environment,
+		.spec = *spec,
+		.subset = subset,
+		.ledger_line = -1,
+		.extent.fd = -1};
 	pthread_mutex_init(&stream->lock, NULL);
 	fetch_reader_init(&stream->reader);
 	pool_share_init(&stream->share);
@@ -264,6 +292,7 @@ void stream_free(struct stream *stream)
 		ledger_release(stream->environment->ledger, stream->ledger_line);
 	fetch_reader_deinit(&stream->reader);
 	shelf_close(stream->environment->shelf, stream->shared);
+	subset_close(stream->environment->subsets, stream->subset);
 	pthread_mutex_destroy(&stream->lock);
 	free(stream);
 }
@@ -442,6 +471,11 @@ const struct dataset *stream_dataset(const struct stream *stream)
 const struct extent *stream_extent(const struct stream *stream)
 {
 	return &stream->extent;
+}
+
+uint64_t stream_samples(const struct stream *stream)
+{
+	return stream->order.samples;
 }
 
 uint64_t stream_batches(const struct stream *stream)

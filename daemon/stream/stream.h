@@ -2,6 +2,7 @@
  *
  * A map of this folder:
  *   spec.[ch]      the definition of a stream, as people and clients write it
+ *   subset.[ch]    the lists of samples of streams that read a part of a dataset
  *   row.[ch]       one sample's bytes -> one row (decode and pixel meet here)
  *   pool.[ch]      the workers
  *   stream.[ch]    this door: opening, the cursor, slots and their batches
@@ -34,6 +35,7 @@
 #include "stats/histogram.h"
 #include "stream/pool.h"
 #include "stream/spec.h"
+#include "stream/subset.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,6 +51,7 @@ struct stream;
 struct stream_environment { /* what all streams of a daemon share; outlives them */
 	struct fetch *fetch;
 	struct shelf *shelf;
+	struct subset_shelf *subsets;
 	struct pool *pool;
 	struct ledger *ledger;
 	const char *cache_dir;
@@ -67,12 +70,13 @@ struct stream_environment { /* what all streams of a daemon share; outlives them
 /* What such a stream takes of the budget with `slots` slots, the rows in flight included. Pure. */
 uint64_t stream_bytes(const struct stream_spec *spec, uint32_t slots);
 
-/* Opens dataset and shared memory. May take long (index building). 0 or negative errno with a
- * fault: as dataset_open; -EINVAL no batch in an epoch; -ENOMEM not within the budget (says what
- * would fit). `progress` is called while indexing. */
+/* Opens dataset and shared memory. May take long (index building). `subset`: what `spec->subset`
+ * says, or NULL; taken over, also on failure. 0 or negative errno with a fault: as dataset_open;
+ * -EINVAL no batch in an epoch, or the subset is of another dataset; -ENOMEM not within the budget
+ * (says what would fit). `progress` is called while indexing. */
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
-	dataset_progress_fn *progress, void *progress_context, struct stream **ret,
-	struct fault *fault);
+	struct subset *subset, dataset_progress_fn *progress, void *progress_context,
+	struct stream **ret, struct fault *fault);
 
 /* 0, or -ESTALE with a fault when a state belongs to another dataset, seed or order. `ret_note`
  * gets
@@ -126,6 +130,7 @@ const struct stream_batch *stream_batch(const struct stream *stream, uint32_t sl
 const struct stream_spec *stream_spec(const struct stream *stream);
 const struct dataset *stream_dataset(const struct stream *stream);
 const struct extent *stream_extent(const struct stream *stream);
+uint64_t stream_samples(const struct stream *stream); /* of the dataset, or of its subset */
 uint64_t stream_batches(const struct stream *stream); /* of a full epoch */
 /* Given out in a full epoch, all ranks together. */
 uint64_t stream_epoch_samples(const struct stream *stream);

@@ -35,6 +35,7 @@ struct stream {
 	struct shelf_entry *shared; /* with other streams: what the next two point into */
 	const struct dataset *dataset;
 	struct sidecar *sidecar; /* NULL: no checkpoints */
+	struct subset *subset; /* NULL: all of the dataset */
 	struct fetch_reader reader;
 	struct pool_share share;
 	struct order order;

@@ -170,7 +170,8 @@ PENSTOCK_API void penstock_options_init(struct penstock_options *options);
 
 /* What the daemon opened. */
 struct penstock_stream_info {
-	uint64_t samples; /* of the dataset */
+	uint64_t samples; /* of the dataset; with `indices`, how many they are (then
+			     penstock_stream_stats has the dataset's as "samples") */
 	uint64_t batches; /* per epoch and rank */
 	uint64_t fingerprint; /* of the dataset: keys, sizes, labels; not paths */
 	uint64_t seed;

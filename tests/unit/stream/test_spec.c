@@ -421,6 +421,36 @@ static void compares_what_defines_the_batches(void **state)
 	}
 }
 
+/* Where its list lies is nobody's concern, and what is in it everybody's. */
+static void knows_a_subset_by_its_content(void **state)
+{
+	struct stream_spec all = must_parse("{source: x, seed: 7}"),
+			   here = must_parse("{source: x, seed: 7, indices: /a.npy}"),
+			   there = must_parse("{source: x, seed: 7, indices: /b.npy}");
+	const char *what = NULL;
+	(void)state;
+	assert_string_equal(here.indices, "/a.npy");
+	here.subset = there.subset = (struct spec_subset){3, 0x1234};
+	assert_true(spec_same(&here, &there, &what));
+	assert_int_equal(spec_order_hash(&here), spec_order_hash(&there));
+	assert_int_equal(spec_order_hash(&here), 0xc643d46afa84755);
+	assert_true(spec_order_hash(&here) != spec_order_hash(&all));
+	assert_false(spec_same(&here, &all, &what));
+	assert_string_equal(what, "indices");
+	there.subset.count = 4;
+	assert_false(spec_same(&here, &there, &what));
+	assert_true(spec_order_hash(&here) != spec_order_hash(&there));
+	there.subset = (struct spec_subset){3, 0x1235};
+	assert_false(spec_same(&here, &there, &what));
+	assert_true(spec_order_hash(&here) != spec_order_hash(&there));
+	/* A subset of a named stream is the configuration's, not the client's. */
+	struct stream_spec client = must_parse("{stream: train}");
+	spec_overlay(&here, &client);
+	assert_string_equal(client.indices, "/a.npy");
+	cleanup(free_ptr) char *json = spec_json(&client);
+	assert_non_null(strstr(json, "\"indices\":\"/a.npy\""));
+}
+
 static void alone_is_who_cannot_be_joined(void **state)
 {
 	(void)state;
@@ -481,6 +511,7 @@ static void prints_what_it_reads(void **state)
 		"{source: x, train: false, max_broken: 0.1234567890123, seed: "
 		"18446744073709551615, state: " STATE "}",
 		"{stream: train}",
+		"{source: x, indices: \"/a b.npy\"}",
 		"{source: x, share: split, rank: 1, world_size: 3}",
 		"{stream: train, epochs: 0, group: a b, wait_for: 3, state: " STATE "}",
 		"{source: x, group: g, decode: fast, interpolation: nearest, labels: none, "
@@ -836,6 +867,7 @@ int main(void)
 		cmocka_unit_test(reads_a_state_by_itself),
 		cmocka_unit_test(knows_order_and_transform),
 		cmocka_unit_test(compares_what_defines_the_batches),
+		cmocka_unit_test(knows_a_subset_by_its_content),
 		cmocka_unit_test(alone_is_who_cannot_be_joined),
 		cmocka_unit_test(share_and_rank_go_together),
 		cmocka_unit_test(prints_what_it_reads),
