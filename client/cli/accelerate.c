@@ -153,8 +153,13 @@ static int hunt_bound(struct hunt *hunt)
 	if (code != CLI_OK)
 		return code;
 	bool split = strcmp(run->share, "split") == 0;
-	uint64_t samples = dataset_count(dataset), batches = samples / run->recipe.batch_size;
+	struct recipe recipe = run->recipe;
+	code = recipe_load(&recipe, dataset);
+	uint64_t samples = recipe_samples(&recipe, dataset), batches = samples / recipe.batch_size;
+	recipe_unload(&recipe);
 	dataset_free(dataset);
+	if (code != CLI_OK)
+		return code;
 	if (batches < (split ? least : 1))
 		return cli_fail(CLI_USAGE,
 			"%s has %" PRIu64 " samples, not one batch of %" PRIu64

@@ -96,8 +96,13 @@ static int run_prepare(const struct measure_options *options, struct measure *me
 	(void)snprintf(measure->dataset, sizeof measure->dataset, "%s: %s sample%s, %s", kind,
 		table_count(count, samples, sizeof samples), count == 1 ? "" : "s",
 		table_bytes(dataset_bytes(dataset), bytes, sizeof bytes));
-	code = recipe_fits_dataset(&options->recipe, options->source, count,
-		run_shares(options, "split") ? options->trainers : 1);
+	struct recipe recipe = options->recipe;
+	code = recipe_load(&recipe, dataset);
+	if (code == CLI_OK)
+		code = recipe_fits_dataset(&recipe, options->source,
+			recipe_samples(&recipe, dataset),
+			run_shares(options, "split") ? options->trainers : 1);
+	recipe_unload(&recipe);
 	if (code == CLI_OK && options->cold)
 		code = cold_drop(dataset, options->source, &measure->cold);
 	measure->is_cold = options->cold;

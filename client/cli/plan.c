@@ -563,19 +563,22 @@ static void plan_measure(struct plan *plan)
 {
 	struct stream_spec spec;
 	recipe_spec(&plan->recipe, &spec);
-	uint64_t all = stream_bytes(&spec, (uint32_t)plan->prefetch) * plan->ranks_per_node,
-		 two = stream_bytes(&spec, PLAN_SLOTS_LEAST) * plan->ranks_per_node;
+	/* One list serves all ranks. */
+	uint64_t list = plan->recipe.subset ? subset_bytes(plan->recipe.subset) : 0,
+		 all = stream_bytes(&spec, (uint32_t)plan->prefetch) * plan->ranks_per_node + list,
+		 two = stream_bytes(&spec, PLAN_SLOTS_LEAST) * plan->ranks_per_node + list;
 	plan->wanted = machine_budget_for(all, &plan->threads);
 	plan->least = machine_budget_for(two, &plan->threads);
 }
 
 static int plan_lay_out(struct plan *plan)
 {
-	plan->epoch = recipe_epoch(&plan->recipe, &plan->cut, dataset_count(plan->dataset));
-	plan->order = (struct order){.samples = plan->epoch.samples,
-		.seed = plan->recipe.seed,
-		.shuffle = recipe_shuffles(&plan->recipe)};
-	int code = recipe_fits_epoch(&plan->epoch, plan->source);
+	int code = recipe_load(&plan->recipe, plan->dataset);
+	if (code != CLI_OK)
+		return code;
+	plan->order = recipe_order(&plan->recipe, plan->dataset);
+	plan->epoch = recipe_epoch(&plan->recipe, &plan->cut, plan->order.samples);
+	code = recipe_fits_epoch(&plan->epoch, plan->source);
 	if (code == CLI_OK && plan->named_state)
 		code = plan_resume(plan);
 	if (code != CLI_OK)
@@ -599,6 +602,7 @@ int plan_main(int argc, char **argv)
 		code = plan_lay_out(&plan);
 	if (code == CLI_OK)
 		code = plan.json ? plan_json(&plan) : plan_people(&plan);
+	recipe_unload(&plan.recipe);
 	dataset_free(plan.dataset);
 	return code;
 }

@@ -93,6 +93,45 @@ void recipe_spec(const struct recipe *recipe, struct stream_spec *ret_spec)
 		strcmp(recipe->decode, "fast") == 0 ? SPEC_DECODE_FAST : SPEC_DECODE_EXACT;
 	ret_spec->interpolation = recipe_filter(recipe->interpolation);
 	ret_spec->transforms = recipe->list;
+	if (!recipe->subset)
+		return;
+	(void)snprintf(ret_spec->indices, sizeof ret_spec->indices, "%s", recipe->indices);
+	ret_spec->subset = (struct spec_subset){recipe->subset->count, recipe->subset->hash};
+}
+
+/* Of this process. */
+static struct subset_shelf recipe_shelf = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+int recipe_load(struct recipe *recipe, const struct dataset *dataset)
+{
+	struct fault fault;
+	if (!recipe->indices)
+		return CLI_OK;
+	int r = subset_open(&recipe_shelf, recipe->indices, NULL, &recipe->subset, &fault);
+	if (!r)
+		r = subset_fits(recipe->subset, recipe->indices, dataset_count(dataset), &fault);
+	return r < 0 ? cli_fail(cli_exit_code(r), "%s", fault.text) : CLI_OK;
+}
+
+void recipe_unload(struct recipe *recipe)
+{
+	subset_close(&recipe_shelf, recipe->subset);
+	recipe->subset = NULL;
+}
+
+uint64_t recipe_samples(const struct recipe *recipe, const struct dataset *dataset)
+{
+	return recipe->subset ? recipe->subset->count : dataset_count(dataset);
+}
+
+struct order recipe_order(const struct recipe *recipe, const struct dataset *dataset)
+{
+	struct order order = {.samples = recipe_samples(recipe, dataset),
+		.seed = recipe->seed,
+		.shuffle = recipe_shuffles(recipe)};
+	if (recipe->subset)
+		order.subset = recipe->subset->numbers;
+	return order;
 }
 
 int recipe_check_cut(const struct recipe_cut *cut)
@@ -131,6 +170,7 @@ void recipe_fill(
 	ret_options->seed = recipe->seed;
 	ret_options->labels = recipe->labels;
 	ret_options->decode = recipe->decode;
+	ret_options->indices = recipe->indices;
 }
 
 void recipe_learn(struct recipe *recipe, const struct node *definition)
@@ -178,6 +218,7 @@ const char *recipe_written(const struct recipe *recipe)
 		{strcmp(recipe->labels, plain.labels) != 0, "labels"},
 		{strcmp(recipe->decode, plain.decode) != 0, "decode"},
 		{strcmp(recipe->interpolation, plain.interpolation) != 0, "interpolation"},
+		{recipe->indices != NULL, "indices"},
 	};
 	for (size_t i = 0; i < UTIL_COUNT(options); i++)
 		if (options[i].given)

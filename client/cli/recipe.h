@@ -1,5 +1,5 @@
 /* recipe: the options that bench, replay and show share: which rows, made how, by a daemon of what
- * size. */
+ * size. Main thread. */
 #pragma once
 
 #include "client/cli/document.h"
@@ -7,7 +7,9 @@
 #include "order/order.h"
 #include "penstock/penstock.h"
 #include "pixel/pixel.h"
+#include "source/dataset.h"
 #include "stream/spec.h"
+#include "stream/subset.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +24,8 @@ struct recipe {
 	const char *transforms; /* NULL, or the list as it was written */
 	struct transforms list; /* the same, read */
 	char list_json[RECIPE_LIST_JSON]; /* and written for libpenstock */
+	const char *indices; /* NULL: all samples */
+	struct subset *subset; /* what that names, once recipe_load has read it */
 };
 
 #define RECIPE_INTERPOLATIONS "bilinear|bicubic|box|hamming|lanczos|nearest"
@@ -56,6 +60,9 @@ struct recipe {
 			"what is done to each image, as penstock.yaml has it: "                    \
 			"'[Resize: {size: 232}, CenterCrop: {size: 224}]'",                        \
 			0, 0, NULL},                                                               \
+		{"indices", 0, OPTION_TEXT, &(recipe).indices, "FILE",                             \
+			"only these samples, in this order: a .npy file of their numbers", 0, 0,   \
+			NULL},                                                                     \
 	{                                                                                          \
 		"labels", 0, OPTION_CHOICE, &(recipe).labels, "auto|none|folder|cls|json",         \
 			"where labels come from (auto)", 0, 0, NULL                                \
@@ -70,6 +77,15 @@ int recipe_settle(struct recipe *recipe);
 
 bool recipe_shuffles(const struct recipe *recipe);
 struct pixel_recipe recipe_pixels(const struct recipe *recipe);
+
+/* Reads the file of --indices, where there is one, and checks it against the dataset; once, before
+ * what follows asks for the order. CLI_OK, or the exit code after saying what is wrong with it. */
+int recipe_load(struct recipe *recipe, const struct dataset *dataset);
+void recipe_unload(struct recipe *recipe);
+
+/* Samples of an epoch, and their order. */
+uint64_t recipe_samples(const struct recipe *recipe, const struct dataset *dataset);
+struct order recipe_order(const struct recipe *recipe, const struct dataset *dataset);
 
 /* For libpenstock; `source` is kept, not copied. */
 void recipe_fill(

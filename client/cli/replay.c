@@ -322,7 +322,7 @@ static int replay_make(struct replay *replay, uint64_t position, struct slots_re
 static int replay_rows(struct replay *replay, uint64_t *ret_first, uint64_t *ret_end)
 {
 	struct order_epoch epoch =
-		recipe_epoch(&replay->recipe, &replay->cut, dataset_count(replay->dataset));
+		recipe_epoch(&replay->recipe, &replay->cut, replay->order.samples);
 	uint64_t global = (uint64_t)epoch.batch_size * epoch.world_size,
 		 batches = order_batches(&epoch, 0);
 	if (recipe_fits_epoch(&epoch, replay->source) != CLI_OK)
@@ -422,9 +422,10 @@ static int replay_run(struct replay *replay)
 {
 	struct decode_limits limits = decode_limits_default();
 	struct fault fault = {{0}};
-	replay->order = (struct order){.samples = dataset_count(replay->dataset),
-		.seed = replay->recipe.seed,
-		.shuffle = recipe_shuffles(&replay->recipe)};
+	int code = recipe_load(&replay->recipe, replay->dataset);
+	if (code != CLI_OK)
+		return code;
+	replay->order = recipe_order(&replay->recipe, replay->dataset);
 	replay->pixels = malloc((size_t)replay->recipe.image_size * replay->recipe.image_size * 3);
 	if (!replay->pixels)
 		return replay_fail_memory();
@@ -437,7 +438,7 @@ static int replay_run(struct replay *replay)
 		jsontext_object(&replay->out, NULL);
 		jsontext_array(&replay->out, "rows");
 	}
-	int code = replay->index_given ? replay_record(replay) : replay_batch(replay);
+	code = replay->index_given ? replay_record(replay) : replay_batch(replay);
 	if (code != CLI_OK || !replay->json)
 		return code;
 	jsontext_end(&replay->out);
@@ -459,6 +460,7 @@ int replay_main(int argc, char **argv)
 	free(replay.pixels);
 	catalog_bytes_free(&replay.bytes);
 	row_maker_deinit(&replay.maker);
+	recipe_unload(&replay.recipe);
 	dataset_free(replay.dataset);
 	return code;
 }

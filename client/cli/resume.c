@@ -90,11 +90,15 @@ int resume_read(const char *named, struct spec_state *ret_state)
  * ------------------------------------------------------------------------------------------------------
  */
 
-static void resume_recognise_order(const struct spec_state *state, struct resume_meaning *meaning)
+static void resume_recognise_order(const struct spec_state *state, const struct spec_subset *subset,
+	struct resume_meaning *meaning)
 {
 	struct stream_spec spec;
 	spec_init(&spec);
 	spec.seed = state->seed;
+	if (subset)
+		spec.subset = *subset;
+	meaning->subset = subset != NULL && subset->count;
 	for (int shuffle = 0; shuffle < 2 && !meaning->order_known; shuffle++) {
 		spec.shuffle = shuffle;
 		meaning->order_known = spec_order_hash(&spec) == state->order;
@@ -125,11 +129,21 @@ static void resume_recognise_rows(const struct spec_state *state, struct resume_
 	meaning->rows = spec_pixels(&spec);
 }
 
-void resume_recognise(const struct spec_state *state, struct resume_meaning *ret_meaning)
+void resume_recognise(const struct spec_state *state, const struct spec_subset *subset,
+	struct resume_meaning *ret_meaning)
 {
 	*ret_meaning = (struct resume_meaning){.order_known = false};
-	resume_recognise_order(state, ret_meaning);
+	resume_recognise_order(state, subset, ret_meaning);
+	if (!ret_meaning->order_known)
+		resume_recognise_order(state, NULL, ret_meaning);
 	resume_recognise_rows(state, ret_meaning);
+}
+
+static const char *resume_order_name(bool shuffle, bool subset)
+{
+	static const char *const names[2][2] = {
+		{"in order", "in order, of the subset"}, {"shuffled", "shuffled, of the subset"}};
+	return names[shuffle][subset];
 }
 
 void resume_order_text(const struct spec_state *state, const struct resume_meaning *meaning,
@@ -137,7 +151,7 @@ void resume_order_text(const struct spec_state *state, const struct resume_meani
 {
 	if (meaning->order_known)
 		(void)snprintf(buffer, room, "%s, seed %" PRIu64,
-			meaning->shuffle ? "shuffled" : "in order", state->seed);
+			resume_order_name(meaning->shuffle, meaning->subset), state->seed);
 	else
 		(void)snprintf(buffer, room, "unknown (%016" PRIx64 "), seed %" PRIu64,
 			state->order, state->seed);
@@ -206,29 +220,33 @@ static bool resume_differs_order(const struct spec_state *state,
 	struct resume_difference *ret)
 {
 	*ret = (struct resume_difference){.what = "order", .refused = true};
-	(void)snprintf(ret->here, sizeof ret->here, "%s", spec->shuffle ? "shuffled" : "in order");
+	bool subset = spec->subset.count;
+	(void)snprintf(ret->here, sizeof ret->here, "%s", resume_order_name(spec->shuffle, subset));
 	if (meaning->order_known) {
 		(void)snprintf(ret->state, sizeof ret->state, "%s",
-			meaning->shuffle ? "shuffled" : "in order");
-		resume_advise(
-			ret, "open the stream with shuffle %s", meaning->shuffle ? "on" : "off");
-		return meaning->shuffle != spec->shuffle;
+			resume_order_name(meaning->shuffle, meaning->subset));
+		resume_advise(ret, "open the stream with shuffle %s%s",
+			meaning->shuffle ? "on" : "off",
+			subset && !meaning->subset ? ", and without indices" : "");
+		return meaning->shuffle != spec->shuffle || meaning->subset != subset;
 	}
 	(void)snprintf(ret->state, sizeof ret->state, "unknown (%016" PRIx64 ")", state->order);
 	resume_advise(ret,
-		"it is no order of this release with the state's seed: the state was edited, or "
-		"another release wrote it");
+		"it was taken with %s subset (indices), or was edited, or another release wrote "
+		"it",
+		subset ? "another" : "a");
 	return true;
 }
 
-static bool resume_differs_position(const struct spec_state *state, const struct dataset *dataset,
-	struct resume_difference *ret)
+static bool resume_differs_position(const struct spec_state *state, const struct stream_spec *spec,
+	const struct dataset *dataset, struct resume_difference *ret)
 {
+	uint64_t samples = spec->subset.count ? spec->subset.count : dataset_count(dataset);
 	*ret = (struct resume_difference){.what = "position", .refused = true};
 	(void)snprintf(ret->state, sizeof ret->state, "%" PRIu64, state->position);
-	(void)snprintf(ret->here, sizeof ret->here, "%" PRIu64 " at most", dataset_count(dataset));
+	(void)snprintf(ret->here, sizeof ret->here, "%" PRIu64 " at most", samples);
 	resume_advise(ret, "an epoch has no such position: the state was edited");
-	return state->position > dataset_count(dataset);
+	return state->position > samples;
 }
 
 static bool resume_differs_rows(const struct spec_state *state,
@@ -254,13 +272,13 @@ unsigned resume_compare(const struct spec_state *state, const struct stream_spec
 {
 	struct resume_meaning meaning;
 	unsigned n = 0;
-	resume_recognise(state, &meaning);
+	resume_recognise(state, &spec->subset, &meaning);
 	n += resume_differs_dataset(state, dataset, &ret[n]);
 	n += resume_differs_seed(state, spec, &ret[n]);
 	n += resume_differs_order(state, &meaning, spec, &ret[n]);
 	/* Of another dataset it says nothing. */
 	if (state->fingerprint == dataset_fingerprint(dataset))
-		n += resume_differs_position(state, dataset, &ret[n]);
+		n += resume_differs_position(state, spec, dataset, &ret[n]);
 	n += resume_differs_rows(state, &meaning, spec, &ret[n]);
 	return n;
 }

@@ -19,13 +19,16 @@ struct jsontext;
 int resume_read(const char *named, struct spec_state *ret_state);
 
 struct resume_meaning {
-	bool order_known, shuffle;
+	bool order_known, shuffle, subset; /* of the subset that was tried */
 	bool rows_known;
 	struct pixel_recipe rows;
 };
-void resume_recognise(const struct spec_state *state, struct resume_meaning *ret_meaning);
+/* `subset`: one that it may have been taken with; NULL: none is known. */
+void resume_recognise(const struct spec_state *state, const struct spec_subset *subset,
+	struct resume_meaning *ret_meaning);
 
-/* "shuffled, seed 7"; "training, 224 px, decoded fast, bicubic". 80 bytes suffice. */
+/* "shuffled, of the subset, seed 7"; "training, 224 px, decoded fast, bicubic". 80 bytes suffice.
+ */
 void resume_order_text(const struct spec_state *state, const struct resume_meaning *meaning,
 	char *buffer, size_t room);
 void resume_rows_text(const struct pixel_recipe *rows, char *buffer, size_t room);

@@ -247,8 +247,10 @@ int show_main(int argc, char **argv)
 	} else {
 		code = catalog_open(show.source, show.recipe.labels, &show.dataset);
 		if (code == CLI_OK)
-			code = recipe_fits_dataset(
-				&show.recipe, show.source, dataset_count(show.dataset), 1);
+			code = recipe_load(&show.recipe, show.dataset);
+		if (code == CLI_OK)
+			code = recipe_fits_dataset(&show.recipe, show.source,
+				recipe_samples(&show.recipe, show.dataset), 1);
 		if (code == CLI_OK)
 			code = spawn_start(&show.daemon);
 	}
@@ -258,6 +260,7 @@ int show_main(int argc, char **argv)
 		code = show_draw(&show);
 	penstock_stream_close(show.stream);
 	spawn_stop();
+	recipe_unload(&show.recipe);
 	dataset_free(show.dataset);
 	return code;
 }

@@ -149,9 +149,7 @@ static void state_rank_row(
 
 static struct order state_order(const struct state *state)
 {
-	return (struct order){.samples = state->epoch.samples,
-		.seed = state->recipe.seed,
-		.shuffle = recipe_shuffles(&state->recipe)};
+	return recipe_order(&state->recipe, state->dataset);
 }
 
 /* The next batch of each rank, the first sixteen of them. */
@@ -306,11 +304,15 @@ static int state_compare(struct state *state)
 	int code = catalog_open(state->source, state->recipe.labels, &state->dataset);
 	if (code != CLI_OK)
 		return code;
-	state->epoch.samples = dataset_count(state->dataset);
+	code = recipe_load(&state->recipe, state->dataset);
+	if (code != CLI_OK)
+		return code;
+	state->epoch.samples = recipe_samples(&state->recipe, state->dataset);
 	code = recipe_fits_epoch(&state->epoch, state->source);
 	if (code != CLI_OK)
 		return code;
 	recipe_spec(&state->recipe, &spec);
+	resume_recognise(&state->state, &spec.subset, &state->meaning);
 	state->differences =
 		resume_compare(&state->state, &spec, state->dataset, state->difference);
 	return CLI_OK;
@@ -321,7 +323,7 @@ static int state_run(struct state *state)
 	int code = resume_read(state->named, &state->state);
 	if (code != CLI_OK)
 		return code;
-	resume_recognise(&state->state, &state->meaning);
+	resume_recognise(&state->state, NULL, &state->meaning);
 	state->epoch = recipe_epoch(&state->recipe, &state->cut, 0);
 	if (state->source)
 		code = state_compare(state);
@@ -339,6 +341,7 @@ int state_main(int argc, char **argv)
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
 	int code = state_run(&state);
+	recipe_unload(&state.recipe);
 	dataset_free(state.dataset);
 	return code;
 }
