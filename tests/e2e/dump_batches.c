@@ -60,6 +60,7 @@ static int parse(struct dump *d, const char *key, const char *value)
 	TEXT(decode);
 	TEXT(interpolation);
 	TEXT(transforms);
+	TEXT(indices);
 	TEXT(share);
 	TEXT(laggard);
 	NUMBER(batch_size, uint32_t);
