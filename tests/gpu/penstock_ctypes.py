@@ -48,7 +48,8 @@ class penstock_options(Struct):
                 ("wait_for", c_uint32), ("state", c_char_p), ("timeout_ms", c_int32), ("private_daemon", c_int32),
                 ("daemon_memory", c_char_p), ("daemon_threads", c_uint32), ("decode", c_char_p), ("interpolation", c_char_p),
                 ("share", c_char_p), ("rank", c_uint32), ("world_size", c_uint32), ("laggard", c_char_p), ("laggard_timeout_s", c_uint32),
-                ("reconnect_ms", c_int32), ("pin_memory", c_int32)]
+                ("reconnect_ms", c_int32), ("pin_memory", c_int32), ("transforms", c_char_p), ("indices", c_char_p), ("restarts", c_uint32),
+                ("interrupt", c_void_p), ("interrupt_data", c_void_p)]
 
 
 class penstock_stream_info(Struct):
@@ -75,7 +76,7 @@ class penstock_cuda_options(Struct):
                 ("layout", c_uint32), ("mean", c_float * 3), ("std", c_float * 3), ("flip", c_double), ("erase", c_double),
                 ("erase_scale", c_double * 2), ("erase_ratio", c_double * 2), ("erase_value", c_float * 3), ("erase_random", c_int32),
                 ("mixup", c_double), ("cutmix", c_double), ("mix", c_double), ("mix_switch", c_double), ("allocate", c_void_p),
-                ("release", c_void_p), ("allocate_context", c_void_p)]
+                ("release", c_void_p), ("allocate_context", c_void_p), ("interrupt", c_void_p), ("interrupt_data", c_void_p)]
 
 
 class penstock_cuda_row(Struct):
