@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 import os
 import re
+import runpy
+import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import harness
 import support
@@ -61,6 +66,19 @@ def run(name: str, *arguments: Any, code: int = 0, launcher: Any = (), limit: fl
                             stderr=subprocess.STDOUT, text=True, timeout=limit)
     assert answer.returncode == code, f"{name} {arguments} ended with {answer.returncode}: {answer.stdout[-6000:]}"
     return answer.stdout
+
+
+def run_here(name: str, *arguments: Any) -> str:
+    """The same in this process, which has imported already what takes long to import."""
+    said = io.StringIO()
+    signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+    try:
+        with mock.patch.object(sys, "argv", [name, *map(str, arguments)]), contextlib.redirect_stdout(said):
+            runpy.run_path(str(FOLDER / name), run_name="__main__")
+    finally:
+        for number, handler in signals.items():
+            signal.signal(number, handler)
+    return said.getvalue()
 
 
 def weights(text: str) -> str:

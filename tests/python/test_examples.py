@@ -38,7 +38,7 @@ class Migrating(unittest.TestCase):
 
 class Numpy(unittest.TestCase):
     def run_it(self, *arguments: Any) -> str:
-        return examples.run("train_numpy.py", examples.pictures(), *arguments)
+        return examples.run_here("train_numpy.py", examples.pictures(), *arguments)
 
     def test_learns(self) -> None:
         text = self.run_it("--epochs", 4)

@@ -1,0 +1,162 @@
+"""The examples that need torch, a few steps of each on small data, stopped and resumed; and those of docs/migrating.md's blocks.
+
+What lightning, accelerate or jax is needed for is skipped with a word where it is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+from typing import Any
+
+import support
+
+support.require("torch", "torchvision")
+
+import torch  # noqa: E402
+
+import sample_programs as examples  # noqa: E402
+from sample_programs import run_here  # noqa: E402
+
+torch.set_num_threads(1)
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+# The smallest of torchvision's that has batch norm.
+SMALL = ("--model", "shufflenet_v2_x0_5", "--image-size", "32", "--batch-size", "24")
+
+
+def need(module: str) -> Any:
+    return unittest.skipIf(importlib.util.find_spec(module) is None, f"no {module} in {sys.executable}")
+
+
+def sources() -> "tuple[str, ...]":
+    return ("--train", examples.pictures(), "--val", examples.pictures(), *SMALL)
+
+
+def run(name: str, *arguments: Any, **keys: Any) -> str:
+    """In processes of its own: for what starts several."""
+    return examples.run(name, *arguments, **keys, **ONE_THREAD)
+
+
+class Migrating(unittest.TestCase):
+    def test_blocks(self) -> None:
+        blocks = examples.blocks("torchvision") + examples.blocks("run torchvision")
+        self.assertEqual(len(blocks), 3, "docs/migrating.md has lost its marks")
+        for line, code in blocks:
+            with self.subTest(line=line):
+                examples.run_block(line, code)
+
+
+class Small(unittest.TestCase):
+    def test_stopped_and_resumed_to_the_bit(self) -> None:
+        whole = examples.weights(run_here("train_small.py", examples.pictures(), "--epochs", 3))
+        checkpoint = support.folder / "small.pt"
+        common = (examples.pictures(), "--epochs", 3, "--checkpoint", checkpoint)
+        run_here("train_small.py", *common, "--steps", 4)
+        rest = run_here("train_small.py", *common)
+        self.assertIn("going on after step 4, in epoch 1", rest)
+        self.assertEqual(examples.weights(rest), whole)
+
+    def test_interrupted(self) -> None:
+        checkpoint = support.folder / "interrupted.pt"
+        command = [sys.executable, str(examples.FOLDER / "train_small.py"), examples.pictures(), "--epochs", "1000000",
+                   "--checkpoint", str(checkpoint)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout
+            self.assertIn("epoch 0", process.stdout.readline())
+            process.send_signal(signal.SIGINT)
+            text = process.stdout.read()
+        self.assertEqual(process.returncode, 0, text)
+        self.assertIn("stopped after step", text)
+
+
+class ImageNet(unittest.TestCase):
+    """192 images in training and in evaluation, 24 in a batch: eight steps of one rank, four of two."""
+
+    def test_one_process(self) -> None:
+        checkpoint = support.folder / "imagenet.pt"
+        common = (*sources(), "--epochs", 2, "--print-steps", 1, "--checkpoint", checkpoint)
+        first = run_here("train_imagenet.py", *common, "--steps", 11, "--no-amp")
+        self.assertIn("epoch 1 step 11 (3 of 8)", first)
+        self.assertIn("of 192 images", first)
+        self.assertRegex(first, r"(?m)^epoch 0: .*(bound|measured)")
+        rest = run_here("train_imagenet.py", *common, "--resume", "--no-amp")
+        self.assertEqual(re.findall(r"step (\d+) \((\d+) of 8\)", rest), [(str(step), str(step - 8)) for step in range(12, 17)])
+        self.assertEqual(rest.count("of 192 images"), 1)
+        self.assertEqual(run_here("train_imagenet.py", *common, "--resume"), "going on after step 16, in epoch 2\n")
+        self.assertFalse(checkpoint.with_suffix(".new").exists())
+
+    def test_two_ranks_then_one(self) -> None:
+        """Stopped by SIGTERM under torchrun, and resumed with another number of ranks."""
+        checkpoint = support.folder / "ranks.pt"
+        common = (*sources(), "--print-steps", 1, "--checkpoint", checkpoint, "--no-amp")
+        command = [sys.executable, *TORCHRUN, str(examples.FOLDER / "train_imagenet.py"), *map(str, common), "--epochs", "100000"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env={**os.environ, **ONE_THREAD}) as process:
+            assert process.stdout
+            lines = []
+            for line in process.stdout:
+                lines.append(line)
+                if " of 192 images" in line:
+                    process.send_signal(signal.SIGTERM)
+                    break
+            text = "".join(lines) + process.stdout.read()
+        found = re.search(r"leaving after step (\d+)", text)
+        assert found, text
+        self.assertTrue(Path(checkpoint).exists(), text)
+        step = int(found[1])
+        epoch, done = divmod(step, 4)
+        rest = run_here("train_imagenet.py", *common, "--epochs", epoch + 1, "--resume")
+        # What two ranks did in one step takes one rank two.
+        self.assertEqual([int(number) for number in re.findall(r"\((\d+) of 8\)", rest)], list(range(2 * done + 1, 9)), rest)
+
+
+class Frameworks(unittest.TestCase):
+    @need("jax")
+    def test_jax(self) -> None:
+        rates = re.findall(r"([\d.]+) % right", run("train_jax.py", examples.pictures(), "--epochs", 3))
+        self.assertEqual(len(rates), 3)
+        self.assertGreater(float(rates[-1]), float(rates[0]))
+
+    @need("lightning")
+    def test_lightning(self) -> None:
+        home = support.folder / "lightning"
+        common = (*sources(), "--classes", 3, "--epochs", 2, "--accelerator", "cpu", "--devices", 1, "--folder", home)
+        run_here("train_lightning.py", *common, "--checkpoint-steps", 4, "--max-steps", 4)
+        self.assertEqual(self.place(home / "last.ckpt"), (0, 4 * 24))
+        text = run_here("train_lightning.py", *common, "--checkpoint-steps", 4, "--ckpt-path", home / "last.ckpt")
+        self.assertEqual(self.place(home / "last.ckpt"), (2, 0))
+        self.assertEqual(text.count("of 192 images"), 2, text)
+
+    @need("lightning")
+    def test_lightning_starts_two_ranks(self) -> None:
+        home = support.folder / "lightning-ranks"
+        text = run("train_lightning.py", *sources(), "--classes", 3, "--accelerator", "cpu", "--devices", 2, "--folder", home,
+                   "--epochs", 1, "--checkpoint-steps", 3)
+        self.assertEqual(self.place(home / "last.ckpt"), (0, 3 * 48))
+        self.assertEqual(text.count("of 192 images"), 1, text)
+
+    @staticmethod
+    def place(checkpoint: Path) -> "tuple[int, int]":
+        """Of the loader, as Lightning kept it."""
+        parts = torch.load(checkpoint, weights_only=False)
+        state = parts["loops"]["fit_loop"]["state_dict"]["combined_loader"][0]
+        return state["epoch"], state["position"]
+
+    @need("accelerate")
+    def test_accelerate(self) -> None:
+        home = support.folder / "accelerate"
+        common = (*sources(), "--classes", 3, "--epochs", 2, "--checkpoint", home)
+        self.assertIn("leaving after 3 steps", run("train_accelerate.py", *common, "--steps", 3, launcher=TORCHRUN))
+        rest = run_here("train_accelerate.py", *common, "--resume")
+        self.assertEqual(re.findall(r"epoch (\d): ", rest), ["0", "1"])
+
+
+if __name__ == "__main__":
+    support.main()
