@@ -16,7 +16,8 @@ HOUR_S = 3600
 NOISE = 0.2  # of the loss, between runs whose sums were rounded differently
 USUAL_RATE = 2700  # images/s of ResNet-50, where it was not measured: for the number of batches alone
 TORCH_STEPS = {"resnet50": 60, "resnet18": 200}  # some seconds of a large GPU
-TARGETS = ("penstockd", "penstock", "make_dataset", "train_cpu", "train_cuda", "penstock_cuda", "gpu_attach", "gpu_rates", "gpu_kernels")
+OPTIONAL = ("penstock_python",)  # wants Python's headers
+TARGETS = ("penstockd", "penstock", "make_dataset", "train_cpu", "train_cuda", "penstock_cuda", "gpu_attach", "gpu_rates", "gpu_kernels") + OPTIONAL
 
 
 # ---- building, data, the daemon ----
@@ -40,7 +41,7 @@ def build(stage):
     wanted = TARGETS if stage.gpu else TARGETS + ("cuda_fake_driver",)
     targets = [name for name in wanted if re.search(rf"^{name}:", known, re.MULTILINE)]
     stage.run("cmake", "--build", stage.build, "--parallel", str(stage.cores), "--target", *targets)
-    missing = [name for name in wanted if name not in targets]
+    missing = [name for name in wanted if name not in targets and name not in OPTIONAL]
     if missing:
         raise Failed(f"CMake made no target for {', '.join(missing)}: its log says what it did not find (nvcc, cuDNN)")
     return f"{len(targets)} targets, {stage.cores} at a time"
@@ -282,6 +283,20 @@ def torch_verdict(stage, model, found):
             f"model of {fed['model_of']}; {fed['dtype']}")
 
 
+def reader(stage):
+    if not stage.painted:
+        raise Failed("no pictures: the part data made none")
+    if not stage.gpu:
+        raise Skipped("needs a GPU: tests/python tries it against the fake driver")
+    if not stage.python:
+        raise Skipped("no Python with PyTorch (--python names one)")
+    package = stage.bin.parent / "python"
+    if not (package / "penstock/_penstock.abi3.so").exists():
+        raise Skipped("the Python package was not built: it wants Python's headers, 3.11 or later")
+    words = stage.run("env", f"PYTHONPATH={package}", stage.python, Path(__file__).with_name("reader.py"), stage.painted)
+    return words.strip().splitlines()[-1]
+
+
 def growth(stage):
     rate = stage.model_rate or USUAL_RATE
     batches = round(HOUR_S * rate / BATCH) if stage.gpu else 200
@@ -315,6 +330,7 @@ PARTS = (
     Part("daemon's rate", 30, "penstock bench", daemon_rate),
     Part("resnet50", 140, "PyTorch, AMP, channels_last", torch_model("resnet50")),
     Part("resnet18", 100, "PyTorch, AMP, channels_last", torch_model("resnet18")),
+    Part("reader", 60, "the Python package's batches against those on the CPU", reader),
     Part("growth", 60, "an hour's worth of batches", growth),
     Part("sanitizer", 90, "compute-sanitizer", sanitizer),
 )
