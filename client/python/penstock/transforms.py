@@ -3,7 +3,8 @@
 The daemon crops, resizes and flips; turning its uint8 pixels into normalised floats is the loader's. Torchvision's
 objects, of `torchvision.transforms` and of its `v2`, are known by their module and class, and what they say is read from
 their attributes: torchvision itself is never imported. Anything else is refused here by a sentence that says how it is
-applied to the batch instead; an image is never quietly treated otherwise than was asked for.
+applied to the batch instead; an image is never quietly treated otherwise than was asked for. Pixels are those that
+torchvision makes of PIL images, also where the list begins with ToImage (of tensors it makes others, by a step of 1).
 
 Numbers, and the order of the daemon's operations, are judged by the daemon (penstock.yaml(5), transforms), which has the
 only table of what is allowed: its refusal reaches the user as an ArgumentError too.
@@ -29,8 +30,8 @@ class Plan:
 
     `json` is options.transforms; None: what `train` implies. `size` is the side of the images that the list makes, None
     where nothing was given or it cannot be told. `dtype` is "uint8", "float32", "float16" or "bfloat16", None: the list does
-    not say (the loader's default). `mean` and `std` belong to floats, per channel, as (x / 255 - mean) / std; None: the list
-    does not make floats.
+    not say (the loader's default). `mean` and `std` belong to floats, per channel, as (x / 255 - mean) / std, computed in
+    float32 and rounded once to what is shorter; None: the list does not make floats.
     """
 
     json: Optional[str] = None
@@ -109,6 +110,8 @@ def _refuse(where: str, what: str) -> ArgumentError:
 def _unsupported(item: Any, where: str) -> ArgumentError:
     """For what cannot be read at all. The line of code works on the tensor that the loader yields."""
     kind = type(item)
+    if isinstance(item, type):
+        return _refuse(where, f"{item.__name__} is a class, not a transform: write {item.__name__}(...)")
     if _is_torchvision(item):
         what = f"{kind.__module__}.{kind.__name__} is not supported"
         line = f"images = v2.{kind.__name__}(...)(images)"
@@ -125,7 +128,8 @@ def _unsupported(item: Any, where: str) -> ArgumentError:
 def _on_the_batch(line: str) -> str:
     return (
         f"supported are {_SUPPORTED}. Apply it to the batch instead: leave it out of transforms, and in the loop write "
-        f"`{line}` (from torchvision.transforms import v2; torchvision draws once for the whole batch)"
+        f"`{line}` (from torchvision.transforms import v2; torchvision draws once for the whole batch, and "
+        'changes of colour want pixels that are not normalised: dtype="uint8")'
     )
 
 
