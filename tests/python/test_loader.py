@@ -1,4 +1,4 @@
-"""What a loader gives: images, labels and records, in every dtype; batches that are kept; broken and unlabelled images."""
+"""What a loader gives: images, labels and records, in every dtype; kept batches; broken and unlabelled images."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class Given(unittest.TestCase):
 
     def test_own_mean_and_std(self) -> None:
         raw, made = rows(dtype="uint8")[0], rows(mean=[0.5, 0.25, 0], std=np.array([2, 1, 0.5]))[0]
-        wanted = (raw.images.astype(np.float32) / np.float32(255) - np.float32([0.5, 0.25, 0])[:, None, None]) / np.float32(
-            [2, 1, 0.5]
-        )[:, None, None]
+        wanted = (
+            raw.images.astype(np.float32) / np.float32(255) - np.float32([0.5, 0.25, 0])[:, None, None]
+        ) / np.float32([2, 1, 0.5])[:, None, None]
         np.testing.assert_array_equal(made.images, wanted)
 
     def test_half(self) -> None:
@@ -79,7 +79,7 @@ class Given(unittest.TestCase):
         np.testing.assert_array_equal(half.images, rows()[0].images.astype(ml_dtypes.bfloat16))
 
     def test_transforms(self) -> None:
-        """In the place of what train implies: nothing random, here; the size is told by the list, and so is what comes of it."""
+        """In the place of what train implies: nothing random, here; the size and the dtype are told by the list."""
         said = rows(image_size=224, transforms=[{"Resize": {"size": [40, 40]}}, "ToTensor"])
         self.assertEqual((said[0].images.shape, said[0].images.dtype), ((8, 3, 40, 40), np.float32))
         self.assertEqual({int(flags) for batch in said for flags in batch.samples["flags"]}, {0})
@@ -87,6 +87,14 @@ class Given(unittest.TestCase):
         for a, b in zip(said, raw):
             self.assertEqual(b.images.dtype, np.uint8)
             np.testing.assert_array_equal(a.images, b.images.astype(np.float32) / np.float32(255))
+
+    def test_indices(self) -> None:
+        chosen = [7, 3, 3, 40]
+        got = rows(indices=chosen, train=False, batch_size=3)
+        self.assertEqual([list(batch.samples["index"]) for batch in got], [[7, 3, 3], [40]])
+        with loader(indices=chosen, train=False) as source:
+            self.assertEqual(len(source.dataset), 4)
+            self.assertEqual(source.samples, 60)
 
     def test_list_of_tars(self) -> None:
         tars = sorted(Path(support.dataset(tars=True)).glob("*.tar"))
@@ -158,9 +166,11 @@ class Records(unittest.TestCase):
                     path = Path(source.path(row["index"]))
                     self.assertTrue(path.is_absolute() and path.is_file(), path)
                     self.assertEqual(path.parent.name, source.classes[row["label"]])
-            for index in (60, -1):
-                with self.assertRaisesRegex(penstock.ArgumentError, "path: index: expected a whole number from 0 to 59"):
+            for index, sentence in ((60, "sample 60: the dataset has 60"), (-1, "path: index: expected a whole number")):
+                with self.assertRaisesRegex(penstock.ArgumentError, sentence):
                     source.path(index)
+            with self.assertRaisesRegex(TypeError, "path: index"):
+                source.path("beach")
 
     def test_member_of_a_tar(self) -> None:
         with loader(support.dataset(tars=True) + "/*.tar", train=False) as source:
@@ -224,7 +234,9 @@ class Known(unittest.TestCase):
         self.assertRegex(penstock.__version__, r"\d+\.\d+\.\d+")
 
     def test_import_is_light(self) -> None:
-        answer = support.python("import penstock, sys; print([m for m in ('torch', 'jax', 'torchvision') if m in sys.modules])")
+        answer = support.python(
+            "import penstock, sys; print([m for m in ('torch', 'jax', 'torchvision') if m in sys.modules])"
+        )
         self.assertEqual(answer.stdout.strip(), "[]")
 
     def test_threads_take_turns(self) -> None:
@@ -240,7 +252,8 @@ class Known(unittest.TestCase):
 
     def test_named_stream(self) -> None:
         home = support.folder / "named"
-        config = f"streams:\n  small:\n    source: {support.dataset()}\n    batch_size: 6\n    image_size: 32\n    train: false\n"
+        keys = [f"source: {support.dataset()}", "batch_size: 6", "image_size: 32", "train: false"]
+        config = "\n    ".join(["streams:\n  small:", *keys]) + "\n"
         home.mkdir()
         with support.harness.Daemon(home, config=config) as daemon:
             with penstock.Stream("small", socket=daemon.socket, framework="numpy", dtype="uint8") as stream:

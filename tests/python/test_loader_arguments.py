@@ -1,4 +1,4 @@
-"""What a wrong argument gets: an error of penstock's own type, that names the argument, what is allowed and what came."""
+"""What a wrong argument gets: an error of penstock's own that names the argument, what is allowed and what came."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ class Values(Refused):
         loader(timeout=None, reconnect=None, restarts=None, memory=64 << 20).close()
 
     def test_output(self) -> None:
-        self.argument("dtype: expected one of 'float32', 'float16', 'bfloat16', 'uint8', got 'float64'", dtype="float64")
+        self.argument(
+            "dtype: expected one of 'float32', 'float16', 'bfloat16', 'uint8', got 'float64'", dtype="float64"
+        )
         self.argument("dtype: .*float64", dtype=np.float64)
         self.argument("std: expected three numbers other than 0", std=[1, 0, 1])
         self.argument("mean: expected three numbers, .* got 2", mean=[0.5, 0.5])
@@ -86,7 +88,7 @@ class Values(Refused):
         self.argument('mean and std belong to floats: with dtype="uint8"', mean=[0.5, 0.5, 0.5], dtype="uint8")
 
     def test_device(self) -> None:
-        self.refused("DeviceError", "device='tpu': expected \"auto\", \"cpu\", \"cuda\"", lambda: loader(device="tpu"))
+        self.refused("DeviceError", 'device=\'tpu\': expected "auto", "cpu", "cuda"', lambda: loader(device="tpu"))
         self.refused("DeviceError", "device='cuda:x'", lambda: loader(device="cuda:x"))
         self.kind("device: expected .*, got 0", device=0)
         self.argument("device='cuda' needs torch", device="cuda")
@@ -115,11 +117,15 @@ class Values(Refused):
         with loader(group="one", share="all"):
             self.refused("GroupError", "another seed", lambda: loader(group="one", share="all", seed=1))
         with loader(rank=0, world_size=2, group="two"):
-            self.refused("GroupError", "rank 0 of group two is taken", lambda: loader(rank=0, world_size=2, group="two"))
+            self.refused(
+                "GroupError", "rank 0 of group two is taken", lambda: loader(rank=0, world_size=2, group="two")
+            )
 
     def test_transforms(self) -> None:
         self.argument("transforms: Resize: size: 10 is that of the shorter side", transforms=[{"Resize": {"size": 10}}])
-        self.argument("image_size is 32, but transforms makes images of 40", transforms=[{"RandomResizedCrop": {"size": 40}}])
+        self.argument(
+            "image_size is 32, but transforms makes images of 40", transforms=[{"RandomResizedCrop": {"size": 40}}]
+        )
         self.argument(r"transforms\[0\]", transforms=[print])
 
     def test_indices(self) -> None:
@@ -174,7 +180,9 @@ class Sources(Refused):
         self.source("SourceNotFoundError", "a.tar does not exist", [support.folder / "a.tar", support.folder / "b.tar"])
         nobody = support.folder / "nobody's.sock"
         for make in (penstock.Stream, lambda name, **other: penstock.Loader(f"stream:{name}", **other)):
-            self.refused("DaemonError", "no penstockd is running", lambda: make("train", framework="numpy", socket=nobody))
+            self.refused(
+                "DaemonError", "no penstockd is running", lambda: make("train", framework="numpy", socket=nobody)
+            )
         with self.assertRaises(FileNotFoundError):
             loader("/nowhere")
 
@@ -242,9 +250,7 @@ class Sources(Refused):
 class Daemons(Refused):
     def test_none_and_none_wanted(self) -> None:
         path = support.folder / "nobody" / "s.sock"
-        self.refused(
-            "DaemonError", "no penstockd is running", lambda: loader(socket=path, private_daemon=False)
-        )
+        self.refused("DaemonError", "no penstockd is running", lambda: loader(socket=path, private_daemon=False))
         self.kind("socket: expected a path, got 3", socket=3)
 
 

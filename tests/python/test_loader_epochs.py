@@ -1,4 +1,4 @@
-"""Epochs and states: what follows the end, `break`, an error and Ctrl-C; going on in the middle, also with another batch size."""
+"""Epochs and states: what follows the end, `break`, an error and Ctrl-C; going on in the middle, also otherwise cut."""
 
 from __future__ import annotations
 
@@ -435,7 +435,9 @@ class Troubles(unittest.TestCase):
         )
         with loader() as source:
             next(iter(source))
-            child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            child = subprocess.Popen(
+                [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
             assert child.stdout is not None and child.stdin is not None
             child.stdout.readline()
             child.kill()

@@ -1,4 +1,4 @@
-"""zero_copy=True: views of the daemon's memory, which cannot be written to, and hold their slot for as long as they live."""
+"""zero_copy=True: views of the daemon's memory, which cannot be written to, and hold their slot while they live."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class Views(unittest.TestCase):
                 np.testing.assert_array_equal(view.images, owned.images)
                 np.testing.assert_array_equal(view.labels, owned.labels)
                 np.testing.assert_array_equal(view.samples, owned.samples)
-                self.assertFalse(view.images.flags.writeable or view.labels.flags.writeable or view.samples.flags.writeable)
+                self.assertFalse(
+                    view.images.flags.writeable or view.labels.flags.writeable or view.samples.flags.writeable
+                )
 
     def test_short_batch(self) -> None:
         with loader(train=False) as source:
@@ -68,7 +70,10 @@ class Views(unittest.TestCase):
                 set_record,
             ]
             for number, write in enumerate(writings):
-                with self.subTest(number), self.assertRaisesRegex(penstock.ReadOnlyError, "cannot be written to: take a copy"):
+                with (
+                    self.subTest(number),
+                    self.assertRaisesRegex(penstock.ReadOnlyError, "cannot be written to: take a copy"),
+                ):
                     write()
             with self.assertRaises(ValueError):
                 images.flat[0] = 1
@@ -140,7 +145,10 @@ class Views(unittest.TestCase):
             "transforms": [{"RandomResizedCrop": {"size": 32}}, "ToTensor"],
         }
         for name, value in wrong.items():
-            with self.subTest(name), self.assertRaisesRegex(penstock.ArgumentError, f"{name} does not go with zero_copy=True"):
+            with (
+                self.subTest(name),
+                self.assertRaisesRegex(penstock.ArgumentError, f"{name} does not go with zero_copy=True"),
+            ):
                 loader(**{name: value})
         loader(dtype="uint8", framework="numpy", device="cpu").close()
 

@@ -79,8 +79,8 @@ def _dtype(value: Any) -> str:
     name = name[len("torch.") :] if name.startswith("torch.") else name
     if name not in _DTYPES:
         raise ArgumentError(
-            f"dtype: expected one of {', '.join(repr(word) for word in _DTYPES)}, got {value!r}; convert the batch in the loop "
-            "for any other"
+            f"dtype: expected one of {', '.join(repr(word) for word in _DTYPES)}, got {value!r}; convert the batch in "
+            "the loop for any other"
         )
     return name
 
@@ -151,8 +151,8 @@ def _check_named(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     said = [key for key in _DEFINING if not _is_default(given[key], defaults[key])]
     if said:
         raise ArgumentError(
-            f"{', '.join(said)}: the daemon's configuration defines {given['source']!r}, and beside it only what says who "
-            "reads how is allowed: change it there, or name a folder or tars as source"
+            f"{', '.join(said)}: the daemon's configuration defines {given['source']!r}, and beside it only what says "
+            "who reads how is allowed: change it there, or name a folder or tars as source"
         )
 
 
@@ -212,8 +212,8 @@ def _without_a_copy(given: Mapping[str, Any], plan: transforms.Plan, dtype: Opti
     for key, bad in wrong.items():
         if bad:
             raise ArgumentError(
-                f"{key} does not go with zero_copy=True, which gives read-only NumPy views of the daemon's memory as it is, "
-                "uint8 pixels in the order of rows: leave it out, or take zero_copy=False"
+                f"{key} does not go with zero_copy=True, which gives read-only NumPy views of the daemon's memory as "
+                "it is, uint8 pixels in the order of rows: leave it out, or take zero_copy=False"
             )
     zero, one = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     return Output("numpy", True, "uint8", True, zero, one, None, None)
@@ -223,7 +223,8 @@ def _normalisation(given: Mapping[str, Any], plan: transforms.Plan, dtype: str) 
     mean, std = checks.channels("mean", given["mean"]), checks.channels("std", given["std"])
     if dtype == "uint8" and (mean or std):
         raise ArgumentError(
-            'mean and std belong to floats: with dtype="uint8" pixels come as they are; leave them out, or take "float32"'
+            'mean and std belong to floats: with dtype="uint8" pixels come as they are; leave them out, or take '
+            '"float32"'
         )
     return mean or plan.mean or _IMAGENET_MEAN, std or plan.std or _IMAGENET_STD
 

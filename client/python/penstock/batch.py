@@ -17,18 +17,7 @@ FLIPPED_VERTICALLY = 16  # upside down
 # struct penstock_sample, as it lies in shared memory.
 SAMPLE: "np.dtype[np.void]" = np.dtype(
     {
-        "names": [
-            "index",
-            "label",
-            "crop_x",
-            "crop_y",
-            "crop_w",
-            "crop_h",
-            "src_w",
-            "src_h",
-            "flags",
-            "position",
-        ],
+        "names": ["index", "label", "crop_x", "crop_y", "crop_w", "crop_h", "src_w", "src_h", "flags", "position"],
         "formats": ["<u8", "<i8", "<u4", "<u4", "<u4", "<u4", "<u4", "<u4", "<u4", "<u8"],
         "offsets": [0, 8, 16, 20, 24, 28, 32, 36, 40, 48],
         "itemsize": 64,
@@ -80,7 +69,9 @@ class Batch:
         return self.count
 
     def __repr__(self) -> str:
-        return f"<penstock.Batch {self.batch} of epoch {self.epoch}: {self.count} rows{', the last' if self.last else ''}>"
+        return (
+            f"<penstock.Batch {self.batch} of epoch {self.epoch}: {self.count} rows{', the last' if self.last else ''}>"
+        )
 
 
 Yielded = Tuple[Any, Any, Told]

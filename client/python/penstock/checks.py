@@ -1,5 +1,5 @@
-"""Checks of single arguments: each returns the value as the rest of the package wants it, or raises an ArgumentError that
-names the argument, what is allowed, and what came.
+"""Checks of single arguments: each returns the value as the rest of the package wants it, or raises an ArgumentError
+that names the argument, what is allowed, and what came.
 
 What only the daemon can judge (how large a batch may be with its memory, whether a folder is a dataset) is left to it.
 """

@@ -22,7 +22,8 @@ def read(device: Any) -> str:
         return "cpu"
     if not _NAME.fullmatch(name):
         raise DeviceError(
-            f'device={name!r}: expected "auto", "cpu", "cuda" or "cuda:N". For any other device take device="cpu" and move the '
+            f'device={name!r}: expected "auto", "cpu", "cuda" or "cuda:N". For any other device take device="cpu" and '
+            'move the '
             "batch in the loop: images.to(...)"
         )
     return name
@@ -49,7 +50,8 @@ def torch_cuda(name: str) -> Optional[str]:
         return None
     if not available:
         raise DeviceError(
-            f"device={name!r}, but torch finds no CUDA device in this process (torch.cuda.is_available() is False): take "
+            f"device={name!r}, but torch finds no CUDA device in this process (torch.cuda.is_available() is False): "
+            "take "
             'device="cpu", or "auto"'
         )
     count = torch.cuda.device_count()

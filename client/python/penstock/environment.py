@@ -27,7 +27,9 @@ def _number(variable: str, expected: str) -> Optional[int]:
     if not text:
         return None
     if not (text.isascii() and text.isdigit()):
-        raise ArgumentError(f"the environment's {variable} is {text!r}: expected {expected}, as torchrun sets it; or unset it")
+        raise ArgumentError(
+            f"the environment's {variable} is {text!r}: expected {expected}, as torchrun sets it; or unset it"
+        )
     return int(text)
 
 
@@ -57,7 +59,8 @@ def ranks(share: Optional[str], rank: Optional[int], world_size: Optional[int]) 
     if share == "all":
         if rank is not None or world_size is not None:
             raise ArgumentError(
-                'rank and world_size say something only with share="split": with share="all" every trainer gets every batch'
+                'rank and world_size say something only with share="split": with share="all" every trainer gets every '
+                'batch'
             )
         return Ranks("all", None, None)
     whence = ""
@@ -67,7 +70,8 @@ def ranks(share: Optional[str], rank: Optional[int], world_size: Optional[int]) 
     if (rank is None) != (world_size is None):
         there, missing = ("rank", "world_size") if world_size is None else ("world_size", "rank")
         raise ArgumentError(
-            f"{whence}{there} is given and {missing} is not: set both, as torchrun does (RANK and WORLD_SIZE), or neither"
+            f"{whence}{there} is given and {missing} is not: set both, as torchrun does (RANK and WORLD_SIZE), or "
+            "neither"
         )
     if rank is None or world_size is None:
         if share == "split":

@@ -3,9 +3,10 @@
     for epoch in range(n):
         for images, labels in loader: ...
 
-An iteration that runs to its end, and one that is left by `break`, are followed by the next epoch; after a state was loaded
-the next iteration resumes once, in the middle. So is one that penstock itself ended with an error: what was not given is not
-skipped. `at` is the one truth of what comes next; whoever reads the stream moves the stream there where it is elsewhere.
+An iteration that runs to its end, and one that is left by `break`, are followed by the next epoch; after a state was
+loaded the next iteration resumes once, in the middle. So is one that penstock itself ended with an error: what was not
+given is not skipped. `at` is the one truth of what comes next; whoever reads the stream moves the stream there where it
+is elsewhere.
 """
 
 from __future__ import annotations

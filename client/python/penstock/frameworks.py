@@ -1,8 +1,9 @@
 """Whose arrays a loader yields: torch's, NumPy's or JAX's, made of blocks of memory without copying them.
 
-torch and JAX are imported when a loader that yields theirs is made, and not before: importing penstock needs NumPy alone.
-The shape is (rows, 3, height, width) everywhere. With channels_last the memory is in the order of the daemon's, rows of
-pixels, and strides say so; JAX's arrays have no strides, so that theirs are written in the order of their shape.
+torch and JAX are imported when a loader that yields theirs is made, and not before: importing penstock needs NumPy
+alone. The shape is (rows, 3, height, width) everywhere. With channels_last the memory is in the order of the daemon's,
+rows of pixels, and strides say so; JAX's arrays have no strides, so that theirs are written in the order of their
+shape.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def choose(framework: str) -> str:
         return "torch" if _installed("torch") else "numpy"
     if not _installed(framework):
         raise ArgumentError(
-            f"framework={framework!r}, but {framework} is not installed in this Python: `pip install {framework}`, or leave "
-            "framework out"
+            f"framework={framework!r}, but {framework} is not installed in this Python: `pip install {framework}`, or "
+            "leave framework out"
         )
     return framework
 

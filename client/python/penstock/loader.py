@@ -1,15 +1,15 @@
 """The loader: a stream of the daemon as an object that is iterated once for each epoch.
 
-Two truths are kept apart. `Epochs.at` is where the loop is: behind the batch that it was given last. The reader's state is
-where the stream is. Before each batch they are compared, and where they differ the stream is closed and opened at `at`.
-That one rule makes `break`, set_epoch and load_state_dict work, and it is why Ctrl-C at any place loses nothing: a batch that
-was read and did not reach the loop is read again.
+Two truths are kept apart. `Epochs.at` is where the loop is: behind the batch that it was given last. The reader's state
+is where the stream is. Before each batch they are compared, and where they differ the stream is closed and opened at
+`at`. That one rule makes `break`, set_epoch and load_state_dict work, and it is why Ctrl-C at any place loses nothing:
+a batch that was read and did not reach the loop is read again.
 
-In a group that shares its batches (share="all") the others go on at their own pace, and a stream cannot be moved: there the
-rest of an epoch is read and dropped.
+In a group that shares its batches (share="all") the others go on at their own pace, and a stream cannot be moved: there
+the rest of an epoch is read and dropped.
 
-Threads: calls take turns. fork(): the child's loader is dead and says so, before it touches the lock, which may have been
-held by another thread.
+Threads: calls take turns. fork(): the child's loader is dead and says so, before it touches the lock, which may have
+been held by another thread.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class _Iteration:
 
 
 class Dataset:
-    """What `len(loader.dataset)` and its like expect: an epoch's samples and the classes. Not the samples themselves."""
+    """What `len(loader.dataset)` and its like expect: an epoch's samples and the classes, not the samples."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
 
     def __len__(self) -> int:
-        return self._loader._epoch_samples()
+        return self._loader._info["samples"]
 
     @property
     def classes(self) -> list[str]:
@@ -86,8 +86,8 @@ class Loader:
     """Batches of a dataset: `for images, labels in loader`, once for each epoch. docs/python.md explains each argument.
 
     source: a folder, a tar, a glob or brace range of tars, a list of tars, or "stream:NAME" of the running daemon.
-    batch_size is per rank. train: random crops, flips, shuffled, the last short batch dropped; else Resize and CenterCrop, in
-    order. None means what `train` implies, or the environment says."""
+    batch_size is per rank. train: random crops, flips, shuffled, the last short batch dropped; else Resize and
+    CenterCrop, in order. None means what `train` implies, or the environment says."""
 
     def __init__(
         self,
@@ -139,6 +139,7 @@ class Loader:
         self._lock = threading.RLock()
         self._opening = arguments.read(given, _defaults())
         self._info: dict[str, int] = {}
+        self._samples: Optional[int] = None
         self._classes: Optional[list[str]] = None
         self._config: Optional[dict[str, Any]] = None
         self._opened = 0  # how often
@@ -168,9 +169,7 @@ class Loader:
         output = self._opening.output
         if output.cuda is not None:
             self._classes, self._config = stream.classes(), json.loads(stream.config())
-            return cuda.CudaReader(
-                stream, output.cuda, output.dtype, output.mean, output.std, output.channels_last
-            )
+            return cuda.CudaReader(stream, output.cuda, output.dtype, output.mean, output.std, output.channels_last)
         if output.zero_copy:
             return readers.ViewReader(stream)
         arrays: frameworks.Arrays
@@ -240,8 +239,8 @@ class Loader:
             here = self._here()
         if not here.same_place(at):
             warnings.warn(
-                f"the group is at epoch {here.epoch}, sample {here.position}, and this loader was at epoch {at.epoch}, sample "
-                f"{at.position}: what lies between was given to the others alone",
+                f"the group is at epoch {here.epoch}, sample {here.position}, and this loader was at epoch {at.epoch}, "
+                f"sample {at.position}: what lies between was given to the others alone",
                 stacklevel=5,
             )
             self._epochs.moved(here)
@@ -251,8 +250,8 @@ class Loader:
     def _check(self) -> None:
         if self._owner != os.getpid():
             raise errors.ForkError(
-                f"this loader was made in process {self._owner}, and is used in its child {os.getpid()}, which was forked from "
-                "it: make a loader in each process"
+                f"this loader was made in process {self._owner}, and is used in its child {os.getpid()}, which was "
+                "forked from it: make a loader in each process"
             )
         if self._closed:
             raise errors.ClosedError("this loader was closed: make another one")
@@ -316,7 +315,7 @@ class Loader:
         position = self._epochs.at.position
         if position % whole == 0:
             return len(self) - position // whole
-        left = self._epoch_samples() - position  # goes on from a state of another batch size
+        left = self._info["samples"] - position  # goes on from a state of another batch size
         return left // whole if self._definition()["drop_last"] else -(-left // whole)
 
     def set_epoch(self, epoch: int) -> None:
@@ -326,8 +325,8 @@ class Loader:
             epoch = checks.number("set_epoch: epoch", epoch, 0, 2**32 - 1)
             if self._opening.shared and self._epochs.wants_other_epoch(epoch):
                 raise errors.GroupError(
-                    f"set_epoch({epoch}), but the next epoch of this loader is {self._epochs.upcoming}, and the others of its "
-                    "group read that one: give each trainer a loader without a group where they are to differ"
+                    f"set_epoch({epoch}), but the next epoch of this loader is {self._epochs.upcoming}, and the others "
+                    "of its group read that one: give each trainer a loader without a group where they are to differ"
                 )
             self._epochs.set_epoch(epoch)
 
@@ -354,8 +353,8 @@ class Loader:
     def _warn_of_transform(self, state: State) -> None:
         if state.transform != self._epochs.at.transform:
             warnings.warn(
-                "the state was taken with other transforms (image_size, train, decode, ...): the samples are the same, their "
-                "pixels are not",
+                "the state was taken with other transforms (image_size, train, decode, ...): the samples are the same, "
+                "their pixels are not",
                 stacklevel=3,
             )
 
@@ -389,11 +388,10 @@ class Loader:
 
     @property
     def samples(self) -> int:
-        """Of the dataset."""
-        return self._info["samples"]
-
-    def _epoch_samples(self) -> int:
-        return int(self.stats()["order_samples"])
+        """Of the dataset, whatever `indices` chooses of them; an epoch has len(loader.dataset)."""
+        if self._samples is None:
+            self._samples = int(self.stats()["samples"])
+        return self._samples
 
     @property
     def dataset(self) -> Dataset:
@@ -419,7 +417,7 @@ class Loader:
     def path(self, index: int) -> str:
         """Where sample `index` comes from: a file's absolute path, or SHARD!MEMBER."""
         self._check()
-        index = checks.number("path: index", index, 0, self.samples - 1)
+        index = checks.number("path: index", index, 0, 2**64 - 1)
         with self._lock:
             return self._ask().path(index)
 
@@ -459,8 +457,8 @@ class Loader:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise errors.CopyError(
-            "a loader belongs to the process that made it, and cannot be copied or pickled: make one in each process, and "
-            "hand on its arguments or its state_dict()"
+            "a loader belongs to the process that made it, and cannot be copied or pickled: make one in each process, "
+            "and hand on its arguments or its state_dict()"
         )
 
     def __repr__(self) -> str:
@@ -468,6 +466,6 @@ class Loader:
             return f"<penstock.{type(self).__name__} {self._opening.source}: closed>"
         at = self._epochs.at
         return (
-            f"<penstock.{type(self).__name__} {self._opening.source}: {self.samples} samples, {len(self)} batches of "
-            f"{self.batch_size}, at epoch {at.epoch}, sample {at.position}>"
+            f"<penstock.{type(self).__name__} {self._opening.source}: {self._info['samples']} samples, {len(self)} "
+            f"batches of {self.batch_size}, at epoch {at.epoch}, sample {at.position}>"
         )

@@ -1,9 +1,9 @@
 """How a batch leaves shared memory on the CPU: copied into memory of the user's own, or as views of the slot.
 
 The copy is what makes a batch stay valid for as long as it is kept; it is also the conversion to floats, so that every
-pixel is read and written once. A block is taken before the wait, so that the pages of a new one are there when the batch
-is; the slot goes back as soon as the copy is made. One block is kept for use again: a loop that keeps nothing has two of
-them in turn, the one it works on and the one being filled.
+pixel is read and written once. A block is taken before the wait, so that the pages of a new one are there when the
+batch is; the slot goes back as soon as the copy is made. One block is kept for use again: a loop that keeps nothing has
+two of them in turn, the one it works on and the one being filled.
 
 For CUDA devices cuda.CudaReader does the same.
 """
@@ -29,8 +29,8 @@ _KEEP = 1  # unused blocks
 
 
 class Reader(Protocol):
-    """Owns the stream. `next` gives (images, labels, what is known besides), or None after the last epoch; `state` is where
-    what was given ends."""
+    """Owns the stream. `next` gives (images, labels, what is known besides), or None after the last epoch; `state` is
+    where what was given ends."""
 
     def next(self, timeout_ms: int) -> Optional[Tuple[Any, Any, Told]]: ...
     def state(self) -> str: ...
@@ -86,11 +86,7 @@ class OwnedReader(_StreamReader):
         told = _Told(batch.count, batch.last, batch.epoch, batch.batch, bytes(batch.view("samples")))
         batch.release()
         count = told.count
-        return (
-            self._arrays.images(images, count, self._height, self._width),
-            self._arrays.labels(labels, count),
-            told,
-        )
+        return (self._arrays.images(images, count, self._height, self._width), self._arrays.labels(labels, count), told)
 
 
 class ViewReader(_StreamReader):

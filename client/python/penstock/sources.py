@@ -1,4 +1,5 @@
-"""What a user may pass as `source`, made the text that the daemon expands: one path, a glob, a brace range, stream:NAME.
+"""What a user may pass as `source`, made the text that the daemon expands: one path, a glob, a brace range,
+stream:NAME.
 
 The daemon knows no lists, but it knows braces: a list of tars becomes their common beginning and end with the rest in
 braces, so that also a thousand shards fit into a request.
@@ -77,7 +78,9 @@ def _list(sources: Sequence[Any]) -> str:
     paths = [_path(source) for source in sources]
     for path in paths:
         if stream_name(path) is not None:
-            raise ArgumentError(f"source: {path} cannot be one of a list: a stream's sources are in the daemon's configuration")
+            raise ArgumentError(
+                f"source: {path} cannot be one of a list: a stream's sources are in the daemon's configuration"
+            )
         if len(paths) > 1 and set(path) & set("{},"):
             raise ArgumentError(
                 f"source: {path} has a brace or a comma, and cannot be one of a list: a list is handed on as one "
@@ -92,7 +95,7 @@ def pattern(source: Any) -> str:
     size = len(os.fsencode(text))
     if size > _MOST_BYTES:
         raise ArgumentError(
-            f"source: this makes a pattern of {size} bytes, and at most {_MOST_BYTES} are possible: name the tars by a glob or "
-            "a brace range, or link them into one folder"
+            f"source: this makes a pattern of {size} bytes, and at most {_MOST_BYTES} are possible: name the tars by a "
+            "glob or a brace range, or link them into one folder"
         )
     return text

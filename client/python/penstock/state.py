@@ -1,8 +1,8 @@
 """Where a loop is: the small JSON object that a checkpoint keeps, checked before anybody acts on it.
 
-It is what penstock_stream_state writes (proto/PROTOCOL.md, State), so states of the command, of C trainers and of Python
-are one and the same. `position` counts samples of the epoch's global order, all ranks together: that is why another batch
-size, or another number of ranks, can go on from it.
+It is what penstock_stream_state writes (proto/PROTOCOL.md, State), so states of the command, of C trainers and of
+Python are one and the same. `position` counts samples of the epoch's global order, all ranks together: that is why
+another batch size, or another number of ranks, can go on from it.
 """
 
 from __future__ import annotations
@@ -93,6 +93,6 @@ class State:
             mine, its = getattr(self, key), getattr(stream, key)
             if mine != its:
                 raise StateError(
-                    f"the state belongs to {belongs}: its {key} is {mine}, the loader's is {its}. Make the loader as it was "
-                    "when the state was taken, or begin without a state"
+                    f"the state belongs to {belongs}: its {key} is {mine}, the loader's is {its}. Make the loader as "
+                    "it was when the state was taken, or begin without a state"
                 )

@@ -19,8 +19,8 @@ __all__ = ["SlotArray"]
 
 def _refuse() -> NoReturn:
     raise ReadOnlyError(
-        "this array is a zero-copy view of the daemon's memory, which cannot be written to: take a copy (array.copy()), or "
-        "make the loader with zero_copy=False"
+        "this array is a zero-copy view of the daemon's memory, which cannot be written to: take a copy "
+        "(array.copy()), or make the loader with zero_copy=False"
     )
 
 
