@@ -2,14 +2,11 @@
 #include "client/lib/convert.h"
 
 #include "client/lib/error.h"
+#include "proto/processor.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef __x86_64__
-#include <cpuid.h>
-#endif
 
 static bool choose_always(void)
 {
@@ -17,18 +14,14 @@ static bool choose_always(void)
 }
 
 #ifdef __x86_64__
-/* Not every compiler's own question knows F16C. */
 static bool choose_avx2(void)
 {
-	unsigned a, b, c = 0, d;
-	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-	       __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+	return processor_has(PROCESSOR_AVX2 | PROCESSOR_FMA | PROCESSOR_F16C);
 }
 
 static bool choose_avx512(void)
 {
-	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-	       __builtin_cpu_supports("avx512vl");
+	return processor_has(PROCESSOR_AVX512F | PROCESSOR_AVX512BW | PROCESSOR_AVX512VL);
 }
 #endif
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "base/variant.h"
+#include "proto/processor.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -29,11 +30,11 @@ static bool lanes_run(const void *table)
 {
 #ifdef __x86_64__
 	if (table == &lanes_avx2)
-		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+		return processor_has(PROCESSOR_AVX2 | PROCESSOR_BMI2);
 	if (table == &lanes_avx512)
-		return __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("avx512f") &&
-		       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-		       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi2");
+		return processor_has(PROCESSOR_BMI2 | PROCESSOR_AVX512F | PROCESSOR_AVX512BW |
+				     PROCESSOR_AVX512VL | PROCESSOR_AVX512DQ |
+				     PROCESSOR_AVX512VBMI2);
 #endif
 	return table == &lanes_c;
 }

@@ -4,15 +4,16 @@
 #include "decode/planes_kernels.h"
 
 #include "base/variant.h"
+#include "proto/processor.h"
 
 static bool planes_kernels_run(const void *table)
 {
 #ifdef __x86_64__
 	if (table == &planes_kernels_avx2)
-		return __builtin_cpu_supports("avx2");
+		return processor_has(PROCESSOR_AVX2);
 	if (table == &planes_kernels_avx512)
-		return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-		       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+		return processor_has(PROCESSOR_AVX512F | PROCESSOR_AVX512BW | PROCESSOR_AVX512VL |
+				     PROCESSOR_AVX512VNNI);
 #endif
 #ifdef __aarch64__
 	if (table == &planes_kernels_neon)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "base/variant.h"
+#include "proto/processor.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -25,14 +26,12 @@ static bool kernels_run(const void *table)
 {
 #ifdef __x86_64__
 	if (table == &kernels_avx2)
-		return __builtin_cpu_supports("avx2");
-	bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-		    __builtin_cpu_supports("avx512vl");
+		return processor_has(PROCESSOR_AVX2);
+	uint32_t wide = PROCESSOR_AVX512F | PROCESSOR_AVX512BW | PROCESSOR_AVX512VL;
 	if (table == &kernels_avx512)
-		return wide;
+		return processor_has(wide);
 	if (table == &kernels_vnni)
-		return wide && __builtin_cpu_supports("avx512vbmi") &&
-		       __builtin_cpu_supports("avx512vnni");
+		return processor_has(wide | PROCESSOR_AVX512VBMI | PROCESSOR_AVX512VNNI);
 #endif
 #ifdef __aarch64__
 	if (table == &kernels_neon)
