@@ -2,7 +2,6 @@
 #include "client/cli/answer.h"
 
 #include "base/util.h"
-#include "client/cli/cli.h"
 #include "client/cli/document.h"
 #include "penstock/penstock.h"
 
@@ -34,12 +33,6 @@ int answer_ask(const char *socket, char **ret_text, struct node **ret_root, char
 	else
 		document_free(root);
 	return 0;
-}
-
-int answer_find(char socket[ANSWER_SOCKET])
-{
-	int r = penstock_daemon_socket(NULL, socket, ANSWER_SOCKET);
-	return r < 0 ? cli_fail(cli_exit_code(r), "%s", penstock_error()) : CLI_OK;
 }
 
 const char *answer_name(const struct node *stream)

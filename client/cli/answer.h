@@ -12,11 +12,6 @@ struct node;
 enum { ANSWER_SENTENCE = 1024 };
 int answer_ask(const char *socket, char **ret_text, struct node **ret_root, char *said);
 
-/* Finds the daemon that runs, for whoever goes on speaking to that one: its socket into `socket`.
- * An exit code, after saying on stderr why there is none, or which of several could be meant. */
-enum { ANSWER_SOCKET = 108 };
-int answer_find(char socket[ANSWER_SOCKET]);
-
 /* Of one of its streams: what to call it, whether each rank has a stream of its own, and how many
  * broken samples it met. */
 const char *answer_name(const struct node *stream);

@@ -1,7 +1,7 @@
 /* measure: see measure.h. Ten times a second it looks at daemon and trainers (watch.h), and whether
  * they live. */
 #include "client/cli/measure.h"
-#include "client/cli/answer.h"
+#include "client/cli/find.h"
 
 #include "base/clock.h"
 #include "base/util.h"
@@ -31,7 +31,7 @@ const char *const measure_decode_stage[MEASURE_DECODE_STAGES] = {
 struct run {
 	const struct measure_options *options;
 	char group[32];
-	char socket[ANSWER_SOCKET]; /* of the daemon that runs, where that is measured */
+	char socket[FIND_SOCKET]; /* of the daemon that runs, where that is measured */
 	struct trainer_board *board;
 	pid_t pid[TRAINER_MAX];
 	unsigned started;
@@ -416,7 +416,7 @@ static int run_sum_up(const struct run *run, struct measure *measure)
 
 static int run_whole(struct run *run, struct measure *measure)
 {
-	int code = recipe_is_stream(run->options->source) ? answer_find(run->socket)
+	int code = recipe_is_stream(run->options->source) ? find_daemon(run->socket)
 							  : run_prepare(run->options, measure);
 	if (code == CLI_OK)
 		code = run_start_trainers(run);

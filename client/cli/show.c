@@ -2,8 +2,8 @@
  *
  * A stream begins where a state says, so a batch far into an epoch is reached by writing its
  * position into the state of the stream just opened, without decoding what lies before it. */
-#include "client/cli/answer.h"
 #include "client/cli/cli.h"
+#include "client/cli/find.h"
 
 #include "base/util.h"
 #include "client/cli/canvas.h"
@@ -24,7 +24,7 @@
 
 struct show {
 	const char *source, *output;
-	char socket[ANSWER_SOCKET]; /* of the daemon that runs, where one of its streams is shown */
+	char socket[FIND_SOCKET]; /* of the daemon that runs, where one of its streams is shown */
 	struct recipe recipe;
 	struct recipe_daemon daemon;
 	uint64_t epoch, batch, rows, columns, tile;
@@ -243,7 +243,7 @@ int show_main(int argc, char **argv)
 		return r < 0 ? CLI_USAGE : CLI_OK;
 	int code;
 	if (recipe_is_stream(show.source)) {
-		code = answer_find(show.socket);
+		code = find_daemon(show.socket);
 	} else {
 		code = catalog_open(show.source, show.recipe.labels, &show.dataset);
 		if (code == CLI_OK)

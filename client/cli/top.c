@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "client/cli/answer.h"
 #include "client/cli/cli.h"
+#include "client/cli/find.h"
 #include "client/cli/options.h"
 
 #include <langinfo.h>
@@ -140,9 +141,9 @@ int top_main(int argc, char **argv)
 	if (top.interval_s < top_interval_least_s)
 		return cli_fail(CLI_USAGE, "--interval is %g s; from 0.2 to 60 are possible",
 			top.interval_s);
-	char socket[ANSWER_SOCKET];
+	char socket[FIND_SOCKET];
 	if (!top.socket) {
-		r = answer_find(socket);
+		r = find_daemon(socket);
 		if (r != CLI_OK)
 			return r;
 		top.socket = socket;
