@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 import os
 import shutil
 import unittest
@@ -252,6 +253,39 @@ class Daemons(Refused):
         path = support.folder / "nobody" / "s.sock"
         self.refused("DaemonError", "no penstockd is running", lambda: loader(socket=path, private_daemon=False))
         self.kind("socket: expected a path, got 3", socket=3)
+
+
+class Documented(unittest.TestCase):
+    """docs/python.md has every argument with its default, and every error with what it also is."""
+
+    TEXT = (Path(__file__).resolve().parents[2] / "docs/python.md").read_text()
+
+    def rows(self) -> "list[list[str]]":
+        return [[cell.strip() for cell in line.split("|")[1:-1]] for line in self.TEXT.splitlines() if line[:1] == "|"]
+
+    def test_arguments(self) -> None:
+        told = {
+            name: row[1].strip('"')
+            for row in self.rows()
+            if len(row) == 3
+            for name in row[0].replace("`", "").split(", ")
+        }
+        for name, parameter in inspect.signature(penstock.Loader).parameters.items():
+            default = "" if parameter.default is parameter.empty else str(parameter.default)
+            if parameter.kind is not parameter.VAR_KEYWORD:
+                self.assertEqual(told.get(name), default, name)
+        named = self.TEXT.split("## Named streams")[1].split("##")[0]
+        for name in inspect.signature(penstock.Stream).parameters:
+            self.assertTrue(name in ("name", "unknown") or f"`{name}`" in named, name)
+
+    def test_errors(self) -> None:
+        told = {row[0].strip("`"): set(row[1].split(", ")) - {""} for row in self.rows() if len(row) == 4}
+        told.pop("error")
+        for name in penstock.errors.__all__:
+            error = getattr(penstock, name)
+            bases = {base.__name__ for base in error.__bases__} - {"Error", "Exception"}
+            self.assertEqual(told.pop(name, set()), bases, name)
+        self.assertEqual(set(told) - {"---"}, set())
 
 
 class Python39(unittest.TestCase):
