@@ -22,6 +22,7 @@ import atexit
 import contextlib
 import faulthandler
 import functools
+import gc
 import importlib
 import importlib.util
 import os
@@ -34,6 +35,7 @@ import sys
 import tempfile
 import traceback
 import unittest
+import warnings
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -69,6 +71,10 @@ for _name, _below in _FOLDERS.items():
     (folder / _below).mkdir(mode=0o700)
     os.environ[_name] = str(folder / _below)
 os.environ.setdefault("PENSTOCK_BIN", str(BUILD / "bin"))
+
+# A sanitizer's runtime, which is in this process by now, and which penstockd brings itself.
+_PRELOAD = os.environ.pop("LD_PRELOAD", None)
+SANITIZED = _PRELOAD is not None
 
 sys.path.insert(0, str(_ROOT / "tests/e2e"))
 import harness  # noqa: E402
@@ -117,7 +123,10 @@ def stop_daemons(sig: int = signal.SIGTERM) -> None:
 
 def python(code: str, *arguments: str, check: bool = True, limit: float = LIMIT, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Runs a program in a Python of its own; fails with what it said where it fails."""
-    answer = subprocess.run([sys.executable, "-c", code, *arguments], env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+    preload = {"LD_PRELOAD": _PRELOAD} if _PRELOAD else {}
+    if preload:
+        code = f"import os; os.environ.pop('LD_PRELOAD')\n{code}"
+    answer = subprocess.run([sys.executable, "-c", code, *arguments], env={**os.environ, **preload, **environment}, stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=limit)
     if check:
         assert answer.returncode == 0, f"ended with {answer.returncode}: {answer.stdout}{answer.stderr}"
@@ -127,7 +136,10 @@ def python(code: str, *arguments: str, check: bool = True, limit: float = LIMIT,
 def forked(function: "Callable[[], Any]") -> Any:
     """What a function returns in a forked child, which ends then without Python's own cleaning up."""
     reader, writer = os.pipe()
-    pid = os.fork()
+    with warnings.catch_warnings():
+        # From 3.12 on Python warns of the other threads. They are what is tested.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if pid == 0:
         try:
             answer = (True, function())
@@ -162,6 +174,8 @@ def nothing_left(what: str = "") -> "Iterator[None]":
 
 def _clean_up() -> None:
     if os.getpid() == _owner and folder.exists():
+        # A daemon that is told to end waits for its trainers, of which the collector may have some.
+        gc.collect()
         try:
             stop_daemons()
         finally:

@@ -5,7 +5,7 @@
 
 /* View.__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None). BufferError where
  * the memory cannot be had so. */
-PyObject *dlpack_export(PyObject *view, PyObject *args, PyObject *kwargs);
+PyObject *dlpack_export(PyObject *object, PyObject *args, PyObject *kwargs);
 
 /* View.__dlpack_device__(). */
 PyObject *dlpack_device(PyObject *view, PyObject *unused);

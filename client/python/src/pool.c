@@ -13,14 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <structmember.h>
 
-enum { POOL_PAGE = 4096, POOL_HUGE_PAGE = 2 << 20 };
+enum { POOL_ALIGNMENT = 4096, POOL_HUGE_PAGE = 2 << 20 };
 
 struct pool {
 	Py_ssize_t block_bytes;
-	size_t mapped_bytes;
+	size_t page_bytes, mapped_bytes;
 	Py_ssize_t refs; /* of its object, of blocks */
 	Py_ssize_t keep, unused_count;
 	void **unused; /* keep */
@@ -33,15 +34,22 @@ struct pool_object {
 
 /* ---- memory ---- */
 
+/* Of the kernel, which may be larger than what is promised of a block. */
+static size_t pool_page(void)
+{
+	long bytes = sysconf(_SC_PAGESIZE);
+	return bytes > POOL_ALIGNMENT ? (size_t)bytes : POOL_ALIGNMENT;
+}
+
 static size_t pool_alignment(const struct pool *pool)
 {
-	return pool->mapped_bytes < POOL_HUGE_PAGE ? POOL_PAGE : POOL_HUGE_PAGE;
+	return pool->mapped_bytes < POOL_HUGE_PAGE ? pool->page_bytes : POOL_HUGE_PAGE;
 }
 
 /* Maps more and takes off what is too much: older kernels align nothing to huge pages. */
 static void *pool_map(const struct pool *pool)
 {
-	size_t alignment = pool_alignment(pool), slack = alignment - POOL_PAGE;
+	size_t alignment = pool_alignment(pool), slack = alignment - pool->page_bytes;
 	char *mapped = mmap(NULL, pool->mapped_bytes + slack, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mapped == MAP_FAILED)
@@ -52,7 +60,7 @@ static void *pool_map(const struct pool *pool)
 	if (slack > before)
 		(void)munmap(mapped + before + pool->mapped_bytes, slack - before);
 	/* Where there are none, ordinary ones do. */
-	if (alignment > POOL_PAGE)
+	if (slack)
 		(void)madvise(mapped + before, pool->mapped_bytes, MADV_HUGEPAGE);
 	return mapped + before;
 }
@@ -100,8 +108,10 @@ static struct pool *pool_make(Py_ssize_t block_bytes, Py_ssize_t keep)
 		PyErr_NoMemory();
 		return NULL;
 	}
+	size_t page = pool_page();
 	*pool = (struct pool){.block_bytes = block_bytes,
-		.mapped_bytes = ((size_t)block_bytes + POOL_PAGE - 1) / POOL_PAGE * POOL_PAGE,
+		.page_bytes = page,
+		.mapped_bytes = ((size_t)block_bytes + page - 1) / page * page,
 		.refs = 1,
 		.keep = keep,
 		.unused = unused};

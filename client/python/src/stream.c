@@ -169,7 +169,8 @@ static int stream_look(struct channel *channel, void *data)
 	int result = penstock_stream_next(channel->stream, batch, 0);
 	if (result == -EAGAIN && channel->held == channel->info.slots)
 		result = penstock_stream_next(channel->stream, batch, STREAM_HELD_MS);
-	if (result == -EDEADLK && channel_settle(channel))
+	/* Not all that is held is of the daemon which the stream has now; or not any more. */
+	if (result == -ETIMEDOUT || (result == -EDEADLK && channel_settle(channel)))
 		result = -EAGAIN;
 	if (result == 0)
 		channel->held++;
