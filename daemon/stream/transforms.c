@@ -339,13 +339,29 @@ int transforms_parse(const char *text, size_t size, const char *origin, struct t
  * -----------------------------------------------------------------------------------------------------
  */
 
-static void transforms_json_sides(struct jsontext *json, const struct transforms_size *size)
+static const void *transforms_field(const struct yaml_key *key, const struct transforms_op *op)
+{
+	return (const char *)op + key->offset;
+}
+
+static bool transforms_is_size(const struct yaml_key *key)
+{
+	return key->read == transforms_read_size || key->read == transforms_read_resize;
+}
+
+static bool transforms_is_range(const struct yaml_key *key)
+{
+	return key->read == transforms_read_scale || key->read == transforms_read_ratio;
+}
+
+static void transforms_json_size(
+	struct jsontext *json, const char *key, const struct transforms_size *size)
 {
 	if (!size->both) {
-		jsontext_u64(json, "size", size->side);
+		jsontext_u64(json, key, size->side);
 		return;
 	}
-	jsontext_array(json, "size");
+	jsontext_array(json, key);
 	jsontext_u64(json, NULL, size->side);
 	jsontext_u64(json, NULL, size->side);
 	jsontext_end(json);
@@ -362,18 +378,17 @@ static void transforms_json_range(struct jsontext *json, const char *key, const 
 static void transforms_json_value(
 	struct jsontext *json, const struct yaml_key *key, const struct transforms_op *op)
 {
-	if (key->read == transforms_read_size || key->read == transforms_read_resize)
-		transforms_json_sides(json, &op->size);
-	else if (key->read == transforms_read_scale)
-		transforms_json_range(json, key->name, op->scale);
-	else if (key->read == transforms_read_ratio)
-		transforms_json_range(json, key->name, op->ratio);
+	const void *field = transforms_field(key, op);
+	if (transforms_is_size(key))
+		transforms_json_size(json, key->name, field);
+	else if (transforms_is_range(key))
+		transforms_json_range(json, key->name, field);
 	else if (key->kind == YAML_KEY_ENUM)
-		jsontext_string(json, key->name, key->names[op->interpolation]);
-	else if (key->read == transforms_read_antialias)
-		jsontext_bool(json, key->name, op->antialias);
+		jsontext_string(json, key->name, key->names[*(const int *)field]);
+	else if (key->kind == YAML_KEY_DOUBLE)
+		jsontext_shortest(json, key->name, *(const double *)field);
 	else
-		jsontext_shortest(json, key->name, op->p);
+		jsontext_bool(json, key->name, *(const bool *)field);
 }
 
 void transforms_json(struct jsontext *json, const char *key, const struct transforms *transforms)
@@ -392,28 +407,34 @@ void transforms_json(struct jsontext *json, const char *key, const struct transf
 	jsontext_end(json);
 }
 
-/* What of an operation a person wants to know: its size, and what is not torchvision's default. */
-static int transforms_text_op(const struct transforms_op *op, char *buffer, size_t room)
+/* A parameter that is not as it is by default, with a blank before it; otherwise nothing. */
+static void transforms_text_value(const struct yaml_key *key, const struct transforms_op *op,
+	const struct transforms_op *plain, char *buffer, size_t room)
 {
-	const struct transforms_op *plain = &transforms_rules[op->kind].defaults;
-	char size[32] = "", scale[48] = "", ratio[48] = "", chance[24] = "";
-	if (op->size.side && op->size.both && op->kind == TRANSFORMS_RESIZE)
-		(void)snprintf(
-			size, sizeof size, " %" PRIu32 " x %" PRIu32, op->size.side, op->size.side);
-	else if (op->size.side)
-		(void)snprintf(size, sizeof size, " %" PRIu32, op->size.side);
-	if (memcmp(op->scale, plain->scale, sizeof op->scale) != 0)
-		(void)snprintf(
-			scale, sizeof scale, " scale %.3g to %.3g", op->scale[0], op->scale[1]);
-	if (memcmp(op->ratio, plain->ratio, sizeof op->ratio) != 0)
-		(void)snprintf(
-			ratio, sizeof ratio, " ratio %.3g to %.3g", op->ratio[0], op->ratio[1]);
-	if (op->p != plain->p)
-		(void)snprintf(chance, sizeof chance, " %.3g", op->p);
-	bool filter = op->interpolation != plain->interpolation;
-	return snprintf(buffer, room, "%s%s%s%s%s%s%s", transforms_rules[op->kind].name, size,
-		scale, ratio, chance, filter ? " " : "",
-		filter ? weights_filter_names[op->interpolation] : "");
+	const void *field = transforms_field(key, op), *usual = transforms_field(key, plain);
+	const struct transforms_size *size = field;
+	const double *number = field, *other = usual;
+	*buffer = 0;
+	if (transforms_is_size(key) && size->both && op->kind == TRANSFORMS_RESIZE)
+		(void)snprintf(buffer, room, " %" PRIu32 " x %" PRIu32, size->side, size->side);
+	else if (transforms_is_size(key))
+		(void)snprintf(buffer, room, " %" PRIu32, size->side);
+	else if (transforms_is_range(key) && (number[0] != other[0] || number[1] != other[1]))
+		(void)snprintf(buffer, room, " %s %.3g to %.3g", key->name, number[0], number[1]);
+	else if (key->kind == YAML_KEY_ENUM && *(const int *)field != *(const int *)usual)
+		(void)snprintf(buffer, room, " %s", key->names[*(const int *)field]);
+	else if (key->kind == YAML_KEY_DOUBLE && *number != *other)
+		(void)snprintf(buffer, room, " %.3g", *number);
+}
+
+static void transforms_text_op(const struct transforms_op *op, char *buffer, size_t room)
+{
+	const struct transforms_rule *rule = &transforms_rules[op->kind];
+	size_t at = (size_t)snprintf(buffer, room, "%s", rule->name);
+	for (size_t k = 0; k < rule->key_count && at < room; k++) {
+		transforms_text_value(&rule->keys[k], op, &rule->defaults, buffer + at, room - at);
+		at += strlen(buffer + at);
+	}
 }
 
 void transforms_text(const struct transforms *transforms, char *buffer, size_t room)
@@ -422,7 +443,7 @@ void transforms_text(const struct transforms *transforms, char *buffer, size_t r
 	*buffer = 0;
 	for (uint32_t i = 0; i < transforms->count && at < room; i++) {
 		char op[256];
-		(void)transforms_text_op(&transforms->op[i], op, sizeof op);
+		transforms_text_op(&transforms->op[i], op, sizeof op);
 		at += (size_t)snprintf(buffer + at, room - at, "%s%s", i ? ", " : "", op);
 	}
 }
