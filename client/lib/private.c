@@ -309,11 +309,14 @@ static int private_make_folder(const char *socket)
 	return 0;
 }
 
-/* The job's folder is in the common socket's. */
+/* The job's folder is in the common socket's, and may be removed while it is made. */
 static int private_make_folders(const struct place *place)
 {
 	int result = private_make_folder(place->common);
-	return result == 0 && *place->job ? private_make_folder(place->job) : result;
+	if (result < 0 || !*place->job)
+		return result;
+	result = private_make_folder(place->job);
+	return result == -ENOENT ? -EAGAIN : result;
 }
 
 static int private_prepare(struct private_start *start)
