@@ -44,7 +44,7 @@ class Given(unittest.TestCase):
 
     def test_normalised(self) -> None:
         pixels, floats = rows(dtype="uint8"), rows()
-        self.assertEqual(len(pixels), 7)
+        self.assertEqual((len(pixels), len(floats)), (7, 7))
         for raw, made in zip(pixels, floats):
             wanted = ((raw.images.transpose(0, 2, 3, 1).astype(np.float32) / np.float32(255)) - MEAN) / STD
             np.testing.assert_array_equal(made.images.transpose(0, 2, 3, 1), wanted)

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import unittest
 import warnings
 from typing import Any
+from unittest import mock
 
 import support
 from support import penstock
@@ -285,21 +285,63 @@ class Ranks(unittest.TestCase):
             self.assertEqual(positions(one.batches()), straight[32:])
 
     def test_environment(self) -> None:
-        code = (
-            "import penstock, sys\n"
-            f"l = penstock.Loader({support.dataset()!r}, batch_size=8, image_size=32, framework='numpy')\n"
-            "print(l.rank, l.world_size, len(l))"
-        )
-        answer = support.python(code, RANK="1", WORLD_SIZE="3", MASTER_ADDR="localhost", MASTER_PORT="29500")
-        self.assertEqual(answer.stdout.split(), ["1", "3", "2"])
-        answer = support.python(code, RANK="0", WORLD_SIZE="1")
-        self.assertEqual(answer.stdout.split(), ["0", "1", "7"])
-        answer = support.python(code.replace("batch_size", "share='all', batch_size"), RANK="1", WORLD_SIZE="3")
-        self.assertEqual(answer.stdout.split(), ["0", "1", "7"])
-        answer = support.python(code, check=False, RANK="x", WORLD_SIZE="3")
-        self.assertIn("the environment's RANK is 'x'", answer.stderr)
-        answer = support.python(code, check=False, WORLD_SIZE="3")
-        self.assertIn("world_size is given and rank is not", answer.stderr)
+        def ranks(variables: "dict[str, str]", **arguments: Any) -> "tuple[int, int, int]":
+            with mock.patch.dict(os.environ, variables), loader(**arguments) as source:
+                return source.rank, source.world_size, len(source)
+
+        self.assertEqual(ranks({"RANK": "1", "WORLD_SIZE": "3"}), (1, 3, 2))
+        self.assertEqual(ranks({"RANK": "0", "WORLD_SIZE": "1"}), (0, 1, 7))
+        self.assertEqual(ranks({"RANK": "1", "WORLD_SIZE": "3"}, share="all"), (0, 1, 7))
+        self.assertEqual(ranks({"RANK": "1", "WORLD_SIZE": "3"}, rank=4, world_size=5), (4, 5, 1))
+        with self.assertRaisesRegex(penstock.ArgumentError, "the environment's RANK is 'x': expected a number"):
+            ranks({"RANK": "x", "WORLD_SIZE": "3"})
+        with self.assertRaisesRegex(penstock.ArgumentError, "world_size is given and rank is not"):
+            ranks({"WORLD_SIZE": "3"})
+
+
+class Groups(unittest.TestCase):
+    def test_break_in_one(self) -> None:
+        """Both get the same batches; who breaks off gives up its own rest alone, and meets the other in the next one."""
+        both = [loader(group="pair", share="all", wait_for=2) for _ in range(2)]
+        seen: "list[list[tuple[int, int]]]" = [[], []]
+
+        def read(which: int) -> None:
+            for _ in range(3):
+                for batch in both[which].batches():
+                    seen[which].append((batch.epoch, batch.batch))
+                    if which == 0 and batch.batch == 2:
+                        break
+
+        readers = [threading.Thread(target=read, args=(which,)) for which in range(2)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(support.LIMIT)
+        self.assertEqual(seen[0], [(epoch, batch) for epoch in range(3) for batch in range(3)])
+        self.assertEqual(seen[1], [(epoch, batch) for epoch in range(3) for batch in range(7)])
+        with self.assertRaisesRegex(penstock.GroupError, "the next epoch of this loader is 3"):
+            both[1].set_epoch(1)
+        both[1].set_epoch(3)
+        with self.assertRaisesRegex(penstock.GroupError, "begun with another state"):
+            both[0].load_state_dict({**both[0].state_dict(), "epoch": 1, "position": 8})
+        for source in both:
+            source.close()
+
+    def test_detached(self) -> None:
+        options = {"group": "slow", "share": "all", "laggard": "detach", "laggard_timeout": 1, "wait_for": 2}
+        slow, quick = loader(zero_copy=True, **options), loader(**options)
+        told: "list[int]" = []
+        reader = threading.Thread(target=lambda: told.extend(len(list(quick)) for _ in range(3)))
+        reader.start()
+        iterator = iter(slow)
+        held = [next(iterator) for _ in range(slow._info["slots"])]
+        reader.join(support.LIMIT)
+        self.assertEqual(told, [7, 7, 7], "the quick one goes on")
+        held.clear()
+        with self.assertRaisesRegex(penstock.DetachedError, "detached"):
+            next(iterator)
+        slow.close()
+        quick.close()
 
 
 class Troubles(unittest.TestCase):

@@ -22,12 +22,11 @@ __all__ = ["Epochs", "Turn"]
 class Turn:
     """One iteration: from iter() to the epoch's end, or to the next iter()."""
 
-    __slots__ = ("ended", "epoch", "failed", "finished", "given", "successor")
+    __slots__ = ("ended", "epoch", "failed", "given", "successor")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.given = False  # at least one batch
-        self.finished = False  # its last batch was given
         self.ended = False  # the loop was told so
         self.failed = False  # by an error of ours: not left by the user
         self.successor = ""  # why another one counts now
@@ -50,16 +49,20 @@ class Epochs:
         turn = self._live()
         return turn.epoch if turn is not None else self.at.epoch
 
+    def is_finished(self, turn: Turn) -> bool:
+        """Its last batch was given."""
+        return turn.ended or (turn.given and self.at.epoch > turn.epoch)
+
     @property
     def finished(self) -> bool:
-        """The epoch's last batch was given, and the iteration not begun again."""
+        """The epoch's last batch was given, and the loop has not asked for more."""
         turn = self._live()
-        return turn is not None and turn.finished
+        return turn is not None and self.is_finished(turn)
 
     def _upcoming(self) -> State:
         """Where an iteration that began now would begin, were it not for set_epoch."""
         turn = self._live()
-        left = turn is not None and turn.given and not turn.finished and not turn.failed
+        left = turn is not None and turn.given and not turn.failed and not self.is_finished(turn)
         return self.at.at_epoch(self.at.epoch + 1) if left else self.at
 
     @property
@@ -88,12 +91,11 @@ class Epochs:
                 "to read the same data twice at once"
             )
 
-    def give(self, turn: Turn, epoch: int, last: bool, after: State) -> None:
-        """A batch goes to the loop: from here on it counts as given."""
+    def give(self, turn: Turn, epoch: int, after: State) -> None:
+        """A batch goes to the loop. It counts as given with the last assignment: Ctrl-C may come before each."""
         turn.epoch = epoch
         turn.failed = False
         turn.given = True
-        turn.finished = last
         self.at = after
 
     def end(self, turn: Turn) -> None:

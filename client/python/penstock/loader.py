@@ -286,13 +286,12 @@ class Loader:
         with self._lock:
             self._check()
             self._epochs.check(turn)
-            given = None if turn.ended or turn.finished else self._read(turn)
+            given = None if self._epochs.is_finished(turn) else self._read(turn)
             if given is None:
                 self._epochs.end(turn)
                 raise StopIteration
-            made = give(given)
-            told = given[2]
-            self._epochs.give(turn, told.epoch, told.last, self._here())
+            made, after = give(given), self._here()
+            self._epochs.give(turn, given[2].epoch, after)
             return made
 
     # ---- epochs and states ----
