@@ -183,6 +183,38 @@ def test_two_jobs_have_two_daemons():
         jobs[1].kill()
 
 
+def fnv1a(text):
+    value = 0xcbf29ce484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001b3 % 2**64
+    return value
+
+
+def test_a_job_is_what_its_launcher_says():
+    """As PROTOCOL.md has it, so that others can find the place too."""
+    everything = {"PENSTOCK_JOB": "own", "TORCHELASTIC_RUN_ID": "run", "SLURM_JOB_ID": "17", "MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
+    names = ["job-own", "torch-run", "slurm-17", "master-node1:29500"]
+    with node() as here:
+        for name in names:
+            here.environment.update(everything)
+            t = here.trainer(batches=0, sleep_ms=20)
+            daemon = daemon_of(t)
+            assert [f.name for f in here.folders()] == [f"job-{fnv1a(name):016x}"], (name, here.folders())
+            assert here.command("stop").returncode == 0
+            assert daemon not in here.daemons()
+            t.kill()
+            # The next says less.
+            here.environment.pop(next(iter(everything)))
+            everything.pop(next(iter(everything)))
+        for half in ({"MASTER_ADDR": "node1"}, {"MASTER_PORT": "29500"}, {"TORCHELASTIC_RUN_ID": "none"}, {"PENSTOCK_JOB": ""}):
+            here.environment = {k: v for k, v in here.environment.items() if not k.startswith("MASTER_")}
+            here.environment.update(half)
+            t = here.trainer(batches=0, sleep_ms=20)
+            daemon_of(t)
+            assert here.folders() == [] and len(here.sockets()) == 1, half
+            t.kill()
+
+
 def test_outside_a_job_it_listens_for_all():
     with node() as here:
         daemon = daemon_of(alone := here.trainer(batches=0, sleep_ms=20))
