@@ -1,7 +1,8 @@
 # What `cmake --install` puts where, and the target that takes it away again (`ninja uninstall`).
 #
 # Component `client` is what an application needs to be built: libraries, header, pkg-config file, CMake package. Component
-# `daemon` is the rest. Everything finds its neighbours from where it lies itself, so an installed tree may be moved.
+# `python` is the Python package (PenstockPython.cmake). Component `daemon` is the rest. Everything finds its neighbours from
+# where it lies itself, so an installed tree may be moved.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/penstock)
@@ -48,14 +49,7 @@ if(TARGET penstock_cuda)
 	install(EXPORT penstockCudaTargets NAMESPACE penstock:: DESTINATION ${package_dir} COMPONENT client)
 endif()
 
-# The executables, whatever their targets are called; each finds libpenstock beside itself.
-file(RELATIVE_PATH to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
-foreach(target penstockd penstock penstock_cli)
-	if(TARGET ${target})
-		set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/${to_lib}")
-		install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT daemon)
-	endif()
-endforeach()
+install(TARGETS penstockd penstock RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT daemon)
 
 # docs/man/NAME.SECTION.scd
 find_program(PENSTOCK_SCDOC scdoc)
@@ -95,6 +89,8 @@ install(FILES ${CMAKE_BINARY_DIR}/penstockd.service DESTINATION ${CMAKE_INSTALL_
 if(EXISTS ${CMAKE_SOURCE_DIR}/LICENSE)
 	install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT client)
 endif()
+
+include(PenstockPython)
 
 add_custom_target(uninstall VERBATIM COMMENT "Removing what was installed"
 	COMMAND ${CMAKE_COMMAND} -DBUILD=${CMAKE_BINARY_DIR} -P ${CMAKE_SOURCE_DIR}/cmake/PenstockUninstall.cmake)

@@ -1,0 +1,44 @@
+# The install component `python`: what a wheel holds. Only where it is asked for by name, since pip, and not `ninja install`, is who
+# puts packages where a Python finds them.
+#
+#   penstock/            the package: its modules, the extension (libpenstock is inside), and penstockd, which it finds beside itself
+#   bin/                 the programs, as they are          pip: the scripts' folder
+#   share/man/           their man pages                    pip: below the data folder
+#   LICENSE, libraries/  pip: `licenses` of the .dist-info. PENSTOCK_LICENSES is a folder with those of libraries that were linked in
+#
+# Target python_package builds all of it. The SKBUILD variables are scikit-build-core's.
+set(PENSTOCK_LICENSES "" CACHE PATH "Folder with the licences of libraries that a Python wheel has inside")
+if(NOT TARGET penstock_python)
+	return()
+endif()
+
+set(scripts_dir bin)
+set(man_dir share/man)
+set(license_dir .)
+if(SKBUILD)
+	set(scripts_dir ${SKBUILD_SCRIPTS_DIR})
+	set(man_dir ${SKBUILD_DATA_DIR}/share/man)
+	set(license_dir ${SKBUILD_METADATA_DIR}/licenses)
+endif()
+set(as_python COMPONENT python EXCLUDE_FROM_ALL)
+
+file(GLOB modules CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/python/penstock/*.py
+	${CMAKE_SOURCE_DIR}/client/python/penstock/*.pyi ${CMAKE_SOURCE_DIR}/client/python/penstock/py.typed)
+install(FILES ${modules} DESTINATION penstock ${as_python})
+install(TARGETS penstock_python LIBRARY DESTINATION penstock ${as_python})
+install(TARGETS penstockd RUNTIME DESTINATION penstock ${as_python})
+install(TARGETS penstock penstockd RUNTIME DESTINATION ${scripts_dir} ${as_python})
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${license_dir} ${as_python})
+if(PENSTOCK_LICENSES)
+	install(DIRECTORY ${PENSTOCK_LICENSES}/ DESTINATION ${license_dir} ${as_python})
+endif()
+
+add_custom_target(python_package DEPENDS penstock_python penstockd penstock)
+if(TARGET man)
+	add_dependencies(python_package man)
+	foreach(page ${man_pages})
+		get_filename_component(section ${page} DIRECTORY)
+		get_filename_component(section ${section} NAME)
+		install(FILES ${page} DESTINATION ${man_dir}/${section} ${as_python})
+	endforeach()
+endif()

@@ -1,0 +1,68 @@
+"""The install component `python`, which wheels are made of: a package that runs from wherever it is put, with nothing else installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+from typing import Any
+
+import support
+
+THREE_LINES = """
+import glob, os, sys, penstock
+loader = penstock.Loader(sys.argv[1], batch_size=8, image_size=48, train=False, device="cpu")
+for images, labels in loader: print(*images.shape)
+print(penstock.__file__)
+daemon = os.path.join(os.path.dirname(penstock.__file__), "penstockd")
+def program(process):
+    try: return os.readlink(process)
+    except OSError: return ""  # it has ended
+print(any(program(process) == daemon for process in glob.glob("/proc/[0-9]*/exe")))
+"""
+
+
+def answer(*command: Any, **environment: str) -> str:
+    """What it printed, run from the root folder with an environment that knows nothing of a build."""
+    kept = {name: value for name, value in os.environ.items() if name in support._FOLDERS}
+    result = subprocess.run([str(word) for word in command], cwd="/", env={**kept, "PATH": "/usr/bin:/bin", **environment}, timeout=120,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 0, f"{command[0]} ended with {result.returncode}: {result.stdout}{result.stderr}"
+    return result.stdout
+
+
+class Installed(unittest.TestCase):
+    prefix: Path
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.prefix = support.folder / "installed"
+        subprocess.run(["cmake", "--install", str(support.BUILD), "--component", "python", "--prefix", str(cls.prefix)], check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def test_files(self) -> None:
+        package = self.prefix / "penstock"
+        source = Path(__file__).resolve().parents[2] / "client/python/penstock"
+        names = {path.name for pattern in ("*.py", "*.pyi", "py.typed") for path in source.glob(pattern)}
+        self.assertEqual({path.name for path in package.iterdir()}, names | {"_penstock.abi3.so", "penstockd"})
+        self.assertEqual(sorted(path.name for path in (self.prefix / "bin").iterdir()), ["penstock", "penstockd"])
+        self.assertFalse([path for path in self.prefix.rglob("*") if path.is_symlink()], "wheels have no links")
+        self.assertTrue((self.prefix / "LICENSE").is_file())
+
+    def test_three_lines(self) -> None:
+        said = answer(sys.executable, "-B", "-c", THREE_LINES, support.dataset(), PYTHONPATH=str(self.prefix)).split("\n")
+        self.assertEqual(said[:-3], ["8 3 48 48"] * 7 + ["4 3 48 48"])
+        self.assertEqual(said[-3], str(self.prefix / "penstock/__init__.py"))
+        self.assertEqual(said[-2], "True", "penstockd beside the extension was to be started")
+
+    def test_command(self) -> None:
+        command = self.prefix / "bin/penstock"
+        self.assertRegex(answer(command, "--version"), r"^penstock [0-9.]+\n$")
+        said = answer(command, "bench", support.dataset(), "--seconds", "0.2", "--batch-size", "4", "--json")
+        self.assertIn('"images_per_s"', said)
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Judges a built wheel, and runs what is in it.
+
+    wheel_check.py WHEEL               what it needs of the system, and that it is what its name says
+    wheel_check.py WHEEL --run FOLDER  unpacks it as pip does, benches and loads the pictures of FOLDER with it
+
+The first needs readelf and nm (binutils) and the Python packages abi3info and auditwheel: scripts/wheel has them and calls this for each
+wheel that it makes. The second needs numpy alone, of Python 3.9 or later: old_debian.sh runs it in older systems.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pty
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Iterator, NoReturn, Tuple
+
+LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+# Python 3.9 has all of these, and the stable ABI since a later version, unchanged; the extension is run under 3.9 itself.
+LATER = {"PyBuffer_FillInfo", "PyObject_GetBuffer", "PyBuffer_Release", "PyType_FromModuleAndSpec", "PyType_GetModule",
+         "PyType_GetModuleState", "PyUnicode_AsUTF8AndSize"}
+KERNELS = (("c", set()), ("avx2", {"avx2", "bmi2"}),
+           ("avx512", {"bmi2", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vbmi2", "avx512_vnni"}))
+NAME = re.compile(r"penstock-([0-9.]+)-cp39-abi3-(?:manylinux_(\d+)_(\d+)|linux)_(x86_64|aarch64)\.whl")
+MEMBERS = ("penstock/__init__.py", "penstock/py.typed", "penstock/_penstock.pyi", "penstock/_penstock.abi3.so", "penstock/penstockd",
+           "{}.data/scripts/penstock", "{}.data/scripts/penstockd", "{}.dist-info/licenses/LICENSE")
+
+LOADER = """
+import hashlib, sys
+import penstock
+digest, images_seen = hashlib.sha256(), 0
+with penstock.Loader(sys.argv[1], batch_size=4, seed=1, dtype="uint8", device="cpu") as loader:
+    for images, labels in loader:
+        digest.update(images.tobytes())
+        digest.update(labels.tobytes())
+        images_seen += len(labels)
+print(images_seen, digest.hexdigest())
+"""
+
+
+def fail(sentence: str) -> NoReturn:
+    raise SystemExit(f"wheel_check: {sentence}")
+
+
+def output(*command: object, **options: object) -> str:
+    arguments = [str(word) for word in command]
+    result = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, **options)
+    if result.returncode:
+        fail(f"{' '.join(arguments)} ended with {result.returncode}:\n{result.stdout}")
+    return result.stdout
+
+
+# ---- what it needs
+
+
+def version(text: str) -> Tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
+def elf_files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.read_bytes()[:4] == b"\x7fELF":
+            yield path
+
+
+def check_needs(path: Path, name: str, glibc: Tuple[int, ...]) -> None:
+    dynamic = output("readelf", "--wide", "--dynamic", path)
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+    if not needed <= LIBRARIES:
+        fail(f"{name} needs {', '.join(sorted(needed - LIBRARIES))}: everything but libc has to be linked in")
+    if re.search(r"\((RPATH|RUNPATH)\)", dynamic):
+        fail(f"{name} has a path of its own for libraries:\n{dynamic}")
+    versions = {version(found) for found in re.findall(r"\bGLIBC_([0-9.]+)", output("readelf", "--wide", "--version-info", path))}
+    newest = max(versions)
+    print(f"{name}: {path.stat().st_size} bytes, GLIBC_{'.'.join(map(str, newest))}")
+    if newest > glibc:
+        fail(f"{name} has symbols of glibc {newest}; the wheel's name promises {glibc}")
+
+
+def check_python_symbols(path: Path, name: str) -> None:
+    from abi3info import DATAS, FUNCTIONS
+    from abi3info.models import PyVersion, Symbol
+
+    symbols = {line.split()[-1] for line in output("nm", "-D", "--undefined-only", path).splitlines()}
+    symbols = {symbol for symbol in symbols if re.match(r"_?Py", symbol)}
+    if not symbols:
+        fail(f"{name} uses nothing of Python: that is no extension")
+    for symbol in sorted(symbols - LATER):
+        entry = FUNCTIONS.get(Symbol(symbol)) or DATAS.get(Symbol(symbol))
+        if entry is None:
+            fail(f"{name} uses {symbol}, which is not in Python's stable ABI")
+        if entry.added > PyVersion(3, 9):
+            fail(f"{name} uses {symbol}, which the stable ABI has since {entry.added}: Python 3.9 may lack it")
+    print(f"{name}: {len(symbols)} symbols of Python's stable ABI")
+
+
+def judge(wheel: Path, folder: Path, glibc: Tuple[int, ...]) -> None:
+    for path in elf_files(folder):
+        check_needs(path, str(path.relative_to(folder)), glibc)
+    extension = folder / "penstock/_penstock.abi3.so"
+    check_python_symbols(extension, str(extension.relative_to(folder)))
+    verdict = " ".join(output(sys.executable, "-m", "auditwheel", "show", wheel).split())
+    tag = wheel.name[: -len(".whl")].split("-")[-1]
+    if f'"{tag}"' not in verdict:
+        fail(f"auditwheel does not find {tag}: {verdict}")
+    print(f"auditwheel: {tag}")
+
+
+# ---- running it
+
+
+def known_kernels() -> list[str]:
+    """Names for PENSTOCK_KERNELS of what this processor must be found to have."""
+    flags = set(Path("/proc/cpuinfo").read_text().split())
+    return [name for name, needed in KERNELS if needed <= flags]
+
+
+def load(folder: Path, data: str, environment: dict[str, str], kernels: str) -> str:
+    with tempfile.TemporaryDirectory() as runtime:
+        chosen = {**environment, "XDG_RUNTIME_DIR": runtime, "PENSTOCK_KERNELS": kernels}
+        return output(sys.executable, "-c", LOADER, data, env=chosen, cwd="/").strip()
+
+
+def check_word(what: str, said: str, word: str) -> None:
+    lines = [line for line in said.splitlines() if word in line]
+    if not lines:
+        fail(f"{what} should say that it was built without ({word}); it said:\n{said}")
+    print(f"{what}: {lines[0].strip()}")
+
+
+def check_left_out(scripts: Path, environment: dict[str, str]) -> None:
+    """What a portable wheel leaves out says so where it is asked for."""
+    socket = f"{environment['HOME']}/socket"
+    daemon = subprocess.run([scripts / "penstockd", "--socket", socket, "--http", "9470", "--idle-exit", "1"], env=environment,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    check_word("penstockd --http 9470", daemon.stdout, "PENSTOCK_HTTP=OFF")
+    master, slave = pty.openpty()
+    try:
+        top = subprocess.run([scripts / "penstock", "top", "--socket", socket], stdin=slave, stdout=slave, stderr=subprocess.PIPE,
+                             env=environment, timeout=60, text=True)
+    finally:
+        os.close(slave)
+        os.close(master)
+    check_word("penstock top", top.stderr, "PENSTOCK_TOP=OFF")
+
+
+def run(folder: Path, stem: str, data: str, portable: bool) -> None:
+    scripts = folder / f"{stem}.data/scripts"
+    for program in ("penstock", "penstockd"):
+        (scripts / program).chmod(0o755)
+    (folder / "penstock/penstockd").chmod(0o755)
+    with tempfile.TemporaryDirectory() as home:
+        environment = {"HOME": home, "XDG_RUNTIME_DIR": home, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(folder),
+                       "PYTHONDONTWRITEBYTECODE": "1"}
+        print(output(scripts / "penstock", "--version", env=environment).strip())
+        print(output(scripts / "penstock", "bench", data, "--seconds", "2", "--batch-size", "4", env=environment, cwd="/").strip())
+        digests = {kernels: load(folder, data, environment, kernels) for kernels in known_kernels()}
+        print(f"loader: {digests[KERNELS[0][0]]} with kernels {', '.join(digests)}")
+        if len(set(digests.values())) != 1:
+            fail(f"the same pictures differ by kernels: {digests}")
+        if portable:
+            check_left_out(scripts, environment)
+
+
+def unpack(wheel: Path, folder: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("--run", metavar="FOLDER", help="pictures to bench and load")
+    arguments = parser.parse_args()
+    match = NAME.fullmatch(arguments.wheel.name)
+    if not match:
+        fail(f"{arguments.wheel.name} is not named penstock-VERSION-cp39-abi3-PLATFORM.whl")
+    stem = f"penstock-{match[1]}"
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        unpack(arguments.wheel, folder)
+        for member in MEMBERS:
+            if not (folder / member.format(stem)).is_file():
+                fail(f"{arguments.wheel.name} lacks {member.format(stem)}")
+        if arguments.run:
+            run(folder, stem, os.path.abspath(arguments.run), bool(match[2]))
+        elif match[2]:
+            judge(arguments.wheel, folder, (int(match[2]), int(match[3])))
+        else:
+            fail(f"{arguments.wheel.name} is for this very system: there is nothing to be judged (scripts/wheel makes others)")
+
+
+if __name__ == "__main__":
+    main()
