@@ -209,7 +209,8 @@ static int subset_allocate(
 	if (shelf->ledger && ledger_reserve(shelf->ledger, subset->count * width, name,
 				     &subset->ledger_line, file->fault))
 		return subset_refuse(shelf, file, width);
-	subset->memory = malloc(subset->count * width);
+	assert(subset->count);
+	subset->memory = calloc(subset->count, width);
 	if (!subset->memory)
 		return fault_set(file->fault, -ENOMEM,
 			"indices: %s: no memory for its %" PRIu64 " numbers", file->path,
