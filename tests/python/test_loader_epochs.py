@@ -293,6 +293,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual(ranks({"RANK": "0", "WORLD_SIZE": "1"}), (0, 1, 7))
         self.assertEqual(ranks({"RANK": "1", "WORLD_SIZE": "3"}, share="all"), (0, 1, 7))
         self.assertEqual(ranks({"RANK": "1", "WORLD_SIZE": "3"}, rank=4, world_size=5), (4, 5, 1))
+        self.assertEqual(ranks({"RANK": "1", "WORLD_SIZE": "3"}, rank=0, world_size=1), (0, 1, 7))
         with self.assertRaisesRegex(penstock.ArgumentError, "the environment's RANK is 'x': expected a number"):
             ranks({"RANK": "x", "WORLD_SIZE": "3"})
         with self.assertRaisesRegex(penstock.ArgumentError, "world_size is given and rank is not"):
@@ -326,6 +327,15 @@ class Groups(unittest.TestCase):
             both[0].load_state_dict({**both[0].state_dict(), "epoch": 1, "position": 8})
         for source in both:
             source.close()
+
+    def test_alone(self) -> None:
+        """A group without others can be left: nothing is read and dropped."""
+        with loader(share="all") as source:
+            for _ in source:
+                break
+            self.assertEqual(names(source.batches()), whole(1))
+            source.set_epoch(6)
+            self.assertEqual(names(source.batches()), whole(6))
 
     def test_detached(self) -> None:
         options = {"group": "slow", "share": "all", "laggard": "detach", "laggard_timeout": 1, "wait_for": 2}
@@ -455,6 +465,19 @@ class Troubles(unittest.TestCase):
             self.assertEqual(names(seen), whole(0))
             self.assertNotEqual(source._stream.daemon_pid, first)
             self.assertEqual(names(source.batches()), whole(1))
+
+    def test_daemon_killed_too_often(self) -> None:
+        with loader(restarts=1) as source:
+            it = source.batches()
+            seen = [next(it)]
+            os.kill(source._stream.daemon_pid, signal.SIGKILL)
+            seen += [next(it) for _ in range(5)]
+            os.kill(source._stream.daemon_pid, signal.SIGKILL)
+            with self.assertRaises(penstock.DaemonError):
+                while True:
+                    seen += it
+                    it = source.batches()
+            self.assertEqual(names(seen), [(epoch, batch) for epoch in range(2) for batch in range(7)][: len(seen)])
 
     def test_daemon_killed_for_good(self) -> None:
         with loader(reconnect=0) as source, loader() as straight:

@@ -265,6 +265,12 @@ def explain(error: Error) -> Error:
     return from_code(-error.code, sentence) if error.code else error
 
 
+def _is_shared(options: Mapping[str, Any], named: Optional[str]) -> bool:
+    share = options.get("share")
+    met = named is not None or "group" in options or (share == "all" and environment.has_job())
+    return share != "split" and met
+
+
 def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
     """`given`: all arguments by name; `defaults`: what they are where the user says nothing."""
     source = sources.pattern(given["source"])
@@ -279,6 +285,4 @@ def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
     output = _output(given, plan)
     if output.cuda is not None:
         options["pin_memory"] = 1
-    share = options.get("share")
-    shared = share != "split" and (named is not None or "group" in options or share == "all")
-    return Opening(options, output, source, shared, options.get("group"))
+    return Opening(options, output, source, _is_shared(options, named), options.get("group"))

@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 
 from .errors import ArgumentError
 
-__all__ = ["Ranks", "local_rank", "ranks"]
+__all__ = ["Ranks", "has_job", "local_rank", "ranks"]
 
 
 class Ranks(NamedTuple):
@@ -36,6 +36,13 @@ def _number(variable: str, expected: str) -> Optional[int]:
 def local_rank() -> Optional[int]:
     """Which of the node's processes this is: the number of its device."""
     return _number("LOCAL_RANK", "the number of this process on its node")
+
+
+def has_job() -> bool:
+    """Whether other processes may belong to this one's job: client/lib/job.c makes its name of the same variables."""
+    told = {name for name in ("PENSTOCK_JOB", "SLURM_JOB_ID", "MASTER_ADDR", "MASTER_PORT") if os.environ.get(name)}
+    torch = os.environ.get("TORCHELASTIC_RUN_ID", "none") not in ("", "none")
+    return torch or bool(told & {"PENSTOCK_JOB", "SLURM_JOB_ID"}) or told >= {"MASTER_ADDR", "MASTER_PORT"}
 
 
 def _from_environment() -> "tuple[Optional[int], Optional[int]]":
