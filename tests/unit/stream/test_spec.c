@@ -588,6 +588,10 @@ static void survives_mutations(void **state)
 		"source: x\nimage_size: 224\nshuffle: no\nlabels: cls\ngroup: g\nstate: '" STATE
 		"'\n",
 		"stream: train\nepochs: 4\nwait_for: 2\nstate: " STATE "\n",
+		"source: x\ntransforms:\n- RandomResizedCrop: {size: [64, 64], scale: [0.1, "
+		"1], ratio: [0.5, 2]}\n- RandomHorizontalFlip: {p: 0.25}\n- RandomVerticalFlip\n",
+		"{source: x, transforms: [Resize: {size: 232, antialias: true}, CenterCrop: "
+		"{size: 224}]}",
 	};
 	unsigned good = 0;
 	(void)state;
@@ -595,8 +599,9 @@ static void survives_mutations(void **state)
 		struct stream_spec spec;
 		struct fault fault = {""};
 		char text[1024];
-		size_t size = strlen(seeds[i % 3]);
-		memcpy(text, seeds[i % 3], size);
+		const char *seed = seeds[i % UTIL_COUNT(seeds)];
+		size_t size = strlen(seed);
+		memcpy(text, seed, size);
 		size = mutate(i, text, size, sizeof text);
 		cleanup(free_ptr) char *exact =
 			malloc(UTIL_MAX(size, (size_t)1)); /* so that one byte more is seen */
