@@ -17,7 +17,7 @@ import support  # first: it makes the folders that HOME and XDG_CACHE_HOME name
 
 import numpy as np
 
-from penstock import errors, subset
+from penstock import Loader, errors, subset
 
 MONTH_S = 30 * 24 * 3600
 
@@ -27,6 +27,12 @@ class Tensor:
 
     def __init__(self, values: Any) -> None:
         self.values = np.asarray(values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, which: slice) -> Tensor:
+        return Tensor(self.values[which])
 
     def detach(self) -> Tensor:
         return self
@@ -212,6 +218,29 @@ class Files(unittest.TestCase):
         self.assertEqual([rank.returncode for rank in ranks], [0] * 6)
         (path,) = paths
         self.assertEqual(np.load(path.strip()).tolist(), list(range(0, 400000, 2)))
+
+
+class Masks(unittest.TestCase):
+    """Their length is the dataset's, which is known when the stream is open."""
+
+    def test_length(self) -> None:
+        mask = np.zeros(60, bool)
+        mask[[4, 50]] = True
+        plain = {"train": False, "device": "cpu", "framework": "numpy", "batch_size": 4}
+        with Loader(support.dataset(), indices=mask, **plain) as loader:
+            (batch,) = loader.batches()
+            self.assertEqual(list(batch.samples["index"]), [4, 50])
+        for wrong in (mask[:59], np.append(mask, False), list(mask) + [False]):
+            with self.assertRaises(errors.ArgumentError) as caught:
+                Loader(support.dataset(), indices=wrong, **plain)
+            self.assertIn(f"each of the 60 samples of the dataset; this one has {len(wrong)}", str(caught.exception))
+
+    def test_what_is_a_mask(self) -> None:
+        masks = ([True, False], 2), (np.ones(3, bool), 3), (Tensor([True] * 4), 4)
+        for indices, length in (*masks, ([1, 0], None), (range(3), None)):
+            self.assertEqual(subset.mask_length(indices), length)
+        subset.check_mask(None, 5)
+        subset.check_mask(5, 5)
 
 
 if __name__ == "__main__":

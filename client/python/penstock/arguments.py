@@ -63,13 +63,14 @@ class Output:
 @dataclass(frozen=True)
 class Opening:
     """`options` are those of struct penstock_options. `shared`: others get the very same batches, in a group that has a
-    pace of its own. `group`: as the user named it."""
+    pace of its own. `group`: as the user named it. `mask`: how many samples `indices` is a mask of."""
 
     options: dict[str, Any]
     output: Output
     source: str
     shared: bool
     group: Optional[str]
+    mask: Optional[int] = None
 
 
 def _dtype(value: Any) -> str:
@@ -285,4 +286,5 @@ def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
     output = _output(given, plan)
     if output.cuda is not None:
         options["pin_memory"] = 1
-    return Opening(options, output, source, _is_shared(options, named), options.get("group"))
+    mask = None if given["indices"] is None else subset.mask_length(given["indices"])
+    return Opening(options, output, source, _is_shared(options, named), options.get("group"), mask)

@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, Callable, NoReturn, Optional, Tuple
 
-from . import _penstock, arguments, checks, cuda, errors, frameworks, readers, unknown as unknown_arguments
+from . import _penstock, arguments, checks, cuda, errors, frameworks, readers, subset, unknown as unknown_arguments
 from .batch import Batch, Yielded
 from .epochs import Epochs, Turn
 from .state import State
@@ -189,6 +189,8 @@ class Loader:
             raise arguments.explain(error) from None
         self._opened += 1
         try:
+            if self._opening.mask is not None:
+                subset.check_mask(self._opening.mask, json.loads(stream.stats())["samples"])
             self._reader = self._make_reader(stream)
         except BaseException:
             stream.close()

@@ -1,8 +1,8 @@
 """A subset of a dataset, as a user says it, made the file that the daemon reads.
 
-The daemon takes no sample numbers by message and no descriptors from clients, so they go by file: a folder of the user's
-cache holds one for each content, named by its hash. So all ranks of a node name the same file, and whoever opens the
-same subset again writes nothing.
+The daemon takes no sample numbers by message and no descriptors from clients, so they go by file: a folder of the
+user's cache holds one for each content, named by its hash. So all ranks of a node name the same file, and whoever
+opens the same subset again writes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.integer[Any]]
 
-__all__ = ["save"]
+__all__ = ["check_mask", "mask_length", "save"]
 
 _KEPT_S = 30 * 24 * 3600
 _EXPECTED = (
@@ -63,14 +63,25 @@ def _array(indices: Any) -> npt.NDArray[Any]:
     return array
 
 
+def mask_length(indices: Any) -> int | None:
+    """How many samples a mask is for; None where `indices` (that save took) is none."""
+    return len(indices) if np.asarray(_plain(indices)[:1]).dtype == np.bool_ else None
+
+
+def check_mask(length: int | None, samples: int) -> None:
+    """What save leaves to be seen where it does not know the dataset: ArgumentError where a mask is for another one."""
+    if length is not None and length != samples:
+        raise ArgumentError(
+            f"indices: a mask has one bool for each of the {samples} samples of the dataset; this one has {length}"
+        )
+
+
 def _chosen(array: npt.NDArray[Any], samples: int | None) -> Numbers:
     """The numbers of a mask's true places, or the array itself."""
     if array.dtype != np.bool_:
         return array
-    if samples is not None and array.size != samples:
-        raise ArgumentError(
-            f"indices: a mask has one bool for each of the {samples} samples of the dataset; this one has {array.size}"
-        )
+    if samples is not None:
+        check_mask(array.size, samples)
     return np.flatnonzero(array)
 
 
@@ -126,8 +137,8 @@ def _folder() -> str:
 
 
 def _is_good(path: str, content: bytes) -> bool:
-    """Whether the file is there and whole. It counts as used from now on, before it is looked at, so that nobody removes
-    it afterwards."""
+    """Whether the file is there and whole. It counts as used from now on, before it is looked at, so that nobody
+    removes it afterwards."""
     try:
         os.utime(path)
         with open(path, "rb") as file:
@@ -171,10 +182,9 @@ def save(indices: Any, samples: int | None = None) -> str:
     """Writes what a user passes as Loader(indices=...), and returns the file's absolute path, for the stream's option
     `indices`.
 
-    `indices`: a sequence of ints, a range, an array or tensor of integers, a Subset's `.indices`, or a mask of bools. Order
-    and repetitions are kept. `samples`: of the dataset; None where it is not known yet: then a mask's length is not
-    checked here (it must be the dataset's), and the daemon says what lies beyond the dataset. ArgumentError: what is
-    wrong, and where."""
+    `indices`: a sequence of ints, a range, an array or tensor of integers, a Subset's `.indices`, or a mask of bools.
+    Order and repetitions are kept. `samples`: of the dataset; None where it is not known yet: then the daemon says what
+    lies beyond the dataset, and check_mask what of a mask does not fit it. ArgumentError: what is wrong, and where."""
     content = _bytes(_numbers(indices, samples))
     folder = _folder()
     path = os.path.join(folder, hashlib.sha256(content).hexdigest()[:32] + ".npy")
