@@ -77,6 +77,9 @@ def break_samples(images):
 
 # ---- usage ----
 
+CENTRE = "[Resize: {size: 9}, CenterCrop: {size: 8}]"
+
+
 def test_bad_command_lines():
     cases = [
         (["bnech", "x"], 'did you mean "bench"'),
@@ -111,6 +114,15 @@ def test_bad_command_lines():
         (["replay", "x", "--crop", "1,2,3,4"], "give its --index"),
         (["replay", "x", "--index", "1"], "wants the record's --crop"),
         (["replay", "x", "--index", "1", "--crop", "0,0,1,1", "--batch", "1"], "--batch cannot be given"),
+        (["replay", "x", "--flip-vertical"], "--flip-vertical belongs to a record; give its --index"),
+        (["plan", "x", "--transforms", "[ColorJitter]"], "--transforms:1:2: transforms: operation: expected RandomResizedCrop, Resize"),
+        (["show", "x", "--transforms", "[Resize: {size: 9}]"], "images would differ in size"),
+        (["bench", "x", "--image-size", "9", "--transforms", CENTRE], "--image-size 9 is not the size that --transforms makes, which is 8"),
+        (["replay", "x", "--interpolation", "box", "--transforms", CENTRE], "--interpolation is a parameter of the operations"),
+        (["bench", "x", "--compare", "--transforms", CENTRE], "so --transforms cannot be"),
+        (["bench", "x", "--sweep", "image-size=8,16", "--transforms", CENTRE], "--sweep image-size cannot be"),
+        (["show", "stream:a", "--transforms", CENTRE], "--transforms cannot be given"),
+        (["state", "{}", "--transforms", CENTRE], "--transforms belongs to the stream that is to go on"),
         (["stop", "--force"], "no option --force"),
     ]
     with folder() as home:
