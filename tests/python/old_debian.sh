@@ -20,10 +20,17 @@ here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
 root=$folder/root
 
+# The private daemon of the last loader goes ten seconds after it, and holds its /proc until then.
 clean() {
-	if mountpoint -q "$root/proc"; then
-		umount "$root/proc"
-	fi
+	local tries=0
+	while mountpoint -q "$root/proc" && ! umount "$root/proc" 2>/dev/null; do
+		tries=$((tries + 1))
+		if [ "$tries" -gt 30 ]; then
+			echo "old_debian: $root/proc is in use: end what runs there, umount it and remove $folder" >&2
+			return
+		fi
+		sleep 1
+	done
 	rm -rf --one-file-system "$folder"
 }
 trap clean EXIT

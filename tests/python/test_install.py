@@ -1,4 +1,5 @@
-"""The install component `python`, which wheels are made of: a package that runs from wherever it is put, with nothing else installed."""
+"""The install component `python`, which wheels are made of: a package that runs from wherever it is put, with nothing else
+installed."""
 
 from __future__ import annotations
 
@@ -27,8 +28,16 @@ print(any(program(process) == daemon for process in glob.glob("/proc/[0-9]*/exe"
 def answer(*command: Any, **environment: str) -> str:
     """What it printed, run from the root folder with an environment that knows nothing of a build."""
     kept = {name: value for name, value in os.environ.items() if name in support._FOLDERS}
-    result = subprocess.run([str(word) for word in command], cwd="/", env={**kept, "PATH": "/usr/bin:/bin", **environment}, timeout=120,
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    result = subprocess.run(
+        [str(word) for word in command],
+        cwd="/",
+        env={**kept, "PATH": "/usr/bin:/bin", **environment},
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert result.returncode == 0, f"{command[0]} ended with {result.returncode}: {result.stdout}{result.stderr}"
     return result.stdout
 
@@ -39,8 +48,8 @@ class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         cls.prefix = support.folder / "installed"
-        subprocess.run(["cmake", "--install", str(support.BUILD), "--component", "python", "--prefix", str(cls.prefix)], check=True,
-                       stdout=subprocess.DEVNULL)
+        install = ["cmake", "--install", str(support.BUILD), "--component", "python", "--prefix", str(cls.prefix)]
+        subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
 
     def test_files(self) -> None:
         package = self.prefix / "penstock"
@@ -52,7 +61,8 @@ class Installed(unittest.TestCase):
         self.assertTrue((self.prefix / "LICENSE").is_file())
 
     def test_three_lines(self) -> None:
-        said = answer(sys.executable, "-B", "-c", THREE_LINES, support.dataset(), PYTHONPATH=str(self.prefix)).split("\n")
+        here = {"PYTHONPATH": str(self.prefix)}
+        said = answer(sys.executable, "-B", "-c", THREE_LINES, support.dataset(), **here).split("\n")
         self.assertEqual(said[:-3], ["8 3 48 48"] * 7 + ["4 3 48 48"])
         self.assertEqual(said[-3], str(self.prefix / "penstock/__init__.py"))
         self.assertEqual(said[-2], "True", "penstockd beside the extension was to be started")

@@ -4,8 +4,9 @@
     wheel_check.py WHEEL               what it needs of the system, and that it is what its name says
     wheel_check.py WHEEL --run FOLDER  unpacks it as pip does, benches and loads the pictures of FOLDER with it
 
-The first needs readelf and nm (binutils) and the Python packages abi3info and auditwheel: scripts/wheel has them and calls this for each
-wheel that it makes. The second needs numpy alone, of Python 3.9 or later: old_debian.sh runs it in older systems.
+The first needs readelf and nm (binutils) and the Python packages abi3info and auditwheel: scripts/wheel has them and
+calls this for each wheel that it makes. The second needs numpy alone, and Python 3.9: old_debian.sh runs it in older
+systems.
 """
 
 from __future__ import annotations
@@ -19,17 +20,42 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Iterator, NoReturn, Tuple
+from typing import Iterator, NoReturn, Optional, Tuple
 
-LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
-# Python 3.9 has all of these, and the stable ABI since a later version, unchanged; the extension is run under 3.9 itself.
-LATER = {"PyBuffer_FillInfo", "PyObject_GetBuffer", "PyBuffer_Release", "PyType_FromModuleAndSpec", "PyType_GetModule",
-         "PyType_GetModuleState", "PyUnicode_AsUTF8AndSize"}
-KERNELS = (("c", set()), ("avx2", {"avx2", "bmi2"}),
-           ("avx512", {"bmi2", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vbmi2", "avx512_vnni"}))
+LIBRARIES = {
+    "libc.so.6",
+    "libm.so.6",
+    "libpthread.so.0",
+    "libdl.so.2",
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+}
+# Python 3.9 has all of these, and the stable ABI since a later version, unchanged; old_debian.sh runs them under 3.9.
+LATER = {
+    "PyBuffer_FillInfo",
+    "PyBuffer_Release",
+    "PyObject_GetBuffer",
+    "PyType_FromModuleAndSpec",
+    "PyType_GetModule",
+    "PyType_GetModuleState",
+    "PyUnicode_AsUTF8AndSize",
+}
+KERNELS = (
+    ("c", ""),
+    ("avx2", "avx2 bmi2"),
+    ("avx512", "bmi2 avx512f avx512bw avx512vl avx512dq avx512_vbmi2 avx512_vnni"),
+)
 NAME = re.compile(r"penstock-([0-9.]+)-cp39-abi3-(?:manylinux_(\d+)_(\d+)|linux)_(x86_64|aarch64)\.whl")
-MEMBERS = ("penstock/__init__.py", "penstock/py.typed", "penstock/_penstock.pyi", "penstock/_penstock.abi3.so", "penstock/penstockd",
-           "{}.data/scripts/penstock", "{}.data/scripts/penstockd", "{}.dist-info/licenses/LICENSE")
+MEMBERS = (
+    "penstock/__init__.py",
+    "penstock/py.typed",
+    "penstock/_penstock.pyi",
+    "penstock/_penstock.abi3.so",
+    "penstock/penstockd",
+    "{}.data/scripts/penstock",
+    "{}.data/scripts/penstockd",
+    "{}.dist-info/licenses/LICENSE",
+)
 
 LOADER = """
 import hashlib, sys
@@ -48,9 +74,12 @@ def fail(sentence: str) -> NoReturn:
     raise SystemExit(f"wheel_check: {sentence}")
 
 
-def output(*command: object, **options: object) -> str:
+def output(*command: object, env: Optional[dict[str, str]] = None) -> str:
+    """What it printed. Run from the root folder, where no package and no build lies."""
     arguments = [str(word) for word in command]
-    result = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, **options)
+    result = subprocess.run(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, env=env, cwd="/"
+    )
     if result.returncode:
         fail(f"{' '.join(arguments)} ended with {result.returncode}:\n{result.stdout}")
     return result.stdout
@@ -76,7 +105,8 @@ def check_needs(path: Path, name: str, glibc: Tuple[int, ...]) -> None:
         fail(f"{name} needs {', '.join(sorted(needed - LIBRARIES))}: everything but libc has to be linked in")
     if re.search(r"\((RPATH|RUNPATH)\)", dynamic):
         fail(f"{name} has a path of its own for libraries:\n{dynamic}")
-    versions = {version(found) for found in re.findall(r"\bGLIBC_([0-9.]+)", output("readelf", "--wide", "--version-info", path))}
+    symbols = output("readelf", "--wide", "--version-info", path)
+    versions = {version(found) for found in re.findall(r"\bGLIBC_([0-9.]+)", symbols)}
     newest = max(versions)
     print(f"{name}: {path.stat().st_size} bytes, GLIBC_{'.'.join(map(str, newest))}")
     if newest > glibc:
@@ -84,9 +114,11 @@ def check_needs(path: Path, name: str, glibc: Tuple[int, ...]) -> None:
 
 
 def check_python_symbols(path: Path, name: str) -> None:
-    from abi3info import DATAS, FUNCTIONS
-    from abi3info.models import PyVersion, Symbol
-
+    try:
+        from abi3info import DATAS, FUNCTIONS
+        from abi3info.models import PyVersion, Symbol
+    except ImportError:
+        fail("the Python package abi3info is needed (build/wheel/venv/bin/python has it, once scripts/wheel has run)")
     symbols = {line.split()[-1] for line in output("nm", "-D", "--undefined-only", path).splitlines()}
     symbols = {symbol for symbol in symbols if re.match(r"_?Py", symbol)}
     if not symbols:
@@ -118,13 +150,13 @@ def judge(wheel: Path, folder: Path, glibc: Tuple[int, ...]) -> None:
 def known_kernels() -> list[str]:
     """Names for PENSTOCK_KERNELS of what this processor must be found to have."""
     flags = set(Path("/proc/cpuinfo").read_text().split())
-    return [name for name, needed in KERNELS if needed <= flags]
+    return [name for name, needed in KERNELS if flags.issuperset(needed.split())]
 
 
 def load(folder: Path, data: str, environment: dict[str, str], kernels: str) -> str:
     with tempfile.TemporaryDirectory() as runtime:
         chosen = {**environment, "XDG_RUNTIME_DIR": runtime, "PENSTOCK_KERNELS": kernels}
-        return output(sys.executable, "-c", LOADER, data, env=chosen, cwd="/").strip()
+        return output(sys.executable, "-c", LOADER, data, env=chosen).strip()
 
 
 def check_word(what: str, said: str, word: str) -> None:
@@ -137,13 +169,25 @@ def check_word(what: str, said: str, word: str) -> None:
 def check_left_out(scripts: Path, environment: dict[str, str]) -> None:
     """What a portable wheel leaves out says so where it is asked for."""
     socket = f"{environment['HOME']}/socket"
-    daemon = subprocess.run([scripts / "penstockd", "--socket", socket, "--http", "9470", "--idle-exit", "1"], env=environment,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
-    check_word("penstockd --http 9470", daemon.stdout, "PENSTOCK_HTTP=OFF")
-    master, slave = pty.openpty()
+    said = output(
+        scripts / "penstockd", "--socket", socket, "--http", "9470", "--idle-exit", "1", env=environment
+    )
+    check_word("penstockd --http 9470", said, "PENSTOCK_HTTP=OFF")
     try:
-        top = subprocess.run([scripts / "penstock", "top", "--socket", socket], stdin=slave, stdout=slave, stderr=subprocess.PIPE,
-                             env=environment, timeout=60, text=True)
+        master, slave = pty.openpty()
+    except OSError as error:
+        print(f"penstock top: not looked at: there is no terminal ({error})")
+        return
+    try:
+        top = subprocess.run(
+            [scripts / "penstock", "top", "--socket", socket],
+            stdin=slave,
+            stdout=slave,
+            stderr=subprocess.PIPE,
+            env=environment,
+            timeout=60,
+            text=True,
+        )
     finally:
         os.close(slave)
         os.close(master)
@@ -156,10 +200,16 @@ def run(folder: Path, stem: str, data: str, portable: bool) -> None:
         (scripts / program).chmod(0o755)
     (folder / "penstock/penstockd").chmod(0o755)
     with tempfile.TemporaryDirectory() as home:
-        environment = {"HOME": home, "XDG_RUNTIME_DIR": home, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(folder),
-                       "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {
+            "HOME": home,
+            "XDG_RUNTIME_DIR": home,
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": str(folder),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         print(output(scripts / "penstock", "--version", env=environment).strip())
-        print(output(scripts / "penstock", "bench", data, "--seconds", "2", "--batch-size", "4", env=environment, cwd="/").strip())
+        bench = output(scripts / "penstock", "bench", data, "--seconds", "2", "--batch-size", "4", env=environment)
+        print(bench.strip())
         digests = {kernels: load(folder, data, environment, kernels) for kernels in known_kernels()}
         print(f"loader: {digests[KERNELS[0][0]]} with kernels {', '.join(digests)}")
         if len(set(digests.values())) != 1:
@@ -191,9 +241,9 @@ def main() -> None:
         if arguments.run:
             run(folder, stem, os.path.abspath(arguments.run), bool(match[2]))
         elif match[2]:
-            judge(arguments.wheel, folder, (int(match[2]), int(match[3])))
+            judge(arguments.wheel.resolve(), folder, (int(match[2]), int(match[3])))
         else:
-            fail(f"{arguments.wheel.name} is for this very system: there is nothing to be judged (scripts/wheel makes others)")
+            fail(f"{arguments.wheel.name} is for this system alone: nothing is to be judged (scripts/wheel makes others)")
 
 
 if __name__ == "__main__":
