@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 import unittest
+from pathlib import Path
 from typing import Any, Optional
 
 import support
@@ -103,6 +104,7 @@ class KilledKernel(unittest.TestCase):
         cls.kernel = Kernel()
         del os.environ["PENSTOCK_JOB"]
         cls.daemon = cls.kernel.value("loader._stream.daemon_pid")
+        cls.left = sorted(Path(os.environ["XDG_RUNTIME_DIR"]).glob("penstock/*"))  # nobody else has begun yet
         cls.kernel.begin("seen = []\nfor batch in loader.batches():\n"
                          "    seen += map(int, batch.samples['index'])\n"
                          "    print('<' + json.dumps([seen, loader.state_dict()]) + '>')\n"
@@ -127,6 +129,8 @@ class KilledKernel(unittest.TestCase):
 
     def test_2_its_daemon_goes_too(self) -> None:
         support.wait_until(lambda: self.daemon not in support.daemons(), "the end of the killed kernel's daemon")
+        self.assertTrue(self.left, "its place was looked for in vain")
+        support.wait_until(lambda: not any(path.exists() for path in self.left), "the end of its place")
 
 
 class Interrupted(unittest.TestCase):

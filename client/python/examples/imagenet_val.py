@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gives ImageNet's validation images their classes: class folders of links, or WebDataset tars. Moves and changes no image.
+"""Gives ImageNet's validation images their classes: class folders of links, or WebDataset tars.
 
 ILSVRC2012_img_val.tar unpacks into one flat folder of 50,000 files; which class each is of stands in another file:
 
@@ -7,9 +7,9 @@ ILSVRC2012_img_val.tar unpacks into one flat folder of 50,000 files; which class
     imagenet_val.py VAL OUT --labels ILSVRC2012_validation_ground_truth.txt --synsets meta.mat        # the devkit's two
     imagenet_val.py VAL OUT --labels FILE ... --tars                      # OUT/val-000000.tar ... instead of folders
 
-The devkit's numbers, 1 to 1000, are not in the order of the classes' names, which is what ImageFolder, torchvision's weights
-and penstock count by: hence meta.mat (read with scipy), or a text file with the 1,000 names in the devkit's order. Lines of
-names instead of numbers (one per image, in order) are understood too.
+The devkit's numbers, 1 to 1000, are not in the order of the classes' names, which is what ImageFolder,
+torchvision's weights and penstock count by: hence meta.mat (read with scipy), or a text file with the 1,000 names
+in the devkit's order. Lines of names instead of numbers (one per image, in order) are understood too.
 
 Everything is checked before anything is written, and OUT appears at once, whole.
 """
@@ -60,8 +60,8 @@ def read_meta(path: Path) -> list[str]:
     try:
         from scipy.io import loadmat
     except ImportError:
-        raise Wrong(f"{path}: reading it needs scipy (pip install scipy). Without: --synsets FILE with its synsets as text, "
-                    "one a line, in the order of ILSVRC2012_ID") from None
+        raise Wrong(f"{path}: reading it needs scipy (pip install scipy). Without: --synsets FILE with its synsets as "
+                    "text, one a line, in the order of ILSVRC2012_ID") from None
     try:
         rows = loadmat(str(path), squeeze_me=True)["synsets"]
         # Those with children are no classes, but what classes lie below.
@@ -95,7 +95,8 @@ def read_ordered(path: Path, lines: list[str], synsets: list[str] | None) -> dic
         name = line.strip()
         if re.fullmatch(r"\d+", name):
             if synsets is None:
-                raise Wrong(f"{path} has the devkit's numbers: say what they mean with --synsets meta.mat (beside it in the devkit)")
+                raise Wrong(f"{path} has the devkit's numbers: say what they mean with --synsets meta.mat (beside it "
+                            "in the devkit)")
             if not 1 <= int(name) <= len(synsets):
                 raise Wrong(f"{path}, line {number}: there is no class {name}: --synsets has 1 to {len(synsets)}")
             name = synsets[int(name) - 1]
@@ -121,7 +122,8 @@ def find_images(folder: Path) -> dict[str, Path]:
         if match:
             images[match[1]] = path.resolve()
     if not images:
-        raise Wrong(f"{folder} has no ILSVRC2012_val_*.JPEG: it must be the folder that ILSVRC2012_img_val.tar was unpacked into")
+        raise Wrong(f"{folder} has no ILSVRC2012_val_*.JPEG: it must be the folder that ILSVRC2012_img_val.tar was "
+                    "unpacked into")
     return images
 
 
@@ -135,7 +137,8 @@ def match(images: dict[str, Path], labels: dict[str, str], count: int) -> list[t
     if unlabelled:
         raise Wrong(f"{len(unlabelled)} images have no label: {some(unlabelled)}")
     if missing:
-        raise Wrong(f"{len(missing)} images that have a label are not there: {some(missing)}; was the tar unpacked to its end?")
+        raise Wrong(f"{len(missing)} images that have a label are not there: {some(missing)}; was the tar unpacked to "
+                    "its end?")
     if len(images) != count:
         raise Wrong(f"{len(images)} images and labels: expected {count} (--count says otherwise)")
     return sorted((labels[name], name, path) for name, path in images.items())
@@ -187,9 +190,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("val", type=Path, help="the flat folder of ILSVRC2012_val_*.JPEG")
     parser.add_argument("out", type=Path, help="a folder to make")
-    parser.add_argument("--labels", type=Path, required=True, help="LOC_val_solution.csv or ILSVRC2012_validation_ground_truth.txt")
+    parser.add_argument("--labels", type=Path, required=True,
+                        help="LOC_val_solution.csv or ILSVRC2012_validation_ground_truth.txt")
     parser.add_argument("--synsets", type=Path, help="the devkit's meta.mat, or its synsets as text in that order")
-    parser.add_argument("--tars", action="store_true", help="WebDataset tars (copies) instead of folders of symbolic links")
+    parser.add_argument("--tars", action="store_true", help="WebDataset tars (copies), not folders of symbolic links")
     parser.add_argument("--per-shard", type=number, default=5000, help="images in a tar (default 5000)")
     parser.add_argument("--count", type=number, default=50000, help="how many images there must be (default 50000)")
     args = parser.parse_args()

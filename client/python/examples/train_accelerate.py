@@ -4,9 +4,9 @@
     accelerate launch train_accelerate.py --train ~/imagenet/train --val ~/imagenet/val
     accelerate launch train_accelerate.py ... --resume         # goes on with the next batch, on any number of processes
 
-The loader does not go through accelerator.prepare(), which is there to divide a DataLoader among processes and to move its
-batches: penstock's divides itself (RANK and WORLD_SIZE, as `accelerate launch` sets them) and yields what is on the device.
-register_for_checkpointing() keeps its place in save_state()'s folder.
+The loader does not go through accelerator.prepare(), which is there to divide a DataLoader among processes and to
+move its batches: penstock's divides itself (RANK and WORLD_SIZE, as `accelerate launch` sets them) and yields what
+is on the device. register_for_checkpointing() keeps its place in save_state()'s folder.
 """
 
 from __future__ import annotations

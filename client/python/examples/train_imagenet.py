@@ -5,17 +5,16 @@
     torchrun --nproc-per-node 8 train_imagenet.py --train "/data/train-{000000..000146}.tar" --val "/data/val-*.tar" \
         --model vit_b_16 --batch-size 128 --lr 1e-3 --optimizer adamw --weight-decay 0.1 --resume
 
-What is of penstock are two loaders, `batch.samples` in evaluate(), and the loader's state in the checkpoint: the run that was
-stopped, by SIGTERM, SIGUSR1 (Slurm's --signal=USR1@120) or worse, goes on with exactly the batch that would have come, also on
-another number of GPUs. --batch-size is per rank, as in PyTorch's own scripts.
+What is of penstock are two loaders, `batch.samples` in evaluate(), and the loader's state in the checkpoint: the
+run that was stopped, by SIGTERM, SIGUSR1 (Slurm's --signal=USR1@120) or worse, goes on with exactly the batch that
+would have come, also on another number of GPUs. --batch-size is per rank, as in PyTorch's own scripts.
 
-It has run on CPUs only, under torchrun with gloo too; the lines for GPUs are PyTorch's usual ones and have not run yet.
+It has run on CPUs only, also under torchrun with gloo; its lines for GPUs are PyTorch's usual ones.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
 import os
 import signal
@@ -45,7 +44,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=256, help="per rank")
     parser.add_argument("--epochs", type=int, default=90)
     parser.add_argument("--optimizer", choices=("sgd", "adamw"), default="sgd")
-    parser.add_argument("--lr", type=float, default=0.1, help="per 256 images of the global batch, if --optimizer is sgd")
+    parser.add_argument("--lr", type=float, default=0.1, help="sgd: per 256 images of the global batch")
     parser.add_argument("--weight-decay", type=float, default=1e-4)
     parser.add_argument("--warmup-epochs", type=float, default=5)
     parser.add_argument("--label-smoothing", type=float, default=0.1)
@@ -86,7 +85,7 @@ class Job:
         return tensor.tolist()
 
     def stopping(self, step: int) -> bool:
-        """Whether any rank was told to leave: all have to leave after the same step. Asked every tenth, as asking waits."""
+        """Whether any rank was told to leave: all leave after the same step. Asked every tenth, as asking waits."""
         if self.world == 1:
             return self.stop
         return step % 10 == 0 and self.sum([self.stop])[0] > 0
@@ -103,42 +102,42 @@ class Trainer:
         self.amp = not args.no_amp
         device = self.job.device
 
-        # Under torchrun each rank gets its slice of every global batch. The images come normalised, as float32 tensors of shape
-        # (batch, 3, size, size) in channels_last, on the device.
+        # Under torchrun each rank gets its slice of every global batch. The images come normalised, as float32 tensors
+        # of shape (batch, 3, size, size) in channels_last, on the device.
         common = {"batch_size": args.batch_size, "image_size": args.image_size, "device": device}
         self.train = penstock.Loader(args.train, train=True, seed=args.seed, **common)
         self.val = penstock.Loader(args.val, train=False, **common) if args.val else None
 
         torch.manual_seed(args.seed)
         classes = args.classes or len(self.train.classes) or 1000  # tars have no names of classes
-        self.net = torchvision.models.get_model(args.model, num_classes=classes).to(device, memory_format=torch.channels_last)
+        self.net = torchvision.models.get_model(args.model, num_classes=classes)
+        self.net.to(device, memory_format=torch.channels_last)
         self.model: nn.Module = self.net
         if self.job.world > 1:
             self.model = DistributedDataParallel(self.net, device_ids=[device.index] if device.type == "cuda" else None)
         self.loss = nn.CrossEntropyLoss(label_smoothing=args.label_smoothing)
         self.optimizer = self.make_optimizer()
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.amp and device.type == "cuda")
-        self.epoch, self.step, self.first_step = 0, 0, 0
+        self.epoch = self.step = self.first_step = 0
         if args.resume and args.checkpoint.exists():
             self.load()
 
     def make_optimizer(self) -> torch.optim.Optimizer:
-        # No decay for biases and norms.
-        params = [p for p in self.net.parameters() if p.ndim > 1], [p for p in self.net.parameters() if p.ndim <= 1]
-        groups = [{"params": params[0], "weight_decay": self.args.weight_decay}, {"params": params[1], "weight_decay": 0.0}]
+        matrices, others = ([p for p in self.net.parameters() if (p.ndim > 1) == wanted] for wanted in (True, False))
+        groups = [{"params": matrices, "weight_decay": self.args.weight_decay}, {"params": others, "weight_decay": 0.0}]
         if self.args.optimizer == "adamw":
             return torch.optim.AdamW(groups, lr=self.args.lr)
         self.args.lr *= self.args.batch_size * self.job.world / 256
         return torch.optim.SGD(groups, lr=self.args.lr, momentum=0.9, nesterov=True)
 
     def set_rate(self, progress: float) -> None:
-        """Warm-up, then half a cosine; of progress in epochs. A scheduler would count steps, which are others on another number
-        of GPUs; this one has no state."""
-        warmup, epochs = self.args.warmup_epochs, max(self.args.epochs, 1)
+        """Warm-up, then half a cosine; of progress in epochs, not steps: those are others on other numbers of GPUs."""
+        warmup = self.args.warmup_epochs
         if progress < warmup:
             rate = self.args.lr * (progress + 1 / len(self.train)) / (warmup + 1 / len(self.train))
         else:
-            rate = self.args.lr * 0.5 * (1 + math.cos(math.pi * min(1, (progress - warmup) / max(epochs - warmup, 1e-9))))
+            share = min(1, (progress - warmup) / max(self.args.epochs - warmup, 1e-9))
+            rate = self.args.lr * 0.5 * (1 + math.cos(math.pi * share))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
 
@@ -155,8 +154,7 @@ class Trainer:
                 "scaler": self.scaler.state_dict(),
                 "loader": self.train.state_dict(),
             }
-            temporary = self.args.checkpoint.with_suffix(".new")
-            with open(temporary, "wb") as file:
+            with open(temporary := self.args.checkpoint.with_suffix(".new"), "wb") as file:
                 torch.save(checkpoint, file)
                 file.flush()
                 os.fsync(file.fileno())
@@ -178,8 +176,7 @@ class Trainer:
 
     def forward(self, model: nn.Module, images: torch.Tensor) -> torch.Tensor:
         kind = self.job.device.type
-        precision = torch.autocast(kind, torch.float16 if kind == "cuda" else torch.bfloat16) if self.amp else contextlib.nullcontext()
-        with precision:
+        with torch.autocast(kind, torch.float16 if kind == "cuda" else torch.bfloat16, enabled=self.amp):
             return model(images).float()
 
     def learn(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -220,14 +217,14 @@ class Trainer:
         return True
 
     @torch.inference_mode()
-    def evaluate(self, epoch: int) -> None:
+    def evaluate(self, loader: penstock.Loader, epoch: int) -> None:
         """Over every image once, whatever the number of ranks and the size of the last batch."""
         self.model.eval()
         if self.job.world > 1:
             for buffer in self.net.buffers():  # what batch norm has seen: each rank its own
                 dist.broadcast(buffer, 0)
-        right, right5, count = 0.0, 0.0, 0.0
-        for batch in self.val.batches():
+        right = right5 = count = 0.0
+        for batch in loader.batches():
             counts = torch.from_numpy((batch.samples["flags"] & UNCOUNTED) == 0).to(self.job.device)
             scores = self.forward(self.net, batch.images)
             best = scores.topk(min(5, scores.shape[1])).indices == batch.labels[:, None]
@@ -235,8 +232,8 @@ class Trainer:
             right5 += (best.any(1) & counts).sum().item()
             count += counts.sum().item()
         right, right5, count = self.job.sum([right, right5, count])
-        self.job.print(f"epoch {epoch}: {100 * right / count:.2f} % right, {100 * right5 / count:.2f} % among the first five, "
-                       f"of {count:.0f} images")
+        shares = f"{100 * right / count:.2f} % right, {100 * right5 / count:.2f} % among the first five"
+        self.job.print(f"epoch {epoch}: {shares}, of {count:.0f} images")
 
     def run(self) -> None:
         for epoch in range(self.epoch, self.args.epochs):
@@ -244,7 +241,7 @@ class Trainer:
                 break
             self.save()
             if self.val:
-                self.evaluate(epoch)
+                self.evaluate(self.val, epoch)
         if self.job.world > 1:
             dist.destroy_process_group()
 

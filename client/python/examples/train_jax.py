@@ -4,9 +4,9 @@
     make_dataset pictures                   # or any folder of class folders of yours
     train_jax.py pictures
 
-framework="jax" yields JAX's arrays, on the CPU without copying them once more. Here they are raw uint8 pixels, a quarter of
-the bytes to bring to a device, and are normalised there. With several processes (jax.distributed) each gets its slice of every
-global batch: rank and world_size say which. It has run on the CPU only, in one process.
+framework="jax" yields JAX's arrays, on the CPU without copying them once more. Here they are raw uint8 pixels, a
+quarter of the bytes to bring to a device, and are normalised there. With several processes (jax.distributed) each
+gets its slice of every global batch: rank and world_size say which. It has run on the CPU only, in one process.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def loss(weights: Weights, pixels: jax.Array, labels: jax.Array) -> tuple[jax.Ar
 
 
 @jax.jit
-def step(weights: Weights, momentum: Weights, pixels: jax.Array, labels: jax.Array) -> tuple[Weights, Weights, jax.Array]:
+def step(
+    weights: Weights, momentum: Weights, pixels: jax.Array, labels: jax.Array
+) -> tuple[Weights, Weights, jax.Array]:
     slopes, right = jax.grad(loss, has_aux=True)(weights, pixels, labels)
     momentum = jax.tree.map(lambda m, slope: 0.9 * m + slope, momentum, slopes)
     return jax.tree.map(lambda w, m: w - 0.05 * m, weights, momentum), momentum, right

@@ -2,12 +2,12 @@
 """The loader under Lightning: one process or several, stopped and resumed.
 
     train_lightning.py --train ~/imagenet/train --val ~/imagenet/val --devices 8
-    train_lightning.py ... --ckpt-path last                   # goes on with the next batch, also in the middle of an epoch
+    train_lightning.py ... --ckpt-path last              # goes on with the next batch, also in the middle of an epoch
 
-A penstock.Loader goes where a DataLoader would. Lightning finds its state_dict() and load_state_dict() by itself and keeps its
-place in each checkpoint. There is no sampler that Lightning could replace: each rank says who it is, and gets its slice of
-every global batch. In the middle of an epoch Lightning itself wants the same number of ranks again; between epochs any
-number will do.
+A penstock.Loader goes where a DataLoader would. Lightning finds its state_dict() and load_state_dict() by itself
+and keeps its place in each checkpoint. There is no sampler that Lightning could replace: each rank says who it is,
+and gets its slice of every global batch. In the middle of an epoch Lightning itself wants the same number of ranks
+again; between epochs any number will do.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def main() -> None:
 
     keep = ModelCheckpoint(args.folder, save_last=True, every_n_train_steps=args.checkpoint_steps)
     devices: Any = args.devices if args.devices == "auto" else int(args.devices)
-    trainer = lightning.Trainer(accelerator=args.accelerator, devices=devices, max_epochs=args.epochs, max_steps=args.max_steps,
-                                callbacks=[keep], logger=False, default_root_dir=args.folder,
+    trainer = lightning.Trainer(accelerator=args.accelerator, devices=devices, max_epochs=args.epochs,
+                                max_steps=args.max_steps, callbacks=[keep], logger=False, default_root_dir=args.folder,
                                 use_distributed_sampler=False)  # the loader's order is already divided among the ranks
     ckpt_path: Optional[str] = args.ckpt_path
     trainer.fit(Classifier(args.model, args.classes, args.lr), Data(args), ckpt_path=ckpt_path)

@@ -4,8 +4,8 @@
     make_dataset pictures                   # or any folder of class folders of yours
     train_numpy.py pictures [--checkpoint small.npz]
 
-The loader yields NumPy arrays of torch's shapes and values where torch is not installed, and by framework="numpy" where it
-is. Ctrl-C stops it after a step, and with --checkpoint the next run goes on from there, to the bit.
+The loader yields NumPy arrays of torch's shapes and values where torch is not installed, and by framework="numpy"
+where it is. Ctrl-C stops it after a step, and with --checkpoint the next run goes on from there, to the bit.
 """
 
 from __future__ import annotations

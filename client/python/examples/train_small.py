@@ -5,8 +5,8 @@
     train_small.py pictures --checkpoint small.pt       # Ctrl-C
     train_small.py pictures --checkpoint small.pt       # goes on
 
-However often it was stopped, and wherever: the weights at the end are those of a run that was not, to the last bit (on one
-machine, with one version of PyTorch and one number of threads). The last line's number is theirs.
+However often it was stopped, and wherever: the weights at the end are those of a run that was not, to the last bit
+(on one machine, with one version of PyTorch and one number of threads). The last line's number is theirs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def small_net(classes: int) -> nn.Module:
 
 def save(path: Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, loader: penstock.Loader) -> None:
     """All of one moment: the weights after a step, and where the loader is then."""
-    parts = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "loader": loader.state_dict(), "step": step}
+    parts = {"step": step, "loader": loader.state_dict()}
+    parts |= {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
     temporary = path.with_suffix(".new")
     torch.save(parts, temporary)
     os.replace(temporary, path)
