@@ -1,4 +1,4 @@
-"""What the tests of the Python package share: a folder and an environment of their own, a small dataset, an end that leaves nothing.
+"""What the tests of the Python package share: a folder and an environment of their own, a small dataset, a clean end.
 
     import support
     from support import penstock
@@ -10,9 +10,10 @@
     if __name__ == "__main__":
         support.main()
 
-Importing this makes a folder that HOME, XDG_CACHE_HOME, XDG_STATE_HOME and XDG_RUNTIME_DIR lie in, so that the private daemon is this
-test's own, and takes what names ranks, jobs and daemons out of the environment. main() stops that daemon and takes the folder away;
-a process that is left then is an error. A program of which nothing could run ends with 77, which CTest calls skipped.
+Importing this makes a folder that HOME, XDG_CACHE_HOME, XDG_STATE_HOME and XDG_RUNTIME_DIR lie in, so that the private
+daemon is this test's own, and takes what names ranks, jobs and daemons out of the environment. main() stops that daemon
+and takes the folder away; a process that is left then is an error. A program of which nothing could run ends with 77,
+which CTest calls skipped.
 
 By hand: PYTHONPATH=BUILD/python python3 tests/python/test_NAME.py [TEST...]."""
 
@@ -64,7 +65,8 @@ else:
 folder = Path(tempfile.mkdtemp(prefix="penstock-python-"))
 _owner = os.getpid()
 _FOLDERS = {"HOME": "home", "XDG_CACHE_HOME": "cache", "XDG_STATE_HOME": "state", "XDG_RUNTIME_DIR": "run"}
-_STRANGE = re.compile(r"PENSTOCK(_SOCKET|_JOB|D)?|(LOCAL_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)|(TORCHELASTIC|SLURM|OMPI|PMI)_.*")
+_STRANGE = re.compile(r"PENSTOCK(_SOCKET|_JOB|D)?|(LOCAL_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)|"
+                      r"(TORCHELASTIC|SLURM|OMPI|PMI)_.*")
 for _name in [name for name in os.environ if _STRANGE.fullmatch(name)]:
     del os.environ[_name]
 for _name, _below in _FOLDERS.items():
@@ -95,8 +97,9 @@ penstock: Any = _Later()
 
 
 @functools.lru_cache(maxsize=None)
-def dataset(per_class: int = 20, classes: int = 3, tars: bool = False, seed: int = 0, min_side: int = 64, max_side: int = 160) -> str:
-    """A folder of small painted images (with `tars`, of shards), made once per program: classes beach, bricks, forest, ..."""
+def dataset(per_class: int = 20, classes: int = 3, tars: bool = False, seed: int = 0, min_side: int = 64,
+            max_side: int = 160) -> str:
+    """A folder of small painted images (with `tars`, of shards), made once per program: beach, bricks, forest, ..."""
     kind = "tars" if tars else "images"
     path = folder / f"{kind}-{classes}x{per_class}-{seed}-{min_side}-{max_side}"
     return str(harness.make_dataset(path, per_class, classes, tars, seed, min_side, max_side))
@@ -121,13 +124,15 @@ def stop_daemons(sig: int = signal.SIGTERM) -> None:
     wait_until(lambda: not daemons(), "the private daemon's end")
 
 
-def python(code: str, *arguments: str, check: bool = True, limit: float = LIMIT, **environment: str) -> "subprocess.CompletedProcess[str]":
+def python(code: str, *arguments: str, check: bool = True, limit: float = LIMIT,
+           **environment: str) -> "subprocess.CompletedProcess[str]":
     """Runs a program in a Python of its own; fails with what it said where it fails."""
     preload = {"LD_PRELOAD": _PRELOAD} if _PRELOAD else {}
     if preload:
         code = f"import os; os.environ.pop('LD_PRELOAD')\n{code}"
-    answer = subprocess.run([sys.executable, "-c", code, *arguments], env={**os.environ, **preload, **environment}, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=limit)
+    answer = subprocess.run([sys.executable, "-c", code, *arguments], env={**os.environ, **preload, **environment},
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            timeout=limit)
     if check:
         assert answer.returncode == 0, f"ended with {answer.returncode}: {answer.stdout}{answer.stderr}"
     return answer
