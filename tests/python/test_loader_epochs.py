@@ -302,7 +302,7 @@ class Ranks(unittest.TestCase):
 
 class Groups(unittest.TestCase):
     def test_break_in_one(self) -> None:
-        """Both get the same batches; who breaks off gives up its own rest alone, and meets the other in the next one."""
+        """Both get the same batches; who breaks off gives up its own rest alone, and meets the other in the next."""
         both = [loader(group="pair", share="all", wait_for=2) for _ in range(2)]
         seen: "list[list[tuple[int, int]]]" = [[], []]
 

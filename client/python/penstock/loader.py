@@ -243,7 +243,7 @@ class Loader:
             warnings.warn(
                 f"the group is at epoch {here.epoch}, sample {here.position}, and this loader was at epoch {at.epoch}, "
                 f"sample {at.position}: what lies between was given to the others alone",
-                stacklevel=5,
+                stacklevel=6,
             )
             self._epochs.moved(here)
 
