@@ -64,8 +64,21 @@ int catalog_open(const char *source, const char *labels, struct dataset **ret_da
 	return strcmp(source, "none") == 0 ? CLI_USAGE : CLI_OK;
 }
 
-uint64_t dataset_count(const struct dataset *dataset)
+int recipe_load(struct recipe *recipe, const struct dataset *dataset)
 {
+	(void)recipe;
+	(void)dataset;
+	return CLI_OK;
+}
+
+void recipe_unload(struct recipe *recipe)
+{
+	(void)recipe;
+}
+
+uint64_t recipe_samples(const struct recipe *recipe, const struct dataset *dataset)
+{
+	(void)recipe;
 	(void)dataset;
 	return machine.samples;
 }
