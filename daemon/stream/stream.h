@@ -3,6 +3,7 @@
  * A map of this folder:
  *   spec.[ch]      the definition of a stream, as people and clients write it
  *   subset.[ch]    the lists of samples of streams that read a part of a dataset
+ *   transforms.[ch]  the operations of `transforms:`, in one table
  *   row.[ch]       one sample's bytes -> one row (decode and pixel meet here)
  *   pool.[ch]      the workers
  *   stream.[ch]    this door: opening, the cursor, slots and their batches
