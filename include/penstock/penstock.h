@@ -140,7 +140,8 @@ struct penstock_options {
 				   as a JSON list of objects with one member each, torchvision's
 				   name and parameters: `[{"RandomResizedCrop": {"size": 176}},
 				   {"RandomHorizontalFlip": {"p": 0.5}}]`. penstock.yaml(5),
-				   transforms, has them all */
+				   TRANSFORMS, has them all. It says size and filter: image_size
+				   and interpolation stay unset */
 	const char *indices; /* NULL: all samples; otherwise the path of a .npy file of integers,
 				one dimension: the samples that an epoch consists of, in this order
 				or (`shuffle`) in a shuffled one. Must be there as long as the

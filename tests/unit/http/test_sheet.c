@@ -161,7 +161,8 @@ static void test_text(void **state)
 	sheet->step = 2;
 	sheet->row[0] = (struct http_sheet_row){4711, -1, 0, ""};
 	sheet->row[1] = (struct http_sheet_row){UINT64_MAX, 3,
-		SLOTS_FLIPPED | SLOTS_SUBSTITUTED | SLOTS_PADDED | SLOTS_INVALID | 1u << 31,
+		SLOTS_FLIPPED | SLOTS_FLIPPED_VERTICALLY | SLOTS_SUBSTITUTED | SLOTS_PADDED |
+			SLOTS_INVALID | 1u << 31,
 		"<img src=x onerror=\"alert(1)\">\n\xff"};
 	static const char wanted[] =
 		"{\"stream\":3,\"epoch\":18446744073709551615,\"batch\":17,\"batch_rows\":64,"
@@ -169,7 +170,8 @@ static void test_text(void **state)
 		"{\"index\":4711,\"label\":-1,\"class\":\"\",\"flags\":[]},"
 		"{\"index\":18446744073709551615,\"label\":3,"
 		"\"class\":\"<img src=x onerror=\\\"alert(1)\\\">\\n\xef\xbf\xbd\","
-		"\"flags\":[\"flipped\",\"substituted\",\"padded\",\"invalid\"]}]}";
+		"\"flags\":[\"flipped\",\"flipped "
+		"vertically\",\"substituted\",\"padded\",\"invalid\"]}]}";
 	char *text = http_sheet_json(sheet), squeezed[sizeof wanted] = "";
 	size_t n = 0;
 	assert_non_null(text);
