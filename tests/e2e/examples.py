@@ -6,8 +6,9 @@ import signal
 import subprocess
 import tarfile
 from hashlib import sha256
+from pathlib import Path
 
-from harness import LIMIT, Daemon, Skip, folder, make_dataset, run_tests, tool
+from harness import LIMIT, Daemon, Skip, folder, make_dataset, run_tests, tool, wait_until
 
 
 def run(*command, code=0, daemon=None):
@@ -158,6 +159,28 @@ def test_cpp_interruption_keeps_the_place():
         whole = run("train_cpu_cpp", pictures, "--epochs", "0", "--steps", step + 3, daemon=daemon)
         rest = run("train_cpu_cpp", *command[1:], "--steps", step + 3, "--resume", daemon=daemon)
         assert weights(rest) == weights(whole), "resuming changed the weights"
+
+
+def test_cpp_interrupted_while_it_waits():
+    """The daemon stands still: the trainer hears the signal all the same, and keeps what it has."""
+    need_cpp()
+    with folder() as home, Daemon(home, "--memory", "64M") as daemon:
+        pictures = make_dataset(home / "d", per_class=64, classes=3)
+        command = [tool("train_cpu_cpp"), str(pictures), "--epochs", "0", "--checkpoint", str(home / "checkpoint")]
+        environment = {**daemon.environment, "PENSTOCK_SOCKET": daemon.socket}
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            while "training" not in process.stdout.readline():
+                assert process.poll() is None
+            daemon.process.send_signal(signal.SIGSTOP)
+            try:
+                wait_until(lambda: Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S", "a trainer that waits")
+                process.send_signal(signal.SIGINT)
+                text = process.stdout.read()
+            finally:
+                daemon.process.send_signal(signal.SIGCONT)
+        assert process.returncode == 0 and "interrupted" in text, text
+        rest = run("train_cpu_cpp", *command[1:], "--steps", int(weights(text)[0]) + 1, "--resume", daemon=daemon)
+        assert f"step {weights(text)[0]}, batch" in rest, rest
 
 
 def test_cpp_refuses():
