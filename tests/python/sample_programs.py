@@ -1,4 +1,4 @@
-"""What the tests of the examples share: their folder, a dataset that is large enough for them, the blocks of docs/migrating.md."""
+"""What the tests of the examples share: their folder, a dataset, running them, the blocks of docs/migrating.md."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def pictures() -> str:
 def blocks(mark: str) -> "list[tuple[int, str]]":
     """(line, code) of those blocks that are marked so, and with nothing else."""
     text = MIGRATING.read_text(encoding="utf-8")
-    return [(text.count("\n", 0, found.start()) + 1, textwrap.dedent(found[2])) for found in _BLOCK.finditer(text) if found[1] == mark]
+    marked = [found for found in _BLOCK.finditer(text) if found[1] == mark]
+    return [(text.count("\n", 0, found.start()) + 1, textwrap.dedent(found[2])) for found in marked]
 
 
 @functools.lru_cache(maxsize=None)
@@ -59,12 +60,13 @@ def run_block(line: int, code: str) -> None:
         os.chdir(before)
 
 
-def run(name: str, *arguments: Any, code: int = 0, launcher: Any = (), limit: float = 2 * support.LIMIT, **environment: str) -> str:
+def run(name: str, *arguments: Any, launcher: Any = (), **environment: str) -> str:
     """Runs an example to its end. What it said."""
     command = [sys.executable, *launcher, str(FOLDER / name), *map(str, arguments)]
     answer = subprocess.run(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, text=True, timeout=limit)
-    assert answer.returncode == code, f"{name} {arguments} ended with {answer.returncode}: {answer.stdout[-6000:]}"
+                            stderr=subprocess.STDOUT, text=True, timeout=2 * support.LIMIT)
+    said = answer.stdout[-6000:]
+    assert answer.returncode == 0, f"{name} {arguments} ended with {answer.returncode}: {said}"
     return answer.stdout
 
 

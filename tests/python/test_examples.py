@@ -1,4 +1,4 @@
-"""What users copy from: the pieces of code in docs/migrating.md, the examples that need no torch, and the recipe for ImageNet's validation folder.
+"""What users copy from: the code in docs/migrating.md, the examples that need no torch, ImageNet's validation folder.
 
 torch_examples.py has those that need torch."""
 
@@ -85,7 +85,8 @@ class Validation(unittest.TestCase):
             (self.flat / f"{name}.JPEG").write_bytes(path.read_bytes())
         self.before = self.tree(self.flat)
         self.csv, self.txt, self.synsets = self.home / "LOC.csv", self.home / "truth.txt", self.home / "synsets.txt"
-        rows = [f"{name},{self.SYNSETS[number]} 10 20 30 40 {self.SYNSETS[number]} 1 2 3 4 " for name, number in zip(self.names, self.ids)]
+        named = [(name, self.SYNSETS[number]) for name, number in zip(self.names, self.ids)]
+        rows = [f"{name},{synset} 10 20 30 40 {synset} 1 2 3 4 " for name, synset in named]
         self.csv.write_text("\n".join(["ImageId,PredictionString", *reversed(rows)]) + "\n")
         self.txt.write_text("".join(f"{number + 1}\n" for number in self.ids))
         self.synsets.write_text("".join(f"{name}\n" for name in self.SYNSETS))
@@ -147,7 +148,8 @@ class Validation(unittest.TestCase):
 
     def test_tars_and_folders_are_one_dataset(self) -> None:
         self.recipe("--labels", self.csv, "--count", 12, "--tars", "--per-shard", 5)
-        self.assertEqual(sorted(path.name for path in self.out.iterdir()), [f"val-{number:06d}.tar" for number in range(3)])
+        names = [f"val-{number:06d}.tar" for number in range(3)]
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), names)
         tars = self.check_seen(f"{self.out}/val-*.tar")
         with tarfile.open(self.out / "val-000002.tar") as tar:
             self.assertEqual([Path(name).suffix for name in tar.getnames()], [".jpg", ".cls"] * 2)
@@ -162,7 +164,7 @@ class Validation(unittest.TestCase):
         except ImportError:
             self.recipe("--labels", self.txt, "--synsets", self.home / "meta.mat", "--count", 12, code=1)
             self.skipTest("no scipy in this Python")
-        types = [("ILSVRC2012_ID", object), ("WNID", object), ("words", object), ("gloss", object), ("num_children", object)]
+        types = [(name, object) for name in ("ILSVRC2012_ID", "WNID", "words", "gloss", "num_children")]
         rows = [(number + 1, name, "", "", 0) for number, name in enumerate(self.SYNSETS)]
         table = numpy.array([*reversed(rows), (5, "n00001740", "entity", "", 3)], dtype=types)
         savemat(self.home / "meta.mat", {"synsets": table.reshape(-1, 1)})
@@ -184,9 +186,15 @@ class Validation(unittest.TestCase):
     def test_wrong_labels(self) -> None:
         wrong = self.home / "wrong"
         head = "ImageId,PredictionString\n"
-        for text, words in ((head + f"{self.names[0]},cat 1 2 3 4\n", "line 2: 'cat' is no synset"), (head + f"{self.names[0]}\n", "line 2: ''"),
-                            (head + f"{self.names[0]},n01440764 1\n" * 2, "line 3: ILSVRC2012_val_00000001 has a label already"),
-                            ("n01440764\ndog\n", "line 2: 'dog' is neither"), ("1\n2\n", "--synsets meta.mat"), ("", "12 images have no label")):
+        first = self.names[0]
+        for text, words in (
+            (head + f"{first},cat 1 2 3 4\n", "line 2: 'cat' is no synset"),
+            (head + f"{first}\n", "line 2: ''"),
+            (head + f"{first},n01440764 1\n" * 2, f"line 3: {first} has a label already"),
+            ("n01440764\ndog\n", "line 2: 'dog' is neither"),
+            ("1\n2\n", "--synsets meta.mat"),
+            ("", "12 images have no label"),
+        ):
             wrong.write_text(text)
             self.refuses(words, labels=wrong)
         wrong.write_bytes(b"\x89\xff\x00")

@@ -1,7 +1,7 @@
-"""What people do in notebooks: interrupt a cell, run it again, leave a loop, forget a loader, kill the kernel and begin anew.
+"""What people do in notebooks: interrupt a cell, run it again, leave a loop, forget a loader, kill the kernel.
 
-A kernel is an interactive Python on a pseudo-terminal: Ctrl-C is typed, and the terminal makes a signal of it. Another one runs
-code.InteractiveConsole, as consoles that are embedded in programs do."""
+A kernel is an interactive Python on a pseudo-terminal: Ctrl-C is typed, and the terminal makes a signal of it. Another
+one runs code.InteractiveConsole, as consoles that are embedded in programs do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ import support
 
 READY = "[ready]"
 INTERACTIVE = [sys.executable, "-q", "-i", "-c", f"import sys; sys.ps1 = {READY!r}"]
-CONSOLE = [sys.executable, "-c", f"import code, sys; sys.ps1 = {READY!r}; code.InteractiveConsole().interact(banner='', exitmsg='')"]
+INTERACT = "code.InteractiveConsole().interact(banner='', exitmsg='')"
+CONSOLE = [sys.executable, "-c", f"import code, sys; sys.ps1 = {READY!r}; {INTERACT}"]
 
 # 192 images, 24 batches of 8. `after` is where the loop stands still.
 BEGIN = """
@@ -104,7 +105,8 @@ class KilledKernel(unittest.TestCase):
         cls.kernel = Kernel()
         del os.environ["PENSTOCK_JOB"]
         cls.daemon = cls.kernel.value("loader._stream.daemon_pid")
-        cls.left = sorted(Path(os.environ["XDG_RUNTIME_DIR"]).glob("penstock/*"))  # nobody else has begun yet
+        # Nobody else has begun yet.
+        cls.left = sorted(Path(os.environ["XDG_RUNTIME_DIR"]).glob("penstock/*"))
         cls.kernel.begin("seen = []\nfor batch in loader.batches():\n"
                          "    seen += map(int, batch.samples['index'])\n"
                          "    print('<' + json.dumps([seen, loader.state_dict()]) + '>')\n"
@@ -145,7 +147,8 @@ class Interrupted(unittest.TestCase):
 
     def begin_loop(self, after: str) -> None:
         """A cell that reads until its third batch and then does `after`; says so when it is there."""
-        self.kernel.begin("seen = []\nfor batch in loader.batches():\n    seen += map(int, batch.samples['index'])\n"
+        self.kernel.begin("seen = []\nfor batch in loader.batches():\n"
+                          "    seen += map(int, batch.samples['index'])\n"
                           f"    if len(seen) == 24:\n        print('th' + 'ere')\n        {after}\n")
         self.kernel.until("there")
 

@@ -1,5 +1,5 @@
-"""Two ranks under torchrun, with gloo on the CPU: what they read together, that their gradients are averaged, and what is left of
-a job of which one rank was killed: the rest of the order, on another number of ranks.
+"""Two ranks under torchrun, with gloo on the CPU: what they read together, that their gradients are averaged, and what
+is left of a job of which one rank was killed: the rest of the order, on another number of ranks.
 
 192 images, 8 to a rank's batch: 24 steps of one rank, 12 of two; nothing is left over at an epoch's end.
 
@@ -48,9 +48,11 @@ def worker(folder: Path, source: str, epochs: int, kill_rank: int, kill_step: in
         while loader.epoch < epochs:
             for batch in loader.batches():
                 step += 1
-                loss = torch.nn.functional.cross_entropy(model(batch.images.reshape(BATCH, -1)), batch.labels)
+                x = batch.images.reshape(BATCH, -1)
+                loss = torch.nn.functional.cross_entropy(model(x), batch.labels)
                 # The gradient of this rank's rows alone.
-                alone = torch.autograd.grad(torch.nn.functional.cross_entropy(net(batch.images.reshape(BATCH, -1)), batch.labels), net.weight)[0]
+                own = torch.nn.functional.cross_entropy(net(x), batch.labels)
+                alone = torch.autograd.grad(own, net.weight)[0]
                 optimizer.zero_grad()
                 loss.backward()
                 assert net.weight.grad is not None
@@ -86,10 +88,11 @@ from support import penstock  # noqa: E402
 
 
 def launch(folder: Path, ranks: int, epochs: int, kill: "tuple[int, int]" = (-1, -1)) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), str(Path(__file__).resolve()),
-               "--worker", str(folder), support.dataset(per_class=64), str(epochs), *map(str, kill)]
-    return subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=4 * support.LIMIT)
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    arguments = ["--worker", str(folder), support.dataset(per_class=64), str(epochs), *map(str, kill)]
+    return subprocess.run([sys.executable, *launcher, str(Path(__file__).resolve()), *arguments],
+                          env={**os.environ, "OMP_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=2 * support.LIMIT)
 
 
 def log(folder: Path, rank: int, ranks: int) -> "list[dict[str, Any]]":
@@ -98,8 +101,9 @@ def log(folder: Path, rank: int, ranks: int) -> "list[dict[str, Any]]":
 
 def undisturbed(epochs: int) -> "list[tuple[int, int]]":
     """(epoch, row) as one loader by itself gives them."""
-    with penstock.Loader(support.dataset(per_class=64), batch_size=BATCH, image_size=32, seed=7, framework="numpy", dtype="uint8") as loader:
-        return [(batch.epoch, int(row)) for _ in range(epochs) for batch in loader.batches() for row in batch.samples["index"]]
+    with penstock.Loader(support.dataset(per_class=64), batch_size=BATCH, image_size=32, seed=7, dtype="uint8") as loader:
+        batches = (batch for _ in range(epochs) for batch in loader.batches())
+        return [(batch.epoch, int(row)) for batch in batches for row in batch.samples["index"]]
 
 
 def seen(folder: Path, ranks: int) -> "dict[int, list[tuple[int, int]]]":

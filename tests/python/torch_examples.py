@@ -1,4 +1,4 @@
-"""The examples that need torch, a few steps of each on small data, stopped and resumed; and those of docs/migrating.md's blocks.
+"""The examples that need torch, a few steps of each on small data, stopped and resumed; and docs/migrating.md's blocks.
 
 What lightning, accelerate or jax is needed for is skipped with a word where it is missing."""
 
