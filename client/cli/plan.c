@@ -263,14 +263,17 @@ __attribute__((format(printf, 2, 3))) static void plan_line(
 
 static void plan_say_dataset(const struct plan *plan)
 {
-	char kind[48], number[24], bytes[24], recipe[RECIPE_TEXT], name[640];
+	char kind[48], number[24], bytes[24], recipe[RECIPE_TEXT], name[640], few[64] = "";
+	uint64_t samples = dataset_count(plan->dataset);
 	catalog_kind(plan->dataset, kind, sizeof kind);
 	(void)snprintf(name, sizeof name, "%s", plan->source);
 	(void)printf("%s\n", cli_tame(name));
-	plan_line("dataset", "%s: %s sample%s, %s", kind,
-		table_count(plan->epoch.samples, number, sizeof number),
-		plan->epoch.samples == 1 ? "" : "s",
-		table_bytes(dataset_bytes(plan->dataset), bytes, sizeof bytes));
+	if (plan->recipe.subset)
+		(void)snprintf(few, sizeof few, "; an epoch has %s of them",
+			table_count(plan->epoch.samples, number, sizeof number));
+	plan_line("dataset", "%s: %s sample%s, %s%s", kind,
+		table_count(samples, number, sizeof number), samples == 1 ? "" : "s",
+		table_bytes(dataset_bytes(plan->dataset), bytes, sizeof bytes), few);
 	recipe_describe(&plan->recipe, recipe, sizeof recipe);
 	plan_line("stream", "%s", recipe);
 	plan_line("ranks", "%" PRIu32 ", with %" PRIu32 " each of a global batch of %s",

@@ -194,9 +194,10 @@ void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 	     plain = !listed && recipe_filter(recipe->interpolation) == WEIGHTS_BILINEAR;
 	transforms_text(&recipe->list, list, sizeof list);
 	(void)snprintf(buffer, room,
-		"%s, %" PRIu64 " px, batch %" PRIu64 ", %s, seed %" PRIu64 "%s%s%s",
+		"%s, %" PRIu64 " px, batch %" PRIu64 ", %s%s, seed %" PRIu64 "%s%s%s",
 		recipe->eval ? "evaluation" : "training", recipe->image_size, recipe->batch_size,
-		recipe_shuffles(recipe) ? "shuffled" : "in order", recipe->seed,
+		recipe_shuffles(recipe) ? "shuffled" : "in order",
+		recipe->indices ? ", of a subset" : "", recipe->seed,
 		strcmp(recipe->decode, "fast") == 0 ? ", decoded fast" : "", plain ? "" : ", ",
 		plain    ? ""
 		: listed ? list

@@ -201,6 +201,7 @@ static int show_draw(struct show *show)
 		.seed = show->info.seed,
 		.eval = !show->info.train,
 		.no_shuffle = !show->info.shuffle,
+		.indices = show->recipe.indices,
 		.decode = show->recipe.decode,
 		.interpolation = show->recipe.interpolation,
 		.list = show->recipe.list};

@@ -355,6 +355,8 @@ def test_commands_take_the_list():
         got = json.loads(run(home, "plan", source, *few, "-W", 2, "--json")[0])
         assert (got["samples"], got["batches"]) == (8, 1)
         assert got["ranks"][1]["first_samples"] == epoch_of(indices, 3, 0, True)[4:7]
+        text = " ".join(run(home, "plan", source, *few)[0].split())
+        assert "60 samples" in text and "an epoch has 8 of them" in text and "shuffled, of a subset, seed 3" in text, text
         with Daemon(home, "--threads", "1") as daemon:
             lines = daemon.batches(source=source, indices=path, batch_size=4, image_size=12, seed=3, batches=1)
             state = [line for line in lines if line.startswith("state ")][-1][6:]
