@@ -105,8 +105,8 @@ static void pages_position(const struct node *stream, struct paper *paper)
 		document_number(stream, "epoch", 0),
 		top_count(document_number(stream, "batch", 0), at, sizeof at),
 		top_count(document_number(stream, "batches", 0), of, sizeof of),
-		top_count(document_number(stream, "order_samples",
-				  document_number(stream, "samples", 0)),
+		top_count(document_number(
+				  stream, "order_samples", document_number(stream, "samples", 0)),
 			samples, sizeof samples));
 	top_line(paper, "at", PAPER_PLAIN, text);
 	(void)snprintf(text, sizeof text, "%s images/s; %s since it was opened",
