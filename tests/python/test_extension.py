@@ -112,6 +112,29 @@ class Options(unittest.TestCase):
                 stream(**{name: value})
             self.assertEqual(caught.exception.code, errno.EINVAL)
 
+    def test_keys_that_equal_nothing(self) -> None:
+        """A dict may have any number of keys of the same text."""
+
+        class Name(str):
+            __hash__ = object.__hash__
+
+            def __eq__(self, other: object) -> bool:
+                return self is other
+
+        with self.assertRaisesRegex(TypeError, "group is given more than once"):
+            _penstock.Stream({Name("group"): "a" for _ in range(400)})
+
+    def test_dict_that_changes_meanwhile(self) -> None:
+        class Path:
+            def __fspath__(self) -> str:
+                del options["group"]
+                options["group"] = Path()
+                return "nobody's"
+
+        options: "dict[str, Any]" = {"group": Path()}
+        with self.assertRaises(errors.Error):
+            _penstock.Stream(options)
+
     def test_zero_byte(self) -> None:
         with self.assertRaisesRegex(errors.ArgumentError, "source has a zero byte"):
             stream(source="a\0b")
@@ -1031,8 +1054,8 @@ def bfloat16(values: Any) -> Any:
 # What _penstock uses, all of which Python 3.9 has.
 PYTHON_3_9 = """
     PyArg_ParseTuple PyArg_ParseTupleAndKeywords PyBool_FromLong PyBuffer_FillInfo PyBytes_AsString
-    PyBytes_FromStringAndSize PyCapsule_GetPointer PyCapsule_IsValid PyCapsule_New PyDict_New PyDict_Next
-    PyDict_SetItemString PyDict_Type PyErr_CheckSignals PyErr_Clear PyErr_ExceptionMatches PyErr_Format
+    PyBytes_FromStringAndSize PyCapsule_GetPointer PyCapsule_IsValid PyCapsule_New PyDict_Copy PyDict_New
+    PyDict_Next PyDict_SetItemString PyDict_Type PyErr_CheckSignals PyErr_Clear PyErr_ExceptionMatches PyErr_Format
     PyErr_NoMemory PyErr_Occurred PyErr_SetObject PyErr_SetString PyEval_RestoreThread PyEval_SaveThread
     PyExc_BufferError PyExc_ImportError PyExc_OverflowError PyExc_TypeError PyExc_UnicodeError PyExc_ValueError
     PyFloat_AsDouble PyGC_Collect PyImport_ImportModule PyInterpreterState_Get PyInterpreterState_GetID

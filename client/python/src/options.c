@@ -73,6 +73,11 @@ static int option_take_text(struct module_state *state, struct options *options,
 {
 	PyObject *bytes = NULL;
 	char *text;
+	/* Of each key there is one, but for keys of a type that says it equals nothing. */
+	if (options->kept_count == OPTIONS_TEXTS) {
+		PyErr_Format(PyExc_TypeError, "%s is given more than once", o->name);
+		return -1;
+	}
 	if (!PyUnicode_FSConverter(value, &bytes)) {
 		if (PyErr_ExceptionMatches(PyExc_ValueError) &&
 			!PyErr_ExceptionMatches(PyExc_UnicodeError)) {
@@ -188,14 +193,17 @@ int options_init(struct module_state *state, struct options *options, PyObject *
 {
 	Py_ssize_t at = 0;
 	PyObject *key, *value;
+	int result = 0;
 	memset(options, 0, sizeof *options);
 	penstock_options_init(&options->options);
-	/* Of each key there is one, so that the texts have room. */
-	while (PyDict_Next(dict, &at, &key, &value)) {
-		if (option_take(state, options, key, value) < 0)
-			return -1;
-	}
-	return 0;
+	/* Values are asked for their texts and numbers, and what answers may change the dict. */
+	PyObject *copy = PyDict_Copy(dict);
+	if (!copy)
+		return -1;
+	while (result == 0 && PyDict_Next(copy, &at, &key, &value))
+		result = option_take(state, options, key, value);
+	Py_DECREF(copy);
+	return result;
 }
 
 void options_deinit(struct options *options)

@@ -195,6 +195,9 @@ static int stream_pause(const struct stream_next *next)
 	struct pollfd fds[] = {{.fd = next->channel->stream_fd, .events = POLLIN},
 		{.fd = next->channel->bell_fd, .events = POLLIN}};
 	int64_t left_ms = (next->deadline_ns - stream_now_ns()) / 1000000 + 1;
+	/* It may have passed since it was looked at; to poll() less than 0 is for ever. */
+	if (left_ms < 0)
+		left_ms = 0;
 	Py_BEGIN_ALLOW_THREADS;
 	(void)poll(fds, 2, left_ms < STREAM_LOOK_MS ? (int)left_ms : STREAM_LOOK_MS);
 	Py_END_ALLOW_THREADS;
