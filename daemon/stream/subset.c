@@ -181,6 +181,12 @@ static int subset_keep(void *context, struct subset_file *file, uint64_t first, 
  * ------------------------------------------------------------------------------------------------------
  */
 
+/* More than the whole budget holds, whatever the numbers are: that needs no look at them. */
+static bool subset_is_hopeless(const struct subset_shelf *shelf, const struct npy *npy)
+{
+	return shelf->ledger && npy->count > shelf->ledger->budget / sizeof(uint32_t);
+}
+
 /* Behind the ledger's own words, which know no files. */
 static int subset_refuse(struct subset_shelf *shelf, const struct subset_file *file, uint32_t width)
 {
@@ -306,6 +312,8 @@ static int subset_read(struct subset_shelf *shelf, struct subset_file *file, str
 	int result = subset_file_open(file);
 	if (!result)
 		result = subset_file_header(file);
+	if (!result && subset_is_hopeless(shelf, &file->npy))
+		result = subset_refuse(shelf, file, sizeof(uint32_t));
 	if (!result)
 		result = subset_file_walk(file, subset_look, &look);
 	if (result)

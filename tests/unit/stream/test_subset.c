@@ -217,6 +217,23 @@ static void refuses_what_does_not_fit(void **state)
 	free(list);
 }
 
+/* A file of holes has any size; to read it all takes hours. */
+static void refuses_what_never_fits_before_it_reads_it(void **state)
+{
+	struct place *place = *state;
+	struct subset *subset;
+	struct fault fault = {{0}};
+	struct stat st;
+	atomic_bool cancel = true;
+	uint64_t count = (uint64_t)1 << 37;
+	write_list(place, "<i8", count, NULL, 0);
+	assert_int_equal(stat(place->path, &st), 0);
+	assert_int_equal(truncate(place->path, st.st_size + (off_t)(count * 8)), 0);
+	assert_int_equal(
+		subset_open(&place->shelf, place->path, &cancel, &subset, &fault), -ENOMEM);
+	assert_non_null(strstr(fault.text, "its 137438953472 numbers need"));
+}
+
 static void gives_up_when_told_to(void **state)
 {
 	static const uint32_t list[] = {5, 6, 7};
@@ -256,6 +273,7 @@ int main(void)
 		TEST(refuses_what_is_no_list),
 		TEST(refuses_numbers_beyond_the_dataset),
 		TEST(refuses_what_does_not_fit),
+		TEST(refuses_what_never_fits_before_it_reads_it),
 		TEST(gives_up_when_told_to),
 		TEST(opens_without_a_ledger),
 	};
