@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 import threading
 import unittest
 import warnings
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -453,6 +455,67 @@ class Troubles(unittest.TestCase):
                 signal.signal(signal.SIGINT, old)
         self.assertGreater(interrupts, 0)
         self.assertEqual(names(seen), [(epoch, batch) for epoch in range(20) for batch in range(7)])
+
+    def test_interrupted_at_each_step(self) -> None:
+        """Ctrl-C at every instruction of next(), one after the other: what a loop gets has no gap and nothing twice."""
+        # A function of C, so that the signal is seen by the code that is traced, where that looks for signals.
+        interrupt = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.py_object, ctypes.py_object)(
+            ("PyErr_SetInterrupt", ctypes.pythonapi))
+        package = str(Path(penstock.__file__).parent)
+        left = 0
+
+        def count(frame: Any, event: str, argument: Any) -> Any:
+            nonlocal left
+            if not frame.f_code.co_filename.startswith(package):
+                return None
+            frame.f_trace_lines, frame.f_trace_opcodes = False, True
+            if event == "opcode":
+                left -= 1
+                if left == 0:
+                    return interrupt
+            return count
+
+        class Interrupted(Exception):
+            pass
+
+        def handler(_: int, frame: Any) -> None:
+            nonlocal left
+            if frame.f_code is count.__code__:
+                left = 1  # the tracing saw it, and not what is traced: once more
+            elif left <= 0 and armed:
+                left = sys.maxsize
+                raise Interrupted
+
+        old = signal.signal(signal.SIGINT, handler)
+        seen: "list[Any]" = []
+        armed = False
+        step = interrupts = since = 0
+        try:
+            with loader(batch_size=2, image_size=16) as source:
+                it = source.batches()
+                while since < 20:
+                    step += 1
+                    left, batch = step, None
+                    try:
+                        armed = True
+                        sys.settrace(count)
+                        for batch in it:
+                            break
+                    except Interrupted:
+                        since = -1
+                        interrupts += 1
+                    finally:
+                        armed = False
+                        sys.settrace(None)
+                    since += 1
+                    if batch is not None:
+                        seen.append(batch)
+                    elif since:
+                        it = source.batches()
+        finally:
+            signal.signal(signal.SIGINT, old)
+        self.assertGreater(interrupts, 20)
+        self.assertEqual(names(seen), [(epoch, batch) for epoch in range(100) for batch in range(30)][: len(seen)])
 
     def test_daemon_killed(self) -> None:
         """Another one is started, and the next batch comes."""

@@ -11,7 +11,7 @@ is elsewhere.
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional
 
 from .errors import ArgumentError, IteratorError
 from .state import State
@@ -76,13 +76,13 @@ class Epochs:
         self._turn = None
 
     def begin(self) -> Turn:
-        self.at = self._upcoming()
-        if self._wanted is not None and self._wanted != self.at.epoch:
-            self.at = self.at.at_epoch(self._wanted)
-        self._wanted = None
+        at = self._upcoming()
+        if self._wanted is not None and self._wanted != at.epoch:
+            at = at.at_epoch(self._wanted)
+        turn = Turn(at.epoch)
         self._drop_turn("a newer iterator of the same loader was begun")
-        self._turn = Turn(self.at.epoch)
-        return self._turn
+        self.at, self._turn, self._wanted = at, turn, None
+        return turn
 
     def check(self, turn: Turn) -> None:
         if turn.successor:
@@ -91,8 +91,10 @@ class Epochs:
                 "to read the same data twice at once"
             )
 
-    def give(self, turn: Turn, epoch: int, after: State) -> None:
-        """A batch goes to the loop. It counts as given with the last assignment: Ctrl-C may come before each."""
+    def give(self, turn: Turn, epoch: int, after: State, before: list[Any]) -> None:
+        """A batch goes to the loop. It counts as given with the last assignment: Ctrl-C may come before each. `before`
+        takes what makes it not given again: at, after, turn.given, turn.epoch."""
+        before[:] = self.at, after, turn.given, turn.epoch
         turn.epoch = epoch
         turn.failed = False
         turn.given = True

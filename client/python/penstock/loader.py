@@ -47,7 +47,18 @@ class _Iteration:
         return self
 
     def __next__(self) -> Any:
-        return self._loader._next(self._turn, self._give)
+        before: list[Any] = []
+        try:
+            return self._loader._next(self._turn, self._give, before)
+        except BaseException:
+            # Ctrl-C came behind give(), on the way out: the loop did not get that batch. Nothing is called here, and
+            # so nothing can be interrupted.
+            if before:
+                epochs, turn = self._loader._epochs, self._turn
+                at, after, given, epoch = before
+                if epochs.at is after:
+                    epochs.at, turn.given, turn.epoch = at, given, epoch
+            raise
 
 
 class Dataset:
@@ -283,7 +294,7 @@ class Loader:
             self._over = not isinstance(error, _NOT_OVER)
             raise
 
-    def _next(self, turn: Turn, give: Callable[[Yielded], Any]) -> Any:
+    def _next(self, turn: Turn, give: Callable[[Yielded], Any], before: list[Any]) -> Any:
         self._check()
         with self._lock:
             self._check()
@@ -293,7 +304,7 @@ class Loader:
                 self._epochs.end(turn)
                 raise StopIteration
             made, after = give(given), self._here()
-            self._epochs.give(turn, given[2].epoch, after)
+            self._epochs.give(turn, given[2].epoch, after, before)
             return made
 
     # ---- epochs and states ----
