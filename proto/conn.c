@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -180,21 +181,35 @@ static int conn_address(const char *path, struct sockaddr_un *ret)
 	return 0;
 }
 
+static int64_t conn_now_us(void)
+{
+	struct timespec now;
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* 0: without limit. */
+static void conn_limit_sends(int fd, int64_t us)
+{
+	struct timeval limit = {.tv_sec = us / 1000000, .tv_usec = (suseconds_t)(us % 1000000)};
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+/* The send timeout is also the one of connect; it is taken off again, since later sends have their
+ * own rules. Each signal begins it anew, so what is left of it is counted here. */
 static int conn_connect_wait(int fd, const struct sockaddr_un *address, int limit_ms)
 {
-	/* The send timeout is also the one of connect; it is taken off again, since later sends
-	 * have their own rules. */
-	struct timeval limit = {
-		.tv_sec = limit_ms / 1000, .tv_usec = (suseconds_t)(limit_ms % 1000) * 1000};
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-	int n;
+	int64_t left_us = (int64_t)limit_ms * 1000, end_us = conn_now_us() + left_us;
+	int error;
 	do {
-		n = connect(fd, (const struct sockaddr *)address, sizeof *address);
-	} while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return errno == EAGAIN ? -ETIMEDOUT : -errno;
-	limit = (struct timeval){0};
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+		conn_limit_sends(fd, left_us);
+		error = connect(fd, (const struct sockaddr *)address, sizeof *address) < 0 ? errno
+											   : 0;
+		left_us = end_us - conn_now_us();
+	} while (error == EINTR && left_us > 0);
+	if (error)
+		return error == EAGAIN || error == EINTR ? -ETIMEDOUT : -error;
+	conn_limit_sends(fd, 0);
 	return 0;
 }
 

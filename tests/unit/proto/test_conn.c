@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -315,6 +316,45 @@ static void test_listen(void **state)
 	(void)close(listener);
 }
 
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+/* Ends by itself, so that whoever is never done for signals is done then. */
+static pid_t start_storm(void)
+{
+	enum { SIGNALS = 2000, PAUSE_US = 5000 };
+	struct sigaction action = {.sa_handler = on_signal};
+	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+	pid_t target = getpid(), child = fork();
+	assert_true(child >= 0);
+	for (int i = 0; child == 0 && i < SIGNALS && kill(target, SIGUSR1) == 0; i++)
+		(void)usleep(PAUSE_US);
+	if (child == 0)
+		_exit(0);
+	return child;
+}
+
+/* A listener that is stopped is given up also by a process that handles signals all the time, as
+ * under a profiler. */
+static void test_signals_do_not_lengthen_connecting(void **state)
+{
+	struct place *place = *state;
+	int listener, waiting, client;
+	assert_int_equal(conn_make_folder(place->socket), 0);
+	assert_int_equal(conn_listen(place->socket, &listener), 0);
+	assert_int_equal(listen(listener, 0), 0);
+	assert_int_equal(conn_connect(place->socket, &waiting), 0);
+	pid_t storm = start_storm();
+	assert_int_equal(conn_connect_within(place->socket, 100, &client), -ETIMEDOUT);
+	assert_int_equal(waitpid(storm, NULL, WNOHANG), 0);
+	(void)kill(storm, SIGKILL);
+	assert_int_equal(waitpid(storm, NULL, 0), storm);
+	(void)close(waiting);
+	(void)close(listener);
+}
+
 static void test_listen_spares_files(void **state)
 {
 	struct place *place = *state;
@@ -417,6 +457,7 @@ int main(void)
 		WITH_PAIR(test_last_words),
 		WITH_PAIR(test_full),
 		WITH_PLACE(test_listen),
+		WITH_PLACE(test_signals_do_not_lengthen_connecting),
 		WITH_PLACE(test_listen_spares_files),
 		WITH_PLACE(test_folder_refused),
 		cmocka_unit_test(test_long_path),
