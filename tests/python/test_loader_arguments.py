@@ -45,6 +45,7 @@ class Values(Refused):
         self.kind("batch_size: .*got '8'", batch_size="8")
         self.kind("batch_size: .*got True", batch_size=True)
         self.argument("image_size: expected a whole number from 1 to 2048, got 2049", image_size=2049)
+        self.kind(r"image_size: images of a batch are squares: .*got \(224, 224\)", image_size=(224, 224))
         self.argument("seed: .*got -1", seed=-1)
         self.argument("seed: expected a whole number from 0 to 18446744073709551615", seed=2**64)
         self.argument("threads: expected a whole number from 1 to 1024, got 0", threads=0)
@@ -84,6 +85,7 @@ class Values(Refused):
         self.argument("dtype: .*float64", dtype=np.float64)
         self.argument("std: expected three numbers other than 0", std=[1, 0, 1])
         self.argument("mean: expected three numbers, .* got 2", mean=[0.5, 0.5])
+        self.argument("mean: .*got .*; divide mean and std by 255", mean=[123.7, 116.3, 103.5], std=[58.4, 57.1, 57.4])
         self.kind("mean: expected three numbers", mean=0.5)
         self.kind("mean: expected three numbers", mean=["a", "b", "c"])
         self.argument('mean and std belong to floats: with dtype="uint8"', mean=[0.5, 0.5, 0.5], dtype="uint8")
@@ -131,6 +133,8 @@ class Values(Refused):
 
     def test_indices(self) -> None:
         self.argument("indices is empty", indices=[])
+        self.argument(r"^indices: \[1\] is 1000000, but the dataset has", indices=[3, 1000000])
+        self.argument("^the list of indices has 3 samples, fewer than one batch", indices=[3, 4, 5], batch_size=4)
         self.argument(r"indices\[1\] is -1", indices=[3, -1])
 
     def test_memory(self) -> None:
@@ -205,6 +209,8 @@ class Sources(Refused):
         self.source("ArgumentError", "source: expected a folder, .*got nothing", "")
         self.source("ArgumentError", "got an empty list", [])
         self.source("ArgumentTypeError", "source: expected a folder, .*got int", 3)
+        for elsewhere in ("https://host/a.tar", "s3://bucket/train-{000000..000009}.tar", "pipe:cat a.tar"):
+            self.source("ArgumentError", "source: .* is no path, .*: bring it to one", elsewhere)
         self.source("ArgumentTypeError", "got NoneType", [None])
         self.source("ArgumentError", "zero byte", "a\0b")
         self.source("ArgumentError", "cannot be one of a list", ["stream:a", "stream:b"])

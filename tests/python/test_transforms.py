@@ -199,6 +199,7 @@ class Refused(unittest.TestCase):
         self.refused([{"CenterCrop": {"size": 1}, "Resize": {"size": 1}}], "expected one operation", "got 2")
         self.refused([{"CenterCrop": 3}], "transforms[0]: CenterCrop: expected a mapping of its parameters, got 3")
         self.refused([{3: {}}], "3 is not supported")
+        self.refused(["RandomResizedcrop"], "transforms[0]: there is no 'RandomResizedcrop': did you mean 'RandomResizedCrop'?")
 
     def test_parameters(self) -> None:
         for item, sentence in (

@@ -110,6 +110,11 @@ def _choices(given: Mapping[str, Any], options: dict[str, Any]) -> None:
 
 def _size_of(given: Mapping[str, Any], default: Any, made: Optional[int]) -> int:
     """Of the images: transforms that say it need no image_size."""
+    if isinstance(given["image_size"], (tuple, list)):
+        raise ArgumentTypeError(
+            "image_size: images of a batch are squares: expected one whole number, such as 224, got "
+            f"{given['image_size']!r}"
+        )
     size = checks.number("image_size", given["image_size"], 1, 2048)
     if made is None or made == size or not 1 <= made <= 2048:
         return size  # transforms are judged by the daemon
@@ -255,10 +260,13 @@ def _output(given: Mapping[str, Any], plan: transforms.Plan) -> Output:
 _PLACE = re.compile(r"^open request:\d+:\d+: ")
 
 
-def explain(error: Error) -> Error:
-    """What the library or the daemon refused, said to who knows neither its struct nor its messages. What begins with a
-    path is about what lies there: then it is the source that is wrong, and not an argument."""
+def explain(error: Error, indices: Optional[str] = None) -> Error:
+    """What the library or the daemon refused, said to who knows neither its struct nor its messages, nor the file that
+    `indices` were written to. What begins with a path is about what lies there: then it is the source that is wrong,
+    and not an argument."""
     sentence = _PLACE.sub("", str(error)).replace("options.", "")
+    if indices is not None:
+        sentence = sentence.replace(f"indices: {indices}", "indices").replace(indices, "the list of indices")
     if error.code == errno.EINVAL and sentence.startswith("/"):
         told: Error = DatasetError(sentence)
         told.code = error.code

@@ -115,4 +115,7 @@ def channels(name: str, value: Any) -> Optional[tuple[float, float, float]]:
     red, green, blue = (_real(name, part, expected) for part in parts)
     if name == "std" and 0.0 in (red, green, blue):
         raise ArgumentError(f"std: expected three numbers other than 0, got {value!r}")
+    if name == "mean" and max(red, green, blue) > 1:
+        advice = "divide mean and std by 255 if they are of 0 to 255"
+        raise ArgumentError(f"mean: expected {expected}, got {value!r}; {advice}")
     return red, green, blue

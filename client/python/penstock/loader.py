@@ -94,11 +94,31 @@ def _defaults() -> dict[str, Any]:
 
 
 class Loader:
-    """Batches of a dataset: `for images, labels in loader`, once for each epoch. docs/python.md explains each argument.
+    """Batches of a dataset: `for images, labels in loader`, once for each epoch. docs/python.md, in penstock's
+    repository, has all of it. None means what `train` implies, or the environment says.
 
-    source: a folder, a tar, a glob or brace range of tars, a list of tars, or "stream:NAME" of the running daemon.
-    batch_size is per rank. train: random crops, flips, shuffled, the last short batch dropped; else Resize and
-    CenterCrop, in order. None means what `train` implies, or the environment says."""
+    source       a folder, a tar, a glob or brace range of tars, a list of tars, "stream:NAME" of the running daemon
+    batch_size   of each rank; image_size: pixels of a side
+    train        True: RandomResizedCrop and flip, shuffled, the last short batch dropped. False: Resize and CenterCrop,
+                 in order, the last batch short. shuffle, drop_last: otherwise than that
+    seed         the same one gives the same bytes
+    transforms   torchvision's, in the place of what train implies: [v2.RandomResizedCrop(176), "RandomHorizontalFlip"]
+    threads, memory      of the daemon, if this loader starts it: memory="4G"
+    rank, world_size, share      the part of each global batch that comes here; torchrun's variables say it too
+    dtype        "float32", "float16", "bfloat16", "uint8"; mean, std: of pixels from 0 to 1, ImageNet's if not said
+    device       "cpu", "cuda", "cuda:1"; "auto": CUDA where torch finds it
+    zero_copy    read-only NumPy views of the daemon's memory, uint8
+    indices      the samples that an epoch consists of: numbers, or a mask of bools
+    timeout, reconnect   seconds: that a batch may take; that a daemon which is gone is waited for. None: for ever
+    prefetch     batches that may exist at once, made or lent
+    labels       where they come from: "auto", "none", "folder", "cls", "json"
+    on_broken    "substitute", "mark", "fail"; max_broken: the share of broken images that ends the loader
+    decode       "exact", "fast"; interpolation: "bilinear", "bicubic", "box", "hamming", "lanczos", "nearest"
+    channels_last        the order in memory; the shape is (batch_size, 3, image_size, image_size) in both
+    framework    "torch", "numpy", "jax"; "auto": torch where it is installed, else NumPy
+    group, wait_for, laggard, laggard_timeout    trainers that share their batches
+    socket, private_daemon, restarts     which daemon; whether one is started, and how often again
+    state        where to begin: what state_dict() returned"""
 
     def __init__(
         self,
@@ -197,7 +217,7 @@ class Loader:
         try:
             stream = _penstock.Stream(self._options(state))
         except errors.Error as error:
-            raise arguments.explain(error) from None
+            raise arguments.explain(error, self._opening.options.get("indices")) from None
         self._opened += 1
         try:
             if self._opening.mask is not None:
@@ -315,7 +335,7 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """The epoch that is being iterated; between two iterations the one that comes next."""
+        """The epoch that is being iterated, also after `break`; behind its end, the one that comes next."""
         return self._epochs.epoch
 
     @property

@@ -8,6 +8,7 @@ braces, so that also a thousand shards fit into a request.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -17,6 +18,7 @@ __all__ = ["STREAM", "pattern", "stream_name"]
 
 STREAM = "stream:"
 _MOST_BYTES = 4095  # of a pattern: daemon/source/spec.h, SPEC_TEXT_MAX
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|pipe:")  # what WebDataset and others read besides
 _EXPECTED = (
     "source: expected a folder, a tar, a glob (train-*.tar), a brace range (train-{000000..000146}.tar), "
     "stream:NAME, or a list of tars"
@@ -38,6 +40,11 @@ def _path(source: Any) -> str:
         raise ArgumentError(f"{_EXPECTED}; got nothing")
     if "\0" in path:
         raise ArgumentError(f"{_EXPECTED}; got a path with a zero byte")
+    if _ELSEWHERE.match(path) and not os.path.lexists(path):
+        raise ArgumentError(
+            f"source: {path} is no path, and only what lies in a file system is read: bring it to one (download it, or "
+            "mount it), and name it there"
+        )
     return os.path.expanduser(path) if path.startswith("~") and not os.path.lexists(path) else path
 
 

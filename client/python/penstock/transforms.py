@@ -12,6 +12,7 @@ only table of what is allowed: its refusal reaches the user as an ArgumentError 
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import numbers
@@ -275,6 +276,9 @@ class _Reader:
         if known is None and isinstance(name, str):
             known = _CONVERSIONS.get(name)
         if known is None:
+            near = difflib.get_close_matches(str(name), (*_OPERATIONS, *_CONVERSIONS), n=1, cutoff=0.85)
+            if near:
+                raise _refuse(where, f"there is no {name!r}: did you mean {near[0]!r}?")
             raise _refuse(where, f"{name!r} is not supported; {_on_the_batch(f'images = v2.{name}(...)(images)')}")
         for key in parameters:
             if key not in known:
