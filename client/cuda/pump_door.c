@@ -156,7 +156,8 @@ static int pump_say_slow(int32_t timeout_ms)
 	return sentence_set(-ETIMEDOUT, "no batch within %.1f s: %s", timeout_ms / 1000.0, why);
 }
 
-/* The time is up. 0: a batch has come meanwhile and is handed to the pump. */
+/* The time is up. 0: a batch has come meanwhile and is handed to the pump. The stream is asked in
+ * this thread, and so is its application (penstock_options.interrupt). */
 static int pump_explain(struct pump *pump, int32_t timeout_ms)
 {
 	int result = tap_ask(&pump->tap, PUMP_ASK_MS);
@@ -164,6 +165,8 @@ static int pump_explain(struct pump *pump, int32_t timeout_ms)
 		return pump_say_behind(pump, timeout_ms);
 	if (result == -ETIMEDOUT)
 		return pump_say_slow(timeout_ms);
+	if (result == -EINTR)
+		return sentence_set(-EINTR, "%s", penstock_error());
 	/* The pump finds the same, in its order. */
 	pump_wake(pump);
 	return 0;

@@ -255,6 +255,7 @@ struct penstock_stream *loop_stream(struct loop *loop, const char *state, int32_
 	options.pin_memory = loop->pin_memory;
 	options.state = state;
 	options.reconnect_ms = reconnect_ms;
+	options.interrupt = loop->stream_interrupt;
 	LOOP_WANT(penstock_stream_open(&options, &stream), 0, NULL);
 	return stream;
 }

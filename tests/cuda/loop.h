@@ -34,6 +34,7 @@ struct loop {
 	struct loop_daemon daemon;
 	struct penstock_stream *stream;
 	int32_t pin_memory; /* of streams; 1 */
+	int (*stream_interrupt)(void *data); /* of streams; NULL, and its data */
 	struct penstock_cuda_options options; /* the defaults, to be changed before loop_attach */
 	struct penstock_cuda *cuda;
 	CUstream queue; /* the trainer's */

@@ -78,6 +78,34 @@ static void run_interrupted(const void *mode)
 	loop_end(&loop);
 }
 
+static int enough; /* whether the stream's application has it */
+
+static int ask_enough(void *data)
+{
+	(void)data;
+	return enough;
+}
+
+/* What the daemon waits for is asked in the thread that called, and the stream's application may
+ * end that. */
+static void run_stream_interrupted(const void *mode)
+{
+	struct penstock_cuda_batch batch;
+	loop_begin(&loop, NULL);
+	loop.options.memory = *(const uint32_t *)mode;
+	loop.page->allowed = 1;
+	loop.stream_interrupt = ask_enough;
+	loop_open(&loop);
+	loop_attach(&loop);
+	loop_train(&loop, 1);
+	enough = 1;
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, 20), -EINTR, "interrupt");
+	enough = 0;
+	loop.page->allowed = UINT32_MAX;
+	loop_train(&loop, 10); /* the attachment went on */
+	loop_end(&loop);
+}
+
 /* The trainer's own kernels are what is slow: the sentence says so. */
 static void run_behind(const void *mode)
 {
@@ -131,6 +159,7 @@ static void test_waiting(void **state)
 	(void)state;
 	check_modes(run_timeouts, "timeouts");
 	check_modes(run_interrupted, "interrupted");
+	check_modes(run_stream_interrupted, "stream interrupted");
 	check_modes(run_behind, "behind");
 	check_modes(run_deadlock, "deadlock");
 }
