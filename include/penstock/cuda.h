@@ -187,8 +187,8 @@ PENSTOCK_API void penstock_cuda_detach(struct penstock_cuda *cuda);
  * reached the device; -EDEADLK this trainer holds prefetch + 1 batches; -ECANCELED besides when the
  * daemon overwrote a batch while it was copied; -EIO the device failed (-ENOTSUP, -ENOMEM: it
  * refuses the daemon's memory, which is seen with the first batch): the attachment is over, its
- * slots have been given back. -EINTR options.interrupt says so, or the stream's: the attachment goes
- * on. */
+ * slots have been given back. -EINTR options.interrupt says so, or the stream's: the attachment
+ * goes on. */
 PENSTOCK_API int penstock_cuda_next(
 	struct penstock_cuda *cuda, struct penstock_cuda_batch *ret_batch, int32_t timeout_ms);
 
