@@ -72,10 +72,11 @@ struct place_search {
 static int place_look(const char *socket, void *data)
 {
 	struct place_search *search = data;
-	/* One that is stopped is there, too: whoever asks it is told so. */
+	/* One that is stopped is there, too: whoever asks it is told so. Another user's is none:
+	 * the folder may be in /tmp, and anybody have made it. */
 	int result = connection_begin(search->connection, socket, false, PLACE_LOOK_MS);
 	connection_close(search->connection);
-	if (result == CONNECTION_E_ABSENT)
+	if (result == CONNECTION_E_ABSENT || result == -EPERM || result == -EACCES)
 		return 0;
 	size_t used = strlen(search->list);
 	(void)snprintf(search->list + used, sizeof search->list - used, "%s%s",

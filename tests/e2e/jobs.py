@@ -4,10 +4,11 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
-from harness import LIMIT, Trainer, folder, make_dataset, penstock_processes, rows, run_tests, tool, wait_until
+from harness import LIMIT, Skip, Trainer, folder, make_dataset, penstock_processes, rows, run_tests, tool, wait_until
 
 SMALL = {"image_size": 32, "batch_size": 8, "daemon_memory": "160M", "daemon_threads": 2, "private": 1}
 RANKS = 8
@@ -344,6 +345,45 @@ def test_the_command_finds_the_one_that_runs():
         assert here.folders() == []
         for t in (a, b):
             t.kill()
+
+
+@contextlib.contextmanager
+def listening_as(user, path):
+    """A listener of another user at `path`."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(path))
+        path.chmod(0o777)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException):
+                os.close(writer)
+                os.setuid(user)
+                listener.listen(8)
+                os.read(reader, 1)
+            os._exit(0)
+        os.close(reader)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+                wait_until(lambda: probe.connect_ex(str(path)) == 0, "the other user's listener")
+            yield
+        finally:
+            os.close(writer)
+            os.waitpid(child, 0)
+
+
+def test_another_users_daemons_are_none_of_ones_own():
+    """In /tmp anybody may have made the folder, and put there what looks like jobs."""
+    if os.geteuid():
+        raise Skip("only root can become another user")
+    with node() as here, contextlib.ExitStack() as stack:
+        here.penstock.mkdir(mode=0o700)
+        for name in ("job-0123456789abcdee", "job-0123456789abcdef"):
+            (here.penstock / name).mkdir()
+            stack.enter_context(listening_as(65534, here.penstock / name / "penstock.sock"))
+            answer = here.command("status")
+            assert answer.returncode == 1 and "no penstockd is running at" in answer.stderr, answer.stderr
+            assert "--socket" not in answer.stderr and "job-" not in answer.stderr, answer.stderr
 
 
 def test_the_path_has_to_fit():
