@@ -348,6 +348,24 @@ static int stream_open(const struct penstock_options *options, struct penstock_s
 	return 0;
 }
 
+/* As often, and for as long, as for a daemon that dies later: reconnect.c. */
+static int stream_open_again(
+	const struct penstock_options *options, struct penstock_stream **ret_stream)
+{
+	int64_t end_ns = options->reconnect_ms == PENSTOCK_FOREVER
+				 ? CONNECTION_NEVER
+				 : wait_deadline(options->reconnect_ms);
+	int result = -EPIPE;
+	for (uint32_t tries = 1; result == -EPIPE && wait_deadline(0) < end_ns; tries++) {
+		result = stream_open(options, ret_stream);
+		if (result == 0)
+			(*ret_stream)->reconnect.started = tries;
+		if (tries == options->restarts)
+			break;
+	}
+	return result;
+}
+
 int penstock_stream_open(
 	const struct penstock_options *options, struct penstock_stream **ret_stream)
 {
@@ -359,6 +377,8 @@ int penstock_stream_open(
 	if (result < 0)
 		return result;
 	result = stream_open(&mine, ret_stream);
+	if (result == -EPIPE && mine.private_daemon && mine.reconnect_ms)
+		result = stream_open_again(&mine, ret_stream);
 	if (result < 0)
 		open_drop_group(&group);
 	return result;

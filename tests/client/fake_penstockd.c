@@ -90,6 +90,27 @@ static bool takes_instance(const char *socket)
 	return false;
 }
 
+/* Dies of the first stream that it is to open, and its socket stays: as often as a file beside it
+ * says, which counts down. */
+static void die_opening(int listener, const char *socket)
+{
+	char path[200];
+	unsigned left = 0;
+	(void)snprintf(path, sizeof path, "%s.deaths", socket);
+	FILE *file = fopen(path, "r+e");
+	if (!file || fscanf(file, "%u", &left) != 1 || left == 0)
+		return;
+	rewind(file);
+	(void)fprintf(file, "%u\n", left - 1);
+	(void)fclose(file);
+	struct pollfd ready = {.fd = listener, .events = POLLIN};
+	(void)poll(&ready, 1, -1);
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	fake_welcome(fd);
+	(void)fake_expect(fd, WIRE_OPEN);
+	(void)raise(SIGKILL);
+}
+
 static void serve(int listener)
 {
 	static const struct fake_shape shape = FAKE_SHAPE;
@@ -142,6 +163,8 @@ int main(int argc, char **argv)
 	(void)close(atoi(ready));
 	if (mode && strcmp(mode, "says") == 0)
 		(void)fprintf(stderr, "fake: serving\n");
+	if (mode && strcmp(mode, "opening") == 0)
+		die_opening(listener, socket);
 	(void)signal(SIGCHLD, SIG_IGN);
 	serve(listener);
 	return 0;

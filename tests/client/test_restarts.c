@@ -211,10 +211,69 @@ static void run_taken(const void *argument)
 	place_remove();
 }
 
+static void put_deaths(unsigned deaths)
+{
+	char path[128];
+	(void)snprintf(path, sizeof path, "%s.deaths", socket_path);
+	FILE *file = fopen(path, "we");
+	FAKE_WANT(file && fprintf(file, "%u\n", deaths) > 0);
+	FAKE_WANT(fclose(file) == 0);
+}
+
+/* One that dies while it opens the stream is no worse, and is counted with the others. */
+static void run_opening(const void *argument)
+{
+	(void)argument;
+	struct penstock_options options = place_make();
+	struct penstock_stream *stream;
+	uint64_t ordinal = 0;
+	pid_t last;
+	(void)setenv("FAKE_MODE", "opening", 1);
+	options.restarts = 3;
+	put_deaths(2);
+	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
+	FAKE_WANT(starts(&last) == 3);
+	take_round(stream, &ordinal);
+	kill_daemon(&stream, 1);
+	take_round(stream, &ordinal);
+	kill_daemon(&stream, 1);
+	int result;
+	do {
+		result = take(stream, ordinal++);
+	} while (result == 0);
+	FAKE_WANT(result == -EPIPE && strstr(penstock_error(), "restarted 3 times,"));
+	penstock_stream_close(stream);
+	place_remove();
+}
+
+/* No more often than is allowed, and not at all where a lost daemon is to end the stream. */
+static void run_opening_too_often(const void *argument)
+{
+	(void)argument;
+	struct penstock_options options = place_make();
+	struct penstock_stream *stream;
+	pid_t last;
+	(void)setenv("FAKE_MODE", "opening", 1);
+	options.restarts = 2;
+	put_deaths(4);
+	FAKE_WANT(penstock_stream_open(&options, &stream) == -EPIPE);
+	FAKE_WANT(starts(&last) == 3);
+	options.reconnect_ms = 0;
+	FAKE_WANT(penstock_stream_open(&options, &stream) == -EPIPE);
+	FAKE_WANT(starts(&last) == 4);
+	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
+	FAKE_WANT(starts(&last) == 5);
+	kill_daemon(&stream, 1);
+	penstock_stream_close(stream);
+	place_remove();
+}
+
 FAKE_TEST(three)
 FAKE_TEST(once)
 FAKE_TEST(others)
 FAKE_TEST(taken)
+FAKE_TEST(opening)
+FAKE_TEST(opening_too_often)
 
 int main(void)
 {
@@ -223,6 +282,8 @@ int main(void)
 		cmocka_unit_test(test_once),
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_taken),
+		cmocka_unit_test(test_opening),
+		cmocka_unit_test(test_opening_too_often),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
