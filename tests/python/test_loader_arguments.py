@@ -53,6 +53,17 @@ class Values(Refused):
         self.argument("restarts: .*got -1", restarts=-1)
         loader(batch_size=np.int64(4), seed=np.uint64(2**64 - 1)).close()
 
+    def test_numbers_that_cannot_be_written(self) -> None:
+        """Python refuses to write numbers of more than 4,300 digits."""
+        huge = 10**5000
+        for name in ("seed", "batch_size", "threads", "timeout", "reconnect", "max_broken", "rank"):
+            self.argument(f"{name}: expected", **{name: huge})
+        for name in ("device", "group", "socket", "mean", "labels", "train"):
+            self.kind(f"{name}: expected", **{name: huge})
+        self.argument("dtype: expected", dtype=huge)
+        self.argument("memory: expected bytes", memory=huge)
+        self.kind(r"device: .*, got \[0, 0, .*\.\.\.$", device=[0] * 1000)
+
     def test_words(self) -> None:
         self.argument("labels: expected one of 'auto', 'none', 'folder', 'cls', 'json', got 'names'", labels="names")
         self.argument("on_broken: expected one of 'substitute', 'mark', 'fail', got 'skip'", on_broken="skip")

@@ -76,12 +76,12 @@ class Opening:
 def _dtype(value: Any) -> str:
     """A name, or torch's or NumPy's own object for it."""
     name = getattr(value, "name", None) or getattr(value, "__name__", None) or value
-    name = str(name)
+    name = name if isinstance(name, str) else checks.shown(name)
     name = name[len("torch.") :] if name.startswith("torch.") else name
     if name not in _DTYPES:
         raise ArgumentError(
-            f"dtype: expected one of {', '.join(repr(word) for word in _DTYPES)}, got {value!r}; convert the batch in "
-            "the loop for any other"
+            f"dtype: expected one of {', '.join(repr(word) for word in _DTYPES)}, got {checks.shown(value)}; convert "
+            "the batch in the loop for any other"
         )
     return name
 
@@ -164,7 +164,7 @@ def _check_named(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
 
 def _socket(value: Any) -> str:
     if not isinstance(value, (str, os.PathLike)):
-        raise ArgumentTypeError(f"socket: expected a path, got {value!r}")
+        raise ArgumentTypeError(f"socket: expected a path, got {checks.shown(value)}")
     return checks.text("socket", os.fsdecode(value))
 
 

@@ -41,7 +41,7 @@ class Told(Protocol):
 
 
 class Batch:
-    """`images, labels = batch[:2]`, or by name. What is in it is the user's, for as long as it is kept."""
+    """`images, labels = batch`, or by name. What is in it is the user's, for as long as it is kept."""
 
     __slots__ = ("_records", "batch", "count", "epoch", "images", "labels", "last")
 

@@ -14,9 +14,19 @@ from typing import Any, Optional
 
 from .errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["channels", "choice", "flag", "fraction", "number", "seconds", "size", "text"]
+__all__ = ["channels", "choice", "flag", "fraction", "number", "seconds", "shown", "size", "text"]
 
+_MOST_BYTES = 2**63 - 1
 _SIZE = re.compile(r"\d+(\.\d+)?([KMGT](i?B)?|B)?", re.IGNORECASE)
+
+
+def shown(value: Any) -> str:
+    """As repr(), but for what has none (Python writes no numbers of thousands of digits), or a long one."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a value of type {type(value).__name__} that cannot be written"
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def number(name: str, value: Any, least: int, most: int) -> int:
@@ -27,32 +37,32 @@ def number(name: str, value: Any, least: int, most: int) -> int:
             raise TypeError
         whole = operator.index(value)
     except TypeError:
-        raise ArgumentTypeError(f"{expected}, got {value!r}") from None
+        raise ArgumentTypeError(f"{expected}, got {shown(value)}") from None
     if not least <= whole <= most:
-        raise ArgumentError(f"{expected}, got {whole}")
+        raise ArgumentError(f"{expected}, got {shown(whole)}")
     return whole
 
 
 def flag(name: str, value: Any) -> bool:
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return bool(value)
-    raise ArgumentTypeError(f"{name}: expected True or False, got {value!r}")
+    raise ArgumentTypeError(f"{name}: expected True or False, got {shown(value)}")
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     listed = ", ".join(repr(word) for word in allowed)
     if not isinstance(value, str):
-        raise ArgumentTypeError(f"{name}: expected one of {listed}, got {value!r}")
+        raise ArgumentTypeError(f"{name}: expected one of {listed}, got {shown(value)}")
     if value not in allowed:
-        raise ArgumentError(f"{name}: expected one of {listed}, got {value!r}")
+        raise ArgumentError(f"{name}: expected one of {listed}, got {shown(value)}")
     return value
 
 
 def text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ArgumentTypeError(f"{name}: expected a string, got {value!r}")
+        raise ArgumentTypeError(f"{name}: expected a string, got {shown(value)}")
     if not value or "\0" in value:
-        raise ArgumentError(f"{name}: expected a string that is not empty and has no zero byte, got {value!r}")
+        raise ArgumentError(f"{name}: expected a string that is not empty and has no zero byte, got {shown(value)}")
     return value
 
 
@@ -61,17 +71,19 @@ def _real(name: str, value: Any, expected: str) -> float:
         if isinstance(value, (bool, str, bytes)):
             raise TypeError
         real = float(value)
+    except OverflowError:
+        real = math.inf
     except (TypeError, ValueError):
-        raise ArgumentTypeError(f"{name}: expected {expected}, got {value!r}") from None
+        raise ArgumentTypeError(f"{name}: expected {expected}, got {shown(value)}") from None
     if not math.isfinite(real):
-        raise ArgumentError(f"{name}: expected {expected}, got {value!r}")
+        raise ArgumentError(f"{name}: expected {expected}, got {shown(value)}")
     return real
 
 
 def fraction(name: str, value: Any) -> float:
     real = _real(name, value, "a share from 0 to 1")
     if not 0 <= real <= 1:
-        raise ArgumentError(f"{name}: expected a share from 0 to 1, got {value!r}")
+        raise ArgumentError(f"{name}: expected a share from 0 to 1, got {shown(value)}")
     return real
 
 
@@ -82,7 +94,7 @@ def seconds(name: str, value: Any, forever: int) -> int:
     expected = "seconds, above 0 and at most 2,000,000, or None to wait for ever"
     real = _real(name, value, expected)
     if not 0 < real <= 2_000_000:
-        raise ArgumentError(f"{name}: expected {expected}, got {value!r}")
+        raise ArgumentError(f"{name}: expected {expected}, got {shown(value)}")
     return max(1, round(real * 1000))
 
 
@@ -90,11 +102,14 @@ def size(name: str, value: Any) -> str:
     """Bytes, or text such as "512M" or "4G", as the daemon reads it."""
     expected = f'{name}: expected bytes, or a size such as "512M" or "4G"'
     if isinstance(value, bool) or (not isinstance(value, str) and not hasattr(value, "__index__")):
-        raise ArgumentTypeError(f"{expected}, got {value!r}")
+        raise ArgumentTypeError(f"{expected}, got {shown(value)}")
     if not isinstance(value, str):
-        value = str(operator.index(value))
+        whole = operator.index(value)
+        if whole > _MOST_BYTES:
+            raise ArgumentError(f"{expected}, got {shown(whole)}")
+        value = str(whole)
     if not _SIZE.fullmatch(value.strip()):
-        raise ArgumentError(f"{expected}, got {value!r}")
+        raise ArgumentError(f"{expected}, got {shown(value)}")
     return str(value).strip()
 
 
@@ -109,13 +124,13 @@ def channels(name: str, value: Any) -> Optional[tuple[float, float, float]]:
     expected = "three numbers, for red, green and blue, of pixels from 0 to 1"
     parts = _listed(value)
     if isinstance(parts, (str, bytes)) or not isinstance(parts, Sequence):
-        raise ArgumentTypeError(f"{name}: expected {expected}, got {value!r}")
+        raise ArgumentTypeError(f"{name}: expected {expected}, got {shown(value)}")
     if len(parts) != 3:
-        raise ArgumentError(f"{name}: expected {expected}, got {len(parts)}: {value!r}")
+        raise ArgumentError(f"{name}: expected {expected}, got {len(parts)}: {shown(value)}")
     red, green, blue = (_real(name, part, expected) for part in parts)
     if name == "std" and 0.0 in (red, green, blue):
-        raise ArgumentError(f"std: expected three numbers other than 0, got {value!r}")
+        raise ArgumentError(f"std: expected three numbers other than 0, got {shown(value)}")
     if name == "mean" and max(red, green, blue) > 1:
         advice = "divide mean and std by 255 if they are of 0 to 255"
-        raise ArgumentError(f"mean: expected {expected}, got {value!r}; {advice}")
+        raise ArgumentError(f"mean: expected {expected}, got {shown(value)}; {advice}")
     return red, green, blue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Optional
 
+from .checks import shown
 from .environment import local_rank
 from .errors import ArgumentTypeError, DeviceError
 
@@ -16,7 +17,9 @@ _NAME = re.compile(r"auto|cpu|cuda(:\d+)?")
 def read(device: Any) -> str:
     """ "auto", "cpu", "cuda" or "cuda:N", also of a torch.device."""
     if not isinstance(device, str) and type(device).__module__ != "torch":
-        raise ArgumentTypeError(f'device: expected "auto", "cpu", "cuda", "cuda:N" or a torch.device, got {device!r}')
+        raise ArgumentTypeError(
+            f'device: expected "auto", "cpu", "cuda", "cuda:N" or a torch.device, got {shown(device)}'
+        )
     name = str(device)
     if name == "cpu:0":
         return "cpu"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from .checks import shown
 from .errors import StateError
 
 __all__ = ["State"]
@@ -20,19 +21,22 @@ _EXPECTED = "expected what state_dict() returned"
 _HASHES = ("fingerprint", "order", "transform")
 _NUMBERS = ("seed", "epoch", "position")
 _EPOCHS = 2**32  # the daemon numbers epochs with 32 bits
+_SAMPLES = 2**48  # and has no more samples
 
 
 def _hash(value: Any, key: str) -> str:
     if not isinstance(value, str) or len(value) != 16 or not set(value) <= set("0123456789abcdef"):
-        raise StateError(f"the state's {key} is {value!r}: {_EXPECTED}, with 16 hexadecimal digits there")
+        raise StateError(f"the state's {key} is {shown(value)}: {_EXPECTED}, with 16 hexadecimal digits there")
     return value
 
 
 def _number(value: Any, key: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
-        raise StateError(f"the state's {key} is {value!r}: {_EXPECTED}, with a whole number from 0 there")
+        raise StateError(f"the state's {key} is {shown(value)}: {_EXPECTED}, with a whole number from 0 there")
     if key == "epoch" and value >= _EPOCHS:
         raise StateError(f"the state's epoch is {value}: epochs are numbered from 0 to {_EPOCHS - 1}")
+    if key == "position" and value > _SAMPLES:
+        raise StateError(f"the state's position is {value}: no epoch has more than {_SAMPLES} samples")
     return value
 
 
@@ -68,7 +72,7 @@ class State:
         if missing:
             raise StateError(f"the state has no {', '.join(missing)}: {_EXPECTED}")
         if value["version"] != 1 or isinstance(value["version"], bool):
-            raise StateError(f"the state has version {value['version']!r}, and this penstock reads version 1")
+            raise StateError(f"the state has version {shown(value['version'])}, and this penstock reads version 1")
         fingerprint, order, transform = (_hash(value[key], key) for key in _HASHES)
         seed, epoch, position = (_number(value[key], key) for key in _NUMBERS)
         return cls(fingerprint, order, transform, seed, epoch, position)
