@@ -7,7 +7,9 @@ import importlib.util
 import inspect
 import os
 import shutil
+import sys
 import unittest
+import warnings
 from pathlib import Path
 from typing import Any, Callable
 from unittest import mock
@@ -126,6 +128,24 @@ class Values(Refused):
             self.argument("in the environment rank is 3 and world_size 2", share=None)
         with mock.patch.dict(os.environ, RANK="0", WORLD_SIZE="0"):
             self.argument("in the environment world_size is 0", share=None)
+
+    def test_ranks_that_nobody_told_of(self) -> None:
+        """A process group of mp.spawn's or srun's: no variable says who this is."""
+        said = "torch.distributed has 2 ranks, and RANK and WORLD_SIZE are not set"
+        group = mock.Mock()
+        group.get_world_size.return_value = 2
+        with mock.patch.dict(sys.modules, {"torch.distributed": group}):
+            with self.assertWarnsRegex(UserWarning, said) as caught:
+                loader().close()
+            self.assertEqual(Path(caught.filename).name, Path(__file__).name)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                loader(rank=1, world_size=2).close()
+                loader(rank=0, world_size=1).close()
+                with mock.patch.dict(os.environ, RANK="1", WORLD_SIZE="2"):
+                    loader().close()
+                group.is_initialized.return_value = False
+                loader().close()
 
     def test_group_refuses(self) -> None:
         with loader(group="one", share="all"):

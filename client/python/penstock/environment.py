@@ -7,11 +7,12 @@ Arguments win over variables; what is neither given nor set is None. Variables t
 from __future__ import annotations
 
 import os
+import sys
 from typing import NamedTuple, Optional
 
 from .errors import ArgumentError
 
-__all__ = ["Ranks", "has_job", "local_rank", "ranks"]
+__all__ = ["Ranks", "has_job", "local_rank", "ranks", "unsaid_ranks"]
 
 
 class Ranks(NamedTuple):
@@ -50,6 +51,17 @@ def _from_environment() -> "tuple[Optional[int], Optional[int]]":
         _number("RANK", "a number from 0 to WORLD_SIZE - 1"),
         _number("WORLD_SIZE", "the number of ranks, 1 or more"),
     )
+
+
+def unsaid_ranks() -> int:
+    """Of torch's process group, where it has ranks that no variable tells of (mp.spawn, srun); otherwise 1. torch is
+    not imported for it: who has a process group has it already."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or _from_environment() != (None, None):
+        return 1
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return 1
+    return int(distributed.get_world_size())
 
 
 def _check(rank: int, world_size: int, whence: str) -> None:

@@ -20,10 +20,11 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Callable, NoReturn, Optional, Tuple
 
-from . import _penstock, arguments, checks, cuda, errors, frameworks, readers, subset, unknown as unknown_arguments
+from . import _penstock, arguments, checks, cuda, environment, errors, frameworks, readers, sources, subset
+from . import unknown as unknown_arguments
 from .batch import Batch, Yielded
 from .epochs import Epochs, Turn
 from .state import State
@@ -169,6 +170,7 @@ class Loader:
         self._owner = os.getpid()
         self._lock = threading.RLock()
         self._opening = arguments.read(given, _defaults())
+        self._warn_of_ranks(given)
         self._info: dict[str, int] = {}
         self._samples: Optional[int] = None
         self._classes: Optional[list[str]] = None
@@ -184,6 +186,20 @@ class Loader:
     @classmethod
     def _known(cls) -> list[str]:
         return [name for name in inspect.signature(cls.__init__).parameters if name not in ("self", "unknown")]
+
+    def _warn_of_ranks(self, given: Mapping[str, Any]) -> None:
+        """Ranks that all read the same batches learn nothing more than one of them: nobody would see it."""
+        said = any(given[name] is not None for name in ("rank", "world_size", "share", "group"))
+        if said or sources.stream_name(given["source"]) is not None:
+            return
+        world_size = environment.unsaid_ranks()
+        if world_size > 1:
+            warnings.warn(
+                f"torch.distributed has {world_size} ranks, and RANK and WORLD_SIZE are not set: each of them reads "
+                "the whole dataset, and the same batches. For a slice each pass rank=torch.distributed.get_rank(), "
+                "world_size=torch.distributed.get_world_size(); for one that reads alone rank=0, world_size=1",
+                stacklevel=3,
+            )
 
     # ---- the stream ----
 
