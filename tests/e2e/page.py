@@ -451,7 +451,7 @@ def test_real_sheet_of_a_trainer_that_writes():
             words = json.loads(text)
             assert (words["rows"], words["batch"], words["width"]) == (4, batch.batch, 64), words
             assert words["images"][0] == {"index": 2**64 - 1, "label": 2**62, "class": "",
-                                          "flags": ["flipped", "substituted", "padded", "invalid"]}
+                                          "flags": ["flipped", "flipped vertically", "substituted", "padded", "invalid"]}
             assert rgb[:3] == b"\1\2\3"
             for fd in descriptors:
                 os.close(fd)
