@@ -161,7 +161,7 @@ class Loader:
         restarts: Optional[int] = 3,
         reconnect: Optional[float] = 30,
         state: Any = None,
-        **unknown: Any,
+        **unknown: NoReturn,  # so that a type checker sees them too
     ) -> None:
         given = dict(locals())  # all arguments by name; nothing else is defined yet
         self._reader: Optional[readers.Reader] = None

@@ -5,7 +5,7 @@ What its batches are is said there; here only who reads how. All who open it und
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, NoReturn, Optional
 
 from . import checks, unknown as unknown_arguments
 from .loader import Loader
@@ -39,7 +39,7 @@ class Stream(Loader):
         socket: Any = None,
         reconnect: Optional[float] = 30,
         state: Any = None,
-        **unknown: Any,
+        **unknown: NoReturn,  # so that a type checker sees them too
     ) -> None:
         unknown_arguments.refuse("Stream", unknown, self._known())
         super().__init__(
