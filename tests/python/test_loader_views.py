@@ -79,6 +79,15 @@ class Views(unittest.TestCase):
                 images.flat[0] = 1
             np.testing.assert_array_equal(images, before)
 
+    def test_dlpack(self) -> None:
+        """torch would take it as memory that can be written to, and end the process with the first write."""
+        with loader() as source:
+            images = next(source.batches()).images
+            with self.assertRaisesRegex(penstock.ReadOnlyError, "by DLPack may write to it: hand on a copy"):
+                np.from_dlpack(images)
+            self.assertIn("dltensor", repr(images.__dlpack__(copy=True)))
+            np.testing.assert_array_equal(np.from_dlpack(images.copy()), images)
+
     def test_computing(self) -> None:
         """What is made of a view is an ordinary array of the user's own."""
         with loader() as source:

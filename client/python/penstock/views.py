@@ -75,6 +75,16 @@ class SlotArray(np.ndarray):
             self._check_writing()
         return self.view(np.ndarray).byteswap(inplace)
 
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        """Only torch would take it, and that has no read-only tensors: without a word it would let the first write to
+        one end the process."""
+        if not self.flags.writeable and kwargs.pop("copy", None) is not True:
+            raise ReadOnlyError(
+                "this array is a zero-copy view of the daemon's memory, and who takes it by DLPack may write to it: "
+                "hand on a copy (array.copy()), or make the loader with zero_copy=False"
+            )
+        return self.copy().__dlpack__(**kwargs)
+
     def copy(self, order: Any = "C") -> Any:
         return self.view(np.ndarray).copy(order)
 
