@@ -275,16 +275,6 @@ int private_begin(struct private_start *start)
 	return result;
 }
 
-/* 0, or -EINTR. */
-static int private_pause(struct wait *wait, int64_t ms)
-{
-	int64_t deadline_ns = wait_deadline(ms);
-	int result = 0;
-	while (result == 0 && wait_left_ms(deadline_ns, 1))
-		result = wait_poll(wait, -1, 0, deadline_ns);
-	return result;
-}
-
 /* Not a word of chmod: the folder may be /tmp. */
 static int private_refuse_folder(const char *socket, int folder_bytes)
 {
@@ -367,7 +357,7 @@ static int private_await_other(struct connection *connection, const struct priva
 	int result = place_open(connection, start->place);
 	while (result == CONNECTION_E_ABSENT && private_is_taken(start) &&
 		wait_deadline(0) < deadline_ns) {
-		result = private_pause(start->wait, PRIVATE_LOOK_MS);
+		result = wait_pause(start->wait, PRIVATE_LOOK_MS);
 		if (result == 0)
 			result = place_open(connection, start->place);
 	}
@@ -380,7 +370,7 @@ static int private_open_locked(struct connection *connection, struct private_sta
 {
 	int result = place_open(connection, start->place);
 	for (int attempt = 0; attempt < 2 && result == CONNECTION_E_ABSENT; attempt++) {
-		int started = attempt > 0 ? private_pause(start->wait, PRIVATE_AGAIN_MS) : 0;
+		int started = attempt > 0 ? wait_pause(start->wait, PRIVATE_AGAIN_MS) : 0;
 		if (started == 0)
 			started = private_start_daemon(start);
 		if (started < 0 && started != -ECONNREFUSED)
@@ -430,7 +420,7 @@ static int private_await_lock(struct private_start *start)
 	int64_t deadline_ns = wait_deadline(PRIVATE_LOCK_MS);
 	int result = private_lock(start);
 	while (result == -EAGAIN && wait_deadline(0) < deadline_ns) {
-		result = private_pause(start->wait, PRIVATE_LOOK_MS);
+		result = wait_pause(start->wait, PRIVATE_LOOK_MS);
 		if (result == 0)
 			result = private_lock(start);
 	}

@@ -26,6 +26,7 @@
 
 enum {
 	STREAM_TIMEOUT_MS = 120000,
+	STREAM_AGAIN_MS = 100, /* before each further daemon that is to open it */
 	STREAM_BATCH_MAX = 65536,
 	STREAM_SIDE_MAX = 65535,
 };
@@ -352,11 +353,15 @@ static int stream_open(const struct penstock_options *options, struct penstock_s
 static int stream_open_again(
 	const struct penstock_options *options, struct penstock_stream **ret_stream)
 {
+	struct wait wait = {.interrupt = options->interrupt, .data = options->interrupt_data};
 	int64_t end_ns = options->reconnect_ms == PENSTOCK_FOREVER
 				 ? CONNECTION_NEVER
 				 : wait_deadline(options->reconnect_ms);
 	int result = -EPIPE;
 	for (uint32_t tries = 1; result == -EPIPE && wait_deadline(0) < end_ns; tries++) {
+		int paused = wait_pause(&wait, STREAM_AGAIN_MS);
+		if (paused < 0)
+			return paused;
 		result = stream_open(options, ret_stream);
 		if (result == 0)
 			(*ret_stream)->reconnect.started = tries;

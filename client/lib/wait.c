@@ -63,3 +63,12 @@ int wait_poll(struct wait *wait, int fd, short events, int64_t deadline_ns)
 		return -error;
 	return asks ? wait_ask(wait, error == EINTR) : 0;
 }
+
+int wait_pause(struct wait *wait, int64_t ms)
+{
+	int64_t deadline_ns = wait_deadline(ms);
+	int result = 0;
+	while (result == 0 && wait_left_ms(deadline_ns, 1))
+		result = wait_poll(wait, -1, 0, deadline_ns);
+	return result;
+}

@@ -24,3 +24,6 @@ int wait_left_ms(int64_t deadline_ns, int most_ms);
  * and call again; -EINTR: the application ends the call, with a sentence; -errno of poll, without.
  * `wait` NULL: nobody is asked. */
 int wait_poll(struct wait *wait, int fd, short events, int64_t deadline_ns);
+
+/* Waits for nothing. 0, or -EINTR with a sentence. */
+int wait_pause(struct wait *wait, int64_t ms);
