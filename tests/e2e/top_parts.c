@@ -34,9 +34,9 @@ int cli_fail(enum cli_exit code, const char *format, ...)
 	return (int)code;
 }
 
-enum cli_exit cli_exit_code(int result)
+enum cli_exit cli_exit_code(int error)
 {
-	(void)result;
+	(void)error;
 	return CLI_FAILED;
 }
 
