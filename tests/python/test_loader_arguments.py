@@ -102,6 +102,11 @@ class Values(Refused):
         self.kind("mean: expected three numbers", mean=0.5)
         self.kind("mean: expected three numbers", mean=["a", "b", "c"])
         self.argument('mean and std belong to floats: with dtype="uint8"', mean=[0.5, 0.5, 0.5], dtype="uint8")
+        self.argument(
+            'dtype="uint8" gives pixels as they are, and transforms makes float32',
+            transforms=["RandomResizedCrop", "ToTensor"],
+            dtype="uint8",
+        )
 
     def test_device(self) -> None:
         self.refused("DeviceError", 'device=\'tpu\': expected "auto", "cpu", "cuda"', lambda: loader(device="tpu"))

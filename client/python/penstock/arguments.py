@@ -232,6 +232,11 @@ def _normalisation(given: Mapping[str, Any], plan: transforms.Plan, dtype: str) 
             'mean and std belong to floats: with dtype="uint8" pixels come as they are; leave them out, or take '
             '"float32"'
         )
+    if dtype == "uint8" and plan.dtype not in (None, "uint8"):
+        raise ArgumentError(
+            f'dtype="uint8" gives pixels as they are, and transforms makes {plan.dtype} of them: leave out one of them, or '
+            "what makes floats (ToTensor, ToDtype, Normalize) from transforms"
+        )
     return mean or plan.mean or _IMAGENET_MEAN, std or plan.std or _IMAGENET_STD
 
 
