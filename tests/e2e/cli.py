@@ -729,8 +729,10 @@ def test_status_and_stop():
             refuse(home, "stop", code=1, says=f"nothing to stop: no penstockd is running at {daemon.socket}", env=env)
 
 
+@contextlib.contextmanager
 def answering(path, text):
-    """Something that greets as penstockd does and answers every question with `text`."""
+    """Something that greets as penstockd does and answers every question with `text`. It has ended when the block ends: one that
+    still calls accept() would take a later listener's connections, when that has its descriptor's number."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(path)
     listener.listen()
@@ -744,8 +746,14 @@ def answering(path, text):
                     _, _, request, _ = struct.unpack_from("<IIII", client.recv(65536))
                     client.send(harness.message(harness.ANSWER, struct.pack("<QII", len(text), len(text), 0) + text, request))
 
-    threading.Thread(target=serve, daemon=True).start()
-    return listener
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        listener.close()
 
 
 def test_status_of_a_daemon_that_lies():
@@ -761,14 +769,14 @@ def test_status_of_a_daemon_that_lies():
         os.makedirs(home / "run", mode=0o700)
         for i, lie in enumerate(lies):
             path = str(home / f"run/{i}.sock")
-            with contextlib.closing(answering(path, json.dumps(lie).encode())):
+            with answering(path, json.dumps(lie).encode()):
                 out, err = run(home, "status", "--socket", path)
                 assert out.startswith("penstockd ") and err == "" and "18,446,744" not in out, (out, err)
                 assert all(c == "\n" or c.isprintable() for c in out) and "\nline" not in out, out
                 assert json.loads(run(home, "status", "--json", "--socket", path)[0]) == lie
         for i, text in enumerate((b"[" * 30000, b"\x00", b"{", b"")):
             path = str(home / f"run/{i}.bad")
-            with contextlib.closing(answering(path, text)):
+            with answering(path, text):
                 refuse(home, "status", "--socket", path, code=1, says="is no JSON")
 
 
@@ -779,7 +787,7 @@ def test_status_of_many():
     with folder() as home:
         os.makedirs(home / "run", mode=0o700)
         path = str(home / "run/many.sock")
-        with contextlib.closing(answering(path, json.dumps(status, separators=(",", ":")).encode())):
+        with answering(path, json.dumps(status, separators=(",", ":")).encode()):
             lines = [line.split() for line in run(home, "status", "--socket", path)[0].splitlines()]
         for i in range(300):
             assert lines.count([f"s{i}", "0", "0/0", "0x0", "0/0", str(i), "0"]) == 1, (i, lines)
