@@ -353,7 +353,7 @@ def test_full_disk():
         with Daemon(home, "--threads", 1, prefix=("prlimit", "--fsize=1500000:1500000")) as daemon:
             noticed(daemon, "no room for the flight recorder's file")
             assert not files(home), "nothing is left behind"
-            status = wait_until(lambda: s if (s := daemon.status())["machine"] else None, "what it measures all the same")
+            status = wait_until(lambda: s if (s := daemon.status())["machine"] and s["resident_bytes"] else None, "what it measures all the same")
             assert status["recorder"]["writes"] is False and status["resident_bytes"] > 0
             serves(daemon, home)
 
