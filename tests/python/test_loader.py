@@ -11,10 +11,10 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-import support
+import support  # first: it skips where there is no NumPy
 from support import penstock
+
+import numpy as np
 
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 STD = np.array([0.229, 0.224, 0.225], np.float32)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Callable
 from unittest import mock
 
-import numpy as np
-
-import support
+import support  # first: it skips where there is no NumPy
 from support import penstock
+
+import numpy as np
 
 
 def loader(source: Any = None, **arguments: Any) -> Any:

@@ -7,10 +7,10 @@ import pickle
 import unittest
 from typing import Any, Callable
 
-import numpy as np
-
-import support
+import support  # first: it skips where there is no NumPy
 from support import penstock
+
+import numpy as np
 
 
 def loader(**arguments: Any) -> Any:
