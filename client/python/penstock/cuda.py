@@ -13,11 +13,13 @@ from __future__ import annotations
 import errno
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, List, Optional, Protocol, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from . import _penstock, errors
+from .batch import Yielded
+from .readers import Reader, StreamReader
 
 if TYPE_CHECKING:
     from ._penstock import Stream
@@ -36,17 +38,6 @@ class DeviceBatch:
     epoch: int
     batch: int
     samples: bytes  # 64 bytes for each row, as `Batch.view("samples")` has them: for np.frombuffer
-
-
-_Given = Tuple[Any, Any, DeviceBatch]
-
-
-class _Way(Protocol):
-    def next(self, timeout_ms: int) -> Optional[_Given]: ...
-    def state(self) -> str: ...
-    def path(self, index: int) -> str: ...
-    def stats(self) -> str: ...
-    def close(self) -> None: ...
 
 
 class _Lent:
@@ -116,7 +107,7 @@ class _Attached:
         self._cuda.transform(out, queue)
         return images if count == self._rows else images[:count]
 
-    def next(self, timeout_ms: int) -> Optional[_Given]:
+    def next(self, timeout_ms: int) -> Optional[Yielded]:
         """A batch whose tensors could not be made (no memory, Ctrl-C) stays held, and is given again."""
         given = self._cuda.next(timeout_ms)
         if given is None:
@@ -196,15 +187,15 @@ class _Pinned:
         return pixels, labels
 
 
-class _Copied:
+class _Copied(StreamReader):
     """Through torch. Two buffers: one is filled while the device copies from the other."""
 
     def __init__(self, stream: Stream, normalise: Normaliser, buffers: List[Any]) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._normalise = normalise
         self._buffers = buffers
 
-    def next(self, timeout_ms: int) -> Optional[_Given]:
+    def next(self, timeout_ms: int) -> Optional[Yielded]:
         batch = self._stream.next(timeout_ms)
         if batch is None:
             return None
@@ -215,18 +206,6 @@ class _Copied:
         batch.release()
         pixels, labels = buffer.copy(told.count)
         return self._normalise(pixels), labels, told
-
-    def state(self) -> str:
-        return self._stream.state()
-
-    def path(self, index: int) -> str:
-        return self._stream.path(index)
-
-    def stats(self) -> str:
-        return self._stream.stats()
-
-    def close(self) -> None:
-        self._stream.close()
 
 
 def _torch_device(device: Any) -> Any:
@@ -248,13 +227,13 @@ def _torch_device(device: Any) -> Any:
     return torch.device("cuda", index)
 
 
-def _through_torch(stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float]) -> _Way:
+def _through_torch(stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float]) -> Reader:
     info = stream.info
     buffers = [_Pinned(info["batch_size"], info["height"], info["width"], tensors.device) for _ in range(2)]
     return _Copied(stream, Normaliser(tensors, mean, std), buffers)
 
 
-def _way(stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float]) -> _Way:
+def _way(stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float]) -> Reader:
     if not hasattr(_penstock, "Cuda"):
         return _through_torch(stream, tensors, mean, std)
     try:
@@ -289,7 +268,7 @@ class CudaReader:
         tensors = Tensors(_torch_device(device), dtype, channels_last)
         self._way = _way(stream, tensors, mean, std)
 
-    def next(self, timeout_ms: int) -> Optional[_Given]:
+    def next(self, timeout_ms: int) -> Optional[Yielded]:
         """(images, labels, batch), None after the last epoch. The tensors are new and the caller's: images of shape
         (count, 3, height, width), labels int64 of (count,), valid on torch's current CUDA stream of the device, as those
         of torch.empty are. `timeout_ms` as of Stream.next, and so are the errors."""

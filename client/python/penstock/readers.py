@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ._penstock import Batch, Converter, Stream
     from .frameworks import Arrays
 
-__all__ = ["OwnedReader", "Reader", "ViewReader"]
+__all__ = ["OwnedReader", "Reader", "StreamReader", "ViewReader"]
 
 _KEEP = 1  # unused blocks
 
@@ -48,7 +48,9 @@ class _Told:
     samples: Any  # bytes, or an array
 
 
-class _StreamReader:
+class StreamReader:
+    """What all readers have that take batches from the stream itself."""
+
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
@@ -65,7 +67,7 @@ class _StreamReader:
         self._stream.close()
 
 
-class OwnedReader(_StreamReader):
+class OwnedReader(StreamReader):
     def __init__(self, stream: Stream, arrays: Arrays, converter: Converter) -> None:
         super().__init__(stream)
         info = stream.info
@@ -89,7 +91,7 @@ class OwnedReader(_StreamReader):
         return (self._arrays.images(images, count, self._height, self._width), self._arrays.labels(labels, count), told)
 
 
-class ViewReader(_StreamReader):
+class ViewReader(StreamReader):
     """The slot goes back when the last view of it is gone."""
 
     @staticmethod
