@@ -100,7 +100,7 @@ bool folder_is_taken(const char *socket)
 	if (fd < 0)
 		return false;
 	bool taken = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-	(void)close(fd);
+	folder_unlock(fd);
 	return taken;
 }
 

@@ -252,10 +252,21 @@ static int private_exec(const struct private_start *start, int log_fd, int ready
 			  : 0;
 }
 
+bool private_is_taken(const struct private_start *start)
+{
+	return folder_is_taken(place_own(start->place));
+}
+
+bool private_was_refused(const struct private_start *start)
+{
+	return start->was_taken || private_is_taken(start);
+}
+
 int private_begin(struct private_start *start)
 {
 	int ready[2];
 	place_tidy(start->place);
+	start->was_taken = private_is_taken(start);
 	int log_fd = private_open_log(start->log, &start->log_start);
 	if (log_fd < 0)
 		return log_fd;
@@ -344,11 +355,6 @@ static int private_start_daemon(struct private_start *start)
 		(void)close(start->ready_fd);
 	start->ready_fd = -1;
 	return result;
-}
-
-bool private_is_taken(const struct private_start *start)
-{
-	return folder_is_taken(place_own(start->place));
 }
 
 static int private_await_other(struct connection *connection, const struct private_start *start)

@@ -15,6 +15,7 @@ struct private_start {
 	uint32_t threads; /* 0: its default */
 	int lock_fd; /* -1, or held: no other process starts one meanwhile */
 	int ready_fd; /* -1, or readable when it listens or has ended */
+	bool was_taken; /* the place, when it was started */
 	off_t log_start;
 	char program[PATH_MAX];
 	char log[CONNECTION_PATH + 16];
@@ -51,7 +52,10 @@ int private_end(struct private_start *start);
 void private_last_word(const struct private_start *start, char ret_line[PRIVATE_LINE]);
 
 /* Whether somebody else's daemon is what kept this one from starting: one that listens, is ending
- * or gets ready. To be asked only after a start that failed. */
+ * or gets ready, or has ended since. To be asked only after a start that failed. */
+bool private_was_refused(const struct private_start *start);
+
+/* Whether somebody else's daemon has the place now. */
 bool private_is_taken(const struct private_start *start);
 
 /* Lets others start one. The daemon itself goes on getting ready. */

@@ -311,7 +311,7 @@ static int reconnect_step_starting(struct penstock_stream *stream)
 	}
 	reconnect_unwatch(stream);
 	int result = private_end(&r->start);
-	if (result < 0 && private_is_taken(&r->start))
+	if (result < 0 && private_was_refused(&r->start))
 		r->started--; /* it stands for nothing that died: there is another */
 	private_unlock(&r->start);
 	if (result < 0)

@@ -71,7 +71,8 @@ struct keeper_kills {
 struct keeper_process {
 	int pid, pidfd; /* pid 0: not of this namespace, nothing is known of it */
 	uint64_t start_ticks, cpu_ticks, sampled_ns;
-	struct keeper_kills kills, old, older; /* at the last sample, and seconds before */
+	/* At the last sample, at the one before, and seconds before. */
+	struct keeper_kills kills, before, old, older;
 	uint64_t old_ns;
 	float cpu; /* processors' worth; negative: not known */
 	struct record_memory memory;
@@ -232,7 +233,7 @@ static void keeper_process_begin(struct keeper_process *process, int pid, int pi
 	cgroup_view_at("", pid, &process->view);
 	process->kills =
 		(struct keeper_kills){cgroup_oom_kills(&process->view), sample_oom_kills_at("")};
-	process->old = process->older = process->kills;
+	process->before = process->old = process->older = process->kills;
 	process->old_ns = process->sampled_ns;
 	sample_memory_at("", pid, &process->memory);
 }
@@ -260,6 +261,7 @@ static void keeper_process_sample(struct keeper *keeper, struct keeper_process *
 		process->old = process->kills;
 		process->old_ns = now;
 	}
+	process->before = process->kills;
 	process->kills =
 		(struct keeper_kills){cgroup_oom_kills(&process->view), keeper->machine_oom_kills};
 	sample_memory_at("", process->pid, &process->memory);
@@ -336,7 +338,8 @@ static void keeper_process_end(
 	bool settled = process->known || process->reaped || since >= KEEPER_STATUS_NS;
 	bool killed = !process->known ||
 		      (WIFSIGNALED(process->status) && WTERMSIG(process->status) == SIGKILL);
-	const struct keeper_kills *then = killed ? &process->kills : &process->older;
+	/* The kernel counts a kill before the process is gone: the last sample may lie between. */
+	const struct keeper_kills *then = killed ? &process->before : &process->older;
 	uint32_t kills = settled ? keeper_oom_kills(process, then) : 0;
 	if (settled && (!killed || kills || since >= KEEPER_OOM_NS))
 		keeper_note_end(keeper, process, trainer, kills);

@@ -111,9 +111,9 @@ struct record_exit {
 	uint32_t known; /* 1: `status` is what waitpid gives; 0: this kernel does not tell others
 			   than the parent (before 6.15) */
 	int32_t status;
-	uint32_t oom_kills; /* more than at the sample before, in its cgroup; where that does not
-			       say, of the machine. Of one that ended otherwise than by SIGKILL:
-			       more than five to ten seconds before */
+	uint32_t oom_kills; /* more than one to two seconds before, in its cgroup; where that does
+			       not say, of the machine. Of one that ended otherwise than by
+			       SIGKILL: more than five to ten seconds before */
 	uint64_t lived_s, cpu_s; /* UINT64_MAX: not known */
 	struct record_memory memory; /* the last sample */
 	struct record_cgroup cgroup; /* right after its end */
