@@ -27,6 +27,31 @@ enum philox_operation {
 	PHILOX_BATCH_NOISE = 8, /* pixels of an erased rectangle; drawn on the device */
 	/* Of samples again: */
 	PHILOX_VERTICAL_FLIP = 9,
+	PHILOX_RANDOM_CROP = 10,
+	PHILOX_COLOR_JITTER = 11,
+	PHILOX_GRAYSCALE = 12,
+	PHILOX_GAUSSIAN_BLUR = 13,
+	PHILOX_SOLARIZE = 14,
+	PHILOX_POSTERIZE = 15,
+	PHILOX_EQUALIZE = 16,
+	PHILOX_AUTOCONTRAST = 17,
+	PHILOX_INVERT = 18,
+	PHILOX_ADJUST_SHARPNESS = 19,
+	PHILOX_AFFINE = 20,
+	PHILOX_ROTATION = 21,
+	PHILOX_PERSPECTIVE = 22,
+	PHILOX_RAND_AUGMENT = 23,
+	PHILOX_TRIVIAL_AUGMENT = 24,
+	PHILOX_AUTO_AUGMENT = 25,
+	PHILOX_AUG_MIX = 26,
+	PHILOX_THREE_AUGMENT = 27,
+	PHILOX_APPLY = 28,
+	PHILOX_CHOICE = 29,
+	PHILOX_ORDER = 30,
+	/* Of positions: which sample comes there. */
+	PHILOX_WEIGHTED = 31, /* drawn with replacement */
+	PHILOX_SOURCES = 32, /* of a mix of datasets */
+	PHILOX_SPLIT = 33, /* what belongs to a split; seed, epoch and position are 0 */
 };
 
 struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2]);

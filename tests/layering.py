@@ -24,15 +24,17 @@ MAY_SEE = {
     "proto": (),
     "daemon/base": (),
     **{f"daemon/{stage}": ("daemon/base", "proto") for stage in STAGES},
-    "daemon/stream": ("daemon/base", "proto", *(f"daemon/{stage}" for stage in STAGES)),
+    "daemon/augment": ("daemon/base", "proto", "daemon/pixel"),
+    "daemon/stream": ("daemon/base", "proto", "daemon/augment", *(f"daemon/{stage}" for stage in STAGES)),
     "daemon/pack": ("daemon/base", "proto", *(f"daemon/{stage}" for stage in STAGES)),
     # The settings lie beside main.c, but nothing in them points at serve: it may see that one header.
-    "daemon/serve": ("daemon/base", "proto", "daemon/stream", "daemon/config.h", *(f"daemon/{stage}" for stage in STAGES)),
+    "daemon/serve": ("daemon/base", "proto", "daemon/augment", "daemon/stream", "daemon/config.h", *(f"daemon/{stage}" for stage in STAGES)),
     "daemon": ("daemon", "proto"),  # main.c, config.[ch]
     "client/lib": ("proto", "include"),
     "client/cuda": ("proto", "include"),
     # `penstock plan` says what memory a daemon would need: by the pure functions that the daemon itself asks.
-    "client/cli": ("proto", "include", "daemon/base", "daemon/stream", "daemon/pack", "daemon/serve/plan.h",
+    "client/cli": ("proto", "include", "daemon/base", "daemon/augment", "daemon/stream", "daemon/pack",
+                   "daemon/serve/plan.h",
                    *(f"daemon/{stage}" for stage in STAGES)),
     "client/examples": ("include",),
     "client/python/src": ("include",),

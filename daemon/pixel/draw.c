@@ -25,6 +25,14 @@ uint64_t draw_round(double x)
 	return whole;
 }
 
+struct philox draw_words(const struct pixel_key *key, enum philox_operation operation,
+	uint32_t same, uint32_t number)
+{
+	assert(key->view < 16 && same < 16 && number < 256);
+	return philox_draw(key->seed, key->epoch, key->position, operation,
+		key->view << 12 | same << 8 | number);
+}
+
 static double draw_uniform(uint32_t word, double from, double to)
 {
 	return from + philox_unit(word, 0) * (to - from);
@@ -60,8 +68,7 @@ struct draw_box draw_resized_crop(const struct pixel_key *key, const double scal
 	double area = (double)src_w * (double)src_h;
 	double narrow = draw_log(ratio[0]), wide = draw_log(ratio[1]);
 	for (uint32_t attempt = 0; attempt < DRAW_ATTEMPTS; attempt++) {
-		struct philox r = philox_draw(
-			key->seed, key->epoch, key->position, PHILOX_RESIZED_CROP, attempt);
+		struct philox r = draw_words(key, PHILOX_RESIZED_CROP, 0, attempt);
 		double target = area * draw_uniform(r.word[0], scale[0], scale[1]);
 		double shape = elementary_exp(draw_uniform(r.word[1], narrow, wide));
 		uint64_t w = draw_round(sqrt(target * shape)), h = draw_round(sqrt(target / shape));
@@ -81,6 +88,6 @@ bool draw_flip(const struct pixel_key *key, enum philox_operation operation, dou
 {
 	if (p <= 0)
 		return false;
-	struct philox r = philox_draw(key->seed, key->epoch, key->position, operation, 0);
+	struct philox r = draw_words(key, operation, 0, 0);
 	return philox_unit(r.word[0], r.word[1]) < p;
 }

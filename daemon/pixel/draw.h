@@ -14,19 +14,24 @@
 #define DRAW_RATIO_MIN (3.0 / 4.0)
 #define DRAW_RATIO_MAX (4.0 / 3.0)
 
+/* Draw `number` (below 256) of an operation, of which `same` (below 16) stand before it in its
+ * list: what is drawn hangs on these, seed, epoch, position and view, and on nothing else. */
+struct philox draw_words(const struct pixel_key *key, enum philox_operation operation,
+	uint32_t same, uint32_t number);
+
 /* A box of the source, in pixels. */
 struct draw_box {
 	uint32_t x, y, w, h;
 };
 
-/* Attempt number a uses philox_draw(..., PHILOX_RESIZED_CROP, a): word 0 gives the area, word 1 the
- * logarithm of the ratio, word 2 the row, word 3 the column, 32 bits each (torch draws 24).
+/* Attempt number a uses draw_words(key, PHILOX_RESIZED_CROP, 0, a): word 0 gives the area, word 1
+ * the logarithm of the ratio, word 2 the row, word 3 the column, 32 bits each (torch draws 24).
  * `scale` is the least and the most of the source's area (0 <= least <= most, most > 0), `ratio` of
  * width by height (above 0). Sides of the source: 1 .. 65,535. */
 struct draw_box draw_resized_crop(const struct pixel_key *key, const double scale[2],
 	const double ratio[2], uint32_t src_w, uint32_t src_h);
 
-/* Words 0 and 1 of philox_draw(..., operation, 0): true with probability `p`. */
+/* Words 0 and 1 of draw_words(key, operation, 0, 0): true with probability `p`. */
 bool draw_flip(const struct pixel_key *key, enum philox_operation operation, double p);
 
 /* Nearest integer, halves to even, as Python's round(); 0 <= x < 2^53. */

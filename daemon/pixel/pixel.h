@@ -54,6 +54,7 @@ struct pixel_key {
 	uint64_t seed;
 	uint64_t position; /* in the epoch's global order */
 	uint32_t epoch;
+	uint32_t view; /* of several of one sample, from 0; below 16 */
 };
 
 /* Everything that is done to one sample: a pure function of recipe, key and source size. */

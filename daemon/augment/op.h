@@ -1,0 +1,73 @@
+/* op: what can be done to an image of one size, with every parameter known.
+ *
+ * What a step (step.h) draws for a sample comes to a few of these; they are what replay and `show`
+ * tell of, and what is held against Pillow. With equal parameters the bytes equal torchvision's on
+ * PIL images (torchvision.transforms.functional) on Pillow 13; only OP_BLUR, a float convolution
+ * there, may differ by 1.
+ *
+ * An image is RGB, uint8, height x width x 3, rows without gaps. Pure functions of image and
+ * parameters; scratch is the caller's (augment.h). */
+#pragma once
+
+#include "pixel/weights.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum op_kind {
+	OP_FLIP_HORIZONTAL,
+	OP_FLIP_VERTICAL,
+	/* colour.c: each pixel by itself, or after one look at all of them. `amount` is
+	 * torchvision's parameter of the same name. */
+	OP_BRIGHTNESS, /* brightness_factor: ImageEnhance.Brightness */
+	OP_CONTRAST, /* contrast_factor: ImageEnhance.Contrast */
+	OP_SATURATION, /* saturation_factor: ImageEnhance.Color */
+	OP_HUE, /* hue_factor, -0.5 .. 0.5: through HSV of 8 bits */
+	OP_GRAYSCALE,
+	OP_INVERT,
+	OP_POSTERIZE, /* bits, 0 .. 8 */
+	OP_SOLARIZE, /* threshold, 0 .. 256 */
+	OP_EQUALIZE,
+	OP_AUTOCONTRAST,
+	/* filter.c: neighbours */
+	OP_SHARPNESS, /* sharpness_factor: ImageEnhance.Sharpness */
+	OP_BLUR, /* torchvision's gaussian_blur: `kernel`, `sigma` */
+	OP_PILLOW_BLUR, /* ImageFilter.GaussianBlur of `amount` pixels: DeiT III's */
+	/* warp.c: Image.transform; pixels from outside are `fill` */
+	OP_AFFINE, /* matrix[0..5], output to source, as Pillow takes it */
+	OP_PERSPECTIVE, /* matrix[0..7] */
+	OP_ROTATE_QUARTERS, /* `amount` quarters counter-clockwise, 0 .. 3: Pillow's short cut */
+	/* erase.c, on what the row holds: see augment.h */
+	OP_ERASE, /* box, value */
+	/* augmix.c: the next `chains` ops begin chains, see step.h */
+	OP_AUGMIX,
+	OP_CHAIN, /* `length` ops follow that belong to it; `amount` is its weight */
+	OP_KINDS,
+};
+
+enum { OP_MATRIX = 8 };
+
+struct op {
+	enum op_kind kind;
+	enum weights_filter filter; /* OP_AFFINE, OP_PERSPECTIVE: NEAREST, BILINEAR, BICUBIC */
+	double amount;
+	double matrix[OP_MATRIX];
+	uint32_t kernel[2]; /* odd; width, height */
+	double sigma[2]; /* x, y */
+	uint8_t fill[3];
+	struct {
+		uint32_t x, y, w, h;
+		double value[3]; /* in units of what the row holds; see step.h */
+		bool noise;
+	} box;
+	uint32_t chains, length;
+};
+
+struct op_image {
+	uint8_t *pixels;
+	uint32_t width, height; /* 1 .. 2048 */
+};
+
+/* "solarize 110": what is done, for captions; at most `room` bytes. */
+void op_text(const struct op *op, char *buffer, size_t room);
