@@ -3,91 +3,22 @@
 
 #include "base/util.h"
 #include "client/cli/catalog.h"
-#include "client/cli/font.h"
+#include "client/cli/sheet_style.h"
+#include "client/cli/thumb.h"
 #include "decode/decode.h"
 #include "pixel/pixel.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum {
-	SHEET_MARGIN = 32,
-	SHEET_GAP = 6, /* between a source and its row */
-	SHEET_GUTTER = 22, /* between cells */
-	SHEET_TITLE = 3, /* scale of the letters */
-	SHEET_TEXT = 2,
-	SHEET_LINE = FONT_HEIGHT * SHEET_TEXT + 4,
-	SHEET_HEAD = FONT_HEIGHT * (SHEET_TITLE + SHEET_TEXT) + 30,
-};
-
-enum {
-	SHEET_PAPER = 0xfbfaf7,
-	SHEET_INK = 0x1f2328,
-	SHEET_GRAY = 0x6a7078,
-	SHEET_EDGE = 0xd7d5cf,
-	SHEET_EMPTY = 0xecebe6,
-	SHEET_CROP = 0xffd23f,
-	SHEET_ORANGE = 0xc45a00,
-	SHEET_RED = 0xb3261e,
-};
-
-/* A source made small while it is decoded: each of its pixels is added to the one that it falls
- * into, so memory does not depend on how large it is. */
-struct sheet_thumb {
-	int w, h;
-	uint32_t src_w, src_h, y;
-	uint32_t *sum; /* h x w x 4: red, green, blue, how many */
-	uint8_t *rgb;
-};
-
-static void sheet_thumb_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
-{
-	struct sheet_thumb *thumb = context;
-	uint32_t *line =
-		thumb->sum + (size_t)((uint64_t)thumb->y * (uint32_t)thumb->h / thumb->src_h) *
-				     (size_t)thumb->w * 4;
-	for (uint32_t x = 0; x < thumb->src_w; x++) {
-		uint32_t *p = line + (size_t)((uint64_t)x * (uint32_t)thumb->w / thumb->src_w) * 4;
-		for (int c = 0; c < 3; c++)
-			p[c] += rgb[c][x];
-		p[3]++;
-	}
-	thumb->y++;
-}
-
-static void sheet_thumb_finish(struct sheet_thumb *thumb)
-{
-	for (size_t i = 0; i < (size_t)thumb->w * (size_t)thumb->h; i++)
-		for (int c = 0; c < 3; c++) {
-			uint32_t count = UTIL_MAX(thumb->sum[i * 4 + 3], 1u);
-			thumb->rgb[i * 3 + (size_t)c] =
-				(uint8_t)((thumb->sum[i * 4 + (size_t)c] + count / 2) / count);
-		}
-}
-
-/* The largest size within the tile that keeps the shape; a small source keeps its own size. */
-static void sheet_thumb_size(
-	struct sheet_thumb *thumb, uint32_t src_w, uint32_t src_h, unsigned tile)
-{
-	uint32_t longest = UTIL_MAX(src_w, src_h);
-	uint32_t w = longest <= tile ? src_w : (uint32_t)((uint64_t)src_w * tile / longest);
-	uint32_t h = longest <= tile ? src_h : (uint32_t)((uint64_t)src_h * tile / longest);
-	thumb->w = (int)UTIL_MAX(w, 1u);
-	thumb->h = (int)UTIL_MAX(h, 1u);
-	thumb->src_w = src_w;
-	thumb->src_h = src_h;
-	thumb->y = 0;
-}
 
 struct sheet_pen {
 	const struct sheet *sheet;
 	struct canvas *canvas;
 	struct decoder *decoder;
 	struct catalog_bytes bytes;
-	struct sheet_thumb thumb;
+	struct thumb thumb;
 	char name[96]; /* of the sample loaded: the last part of its path */
 };
 
@@ -95,7 +26,6 @@ struct sheet_pen {
 static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *fault)
 {
 	struct sample sample;
-	struct decode_info info;
 	int r = catalog_read(pen->sheet->dataset, number, &pen->bytes, &sample, fault);
 	if (r < 0)
 		return r;
@@ -103,18 +33,9 @@ static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *faul
 	(void)snprintf(pen->name, sizeof pen->name, "%s", slash ? slash + 1 : sample.name);
 	if (r > 0)
 		return 1;
-	r = decoder_begin(pen->decoder, pen->bytes.data, sample.size, &info);
-	if (r == DECODE_OK) {
-		sheet_thumb_size(&pen->thumb, info.width, info.height, pen->sheet->tile);
-		memset(pen->thumb.sum, 0,
-			(size_t)pen->thumb.w * (size_t)pen->thumb.h * 4 * sizeof *pen->thumb.sum);
-		struct decode_region whole = {0, 0, info.width, info.height};
-		r = decoder_rows(pen->decoder, whole, false, sheet_thumb_row, &pen->thumb);
-	}
+	r = thumb_make(&pen->thumb, pen->decoder, pen->bytes.data, sample.size);
 	if (r < 0)
 		return fault_set(fault, r, "no memory left to decode a source");
-	if (r == DECODE_OK)
-		sheet_thumb_finish(&pen->thumb);
 	return r > 0 ? 1 : 0;
 }
 
@@ -135,7 +56,7 @@ static void sheet_visible(
 
 static void sheet_draw_source(struct sheet_pen *pen, const struct penstock_sample *s, int x, int y)
 {
-	const struct sheet_thumb *thumb = &pen->thumb;
+	const struct thumb *thumb = &pen->thumb;
 	int tile = (int)pen->sheet->tile;
 	struct canvas_box box = {
 		x + (tile - thumb->w) / 2, y + (tile - thumb->h) / 2, thumb->w, thumb->h};
@@ -238,11 +159,8 @@ static int sheet_cell(struct sheet_pen *pen, unsigned row, struct fault *fault)
 static int sheet_cells(struct sheet_pen *pen, struct fault *fault)
 {
 	const struct sheet *sheet = pen->sheet;
-	int width = pen->canvas->width - 2 * SHEET_MARGIN, r = 0;
-	(void)canvas_text(pen->canvas, SHEET_MARGIN, SHEET_MARGIN, SHEET_TITLE, width, SHEET_INK,
-		sheet->title);
-	(void)canvas_text(pen->canvas, SHEET_MARGIN, SHEET_MARGIN + FONT_HEIGHT * SHEET_TITLE + 8,
-		SHEET_TEXT, width, SHEET_GRAY, sheet->subtitle);
+	int r = 0;
+	sheet_head(pen->canvas, sheet->title, sheet->subtitle);
 	for (unsigned row = 0; row < sheet->rows && r == 0; row++)
 		r = sheet_cell(pen, row, fault);
 	return r;
@@ -256,7 +174,6 @@ int sheet_draw(const struct sheet *sheet, struct canvas *ret_canvas, struct faul
 		    SHEET_GUTTER;
 	int height = 2 * SHEET_MARGIN + SHEET_HEAD +
 		     (int)lines * (sheet_cell_height(sheet) + SHEET_GUTTER) - SHEET_GUTTER;
-	size_t pixels = (size_t)sheet->tile * sheet->tile;
 	struct canvas canvas;
 	struct decode_limits limits = decode_limits_default();
 	struct sheet_pen pen = {.sheet = sheet, .canvas = &canvas};
@@ -264,17 +181,14 @@ int sheet_draw(const struct sheet *sheet, struct canvas *ret_canvas, struct faul
 		return fault_set(fault, -ENOMEM,
 			"no memory for a picture of %d x %d pixels; draw fewer --rows", width,
 			height);
-	pen.thumb.sum = malloc(pixels * 4 * sizeof *pen.thumb.sum);
-	pen.thumb.rgb = malloc(pixels * 3);
-	int r = pen.thumb.sum && pen.thumb.rgb
+	int r = thumb_init(&pen.thumb, sheet->tile) == 0
 			? decoder_new(&limits, &pen.decoder, fault)
 			: fault_set(fault, -ENOMEM, "no memory for a thumbnail");
 	if (r == 0)
 		r = sheet_cells(&pen, fault);
 	decoder_free(pen.decoder);
 	catalog_bytes_free(&pen.bytes);
-	free(pen.thumb.sum);
-	free(pen.thumb.rgb);
+	thumb_deinit(&pen.thumb);
 	if (r < 0)
 		canvas_deinit(&canvas);
 	else
