@@ -519,6 +519,11 @@ struct pixel_recipe spec_pixels(const struct stream_spec *spec)
 	return recipe;
 }
 
+void spec_steps(const struct stream_spec *spec, struct step_recipe *ret)
+{
+	transforms_steps(&spec->transforms, ret);
+}
+
 uint64_t spec_order_hash(const struct stream_spec *spec)
 {
 	/* Of any dataset: how many samples it has is its fingerprint's matter. */

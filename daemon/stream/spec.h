@@ -126,6 +126,7 @@ int spec_state_parse(const char *text, size_t size, const char *origin, struct s
 
 /* How a definition makes a row, and what states know its order and its transform by. Pure. */
 struct pixel_recipe spec_pixels(const struct stream_spec *spec);
+void spec_steps(const struct stream_spec *spec, struct step_recipe *ret); /* behind that */
 uint64_t spec_order_hash(const struct stream_spec *spec); /* its subset included */
 uint64_t spec_transform_hash(const struct stream_spec *spec);
 

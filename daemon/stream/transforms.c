@@ -489,3 +489,9 @@ struct pixel_recipe transforms_pixels(const struct transforms *transforms)
 		transforms_apply(&transforms->op[i], &recipe);
 	return recipe;
 }
+
+void transforms_steps(const struct transforms *transforms, struct step_recipe *ret)
+{
+	(void)transforms;
+	*ret = (struct step_recipe){.count = 0};
+}

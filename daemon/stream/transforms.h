@@ -10,6 +10,7 @@
  * Pure functions over the caller's text; any thread. */
 #pragma once
 
+#include "augment/step.h"
 #include "base/fault.h"
 #include "base/yaml.h"
 #include "pixel/pixel.h"
@@ -69,3 +70,6 @@ void transforms_text(const struct transforms *transforms, char *buffer, size_t r
 
 /* What it comes to, of a list that was read; `fast` is the caller's to set. */
 struct pixel_recipe transforms_pixels(const struct transforms *transforms);
+
+/* What is done to the images once they have their size; count 0: nothing, as of an empty list. */
+void transforms_steps(const struct transforms *transforms, struct step_recipe *ret);
