@@ -52,6 +52,8 @@ enum philox_operation {
 	PHILOX_WEIGHTED = 31, /* drawn with replacement */
 	PHILOX_SOURCES = 32, /* of a mix of datasets */
 	PHILOX_SPLIT = 33, /* what belongs to a split; seed, epoch and position are 0 */
+	/* Of samples: */
+	PHILOX_ERASING = 34, /* RandomErasing of a list: whether, and where */
 };
 
 struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2]);

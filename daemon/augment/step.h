@@ -50,38 +50,52 @@ enum {
 	STEP_PLAN_MAX = 64, /* ops that a recipe comes to at most */
 };
 
-/* Parameters: of those, the ones that torchvision's operation of that name has. */
+/* Parameters: of those, the ones that torchvision's operation of that name has. What they may be
+ * stands behind them; a list is refused where one is not, and step_plan asserts it. Pairs are least
+ * and most, in that order; every number is finite. */
 struct step {
 	enum step_kind kind;
-	uint32_t same; /* how many of its kind stand before it */
-	uint32_t inside; /* how many of the steps behind it are within it, at any depth */
-	double p;
-	/* ColorJitter: least and most factor (hue: offset); not given: [1, 1], hue [0, 0] */
+	/* How many of its kind stand before it, flips that pixel_recipe does among them; below
+	 * STEP_SAME_MAX. */
+	uint32_t same;
+	/* How many of the steps behind it are within it, at any depth; at least 1 where it is
+	 * RandomApply, RandomChoice or RandomOrder, otherwise 0. */
+	uint32_t inside;
+	double p; /* 0 .. 1 */
+	/* ColorJitter: least and most factor, 0 .. 1000 (hue: offset, -0.5 .. 0.5); not given:
+	 * [1, 1], hue [0, 0] */
 	double brightness[2], contrast[2], saturation[2], hue[2];
-	uint32_t kernel_size[2]; /* width, height */
-	double sigma[2];
-	double threshold; /* Solarize */
-	uint32_t bits;
-	double sharpness_factor;
-	double degrees[2];
-	double translate[2]; /* of width, height; 0, 0: none */
-	double scale[2], ratio[2]; /* RandomAffine (1, 1: none), RandomErasing */
-	double shear[4]; /* x from, to, y from, to; all 0: none */
-	double center[2];
+	/* width, height; odd, 1 .. 255, and below twice the image's side */
+	uint32_t kernel_size[2];
+	double sigma[2]; /* above 0, up to 100 */
+	double threshold; /* Solarize: 0 .. 256 */
+	uint32_t bits; /* 0 .. 8 */
+	double sharpness_factor; /* 0 .. 1000 */
+	double degrees[2]; /* -3600 .. 3600 */
+	double translate[2]; /* of width, height, 0 .. 1; 0, 0: none */
+	/* RandomAffine: 0.001 .. 1000 (1, 1: none). RandomErasing: scale 0 .. 1, of the area; ratio
+	 * 0.001 .. 1000. */
+	double scale[2], ratio[2];
+	double shear[4]; /* x from, to, y from, to, -89 .. 89 degrees; all 0: none */
+	double center[2]; /* x, y in pixels, -65536 .. 65536 */
 	bool has_center;
-	double distortion_scale;
-	uint32_t num_ops, magnitude, num_magnitude_bins;
+	double distortion_scale; /* 0 .. 1 */
+	uint32_t num_ops; /* 1 .. 16 */
+	uint32_t num_magnitude_bins; /* 2 .. 1000 */
+	uint32_t magnitude; /* below num_magnitude_bins */
 	enum step_policy policy;
-	uint32_t severity, mixture_width;
-	int32_t chain_depth; /* -1: 1 to 3, drawn */
-	double alpha;
+	uint32_t severity, mixture_width; /* 1 .. 10 each */
+	int32_t chain_depth; /* 1 .. 16, or -1: 1 to 3, drawn for each chain */
+	double alpha; /* 0.01 .. 100 */
 	bool all_ops;
-	enum weights_filter interpolation;
-	double fill[3]; /* whole numbers, 0 .. 255 */
+	enum weights_filter interpolation; /* NEAREST, BILINEAR, BICUBIC */
+	double fill[3]; /* whole numbers, 0 .. 255; fill: None is 0 */
 	double value[3]; /* RandomErasing, in units of what the row holds: 0 .. 255, or normalised
 			  */
 	bool value_random;
-	double chances[STEP_SAME_MAX]; /* RandomChoice: `p` as a list; sums to 1 */
+	/* RandomChoice: how likely each of the steps directly within it (at most STEP_SAME_MAX) is;
+	 * 0 .. 1, sums to 1 */
+	double chances[STEP_SAME_MAX];
 };
 
 struct step_recipe {
