@@ -90,7 +90,9 @@ struct penstock_options {
 			    many */
 	uint32_t prefetch; /* 0: the daemon's default (4): slots, i.e. batches that may exist at
 			      once */
-	const char *labels; /* NULL: "auto"; "none", "folder", "cls", "json" */
+	const char *labels; /* NULL: "auto"; "none", "folder", "cls", "json"; or, beginning with
+			       '{', a JSON mapping: `{"manifest": "labels.csv", "type":
+			       "multi_hot"}`. penstock.yaml(5), labels */
 	const char *on_broken; /* NULL: "substitute" in training, "mark" in evaluation; "fail" */
 	double max_broken; /* 0: 0.01; share of an epoch's samples that may be broken before the
 			      stream ends */
@@ -159,6 +161,27 @@ struct penstock_options {
 					 ends by itself); a stream goes on, and what was asked may
 					 be asked again */
 	void *interrupt_data;
+	/* What follows is penstock.yaml(5)'s too, which says more of each. Paths are made absolute
+	 * here; texts of JSON are the values as they stand there. */
+	const char *image_sizes; /* NULL; or, in the place of image_size, the side from an epoch on,
+				    as a JSON mapping: `{"0": 128, "16": 192}`. Batches then have
+				    the height and width of their epoch */
+	const char *sources; /* NULL; or, in the place of `source`, several datasets and how often
+				each is drawn from, as a JSON list:
+				`[{"source": "a", "weight": 3}, {"source": "b", "weight": 1}]` */
+	const char *split; /* NULL: all samples; "train[:90%]": a part of them, always the same */
+	const char *weights; /* NULL; "balanced", each class as often as the others; or the path of
+				a .npy file with one float for each sample. Samples are then drawn
+				with replacement */
+	uint64_t epoch_length; /* 0: as many as there are; samples of an epoch, with `weights` or
+				  `sources` */
+	uint32_t repeats; /* 0: 1; how often each sample of an epoch comes, each time with other
+			     draws (repeated augmentation) */
+	uint32_t views; /* 0: 1; images made of each sample, 1 to 8, which lie next to each other */
+	const char *dtype; /* NULL: "uint8"; "float32", "float16", "bfloat16": normalised by the
+			      daemon, as penstock_convert does it */
+	const char *layout; /* NULL: "NHWC"; "NCHW" */
+	const float *mean, *std; /* NULL: ImageNet's; three each, for a dtype of floats */
 };
 
 /* Sets all defaults, and `size` as given: that of the struct which the application was compiled
@@ -384,6 +407,102 @@ PENSTOCK_API void penstock_convert_rows(const struct penstock_convert *convert, 
 	uint32_t count, uint32_t height, uint32_t width, void *out);
 
 PENSTOCK_API void penstock_convert_free(struct penstock_convert *convert);
+
+/* MixUp, CutMix, RandomErasing behind the conversion, and soft labels, on the CPU.
+ *
+ *   penstock_mix_plan(mix, &info, &batch, rows);
+ *   penstock_convert_rows(convert, batch.images, batch.count, info.height, info.width, tensor);
+ *   penstock_mix_targets(mix, rows, batch.count, 1, batch.labels, targets);
+ *   penstock_batch_release(stream, &batch);
+ *   penstock_mix_apply(mix, rows, count, &images);
+ *
+ * What is drawn follows from the stream's seed, the epoch and the position of a row's sample (of
+ * the batch's first sample for mixing), as penstock/cuda.h has it, and is the same there: a run
+ * goes on alike whenever and wherever it does. Rows pair with the one before them, the first with
+ * the last, as torchvision.transforms.v2's MixUp and CutMix do. First rows are erased, then mixed.
+ *
+ * With several views, rows are images and labels are of samples: all views of a batch are mixed
+ * with one lambda and one rectangle, each with the partner's view of the same number, so that one
+ * soft label is true of all views of a sample. Erasing is drawn for each view.
+ *
+ * Images are the caller's own memory, never a batch's: others may read that one. */
+struct penstock_mix_options {
+	size_t size; /* of this struct, set by penstock_mix_options_init */
+	double mixup, cutmix; /* 0: off; alpha of their Beta distributions, 0.01 to 100 */
+	double mix; /* 1; probability that a batch is mixed at all */
+	double mix_switch; /* 0.5; where both are on: probability of CutMix */
+	double erase; /* 0; probability of RandomErasing, as torchvision's */
+	double erase_scale[2], erase_ratio[2]; /* 0.02 0.33, 0.3 3.3; of the area; height : width */
+	float erase_value[3]; /* 0 0 0; per channel, of what images hold: after normalising */
+	int32_t erase_random; /* 0; 1: standard normal noise in place of erase_value */
+	uint32_t classes; /* 0; of the soft labels that penstock_mix_targets writes, 1 to 2^24 */
+	float smoothing; /* 0; label smoothing, as torch.nn.CrossEntropyLoss's, 0 to 1 */
+};
+
+PENSTOCK_API void penstock_mix_options_init_size(struct penstock_mix_options *options, size_t size);
+#define penstock_mix_options_init(options) \
+	penstock_mix_options_init_size((options), sizeof *(options))
+
+enum { PENSTOCK_ROW_FLIPPED = 1, PENSTOCK_ROW_ERASED = 2, PENSTOCK_ROW_MIXED = 4 };
+
+/* What is done to one row of images; 64 bytes, those of struct penstock_cuda_row. Rectangles are in
+ * pixels. The mixed label is weight x label of the row's sample + partner_weight x the partner's.
+ */
+struct penstock_mix_row {
+	uint64_t position; /* of the sample in its epoch's order */
+	uint32_t flags; /* PENSTOCK_ROW_ERASED, _MIXED; _FLIPPED is done on devices alone */
+	uint32_t epoch; /* its low 32 bits */
+	uint16_t erase_x, erase_y, erase_w, erase_h;
+	uint16_t cut_x, cut_y, cut_w, cut_h; /* CutMix: what is the partner's; MixUp: nothing */
+	uint32_t partner; /* row that is mixed in; itself where nothing is */
+	float blend, partner_blend; /* MixUp: of the pixels; 1 and 0 otherwise */
+	float weight, partner_weight; /* of the labels; 1 and 0 where nothing is mixed */
+	uint32_t view; /* of the sample */
+	uint32_t reserved[2];
+};
+
+struct penstock_mix;
+
+/* 0; -EINVAL an option (named, and what is allowed); -ENOMEM. */
+PENSTOCK_API int penstock_mix_new(
+	const struct penstock_mix_options *options, struct penstock_mix **ret_mix);
+PENSTOCK_API void penstock_mix_free(struct penstock_mix *mix);
+
+/* Draws what is done to a held batch: fills batch->count x info->views rows. Thread: any, several
+ * at once, as of all that follows; nothing is kept in `mix`. */
+PENSTOCK_API void penstock_mix_plan(const struct penstock_mix *mix,
+	const struct penstock_stream_info *info, const struct penstock_batch *batch,
+	struct penstock_mix_row *ret_rows);
+
+/* Images as penstock_convert_rows writes them. */
+struct penstock_mix_images {
+	void *memory; /* the caller's own, aligned to an element */
+	uint32_t dtype, layout; /* enum penstock_dtype but for UINT8; enum penstock_layout */
+	uint32_t height, width;
+};
+
+/* Erases and mixes `count` rows in place: as many as were planned together. In float32, each
+ * operation rounded, and the result once more (to nearest, ties to even) to a shorter dtype: for
+ * float32 what the device gives, bit for bit, but for noise, whose last bits are each machine's;
+ * shorter dtypes were rounded by the conversion already, which the device does only once. 0;
+ * -EINVAL a dtype or layout, rows that were not planned together (says which), a rectangle beyond
+ * the image, memory that is a batch's: nothing was changed then. */
+PENSTOCK_API int penstock_mix_apply(const struct penstock_mix *mix,
+	const struct penstock_mix_row *rows, uint32_t count,
+	const struct penstock_mix_images *images);
+
+/* Soft labels: float32, shape (count / views, classes), of int64 labels of count / views samples.
+ * Smoothed, then mixed. A sample without a label (below 0) adds nothing. 0; -EINVAL options.classes
+ * was not set, or a label is not below it (says which); nothing was written then. */
+PENSTOCK_API int penstock_mix_targets(const struct penstock_mix *mix,
+	const struct penstock_mix_row *rows, uint32_t count, uint32_t views, const int64_t *labels,
+	float *targets);
+
+/* The same of labels that are floats already (multi-hot, or values), `width` for each sample: they
+ * are mixed as they are, and not smoothed. `values` and `targets` may not overlap. */
+PENSTOCK_API int penstock_mix_values(const struct penstock_mix *mix,
+	const struct penstock_mix_row *rows, uint32_t count, uint32_t views, const float *values,
+	uint32_t width, float *targets);
 
 /* The daemon itself, without a stream. `socket` NULL: as for a stream, and where nobody is there
  * the private daemon of another of the user's jobs, if one alone runs; -EBUSY there are several
