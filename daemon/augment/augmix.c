@@ -1,0 +1,37 @@
+/* augmix: see augmix.h, and torchvision's AugMix: the image and what its chains make of it, weighed
+ * and added up as floats of 32 bits in that order, cut to whole numbers. */
+#include "augment/augmix.h"
+
+#include <assert.h>
+
+uint32_t augmix_length(const struct op *ops)
+{
+	assert(ops->kind == OP_AUGMIX);
+	uint32_t length = 1;
+	for (uint32_t c = 0; c < ops->chains; c++) {
+		assert(ops[length].kind == OP_CHAIN);
+		length += 1 + ops[length].length;
+	}
+	return length;
+}
+
+static void augmix_add(float *sums, const uint8_t *pixels, size_t bytes, float weight)
+{
+	for (size_t i = 0; i < bytes; i++)
+		sums[i] += weight * pixels[i];
+}
+
+void augmix_apply(const struct apply *apply, const struct op *ops, const struct op_image *from,
+	uint8_t *to)
+{
+	size_t bytes = (size_t)3 * from->width * from->height;
+	for (size_t i = 0; i < bytes; i++)
+		apply->sums[i] = (float)ops->amount * from->pixels[i];
+	const struct op *chain = ops + 1;
+	for (uint32_t c = 0; c < ops->chains; c++, chain += 1 + chain->length)
+		augmix_add(apply->sums,
+			apply_ops(apply, chain + 1, chain->length, from, apply->chain, NULL), bytes,
+			(float)chain->amount);
+	for (size_t i = 0; i < bytes; i++)
+		to[i] = (uint8_t)apply->sums[i];
+}

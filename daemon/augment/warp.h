@@ -1,0 +1,18 @@
+/* warp: Image.transform and Image.transpose of Pillow 13 on RGB images, byte for byte:
+ * OP_FLIP_HORIZONTAL, OP_FLIP_VERTICAL, OP_AFFINE, OP_PERSPECTIVE, OP_ROTATE_QUARTERS (the last of
+ * one quarter or three on square images only, as Pillow's short cut is).
+ *
+ * Whatever a matrix holds (NaN, infinity, a singular one), no byte outside of `from` is read, and
+ * all of `to` is written. */
+#pragma once
+
+#include "augment/apply.h"
+
+#include <stdint.h>
+
+/* Bytes of scratch that it needs for images of up to side x side. */
+uint64_t warp_scratch(uint32_t side);
+
+/* `to` is not from->pixels. */
+void warp_apply(
+	const struct apply *apply, const struct op *op, const struct op_image *from, uint8_t *to);
