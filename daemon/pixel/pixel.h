@@ -24,7 +24,30 @@
 /* Numbers are part of hashes that states keep. */
 enum pixel_recipe_kind {
 	PIXEL_RESIZED_CROP = 0, /* RandomResizedCrop(image_size, scale, ratio) */
-	PIXEL_RESIZE = 1, /* of the whole image: Resize(resize), CenterCrop(image_size) */
+	/* Of the whole image: Resize(resize), then CenterCrop(image_size), or RandomCrop if
+	 * random_window. */
+	PIXEL_RESIZE = 1,
+	PIXEL_CROP = 2, /* CenterCrop or RandomCrop alone, of the source as it is */
+};
+
+/* How RandomCrop makes up what lies outside, as torchvision's F.pad does for PIL images. */
+enum pixel_padding_mode {
+	PIXEL_PAD_CONSTANT, /* fill */
+	PIXEL_PAD_EDGE, /* the nearest pixel */
+	PIXEL_PAD_REFLECT, /* mirrored about the outermost pixel, again and again */
+	PIXEL_PAD_SYMMETRIC, /* mirrored behind the outermost pixel */
+};
+
+/* Of pixel_padding's sides. */
+enum { PIXEL_PADDING_MAX = 2048 };
+
+struct pixel_padding {
+	enum pixel_padding_mode mode;
+	uint32_t left, top, right, bottom;
+	/* Where the image is still too narrow (or low), both sides get what is missing, each all
+	 * of it: torchvision's pad_if_needed. */
+	bool if_needed;
+	uint8_t fill[3];
 };
 
 /* Of pixel_recipe.resize. */
@@ -35,9 +58,13 @@ struct pixel_recipe {
 	uint32_t image_size; /* 1 .. 2048 */
 	/* RESIZED_CROP: least and most of the area and of width by height; see draw.h. */
 	double scale[2], ratio[2];
-	/* RESIZE: image_size .. PIXEL_RESIZE_MAX, of the shorter side, or `both`: of both. */
+	/* RESIZE: 1 .. PIXEL_RESIZE_MAX, of the shorter side, or `both`: of both. */
 	uint32_t resize;
 	bool both;
+	/* RESIZE, CROP: RandomCrop(image_size) with this padding. Otherwise CenterCrop, which pads
+	 * an image that is too small with zeros; the padding is all zero then. */
+	bool random_window;
+	struct pixel_padding padding;
 	double flip, flip_vertical; /* how likely, 0 .. 1 */
 	bool fast; /* JPEGs may be decoded shrunk where the crop is large enough */
 	enum weights_filter filter; /* of the resize */

@@ -1,0 +1,26 @@
+/* erase: OP_ERASE on a finished row, in the units that the row holds.
+ *
+ * All other ops work on uint8 images before the row is converted; this one comes behind the
+ * conversion, as RandomErasing stands behind ToTensor and Normalize in torchvision's recipes. Pure
+ * but for the row; any thread. */
+#pragma once
+
+#include "augment/op.h"
+#include "pixel/pixel.h"
+#include "proto/slots.h"
+
+/* What a row is. */
+struct erase_row {
+	enum slots_pixel_type type; /* SLOTS_U8, _F32, _F16, _BF16 */
+	enum slots_pixel_layout layout;
+	uint32_t width, height;
+};
+
+/* Fills the box of `op` (an OP_ERASE whose box lies within the row). A value is converted to the
+ * row's type: rounded, halves to even, and clipped to 0 .. 255 in a row of bytes. With box.noise
+ * each value is standard normal instead, the same for every type but for its rounding (a row of
+ * bytes has no noise: refused where lists are read): value number i of the box, counted in
+ * torchvision's order (channel, row, column), is drawn from PHILOX_BATCH_NOISE, see erase.c. `key`
+ * says whose noise; NULL where box.noise is not set. */
+void op_erase(const struct op *op, const struct erase_row *row, const struct pixel_key *key,
+	void *pixels);
