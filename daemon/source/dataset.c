@@ -41,6 +41,16 @@ bool dataset_labelled(const struct dataset *dataset)
 	return dataset->labelled;
 }
 
+enum label_type dataset_label_type(const struct dataset *dataset)
+{
+	return dataset->label_type;
+}
+
+uint32_t dataset_label_width(const struct dataset *dataset)
+{
+	return dataset->label_width;
+}
+
 uint32_t dataset_classes(const struct dataset *dataset)
 {
 	return dataset->classes;
@@ -88,7 +98,7 @@ static bool shard_same(const struct dataset_shard *a, const struct dataset_shard
 bool dataset_same(const struct dataset *a, const struct dataset *b)
 {
 	if (a->kind != b->kind || a->shards != b->shards || a->labelled != b->labelled ||
-		a->fingerprint != b->fingerprint)
+		a->fingerprint != b->fingerprint || a->rule != b->rule)
 		return false;
 	for (uint32_t i = 0; i < a->shards; i++)
 		if (!shard_same(&a->shard[i], &b->shard[i]))
@@ -134,10 +144,13 @@ static const char *index_name(const struct dataset_shard *shard)
 }
 
 /* What the index's head says of its labels must hold for each of them. */
-static bool label_fits(const struct dataset_shard *shard, int32_t label)
+static bool label_fits(
+	const struct dataset *dataset, const struct dataset_shard *shard, int32_t label)
 {
 	if (shard->source == DATASET_LABELS_NONE)
 		return label == -1;
+	if (dataset->label_type != LABEL_TYPE_CLASS && label == -1)
+		return true;
 	return label >= 0 && (shard->classes == 0 || (uint32_t)label < shard->classes);
 }
 
@@ -152,7 +165,8 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 	bool folder = dataset->kind == DATASET_FOLDER;
 	uint64_t end = folder ? shard->bytes : shard->size;
 	bool inside = record.offset <= end && record.size <= end - record.offset;
-	if (!inside || !label_fits(shard, record.label) || record.name_page >= shard->name_pages ||
+	if (!inside || !label_fits(dataset, shard, record.label) ||
+		record.name_page >= shard->name_pages ||
 		(record.format != SAMPLE_JPEG && record.format != SAMPLE_PNG))
 		return fault_set(fault, -EIO,
 			"%s: record %u of page %llu cannot be true of %s: delete the index, it is "
@@ -251,6 +265,65 @@ int dataset_name(const struct dataset *dataset, uint32_t shard, const struct ind
 	return 0;
 }
 
+static void values_hot(const uint8_t *label, uint32_t count, uint32_t width, float *values)
+{
+	memset(values, 0, width * sizeof *values);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t class;
+		memcpy(&class, label + i * sizeof class, sizeof class);
+		if (class < width)
+			values[class] = 1;
+	}
+}
+
+int dataset_values(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
+	const uint8_t *page, float *values, struct fault *fault)
+{
+	const struct dataset_shard *s = &dataset->shard[shard];
+	const uint32_t width = dataset->label_width;
+	const bool hot = dataset->label_type == LABEL_TYPE_MULTI_HOT;
+	const uint8_t *label;
+	int rc = index_page_label(page, record, &label, fault);
+	if (rc < 0)
+		return fault_prefix(fault, rc, "%s", index_name(s));
+	if (record->label_size % sizeof(float) ||
+		(!hot && record->label_size != width * sizeof(float)))
+		return fault_set(fault, -EIO,
+			"%s: a label in it has %u bytes: delete the index, it is built again",
+			index_name(s), record->label_size);
+	if (hot)
+		values_hot(label, record->label_size / sizeof(uint32_t), width, values);
+	else
+		memcpy(values, label, record->label_size);
+	return 0;
+}
+
+/* A sample's record, and the page that holds its name. */
+static int sample_name_page(const struct dataset *dataset, uint64_t number, struct dataset_page *at,
+	struct index_record *record, uint64_t *position, uint8_t *page, struct fault *fault)
+{
+	if (dataset_locate(dataset, number, at) < 0)
+		return fault_set(fault, -ERANGE, "there is no sample %llu: the dataset has %llu",
+			(unsigned long long)number, (unsigned long long)dataset->count);
+	int rc = dataset_page_read(dataset, at, page, fault);
+	if (rc == 0)
+		rc = dataset_record(dataset, at, page, record, position, fault);
+	if (rc == 0)
+		rc = dataset_locate_name(dataset, at->shard, record, at, fault);
+	return rc < 0 ? rc : dataset_page_read(dataset, at, page, fault);
+}
+
+int dataset_sample_values(
+	const struct dataset *dataset, uint64_t number, float *values, struct fault *fault)
+{
+	struct dataset_page at;
+	struct index_record record = {0};
+	uint64_t position;
+	uint8_t page[INDEX_PAGE];
+	int rc = sample_name_page(dataset, number, &at, &record, &position, page, fault);
+	return rc < 0 ? rc : dataset_values(dataset, at.shard, &record, page, values, fault);
+}
+
 int dataset_sample(
 	const struct dataset *dataset, uint64_t number, struct sample *ret, struct fault *fault)
 {
@@ -258,16 +331,7 @@ int dataset_sample(
 	struct index_record record = {0};
 	uint64_t position = 0;
 	uint8_t page[INDEX_PAGE];
-	if (dataset_locate(dataset, number, &at) < 0)
-		return fault_set(fault, -ERANGE, "there is no sample %llu: the dataset has %llu",
-			(unsigned long long)number, (unsigned long long)dataset->count);
-	int rc = dataset_page_read(dataset, &at, page, fault);
-	if (rc == 0)
-		rc = dataset_record(dataset, &at, page, &record, &position, fault);
-	if (rc == 0)
-		rc = dataset_locate_name(dataset, at.shard, &record, &at, fault);
-	if (rc == 0)
-		rc = dataset_page_read(dataset, &at, page, fault);
+	int rc = sample_name_page(dataset, number, &at, &record, &position, page, fault);
 	char name[sizeof ret->name];
 	if (rc == 0)
 		rc = dataset_name(dataset, at.shard, &record, page, name, sizeof name, fault);

@@ -5,6 +5,7 @@
  *   tar.[ch]        members of a tar (ustar, GNU long names, pax, base-256 sizes), headers alone
  *   folder.[ch]     files of a folder in the order of their keys
  *   label.[ch]      what .cls and .json say
+ *   label_rule.h    where labels come from otherwise
  *   index.[ch]      the sidecar: format, writer, reader of single pages
  *   index_tar.c, index_folder.c, index_build.h   records from a tar, from a folder
  *   progress.h      tells who waits for that
@@ -72,7 +73,19 @@ enum dataset_labels {
 	DATASET_LABELS_FOLDER, /* asked for explicitly: an error where there are none */
 	DATASET_LABELS_CLS,
 	DATASET_LABELS_JSON, /* member .json, key "label", else "cls" */
+	DATASET_LABELS_PATH, /* member .json, a path into it: label_rule.h */
+	DATASET_LABELS_MANIFEST, /* a file that names every sample */
 };
+
+/* What one sample's label is. */
+enum label_type {
+	LABEL_TYPE_AUTO, /* of a rule only: as found */
+	LABEL_TYPE_CLASS, /* one class, an int64; -1: none */
+	LABEL_TYPE_MULTI_HOT, /* float32 row: 1 at the sample's classes, else 0 */
+	LABEL_TYPE_FLOAT, /* float32 row of the sample's own numbers */
+};
+
+struct label_rule;
 
 /* Where indexes go that cannot lie beside their shard: `given` unless it is NULL or "", else
  * $XDG_CACHE_HOME/penstock, else
@@ -96,6 +109,9 @@ struct dataset_options {
 	const char *cache_dir;
 	bool index_in_cache; /* never write beside shards (a confined daemon) */
 	enum dataset_labels labels;
+	/* Says more than `labels`, which does not count then (label_rule.h). NULL: `labels` says it
+	 * all. Borrowed while dataset_open runs. */
+	const struct label_rule *rule;
 	dataset_progress_fn *progress;
 	void *progress_context;
 };
@@ -123,6 +139,8 @@ int dataset_open(const char *spec, const struct dataset_options *options, struct
 	struct fault *fault);
 void dataset_free(struct dataset *dataset);
 
+enum { LABEL_WIDTH_MAX = 65536 };
+
 enum dataset_kind dataset_kind(const struct dataset *dataset);
 uint64_t dataset_count(const struct dataset *dataset);
 uint64_t dataset_bytes(const struct dataset *dataset); /* sum of the samples' sizes */
@@ -130,7 +148,12 @@ uint64_t dataset_largest(const struct dataset *dataset); /* size of the largest 
 /* Of keys, sizes and labels in order; not of paths, nor of how they are cut into shards. */
 uint64_t dataset_fingerprint(const struct dataset *dataset);
 bool dataset_labelled(const struct dataset *dataset);
-/* Class folders; 0 for tars, flat folders, and where labels were asked to be left out. */
+/* CLASS, also where there are no labels; or MULTI_HOT or FLOAT. */
+enum label_type dataset_label_type(const struct dataset *dataset);
+/* Values of one label: 1 for CLASS; K of a float32 row for the others, 1 to LABEL_WIDTH_MAX. */
+uint32_t dataset_label_width(const struct dataset *dataset);
+/* Class folders, names of a manifest, lines of a file of classes; 0 for others, and where labels
+ * were asked to be left out. */
 uint32_t dataset_classes(const struct dataset *dataset);
 const char *dataset_class_name(const struct dataset *dataset, uint32_t label);
 uint32_t dataset_shards(const struct dataset *dataset); /* 1 for a folder */
@@ -152,6 +175,11 @@ int dataset_sample(
 /* An absolute path, or SHARD!MEMBER. Blocks. 0, -ENAMETOOLONG, or as dataset_sample. */
 int dataset_path(const struct dataset *dataset, uint64_t number, char *buffer, size_t room,
 	struct fault *fault);
+
+/* Reads the label of a sample of a dataset whose labels are MULTI_HOT or FLOAT into `values`
+ * (dataset_label_width of them). Blocks. 0, or as dataset_sample. */
+int dataset_sample_values(
+	const struct dataset *dataset, uint64_t number, float *values, struct fault *fault);
 
 /* Reads a sample's bytes with pread into `buffer` (`room` >= size). For tools, not for the
  * pipeline. Checks what fetch checks: 0, -ENOENT when a folder's file is gone or a link to nothing,
@@ -204,6 +232,11 @@ int dataset_locate_name(const struct dataset *dataset, uint32_t shard,
  * that names the index. */
 int dataset_name(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
 	const uint8_t *page, char *buffer, size_t room, struct fault *fault);
+
+/* The same page: takes the label's values out of it, dataset_label_width of them. For datasets
+ * whose labels are MULTI_HOT or FLOAT. 0 or -EIO with a fault that names the index. */
+int dataset_values(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
+	const uint8_t *page, float *values, struct fault *fault);
 
 /* Lends the file that holds a shard's index. At most dataset_index_files are open at once; the
  * least recently used one that nobody holds makes room. Blocks while a file is opened. 0; -EAGAIN

@@ -23,6 +23,7 @@ struct dataset_shard {
 	uint32_t classes; /* that its labels are below; 0: no bound */
 	uint32_t
 		head_crc; /* of the index that was opened: one with another head is another index */
+	uint32_t label_width; /* one more than the highest class of its labels */
 	uint32_t source; /* enum dataset_labels: where its labels came from; DATASET_LABELS_NONE:
 			    nowhere */
 };
@@ -32,6 +33,9 @@ struct dataset {
 	bool labelled;
 	uint32_t shards;
 	uint32_t classes;
+	enum label_type label_type;
+	uint32_t label_width;
+	uint64_t rule; /* labels_hash of the label rule; 0: a word */
 	int root_fd; /* folder; else -1 */
 	int scratch_fd; /* unlinked file with the indexes that found no other place; -1: none */
 	uint64_t scratch_bytes;

@@ -165,6 +165,7 @@ static void index_adopt(struct opening *opening, uint32_t number, const struct i
 	shard->name_pages = head->name_pages;
 	shard->head_crc = crc;
 	shard->source = head->source;
+	shard->label_width = head->label_width;
 	shard->samples = head->samples;
 	shard->bytes = head->bytes;
 	shard->digest_unlabelled = head->digest_unlabelled;
@@ -769,6 +770,8 @@ int dataset_open(const char *spec, const struct dataset_options *options, struct
 	if (!dataset)
 		return fault_set(fault, -ENOMEM, "no memory for a dataset");
 	dataset->root_fd = dataset->scratch_fd = -1;
+	dataset->label_type = LABEL_TYPE_CLASS;
+	dataset->label_width = 1;
 	struct opening opening = {
 		.options = options ? *options : defaults, .dataset = dataset, .fault = fault};
 	opening.progress.call = opening.options.progress;

@@ -272,6 +272,9 @@ void fetch_submit(struct fetch *fetch, struct fetch_item *items)
 		item->data = NULL;
 		item->size = 0;
 		item->label = -1;
+		if (item->values)
+			memset(item->values, 0,
+				dataset_label_width(item->dataset) * sizeof *item->values);
 		fetch_count(&item->reader->items, 1);
 		last = item;
 		count++;

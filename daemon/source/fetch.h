@@ -71,6 +71,8 @@ struct fetch_item {
 	uint64_t number; /* sample */
 	uint64_t urgency;
 	void (*done)(struct fetch_item *item); /* from a fetch thread; must not block */
+	float *values; /* dataset_label_width of them, where the label's are written before `done`
+			  (zeros until they are known); NULL: label_type is CLASS, or nobody asks */
 	/* set by fetch before `done` */
 	int result; /* enum fetch_outcome, or a negative errno: a fault that ends the stream */
 	struct fault

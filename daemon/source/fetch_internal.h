@@ -58,6 +58,7 @@ struct fetch_state {
 	uint64_t large; /* bytes of a buffer of its own; 0: the buffer is the arena's */
 	bool solo; /* never merged: a merged read of it failed */
 	bool told; /* the fault already says why */
+	bool labelled; /* what the caller's `values` are to hold is there */
 };
 _Static_assert(
 	sizeof(struct fetch_state) <= sizeof((struct fetch_item *)0)->internal, "fits an item");
@@ -67,6 +68,13 @@ static inline struct fetch_state *fetch_state(struct fetch_item *item)
 	return (struct fetch_state *)(void *)item->internal;
 }
 
+/* Whether an item still has to be looked up in the index for its label's values, which neither the
+ * cache nor another item's read brings. */
+static inline bool fetch_wants_values(struct fetch_item *item)
+{
+	return item->values && !fetch_state(item)->labelled;
+}
+
 static inline const struct fetch_state *fetch_state_const(const struct fetch_item *item)
 {
 	return (const struct fetch_state *)(const void *)item->internal;
@@ -74,7 +82,8 @@ static inline const struct fetch_state *fetch_state_const(const struct fetch_ite
 
 enum fetch_request_state {
 	REQUEST_RECORD, /* wants its record's page */
-	REQUEST_NAME, /* has its record, wants its name's page */
+	REQUEST_NAME, /* has its record, wants its name's page: for a folder's path, and for labels
+			 that lie behind the name */
 	REQUEST_READY, /* may be read; in a folder its name's page is pinned */
 };
 

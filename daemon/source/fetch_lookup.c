@@ -96,7 +96,8 @@ static struct page *lookup_page(struct fetch *fetch, struct fetch_request *reque
 	return NULL;
 }
 
-/* Takes the record out of its page. A folder's sample then wants its name. */
+/* Takes the record out of its page. A folder's sample then wants its name, and one with a label of
+ * several values what lies behind that. */
 static int lookup_record(struct fetch_request *request, const struct page *page)
 {
 	const struct dataset *dataset = request->item->dataset;
@@ -105,7 +106,7 @@ static int lookup_record(struct fetch_request *request, const struct page *page)
 		dataset, &request->at, page->bytes, &request->record, &request->position, fault);
 	if (rc < 0)
 		return rc;
-	if (dataset_kind(dataset) != DATASET_FOLDER) {
+	if (dataset_kind(dataset) != DATASET_FOLDER && !fetch_wants_values(request->item)) {
 		request->state = REQUEST_READY;
 		return 0;
 	}
@@ -119,6 +120,26 @@ static int lookup_record(struct fetch_request *request, const struct page *page)
 	return 0;
 }
 
+/* Takes from a name's page what the request wants of it: the label now, a folder's path when the
+ * file is opened. */
+static int lookup_name(struct fetch_request *request, struct page *page)
+{
+	struct fetch_item *item = request->item;
+	int rc = 0;
+	if (fetch_wants_values(item))
+		rc = dataset_values(item->dataset, request->at.shard, &request->record, page->bytes,
+			item->values, item->fault);
+	if (rc < 0)
+		return rc;
+	fetch_state(item)->labelled = true;
+	if (dataset_kind(item->dataset) == DATASET_FOLDER) {
+		page->pins++;
+		request->name = page;
+	}
+	request->state = REQUEST_READY;
+	return 0;
+}
+
 bool fetch_lookup_advance(struct fetch *fetch, struct fetch_request *request)
 {
 	assert(!request->waiting);
@@ -126,16 +147,11 @@ bool fetch_lookup_advance(struct fetch *fetch, struct fetch_request *request)
 		struct page *page = lookup_page(fetch, request);
 		if (!page)
 			return false;
-		if (request->state == REQUEST_RECORD) {
-			int rc = lookup_record(request, page);
-			if (rc < 0) {
-				lookup_fault(fetch, request, rc);
-				return false;
-			}
-		} else {
-			page->pins++;
-			request->name = page;
-			request->state = REQUEST_READY;
+		int rc = request->state == REQUEST_RECORD ? lookup_record(request, page)
+							  : lookup_name(request, page);
+		if (rc < 0) {
+			lookup_fault(fetch, request, rc);
+			return false;
 		}
 	}
 	return true;

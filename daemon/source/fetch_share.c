@@ -23,7 +23,7 @@ bool fetch_share_hit(struct fetch *fetch, struct fetch_item *item)
 {
 	struct cache_sample sample;
 	struct cache_block *block;
-	if (!fetch->cache ||
+	if (!fetch->cache || fetch_wants_values(item) ||
 		!cache_take(fetch->cache, item->dataset, item->number, &sample, &block))
 		return false;
 	item->data = sample.data;
@@ -41,7 +41,7 @@ bool fetch_share(struct fetch *fetch, struct fetch_item *item)
 {
 	if (fetch_share_hit(fetch, item))
 		return true;
-	struct fetch_item *leader = share_leader(fetch, item);
+	struct fetch_item *leader = fetch_wants_values(item) ? NULL : share_leader(fetch, item);
 	if (!leader)
 		return false;
 	item->next = fetch_state(leader)->followers;

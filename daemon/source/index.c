@@ -63,6 +63,22 @@ int index_page_name(const uint8_t page[INDEX_PAGE], const struct index_record *r
 	return 0;
 }
 
+int index_page_label(const uint8_t page[INDEX_PAGE], const struct index_record *record,
+	const uint8_t **ret, struct fault *fault)
+{
+	int rc = page_check(page, 'N', record->name_page, fault);
+	if (rc < 0)
+		return rc;
+	size_t from = (size_t)record->name_offset + record->name_size;
+	if (record->name_offset < INDEX_PAGE_HEAD || from + record->label_size > INDEX_PAGE)
+		return fault_set(fault, -EIO,
+			"a label of %u bytes at byte %zu of page N%llu: delete the index, it is "
+			"built again",
+			record->label_size, from, (unsigned long long)record->name_page);
+	*ret = page + from;
+	return 0;
+}
+
 int index_read(int fd, uint64_t offset, void *buffer, size_t size, struct fault *fault)
 {
 	for (size_t done = 0; done < size;) {
@@ -301,18 +317,28 @@ static int writer_result(struct index_writer *writer, int rc)
 	return rc;
 }
 
-int index_writer_name(
-	struct index_writer *writer, const char *name, size_t size, struct index_record *record)
+int index_writer_name_label(struct index_writer *writer, const char *name, size_t size,
+	const void *label, size_t label_size, struct index_record *record)
 {
-	assert(size > 0 && size <= INDEX_NAME_MAX);
+	assert(size > 0 && size <= INDEX_NAME_MAX && size + label_size <= INDEX_NAME_ROOM);
 	struct index_section *names = &writer->names;
-	int rc = section_put_whole(names, name, size);
+	uint8_t both[INDEX_NAME_ROOM];
+	memcpy(both, name, size);
+	memcpy(both + size, label, label_size);
+	int rc = section_put_whole(names, both, size + label_size);
 	if (rc < 0)
 		return writer_result(writer, rc);
 	record->name_page = names->pages;
-	record->name_offset = (uint16_t)(names->used - size);
+	record->name_offset = (uint16_t)(names->used - size - label_size);
 	record->name_size = (uint16_t)size;
+	record->label_size = (uint16_t)label_size;
 	return 0;
+}
+
+int index_writer_name(
+	struct index_writer *writer, const char *name, size_t size, struct index_record *record)
+{
+	return index_writer_name_label(writer, name, size, "", 0, record);
 }
 
 int index_writer_add_hashed(struct index_writer *writer, const struct index_record *record,

@@ -9,8 +9,9 @@
  *   record_pages   records: INDEX_RECORDS of struct index_record each, in sample order; numbered
  *                  from 1
  *   name_pages     names: each record's name lies whole within one page, at (name_page,
- *                  name_offset, name_size); numbered from 0, so that they can be written before
- *                  the number of records is known
+ *                  name_offset, name_size), and where labels are no single classes, `label_size`
+ *                  bytes of label right behind it; numbered from 0, so that they can be written
+ *                  before the number of records is known
  *   table_pages    tables: directories with their mtimes (folders), class names; numbered from 0
  *
  * Written to a temporary file beside its place, fsynced, renamed: a torn index is never seen.
@@ -29,8 +30,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INDEX_PAGE = 4096, INDEX_PAGE_HEAD = 16, INDEX_RECORDS = 127, INDEX_VERSION = 2 };
+enum { INDEX_PAGE = 4096, INDEX_PAGE_HEAD = 16, INDEX_RECORDS = 127, INDEX_VERSION = 3 };
 enum { INDEX_NAME_MAX = 4000 }; /* bytes of a member's name or of a relative path */
+enum { INDEX_NAME_ROOM = INDEX_PAGE - INDEX_PAGE_HEAD }; /* of a name with its label */
 
 struct index_page_head {
 	uint32_t crc; /* CRC-32 (zlib) of the page's other 4092 bytes */
@@ -49,7 +51,9 @@ struct index_record {
 	uint16_t name_offset; /* in the page, at least INDEX_PAGE_HEAD */
 	uint16_t name_size; /* without a terminating zero */
 	uint8_t format; /* enum sample_format */
-	uint8_t reserved[3]; /* zero */
+	uint8_t reserved; /* zero */
+	uint16_t label_size; /* bytes of label behind the name: float32 values, or uint32_t classes
+				in ascending order; 0 where `label` is all of it */
 };
 
 _Static_assert(sizeof(struct index_page_head) == INDEX_PAGE_HEAD, "index page head");
@@ -66,6 +70,10 @@ int index_page_record(const uint8_t page[INDEX_PAGE], uint64_t number, uint32_t 
  * 0 or -EIO. Pure. */
 int index_page_name(const uint8_t page[INDEX_PAGE], const struct index_record *record, char *buffer,
 	size_t room, struct fault *fault);
+
+/* The same for the label behind the name: where it lies in `page`, which need not be aligned. */
+int index_page_label(const uint8_t page[INDEX_PAGE], const struct index_record *record,
+	const uint8_t **ret, struct fault *fault);
 
 /* Reads exactly `size` bytes at `offset`, through short reads and EINTR. 0; -EIO at the end of the
  * file; -errno. */
@@ -89,11 +97,13 @@ struct index_head {
 	uint64_t directories, classes;
 	uint64_t members; /* files seen, whatever they were */
 	uint64_t dotted; /* members left out for a second dot before an image's extension */
-	uint64_t labelless; /* .json beside images that no label was found in; 0 also in indexes
-			       older than this field, whose page is zero here */
+	uint64_t labelless; /* .json beside images that no label was found in */
+	uint64_t rule; /* labels_hash of the label rule that it was built for; 0: a word */
+	uint32_t label_type; /* enum label_type; LABEL_TYPE_AUTO: no sample decided */
+	uint32_t label_width; /* one more than the highest class; of floats how many */
 };
 
-_Static_assert(sizeof(struct index_head) == 152, "index head");
+_Static_assert(sizeof(struct index_head) == 168, "index head");
 
 enum {
 	INDEX_E_FOREIGN = 1, /* not an index of ours at all: must not be overwritten */
@@ -160,6 +170,10 @@ void index_writer_deinit(struct index_writer *writer);
 /* Writes a name and puts its place into the record. 0 or -errno. */
 int index_writer_name(
 	struct index_writer *writer, const char *name, size_t size, struct index_record *record);
+
+/* The same with a label of `label_size` bytes behind the name, which is not in the record. */
+int index_writer_name_label(struct index_writer *writer, const char *name, size_t size,
+	const void *label, size_t label_size, struct index_record *record);
 
 /* Adds the next sample; its record has its name's place. `key` goes into the digests. 0 or -errno.
  */
