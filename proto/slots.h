@@ -4,9 +4,13 @@
  * holds one batch:
  *
  *   slot + 0                      struct slots_head
- *   slot + head.images_offset     images:  batch_size rows of row_bytes
+ *   slot + head.images_offset     images:  batch_size x views rows of row_bytes
  *   slot + head.labels_offset     labels:  batch_size rows of label_width elements of label_type
- *   slot + head.records_offset    records: batch_size of struct slots_record
+ *   slot + head.records_offset    records: batch_size x views of struct slots_record
+ *
+ * A sample's views are neighbours: view v of sample s is row s x views + v of images and records.
+ * height, width and row_bytes are this batch's: where the size changes with the epoch they may be
+ * below what the stream was opened with, and the rows lie closer together.
  *
  * All offsets are multiples of 64, counted from the slot's start. A reader takes them from the head
  * and must check them against slot_stride (libpenstock does). Integers are of the machine: both
@@ -16,7 +20,12 @@
 #include <stdint.h>
 
 #define SLOTS_MAGIC 0x53544f4c534e4550u /* "PENSLOTS", little-endian */
-enum { SLOTS_VERSION = 1, SLOTS_ALIGN = 4096 };
+enum {
+	SLOTS_VERSION = 1,
+	SLOTS_ALIGN = 4096,
+	SLOTS_VIEWS_MAX = 8,
+	SLOTS_LABELS_MAX = 65536, /* elements per row */
+};
 
 enum slots_pixel_type {
 	SLOTS_U8 = 1,
@@ -27,9 +36,22 @@ enum slots_pixel_type {
 		5, /* reserved: compressed images with crop records, for decoding on the device */
 };
 
+/* Of one value; 0 for a type that is not known. */
+static inline uint32_t slots_pixel_bytes(uint32_t pixel_type)
+{
+	static const uint8_t bytes[] = {
+		[SLOTS_U8] = 1, [SLOTS_F32] = 4, [SLOTS_F16] = 2, [SLOTS_BF16] = 2};
+	return pixel_type < sizeof bytes ? bytes[pixel_type] : 0;
+}
+
 enum slots_pixel_layout { SLOTS_NHWC = 1, SLOTS_NCHW = 2 };
 
 enum slots_label_type { SLOTS_LABEL_I64 = 1, SLOTS_LABEL_F32 = 2 };
+
+static inline uint32_t slots_label_bytes(uint32_t label_type)
+{
+	return label_type == SLOTS_LABEL_I64 ? 8 : label_type == SLOTS_LABEL_F32 ? 4 : 0;
+}
 
 enum slots_flag {
 	SLOTS_FLIPPED = 1u << 0,
@@ -48,7 +70,7 @@ struct slots_record {
 		crop_h; /* of the source, in pixels; evaluation: the whole image */
 	uint32_t src_w, src_h;
 	uint32_t flags; /* enum slots_flag */
-	uint32_t reserved0;
+	uint32_t view; /* of several of one sample, from 0 */
 	uint64_t position; /* in the epoch's global order: the key of its random draws */
 	uint64_t reserved1;
 };
@@ -60,20 +82,22 @@ struct slots_head {
 	uint64_t serial; /* of the batch in this slot; equals the announcement's */
 	uint64_t epoch, batch; /* the batch's name */
 	uint64_t position; /* of its first row in the epoch's global order */
-	uint32_t count; /* valid rows; below batch_size only in the last batch of an evaluation
+	uint32_t count; /* valid samples; below batch_size only in the last batch of an evaluation
 			   epoch */
-	uint32_t batch_size; /* rows laid out */
+	uint32_t batch_size; /* samples laid out, of `views` rows each */
 	uint32_t height, width, channels;
 	uint32_t pixel_type; /* enum slots_pixel_type */
 	uint32_t pixel_layout; /* enum slots_pixel_layout */
 	uint32_t label_type; /* enum slots_label_type */
-	uint32_t label_width; /* elements per row */
+	uint32_t label_width; /* elements per sample */
 	uint32_t record_bytes; /* sizeof(struct slots_record) of the writer */
 	uint64_t row_bytes; /* of one image */
 	uint64_t images_offset, labels_offset, records_offset;
 	uint64_t ready_ns; /* CLOCK_MONOTONIC when the batch was complete, just before it is
 			      announced */
-	uint64_t reserved[2];
+	uint32_t views; /* rows of a sample, 1 .. SLOTS_VIEWS_MAX */
+	uint32_t reserved0;
+	uint64_t reserved1;
 };
 
 _Static_assert(sizeof(struct slots_record) == 64, "record layout is the contract");
@@ -83,10 +107,12 @@ _Static_assert(sizeof(struct slots_head) == 144, "head layout is the contract");
 SLOTS_AT(struct slots_record, crop_x, 16);
 SLOTS_AT(struct slots_record, src_w, 32);
 SLOTS_AT(struct slots_record, flags, 40);
+SLOTS_AT(struct slots_record, view, 44);
 SLOTS_AT(struct slots_record, position, 48);
 SLOTS_AT(struct slots_head, serial, 16);
 SLOTS_AT(struct slots_head, count, 48);
 SLOTS_AT(struct slots_head, row_bytes, 88);
 SLOTS_AT(struct slots_head, records_offset, 112);
 SLOTS_AT(struct slots_head, ready_ns, 120);
+SLOTS_AT(struct slots_head, views, 128);
 #undef SLOTS_AT

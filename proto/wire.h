@@ -88,7 +88,7 @@ struct wire_opened {
 	uint64_t transform; /* hash of what fixes the pixels */
 	uint64_t seed;
 	uint64_t epoch, batch; /* the first batch that will be announced */
-	uint32_t batch_size, height, width, channels;
+	uint32_t batch_size, height, width, channels; /* the largest that any batch has */
 	uint32_t pixel_type, pixel_layout, label_type, label_width;
 	uint32_t rank, world_size;
 	uint32_t classes; /* number of class names; 0: none known */
@@ -97,6 +97,8 @@ struct wire_opened {
 	uint32_t slots; /* how many batches may be out at once, 1 .. WIRE_SLOTS_MAX */
 	uint64_t position; /* where (epoch, batch) begins in the epoch's global order: 0, or where
 			      the state said; of all ranks together */
+	uint32_t views; /* rows of a sample, 1 .. SLOTS_VIEWS_MAX */
+	uint32_t reserved;
 };
 
 /* Carries the extent's descriptor. Sent before the first batch in it. */
@@ -125,7 +127,7 @@ struct wire_batch {
 	uint64_t serial; /* grows by one per batch of the stream */
 	uint64_t epoch, batch;
 	uint64_t position; /* of its first row in the epoch's global order */
-	uint32_t count; /* valid rows */
+	uint32_t count; /* valid samples */
 	uint32_t flags; /* enum wire_batch_flag */
 };
 
@@ -189,7 +191,7 @@ _Static_assert(sizeof(struct wire_head) == 16, "wire layout");
 _Static_assert(sizeof(struct wire_hello) == 40, "wire layout");
 _Static_assert(sizeof(struct wire_welcome) == 48, "wire layout");
 _Static_assert(sizeof(struct wire_open) == 24, "wire layout");
-_Static_assert(sizeof(struct wire_opened) == 152, "wire layout");
+_Static_assert(sizeof(struct wire_opened) == 160, "wire layout");
 _Static_assert(sizeof(struct wire_extent) == 40, "wire layout");
 _Static_assert(sizeof(struct wire_withdrawn) == 24, "wire layout");
 _Static_assert(sizeof(struct wire_batch) == 64, "wire layout");
@@ -201,4 +203,5 @@ _Static_assert(sizeof(struct wire_query) == 32, "wire layout");
 _Static_assert(sizeof(struct wire_answer) == 32, "wire layout");
 _Static_assert(sizeof(struct wire_stop) == 16, "wire layout");
 _Static_assert(__builtin_offsetof(struct wire_opened, batch_size) == 88, "wire layout");
+_Static_assert(__builtin_offsetof(struct wire_opened, views) == 152, "wire layout");
 _Static_assert(__builtin_offsetof(struct wire_batch, count) == 56, "wire layout");

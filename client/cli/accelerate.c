@@ -92,7 +92,8 @@ static uint64_t hunt_batches(const struct hunt *hunt, unsigned count)
 {
 	const struct measure_options *run = &hunt->options->run;
 	uint32_t size = (uint32_t)run->recipe.image_size;
-	const struct extent_geometry geometry = {(uint32_t)run->recipe.batch_size, size, size, 3};
+	const struct extent_geometry geometry =
+		extent_plain((uint32_t)run->recipe.batch_size, size);
 	uint64_t slots = run->daemon.prefetch ? run->daemon.prefetch : ACCELERATE_SLOTS;
 	uint64_t each = slots * extent_stride(&geometry);
 	return count * ((each + ACCELERATE_ROUND - 1) / ACCELERATE_ROUND * ACCELERATE_ROUND);

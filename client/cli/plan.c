@@ -149,8 +149,8 @@ static struct plan_rank plan_rank(const struct plan *plan, uint32_t rank)
 
 static uint64_t plan_slot_bytes(const struct plan *plan)
 {
-	const struct extent_geometry geometry = {(uint32_t)plan->recipe.batch_size,
-		(uint32_t)plan->recipe.image_size, (uint32_t)plan->recipe.image_size, 3};
+	const struct extent_geometry geometry =
+		extent_plain((uint32_t)plan->recipe.batch_size, (uint32_t)plan->recipe.image_size);
 	return extent_stride(&geometry);
 }
 

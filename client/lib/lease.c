@@ -18,8 +18,9 @@ _Static_assert(sizeof(struct penstock_sample) == sizeof(struct slots_record),
 	"the public record is the shared one");
 _Static_assert(offsetof(struct penstock_sample, flags) == offsetof(struct slots_record, flags),
 	"same layout");
-_Static_assert(
-	offsetof(struct penstock_sample, position) == offsetof(struct slots_record, position),
+_Static_assert(offsetof(struct penstock_sample, view) == offsetof(struct slots_record, view) &&
+		       offsetof(struct penstock_sample, position) ==
+			       offsetof(struct slots_record, position),
 	"same layout");
 _Static_assert((int)PENSTOCK_FLIPPED == (int)SLOTS_FLIPPED &&
 		       (int)PENSTOCK_SUBSTITUTED == (int)SLOTS_SUBSTITUTED &&
@@ -259,31 +260,38 @@ static bool lease_head_names(const struct slots_head *head, const struct wire_ba
 	       head->count == message->count;
 }
 
-static bool lease_head_shaped(const struct slots_head *head, const struct wire_opened *opened)
+/* The size may be below the stream's, where it changes with the epoch. */
+static bool lease_head_sized(const struct slots_head *head, const struct wire_opened *opened)
 {
-	return head->batch_size == opened->batch_size && head->height == opened->height &&
-	       head->width == opened->width && head->channels == opened->channels &&
-	       head->pixel_type == opened->pixel_type &&
-	       head->pixel_layout == opened->pixel_layout &&
-	       head->label_type == opened->label_type && head->label_width == opened->label_width &&
-	       head->record_bytes == sizeof(struct slots_record) &&
-	       head->row_bytes == (uint64_t)opened->height * opened->width * opened->channels;
+	return head->height >= 1 && head->height <= opened->height && head->width >= 1 &&
+	       head->width <= opened->width &&
+	       head->row_bytes == (uint64_t)head->height * head->width * opened->channels *
+					  slots_pixel_bytes(opened->pixel_type);
 }
 
-static bool lease_range_fits(uint64_t offset, uint64_t row_bytes, uint32_t rows, uint64_t stride)
+static bool lease_head_shaped(const struct slots_head *head, const struct wire_opened *opened)
+{
+	return head->batch_size == opened->batch_size && head->views == opened->views &&
+	       head->channels == opened->channels && head->pixel_type == opened->pixel_type &&
+	       head->pixel_layout == opened->pixel_layout &&
+	       head->label_type == opened->label_type && head->label_width == opened->label_width &&
+	       head->record_bytes == sizeof(struct slots_record) && lease_head_sized(head, opened);
+}
+
+static bool lease_range_fits(uint64_t offset, uint64_t row_bytes, uint64_t rows, uint64_t stride)
 {
 	uint64_t bytes;
 	return offset % 64 == 0 && offset >= sizeof(struct slots_head) && offset <= stride &&
-	       !__builtin_mul_overflow(row_bytes, (uint64_t)rows, &bytes) &&
-	       bytes <= stride - offset;
+	       !__builtin_mul_overflow(row_bytes, rows, &bytes) && bytes <= stride - offset;
 }
 
 static bool lease_head_bounded(const struct slots_head *head, uint64_t stride)
 {
-	return lease_range_fits(head->images_offset, head->row_bytes, head->batch_size, stride) &&
-	       lease_range_fits(head->labels_offset, head->label_width * sizeof(int64_t),
-		       head->batch_size, stride) &&
-	       lease_range_fits(head->records_offset, head->record_bytes, head->batch_size, stride);
+	uint64_t rows = (uint64_t)head->batch_size * head->views;
+	uint64_t label_bytes = (uint64_t)head->label_width * slots_label_bytes(head->label_type);
+	return lease_range_fits(head->images_offset, head->row_bytes, rows, stride) &&
+	       lease_range_fits(head->labels_offset, label_bytes, head->batch_size, stride) &&
+	       lease_range_fits(head->records_offset, head->record_bytes, rows, stride);
 }
 
 /* The daemon changes the serial, and only then the rest (PROTOCOL.md, "The life of a lease"). So
@@ -337,9 +345,12 @@ int lease_give(
 	table->first = (table->first + 1) % table->opened->slots;
 	lease_move(table, extent, message.slot, LEASE_HELD);
 	*ret_message = message;
+	const void *labels = slot + head.labels_offset;
+	bool whole = head.label_type == SLOTS_LABEL_I64;
 	*ret_batch = (struct penstock_batch){
 		.images = slot + head.images_offset,
-		.labels = (const int64_t *)(const void *)(slot + head.labels_offset),
+		.labels = whole ? labels : NULL,
+		.label_values = whole ? NULL : labels,
 		.samples =
 			(const struct penstock_sample *)(const void *)(slot + head.records_offset),
 		.count = message.count,
@@ -347,6 +358,8 @@ int lease_give(
 		.epoch = message.epoch,
 		.batch = message.batch,
 		.image_bytes = (size_t)head.row_bytes,
+		.height = head.height,
+		.width = head.width,
 		.extent = extent->name,
 		.slot = message.slot,
 		.serial = message.serial,

@@ -510,6 +510,7 @@ int reconnect_check(const struct penstock_stream *stream, const struct wire_open
 		{"transform", was->transform, opened->transform},
 		{"seed", was->seed, opened->seed},
 		{"batch_size", was->batch_size, opened->batch_size},
+		{"views", was->views, opened->views},
 		{"height", was->height, opened->height},
 		{"width", was->width, opened->width},
 		{"rank", was->rank, opened->rank},

@@ -56,14 +56,17 @@ static bool stream_opened_fits(const struct wire_opened *o)
 	return o->batch_size >= 1 && o->batch_size <= STREAM_BATCH_MAX && o->height >= 1 &&
 	       o->height <= STREAM_SIDE_MAX && o->width >= 1 && o->width <= STREAM_SIDE_MAX &&
 	       o->channels >= 1 && o->channels <= 4 && o->slots >= 1 &&
-	       o->slots <= WIRE_SLOTS_MAX && o->rank < o->world_size;
+	       o->slots <= WIRE_SLOTS_MAX && o->rank < o->world_size && o->views >= 1 &&
+	       o->views <= SLOTS_VIEWS_MAX;
 }
 
 /* What the public header promises about a batch's memory. */
 static bool stream_opened_readable(const struct wire_opened *o)
 {
-	return o->pixel_type == SLOTS_U8 && o->pixel_layout == SLOTS_NHWC && o->channels == 3 &&
-	       o->label_type == SLOTS_LABEL_I64 && o->label_width == 1;
+	bool known = slots_pixel_bytes(o->pixel_type) && slots_label_bytes(o->label_type);
+	bool laid = o->pixel_layout == SLOTS_NHWC || o->pixel_layout == SLOTS_NCHW;
+	uint32_t widest = o->label_type == SLOTS_LABEL_F32 ? SLOTS_LABELS_MAX : 1;
+	return known && laid && o->channels == 3 && o->label_width >= 1 && o->label_width <= widest;
 }
 
 static int stream_on_opened(struct penstock_stream *stream)
@@ -75,13 +78,14 @@ static int stream_on_opened(struct penstock_stream *stream)
 	if (!stream_opened_fits(o))
 		return error_set(-EPROTO,
 			"the daemon opened a stream of impossible shape (%u x %u x %u x %u, %u "
-			"slots)",
-			o->batch_size, o->height, o->width, o->channels, o->slots);
+			"views, %u slots)",
+			o->batch_size, o->height, o->width, o->channels, o->views, o->slots);
 	if (!stream_opened_readable(o))
 		return error_set(-ENOTSUP,
-			"the stream's batches are no uint8 NHWC images with one int64 label, which "
-			"is what "
-			"libpenstock reads: change pixel_type, pixel_layout or labels");
+			"the stream's batches have %u channels of pixel type %u in layout %u, and "
+			"%u labels of type %u, which this libpenstock does not know: the daemon is "
+			"of another release",
+			o->channels, o->pixel_type, o->pixel_layout, o->label_width, o->label_type);
 	int result = stream->reconnect.stage == RECONNECT_OPENING ? reconnect_check(stream, o) : 0;
 	if (result < 0)
 		return result;
@@ -634,6 +638,7 @@ int penstock_batch_release(struct penstock_stream *stream, struct penstock_batch
 		return result;
 	batch->images = NULL;
 	batch->labels = NULL;
+	batch->label_values = NULL;
 	batch->samples = NULL;
 	if (!intact)
 		return stream_refuse_overwritten(stream, batch, result == LEASE_E_LOST);
@@ -667,6 +672,15 @@ uint64_t penstock_batch_ready_ns(
  * ------------------------------------------------------------------------------------------------
  */
 
+static uint32_t stream_dtype(uint32_t pixel_type)
+{
+	static const uint8_t dtypes[] = {[SLOTS_U8] = PENSTOCK_UINT8,
+		[SLOTS_F32] = PENSTOCK_FLOAT32,
+		[SLOTS_F16] = PENSTOCK_FLOAT16,
+		[SLOTS_BF16] = PENSTOCK_BFLOAT16};
+	return dtypes[pixel_type];
+}
+
 void penstock_stream_info(
 	const struct penstock_stream *stream, struct penstock_stream_info *ret_info)
 {
@@ -688,6 +702,12 @@ void penstock_stream_info(
 		.world_size = o->world_size,
 		.shuffle = o->shuffle,
 		.train = o->train,
+		.views = o->views,
+		.dtype = stream_dtype(o->pixel_type),
+		.layout = o->pixel_layout == SLOTS_NCHW ? PENSTOCK_NCHW : PENSTOCK_NHWC,
+		.label_type = o->label_type == SLOTS_LABEL_F32 ? PENSTOCK_LABEL_FLOAT32
+							       : PENSTOCK_LABEL_INT64,
+		.label_width = o->label_width,
 	};
 }
 

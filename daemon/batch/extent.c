@@ -21,12 +21,20 @@
 
 enum { EXTENT_FIELD_ALIGN = 64, EXTENT_HUGE = 2 << 20 };
 
+static uint64_t extent_row_bytes(
+	uint32_t pixel_type, uint32_t height, uint32_t width, uint32_t channels)
+{
+	return (uint64_t)height * width * channels * slots_pixel_bytes(pixel_type);
+}
+
 static struct slots_head extent_layout(const struct extent_geometry *g)
 {
-	uint64_t row = (uint64_t)g->height * g->width * g->channels;
+	uint64_t row = extent_row_bytes(g->pixel_type, g->height, g->width, g->channels);
+	uint64_t rows = (uint64_t)g->batch_size * g->views;
+	uint64_t label = slots_label_bytes(g->label_type) * g->label_width;
 	uint64_t images = util_align(sizeof(struct slots_head), SLOTS_ALIGN);
-	uint64_t labels = images + util_align(row * g->batch_size, EXTENT_FIELD_ALIGN);
-	uint64_t records = labels + util_align(sizeof(int64_t) * g->batch_size, EXTENT_FIELD_ALIGN);
+	uint64_t labels = images + util_align(row * rows, EXTENT_FIELD_ALIGN);
+	uint64_t records = labels + util_align(label * g->batch_size, EXTENT_FIELD_ALIGN);
 	return (struct slots_head){
 		.magic = SLOTS_MAGIC,
 		.version = SLOTS_VERSION,
@@ -35,10 +43,11 @@ static struct slots_head extent_layout(const struct extent_geometry *g)
 		.height = g->height,
 		.width = g->width,
 		.channels = g->channels,
-		.pixel_type = SLOTS_U8,
-		.pixel_layout = SLOTS_NHWC,
-		.label_type = SLOTS_LABEL_I64,
-		.label_width = 1,
+		.pixel_type = g->pixel_type,
+		.pixel_layout = g->pixel_layout,
+		.label_type = g->label_type,
+		.label_width = g->label_width,
+		.views = g->views,
 		.record_bytes = sizeof(struct slots_record),
 		.row_bytes = row,
 		.images_offset = images,
@@ -50,8 +59,8 @@ static struct slots_head extent_layout(const struct extent_geometry *g)
 uint64_t extent_stride(const struct extent_geometry *geometry)
 {
 	struct slots_head head = extent_layout(geometry);
-	return util_align(head.records_offset + sizeof(struct slots_record) * geometry->batch_size,
-		SLOTS_ALIGN);
+	uint64_t rows = (uint64_t)geometry->batch_size * geometry->views;
+	return util_align(head.records_offset + sizeof(struct slots_record) * rows, SLOTS_ALIGN);
 }
 
 /* Beyond its limit a cgroup does not refuse: the kernel kills. So the room is read first, and a
@@ -115,6 +124,8 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 		.slots = slots,
 		.stride = extent_stride(geometry),
 		.layout = extent_layout(geometry)};
+	for (uint32_t i = 0; i < slots; i++)
+		(void)extent_reshape(extent, i, geometry->height, geometry->width);
 	uint64_t bytes = extent->stride * slots;
 	int result = extent_room(bytes, fault);
 	if (result)
@@ -154,17 +165,40 @@ struct slots_head *extent_head(const struct extent *extent, uint32_t slot)
 	return (struct slots_head *)(extent->memory + extent->stride * slot);
 }
 
+struct slots_head extent_reshape(
+	struct extent *extent, uint32_t slot, uint32_t height, uint32_t width)
+{
+	struct slots_head head = extent->layout;
+	assert(slot < extent->slots && height <= head.height && width <= head.width);
+	head.height = height;
+	head.width = width;
+	head.row_bytes = extent_row_bytes(head.pixel_type, height, width, head.channels);
+	extent->shape[slot] = (struct extent_shape){height, width, head.row_bytes};
+	return head;
+}
+
 uint8_t *extent_image(const struct extent *extent, uint32_t slot, uint32_t row)
 {
-	assert(slot < extent->slots && row < extent->layout.batch_size);
+	assert(slot < extent->slots && row < extent->layout.batch_size * extent->layout.views);
 	return extent->memory + extent->stride * slot + extent->layout.images_offset +
-	       extent->layout.row_bytes * row;
+	       extent->shape[slot].row_bytes * row;
+}
+
+static void *extent_labels_of(
+	const struct extent *extent, uint32_t slot, enum slots_label_type type)
+{
+	assert(slot < extent->slots && extent->layout.label_type == type);
+	return extent->memory + extent->stride * slot + extent->layout.labels_offset;
 }
 
 int64_t *extent_labels(const struct extent *extent, uint32_t slot)
 {
-	assert(slot < extent->slots);
-	return (int64_t *)(extent->memory + extent->stride * slot + extent->layout.labels_offset);
+	return extent_labels_of(extent, slot, SLOTS_LABEL_I64);
+}
+
+float *extent_label_values(const struct extent *extent, uint32_t slot)
+{
+	return extent_labels_of(extent, slot, SLOTS_LABEL_F32);
 }
 
 struct slots_record *extent_records(const struct extent *extent, uint32_t slot)

@@ -17,8 +17,27 @@
 enum { EXTENT_SLOTS_MAX = TALLY_SLOTS_MAX };
 
 struct extent_geometry {
-	uint32_t batch_size, height, width, channels;
+	uint32_t batch_size, height, width, channels; /* of the largest images */
+	uint32_t views; /* rows of a sample */
+	enum slots_pixel_type pixel_type;
+	enum slots_pixel_layout pixel_layout;
+	enum slots_label_type label_type;
+	uint32_t label_width;
 };
+
+/* Of square RGB images of uint8, as they are, with one label each. */
+static inline struct extent_geometry extent_plain(uint32_t batch_size, uint32_t side)
+{
+	return (struct extent_geometry){.batch_size = batch_size,
+		.height = side,
+		.width = side,
+		.channels = 3,
+		.views = 1,
+		.pixel_type = SLOTS_U8,
+		.pixel_layout = SLOTS_NHWC,
+		.label_type = SLOTS_LABEL_I64,
+		.label_width = 1};
+}
 
 struct extent {
 	int fd; /* the sealed memfd */
@@ -26,10 +45,14 @@ struct extent {
 	uint64_t bytes, stride;
 	uint32_t slots;
 	bool huge_pages, locked; /* 2 MiB pages; mlocked */
-	struct slots_head layout; /* what every slot's head begins as */
+	struct slots_head layout; /* of a slot with the largest images */
+	struct extent_shape {
+		uint32_t height, width;
+		uint64_t row_bytes;
+	} shape[EXTENT_SLOTS_MAX]; /* of the images in each slot */
 };
 
-/* Bytes of one slot, and of an extent of `slots` of them. Pure. */
+/* Bytes of one slot. Pure. */
 uint64_t extent_stride(const struct extent_geometry *geometry);
 
 /* Allocates, maps, seals, all but future writing where it is to be `writable`: a device registers
@@ -41,6 +64,15 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 void extent_deinit(struct extent *extent);
 
 struct slots_head *extent_head(const struct extent *extent, uint32_t slot);
+
+/* What the head of a slot begins as whose images are height x width, at most what the extent was
+ * made for. Its rows lie so from now on. Event loop, before the slot is filled. */
+struct slots_head extent_reshape(
+	struct extent *extent, uint32_t slot, uint32_t height, uint32_t width);
+
+/* Row `row` of batch_size x views. */
 uint8_t *extent_image(const struct extent *extent, uint32_t slot, uint32_t row);
+/* Where labels are I64; where they are F32, label_width of a sample. */
 int64_t *extent_labels(const struct extent *extent, uint32_t slot);
+float *extent_label_values(const struct extent *extent, uint32_t slot);
 struct slots_record *extent_records(const struct extent *extent, uint32_t slot);

@@ -278,6 +278,7 @@ static void join_send_opened(struct member *m)
 		.pixel_layout = extent->layout.pixel_layout,
 		.label_type = extent->layout.label_type,
 		.label_width = extent->layout.label_width,
+		.views = extent->layout.views,
 		.rank = spec->rank,
 		.world_size = spec->world_size,
 		.classes = dataset_classes(dataset),

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STREAM_SLOTS_MIN = 2, STREAM_CHANNELS = 3 };
+enum { STREAM_SLOTS_MIN = 2 };
 
 const char *stream_reason_name(unsigned reason)
 {
@@ -24,8 +24,7 @@ const char *stream_reason_name(unsigned reason)
 
 static struct extent_geometry stream_geometry(const struct stream_spec *spec)
 {
-	return (struct extent_geometry){
-		spec->batch_size, spec->image_size, spec->image_size, STREAM_CHANNELS};
+	return extent_plain(spec->batch_size, spec->image_size);
 }
 
 uint64_t stream_bytes(const struct stream_spec *spec, uint32_t slots)

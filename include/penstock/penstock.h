@@ -201,11 +201,22 @@ struct penstock_stream_info {
 	uint64_t fingerprint; /* of the dataset: keys, sizes, labels; not paths */
 	uint64_t seed;
 	uint64_t epoch, batch; /* the first batch that `next` will give */
-	uint32_t batch_size, height, width, channels;
+	uint32_t batch_size;
+	uint32_t height, width; /* the largest that any batch has: penstock_batch has its own */
+	uint32_t channels;
 	uint32_t classes; /* number of class names; 0: unknown */
 	uint32_t slots; /* batches that may exist at once */
 	uint32_t rank, world_size;
 	uint32_t shuffle, train;
+	uint32_t views; /* rows of a sample, which are neighbours; 1 unless asked for */
+	uint32_t dtype, layout; /* of the images: enum penstock_dtype, enum penstock_layout */
+	uint32_t label_type; /* enum penstock_label_type */
+	uint32_t label_width; /* labels of a sample: 1, or the classes of a multi-hot label */
+};
+
+enum penstock_label_type {
+	PENSTOCK_LABEL_INT64 = 0, /* penstock_batch.labels; label_width is 1 */
+	PENSTOCK_LABEL_FLOAT32 = 1, /* penstock_batch.label_values */
 };
 
 enum {
@@ -220,12 +231,12 @@ enum {
 /* How a row was made; 64 bytes, as they lie in shared memory. */
 struct penstock_sample {
 	uint64_t index; /* of the sample shown */
-	int64_t label; /* -1: unlabelled */
+	int64_t label; /* the first one; -1: unlabelled */
 	uint32_t crop_x, crop_y, crop_w,
 		crop_h; /* pixels of the source; evaluation: the whole image */
 	uint32_t src_w, src_h; /* pixels */
 	uint32_t flags; /* PENSTOCK_FLIPPED ... */
-	uint32_t reserved0;
+	uint32_t view; /* of several of one sample, from 0 */
 	uint64_t position; /* in the epoch's order */
 	uint64_t reserved1;
 };
@@ -233,13 +244,18 @@ struct penstock_sample {
 enum { PENSTOCK_LAST = 1 }; /* batch flag: the last of its epoch */
 
 struct penstock_batch {
-	const void *images; /* uint8, shape (batch_size, height, width, 3): RGB rows, C order */
-	const int64_t *labels; /* shape (batch_size,) */
-	const struct penstock_sample *samples; /* shape (batch_size,) */
-	uint32_t count; /* valid rows; below batch_size only at the end of an evaluation epoch */
+	const void *images; /* info.dtype, shape (batch_size x views, height, width, 3): RGB rows,
+			       C order; info.layout NCHW: (batch_size x views, 3, height, width) */
+	const int64_t *labels; /* shape (batch_size,); NULL where info.label_type is FLOAT32 */
+	const struct penstock_sample *samples; /* shape (batch_size x views,) */
+	uint32_t count; /* valid samples; below batch_size only at the end of an evaluation epoch */
 	uint32_t flags; /* PENSTOCK_LAST */
 	uint64_t epoch, batch; /* its name */
 	size_t image_bytes; /* of one row of images */
+	uint32_t height, width; /* of these images: info's, or less where the size changes with the
+				   epoch */
+	const float *label_values; /* shape (batch_size, info.label_width); NULL where
+				      info.label_type is INT64 */
 	/* the library's own */
 	uint32_t extent, slot;
 	uint64_t serial;

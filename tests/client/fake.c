@@ -251,6 +251,7 @@ struct wire_opened fake_opened(const struct fake_shape *shape)
 		.shuffle = 1,
 		.train = 1,
 		.slots = shape->slots,
+		.views = 1,
 	};
 }
 
@@ -401,6 +402,7 @@ struct wire_batch fake_fill(const struct fake_shape *shape, const struct fake_me
 		.pixel_layout = SLOTS_NHWC,
 		.label_type = SLOTS_LABEL_I64,
 		.label_width = 1,
+		.views = 1,
 		.record_bytes = sizeof(struct slots_record),
 		.row_bytes = fake_row_bytes(shape),
 		.ready_ns = fake_ready_ns(ordinal),

@@ -210,10 +210,18 @@ SEND_OPENED(opened_no_slots, o->slots = 0)
 SEND_OPENED(opened_many_slots, o->slots = UINT32_MAX)
 SEND_OPENED(opened_rank, o->rank = 1)
 SEND_OPENED(opened_no_world, o->world_size = 0)
-SEND_OPENED(opened_float, o->pixel_type = SLOTS_F32)
-SEND_OPENED(opened_nchw, o->pixel_layout = SLOTS_NCHW)
+SEND_OPENED(opened_no_views, o->views = 0)
+SEND_OPENED(opened_many_views, o->views = SLOTS_VIEWS_MAX + 1)
+SEND_OPENED(opened_files, o->pixel_type = SLOTS_BYTES)
+SEND_OPENED(opened_no_pixel_type, o->pixel_type = 0)
+SEND_OPENED(opened_far_pixel_type, o->pixel_type = UINT32_MAX)
+SEND_OPENED(opened_layout, o->pixel_layout = 3)
 SEND_OPENED(opened_gray, o->channels = 1)
-SEND_OPENED(opened_soft_labels, o->label_type = SLOTS_LABEL_F32)
+SEND_OPENED(opened_label_type, o->label_type = 3)
+SEND_OPENED(opened_two_labels, o->label_width = 2)
+SEND_OPENED(opened_no_values, (o->label_type = SLOTS_LABEL_F32, o->label_width = 0))
+SEND_OPENED(opened_many_values,
+	(o->label_type = SLOTS_LABEL_F32, o->label_width = SLOTS_LABELS_MAX + 1))
 
 static void open_twice(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
 {
@@ -360,8 +368,16 @@ SEND_BATCH(head_magic, h->magic++)
 SEND_BATCH(head_version, h->version++)
 SEND_BATCH(head_short, h->head_bytes -= 8)
 SEND_BATCH(head_batch_size, h->batch_size++)
+SEND_BATCH(head_views, h->views = 2)
+SEND_BATCH(head_no_views, h->views = 0)
 SEND_BATCH(head_height, h->height++)
+SEND_BATCH(head_no_height, (h->height = 0, h->row_bytes = 0))
 SEND_BATCH(head_width, h->width++)
+SEND_BATCH(head_no_width, (h->width = 0, h->row_bytes = 0))
+SEND_BATCH(head_larger, (h->height++, h->row_bytes += 3u * h->width))
+SEND_BATCH(head_smaller_alone, h->height--)
+SEND_BATCH(head_larger_rows, h->row_bytes++)
+SEND_BATCH(head_smaller_rows, h->row_bytes--)
 SEND_BATCH(head_channels, h->channels = 1)
 SEND_BATCH(head_pixel_type, h->pixel_type = SLOTS_F16)
 SEND_BATCH(head_pixel_layout, h->pixel_layout = SLOTS_NCHW)
@@ -617,10 +633,17 @@ static const struct fault faults[] = {
 	{"many slots", OPENING, opened_many_slots, -EPROTO, 0, "impossible shape"},
 	{"rank", OPENING, opened_rank, -EPROTO, 0, "impossible shape"},
 	{"no world", OPENING, opened_no_world, -EPROTO, 0, "impossible shape"},
-	{"float pixels", OPENING, opened_float, -ENOTSUP, 0, "uint8 NHWC"},
-	{"NCHW", OPENING, opened_nchw, -ENOTSUP, 0, "uint8 NHWC"},
-	{"gray", OPENING, opened_gray, -ENOTSUP, 0, "uint8 NHWC"},
-	{"soft labels", OPENING, opened_soft_labels, -ENOTSUP, 0, "uint8 NHWC"},
+	{"no views", OPENING, opened_no_views, -EPROTO, 0, "impossible shape"},
+	{"many views", OPENING, opened_many_views, -EPROTO, 0, "impossible shape"},
+	{"compressed pixels", OPENING, opened_files, -ENOTSUP, 0, "does not know"},
+	{"no pixel type", OPENING, opened_no_pixel_type, -ENOTSUP, 0, "does not know"},
+	{"unknown pixel type", OPENING, opened_far_pixel_type, -ENOTSUP, 0, "does not know"},
+	{"unknown layout", OPENING, opened_layout, -ENOTSUP, 0, "does not know"},
+	{"gray", OPENING, opened_gray, -ENOTSUP, 0, "does not know"},
+	{"unknown label type", OPENING, opened_label_type, -ENOTSUP, 0, "does not know"},
+	{"two whole labels", OPENING, opened_two_labels, -ENOTSUP, 0, "does not know"},
+	{"no label values", OPENING, opened_no_values, -ENOTSUP, 0, "does not know"},
+	{"many label values", OPENING, opened_many_values, -ENOTSUP, 0, "does not know"},
 	{"opened twice", OPENING, open_twice, 0, -EPROTO, "malformed or unasked OPENED"},
 	{"gone while opening", OPENING, die_without_hangup, -EPIPE, 0, "died without closing"},
 
@@ -675,8 +698,16 @@ static const struct fault faults[] = {
 	{"slot version", BATCH, head_version, 0, -EPROTO, "not one of this version"},
 	{"short head", BATCH, head_short, 0, -EPROTO, "not one of this version"},
 	{"slot batch size", BATCH, head_batch_size, 0, -EPROTO, "not that of the stream"},
+	{"slot views", BATCH, head_views, 0, -EPROTO, "not that of the stream"},
+	{"slot no views", BATCH, head_no_views, 0, -EPROTO, "not that of the stream"},
 	{"slot height", BATCH, head_height, 0, -EPROTO, "not that of the stream"},
+	{"slot no height", BATCH, head_no_height, 0, -EPROTO, "not that of the stream"},
 	{"slot width", BATCH, head_width, 0, -EPROTO, "not that of the stream"},
+	{"slot no width", BATCH, head_no_width, 0, -EPROTO, "not that of the stream"},
+	{"slot of larger images", BATCH, head_larger, 0, -EPROTO, "not that of the stream"},
+	{"slot height alone", BATCH, head_smaller_alone, 0, -EPROTO, "not that of the stream"},
+	{"slot larger rows", BATCH, head_larger_rows, 0, -EPROTO, "not that of the stream"},
+	{"slot smaller rows", BATCH, head_smaller_rows, 0, -EPROTO, "not that of the stream"},
 	{"slot channels", BATCH, head_channels, 0, -EPROTO, "not that of the stream"},
 	{"slot pixel type", BATCH, head_pixel_type, 0, -EPROTO, "not that of the stream"},
 	{"slot pixel layout", BATCH, head_pixel_layout, 0, -EPROTO, "not that of the stream"},

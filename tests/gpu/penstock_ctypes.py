@@ -56,19 +56,20 @@ class penstock_stream_info(Struct):
     _fields_ = [("samples", c_uint64), ("batches", c_uint64), ("fingerprint", c_uint64), ("seed", c_uint64), ("epoch", c_uint64),
                 ("batch", c_uint64), ("batch_size", c_uint32), ("height", c_uint32), ("width", c_uint32), ("channels", c_uint32),
                 ("classes", c_uint32), ("slots", c_uint32), ("rank", c_uint32), ("world_size", c_uint32), ("shuffle", c_uint32),
-                ("train", c_uint32)]
+                ("train", c_uint32), ("views", c_uint32), ("dtype", c_uint32), ("layout", c_uint32), ("label_type", c_uint32),
+                ("label_width", c_uint32)]
 
 
 class penstock_sample(Struct):
     _fields_ = [("index", c_uint64), ("label", c_int64), ("crop_x", c_uint32), ("crop_y", c_uint32), ("crop_w", c_uint32),
-                ("crop_h", c_uint32), ("src_w", c_uint32), ("src_h", c_uint32), ("flags", c_uint32), ("reserved0", c_uint32),
+                ("crop_h", c_uint32), ("src_w", c_uint32), ("src_h", c_uint32), ("flags", c_uint32), ("view", c_uint32),
                 ("position", c_uint64), ("reserved1", c_uint64)]
 
 
 class penstock_batch(Struct):
     _fields_ = [("images", c_void_p), ("labels", POINTER(c_int64)), ("samples", POINTER(penstock_sample)), ("count", c_uint32),
-                ("flags", c_uint32), ("epoch", c_uint64), ("batch", c_uint64), ("image_bytes", c_size_t), ("extent", c_uint32),
-                ("slot", c_uint32), ("serial", c_uint64)]
+                ("flags", c_uint32), ("epoch", c_uint64), ("batch", c_uint64), ("image_bytes", c_size_t), ("height", c_uint32),
+                ("width", c_uint32), ("label_values", POINTER(c_float)), ("extent", c_uint32), ("slot", c_uint32), ("serial", c_uint64)]
 
 
 class penstock_cuda_options(Struct):

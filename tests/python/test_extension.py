@@ -25,7 +25,7 @@ from penstock import _penstock, errors
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIDE, BATCH = 32, 8
 RECORD = np.dtype([("index", "<u8"), ("label", "<i8"), ("crop", "<u4", 4), ("src", "<u4", 2), ("flags", "<u4"),
-                   ("reserved0", "<u4"), ("position", "<u8"), ("reserved1", "<u8")])
+                   ("view", "<u4"), ("position", "<u8"), ("reserved1", "<u8")])
 # NumPy takes read-only memory by DLPack from 2.1 on.
 NEW_NUMPY = tuple(int(part) for part in np.__version__.split(".")[:2]) >= (2, 1)
 

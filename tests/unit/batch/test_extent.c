@@ -17,8 +17,15 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-static const struct extent_geometry geometry = {
-	.batch_size = 5, .height = 7, .width = 9, .channels = 3};
+static const struct extent_geometry geometry = {.batch_size = 5,
+	.height = 7,
+	.width = 9,
+	.channels = 3,
+	.views = 1,
+	.pixel_type = SLOTS_U8,
+	.pixel_layout = SLOTS_NHWC,
+	.label_type = SLOTS_LABEL_I64,
+	.label_width = 1};
 
 static void fields_lie_apart_and_inside(void **state)
 {
@@ -47,6 +54,54 @@ static void fields_lie_apart_and_inside(void **state)
 				assert_int_equal(
 					extent_image(&extent, slot, row)[i], slot * 5 + row + 1);
 	extent_deinit(&extent);
+}
+
+/* Views, wide values and labels each take their room, and the rows of smaller images lie closer. */
+static void each_shape_has_its_room(void **state)
+{
+	(void)state;
+	static const struct {
+		enum slots_pixel_type pixel;
+		enum slots_label_type label;
+		uint32_t views, width, pixel_bytes, label_bytes;
+	} shapes[] = {
+		{SLOTS_U8, SLOTS_LABEL_I64, 1, 1, 1, 8},
+		{SLOTS_U8, SLOTS_LABEL_I64, 8, 1, 1, 8},
+		{SLOTS_F32, SLOTS_LABEL_F32, 2, 1000, 4, 4},
+		{SLOTS_F16, SLOTS_LABEL_F32, 3, 1, 2, 4},
+		{SLOTS_BF16, SLOTS_LABEL_I64, 1, 1, 2, 8},
+	};
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+		struct extent_geometry g = geometry;
+		struct extent extent;
+		g.pixel_type = shapes[i].pixel;
+		g.label_type = shapes[i].label;
+		g.views = shapes[i].views;
+		g.label_width = shapes[i].width;
+		assert_int_equal(extent_init(&extent, &g, 2, false, NULL), 0);
+		const struct slots_head *l = &extent.layout;
+		uint64_t rows = 5ull * g.views;
+		assert_int_equal(l->row_bytes, 7u * 9 * 3 * shapes[i].pixel_bytes);
+		assert_int_equal(l->views, g.views);
+		assert_true(l->labels_offset >= l->images_offset + rows * l->row_bytes);
+		assert_true(l->records_offset >=
+			    l->labels_offset + 5ull * g.label_width * shapes[i].label_bytes);
+		assert_true(
+			extent.stride >= l->records_offset + rows * sizeof(struct slots_record));
+		assert_ptr_equal(extent_image(&extent, 1, (uint32_t)rows - 1),
+			extent.memory + extent.stride + l->images_offset +
+				(rows - 1) * l->row_bytes);
+		struct slots_head small = extent_reshape(&extent, 1, 3, 2);
+		assert_int_equal(small.height, 3);
+		assert_int_equal(small.width, 2);
+		assert_int_equal(small.row_bytes, 3u * 2 * 3 * shapes[i].pixel_bytes);
+		assert_int_equal(small.labels_offset, l->labels_offset);
+		assert_ptr_equal(extent_image(&extent, 1, 2),
+			extent.memory + extent.stride + l->images_offset + 2 * small.row_bytes);
+		assert_ptr_equal(extent_image(&extent, 0, 2),
+			extent.memory + l->images_offset + 2 * l->row_bytes);
+		extent_deinit(&extent);
+	}
 }
 
 static void nobody_else_can_write_or_resize(void **state)
@@ -98,8 +153,7 @@ static void its_one_reader_may_write_where_asked_for(void **state)
 static void more_than_the_machine_has_is_refused_with_a_sentence(void **state)
 {
 	(void)state;
-	struct extent_geometry huge = {
-		.batch_size = 65536, .height = 2048, .width = 2048, .channels = 3};
+	struct extent_geometry huge = extent_plain(65536, 2048);
 	struct extent extent;
 	struct fault fault = {{0}};
 	assert_int_equal(extent_init(&extent, &huge, 64, false, &fault), -ENOMEM);
@@ -111,6 +165,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fields_lie_apart_and_inside),
+		cmocka_unit_test(each_shape_has_its_room),
 		cmocka_unit_test(nobody_else_can_write_or_resize),
 		cmocka_unit_test(its_one_reader_may_write_where_asked_for),
 		cmocka_unit_test(more_than_the_machine_has_is_refused_with_a_sentence),

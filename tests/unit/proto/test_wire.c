@@ -44,7 +44,7 @@ static const struct place wire_places[] = {
 	AT(wire_welcome, text_bytes, 40),
 	SIZE(wire_open, 24),
 	AT(wire_open, text_bytes, 16),
-	SIZE(wire_opened, 152),
+	SIZE(wire_opened, 160),
 	AT(wire_opened, samples, 16),
 	AT(wire_opened, epoch_samples, 24),
 	AT(wire_opened, batches, 32),
@@ -69,6 +69,7 @@ static const struct place wire_places[] = {
 	AT(wire_opened, train, 136),
 	AT(wire_opened, slots, 140),
 	AT(wire_opened, position, 144),
+	AT(wire_opened, views, 152),
 	SIZE(wire_extent, 40),
 	AT(wire_extent, extent, 16),
 	AT(wire_extent, slot_count, 20),
@@ -116,6 +117,7 @@ static const struct place slots_places[] = {
 	AT(slots_record, src_w, 32),
 	AT(slots_record, src_h, 36),
 	AT(slots_record, flags, 40),
+	AT(slots_record, view, 44),
 	AT(slots_record, position, 48),
 	SIZE(slots_head, 144),
 	AT(slots_head, magic, 0),
@@ -139,6 +141,8 @@ static const struct place slots_places[] = {
 	AT(slots_head, images_offset, 96),
 	AT(slots_head, labels_offset, 104),
 	AT(slots_head, records_offset, 112),
+	AT(slots_head, ready_ns, 120),
+	AT(slots_head, views, 128),
 };
 
 static void check(const struct place *place, size_t count)
