@@ -1,12 +1,12 @@
-/* elementary: exp, log, cosine and the functions of angles with the same bits on every machine.
+/* elementary: exp, log and cosine with the same bits on every machine.
  *
  * libm's differ between libraries, and between the variants that one library chooses by the
  * processor; where a last bit decides a rectangle's side, a run would go on differently elsewhere.
  * Here are only additions, multiplications and divisions in double, frexp, ldexp and rint: all
- * exact, or rounded as IEEE 754 says (elementary_angle.c adds fma, which is too). Each is within
- * three units in the last place (tests/unit/proto/test_elementary.c), and exp of what random crops
- * draw, |x| <= log(4/3), within one. Part of the contract as philox.h is: what is drawn on either
- * side is drawn alike. Pure functions; any thread. */
+ * exact, or rounded as IEEE 754 says. Each is within three units in the last place
+ * (tests/unit/proto/test_elementary.c), and
+ * exp of what random crops draw, |x| <= log(4/3), within one. Part of the contract as philox.h is:
+ * what is drawn on either side is drawn alike. Pure functions; any thread. */
 #pragma once
 
 /* e^x, |x| up to 1e5: 0 or infinity where it leaves double's range. */
@@ -17,12 +17,3 @@ double elementary_log(double x);
 
 /* cos(pi t / 2) for 0 <= t < 1: above 0. */
 double elementary_cosine(double t);
-
-/* Of an angle in radians, |x| up to 1e5: but for a case in hundreds the double next to the true
- * value, as libm's of today. Not NaN, not infinite. */
-double elementary_sin(double x);
-double elementary_cos(double x);
-double elementary_tan(double x);
-
-/* The angle, -pi/2 .. pi/2, whose tangent is x; as accurate. |x| up to 1e15. */
-double elementary_atan(double x);

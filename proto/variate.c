@@ -8,8 +8,6 @@
 
 _Static_assert(FLT_EVAL_METHOD == 0, "double arithmetic must be done in double");
 
-static const double VARIATE_TURN = 0x1.921fb54442d18p+2; /* 2 pi */
-
 /* sqrt(n (U^(-2/n) - 1)) cos(2 pi V) has Student's t distribution with n degrees of freedom
  * (Bailey, "Polar generation of random variates with the t-distribution", Mathematics of
  * Computation 62, 1994), and 1/2 + t / (2 sqrt(n + t^2)) then has Beta(n/2, n/2) (Devroye, "Random
@@ -34,11 +32,14 @@ static double variate_unit(uint32_t word)
 	return ((double)word + 1) * 0x1p-32;
 }
 
-/* Box and Muller's. */
+/* Box and Muller's, with the cosine of a quarter of the circle and a sign. */
 static double variate_normal(uint32_t size, uint32_t angle)
 {
-	return sqrt(-2 * elementary_log(variate_unit(size))) *
-	       elementary_cos(philox_unit(angle, 0) * VARIATE_TURN);
+	double v = 2 * philox_unit(angle, 0);
+	bool high = v >= 1;
+	double x =
+		sqrt(-2 * elementary_log(variate_unit(size))) * elementary_cosine(high ? v - 1 : v);
+	return high ? -x : x;
 }
 
 /* Marsaglia and Tsang, "A simple method for generating gamma variables", ACM Transactions on

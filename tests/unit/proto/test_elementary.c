@@ -1,4 +1,4 @@
-/* exp, log, cosine and the functions of angles against libm's, in long double. */
+/* exp, log and cosine against libm's, in long double. */
 #include "proto/elementary.h"
 
 #include <math.h>
@@ -54,39 +54,11 @@ static void test_accuracy(void **state)
 	assert_true(elementary_cosine(1 - 0x1p-53) > 0);
 }
 
-static double worst_of_angle(double x)
-{
-	double worst = ulps(elementary_sin(x), sinl(x));
-	worst = fmax(worst, ulps(elementary_cos(x), cosl(x)));
-	worst = fmax(worst, ulps(elementary_tan(x), tanl(x)));
-	return fmax(worst, ulps(elementary_atan(x), atanl(x)));
-}
-
-static void test_angles(void **state)
-{
-	double worst = 0;
-	(void)state;
-	for (int i = 1; i <= 400000; i++) {
-		worst = fmax(worst, worst_of_angle(i * 0.2499));
-		worst = fmax(worst, worst_of_angle(i * -1e-5));
-	}
-	for (int i = 1; i <= 1000; i++) /* near the zeros, where the rest cancels */
-		worst = fmax(worst, worst_of_angle(i * 0x1.921fb54442d18p-1));
-	for (int i = -1000; i <= 50; i++)
-		worst = fmax(worst, ulps(elementary_atan(ldexp(1.3, i < -20 ? i : i - 4)),
-					    atanl(ldexpl(1.3, i < -20 ? i : i - 4))));
-	assert_true(worst <= 0.55);
-	assert_true(elementary_sin(0) == 0 && elementary_cos(0) == 1 && elementary_tan(0) == 0);
-	assert_true(elementary_atan(0) == 0 && signbit(elementary_sin(-0.0)));
-	assert_true(elementary_atan(1) == 0x1.921fb54442d18p-1);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_exp_of_ratios),
 		cmocka_unit_test(test_accuracy),
-		cmocka_unit_test(test_angles),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
