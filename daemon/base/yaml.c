@@ -153,7 +153,7 @@ static int yaml_audit_event(const struct yaml_text *text, struct yaml_audit *aud
 	else if (audit->documents > 1)
 		wrong = "a second document begins here (---); one is expected";
 	else if (audit->depth > YAML_DEPTH_MAX)
-		wrong = "nested too deep; no key takes more than 8 levels";
+		wrong = "nested too deep; no key takes more than 24 levels";
 	else if (audit->nodes > YAML_NODES_MAX)
 		wrong = "too many values; at most 16,384 are read";
 	return wrong ? yaml_refuse(text, &event->start_mark, fault, wrong) : 0;
@@ -443,6 +443,8 @@ int yaml_read_value(const struct yaml_text *text, const yaml_node_t *node,
 {
 	char expect[YAML_EXPECT];
 	size_t size = 0;
+	if (key->kind == YAML_KEY_NODE && key->read_as)
+		return key->read_as(text, node, key, field, fault);
 	if (key->kind == YAML_KEY_NODE)
 		return key->read(text, node, field, fault);
 	const char *value = yaml_scalar(node, &size);
@@ -481,6 +483,24 @@ static unsigned yaml_distance(const char *a, const char *b)
 	return row[size];
 }
 
+/* Whether so many changed letters may be a slip of the pen. */
+static bool yaml_is_near(unsigned distance, const char *word)
+{
+	return distance <= UTIL_MAX(1, strlen(word) / 3);
+}
+
+const char *yaml_nearest(const char *word, const char *const *words)
+{
+	const char *nearest = NULL;
+	unsigned least = UINT32_MAX;
+	for (; *words; words++) {
+		unsigned distance = yaml_distance(word, *words);
+		nearest = distance < least ? *words : nearest;
+		least = UTIL_MIN(distance, least);
+	}
+	return nearest && yaml_is_near(least, nearest) ? nearest : NULL;
+}
+
 /* The refusal of a key that is not in the table: a likely meaning, or all there are. */
 static int yaml_unknown(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *keys, size_t count, struct fault *fault)
@@ -498,7 +518,7 @@ static int yaml_unknown(const struct yaml_text *text, const yaml_node_t *node,
 			n += (size_t)snprintf(
 				list + n, sizeof list - n, "%s%s", i ? ", " : "", keys[i].name);
 	}
-	if (least <= UTIL_MAX(1, strlen(keys[nearest].name) / 3))
+	if (yaml_is_near(least, keys[nearest].name))
 		return yaml_fault(text, node, fault, "unknown key \"%s\"; did you mean \"%s\"?",
 			quoted, keys[nearest].name);
 	return yaml_fault(

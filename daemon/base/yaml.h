@@ -21,7 +21,7 @@
 
 enum {
 	YAML_SIZE_MAX = 1 << 20, /* bytes of a text; a configuration is a few kilobytes */
-	YAML_DEPTH_MAX = 8, /* lists and mappings inside one another */
+	YAML_DEPTH_MAX = 24, /* lists and mappings inside one another */
 	YAML_NODES_MAX = 16384, /* scalars, lists and mappings of a text */
 	YAML_KEYS_MAX = 64, /* of one table: one bit each in `ret_given` */
 };
@@ -47,7 +47,7 @@ enum yaml_kind {
 	YAML_KEY_NAME, /* char[room]; as STRING, not empty, no control characters */
 	YAML_KEY_PATH, /* char[room]; as STRING, absolute where not empty */
 	YAML_KEY_ENUM, /* an enum; the value is the place of its word in `names` */
-	YAML_KEY_NODE, /* anything: `read` sees to it */
+	YAML_KEY_NODE, /* anything: `read` or `read_as` sees to it */
 };
 
 struct yaml_key {
@@ -61,6 +61,9 @@ struct yaml_key {
 	const char *const *names; /* ends with NULL */
 	int (*read)(const struct yaml_text *text, const yaml_node_t *node, void *field,
 		struct fault *fault);
+	/* In its place, for a reader that serves several keys and looks at their ranges. */
+	int (*read_as)(const struct yaml_text *text, const yaml_node_t *node,
+		const struct yaml_key *key, void *field, struct fault *fault);
 };
 
 /* Parses and checks a text. 0; -EINVAL: not YAML, not plain data, more than one document, too
@@ -94,6 +97,9 @@ const yaml_node_pair_t *yaml_find(
 /* A scalar's text and length; NULL for mappings and lists. Zero-terminated, but may hold zero
  * bytes. */
 const char *yaml_scalar(const yaml_node_t *node, size_t *ret_size);
+
+/* The one of `words` (NULL behind the last) that was likely meant by `word`; NULL: none of them. */
+const char *yaml_nearest(const char *word, const char *const *words);
 
 /* -EINVAL with "origin:line:column: ..."; `node` NULL: the place is the whole text. */
 int yaml_fault(const struct yaml_text *text, const yaml_node_t *node, struct fault *fault,

@@ -269,8 +269,8 @@ static void refuses_what_is_no_plain_data(void **state)
 				   "key knows its type"},
 		{"name: a\n---\nname: b\n",
 			"t.yaml:2:1: a second document begins here (---); one is expected"},
-		{"nested: [[[[[[[[1]]]]]]]]",
-			"t.yaml:1:16: nested too deep; no key takes more than 8 levels"},
+		{"nested: [[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]",
+			"t.yaml:1:32: nested too deep; no key takes more than 24 levels"},
 		{"name: \"a", "t.yaml:1:9: not valid YAML: found unexpected end of stream while "
 			      "scanning a quoted scalar"},
 		{"name: a\n\tcount: 1\n", "t.yaml:2:1: not valid YAML: found a tab character that "
@@ -318,6 +318,41 @@ static void bounds_size_and_number(void **state)
 	free(bytes);
 	yaml_unload(&text);
 	yaml_unload(&text); /* twice is harmless */
+}
+
+static void knows_what_was_meant(void **state)
+{
+	static const char *const words[] = {"solarize", "posterize", "p", NULL};
+	(void)state;
+	assert_string_equal(yaml_nearest("solarise", words), "solarize");
+	assert_string_equal(yaml_nearest("Posterize", words), "posterize");
+	assert_string_equal(yaml_nearest("q", words), "p");
+	assert_null(yaml_nearest("blur", words));
+	assert_null(yaml_nearest("p", words + 3));
+}
+
+static int read_whole(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault)
+{
+	const struct yaml_key whole = {key->name, YAML_KEY_U32, .min = key->min, .max = key->max};
+	return yaml_read_value(text, node, &whole, field, fault);
+}
+
+/* One reader, two keys: each has its own range. */
+static void readers_see_their_key(void **state)
+{
+	const struct yaml_key few = {"few", YAML_KEY_NODE, .max = 3, .read_as = read_whole},
+			      many = {"many", YAML_KEY_NODE, .max = 9, .read_as = read_whole};
+	cleanup(yaml_text) struct yaml_text text = {0};
+	struct fault fault;
+	uint32_t value = 0;
+	(void)state;
+	assert_int_equal(yaml_load(&text, "7", 1, "t.yaml", &fault), 0);
+	assert_int_equal(yaml_read_value(&text, text.root, &many, &value, &fault), 0);
+	assert_int_equal(value, 7);
+	assert_int_equal(yaml_read_value(&text, text.root, &few, &value, &fault), -EINVAL);
+	assert_string_equal(
+		fault.text, "t.yaml:1:1: few: expected a whole number from 0 to 3, got \"7\"");
 }
 
 static void reports_files_that_cannot_be_read(void **state)
@@ -387,6 +422,8 @@ int main(void)
 		cmocka_unit_test(quotes_no_more_than_a_line_of_it),
 		cmocka_unit_test(refuses_what_is_no_plain_data),
 		cmocka_unit_test(bounds_size_and_number),
+		cmocka_unit_test(knows_what_was_meant),
+		cmocka_unit_test(readers_see_their_key),
 		cmocka_unit_test(reports_files_that_cannot_be_read),
 		cmocka_unit_test(loads_a_file),
 		cmocka_unit_test(compares_fields),
