@@ -3,99 +3,42 @@
 
 #include "base/hash.h"
 #include "base/util.h"
+#include "order/permutation.h"
 #include "proto/philox.h"
 
 #include <assert.h>
 
-/* Ten rounds put distance between neighbours for every width; below that, tiny domains show
- * structure. */
-enum { ORDER_ROUNDS = 10 };
-
-struct order_key {
-	uint32_t key[2];
-	uint32_t epoch;
-	unsigned half_bits;
-	uint64_t mask;
-};
-
-static struct order_key order_key_make(const struct order *order, uint32_t epoch)
+/* A part that is read beside others shuffles by itself. */
+static struct permutation order_permutation(const struct order *order, uint32_t epoch)
 {
-	unsigned bits =
-		order->samples > 1 ? 64u - (unsigned)__builtin_clzll(order->samples - 1) : 1;
-	unsigned half = (bits + 1) / 2;
-	return (struct order_key){
-		.key = {(uint32_t)order->seed, (uint32_t)(order->seed >> 32)},
-		.epoch = epoch,
-		.half_bits = half,
-		.mask = ((uint64_t)1 << half) - 1,
-	};
+	return permutation_make(
+		order->samples, order->seed, PHILOX_SHUFFLE, epoch | (uint64_t)order->part << 32);
 }
 
-static uint64_t order_round(const struct order_key *k, uint64_t half, unsigned round)
+/* Of a split the seed is no matter: all streams agree on what belongs to it. */
+static uint64_t order_split(const struct order_subset *subset, uint64_t place)
 {
-	uint32_t counter[4] = {(uint32_t)half, round, k->epoch, PHILOX_SHUFFLE};
-	struct philox r = philox_4x32(counter, k->key);
-	return r.word[0] & k->mask;
+	struct permutation fixed = permutation_make(subset->of, 0, PHILOX_SPLIT, 0);
+	return permutation_at(&fixed, subset->from + place);
 }
 
-static uint64_t order_encrypt(const struct order_key *k, uint64_t x)
+uint64_t order_pick(const struct order *order, uint64_t place)
 {
-	uint64_t left = x >> k->half_bits, right = x & k->mask;
-	for (unsigned round = 0; round < ORDER_ROUNDS; round++) {
-		uint64_t next = left ^ order_round(k, right, round);
-		left = right;
-		right = next;
-	}
-	return left << k->half_bits | right;
-}
-
-static uint64_t order_decrypt(const struct order_key *k, uint64_t x)
-{
-	uint64_t left = x >> k->half_bits, right = x & k->mask;
-	for (unsigned round = ORDER_ROUNDS; round-- > 0;) {
-		uint64_t previous = right ^ order_round(k, left, round);
-		right = left;
-		left = previous;
-	}
-	return left << k->half_bits | right;
-}
-
-/* A Feistel round over more than two bits is an even permutation, and so is a network of them;
- * walking the cycle turns that into a bias of small domains (of 15 samples, 15 orders in 16 would
- * be odd). Swapping samples 0 and 1 on the toss of a coin gives even and odd the same share. Its
- * own inverse. */
-static uint64_t order_toss(const struct order *order, const struct order_key *k, uint64_t sample)
-{
-	if (sample > 1 || order->samples < 2)
-		return sample;
-	uint32_t counter[4] = {0, ORDER_ROUNDS, k->epoch, PHILOX_SHUFFLE};
-	return sample ^ (philox_4x32(counter, k->key).word[0] & 1);
-}
-
-/* The number that stands at a place of the subset; without one, the place is the number. */
-static uint64_t order_pick(const struct order *order, uint64_t place)
-{
+	assert(place < order->samples);
 	if (order->subset.narrow)
 		return order->subset.narrow[place];
-	return order->subset.wide ? order->subset.wide[place] : place;
-}
-
-static uint64_t order_place(const struct order *order, uint32_t epoch, uint64_t position)
-{
-	assert(position < order->samples);
-	if (!order->shuffle)
-		return position;
-	struct order_key k = order_key_make(order, epoch);
-	uint64_t x = position;
-	do
-		x = order_encrypt(&k, x);
-	while (x >= order->samples);
-	return order_toss(order, &k, x);
+	if (order->subset.wide)
+		return order->subset.wide[place];
+	return order->subset.of ? order_split(&order->subset, place) : place;
 }
 
 uint64_t order_sample(const struct order *order, uint32_t epoch, uint64_t position)
 {
-	return order_pick(order, order_place(order, epoch, position));
+	assert(position < order->samples);
+	if (!order->shuffle)
+		return order_pick(order, position);
+	struct permutation p = order_permutation(order, epoch);
+	return order_pick(order, permutation_at(&p, position));
 }
 
 uint64_t order_position(const struct order *order, uint32_t epoch, uint64_t sample)
@@ -103,12 +46,8 @@ uint64_t order_position(const struct order *order, uint32_t epoch, uint64_t samp
 	assert(sample < order->samples);
 	if (!order->shuffle)
 		return sample;
-	struct order_key k = order_key_make(order, epoch);
-	uint64_t x = order_toss(order, &k, sample);
-	do
-		x = order_decrypt(&k, x);
-	while (x >= order->samples);
-	return x;
+	struct permutation p = order_permutation(order, epoch);
+	return permutation_find(&p, sample);
 }
 
 uint64_t order_substitute(

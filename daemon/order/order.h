@@ -1,12 +1,15 @@
 /* order: position in an epoch -> sample, with O(1) memory.
  *
- * A full shuffle is a keyed pseudo-random permutation of [0, n): a balanced Feistel network over
- * the smallest even number of bits that holds n - 1, with Philox as its round function, walking the
- * cycle until the value falls below n (Black and Rogaway, "Ciphers with arbitrary finite domains",
- * CT-RSA 2002: at most 4 steps expected), and a coin that makes odd permutations as likely as even
- * ones. The key is (seed, epoch). Nothing is stored per sample, but the list of a subset that
- * somebody asks for, and nothing but (seed, epoch, position) decides: threads, ranks and restarts
- * cannot change it.
+ * A map of this folder:
+ *   permutation.[ch]  a keyed permutation of [0, n) without a table
+ *   order.[ch]        the samples of one dataset in order; how an epoch is cut into batches
+ *   sampler.[ch]      what stands at a position of a stream: weights, repeats, a mix of datasets
+ *   alias.[ch]        a table that draws by weights
+ *   course.[ch]       the batches of a stream that begins somewhere
+ *
+ * A full shuffle is a permutation keyed by (seed, epoch). Nothing is stored per sample, but the
+ * list of a subset that somebody asks for, and nothing but (seed, epoch, position) decides:
+ * threads, ranks and restarts cannot change it.
  *
  * Pure functions; any thread. */
 #pragma once
@@ -15,10 +18,13 @@
 #include <stdint.h>
 
 /* The samples that an epoch consists of, where it is not all of the dataset: what is shuffled are
- * their places here. Any number may come several times. */
+ * their places here. Either a list, in which any number may come several times, or a split: a fixed
+ * permutation of the dataset from one place on, the same for every seed, so that splits that do not
+ * overlap share no sample and each is mixed over all of the dataset. */
 struct order_subset {
 	const uint32_t *narrow; /* the numbers; NULL: `wide` has them */
 	const uint64_t *wide;
+	uint64_t of, from; /* a split: of so many samples, from there on; `of` 0: none */
 };
 
 struct order {
@@ -26,7 +32,11 @@ struct order {
 	uint64_t seed;
 	bool shuffle; /* false: position is the sample, or its place in the subset */
 	struct order_subset subset; /* zeroed: all of the dataset */
+	uint32_t part; /* below 2^16: which of several that are read together shuffles */
 };
+
+/* The sample at a place of the subset; without one, the place is the sample. */
+uint64_t order_pick(const struct order *order, uint64_t place);
 
 /* The sample at `position` (below n) of `epoch`. */
 uint64_t order_sample(const struct order *order, uint32_t epoch, uint64_t position);

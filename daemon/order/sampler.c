@@ -1,0 +1,136 @@
+/* sampler: see sampler.h. Pure functions. */
+#include "order/sampler.h"
+
+#include "order/permutation.h"
+#include "proto/philox.h"
+
+#include <assert.h>
+#include <string.h>
+
+__extension__ typedef unsigned __int128 sampler_wide;
+
+/* Numbers of permutations beyond which the first ones come again: what a draw's counter holds. No
+ * run comes so far. */
+#define SAMPLER_BLOCKS (((uint64_t)1 << 48) - 1)
+
+struct sampler sampler_plain(const struct order *order)
+{
+	return (struct sampler){
+		.length = order->samples, .repeats = 1, .parts = 1, .order = {*order}};
+}
+
+static uint64_t sampler_item(const struct sampler *sampler, uint64_t position)
+{
+	assert(position < sampler->length);
+	return position / sampler->repeats;
+}
+
+/* Counted through all epochs. */
+static sampler_wide sampler_ordinal(const struct sampler *sampler, uint32_t epoch, uint64_t item)
+{
+	uint64_t each = (sampler->length + sampler->repeats - 1) / sampler->repeats;
+	return (sampler_wide)epoch * each + item;
+}
+
+/* Item `ordinal` of a part's permutations in a row. */
+static uint64_t sampler_pass(const struct order *order, sampler_wide ordinal)
+{
+	return order_sample(
+		order, (uint32_t)(ordinal / order->samples), (uint64_t)(ordinal % order->samples));
+}
+
+/* What each block puts at a place: the part, and which of its quota. */
+static uint32_t sampler_part(
+	const struct sampler *sampler, sampler_wide block, uint64_t place, uint64_t *ret_rank)
+{
+	struct permutation p = permutation_make(SAMPLER_BLOCK, sampler->order[0].seed,
+		PHILOX_SOURCES, (uint64_t)block & SAMPLER_BLOCKS);
+	uint64_t rank = permutation_at(&p, place);
+	uint32_t part = 0;
+	while (rank >= sampler->quota[part])
+		rank -= sampler->quota[part++];
+	*ret_rank = rank;
+	return part;
+}
+
+static struct sampler_pick sampler_mixed(const struct sampler *sampler, sampler_wide ordinal)
+{
+	sampler_wide block = ordinal / SAMPLER_BLOCK;
+	uint64_t rank;
+	uint32_t part = sampler_part(sampler, block, (uint64_t)(ordinal % SAMPLER_BLOCK), &rank);
+	return (struct sampler_pick){
+		part, sampler_pass(&sampler->order[part], block * sampler->quota[part] + rank)};
+}
+
+static uint64_t sampler_weighted(const struct sampler *sampler, struct philox words)
+{
+	const struct order *order = &sampler->order[0];
+	return order_pick(order, alias_draw(sampler->weights, order->samples, words.word));
+}
+
+struct sampler_pick sampler_pick(const struct sampler *sampler, uint32_t epoch, uint64_t position)
+{
+	const struct order *order = &sampler->order[0];
+	uint64_t item = sampler_item(sampler, position);
+	if (sampler->parts > 1)
+		return sampler_mixed(sampler, sampler_ordinal(sampler, epoch, item));
+	if (sampler->weights)
+		return (struct sampler_pick){
+			0, sampler_weighted(sampler,
+				   philox_draw(order->seed, epoch, item, PHILOX_WEIGHTED, 0))};
+	if (sampler->endless)
+		return (struct sampler_pick){
+			0, sampler_pass(order, sampler_ordinal(sampler, epoch, item))};
+	return (struct sampler_pick){0, order_sample(order, epoch, item)};
+}
+
+struct sampler_pick sampler_substitute(
+	const struct sampler *sampler, uint32_t epoch, uint64_t position, uint32_t attempt)
+{
+	uint64_t item = sampler_item(sampler, position);
+	uint32_t part = 0;
+	if (sampler->weights)
+		return (struct sampler_pick){
+			0, sampler_weighted(sampler, philox_draw(sampler->order[0].seed, epoch,
+							     item, PHILOX_SUBSTITUTE, attempt))};
+	if (sampler->parts > 1)
+		part = sampler_mixed(sampler, sampler_ordinal(sampler, epoch, item)).part;
+	return (struct sampler_pick){
+		part, order_substitute(&sampler->order[part], epoch, item, attempt)};
+}
+
+/* Whether a's remainder comes before b's. */
+static bool sampler_before(const double *remainder, uint32_t a, uint32_t b)
+{
+	return remainder[a] > remainder[b] || (remainder[a] == remainder[b] && a < b);
+}
+
+bool sampler_quotas(const double *weight, uint32_t parts, uint32_t *ret_quota, uint32_t *ret_part)
+{
+	double most = 0, sum = 0, remainder[SAMPLER_PARTS];
+	uint32_t left = SAMPLER_BLOCK;
+	assert(parts && parts <= SAMPLER_PARTS);
+	for (uint32_t i = 0; i < parts; i++)
+		most = weight[i] > most ? weight[i] : most;
+	/* By the largest, so that sums of huge ones are finite. */
+	for (uint32_t i = 0; i < parts; i++)
+		sum += weight[i] / most;
+	for (uint32_t i = 0; i < parts; i++) {
+		double share = weight[i] / most / sum * SAMPLER_BLOCK;
+		ret_quota[i] = (uint32_t)share;
+		remainder[i] = share - ret_quota[i];
+		left -= ret_quota[i];
+	}
+	assert(left <= parts);
+	for (; left; left--) {
+		uint32_t next = 0;
+		for (uint32_t i = 1; i < parts; i++)
+			if (sampler_before(remainder, i, next))
+				next = i;
+		ret_quota[next]++;
+		remainder[next] = -1;
+	}
+	for (*ret_part = 0; *ret_part < parts && ret_quota[*ret_part]; ++*ret_part)
+		;
+	return *ret_part == parts;
+}
