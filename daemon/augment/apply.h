@@ -1,10 +1,10 @@
 /* apply: how ops (op.h) are carried out; between augment.c and the families of ops only.
  *
  * Every op goes from one image into another of the same size; pixels are RGB, uint8, rows without
- * gaps, and not a byte behind 3 x width x height is read or written. What looks at a pixel by itself
- * (colour.c) may be given the same memory twice, and then works in place; all others are given two
- * places that do not overlap. apply_ops goes back and forth between two buffers and has the last op
- * write where the result is wanted.
+ * gaps, and not a byte behind 3 x width x height is read or written. What looks at a pixel by
+ * itself (colour.c) may be given the same memory twice, and then works in place; all others are
+ * given two places that do not overlap. apply_ops goes back and forth between two buffers and has
+ * the last op write where the result is wanted.
  *
  * Who adds a kind of op adds it to op.h and op_text, and its family to apply_families (augment.c).
  * Parameters were checked when the recipe was read; here they are asserted at most. Nothing is

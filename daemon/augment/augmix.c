@@ -21,8 +21,8 @@ static void augmix_add(float *sums, const uint8_t *pixels, size_t bytes, float w
 		sums[i] += weight * pixels[i];
 }
 
-void augmix_apply(const struct apply *apply, const struct op *ops, const struct op_image *from,
-	uint8_t *to)
+void augmix_apply(
+	const struct apply *apply, const struct op *ops, const struct op_image *from, uint8_t *to)
 {
 	size_t bytes = (size_t)3 * from->width * from->height;
 	for (size_t i = 0; i < bytes; i++)

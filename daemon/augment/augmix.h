@@ -7,5 +7,5 @@
 uint32_t augmix_length(const struct op *ops);
 
 /* `to` does not overlap from->pixels. */
-void augmix_apply(const struct apply *apply, const struct op *ops, const struct op_image *from,
-	uint8_t *to);
+void augmix_apply(
+	const struct apply *apply, const struct op *ops, const struct op_image *from, uint8_t *to);

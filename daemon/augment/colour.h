@@ -5,5 +5,5 @@
 #include "augment/apply.h"
 
 /* `to` may be from->pixels. */
-void colour_apply(const struct apply *apply, const struct op *op, const struct op_image *from,
-	uint8_t *to);
+void colour_apply(
+	const struct apply *apply, const struct op *op, const struct op_image *from, uint8_t *to);

@@ -4,8 +4,8 @@
 #include "augment/apply.h"
 
 /* `to` does not overlap from->pixels. */
-void filter_apply(const struct apply *apply, const struct op *op, const struct op_image *from,
-	uint8_t *to);
+void filter_apply(
+	const struct apply *apply, const struct op *op, const struct op_image *from, uint8_t *to);
 
 /* Scratch for images of up to side x side. */
 uint64_t filter_scratch(uint32_t side);

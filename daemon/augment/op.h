@@ -53,7 +53,7 @@ struct op {
 	enum weights_filter filter; /* OP_AFFINE, OP_PERSPECTIVE: NEAREST, BILINEAR, BICUBIC */
 	double amount;
 	double matrix[OP_MATRIX];
-	uint32_t kernel[2]; /* odd; width, height */
+	uint32_t kernel[2]; /* odd, below twice the side that the augmenter is for; width, height */
 	double sigma[2]; /* x, y */
 	uint8_t fill[3];
 	struct {

@@ -1,0 +1,170 @@
+/* augment: see augment.h: scratch, and the way of an image from op to op. One augmenter is one
+ * thread's. */
+#include "augment/augment.h"
+
+#include "augment/apply.h"
+#include "augment/augmix.h"
+#include "augment/colour.h"
+#include "augment/filter.h"
+#include "augment/kernels.h"
+#include "augment/warp.h"
+#include "base/util.h"
+
+#include <assert.h>
+#include <errno.h>
+
+enum { AUGMENT_ALIGN = 64 };
+
+struct augmenter {
+	struct apply apply;
+	uint32_t side;
+	_Alignas(AUGMENT_ALIGN) uint8_t memory[];
+};
+
+typedef void apply_one(
+	const struct apply *apply, const struct op *op, const struct op_image *from, uint8_t *to);
+
+static apply_one *const apply_families[OP_KINDS] = {
+	[OP_FLIP_HORIZONTAL] = warp_apply,
+	[OP_FLIP_VERTICAL] = warp_apply,
+	[OP_BRIGHTNESS] = colour_apply,
+	[OP_CONTRAST] = colour_apply,
+	[OP_SATURATION] = colour_apply,
+	[OP_HUE] = colour_apply,
+	[OP_GRAYSCALE] = colour_apply,
+	[OP_INVERT] = colour_apply,
+	[OP_POSTERIZE] = colour_apply,
+	[OP_SOLARIZE] = colour_apply,
+	[OP_EQUALIZE] = colour_apply,
+	[OP_AUTOCONTRAST] = colour_apply,
+	[OP_SHARPNESS] = filter_apply,
+	[OP_BLUR] = filter_apply,
+	[OP_PILLOW_BLUR] = filter_apply,
+	[OP_AFFINE] = warp_apply,
+	[OP_PERSPECTIVE] = warp_apply,
+	[OP_ROTATE_QUARTERS] = warp_apply,
+	[OP_AUGMIX] = augmix_apply,
+};
+
+/* Where an op may write that is not the last. */
+static uint8_t *apply_next(const struct op *op, const uint8_t *pixels, uint8_t *const buffers[2])
+{
+	unsigned now = pixels == buffers[1];
+	bool kept = pixels != buffers[now];
+	if (kept || apply_families[op->kind] == colour_apply)
+		return buffers[now];
+	return buffers[1 - now];
+}
+
+static uint32_t apply_length(const struct op *ops)
+{
+	return ops->kind == OP_AUGMIX ? augmix_length(ops) : 1;
+}
+
+const uint8_t *apply_ops(const struct apply *apply, const struct op *ops, uint32_t count,
+	const struct op_image *from, uint8_t *const buffers[2], uint8_t *to)
+{
+	struct op_image image = *from;
+	size_t bytes = (size_t)3 * image.width * image.height;
+	for (uint32_t i = 0, length; i < count; i += length) {
+		length = apply_length(&ops[i]);
+		bool last = to && i + length == count;
+		uint8_t *next = last ? to : apply_next(&ops[i], image.pixels, buffers);
+		assert(apply_families[ops[i].kind]);
+		apply_families[ops[i].kind](apply, &ops[i], &image, next);
+		image.pixels = next;
+	}
+	if (to && image.pixels != to)
+		memcpy(to, image.pixels, bytes);
+	return to ? to : image.pixels;
+}
+
+/* --- memory --- */
+
+static uint64_t image_bytes(uint32_t side)
+{
+	return util_align((uint64_t)3 * side * side, AUGMENT_ALIGN);
+}
+
+static uint64_t scratch_bytes(uint32_t side)
+{
+	return util_align(UTIL_MAX(filter_scratch(side), warp_scratch(side)), AUGMENT_ALIGN);
+}
+
+static bool recipe_has(const struct step_recipe *recipe, enum step_kind kind)
+{
+	for (uint32_t i = 0; i < recipe->count; i++)
+		if (recipe->step[i].kind == kind)
+			return true;
+	return false;
+}
+
+uint64_t augmenter_bytes(const struct step_recipe *recipe, uint32_t side)
+{
+	uint64_t image = image_bytes(side);
+	uint64_t mix = recipe_has(recipe, STEP_AUG_MIX) ? 2 * image + sizeof(float) * image : 0;
+	return util_align(sizeof(struct augmenter), AUGMENT_ALIGN) + 2 * image +
+	       scratch_bytes(side) + mix;
+}
+
+static uint8_t *memory_take(uint8_t **memory, uint64_t bytes)
+{
+	uint8_t *taken = *memory;
+	*memory += bytes;
+	return taken;
+}
+
+static void augmenter_cut(struct augmenter *augmenter, bool mix)
+{
+	struct apply *apply = &augmenter->apply;
+	uint8_t *memory = augmenter->memory;
+	uint64_t image = image_bytes(augmenter->side);
+	for (int i = 0; i < 2; i++)
+		apply->image[i] = memory_take(&memory, image);
+	apply->scratch = memory_take(&memory, scratch_bytes(augmenter->side));
+	for (int i = 0; mix && i < 2; i++)
+		apply->chain[i] = memory_take(&memory, image);
+	if (mix)
+		apply->sums = (float *)(void *)memory_take(&memory, sizeof(float) * image);
+}
+
+int augmenter_new(const struct step_recipe *recipe, uint32_t side, struct augmenter **ret,
+	struct fault *fault)
+{
+	const struct augment_kernels *kernels;
+	int rc = augment_kernels_choose(&kernels, fault);
+	if (rc < 0)
+		return rc;
+	uint64_t bytes = augmenter_bytes(recipe, side);
+	struct augmenter *augmenter = aligned_alloc(AUGMENT_ALIGN, bytes);
+	if (!augmenter)
+		return fault_set(fault, -ENOMEM,
+			"no memory for images that are augmented (%llu bytes)",
+			(unsigned long long)bytes);
+	*augmenter = (struct augmenter){.apply = {.kernels = kernels}, .side = side};
+	augmenter_cut(augmenter, recipe_has(recipe, STEP_AUG_MIX));
+	*ret = augmenter;
+	return 0;
+}
+
+void augmenter_free(struct augmenter *augmenter)
+{
+	free(augmenter);
+}
+
+uint8_t *augmenter_image(struct augmenter *augmenter)
+{
+	return augmenter->apply.image[0];
+}
+
+void augmenter_run(struct augmenter *augmenter, const struct step_plan *plan, uint32_t width,
+	uint32_t height, uint8_t *out)
+{
+	const struct apply *apply = &augmenter->apply;
+	assert(width <= augmenter->side && height <= augmenter->side);
+	uint32_t count = plan->count;
+	while (count && plan->op[count - 1].kind == OP_ERASE)
+		count--;
+	const struct op_image image = {apply->image[0], width, height};
+	(void)apply_ops(apply, plan->op, count, &image, apply->image, out);
+}

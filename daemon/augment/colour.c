@@ -1,0 +1,125 @@
+/* colour: see colour.h. What Pillow's ImageEnhance, ImageOps and conversions make of a pixel, by
+ * the kernels; what is the same for all pixels of an image is worked out here. Pure. */
+#include "augment/colour.h"
+
+#include "augment/kernels.h"
+#include "base/util.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+static size_t colour_pixels(const struct op_image *image)
+{
+	return (size_t)image->width * image->height;
+}
+
+/* ImageEnhance.Contrast: int(mean of L + 0.5), the mean a quotient of doubles. */
+static uint8_t contrast_level(const struct augment_kernels *k, const struct op_image *from)
+{
+	size_t pixels = colour_pixels(from);
+	return (uint8_t)((double)k->light(from->pixels, pixels) / (double)pixels + 0.5);
+}
+
+/* What torchvision's adjust_hue adds to H: np.int32(hue_factor * 255).astype(np.uint8). */
+static uint8_t hue_turn(double factor)
+{
+	return (uint8_t)(int32_t)(factor * 255);
+}
+
+/* From which level on: the first whole number that is not below the threshold. */
+static uint32_t solarize_least(double threshold)
+{
+	return threshold <= 0 ? 0 : threshold > 255 ? AUGMENT_LEVELS : (uint32_t)ceil(threshold);
+}
+
+/* ImageOps.autocontrast without cutoff. */
+static void autocontrast_table(uint8_t *table, uint8_t least, uint8_t most)
+{
+	bool flat = most <= least;
+	double scale = flat ? 1.0 : 255.0 / (most - least), offset = flat ? 0.0 : -least * scale;
+	for (int i = 0; i < AUGMENT_LEVELS; i++) {
+		int level = (int)(i * scale + offset);
+		table[i] = (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
+	}
+}
+
+static void colour_autocontrast(
+	const struct augment_kernels *k, const struct op_image *from, uint8_t *to)
+{
+	uint8_t table[3][AUGMENT_LEVELS], least[3], most[3];
+	k->extremes(from->pixels, colour_pixels(from), least, most);
+	for (int c = 0; c < 3; c++)
+		autocontrast_table(table[c], least[c], most[c]);
+	k->map(to, from->pixels, colour_pixels(from), table);
+}
+
+/* ImageOps.equalize; all levels but the brightest share the 255 steps. */
+static void equalize_table(uint8_t *table, const uint32_t count[AUGMENT_LEVELS], size_t pixels)
+{
+	int brightest = AUGMENT_LEVELS - 1;
+	while (!count[brightest])
+		brightest--;
+	size_t step = (pixels - count[brightest]) / 255, sum = step / 2;
+	for (int i = 0; i < AUGMENT_LEVELS; i++) {
+		size_t level = step ? sum / step : (size_t)i;
+		table[i] = (uint8_t)UTIL_MIN(level, 255);
+		sum += count[i];
+	}
+}
+
+static void colour_equalize(
+	const struct augment_kernels *k, const struct op_image *from, uint8_t *to)
+{
+	uint32_t count[3][AUGMENT_LEVELS] = {0};
+	uint8_t table[3][AUGMENT_LEVELS];
+	size_t pixels = colour_pixels(from);
+	for (size_t i = 0; i < 3 * pixels; i += 3)
+		for (int c = 0; c < 3; c++)
+			count[c][from->pixels[i + c]]++;
+	for (int c = 0; c < 3; c++)
+		equalize_table(table[c], count[c], pixels);
+	k->map(to, from->pixels, pixels, table);
+}
+
+void colour_apply(
+	const struct apply *apply, const struct op *op, const struct op_image *from, uint8_t *to)
+{
+	const struct augment_kernels *k = apply->kernels;
+	size_t pixels = colour_pixels(from), bytes = 3 * pixels;
+	switch (op->kind) {
+	case OP_BRIGHTNESS:
+		k->blend(to, from->pixels, bytes, 0, (float)op->amount);
+		break;
+	case OP_CONTRAST:
+		k->blend(to, from->pixels, bytes, contrast_level(k, from), (float)op->amount);
+		break;
+	case OP_SATURATION:
+		k->saturate(to, from->pixels, pixels, (float)op->amount);
+		break;
+	case OP_HUE:
+		k->hue(to, from->pixels, pixels, hue_turn(op->amount));
+		break;
+	case OP_GRAYSCALE:
+		k->grey(to, from->pixels, pixels);
+		break;
+	case OP_INVERT:
+		k->fold(to, from->pixels, bytes, 0, UINT8_MAX);
+		break;
+	case OP_POSTERIZE:
+		k->fold(to, from->pixels, bytes, AUGMENT_LEVELS,
+			(uint8_t)(UINT8_MAX << (8 - (int)op->amount)));
+		break;
+	case OP_SOLARIZE:
+		k->fold(to, from->pixels, bytes, solarize_least(op->amount), UINT8_MAX);
+		break;
+	case OP_EQUALIZE:
+		colour_equalize(k, from, to);
+		break;
+	case OP_AUTOCONTRAST:
+		colour_autocontrast(k, from, to);
+		break;
+	default:
+		assert(!"an op on colours");
+	}
+}

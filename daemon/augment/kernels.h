@@ -1,0 +1,70 @@
+/* kernels: the inner loops of the ops, behind a table that is chosen once at start.
+ *
+ *   kernels_c.c       the truth, in plain C: what Pillow computes, step by step
+ *   kernels_body.h    plain C that every compiler turns into vectors, compiled once per instruction
+ *                     set: what is not worth more
+ *
+ * Pixels are R, G, B, one behind the other. Where `to` and `from` are both given they may be the
+ * same memory, unless a function says otherwise; not a byte more than told is read or written. Pure
+ * functions; any thread. */
+#pragma once
+
+#include "base/fault.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { AUGMENT_LEVELS = 256 };
+
+struct augment_kernels {
+	const char *name; /* "c", "avx2", "avx512", "avx512-vnni", "neon" */
+
+	/* Image.blend of an image that is `level` all over with this one. */
+	void (*blend)(uint8_t *to, const uint8_t *from, size_t bytes, uint8_t level, float amount);
+	/* Bytes of `least` and more (0 .. 256) are inverted; then `mask` is what remains. */
+	void (*fold)(uint8_t *to, const uint8_t *from, size_t bytes, uint32_t least, uint8_t mask);
+	/* Each channel by its own table. */
+	void (*map)(uint8_t *to, const uint8_t *from, size_t pixels,
+		const uint8_t table[3][AUGMENT_LEVELS]);
+
+	/* convert("L"), three times. */
+	void (*grey)(uint8_t *to, const uint8_t *from, size_t pixels);
+	/* Image.blend of that with the image. */
+	void (*saturate)(uint8_t *to, const uint8_t *from, size_t pixels, float amount);
+	/* convert("HSV"), `turn` added to H, and back. */
+	void (*hue)(uint8_t *to, const uint8_t *from, size_t pixels, uint8_t turn);
+
+	/* The sum of convert("L"). */
+	uint64_t (*light)(const uint8_t *from, size_t pixels);
+	/* The least and the most of each channel. */
+	void (*extremes)(
+		const uint8_t *from, size_t pixels, uint8_t ret_least[3], uint8_t ret_most[3]);
+
+	/* Image.blend of ImageFilter.SMOOTH with the middle one of three rows, for the bytes from
+	 * the fourth on; `bytes` of them, whose neighbours three bytes on either side are there
+	 * too. `to` is another memory. */
+	void (*sharpen)(uint8_t *to, const uint8_t *const rows[3], size_t bytes, float amount);
+	/* to[i] = the sum of weight[t] x rows[t][i], floats of 32 bits added in that order. */
+	void (*blur_down)(float *to, const uint8_t *const *rows, const float *weight, uint32_t taps,
+		size_t bytes);
+	/* The sum of weight[t] x from[i + 3 t], likewise, rounded, halves to even. */
+	void (*blur_across)(
+		uint8_t *to, const float *from, const float *weight, uint32_t taps, size_t bytes);
+	/* A row of Pillow's box blur down: `sums` moves on by one row, from `leave` to `enter`, and
+	 * is weighed together with `before` and `behind`, the rows at either end; 24 bits. */
+	void (*box_down)(uint8_t *to, uint32_t *sums, const uint8_t *const rows[4], uint32_t weight,
+		uint32_t edge_weight, size_t bytes);
+};
+
+/* In box_down. */
+enum { AUGMENT_LEAVE, AUGMENT_ENTER, AUGMENT_BEFORE, AUGMENT_BEHIND };
+
+extern const struct augment_kernels augment_kernels_c;
+
+/* The table of the widest vectors that this processor has, or the one that the environment variable
+ * PENSTOCK_KERNELS names. 0, or -EINVAL for an unknown name, -ENOTSUP for one that this processor
+ * cannot run. */
+int augment_kernels_choose(const struct augment_kernels **ret, struct fault *fault);
+
+/* The i-th table that this processor can run, plain C first; NULL behind the last. */
+const struct augment_kernels *augment_kernels_at(unsigned i);
