@@ -31,7 +31,8 @@ MAY_SEE = {
     "daemon/serve": ("daemon/base", "proto", "daemon/augment", "daemon/stream", "daemon/config.h", *(f"daemon/{stage}" for stage in STAGES)),
     "daemon": ("daemon", "proto"),  # main.c, config.[ch]
     "client/lib": ("proto", "include"),
-    "client/cuda": ("proto", "include"),
+    # What is mixed on a device and what on the CPU is drawn by one file.
+    "client/cuda": ("proto", "include", "client/lib/mixplan.h"),
     # `penstock plan` says what memory a daemon would need: by the pure functions that the daemon itself asks.
     "client/cli": ("proto", "include", "daemon/base", "daemon/augment", "daemon/stream", "daemon/pack",
                    "daemon/serve/plan.h",

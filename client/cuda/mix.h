@@ -1,8 +1,4 @@
-/* mix: what is done to each row of a batch, drawn from seed, epoch and position. Pure.
- *
- * Flip and erase are drawn per row, keyed by the row's position; MixUp and CutMix once per batch,
- * keyed by the position of its first row. Rows pair with the one before them (row 0 with the last),
- * as torchvision.transforms.v2's MixUp and CutMix do. */
+/* mix: what is done to each row of a batch on the device, by client/lib/mixplan.h's draws. Pure. */
 #pragma once
 
 #include "penstock/cuda.h"

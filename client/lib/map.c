@@ -4,13 +4,16 @@
  * could truncate the file and this process would die of SIGBUS in the middle of a training step. So
  * they are checked, not assumed, and before the size is.
  *
- * Thread: that of the stream. */
+ * All that are there are listed, for who is about to write to memory that may be one's.
+ *
+ * Thread: that of the stream; map_meets any. */
 #include "client/lib/map.h"
 
 #include "client/lib/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -18,6 +21,47 @@
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* linux/fcntl.h, 5.1 */
 #endif
+
+enum { MAP_LISTED = 256 };
+
+/* Without a lock, which a child of fork() could find held for ever. `end` is 0 while `begin` is not
+ * that of a map. */
+static struct {
+	atomic_uintptr_t begin, end;
+} map_list[MAP_LISTED];
+
+static void map_list_add(const struct map *map)
+{
+	for (size_t i = 0; i < MAP_LISTED; i++) {
+		uintptr_t none = 0, begin = (uintptr_t)map->bytes;
+		if (!atomic_compare_exchange_strong(&map_list[i].begin, &none, begin))
+			continue;
+		atomic_store(&map_list[i].end, begin + map->size);
+		return;
+	}
+}
+
+static void map_list_remove(const struct map *map)
+{
+	for (size_t i = 0; i < MAP_LISTED; i++) {
+		if (atomic_load(&map_list[i].begin) != (uintptr_t)map->bytes)
+			continue;
+		atomic_store(&map_list[i].end, 0);
+		atomic_store(&map_list[i].begin, 0);
+		return;
+	}
+}
+
+bool map_meets(const void *at, size_t bytes)
+{
+	for (size_t i = 0; i < MAP_LISTED; i++) {
+		uintptr_t begin = atomic_load(&map_list[i].begin);
+		uintptr_t end = atomic_load(&map_list[i].end);
+		if (end && (uintptr_t)at < end && begin < (uintptr_t)at + bytes)
+			return true;
+	}
+	return false;
+}
 
 int map_check_seals(int fd, bool writable, const char *what)
 {
@@ -57,12 +101,15 @@ int map_init(struct map *map, int fd, uint64_t size, bool writable)
 			"`ulimit -v`?)",
 			(unsigned long long)size, strerror(errno));
 	*map = (struct map){.bytes = bytes, .size = (size_t)size};
+	map_list_add(map);
 	return 0;
 }
 
 void map_deinit(struct map *map)
 {
-	if (map->bytes)
+	if (map->bytes) {
+		map_list_remove(map);
 		(void)munmap((void *)(uintptr_t)map->bytes, map->size);
+	}
 	*map = (struct map){0};
 }

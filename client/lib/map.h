@@ -22,3 +22,7 @@ int map_init(struct map *map, int fd, uint64_t size, bool writable);
 
 /* Takes a map that was never made. */
 void map_deinit(struct map *map);
+
+/* Whether any of `bytes` bytes from `at` on is mapped by this process's streams: as far as can be
+ * told, which is of the first 256 maps that are there at once. Thread: any. */
+bool map_meets(const void *at, size_t bytes);

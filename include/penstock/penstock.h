@@ -474,7 +474,7 @@ struct penstock_mix_row {
 	float blend, partner_blend; /* MixUp: of the pixels; 1 and 0 otherwise */
 	float weight, partner_weight; /* of the labels; 1 and 0 where nothing is mixed */
 	uint32_t view; /* of the sample */
-	uint32_t reserved[2];
+	uint32_t seed[2]; /* the stream's, low half first: for noise */
 };
 
 struct penstock_mix;

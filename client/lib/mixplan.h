@@ -1,0 +1,47 @@
+/* mixplan: what is done to each row of a batch, drawn from seed, epoch and position. Pure.
+ *
+ * Flip and erase are drawn per row, keyed by the row's position and view; MixUp and CutMix once per
+ * batch, keyed by the position of its first row. Samples pair with the one before them (the first
+ * with the last), as torchvision.transforms.v2's MixUp and CutMix do; of several views each with
+ * the partner's of the same number.
+ *
+ * Compiled into libpenstock and into libpenstock_cuda: what is mixed on the CPU and what on a
+ * device is drawn alike. Thread: any. */
+#pragma once
+
+#include "penstock/penstock.h"
+
+#include <stdint.h>
+
+/* penstock_mix_options and penstock_cuda_options say what these are. */
+struct mixplan {
+	double flip;
+	double erase, erase_scale[2], erase_ratio[2];
+	double mixup, cutmix, mix, mix_switch;
+};
+
+struct mixplan_batch {
+	uint64_t seed, epoch;
+	const struct penstock_sample *samples; /* a record for each row */
+	uint32_t rows, views; /* rows: samples x views */
+	uint32_t height, width; /* 1 to 65,535 */
+};
+
+/* Fills batch->rows rows. `plan` passed mixplan_check. */
+void mixplan_rows(const struct mixplan *plan, const struct mixplan_batch *batch,
+	struct penstock_mix_row *ret_rows);
+
+/* An option's value, and what it may be. */
+struct mixplan_range {
+	const char *name;
+	double value, least, most;
+	const char *expected;
+};
+
+/* 0, or -EINVAL with a sentence (penstock_error) that names the first option which is out of its
+ * range and what is allowed. */
+int mixplan_check_ranges(const struct mixplan_range *range, unsigned count);
+#define MIXPLAN_CHECK_RANGES(table) mixplan_check_ranges(table, sizeof(table) / sizeof(table)[0])
+
+/* The same of a whole plan. */
+int mixplan_check(const struct mixplan *plan);
