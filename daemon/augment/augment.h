@@ -1,7 +1,8 @@
 /* augment: what is done to an image once it has its size.
  *
  *   step.[ch]      the random operations of a list and their draws -> ops, one file per family:
- *     step_policy.c, step_warp.c ...   RandAugment and its kin; what shear and rotation come to
+ *     step_policy.c, step_auto.c, step_augmix.c   RandAugment and its kin
+ *     step_warp.c, step_draw.c   what shear and rotation come to; what all of them share
  *   op.[ch]        ops with every parameter known
  *     colour.c filter.c warp.c erase.c augmix.c   what they do, in C: the truth
  *     kernels*     the inner loops behind a table, per instruction set

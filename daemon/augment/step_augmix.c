@@ -1,0 +1,91 @@
+/* step_augmix: AugMix's draws; see step_policy.h, and augmix.c for what is done with them.
+ *
+ * torchvision mixes float32 numbers: the image by m[0], chain i by weights[i] * m[1], m being
+ * Dirichlet(alpha, alpha)'s and weights Dirichlet(alpha, ... alpha)'s. Its operations are those of
+ * tensors there, whatever it was given; here they are those of PIL images, as everywhere else in
+ * this folder (and in the paper's own code: Hendrycks et al., "AugMix", ICLR 2020).
+ *
+ *   draw 0            m, see variate_beta
+ *   1 + 8 i + a       attempt a at the weight of chain i
+ *   96 + 16 i + k     operation k of chain i: word 0 which, 1 its magnitude, 2 the sign; word 3 of
+ *                     the first how many there are */
+#include "augment/step_policy.h"
+
+#include "proto/variate.h"
+
+#include <assert.h>
+
+enum {
+	AUGMIX_BINS = 10, /* _PARAMETER_MAX */
+	AUGMIX_WIDTH = 10, /* most of step.mixture_width, as of chain_depth the next */
+	AUGMIX_DEPTH = 16,
+	AUGMIX_ATTEMPTS = 8, /* all fail once in 10^10 */
+	AUGMIX_OPERATIONS = 96,
+};
+
+static double augmix_gamma(
+	const struct step_sample *sample, const struct step *step, uint32_t chain)
+{
+	double log_of_it;
+	for (uint32_t a = 0; a < AUGMIX_ATTEMPTS; a++) {
+		struct philox r =
+			step_words(sample, PHILOX_AUG_MIX, step, 1 + AUGMIX_ATTEMPTS * chain + a);
+		if (variate_gamma_log(step->alpha, r, &log_of_it))
+			return log_of_it;
+	}
+	return variate_gamma_log_likely(step->alpha);
+}
+
+static struct philox augmix_words(
+	const struct step_sample *sample, const struct step *step, uint32_t chain, uint32_t k)
+{
+	return step_words(
+		sample, PHILOX_AUG_MIX, step, AUGMIX_OPERATIONS + AUGMIX_DEPTH * chain + k);
+}
+
+/* Without all_ops those of ImageNet-C's corruptions are left out: brightness and so on. */
+static enum policy_op augmix_pick(const struct step *step, uint32_t word)
+{
+	const uint32_t left_out = POLICY_SHARPNESS - POLICY_BRIGHTNESS + 1;
+	if (step->all_ops)
+		return POLICY_SHEAR_X + step_pick(word, POLICY_EQUALIZE);
+	uint32_t op = POLICY_SHEAR_X + step_pick(word, POLICY_EQUALIZE - left_out);
+	return op < POLICY_BRIGHTNESS ? op : op + left_out;
+}
+
+static void augmix_chain(struct step_sample *sample, const struct step *step, uint32_t chain)
+{
+	uint32_t depth = (uint32_t)step->chain_depth;
+	if (step->chain_depth < 0)
+		depth = 1 + step_pick(augmix_words(sample, step, chain, 0).word[3], 3);
+	for (uint32_t k = 0; k < depth; k++) {
+		struct philox r = augmix_words(sample, step, chain, k);
+		enum policy_op op = augmix_pick(step, r.word[0]);
+		policy_apply(sample, step, op,
+			policy_drawn(sample, &policy_space_augmix, op,
+				step_pick(r.word[1], step->severity), AUGMIX_BINS, r.word[2]));
+	}
+}
+
+void step_aug_mix(struct step_sample *sample, const struct step *step)
+{
+	double weights[AUGMIX_WIDTH];
+	assert(step->mixture_width >= 1 && step->mixture_width <= AUGMIX_WIDTH);
+	assert(step->severity >= 1 && step->severity <= AUGMIX_BINS);
+	assert(step->chain_depth == -1 ||
+		(step->chain_depth >= 1 && step->chain_depth <= AUGMIX_DEPTH));
+	double own = variate_beta(step->alpha, step_words(sample, PHILOX_AUG_MIX, step, 0));
+	for (uint32_t i = 0; i < step->mixture_width; i++)
+		weights[i] = augmix_gamma(sample, step, i);
+	variate_shares(weights, step->mixture_width);
+	step_push(sample,
+		&(const struct op){
+			.kind = OP_AUGMIX, .amount = (float)own, .chains = step->mixture_width});
+	for (uint32_t i = 0; i < step->mixture_width; i++) {
+		uint32_t at = sample->plan->count;
+		float weight = (float)weights[i] * (float)(1 - own);
+		step_push_amount(sample, OP_CHAIN, weight);
+		augmix_chain(sample, step, i);
+		sample->plan->op[at].length = sample->plan->count - at - 1;
+	}
+}
