@@ -22,6 +22,11 @@ enum {
 	SPEC_INDICES,
 	SPEC_BATCH_SIZE,
 	SPEC_IMAGE_SIZE,
+	SPEC_VIEWS,
+	SPEC_DTYPE,
+	SPEC_LAYOUT,
+	SPEC_MEAN,
+	SPEC_STD,
 	SPEC_TRAIN,
 	SPEC_SHUFFLE,
 	SPEC_DROP_LAST,
@@ -112,8 +117,16 @@ static const struct yaml_key spec_keys[SPEC_KEYS] = {
 	[SPEC_INDICES] = {"indices", YAML_KEY_STRING, SPEC_TEXT_FIELD(indices), .min = 1},
 	[SPEC_BATCH_SIZE] = {"batch_size", YAML_KEY_U32, SPEC_FIELD(batch_size), .min = 1,
 		.max = 65536},
-	[SPEC_IMAGE_SIZE] = {"image_size", YAML_KEY_U32, SPEC_FIELD(image_size), .min = 1,
-		.max = 2048},
+	[SPEC_IMAGE_SIZE] = {"image_size", YAML_KEY_NODE, SPEC_FIELD(shape.sizes),
+		.read = shape_read_sizes},
+	[SPEC_VIEWS] = {"views", YAML_KEY_U32, SPEC_FIELD(shape.views), .min = 1,
+		.max = SHAPE_VIEWS_MAX},
+	[SPEC_DTYPE] = {"dtype", YAML_KEY_ENUM, SPEC_FIELD(shape.dtype),
+		.names = shape_dtype_names},
+	[SPEC_LAYOUT] = {"layout", YAML_KEY_ENUM, SPEC_FIELD(shape.layout),
+		.names = shape_layout_names},
+	[SPEC_MEAN] = {"mean", YAML_KEY_NODE, SPEC_FIELD(shape.mean), .read = shape_read_mean},
+	[SPEC_STD] = {"std", YAML_KEY_NODE, SPEC_FIELD(shape.std), .read = shape_read_std},
 	[SPEC_TRAIN] = {"train", YAML_KEY_BOOL, SPEC_FIELD(train)},
 	[SPEC_SHUFFLE] = {"shuffle", YAML_KEY_BOOL, SPEC_FIELD(shuffle)},
 	[SPEC_DROP_LAST] = {"drop_last", YAML_KEY_BOOL, SPEC_FIELD(drop_last)},
@@ -254,6 +267,7 @@ void spec_init(struct stream_spec *ret)
 	*ret = (struct stream_spec){
 		.batch_size = 64,
 		.image_size = 224,
+		.shape = shape_default(),
 		.train = true,
 		.shuffle = true,
 		.drop_last = true,
@@ -348,7 +362,34 @@ static int spec_check_reconnect(const struct yaml_text *text, const yaml_node_t 
 	return 0;
 }
 
-/* The list says it all; beside it image_size may say the same again. */
+static int spec_check_shape(const struct yaml_text *text, const yaml_node_t *node,
+	struct stream_spec *spec, struct fault *fault)
+{
+	static const size_t floats[] = {SPEC_MEAN, SPEC_STD};
+	if (spec->given & SPEC_BIT(SPEC_IMAGE_SIZE))
+		spec->image_size = shape_settle_sizes(&spec->shape.sizes);
+	for (size_t i = 0; i < UTIL_COUNT(floats); i++) {
+		const char *name = spec_keys[floats[i]].name;
+		if (spec->given & SPEC_BIT(floats[i]) && spec->shape.dtype == SHAPE_UINT8)
+			return yaml_fault(text, yaml_node(text, yaml_find(text, node, name)->key),
+				fault,
+				"%s says something only with dtype: float32, float16 or bfloat16: "
+				"uint8 is not normalised",
+				name);
+	}
+	return 0;
+}
+
+/* Whether an operation of the list makes the size, and could make another one as well. */
+static bool spec_scales(const struct pixel_recipe *recipe)
+{
+	return recipe->kind == PIXEL_RESIZED_CROP ||
+	       (recipe->kind == PIXEL_RESIZE && recipe->both &&
+		       recipe->resize == recipe->image_size);
+}
+
+/* The list says it all; beside it image_size may say the same again, or which other sizes take its
+ * place. */
 static int spec_check_transforms(const struct yaml_text *text, const yaml_node_t *node,
 	struct stream_spec *spec, struct fault *fault)
 {
@@ -363,9 +404,17 @@ static int spec_check_transforms(const struct yaml_text *text, const yaml_node_t
 	if (spec->given & SPEC_BIT(SPEC_IMAGE_SIZE) && spec->image_size != recipe.image_size)
 		return yaml_fault(text, yaml_node(text, yaml_find(text, node, "image_size")->value),
 			fault,
-			"image_size: expected %" PRIu32 ", the size that transforms makes, or "
-			"nothing; got %" PRIu32,
-			recipe.image_size, spec->image_size);
+			"image_size: expected %" PRIu32
+			", the size that transforms makes, %sor nothing; got %" PRIu32,
+			recipe.image_size,
+			spec->shape.sizes.count ? "as the largest of all epochs, " : "",
+			spec->image_size);
+	if (spec->shape.sizes.count && !spec_scales(&recipe))
+		return yaml_fault(text, yaml_node(text, yaml_find(text, node, "image_size")->value),
+			fault,
+			"image_size: the sizes of epochs can take the place of that of "
+			"RandomResizedCrop or Resize: {size: [N, N]}, not of a crop's, which would "
+			"then show another part of the image; write one size, or another list");
 	spec->image_size = recipe.image_size;
 	spec->interpolation = recipe.filter;
 	return 0;
@@ -385,6 +434,8 @@ static int spec_read(const struct yaml_text *text, const yaml_node_t *node, stru
 		result = spec_check_rank(text, node, &spec, fault);
 	if (!result)
 		result = spec_check_reconnect(text, node, &spec, fault);
+	if (!result)
+		result = spec_check_shape(text, node, &spec, fault);
 	if (!result)
 		result = spec_check_transforms(text, node, &spec, fault);
 	if (result < 0)
@@ -486,9 +537,19 @@ const char *spec_client_key(const struct stream_spec *spec)
 /* Lists are the same when they come to the same: one may be written and the other implied. */
 static bool spec_equal(size_t key, const struct stream_spec *a, const struct stream_spec *b)
 {
-	if (key == SPEC_TRANSFORMS)
+	switch (key) {
+	case SPEC_TRANSFORMS:
 		return spec_transform_hash(a) == spec_transform_hash(b);
-	return yaml_equal(&spec_keys[key], a, b);
+	case SPEC_IMAGE_SIZE:
+		return a->image_size == b->image_size &&
+		       shape_sizes_equal(&a->shape.sizes, &b->shape.sizes);
+	case SPEC_MEAN:
+		return shape_channels_equal(&a->shape.mean, &b->shape.mean);
+	case SPEC_STD:
+		return shape_channels_equal(&a->shape.std, &b->shape.std);
+	default:
+		return yaml_equal(&spec_keys[key], a, b);
+	}
 }
 
 bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what)
@@ -508,15 +569,30 @@ bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const c
  * ------------------------------------------------------------------------------------------------------
  */
 
-struct pixel_recipe spec_pixels(const struct stream_spec *spec)
+static struct pixel_recipe spec_pixels_of(const struct stream_spec *spec, uint32_t side)
 {
-	struct pixel_recipe recipe = spec->train ? pixel_recipe_train(spec->image_size)
-						 : pixel_recipe_eval(spec->image_size);
+	struct pixel_recipe recipe =
+		spec->train ? pixel_recipe_train(side) : pixel_recipe_eval(side);
 	recipe.filter = spec->interpolation;
-	if (spec->transforms.count)
+	if (spec->transforms.count) {
 		recipe = transforms_pixels(&spec->transforms);
+		if (spec->shape.sizes.count && recipe.kind == PIXEL_RESIZE)
+			recipe.resize = side;
+		if (spec->shape.sizes.count)
+			recipe.image_size = side;
+	}
 	recipe.fast = spec->decode == SPEC_DECODE_FAST;
 	return recipe;
+}
+
+struct pixel_recipe spec_pixels(const struct stream_spec *spec)
+{
+	return spec_pixels_of(spec, spec->image_size);
+}
+
+struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint64_t epoch)
+{
+	return spec_pixels_of(spec, shape_side(&spec->shape.sizes, epoch, spec->image_size));
 }
 
 void spec_steps(const struct stream_spec *spec, struct step_recipe *ret)
@@ -579,7 +655,7 @@ uint64_t spec_transform_hash(const struct stream_spec *spec)
 		h = hash_bytes(h, "fast", 4);
 	if (recipe.filter != WEIGHTS_BILINEAR)
 		h = hash_u64(hash_bytes(h, "filter", 6), recipe.filter);
-	return hash_mix(spec_hash_list(h, &recipe));
+	return hash_mix(shape_hash(&spec->shape, spec_hash_list(h, &recipe)));
 }
 
 /* JSON
@@ -610,7 +686,10 @@ static void spec_json_value(struct jsontext *json, const struct yaml_key *key, c
 		jsontext_string(json, key->name, key->names[*(const int *)field]);
 		break;
 	case YAML_KEY_NODE:
-		transforms_json(json, key->name, field);
+		if (key->read == transforms_read)
+			transforms_json(json, key->name, field);
+		else
+			shape_json_channels(json, key->name, field);
 		break;
 	default:
 		jsontext_string(json, key->name, field);
@@ -634,6 +713,9 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 		return ((const char *)spec + spec_keys[key].offset)[0];
 	if (key == SPEC_RANK || key == SPEC_WORLD_SIZE)
 		return spec->given & SPEC_BIT(SPEC_WORLD_SIZE);
+	if (key == SPEC_MEAN || key == SPEC_STD)
+		return spec->shape.dtype != SHAPE_UINT8 &&
+		       (spec->source[0] || spec->given & SPEC_BIT(key));
 	if (key == SPEC_TRANSFORMS || key == SPEC_INTERPOLATION)
 		return (spec->transforms.count > 0) == (key == SPEC_TRANSFORMS) &&
 		       (spec->source[0] || spec->given & SPEC_BIT(key));
@@ -646,10 +728,16 @@ char *spec_json(const struct stream_spec *spec)
 {
 	struct jsontext json = {0};
 	jsontext_object(&json, NULL);
-	for (size_t i = 0; i < SPEC_STATE; i++)
-		if (spec_printed(spec, i))
+	for (size_t i = 0; i < SPEC_STATE; i++) {
+		if (!spec_printed(spec, i))
+			continue;
+		if (i == SPEC_IMAGE_SIZE)
+			shape_json_sizes(
+				&json, spec_keys[i].name, &spec->shape.sizes, spec->image_size);
+		else
 			spec_json_value(
 				&json, &spec_keys[i], (const char *)spec + spec_keys[i].offset);
+	}
 	if (spec->state.given)
 		spec_json_state(&json, &spec->state);
 	jsontext_end(&json);

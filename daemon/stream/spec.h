@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "pixel/pixel.h"
 #include "source/dataset.h"
+#include "stream/shape.h"
 #include "stream/transforms.h"
 
 #include <stdbool.h>
@@ -60,7 +61,9 @@ struct stream_spec {
 				    for all of the dataset */
 	struct spec_subset subset;
 	uint32_t batch_size; /* 1 .. 65,536; default 64 */
-	uint32_t image_size; /* 1 .. 2,048; default 224, or what `transforms` makes */
+	uint32_t image_size; /* 1 .. 2,048; default 224, or what `transforms` makes; the largest,
+				where it changes with the epoch (shape.sizes) */
+	struct shape shape; /* the other keys of what rows are */
 	bool train; /* default true */
 	bool shuffle, drop_last; /* default: as train */
 	uint64_t seed;
@@ -125,7 +128,8 @@ int spec_state_parse(const char *text, size_t size, const char *origin, struct s
 	struct fault *fault);
 
 /* How a definition makes a row, and what states know its order and its transform by. Pure. */
-struct pixel_recipe spec_pixels(const struct stream_spec *spec);
+struct pixel_recipe spec_pixels(const struct stream_spec *spec); /* at the largest size */
+struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint64_t epoch);
 void spec_steps(const struct stream_spec *spec, struct step_recipe *ret); /* behind that */
 uint64_t spec_order_hash(const struct stream_spec *spec); /* its subset included */
 uint64_t spec_transform_hash(const struct stream_spec *spec);

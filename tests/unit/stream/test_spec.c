@@ -538,8 +538,8 @@ static void prints_what_it_reads(void **state)
 	struct stream_spec spec = must_parse("source: x");
 	cleanup(free_ptr) char *json = spec_json(&spec);
 	assert_string_equal(json,
-		"{\"source\":\"x\",\"batch_size\":64,\"image_size\":224,\"train\":true,\"shuffle\":"
-		"true,"
+		"{\"source\":\"x\",\"batch_size\":64,\"image_size\":224,\"views\":1,\"dtype\":"
+		"\"uint8\",\"layout\":\"NHWC\",\"train\":true,\"shuffle\":true,"
 		"\"drop_last\":true,\"seed\":0,\"epochs\":0,\"prefetch\":4,\"labels\":\"auto\","
 		"\"on_broken\":\"substitute\",\"max_broken\":0.01,\"decode\":\"exact\","
 		"\"interpolation\":\"bilinear\",\"share\":\"all\",\"wait_for\":1,\"laggard\":"

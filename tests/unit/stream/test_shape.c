@@ -1,0 +1,210 @@
+/* shape: the keys image_size, views, dtype, layout, mean and std, alone and beside a list; what
+ * states know of them; the room that they take. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/util.h"
+#include "stream/spec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST(op) "{source: x, image_size: {0: 128, 16: 192}, transforms: [" op "]}"
+
+static struct stream_spec must_parse(const char *text)
+{
+	struct stream_spec spec;
+	struct fault fault = {""};
+	if (spec_parse(text, strlen(text), "open request", &spec, &fault) < 0)
+		fail_msg("%s: %s", text, fault.text);
+	return spec;
+}
+
+static void sizes_follow_the_epoch(void **state)
+{
+	static const char *const texts[] = {
+		"{source: x, image_size: {16: 192, 0: 128, 18: 160}}",
+		"{\"source\": \"x\", \"image_size\": {\"0\": 128, \"16\": 192, \"18\": 160}}",
+		"{source: x, image_size: {0: 128, 3: 128, 16: 192, 18: 160, 19: 160}}",
+		"{source: x, image_size: {0: 128, 16: 192, 18: 160}, transforms: "
+		"[RandomResizedCrop: {size: 192}, RandomHorizontalFlip]}",
+		"{source: x, train: false, image_size: {0: 128, 16: 192, 18: 160}}",
+		"{source: x, image_size: {0: 128, 16: 192, 18: 160}, transforms: [Resize: {size: "
+		"[192, 192]}]}",
+	};
+	static const struct {
+		uint64_t epoch;
+		uint32_t side;
+	} wanted[] = {{0, 128}, {15, 128}, {16, 192}, {17, 192}, {18, 160}, {UINT32_MAX, 160}};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(texts); i++) {
+		const struct stream_spec spec = must_parse(texts[i]);
+		assert_int_equal(spec.image_size, 192);
+		assert_int_equal(spec_pixels(&spec).image_size, 192);
+		assert_int_equal(spec.shape.sizes.count, 3);
+		for (size_t k = 0; k < UTIL_COUNT(wanted); k++) {
+			const struct pixel_recipe at = spec_pixels_at(&spec, wanted[k].epoch);
+			assert_int_equal(at.image_size, wanted[k].side);
+			if (at.kind == PIXEL_RESIZE)
+				assert_int_equal(at.resize,
+					at.both ? wanted[k].side : wanted[k].side * 256 / 224);
+		}
+	}
+}
+
+/* A mapping of one size is that size: to groups, to states, in print. */
+static void one_size_is_no_mapping(void **state)
+{
+	const struct stream_spec plain = must_parse("{source: x, image_size: 176}"),
+				 mapped = must_parse(
+					 "{source: x, image_size: {0: 176, 7: 176, 90: 176}}");
+	const char *what = NULL;
+	(void)state;
+	assert_true(spec_same(&plain, &mapped, &what));
+	assert_int_equal(spec_transform_hash(&plain), spec_transform_hash(&mapped));
+	cleanup(free_ptr) char *one = spec_json(&plain), *other = spec_json(&mapped);
+	assert_string_equal(one, other);
+}
+
+static void every_key_tells_streams_apart(void **state)
+{
+	static const struct {
+		const char *text, *differs;
+	} cases[] = {
+		{"{source: x, image_size: {0: 128, 16: 224}}", "image_size"},
+		{"{source: x, views: 2}", "views"},
+		{"{source: x, dtype: float32}", "dtype"},
+		{"{source: x, dtype: float16}", "dtype"},
+		{"{source: x, dtype: bfloat16}", "dtype"},
+		{"{source: x, layout: NCHW}", "layout"},
+		{"{source: x, dtype: float32, mean: [0, 0, 0]}", "dtype"},
+		{"{source: x, dtype: float32, std: [1, 1, 1]}", "dtype"},
+		{"{source: x, image_size: {0: 128, 17: 224}}", "image_size"},
+		{"{source: x, image_size: {0: 160, 16: 224}}", "image_size"},
+	};
+	uint64_t seen[UTIL_COUNT(cases) + 1];
+	const struct stream_spec plain = must_parse("source: x");
+	(void)state;
+	seen[UTIL_COUNT(cases)] = spec_transform_hash(&plain);
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		const struct stream_spec spec = must_parse(cases[i].text);
+		const char *what = NULL;
+		assert_false(spec_same(&plain, &spec, &what));
+		assert_string_equal(what, cases[i].differs);
+		seen[i] = spec_transform_hash(&spec);
+		for (size_t k = 0; k < i; k++)
+			assert_int_not_equal(seen[i], seen[k]);
+		assert_int_not_equal(seen[i], seen[UTIL_COUNT(cases)]);
+		assert_int_equal(spec_order_hash(&spec), spec_order_hash(&plain));
+
+		cleanup(free_ptr) char *json = spec_json(&spec);
+		const struct stream_spec again = must_parse(json);
+		assert_true(spec_same(&spec, &again, &what));
+		assert_int_equal(spec_transform_hash(&again), seen[i]);
+	}
+	const char *what = NULL;
+	const struct stream_spec near = must_parse("{source: x, dtype: float32}"),
+				 same = must_parse(
+					 "{source: x, dtype: float32, mean: [0.485, 0.456, "
+					 "0.406000001], std: [0.229, 0.224, 0.225]}"),
+				 far = must_parse(
+					 "{source: x, dtype: float32, std: [0.229, 0.224, 0.226]}");
+	assert_true(spec_same(&near, &same, &what));
+	assert_int_equal(spec_transform_hash(&near), spec_transform_hash(&same));
+	assert_false(spec_same(&near, &far, &what));
+	assert_string_equal(what, "std");
+}
+
+static void batches_have_room_for_the_largest(void **state)
+{
+	const struct stream_spec spec =
+		must_parse("{source: x, batch_size: 6, image_size: {0: 96, 2: 160, 9: 128}, views: "
+			   "3, dtype: bfloat16, layout: NCHW}");
+	const struct extent_geometry g =
+		shape_geometry(&spec.shape, spec.batch_size, spec.image_size);
+	(void)state;
+	assert_int_equal(g.batch_size, 6);
+	assert_int_equal(g.height, 160);
+	assert_int_equal(g.width, 160);
+	assert_int_equal(g.channels, 3);
+	assert_int_equal(g.views, 3);
+	assert_int_equal(g.pixel_type, SLOTS_BF16);
+	assert_int_equal(g.pixel_layout, SLOTS_NCHW);
+	assert_int_equal(g.label_type, SLOTS_LABEL_I64);
+	assert_int_equal(g.label_width, 1);
+}
+
+static void refuses_in_sentences(void **state)
+{
+	static const struct {
+		const char *text, *sentence;
+	} cases[] = {
+		{"{source: x, image_size: {}}", "open request:1:25: image_size: expected the size "
+						"that epoch 0 has"},
+		{"{source: x, image_size: {1: 128}}",
+			"1:25: image_size: expected the size that epoch 0 has among them, as in "
+			"{0: 128, 16: 192}"},
+		{"{source: x, image_size: {0: 128, 4: 0}}",
+			"1:37: image_size: image_size: expected a whole number from 1 to 2048"},
+		{"{source: x, image_size: {0: 128, 4: 2049}}", "1:37: image_size"},
+		{"{source: x, image_size: {0: 128, -1: 160}}",
+			"1:34: image_size: epoch: expected a whole number from 0 to 4294967295"},
+		{"{source: x, image_size: {0: 128, 4294967296: 160}}", "1:34: image_size: epoch"},
+		{"{source: x, image_size: {0: 128, ten: 160}}", "1:34: image_size: epoch"},
+		{"{source: x, image_size: {0: 128, [1]: 160}}", "1:34: image_size: epoch"},
+		{"{source: x, image_size: {0: 128, 1: [160, 160]}}", "1:37: image_size"},
+		{"{source: x, image_size: {0: 128, 16: 192, 16: 160}}", "twice"},
+		{"{source: x, image_size: {0: 1, 1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 8: 9, "
+		 "9: 10, 10: 11, 11: 12, 12: 13, 13: 14, 14: 15, 15: 16, 16: 17}}",
+			"image_size: expected at most 16 sizes"},
+		{"{source: x, image_size: [128, 192]}",
+			"1:25: image_size: expected a whole number from 1 to 2048, since images "
+			"are squares, or a mapping"},
+		{"{source: x, views: 0}", "1:20: views: expected a whole number from 1 to 8"},
+		{"{source: x, views: 9}", "1:20: views: expected a whole number from 1 to 8"},
+		{"{source: x, dtype: float64}", "1:20: dtype: expected"},
+		{"{source: x, layout: nchw}", "1:21: layout: expected"},
+		{"{source: x, mean: [0, 0, 0]}",
+			"1:13: mean says something only with dtype: float32, float16 or bfloat16"},
+		{"{source: x, std: [1, 1, 1], dtype: uint8}", "1:13: std says something only"},
+		{"{source: x, dtype: float32, mean: 0.5}",
+			"1:35: mean: expected a list of three numbers from -1000 to 1000"},
+		{"{source: x, dtype: float32, mean: [0.5, 0.5]}", "1:35: mean: expected a list"},
+		{"{source: x, dtype: float32, std: [1, 0, 1]}", "1:38: std: expected"},
+		{"{source: x, dtype: float32, std: [1, .nan, 1]}", "1:38: std: expected"},
+		{LIST("RandomResizedCrop: {size: 224}"),
+			"1:25: image_size: expected 224, the size that transforms makes, as the "
+			"largest of all epochs, or nothing; got 192"},
+		{LIST("Resize: {size: 224}, CenterCrop: {size: 192}"),
+			"1:25: image_size: the sizes of epochs can take the place of that of "
+			"RandomResizedCrop or Resize: {size: [N, N]}, not of a crop's"},
+	};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		struct stream_spec spec = {.batch_size = 4711};
+		struct fault fault = {""};
+		if (spec_parse(cases[i].text, strlen(cases[i].text), "open request", &spec,
+			    &fault) != -EINVAL ||
+			!strstr(fault.text, cases[i].sentence))
+			fail_msg("%s: \"%s\", wanted \"%s\"", cases[i].text, fault.text,
+				cases[i].sentence);
+		assert_int_equal(spec.batch_size, 4711);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sizes_follow_the_epoch),
+		cmocka_unit_test(one_size_is_no_mapping),
+		cmocka_unit_test(every_key_tells_streams_apart),
+		cmocka_unit_test(batches_have_room_for_the_largest),
+		cmocka_unit_test(refuses_in_sentences),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
