@@ -40,9 +40,9 @@ struct augment_kernels {
 	void (*extremes)(
 		const uint8_t *from, size_t pixels, uint8_t ret_least[3], uint8_t ret_most[3]);
 
-	/* Image.blend of ImageFilter.SMOOTH with the middle one of three rows, for the bytes from
-	 * the fourth on; `bytes` of them, whose neighbours three bytes on either side are there
-	 * too. `to` is another memory. */
+	/* Image.blend of ImageFilter.SMOOTH with the middle one of three rows, for all pixels but
+	 * the first and the last; the rows have 6 bytes more than what is written. `to` is another
+	 * memory. */
 	void (*sharpen)(uint8_t *to, const uint8_t *const rows[3], size_t bytes, float amount);
 	/* to[i] = the sum of weight[t] x rows[t][i], floats of 32 bits added in that order. */
 	void (*blur_down)(float *to, const uint8_t *const *rows, const float *weight, uint32_t taps,

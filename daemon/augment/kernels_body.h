@@ -33,17 +33,17 @@ static void body_fold(uint8_t *to, const uint8_t *from, size_t bytes, uint32_t l
  * floats; what they come to is at least 1/26 away from where it would be cut elsewhere. */
 static inline uint8_t body_smooth_one(const uint8_t *const rows[3], size_t i)
 {
-	uint32_t sum = 4u * rows[1][i];
+	uint32_t sum = 4u * rows[1][i + 3];
 	for (int r = 0; r < 3; r++)
-		sum += (uint32_t)rows[r][i - 3] + rows[r][i] + rows[r][i + 3];
+		sum += (uint32_t)rows[r][i] + rows[r][i + 3] + rows[r][i + 6];
 	return (uint8_t)((2 * sum + 13) / 26);
 }
 
 static void body_sharpen(uint8_t *to, const uint8_t *const rows[3], size_t bytes, float amount)
 {
 	const uint8_t *const by[3] = {rows[0], rows[1], rows[2]};
-	for (size_t i = 3; i < 3 + bytes; i++)
-		to[i] = body_blend_one(body_smooth_one(by, i), by[1][i], amount);
+	for (size_t i = 0; i < bytes; i++)
+		to[i] = body_blend_one(body_smooth_one(by, i), by[1][i + 3], amount);
 }
 
 /* A stretch at a time, so that the sums stay in registers or near them. */
