@@ -41,3 +41,13 @@ function(penstock_tests_keep_state)
 		set_tests_properties(${tests} PROPERTIES ENVIRONMENT_MODIFICATION "XDG_STATE_HOME=set:${CMAKE_BINARY_DIR}/state")
 	endif()
 endfunction()
+
+# Lets this folder's targets compile proto/convert_*.c, each with the instructions that it is for; which of them run is chosen
+# when a converter is made (convert_choose.c).
+function(penstock_convert_kernels)
+	if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+		set_source_files_properties(${CMAKE_SOURCE_DIR}/proto/convert_avx2.c PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+		set_source_files_properties(${CMAKE_SOURCE_DIR}/proto/convert_avx512.c
+			PROPERTIES COMPILE_OPTIONS "-mavx512f;-mavx512bw;-mavx512vl;-mfma;-mf16c")
+	endif()
+endfunction()

@@ -1,4 +1,4 @@
-/* convert: see convert.h.
+/* convert: penstock_convert_*: the door of proto/convert.h.
  *
  * Thread: any. */
 #include "client/lib/convert.h"
@@ -10,9 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Output of this size does not stay in a cache until somebody reads it: past the caches it costs
- * others less of theirs, and itself less where memory is what both wait for. */
-enum { CONVERT_STREAM_FROM = 8 << 20 };
+_Static_assert((int)PENSTOCK_UINT8 == (int)CONVERT_UINT8 &&
+		       (int)PENSTOCK_FLOAT32 == (int)CONVERT_FLOAT32 &&
+		       (int)PENSTOCK_FLOAT16 == (int)CONVERT_FLOAT16 &&
+		       (int)PENSTOCK_BFLOAT16 == (int)CONVERT_BFLOAT16 &&
+		       (int)PENSTOCK_NHWC == (int)CONVERT_NHWC &&
+		       (int)PENSTOCK_NCHW == (int)CONVERT_NCHW,
+	"one numbering");
 
 void penstock_convert_options_init_size(struct penstock_convert_options *options, size_t size)
 {
@@ -47,55 +51,11 @@ static int convert_check(const struct penstock_convert_options *options)
 	return 0;
 }
 
-/* `value`'s reciprocal in two parts. */
-static void convert_invert(float value, float *ret_scale, float *ret_rest)
+int convert_refuse(int code)
 {
-	*ret_scale = 1 / value;
-	*ret_rest = (float)(1 / (double)value - (double)*ret_scale);
-}
-
-static void convert_fill_constants(
-	struct penstock_convert *convert, const struct penstock_convert_options *options)
-{
-	for (int i = 0; i < 3 * CONVERT_GROUP; i++) {
-		int row = i / CONVERT_GROUP, lane = i % CONVERT_GROUP;
-		int channel = convert->layout == PENSTOCK_NCHW ? row : i % 3;
-		convert->constants.mean[row][lane] = options->mean[channel];
-		convert_invert(options->std[channel], &convert->constants.scale[row][lane],
-			&convert->constants.rest[row][lane]);
-	}
-}
-
-/* Whether the kernels' values are the table's, all of them. */
-static bool convert_equals_table(const struct penstock_convert *convert)
-{
-	uint8_t from[256 * 3];
-	float law[256 * 3], out[256 * 3];
-	for (int i = 0; i < 256 * 3; i++)
-		from[i] = (uint8_t)(i / 3);
-	size_t plane = 256 * (size_t)convert->element_bytes;
-	convert_c.run[convert->dtype][convert->layout](convert, from, 256, law, plane);
-	convert->kernels->run[convert->dtype][convert->layout](convert, from, 256, out, plane);
-	return memcmp(law, out, 3 * plane) == 0;
-}
-
-static int convert_prepare(
-	struct penstock_convert *convert, const struct penstock_convert_options *options)
-{
-	*convert = (struct penstock_convert){.dtype = options->dtype,
-		.layout = options->layout,
-		.stream_from = CONVERT_STREAM_FROM,
-		.element_bytes = options->dtype == PENSTOCK_UINT8     ? 1
-				 : options->dtype == PENSTOCK_FLOAT32 ? 4
-								      : 2};
-	int result = convert_choose(&convert->kernels);
-	if (result < 0)
-		return result;
-	convert_fill_table(convert, options);
-	convert_fill_constants(convert, options);
-	if (!convert_equals_table(convert))
-		convert->kernels = &convert_c;
-	return 0;
+	char sentence[CONVERT_REFUSAL];
+	convert_refusal(code, sentence);
+	return error_set(code, "%s", sentence);
 }
 
 int penstock_convert_new(
@@ -107,73 +67,31 @@ int penstock_convert_new(
 	int result = convert_check(options);
 	if (result < 0)
 		return result;
+	struct convert_options mine = {.dtype = options->dtype, .layout = options->layout};
+	memcpy(mine.mean, options->mean, sizeof mine.mean);
+	memcpy(mine.std, options->std, sizeof mine.std);
 	struct penstock_convert *convert = aligned_alloc(CONVERT_LINE, sizeof *convert);
 	if (!convert)
 		return error_set(-ENOMEM, "no memory for a conversion");
-	result = convert_prepare(convert, options);
-	if (result < 0)
+	result = convert_init(&convert->convert, &mine);
+	if (result < 0) {
 		free(convert);
-	else
-		*ret_convert = convert;
-	return result;
+		return convert_refuse(result);
+	}
+	*ret_convert = convert;
+	return 0;
 }
 
 size_t penstock_convert_row_bytes(
 	const struct penstock_convert *convert, uint32_t height, uint32_t width)
 {
-	return (size_t)height * width * 3 * convert->element_bytes;
-}
-
-/* Pixels, `step` bytes each, before the first one that `out` is aligned at for streaming stores;
- * CONVERT_LINE when none is. */
-static size_t convert_head(const char *out, size_t step)
-{
-	size_t head = 0;
-	while (head < CONVERT_LINE && ((uintptr_t)out + head * step) % CONVERT_LINE)
-		head++;
-	return head;
-}
-
-/* Pixels in a row: one picture's, or all of the batch where they lie so. */
-static void convert_pixels(const struct penstock_convert *convert, const uint8_t *from,
-	size_t pixels, char *out, bool stream)
-{
-	uint32_t dtype = convert->dtype, layout = convert->layout;
-	size_t bytes = convert->element_bytes, plane = pixels * bytes;
-	size_t step = layout == PENSTOCK_NCHW ? bytes : 3 * bytes;
-	convert_run *plain = convert_c.run[dtype][layout];
-	convert_run *run = convert->kernels->run[dtype][layout];
-	size_t head = 0;
-	if (stream && (layout == PENSTOCK_NHWC || plane % CONVERT_LINE == 0)) {
-		head = convert_head(out, step);
-		if (head < CONVERT_LINE && head < pixels)
-			run = convert->kernels->stream_float32[layout];
-		else
-			head = 0;
-	}
-	size_t tail = (pixels - head) % CONVERT_GROUP, middle = pixels - head - tail;
-	plain(convert, from, head, out, plane);
-	run(convert, from + 3 * head, middle, out + step * head, plane);
-	plain(convert, from + 3 * (head + middle), tail, out + step * (head + middle), plane);
+	return convert_row_bytes(&convert->convert, height, width);
 }
 
 void penstock_convert_rows(const struct penstock_convert *convert, const void *rows, uint32_t count,
 	uint32_t height, uint32_t width, void *out)
 {
-	size_t pixels = (size_t)height * width, pictures = count;
-	size_t bytes = penstock_convert_row_bytes(convert, height, width);
-	if (bytes * pictures == 0)
-		return;
-	bool stream = convert->dtype == PENSTOCK_FLOAT32 &&
-		      convert->kernels->stream_float32[convert->layout] &&
-		      bytes * pictures >= convert->stream_from;
-	if (convert->layout == PENSTOCK_NHWC) {
-		pixels *= pictures;
-		pictures = 1;
-	}
-	for (size_t i = 0; i < pictures; i++)
-		convert_pixels(convert, (const uint8_t *)rows + i * pixels * 3, pixels,
-			(char *)out + i * bytes, stream);
+	convert_rows(&convert->convert, rows, count, height, width, out);
 }
 
 void penstock_convert_free(struct penstock_convert *convert)

@@ -46,7 +46,7 @@ static int mix_choose(const struct mix_kernels **ret)
 	const struct convert_kernels *converting;
 	int result = convert_choose(&converting);
 	if (result < 0)
-		return result;
+		return convert_refuse(result);
 	*ret = &mix_c;
 #ifdef __x86_64__
 	if (converting != &convert_c && processor_has(PROCESSOR_AVX2 | PROCESSOR_F16C))

@@ -180,7 +180,7 @@ static void check_statistics(const struct penstock_convert_options *options, boo
 		assert_memory_equal(law, out, VALUES * 3 * element_bytes(options->dtype));
 		/* Where looking up is not asked for, it is not what is done. */
 		if (shortcut && k > 0)
-			assert_ptr_not_equal(convert->kernels, &convert_c);
+			assert_ptr_not_equal(convert->convert.kernels, &convert_c);
 		penstock_convert_free(convert);
 	}
 }
@@ -291,7 +291,7 @@ static void check_shapes(
 		if (!convert)
 			continue;
 		check_shape(convert, &expected, shape, room);
-		convert->stream_from = 0;
+		convert->convert.stream_from = 0;
 		check_shape(convert, &expected, shape, room);
 		penstock_convert_free(convert);
 	}
@@ -406,7 +406,7 @@ static double seconds(void)
 static void bench_round(struct bench *bench, uint8_t *from, uint64_t *out, size_t bytes)
 {
 	memset(from, (int)random_bits(), (size_t)BENCH_COUNT * BENCH_SIDE * BENCH_SIDE * 3);
-	bench->convert->stream_from = bench->stream ? 0 : SIZE_MAX;
+	bench->convert->convert.stream_from = bench->stream ? 0 : SIZE_MAX;
 	double start = seconds();
 	penstock_convert_rows(bench->convert, from, BENCH_COUNT, BENCH_SIDE, BENCH_SIDE, out);
 	double written = seconds();
@@ -433,7 +433,7 @@ static void bench_kind(uint32_t dtype, uint32_t layout, uint8_t *from, uint64_t 
 		b->convert = converter(b->kernels, &options);
 		if (b->convert && b->stream &&
 			(dtype != PENSTOCK_FLOAT32 ||
-				!b->convert->kernels->stream_float32[layout])) {
+				!b->convert->convert.kernels->stream_float32[layout])) {
 			penstock_convert_free(b->convert);
 			b->convert = NULL;
 		}

@@ -1,10 +1,10 @@
 /* convert_choose: which kernels this processor runs. Thread: any. */
-#include "client/lib/convert.h"
+#include "proto/convert.h"
 
-#include "client/lib/error.h"
 #include "proto/processor.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,14 +62,16 @@ int convert_choose(const struct convert_kernels **ret)
 		*ret = choice->kernels;
 		return 0;
 	}
-	if (known)
-		return error_set(-ENOTSUP,
-			"PENSTOCK_KERNELS=%s: this processor has not got these instructions; unset "
-			"the variable to let penstock choose",
-			name);
-	return error_set(-EINVAL,
-		"PENSTOCK_KERNELS=%s: expected c, avx2, avx512, avx512-vnni or neon; unset it to "
-		"let "
-		"penstock choose",
-		name);
+	return known ? -ENOTSUP : -EINVAL;
+}
+
+void convert_refusal(int code, char ret_sentence[CONVERT_REFUSAL])
+{
+	const char *name = getenv("PENSTOCK_KERNELS");
+	(void)snprintf(ret_sentence, CONVERT_REFUSAL, "PENSTOCK_KERNELS=%.64s: %s",
+		name ? name : "",
+		code == -ENOTSUP ? "this processor has not got these instructions; unset the "
+				   "variable to let penstock choose"
+				 : "expected c, avx2, avx512, avx512-vnni or neon; unset it to let "
+				   "penstock choose");
 }

@@ -2,7 +2,7 @@
  * equal.
  *
  * Thread: any. */
-#include "client/lib/convert.h"
+#include "proto/convert.h"
 
 #include <string.h>
 
@@ -40,18 +40,17 @@ static uint16_t table_bfloat16(float value)
 	return (uint16_t)table_round(table_bits(value), 16);
 }
 
-void convert_fill_table(
-	struct penstock_convert *convert, const struct penstock_convert_options *options)
+void convert_fill_table(struct convert *convert, const struct convert_options *options)
 {
 	for (int channel = 0; channel < 3; channel++) {
 		for (int x = 0; x < 256; x++) {
 			float value =
 				((float)x / 255 - options->mean[channel]) / options->std[channel];
-			if (convert->dtype == PENSTOCK_UINT8)
+			if (convert->dtype == CONVERT_UINT8)
 				convert->table.u8[channel][x] = (uint8_t)x;
-			else if (convert->dtype == PENSTOCK_FLOAT32)
+			else if (convert->dtype == CONVERT_FLOAT32)
 				convert->table.f32[channel][x] = value;
-			else if (convert->dtype == PENSTOCK_FLOAT16)
+			else if (convert->dtype == CONVERT_FLOAT16)
 				convert->table.u16[channel][x] = table_float16(value);
 			else
 				convert->table.u16[channel][x] = table_bfloat16(value);
@@ -61,11 +60,11 @@ void convert_fill_table(
 
 /* `out` may be aligned to nothing. */
 #define TABLE_RUN(name, member)                                                                 \
-	static void name(const struct penstock_convert *convert, const uint8_t *from,           \
-		size_t pixels, void *out, size_t plane_bytes)                                   \
+	static void name(const struct convert *convert, const uint8_t *from, size_t pixels,     \
+		void *out, size_t plane_bytes)                                                  \
 	{                                                                                       \
 		const size_t bytes = sizeof convert->table.member[0][0];                        \
-		bool planar = convert->layout == PENSTOCK_NCHW;                                 \
+		bool planar = convert->layout == CONVERT_NCHW;                                  \
 		size_t step = planar ? bytes : 3 * bytes, apart = planar ? plane_bytes : bytes; \
 		char *to = out;                                                                 \
 		for (size_t pixel = 0; pixel < pixels; pixel++, from += 3, to += step)          \
@@ -77,8 +76,8 @@ TABLE_RUN(table_u8, u8)
 TABLE_RUN(table_u16, u16)
 TABLE_RUN(table_f32, f32)
 
-void convert_copy(const struct penstock_convert *convert, const uint8_t *from, size_t pixels,
-	void *out, size_t plane_bytes)
+void convert_copy(const struct convert *convert, const uint8_t *from, size_t pixels, void *out,
+	size_t plane_bytes)
 {
 	(void)convert, (void)plane_bytes;
 	memcpy(out, from, 3 * pixels);
@@ -87,9 +86,9 @@ void convert_copy(const struct penstock_convert *convert, const uint8_t *from, s
 const struct convert_kernels convert_c = {
 	.run =
 		{
-			[PENSTOCK_UINT8] = {convert_copy, table_u8},
-			[PENSTOCK_FLOAT32] = {table_f32, table_f32},
-			[PENSTOCK_FLOAT16] = {table_u16, table_u16},
-			[PENSTOCK_BFLOAT16] = {table_u16, table_u16},
+			[CONVERT_UINT8] = {convert_copy, table_u8},
+			[CONVERT_FLOAT32] = {table_f32, table_f32},
+			[CONVERT_FLOAT16] = {table_u16, table_u16},
+			[CONVERT_BFLOAT16] = {table_u16, table_u16},
 		},
 };

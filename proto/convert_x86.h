@@ -1,7 +1,7 @@
 /* convert_x86: sixteen pixels as bytes, in registers of 128 bits. */
 #pragma once
 
-#include "client/lib/convert.h"
+#include "proto/convert.h"
 
 #include <immintrin.h>
 

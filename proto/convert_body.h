@@ -10,7 +10,7 @@
  * defines BODY_STREAMS. */
 #pragma once
 
-#include "client/lib/convert.h"
+#include "proto/convert.h"
 
 #define BODY_INLINE static inline __attribute__((always_inline))
 
@@ -27,18 +27,18 @@ BODY_INLINE body_group body_value(body_group x, body_group mean, body_group scal
 
 BODY_INLINE void body_put(uint32_t dtype, void *out, body_group value, bool stream)
 {
-	if (dtype == PENSTOCK_FLOAT32)
+	if (dtype == CONVERT_FLOAT32)
 		body_put_f32(out, value, stream);
-	else if (dtype == PENSTOCK_FLOAT16)
+	else if (dtype == CONVERT_FLOAT16)
 		body_put_f16(out, value);
 	else
 		body_put_bf16(out, value);
 }
 
-BODY_INLINE void body_floats(const struct penstock_convert *convert, const uint8_t *from,
-	size_t pixels, char *out, size_t plane_bytes, uint32_t dtype, bool planar, bool stream)
+BODY_INLINE void body_floats(const struct convert *convert, const uint8_t *from, size_t pixels,
+	char *out, size_t plane_bytes, uint32_t dtype, bool planar, bool stream)
 {
-	size_t group = (dtype == PENSTOCK_FLOAT32 ? 4 : 2) * CONVERT_GROUP;
+	size_t group = (dtype == CONVERT_FLOAT32 ? 4 : 2) * CONVERT_GROUP;
 	size_t step = planar ? group : 3 * group, apart = planar ? plane_bytes : group;
 	body_group mean[3], scale[3], rest[3];
 	for (int i = 0; i < 3; i++) {
@@ -61,20 +61,20 @@ BODY_INLINE void body_floats(const struct penstock_convert *convert, const uint8
 }
 
 #define BODY_FLOATS(name, dtype, planar, stream)                                             \
-	static void name(const struct penstock_convert *convert, const uint8_t *from,        \
-		size_t pixels, void *out, size_t plane_bytes)                                \
+	static void name(const struct convert *convert, const uint8_t *from, size_t pixels,  \
+		void *out, size_t plane_bytes)                                               \
 	{                                                                                    \
 		body_floats(convert, from, pixels, out, plane_bytes, dtype, planar, stream); \
 	}
-BODY_FLOATS(run_f32, PENSTOCK_FLOAT32, false, false)
-BODY_FLOATS(run_f32_planar, PENSTOCK_FLOAT32, true, false)
-BODY_FLOATS(run_f16, PENSTOCK_FLOAT16, false, false)
-BODY_FLOATS(run_f16_planar, PENSTOCK_FLOAT16, true, false)
-BODY_FLOATS(run_bf16, PENSTOCK_BFLOAT16, false, false)
-BODY_FLOATS(run_bf16_planar, PENSTOCK_BFLOAT16, true, false)
+BODY_FLOATS(run_f32, CONVERT_FLOAT32, false, false)
+BODY_FLOATS(run_f32_planar, CONVERT_FLOAT32, true, false)
+BODY_FLOATS(run_f16, CONVERT_FLOAT16, false, false)
+BODY_FLOATS(run_f16_planar, CONVERT_FLOAT16, true, false)
+BODY_FLOATS(run_bf16, CONVERT_BFLOAT16, false, false)
+BODY_FLOATS(run_bf16_planar, CONVERT_BFLOAT16, true, false)
 
-static void run_u8_planar(const struct penstock_convert *convert, const uint8_t *from,
-	size_t pixels, void *out, size_t plane_bytes)
+static void run_u8_planar(const struct convert *convert, const uint8_t *from, size_t pixels,
+	void *out, size_t plane_bytes)
 {
 	(void)convert;
 	char *to = out;
@@ -86,10 +86,10 @@ static void run_u8_planar(const struct penstock_convert *convert, const uint8_t 
 	}
 }
 
-#define BODY_RUN                                                   \
-	{                                                          \
-		[PENSTOCK_UINT8] = {convert_copy, run_u8_planar},  \
-		[PENSTOCK_FLOAT32] = {run_f32, run_f32_planar},    \
-		[PENSTOCK_FLOAT16] = {run_f16, run_f16_planar},    \
-		[PENSTOCK_BFLOAT16] = {run_bf16, run_bf16_planar}, \
+#define BODY_RUN                                                  \
+	{                                                         \
+		[CONVERT_UINT8] = {convert_copy, run_u8_planar},  \
+		[CONVERT_FLOAT32] = {run_f32, run_f32_planar},    \
+		[CONVERT_FLOAT16] = {run_f16, run_f16_planar},    \
+		[CONVERT_BFLOAT16] = {run_bf16, run_bf16_planar}, \
 	}
