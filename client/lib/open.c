@@ -8,6 +8,7 @@
 #include "client/lib/open.h"
 
 #include "client/lib/error.h"
+#include "client/lib/open_json.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #define OPEN_STREAM_PREFIX "stream:"
+#define OPEN_BALANCED "balanced"
 
 void penstock_options_init_size(struct penstock_options *options, size_t size)
 {
@@ -31,6 +33,23 @@ void penstock_options_init_size(struct penstock_options *options, size_t size)
 void(penstock_options_init)(struct penstock_options *options)
 {
 	penstock_options_init_size(options, offsetof(struct penstock_options, decode));
+}
+
+/* Of two options that say the same thing one is given. */
+static int open_check_either(const struct penstock_options *options)
+{
+	bool source = options->source && *options->source;
+	if (!source && !options->sources)
+		return error_set(-EINVAL, "options.source is not set: expected a folder, a tar, a "
+					  "glob, a brace range, or stream:NAME");
+	if (source && options->sources)
+		return error_set(-EINVAL,
+			"options.source and options.sources are both set: expected one of them");
+	if (options->image_size && options->image_sizes)
+		return error_set(-EINVAL,
+			"options.image_size and options.image_sizes are both set: "
+			"expected one of them");
+	return 0;
 }
 
 /* An application that was compiled with another release has a shorter or longer struct: fields are
@@ -53,10 +72,9 @@ int open_take_options(const struct penstock_options *options, struct penstock_op
 				"was built with",
 				PENSTOCK_VERSION);
 	}
-	if (!mine.source || !*mine.source)
-		return error_set(-EINVAL, "options.source is not set: expected a folder, a tar, a "
-					  "glob, a brace range, or "
-					  "stream:NAME");
+	int result = open_check_either(&mine);
+	if (result < 0)
+		return result;
 	if (mine.timeout_ms < 0 && mine.timeout_ms != PENSTOCK_FOREVER)
 		return error_set(-EINVAL,
 			"options.timeout_ms is %d: expected milliseconds, or PENSTOCK_FOREVER",
@@ -66,7 +84,7 @@ int open_take_options(const struct penstock_options *options, struct penstock_op
 			"options.reconnect_ms is %d: expected milliseconds, 0 for never, or "
 			"PENSTOCK_FOREVER",
 			mine.reconnect_ms);
-	int result = job_take_ranks(&mine);
+	result = job_take_ranks(&mine);
 	if (result < 0)
 		return result;
 	*ret_options = mine;
@@ -131,6 +149,20 @@ static int open_write_source(const char *source, struct jsontext *json)
 	return 0;
 }
 
+static int open_write_weights(const char *weights, struct jsontext *json)
+{
+	if (!weights)
+		return 0;
+	if (!*weights)
+		return error_set(-EINVAL,
+			"options.weights is empty: expected \"balanced\", the path "
+			"of a .npy file of floats, or NULL for equal ones");
+	if (strcmp(weights, OPEN_BALANCED) != 0)
+		return open_write_path("weights", weights, json);
+	jsontext_string(json, "weights", weights);
+	return 0;
+}
+
 static int open_write_indices(const char *indices, struct jsontext *json)
 {
 	if (!indices)
@@ -165,88 +197,59 @@ static int open_write_state(const char *state, struct jsontext *json)
 	return 0;
 }
 
-enum { OPEN_DEPTH_MAX = 16 };
+static const char *const open_source_paths[] = {"source", NULL};
+static const char *const open_label_paths[] = {"manifest", "classes", NULL};
 
-/* The byte behind a JSON string that begins here; NULL: it has no end. */
-static const char *open_skip_string(const char *at)
+static const struct open_json open_transforms = {"transforms", "transforms", '[', NULL,
+	"a JSON array of operations and nothing else, such as [{\"RandomResizedCrop\": {\"size\": "
+	"224}}, {\"RandomHorizontalFlip\": {\"p\": 0.5}}]"};
+static const struct open_json open_sources = {"sources", "sources", '[', open_source_paths,
+	"a JSON array of mappings and nothing else, such as [{\"source\": \"a\", \"weight\": 3}, "
+	"{\"source\": \"b\", \"weight\": 1}]"};
+static const struct open_json open_sizes = {"image_sizes", "image_size", '{', NULL,
+	"a JSON object with the size from an epoch on and nothing else, such as {\"0\": 128, "
+	"\"16\": "
+	"192}"};
+static const struct open_json open_labels = {"labels", "labels", '{', open_label_paths,
+	"a word, or a JSON object and nothing else, such as {\"manifest\": \"labels.csv\"}"};
+
+static int open_write_json(const struct open_json *option, const char *text, struct jsontext *json)
 {
-	for (at++; *at && *at != '"'; at++) {
-		if ((unsigned char)*at < 0x20)
-			return NULL;
-		if (*at == '\\' && !*++at)
-			return NULL;
-	}
-	return *at ? at + 1 : NULL;
+	return text ? open_json_write(option, text, json) : 0;
 }
 
-/* Opens or closes a bracket; whether it fits those that are open. */
-static bool open_bracket(char byte, char closers[OPEN_DEPTH_MAX], size_t *depth)
+/* A word is the daemon's to know. */
+static int open_write_labels(const char *labels, struct jsontext *json)
 {
-	if (byte == '[' || byte == '{') {
-		if (*depth == OPEN_DEPTH_MAX)
-			return false;
-		closers[(*depth)++] = byte == '[' ? ']' : '}';
-		return true;
-	}
-	return *depth && closers[--*depth] == byte;
-}
-
-/* What JSON has outside its strings; not as the locale sees it. */
-static bool open_is_json(char byte)
-{
-	bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-	bool digit = byte >= '0' && byte <= '9';
-	return letter || digit || (byte && strchr("[]{}:,+-. \t\r\n", byte));
-}
-
-/* The byte behind the array that `text` begins with; NULL: it is none. Only what JSON is made of
- * may stand in it, and brackets must fit: it cannot end the mapping that it is written into, nor be
- * taken for more than one value. What it means is the daemon's to judge. */
-static const char *open_skip_array(const char *text)
-{
-	char closers[OPEN_DEPTH_MAX];
-	size_t depth = 0;
-	const char *at = text;
-	if (*at != '[')
-		return NULL;
-	do {
-		if (*at == '"') {
-			at = open_skip_string(at);
-			if (!at)
-				return NULL;
-			continue;
-		}
-		if (*at && strchr("[]{}", *at) && !open_bracket(*at, closers, &depth))
-			return NULL;
-		if (!open_is_json(*at))
-			return NULL;
-		at++;
-	} while (depth);
-	return at;
-}
-
-static int open_write_transforms(const char *transforms, struct jsontext *json)
-{
-	static const char space[] = " \t\r\n";
-	const char *begin = transforms + strspn(transforms, space);
-	const char *end = jsontext_is_utf8(begin) ? open_skip_array(begin) : NULL;
-	if (!end || end[strspn(end, space)])
-		return error_set(-EINVAL,
-			"options.transforms is no list: expected a JSON array of operations and "
-			"nothing else, such as [{\"RandomResizedCrop\": {\"size\": 224}}, "
-			"{\"RandomHorizontalFlip\": {\"p\": 0.5}}]");
-	char *copy = strndup(begin, (size_t)(end - begin));
-	if (!copy)
-		return error_set(-ENOMEM, "no memory for the request");
-	jsontext_raw(json, "transforms", copy);
-	free(copy);
+	if (labels && labels[strspn(labels, " \t\r\n")] == '{')
+		return open_json_write(&open_labels, labels, json);
+	if (labels)
+		jsontext_string(json, "labels", labels);
 	return 0;
+}
+
+static int open_write_values(const struct penstock_options *options, struct jsontext *json)
+{
+	int result = open_write_labels(options->labels, json);
+	if (result == 0)
+		result = open_write_json(&open_sizes, options->image_sizes, json);
+	if (result == 0)
+		result = open_write_json(&open_transforms, options->transforms, json);
+	return result;
+}
+
+static void open_write_channels(const char *key, const float *values, struct jsontext *json)
+{
+	if (!values)
+		return;
+	jsontext_array(json, key);
+	for (int i = 0; i < 3; i++)
+		jsontext_shortest(json, NULL, (double)values[i]);
+	jsontext_end(json);
 }
 
 static void open_write_texts(const struct penstock_options *options, struct jsontext *json)
 {
-	if (options->labels)
-		jsontext_string(json, "labels", options->labels);
 	if (options->on_broken)
 		jsontext_string(json, "on_broken", options->on_broken);
 	if (options->group)
@@ -259,6 +262,14 @@ static void open_write_texts(const struct penstock_options *options, struct json
 		jsontext_string(json, "share", options->share);
 	if (options->laggard)
 		jsontext_string(json, "laggard", options->laggard);
+	if (options->split)
+		jsontext_string(json, "split", options->split);
+	if (options->dtype)
+		jsontext_string(json, "dtype", options->dtype);
+	if (options->layout)
+		jsontext_string(json, "layout", options->layout);
+	open_write_channels("mean", options->mean, json);
+	open_write_channels("std", options->std, json);
 }
 
 /* Numbers whose 0 means "not set". */
@@ -272,6 +283,12 @@ static void open_write_numbers(const struct penstock_options *options, struct js
 		jsontext_u64(json, "seed", options->seed);
 	if (options->epochs)
 		jsontext_u64(json, "epochs", options->epochs);
+	if (options->epoch_length)
+		jsontext_u64(json, "epoch_length", options->epoch_length);
+	if (options->repeats)
+		jsontext_u64(json, "repeats", options->repeats);
+	if (options->views)
+		jsontext_u64(json, "views", options->views);
 	if (options->prefetch)
 		jsontext_u64(json, "prefetch", options->prefetch);
 	if (options->wait_for)
@@ -290,9 +307,12 @@ static void open_write_numbers(const struct penstock_options *options, struct js
 int open_write(const struct penstock_options *options, struct jsontext *json)
 {
 	jsontext_object(json, NULL);
-	int result = open_write_source(options->source, json);
+	int result = options->sources ? open_json_write(&open_sources, options->sources, json)
+				      : open_write_source(options->source, json);
 	if (result == 0)
 		result = open_write_indices(options->indices, json);
+	if (result == 0)
+		result = open_write_weights(options->weights, json);
 	if (result < 0)
 		return result;
 	/* A stream that the configuration names has its recipe there; 1 is the default here, so it
@@ -306,9 +326,8 @@ int open_write(const struct penstock_options *options, struct jsontext *json)
 	if (options->pin_memory)
 		jsontext_bool(json, "pin_memory", true);
 	open_write_numbers(options, json);
+	result = open_write_values(options, json);
 	open_write_texts(options, json);
-	if (options->transforms)
-		result = open_write_transforms(options->transforms, json);
 	if (result < 0)
 		return result;
 	jsontext_end(json);
@@ -336,13 +355,16 @@ int open_request(const char *definition, const char *state, bool reconnect, stru
 
 /* Ranks that mean one stream have to agree on this and nothing else: not on who they are, nor on
  * how far and how far ahead they read. Their number is left out so that ranks which disagree on it
- * meet, and are told; and so is where the list of samples lies, since what is in it counts. */
+ * meet, and are told; and so is where the lists of samples and of weights lie, since what is in
+ * them counts. */
 static int open_hash(const struct penstock_options *options, uint64_t *ret_hash)
 {
 	struct penstock_options common = *options;
 	struct jsontext text = {0};
 	common.rank = common.world_size = 0;
 	common.group = common.laggard = common.indices = NULL;
+	if (common.weights && strcmp(common.weights, OPEN_BALANCED) != 0)
+		common.weights = NULL;
 	common.wait_for = common.laggard_timeout_s = common.prefetch = 0;
 	common.epochs = 0;
 	common.pin_memory = 0;

@@ -127,6 +127,75 @@ static void test_transforms(void **state)
 	}
 }
 
+static void test_samples_and_pixels(void **state)
+{
+	(void)state;
+	static const float mean[3] = {0, 0.5f, 0.25f}, std[3] = {1, 0.125f, 2};
+	struct penstock_options options;
+	penstock_options_init(&options);
+	options.source = "/x";
+	options.image_sizes = " {\"0\": 128, \"16\": 192}\n";
+	options.split = "train[:90%]";
+	options.weights = "/w.npy";
+	options.epoch_length = 5000000000;
+	options.repeats = 3;
+	options.views = 2;
+	options.dtype = "float16";
+	options.layout = "NCHW";
+	options.mean = mean;
+	options.std = std;
+	expect_text(&options, "{\"source\":\"/x\",\"weights\":\"/"
+			      "w.npy\",\"train\":true,\"epoch_length\":5000000000,"
+			      "\"repeats\":3,\"views\":2,\"image_size\":{\"0\": 128, \"16\": 192},"
+			      "\"split\":\"train[:90%]\",\"dtype\":\"float16\",\"layout\":\"NCHW\","
+			      "\"mean\":[0,0.5,0.25],\"std\":[1,0.125,2]}");
+}
+
+/* What is no mapping, or no list, is refused, and nothing that could end the request is written. */
+static void test_values_that_are_none(void **state)
+{
+	(void)state;
+	static const char *const bad[] = {"", "[1]]", "{]", "{} {}", "{},\"seed\":1", "{\"a\"", "x",
+		"[\"a]", "{\"\xff\": 1}", "{'a': 1}"};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct penstock_options options;
+		penstock_options_init(&options);
+		options.source = "/x";
+		options.image_sizes = bad[i];
+		expect_refusal(&options, -EINVAL, "options.image_sizes is no mapping: expected");
+		options.image_sizes = NULL;
+		options.source = NULL;
+		options.sources = bad[i];
+		expect_refusal(&options, -EINVAL, "options.sources is no list: expected");
+	}
+	struct penstock_options options;
+	penstock_options_init(&options);
+	options.source = "/x";
+	options.labels = " {\"manifest\": 1";
+	expect_refusal(&options, -EINVAL, "options.labels is no mapping: expected a word, or");
+	options.labels = NULL;
+	options.weights = "";
+	expect_refusal(&options, -EINVAL, "options.weights is empty: expected \"balanced\"");
+}
+
+static void test_either_of_two(void **state)
+{
+	(void)state;
+	struct penstock_options options, mine;
+	penstock_options_init(&options);
+	options.sources = "[{\"source\": \"/a\"}]";
+	assert_int_equal(open_take_options(&options, &mine), 0);
+	options.source = "/x";
+	assert_int_equal(open_take_options(&options, &mine), -EINVAL);
+	assert_non_null(strstr(penstock_error(), "options.source and options.sources"));
+	options.sources = NULL;
+	options.image_sizes = "{\"0\": 128}";
+	assert_int_equal(open_take_options(&options, &mine), 0);
+	options.image_size = 128;
+	assert_int_equal(open_take_options(&options, &mine), -EINVAL);
+	assert_non_null(strstr(penstock_error(), "options.image_size and options.image_sizes"));
+}
+
 static void test_stream_name(void **state)
 {
 	(void)state;
@@ -154,6 +223,33 @@ static void test_not_utf8(void **state)
 	expect_text(&options, "{\"source\":\"/x\xc3\xa4\xf0\x9f\x90\x88\",\"train\":true}");
 }
 
+/* Paths within values; in /tmp. */
+static void run_relative_values(void)
+{
+	struct penstock_options options;
+	penstock_options_init(&options);
+	options.source = "x";
+	options.weights = "./w.npy";
+	options.labels =
+		"{\"manifest\": \".//m \\\"1\\\".csv\", \"type\": \"float\", \"classes\" : \"c\"}";
+	expect_text(&options,
+		"{\"source\":\"/tmp/x\",\"weights\":\"/tmp/w.npy\",\"train\":true,\"labels\":"
+		"{\"manifest\": \"/tmp/m \\\"1\\\".csv\", \"type\": \"float\", \"classes\" : "
+		"\"/tmp/c\"}}");
+	options.weights = "balanced";
+	options.labels = "{\"json\": \"manifest.classes\", \"x\": [\"manifest\", \"a\"]}";
+	expect_text(&options,
+		"{\"source\":\"/tmp/x\",\"weights\":\"balanced\",\"train\":true,\"labels\":"
+		"{\"json\": \"manifest.classes\", \"x\": [\"manifest\", \"a\"]}}");
+	options.source = options.weights = options.labels = NULL;
+	options.sources =
+		"[{\"source\": \"a-{0..9}.tar\", \"weight\": 3},\n{\"weight\": 1, \"source\": "
+		"\"\\/b\"}, {\"source\": \".\"}]";
+	expect_text(&options, "{\"sources\":[{\"source\": \"/tmp/a-{0..9}.tar\", \"weight\": "
+			      "3},\n{\"weight\": 1, "
+			      "\"source\": \"\\/b\"}, {\"source\": \"/tmp\"}],\"train\":true}");
+}
+
 static void run_relative(const void *argument)
 {
 	static const char *const cases[][2] = {
@@ -177,6 +273,7 @@ static void run_relative(const void *argument)
 			wanted, sizeof wanted, "{\"source\":\"%s\",\"train\":true}", cases[i][1]);
 		expect_text(&options, wanted);
 	}
+	run_relative_values();
 	FAKE_WANT(chdir("/") == 0);
 	options.source = "data";
 	expect_text(&options, "{\"source\":\"/data\",\"train\":true}");
@@ -184,6 +281,12 @@ static void run_relative(const void *argument)
 	char gone[] = "/tmp/penstock-gone-XXXXXX";
 	FAKE_WANT(mkdtemp(gone) && chdir(gone) == 0 && rmdir(gone) == 0);
 	expect_refusal(&options, -ENOENT, "working folder");
+	options.source = "/data";
+	options.labels = "{\"manifest\": \"a.csv\"}";
+	expect_refusal(&options, -ENOENT, "paths of options.labels");
+	options.labels = "{\"manifest\":\"/a.csv\"}"; /* absolute: nobody asks where this is */
+	expect_text(&options,
+		"{\"source\":\"/data\",\"train\":true,\"labels\":{\"manifest\":\"/a.csv\"}}");
 }
 
 static void test_relative(void **state)
@@ -369,6 +472,9 @@ int main(void)
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_everything),
 		cmocka_unit_test(test_transforms),
+		cmocka_unit_test(test_samples_and_pixels),
+		cmocka_unit_test(test_values_that_are_none),
+		cmocka_unit_test(test_either_of_two),
 		cmocka_unit_test(test_stream_name),
 		cmocka_unit_test(test_not_utf8),
 		cmocka_unit_test(test_relative),

@@ -1,0 +1,214 @@
+/* open_json: see open_json.h.
+ *
+ * Nothing is parsed here: what the text means is the daemon's to judge. Thread: that of
+ * penstock_stream_open. */
+#include "client/lib/open_json.h"
+
+#include "client/lib/error.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char open_space[] = " \t\r\n";
+
+enum { OPEN_DEPTH_MAX = 16 };
+
+/* The byte behind a JSON string that begins here; NULL: it has no end. */
+static const char *open_skip_string(const char *at)
+{
+	for (at++; *at && *at != '"'; at++) {
+		if ((unsigned char)*at < 0x20)
+			return NULL;
+		if (*at == '\\' && !*++at)
+			return NULL;
+	}
+	return *at ? at + 1 : NULL;
+}
+
+/* Opens or closes a bracket; whether it fits those that are open. */
+static bool open_bracket(char byte, char closers[OPEN_DEPTH_MAX], size_t *depth)
+{
+	if (byte == '[' || byte == '{') {
+		if (*depth == OPEN_DEPTH_MAX)
+			return false;
+		closers[(*depth)++] = byte == '[' ? ']' : '}';
+		return true;
+	}
+	return *depth && closers[--*depth] == byte;
+}
+
+/* What JSON has outside its strings; not as the locale sees it. */
+static bool open_is_json(char byte)
+{
+	bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+	bool digit = byte >= '0' && byte <= '9';
+	return letter || digit || (byte && strchr("[]{}:,+-. \t\r\n", byte));
+}
+
+/* The byte behind the value that `text` begins with, an array or a mapping by its `opener`; NULL:
+ * it is none. Only what JSON is made of
+ * may stand in it, and brackets must fit: it cannot end the mapping that it is written into, nor be
+ * taken for more than one value. What it means is the daemon's to judge. */
+static const char *open_skip_value(const char *text, char opener)
+{
+	char closers[OPEN_DEPTH_MAX];
+	size_t depth = 0;
+	const char *at = text;
+	if (*at != opener)
+		return NULL;
+	do {
+		if (*at == '"') {
+			at = open_skip_string(at);
+			if (!at)
+				return NULL;
+			continue;
+		}
+		if (*at && strchr("[]{}", *at) && !open_bracket(*at, closers, &depth))
+			return NULL;
+		if (!open_is_json(*at))
+			return NULL;
+		at++;
+	} while (depth);
+	return at;
+}
+
+/* The working folder as it stands in a JSON string; malloc'ed. */
+static int open_front(const char *option, char **ret_front)
+{
+	char folder[PATH_MAX];
+	struct jsontext text = {0};
+	if (!getcwd(folder, sizeof folder))
+		return error_set(-errno,
+			"the working folder, in which the paths of options.%s lie, cannot be "
+			"found: "
+			"%s",
+			option, strerror(errno));
+	if (!jsontext_is_utf8(folder))
+		return error_set(-EINVAL,
+			"the path %s (%s) is not UTF-8, which a request is written in: rename it, "
+			"or "
+			"name a symbolic link to it",
+			folder, option);
+	jsontext_array(&text, NULL);
+	jsontext_string(&text, NULL, folder);
+	jsontext_end(&text);
+	/* Without its brackets and quotes. */
+	char *front = text.failed ? NULL : strndup(text.text + 2, strlen(text.text) - 4);
+	jsontext_free(&text);
+	if (!front)
+		return error_set(-ENOMEM, "no memory for the request");
+	*ret_front = front;
+	return 0;
+}
+
+static bool open_is_path_key(const struct open_json *option, const char *key, size_t length)
+{
+	for (const char *const *path = option->paths; key && path && *path; path++) {
+		if (strlen(*path) == length && strncmp(*path, key, length) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Of a path as it stands between its quotes. */
+static bool open_is_relative(const char *path)
+{
+	return *path != '/' && strncmp(path, "\\/", 2) != 0;
+}
+
+static void open_put_path(FILE *out, const char *front, const char *path, size_t length)
+{
+	while (length >= 2 && path[0] == '.' && path[1] == '/') {
+		for (path += 2, length -= 2; length && *path == '/'; length--)
+			path++;
+	}
+	bool here = length == 0 || (length == 1 && *path == '.');
+	(void)fprintf(out, "\"%s%s%.*s\"", front, here || !front[1] ? "" : "/",
+		here ? 0 : (int)length, path);
+}
+
+/* What a value is copied with. */
+struct open_copy {
+	const struct open_json *option;
+	FILE *out;
+	char *front; /* NULL: not needed so far */
+	const char *key; /* of the value that comes next, or NULL */
+	size_t key_length;
+};
+
+/* A string that is no key, `length` bytes with its quotes. */
+static int open_copy_text(struct open_copy *copy, const char *at, size_t length)
+{
+	if (!open_is_path_key(copy->option, copy->key, copy->key_length) ||
+		!open_is_relative(at + 1)) {
+		(void)fwrite(at, 1, length, copy->out);
+		return 0;
+	}
+	int result = copy->front ? 0 : open_front(copy->option->option, &copy->front);
+	if (result == 0)
+		open_put_path(copy->out, copy->front, at + 1, length - 2);
+	return result;
+}
+
+static int open_copy_string(struct open_copy *copy, const char *at, const char *behind)
+{
+	size_t length = (size_t)(behind - at);
+	if (behind[strspn(behind, open_space)] != ':') {
+		int result = open_copy_text(copy, at, length);
+		copy->key = NULL;
+		return result;
+	}
+	(void)fwrite(at, 1, length, copy->out);
+	copy->key = at + 1;
+	copy->key_length = length - 2;
+	return 0;
+}
+
+/* Copies a value, which open_skip_value went over, up to `end`. */
+static int open_copy_value(struct open_copy *copy, const char *at, const char *end)
+{
+	int result = 0;
+	while (at < end && result == 0) {
+		const char *behind = *at == '"' ? open_skip_string(at) : at + 1;
+		if (*at == '"')
+			result = open_copy_string(copy, at, behind);
+		else
+			(void)fputc(*at, copy->out);
+		if (*at != '"' && *at != ':' && !strchr(open_space, *at))
+			copy->key = NULL;
+		at = behind;
+	}
+	return result;
+}
+
+static int open_absolute(
+	const struct open_json *option, const char *begin, const char *end, char **ret_text)
+{
+	size_t size = 0;
+	struct open_copy copy = {.option = option, .out = open_memstream(ret_text, &size)};
+	int result = copy.out ? open_copy_value(&copy, begin, end) : 0;
+	if (!copy.out || fclose(copy.out) != 0)
+		result = error_set(-ENOMEM, "no memory for the request");
+	free(copy.front);
+	return result;
+}
+
+int open_json_write(const struct open_json *option, const char *text, struct jsontext *json)
+{
+	const char *begin = text + strspn(text, open_space);
+	const char *end = jsontext_is_utf8(begin) ? open_skip_value(begin, option->opener) : NULL;
+	if (!end || end[strspn(end, open_space)])
+		return error_set(-EINVAL, "options.%s is no %s: expected %s", option->option,
+			option->opener == '[' ? "list" : "mapping", option->expected);
+	char *copy = NULL;
+	int result = open_absolute(option, begin, end, &copy);
+	if (result == 0)
+		jsontext_raw(json, option->key, copy);
+	free(copy);
+	return result;
+}
