@@ -185,10 +185,12 @@ bool step_warp_perspective(
 	struct op op = warp_op(warp, OP_PERSPECTIVE);
 	if (determinant == 0 || map[2][2] == 0 || !side[0] || !side[1])
 		return false;
-	for (int i = 0; i < OP_MATRIX; i++) {
-		double value = (double)(map[i / 3][i % 3] * side[i / 3]);
-		op.matrix[i] = (float)(value / (double)map[2][2]);
-	}
+	/* GCC 12's vectors leave the rounding to float out if both are one statement. */
+	float rounded[OP_MATRIX];
+	for (int i = 0; i < OP_MATRIX; i++)
+		rounded[i] = (float)((double)(map[i / 3][i % 3] * side[i / 3]) / (double)map[2][2]);
+	for (int i = 0; i < OP_MATRIX; i++)
+		op.matrix[i] = rounded[i];
 	*ret = op;
 	return true;
 }
