@@ -5,15 +5,19 @@
  *   tar.[ch]        members of a tar (ustar, GNU long names, pax, base-256 sizes), headers alone
  *   folder.[ch]     files of a folder in the order of their keys
  *   label.[ch]      what .cls and .json say
- *   label_rule.h    where labels come from otherwise
+ *   label_rule.h    where labels come from otherwise: a manifest, a path into .json, files of
+ *                   class names; labels.[ch] is such a rule made ready, label_path.[ch],
+ *                   label_value.[ch], label_classes.[ch], label_manifest.[ch] and label_csv.[ch]
+ *                   read what it names
  *   index.[ch]      the sidecar: format, writer, reader of single pages
- *   index_tar.c, index_folder.c, index_build.h   records from a tar, from a folder
+ *   index_tar.c, index_folder.c, index_label.c, index_build.h   records from a tar, from a folder
  *   progress.h      tells who waits for that
  *   digest.h        the running value behind the fingerprint
  *   store.[ch]      where indexes are kept, and how one gets there whole
  *   sidecar.[ch]    a place for something small about every sample: its checkpoints
  *   lend.[ch]       the bounded table of open index files and sidecars
- *   dataset.c, dataset_open.c, dataset_impl.h    shards + indexes as one row of samples
+ *   dataset.c, dataset_open.c, dataset_labels.c, dataset_impl.h   shards + indexes as one row of
+ *                   samples
  *   shelf.[ch]      the datasets that are open, one for all who read the same
  *   arena.[ch]      the bounded, registered read buffers
  *   files.[ch]      the bounded table of open files
@@ -45,7 +49,7 @@
  * Labels: from class folders, from KEY.cls (one decimal number) or KEY.json (an object; the integer
  * "label", else "cls"), 0 to 2^31-1. All samples have one or none has: a mixture is an error that
  * names both. Where a .cls and a .json are there, the .cls counts unless JSON was asked for; JSON
- * without these keys is metadata.
+ * without these keys is metadata. Other labels, and rows of them, are label_rule.h's.
  *
  * Limits: 1,000,000 shards; names of 4,000 bytes; images of 4 GiB; folders 64 deep; one extended
  * header of a tar 1 MiB. Sparse members of a tar cannot be read in place and are an error;

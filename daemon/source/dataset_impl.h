@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+struct labels;
+
 /* One tar, or the folder. Everything that grows with the number of shards is here. */
 struct dataset_shard {
 	char *path; /* absolute */
@@ -47,3 +49,7 @@ struct dataset {
 	struct lend *lend;
 	char notice[1024];
 };
+
+/* dataset_labels.c: once all indexes are there, whose heads `heads` are. 0 or negative errno. */
+int dataset_labels_settle(struct dataset *dataset, const struct index_head *heads,
+	struct labels *labels, const char *cache, struct fault *fault);

@@ -6,7 +6,9 @@
  * for indexes, the second builds. An index is looked for and written beside its shard, else in the
  * cache folder, else it goes into one unlinked file that all such shards share. With labels asked
  * for explicitly the default index (SHARD.idx) serves when its labels came from there; otherwise
- * there is one of its own (SHARD.cls.idx, ...), so that two users do not rebuild each other's. */
+ * there is one of its own (SHARD.cls.idx, ...), so that two users do not rebuild each other's.
+ * Indexes with labels of a rule (a manifest, a path into JSON) lie in the cache folder alone, under
+ * the hash of what the rule says and what its files hold. */
 #include "source/dataset_impl.h"
 
 #include "base/clock.h"
@@ -14,6 +16,8 @@
 #include "source/digest.h"
 #include "source/folder.h"
 #include "source/index_build.h"
+#include "source/label_rule.h"
+#include "source/labels.h"
 #include "source/spec.h"
 #include "source/store.h"
 #include "source/tar.h"
@@ -41,6 +45,8 @@ static const char *const label_names[] = {
 	[DATASET_LABELS_FOLDER] = "folder",
 	[DATASET_LABELS_CLS] = "cls",
 	[DATASET_LABELS_JSON] = "json",
+	[DATASET_LABELS_PATH] = "a path into json",
+	[DATASET_LABELS_MANIFEST] = "a manifest",
 };
 
 enum found { FOUND, FOUND_NOTHING, FOUND_STALE, FOUND_DAMAGED, FOUND_FOREIGN };
@@ -49,6 +55,9 @@ enum place { PLACE_BESIDE, PLACE_CACHE, PLACES };
 
 struct opening {
 	struct dataset_options options;
+	enum dataset_labels asked;
+	struct labels *labels; /* NULL: a word says it all */
+	uint64_t rule; /* labels_index_hash; 0: indexes of a word */
 	struct dataset *dataset;
 	struct fault *fault;
 	char *cache; /* NULL: there is none */
@@ -98,26 +107,42 @@ static int64_t mtime_of(const struct stat *st)
 }
 
 /* Does the index hold the labels that were asked for? Without labels any index will do. */
-static bool head_serves(const struct index_head *head, enum dataset_labels asked)
+static bool head_serves(const struct index_head *head, enum dataset_labels asked, uint64_t rule)
 {
+	if (rule || head->rule)
+		return head->rule == rule;
 	if (asked == DATASET_LABELS_NONE || head->asked == (uint32_t)asked)
 		return true;
 	return head->asked == DATASET_LABELS_AUTO && head->source == (uint32_t)asked &&
 	       head->samples > 0;
 }
 
+/* Only a rule brings labels that are not single classes; their width is what rows are made for. */
+static bool head_label_sound(const struct index_head *head)
+{
+	if (head->label_type == LABEL_TYPE_CLASS)
+		return true;
+	return head->rule != 0 && head->label_type <= LABEL_TYPE_FLOAT &&
+	       head->label_width <= LABEL_WIDTH_MAX &&
+	       (head->label_type != LABEL_TYPE_AUTO || head->samples == 0);
+}
+
 /* Is what the head says of its labels possible? A checksum proves no good will. */
 static bool head_sound(const struct index_head *head, bool folder)
 {
-	if (head->asked > DATASET_LABELS_JSON || head->classes > head->table_bytes)
+	if (head->asked > DATASET_LABELS_MANIFEST || head->classes > head->table_bytes ||
+		!head_label_sound(head))
 		return false;
 	switch (head->source) {
 	case DATASET_LABELS_NONE:
 		return true;
 	case DATASET_LABELS_FOLDER:
 		return folder && head->classes > 0;
+	case DATASET_LABELS_MANIFEST:
+		return head->classes == 0;
 	case DATASET_LABELS_CLS:
 	case DATASET_LABELS_JSON:
+	case DATASET_LABELS_PATH:
 		return !folder && head->classes == 0;
 	default:
 		return false;
@@ -189,7 +214,7 @@ static int index_examine(
 					       : FOUND_DAMAGED;
 	bool folder = opening->dataset->kind == DATASET_FOLDER;
 	if (head.kind != (uint32_t)opening->dataset->kind ||
-		!head_serves(&head, opening->options.labels))
+		!head_serves(&head, opening->asked, opening->rule))
 		return FOUND_STALE;
 	if (!head_sound(&head, folder))
 		return FOUND_DAMAGED;
@@ -229,7 +254,14 @@ static char *place_path(const struct opening *opening, uint32_t number, enum pla
 	enum dataset_labels labels)
 {
 	const char *shard = opening->dataset->shard[number].path;
-	char *path = NULL;
+	char *path = NULL, suffix[48];
+	if (opening->rule) {
+		(void)snprintf(suffix, sizeof suffix, ".labels-%016llx.idx",
+			(unsigned long long)opening->rule);
+		return place == PLACE_CACHE && opening->cache
+			       ? store_cache_path(opening->cache, shard, suffix)
+			       : NULL;
+	}
 	if (place == PLACE_CACHE)
 		return opening->cache ? store_cache_path(opening->cache, shard, suffixes[labels])
 				      : NULL;
@@ -289,8 +321,8 @@ static int shard_find(struct opening *opening, uint32_t number)
 		return rc;
 	bool damaged = false;
 	rc = index_find(opening, number, DATASET_LABELS_AUTO, &damaged);
-	if (rc > FOUND && opening->options.labels != DATASET_LABELS_AUTO)
-		rc = index_find(opening, number, opening->options.labels, &damaged);
+	if (rc > FOUND && opening->asked != DATASET_LABELS_AUTO && !opening->rule)
+		rc = index_find(opening, number, opening->asked, &damaged);
 	if (rc < 0)
 		return fault_set(
 			opening->fault, rc, "no memory for %u shards", opening->dataset->shards);
@@ -328,9 +360,18 @@ static int index_write(
 		return fault_set(opening->fault, rc, "no memory to index %s", shard->path);
 	bool folder = opening->dataset->kind == DATASET_FOLDER;
 	struct index_job job = {
-		shard->path, fd, shard->size, opening->options.labels, &writer, &opening->progress};
+		.path = shard->path,
+		.fd = fd,
+		.size = shard->size,
+		.asked = opening->asked,
+		.labels = opening->rule ? opening->labels : NULL,
+		.writer = &writer,
+		.progress = &opening->progress,
+	};
 	writer.head.kind = (uint32_t)opening->dataset->kind;
-	writer.head.asked = (uint32_t)opening->options.labels;
+	writer.head.asked = (uint32_t)opening->asked;
+	writer.head.rule = opening->rule;
+	writer.head.label_type = opening->rule ? labels_type(opening->labels) : LABEL_TYPE_CLASS;
 	writer.head.shard_size = shard->size;
 	writer.head.shard_mtime_ns = folder ? 0 : shard->mtime_ns;
 	rc = folder ? index_folder(&job, opening->fault) : index_tar(&job, opening->fault);
@@ -423,7 +464,7 @@ static void example_set(struct opening *opening, const char *path)
  * a fault. */
 static int index_build_place(struct opening *opening, uint32_t number, int fd, enum place place)
 {
-	cleanup(free_ptr) char *path = place_path(opening, number, place, opening->options.labels);
+	cleanup(free_ptr) char *path = place_path(opening, number, place, opening->asked);
 	bool at_fault = true;
 	int rc = -ENOENT;
 	if (path && place == PLACE_CACHE)
@@ -465,6 +506,16 @@ static int shard_build(struct opening *opening, uint32_t number)
 	return rc;
 }
 
+/* The first index has to be built. */
+static int labels_ready(struct opening *opening)
+{
+	int rc = opening->rule && opening->cache ? store_folder_make(opening->cache) : 0;
+	/* A folder that cannot be made is no matter here: the table goes elsewhere then. */
+	return opening->rule ? labels_prepare(opening->labels, rc == 0 ? opening->cache : NULL,
+				       opening->fault)
+			     : 0;
+}
+
 static int shards_index(struct opening *opening)
 {
 	uint32_t shards = opening->dataset->shards;
@@ -476,7 +527,9 @@ static int shards_index(struct opening *opening)
 			return rc;
 	}
 	for (uint32_t i = 0; i < shards; i++) {
-		int rc = opening->missing[i] ? shard_build(opening, i) : 0;
+		int rc = opening->missing[i] && !built ? labels_ready(opening) : 0;
+		if (rc == 0 && opening->missing[i])
+			rc = shard_build(opening, i);
 		if (rc < 0)
 			return rc;
 		built |= opening->missing[i];
@@ -492,7 +545,7 @@ static int sources_agree(const struct opening *opening, uint32_t *first, uint32_
 	if (*first == UINT32_MAX)
 		*first = number;
 	const struct dataset_shard *a = &dataset->shard[*first], *b = &dataset->shard[number];
-	if (opening->options.labels == DATASET_LABELS_NONE || a->source == b->source)
+	if (opening->asked == DATASET_LABELS_NONE || a->source == b->source)
 		return 0;
 	return fault_set(opening->fault, -EINVAL,
 		"the labels of %s come from \"%s\", those of %s from \"%s\": label all shards in "
@@ -504,7 +557,7 @@ static int sources_agree(const struct opening *opening, uint32_t *first, uint32_
 static int dataset_sum(struct opening *opening)
 {
 	struct dataset *dataset = opening->dataset;
-	bool labels = opening->options.labels != DATASET_LABELS_NONE;
+	bool labels = opening->asked != DATASET_LABELS_NONE;
 	uint64_t digest = 0;
 	uint32_t first = UINT32_MAX;
 	for (uint32_t i = 0; i < dataset->shards; i++) {
@@ -649,7 +702,7 @@ static void dataset_notices(struct opening *opening)
 			"extension, which "
 			"WebDataset takes for another kind of member.",
 			(unsigned long long)opening->dotted, opening->example);
-	if (opening->labelless && opening->options.labels == DATASET_LABELS_AUTO)
+	if (opening->labelless && opening->asked == DATASET_LABELS_AUTO)
 		notice_add(dataset,
 			"The images have no labels: %llu .json beside them hold neither \"label\" "
 			"nor \"cls\".",
@@ -720,11 +773,32 @@ static int dataset_prepare(
 	return 0;
 }
 
+/* What the rule asks to be looked up, before indexes are. */
+static int labels_begin(struct opening *opening)
+{
+	const struct label_rule *rule = opening->options.rule;
+	struct dataset *dataset = opening->dataset;
+	bool folder = dataset->kind == DATASET_FOLDER;
+	opening->asked = rule ? rule->from : opening->options.labels;
+	if (!rule || label_rule_plain(rule))
+		return 0;
+	int rc = labels_open(
+		rule, folder ? dataset->shard[0].path : NULL, &opening->labels, opening->fault);
+	if (rc < 0)
+		return rc;
+	opening->rule = labels_index_hash(opening->labels);
+	dataset->rule = labels_hash(opening->labels);
+	return 0;
+}
+
 static int opening_run(struct opening *opening)
 {
 	struct dataset *dataset = opening->dataset;
 	assert(dataset->shards > 0);
 	char folder[4096];
+	int begun = labels_begin(opening);
+	if (begun < 0)
+		return begun;
 	if (!dataset_cache_folder(opening->options.cache_dir, folder, sizeof folder))
 		opening->cache = strdup(folder);
 	opening->heads = calloc(dataset->shards, sizeof *opening->heads);
@@ -739,6 +813,9 @@ static int opening_run(struct opening *opening)
 		rc = dataset_nonempty(opening);
 	if (rc == 0 && lend_prepare(dataset) < 0)
 		rc = fault_set(opening->fault, -ENOMEM, "no memory for %u shards", dataset->shards);
+	if (rc == 0 && opening->labels)
+		rc = dataset_labels_settle(
+			dataset, opening->heads, opening->labels, opening->cache, opening->fault);
 	if (rc == 0)
 		dataset_notices(opening);
 	dataset->cache_folder = opening->cache;
@@ -782,6 +859,7 @@ int dataset_open(const char *spec, const struct dataset_options *options, struct
 	if (rc == 0)
 		rc = opening_run(&opening);
 	spec_paths_free(&paths);
+	labels_free(opening.labels);
 	free(opening.cache);
 	free(opening.heads);
 	free(opening.missing);

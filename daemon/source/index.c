@@ -359,6 +359,9 @@ int index_writer_add_hashed(struct index_writer *writer, const struct index_reco
 int index_writer_add(struct index_writer *writer, const struct index_record *record,
 	const char *key, size_t key_size)
 {
+	if (record->label >= 0)
+		writer->head.label_width =
+			UTIL_MAX(writer->head.label_width, (uint32_t)record->label + 1);
 	return index_writer_add_hashed(writer, record,
 		digest_sample(key, key_size, record->size, record->label),
 		digest_sample(key, key_size, record->size, -1));

@@ -101,9 +101,10 @@ struct index_head {
 	uint64_t rule; /* labels_hash of the label rule that it was built for; 0: a word */
 	uint32_t label_type; /* enum label_type; LABEL_TYPE_AUTO: no sample decided */
 	uint32_t label_width; /* one more than the highest class; of floats how many */
+	uint64_t lines; /* of a manifest: manifest_mark of the samples' lines, summed up */
 };
 
-_Static_assert(sizeof(struct index_head) == 168, "index head");
+_Static_assert(sizeof(struct index_head) == 176, "index head");
 
 enum {
 	INDEX_E_FOREIGN = 1, /* not an index of ours at all: must not be overwritten */
@@ -155,8 +156,9 @@ struct index_section {
 
 struct index_writer {
 	struct index_section records, names, tables;
-	struct index_head head; /* the caller sets kind, asked, source, shard_*, members, dotted,
-				   labelless before finish */
+	struct index_head head; /* the caller sets kind, asked, rule, source, shard_*, members,
+				   dotted, labelless, lines before finish, and before the first
+				   sample label_type */
 	uint64_t base;
 	int error; /* of writing, sticky: the place is at fault, not what is indexed */
 };
@@ -180,7 +182,8 @@ int index_writer_name_label(struct index_writer *writer, const char *name, size_
 int index_writer_add(struct index_writer *writer, const struct index_record *record,
 	const char *key, size_t key_size);
 
-/* The same for a sample whose hashes (digest_sample with its label, and with -1) are known. */
+/* The same for a sample whose hashes (digest_sample with its label, and with -1) are known; and
+ * head.label_width is the caller's. */
 int index_writer_add_hashed(struct index_writer *writer, const struct index_record *record,
 	uint64_t hash, uint64_t hash_unlabelled);
 

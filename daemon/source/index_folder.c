@@ -3,7 +3,7 @@
  * Either the root holds images (a flat folder: no labels), or its directories are classes and each
  * holds at least one image somewhere below. As in torchvision's ImageFolder a class's label is the
  * rank of its name, and an empty class is an error: it would shift all labels behind it. With
- * labels NONE any shape will do. */
+ * labels NONE, and where a manifest has the labels, any shape will do. */
 #include "source/index_build.h"
 
 #include "base/util.h"
@@ -21,6 +21,7 @@ struct classes {
 	uint64_t bytes;
 	char flat[INDEX_NAME_MAX + 1]; /* first image in the root; "": none */
 	char nested[INDEX_NAME_MAX + 1]; /* first image below a directory */
+	struct label_found found; /* room for one of a manifest's */
 };
 
 static int on_classes(void *context, char *const *names, size_t count, struct fault *fault)
@@ -66,9 +67,16 @@ static size_t class_of(struct classes *classes, const char *path, size_t part)
 	return classes->current; /* not reached: the walk named every directory of the root */
 }
 
+/* Whether folders are classes: not where nobody asks for labels, or a manifest has them. */
+static bool takes_classes(const struct classes *classes)
+{
+	return classes->job->asked != DATASET_LABELS_NONE &&
+	       classes->job->asked != DATASET_LABELS_MANIFEST;
+}
+
 static int mixture_check(const struct classes *classes, struct fault *fault)
 {
-	if (classes->job->asked == DATASET_LABELS_NONE || !classes->flat[0] || !classes->nested[0])
+	if (!takes_classes(classes) || !classes->flat[0] || !classes->nested[0])
 		return 0;
 	return fault_set(fault, -EINVAL,
 		"%s holds both images (%s) and folders of images (%s): keep either, or ask for "
@@ -82,11 +90,24 @@ static int32_t class_label(struct classes *classes, const char *path)
 	char *first = slash ? classes->nested : classes->flat;
 	if (!first[0])
 		memcpy(first, path, strlen(path) + 1);
-	if (!slash || classes->job->asked == DATASET_LABELS_NONE)
+	if (!slash || !takes_classes(classes))
 		return -1;
 	size_t rank = class_of(classes, path, (size_t)(slash - path));
 	classes->seen[rank] = true;
 	return (int32_t)rank;
+}
+
+static int image_write(
+	struct classes *classes, struct index_record *record, const char *path, struct fault *fault)
+{
+	const struct index_job *job = classes->job;
+	if (job->asked == DATASET_LABELS_MANIFEST) {
+		struct index_sample sample = {
+			path, path, strlen(path), folder_key_size(path), *record};
+		return index_sample_manifest(job, &sample, NULL, &classes->found, fault);
+	}
+	int rc = index_writer_name(job->writer, path, strlen(path), record);
+	return rc < 0 ? rc : index_writer_add(job->writer, record, path, folder_key_size(path));
 }
 
 static int on_file(void *context, const char *path, uint64_t size, struct fault *fault)
@@ -102,9 +123,7 @@ static int on_file(void *context, const char *path, uint64_t size, struct fault 
 	record.label = class_label(classes, path);
 	int rc = mixture_check(classes, fault);
 	if (rc == 0)
-		rc = index_writer_name(writer, path, strlen(path), &record);
-	if (rc == 0)
-		rc = index_writer_add(writer, &record, path, folder_key_size(path));
+		rc = image_write(classes, &record, path, fault);
 	classes->bytes += size;
 	writer->head.members++;
 	return rc < 0 ? rc
@@ -137,7 +156,9 @@ static int classes_end(struct classes *classes, struct fault *fault)
 {
 	struct index_writer *writer = classes->job->writer;
 	writer->head.source = DATASET_LABELS_NONE;
-	if (classes->job->asked == DATASET_LABELS_NONE || !writer->head.samples)
+	if (classes->job->asked == DATASET_LABELS_MANIFEST)
+		writer->head.source = DATASET_LABELS_MANIFEST;
+	if (!takes_classes(classes) || !writer->head.samples)
 		return 0;
 	if (!classes->nested[0] && classes->job->asked == DATASET_LABELS_FOLDER)
 		return fault_set(fault, -EINVAL,
@@ -165,10 +186,11 @@ static void classes_free(struct classes *classes)
 
 int index_folder(const struct index_job *job, struct fault *fault)
 {
-	if (job->asked == DATASET_LABELS_CLS || job->asked == DATASET_LABELS_JSON)
+	if (job->asked == DATASET_LABELS_CLS || job->asked == DATASET_LABELS_JSON ||
+		job->asked == DATASET_LABELS_PATH)
 		return fault_set(fault, -EINVAL,
-			"%s is a folder: its labels come from class folders, not from .cls or "
-			".json files",
+			"%s is a folder: its labels come from class folders or a manifest, not "
+			"from .cls or .json files",
 			job->path);
 	struct classes *classes = calloc(1, sizeof *classes);
 	if (!classes)

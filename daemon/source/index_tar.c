@@ -43,6 +43,7 @@ struct group {
 	struct piece piece[PARTS];
 	char first[TAR_NAME_MAX + 1]; /* the image that decided */
 	char orphan[TAR_NAME_MAX + 1]; /* the first label without an image; "": none */
+	struct label_found found; /* room for one of a rule's */
 };
 
 /* A member's name taken apart; all borrowed. */
@@ -71,6 +72,16 @@ static bool name_split(const char *name, struct parts *ret)
 	ret->key = name;
 	ret->key_size = (size_t)(dot - name);
 	ret->extension = dot + 1;
+	return true;
+}
+
+bool index_tar_key(const char *name, const char **ret_key, size_t *ret_size)
+{
+	struct parts parts;
+	if (!name_split(name, &parts))
+		return false;
+	*ret_key = parts.key;
+	*ret_size = parts.key_size;
 	return true;
 }
 
@@ -119,17 +130,25 @@ static int cls_label(struct group *group, int32_t *ret, struct fault *fault)
 	return rc < 0 ? piece_fault(group, piece, rc, fault) : 0;
 }
 
+/* The text of the .json, allocated; no zero byte behind it. */
+static int json_read(struct group *group, char **ret, struct fault *fault)
+{
+	const struct piece *piece = &group->piece[PART_JSON];
+	*ret = malloc(UTIL_MIN(piece->size, (uint64_t)LABEL_JSON_MAX) + 1);
+	if (!*ret)
+		return fault_set(
+			fault, -ENOMEM, "no memory for %s!%s", group->job->path, piece->name);
+	return piece_read(group, piece, LABEL_JSON_MAX, *ret, fault);
+}
+
 /* 0, LABEL_E_NONE when there is no .json or no label in it, or a fault. */
 static int json_label(struct group *group, int32_t *ret, struct fault *fault)
 {
 	const struct piece *piece = &group->piece[PART_JSON];
 	if (!piece->present)
 		return LABEL_E_NONE;
-	cleanup(free_ptr) char *text = malloc(UTIL_MIN(piece->size, (uint64_t)LABEL_JSON_MAX) + 1);
-	if (!text)
-		return fault_set(
-			fault, -ENOMEM, "no memory for %s!%s", group->job->path, piece->name);
-	int rc = piece_read(group, piece, LABEL_JSON_MAX, text, fault);
+	cleanup(free_ptr) char *text = NULL;
+	int rc = json_read(group, &text, fault);
 	if (rc < 0)
 		return rc;
 	rc = label_from_json(text, (size_t)piece->size, ret, fault);
@@ -204,6 +223,35 @@ static int sample_label(struct group *group, int32_t *ret, struct fault *fault)
 	}
 }
 
+/* A label out of the .json, by the rule's path. */
+static int sample_path(struct group *group, struct index_sample *sample, struct fault *fault)
+{
+	const struct piece *piece = &group->piece[PART_JSON];
+	const struct index_job *job = group->job;
+	if (!piece->present)
+		return fault_unlabelled(group, ".json", fault);
+	enum label_type asked = job->writer->head.label_type;
+	cleanup(free_ptr) char *text = NULL;
+	int rc = json_read(group, &text, fault);
+	if (rc < 0)
+		return rc;
+	rc = labels_from_json(job->labels, text, (size_t)piece->size, asked, &group->found, fault);
+	if (rc == 0)
+		rc = index_sample_write(job, sample, &group->found, fault);
+	return rc < 0 && !job->writer->error ? piece_fault(group, piece, rc, fault) : rc;
+}
+
+static int sample_rule(struct group *group, const struct index_record *record, struct fault *fault)
+{
+	const struct piece *image = &group->piece[PART_IMAGE];
+	struct index_sample sample = {
+		image->name, group->key, image->name_size, group->key_size, *record};
+	return group->job->asked == DATASET_LABELS_PATH
+		       ? sample_path(group, &sample, fault)
+		       : index_sample_manifest(
+				 group->job, &sample, group->job->path, &group->found, fault);
+}
+
 static int sample_write(struct group *group, struct fault *fault)
 {
 	const struct piece *image = &group->piece[PART_IMAGE];
@@ -211,6 +259,8 @@ static int sample_write(struct group *group, struct fault *fault)
 		.size = (uint32_t)image->size,
 		.format = image->format,
 		.label = -1};
+	if (group->job->labels)
+		return sample_rule(group, &record, fault);
 	int rc = sample_label(group, &record.label, fault);
 	if (rc < 0)
 		return rc;

@@ -2,6 +2,7 @@
 #include "source/label.h"
 
 #include "base/util.h"
+#include "source/label_path.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -47,21 +48,6 @@ int label_from_cls(const char *text, size_t size, int32_t *ret, struct fault *fa
 	return 0;
 }
 
-static const char *type_name(const json_t *value)
-{
-	static const char *const names[] = {
-		[JSON_OBJECT] = "an object",
-		[JSON_ARRAY] = "an array",
-		[JSON_STRING] = "a string",
-		[JSON_INTEGER] = "an integer",
-		[JSON_REAL] = "a fraction",
-		[JSON_TRUE] = "true",
-		[JSON_FALSE] = "false",
-		[JSON_NULL] = "null",
-	};
-	return names[json_typeof(value)];
-}
-
 static int take_json(const json_t *root, int32_t *ret, struct fault *fault)
 {
 	const char *key = json_object_get(root, "label") ? "label" : "cls";
@@ -70,7 +56,7 @@ static int take_json(const json_t *root, int32_t *ret, struct fault *fault)
 		return LABEL_E_NONE;
 	if (!json_is_integer(value))
 		return fault_set(fault, -EINVAL, "expected an integer under \"%s\", found %s", key,
-			type_name(value));
+			label_json_type(value));
 	json_int_t number = json_integer_value(value);
 	if (number < 0 || number > INT32_MAX)
 		return fault_set(fault, -EINVAL,
