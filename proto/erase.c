@@ -8,7 +8,10 @@
 
 _Static_assert(FLT_EVAL_METHOD == 0, "double arithmetic must be done in double");
 
-enum { ERASE_ATTEMPTS = 10 };
+enum {
+	ERASE_ATTEMPTS = 10,
+	ERASE_NOISE_VIEW = 24, /* bits of the operation that lie below the view */
+};
 
 static struct philox erase_draw(const struct erase_key *key, uint32_t number)
 {
@@ -46,4 +49,43 @@ bool erase_box(const struct erase_key *key, const double scale[2], const double 
 		return ret->h && ret->w;
 	}
 	return false;
+}
+
+static double erase_radius(uint32_t word)
+{
+	float u = fmaf((float)word, 0x1p-32f, 0x1p-33f);
+	return sqrt(-2 * elementary_log((double)u));
+}
+
+/* cos(pi w / 2^31), 0 <= w <= 2^32. */
+static double erase_cosine(double w)
+{
+	double turned = w * 0x1p-30; /* quarters of a circle */
+	uint32_t quarter = (uint32_t)turned;
+	double rest = turned - quarter;
+	if (quarter & 1)
+		rest = 1 - rest;
+	double cosine = rest < 1 ? elementary_cosine(rest) : 0;
+	return quarter % 4 == 1 || quarter % 4 == 2 ? -cosine : cosine;
+}
+
+static double erase_sine(double w)
+{
+	return erase_cosine(fabs(w - 0x1p30));
+}
+
+void erase_noise(const struct erase_noise *noise, uint32_t pixel, float ret_values[3])
+{
+	const uint32_t key[2] = {(uint32_t)noise->seed, (uint32_t)(noise->seed >> 32)};
+	const uint32_t counter[4] = {
+		(uint32_t)noise->position,
+		(uint32_t)(noise->position >> 32 & 0xffff) | (pixel & 0xffff) << 16,
+		noise->epoch,
+		(uint32_t)PHILOX_BATCH_NOISE | pixel >> 16 << 8 | noise->view << ERASE_NOISE_VIEW,
+	};
+	struct philox p = philox_4x32(counter, key);
+	double first = erase_radius(p.word[0]), angle = (double)(float)p.word[1];
+	ret_values[0] = (float)(first * erase_cosine(angle));
+	ret_values[1] = (float)(first * erase_sine(angle));
+	ret_values[2] = (float)(erase_radius(p.word[2]) * erase_cosine((double)(float)p.word[3]));
 }

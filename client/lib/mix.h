@@ -3,7 +3,6 @@
  *   mixplan.[ch]   what is done to each row: the draws, shared with libpenstock_cuda
  *   mix.c          the door: options, plans, labels
  *   mix_apply.c    images: erasing, and mixing in place
- *   mix_half.h     floats of 16 bits, and back
  *   mix_c.c        blending two runs of values: the truth
  *   mix_avx2.c     the same, eight at a time
  *

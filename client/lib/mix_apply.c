@@ -1,27 +1,17 @@
-/* mix_apply: images, in place; see mix.h. Thread: any.
- *
- * Noise of the pixel at y * width + x: the draw of philox_draw(seed, epoch, position,
- * PHILOX_BATCH_NOISE, pixel), where a pixel of more than 16 bits goes on above the operation's low
- * 8 bits, and the view above those. Of its words w: u = w 2^-32 + 2^-33 in float32, angle
- * t = w 2^-31 pi, and by Box and Muller r(w0) cos t(w1), r(w0) sin t(w1), r(w2) cos t(w3),
- * r = sqrt(-2 log u): what the device computes in float32 is computed in double here, and rounded,
- * by elementary.h's functions. */
+/* mix_apply: images, in place; see mix.h. Noise is proto/erase.h's. Thread: any. */
 #include "client/lib/error.h"
 #include "client/lib/map.h"
 #include "client/lib/mix.h"
-#include "client/lib/mix_half.h"
-#include "proto/elementary.h"
-#include "proto/philox.h"
+#include "proto/erase.h"
+#include "proto/half.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
 	MIX_CHANNELS = 3,
 	MIX_PIECE = 4096, /* values that are mixed at a time */
-	MIX_NOISE_VIEW = 24, /* bits of the operation that lie below the view */
 };
 
 /* What is done to a run of values: `other` is the partner's. */
@@ -52,48 +42,9 @@ static void mix_put(const struct mix_work *work, uint32_t row, size_t at, float 
 		memcpy(to, &value, sizeof value);
 		return;
 	}
-	half = work->images->dtype == PENSTOCK_FLOAT16 ? mix_half_to_float16(value)
-						       : mix_half_to_bfloat16(value);
+	half = work->images->dtype == PENSTOCK_FLOAT16 ? half_to_float16(value)
+						       : half_to_bfloat16(value);
 	memcpy(to, &half, sizeof half);
-}
-
-static double mix_radius(uint32_t word)
-{
-	float u = fmaf((float)word, 0x1p-32f, 0x1p-33f);
-	return sqrt(-2 * elementary_log((double)u));
-}
-
-/* cos(pi w / 2^31), 0 <= w <= 2^32. */
-static double mix_cosine(double w)
-{
-	double turned = w * 0x1p-30; /* quarters of a circle */
-	uint32_t quarter = (uint32_t)turned;
-	double rest = turned - quarter;
-	if (quarter & 1)
-		rest = 1 - rest;
-	double cosine = rest < 1 ? elementary_cosine(rest) : 0;
-	return quarter % 4 == 1 || quarter % 4 == 2 ? -cosine : cosine;
-}
-
-static double mix_sine(double w)
-{
-	return mix_cosine(fabs(w - 0x1p30));
-}
-
-static void mix_noise(const struct penstock_mix_row *row, uint32_t pixel, float ret_values[3])
-{
-	const uint32_t key[2] = {row->seed[0], row->seed[1]};
-	const uint32_t counter[4] = {
-		(uint32_t)row->position,
-		(uint32_t)(row->position >> 32 & 0xffff) | (pixel & 0xffff) << 16,
-		row->epoch,
-		(uint32_t)PHILOX_BATCH_NOISE | pixel >> 16 << 8 | row->view << MIX_NOISE_VIEW,
-	};
-	struct philox p = philox_4x32(counter, key);
-	double first = mix_radius(p.word[0]), angle = (double)(float)p.word[1];
-	ret_values[0] = (float)(first * mix_cosine(angle));
-	ret_values[1] = (float)(first * mix_sine(angle));
-	ret_values[2] = (float)(mix_radius(p.word[2]) * mix_cosine((double)(float)p.word[3]));
 }
 
 static void mix_erase_pixel(const struct mix_work *work, uint32_t number, uint32_t pixel)
@@ -104,7 +55,14 @@ static void mix_erase_pixel(const struct mix_work *work, uint32_t number, uint32
 	float noise[MIX_CHANNELS];
 	const float *values = work->mix->erase_value;
 	if (work->mix->erase_random) {
-		mix_noise(&work->rows[number], pixel, noise);
+		const struct penstock_mix_row *row = &work->rows[number];
+		const struct erase_noise key = {
+			.seed = (uint64_t)row->seed[1] << 32 | row->seed[0],
+			.position = row->position,
+			.epoch = row->epoch,
+			.view = row->view,
+		};
+		erase_noise(&key, pixel, noise);
 		values = noise;
 	}
 	for (size_t c = 0; c < MIX_CHANNELS; c++)

@@ -1,7 +1,7 @@
 /* mix_c: blending as such, what every kernel must equal. Each operation is rounded to float32
  * (nothing is fused: -ffp-contract=off), the result once more to a shorter type. Thread: any. */
 #include "client/lib/mix.h"
-#include "client/lib/mix_half.h"
+#include "proto/half.h"
 
 static inline float blend_f32_value(float own, float other, float blend, float partner_blend)
 {
@@ -26,8 +26,8 @@ static void blend_f32(void *own, const void *other, size_t count, float blend, f
 			to[i] = narrow(blend_f32_value(                                       \
 				widen(to[i]), widen(from[i]), blend, partner_blend));         \
 	}
-BLEND_SHORT(blend_f16, mix_half_from_float16, mix_half_to_float16)
-BLEND_SHORT(blend_bf16, mix_half_from_bfloat16, mix_half_to_bfloat16)
+BLEND_SHORT(blend_f16, half_from_float16, half_to_float16)
+BLEND_SHORT(blend_bf16, half_from_bfloat16, half_to_bfloat16)
 
 const struct mix_kernels mix_c = {
 	.blend =

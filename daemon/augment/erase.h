@@ -16,11 +16,10 @@ struct erase_row {
 	uint32_t width, height;
 };
 
-/* Fills the box of `op` (an OP_ERASE whose box lies within the row). A value is converted to the
- * row's type: rounded, halves to even, and clipped to 0 .. 255 in a row of bytes. With box.noise
- * each value is standard normal instead, the same for every type but for its rounding (a row of
- * bytes has no noise: refused where lists are read): value number i of the box, counted in
- * torchvision's order (channel, row, column), is drawn from PHILOX_BATCH_NOISE, see erase.c. `key`
- * says whose noise; NULL where box.noise is not set. */
+/* Fills the box of `op` (an OP_ERASE whose box lies within the row). A value is rounded to the
+ * row's type, halves to even, and clipped to 0 .. 255 in a row of bytes. With box.noise each value
+ * is standard normal instead, proto/erase.h's of that pixel and `key`, before it is rounded to the
+ * row's type (lists with noise for rows of bytes are refused where they are read). `pixels` is
+ * aligned to a value. */
 void op_erase(const struct op *op, const struct erase_row *row, const struct pixel_key *key,
 	void *pixels);

@@ -4,7 +4,7 @@
  * images and labels. */
 #include "client/lib/map.h"
 #include "client/lib/mix.h"
-#include "client/lib/mix_half.h"
+#include "proto/half.h"
 #include "proto/philox.h"
 
 #include <errno.h>
@@ -95,14 +95,14 @@ static float read_value(const void *memory, uint32_t dtype, size_t i)
 		return value;
 	}
 	memcpy(&half, (const char *)memory + i * 2, 2);
-	return dtype == PENSTOCK_FLOAT16 ? mix_half_from_float16(half)
-					 : mix_half_from_bfloat16(half);
+	return dtype == PENSTOCK_FLOAT16 ? half_from_float16(half)
+					 : half_from_bfloat16(half);
 }
 
 static void write_value(void *memory, uint32_t dtype, size_t i, float value)
 {
-	uint16_t half = dtype == PENSTOCK_FLOAT16 ? mix_half_to_float16(value)
-						  : mix_half_to_bfloat16(value);
+	uint16_t half = dtype == PENSTOCK_FLOAT16 ? half_to_float16(value)
+						  : half_to_bfloat16(value);
 	if (dtype == PENSTOCK_FLOAT32)
 		memcpy((char *)memory + i * 4, &value, 4);
 	else
@@ -312,29 +312,29 @@ static void short_floats_are_rounded(void **state)
 {
 	(void)state;
 	for (uint32_t half = 0; half < 65536; half++) {
-		float wide = mix_half_from_float16((uint16_t)half);
+		float wide = half_from_float16((uint16_t)half);
 		int exponent = half >> 10 & 31, fraction = half & 1023;
 		float magnitude = exponent ? ldexpf((float)(1024 + fraction), exponent - 25)
 					   : ldexpf((float)fraction, -24);
 		if (exponent == 31) {
 			assert_true(fraction ? isnan(wide) : isinf(wide));
 			if (!fraction)
-				assert_int_equal(mix_half_to_float16(wide), half);
+				assert_int_equal(half_to_float16(wide), half);
 			continue;
 		}
 		assert_true(fabsf(wide) == magnitude && !signbit(wide) == !(half & 0x8000));
-		assert_int_equal(mix_half_to_float16(wide), half);
+		assert_int_equal(half_to_float16(wide), half);
 		float step = ldexpf(1, (exponent ? exponent : 1) - 25);
 		float next = wide + (half & 0x8000 ? -step : step), more = nextafterf(wide, next);
 		float between = wide + (next - wide) / 2;
-		assert_int_equal(mix_half_to_float16(more), half);
-		assert_int_equal(mix_half_to_float16(between), half + (half & 1));
-		assert_int_equal(mix_half_to_float16(nextafterf(between, next)), half + 1);
+		assert_int_equal(half_to_float16(more), half);
+		assert_int_equal(half_to_float16(between), half + (half & 1));
+		assert_int_equal(half_to_float16(nextafterf(between, next)), half + 1);
 	}
-	assert_int_equal(mix_half_to_bfloat16(1 + 0x1p-8f), 0x3f80); /* ties to even */
-	assert_int_equal(mix_half_to_bfloat16(1 + 0x3p-8f), 0x3f82);
-	assert_int_equal(mix_half_to_bfloat16(nextafterf(1 + 0x1p-8f, 2)), 0x3f81);
-	assert_true(isnan(mix_half_from_bfloat16(mix_half_to_bfloat16(NAN))));
+	assert_int_equal(half_to_bfloat16(1 + 0x1p-8f), 0x3f80); /* ties to even */
+	assert_int_equal(half_to_bfloat16(1 + 0x3p-8f), 0x3f82);
+	assert_int_equal(half_to_bfloat16(nextafterf(1 + 0x1p-8f, 2)), 0x3f81);
+	assert_true(isnan(half_from_bfloat16(half_to_bfloat16(NAN))));
 }
 
 /* ---- plans ---- */

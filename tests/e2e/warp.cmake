@@ -6,3 +6,8 @@ if(PENSTOCK_PYTHON3)
 		$<TARGET_FILE:warp_dump>)
 	set_tests_properties(e2e.warp_pillow PROPERTIES TIMEOUT 600 LABELS e2e SKIP_RETURN_CODE 77)
 endif()
+if(PENSTOCK_TORCH_PYTHON)
+	add_test(NAME e2e.warp_torchvision COMMAND ${PENSTOCK_TORCH_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/warp_pillow.py
+		$<TARGET_FILE:warp_dump> --torch)
+	set_tests_properties(e2e.warp_torchvision PROPERTIES TIMEOUT 600 LABELS e2e SKIP_RETURN_CODE 77)
+endif()

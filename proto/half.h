@@ -1,31 +1,31 @@
-/* mix_half: floats of 16 bits, widened without loss, and rounded to nearest, ties to even. */
+/* half: floats of 16 bits, widened without loss, and rounded to nearest, ties to even. */
 #pragma once
 
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t mix_half_bits(float value)
+static inline uint32_t half_bits(float value)
 {
 	uint32_t bits;
 	memcpy(&bits, &value, sizeof bits);
 	return bits;
 }
 
-static inline float mix_half_float(uint32_t bits)
+static inline float half_float(uint32_t bits)
 {
 	float value;
 	memcpy(&value, &bits, sizeof value);
 	return value;
 }
 
-static inline float mix_half_from_bfloat16(uint16_t half)
+static inline float half_from_bfloat16(uint16_t half)
 {
-	return mix_half_float((uint32_t)half << 16);
+	return half_float((uint32_t)half << 16);
 }
 
-static inline uint16_t mix_half_to_bfloat16(float value)
+static inline uint16_t half_to_bfloat16(float value)
 {
-	uint32_t bits = mix_half_bits(value);
+	uint32_t bits = half_bits(value);
 	uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 	/* Rounding could make a number, or the other sign, of what is none. */
 	return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded);
@@ -33,20 +33,20 @@ static inline uint16_t mix_half_to_bfloat16(float value)
 
 /* The exponent is moved by multiplying, which is exact and makes subnormal numbers normal; infinity
  * and what is no number have an exponent that is above all others. */
-static inline float mix_half_from_float16(uint16_t half)
+static inline float half_from_float16(uint16_t half)
 {
 	uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13, sign = (uint32_t)(half & 0x8000)
 								     << 16;
-	float value = mix_half_float(magnitude) * 0x1p112f;
-	uint32_t bits = mix_half_bits(value);
+	float value = half_float(magnitude) * 0x1p112f;
+	uint32_t bits = half_bits(value);
 	if ((half & 0x7c00) == 0x7c00)
 		bits = magnitude | 0x7f800000;
-	return mix_half_float(bits | sign);
+	return half_float(bits | sign);
 }
 
-static inline uint16_t mix_half_to_float16(float value)
+static inline uint16_t half_to_float16(float value)
 {
-	uint32_t bits = mix_half_bits(value), sign = bits >> 16 & 0x8000;
+	uint32_t bits = half_bits(value), sign = bits >> 16 & 0x8000;
 	uint32_t magnitude = bits & 0x7fffffff;
 	if (magnitude > 0x7f800000)
 		return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
@@ -54,8 +54,8 @@ static inline uint16_t mix_half_to_float16(float value)
 		return (uint16_t)(sign | 0x7c00);
 	if (magnitude < 0x38800000) {
 		/* Below 2^-14: 0.5 has steps of 2^-24, those of the subnormal numbers. */
-		float stepped = mix_half_float(magnitude) + 0.5f;
-		return (uint16_t)(sign | (mix_half_bits(stepped) - 0x3f000000));
+		float stepped = half_float(magnitude) + 0.5f;
+		return (uint16_t)(sign | (half_bits(stepped) - 0x3f000000));
 	}
 	uint32_t odd = magnitude >> 13 & 1;
 	return (uint16_t)(sign | (magnitude - 0x38000000 + 0xfff + odd) >> 13);
