@@ -2,14 +2,32 @@
 #include "augment/kernels.h"
 
 #include "base/variant.h"
+#include "proto/processor.h"
 
 static bool kernels_run(const void *table)
 {
+#ifdef __x86_64__
+	if (table == &augment_kernels_avx2)
+		return processor_has(PROCESSOR_AVX2);
+	uint32_t wide = PROCESSOR_AVX512F | PROCESSOR_AVX512BW | PROCESSOR_AVX512VL;
+	if (table == &augment_kernels_avx512)
+		return processor_has(wide);
+	if (table == &augment_kernels_vnni)
+		return processor_has(wide | PROCESSOR_AVX512VBMI);
+#endif
 	return table == &augment_kernels_c;
 }
 
 static const struct variants known = {
-	.table = {[VARIANT_C] = &augment_kernels_c},
+	.table =
+		{
+			[VARIANT_C] = &augment_kernels_c,
+#ifdef __x86_64__
+			[VARIANT_AVX2] = &augment_kernels_avx2,
+			[VARIANT_AVX512] = &augment_kernels_avx512,
+			[VARIANT_VNNI] = &augment_kernels_vnni,
+#endif
+		},
 	.runs = kernels_run,
 };
 

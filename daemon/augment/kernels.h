@@ -3,6 +3,10 @@
  *   kernels_c.c       the truth, in plain C: what Pillow computes, step by step
  *   kernels_body.h    plain C that every compiler turns into vectors, compiled once per instruction
  *                     set: what is not worth more
+ *   kernels_vec_body.h
+ *                     hue, saturation and lightness in vectors of any width; for kernels_avx2.c,
+ *                     kernels_avx512_body.h and kernels_neon.c
+ *   kernels_vnni.c    the same as AVX-512, and tables of 256 looked up in registers (VBMI)
  *
  * Pixels are R, G, B, one behind the other. Where `to` and `from` are both given they may be the
  * same memory, unless a function says otherwise; not a byte more than told is read or written. Pure
@@ -59,7 +63,8 @@ struct augment_kernels {
 /* In box_down. */
 enum { AUGMENT_LEAVE, AUGMENT_ENTER, AUGMENT_BEFORE, AUGMENT_BEHIND };
 
-extern const struct augment_kernels augment_kernels_c;
+extern const struct augment_kernels augment_kernels_c, augment_kernels_avx2, augment_kernels_avx512,
+	augment_kernels_vnni, augment_kernels_neon;
 
 /* The table of the widest vectors that this processor has, or the one that the environment variable
  * PENSTOCK_KERNELS names. 0, or -EINVAL for an unknown name, -ENOTSUP for one that this processor

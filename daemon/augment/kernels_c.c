@@ -1,16 +1,6 @@
 /* kernels_c: for the processor that the whole build is for; see kernels.h. */
 #include "augment/kernels_body.h"
 
-#include <string.h>
-
-static void c_map(
-	uint8_t *to, const uint8_t *from, size_t pixels, const uint8_t table[3][AUGMENT_LEVELS])
-{
-	for (size_t i = 0; i < pixels; i++, to += 3, from += 3)
-		for (int c = 0; c < 3; c++)
-			to[c] = table[c][from[c]];
-}
-
 /* ITU-R 601-2 in 16 bits (Pillow's Convert.c: L24). */
 static inline uint8_t c_light_one(const uint8_t *rgb)
 {
@@ -119,7 +109,7 @@ const struct augment_kernels augment_kernels_c = {
 	.name = "c",
 	.blend = body_blend,
 	.fold = body_fold,
-	.map = c_map,
+	.map = body_map,
 	.grey = c_grey,
 	.saturate = c_saturate,
 	.hue = c_hue,
