@@ -14,8 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* TRANSFORMS_MAX operations with all their parameters. */
-enum { RECIPE_LIST_JSON = 4096, RECIPE_TEXT = 320 };
+enum { RECIPE_LIST_JSON = TRANSFORMS_JSON_MAX, RECIPE_TEXT = 320 };
 
 struct recipe {
 	uint64_t batch_size, image_size, seed;

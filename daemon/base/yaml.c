@@ -518,6 +518,8 @@ static int yaml_unknown(const struct yaml_text *text, const yaml_node_t *node,
 			n += (size_t)snprintf(
 				list + n, sizeof list - n, "%s%s", i ? ", " : "", keys[i].name);
 	}
+	if (!count)
+		return yaml_fault(text, node, fault, "unknown key \"%s\"; expected none", quoted);
 	if (yaml_is_near(least, keys[nearest].name))
 		return yaml_fault(text, node, fault, "unknown key \"%s\"; did you mean \"%s\"?",
 			quoted, keys[nearest].name);

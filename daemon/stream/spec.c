@@ -384,8 +384,51 @@ static int spec_check_shape(const struct yaml_text *text, const yaml_node_t *nod
 static bool spec_scales(const struct pixel_recipe *recipe)
 {
 	return recipe->kind == PIXEL_RESIZED_CROP ||
-	       (recipe->kind == PIXEL_RESIZE && recipe->both &&
+	       (recipe->kind == PIXEL_RESIZE && recipe->both && !recipe->random_window &&
 		       recipe->resize == recipe->image_size);
+}
+
+/* What is written into an erased rectangle is in units of the row. */
+static int spec_check_erasing(const struct yaml_text *text, const yaml_node_t *node,
+	const struct stream_spec *spec, struct fault *fault)
+{
+	const struct step *erasing = transforms_erasing(&spec->transforms);
+	bool fits = true;
+	if (!erasing || spec->shape.dtype != SHAPE_UINT8)
+		return 0;
+	const yaml_node_t *list = yaml_node(text, yaml_find(text, node, "transforms")->value),
+			  *last = yaml_node(text, list->data.sequence.items.top[-1]);
+	if (erasing->value_random)
+		return yaml_fault(text, last, fault,
+			"RandomErasing: value: \"random\" is normally distributed around 0, which "
+			"needs dtype: float32, float16 or bfloat16; with uint8 expected one number "
+			"from 0 to 255, or three");
+	for (size_t i = 0; i < UTIL_COUNT(erasing->value); i++)
+		fits = fits && erasing->value[i] >= 0 && erasing->value[i] <= 255 &&
+		       erasing->value[i] == (uint8_t)erasing->value[i];
+	if (!fits)
+		return yaml_fault(text, last, fault,
+			"RandomErasing: value: expected whole numbers from 0 to 255, since rows "
+			"are "
+			"uint8; with dtype: float32 and the like it is in units of normalised "
+			"values");
+	return 0;
+}
+
+/* Steps that need a certain size get it in all epochs. */
+static int spec_check_sides(const struct yaml_text *text, const yaml_node_t *node,
+	const struct stream_spec *spec, struct fault *fault)
+{
+	uint32_t least = transforms_least_side(&spec->transforms);
+	for (uint32_t i = 0; i < spec->shape.sizes.count; i++)
+		if (spec->shape.sizes.at[i].side < least)
+			return yaml_fault(text,
+				yaml_node(text, yaml_find(text, node, "image_size")->value), fault,
+				"image_size: expected at least %" PRIu32
+				" in all epochs, since GaussianBlur's kernel_size reaches so far; "
+				"got %" PRIu32,
+				least, spec->shape.sizes.at[i].side);
+	return 0;
 }
 
 /* The list says it all; beside it image_size may say the same again, or which other sizes take its
@@ -417,7 +460,8 @@ static int spec_check_transforms(const struct yaml_text *text, const yaml_node_t
 			"then show another part of the image; write one size, or another list");
 	spec->image_size = recipe.image_size;
 	spec->interpolation = recipe.filter;
-	return 0;
+	int result = spec_check_erasing(text, node, spec, fault);
+	return result < 0 ? result : spec_check_sides(text, node, spec, fault);
 }
 
 static int spec_read(const struct yaml_text *text, const yaml_node_t *node, struct stream_spec *ret,
@@ -637,6 +681,16 @@ static uint64_t spec_hash_list(uint64_t h, const struct pixel_recipe *recipe)
 		{"both", recipe->both, plain.both},
 		{"flip", recipe->flip, plain.flip},
 		{"flip vertical", recipe->flip_vertical, plain.flip_vertical},
+		{"random window", recipe->random_window, plain.random_window},
+		{"padding mode", recipe->padding.mode, plain.padding.mode},
+		{"padding left", recipe->padding.left, plain.padding.left},
+		{"padding top", recipe->padding.top, plain.padding.top},
+		{"padding right", recipe->padding.right, plain.padding.right},
+		{"padding bottom", recipe->padding.bottom, plain.padding.bottom},
+		{"padding if needed", recipe->padding.if_needed, plain.padding.if_needed},
+		{"padding red", recipe->padding.fill[0], plain.padding.fill[0]},
+		{"padding green", recipe->padding.fill[1], plain.padding.fill[1]},
+		{"padding blue", recipe->padding.fill[2], plain.padding.fill[2]},
 	};
 	for (size_t i = 0; i < UTIL_COUNT(numbers); i++)
 		if (numbers[i].value != numbers[i].plain)
@@ -655,7 +709,8 @@ uint64_t spec_transform_hash(const struct stream_spec *spec)
 		h = hash_bytes(h, "fast", 4);
 	if (recipe.filter != WEIGHTS_BILINEAR)
 		h = hash_u64(hash_bytes(h, "filter", 6), recipe.filter);
-	return hash_mix(shape_hash(&spec->shape, spec_hash_list(h, &recipe)));
+	h = transforms_hash(spec_hash_list(h, &recipe), &spec->transforms);
+	return hash_mix(shape_hash(&spec->shape, h));
 }
 
 /* JSON

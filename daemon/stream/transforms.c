@@ -1,7 +1,9 @@
 /* transforms: see transforms.h. */
 #include "stream/transforms.h"
 
+#include "base/hash.h"
 #include "base/util.h"
+#include "stream/transforms_table.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,187 +11,87 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRANSFORMS_SIDE_MAX = 2048 };
-
-#define TRANSFORMS_BIT(kind) (UINT32_C(1) << (kind))
-
-/* Parameters
+/* What stands where
  * -----------------------------------------------------------------------------------------------------
  */
 
-/* [height, width] or one number; as long as batches are square, both are the same. */
-static int transforms_read_sides(const struct yaml_text *text, const yaml_node_t *node,
-	uint32_t most, struct transforms_size *ret, struct fault *fault)
+static bool transforms_is_flip(enum transforms_kind kind)
 {
-	const struct yaml_key side = {"size", YAML_KEY_U32, .min = 1, .max = most};
-	uint32_t sides[2] = {0, 0};
-	if (node->type != YAML_SEQUENCE_NODE) {
-		int result = yaml_read_value(text, node, &side, &sides[0], fault);
-		if (!result)
-			*ret = (struct transforms_size){.side = sides[0]};
-		return result;
-	}
-	const yaml_node_item_t *item = node->data.sequence.items.start;
-	long count = node->data.sequence.items.top - item;
-	if (count != 2)
-		return yaml_fault(text, node, fault,
-			"size: expected a whole number from 1 to %" PRIu32
-			", or a list of two, [height, width]; got a list of %ld",
-			most, count);
-	for (long i = 0; i < count; i++) {
-		int result =
-			yaml_read_value(text, yaml_node(text, item[i]), &side, &sides[i], fault);
-		if (result < 0)
-			return result;
-	}
-	if (sides[0] != sides[1])
-		return yaml_fault(text, node, fault,
-			"size: expected height and width to be the same, since images of a batch "
-			"are squares; got [%" PRIu32 ", %" PRIu32 "]",
-			sides[0], sides[1]);
-	*ret = (struct transforms_size){.side = sides[0], .both = true};
-	return 0;
+	return kind == TRANSFORMS_STEP(STEP_RANDOM_HORIZONTAL_FLIP) ||
+	       kind == TRANSFORMS_STEP(STEP_RANDOM_VERTICAL_FLIP);
 }
 
-static int transforms_read_size(
-	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+/* How many operations give images their size. */
+static uint32_t transforms_sizings(const struct transforms *transforms)
 {
-	return transforms_read_sides(text, node, TRANSFORMS_SIDE_MAX, field, fault);
+	uint32_t count = 0;
+	while (count < transforms->count && transforms->op[count].kind < TRANSFORMS_SIZINGS)
+		count++;
+	return count;
 }
 
-static int transforms_read_resize(
-	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+/* How many operations are pixel_recipe's: those, and one flip of either kind right behind. */
+static uint32_t transforms_head(const struct transforms *transforms)
 {
-	return transforms_read_sides(text, node, PIXEL_RESIZE_MAX, field, fault);
+	uint32_t first = transforms_sizings(transforms), count = first;
+	while (count < transforms->count && count < first + 2 &&
+		transforms_is_flip(transforms->op[count].kind) &&
+		(count == first || transforms->op[count].kind != transforms->op[first].kind))
+		count++;
+	return count;
 }
 
-/* [least, most]. */
-static int transforms_read_range(const struct yaml_text *text, const yaml_node_t *node,
-	const struct yaml_key *bound, double ret[2], struct fault *fault)
+/* How many of its kind stand before operation i. */
+static uint32_t transforms_same(const struct transforms *transforms, uint32_t i)
 {
-	double range[2];
-	bool list = node->type == YAML_SEQUENCE_NODE;
-	const yaml_node_item_t *item = list ? node->data.sequence.items.start : NULL;
-	if (!list || node->data.sequence.items.top - item != 2)
-		return yaml_fault(text, node, fault,
-			"%s: expected a list of two numbers from %g to %g, [least, most]",
-			bound->name, bound->low, bound->high);
-	for (int i = 0; i < 2; i++) {
-		int result =
-			yaml_read_value(text, yaml_node(text, item[i]), bound, &range[i], fault);
-		if (result < 0)
-			return result;
-	}
-	if (range[0] > range[1] || range[1] <= 0)
-		return yaml_fault(text, node, fault,
-			"%s: expected [least, most], the most above 0 and not below the least; got "
-			"[%g, %g]",
-			bound->name, range[0], range[1]);
-	memcpy(ret, range, sizeof range);
-	return 0;
+	uint32_t same = 0;
+	for (uint32_t k = 0; k < i; k++)
+		same += transforms->op[k].kind == transforms->op[i].kind;
+	return same;
 }
 
-static int transforms_read_scale(
-	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+/* Of the images behind what sizes them. */
+static uint32_t transforms_side(const struct transforms *transforms)
 {
-	static const struct yaml_key bound = {"scale", YAML_KEY_DOUBLE, .low = 0, .high = 1};
-	return transforms_read_range(text, node, &bound, field, fault);
+	uint32_t count = transforms_sizings(transforms);
+	return count ? transforms->op[count - 1].size.side : 0;
 }
 
-static int transforms_read_ratio(
-	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
-{
-	static const struct yaml_key bound = {"ratio", YAML_KEY_DOUBLE, .low = 0.01, .high = 100};
-	return transforms_read_range(text, node, &bound, field, fault);
-}
-
-static int transforms_read_antialias(
-	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
-{
-	static const struct yaml_key key = {"antialias", YAML_KEY_BOOL, .offset = 0};
-	int result = yaml_read_value(text, node, &key, field, fault);
-	if (!result && !*(const bool *)field)
-		return yaml_fault(text, node, fault,
-			"antialias: expected true: images are always resized with antialiasing, as "
-			"torchvision does with PIL images (interpolation: nearest has none)");
-	return result;
-}
-
-#define TRANSFORMS_FIELD(member) .offset = offsetof(struct transforms_op, member)
-#define TRANSFORMS_RESIZING                                               \
-	{"interpolation", YAML_KEY_ENUM, TRANSFORMS_FIELD(interpolation), \
-		.names = weights_filter_names},                           \
-	{                                                                 \
-		"antialias", YAML_KEY_NODE, TRANSFORMS_FIELD(antialias),  \
-			.read = transforms_read_antialias                 \
-	}
-
-static const struct yaml_key transforms_resized_crop_keys[] = {
-	{"size", YAML_KEY_NODE, TRANSFORMS_FIELD(size), .read = transforms_read_size},
-	{"scale", YAML_KEY_NODE, TRANSFORMS_FIELD(scale), .read = transforms_read_scale},
-	{"ratio", YAML_KEY_NODE, TRANSFORMS_FIELD(ratio), .read = transforms_read_ratio},
-	TRANSFORMS_RESIZING,
-};
-
-static const struct yaml_key transforms_resize_keys[] = {
-	{"size", YAML_KEY_NODE, TRANSFORMS_FIELD(size), .read = transforms_read_resize},
-	TRANSFORMS_RESIZING,
-};
-
-static const struct yaml_key transforms_crop_keys[] = {
-	{"size", YAML_KEY_NODE, TRANSFORMS_FIELD(size), .read = transforms_read_size},
-};
-
-static const struct yaml_key transforms_chance_keys[] = {
-	{"p", YAML_KEY_DOUBLE, TRANSFORMS_FIELD(p), .low = 0, .high = 1},
-};
-
-/* Operations
+/* Reading
  * -----------------------------------------------------------------------------------------------------
  */
 
-#define TRANSFORMS_FLIPS                                     \
-	(TRANSFORMS_BIT(TRANSFORMS_RANDOM_HORIZONTAL_FLIP) | \
-		TRANSFORMS_BIT(TRANSFORMS_RANDOM_VERTICAL_FLIP))
-#define TRANSFORMS_SIZED                                                                      \
-	(TRANSFORMS_BIT(TRANSFORMS_RANDOM_RESIZED_CROP) | TRANSFORMS_BIT(TRANSFORMS_RESIZE) | \
-		TRANSFORMS_BIT(TRANSFORMS_CENTER_CROP))
-
-static const struct transforms_rule {
-	const char *name;
-	const struct yaml_key *keys;
-	size_t key_count;
-	uint32_t after; /* operations that may stand before it, anywhere */
-	uint32_t needs; /* of these one has to stand before it; 0: none */
-	const char *place; /* the same for people */
-	struct transforms_op defaults; /* torchvision's */
-} transforms_rules[TRANSFORMS_KINDS] = {
-	[TRANSFORMS_RANDOM_RESIZED_CROP] = {"RandomResizedCrop", transforms_resized_crop_keys,
-		UTIL_COUNT(transforms_resized_crop_keys), 0, 0, "it comes first, and only once",
-		{.scale = {0.08, 1}, .ratio = {3.0 / 4.0, 4.0 / 3.0}, .antialias = true}},
-	[TRANSFORMS_RESIZE] = {"Resize", transforms_resize_keys, UTIL_COUNT(transforms_resize_keys),
-		0, 0, "it comes first, and only once", {.antialias = true}},
-	[TRANSFORMS_CENTER_CROP] = {"CenterCrop", transforms_crop_keys,
-		UTIL_COUNT(transforms_crop_keys), TRANSFORMS_BIT(TRANSFORMS_RESIZE),
-		TRANSFORMS_BIT(TRANSFORMS_RESIZE), "it comes right behind Resize", {.p = 0}},
-	[TRANSFORMS_RANDOM_HORIZONTAL_FLIP] = {"RandomHorizontalFlip", transforms_chance_keys,
-		UTIL_COUNT(transforms_chance_keys),
-		TRANSFORMS_SIZED | TRANSFORMS_BIT(TRANSFORMS_RANDOM_VERTICAL_FLIP),
-		TRANSFORMS_SIZED, "it comes behind the crop, and only once", {.p = 0.5}},
-	[TRANSFORMS_RANDOM_VERTICAL_FLIP] = {"RandomVerticalFlip", transforms_chance_keys,
-		UTIL_COUNT(transforms_chance_keys),
-		TRANSFORMS_SIZED | TRANSFORMS_BIT(TRANSFORMS_RANDOM_HORIZONTAL_FLIP),
-		TRANSFORMS_SIZED, "it comes behind the crop, and only once", {.p = 0.5}},
+/* A list that is read, and what it is within. */
+struct transforms_list {
+	const struct yaml_text *text;
+	struct transforms *into;
+	const struct transforms_rule *outer; /* NULL: the outermost */
+	const struct transforms_rule *before; /* the operation before, of this list; NULL: none */
+	uint32_t depth;
 };
 
 static int transforms_find(const struct yaml_text *text, const yaml_node_t *node,
 	enum transforms_kind *ret_kind, struct fault *fault)
 {
-	const char *names[TRANSFORMS_KINDS + 1] = {NULL};
-	for (size_t i = 0; i < TRANSFORMS_KINDS; i++)
+	const char *names[TRANSFORMS_KINDS + 1] = {NULL}, *near;
+	char all[512] = "";
+	size_t size = 0, at = 0;
+	const char *name = yaml_scalar(node, &size);
+	for (int i = 0; i < TRANSFORMS_KINDS; i++)
 		names[i] = transforms_rules[i].name;
-	const struct yaml_key key = {"operation", YAML_KEY_ENUM, .names = names};
-	return yaml_read_value(text, node, &key, ret_kind, fault);
+	for (int i = 0; name && i < TRANSFORMS_KINDS; i++)
+		if (strcmp(name, names[i]) == 0) {
+			*ret_kind = (enum transforms_kind)i;
+			return 0;
+		}
+	near = name ? yaml_nearest(name, names) : NULL;
+	if (near)
+		return yaml_fault(text, node, fault,
+			"there is no operation \"%.48s\"; did you mean \"%s\"?", name, near);
+	for (int i = 0; i < TRANSFORMS_KINDS; i++)
+		at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i ? ", " : "", names[i]);
+	return yaml_fault(text, node, fault, "there is no operation \"%.48s\"; there are %s",
+		name ? name : "", all);
 }
 
 /* A name by itself, or a mapping from it to its parameters, which may be left empty. */
@@ -214,114 +116,244 @@ static int transforms_split(const struct yaml_text *text, const yaml_node_t *ite
 	return 0;
 }
 
-static int transforms_read_op(const struct yaml_text *text, const yaml_node_t *item,
-	struct transforms_op *ret, struct fault *fault)
+/* What of an operation hangs on two of its parameters, or on the images' size. */
+static int transforms_check_values(const struct yaml_text *text, const yaml_node_t *parameters,
+	const struct transforms_op *op, uint32_t side, struct fault *fault)
 {
-	const yaml_node_t *name, *parameters;
-	enum transforms_kind kind = TRANSFORMS_KINDS;
-	uint64_t given = 0;
-	int result = transforms_split(text, item, &name, &parameters, fault);
-	if (!result)
-		result = transforms_find(text, name, &kind, fault);
-	if (result < 0)
-		return result;
-	const struct transforms_rule *rule = &transforms_rules[kind];
-	struct yaml_text inner = *text;
-	struct transforms_op op = rule->defaults;
-	inner.within = rule->name;
-	op.kind = kind;
-	result = yaml_read(&inner, parameters, rule->keys, rule->key_count, &op, &given, fault);
-	if (result < 0)
-		return result;
-	if (strcmp(rule->keys[0].name, "size") == 0 && !op.size.side)
-		return yaml_fault(&inner, name, fault,
-			"size is missing; expected a number of pixels, as in %s: {size: 224}",
-			rule->name);
-	*ret = op;
+	const struct step *step = &op->step;
+	const char *key = "kernel_size";
+	uint32_t widest = UTIL_MAX(step->kernel_size[0], step->kernel_size[1]);
+	if (op->kind == TRANSFORMS_STEP(STEP_RAND_AUGMENT) &&
+		step->magnitude >= step->num_magnitude_bins) {
+		const yaml_node_pair_t *pair = yaml_find(text, parameters, "magnitude");
+		return yaml_fault(text, pair ? yaml_node(text, pair->value) : parameters, fault,
+			"magnitude: expected a whole number below num_magnitude_bins, which is "
+			"%" PRIu32 "; got %" PRIu32,
+			step->num_magnitude_bins, step->magnitude);
+	}
+	if (op->kind == TRANSFORMS_STEP(STEP_GAUSSIAN_BLUR) && side && widest >= 2 * side)
+		return yaml_fault(text, yaml_node(text, yaml_find(text, parameters, key)->value),
+			fault,
+			"%s: expected less than twice the side of the images, which is %" PRIu32
+			", since it reaches over their edges; got %" PRIu32,
+			key, side, widest);
 	return 0;
 }
 
-/* Order
- * -----------------------------------------------------------------------------------------------------
- */
-
-/* Whether op i may stand behind those before it. */
-static int transforms_check_place(const struct yaml_text *text, const yaml_node_t *node,
-	const struct transforms *transforms, uint32_t i, struct fault *fault)
+static int transforms_read_parameters(const struct transforms_list *list,
+	const struct transforms_rule *rule, const yaml_node_t *name, const yaml_node_t *parameters,
+	struct transforms_op *ret, struct fault *fault)
 {
-	const struct transforms_rule *rule = &transforms_rules[transforms->op[i].kind];
-	uint32_t before = 0;
-	for (uint32_t k = 0; k < i; k++) {
-		enum transforms_kind other = transforms->op[k].kind;
-		before |= TRANSFORMS_BIT(other);
-		if (!(rule->after & TRANSFORMS_BIT(other)))
-			return yaml_fault(text, node, fault, "%s cannot follow %s: %s", rule->name,
-				transforms_rules[other].name, rule->place);
-	}
-	if (rule->needs && !(rule->needs & before))
+	struct yaml_text inner = *list->text;
+	struct transforms_op op = rule->defaults;
+	uint64_t given = 0;
+	inner.within = rule->name;
+	op.kind = (enum transforms_kind)(rule - transforms_rules);
+	int result = yaml_read(&inner, parameters, rule->keys, rule->key_count, &op, &given, fault);
+	if (!result && rule->first && !(given & 1))
+		return yaml_fault(&inner, name, fault, "%s is missing; expected %s, as in %s: %s",
+			rule->keys[0].name, rule->first, rule->name, rule->example);
+	if (!result)
+		result = transforms_check_values(
+			&inner, parameters, &op, transforms_side(list->into), fault);
+	if (!result)
+		*ret = op;
+	return result;
+}
+
+static int transforms_check_place(const struct transforms_list *list, const yaml_node_t *node,
+	const struct transforms_rule *rule, struct fault *fault)
+{
+	const struct transforms_rule *before = list->before;
+	bool first = rule->place <= TRANSFORMS_FIRST_OR_BEHIND_RESIZE;
+	bool behind_resize = before == &transforms_rules[TRANSFORMS_RESIZE] &&
+			     rule->place == TRANSFORMS_FIRST_OR_BEHIND_RESIZE;
+	if (list->outer && rule->place != TRANSFORMS_BEHIND)
+		return yaml_fault(list->text, node, fault, "%s cannot be within %s: %s", rule->name,
+			list->outer->name, transforms_place_text(rule->place));
+	if (list->outer)
+		return 0;
+	if (!before && !first)
+		return yaml_fault(list->text, node, fault, "%s cannot come first: %s", rule->name,
+			transforms_place_text(rule->place));
+	if (before && first && !behind_resize)
+		return yaml_fault(list->text, node, fault, "%s cannot follow %s: %s", rule->name,
+			before->name, transforms_place_text(rule->place));
+	if (before && before->place == TRANSFORMS_LAST)
+		return yaml_fault(list->text, node, fault, "%s cannot follow %s: %s", rule->name,
+			before->name, "that comes last, and only once");
+	return 0;
+}
+
+/* Whether there is still room. */
+static int transforms_append(const struct transforms_list *list, const yaml_node_t *node,
+	const struct transforms_op *op, struct fault *fault)
+{
+	struct transforms *into = list->into;
+	if (into->count < TRANSFORMS_MAX)
+		into->op[into->count++] = *op;
+	else
 		return yaml_fault(
-			text, node, fault, "%s cannot come first: %s", rule->name, rule->place);
-	const struct transforms_op *op = &transforms->op[i];
-	if (op->kind == TRANSFORMS_CENTER_CROP && op->size.side > transforms->op[i - 1].size.side)
-		return yaml_fault(text, node, fault,
-			"CenterCrop: size: expected at most the size of Resize before it, which is "
-			"%" PRIu32 ": what lies beyond the image is not made up; got %" PRIu32,
-			transforms->op[i - 1].size.side, op->size.side);
+			list->text, node, fault, "expected at most %d operations", TRANSFORMS_MAX);
+	if (into->count - transforms_head(into) > STEP_MAX)
+		return yaml_fault(list->text, node, fault,
+			"expected at most %d operations behind what gives images their size, "
+			"those within others included",
+			STEP_MAX);
+	if (transforms_same(into, into->count - 1) >= STEP_SAME_MAX)
+		return yaml_fault(list->text, node, fault, "expected at most %d times %s",
+			STEP_SAME_MAX, transforms_rules[op->kind].name);
+	return 0;
+}
+
+/* As many chances as there is to choose from. */
+static int transforms_check_chances(const struct yaml_text *text, const yaml_node_t *parameters,
+	const struct transforms_op *op, struct fault *fault)
+{
+	const yaml_node_pair_t *p = yaml_find(text, parameters, "p"),
+			       *all = yaml_find(text, parameters, "transforms");
+	if (op->kind != TRANSFORMS_STEP(STEP_RANDOM_CHOICE))
+		return 0;
+	if (op->within > STEP_SAME_MAX)
+		return yaml_fault(text, yaml_node(text, all->value), fault,
+			"transforms: expected at most %d to choose from; got %" PRIu32,
+			STEP_SAME_MAX, op->within);
+	if (op->chances && op->chances != op->within)
+		return yaml_fault(text, yaml_node(text, p->value), fault,
+			"p: expected as many numbers as there are transforms, which is %" PRIu32
+			"; got %" PRIu32,
+			op->within, op->chances);
+	return 0;
+}
+
+static int transforms_read_items(struct transforms_list *list, const yaml_node_t *node,
+	uint32_t *ret_count, struct fault *fault);
+
+/* What is within the operation at `place`, which was appended. */
+static int transforms_read_inner(const struct transforms_list *list, uint32_t place,
+	const yaml_node_t *parameters, struct fault *fault)
+{
+	struct transforms_op *op = &list->into->op[place];
+	const struct transforms_rule *rule = &transforms_rules[op->kind];
+	const struct yaml_key *within = transforms_within(rule);
+	if (!within)
+		return 0;
+	struct yaml_text text = *list->text;
+	struct transforms_list inner = {
+		.text = &text, .into = list->into, .outer = rule, .depth = list->depth + 1};
+	const yaml_node_t *node =
+		yaml_node(&text, yaml_find(&text, parameters, within->name)->value);
+	text.within = rule->name;
+	if (inner.depth > TRANSFORMS_DEPTH_MAX)
+		return yaml_fault(&text, node, fault,
+			"expected at most %d lists of operations inside one another",
+			TRANSFORMS_DEPTH_MAX);
+	int result = transforms_read_items(&inner, node, &op->within, fault);
+	op->step.inside = list->into->count - place - 1;
+	return result < 0 ? result : transforms_check_chances(&text, parameters, op, fault);
+}
+
+static int transforms_read_op(
+	struct transforms_list *list, const yaml_node_t *item, struct fault *fault)
+{
+	const yaml_node_t *name, *parameters;
+	enum transforms_kind kind = TRANSFORMS_KINDS;
+	struct transforms_op op = {.kind = kind};
+	uint32_t place = list->into->count;
+	int result = transforms_split(list->text, item, &name, &parameters, fault);
+	if (!result)
+		result = transforms_find(list->text, name, &kind, fault);
+	if (result < 0)
+		return result;
+	const struct transforms_rule *rule = &transforms_rules[kind];
+	result = transforms_read_parameters(list, rule, name, parameters, &op, fault);
+	if (!result)
+		result = transforms_check_place(list, item, rule, fault);
+	if (!result)
+		result = transforms_append(list, item, &op, fault);
+	if (!result)
+		result = transforms_read_inner(list, place, parameters, fault);
+	list->before = rule;
+	return result;
+}
+
+static int transforms_read_items(struct transforms_list *list, const yaml_node_t *node,
+	uint32_t *ret_count, struct fault *fault)
+{
+	const yaml_node_item_t *item = node->data.sequence.items.start;
+	uint32_t count = 0;
+	for (; item < node->data.sequence.items.top; item++, count++) {
+		int result = transforms_read_op(list, yaml_node(list->text, *item), fault);
+		if (result < 0)
+			return result;
+	}
+	*ret_count = count;
 	return 0;
 }
 
 /* Whether all images end up with one size that batches can have. */
-static int transforms_check_end(const struct yaml_text *text, const yaml_node_t *node,
+static int transforms_check_sizes(const struct yaml_text *text, const yaml_node_t *node,
 	const struct transforms *transforms, struct fault *fault)
 {
-	const struct transforms_op *first = &transforms->op[0];
-	if (first->kind != TRANSFORMS_RESIZE ||
-		(transforms->count > 1 && transforms->op[1].kind == TRANSFORMS_CENTER_CROP))
+	const struct transforms_op *first = &transforms->op[0], *crop = &transforms->op[1];
+	if (first->kind != TRANSFORMS_RESIZE)
 		return 0;
-	if (!first->size.both)
+	uint32_t side = first->size.side;
+	if (transforms_sizings(transforms) == 1 && !first->size.both)
 		return yaml_fault(text, node, fault,
 			"Resize: size: %" PRIu32
 			" is that of the shorter side, so images would differ in size; expected "
 			"CenterCrop behind it, or size: [%" PRIu32 ", %" PRIu32 "]",
-			first->size.side, first->size.side, first->size.side);
-	if (first->size.side > TRANSFORMS_SIDE_MAX)
+			side, side, side);
+	if (transforms_sizings(transforms) == 1 && side > TRANSFORMS_SIDE_MAX)
 		return yaml_fault(text, node, fault,
 			"Resize: size: expected at most %d, or CenterCrop behind it; got %" PRIu32,
-			TRANSFORMS_SIDE_MAX, first->size.side);
+			TRANSFORMS_SIDE_MAX, side);
+	uint32_t padded = side + UTIL_MIN(crop->padding[0] + crop->padding[2],
+					 crop->padding[1] + crop->padding[3]);
+	if (crop->kind == TRANSFORMS_RANDOM_CROP && !crop->pad_if_needed &&
+		transforms_sizings(transforms) == 2 && padded < crop->size.side)
+		return yaml_fault(text, node, fault,
+			"RandomCrop: size: expected at most %" PRIu32
+			", which Resize and padding come to, or pad_if_needed: true; got %" PRIu32,
+			padded, crop->size.side);
 	return 0;
 }
 
-static int transforms_read_list(const struct yaml_text *text, const yaml_node_t *node,
-	struct transforms *ret, struct fault *fault)
+static int transforms_check_steps(const struct yaml_text *text, const yaml_node_t *node,
+	const struct transforms *transforms, struct fault *fault)
 {
-	const yaml_node_item_t *item = node->data.sequence.items.start;
-	for (; item < node->data.sequence.items.top; item++) {
-		const yaml_node_t *at = yaml_node(text, *item);
-		if (ret->count == TRANSFORMS_MAX)
-			return yaml_fault(
-				text, at, fault, "expected at most %d operations", TRANSFORMS_MAX);
-		int result = transforms_read_op(text, at, &ret->op[ret->count], fault);
-		if (!result)
-			result = transforms_check_place(text, at, ret, ret->count, fault);
-		if (result < 0)
-			return result;
-		ret->count++;
-	}
-	return transforms_check_end(text, node, ret, fault);
+	struct step_recipe steps;
+	transforms_steps(transforms, &steps);
+	uint32_t most = step_most(&steps);
+	if (most > STEP_PLAN_MAX)
+		return yaml_fault(text, node, fault,
+			"expected a list that comes to at most %d changes of one image; it may "
+			"come "
+			"to %" PRIu32 " (RandAugment counts for num_ops, AugMix for mixture_width "
+			"times chain_depth)",
+			STEP_PLAN_MAX, most);
+	return 0;
 }
 
 int transforms_read(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
 {
 	struct transforms transforms = {.count = 0};
+	uint32_t count;
 	if (!node || node->type != YAML_SEQUENCE_NODE ||
 		node->data.sequence.items.start == node->data.sequence.items.top)
 		return yaml_fault(text, node, fault,
 			"transforms: expected a list of operations, such as [RandomResizedCrop: "
 			"{size: 224}, RandomHorizontalFlip]");
 	struct yaml_text inner = *text;
+	struct transforms_list list = {.text = &inner, .into = &transforms};
 	inner.within = "transforms";
-	int result = transforms_read_list(&inner, node, &transforms, fault);
+	int result = transforms_read_items(&list, node, &count, fault);
+	if (!result)
+		result = transforms_check_sizes(&inner, node, &transforms, fault);
+	if (!result)
+		result = transforms_check_steps(&inner, node, &transforms, fault);
 	if (!result)
 		memcpy(field, &transforms, sizeof transforms);
 	return result;
@@ -339,159 +371,194 @@ int transforms_parse(const char *text, size_t size, const char *origin, struct t
  * -----------------------------------------------------------------------------------------------------
  */
 
-static const void *transforms_field(const struct yaml_key *key, const struct transforms_op *op)
+/* Operations from .. to, those within others among them. */
+static void transforms_json_items(struct jsontext *json, const char *key,
+	const struct transforms *transforms, uint32_t from, uint32_t to)
 {
-	return (const char *)op + key->offset;
-}
-
-static bool transforms_is_size(const struct yaml_key *key)
-{
-	return key->read == transforms_read_size || key->read == transforms_read_resize;
-}
-
-static bool transforms_is_range(const struct yaml_key *key)
-{
-	return key->read == transforms_read_scale || key->read == transforms_read_ratio;
-}
-
-static void transforms_json_size(
-	struct jsontext *json, const char *key, const struct transforms_size *size)
-{
-	if (!size->both) {
-		jsontext_u64(json, key, size->side);
-		return;
+	jsontext_array(json, key);
+	for (uint32_t i = from; i < to; i += 1 + transforms->op[i].step.inside) {
+		const struct transforms_op *op = &transforms->op[i];
+		const struct transforms_rule *rule = &transforms_rules[op->kind];
+		const struct yaml_key *within = transforms_within(rule);
+		jsontext_object(json, NULL);
+		jsontext_object(json, rule->name);
+		if (within)
+			transforms_json_items(
+				json, within->name, transforms, i + 1, i + 1 + op->step.inside);
+		for (size_t k = 0; k < rule->key_count; k++)
+			transforms_value_json(json, &rule->keys[k], op);
+		jsontext_end(json);
+		jsontext_end(json);
 	}
-	jsontext_array(json, key);
-	jsontext_u64(json, NULL, size->side);
-	jsontext_u64(json, NULL, size->side);
 	jsontext_end(json);
-}
-
-static void transforms_json_range(struct jsontext *json, const char *key, const double range[2])
-{
-	jsontext_array(json, key);
-	jsontext_shortest(json, NULL, range[0]);
-	jsontext_shortest(json, NULL, range[1]);
-	jsontext_end(json);
-}
-
-static void transforms_json_value(
-	struct jsontext *json, const struct yaml_key *key, const struct transforms_op *op)
-{
-	const void *field = transforms_field(key, op);
-	if (transforms_is_size(key))
-		transforms_json_size(json, key->name, field);
-	else if (transforms_is_range(key))
-		transforms_json_range(json, key->name, field);
-	else if (key->kind == YAML_KEY_ENUM)
-		jsontext_string(json, key->name, key->names[*(const int *)field]);
-	else if (key->kind == YAML_KEY_DOUBLE)
-		jsontext_shortest(json, key->name, *(const double *)field);
-	else
-		jsontext_bool(json, key->name, *(const bool *)field);
 }
 
 void transforms_json(struct jsontext *json, const char *key, const struct transforms *transforms)
 {
-	jsontext_array(json, key);
-	for (uint32_t i = 0; i < transforms->count; i++) {
+	transforms_json_items(json, key, transforms, 0, transforms->count);
+}
+
+/* Text that grows up to its room. */
+struct transforms_text {
+	char *buffer;
+	size_t at, room;
+};
+
+static void transforms_say(struct transforms_text *text, const char *what)
+{
+	if (text->at < text->room)
+		text->at += (size_t)snprintf(
+			text->buffer + text->at, text->room - text->at, "%s", what);
+}
+
+static void transforms_text_items(struct transforms_text *text, const struct transforms *transforms,
+	uint32_t from, uint32_t to)
+{
+	for (uint32_t i = from; i < to; i += 1 + transforms->op[i].step.inside) {
 		const struct transforms_op *op = &transforms->op[i];
 		const struct transforms_rule *rule = &transforms_rules[op->kind];
-		jsontext_object(json, NULL);
-		jsontext_object(json, rule->name);
-		for (size_t k = 0; k < rule->key_count; k++)
-			transforms_json_value(json, &rule->keys[k], op);
-		jsontext_end(json);
-		jsontext_end(json);
-	}
-	jsontext_end(json);
-}
-
-/* A parameter that is not as it is by default, with a blank before it; otherwise nothing. */
-static void transforms_text_value(const struct yaml_key *key, const struct transforms_op *op,
-	const struct transforms_op *plain, char *buffer, size_t room)
-{
-	const void *field = transforms_field(key, op), *usual = transforms_field(key, plain);
-	const struct transforms_size *size = field;
-	const double *number = field, *other = usual;
-	*buffer = 0;
-	if (transforms_is_size(key) && size->both && op->kind == TRANSFORMS_RESIZE)
-		(void)snprintf(buffer, room, " %" PRIu32 " x %" PRIu32, size->side, size->side);
-	else if (transforms_is_size(key))
-		(void)snprintf(buffer, room, " %" PRIu32, size->side);
-	else if (transforms_is_range(key) && (number[0] != other[0] || number[1] != other[1]))
-		(void)snprintf(buffer, room, " %s %.3g to %.3g", key->name, number[0], number[1]);
-	else if (key->kind == YAML_KEY_ENUM && *(const int *)field != *(const int *)usual)
-		(void)snprintf(buffer, room, " %s", key->names[*(const int *)field]);
-	else if (key->kind == YAML_KEY_DOUBLE && *number != *other)
-		(void)snprintf(buffer, room, " %.3g", *number);
-}
-
-static void transforms_text_op(const struct transforms_op *op, char *buffer, size_t room)
-{
-	const struct transforms_rule *rule = &transforms_rules[op->kind];
-	size_t at = (size_t)snprintf(buffer, room, "%s", rule->name);
-	for (size_t k = 0; k < rule->key_count && at < room; k++) {
-		transforms_text_value(&rule->keys[k], op, &rule->defaults, buffer + at, room - at);
-		at += strlen(buffer + at);
+		char value[256];
+		transforms_say(text, i > from ? ", " : "");
+		transforms_say(text, rule->name);
+		for (size_t k = 0; k < rule->key_count; k++) {
+			transforms_value_text(
+				&rule->keys[k], op, &rule->defaults, value, sizeof value);
+			transforms_say(text, value);
+		}
+		if (!op->step.inside)
+			continue;
+		transforms_say(text, " (");
+		transforms_text_items(text, transforms, i + 1, i + 1 + op->step.inside);
+		transforms_say(text, ")");
 	}
 }
 
 void transforms_text(const struct transforms *transforms, char *buffer, size_t room)
 {
-	size_t at = 0;
+	struct transforms_text text = {.buffer = buffer, .room = room};
 	*buffer = 0;
-	for (uint32_t i = 0; i < transforms->count && at < room; i++) {
-		char op[256];
-		transforms_text_op(&transforms->op[i], op, sizeof op);
-		at += (size_t)snprintf(buffer + at, room - at, "%s%s", i ? ", " : "", op);
-	}
+	transforms_text_items(&text, transforms, 0, transforms->count);
 }
 
 /* Meaning
  * -----------------------------------------------------------------------------------------------------
  */
 
+static void transforms_apply_padding(const struct transforms_op *op, struct pixel_padding *ret)
+{
+	*ret = (struct pixel_padding){.mode = op->padding_mode,
+		.left = op->padding[0],
+		.top = op->padding[1],
+		.right = op->padding[2],
+		.bottom = op->padding[3],
+		.if_needed = op->pad_if_needed};
+	for (size_t i = 0; i < UTIL_COUNT(ret->fill); i++)
+		ret->fill[i] = (uint8_t)op->step.fill[i];
+}
+
+static void transforms_apply_crop(const struct transforms_op *op, struct pixel_recipe *recipe)
+{
+	recipe->image_size = op->size.side;
+	recipe->random_window = op->kind == TRANSFORMS_RANDOM_CROP;
+	if (recipe->random_window)
+		transforms_apply_padding(op, &recipe->padding);
+}
+
 static void transforms_apply(const struct transforms_op *op, struct pixel_recipe *recipe)
 {
-	switch (op->kind) {
+	switch ((int)op->kind) {
 	case TRANSFORMS_RANDOM_RESIZED_CROP:
 		recipe->kind = PIXEL_RESIZED_CROP;
 		recipe->image_size = op->size.side;
-		recipe->filter = op->interpolation;
-		memcpy(recipe->scale, op->scale, sizeof recipe->scale);
-		memcpy(recipe->ratio, op->ratio, sizeof recipe->ratio);
+		recipe->filter = op->step.interpolation;
+		memcpy(recipe->scale, op->step.scale, sizeof recipe->scale);
+		memcpy(recipe->ratio, op->step.ratio, sizeof recipe->ratio);
 		break;
 	case TRANSFORMS_RESIZE:
 		recipe->kind = PIXEL_RESIZE;
 		recipe->image_size = recipe->resize = op->size.side;
 		recipe->both = op->size.both;
-		recipe->filter = op->interpolation;
+		recipe->filter = op->step.interpolation;
 		break;
 	case TRANSFORMS_CENTER_CROP:
-		recipe->image_size = op->size.side;
+	case TRANSFORMS_RANDOM_CROP:
+		transforms_apply_crop(op, recipe);
 		break;
-	case TRANSFORMS_RANDOM_HORIZONTAL_FLIP:
-		recipe->flip = op->p;
+	case TRANSFORMS_STEP(STEP_RANDOM_HORIZONTAL_FLIP):
+		recipe->flip = op->step.p;
 		break;
-	case TRANSFORMS_RANDOM_VERTICAL_FLIP:
-		recipe->flip_vertical = op->p;
-		break;
-	case TRANSFORMS_KINDS:
-		break;
+	default:
+		recipe->flip_vertical = op->step.p;
 	}
 }
 
 struct pixel_recipe transforms_pixels(const struct transforms *transforms)
 {
-	struct pixel_recipe recipe = {.kind = PIXEL_RESIZED_CROP};
-	for (uint32_t i = 0; i < transforms->count; i++)
+	/* Of a list that begins with Resize or RandomResizedCrop, that is the kind. */
+	struct pixel_recipe recipe = {.kind = PIXEL_CROP};
+	uint32_t head = transforms_head(transforms);
+	for (uint32_t i = 0; i < head; i++)
 		transforms_apply(&transforms->op[i], &recipe);
 	return recipe;
 }
 
 void transforms_steps(const struct transforms *transforms, struct step_recipe *ret)
 {
-	(void)transforms;
-	*ret = (struct step_recipe){.count = 0};
+	ret->count = 0;
+	for (uint32_t i = transforms_head(transforms); i < transforms->count; i++) {
+		const struct transforms_op *op = &transforms->op[i];
+		struct step *step = &ret->step[ret->count++];
+		*step = op->step;
+		step->kind = (enum step_kind)(op->kind - TRANSFORMS_SIZINGS);
+		step->same = transforms_same(transforms, i);
+		if (step->kind == STEP_RANDOM_CHOICE)
+			(void)transforms_values(
+				&transforms_rules[op->kind].keys[1], op, step->chances);
+	}
+}
+
+static uint64_t transforms_hash_op(uint64_t h, const struct transforms_op *op)
+{
+	const struct transforms_rule *rule = &transforms_rules[op->kind];
+	h = hash_bytes(h, rule->name, strlen(rule->name));
+	h = hash_u64(h, op->step.inside);
+	for (size_t k = 0; k < rule->key_count; k++) {
+		double values[TRANSFORMS_VALUES] = {0};
+		size_t count = transforms_values(&rule->keys[k], op, values);
+		h = hash_u64(h, count);
+		for (size_t i = 0; i < count; i++) {
+			uint64_t bits;
+			double value = values[i] + 0.0; /* -0 is 0 */
+			memcpy(&bits, &value, sizeof bits);
+			h = hash_u64(h, bits);
+		}
+	}
+	return h;
+}
+
+uint64_t transforms_hash(uint64_t h, const struct transforms *transforms)
+{
+	for (uint32_t i = transforms_head(transforms); i < transforms->count; i++)
+		h = transforms_hash_op(h, &transforms->op[i]);
+	return h;
+}
+
+uint32_t transforms_least_side(const struct transforms *transforms)
+{
+	uint32_t least = 1;
+	for (uint32_t i = 0; i < transforms->count; i++) {
+		const struct step *step = &transforms->op[i].step;
+		if (transforms->op[i].kind != TRANSFORMS_STEP(STEP_GAUSSIAN_BLUR))
+			continue;
+		least = UTIL_MAX(least, step->kernel_size[0] / 2 + 1);
+		least = UTIL_MAX(least, step->kernel_size[1] / 2 + 1);
+	}
+	return least;
+}
+
+const struct step *transforms_erasing(const struct transforms *transforms)
+{
+	const struct transforms_op *last =
+		transforms->count ? &transforms->op[transforms->count - 1] : NULL;
+	return last && last->kind == TRANSFORMS_STEP(STEP_RANDOM_ERASING) ? &last->step : NULL;
 }

@@ -115,7 +115,7 @@ def test_bad_command_lines():
         (["replay", "x", "--index", "1"], "wants the record's --crop"),
         (["replay", "x", "--index", "1", "--crop", "0,0,1,1", "--batch", "1"], "--batch cannot be given"),
         (["replay", "x", "--flip-vertical"], "--flip-vertical belongs to a record; give its --index"),
-        (["plan", "x", "--transforms", "[ColorJitter]"], "--transforms:1:2: transforms: operation: expected RandomResizedCrop, Resize"),
+        (["plan", "x", "--transforms", "[ColorJitter]"], "--transforms:1:2: transforms: ColorJitter cannot come first"),
         (["show", "x", "--transforms", "[Resize: {size: 9}]"], "images would differ in size"),
         (["bench", "x", "--image-size", "9", "--transforms", CENTRE], "--image-size 9 is not the size that --transforms makes, which is 8"),
         (["replay", "x", "--interpolation", "box", "--transforms", CENTRE], "--interpolation is a parameter of the operations"),
