@@ -3,6 +3,7 @@
 #include "source/shelf.h"
 
 #include "source/fetch.h"
+#include "source/label_rule.h"
 #include "source/sidecar.h"
 
 #include <assert.h>
@@ -54,7 +55,7 @@ int shelf_open(struct shelf *shelf, const char *source, const struct dataset_opt
 	struct shelf_entry *fresh = calloc(1, sizeof *fresh);
 	if (!fresh)
 		return fault_set(fault, -ENOMEM, "no memory to open %s", source);
-	fresh->labels = options->labels;
+	fresh->labels = options->rule ? options->rule->from : options->labels;
 	int rc = dataset_open(source, options, &fresh->dataset, fault);
 	if (rc == 0 && checkpoints && sidecar_new(fresh->dataset, &fresh->sidecar) < 0)
 		rc = fault_set(fault, -ENOMEM, "no memory for the checkpoints of %u shards",

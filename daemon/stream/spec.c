@@ -10,6 +10,7 @@
 #include "base/yaml.h"
 #include "order/order.h"
 #include "proto/jsontext.h"
+#include "stream/label_keys.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -69,15 +70,6 @@ static const uint64_t spec_private_keys =
 	SPEC_BIT(SPEC_WAIT_FOR) | SPEC_BIT(SPEC_LAGGARD) | SPEC_BIT(SPEC_LAGGARD_TIMEOUT) |
 	SPEC_BIT(SPEC_STATE) | SPEC_BIT(SPEC_PIN_MEMORY) | SPEC_BIT(SPEC_RECONNECT);
 
-static const char *const spec_label_names[] = {
-	[DATASET_LABELS_AUTO] = "auto",
-	[DATASET_LABELS_NONE] = "none",
-	[DATASET_LABELS_FOLDER] = "folder",
-	[DATASET_LABELS_CLS] = "cls",
-	[DATASET_LABELS_JSON] = "json",
-	NULL,
-};
-
 static const char *const spec_broken_names[] = {
 	[SPEC_BROKEN_SUBSTITUTE] = "substitute",
 	[SPEC_BROKEN_MARK] = "mark",
@@ -134,7 +126,7 @@ static const struct yaml_key spec_keys[SPEC_KEYS] = {
 	/* An epoch's number is 32 bits of every random draw's counter. */
 	[SPEC_EPOCHS] = {"epochs", YAML_KEY_U64, SPEC_FIELD(epochs), .max = UINT32_MAX},
 	[SPEC_PREFETCH] = {"prefetch", YAML_KEY_U32, SPEC_FIELD(prefetch), .min = 2, .max = 64},
-	[SPEC_LABELS] = {"labels", YAML_KEY_ENUM, SPEC_FIELD(labels), .names = spec_label_names},
+	[SPEC_LABELS] = {"labels", YAML_KEY_NODE, SPEC_FIELD(labels), .read = label_keys_read},
 	[SPEC_ON_BROKEN] = {"on_broken", YAML_KEY_ENUM, SPEC_FIELD(on_broken),
 		.names = spec_broken_names},
 	[SPEC_MAX_BROKEN] = {"max_broken", YAML_KEY_DOUBLE, SPEC_FIELD(max_broken), .low = 0,
@@ -272,7 +264,7 @@ void spec_init(struct stream_spec *ret)
 		.shuffle = true,
 		.drop_last = true,
 		.prefetch = 4,
-		.labels = DATASET_LABELS_AUTO,
+		.labels = {.from = DATASET_LABELS_AUTO},
 		.on_broken = SPEC_BROKEN_SUBSTITUTE,
 		.max_broken = 0.01,
 		.world_size = 1,
@@ -582,6 +574,8 @@ const char *spec_client_key(const struct stream_spec *spec)
 static bool spec_equal(size_t key, const struct stream_spec *a, const struct stream_spec *b)
 {
 	switch (key) {
+	case SPEC_LABELS:
+		return label_keys_equal(&a->labels, &b->labels);
 	case SPEC_TRANSFORMS:
 		return spec_transform_hash(a) == spec_transform_hash(b);
 	case SPEC_IMAGE_SIZE:
@@ -743,6 +737,8 @@ static void spec_json_value(struct jsontext *json, const struct yaml_key *key, c
 	case YAML_KEY_NODE:
 		if (key->read == transforms_read)
 			transforms_json(json, key->name, field);
+		else if (key->read == label_keys_read)
+			label_keys_json(json, key->name, field);
 		else
 			shape_json_channels(json, key->name, field);
 		break;

@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "pixel/pixel.h"
 #include "source/dataset.h"
+#include "source/label_rule.h"
 #include "stream/shape.h"
 #include "stream/transforms.h"
 
@@ -69,7 +70,7 @@ struct stream_spec {
 	uint64_t seed;
 	uint64_t epochs; /* 0: endless */
 	uint32_t prefetch; /* slots, 2 .. 64; default 4 */
-	enum dataset_labels labels;
+	struct label_rule labels; /* default: auto */
 	enum spec_broken on_broken; /* default: substitute in training, mark in evaluation */
 	double max_broken; /* 0 .. 1; default 0.01 */
 	enum spec_decode decode; /* default: exact */

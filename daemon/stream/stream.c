@@ -255,7 +255,7 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	fetch_reader_init(&stream->reader);
 	pool_share_init(&stream->share);
 	struct dataset_options options = {.cache_dir = environment->cache_dir,
-		.labels = spec->labels,
+		.rule = &spec->labels,
 		.progress = progress,
 		.progress_context = progress_context};
 	struct extent_geometry geometry = stream_geometry(spec);

@@ -51,7 +51,7 @@ static void has_the_defaults_of_training(void **state)
 	assert_int_equal(spec.seed, 0);
 	assert_int_equal(spec.epochs, 0);
 	assert_int_equal(spec.prefetch, 4);
-	assert_int_equal(spec.labels, DATASET_LABELS_AUTO);
+	assert_int_equal(spec.labels.from, DATASET_LABELS_AUTO);
 	assert_int_equal(spec.on_broken, SPEC_BROKEN_SUBSTITUTE);
 	assert_true(spec.max_broken == 0.01);
 	assert_int_equal(spec.decode, SPEC_DECODE_EXACT);
@@ -103,7 +103,7 @@ static void reads_every_key(void **state)
 	assert_int_equal(spec.seed, UINT64_MAX);
 	assert_int_equal(spec.epochs, 90);
 	assert_int_equal(spec.prefetch, 64);
-	assert_int_equal(spec.labels, DATASET_LABELS_JSON);
+	assert_int_equal(spec.labels.from, DATASET_LABELS_JSON);
 	assert_true(spec.max_broken == 0.5);
 	assert_int_equal(spec.decode, SPEC_DECODE_FAST);
 	assert_int_equal(spec.interpolation, WEIGHTS_LANCZOS);
