@@ -101,6 +101,11 @@ void machine_json(const struct machine *machine, struct jsontext *json)
 	jsontext_end(json);
 }
 
+unsigned machine_threads(void)
+{
+	return plan_threads();
+}
+
 uint64_t machine_budget_for(uint64_t bytes, unsigned *ret_threads)
 {
 	const struct plan_worker worker = plan_worker_needs();

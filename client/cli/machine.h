@@ -20,6 +20,9 @@ struct machine {
 };
 
 void machine_read(struct machine *ret);
+/* Workers that a daemon would have here. */
+unsigned machine_threads(void);
+
 /* The least --memory of a penstockd here that leaves `bytes` for batches, and with how many
  * decoding threads. Elsewhere, with other CPUs, it is another. */
 uint64_t machine_budget_for(uint64_t bytes, unsigned *ret_threads);

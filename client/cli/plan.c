@@ -149,8 +149,9 @@ static struct plan_rank plan_rank(const struct plan *plan, uint32_t rank)
 
 static uint64_t plan_slot_bytes(const struct plan *plan)
 {
-	const struct extent_geometry geometry =
-		extent_plain((uint32_t)plan->recipe.batch_size, (uint32_t)plan->recipe.image_size);
+	struct stream_spec spec;
+	recipe_spec(&plan->recipe, &spec);
+	const struct extent_geometry geometry = stream_geometry(&spec, plan->dataset);
 	return extent_stride(&geometry);
 }
 
@@ -561,6 +562,11 @@ static int plan_resume(struct plan *plan)
 	return code;
 }
 
+static uint64_t plan_stream(const struct plan *plan, const struct stream_spec *spec, uint32_t slots)
+{
+	return stream_bytes(spec, plan->dataset, machine_threads(), slots);
+}
+
 /* What a node's daemon needs, with the room that streams take beside their slots. */
 static void plan_measure(struct plan *plan)
 {
@@ -568,8 +574,9 @@ static void plan_measure(struct plan *plan)
 	recipe_spec(&plan->recipe, &spec);
 	/* One list serves all ranks. */
 	uint64_t list = plan->recipe.subset ? subset_bytes(plan->recipe.subset) : 0,
-		 all = stream_bytes(&spec, (uint32_t)plan->prefetch) * plan->ranks_per_node + list,
-		 two = stream_bytes(&spec, PLAN_SLOTS_LEAST) * plan->ranks_per_node + list;
+		 ranks = plan->ranks_per_node,
+		 all = plan_stream(plan, &spec, (uint32_t)plan->prefetch) * ranks + list,
+		 two = plan_stream(plan, &spec, PLAN_SLOTS_LEAST) * ranks + list;
 	plan->wanted = machine_budget_for(all, &plan->threads);
 	plan->least = machine_budget_for(two, &plan->threads);
 }

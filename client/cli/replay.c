@@ -266,8 +266,8 @@ static int replay_try(struct replay *replay, uint64_t number, const struct pixel
 		return r;
 	record->index = number;
 	record->label = sample.label;
-	r = row_make(&replay->maker, replay->bytes.data, sample.size, &recipe, key, replay->pixels,
-		record);
+	r = row_make(&replay->maker, replay->bytes.data, sample.size, &recipe, key, NULL,
+		replay->pixels, record);
 	if (r > 0)
 		(void)fault_set(fault, 0, "%s: %s", decode_outcome_name((enum decode_outcome)r),
 			decoder_message(replay->maker.decoder));
@@ -403,7 +403,7 @@ static int replay_record(struct replay *replay)
 	r = replay_source_size(replay, &sample, &record);
 	if (r == 0)
 		r = row_make_again(&replay->maker, replay->bytes.data, sample.size, &recipe,
-			&record, replay->pixels);
+			&record, NULL, NULL, replay->pixels);
 	if (r == -EINVAL)
 		return cli_fail(CLI_USAGE,
 			"the crop %s does not lie within the image, which is %ux%u", replay->crop,

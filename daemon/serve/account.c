@@ -267,8 +267,9 @@ static void account_budgets(const struct group *group, uint64_t reads, struct ve
 	const struct server *server = group->server;
 	const struct plan_worker worker = plan_worker_needs();
 	uint64_t limit = server->config->stream_memory, large = server->account.largest;
-	uint64_t wanted = stream_bytes(&group->spec, in->slots_wanted),
-		 have = stream_bytes(&group->spec, in->slots);
+	const struct dataset *dataset = stream_dataset(group->stream);
+	uint64_t wanted = stream_bytes(&group->spec, dataset, in->threads, in->slots_wanted),
+		 have = stream_bytes(&group->spec, dataset, in->threads, in->slots);
 	uint64_t mean = reads ? (uint64_t)(in->read_bytes / (double)reads) : 0;
 	bool apart = mean > server->plan.arena / 4;
 	const struct plan slots = {.streams = server->plan.streams + wanted - have},

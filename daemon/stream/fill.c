@@ -1,9 +1,9 @@
 /* fill: the rows on their way.
  *
- * A ticket is one row being read and decoded. Their number is fixed, so that a batch of any size
- * takes bounded memory, and they are reused in lumps: a worker that returns one submits new rows
- * only when a quarter of them is free, so that the reader is woken rarely and sees neighbours
- * together.
+ * A ticket is one sample being read and decoded, into a row for each of its views. Their number is
+ * fixed, so that a batch of any size takes bounded memory, and they are reused in lumps: a worker
+ * that returns one submits new rows only when a quarter of them is free, so that the reader is
+ * woken rarely and sees neighbours together.
  *
  * Threads: fill_issue on the event loop and on workers; fill_arrived on fetch's threads; fill_row
  * on workers. A row belongs to its ticket from issue to return, so nobody else writes it; the slot
@@ -83,6 +83,16 @@ static uint64_t fill_urgency(const struct stream *stream, uint64_t serial)
 	return ahead;
 }
 
+/* Labels of floats are written by whoever reads the sample's record of the index. */
+static float *fill_values(const struct stream *stream, const struct stream_ticket *t)
+{
+	const struct slots_head *layout = &stream->extent.layout;
+	if (layout->label_type != SLOTS_LABEL_F32)
+		return NULL;
+	return extent_label_values(&stream->extent, t->slot) +
+	       (uint64_t)t->row * layout->label_width;
+}
+
 static struct stream_ticket *fill_ticket(
 	struct stream *stream, struct stream_slot *slot, uint64_t urgency)
 {
@@ -91,12 +101,14 @@ static struct stream_ticket *fill_ticket(
 	stream->tickets_free--;
 	t->slot = (uint32_t)(slot - stream->slot);
 	t->row = slot->issued++;
-	t->attempt = 0;
+	t->attempt = t->view = 0;
+	t->cost_ns = 0;
 	t->epoch = slot->batch.epoch;
 	t->padded = slot->batch.padded ? SLOTS_PADDED : 0;
 	t->position = slot->batch.position + t->row;
 	t->item.number = order_sample(&stream->order, (uint32_t)t->epoch, t->position);
 	t->item.urgency = t->job.urgency = urgency;
+	t->item.values = fill_values(stream, t);
 	t->fault.text[0] = 0;
 	return t;
 }
@@ -250,16 +262,34 @@ static bool fill_note_broken(struct stream_ticket *t, unsigned reason, const cha
 	return false;
 }
 
+/* The row of a view among those of its slot. */
+static uint32_t fill_row_of(const struct stream_ticket *t, uint32_t view)
+{
+	return t->row * t->stream->spec.shape.views + view;
+}
+
+static void fill_label(const struct stream_ticket *t, int64_t label)
+{
+	const struct extent *extent = &t->stream->extent;
+	if (extent->layout.label_type == SLOTS_LABEL_I64)
+		extent_labels(extent, t->slot)[t->row] = label;
+}
+
 static void fill_zero_row(struct stream_ticket *t)
 {
 	struct stream *stream = t->stream;
-	memset(extent_image(&stream->extent, t->slot, t->row), 0, stream->extent.layout.row_bytes);
-	extent_labels(&stream->extent, t->slot)[t->row] = t->item.label;
-	extent_records(&stream->extent, t->slot)[t->row] =
-		(struct slots_record){.index = t->item.number,
-			.label = t->item.label,
-			.flags = SLOTS_INVALID | t->padded,
-			.position = t->position};
+	const struct extent *extent = &stream->extent;
+	fill_label(t, t->item.label);
+	for (uint32_t view = 0; view < stream->spec.shape.views; view++) {
+		uint32_t row = fill_row_of(t, view);
+		memset(extent_image(extent, t->slot, row), 0, extent->shape[t->slot].row_bytes);
+		extent_records(extent, t->slot)[row] =
+			(struct slots_record){.index = t->item.number,
+				.label = t->item.label,
+				.flags = SLOTS_INVALID | t->padded,
+				.view = view,
+				.position = t->position};
+	}
 }
 
 /* A broken sample: another one in its place, a marked row, or the end of the stream. */
@@ -289,6 +319,7 @@ static void fill_broken(struct stream_ticket *t, unsigned reason, const char *me
 	t->item.number =
 		order_substitute(&stream->order, (uint32_t)t->epoch, t->position, t->attempt);
 	t->item.next = NULL;
+	t->view = 0;
 	t->fault.text[0] = 0;
 	pthread_mutex_lock(&stream->lock);
 	stream->reading++;
@@ -327,6 +358,7 @@ struct fill_rows {
 	struct pool *pool;
 	struct row_maker *maker;
 	struct pool_job *first; /* NULL: has been given */
+	struct stream_ticket *views; /* whose next view is to be made */
 };
 
 static struct stream_ticket *fill_ticket_of(struct pool_job *job)
@@ -334,20 +366,23 @@ static struct stream_ticket *fill_ticket_of(struct pool_job *job)
 	return (struct stream_ticket *)((char *)job - offsetof(struct stream_ticket, job));
 }
 
-static void fill_set_row(struct stream_ticket *t)
+static void fill_set_row(struct stream_ticket *t, unsigned maker)
 {
 	struct stream *stream = t->stream;
 	t->row_job = (struct row_job){
 		.data = t->item.data,
 		.size = t->item.size,
-		.recipe = &stream->recipe,
+		.recipe = stream->slot[t->slot].recipe,
 		.key = {.seed = stream->spec.seed,
 			.position = t->position,
-			.epoch = (uint32_t)t->epoch},
-		.out = extent_image(&stream->extent, t->slot, t->row),
+			.epoch = (uint32_t)t->epoch,
+			.view = t->view},
+		.finisher = stream->finisher ? stream->finisher[maker] : NULL,
+		.out = extent_image(&stream->extent, t->slot, fill_row_of(t, t->view)),
 		.record = {.index = t->item.number,
 			.label = t->item.label,
 			.flags = (t->attempt ? SLOTS_SUBSTITUTED : 0u) | t->padded,
+			.view = t->view,
 			.position = t->position},
 		.checkpoint_room = stream->sidecar ? t->place.room : 0,
 	};
@@ -358,13 +393,19 @@ static struct row_job *fill_next(void *context)
 	static const struct pool_job like = {.run = fill_row};
 	struct fill_rows *rows = context;
 	for (;;) {
-		struct pool_job *job = rows->first ? rows->first : pool_more(rows->pool, &like);
-		rows->first = NULL;
-		if (!job)
-			return NULL;
-		struct stream_ticket *t = fill_ticket_of(job);
+		struct stream_ticket *t = rows->views;
+		if (t) {
+			rows->views = t->next_view;
+		} else {
+			struct pool_job *job =
+				rows->first ? rows->first : pool_more(rows->pool, &like);
+			rows->first = NULL;
+			if (!job)
+				return NULL;
+			t = fill_ticket_of(job);
+		}
 		if (t->item.result == FETCH_OK && !fill_stopped(t->stream)) {
-			fill_set_row(t);
+			fill_set_row(t, rows->maker->number);
 			return &t->row_job;
 		}
 		fill_unread(t);
@@ -398,12 +439,12 @@ static bool fill_keep(void *context, struct row_job *job, const uint8_t *pack, s
 	return sidecar_write(t->stream->sidecar, &t->place, pack, size);
 }
 
-static void fill_count(struct stream *stream, const struct row_job *job)
+static void fill_count(struct stream_ticket *t, const struct row_job *job)
 {
-	uint64_t cost_ns = job->pixel_ns;
+	struct stream *stream = t->stream;
+	t->cost_ns += job->pixel_ns;
 	for (int i = 0; i < DECODE_STAGES; i++)
-		cost_ns += job->stage_ns[i];
-	pool_share_cost(&stream->share, cost_ns);
+		t->cost_ns += job->stage_ns[i];
 	pthread_mutex_lock(&stream->lock);
 	stream->images += job->outcome == DECODE_OK;
 	stream->fallbacks[job->stepback] += job->stepback != STEPBACK_NONE;
@@ -422,11 +463,18 @@ static void fill_done(void *context, struct row_job *job)
 	struct stream_ticket *t = fill_ticket_of_row(job);
 	struct stream *stream = t->stream;
 	int result = job->outcome;
+	fill_count(t, job);
 	if (result == DECODE_OK) {
-		extent_records(&stream->extent, t->slot)[t->row] = job->record;
-		extent_labels(&stream->extent, t->slot)[t->row] = job->record.label;
+		extent_records(&stream->extent, t->slot)[fill_row_of(t, t->view)] = job->record;
+		fill_label(t, job->record.label);
+		if (++t->view < stream->spec.shape.views) {
+			t->next_view = rows->views;
+			rows->views = t;
+			return;
+		}
 	}
-	fill_count(stream, job);
+	pool_share_cost(&stream->share, t->cost_ns);
+	t->cost_ns = 0;
 	fetch_release(stream->environment->fetch, &t->item);
 	if (result > 0) {
 		fill_broken(t, FETCH_OUTCOMES + (unsigned)result,
@@ -457,5 +505,8 @@ static void fill_row(struct pool_job *job, struct row_maker *maker)
 		.keeps = fill_keeps,
 		.keep = fill_keep,
 	};
-	row_make_many(maker, &source);
+	/* A view that is wanted when the last row of others is done. */
+	do
+		row_make_many(maker, &source);
+	while (rows.views);
 }

@@ -172,9 +172,10 @@ int pool_new(unsigned threads, const struct decode_limits *limits, uint32_t max_
 	pthread_cond_init(&pool->work, NULL);
 	int result = 0;
 	for (pool->threads = 0; pool->threads < threads && !result; pool->threads++) {
-		pool->worker[pool->threads].pool = pool;
-		result = row_maker_init(
-			&pool->worker[pool->threads].maker, limits, max_image_size, fault);
+		struct pool_worker *worker = &pool->worker[pool->threads];
+		worker->pool = pool;
+		result = row_maker_init(&worker->maker, limits, max_image_size, fault);
+		worker->maker.number = pool->threads;
 	}
 	for (; pool->started < threads && !result; pool->started++) {
 		result = pool_start_thread(&pool->worker[pool->started]);

@@ -36,6 +36,7 @@ struct pool_job {
 	uint64_t turn_ns, arrival; /* the pool's own */
 };
 
+/* Makers have the numbers 0 .. threads - 1. */
 int pool_new(unsigned threads, const struct decode_limits *limits, uint32_t max_image_size,
 	struct pool **ret, struct fault *fault);
 

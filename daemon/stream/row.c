@@ -82,23 +82,33 @@ static void row_shrink(
 		pixel_plan_shrink(plan);
 }
 
+/* Where the image is resampled to. */
+static uint8_t *row_image(struct finisher *finisher, uint8_t *out)
+{
+	return finisher ? finisher_image(finisher, out) : out;
+}
+
 static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe,
-	const struct pixel_plan *plan, uint8_t *out)
+	const struct pixel_plan *plan, const struct pixel_key *key, struct finisher *finisher,
+	uint8_t *out)
 {
 	struct pixel_region region;
-	pixel_sink_begin(maker->sink, recipe, plan, out, &region);
+	pixel_sink_begin(maker->sink, recipe, plan, row_image(finisher, out), &region);
 	struct decode_region wanted = {region.x0, region.y0, region.x1, region.y1};
 	if (plan->shrink)
 		decoder_shrink(maker->decoder, plan->shrink);
 	int result = decoder_rows(maker->decoder, wanted, false, pixel_sink_row, maker->sink);
-	if (result == DECODE_OK)
-		pixel_sink_end(maker->sink);
+	if (result != DECODE_OK)
+		return result;
+	pixel_sink_end(maker->sink);
+	if (finisher)
+		finisher_run(finisher, key, recipe->image_size, out);
 	return result;
 }
 
 int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
-	const struct pixel_recipe *recipe, const struct pixel_key *key, uint8_t *out,
-	struct slots_record *record)
+	const struct pixel_recipe *recipe, const struct pixel_key *key, struct finisher *finisher,
+	uint8_t *out, struct slots_record *record)
 {
 	struct decode_info info;
 	int result = decoder_begin(maker->decoder, data, size, &info);
@@ -107,7 +117,7 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 		pixel_plan_make(recipe, key, info.width, info.height, &plan);
 		row_shrink(recipe, &info, &plan);
 		row_note_plan(record, &plan, &info);
-		result = row_run(maker, recipe, &plan, out);
+		result = row_run(maker, recipe, &plan, key, finisher, out);
 	}
 	return result;
 }
@@ -157,7 +167,8 @@ static void row_many_start(void *context, struct decode_job *decode)
 	struct row_job *job = row_job_of(decode);
 	struct pixel_region region;
 	uint64_t start = clock_ns();
-	pixel_sink_begin(run->feed.sink, job->recipe, &job->plan, job->out, &region);
+	pixel_sink_begin(run->feed.sink, job->recipe, &job->plan,
+		row_image(job->finisher, job->out), &region);
 	decode->region = (struct decode_region){region.x0, region.y0, region.x1, region.y1};
 	run->feed.ns += clock_ns() - start;
 }
@@ -194,6 +205,16 @@ static void row_many_time(struct row_many *run, struct row_job *job)
 	run->feed.ns = 0;
 }
 
+/* Counts as pixel's, and as none of the decoder's, whose clock runs on meanwhile. */
+static void row_many_finish(struct row_many *run, struct row_job *job)
+{
+	finisher_run(job->finisher, &job->key, job->recipe->image_size, job->out);
+	uint64_t now = clock_thread_cpu_ns();
+	job->pixel_ns += now - run->since;
+	run->since = now;
+	decoder_stages(run->decoder, run->ticks);
+}
+
 static void row_many_done(void *context, struct decode_job *decode)
 {
 	struct row_many *run = context;
@@ -204,6 +225,8 @@ static void row_many_done(void *context, struct decode_job *decode)
 	job->stepback = decode->stepback;
 	job->checkpoints = decode->checkpoints;
 	row_many_time(run, job);
+	if (job->finisher && job->outcome == DECODE_OK)
+		row_many_finish(run, job);
 	run->source->done(run->source->context, job);
 }
 
@@ -248,7 +271,8 @@ void row_make_many(struct row_maker *maker, const struct row_source *source)
 }
 
 int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
-	const struct pixel_recipe *recipe, const struct slots_record *record, uint8_t *out)
+	const struct pixel_recipe *recipe, const struct slots_record *record,
+	const struct pixel_key *key, struct finisher *finisher, uint8_t *out)
 {
 	struct decode_info info;
 	int result = decoder_begin(maker->decoder, data, size, &info);
@@ -265,5 +289,5 @@ int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
 		record->flags & SLOTS_FLIPPED, info.width, info.height, &plan);
 	plan.flip_vertical = record->flags & SLOTS_FLIPPED_VERTICALLY;
 	row_shrink(recipe, &info, &plan);
-	return row_run(maker, recipe, &plan, out);
+	return row_run(maker, recipe, &plan, key, finisher, out);
 }

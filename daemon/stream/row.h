@@ -1,4 +1,5 @@
-/* row: one sample's bytes become one row of a batch. The only place where decode and pixel meet.
+/* row: one sample's bytes become one row of a batch. The only place where decode and pixel meet,
+ * and, for streams that want more done to it, augment (finish.h).
  *
  * The daemon's workers and `penstock replay` call the same function, so a replayed row is the row
  * that was served. */
@@ -8,6 +9,7 @@
 #include "decode/decode.h"
 #include "pixel/pixel.h"
 #include "proto/slots.h"
+#include "stream/finish.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +17,7 @@
 struct row_maker { /* belongs to one thread */
 	struct decoder *decoder;
 	struct pixel_sink *sink;
+	unsigned number; /* among those of a pool, from 0 */
 };
 
 /* One row of many. */
@@ -24,6 +27,7 @@ struct row_job {
 	size_t size;
 	const struct pixel_recipe *recipe;
 	struct pixel_key key;
+	struct finisher *finisher; /* NULL: the image is the row */
 	uint8_t *out;
 	struct slots_record record;
 	size_t checkpoint_room; /* as in struct decode_job */
@@ -55,19 +59,21 @@ void row_maker_deinit(struct row_maker *maker);
 uint64_t row_maker_bytes(
 	uint32_t max_image_size, uint64_t scratch); /* for the ledger; of the decoder's limits */
 
-/* Decodes, crops, resizes and flips into `out` (image_size x image_size x 3 bytes). Fills the
- * record's crop_*, src_* and the flags SLOTS_FLIPPED and SLOTS_FLIPPED_VERTICALLY; the caller sets
- * index, label, position and other flags. An enum decode_outcome (row undefined unless DECODE_OK)
- * or -ENOMEM. */
+/* Decodes, crops, resizes and flips, and has `finisher`, if there is one, do the rest, into `out`
+ * (image_size x image_size x 3 values). Fills the record's crop_*, src_* and the flags
+ * SLOTS_FLIPPED and SLOTS_FLIPPED_VERTICALLY; the caller sets index, label, position, view and
+ * other flags. An enum decode_outcome (row undefined unless DECODE_OK) or -ENOMEM. */
 int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
-	const struct pixel_recipe *recipe, const struct pixel_key *key, uint8_t *out,
-	struct slots_record *record);
+	const struct pixel_recipe *recipe, const struct pixel_key *key, struct finisher *finisher,
+	uint8_t *out, struct slots_record *record);
 
 /* The same for many, of which several are decoded at a time, until `next` has no more; all are done
  * then, not always in the order of `next`. */
 void row_make_many(struct row_maker *maker, const struct row_source *source);
 
-/* The same from the crop and flip of `record` instead of a key: makes a served row again. -EINVAL
- * when the record's source size is not the image's or its crop does not lie within. */
+/* The same from the crop and flip of `record` instead of drawing them: makes a served row again.
+ * What the finisher draws, if there is one, hangs on `key` all the same; NULL where there is none.
+ * -EINVAL when the record's source size is not the image's or its crop does not lie within. */
 int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
-	const struct pixel_recipe *recipe, const struct slots_record *record, uint8_t *out);
+	const struct pixel_recipe *recipe, const struct slots_record *record,
+	const struct pixel_key *key, struct finisher *finisher, uint8_t *out);

@@ -132,11 +132,17 @@ uint32_t shape_settle_sizes(struct shape_sizes *sizes)
 	return largest;
 }
 
+uint32_t shape_place(const struct shape_sizes *sizes, uint64_t epoch)
+{
+	uint32_t place = 0;
+	while (place + 1 < sizes->count && sizes->at[place + 1].epoch <= epoch)
+		place++;
+	return place;
+}
+
 uint32_t shape_side(const struct shape_sizes *sizes, uint64_t epoch, uint32_t side)
 {
-	for (uint32_t i = 0; i < sizes->count && sizes->at[i].epoch <= epoch; i++)
-		side = sizes->at[i].side;
-	return side;
+	return sizes->count ? sizes->at[shape_place(sizes, epoch)].side : side;
 }
 
 bool shape_sizes_equal(const struct shape_sizes *a, const struct shape_sizes *b)

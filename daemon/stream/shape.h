@@ -56,7 +56,9 @@ int shape_read_std(
 /* The largest size of those read; leaves out what changes nothing. */
 uint32_t shape_settle_sizes(struct shape_sizes *sizes);
 
-/* Of `sizes`, where that has any, else `side`; place: which of them. */
+/* Which of them an epoch has; 0 also where there are none. */
+uint32_t shape_place(const struct shape_sizes *sizes, uint64_t epoch);
+/* The side of an epoch's images: `side` where there are no sizes. */
 uint32_t shape_side(const struct shape_sizes *sizes, uint64_t epoch, uint32_t side);
 
 bool shape_sizes_equal(const struct shape_sizes *a, const struct shape_sizes *b);

@@ -22,26 +22,43 @@ const char *stream_reason_name(unsigned reason)
 		       : decode_outcome_name((enum decode_outcome)(reason - FETCH_OUTCOMES));
 }
 
-static struct extent_geometry stream_geometry(const struct stream_spec *spec)
+struct extent_geometry stream_geometry(
+	const struct stream_spec *spec, const struct dataset *dataset)
 {
-	return extent_plain(spec->batch_size, spec->image_size);
+	struct extent_geometry geometry =
+		shape_geometry(&spec->shape, spec->batch_size, spec->image_size);
+	if (dataset && dataset_label_type(dataset) != LABEL_TYPE_CLASS) {
+		geometry.label_type = SLOTS_LABEL_F32;
+		geometry.label_width = dataset_label_width(dataset);
+	}
+	return geometry;
 }
 
-uint64_t stream_bytes(const struct stream_spec *spec, uint32_t slots)
+uint64_t stream_bytes(const struct stream_spec *spec, const struct dataset *dataset,
+	unsigned workers, uint32_t slots)
 {
-	struct extent_geometry geometry = stream_geometry(spec);
-	return extent_stride(&geometry) * slots + fill_bytes(spec, slots);
+	struct extent_geometry geometry = stream_geometry(spec, dataset);
+	return extent_stride(&geometry) * slots + fill_bytes(spec, slots) +
+	       finish_bytes(spec) * workers;
+}
+
+/* The same of a stream that is being opened, or would be with that definition. */
+static uint64_t stream_needs(
+	const struct stream *stream, const struct stream_spec *spec, uint32_t slots)
+{
+	return stream_bytes(spec, stream->dataset, pool_threads(stream->environment->pool), slots);
 }
 
 /* The largest batch that two slots leave room for. */
-static uint32_t stream_batch_that_fits(const struct stream_spec *spec, uint64_t room)
+static uint32_t stream_batch_that_fits(const struct stream *stream, uint64_t room)
 {
+	const struct stream_spec *spec = &stream->spec;
 	uint32_t low = 0, high = spec->batch_size;
 	while (low < high) {
 		uint32_t middle = low + (high - low + 1) / 2;
 		struct stream_spec smaller = *spec;
 		smaller.batch_size = middle;
-		if (stream_bytes(&smaller, STREAM_SLOTS_MIN) <= room)
+		if (stream_needs(stream, &smaller, STREAM_SLOTS_MIN) <= room)
 			low = middle;
 		else
 			high = middle - 1;
@@ -53,9 +70,10 @@ static int stream_refuse(const struct stream *stream, uint64_t room, struct faul
 {
 	const struct stream_spec *spec = &stream->spec;
 	const struct stream_environment *environment = stream->environment;
-	uint64_t need = stream_bytes(spec, STREAM_SLOTS_MIN), limit = environment->stream_memory;
+	uint64_t need = stream_needs(stream, spec, STREAM_SLOTS_MIN),
+		 limit = environment->stream_memory;
 	bool limited = limit && need > limit;
-	uint32_t fits = stream_batch_that_fits(spec, limited ? UTIL_MIN(room, limit) : room);
+	uint32_t fits = stream_batch_that_fits(stream, limited ? UTIL_MIN(room, limit) : room);
 	char want[16], left[16], all[16], advice[64] = "";
 	if (fits)
 		(void)snprintf(advice, sizeof advice, "batch_size %u would fit; or ", fits);
@@ -85,7 +103,7 @@ static uint32_t stream_slots_in(const struct stream *stream, uint64_t room)
 	uint32_t slots = stream->spec.prefetch;
 	if (limit)
 		room = UTIL_MIN(room, limit);
-	while (slots && stream_bytes(&stream->spec, slots) > room)
+	while (slots && stream_needs(stream, &stream->spec, slots) > room)
 		slots--;
 	return slots;
 }
@@ -107,14 +125,14 @@ static int stream_reserve(struct stream *stream, uint32_t *ret_slots, struct fau
 			return stream_refuse(stream, room, fault);
 		(void)snprintf(name, sizeof name, "stream %.40s (%u slots)",
 			stream->spec.name[0] ? stream->spec.name : "of a client", slots);
-		result = ledger_reserve(ledger, stream_bytes(&stream->spec, slots), name,
+		result = ledger_reserve(ledger, stream_needs(stream, &stream->spec, slots), name,
 			&stream->ledger_line, fault);
-	} while (result && ledger_free(ledger) < stream_bytes(&stream->spec, slots));
+	} while (result && ledger_free(ledger) < stream_needs(stream, &stream->spec, slots));
 	if (slots < stream->spec.prefetch)
 		(void)snprintf(stream->notice, sizeof stream->notice,
 			"%u slots instead of %u: more do not fit %s", slots, stream->spec.prefetch,
-			stream_bytes(&stream->spec, slots + 1) > room ? "the memory budget"
-								      : "stream_memory");
+			stream_needs(stream, &stream->spec, slots + 1) > room ? "the memory budget"
+									      : "stream_memory");
 	*ret_slots = slots;
 	return result;
 }
@@ -211,7 +229,8 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 		.batch_size = spec->batch_size,
 		.world_size = spec->world_size,
 		.drop_last = spec->drop_last};
-	stream->recipe = spec_pixels(spec);
+	for (uint32_t i = 0; i < UTIL_MAX(spec->shape.sizes.count, 1u); i++)
+		stream->recipe[i] = spec_pixels_at(spec, spec->shape.sizes.at[i].epoch);
 	if (order_batches(&stream->course.epoch, 0))
 		return 0;
 	char ranks[32] = "";
@@ -237,6 +256,33 @@ static int stream_open(
 	return result;
 }
 
+static int stream_make_finishers(struct stream *stream, struct fault *fault)
+{
+	unsigned workers = pool_threads(stream->environment->pool);
+	if (!finish_needed(&stream->spec))
+		return 0;
+	int result = finish_init(&stream->finish, &stream->spec, fault);
+	if (result < 0)
+		return result;
+	stream->finisher = calloc(workers, sizeof(struct finisher *));
+	if (!stream->finisher)
+		return fault_set(fault, -ENOMEM, "no memory for a stream");
+	for (; stream->finishers < workers; stream->finishers++) {
+		result = finisher_new(&stream->finish, &stream->finisher[stream->finishers], fault);
+		if (result < 0)
+			return result;
+	}
+	return 0;
+}
+
+static void stream_free_finishers(struct stream *stream)
+{
+	for (unsigned i = 0; i < stream->finishers; i++)
+		finisher_free(stream->finisher[i]);
+	free((void *)stream->finisher);
+	finish_deinit(&stream->finish);
+}
+
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
 	struct subset *subset, dataset_progress_fn *progress, void *progress_context,
 	struct stream **ret, struct fault *fault)
@@ -258,7 +304,7 @@ int stream_new(const struct stream_environment *environment, const struct stream
 		.rule = &spec->labels,
 		.progress = progress,
 		.progress_context = progress_context};
-	struct extent_geometry geometry = stream_geometry(spec);
+	struct extent_geometry geometry;
 	uint32_t slots = 0;
 	int result = stream_open(stream, &options, fault);
 	if (!result)
@@ -266,7 +312,11 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	if (!result)
 		result = stream_reserve(stream, &slots, fault);
 	if (!result)
+		result = stream_make_finishers(stream, fault);
+	if (!result) {
 		tally_init(&stream->tally, slots);
+		geometry = stream_geometry(spec, stream->dataset);
+	}
 	if (!result)
 		result = extent_init(&stream->extent, &geometry, slots,
 			spec->pin_memory && spec_is_alone(spec), fault);
@@ -286,6 +336,7 @@ void stream_free(struct stream *stream)
 		return;
 	assert(stream->tickets_free == stream->tickets);
 	fill_deinit(stream);
+	stream_free_finishers(stream);
 	extent_deinit(&stream->extent);
 	if (stream->ledger_line >= 0)
 		ledger_release(stream->environment->ledger, stream->ledger_line);
@@ -320,19 +371,32 @@ void stream_drain(struct stream *stream)
 	stream->draining = true;
 }
 
-/* Rows that this batch does not have must not show what the slot held before. */
+static void stream_blank_labels(const struct extent *extent, uint32_t slot, uint32_t from)
+{
+	const struct slots_head *layout = &extent->layout;
+	if (layout->label_type == SLOTS_LABEL_F32) {
+		size_t width = layout->label_width;
+		memset(extent_label_values(extent, slot) + from * width, 0,
+			(layout->batch_size - from) * width * sizeof(float));
+		return;
+	}
+	for (uint32_t i = from; i < layout->batch_size; i++)
+		extent_labels(extent, slot)[i] = -1;
+}
+
+/* Samples that this batch does not have must not show what the slot held before. */
 static void stream_blank(struct stream *stream, uint32_t slot, uint32_t from)
 {
-	uint32_t rows = stream->spec.batch_size - from;
-	if (!rows)
+	const struct extent *extent = &stream->extent;
+	uint32_t views = extent->layout.views, rows = extent->layout.batch_size * views;
+	if (from == extent->layout.batch_size)
 		return;
-	memset(extent_image(&stream->extent, slot, from), 0,
-		stream->extent.layout.row_bytes * rows);
-	for (uint32_t row = from; row < stream->spec.batch_size; row++) {
-		extent_labels(&stream->extent, slot)[row] = -1;
-		extent_records(&stream->extent, slot)[row] =
-			(struct slots_record){.label = -1, .flags = SLOTS_INVALID};
-	}
+	stream_blank_labels(extent, slot, from);
+	memset(extent_image(extent, slot, from * views), 0,
+		extent->shape[slot].row_bytes * (rows - from * views));
+	for (uint32_t row = from * views; row < rows; row++)
+		extent_records(extent, slot)[row] = (struct slots_record){
+			.label = -1, .flags = SLOTS_INVALID, .view = row % views};
 }
 
 /* Names the next batch and writes the head of its slot. The serial changes before anything else
@@ -354,7 +418,10 @@ static void stream_assign(struct stream *stream, uint32_t slot)
 	struct slots_head *head = extent_head(&stream->extent, slot);
 	__atomic_store_n(&head->serial, batch.serial, __ATOMIC_RELAXED);
 	atomic_thread_fence(memory_order_release);
-	struct slots_head fresh = stream->extent.layout;
+	uint32_t place = shape_place(&stream->spec.shape.sizes, batch.epoch);
+	const struct pixel_recipe *recipe = &stream->recipe[place];
+	struct slots_head fresh =
+		extent_reshape(&stream->extent, slot, recipe->image_size, recipe->image_size);
 	fresh.serial = batch.serial;
 	fresh.epoch = batch.epoch;
 	fresh.batch = batch.batch;
@@ -364,7 +431,8 @@ static void stream_assign(struct stream *stream, uint32_t slot)
 	stream->assigned_ns[slot] = clock_ns();
 	stream_blank(stream, slot, batch.count);
 	pthread_mutex_lock(&stream->lock);
-	stream->slot[slot] = (struct stream_slot){.batch = batch, .left = batch.count};
+	stream->slot[slot] =
+		(struct stream_slot){.batch = batch, .left = batch.count, .recipe = recipe};
 	pthread_mutex_unlock(&stream->lock);
 }
 

@@ -4,7 +4,9 @@
  *   spec.[ch]      the definition of a stream, as people and clients write it
  *   subset.[ch]    the lists of samples of streams that read a part of a dataset
  *   transforms.[ch]  the operations of `transforms:`, in one table
+ *   shape.[ch]     what rows are: size by epoch, views, dtype, layout
  *   row.[ch]       one sample's bytes -> one row (decode and pixel meet here)
+ *   finish.[ch]    what is done to an image before it is a row
  *   pool.[ch]      the workers
  *   stream.[ch]    this door: opening, the cursor, slots and their batches
  *   fill.c         the tickets: which rows are being read and decoded right now
@@ -68,8 +70,15 @@ struct stream_environment { /* what all streams of a daemon share; outlives them
 				    event loop only. NULL: nobody asks */
 };
 
-/* What such a stream takes of the budget with `slots` slots, the rows in flight included. Pure. */
-uint64_t stream_bytes(const struct stream_spec *spec, uint32_t slots);
+/* What the slots of such a stream are made for. `dataset` says what its labels are; NULL: one whole
+ * number each. Pure. */
+struct extent_geometry stream_geometry(
+	const struct stream_spec *spec, const struct dataset *dataset);
+
+/* What such a stream takes of the budget with `slots` slots and so many workers: the rows in flight
+ * and what workers need for it included. Pure. */
+uint64_t stream_bytes(const struct stream_spec *spec, const struct dataset *dataset,
+	unsigned workers, uint32_t slots);
 
 /* Opens dataset and shared memory. May take long (index building). `subset`: what `spec->subset`
  * says, or NULL; taken over, also on failure. 0 or negative errno with a fault: as dataset_open;

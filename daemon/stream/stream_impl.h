@@ -8,14 +8,17 @@
 
 enum { STREAM_BROKEN_KEPT = 64, STREAM_BROKEN_EPOCHS = EXTENT_SLOTS_MAX };
 
-/* One row on its way. */
+/* One sample on its way: its bytes, and a row of each of its views, one after the other. */
 struct stream_ticket {
 	struct fetch_item item;
 	struct pool_job job;
 	struct row_job row_job;
 	struct stream *stream;
 	struct stream_ticket *next_free;
-	uint32_t slot, row, attempt;
+	struct stream_ticket *next_view; /* of those whose next view the same worker makes */
+	uint32_t slot, row, attempt; /* row: which of the batch's samples */
+	uint32_t view;
+	uint64_t cost_ns; /* of the views made */
 	uint64_t position, epoch;
 	uint32_t padded; /* SLOTS_PADDED or 0 */
 	struct sidecar_place place; /* of its checkpoints, once its bytes are there */
@@ -25,7 +28,8 @@ struct stream_ticket {
 struct stream_slot {
 	struct stream_batch batch;
 	/* Under the lock. */
-	uint32_t issued, left; /* rows given to tickets; rows not yet written */
+	uint32_t issued, left; /* samples given to tickets; samples not yet written */
+	const struct pixel_recipe *recipe; /* of its epoch */
 	bool taken; /* a consumer has it, or nobody wants it any more */
 };
 
@@ -40,7 +44,10 @@ struct stream {
 	struct pool_share share;
 	struct order order;
 	struct course course; /* its batches */
-	struct pixel_recipe recipe;
+	struct pixel_recipe recipe[SHAPE_SIZES_MAX]; /* by shape_place of the epoch */
+	struct finish finish;
+	struct finisher **finisher; /* by the maker's number; NULL: images are rows */
+	unsigned finishers;
 	struct extent extent;
 	int ledger_line;
 	bool reserved_jobs;

@@ -74,7 +74,7 @@ static uint64_t make(struct bench *bench, const uint8_t *data, size_t size,
 	struct slots_record *record)
 {
 	uint64_t start = clock_thread_cpu_ns();
-	if (row_make(&bench->maker, data, size, recipe, key, out, record) != DECODE_OK)
+	if (row_make(&bench->maker, data, size, recipe, key, NULL, out, record) != DECODE_OK)
 		return 0;
 	return clock_thread_cpu_ns() - start;
 }
