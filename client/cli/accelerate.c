@@ -150,13 +150,13 @@ static int hunt_bound(struct hunt *hunt)
 	const struct measure_options *run = &hunt->options->run;
 	unsigned least = UTIL_MAX(hunt->options->count, 1u), fit = hunt_fit(hunt);
 	struct dataset *dataset;
-	int code = catalog_open(run->source, run->recipe.labels, &dataset);
+	int code = recipe_open(&run->recipe, run->source, &dataset);
 	if (code != CLI_OK)
 		return code;
 	bool split = strcmp(run->share, "split") == 0;
 	struct recipe recipe = run->recipe;
 	code = recipe_load(&recipe, dataset);
-	uint64_t samples = recipe_samples(&recipe, dataset), batches = samples / recipe.batch_size;
+	uint64_t samples = recipe.sampler.length, batches = samples / recipe.batch_size;
 	recipe_unload(&recipe);
 	dataset_free(dataset);
 	if (code != CLI_OK)

@@ -87,7 +87,7 @@ int measure_check(const struct measure_options *options)
 static int run_prepare(const struct measure_options *options, struct measure *measure)
 {
 	struct dataset *dataset;
-	int code = catalog_open(options->source, options->recipe.labels, &dataset);
+	int code = recipe_open(&options->recipe, options->source, &dataset);
 	if (code != CLI_OK)
 		return code;
 	char samples[24], bytes[24], kind[48];
@@ -99,8 +99,7 @@ static int run_prepare(const struct measure_options *options, struct measure *me
 	struct recipe recipe = options->recipe;
 	code = recipe_load(&recipe, dataset);
 	if (code == CLI_OK)
-		code = recipe_fits_dataset(&recipe, options->source,
-			recipe_samples(&recipe, dataset),
+		code = recipe_fits_dataset(&recipe, options->source, recipe.sampler.length,
 			run_shares(options, "split") ? options->trainers : 1);
 	recipe_unload(&recipe);
 	if (code == CLI_OK && options->cold)

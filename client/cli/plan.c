@@ -43,7 +43,6 @@ struct plan {
 
 	struct dataset *dataset;
 	struct order_epoch epoch;
-	struct order order;
 	struct resume_place from; /* the beginning, or where the state is */
 	uint64_t batches, left; /* a rank's: of a whole epoch; of the one that it goes on in */
 	uint64_t wanted, least; /* --memory of a node's daemon: as asked for; if prefetch is 2 */
@@ -182,7 +181,7 @@ static void plan_note_dropped(struct plan *plan)
 {
 	uint64_t dropped = plan_dropped(plan);
 	double share = (double)dropped / (double)plan->epoch.samples;
-	if (dropped && !plan->order.shuffle)
+	if (dropped && !recipe_shuffles(&plan->recipe))
 		plan_note(plan,
 			"without shuffling the %" PRIu64 " dropped samples are the same in every "
 			"epoch, the last of the dataset: they are never seen",
@@ -269,7 +268,7 @@ static void plan_say_dataset(const struct plan *plan)
 	catalog_kind(plan->dataset, kind, sizeof kind);
 	(void)snprintf(name, sizeof name, "%s", plan->source);
 	(void)printf("%s\n", cli_tame(name));
-	if (plan->recipe.subset)
+	if (plan->epoch.samples != samples)
 		(void)snprintf(few, sizeof few, "; an epoch has %s of them",
 			table_count(plan->epoch.samples, number, sizeof number));
 	plan_line("dataset", "%s: %s sample%s, %s%s", kind,
@@ -367,8 +366,7 @@ static void plan_cell_samples(
 	size_t at = 0;
 	for (uint32_t row = 0; row < UTIL_MIN(first->count, (uint32_t)PLAN_SAMPLES); row++)
 		at += (size_t)snprintf(text + at, sizeof text - at, "%s%" PRIu64, row ? " " : "",
-			order_sample(
-				&plan->order, (uint32_t)plan->from.epoch, first->position + row));
+			recipe_sample(&plan->recipe, plan->from.epoch, first->position + row));
 	table_cell(table, false, "%s%s", text, first->count > PLAN_SAMPLES ? " ..." : "");
 }
 
@@ -447,9 +445,9 @@ static void plan_json_epoch(struct jsontext *json, const struct plan *plan)
 	jsontext_string(json, "fingerprint", hex);
 	jsontext_u64(json, "samples", plan->epoch.samples);
 	jsontext_bool(json, "train", !plan->recipe.eval);
-	jsontext_bool(json, "shuffle", plan->order.shuffle);
+	jsontext_bool(json, "shuffle", recipe_shuffles(&plan->recipe));
 	jsontext_bool(json, "drop_last", plan->epoch.drop_last);
-	jsontext_u64(json, "seed", plan->order.seed);
+	jsontext_u64(json, "seed", plan->recipe.seed);
 	jsontext_u64(json, "image_size", plan->recipe.image_size);
 	if (plan->recipe.list.count)
 		transforms_json(json, "transforms", &plan->recipe.list);
@@ -508,8 +506,7 @@ static void plan_json_rank(struct jsontext *json, const struct plan *plan, uint3
 	jsontext_array(json, "first_samples");
 	for (uint32_t row = 0; row < UTIL_MIN(one.first.count, (uint32_t)PLAN_SAMPLES); row++)
 		jsontext_u64(json, NULL,
-			order_sample(&plan->order, (uint32_t)plan->from.epoch,
-				one.first.position + row));
+			recipe_sample(&plan->recipe, plan->from.epoch, one.first.position + row));
 	jsontext_end(json);
 	jsontext_end(json);
 }
@@ -548,7 +545,7 @@ static int plan_resume(struct plan *plan)
 	if (code != CLI_OK)
 		return code;
 	recipe_spec(&plan->recipe, &spec);
-	unsigned n = resume_compare(&state, &spec, plan->dataset, difference);
+	unsigned n = resume_compare(&state, &spec, plan->dataset, plan->epoch.samples, difference);
 	for (unsigned i = 0; i < n; i++) {
 		resume_sentence(&difference[i], text, sizeof text);
 		if (difference[i].refused)
@@ -573,7 +570,7 @@ static void plan_measure(struct plan *plan)
 	struct stream_spec spec;
 	recipe_spec(&plan->recipe, &spec);
 	/* One list serves all ranks. */
-	uint64_t list = plan->recipe.subset ? subset_bytes(plan->recipe.subset) : 0,
+	uint64_t list = recipe_list_bytes(&plan->recipe),
 		 ranks = plan->ranks_per_node,
 		 all = plan_stream(plan, &spec, (uint32_t)plan->prefetch) * ranks + list,
 		 two = plan_stream(plan, &spec, PLAN_SLOTS_LEAST) * ranks + list;
@@ -586,8 +583,7 @@ static int plan_lay_out(struct plan *plan)
 	int code = recipe_load(&plan->recipe, plan->dataset);
 	if (code != CLI_OK)
 		return code;
-	plan->order = recipe_order(&plan->recipe, plan->dataset);
-	plan->epoch = recipe_epoch(&plan->recipe, &plan->cut, plan->order.samples);
+	plan->epoch = recipe_epoch(&plan->recipe, &plan->cut, plan->recipe.sampler.length);
 	code = recipe_fits_epoch(&plan->epoch, plan->source);
 	if (code == CLI_OK && plan->named_state)
 		code = plan_resume(plan);
@@ -607,7 +603,7 @@ int plan_main(int argc, char **argv)
 	int r = plan_options(&plan, argc, argv);
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
-	int code = catalog_open(plan.source, plan.recipe.labels, &plan.dataset);
+	int code = recipe_open(&plan.recipe, plan.source, &plan.dataset);
 	if (code == CLI_OK)
 		code = plan_lay_out(&plan);
 	if (code == CLI_OK)

@@ -2,17 +2,19 @@
 #include "client/cli/recipe.h"
 
 #include "base/util.h"
+#include "client/cli/catalog.h"
 #include "client/cli/cli.h"
 #include "proto/jsontext.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool recipe_shuffles(const struct recipe *recipe)
 {
-	return !recipe->eval && !recipe->no_shuffle;
+	return recipe->weights || (!recipe->eval && !recipe->no_shuffle);
 }
 
 enum weights_filter recipe_filter(const char *interpolation)
@@ -54,9 +56,31 @@ static int recipe_take_list(struct recipe *recipe)
 	return fits ? 0 : -ENOMEM;
 }
 
+/* As the daemon sees them (spec.c), in the words of options. */
+static int recipe_check_sampling(const struct recipe *recipe)
+{
+	struct split split;
+	struct fault fault = {{0}};
+	if (recipe->weights && recipe->no_shuffle)
+		cli_note("--no-shuffle cannot be with --weights: samples that are drawn come in no "
+			 "order");
+	else if (recipe->split && recipe->indices)
+		cli_note("--split and --indices both say which samples there are; leave one out");
+	else if (recipe->repeats > 1 && !recipe_shuffles(recipe))
+		cli_note("--repeats needs shuffling: the first samples would come in every epoch, "
+			 "and the others never");
+	else if (recipe->split && split_parse(recipe->split, &split, &fault))
+		cli_note("--split: %s", fault.text);
+	else
+		return 0;
+	return -EINVAL;
+}
+
 int recipe_settle(struct recipe *recipe)
 {
 	struct fault fault = {{0}};
+	if (recipe_check_sampling(recipe) < 0)
+		return -EINVAL;
 	if (!recipe->transforms)
 		return 0;
 	if (transforms_parse(recipe->transforms, strlen(recipe->transforms), "--transforms",
@@ -81,6 +105,17 @@ struct pixel_recipe recipe_pixels(const struct recipe *recipe)
 	return spec_pixels(&spec);
 }
 
+static void recipe_fill_sampling(const struct recipe *recipe, struct sampling *sampling)
+{
+	sampling->epoch_length = recipe->epoch_length;
+	if (recipe->repeats)
+		sampling->repeats = (uint32_t)recipe->repeats;
+	if (recipe->weights)
+		(void)snprintf(sampling->weights, sizeof sampling->weights, "%s", recipe->weights);
+	if (recipe->split)
+		(void)snprintf(sampling->split, sizeof sampling->split, "%s", recipe->split);
+}
+
 void recipe_spec(const struct recipe *recipe, struct stream_spec *ret_spec)
 {
 	spec_init(ret_spec);
@@ -93,45 +128,58 @@ void recipe_spec(const struct recipe *recipe, struct stream_spec *ret_spec)
 		strcmp(recipe->decode, "fast") == 0 ? SPEC_DECODE_FAST : SPEC_DECODE_EXACT;
 	ret_spec->interpolation = recipe_filter(recipe->interpolation);
 	ret_spec->transforms = recipe->list;
-	if (!recipe->subset)
-		return;
-	(void)snprintf(ret_spec->indices, sizeof ret_spec->indices, "%s", recipe->indices);
-	ret_spec->subset = (struct spec_subset){recipe->subset->count, recipe->subset->hash};
+	recipe_fill_sampling(recipe, &ret_spec->sampling);
+	if (recipe->indices)
+		(void)snprintf(ret_spec->indices, sizeof ret_spec->indices, "%s", recipe->indices);
+	spec_note_lists(ret_spec, &recipe->lists);
 }
 
 /* Of this process. */
-static struct subset_shelf recipe_shelf = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct list_shelf recipe_shelf = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+int recipe_open(const struct recipe *recipe, const char *source, struct dataset **ret_dataset)
+{
+	char path[SPEC_TEXT];
+	struct split split = {0};
+	struct fault fault = {{0}};
+	int r = recipe->split ? split_parse(recipe->split, &split, &fault) : 0;
+	if (!r)
+		r = split_source(&split, source, path, sizeof path, &fault);
+	if (r < 0)
+		return cli_fail(cli_exit_code(r), "%s", fault.text);
+	return catalog_open(path, recipe->labels, ret_dataset);
+}
 
 int recipe_load(struct recipe *recipe, const struct dataset *dataset)
 {
-	struct fault fault;
-	if (!recipe->indices)
-		return CLI_OK;
-	int r = subset_open(&recipe_shelf, recipe->indices, NULL, &recipe->subset, &fault);
+	struct fault fault = {{0}};
+	struct stream_spec *spec = malloc(sizeof *spec);
+	struct parts parts = {0};
+	if (!spec)
+		return cli_fail(CLI_FAILED, "no memory for a recipe");
+	recipe_spec(recipe, spec);
+	parts_add(&parts, dataset);
+	const struct sampling_order order = {
+		.seed = spec->seed, .shuffle = spec->shuffle, .indices = spec->indices};
+	int r = sampling_lists_open(
+		&recipe_shelf, spec->indices, spec->sampling.weights, NULL, &recipe->lists, &fault);
 	if (!r)
-		r = subset_fits(recipe->subset, recipe->indices, dataset_count(dataset), &fault);
+		r = sampling_make(&spec->sampling, &order, &parts, &recipe_shelf, &recipe->lists,
+			NULL, NULL, &recipe->sampler, &fault);
+	free(spec);
 	return r < 0 ? cli_fail(cli_exit_code(r), "%s", fault.text) : CLI_OK;
 }
 
 void recipe_unload(struct recipe *recipe)
 {
-	subset_close(&recipe_shelf, recipe->subset);
-	recipe->subset = NULL;
+	sampling_lists_close(&recipe_shelf, &recipe->lists);
 }
 
-uint64_t recipe_samples(const struct recipe *recipe, const struct dataset *dataset)
+uint64_t recipe_list_bytes(const struct recipe *recipe)
 {
-	return recipe->subset ? recipe->subset->count : dataset_count(dataset);
-}
-
-struct order recipe_order(const struct recipe *recipe, const struct dataset *dataset)
-{
-	struct order order = {.samples = recipe_samples(recipe, dataset),
-		.seed = recipe->seed,
-		.shuffle = recipe_shuffles(recipe)};
-	if (recipe->subset)
-		order.subset = recipe->subset->numbers;
-	return order;
+	const struct sampling_lists *lists = &recipe->lists;
+	return (lists->indices ? lists->indices->bytes : 0) +
+	       (lists->weights ? lists->weights->bytes : 0);
 }
 
 int recipe_check_cut(const struct recipe_cut *cut)
@@ -171,6 +219,10 @@ void recipe_fill(
 	ret_options->labels = recipe->labels;
 	ret_options->decode = recipe->decode;
 	ret_options->indices = recipe->indices;
+	ret_options->split = recipe->split;
+	ret_options->weights = recipe->weights;
+	ret_options->epoch_length = recipe->epoch_length;
+	ret_options->repeats = (uint32_t)recipe->repeats;
 }
 
 void recipe_learn(struct recipe *recipe, const struct node *definition)
@@ -192,12 +244,19 @@ void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 	char list[RECIPE_TEXT];
 	bool listed = recipe->list.count,
 	     plain = !listed && recipe_filter(recipe->interpolation) == WEIGHTS_BILINEAR;
+	char repeats[48] = "";
+	if (recipe->repeats > 1)
+		(void)snprintf(
+			repeats, sizeof repeats, ", each %" PRIu64 " times", recipe->repeats);
 	transforms_text(&recipe->list, list, sizeof list);
 	(void)snprintf(buffer, room,
-		"%s, %" PRIu64 " px, batch %" PRIu64 ", %s%s, seed %" PRIu64 "%s%s%s",
+		"%s, %" PRIu64 " px, batch %" PRIu64 ", %s%s%s%s%s, seed %" PRIu64 "%s%s%s",
 		recipe->eval ? "evaluation" : "training", recipe->image_size, recipe->batch_size,
-		recipe_shuffles(recipe) ? "shuffled" : "in order",
-		recipe->indices ? ", of a subset" : "", recipe->seed,
+		recipe->weights           ? "drawn by weights"
+		: recipe_shuffles(recipe) ? "shuffled"
+					  : "in order",
+		recipe->indices ? ", of a subset" : "", recipe->split ? ", of " : "",
+		recipe->split ? recipe->split : "", repeats, recipe->seed,
 		strcmp(recipe->decode, "fast") == 0 ? ", decoded fast" : "", plain ? "" : ", ",
 		plain    ? ""
 		: listed ? list
@@ -220,6 +279,10 @@ const char *recipe_written(const struct recipe *recipe)
 		{strcmp(recipe->decode, plain.decode) != 0, "decode"},
 		{strcmp(recipe->interpolation, plain.interpolation) != 0, "interpolation"},
 		{recipe->indices != NULL, "indices"},
+		{recipe->split != NULL, "split"},
+		{recipe->weights != NULL, "weights"},
+		{recipe->epoch_length != 0, "epoch-length"},
+		{recipe->repeats != 0, "repeats"},
 	};
 	for (size_t i = 0; i < UTIL_COUNT(options); i++)
 		if (options[i].given)

@@ -8,8 +8,8 @@
 #include "penstock/penstock.h"
 #include "pixel/pixel.h"
 #include "source/dataset.h"
+#include "stream/sampling.h"
 #include "stream/spec.h"
-#include "stream/subset.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,7 +24,11 @@ struct recipe {
 	struct transforms list; /* the same, read */
 	char list_json[RECIPE_LIST_JSON]; /* and written for libpenstock */
 	const char *indices; /* NULL: all samples */
-	struct subset *subset; /* what that names, once recipe_load has read it */
+	const char *split, *weights; /* NULL: none */
+	uint64_t epoch_length, repeats; /* 0: not given */
+	/* Once recipe_load has read what that names. */
+	struct sampling_lists lists;
+	struct sampler sampler;
 };
 
 #define RECIPE_INTERPOLATIONS "bilinear|bicubic|box|hamming|lanczos|nearest"
@@ -62,6 +66,19 @@ struct recipe {
 		{"indices", 0, OPTION_TEXT, &(recipe).indices, "FILE",                             \
 			"only these samples, in this order: a .npy file of their numbers", 0, 0,   \
 			NULL},                                                                     \
+		{"split", 0, OPTION_TEXT, &(recipe).split, "SPLIT",                                \
+			"only a part of them, always the same: 'train[:90%]', '[-1000:]'", 0, 0,   \
+			NULL},                                                                     \
+		{"weights", 0, OPTION_TEXT, &(recipe).weights, "FILE",                             \
+			"draw samples with replacement by a .npy file of weights, or balanced: "   \
+			"each class as often",                                                     \
+			0, 0, NULL},                                                               \
+		{"epoch-length", 0, OPTION_NUMBER, &(recipe).epoch_length, "N",                    \
+			"samples of an epoch (as many as there are)", 1, SAMPLER_LENGTH_MAX,       \
+			NULL},                                                                     \
+		{"repeats", 0, OPTION_NUMBER, &(recipe).repeats, "R",                              \
+			"each sample R times in a row, with other draws (1)", 1, SAMPLER_REPEATS,  \
+			NULL},                                                                     \
 	{                                                                                          \
 		"labels", 0, OPTION_CHOICE, &(recipe).labels, "auto|none|folder|cls|json",         \
 			"where labels come from (auto)", 0, 0, NULL                                \
@@ -77,14 +94,23 @@ int recipe_settle(struct recipe *recipe);
 bool recipe_shuffles(const struct recipe *recipe);
 struct pixel_recipe recipe_pixels(const struct recipe *recipe);
 
-/* Reads the file of --indices, where there is one, and checks it against the dataset; once, before
- * what follows asks for the order. CLI_OK, or the exit code after saying what is wrong with it. */
+/* As catalog_open, of what --split names in it. */
+int recipe_open(const struct recipe *recipe, const char *source, struct dataset **ret_dataset);
+
+/* Reads the files of --indices and --weights, where there are any, checks them against the dataset
+ * and lays out the sampler; once, before what follows asks for it. CLI_OK, or the exit code after
+ * saying what is wrong. */
 int recipe_load(struct recipe *recipe, const struct dataset *dataset);
 void recipe_unload(struct recipe *recipe);
 
-/* Samples of an epoch, and their order. */
-uint64_t recipe_samples(const struct recipe *recipe, const struct dataset *dataset);
-struct order recipe_order(const struct recipe *recipe, const struct dataset *dataset);
+/* What the lists take of a daemon's budget. */
+uint64_t recipe_list_bytes(const struct recipe *recipe);
+
+/* The sample of a position, once it is loaded. */
+static inline uint64_t recipe_sample(const struct recipe *recipe, uint64_t epoch, uint64_t position)
+{
+	return sampler_pick(&recipe->sampler, (uint32_t)epoch, position).number;
+}
 
 /* For libpenstock; `source` is kept, not copied. */
 void recipe_fill(

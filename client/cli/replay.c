@@ -36,7 +36,6 @@ struct replay {
 	bool batch_given, index_given, rank_given;
 
 	struct dataset *dataset;
-	struct order order;
 	struct order_slice slice; /* the rank's part of the batch */
 	struct row_maker maker;
 	struct catalog_bytes bytes;
@@ -295,7 +294,7 @@ static int replay_make(struct replay *replay, uint64_t position, struct slots_re
 	struct pixel_key key = {.seed = replay->recipe.seed,
 		.position = position,
 		.epoch = (uint32_t)replay->epoch};
-	uint64_t number = order_sample(&replay->order, key.epoch, position);
+	uint64_t number = recipe_sample(&replay->recipe, key.epoch, position);
 	struct fault fault = {{0}};
 	for (uint32_t attempt = 0; attempt <= REPLAY_ATTEMPTS; attempt++) {
 		*ret_record = (struct slots_record){.position = position,
@@ -309,7 +308,9 @@ static int replay_make(struct replay *replay, uint64_t position, struct slots_re
 					    : cli_fail(CLI_FAILED, "%s", fault.text);
 		if (replay->recipe.eval)
 			return replay_mark(replay, number, ret_record);
-		number = order_substitute(&replay->order, key.epoch, position, attempt + 1);
+		number = sampler_substitute(
+			&replay->recipe.sampler, key.epoch, position, attempt + 1)
+				 .number;
 	}
 	return cli_fail(CLI_FAILED,
 		"the sample at position %" PRIu64
@@ -322,7 +323,7 @@ static int replay_make(struct replay *replay, uint64_t position, struct slots_re
 static int replay_rows(struct replay *replay, uint64_t *ret_first, uint64_t *ret_end)
 {
 	struct order_epoch epoch =
-		recipe_epoch(&replay->recipe, &replay->cut, replay->order.samples);
+		recipe_epoch(&replay->recipe, &replay->cut, replay->recipe.sampler.length);
 	uint64_t global = (uint64_t)epoch.batch_size * epoch.world_size,
 		 batches = order_batches(&epoch, 0);
 	if (recipe_fits_epoch(&epoch, replay->source) != CLI_OK)
@@ -425,7 +426,6 @@ static int replay_run(struct replay *replay)
 	int code = recipe_load(&replay->recipe, replay->dataset);
 	if (code != CLI_OK)
 		return code;
-	replay->order = recipe_order(&replay->recipe, replay->dataset);
 	replay->pixels = malloc((size_t)replay->recipe.image_size * replay->recipe.image_size * 3);
 	if (!replay->pixels)
 		return replay_fail_memory();
@@ -452,7 +452,7 @@ int replay_main(int argc, char **argv)
 	int r = replay_options(&replay, argc, argv);
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
-	int code = catalog_open(replay.source, replay.recipe.labels, &replay.dataset);
+	int code = recipe_open(&replay.recipe, replay.source, &replay.dataset);
 	if (code != CLI_OK)
 		return code;
 	code = replay_run(&replay);

@@ -90,15 +90,21 @@ int resume_read(const char *named, struct spec_state *ret_state)
  * ------------------------------------------------------------------------------------------------------
  */
 
-static void resume_recognise_order(const struct spec_state *state, const struct spec_subset *subset,
+static bool resume_is_sampled(const struct stream_spec *spec)
+{
+	return sampling_hash(&spec->sampling, 0) != 0;
+}
+
+static void resume_recognise_order(const struct spec_state *state, const struct stream_spec *here,
 	struct resume_meaning *meaning)
 {
 	struct stream_spec spec;
 	spec_init(&spec);
+	if (here)
+		spec = *here;
 	spec.seed = state->seed;
-	if (subset)
-		spec.subset = *subset;
-	meaning->subset = subset != NULL && subset->count;
+	meaning->subset = spec.subset.count;
+	meaning->sampled = resume_is_sampled(&spec);
 	for (int shuffle = 0; shuffle < 2 && !meaning->order_known; shuffle++) {
 		spec.shuffle = shuffle;
 		meaning->order_known = spec_order_hash(&spec) == state->order;
@@ -129,29 +135,30 @@ static void resume_recognise_rows(const struct spec_state *state, struct resume_
 	meaning->rows = spec_pixels(&spec);
 }
 
-void resume_recognise(const struct spec_state *state, const struct spec_subset *subset,
+void resume_recognise(const struct spec_state *state, const struct stream_spec *here,
 	struct resume_meaning *ret_meaning)
 {
 	*ret_meaning = (struct resume_meaning){.order_known = false};
-	resume_recognise_order(state, subset, ret_meaning);
+	resume_recognise_order(state, here, ret_meaning);
 	if (!ret_meaning->order_known)
 		resume_recognise_order(state, NULL, ret_meaning);
 	resume_recognise_rows(state, ret_meaning);
 }
 
-static const char *resume_order_name(bool shuffle, bool subset)
+/* "shuffled, of the subset, sampled as asked": what was tried and fits. */
+static void resume_order_name(bool shuffle, bool subset, bool sampled, char *buffer, size_t room)
 {
-	static const char *const names[2][2] = {
-		{"in order", "in order, of the subset"}, {"shuffled", "shuffled, of the subset"}};
-	return names[shuffle][subset];
+	(void)snprintf(buffer, room, "%s%s%s", shuffle ? "shuffled" : "in order",
+		subset ? ", of the subset" : "", sampled ? ", sampled as asked" : "");
 }
 
 void resume_order_text(const struct spec_state *state, const struct resume_meaning *meaning,
 	char *buffer, size_t room)
 {
+	char name[64];
+	resume_order_name(meaning->shuffle, meaning->subset, meaning->sampled, name, sizeof name);
 	if (meaning->order_known)
-		(void)snprintf(buffer, room, "%s, seed %" PRIu64,
-			resume_order_name(meaning->shuffle, meaning->subset), state->seed);
+		(void)snprintf(buffer, room, "%s, seed %" PRIu64, name, state->seed);
 	else
 		(void)snprintf(buffer, room, "unknown (%016" PRIx64 "), seed %" PRIu64,
 			state->order, state->seed);
@@ -220,28 +227,31 @@ static bool resume_differs_order(const struct spec_state *state,
 	struct resume_difference *ret)
 {
 	*ret = (struct resume_difference){.what = "order", .refused = true};
-	bool subset = spec->subset.count;
-	(void)snprintf(ret->here, sizeof ret->here, "%s", resume_order_name(spec->shuffle, subset));
+	bool subset = spec->subset.count, sampled = resume_is_sampled(spec);
+	resume_order_name(spec->shuffle, subset, sampled, ret->here, sizeof ret->here);
 	if (meaning->order_known) {
-		(void)snprintf(ret->state, sizeof ret->state, "%s",
-			resume_order_name(meaning->shuffle, meaning->subset));
-		resume_advise(ret, "open the stream with shuffle %s%s",
+		resume_order_name(meaning->shuffle, meaning->subset, meaning->sampled, ret->state,
+			sizeof ret->state);
+		resume_advise(ret, "open the stream with shuffle %s%s%s",
 			meaning->shuffle ? "on" : "off",
-			subset && !meaning->subset ? ", and without indices" : "");
-		return meaning->shuffle != spec->shuffle || meaning->subset != subset;
+			subset && !meaning->subset ? ", and without indices" : "",
+			sampled && !meaning->sampled
+				? ", and without weights, epoch_length, repeats and split"
+				: "");
+		return meaning->shuffle != spec->shuffle || meaning->subset != subset ||
+		       meaning->sampled != sampled;
 	}
 	(void)snprintf(ret->state, sizeof ret->state, "unknown (%016" PRIx64 ")", state->order);
 	resume_advise(ret,
-		"it was taken with %s subset (indices), or was edited, or another release wrote "
-		"it",
+		"it was taken with %s subset (indices) or other weights, epoch_length, repeats, "
+		"split or sources, or was edited, or another release wrote it",
 		subset ? "another" : "a");
 	return true;
 }
 
-static bool resume_differs_position(const struct spec_state *state, const struct stream_spec *spec,
-	const struct dataset *dataset, struct resume_difference *ret)
+static bool resume_differs_position(
+	const struct spec_state *state, uint64_t samples, struct resume_difference *ret)
 {
-	uint64_t samples = spec->subset.count ? spec->subset.count : dataset_count(dataset);
 	*ret = (struct resume_difference){.what = "position", .refused = true};
 	(void)snprintf(ret->state, sizeof ret->state, "%" PRIu64, state->position);
 	(void)snprintf(ret->here, sizeof ret->here, "%" PRIu64 " at most", samples);
@@ -268,17 +278,18 @@ static bool resume_differs_rows(const struct spec_state *state,
 }
 
 unsigned resume_compare(const struct spec_state *state, const struct stream_spec *spec,
-	const struct dataset *dataset, struct resume_difference ret[RESUME_DIFFERENCES])
+	const struct dataset *dataset, uint64_t samples,
+	struct resume_difference ret[RESUME_DIFFERENCES])
 {
 	struct resume_meaning meaning;
 	unsigned n = 0;
-	resume_recognise(state, &spec->subset, &meaning);
+	resume_recognise(state, spec, &meaning);
 	n += resume_differs_dataset(state, dataset, &ret[n]);
 	n += resume_differs_seed(state, spec, &ret[n]);
 	n += resume_differs_order(state, &meaning, spec, &ret[n]);
 	/* Of another dataset it says nothing. */
 	if (state->fingerprint == dataset_fingerprint(dataset))
-		n += resume_differs_position(state, spec, dataset, &ret[n]);
+		n += resume_differs_position(state, samples, &ret[n]);
 	n += resume_differs_rows(state, &meaning, spec, &ret[n]);
 	return n;
 }

@@ -19,12 +19,13 @@ struct jsontext;
 int resume_read(const char *named, struct spec_state *ret_state);
 
 struct resume_meaning {
-	bool order_known, shuffle, subset; /* of the subset that was tried */
+	bool order_known, shuffle; /* of the samples that were tried: */
+	bool subset, sampled; /* `indices`; weights, epoch_length, repeats or split */
 	bool rows_known;
 	struct pixel_recipe rows;
 };
-/* `subset`: one that it may have been taken with; NULL: none is known. */
-void resume_recognise(const struct spec_state *state, const struct spec_subset *subset,
+/* `here`: a stream whose samples it may have been taken of; NULL: none is known. */
+void resume_recognise(const struct spec_state *state, const struct stream_spec *here,
 	struct resume_meaning *ret_meaning);
 
 /* "shuffled, of the subset, seed 7"; "training, 224 px, decoded fast, bicubic". 80 bytes suffice.
@@ -57,7 +58,8 @@ enum { RESUME_DIFFERENCES = 5 };
 /* What keeps a stream of this definition from going on from the state, the dataset first. Returns
  * how many. */
 unsigned resume_compare(const struct spec_state *state, const struct stream_spec *spec,
-	const struct dataset *dataset, struct resume_difference ret[RESUME_DIFFERENCES]);
+	const struct dataset *dataset, uint64_t samples,
+	struct resume_difference ret[RESUME_DIFFERENCES]);
 
 /* Whether one of them is a refusal. */
 bool resume_refused(const struct resume_difference *difference, unsigned count);

@@ -202,6 +202,9 @@ static int show_draw(struct show *show)
 		.eval = !show->info.train,
 		.no_shuffle = !show->info.shuffle,
 		.indices = show->recipe.indices,
+		.split = show->recipe.split,
+		.weights = show->recipe.weights,
+		.repeats = show->recipe.repeats,
 		.decode = show->recipe.decode,
 		.interpolation = show->recipe.interpolation,
 		.list = show->recipe.list};
@@ -246,12 +249,12 @@ int show_main(int argc, char **argv)
 	if (recipe_is_stream(show.source)) {
 		code = find_daemon(show.socket);
 	} else {
-		code = catalog_open(show.source, show.recipe.labels, &show.dataset);
+		code = recipe_open(&show.recipe, show.source, &show.dataset);
 		if (code == CLI_OK)
 			code = recipe_load(&show.recipe, show.dataset);
 		if (code == CLI_OK)
-			code = recipe_fits_dataset(&show.recipe, show.source,
-				recipe_samples(&show.recipe, show.dataset), 1);
+			code = recipe_fits_dataset(
+				&show.recipe, show.source, show.recipe.sampler.length, 1);
 		if (code == CLI_OK)
 			code = spawn_start(&show.daemon);
 	}

@@ -131,8 +131,7 @@ static void state_say_what(const struct state *state)
 	state_line("goes on", text);
 }
 
-static void state_rank_row(
-	const struct state *state, struct table *table, const struct order *order, uint32_t rank)
+static void state_rank_row(const struct state *state, struct table *table, uint32_t rank)
 {
 	char position[24], sample[24];
 	struct order_slice slice = order_slice(&state->epoch, state->place.position, rank);
@@ -141,22 +140,16 @@ static void state_rank_row(
 	table_cell(table, true, "%s", table_count(slice.position, position, sizeof position));
 	table_cell(table, true, "%" PRIu32, slice.count);
 	table_cell(table, true, "%s",
-		table_count(order_sample(order, (uint32_t)state->place.epoch, slice.position),
+		table_count(recipe_sample(&state->recipe, state->place.epoch, slice.position),
 			sample, sizeof sample));
 	if (slice.padded)
 		table_cell(table, false, "padded");
-}
-
-static struct order state_order(const struct state *state)
-{
-	return recipe_order(&state->recipe, state->dataset);
 }
 
 /* The next batch of each rank, the first sixteen of them. */
 static int state_say_ranks(const struct state *state)
 {
 	static const char *const head[] = {"rank", "position", "rows", "first sample"};
-	const struct order order = state_order(state);
 	struct table *table = table_new();
 	if (!table)
 		return cli_fail(CLI_FAILED, "no memory for a table");
@@ -165,7 +158,7 @@ static int state_say_ranks(const struct state *state)
 		table_cell(table, true, "%s", head[i]);
 	uint32_t ranks = state->epoch.world_size, shown = UTIL_MIN(ranks, (uint32_t)STATE_RANKS);
 	for (uint32_t rank = 0; rank < shown; rank++)
-		state_rank_row(state, table, &order, rank);
+		state_rank_row(state, table, rank);
 	(void)printf("\n");
 	table_print(table, 2);
 	if (shown < ranks)
@@ -244,7 +237,6 @@ static void state_json_what(struct jsontext *json, const struct state *state)
 
 static void state_json_ranks(struct jsontext *json, const struct state *state)
 {
-	const struct order order = state_order(state);
 	jsontext_array(json, "ranks");
 	for (uint32_t rank = 0; rank < state->epoch.world_size; rank++) {
 		struct order_slice slice = order_slice(&state->epoch, state->place.position, rank);
@@ -254,7 +246,7 @@ static void state_json_ranks(struct jsontext *json, const struct state *state)
 		jsontext_u64(json, "rows", slice.count);
 		jsontext_bool(json, "padded", slice.padded);
 		jsontext_u64(json, "first_sample",
-			order_sample(&order, (uint32_t)state->place.epoch, slice.position));
+			recipe_sample(&state->recipe, state->place.epoch, slice.position));
 		jsontext_end(json);
 	}
 	jsontext_end(json);
@@ -301,20 +293,20 @@ static int state_print_json(const struct state *state)
 static int state_compare(struct state *state)
 {
 	struct stream_spec spec;
-	int code = catalog_open(state->source, state->recipe.labels, &state->dataset);
+	int code = recipe_open(&state->recipe, state->source, &state->dataset);
 	if (code != CLI_OK)
 		return code;
 	code = recipe_load(&state->recipe, state->dataset);
 	if (code != CLI_OK)
 		return code;
-	state->epoch.samples = recipe_samples(&state->recipe, state->dataset);
+	state->epoch.samples = state->recipe.sampler.length;
 	code = recipe_fits_epoch(&state->epoch, state->source);
 	if (code != CLI_OK)
 		return code;
 	recipe_spec(&state->recipe, &spec);
-	resume_recognise(&state->state, &spec.subset, &state->meaning);
-	state->differences =
-		resume_compare(&state->state, &spec, state->dataset, state->difference);
+	resume_recognise(&state->state, &spec, &state->meaning);
+	state->differences = resume_compare(
+		&state->state, &spec, state->dataset, state->epoch.samples, state->difference);
 	return CLI_OK;
 }
 

@@ -178,7 +178,7 @@ static int sweep_open(struct sweep *sweep)
 	if (code != CLI_OK || recipe_is_stream(sweep->measure->source))
 		return code;
 	struct dataset *dataset;
-	code = catalog_open(sweep->measure->source, sweep->measure->recipe.labels, &dataset);
+	code = recipe_open(&sweep->measure->recipe, sweep->measure->source, &dataset);
 	if (code != CLI_OK)
 		return code;
 	if (options->compare)

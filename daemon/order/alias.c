@@ -14,38 +14,76 @@
 #define ALIAS_COLUMN ((uint64_t)1 << 32) /* a column's height */
 #define ALIAS_HEAVY ((uint64_t)1 << 63)
 
-/* Bits of all numbers that alias_put multiplies, which must stay within 127, and of an integer
+/* Bits of all numbers that alias_raise multiplies, which must stay within 127, and of an integer
  * weight, which must stay within 63. */
 enum { ALIAS_BITS = 127 - 32, ALIAS_UNIT_BITS = 62 };
 
-static int alias_bits(uint64_t number)
+__extension__ typedef unsigned __int128 alias_wide;
+
+/* How often `stop` is asked. */
+#define ALIAS_ROUND ((uint64_t)1 << 16)
+
+struct alias_work {
+	alias_cell *cell;
+	uint64_t samples;
+	int shift; /* weights become integers: times a power of two */
+	bool (*stop)(void *context);
+	void *context;
+};
+
+static bool alias_stopped(const struct alias_work *work, uint64_t at)
 {
-	return number ? 64 - __builtin_clzll(number) : 0;
+	return work->stop && at % ALIAS_ROUND == 0 && work->stop(work->context);
 }
 
-struct alias_scale alias_scale(const struct alias_sum *sum)
+static double alias_value(alias_cell cell)
 {
-	int exponent, bits = ALIAS_BITS - 2 * alias_bits(sum->samples);
-	assert(sum->samples && sum->samples < ALIAS_SAMPLES_MAX && sum->most > 0);
-	(void)frexp(sum->most, &exponent);
-	if (bits > ALIAS_UNIT_BITS)
-		bits = ALIAS_UNIT_BITS;
-	return (struct alias_scale){.samples = sum->samples, .shift = bits - exponent};
+	double weight;
+	memcpy(&weight, &cell, sizeof weight);
+	return weight;
 }
 
-uint64_t alias_units(const struct alias_scale *scale, double weight)
+/* At least 1 where it is above 0. */
+static uint64_t alias_units(const struct alias_work *work, uint64_t sample)
 {
-	uint64_t units = (uint64_t)ldexp(weight, scale->shift);
+	double weight = alias_value(work->cell[sample]);
+	uint64_t units = (uint64_t)ldexp(weight, work->shift);
 	return units || weight <= 0 ? units : 1;
 }
 
-void alias_put(struct alias_fill *fill, uint64_t units)
+static void alias_scale(struct alias_work *work)
 {
-	assert(fill->at < fill->samples && units <= fill->total - fill->before);
-	fill->before += units;
-	uint64_t reached = (uint64_t)(fill->before * (fill->samples << 32) / fill->total);
-	fill->cell[fill->at++] = reached - fill->reached;
-	fill->reached = reached;
+	double most = 0;
+	int exponent, bits = ALIAS_BITS - 2 * (64 - __builtin_clzll(work->samples));
+	for (uint64_t i = 0; i < work->samples; i++) {
+		double weight = alias_value(work->cell[i]);
+		most = weight > most ? weight : most;
+	}
+	assert(most > 0);
+	(void)frexp(most, &exponent);
+	work->shift = (bits < ALIAS_UNIT_BITS ? bits : ALIAS_UNIT_BITS) - exponent;
+}
+
+/* Heights, which add up to exactly as many columns as there are samples: each is what lies between
+ * two rounded sums. */
+static bool alias_raise(const struct alias_work *work)
+{
+	alias_wide total = 0, sum = 0;
+	uint64_t before = 0;
+	for (uint64_t i = 0; i < work->samples; i++) {
+		if (alias_stopped(work, i))
+			return false;
+		total += alias_units(work, i);
+	}
+	for (uint64_t i = 0; i < work->samples; i++) {
+		if (alias_stopped(work, i))
+			return false;
+		sum += alias_units(work, i);
+		uint64_t reached = (uint64_t)(sum * (work->samples << 32) / total);
+		work->cell[i] = reached - before;
+		before = reached;
+	}
+	return true;
 }
 
 static alias_cell alias_column(uint64_t threshold, uint64_t other)
@@ -84,7 +122,8 @@ static uint64_t alias_give(
 	return left;
 }
 
-void alias_make(alias_cell *cell, uint64_t samples)
+/* Turns heights into columns. */
+static void alias_sweep(alias_cell *cell, uint64_t samples)
 {
 	uint64_t light = 0, heavy, left = 0;
 	alias_mark(cell, samples);
@@ -109,6 +148,18 @@ void alias_make(alias_cell *cell, uint64_t samples)
 	}
 	for (uint64_t i = 0; i < samples; i++)
 		cell[i] &= ~ALIAS_HEAVY;
+}
+
+bool alias_make(alias_cell *cell, uint64_t samples, bool (*stop)(void *context), void *context)
+{
+	struct alias_work work = {
+		.cell = cell, .samples = samples, .stop = stop, .context = context};
+	assert(samples && samples < ALIAS_SAMPLES_MAX);
+	alias_scale(&work);
+	if (!alias_raise(&work))
+		return false;
+	alias_sweep(cell, samples);
+	return true;
 }
 
 uint64_t alias_draw(const alias_cell *cell, uint64_t samples, const uint32_t word[4])

@@ -1,11 +1,11 @@
-/* arrival: who opens a stream with `indices`, until the list of samples is read.
+/* arrival: who opens a stream with `indices` or a file of `weights`, until those lists are read.
  *
- * What a group agrees on is the list's content, so nobody can join one, or begin one, before it is
+ * What a group agrees on is a list's content, so nobody can join one, or begin one, before it is
  * known; and the file may lie on storage that hangs, which the event loop must not. So a thread
  * reads it, and whoever came joins when it is done, as all others do at once. Those who name one
  * file take turns: the second finds what the first has read.
  *
- * A thread owns `result`, `subset` and `fault` of its arrival until it says done; all else is the
+ * A thread owns `result`, `lists` and `fault` of its arrival until it says done; all else is the
  * event loop's. */
 #define LOG_TOPIC LOG_STREAM
 #include "serve/serve_impl.h"
@@ -26,7 +26,7 @@ struct arrival {
 	struct stream_spec spec;
 	bool running;
 	pthread_t thread;
-	struct subset *subset;
+	struct sampling_lists lists;
 	int result;
 	struct fault fault;
 	atomic_bool cancel; /* relaxed: polled while reading */
@@ -38,12 +38,18 @@ static void *arrival_main(void *argument)
 	struct arrival *arrival = argument;
 	struct server *server = arrival->server;
 	(void)pthread_setname_np(pthread_self(), "penstock-list");
-	arrival->result = subset_open(&server->subsets, arrival->spec.indices, &arrival->cancel,
-		&arrival->subset, &arrival->fault);
+	arrival->result = sampling_lists_open(&server->lists, arrival->spec.indices,
+		arrival->spec.sampling.weights, &arrival->cancel, &arrival->lists, &arrival->fault);
 	/* Afterwards it may be gone. */
 	atomic_store_explicit(&arrival->done, true, memory_order_release);
 	server->environment.wake(server->environment.wake_context);
 	return NULL;
+}
+
+static const char *arrival_file(const struct arrival *arrival)
+{
+	const struct stream_spec *spec = &arrival->spec;
+	return spec->indices[0] ? spec->indices : spec->sampling.weights;
 }
 
 /* From here on the thread has the result, which it may have written already. */
@@ -59,14 +65,15 @@ static void arrival_start(struct arrival *arrival)
 		arrival->result = fault_set(&arrival->fault, -result,
 			"cannot start a thread to read %s: %s; raise the limit on processes "
 			"(ulimit -u)",
-			arrival->spec.indices, strerror(result));
+			arrival_file(arrival), strerror(result));
 }
 
-/* Whether one that came before reads the same file. */
+/* Whether one that came before reads the same files. */
 static bool arrival_waits(const struct arrival *arrival)
 {
 	for (const struct arrival *a = arrival->server->arrivals; a != arrival; a = a->next)
-		if (strcmp(a->spec.indices, arrival->spec.indices) == 0)
+		if (strcmp(a->spec.indices, arrival->spec.indices) == 0 &&
+			strcmp(a->spec.sampling.weights, arrival->spec.sampling.weights) == 0)
 			return true;
 	return false;
 }
@@ -82,10 +89,10 @@ static void arrival_deliver(struct arrival *arrival)
 		if (arrival->result != -ECANCELED)
 			log_info("cannot open %s: %s", spec->source, arrival->fault.text);
 	} else if (client && !client->dead) {
-		spec->subset = (struct spec_subset){arrival->subset->count, arrival->subset->hash};
-		join_open(client, &arrival->head, spec, arrival->subset);
+		spec_note_lists(spec, &arrival->lists);
+		join_open(client, &arrival->head, spec, &arrival->lists);
 	} else {
-		subset_close(&arrival->server->subsets, arrival->subset);
+		sampling_lists_close(&arrival->server->lists, &arrival->lists);
 	}
 }
 

@@ -344,10 +344,10 @@ static void client_open(struct client *client, const struct conn_message *messag
 		result = spec_check_share(spec, &fault);
 	if (result)
 		client_error(client, head->request, head->stream, result, fault.text);
-	else if (spec->indices[0])
+	else if (spec_has_lists(spec))
 		arrival_open(client, head, spec);
 	else
-		join_open(client, head, spec, NULL);
+		join_open(client, head, spec, &(struct sampling_lists){0});
 	free(spec);
 }
 
@@ -401,12 +401,7 @@ static void client_query_path(
 	struct fault fault;
 	char path[8192 + 64];
 	int result =
-		query->argument < dataset_count(stream_dataset(group->stream))
-			? dataset_path(stream_dataset(group->stream), query->argument, path,
-				  sizeof path, &fault)
-			: fault_set(&fault, -EINVAL, "sample %llu: the dataset has %llu",
-				  (unsigned long long)query->argument,
-				  (unsigned long long)dataset_count(stream_dataset(group->stream)));
+		parts_path(stream_parts(group->stream), query->argument, path, sizeof path, &fault);
 	if (result)
 		client_error(client, query->head.request, query->head.stream, result, fault.text);
 	else

@@ -346,7 +346,7 @@ void group_sweep(struct server *server)
 		quarantine_take(group);
 		totals_retire(group);
 		stream_free(group->stream);
-		subset_close(&server->subsets, group->subset);
+		sampling_lists_close(&server->lists, &group->lists);
 		*place = group->next;
 		free(group);
 	}

@@ -263,7 +263,7 @@ static void join_send_opened(struct member *m)
 		.samples = stream_samples(stream),
 		.epoch_samples = stream_epoch_samples(stream),
 		.batches = stream_batches(stream),
-		.fingerprint = dataset_fingerprint(dataset),
+		.fingerprint = parts_fingerprint(stream_parts(stream)),
 		.order = stream_order_hash(stream),
 		.transform = stream_transform_hash(stream),
 		.seed = spec->seed,
@@ -397,7 +397,7 @@ static void join_place(struct member *m)
 
 /* The member that the client becomes: of the group that is there, or of one that begins with it. */
 static struct member *join_enter(struct client *client, const struct wire_head *head,
-	const struct stream_spec *spec, struct subset **subset)
+	const struct stream_spec *spec, struct sampling_lists *lists)
 {
 	struct server *server = client->server;
 	char name[2 * SPEC_NAME];
@@ -417,8 +417,8 @@ static struct member *join_enter(struct client *client, const struct wire_head *
 		return NULL;
 	}
 	if (!group && (group = join_new_group(server, name, spec, job))) {
-		group->subset = *subset;
-		*subset = NULL;
+		group->lists = *lists;
+		*lists = (struct sampling_lists){0};
 	}
 	struct member *m = group ? join_attach(client, group, head, spec) : NULL;
 	if (!m) {
@@ -431,12 +431,11 @@ static struct member *join_enter(struct client *client, const struct wire_head *
 }
 
 void join_open(struct client *client, const struct wire_head *head, const struct stream_spec *spec,
-	struct subset *subset)
+	struct sampling_lists *lists)
 {
-	struct subset_shelf *subsets = &client->server->subsets;
-	struct member *m = join_enter(client, head, spec, &subset);
-	/* The group that it joins has one. */
-	subset_close(subsets, subset);
+	struct member *m = join_enter(client, head, spec, lists);
+	/* The group that it joins has them. */
+	sampling_lists_close(&client->server->lists, lists);
 	if (m && m->group->stream)
 		join_place(m);
 }
@@ -462,8 +461,10 @@ static void join_log_opened(const struct group *group)
 		extent->locked ? ", locked in memory" : "",
 		direct ? "with O_DIRECT" : "through the page cache", why,
 		stream_notice(stream)[0] ? "; note: " : "", stream_notice(stream));
-	if (dataset_notice(dataset)[0])
-		log_warning("%s", dataset_notice(dataset));
+	const struct parts *parts = stream_parts(stream);
+	for (uint32_t i = 0; i < parts->count; i++)
+		if (dataset_notice(parts->dataset[i])[0])
+			log_warning("%s", dataset_notice(parts->dataset[i]));
 }
 
 /* Members whose state is of another dataset, seed or order go. */

@@ -49,7 +49,7 @@ static void *opener_main(void *argument)
 	struct server *server = opening->server;
 	(void)pthread_setname_np(pthread_self(), "penstock-open");
 	struct opener_log log = {.opening = opening, .last_ns = clock_ns()};
-	opening->result = stream_new(&server->environment, &opening->spec, opening->subset,
+	opening->result = stream_new(&server->environment, &opening->spec, &opening->lists,
 		opener_progress, &log, &opening->stream, &opening->fault);
 	pthread_mutex_lock(&server->opened_lock);
 	opening->next = server->opened;
@@ -68,7 +68,7 @@ int opener_start(struct server *server, struct group *group, const struct stream
 	opening->server = server;
 	opening->group = group;
 	opening->spec = *spec;
-	opening->subset = group->subset;
+	opening->lists = group->lists;
 	pthread_attr_t attr;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, OPENER_STACK);
@@ -81,7 +81,7 @@ int opener_start(struct server *server, struct group *group, const struct stream
 			"(ulimit -u)",
 			spec->source, strerror(result));
 	}
-	group->subset = NULL;
+	group->lists = (struct sampling_lists){0};
 	group->opening = opening;
 	server->openings++;
 	return 0;

@@ -94,7 +94,7 @@ void quarantine_take(struct group *group)
 			if (quarantine_seen(group, broken[i].sample) ||
 				group->quarantine_lines >= SERVE_QUARANTINE_LINES)
 				continue;
-			if (dataset_path(stream_dataset(group->stream), broken[i].sample, path,
+			if (parts_path(stream_parts(group->stream), broken[i].sample, path,
 				    sizeof path, NULL))
 				(void)snprintf(path, sizeof path, "sample %llu",
 					(unsigned long long)broken[i].sample);

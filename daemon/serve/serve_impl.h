@@ -117,7 +117,7 @@ struct group {
 	char name[2 * SPEC_NAME];
 	struct stream_spec spec;
 	struct job *job; /* NULL where all share every batch */
-	struct subset *subset; /* until the stream's opening has it; NULL: none */
+	struct sampling_lists lists; /* until the stream's opening has them */
 	struct stream *stream; /* NULL while opening */
 	struct opening *opening;
 	struct member *members;
@@ -143,7 +143,7 @@ struct opening {
 	struct group *group; /* NULL once nobody waits for it: the result is dropped */
 	pthread_t thread;
 	struct stream_spec spec;
-	struct subset *subset;
+	struct sampling_lists lists;
 	struct stream *stream;
 	int result;
 	struct fault fault;
@@ -180,7 +180,7 @@ struct server {
 	bool ready_parts; /* ledger and permit are initialised */
 	struct fetch *fetch;
 	struct shelf shelf;
-	struct subset_shelf subsets;
+	struct list_shelf lists;
 	struct pool *pool;
 	struct stream_environment environment;
 	struct client *clients;
@@ -286,9 +286,9 @@ void arrival_refuse(struct server *server, int code, const char *text); /* all *
 void arrival_sweep(struct server *server);
 
 /* join.c */
-/* `subset`: what `spec->subset` says, or NULL; taken over. */
+/* `lists`: of the files that `spec` names; taken over. */
 void join_open(struct client *client, const struct wire_head *head, const struct stream_spec *spec,
-	struct subset *subset);
+	struct sampling_lists *lists);
 void join_opened(struct opening *opening);
 /* Fixes where the stream begins and answers the members, when it is time to. */
 void join_begin(struct group *group);
@@ -310,7 +310,7 @@ void publish_end(struct server *server);
 /* metrics.c: OpenMetrics text, malloc'ed; NULL when memory is out */
 char *metrics_text(struct server *server);
 
-/* opener.c: takes the group's subset along, unless it fails */
+/* opener.c: takes the group's lists along, unless it fails */
 int opener_start(struct server *server, struct group *group, const struct stream_spec *spec,
 	struct fault *fault);
 void opener_collect(struct server *server);

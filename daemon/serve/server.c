@@ -211,11 +211,11 @@ static int server_start_stages(struct server *server, struct fault *fault)
 			fetch_describe(server->fetch), config->checkpoints ? "kept" : "off");
 	if (server->fetch)
 		shelf_init(&server->shelf, server->fetch);
-	subset_shelf_init(&server->subsets, &server->ledger, server_budget_for, server);
+	list_shelf_init(&server->lists, &server->ledger, server_budget_for, server);
 	server->environment = (struct stream_environment){
 		.fetch = server->fetch,
 		.shelf = &server->shelf,
-		.subsets = &server->subsets,
+		.lists = &server->lists,
 		.pool = server->pool,
 		.ledger = &server->ledger,
 		.cache_dir = server->cache_dir,
@@ -572,8 +572,8 @@ void server_free(struct server *server)
 		server_end_streams(server);
 	pool_free(server->pool);
 	shelf_deinit(&server->shelf);
-	if (server->environment.subsets)
-		subset_shelf_deinit(&server->subsets);
+	if (server->environment.lists)
+		list_shelf_deinit(&server->lists);
 	fetch_free(server->fetch);
 	if (server->ready_parts) {
 		permit_deinit(&server->large_reads);

@@ -167,7 +167,7 @@ static void status_verdict(struct jsontext *json, const struct group *group)
 /* Of the dataset, and of an epoch, which has others where the stream has `indices`. */
 static void status_samples(struct jsontext *json, const struct group *group)
 {
-	jsontext_u64(json, "samples", dataset_count(stream_dataset(group->stream)));
+	jsontext_u64(json, "samples", parts_samples(stream_parts(group->stream)));
 	jsontext_u64(json, "order_samples", stream_samples(group->stream));
 }
 

@@ -12,13 +12,28 @@
 
 enum { NPY_MAGIC = 6, NPY_WORD = 64 };
 
-#define NPY_ADVICE "write it with numpy.save(FILE, numpy.asarray(indices, dtype=\"int64\"))"
+static const char *const npy_advice[] = {
+	[NPY_INTEGERS] = "write it with numpy.save(FILE, numpy.asarray(indices, dtype=\"int64\"))",
+	[NPY_FLOATS] = "write it with numpy.save(FILE, numpy.asarray(weights, dtype=\"float64\"))",
+};
+static const char *const npy_expects[] = {
+	[NPY_INTEGERS] = "integers (<i8, <u8, <i4 or <u4)",
+	[NPY_FLOATS] = "floats (<f8 or <f4)",
+};
 
 static const struct {
 	char name[4];
 	uint8_t bytes;
 	bool is_signed;
-} npy_types[] = {{"<i8", 8, true}, {"<u8", 8, false}, {"<i4", 4, true}, {"<u4", 4, false}};
+	enum npy_kind kind;
+} npy_types[] = {
+	{"<i8", 8, true, NPY_INTEGERS},
+	{"<u8", 8, false, NPY_INTEGERS},
+	{"<i4", 4, true, NPY_INTEGERS},
+	{"<u4", 4, false, NPY_INTEGERS},
+	{"<f8", 8, true, NPY_FLOATS},
+	{"<f4", 4, true, NPY_FLOATS},
+};
 
 enum npy_key { NPY_DESCR, NPY_FORTRAN, NPY_SHAPE, NPY_KEYS };
 
@@ -27,6 +42,7 @@ static const char *const npy_keys[NPY_KEYS] = {"descr", "fortran_order", "shape"
 struct npy_cursor {
 	const uint8_t *bytes;
 	size_t at, end;
+	enum npy_kind kind;
 	struct fault *fault;
 };
 
@@ -42,8 +58,8 @@ static uint8_t npy_peek(const struct npy_cursor *c)
 static int npy_expected(const struct npy_cursor *c, const char *what)
 {
 	return fault_set(c->fault, -EINVAL,
-		"no .npy file with a sound header: at byte %zu: expected %s%s; " NPY_ADVICE, c->at,
-		what, c->at < c->end ? "" : ", but the header ends there");
+		"no .npy file with a sound header: at byte %zu: expected %s%s", c->at, what,
+		c->at < c->end ? "" : ", but the header ends there");
 }
 
 static void npy_skip(struct npy_cursor *c)
@@ -90,16 +106,14 @@ static int npy_descr(struct npy_cursor *c, struct npy *npy)
 	if (result < 0)
 		return result;
 	for (size_t i = 0; i < UTIL_COUNT(npy_types); i++) {
-		if (strcmp(type, npy_types[i].name) != 0)
+		if (npy_types[i].kind != c->kind || strcmp(type, npy_types[i].name) != 0)
 			continue;
 		npy->bytes = npy_types[i].bytes;
 		npy->is_signed = npy_types[i].is_signed;
 		return 0;
 	}
-	return fault_set(c->fault, -EINVAL,
-		"its dtype is %s: expected little-endian integers (<i8, <u8, <i4 or "
-		"<u4); " NPY_ADVICE,
-		type);
+	return fault_set(c->fault, -EINVAL, "its dtype is %s: expected little-endian %s", type,
+		npy_expects[c->kind]);
 }
 
 static int npy_fortran(struct npy_cursor *c)
@@ -112,8 +126,7 @@ static int npy_fortran(struct npy_cursor *c)
 		return 0;
 	}
 	if (left >= sizeof yes - 1 && memcmp(c->bytes + c->at, yes, sizeof yes - 1) == 0)
-		return fault_set(
-			c->fault, -EINVAL, "it is in Fortran order: expected C order; " NPY_ADVICE);
+		return fault_set(c->fault, -EINVAL, "it is in Fortran order: expected C order");
 	return npy_expected(c, "True or False");
 }
 
@@ -147,8 +160,7 @@ static int npy_shape(struct npy_cursor *c, struct npy *npy)
 	}
 	if (dimensions == 1)
 		return 0;
-	return fault_set(
-		c->fault, -EINVAL, "it has %u dimensions: expected one; " NPY_ADVICE, dimensions);
+	return fault_set(c->fault, -EINVAL, "it has %u dimensions: expected one", dimensions);
 }
 
 static int npy_value(struct npy_cursor *c, enum npy_key key, struct npy *npy)
@@ -204,32 +216,42 @@ static uint64_t npy_little(const uint8_t *bytes, unsigned size)
 	return value;
 }
 
-int npy_parse(const uint8_t *bytes, size_t size, struct npy *ret, struct fault *fault)
+static int npy_read(
+	const uint8_t *bytes, size_t size, enum npy_kind kind, struct npy *ret, struct fault *fault)
 {
 	static const uint8_t magic[NPY_MAGIC] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 	struct npy npy = {0};
 	if (size < NPY_PREFIX || memcmp(bytes, magic, NPY_MAGIC) != 0)
-		return fault_set(fault, -EINVAL,
-			"no .npy file: it does not begin with \\x93NUMPY; " NPY_ADVICE);
+		return fault_set(fault, -EINVAL, "no .npy file: it does not begin with \\x93NUMPY");
 	unsigned major = bytes[6], minor = bytes[7], prefix = major == 1 ? 10 : 12;
 	if (major < 1 || major > 3 || minor)
 		return fault_set(fault, -EINVAL,
-			"its format is version %u.%u: expected 1.0, 2.0 or 3.0; " NPY_ADVICE, major,
-			minor);
+			"its format is version %u.%u: expected 1.0, 2.0 or 3.0", major, minor);
 	uint64_t text = npy_little(bytes + 8, prefix - 8);
 	if (text > NPY_TEXT_MAX || text > size - prefix)
 		return fault_set(fault, -EINVAL,
 			"its header has %llu bytes, it says: expected at most %d, and no more than "
 			"there are (%zu); the file is cut off or damaged",
 			(unsigned long long)text, NPY_TEXT_MAX, size - prefix);
-	struct npy_cursor c = {
-		.bytes = bytes, .at = prefix, .end = prefix + (size_t)text, .fault = fault};
+	struct npy_cursor c = {.bytes = bytes,
+		.at = prefix,
+		.end = prefix + (size_t)text,
+		.kind = kind,
+		.fault = fault};
 	int result = npy_dict(&c, &npy);
 	if (result < 0)
 		return result;
 	npy.data = (uint32_t)c.end;
 	*ret = npy;
 	return 0;
+}
+
+int npy_parse(
+	const uint8_t *bytes, size_t size, enum npy_kind kind, struct npy *ret, struct fault *fault)
+{
+	struct fault why = {{0}};
+	int result = npy_read(bytes, size, kind, ret, &why);
+	return result < 0 ? fault_set(fault, result, "%s; %s", why.text, npy_advice[kind]) : 0;
 }
 
 void npy_widen(const struct npy *npy, const uint8_t *bytes, size_t count, uint64_t *ret)
@@ -240,5 +262,18 @@ void npy_widen(const struct npy *npy, const uint8_t *bytes, size_t count, uint64
 		if (npy->is_signed && npy->bytes == 4)
 			value = (uint64_t)(int64_t)(int32_t)(uint32_t)value;
 		ret[i] = value;
+	}
+}
+
+void npy_reals(const struct npy *npy, const uint8_t *bytes, size_t count, double *ret)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint64_t bits = npy_little(bytes + i * npy->bytes, npy->bytes);
+		uint32_t narrow = (uint32_t)bits;
+		float single;
+		memcpy(&single, &narrow, sizeof single);
+		memcpy(&ret[i], &bits, sizeof ret[i]);
+		if (npy->bytes == sizeof single)
+			ret[i] = (double)single;
 	}
 }

@@ -1,9 +1,9 @@
-/* npy: the header of a NumPy .npy file that lists sample numbers.
+/* npy: the header of a NumPy .npy file that lists sample numbers, or weights.
  *
  * Of the format (numpy/lib/_format_impl.py: magic, version, a Python dict as text, then the values)
- * this takes versions 1.0, 2.0 and 3.0 with one dimension of little-endian integers of 4 or 8
- * bytes. Whatever else a file says is refused with the place where it says it. Pure functions over
- * the caller's bytes; any thread. */
+ * this takes versions 1.0, 2.0 and 3.0 with one dimension of little-endian integers, or floats, of
+ * 4 or 8 bytes. Whatever else a file says is refused with the place where it says it. Pure
+ * functions over the caller's bytes; any thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -17,6 +17,8 @@ enum {
 	NPY_TEXT_MAX = 65536, /* of the dict; NumPy's for one dimension has 118 bytes */
 };
 
+enum npy_kind { NPY_INTEGERS, NPY_FLOATS };
+
 struct npy {
 	uint64_t count; /* values */
 	uint32_t data; /* offset of the first */
@@ -26,7 +28,10 @@ struct npy {
 
 /* Reads the header at the beginning of a file of which `bytes` has the first `size`: all of it, or
  * NPY_PREFIX + NPY_TEXT_MAX bytes. 0, or -EINVAL with a fault that does not name the file. */
-int npy_parse(const uint8_t *bytes, size_t size, struct npy *ret, struct fault *fault);
+int npy_parse(const uint8_t *bytes, size_t size, enum npy_kind kind, struct npy *ret,
+	struct fault *fault);
 
 /* The values of `bytes`, `count` of them, as unsigned numbers: negative ones wrap. */
 void npy_widen(const struct npy *npy, const uint8_t *bytes, size_t count, uint64_t *ret);
+/* The same of floats. */
+void npy_reals(const struct npy *npy, const uint8_t *bytes, size_t count, double *ret);

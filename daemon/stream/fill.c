@@ -46,7 +46,6 @@ int fill_init(struct stream *stream, struct fault *fault)
 		t->stream = stream;
 		t->item.done = fill_arrived;
 		t->item.reader = &stream->reader;
-		t->item.dataset = stream->dataset;
 		t->item.fault = &t->fault;
 		t->job.run = fill_row;
 		t->job.share = &stream->share;
@@ -83,6 +82,24 @@ static uint64_t fill_urgency(const struct stream *stream, uint64_t serial)
 	return ahead;
 }
 
+static void fill_pick(struct stream_ticket *t, struct sampler_pick pick)
+{
+	t->part = pick.part;
+	t->item.dataset = t->stream->parts.dataset[pick.part];
+	t->item.number = pick.number;
+}
+
+/* Its number among all that the stream reads: what records say. */
+static uint64_t fill_number(const struct stream_ticket *t)
+{
+	return parts_number(&t->stream->parts, (struct sampler_pick){t->part, t->item.number});
+}
+
+static struct sidecar *fill_sidecar(const struct stream_ticket *t)
+{
+	return stream_sidecar(t->stream, t->part);
+}
+
 /* Labels of floats are written by whoever reads the sample's record of the index. */
 static float *fill_values(const struct stream *stream, const struct stream_ticket *t)
 {
@@ -106,7 +123,7 @@ static struct stream_ticket *fill_ticket(
 	t->epoch = slot->batch.epoch;
 	t->padded = slot->batch.padded ? SLOTS_PADDED : 0;
 	t->position = slot->batch.position + t->row;
-	t->item.number = order_sample(&stream->order, (uint32_t)t->epoch, t->position);
+	fill_pick(t, sampler_pick(&stream->sampler, (uint32_t)t->epoch, t->position));
 	t->item.urgency = t->job.urgency = urgency;
 	t->item.values = fill_values(stream, t);
 	t->fault.text[0] = 0;
@@ -150,10 +167,11 @@ static void fill_arrived(struct fetch_item *item)
 	struct stream_ticket *t =
 		(struct stream_ticket *)((char *)item - offsetof(struct stream_ticket, item));
 	struct stream *stream = t->stream;
-	if (stream->sidecar && item->result == FETCH_OK) {
-		sidecar_place(stream->dataset, item->number, item->shard, item->position,
-			item->size, &t->place);
-		sidecar_ahead(stream->sidecar, &t->place);
+	struct sidecar *sidecar = fill_sidecar(t);
+	if (sidecar && item->result == FETCH_OK) {
+		sidecar_place(item->dataset, item->number, item->shard, item->position, item->size,
+			&t->place);
+		sidecar_ahead(sidecar, &t->place);
 	}
 	pthread_mutex_lock(&stream->lock);
 	stream->reading--;
@@ -216,7 +234,7 @@ static uint64_t fill_count_broken(struct stream *stream, uint64_t epoch)
 static bool fill_too_many(const struct stream *stream, uint64_t count)
 {
 	const struct stream_spec *spec = &stream->spec;
-	double most = spec->max_broken * (double)stream->order.samples;
+	double most = spec->max_broken * (double)stream->sampler.length;
 	double share = most / spec->world_size, beyond = (double)count - share - 3;
 	return (double)count > most ||
 	       (spec->world_size > 1 && beyond > 0 && beyond * beyond > 9 * share);
@@ -232,20 +250,20 @@ static bool fill_note_broken(struct stream_ticket *t, unsigned reason, const cha
 	stream->broken[reason]++;
 	if (stream->kept_count < STREAM_BROKEN_KEPT) {
 		struct stream_broken *kept = &stream->kept[stream->kept_count++];
-		kept->sample = t->item.number;
+		kept->sample = fill_number(t);
 		(void)snprintf(kept->reason, sizeof kept->reason, "%s%s%s", name,
 			message[0] ? ": " : "", message);
 	}
 	uint64_t count = t->attempt ? 0 : fill_count_broken(stream, t->epoch);
 	pthread_mutex_unlock(&stream->lock);
-	uint64_t samples = (stream->order.samples + spec->world_size - 1) / spec->world_size;
+	uint64_t samples = (stream->sampler.length + spec->world_size - 1) / spec->world_size;
 	struct fault text;
 	if (spec->on_broken == SPEC_BROKEN_FAIL)
 		(void)fault_set(&text, -EIO,
 			"sample %llu is broken (%s%s%s) and on_broken is fail; mend or remove it, "
 			"or set on_broken to "
 			"substitute or mark",
-			(unsigned long long)t->item.number, name, message[0] ? ": " : "", message);
+			(unsigned long long)fill_number(t), name, message[0] ? ": " : "", message);
 	else if (fill_too_many(stream, count))
 		(void)fault_set(&text, -EIO,
 			"%llu of the %llu samples%s of epoch %llu %s broken, more than max_broken "
@@ -255,7 +273,7 @@ static bool fill_note_broken(struct stream_ticket *t, unsigned reason, const cha
 			(unsigned long long)count, (unsigned long long)samples,
 			spec->world_size > 1 ? " that this rank gets" : "",
 			(unsigned long long)t->epoch, count == 1 ? "is" : "are", spec->max_broken,
-			(unsigned long long)t->item.number, name, message[0] ? ": " : "", message);
+			(unsigned long long)fill_number(t), name, message[0] ? ": " : "", message);
 	else
 		return true;
 	fill_fail(stream, -EIO, text.text);
@@ -284,7 +302,7 @@ static void fill_zero_row(struct stream_ticket *t)
 		uint32_t row = fill_row_of(t, view);
 		memset(extent_image(extent, t->slot, row), 0, extent->shape[t->slot].row_bytes);
 		extent_records(extent, t->slot)[row] =
-			(struct slots_record){.index = t->item.number,
+			(struct slots_record){.index = fill_number(t),
 				.label = t->item.label,
 				.flags = SLOTS_INVALID | t->padded,
 				.view = view,
@@ -316,8 +334,8 @@ static void fill_broken(struct stream_ticket *t, unsigned reason, const char *me
 		fill_return(t);
 		return;
 	}
-	t->item.number =
-		order_substitute(&stream->order, (uint32_t)t->epoch, t->position, t->attempt);
+	fill_pick(t,
+		sampler_substitute(&stream->sampler, (uint32_t)t->epoch, t->position, t->attempt));
 	t->item.next = NULL;
 	t->view = 0;
 	t->fault.text[0] = 0;
@@ -379,12 +397,12 @@ static void fill_set_row(struct stream_ticket *t, unsigned maker)
 			.view = t->view},
 		.finisher = stream->finisher ? stream->finisher[maker] : NULL,
 		.out = extent_image(&stream->extent, t->slot, fill_row_of(t, t->view)),
-		.record = {.index = t->item.number,
+		.record = {.index = fill_number(t),
 			.label = t->item.label,
 			.flags = (t->attempt ? SLOTS_SUBSTITUTED : 0u) | t->padded,
 			.view = t->view,
 			.position = t->position},
-		.checkpoint_room = stream->sidecar ? t->place.room : 0,
+		.checkpoint_room = fill_sidecar(t) ? t->place.room : 0,
 	};
 }
 
@@ -421,14 +439,14 @@ static size_t fill_recall(void *context, struct row_job *job, uint8_t *to, size_
 {
 	(void)context;
 	struct stream_ticket *t = fill_ticket_of_row(job);
-	return sidecar_read(t->stream->sidecar, &t->place, to, room);
+	return sidecar_read(fill_sidecar(t), &t->place, to, room);
 }
 
 static bool fill_keeps(void *context, struct row_job *job)
 {
 	(void)context;
 	struct stream_ticket *t = fill_ticket_of_row(job);
-	return sidecar_keeps(t->stream->sidecar, &t->place);
+	return sidecar_keeps(fill_sidecar(t), &t->place);
 }
 
 static bool fill_keep(void *context, struct row_job *job, const uint8_t *pack, size_t size)
@@ -436,7 +454,7 @@ static bool fill_keep(void *context, struct row_job *job, const uint8_t *pack, s
 	(void)context;
 	struct stream_ticket *t = fill_ticket_of_row(job);
 	/* What cannot be kept is told once, by stream_remark. */
-	return sidecar_write(t->stream->sidecar, &t->place, pack, size);
+	return sidecar_write(fill_sidecar(t), &t->place, pack, size);
 }
 
 static void fill_count(struct stream_ticket *t, const struct row_job *job)

@@ -11,6 +11,7 @@
 #include "order/order.h"
 #include "proto/jsontext.h"
 #include "stream/label_keys.h"
+#include "stream/weigh.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +21,12 @@
 enum {
 	SPEC_STREAM,
 	SPEC_SOURCE,
+	SPEC_SOURCES,
+	SPEC_SPLIT,
 	SPEC_INDICES,
+	SPEC_WEIGHTS,
+	SPEC_EPOCH_LENGTH,
+	SPEC_REPEATS,
 	SPEC_BATCH_SIZE,
 	SPEC_IMAGE_SIZE,
 	SPEC_VIEWS,
@@ -63,12 +69,14 @@ static const uint64_t spec_reader_keys =
 	SPEC_BIT(SPEC_LAGGARD_TIMEOUT) | SPEC_BIT(SPEC_STATE) | SPEC_BIT(SPEC_PIN_MEMORY) |
 	SPEC_BIT(SPEC_RECONNECT);
 
-/* Keys that two who share a group need not agree on; of indices it is the content that counts. */
+/* Keys that two who share a group need not agree on; of indices and weights it is the content that
+ * counts. */
 static const uint64_t spec_private_keys =
-	SPEC_BIT(SPEC_STREAM) | SPEC_BIT(SPEC_INDICES) | SPEC_BIT(SPEC_EPOCHS) |
-	SPEC_BIT(SPEC_PREFETCH) | SPEC_BIT(SPEC_GROUP) | SPEC_BIT(SPEC_RANK) |
-	SPEC_BIT(SPEC_WAIT_FOR) | SPEC_BIT(SPEC_LAGGARD) | SPEC_BIT(SPEC_LAGGARD_TIMEOUT) |
-	SPEC_BIT(SPEC_STATE) | SPEC_BIT(SPEC_PIN_MEMORY) | SPEC_BIT(SPEC_RECONNECT);
+	SPEC_BIT(SPEC_STREAM) | SPEC_BIT(SPEC_INDICES) | SPEC_BIT(SPEC_WEIGHTS) |
+	SPEC_BIT(SPEC_EPOCHS) | SPEC_BIT(SPEC_PREFETCH) | SPEC_BIT(SPEC_GROUP) |
+	SPEC_BIT(SPEC_RANK) | SPEC_BIT(SPEC_WAIT_FOR) | SPEC_BIT(SPEC_LAGGARD) |
+	SPEC_BIT(SPEC_LAGGARD_TIMEOUT) | SPEC_BIT(SPEC_STATE) | SPEC_BIT(SPEC_PIN_MEMORY) |
+	SPEC_BIT(SPEC_RECONNECT);
 
 static const char *const spec_broken_names[] = {
 	[SPEC_BROKEN_SUBSTITUTE] = "substitute",
@@ -107,6 +115,14 @@ static const struct yaml_key spec_keys[SPEC_KEYS] = {
 	[SPEC_STREAM] = {"stream", YAML_KEY_NAME, SPEC_TEXT_FIELD(name)},
 	[SPEC_SOURCE] = {"source", YAML_KEY_STRING, SPEC_TEXT_FIELD(source), .min = 1},
 	[SPEC_INDICES] = {"indices", YAML_KEY_STRING, SPEC_TEXT_FIELD(indices), .min = 1},
+	[SPEC_SOURCES] = {"sources", YAML_KEY_NODE, SPEC_FIELD(sampling.sources),
+		.read = sampling_read_sources},
+	[SPEC_SPLIT] = {"split", YAML_KEY_STRING, SPEC_TEXT_FIELD(sampling.split), .min = 1},
+	[SPEC_WEIGHTS] = {"weights", YAML_KEY_STRING, SPEC_TEXT_FIELD(sampling.weights), .min = 1},
+	[SPEC_EPOCH_LENGTH] = {"epoch_length", YAML_KEY_U64, SPEC_FIELD(sampling.epoch_length),
+		.min = 1, .max = SAMPLER_LENGTH_MAX},
+	[SPEC_REPEATS] = {"repeats", YAML_KEY_U32, SPEC_FIELD(sampling.repeats), .min = 1,
+		.max = SAMPLER_REPEATS},
 	[SPEC_BATCH_SIZE] = {"batch_size", YAML_KEY_U32, SPEC_FIELD(batch_size), .min = 1,
 		.max = 65536},
 	[SPEC_IMAGE_SIZE] = {"image_size", YAML_KEY_NODE, SPEC_FIELD(shape.sizes),
@@ -257,6 +273,7 @@ int spec_state_parse(const char *text, size_t size, const char *origin, struct s
 void spec_init(struct stream_spec *ret)
 {
 	*ret = (struct stream_spec){
+		.sampling = {.repeats = 1},
 		.batch_size = 64,
 		.image_size = 224,
 		.shape = shape_default(),
@@ -277,7 +294,8 @@ void spec_init(struct stream_spec *ret)
 static void spec_imply(struct stream_spec *spec)
 {
 	if (!(spec->given & SPEC_BIT(SPEC_SHUFFLE)))
-		spec->shuffle = spec->train;
+		spec->shuffle =
+			spec->train || spec->sampling.weights[0] || spec->sampling.sources.count;
 	if (!(spec->given & SPEC_BIT(SPEC_DROP_LAST)))
 		spec->drop_last = spec->train;
 	if (!(spec->given & SPEC_BIT(SPEC_ON_BROKEN)))
@@ -307,7 +325,8 @@ static int spec_check(const struct yaml_text *text, const yaml_node_t *node,
 	const struct stream_spec *spec, struct fault *fault)
 {
 	uint64_t named = SPEC_BIT(SPEC_STREAM) | spec_reader_keys;
-	if (!(spec->given & (SPEC_BIT(SPEC_STREAM) | SPEC_BIT(SPEC_SOURCE))))
+	if (!(spec->given &
+		    (SPEC_BIT(SPEC_STREAM) | SPEC_BIT(SPEC_SOURCE) | SPEC_BIT(SPEC_SOURCES))))
 		return yaml_fault(text, node, fault,
 			"source is missing; expected a folder, a tar, a glob or a brace range of "
 			"tars");
@@ -325,6 +344,71 @@ static int spec_check(const struct yaml_text *text, const yaml_node_t *node,
 				spec_keys[i].name, spec->name);
 		}
 	return 0;
+}
+
+/* Keys that cannot stand beside each other, and why. */
+static const struct {
+	int key, beside;
+	const char *why;
+} spec_apart[] = {
+	{SPEC_SOURCES, SPEC_SOURCE, "it is written in its place"},
+	{SPEC_SOURCES, SPEC_INDICES, "a list numbers the samples of one dataset"},
+	{SPEC_SOURCES, SPEC_WEIGHTS, "sources have weights of their own"},
+	{SPEC_SPLIT, SPEC_INDICES, "either says which samples there are"},
+};
+
+static int spec_check_apart(const struct yaml_text *text, const yaml_node_t *node,
+	const struct stream_spec *spec, struct fault *fault)
+{
+	for (size_t i = 0; i < UTIL_COUNT(spec_apart); i++) {
+		int key = spec_apart[i].key, beside = spec_apart[i].beside;
+		const yaml_node_pair_t *pair = yaml_find(text, node, spec_keys[key].name);
+		if (spec->given & SPEC_BIT(key) && spec->given & SPEC_BIT(beside))
+			return yaml_fault(text, yaml_node(text, pair->key), fault,
+				"%s cannot be written beside %s: %s; leave one of them out",
+				spec_keys[key].name, spec_keys[beside].name, spec_apart[i].why);
+	}
+	return 0;
+}
+
+/* What draws or mixes has no order of its own to keep, and without one the same samples would be
+ * repeated in every epoch and the others never come. */
+static int spec_check_shuffle(const struct yaml_text *text, const yaml_node_t *node,
+	const struct stream_spec *spec, struct fault *fault)
+{
+	bool off = spec->given & SPEC_BIT(SPEC_SHUFFLE) ? !spec->shuffle : false;
+	const yaml_node_pair_t *pair = yaml_find(text, node, "shuffle");
+	const yaml_node_pair_t *repeats = yaml_find(text, node, "repeats");
+	if (off && (spec->sampling.weights[0] || spec->sampling.sources.count))
+		return yaml_fault(text, yaml_node(text, pair->value), fault,
+			"shuffle: expected true, or nothing: %s",
+			spec->sampling.weights[0]
+				? "samples that are drawn by weights come in no order"
+				: "samples of several sources are mixed");
+	if (!off && !spec->train && !(spec->given & SPEC_BIT(SPEC_SHUFFLE)))
+		off = !spec->sampling.weights[0] && !spec->sampling.sources.count;
+	if (off && spec->sampling.repeats > 1)
+		return yaml_fault(text, yaml_node(text, repeats->value), fault,
+			"repeats: expected 1 where samples are not shuffled: the first ones would "
+			"come in every epoch, and the others never");
+	return 0;
+}
+
+/* Of several sources `source` is what people are told. */
+static int spec_check_sampling(const struct yaml_text *text, const yaml_node_t *node,
+	struct stream_spec *spec, struct fault *fault)
+{
+	struct split split;
+	struct fault why = {{0}};
+	int result = spec_check_apart(text, node, spec, fault);
+	if (!result)
+		result = spec_check_shuffle(text, node, spec, fault);
+	if (!result && spec->sampling.split[0] && split_parse(spec->sampling.split, &split, &why))
+		result = yaml_fault(text, yaml_node(text, yaml_find(text, node, "split")->value),
+			fault, "split: %s", why.text);
+	if (!result && spec->sampling.sources.count)
+		sampling_say_sources(&spec->sampling.sources, spec->source, sizeof spec->source);
+	return result;
 }
 
 /* A rank is one of how many; the configuration says neither, so `share: split` may stand alone. */
@@ -467,6 +551,8 @@ static int spec_read(const struct yaml_text *text, const yaml_node_t *node, stru
 	if (!result)
 		result = spec_check(text, node, &spec, fault);
 	if (!result)
+		result = spec_check_sampling(text, node, &spec, fault);
+	if (!result)
 		result = spec_check_rank(text, node, &spec, fault);
 	if (!result)
 		result = spec_check_reconnect(text, node, &spec, fault);
@@ -560,6 +646,21 @@ bool spec_is_alone(const struct stream_spec *spec)
 	return spec->share == SPEC_SHARE_SPLIT || (!spec->group[0] && !spec->name[0]);
 }
 
+bool spec_has_lists(const struct stream_spec *spec)
+{
+	const char *weights = spec->sampling.weights;
+	return spec->indices[0] || (weights[0] && !weigh_is_balanced(weights));
+}
+
+void spec_note_lists(struct stream_spec *spec, const struct sampling_lists *lists)
+{
+	if (lists->indices)
+		spec->subset = (struct spec_subset){lists->indices->count, lists->indices->hash};
+	if (lists->weights)
+		spec->sampling.weighed =
+			(struct sampling_content){lists->weights->count, lists->weights->hash};
+}
+
 const char *spec_client_key(const struct stream_spec *spec)
 {
 	static const int keys[] = {
@@ -574,6 +675,8 @@ const char *spec_client_key(const struct stream_spec *spec)
 static bool spec_equal(size_t key, const struct stream_spec *a, const struct stream_spec *b)
 {
 	switch (key) {
+	case SPEC_SOURCES:
+		return sampling_sources_equal(&a->sampling.sources, &b->sampling.sources);
 	case SPEC_LABELS:
 		return label_keys_equal(&a->labels, &b->labels);
 	case SPEC_TRANSFORMS:
@@ -590,6 +693,13 @@ static bool spec_equal(size_t key, const struct stream_spec *a, const struct str
 	}
 }
 
+static bool spec_same_weights(const struct sampling *a, const struct sampling *b)
+{
+	bool file = a->weighed.count || b->weighed.count;
+	return file ? a->weighed.count == b->weighed.count && a->weighed.hash == b->weighed.hash
+		    : strcmp(a->weights, b->weights) == 0;
+}
+
 bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what)
 {
 	for (size_t i = 0; i < SPEC_KEYS; i++)
@@ -597,9 +707,13 @@ bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const c
 			*ret_what = spec_keys[i].name;
 			return false;
 		}
-	if (a->subset.count == b->subset.count && a->subset.hash == b->subset.hash)
+	if (a->subset.count != b->subset.count || a->subset.hash != b->subset.hash) {
+		*ret_what = spec_keys[SPEC_INDICES].name;
+		return false;
+	}
+	if (spec_same_weights(&a->sampling, &b->sampling))
 		return true;
-	*ret_what = spec_keys[SPEC_INDICES].name;
+	*ret_what = spec_keys[SPEC_WEIGHTS].name;
 	return false;
 }
 
@@ -646,7 +760,7 @@ uint64_t spec_order_hash(const struct stream_spec *spec)
 	/* Without a subset it stays what it was before there were any. */
 	if (spec->subset.count)
 		h = hash_mix(hash_u64(hash_u64(h, spec->subset.count), spec->subset.hash));
-	return h;
+	return sampling_hash(&spec->sampling, h);
 }
 
 static uint64_t spec_hash_double(uint64_t h, const char *what, double value)
@@ -739,6 +853,8 @@ static void spec_json_value(struct jsontext *json, const struct yaml_key *key, c
 			transforms_json(json, key->name, field);
 		else if (key->read == label_keys_read)
 			label_keys_json(json, key->name, field);
+		else if (key->read == sampling_read_sources)
+			sampling_json_sources(json, key->name, field);
 		else
 			shape_json_channels(json, key->name, field);
 		break;
@@ -760,7 +876,14 @@ static void spec_json_state(struct jsontext *json, const struct spec_state *stat
  * definition has all but the name, so that either can be read back. */
 static bool spec_printed(const struct stream_spec *spec, size_t key)
 {
-	if (key == SPEC_GROUP || key == SPEC_INDICES)
+	if (key == SPEC_SOURCES || key == SPEC_SOURCE)
+		return (spec->sampling.sources.count > 0) == (key == SPEC_SOURCES) &&
+		       spec->source[0];
+	if (key == SPEC_EPOCH_LENGTH)
+		return spec->sampling.epoch_length;
+	if (key == SPEC_REPEATS)
+		return spec->sampling.repeats > 1;
+	if (key == SPEC_GROUP || key == SPEC_INDICES || key == SPEC_SPLIT || key == SPEC_WEIGHTS)
 		return ((const char *)spec + spec_keys[key].offset)[0];
 	if (key == SPEC_RANK || key == SPEC_WORLD_SIZE)
 		return spec->given & SPEC_BIT(SPEC_WORLD_SIZE);

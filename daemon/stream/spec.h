@@ -9,6 +9,7 @@
 #include "pixel/pixel.h"
 #include "source/dataset.h"
 #include "source/label_rule.h"
+#include "stream/sampling.h"
 #include "stream/shape.h"
 #include "stream/transforms.h"
 
@@ -61,6 +62,8 @@ struct stream_spec {
 	char indices[SPEC_TEXT]; /* path of a .npy file: the samples that an epoch consists of; ""
 				    for all of the dataset */
 	struct spec_subset subset;
+	struct sampling sampling; /* the other keys of which samples there are; with several sources
+				     `source` says what they are, for people */
 	uint32_t batch_size; /* 1 .. 65,536; default 64 */
 	uint32_t image_size; /* 1 .. 2,048; default 224, or what `transforms` makes; the largest,
 				where it changes with the epoch (shape.sizes) */
@@ -112,6 +115,11 @@ int spec_check_share(const struct stream_spec *spec, struct fault *fault);
  * nobody but itself. */
 bool spec_is_alone(const struct stream_spec *spec);
 
+/* Whether the definition names files whose content decides who may share a group: they are read
+ * before (sampling_lists_open). And what was read, noted. */
+bool spec_has_lists(const struct stream_spec *spec);
+void spec_note_lists(struct stream_spec *spec, const struct sampling_lists *lists);
+
 /* The key that was written though only a client can know it (state, rank, ...); NULL: none. */
 const char *spec_client_key(const struct stream_spec *spec);
 
@@ -119,8 +127,8 @@ const char *spec_client_key(const struct stream_spec *spec);
 char *spec_json(const struct stream_spec *spec);
 
 /* True when both define the same batches (all keys but name, group, rank, wait_for, laggard, state,
- * epochs, prefetch; of indices the content, not the path): may share a group. `ret_what` gets the
- * first key that differs. */
+ * epochs, prefetch; of indices and weights the content, not the path): may share a group.
+ * `ret_what` gets the first key that differs. */
 bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what);
 
 /* Reads a state by itself, as penstock_stream_state wrote it; space around it does not matter.
@@ -132,7 +140,7 @@ int spec_state_parse(const char *text, size_t size, const char *origin, struct s
 struct pixel_recipe spec_pixels(const struct stream_spec *spec); /* at the largest size */
 struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint64_t epoch);
 void spec_steps(const struct stream_spec *spec, struct step_recipe *ret); /* behind that */
-uint64_t spec_order_hash(const struct stream_spec *spec); /* its subset included */
+uint64_t spec_order_hash(const struct stream_spec *spec); /* whatever decides what comes where */
 uint64_t spec_transform_hash(const struct stream_spec *spec);
 
 /* For config.c, which meets the same mapping inside penstock.yaml. `document` and `node` are

@@ -46,7 +46,8 @@ uint64_t stream_bytes(const struct stream_spec *spec, const struct dataset *data
 static uint64_t stream_needs(
 	const struct stream *stream, const struct stream_spec *spec, uint32_t slots)
 {
-	return stream_bytes(spec, stream->dataset, pool_threads(stream->environment->pool), slots);
+	return stream_bytes(
+		spec, stream->parts.dataset[0], pool_threads(stream->environment->pool), slots);
 }
 
 /* The largest batch that two slots leave room for. */
@@ -173,7 +174,12 @@ static const char *stream_order_differs(const struct stream *stream, uint64_t or
 		if (spec_order_hash(&other) == order)
 			return "order (it had no subset: indices)";
 	}
-	return "order (another subset: indices; or shuffle)";
+	other = stream->spec;
+	other.sampling = (struct sampling){.repeats = 1};
+	if (spec_order_hash(&other) == order)
+		return "order (it had none of weights, epoch_length, repeats, split and sources)";
+	return "order (another subset: indices; or shuffle, weights, epoch_length, repeats, split "
+	       "or sources)";
 }
 
 /* A state of another dataset, seed or order is refused, another transform is worth a word: its
@@ -181,8 +187,7 @@ static const char *stream_order_differs(const struct stream *stream, uint64_t or
 int stream_fits(const struct stream *stream, const struct spec_state *state, char *ret_note,
 	size_t room, struct fault *fault)
 {
-	uint64_t fingerprint = dataset_fingerprint(stream->dataset),
-		 order = stream_order_hash(stream);
+	uint64_t fingerprint = parts_fingerprint(&stream->parts), order = stream_order_hash(stream);
 	if (state->fingerprint != fingerprint)
 		return stream_state_differs(
 			"dataset", true, state->fingerprint, fingerprint, fault);
@@ -191,12 +196,12 @@ int stream_fits(const struct stream *stream, const struct spec_state *state, cha
 	if (state->order != order)
 		return stream_state_differs(stream_order_differs(stream, state->order), true,
 			state->order, order, fault);
-	if (state->position > stream->order.samples)
+	if (state->position > stream->sampler.length)
 		return fault_set(fault, -ESTALE,
 			"the state's position %llu lies behind the %llu samples of an epoch: it "
 			"was not written by penstock",
 			(unsigned long long)state->position,
-			(unsigned long long)stream->order.samples);
+			(unsigned long long)stream->sampler.length);
 	(void)snprintf(ret_note, room, "%s",
 		state->transform == stream_transform_hash(stream)
 			? ""
@@ -214,18 +219,21 @@ const struct course *stream_course(const struct stream *stream)
 	return &stream->course;
 }
 
+static int stream_choose(
+	struct stream *stream, const struct dataset_options *options, struct fault *fault)
+{
+	const struct stream_spec *spec = &stream->spec;
+	const struct sampling_order order = {
+		.seed = spec->seed, .shuffle = spec->shuffle, .indices = spec->indices};
+	return sampling_make(&spec->sampling, &order, &stream->parts, stream->environment->lists,
+		&stream->lists, options->progress, options->progress_context, &stream->sampler,
+		fault);
+}
+
 static int stream_lay_out(struct stream *stream, struct fault *fault)
 {
 	const struct stream_spec *spec = &stream->spec;
-	const struct subset *subset = stream->subset;
-	uint64_t all = dataset_count(stream->dataset), samples = subset ? subset->count : all;
-	if (subset && subset_fits(subset, spec->indices, all, fault))
-		return -EINVAL;
-	stream->order =
-		(struct order){.samples = samples, .seed = spec->seed, .shuffle = spec->shuffle};
-	if (subset)
-		stream->order.subset = subset->numbers;
-	stream->course.epoch = (struct order_epoch){.samples = samples,
+	stream->course.epoch = (struct order_epoch){.samples = stream->sampler.length,
 		.batch_size = spec->batch_size,
 		.world_size = spec->world_size,
 		.drop_last = spec->drop_last};
@@ -239,21 +247,43 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 	return fault_set(fault, -EINVAL,
 		"%s has %llu samples, fewer than one batch of %u%s: lower batch_size, or set "
 		"drop_last to false",
-		subset ? spec->indices : spec->source, (unsigned long long)samples,
-		spec->batch_size, ranks);
+		spec->indices[0] ? spec->indices : spec->source,
+		(unsigned long long)stream->sampler.length, spec->batch_size, ranks);
+}
+
+/* One dataset, or what a split's name says lies in it. */
+static int stream_open_part(struct stream *stream, const char *source,
+	const struct dataset_options *options, struct fault *fault)
+{
+	const struct stream_environment *environment = stream->environment;
+	const char *text = stream->spec.sampling.split;
+	struct split split = {0};
+	char path[SPEC_TEXT];
+	int result = text[0] ? split_parse(text, &split, fault) : 0;
+	if (!result)
+		result = split_source(&split, source, path, sizeof path, fault);
+	struct shelf_entry **shared = &stream->shared[stream->parts.count];
+	if (!result)
+		result = shelf_open(
+			environment->shelf, path, options, environment->checkpoints, shared, fault);
+	if (!result)
+		parts_add(&stream->parts, (*shared)->dataset);
+	return result;
 }
 
 static int stream_open(
 	struct stream *stream, const struct dataset_options *options, struct fault *fault)
 {
-	const struct stream_environment *environment = stream->environment;
-	int result = shelf_open(environment->shelf, stream->spec.source, options,
-		environment->checkpoints, &stream->shared, fault);
-	if (!result) {
-		stream->dataset = stream->shared->dataset;
-		stream->sidecar = stream->shared->sidecar;
+	const struct sampling_sources *sources = &stream->spec.sampling.sources;
+	const char *name[SAMPLER_PARTS];
+	int result = 0;
+	if (!sources->count)
+		return stream_open_part(stream, stream->spec.source, options, fault);
+	for (uint32_t i = 0; !result && i < sources->count; i++) {
+		name[i] = sampling_source(sources, i);
+		result = stream_open_part(stream, name[i], options, fault);
 	}
-	return result;
+	return result ? result : parts_agree(&stream->parts, name, fault);
 }
 
 static int stream_make_finishers(struct stream *stream, struct fault *fault)
@@ -284,19 +314,20 @@ static void stream_free_finishers(struct stream *stream)
 }
 
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
-	struct subset *subset, dataset_progress_fn *progress, void *progress_context,
+	struct sampling_lists *lists, dataset_progress_fn *progress, void *progress_context,
 	struct stream **ret, struct fault *fault)
 {
 	struct stream *stream = calloc(1, sizeof *stream);
 	if (!stream) {
-		subset_close(environment->subsets, subset);
+		sampling_lists_close(environment->lists, lists);
 		return fault_set(fault, -ENOMEM, "no memory for a stream");
 	}
 	*stream = (struct stream){.environment = environment,
 		.spec = *spec,
-		.subset = subset,
+		.lists = *lists,
 		.ledger_line = -1,
 		.extent.fd = -1};
+	*lists = (struct sampling_lists){0};
 	pthread_mutex_init(&stream->lock, NULL);
 	fetch_reader_init(&stream->reader);
 	pool_share_init(&stream->share);
@@ -308,6 +339,8 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	uint32_t slots = 0;
 	int result = stream_open(stream, &options, fault);
 	if (!result)
+		result = stream_choose(stream, &options, fault);
+	if (!result)
 		result = stream_lay_out(stream, fault);
 	if (!result)
 		result = stream_reserve(stream, &slots, fault);
@@ -315,7 +348,7 @@ int stream_new(const struct stream_environment *environment, const struct stream
 		result = stream_make_finishers(stream, fault);
 	if (!result) {
 		tally_init(&stream->tally, slots);
-		geometry = stream_geometry(spec, stream->dataset);
+		geometry = stream_geometry(spec, stream->parts.dataset[0]);
 	}
 	if (!result)
 		result = extent_init(&stream->extent, &geometry, slots,
@@ -341,8 +374,9 @@ void stream_free(struct stream *stream)
 	if (stream->ledger_line >= 0)
 		ledger_release(stream->environment->ledger, stream->ledger_line);
 	fetch_reader_deinit(&stream->reader);
-	shelf_close(stream->environment->shelf, stream->shared);
-	subset_close(stream->environment->subsets, stream->subset);
+	for (uint32_t i = 0; i < stream->parts.count; i++)
+		shelf_close(stream->environment->shelf, stream->shared[i]);
+	sampling_lists_close(stream->environment->lists, &stream->lists);
 	pthread_mutex_destroy(&stream->lock);
 	free(stream);
 }
@@ -530,9 +564,14 @@ const struct stream_spec *stream_spec(const struct stream *stream)
 	return &stream->spec;
 }
 
+const struct parts *stream_parts(const struct stream *stream)
+{
+	return &stream->parts;
+}
+
 const struct dataset *stream_dataset(const struct stream *stream)
 {
-	return stream->dataset;
+	return stream->parts.dataset[0];
 }
 
 const struct extent *stream_extent(const struct stream *stream)
@@ -542,7 +581,7 @@ const struct extent *stream_extent(const struct stream *stream)
 
 uint64_t stream_samples(const struct stream *stream)
 {
-	return stream->order.samples;
+	return stream->sampler.length;
 }
 
 uint64_t stream_batches(const struct stream *stream)
@@ -562,7 +601,12 @@ const char *stream_notice(const struct stream *stream)
 
 bool stream_remark(struct stream *stream, char *ret_text, size_t room)
 {
-	return stream->sidecar && sidecar_notice(stream->sidecar, ret_text, room);
+	for (uint32_t i = 0; i < stream->parts.count; i++) {
+		struct sidecar *sidecar = stream_sidecar(stream, i);
+		if (sidecar && sidecar_notice(sidecar, ret_text, room))
+			return true;
+	}
+	return false;
 }
 
 void stream_stats(struct stream *stream, struct stream_stats *ret)

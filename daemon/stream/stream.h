@@ -2,7 +2,11 @@
  *
  * A map of this folder:
  *   spec.[ch]      the definition of a stream, as people and clients write it
- *   subset.[ch]    the lists of samples of streams that read a part of a dataset
+ *   sampling.[ch]  its keys of which samples there are, and the sampler that they come to
+ *   split.[ch]     "train[:90%]"
+ *   list.[ch]      what is read from .npy files, shared: subset.[ch] the numbers of samples,
+ *                  weigh.[ch] weights, and the table of those that balance classes
+ *   parts.[ch]     the datasets of a stream as one row of samples
  *   transforms.[ch]  the operations of `transforms:`, in one table
  *   shape.[ch]     what rows are: size by epoch, views, dtype, layout
  *   row.[ch]       one sample's bytes -> one row (decode and pixel meet here)
@@ -31,14 +35,13 @@
 #include "decode/decode.h"
 #include "decode/stepback.h"
 #include "order/course.h"
-#include "order/order.h"
+#include "order/sampler.h"
 #include "source/dataset.h"
 #include "source/fetch.h"
 #include "source/shelf.h"
 #include "stats/histogram.h"
 #include "stream/pool.h"
 #include "stream/spec.h"
-#include "stream/subset.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,7 +57,7 @@ struct stream;
 struct stream_environment { /* what all streams of a daemon share; outlives them */
 	struct fetch *fetch;
 	struct shelf *shelf;
-	struct subset_shelf *subsets;
+	struct list_shelf *lists;
 	struct pool *pool;
 	struct ledger *ledger;
 	const char *cache_dir;
@@ -80,12 +83,12 @@ struct extent_geometry stream_geometry(
 uint64_t stream_bytes(const struct stream_spec *spec, const struct dataset *dataset,
 	unsigned workers, uint32_t slots);
 
-/* Opens dataset and shared memory. May take long (index building). `subset`: what `spec->subset`
- * says, or NULL; taken over, also on failure. 0 or negative errno with a fault: as dataset_open;
- * -EINVAL no batch in an epoch, or the subset is of another dataset; -ENOMEM not within the budget
- * (says what would fit). `progress` is called while indexing. */
+/* Opens datasets and shared memory. May take long (index building). `lists`: of the definition's
+ * files; taken over, also on failure. 0 or negative errno with a fault: as dataset_open; -EINVAL no
+ * batch in an epoch, a list is of another dataset, or sources do not agree; -ENOMEM not within the
+ * budget (says what would fit). `progress` is called while indexing. */
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
-	struct subset *subset, dataset_progress_fn *progress, void *progress_context,
+	struct sampling_lists *lists, dataset_progress_fn *progress, void *progress_context,
 	struct stream **ret, struct fault *fault);
 
 /* 0, or -ESTALE with a fault when a state belongs to another dataset, seed or order. `ret_note`
@@ -138,9 +141,12 @@ struct stream_batch { /* what a slot holds */
 const struct stream_batch *stream_batch(const struct stream *stream, uint32_t slot);
 
 const struct stream_spec *stream_spec(const struct stream *stream);
+/* What its samples are numbered by. */
+const struct parts *stream_parts(const struct stream *stream);
+/* The first of them, which has the classes of all. */
 const struct dataset *stream_dataset(const struct stream *stream);
 const struct extent *stream_extent(const struct stream *stream);
-uint64_t stream_samples(const struct stream *stream); /* of the dataset, or of its subset */
+uint64_t stream_samples(const struct stream *stream); /* of an epoch */
 uint64_t stream_batches(const struct stream *stream); /* of a full epoch */
 /* Given out in a full epoch, all ranks together. */
 uint64_t stream_epoch_samples(const struct stream *stream);

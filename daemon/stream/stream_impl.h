@@ -20,6 +20,7 @@ struct stream_ticket {
 	uint32_t view;
 	uint64_t cost_ns; /* of the views made */
 	uint64_t position, epoch;
+	uint32_t part; /* whose sample it is */
 	uint32_t padded; /* SLOTS_PADDED or 0 */
 	struct sidecar_place place; /* of its checkpoints, once its bytes are there */
 	struct fault fault;
@@ -36,13 +37,12 @@ struct stream_slot {
 struct stream {
 	const struct stream_environment *environment;
 	struct stream_spec spec;
-	struct shelf_entry *shared; /* with other streams: what the next two point into */
-	const struct dataset *dataset;
-	struct sidecar *sidecar; /* NULL: no checkpoints */
-	struct subset *subset; /* NULL: all of the dataset */
+	struct shelf_entry *shared[SAMPLER_PARTS]; /* with other streams */
+	struct parts parts; /* their datasets */
+	struct sampling_lists lists;
 	struct fetch_reader reader;
 	struct pool_share share;
-	struct order order;
+	struct sampler sampler;
 	struct course course; /* its batches */
 	struct pixel_recipe recipe[SHAPE_SIZES_MAX]; /* by shape_place of the epoch */
 	struct finish finish;
@@ -78,6 +78,12 @@ struct stream {
 	struct stream_broken kept[STREAM_BROKEN_KEPT];
 	unsigned kept_count;
 };
+
+/* Of a part; NULL: no checkpoints. */
+static inline struct sidecar *stream_sidecar(const struct stream *stream, uint32_t part)
+{
+	return stream->shared[part]->sidecar;
+}
 
 /* fill.c */
 /* Of the rows in flight of a stream with so many slots. */

@@ -16,19 +16,12 @@
 
 static alias_cell *made(const double *weight, uint64_t n)
 {
-	struct alias_sum sum = {0};
+	alias_cell *cell = calloc(n, sizeof *cell);
+	assert_non_null(cell);
 	for (uint64_t i = 0; i < n; i++)
-		alias_measure(&sum, weight[i]);
-	struct alias_scale scale = alias_scale(&sum);
-	struct alias_fill fill = {.cell = calloc(n, sizeof *fill.cell), .samples = n};
-	assert_non_null(fill.cell);
-	for (uint64_t i = 0; i < n; i++)
-		fill.total += alias_units(&scale, weight[i]);
-	for (uint64_t i = 0; i < n; i++)
-		alias_put(&fill, alias_units(&scale, weight[i]));
-	assert_true(fill.before == fill.total);
-	alias_make(fill.cell, n);
-	return fill.cell;
+		cell[i] = alias_weight(weight[i]);
+	assert_true(alias_make(cell, n, NULL, NULL));
+	return cell;
 }
 
 /* What a sample has of all columns, in 2^-32 of one. */
@@ -141,12 +134,29 @@ static void test_draws_follow_the_weights(void **state)
 	free(cell);
 }
 
+static bool stop_third(void *context)
+{
+	return ++*(unsigned *)context == 3;
+}
+
+static void test_stops(void **state)
+{
+	(void)state;
+	static alias_cell cell[200000];
+	unsigned asked = 0;
+	for (uint64_t i = 0; i < UTIL_COUNT(cell); i++)
+		cell[i] = alias_weight(1);
+	assert_false(alias_make(cell, UTIL_COUNT(cell), stop_third, &asked));
+	assert_int_equal(asked, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shares_are_the_weights),
 		cmocka_unit_test(test_shares_of_random_weights),
 		cmocka_unit_test(test_large),
+		cmocka_unit_test(test_stops),
 		cmocka_unit_test(test_draws_follow_the_weights),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

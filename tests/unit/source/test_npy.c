@@ -36,7 +36,7 @@ static int parse(const uint8_t *bytes, size_t size, struct npy *ret, struct faul
 	uint8_t *exact = malloc(size ? size : 1);
 	assert_non_null(exact);
 	memcpy(exact, bytes, size);
-	int result = npy_parse(exact, size, ret, fault);
+	int result = npy_parse(exact, size, NPY_INTEGERS, ret, fault);
 	free(exact);
 	return result;
 }
@@ -212,6 +212,36 @@ static void widens_values(void **state)
 	assert_int_equal(value[3], 0x40000000);
 }
 
+static void reads_floats(void **state)
+{
+	static uint8_t header[ROOM];
+	static const double wide[] = {0.1, -0.0, 1e300};
+	static const float narrow[] = {0.1f, 3.5f};
+	double value[3];
+	struct npy npy;
+	struct fault fault = {{0}};
+	(void)state;
+	size_t size = make(header, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (7,), }\n");
+	assert_int_equal(npy_parse(header, size, NPY_FLOATS, &npy, &fault), 0);
+	assert_int_equal(npy.bytes, 4);
+	assert_int_equal(npy.count, 7);
+	npy_reals(&npy, (const uint8_t *)narrow, 2, value);
+	assert_true(value[0] == (double)0.1f && value[1] == 3.5);
+	assert_int_equal(npy_parse(header, size, NPY_INTEGERS, &npy, &fault), -EINVAL);
+	npy_reals(&(struct npy){.bytes = 8}, (const uint8_t *)wide, 3, value);
+	assert_memory_equal(value, wide, sizeof wide);
+	static const char *const types[] = {"<i8", ">f8", "<f2", "<f16", "f8", "<c8"};
+	for (size_t i = 0; i < UTIL_COUNT(types); i++) {
+		char dict[100];
+		(void)snprintf(dict, sizeof dict,
+			"{'descr': '%s', 'fortran_order': False, 'shape': (3,), }", types[i]);
+		size = make(header, 1, dict);
+		assert_int_equal(npy_parse(header, size, NPY_FLOATS, &npy, &fault), -EINVAL);
+		assert_non_null(strstr(fault.text, "expected little-endian floats (<f8 or <f4)"));
+		assert_non_null(strstr(fault.text, "asarray(weights"));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +251,7 @@ int main(void)
 		cmocka_unit_test(refuses_other_files),
 		cmocka_unit_test(survives_flipped_bits),
 		cmocka_unit_test(widens_values),
+		cmocka_unit_test(reads_floats),
 	};
 	return cmocka_run_group_tests_name("npy", tests, NULL, NULL);
 }

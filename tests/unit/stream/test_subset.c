@@ -22,7 +22,7 @@
 struct place {
 	char folder[32], path[64];
 	struct ledger ledger;
-	struct subset_shelf shelf;
+	struct list_shelf shelf;
 };
 
 static uint64_t budget_for(void *context, uint64_t bytes_more)
@@ -39,7 +39,7 @@ static int set_up(void **state)
 	assert_non_null(mkdtemp(place->folder));
 	(void)snprintf(place->path, sizeof place->path, "%s/list.npy", place->folder);
 	ledger_init(&place->ledger, BUDGET);
-	subset_shelf_init(&place->shelf, &place->ledger, budget_for, NULL);
+	list_shelf_init(&place->shelf, &place->ledger, budget_for, NULL);
 	*state = place;
 	return 0;
 }
@@ -48,7 +48,7 @@ static int tear_down(void **state)
 {
 	struct place *place = *state;
 	assert_int_equal(ledger_free(&place->ledger), BUDGET);
-	subset_shelf_deinit(&place->shelf);
+	list_shelf_deinit(&place->shelf);
 	ledger_deinit(&place->ledger);
 	(void)unlink(place->path);
 	assert_int_equal(rmdir(place->folder), 0);
@@ -73,9 +73,9 @@ static void write_list(const struct place *place, const char *type, uint64_t cou
 	assert_int_equal(fclose(file), 0);
 }
 
-static struct subset *open_list(struct place *place)
+static struct list *open_list(struct place *place)
 {
-	struct subset *subset;
+	struct list *subset;
 	struct fault fault = {{0}};
 	if (subset_open(&place->shelf, place->path, NULL, &subset, &fault))
 		fail_msg("%s", fault.text);
@@ -84,7 +84,7 @@ static struct subset *open_list(struct place *place)
 
 static void refuses(struct place *place, int code, const char *words)
 {
-	struct subset *subset;
+	struct list *subset;
 	struct fault fault = {{0}};
 	assert_int_equal(subset_open(&place->shelf, place->path, NULL, &subset, &fault), code);
 	if (!strstr(fault.text, words) || !strstr(fault.text, place->path))
@@ -99,33 +99,33 @@ static void keeps_numbers_in_four_bytes_where_they_fit(void **state)
 	for (uint32_t i = 0; i < UTIL_COUNT(wide); i++)
 		wide[i] = narrow[i] = i * 2654435761u;
 	write_list(place, "<i8", UTIL_COUNT(wide), wide, sizeof wide);
-	struct subset *one = open_list(place);
+	struct list *one = open_list(place);
 	assert_int_equal(one->count, UTIL_COUNT(wide));
 	assert_int_equal(BUDGET - ledger_free(&place->ledger), sizeof narrow);
-	assert_int_equal(subset_bytes(one), sizeof narrow);
-	assert_memory_equal(one->numbers.narrow, narrow, sizeof narrow);
+	assert_int_equal(one->bytes, sizeof narrow);
+	assert_memory_equal(subset_numbers(one).narrow, narrow, sizeof narrow);
 	/* Another file, another type, the same numbers: the same memory. */
 	write_list(place, "<u4", UTIL_COUNT(narrow), narrow, sizeof narrow);
-	struct subset *two = open_list(place);
+	struct list *two = open_list(place);
 	assert_ptr_equal(one, two);
 	assert_int_equal(BUDGET - ledger_free(&place->ledger), sizeof narrow);
 	/* The same numbers in another order are another subset. */
 	narrow[7] = (uint32_t)wide[8];
 	narrow[8] = (uint32_t)wide[7];
 	write_list(place, "<u4", UTIL_COUNT(narrow), narrow, sizeof narrow);
-	struct subset *three = open_list(place);
+	struct list *three = open_list(place);
 	assert_true(one != three && one->hash != three->hash);
 	wide[9] = (uint64_t)1 << 32;
 	write_list(place, "<u8", UTIL_COUNT(wide), wide, sizeof wide);
-	struct subset *four = open_list(place);
-	assert_int_equal(subset_bytes(four), sizeof wide);
-	assert_memory_equal(four->numbers.wide, wide, sizeof wide);
-	subset_close(&place->shelf, one);
-	assert_int_equal(two->numbers.narrow[7], wide[7]);
-	subset_close(&place->shelf, two);
-	subset_close(&place->shelf, three);
-	subset_close(&place->shelf, four);
-	subset_close(&place->shelf, NULL);
+	struct list *four = open_list(place);
+	assert_int_equal(four->bytes, sizeof wide);
+	assert_memory_equal(subset_numbers(four).wide, wide, sizeof wide);
+	list_close(&place->shelf, one);
+	assert_int_equal(subset_numbers(two).narrow[7], wide[7]);
+	list_close(&place->shelf, two);
+	list_close(&place->shelf, three);
+	list_close(&place->shelf, four);
+	list_close(&place->shelf, NULL);
 }
 
 static void knows_itself_by_its_content(void **state)
@@ -136,18 +136,18 @@ static void knows_itself_by_its_content(void **state)
 	uint64_t seen[UTIL_COUNT(lists)];
 	for (size_t i = 0; i < UTIL_COUNT(lists); i++) {
 		write_list(place, "<i8", 3, lists[i], sizeof lists[i]);
-		struct subset *subset = open_list(place);
+		struct list *subset = open_list(place);
 		seen[i] = subset->hash;
-		subset_close(&place->shelf, subset);
+		list_close(&place->shelf, subset);
 		for (size_t k = 0; k < i; k++)
 			assert_true(seen[k] != seen[i]);
 	}
 	/* Part of the promise that a state goes on with a later release. */
 	static const uint64_t fixed[] = {3, 1, 4, 1, 5, 9, 2, 6};
 	write_list(place, "<i8", UTIL_COUNT(fixed), fixed, sizeof fixed);
-	struct subset *subset = open_list(place);
+	struct list *subset = open_list(place);
 	assert_int_equal(subset->hash, 0xc81a3e29dd54e77c);
-	subset_close(&place->shelf, subset);
+	list_close(&place->shelf, subset);
 }
 
 static void changes_nothing_when_the_file_does(void **state)
@@ -155,10 +155,10 @@ static void changes_nothing_when_the_file_does(void **state)
 	struct place *place = *state;
 	static const uint32_t list[] = {5, 6, 7};
 	write_list(place, "<u4", 3, list, sizeof list);
-	struct subset *subset = open_list(place);
+	struct list *subset = open_list(place);
 	assert_int_equal(truncate(place->path, 3), 0);
-	assert_memory_equal(subset->numbers.narrow, list, sizeof list);
-	subset_close(&place->shelf, subset);
+	assert_memory_equal(subset_numbers(subset).narrow, list, sizeof list);
+	list_close(&place->shelf, subset);
 }
 
 static void refuses_what_is_no_list(void **state)
@@ -193,14 +193,14 @@ static void refuses_numbers_beyond_the_dataset(void **state)
 	struct place *place = *state;
 	struct fault fault = {{0}};
 	write_list(place, "<u8", 5, list, sizeof list);
-	struct subset *subset = open_list(place);
+	struct list *subset = open_list(place);
 	assert_int_equal(subset_fits(subset, "f.npy", 3001, &fault), 0);
 	assert_int_equal(subset_fits(subset, "f.npy", 3000, &fault), -EINVAL);
 	assert_string_equal(fault.text, "indices: f.npy: [4] is 3000, but the dataset has 3000 "
 					"samples: expected numbers from 0 to 2999");
 	assert_int_equal(subset_fits(subset, "f.npy", 100, &fault), -EINVAL);
 	assert_non_null(strstr(fault.text, "[2] is 100"));
-	subset_close(&place->shelf, subset);
+	list_close(&place->shelf, subset);
 }
 
 static void refuses_what_does_not_fit(void **state)
@@ -212,8 +212,8 @@ static void refuses_what_does_not_fit(void **state)
 	write_list(place, "<u8", count, list, count * sizeof *list);
 	refuses(place, -ENOMEM, "enough for 262144 numbers: start penstockd with --memory 2M");
 	write_list(place, "<u8", BUDGET / 4, list, BUDGET / 4 * sizeof *list);
-	struct subset *subset = open_list(place);
-	subset_close(&place->shelf, subset);
+	struct list *subset = open_list(place);
+	list_close(&place->shelf, subset);
 	free(list);
 }
 
@@ -221,7 +221,7 @@ static void refuses_what_does_not_fit(void **state)
 static void refuses_what_never_fits_before_it_reads_it(void **state)
 {
 	struct place *place = *state;
-	struct subset *subset;
+	struct list *subset;
 	struct fault fault = {{0}};
 	struct stat st;
 	atomic_bool cancel = true;
@@ -238,7 +238,7 @@ static void gives_up_when_told_to(void **state)
 {
 	static const uint32_t list[] = {5, 6, 7};
 	struct place *place = *state;
-	struct subset *subset;
+	struct list *subset;
 	struct fault fault = {{0}};
 	atomic_bool cancel = true;
 	write_list(place, "<u4", 3, list, sizeof list);
@@ -251,15 +251,15 @@ static void opens_without_a_ledger(void **state)
 {
 	static const uint32_t list[] = {5, 6, 7};
 	struct place *place = *state;
-	struct subset_shelf shelf;
-	struct subset *subset;
+	struct list_shelf shelf;
+	struct list *subset;
 	struct fault fault = {{0}};
 	write_list(place, "<u4", 3, list, sizeof list);
-	subset_shelf_init(&shelf, NULL, NULL, NULL);
+	list_shelf_init(&shelf, NULL, NULL, NULL);
 	assert_int_equal(subset_open(&shelf, place->path, NULL, &subset, &fault), 0);
-	assert_int_equal(subset->highest, 7);
-	subset_close(&shelf, subset);
-	subset_shelf_deinit(&shelf);
+	assert_int_equal(subset->count, 3);
+	list_close(&shelf, subset);
+	list_shelf_deinit(&shelf);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
