@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "pixel/draw.h"
 #include "pixel/kernels.h"
+#include "pixel/pad.h"
 #include "pixel/resample.h"
 
 #include <assert.h>
@@ -17,7 +18,13 @@ enum { PIXEL_IMAGE_SIZE_MAX = 2048, PIXEL_SHRINK_MAX = 3 };
 struct pixel_sink {
 	uint32_t max_image_size;
 	struct resample *resample;
+	/* The job, where its window reaches beyond the image. */
+	struct pad_axis pad_x, pad_y;
+	uint8_t fill[PIXEL_PLANES];
+	uint8_t *padded; /* the row, or NULL */
 };
+
+_Static_assert((int)PAD_WINDOW_MAX >= (int)PIXEL_IMAGE_SIZE_MAX, "a window is a row");
 
 /* int(round(spare / 2.0)): Python rounds halves to even. */
 static uint32_t pixel_center(uint32_t spare)
@@ -49,9 +56,101 @@ static void pixel_plan_resize(const struct pixel_recipe *recipe, struct pixel_pl
 	uint64_t size = recipe->resize, w = plan->crop_w, h = plan->crop_h;
 	plan->resize_w = (uint32_t)(recipe->both || w <= h ? size : size * w / h);
 	plan->resize_h = (uint32_t)(recipe->both || w > h ? size : size * h / w);
-	plan->window_x = pixel_center(plan->resize_w - recipe->image_size);
-	plan->window_y = pixel_center(plan->resize_h - recipe->image_size);
 }
+
+/* --- where the window lies --- */
+
+/* How RandomCrop pads an axis of `side` pixels. */
+static struct pad_axis pixel_random_axis(
+	const struct pixel_recipe *recipe, uint32_t side, uint32_t before, uint32_t after)
+{
+	struct pad_axis axis = {.mode = recipe->padding.mode,
+		.side = side,
+		.before = before,
+		.after = after,
+		.window = recipe->image_size};
+	uint32_t padded = pad_side(&axis);
+	axis.more = padded < recipe->image_size ? recipe->image_size - padded : 0;
+	return axis;
+}
+
+/* How CenterCrop does, and where its window lies. */
+static struct pad_axis pixel_center_axis(const struct pixel_recipe *recipe, uint32_t side)
+{
+	uint32_t size = recipe->image_size, missing = side < size ? size - side : 0;
+	return (struct pad_axis){.side = side,
+		.before = missing / 2,
+		.after = missing - missing / 2,
+		.place = side > size ? pixel_center(side - size) : 0,
+		.window = size};
+}
+
+/* Of a plan whose crop and sizes are known: both axes, the place at a random window's beginning. */
+static void pixel_axes(const struct pixel_recipe *recipe, const struct pixel_plan *plan,
+	struct pad_axis *ret_x, struct pad_axis *ret_y)
+{
+	if (!recipe->random_window) {
+		*ret_x = pixel_center_axis(recipe, plan->resize_w);
+		*ret_y = pixel_center_axis(recipe, plan->resize_h);
+		return;
+	}
+	const struct pixel_padding *padding = &recipe->padding;
+	*ret_x = pixel_random_axis(recipe, plan->resize_w, padding->left, padding->right);
+	*ret_y = pixel_random_axis(recipe, plan->resize_h, padding->top, padding->bottom);
+}
+
+/* Whether the window lies within the image itself. */
+static bool pixel_axis_inside(const struct pad_axis *axis)
+{
+	uint64_t from = (uint64_t)axis->before + axis->more;
+	return axis->place >= from && axis->place - from + axis->window <= (uint64_t)axis->side;
+}
+
+static void pixel_plan_window(
+	const struct pad_axis *x, const struct pad_axis *y, struct pixel_plan *plan)
+{
+	plan->place_x = x->place;
+	plan->place_y = y->place;
+	plan->padded = !pixel_axis_inside(x) || !pixel_axis_inside(y);
+	if (!plan->padded) {
+		plan->window_x = x->place - x->before - x->more;
+		plan->window_y = y->place - y->before - y->more;
+		plan->window_w = plan->window_h = x->window;
+		return;
+	}
+	struct pad_run across = pad_run(x), down = pad_run(y);
+	plan->window_x = across.low;
+	plan->window_y = down.low;
+	plan->window_w = across.count;
+	plan->window_h = down.count;
+}
+
+bool pixel_recipe_fits(const struct pixel_recipe *recipe, uint32_t src_w, uint32_t src_h)
+{
+	struct pad_axis x, y;
+	struct pixel_plan plan;
+	if (!recipe->random_window || recipe->padding.if_needed)
+		return true;
+	pixel_plan_from_crop(recipe, 0, 0, src_w, src_h, false, src_w, src_h, &plan);
+	pixel_axes(recipe, &plan, &x, &y);
+	return x.more == 0 && y.more == 0;
+}
+
+/* torchvision draws the row first. */
+void pixel_plan_place(
+	const struct pixel_recipe *recipe, const struct pixel_key *key, struct pixel_plan *plan)
+{
+	struct pad_axis x, y;
+	if (!recipe->random_window)
+		return;
+	struct philox r = draw_words(key, PHILOX_RANDOM_CROP, 0, 0);
+	pixel_axes(recipe, plan, &x, &y);
+	y.place = (uint32_t)philox_below(r.word[0], r.word[1], pad_side(&y) - y.window + 1);
+	x.place = (uint32_t)philox_below(r.word[2], r.word[3], pad_side(&x) - x.window + 1);
+	pixel_plan_window(&x, &y, plan);
+}
+
+/* --- plans --- */
 
 void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, uint32_t crop_y,
 	uint32_t crop_w, uint32_t crop_h, bool flip, uint32_t src_w, uint32_t src_h,
@@ -63,12 +162,21 @@ void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, ui
 		.crop_y = crop_y,
 		.crop_w = crop_w,
 		.crop_h = crop_h,
-		.resize_w = recipe->image_size,
-		.resize_h = recipe->image_size,
+		.resize_w = crop_w,
+		.resize_h = crop_h,
 		.flip = flip,
 	};
 	if (recipe->kind == PIXEL_RESIZE)
 		pixel_plan_resize(recipe, &plan);
+	else if (recipe->kind == PIXEL_RESIZED_CROP)
+		plan.resize_w = plan.resize_h = recipe->image_size;
+	struct pad_axis x, y;
+	pixel_axes(recipe, &plan, &x, &y);
+	if (recipe->random_window) {
+		x.place = pixel_center(pad_side(&x) - x.window);
+		y.place = pixel_center(pad_side(&y) - y.window);
+	}
+	pixel_plan_window(&x, &y, &plan);
 	*ret = plan;
 }
 
@@ -89,6 +197,7 @@ void pixel_plan_make(const struct pixel_recipe *recipe, const struct pixel_key *
 	bool flip = draw_flip(key, PHILOX_HORIZONTAL_FLIP, recipe->flip);
 	pixel_plan_from_crop(recipe, box.x, box.y, box.w, box.h, flip, src_w, src_h, ret);
 	ret->flip_vertical = draw_flip(key, PHILOX_VERTICAL_FLIP, recipe->flip_vertical);
+	pixel_plan_place(recipe, key, ret);
 }
 
 uint64_t pixel_sink_bytes(uint32_t max_image_size)
@@ -155,7 +264,8 @@ static struct resample_job pixel_job(const struct pixel_recipe *recipe,
 	x.window_at = plan->window_x;
 	y.result = plan->resize_h;
 	y.window_at = plan->window_y;
-	x.window = y.window = recipe->image_size;
+	x.window = plan->window_w;
+	y.window = plan->window_h;
 	x.filter = y.filter = recipe->filter;
 	return (struct resample_job){
 		.x = x,
@@ -181,6 +291,25 @@ void pixel_plan_region(
 	};
 }
 
+/* The run of both axes is what the job puts in place, turned as it stands there. */
+static void pixel_pad(struct pixel_sink *sink, const struct pixel_recipe *recipe,
+	const struct pixel_plan *plan, struct resample_job *job)
+{
+	struct pad_axis *x = &sink->pad_x, *y = &sink->pad_y;
+	pixel_axes(recipe, plan, x, y);
+	x->place = plan->place_x;
+	y->place = plan->place_y;
+	x->mirrored = plan->flip;
+	y->mirrored = plan->flip_vertical;
+	struct pad_run across = pad_run(x), down = pad_run(y);
+	sink->padded = job->out;
+	memcpy(sink->fill, recipe->padding.fill, sizeof(sink->fill));
+	job->stride = (size_t)PIXEL_PLANES * recipe->image_size;
+	job->out += down.at * job->stride + (size_t)PIXEL_PLANES * across.at;
+	job->flip = across.falling;
+	job->flip_vertical = down.falling;
+}
+
 void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, uint8_t *out, struct pixel_region *ret_region)
 {
@@ -188,6 +317,9 @@ void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe
 	uint32_t x, y;
 	struct resample_job job = pixel_job(recipe, plan, out, &x, &y);
 	struct resample_region region;
+	sink->padded = NULL;
+	if (plan->padded)
+		pixel_pad(sink, recipe, plan, &job);
 	resample_begin(sink->resample, &job, &region);
 	*ret_region = (struct pixel_region){
 		.x0 = x + region.x0,
@@ -206,5 +338,6 @@ void pixel_sink_row(void *sink, const uint8_t *const rgb[PIXEL_PLANES])
 void pixel_sink_end(struct pixel_sink *sink)
 {
 	assert(resample_missing(sink->resample) == 0);
-	(void)sink;
+	if (sink->padded)
+		pad_fill(&sink->pad_x, &sink->pad_y, sink->fill, sink->padded);
 }

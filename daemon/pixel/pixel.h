@@ -1,6 +1,7 @@
 /* pixel: rows of a source region in, one row of the batch out (resample, flip).
  *
  *   pixel.[ch]      recipe -> plan (which region, which window of which resize), and the sink
+ *   pad.[ch]        windows that reach beyond the image
  *   draw.[ch]       random parameters from Philox, the same on every machine
  *   resample.[ch]   Pillow's resampling, bit for bit, row by row
  *   weights.[ch]    which source pixels an output takes, and how much of each
@@ -38,7 +39,6 @@ enum pixel_padding_mode {
 	PIXEL_PAD_SYMMETRIC, /* mirrored behind the outermost pixel */
 };
 
-/* Of pixel_padding's sides. */
 enum { PIXEL_PADDING_MAX = 2048 };
 
 struct pixel_padding {
@@ -64,7 +64,7 @@ struct pixel_recipe {
 	/* RESIZE, CROP: RandomCrop(image_size) with this padding. Otherwise CenterCrop, which pads
 	 * an image that is too small with zeros; the padding is all zero then. */
 	bool random_window;
-	struct pixel_padding padding;
+	struct pixel_padding padding; /* sides up to PIXEL_PADDING_MAX */
 	double flip, flip_vertical; /* how likely, 0 .. 1 */
 	bool fast; /* JPEGs may be decoded shrunk where the crop is large enough */
 	enum weights_filter filter; /* of the resize */
@@ -89,13 +89,24 @@ struct pixel_plan {
 	/* Of the source; the whole image where nothing is cropped before it is resized. */
 	uint32_t crop_x, crop_y, crop_w, crop_h;
 	uint32_t resize_w, resize_h; /* that crop is resized to */
-	uint32_t window_x, window_y; /* of the resized image; window is image_size x image_size */
+	/* Of the resized image: what is seen of it; at least a pixel. It is image_size x image_size
+	 * unless the window reaches beyond the image. */
+	uint32_t window_x, window_y, window_w, window_h;
+	/* Then the window is image_size x image_size at this place of the padded image, of which
+	 * that part is put in place by the sink, and the rest by pixel_sink_end. */
+	bool padded;
+	uint32_t place_x, place_y;
 	bool flip, flip_vertical;
 	uint8_t shrink; /* what is decoded, and resized, is the source at 1/2^shrink of its size */
 };
 
+/* Whether RandomCrop finds its image_size in a source of this size, once it is padded: torchvision
+ * refuses images where not. Always true of other recipes, and where padding.if_needed. Pure. */
+bool pixel_recipe_fits(const struct pixel_recipe *recipe, uint32_t src_w, uint32_t src_h);
+
 /* torchvision's RandomResizedCrop.get_params with draws from Philox (see draw.h), or its sizes of
- * Resize and CenterCrop, with Python's rounding. Pure. */
+ * Resize and CenterCrop, with Python's rounding, or its RandomCrop.get_params. A source that does
+ * not fit is padded as if needed. Pure. */
 void pixel_plan_make(const struct pixel_recipe *recipe, const struct pixel_key *key, uint32_t src_w,
 	uint32_t src_h, struct pixel_plan *ret);
 
@@ -105,10 +116,16 @@ bool pixel_crop_fits(uint32_t crop_x, uint32_t crop_y, uint32_t crop_w, uint32_t
 	uint32_t src_w, uint32_t src_h);
 
 /* The same plan from a record of a slot (replay): crop and flip given, the rest follows, but for
- * flip_vertical, which is the caller's to set. The crop must fit. */
+ * flip_vertical, which is the caller's to set, and for where RandomCrop took its window
+ * (random_window), which is drawn again by pixel_plan_place: until then it is the centre. The crop
+ * must fit. */
 void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, uint32_t crop_y,
 	uint32_t crop_w, uint32_t crop_h, bool flip, uint32_t src_w, uint32_t src_h,
 	struct pixel_plan *ret);
+
+/* The window's place, of recipes with a random_window; nothing of others. Pure. */
+void pixel_plan_place(
+	const struct pixel_recipe *recipe, const struct pixel_key *key, struct pixel_plan *plan);
 
 /* Fast mode: makes the plan one of the source shrunk as far as its crop, in both directions, still
  * has as many pixels as it is resized to: by 8, 4, 2, or not at all. Crop and sizes stay as they

@@ -32,6 +32,7 @@ struct resample {
 
 	/* The job. */
 	uint8_t *out;
+	size_t stride;
 	struct weights x, y;
 	bool vertical_first;
 	bool flip_vertical;
@@ -233,6 +234,7 @@ void resample_begin(
 	weights_make(&r->x, &job->x, job->flip);
 	weights_make(&r->y, &job->y, false);
 	r->out = job->out;
+	r->stride = job->stride ? job->stride : (size_t)PLANES * job->x.window;
 	r->flip_vertical = job->flip_vertical;
 	r->vertical_first = resample_vertical_first(&job->x, &job->y);
 	r->source = r->x.end - r->x.begin;
@@ -262,8 +264,7 @@ static void resample_across(
 static void resample_emit(struct resample *r)
 {
 	uint32_t y = r->rows_out++;
-	uint8_t *out =
-		r->out + (size_t)(r->flip_vertical ? r->y.count - 1 - y : y) * r->x.count * PLANES;
+	uint8_t *out = r->out + (r->flip_vertical ? r->y.count - 1 - y : y) * r->stride;
 	const uint8_t *row = r->line;
 	uint32_t pitch = r->pitch;
 	if (r->vertical_first) {

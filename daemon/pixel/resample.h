@@ -19,6 +19,7 @@
 #include "pixel/weights.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct resample;
@@ -27,6 +28,7 @@ struct resample_job {
 	struct weights_axis x, y; /* windows at most max_window; the same filter */
 	bool flip, flip_vertical;
 	uint8_t *out; /* x.window x y.window x 3 bytes, written by the time of the last row */
+	size_t stride; /* bytes from one row there to the next; 0: there are no gaps */
 };
 
 /* Source pixels that the window takes from, counted from the source's corner. */

@@ -7,6 +7,10 @@
  *   train SIZE X Y W H FLIP    that crop resized to SIZE x SIZE
  *   eval SIZE                  the evaluation recipe
  *   draw SIZE SEED EPOCH POS   the crop that training draws; the plan goes to standard error
+ *   crop SIZE SEED EPOCH POS RESIZE FLIP MODE LEFT TOP RIGHT BOTTOM R G B
+ *                              RandomCrop of what Resize(RESIZE) made, or, if that is 0, of the
+ *                              image, with that padding of enum pixel_padding_mode, and as needed;
+ *                              MODE -1: CenterCrop. The window's place goes to standard error
  *   resize W H FLIP FILTER X0 Y0 X1 Y1   Image.resize((W, H), FILTER, box=...), FILTER by name
  *
  * Each puts SIZE x SIZE x 3 bytes out, the last one W x H x 3. Exit code 2 for a job that cannot be
@@ -55,7 +59,7 @@ static bool job_train(const char *line, const struct image *image, struct pixel_
 static bool job_draw(const char *line, const struct image *image, struct pixel_recipe *recipe,
 	struct pixel_plan *plan)
 {
-	struct pixel_key key;
+	struct pixel_key key = {0};
 	if (sscanf(line, "draw %" SCNu32 " %" SCNu64 " %" SCNu32 " %" SCNu64, &recipe->image_size,
 		    &key.seed, &key.epoch, &key.position) != 4)
 		return false;
@@ -74,6 +78,30 @@ static bool job_eval(const char *line, const struct image *image, struct pixel_r
 		return false;
 	*recipe = pixel_recipe_eval(size);
 	pixel_plan_make(recipe, &key, image->width, image->height, plan);
+	return true;
+}
+
+static bool job_crop(const char *line, const struct image *image, struct pixel_recipe *recipe,
+	struct pixel_plan *plan)
+{
+	struct pixel_key key = {0};
+	struct pixel_padding *pad = &recipe->padding;
+	int flip, mode;
+	*recipe = (struct pixel_recipe){0};
+	if (sscanf(line,
+		    "crop %" SCNu32 " %" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu32
+		    " %d %d %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %hhu %hhu %hhu",
+		    &recipe->image_size, &key.seed, &key.epoch, &key.position, &recipe->resize,
+		    &flip, &mode, &pad->left, &pad->top, &pad->right, &pad->bottom, &pad->fill[0],
+		    &pad->fill[1], &pad->fill[2]) != 14)
+		return false;
+	recipe->kind = recipe->resize ? PIXEL_RESIZE : PIXEL_CROP;
+	recipe->random_window = mode >= 0;
+	recipe->flip = recipe->flip_vertical = flip;
+	pad->mode = mode >= 0 ? (enum pixel_padding_mode)mode : PIXEL_PAD_CONSTANT;
+	pad->if_needed = mode >= 0;
+	pixel_plan_make(recipe, &key, image->width, image->height, plan);
+	(void)fprintf(stderr, "%u %u\n", plan->place_x, plan->place_y);
 	return true;
 }
 
@@ -164,6 +192,7 @@ static int jobs_run(struct pixel_sink *sink, struct resample *resample, const st
 		}
 		if (!job_train(line, image, &recipe, &plan) &&
 			!job_draw(line, image, &recipe, &plan) &&
+			!job_crop(line, image, &recipe, &plan) &&
 			!job_eval(line, image, &recipe, &plan)) {
 			(void)fprintf(stderr, "pixel_dump: no job: %s", line);
 			return 2;

@@ -96,11 +96,67 @@ def draw_expected(width, height, seed, epoch, position):
     return (width - w) // 2, (height - h) // 2, w, h, flip
 
 
+def pad_expected(image, left, top, right, bottom, mode, fill):
+    """torchvision's F.pad of a PIL image: ImageOps.expand, or numpy.pad."""
+    if mode == "constant":
+        out = Image.new("RGB", (image.width + left + right, image.height + top + bottom), fill)
+        out.paste(image, (left, top))
+        return out
+    return Image.fromarray(np.pad(np.asarray(image), ((top, bottom), (left, right), (0, 0)), mode))
+
+
+PADDINGS = ("constant", "edge", "reflect", "symmetric")
+
+
+def crop_resized(image, resize):
+    """torchvision's Resize(resize); 0: none."""
+    w, h = image.size
+    if not resize:
+        return image
+    short, long = (w, h) if w <= h else (h, w)
+    long_to = int(resize * long / short)
+    return image.resize((resize, long_to) if w <= h else (long_to, resize), Image.Resampling.BILINEAR)
+
+
+def random_crop_expected(image, size, seed, epoch, position, mode, sides, fill):
+    """RandomCrop(size, padding, True, fill, mode), and where it is cut."""
+    out = pad_expected(image, *sides, mode, fill)
+    if out.width < size:
+        more = size - out.width
+        out = pad_expected(out, more, 0, more, 0, mode, fill)
+    if out.height < size:
+        more = size - out.height
+        out = pad_expected(out, 0, more, 0, more, mode, fill)
+    word = philox_draw(seed, epoch, position, 10, 0)
+    i = (word[0] << 32 | word[1]) * (out.height - size + 1) >> 64
+    j = (word[2] << 32 | word[3]) * (out.width - size + 1) >> 64
+    return out.crop((j, i, j + size, i + size)), (j, i)
+
+
+def center_crop_expected(image, size):
+    """torchvision's CenterCrop, which pads with zeros; and where it is cut."""
+    sides = [max(size - side, 0) for side in image.size]
+    out = pad_expected(image, sides[0] // 2, sides[1] // 2, (sides[0] + 1) // 2, (sides[1] + 1) // 2, "constant",
+                       (0, 0, 0))
+    top, left = int(round((out.height - size) / 2.0)), int(round((out.width - size) / 2.0))
+    return out.crop((left, top, left + size, top + size)), (left, top)
+
+
+def crop_expected(image, size, seed, epoch, position, resize, flip, mode, *numbers):
+    image = crop_resized(image, resize)
+    if mode < 0:
+        out, place = center_crop_expected(image, size)
+    else:
+        out, place = random_crop_expected(image, size, seed, epoch, position, PADDINGS[mode], numbers[:4],
+                                          tuple(numbers[4:]))
+    return out.transpose(Image.Transpose.ROTATE_180) if flip else out, place
+
+
 class Comparer:
     def __init__(self, dump, folder):
         self.dump, self.raw = dump, pathlib.Path(folder) / "rgb"
         self.variants = [v for v in ("c", "avx2", "avx512", "avx512-vnni") if self.supported(v)]
-        self.crops = self.evals = self.draws = self.vertical = self.resizes = 0
+        self.crops = self.evals = self.draws = self.vertical = self.resizes = self.windows = 0
 
     def supported(self, variant):
         self.raw.write_bytes(bytes(3))
@@ -116,7 +172,8 @@ class Comparer:
         return done.returncode, done.stdout, done.stderr.decode()
 
     def compare(self, image, jobs, name):
-        """jobs: lines for pixel_dump, ("train", ...), ("eval", size), ("draw", ...) or ("resize", ...)."""
+        """jobs: lines for pixel_dump, ("train", ...), ("eval", size), ("draw", ...), ("crop", ...) or
+        ("resize", ...)."""
         self.raw.write_bytes(image.tobytes())
         text = "".join(" ".join(str(int(v) if isinstance(v, bool) else v) for v in job) + "\n"
                        for job in jobs)
@@ -139,6 +196,13 @@ class Comparer:
         if job[0] == "eval":
             self.evals += 1
             return eval_expected(image, job[1])
+        if job[0] == "crop":
+            self.windows += 1
+            out, place = crop_expected(image, *job[1:])
+            got = tuple(int(v) for v in next(plans).split())
+            if got != place:
+                sys.exit(f"{job} of {image.size}: window at {got}, expected {place}")
+            return out
         if job[0] == "resize":
             self.resizes += 1
             return resize_expected(image, *job[1:])
@@ -221,6 +285,30 @@ def compare_filters(comparer):
             comparer.compare(noise(width, height), jobs, "filters")
 
 
+def random_window(width, height):
+    size = random.choice((1, 2, 7, 31, 32, 33, 64, 224))
+    mode = random.randrange(-1, 4)
+    most = random.choice((0, 4, 40))
+    sides = [random.randint(0, most) for _ in range(4)] if mode >= 0 else [0] * 4
+    resize = random.choice((0, 0, size, size + 5, max(size - 3, 1)))
+    if max(width, height) > 50 * min(width, height):
+        resize = 0
+    fill = [random.randrange(256) for _ in range(3)] if mode >= 0 else [0] * 3
+    return ("crop", size, random.getrandbits(64), random.getrandbits(32), random.getrandbits(48), resize,
+            random.random() < 0.5, mode, *sides, *fill)
+
+
+def compare_windows(comparer):
+    for width, height in ((1, 1), (1, 300), (300, 1), (2, 2), (3, 5), (32, 32), (31, 33), (97, 61), (224, 224),
+                          (225, 223), (500, 375)):
+        image = noise(width, height)
+        jobs = [random_window(width, height) for _ in range(120)]
+        if (width, height) == (32, 32):  # CIFAR's
+            jobs += [("crop", 32, 5, 0, i, 0, False, mode, 4, 4, 4, 4, 0, 0, 0)
+                     for mode in range(4) for i in range(40)]
+        comparer.compare(image, jobs, "windows")
+
+
 def boundary_crops(image):
     """Crops on both sides of the rule that decides which pass is first."""
     jobs = []
@@ -272,11 +360,12 @@ def main():
         comparer = Comparer(sys.argv[1], folder)
         compare_noise(comparer)
         compare_filters(comparer)
+        compare_windows(comparer)
         photographs = 0
         if len(sys.argv) == 3 and os.path.isdir(sys.argv[2]):
             photographs = compare_photographs(comparer, sys.argv[2])
     print(f"equal to Pillow {PILLOW}: {comparer.crops} crops ({comparer.vertical} vertically first), "
-          f"{comparer.resizes} resizes by all filters and boxes, "
+          f"{comparer.resizes} resizes by all filters and boxes, {comparer.windows} padded windows, "
           f"{comparer.draws} drawn crops, {comparer.evals} evaluations, {photographs} photographs, "
           f"kernels {', '.join(comparer.variants)}")
 
