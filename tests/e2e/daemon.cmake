@@ -11,7 +11,7 @@ set(penstock_slow 1)
 if(PENSTOCK_SANITIZE)
 	set(penstock_slow 4)
 endif()
-foreach(name serve same_bytes checkpoints pillow_stream decode_fast)
+foreach(name serve same_bytes shapes checkpoints pillow_stream decode_fast)
 	add_test(NAME e2e.${name} COMMAND ${penstock_python} ${CMAKE_CURRENT_LIST_DIR}/${name}.py)
 	set_tests_properties(e2e.${name} PROPERTIES TIMEOUT 900 LABELS e2e SKIP_RETURN_CODE 77
 		ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_SLOW=${penstock_slow}")

@@ -351,7 +351,7 @@ class Stream:
 
     def file(self, kind, body, fds):
         if kind == OPENED:
-            values = struct.unpack_from("<9Q14IQ", body)
+            values = struct.unpack_from("<9Q14IQ2I", body)
             self.info = types.SimpleNamespace(**dict(zip(OPENED_FIELDS, values)))
         elif kind == EXTENT:
             number, slots, stride, size = struct.unpack_from("<IIQQ", body)
