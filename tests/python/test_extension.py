@@ -1054,6 +1054,7 @@ def bfloat16(values: Any) -> Any:
 # What _penstock uses, all of which Python 3.9 has.
 PYTHON_3_9 = """
     PyArg_ParseTuple PyArg_ParseTupleAndKeywords PyBool_FromLong PyBuffer_FillInfo PyBytes_AsString
+    PyBytes_AsStringAndSize
     PyBytes_FromStringAndSize PyCapsule_GetPointer PyCapsule_IsValid PyCapsule_New PyDict_Copy PyDict_New
     PyDict_Next PyDict_SetItemString PyDict_Type PyErr_CheckSignals PyErr_Clear PyErr_ExceptionMatches PyErr_Format
     PyErr_NoMemory PyErr_Occurred PyErr_SetObject PyErr_SetString PyEval_RestoreThread PyEval_SaveThread

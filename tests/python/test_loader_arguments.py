@@ -67,7 +67,7 @@ class Values(Refused):
         self.kind(r"device: .*, got \[0, 0, .*\.\.\.$", device=[0] * 1000)
 
     def test_words(self) -> None:
-        self.argument("labels: expected one of 'auto', 'none', 'folder', 'cls', 'json', got 'names'", labels="names")
+        self.argument("labels: expected one of 'auto', 'none', 'folder', 'cls', 'json', or a dict such as .*got 'names'", labels="names")
         self.argument("on_broken: expected one of 'substitute', 'mark', 'fail', got 'skip'", on_broken="skip")
         self.argument("decode: expected one of 'exact', 'fast'", decode="quick")
         self.argument("interpolation: expected one of 'bilinear', 'bicubic'", interpolation="cubic")

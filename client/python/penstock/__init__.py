@@ -12,7 +12,8 @@ A map of the package:
     epochs.py       the rules of epochs and iterators; state.py: what a checkpoint keeps
     arguments.py    all arguments together; checks.py: one; sources.py: source; environment.py: ranks;
                     devices.py: device; unknown.py: those of other loaders
-    transforms.py   transforms=; subset.py: indices=
+    transforms.py   transforms=; mixing.py: mixup=, cutmix= and their like; labelling.py: labels=
+    subset.py       indices=; weighing.py: weights=; kept.py: the files that the daemon reads both from
     readers.py      from shared memory to the user's own, on the CPU; cuda.py: on a device
     frameworks.py   torch's, NumPy's and JAX's arrays; views.py: read-only ones, for zero_copy
     batch.py        what batches() yields; errors.py: all that is raised

@@ -35,12 +35,15 @@ class Stream:
 class Batch:
     """A batch in shared memory: a lease that ends when this object and all its views are gone, or with `release`."""
 
-    count: int  # valid rows
+    count: int  # valid samples; each has info["views"] rows
+    height: int  # of its images: info's, or less
+    width: int
     last: bool  # of its epoch
     epoch: int
     batch: int
     def view(self, name: str) -> "View":
-        """`images` (uint8, batch_size x height x width x 3), `labels` (int64), `samples` (64 bytes each): rows to `count`."""
+        """`images` (rows x height x width x 3, or in planes, of the stream's dtype; bfloat16 as uint16), `labels` (int64; or
+        float32, count x label_width), `samples` (64 bytes for each row): what is valid."""
     def release(self) -> None:
         """Now. HeldError while views are alive; DetachedError when the daemon took it back meanwhile, and what was read must
         not be used. Twice does nothing."""
@@ -78,8 +81,37 @@ class Converter:
     def images(self, batch: Batch, block: Block) -> None:
         """Writes the batch's valid rows. Without the GIL."""
 
+class Mixer:
+    """penstock_mix: erasing, MixUp and CutMix of converted batches, and soft labels."""
+
+    def __init__(
+        self,
+        *,
+        mixup: float = 0,
+        cutmix: float = 0,
+        mix: float = 1,
+        mix_switch: float = 0.5,
+        erase: float = 0,
+        erase_scale: tuple[float, float] = (0.02, 0.33),
+        erase_ratio: tuple[float, float] = (0.3, 3.3),
+        erase_value: tuple[float, float, float] = (0, 0, 0),
+        erase_random: bool = False,
+        classes: int = 0,
+        smoothing: float = 0,
+    ) -> None:
+        """The fields of struct penstock_mix_options; ArgumentError names one that is out of its range."""
+    def plan(self, batch: Batch) -> bytes:
+        """What is done to its rows: struct penstock_mix_row, 64 bytes for each."""
+    def images(self, rows: bytes, block: Block, dtype: str, channels_last: bool, height: int, width: int) -> None:
+        """In place. Without the GIL."""
+    def labels(self, rows: bytes, batch: Batch, block: Block, width: int) -> None:
+        """float32, (count, width): `classes` of them, or as many as the labels have that are floats already."""
+
+def fill_images(batch: Batch, block: Block) -> None:
+    """The images of the valid rows, as the stream has them. Without the GIL."""
+
 def fill_labels(batch: Batch, block: Block) -> None:
-    """The labels, int64, of the valid rows."""
+    """The labels of the valid samples: int64, or float32 of label_width each."""
 
 def daemon_status(socket: str | None) -> str: ...
 
@@ -97,6 +129,16 @@ class Cuda:
         mean: tuple[float, ...],
         std: tuple[float, ...],
         prefetch: int = 2,
+        *,
+        mixup: float = 0,
+        cutmix: float = 0,
+        mix: float = 1,
+        mix_switch: float = 0.5,
+        erase: float = 0,
+        erase_scale: tuple[float, float] = (0.02, 0.33),
+        erase_ratio: tuple[float, float] = (0.3, 3.3),
+        erase_value: tuple[float, float, float] = (0, 0, 0),
+        erase_random: bool = False,
     ) -> None:
         """`dtype` is that of what `transform` writes: "float32", "float16", "bfloat16"."""
     def next(self, timeout_ms: int) -> tuple[int, bool, int, int, bytes, int, int] | None:
@@ -104,6 +146,8 @@ class Cuda:
         held, because it was not released, is given again."""
     def transform(self, out: int, queue: int) -> None:
         """Has the CUDA stream write the images, normalised, to device memory for batch_size rows."""
+    def targets(self, out: int, queue: int, classes: int, smoothing: float) -> None:
+        """Has the CUDA stream write soft labels, float32, to device memory for batch_size x classes of them."""
     def wait(self, queue: int) -> None:
         """Has the CUDA stream wait for the batch's copy."""
     def release(self, queue: int) -> None:

@@ -6,13 +6,14 @@ Everything that can be judged without the daemon is judged here, before one is s
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from . import checks, devices, environment, frameworks, sources, subset, transforms
+from . import checks, devices, environment, frameworks, labelling, mixing, sources, subset, transforms, weighing
 from .errors import ArgumentError, ArgumentTypeError, DatasetError, Error, from_code
 
 __all__ = ["FOREVER", "Opening", "Output", "explain", "read"]
@@ -22,7 +23,7 @@ _IMAGENET_MEAN = (0.485, 0.456, 0.406)
 _IMAGENET_STD = (0.229, 0.224, 0.225)
 _DTYPES = ("float32", "float16", "bfloat16", "uint8")
 _FILTERS = ("bilinear", "bicubic", "box", "hamming", "lanczos", "nearest")
-_UNSAID = ("auto", "exact", "bilinear")  # the daemon's own defaults, whose one home it is
+_UNSAID = ("exact", "bilinear")  # the daemon's own defaults, whose one home it is
 _U32, _U64 = 2**32 - 1, 2**64 - 1
 
 # What defines the batches of a stream, and so is not an argument of one that the configuration defines.
@@ -37,6 +38,11 @@ _DEFINING = (
     "threads",
     "memory",
     "indices",
+    "split",
+    "weights",
+    "epoch_length",
+    "repeats",
+    "views",
     "prefetch",
     "labels",
     "on_broken",
@@ -48,7 +54,8 @@ _DEFINING = (
 
 @dataclass(frozen=True)
 class Output:
-    """What becomes of a batch. `cuda` is the device's name to torch, None for the CPU; `jax` JAX's device."""
+    """What becomes of a batch. `cuda` is the device's name to torch, None for the CPU; `jax` JAX's device. `said`: of dtype,
+    mean, std and channels_last, what the user gave: it has to fit a stream whose images are floats already."""
 
     framework: str
     zero_copy: bool
@@ -58,6 +65,8 @@ class Output:
     std: tuple[float, float, float]
     cuda: Optional[str]
     jax: Any
+    mixing: Optional[mixing.Mixing] = None
+    said: "tuple[str, ...]" = ()
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,6 @@ def _maybe(options: dict[str, Any], key: str, value: Any) -> None:
 
 def _choices(given: Mapping[str, Any], options: dict[str, Any]) -> None:
     allowed = {
-        "labels": ("auto", "none", "folder", "cls", "json"),
         "on_broken": ("substitute", "mark", "fail"),
         "decode": ("exact", "fast"),
         "interpolation": _FILTERS,
@@ -106,6 +114,24 @@ def _choices(given: Mapping[str, Any], options: dict[str, Any]) -> None:
             options[key] = checks.choice(key, given[key], words)
         if options.get(key) in _UNSAID:
             del options[key]
+
+
+def _sizes(value: Mapping[Any, Any], made: Optional[int]) -> str:
+    """A side from an epoch on: options.image_sizes."""
+    if not value:
+        raise ArgumentError("image_size: expected a size from epoch 0 on, such as {0: 128, 16: 192}, got {}")
+    sizes = {
+        checks.number("image_size: an epoch", epoch, 0, _U32): checks.number(f"image_size[{epoch}]", size, 1, 2048)
+        for epoch, size in value.items()
+    }
+    if 0 not in sizes:
+        raise ArgumentError(f"image_size: expected a size from epoch 0 on, got {checks.shown(dict(value))}")
+    if made is not None:
+        raise ArgumentError(
+            f"image_size has a size for each epoch, and transforms makes images of {made}: leave the size out there, such "
+            'as {"RandomResizedCrop": {}}'
+        )
+    return json.dumps({str(epoch): sizes[epoch] for epoch in sorted(sizes)})
 
 
 def _size_of(given: Mapping[str, Any], default: Any, made: Optional[int]) -> int:
@@ -123,17 +149,39 @@ def _size_of(given: Mapping[str, Any], default: Any, made: Optional[int]) -> int
     return made
 
 
+def _sampling(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Which samples an epoch has, and how often."""
+    options: dict[str, Any] = {}
+    if given["indices"] is not None:
+        options["indices"] = subset.save(given["indices"])
+    if given["split"] is not None:
+        options["split"] = checks.text("split", given["split"])
+    if given["weights"] is not None:
+        options["weights"] = weighing.option(given["weights"])
+    if given["epoch_length"] is not None:
+        options["epoch_length"] = checks.number("epoch_length", given["epoch_length"], 1, 2**48)
+    for key, most in (("repeats", 16), ("views", 8)):
+        number = checks.number(key, given[key], 1, most)
+        if number != 1:
+            options[key] = number
+    return options
+
+
 def _definition(given: Mapping[str, Any], defaults: Mapping[str, Any], plan: transforms.Plan) -> dict[str, Any]:
     options: dict[str, Any] = {
         "batch_size": checks.number("batch_size", given["batch_size"], 1, 65536),
-        "image_size": _size_of(given, defaults["image_size"], plan.size),
         "train": int(checks.flag("train", given["train"])),
         "seed": checks.number("seed", given["seed"], 0, _U64),
     }
+    if isinstance(given["image_size"], Mapping):
+        options["image_sizes"] = _sizes(given["image_size"], plan.size)
+    else:
+        options["image_size"] = _size_of(given, defaults["image_size"], plan.size)
     for key in ("shuffle", "drop_last"):
         if given[key] is not None:
             options[key] = int(checks.flag(key, given[key]))
     _choices(given, options)
+    _maybe(options, "labels", labelling.option(given["labels"]))
     _maybe(options, "transforms", plan.json)
     if given["prefetch"] is not None:
         options["prefetch"] = checks.number("prefetch", given["prefetch"], 2, 64)
@@ -144,8 +192,7 @@ def _definition(given: Mapping[str, Any], defaults: Mapping[str, Any], plan: tra
         options["daemon_threads"] = checks.number("threads", given["threads"], 1, 1024)
     if given["memory"] is not None:
         options["daemon_memory"] = checks.size("memory", given["memory"])
-    if given["indices"] is not None:
-        options["indices"] = subset.save(given["indices"])
+    options.update(_sampling(given))
     return options
 
 
@@ -214,6 +261,8 @@ def _without_a_copy(given: Mapping[str, Any], plan: transforms.Plan, dtype: Opti
         "std": given["std"] is not None,
         "channels_last": not given["channels_last"],
         "transforms": plan.dtype not in (None, "uint8"),
+        **{key: given[key] for key in ("mixup", "cutmix", "label_smoothing")},
+        "transforms: RandomErasing, MixUp and CutMix": plan.erase is not None or plan.mix is not None,
     }
     for key, bad in wrong.items():
         if bad:
@@ -249,6 +298,12 @@ def _output(given: Mapping[str, Any], plan: transforms.Plan) -> Output:
         return _without_a_copy(given, plan, dtype, device)
     dtype = dtype or plan.dtype or "float32"
     mean, std = _normalisation(given, plan, dtype)
+    made = mixing.read(given, plan.erase, plan.mix)
+    if made is not None and dtype == "uint8" and (made.erase or made.mix.mixup or made.mix.cutmix):
+        raise ArgumentError(
+            'mixup, cutmix and RandomErasing behind Normalize are of floats, and dtype="uint8" gives pixels as they are: '
+            'leave out one of them, or take dtype="float32"'
+        )
     framework = frameworks.choose(framework)
     cuda, jax = None, None
     if framework == "torch":
@@ -257,7 +312,9 @@ def _output(given: Mapping[str, Any], plan: transforms.Plan) -> Output:
         jax = devices.jax_device(device)
     elif device.startswith("cuda"):
         raise ArgumentError(f"device={device!r} needs torch (or JAX): NumPy's arrays are in the CPU's memory")
-    return Output(framework, False, dtype, channels_last, mean, std, cuda, jax)
+    said = tuple(key for key in ("dtype", "mean", "std") if given[key] is not None)
+    said += () if channels_last else ("channels_last",)
+    return Output(framework, False, dtype, channels_last, mean, std, cuda, jax, made, said)
 
 
 # ---- refusals ----
@@ -265,13 +322,15 @@ def _output(given: Mapping[str, Any], plan: transforms.Plan) -> Output:
 _PLACE = re.compile(r"^open request:\d+:\d+: ")
 
 
-def explain(error: Error, indices: Optional[str] = None) -> Error:
-    """What the library or the daemon refused, said to who knows neither its struct nor its messages, nor the file that
-    `indices` were written to. What begins with a path is about what lies there: then it is the source that is wrong,
-    and not an argument."""
+def explain(error: Error, options: Mapping[str, Any]) -> Error:
+    """What the library or the daemon refused, said to who knows neither its struct nor its messages, nor the files that
+    `indices` and `weights` were written to. What begins with a path is about what lies there: then it is the source that
+    is wrong, and not an argument."""
     sentence = _PLACE.sub("", str(error)).replace("options.", "")
-    if indices is not None:
-        sentence = sentence.replace(f"indices: {indices}", "indices").replace(indices, "the list of indices")
+    for key in ("indices", "weights"):
+        path = options.get(key)
+        if path is not None and path != weighing.BALANCED:
+            sentence = sentence.replace(f"{key}: {path}", key).replace(path, f"the list of {key}")
     if error.code == errno.EINVAL and sentence.startswith("/"):
         told: Error = DatasetError(sentence)
         told.code = error.code
@@ -287,10 +346,11 @@ def _is_shared(options: Mapping[str, Any], named: Optional[str]) -> bool:
 
 def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
     """`given`: all arguments by name; `defaults`: what they are where the user says nothing."""
-    source = sources.pattern(given["source"])
+    mixture = sources.mixture(given["source"])
+    source = mixture or sources.pattern(given["source"])
     named = sources.stream_name(source)
     plan = transforms.plan(given["transforms"])
-    options = {"source": source, **_daemon(given), **_readers(given)}
+    options = {"sources" if mixture else "source": source, **_daemon(given), **_readers(given)}
     if named is None:
         options.update(_definition(given, defaults, plan))
     else:

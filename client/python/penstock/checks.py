@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from .errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["channels", "choice", "flag", "fraction", "number", "seconds", "shown", "size", "text"]
+__all__ = ["channels", "choice", "finite", "flag", "fraction", "is_number", "number", "seconds", "shown", "size", "text"]
 
 _MOST_BYTES = 2**63 - 1
 _SIZE = re.compile(r"\d+(\.\d+)?([KMGT](i?B)?|B)?", re.IGNORECASE)
@@ -66,7 +66,7 @@ def text(name: str, value: Any) -> str:
     return value
 
 
-def _real(name: str, value: Any, expected: str) -> float:
+def finite(name: str, value: Any, expected: str) -> float:
     try:
         if isinstance(value, (bool, str, bytes)):
             raise TypeError
@@ -80,8 +80,13 @@ def _real(name: str, value: Any, expected: str) -> float:
     return real
 
 
+def is_number(value: Any) -> bool:
+    """An int or a float, of Python's or NumPy's."""
+    return not isinstance(value, (bool, str, bytes)) and (hasattr(value, "__float__") or hasattr(value, "__index__"))
+
+
 def fraction(name: str, value: Any) -> float:
-    real = _real(name, value, "a share from 0 to 1")
+    real = finite(name, value, "a share from 0 to 1")
     if not 0 <= real <= 1:
         raise ArgumentError(f"{name}: expected a share from 0 to 1, got {shown(value)}")
     return real
@@ -92,7 +97,7 @@ def seconds(name: str, value: Any, forever: int) -> int:
     if value is None:
         return forever
     expected = "seconds, above 0 and at most 2,000,000, or None to wait for ever"
-    real = _real(name, value, expected)
+    real = finite(name, value, expected)
     if not 0 < real <= 2_000_000:
         raise ArgumentError(f"{name}: expected {expected}, got {shown(value)}")
     return max(1, round(real * 1000))
@@ -127,7 +132,7 @@ def channels(name: str, value: Any) -> Optional[tuple[float, float, float]]:
         raise ArgumentTypeError(f"{name}: expected {expected}, got {shown(value)}")
     if len(parts) != 3:
         raise ArgumentError(f"{name}: expected {expected}, got {len(parts)}: {shown(value)}")
-    red, green, blue = (_real(name, part, expected) for part in parts)
+    red, green, blue = (finite(name, part, expected) for part in parts)
     if name == "std" and 0.0 in (red, green, blue):
         raise ArgumentError(f"std: expected three numbers other than 0, got {shown(value)}")
     if name == "mean" and max(red, green, blue) > 1:

@@ -19,10 +19,12 @@ import numpy as np
 
 from . import _penstock, errors
 from .batch import Yielded
-from .readers import Reader, StreamReader
+from .frameworks import TorchArrays
+from .readers import OwnedReader, Reader, StreamReader
 
 if TYPE_CHECKING:
     from ._penstock import Stream
+    from .mixing import Mixing
 
 __all__ = ["CudaReader", "DeviceBatch"]
 
@@ -78,6 +80,11 @@ class Tensors:
         """Of memory on the device that is somebody else's."""
         return self._torch.as_tensor(_Lent(address, shape, kind), device=self.device).clone()
 
+    def targets(self, rows: int, classes: int) -> Tuple[Any, int]:
+        """Soft labels to be written, and where."""
+        tensor = self._torch.empty((rows, classes), dtype=self._torch.float32, device=self.device)
+        return tensor, int(tensor.data_ptr())
+
     def planes(self, pixels: Any) -> Any:
         """Pixels (rows, height, width, 3) as images."""
         images = pixels.permute(0, 3, 1, 2)
@@ -87,8 +94,18 @@ class Tensors:
 class _Attached:
     """Through libpenstock_cuda."""
 
-    def __init__(self, stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float]) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        tensors: Tensors,
+        mean: Sequence[float],
+        std: Sequence[float],
+        mixing: Optional[Mixing] = None,
+    ) -> None:
         info = stream.info
+        self._classes = 0 if mixing is None else mixing.classes_of(info)
+        self._smoothing = 0.0 if mixing is None else mixing.smoothing
+        drawn = {} if mixing is None else mixing.drawn()
         self._rows, self._height, self._width = info["batch_size"], info["height"], info["width"]
         self._raw = tensors.dtype == "uint8"
         self._stream = stream
@@ -97,7 +114,9 @@ class _Attached:
             dtype, mean, std = "float32", (0, 0, 0), (1, 1, 1)  # nothing is transformed
         else:
             dtype = tensors.dtype
-        self._cuda = _penstock.Cuda(stream, tensors.ordinal, dtype, tensors.channels_last, tuple(mean), tuple(std))
+        self._cuda = _penstock.Cuda(
+            stream, tensors.ordinal, dtype, tensors.channels_last, tuple(mean), tuple(std), **drawn
+        )
         self._state = self._cuda.state()
 
     def _images(self, address: int, count: int, queue: int) -> Any:
@@ -106,6 +125,13 @@ class _Attached:
         images, out = self._tensors.images(self._rows, self._height, self._width)
         self._cuda.transform(out, queue)
         return images if count == self._rows else images[:count]
+
+    def _labels(self, address: int, count: int, queue: int) -> Any:
+        if not self._classes:
+            return self._tensors.copy(address, (count,), "<i8")
+        targets, out = self._tensors.targets(self._rows, self._classes)
+        self._cuda.targets(out, queue, self._classes, self._smoothing)
+        return targets if count == self._rows else targets[:count]
 
     def next(self, timeout_ms: int) -> Optional[Yielded]:
         """A batch whose tensors could not be made (no memory, Ctrl-C) stays held, and is given again."""
@@ -116,7 +142,7 @@ class _Attached:
         queue = self._tensors.queue()
         self._cuda.wait(queue)
         images = self._images(images_at, count, queue)
-        labels = self._tensors.copy(labels_at, (count,), "<i8")
+        labels = self._labels(labels_at, count, queue)
         self._cuda.release(queue)
         self._state = self._cuda.state()
         return images, labels, DeviceBatch(count, last, epoch, batch, samples)
@@ -208,6 +234,34 @@ class _Copied(StreamReader):
         return self._normalise(pixels), labels, told
 
 
+class _Moved(OwnedReader):
+    """Made on the CPU, and copied as it is: what neither the kernels nor torch do as libpenstock does it."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        tensors: Tensors,
+        mean: Sequence[float],
+        std: Sequence[float],
+        mixing: Optional[Mixing],
+    ) -> None:
+        arrays = TorchArrays(tensors.dtype, tensors.channels_last)
+        converter = _penstock.Converter(tensors.dtype, tensors.channels_last, mean, std)
+        super().__init__(stream, arrays, converter, tensors.dtype, mixing)
+        self._device = tensors.device
+
+    def next(self, timeout_ms: int) -> Optional[Yielded]:
+        given = super().next(timeout_ms)
+        if given is None:
+            return None
+        images, labels, told = given
+        if isinstance(images, tuple):
+            images = tuple(view.to(self._device) for view in images)
+        else:
+            images = images.to(self._device)
+        return images, labels.to(self._device), told
+
+
 def _torch_device(device: Any) -> Any:
     """With an index. DeviceError where there is none such."""
     try:
@@ -227,22 +281,35 @@ def _torch_device(device: Any) -> Any:
     return torch.device("cuda", index)
 
 
-def _through_torch(stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float]) -> Reader:
+def _through_torch(
+    stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float], mixing: Optional[Mixing]
+) -> Reader:
+    if mixing is not None:
+        return _Moved(stream, tensors, mean, std, mixing)
     info = stream.info
     buffers = [_Pinned(info["batch_size"], info["height"], info["width"], tensors.device) for _ in range(2)]
     return _Copied(stream, Normaliser(tensors, mean, std), buffers)
 
 
-def _way(stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float]) -> Reader:
+def _way(
+    stream: Stream,
+    tensors: Tensors,
+    mean: Sequence[float],
+    std: Sequence[float],
+    mixing: Optional[Mixing],
+    one_size: bool,
+) -> Reader:
+    if stream.info["views"] > 1 or stream.info["label_type"] or not one_size:
+        return _Moved(stream, tensors, mean, std, mixing)
     if not hasattr(_penstock, "Cuda"):
-        return _through_torch(stream, tensors, mean, std)
+        return _through_torch(stream, tensors, mean, std, mixing)
     try:
-        return _Attached(stream, tensors, mean, std)
+        return _Attached(stream, tensors, mean, std, mixing)
     except errors.Error as error:
         if error.code != errno.ENOTSUP:
             raise
         warnings.warn(f"batches go through torch, not ahead of need: {error}", RuntimeWarning, stacklevel=3)
-    return _through_torch(stream, tensors, mean, std)
+    return _through_torch(stream, tensors, mean, std, mixing)
 
 
 class CudaReader:
@@ -251,7 +318,9 @@ class CudaReader:
     `stream` is open (best with the option `pin_memory` 1), and the reader's alone until `close()`: nothing but `info` and
     `closed` of it may be used. `device` is what torch.device() takes: "cuda", "cuda:1", an index-less "cuda" meaning
     torch's current device. `dtype` is "uint8", "float32", "float16" or "bfloat16"; `mean` and `std` are of three channels,
-    and not looked at for uint8. One thread at a time, as the stream itself.
+    and not looked at for uint8. `mixing` is done by libpenstock_cuda's kernels, or else on the CPU. Streams of several views,
+    of labels that are floats, and (`one_size` False) of images whose size changes with the epoch are made on the CPU, and
+    copied. One thread at a time, as the stream itself.
 
     DeviceError: no torch with CUDA, or no such device. Then the stream is untouched, and the caller's still.
     """
@@ -264,13 +333,15 @@ class CudaReader:
         mean: Sequence[float],
         std: Sequence[float],
         channels_last: bool,
+        mixing: Optional[Mixing] = None,
+        one_size: bool = True,
     ) -> None:
         tensors = Tensors(_torch_device(device), dtype, channels_last)
-        self._way = _way(stream, tensors, mean, std)
+        self._way = _way(stream, tensors, mean, std, mixing, one_size)
 
     def next(self, timeout_ms: int) -> Optional[Yielded]:
         """(images, labels, batch), None after the last epoch. The tensors are new and the caller's: images of shape
-        (count, 3, height, width), labels int64 of (count,), valid on torch's current CUDA stream of the device, as those
+        (count, 3, height, width), labels int64 of (count,), or soft ones, float32 of (count, classes), valid on torch's current CUDA stream of the device, as those
         of torch.empty are. `timeout_ms` as of Stream.next, and so are the errors."""
         return self._way.next(timeout_ms)
 

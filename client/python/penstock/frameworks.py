@@ -18,7 +18,7 @@ from .errors import ArgumentError
 if TYPE_CHECKING:
     from ._penstock import Block
 
-__all__ = ["Arrays", "JaxArrays", "NumpyArrays", "TorchArrays", "choose"]
+__all__ = ["Arrays", "JaxArrays", "NumpyArrays", "TorchArrays", "choose", "numpy_dtype"]
 
 _CHANNELS = 3
 
@@ -29,7 +29,8 @@ class Arrays(Protocol):
     channels_last: bool  # the order that the memory is to be written in
 
     def images(self, block: Block, count: int, height: int, width: int) -> Any: ...
-    def labels(self, block: Block, count: int) -> Any: ...
+    def labels(self, block: Block, count: int, width: int) -> Any:
+        """int64, (count,); or where `width` is above 0 float32, (count, width)."""
 
 
 def _installed(module: str) -> bool:
@@ -48,7 +49,8 @@ def choose(framework: str) -> str:
     return framework
 
 
-def _numpy_dtype(name: str) -> "np.dtype[Any]":
+def numpy_dtype(name: str) -> "np.dtype[Any]":
+    """ArgumentError where it is bfloat16 and nothing installed knows it."""
     if name != "bfloat16":
         return np.dtype(name)
     if not _installed("ml_dtypes"):
@@ -68,7 +70,7 @@ def _flat(block: Any, dtype: "np.dtype[Any]", count: int) -> Any:
 class NumpyArrays:
     def __init__(self, dtype: str, channels_last: bool) -> None:
         self.channels_last = channels_last
-        self._dtype = _numpy_dtype(dtype)
+        self._dtype = numpy_dtype(dtype)
 
     def images(self, block: Block, count: int, height: int, width: int) -> Any:
         array = _flat(block, self._dtype, count * height * width * _CHANNELS)
@@ -76,7 +78,9 @@ class NumpyArrays:
             return array.reshape(count, height, width, _CHANNELS).transpose(0, 3, 1, 2)
         return array.reshape(count, _CHANNELS, height, width)
 
-    def labels(self, block: Block, count: int) -> Any:
+    def labels(self, block: Block, count: int, width: int) -> Any:
+        if width:
+            return _flat(block, np.dtype(np.float32), count * width).reshape(count, width)
         return _flat(block, np.dtype(np.int64), count)
 
 
@@ -94,21 +98,24 @@ class TorchArrays:
             return tensor.view(count, height, width, _CHANNELS).permute(0, 3, 1, 2)
         return tensor.view(count, _CHANNELS, height, width)
 
-    def labels(self, block: Block, count: int) -> Any:
+    def labels(self, block: Block, count: int, width: int) -> Any:
+        if width:
+            return self._torch.frombuffer(block, dtype=self._torch.float32, count=count * width).view(count, width)
         return self._torch.frombuffer(block, dtype=self._torch.int64, count=count)
 
 
 class JaxArrays:
-    """Of `device`, one of jax.devices(). On the CPU they are the block itself: JAX's arrays are never written to."""
+    """Of `device`, one of jax.devices(). On the CPU they are the block itself, where it is in the order of their shape:
+    JAX's arrays are never written to."""
 
-    def __init__(self, dtype: str, device: Any) -> None:
+    def __init__(self, dtype: str, device: Any, channels_last: bool = False) -> None:
         import jax
 
-        self.channels_last = False
+        self.channels_last = channels_last
         self._jax: Any = jax
         self._device = device
         self._host: Any = jax.devices("cpu")[0]
-        self._numpy = NumpyArrays(dtype, False)
+        self._numpy = NumpyArrays(dtype, channels_last)
 
     def _place(self, array: Any) -> Any:
         if self._device == self._host:
@@ -116,11 +123,11 @@ class JaxArrays:
         return self._jax.device_put(array, self._device)
 
     def images(self, block: Block, count: int, height: int, width: int) -> Any:
-        array = self._numpy.images(block, count, height, width)
+        array = np.ascontiguousarray(self._numpy.images(block, count, height, width))
         if array.dtype.kind not in "uf":  # NumPy hands no dtypes of others on by DLPack
             return self._jax.device_put(array, self._device)
         return self._place(array)
 
-    def labels(self, block: Block, count: int) -> Any:
+    def labels(self, block: Block, count: int, width: int) -> Any:
         """int32 unless JAX was told to have 64 bits: labels of classes fit."""
-        return self._jax.device_put(self._numpy.labels(block, count), self._device)
+        return self._jax.device_put(self._numpy.labels(block, count, width), self._device)

@@ -98,8 +98,9 @@ class Loader:
     """Batches of a dataset: `for images, labels in loader`, once for each epoch. docs/python.md, in penstock's
     repository, has all of it. None means what `train` implies, or the environment says.
 
-    source       a folder, a tar, a glob or brace range of tars, a list of tars, "stream:NAME" of the running daemon
-    batch_size   of each rank; image_size: pixels of a side
+    source       a folder, a tar, a glob or brace range of tars, a list of tars, "stream:NAME" of the running daemon; or
+                 several with weights: [(source, weight), ...]
+    batch_size   of each rank; image_size: pixels of a side, or {epoch: pixels} for a size that grows
     train        True: RandomResizedCrop and flip, shuffled, the last short batch dropped. False: Resize and CenterCrop,
                  in order, the last batch short. shuffle, drop_last: otherwise than that
     seed         the same one gives the same bytes
@@ -109,10 +110,15 @@ class Loader:
     dtype        "float32", "float16", "bfloat16", "uint8"; mean, std: of pixels from 0 to 1, ImageNet's if not said
     device       "cpu", "cuda", "cuda:1"; "auto": CUDA where torch finds it
     zero_copy    read-only NumPy views of the daemon's memory, uint8
-    indices      the samples that an epoch consists of: numbers, or a mask of bools
+    indices      the samples that an epoch consists of: numbers, or a mask of bools; split: "train[:90%]"
+    weights      how often each sample is drawn: "balanced", numbers, or a .npy file; epoch_length: samples of an epoch;
+                 repeats: how often in a row each comes, transformed anew
+    views        images made of each sample: above 1 images is a tuple of so many tensors
+    mixup, cutmix        alphas; mix_prob, mix_switch: how often a batch is mixed, and then by CutMix. Labels are then
+                 float32, (batch_size, num_classes); so they are with label_smoothing
     timeout, reconnect   seconds: that a batch may take; that a daemon which is gone is waited for. None: for ever
     prefetch     batches that may exist at once, made or lent
-    labels       where they come from: "auto", "none", "folder", "cls", "json"
+    labels       where they come from: "auto", "none", "folder", "cls", "json", {"manifest": "labels.csv", "type": "multi_hot"}
     on_broken    "substitute", "mark", "fail"; max_broken: the share of broken images that ends the loader
     decode       "exact", "fast"; interpolation: "bilinear", "bicubic", "box", "hamming", "lanczos", "nearest"
     channels_last        the order in memory; the shape is (batch_size, 3, image_size, image_size) in both
@@ -125,7 +131,7 @@ class Loader:
         self,
         source: Any,
         batch_size: int = 64,
-        image_size: int = 224,
+        image_size: Any = 224,
         train: bool = True,
         seed: int = 0,
         shuffle: Optional[bool] = None,
@@ -143,7 +149,18 @@ class Loader:
         timeout: Optional[float] = 120,
         *,
         prefetch: Optional[int] = None,
-        labels: str = "auto",
+        split: Optional[str] = None,
+        weights: Any = None,
+        epoch_length: Optional[int] = None,
+        repeats: int = 1,
+        views: int = 1,
+        mixup: Optional[float] = None,
+        cutmix: Optional[float] = None,
+        mix_prob: float = 1.0,
+        mix_switch: float = 0.5,
+        num_classes: Optional[int] = None,
+        label_smoothing: float = 0.0,
+        labels: Any = "auto",
         on_broken: Optional[str] = None,
         max_broken: Optional[float] = None,
         decode: str = "exact",
@@ -212,28 +229,60 @@ class Loader:
             options["group"] = f"{self._opening.group}/{self._opened}"
         return options
 
-    def _make_reader(self, stream: _penstock.Stream) -> readers.Reader:
+    def _check_converted(self, info: "dict[str, int]") -> None:
+        """ArgumentError where the stream's images are floats, and others were asked for."""
         output = self._opening.output
-        if output.cuda is not None:
-            self._classes, self._config = stream.classes(), json.loads(stream.config())
-            return cuda.CudaReader(stream, output.cuda, output.dtype, output.mean, output.std, output.channels_last)
+        dtype, last = readers.DTYPES[info["dtype"]], info["layout"] == 0
+        wrong = [name for name in output.said if name in ("mean", "std")]
+        wrong += ["dtype"] if "dtype" in output.said and output.dtype != dtype else []
+        wrong += ["channels_last"] if "channels_last" in output.said and output.channels_last != last else []
+        if wrong:
+            raise errors.ArgumentError(
+                f"{', '.join(wrong)}: the daemon makes the images of {self._opening.source!r}, {dtype} "
+                f"{'in the order of pixels' if last else 'in planes'}: leave it out, or change it in its configuration"
+            )
+
+    def _make_arrays(self, dtype: str, channels_last: bool, converted: bool) -> frameworks.Arrays:
+        output = self._opening.output
+        if output.framework == "torch":
+            return frameworks.TorchArrays(dtype, channels_last)
+        if output.framework == "jax":
+            return frameworks.JaxArrays(dtype, output.jax, converted and channels_last)
+        return frameworks.NumpyArrays(dtype, channels_last)
+
+    def _make_reader(self, stream: _penstock.Stream) -> readers.Reader:
+        output, info = self._opening.output, stream.info
+        converted = bool(info["dtype"] or info["layout"])
         if output.zero_copy:
             return readers.ViewReader(stream)
-        arrays: frameworks.Arrays
-        if output.framework == "torch":
-            arrays = frameworks.TorchArrays(output.dtype, output.channels_last)
-        elif output.framework == "jax":
-            arrays = frameworks.JaxArrays(output.dtype, output.jax)
+        if converted:
+            self._check_converted(info)
+            dtype, channels_last = readers.DTYPES[info["dtype"]], info["layout"] == 0
         else:
-            arrays = frameworks.NumpyArrays(output.dtype, output.channels_last)
-        converter = _penstock.Converter(output.dtype, arrays.channels_last, output.mean, output.std)
-        return readers.OwnedReader(stream, arrays, converter)
+            dtype, channels_last = output.dtype, output.channels_last
+        if output.cuda is not None:
+            self._classes, self._config = stream.classes(), json.loads(stream.config())
+            if converted:
+                raise errors.ArgumentError(
+                    f"device: the daemon makes the images of {self._opening.source!r} {dtype}, and those that go to a "
+                    'device are uint8 until they are there: take device="cpu" and images.to(...), or leave dtype out of its '
+                    "configuration"
+                )
+            one_size = not isinstance(self._config.get("image_size"), dict)
+            return cuda.CudaReader(
+                stream, output.cuda, dtype, output.mean, output.std, channels_last, output.mixing, one_size
+            )
+        arrays = self._make_arrays(dtype, channels_last, converted)
+        converter = None
+        if not converted:
+            converter = _penstock.Converter(dtype, arrays.channels_last, output.mean, output.std)
+        return readers.OwnedReader(stream, arrays, converter, dtype, output.mixing)
 
     def _open(self, state: Optional[State]) -> None:
         try:
             stream = _penstock.Stream(self._options(state))
         except errors.Error as error:
-            raise arguments.explain(error, self._opening.options.get("indices")) from None
+            raise arguments.explain(error, self._opening.options) from None
         self._opened += 1
         try:
             if self._opening.mask is not None:
@@ -452,7 +501,12 @@ class Loader:
 
     @property
     def image_size(self) -> int:
+        """The largest, where it changes with the epoch."""
         return self._info["height"]
+
+    @property
+    def views(self) -> int:
+        return self._info["views"]
 
     @property
     def rank(self) -> int:

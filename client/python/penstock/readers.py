@@ -3,7 +3,8 @@
 The copy is what makes a batch stay valid for as long as it is kept; it is also the conversion to floats, so that every
 pixel is read and written once. A block is taken before the wait, so that the pages of a new one are there when the
 batch is; the slot goes back as soon as the copy is made. One block is kept for use again: a loop that keeps nothing has
-two of them in turn, the one it works on and the one being filled.
+two of them in turn, the one it works on and the one being filled. Blocks are of the largest batch: where the size of the
+images changes with the epoch, smaller ones use a part. MixUp, CutMix and erasing are done to the copy.
 
 For CUDA devices cuda.CudaReader does the same.
 """
@@ -15,17 +16,26 @@ from typing import TYPE_CHECKING, Any, Optional, Protocol, Tuple
 
 import numpy as np
 
-from ._penstock import Pool, fill_labels
+from ._penstock import Mixer, Pool, fill_images, fill_labels
 from .batch import SAMPLE, Told
+from .frameworks import numpy_dtype
 from .views import SlotArray
 
 if TYPE_CHECKING:
     from ._penstock import Batch, Converter, Stream
     from .frameworks import Arrays
+    from .mixing import Mixing
 
-__all__ = ["OwnedReader", "Reader", "StreamReader", "ViewReader"]
+__all__ = ["DTYPES", "OwnedReader", "Reader", "StreamReader", "ViewReader", "split"]
 
 _KEEP = 1  # unused blocks
+DTYPES = ("uint8", "float32", "float16", "bfloat16")  # enum penstock_dtype
+_ITEM_BYTES = {"uint8": 1, "float32": 4, "float16": 2, "bfloat16": 2}
+
+
+def split(images: Any, views: int) -> Any:
+    """Rows of several views, which are neighbours, as a tuple with an array for each view; of one as they are."""
+    return images if views == 1 else tuple(images[view::views] for view in range(views))
 
 
 class Reader(Protocol):
@@ -67,36 +77,94 @@ class StreamReader:
         self._stream.close()
 
 
+class _Mixed:
+    """What is done to a batch besides converting it."""
+
+    def __init__(self, mixing: Mixing, info: "dict[str, int]", dtype: str, channels_last: bool) -> None:
+        drawn = mixing.drawn()
+        self.classes = mixing.classes_of(info)  # width of soft labels; 0: they stay as they are
+        counted = 0 if info["label_type"] else self.classes
+        self._mixer = Mixer(**drawn, classes=counted, smoothing=mixing.smoothing)
+        self._images = bool(drawn["mixup"] or drawn["cutmix"] or drawn["erase"])
+        self._layout = (dtype, channels_last)
+
+    def labels(self, batch: Batch, block: Any) -> bytes:
+        """Writes them, while the batch is held. What is to be done to its images."""
+        rows = self._mixer.plan(batch)
+        if self.classes:
+            self._mixer.labels(rows, batch, block, self.classes)
+        else:
+            fill_labels(batch, block)
+        return rows
+
+    def images(self, rows: bytes, block: Any, height: int, width: int) -> None:
+        if self._images:
+            self._mixer.images(rows, block, *self._layout, height, width)
+
+
 class OwnedReader(StreamReader):
-    def __init__(self, stream: Stream, arrays: Arrays, converter: Converter) -> None:
+    """`converter` None: images stay as the stream has them, of `dtype`, in the order that `arrays` has too."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        arrays: Arrays,
+        converter: Optional[Converter],
+        dtype: str,
+        mixing: Optional[Mixing] = None,
+    ) -> None:
         super().__init__(stream)
         info = stream.info
-        self._height, self._width = info["height"], info["width"]
+        height, width = info["height"], info["width"]
+        self._views = info["views"]
         self._arrays = arrays
         self._converter = converter
-        rows = info["batch_size"]
-        self._images = Pool(rows * converter.row_bytes(self._height, self._width), _KEEP)
-        self._labels = Pool(rows * 8, _KEEP)
+        self._mixed = None if mixing is None else _Mixed(mixing, info, dtype, arrays.channels_last)
+        soft = self._mixed.classes if self._mixed is not None else 0
+        self._label_width = soft or (info["label_width"] if info["label_type"] else 0)
+        row = height * width * 3 * _ITEM_BYTES[dtype]
+        self._images = Pool(info["batch_size"] * self._views * row, _KEEP)
+        self._labels = Pool(info["batch_size"] * (self._label_width * 4 or 8), _KEEP)
 
     def next(self, timeout_ms: int) -> Optional[Tuple[Any, Any, Told]]:
         images, labels = self._images.take(), self._labels.take()
         batch = self._stream.next(timeout_ms)
         if batch is None:
             return None
-        self._converter.images(batch, images)
-        fill_labels(batch, labels)
+        if self._converter is not None:
+            self._converter.images(batch, images)
+        else:
+            fill_images(batch, images)
+        if self._mixed is not None:
+            rows = self._mixed.labels(batch, labels)
+        else:
+            fill_labels(batch, labels)
         told = _Told(batch.count, batch.last, batch.epoch, batch.batch, bytes(batch.view("samples")))
+        height, width = batch.height, batch.width
         batch.release()
-        count = told.count
-        return (self._arrays.images(images, count, self._height, self._width), self._arrays.labels(labels, count), told)
+        if self._mixed is not None:
+            self._mixed.images(rows, images, height, width)
+        made = self._arrays.images(images, told.count * self._views, height, width)
+        return split(made, self._views), self._arrays.labels(labels, told.count, self._label_width), told
 
 
 class ViewReader(StreamReader):
     """The slot goes back when the last view of it is gone."""
 
+    def __init__(self, stream: Stream) -> None:
+        super().__init__(stream)
+        info = stream.info
+        self._views = info["views"]
+        self._planes = bool(info["layout"])
+        self._dtype = numpy_dtype(DTYPES[info["dtype"]])
+
     @staticmethod
     def _view(batch: Batch, name: str) -> Any:
         return np.asarray(batch.view(name)).view(SlotArray)
+
+    def _pictures(self, batch: Batch) -> Any:
+        images = self._view(batch, "images").view(self._dtype)
+        return split(images if self._planes else images.transpose(0, 3, 1, 2), self._views)
 
     def next(self, timeout_ms: int) -> Optional[Tuple[Any, Any, Told]]:
         batch = self._stream.next(timeout_ms)
@@ -105,4 +173,4 @@ class ViewReader(StreamReader):
         records: Any = batch.view("samples")
         samples = np.frombuffer(records, SAMPLE).view(SlotArray)
         told = _Told(batch.count, batch.last, batch.epoch, batch.batch, samples)
-        return self._view(batch, "images").transpose(0, 3, 1, 2), self._view(batch, "labels"), told
+        return self._pictures(batch), self._view(batch, "labels"), told

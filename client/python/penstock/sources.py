@@ -1,5 +1,5 @@
 """What a user may pass as `source`, made the text that the daemon expands: one path, a glob, a brace range,
-stream:NAME.
+stream:NAME; or several of them with weights, made its list of datasets.
 
 The daemon knows no lists, but it knows braces: a list of tars becomes their common beginning and end with the rest in
 braces, so that also a thousand shards fit into a request.
@@ -7,21 +7,23 @@ braces, so that also a thousand shards fit into a request.
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
+from . import checks
 from .errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["STREAM", "pattern", "stream_name"]
+__all__ = ["STREAM", "mixture", "pattern", "stream_name"]
 
 STREAM = "stream:"
 _MOST_BYTES = 4095  # of a pattern: daemon/source/spec.h, SPEC_TEXT_MAX
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|pipe:")  # what WebDataset and others read besides
 _EXPECTED = (
     "source: expected a folder, a tar, a glob (train-*.tar), a brace range (train-{000000..000146}.tar), "
-    "stream:NAME, or a list of tars"
+    "stream:NAME, a list of tars, or a list of pairs (source, weight)"
 )
 
 
@@ -106,3 +108,39 @@ def pattern(source: Any) -> str:
             "glob or a brace range, or link them into one folder"
         )
     return text
+
+
+def _pairs(source: Any) -> Optional[list[tuple[Any, Any]]]:
+    """(source, weight) of each dataset; None: there are no weights."""
+    if isinstance(source, Mapping):
+        return list(source.items())
+    if not isinstance(source, (list, tuple)) or not source:
+        return None
+    paired = [isinstance(item, (list, tuple)) and len(item) == 2 and checks.is_number(item[1]) for item in source]
+    if not any(paired):
+        return None
+    if not all(paired):
+        bad = source[paired.index(False)]
+        raise ArgumentError(f"{_EXPECTED}; in a list of pairs there is {checks.shown(bad)}")
+    return [(item[0], item[1]) for item in source]
+
+
+def _part(source: Any, weight: Any) -> "dict[str, Any]":
+    text = pattern(source)
+    if stream_name(text) is not None:
+        raise ArgumentError(f"source: {text} cannot be one of several: name the folder or the tars")
+    expected = f"a weight above 0 for {text}"
+    value = checks.finite("source", weight, expected)
+    if value <= 0:
+        raise ArgumentError(f"source: expected {expected}, got {checks.shown(weight)}")
+    return {"source": os.path.abspath(text), "weight": int(value) if value == int(value) else value}
+
+
+def mixture(source: Any) -> Optional[str]:
+    """The text for options.sources; None: `source` is one dataset."""
+    pairs = _pairs(source)
+    if pairs is None:
+        return None
+    if not pairs:
+        raise ArgumentError(f"{_EXPECTED}; got an empty mapping")
+    return json.dumps([_part(one, weight) for one, weight in pairs])

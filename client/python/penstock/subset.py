@@ -1,24 +1,14 @@
-"""A subset of a dataset, as a user says it, made the file that the daemon reads.
-
-The daemon takes no sample numbers by message and no descriptors from clients, so they go by file: a folder of the
-user's cache holds one for each content, named by its hash. So all ranks of a node name the same file, and whoever
-opens the same subset again writes nothing.
-"""
+"""A subset of a dataset, as a user says it, made the file that the daemon reads (kept.py)."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import io
-import os
-import stat
-import tempfile
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import ArgumentError
+from .kept import keep
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_mask", "mask_length", "save"]
 
-_KEPT_S = 30 * 24 * 3600
 _EXPECTED = (
     "indices: expected the numbers of samples: a sequence of ints, a range, an array or tensor of integers with one "
     "dimension, or a mask with one bool for each sample of the dataset"
@@ -110,74 +99,6 @@ def _bytes(numbers: Numbers) -> bytes:
     return file.getvalue()
 
 
-def _usable(folder: str) -> bool:
-    """Makes the folder; false where it cannot be written to, or is another user's."""
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        return os.stat(folder).st_uid == os.getuid() and os.access(folder, os.W_OK | os.X_OK)
-    except OSError:
-        return False
-
-
-def _folders() -> list[str]:
-    """Where the files may lie, the first that can be used first."""
-    cache, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~")
-    folders = [cache] if os.path.isabs(cache) else [os.path.join(home, ".cache")] if os.path.isabs(home) else []
-    folders = [os.path.join(folder, "penstock", "indices") for folder in folders]
-    return [*folders, os.path.join(tempfile.gettempdir(), f"penstock-{os.getuid()}", "indices")]
-
-
-def _folder() -> str:
-    for folder in _folders():
-        if _usable(folder):
-            return folder
-    raise ArgumentError(
-        f"indices: no folder for the subset's file can be written to ({', '.join(_folders())}): set XDG_CACHE_HOME"
-    )
-
-
-def _is_good(path: str, content: bytes) -> bool:
-    """Whether the file is there and whole. It counts as used from now on, before it is looked at, so that nobody
-    removes it afterwards."""
-    try:
-        os.utime(path)
-        with open(path, "rb") as file:
-            return file.read() == content
-    except OSError:
-        return False
-
-
-def _write(path: str, content: bytes) -> None:
-    """Beside its place and renamed: a reader finds all of it or nothing."""
-    file, beside = tempfile.mkstemp(prefix=".new-", suffix=".npy", dir=os.path.dirname(path))
-    try:
-        with os.fdopen(file, "wb") as stream:
-            stream.write(content)
-        os.replace(beside, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        raise ArgumentError(
-            f"indices: cannot write {path}: {error.strerror}: free some space, or set XDG_CACHE_HOME"
-        ) from error
-
-
-def _sweep(folder: str, keep: str) -> None:
-    """Removes what nobody has used for 30 days, also what a process that was killed left."""
-    oldest = time.time() - _KEPT_S
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                info = entry.stat(follow_symlinks=False)
-                if (
-                    entry.name.endswith(".npy")
-                    and entry.path != keep
-                    and stat.S_ISREG(info.st_mode)
-                    and info.st_mtime < oldest
-                ):
-                    os.unlink(entry.path)
-
-
 def save(indices: Any, samples: int | None = None) -> str:
     """Writes what a user passes as Loader(indices=...), and returns the file's absolute path, for the stream's option
     `indices`.
@@ -185,10 +106,4 @@ def save(indices: Any, samples: int | None = None) -> str:
     `indices`: a sequence of ints, a range, an array or tensor of integers, a Subset's `.indices`, or a mask of bools.
     Order and repetitions are kept. `samples`: of the dataset; None where it is not known yet: then the daemon says what
     lies beyond the dataset, and check_mask what of a mask does not fit it. ArgumentError: what is wrong, and where."""
-    content = _bytes(_numbers(indices, samples))
-    folder = _folder()
-    path = os.path.join(folder, hashlib.sha256(content).hexdigest()[:32] + ".npy")
-    if not _is_good(path, content):
-        _write(path, content)
-        _sweep(folder, path)
-    return path
+    return keep("indices", _bytes(_numbers(indices, samples)))

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from .errors import ArgumentError
+from .mixing import Erase, Mix
 
 __all__ = ["Plan", "plan"]
 
@@ -32,7 +33,8 @@ class Plan:
     `json` is options.transforms; None: what `train` implies. `size` is the side of the images that the list makes, None
     where nothing was given or it cannot be told. `dtype` is "uint8", "float32", "float16" or "bfloat16", None: the list does
     not say (the loader's default). `mean` and `std` belong to floats, per channel, as (x / 255 - mean) / std, computed in
-    float32 and rounded once to what is shorter; None: the list does not make floats.
+    float32 and rounded once to what is shorter; None: the list does not make floats. `erase` is RandomErasing behind
+    Normalize, `mix` v2.MixUp and v2.CutMix at the end: the loader does them to batches (mixing.py).
     """
 
     json: Optional[str] = None
@@ -40,6 +42,8 @@ class Plan:
     std: Optional[tuple[float, float, float]] = None
     dtype: Optional[str] = None
     size: Optional[int] = None
+    erase: Optional[Erase] = None
+    mix: Optional[Mix] = None
 
 
 def plan(transforms: Any) -> Plan:

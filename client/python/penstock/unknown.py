@@ -18,8 +18,8 @@ _INSTEAD = {
     "pin_memory_device": "say where batches go with device=; memory is pinned as it needs",
     "prefetch_factor": "say with prefetch= how many batches may be ready ahead (default 4)",
     "persistent_workers": "the daemon lives as long as the loader, over all epochs; persistent_workers is not needed",
-    "sampler": "the daemon shuffles itself: use shuffle= and seed=, indices= for a subset, and rank= and world_size= "
-    "(or torchrun) in the place of a DistributedSampler",
+    "sampler": "the daemon shuffles itself: use shuffle= and seed=, indices= or split= for a subset, weights= in the place of "
+    "a WeightedRandomSampler, and rank= and world_size= (or torchrun) in that of a DistributedSampler",
     "batch_sampler": "use batch_size=, shuffle=, drop_last= and indices=",
     "collate_fn": "batches come as (images, labels); what is to be done to a whole batch belongs into the loop",
     "worker_init_fn": "there are no workers in Python; randomness follows from seed= alone",
@@ -27,6 +27,12 @@ _INSTEAD = {
     "multiprocessing_context": "there are no worker processes in Python",
     "in_order": "batches always come in order",
     "dataset": "pass the folder or the tars themselves: Loader(source, ...)",
+    "mixup_alpha": "use mixup=",
+    "cutmix_alpha": "use cutmix=",
+    "smoothing": "use label_smoothing=",
+    "num_samples": "use epoch_length=",
+    "replacement": "weights= draws with replacement; without weights each sample comes once",
+    "ra_reps": "use repeats=",
     "root": "pass the folder as the first argument: Loader(source, ...)",
     "path": "pass the path as the first argument: Loader(source, ...)",
     "transform": "pass transforms=[...], torchvision's objects or their names; or leave it out for what train= implies",

@@ -19,6 +19,8 @@ PyObject *batch_new(struct module_state *state, struct lease *lease)
 		return NULL;
 	self->lease = lease;
 	self->count = lease->batch.count;
+	self->height = lease->batch.height;
+	self->width = lease->batch.width;
 	self->last = (lease->batch.flags & PENSTOCK_LAST) != 0;
 	self->epoch = lease->batch.epoch;
 	self->batch = lease->batch.batch;
@@ -40,6 +42,11 @@ struct lease *batch_lease(struct module_state *state, PyObject *object)
 	else
 		return lease;
 	return NULL;
+}
+
+uint32_t batch_rows(const struct lease *lease)
+{
+	return lease->batch.count * lease->channel->info.views;
 }
 
 static PyObject *batch_view(PyObject *object, PyObject *name)
@@ -93,7 +100,9 @@ static void batch_dealloc(PyObject *object)
 }
 
 static PyMemberDef batch_members[] = {
-	{"count", T_UINT, offsetof(struct batch, count), READONLY, "valid rows"},
+	{"count", T_UINT, offsetof(struct batch, count), READONLY, "valid samples"},
+	{"height", T_UINT, offsetof(struct batch, height), READONLY, "of its images"},
+	{"width", T_UINT, offsetof(struct batch, width), READONLY, NULL},
 	{"last", T_BOOL, offsetof(struct batch, last), READONLY, "of its epoch"},
 	{"epoch", T_ULONGLONG, offsetof(struct batch, epoch), READONLY, NULL},
 	{"batch", T_ULONGLONG, offsetof(struct batch, batch), READONLY, "number in its epoch"},

@@ -7,7 +7,7 @@
 struct batch {
 	PyObject ob_base;
 	struct lease *lease; /* NULL: released */
-	unsigned int count;
+	unsigned int count, height, width;
 	char last;
 	unsigned long long epoch, batch;
 };
@@ -21,3 +21,6 @@ PyObject *batch_new(struct module_state *state, struct lease *lease);
 /* The lease of an object that must be a Batch, borrowed. NULL with an exception: another type, it
  * was released, or this process is a child. */
 struct lease *batch_lease(struct module_state *state, PyObject *object);
+
+/* Rows of images: count x views. */
+uint32_t batch_rows(const struct lease *lease);

@@ -7,6 +7,7 @@
 #include "client/python/src/convert.h"
 
 #include "client/python/src/batch.h"
+#include "client/python/src/channels.h"
 #include "client/python/src/errors.h"
 #include "client/python/src/pool.h"
 
@@ -26,7 +27,7 @@ static const char *const converter_dtypes[] = {
 	[PENSTOCK_BFLOAT16] = "bfloat16",
 };
 
-static int converter_read_dtype(const char *name, uint32_t *ret_dtype)
+int convert_read_dtype(const char *name, uint32_t *ret_dtype)
 {
 	for (uint32_t i = 0; i < sizeof converter_dtypes / sizeof *converter_dtypes; i++) {
 		if (strcmp(name, converter_dtypes[i]) == 0) {
@@ -37,34 +38,6 @@ static int converter_read_dtype(const char *name, uint32_t *ret_dtype)
 	PyErr_Format(PyExc_ValueError,
 		"dtype is \"%s\": expected uint8, float32, float16 or bfloat16", name);
 	return -1;
-}
-
-static int converter_read_channel(PyObject *sequence, Py_ssize_t i, float *ret_value)
-{
-	PyObject *item = PySequence_GetItem(sequence, i);
-	double value = item ? PyFloat_AsDouble(item) : -1;
-	Py_XDECREF(item);
-	if (value == -1 && PyErr_Occurred())
-		return -1;
-	*ret_value = (float)value;
-	return 0;
-}
-
-static int converter_read_channels(PyObject *sequence, const char *name, float *ret_values)
-{
-	Py_ssize_t n = PySequence_Size(sequence);
-	if (n < 0)
-		return -1;
-	if (n != 3) {
-		PyErr_Format(PyExc_ValueError,
-			"%s has %zd numbers: expected 3, for red, green and blue", name, n);
-		return -1;
-	}
-	for (Py_ssize_t i = 0; i < n; i++) {
-		if (converter_read_channel(sequence, i, &ret_values[i]) < 0)
-			return -1;
-	}
-	return 0;
 }
 
 static int converter_read_options(
@@ -79,10 +52,10 @@ static int converter_read_options(
 		    args, kwargs, "spOO", names, &dtype, &channels_last, &mean, &std))
 		return -1;
 	options->layout = channels_last ? PENSTOCK_NHWC : PENSTOCK_NCHW;
-	if (converter_read_dtype(dtype, &options->dtype) < 0 ||
-		converter_read_channels(mean, "mean", options->mean) < 0)
+	if (convert_read_dtype(dtype, &options->dtype) < 0 ||
+		channels_read(mean, "mean", options->mean) < 0)
 		return -1;
-	return converter_read_channels(std, "std", options->std);
+	return channels_read(std, "std", options->std);
 }
 
 static PyObject *converter_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -113,46 +86,82 @@ static PyObject *converter_row_bytes(PyObject *object, PyObject *args)
 		penstock_convert_row_bytes(((struct converter *)object)->convert, height, width));
 }
 
+/* The lease of `batch`, and `target` as a block, of whoever calls with (batch, block). */
+static struct lease *convert_read_target(
+	struct module_state *state, PyObject *args, PyObject **ret_target)
+{
+	PyObject *batch;
+	if (!PyArg_ParseTuple(args, "OO", &batch, ret_target))
+		return NULL;
+	return batch_lease(state, batch);
+}
+
 static PyObject *converter_images(PyObject *object, PyObject *args)
 {
 	struct module_state *state = module_state_of(object);
 	const struct penstock_convert *convert = ((struct converter *)object)->convert;
-	PyObject *batch, *target;
-	if (!PyArg_ParseTuple(args, "OO", &batch, &target))
-		return NULL;
-	struct lease *lease = batch_lease(state, batch);
+	PyObject *target;
+	struct lease *lease = convert_read_target(state, args, &target);
 	if (!lease)
 		return NULL;
-	const struct penstock_stream_info *info = &lease->channel->info;
-	uint32_t count = lease->batch.count;
+	const struct penstock_batch *batch = &lease->batch;
+	if (lease->channel->info.dtype != PENSTOCK_UINT8 ||
+		lease->channel->info.layout != PENSTOCK_NHWC) {
+		PyErr_SetString(PyExc_ValueError, "the stream's images are converted already");
+		return NULL;
+	}
+	uint32_t rows = batch_rows(lease);
 	struct block *block = block_check(state, target,
-		count * penstock_convert_row_bytes(convert, info->height, info->width));
+		rows * penstock_convert_row_bytes(convert, batch->height, batch->width));
 	if (!block)
 		return NULL;
 	lease_ref(lease);
 	Py_BEGIN_ALLOW_THREADS;
 	penstock_convert_rows(
-		convert, lease->batch.images, count, info->height, info->width, block->address);
+		convert, batch->images, rows, batch->height, batch->width, block->address);
 	Py_END_ALLOW_THREADS;
 	lease_unref(lease);
 	Py_RETURN_NONE;
 }
 
-/* A few hundred bytes: not worth letting go of the GIL. */
-PyObject *convert_fill_labels(PyObject *module, PyObject *args)
+PyObject *convert_fill_images(PyObject *module, PyObject *args)
 {
 	struct module_state *state = PyModule_GetState(module);
-	PyObject *batch, *target;
-	if (!PyArg_ParseTuple(args, "OO", &batch, &target))
-		return NULL;
-	const struct lease *lease = batch_lease(state, batch);
+	PyObject *target;
+	struct lease *lease = convert_read_target(state, args, &target);
 	if (!lease)
 		return NULL;
-	size_t bytes = lease->batch.count * sizeof *lease->batch.labels;
+	size_t bytes = batch_rows(lease) * lease->batch.image_bytes;
 	struct block *block = block_check(state, target, bytes);
 	if (!block)
 		return NULL;
-	memcpy(block->address, lease->batch.labels, bytes);
+	lease_ref(lease);
+	Py_BEGIN_ALLOW_THREADS;
+	memcpy(block->address, lease->batch.images, bytes);
+	Py_END_ALLOW_THREADS;
+	lease_unref(lease);
+	Py_RETURN_NONE;
+}
+
+/* Seldom more than a few thousand bytes: not worth letting go of the GIL. */
+PyObject *convert_fill_labels(PyObject *module, PyObject *args)
+{
+	struct module_state *state = PyModule_GetState(module);
+	PyObject *target;
+	const struct lease *lease = convert_read_target(state, args, &target);
+	if (!lease)
+		return NULL;
+	const struct penstock_batch *batch = &lease->batch;
+	const void *labels = batch->label_values;
+	size_t bytes = (size_t)batch->count * lease->channel->info.label_width * sizeof(float);
+	if (!labels) {
+		labels = batch->labels;
+		bytes = batch->count * sizeof *batch->labels;
+	}
+	struct block *block = block_check(state, target, bytes);
+	if (!block)
+		return NULL;
+	memcpy(block->address, labels, bytes);
 	Py_RETURN_NONE;
 }
 

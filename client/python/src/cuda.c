@@ -63,15 +63,20 @@ static int cuda_read_dtype(const char *name, uint32_t *ret_dtype)
 static int cuda_read_options(
 	PyObject *args, PyObject *kwargs, PyObject **ret_stream, struct penstock_cuda_options *o)
 {
-	static char *names[] = {
-		"stream", "device", "dtype", "channels_last", "mean", "std", "prefetch", NULL};
+	static char *names[] = {"stream", "device", "dtype", "channels_last", "mean", "std",
+		"prefetch", "mixup", "cutmix", "mix", "mix_switch", "erase", "erase_scale",
+		"erase_ratio", "erase_value", "erase_random", NULL};
 	const char *dtype;
-	int channels_last;
+	int channels_last, random = 0;
 	penstock_cuda_options_init(o);
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oisp(fff)(fff)|I", names, ret_stream,
-		    &o->device, &dtype, &channels_last, &o->mean[0], &o->mean[1], &o->mean[2],
-		    &o->std[0], &o->std[1], &o->std[2], &o->prefetch))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oisp(fff)(fff)|I$ddddd(dd)(dd)(fff)p",
+		    names, ret_stream, &o->device, &dtype, &channels_last, &o->mean[0], &o->mean[1],
+		    &o->mean[2], &o->std[0], &o->std[1], &o->std[2], &o->prefetch, &o->mixup,
+		    &o->cutmix, &o->mix, &o->mix_switch, &o->erase, &o->erase_scale[0],
+		    &o->erase_scale[1], &o->erase_ratio[0], &o->erase_ratio[1], &o->erase_value[0],
+		    &o->erase_value[1], &o->erase_value[2], &random))
 		return -1;
+	o->erase_random = random;
 	o->layout = channels_last ? PENSTOCK_CUDA_NHWC : PENSTOCK_CUDA_NCHW;
 	return cuda_read_dtype(dtype, &o->dtype);
 }
@@ -252,6 +257,8 @@ static PyObject *cuda_next(PyObject *object, PyObject *args)
 
 struct cuda_work {
 	unsigned long long out, queue; /* device memory; a CUDA stream */
+	unsigned int classes;
+	float smoothing;
 };
 
 static struct CUstream_st *cuda_queue(const struct cuda_work *work)
@@ -264,6 +271,13 @@ static int cuda_body_transform(struct cuda *self, void *data)
 	const struct cuda_work *work = data;
 	return penstock_cuda_transform(
 		self->attachment, &self->batch, (void *)(uintptr_t)work->out, cuda_queue(work));
+}
+
+static int cuda_body_targets(struct cuda *self, void *data)
+{
+	const struct cuda_work *work = data;
+	return penstock_cuda_targets(self->attachment, &self->batch, work->classes, work->smoothing,
+		(float *)(uintptr_t)work->out, cuda_queue(work));
 }
 
 static int cuda_body_wait(struct cuda *self, void *data)
@@ -281,6 +295,16 @@ static PyObject *cuda_transform(PyObject *object, PyObject *args)
 	struct cuda_work work = {0};
 	if (!PyArg_ParseTuple(args, "KK", &work.out, &work.queue) ||
 		cuda_run(object, cuda_body_transform, &work) < 0)
+		return NULL;
+	Py_RETURN_NONE;
+}
+
+static PyObject *cuda_targets(PyObject *object, PyObject *args)
+{
+	struct cuda_work work = {0};
+	if (!PyArg_ParseTuple(
+		    args, "KKIf", &work.out, &work.queue, &work.classes, &work.smoothing) ||
+		cuda_run(object, cuda_body_targets, &work) < 0)
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -385,6 +409,7 @@ static PyMethodDef cuda_methods[] = {
 		"two "
 		"addresses on the device; None after the last epoch."},
 	{"transform", cuda_transform, METH_VARARGS, "transform(out, queue)"},
+	{"targets", cuda_targets, METH_VARARGS, "targets(out, queue, classes, smoothing)"},
 	{"wait", cuda_wait, METH_VARARGS, "wait(queue): the CUDA stream, not the caller."},
 	{"release", cuda_release, METH_VARARGS, "release(queue)"},
 	{"state", cuda_state, METH_NOARGS, "Where the loop is: JSON."},

@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum { DLPACK_CPU = 1 };
-enum { DLPACK_INT = 0, DLPACK_UINT = 1 }; /* DLDataTypeCode */
+enum { DLPACK_INT = 0, DLPACK_UINT = 1, DLPACK_FLOAT = 2, DLPACK_BFLOAT = 4 }; /* DLDataTypeCode */
 enum { DLPACK_READ_ONLY = 1, DLPACK_COPIED = 2 };
 enum { DLPACK_MAJOR = 1, DLPACK_MINOR = 0 };
 
@@ -153,13 +153,23 @@ static int dlpack_read_request(PyObject *args, PyObject *kwargs, struct dlpack_r
 
 /* ---- making one ---- */
 
+/* Of views' formats; what has none is bfloat16. */
+static uint8_t dlpack_code(char format)
+{
+	if (format == 'q')
+		return DLPACK_INT;
+	if (format == 'B')
+		return DLPACK_UINT;
+	return format == 'H' ? DLPACK_BFLOAT : DLPACK_FLOAT;
+}
+
 static void dlpack_fill_tensor(
 	struct dlpack_tensor *tensor, struct dlpack *self, const struct view *view)
 {
 	tensor->data = self->copy ? self->copy : (void *)(uintptr_t)view->data;
 	tensor->device.type = DLPACK_CPU;
 	tensor->dims = view->dims;
-	tensor->dtype.code = *view->format == 'q' ? DLPACK_INT : DLPACK_UINT;
+	tensor->dtype.code = dlpack_code(*view->format);
 	tensor->dtype.bits = (uint8_t)(view->item_bytes * 8);
 	tensor->dtype.lanes = 1;
 	tensor->shape = self->shape;

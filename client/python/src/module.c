@@ -7,6 +7,7 @@
 #include "client/python/src/convert.h"
 #include "client/python/src/cuda.h"
 #include "client/python/src/errors.h"
+#include "client/python/src/mixer.h"
 #include "client/python/src/pool.h"
 #include "client/python/src/stream.h"
 #include "client/python/src/view.h"
@@ -59,8 +60,10 @@ static PyObject *module_daemon_status(PyObject *module, PyObject *socket)
 
 static PyMethodDef module_functions[] = {
 	{"daemon_status", module_daemon_status, METH_O, "daemon_status(socket): JSON."},
+	{"fill_images", convert_fill_images, METH_VARARGS,
+		"fill_images(batch, block): the images of the valid rows, as they are."},
 	{"fill_labels", convert_fill_labels, METH_VARARGS,
-		"fill_labels(batch, block): the labels of the valid rows, int64."},
+		"fill_labels(batch, block): the labels of the valid samples, as they are."},
 	{NULL, NULL, 0, NULL},
 };
 
@@ -120,6 +123,7 @@ static int module_add_types(PyObject *module, struct module_state *state)
 		{&pool_spec, "Pool", &state->pool},
 		{&block_spec, "Block", &state->block},
 		{&converter_spec, "Converter", &state->converter},
+		{&mixer_spec, "Mixer", &state->mixer},
 #ifdef PENSTOCK_PYTHON_CUDA
 		{&cuda_spec, "Cuda", &state->cuda},
 #endif
@@ -169,6 +173,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->pool);
 	Py_VISIT(state->block);
 	Py_VISIT(state->converter);
+	Py_VISIT(state->mixer);
 	Py_VISIT(state->cuda);
 	return 0;
 }
@@ -185,6 +190,7 @@ static int module_clear(PyObject *module)
 	Py_CLEAR(state->pool);
 	Py_CLEAR(state->block);
 	Py_CLEAR(state->converter);
+	Py_CLEAR(state->mixer);
 	Py_CLEAR(state->cuda);
 	return 0;
 }

@@ -11,7 +11,8 @@
  *   view.[ch]      View: the buffer protocol
  *   dlpack.[ch]    View: DLPack
  *   pool.[ch]      Pool, Block
- *   convert.[ch]   Converter, fill_labels
+ *   convert.[ch]   Converter, fill_images, fill_labels; channels.[ch]: mean and std
+ *   mixer.[ch]     Mixer
  *   cuda.[ch]      Cuda: libpenstock_cuda, whose objects are in here too; with nvcc alone
  *
  * The stable ABI. The headers are asked for 3.11's (Py_LIMITED_API), the first that has the buffer
@@ -30,7 +31,7 @@
 struct module_state {
 	PyObject *from_code; /* penstock.errors.from_code */
 	PyObject *closed_error, *read_only_error;
-	PyTypeObject *stream, *batch, *view, *pool, *block, *converter;
+	PyTypeObject *stream, *batch, *view, *pool, *block, *converter, *mixer;
 	PyTypeObject *cuda; /* NULL: built without it */
 };
 

@@ -3,6 +3,7 @@
  * Thread: any, with the GIL. */
 #include "client/python/src/options.h"
 
+#include "client/python/src/channels.h"
 #include "client/python/src/errors.h"
 
 #include <errno.h>
@@ -10,7 +11,14 @@
 #include <stddef.h>
 #include <string.h>
 
-enum option_kind { OPTION_TEXT, OPTION_I32, OPTION_U32, OPTION_U64, OPTION_DOUBLE };
+enum option_kind {
+	OPTION_TEXT,
+	OPTION_I32,
+	OPTION_U32,
+	OPTION_U64,
+	OPTION_DOUBLE,
+	OPTION_CHANNELS
+};
 
 struct option {
 	const char *name;
@@ -57,6 +65,17 @@ static const struct option option_table[] = {
 	OPTION(TEXT, transforms),
 	OPTION(TEXT, indices),
 	OPTION(U32, restarts),
+	OPTION(TEXT, image_sizes),
+	OPTION(TEXT, sources),
+	OPTION(TEXT, split),
+	OPTION(TEXT, weights),
+	OPTION(U64, epoch_length),
+	OPTION(U32, repeats),
+	OPTION(U32, views),
+	OPTION(TEXT, dtype),
+	OPTION(TEXT, layout),
+	OPTION(CHANNELS, mean),
+	OPTION(CHANNELS, std),
 };
 
 static const struct option *option_find(PyObject *key)
@@ -150,6 +169,17 @@ static int option_take_double(struct options *options, const struct option *o, P
 	return 0;
 }
 
+static int option_take_channels(struct options *options, const struct option *o, PyObject *value)
+{
+	float *kept =
+		o->offset == offsetof(struct penstock_options, mean) ? options->mean : options->std;
+	const float *channels = kept;
+	if (channels_read(value, o->name, kept) < 0)
+		return -1;
+	memcpy((char *)&options->options + o->offset, &channels, sizeof channels);
+	return 0;
+}
+
 static int option_take_integer(struct module_state *state, struct options *options,
 	const struct option *o, PyObject *value)
 {
@@ -181,6 +211,8 @@ static int option_take(
 		return option_take_text(state, options, o, value);
 	case OPTION_DOUBLE:
 		return option_take_double(options, o, value);
+	case OPTION_CHANNELS:
+		return option_take_channels(options, o, value);
 	case OPTION_I32:
 	case OPTION_U32:
 	case OPTION_U64:

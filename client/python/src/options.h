@@ -5,12 +5,13 @@
 #include "penstock/penstock.h"
 
 /* Texts that the options point to. */
-enum { OPTIONS_TEXTS = 16 };
+enum { OPTIONS_TEXTS = 24 };
 
 struct options {
 	struct penstock_options options;
 	PyObject *kept[OPTIONS_TEXTS]; /* bytes objects */
 	unsigned kept_count;
+	float mean[3], std[3];
 };
 
 /* Takes a dict: keys are fields of the struct, None is as if absent. Texts are what os.fsencode

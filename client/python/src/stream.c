@@ -460,6 +460,11 @@ static const struct stream_field stream_fields[] = {
 	STREAM_NARROW(world_size),
 	STREAM_NARROW(shuffle),
 	STREAM_NARROW(train),
+	STREAM_NARROW(views),
+	STREAM_NARROW(dtype),
+	STREAM_NARROW(layout),
+	STREAM_NARROW(label_type),
+	STREAM_NARROW(label_width),
 };
 
 static int stream_put_field(

@@ -6,6 +6,7 @@
  * Thread: any, with the GIL. */
 #include "client/python/src/view.h"
 
+#include "client/python/src/batch.h"
 #include "client/python/src/dlpack.h"
 #include "client/python/src/errors.h"
 
@@ -24,22 +25,44 @@ static void view_lay_out(struct view *view)
 
 static void view_of_images(struct view *view)
 {
+	/* bfloat16 has no format: its bits have. */
+	static const struct {
+		const char *format;
+		Py_ssize_t item_bytes;
+	} dtypes[] = {
+		[PENSTOCK_UINT8] = {"B", 1},
+		[PENSTOCK_FLOAT32] = {"f", 4},
+		[PENSTOCK_FLOAT16] = {"e", 2},
+		[PENSTOCK_BFLOAT16] = {"H", 2},
+	};
 	const struct penstock_stream_info *info = &view->lease->channel->info;
-	view->data = view->lease->batch.images;
-	view->format = "B";
-	view->item_bytes = 1;
+	const struct penstock_batch *batch = &view->lease->batch;
+	int line = info->layout == PENSTOCK_NCHW ? 2 : 1;
+	view->data = batch->images;
+	view->format = dtypes[info->dtype].format;
+	view->item_bytes = dtypes[info->dtype].item_bytes;
 	view->dims = 4;
-	view->shape[1] = info->height;
-	view->shape[2] = info->width;
-	view->shape[3] = info->channels;
+	view->shape[0] = batch_rows(view->lease);
+	view->shape[line] = batch->height;
+	view->shape[line + 1] = batch->width;
+	view->shape[line == 1 ? 3 : 1] = info->channels;
 }
 
 static void view_of_labels(struct view *view)
 {
-	view->data = view->lease->batch.labels;
+	const struct penstock_batch *batch = &view->lease->batch;
+	view->shape[0] = batch->count;
+	view->data = batch->labels;
 	view->format = "q";
 	view->item_bytes = sizeof(int64_t);
 	view->dims = 1;
+	if (!batch->label_values)
+		return;
+	view->data = batch->label_values;
+	view->format = "f";
+	view->item_bytes = sizeof(float);
+	view->dims = 2;
+	view->shape[1] = view->lease->channel->info.label_width;
 }
 
 static void view_of_samples(struct view *view)
@@ -48,6 +71,7 @@ static void view_of_samples(struct view *view)
 	view->format = "B";
 	view->item_bytes = 1;
 	view->dims = 2;
+	view->shape[0] = batch_rows(view->lease);
 	view->shape[1] = sizeof(struct penstock_sample);
 }
 
@@ -75,7 +99,6 @@ PyObject *view_new(struct module_state *state, struct lease *lease, PyObject *na
 		return NULL;
 	self->lease = lease_ref(lease);
 	fill(self);
-	self->shape[0] = lease->batch.count;
 	view_lay_out(self);
 	return (PyObject *)self;
 }

@@ -1,0 +1,60 @@
+"""Where labels come from: what a user passes as `labels`, a word or a mapping, made the stream's option."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from . import checks
+from .errors import ArgumentError, ArgumentTypeError
+
+__all__ = ["WORDS", "option"]
+
+WORDS = ("auto", "none", "folder", "cls", "json")
+_KEYS = ("json", "manifest", "type", "classes")
+_TYPES = ("class", "multi_hot", "float")
+_EXPECTED = (
+    f"labels: expected one of {', '.join(repr(word) for word in WORDS)}, or a dict such as "
+    '{"manifest": "labels.csv", "type": "multi_hot"}, with the keys ' + ", ".join(_KEYS)
+)
+
+
+def _path(key: str, value: Any) -> str:
+    if not isinstance(value, (str, os.PathLike)):
+        raise ArgumentTypeError(f"labels[{key!r}]: expected the path of a file, got {checks.shown(value)}")
+    return os.path.abspath(os.path.expanduser(checks.text(f"labels[{key!r}]", os.fsdecode(value))))
+
+
+def _mapping(labels: Mapping[Any, Any]) -> str:
+    unknown = [key for key in labels if key not in _KEYS]
+    if unknown:
+        raise ArgumentError(f"{_EXPECTED}; got the key {checks.shown(unknown[0])}")
+    if len({"json", "manifest"} & set(labels)) != 1:
+        raise ArgumentError(
+            f'{_EXPECTED}; either "json", a path into each sample\'s .json, or "manifest", a CSV or TSV file, has to be '
+            "there"
+        )
+    told: dict[str, str] = {}
+    for key, value in labels.items():
+        if key == "type":
+            told[key] = checks.choice("labels['type']", value, _TYPES)
+        elif key == "json":
+            told[key] = checks.text("labels['json']", value)
+        else:
+            told[key] = _path(key, value)
+    return json.dumps(told)
+
+
+def option(labels: Any) -> Optional[str]:
+    """None where it is what the daemon does anyway."""
+    if labels is None or (isinstance(labels, str) and labels == "auto"):
+        return None
+    if isinstance(labels, Mapping):
+        return _mapping(labels)
+    if not isinstance(labels, str):
+        raise ArgumentTypeError(f"{_EXPECTED}; got {checks.shown(labels)}")
+    if labels not in WORDS:
+        raise ArgumentError(f"{_EXPECTED}; got {checks.shown(labels)}")
+    return labels

@@ -1,0 +1,202 @@
+/* mixer: see mixer.h.
+ *
+ * What was planned goes through Python as bytes: a batch is planned, and its labels mixed, while it
+ * is held; its images, which the block has, when it was given back.
+ *
+ * Thread: any, with the GIL. */
+#include "client/python/src/mixer.h"
+
+#include "client/python/src/batch.h"
+#include "client/python/src/convert.h"
+#include "client/python/src/errors.h"
+#include "client/python/src/pool.h"
+
+#include <string.h>
+
+struct mixer {
+	PyObject ob_base;
+	struct penstock_mix *mix;
+};
+
+static int mixer_read_options(
+	PyObject *args, PyObject *kwargs, struct penstock_mix_options *options)
+{
+	static char *names[] = {"mixup", "cutmix", "mix", "mix_switch", "erase", "erase_scale",
+		"erase_ratio", "erase_value", "erase_random", "classes", "smoothing", NULL};
+	int random = 0;
+	penstock_mix_options_init(options);
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$ddddd(dd)(dd)(fff)pIf", names,
+		    &options->mixup, &options->cutmix, &options->mix, &options->mix_switch,
+		    &options->erase, &options->erase_scale[0], &options->erase_scale[1],
+		    &options->erase_ratio[0], &options->erase_ratio[1], &options->erase_value[0],
+		    &options->erase_value[1], &options->erase_value[2], &random, &options->classes,
+		    &options->smoothing))
+		return -1;
+	options->erase_random = random;
+	return 0;
+}
+
+static PyObject *mixer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	struct penstock_mix_options options;
+	if (mixer_read_options(args, kwargs, &options) < 0)
+		return NULL;
+	struct mixer *self = (struct mixer *)PyType_GenericAlloc(type, 0);
+	if (!self)
+		return NULL;
+	int result = penstock_mix_new(&options, &self->mix);
+	if (result < 0) {
+		errors_raise(module_state_of((PyObject *)self), result, penstock_error());
+		Py_DECREF(self);
+		return NULL;
+	}
+	return (PyObject *)self;
+}
+
+static PyObject *mixer_plan(PyObject *object, PyObject *batch)
+{
+	const struct lease *lease = batch_lease(module_state_of(object), batch);
+	if (!lease)
+		return NULL;
+	size_t bytes = batch_rows(lease) * sizeof(struct penstock_mix_row);
+	PyObject *rows = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);
+	/* Nobody else has seen these bytes yet. */
+	char *to = rows ? PyBytes_AsString(rows) : NULL;
+	if (to)
+		penstock_mix_plan(((struct mixer *)object)->mix, &lease->channel->info,
+			&lease->batch, (struct penstock_mix_row *)(void *)to);
+	return rows;
+}
+
+/* Rows out of `bytes`, which mixer_plan made. NULL with an exception. */
+static const struct penstock_mix_row *mixer_rows(PyObject *bytes, uint32_t *ret_count)
+{
+	char *rows;
+	Py_ssize_t size;
+	if (PyBytes_AsStringAndSize(bytes, &rows, &size) < 0)
+		return NULL;
+	if ((size_t)size % sizeof(struct penstock_mix_row)) {
+		PyErr_SetString(PyExc_ValueError, "expected the rows of Mixer.plan()");
+		return NULL;
+	}
+	*ret_count = (uint32_t)((size_t)size / sizeof(struct penstock_mix_row));
+	return (const struct penstock_mix_row *)(const void *)rows;
+}
+
+static int mixer_read_images(PyObject *args, PyObject **ret_rows, PyObject **ret_block,
+	struct penstock_mix_images *images)
+{
+	const char *dtype;
+	int channels_last;
+	if (!PyArg_ParseTuple(args, "OOspII", ret_rows, ret_block, &dtype, &channels_last,
+		    &images->height, &images->width))
+		return -1;
+	images->layout = channels_last ? PENSTOCK_NHWC : PENSTOCK_NCHW;
+	return convert_read_dtype(dtype, &images->dtype);
+}
+
+static PyObject *mixer_images(PyObject *object, PyObject *args)
+{
+	struct module_state *state = module_state_of(object);
+	struct penstock_mix_images images = {0};
+	PyObject *bytes, *target;
+	uint32_t count;
+	if (mixer_read_images(args, &bytes, &target, &images) < 0)
+		return NULL;
+	const struct penstock_mix_row *rows = mixer_rows(bytes, &count);
+	size_t value = images.dtype == PENSTOCK_FLOAT32 ? 4 : 2;
+	struct block *block =
+		rows ? block_check(state, target,
+			       (size_t)count * images.height * images.width * 3 * value)
+		     : NULL;
+	if (!block)
+		return NULL;
+	images.memory = block->address;
+	int result;
+	Py_BEGIN_ALLOW_THREADS;
+	result = penstock_mix_apply(((struct mixer *)object)->mix, rows, count, &images);
+	Py_END_ALLOW_THREADS;
+	if (result < 0)
+		return errors_raise(state, result, penstock_error());
+	Py_RETURN_NONE;
+}
+
+struct mixer_labels {
+	const struct penstock_mix *mix;
+	const struct penstock_mix_row *rows;
+	uint32_t count, width;
+	struct lease *lease;
+	float *out;
+};
+
+static int mixer_write_labels(const struct mixer_labels *labels)
+{
+	const struct penstock_batch *batch = &labels->lease->batch;
+	uint32_t views = labels->lease->channel->info.views;
+	if (batch->label_values)
+		return penstock_mix_values(labels->mix, labels->rows, labels->count, views,
+			batch->label_values, labels->width, labels->out);
+	return penstock_mix_targets(
+		labels->mix, labels->rows, labels->count, views, batch->labels, labels->out);
+}
+
+static PyObject *mixer_labels(PyObject *object, PyObject *args)
+{
+	struct module_state *state = module_state_of(object);
+	struct mixer_labels labels = {.mix = ((struct mixer *)object)->mix};
+	PyObject *bytes, *batch, *target;
+	if (!PyArg_ParseTuple(args, "OOOI", &bytes, &batch, &target, &labels.width))
+		return NULL;
+	labels.lease = batch_lease(state, batch);
+	labels.rows = labels.lease ? mixer_rows(bytes, &labels.count) : NULL;
+	if (!labels.rows)
+		return NULL;
+	struct block *block = block_check(
+		state, target, (size_t)labels.lease->batch.count * labels.width * sizeof(float));
+	if (!block)
+		return NULL;
+	if (labels.count != batch_rows(labels.lease)) {
+		PyErr_SetString(PyExc_ValueError, "the rows were planned for another batch");
+		return NULL;
+	}
+	labels.out = block->address;
+	lease_ref(labels.lease);
+	int result;
+	Py_BEGIN_ALLOW_THREADS;
+	result = mixer_write_labels(&labels);
+	Py_END_ALLOW_THREADS;
+	lease_unref(labels.lease);
+	if (result < 0)
+		return errors_raise(state, result, penstock_error());
+	Py_RETURN_NONE;
+}
+
+static void mixer_dealloc(PyObject *object)
+{
+	penstock_mix_free(((struct mixer *)object)->mix);
+	module_free_object(object);
+}
+
+static PyMethodDef mixer_methods[] = {
+	{"plan", mixer_plan, METH_O, "plan(batch): what is done to its rows, as bytes."},
+	{"images", mixer_images, METH_VARARGS,
+		"images(rows, block, dtype, channels_last, height, width): erases and mixes."},
+	{"labels", mixer_labels, METH_VARARGS,
+		"labels(rows, batch, block, width): soft labels, float32."},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot mixer_slots[] = {
+	{Py_tp_doc, "Mixer(...): MixUp, CutMix, erasing and soft labels."},
+	{Py_tp_new, MODULE_SLOT(mixer_new)},
+	{Py_tp_dealloc, MODULE_SLOT(mixer_dealloc)},
+	{Py_tp_methods, mixer_methods},
+	{0, NULL},
+};
+
+PyType_Spec mixer_spec = {
+	.name = "penstock._penstock.Mixer",
+	.basicsize = sizeof(struct mixer),
+	.flags = Py_TPFLAGS_DEFAULT,
+	.slots = mixer_slots,
+};
