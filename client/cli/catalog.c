@@ -3,26 +3,12 @@
 
 #include "base/util.h"
 #include "client/cli/progress.h"
+#include "stream/label_keys.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static enum dataset_labels catalog_labels(const char *text)
-{
-	static const char *const names[] = {
-		[DATASET_LABELS_AUTO] = "auto",
-		[DATASET_LABELS_NONE] = "none",
-		[DATASET_LABELS_FOLDER] = "folder",
-		[DATASET_LABELS_CLS] = "cls",
-		[DATASET_LABELS_JSON] = "json",
-	};
-	for (size_t i = 0; i < UTIL_COUNT(names); i++)
-		if (strcmp(names[i], text) == 0)
-			return (enum dataset_labels)i;
-	return DATASET_LABELS_AUTO;
-}
 
 static int catalog_progress(void *context, uint64_t samples, uint64_t bytes, uint64_t total_bytes)
 {
@@ -36,13 +22,16 @@ static int catalog_progress(void *context, uint64_t samples, uint64_t bytes, uin
 int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset)
 {
 	struct progress progress;
+	struct label_rule rule;
+	struct fault fault = {{0}};
+	if (label_keys_parse(labels, "--labels", &rule, &fault) < 0)
+		return cli_fail(CLI_USAGE, "%s", fault.text);
 	progress_begin(&progress, "indexing", PROGRESS_ITEMS, 0, false);
 	struct dataset_options options = {
-		.labels = catalog_labels(labels),
+		.rule = &rule,
 		.progress = catalog_progress,
 		.progress_context = &progress,
 	};
-	struct fault fault = {{0}};
 	int r = dataset_open(source, &options, ret_dataset, &fault);
 	progress_end(&progress);
 	if (r < 0)
@@ -57,7 +46,10 @@ void catalog_kind(const struct dataset *dataset, char *buffer, size_t room)
 	uint32_t shards = dataset_shards(dataset);
 	if (dataset_kind(dataset) == DATASET_FOLDER)
 		(void)snprintf(buffer, room,
-			dataset_classes(dataset) ? "folder of class folders" : "flat folder");
+			dataset_label_source(dataset) == DATASET_LABELS_FOLDER
+				? "folder of class folders"
+			: dataset_label_source(dataset) == DATASET_LABELS_MANIFEST ? "folder"
+										   : "flat folder");
 	else if (shards == 1)
 		(void)snprintf(buffer, room, "WebDataset tar");
 	else

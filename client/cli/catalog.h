@@ -9,8 +9,12 @@
 #include "source/dataset.h"
 #include "source/fetch.h"
 
-/* Opens `source` with labels as named ("auto", "none", "folder", "cls", "json"). CLI_OK, or the
- * exit code after saying why. */
+/* What --labels says of itself. */
+#define CATALOG_LABELS                                                            \
+	"where labels come from: auto, none, folder, cls, json, or a mapping as " \
+	"penstock.yaml has it: '{manifest: labels.csv}' (auto)"
+
+/* Opens `source` with labels as --labels says. CLI_OK, or the exit code after saying why. */
 int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset);
 
 /* "folder of class folders", "flat folder", "tar", "12 tars" */

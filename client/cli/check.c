@@ -102,8 +102,7 @@ static int check_options(struct check *check, int argc, char **argv)
 			"make the checkpoints of all images too, so that a first epoch is as fast "
 			"as the next ones",
 			0, 0, NULL},
-		{"labels", 0, OPTION_CHOICE, &check->labels, "auto|none|folder|cls|json",
-			"where labels come from (auto)", 0, 0, NULL},
+		{"labels", 0, OPTION_TEXT, &check->labels, "LABELS", CATALOG_LABELS, 0, 0, NULL},
 		{"json", 'j', OPTION_FLAG, &check->json, NULL, "print one JSON object", 0, 0, NULL},
 	};
 	const char *operand[OPTIONS_OPERANDS];
@@ -455,16 +454,31 @@ static int check_everything(struct check *check)
 	return CLI_OK;
 }
 
+static const char *const check_label_types[] = {
+	[LABEL_TYPE_CLASS] = "class",
+	[LABEL_TYPE_MULTI_HOT] = "multi_hot",
+	[LABEL_TYPE_FLOAT] = "float",
+};
+
 /* "3 classes: cat, dog, horse" */
 static void check_describe_labels(const struct dataset *dataset, char *out, size_t room)
 {
 	uint32_t classes = dataset_classes(dataset);
-	if (!dataset_labelled(dataset) || !classes) {
+	const uint32_t width = dataset_label_width(dataset);
+	const enum label_type type = dataset_label_type(dataset);
+	if (type == LABEL_TYPE_FLOAT)
+		(void)snprintf(
+			out, room, "%u number%s for each sample", width, width == 1 ? "" : "s");
+	else if (!classes && type == LABEL_TYPE_MULTI_HOT)
+		(void)snprintf(out, room, "any of %u classes, without names", width);
+	else if (!classes)
 		(void)snprintf(out, room,
 			dataset_labelled(dataset) ? "numbers, without class names" : "none");
+	if (!classes)
 		return;
-	}
-	size_t at = (size_t)snprintf(out, room, "%u class%s:", classes, classes == 1 ? "" : "es");
+	size_t at = (size_t)snprintf(out, room,
+		"%s%u class%s:", type == LABEL_TYPE_MULTI_HOT ? "any of " : "", classes,
+		classes == 1 ? "" : "es");
 	for (uint32_t i = 0; i < classes; i++) {
 		const char *name = dataset_class_name(dataset, i);
 		if (at + strlen(name) + 8 > room) {
@@ -572,6 +586,8 @@ static void check_json_dataset(const struct check *check, struct jsontext *json)
 	jsontext_u64(json, "shards", dataset_shards(dataset));
 	jsontext_bool(json, "labelled", dataset_labelled(dataset));
 	jsontext_u64(json, "classes", dataset_classes(dataset));
+	jsontext_string(json, "label_type", check_label_types[dataset_label_type(dataset)]);
+	jsontext_u64(json, "label_width", dataset_label_width(dataset));
 	jsontext_string(json, "fingerprint", fingerprint);
 	jsontext_number(json, "index_s", (double)dataset_indexed_ns(dataset) / 1e9, 4);
 }

@@ -133,8 +133,7 @@ static int packing_options(struct packing *packing, int argc, char **argv)
 			"at most, for images on their way (1G)", PACK_MEMORY_LEAST, 0, NULL},
 		{"no-verify", 0, OPTION_FLAG, &packing->no_verify, NULL,
 			"do not decode and compare what was packed", 0, 0, NULL},
-		{"labels", 0, OPTION_CHOICE, &packing->labels, "auto|none|folder|cls|json",
-			"where labels come from (auto)", 0, 0, NULL},
+		{"labels", 0, OPTION_TEXT, &packing->labels, "LABELS", CATALOG_LABELS, 0, 0, NULL},
 		{"json", 'j', OPTION_FLAG, &packing->json, NULL, "print one JSON object", 0, 0,
 			NULL},
 	};
@@ -378,6 +377,18 @@ static int packing_run(struct packing *packing)
 	return code == CLI_OK && packing->result.manifest.broken_count ? CLI_FAILED : code;
 }
 
+/* A .cls holds one class. */
+static int packing_labels(const struct packing *packing)
+{
+	if (dataset_label_type(packing->dataset) == LABEL_TYPE_CLASS)
+		return CLI_OK;
+	return cli_fail(CLI_USAGE,
+		"%s: its labels are several values for each sample, and pack writes one class "
+		"(.cls): pack with --labels none, and read the tars with the same manifest, whose "
+		"paths may be their members' or keys",
+		packing->source);
+}
+
 int pack_main(int argc, char **argv)
 {
 	struct packing packing = {
@@ -393,6 +404,8 @@ int pack_main(int argc, char **argv)
 	int code = packing_settle(&packing);
 	if (code == CLI_OK)
 		code = catalog_open(packing.source, packing.labels, &packing.dataset);
+	if (code == CLI_OK)
+		code = packing_labels(&packing);
 	if (code == CLI_OK)
 		code = packing_run(&packing);
 	manifest_deinit(&packing.result.manifest);

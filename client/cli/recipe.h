@@ -2,6 +2,7 @@
  * size. Main thread. */
 #pragma once
 
+#include "client/cli/catalog.h"
 #include "client/cli/document.h"
 #include "client/cli/options.h"
 #include "order/order.h"
@@ -80,8 +81,7 @@ struct recipe {
 			"each sample R times in a row, with other draws (1)", 1, SAMPLER_REPEATS,  \
 			NULL},                                                                     \
 	{                                                                                          \
-		"labels", 0, OPTION_CHOICE, &(recipe).labels, "auto|none|folder|cls|json",         \
-			"where labels come from (auto)", 0, 0, NULL                                \
+		"labels", 0, OPTION_TEXT, &(recipe).labels, "LABELS", CATALOG_LABELS, 0, 0, NULL   \
 	}
 
 /* The filter of one of the words of --interpolation. */

@@ -139,8 +139,11 @@ static int show_open_dataset(struct show *show)
 	if (r < 0)
 		return show_fail(r);
 	struct node *root = document_parse(text);
+	const struct node *mapping = document_get(root, "labels");
+	cleanup(free_ptr) char *labels =
+		mapping && !document_text(root, "labels", NULL) ? document_dump(mapping) : NULL;
 	int code = catalog_open(document_text(root, "source", ""),
-		document_text(root, "labels", "auto"), &show->dataset);
+		labels ? labels : document_text(root, "labels", "auto"), &show->dataset);
 	recipe_learn(&show->recipe, root);
 	document_free(root);
 	return code;

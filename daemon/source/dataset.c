@@ -41,6 +41,16 @@ bool dataset_labelled(const struct dataset *dataset)
 	return dataset->labelled;
 }
 
+enum dataset_labels dataset_label_source(const struct dataset *dataset)
+{
+	/* Those with samples agree. */
+	uint32_t i = 0;
+	while (i + 1 < dataset->shards && !dataset->shard[i].samples)
+		i++;
+	return dataset->labelled ? (enum dataset_labels)dataset->shard[i].source
+				 : DATASET_LABELS_NONE;
+}
+
 enum label_type dataset_label_type(const struct dataset *dataset)
 {
 	return dataset->label_type;

@@ -152,6 +152,8 @@ uint64_t dataset_largest(const struct dataset *dataset); /* size of the largest 
 /* Of keys, sizes and labels in order; not of paths, nor of how they are cut into shards. */
 uint64_t dataset_fingerprint(const struct dataset *dataset);
 bool dataset_labelled(const struct dataset *dataset);
+/* Where they came from; NONE where there are none. */
+enum dataset_labels dataset_label_source(const struct dataset *dataset);
 /* CLASS, also where there are no labels; or MULTI_HOT or FLOAT. */
 enum label_type dataset_label_type(const struct dataset *dataset);
 /* Values of one label: 1 for CLASS; K of a float32 row for the others, 1 to LABEL_WIDTH_MAX. */
