@@ -66,8 +66,11 @@ enum slots_flag {
 struct slots_record {
 	uint64_t index; /* sample actually shown */
 	int64_t label; /* first label; -1 unlabelled */
-	uint32_t crop_x, crop_y, crop_w,
-		crop_h; /* of the source, in pixels; evaluation: the whole image */
+	/* What of the source was resized, in pixels: RandomResizedCrop's box, otherwise the whole
+	 * image. What CenterCrop takes of the result follows from its size; what RandomCrop takes,
+	 * is drawn again from the stream's seed, the epoch, position and view
+	 * (PHILOX_RANDOM_CROP). */
+	uint32_t crop_x, crop_y, crop_w, crop_h;
 	uint32_t src_w, src_h;
 	uint32_t flags; /* enum slots_flag */
 	uint32_t view; /* of several of one sample, from 0 */

@@ -39,7 +39,7 @@ static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *faul
 	return r > 0 ? 1 : 0;
 }
 
-/* What of the source the row shows: the crop, or in evaluation the part that the centre crop
+/* What of the source the row shows: the crop, or the part that a centre crop or a random one
  * leaves. In source pixels. */
 static void sheet_visible(
 	const struct sheet *sheet, const struct penstock_sample *s, double ret_box[4])
@@ -47,11 +47,16 @@ static void sheet_visible(
 	struct pixel_plan plan;
 	pixel_plan_from_crop(&sheet->recipe, s->crop_x, s->crop_y, s->crop_w, s->crop_h, false,
 		s->src_w, s->src_h, &plan);
+	struct pixel_key key = {.seed = sheet->info->seed,
+		.position = s->position,
+		.epoch = (uint32_t)sheet->batch->epoch,
+		.view = s->view};
+	pixel_plan_place(&sheet->recipe, &key, &plan);
 	double sx = (double)plan.crop_w / plan.resize_w, sy = (double)plan.crop_h / plan.resize_h;
 	ret_box[0] = plan.crop_x + plan.window_x * sx;
 	ret_box[1] = plan.crop_y + plan.window_y * sy;
-	ret_box[2] = sheet->recipe.image_size * sx;
-	ret_box[3] = sheet->recipe.image_size * sy;
+	ret_box[2] = plan.window_w * sx;
+	ret_box[3] = plan.window_h * sy;
 }
 
 static void sheet_draw_source(struct sheet_pen *pen, const struct penstock_sample *s, int x, int y)

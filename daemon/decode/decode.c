@@ -24,6 +24,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 
 enum {
@@ -61,6 +62,7 @@ const char *decode_outcome_name(enum decode_outcome outcome)
 		[DECODE_E_PIXELS] = "too-many-pixels",
 		[DECODE_E_SCANS] = "too-many-scans",
 		[DECODE_E_MEMORY] = "too-much-memory",
+		[DECODE_E_SMALL] = "too-small",
 	};
 	return (unsigned)outcome < DECODE_OUTCOMES ? names[outcome] : "unknown";
 }
@@ -533,4 +535,13 @@ void decoder_run(struct decoder *decoder, const struct decode_stream *stream)
 const char *decoder_message(const struct decoder *decoder)
 {
 	return decoder->words.text;
+}
+
+int decoder_refuse(struct decoder *decoder, enum decode_outcome outcome, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	(void)vsnprintf(decoder->words.text, sizeof(decoder->words.text), format, arguments);
+	va_end(arguments);
+	return outcome;
 }

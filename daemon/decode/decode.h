@@ -50,7 +50,8 @@ enum decode_outcome {
 	DECODE_E_PIXELS = 5, /* more pixels than limits.pixels, or than DECODE_SIDE_MAX on a side */
 	DECODE_E_SCANS = 6, /* more scans than limits.scans, or than limits.scan_pixels allows */
 	DECODE_E_MEMORY = 7, /* needs more memory than the permit pool ever has */
-	DECODE_OUTCOMES = 8,
+	DECODE_E_SMALL = 8, /* smaller than what the caller wants of it: decoder_refuse */
+	DECODE_OUTCOMES = 9,
 };
 const char *decode_outcome_name(enum decode_outcome outcome); /* "not-image", "corrupt", ... */
 
@@ -185,7 +186,8 @@ struct decode_job {
 
 /* Where the images of a stream come from and where their rows go. Several are read and decoded at a
  * time; rows come from one image after the other, not always in the order of `next`. Called on the
- * decoder's thread; none of these may call the decoder, but decoder_message from `done`. */
+ * decoder's thread; none of these may call the decoder, but decoder_message and decoder_refuse
+ * from `done`. */
 struct decode_stream {
 	struct decode_job *(*next)(void *context); /* NULL: there are none now */
 	/* The header is read: sets the region. May be called again, with the same info. */
@@ -219,3 +221,8 @@ void decoder_stages(struct decoder *decoder, uint64_t ret_ticks[DECODE_STAGES]);
 /* The library's words on the last outcome that was not DECODE_OK; valid until the next
  * decoder_begin. */
 const char *decoder_message(const struct decoder *decoder);
+
+/* Puts the caller's words in their place where it is the caller that refuses an image; returns
+ * `outcome`. From `done` too. */
+int decoder_refuse(struct decoder *decoder, enum decode_outcome outcome, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));

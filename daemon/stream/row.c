@@ -82,6 +82,19 @@ static void row_shrink(
 		pixel_plan_shrink(plan);
 }
 
+/* An outcome: RandomCrop has no place in an image that is too small, and its list does not say that
+ * it is to be padded. */
+static int row_judge(
+	struct decoder *decoder, const struct pixel_recipe *recipe, uint32_t width, uint32_t height)
+{
+	if (pixel_recipe_fits(recipe, width, height))
+		return DECODE_OK;
+	return decoder_refuse(decoder, DECODE_E_SMALL,
+		"%u x %u pixels, with their padding fewer than the %u that RandomCrop takes: "
+		"resize before it, or set pad_if_needed",
+		width, height, recipe->image_size);
+}
+
 /* Where the image is resampled to. */
 static uint8_t *row_image(struct finisher *finisher, uint8_t *out)
 {
@@ -112,14 +125,18 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 {
 	struct decode_info info;
 	int result = decoder_begin(maker->decoder, data, size, &info);
-	if (result == DECODE_OK) {
-		struct pixel_plan plan;
-		pixel_plan_make(recipe, key, info.width, info.height, &plan);
-		row_shrink(recipe, &info, &plan);
-		row_note_plan(record, &plan, &info);
-		result = row_run(maker, recipe, &plan, key, finisher, out);
+	if (result != DECODE_OK)
+		return result;
+	result = row_judge(maker->decoder, recipe, info.width, info.height);
+	if (result != DECODE_OK) {
+		decoder_abort(maker->decoder);
+		return result;
 	}
-	return result;
+	struct pixel_plan plan;
+	pixel_plan_make(recipe, key, info.width, info.height, &plan);
+	row_shrink(recipe, &info, &plan);
+	row_note_plan(record, &plan, &info);
+	return row_run(maker, recipe, &plan, key, finisher, out);
 }
 
 /* Rows of many images on their way. */
@@ -219,9 +236,12 @@ static void row_many_done(void *context, struct decode_job *decode)
 {
 	struct row_many *run = context;
 	struct row_job *job = row_job_of(decode);
-	if (decode->outcome == DECODE_OK)
-		pixel_sink_end(run->feed.sink);
 	job->outcome = decode->outcome;
+	if (decode->outcome == DECODE_OK) {
+		pixel_sink_end(run->feed.sink);
+		job->outcome =
+			row_judge(run->decoder, job->recipe, job->record.src_w, job->record.src_h);
+	}
 	job->stepback = decode->stepback;
 	job->checkpoints = decode->checkpoints;
 	row_many_time(run, job);
@@ -288,6 +308,7 @@ int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
 	pixel_plan_from_crop(recipe, record->crop_x, record->crop_y, record->crop_w, record->crop_h,
 		record->flags & SLOTS_FLIPPED, info.width, info.height, &plan);
 	plan.flip_vertical = record->flags & SLOTS_FLIPPED_VERTICALLY;
+	pixel_plan_place(recipe, key, &plan);
 	row_shrink(recipe, &info, &plan);
 	return row_run(maker, recipe, &plan, key, finisher, out);
 }

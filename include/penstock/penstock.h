@@ -232,8 +232,9 @@ enum {
 struct penstock_sample {
 	uint64_t index; /* of the sample shown */
 	int64_t label; /* the first one; -1: unlabelled */
-	uint32_t crop_x, crop_y, crop_w,
-		crop_h; /* pixels of the source; evaluation: the whole image */
+	/* Pixels of the source, of what was resized: RandomResizedCrop's box, otherwise the whole
+	 * image, of which CenterCrop or RandomCrop then take their part. */
+	uint32_t crop_x, crop_y, crop_w, crop_h;
 	uint32_t src_w, src_h; /* pixels */
 	uint32_t flags; /* PENSTOCK_FLIPPED ... */
 	uint32_t view; /* of several of one sample, from 0 */

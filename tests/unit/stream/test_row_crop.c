@@ -1,0 +1,167 @@
+/* RandomCrop as a stream's sizing: rows made one by one and together, made again from their record,
+ * and images that are too small for it. */
+#include "decode/decode.h"
+#include "stream/row.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jpeglib.h>
+
+enum {
+	SIDE = 40,
+	SIZE = 32,
+	BYTES = SIZE * SIZE * 3,
+	ROWS = 12,
+	ROOM = 64 * 64 * 3,
+	JPEG_ROOM = 16384
+};
+
+static size_t jpeg_make(uint8_t *to)
+{
+	struct jpeg_compress_struct c;
+	struct jpeg_error_mgr error;
+	unsigned char *out = NULL;
+	unsigned long bytes = 0;
+	uint8_t row[SIDE * 3];
+	c.err = jpeg_std_error(&error);
+	jpeg_create_compress(&c);
+	jpeg_mem_dest(&c, &out, &bytes);
+	c.image_width = c.image_height = SIDE;
+	c.input_components = 3;
+	c.in_color_space = JCS_RGB;
+	jpeg_set_defaults(&c);
+	jpeg_start_compress(&c, TRUE);
+	for (int y = 0; y < SIDE; y++) {
+		JSAMPROW rows[] = {row};
+		for (int i = 0; i < SIDE * 3; i++)
+			row[i] = (uint8_t)(i * 2 + y * 5);
+		(void)jpeg_write_scanlines(&c, rows, 1);
+	}
+	jpeg_finish_compress(&c);
+	jpeg_destroy_compress(&c);
+	assert_true(bytes + 64 <= JPEG_ROOM); /* decoders read a little more */
+	memcpy(to, out, bytes);
+	free(out);
+	return bytes;
+}
+
+struct many {
+	struct row_job jobs[ROWS];
+	unsigned next, done;
+};
+
+static struct row_job *many_next(void *context)
+{
+	struct many *many = context;
+	return many->next < ROWS ? &many->jobs[many->next++] : NULL;
+}
+
+static void many_done(void *context, struct row_job *job)
+{
+	(void)job;
+	((struct many *)context)->done++;
+}
+
+static struct row_maker maker_new(void)
+{
+	struct row_maker maker;
+	struct fault fault = {""};
+	struct decode_limits limits = decode_limits_default();
+	assert_int_equal(row_maker_init(&maker, &limits, 64, &fault), 0);
+	return maker;
+}
+
+static void make_together(struct row_maker *maker, const struct pixel_recipe *recipe,
+	const uint8_t *jpeg, size_t bytes, struct many *many, uint8_t *rows)
+{
+	*many = (struct many){.next = 0};
+	for (unsigned i = 0; i < ROWS; i++)
+		many->jobs[i] = (struct row_job){.data = jpeg,
+			.size = bytes,
+			.recipe = recipe,
+			.key = {.seed = 4, .position = i, .view = i % 2},
+			.out = rows + (size_t)i * ROOM};
+	row_make_many(
+		maker, &(struct row_source){.next = many_next, .done = many_done, .context = many});
+	assert_int_equal(many->done, ROWS);
+}
+
+static void test_same_rows(void **state)
+{
+	static uint8_t jpeg[JPEG_ROOM], rows[ROWS][ROOM], row[ROOM];
+	static struct many many;
+	const struct pixel_recipe recipe = {.kind = PIXEL_CROP,
+		.image_size = SIZE,
+		.random_window = true,
+		.flip = 0.5,
+		.padding = {
+			.left = 9, .top = 9, .right = 9, .bottom = 9, .mode = PIXEL_PAD_REFLECT}};
+	struct row_maker maker = maker_new();
+	size_t bytes = jpeg_make(jpeg);
+	(void)state;
+	make_together(&maker, &recipe, jpeg, bytes, &many, rows[0]);
+	for (unsigned i = 0; i < ROWS; i++) {
+		const struct row_job *job = &many.jobs[i];
+		struct slots_record record = {0};
+		assert_int_equal(job->outcome, DECODE_OK);
+		assert_int_equal(
+			row_make(&maker, jpeg, bytes, &recipe, &job->key, NULL, row, &record),
+			DECODE_OK);
+		assert_memory_equal(row, rows[i], BYTES);
+		assert_true(record.crop_w == SIDE && record.crop_h == SIDE);
+		memset(row, 0, BYTES);
+		assert_int_equal(
+			row_make_again(&maker, jpeg, bytes, &recipe, &record, &job->key, NULL, row),
+			DECODE_OK);
+		assert_memory_equal(row, rows[i], BYTES);
+		if (i)
+			assert_memory_not_equal(rows[i], rows[0], BYTES);
+	}
+	row_maker_deinit(&maker);
+}
+
+static void test_too_small(void **state)
+{
+	static uint8_t jpeg[JPEG_ROOM], rows[ROWS][ROOM], row[ROOM];
+	static struct many many;
+	struct pixel_recipe recipe = {.kind = PIXEL_CROP,
+		.image_size = SIDE + 2,
+		.random_window = true,
+		.padding = {.left = 2}};
+	struct row_maker maker = maker_new();
+	struct pixel_key key = {0};
+	struct slots_record record = {0};
+	size_t bytes = jpeg_make(jpeg);
+	(void)state;
+	assert_int_equal(
+		row_make(&maker, jpeg, bytes, &recipe, &key, NULL, row, &record), DECODE_E_SMALL);
+	assert_string_equal(decode_outcome_name(DECODE_E_SMALL), "too-small");
+	assert_string_equal(decoder_message(maker.decoder),
+		"40 x 40 pixels, with their padding fewer than the 42 that RandomCrop takes: "
+		"resize "
+		"before it, or set pad_if_needed");
+	make_together(&maker, &recipe, jpeg, bytes, &many, rows[0]);
+	for (unsigned i = 0; i < ROWS; i++)
+		assert_int_equal(many.jobs[i].outcome, DECODE_E_SMALL);
+	recipe.padding.top = 2;
+	assert_int_equal(
+		row_make(&maker, jpeg, bytes, &recipe, &key, NULL, row, &record), DECODE_OK);
+	recipe.padding.top = 0;
+	recipe.padding.if_needed = true;
+	assert_int_equal(
+		row_make(&maker, jpeg, bytes, &recipe, &key, NULL, row, &record), DECODE_OK);
+	row_maker_deinit(&maker);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_same_rows),
+		cmocka_unit_test(test_too_small),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
