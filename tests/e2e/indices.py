@@ -21,7 +21,7 @@ SUBSTITUTED = 2
 
 def npy(path, values, kind="<i8", shape=None, cut=0):
     """A .npy file as numpy.save writes it."""
-    code = {"<i8": "q", "<u8": "Q", "<i4": "i", "<u4": "I", "<f8": "d"}[kind]
+    code = {"<i8": "q", "<u8": "Q", "<i4": "i", "<u4": "I", "<f8": "d", "<f4": "f"}[kind]
     head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape or (len(values),)}, }}"
     head += " " * (-(len(head) + 11) % 64) + "\n"
     data = b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head.encode() + array.array(code, values).tobytes()

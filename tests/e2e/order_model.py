@@ -1,8 +1,10 @@
-"""The order of samples as daemon/order/order.h and proto/philox.h describe it, written down apart from the C code."""
+"""The order of samples as daemon/order/*.h and proto/philox.h describe it, written down apart from the C code."""
+from fractions import Fraction
 
-SHUFFLE, SUBSTITUTE = 1, 2
+SHUFFLE, SUBSTITUTE, WEIGHTED, SOURCES, SPLIT = 1, 2, 31, 32, 33
 ROUNDS = 10
 MASK = 0xFFFFFFFF
+BLOCK = 1000
 
 
 def philox(counter, key):
@@ -14,20 +16,26 @@ def philox(counter, key):
     return c
 
 
-def place(samples, seed, epoch, position):
-    """Which of so many is shown at `position` of a shuffled epoch."""
-    key, half = (seed & MASK, seed >> 32), ((samples - 1).bit_length() + 1) // 2 if samples > 1 else 1
-    value = position
+def permuted(count, seed, operation, number, value):
+    """What stands at place `value` of permutation `number` of so many."""
+    key, half = (seed & MASK, seed >> 32), ((count - 1).bit_length() + 1) // 2 if count > 1 else 1
+
+    def word(right, turn):
+        return philox((right, turn | number >> 32 << 16, number & MASK, operation), key)[0]
+
     while True:
         left, right = value >> half, value & (1 << half) - 1
         for turn in range(ROUNDS):
-            left, right = right, left ^ philox((right, turn, epoch, SHUFFLE), key)[0] & (1 << half) - 1
+            left, right = right, left ^ word(right, turn) & (1 << half) - 1
         value = left << half | right
-        if value < samples:
+        if value < count:
             break
-    if value > 1 or samples < 2:
-        return value
-    return value ^ philox((0, ROUNDS, epoch, SHUFFLE), key)[0] & 1
+    return value if value > 1 or count < 2 else value ^ word(0, ROUNDS) & 1
+
+
+def place(samples, seed, epoch, position, part=0):
+    """Which of so many is shown at `position` of a shuffled epoch."""
+    return permuted(samples, seed, SHUFFLE, epoch | part << 32, position)
 
 
 def substitute(samples, seed, epoch, position, attempt):
@@ -42,3 +50,73 @@ def epoch_of(indices, seed, epoch, shuffle):
     if not shuffle:
         return list(indices)
     return [indices[place(len(indices), seed, epoch, p)] for p in range(len(indices))]
+
+
+def endless(samples, seed, length, epoch, position, repeats=1):
+    """Which of so many, where the permutations go on from epoch to epoch."""
+    item = epoch * -(-length // repeats) + position // repeats
+    return place(samples, seed, item // samples, item % samples)
+
+
+def split_of(samples, start, end):
+    """The samples of a split, from one place of the fixed permutation to another."""
+    return [permuted(samples, 0, SPLIT, 0, p) for p in range(start, end)]
+
+
+def quotas(weights):
+    """What each gets of a block: by largest remainder, the first of equal ones first."""
+    shares = [Fraction(w) / sum(map(Fraction, weights)) * BLOCK for w in weights]
+    got = [int(share) for share in shares]
+    order = sorted(range(len(weights)), key=lambda i: (got[i] - shares[i], i))
+    for i in order[:BLOCK - sum(got)]:
+        got[i] += 1
+    return got
+
+
+def mixed(sizes, weights, seed, length, epoch, position, repeats=1):
+    """(source, its sample) there, of a mix."""
+    item = epoch * -(-length // repeats) + position // repeats
+    block, rank = item // BLOCK, permuted(BLOCK, seed, SOURCES, item // BLOCK, item % BLOCK)
+    for part, quota in enumerate(quotas(weights)):
+        if rank < quota:
+            ordinal = block * quota + rank
+            return part, place(sizes[part], seed, ordinal // sizes[part], ordinal % sizes[part], part)
+        rank -= quota
+
+
+def alias(weights):
+    """The table that weights come to: [(threshold, other)], as order/alias.h says."""
+    n, column = len(weights), 1 << 32
+    most = max(weights)
+    bits = min(127 - 32 - 2 * n.bit_length(), 62)
+    exponent = 0
+    while Fraction(most) >= Fraction(2) ** exponent:
+        exponent += 1
+    while Fraction(most) < Fraction(2) ** (exponent - 1):
+        exponent -= 1
+    units = [max(int(Fraction(w) * Fraction(2) ** (bits - exponent)), w > 0) for w in weights]
+    sums = [0]
+    for unit in units:
+        sums.append(sums[-1] + unit)
+    reached = [s * (n << 32) // sums[-1] for s in sums]
+    height = [b - a for a, b in zip(reached, reached[1:])]
+    light, heavy = [i for i in range(n) if height[i] <= column], [i for i in range(n) if height[i] > column]
+    table = [(0, i) for i in range(n)]
+    for number, i in enumerate(heavy):
+        while height[i] > column:
+            j = light.pop(0)
+            if height[j] < column:
+                table[j] = (height[j], i)
+                height[i] -= column - height[j]
+        if height[i] < column:
+            after = heavy[number + 1]
+            table[i] = (height[i], after)
+            height[after] -= column - height[i]
+    return table
+
+
+def drawn(table, seed, epoch, item, operation=WEIGHTED, attempt=0):
+    """What is drawn by a table."""
+    w = philox((item & MASK, item >> 32 & 0xFFFF | attempt << 16, epoch, operation), (seed & MASK, seed >> 32))
+    at = (w[0] << 32 | w[1]) * len(table) >> 64
+    return at if w[2] < table[at][0] else table[at][1]
