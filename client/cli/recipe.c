@@ -76,10 +76,60 @@ static int recipe_check_sampling(const struct recipe *recipe)
 	return -EINVAL;
 }
 
+static int recipe_word(const char *word, const char *const *names)
+{
+	int i = 0;
+	while (names[i + 1] && strcmp(word, names[i]) != 0)
+		i++;
+	return i;
+}
+
+/* --mean or --std. */
+static int recipe_take_channels(const char *text, const char *origin,
+	int (*read)(const struct yaml_text *, const yaml_node_t *, void *, struct fault *),
+	struct shape_channels *channels)
+{
+	cleanup(yaml_text) struct yaml_text parsed = {0};
+	struct fault fault = {{0}};
+	if (!text)
+		return 0;
+	int r = yaml_load(&parsed, text, strlen(text), origin, &fault);
+	if (!r && !parsed.root)
+		r = yaml_fault(&parsed, NULL, &fault, "expected a list of three numbers");
+	if (!r)
+		r = read(&parsed, parsed.root, channels, &fault);
+	if (r < 0)
+		cli_note("%s", fault.text);
+	return r;
+}
+
+static int recipe_take_shape(struct recipe *recipe)
+{
+	struct shape *shape = &recipe->shape;
+	*shape = shape_default();
+	shape->views = (uint32_t)recipe->views;
+	shape->dtype = (enum shape_dtype)recipe_word(recipe->dtype, shape_dtype_names);
+	shape->layout = (enum shape_layout)recipe_word(recipe->layout, shape_layout_names);
+	if ((recipe->mean || recipe->std) && shape->dtype == SHAPE_UINT8) {
+		cli_note("--%s says something only with --dtype float32, float16 or bfloat16: "
+			 "uint8 is not normalised",
+			recipe->mean ? "mean" : "std");
+		return -EINVAL;
+	}
+	int r = recipe_take_channels(recipe->mean, "--mean", shape_read_mean, &shape->mean);
+	if (!r)
+		r = recipe_take_channels(recipe->std, "--std", shape_read_std, &shape->std);
+	for (int i = 0; i < 3; i++) {
+		recipe->channels[0][i] = (float)shape->mean.value[i];
+		recipe->channels[1][i] = (float)shape->std.value[i];
+	}
+	return r;
+}
+
 int recipe_settle(struct recipe *recipe)
 {
 	struct fault fault = {{0}};
-	if (recipe_check_sampling(recipe) < 0)
+	if (recipe_check_sampling(recipe) < 0 || recipe_take_shape(recipe) < 0)
 		return -EINVAL;
 	if (!recipe->transforms)
 		return 0;
@@ -128,6 +178,8 @@ void recipe_spec(const struct recipe *recipe, struct stream_spec *ret_spec)
 		strcmp(recipe->decode, "fast") == 0 ? SPEC_DECODE_FAST : SPEC_DECODE_EXACT;
 	ret_spec->interpolation = recipe_filter(recipe->interpolation);
 	ret_spec->transforms = recipe->list;
+	if (recipe->shape.views)
+		ret_spec->shape = recipe->shape;
 	recipe_fill_sampling(recipe, &ret_spec->sampling);
 	if (recipe->indices)
 		(void)snprintf(ret_spec->indices, sizeof ret_spec->indices, "%s", recipe->indices);
@@ -223,6 +275,13 @@ void recipe_fill(
 	ret_options->weights = recipe->weights;
 	ret_options->epoch_length = recipe->epoch_length;
 	ret_options->repeats = (uint32_t)recipe->repeats;
+	ret_options->views = (uint32_t)recipe->views;
+	ret_options->dtype = recipe->dtype;
+	ret_options->layout = recipe->layout;
+	if (recipe->shape.dtype != SHAPE_UINT8) {
+		ret_options->mean = recipe->channels[0];
+		ret_options->std = recipe->channels[1];
+	}
 }
 
 void recipe_learn(struct recipe *recipe, const struct node *definition)
@@ -239,19 +298,34 @@ void recipe_learn(struct recipe *recipe, const struct node *definition)
 		recipe->list.count = 0;
 }
 
+/* ", 2 views, float32 NCHW": what is not the default. */
+static void recipe_describe_shape(const struct recipe *recipe, char *buffer, size_t room)
+{
+	static const struct recipe plain = RECIPE_DEFAULT;
+	bool typed = strcmp(recipe->dtype, plain.dtype) != 0,
+	     laid = strcmp(recipe->layout, plain.layout) != 0;
+	char views[24] = "";
+	if (recipe->views > 1)
+		(void)snprintf(views, sizeof views, ", %" PRIu64 " views", recipe->views);
+	(void)snprintf(buffer, room, "%s%s%s%s%s", views, typed || laid ? ", " : "",
+		typed || laid ? recipe->dtype : "", laid ? " " : "", laid ? recipe->layout : "");
+}
+
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 {
 	char list[RECIPE_TEXT];
 	bool listed = recipe->list.count,
 	     plain = !listed && recipe_filter(recipe->interpolation) == WEIGHTS_BILINEAR;
-	char repeats[48] = "";
+	char repeats[48] = "", shape[64];
+	recipe_describe_shape(recipe, shape, sizeof shape);
 	if (recipe->repeats > 1)
 		(void)snprintf(
 			repeats, sizeof repeats, ", each %" PRIu64 " times", recipe->repeats);
 	transforms_text(&recipe->list, list, sizeof list);
 	(void)snprintf(buffer, room,
-		"%s, %" PRIu64 " px, batch %" PRIu64 ", %s%s%s%s%s, seed %" PRIu64 "%s%s%s",
+		"%s, %" PRIu64 " px, batch %" PRIu64 "%s, %s%s%s%s%s, seed %" PRIu64 "%s%s%s",
 		recipe->eval ? "evaluation" : "training", recipe->image_size, recipe->batch_size,
+		shape,
 		recipe->weights           ? "drawn by weights"
 		: recipe_shuffles(recipe) ? "shuffled"
 					  : "in order",
@@ -283,6 +357,9 @@ const char *recipe_written(const struct recipe *recipe)
 		{recipe->weights != NULL, "weights"},
 		{recipe->epoch_length != 0, "epoch-length"},
 		{recipe->repeats != 0, "repeats"},
+		{recipe->views != plain.views, "views"},
+		{strcmp(recipe->dtype, plain.dtype) != 0, "dtype"},
+		{strcmp(recipe->layout, plain.layout) != 0, "layout"},
 	};
 	for (size_t i = 0; i < UTIL_COUNT(options); i++)
 		if (options[i].given)

@@ -27,6 +27,11 @@ struct recipe {
 	const char *indices; /* NULL: all samples */
 	const char *split, *weights; /* NULL: none */
 	uint64_t epoch_length, repeats; /* 0: not given */
+	uint64_t views;
+	const char *dtype, *layout;
+	const char *mean, *std; /* NULL: ImageNet's */
+	struct shape shape; /* the same, read */
+	float channels[2][3]; /* mean, std: for libpenstock */
 	/* Once recipe_load has read what that names. */
 	struct sampling_lists lists;
 	struct sampler sampler;
@@ -34,10 +39,10 @@ struct recipe {
 
 #define RECIPE_INTERPOLATIONS "bilinear|bicubic|box|hamming|lanczos|nearest"
 
-#define RECIPE_DEFAULT                                                                    \
-	{                                                                                 \
-		.batch_size = 64, .image_size = 224, .labels = "auto", .decode = "exact", \
-		.interpolation = "bilinear"                                               \
+#define RECIPE_DEFAULT                                                                       \
+	{                                                                                    \
+		.batch_size = 64, .image_size = 224, .labels = "auto", .decode = "exact",    \
+		.interpolation = "bilinear", .views = 1, .dtype = "uint8", .layout = "NHWC", \
 	}
 
 #define RECIPE_OPTIONS(recipe)                                                                     \
@@ -80,6 +85,19 @@ struct recipe {
 		{"repeats", 0, OPTION_NUMBER, &(recipe).repeats, "R",                              \
 			"each sample R times in a row, with other draws (1)", 1, SAMPLER_REPEATS,  \
 			NULL},                                                                     \
+		{"views", 0, OPTION_NUMBER, &(recipe).views, "V",                                  \
+			"rows of each sample, each with other draws (1)", 1, SHAPE_VIEWS_MAX,      \
+			NULL},                                                                     \
+		{"dtype", 0, OPTION_CHOICE, &(recipe).dtype, "uint8|float32|float16|bfloat16",     \
+			"what a pixel is; all but uint8 are normalised (uint8)", 0, 0, NULL},      \
+		{"layout", 0, OPTION_CHOICE, &(recipe).layout, "NHWC|NCHW",                        \
+			"order of a row's values (NHWC)", 0, 0, NULL},                             \
+		{"mean", 0, OPTION_TEXT, &(recipe).mean, "LIST",                                   \
+			"what a dtype of floats is normalised with: '[0.5, 0.5, 0.5]' "            \
+			"(ImageNet's)",                                                            \
+			0, 0, NULL},                                                               \
+		{"std", 0, OPTION_TEXT, &(recipe).std, "LIST", "the same (ImageNet's)", 0, 0,      \
+			NULL},                                                                     \
 	{                                                                                          \
 		"labels", 0, OPTION_TEXT, &(recipe).labels, "LABELS", CATALOG_LABELS, 0, 0, NULL   \
 	}
@@ -87,8 +105,8 @@ struct recipe {
 /* The filter of one of the words of --interpolation. */
 enum weights_filter recipe_filter(const char *interpolation);
 
-/* After the options were read: takes --transforms in, which says size and filter too. 0, or -EINVAL
- * after saying what is wrong. */
+/* After the options were read: takes --transforms in, which says size and filter too, and what rows
+ * are. 0, or -EINVAL after saying what is wrong. */
 int recipe_settle(struct recipe *recipe);
 
 bool recipe_shuffles(const struct recipe *recipe);

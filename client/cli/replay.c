@@ -16,6 +16,7 @@
 #include "proto/jsontext.h"
 #include "proto/slots.h"
 #include "stream/row.h"
+#include "stream/stream.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,15 +32,19 @@ struct replay {
 	const char *source, *row, *crop, *folder;
 	struct recipe recipe;
 	struct recipe_cut cut;
-	uint64_t epoch, batch, index, rank;
+	uint64_t epoch, batch, index, rank, position, view;
 	bool flip, flip_vertical, json;
-	bool batch_given, index_given, rank_given;
+	bool epoch_given, batch_given, index_given, rank_given, position_given, view_given;
 
 	struct dataset *dataset;
 	struct order_slice slice; /* the rank's part of the batch */
 	struct row_maker maker;
+	struct pixel_recipe pixels;
+	struct finish finish;
+	struct finisher *finisher; /* NULL: images are rows */
 	struct catalog_bytes bytes;
-	uint8_t *pixels;
+	uint8_t *rows; /* of a sample, one for each view */
+	size_t row_bytes;
 	struct jsontext out;
 };
 
@@ -53,21 +58,41 @@ static const struct command replay_command = {
 		 "of a split stream the slice of one rank (--rank R --world-size W),\n"
 		 "or one row from its record:\n"
 		 "  penstock replay SOURCE --index I --crop X,Y,W,H [--flip]\n"
+		 "  [--position P --view V, where --transforms draw more than that]\n"
 		 "Prints a line for each, with the CRC-32 of its bytes.",
 };
 
-/* Two ways to name a row, and no mixture of them. */
-static int replay_judge(const struct replay *replay, bool epoch_given)
+/* Whether a row hangs on more draws than its record tells of. */
+static bool replay_draws(const struct replay *replay)
 {
-	const char *with_index = epoch_given           ? "epoch"
-				 : replay->batch_given ? "batch"
-				 : replay->row         ? "row"
-				 : replay->rank_given  ? "rank"
-						       : NULL;
-	const char *recorded = replay->crop            ? "crop"
-			       : replay->flip          ? "flip"
-			       : replay->flip_vertical ? "flip-vertical"
-						       : NULL;
+	struct stream_spec spec;
+	struct step_recipe steps;
+	recipe_spec(&replay->recipe, &spec);
+	spec_steps(&spec, &steps);
+	return steps.count || spec_pixels(&spec).random_window;
+}
+
+static bool replay_is_converted(const struct replay *replay)
+{
+	const struct shape *shape = &replay->recipe.shape;
+	return shape->dtype != SHAPE_UINT8 || shape->layout != SHAPE_NHWC;
+}
+
+/* Two ways to name a row, and no mixture of them. */
+static int replay_judge(const struct replay *replay)
+{
+	bool drawn = replay->position_given;
+	const char *with_index = replay->epoch_given && !drawn ? "epoch"
+				 : replay->batch_given         ? "batch"
+				 : replay->row                 ? "row"
+				 : replay->rank_given          ? "rank"
+							       : NULL;
+	const char *recorded = replay->crop             ? "crop"
+			       : replay->flip           ? "flip"
+			       : replay->flip_vertical  ? "flip-vertical"
+			       : replay->position_given ? "position"
+			       : replay->view_given     ? "view"
+							: NULL;
 	if (replay->index_given && with_index)
 		cli_note("--index names a sample by itself, so --%s cannot be given with it",
 			with_index);
@@ -76,6 +101,13 @@ static int replay_judge(const struct replay *replay, bool epoch_given)
 	else if (replay->index_given && !replay->crop &&
 		 recipe_pixels(&replay->recipe).kind == PIXEL_RESIZED_CROP)
 		cli_note("--index wants the record's --crop X,Y,W,H too, or --eval");
+	else if (replay->index_given && !drawn && replay_draws(replay))
+		cli_note("--transforms draw more than a crop: --index wants the record's "
+			 "--position P too, its --view V where there are several, and the --epoch "
+			 "and --seed of its batch");
+	else if (replay->folder && replay_is_converted(replay))
+		cli_note("--output writes PNG files, of rows as --dtype uint8 --layout NHWC has "
+			 "them; leave one of these out");
 	else if (replay->rank >= replay->cut.world_size)
 		cli_note("--rank %" PRIu64 " is not below --world-size, which is %" PRIu64
 			 ": ranks count from 0",
@@ -87,10 +119,9 @@ static int replay_judge(const struct replay *replay, bool epoch_given)
 
 static int replay_options(struct replay *replay, int argc, char **argv)
 {
-	bool epoch = false;
 	const struct option table[] = {
 		{"epoch", 'e', OPTION_NUMBER, &replay->epoch, "E", "epoch, from 0 (0)", 0,
-			UINT32_MAX, &epoch},
+			UINT32_MAX, &replay->epoch_given},
 		{"batch", 'B', OPTION_NUMBER, &replay->batch, "B",
 			"batch of that epoch, from 0 (0)", 0, UINT64_MAX, &replay->batch_given},
 		{"row", 'r', OPTION_TEXT, &replay->row, "R|all", "row of that batch, from 0 (all)",
@@ -103,6 +134,11 @@ static int replay_options(struct replay *replay, int argc, char **argv)
 			NULL},
 		{"flip-vertical", 0, OPTION_FLAG, &replay->flip_vertical, NULL,
 			"turn it upside down", 0, 0, NULL},
+		{"position", 0, OPTION_NUMBER, &replay->position, "P",
+			"the record's place in the epoch's order, where its draws are needed", 0,
+			((uint64_t)1 << 48) - 1, &replay->position_given},
+		{"view", 0, OPTION_NUMBER, &replay->view, "V", "and its view (0)", 0,
+			SHAPE_VIEWS_MAX - 1, &replay->view_given},
 		{"rank", 0, OPTION_NUMBER, &replay->rank, "R",
 			"whose slice of that global batch (0)", 0, 65535, &replay->rank_given},
 		RECIPE_CUT_OPTIONS(replay->cut),
@@ -118,7 +154,7 @@ static int replay_options(struct replay *replay, int argc, char **argv)
 		return r;
 	replay->source = operand[0];
 	r = recipe_settle(&replay->recipe);
-	return r < 0 ? r : replay_judge(replay, epoch);
+	return r < 0 ? r : replay_judge(replay);
 }
 
 static int replay_fail_memory(void)
@@ -203,6 +239,7 @@ static void replay_json_row(struct jsontext *json, uint64_t row, const struct sl
 	jsontext_object(json, NULL);
 	jsontext_u64(json, "row", row);
 	jsontext_u64(json, "position", r->position);
+	jsontext_u64(json, "view", r->view);
 	jsontext_u64(json, "index", r->index);
 	jsontext_i64(json, "label", r->label);
 	replay_json_box(json, "crop", crop, 4);
@@ -218,8 +255,13 @@ static void replay_json_row(struct jsontext *json, uint64_t row, const struct sl
 	jsontext_end(json);
 }
 
-static int replay_write_row(
-	const struct replay *replay, uint64_t row, const struct slots_record *record)
+static uint8_t *replay_row(const struct replay *replay, uint32_t view)
+{
+	return replay->rows + replay->row_bytes * view;
+}
+
+static int replay_write_row(const struct replay *replay, uint64_t row,
+	const struct slots_record *record, uint8_t *pixels)
 {
 	char path[4400];
 	struct fault fault;
@@ -231,65 +273,72 @@ static int replay_write_row(
 			"%s/epoch-%" PRIu64 "-batch-%" PRIu64 "-row-%03" PRIu64 ".png",
 			replay->folder, replay->epoch, replay->batch, row);
 	uint32_t size = (uint32_t)replay->recipe.image_size;
-	const struct picture picture = {size, size, replay->pixels};
+	const struct picture picture = {size, size, pixels};
 	return picture_write(path, PICTURE_PNG, &picture, true, &fault) < 0
 		       ? cli_fail(CLI_FAILED, "%s", fault.text)
 		       : CLI_OK;
 }
 
-/* The row lies in `pixels`: says what it is. */
-static int replay_deliver(struct replay *replay, uint64_t row, const struct slots_record *record)
+/* Says what the row is that lies there. */
+static int replay_deliver(
+	struct replay *replay, uint64_t row, const struct slots_record *record, uint8_t *pixels)
 {
 	char path[8300];
 	struct fault fault = {{0}};
-	size_t size = (size_t)replay->recipe.image_size * replay->recipe.image_size * 3;
-	uint32_t crc = (uint32_t)crc32_z(0, replay->pixels, size);
+	uint32_t crc = (uint32_t)crc32_z(0, pixels, replay->row_bytes);
 	if (dataset_path(replay->dataset, record->index, path, sizeof path, &fault) < 0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
 	if (replay->json)
 		replay_json_row(&replay->out, row, record, crc, path);
 	else
 		replay_print_row(row, record, crc, cli_tame(path));
-	return replay->folder ? replay_write_row(replay, row, record) : CLI_OK;
+	return replay->folder ? replay_write_row(replay, row, record, pixels) : CLI_OK;
 }
 
-/* One sample: 0, a positive outcome of reading or decoding with its words in `fault`, or a negative
- * errno. */
-static int replay_try(struct replay *replay, uint64_t number, const struct pixel_key *key,
-	struct slots_record *record, struct fault *fault)
+/* One sample, all its views: 0, a positive outcome of reading or decoding with its words in
+ * `fault`, or a negative errno. */
+static int replay_try(struct replay *replay, uint64_t number, struct pixel_key *key,
+	struct slots_record *records, struct fault *fault)
 {
 	struct sample sample;
-	struct pixel_recipe recipe = recipe_pixels(&replay->recipe);
+	const struct slots_record plain = records[0];
 	int r = catalog_read(replay->dataset, number, &replay->bytes, &sample, fault);
-	if (r)
-		return r;
-	record->index = number;
-	record->label = sample.label;
-	r = row_make(&replay->maker, replay->bytes.data, sample.size, &recipe, key, NULL,
-		replay->pixels, record);
-	if (r > 0)
-		(void)fault_set(fault, 0, "%s: %s", decode_outcome_name((enum decode_outcome)r),
-			decoder_message(replay->maker.decoder));
+	for (uint32_t view = 0; r == 0 && view < replay->finish.shape.views; view++) {
+		records[view] = plain;
+		records[view].index = number;
+		records[view].label = sample.label;
+		records[view].view = key->view = view;
+		r = row_make(&replay->maker, replay->bytes.data, sample.size, &replay->pixels, key,
+			replay->finisher, replay_row(replay, view), &records[view]);
+		if (r > 0)
+			(void)fault_set(fault, 0, "%s: %s",
+				decode_outcome_name((enum decode_outcome)r),
+				decoder_message(replay->maker.decoder));
+	}
 	return r;
 }
 
-/* Evaluation: a broken sample keeps its place as a row of zeros. */
-static int replay_mark(struct replay *replay, uint64_t number, struct slots_record *record)
+/* Evaluation: a broken sample keeps its place as rows of zeros. */
+static int replay_mark(struct replay *replay, uint64_t number, struct slots_record *records)
 {
+	const struct slots_record plain = records[0];
 	struct sample sample;
 	struct fault fault;
 	if (dataset_sample(replay->dataset, number, &sample, &fault) < 0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
-	memset(replay->pixels, 0,
-		(size_t)replay->recipe.image_size * replay->recipe.image_size * 3);
-	*record = (struct slots_record){.index = number,
-		.label = sample.label,
-		.flags = SLOTS_INVALID | (record->flags & SLOTS_PADDED),
-		.position = record->position};
+	for (uint32_t view = 0; view < replay->finish.shape.views; view++) {
+		memset(replay_row(replay, view), 0, replay->row_bytes);
+		records[view] = (struct slots_record){.index = number,
+			.label = sample.label,
+			.flags = SLOTS_INVALID | (plain.flags & SLOTS_PADDED),
+			.view = view,
+			.position = plain.position};
+	}
 	return CLI_OK;
 }
 
-static int replay_make(struct replay *replay, uint64_t position, struct slots_record *ret_record)
+/* The rows of the sample at this position, and a record for each view. */
+static int replay_make(struct replay *replay, uint64_t position, struct slots_record *ret_records)
 {
 	struct pixel_key key = {.seed = replay->recipe.seed,
 		.position = position,
@@ -297,17 +346,17 @@ static int replay_make(struct replay *replay, uint64_t position, struct slots_re
 	uint64_t number = recipe_sample(&replay->recipe, key.epoch, position);
 	struct fault fault = {{0}};
 	for (uint32_t attempt = 0; attempt <= REPLAY_ATTEMPTS; attempt++) {
-		*ret_record = (struct slots_record){.position = position,
+		ret_records[0] = (struct slots_record){.position = position,
 			.flags = (attempt ? SLOTS_SUBSTITUTED : 0) |
 				 (replay->slice.padded ? SLOTS_PADDED : 0)};
-		int r = replay_try(replay, number, &key, ret_record, &fault);
+		int r = replay_try(replay, number, &key, ret_records, &fault);
 		if (r == 0)
 			return CLI_OK;
 		if (r < 0)
 			return r == -ENOMEM ? replay_fail_memory()
 					    : cli_fail(CLI_FAILED, "%s", fault.text);
 		if (replay->recipe.eval)
-			return replay_mark(replay, number, ret_record);
+			return replay_mark(replay, number, ret_records);
 		number = sampler_substitute(
 			&replay->recipe.sampler, key.epoch, position, attempt + 1)
 				 .number;
@@ -333,16 +382,17 @@ static int replay_rows(struct replay *replay, uint64_t *ret_first, uint64_t *ret
 			"--batch %" PRIu64 " is beyond the epoch's last, %" PRIu64, replay->batch,
 			batches - 1);
 	replay->slice = order_slice(&epoch, replay->batch * global, (uint32_t)replay->rank);
+	uint32_t rows = replay->slice.count * replay->finish.shape.views;
 	*ret_first = 0;
-	*ret_end = replay->slice.count;
+	*ret_end = rows;
 	if (!replay->row || strcmp(replay->row, "all") == 0)
 		return CLI_OK;
 	uint32_t row;
 	const char *end;
-	if (replay_number(replay->row, "", &row, &end) < 0 || row >= replay->slice.count)
+	if (replay_number(replay->row, "", &row, &end) < 0 || row >= rows)
 		return cli_fail(CLI_USAGE,
-			"--row wants a whole number from 0 to %u, or all, not \"%s\"",
-			replay->slice.count - 1, replay->row);
+			"--row wants a whole number from 0 to %u, or all, not \"%s\"", rows - 1,
+			replay->row);
 	*ret_first = row;
 	*ret_end = (uint64_t)row + 1;
 	return CLI_OK;
@@ -354,11 +404,15 @@ static int replay_batch(struct replay *replay)
 	int code = replay_rows(replay, &first, &end);
 	if (code == CLI_OK)
 		replay_print_head(replay);
+	uint32_t views = replay->finish.shape.views;
+	struct slots_record records[SHAPE_VIEWS_MAX];
 	for (uint64_t row = first; code == CLI_OK && row < end && !ferror(stdout); row++) {
-		struct slots_record record;
-		code = replay_make(replay, replay->slice.position + row, &record);
+		uint32_t view = (uint32_t)(row % views);
+		if (row == first || view == 0)
+			code = replay_make(replay, replay->slice.position + row / views, records);
 		if (code == CLI_OK)
-			code = replay_deliver(replay, row, &record);
+			code = replay_deliver(
+				replay, row, &records[view], replay_row(replay, view));
 	}
 	return code;
 }
@@ -384,11 +438,16 @@ static int replay_source_size(
 static int replay_record(struct replay *replay)
 {
 	struct slots_record record = {.index = replay->index,
+		.position = replay->position,
+		.view = (uint32_t)replay->view,
 		.flags = (replay->flip ? SLOTS_FLIPPED : 0) |
 			 (replay->flip_vertical ? SLOTS_FLIPPED_VERTICALLY : 0)};
+	const struct pixel_key key = {.seed = replay->recipe.seed,
+		.position = record.position,
+		.epoch = (uint32_t)replay->epoch,
+		.view = record.view};
 	struct sample sample;
 	struct fault fault = {{0}};
-	struct pixel_recipe recipe = recipe_pixels(&replay->recipe);
 	uint64_t count = dataset_count(replay->dataset);
 	int code = replay->crop ? replay_parse_crop(replay->crop, &record) : CLI_OK;
 	if (code == CLI_OK && replay->index >= count)
@@ -403,8 +462,8 @@ static int replay_record(struct replay *replay)
 	record.label = sample.label;
 	r = replay_source_size(replay, &sample, &record);
 	if (r == 0)
-		r = row_make_again(&replay->maker, replay->bytes.data, sample.size, &recipe,
-			&record, NULL, NULL, replay->pixels);
+		r = row_make_again(&replay->maker, replay->bytes.data, sample.size, &replay->pixels,
+			&record, &key, replay->finisher, replay->rows);
 	if (r == -EINVAL)
 		return cli_fail(CLI_USAGE,
 			"the crop %s does not lie within the image, which is %ux%u", replay->crop,
@@ -416,22 +475,38 @@ static int replay_record(struct replay *replay)
 	if (r < 0)
 		return replay_fail_memory();
 	replay_print_head(replay);
-	return replay_deliver(replay, 0, &record);
+	return replay_deliver(replay, 0, &record, replay->rows);
+}
+
+/* Whatever rows are made with. */
+static int replay_prepare(struct replay *replay)
+{
+	struct decode_limits limits = decode_limits_default();
+	struct fault fault = {{0}};
+	struct stream_spec spec;
+	recipe_spec(&replay->recipe, &spec);
+	const struct extent_geometry geometry = stream_geometry(&spec, NULL);
+	replay->pixels = spec_pixels(&spec);
+	replay->row_bytes = (size_t)geometry.height * geometry.width * geometry.channels *
+			    slots_pixel_bytes(geometry.pixel_type);
+	int r = finish_init(&replay->finish, &spec, &fault);
+	if (!r && finish_needed(&spec))
+		r = finisher_new(&replay->finish, &replay->finisher, &fault);
+	if (!r)
+		r = row_maker_init(&replay->maker, &limits, spec.image_size, &fault);
+	if (r < 0)
+		return cli_fail(CLI_FAILED, "%s", fault.text);
+	replay->rows = malloc(replay->row_bytes * geometry.views);
+	return replay->rows ? CLI_OK : replay_fail_memory();
 }
 
 static int replay_run(struct replay *replay)
 {
-	struct decode_limits limits = decode_limits_default();
-	struct fault fault = {{0}};
 	int code = recipe_load(&replay->recipe, replay->dataset);
+	if (code == CLI_OK)
+		code = replay_prepare(replay);
 	if (code != CLI_OK)
 		return code;
-	replay->pixels = malloc((size_t)replay->recipe.image_size * replay->recipe.image_size * 3);
-	if (!replay->pixels)
-		return replay_fail_memory();
-	if (row_maker_init(&replay->maker, &limits, (uint32_t)replay->recipe.image_size, &fault) <
-		0)
-		return cli_fail(CLI_FAILED, "%s", fault.text);
 	if (replay->folder && mkdir(replay->folder, 0777) < 0 && errno != EEXIST)
 		return cli_fail(CLI_FAILED, "cannot make %s: %s", replay->folder, strerror(errno));
 	if (replay->json) {
@@ -457,7 +532,9 @@ int replay_main(int argc, char **argv)
 		return code;
 	code = replay_run(&replay);
 	jsontext_free(&replay.out);
-	free(replay.pixels);
+	free(replay.rows);
+	finisher_free(replay.finisher);
+	finish_deinit(&replay.finish);
 	catalog_bytes_free(&replay.bytes);
 	row_maker_deinit(&replay.maker);
 	recipe_unload(&replay.recipe);

@@ -2,9 +2,12 @@
 whoever makes them; values against numpy; each size against a stream of that size alone; `penstock replay` makes all of them again."""
 import collections
 import errno
+import json
 import struct
+import subprocess
+import zlib
 
-from harness import Daemon, Link, Refused, Skip, folder, make_dataset, run_tests, wait_until
+from harness import Daemon, Link, Refused, Skip, folder, make_dataset, run_tests, tool, wait_until
 
 # All families of steps: drawn orders, policies, colours, filters, warps, a mix of chains, erasing.
 HEAVY = [{"RandomResizedCrop": {"size": 48, "scale": [0.2, 1]}}, "RandomHorizontalFlip",
@@ -265,6 +268,60 @@ def test_workers_images_and_wide_rows_are_within_the_budget():
             assert memory_of(daemon.process.pid) <= budget, "measured from outside"
             stream.close()
             wait_until(lambda: daemon.status()["memory"]["reserved"] <= free, "what the stream had to be returned")
+
+
+def options_of(keys):
+    """A stream's keys as the command's options."""
+    options = []
+    for key, value in keys.items():
+        text = json.dumps(value) if isinstance(value, list) else str(value)
+        options += ["--eval"] if key == "train" else [f"--{key.replace('_', '-')}", text]
+    return options
+
+
+def replayed(source, keys, *more, code=0):
+    answer = subprocess.run([tool("penstock"), "replay", str(source), *options_of(keys), *map(str, more), "--json"], capture_output=True, text=True,
+                            timeout=600)
+    assert answer.returncode == code, answer.stderr
+    return json.loads(answer.stdout)["rows"] if code == 0 else answer.stderr
+
+
+def test_replay_makes_all_of_it_again():
+    padded = [{"RandomCrop": {"size": 64, "padding": 8, "pad_if_needed": True, "padding_mode": "reflect"}}, "RandomHorizontalFlip",
+              {"TrivialAugmentWide": {}}, {"RandomErasing": {"p": 0.7, "value": 1}}]
+    with folder() as home:
+        source = make_dataset(home / "images", per_class=10)
+        break_some(source)
+        with Daemon(home) as daemon, Link(daemon.socket) as link:
+            for keys in ({"transforms": HEAVY, "views": 2}, {"transforms": HEAVY, "views": 3, "dtype": "float16", "layout": "NCHW"},
+                         {"transforms": padded, "dtype": "float32", "mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]},
+                         {"transforms": padded, "views": 2}, {"train": False, "dtype": "bfloat16", "image_size": 48}, {"image_size": 40, "layout": "NCHW"}):
+                keys = {"batch_size": 5, "seed": 21, **keys}
+                views = keys.get("views", 1)
+                served = read(link.open(source=source, **keys, epochs=2, max_broken=1))
+                for epoch, batch in ((0, 0), (1, 3)):
+                    again = replayed(source, keys, "--epoch", epoch, "--batch", batch)
+                    assert len(again) == 5 * views
+                    wanted = [row for row in served if row.epoch == epoch][batch * 5 * views:][:5 * views]
+                    for row, got in zip(wanted, again):
+                        assert (got["position"], got["view"], got["index"], got["label"]) == (row.position, row.view, row.index, row.label)
+                        assert (got["substituted"], got["invalid"]) == (bool(row.flags & SUBSTITUTED), bool(row.flags & MARKED))
+                        assert int(got["crc32"], 16) == zlib.crc32(row.pixels), (keys, got)
+                    assert replayed(source, keys, "--epoch", epoch, "--batch", batch, "--row", 5 * views - 1) == again[-1:]
+                    # One row from what its record says.
+                    row = next(row for row in reversed(wanted) if not row.flags & MARKED)
+                    crop = ",".join(map(str, struct.unpack_from("<4I", row.record, 16)))
+                    flips = [option for bit, option in ((1, "--flip"), (16, "--flip-vertical")) if row.flags & bit]
+                    alone, = replayed(source, keys, "--index", row.index, "--crop", crop, *flips, "--epoch", epoch, "--position", row.position,
+                                      "--view", row.view)
+                    assert int(alone["crc32"], 16) == zlib.crc32(row.pixels), (keys, alone)
+        said = replayed(source, {"transforms": HEAVY}, "--index", 1, "--crop", "0,0,20,20", code=2)
+        assert "--position" in said, said
+        said = replayed(source, {"dtype": "float32"}, "--output", home / "png", code=2)
+        assert "--dtype uint8" in said, said
+        assert "dtype" in replayed(source, {"mean": [0, 0, 0]}, code=2)
+        assert "three numbers" in replayed(source, {"dtype": "float32", "std": [1, 2]}, code=2)
+        assert "--index" in replayed(source, {}, "--position", 3, code=2)
 
 
 def test_a_group_agrees_on_shapes():
