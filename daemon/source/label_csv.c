@@ -122,7 +122,7 @@ static int field_take(struct cursor *cursor)
 	struct csv_field *field = &record->field[record->fields];
 	field->text = record->text + cursor->used;
 	bool quoted = cursor->at < cursor->size && cursor->text[cursor->at] == '"';
-	size_t from = cursor->used;
+	size_t from = cursor->used, lines = record->lines;
 	int rc = quoted ? field_quoted(cursor) : field_plain(cursor);
 	if (rc < 0 || rc == CSV_SHORT)
 		return rc;
@@ -130,6 +130,8 @@ static int field_take(struct cursor *cursor)
 	field_put(cursor, 0);
 	record->fields++;
 	int checked = field_check(cursor, field);
+	if (checked < 0)
+		record->lines = lines; /* where the field begins */
 	return checked < 0 ? checked : rc;
 }
 
