@@ -168,6 +168,134 @@ class Taken(unittest.TestCase):
         self.assertEqual([list(step)[0] for step in json.loads(made.json or "")], ["RandomResizedCrop", "RandomHorizontalFlip"])
 
 
+class Policy(enum.Enum):
+    """As torchvision has it."""
+
+    CIFAR10 = "cifar10"
+
+
+class Steps(unittest.TestCase):
+    """What stands behind the sizing."""
+
+    def said(self, item: Any) -> Any:
+        made = operations([("CenterCrop", {"size": 8}), item])
+        self.assertEqual(len(made), 2)
+        return made[1]
+
+    def test_attributes(self) -> None:
+        near, linear = InterpolationMode.NEAREST, InterpolationMode.BILINEAR
+        for name, attributes, said in (
+                ("ColorJitter", {"brightness": (0.6, 1.4), "contrast": None, "saturation": [1, 2], "hue": (-0.1, 0.1)},
+                 {"brightness": [0.6, 1.4], "saturation": [1, 2], "hue": [-0.1, 0.1]}),
+                ("Grayscale", {"num_output_channels": 3}, {"num_output_channels": 3}),
+                ("RandomGrayscale", {"p": 0.1}, {"p": 0.1}),
+                ("GaussianBlur", {"kernel_size": (3, 5), "sigma": (0.1, 2.0)}, {"kernel_size": [3, 5], "sigma": [0.1, 2.0]}),
+                ("GaussianBlur", {"kernel_size": [3, 3], "sigma": [1.5]}, {"kernel_size": [3, 3], "sigma": 1.5}),
+                ("RandomSolarize", {"threshold": 128, "p": 0.5}, {"threshold": 128, "p": 0.5}),
+                ("RandomPosterize", {"bits": np.int64(4), "p": 1}, {"bits": 4, "p": 1.0}),
+                ("RandomEqualize", {"p": 0.5}, {"p": 0.5}), ("RandomAutocontrast", {"p": 0.5}, {"p": 0.5}),
+                ("RandomInvert", {"p": 0.5}, {"p": 0.5}),
+                ("RandomAdjustSharpness", {"sharpness_factor": 2, "p": 0.5}, {"sharpness_factor": 2, "p": 0.5}),
+                ("RandomAffine", {"degrees": [-15.0, 15.0], "translate": (0.1, 0.2), "scale": None, "shear": None, "interpolation": near,
+                                  "fill": 0.0, "center": None},
+                 {"degrees": [-15.0, 15.0], "translate": [0.1, 0.2], "interpolation": "nearest", "fill": 0}),
+                ("RandomRotation", {"degrees": [-3.0, 3.0], "interpolation": linear, "expand": False, "center": (1, 2.5),
+                                    "fill": [1.0, 2.0, 3.0]},
+                 {"degrees": [-3.0, 3.0], "interpolation": "bilinear", "expand": False, "center": [1, 2.5], "fill": [1, 2, 3]}),
+                ("RandomPerspective", {"distortion_scale": 0.5, "p": 0.5, "interpolation": linear, "fill": (7,)},
+                 {"distortion_scale": 0.5, "p": 0.5, "interpolation": "bilinear", "fill": 7}),
+                ("RandAugment", {"num_ops": 2, "magnitude": 9, "num_magnitude_bins": 31, "interpolation": near, "fill": None},
+                 {"num_ops": 2, "magnitude": 9, "num_magnitude_bins": 31, "interpolation": "nearest"}),
+                ("TrivialAugmentWide", {"num_magnitude_bins": 31, "interpolation": near, "fill": None},
+                 {"num_magnitude_bins": 31, "interpolation": "nearest"}),
+                ("AutoAugment", {"policy": Policy.CIFAR10, "interpolation": near, "fill": None},
+                 {"policy": "cifar10", "interpolation": "nearest"}),
+                ("AugMix", {"severity": 3, "mixture_width": 3, "chain_depth": -1, "alpha": 1.0, "all_ops": True, "interpolation": linear,
+                            "fill": None},
+                 {"severity": 3, "mixture_width": 3, "chain_depth": -1, "alpha": 1.0, "all_ops": True, "interpolation": "bilinear"}),
+                ("RandomErasing", {"p": 0.25, "scale": (0.02, 0.33), "ratio": (0.3, 3.3), "value": 0, "inplace": True},
+                 {"p": 0.25, "scale": [0.02, 0.33], "ratio": [0.3, 3.3], "value": 0}),
+                ("RandomErasing", {"value": [127.0]}, {"value": 127}), ("RandomErasing", {"value": None}, {"value": "random"})):
+            for module in ("torchvision.transforms.transforms", "torchvision.transforms.v2._some"):
+                with self.subTest(name=name, module=module):
+                    self.assertEqual(self.said(stand_in(name, module, **attributes)), {name: said})
+                    self.assertEqual(self.said((name, {key: value for key, value in attributes.items() if key != "inplace"})), {name: said})
+        self.assertEqual(self.said("ThreeAugment"), {"ThreeAugment": {}})
+
+    def test_random_crops(self) -> None:
+        plain = {"size": (32, 32), "pad_if_needed": False, "fill": 0, "padding_mode": "constant"}
+        said = {**plain, "size": [32, 32]}
+        for padding, read in ((None, None), (4, 4), ((1, 2), [1, 2]), ([1, 2, 3, 4], [1, 2, 3, 4])):
+            more = {} if read is None else {"padding": read}
+            self.assertEqual(operations(stand_in("RandomCrop", padding=padding, **plain)), [{"RandomCrop": {**said, **more}}])
+        # v2 keeps left, right, top, bottom, and takes left, top, right, bottom.
+        made = plan(v2("RandomCrop", padding=[1, 3, 2, 4], **plain))
+        self.assertEqual(json.loads(made.json or "")[0]["RandomCrop"]["padding"], [1, 2, 3, 4])
+        self.assertEqual(made.size, 32)
+
+    def test_what_holds_others(self) -> None:
+        invert, equalize, nothing = {"RandomInvert": {"p": 0.5}}, {"RandomEqualize": {}}, {"RandomHorizontalFlip": {"p": 0.0}}
+        both = compose(stand_in("RandomInvert", p=0.5), "RandomEqualize")
+        modules = stand_in("ModuleList", "torch.nn.modules.container")
+        type(modules).__iter__ = lambda self: iter(["RandomEqualize"])
+        together = {"RandomApply": {"transforms": [invert, equalize], "p": 1.0}}
+        for item, said in (
+                (stand_in("RandomApply", transforms=[both], p=0.8), {"RandomApply": {"transforms": [invert, equalize], "p": 0.8}}),
+                (stand_in("RandomApply", transforms=modules, p=1), {"RandomApply": {"transforms": [equalize], "p": 1.0}}),
+                (v2("RandomChoice", transforms=[both, "RandomEqualize", v2("Identity")], p=[0.25, 0.25, 0.5]),
+                 {"RandomChoice": {"transforms": [together, equalize, nothing], "p": [0.25, 0.25, 0.5]}}),
+                (stand_in("RandomChoice", transforms=["RandomEqualize"], p=None), {"RandomChoice": {"transforms": [equalize]}}),
+                (v2("RandomOrder", transforms=[("RandomApply", {"transforms": ["RandomEqualize"]}), both]),
+                 {"RandomOrder": {"transforms": [{"RandomApply": {"transforms": [equalize]}}, together]}})):
+            with self.subTest(said=said):
+                self.assertEqual(self.said(item), said)
+
+    def test_timm(self) -> None:
+        crop = stand_in("RandomResizedCropAndInterpolation", "timm.data.transforms", size=(176, 176), scale=(0.1, 1.0), ratio=(1.0, 1.0),
+                        interpolation=InterpolationMode.BICUBIC)
+        made = plan([crop, stand_in("MaybeToTensor", "timm.data.transforms"), normalize()])
+        self.assertEqual(json.loads(made.json or ""), [{"RandomResizedCrop": {
+            "size": [176, 176], "scale": [0.1, 1.0], "ratio": [1.0, 1.0], "interpolation": "bicubic"}}])
+        self.assertEqual((made.dtype, made.mean), ("float32", tuple(IMAGENET_MEAN)))
+        crop.interpolation = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)
+        with self.assertRaisesRegex(penstock.ArgumentError, "RandomResizedCropAndInterpolation.interpolation: expected one filter"):
+            plan([crop])
+
+    def test_erasing(self) -> None:
+        """Of uint8 it is the daemon's, of floats the loader's, in the units that they come in."""
+        erasing = v2("RandomErasing", p=0.25, scale=(0.1, 0.2), ratio=(0.5, 2.0), value=[0.25], inplace=False)
+        floats, crop = v2("ToDtype", dtype=Dtype("torch.float32"), scale=True), resized_crop()
+        made = plan([crop, v2("ToImage"), ("RandomErasing", {"value": 9}), floats, normalize()])
+        self.assertEqual(json.loads(made.json or "")[1], {"RandomErasing": {"value": 9}})
+        self.assertIsNone(made.erase)
+        for steps, value in (([floats, erasing], (0.25,) * 3), ([floats, normalize(), erasing], (0.25,) * 3),
+                             ([floats, erasing, normalize(0.5, 0.5)], (-0.5,) * 3),
+                             ([to_tensor(), normalize(), ("RandomErasing", {"value": "random"})], None)):
+            with self.subTest(steps=steps):
+                made = plan([crop, *steps])
+                self.assertEqual(len(json.loads(made.json or "")), 1)
+                assert made.erase is not None
+                self.assertEqual((made.erase.value, made.erase.random), (value or (0.0,) * 3, value is None))
+        made = plan([crop, floats, erasing])
+        self.assertEqual(made.erase, penstock.mixing.Erase(0.25, (0.1, 0.2), (0.5, 2.0), (0.25,) * 3))
+        self.assertEqual(plan([crop, floats, "RandomErasing"]).erase, penstock.mixing.Erase())
+
+    def test_mixing(self) -> None:
+        mix = penstock.mixing.Mix
+        up, cut = v2("MixUp", alpha=0.8, num_classes=10), v2("CutMix", alpha=1.0, num_classes=10)
+        for item, said in (
+                (up, mix(mixup=0.8, classes=10)), (cut, mix(cutmix=1.0, classes=10)), ("MixUp", mix(mixup=1.0)),
+                (("CutMix", {"alpha": 0.5}), mix(cutmix=0.5)),
+                (v2("RandomChoice", transforms=[up, cut]), mix(0.8, 1.0, 1.0, 0.5, 10)),
+                (v2("RandomChoice", transforms=[cut, up], p=[0.75, 0.25]), mix(0.8, 1.0, 1.0, 0.75, 10)),
+                (v2("RandomChoice", transforms=[up, cut, v2("Identity")], p=[1, 1, 2]), mix(0.8, 1.0, 0.5, 0.5, 10)),
+                (v2("RandomApply", transforms=[cut], p=0.25), mix(0.0, 1.0, 0.25, 0.5, 10))):
+            with self.subTest(said=said):
+                made = plan([resized_crop(), to_tensor(), normalize(), item])
+                self.assertEqual(made.mix, said)
+                self.assertEqual(len(json.loads(made.json or "")), 1)
+
+
 class Refused(unittest.TestCase):
     def refused(self, transforms: Any, *sentences: str) -> None:
         with self.assertRaises(penstock.ArgumentError) as caught:
@@ -177,9 +305,11 @@ class Refused(unittest.TestCase):
 
     def test_operations_that_are_not_there(self) -> None:
         crop = resized_crop()
-        for item, name in ((v2("ColorJitter", brightness=0.4), "torchvision.transforms.v2._some.ColorJitter is not supported"),
-                           (stand_in("RandomErasing"), "torchvision.transforms.transforms.RandomErasing is not supported"),
-                           ("ColorJitter", "'ColorJitter' is not supported"), (("RandAugment", {}), "'RandAugment' is not supported")):
+        for item, name in ((v2("ScaleJitter"), "torchvision.transforms.v2._some.ScaleJitter is not supported"),
+                           (v2("RandomPhotometricDistort"), "torchvision.transforms.v2._some.RandomPhotometricDistort is not supported"),
+                           (stand_in("FiveCrop"), "torchvision.transforms.transforms.FiveCrop is not supported"),
+                           ("ElasticTransform", "'ElasticTransform' is not supported"),
+                           (("GaussianNoise", {}), "'GaussianNoise' is not supported")):
             short = item if isinstance(item, str) else item[0] if isinstance(item, tuple) else type(item).__name__
             with self.subTest(name=name):
                 self.refused([crop, item], f"transforms[1]: {name}", "supported are RandomResizedCrop, Resize, CenterCrop",
@@ -192,13 +322,17 @@ class Refused(unittest.TestCase):
         self.refused([lambda image: image], "transforms[0]: a lambda cannot be run in the daemon", "`images = f(images)`")
         self.refused([json.dumps], "transforms[0]: dumps cannot be run in the daemon")
         self.refused([MyCrop()], "MyCrop cannot be run in the daemon")
+        self.refused([stand_in("GaussianBlur", "augment")], "transforms[0]: augment.GaussianBlur has the name of an operation, but is not "
+                     "torchvision's", 'or ("GaussianBlur", {...})', "`images = f(images)`")
+        self.refused([stand_in("RandomErasing", "timm.data.random_erasing")], "timm.data.random_erasing.RandomErasing has the name")
         self.refused([type(resized_crop())], "RandomResizedCrop is a class, not a transform: write RandomResizedCrop(...)")
         self.refused(7, "transforms: an object of builtins.int is no transform")
         self.refused([None], "transforms[0]: an object of builtins.NoneType is no transform")
-        self.refused(compose(resized_crop(), compose(v2("AutoAugment"))), "transforms[1][0]: ", "AutoAugment is not supported")
+        self.refused(compose(resized_crop(), compose(v2("ScaleJitter"))), "transforms[1][0]: ", "ScaleJitter is not supported")
         self.refused([{"CenterCrop": {"size": 1}, "Resize": {"size": 1}}], "expected one operation", "got 2")
         self.refused([{"CenterCrop": 3}], "transforms[0]: CenterCrop: expected a mapping of its parameters, got 3")
         self.refused([{3: {}}], "3 is not supported")
+        self.refused(["ColourJitter"], "transforms[0]: there is no 'ColourJitter': did you mean 'ColorJitter'?")
         self.refused(["RandomResizedcrop"], "transforms[0]: there is no 'RandomResizedcrop': did you mean 'RandomResizedCrop'?")
 
     def test_parameters(self) -> None:
@@ -215,6 +349,19 @@ class Refused(unittest.TestCase):
                 (resized_crop(interpolation="cubic"), "RandomResizedCrop.interpolation: expected one of bilinear, bicubic"),
                 (resized_crop(interpolation=True), "RandomResizedCrop.interpolation: expected one of"),
                 (stand_in("RandomHorizontalFlip", p="often"), "RandomHorizontalFlip.p: expected a number, got 'often'"),
+                (v2("RandomRotation", degrees=[1.0, 2.0], expand=True), "RandomRotation.expand: True is not supported"),
+                (v2("RandomAffine", degrees=[1.0, None]), "RandomAffine.degrees: expected a number, a list of numbers or a word, got"),
+                (v2("RandomAffine", degrees={}), "RandomAffine.degrees: expected a number, a list of numbers or a word, got {}"),
+                (v2("RandomAffine", degrees=float("inf")), "RandomAffine.degrees: expected a number"),
+                (v2("RandomRotation", fill={"others": 0}), "RandomRotation.fill: expected a number, or three, got {'others': 0}"),
+                (v2("RandAugment", interpolation="cubic"), "RandAugment.interpolation: expected one of bilinear, bicubic"),
+                (stand_in("RandomApply", transforms=3, p=0.5), "RandomApply.transforms: expected a list of transforms, got 3"),
+                (("RandomApply", {"p": 0.5}), "RandomApply.transforms: expected a list of transforms, got None"),
+                (("RandomApply", {"transforms": "RandomInvert"}), "RandomApply.transforms: expected a list of transforms"),
+                (("RandomChoice", {"transforms": ["ColorJitters"]}), "RandomChoice[0]: there is no 'ColorJitters'"),
+                (stand_in("RandomOrder", transforms=[lambda image: image]), "RandomOrder[0]: a lambda cannot be run in the daemon"),
+                (("RandomApply", {"transforms": [("RandomInvert", {"q": 1})]}), "RandomApply[0]: RandomInvert: there is no parameter 'q'"),
+                (("RandomApply", {"transforms": ["ToTensor"]}), "RandomApply[0]: ToTensor cannot stand within another transform"),
                 (("CenterCrop", {"width": 3}), "CenterCrop: there is no parameter 'width'; its parameters are size"),
                 (("ToTensor", {"size": 3}), "ToTensor: there is no parameter 'size'; it has no parameters")):
             with self.subTest(sentence=sentence):
@@ -238,7 +385,22 @@ class Refused(unittest.TestCase):
                 ([crop, v2("ToDtype", dtype=Dtype("torch.float64"), scale=True)], "ToDtype.dtype: expected one of uint8, float32"),
                 ([crop, floats, v2("ToDtype", dtype=Dtype("torch.uint8"), scale=True)], "to uint8 comes after a conversion to floats"),
                 ([to_tensor(), crop], "transforms[1]: RandomResizedCrop comes after a conversion to floats; put it before"),
-                ([floats, resize(3)], "transforms[1]: Resize comes after a conversion to floats")):
+                ([floats, resize(3)], "transforms[1]: Resize comes after a conversion to floats"),
+                ([crop, floats, v2("ColorJitter")], "transforms[2]: ColorJitter comes after a conversion to floats; put it before"),
+                ([crop, floats, "RandomErasing", "RandomErasing"], "transforms[3]: RandomErasing is there twice"),
+                ([crop, floats, "RandomErasing", "RandomHorizontalFlip"], "transforms[3]: RandomHorizontalFlip comes behind RandomErasing"),
+                ([crop, floats, v2("RandomErasing", value=None), normalize()], "transforms[3]: Normalize comes behind RandomErasing with"),
+                ([crop, floats, ("RandomErasing", {"value": [1, 2]})], "RandomErasing.value: expected three numbers"),
+                ([crop, "MixUp", "RandomInvert"], "transforms[2]: RandomInvert comes behind MixUp or CutMix, which come last"),
+                ([crop, ("MixUp", {"num_classes": 2.5})], "MixUp.num_classes: expected a whole number"),
+                ([crop, ("CutMix", {"alpha": "x"})], "CutMix.alpha: expected a number"),
+                ([crop, ("RandomChoice", {"transforms": ["MixUp", "RandomInvert"]})], "RandomChoice may hold MixUp and CutMix, or other"),
+                ([crop, ("RandomChoice", {"transforms": ["MixUp", "MixUp"]})], "RandomChoice holds MixUp twice"),
+                ([crop, ("RandomChoice", {"transforms": ["MixUp", "CutMix"], "p": [1]})], "RandomChoice.p: expected 2 numbers, got [1]"),
+                ([crop, ("RandomChoice", {"transforms": ["MixUp", "CutMix"], "p": [0, 0]})], "at least one is above 0"),
+                ([crop, ("RandomApply", {"transforms": ["MixUp", "CutMix"]})], "RandomApply may hold one of MixUp and CutMix"),
+                ([crop, ("RandomChoice", {"transforms": [("MixUp", {"num_classes": 2}), ("CutMix", {"num_classes": 3})]})],
+                 "num_classes is 3 here and 2 before")):
             with self.subTest(sentence=sentence):
                 self.refused(steps, sentence)
 
@@ -262,9 +424,14 @@ class Loaded(unittest.TestCase):
                 np.testing.assert_array_equal(images, want)
 
     def test_the_daemon_refuses(self) -> None:
+        crop = ("CenterCrop", {"size": 32})
         for steps, sentence in (
                 ([("RandomResizedCrop", {"size": 32, "scale": (0.5, 2)})], "RandomResizedCrop: scale: expected a number from 0 to 1"),
                 (["RandomHorizontalFlip"], "RandomHorizontalFlip cannot come first"),
+                ([crop, ("ColorJitter", {"hue": 0.6})], "ColorJitter: hue: expected a number from 0 to 0.5, or [least, most]"),
+                ([crop, ("Grayscale", {"num_output_channels": 1})], "Grayscale: num_output_channels: expected 3"),
+                ([crop, "RandomErasing", "RandomInvert"], "RandomInvert cannot follow RandomErasing: that comes last"),
+                ([crop, ("RandomChoice", {"transforms": ["RandomErasing"]})], "RandomErasing cannot be within RandomChoice"),
                 ([("RandomResizedCrop", {"size": (32, 48)})], "expected height and width to be the same"),
                 ([("Resize", {"size": 32})], "images would differ in size"),
                 (["RandomResizedCrop"], "size is missing")):

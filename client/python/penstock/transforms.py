@@ -1,8 +1,9 @@
 """What a user passes as `Loader(transforms=[...])`, taken apart: what the daemon does, and what the loader does last.
 
-The daemon crops, resizes and flips; turning its uint8 pixels into normalised floats is the loader's. Torchvision's
-objects, of `torchvision.transforms` and of its `v2`, are known by their module and class, and what they say is read from
-their attributes: torchvision itself is never imported. Anything else is refused here by a sentence that says how it is
+The daemon crops, resizes, and changes colours and shapes; turning its uint8 pixels into normalised floats is the loader's,
+and so is what follows that: RandomErasing behind ToTensor or Normalize, MixUp and CutMix. Torchvision's objects, of
+`torchvision.transforms` and of its `v2`, are known by their module and class, and what they say is read from their
+attributes: torchvision itself is never imported. Anything else is refused here by a sentence that says how it is
 applied to the batch instead; an image is never quietly treated otherwise than was asked for. Pixels are those that
 torchvision makes of PIL images, also where the list begins with ToImage (of tensors it makes others, by a step of 1).
 
@@ -12,7 +13,9 @@ only table of what is allowed: its refusal reaches the user as an ArgumentError 
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
+import enum
 import json
 import math
 import numbers
@@ -34,7 +37,8 @@ class Plan:
     where nothing was given or it cannot be told. `dtype` is "uint8", "float32", "float16" or "bfloat16", None: the list does
     not say (the loader's default). `mean` and `std` belong to floats, per channel, as (x / 255 - mean) / std, computed in
     float32 and rounded once to what is shorter; None: the list does not make floats. `erase` is RandomErasing behind
-    Normalize, `mix` v2.MixUp and v2.CutMix at the end: the loader does them to batches (mixing.py).
+    ToTensor or Normalize, `mix` MixUp and CutMix at the end: the loader does them to batches (mixing.py). RandomErasing of
+    uint8 is the daemon's, and in `json`.
     """
 
     json: Optional[str] = None
@@ -55,17 +59,56 @@ def plan(transforms: Any) -> Plan:
     return reader.plan()
 
 
-# What the daemon does, and the parameters that are read of each.
-_OPERATIONS: dict[str, tuple[str, ...]] = {
+# What gives images their size in the daemon, flips, and what else it does; the parameters that are read of each.
+_SIZINGS: dict[str, tuple[str, ...]] = {
     "RandomResizedCrop": ("size", "scale", "ratio", "interpolation", "antialias"),
     "Resize": ("size", "interpolation", "antialias"),
     "CenterCrop": ("size",),
-    "RandomHorizontalFlip": ("p",),
-    "RandomVerticalFlip": ("p",),
+    "RandomCrop": ("size", "padding", "pad_if_needed", "fill", "padding_mode"),
+}
+_FLIPS: dict[str, tuple[str, ...]] = {"RandomHorizontalFlip": ("p",), "RandomVerticalFlip": ("p",)}
+_STEPS: dict[str, tuple[str, ...]] = {
+    "ColorJitter": ("brightness", "contrast", "saturation", "hue"),
+    "Grayscale": ("num_output_channels",),
+    "RandomGrayscale": ("p",),
+    "GaussianBlur": ("kernel_size", "sigma"),
+    "RandomSolarize": ("threshold", "p"),
+    "RandomPosterize": ("bits", "p"),
+    "RandomEqualize": ("p",),
+    "RandomAutocontrast": ("p",),
+    "RandomInvert": ("p",),
+    "RandomAdjustSharpness": ("sharpness_factor", "p"),
+    "RandomAffine": ("degrees", "translate", "scale", "shear", "interpolation", "fill", "center"),
+    "RandomRotation": ("degrees", "interpolation", "expand", "center", "fill"),
+    "RandomPerspective": ("distortion_scale", "p", "interpolation", "fill"),
+    "RandAugment": ("num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill"),
+    "TrivialAugmentWide": ("num_magnitude_bins", "interpolation", "fill"),
+    "AutoAugment": ("policy", "interpolation", "fill"),
+    "AugMix": ("severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill"),
+    "ThreeAugment": (),
+}
+_OPERATIONS: dict[str, tuple[str, ...]] = {
+    **_SIZINGS,
+    **_FLIPS,
+    **_STEPS,
+    "RandomErasing": ("p", "scale", "ratio", "value"),
 }
 
+# Those that hold others.
+_HOLDERS: dict[str, tuple[str, ...]] = {
+    "RandomApply": ("transforms", "p"),
+    "RandomChoice": ("transforms", "p"),
+    "RandomOrder": ("transforms",),
+}
+
+# Of whole batches: the loader's, behind all others.
+_MIXES: dict[str, tuple[str, ...]] = {"MixUp": ("alpha", "num_classes"), "CutMix": ("alpha", "num_classes")}
+
 # What torchvision's objects have besides, and the value that leaves it out.
-_UNUSED: dict[str, dict[str, Any]] = {"Resize": {"max_size": None}}
+_UNUSED: dict[str, dict[str, Any]] = {"Resize": {"max_size": None}, "RandomRotation": {"expand": False}}
+
+# Does nothing, in a list where something has to stand.
+_NOTHING_AT_ALL: dict[str, dict[str, Any]] = {"RandomHorizontalFlip": {"p": 0.0}}
 
 # What the loader does, for messages and for our own names.
 _CONVERSIONS: dict[str, tuple[str, ...]] = {
@@ -80,6 +123,13 @@ _CONVERSIONS: dict[str, tuple[str, ...]] = {
 
 # Of torchvision, and done anyway: images are RGB.
 _NOTHING = ("Identity", "RGB")
+
+# Of timm, and plain: the names of torchvision's operations that do the same.
+_TIMM = {
+    "RandomResizedCropAndInterpolation": "RandomResizedCrop",
+    "MaybeToTensor": "ToTensor",
+    "MaybePILToTensor": "PILToTensor",
+}
 
 _DTYPES = ("uint8", "float32", "float16", "bfloat16")
 _FILTERS = ("bilinear", "bicubic", "box", "hamming", "lanczos", "nearest")
@@ -96,9 +146,9 @@ _FILTER_ALIASES: dict[Any, str] = {
 }
 
 _SUPPORTED = (
-    ", ".join(_OPERATIONS)
+    ", ".join((*_OPERATIONS, *_HOLDERS))
     + "; behind them "
-    + ", ".join(_CONVERSIONS)
+    + ", ".join((*_CONVERSIONS, *_MIXES))
     + "; Compose, and the transforms() of torchvision's weights for classification"
 )
 
@@ -120,6 +170,14 @@ def _unsupported(item: Any, where: str) -> ArgumentError:
     if _is_torchvision(item):
         what = f"{kind.__module__}.{kind.__name__} is not supported"
         line = f"images = v2.{kind.__name__}(...)(images)"
+    elif kind.__name__ in (*_OPERATIONS, *_HOLDERS, *_CONVERSIONS, *_MIXES):
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        own = f'("{kind.__name__}", {{...}})'
+        raise _refuse(
+            where,
+            f"{name} has the name of an operation, but is not torchvision's, and what it does is not guessed: where it does "
+            f"the same, write torchvision's or {own}; {_on_the_batch('images = f(images)')}",
+        )
     elif callable(item):
         name = getattr(item, "__name__", "") or f"an object of {kind.__module__}.{kind.__qualname__}"
         what = f"{'a lambda' if name == '<lambda>' else name} cannot be run in the daemon"
@@ -190,14 +248,78 @@ def _antialias(value: Any, where: str) -> bool:
     )
 
 
+def _scalar(value: Any) -> Any:
+    """A number, a flag or a word as JSON has it; None where it is neither."""
+    if isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return float(value) if isinstance(value, numbers.Real) and math.isfinite(value) else None
+
+
+def _plain(value: Any, where: str) -> Any:
+    """Numbers, flags, words, and lists of those: the daemon knows what is allowed. An enum is its value."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    value = value.value if isinstance(value, enum.Enum) else value
+    listed = isinstance(value, (list, tuple))
+    parts = [_scalar(part) for part in (value if listed else [value])]
+    if None in parts:
+        raise _refuse(where, f"expected a number, a list of numbers or a word, got {value!r}")
+    return parts if listed else parts[0]
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _fill(value: Any, where: str) -> Any:
+    """torchvision's v2 keeps whole numbers as they are, or as floats; a list of one is a number."""
+    if isinstance(value, Mapping):
+        raise _refuse(where, f"expected a number, or three, got {value!r}: there are images alone")
+    read = _plain(value, where)
+    parts = [_whole(part) for part in (read if isinstance(read, list) else [read])]
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _sigma(value: Any, where: str) -> Any:
+    """torchvision takes a list of one for two that are the same."""
+    read = _plain(value, where)
+    return read[0] if isinstance(read, list) and len(read) == 1 else read
+
+
+def _value(value: Any, where: str) -> Any:
+    """Of RandomErasing: None is v2's "random"."""
+    return "random" if value is None or value == "random" else _fill(value, where)
+
+
+# By operation and parameter, or for all operations; else _plain.
 _VALUES: dict[str, Callable[[Any, str], Any]] = {
     "size": _size,
-    "scale": _pair,
-    "ratio": _pair,
+    "RandomResizedCrop.scale": _pair,
+    "RandomResizedCrop.ratio": _pair,
+    "RandomErasing.scale": _pair,
+    "RandomErasing.ratio": _pair,
     "interpolation": _interpolation,
     "antialias": _antialias,
     "p": _number,
+    "RandomChoice.p": _plain,
+    "fill": _fill,
+    "sigma": _sigma,
+    "value": _value,
 }
+
+# Parameters of which None says something.
+_NONES = ("antialias", "value")
+
+
+def _values(name: str, parameters: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The parameters as JSON; None is the default of all others."""
+    read = {}
+    for key, value in parameters.items():
+        reader = _VALUES.get(f"{name}.{key}") or _VALUES.get(key) or _plain
+        if value is not None or key in _NONES:
+            read[key] = reader(value, f"{where}: {name}.{key}")
+    return read
 
 
 def _dtype(value: Any, where: str) -> str:
@@ -226,6 +348,216 @@ def _channels(value: Any, where: str) -> tuple[float, float, float]:
     return read[0], read[1], read[2]
 
 
+def _attributes(item: Any, name: str, known: Sequence[str], where: str) -> dict[str, Any]:
+    """What an object of torchvision's says of its parameters."""
+    for key, value in _UNUSED.get(name, {}).items():
+        if getattr(item, key, value) != value:
+            line = f"images = v2.{name}(..., {key}={getattr(item, key)!r})(images)"
+            raise _refuse(f"{where}: {name}.{key}", f"{getattr(item, key)!r} is not supported; {_on_the_batch(line)}")
+    read = {key: getattr(item, key) for key in known if hasattr(item, key)}
+    if name == "RandomCrop" and ".v2" in type(item).__module__ and isinstance(read.get("padding"), list):
+        left, right, top, bottom = read["padding"]  # v2 keeps it in another order than it takes it in
+        read["padding"] = [left, top, right, bottom]
+    return read
+
+
+def _check_parameters(name: str, known: Sequence[str], parameters: Mapping[Any, Any], where: str) -> None:
+    for key in parameters:
+        if key not in known:
+            what = f"its parameters are {', '.join(known)}" if known else "it has no parameters"
+            raise _refuse(f"{where}: {name}", f"there is no parameter {key!r}; {what}")
+
+
+def _known(name: Any) -> Optional[Sequence[str]]:
+    """The parameters of an operation."""
+    for table in (_OPERATIONS, _HOLDERS, _CONVERSIONS, _MIXES):
+        if isinstance(name, str) and name in table:
+            return table[name]
+    return None
+
+
+def _is_sequence(item: Any) -> bool:
+    """Of which all are done, one after the other."""
+    kind = type(item)
+    sequential = kind.__name__ in ("Sequential", "ModuleList") and kind.__module__.startswith("torch.nn.")
+    return sequential or isinstance(item, list) or (_is_torchvision(item) and kind.__name__ == "Compose")
+
+
+def _is_pair(item: Any) -> bool:
+    """("CenterCrop", {"size": 224}): a name and its parameters."""
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], Mapping)
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One transform: its name, one that is known, and its parameters as they were given."""
+
+    name: str
+    parameters: Mapping[str, Any]
+    where: str
+
+
+def _single(item: Mapping[Any, Any], where: str) -> "tuple[Any, Mapping[str, Any]]":
+    """Of {"CenterCrop": {"size": 224}}."""
+    if len(item) != 1:
+        raise _refuse(where, f'expected one operation, such as {{"CenterCrop": {{"size": 224}}}}, got {len(item)}')
+    ((name, parameters),) = item.items()
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise _refuse(f"{where}: {name}", f"expected a mapping of its parameters, got {parameters!r}")
+    return name, parameters or {}
+
+
+def _named(name: Any, parameters: Mapping[str, Any], where: str) -> _Item:
+    known = _known(name)
+    if known is None:
+        names = (*_OPERATIONS, *_HOLDERS, *_CONVERSIONS, *_MIXES)
+        near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.85)
+        if near:
+            raise _refuse(where, f"there is no {name!r}: did you mean {near[0]!r}?")
+        raise _refuse(where, f"{name!r} is not supported; {_on_the_batch(f'images = v2.{name}(...)(images)')}")
+    _check_parameters(name, known, parameters, where)
+    return _Item(name, parameters, where)
+
+
+def _of_timm(item: Any, where: str) -> _Item:
+    name = _TIMM[type(item).__name__]
+    if isinstance(getattr(item, "interpolation", None), (tuple, list)):
+        raise _refuse(f"{where}: {type(item).__name__}.interpolation", "expected one filter: 'random' is not supported")
+    return _Item(name, _attributes(item, name, _known(name) or (), where), where)
+
+
+def _object(item: Any, where: str) -> Optional[_Item]:
+    """None: it does nothing that is not done anyway."""
+    name, module = type(item).__name__, type(item).__module__
+    if module == "timm.data.transforms" and name in _TIMM:
+        return _of_timm(item, where)
+    known = _known(name)
+    if not _is_torchvision(item) or (known is None and name not in _NOTHING):
+        raise _unsupported(item, where)
+    return None if known is None else _Item(name, _attributes(item, name, known, where), where)
+
+
+def _items(given: Any, where: str) -> "Iterable[_Item]":
+    """All transforms of a list, and of lists within it."""
+    if _is_sequence(given) or (isinstance(given, tuple) and not _is_pair(given)):
+        listed = given.transforms if type(given).__name__ == "Compose" else given
+        for i, item in enumerate(listed):
+            yield from _items(item, f"{where}[{i}]")
+    elif isinstance(given, str):
+        yield _named(given, {}, where)
+    elif isinstance(given, Mapping):
+        yield _named(*_single(given, where), where)
+    elif isinstance(given, tuple):
+        yield _named(given[0], given[1], where)
+    elif _is_torchvision(given) and type(given).__name__ == "ImageClassification":
+        yield from _preset(given, where)
+    else:
+        item = _object(given, where)
+        if item is not None:
+            yield item
+
+
+def _preset(item: Any, where: str) -> "Iterable[_Item]":
+    """What torchvision's weights evaluate with: an nn.Module with its own names for it all."""
+    resize = {"size": item.resize_size, "interpolation": item.interpolation, "antialias": item.antialias}
+    yield _Item("Resize", resize, where)
+    yield _Item("CenterCrop", {"size": item.crop_size}, where)
+    yield _Item("ConvertImageDtype", {"dtype": "float32"}, where)
+    yield _Item("Normalize", {"mean": item.mean, "std": item.std}, where)
+
+
+def _members(item: _Item) -> "list[tuple[list[_Item], str]]":
+    """What an operation holds: for each of its transforms what that comes to, nothing among it."""
+    given = item.parameters.get("transforms")
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise _refuse(f"{item.where}: {item.name}.transforms", f"expected a list of transforms, got {given!r}")
+    places = [(part, f"{item.where}: {item.name}[{i}]") for i, part in enumerate(given)]
+    return [(list(_items(part, where)), where) for part, where in places]
+
+
+def _operation(item: _Item) -> dict[str, dict[str, Any]]:
+    """As the daemon takes it."""
+    if item.name not in _HOLDERS:
+        return {item.name: _values(item.name, item.parameters, item.where)}
+    one_each = item.name != "RandomApply"  # what a Compose holds is done together, or not at all
+    held: list[dict[str, dict[str, Any]]] = []
+    for parts, where in _members(item):
+        inner = [_inner(part) for part in parts]
+        if one_each and len(inner) != 1:
+            together = {"RandomApply": {"transforms": inner, "p": 1.0}}
+            inner = [together if inner else _NOTHING_AT_ALL]
+        held += inner
+    others = {key: value for key, value in item.parameters.items() if key != "transforms"}
+    return {item.name: {"transforms": held, **_values(item.name, others, item.where)}}
+
+
+def _inner(item: _Item) -> dict[str, dict[str, Any]]:
+    if item.name in _CONVERSIONS or item.name in _MIXES:
+        raise _refuse(item.where, f"{item.name} cannot stand within another transform: it is done to all images, or to none")
+    return _operation(item)
+
+
+def _holds_mixes(item: _Item) -> bool:
+    return any(part.name in _MIXES for parts, _ in _members(item) for part in parts)
+
+
+def _mix(item: _Item) -> Mix:
+    """MixUp, CutMix, one of the two, or neither; behind all others."""
+    if item.name in _MIXES:
+        alpha = _number(item.parameters.get("alpha", 1.0), f"{item.where}: {item.name}.alpha")
+        classes = item.parameters.get("num_classes")
+        if classes is not None:
+            classes = _side(classes, f"{item.where}: {item.name}.num_classes")
+        return Mix(mixup=alpha, classes=classes) if item.name == "MixUp" else Mix(cutmix=alpha, classes=classes)
+    members = _members(item)
+    if any(part.name not in _MIXES for parts, _ in members for part in parts) or any(len(parts) > 1 for parts, _ in members):
+        raise _refuse(item.where, f"{item.name} may hold MixUp and CutMix, or other transforms, not both")
+    if item.name == "RandomChoice":
+        return _choice_of_mixes(item, [parts[0] if parts else None for parts, _ in members])
+    if len(members) != 1:
+        raise _refuse(item.where, f"{item.name} may hold one of MixUp and CutMix; for either of the two write RandomChoice")
+    made = _mix(members[0][0][0])
+    p = _number(item.parameters.get("p", 0.5), f"{item.where}: RandomApply.p") if item.name == "RandomApply" else 1.0
+    return dataclasses.replace(made, prob=p)
+
+
+def _choice_of_mixes(item: _Item, members: "list[Optional[_Item]]") -> Mix:
+    given = item.parameters.get("p")
+    chances = [1.0] * len(members) if given is None else given
+    at = f"{item.where}: RandomChoice.p"
+    if not isinstance(chances, (list, tuple)) or len(chances) != len(members):
+        raise _refuse(at, f"expected {len(members)} numbers, got {chances!r}")
+    likely = {"MixUp": 0.0, "CutMix": 0.0}
+    total, made = sum(_number(chance, at) for chance in chances), Mix()
+    for member, chance in zip(members, chances):
+        if member is None:
+            continue
+        if likely[member.name]:
+            raise _refuse(item.where, f"RandomChoice holds {member.name} twice; leave one out")
+        read = _mix(member)
+        if made.classes is not None and read.classes is not None and made.classes != read.classes:
+            raise _refuse(member.where, f"num_classes is {read.classes} here and {made.classes} before")
+        likely[member.name] = chance / total if total > 0 else 0.0
+        made = dataclasses.replace(
+            made,
+            mixup=made.mixup or read.mixup,
+            cutmix=made.cutmix or read.cutmix,
+            classes=read.classes if made.classes is None else made.classes,
+        )
+    mixed = likely["MixUp"] + likely["CutMix"]
+    if mixed <= 0:
+        raise _refuse(at, f"expected numbers of which at least one is above 0, got {chances!r}")
+    return dataclasses.replace(made, prob=min(mixed, 1.0), switch=likely["CutMix"] / mixed)
+
+
+def _normalized(erase: Erase, mean: Sequence[float], std: Sequence[float], where: str) -> Erase:
+    """Erased before it is normalised: the same value in other units."""
+    if erase.random:
+        raise _refuse(where, 'Normalize comes behind RandomErasing with value="random"; put it before: noise is made as it is')
+    red, green, blue = ((value - m) / s for value, m, s in zip(erase.value, mean, std))
+    return dataclasses.replace(erase, value=(red, green, blue))
+
+
 class _Reader:
     """Walks the list. Where it stands: images (Pillow's, or uint8 tensors of the same values), floats of 0 to 1, or
     normalised floats."""
@@ -236,6 +568,8 @@ class _Reader:
         self.mean: Optional[tuple[float, float, float]] = None
         self.std: Optional[tuple[float, float, float]] = None
         self.size: Optional[int] = None
+        self.erase: Optional[Erase] = None
+        self.mix: Optional[Mix] = None
 
     def plan(self) -> Plan:
         if not self.operations:
@@ -246,99 +580,55 @@ class _Reader:
         mean, std = self.mean, self.std
         if self._floats() and mean is None:
             mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-        return Plan(json.dumps(self.operations), mean, std, self.dtype, self.size)
+        return Plan(json.dumps(self.operations), mean, std, self.dtype, self.size, self.erase, self.mix)
 
     def _floats(self) -> bool:
         return self.dtype not in (None, "uint8")
 
-    def take(self, item: Any, where: str) -> None:
-        if isinstance(item, str):
-            self._own(item, {}, where)
-        elif isinstance(item, Mapping):
-            self._mapping(item, where)
-        elif isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], Mapping):
-            self._own(item[0], item[1], where)
-        elif isinstance(item, (list, tuple)):
-            self._all(item, where)
+    def take(self, given: Any, where: str) -> None:
+        for item in _items(given, where):
+            self._one(item)
+
+    def _one(self, item: _Item) -> None:
+        if self.mix is not None:
+            raise _refuse(item.where, f"{item.name} comes behind MixUp or CutMix, which come last")
+        if item.name in _MIXES or (item.name in _HOLDERS and _holds_mixes(item)):
+            self.mix = _mix(item)
+        elif item.name in _CONVERSIONS:
+            self._convert(item.name, item.parameters, item.where)
+        elif item.name == "RandomErasing" and self._floats():
+            self._erase(item)
         else:
-            self._object(item, where)
+            self._operation(item)
 
-    def _all(self, items: Iterable[Any], where: str) -> None:
-        for i, item in enumerate(items):
-            self.take(item, f"{where}[{i}]")
-
-    def _mapping(self, item: Mapping[Any, Any], where: str) -> None:
-        if len(item) != 1:
-            raise _refuse(where, f'expected one operation, such as {{"CenterCrop": {{"size": 224}}}}, got {len(item)}')
-        ((name, parameters),) = item.items()
-        if parameters is not None and not isinstance(parameters, Mapping):
-            raise _refuse(f"{where}: {name}", f"expected a mapping of its parameters, got {parameters!r}")
-        self._own(name, parameters or {}, where)
-
-    def _own(self, name: Any, parameters: Mapping[str, Any], where: str) -> None:
-        known = _OPERATIONS.get(name) if isinstance(name, str) else None
-        if known is None and isinstance(name, str):
-            known = _CONVERSIONS.get(name)
-        if known is None:
-            near = difflib.get_close_matches(str(name), (*_OPERATIONS, *_CONVERSIONS), n=1, cutoff=0.85)
-            if near:
-                raise _refuse(where, f"there is no {name!r}: did you mean {near[0]!r}?")
-            raise _refuse(where, f"{name!r} is not supported; {_on_the_batch(f'images = v2.{name}(...)(images)')}")
-        for key in parameters:
-            if key not in known:
-                what = f"its parameters are {', '.join(known)}" if known else "it has no parameters"
-                raise _refuse(f"{where}: {name}", f"there is no parameter {key!r}; {what}")
-        if name in _OPERATIONS:
-            self._operation(name, parameters, where)
-        else:
-            self._convert(name, parameters, where)
-
-    def _object(self, item: Any, where: str) -> None:
-        name, module = type(item).__name__, type(item).__module__
-        if name == "Sequential" and module.startswith("torch.nn."):
-            self._all(item, where)
-        elif not _is_torchvision(item):
-            raise _unsupported(item, where)
-        elif name == "Compose":
-            self._all(item.transforms, where)
-        elif name == "ImageClassification":
-            self._preset(item, where)
-        elif name in _OPERATIONS:
-            self._operation(name, self._attributes(item, name, where), where)
-        elif name in _CONVERSIONS:
-            self._convert(name, {key: getattr(item, key) for key in _CONVERSIONS[name] if hasattr(item, key)}, where)
-        elif name not in _NOTHING:
-            raise _unsupported(item, where)
-
-    @staticmethod
-    def _attributes(item: Any, name: str, where: str) -> dict[str, Any]:
-        for key, value in _UNUSED.get(name, {}).items():
-            if getattr(item, key, value) != value:
-                line = f"images = v2.{name}(..., {key}={getattr(item, key)!r})(images)"
-                raise _refuse(f"{where}: {name}.{key}", f"{getattr(item, key)!r} is not supported; {_on_the_batch(line)}")
-        return {key: getattr(item, key) for key in _OPERATIONS[name] if hasattr(item, key)}
-
-    def _preset(self, item: Any, where: str) -> None:
-        """What torchvision's weights evaluate with: an nn.Module with its own names for it all."""
-        resize = {"size": item.resize_size, "interpolation": item.interpolation, "antialias": item.antialias}
-        self._operation("Resize", resize, where)
-        self._operation("CenterCrop", {"size": item.crop_size}, where)
-        self._convert("ConvertImageDtype", {"dtype": "float32"}, where)
-        self._convert("Normalize", {"mean": item.mean, "std": item.std}, where)
-
-    def _operation(self, name: str, parameters: Mapping[str, Any], where: str) -> None:
-        if "interpolation" in _OPERATIONS[name] and self._floats():
+    def _operation(self, item: _Item) -> None:
+        if self._floats() and item.name not in (*_FLIPS, "CenterCrop"):
+            what = "resizes them" if item.name in _SIZINGS else "does it"
             raise _refuse(
-                where, f"{name} comes after a conversion to floats; put it before: images are resized as Pillow resizes them"
+                item.where,
+                f"{item.name} comes after a conversion to floats; put it before: images are worked on as Pillow {what}",
             )
-        values = {key: _VALUES[key](value, f"{where}: {name}.{key}") for key, value in parameters.items()}
-        self.operations.append({name: values})
-        size = values.get("size")
-        if size is None:
-            return
+        if self.erase is not None:
+            raise _refuse(item.where, f"{item.name} comes behind RandomErasing, which comes last")
+        self.operations.append(_operation(item))
+        if item.name in _SIZINGS:
+            self._sized(item.name, self.operations[-1][item.name].get("size"))
+
+    def _sized(self, name: str, size: Any) -> None:
         if isinstance(size, int):
             size = [size, size] if name != "Resize" else [0, 1]
-        self.size = size[0] if size[0] == size[1] else None
+        if size is not None:
+            self.size = size[0] if size[0] == size[1] else None
+
+    def _erase(self, item: _Item) -> None:
+        values = _values(item.name, item.parameters, item.where)
+        if self.erase is not None:
+            raise _refuse(item.where, "RandomErasing is there twice; leave one out")
+        value = values.get("value", 0)
+        random = value == "random"
+        channels = (0.0, 0.0, 0.0) if random else _channels(value, f"{item.where}: RandomErasing.value")
+        scale, ratio = values.get("scale", (0.02, 0.33)), values.get("ratio", (0.3, 3.3))
+        self.erase = Erase(values.get("p", 0.5), (scale[0], scale[1]), (ratio[0], ratio[1]), channels, random)
 
     def _convert(self, name: str, parameters: Mapping[str, Any], where: str) -> None:
         if name == "Normalize":
@@ -385,3 +675,5 @@ class _Reader:
         if 0.0 in std:
             raise _refuse(f"{where}: Normalize.std", "expected three numbers other than 0")
         self.mean, self.std = mean, std
+        if self.erase is not None:
+            self.erase = _normalized(self.erase, mean, std, where)
