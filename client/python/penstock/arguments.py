@@ -347,10 +347,11 @@ def _is_shared(options: Mapping[str, Any], named: Optional[str]) -> bool:
 def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
     """`given`: all arguments by name; `defaults`: what they are where the user says nothing."""
     mixture = sources.mixture(given["source"])
-    source = mixture or sources.pattern(given["source"])
+    source = sources.pattern(given["source"]) if mixture is None else sources.shown(mixture)
     named = sources.stream_name(source)
     plan = transforms.plan(given["transforms"])
-    options = {"sources" if mixture else "source": source, **_daemon(given), **_readers(given)}
+    read_from = {"source": source} if mixture is None else {"sources": mixture}
+    options = {**read_from, **_daemon(given), **_readers(given)}
     if named is None:
         options.update(_definition(given, defaults, plan))
     else:

@@ -292,15 +292,8 @@ def _through_torch(
 
 
 def _way(
-    stream: Stream,
-    tensors: Tensors,
-    mean: Sequence[float],
-    std: Sequence[float],
-    mixing: Optional[Mixing],
-    one_size: bool,
+    stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float], mixing: Optional[Mixing] = None
 ) -> Reader:
-    if stream.info["views"] > 1 or stream.info["label_type"] or not one_size:
-        return _Moved(stream, tensors, mean, std, mixing)
     if not hasattr(_penstock, "Cuda"):
         return _through_torch(stream, tensors, mean, std, mixing)
     try:
@@ -337,7 +330,9 @@ class CudaReader:
         one_size: bool = True,
     ) -> None:
         tensors = Tensors(_torch_device(device), dtype, channels_last)
-        self._way = _way(stream, tensors, mean, std, mixing, one_size)
+        info = stream.info
+        usual = one_size and info["views"] == 1 and not info["label_type"]
+        self._way = (_way if usual else _Moved)(stream, tensors, mean, std, mixing)
 
     def next(self, timeout_ms: int) -> Optional[Yielded]:
         """(images, labels, batch), None after the last epoch. The tensors are new and the caller's: images of shape

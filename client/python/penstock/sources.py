@@ -16,7 +16,7 @@ from typing import Any, Optional
 from . import checks
 from .errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["STREAM", "mixture", "pattern", "stream_name"]
+__all__ = ["STREAM", "mixture", "pattern", "shown", "stream_name"]
 
 STREAM = "stream:"
 _MOST_BYTES = 4095  # of a pattern: daemon/source/spec.h, SPEC_TEXT_MAX
@@ -144,3 +144,8 @@ def mixture(source: Any) -> Optional[str]:
     if not pairs:
         raise ArgumentError(f"{_EXPECTED}; got an empty mapping")
     return json.dumps([_part(one, weight) for one, weight in pairs])
+
+
+def shown(mixture: str) -> str:
+    """For a person: what `mixture` made."""
+    return ", ".join(f"{part['source']} ({part['weight']})" for part in json.loads(mixture))

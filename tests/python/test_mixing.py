@@ -1,0 +1,395 @@
+"""Mixing, soft labels, views, sizes that grow, labels that are floats, and which samples come how often: what a loop gets of them, and
+what a wrong argument does."""
+
+from __future__ import annotations
+
+import unittest
+from pathlib import Path
+from typing import Any, Callable
+
+import support  # first: it skips where there is no NumPy
+from support import penstock
+
+import numpy as np
+
+SIDE, CLASSES = 32, 3
+
+
+def loader(source: Any = None, **arguments: Any) -> Any:
+    base = {"batch_size": 8, "image_size": SIDE, "framework": "numpy", "seed": 5}
+    return penstock.Loader(support.dataset() if source is None else source, **{**base, **arguments})
+
+
+def batches(count: int = 7, source: Any = None, **arguments: Any) -> "list[Any]":
+    with loader(source, **arguments) as made:
+        iterator = made.batches()
+        return [next(iterator) for _ in range(count)]
+
+
+def one_hot(labels: Any, classes: int = CLASSES) -> Any:
+    return np.eye(classes, dtype=np.float32)[labels]
+
+
+def lambda_of(plain: Any, mixed: Any) -> "float | None":
+    """A batch's own share, of a row whose partner has another label."""
+    for i, label in enumerate(plain.labels):
+        if label != plain.labels[i - 1]:
+            return np.float32(mixed.labels[i, label])
+    return None
+
+
+class Mixing(unittest.TestCase):
+    def check_mixup(self, plain: Any, mixed: Any) -> bool:
+        own = lambda_of(plain, mixed)
+        if own is None:
+            return False
+        rest = np.float32(mixed.labels[[i for i, label in enumerate(plain.labels) if label != plain.labels[i - 1]][0]].sum()) - own
+        for i in range(mixed.count):
+            partner = plain.images[i - 1]
+            near = np.abs(mixed.images[i] - (plain.images[i] * own + partner * rest)).max()
+            self.assertLess(near, 1e-6)
+        want = one_hot(plain.labels) * own + np.roll(one_hot(plain.labels), 1, 0) * rest
+        np.testing.assert_allclose(mixed.labels, want, atol=1e-6)
+        return 0.001 < own < 0.999
+
+    def test_mixup(self) -> None:
+        seen = sum(self.check_mixup(a, b) for a, b in zip(batches(), batches(mixup=1.0)))
+        self.assertGreater(seen, 3)
+
+    def test_cutmix(self) -> None:
+        cut = 0
+        for plain, mixed in zip(batches(), batches(cutmix=1.0)):
+            theirs = np.zeros((SIDE, SIDE), bool)
+            for i in range(mixed.count):
+                own = (mixed.images[i] == plain.images[i]).all(0)
+                partner = (mixed.images[i] == plain.images[i - 1]).all(0)
+                self.assertTrue((own | partner).all())
+                theirs |= ~own
+            ys, xs = np.nonzero(theirs)
+            area = (np.ptp(ys) + 1) * (np.ptp(xs) + 1) if len(ys) else 0
+            own_share = lambda_of(plain, mixed)
+            if own_share is not None and area:
+                self.assertAlmostEqual(own_share, 1 - area / SIDE**2, 6)
+                cut += 1
+        self.assertGreater(cut, 2)
+
+    def test_orders_and_dtypes(self) -> None:
+        """The same values, whatever their order; shorter ones are those of float32 but for two roundings."""
+        whole = batches(3, mixup=1.0, cutmix=1.0)
+        for keys, step in (({"channels_last": False}, 0.0), ({"dtype": "float16"}, 0.004)):
+            for a, b in zip(whole, batches(3, mixup=1.0, cutmix=1.0, **keys)):
+                np.testing.assert_allclose(b.images.astype(np.float32), a.images, atol=step, rtol=0)
+                np.testing.assert_array_equal(a.labels, b.labels)
+
+    def test_goes_on_alike(self) -> None:
+        keys = {"mixup": 0.4, "cutmix": 1.0, "label_smoothing": 0.1}
+        with loader(**keys) as made:
+            whole = [*made.batches(), *made.batches()]
+        with loader(**keys) as first:
+            iterator = iter(first)
+            for _ in range(4):
+                next(iterator)
+            state = first.state_dict()
+        with loader(state=state, **keys) as second:
+            for got, want in zip(second.batches(), whole[4:7]):
+                np.testing.assert_array_equal(got.images, want.images)
+                np.testing.assert_array_equal(got.labels, want.labels)
+            after = next(second.batches())
+            self.assertEqual((after.epoch, after.batch), (1, 0))
+            np.testing.assert_array_equal(after.images, whole[7].images)
+
+    def test_ranks(self) -> None:
+        """Each mixes what is its own."""
+        for rank in (0, 1):
+            keys = {"rank": rank, "world_size": 2, "batch_size": 4}
+            for plain, mixed in zip(batches(3, **keys), batches(3, mixup=1.0, **keys)):
+                self.assertEqual(plain.samples["position"].tolist(), mixed.samples["position"].tolist())
+                self.check_mixup(plain, mixed)
+
+    def test_never_mixed(self) -> None:
+        for plain, mixed in zip(batches(3), batches(3, mixup=1.0, mix_prob=0)):
+            np.testing.assert_array_equal(plain.images, mixed.images)
+            np.testing.assert_array_equal(mixed.labels, one_hot(plain.labels))
+
+    def test_smoothing_alone(self) -> None:
+        for dtype in ("float32", "uint8"):
+            for plain, smooth in zip(batches(3, dtype=dtype), batches(3, dtype=dtype, label_smoothing=0.3, num_classes=5)):
+                np.testing.assert_array_equal(plain.images, smooth.images)
+                np.testing.assert_allclose(smooth.labels, one_hot(plain.labels, 5) * 0.7 + 0.06, atol=1e-6)
+                self.assertEqual(smooth.labels.dtype, np.float32)
+
+    def test_short_last_batch(self) -> None:
+        with loader(train=False, mixup=1.0) as made:
+            counts = [(batch.count, batch.labels.shape, batch.images.shape[0]) for batch in made.batches()]
+        self.assertEqual(counts[-1], (4, (4, CLASSES), 4))
+
+    def test_kept_batches_stay(self) -> None:
+        with loader(mixup=1.0) as made:
+            kept = [(batch.images, batch.labels, batch.images.copy(), batch.labels.copy()) for batch in made.batches()]
+        for images, labels, was, were in kept:
+            np.testing.assert_array_equal(images, was)
+            np.testing.assert_array_equal(labels, were)
+
+
+class Views(unittest.TestCase):
+    def test_shapes(self) -> None:
+        for batch in batches(views=3):
+            self.assertIsInstance(batch.images, tuple)
+            self.assertEqual([view.shape for view in batch.images], [(8, 3, SIDE, SIDE)] * 3)
+            self.assertEqual((batch.count, batch.labels.shape, batch.samples.shape), (8, (8,), (24,)))
+            self.assertEqual(batch.samples["view"].tolist(), [0, 1, 2] * 8)
+            self.assertEqual(batch.samples["label"][::3].tolist(), batch.labels.tolist())
+            self.assertFalse(any(np.shares_memory(a, b) for a, b in zip(batch.images, batch.images[1:])))
+
+    def test_first_view_is_that_of_one(self) -> None:
+        for one, two in zip(batches(3), batches(3, views=2)):
+            np.testing.assert_array_equal(one.images, two.images[0])
+            np.testing.assert_array_equal(one.labels, two.labels)
+            self.assertFalse((two.images[0] == two.images[1]).all())
+
+    def test_mixed_alike(self) -> None:
+        for plain, mixed in zip(batches(5, views=2), batches(5, views=2, mixup=1.0)):
+            own = lambda_of(plain, mixed)
+            if own is None:
+                continue
+            for a, b in zip(plain.images, mixed.images):
+                np.testing.assert_allclose(b, a * own + np.roll(a, 1, 0) * (1 - own), atol=1e-5)
+
+    def test_zero_copy(self) -> None:
+        with loader(views=2, zero_copy=True) as made:
+            for lent, own in zip(made.batches(), batches(7, views=2, dtype="uint8")):
+                for a, b in zip(lent.images, own.images):
+                    np.testing.assert_array_equal(a, b)
+                    with self.assertRaises(penstock.ReadOnlyError):
+                        a[0] = 0
+                del lent, a
+
+    def test_epochs(self) -> None:
+        with loader(views=2) as made:
+            self.assertEqual((len(made), made.views, made.remaining), (7, 2, 7))
+            next(iter(made))
+            self.assertEqual(made.remaining, 6)
+            self.assertEqual(made.state_dict()["position"], 8)
+
+
+class Sizes(unittest.TestCase):
+    SIZES = {0: 32, 2: 48}
+
+    def test_shapes(self) -> None:
+        for keys in ({}, {"dtype": "float16", "channels_last": False}, {"mixup": 1.0}, {"zero_copy": True}):
+            with self.subTest(keys), loader(image_size=self.SIZES, **keys) as made:
+                self.assertEqual(made.image_size, 48)
+                for side in (32, 32, 48, 48):
+                    shapes = {images.shape for images, _ in made}
+                    self.assertEqual(shapes, {(8, 3, side, side)})
+
+    def test_is_that_of_one_size(self) -> None:
+        with loader(image_size=self.SIZES) as grows:
+            grows.set_epoch(1)
+            small = [images for images, _ in grows]
+            large = [images for images, _ in grows]
+            kept = [array.copy() for array in small]
+        for epoch, side, got in ((1, 32, small), (2, 48, large)):
+            with loader(image_size=side) as made:
+                made.set_epoch(epoch)
+                for want, have in zip((images for images, _ in made), got):
+                    np.testing.assert_array_equal(want, have)
+        for a, b in zip(small, kept):
+            np.testing.assert_array_equal(a, b)
+
+    def test_goes_on(self) -> None:
+        with loader(image_size=self.SIZES) as made:
+            made.set_epoch(2)
+            iterator = iter(made)
+            next(iterator)
+            state, want = made.state_dict(), next(iterator)[0]
+        with loader(image_size=self.SIZES, state=state) as made:
+            np.testing.assert_array_equal(next(iter(made))[0], want)
+
+
+def folder_of_names(source: str) -> "list[str]":
+    return sorted(str(path.relative_to(source)) for path in Path(source).rglob("*.jpg"))
+
+
+class Labels(unittest.TestCase):
+    def manifest(self, name: str, rows: "list[str]") -> Path:
+        path = support.folder / name
+        path.write_text("".join(row + "\n" for row in rows))
+        return path
+
+    def test_floats(self) -> None:
+        source = support.dataset()
+        names = folder_of_names(source)
+        values = {name: (i / 4, -i) for i, name in enumerate(names)}
+        path = self.manifest("floats.csv", ["path,a,b", *(f"{name},{a},{b}" for name, (a, b) in values.items())])
+        said = {"manifest": path, "type": "float"}
+        with loader(source, labels=said) as made, loader(source, labels=said, mixup=1.0) as mixed:
+            for batch, soft in zip(made.batches(), mixed.batches()):
+                self.assertEqual((batch.labels.dtype, batch.labels.shape), (np.dtype(np.float32), (8, 2)))
+                for label, index in zip(batch.labels, batch.samples["index"]):
+                    name = str(Path(made.path(int(index))).relative_to(source))
+                    self.assertEqual(tuple(label), values[name])
+                self.assertEqual(soft.labels.shape, (8, 2))
+                low = np.minimum(batch.labels, np.roll(batch.labels, 1, 0)) - 1e-4
+                self.assertTrue((soft.labels >= low).all())
+        with self.assertRaisesRegex(penstock.ArgumentError, "label_smoothing is for labels that are classes"):
+            loader(source, labels=said, label_smoothing=0.1)
+        with self.assertRaisesRegex(penstock.ArgumentError, "num_classes is 7, and the dataset's labels have 2 floats"):
+            loader(source, labels=said, mixup=1.0, num_classes=7)
+        with loader(source, labels=said, zero_copy=True) as lent:
+            self.assertEqual(next(iter(lent))[1].shape, (8, 2))
+
+    def test_refusals(self) -> None:
+        for value, error, sentence in (
+                ({"manifest": "x.csv", "json": "a"}, "ArgumentError", "labels: expected one of .* has to be there"),
+                ({}, "ArgumentError", "labels: .* has to be there"),
+                ({"manifets": "x.csv"}, "ArgumentError", "labels: .* got the key 'manifets'"),
+                ({"manifest": 3}, "ArgumentTypeError", r"labels\['manifest'\]: expected the path of a file, got 3"),
+                ({"manifest": "x.csv", "type": "multi"}, "ArgumentError", r"labels\['type'\]: expected one of 'class', 'multi_hot'"),
+                (["cls"], "ArgumentTypeError", "labels: expected one of 'auto'")):
+            with self.subTest(value), self.assertRaisesRegex(getattr(penstock, error), sentence):
+                loader(labels=value)
+
+
+class Sampling(unittest.TestCase):
+    def indices(self, **keys: Any) -> "list[int]":
+        with loader(**keys) as made:
+            return [int(i) for batch in made.batches() for i in batch.samples["index"]]
+
+    def test_weights(self) -> None:
+        weights = np.zeros(60)
+        weights[[3, 40]] = 1, 3
+        seen = self.indices(weights=weights, epoch_length=400)
+        self.assertEqual((len(seen), set(seen)), (400, {3, 40}))
+        self.assertGreater(seen.count(40), 2 * seen.count(3))
+        self.assertEqual(seen, self.indices(weights=weights.tolist(), epoch_length=400))
+        path = support.folder / "weights.npy"
+        np.save(path, weights)
+        self.assertEqual(seen, self.indices(weights=path, epoch_length=400))
+        self.assertEqual(set(self.indices(weights="balanced", epoch_length=4000)), set(range(60)))
+
+    def test_split(self) -> None:
+        first, rest = (self.indices(split=text, drop_last=False) for text in ("[:75%]", "[75%:]"))
+        self.assertEqual((len(first), sorted(first + rest)), (45, list(range(60))))
+
+    def test_repeats(self) -> None:
+        seen = self.indices(repeats=4, batch_size=12)
+        self.assertEqual(seen[::4], seen[3::4])
+        self.assertEqual(len(set(seen)), 15)
+
+    def test_several_sources(self) -> None:
+        pairs = [(support.dataset(), 3), (support.dataset(seed=1), 1)]
+        for source in (pairs, dict(pairs)):
+            with loader(source, epoch_length=4000, batch_size=200) as made:
+                paths = [made.path(int(i)) for batch in made.batches() for i in batch.samples["index"]]
+            self.assertEqual(sum(path.startswith(support.dataset(seed=1) + "/") for path in paths), 1000)
+        with loader(pairs) as made:
+            iterator = made.batches()
+            next(iterator)
+            state, want = made.state_dict(), next(iterator)
+        with loader(pairs, state=state) as made:
+            np.testing.assert_array_equal(next(made.batches()).images, want.images)
+        self.assertIn("(3)", repr(made))
+
+
+class Refused(unittest.TestCase):
+    def refused(self, error: str, sentence: str, make: Callable[[], Any]) -> None:
+        with self.subTest(sentence), self.assertRaisesRegex(penstock.Error, sentence) as caught:
+            make().close()
+        self.assertIs(type(caught.exception), getattr(penstock, error), caught.exception)
+
+    def argument(self, sentence: str, **keys: Any) -> None:
+        self.refused("ArgumentError", sentence, lambda: loader(**keys))
+
+    def kind(self, sentence: str, **keys: Any) -> None:
+        self.refused("ArgumentTypeError", sentence, lambda: loader(**keys))
+
+    def test_mixing(self) -> None:
+        self.argument("mixup: expected 0 or None for off, or the alpha .*got -1", mixup=-1)
+        self.argument("cutmix: expected 0 or None for off, .*got 1000", cutmix=1000)
+        self.kind("mixup: .*got 'on'", mixup="on")
+        self.argument("mixup: .*got nan", mixup=float("nan"))
+        self.argument("mix_prob: expected a share from 0 to 1, got 2", mixup=1, mix_prob=2)
+        self.argument("mix_prob says something only with mixup or cutmix", mix_prob=0.5)
+        self.argument("mix_switch says something only with mixup or cutmix", mix_switch=0.1)
+        self.argument("num_classes: expected a whole number from 1 to 16777216, got 0", mixup=1, num_classes=0)
+        self.argument("num_classes is for soft labels", num_classes=10)
+        self.argument("label_smoothing: expected a share from 0 to 1, got 1.5", label_smoothing=1.5)
+        self.argument('mixup, cutmix .* are of floats, and dtype="uint8"', mixup=1, dtype="uint8")
+        self.argument("mixup does not go with zero_copy=True", mixup=1, zero_copy=True)
+        self.argument("label_smoothing does not go with zero_copy=True", label_smoothing=0.1, zero_copy=True)
+
+    def test_labels_beyond(self) -> None:
+        with loader(mixup=1, num_classes=2) as made:
+            with self.assertRaisesRegex(penstock.ArgumentError, r"labels\[\d\] is 2, and options.classes 2"):
+                list(made)
+
+    def test_no_classes(self) -> None:
+        folder = support.folder / "flat"
+        folder.mkdir(exist_ok=True)
+        for path in Path(support.dataset()).rglob("*.jpg"):
+            (folder / f"{path.parent.name}-{path.name}").write_bytes(path.read_bytes())
+        self.refused("ArgumentError", "num_classes: the dataset has no names of classes", lambda: loader(str(folder), mixup=1))
+        with loader(str(folder), mixup=1, num_classes=4) as made:
+            self.assertFalse(next(iter(made))[1].any())
+
+    def test_sizes(self) -> None:
+        self.argument("image_size: expected a size from epoch 0 on, such as", image_size={})
+        self.argument("image_size: expected a size from epoch 0 on, got {3: 32}", image_size={3: 32})
+        self.argument(r"image_size\[0\]: expected a whole number from 1 to 2048, got 4096", image_size={0: 4096})
+        self.kind("image_size: an epoch: expected a whole number .*got 'a'", image_size={"a": 32})
+        self.argument("image_size has a size for each epoch, and transforms makes images of 24", image_size={0: 32},
+                      transforms=[{"RandomResizedCrop": {"size": 24}}])
+
+    def test_sampling(self) -> None:
+        self.argument("views: expected a whole number from 1 to 8, got 9", views=9)
+        self.argument("repeats: expected a whole number from 1 to 16, got 0", repeats=0)
+        self.argument("epoch_length: expected a whole number from 1 to", epoch_length=0)
+        self.kind("split: expected a string, got 3", split=3)
+        self.argument("split: ", split="[:200%]")
+        self.kind("weights: expected \"balanced\", .*got 3", weights=3)
+        self.argument("weights: .*got 'balance', where there is no file", weights="balance")
+        self.kind("weights: .*got list", weights=["a"])
+        self.argument(r"weights\[1\] is -1.0: expected a finite number from 0 on", weights=[1, -1])
+        self.argument(r"weights\[0\] is nan", weights=[float("nan"), 1])
+        self.argument("weights: of 3 none is above 0", weights=[0, 0, 0])
+        self.argument(r"weights: expected .*got the shape \(1, 2\)", weights=[[1, 2]])
+        self.argument("weights.* has 3 weights, but there are 60", weights=[1, 2, 3])
+
+    def test_sources(self) -> None:
+        one = support.dataset()
+        for sentence, source in ((r"in a list of pairs there is ", [(one, 1), one]), ("a weight above 0", [(one, 0)]),
+                                 ("cannot be one of several", [("stream:a", 1)]), ("got an empty mapping", {})):
+            self.refused("ArgumentError", sentence, lambda source=source: loader(source))  # type: ignore[misc]
+
+
+class NamedStreams(unittest.TestCase):
+    """A stream whose images are floats already."""
+
+    def test_converted(self) -> None:
+        home = support.folder / "converted"
+        keys = [f"source: {support.dataset()}", "batch_size: 8", f"image_size: {SIDE}", "seed: 5", "dtype: float16",
+                "layout: NCHW", "views: 2"]
+        home.mkdir()
+        with support.harness.Daemon(home, config="\n    ".join(["streams:\n  half:", *keys]) + "\n") as daemon:
+            self.check(str(daemon.socket))
+
+    def check(self, socket: str) -> None:
+        keys = {"framework": "numpy", "socket": socket}
+        with penstock.Stream("half", channels_last=False, mixup=1.0, **keys) as mixed, \
+                penstock.Stream("half", zero_copy=True, **keys) as lent, penstock.Stream("half", **keys) as made:
+            for batch, soft, view, want in zip(made.batches(), mixed.batches(), lent.batches(),
+                                               batches(7, views=2, dtype="float16")):
+                for mine, theirs, his in zip(batch.images, want.images, view.images):
+                    self.assertEqual(mine.dtype, np.float16)
+                    np.testing.assert_array_equal(mine, theirs)
+                    np.testing.assert_array_equal(mine, his)
+                self.assertEqual(soft.labels.shape, (8, CLASSES))
+                del view, his
+        for wrong, said in (("dtype", "float32"), ("mean", (0, 0, 0))):
+            with self.assertRaisesRegex(penstock.ArgumentError, f"{wrong}: the daemon makes the images .* float16 in planes"):
+                penstock.Stream("half", **keys, **{wrong: said})
+
+
+if __name__ == "__main__":
+    support.main()
