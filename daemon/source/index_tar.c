@@ -230,7 +230,10 @@ static int sample_path(struct group *group, struct index_sample *sample, struct 
 	const struct index_job *job = group->job;
 	if (!piece->present)
 		return fault_unlabelled(group, ".json", fault);
-	enum label_type asked = job->writer->head.label_type;
+	enum label_type asked = labels_type(job->labels);
+	/* Whoever writes JSON may leave the fraction of a whole number out. */
+	if (asked == LABEL_TYPE_AUTO && job->writer->head.label_type == LABEL_TYPE_FLOAT)
+		asked = LABEL_TYPE_FLOAT;
 	cleanup(free_ptr) char *text = NULL;
 	int rc = json_read(group, &text, fault);
 	if (rc < 0)
