@@ -1,0 +1,110 @@
+"""Mixing against torchvision and torch: MixUp and CutMix with the same lambda and rectangle make the same tensors and labels, bit for bit;
+smoothed labels give torch's own loss; views are parts of one tensor."""
+
+from __future__ import annotations
+
+import unittest
+from typing import Any
+from unittest import mock
+
+import support
+from support import penstock
+
+support.require("torch", "torchvision")
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from penstock import _penstock  # noqa: E402
+from torchvision.transforms import v2  # noqa: E402
+
+SIDE, CLASSES = 32, 3
+
+# struct penstock_mix_row.
+ROW = np.dtype({"names": ["flags", "cut", "partner", "blend", "weight", "partner_weight"],
+                "formats": ["<u4", "(4,)<u2", "<u4", "<f4", "<f4", "<f4"],
+                "offsets": [8, 24, 32, 36, 44, 48], "itemsize": 64})
+
+
+def loader(**keys: Any) -> Any:
+    base = {"batch_size": 8, "image_size": SIDE, "seed": 5, "framework": "torch", "device": "cpu"}
+    return penstock.Loader(support.dataset(), **{**base, **keys})
+
+
+def planned(count: int, **drawn: float) -> "list[Any]":
+    """What a mixer plans for the first batches of that loader."""
+    mixer = _penstock.Mixer(**drawn)
+    with loader() as made:
+        made.close()
+        stream = _penstock.Stream({**made._opening.options, "image_size": SIDE})
+        rows = [np.frombuffer(mixer.plan(stream.next(-1)), ROW) for _ in range(count)]
+        stream.close()
+    return rows
+
+
+def torchvisions(transform: Any, row: Any, images: Any, labels: Any) -> Any:
+    """What v2.MixUp or v2.CutMix makes with the lambda and the rectangle of a row."""
+    lam = float(row["weight"]) if row["flags"] & 4 else 1.0
+    x, y, w, h = (int(side) for side in row["cut"])
+    params = {"lam": lam} if isinstance(transform, v2.MixUp) else {"box": (x, y, x + w, y + h), "lam_adjusted": lam}
+    with mock.patch.object(transform, "make_params", lambda _: params):
+        return transform(images, labels)
+
+
+class Torchvision(unittest.TestCase):
+    def check(self, transform: Any, **drawn: float) -> None:
+        rows, mixed = planned(7, **drawn), 0
+        with loader() as plain, loader(**drawn) as made:
+            for row, (images, labels), (got, targets) in zip(rows, plain, made):
+                want, soft = torchvisions(transform, row[0], images, labels)
+                # torchvision's share of the partner is 1 - lambda of a lambda that was rounded to float32.
+                torch.testing.assert_close(got, want, rtol=0, atol=1e-6)
+                torch.testing.assert_close(targets, soft.to(torch.float32), rtol=0, atol=1e-6)
+                mixed += bool(row[0]["flags"] & 4)
+        self.assertGreater(mixed, 4)
+
+    def test_mixup(self) -> None:
+        self.check(v2.MixUp(alpha=0.8, num_classes=CLASSES), mixup=0.8)
+
+    def test_cutmix(self) -> None:
+        self.check(v2.CutMix(alpha=1.0, num_classes=CLASSES), cutmix=1.0)
+
+    def test_bit_for_bit(self) -> None:
+        """With both shares as they are, and each operation rounded as torch rounds it."""
+        with loader() as plain, loader(mixup=0.8) as made:
+            for row, (images, labels), (got, targets) in zip(planned(7, mixup=0.8), plain, made):
+                own, rest = torch.tensor(row[0]["weight"]), torch.tensor(row[0]["partner_weight"])
+                self.assertTrue(torch.equal(got, images.roll(1, 0).mul(rest).add_(images.mul(own))))
+                hot = torch.nn.functional.one_hot(labels, CLASSES).to(torch.float32)
+                self.assertTrue(torch.equal(targets, hot.roll(1, 0).mul(rest).add_(hot.mul(own))))
+
+    def test_cut_bit_for_bit(self) -> None:
+        with loader() as plain, loader(cutmix=1.0) as made:
+            for row, (images, _), (got, _) in zip(planned(7, cutmix=1.0), plain, made):
+                x, y, w, h = (int(side) for side in row[0]["cut"])
+                want = images.clone()
+                want[..., y:y + h, x:x + w] = images.roll(1, 0)[..., y:y + h, x:x + w]
+                self.assertTrue(torch.equal(got, want))
+
+
+class Loss(unittest.TestCase):
+    def test_smoothing(self) -> None:
+        output = torch.randn(8, CLASSES, generator=torch.Generator().manual_seed(3))
+        with loader() as plain, loader(label_smoothing=0.2) as made:
+            for (_, labels), (_, targets) in zip(plain, made):
+                want = torch.nn.functional.cross_entropy(output, labels, label_smoothing=0.2)
+                torch.testing.assert_close(torch.nn.functional.cross_entropy(output, targets), want)
+
+
+class Views(unittest.TestCase):
+    def test_one_tensor(self) -> None:
+        with loader(views=2, mixup=1.0) as made:
+            for images, labels in made:
+                self.assertEqual([tuple(view.shape) for view in images], [(8, 3, SIDE, SIDE)] * 2)
+                self.assertEqual(images[0].untyped_storage().data_ptr(), images[1].untyped_storage().data_ptr())
+                self.assertEqual(tuple(labels.shape), (8, CLASSES))
+                images[0].zero_()
+                self.assertTrue(images[1].any())
+
+
+if __name__ == "__main__":
+    support.main()
