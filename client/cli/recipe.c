@@ -290,6 +290,11 @@ void recipe_learn(struct recipe *recipe, const struct node *definition)
 		   *interpolation = document_text(definition, "interpolation", "bilinear");
 	recipe->decode = strcmp(decode, "fast") == 0 ? "fast" : "exact";
 	recipe->interpolation = weights_filter_names[recipe_filter(interpolation)];
+	recipe->views = document_u64(definition, "views", 1);
+	recipe->dtype = shape_dtype_names[recipe_word(
+		document_text(definition, "dtype", "uint8"), shape_dtype_names)];
+	recipe->layout = shape_layout_names[recipe_word(
+		document_text(definition, "layout", "NHWC"), shape_layout_names)];
 	const struct node *list = document_get(definition, "transforms");
 	cleanup(free_ptr) char *text = list ? document_dump(list) : NULL;
 	struct fault fault;

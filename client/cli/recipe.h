@@ -134,8 +134,8 @@ static inline uint64_t recipe_sample(const struct recipe *recipe, uint64_t epoch
 void recipe_fill(
 	const struct recipe *recipe, const char *source, struct penstock_options *ret_options);
 
-/* Takes "decode", "interpolation" and "transforms" of a stream's definition, as the daemon tells
- * it. */
+/* Takes "decode", "interpolation", "views", "dtype", "layout" and "transforms" of a stream's
+ * definition, as the daemon tells it. */
 void recipe_learn(struct recipe *recipe, const struct node *definition);
 
 /* "training, 224 px, batch 64, shuffled, seed 0", and what else is not the default. RECIPE_TEXT

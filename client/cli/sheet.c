@@ -84,11 +84,11 @@ static void sheet_draw_row(const struct sheet_pen *pen, unsigned row, int x, int
 {
 	const struct sheet *sheet = pen->sheet;
 	const struct penstock_sample *s = &sheet->batch->samples[row];
-	int tile = (int)sheet->tile, side = (int)sheet->info->width;
+	int tile = (int)sheet->tile, side = (int)sheet->batch->width;
 	struct canvas_box box = {x, y, tile, tile};
 	const uint8_t *pixels =
 		(const uint8_t *)sheet->batch->images + row * sheet->batch->image_bytes;
-	canvas_image(pen->canvas, box, pixels, side, (int)sheet->info->height);
+	canvas_image(pen->canvas, box, pixels, side, (int)sheet->batch->height);
 	if (s->flags & (PENSTOCK_INVALID | PENSTOCK_SUBSTITUTED))
 		canvas_frame(pen->canvas, box, 3,
 			s->flags & PENSTOCK_INVALID ? SHEET_RED : SHEET_ORANGE);

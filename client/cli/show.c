@@ -104,7 +104,14 @@ static int show_open_stream(struct show *show, const char *state)
 	if (r < 0)
 		return show_fail(r);
 	penstock_stream_info(show->stream, &show->info);
-	return CLI_OK;
+	if (show->info.dtype == PENSTOCK_UINT8 && show->info.layout == PENSTOCK_NHWC)
+		return CLI_OK;
+	return cli_fail(CLI_FAILED,
+		"a sheet shows rows of dtype uint8 in layout NHWC, and those of %s are %s %s: open "
+		"a "
+		"stream without dtype and layout to look at the same images",
+		show->source, shape_dtype_names[show->info.dtype],
+		shape_layout_names[show->info.layout]);
 }
 
 /* Opens the stream again at the batch wanted. */
@@ -189,7 +196,7 @@ static int show_say(const struct show *show, const struct canvas *canvas, unsign
 static unsigned show_rows(const struct show *show)
 {
 	enum { SHOW_ROWS = 64 };
-	uint64_t count = show->taken.count;
+	uint64_t count = (uint64_t)show->taken.count * show->info.views;
 	if (show->rows > count)
 		cli_note("the batch has only %" PRIu64 " row%s, fewer than --rows %" PRIu64, count,
 			count == 1 ? "" : "s", show->rows);
@@ -210,6 +217,9 @@ static int show_draw(struct show *show)
 		.repeats = show->recipe.repeats,
 		.decode = show->recipe.decode,
 		.interpolation = show->recipe.interpolation,
+		.views = show->info.views,
+		.dtype = shape_dtype_names[show->info.dtype],
+		.layout = shape_layout_names[show->info.layout],
 		.list = show->recipe.list};
 	recipe_describe(&opened, recipe, sizeof recipe);
 	(void)snprintf(title, sizeof title, "%s   epoch %" PRIu64 ", batch %" PRIu64, show->source,

@@ -210,6 +210,11 @@ static void status_pixels(struct jsontext *json, const struct stream_spec *spec)
 	jsontext_string(json, "interpolation", weights_filter_names[spec->interpolation]);
 	if (spec->transforms.count)
 		transforms_json(json, "transforms", &spec->transforms);
+	jsontext_u64(json, "views", spec->shape.views);
+	jsontext_string(json, "dtype", shape_dtype_names[spec->shape.dtype]);
+	jsontext_string(json, "layout", shape_layout_names[spec->shape.layout]);
+	if (spec->shape.sizes.count)
+		shape_json_sizes(json, "image_sizes", &spec->shape.sizes, spec->image_size);
 }
 
 static void status_group(struct jsontext *json, struct group *group)
