@@ -6,6 +6,7 @@
  *   kernels_vec_body.h
  *                     hue, saturation and lightness in vectors of any width; for kernels_avx2.c,
  *                     kernels_avx512_body.h and kernels_neon.c
+ *   kernels_walk.h    `walk`, for all files of x86-64
  *   kernels_vnni.c    the same as AVX-512, and tables of 256 looked up in registers (VBMI)
  *
  * Pixels are R, G, B, one behind the other. Where `to` and `from` are both given they may be the
@@ -19,6 +20,15 @@
 #include <stdint.h>
 
 enum { AUGMENT_LEVELS = 256 };
+
+/* A row's way through an image: the pixels at (x + i dx, y + i dy), 16 bits of each behind the
+ * point.
+ */
+struct augment_walk {
+	const uint8_t *from;
+	uint32_t row; /* bytes, below 2^15 */
+	int32_t x, y, dx, dy;
+};
 
 struct augment_kernels {
 	const char *name; /* "c", "avx2", "avx512", "avx512-vnni", "neon" */
@@ -54,6 +64,9 @@ struct augment_kernels {
 	/* The sum of weight[t] x from[i + 3 t], likewise, rounded, halves to even. */
 	void (*blur_across)(
 		uint8_t *to, const float *from, const float *weight, uint32_t taps, size_t bytes);
+	/* `count` pixels of a walk, all of them in the image; the byte behind each one is readable.
+	 */
+	void (*walk)(uint8_t *to, const struct augment_walk *walk, size_t count);
 	/* A row of Pillow's box blur down: `sums` moves on by one row, from `leave` to `enter`, and
 	 * is weighed together with `before` and `behind`, the rows at either end; 24 bits. */
 	void (*box_down)(uint8_t *to, uint32_t *sums, const uint8_t *const rows[4], uint32_t weight,

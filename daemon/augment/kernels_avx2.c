@@ -2,6 +2,7 @@
  * kernels.h, and kernels_vec_body.h for what the names here mean. */
 #ifdef __AVX2__
 #include "augment/kernels_body.h"
+#include "augment/kernels_walk.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -104,6 +105,7 @@ const struct augment_kernels augment_kernels_avx2 = {
 	.blur_down = body_blur_down,
 	.blur_across = body_blur_across,
 	.box_down = body_box_down,
+	.walk = walk_avx2,
 };
 #else
 typedef int augment_kernels_avx2_empty;

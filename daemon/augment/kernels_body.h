@@ -3,7 +3,6 @@
  * these twins are equal. */
 #include "augment/kernels.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Image.blend of one channel (Pillow's Blend.c: floats of 32 bits, cut to a whole number). */
@@ -67,54 +66,77 @@ static inline void body_extremes(
 	}
 }
 
+/* A stretch at a time, so that what is between two steps stays in registers or near them. Whole
+ * stretches have a number of bytes that the compiler knows. */
+enum { BODY_STRETCH = 64 };
+
+#define BODY_EACH_STRETCH(at, bytes, whole, part)                \
+	size_t at = 0;                                           \
+	for (; at + BODY_STRETCH <= (bytes); at += BODY_STRETCH) \
+		whole;                                           \
+	if (at < (bytes))                                        \
+		part;
+
+#define BODY_INLINE static inline __attribute__((always_inline))
+
 /* SMOOTH: one thirteenth of the eight around and five times the one in the middle. Pillow adds up
- * floats; what they come to is at least 1/26 away from where it would be cut elsewhere. */
-static inline uint8_t body_smooth_one(const uint8_t *const rows[3], size_t i)
+ * floats; what they come to is at least 1/26 away from where it would be cut elsewhere. By 26: a
+ * product of 16 bits, exact for all sums there are. */
+BODY_INLINE void body_sharpen_part(
+	uint8_t *to, const uint8_t *const rows[3], size_t at, size_t count, float amount)
 {
-	uint32_t sum = 4u * rows[1][i + 3];
-	for (int r = 0; r < 3; r++)
-		sum += (uint32_t)rows[r][i] + rows[r][i + 3] + rows[r][i + 6];
-	return (uint8_t)((2 * sum + 13) / 26);
+	const uint8_t *above = rows[0] + at, *row = rows[1] + at, *below = rows[2] + at;
+	uint8_t smooth[BODY_STRETCH];
+	for (size_t i = 0; i < count; i++) {
+		uint16_t sum = (uint16_t)(4 * row[i + 3]);
+		sum = (uint16_t)(sum + above[i] + above[i + 3] + above[i + 6]);
+		sum = (uint16_t)(sum + row[i] + row[i + 3] + row[i + 6]);
+		sum = (uint16_t)(sum + below[i] + below[i + 3] + below[i + 6]);
+		smooth[i] = (uint8_t)((uint16_t)(2 * sum + 13) * 2521u >> 16);
+	}
+	for (size_t i = 0; i < count; i++)
+		to[at + i] = body_blend_one(smooth[i], row[i + 3], amount);
 }
 
 static inline void body_sharpen(
-	uint8_t *to, const uint8_t *const rows[3], size_t bytes, float amount)
+	uint8_t *to, const uint8_t *const rows[3], size_t bytes, float amount){
+	BODY_EACH_STRETCH(at, bytes, body_sharpen_part(to, rows, at, BODY_STRETCH, amount),
+		body_sharpen_part(to, rows, at, bytes - at, amount))}
+
+BODY_INLINE void body_blur_down_part(float *to, const uint8_t *const *rows, const float *weight,
+	uint32_t taps, size_t at, size_t count)
 {
-	const uint8_t *const by[3] = {rows[0], rows[1], rows[2]};
-	for (size_t i = 0; i < bytes; i++)
-		to[i] = body_blend_one(body_smooth_one(by, i), by[1][i + 3], amount);
+	float sums[BODY_STRETCH] = {0};
+	for (uint32_t t = 0; t < taps; t++)
+		for (size_t i = 0; i < count; i++)
+			sums[i] += weight[t] * (float)rows[t][at + i];
+	for (size_t i = 0; i < count; i++)
+		to[at + i] = sums[i];
 }
 
-/* A stretch at a time, so that the sums stay in registers or near them. */
-enum { BODY_STRETCH = 64 };
-
 static inline void body_blur_down(
-	float *to, const uint8_t *const *rows, const float *weight, uint32_t taps, size_t bytes)
+	float *to, const uint8_t *const *rows, const float *weight, uint32_t taps, size_t bytes){
+	BODY_EACH_STRETCH(at, bytes, body_blur_down_part(to, rows, weight, taps, at, BODY_STRETCH),
+		body_blur_down_part(to, rows, weight, taps, at, bytes - at))}
+
+/* Weights add up to about 1: nothing is beyond 255.5. Adding 2^23 rounds, halves to even. */
+BODY_INLINE void body_blur_across_part(
+	uint8_t *to, const float *from, const float *weight, uint32_t taps, size_t at, size_t count)
 {
-	for (size_t at = 0; at < bytes; at += BODY_STRETCH) {
-		size_t count = bytes - at < BODY_STRETCH ? bytes - at : BODY_STRETCH;
-		float sums[BODY_STRETCH] = {0};
-		for (uint32_t t = 0; t < taps; t++)
-			for (size_t i = 0; i < count; i++)
-				sums[i] += weight[t] * (float)rows[t][at + i];
+	float sums[BODY_STRETCH] = {0};
+	for (uint32_t t = 0; t < taps; t++)
 		for (size_t i = 0; i < count; i++)
-			to[at + i] = sums[i];
-	}
+			sums[i] += weight[t] * from[at + i + 3 * (size_t)t];
+	for (size_t i = 0; i < count; i++)
+		to[at + i] = (uint8_t)(int)((sums[i] + 8388608.0f) - 8388608.0f);
 }
 
 static inline void body_blur_across(
 	uint8_t *to, const float *from, const float *weight, uint32_t taps, size_t bytes)
 {
-	for (size_t at = 0; at < bytes; at += BODY_STRETCH) {
-		size_t count = bytes - at < BODY_STRETCH ? bytes - at : BODY_STRETCH;
-		float sums[BODY_STRETCH] = {0};
-		for (uint32_t t = 0; t < taps; t++)
-			for (size_t i = 0; i < count; i++)
-				sums[i] += weight[t] * from[at + i + 3 * (size_t)t];
-		/* Weights add up to about 1: not beyond 255.5. */
-		for (size_t i = 0; i < count; i++)
-			to[at + i] = (uint8_t)(int)rintf(sums[i]);
-	}
+	BODY_EACH_STRETCH(at, bytes,
+		body_blur_across_part(to, from, weight, taps, at, BODY_STRETCH),
+		body_blur_across_part(to, from, weight, taps, at, bytes - at))
 }
 
 static inline void body_box_down(uint8_t *to, uint32_t *sums, const uint8_t *const rows[4],
@@ -127,4 +149,11 @@ static inline void body_box_down(uint8_t *to, uint32_t *sums, const uint8_t *con
 		uint32_t sum = sums[i] * weight + ((uint32_t)before[i] + behind[i]) * edge_weight;
 		to[i] = (uint8_t)((sum + (1u << 23)) >> 24);
 	}
+}
+
+static inline void body_walk(uint8_t *to, const struct augment_walk *walk, size_t count)
+{
+	uint32_t x = (uint32_t)walk->x, y = (uint32_t)walk->y;
+	for (; count; count--, to += 3, x += (uint32_t)walk->dx, y += (uint32_t)walk->dy)
+		memcpy(to, walk->from + (size_t)(y >> 16) * walk->row + (size_t)(x >> 16) * 3, 3);
 }

@@ -1,6 +1,8 @@
 /* kernels_c: for the processor that the whole build is for; see kernels.h. */
 #include "augment/kernels_body.h"
 
+#include <math.h>
+
 /* ITU-R 601-2 in 16 bits (Pillow's Convert.c: L24). */
 static inline uint8_t c_light_one(const uint8_t *rgb)
 {
@@ -119,4 +121,5 @@ const struct augment_kernels augment_kernels_c = {
 	.blur_down = body_blur_down,
 	.blur_across = body_blur_across,
 	.box_down = body_box_down,
+	.walk = body_walk,
 };

@@ -13,6 +13,7 @@
  * blended with it. */
 #include "augment/warp.h"
 
+#include "augment/kernels.h"
 #include "base/util.h"
 
 #include <assert.h>
@@ -26,6 +27,7 @@ enum { WARP_PIXEL = 3, WARP_FRACTION = 16, WARP_ONE = 1 << WARP_FRACTION };
 
 /* One op on its way. */
 struct warp {
+	const struct augment_kernels *kernels;
 	const struct op *op;
 	const uint8_t *from;
 	uint8_t *to;
@@ -57,14 +59,66 @@ static void warp_fill(const struct warp *warp, uint32_t y, uint32_t x0, uint32_t
 		memcpy(to, fill, WARP_PIXEL);
 }
 
+/* --- a row's way through the source --- */
+
+/* A coordinate along a row: at + step x, 16 bits behind the point. 64 bits do not wrap as Pillow's
+ * 32 do; what does lies outside either way. */
+struct warp_line {
+	int64_t at, step;
+};
+
+static int64_t warp_at(const struct warp_line *line, uint32_t x)
+{
+	return line->at + line->step * x;
+}
+
+static bool warp_reaches(const struct warp_line *line, uint32_t begin, uint32_t end, uint32_t side)
+{
+	int64_t last = (int64_t)(side - 1) << WARP_FRACTION;
+	return warp_at(line, begin) >= last || warp_at(line, end - 1) >= last;
+}
+
+/* Outputs [begin, end) of row y, all within the source. Kernels read a byte behind each pixel,
+ * which the image's last one does not have: a row that could come by it goes pixel by pixel. */
+static void warp_walk(const struct warp *warp, uint32_t y, uint32_t begin, uint32_t end,
+	const struct warp_line lines[2])
+{
+	const struct warp_line *across = &lines[0], *down = &lines[1];
+	uint8_t *to = warp_to(warp, begin, y);
+	if (begin == end)
+		return;
+	struct augment_walk walk = {.from = warp->from,
+		.row = (uint32_t)warp->row,
+		.x = (int32_t)warp_at(across, begin),
+		.y = (int32_t)warp_at(down, begin),
+		.dx = (int32_t)across->step,
+		.dy = (int32_t)down->step};
+	if (across->step == WARP_ONE && down->step == 0)
+		memcpy(to,
+			warp_from(warp, (uint32_t)walk.x >> WARP_FRACTION,
+				(uint32_t)walk.y >> WARP_FRACTION),
+			(size_t)WARP_PIXEL * (end - begin));
+	else if (warp_reaches(across, begin, end, warp->width) &&
+		 warp_reaches(down, begin, end, warp->height))
+		augment_kernels_c.walk(to, &walk, end - begin);
+	else
+		warp->kernels->walk(to, &walk, end - begin);
+}
+
+static int64_t warp_middle(uint32_t pixel)
+{
+	return ((int64_t)pixel << WARP_FRACTION) + WARP_ONE / 2;
+}
+
 /* --- transposing --- */
 
 static void warp_mirror(const struct warp *warp)
 {
-	for (uint32_t y = 0; y < warp->height; y++)
-		for (uint32_t x = 0; x < warp->width; x++)
-			memcpy(warp_to(warp, x, y), warp_from(warp, warp->width - 1 - x, y),
-				WARP_PIXEL);
+	struct warp_line lines[2] = {{warp_middle(warp->width - 1), -WARP_ONE}, {0, 0}};
+	for (uint32_t y = 0; y < warp->height; y++) {
+		lines[1].at = warp_middle(y);
+		warp_walk(warp, y, 0, warp->width, lines);
+	}
 }
 
 static void warp_upside_down(const struct warp *warp)
@@ -78,13 +132,15 @@ static void warp_quarters(const struct warp *warp, unsigned quarters)
 {
 	uint32_t right = warp->width - 1, bottom = warp->height - 1;
 	assert(quarters <= 3 && (quarters % 2 == 0 || right == bottom));
-	for (uint32_t y = 0; y < warp->height; y++)
-		for (uint32_t x = 0; x < warp->width; x++) {
-			uint32_t from_x[] = {x, right - y, right - x, y};
-			uint32_t from_y[] = {y, x, bottom - y, bottom - x};
-			memcpy(warp_to(warp, x, y),
-				warp_from(warp, from_x[quarters], from_y[quarters]), WARP_PIXEL);
-		}
+	for (uint32_t y = 0; y <= bottom; y++) {
+		const struct warp_line turned[][2] = {
+			{{warp_middle(0), WARP_ONE}, {warp_middle(y), 0}},
+			{{warp_middle(right - y), 0}, {warp_middle(0), WARP_ONE}},
+			{{warp_middle(right), -WARP_ONE}, {warp_middle(bottom - y), 0}},
+			{{warp_middle(y), 0}, {warp_middle(bottom), -WARP_ONE}},
+		};
+		warp_walk(warp, y, 0, warp->width, turned[quarters]);
+	}
 }
 
 /* --- nearest, x and y by themselves --- */
@@ -174,12 +230,6 @@ static int64_t warp_fix(double value)
 	return (int64_t)floor(value * WARP_ONE + 0.5);
 }
 
-/* A coordinate along a row: at + step x. 64 bits do not wrap as Pillow's 32 do; what does lies
- * outside either way. */
-struct warp_line {
-	int64_t at, step;
-};
-
 static int64_t warp_floor(int64_t a, int64_t b)
 {
 	int64_t quotient = a / b;
@@ -206,45 +256,23 @@ static void warp_cut(struct warp_span *span, const struct warp_line *line, uint3
 			    : (struct warp_span){0};
 }
 
-static void warp_fixed_row(const struct warp *warp, uint32_t y, const struct warp_line *x_line,
-	const struct warp_line *y_line)
-{
-	struct warp_span span = {.end = warp->width};
-	warp_cut(&span, x_line, warp->width);
-	warp_cut(&span, y_line, warp->height);
-	warp_fill(warp, y, 0, span.begin);
-	warp_fill(warp, y, span.end, warp->width);
-	int64_t x_at = x_line->at + x_line->step * span.begin;
-	int64_t y_at = y_line->at + y_line->step * span.begin;
-	uint8_t *to = warp_to(warp, span.begin, y);
-	uint32_t count = span.end - span.begin;
-	if (count && x_line->step == WARP_ONE && y_line->step == 0) {
-		memcpy(to,
-			warp_from(warp, (uint32_t)(x_at >> WARP_FRACTION),
-				(uint32_t)(y_at >> WARP_FRACTION)),
-			(size_t)WARP_PIXEL * count);
-		return;
-	}
-	for (; count; count--, to += WARP_PIXEL) {
-		memcpy(to,
-			warp_from(warp, (uint32_t)(x_at >> WARP_FRACTION),
-				(uint32_t)(y_at >> WARP_FRACTION)),
-			WARP_PIXEL);
-		x_at += x_line->step;
-		y_at += y_line->step;
-	}
-}
-
 static void warp_fixed(const struct warp *warp)
 {
 	const double *m = warp->op->matrix;
-	struct warp_line x = {warp_fix(m[2] + m[0] * 0.5 + m[1] * 0.5), warp_fix(m[0])};
-	struct warp_line y = {warp_fix(m[5] + m[3] * 0.5 + m[4] * 0.5), warp_fix(m[3])};
+	struct warp_line lines[2] = {
+		{warp_fix(m[2] + m[0] * 0.5 + m[1] * 0.5), warp_fix(m[0])},
+		{warp_fix(m[5] + m[3] * 0.5 + m[4] * 0.5), warp_fix(m[3])},
+	};
 	int64_t x_down = warp_fix(m[1]), y_down = warp_fix(m[4]);
-	for (uint32_t row = 0; row < warp->height; row++) {
-		warp_fixed_row(warp, row, &x, &y);
-		x.at += x_down;
-		y.at += y_down;
+	for (uint32_t y = 0; y < warp->height; y++) {
+		struct warp_span span = {.end = warp->width};
+		warp_cut(&span, &lines[0], warp->width);
+		warp_cut(&span, &lines[1], warp->height);
+		warp_fill(warp, y, 0, span.begin);
+		warp_fill(warp, y, span.end, warp->width);
+		warp_walk(warp, y, span.begin, span.end, lines);
+		lines[0].at += x_down;
+		lines[1].at += y_down;
 	}
 }
 
@@ -407,7 +435,8 @@ uint64_t warp_scratch(uint32_t side)
 void warp_apply(
 	const struct apply *apply, const struct op *op, const struct op_image *from, uint8_t *to)
 {
-	const struct warp warp = {.op = op,
+	const struct warp warp = {.kernels = apply->kernels,
+		.op = op,
 		.from = from->pixels,
 		.to = to,
 		.width = from->width,
