@@ -64,6 +64,51 @@ class Read(unittest.TestCase):
                 with self.subTest(kind=kind.__name__, item=item):
                     self.assertEqual(json.loads(plan([item]).json or ""), [{name: said}])
 
+    def test_every_step(self) -> None:
+        near = {"interpolation": "nearest"}
+        for kind in (v1, v2):
+            inner, said = [kind.RandomInvert(), kind.RandomGrayscale()], [{"RandomInvert": {"p": 0.5}}, {"RandomGrayscale": {"p": 0.1}}]
+            for item, values in (
+                    (kind.ColorJitter(0.5, (1, 2), 0, 0.25), {"brightness": [0.5, 1.5], "contrast": [1.0, 2.0], "hue": [-0.25, 0.25]}),
+                    (kind.Grayscale(3), {"num_output_channels": 3}), (kind.RandomGrayscale(), {"p": 0.1}),
+                    (kind.GaussianBlur(23), {"kernel_size": [23, 23], "sigma": [0.1, 2.0]}),
+                    (kind.GaussianBlur((3, 5), 1.5), {"kernel_size": [3, 5], "sigma": [1.5, 1.5]}),
+                    (kind.RandomSolarize(128), {"threshold": 128, "p": 0.5}), (kind.RandomPosterize(4, 1), {"bits": 4, "p": 1}),
+                    (kind.RandomEqualize(), {"p": 0.5}), (kind.RandomAutocontrast(), {"p": 0.5}), (kind.RandomInvert(), {"p": 0.5}),
+                    (kind.RandomAdjustSharpness(2), {"sharpness_factor": 2, "p": 0.5}),
+                    (kind.RandomAffine(15, (0.1, 0.2), (0.5, 2), 10, fill=3, center=(1, 2)),
+                     {"degrees": [-15, 15], "translate": [0.1, 0.2], "scale": [0.5, 2], "shear": [-10, 10], "fill": 3, "center": [1, 2], **near}),
+                    (kind.RandomRotation((3, 4), fill=(1, 2, 3)), {"degrees": [3, 4], "expand": False, "fill": [1, 2, 3], **near}),
+                    (kind.RandomPerspective(), {"distortion_scale": 0.5, "p": 0.5, "interpolation": "bilinear", "fill": 0}),
+                    (kind.RandAugment(), {"num_ops": 2, "magnitude": 9, "num_magnitude_bins": 31, **near}),
+                    (kind.TrivialAugmentWide(), {"num_magnitude_bins": 31, **near}),
+                    (kind.AutoAugment(kind.AutoAugmentPolicy.SVHN), {"policy": "svhn", **near}),
+                    (kind.AugMix(), {"severity": 3, "mixture_width": 3, "chain_depth": -1, "alpha": 1.0, "all_ops": True,
+                                     "interpolation": "bilinear"}),
+                    (kind.RandomErasing(value="random"), {"p": 0.5, "scale": [0.02, 0.33], "ratio": [0.3, 3.3], "value": "random"}),
+                    (kind.RandomErasing(value=(1, 2, 3)), {"p": 0.5, "scale": [0.02, 0.33], "ratio": [0.3, 3.3], "value": [1, 2, 3]}),
+                    (kind.RandomApply(inner, 0.8), {"transforms": said, "p": 0.8}),
+                    (kind.RandomApply(torch.nn.ModuleList(inner)), {"transforms": said, "p": 0.5}),
+                    (kind.RandomChoice(inner, p=[0.25, 0.75]), {"transforms": said, "p": [0.25, 0.75]}),
+                    (kind.RandomOrder(inner), {"transforms": said})):
+                with self.subTest(kind=kind.__name__, item=item):
+                    self.assertEqual(json.loads(plan([kind.CenterCrop(8), item]).json or "")[1], {type(item).__name__: values})
+            for padding, listed in ((4, [4] * 4), ((1, 2), [1, 2, 1, 2]), ((1, 2, 3, 4), [1, 2, 3, 4])):
+                made = json.loads(plan([kind.RandomCrop(32, padding, True, 5, "reflect")]).json or "")[0]["RandomCrop"]
+                sides = made.pop("padding")
+                sides = [sides] * 4 if isinstance(sides, int) else (sides * 2)[:4]
+                self.assertEqual((sides, made), (listed, {"size": [32, 32], "pad_if_needed": True, "fill": 5, "padding_mode": "reflect"}))
+
+    def test_what_is_done_to_batches(self) -> None:
+        floats = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
+        erase = plan([v2.CenterCrop(8), *floats, v2.RandomErasing(0.25, value="random")]).erase
+        assert erase is not None
+        self.assertEqual((erase.p, erase.random, erase.scale), (0.25, True, (0.02, 0.33)))
+        chosen = v2.RandomChoice([v2.MixUp(alpha=0.5, num_classes=3), v2.CutMix(num_classes=3)], p=[1, 3])
+        mix = plan([v2.CenterCrop(8), *floats, chosen]).mix
+        assert mix is not None
+        self.assertEqual((mix.mixup, mix.cutmix, mix.prob, mix.switch, mix.classes), (0.5, 1.0, 1.0, 0.75, 3))
+
     def test_every_conversion(self) -> None:
         crop = v2.RandomResizedCrop(8)
         with warnings.catch_warnings():
@@ -85,9 +130,10 @@ class Read(unittest.TestCase):
 
     def test_all_others_are_refused_by_name(self) -> None:
         crop = v1.RandomResizedCrop(8)
-        for item in (v1.ColorJitter(0.4), v2.ColorJitter(0.4), v1.RandomErasing(), v2.RandAugment(), v1.AutoAugment(),
-                     v2.GaussianBlur(3), v1.RandomApply([v1.RandomHorizontalFlip()]), v2.RandomChoice([v2.RGB()]), v1.Grayscale(),
-                     v1.Lambda(lambda image: image), v2.MixUp(num_classes=3), v1.RandomCrop(4, padding=1), v1.FiveCrop(2)):
+        for item in (v1.Lambda(lambda image: image), v1.FiveCrop(2), v1.TenCrop(2), v1.Pad(2), v2.Pad(2), v2.RandomPhotometricDistort(),
+                     v2.ElasticTransform(), v1.ElasticTransform(), v2.ScaleJitter((8, 8)), v2.RandomZoomOut(), v2.RandomIoUCrop(),
+                     v2.RandomChannelPermutation(), v2.GaussianNoise(), v2.JPEG(50), v2.RandomResize(8, 9), v2.RandomShortestSize(8),
+                     v1.LinearTransformation(torch.eye(3), torch.zeros(3))):
             name = type(item).__name__
             with self.subTest(item=name), self.assertRaises(penstock.ArgumentError) as caught:
                 plan([crop, item])
@@ -96,6 +142,8 @@ class Read(unittest.TestCase):
             self.assertIn(f"`images = v2.{name}(...)(images)`", sentence)
         for item, what in ((v1.Resize(8, antialias=False), "Resize.antialias: False"), (v2.Resize(8, max_size=9), "Resize.max_size: 9"),
                            (v1.RandomResizedCrop(8, antialias=False), "RandomResizedCrop.antialias: False"),
+                           (v1.RandomRotation(3, expand=True), "RandomRotation.expand: True"),
+                           (v2.RandomRotation(3, expand=True), "RandomRotation.expand: True"),
                            (v2.Resize(8, interpolation=v2.InterpolationMode.NEAREST, max_size=20), "max_size: 20")):
             with self.subTest(what=what), self.assertRaisesRegex(penstock.ArgumentError, f"{what} is not supported"):
                 plan([item])
@@ -104,7 +152,7 @@ class Read(unittest.TestCase):
         """The line of code of a refusal, on a batch of the loader's."""
         with loader(support.dataset(), transforms=[v1.RandomResizedCrop(16)], dtype="uint8") as made:
             images = next(iter(made))[0]
-        changed = v2.ColorJitter(0.4)(images)
+        changed = v2.RandomPhotometricDistort()(images)
         self.assertEqual((changed.shape, changed.dtype), (images.shape, torch.uint8))
 
 
