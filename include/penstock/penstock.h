@@ -173,10 +173,11 @@ struct penstock_options {
 	const char *weights; /* NULL; "balanced", each class as often as the others; or the path of
 				a .npy file with one float for each sample. Samples are then drawn
 				with replacement */
-	uint64_t epoch_length; /* 0: as many as there are; samples of an epoch, with `weights` or
-				  `sources` */
-	uint32_t repeats; /* 0: 1; how often each sample of an epoch comes, each time with other
-			     draws (repeated augmentation) */
+	uint64_t epoch_length; /* 0: as many as there are; samples of an epoch. Without `weights`
+				  each sample comes once before any comes twice, over the ends of
+				  epochs */
+	uint32_t repeats; /* 0: 1; how often in a row each sample comes, each time with other draws
+			     (repeated augmentation), 1 to 16; an epoch stays as long as it is */
 	uint32_t views; /* 0: 1; images made of each sample, 1 to 8, which lie next to each other */
 	const char *dtype; /* NULL: "uint8"; "float32", "float16", "bfloat16": normalised by the
 			      daemon, as penstock_convert does it */

@@ -85,6 +85,10 @@ class Device(cuda.Tensors):
         memory = Memory(self, rows * height * width * 3 * BYTES[self.dtype])
         return memory, memory.address.value
 
+    def targets(self, rows: int, classes: int) -> "tuple[Memory, int]":
+        memory = Memory(self, rows * classes * 4)
+        return memory, memory.address.value
+
     def read(self, address: int, nbytes: int) -> bytes:
         to = ctypes.create_string_buffer(nbytes)
         driver("cuMemcpyDtoHAsync_v2", to, ctypes.c_uint64(address), ctypes.c_size_t(nbytes), self.stream)

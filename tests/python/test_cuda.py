@@ -20,7 +20,8 @@ import support
 import fake_device
 import numpy as np
 from fake_device import Device, driver
-from penstock import _penstock, cuda, errors
+from penstock import _penstock, cuda, errors, frameworks, readers
+from penstock.mixing import Erase, Mix, Mixing
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIDE, BATCH = 32, 8
@@ -43,12 +44,13 @@ def content(images: Any, dtype: str, channels_last: bool) -> bytes:
 class OnDevice(unittest.TestCase):
     """Each test has a device, a stream and an attachment of its own, and leaves nothing on the device."""
 
-    def begin(self, dtype: str = "float32", channels_last: bool = True, **options: Any) -> cuda._Attached:
+    def begin(self, dtype: str = "float32", channels_last: bool = True, mixing: "Mixing | None" = None,
+              **options: Any) -> cuda._Attached:
         self.device = Device(dtype, channels_last)
         self.addCleanup(self.device.close)
         self.source = stream(**options)
         self.addCleanup(self.source.close)
-        reader = cuda._Attached(self.source, self.device, MEAN, STD)
+        reader = cuda._Attached(self.source, self.device, MEAN, STD, mixing)
         self.addCleanup(reader.close)
         return reader
 
@@ -89,6 +91,39 @@ class Values(OnDevice):
                 with self.subTest(dtype=dtype, channels_last=channels_last):
                     self.check(dtype, channels_last)
                     self.doCleanups()
+
+
+class Mixed(OnDevice):
+    """MixUp, CutMix, erasing and soft labels are the CPU's, bit for bit."""
+
+    def check(self, mixing: Mixing, channels_last: bool) -> None:
+        reader = self.begin("float32", channels_last, mixing, train=0, epochs=2)
+        arrays = frameworks.NumpyArrays("float32", channels_last)
+        converter = _penstock.Converter("float32", channels_last, MEAN, STD)
+        on_host = readers.OwnedReader(stream(train=0, epochs=2), arrays, converter, "float32", mixing)
+        for _ in range(16):
+            given, wanted = reader.next(-1), on_host.next(-1)
+            assert given is not None and wanted is not None
+            images = wanted[0].transpose(0, 2, 3, 1) if channels_last else wanted[0]
+            self.assertEqual(given[0].bytes(), np.ascontiguousarray(images).tobytes())
+            self.assertEqual(given[1].bytes(), wanted[1].tobytes())
+            self.assertEqual(wanted[1].shape[1], 3)
+        on_host.close()
+
+    def test_as_on_the_host(self) -> None:
+        for mix, smoothing in ((Mix(mixup=0.8), 0.0), (Mix(cutmix=1.0), 0.1), (Mix(mixup=1.0, cutmix=1.0, prob=0.7), 0.1)):
+            for channels_last in (True, False):
+                mixing = Mixing(mix, Erase(p=0.6, value=(0.5, -1.0, 2.0)), smoothing)
+                with self.subTest(mixing=mixing, channels_last=channels_last):
+                    self.check(mixing, channels_last)
+                    self.doCleanups()
+
+
+    def test_label_beyond(self) -> None:
+        reader = self.begin(mixing=Mixing(Mix(mixup=1.0, classes=2), None, 0.0))
+        with self.assertRaisesRegex(errors.ArgumentError, r"labels\[\d\] is 2, and num_classes 2"):
+            for _ in range(7):
+                reader.next(-1)
 
 
 class Loop(OnDevice):

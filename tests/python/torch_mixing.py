@@ -86,6 +86,57 @@ class Torchvision(unittest.TestCase):
                 self.assertTrue(torch.equal(got, want))
 
 
+class Listed(unittest.TestCase):
+    """Torchvision's own objects, at the end of a list of transforms."""
+
+    FLOATS = (v2.RandomResizedCrop(SIDE), v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.25] * 3))
+
+    def test_erasing(self) -> None:
+        """Of the row's rectangle, which is where torchvision would put it: tests/cuda/torchvision_mix.py."""
+        value, erased = torch.tensor([1.0, -2.0, 3.0]), 0
+        with loader(transforms=self.FLOATS) as plain, \
+                loader(transforms=[*self.FLOATS, v2.RandomErasing(0.8, value=value.tolist())]) as made:
+            for (images, _), (got, labels) in zip(plain, made):
+                self.assertEqual(labels.dtype, torch.int64)
+                differs = (got != images).any(1)
+                for image, mask in zip(got, differs):
+                    self.assertTrue((image[:, mask] == value[:, None]).all())
+                    ys, xs = torch.where(mask)
+                    erased += len(ys) > 0
+                    if len(ys):
+                        self.assertEqual(len(ys), int((ys.max() - ys.min() + 1) * (xs.max() - xs.min() + 1)))
+        self.assertGreater(erased, 30)
+
+    def test_noise(self) -> None:
+        keys = {"transforms": [*self.FLOATS, v2.RandomErasing(1.0, value="random")]}
+        with loader(transforms=self.FLOATS) as plain, loader(**keys) as made, loader(**keys) as again, loader(views=2, **keys) as two:
+            noise = []
+            for (images, _), (got, _), (same, _), (views, _) in zip(plain, made, again, two):
+                self.assertTrue(torch.equal(got, same))
+                self.assertTrue(torch.equal(got, views[0]))
+                noise.append(got[(got != images).any(1, keepdim=True).expand_as(got)])
+            drawn = torch.cat(noise)
+        self.assertLess(abs(float(drawn.mean())), 0.05)
+        self.assertLess(abs(float(drawn.std()) - 1), 0.05)
+
+    def test_mixes(self) -> None:
+        both = v2.RandomChoice([v2.MixUp(num_classes=CLASSES), v2.CutMix(num_classes=CLASSES)])
+        for last, drawn in ((v2.MixUp(alpha=0.4, num_classes=CLASSES), {"mixup": 0.4}), (v2.CutMix(num_classes=CLASSES), {"cutmix": 1.0}),
+                            (both, {"mixup": 1.0, "cutmix": 1.0})):
+            with loader(transforms=[*self.FLOATS, last]) as listed, loader(transforms=self.FLOATS, **drawn) as said:
+                for (images, labels), (want, targets) in zip(listed, said):
+                    self.assertTrue(torch.equal(images, want) and torch.equal(labels, targets))
+
+    def test_said_twice(self) -> None:
+        listed = [*self.FLOATS, v2.MixUp(num_classes=CLASSES)]
+        with self.assertRaisesRegex(penstock.ArgumentError, "mixup, cutmix: transforms has MixUp or CutMix already"):
+            loader(transforms=listed, cutmix=1.0)
+        with self.assertRaisesRegex(penstock.ArgumentError, "num_classes is 5, and that of transforms is 3"):
+            loader(transforms=listed, num_classes=5)
+        with self.assertRaisesRegex(penstock.ArgumentError, "does not go with zero_copy=True"):
+            loader(transforms=listed, zero_copy=True, framework="numpy")
+
+
 class Loss(unittest.TestCase):
     def test_smoothing(self) -> None:
         output = torch.randn(8, CLASSES, generator=torch.Generator().manual_seed(3))

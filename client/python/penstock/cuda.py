@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from . import _penstock, errors
-from .batch import Yielded
+from .batch import SAMPLE, Yielded
 from .frameworks import TorchArrays
 from .readers import OwnedReader, Reader, StreamReader
 
@@ -126,9 +126,14 @@ class _Attached:
         self._cuda.transform(out, queue)
         return images if count == self._rows else images[:count]
 
-    def _labels(self, address: int, count: int, queue: int) -> Any:
+    def _labels(self, address: int, count: int, samples: bytes, queue: int) -> Any:
         if not self._classes:
             return self._tensors.copy(address, (count,), "<i8")
+        labels = np.frombuffer(samples, SAMPLE)["label"]  # a kernel has nobody to tell
+        if count and labels.max() >= self._classes:
+            raise errors.ArgumentError(
+                f"labels[{labels.argmax()}] is {labels.max()}, and num_classes {self._classes}: expected a label below it"
+            )
         targets, out = self._tensors.targets(self._rows, self._classes)
         self._cuda.targets(out, queue, self._classes, self._smoothing)
         return targets if count == self._rows else targets[:count]
@@ -142,7 +147,7 @@ class _Attached:
         queue = self._tensors.queue()
         self._cuda.wait(queue)
         images = self._images(images_at, count, queue)
-        labels = self._labels(labels_at, count, queue)
+        labels = self._labels(labels_at, count, samples, queue)
         self._cuda.release(queue)
         self._state = self._cuda.state()
         return images, labels, DeviceBatch(count, last, epoch, batch, samples)

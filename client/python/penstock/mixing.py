@@ -7,7 +7,7 @@ loader's own memory, never in the daemon's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 from . import checks
@@ -120,7 +120,9 @@ def read(given: Mapping[str, Any], erase: Optional[Erase], listed: Optional[Mix]
     smoothing = checks.fraction("label_smoothing", given["label_smoothing"])
     mix = listed or said or Mix()
     if listed is not None and said is not None:
-        mix = Mix(listed.mixup, listed.cutmix, listed.prob, listed.switch, said.classes)
+        if listed.classes not in (None, said.classes):
+            raise ArgumentError(f"num_classes is {said.classes}, and that of transforms is {listed.classes}: leave out one")
+        mix = replace(listed, classes=said.classes)
     made = Mixing(mix, erase, smoothing)
     if mix.classes is not None and not made.soft:
         raise ArgumentError(
