@@ -218,7 +218,7 @@ static void step_rotation(struct step_sample *sample, const struct step *step)
 static int32_t step_corner(const struct step *step, uint32_t word, uint32_t side, bool far)
 {
 	assert(step->distortion_scale >= 0 && step->distortion_scale <= 1);
-	uint32_t count = (uint32_t)(step->distortion_scale * (side / 2)) + 1;
+	uint32_t half = side / 2, count = (uint32_t)(step->distortion_scale * half) + 1;
 	uint32_t inwards = step_pick(word, count);
 	return (int32_t)(far ? side - count + inwards : inwards);
 }

@@ -74,6 +74,14 @@ static inline const struct step_plan *steps_plan(
 	return &plan;
 }
 
+static inline bool steps_same_matrix(const struct op *a, const struct op *b)
+{
+	for (int i = 0; i < OP_MATRIX; i++)
+		if (a->matrix[i] != b->matrix[i])
+			return false;
+	return true;
+}
+
 /* A count of `draws` attempts is within 4 sigma of probability `p`. */
 static inline void steps_check_share(double count, double draws, double p, const char *what)
 {

@@ -121,15 +121,15 @@ static void known_fill(struct known *known, const struct step *step,
 
 static bool op_is(const struct op *a, const struct op *b)
 {
-	return a->kind == b->kind && a->amount == b->amount &&
-	       memcmp(a->matrix, b->matrix, sizeof(a->matrix)) == 0;
+	return a->kind == b->kind && a->amount == b->amount && steps_same_matrix(a, b);
 }
 
-/* At the largest magnitude everything but Identity does something. */
+/* At the largest magnitude everything but Identity does something, and always the same kind of
+ * thing; only Rotate has a short cut. */
 static bool known_may_be(const struct known *known, enum policy_op i, const struct op *op)
 {
 	const struct step_plan *plan = &known->plans[i][known->bins - 1][0];
-	return plan->count && plan->op[0].kind == op->kind;
+	return i == POLICY_ROTATE || (plan->count && plan->op[0].kind == op->kind);
 }
 
 /* The first that does what was done. */
