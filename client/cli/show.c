@@ -13,7 +13,9 @@
 #include "client/cli/picture.h"
 #include "client/cli/recipe.h"
 #include "client/cli/sheet.h"
+#include "client/cli/show_sample.h"
 #include "client/cli/spawn.h"
+#include "client/cli/trace.h"
 #include "penstock/penstock.h"
 #include "proto/jsontext.h"
 
@@ -27,8 +29,8 @@ struct show {
 	char socket[FIND_SOCKET]; /* of the daemon that runs, where one of its streams is shown */
 	struct recipe recipe;
 	struct recipe_daemon daemon;
-	uint64_t epoch, batch, rows, columns, tile;
-	bool json;
+	uint64_t epoch, batch, rows, columns, tile, sample, draws;
+	bool json, sample_given, sampled;
 
 	struct dataset *dataset;
 	struct penstock_stream *stream;
@@ -44,7 +46,9 @@ static const struct command show_command = {
 	.about =
 		"Draws a batch as a PNG contact sheet: each source with its crop, beside it the\n"
 		"row as the network sees it, underneath its class and number. `stream:NAME` shows\n"
-		"a stream of the running daemon.",
+		"a stream of the running daemon. Or, with --sample, one sample behind each "
+		"operation\n"
+		"of the recipe, in several epochs.",
 };
 
 static int show_options(struct show *show, int argc, char **argv)
@@ -62,6 +66,12 @@ static int show_options(struct show *show, int argc, char **argv)
 			64, NULL},
 		{"tile", 0, OPTION_NUMBER, &show->tile, "PX",
 			"side of a picture on the sheet (144)", 48, 1024, NULL},
+		{"sample", 0, OPTION_NUMBER, &show->sample, "I",
+			"this sample of the dataset instead of a batch, behind each operation", 0,
+			INT64_MAX, &show->sample_given},
+		{"draws", 0, OPTION_NUMBER, &show->draws, "N",
+			"with --sample: in so many epochs, from --epoch on (8)", 1, TRACE_DRAWS,
+			NULL},
 		RECIPE_OPTIONS(show->recipe),
 		RECIPE_DAEMON_OPTIONS(show->daemon),
 		{"json", 'j', OPTION_FLAG, &show->json, NULL,
@@ -138,6 +148,17 @@ static int show_seek(struct show *show)
 	return show_open_stream(show, state);
 }
 
+/* Whether a definition says other than that each epoch has each sample of its source once. */
+static bool show_is_sampled(const struct node *definition)
+{
+	static const char *const keys[] = {
+		"indices", "split", "weights", "sources", "epoch_length"};
+	for (size_t i = 0; i < UTIL_COUNT(keys); i++)
+		if (document_get(definition, keys[i]))
+			return true;
+	return document_number(definition, "repeats", 1) > 1;
+}
+
 /* The dataset behind `stream:NAME`, for the sources of its rows. */
 static int show_open_dataset(struct show *show)
 {
@@ -152,15 +173,23 @@ static int show_open_dataset(struct show *show)
 	int code = catalog_open(document_text(root, "source", ""),
 		labels ? labels : document_text(root, "labels", "auto"), &show->dataset);
 	recipe_learn(&show->recipe, root);
+	show->sampled = show_is_sampled(root);
 	document_free(root);
+	return code;
+}
+
+/* A stream of the running daemon says what its recipe is. */
+static int show_learn(struct show *show)
+{
+	int code = show_open_stream(show, NULL);
+	if (code == CLI_OK && !show->dataset)
+		code = show_open_dataset(show);
 	return code;
 }
 
 static int show_take(struct show *show)
 {
-	int code = show_open_stream(show, NULL);
-	if (code == CLI_OK && !show->dataset)
-		code = show_open_dataset(show);
+	int code = show_learn(show);
 	if (code == CLI_OK && (show->batch || show->epoch))
 		code = show_seek(show);
 	if (code != CLI_OK)
@@ -203,25 +232,21 @@ static unsigned show_rows(const struct show *show)
 	return (unsigned)UTIL_MIN(show->rows ? show->rows : SHOW_ROWS, count);
 }
 
+/* What was opened is what is spoken of. */
+static void show_take_info(struct show *show)
+{
+	show->recipe.batch_size = show->info.batch_size;
+	show->recipe.image_size = show->info.width;
+	show->recipe.seed = show->info.seed;
+	show->recipe.eval = !show->info.train;
+	show->recipe.no_shuffle = !show->info.shuffle;
+}
+
 static int show_draw(struct show *show)
 {
 	char title[512], recipe[RECIPE_TEXT];
-	struct recipe opened = {.batch_size = show->info.batch_size,
-		.image_size = show->info.width,
-		.seed = show->info.seed,
-		.eval = !show->info.train,
-		.no_shuffle = !show->info.shuffle,
-		.indices = show->recipe.indices,
-		.split = show->recipe.split,
-		.weights = show->recipe.weights,
-		.repeats = show->recipe.repeats,
-		.decode = show->recipe.decode,
-		.interpolation = show->recipe.interpolation,
-		.views = show->info.views,
-		.dtype = shape_dtype_names[show->info.dtype],
-		.layout = shape_layout_names[show->info.layout],
-		.list = show->recipe.list};
-	recipe_describe(&opened, recipe, sizeof recipe);
+	show_take_info(show);
+	recipe_describe(&show->recipe, recipe, sizeof recipe);
 	(void)snprintf(title, sizeof title, "%s   epoch %" PRIu64 ", batch %" PRIu64, show->source,
 		show->taken.epoch, show->taken.batch);
 	struct sheet sheet = {.title = title,
@@ -229,7 +254,7 @@ static int show_draw(struct show *show)
 		.dataset = show->dataset,
 		.batch = &show->taken,
 		.info = &show->info,
-		.recipe = recipe_pixels(&opened),
+		.recipe = recipe_pixels(&show->recipe),
 		.rows = show_rows(show),
 		.columns = (unsigned)show->columns,
 		.tile = (unsigned)show->tile};
@@ -248,33 +273,63 @@ static int show_draw(struct show *show)
 	return r < 0 ? cli_fail(CLI_FAILED, "%s", fault.text) : code;
 }
 
+static int show_batch(struct show *show)
+{
+	int code = show_take(show);
+	return code == CLI_OK ? show_draw(show) : code;
+}
+
+static int show_one(struct show *show)
+{
+	if (recipe_is_stream(show->source)) {
+		int code = show_learn(show);
+		if (code != CLI_OK)
+			return code;
+		show_take_info(show);
+		if (!show->sampled)
+			code = recipe_load(&show->recipe, show->dataset);
+		if (code != CLI_OK)
+			return code;
+	}
+	const struct show_sample ask = {.output = show->output,
+		.recipe = &show->recipe,
+		.dataset = show->dataset,
+		.sample = show->sample,
+		.epoch = show->epoch,
+		.draws = show->draws,
+		.tile = show->tile,
+		.json = show->json};
+	return show_sample(&ask);
+}
+
+/* What is shown, and a daemon for it where it needs one. */
+static int show_prepare(struct show *show)
+{
+	if (recipe_is_stream(show->source))
+		return find_daemon(show->socket);
+	int code = recipe_open(&show->recipe, show->source, &show->dataset);
+	if (code == CLI_OK)
+		code = recipe_load(&show->recipe, show->dataset);
+	if (code != CLI_OK || show->sample_given)
+		return code;
+	code = recipe_fits_dataset(&show->recipe, show->source, show->recipe.sampler.length, 1);
+	return code == CLI_OK ? spawn_start(&show->daemon) : code;
+}
+
 int show_main(int argc, char **argv)
 {
 	struct show show = {.output = "sheet.png",
 		.recipe = RECIPE_DEFAULT,
 		.daemon = RECIPE_DAEMON_DEFAULT,
 		.columns = 8,
+		.draws = 8,
 		.tile = 144};
 	int r = show_options(&show, argc, argv);
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
-	int code;
-	if (recipe_is_stream(show.source)) {
-		code = find_daemon(show.socket);
-	} else {
-		code = recipe_open(&show.recipe, show.source, &show.dataset);
-		if (code == CLI_OK)
-			code = recipe_load(&show.recipe, show.dataset);
-		if (code == CLI_OK)
-			code = recipe_fits_dataset(
-				&show.recipe, show.source, show.recipe.sampler.length, 1);
-		if (code == CLI_OK)
-			code = spawn_start(&show.daemon);
-	}
+	int code = show_prepare(&show);
 	if (code == CLI_OK)
-		code = show_take(&show);
-	if (code == CLI_OK)
-		code = show_draw(&show);
+		code = show.sample_given ? show_one(&show) : show_batch(&show);
 	penstock_stream_close(show.stream);
 	spawn_stop();
 	recipe_unload(&show.recipe);

@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static const char *const op_names[OP_KINDS] = {
@@ -48,8 +49,30 @@ static bool op_has_amount(enum op_kind kind)
 	}
 }
 
+/* What the matrix does to the image: it leads from the output to the source. */
+static void op_text_affine(const struct op *op, char *buffer, size_t room)
+{
+	const double *m = op->matrix, degree = 57.29577951308232;
+	bool level = m[3] == 0 && m[4] == 1, upright = m[0] == 1 && m[1] == 0;
+	double length = hypot(m[0], m[1]);
+	if (level && upright)
+		(void)snprintf(buffer, room, "shift %.3g %.3g", 0 - m[2], 0 - m[5]);
+	else if (level && m[0] == 1)
+		(void)snprintf(buffer, room, "shear x %.3g", -m[1]);
+	else if (upright && m[4] == 1)
+		(void)snprintf(buffer, room, "shear y %.3g", -m[3]);
+	else if (fabs(m[0] - m[4]) + fabs(m[1] + m[3]) < 1e-9 && fabs(length - 1) < 1e-9)
+		(void)snprintf(buffer, room, "rotate %.3g", degree * atan2(m[3], m[0]));
+	else
+		(void)snprintf(buffer, room, "%s", op_names[op->kind]);
+}
+
 void op_text(const struct op *op, char *buffer, size_t room)
 {
+	if (op->kind == OP_AFFINE) {
+		op_text_affine(op, buffer, room);
+		return;
+	}
 	if (op_has_amount(op->kind))
 		(void)snprintf(buffer, room, "%s %.3g", op_names[op->kind], op->amount);
 	else if (op->kind == OP_BLUR)

@@ -693,6 +693,52 @@ def test_show_shows_what_is_broken():
         assert_clean(home)
 
 
+RECIPE = ("[RandomResizedCrop: {size: 48}, RandomHorizontalFlip, ColorJitter: {brightness: 0.4, hue: 0.1}, "
+          "RandomApply: {transforms: [RandomInvert: {p: 1}, RandAugment], p: 0.5}, RandomErasing: {p: 1}]")
+
+
+def test_show_draws_a_sample_behind_each_operation():
+    """Small enough that a cell is the row itself: the last line's are what the stream gives in each epoch."""
+    with folder() as home:
+        images = make_dataset(home / "images")
+        count = len(list(images.rglob("*.jpg")))
+        recipe, draws, stages = ["--seed", 5, "--transforms", RECIPE], 5, 5
+        got = json.loads(run(home, "show", images, "-o", home / "a.png", "--sample", 7, "--epoch", 2, "--draws", draws, "--tile", 48, "--json", *recipe)[0])
+        width, height, pixels = png_pixels((home / "a.png").read_bytes())
+        assert (got["width"], got["height"], got["sample"], got["draws"]) == (width, height, 7, draws)
+        left, top, step, line = 32 + 270, 32 + 75, 48 + 11, 48 + 4 + 3 * 12 + 11
+        seen = set()
+        for i in range(draws):
+            rows = json.loads(run(home, "replay", images, "--epoch", 2 + i, "--batch", 0, "-b", count, "-o", home / f"rows{i}", "--json", *recipe)[0])["rows"]
+            row = next(row["row"] for row in rows if row["index"] == 7)
+            served = png_pixels((home / f"rows{i}" / f"epoch-{2 + i}-batch-0-row-{row:03}.png").read_bytes())
+            x, y = left + i * step, top + (stages - 1) * line
+            cell = b"".join(pixels[((y + k) * width + x) * 3:((y + k) * width + x + 48) * 3] for k in range(48))
+            assert served == (48, 48, cell), f"epoch {2 + i}: the last picture is the row"
+            seen.add(cell)
+        assert len(seen) == draws, "each epoch draws anew"
+        out, _ = run(home, "show", images, "-o", home / "b.png", "--sample", 0, "--eval", "--draws", 1)
+        assert out.startswith(f"{home}/b.png: sample 0 (") and out.endswith(" pixels\n") and "1 draw," in out, out
+        with Daemon(home, config=json.dumps({"streams": {"one": {"source": str(images), "seed": 5, "batch_size": 4, "transforms": [
+                {"RandomResizedCrop": {"size": 48}}, "RandAugment"]}}})) as daemon:
+            run(home, "show", "stream:one", "--sample", 7, "-o", home / "c.png", env=environment(home, PENSTOCK_SOCKET=daemon.socket))
+        run(home, "show", images, "--sample", 7, "-o", home / "d.png", "-b", 4, "--seed", 5, "--transforms", "[RandomResizedCrop: {size: 48}, RandAugment]")
+        assert (home / "c.png").read_bytes() == (home / "d.png").read_bytes(), "a stream's recipe is the daemon's"
+        refuse(home, "show", images, "--sample", 10**9, says="--sample 1000000000 is beyond the dataset's last, ")
+        refuse(home, "show", images, "--sample", 0, "--draws", 33, says="from 1 to 32")
+        refuse(home, "show", images, "--sample", 0, "-o", home / "no/where.png", says="no/where.png", code=1)
+        assert_clean(home)
+
+
+def test_show_of_a_sample_that_is_broken():
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=10)
+        (broken,) = [path for path in sorted(images.rglob("*.jpg"))][:1]
+        broken.write_bytes(b"no image")
+        refuse(home, "show", images, "--sample", 0, says=["sample 0", "is broken"], code=1)
+        assert_clean(home)
+
+
 # ---- status, stop ----
 
 def test_status_and_stop():
