@@ -46,9 +46,8 @@ static const struct command show_command = {
 	.about =
 		"Draws a batch as a PNG contact sheet: each source with its crop, beside it the\n"
 		"row as the network sees it, underneath its class and number. `stream:NAME` shows\n"
-		"a stream of the running daemon. Or, with --sample, one sample behind each "
-		"operation\n"
-		"of the recipe, in several epochs.",
+		"a stream of the running daemon. Or, with --sample, one sample behind each of\n"
+		"the recipe's operations, in several epochs.",
 };
 
 static int show_options(struct show *show, int argc, char **argv)
