@@ -41,7 +41,6 @@ struct plan {
 	uint64_t epochs, prefetch, ranks_per_node;
 	bool json;
 
-	struct dataset *dataset;
 	struct order_epoch epoch;
 	struct resume_place from; /* the beginning, or where the state is */
 	uint64_t batches, left; /* a rank's: of a whole epoch; of the one that it goes on in */
@@ -150,7 +149,8 @@ static uint64_t plan_slot_bytes(const struct plan *plan)
 {
 	struct stream_spec spec;
 	recipe_spec(&plan->recipe, &spec);
-	const struct extent_geometry geometry = stream_geometry(&spec, plan->dataset);
+	const struct extent_geometry geometry =
+		stream_geometry(&spec, plan->recipe.parts.dataset[0]);
 	return extent_stride(&geometry);
 }
 
@@ -181,7 +181,7 @@ static void plan_note_dropped(struct plan *plan)
 {
 	uint64_t dropped = plan_dropped(plan);
 	double share = (double)dropped / (double)plan->epoch.samples;
-	if (dropped && !recipe_shuffles(&plan->recipe))
+	if (dropped && !recipe_shuffles(&plan->recipe) && !plan->recipe.epoch_length)
 		plan_note(plan,
 			"without shuffling the %" PRIu64 " dropped samples are the same in every "
 			"epoch, the last of the dataset: they are never seen",
@@ -261,19 +261,31 @@ __attribute__((format(printf, 2, 3))) static void plan_line(
 	table_sentence(2, PLAN_NAME, name, text, PLAN_WIDTH);
 }
 
+static uint64_t plan_dataset_bytes(const struct parts *parts)
+{
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < parts->count; i++)
+		bytes += dataset_bytes(parts->dataset[i]);
+	return bytes;
+}
+
 static void plan_say_dataset(const struct plan *plan)
 {
+	const struct parts *parts = &plan->recipe.parts;
 	char kind[48], number[24], bytes[24], recipe[RECIPE_TEXT], name[640], few[64] = "";
-	uint64_t samples = dataset_count(plan->dataset);
-	catalog_kind(plan->dataset, kind, sizeof kind);
+	uint64_t samples = parts_samples(parts);
+	catalog_kind(parts->dataset[0], kind, sizeof kind);
+	if (parts->count > 1)
+		(void)snprintf(kind, sizeof kind, "%" PRIu32 " datasets", parts->count);
 	(void)snprintf(name, sizeof name, "%s", plan->source);
 	(void)printf("%s\n", cli_tame(name));
 	if (plan->epoch.samples != samples)
-		(void)snprintf(few, sizeof few, "; an epoch has %s of them",
-			table_count(plan->epoch.samples, number, sizeof number));
+		(void)snprintf(few, sizeof few, "; an epoch has %s%s",
+			table_count(plan->epoch.samples, number, sizeof number),
+			plan->recipe.epoch_length ? "" : " of them");
 	plan_line("dataset", "%s: %s sample%s, %s%s", kind,
 		table_count(samples, number, sizeof number), samples == 1 ? "" : "s",
-		table_bytes(dataset_bytes(plan->dataset), bytes, sizeof bytes), few);
+		table_bytes(plan_dataset_bytes(parts), bytes, sizeof bytes), few);
 	recipe_describe(&plan->recipe, recipe, sizeof recipe);
 	plan_line("stream", "%s", recipe);
 	plan_line("ranks", "%" PRIu32 ", with %" PRIu32 " each of a global batch of %s",
@@ -440,7 +452,7 @@ static int plan_people(const struct plan *plan)
 static void plan_json_epoch(struct jsontext *json, const struct plan *plan)
 {
 	char hex[20];
-	(void)snprintf(hex, sizeof hex, "%016" PRIx64, dataset_fingerprint(plan->dataset));
+	(void)snprintf(hex, sizeof hex, "%016" PRIx64, parts_fingerprint(&plan->recipe.parts));
 	jsontext_string(json, "source", plan->source);
 	jsontext_string(json, "fingerprint", hex);
 	jsontext_u64(json, "samples", plan->epoch.samples);
@@ -545,7 +557,8 @@ static int plan_resume(struct plan *plan)
 	if (code != CLI_OK)
 		return code;
 	recipe_spec(&plan->recipe, &spec);
-	unsigned n = resume_compare(&state, &spec, plan->dataset, plan->epoch.samples, difference);
+	unsigned n = resume_compare(&state, &spec, parts_fingerprint(&plan->recipe.parts),
+		plan->epoch.samples, difference);
 	for (unsigned i = 0; i < n; i++) {
 		resume_sentence(&difference[i], text, sizeof text);
 		if (difference[i].refused)
@@ -561,7 +574,7 @@ static int plan_resume(struct plan *plan)
 
 static uint64_t plan_stream(const struct plan *plan, const struct stream_spec *spec, uint32_t slots)
 {
-	return stream_bytes(spec, plan->dataset, machine_threads(), slots);
+	return stream_bytes(spec, plan->recipe.parts.dataset[0], machine_threads(), slots);
 }
 
 /* What a node's daemon needs, with the room that streams take beside their slots. */
@@ -570,8 +583,7 @@ static void plan_measure(struct plan *plan)
 	struct stream_spec spec;
 	recipe_spec(&plan->recipe, &spec);
 	/* One list serves all ranks. */
-	uint64_t list = recipe_list_bytes(&plan->recipe),
-		 ranks = plan->ranks_per_node,
+	uint64_t list = recipe_list_bytes(&plan->recipe), ranks = plan->ranks_per_node,
 		 all = plan_stream(plan, &spec, (uint32_t)plan->prefetch) * ranks + list,
 		 two = plan_stream(plan, &spec, PLAN_SLOTS_LEAST) * ranks + list;
 	plan->wanted = machine_budget_for(all, &plan->threads);
@@ -580,7 +592,7 @@ static void plan_measure(struct plan *plan)
 
 static int plan_lay_out(struct plan *plan)
 {
-	int code = recipe_load(&plan->recipe, plan->dataset);
+	int code = recipe_load_parts(&plan->recipe);
 	if (code != CLI_OK)
 		return code;
 	plan->epoch = recipe_epoch(&plan->recipe, &plan->cut, plan->recipe.sampler.length);
@@ -603,12 +615,11 @@ int plan_main(int argc, char **argv)
 	int r = plan_options(&plan, argc, argv);
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
-	int code = recipe_open(&plan.recipe, plan.source, &plan.dataset);
+	int code = recipe_open_parts(&plan.recipe, plan.source);
 	if (code == CLI_OK)
 		code = plan_lay_out(&plan);
 	if (code == CLI_OK)
 		code = plan.json ? plan_json(&plan) : plan_people(&plan);
 	recipe_unload(&plan.recipe);
-	dataset_free(plan.dataset);
 	return code;
 }

@@ -11,10 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool recipe_shuffles(const struct recipe *recipe)
 {
-	return recipe->weights || (!recipe->eval && !recipe->no_shuffle);
+	return recipe->weights || recipe->sources.count || (!recipe->eval && !recipe->no_shuffle);
 }
 
 enum weights_filter recipe_filter(const char *interpolation)
@@ -158,6 +159,7 @@ struct pixel_recipe recipe_pixels(const struct recipe *recipe)
 static void recipe_fill_sampling(const struct recipe *recipe, struct sampling *sampling)
 {
 	sampling->epoch_length = recipe->epoch_length;
+	sampling->sources = recipe->sources;
 	if (recipe->repeats)
 		sampling->repeats = (uint32_t)recipe->repeats;
 	if (recipe->weights)
@@ -197,34 +199,100 @@ int recipe_open(const struct recipe *recipe, const char *source, struct dataset 
 	int r = recipe->split ? split_parse(recipe->split, &split, &fault) : 0;
 	if (!r)
 		r = split_source(&split, source, path, sizeof path, &fault);
+	if (!r && source[0] == '[' && access(source, F_OK))
+		r = fault_set(&fault, -EINVAL,
+			"%.200s: this command reads one dataset; `penstock plan`, replay and state "
+			"take a mix of several, and a stream of the configuration "
+			"(stream:NAME) may be one",
+			source);
 	if (r < 0)
 		return cli_fail(cli_exit_code(r), "%s", fault.text);
 	return catalog_open(path, recipe->labels, ret_dataset);
 }
 
-int recipe_load(struct recipe *recipe, const struct dataset *dataset)
+/* As the daemon sees it (spec.c). */
+static int recipe_read_sources(struct recipe *recipe, const char *source, struct fault *fault)
+{
+	cleanup(yaml_text) struct yaml_text text = {0};
+	int r = yaml_load(&text, source, strlen(source), "SOURCE", fault);
+	if (!r && recipe->indices)
+		r = fault_set(fault, -EINVAL,
+			"--indices cannot be with several sources: a list numbers the samples of "
+			"one dataset");
+	if (!r && recipe->weights)
+		r = fault_set(fault, -EINVAL,
+			"--weights cannot be with several sources: they have weights of their own");
+	if (!r && recipe->no_shuffle)
+		r = fault_set(fault, -EINVAL,
+			"--no-shuffle cannot be with several sources: their samples are mixed");
+	return r ? r : sampling_read_sources(&text, text.root, &recipe->sources, fault);
+}
+
+static int recipe_open_part(struct recipe *recipe, const char *source)
+{
+	struct dataset **dataset = &recipe->opened[recipe->parts.count];
+	int code = recipe_open(recipe, source, dataset);
+	if (code == CLI_OK)
+		parts_add(&recipe->parts, *dataset);
+	return code;
+}
+
+int recipe_open_parts(struct recipe *recipe, const char *source)
+{
+	struct fault fault = {{0}};
+	const char *name[SAMPLER_PARTS];
+	int code = CLI_OK;
+	/* A folder may be called so too. */
+	if (source[0] != '[' || access(source, F_OK) == 0)
+		return recipe_open_part(recipe, source);
+	int r = recipe_read_sources(recipe, source, &fault);
+	if (r < 0)
+		return cli_fail(CLI_USAGE, "%s", fault.text);
+	for (uint32_t i = 0; code == CLI_OK && i < recipe->sources.count; i++) {
+		name[i] = sampling_source(&recipe->sources, i);
+		code = recipe_open_part(recipe, name[i]);
+	}
+	if (code == CLI_OK && parts_agree(&recipe->parts, name, &fault))
+		code = cli_fail(CLI_FAILED, "%s", fault.text);
+	return code;
+}
+
+static int recipe_lay_out(struct recipe *recipe, const struct parts *parts)
 {
 	struct fault fault = {{0}};
 	struct stream_spec *spec = malloc(sizeof *spec);
-	struct parts parts = {0};
 	if (!spec)
 		return cli_fail(CLI_FAILED, "no memory for a recipe");
 	recipe_spec(recipe, spec);
-	parts_add(&parts, dataset);
 	const struct sampling_order order = {
 		.seed = spec->seed, .shuffle = spec->shuffle, .indices = spec->indices};
 	int r = sampling_lists_open(
 		&recipe_shelf, spec->indices, spec->sampling.weights, NULL, &recipe->lists, &fault);
 	if (!r)
-		r = sampling_make(&spec->sampling, &order, &parts, &recipe_shelf, &recipe->lists,
+		r = sampling_make(&spec->sampling, &order, parts, &recipe_shelf, &recipe->lists,
 			NULL, NULL, &recipe->sampler, &fault);
 	free(spec);
 	return r < 0 ? cli_fail(cli_exit_code(r), "%s", fault.text) : CLI_OK;
 }
 
+int recipe_load(struct recipe *recipe, const struct dataset *dataset)
+{
+	struct parts parts = {0};
+	parts_add(&parts, dataset);
+	return recipe_lay_out(recipe, &parts);
+}
+
+int recipe_load_parts(struct recipe *recipe)
+{
+	return recipe_lay_out(recipe, &recipe->parts);
+}
+
 void recipe_unload(struct recipe *recipe)
 {
 	sampling_lists_close(&recipe_shelf, &recipe->lists);
+	for (uint32_t i = 0; i < recipe->parts.count; i++)
+		dataset_free(recipe->opened[i]);
+	recipe->parts = (struct parts){0};
 }
 
 uint64_t recipe_list_bytes(const struct recipe *recipe)

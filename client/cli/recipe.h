@@ -32,7 +32,11 @@ struct recipe {
 	const char *mean, *std; /* NULL: ImageNet's */
 	struct shape shape; /* the same, read */
 	float channels[2][3]; /* mean, std: for libpenstock */
-	/* Once recipe_load has read what that names. */
+	/* Of a SOURCE that is a list of several; count 0: it is one dataset. */
+	struct sampling_sources sources;
+	struct parts parts; /* once recipe_open_parts has opened them: the next are they */
+	struct dataset *opened[SAMPLER_PARTS];
+	/* Once recipe_load has read what is named. */
 	struct sampling_lists lists;
 	struct sampler sampler;
 };
@@ -112,13 +116,18 @@ int recipe_settle(struct recipe *recipe);
 bool recipe_shuffles(const struct recipe *recipe);
 struct pixel_recipe recipe_pixels(const struct recipe *recipe);
 
-/* As catalog_open, of what --split names in it. */
+/* Opens SOURCE, which may be a list of several ('[{source: a, weight: 3}, {source: b}]'), into
+ * `parts`, until recipe_unload. CLI_OK, or the exit code after saying why. */
+int recipe_open_parts(struct recipe *recipe, const char *source);
+
+/* For commands that read one dataset: as catalog_open, of what --split names in it. */
 int recipe_open(const struct recipe *recipe, const char *source, struct dataset **ret_dataset);
 
 /* Reads the files of --indices and --weights, where there are any, checks them against the dataset
  * and lays out the sampler; once, before what follows asks for it. CLI_OK, or the exit code after
  * saying what is wrong. */
 int recipe_load(struct recipe *recipe, const struct dataset *dataset);
+int recipe_load_parts(struct recipe *recipe); /* the same of `parts` */
 void recipe_unload(struct recipe *recipe);
 
 /* What the lists take of a daemon's budget. */
@@ -127,7 +136,8 @@ uint64_t recipe_list_bytes(const struct recipe *recipe);
 /* The sample of a position, once it is loaded. */
 static inline uint64_t recipe_sample(const struct recipe *recipe, uint64_t epoch, uint64_t position)
 {
-	return sampler_pick(&recipe->sampler, (uint32_t)epoch, position).number;
+	return parts_number(
+		&recipe->parts, sampler_pick(&recipe->sampler, (uint32_t)epoch, position));
 }
 
 /* For libpenstock; `source` is kept, not copied. */

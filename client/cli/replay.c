@@ -36,7 +36,6 @@ struct replay {
 	bool flip, flip_vertical, json;
 	bool epoch_given, batch_given, index_given, rank_given, position_given, view_given;
 
-	struct dataset *dataset;
 	struct order_slice slice; /* the rank's part of the batch */
 	struct row_maker maker;
 	struct pixel_recipe pixels;
@@ -286,13 +285,23 @@ static int replay_deliver(
 	char path[8300];
 	struct fault fault = {{0}};
 	uint32_t crc = (uint32_t)crc32_z(0, pixels, replay->row_bytes);
-	if (dataset_path(replay->dataset, record->index, path, sizeof path, &fault) < 0)
+	if (parts_path(&replay->recipe.parts, record->index, path, sizeof path, &fault) < 0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
 	if (replay->json)
 		replay_json_row(&replay->out, row, record, crc, path);
 	else
 		replay_print_row(row, record, crc, cli_tame(path));
 	return replay->folder ? replay_write_row(replay, row, record, pixels) : CLI_OK;
+}
+
+/* By its number among all that the stream reads. */
+static int replay_read(
+	struct replay *replay, uint64_t number, struct sample *ret_sample, struct fault *fault)
+{
+	const struct parts *parts = &replay->recipe.parts;
+	struct sampler_pick pick = parts_find(parts, number);
+	return catalog_read(
+		parts->dataset[pick.part], pick.number, &replay->bytes, ret_sample, fault);
 }
 
 /* One sample, all its views: 0, a positive outcome of reading or decoding with its words in
@@ -302,7 +311,7 @@ static int replay_try(struct replay *replay, uint64_t number, struct pixel_key *
 {
 	struct sample sample;
 	const struct slots_record plain = records[0];
-	int r = catalog_read(replay->dataset, number, &replay->bytes, &sample, fault);
+	int r = replay_read(replay, number, &sample, fault);
 	for (uint32_t view = 0; r == 0 && view < replay->finish.shape.views; view++) {
 		records[view] = plain;
 		records[view].index = number;
@@ -324,7 +333,9 @@ static int replay_mark(struct replay *replay, uint64_t number, struct slots_reco
 	const struct slots_record plain = records[0];
 	struct sample sample;
 	struct fault fault;
-	if (dataset_sample(replay->dataset, number, &sample, &fault) < 0)
+	struct sampler_pick pick = parts_find(&replay->recipe.parts, number);
+	if (dataset_sample(replay->recipe.parts.dataset[pick.part], pick.number, &sample, &fault) <
+		0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
 	for (uint32_t view = 0; view < replay->finish.shape.views; view++) {
 		memset(replay_row(replay, view), 0, replay->row_bytes);
@@ -357,9 +368,9 @@ static int replay_make(struct replay *replay, uint64_t position, struct slots_re
 					    : cli_fail(CLI_FAILED, "%s", fault.text);
 		if (replay->recipe.eval)
 			return replay_mark(replay, number, ret_records);
-		number = sampler_substitute(
-			&replay->recipe.sampler, key.epoch, position, attempt + 1)
-				 .number;
+		number = parts_number(
+			&replay->recipe.parts, sampler_substitute(&replay->recipe.sampler,
+						       key.epoch, position, attempt + 1));
 	}
 	return cli_fail(CLI_FAILED,
 		"the sample at position %" PRIu64
@@ -448,7 +459,7 @@ static int replay_record(struct replay *replay)
 		.view = record.view};
 	struct sample sample;
 	struct fault fault = {{0}};
-	uint64_t count = dataset_count(replay->dataset);
+	uint64_t count = parts_samples(&replay->recipe.parts);
 	int code = replay->crop ? replay_parse_crop(replay->crop, &record) : CLI_OK;
 	if (code == CLI_OK && replay->index >= count)
 		code = cli_fail(CLI_USAGE,
@@ -456,7 +467,7 @@ static int replay_record(struct replay *replay)
 			count - 1);
 	if (code != CLI_OK)
 		return code;
-	int r = catalog_read(replay->dataset, replay->index, &replay->bytes, &sample, &fault);
+	int r = replay_read(replay, replay->index, &sample, &fault);
 	if (r)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
 	record.label = sample.label;
@@ -502,7 +513,7 @@ static int replay_prepare(struct replay *replay)
 
 static int replay_run(struct replay *replay)
 {
-	int code = recipe_load(&replay->recipe, replay->dataset);
+	int code = recipe_load_parts(&replay->recipe);
 	if (code == CLI_OK)
 		code = replay_prepare(replay);
 	if (code != CLI_OK)
@@ -527,7 +538,7 @@ int replay_main(int argc, char **argv)
 	int r = replay_options(&replay, argc, argv);
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
-	int code = recipe_open(&replay.recipe, replay.source, &replay.dataset);
+	int code = recipe_open_parts(&replay.recipe, replay.source);
 	if (code != CLI_OK)
 		return code;
 	code = replay_run(&replay);
@@ -538,6 +549,5 @@ int replay_main(int argc, char **argv)
 	catalog_bytes_free(&replay.bytes);
 	row_maker_deinit(&replay.maker);
 	recipe_unload(&replay.recipe);
-	dataset_free(replay.dataset);
 	return code;
 }

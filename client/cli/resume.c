@@ -197,10 +197,9 @@ __attribute__((format(printf, 2, 3))) static void resume_advise(
 	va_end(args);
 }
 
-static bool resume_differs_dataset(const struct spec_state *state, const struct dataset *dataset,
-	struct resume_difference *ret)
+static bool resume_differs_dataset(
+	const struct spec_state *state, uint64_t here, struct resume_difference *ret)
 {
-	uint64_t here = dataset_fingerprint(dataset);
 	*ret = (struct resume_difference){.what = "dataset", .refused = true};
 	(void)snprintf(ret->state, sizeof ret->state, "%016" PRIx64, state->fingerprint);
 	(void)snprintf(ret->here, sizeof ret->here, "%016" PRIx64, here);
@@ -278,17 +277,16 @@ static bool resume_differs_rows(const struct spec_state *state,
 }
 
 unsigned resume_compare(const struct spec_state *state, const struct stream_spec *spec,
-	const struct dataset *dataset, uint64_t samples,
-	struct resume_difference ret[RESUME_DIFFERENCES])
+	uint64_t fingerprint, uint64_t samples, struct resume_difference ret[RESUME_DIFFERENCES])
 {
 	struct resume_meaning meaning;
 	unsigned n = 0;
 	resume_recognise(state, spec, &meaning);
-	n += resume_differs_dataset(state, dataset, &ret[n]);
+	n += resume_differs_dataset(state, fingerprint, &ret[n]);
 	n += resume_differs_seed(state, spec, &ret[n]);
 	n += resume_differs_order(state, &meaning, spec, &ret[n]);
 	/* Of another dataset it says nothing. */
-	if (state->fingerprint == dataset_fingerprint(dataset))
+	if (state->fingerprint == fingerprint)
 		n += resume_differs_position(state, samples, &ret[n]);
 	n += resume_differs_rows(state, &meaning, spec, &ret[n]);
 	return n;

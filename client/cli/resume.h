@@ -58,8 +58,7 @@ enum { RESUME_DIFFERENCES = 5 };
 /* What keeps a stream of this definition from going on from the state, the dataset first. Returns
  * how many. */
 unsigned resume_compare(const struct spec_state *state, const struct stream_spec *spec,
-	const struct dataset *dataset, uint64_t samples,
-	struct resume_difference ret[RESUME_DIFFERENCES]);
+	uint64_t fingerprint, uint64_t samples, struct resume_difference ret[RESUME_DIFFERENCES]);
 
 /* Whether one of them is a refusal. */
 bool resume_refused(const struct resume_difference *difference, unsigned count);

@@ -25,7 +25,6 @@ struct state {
 
 	struct spec_state state;
 	struct resume_meaning meaning;
-	struct dataset *dataset;
 	struct order_epoch epoch; /* samples 0 without a dataset */
 	struct resume_place place;
 	struct resume_difference difference[RESUME_DIFFERENCES];
@@ -293,10 +292,10 @@ static int state_print_json(const struct state *state)
 static int state_compare(struct state *state)
 {
 	struct stream_spec spec;
-	int code = recipe_open(&state->recipe, state->source, &state->dataset);
+	int code = recipe_open_parts(&state->recipe, state->source);
 	if (code != CLI_OK)
 		return code;
-	code = recipe_load(&state->recipe, state->dataset);
+	code = recipe_load_parts(&state->recipe);
 	if (code != CLI_OK)
 		return code;
 	state->epoch.samples = state->recipe.sampler.length;
@@ -305,8 +304,8 @@ static int state_compare(struct state *state)
 		return code;
 	recipe_spec(&state->recipe, &spec);
 	resume_recognise(&state->state, &spec, &state->meaning);
-	state->differences = resume_compare(
-		&state->state, &spec, state->dataset, state->epoch.samples, state->difference);
+	state->differences = resume_compare(&state->state, &spec,
+		parts_fingerprint(&state->recipe.parts), state->epoch.samples, state->difference);
 	return CLI_OK;
 }
 
@@ -334,6 +333,5 @@ int state_main(int argc, char **argv)
 		return r < 0 ? CLI_USAGE : CLI_OK;
 	int code = state_run(&state);
 	recipe_unload(&state.recipe);
-	dataset_free(state.dataset);
 	return code;
 }

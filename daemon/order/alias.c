@@ -75,6 +75,7 @@ static bool alias_raise(const struct alias_work *work)
 			return false;
 		total += alias_units(work, i);
 	}
+	assert(total);
 	for (uint64_t i = 0; i < work->samples; i++) {
 		if (alias_stopped(work, i))
 			return false;

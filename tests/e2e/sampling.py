@@ -533,6 +533,27 @@ def test_commands_follow_the_sampler():
                 assert got["differs"] == [] and got["next"]["ranks"][0]["first_sample"] == model(0, 4), got
                 out, _ = run(home, "state", state, source, *common, code=1)
                 assert "other weights, epoch_length, repeats, split or sources" in " ".join(out.split()), out
+        one, other = two_sources(home)
+        pair = json.dumps([{"source": str(one), "weight": 3}, {"source": str(other), "weight": 1}])
+
+        def model(position):
+            part, number = mixed((30, 12), (3, 1), 3, 42, 0, position)
+            return (0, 30)[part] + number
+        got = json.loads(run(home, "plan", pair, *common, "-W", 2, "--json")[0])
+        assert got["samples"] == 42 and got["ranks"][1]["first_samples"] == [model(p) for p in range(4, 7)]
+        rows = json.loads(run(home, "replay", pair, *common, "--batch", 1, "--json")[0])["rows"]
+        assert [row["index"] for row in rows] == [model(p) for p in range(4, 8)]
+        assert all(str(one if row["index"] < 30 else other) in row["path"] for row in rows)
+        with Daemon(home, "--threads", "1") as daemon, Link(daemon.socket) as link:
+            stream = link.open(sources=json.loads(pair), batch_size=4, seed=3, image_size=12)
+            state = json.dumps(stream.state(stream.next()))
+        got = json.loads(run(home, "state", state, pair, *common, "--json")[0])
+        assert got["differs"] == [] and got["next"]["ranks"][0]["first_sample"] == model(4), got
+        assert "2 datasets: 42 samples" in run(home, "plan", pair, *common)[0]
+        refuse(home, "plan", "[{source: x}]", says=["SOURCE:1:1", "write it as source"])
+        refuse(home, "plan", pair, "--weights", path, says="weights of their own")
+        refuse(home, "bench", pair, says="this command reads one dataset")
+        refuse(home, "plan", pair, "--no-shuffle", says="--no-shuffle cannot be with several sources")
         refuse(home, "plan", source, "--weights", path, "--no-shuffle", says="--no-shuffle cannot be with --weights")
         refuse(home, "plan", source, "--repeats", 2, "--eval", says="--repeats needs shuffling")
         refuse(home, "plan", source, "--split", "[:9", says=["--split", "a closing bracket"])
