@@ -57,30 +57,23 @@ bool recipe_is_stream(const char *source)
 	return strncmp(source, "stream:", 7) == 0;
 }
 
-int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset)
+int recipe_open(const struct recipe *recipe, const char *source, struct dataset **ret_dataset)
 {
-	(void)labels;
+	(void)recipe;
 	*ret_dataset = NULL;
 	return strcmp(source, "none") == 0 ? CLI_USAGE : CLI_OK;
 }
 
 int recipe_load(struct recipe *recipe, const struct dataset *dataset)
 {
-	(void)recipe;
 	(void)dataset;
+	recipe->sampler.length = machine.samples;
 	return CLI_OK;
 }
 
 void recipe_unload(struct recipe *recipe)
 {
 	(void)recipe;
-}
-
-uint64_t recipe_samples(const struct recipe *recipe, const struct dataset *dataset)
-{
-	(void)recipe;
-	(void)dataset;
-	return machine.samples;
 }
 
 void dataset_free(struct dataset *dataset)
