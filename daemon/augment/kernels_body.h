@@ -66,16 +66,20 @@ static inline void body_extremes(
 	}
 }
 
-/* A stretch at a time, so that what is between two steps stays in registers or near them. Whole
- * stretches have a number of bytes that the compiler knows. */
+/* A stretch at a time, so that what is between two steps stays in registers or near them, and the
+ * compiler knows how many bytes it is. What remains is done with bytes of the stretch before it. */
 enum { BODY_STRETCH = 64 };
 
 #define BODY_EACH_STRETCH(at, bytes, whole, part)                \
 	size_t at = 0;                                           \
 	for (; at + BODY_STRETCH <= (bytes); at += BODY_STRETCH) \
 		whole;                                           \
-	if (at < (bytes))                                        \
-		part;
+	if (at < (bytes) && at) {                                \
+		at = (bytes)-BODY_STRETCH;                       \
+		whole;                                           \
+	} else if (at < (bytes)) {                               \
+		part;                                            \
+	}
 
 #define BODY_INLINE static inline __attribute__((always_inline))
 
@@ -92,7 +96,7 @@ BODY_INLINE void body_sharpen_part(
 		sum = (uint16_t)(sum + above[i] + above[i + 3] + above[i + 6]);
 		sum = (uint16_t)(sum + row[i] + row[i + 3] + row[i + 6]);
 		sum = (uint16_t)(sum + below[i] + below[i + 3] + below[i + 6]);
-		smooth[i] = (uint8_t)((uint16_t)(2 * sum + 13) * 2521u >> 16);
+		smooth[i] = (uint8_t)((uint16_t)((uint16_t)(2 * sum + 13) * 20165u >> 16) >> 3);
 	}
 	for (size_t i = 0; i < count; i++)
 		to[at + i] = body_blend_one(smooth[i], row[i + 3], amount);
