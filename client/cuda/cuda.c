@@ -182,13 +182,30 @@ static void cuda_disclaim(const struct penstock_cuda *cuda)
  * -------------------------------------------------------------------------------------------
  */
 
+/* What the kernels take. */
+static int cuda_check_shape(const struct penstock_stream_info *info)
+{
+	const char *what =
+		info->dtype != PENSTOCK_UINT8 || info->layout != PENSTOCK_NHWC
+			? "of uint8 in layout NHWC: the device normalises and lays out "
+			  "itself, so leave dtype and layout to its options"
+		: info->views != 1
+			? "with one view of each sample: open a stream for each view, or "
+			  "copy the batches yourself"
+		: info->label_type != PENSTOCK_LABEL_INT64
+			? "with one whole label for each sample: copy the batches "
+			  "yourself, or leave labels of several values out"
+			: NULL;
+	return what ? sentence_set(-ENOTSUP, "a device takes batches %s", what) : 0;
+}
+
 static int cuda_init_stream(struct penstock_cuda *cuda, struct penstock_stream *stream)
 {
 	int result = penstock_stream_state(stream, cuda->loop, sizeof cuda->loop);
 	if (result < 0)
 		return result;
 	penstock_stream_info(stream, &cuda->stream);
-	return 0;
+	return cuda_check_shape(&cuda->stream);
 }
 
 /* The device is entered. */

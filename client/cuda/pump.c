@@ -369,7 +369,7 @@ int pump_init(struct pump *pump, const struct device *device,
 		.wake_fd = -1,
 		.pause_us = PUMP_PAUSE_LEAST_US};
 	penstock_stream_info(stream, &pump->info);
-	tap_init(&pump->tap, stream, pump->info.slots);
+	tap_init(&pump->tap, stream, &pump->info);
 	int result = pump_make(pump);
 	return result < 0 ? result : pump_start(pump);
 }

@@ -1,12 +1,19 @@
 /* tap: see tap.h. */
 #include "client/cuda/tap.h"
 
-void tap_init(struct tap *tap, struct penstock_stream *stream, uint32_t slots)
+#include "client/cuda/sentence.h"
+
+#include <errno.h>
+
+void tap_init(
+	struct tap *tap, struct penstock_stream *stream, const struct penstock_stream_info *info)
 {
 	/* At least one slot stays the daemon's to fill, where there is more than one; so asking for
 	 * a batch is never waiting for ourselves. */
 	*tap = (struct tap){.stream = stream,
-		.most = slots > 1 ? slots - 1 : 1,
+		.height = info->height,
+		.width = info->width,
+		.most = info->slots > 1 ? info->slots - 1 : 1,
 		.lock = PTHREAD_MUTEX_INITIALIZER};
 }
 
@@ -30,6 +37,12 @@ static int tap_ask_locked(struct tap *tap, int32_t timeout_ms)
 	tap->held++;
 	tap->keeps = true;
 	result = penstock_batch_memory(tap->stream, &kept->batch, &kept->base, &kept->extent_bytes);
+	if (result == 0 && (kept->batch.height != tap->height || kept->batch.width != tap->width))
+		result = sentence_set(-ENOTSUP,
+			"a device takes batches of one size, and this one's images are %u x %u, "
+			"not "
+			"%u x %u: attach streams whose image_size is one number",
+			kept->batch.height, kept->batch.width, tap->height, tap->width);
 	if (result == 0)
 		result = penstock_stream_state(tap->stream, kept->loop, sizeof kept->loop);
 	return result < 0 ? result : 0;

@@ -23,6 +23,7 @@ struct tap_batch {
 
 struct tap {
 	struct penstock_stream *stream;
+	uint32_t height, width; /* of all images */
 	uint32_t most; /* slots that may be held */
 	pthread_mutex_t lock; /* of the stream and of what follows */
 	bool keeps;
@@ -30,8 +31,9 @@ struct tap {
 	uint32_t held; /* slots, that of `kept` among them */
 };
 
-/* `slots`: of the stream (penstock_stream_info). */
-void tap_init(struct tap *tap, struct penstock_stream *stream, uint32_t slots);
+/* `info`: the stream's. */
+void tap_init(
+	struct tap *tap, struct penstock_stream *stream, const struct penstock_stream_info *info);
 
 /* Gives back what was kept. All else that was taken must have been given back. */
 void tap_deinit(struct tap *tap);

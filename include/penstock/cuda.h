@@ -170,8 +170,11 @@ struct penstock_cuda;
  * time in a process). On failure the stream is the caller's and untouched. 0, or a negative errno:
  * -ENODEV no driver or no such device, -ENOTSUP a driver or a device that this library's kernels
  * are too new for (says which versions), or memory that cannot be registered although that was
- * asked for, -ENOMEM device or pinned memory (says how much was wanted and is free), -EINVAL an
- * option or LOCAL_RANK (named), -EBUSY the stream is attached already, -EIO the device failed. */
+ * asked for, or a stream whose batches are not uint8 NHWC with one view and one whole label each
+ * (whose size does not change with the epoch, which the first batch of another size tells: next
+ * gives -ENOTSUP), -ENOMEM device or pinned memory (says how much was wanted and is free), -EINVAL
+ * an option or LOCAL_RANK (named), -EBUSY the stream is attached already, -EIO the device failed.
+ */
 PENSTOCK_API int penstock_cuda_attach(struct penstock_stream *stream,
 	const struct penstock_cuda_options *options, struct penstock_cuda **ret_cuda);
 

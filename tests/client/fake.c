@@ -227,6 +227,31 @@ void fake_welcome(int fd)
 	fake_send(fd, &welcome.head, sizeof welcome, "0.1.0", 5, -1);
 }
 
+static uint32_t fake_views(const struct fake_shape *shape)
+{
+	return shape->views ? shape->views : 1;
+}
+
+static uint32_t fake_pixel_type(const struct fake_shape *shape)
+{
+	return shape->pixel_type ? shape->pixel_type : SLOTS_U8;
+}
+
+static uint32_t fake_pixel_layout(const struct fake_shape *shape)
+{
+	return shape->pixel_layout ? shape->pixel_layout : SLOTS_NHWC;
+}
+
+static uint32_t fake_label_type(const struct fake_shape *shape)
+{
+	return shape->label_width ? SLOTS_LABEL_F32 : SLOTS_LABEL_I64;
+}
+
+static uint32_t fake_label_width(const struct fake_shape *shape)
+{
+	return shape->label_width ? shape->label_width : 1;
+}
+
 struct wire_opened fake_opened(const struct fake_shape *shape)
 {
 	return (struct wire_opened){
@@ -242,16 +267,16 @@ struct wire_opened fake_opened(const struct fake_shape *shape)
 		.height = shape->side,
 		.width = shape->side,
 		.channels = 3,
-		.pixel_type = SLOTS_U8,
-		.pixel_layout = SLOTS_NHWC,
-		.label_type = SLOTS_LABEL_I64,
-		.label_width = 1,
+		.pixel_type = fake_pixel_type(shape),
+		.pixel_layout = fake_pixel_layout(shape),
+		.label_type = fake_label_type(shape),
+		.label_width = fake_label_width(shape),
 		.world_size = 1,
 		.classes = 2,
 		.shuffle = 1,
 		.train = 1,
 		.slots = shape->slots,
-		.views = 1,
+		.views = fake_views(shape),
 	};
 }
 
@@ -306,19 +331,23 @@ static uint64_t fake_align(uint64_t value, uint64_t to)
 	return (value + to - 1) / to * to;
 }
 
+/* Of the batches that come. */
 static uint64_t fake_row_bytes(const struct fake_shape *shape)
 {
-	return (uint64_t)shape->side * shape->side * 3;
+	uint64_t side = shape->side - shape->less;
+	return side * side * 3 * slots_pixel_bytes(fake_pixel_type(shape));
 }
 
 static void fake_offsets(
 	const struct fake_shape *shape, struct slots_head *head, uint64_t *ret_stride)
 {
+	const uint64_t samples = shape->batch_size, rows = samples * fake_views(shape);
+	const uint64_t label =
+		(uint64_t)slots_label_bytes(fake_label_type(shape)) * fake_label_width(shape);
 	head->images_offset = fake_align(sizeof *head, 64);
-	head->labels_offset =
-		fake_align(head->images_offset + fake_row_bytes(shape) * shape->batch_size, 64);
-	head->records_offset = fake_align(head->labels_offset + 8u * shape->batch_size, 64);
-	*ret_stride = fake_align(head->records_offset + 64u * shape->batch_size, SLOTS_ALIGN);
+	head->labels_offset = fake_align(head->images_offset + fake_row_bytes(shape) * rows, 64);
+	head->records_offset = fake_align(head->labels_offset + label * samples, 64);
+	*ret_stride = fake_align(head->records_offset + 64 * rows, SLOTS_ALIGN);
 }
 
 struct fake_memory fake_memory(const struct fake_shape *shape, int seals)
@@ -370,13 +399,22 @@ static void fake_fill_rows(
 {
 	uint8_t *slot = (uint8_t *)head;
 	int64_t *labels = (int64_t *)(void *)(slot + head->labels_offset);
+	float *values = (float *)(void *)(slot + head->labels_offset);
 	struct slots_record *records = (struct slots_record *)(void *)(slot + head->records_offset);
-	for (uint32_t row = 0; row < shape->batch_size; row++) {
+	uint32_t views = fake_views(shape);
+	for (uint32_t row = 0; row < shape->batch_size * views; row++) {
+		uint32_t sample = row / views;
 		memset(slot + head->images_offset + row * head->row_bytes, fake_pixel(ordinal, row),
 			head->row_bytes);
-		labels[row] = fake_label(ordinal, row);
-		records[row] = (struct slots_record){
-			.index = row, .label = labels[row], .flags = SLOTS_FLIPPED};
+		if (!shape->label_width)
+			labels[sample] = fake_label(ordinal, sample);
+		for (uint32_t i = 0; i < shape->label_width; i++)
+			values[sample * shape->label_width + i] =
+				(float)(fake_label(ordinal, sample) + i);
+		records[row] = (struct slots_record){.index = sample,
+			.label = fake_label(ordinal, sample),
+			.flags = SLOTS_FLIPPED,
+			.view = row % views};
 	}
 }
 
@@ -395,14 +433,14 @@ struct wire_batch fake_fill(const struct fake_shape *shape, const struct fake_me
 		.position = batch * shape->batch_size,
 		.count = shape->batch_size,
 		.batch_size = shape->batch_size,
-		.height = shape->side,
-		.width = shape->side,
+		.height = shape->side - shape->less,
+		.width = shape->side - shape->less,
 		.channels = 3,
-		.pixel_type = SLOTS_U8,
-		.pixel_layout = SLOTS_NHWC,
-		.label_type = SLOTS_LABEL_I64,
-		.label_width = 1,
-		.views = 1,
+		.pixel_type = fake_pixel_type(shape),
+		.pixel_layout = fake_pixel_layout(shape),
+		.label_type = fake_label_type(shape),
+		.label_width = fake_label_width(shape),
+		.views = fake_views(shape),
 		.record_bytes = sizeof(struct slots_record),
 		.row_bytes = fake_row_bytes(shape),
 		.ready_ns = fake_ready_ns(ordinal),

@@ -27,6 +27,9 @@ struct fake_shape {
 	uint32_t batch_size, side, slots, batches; /* batches: of an epoch */
 	uint64_t epochs; /* 0: endless */
 	uint64_t first_serial;
+	/* 0: one view, uint8, NHWC, one whole label, no less. */
+	uint32_t views, pixel_type, pixel_layout, label_width; /* label_width: of floats */
+	uint32_t less; /* pixels by which batches' images are smaller than the largest */
 };
 
 #define FAKE_SHAPE                                                                 \

@@ -527,9 +527,68 @@ static void test_pinned(void **state)
 	fake_check(run_pinned, &no, "sealed");
 }
 
+/* Batches of every shape, as the stream's info and the batch itself say it. */
+static void run_shape(const void *argument)
+{
+	const struct fake_shape *shape = argument;
+	struct fake fake;
+	struct penstock_batch batch;
+	struct penstock_stream_info info;
+	fake_start(&fake, fake_serve_well, shape);
+	struct penstock_stream *stream = open_stream(&fake);
+	penstock_stream_info(stream, &info);
+	FAKE_WANT(info.views == shape->views && info.height == shape->side);
+	FAKE_WANT(info.dtype == shape->pixel_type - 1 && info.layout == shape->pixel_layout - 1);
+	FAKE_WANT(info.label_type ==
+		  (shape->label_width ? PENSTOCK_LABEL_FLOAT32 : PENSTOCK_LABEL_INT64));
+	FAKE_WANT(info.label_width == (shape->label_width ? shape->label_width : 1));
+	for (uint64_t ordinal = 0; ordinal < 5; ordinal++) {
+		FAKE_WANT(penstock_stream_next(stream, &batch, 5000) == 0);
+		uint32_t side = shape->side - shape->less;
+		const uint8_t *images = batch.images;
+		FAKE_WANT(batch.height == side && batch.width == side);
+		FAKE_WANT(batch.image_bytes ==
+			  (size_t)side * side * 3 * slots_pixel_bytes(shape->pixel_type));
+		FAKE_WANT(!batch.labels == (shape->label_width > 0));
+		FAKE_WANT(!batch.label_values == !shape->label_width);
+		for (uint32_t row = 0; row < batch.count * info.views; row++) {
+			uint32_t sample = row / info.views;
+			FAKE_WANT(images[row * batch.image_bytes] == fake_pixel(ordinal, row));
+			FAKE_WANT(images[(row + 1) * batch.image_bytes - 1] ==
+				  fake_pixel(ordinal, row));
+			FAKE_WANT(batch.samples[row].view == row % info.views);
+			FAKE_WANT(batch.samples[row].label == fake_label(ordinal, sample));
+			for (uint32_t i = 0; i < shape->label_width; i++)
+				FAKE_WANT(batch.label_values[sample * shape->label_width + i] ==
+					  (float)(fake_label(ordinal, sample) + i));
+			FAKE_WANT(shape->label_width ||
+				  batch.labels[sample] == fake_label(ordinal, sample));
+		}
+		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+		FAKE_WANT(!batch.images && !batch.labels && !batch.label_values && !batch.samples);
+	}
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+static void test_shapes(void **state)
+{
+	struct fake_shape shape = FAKE_SHAPE;
+	(void)state;
+	for (uint32_t i = 0; i < 16; i++) {
+		shape.views = 1 + i * 7 % 8;
+		shape.pixel_type = SLOTS_U8 + i % 4;
+		shape.pixel_layout = i & 4 ? SLOTS_NCHW : SLOTS_NHWC;
+		shape.label_width = i & 8 ? i : 0;
+		shape.less = i % 8;
+		fake_check(run_shape, &shape, "a shape");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_epochs),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_deadlock),

@@ -503,11 +503,65 @@ static void test_growth(void **state)
 	check_modes(run_again, "again and again");
 }
 
+/* Streams that a device cannot take are refused when attaching, and stay the caller's. */
+static const struct odd {
+	struct fake_shape shape;
+	const char *why;
+} odds[] = {
+	{{.views = 2}, "one view"},
+	{{.pixel_type = SLOTS_F32}, "uint8 in layout NHWC"},
+	{{.pixel_layout = SLOTS_NCHW}, "uint8 in layout NHWC"},
+	{{.label_width = 3}, "one whole label"},
+};
+
+static void run_odd(const void *argument)
+{
+	const struct odd *odd = argument;
+
+	struct fake_shape shape = loop_shape;
+	shape.views = odd->shape.views;
+	shape.pixel_type = odd->shape.pixel_type;
+	shape.pixel_layout = odd->shape.pixel_layout;
+	shape.label_width = odd->shape.label_width;
+	loop_begin(&loop, &shape);
+	loop_open(&loop);
+	LOOP_WANT(penstock_cuda_attach(loop.stream, &loop.options, &loop.cuda), -ENOTSUP, odd->why);
+	struct penstock_batch batch;
+	FAKE_WANT(penstock_stream_next(loop.stream, &batch, 5000) == 0);
+	FAKE_WANT(penstock_batch_release(loop.stream, &batch) == 0);
+	loop_end(&loop);
+}
+
+/* One whose size changes is noticed when it does. */
+static void run_smaller(const void *argument)
+{
+	const struct fake_shape *shape = argument;
+
+	struct penstock_cuda_batch batch;
+	loop_begin(&loop, shape);
+	loop_open(&loop);
+	loop_attach(&loop);
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, 5000), -ENOTSUP, "one size");
+	LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, 5000), -ENOTSUP, "one size");
+	loop_end(&loop);
+}
+
+static void test_odd_shapes(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof odds / sizeof *odds; i++)
+		fake_check(run_odd, &odds[i], odds[i].why);
+	struct fake_shape shape = loop_shape;
+	shape.less = 2;
+	fake_check(run_smaller, &shape, "smaller images");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_content),
 		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_odd_shapes),
 		cmocka_unit_test(test_says),
 		cmocka_unit_test(test_place),
 		cmocka_unit_test(test_allocator),
