@@ -10,7 +10,10 @@
 #include "base/util.h"
 #include "http/sheet.h"
 
+#include <math.h>
 #include <string.h>
+
+enum { SHEET_CHANNELS = 3 };
 
 /* The group that is at this place in /status, where it has a stream. */
 static const struct group *sheet_group(const struct server *server, uint32_t place)
@@ -38,37 +41,92 @@ static uint32_t sheet_length(uint32_t pixels, uint32_t step)
 }
 
 /* The smallest at which so many rows are within HTTP_SHEET_BYTES. */
-static uint32_t sheet_step(const struct slots_head *layout, uint32_t rows)
+static uint32_t sheet_step(const struct extent_shape *shape, uint32_t rows)
 {
 	uint32_t step = 1;
-	while ((uint64_t)rows * sheet_length(layout->height, step) *
-			sheet_length(layout->width, step) * layout->channels >
+	while ((uint64_t)rows * sheet_length(shape->height, step) *
+			sheet_length(shape->width, step) * SHEET_CHANNELS >
 		HTTP_SHEET_BYTES)
 		step++;
 	return step;
 }
 
-/* One line of a row; the end of what was written. */
-static uint8_t *sheet_line(
-	const uint8_t *from, const struct slots_head *layout, uint32_t step, uint8_t *to)
+/* One line of a row of plain bytes; the end of what was written. */
+static uint8_t *sheet_line(const uint8_t *from, uint32_t width, uint32_t step, uint8_t *to)
 {
-	size_t bytes = (size_t)layout->width * layout->channels;
+	size_t bytes = (size_t)width * SHEET_CHANNELS;
 	if (step == 1)
 		return (uint8_t *)memcpy(to, from, bytes) + bytes;
-	for (size_t x = 0; x < bytes; x += (size_t)step * layout->channels, to += layout->channels)
-		memcpy(to, from + x, layout->channels);
+	for (size_t x = 0; x < bytes; x += (size_t)step * SHEET_CHANNELS, to += SHEET_CHANNELS)
+		memcpy(to, from + x, SHEET_CHANNELS);
 	return to;
 }
 
-static void sheet_pixels(const struct extent *extent, uint32_t slot, struct http_sheet *sheet)
+/* IEEE 754 binary16. */
+static float sheet_half(uint16_t bits)
 {
-	const struct slots_head *layout = &extent->layout;
-	size_t bytes = (size_t)layout->width * layout->channels;
+	int exponent = bits >> 10 & 31;
+	float fraction = (float)(bits & 1023), sign = bits & 0x8000 ? -1.0F : 1.0F;
+	if (exponent == 0)
+		return sign * ldexpf(fraction, -24);
+	return exponent == 31 ? sign * INFINITY : sign * ldexpf(1024 + fraction, exponent - 25);
+}
+
+/* A normalised value. */
+static float sheet_float(enum shape_dtype dtype, const uint8_t *at)
+{
+	uint16_t half;
+	uint32_t bits;
+	float value;
+	if (dtype == SHAPE_FLOAT32)
+		return memcpy(&value, at, sizeof value), value;
+	memcpy(&half, at, sizeof half);
+	if (dtype == SHAPE_FLOAT16)
+		return sheet_half(half);
+	bits = (uint32_t)half << 16;
+	return memcpy(&value, &bits, sizeof value), value;
+}
+
+/* One value of a row of any kind, as the byte that it came from. */
+static uint8_t sheet_byte(
+	const struct shape *shape, const uint8_t *row, size_t number, uint32_t channel)
+{
+	if (shape->dtype == SHAPE_UINT8)
+		return row[number];
+	size_t bytes = slots_pixel_bytes(shape->dtype + 1);
+	float value = sheet_float(shape->dtype, row + bytes * number);
+	value = value * (float)shape->std.value[channel] + (float)shape->mean.value[channel];
+	/* What was erased may be anything, and NaN is not above 0. */
+	return value > 0 ? (uint8_t)(UTIL_MIN(value, 1.0F) * 255 + 0.5F) : 0;
+}
+
+static uint8_t *sheet_values(const struct shape *shape, const struct extent_shape *size,
+	const uint8_t *row, uint32_t y, uint32_t step, uint8_t *to)
+{
+	bool planar = shape->layout == SHAPE_NCHW;
+	size_t apart = planar ? (size_t)size->height * size->width : 1;
+	for (uint32_t x = 0; x < size->width; x += step)
+		for (uint32_t channel = 0; channel < SHEET_CHANNELS; channel++) {
+			size_t pixel = (size_t)y * size->width + x;
+			size_t number = pixel * (planar ? 1 : SHEET_CHANNELS) + channel * apart;
+			*to++ = sheet_byte(shape, row, number, channel);
+		}
+	return to;
+}
+
+static void sheet_pixels(const struct extent *extent, const struct shape *shape, uint32_t slot,
+	struct http_sheet *sheet)
+{
+	const struct extent_shape *size = &extent->shape[slot];
+	bool plain = shape->dtype == SHAPE_UINT8 && shape->layout == SHAPE_NHWC;
+	size_t bytes = (size_t)size->width * SHEET_CHANNELS;
 	uint8_t *to = sheet->pixels;
-	for (uint32_t row = 0; row < sheet->rows; row++)
-		for (uint32_t y = 0; y < layout->height; y += sheet->step)
-			to = sheet_line(extent_image(extent, slot, row) + y * bytes, layout,
-				sheet->step, to);
+	for (uint32_t i = 0; i < sheet->rows; i++) {
+		const uint8_t *row = extent_image(extent, slot, i);
+		for (uint32_t y = 0; y < size->height; y += sheet->step)
+			to = plain ? sheet_line(row + y * bytes, size->width, sheet->step, to)
+				   : sheet_values(shape, size, row, y, sheet->step, to);
+	}
 }
 
 static void sheet_row(const struct dataset *dataset, const struct slots_record *record,
@@ -91,19 +149,20 @@ struct http_sheet *sheet_copy(const struct server *server, uint32_t place)
 		return NULL;
 	const struct extent *extent = stream_extent(group->stream);
 	const struct stream_batch *batch = stream_batch(group->stream, (uint32_t)slot);
-	const struct slots_head *layout = &extent->layout;
-	uint32_t rows = UTIL_MIN(batch->count, (uint32_t)HTTP_SHEET_ROWS);
-	uint32_t step = sheet_step(layout, rows);
+	const struct extent_shape *size = &extent->shape[slot];
+	uint32_t all = batch->count * extent->layout.views;
+	uint32_t rows = UTIL_MIN(all, (uint32_t)HTTP_SHEET_ROWS);
+	uint32_t step = sheet_step(size, rows);
 	struct http_sheet *sheet = http_sheet_new(
-		rows, sheet_length(layout->height, step), sheet_length(layout->width, step));
+		rows, sheet_length(size->height, step), sheet_length(size->width, step));
 	if (!sheet)
 		return NULL;
 	sheet->stream = place;
 	sheet->step = step;
-	sheet->batch_rows = batch->count;
+	sheet->batch_rows = all;
 	sheet->epoch = batch->epoch;
 	sheet->batch = batch->batch;
-	sheet_pixels(extent, (uint32_t)slot, sheet);
+	sheet_pixels(extent, &group->spec.shape, (uint32_t)slot, sheet);
 	for (uint32_t row = 0; row < rows; row++)
 		sheet_row(stream_dataset(group->stream),
 			extent_records(extent, (uint32_t)slot) + row, &sheet->row[row]);

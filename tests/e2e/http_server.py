@@ -309,6 +309,27 @@ def test_connections_are_kept_and_reused():
         assert b"good" in raw(address, b"GET /healthz HTTP/1.0\r\n\r\n", b"good"), "no Host, as HTTP/1.0 has none"
 
 
+def test_sheet_of_other_values_is_the_same_picture():
+    pictures = {}
+    with serving() as (daemon, address, images):
+        for dtype, layout, views in (("uint8", "NHWC", 1), ("uint8", "NCHW", 1), ("float32", "NHWC", 1), ("float16", "NCHW", 1),
+                                     ("bfloat16", "NHWC", 2)):
+            with Link(daemon.socket) as link:
+                stream = link.open(source=images, **{**SMALL, "epochs": 0, "prefetch": 2}, dtype=dtype, layout=layout, views=views)
+                stream.opened()
+                wait_until(lambda: stream.pending() == 2, "both slots to be filled")
+                status, _, text = ask(address, "/sheet.json?stream=0")
+                sheet = json.loads(text)
+                assert status == 200 and sheet["batch"] == 1 and sheet["rows"] == 8 * views, sheet
+                status, _, pictures[dtype, layout] = ask(address, "/sheet?stream=0")
+                assert status == 200
+            wait_until(lambda: not daemon.status()["streams"], "the stream to go")
+            time.sleep(1)  # the picture is old now
+    plain = pictures.pop(("uint8", "NHWC"))
+    assert pictures.pop(("bfloat16", "NHWC")) != plain, "two views are twice as many images"
+    assert all(picture == plain for picture in pictures.values()), "an image is one whatever its values are"
+
+
 def test_sheet_is_the_batch():
     with serving() as (daemon, address, images), Link(daemon.socket) as link:
         stream = link.open(source=images, **SMALL)
