@@ -141,7 +141,7 @@ static void the_shipped_example_is_right(void **state)
 static void the_shipped_transforms_are_right(void **state)
 {
 	cleanup(free_ptr) char *shipped = slurp(PENSTOCK_SHIPPED);
-	char example[1024] = "streams:\n  a:\n    source: x\n";
+	char example[2048] = "streams:\n  a:\n    source: x\n";
 	const char *what = NULL;
 	(void)state;
 	char *line = strstr(shipped, "\n#     # transforms:\n") + 1;
@@ -155,6 +155,14 @@ static void the_shipped_transforms_are_right(void **state)
 	struct config *plain = must_load("streams: {a: {source: x}}");
 	if (!spec_same(&list->stream[0], &plain->stream[0], &what))
 		fail_msg("the example's %s is no default", what);
+	/* What may stand behind it. */
+	for (line = strchr(line, '\n') + 1; strncmp(line, "#     #   - ", 12) == 0;
+		line = strchr(line, '\n') + 1) {
+		(void)strcat(example, "    ");
+		(void)strncat(example, line + 8, strcspn(line + 8, "\n") + 1);
+	}
+	list = must_load(example);
+	assert_int_equal(list->stream[0].transforms.count, 6);
 }
 
 static void reads_every_key(void **state)
