@@ -7,10 +7,11 @@ import json
 import random
 import shutil
 import struct
+import time
 
 from cli import refuse, run
 from groups import check_rank, plan, refused
-from harness import CLASSES, CONFIG, PATH, STREAM, Daemon, Link, folder, make_dataset, run_tests, wait_until
+from harness import CLASSES, CLOSE, CONFIG, PATH, STREAM, Daemon, Link, Raw, folder, make_dataset, message, open_stream, run_tests, wait_until
 from indices import SUBSTITUTED, npy, reserved, shown
 from order_model import alias, drawn, endless, mixed, place, quotas, split_of, substitute, SUBSTITUTE
 
@@ -296,6 +297,7 @@ def test_sources_are_mixed_exactly():
             # The rows are those that each dataset's own stream would make: labels, sizes, checkpoints of its own.
             batch = stream.next()
             assert labels_of(stream, batch) == [row.index // 10 if row.index < 30 else (row.index - 30) // 4 for row in stream.rows(batch)]
+            assert len(list(home.rglob("*.ckp"))) == 2, "each dataset keeps checkpoints of its own"
             again = read(link, epoch_length=100, epochs=1, **keys)
             assert [rows for _, rows in again] == [rows for _, rows in got]
             plain = link.open(source=one, **{k: v for k, v in keys.items() if k != "sources"} | {"batch_size": 3}).opened()
@@ -429,6 +431,80 @@ def test_late_joiners_and_threads_change_nothing():
                     assert (batch.epoch, batch.batch) == (start.epoch, start.batch) and [joined.rows(batch)] == want
                 pixels.append(whole)
         assert pixels[0] == pixels[1]
+
+
+def test_ranks_share_a_table_whatever_their_files_are_called():
+    weights = [1.0 + i % 3 for i in range(SAMPLES)]
+    with served() as (home, daemon, source), contextlib.ExitStack() as stack:
+        table = alias(weights)
+        keys = dict(source=source, seed=4, epochs=1, drop_last=False, batch_size=5, **TINY)
+        start = reserved(daemon)
+        for group, kinds in (("files", ("<f8", "<f4", "<f8")), ("balanced", (None,) * 3)):
+            links = [stack.enter_context(Link(daemon.socket)) for _ in kinds]
+            streams = [link.open(weights=npy(home / f"{rank}.npy", weights, kind) if kind else "balanced", group=group, share="split", rank=rank,
+                                 world_size=3, **keys) for rank, (link, kind) in enumerate(zip(links, kinds))]
+            for stream in streams:
+                stream.opened()
+            lines = [line["bytes"] for line in daemon.status()["memory"]["lines"] if "weights of" in line["name"]]
+            assert lines.count(8 * SAMPLES) == len(lines) == (1 if group == "files" else 2), lines
+            got = {}
+            for stream in streams:
+                got.update(shown(stream.read()))
+            want = table if group == "files" else alias([1 / 20] * SAMPLES)
+            assert got == by_position(lambda e, p, want=want: drawn(want, 4, e, p), SAMPLES, 1)
+        for link in links:
+            link.close()
+        stack.close()
+        wait_until(lambda: reserved(daemon) == start, "all memory to return")
+
+
+def test_named_streams_have_samplers():
+    with folder() as home:
+        one, other = two_sources(home)
+        weights = npy(home / "w.npy", [float(i) for i in range(30)], "<f8")
+        config = f"""streams:
+  drawn: {{source: {one}, weights: {weights}, epoch_length: 77, image_size: 12, batch_size: 7}}
+  mixed:
+    sources: [{{source: {one}, weight: 2}}, {{source: {other}}}]
+    repeats: 2
+    image_size: 12
+    batch_size: 6
+  tail: {{source: {home}, split: "one[-10%:]", image_size: 12, batch_size: 3}}
+"""
+        with Daemon(home, "--threads", "1", config=config) as daemon, Link(daemon.socket) as link:
+            table = alias([float(i) for i in range(30)])
+            assert shown(read(link, stream="drawn", epochs=2)) == by_position(lambda e, p: drawn(table, 0, e, p), 77, 2)
+
+            def model(epoch, position):
+                part, number = mixed((30, 12), (2, 1), 0, 42, epoch, position, 2)
+                return (0, 30)[part] + number
+            assert shown(read(link, stream="mixed", epochs=2)) == by_position(model, 42, 2)
+            tail = split_of(30, 27, 30)
+            assert shown(read(link, stream="tail", epochs=1)) == by_position(lambda e, p: tail[place(3, 0, e, p)], 3, 1)
+            with refused(errno.EINVAL, "repeats cannot be written beside stream"):
+                link.open(stream="tail", repeats=2).opened()
+
+
+def test_who_leaves_while_a_table_is_made():
+    """The file is read, and classes are counted, for nobody: what that took returns, and others go on."""
+    with served("--memory", "256M") as (home, daemon, source):
+        weights = npy(home / "w.npy", array.array("d", [1.0, 0.5] * 1_500_000), "<f8")
+        few = npy(home / "few.npy", array.array("i", range(SAMPLES)) * 50_000, "<i4")
+        start = reserved(daemon)
+        for sampler in ({"weights": str(weights), "indices": str(few)}, {"weights": "balanced", "indices": str(few)}):
+            text = json.dumps({"source": str(source), "batch_size": 2, "prefetch": 2, **TINY, **sampler})
+            for wait in (0, 0.05, 0.2):
+                gone = Raw(daemon.socket)
+                gone.send(open_stream(text))
+                time.sleep(wait)
+                gone.close()
+            closing = Raw(daemon.socket)
+            closing.send(open_stream(text, 1, 2))
+            closing.send(message(CLOSE, stream=2))
+            closing.close()
+        with Link(daemon.socket) as link:
+            assert link.open(source=source, batch_size=2, prefetch=2, **TINY).next().count == 2
+        wait_until(lambda: reserved(daemon) == start and not daemon.status()["streams"], "what they left to be cleared away")
 
 
 # ---- bad input ----
