@@ -92,6 +92,17 @@ class ImageNet(unittest.TestCase):
         self.assertEqual(run_here("train_imagenet.py", *common, "--resume"), "going on after step 16, in epoch 2\n")
         self.assertFalse(checkpoint.with_suffix(".new").exists())
 
+    def test_recipe(self) -> None:
+        """Augmented, erased, mixed and balanced; stopped within an epoch, and resumed."""
+        checkpoint = support.folder / "recipe.pt"
+        common = (*sources(), "--print-steps", 1, "--checkpoint", checkpoint, "--no-amp", "--augment", "RandAugment", "--mixup", 0.2,
+                  "--cutmix", 1, "--random-erase", 0.25, "--balanced", "--epochs", 1)
+        first = run_here("train_imagenet.py", *common, "--steps", 3)
+        self.assertRegex(first, r"epoch 0 step 3 \(3 of 8\): loss \d")
+        rest = run_here("train_imagenet.py", *common, "--resume")
+        self.assertEqual(re.findall(r"\((\d+) of 8\)", rest), ["4", "5", "6", "7", "8"])
+        self.assertIn("of 192 images", rest)
+
     def test_two_ranks_then_one(self) -> None:
         """Stopped by SIGTERM under torchrun, and resumed with another number of ranks."""
         checkpoint = support.folder / "ranks.pt"

@@ -3,7 +3,8 @@
 
     train_imagenet.py --train ~/imagenet/train --val ~/imagenet/val
     torchrun --nproc-per-node 8 train_imagenet.py --train "/data/train-{000000..000146}.tar" --val "/data/val-*.tar" \
-        --model vit_b_16 --batch-size 128 --lr 1e-3 --optimizer adamw --weight-decay 0.1 --resume
+        --model vit_b_16 --batch-size 128 --lr 1e-3 --optimizer adamw --weight-decay 0.1 --resume \
+        --augment RandAugment --mixup 0.2 --cutmix 1 --random-erase 0.25 --balanced
 
 What is of penstock are two loaders, `batch.samples` in evaluate(), and the loader's state in the checkpoint: the
 run that was stopped, by SIGTERM, SIGUSR1 (Slurm's --signal=USR1@120) or worse, goes on with exactly the batch that
@@ -32,6 +33,7 @@ import penstock
 
 # Rows that are not to be counted in evaluation: repeated so that ranks have equally many batches, or undecodable.
 UNCOUNTED = penstock.PADDED | penstock.INVALID
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def parse() -> argparse.Namespace:
@@ -48,6 +50,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--weight-decay", type=float, default=1e-4)
     parser.add_argument("--warmup-epochs", type=float, default=5)
     parser.add_argument("--label-smoothing", type=float, default=0.1)
+    parser.add_argument("--augment", choices=("RandAugment", "TrivialAugmentWide", "AutoAugment", "AugMix"))
+    parser.add_argument("--random-erase", type=float, default=0, help="probability")
+    parser.add_argument("--mixup", type=float, default=0, help="alpha; with --cutmix one of the two for each batch")
+    parser.add_argument("--cutmix", type=float, default=0, help="alpha")
+    parser.add_argument("--balanced", action="store_true", help="draw each class as often as the others")
     parser.add_argument("--no-amp", action="store_true", help="float32 throughout, not float16 (CPU: bfloat16)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, help="leave after so many of this run, with a checkpoint")
@@ -56,6 +63,21 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="go on from --checkpoint, if it is there")
     parser.add_argument("--print-steps", type=int, default=50)
     return parser.parse_args()
+
+
+def recipe(args: argparse.Namespace) -> "dict[str, Any]":
+    """How the loader makes training batches: images in the daemon; mixed, with soft labels for the loss, on the device."""
+    crop: "list[Any]" = [{"RandomResizedCrop": {"size": args.image_size}}, "RandomHorizontalFlip"]
+    crop += [args.augment] if args.augment else []
+    erase = ["ToTensor", {"Normalize": {"mean": MEAN, "std": STD}}, {"RandomErasing": {"p": args.random_erase}}]
+    mixed = args.mixup > 0 or args.cutmix > 0
+    return {
+        "transforms": crop + erase if args.random_erase else crop,
+        "mixup": args.mixup,
+        "cutmix": args.cutmix,
+        "num_classes": args.classes if mixed else None,
+        "weights": "balanced" if args.balanced else None,
+    }
 
 
 class Job:
@@ -105,7 +127,7 @@ class Trainer:
         # Under torchrun each rank gets its slice of every global batch. The images come normalised, as float32 tensors
         # of shape (batch, 3, size, size) in channels_last, on the device.
         common = {"batch_size": args.batch_size, "image_size": args.image_size, "device": device}
-        self.train = penstock.Loader(args.train, train=True, seed=args.seed, **common)
+        self.train = penstock.Loader(args.train, train=True, seed=args.seed, **recipe(args), **common)
         self.val = penstock.Loader(args.val, train=False, **common) if args.val else None
 
         torch.manual_seed(args.seed)
