@@ -290,6 +290,11 @@ void spec_init(struct stream_spec *ret)
 	};
 }
 
+static bool spec_draws(const struct stream_spec *spec)
+{
+	return spec->sampling.weights[0] || spec->sampling.sources.count;
+}
+
 /* What `train` implies where nothing else was written. */
 static void spec_imply(struct stream_spec *spec)
 {
@@ -376,22 +381,20 @@ static int spec_check_apart(const struct yaml_text *text, const yaml_node_t *nod
 static int spec_check_shuffle(const struct yaml_text *text, const yaml_node_t *node,
 	const struct stream_spec *spec, struct fault *fault)
 {
-	bool off = spec->given & SPEC_BIT(SPEC_SHUFFLE) ? !spec->shuffle : false;
-	const yaml_node_pair_t *pair = yaml_find(text, node, "shuffle");
-	const yaml_node_pair_t *repeats = yaml_find(text, node, "repeats");
-	if (off && (spec->sampling.weights[0] || spec->sampling.sources.count))
-		return yaml_fault(text, yaml_node(text, pair->value), fault,
-			"shuffle: expected true, or nothing: %s",
-			spec->sampling.weights[0]
-				? "samples that are drawn by weights come in no order"
-				: "samples of several sources are mixed");
-	if (!off && !spec->train && !(spec->given & SPEC_BIT(SPEC_SHUFFLE)))
-		off = !spec->sampling.weights[0] && !spec->sampling.sources.count;
-	if (off && spec->sampling.repeats > 1)
-		return yaml_fault(text, yaml_node(text, repeats->value), fault,
+	const bool drawn = spec_draws(spec);
+	const bool off =
+		spec->given & SPEC_BIT(SPEC_SHUFFLE) ? !spec->shuffle : !spec->train && !drawn;
+	const char *key = drawn ? "shuffle" : "repeats";
+	if (!off || (!drawn && spec->sampling.repeats == 1))
+		return 0;
+	const yaml_node_t *value = yaml_node(text, yaml_find(text, node, key)->value);
+	if (!drawn)
+		return yaml_fault(text, value, fault,
 			"repeats: expected 1 where samples are not shuffled: the first ones would "
 			"come in every epoch, and the others never");
-	return 0;
+	return yaml_fault(text, value, fault, "shuffle: expected true, or nothing: %s",
+		spec->sampling.weights[0] ? "samples that are drawn by weights come in no order"
+					  : "samples of several sources are mixed");
 }
 
 /* Of several sources `source` is what people are told. */
