@@ -410,6 +410,24 @@ void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 			 : recipe->interpolation);
 }
 
+const char *recipe_chosen(const struct recipe *recipe)
+{
+	const struct {
+		bool given;
+		const char *name;
+	} options[] = {
+		{recipe->indices != NULL, "indices"},
+		{recipe->split != NULL, "split"},
+		{recipe->weights != NULL, "weights"},
+		{recipe->epoch_length != 0, "epoch-length"},
+		{recipe->repeats != 0, "repeats"},
+	};
+	for (size_t i = 0; i < UTIL_COUNT(options); i++)
+		if (options[i].given)
+			return options[i].name;
+	return NULL;
+}
+
 const char *recipe_written(const struct recipe *recipe)
 {
 	static const struct recipe plain = RECIPE_DEFAULT;
@@ -425,11 +443,6 @@ const char *recipe_written(const struct recipe *recipe)
 		{strcmp(recipe->labels, plain.labels) != 0, "labels"},
 		{strcmp(recipe->decode, plain.decode) != 0, "decode"},
 		{strcmp(recipe->interpolation, plain.interpolation) != 0, "interpolation"},
-		{recipe->indices != NULL, "indices"},
-		{recipe->split != NULL, "split"},
-		{recipe->weights != NULL, "weights"},
-		{recipe->epoch_length != 0, "epoch-length"},
-		{recipe->repeats != 0, "repeats"},
 		{recipe->views != plain.views, "views"},
 		{strcmp(recipe->dtype, plain.dtype) != 0, "dtype"},
 		{strcmp(recipe->layout, plain.layout) != 0, "layout"},
@@ -437,7 +450,7 @@ const char *recipe_written(const struct recipe *recipe)
 	for (size_t i = 0; i < UTIL_COUNT(options); i++)
 		if (options[i].given)
 			return options[i].name;
-	return NULL;
+	return recipe_chosen(recipe);
 }
 
 static const char *recipe_daemon_written(const struct recipe_daemon *daemon)

@@ -220,6 +220,9 @@ struct recipe_daemon {
 			"batches that may exist at once (4)", 2, 64, NULL                        \
 	}
 
+/* The option that says that an epoch is not all of the dataset, once each: its name, or NULL. */
+const char *recipe_chosen(const struct recipe *recipe);
+
 /* The first option, but --batch-size, that is not as it is by default: its name, or NULL. */
 const char *recipe_written(const struct recipe *recipe);
 

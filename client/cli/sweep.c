@@ -101,9 +101,11 @@ static int sweep_check_source(const struct sweep *sweep)
 			"%s cannot be given for %s, whose definition and files are the running "
 			"daemon's; name the folder or tars",
 			what, sweep->measure->source);
-	if ((options->yardstick || options->compare) && sweep->measure->recipe.indices)
+	const char *chosen = recipe_chosen(&sweep->measure->recipe);
+	if ((options->yardstick || options->compare) && chosen)
 		return cli_fail(CLI_USAGE,
-			"%s reads all of the dataset, so --indices cannot be; leave one out", what);
+			"%s reads all of the dataset, so --%s cannot be; leave one out", what,
+			chosen);
 	if (options->python && !options->compare)
 		return cli_fail(CLI_USAGE, "--python is for --compare, which is not given");
 	if (options->compare && sweep->measure->recipe.transforms)

@@ -39,17 +39,17 @@ def read(link, **keys):
     return got
 
 
-def check_resumes(daemon, model, length, epochs, **keys):
-    """World sizes 1, 2 and 3 see one global sequence, and so does whoever goes on from any batch of it."""
+def check_resumes(daemon, model, length, epochs, every=False, **keys):
+    """World sizes 1, 2 and 3 see one global sequence, and so does whoever goes on from any batch of it; `every`: from every place."""
     want = by_position(model, length, epochs)
     keys = dict(epochs=epochs, drop_last=False, **TINY, **keys)
     with Link(daemon.socket) as link:
         got = read(link, batch_size=1, **keys)
         table = {(batch.epoch, batch.position): rows[0] for batch, rows in got}
         assert {at: row.index for at, row in table.items()} == want
-        states = link.open(batch_size=7, **keys)
+        states = link.open(batch_size=1 if every else 7, **keys)
         batches = states.read()
-        for batch, _ in random.Random(length).sample(batches, 4):
+        for batch, _ in batches if every else random.Random(length).sample(batches, 4):
             state = states.state(batch)
             tail = {at: index for at, index in want.items() if at >= (state["epoch"], state["position"])}
             assert shown(read(link, batch_size=5, state=state, **keys)) == tail, state
@@ -74,7 +74,8 @@ def labels_of(stream, batch):
 def test_epoch_length_goes_on_where_the_epoch_before_ended():
     with served() as (_, daemon, source):
         for length in (25, 150):
-            check_resumes(daemon, lambda e, p: endless(SAMPLES, 3, length, e, p), length, 3, source=source, seed=3, epoch_length=length)
+            check_resumes(daemon, lambda e, p: endless(SAMPLES, 3, length, e, p), length, 3, length == 25, source=source, seed=3,
+                          epoch_length=length)
         with Link(daemon.socket) as link:
             got = shown(read(link, source=source, epoch_length=45, epochs=4, shuffle=False, batch_size=9, **TINY))
             assert list(got.values()) == [i % SAMPLES for i in range(180)], "in order it goes on too"
@@ -89,6 +90,13 @@ def test_repeats():
         table = check_resumes(daemon, model, SAMPLES, 3, source=source, seed=8, repeats=3)
         same = sum(table[0, p].content == table[0, p + 1].content for p in range(0, SAMPLES, 3))
         assert same == 0, "each time with other draws"
+        # DeiT's RASampler deals the same places out in turn: the global batches are the same, the ranks' parts are not.
+        ours = [table[0, p].index for p in range(SAMPLES)]
+        for world_size, batch_size in ((2, 5), (3, 4)):
+            size = world_size * batch_size
+            for step in range(SAMPLES // size):
+                deit = [ours[rank::world_size][step * batch_size:(step + 1) * batch_size] for rank in range(world_size)]
+                assert sorted(sum(deit, [])) == sorted(ours[step * size:(step + 1) * size]) and deit[0] != ours[step * size:][:batch_size]
         with Link(daemon.socket) as link:
             got = shown(read(link, source=source, seed=8, repeats=2, epoch_length=33, epochs=3, batch_size=3, **TINY))
             assert got == by_position(lambda e, p: endless(SAMPLES, 8, 33, e, p, 2), 33, 3)
@@ -278,7 +286,7 @@ def test_sources_are_mixed_exactly():
             return at
         with Daemon(home, "--threads", "2") as daemon, Link(daemon.socket) as link:
             check_resumes(daemon, model(42), 42, 3, sources=sources, seed=7)
-            check_resumes(daemon, model(50), 50, 2, sources=sources, seed=7, epoch_length=50)
+            check_resumes(daemon, model(50), 50, 2, True, sources=sources, seed=7, epoch_length=50)
             keys = dict(sources=sources, seed=7, batch_size=100, **TINY)
             got = shown(read(link, epoch_length=1000, epochs=2, **keys))
             assert got == by_position(model(1000), 1000, 2)
@@ -634,6 +642,8 @@ def test_commands_follow_the_sampler():
         refuse(home, "plan", source, "--repeats", 2, "--eval", says="--repeats needs shuffling")
         refuse(home, "plan", source, "--split", "[:9", says=["--split", "a closing bracket"])
         refuse(home, "plan", source, "--split", "[:9]", "--indices", path, says="both say which samples")
+        refuse(home, "bench", source, "--repeats", 2, "--yardstick", says="--repeats cannot be; leave one out")
+        refuse(home, "state", state, "--weights", path, says="--weights belongs to the stream")
         refuse(home, "bench", "stream:x", "--repeats", 2, says="--repeats cannot be given")
 
 
