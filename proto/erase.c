@@ -53,7 +53,8 @@ bool erase_box(const struct erase_key *key, const double scale[2], const double 
 
 static double erase_radius(uint32_t word)
 {
-	float u = fmaf((float)word, 0x1p-32f, 0x1p-33f);
+	/* Exact in double, and so rounded once: a device's fmaf, without libm's. */
+	float u = (float)((double)(float)word * 0x1p-32 + 0x1p-33);
 	return sqrt(-2 * elementary_log((double)u));
 }
 
