@@ -7,16 +7,16 @@
  *   PHILOX_BATCH_FLIP    step 0        words 0 and 1: whether
  *   PHILOX_BATCH_ERASE   step 0 .. 10  see proto/erase.h
  *   PHILOX_BATCH_MIX     step 0        words 0 and 1: whether; 2 and 3: MixUp or CutMix
- *                        step 1        lambda, see mixplan_beta
+ *                        step 1        lambda, see variate_beta
  *                        step 2        CutMix: words 0 and 1 column, 2 and 3 row of the centre
  *
  * As with the daemon's crops nothing here asks libm for an exp, log or cosine: elementary.h has
  * those. Square roots are rounded as IEEE 754 says. */
 #include "client/lib/mixplan.h"
 
-#include "proto/elementary.h"
 #include "proto/erase.h"
 #include "proto/philox.h"
+#include "proto/variate.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -32,25 +32,6 @@ _Static_assert(sizeof(struct penstock_mix_row) == 64, "the device's functions re
 enum { MIXPLAN_VIEW_SHIFT = 12, MIXPLAN_SENTENCE = 256 };
 
 static const double MIXPLAN_ALPHA_LEAST = 0.01, MIXPLAN_ALPHA_MOST = 100;
-
-/* Beta(alpha, alpha) out of one draw and without rejection. sqrt(n (U^(-2/n) - 1)) cos(2 pi V) has
- * Student's t distribution with n degrees of freedom (Bailey, "Polar generation of random variates
- * with the t-distribution", Mathematics of Computation 62, 1994), and 1/2 + t / (2 sqrt(n + t^2))
- * then has Beta(n/2, n/2) (Devroye, "Random variate generation in one line of code", 1996). Written
- * with q = U^(1/alpha) and the square c of the cosine, so that neither the small end's precision is
- * lost nor anything overflows where alpha is small. Words 0 and 1: 1 - U; 2 and 3: V, folded into a
- * quarter of the circle and a sign. */
-static double mixplan_beta(double alpha, struct philox r)
-{
-	double u = 1 - philox_unit(r.word[0], r.word[1]); /* above 0 */
-	double v = 2 * philox_unit(r.word[2], r.word[3]);
-	bool high = v >= 1;
-	double cosine = elementary_cosine(high ? v - 1 : v), c = cosine * cosine;
-	double q = elementary_exp(elementary_log(u) / alpha);
-	double whole = q + (1 - q) * c; /* above 0, as c is */
-	double low = 0.5 * (q / whole) / (1 + sqrt((1 - q) * c / whole));
-	return high ? 1 - low : low;
-}
 
 /* What names the draws of one row or batch. Cut to what a counter holds: what lies in the daemon's
  * memory can be garbage, and must not end the trainer. */
@@ -133,7 +114,7 @@ static bool mixplan_blends(const struct mixplan *plan, const struct mixplan_batc
 	if ((plan->mixup == 0 && plan->cutmix == 0) || !mixplan_happens(r, plan->mix))
 		return false;
 	struct mixplan_blend blend = {.cut = mixplan_chooses_cut(plan, r)};
-	blend.lambda = mixplan_beta(
+	blend.lambda = variate_beta(
 		blend.cut ? plan->cutmix : plan->mixup, mixplan_draw(&key, PHILOX_BATCH_MIX, 1));
 	if (blend.cut)
 		mixplan_cut(&blend, mixplan_draw(&key, PHILOX_BATCH_MIX, 2), batch->height,
