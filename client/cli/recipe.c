@@ -37,6 +37,8 @@ static int recipe_agree(struct recipe *recipe, const struct pixel_recipe *pixels
 	else if (strcmp(recipe->interpolation, plain.interpolation) != 0)
 		cli_note("--interpolation is a parameter of the operations in --transforms; write "
 			 "it there");
+	else if (recipe->shape.dtype == SHAPE_UINT8 && transforms_byte_fault(&recipe->list))
+		cli_note("--transforms: %s", transforms_byte_fault(&recipe->list));
 	else
 		return 0;
 	return -EINVAL;

@@ -71,7 +71,7 @@ struct recipe {
 			0, 0, NULL},                                                               \
 		{"transforms", 0, OPTION_TEXT, &(recipe).transforms, "LIST",                       \
 			"what is done to each image, as penstock.yaml has it: "                    \
-			"'[Resize: {size: 232}, CenterCrop: {size: 224}]'",                        \
+			"'[RandomResizedCrop: {size: 176}, RandAugment]'",                         \
 			0, 0, NULL},                                                               \
 		{"indices", 0, OPTION_TEXT, &(recipe).indices, "FILE",                             \
 			"only these samples, in this order: a .npy file of their numbers", 0, 0,   \

@@ -471,27 +471,13 @@ static bool spec_scales(const struct pixel_recipe *recipe)
 static int spec_check_erasing(const struct yaml_text *text, const yaml_node_t *node,
 	const struct stream_spec *spec, struct fault *fault)
 {
-	const struct step *erasing = transforms_erasing(&spec->transforms);
-	bool fits = true;
-	if (!erasing || spec->shape.dtype != SHAPE_UINT8)
+	const char *why = transforms_byte_fault(&spec->transforms);
+	if (!why || spec->shape.dtype != SHAPE_UINT8)
 		return 0;
-	const yaml_node_t *list = yaml_node(text, yaml_find(text, node, "transforms")->value),
-			  *last = yaml_node(text, list->data.sequence.items.top[-1]);
-	if (erasing->value_random)
-		return yaml_fault(text, last, fault,
-			"RandomErasing: value: \"random\" is normally distributed around 0, which "
-			"needs dtype: float32, float16 or bfloat16; with uint8 expected one number "
-			"from 0 to 255, or three");
-	for (size_t i = 0; i < UTIL_COUNT(erasing->value); i++)
-		fits = fits && erasing->value[i] >= 0 && erasing->value[i] <= 255 &&
-		       erasing->value[i] == (uint8_t)erasing->value[i];
-	if (!fits)
-		return yaml_fault(text, last, fault,
-			"RandomErasing: value: expected whole numbers from 0 to 255, since rows "
-			"are "
-			"uint8; with dtype: float32 and the like it is in units of normalised "
-			"values");
-	return 0;
+	const yaml_node_t *list = yaml_node(text, yaml_find(text, node, "transforms")->value);
+	/* It stands last. */
+	return yaml_fault(
+		text, yaml_node(text, list->data.sequence.items.top[-1]), fault, "%s", why);
 }
 
 /* Steps that need a certain size get it in all epochs. */

@@ -556,9 +556,25 @@ uint32_t transforms_least_side(const struct transforms *transforms)
 	return least;
 }
 
-const struct step *transforms_erasing(const struct transforms *transforms)
+static bool transforms_is_byte(double value)
+{
+	return value >= 0 && value <= UINT8_MAX && value == (uint8_t)value;
+}
+
+const char *transforms_byte_fault(const struct transforms *transforms)
 {
 	const struct transforms_op *last =
 		transforms->count ? &transforms->op[transforms->count - 1] : NULL;
-	return last && last->kind == TRANSFORMS_STEP(STEP_RANDOM_ERASING) ? &last->step : NULL;
+	if (!last || last->kind != TRANSFORMS_STEP(STEP_RANDOM_ERASING))
+		return NULL;
+	if (last->step.value_random)
+		return "RandomErasing: value: \"random\" is normally distributed around 0, which "
+		       "needs dtype: float32, float16 or bfloat16; with uint8 expected one number "
+		       "from 0 to 255, or three";
+	for (size_t i = 0; i < UTIL_COUNT(last->step.value); i++)
+		if (!transforms_is_byte(last->step.value[i]))
+			return "RandomErasing: value: expected whole numbers from 0 to 255, since "
+			       "rows are uint8; with dtype: float32 and the like it is in units of "
+			       "normalised values";
+	return NULL;
 }

@@ -99,5 +99,6 @@ uint64_t transforms_hash(uint64_t h, const struct transforms *transforms);
  * they are wide. 1: any. */
 uint32_t transforms_least_side(const struct transforms *transforms);
 
-/* The parameters of RandomErasing, which stands last; NULL: there is none. */
-const struct step *transforms_erasing(const struct transforms *transforms);
+/* Why RandomErasing's value cannot be written into rows of bytes; NULL: it can, or there is none.
+ */
+const char *transforms_byte_fault(const struct transforms *transforms);

@@ -1086,17 +1086,30 @@ static void its_text_fits(void **state)
 
 static void erasing_is_in_units_of_the_row(void **state)
 {
+	static const struct {
+		const char *dtype, *value;
+		bool byte;
+	} cases[] = {
+		{"float16", "random", false},
+		{"float32", "[-0.5, 1000, 0.25]", false},
+		{"bfloat16", "255", true},
+		{"uint8", "255", true},
+		{"uint8", "[0, 128, 3]", true},
+	};
 	(void)state;
-	struct stream_spec spec = must_parse("{source: x, dtype: float16, transforms: [CenterCrop: "
-					     "{size: 3}, RandomErasing: {value: random}]}");
-	assert_true(transforms_erasing(&spec.transforms)->value_random);
-	spec = must_parse("{source: x, dtype: float32, transforms: [CenterCrop: {size: 3}, "
-			  "RandomErasing: {value: [-0.5, 1000, 0.25]}]}");
-	assert_true(transforms_erasing(&spec.transforms)->value[2] == 0.25);
-	spec = must_parse("{source: x, transforms: [CenterCrop: {size: 3}, RandomErasing: {value: "
-			  "255}]}");
-	assert_true(transforms_erasing(&spec.transforms)->value[2] == 255);
-	assert_null(transforms_erasing(&(struct transforms){.count = 0}));
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		char text[256];
+		(void)snprintf(text, sizeof text,
+			"{source: x, dtype: %s, transforms: [CenterCrop: {size: 3}, RandomErasing: "
+			"{value: %s}]}",
+			cases[i].dtype, cases[i].value);
+		struct stream_spec spec = must_parse(text);
+		assert_int_equal(!transforms_byte_fault(&spec.transforms), cases[i].byte);
+	}
+	struct transforms plain = must_read("[CenterCrop: {size: 3}, RandomInvert]"),
+			  none = {.count = 0};
+	assert_null(transforms_byte_fault(&plain));
+	assert_null(transforms_byte_fault(&none));
 }
 
 static void steps_bound_the_sizes_of_epochs(void **state)
