@@ -6,7 +6,8 @@
  *   kernels_vec_body.h
  *                     hue, saturation and lightness in vectors of any width; for kernels_avx2.c,
  *                     kernels_avx512_body.h and kernels_neon.c
- *   kernels_walk.h    `walk`, for all files of x86-64
+ *   kernels_walk_body.h
+ *                     `walk`, for all files of x86-64
  *   kernels_vnni.c    the same as AVX-512, and tables of 256 looked up in registers (VBMI)
  *
  * Pixels are R, G, B, one behind the other. Where `to` and `from` are both given they may be the

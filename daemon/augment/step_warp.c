@@ -187,8 +187,11 @@ bool step_warp_perspective(
 		return false;
 	/* GCC 12's vectors leave the rounding to float out if both are one statement. */
 	float rounded[OP_MATRIX];
-	for (int i = 0; i < OP_MATRIX; i++)
-		rounded[i] = (float)((double)(map[i / 3][i % 3] * side[i / 3]) / (double)map[2][2]);
+	for (int i = 0; i < OP_MATRIX; i++) {
+		int row = i / 3, column = i % 3;
+		double above = (double)(map[row][column] * side[row]);
+		rounded[i] = (float)(above / (double)map[2][2]);
+	}
 	for (int i = 0; i < OP_MATRIX; i++)
 		op.matrix[i] = rounded[i];
 	*ret = op;

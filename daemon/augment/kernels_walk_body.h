@@ -1,4 +1,4 @@
-/* kernels_walk: `walk` for x86-64 with AVX2, included by the files that are compiled with it.
+/* kernels_walk_body: `walk` for x86-64 with AVX2, included by the files that are compiled with it.
  *
  * Eight places at a time: the upper halves of y and x lie side by side, so that one multiply-add of
  * pairs makes y x row + x x 3 of them. The pixels themselves are moved one by one, four bytes each,
