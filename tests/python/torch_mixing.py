@@ -14,7 +14,8 @@ support.require("torch", "torchvision")
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
-from penstock import _penstock  # noqa: E402
+from penstock import _penstock, cuda  # noqa: E402
+from penstock.mixing import Mix, Mixing  # noqa: E402
 from torchvision.transforms import v2  # noqa: E402
 
 SIDE, CLASSES = 32, 3
@@ -155,6 +156,47 @@ class Views(unittest.TestCase):
                 self.assertEqual(tuple(labels.shape), (8, CLASSES))
                 images[0].zero_()
                 self.assertTrue(images[1].any())
+
+
+class Moved(unittest.TestCase):
+    """What goes to a device by way of the CPU; the CPU stands in for the device."""
+
+    def reader(self, **keys: Any) -> Any:
+        with loader(**keys) as made:
+            options, output = made._opening.options, made._opening.output
+            one_size = "image_sizes" not in options
+        with mock.patch.object(cuda, "_torch_device", lambda _: torch.device("cpu")):
+            made = cuda.CudaReader(_penstock.Stream(options), "cuda", output.dtype, output.mean, output.std, True, output.mixing,
+                                   one_size)
+        self.addCleanup(made.close)
+        return made
+
+    def test_as_on_the_cpu(self) -> None:
+        for keys in ({"views": 2}, {"views": 2, "mixup": 1.0, "dtype": "float16"}, {"image_size": {0: 32, 1: 48}},
+                     {"image_size": {0: 32, 1: 48}, "cutmix": 1.0}):
+            reader = self.reader(**keys)
+            self.assertIsInstance(reader._way, cuda._Moved)
+            with self.subTest(keys), loader(**keys) as made:
+                for batch in [*made.batches(), *made.batches()]:
+                    images, labels, told = reader.next(-1)
+                    for got, want in zip(images if "views" in keys else [images], batch.images if "views" in keys else [batch.images]):
+                        self.assertTrue(torch.equal(got, want))
+                    self.assertTrue(torch.equal(labels, batch.labels))
+                    self.assertEqual((told.epoch, told.batch), (batch.epoch, batch.batch))
+
+    def test_mixed_without_the_kernels(self) -> None:
+        reader = cuda._through_torch(_penstock.Stream(self.options()), cuda.Tensors(torch.device("cpu"), "float32", True), (0, 0, 0),
+                                     (1, 1, 1), Mixing(Mix(mixup=1.0), None, 0.0))
+        self.addCleanup(reader.close)
+        with loader(mixup=1.0, mean=(0, 0, 0), std=(1, 1, 1)) as made:
+            for want in made.batches():
+                images, labels, _ = reader.next(-1)
+                self.assertTrue(torch.equal(images, want.images) and torch.equal(labels, want.labels))
+
+    @staticmethod
+    def options() -> "dict[str, Any]":
+        with loader() as made:
+            return dict(made._opening.options)
 
 
 if __name__ == "__main__":
