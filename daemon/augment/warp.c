@@ -330,9 +330,9 @@ struct warp_taps {
 
 static void warp_taps(double at, unsigned taps, uint32_t side, size_t stride, struct warp_taps *ret)
 {
-	double first = floor(at - 0.5);
-	int32_t from = (int32_t)first - (int32_t)(taps / 2 - 1);
-	ret->part = at - 0.5 - first;
+	double middle = at - 0.5; /* -0.5 and more */
+	int32_t first = middle < 0 ? -1 : (int32_t)middle, from = first - (int32_t)(taps / 2 - 1);
+	ret->part = middle - first;
 	for (unsigned i = 0; i < taps; i++) {
 		int32_t place = UTIL_MIN(UTIL_MAX(from + (int32_t)i, 0), (int32_t)side - 1);
 		ret->offset[i] = (size_t)place * stride;
