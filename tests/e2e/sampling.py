@@ -153,6 +153,12 @@ def test_balanced_classes():
             assert got == by_position(lambda e, p: few[drawn(want, 2, e, p)], 100, 1)
             with refused(errno.EINVAL, "balanced needs labels"):
                 link.open(labels="none", weights="balanced", **keys).opened()
+            floats = home / "floats.csv"
+            floats.write_text("path,x,y\n" + "".join(f"{file.relative_to(source)},0.5,2\n" for file in sorted(source.rglob("*.jpg"))))
+            rows = {"manifest": str(floats), "type": "float"}
+            assert link.open(labels=rows, **{**keys, "batch_size": 4}).opened().samples == len(labels)
+            with refused(errno.EINVAL, "balanced needs labels that are one class each"):
+                link.open(labels=rows, weights="balanced", **keys).opened()
 
 
 def test_tables_are_shared_and_charged():
