@@ -93,7 +93,8 @@ static const struct yaml_key config_keys[] = {
 
 void config_init(struct config *config)
 {
-	memset(config, 0, sizeof *config);
+	/* The room for streams stays untouched, and so takes no memory, until there are some. */
+	memset(config, 0, offsetof(struct config, stream));
 	for (int i = 0; i < LOG_TOPICS; i++)
 		config->log_levels.of[i] = LOG_INFO;
 	config->max_clients = 256;

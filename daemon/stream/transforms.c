@@ -88,7 +88,7 @@ static int transforms_find(const struct yaml_text *text, const yaml_node_t *node
 	if (near)
 		return yaml_fault(text, node, fault,
 			"there is no operation \"%.48s\"; did you mean \"%s\"?", name, near);
-	for (int i = 0; i < TRANSFORMS_KINDS; i++)
+	for (int i = 0; i < TRANSFORMS_KINDS && at < sizeof all; i++)
 		at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i ? ", " : "", names[i]);
 	return yaml_fault(text, node, fault, "there is no operation \"%.48s\"; there are %s",
 		name ? name : "", all);
