@@ -58,6 +58,25 @@ static void test_chances(void **state)
 			check_chance(c, ps[i]);
 }
 
+/* Under one key each kind is drawn for itself. */
+static void test_chances_apart(void **state)
+{
+	static bool happened[UTIL_COUNT(chances)][STEPS_DRAWS];
+	(void)state;
+	for (unsigned c = 0; c < UTIL_COUNT(chances); c++) {
+		struct step_recipe recipe = steps_recipe(chances[c].step);
+		recipe.step[0].p = 0.5;
+		for (uint32_t i = 0; i < STEPS_DRAWS; i++)
+			happened[c][i] = steps_plan(&recipe, 20, i)->count;
+		for (unsigned other = 0; other < c; other++) {
+			uint32_t both = 0;
+			for (uint32_t i = 0; i < STEPS_DRAWS; i++)
+				both += happened[c][i] == happened[other][i];
+			steps_check_share(both, STEPS_DRAWS, 0.5, "two kinds");
+		}
+	}
+}
+
 static void test_grayscale(void **state)
 {
 	struct step_recipe recipe = steps_recipe(STEP_GRAYSCALE);
@@ -386,6 +405,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chances),
+		cmocka_unit_test(test_chances_apart),
 		cmocka_unit_test(test_grayscale),
 		cmocka_unit_test(test_color_jitter),
 		cmocka_unit_test(test_color_jitter_parts),
