@@ -15,6 +15,10 @@ static bool kernels_run(const void *table)
 	if (table == &augment_kernels_vnni)
 		return processor_has(wide | PROCESSOR_AVX512VBMI);
 #endif
+#ifdef __aarch64__
+	if (table == &augment_kernels_neon)
+		return true;
+#endif
 	return table == &augment_kernels_c;
 }
 
@@ -26,6 +30,9 @@ static const struct variants known = {
 			[VARIANT_AVX2] = &augment_kernels_avx2,
 			[VARIANT_AVX512] = &augment_kernels_avx512,
 			[VARIANT_VNNI] = &augment_kernels_vnni,
+#endif
+#ifdef __aarch64__
+			[VARIANT_NEON] = &augment_kernels_neon,
 #endif
 		},
 	.runs = kernels_run,

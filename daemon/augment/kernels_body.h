@@ -70,16 +70,11 @@ static inline void body_extremes(
  * compiler knows how many bytes it is. What remains is done with bytes of the stretch before it. */
 enum { BODY_STRETCH = 64 };
 
-#define BODY_EACH_STRETCH(at, bytes, whole, part)                \
-	size_t at = 0;                                           \
-	for (; at + BODY_STRETCH <= (bytes); at += BODY_STRETCH) \
-		whole;                                           \
-	if (at < (bytes) && at) {                                \
-		at = (bytes)-BODY_STRETCH;                       \
-		whole;                                           \
-	} else if (at < (bytes)) {                               \
-		part;                                            \
-	}
+/* Where the stretch that is to be at `at` begins, of at least one. */
+static inline size_t body_first(size_t at, size_t bytes)
+{
+	return at + BODY_STRETCH <= bytes ? at : bytes - BODY_STRETCH;
+}
 
 #define BODY_INLINE static inline __attribute__((always_inline))
 
@@ -103,9 +98,14 @@ BODY_INLINE void body_sharpen_part(
 }
 
 static inline void body_sharpen(
-	uint8_t *to, const uint8_t *const rows[3], size_t bytes, float amount){
-	BODY_EACH_STRETCH(at, bytes, body_sharpen_part(to, rows, at, BODY_STRETCH, amount),
-		body_sharpen_part(to, rows, at, bytes - at, amount))}
+	uint8_t *to, const uint8_t *const rows[3], size_t bytes, float amount)
+{
+	for (size_t at = 0; at < bytes; at += BODY_STRETCH)
+		if (bytes < BODY_STRETCH)
+			body_sharpen_part(to, rows, at, bytes, amount);
+		else
+			body_sharpen_part(to, rows, body_first(at, bytes), BODY_STRETCH, amount);
+}
 
 BODY_INLINE void body_blur_down_part(float *to, const uint8_t *const *rows, const float *weight,
 	uint32_t taps, size_t at, size_t count)
@@ -119,9 +119,15 @@ BODY_INLINE void body_blur_down_part(float *to, const uint8_t *const *rows, cons
 }
 
 static inline void body_blur_down(
-	float *to, const uint8_t *const *rows, const float *weight, uint32_t taps, size_t bytes){
-	BODY_EACH_STRETCH(at, bytes, body_blur_down_part(to, rows, weight, taps, at, BODY_STRETCH),
-		body_blur_down_part(to, rows, weight, taps, at, bytes - at))}
+	float *to, const uint8_t *const *rows, const float *weight, uint32_t taps, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += BODY_STRETCH)
+		if (bytes < BODY_STRETCH)
+			body_blur_down_part(to, rows, weight, taps, at, bytes);
+		else
+			body_blur_down_part(
+				to, rows, weight, taps, body_first(at, bytes), BODY_STRETCH);
+}
 
 /* Weights add up to about 1: nothing is beyond 255.5. Adding 2^23 rounds, halves to even. */
 BODY_INLINE void body_blur_across_part(
@@ -138,9 +144,12 @@ BODY_INLINE void body_blur_across_part(
 static inline void body_blur_across(
 	uint8_t *to, const float *from, const float *weight, uint32_t taps, size_t bytes)
 {
-	BODY_EACH_STRETCH(at, bytes,
-		body_blur_across_part(to, from, weight, taps, at, BODY_STRETCH),
-		body_blur_across_part(to, from, weight, taps, at, bytes - at))
+	for (size_t at = 0; at < bytes; at += BODY_STRETCH)
+		if (bytes < BODY_STRETCH)
+			body_blur_across_part(to, from, weight, taps, at, bytes);
+		else
+			body_blur_across_part(
+				to, from, weight, taps, body_first(at, bytes), BODY_STRETCH);
 }
 
 static inline void body_box_down(uint8_t *to, uint32_t *sums, const uint8_t *const rows[4],
