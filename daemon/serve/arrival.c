@@ -68,12 +68,18 @@ static void arrival_start(struct arrival *arrival)
 			arrival_file(arrival), strerror(result));
 }
 
-/* Whether one that came before reads the same files. */
+static bool arrival_same(const char *a, const char *b)
+{
+	return a[0] && strcmp(a, b) == 0;
+}
+
+/* Whether one that came before reads one of the same files. */
 static bool arrival_waits(const struct arrival *arrival)
 {
+	const struct stream_spec *spec = &arrival->spec;
 	for (const struct arrival *a = arrival->server->arrivals; a != arrival; a = a->next)
-		if (strcmp(a->spec.indices, arrival->spec.indices) == 0 &&
-			strcmp(a->spec.sampling.weights, arrival->spec.sampling.weights) == 0)
+		if (arrival_same(spec->indices, a->spec.indices) ||
+			arrival_same(spec->sampling.weights, a->spec.sampling.weights))
 			return true;
 	return false;
 }
