@@ -97,7 +97,7 @@ static uint8_t sheet_byte(
 	float value = sheet_float(shape->dtype, row + bytes * number);
 	value = value * (float)shape->std.value[channel] + (float)shape->mean.value[channel];
 	/* What was erased may be anything, and NaN is not above 0. */
-	return value > 0 ? (uint8_t)(UTIL_MIN(value, 1.0F) * 255 + 0.5F) : 0;
+	return value > 0 ? (uint8_t)lrintf(UTIL_MIN(value, 1.0F) * 255) : 0;
 }
 
 static uint8_t *sheet_values(const struct shape *shape, const struct extent_shape *size,
