@@ -166,6 +166,14 @@ static void reads_every_operation(void **state)
 		{"RandomChoice: {transforms: [RandomInvert, ThreeAugment], p: [1, 3]}",
 			"{\"RandomChoice\":{\"transforms\":[{\"RandomInvert\":{\"p\":0.5}},{"
 			"\"ThreeAugment\":{}}],\"p\":[1,3]}}"},
+		{"RandomApply: {transforms: [RandomApply: {transforms: [RandomApply: {transforms: "
+		 "[RandomApply: {transforms: [RandomPosterize: {bits: 3, p: 1}], p: 1}], p: 1}], "
+		 "p: "
+		 "1}], p: 1}",
+			"{\"RandomApply\":{\"transforms\":[{\"RandomApply\":{\"transforms\":[{"
+			"\"RandomApply\":{\"transforms\":[{\"RandomApply\":{\"transforms\":[{"
+			"\"RandomPosterize\":{\"bits\":3,\"p\":1}}],\"p\":1}}],\"p\":1}}],\"p\":"
+			"1}}],\"p\":1}}"},
 		{"ColorJitter, RandomHorizontalFlip: {p: 0.3}",
 			"{\"ColorJitter\":{\"brightness\":[1,1],\"contrast\":[1,1],\"saturation\":["
 			"1,1],\"hue\":[0,0]}},{\"RandomHorizontalFlip\":{\"p\":0.3}}"},
@@ -429,6 +437,21 @@ static void transforms_of_old_states_fit(void **state)
 		if (cases[i].hash)
 			assert_int_equal(spec_transform_hash(&plain), cases[i].hash);
 	}
+}
+
+/* What states hold must not change from release to release. */
+static void states_know_their_steps(void **state)
+{
+	(void)state;
+	struct stream_spec spec = must_parse(
+		"{source: x, transforms: [RandomResizedCrop: {size: 176}, RandomHorizontalFlip, "
+		"RandomApply: {transforms: [ColorJitter: {brightness: 0.4, hue: 0.1}], p: 0.8}, "
+		"RandomChoice: {transforms: [RandAugment, AugMix], p: [1, 3]}, RandomAffine: "
+		"{degrees: 10, center: [1, 2]}, RandomErasing]}");
+	assert_int_equal(spec_transform_hash(&spec), UINT64_C(0x1287e5f5abc11199));
+	spec = must_parse("{source: x, transforms: [RandomCrop: {size: 32, padding: 4, "
+			  "padding_mode: reflect}]}");
+	assert_int_equal(spec_transform_hash(&spec), UINT64_C(0xa8506e3560ad610a));
 }
 
 /* Every number of a list is in the hash, and keeps others from the group. */
@@ -1135,6 +1158,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(transforms_mean_what_they_say),
 		cmocka_unit_test(transforms_of_old_states_fit),
+		cmocka_unit_test(states_know_their_steps),
 		cmocka_unit_test(transforms_differ),
 		cmocka_unit_test(refuses_transforms),
 		cmocka_unit_test(reads_every_operation),
