@@ -377,7 +377,8 @@ PENSTOCK_API int penstock_stream_wait(struct penstock_stream *stream,
  *   struct penstock_convert *convert;
  *   if (penstock_convert_new(&options, &convert) < 0)
  *           fail(penstock_error());
- *   penstock_convert_rows(convert, batch.images, batch.count, info.height, info.width, tensor);
+ *   penstock_convert_rows(convert, batch.images, batch.count * info.views, batch.height,
+ *           batch.width, tensor);
  *   penstock_convert_free(convert);
  *
  * What is written is (x / 255 - mean) / std, rounded as torchvision's ToTensor and Normalize round
@@ -429,8 +430,10 @@ PENSTOCK_API void penstock_convert_free(struct penstock_convert *convert);
 /* MixUp, CutMix, RandomErasing behind the conversion, and soft labels, on the CPU.
  *
  *   penstock_mix_plan(mix, &info, &batch, rows);
- *   penstock_convert_rows(convert, batch.images, batch.count, info.height, info.width, tensor);
- *   penstock_mix_targets(mix, rows, batch.count, 1, batch.labels, targets);
+ *   penstock_convert_rows(convert, batch.images, batch.count * info.views, batch.height,
+ *           batch.width, tensor);
+ *   uint32_t count = batch.count * info.views;
+ *   penstock_mix_targets(mix, rows, count, info.views, batch.labels, targets);
  *   penstock_batch_release(stream, &batch);
  *   penstock_mix_apply(mix, rows, count, &images);
  *

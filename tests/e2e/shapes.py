@@ -249,13 +249,13 @@ def memory_of(pid):
 
 def test_workers_images_and_wide_rows_are_within_the_budget():
     with folder() as home:
-        source = make_dataset(home / "images", per_class=20, min_side=200, max_side=400)
+        source = make_dataset(home / "images", per_class=6, min_side=200, max_side=400)
         budget = 192 << 20
         big = [{"RandomResizedCrop": {"size": 512}}, *HEAVY[1:]]
         with Daemon(home, "--threads", 4, "--memory", "192M") as daemon, Link(daemon.socket) as link:
             free = daemon.status()["memory"]["reserved"]
-            keys = {"source": source, "transforms": big, "views": 2, "dtype": "float32", "seed": 1, "epochs": 2}
-            refuses(link, errno.ENOMEM, "batch_size", "would fit", **keys, batch_size=60)
+            keys = {"source": source, "transforms": big, "views": 2, "dtype": "float32", "seed": 1, "epochs": 1}
+            refuses(link, errno.ENOMEM, "batch_size", "would fit", **keys, batch_size=18)
             stream = link.open(**keys, batch_size=3)
             stream.opened()
             memory = daemon.status()["memory"]
@@ -264,7 +264,7 @@ def test_workers_images_and_wide_rows_are_within_the_budget():
             assert memory["reserved"] - free >= stream.info.slots * 3 * 2 * row * 4 + 4 * 4 * row, memory
             assert memory["reserved"] <= budget
             rows = read(stream)
-            assert len(rows) == 2 * 20 * 3 * 2
+            assert len(rows) == 6 * 3 * 2
             if SLOW == 1:  # a sanitizer's own memory is not the daemon's
                 assert memory_of(daemon.process.pid) <= budget, "measured from outside"
             stream.close()
