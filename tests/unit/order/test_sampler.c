@@ -330,6 +330,33 @@ static void test_quotas_are_rounded(void **state)
 		assert_int_equal(quota[i], 62 + (i < 8));
 }
 
+/* For ever, as tests/e2e/order_model.py has them too: a state that was taken with one release goes
+ * on with the next. */
+static void test_orders_stay_as_they_are(void **state)
+{
+	(void)state;
+	static const double weight[] = {1, 2, 3, 4, 0, 10, 20, 0.5, 9.5, 50};
+	static const uint64_t drawn[] = {9, 9, 3, 9, 6, 5, 6, 6, 9, 9};
+	static const uint64_t samples[] = {700, 40, 3333};
+	static const struct sampler_pick picked[] = {
+		{2, 3210}, {0, 459}, {1, 37}, {0, 267}, {2, 2337}, {1, 2}, {0, 172}, {1, 9}};
+	alias_cell cell[UTIL_COUNT(weight)];
+	for (size_t i = 0; i < UTIL_COUNT(weight); i++)
+		cell[i] = alias_weight(weight[i]);
+	assert_true(alias_make(cell, UTIL_COUNT(weight), NULL, NULL));
+	struct order order = shuffled(UTIL_COUNT(weight), 7);
+	struct sampler weighted = sampler_plain(&order);
+	weighted.weights = cell;
+	for (size_t i = 0; i < UTIL_COUNT(drawn); i++)
+		assert_int_equal(at(&weighted, 3, i), drawn[i]);
+	struct sampler mix = mixed(samples, (double[]){0.5, 0.25, 0.25}, 3);
+	for (size_t i = 0; i < UTIL_COUNT(picked); i++) {
+		struct sampler_pick pick = sampler_pick(&mix, 2, i);
+		assert_int_equal(pick.part, picked[i].part);
+		assert_int_equal(pick.number, picked[i].number);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,6 +372,7 @@ int main(void)
 		cmocka_unit_test(test_parts_are_without_replacement),
 		cmocka_unit_test(test_parts_differ),
 		cmocka_unit_test(test_quotas_are_rounded),
+		cmocka_unit_test(test_orders_stay_as_they_are),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
