@@ -6,6 +6,7 @@
 #include "base/util.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -234,8 +235,8 @@ static int64_t csv_take(struct csv *csv, struct fault *fault)
 				      : csv_parse(&csv->record, csv->window + from, left,
 						csv->window_end, csv->separator, fault);
 		if (n < 0)
-			return fault_prefix(fault, (int)n, "%s:%llu", csv->path,
-				(unsigned long long)(csv->line + csv->record.lines));
+			return fault_prefix(fault, (int)n, "%s:%" PRIu64, csv->path,
+				csv->line + csv->record.lines);
 		if (n > 0) {
 			csv->hash = hash_bytes(csv->hash, csv->window + from, (size_t)n);
 			return n;
