@@ -5,6 +5,7 @@
 #include "client/cli/catalog.h"
 #include "client/cli/cli.h"
 #include "proto/jsontext.h"
+#include "stream/label_keys.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -129,10 +130,33 @@ static int recipe_take_shape(struct recipe *recipe)
 	return r;
 }
 
+/* Takes --labels apart, and notes a mapping as the JSON that libpenstock takes. */
+static int recipe_take_labels(struct recipe *recipe)
+{
+	struct label_rule rule;
+	struct fault fault = {{0}};
+	struct jsontext json = {0};
+	if (label_keys_parse(recipe->labels, "--labels", &rule, &fault) < 0) {
+		cli_note("%s", fault.text);
+		return -EINVAL;
+	}
+	if (label_rule_plain(&rule))
+		return 0;
+	label_keys_json(&json, NULL, &rule);
+	bool fits = !json.failed && json.size < sizeof recipe->labels_json;
+	if (fits)
+		memcpy(recipe->labels_json, json.text, json.size + 1);
+	else
+		cli_note("--labels is too long");
+	jsontext_free(&json);
+	return fits ? 0 : -EINVAL;
+}
+
 int recipe_settle(struct recipe *recipe)
 {
 	struct fault fault = {{0}};
-	if (recipe_check_sampling(recipe) < 0 || recipe_take_shape(recipe) < 0)
+	if (recipe_check_sampling(recipe) < 0 || recipe_take_shape(recipe) < 0 ||
+		recipe_take_labels(recipe) < 0)
 		return -EINVAL;
 	if (!recipe->transforms)
 		return 0;
@@ -338,7 +362,7 @@ void recipe_fill(
 	ret_options->train = !recipe->eval;
 	ret_options->shuffle = recipe_shuffles(recipe);
 	ret_options->seed = recipe->seed;
-	ret_options->labels = recipe->labels;
+	ret_options->labels = recipe->labels_json[0] ? recipe->labels_json : recipe->labels;
 	ret_options->decode = recipe->decode;
 	ret_options->indices = recipe->indices;
 	ret_options->split = recipe->split;

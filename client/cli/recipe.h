@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RECIPE_LIST_JSON = TRANSFORMS_JSON_MAX, RECIPE_TEXT = 320 };
+enum { RECIPE_LIST_JSON = TRANSFORMS_JSON_MAX, RECIPE_LABELS_JSON = 16384, RECIPE_TEXT = 320 };
 
 struct recipe {
 	uint64_t batch_size, image_size, seed;
@@ -24,6 +24,8 @@ struct recipe {
 	const char *transforms; /* NULL, or the list as it was written */
 	struct transforms list; /* the same, read */
 	char list_json[RECIPE_LIST_JSON]; /* and written for libpenstock */
+	char labels_json[RECIPE_LABELS_JSON]; /* a mapping of --labels, for libpenstock; "": a word
+					       */
 	const char *indices; /* NULL: all samples */
 	const char *split, *weights; /* NULL: none */
 	uint64_t epoch_length, repeats; /* 0: not given */

@@ -83,6 +83,7 @@ static int index_make(const struct dataset *dataset, const struct stat *st, uint
 	if (rc == 0) {
 		writer.head.kind = DATASET_TARS;
 		writer.head.asked = DATASET_LABELS_AUTO;
+		writer.head.label_type = LABEL_TYPE_CLASS;
 		writer.head.source =
 			dataset_labelled(dataset) ? DATASET_LABELS_CLS : DATASET_LABELS_NONE;
 		writer.head.shard_size = (uint64_t)st->st_size;

@@ -304,6 +304,9 @@ def test_tools():
         got = json.loads(run(home, "check", source, "--labels", hot_mapping, "--json")[0])
         assert (got["label_type"], got["label_width"], got["classes"]) == ("multi_hot", 5, 0), got
         run(home, "plan", source, "-b", 8, "--labels", hot_mapping)
+        done, _ = run(home, "bench", source, "--labels", "{manifest: many.csv}", "--seconds", 0.2, "--threads", 1, "--memory", "64M", "-b", 8,
+                      "--image-size", 12, "--json", cwd=home)
+        assert json.loads(done)["images"] > 0, "a path from where it was started"
         refuse(home, "pack", source, home / "p-%06d.tar", "--labels", hot_mapping, says=["one class", "--labels none"])
         run(home, "pack", source, home / "p-%06d.tar", "--labels", mapping)
         with tarfile.open(home / "p-000000.tar") as tar:
