@@ -162,9 +162,10 @@ static bool mix_is_planned(const struct mix_work *work, uint32_t i)
 	bool mixed = first->flags & PENSTOCK_ROW_MIXED;
 	if (mixed != !!(row->flags & PENSTOCK_ROW_MIXED))
 		return false;
-	return !mixed || (row->partner == partner && row->blend == first->blend &&
-				 row->partner_blend == first->partner_blend &&
-				 memcmp(&row->cut_x, &first->cut_x, 4 * sizeof row->cut_x) == 0);
+	return !mixed ||
+	       (row->partner == partner && row->view == i % work->views &&
+		       row->blend == first->blend && row->partner_blend == first->partner_blend &&
+		       memcmp(&row->cut_x, &first->cut_x, 4 * sizeof row->cut_x) == 0);
 }
 
 static int mix_check_rows(struct mix_work *work)

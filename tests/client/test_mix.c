@@ -515,6 +515,8 @@ static void images_are_checked(void **state)
 	bad.width = bad.height = 3;
 	expect_refused(penstock_mix_apply(mix, p.rows, 4, &bad), "not within 3 x 3");
 	expect_refused(penstock_mix_apply(mix, p.rows, 3, &good), "rows[0] is not mixed as");
+	expect_refused(
+		penstock_mix_apply(mix, p.rows + 1, 3, &good), "rows[1] is not mixed as rows[0]");
 	p.rows[2].blend = 0.5f;
 	expect_refused(penstock_mix_apply(mix, p.rows, 4, &good), "rows[2] is not mixed as");
 	p.rows[2].flags = 0;

@@ -599,6 +599,100 @@ class Converters(unittest.TestCase):
                 _penstock.Converter("float32", True, mean, std)
 
 
+
+class Converted(unittest.TestCase):
+    """Streams whose images are floats, in planes, of several views; labels as they are."""
+
+    KINDS = {"uint8": np.uint8, "float32": np.float32, "float16": np.float16, "bfloat16": np.uint16}
+
+    def test_views_and_copies(self) -> None:
+        plain = stream(train=0)
+        pixels = images(plain.next(-1))
+        plain.close()
+        expected = (pixels.astype(np.float32) / np.float32(255) - np.float32(0.5)) / np.float32(0.25)
+        wanted = {"uint8": pixels, "float32": expected, "float16": expected.astype(np.float16), "bfloat16": bfloat16(expected)}
+        for dtype, kind in self.KINDS.items():
+            for layout in ("NHWC", "NCHW"):
+                floats = {} if dtype == "uint8" else {"mean": [0.5] * 3, "std": [0.25] * 3}
+                source = stream(train=0, dtype=dtype, layout=layout, views=2, **floats)
+                batch = source.next(-1)
+                rows = np.repeat(wanted[dtype], 2, 0)
+                rows = rows if layout == "NHWC" else rows.transpose(0, 3, 1, 2)
+                got = np.asarray(batch.view("images"))
+                self.assertEqual((got.dtype, got.shape, batch.count), (np.dtype(kind), rows.shape, BATCH))
+                self.assertTrue((got == rows).all(), f"{dtype} {layout}")
+                block = _penstock.Pool(got.nbytes).take()
+                _penstock.fill_images(batch, block)
+                self.assertEqual(bytes(memoryview(block)[:got.nbytes]), rows.tobytes())
+                self.assertEqual(batch.view("samples").shape, (2 * BATCH, 64))
+                self.assertEqual(batch.view("labels").shape, (BATCH,))
+                if (dtype, layout) != ("uint8", "NHWC"):
+                    with self.assertRaisesRegex(ValueError, "converted already"):
+                        _penstock.Converter("uint8", True, MEAN, STD).images(batch, block)
+                with self.assertRaisesRegex(ValueError, "the block has"):
+                    _penstock.fill_images(batch, _penstock.Pool(got.nbytes - 1).take())
+                del got
+                source.close()
+
+    def test_channels(self) -> None:
+        for value, error in ((3, TypeError), ([1, 2], ValueError), ("abc", TypeError), ([1, 2, "x"], TypeError)):
+            with self.assertRaises(error):
+                stream(dtype="float32", mean=value)
+
+
+class Mixers(unittest.TestCase):
+    def setUp(self) -> None:
+        self.stream = stream(train=0)
+        self.addCleanup(self.stream.close)
+        self.batch = self.stream.next(-1)
+        self.addCleanup(self.batch.release)
+        self.images = _penstock.Pool(BATCH * SIDE * SIDE * 3 * 4).take()
+        self.labels = _penstock.Pool(BATCH * 3 * 4).take()
+
+    def test_mixes(self) -> None:
+        mixer = _penstock.Mixer(mixup=1.0, classes=3)
+        _penstock.Converter("float32", True, MEAN, STD).images(self.batch, self.images)
+        before = np.frombuffer(self.images, np.float32).reshape(BATCH, -1).copy()
+        rows = mixer.plan(self.batch)
+        self.assertEqual(len(rows), BATCH * 64)
+        self.assertEqual(rows, mixer.plan(self.batch))
+        mixer.images(rows, self.images, "float32", True, SIDE, SIDE)
+        blend, partner_blend = np.frombuffer(rows, np.float32)[9:11]
+        want = before * blend + np.roll(before, 1, 0) * partner_blend
+        self.assertTrue((np.frombuffer(self.images, np.float32).reshape(BATCH, -1) == want).all())
+        mixer.labels(rows, self.batch, self.labels)
+        self.assertTrue(np.allclose(np.frombuffer(self.labels, np.float32).reshape(BATCH, 3).sum(1), 1))
+
+    def test_options(self) -> None:
+        for keys, sentence in (({"mixup": -1}, "mixup is -1"), ({"erase": 2}, "erase is 2"), ({"smoothing": 3}, "smoothing is 3"),
+                               ({"erase_scale": (1, 0)}, "erase_scale is 1 to 0")):
+            with self.assertRaisesRegex(errors.ArgumentError, sentence):
+                _penstock.Mixer(**keys)
+        with self.assertRaises(TypeError):
+            _penstock.Mixer(1.0)
+
+    def test_mistakes(self) -> None:
+        mixer = _penstock.Mixer(mixup=1.0, classes=3)
+        rows = mixer.plan(self.batch)
+        with self.assertRaisesRegex(ValueError, "the block has"):
+            mixer.images(rows, self.labels, "float32", True, SIDE, SIDE)
+        with self.assertRaisesRegex(ValueError, "the block has"):
+            _penstock.Mixer(classes=1000).labels(rows, self.batch, self.labels)
+        with self.assertRaisesRegex(ValueError, "expected the rows"):
+            mixer.images(rows[:-1], self.images, "float32", True, SIDE, SIDE)
+        with self.assertRaisesRegex(ValueError, "planned for another batch"):
+            mixer.labels(rows[64:], self.batch, self.labels)
+        with self.assertRaisesRegex(errors.ArgumentError, "not mixed as"):
+            mixer.images(rows[64:], self.images, "float32", True, SIDE, SIDE)
+        with self.assertRaisesRegex(errors.ArgumentError, "images.dtype is 0"):
+            mixer.images(rows, self.images, "uint8", True, SIDE, SIDE)
+        for arguments in ((None, self.batch, self.labels), (rows, None, self.labels), (rows, self.batch, None)):
+            with self.assertRaises(TypeError):
+                mixer.labels(*arguments)
+        with self.assertRaisesRegex(errors.ArgumentError, "options.classes was not set"):
+            _penstock.Mixer().labels(rows, self.batch, self.labels)
+
+
 class Signals(unittest.TestCase):
     """A stream whose batches do not come: its group waits for a second trainer."""
 

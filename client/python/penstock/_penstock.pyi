@@ -104,7 +104,7 @@ class Mixer:
         """What is done to its rows: struct penstock_mix_row, 64 bytes for each."""
     def images(self, rows: bytes, block: Block, dtype: str, channels_last: bool, height: int, width: int) -> None:
         """In place. Without the GIL."""
-    def labels(self, rows: bytes, batch: Batch, block: Block, width: int) -> None:
+    def labels(self, rows: bytes, batch: Batch, block: Block) -> None:
         """float32, (count, width): `classes` of them, or as many as the labels have that are floats already."""
 
 def fill_images(batch: Batch, block: Block) -> None:

@@ -92,7 +92,7 @@ class _Mixed:
         """Writes them, while the batch is held. What is to be done to its images."""
         rows = self._mixer.plan(batch)
         if self.classes:
-            self._mixer.labels(rows, batch, block, self.classes)
+            self._mixer.labels(rows, batch, block)
         else:
             fill_labels(batch, block)
         return rows

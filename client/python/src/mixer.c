@@ -16,6 +16,7 @@
 struct mixer {
 	PyObject ob_base;
 	struct penstock_mix *mix;
+	uint32_t classes;
 };
 
 static int mixer_read_options(
@@ -44,6 +45,7 @@ static PyObject *mixer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	struct mixer *self = (struct mixer *)PyType_GenericAlloc(type, 0);
 	if (!self)
 		return NULL;
+	self->classes = options.classes;
 	int result = penstock_mix_new(&options, &self->mix);
 	if (result < 0) {
 		errors_raise(module_state_of((PyObject *)self), result, penstock_error());
@@ -145,12 +147,14 @@ static PyObject *mixer_labels(PyObject *object, PyObject *args)
 	struct module_state *state = module_state_of(object);
 	struct mixer_labels labels = {.mix = ((struct mixer *)object)->mix};
 	PyObject *bytes, *batch, *target;
-	if (!PyArg_ParseTuple(args, "OOOI", &bytes, &batch, &target, &labels.width))
+	if (!PyArg_ParseTuple(args, "OOO", &bytes, &batch, &target))
 		return NULL;
 	labels.lease = batch_lease(state, batch);
 	labels.rows = labels.lease ? mixer_rows(bytes, &labels.count) : NULL;
 	if (!labels.rows)
 		return NULL;
+	labels.width = labels.lease->batch.label_values ? labels.lease->channel->info.label_width
+							: ((struct mixer *)object)->classes;
 	struct block *block = block_check(
 		state, target, (size_t)labels.lease->batch.count * labels.width * sizeof(float));
 	if (!block)
@@ -181,8 +185,7 @@ static PyMethodDef mixer_methods[] = {
 	{"plan", mixer_plan, METH_O, "plan(batch): what is done to its rows, as bytes."},
 	{"images", mixer_images, METH_VARARGS,
 		"images(rows, block, dtype, channels_last, height, width): erases and mixes."},
-	{"labels", mixer_labels, METH_VARARGS,
-		"labels(rows, batch, block, width): soft labels, float32."},
+	{"labels", mixer_labels, METH_VARARGS, "labels(rows, batch, block): soft labels, float32."},
 	{NULL, NULL, 0, NULL},
 };
 
