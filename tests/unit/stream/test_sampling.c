@@ -38,7 +38,8 @@ static void must_refuse(const char *text, const char *sentence)
 }
 
 #define SOURCES "sources: [{source: /a, weight: 3}, {source: /b}]"
-#define MIX "{" SOURCES "}"
+
+static const char mix[] = "{" SOURCES "}";
 
 static void reads_the_keys(void **state)
 {
@@ -126,7 +127,7 @@ static void tells_orders_apart(void **state)
 		"{source: x, split: '[:9]'}",
 		"{source: x, split: '[:9%]'}",
 		"{source: x, split: '[9:]'}",
-		MIX,
+		mix,
 		"{sources: [{source: /a}, {source: /b}]}",
 	};
 	uint64_t hash[UTIL_COUNT(texts)];
