@@ -597,6 +597,8 @@ static void survives_mutations(void **state)
 		"{kernel_size: 3}], p: 0.8}, RandomChoice: {transforms: [AutoAugment, RandAugment: "
 		"{magnitude: 5}], p: [1, 2]}, RandomAffine: {degrees: 3, shear: [1, 2, 3, 4], "
 		"center: [1, 2], fill: 7}, RandomErasing: {value: [1, 2, 3]}]}",
+		"{source: x, image_size: {0: 128, 16: 192, 18: 224}, views: 2, dtype: float16, "
+		"layout: NCHW, mean: [0.5, 0.25, 0], std: [1, 0.5, 2]}",
 	};
 	unsigned good = 0;
 	(void)state;
