@@ -115,11 +115,6 @@ static void filter_blur(
 
 enum { BOX_PASSES = 3, BOX_BITS = 24 };
 
-struct box {
-	int64_t radius; /* whole pixels on either side; those behind them count `edge_weight` */
-	uint32_t weight, edge_weight;
-};
-
 /* The box's radius for a Gaussian blur (Gwosdek et al.: "Theoretical foundations of Gaussian
  * convolution by extended box filtering", SSVM 2011), with Pillow's floats. */
 static float box_radius(float sigma)
@@ -132,9 +127,9 @@ static float box_radius(float sigma)
 	return whole + part;
 }
 
-static struct box box_make(float radius)
+static struct augment_box box_make(float radius)
 {
-	struct box box = {.radius = (int)radius};
+	struct augment_box box = {.radius = (int)radius};
 	box.weight = (uint32_t)((float)(1u << BOX_BITS) / (radius * 2 + 1));
 	box.edge_weight = ((1u << BOX_BITS) - (uint32_t)(box.radius * 2 + 1) * box.weight) / 2;
 	return box;
@@ -146,8 +141,8 @@ static uint32_t box_clamp(int64_t place, uint32_t side)
 }
 
 /* The sums of the box around the pixel before the first: a pixel of 3, or a row of them. */
-static void box_begin(uint32_t *sums, const uint8_t *from, size_t bytes, size_t step, uint32_t side,
-	const struct box *box)
+static void box_begin(uint32_t *sums, const uint8_t *from, size_t bytes, uint32_t side,
+	const struct augment_box *box)
 {
 	memset(sums, 0, bytes * sizeof(*sums));
 	for (uint32_t n = 0; n < side; n++) {
@@ -156,28 +151,35 @@ static void box_begin(uint32_t *sums, const uint8_t *from, size_t bytes, size_t 
 		times += n == 0 ? box->radius + 1 : 0;
 		times += n == side - 1 ? UTIL_MAX(box->radius - (int64_t)side, 0) : 0;
 		for (size_t i = 0; times && i < bytes; i++)
-			sums[i] += (uint32_t)times * from[n * step + i];
+			sums[i] += (uint32_t)times * from[n * bytes + i];
 	}
 }
 
-/* One pass: `side` steps of `bytes` each. */
-static void box_pass(const struct apply *apply, uint8_t *to, const uint8_t *from, size_t bytes,
-	size_t step, uint32_t side, const struct box *box)
+/* One pass down an image, and along a row. */
+static void box_down(const struct apply *apply, uint8_t *to, const uint8_t *from, size_t pitch,
+	uint32_t height, const struct augment_box *box)
 {
 	uint32_t *sums = apply->scratch;
-	box_begin(sums, from, bytes, step, side, box);
-	for (uint32_t n = 0; n < side; n++) {
+	box_begin(sums, from, pitch, height, box);
+	for (uint32_t n = 0; n < height; n++) {
 		int64_t first = (int64_t)n - box->radius - 1, last = (int64_t)n + box->radius;
-		const uint8_t *before = from + step * box_clamp(first, side);
+		const uint8_t *before = from + pitch * box_clamp(first, height);
 		const uint8_t *const rows[4] = {
 			[AUGMENT_LEAVE] = before,
-			[AUGMENT_ENTER] = from + step * box_clamp(last, side),
+			[AUGMENT_ENTER] = from + pitch * box_clamp(last, height),
 			[AUGMENT_BEFORE] = before,
-			[AUGMENT_BEHIND] = from + step * box_clamp(last + 1, side),
+			[AUGMENT_BEHIND] = from + pitch * box_clamp(last + 1, height),
 		};
-		apply->kernels->box_down(
-			to + n * step, sums, rows, box->weight, box->edge_weight, bytes);
+		apply->kernels->box_down(to + n * pitch, sums, rows, box, pitch);
 	}
+}
+
+static void box_across(const struct apply *apply, uint8_t *to, const uint8_t *from, uint32_t width,
+	const struct augment_box *box)
+{
+	uint32_t sums[3];
+	box_begin(sums, from, 3, width, box);
+	apply->kernels->box_across(to, sums, from, width, box);
 }
 
 static uint64_t box_line_bytes(uint32_t side)
@@ -199,18 +201,18 @@ static void filter_pillow_blur(
 		memcpy(to, from->pixels, pitch * from->height);
 		return;
 	}
-	struct box box = box_make(radius);
+	struct augment_box box = box_make(radius);
 	uint8_t *line = (uint8_t *)apply->scratch + sizeof(uint32_t) * box_line_bytes(from->width);
 	uint8_t *between = line + box_line_bytes(from->width);
 	for (size_t y = 0; y < from->height; y++) {
 		uint8_t *row = between + y * pitch;
-		box_pass(apply, row, from->pixels + y * pitch, 3, 3, from->width, &box);
-		box_pass(apply, line, row, 3, 3, from->width, &box);
-		box_pass(apply, row, line, 3, 3, from->width, &box);
+		box_across(apply, row, from->pixels + y * pitch, from->width, &box);
+		box_across(apply, line, row, from->width, &box);
+		box_across(apply, row, line, from->width, &box);
 	}
-	box_pass(apply, to, between, pitch, pitch, from->height, &box);
-	box_pass(apply, between, to, pitch, pitch, from->height, &box);
-	box_pass(apply, to, between, pitch, pitch, from->height, &box);
+	box_down(apply, to, between, pitch, from->height, &box);
+	box_down(apply, between, to, pitch, from->height, &box);
+	box_down(apply, to, between, pitch, from->height, &box);
 }
 
 /* --- the door --- */

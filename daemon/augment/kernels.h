@@ -31,6 +31,12 @@ struct augment_walk {
 	int32_t x, y, dx, dy;
 };
 
+/* A box that ends within pixels; weights of 24 bits. */
+struct augment_box {
+	int64_t radius; /* whole pixels on either side; those behind them count `edge_weight` */
+	uint32_t weight, edge_weight;
+};
+
 struct augment_kernels {
 	const char *name; /* "c", "avx2", "avx512", "avx512-vnni", "neon" */
 
@@ -70,8 +76,12 @@ struct augment_kernels {
 	void (*walk)(uint8_t *to, const struct augment_walk *walk, size_t count);
 	/* A row of Pillow's box blur down: `sums` moves on by one row, from `leave` to `enter`, and
 	 * is weighed together with `before` and `behind`, the rows at either end; 24 bits. */
-	void (*box_down)(uint8_t *to, uint32_t *sums, const uint8_t *const rows[4], uint32_t weight,
-		uint32_t edge_weight, size_t bytes);
+	void (*box_down)(uint8_t *to, uint32_t *sums, const uint8_t *const rows[4],
+		const struct augment_box *box, size_t bytes);
+	/* The same along a row, whose outermost pixels go on for ever; `sums` are those of the box
+	 * around the pixel before the first. `to` is another memory. */
+	void (*box_across)(uint8_t *to, uint32_t sums[3], const uint8_t *from, uint32_t width,
+		const struct augment_box *box);
 };
 
 /* In box_down. */

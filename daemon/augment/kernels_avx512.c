@@ -17,6 +17,7 @@ const struct augment_kernels augment_kernels_avx512 = {
 	.blur_down = body_blur_down,
 	.blur_across = body_blur_across,
 	.box_down = body_box_down,
+	.box_across = body_box_across,
 	.walk = walk_avx2,
 };
 #else

@@ -153,13 +153,14 @@ static inline void body_blur_across(
 }
 
 static inline void body_box_down(uint8_t *to, uint32_t *sums, const uint8_t *const rows[4],
-	uint32_t weight, uint32_t edge_weight, size_t bytes)
+	const struct augment_box *box, size_t bytes)
 {
 	const uint8_t *leave = rows[AUGMENT_LEAVE], *enter = rows[AUGMENT_ENTER];
 	const uint8_t *before = rows[AUGMENT_BEFORE], *behind = rows[AUGMENT_BEHIND];
 	for (size_t i = 0; i < bytes; i++) {
 		sums[i] += (uint32_t)enter[i] - leave[i];
-		uint32_t sum = sums[i] * weight + ((uint32_t)before[i] + behind[i]) * edge_weight;
+		uint32_t sum = sums[i] * box->weight +
+			       ((uint32_t)before[i] + behind[i]) * box->edge_weight;
 		to[i] = (uint8_t)((sum + (1u << 23)) >> 24);
 	}
 }
@@ -169,4 +170,21 @@ static inline void body_walk(uint8_t *to, const struct augment_walk *walk, size_
 	uint32_t x = (uint32_t)walk->x, y = (uint32_t)walk->y;
 	for (; count; count--, to += 3, x += (uint32_t)walk->dx, y += (uint32_t)walk->dy)
 		memcpy(to, walk->from + (size_t)(y >> 16) * walk->row + (size_t)(x >> 16) * 3, 3);
+}
+
+static inline void body_box_across(uint8_t *to, uint32_t sums[3], const uint8_t *from,
+	uint32_t width, const struct augment_box *box)
+{
+	int64_t last = (int64_t)width - 1;
+	for (int64_t x = 0; x <= last; x++, to += 3) {
+		int64_t before = x - box->radius - 1, enter = x + box->radius, behind = enter + 1;
+		const uint8_t *leave = from + 3 * (before < 0 ? 0 : before);
+		const uint8_t *const rows[4] = {
+			[AUGMENT_LEAVE] = leave,
+			[AUGMENT_ENTER] = from + 3 * (enter > last ? last : enter),
+			[AUGMENT_BEFORE] = leave,
+			[AUGMENT_BEHIND] = from + 3 * (behind > last ? last : behind),
+		};
+		body_box_down(to, sums, rows, box, 3);
+	}
 }

@@ -121,5 +121,6 @@ const struct augment_kernels augment_kernels_c = {
 	.blur_down = body_blur_down,
 	.blur_across = body_blur_across,
 	.box_down = body_box_down,
+	.box_across = body_box_across,
 	.walk = body_walk,
 };

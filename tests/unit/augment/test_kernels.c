@@ -200,11 +200,16 @@ static void test_box(void **state)
 		bytes_random(rows[0], sizeof(rows));
 		for (size_t i = 0; i < bytes; i++)
 			sums[0][i] = sums[1][i] = 255 + random_next() % 512;
-		uint32_t weight = random_next() % (1u << 22), edge = random_next() % (1u << 21);
-		c->box_down(wanted, sums[0], from, weight, edge, bytes);
-		k->box_down(target_begin(&target), sums[1], from, weight, edge, bytes);
+		const struct augment_box box = {.radius = random_next() % 9,
+			.weight = random_next() % (1u << 22),
+			.edge_weight = random_next() % (1u << 21)};
+		c->box_down(wanted, sums[0], from, &box, bytes);
+		k->box_down(target_begin(&target), sums[1], from, &box, bytes);
 		target_check(&target, wanted, bytes);
 		assert_memory_equal(sums[0], sums[1], bytes * sizeof(uint32_t));
+		c->box_across(wanted, sums[0], rows[0], (uint32_t)bytes / 3, &box);
+		k->box_across(target_begin(&target), sums[1], rows[0], (uint32_t)bytes / 3, &box);
+		target_check(&target, wanted, bytes);
 	}
 }
 
