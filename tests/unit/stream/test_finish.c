@@ -205,8 +205,7 @@ static void plain_streams_have_none(void **state)
 {
 	static const char *const plain[] = {"{source: x}", "{source: x, train: false}",
 		"{source: x, views: 8}", "{source: x, image_size: {0: 128, 3: 224}}",
-		"{source: x, transforms: [RandomResizedCrop: {size: 176}, RandomHorizontalFlip, "
-		"RandomVerticalFlip]}"};
+		"{source: x, transforms: [RandomResizedCrop: {size: 176}, RandomVerticalFlip]}"};
 	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(plain); i++) {
 		const struct stream_spec spec = parse(plain[i]);
