@@ -263,8 +263,8 @@ def test_group_and_ranks():
                 links[0].open(source=source, labels="none", group="g", share="split", rank=1, world_size=2, batch_size=8, **TINY).opened()
 
 
-def test_cached_samples_keep_their_labels():
-    with served("--cache", "on") as (home, daemon, source, paths):
+def check_cached(reader):
+    with served("--cache", "on", "--reader", reader) as (home, daemon, source, paths):
         rows = [[i * 0.5, -i] for i in range(60)]
         file = manifest(home / "m.csv", [(p, *r) for p, r in zip(paths, rows)], ["path", "x", "y"])
         with Link(daemon.socket) as link:
@@ -279,6 +279,11 @@ def test_cached_samples_keep_their_labels():
                 batch = stream.next()
                 got = dict(zip((r.index for r in stream.rows(batch)), label_rows(stream, batch)))
                 assert got == {i: float32(r) for i, r in enumerate(rows)}
+
+
+def test_cached_samples_keep_their_labels():
+    for reader in ("auto", "pread"):
+        check_cached(reader)
 
 
 def test_broken_samples_keep_their_labels():
