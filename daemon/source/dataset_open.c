@@ -377,6 +377,8 @@ static int index_write(
 	rc = folder ? index_folder(&job, opening->fault) : index_tar(&job, opening->fault);
 	if (rc == 0)
 		rc = shard_unchanged(opening, number, fd);
+	if (rc == 0 && job.labels)
+		rc = labels_unchanged(opening->labels, opening->fault);
 	if (rc == 0)
 		rc = index_writer_finish(&writer, &bytes);
 	*ret_place = writer.error != 0;

@@ -348,17 +348,21 @@ static int manifest_read(struct manifest *manifest, enum label_type asked, struc
 	return rc;
 }
 
-/* What was read from must be what it is now. */
-static int manifest_unchanged(const struct manifest *manifest, struct fault *fault)
+static int manifest_changed(const struct manifest *manifest, struct fault *fault)
+{
+	return fault_set(fault, -ESTALE,
+		"%s changed while it was read: write it beside its place and rename it",
+		manifest->path);
+}
+
+int manifest_unchanged(const struct manifest *manifest, struct fault *fault)
 {
 	struct stat st;
 	const struct stat *was = &manifest->opened;
 	if (fstat(manifest->fd, &st) < 0 || st.st_size != was->st_size ||
 		st.st_mtim.tv_sec != was->st_mtim.tv_sec ||
 		st.st_mtim.tv_nsec != was->st_mtim.tv_nsec)
-		return fault_set(fault, -ESTALE,
-			"%s changed while it was read: write it beside its place and rename it",
-			manifest->path);
+		return manifest_changed(manifest, fault);
 	return 0;
 }
 
@@ -506,6 +510,7 @@ static int fault_twice(
 struct preparing {
 	struct csv other;
 	struct label_found found;
+	uint64_t lines;
 };
 
 static int table_line(struct manifest *manifest, void *context, struct fault *fault)
@@ -515,6 +520,9 @@ static int table_line(struct manifest *manifest, void *context, struct fault *fa
 	const struct csv_field *field = &lines->record.field[0];
 	struct word path = path_plain(manifest, field->text, field->size);
 	struct manifest_line *line;
+	/* The table was made for so many. */
+	if (preparing->lines++ == manifest->lines)
+		return manifest_changed(manifest, fault);
 	int rc = line_label(manifest, &preparing->found, fault);
 	if (rc < 0)
 		return line_fault(manifest, rc, lines->at_line, fault);
@@ -537,6 +545,7 @@ int manifest_prepare(struct manifest *manifest, const char *folder, struct fault
 	cleanup(free_ptr) struct preparing *preparing = malloc(sizeof *preparing);
 	if (!preparing)
 		return fault_set(fault, -ENOMEM, "no memory to read %s", manifest->path);
+	preparing->lines = 0;
 	int rc = table_new(manifest, folder, fault);
 	if (rc == 0)
 		rc = csv_init(&preparing->other, manifest->fd, manifest->path, manifest->separator,

@@ -67,6 +67,10 @@ int manifest_open(struct manifest *manifest, const char *path, const char *root,
 	enum label_type asked, const struct label_classes *classes, struct fault *fault);
 void manifest_close(struct manifest *manifest);
 
+/* Whether the file still is what was opened, going by its size and mtime: asked after labels were
+ * taken out of it. 0; -ESTALE. */
+int manifest_unchanged(const struct manifest *manifest, struct fault *fault);
+
 /* Makes the table, in a file in `folder` (NULL: TMPDIR), unless it is there, and looks at every
  * line's label. 0; -EINVAL a label is none, or two lines name the same path; -ESTALE the file
  * changed; -errno. */

@@ -121,6 +121,12 @@ int labels_prepare(struct labels *labels, const char *folder, struct fault *faul
 	return manifest ? manifest_prepare(manifest, folder, fault) : 0;
 }
 
+int labels_unchanged(struct labels *labels, struct fault *fault)
+{
+	struct manifest *manifest = labels_manifest(labels);
+	return manifest ? manifest_unchanged(manifest, fault) : 0;
+}
+
 int labels_from_json(const struct labels *labels, const char *text, size_t size,
 	enum label_type asked, struct label_found *ret, struct fault *fault)
 {

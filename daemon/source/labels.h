@@ -37,6 +37,8 @@ const struct label_rule *labels_rule(const struct labels *labels);
 
 /* Before the first sample of an index that is built: see manifest_prepare. */
 int labels_prepare(struct labels *labels, const char *folder, struct fault *fault);
+/* Behind the last sample: what samples were told is what the hash says. 0; -ESTALE. */
+int labels_unchanged(struct labels *labels, struct fault *fault);
 
 /* The label that a .json member's text holds, taken as `asked`. 0; -EINVAL with a fault that does
  * not name the member; -ENOMEM. */

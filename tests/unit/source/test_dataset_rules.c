@@ -392,6 +392,42 @@ static void test_many_values(void **state)
 	}
 }
 
+/* Somebody writes other labels into the same file while its samples are looked up. */
+static int rewrite(void *context, uint64_t samples, uint64_t bytes, uint64_t total)
+{
+	(void)samples;
+	(void)bytes;
+	(void)total;
+	if (!*(bool *)context)
+		manifest("m.csv", "9", "9", "9", "9");
+	*(bool *)context = true;
+	return 0;
+}
+
+static void test_changed_meanwhile(void **state)
+{
+	(void)state;
+	make_classes("set");
+	/* So large that it is told of. */
+	assert_int_equal(truncate(in("set/a-b/1.png"), 65 << 20), 0);
+	manifest("m.csv", "1", "2", "3", "0");
+	const struct label_rule rule = manifest_rule("m.csv", LABEL_TYPE_CLASS);
+	bool written = false;
+	const struct dataset_options options = {.cache_dir = cache,
+		.rule = &rule,
+		.progress = rewrite,
+		.progress_context = &written};
+	struct dataset *dataset;
+	assert_int_equal(dataset_open(in("set"), &options, &dataset, &fault), -ESTALE);
+	assert_true(written);
+	assert_non_null(strstr(fault.text, "m.csv changed while it was read"));
+	manifest("m.csv", "1", "2", "3", "0");
+	dataset = opens("set", &rule);
+	assert_true(dataset_indexed_ns(dataset) > 0);
+	assert_int_equal(label_of(dataset, 2), 3);
+	dataset_free(dataset);
+}
+
 /* Where no index can be kept, it is made for this opening. */
 static void test_without_a_cache(void **state)
 {
@@ -424,6 +460,7 @@ int main(void)
 		RULE_TEST(test_manifest_of_tars),
 		RULE_TEST(test_classes_alone),
 		RULE_TEST(test_many_values),
+		RULE_TEST(test_changed_meanwhile),
 		RULE_TEST(test_without_a_cache),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -319,6 +319,23 @@ static void test_changed(void **state)
 	says("changed while it was read");
 }
 
+/* More lines than the table was made for must not fill it up. */
+static void test_grown(void **state)
+{
+	enum { LINES = 500 };
+	const char *path = fixture_path(*state, "x.csv");
+	fixture_write(path, "a,1\n", 4);
+	assert_int_equal(
+		manifest_open(&manifest, path, NULL, LABEL_TYPE_AUTO, &no_classes, &fault), 0);
+	FILE *file = fopen(path, "a");
+	assert_non_null(file);
+	for (int i = 0; i < LINES; i++)
+		(void)fprintf(file, "b%d,1\n", i);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(manifest_prepare(&manifest, *state, &fault), -ESTALE);
+	says("changed while it was read");
+}
+
 /* What of this process is its own: what is mapped from a file can be written out. */
 static uint64_t anonymous_bytes(void)
 {
@@ -378,6 +395,7 @@ int main(void)
 		MANIFEST_TEST(test_class_file),
 		MANIFEST_TEST(test_unused),
 		MANIFEST_TEST(test_changed),
+		MANIFEST_TEST(test_grown),
 		MANIFEST_TEST(test_million_lines),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
