@@ -38,14 +38,17 @@ static uint32_t blur_mirror(int64_t place, uint32_t side)
 	return (uint32_t)(place < side ? place : period - place);
 }
 
+/* Far out there is nothing, and elementary_exp takes no numbers that a small sigma makes there. */
+enum { BLUR_NOTHING = -800 };
+
 /* exp(-x^2 / (2 sigma^2)) at the whole numbers around 0, so that they add up to 1. */
 static void blur_weights(float *weight, uint32_t taps, double sigma)
 {
 	double sum = 0;
 	for (int pass = 0; pass < 2; pass++)
 		for (uint32_t t = 0; t < taps; t++) {
-			double x = (t - (taps - 1) / 2.0) / sigma,
-			       value = elementary_exp(-x * x / 2);
+			double x = (t - (taps - 1) / 2.0) / sigma, power = -x * x / 2,
+			       value = power < BLUR_NOTHING ? 0 : elementary_exp(power);
 			sum += pass ? 0 : value;
 			weight[t] = (float)(value / sum);
 		}
