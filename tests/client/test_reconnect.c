@@ -106,6 +106,10 @@ CHANGE(seed, 1)
 CHANGE(batch_size, 3)
 CHANGE(height, 9)
 CHANGE(width, 9)
+CHANGE(views, 2)
+CHANGE(pixel_type, SLOTS_F16)
+CHANGE(pixel_layout, SLOTS_NCHW)
+CHANGE(label_type, SLOTS_LABEL_F32)
 CHANGE(epoch, 1)
 CHANGE(position, 8)
 CHANGE(channels, 1)
@@ -121,6 +125,14 @@ static void change_rank(struct wire_opened *opened)
 static void change_world_size(struct wire_opened *opened)
 {
 	opened->world_size = 2;
+}
+
+/* What the application asked of the stream's shape when it opened it still holds: a manifest that
+ * has more classes now would have it read beyond the labels. */
+static void change_label_width(struct wire_opened *opened)
+{
+	opened->label_type = SLOTS_LABEL_F32;
+	opened->label_width = 12;
 }
 
 static void test_refusals(void **state)
@@ -139,6 +151,11 @@ static void test_refusals(void **state)
 		{CHANGED(batch_size), -ESTALE, "batch_size is 3, expected 4"},
 		{CHANGED(height), -ESTALE, "height is 9, expected 8"},
 		{CHANGED(width), -ESTALE, "width is 9, expected 8"},
+		{CHANGED(views), -ESTALE, "views is 2, expected 1"},
+		{CHANGED(pixel_type), -ESTALE, "pixel_type is 3, expected 1"},
+		{CHANGED(pixel_layout), -ESTALE, "pixel_layout is 2, expected 1"},
+		{CHANGED(label_width), -ESTALE, "label_width is 12, expected 1"},
+		{CHANGED(label_type), -ESTALE, "label_type is 2, expected 1"},
 		{CHANGED(rank), -ESTALE, "rank is 1, expected 0"},
 		{CHANGED(world_size), -ESTALE, "world_size is 2, expected 1"},
 		{CHANGED(epoch), -ESTALE, "epoch is 1, expected 0"},
