@@ -338,8 +338,16 @@ class Refused(unittest.TestCase):
         self.argument("image_size: expected a size from epoch 0 on, got {3: 32}", image_size={3: 32})
         self.argument(r"image_size\[0\]: expected a whole number from 1 to 2048, got 4096", image_size={0: 4096})
         self.kind("image_size: an epoch: expected a whole number .*got 'a'", image_size={"a": 32})
-        self.argument("image_size has a size for each epoch, and transforms makes images of 24", image_size={0: 32},
+        self.argument("image_size: transforms makes images of 24, and the largest size of all epochs is 32", image_size={0: 32},
                       transforms=[{"RandomResizedCrop": {"size": 24}}])
+        self.argument("not of a crop's", image_size={0: 16, 1: 24},
+                      transforms=[{"Resize": {"size": 32}}, {"RandomCrop": {"size": 24}}])
+
+    def test_sizes_of_a_list(self) -> None:
+        """The list has the largest size, and each epoch its own."""
+        operations = [{"RandomResizedCrop": {"size": 48}}, "TrivialAugmentWide"]
+        with loader(image_size={0: 32, 1: 48}, transforms=operations) as made:
+            self.assertEqual([{images.shape[2:] for images, _ in made} for _ in range(2)], [{(32, 32)}, {(48, 48)}])
 
     def test_sampling(self) -> None:
         self.argument("views: expected a whole number from 1 to 8, got 9", views=9)

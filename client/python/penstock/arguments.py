@@ -126,10 +126,11 @@ def _sizes(value: Mapping[Any, Any], made: Optional[int]) -> str:
     }
     if 0 not in sizes:
         raise ArgumentError(f"image_size: expected a size from epoch 0 on, got {checks.shown(dict(value))}")
-    if made is not None:
+    largest = max(sizes.values())
+    if made is not None and made != largest:
         raise ArgumentError(
-            f"image_size has a size for each epoch, and transforms makes images of {made}: leave the size out there, such "
-            'as {"RandomResizedCrop": {}}'
+            f"image_size: transforms makes images of {made}, and the largest size of all epochs is {largest}: make them "
+            "equal; transforms has the largest, and the others take its place in their epochs"
         )
     return json.dumps({str(epoch): sizes[epoch] for epoch in sorted(sizes)})
 
