@@ -539,9 +539,8 @@ int replay_main(int argc, char **argv)
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
 	int code = recipe_open_parts(&replay.recipe, replay.source);
-	if (code != CLI_OK)
-		return code;
-	code = replay_run(&replay);
+	if (code == CLI_OK)
+		code = replay_run(&replay);
 	jsontext_free(&replay.out);
 	free(replay.rows);
 	finisher_free(replay.finisher);

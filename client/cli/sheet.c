@@ -25,8 +25,15 @@ struct sheet_pen {
 /* A sample's source as a thumbnail in `pen->thumb`. 0, 1 when it is broken, or a negative errno. */
 static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *fault)
 {
+	const struct parts *parts = pen->sheet->parts;
 	struct sample sample;
-	int r = catalog_read(pen->sheet->dataset, number, &pen->bytes, &sample, fault);
+	/* Another dataset may lie there by now than the daemon opened. */
+	if (number >= parts_samples(parts))
+		return fault_set(fault, -ESTALE,
+			"there is no sample %" PRIu64 " any more: the dataset has %" PRIu64, number,
+			parts_samples(parts));
+	struct sampler_pick pick = parts_find(parts, number);
+	int r = catalog_read(parts->dataset[pick.part], pick.number, &pen->bytes, &sample, fault);
 	if (r < 0)
 		return r;
 	const char *slash = strrchr(sample.name, '/');
@@ -97,7 +104,7 @@ static void sheet_draw_row(const struct sheet_pen *pen, unsigned row, int x, int
 /* The class; an unlabelled sample has only its file's name. */
 static void sheet_class(const struct sheet_pen *pen, int64_t label, char *out, size_t room)
 {
-	const struct dataset *dataset = pen->sheet->dataset;
+	const struct dataset *dataset = pen->sheet->parts->dataset[0]; /* all have its classes */
 	if (label < 0)
 		(void)snprintf(out, room, "%s", pen->name);
 	else if (label < dataset_classes(dataset))

@@ -7,11 +7,11 @@
 #include "client/cli/canvas.h"
 #include "penstock/penstock.h"
 #include "pixel/pixel.h"
-#include "source/dataset.h"
+#include "stream/parts.h"
 
 struct sheet {
 	const char *title, *subtitle;
-	const struct dataset *dataset; /* where the sources are read */
+	const struct parts *parts; /* where the sources are read */
 	const struct penstock_batch *batch;
 	const struct penstock_stream_info *info;
 	struct pixel_recipe recipe; /* how its rows were made */

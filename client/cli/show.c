@@ -32,7 +32,6 @@ struct show {
 	uint64_t epoch, batch, rows, columns, tile, sample, draws;
 	bool json, sample_given, sampled;
 
-	struct dataset *dataset;
 	struct penstock_stream *stream;
 	struct penstock_stream_info info;
 	struct penstock_batch taken;
@@ -158,6 +157,34 @@ static bool show_is_sampled(const struct node *definition)
 	return document_number(definition, "repeats", 1) > 1;
 }
 
+/* What a definition's `key` says, as an option would say it: a word, or a mapping or list as JSON,
+ * allocated. NULL: it is not there, or memory is out. */
+static char *show_said(const struct node *definition, const char *key)
+{
+	const struct node *value = document_get(definition, key);
+	const char *word = document_text(definition, key, NULL);
+	if (!value)
+		return NULL;
+	return word ? strdup(word) : document_dump(value);
+}
+
+/* The datasets behind a definition. */
+static int show_open_parts(struct show *show, const struct node *definition)
+{
+	struct recipe *recipe = &show->recipe;
+	cleanup(free_ptr) char *source = show_said(definition, "source");
+	cleanup(free_ptr) char *sources = show_said(definition, "sources");
+	cleanup(free_ptr) char *labels = show_said(definition, "labels");
+	cleanup(free_ptr) char *split = show_said(definition, "split");
+	const char *plain = recipe->labels;
+	recipe->labels = labels ? labels : plain;
+	recipe->split = split;
+	int code = recipe_open_parts(recipe, sources ? sources : source ? source : "");
+	recipe->labels = plain;
+	recipe->split = NULL;
+	return code;
+}
+
 /* The dataset behind `stream:NAME`, for the sources of its rows. */
 static int show_open_dataset(struct show *show)
 {
@@ -166,11 +193,7 @@ static int show_open_dataset(struct show *show)
 	if (r < 0)
 		return show_fail(r);
 	struct node *root = document_parse(text);
-	const struct node *mapping = document_get(root, "labels");
-	cleanup(free_ptr) char *labels =
-		mapping && !document_text(root, "labels", NULL) ? document_dump(mapping) : NULL;
-	int code = catalog_open(document_text(root, "source", ""),
-		labels ? labels : document_text(root, "labels", "auto"), &show->dataset);
+	int code = show_open_parts(show, root);
 	recipe_learn(&show->recipe, root);
 	show->sampled = show_is_sampled(root);
 	document_free(root);
@@ -181,7 +204,7 @@ static int show_open_dataset(struct show *show)
 static int show_learn(struct show *show)
 {
 	int code = show_open_stream(show, NULL);
-	if (code == CLI_OK && !show->dataset)
+	if (code == CLI_OK && !show->recipe.parts.count)
 		code = show_open_dataset(show);
 	return code;
 }
@@ -250,7 +273,7 @@ static int show_draw(struct show *show)
 		show->taken.epoch, show->taken.batch);
 	struct sheet sheet = {.title = title,
 		.subtitle = recipe,
-		.dataset = show->dataset,
+		.parts = &show->recipe.parts,
 		.batch = &show->taken,
 		.info = &show->info,
 		.recipe = recipe_pixels(&show->recipe),
@@ -286,13 +309,18 @@ static int show_one(struct show *show)
 			return code;
 		show_take_info(show);
 		if (!show->sampled)
-			code = recipe_load(&show->recipe, show->dataset);
+			code = recipe_load_parts(&show->recipe);
 		if (code != CLI_OK)
 			return code;
 	}
+	if (show->recipe.parts.count > 1)
+		return cli_fail(CLI_USAGE,
+			"--sample is of one dataset, and %s mixes %" PRIu32
+			": name the dataset as SOURCE",
+			show->source, show->recipe.parts.count);
 	const struct show_sample ask = {.output = show->output,
 		.recipe = &show->recipe,
-		.dataset = show->dataset,
+		.dataset = show->recipe.parts.dataset[0],
 		.sample = show->sample,
 		.epoch = show->epoch,
 		.draws = show->draws,
@@ -306,12 +334,15 @@ static int show_prepare(struct show *show)
 {
 	if (recipe_is_stream(show->source))
 		return find_daemon(show->socket);
-	int code = recipe_open(&show->recipe, show->source, &show->dataset);
-	if (code == CLI_OK)
-		code = recipe_load(&show->recipe, show->dataset);
+	struct recipe *recipe = &show->recipe;
+	int code = recipe_open(recipe, show->source, &recipe->opened[0]);
+	if (code != CLI_OK)
+		return code;
+	parts_add(&recipe->parts, recipe->opened[0]);
+	code = recipe_load_parts(recipe);
 	if (code != CLI_OK || show->sample_given)
 		return code;
-	code = recipe_fits_dataset(&show->recipe, show->source, show->recipe.sampler.length, 1);
+	code = recipe_fits_dataset(recipe, show->source, recipe->sampler.length, 1);
 	return code == CLI_OK ? spawn_start(&show->daemon) : code;
 }
 
@@ -332,6 +363,5 @@ int show_main(int argc, char **argv)
 	penstock_stream_close(show.stream);
 	spawn_stop();
 	recipe_unload(&show.recipe);
-	dataset_free(show.dataset);
 	return code;
 }

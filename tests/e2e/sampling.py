@@ -9,7 +9,7 @@ import shutil
 import struct
 import time
 
-from cli import refuse, run
+from cli import environment, refuse, run
 from groups import check_rank, plan, refused
 from harness import CLASSES, CLOSE, CONFIG, PATH, STREAM, Daemon, Link, Raw, folder, make_dataset, message, open_stream, run_tests, wait_until
 from indices import SUBSTITUTED, npy, reserved, shown
@@ -497,6 +497,13 @@ def test_named_streams_have_samplers():
             assert shown(read(link, stream="tail", epochs=1)) == by_position(lambda e, p: tail[place(3, 0, e, p)], 3, 1)
             with refused(errno.EINVAL, "repeats cannot be written beside stream"):
                 link.open(stream="tail", repeats=2).opened()
+            env = environment(home, PENSTOCK_SOCKET=daemon.socket)
+            first = sorted(path.relative_to(one) for path in one.rglob("*.jpg"))[0]
+            got = json.loads(run(home, "show", "stream:tail", "--sample", 0, "--draws", 1, "-o", home / "tail.png", "--json", env=env)[0])
+            assert got["name"] == str(first), got
+            got = json.loads(run(home, "show", "stream:mixed", "--rows", 6, "-o", home / "mixed.png", "--json", env=env)[0])
+            assert got["rows"] == 6 and (home / "mixed.png").stat().st_size > 0, got
+            refuse(home, "show", "stream:mixed", "--sample", 3, says=["--sample is of one dataset", "mixes 2"], env=env)
 
 
 def test_who_leaves_while_a_table_is_made():
