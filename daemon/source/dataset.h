@@ -103,7 +103,8 @@ enum dataset_kind { DATASET_FOLDER, DATASET_TARS };
 enum sample_format { SAMPLE_JPEG = 1, SAMPLE_PNG = 2 };
 
 /* Called now and then while an index is built: bytes and samples seen so far, of `total_bytes` (0:
- * unknown). Return nonzero to stop: dataset_open then returns -ECANCELED. */
+ * unknown); while a manifest is read, of its bytes, with no samples. Return nonzero to stop:
+ * dataset_open then returns -ECANCELED. */
 typedef int dataset_progress_fn(
 	void *context, uint64_t samples, uint64_t bytes, uint64_t total_bytes);
 

@@ -784,8 +784,8 @@ static int labels_begin(struct opening *opening)
 	opening->asked = rule ? rule->from : opening->options.labels;
 	if (!rule || label_rule_plain(rule))
 		return 0;
-	int rc = labels_open(
-		rule, folder ? dataset->shard[0].path : NULL, &opening->labels, opening->fault);
+	int rc = labels_open(&opening->options, folder ? dataset->shard[0].path : NULL,
+		&opening->labels, opening->fault);
 	if (rc < 0)
 		return rc;
 	opening->rule = labels_index_hash(opening->labels);

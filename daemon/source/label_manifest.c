@@ -25,6 +25,18 @@ static int line_fault(const struct manifest *manifest, int code, uint64_t line, 
 	return fault_prefix(fault, code, "%s:%llu", manifest->path, (unsigned long long)line);
 }
 
+/* Behind each record of a walk over all of them. 0 or -ECANCELED. */
+static int manifest_step(const struct manifest *manifest, struct fault *fault)
+{
+	enum { MANIFEST_ROUND = 4096 };
+	const struct csv *csv = manifest->csv;
+	if (csv->at_line % MANIFEST_ROUND || !manifest->progress ||
+		!manifest->progress(manifest->progress_context, 0, csv->next,
+			(uint64_t)manifest->opened.st_size))
+		return 0;
+	return fault_set(fault, -ECANCELED, "stopped while reading %s", manifest->path);
+}
+
 /* --- words of a line --- */
 
 struct word {
@@ -244,8 +256,11 @@ static int lines_each(struct manifest *manifest,
 	struct fault *fault)
 {
 	int rc = csv_init(manifest->csv, manifest->fd, manifest->path, manifest->separator, fault);
-	while (rc == 0 && (rc = csv_next(manifest->csv, fault)) > 0)
+	while (rc == 0 && (rc = csv_next(manifest->csv, fault)) > 0) {
 		rc = manifest->csv->at < manifest->first ? 0 : each(manifest, context, fault);
+		if (rc == 0)
+			rc = manifest_step(manifest, fault);
+	}
 	return rc;
 }
 
@@ -322,6 +337,8 @@ static int manifest_survey(struct manifest *manifest, struct survey *survey, enu
 		if (rc < 0)
 			return line_fault(manifest, rc, csv->at_line, fault);
 		rc = csv->at < manifest->first ? 0 : survey_line(manifest, survey, fault);
+		if (rc == 0)
+			rc = manifest_step(manifest, fault);
 		if (rc < 0)
 			return rc;
 	}

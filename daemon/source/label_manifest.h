@@ -17,6 +17,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "source/dataset.h"
 #include "source/label_csv.h"
 #include "source/label_value.h"
 
@@ -38,6 +39,10 @@ struct manifest_line {
 };
 
 struct manifest {
+	/* Told now and then how much of the file was read, from its beginning each time it is read;
+	 * stops it. NULL: nobody watches. */
+	dataset_progress_fn *progress;
+	void *progress_context;
 	const char *path; /* borrowed */
 	const char *root; /* of a folder; NULL: tars. Borrowed */
 	const struct label_classes *classes; /* borrowed; no names: none, or `names` */
@@ -61,8 +66,9 @@ struct manifest {
 /* What the sums are of, that show whether every line was used once. Pure. */
 uint64_t manifest_mark(uint64_t place);
 
-/* Opens and reads; `path`, `root` and `classes` outlive it. Takes a zeroed struct, good for
- * manifest_close in any case. 0; -EINVAL with "path:line: ..."; -errno. */
+/* Opens and reads; `path`, `root` and `classes` outlive it. Takes a struct that is zeroed but for
+ * `progress`, good for manifest_close in any case. 0; -EINVAL with "path:line: ..."; -ECANCELED;
+ * -errno. */
 int manifest_open(struct manifest *manifest, const char *path, const char *root,
 	enum label_type asked, const struct label_classes *classes, struct fault *fault);
 void manifest_close(struct manifest *manifest);
@@ -73,7 +79,7 @@ int manifest_unchanged(const struct manifest *manifest, struct fault *fault);
 
 /* Makes the table, in a file in `folder` (NULL: TMPDIR), unless it is there, and looks at every
  * line's label. 0; -EINVAL a label is none, or two lines name the same path; -ESTALE the file
- * changed; -errno. */
+ * changed; -ECANCELED; -errno. */
 int manifest_prepare(struct manifest *manifest, const char *folder, struct fault *fault);
 
 /* How one sample may be named; NULL where it has no such name. */

@@ -57,13 +57,15 @@ static int labels_read(struct labels *labels, const char *root, struct fault *fa
 	return rc < 0 ? rc : labels_check(labels, fault);
 }
 
-int labels_open(
-	const struct label_rule *rule, const char *root, struct labels **ret, struct fault *fault)
+int labels_open(const struct dataset_options *options, const char *root, struct labels **ret,
+	struct fault *fault)
 {
 	struct labels *labels = calloc(1, sizeof *labels);
 	if (!labels)
 		return fault_set(fault, -ENOMEM, "no memory for labels");
-	labels->rule = rule;
+	labels->rule = options->rule;
+	labels->manifest.progress = options->progress;
+	labels->manifest.progress_context = options->progress_context;
 	int rc = labels_read(labels, root, fault);
 	if (rc < 0) {
 		labels_free(labels);

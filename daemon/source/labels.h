@@ -15,10 +15,10 @@
 
 struct labels;
 
-/* `root`: of a folder, absolute; NULL: tars. `rule` and `root` outlive the labels. 0; -EINVAL with
- * "labels: ..."; -errno. */
-int labels_open(
-	const struct label_rule *rule, const char *root, struct labels **ret, struct fault *fault);
+/* `root`: of a folder, absolute; NULL: tars. `options` say the rule and who watches. `rule` and
+ * `root` outlive the labels. 0; -EINVAL with "labels: ..."; -ECANCELED; -errno. */
+int labels_open(const struct dataset_options *options, const char *root, struct labels **ret,
+	struct fault *fault);
 void labels_free(struct labels *labels);
 
 /* Of the rule and of what its files hold; never 0. */

@@ -336,6 +336,41 @@ static void test_grown(void **state)
 	says("changed while it was read");
 }
 
+/* Says stop at the call of that number. */
+static int stop_at(void *context, uint64_t samples, uint64_t bytes, uint64_t total)
+{
+	int *left = context;
+	assert_int_equal(samples, 0);
+	assert_true(bytes > 0 && bytes <= total);
+	return --*left == 0;
+}
+
+/* Whoever asked may leave in each of the walks over the file. */
+static void test_stopped(void **state)
+{
+	enum { LINES = 10000, WALKS = 3 };
+	const char *path = fixture_path(*state, "x.csv");
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	for (int i = 0; i < LINES; i++)
+		(void)fprintf(file, "%d.jpg,c%d\n", i, i % 10);
+	assert_int_equal(fclose(file), 0);
+	int rc = -ECANCELED;
+	for (int call = 1, calls; rc; call++) {
+		manifest_close(&manifest);
+		calls = call;
+		manifest.progress = stop_at;
+		manifest.progress_context = &calls;
+		rc = manifest_open(&manifest, path, NULL, LABEL_TYPE_AUTO, &no_classes, &fault);
+		if (!rc)
+			rc = manifest_prepare(&manifest, *state, &fault);
+		/* Two calls in each walk: all of them were stopped, and none was lost. */
+		assert_int_equal(rc, call <= 2 * WALKS ? -ECANCELED : 0);
+		if (rc)
+			says("stopped while reading");
+	}
+}
+
 /* What of this process is its own: what is mapped from a file can be written out. */
 static uint64_t anonymous_bytes(void)
 {
@@ -396,6 +431,7 @@ int main(void)
 		MANIFEST_TEST(test_unused),
 		MANIFEST_TEST(test_changed),
 		MANIFEST_TEST(test_grown),
+		MANIFEST_TEST(test_stopped),
 		MANIFEST_TEST(test_million_lines),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
