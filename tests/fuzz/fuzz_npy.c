@@ -57,9 +57,9 @@ static uint64_t next(uint64_t *random)
 static size_t put(uint8_t *bytes, size_t at, uint64_t *random)
 {
 	static const char *const words[] = {"{", "}", "(", ")", "[", "]", ",", ":", "'", "\"", " ",
-		"\n", "'descr'", "'fortran_order'", "'shape'", "'<i8'", "'<u4'", "'<f8'", "False", "True",
-		"'descr': '<i8', ", "'fortran_order': False, ", "'shape': (3,), ", "(12,)", "7",
-		"18446744073709551616", "-1", "\\", "x"};
+		"\n", "'descr'", "'fortran_order'", "'shape'", "'<i8'", "'<u4'", "'<f8'", "False",
+		"True", "'descr': '<i8', ", "'fortran_order': False, ", "'shape': (3,), ", "(12,)",
+		"7", "18446744073709551616", "-1", "\\", "x"};
 	const char *word = words[next(random) % UTIL_COUNT(words)];
 	memcpy(bytes + at, word, strlen(word));
 	return at + strlen(word);

@@ -221,7 +221,8 @@ static void reads_floats(void **state)
 	struct npy npy;
 	struct fault fault = {{0}};
 	(void)state;
-	size_t size = make(header, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (7,), }\n");
+	size_t size =
+		make(header, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (7,), }\n");
 	assert_int_equal(npy_parse(header, size, NPY_FLOATS, &npy, &fault), 0);
 	assert_int_equal(npy.bytes, 4);
 	assert_int_equal(npy.count, 7);
