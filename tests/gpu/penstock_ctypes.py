@@ -49,7 +49,9 @@ class penstock_options(Struct):
                 ("daemon_memory", c_char_p), ("daemon_threads", c_uint32), ("decode", c_char_p), ("interpolation", c_char_p),
                 ("share", c_char_p), ("rank", c_uint32), ("world_size", c_uint32), ("laggard", c_char_p), ("laggard_timeout_s", c_uint32),
                 ("reconnect_ms", c_int32), ("pin_memory", c_int32), ("transforms", c_char_p), ("indices", c_char_p), ("restarts", c_uint32),
-                ("interrupt", c_void_p), ("interrupt_data", c_void_p)]
+                ("interrupt", c_void_p), ("interrupt_data", c_void_p), ("image_sizes", c_char_p), ("sources", c_char_p),
+                ("split", c_char_p), ("weights", c_char_p), ("epoch_length", c_uint64), ("repeats", c_uint32), ("views", c_uint32),
+                ("dtype", c_char_p), ("layout", c_char_p), ("mean", POINTER(c_float)), ("std", POINTER(c_float))]
 
 
 class penstock_stream_info(Struct):
