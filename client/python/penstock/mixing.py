@@ -13,7 +13,9 @@ from typing import Any, Optional
 from . import checks
 from .errors import ArgumentError
 
-__all__ = ["Erase", "Mix", "Mixing", "read"]
+__all__ = ["MOST_CLASSES", "Erase", "Mix", "Mixing", "read"]
+
+MOST_CLASSES = 2**24  # what a float can count
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def _said(given: Mapping[str, Any]) -> Optional[Mix]:
     switch = checks.fraction("mix_switch", given["mix_switch"])
     classes = given["num_classes"]
     if classes is not None:
-        classes = checks.number("num_classes", classes, 1, 2**24)
+        classes = checks.number("num_classes", classes, 1, MOST_CLASSES)
     if not (mixup or cutmix) and (prob != 1 or switch != 0.5):
         name = "mix_prob" if prob != 1 else "mix_switch"
         raise ArgumentError(f"{name} says something only with mixup or cutmix: give one of them too")

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from .errors import ArgumentError
-from .mixing import Erase, Mix
+from .mixing import MOST_CLASSES, Erase, Mix
 
 __all__ = ["Plan", "plan"]
 
@@ -131,6 +131,8 @@ _TIMM = {
     "MaybePILToTensor": "PILToTensor",
 }
 
+_MOST_FLOAT = 3.4028234663852886e38  # FLT_MAX
+
 _DTYPES = ("uint8", "float32", "float16", "bfloat16")
 _FILTERS = ("bilinear", "bicubic", "box", "hamming", "lanczos", "nearest")
 
@@ -200,6 +202,13 @@ def _number(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
         raise _refuse(where, f"expected a number, got {value!r}")
     return float(value)
+
+
+def _probability(value: Any, where: str) -> float:
+    read = _number(value, where)
+    if not 0 <= read <= 1:
+        raise _refuse(where, f"expected a probability, 0 to 1, got {value!r}")
+    return read
 
 
 def _pair(value: Any, where: str) -> list[float]:
@@ -501,13 +510,22 @@ def _holds_mixes(item: _Item) -> bool:
     return any(part.name in _MIXES for parts, _ in _members(item) for part in parts)
 
 
+def _mix_classes(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= value <= MOST_CLASSES:
+        raise _refuse(where, f"expected a whole number from 1 to {MOST_CLASSES}, got {value!r}")
+    return int(value)
+
+
 def _mix(item: _Item) -> Mix:
     """MixUp, CutMix, one of the two, or neither; behind all others."""
     if item.name in _MIXES:
-        alpha = _number(item.parameters.get("alpha", 1.0), f"{item.where}: {item.name}.alpha")
+        at = f"{item.where}: {item.name}"
+        alpha = _number(item.parameters.get("alpha", 1.0), f"{at}.alpha")
+        if not 0.01 <= alpha <= 100:
+            raise _refuse(f"{at}.alpha", f"expected the alpha of a Beta distribution, 0.01 to 100, got {alpha!r}")
         classes = item.parameters.get("num_classes")
         if classes is not None:
-            classes = _side(classes, f"{item.where}: {item.name}.num_classes")
+            classes = _mix_classes(classes, f"{at}.num_classes")
         return Mix(mixup=alpha, classes=classes) if item.name == "MixUp" else Mix(cutmix=alpha, classes=classes)
     members = _members(item)
     if any(part.name not in _MIXES for parts, _ in members for part in parts) or any(len(parts) > 1 for parts, _ in members):
@@ -517,7 +535,7 @@ def _mix(item: _Item) -> Mix:
     if len(members) != 1:
         raise _refuse(item.where, f"{item.name} may hold one of MixUp and CutMix; for either of the two write RandomChoice")
     made = _mix(members[0][0][0])
-    p = _number(item.parameters.get("p", 0.5), f"{item.where}: RandomApply.p") if item.name == "RandomApply" else 1.0
+    p = _probability(item.parameters.get("p", 0.5), f"{item.where}: RandomApply.p") if item.name == "RandomApply" else 1.0
     return dataclasses.replace(made, prob=p)
 
 
@@ -528,7 +546,9 @@ def _choice_of_mixes(item: _Item, members: "list[Optional[_Item]]") -> Mix:
     if not isinstance(chances, (list, tuple)) or len(chances) != len(members):
         raise _refuse(at, f"expected {len(members)} numbers, got {chances!r}")
     likely = {"MixUp": 0.0, "CutMix": 0.0}
-    total, made = sum(_number(chance, at) for chance in chances), Mix()
+    if min(_number(chance, at) for chance in chances) < 0:
+        raise _refuse(at, f"expected numbers from 0 on, got {chances!r}")
+    total, made = sum(chances), Mix()
     for member, chance in zip(members, chances):
         if member is None:
             continue
@@ -626,9 +646,17 @@ class _Reader:
             raise _refuse(item.where, "RandomErasing is there twice; leave one out")
         value = values.get("value", 0)
         random = value == "random"
-        channels = (0.0, 0.0, 0.0) if random else _channels(value, f"{item.where}: RandomErasing.value")
+        at = f"{item.where}: RandomErasing"
+        channels = (0.0, 0.0, 0.0) if random else _channels(value, f"{at}.value")
+        if max(map(abs, channels)) > _MOST_FLOAT:
+            raise _refuse(f"{at}.value", f"expected what a float32 can hold, got {value!r}")
         scale, ratio = values.get("scale", (0.02, 0.33)), values.get("ratio", (0.3, 3.3))
-        self.erase = Erase(values.get("p", 0.5), (scale[0], scale[1]), (ratio[0], ratio[1]), channels, random)
+        if not 0 <= scale[0] <= scale[1] <= 1:
+            raise _refuse(f"{at}.scale", f"expected shares of the area, 0 to 1, the smaller first, got {scale!r}")
+        if not 0 < ratio[0] <= ratio[1]:
+            raise _refuse(f"{at}.ratio", f"expected numbers above 0, the smaller first, got {ratio!r}")
+        p = _probability(values.get("p", 0.5), f"{at}.p")
+        self.erase = Erase(p, (scale[0], scale[1]), (ratio[0], ratio[1]), channels, random)
 
     def _convert(self, name: str, parameters: Mapping[str, Any], where: str) -> None:
         if name == "Normalize":
