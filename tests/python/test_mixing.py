@@ -318,10 +318,17 @@ class Refused(unittest.TestCase):
         self.argument('mixup, cutmix .* are of floats, and dtype="uint8"', mixup=1, dtype="uint8")
         self.argument("mixup does not go with zero_copy=True", mixup=1, zero_copy=True)
         self.argument("label_smoothing does not go with zero_copy=True", label_smoothing=0.1, zero_copy=True)
+        self.argument("num_classes is for soft labels", num_classes=3, zero_copy=True)
+        self.argument("mix_prob says something only with", mix_prob=0.5, zero_copy=True)
+        self.kind("mixup: expected 0 or None", mixup=np.ones(2), zero_copy=True)
+
+    def test_paths_that_are_no_text(self) -> None:
+        self.argument(r"labels\['manifest'\]: the path .* is not UTF-8", labels={"manifest": "/none\udcff.csv"})
+        self.refused("ArgumentError", "source: the path .* is not UTF-8", lambda: loader([("/none\udcff", 1), (support.dataset(), 1)]))
 
     def test_labels_beyond(self) -> None:
         with loader(mixup=1, num_classes=2) as made:
-            with self.assertRaisesRegex(penstock.ArgumentError, r"labels\[\d\] is 2, and options.classes 2"):
+            with self.assertRaisesRegex(penstock.ArgumentError, r"labels\[\d\] is 2, and num_classes 2"):
                 list(made)
 
     def test_no_classes(self) -> None:
@@ -381,6 +388,21 @@ class NamedStreams(unittest.TestCase):
         home.mkdir()
         with support.harness.Daemon(home, config="\n    ".join(["streams:\n  half:", *keys]) + "\n") as daemon:
             self.check(str(daemon.socket))
+
+    def test_refused(self) -> None:
+        """What a stream of uint8 in planes, and one of floats, cannot be asked for."""
+        home = support.folder / "planes"
+        home.mkdir()
+        keys = [f"source: {support.dataset()}", "batch_size: 8", f"image_size: {SIDE}"]
+        parts = ["\n    ".join([f"  {name}:", *keys, more]) for name, more in (("planes", "layout: NCHW"), ("floats", "dtype: float32"))]
+        with support.harness.Daemon(home, config="\n".join(["streams:", *parts]) + "\n") as daemon:
+            common = {"framework": "numpy", "socket": str(daemon.socket)}
+            with self.assertRaisesRegex(penstock.ArgumentError, "mixup, cutmix and RandomErasing are of floats, .* uint8 in planes"):
+                penstock.Stream("planes", mixup=1.0, **common)
+            with penstock.Stream("planes", label_smoothing=0.1, **common) as made:
+                self.assertEqual(next(iter(made))[1].shape, (8, CLASSES))
+            with self.assertRaisesRegex(penstock.ArgumentError, "dtype: the daemon makes .* float32"):
+                penstock.Stream("floats", zero_copy=True, dtype="uint8", **common)
 
     def check(self, socket: str) -> None:
         keys = {"framework": "numpy", "socket": socket}

@@ -254,6 +254,7 @@ def _daemon(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_a_copy(given: Mapping[str, Any], plan: transforms.Plan, dtype: Optional[str], device: str) -> Output:
+    mixing.read(given, None, None)  # numbers, and nothing that is passed over
     wrong = {
         "dtype": dtype not in (None, "uint8"),
         "framework": given["framework"] not in ("auto", "numpy"),
@@ -272,7 +273,8 @@ def _without_a_copy(given: Mapping[str, Any], plan: transforms.Plan, dtype: Opti
                 "it is, uint8 pixels in the order of rows: leave it out, or take zero_copy=False"
             )
     zero, one = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-    return Output("numpy", True, "uint8", True, zero, one, None, None)
+    said = () if dtype is None else ("dtype",)
+    return Output("numpy", True, "uint8", True, zero, one, None, None, None, said)
 
 
 def _normalisation(given: Mapping[str, Any], plan: transforms.Plan, dtype: str) -> "tuple[Any, Any]":
@@ -300,7 +302,7 @@ def _output(given: Mapping[str, Any], plan: transforms.Plan) -> Output:
     dtype = dtype or plan.dtype or "float32"
     mean, std = _normalisation(given, plan, dtype)
     made = mixing.read(given, plan.erase, plan.mix)
-    if made is not None and dtype == "uint8" and (made.erase or made.mix.mixup or made.mix.cutmix):
+    if made is not None and dtype == "uint8" and made.of_floats:
         raise ArgumentError(
             'mixup, cutmix and RandomErasing behind Normalize are of floats, and dtype="uint8" gives pixels as they are: '
             'leave out one of them, or take dtype="float32"'

@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from .errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["channels", "choice", "finite", "flag", "fraction", "is_number", "number", "seconds", "shown", "size", "text"]
+__all__ = ["channels", "choice", "finite", "flag", "fraction", "is_number", "number", "seconds", "shown", "size", "text", "unicode"]
 
 _MOST_BYTES = 2**63 - 1
 _SIZE = re.compile(r"\d+(\.\d+)?([KMGT](i?B)?|B)?", re.IGNORECASE)
@@ -64,6 +64,18 @@ def text(name: str, value: Any) -> str:
     if not value or "\0" in value:
         raise ArgumentError(f"{name}: expected a string that is not empty and has no zero byte, got {shown(value)}")
     return value
+
+
+def unicode(name: str, path: str) -> str:
+    """A path that JSON can hold."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise ArgumentError(
+            f"{name}: the path {shown(path)} is not UTF-8, which a request is written in: rename it, or name a symbolic "
+            "link to it"
+        ) from None
+    return path
 
 
 def finite(name: str, value: Any, expected: str) -> float:

@@ -24,7 +24,8 @@ _EXPECTED = (
 def _path(key: str, value: Any) -> str:
     if not isinstance(value, (str, os.PathLike)):
         raise ArgumentTypeError(f"labels[{key!r}]: expected the path of a file, got {checks.shown(value)}")
-    return os.path.abspath(os.path.expanduser(checks.text(f"labels[{key!r}]", os.fsdecode(value))))
+    name = f"labels[{key!r}]"
+    return checks.unicode(name, os.path.abspath(os.path.expanduser(checks.text(name, os.fsdecode(value)))))
 
 
 def _mapping(labels: Mapping[Any, Any]) -> str:

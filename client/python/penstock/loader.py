@@ -241,6 +241,11 @@ class Loader:
                 f"{', '.join(wrong)}: the daemon makes the images of {self._opening.source!r}, {dtype} "
                 f"{'in the order of pixels' if last else 'in planes'}: leave it out, or change it in its configuration"
             )
+        if dtype == "uint8" and output.mixing is not None and output.mixing.of_floats:
+            raise errors.ArgumentError(
+                f"mixup, cutmix and RandomErasing are of floats, and the daemon makes the images of {self._opening.source!r} "
+                "uint8 in planes: leave them out, or layout or dtype out of its configuration"
+            )
 
     def _make_arrays(self, dtype: str, channels_last: bool, converted: bool) -> frameworks.Arrays:
         output = self._opening.output
@@ -253,10 +258,11 @@ class Loader:
     def _make_reader(self, stream: _penstock.Stream) -> readers.Reader:
         output, info = self._opening.output, stream.info
         converted = bool(info["dtype"] or info["layout"])
+        if converted:
+            self._check_converted(info)
         if output.zero_copy:
             return readers.ViewReader(stream)
         if converted:
-            self._check_converted(info)
             dtype, channels_last = readers.DTYPES[info["dtype"]], info["layout"] == 0
         else:
             dtype, channels_last = output.dtype, output.channels_last

@@ -52,6 +52,11 @@ class Mixing:
     def soft(self) -> bool:
         return bool(self.mix.mixup or self.mix.cutmix or self.smoothing)
 
+    @property
+    def of_floats(self) -> bool:
+        """Whether images are changed, and not labels alone."""
+        return bool(self.mix.mixup or self.mix.cutmix or self.erase)
+
     def drawn(self) -> "dict[str, Any]":
         """For Mixer and Cuda alike."""
         mix, erase = self.mix, self.erase or Erase(p=0.0)

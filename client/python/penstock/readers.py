@@ -18,6 +18,7 @@ import numpy as np
 
 from ._penstock import Mixer, Pool, fill_images, fill_labels
 from .batch import SAMPLE, Told
+from .errors import ArgumentError
 from .frameworks import numpy_dtype
 from .views import SlotArray
 
@@ -85,14 +86,17 @@ class _Mixed:
         self.classes = mixing.classes_of(info)  # width of soft labels; 0: they stay as they are
         counted = 0 if info["label_type"] else self.classes
         self._mixer = Mixer(**drawn, classes=counted, smoothing=mixing.smoothing)
-        self._images = bool(drawn["mixup"] or drawn["cutmix"] or drawn["erase"])
+        self._images = mixing.of_floats
         self._layout = (dtype, channels_last)
 
     def labels(self, batch: Batch, block: Any) -> bytes:
         """Writes them, while the batch is held. What is to be done to its images."""
         rows = self._mixer.plan(batch)
         if self.classes:
-            self._mixer.labels(rows, batch, block)
+            try:
+                self._mixer.labels(rows, batch, block)
+            except ArgumentError as error:
+                raise ArgumentError(str(error).replace("options.classes", "num_classes")) from None
         else:
             fill_labels(batch, block)
         return rows

@@ -133,7 +133,7 @@ def _part(source: Any, weight: Any) -> "dict[str, Any]":
     value = checks.finite("source", weight, expected)
     if value <= 0:
         raise ArgumentError(f"source: expected {expected}, got {checks.shown(weight)}")
-    return {"source": os.path.abspath(text), "weight": int(value) if value == int(value) else value}
+    return {"source": checks.unicode("source", os.path.abspath(text)), "weight": int(value) if value == int(value) else value}
 
 
 def mixture(source: Any) -> Optional[str]:

@@ -92,7 +92,7 @@ class State:
 
     def check_fits(self, stream: State) -> None:
         """StateError where it belongs to another stream."""
-        what = {"fingerprint": "another dataset", "seed": "another seed", "order": "another order (shuffle, indices)"}
+        what = {"fingerprint": "another dataset", "seed": "another seed", "order": "another order (shuffle, indices, weights, repeats, ...)"}
         for key, belongs in what.items():
             mine, its = getattr(self, key), getattr(stream, key)
             if mine != its:
