@@ -104,6 +104,11 @@ static int label_keys_node(const struct yaml_text *text, const yaml_node_t *node
 	if (!node)
 		return yaml_fault(text, NULL, fault, "labels: it is empty");
 	int result = yaml_read_value(text, node, &label_word_key, &rule.from, fault);
+	if (result == -EINVAL && value)
+		return yaml_fault(text, node, fault,
+			"labels: expected auto, none, folder, cls or json, or a mapping such as "
+			"{manifest: /data/labels.csv}; got \"%.64s\"",
+			value);
 	if (!result)
 		*ret = rule;
 	return result;

@@ -55,7 +55,7 @@ static int shape_read_size(const struct yaml_text *text, const yaml_node_pair_t 
 {
 	static const struct yaml_key epoch_key = {"epoch", YAML_KEY_U32, .max = UINT32_MAX};
 	static const struct yaml_key side_key = {
-		"image_size", YAML_KEY_U32, .min = 1, .max = SHAPE_SIDE_MAX};
+		"size of an epoch", YAML_KEY_U32, .min = 1, .max = SHAPE_SIDE_MAX};
 	const yaml_node_t *at = yaml_node(text, pair->key);
 	uint32_t epoch, side;
 	int result = yaml_read_value(text, at, &epoch_key, &epoch, fault);

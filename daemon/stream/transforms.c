@@ -70,6 +70,21 @@ struct transforms_list {
 	uint32_t depth;
 };
 
+/* What torchvision's lists have besides, and is done elsewhere: what to do. */
+static const char *transforms_elsewhere(const char *name)
+{
+	static const char *const conversions[] = {"ToTensor", "ToImage", "PILToTensor",
+		"ToPureTensor", "ToDtype", "ConvertImageDtype", "Normalize"};
+	for (size_t i = 0; i < UTIL_COUNT(conversions); i++)
+		if (strcmp(name, conversions[i]) == 0)
+			return "trainers convert and normalise, or the stream does with dtype: "
+			       "float32, mean and std";
+	if (strcmp(name, "MixUp") == 0 || strcmp(name, "CutMix") == 0)
+		return "whole batches are mixed by trainers: mixup and cutmix of the Python "
+		       "loader, penstock_mix in C";
+	return NULL;
+}
+
 static int transforms_find(const struct yaml_text *text, const yaml_node_t *node,
 	enum transforms_kind *ret_kind, struct fault *fault)
 {
@@ -84,6 +99,10 @@ static int transforms_find(const struct yaml_text *text, const yaml_node_t *node
 			*ret_kind = (enum transforms_kind)i;
 			return 0;
 		}
+	const char *elsewhere = name ? transforms_elsewhere(name) : NULL;
+	if (elsewhere)
+		return yaml_fault(text, node, fault,
+			"%s is none of the daemon's operations: leave it out; %s", name, elsewhere);
 	near = name ? yaml_nearest(name, names) : NULL;
 	if (near)
 		return yaml_fault(text, node, fault,

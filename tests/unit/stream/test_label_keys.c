@@ -73,7 +73,8 @@ static void test_taken(void **state)
 static void test_refused(void **state)
 {
 	(void)state;
-	refuses("yes", "expected auto, none, folder, cls or json");
+	refuses("yes", "expected auto, none, folder, cls or json, or a mapping such as {manifest: "
+		       "/data/labels.csv}; got \"yes\"");
 	refuses("[cls]", "labels");
 	refuses("{}", "a mapping with json, manifest or classes");
 	refuses("{type: class}", "a mapping with json, manifest or classes");

@@ -150,7 +150,8 @@ static void refuses_in_sentences(void **state)
 			"1:25: image_size: expected the size that epoch 0 has among them, as in "
 			"{0: 128, 16: 192}"},
 		{"{source: x, image_size: {0: 128, 4: 0}}",
-			"1:37: image_size: image_size: expected a whole number from 1 to 2048"},
+			"1:37: image_size: size of an epoch: expected a whole number from 1 to "
+			"2048"},
 		{"{source: x, image_size: {0: 128, 4: 2049}}", "1:37: image_size"},
 		{"{source: x, image_size: {0: 128, -1: 160}}",
 			"1:34: image_size: epoch: expected a whole number from 0 to 4294967295"},

@@ -233,7 +233,8 @@ static void refuses_in_sentences(void **state)
 		{"{source: x, train: 1}",
 			"open request:1:20: train: expected true or false, got \"1\""},
 		{"{source: x, labels: txt}", "open request:1:21: labels: expected auto, none, "
-					     "folder, cls or json, got \"txt\""},
+					     "folder, cls or json, or a mapping such as {manifest: "
+					     "/data/labels.csv}; got \"txt\""},
 		{"{source: x, on_broken: skip}", "open request:1:24: on_broken: expected "
 						 "substitute, mark or fail, got \"skip\""},
 		{"{source: x, decode: faster}",

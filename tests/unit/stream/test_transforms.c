@@ -635,6 +635,14 @@ static void refuses_transforms(void **state)
 			"[RandomResizedCrop: {size: 224}, RandomHorizontalFlip]"},
 		{"[FiveCrop]", "2:14: transforms: there is no operation \"FiveCrop\"; there "
 			       "are " OPERATIONS},
+		{"[CenterCrop: {size: 3}, Normalize: {mean: [0.5, 0.5, 0.5]}]",
+			"2:37: transforms: Normalize is none of the daemon's operations: leave it "
+			"out; trainers convert and normalise, or the stream does with dtype: "
+			"float32, mean and std"},
+		{"[CenterCrop: {size: 3}, MixUp: {alpha: 0.2}]",
+			"2:37: transforms: MixUp is none of the daemon's operations: leave it out; "
+			"whole batches are mixed by trainers: mixup and cutmix of the Python "
+			"loader, penstock_mix in C"},
 		{"[[FiveCrop]: 3]",
 			"2:14: transforms: there is no operation \"\"; there are " OPERATIONS},
 		{"[CenterCrop: {size: 3}, ColourJitter]",
@@ -711,9 +719,11 @@ static void refuses_transforms(void **state)
 			"comes first, and only once"},
 		{"[RandomHorizontalFlip, RandomResizedCrop: {size: 3}]",
 			"2:14: transforms: RandomHorizontalFlip cannot come first: it comes behind "
-			"what gives images their size"},
+			"what gives images their size (RandomResizedCrop, Resize, CenterCrop, "
+			"RandomCrop)"},
 		{"[ColorJitter]", "2:14: transforms: ColorJitter cannot come first: it comes "
-				  "behind what gives images their size"},
+				  "behind what gives images their size (RandomResizedCrop, Resize, "
+				  "CenterCrop, RandomCrop)"},
 		{"[RandomErasing]", "2:14: transforms: RandomErasing cannot come first: it comes "
 				    "last, and only once"},
 		{"[CenterCrop: {size: 3}, RandomErasing, RandomInvert]",
