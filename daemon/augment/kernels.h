@@ -8,6 +8,10 @@
  *                     kernels_avx512_body.h and kernels_neon.c
  *   kernels_walk_body.h
  *                     `walk`, for all files of x86-64
+ *   kernels_place_body.h
+ *                     `bilinear` and `bicubic` in plain C, also NEON's
+ *   kernels_place_avx2.h
+ *                     the same for all files of x86-64
  *   kernels_vnni.c    the same as AVX-512, and tables of 256 looked up in registers (VBMI)
  *
  * Pixels are R, G, B, one behind the other. Where `to` and `from` are both given they may be the
@@ -17,6 +21,7 @@
 
 #include "base/fault.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +34,15 @@ struct augment_walk {
 	const uint8_t *from;
 	uint32_t row; /* bytes, below 2^15 */
 	int32_t x, y, dx, dy;
+};
+
+/* An image seen through a matrix, as Pillow takes it: 6 numbers, or 8 with perspective. */
+struct augment_warp {
+	const uint8_t *from;
+	uint32_t width, height; /* 1 .. 2048 */
+	const double *matrix;
+	bool perspective;
+	uint8_t fill[3]; /* what is outside */
 };
 
 /* A box that ends within pixels; weights of 24 bits. */
@@ -74,6 +88,12 @@ struct augment_kernels {
 	/* `count` pixels of a walk, all of them in the image; the byte behind each one is readable.
 	 */
 	void (*walk)(uint8_t *to, const struct augment_walk *walk, size_t count);
+	/* `count` pixels of row y of what is seen, from x on, between 4 or 16 pixels of the image;
+	 * any numbers may be in the matrix. */
+	void (*bilinear)(
+		uint8_t *to, const struct augment_warp *warp, uint32_t x, uint32_t y, size_t count);
+	void (*bicubic)(
+		uint8_t *to, const struct augment_warp *warp, uint32_t x, uint32_t y, size_t count);
 	/* A row of Pillow's box blur down: `sums` moves on by one row, from `leave` to `enter`, and
 	 * is weighed together with `before` and `behind`, the rows at either end; 24 bits. */
 	void (*box_down)(uint8_t *to, uint32_t *sums, const uint8_t *const rows[4],

@@ -2,6 +2,7 @@
  * kernels.h, and kernels_vec_body.h for what the names here mean. */
 #ifdef __AVX2__
 #include "augment/kernels_body.h"
+#include "augment/kernels_place_avx2.h"
 #include "augment/kernels_walk_body.h"
 
 #include <immintrin.h>
@@ -125,6 +126,8 @@ const struct augment_kernels augment_kernels_avx2 = {
 	.box_down = body_box_down,
 	.box_across = body_box_across,
 	.walk = walk_avx2,
+	.bilinear = place_bilinear_avx2,
+	.bicubic = place_bicubic_avx2,
 };
 #else
 typedef int augment_kernels_avx2_empty;

@@ -1,5 +1,6 @@
 /* kernels_c: for the processor that the whole build is for; see kernels.h. */
 #include "augment/kernels_body.h"
+#include "augment/kernels_place_body.h"
 
 #include <math.h>
 
@@ -123,4 +124,6 @@ const struct augment_kernels augment_kernels_c = {
 	.box_down = body_box_down,
 	.box_across = body_box_across,
 	.walk = body_walk,
+	.bilinear = body_bilinear,
+	.bicubic = body_bicubic,
 };

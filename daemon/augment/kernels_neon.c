@@ -2,6 +2,7 @@
  * kernels.h, and kernels_vec_body.h for what the names here mean. */
 #ifdef __aarch64__
 #include "augment/kernels_body.h"
+#include "augment/kernels_place_body.h"
 
 #include <arm_neon.h>
 
@@ -119,6 +120,8 @@ const struct augment_kernels augment_kernels_neon = {
 	.box_down = body_box_down,
 	.box_across = body_box_across,
 	.walk = body_walk,
+	.bilinear = body_bilinear,
+	.bicubic = body_bicubic,
 };
 #else
 typedef int augment_kernels_neon_empty;

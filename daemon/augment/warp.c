@@ -5,23 +5,21 @@
  *   NEAREST, no shear     x and y by themselves, each a sum of steps in double (ImagingScaleAffine)
  *   NEAREST, AFFINE       whole numbers of 16.16 bits, where all corners fit (affine_fixed)
  *                         otherwise sums of steps in double
- *   everything else       the place of each pixel from the matrix, in double
+ *   everything else       the place of each pixel from the matrix, in double; what is filtered
+ *                         is the kernels', row by row
  *
  * The first two are what RandAugment and its kin consist of, nearly half of their operations: of
  * each row the part that lies within the source is found by dividing once, and the loop over it
- * asks nothing. Everything else decides pixel by pixel. What lies outside is `fill`; nothing is
- * blended with it. */
+ * asks nothing. Everything else decides pixel by pixel, or a few pixels at a time. What lies
+ * outside is `fill`; nothing is blended with it. */
 #include "augment/warp.h"
 
 #include "augment/kernels.h"
 #include "base/util.h"
 
 #include <assert.h>
-#include <float.h>
 #include <math.h>
 #include <string.h>
-
-_Static_assert(FLT_EVAL_METHOD == 0, "double arithmetic must be done in double");
 
 enum { WARP_PIXEL = 3, WARP_FRACTION = 16, WARP_ONE = 1 << WARP_FRACTION };
 
@@ -278,6 +276,13 @@ static void warp_fixed(const struct warp *warp)
 
 /* --- nearest, where those do not fit --- */
 
+/* The pixel of the source around a place, or what is outside. */
+static const uint8_t *warp_pixel(const struct warp *warp, double at_x, double at_y)
+{
+	int32_t x = warp_nearest(at_x, warp->width), y = warp_nearest(at_y, warp->height);
+	return x < 0 || y < 0 ? warp->op->fill : warp_from(warp, (uint32_t)x, (uint32_t)y);
+}
+
 static void warp_summed(const struct warp *warp)
 {
 	const double *m = warp->op->matrix;
@@ -285,131 +290,52 @@ static void warp_summed(const struct warp *warp)
 	for (uint32_t y = 0; y < warp->height; y++, row_x += m[1], row_y += m[4]) {
 		double at_x = row_x, at_y = row_y;
 		for (uint32_t x = 0; x < warp->width; x++, at_x += m[0], at_y += m[3]) {
-			int32_t from_x = warp_nearest(at_x, warp->width);
-			int32_t from_y = warp_nearest(at_y, warp->height);
-			const uint8_t *from =
-				from_x < 0 || from_y < 0
-					? warp->op->fill
-					: warp_from(warp, (uint32_t)from_x, (uint32_t)from_y);
-			memcpy(warp_to(warp, x, y), from, WARP_PIXEL);
+			memcpy(warp_to(warp, x, y), warp_pixel(warp, at_x, at_y), WARP_PIXEL);
 		}
 	}
 }
 
-/* --- any filter, each pixel's place by itself --- */
+/* --- each pixel's place by itself --- */
 
-/* A place in the source. Not outside is also what is no number: Pillow goes on with it, and what it
- * makes of it is black. */
-struct warp_place {
-	double x, y;
-};
-
-static bool warp_outside(const struct warp *warp, struct warp_place at)
+static struct augment_warp warp_for_kernels(const struct warp *warp)
 {
-	return at.x < 0 || at.x >= warp->width || at.y < 0 || at.y >= warp->height;
+	const uint8_t *fill = warp->op->fill;
+	return (struct augment_warp){.from = warp->from,
+		.width = warp->width,
+		.height = warp->height,
+		.matrix = warp->op->matrix,
+		.perspective = warp->op->kind == OP_PERSPECTIVE,
+		.fill = {fill[0], fill[1], fill[2]}};
 }
 
-static struct warp_place warp_affine_place(const double *m, double x, double y)
+static void warp_filtered(const struct warp *warp)
 {
-	return (struct warp_place){m[0] * x + m[1] * y + m[2], m[3] * x + m[4] * y + m[5]};
-}
-
-static struct warp_place warp_perspective_place(const double *m, double x, double y)
-{
-	double share = m[6] * x + m[7] * y + 1;
-	struct warp_place at = warp_affine_place(m, x, y);
-	return (struct warp_place){at.x / share, at.y / share};
-}
-
-/* Pixels around a place: `taps` of them from the first on, those beyond an edge being the edge's;
- * and how far it is from the second to the third, or the first to the second of two. */
-struct warp_taps {
-	size_t offset[4];
-	double part;
-};
-
-static void warp_taps(double at, unsigned taps, uint32_t side, size_t stride, struct warp_taps *ret)
-{
-	double middle = at - 0.5; /* -0.5 and more */
-	int32_t first = middle < 0 ? -1 : (int32_t)middle, from = first - (int32_t)(taps / 2 - 1);
-	ret->part = middle - first;
-	for (unsigned i = 0; i < taps; i++) {
-		int32_t place = UTIL_MIN(UTIL_MAX(from + (int32_t)i, 0), (int32_t)side - 1);
-		ret->offset[i] = (size_t)place * stride;
-	}
-}
-
-static double warp_linear(const double v[2], double part)
-{
-	return v[0] + (v[1] - v[0]) * part;
-}
-
-static double warp_cubic(const double v[4], double part)
-{
-	double p2 = -v[0] + v[2];
-	double p3 = 2 * (v[0] - v[1]) + v[2] - v[3];
-	double p4 = -v[0] + v[1] - v[2] + v[3];
-	return v[1] + part * (p2 + part * (p3 + part * p4));
-}
-
-static void warp_bilinear(const struct warp *warp, struct warp_place at, uint8_t *to)
-{
-	struct warp_taps x, y;
-	warp_taps(at.x, 2, warp->width, WARP_PIXEL, &x);
-	warp_taps(at.y, 2, warp->height, warp->row, &y);
-	for (unsigned c = 0; c < WARP_PIXEL; c++) {
-		double down[2];
-		for (unsigned i = 0; i < 2; i++) {
-			const uint8_t *from = warp->from + y.offset[i] + c;
-			double across[2] = {from[x.offset[0]], from[x.offset[1]]};
-			down[i] = warp_linear(across, x.part);
-		}
-		to[c] = (uint8_t)warp_linear(down, y.part);
-	}
-}
-
-static void warp_bicubic(const struct warp *warp, struct warp_place at, uint8_t *to)
-{
-	struct warp_taps x, y;
-	warp_taps(at.x, 4, warp->width, WARP_PIXEL, &x);
-	warp_taps(at.y, 4, warp->height, warp->row, &y);
-	for (unsigned c = 0; c < WARP_PIXEL; c++) {
-		double down[4];
-		for (unsigned i = 0; i < 4; i++) {
-			const uint8_t *from = warp->from + y.offset[i] + c;
-			double across[4] = {from[x.offset[0]], from[x.offset[1]], from[x.offset[2]],
-				from[x.offset[3]]};
-			down[i] = warp_cubic(across, x.part);
-		}
-		double value = warp_cubic(down, y.part);
-		to[c] = (uint8_t)UTIL_MIN(UTIL_MAX(value, 0.0), 255.0);
-	}
-}
-
-static void warp_pixel(const struct warp *warp, struct warp_place at, uint8_t *to)
-{
-	enum weights_filter filter = warp->op->filter;
-	bool number = at.x == at.x && at.y == at.y;
-	if (warp_outside(warp, at) || (!number && filter == WEIGHTS_NEAREST))
-		memcpy(to, warp->op->fill, WARP_PIXEL);
-	else if (!number)
-		memset(to, 0, WARP_PIXEL);
-	else if (filter == WEIGHTS_BILINEAR)
-		warp_bilinear(warp, at, to);
-	else if (filter == WEIGHTS_BICUBIC)
-		warp_bicubic(warp, at, to);
-	else
-		memcpy(to, warp_from(warp, (uint32_t)at.x, (uint32_t)at.y), WARP_PIXEL);
-}
-
-typedef struct warp_place warp_place_fn(const double *matrix, double x, double y);
-
-static void warp_each(const struct warp *warp, warp_place_fn *place)
-{
+	const struct augment_warp told = warp_for_kernels(warp);
+	bool bilinear = warp->op->filter == WEIGHTS_BILINEAR;
 	for (uint32_t y = 0; y < warp->height; y++)
-		for (uint32_t x = 0; x < warp->width; x++)
-			warp_pixel(warp, place(warp->op->matrix, x + 0.5, y + 0.5),
-				warp_to(warp, x, y));
+		(bilinear ? warp->kernels->bilinear : warp->kernels->bicubic)(
+			warp_to(warp, 0, y), &told, 0, y, warp->width);
+}
+
+static void warp_perspective_nearest(const struct warp *warp)
+{
+	const double *m = warp->op->matrix;
+	for (uint32_t y = 0; y < warp->height; y++)
+		for (uint32_t x = 0; x < warp->width; x++) {
+			double u = x + 0.5, v = y + 0.5, share = m[6] * u + m[7] * v + 1;
+			double at_x = (m[0] * u + m[1] * v + m[2]) / share;
+			double at_y = (m[3] * u + m[4] * v + m[5]) / share;
+			memcpy(warp_to(warp, x, y), warp_pixel(warp, at_x, at_y), WARP_PIXEL);
+		}
+}
+
+/* Shifts by whole pixels, which are most of those that policies make, have nothing to be filtered:
+ * all sums and parts are exact. */
+static bool warp_is_shift(const double *m)
+{
+	double far = 1 << WARP_FRACTION;
+	return m[0] == 1 && m[1] == 0 && m[3] == 0 && m[4] == 1 && fabs(m[2]) < far &&
+	       fabs(m[5]) < far && m[2] == floor(m[2]) && m[5] == floor(m[5]);
 }
 
 /* --- */
@@ -417,8 +343,8 @@ static void warp_each(const struct warp *warp, warp_place_fn *place)
 static void warp_affine(const struct warp *warp, void *scratch)
 {
 	const double *m = warp->op->matrix;
-	if (warp->op->filter != WEIGHTS_NEAREST)
-		warp_each(warp, warp_affine_place);
+	if (warp->op->filter != WEIGHTS_NEAREST && !warp_is_shift(m))
+		warp_filtered(warp);
 	else if (m[1] == 0 && m[3] == 0)
 		warp_scale(warp, scratch);
 	else if (warp_fits(warp))
@@ -456,7 +382,10 @@ void warp_apply(
 		warp_affine(&warp, apply->scratch);
 		break;
 	case OP_PERSPECTIVE:
-		warp_each(&warp, warp_perspective_place);
+		if (op->filter == WEIGHTS_NEAREST)
+			warp_perspective_nearest(&warp);
+		else
+			warp_filtered(&warp);
 		break;
 	default:
 		assert(!"an op that moves pixels");

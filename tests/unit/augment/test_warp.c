@@ -1,6 +1,7 @@
-/* What moves pixels: each kernel of `walk` against plain C, within guards; every way of a transform
- * against Pillow's own steps told pixel by pixel, over odd sizes and matrices that nobody should
- * have; transposes; golden hashes of Pillow's bytes (warp_golden.py). */
+/* What moves pixels: each kernel of `walk`, `bilinear` and `bicubic` against plain C, within
+ * guards, the image ending where no byte can be read; every way of a transform against Pillow's own
+ * steps told pixel by pixel, over odd sizes and matrices that nobody should have; transposes;
+ * golden hashes of Pillow's bytes (warp_golden.py). */
 #include "augment/kernels.h"
 #include "augment/warp.h"
 #include "base/hash.h"
@@ -10,6 +11,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -220,6 +223,154 @@ static void twin_pixel(
 	}
 }
 
+/* --- filtering kernels --- */
+
+/* An image whose last byte is the last one of its page; the page behind it cannot be read. */
+struct fenced {
+	struct op_image image;
+	uint8_t *pages;
+	size_t bytes;
+};
+
+static struct fenced fenced_new(uint32_t width, uint32_t height)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)3 * width * height;
+	struct fenced fenced = {.bytes = (bytes + page - 1) / page * page};
+	fenced.pages = mmap(NULL, fenced.bytes + page, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(fenced.pages != MAP_FAILED);
+	assert_int_equal(mprotect(fenced.pages + fenced.bytes, page, PROT_NONE), 0);
+	fenced.image = (struct op_image){fenced.pages + fenced.bytes - bytes, width, height};
+	for (size_t i = 0; i < bytes; i++)
+		fenced.image.pixels[i] = (uint8_t)(random_below(4) ? random_next() : 255);
+	return fenced;
+}
+
+static void fenced_free(const struct fenced *fenced)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	assert_int_equal(munmap(fenced->pages, fenced->bytes + page), 0);
+}
+
+/* What keeps the middle where it is. */
+static void matrix_centre(double *m, const struct op_image *image)
+{
+	double x = image->width * 0.5, y = image->height * 0.5;
+	m[2] += x - m[0] * x - m[1] * y;
+	m[5] += y - m[3] * x - m[4] * y;
+}
+
+enum {
+	MATRIX_TURN,
+	MATRIX_SHEAR_X,
+	MATRIX_SHEAR_Y,
+	MATRIX_SHIFT,
+	MATRIX_WHOLE,
+	MATRIX_NEAR,
+	MATRIX_FLAT,
+	MATRIX_VIEW,
+	MATRIX_ODD,
+	MATRICES
+};
+
+/* Matrices as recipes have them, and singular, huge, no numbers. */
+static void matrix_random(double *m, unsigned kind, const struct op_image *image)
+{
+	static const double beyond[] = {0, -0.0, 1, -1, 0.5, 1e-300, 1e9, -1e9, 1e300, -1e300,
+		2147483648.0, 5e-324, INFINITY, -INFINITY, NAN};
+	double angle = random_unit() * 4, width = image->width, height = image->height;
+	memcpy(m, (double[OP_MATRIX]){1, 0, 0, 0, 1, 0}, OP_MATRIX * sizeof(*m));
+	if (kind == MATRIX_TURN) {
+		m[0] = m[4] = cos(angle);
+		m[1] = sin(angle);
+		m[3] = -m[1];
+	} else if (kind == MATRIX_SHEAR_X) {
+		m[1] = random_unit();
+	} else if (kind == MATRIX_SHEAR_Y) {
+		m[3] = random_unit();
+	} else if (kind == MATRIX_SHIFT) {
+		m[2] = random_unit() * width;
+		m[5] = random_unit() * height;
+	} else if (kind == MATRIX_WHOLE) {
+		m[2] = floor(random_unit() * width);
+		m[5] = floor(random_unit() * height);
+	} else if (kind == MATRIX_NEAR) { /* around places where a tap, a part or the image ends */
+		m[2] = ((double)random_below(5) - 2) / 2 + random_unit() * 0x1p-50;
+		m[5] = ((double)random_below(5) - 2) / 2 + random_unit() * 0x1p-50;
+	} else if (kind == MATRIX_FLAT) { /* singular: one line, or one place, often the last */
+		m[0] = random_below(2);
+		m[4] = 0;
+		m[2] = m[0] > 0 ? 0 : width - random_unit() * random_unit() * 2;
+		m[5] = height - fabs(random_unit()) * 2;
+	} else if (kind == MATRIX_VIEW) {
+		for (unsigned i = 0; i < OP_MATRIX; i++)
+			m[i] += random_unit() * (i < 6 ? 0.3 : 1 / (width + height));
+	} else {
+		for (unsigned i = 0; i < OP_MATRIX; i++)
+			if (random_below(3))
+				m[i] = beyond[random_below(UTIL_COUNT(beyond))];
+	}
+	if (kind <= MATRIX_SHEAR_Y && random_below(2))
+		matrix_centre(m, image);
+}
+
+typedef void filter_fn(
+	uint8_t *to, const struct augment_warp *warp, uint32_t x, uint32_t y, size_t count);
+
+/* Which kernel of `kernels` op is for. */
+static filter_fn *filter_of(const struct augment_kernels *kernels, const struct op *op)
+{
+	return op->filter == WEIGHTS_BILINEAR ? kernels->bilinear : kernels->bicubic;
+}
+
+/* Part of a row. */
+static void check_filter(const struct op *op, const struct op_image *image)
+{
+	const struct augment_warp warp = {.from = image->pixels,
+		.width = image->width,
+		.height = image->height,
+		.matrix = op->matrix,
+		.perspective = op->kind == OP_PERSPECTIVE,
+		.fill = {op->fill[0], op->fill[1], op->fill[2]}};
+	uint32_t y = random_below(image->height), x = random_below(image->width) / 2;
+	uint32_t count = image->width - x - random_below(image->width - x);
+	size_t bytes = (size_t)3 * count;
+	uint8_t *want = guarded_new(bytes);
+	for (uint32_t i = 0; i < count; i++)
+		twin_pixel(op, image, x + i, y, want + (size_t)3 * i);
+	for (unsigned k = 0; augment_kernels_at(k); k++) {
+		uint8_t *got = guarded_new(bytes);
+		filter_of(augment_kernels_at(k), op)(got, &warp, x, y, count);
+		if (memcmp(got, want, bytes) != 0)
+			fail_msg("%s, filter %d, %u x %u, row %u from %u",
+				augment_kernels_at(k)->name, (int)op->filter, image->width,
+				image->height, y, x);
+		guarded_free(got, bytes);
+	}
+	guarded_free(want, bytes);
+}
+
+static void test_filters(void **state)
+{
+	static const uint32_t of[][2] = {{1, 1}, {1, 2}, {2, 1}, {1, 31}, {31, 1}, {2, 2}, {3, 3},
+		{4, 4}, {5, 4}, {8, 9}, {9, 8}, {17, 16}, {223, 225}, {224, 224}, {2048, 1},
+		{1, 2048}, {2048, 2}};
+	(void)state;
+	for (unsigned i = 0; i < UTIL_COUNT(of); i++) {
+		struct fenced fenced = fenced_new(of[i][0], of[i][1]);
+		for (unsigned turn = 0; turn < MATRICES * 80; turn++) {
+			struct op op = {.kind = turn / MATRICES % 3 ? OP_AFFINE : OP_PERSPECTIVE,
+				.filter = turn / MATRICES % 2 ? WEIGHTS_BILINEAR : WEIGHTS_BICUBIC,
+				.fill = {(uint8_t)random_next(), (uint8_t)random_next(), 9}};
+			matrix_random(op.matrix, turn % MATRICES, &fenced.image);
+			check_filter(&op, &fenced.image);
+		}
+		fenced_free(&fenced);
+	}
+}
+
+/* --- whole images --- */
+
 static struct apply apply_new(unsigned kernels, uint32_t side)
 {
 	struct apply apply = {.kernels = augment_kernels_at(kernels)};
@@ -290,6 +441,26 @@ static void test_transforms(void **state)
 			op.matrix[entry] = random_entry(kind, entry, &image);
 		check_op(&op, &image);
 		free(image.pixels);
+	}
+}
+
+/* Images as they are in training, by what filters and by what it is left out for. */
+static void test_filtered_images(void **state)
+{
+	static const uint32_t of[][2] = {
+		{1, 1}, {2, 2}, {1, 7}, {7, 1}, {64, 64}, {223, 225}, {2048, 1}};
+	(void)state;
+	for (unsigned i = 0; i < UTIL_COUNT(of); i++) {
+		struct fenced fenced = fenced_new(of[i][0], of[i][1]);
+		for (unsigned turn = 0; turn < MATRICES * 2; turn++) {
+			struct op op = {
+				.kind = turn % MATRICES == MATRIX_VIEW ? OP_PERSPECTIVE : OP_AFFINE,
+				.filter = turn / MATRICES ? WEIGHTS_BILINEAR : WEIGHTS_BICUBIC,
+				.fill = {7, 7, (uint8_t)random_next()}};
+			matrix_random(op.matrix, turn % MATRICES, &fenced.image);
+			check_op(&op, &fenced.image);
+		}
+		fenced_free(&fenced);
 	}
 }
 
@@ -379,7 +550,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_walk),
+		cmocka_unit_test(test_filters),
 		cmocka_unit_test(test_transforms),
+		cmocka_unit_test(test_filtered_images),
 		cmocka_unit_test(test_transposes),
 		cmocka_unit_test(test_golden),
 	};
