@@ -133,8 +133,8 @@ static int mix_check_labels(const struct penstock_mix *mix, const int64_t *label
 	for (uint32_t i = 0; i < samples; i++) {
 		if (labels[i] >= (int64_t)mix->classes)
 			return error_set(-EINVAL,
-				"labels[%u] is %lld, and options.classes %u: expected a label "
-				"below it",
+				"labels[%u] is %lld, and options.classes %u (num_classes in "
+				"Python): expected a label below it",
 				i, (long long)labels[i], mix->classes);
 	}
 	return 0;

@@ -232,7 +232,7 @@ class Labels(unittest.TestCase):
                 self.assertEqual(soft.labels.shape, (8, 2))
                 low = np.minimum(batch.labels, np.roll(batch.labels, 1, 0)) - 1e-4
                 self.assertTrue((soft.labels >= low).all())
-        with self.assertRaisesRegex(penstock.ArgumentError, "label_smoothing is for labels that are classes"):
+        with self.assertRaisesRegex(penstock.ArgumentError, "label_smoothing is for labels that are one class each"):
             loader(source, labels=said, label_smoothing=0.1)
         with self.assertRaisesRegex(penstock.ArgumentError, "num_classes is 7, and the dataset's labels have 2 floats"):
             loader(source, labels=said, mixup=1.0, num_classes=7)

@@ -312,8 +312,8 @@ class Refused(unittest.TestCase):
                            (("GaussianNoise", {}), "'GaussianNoise' is not supported")):
             short = item if isinstance(item, str) else item[0] if isinstance(item, tuple) else type(item).__name__
             with self.subTest(name=name):
-                self.refused([crop, item], f"transforms[1]: {name}", "supported are RandomResizedCrop, Resize, CenterCrop",
-                             "Apply it to the batch instead", f"`images = v2.{short}(...)(images)`")
+                self.refused([crop, item], f"transforms[1]: {name}", "Supported are RandomResizedCrop, Resize, CenterCrop",
+                             "apply it to the batch instead", f"`images = v2.{short}(...)(images)`")
 
     def test_functions_and_other_things(self) -> None:
         class MyCrop(type(resized_crop())):  # type: ignore[misc]
@@ -332,6 +332,7 @@ class Refused(unittest.TestCase):
         self.refused([{"CenterCrop": {"size": 1}, "Resize": {"size": 1}}], "expected one operation", "got 2")
         self.refused([{"CenterCrop": 3}], "transforms[0]: CenterCrop: expected a mapping of its parameters, got 3")
         self.refused([{3: {}}], "3 is not supported")
+        self.refused(["3Augment"], "'3Augment' is not supported; apply it to the batch", "`images = f(images)`")
         self.refused(["ColourJitter"], "transforms[0]: there is no 'ColourJitter': did you mean 'ColorJitter'?")
         self.refused(["RandomResizedcrop"], "transforms[0]: there is no 'RandomResizedcrop': did you mean 'RandomResizedCrop'?")
 

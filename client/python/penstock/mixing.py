@@ -81,8 +81,8 @@ class Mixing:
         if info["label_type"]:
             if self.smoothing:
                 raise ArgumentError(
-                    "label_smoothing is for labels that are classes, and those of this dataset are floats: smooth them "
-                    "in the loop"
+                    "label_smoothing is for labels that are one class each, and those of this dataset are multi-hot or floats: "
+                    "leave it out, and smooth them in the loop"
                 )
             if given not in (None, width):
                 raise ArgumentError(f"num_classes is {given}, and the dataset's labels have {width} floats: leave it out")

@@ -95,6 +95,12 @@ def _list(sources: Sequence[Any]) -> str:
                 f"source: {path} has a brace or a comma, and cannot be one of a list: a list is handed on as one "
                 "brace pattern; name the tars by a glob instead"
             )
+    folders = [path for path in paths if os.path.isdir(path)]
+    if folders and len(paths) > 1:
+        raise ArgumentError(
+            f"source: {folders[0]} is a folder, and a list is of tars: for a mix of several datasets say how much each "
+            f"gives, as in [({folders[0]!r}, 0.5), ...]"
+        )
     return paths[0] if len(paths) == 1 else _braces([os.path.abspath(path) for path in paths])
 
 

@@ -192,9 +192,9 @@ def _unsupported(item: Any, where: str) -> ArgumentError:
 
 def _on_the_batch(line: str) -> str:
     return (
-        f"supported are {_SUPPORTED}. Apply it to the batch instead: leave it out of transforms, and in the loop write "
-        f"`{line}` (from torchvision.transforms import v2; torchvision draws once for the whole batch, and "
-        'changes of colour want pixels that are not normalised: dtype="uint8")'
+        f"apply it to the batch instead: leave it out of transforms, and in the loop write `{line}` "
+        "(from torchvision.transforms import v2; torchvision draws once for the whole batch, and changes of colour want "
+        f'pixels that are not normalised: dtype="uint8"). Supported are {_SUPPORTED}'
     )
 
 
@@ -423,7 +423,8 @@ def _named(name: Any, parameters: Mapping[str, Any], where: str) -> _Item:
         near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.85)
         if near:
             raise _refuse(where, f"there is no {name!r}: did you mean {near[0]!r}?")
-        raise _refuse(where, f"{name!r} is not supported; {_on_the_batch(f'images = v2.{name}(...)(images)')}")
+        line = f"images = v2.{name}(...)(images)" if str(name).isidentifier() else "images = f(images)"
+        raise _refuse(where, f"{name!r} is not supported; {_on_the_batch(line)}")
     _check_parameters(name, known, parameters, where)
     return _Item(name, parameters, where)
 
