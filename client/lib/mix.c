@@ -68,17 +68,33 @@ static struct mixplan mix_settings(const struct penstock_mix_options *options)
 	};
 }
 
-int penstock_mix_new(const struct penstock_mix_options *options, struct penstock_mix **ret_mix)
+/* As open.c has it: what a later release added must be unset. */
+static int mix_check_size(const struct penstock_mix_options *options)
 {
-	if (!options || options->size < sizeof *options)
+	if (!options || options->size < sizeof *options || options->size > 16 * sizeof *options)
 		return error_set(-EINVAL,
 			"the options were not prepared: call penstock_mix_options_init first");
+	for (size_t i = sizeof *options; i < options->size; i++) {
+		if (((const unsigned char *)options)[i])
+			return error_set(-EINVAL,
+				"the application sets an option of mixing that libpenstock %s does "
+				"not know: install the release that it was built with",
+				PENSTOCK_VERSION);
+	}
+	return 0;
+}
+
+int penstock_mix_new(const struct penstock_mix_options *options, struct penstock_mix **ret_mix)
+{
+	int result = mix_check_size(options);
+	if (result < 0)
+		return result;
 	struct penstock_mix made = {.plan = mix_settings(options),
 		.erase_random = options->erase_random,
 		.classes = options->classes,
 		.smoothing = options->smoothing};
 	memcpy(made.erase_value, options->erase_value, sizeof made.erase_value);
-	int result = mixplan_check(&made.plan);
+	result = mixplan_check(&made.plan);
 	if (result == 0)
 		result = mix_check_rest(options);
 	if (result == 0)
@@ -117,12 +133,20 @@ void penstock_mix_plan(const struct penstock_mix *mix, const struct penstock_str
 
 /* ---- labels ---- */
 
-static int mix_check_views(uint32_t count, uint32_t views)
+/* Labels are read at the partners' places: fewer rows than were planned name others. */
+static int mix_check_rows(const struct penstock_mix_row *rows, uint32_t count, uint32_t views)
 {
-	if (views && count % views == 0)
-		return 0;
-	return error_set(
-		-EINVAL, "%u rows of %u views each: expected a multiple of them", count, views);
+	if (!views || count % views)
+		return error_set(-EINVAL, "%u rows of %u views each: expected a multiple of them",
+			count, views);
+	for (uint32_t i = 0; i < count; i++) {
+		if (rows[i].partner >= count)
+			return error_set(-EINVAL,
+				"rows[%u] is mixed with row %u, and there are %u: expected all "
+				"rows of one penstock_mix_plan",
+				i, rows[i].partner, count);
+	}
+	return 0;
 }
 
 static int mix_check_labels(const struct penstock_mix *mix, const int64_t *labels, uint32_t samples)
@@ -171,7 +195,7 @@ static void mix_put_target(
 int penstock_mix_targets(const struct penstock_mix *mix, const struct penstock_mix_row *rows,
 	uint32_t count, uint32_t views, const int64_t *labels, float *targets)
 {
-	int result = mix_check_views(count, views);
+	int result = mix_check_rows(rows, count, views);
 	if (result == 0)
 		result = mix_check_labels(mix, labels, count / views);
 	if (result < 0)
@@ -191,7 +215,7 @@ int penstock_mix_values(const struct penstock_mix *mix, const struct penstock_mi
 	uint32_t count, uint32_t views, const float *values, uint32_t width, float *targets)
 {
 	(void)mix;
-	int result = mix_check_views(count, views);
+	int result = mix_check_rows(rows, count, views);
 	if (result < 0)
 		return result;
 	for (uint32_t i = 0; i < count / views; i++) {

@@ -487,6 +487,45 @@ static void earlier_structs_are_filled(void **state)
 	assert_int_equal(options.classes, 0xa5a5a5a5);
 }
 
+static void later_structs_are_read(void **state)
+{
+	(void)state;
+	struct {
+		struct penstock_mix_options options;
+		int32_t later;
+	} application;
+	struct penstock_mix *mix = NULL;
+	penstock_mix_options_init_size(&application.options, sizeof application);
+	assert_int_equal(penstock_mix_new(&application.options, &mix), 0);
+	penstock_mix_free(mix);
+	mix = NULL;
+	application.later = 1;
+	expect_refused(penstock_mix_new(&application.options, &mix), "sets an option of mixing");
+	application.options.size = SIZE_MAX;
+	expect_refused(penstock_mix_new(&application.options, &mix), "penstock_mix_options_init");
+	assert_null(mix);
+}
+
+/* Of a batch of several views, the samples' number in the place of the rows'. */
+static void fewer_rows_have_no_labels(void **state)
+{
+	(void)state;
+	struct penstock_mix_options options = defaults();
+	options.mixup = 1;
+	options.classes = CLASSES;
+	struct penstock_mix *mix = mixer(&options);
+	struct planned p;
+	static const int64_t labels[4];
+	static const float values[4];
+	float targets[4 * CLASSES];
+	plan(&p, mix, 6, 0, 4, 2, 10, 10);
+	expect_refused(penstock_mix_targets(mix, p.rows, 4, 2, labels, targets),
+		"rows[0] is mixed with row 6, and there are 4");
+	expect_refused(penstock_mix_values(mix, p.rows, 4, 2, values, 1, targets),
+		"rows[0] is mixed with row 6, and there are 4");
+	penstock_mix_free(mix);
+}
+
 static void images_are_checked(void **state)
 {
 	(void)state;
@@ -590,6 +629,8 @@ int main(void)
 		cmocka_unit_test(values_are_mixed),
 		cmocka_unit_test(options_are_checked),
 		cmocka_unit_test(earlier_structs_are_filled),
+		cmocka_unit_test(later_structs_are_read),
+		cmocka_unit_test(fewer_rows_have_no_labels),
 		cmocka_unit_test(images_are_checked),
 		cmocka_unit_test(labels_are_checked),
 		cmocka_unit_test(daemon_memory_is_refused),
