@@ -113,11 +113,42 @@ static void sheet_class(const struct sheet_pen *pen, int64_t label, char *out, s
 		(void)snprintf(out, room, "label %" PRId64, label);
 }
 
-static void sheet_caption(
-	const struct sheet_pen *pen, const struct penstock_sample *s, int x, int y, int width)
+/* One of a sample's labels that are floats: a class that it has, or a number. */
+static int sheet_value(const struct dataset *dataset, uint32_t i, float value, const char *comma,
+	char *out, size_t room)
 {
+	if (dataset_label_type(dataset) == LABEL_TYPE_FLOAT)
+		return snprintf(out, room, "%s%g", comma, (double)value);
+	if (value <= 0)
+		return 0;
+	if (i < dataset_classes(dataset))
+		return snprintf(out, room, "%s%s", comma, dataset_class_name(dataset, i));
+	return snprintf(out, room, "%s%" PRIu32, comma, i);
+}
+
+static void sheet_values(const struct sheet_pen *pen, unsigned row, char *out, size_t room)
+{
+	const struct sheet *sheet = pen->sheet;
+	const struct dataset *dataset = sheet->parts->dataset[0];
+	uint32_t width = sheet->info->label_width;
+	const float *value =
+		sheet->batch->label_values + (size_t)(row / sheet->info->views) * width;
+	size_t at = 0;
+	for (uint32_t i = 0; i < width && at < room; i++)
+		at += (size_t)sheet_value(
+			dataset, i, value[i], at ? ", " : "", out + at, room - at);
+	if (!at)
+		(void)snprintf(out, room, "%s", pen->name);
+}
+
+static void sheet_caption(const struct sheet_pen *pen, unsigned row, int x, int y, int width)
+{
+	const struct penstock_sample *s = &pen->sheet->batch->samples[row];
 	char class[128], number[48];
-	sheet_class(pen, s->label, class, sizeof class);
+	if (pen->sheet->batch->label_values)
+		sheet_values(pen, row, class, sizeof class);
+	else
+		sheet_class(pen, s->label, class, sizeof class);
 	(void)canvas_text(pen->canvas, x, y, SHEET_TEXT, width, SHEET_INK, class);
 	(void)snprintf(number, sizeof number, "#%" PRIu64 " ", s->index);
 	y += SHEET_LINE;
@@ -164,7 +195,7 @@ static int sheet_cell(struct sheet_pen *pen, unsigned row, struct fault *fault)
 	sheet_draw_row(pen, row, x + tile + SHEET_GAP, y);
 	canvas_frame(
 		pen->canvas, (struct canvas_box){x - 1, y - 1, tile + 2, tile + 2}, 1, SHEET_EDGE);
-	sheet_caption(pen, s, x, y + tile + 8, width);
+	sheet_caption(pen, row, x, y + tile + 8, width);
 	return 0;
 }
 

@@ -681,6 +681,26 @@ def test_show_draws_a_sheet():
         assert_clean(home)
 
 
+def test_show_writes_all_labels():
+    """Sheets that differ by nothing but a second class, a number behind the first, or the name of a class."""
+    with folder() as home:
+        images = make_dataset(home / "images")
+        names = sorted(path.relative_to(images) for path in images.rglob("*.jpg"))
+        sheets = set()
+        labels = {"one": "a;b", "two": "a;c", "numbers": "0;1", "others": "0;2", "named": "d;b"}
+        rows = {name: ("path,labels\n", f",{text}\n") for name, text in labels.items()}
+        rows |= {"float": ("path,x,y\n", ",0.5,1.5\n"), "floats": ("path,x,y\n", ",0.5,2.5\n")}
+        for name, (head, line) in rows.items():
+            # the last sample has all names and numbers, so that classes are as many and called the same
+            last = {"f": ",0.5,0.5\n", "n": ",a;b;c;d\n"}["f" if name.startswith("float") else "n"]
+            last = ",0;1;2\n" if name in ("numbers", "others") else last
+            (home / "labels.csv").write_text(head + "".join(f"{path}{line}" for path in names[:-1]) + f"{names[-1]}{last}")
+            run(home, "show", images, "-o", home / "a.png", "-b", 6, "--image-size", 32, "--views", 2, "--labels", f"{{manifest: {home}/labels.csv}}")
+            sheets.add((home / "a.png").read_bytes())
+        assert len(sheets) == len(rows), f"{len(rows)} datasets make {len(sheets)} sheets"
+        assert_clean(home)
+
+
 def test_show_shows_what_is_broken():
     with folder() as home:
         images = make_dataset(home / "images", per_class=10)
