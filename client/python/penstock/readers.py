@@ -18,7 +18,6 @@ import numpy as np
 
 from ._penstock import Mixer, Pool, fill_images, fill_labels
 from .batch import SAMPLE, Told
-from .errors import ArgumentError
 from .frameworks import numpy_dtype
 from .views import SlotArray
 
@@ -93,10 +92,7 @@ class _Mixed:
         """Writes them, while the batch is held. What is to be done to its images."""
         rows = self._mixer.plan(batch)
         if self.classes:
-            try:
-                self._mixer.labels(rows, batch, block)
-            except ArgumentError as error:
-                raise ArgumentError(str(error).replace("options.classes", "num_classes")) from None
+            self._mixer.labels(rows, batch, block)
         else:
             fill_labels(batch, block)
         return rows

@@ -512,9 +512,10 @@ def _holds_mixes(item: _Item) -> bool:
 
 
 def _mix_classes(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= value <= MOST_CLASSES:
+    classes = 0 if isinstance(value, bool) or not isinstance(value, numbers.Integral) else int(value)
+    if not 1 <= classes <= MOST_CLASSES:
         raise _refuse(where, f"expected a whole number from 1 to {MOST_CLASSES}, got {value!r}")
-    return int(value)
+    return classes
 
 
 def _mix(item: _Item) -> Mix:
