@@ -257,8 +257,8 @@ const char *transforms_place_text(enum transforms_place place)
 		[TRANSFORMS_FIRST] = "it comes first, and only once",
 		[TRANSFORMS_FIRST_OR_BEHIND_RESIZE] =
 			"it comes first, or right behind Resize, and only once",
-		[TRANSFORMS_BEHIND] = "it comes behind what gives images their size "
-				      "(RandomResizedCrop, Resize, CenterCrop, RandomCrop)",
+		[TRANSFORMS_BEHIND] = ("it comes behind what gives images their size "
+				       "(RandomResizedCrop, Resize, CenterCrop, RandomCrop)"),
 		[TRANSFORMS_LAST] = "it comes last, and only once",
 	};
 	return texts[place];
