@@ -10,8 +10,8 @@
  *                     `walk`, for all files of x86-64
  *   kernels_place_body.h
  *                     `bilinear` and `bicubic` in plain C, also NEON's
- *   kernels_place_avx2.h
- *                     the same for all files of x86-64
+ *   kernels_place_avx2.h, kernels_place_avx512.h
+ *                     the same for the files of x86-64
  *   kernels_vnni.c    the same as AVX-512, and tables of 256 looked up in registers (VBMI)
  *
  * Pixels are R, G, B, one behind the other. Where `to` and `from` are both given they may be the

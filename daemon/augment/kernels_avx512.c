@@ -19,8 +19,8 @@ const struct augment_kernels augment_kernels_avx512 = {
 	.box_down = body_box_down,
 	.box_across = body_box_across,
 	.walk = walk_avx2,
-	.bilinear = place_bilinear_avx2,
-	.bicubic = place_bicubic_avx2,
+	.bilinear = way_bilinear,
+	.bicubic = way_bicubic,
 };
 #else
 typedef int augment_kernels_avx512_empty;
