@@ -11,6 +11,7 @@
 #include "serve/serve_impl.h"
 
 #include "base/log.h"
+#include "stream/weigh.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -68,6 +69,13 @@ static void arrival_start(struct arrival *arrival)
 			arrival_file(arrival), strerror(result));
 }
 
+/* A file of weights; "": none. */
+static const char *arrival_weights(const struct arrival *arrival)
+{
+	const char *weights = arrival->spec.sampling.weights;
+	return weigh_is_balanced(weights) ? "" : weights;
+}
+
 static bool arrival_same(const char *a, const char *b)
 {
 	return a[0] && strcmp(a, b) == 0;
@@ -79,7 +87,7 @@ static bool arrival_waits(const struct arrival *arrival)
 	const struct stream_spec *spec = &arrival->spec;
 	for (const struct arrival *a = arrival->server->arrivals; a != arrival; a = a->next)
 		if (arrival_same(spec->indices, a->spec.indices) ||
-			arrival_same(spec->sampling.weights, a->spec.sampling.weights))
+			arrival_same(arrival_weights(arrival), arrival_weights(a)))
 			return true;
 	return false;
 }

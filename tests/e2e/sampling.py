@@ -530,6 +530,24 @@ def test_who_leaves_while_a_table_is_made():
 
 # ---- bad input ----
 
+def test_balanced_is_no_file_to_wait_for():
+    """Those who name one file take turns; two who ask for balanced classes, of other lists, need not."""
+    with served("--memory", "8G") as (home, daemon, source), Link(daemon.socket) as link, Link(daemon.socket) as other:
+        many = 1_000_000_000
+        header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({many},)}}\n".encode()
+        long = home / "long.npy"
+        long.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+        with open(long, "r+b") as file:
+            file.seek(10 + len(header) + 4 * (many - 1))
+            file.write(struct.pack("<i", -1)) # refused at its end
+        keys = dict(source=source, weights="balanced", batch_size=2, **TINY)
+        slow = link.open(indices=long, **keys)
+        daemon.status()  # behind it
+        other.open(indices=npy(home / "few.npy", range(9), "<i4"), **keys).opened()
+        slow.pending()
+        assert not slow.refusal
+
+
 def test_bad_weights_are_refused_in_words():
     with served() as (home, daemon, source), Link(daemon.socket) as link:
         keys = dict(source=source, batch_size=2, **TINY)
