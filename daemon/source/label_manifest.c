@@ -625,7 +625,9 @@ int manifest_find(struct manifest *manifest, const struct manifest_sample *sampl
 	if (rc < 0)
 		return rc;
 	if (!line)
-		return fault_set(fault, -EINVAL, "none of the %llu lines of %s names it",
+		return fault_set(fault, -EINVAL,
+			"none of the %llu lines of %s names it: expected a line for each sample; "
+			"add one, or take the sample out of the dataset",
 			(unsigned long long)manifest->lines, manifest->path);
 	*ret_place = line_place(line);
 	rc = line_read(manifest, *ret_place, fault);

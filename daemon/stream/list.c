@@ -29,8 +29,10 @@ static int list_file_look(struct list_file *file)
 	if (file->fd < 0)
 		return fault_set(file->fault, -errno,
 			"%s: %s: %s; the file must be there and readable for penstockd each time "
-			"that the stream is opened, also when a trainer reconnects",
-			file->key, file->path, strerror(errno));
+			"that the stream is opened, also when a trainer reconnects%s",
+			file->key, file->path, strerror(errno),
+			file->kind == NPY_FLOATS ? " (the one word that is no path is balanced)"
+						 : "");
 	if (fstat(file->fd, &st) < 0)
 		return fault_set(
 			file->fault, -errno, "%s: %s: %s", file->key, file->path, strerror(errno));

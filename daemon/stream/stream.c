@@ -244,11 +244,18 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 	char ranks[32] = "";
 	if (spec->world_size > 1)
 		(void)snprintf(ranks, sizeof ranks, " for each of %u ranks", spec->world_size);
+	const struct sampling *sampling = &spec->sampling;
 	return fault_set(fault, -EINVAL,
-		"%s has %llu samples, fewer than one batch of %u%s: lower batch_size, or set "
+		"%s has %llu samples%s%s, fewer than one batch of %u%s: lower batch_size, or set "
 		"drop_last to false",
-		spec->indices[0] ? spec->indices : spec->source,
-		(unsigned long long)stream->sampler.length, spec->batch_size, ranks);
+		spec->indices[0]          ? spec->indices
+		: sampling->sources.count ? "the mix of sources"
+					  : spec->source,
+		(unsigned long long)stream->sampler.length,
+		sampling->epoch_length ? " an epoch, by epoch_length"
+		: sampling->split[0]   ? " in split "
+				       : "",
+		sampling->epoch_length ? "" : sampling->split, spec->batch_size, ranks);
 }
 
 /* One dataset, or what a split's name says lies in it. */

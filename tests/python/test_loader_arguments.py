@@ -171,6 +171,12 @@ class Values(Refused):
         self.argument("indices is empty", indices=[])
         self.argument(r"^indices: \[1\] is 1000000, but the dataset has", indices=[3, 1000000])
         self.argument("^the list of indices has 3 samples, fewer than one batch", indices=[3, 4, 5], batch_size=4)
+        self.refused("DatasetError", "has 3 samples an epoch, by epoch_length, fewer than one batch of 4",
+                     lambda: loader(epoch_length=3, batch_size=4))
+        self.refused("DatasetError", "has 3 samples in split .:3., fewer than one batch of 4",
+                     lambda: loader(split="[:3]", batch_size=4))
+        mix = {support.dataset(): 1, support.dataset() + "/.": 1}
+        self.refused("ArgumentError", "^the mix of sources has [0-9]+ samples, fewer than", lambda: loader(mix, batch_size=900))
         self.argument(r"indices\[1\] is -1", indices=[3, -1])
 
     def test_memory(self) -> None:

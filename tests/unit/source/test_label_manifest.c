@@ -157,6 +157,7 @@ static void test_paths(void **state)
 	uint64_t place;
 	assert_int_equal(find("ter/d.jpg", &place), -EINVAL);
 	says("none of the 3 lines");
+	says("expected a line for each sample; add one");
 	has("/data/setter/d.jpg", "1 3: 3");
 }
 
