@@ -315,6 +315,15 @@ class Refused(unittest.TestCase):
                 self.refused([crop, item], f"transforms[1]: {name}", "Supported are RandomResizedCrop, Resize, CenterCrop",
                              "apply it to the batch instead", f"`images = v2.{short}(...)(images)`")
 
+    def test_depth(self) -> None:
+        within: "list[Any]" = []
+        within.append(within)
+        self.refused(within, "transforms: lists lie too deep within each other")
+        deep: Any = "RandomInvert"
+        for _ in range(5000):
+            deep = {"RandomApply": {"transforms": [deep]}}
+        self.refused([resized_crop(), deep], "transforms: lists lie too deep within each other")
+
     def test_functions_and_other_things(self) -> None:
         class MyCrop(type(resized_crop())):  # type: ignore[misc]
             __module__ = "__main__"
@@ -406,6 +415,10 @@ class Refused(unittest.TestCase):
                 ([crop, floats, ("RandomErasing", {"scale": [0.5, 0.1]})], "RandomErasing.scale: expected shares of the area"),
                 ([crop, floats, ("RandomErasing", {"ratio": [0, 1]})], "RandomErasing.ratio: expected numbers above 0"),
                 ([crop, floats, ("RandomErasing", {"value": 1e300})], "RandomErasing.value: expected what a float32 can hold"),
+                ([crop, floats, ("RandomErasing", {"p": 10**400})], "RandomErasing.p: expected a number, got 1000"),
+                ([crop, floats, ("RandomErasing", {"value": 10**400})], "RandomErasing.value: expected"),
+                ([crop, floats, ("RandomErasing", {"value": 3e38}), normalize()], "normalised beyond what a float32 can hold"),
+                ([crop, ("RandomChoice", {"transforms": ["MixUp", "CutMix"], "p": [10**400, 1]})], "RandomChoice.p: expected a number"),
                 ([crop, ("RandomChoice", {"transforms": ["MixUp", "RandomInvert"]})], "RandomChoice may hold MixUp and CutMix, or other"),
                 ([crop, ("RandomChoice", {"transforms": ["MixUp", "MixUp"]})], "RandomChoice holds MixUp twice"),
                 ([crop, ("RandomChoice", {"transforms": ["MixUp", "CutMix"], "p": [1]})], "RandomChoice.p: expected 2 numbers, got [1]"),

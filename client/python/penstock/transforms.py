@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
+from . import checks
 from .errors import ArgumentError
 from .mixing import MOST_CLASSES, Erase, Mix
 
@@ -55,8 +56,11 @@ def plan(transforms: Any) -> Plan:
     if transforms is None:
         return Plan()
     reader = _Reader()
-    reader.take(transforms, "transforms")
-    return reader.plan()
+    try:
+        reader.take(transforms, "transforms")
+        return reader.plan()
+    except RecursionError:
+        raise ArgumentError("transforms: lists lie too deep within each other, or one within itself: write them as one") from None
 
 
 # What gives images their size in the daemon, flips, and what else it does; the parameters that are read of each.
@@ -199,9 +203,12 @@ def _on_the_batch(line: str) -> str:
 
 
 def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise _refuse(where, f"expected a number, got {value!r}")
-    return float(value)
+    try:
+        if not isinstance(value, bool) and isinstance(value, numbers.Real) and math.isfinite(value):
+            return float(value)
+    except OverflowError:  # an int that no float can hold
+        pass
+    raise _refuse(where, f"expected a number, got {checks.shown(value)}")
 
 
 def _probability(value: Any, where: str) -> float:
@@ -543,7 +550,7 @@ def _mix(item: _Item) -> Mix:
 
 def _choice_of_mixes(item: _Item, members: "list[Optional[_Item]]") -> Mix:
     given = item.parameters.get("p")
-    chances = [1.0] * len(members) if given is None else given
+    chances = [1.0] * len(members) if given is None else given.tolist() if hasattr(given, "tolist") else given
     at = f"{item.where}: RandomChoice.p"
     if not isinstance(chances, (list, tuple)) or len(chances) != len(members):
         raise _refuse(at, f"expected {len(members)} numbers, got {chances!r}")
@@ -577,6 +584,8 @@ def _normalized(erase: Erase, mean: Sequence[float], std: Sequence[float], where
     if erase.random:
         raise _refuse(where, 'Normalize comes behind RandomErasing with value="random"; put it before: noise is made as it is')
     red, green, blue = ((value - m) / s for value, m, s in zip(erase.value, mean, std))
+    if max(map(abs, (red, green, blue))) > _MOST_FLOAT:
+        raise _refuse(where, f"RandomErasing.value before it is {max(erase.value)!r}, normalised beyond what a float32 can hold")
     return dataclasses.replace(erase, value=(red, green, blue))
 
 
