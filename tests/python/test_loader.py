@@ -270,7 +270,7 @@ class Known(unittest.TestCase):
                 penstock.Loader("stream:small", socket=daemon.socket, batch_size=7, train=False)
             with self.assertRaisesRegex(penstock.SourceNotFoundError, "large"):
                 penstock.Stream("large", socket=daemon.socket)
-            with self.assertRaisesRegex(TypeError, "Stream has no argument 'batch_size'"):
+            with self.assertRaisesRegex(TypeError, "Stream has no argument 'batch_size': the daemon's configuration says it"):
                 penstock.Stream("small", batch_size=6)
 
 

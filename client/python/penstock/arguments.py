@@ -27,7 +27,7 @@ _UNSAID = ("exact", "bilinear")  # the daemon's own defaults, whose one home it 
 _U32, _U64 = 2**32 - 1, 2**64 - 1
 
 # What defines the batches of a stream, and so is not an argument of one that the configuration defines.
-_DEFINING = (
+DEFINING = (
     "batch_size",
     "image_size",
     "train",
@@ -202,7 +202,7 @@ def _is_default(value: Any, default: Any) -> bool:
 
 
 def _check_named(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    said = [key for key in _DEFINING if not _is_default(given[key], defaults[key])]
+    said = [key for key in DEFINING if not _is_default(given[key], defaults[key])]
     if said:
         raise ArgumentError(
             f"{', '.join(said)}: the daemon's configuration defines {given['source']!r}, and beside it only what says "

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NoReturn, Optional
 
 from . import checks, unknown as unknown_arguments
+from .arguments import DEFINING
 from .loader import Loader
 from .sources import STREAM
 
@@ -47,7 +48,7 @@ class Stream(Loader):
         state: Any = None,
         **unknown: NoReturn,  # so that a type checker sees them too
     ) -> None:
-        unknown_arguments.refuse("Stream", unknown, self._known())
+        unknown_arguments.refuse("Stream", unknown, self._known(), DEFINING)
         super().__init__(
             STREAM + checks.text("name", name).removeprefix(STREAM),
             rank=rank,

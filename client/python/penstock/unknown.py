@@ -6,7 +6,7 @@ A user who comes from torch's DataLoader, or misspells a name, learns it from th
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from .errors import ArgumentTypeError
 
@@ -59,10 +59,15 @@ def _close(name: str, known: "list[str]") -> str:
     return f"did you mean {' or '.join(word + '=' for word in near)}?" if near else f"it has {', '.join(known)}"
 
 
-def refuse(callee: str, names: Iterable[str], known: "list[str]") -> None:
-    """Raises for the arguments that `callee` was given and does not know, if there are any."""
+def refuse(callee: str, names: Iterable[str], known: "list[str]", defined: "Container[str]" = ()) -> None:
+    """Raises for the arguments that `callee` was given and does not know, if there are any; of them `defined` are those that the
+    daemon's configuration says."""
     unknown = list(names)
     if not unknown:
         return
-    told = [f"{callee} has no argument {name!r}: {_INSTEAD.get(name) or _close(name, known)}" for name in unknown]
+    there = "the daemon's configuration says it, for all who open the stream"
+    told = [
+        f"{callee} has no argument {name!r}: {there if name in defined else _INSTEAD.get(name) or _close(name, known)}"
+        for name in unknown
+    ]
     raise ArgumentTypeError("; ".join(told))
