@@ -73,6 +73,18 @@ class Mixing(unittest.TestCase):
                 cut += 1
         self.assertGreater(cut, 2)
 
+    def test_erased_before_normalised(self) -> None:
+        """What is erased is what pixels of that value become, to the last bit."""
+        mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+        list_of = [{"RandomResizedCrop": {"size": SIDE}}, "ToTensor", ("RandomErasing", {"p": 1, "value": 0.2}),
+                   ("Normalize", {"mean": mean, "std": std})]
+        (erased,), (plain,) = batches(1, transforms=list_of), batches(1, transforms=list_of[:2] + list_of[3:])
+        pixel = (np.float32(51) / np.float32(255) - np.float32(mean)) / np.float32(std)
+        for one, other in zip(erased.images, plain.images):
+            where = (one != other).any(0)
+            self.assertTrue(where.any())
+            np.testing.assert_array_equal(one[:, where], np.broadcast_to(pixel[:, None], (3, where.sum())))
+
     def test_orders_and_dtypes(self) -> None:
         """The same values, whatever their order; shorter ones are those of float32 but for two roundings."""
         whole = batches(3, mixup=1.0, cutmix=1.0)

@@ -23,6 +23,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
+import numpy as np
+
 from . import checks
 from .errors import ArgumentError
 from .mixing import MOST_CLASSES, Erase, Mix
@@ -583,9 +585,11 @@ def _normalized(erase: Erase, mean: Sequence[float], std: Sequence[float], where
     """Erased before it is normalised: the same value in other units."""
     if erase.random:
         raise _refuse(where, 'Normalize comes behind RandomErasing with value="random"; put it before: noise is made as it is')
-    red, green, blue = ((value - m) / s for value, m, s in zip(erase.value, mean, std))
-    if max(map(abs, (red, green, blue))) > _MOST_FLOAT:
+    with np.errstate(over="ignore"):  # as pixels are: each operation in float32
+        values = (np.array(erase.value, np.float32) - np.array(mean, np.float32)) / np.array(std, np.float32)
+    if not np.isfinite(values).all():
         raise _refuse(where, f"RandomErasing.value before it is {max(erase.value)!r}, normalised beyond what a float32 can hold")
+    red, green, blue = values.tolist()
     return dataclasses.replace(erase, value=(red, green, blue))
 
 
