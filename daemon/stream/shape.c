@@ -195,7 +195,18 @@ int shape_read_mean(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
 {
 	static const struct yaml_key bound = {"mean", YAML_KEY_DOUBLE, .low = -1000, .high = 1000};
-	return shape_read_channels(text, node, &bound, field, fault);
+	struct shape_channels channels = {{0}};
+	int result = shape_read_channels(text, node, &bound, &channels, fault);
+	if (result < 0)
+		return result;
+	for (int i = 0; i < 3; i++)
+		if (channels.value[i] > 1)
+			return yaml_fault(text, node, fault,
+				"mean: expected means of pixels from 0 to 1, got %g; divide mean "
+				"and std by 255 if they are of 0 to 255",
+				channels.value[i]);
+	memcpy(field, &channels, sizeof channels);
+	return 0;
 }
 
 int shape_read_std(

@@ -176,6 +176,9 @@ static void refuses_in_sentences(void **state)
 		{"{source: x, dtype: float32, mean: 0.5}",
 			"1:35: mean: expected a list of three numbers from -1000 to 1000"},
 		{"{source: x, dtype: float32, mean: [0.5, 0.5]}", "1:35: mean: expected a list"},
+		{"{source: x, dtype: float32, mean: [123.675, 116.28, 103.53]}",
+			"1:35: mean: expected means of pixels from 0 to 1, got 123.675; divide "
+			"mean and std by 255"},
 		{"{source: x, dtype: float32, std: [1, 0, 1]}", "1:38: std: expected"},
 		{"{source: x, dtype: float32, std: [1, .nan, 1]}", "1:38: std: expected"},
 		{LIST("RandomResizedCrop: {size: 224}"),
