@@ -42,7 +42,7 @@ def bench(build, images, transforms, options):
 
 
 def measure(options):
-    chosen = options.only or list(RECIPES)
+    chosen = list(RECIPES) if options.only is None else options.only
     rates, costs, plain_rates = {name: [] for name in chosen}, {name: [] for name in chosen}, []
     if options.before:
         rates["before"], costs["before"] = [], []
@@ -72,7 +72,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", nargs="+", choices=list(RECIPES))
+    parser.add_argument("--only", nargs="*", choices=list(RECIPES))
     parser.add_argument("--before")
     parser.add_argument("--json")
     options = parser.parse_args()
