@@ -1,16 +1,15 @@
-/* spec: see spec.h.
+/* spec: see spec.h; what a definition comes to is in spec_meaning.c, its state in spec_state.c.
  *
  * One table describes the keys; reading, comparing and printing walk it, so that a key cannot be
  * forgotten in one of them. Pure functions over the caller's text: the event loop's thread, and the
  * tools'. */
 #include "stream/spec.h"
 
-#include "base/hash.h"
 #include "base/util.h"
 #include "base/yaml.h"
-#include "order/order.h"
 #include "proto/jsontext.h"
 #include "stream/label_keys.h"
+#include "stream/spec_state.h"
 #include "stream/weigh.h"
 
 #include <errno.h>
@@ -103,9 +102,6 @@ static const char *const spec_laggard_names[] = {
 	NULL,
 };
 
-static int spec_read_state(
-	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
-
 enum { SPEC_WORLD_MAX = 65536 };
 
 #define SPEC_FIELD(member) .offset = offsetof(struct stream_spec, member)
@@ -162,109 +158,12 @@ static const struct yaml_key spec_keys[SPEC_KEYS] = {
 		.names = spec_laggard_names},
 	[SPEC_LAGGARD_TIMEOUT] = {"laggard_timeout_s", YAML_KEY_U32, SPEC_FIELD(laggard_timeout_s),
 		.min = 1, .max = 86400},
-	[SPEC_STATE] = {"state", YAML_KEY_NODE, SPEC_FIELD(state), .read = spec_read_state},
+	[SPEC_STATE] = {"state", YAML_KEY_NODE, SPEC_FIELD(state), .read = spec_state_read},
 	[SPEC_PIN_MEMORY] = {"pin_memory", YAML_KEY_BOOL, SPEC_FIELD(pin_memory)},
 	[SPEC_RECONNECT] = {"reconnect", YAML_KEY_BOOL, SPEC_FIELD(reconnect)},
 };
 
-enum { SPEC_STATE_VERSION = 1 };
-
 #define SPEC_SCHEME "stream:"
-
-#define SPEC_STATE_FIELD(member) .offset = offsetof(struct spec_state, member)
-
-/* The version comes first and is looked at first: another version may have other keys. */
-static const struct yaml_key spec_state_keys[] = {
-	{"version", YAML_KEY_U32, SPEC_STATE_FIELD(version), .max = UINT32_MAX},
-	{"fingerprint", YAML_KEY_HEX64, SPEC_STATE_FIELD(fingerprint)},
-	{"order", YAML_KEY_HEX64, SPEC_STATE_FIELD(order)},
-	{"transform", YAML_KEY_HEX64, SPEC_STATE_FIELD(transform)},
-	{"seed", YAML_KEY_U64, SPEC_STATE_FIELD(seed), .max = UINT64_MAX},
-	{"epoch", YAML_KEY_U64, SPEC_STATE_FIELD(epoch), .max = UINT32_MAX},
-	{"position", YAML_KEY_U64, SPEC_STATE_FIELD(position), .max = (uint64_t)1 << 48},
-};
-
-/* State
- * --------------------------------------------------------------------------------------------------------
- */
-
-static int spec_check_version(
-	const struct yaml_text *text, const yaml_node_t *node, struct fault *fault)
-{
-	const yaml_node_pair_t *pair = yaml_find(text, node, "version");
-	uint32_t version;
-	if (!pair)
-		return yaml_fault(text, node, fault,
-			"the state has no version; expected what penstock_stream_state wrote");
-	const yaml_node_t *value = yaml_node(text, pair->value);
-	int result = yaml_read_value(text, value, &spec_state_keys[0], &version, fault);
-	if (result < 0)
-		return result;
-	if (version != SPEC_STATE_VERSION)
-		return yaml_fault(text, value, fault,
-			"the state has version %" PRIu32
-			", of another release of penstock; this one reads version %d",
-			version, SPEC_STATE_VERSION);
-	return 0;
-}
-
-static int spec_read_state_mapping(const struct yaml_text *text, const yaml_node_t *node,
-	struct spec_state *ret, struct fault *fault)
-{
-	struct spec_state state = {.given = true};
-	uint64_t given = 0;
-	if (!node)
-		return yaml_fault(text, NULL, fault,
-			"the state is empty; expected what penstock_stream_state wrote");
-	if (node->type != YAML_MAPPING_NODE)
-		return yaml_fault(text, node, fault,
-			"expected a state such as {\"version\": 1, ...}, as penstock_stream_state "
-			"wrote it");
-	int result = spec_check_version(text, node, fault);
-	if (!result)
-		result = yaml_read(text, node, spec_state_keys, UTIL_COUNT(spec_state_keys), &state,
-			&given, fault);
-	if (result < 0)
-		return result;
-	for (size_t i = 0; i < UTIL_COUNT(spec_state_keys); i++)
-		if (!(given >> i & 1))
-			return yaml_fault(text, node, fault,
-				"the state has no %s; it was cut or edited",
-				spec_state_keys[i].name);
-	*ret = state;
-	return 0;
-}
-
-/* A state written as text inside the text: a client hands on what it was given without looking into
- * it. Places count from the beginning of that inner text. */
-static int spec_read_state_text(const struct yaml_text *outer, const yaml_node_t *node,
-	struct spec_state *ret, struct fault *fault)
-{
-	cleanup(yaml_text) struct yaml_text text = {0};
-	struct fault where;
-	size_t size = 0;
-	const char *value = yaml_scalar(node, &size);
-	(void)yaml_fault(outer, node, &where, "state");
-	int result = yaml_load(&text, value, size, where.text, fault);
-	return result < 0 ? result : spec_read_state_mapping(&text, text.root, ret, fault);
-}
-
-static int spec_read_state(
-	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
-{
-	struct spec_state *state = field;
-	if (node->type == YAML_SCALAR_NODE)
-		return spec_read_state_text(text, node, state, fault);
-	return spec_read_state_mapping(text, node, state, fault);
-}
-
-int spec_state_parse(const char *text, size_t size, const char *origin, struct spec_state *ret,
-	struct fault *fault)
-{
-	cleanup(yaml_text) struct yaml_text parsed = {0};
-	int result = yaml_load(&parsed, text, size, origin, fault);
-	return result < 0 ? result : spec_read_state_mapping(&parsed, parsed.root, ret, fault);
-}
 
 /* Definition
  * ---------------------------------------------------------------------------------------------------
@@ -706,117 +605,12 @@ bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const c
 	return false;
 }
 
-/* Meaning
- * ------------------------------------------------------------------------------------------------------
- */
-
-static struct pixel_recipe spec_pixels_of(const struct stream_spec *spec, uint32_t side)
-{
-	struct pixel_recipe recipe =
-		spec->train ? pixel_recipe_train(side) : pixel_recipe_eval(side);
-	recipe.filter = spec->interpolation;
-	if (spec->transforms.count) {
-		recipe = transforms_pixels(&spec->transforms);
-		if (spec->shape.sizes.count && recipe.kind == PIXEL_RESIZE)
-			recipe.resize = side;
-		if (spec->shape.sizes.count)
-			recipe.image_size = side;
-	}
-	recipe.fast = spec->decode == SPEC_DECODE_FAST;
-	return recipe;
-}
-
-struct pixel_recipe spec_pixels(const struct stream_spec *spec)
-{
-	return spec_pixels_of(spec, spec->image_size);
-}
-
-struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint64_t epoch)
-{
-	return spec_pixels_of(spec, shape_side(&spec->shape.sizes, epoch, spec->image_size));
-}
-
-void spec_steps(const struct stream_spec *spec, struct step_recipe *ret)
-{
-	transforms_steps(&spec->transforms, ret);
-}
-
-uint64_t spec_order_hash(const struct stream_spec *spec)
-{
-	/* Of any dataset: how many samples it has is its fingerprint's matter. */
-	const struct order order = {.samples = 1, .seed = spec->seed, .shuffle = spec->shuffle};
-	uint64_t h = order_hash(&order);
-	/* Without a subset it stays what it was before there were any. */
-	if (spec->subset.count)
-		h = hash_mix(hash_u64(hash_u64(h, spec->subset.count), spec->subset.hash));
-	return sampling_hash(&spec->sampling, h);
-}
-
-static uint64_t spec_hash_double(uint64_t h, const char *what, double value)
-{
-	uint64_t bits;
-	memcpy(&bits, &value, sizeof bits);
-	return hash_u64(hash_bytes(h, what, strlen(what)), bits);
-}
-
-/* What a list says that is not so by itself in streams without one: their states stay as they were
- * before there were lists. */
-static uint64_t spec_hash_list(uint64_t h, const struct pixel_recipe *recipe)
-{
-	const bool crop = recipe->kind == PIXEL_RESIZED_CROP;
-	const struct pixel_recipe plain = crop ? pixel_recipe_train(recipe->image_size)
-					       : pixel_recipe_eval(recipe->image_size);
-	const struct {
-		const char *what;
-		double value, plain;
-	} numbers[] = {
-		{"scale from", recipe->scale[0], plain.scale[0]},
-		{"scale to", recipe->scale[1], plain.scale[1]},
-		{"ratio from", recipe->ratio[0], plain.ratio[0]},
-		{"ratio to", recipe->ratio[1], plain.ratio[1]},
-		{"resize", recipe->resize, plain.resize},
-		{"both", recipe->both, plain.both},
-		{"flip", recipe->flip, plain.flip},
-		{"flip vertical", recipe->flip_vertical, plain.flip_vertical},
-		{"random window", recipe->random_window, plain.random_window},
-		{"padding mode", recipe->padding.mode, plain.padding.mode},
-		{"padding left", recipe->padding.left, plain.padding.left},
-		{"padding top", recipe->padding.top, plain.padding.top},
-		{"padding right", recipe->padding.right, plain.padding.right},
-		{"padding bottom", recipe->padding.bottom, plain.padding.bottom},
-		{"padding if needed", recipe->padding.if_needed, plain.padding.if_needed},
-		{"padding red", recipe->padding.fill[0], plain.padding.fill[0]},
-		{"padding green", recipe->padding.fill[1], plain.padding.fill[1]},
-		{"padding blue", recipe->padding.fill[2], plain.padding.fill[2]},
-	};
-	for (size_t i = 0; i < UTIL_COUNT(numbers); i++)
-		if (numbers[i].value != numbers[i].plain)
-			h = spec_hash_double(h, numbers[i].what, numbers[i].value);
-	return h;
-}
-
-uint64_t spec_transform_hash(const struct stream_spec *spec)
-{
-	const struct pixel_recipe recipe = spec_pixels(spec);
-	uint64_t h = hash_bytes(HASH_SEED, "transform 1", 11);
-	h = hash_u64(h, recipe.kind);
-	h = hash_u64(h, recipe.image_size);
-	/* States of before there was a choice stay as they are. */
-	if (recipe.fast)
-		h = hash_bytes(h, "fast", 4);
-	if (recipe.filter != WEIGHTS_BILINEAR)
-		h = hash_u64(hash_bytes(h, "filter", 6), recipe.filter);
-	h = transforms_hash(spec_hash_list(h, &recipe), &spec->transforms);
-	return hash_mix(shape_hash(&spec->shape, h));
-}
-
 /* JSON
  * ---------------------------------------------------------------------------------------------------------
  */
 
 static void spec_json_value(struct jsontext *json, const struct yaml_key *key, const void *field)
 {
-	char hex[17];
 	switch (key->kind) {
 	case YAML_KEY_BOOL:
 		jsontext_bool(json, key->name, *(const bool *)field);
@@ -826,10 +620,6 @@ static void spec_json_value(struct jsontext *json, const struct yaml_key *key, c
 		break;
 	case YAML_KEY_U64:
 		jsontext_u64(json, key->name, *(const uint64_t *)field);
-		break;
-	case YAML_KEY_HEX64:
-		(void)snprintf(hex, sizeof hex, "%016" PRIx64, *(const uint64_t *)field);
-		jsontext_string(json, key->name, hex);
 		break;
 	case YAML_KEY_DOUBLE:
 		jsontext_shortest(json, key->name, *(const double *)field);
@@ -850,15 +640,6 @@ static void spec_json_value(struct jsontext *json, const struct yaml_key *key, c
 	default:
 		jsontext_string(json, key->name, field);
 	}
-}
-
-static void spec_json_state(struct jsontext *json, const struct spec_state *state)
-{
-	jsontext_object(json, "state");
-	for (size_t i = 0; i < UTIL_COUNT(spec_state_keys); i++)
-		spec_json_value(
-			json, &spec_state_keys[i], (const char *)state + spec_state_keys[i].offset);
-	jsontext_end(json);
 }
 
 /* What the printed definition has: a reference to a named stream has no more than was written, a
@@ -902,7 +683,7 @@ char *spec_json(const struct stream_spec *spec)
 				&json, &spec_keys[i], (const char *)spec + spec_keys[i].offset);
 	}
 	if (spec->state.given)
-		spec_json_state(&json, &spec->state);
+		spec_state_json(&json, &spec->state);
 	jsontext_end(&json);
 	return json.failed ? NULL : json.text;
 }

@@ -1,19 +1,17 @@
 /* stream: a row of batches: a dataset, an order, a transform and the slots that they flow through.
  *
  * A map of this folder:
- *   spec.[ch]      the definition of a stream, as people and clients write it
- *   sampling.[ch]  its keys of which samples there are, and the sampler that they come to
- *   split.[ch]     "train[:90%]"
- *   list.[ch]      what is read from .npy files, shared: subset.[ch] the numbers of samples,
- *                  weigh.[ch] weights, and the table of those that balance classes
- *   parts.[ch]     the datasets of a stream as one row of samples
- *   transforms.[ch]  the operations of `transforms:`, in one table
- *   shape.[ch]     what rows are: size by epoch, views, dtype, layout
- *   row.[ch]       one sample's bytes -> one row (decode and pixel meet here)
- *   finish.[ch]    what is done to an image before it is a row
- *   pool.[ch]      the workers
- *   stream.[ch]    this door: opening, the cursor, slots and their batches
- *   fill.c         the tickets: which rows are being read and decoded right now
+ *   spec.[ch]      the definition of a stream, as people and clients write it; spec_meaning.c what
+ * it comes to, spec_state.[ch] the state in it sampling.[ch]  its keys of which samples there are,
+ * and the sampler that they come to label_keys.[ch]  `labels:` as a mapping split.[ch]
+ * "train[:90%]" list.[ch]      what is read from .npy files, shared: subset.[ch] the numbers of
+ * samples, weigh.[ch] weights, and the table of those that balance classes parts.[ch]     the
+ * datasets of a stream as one row of samples transforms.[ch]  the operations of `transforms:`, in
+ * one table shape.[ch]     what rows are: size by epoch, views, dtype, layout row.[ch]       one
+ * sample's bytes -> one row (decode and pixel meet here) finish.[ch]    what is done to an image
+ * before it is a row pool.[ch]      the workers stream.[ch]    this door: opening, the cursor,
+ * slots and their batches fill.c         the tickets: which rows are being read and decoded right
+ * now
  *
  * One batch's way: stream_pump names the next (epoch, batch) and gives it a FREE slot; fill.c turns
  * its rows into tickets, at most STREAM_TICKETS at a time, and submits them to fetch; fetch calls
