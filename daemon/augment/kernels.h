@@ -10,7 +10,7 @@
  *                     `walk`, for all files of x86-64
  *   kernels_place_body.h
  *                     `bilinear` and `bicubic` in plain C, also NEON's
- *   kernels_place_avx2.h, kernels_place_avx512.h
+ *   kernels_place_avx2_body.h, kernels_place_avx512_body.h
  *                     the same for the files of x86-64
  *   kernels_vnni.c    the same as AVX-512, and tables of 256 looked up in registers (VBMI)
  *

@@ -2,7 +2,7 @@
  * kernels.h, and kernels_vec_body.h for what the names here mean. */
 #ifdef __AVX2__
 #include "augment/kernels_body.h"
-#include "augment/kernels_place_avx2.h"
+#include "augment/kernels_place_avx2_body.h"
 #include "augment/kernels_walk_body.h"
 
 #include <immintrin.h>

@@ -1,7 +1,7 @@
 /* kernels_avx512_body: the names of kernels_vec_body.h in AVX-512 (F, BW, VL), for kernels_avx512.c
  * and kernels_vnni.c. */
 #include "augment/kernels_body.h"
-#include "augment/kernels_place_avx512.h"
+#include "augment/kernels_place_avx512_body.h"
 #include "augment/kernels_walk_body.h"
 
 #include <immintrin.h>

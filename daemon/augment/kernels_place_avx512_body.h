@@ -1,15 +1,15 @@
 /* kernels_place_avx512: `bilinear` and `bicubic` for x86-64 with AVX-512 F, BW, VL, included by the
  * files that are compiled with it.
  *
- * As kernels_place_avx2.h, but with eight places at a time, one in each lane, one channel after the
- * other: eight bytes are loaded at a time, which have two pixels. A byte becomes a double by being
- * put into the lowest bits of 2^52; the difference of two of those is that of the bytes. What
- * Pillow makes of bytes alone is whole numbers, exact in any order; behind that every number goes
- * through its roundings in its order.
+ * As kernels_place_avx2_body.h, but with eight places at a time, one in each lane, one channel
+ * after the other: eight bytes are loaded at a time, which have two pixels. A byte becomes a double
+ * by being put into the lowest bits of 2^52; the difference of two of those is that of the bytes.
+ * What Pillow makes of bytes alone is whole numbers, exact in any order; behind that every number
+ * goes through its roundings in its order.
  *
  * Taps have to lie side by side, and what is loaded within the image: eight places of which one has
- * other ones, at the image's edge, go to kernels_place_avx2.h. */
-#include "augment/kernels_place_avx2.h"
+ * other ones, at the image's edge, go to kernels_place_avx2_body.h. */
+#include "augment/kernels_place_avx2_body.h"
 
 enum { WAY_GROUP = 8, WAY_NARROWEST = 4 };
 
