@@ -3,6 +3,7 @@ beginning to end, and its row is the undisturbed one."""
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import time
 
@@ -88,6 +89,11 @@ def daemons_of(home):
     return pids
 
 
+def listens(path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        return probe.connect_ex(path) == 0
+
+
 def test_private_daemon():
     """The trainers start the next one themselves, together no more than one."""
     random = seeded("reconnect/private daemon")
@@ -109,6 +115,8 @@ def test_private_daemon():
                 assert len(pids) == 1, f"daemons: {pids}"
                 os.kill(pids[0], signal.SIGKILL)
                 next_batch_after(trainers, time.monotonic())
+            # That one too may have been on its way: what follows needs a daemon.
+            wait_until(lambda: listens(path), "the trainers' daemon")
             for trainer in trainers:
                 trainer.enough()
             rows = [t.finish() for t in trainers]
