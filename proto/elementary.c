@@ -42,7 +42,7 @@ double elementary_exp(double x)
 		1.0,
 		1.0,
 	};
-	double k = rint(x / ELEMENTARY_LOG2_HIGH);
+	double k = elementary_round(x / ELEMENTARY_LOG2_HIGH);
 	double rest = x - k * ELEMENTARY_LOG2_HIGH - k * ELEMENTARY_LOG2_LOW;
 	return ldexp(ELEMENTARY_POLYNOMIAL(inverse_factorial, rest), (int)k);
 }

@@ -39,7 +39,8 @@ bool erase_box(const struct erase_key *key, const double scale[2], const double 
 		struct philox r = erase_draw(key, attempt);
 		double wanted = area * erase_between(r.word[0], scale[0], scale[1]);
 		double shape = elementary_exp(erase_between(r.word[1], narrow, wide));
-		double h = rint(sqrt(wanted * shape)), w = rint(sqrt(wanted / shape));
+		double h = elementary_round(sqrt(wanted * shape));
+		double w = elementary_round(sqrt(wanted / shape));
 		if (!(h < height && w < width)) /* also where it is infinite */
 			continue;
 		ret->h = (uint32_t)h;

@@ -10,6 +10,23 @@
 
 static const double LOG_RATIO = 0.28768207245178092744; /* log(4/3) */
 
+/* rint's numbers. */
+static void test_round(void **state)
+{
+	(void)state;
+	static const double edges[] = {0, 0.5, 1.5, 2.5, 0.49999999999999994, 4503599627370495.5,
+		4503599627370496.0, 4503599627370497.0, 1e300, INFINITY};
+	for (size_t i = 0; i < sizeof edges / sizeof edges[0]; i++) {
+		assert_true(elementary_round(edges[i]) == rint(edges[i]));
+		assert_true(elementary_round(-edges[i]) == rint(-edges[i]));
+	}
+	for (int i = -100000; i < 100000; i++) {
+		double x = i * 0.0625 + i * 1e-9;
+		assert_true(elementary_round(x) == rint(x));
+	}
+	assert_true(isnan(elementary_round(NAN)));
+}
+
 /* Where random crops are drawn it is held to less. */
 static void test_exp_of_ratios(void **state)
 {
@@ -57,6 +74,7 @@ static void test_accuracy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round),
 		cmocka_unit_test(test_exp_of_ratios),
 		cmocka_unit_test(test_accuracy),
 	};
