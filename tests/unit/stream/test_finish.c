@@ -39,6 +39,8 @@ static void count(size_t bytes)
 	(void)atomic_fetch_add(&allocated, bytes);
 }
 
+/* The C library's names for parameters are not for others.
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 void *malloc(size_t bytes)
 {
 	count(bytes);
@@ -62,6 +64,7 @@ void *aligned_alloc(size_t align, size_t bytes)
 	count(bytes);
 	return __libc_memalign(align, bytes);
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 #endif
 
 enum { SIDE = 61, VALUES = SIDE * SIDE * 3, GUARD = 64 };
