@@ -12,30 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-VENV = ROOT / ".venv" / "bin" / "python3"
-SKIPPED = 77
-PILLOW = "13.0.0"
-
-
-def import_pillow():
-    """Pillow is taken from .venv where there is one: this script starts itself anew with it."""
-    if VENV.exists() and pathlib.Path(sys.prefix).resolve() != VENV.parent.parent.resolve():
-        os.execv(VENV, [str(VENV), *sys.argv])
-    try:
-        import numpy
-        import PIL.Image
-        import PIL.ImageEnhance
-        import PIL.ImageFilter
-        import PIL.ImageOps
-    except ImportError as error:
-        print(f"skipped: {error} (make .venv with pillow=={PILLOW} and numpy)")
-        sys.exit(SKIPPED)
-    if PIL.__version__ != PILLOW:
-        print(f"skipped: Pillow {PIL.__version__}, expected {PILLOW}")
-        sys.exit(SKIPPED)
-    return numpy, PIL
-
+from pillow13 import PILLOW, import_pillow
 
 np, PIL = import_pillow()
 Image, Ops, Enhance = PIL.Image, PIL.ImageOps, PIL.ImageEnhance

@@ -16,33 +16,21 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-VENV = ROOT / ".venv" / "bin" / "python3"
-SKIPPED = 77
-PILLOW = "13.0.0"
+from pillow13 import PILLOW, import_pillow, skip
+
 TORCH = "--torch" in sys.argv
 
 
-def import_pillow():
-    """Pillow is taken from .venv where there is one: this script starts itself anew with it."""
-    if not TORCH and VENV.exists() and pathlib.Path(sys.prefix).resolve() != VENV.parent.parent.resolve():
-        os.execv(VENV, [str(VENV), *sys.argv])
+def import_torchvision():
     try:
-        import numpy
-        import PIL.Image
-        functional = None
-        if TORCH:
-            import torchvision.transforms.functional as functional
+        import torchvision.transforms.functional as functional
     except ImportError as error:
-        print(f"skipped: {error} (make .venv with pillow=={PILLOW} and numpy)")
-        sys.exit(SKIPPED)
-    if PIL.__version__ != PILLOW:
-        print(f"skipped: Pillow {PIL.__version__}, expected {PILLOW}")
-        sys.exit(SKIPPED)
-    return numpy, PIL.Image, functional
+        skip(error)
+    return functional
 
 
-np, Image, F = import_pillow()
+np, PIL = import_pillow(venv=not TORCH)
+Image, F = PIL.Image, import_torchvision() if TORCH else None
 FILTERS = ("nearest", "bilinear", "bicubic")
 AFFINE, PERSPECTIVE = 15, 16  # enum op_kind
 

@@ -8,22 +8,13 @@
 #include <cmocka.h>
 
 #include "base/util.h"
-#include "stream/spec.h"
+#include "spec_wants.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LIST(op) "{source: x, image_size: {0: 128, 16: 192}, transforms: [" op "]}"
-
-static struct stream_spec must_parse(const char *text)
-{
-	struct stream_spec spec;
-	struct fault fault = {""};
-	if (spec_parse(text, strlen(text), "open request", &spec, &fault) < 0)
-		fail_msg("%s: %s", text, fault.text);
-	return spec;
-}
 
 static void sizes_follow_the_epoch(void **state)
 {

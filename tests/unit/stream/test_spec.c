@@ -9,7 +9,7 @@
 
 #include "base/util.h"
 #include "proto/philox.h"
-#include "stream/spec.h"
+#include "spec_wants.h"
 
 #include <errno.h>
 #include <string.h>
@@ -18,24 +18,6 @@
 	"{\"version\":1,\"fingerprint\":\"0123456789abcdef\",\"order\":\"fedcba9876543210\"," \
 	"\"transform\":\"00000000000000ff\",\"seed\":18446744073709551615,\"epoch\":3,"       \
 	"\"position\":128}"
-
-static struct stream_spec must_parse(const char *text)
-{
-	struct stream_spec spec;
-	struct fault fault = {""};
-	if (spec_parse(text, strlen(text), "open request", &spec, &fault) < 0)
-		fail_msg("%s: %s", text, fault.text);
-	return spec;
-}
-
-static void must_refuse(const char *text, const char *sentence)
-{
-	struct stream_spec spec = {.batch_size = 4711};
-	struct fault fault = {""};
-	assert_int_equal(spec_parse(text, strlen(text), "open request", &spec, &fault), -EINVAL);
-	assert_string_equal(fault.text, sentence);
-	assert_int_equal(spec.batch_size, 4711);
-}
 
 static void has_the_defaults_of_training(void **state)
 {
