@@ -21,4 +21,5 @@ if(NOT PENSTOCK_SANITIZE AND NOT PENSTOCK_COVERAGE)
 	add_test(NAME e2e.pillow_crops COMMAND ${penstock_python} ${CMAKE_CURRENT_LIST_DIR}/pillow_crops.py)
 	set_tests_properties(e2e.pillow_crops PROPERTIES TIMEOUT 1800 LABELS e2e SKIP_RETURN_CODE 77
 		ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin")
+	penstock_promise(pixels.crops 7200 ${penstock_python} ${CMAKE_CURRENT_LIST_DIR}/pillow_crops.py)
 endif()

@@ -34,8 +34,17 @@ LIMIT = 60 * SLOW
 os.environ.setdefault("XDG_STATE_HOME", str(BIN.parent / "state"))
 
 
+NIGHTLY = os.environ.get("PENSTOCK_TEST_NIGHTLY", "0") == "1"  # in full, not the part that a commit is tested by
+
+
 class Skip(Exception):
     pass
+
+
+def promise(figures):
+    """What a nightly test says of the promise that it is named after; scripts/nightly collects these lines. Last, when all holds."""
+    if NIGHTLY:
+        print(f"promise: {figures}", flush=True)
 
 
 def tool(name):
@@ -61,6 +70,12 @@ def folder():
         shutil.rmtree(path, ignore_errors=True)
 
 
+def listens(path):
+    """A socket that is there may be a dead daemon's."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
 class Daemon:
     """penstockd with a socket, a cache, a flight recorder and a log below `home`. `prefix`: the words of what starts it."""
 
@@ -82,9 +97,7 @@ class Daemon:
             assert self.process.poll() is None, self.text()
 
     def listens(self):
-        """A socket that is there may be a dead daemon's."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
-            return probe.connect_ex(self.socket) == 0
+        return listens(self.socket)
 
     def text(self):
         return self.log.read_text(errors="replace")

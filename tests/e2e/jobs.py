@@ -8,7 +8,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from harness import LIMIT, Skip, Trainer, folder, make_dataset, penstock_processes, rows, run_tests, tool, wait_until
+from harness import LIMIT, Skip, Trainer, folder, listens, make_dataset, penstock_processes, rows, run_tests, tool, wait_until
 
 SMALL = {"image_size": 32, "batch_size": 8, "daemon_memory": "160M", "daemon_threads": 2, "private": 1}
 RANKS = 8
@@ -61,6 +61,17 @@ class Node:
 
     def folders(self):
         return sorted(p for p in self.penstock.glob("job-*")) if self.penstock.exists() else []
+
+    @contextlib.contextmanager
+    def own(self):
+        """A daemon that somebody started, once it listens: bound, its socket is there before."""
+        process = subprocess.Popen([tool("penstockd"), "--memory", "160M", "--threads", "2"], env=self.environment, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: listens(self.penstock / "penstock.sock"), "the daemon's socket")
+            yield process
+        finally:
+            process.terminate()
+            assert process.wait(LIMIT) == 0
 
     def sockets(self):
         """Of those who listen."""
@@ -227,17 +238,12 @@ def test_outside_a_job_it_listens_for_all():
 
 def test_one_that_somebody_started_serves_jobs_too():
     with node() as here:
-        own = subprocess.Popen([tool("penstockd"), "--memory", "160M", "--threads", "2"], env=here.environment, stderr=subprocess.DEVNULL)
-        try:
-            wait_until(lambda: here.sockets(), "the daemon's socket")
+        with here.own() as own:
             for job in ("a", "b", None):
                 t = here.trainer(job, batches=3)
                 assert daemon_of(t) == own.pid
                 t.finish()
             assert here.folders() == []
-        finally:
-            own.terminate()
-            assert own.wait(LIMIT) == 0
         assert here.penstock.is_dir(), "that folder is the user's"
 
 
@@ -246,17 +252,12 @@ def test_a_job_goes_on_with_the_daemon_that_it_has():
     with node() as here:
         first = here.trainer("j", batches=0, sleep_ms=20)
         daemon = daemon_of(first)
-        own = subprocess.Popen([tool("penstockd"), "--memory", "160M", "--threads", "2"], env=here.environment, stderr=subprocess.DEVNULL)
-        try:
-            wait_until(lambda: len(here.sockets()) == 2, "the daemon's socket")
+        with here.own() as own:
             late = here.trainer("j", batches=0, sleep_ms=20, seed=1)
             other = here.trainer("k", batches=0, sleep_ms=20)
             assert daemon_of(late) == daemon and daemon_of(other) == own.pid
             for t in (first, late, other):
                 t.kill()
-        finally:
-            own.terminate()
-            own.wait(LIMIT)
 
 
 def test_a_named_socket_is_the_only_place():

@@ -9,10 +9,9 @@ import os
 import subprocess
 import sys
 
-from harness import IMAGENET, LIMIT, Daemon, Skip, folder, run_tests, tool
+from harness import IMAGENET, LIMIT, NIGHTLY, Daemon, Skip, folder, promise, run_tests, tool
 from pillow_stream import SIZE, names, need, records
 
-NIGHTLY = os.environ.get("PENSTOCK_TEST_NIGHTLY") == "1"
 CROPS = int(os.environ.get("PENSTOCK_TEST_CROPS", "20" if NIGHTLY else "2"))
 STATES = ("untouched", "checkpoints", "packed")
 BATCH = 50  # divides the number of files, so that batches end with the epoch
@@ -85,7 +84,9 @@ def crops_equal(state):
                 assert found["dropped"] == 0 and (found["used"] > len(files)) == (state == "checkpoints"), found
     assert seen >= CROPS * len(files), seen
     assert fallbacks * 1000 < seen, f"{fallbacks} of {seen} stepped back"
-    print(f"{state}: {seen} crops equal, {fallbacks} stepped back")
+    figures = f"{state}: {seen} crops equal, {fallbacks} stepped back"
+    print(figures)
+    promise(figures)
 
 
 def test_untouched():

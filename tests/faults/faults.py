@@ -14,9 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 import harness  # noqa: E402
-from harness import ANSWER, QUERY, SLOW, Daemon, Raw, make_dataset, message, tool, wait_until  # noqa: E402
+from harness import ANSWER, NIGHTLY, QUERY, SLOW, Daemon, Raw, make_dataset, message, tool, wait_until  # noqa: E402, F401
 
-NIGHTLY = bool(os.environ.get("PENSTOCK_TEST_NIGHTLY"))
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "5"))
 # Batches of four tiny pictures: a case takes milliseconds, and a row has many batches.
 TINY = {"batch_size": 4, "image_size": 16, "prefetch": 4}
@@ -32,7 +31,7 @@ def seeded(name):
 
 def say(text):
     """A figure that a nightly run is read for."""
-    print(f"     {text}", flush=True)
+    print(f"{'promise:' if NIGHTLY else '    '} {text}", flush=True)
 
 
 def quantile(values, share):

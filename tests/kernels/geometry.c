@@ -361,10 +361,10 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < KERNELS; i++)
 		t->kernels += (t->own[t->kernels] = new_decoder("own", names[i])) != NULL;
 	try_sizes(t, all);
-	(void)printf("%llu files, %llu crops decoded by %u kernel sets, %llu of them entered at "
+	(void)printf("%s%llu files, %llu crops decoded by %u kernel sets, %llu of them entered at "
 		     "checkpoints\n",
-		(unsigned long long)(t->files / t->part), (unsigned long long)t->executions,
-		t->kernels, (unsigned long long)t->entered);
+		all ? "promise: " : "", (unsigned long long)(t->files / t->part),
+		(unsigned long long)t->executions, t->kernels, (unsigned long long)t->entered);
 	bool empty = !t->kernels || !t->entered;
 	for (unsigned i = 0; i < t->kernels; i++)
 		decoder_free(t->own[i]);

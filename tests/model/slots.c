@@ -132,6 +132,7 @@ int main(int argc, char **argv)
 {
 	struct options options;
 	struct search_result result = {0};
+	uint64_t states = 0;
 	uint32_t searched = 0;
 	bool clean = true;
 	if (!options_take(&options, argc, argv))
@@ -143,10 +144,14 @@ int main(int argc, char **argv)
 		if (options.flaw && !config_flaw(&config, options.flaw))
 			return slots_usage();
 		clean = slots_search(&config, &result);
+		states += result.states;
 		searched++;
 	}
 	if (!searched)
 		return slots_usage();
+	if (options.most == SIZE_NIGHTLY && clean && !options.expect)
+		(void)printf("promise: %u worlds, %llu states, nothing broken in any\n", searched,
+			(unsigned long long)states);
 	if (!options.expect)
 		return clean ? 0 : 1;
 	if (strcmp(result.violated, options.expect) == 0)
