@@ -511,28 +511,33 @@ static void server_event(struct server *server, const struct epoll_event *event)
 	}
 }
 
-int server_run(struct server *server, struct fault *fault)
+int server_turn(struct server *server, int timeout_ms, struct fault *fault)
 {
 	struct epoll_event events[SERVER_EVENTS];
-	(void)pthread_setname_np(pthread_self(), "penstock-serve");
-	while (!server->stop) {
-		int n = epoll_wait(server->epoll_fd, events, SERVER_EVENTS, -1);
-		if (n < 0 && errno != EINTR) {
-			int result = fault_set(
-				fault, -errno, "the event loop failed: %s", strerror(errno));
-			recorder_ending(server, "failed", fault->text);
-			return result;
-		}
-		for (int i = 0; i < n; i++)
-			server_event(server, &events[i]);
-		client_sweep(server);
-		arrival_sweep(server);
-		group_sweep(server);
-		if (server->draining)
-			server_drain_turn(server);
-		client_sweep(server);
+	int n = epoll_wait(server->epoll_fd, events, SERVER_EVENTS, timeout_ms);
+	if (n < 0 && errno != EINTR) {
+		int result = fault_set(fault, -errno, "the event loop failed: %s", strerror(errno));
+		recorder_ending(server, "failed", fault->text);
+		return result;
 	}
-	return 0;
+	for (int i = 0; i < n; i++)
+		server_event(server, &events[i]);
+	client_sweep(server);
+	arrival_sweep(server);
+	group_sweep(server);
+	if (server->draining)
+		server_drain_turn(server);
+	client_sweep(server);
+	return server->stop;
+}
+
+int server_run(struct server *server, struct fault *fault)
+{
+	int result = 0;
+	(void)pthread_setname_np(pthread_self(), "penstock-serve");
+	while (result == 0)
+		result = server_turn(server, -1, fault);
+	return result < 0 ? result : 0;
 }
 
 /* ---- end ---- */

@@ -33,6 +33,10 @@ int server_new(struct config *config, struct server **ret, struct fault *fault);
  * loop itself failed. */
 int server_run(struct server *server, struct fault *fault);
 
+/* One turn of that loop, which waits at most so long (-1: for ever): for a test that is both ends
+ * at once. 1 when the daemon has come to its end, 0, or a negative errno. */
+int server_turn(struct server *server, int timeout_ms, struct fault *fault);
+
 void server_free(struct server *server);
 
 /* The path that is served. */
