@@ -1,39 +1,26 @@
 /* Labels from outside, over any bytes: for libFuzzer, and as a test over inputs put together at
- * random from the words that they consist of.
- *
- *     fuzz_labels [ROUNDS [FILE...]]
+ * random from the words that they consist of (drive.h).
  *
  * The first byte says what the rest is: a manifest, with the type that is asked for; records of
- * CSV; or a path, a zero byte and a JSON document. Expected: no byte beyond the given ones is
+ * CSV; a path, a zero byte and a JSON document; what a .cls or a .json holds; or a file of names
+ * of classes. Expected: no byte beyond the given ones is
  * looked at (each input ends where its memory does), what is refused is refused in words, records
  * take all bytes and no byte twice, a manifest's every line is found by its path and no line is
  * left, and labels are within their bounds. */
+#include "source/label.h"
 #include "source/label_csv.h"
 #include "source/label_manifest.h"
 #include "source/label_path.h"
 #include "source/label_value.h"
 
-#include "base/util.h"
+#include "fuzz/drive.h"
+#include "fuzz/want.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum { WORDS_MOST = 40, SIZE_MOST = 2048 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void want(int holds, const char *what)
-{
-	if (holds)
-		return;
-	(void)fprintf(stderr, "fuzz_labels: %s\n", what);
-	abort();
-}
 
 static void want_refusal(int64_t result, const struct fault *fault)
 {
@@ -131,16 +118,28 @@ static void check_lines(struct manifest *manifest)
 	want(manifest_unused(manifest, &line, path, sizeof path, &fault) == 0, "a line is left");
 }
 
+static int memory_file(const char *text, size_t size)
+{
+	int fd = memfd_create("labels", MFD_CLOEXEC);
+	want(fd >= 0 && write(fd, text, size) == (ssize_t)size, "no memory");
+	return fd;
+}
+
+/* For who opens by name; until the next call. */
+static const char *memory_path(int fd)
+{
+	static char path[64];
+	(void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	return path;
+}
+
 static void try_manifest(const char *text, size_t size, enum label_type asked)
 {
 	struct manifest manifest = {0};
 	static const struct label_classes none;
 	struct fault fault = {{0}};
-	char path[64];
-	int fd = memfd_create("manifest", MFD_CLOEXEC);
-	want(fd >= 0 && write(fd, text, size) == (ssize_t)size, "no memory");
-	(void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	int rc = manifest_open(&manifest, path, NULL, asked, &none, &fault);
+	cleanup(close_fd) int fd = memory_file(text, size);
+	int rc = manifest_open(&manifest, memory_path(fd), NULL, asked, &none, &fault);
 	if (rc == 0)
 		rc = manifest_prepare(&manifest, NULL, &fault);
 	if (rc < 0)
@@ -148,7 +147,69 @@ static void try_manifest(const char *text, size_t size, enum label_type asked)
 	else
 		check_lines(&manifest);
 	manifest_close(&manifest);
-	(void)close(fd);
+}
+
+/* What a .cls or a .json member holds, as datasets without a rule read it. */
+static void try_plain(const char *text, size_t size)
+{
+	struct fault fault = {{0}};
+	int32_t label = -2;
+	int rc = label_from_cls(text, UTIL_MIN(size, (size_t)LABEL_CLS_MAX), &label, &fault);
+	want(rc || label >= 0, "a label that is none");
+	if (rc)
+		want_refusal(rc, &fault);
+	label = -2;
+	fault.text[0] = 0;
+	rc = label_from_json(text, size, &label, &fault);
+	want(rc || label >= 0, "a label that is none");
+	if (rc < 0)
+		want_refusal(rc, &fault);
+}
+
+/* Each name has the number of its place, and sorting keeps them all. */
+static void try_classes(const char *text, size_t size)
+{
+	struct label_classes classes = {0};
+	struct fault fault = {{0}};
+	uint32_t number;
+	cleanup(close_fd) int fd = memory_file(text, size);
+	int rc = classes_load(&classes, memory_path(fd), &fault);
+	if (rc < 0)
+		want_refusal(rc, &fault);
+	for (int sorted = 0; rc == 0 && sorted < 2; sorted++) {
+		for (uint32_t i = 0; i < classes.count; i++) {
+			const char *name = classes.name[i];
+			want(classes_find(&classes, name, strlen(name), &number) && number == i,
+				"a name that is not found at its place");
+			want(!sorted || i == 0 || strcmp(classes.name[i - 1], name) < 0,
+				"names that are sorted are not");
+		}
+		classes_sort(&classes);
+	}
+	classes_deinit(&classes);
+}
+
+enum kind { KIND_CSV, KIND_PATH, KIND_PLAIN, KIND_CLASSES, KIND_MANIFEST, KINDS = 6 };
+
+static void try_kind(unsigned kind, unsigned how, const char *text, size_t size)
+{
+	enum label_type asked = (enum label_type)(how % 4);
+	switch (kind) {
+	case KIND_CSV:
+		try_csv(text, size, how % 2 ? '\t' : ',');
+		break;
+	case KIND_PATH:
+		try_json(text, size, asked);
+		break;
+	case KIND_PLAIN:
+		try_plain(text, size);
+		break;
+	case KIND_CLASSES:
+		try_classes(text, size);
+		break;
+	default:
+		try_manifest(text, size, asked);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -158,25 +219,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *exact = malloc(size);
 	want(exact != NULL, "no memory");
 	memcpy(exact, data + 1, size - 1);
-	enum label_type asked = (enum label_type)(data[0] / 4 % 4);
-	if (data[0] % 4 == 0)
-		try_csv(exact, size - 1, data[0] & 4 ? '\t' : ',');
-	else if (data[0] % 4 == 1)
-		try_json(exact, size - 1, asked);
-	else
-		try_manifest(exact, size - 1, asked);
+	try_kind(data[0] % KINDS, data[0] / KINDS, exact, size - 1);
 	free(exact);
 	return 0;
 }
 
 #ifndef PENSTOCK_LIBFUZZER
-static uint64_t next(uint64_t *random)
-{
-	*random = *random * 6364136223846793005u + 1442695040888963407u;
-	return *random >> 33;
-}
-
-static size_t put(uint8_t *bytes, size_t at, uint64_t *random, unsigned kind)
+static size_t put(uint8_t *bytes, size_t at, struct random *random, bool json_text)
 {
 	static const char *const csv[] = {"path", "label", "labels", "x", ",", ",", "\n", "\n",
 		"\r\n", "\t", "\"", "\"\"", "a.jpg", "b/c.png", "./a.jpg", "1", "2", "0;1", "3 4",
@@ -184,68 +233,51 @@ static size_t put(uint8_t *bytes, size_t at, uint64_t *random, unsigned kind)
 		"99999999999", ""};
 	static const char *const json[] = {"a", "b", "0", ".", ".", "\\.", "\\",
 		"{\"a\": ", "{\"b\": ", "[", "]", "}", ",", "\"a\"", "1", "2", "-3", "0.5", "1e400",
-		"null", "true", " ", ":", "\"\\u0000\"", "[1, 2]", "[0.5, 1]", "\xc3\xa4"};
-	if (kind == 1 && next(random) % 12 == 0) {
+		"null", "true", " ", ":", "{\"label\": ", "\"cls\": ", "\"\\u0000\"", "[1, 2]",
+		"[0.5, 1]", "\xc3\xa4"};
+	if (json_text && one_in(random, 12)) {
 		bytes[at] = 0;
 		return at + 1;
 	}
-	const char *word = kind == 1 ? json[next(random) % UTIL_COUNT(json)]
-				     : csv[next(random) % UTIL_COUNT(csv)];
+	const char *word = json_text ? json[draw(random, UTIL_COUNT(json))]
+				     : csv[draw(random, UTIL_COUNT(csv))];
 	size_t size = strlen(word);
 	memcpy(bytes + at, word, size);
 	return at + size;
 }
 
 /* Lines that go together, now and then with a fault: most random ones are refused at once. */
-static size_t put_lines(uint8_t *bytes, size_t at, uint64_t *random)
+static size_t put_lines(uint8_t *bytes, size_t at, struct random *random)
 {
 	static const struct {
 		const char *front, *between, *behind;
 	} forms[] = {{"a/", ".jpg,", "\n"}, {"\"", "\",", ";7\r\n"}, {"p", "\t", "\n"},
 		{"./", ".png,", ".5\n"}, {"k", ",n", "\n"}};
-	const size_t form = next(random) % UTIL_COUNT(forms);
-	int lines = (int)(next(random) % 30);
+	const size_t form = draw(random, UTIL_COUNT(forms));
+	int lines = (int)draw(random, 30);
 	for (int i = 0; i < lines; i++)
 		at += (size_t)snprintf((char *)bytes + at, SIZE_MOST - at, "%s%d%s%d%s",
-			forms[form].front, i, forms[form].between, (int)(next(random) % 5),
+			forms[form].front, i, forms[form].between, (int)draw(random, 5),
 			forms[form].behind);
-	if (next(random) % 4 == 0 && at)
-		bytes[next(random) % at] = (uint8_t)next(random);
 	return at;
 }
 
-static size_t make(uint8_t *bytes, uint64_t *random)
+static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 {
-	bytes[0] = (uint8_t)next(random);
+	(void)room;
+	bytes[0] = (uint8_t)draw(random, 256);
+	const unsigned kind = bytes[0] % KINDS;
 	size_t at = 1;
-	if (bytes[0] % 4 > 1 && next(random) % 2)
+	if (kind >= KIND_MANIFEST && one_in(random, 2))
 		return put_lines(bytes, at, random);
-	for (uint64_t words = next(random) % WORDS_MOST; words; words--)
-		at = put(bytes, at, random, bytes[0] % 4);
+	for (uint32_t words = draw(random, WORDS_MOST); words; words--)
+		at = put(bytes, at, random, kind == KIND_PATH || kind == KIND_PLAIN);
 	return at;
-}
-
-static int try_file(const char *path)
-{
-	static uint8_t bytes[1 << 20];
-	FILE *file = fopen(path, "rb");
-	if (!file)
-		return perror(path), 1;
-	size_t size = fread(bytes, 1, sizeof bytes, file);
-	(void)fclose(file);
-	return LLVMFuzzerTestOneInput(bytes, size);
 }
 
 int main(int argc, char **argv)
 {
-	static uint8_t bytes[SIZE_MOST];
-	uint64_t random = 9, rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000;
-	for (int i = 2; i < argc; i++)
-		if (try_file(argv[i]))
-			return 1;
-	for (uint64_t i = 0; i < rounds; i++)
-		(void)LLVMFuzzerTestOneInput(bytes, make(bytes, &random));
-	printf("%llu inputs\n", (unsigned long long)rounds);
-	return 0;
+	(void)argc;
+	return drive_main(&(struct drive){"fuzz_labels", SIZE_MOST, compose}, argv);
 }
 #endif

@@ -1,30 +1,16 @@
 /* The header of .npy files, over any bytes: for libFuzzer, and as a test over headers put together
- * at random from the words that headers consist of.
- *
- *     fuzz_npy [ROUNDS [FILE...]]
+ * at random from the words that headers consist of (drive.h).
  *
  * Expected: no byte beyond the given ones is looked at (each input ends where its memory does),
  * what is refused is refused in words, and what is accepted lies within the bytes. */
 #include "source/npy.h"
 
-#include "base/util.h"
+#include "fuzz/drive.h"
+#include "fuzz/want.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { WORDS_MOST = 24, SIZE_MOST = 1024 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void want(int holds, const char *what)
-{
-	if (holds)
-		return;
-	(void)fprintf(stderr, "fuzz_npy: %s\n", what);
-	abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -48,31 +34,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef PENSTOCK_LIBFUZZER
-static uint64_t next(uint64_t *random)
-{
-	*random = *random * 6364136223846793005u + 1442695040888963407u;
-	return *random >> 33;
-}
-
-static size_t put(uint8_t *bytes, size_t at, uint64_t *random)
+static size_t put(uint8_t *bytes, size_t at, struct random *random)
 {
 	static const char *const words[] = {"{", "}", "(", ")", "[", "]", ",", ":", "'", "\"", " ",
 		"\n", "'descr'", "'fortran_order'", "'shape'", "'<i8'", "'<u4'", "'<f8'", "False",
 		"True", "'descr': '<i8', ", "'fortran_order': False, ", "'shape': (3,), ", "(12,)",
 		"7", "18446744073709551616", "-1", "\\", "x"};
-	const char *word = words[next(random) % UTIL_COUNT(words)];
+	const char *word = words[draw(random, UTIL_COUNT(words))];
 	memcpy(bytes + at, word, strlen(word));
 	return at + strlen(word);
 }
 
 /* Half of them are sound but for what one word does to them. */
-static size_t compose(uint8_t *bytes, uint64_t *random)
+static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 {
 	static const char sound[] = "{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }";
-	size_t at = 12, text, words = 1 + next(random) % WORDS_MOST;
+	size_t at = 12, text, words = 1 + draw(random, WORDS_MOST);
+	(void)room;
 	memcpy(bytes, "\x93NUMPY\2\0", 8);
-	if (next(random) % 2) {
-		size_t cut = next(random) % sizeof sound;
+	if (one_in(random, 2)) {
+		size_t cut = draw(random, sizeof sound);
 		memcpy(bytes + at, sound, cut);
 		at = put(bytes, at + cut, random);
 		memcpy(bytes + at, sound + cut, sizeof sound - 1 - cut);
@@ -81,32 +62,15 @@ static size_t compose(uint8_t *bytes, uint64_t *random)
 		while (words--)
 			at = put(bytes, at, random);
 	}
-	text = at - 12 + (next(random) % 16 == 0);
+	text = at - 12 + one_in(random, 16);
 	for (int i = 0; i < 4; i++)
 		bytes[8 + i] = (uint8_t)(text >> 8 * i);
-	if (next(random) % 8 == 0)
-		bytes[next(random) % at] ^= (uint8_t)(1 << next(random) % 8);
 	return at;
-}
-
-static void read_file(const char *path)
-{
-	static uint8_t bytes[NPY_PREFIX + NPY_TEXT_MAX];
-	cleanup(close_file) FILE *in = fopen(path, "rb");
-	want(in != NULL, path);
-	(void)LLVMFuzzerTestOneInput(bytes, fread(bytes, 1, sizeof bytes, in));
 }
 
 int main(int argc, char **argv)
 {
-	uint8_t bytes[SIZE_MOST];
-	uint64_t random = 1;
-	unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 200000;
-	for (unsigned long i = 0; i < rounds; i++)
-		(void)LLVMFuzzerTestOneInput(bytes, compose(bytes, &random));
-	for (int i = 2; i < argc; i++)
-		read_file(argv[i]);
-	(void)printf("%lu headers\n", rounds);
-	return 0;
+	(void)argc;
+	return drive_main(&(struct drive){"fuzz_npy", SIZE_MOST, compose}, argv);
 }
 #endif

@@ -1,12 +1,2 @@
-# Manifests, records of CSV, and paths into JSON: put together at random as a test, and for libFuzzer.
-add_executable(fuzz_labels_random fuzz_labels.c)
-target_link_libraries(fuzz_labels_random PRIVATE penstock_source)
-add_test(NAME fuzz.labels COMMAND fuzz_labels_random)
-set_tests_properties(fuzz.labels PROPERTIES TIMEOUT 300 LABELS fuzz)
-if(PENSTOCK_FUZZ AND CMAKE_C_COMPILER_ID STREQUAL Clang)
-	add_executable(fuzz_labels fuzz_labels.c)
-	target_compile_definitions(fuzz_labels PRIVATE PENSTOCK_LIBFUZZER)
-	target_compile_options(fuzz_labels PRIVATE -fsanitize=fuzzer)
-	target_link_options(fuzz_labels PRIVATE -fsanitize=fuzzer)
-	target_link_libraries(fuzz_labels PRIVATE penstock_source)
-endif()
+# Manifests, records of CSV, labels and paths into JSON, names of classes: put together at random as a test, and for libFuzzer.
+penstock_fuzz(labels LINK penstock_source ROUNDS 20000 NIGHTLY 2000000)

@@ -1,12 +1,2 @@
 # Headers of .npy files: put together at random as a test, and for libFuzzer.
-add_executable(fuzz_npy_random fuzz_npy.c)
-target_link_libraries(fuzz_npy_random PRIVATE penstock_source)
-add_test(NAME fuzz.npy COMMAND fuzz_npy_random)
-set_tests_properties(fuzz.npy PROPERTIES TIMEOUT 300 LABELS fuzz)
-if(PENSTOCK_FUZZ AND CMAKE_C_COMPILER_ID STREQUAL Clang)
-	add_executable(fuzz_npy fuzz_npy.c)
-	target_compile_definitions(fuzz_npy PRIVATE PENSTOCK_LIBFUZZER)
-	target_compile_options(fuzz_npy PRIVATE -fsanitize=fuzzer)
-	target_link_options(fuzz_npy PRIVATE -fsanitize=fuzzer)
-	target_link_libraries(fuzz_npy PRIVATE penstock_source)
-endif()
+penstock_fuzz(npy LINK penstock_source ROUNDS 200000 NIGHTLY 20000000)
