@@ -1,0 +1,391 @@
+/* Indexes: a good one is changed and then opened for its shard, as dataset_open does it, and all
+ * that a dataset answers from it is asked for.
+ *
+ * The input is the choice of one of four indexes (classes in two pages of records, rows of numbers,
+ * lists of classes, a folder's) and of what is done to it (recipe.h); with checksums as they come
+ * out, or made right again, as only who means harm would. Expected: with checksums as they are,
+ * what is told is what the index said before, or it is refused; with forged ones, every sample lies
+ * in the shard, names are names, and paths stay below the folder. Refused is in words. */
+#include "source/dataset_open.c" /* NOLINT: index_examine is what opens one, and nobody else's */
+
+#include "fuzz/drive.h"
+#include "fuzz/recipe.h"
+#include "fuzz/want.h"
+
+#include <sys/mman.h>
+#include <zlib.h>
+
+enum { BASES = 4, SAMPLES_MOST = 130, BASE_ROOM = 8 * INDEX_PAGE, INPUT_ROOM = 256 };
+
+static const uint64_t shard_size = 1 << 20;
+static const int64_t shard_mtime = 77;
+
+enum { BASE_CLASSES, BASE_FLOAT, BASE_HOT, BASE_FOLDER };
+
+struct base {
+	size_t size;
+	uint8_t bytes[BASE_ROOM];
+	struct labels *labels;
+	uint64_t samples, fingerprint;
+	struct sample sample[SAMPLES_MOST];
+	float values[4];
+};
+
+static struct base bases[BASES];
+static struct label_rule rule = {.from = DATASET_LABELS_PATH, .json = "a.b"};
+static int file, root;
+
+/* ---- good indexes ---- */
+
+static void add_sample(struct index_writer *writer, unsigned base, uint32_t number)
+{
+	static const float numbers[] = {0.5F, -1, 2};
+	static const uint32_t classes[] = {1, 4, 6};
+	struct index_record record = {.offset = number * UINT64_C(4096),
+		.size = 1000 + number,
+		.label = base == BASE_FOLDER  ? (int32_t)number % 2
+			 : base == BASE_FLOAT ? -1
+					      : (int32_t)number,
+		.format = number % 2 ? SAMPLE_PNG : SAMPLE_JPEG};
+	char name[32];
+	int size = snprintf(name, sizeof name, "%c/%03u.jpg", 'a' + (int)(number % 2), number);
+	const bool wide = base == BASE_FLOAT || base == BASE_HOT;
+	if (base == BASE_FOLDER)
+		record.offset = writer->head.bytes;
+	want(index_writer_name_label(writer, name, (size_t)size,
+		     base == BASE_HOT ? (const void *)classes : numbers, wide ? sizeof numbers : 0,
+		     &record) == 0 &&
+			index_writer_add(writer, &record, name, (size_t)size - 4) == 0,
+		"no memory");
+}
+
+static void write_head(struct index_writer *writer, unsigned base)
+{
+	struct index_head *head = &writer->head;
+	const bool wide = base == BASE_FLOAT || base == BASE_HOT;
+	head->kind = base == BASE_FOLDER ? DATASET_FOLDER : DATASET_TARS;
+	head->source = base == BASE_FOLDER ? DATASET_LABELS_FOLDER
+		       : wide              ? DATASET_LABELS_PATH
+					   : DATASET_LABELS_CLS;
+	head->asked = wide ? DATASET_LABELS_PATH : DATASET_LABELS_AUTO;
+	head->label_type = base == BASE_FLOAT ? LABEL_TYPE_FLOAT
+			   : base == BASE_HOT ? LABEL_TYPE_MULTI_HOT
+					      : LABEL_TYPE_CLASS;
+	head->rule = wide ? labels_index_hash(bases[base].labels) : 0;
+	if (wide)
+		head->label_width = base == BASE_FLOAT ? 3 : 7;
+	if (base != BASE_FOLDER) {
+		head->shard_size = shard_size;
+		head->shard_mtime_ns = shard_mtime;
+	}
+}
+
+static void write_tables(struct index_writer *writer)
+{
+	struct stat st;
+	want(fstat(root, &st) == 0, "a folder that cannot be looked at");
+	want(index_writer_entry(writer, 'D', mtime_of(&st), "", 0) == 0 &&
+			index_writer_entry(writer, 'C', 0, "a", 1) == 0 &&
+			index_writer_entry(writer, 'C', 0, "b", 1) == 0,
+		"no memory");
+}
+
+static void base_write(unsigned number)
+{
+	struct base *base = &bases[number];
+	struct index_writer writer;
+	uint64_t bytes;
+	int names = memfd_create("names", MFD_CLOEXEC), tables = memfd_create("t", MFD_CLOEXEC);
+	want(index_writer_init(&writer, file, 0, names, tables) == 0, "no memory");
+	const uint32_t samples = number == BASE_CLASSES ? SAMPLES_MOST : 5;
+	for (uint32_t i = 0; i < samples; i++)
+		add_sample(&writer, number, i);
+	write_head(&writer, number);
+	if (number == BASE_FOLDER)
+		write_tables(&writer);
+	want(index_writer_finish(&writer, &bytes) == 0 && bytes <= BASE_ROOM, "no memory");
+	index_writer_deinit(&writer);
+	base->size = bytes;
+	want(pread(file, base->bytes, bytes, 0) == (ssize_t)bytes, "no memory");
+	(void)close(names);
+	(void)close(tables);
+}
+
+/* ---- opening ---- */
+
+struct opened {
+	struct opening opening;
+	struct dataset dataset;
+	struct dataset_shard shard;
+	struct index_head head;
+	struct fault fault;
+};
+
+/* What dataset_open does with the index of its only shard, from where it has found it. 0, or
+ * negative or FOUND_* where it is refused. */
+static int open_index(struct opened *o, unsigned base, uint64_t size)
+{
+	const bool folder = base == BASE_FOLDER;
+	*o = (struct opened){.shard = {.path = "/shard",
+				     .size = folder ? 0 : shard_size,
+				     .mtime_ns = shard_mtime},
+		.dataset = {.kind = folder ? DATASET_FOLDER : DATASET_TARS,
+			.shards = 1,
+			.label_type = LABEL_TYPE_CLASS,
+			.label_width = 1,
+			.root_fd = root,
+			.scratch_fd = file,
+			.shard = &o->shard},
+		.opening = {.dataset = &o->dataset,
+			.fault = &o->fault,
+			.heads = &o->head,
+			.labels = bases[base].labels,
+			.asked = DATASET_LABELS_AUTO}};
+	if (o->opening.labels) {
+		o->opening.asked = DATASET_LABELS_PATH;
+		o->opening.rule = labels_index_hash(o->opening.labels);
+	}
+	int rc = size ? index_examine(&o->opening, 0, file, 0, size) : FOUND_DAMAGED;
+	if (rc == FOUND)
+		rc = dataset_sum(&o->opening);
+	if (rc == FOUND && o->opening.labels)
+		rc = dataset_labels_settle(
+			&o->dataset, &o->head, o->opening.labels, NULL, &o->fault);
+	want(rc >= 0 || o->fault.text[0], "refused without a word");
+	return rc;
+}
+
+static void close_index(struct opened *o)
+{
+	for (uint32_t i = 0; i < o->dataset.classes; i++)
+		free(o->dataset.class_names[i]);
+	free(o->dataset.class_names);
+}
+
+/* ---- what is done to them ---- */
+
+/* Where numbers end, and what is near them. */
+static uint64_t special(struct recipe *recipe)
+{
+	static const uint64_t values[] = {0, 1, 2, 126, 127, 128, 129, 131, 255, 256, 4080, 4081,
+		4095, 4096, 65535, 65536, 65537, INT32_MAX, UINT32_MAX, UINT64_C(1) << 32,
+		UINT64_C(1) << 48, (UINT64_C(1) << 48) + 1, INT64_MAX, UINT64_MAX,
+		UINT64_C(1) << 20, (UINT64_C(1) << 20) - 4096};
+	const uint8_t which = recipe_byte(recipe);
+	return values[which % UTIL_COUNT(values)] + (which > 200 ? UINT64_MAX : 0);
+}
+
+/* A place: of the head and the first records most often, to the width of the field. */
+static size_t place(struct recipe *recipe, size_t size, size_t width)
+{
+	const uint64_t where = recipe_number(recipe, 2);
+	size_t page = where >> 13, at = where & 0xfff;
+	if (where & 0x1000)
+		at = INDEX_PAGE_HEAD + at % 0x100;
+	at -= at % width;
+	at += page * INDEX_PAGE;
+	return at + width <= size ? at : at % (size - width);
+}
+
+static size_t change(struct recipe *recipe, uint8_t *bytes, size_t size)
+{
+	const uint8_t how = recipe_byte(recipe);
+	const size_t width = (size_t)1 << (how / 8 % 4);
+	if (size < INDEX_PAGE)
+		return size;
+	const size_t at = place(recipe, size, width);
+	uint64_t value;
+	switch (how % 8) {
+	case 0:
+		bytes[at] ^= (uint8_t)(1 << recipe_byte(recipe) % 8);
+		break;
+	case 1:
+		bytes[at] = recipe_byte(recipe);
+		break;
+	case 2: /* a page in another's place */
+		memmove(bytes + at / INDEX_PAGE * INDEX_PAGE,
+			bytes + recipe_byte(recipe) * INDEX_PAGE % size / INDEX_PAGE * INDEX_PAGE,
+			INDEX_PAGE);
+		break;
+	case 3:
+		return how > 240 ? at : size;
+	case 4:
+		if (how > 240 && size + INDEX_PAGE <= BASE_ROOM)
+			return size + (how > 248 ? INDEX_PAGE : 1);
+		/* fall through */
+	default:
+		value = special(recipe);
+		memcpy(bytes + at, &value, width);
+	}
+	return size;
+}
+
+static void forge(uint8_t *bytes, size_t size)
+{
+	for (size_t at = 0; at + INDEX_PAGE <= size; at += INDEX_PAGE) {
+		uint32_t crc = (uint32_t)crc32(0, bytes + at + 4, INDEX_PAGE - 4);
+		memcpy(bytes + at, &crc, sizeof crc);
+	}
+}
+
+/* ---- what is expected ---- */
+
+static void check_name(const struct dataset *dataset, const char *name)
+{
+	want(name[0], "a name of nothing");
+	if (dataset->kind != DATASET_FOLDER)
+		return;
+	want(name[0] != '/' && strcmp(name, "..") != 0 && strncmp(name, "../", 3) != 0 &&
+			!strstr(name, "/../"),
+		"a path that leads out of the folder");
+	const size_t size = strlen(name);
+	want(size < 3 || strcmp(name + size - 3, "/..") != 0,
+		"a path that leads out of the folder");
+}
+
+static void check_bounds(const struct dataset *dataset, const struct sample *sample)
+{
+	const struct dataset_shard *shard = dataset->shard;
+	const bool folder = dataset->kind == DATASET_FOLDER;
+	const uint64_t end = folder ? shard->bytes : shard->size;
+	want(sample->position <= end && sample->size <= end - sample->position,
+		"a sample beyond its shard");
+	want(folder ? sample->offset == 0 : sample->offset == sample->position,
+		"a sample at two places");
+	want(sample->label >= -1 && (dataset->labelled || sample->label == -1),
+		"a label that is none");
+	want(!folder || !dataset->labelled || sample->label < (int64_t)dataset->classes,
+		"a class without a name");
+	want(sample->format == SAMPLE_JPEG || sample->format == SAMPLE_PNG, "no format");
+	check_name(dataset, sample->name);
+}
+
+static bool same(const struct sample *a, const struct sample *b)
+{
+	return a->number == b->number && a->shard == b->shard && a->size == b->size &&
+	       a->offset == b->offset && a->position == b->position && a->label == b->label &&
+	       a->format == b->format && strcmp(a->name, b->name) == 0;
+}
+
+static void check_values(
+	const struct opened *o, const struct base *base, uint64_t number, bool forged)
+{
+	static float values[LABEL_WIDTH_MAX];
+	struct fault fault = {{0}};
+	if (o->dataset.label_type == LABEL_TYPE_CLASS)
+		return;
+	want(o->dataset.label_width >= 1 && o->dataset.label_width <= LABEL_WIDTH_MAX,
+		"rows of no width");
+	int rc = dataset_sample_values(&o->dataset, number, values, &fault);
+	want(rc == 0 || (rc == -EIO && fault.text[0]), "refused otherwise");
+	want(rc || forged || o->dataset.label_type != LABEL_TYPE_FLOAT ||
+			memcmp(values, base->values, 3 * sizeof *values) == 0,
+		"another label than before");
+	want(rc || forged || o->dataset.label_type != LABEL_TYPE_MULTI_HOT ||
+			(values[1] == 1 && values[4] == 1 && values[6] == 1 && values[5] == 0),
+		"other classes than before");
+}
+
+static void check_sample(
+	const struct opened *o, const struct base *base, uint64_t number, bool forged)
+{
+	static struct sample sample;
+	struct fault fault = {{0}};
+	int rc = dataset_sample(&o->dataset, number, &sample, &fault);
+	want(rc == 0 || (rc == -EIO && fault.text[0]), "refused otherwise");
+	if (rc)
+		return;
+	check_bounds(&o->dataset, &sample);
+	want(forged || same(&sample, &base->sample[number]), "another sample than before");
+	check_values(o, base, number, forged);
+}
+
+static void check(const struct opened *o, const struct base *base, uint64_t drawn, bool forged)
+{
+	const uint64_t count = o->dataset.count;
+	if (!forged)
+		want(count == base->samples && o->dataset.fingerprint == base->fingerprint,
+			"another dataset than before");
+	if (count == 0)
+		return;
+	const uint64_t numbers[] = {0, 1, 126, 127, count - 1, drawn};
+	for (size_t i = 0; i < UTIL_COUNT(numbers); i++)
+		check_sample(o, base, numbers[i] % count, forged);
+}
+
+static void remember(unsigned number)
+{
+	struct base *base = &bases[number];
+	static struct opened o;
+	want(ftruncate(file, (off_t)base->size) == 0 && open_index(&o, number, base->size) == 0,
+		"a good index is refused");
+	base->samples = o.dataset.count;
+	base->fingerprint = o.dataset.fingerprint;
+	base->values[0] = 0.5F;
+	base->values[1] = -1;
+	base->values[2] = 2;
+	for (uint64_t i = 0; i < base->samples; i++)
+		want(dataset_sample(&o.dataset, i, &base->sample[i], &o.fault) == 0,
+			"a sample of a good index is refused");
+	check(&o, base, 3, false);
+	close_index(&o);
+}
+
+static void prepare(void)
+{
+	char folder[] = "/tmp/penstock-fuzz-XXXXXX";
+	file = memfd_create("index", MFD_CLOEXEC);
+	want(file >= 0 && mkdtemp(folder), "no memory");
+	root = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	want(root >= 0 && rmdir(folder) == 0, "no folder"); /* as it is then, it stays */
+	for (unsigned i = 0; i < BASES; i++) {
+		const struct dataset_options options = {.rule = &rule};
+		struct fault fault;
+		if (i == BASE_FLOAT || i == BASE_HOT)
+			want(labels_open(&options, NULL, &bases[i].labels, &fault) == 0, "no rule");
+		base_write(i);
+		remember(i);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static uint8_t bytes[BASE_ROOM];
+	static struct opened o;
+	struct recipe recipe = {data, size, 0};
+	if (!file)
+		prepare();
+	const uint8_t how = recipe_byte(&recipe), drawn = recipe_byte(&recipe);
+	const bool forged = how & 4;
+	const struct base *base = &bases[how % BASES];
+	size_t now = base->size;
+	memcpy(bytes, base->bytes, now);
+	memset(bytes + now, how & 8 ? 0xff : 0, BASE_ROOM - now);
+	while (!recipe_ends(&recipe))
+		now = change(&recipe, bytes, now);
+	if (forged)
+		forge(bytes, now);
+	want(pwrite(file, bytes, now, 0) == (ssize_t)now && ftruncate(file, (off_t)now) == 0,
+		"no memory");
+	if (open_index(&o, how % BASES, now) == 0)
+		check(&o, base, drawn, forged);
+	close_index(&o);
+	return 0;
+}
+
+#ifndef PENSTOCK_LIBFUZZER
+static size_t compose(uint8_t *bytes, size_t room, struct random *random)
+{
+	size_t size = 2 + draw(random, one_in(random, 8) ? 60 : 12);
+	(void)room;
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = (uint8_t)draw(random, 256);
+	return size;
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	return drive_main(&(struct drive){"fuzz_index", INPUT_ROOM, compose}, argv);
+}
+#endif
