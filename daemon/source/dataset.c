@@ -377,11 +377,15 @@ int dataset_path(const struct dataset *dataset, uint64_t number, char *buffer, s
 	return 0;
 }
 
+static int64_t mtime_of(const struct stat *st)
+{
+	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
 static bool is_same_file(const struct dataset_shard *shard, const struct stat *st)
 {
-	int64_t mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 	return st->st_dev == shard->dev && st->st_ino == shard->ino &&
-	       mtime_ns == shard->mtime_ns &&
+	       mtime_of(st) == shard->mtime_ns &&
 	       (S_ISDIR(st->st_mode) || (uint64_t)st->st_size == shard->size);
 }
 
@@ -405,6 +409,12 @@ int dataset_verify_shard(const struct dataset *dataset, uint32_t shard, struct f
 	return is_same_file(s, &st) ? 0 : fault_changed(s, fault);
 }
 
+int dataset_verify_file(const struct dataset *dataset, uint32_t shard, int fd)
+{
+	struct stat st;
+	return fstat(fd, &st) == 0 && is_same_file(&dataset->shard[shard], &st) ? 0 : -ESTALE;
+}
+
 static int sample_open(
 	const struct dataset *dataset, const struct sample *sample, struct fault *fault)
 {
@@ -422,14 +432,15 @@ static int sample_open(
 		folder ? sample->name : "", strerror(error));
 }
 
-static int sample_check(
-	const struct dataset *dataset, const struct sample *sample, int fd, struct fault *fault)
+static int sample_check(const struct dataset *dataset, const struct sample *sample, int fd,
+	int64_t *ret_mtime_ns, struct fault *fault)
 {
 	const struct dataset_shard *shard = &dataset->shard[sample->shard];
 	struct stat st;
 	if (fstat(fd, &st) < 0)
 		return fault_set(
 			fault, -errno, "%s cannot be looked at: %s", shard->path, strerror(errno));
+	*ret_mtime_ns = mtime_of(&st);
 	if (dataset->kind == DATASET_TARS)
 		return is_same_file(shard, &st) ? 0 : fault_changed(shard, fault);
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != sample->size)
@@ -437,6 +448,25 @@ static int sample_check(
 			"%s/%s has %llu bytes, %s says %u: delete the index, it is built again",
 			shard->path, sample->name, (unsigned long long)st.st_size,
 			index_name(shard), sample->size);
+	return 0;
+}
+
+static int sample_pread(const struct sample *sample, int fd, uint8_t *buffer, struct fault *fault)
+{
+	for (size_t done = 0; done < sample->size;) {
+		ssize_t n = pread(
+			fd, buffer + done, sample->size - done, (off_t)(sample->offset + done));
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0)
+			return fault_set(fault, -ENODATA,
+				"sample %llu (%s) ends after %zu of %u bytes",
+				(unsigned long long)sample->number, sample->name, done,
+				sample->size);
+		else if (errno != EINTR)
+			return fault_set(fault, -errno, "sample %llu (%s) cannot be read: %s",
+				(unsigned long long)sample->number, sample->name, strerror(errno));
+	}
 	return 0;
 }
 
@@ -449,21 +479,15 @@ int dataset_read(const struct dataset *dataset, const struct sample *sample, voi
 	cleanup(close_fd) int fd = sample_open(dataset, sample, fault);
 	if (fd < 0)
 		return fd;
-	int rc = sample_check(dataset, sample, fd, fault);
-	for (size_t done = 0; rc == 0 && done < sample->size;) {
-		ssize_t n = pread(fd, (uint8_t *)buffer + done, sample->size - done,
-			(off_t)(sample->offset + done));
-		if (n > 0)
-			done += (size_t)n;
-		else if (n == 0)
-			rc = fault_set(fault, -ENODATA,
-				"sample %llu (%s) ends after %zu of %u bytes",
-				(unsigned long long)sample->number, sample->name, done,
-				sample->size);
-		else if (errno != EINTR)
-			rc = fault_set(fault, -errno, "sample %llu (%s) cannot be read: %s",
-				(unsigned long long)sample->number, sample->name, strerror(errno));
-	}
+	int64_t before = 0, after = 0;
+	int rc = sample_check(dataset, sample, fd, &before, fault);
+	if (rc == 0)
+		rc = sample_pread(sample, fd, buffer, fault);
+	if (rc == 0)
+		rc = sample_check(dataset, sample, fd, &after, fault);
+	if (rc == 0 && before != after)
+		rc = fault_set(fault, -ESTALE, "sample %llu (%s) was written while it was read",
+			(unsigned long long)sample->number, sample->name);
 	return rc;
 }
 

@@ -198,6 +198,9 @@ int dataset_read(const struct dataset *dataset, const struct sample *sample, voi
  * inode, size or mtime). */
 int dataset_verify_shard(const struct dataset *dataset, uint32_t shard, struct fault *fault);
 
+/* The same of a shard that is open, without its path: 0 or -ESTALE. */
+int dataset_verify_file(const struct dataset *dataset, uint32_t shard, int fd);
+
 /* For the fetch stage. A dataset may have more shards than a process may have files, so index files
  * are borrowed:
  *

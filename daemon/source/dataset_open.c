@@ -66,6 +66,7 @@ struct opening {
 	struct progress progress;
 	uint64_t damaged, homeless, dotted, labelless;
 	int place_error[PLACES]; /* why the last index found no home */
+	char *tidied[PLACES]; /* in whose folder what others left was removed */
 	char example[512]; /* a shard that the notice names */
 };
 
@@ -462,6 +463,18 @@ static void example_set(struct opening *opening, const char *path)
 		(void)snprintf(opening->example, sizeof opening->example, "%.300s", path);
 }
 
+/* Neighbours mostly lie in one folder: it is looked through once. */
+static void place_tidy(struct opening *opening, enum place place, const char *path)
+{
+	char **last = &opening->tidied[place];
+	size_t size = (size_t)(strrchr(path, '/') - path) + 1;
+	if (*last && strlen(*last) == size && strncmp(*last, path, size) == 0)
+		return;
+	free(*last);
+	*last = strndup(path, size);
+	store_tidy(path);
+}
+
 /* Tries one place: 0 built (or somebody else has done so meanwhile), 1 the place cannot be used, or
  * a fault. */
 static int index_build_place(struct opening *opening, uint32_t number, int fd, enum place place)
@@ -477,6 +490,7 @@ static int index_build_place(struct opening *opening, uint32_t number, int fd, e
 		rc = index_try(opening, number, path);
 		if (rc == FOUND)
 			return 0;
+		place_tidy(opening, place, path);
 		rc = rc == FOUND_FOREIGN ? -EEXIST
 		     : rc < 0            ? rc
 					 : index_build_at(opening, number, fd, path, &at_fault);
@@ -865,6 +879,8 @@ int dataset_open(const char *spec, const struct dataset_options *options, struct
 	free(opening.cache);
 	free(opening.heads);
 	free(opening.missing);
+	for (enum place place = 0; place < PLACES; place++)
+		free(opening.tidied[place]);
 	if (rc < 0) {
 		dataset_free(dataset);
 		return rc;

@@ -36,6 +36,26 @@ static void op_finish(struct fetch_op *op, int result)
 	op->stage = FETCH_OP_DONE;
 }
 
+static int64_t op_mtime(int fd)
+{
+	struct stat now;
+	return fstat(fd, &now) < 0 ? -1
+				   : (int64_t)now.st_mtim.tv_sec * 1000000000 + now.st_mtim.tv_nsec;
+}
+
+/* All bytes are there: are they those that were meant? */
+static void op_complete(struct fetch_op *op)
+{
+	if (op->kind == FETCH_OP_RANGE) {
+		op_finish(op, dataset_verify_file(op->dataset, op->shard, op->fd));
+	} else if (op->kind == FETCH_OP_FILE && op_mtime(op->fd) != op->mtime_ns) {
+		op->changed = true;
+		op_finish(op, FETCH_OP_ENDED);
+	} else {
+		op_finish(op, 0);
+	}
+}
+
 /* Files are opened with O_NONBLOCK, so that a pipe put in a file's place holds nobody up. To pread
  * it means nothing; a ring takes it as a wish to be told EAGAIN instead of waiting, where the file
  * system cannot be read asynchronously. */
@@ -111,10 +131,11 @@ static void op_opened(struct fetch_op *op, int answer)
 		op->fd = answer;
 		op->tries = 0;
 		op->blocking = false;
+		op->stage = FETCH_OP_READ;
 		if (op->kind == FETCH_OP_SHARD)
 			op_finish(op, op_shard_opened(op));
 		else
-			op->stage = FETCH_OP_READ;
+			op->mtime_ns = op_mtime(op->fd);
 	}
 }
 
@@ -142,7 +163,7 @@ static void op_read(struct fetch_op *op, int answer)
 		/* Enough comes first: an empty sample is read by an answer of 0 bytes. A direct
 		 * read that stops between two aligned places has met the end of the file. */
 		if (op->got >= op->need)
-			op_finish(op, 0);
+			op_complete(op);
 		else if (answer == 0 || (op->direct && op->got % op->align != 0))
 			op_ended(op);
 	}

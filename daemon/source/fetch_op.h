@@ -9,6 +9,11 @@
  *           fetch_op_answer(op, <what the kernel says to op>);
  *   if (fetch_op_owns(op)) close(op->fd);
  *
+ * What was read is looked at once more before the op is done: bytes of a shard that was written
+ * since it was indexed, or of a folder's file that was written while it was read, are not handed
+ * out. Who writes changes the modification time first and the bytes then, so none of them is
+ * missed.
+ *
  * An op belongs to one thread at a time: the engine's while it is being asked, the planner's
  * otherwise. */
 #pragma once
@@ -33,7 +38,8 @@ enum fetch_op_kind {
 	FETCH_OP_FILE, /* a folder's sample: open, read, close */
 };
 
-enum { FETCH_OP_ENDED = 1 }; /* result: the file ended before `need` bytes */
+/* result: the file ended before `need` bytes, or (`changed`) is another one than it should be */
+enum { FETCH_OP_ENDED = 1 };
 
 struct fetch_op {
 	struct fetch_op *next; /* in the planner's or the engine's lists */
@@ -58,7 +64,8 @@ struct fetch_op {
 	bool registered; /* the buffer lies in the arena */
 	uint64_t offset;
 	uint32_t length, need, got, ask;
-	bool changed; /* FETCH_OP_ENDED: the file's size is not `need` either */
+	bool changed; /* FETCH_OP_ENDED: the file's size is not `need` either, or it was written */
+	int64_t mtime_ns; /* of a FILE, when it was opened */
 	struct iovec iov; /* for engines that need it to outlive the call */
 
 	const struct dataset *dataset;

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -48,6 +49,7 @@ struct sidecar {
 	atomic_bool full; /* a write failed: nothing more is kept; no order */
 	pthread_mutex_t lock; /* of the notice */
 	bool noticed;
+	bool tidied; /* of the table, with its lock: what others left was removed */
 	char notice[FAULT_TEXT];
 };
 
@@ -118,11 +120,19 @@ static int file_make(const char *path, const char *shard, const struct sidecar_h
 	int rc = n == (ssize_t)sizeof *head ? 0 : n < 0 ? -errno : -ENOSPC;
 	if (rc == 0 && rename(temporary, path) < 0)
 		rc = -errno;
+	(void)flock(fd, LOCK_UN);
 	if (rc == 0)
 		return fd;
 	(void)unlink(temporary);
 	(void)close(fd);
 	return rc;
+}
+
+/* What a write of the head leaves that was lost with the machine: nothing is synced. */
+static bool head_is_lost(const struct sidecar_head *found)
+{
+	static const struct sidecar_head nothing;
+	return memcmp(found, &nothing, sizeof nothing) == 0;
 }
 
 /* Whether an open file is this shard's: 1, 0 for one of ours that is not, -EEXIST for another's. */
@@ -140,8 +150,7 @@ static int file_check(int fd, const struct sidecar_head *head)
 	if (n == (ssize_t)sizeof found && memcmp(&found, head, sizeof found) == 0)
 		return 1;
 	bool ours = found.magic == SIDECAR_MAGIC || found.magic == __builtin_bswap64(SIDECAR_MAGIC);
-	/* Empty: somebody's write of the head was lost with the machine. */
-	return ours || status.st_size == 0 ? 0 : -EEXIST;
+	return ours || head_is_lost(&found) ? 0 : -EEXIST;
 }
 
 /* The file at `path`; made or made anew where it has to be. A descriptor or -errno. */
@@ -187,6 +196,23 @@ static int shard_open(const struct sidecar *sidecar, uint32_t number, enum sidec
 	return rc < 0 ? rc : file_open(path, shard, &head, ret_state);
 }
 
+/* Who begins a file looks once for those that were begun and not put into place. */
+static void sidecar_tidy(struct sidecar *sidecar, uint32_t number, int fd)
+{
+	const struct dataset *dataset = sidecar->dataset;
+	struct stat status;
+	if (sidecar->tidied || fstat(fd, &status) < 0 ||
+		status.st_size != (off_t)sizeof(struct sidecar_head))
+		return;
+	sidecar->tidied = true;
+	if (dataset->kind == DATASET_TARS && !dataset->index_in_cache)
+		store_tidy(dataset->shard[number].path);
+	cleanup(free_ptr) char *path =
+		dataset->cache_folder ? store_cache_path(dataset->cache_folder, "", "") : NULL;
+	if (path)
+		store_tidy(path);
+}
+
 /* The lend table's. */
 static int sidecar_open(const void *context, uint32_t number, struct fault *fault)
 {
@@ -195,6 +221,8 @@ static int sidecar_open(const void *context, uint32_t number, struct fault *faul
 	enum sidecar_state state = STATE_NONE;
 	int fd = shard_open(sidecar, number, &state);
 	(void)fault;
+	if (fd >= 0)
+		sidecar_tidy(sidecar, number, fd);
 	if (fd < 0) {
 		state = STATE_NONE;
 		notice_set(sidecar, sidecar->dataset->shard[number].path, "cannot be kept",

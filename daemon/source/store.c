@@ -6,10 +6,18 @@
 #include "base/hash.h"
 #include "base/util.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+
+enum {
+	STORE_RANDOM = 6, /* characters that mkostemp chooses */
+	STORE_TRIES = 8,
+};
 
 int store_unlinked(const char *folder)
 {
@@ -49,17 +57,37 @@ static int parts_open(struct store_file *file, const char *folder)
 	return file->tables_fd < 0 ? file->tables_fd : 0;
 }
 
+/* A new file that whoever tidies up leaves alone. He may have been faster than the lock: then
+ * -EAGAIN. Where files cannot be locked he can neither. */
+static int temporary_locked(char *name)
+{
+	struct stat st;
+	int fd = mkostemp(name, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	bool taken = flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+	if (!taken && (fstat(fd, &st) < 0 || st.st_nlink > 0))
+		return fd;
+	(void)unlink(name);
+	(void)close(fd);
+	return -EAGAIN;
+}
+
 int store_temporary(const char *path, mode_t mode, char **ret_name)
 {
 	*ret_name = NULL;
 	cleanup(free_ptr) char *name = NULL;
-	if (asprintf(&name, "%s.tmp-XXXXXX", path) < 0) {
-		name = NULL;
-		return -ENOMEM;
+	int fd = -EAGAIN;
+	for (int i = 0; i < STORE_TRIES && fd == -EAGAIN; i++) {
+		free(name);
+		if (asprintf(&name, "%s.tmp-XXXXXX", path) < 0) {
+			name = NULL;
+			return -ENOMEM;
+		}
+		fd = temporary_locked(name);
 	}
-	int fd = mkostemp(name, O_CLOEXEC);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	/* Whoever can read the shard can read what is kept of it. */
 	if (fchmod(fd, mode & 0666) < 0) {
 		int rc = -errno;
@@ -70,6 +98,41 @@ int store_temporary(const char *path, mode_t mode, char **ret_name)
 	*ret_name = name;
 	name = NULL;
 	return fd;
+}
+
+static bool is_temporary(const char *name)
+{
+	static const char *const marks[] = {".idx.tmp-", ".ckp.tmp-"};
+	size_t size = strlen(name);
+	for (size_t i = 0; i < UTIL_COUNT(marks); i++) {
+		size_t tail = strlen(marks[i]) + STORE_RANDOM;
+		if (size > tail && strncmp(name + size - tail, marks[i], strlen(marks[i])) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void temporary_remove(int folder, const char *name)
+{
+	struct stat st;
+	cleanup(close_fd) int fd =
+		openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+		flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return;
+	(void)unlinkat(folder, name, 0);
+}
+
+void store_tidy(const char *path)
+{
+	cleanup(free_ptr) char *folder = parent_of(path);
+	DIR *dir = folder ? opendir(folder) : NULL;
+	if (!dir)
+		return;
+	for (const struct dirent *entry; (entry = readdir(dir));)
+		if (is_temporary(entry->d_name))
+			temporary_remove(dirfd(dir), entry->d_name);
+	(void)closedir(dir);
 }
 
 static int temporary_open(struct store_file *file, const char *path, mode_t mode)

@@ -3,7 +3,10 @@
  * A place is a path beside the shard or in the cache folder. An index for it is written to a
  * temporary file in the same directory, with two unlinked ones for its parts, then synced and
  * renamed. Where no place can be written, the parts and the index are unlinked files in TMPDIR,
- * gone when the dataset is closed. Blocks; one thread per store_file. */
+ * gone when the dataset is closed. Blocks; one thread per store_file.
+ *
+ * Whoever writes a temporary file holds a lock on it (flock), which goes with the process: what is
+ * not locked was left by one that was killed, and is removed by the next who writes there. */
 #pragma once
 
 #include <stdint.h>
@@ -30,9 +33,13 @@ int store_commit(struct store_file *file);
 /* Closes everything; removes the temporary file unless it was committed. */
 void store_end(struct store_file *file);
 
-/* A new file beside `path`, with the permissions of `mode`, to be renamed to it. A descriptor or
- * -errno; *ret_name is allocated, and NULL where there is no file. */
+/* A new file beside `path`, with the permissions of `mode`, to be renamed to it, and locked. A
+ * descriptor or -errno; *ret_name is allocated, and NULL where there is no file. */
 int store_temporary(const char *path, mode_t mode, char **ret_name);
+
+/* Removes our temporary files that nobody writes any more from the folder of `path`. Reads all of
+ * that folder: not for each shard. */
+void store_tidy(const char *path);
 
 /* An unlinked file in `folder` (NULL: TMPDIR, else /tmp), open for reading and writing. A
  * descriptor or -errno. */

@@ -565,6 +565,97 @@ static void shard_cut(struct fetch *fetch, struct fixture *tars, struct fixture 
 	reader_deinit(&reader);
 }
 
+/* Other bytes of the same size are written into a file in place, behind what a read has of it and
+ * before what it gets next: between its first question and its second. */
+static struct {
+	char path[FIXTURE_PATH];
+	uint64_t at; /* the byte of it that the read has to cover */
+	_Atomic unsigned asked;
+} writer;
+
+static int hook_write(struct fetch_op *op)
+{
+	static const char other[] = "these are not the bytes that were there";
+	bool meant = op->kind == FETCH_OP_FILE
+			     ? op->need > 4096
+			     : op->kind == FETCH_OP_RANGE && op->offset <= writer.at &&
+				       op->offset + op->length > writer.at;
+	if (!meant || op->stage != FETCH_OP_READ)
+		return 0;
+	if (op->ask > 4096)
+		op->ask = 4096;
+	if (op->got == 0 || atomic_fetch_add(&writer.asked, 1) > 0)
+		return 0;
+	int fd = open(writer.path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || pwrite(fd, other, sizeof other, (off_t)(writer.at + 4096)) < 0)
+		abort();
+	(void)close(fd);
+	return 0;
+}
+
+/* The first sample from `number` on that is read by two questions and more. */
+static uint64_t long_sample(const struct fixture *fixture, uint64_t number)
+{
+	while (fixture_size(fixture, number) < 3 * 4096)
+		number++;
+	return number;
+}
+
+static void shard_written(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
+{
+	struct reader reader;
+	uint64_t number = long_sample(tars, NEXT_SHARD + 5);
+	(void)folder;
+	reader_init(&reader, fetch, tars, COUNT);
+	reader_all(&reader);
+	assert_int_equal(reader.outcome[FETCH_OK], COUNT);
+	fixture_shard_path(tars, 1, writer.path);
+	writer.at = offset_of(tars, number);
+	atomic_store(&writer.asked, 0);
+	fetch_hook_set(hook_write);
+	reader.items[0].item.number = number;
+	reader_submit(&reader, 0, 1);
+	reader_take(&reader, 1);
+	assert_true(atomic_load(&writer.asked) > 0);
+	assert_int_equal(reader.items[0].item.result, -ESTALE);
+	fetch_hook_set(NULL);
+	reader.items[0].item.number = 0;
+	read_stale(&reader, "data-0001.tar");
+	reader_deinit(&reader);
+}
+
+static void test_shard_written(void **state)
+{
+	(void)state;
+	with_both(shard_written, FETCH_IO_BUFFERED);
+	with_both(shard_written, FETCH_IO_DIRECT);
+}
+
+static void file_written(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
+{
+	struct reader reader;
+	uint64_t number = long_sample(folder, 5);
+	(void)tars;
+	reader_init(&reader, fetch, folder, COUNT);
+	fixture_file_path(folder, number, writer.path);
+	writer.at = 0;
+	atomic_store(&writer.asked, 0);
+	fetch_hook_set(hook_write);
+	reader.items[0].item.number = number;
+	reader_submit(&reader, 0, 1);
+	reader_take(&reader, 1);
+	assert_true(atomic_load(&writer.asked) > 0);
+	assert_int_equal(reader.items[0].item.result, FETCH_E_CHANGED);
+	fetch_hook_set(NULL);
+	reader_deinit(&reader);
+}
+
+static void test_file_written(void **state)
+{
+	(void)state;
+	with_both(file_written, FETCH_IO_BUFFERED);
+}
+
 static void test_shard_cut(void **state)
 {
 	(void)state;
@@ -589,6 +680,8 @@ int main(void)
 		cmocka_unit_test_teardown(test_folder_changes, plot_end),
 		cmocka_unit_test_teardown(test_shard_replaced, plot_end),
 		cmocka_unit_test_teardown(test_shard_cut, plot_end),
+		cmocka_unit_test_teardown(test_shard_written, plot_end),
+		cmocka_unit_test_teardown(test_file_written, plot_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,10 @@
 #include "source/sidecar.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 
 enum { SAMPLES = 300 };
@@ -186,9 +188,46 @@ static void test_other_samples(void **state)
 	}
 	fixture_write(fixture_path(c.root, "a.tar.ckp"), data, size);
 	assert_true(kept(&c));
+	/* Zeros, where the head was lost with the machine: begun anew, and used again. */
+	uint8_t *zeros = calloc(1, size);
+	assert_non_null(zeros);
+	fixture_write(fixture_path(c.root, "a.tar.ckp"), zeros, size);
+	free(zeros);
+	assert_false(kept(&c));
+	course_open(&c, "a.tar");
+	write_and_read(&c);
+	course_close(&c);
+	assert_true(kept(&c));
 	make_tar(fixture_path(c.root, "a.tar"), 1, 20);
 	assert_false(kept(&c));
 	free(data);
+	fixture_remove(c.root);
+}
+
+/* What one that was killed left beside is removed by the next who begins a file; not what somebody
+ * still writes, nor what is named otherwise. */
+static void test_leftovers(void **state)
+{
+	(void)state;
+	struct course c = {.root = fixture_folder()};
+	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
+	fixture_file(c.root, "a.tar.ckp.tmp-a1B2c3", "half");
+	fixture_file(c.root, "a.tar.idx.tmp-a1B2c3", "half");
+	fixture_file(c.root, "b.tar.idx.tmp-000000", "being written");
+	fixture_file(c.root, "a.tar.ckp.tmp-long12345", "somebody's");
+	int fd = open(fixture_path(c.root, "b.tar.idx.tmp-000000"), O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
+	course_open(&c, "a.tar");
+	assert_int_equal(access(fixture_path(c.root, "a.tar.idx.tmp-a1B2c3"), F_OK), -1);
+	fixture_file(c.root, "a.tar.ckp.tmp-a1B2c3", "half, of later");
+	fixture_file(c.root, "cache/0123.ckp.tmp-a1B2c3", "half");
+	write_and_read(&c);
+	assert_int_equal(access(fixture_path(c.root, "a.tar.ckp.tmp-a1B2c3"), F_OK), -1);
+	assert_int_equal(access(fixture_path(c.root, "cache/0123.ckp.tmp-a1B2c3"), F_OK), -1);
+	assert_int_equal(access(fixture_path(c.root, "b.tar.idx.tmp-000000"), F_OK), 0);
+	assert_int_equal(access(fixture_path(c.root, "a.tar.ckp.tmp-long12345"), F_OK), 0);
+	course_close(&c);
+	assert_int_equal(close(fd), 0);
 	fixture_remove(c.root);
 }
 
@@ -382,6 +421,7 @@ int main(void)
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_nothing_there),
 		cmocka_unit_test(test_other_samples),
+		cmocka_unit_test(test_leftovers),
 		cmocka_unit_test(test_replaced_under_a_reader),
 		cmocka_unit_test(test_somebody_elses),
 		cmocka_unit_test(test_no_place),
