@@ -3,7 +3,8 @@
  *
  * Written by the event loop, appended, at most SERVE_QUARANTINE_LINES lines per stream; a sample is
  * named once as long as it stays in a small table. A file that cannot be written, or has grown to
- * SERVE_QUARANTINE_BYTES over many streams, is said once per stream and costs nothing else. */
+ * SERVE_QUARANTINE_BYTES over many streams, is said once per stream and costs nothing else. A line
+ * that was cut (a full disk, a daemon that was killed) is ended before the next one begins. */
 #define LOG_TOPIC LOG_STREAM
 #include "serve/serve_impl.h"
 
@@ -41,7 +42,7 @@ static void quarantine_make_folder(const char *folder)
 
 static int quarantine_descriptor(const char *path, const char *folder)
 {
-	int const flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+	int const flags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 	int fd = open(path, flags, 0600);
 	if (fd < 0 && errno == ENOENT) {
 		quarantine_make_folder(folder);
@@ -55,6 +56,15 @@ static int quarantine_descriptor(const char *path, const char *folder)
 		return -1;
 	}
 	return fd;
+}
+
+/* Whether the last line has no end. */
+static bool quarantine_is_cut(int fd)
+{
+	struct stat status;
+	char last;
+	return fstat(fd, &status) == 0 && status.st_size > 0 &&
+	       pread(fd, &last, 1, status.st_size - 1) == 1 && last != '\n';
 }
 
 static FILE *quarantine_open(struct server *server)
@@ -71,7 +81,10 @@ static FILE *quarantine_open(struct server *server)
 		server_notice(server, text);
 		if (fd >= 0)
 			(void)close(fd);
+		return NULL;
 	}
+	if (quarantine_is_cut(fd))
+		(void)fputc('\n', file);
 	return file;
 }
 
