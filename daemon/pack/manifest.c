@@ -128,6 +128,28 @@ int manifest_add_broken(struct manifest *manifest, uint64_t number, const char *
 	return 0;
 }
 
+/* Of all that a pack which goes on takes from it; the words about broken images are for people. */
+static uint64_t manifest_check(const struct manifest *manifest)
+{
+	const uint64_t numbers[] = {manifest->next, manifest->digest, manifest->samples,
+		manifest->bytes_in, manifest->bytes_out, manifest->stored_in, manifest->stored_out,
+		manifest->renamed, manifest->broken_count, manifest->shards,
+		manifest->broken_listed};
+	uint64_t hash = HASH_SEED;
+	for (size_t i = 0; i < UTIL_COUNT(numbers); i++)
+		hash = hash_u64(hash, numbers[i]);
+	for (int i = 0; i < IMAGE_HOWS; i++)
+		hash = hash_u64(hash, manifest->how[i]);
+	for (size_t i = 0; i < manifest->shards; i++) {
+		const struct manifest_shard *shard = &manifest->shard[i];
+		hash = hash_bytes(hash, shard->name, strlen(shard->name));
+		hash = hash_u64(hash_u64(hash, shard->samples), shard->bytes);
+	}
+	for (size_t i = 0; i < manifest->broken_listed; i++)
+		hash = hash_u64(hash, manifest->broken[i].number);
+	return hash_mix(hash);
+}
+
 /* ---- writing ---- */
 
 static void put_hex(struct jsontext *json, const char *key, uint64_t value)
@@ -229,6 +251,7 @@ char *manifest_text(const struct manifest *manifest, const struct dataset *datas
 	put_options(&json, &manifest->recipe);
 	put_progress(&json, manifest);
 	put_lists(&json, manifest);
+	put_hex(&json, "check", manifest_check(manifest));
 	jsontext_end(&json);
 	char *text = NULL;
 	if (!json.failed && asprintf(&text, "%s\n", json.text) < 0)
@@ -448,7 +471,10 @@ static int manifest_take(
 	if (r < 0)
 		return r;
 	read_progress(manifest, reader, root);
-	return reader->damaged || !manifest_adds_up(manifest)
+	/* Manifests of before had none. */
+	bool checks = !json_object_get(root, "check") ||
+		      take_hex(reader, root, "check") == manifest_check(manifest);
+	return reader->damaged || !checks || !manifest_adds_up(manifest)
 		       ? manifest_damaged(reader->path, fault)
 		       : 0;
 }
