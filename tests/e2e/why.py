@@ -21,8 +21,8 @@ from pathlib import Path
 
 import harness
 from harness import LIMIT, SLOW, Daemon, Link, Skip, folder, make_dataset, run_tests, tool, wait_until
+from memory_limit import MIB, MemoryLimit
 
-MIB = 1 << 20
 KINDS = {"START": 1, "ATTACH": 2, "LEAVE": 3, "EXIT": 4, "END": 5}  # enum record_kind
 TRAINER_LIMIT, DAEMON_LIMIT = 96 * MIB, 256 * MIB
 STREAM = {"batch_size": 4, "image_size": 16}
@@ -54,59 +54,6 @@ def trainer(what, socket, source):
 def python(what, socket, source, **options):
     return subprocess.Popen([sys.executable, __file__, "--trainer", what, socket, str(source)], stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, text=True, **options)
-
-
-# ---- places with a memory limit ----
-
-class MemoryLimit:
-    """A cgroup of our own below the test's, with a limit; where none may be made, the test is skipped and says why."""
-
-    def __init__(self, limit):
-        self.path, self.limit = self.make(limit), limit
-
-    @staticmethod
-    def make(limit):
-        reasons = []
-        for controllers, path in (line.rstrip("\n").split(":", 2)[1:] for line in open("/proc/self/cgroup")):
-            v1 = "memory" in controllers.split(",")
-            if not v1 and controllers:
-                continue
-            base = Path("/sys/fs/cgroup/memory" if v1 else "/sys/fs/cgroup")
-            place = Path(str(base) + path) / f"penstock-test-{os.getpid()}-{limit // MIB}"
-            try:
-                place.mkdir()
-            except OSError as error:
-                reasons.append(str(error))
-                continue
-            try:
-                (place / ("memory.limit_in_bytes" if v1 else "memory.max")).write_text(str(limit))
-                swap = place / ("memory.memsw.limit_in_bytes" if v1 else "memory.swap.max")
-                if swap.exists():
-                    swap.write_text(str(limit if v1 else 0))
-                return place
-            except OSError as error:
-                reasons.append(str(error))
-                place.rmdir()
-        raise Skip(f"no cgroup with a memory limit may be made here ({'; '.join(reasons) or 'no memory controller'})")
-
-    def add(self, pid):
-        (self.path / "cgroup.procs").write_text(str(pid))
-
-    def enter(self):
-        self.add(os.getpid())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        def gone():
-            for pid in (self.path / "cgroup.procs").read_text().split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
-            with contextlib.suppress(OSError):
-                self.path.rmdir()
-            return not self.path.exists()
-        wait_until(gone, "the end of all in the cgroup")
 
 
 # ---- daemons with a recorder ----
@@ -404,8 +351,7 @@ def test_daemon_memory():
     hog = "import sys, time\nkept = []\nwhile True:\n kept.append(bytearray(b'x') * (8 << 20))\n time.sleep(0.02)\n"
 
     with home() as (path, images), MemoryLimit(DAEMON_LIMIT) as limit:
-        inside = ("sh", "-c", f"echo $$ >{limit.path}/cgroup.procs; exec \"$@\"", "sh")
-        with daemon_of(path / "oom", inside) as (daemon, pid):
+        with daemon_of(path / "oom", limit.prefix()) as (daemon, pid):
             daemon.dump(source=images)
             daemon.sampled(pid)
             Path(f"/proc/{pid}/oom_score_adj").write_text("1000")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Memory does not depend on the number of samples, and stays within what is promised.
 
-    memory.py      PENSTOCK_TEST_SAMPLES: default 1,000,000, nightly 100,000,000
+    flat.py        PENSTOCK_TEST_SAMPLES: default 1,000,000, nightly 100,000,000
 
 Measures from outside the proportional set size of daemon and trainer together (batch 64, 224 pixels, 2 threads, --memory 96M), on
 500 pictures and on an index of so many that goes round and round over the same pictures. Fails when any exceeds 128 MiB,
