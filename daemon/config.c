@@ -44,6 +44,13 @@ static const char *const config_log_to_names[] = {
 	NULL,
 };
 
+static const char *const config_seccomp_names[] = {
+	[CONFINE_AUTO] = "auto",
+	[CONFINE_ON] = "on",
+	[CONFINE_OFF] = "off",
+	NULL,
+};
+
 static const char *const config_open_names[] = {
 	[CONFIG_OPEN_ANY] = "any",
 	[CONFIG_OPEN_NAMED] = "named",
@@ -57,6 +64,8 @@ static int config_read_log_levels(
 static int config_read_http(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 static int config_read_recorder(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
+static int config_read_roots(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
 #define CONFIG_FIELD(member) .offset = offsetof(struct config, member)
@@ -88,6 +97,9 @@ static const struct yaml_key config_keys[] = {
 	{"stream_memory", YAML_KEY_SIZE, CONFIG_FIELD(stream_memory), .min = 1 << 20,
 		.max = (uint64_t)1 << 50, .zero = "auto"},
 	{"open_streams", YAML_KEY_ENUM, CONFIG_FIELD(open_streams), .names = config_open_names},
+	{"roots", YAML_KEY_NODE, CONFIG_FIELD(roots), .read = config_read_roots},
+	{"seccomp", YAML_KEY_ENUM, CONFIG_FIELD(seccomp), .names = config_seccomp_names},
+	{"core_files", YAML_KEY_BOOL, CONFIG_FIELD(core_files)},
 	{"streams", YAML_KEY_NODE, .read = config_read_streams}, /* its field is the whole struct */
 };
 
@@ -159,6 +171,50 @@ static int config_read_recorder(
 	if (result < 0)
 		return yaml_fault(text, node, fault, "recorder: %s", why.text);
 	memcpy(field, recorder, strlen(recorder) + 1);
+	return 0;
+}
+
+int config_add_root(struct config_roots *roots, const char *path, struct fault *fault)
+{
+	if (path[0] != '/')
+		return fault_set(fault, -EINVAL,
+			"expected the absolute path of a folder, got \"%.100s\"", path);
+	if (strlen(path) >= CONFIG_ROOT)
+		return fault_set(fault, -EINVAL, "a path has at most %d bytes", CONFIG_ROOT - 1);
+	if (roots->count == CONFIG_ROOTS)
+		return fault_set(fault, -EINVAL, "at most %d folders", CONFIG_ROOTS);
+	memcpy(roots->path[roots->count++], path, strlen(path) + 1);
+	return 0;
+}
+
+static int config_read_root(const struct yaml_text *text, const yaml_node_t *node,
+	struct config_roots *roots, struct fault *fault)
+{
+	static const struct yaml_key key = {"roots", YAML_KEY_NAME, .room = 4096};
+	struct fault why;
+	char path[4096];
+	int result = yaml_read_value(text, node, &key, path, fault);
+	if (result < 0)
+		return result;
+	result = config_add_root(roots, path, &why);
+	return result < 0 ? yaml_fault(text, node, fault, "roots: %s", why.text) : 0;
+}
+
+static int config_read_roots(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	struct config_roots *roots = field;
+	roots->count = 0;
+	if (node->type != YAML_SEQUENCE_NODE)
+		return yaml_fault(text, node, fault,
+			"roots: expected a list of folders that datasets may lie in; [] for "
+			"anywhere");
+	const yaml_node_item_t *item = node->data.sequence.items.start;
+	for (; item < node->data.sequence.items.top; item++) {
+		int result = config_read_root(text, yaml_node(text, *item), roots, fault);
+		if (result < 0)
+			return result;
+	}
 	return 0;
 }
 

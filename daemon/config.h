@@ -6,18 +6,32 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/roots.h"
+#include "confine/confine.h"
 #include "source/fetch.h"
 #include "stream/spec.h"
 
 #include <stdint.h>
 
-enum { CONFIG_STREAMS = 64, CONFIG_HTTP = 300, CONFIG_RECORDER = 3900 };
+enum {
+	CONFIG_STREAMS = 64,
+	CONFIG_HTTP = 300,
+	CONFIG_RECORDER = 3900,
+	CONFIG_ROOTS = ROOTS_MAX,
+	CONFIG_ROOT = ROOTS_PATH,
+};
 
 /* Of `recorder_size`. What is larger is read back whole, with what it takes to sort it. */
 #define CONFIG_RECORDER_LEAST ((uint64_t)1 << 20)
 #define CONFIG_RECORDER_MOST ((uint64_t)256 << 20)
 
 enum config_open { CONFIG_OPEN_ANY, CONFIG_OPEN_NAMED };
+
+/* Folders that datasets may lie in; none: anywhere. */
+struct config_roots {
+	uint32_t count;
+	char path[CONFIG_ROOTS][CONFIG_ROOT];
+};
 
 struct config {
 	char file[4096]; /* "" when no file was read */
@@ -46,6 +60,9 @@ struct config {
 	uint32_t max_streams; /* open at once; default 64 */
 	uint64_t stream_memory; /* bytes; the most that one stream's batches take; 0: no limit */
 	enum config_open open_streams; /* any, or those of `stream` alone; default any */
+	enum confine_wish seccomp; /* auto, on, off */
+	bool core_files; /* may be written; default false */
+	struct config_roots roots;
 	uint32_t stream_count;
 	struct stream_spec stream[CONFIG_STREAMS];
 };
@@ -54,6 +71,10 @@ void config_init(struct config *config);
 
 /* Reads a YAML file into `config` (already initialised). 0, -ENOENT, -EINVAL, ... */
 int config_load(const char *path, struct config *config, struct fault *fault);
+
+/* Adds a root. 0, or -EINVAL with a fault: no absolute path, too long, too many. Whether it is
+ * there is seen when the daemon starts. */
+int config_add_root(struct config_roots *roots, const char *path, struct fault *fault);
 
 /* Whether `recorder:` may be that: auto, off, or an absolute path. 0, or -EINVAL with a fault. */
 int config_check_recorder(const char *text, struct fault *fault);

@@ -44,6 +44,7 @@ static const char main_usage[] =
 	"                       unix:/PATH\n"
 	"  --recorder WHERE     where the flight recorder writes: auto (penstock in\n"
 	"                       XDG_STATE_HOME), off, or a folder\n"
+	"  --root FOLDER        read datasets below it alone; may be given again\n"
 	"  --idle-exit SECONDS  end this long after the last client has gone (default:\n"
 	"                       never)\n"
 	"  --ready-fd FD        write one byte there once clients can connect\n"
@@ -61,6 +62,7 @@ struct main_options {
 	const char *config, *socket, *memory, *threads, *io, *reader, *idle_exit, *ready_fd,
 		*log_file, *log_level, *cache, *log_format, *log_to, *http, *recorder;
 	bool check, no_checkpoints;
+	struct config_roots roots;
 };
 
 static int main_complain(const char *option, const char *expected, const char *got)
@@ -154,6 +156,8 @@ static int main_apply(const struct main_options *o, struct config *config)
 		result = main_number(
 			"idle-exit", o->idle_exit, 0, 86400 * 365, &config->idle_exit_s);
 	config->idle_exit_given = o->idle_exit != NULL;
+	if (o->roots.count)
+		config->roots = o->roots;
 	if (o->no_checkpoints)
 		config->checkpoints = false;
 	if (!result && o->io &&
@@ -184,9 +188,19 @@ static int main_apply(const struct main_options *o, struct config *config)
 }
 
 /* -1: go on; otherwise the exit code. */
+static int main_root(const char *path, struct main_options *ret)
+{
+	struct fault fault;
+	if (!config_add_root(&ret->roots, path, &fault))
+		return -1;
+	(void)fprintf(stderr, "penstockd: --root: %s\n", fault.text);
+	return MAIN_USAGE;
+}
+
+/* -1: go on; otherwise the exit code. */
 static int main_parse(int argc, char **argv, struct main_options *ret)
 {
-	enum { OPT_CHECK = 256, OPT_NO_CHECKPOINTS, OPT_VERSION, OPT_HELP, OPT_TEXT };
+	enum { OPT_CHECK = 256, OPT_NO_CHECKPOINTS, OPT_ROOT, OPT_VERSION, OPT_HELP, OPT_TEXT };
 	const char **const text[] = {&ret->config, &ret->socket, &ret->memory, &ret->threads,
 		&ret->io, &ret->reader, &ret->idle_exit, &ret->ready_fd, &ret->log_file,
 		&ret->log_level, &ret->cache, &ret->log_format, &ret->log_to, &ret->http,
@@ -199,7 +213,7 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 		{"log-level", 1, NULL, OPT_TEXT + 9}, {"cache", 1, NULL, OPT_TEXT + 10},
 		{"log-format", 1, NULL, OPT_TEXT + 11}, {"log-to", 1, NULL, OPT_TEXT + 12},
 		{"http", 1, NULL, OPT_TEXT + 13}, {"recorder", 1, NULL, OPT_TEXT + 14},
-		{"check-config", 0, NULL, OPT_CHECK},
+		{"root", 1, NULL, OPT_ROOT}, {"check-config", 0, NULL, OPT_CHECK},
 		{"no-checkpoints", 0, NULL, OPT_NO_CHECKPOINTS}, {"version", 0, NULL, OPT_VERSION},
 		{"help", 0, NULL, OPT_HELP}, {NULL, 0, NULL, 0}};
 	int c;
@@ -210,6 +224,9 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 			ret->check = true;
 		} else if (c == OPT_NO_CHECKPOINTS) {
 			ret->no_checkpoints = true;
+		} else if (c == OPT_ROOT) {
+			if (main_root(optarg, ret) >= 0)
+				return MAIN_USAGE;
 		} else if (c == OPT_VERSION) {
 			(void)printf("penstockd %s\n", PENSTOCK_VERSION);
 			return 0;
@@ -301,7 +318,7 @@ static int main_serve(struct config *config, int ready_fd)
 
 int main(int argc, char **argv)
 {
-	struct main_options options = {0};
+	static struct main_options options; /* large: roots */
 	if (main_fill_standard())
 		return MAIN_FAILED;
 	int code = main_parse(argc, argv, &options);

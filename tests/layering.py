@@ -23,12 +23,14 @@ MAY_SEE = {
     "include": (),
     "proto": (),
     "daemon/base": (),
+    "daemon/confine": ("daemon/base", "proto"),
     **{f"daemon/{stage}": ("daemon/base", "proto") for stage in STAGES},
     "daemon/augment": ("daemon/base", "proto", "daemon/pixel"),
     "daemon/stream": ("daemon/base", "proto", "daemon/augment", *(f"daemon/{stage}" for stage in STAGES)),
     "daemon/pack": ("daemon/base", "proto", *(f"daemon/{stage}" for stage in STAGES)),
     # The settings lie beside main.c, but nothing in them points at serve: it may see that one header.
-    "daemon/serve": ("daemon/base", "proto", "daemon/augment", "daemon/stream", "daemon/config.h", *(f"daemon/{stage}" for stage in STAGES)),
+    "daemon/serve": ("daemon/base", "proto", "daemon/augment", "daemon/confine", "daemon/stream", "daemon/config.h",
+                     *(f"daemon/{stage}" for stage in STAGES)),
     "daemon": ("daemon", "proto"),  # main.c, config.[ch]
     "client/lib": ("proto", "include"),
     # What is mixed on a device and what on the CPU is drawn by one file.

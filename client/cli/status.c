@@ -53,6 +53,7 @@ static void status_daemon(const struct node *root)
 	status_cache(document_get(root, "cache"));
 	status_field("checkpoints", document_bool(root, "checkpoints", true) ? "kept" : "off");
 	status_given("page", document_text(root, "http", ""));
+	status_given("confined", document_text(document_get(root, "confinement"), "describe", ""));
 	status_given("recorder", document_text(document_get(root, "recorder"), "path", ""));
 	/* A single stream says it itself. */
 	if (document_count(document_get(root, "streams")) > 1)

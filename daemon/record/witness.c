@@ -99,6 +99,8 @@ static _Noreturn void witness_live(
 	witness_set_apart();
 	witness_no_stdio();
 	witness_close_others(fd, pidfd);
+	if (options->confine)
+		options->confine(options->confine_context);
 	struct keeper_options keeper = {.socket = fd,
 		.pidfd = pidfd,
 		.daemon = daemon,

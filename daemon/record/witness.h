@@ -40,6 +40,9 @@ struct witness_options {
 	uint64_t bytes; /* of the file */
 	unsigned keep; /* files in the folder, this one too: older ones go, those of daemons that
 			  live excepted */
+	/* Called by the process itself when it has set itself apart, to bind it. May be NULL. */
+	void (*confine)(void *context);
+	void *confine_context;
 };
 
 /* Forks. To be called before any thread exists. 0, or a negative errno with a fault; the daemon

@@ -35,6 +35,8 @@ void recorder_start(struct server *server)
 		.folder = config->recorder[0] == '/' ? config->recorder : NULL,
 		.bytes = config->recorder_size,
 		.keep = RECORDER_KEEP,
+		.confine = confined_witness,
+		.confine_context = server,
 	};
 	struct fault fault;
 	memset(&server->recorder.resident_bytes, 0xff, sizeof server->recorder.resident_bytes);

@@ -4,6 +4,7 @@
 
 #include "base/ledger.h"
 #include "base/permit.h"
+#include "confine/confine.h"
 #include "proto/conn.h"
 #include "proto/jsontext.h"
 #include "record/record.h"
@@ -207,7 +208,16 @@ struct server {
 	struct http *http; /* NULL: off, or it could not listen */
 	uint64_t publish_ns; /* CPU time that the last publishing took */
 	struct recorder recorder;
+	struct confine_state confined;
 };
+
+/* confined.c: what the process may do, step by step (confine/confine.h). 0, or a negative errno
+ * with a fault. */
+int confined_begin(struct server *server, struct fault *fault); /* before the witness */
+int confined_files(struct server *server, struct fault *fault); /* before any thread */
+int confined_calls(struct server *server, struct fault *fault); /* when all is there */
+void confined_witness(void *server);
+void confined_status(struct jsontext *json, const struct server *server);
 
 /* server.c */
 void server_notice(struct server *server, const char *text);

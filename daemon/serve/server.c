@@ -286,20 +286,27 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 	int result = server_resolve(server, fault);
 	if (!result)
 		result = server_start_loop(server, fault);
+	if (!result)
+		result = confined_begin(server, fault);
 	if (!result) {
 		recorder_start(server);
-		result = server_start_stages(server, fault);
+		result = confined_files(server, fault);
 	}
+	if (!result)
+		result = server_start_stages(server, fault);
 	/* Listening comes last: whoever connects finds a daemon that works. */
 	if (!result)
 		result = server_listen(server, fault);
+	if (!result) {
+		publish_start(server);
+		recorder_watch(server);
+		result = confined_calls(server, fault);
+	}
 	if (result) {
 		recorder_ending(server, "failed", fault->text);
 		server_free(server);
 		return result;
 	}
-	publish_start(server);
-	recorder_watch(server);
 	*ret = server;
 	return 0;
 }

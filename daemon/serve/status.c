@@ -294,6 +294,7 @@ char *status_server(struct server *server)
 	jsontext_number(&json, "uptime_s", (double)(clock_ns() - server->started_ns) * 1e-9, 1);
 	jsontext_string(&json, "socket", server->socket);
 	jsontext_string(&json, "config", server->config->file);
+	confined_status(&json, server);
 	jsontext_bool(&json, "draining", server->draining);
 	jsontext_u64(&json, "threads", pool_threads(server->pool));
 	/* Looked up once a second: that reads files. */

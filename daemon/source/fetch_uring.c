@@ -10,6 +10,10 @@
  * and closing through the ring (then openat and close are called by the thread), a larger pool of
  * the kernel's own workers.
  *
+ * What a ring is asked, seccomp does not see. So the ring is made disabled, set up, restricted to
+ * the questions that are asked here, and enabled (5.10): it opens, reads, polls, closes, and that
+ * for ever.
+ *
  * The thread sleeps in the kernel, in its ring; a poll of an eventfd there is how submitters and
  * releases wake it. */
 #include "base/size.h"
@@ -24,6 +28,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -52,6 +57,8 @@ struct ring {
 	int start_rc;
 	struct fault *start_fault; /* fetch_new's, while it waits for `started` */
 	bool buffers, files, can_open, can_close;
+	bool disabled; /* until it is set up */
+	bool restricted; /* to what is asked of it here */
 	bool wake_armed; /* a poll of the eventfd is in flight */
 	unsigned closing; /* closes in flight */
 	struct fetch_op *ask, **ask_tail; /* next questions */
@@ -313,8 +320,10 @@ static int ring_fault(int rc, struct fault *fault)
 static int ring_make(struct ring *ring)
 {
 	static const unsigned kinds[] = {
-		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL,
-		IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SUBMIT_ALL,
+		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL |
+			IORING_SETUP_R_DISABLED,
+		IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_R_DISABLED,
+		IORING_SETUP_R_DISABLED,
 		0,
 	};
 	int rc = -EINVAL;
@@ -322,6 +331,7 @@ static int ring_make(struct ring *ring)
 		struct io_uring_params params = {
 			.flags = kinds[i] | IORING_SETUP_CQSIZE, .cq_entries = RING_ANSWERS};
 		rc = io_uring_queue_init_params(RING_ENTRIES, &ring->uring, &params);
+		ring->disabled = rc == 0 && kinds[i] & IORING_SETUP_R_DISABLED;
 	}
 	/* Before 5.5 the size of the completion queue was not to be chosen. */
 	return rc == -EINVAL ? io_uring_queue_init(RING_ENTRIES, &ring->uring, 0) : rc;
@@ -374,6 +384,36 @@ static void ring_probe(struct ring *ring)
 	io_uring_free_probe(probe);
 }
 
+/* By number: liburing 2.3 does not export its functions for these two. */
+static int ring_register(struct ring *ring, unsigned what, void *argument, unsigned count)
+{
+	long rc = syscall(SYS_io_uring_register, ring->uring.ring_fd, what, argument, count);
+	return rc < 0 ? -errno : 0;
+}
+
+/* The ring begins to take questions: these, and of its own settings the table of files alone. */
+static int ring_enable(struct ring *ring)
+{
+	static const uint8_t asked[] = {IORING_OP_READV, IORING_OP_READ_FIXED, IORING_OP_POLL_ADD,
+		IORING_OP_OPENAT, IORING_OP_CLOSE,
+		IORING_OP_TIMEOUT /* of io_uring_submit_and_wait_timeout before 5.11 */};
+	static const uint8_t set[] = {IORING_REGISTER_FILES_UPDATE, IORING_UNREGISTER_RING_FDS};
+	struct io_uring_restriction allowed[UTIL_COUNT(asked) + UTIL_COUNT(set) + 1] = {
+		{.opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED,
+			.sqe_flags = IOSQE_FIXED_FILE | IOSQE_ASYNC}};
+	unsigned count = 1;
+	if (!ring->disabled)
+		return 0;
+	for (size_t i = 0; i < UTIL_COUNT(asked); i++)
+		allowed[count++] = (struct io_uring_restriction){
+			.opcode = IORING_RESTRICTION_SQE_OP, .sqe_op = asked[i]};
+	for (size_t i = 0; i < UTIL_COUNT(set); i++)
+		allowed[count++] = (struct io_uring_restriction){
+			.opcode = IORING_RESTRICTION_REGISTER_OP, .register_op = set[i]};
+	ring->restricted = ring_register(ring, IORING_REGISTER_RESTRICTIONS, allowed, count) == 0;
+	return ring_register(ring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+}
+
 static void ring_describe(const struct ring *ring, int buffers_rc)
 {
 	struct fetch *fetch = ring->fetch;
@@ -395,9 +435,24 @@ static void ring_describe(const struct ring *ring, int buffers_rc)
 		(void)snprintf(buffers, sizeof buffers, "unregistered buffers (%s)",
 			strerror(-buffers_rc));
 	(void)snprintf(fetch->describe, sizeof fetch->describe,
-		"io_uring (kernel %d.%d, %s, registered files %u%s)", major, minor, buffers,
+		"io_uring (kernel %d.%d, %s, registered files %u%s%s)", major, minor, buffers,
 		ring->files ? fetch->files.bound : 0,
-		ring->can_open ? "" : ", files opened by the thread");
+		ring->can_open ? "" : ", files opened by the thread",
+		ring->restricted ? ", restricted to reading" : "");
+}
+
+/* Files that the ring still closes would stay open without it. */
+static void ring_teardown(struct ring *ring)
+{
+	struct fetch *fetch = ring->fetch;
+	while (ring->closing > 0) {
+		(void)io_uring_submit_and_wait(&ring->uring, 1);
+		ring_take_answers(ring);
+	}
+	fetch->files.slot = NULL;
+	io_uring_queue_exit(&ring->uring);
+	(void)close(fetch->inbox.eventfd);
+	fetch->inbox.eventfd = -1;
 }
 
 static int ring_setup(struct ring *ring)
@@ -418,24 +473,15 @@ static int ring_setup(struct ring *ring)
 	ring->buffers = rc == 0;
 	ring_register_files(ring);
 	ring_probe(ring);
+	int enabled = ring_enable(ring);
 	ring_describe(ring, rc);
+	if (enabled < 0) {
+		ring_teardown(ring);
+		return ring_fault(enabled, ring->start_fault);
+	}
 	fetch->files.slot = ring_slot;
 	fetch->files.context = ring;
 	return 0;
-}
-
-/* Files that the ring still closes would stay open without it. */
-static void ring_teardown(struct ring *ring)
-{
-	struct fetch *fetch = ring->fetch;
-	while (ring->closing > 0) {
-		(void)io_uring_submit_and_wait(&ring->uring, 1);
-		ring_take_answers(ring);
-	}
-	fetch->files.slot = NULL;
-	io_uring_queue_exit(&ring->uring);
-	(void)close(fetch->inbox.eventfd);
-	fetch->inbox.eventfd = -1;
 }
 
 static void *ring_run(void *context)

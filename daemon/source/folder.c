@@ -1,6 +1,7 @@
 /* folder: see folder.h. */
 #include "source/folder.h"
 
+#include "base/roots.h"
 #include "base/util.h"
 #include "source/dataset.h"
 
@@ -182,6 +183,16 @@ static int name_kind(struct walk *walk, int fd, const char *name, unsigned char 
 	return fault_at(walk, name, -errno, "cannot be looked at");
 }
 
+/* Of what may be a link: that it leads nowhere where nothing may be read. */
+static int name_check(struct walk *walk, int fd, const char *name)
+{
+	char shown[PATH_MAX];
+	if (!roots_count())
+		return 0;
+	(void)snprintf(shown, sizeof shown, "%s/%s%s", walk->root, walk->path, name);
+	return roots_check_at("source", fd, name, shown, walk->fault);
+}
+
 static int name_take(
 	struct walk *walk, struct listing *listing, int fd, const struct dirent64 *dent)
 {
@@ -196,6 +207,10 @@ static int name_take(
 		return rc;
 	if (kind != S_IFDIR && (kind != S_IFREG || !folder_format(name)))
 		return 0;
+	if (dent->d_type != DT_REG && dent->d_type != DT_DIR)
+		rc = name_check(walk, fd, name);
+	if (rc < 0)
+		return rc;
 	rc = listing_add(listing, name, kind == S_IFDIR);
 	return rc < 0 ? fault_at(walk, "", rc, "has too many names for the memory") : 0;
 }

@@ -2,6 +2,7 @@
 #include "source/label_classes.h"
 
 #include "base/hash.h"
+#include "base/roots.h"
 #include "base/utf8.h"
 #include "base/util.h"
 
@@ -154,6 +155,9 @@ static int lines_take(
 
 static int classes_file(const char *path, FILE **ret, struct fault *fault)
 {
+	int allowed = roots_check("labels: classes", path, fault);
+	if (allowed < 0)
+		return allowed;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	int rc = 0;

@@ -3,6 +3,7 @@
 #include "source/label_manifest.h"
 
 #include "base/hash.h"
+#include "base/roots.h"
 #include "base/util.h"
 #include "source/store.h"
 
@@ -389,6 +390,10 @@ int manifest_open(struct manifest *manifest, const char *path, const char *root,
 	manifest->path = path;
 	manifest->root = root;
 	manifest->classes = classes;
+	manifest->fd = -1;
+	int allowed = roots_check("labels: manifest", path, fault);
+	if (allowed < 0)
+		return allowed;
 	manifest->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (manifest->fd < 0 || fstat(manifest->fd, &manifest->opened) < 0)
 		return fault_set(

@@ -2,6 +2,7 @@
  * star, and looked up. */
 #include "source/spec.h"
 
+#include "base/roots.h"
 #include "base/util.h"
 
 #include <errno.h>
@@ -331,6 +332,9 @@ struct looked {
 static int look_add(struct looked *looked, const char *path, struct fault *fault)
 {
 	struct stat st;
+	int allowed = roots_check("source", path, fault);
+	if (allowed < 0)
+		return allowed;
 	if (stat(path, &st) < 0)
 		return fault_missing(path, -errno, fault);
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
@@ -382,11 +386,25 @@ static bool is_index(const char *path)
 	return (size > 4 && !strcmp(path + size - 4, ".idx")) || strstr(path, ".idx.tmp-");
 }
 
+/* Whether the folder that a pattern begins with may be read. */
+static int glob_check(const char *pattern, struct fault *fault)
+{
+	char folder[SPEC_TEXT_MAX + 2];
+	(void)snprintf(folder, sizeof folder, "%s", pattern);
+	folder[strcspn(folder, "*?[")] = 0;
+	char *slash = strrchr(folder, '/');
+	(void)strcpy(slash ? slash + 1 : folder, ".");
+	return roots_check("source", folder, fault);
+}
+
 /* glob() sorts by the locale: sorted here again, bytewise, so that every process sees the same
  * order. */
 static int glob_add(struct looked *looked, const char *pattern, struct fault *fault)
 {
 	glob_t found = {0};
+	int allowed = glob_check(pattern, fault);
+	if (allowed < 0)
+		return allowed;
 	int code = glob(pattern, GLOB_NOSORT | GLOB_ERR | GLOB_NOESCAPE, NULL, &found);
 	int rc = code ? glob_fault(pattern, code, fault) : 0;
 	size_t before = looked->paths->count;

@@ -3,6 +3,7 @@
 #include "stream/list.h"
 
 #include "base/hash.h"
+#include "base/roots.h"
 #include "base/size.h"
 #include "base/util.h"
 
@@ -24,6 +25,10 @@ _Static_assert(LIST_CHUNK * sizeof(uint64_t) <= NPY_PREFIX + NPY_TEXT_MAX, "a ch
 static int list_file_look(struct list_file *file)
 {
 	struct stat st;
+	file->fd = -1;
+	int allowed = roots_check(file->key, file->path, file->fault);
+	if (allowed < 0)
+		return allowed;
 	/* A pipe must hold nobody up. */
 	file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (file->fd < 0)

@@ -2,6 +2,7 @@
 #include "stream/split.h"
 
 #include "base/hash.h"
+#include "base/roots.h"
 #include "base/util.h"
 
 #include <ctype.h>
@@ -262,6 +263,9 @@ int split_source(const struct split *split, const char *source, char *buffer, si
 		(void)snprintf(buffer, room, "%s", source);
 		return 0;
 	}
+	int allowed = roots_check("source", source, fault);
+	if (allowed < 0)
+		return allowed;
 	if (stat(source, &st) == 0 && !S_ISDIR(st.st_mode))
 		return fault_set(fault, -EINVAL,
 			"split: \"%s\" names a folder in the source, but %.400s is none: leave the "

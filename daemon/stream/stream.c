@@ -2,6 +2,7 @@
 #include "stream/stream_impl.h"
 
 #include "base/clock.h"
+#include "base/roots.h"
 #include "base/size.h"
 #include "base/util.h"
 
@@ -339,6 +340,7 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	fetch_reader_init(&stream->reader);
 	pool_share_init(&stream->share);
 	struct dataset_options options = {.cache_dir = environment->cache_dir,
+		.index_in_cache = roots_count() > 0,
 		.rule = &spec->labels,
 		.progress = progress,
 		.progress_context = progress_context};

@@ -1,0 +1,125 @@
+/* roots: see roots.h. */
+#include "base/roots.h"
+
+#include "base/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char roots_of[ROOTS_MAX][ROOTS_PATH];
+static unsigned roots_used;
+
+void roots_clear(void)
+{
+	roots_used = 0;
+}
+
+unsigned roots_count(void)
+{
+	return roots_used;
+}
+
+const char *roots_path(unsigned i)
+{
+	return roots_of[i];
+}
+
+int roots_add(const char *path, struct fault *fault)
+{
+	char real[PATH_MAX];
+	struct stat status;
+	if (path[0] != '/')
+		return fault_set(fault, -EINVAL,
+			"roots: expected the absolute path of a folder, got \"%s\"", path);
+	if (roots_used == ROOTS_MAX)
+		return fault_set(fault, -E2BIG, "roots: at most %d folders", ROOTS_MAX);
+	if (!realpath(path, real) || stat(real, &status))
+		return fault_set(fault, -errno, "roots: %s: %s; make it, or take it out", path,
+			strerror(errno));
+	if (!S_ISDIR(status.st_mode))
+		return fault_set(fault, -EINVAL, "roots: %s is no folder", path);
+	if (strlen(real) >= ROOTS_PATH)
+		return fault_set(fault, -EINVAL, "roots: %s: paths have at most %d bytes", path,
+			ROOTS_PATH - 1);
+	memcpy(roots_of[roots_used++], real, strlen(real) + 1);
+	return 0;
+}
+
+static bool roots_hold(const char *real)
+{
+	for (unsigned i = 0; i < roots_used; i++) {
+		size_t size = strlen(roots_of[i]);
+		if (strncmp(real, roots_of[i], size) == 0 &&
+			(size == 1 || !real[size] || real[size] == '/'))
+			return true;
+	}
+	return false;
+}
+
+static int roots_refuse(const char *what, const char *path, const char *real, struct fault *fault)
+{
+	char list[FAULT_TEXT / 3] = "", leads[FAULT_TEXT / 3] = "";
+	size_t used = 0;
+	for (unsigned i = 0; i < roots_used && used < sizeof list; i++)
+		used += (size_t)snprintf(
+			list + used, sizeof list - used, "%s%s", i ? ", " : "", roots_of[i]);
+	if (real && strcmp(real, path) != 0)
+		(void)snprintf(leads, sizeof leads, " leads to %s, which", real);
+	return fault_set(fault, -EACCES,
+		"%s: %s%s lies outside of the folders that this penstockd may read (roots: %s): "
+		"name what lies in them, or have that folder added to roots: and penstockd started "
+		"again",
+		what, path, leads, list);
+}
+
+/* What the path leads to, or as much of it as there is. */
+static bool roots_resolve(const char *path, char real[PATH_MAX])
+{
+	char part[PATH_MAX];
+	size_t size = strlen(path);
+	if (size >= sizeof part)
+		return false;
+	memcpy(part, path, size + 1);
+	while (!realpath(part, real)) {
+		char *slash = strrchr(part, '/');
+		if ((errno != ENOENT && errno != ENOTDIR) || !slash || slash == part)
+			return (errno == ENOENT || errno == ENOTDIR) &&
+			       realpath(slash ? "/" : ".", real);
+		*slash = 0;
+	}
+	return true;
+}
+
+int roots_check(const char *what, const char *path, struct fault *fault)
+{
+	char real[PATH_MAX];
+	if (!roots_used)
+		return 0;
+	if (!roots_resolve(path, real))
+		return roots_refuse(what, path, NULL, fault);
+	return roots_hold(real) ? 0 : roots_refuse(what, path, real, fault);
+}
+
+int roots_check_at(
+	const char *what, int folder, const char *name, const char *shown, struct fault *fault)
+{
+	char link[64], real[PATH_MAX];
+	if (!roots_used)
+		return 0;
+	cleanup(close_fd) int fd = openat(folder, name, O_PATH | O_CLOEXEC);
+	/* A link to nothing is an image that is missing. */
+	if (fd < 0)
+		return 0;
+	(void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t size = readlink(link, real, sizeof real - 1);
+	if (size < 0)
+		return roots_refuse(what, shown, NULL, fault);
+	real[size] = 0;
+	return roots_hold(real) ? 0 : roots_refuse(what, shown, real, fault);
+}

@@ -1,0 +1,62 @@
+/* confine: see confine.h. The start, and the words. */
+#include "confine/confine.h"
+
+#include "base/util.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+/* The limit alone does not stop what core(5) pipes into a program: that asks whether a process is
+ * dumpable. Which also decides who else may look at its memory. */
+static int confine_no_core(struct fault *fault)
+{
+	const struct rlimit none = {0, 0};
+	if (setrlimit(RLIMIT_CORE, &none) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
+		return fault_set(fault, -errno,
+			"core files cannot be turned off: %s; core_files: yes lets them be",
+			strerror(errno));
+	return 0;
+}
+
+int confine_begin(bool core_files, struct confine_state *state, struct fault *fault)
+{
+	*state = (struct confine_state){.core_files = core_files};
+	/* Every kernel since 3.5 has it, and takes it from anybody. */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return fault_set(fault, -errno, "no_new_privs cannot be set: %s", strerror(errno));
+	state->no_new_privs = true;
+	return core_files ? 0 : confine_no_core(fault);
+}
+
+static void __attribute__((format(printf, 3, 4)))
+confine_add(char *buffer, size_t room, const char *format, ...)
+{
+	size_t used = strlen(buffer);
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(buffer + used, room - used, format, args);
+	va_end(args);
+}
+
+void confine_describe(const struct confine_state *state, char *buffer, size_t room)
+{
+	buffer[0] = 0;
+	confine_add(buffer, room, "%s; %s",
+		state->no_new_privs ? "no new privileges" : "new privileges may be had",
+		state->core_files ? "core files are allowed" : "no core files");
+	if (state->calls)
+		confine_add(buffer, room, "; system calls filtered (seccomp)");
+	else
+		confine_add(buffer, room, "; system calls not filtered%s%s",
+			state->calls_missing[0] ? ": " : "", state->calls_missing);
+	if (state->landlock)
+		confine_add(buffer, room, "; files by Landlock (ABI %u)%s%s", state->landlock,
+			state->ports ? ", ports" : "",
+			state->scoped ? ", signals and abstract sockets" : "");
+	else if (state->files_missing[0])
+		confine_add(buffer, room, "; files by penstockd alone: %s", state->files_missing);
+}

@@ -1,0 +1,187 @@
+/* confined: what confine/ is told of this daemon, and what is said of it. Event loop; all but the
+ * status while it starts. */
+#include "serve/serve_impl.h"
+
+#include "base/log.h"
+#include "base/roots.h"
+#include "base/util.h"
+#include "http/address.h"
+#include "source/store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What the C library and the stages read, wherever datasets lie. */
+static const struct confine_place confined_system[] = {
+	{"/proc", CONFINE_READ, false},
+	{"/sys", CONFINE_READ, false},
+	{"/dev/null", CONFINE_WRITE, false},
+	{"/dev/urandom", CONFINE_READ_FILES, false},
+	{"/etc/localtime", CONFINE_READ_FILES, false},
+	{"/usr/share/zoneinfo", CONFINE_READ, false},
+	/* a name in `http:` */
+	{"/etc/hosts", CONFINE_READ_FILES, false},
+	{"/etc/host.conf", CONFINE_READ_FILES, false},
+	{"/etc/nsswitch.conf", CONFINE_READ_FILES, false},
+	{"/etc/resolv.conf", CONFINE_READ_FILES, false},
+	{"/etc/gai.conf", CONFINE_READ_FILES, false},
+	{"/etc/services", CONFINE_READ_FILES, false},
+	/* libraries that are loaded late */
+	{"/etc/ld.so.cache", CONFINE_READ_FILES, false},
+	{"/lib", CONFINE_READ, false},
+	{"/lib64", CONFINE_READ, false},
+	{"/usr/lib", CONFINE_READ, false},
+};
+
+enum { CONFINED_PLACES = UTIL_COUNT(confined_system) + ROOTS_MAX + 8 };
+
+struct confined_places {
+	struct confine_place place[CONFINED_PLACES];
+	size_t count;
+};
+
+static void confined_add(
+	struct confined_places *places, const char *path, enum confine_access access, bool must)
+{
+	places->place[places->count++] = (struct confine_place){path, access, must};
+}
+
+/* A path's folder; "." where it names none. */
+static void confined_folder(const char *path, char *buffer, size_t room)
+{
+	const char *slash = strrchr(path, '/');
+	int size = slash ? (int)(slash - path) : 0;
+	(void)snprintf(buffer, room, "%.*s", size, path);
+	if (!size)
+		(void)snprintf(buffer, room, "%s", slash ? "/" : ".");
+}
+
+int confined_begin(struct server *server, struct fault *fault)
+{
+	const struct config_roots *roots = &server->config->roots;
+	int result = 0;
+	roots_clear();
+	for (uint32_t i = 0; !result && i < roots->count; i++)
+		result = roots_add(roots->path[i], fault);
+	/* A folder that is not there is a setting. */
+	if (result)
+		return -EINVAL;
+	return confine_begin(server->config->core_files, &server->confined, fault);
+}
+
+/* Indexes have no other place. */
+static int confined_cache(struct server *server, struct fault *fault)
+{
+	int result = store_folder_make(server->cache_dir);
+	if (!result && access(server->cache_dir, R_OK | W_OK | X_OK))
+		result = -errno;
+	return result ? fault_set(fault, result,
+				"roots: indexes are kept in the cache folder alone, and %s cannot "
+				"be used: %s; set cache_dir",
+				server->cache_dir, strerror(-result))
+		      : 0;
+}
+
+static void confined_http(const struct server *server, struct confine_files_options *options,
+	struct confined_places *places, char *folder, size_t room)
+{
+	struct address address;
+	struct fault fault;
+	const char *text = server->config->http;
+	if (strcmp(text, "off") == 0 || address_parse(text, "/", &address, &fault))
+		return;
+	if (address.local) {
+		confined_folder(address.path, folder, room);
+		if (strcmp(text, "auto") != 0)
+			confined_add(places, folder, CONFINE_WRITE, false);
+	} else {
+		options->port = address.port;
+		options->any_port = address.port == 0;
+	}
+}
+
+int confined_files(struct server *server, struct fault *fault)
+{
+	struct confined_places places = {.count = 0};
+	const char *notify = getenv("NOTIFY_SOCKET");
+	char run[sizeof server->socket], config[sizeof server->config->file], http[ADDRESS_PATH];
+	if (!roots_count())
+		return 0;
+	int result = confined_cache(server, fault);
+	if (result)
+		return result;
+	struct confine_files_options options = {
+		.places = places.place, .abstract = notify && notify[0] == '@'};
+	for (size_t i = 0; i < UTIL_COUNT(confined_system); i++)
+		places.place[places.count++] = confined_system[i];
+	for (unsigned i = 0; i < roots_count(); i++)
+		confined_add(&places, roots_path(i), CONFINE_READ, true);
+	confined_folder(server->socket, run, sizeof run);
+	confined_add(&places, run, CONFINE_WRITE, true);
+	confined_add(&places, server->cache_dir, CONFINE_WRITE, true);
+	/* Its folder: a file that is replaced is read by the next SIGHUP. */
+	if (server->config->file[0]) {
+		confined_folder(server->config->file, config, sizeof config);
+		confined_add(&places, config, CONFINE_READ_FILES, false);
+	}
+	confined_http(server, &options, &places, http, sizeof http);
+	options.count = places.count;
+	result = confine_files(&options, &server->confined, fault);
+	if (!result && server->confined.files_missing[0]) {
+		char text[FAULT_TEXT];
+		(void)snprintf(text, sizeof text,
+			"roots: %s: what lies outside is refused by penstockd alone, by its path",
+			server->confined.files_missing);
+		server_notice(server, text);
+	}
+	return result;
+}
+
+int confined_calls(struct server *server, struct fault *fault)
+{
+	struct confine_state *state = &server->confined;
+	enum confine_wish wish = server->config->seccomp;
+	char text[FAULT_TEXT];
+	int result = confine_calls(wish, state, fault);
+	if (result)
+		return result == -ENOSYS ? -EINVAL : result;
+	if (!state->calls && wish == CONFINE_AUTO) {
+		(void)snprintf(text, sizeof text,
+			"system calls are not filtered: %s; `seccomp: off` says that this is meant",
+			state->calls_missing);
+		server_notice(server, text);
+	}
+	confine_describe(state, text, sizeof text);
+	log_info("confined: %s", text);
+	for (unsigned i = 0; i < roots_count(); i++)
+		log_info("root: %s", roots_path(i));
+	return 0;
+}
+
+void confined_witness(void *server)
+{
+	confine_witness(((const struct server *)server)->config->seccomp);
+}
+
+void confined_status(struct jsontext *json, const struct server *server)
+{
+	const struct confine_state *state = &server->confined;
+	char text[FAULT_TEXT];
+	confine_describe(state, text, sizeof text);
+	jsontext_object(json, "confinement");
+	jsontext_string(json, "describe", text);
+	jsontext_bool(json, "no_new_privs", state->no_new_privs);
+	jsontext_bool(json, "core_files", state->core_files);
+	jsontext_bool(json, "seccomp", state->calls);
+	jsontext_u64(json, "landlock", state->landlock);
+	jsontext_bool(json, "ports", state->ports);
+	jsontext_bool(json, "scoped", state->scoped);
+	jsontext_array(json, "roots");
+	for (unsigned i = 0; i < roots_count(); i++)
+		jsontext_string(json, NULL, roots_path(i));
+	jsontext_end(json);
+	jsontext_end(json);
+}
