@@ -1,0 +1,2 @@
+# Configurations: refused with their place, or taken and valid.
+penstock_fuzz(config LINK penstock_config ROUNDS 10000 NIGHTLY 1000000)
