@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define PRIVATE_PROGRAM "penstockd"
@@ -190,11 +191,18 @@ static void private_last_line(const char *path, off_t start, char *ret_line, siz
 		(void)snprintf(ret_line, room, "%.*s", (int)(n - first), tail + first);
 }
 
+static bool private_disk_is_full(const char *path)
+{
+	struct statvfs disk;
+	return statvfs(path, &disk) == 0 && disk.f_bavail == 0;
+}
+
 void private_last_word(const struct private_start *start, char ret_line[PRIVATE_LINE])
 {
 	private_last_line(start->log, start->log_start, ret_line, PRIVATE_LINE);
 	if (!*ret_line)
-		(void)snprintf(ret_line, PRIVATE_LINE, "it left no word in its log");
+		(void)snprintf(ret_line, PRIVATE_LINE, "it left no word in its log%s",
+			private_disk_is_full(start->log) ? ", whose disk has no space left" : "");
 }
 
 /* ---- starting
@@ -247,6 +255,11 @@ static int private_exec(const struct private_start *start, int log_fd, int ready
 	/* exec takes pointers to non-const for the sake of old programs; it copies the strings. */
 	int result =
 		spawn_detached(start->program, (char *const *)(uintptr_t)argv, log_fd, ready_fd);
+	if (result < 0 && access("/dev/null", R_OK | W_OK) < 0)
+		return error_set(result,
+			"/dev/null, which a private daemon needs, cannot be opened: %s; mount "
+			"/dev in this container, or start penstockd yourself",
+			strerror(-result));
 	return result < 0 ? error_set(result, "starting %s failed: %s", start->program,
 				    strerror(-result))
 			  : 0;
