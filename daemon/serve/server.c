@@ -77,6 +77,11 @@ static int server_lock(struct server *server, struct fault *fault)
 			"PENSTOCK_SOCKET",
 			path, strerror(errno));
 	if (flock(server->lock_fd, LOCK_EX | LOCK_NB)) {
+		if (errno != EWOULDBLOCK)
+			return fault_set(fault, -errno,
+				"cannot lock %s: %s; this file system or sandbox has no locks "
+				"(flock): choose another place with --socket or PENSTOCK_SOCKET",
+				path, strerror(errno));
 		ssize_t n = read(server->lock_fd, pid, sizeof pid - 1);
 		pid[n > 0 ? strcspn(pid, "\n") : 0] = 0;
 		return fault_set(fault, -EBUSY,
