@@ -251,10 +251,10 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 static int main_redirect(const char *log_file)
 {
 	int log = open(log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int null = log < 0 ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (log < 0 || null < 0) {
-		(void)fprintf(stderr, "penstockd: cannot write the log %s: %s\n", log_file,
-			strerror(errno));
+		(void)fprintf(stderr, "penstockd: cannot write %s: %s\n",
+			log < 0 ? log_file : "/dev/null", strerror(errno));
 		return -1;
 	}
 	(void)dup2(null, STDIN_FILENO);
