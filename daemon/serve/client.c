@@ -109,9 +109,14 @@ void client_accept(struct server *server)
 	client->next = server->clients;
 	server->clients = client;
 	server->client_count++;
-	server_watch(server, fd, EPOLLIN, &client->socket_watch);
-	if (client->pidfd >= 0)
-		server_watch(server, client->pidfd, EPOLLIN, &client->pid_watch);
+	int result = server_watch(server, fd, EPOLLIN, &client->socket_watch);
+	if (!result && client->pidfd >= 0)
+		result = server_watch(server, client->pidfd, EPOLLIN, &client->pid_watch);
+	if (result) {
+		server_notice(server, "a trainer could not connect: no memory to watch it; raise "
+				      "fs.epoll.max_user_watches");
+		client_close(client, "cannot be watched");
+	}
 }
 
 const char client_hung_up[] = "hung up", client_process_ended[] = "process ended";

@@ -55,7 +55,9 @@ void recorder_watch(struct server *server)
 	if (!r->witness)
 		return;
 	r->watch.kind = WATCH_WITNESS;
-	server_watch(server, witness_fd(r->witness), EPOLLIN, &r->watch);
+	if (server_watch(server, witness_fd(r->witness), EPOLLIN, &r->watch))
+		server_notice_only(server, "the flight recorder's answers cannot be watched: its "
+					   "figures are missing; raise fs.epoll.max_user_watches");
 	start->pid = getpid();
 	start->threads = pool_threads(server->pool);
 	start->cpus = cpu_available();

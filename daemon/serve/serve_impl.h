@@ -223,7 +223,8 @@ void confined_status(struct jsontext *json, const struct server *server);
 void server_notice(struct server *server, const char *text);
 void server_notice_only(struct server *server, const char *text); /* the recorder has it */
 void server_drain(struct server *server);
-void server_watch(struct server *server, int fd, uint32_t events, struct watch *watch);
+/* -ENOMEM, -ENOSPC: it is not watched. */
+int server_watch(struct server *server, int fd, uint32_t events, struct watch *watch);
 /* Stops or begins to listen for connections: one that cannot be taken would be told of for ever. */
 void server_deafen(struct server *server, bool deaf);
 

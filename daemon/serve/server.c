@@ -44,14 +44,10 @@ void server_notice_only(struct server *server, const char *text)
 	(void)snprintf(server->notices[at], FAULT_TEXT, "%s", text);
 }
 
-void server_watch(struct server *server, int fd, uint32_t events, struct watch *watch)
+int server_watch(struct server *server, int fd, uint32_t events, struct watch *watch)
 {
 	struct epoll_event event = {.events = events, .data.ptr = watch};
-	if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
-		return;
-	server_notice(server, "a descriptor could not be watched: raise fs.epoll.max_user_watches");
-	if (watch->client)
-		client_close(watch->client, "cannot be watched");
+	return epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
 }
 
 void server_deafen(struct server *server, bool deaf)
@@ -235,6 +231,13 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	return result;
 }
 
+static int server_watch_fault(int result, struct fault *fault)
+{
+	return fault_set(fault, result,
+		"the event loop cannot watch a descriptor: %s; raise fs.epoll.max_user_watches",
+		strerror(-result));
+}
+
 static int server_start_loop(struct server *server, struct fault *fault)
 {
 	sigset_t set;
@@ -255,10 +258,12 @@ static int server_start_loop(struct server *server, struct fault *fault)
 	server->signal_watch.kind = WATCH_SIGNAL;
 	server->timer_watch.kind = WATCH_TIMER;
 	server->wake_watch.kind = WATCH_WAKE;
-	server_watch(server, server->signal_fd, EPOLLIN, &server->signal_watch);
-	server_watch(server, server->timer_fd, EPOLLIN, &server->timer_watch);
-	server_watch(server, server->wake_fd, EPOLLIN, &server->wake_watch);
-	return 0;
+	int result = server_watch(server, server->signal_fd, EPOLLIN, &server->signal_watch);
+	if (!result)
+		result = server_watch(server, server->timer_fd, EPOLLIN, &server->timer_watch);
+	if (!result)
+		result = server_watch(server, server->wake_fd, EPOLLIN, &server->wake_watch);
+	return result ? server_watch_fault(result, fault) : 0;
 }
 
 static int server_listen(struct server *server, struct fault *fault)
@@ -269,8 +274,8 @@ static int server_listen(struct server *server, struct fault *fault)
 			"cannot listen on %s: %s; choose another place with --socket or "
 			"PENSTOCK_SOCKET",
 			server->socket, strerror(-result));
-	server_watch(server, server->listen_fd, EPOLLIN, &server->listen_watch);
-	return 0;
+	result = server_watch(server, server->listen_fd, EPOLLIN, &server->listen_watch);
+	return result ? server_watch_fault(result, fault) : 0;
 }
 
 int server_new(struct config *config, struct server **ret, struct fault *fault)
