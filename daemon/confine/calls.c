@@ -19,8 +19,8 @@ enum { CALLS_TREE = 2 }; /* of SCMP_FLTATR_CTL_OPTIMIZE */
 /* Signals go to threads of its own: abort() sends one. */
 static int calls_add_signals(scmp_filter_ctx filter)
 {
-	return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
-		SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+	const struct scmp_arg_cmp own = {0, SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0};
+	return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, &own);
 }
 
 static int calls_add_list(scmp_filter_ctx filter, const struct table_list *list)

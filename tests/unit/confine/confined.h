@@ -1,0 +1,75 @@
+/* confined: what the tests of confine/ share: a child that is bound and says what became of it. */
+#pragma once
+
+#include "confine/confine.h"
+
+#include <errno.h>
+#include <seccomp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define CONFINED_SANITIZER
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CONFINED_SANITIZER
+#endif
+
+enum { CONFINED_LIMIT_S = 60 };
+
+/* In the child: says what was expected, and ends it. */
+#define CONFINED_EXPECT(condition)                                                        \
+	do {                                                                              \
+		if (!(condition)) {                                                       \
+			(void)dprintf(2, "%s:%d: expected %s (errno %d: %s)\n", __FILE__, \
+				__LINE__, #condition, errno, strerror(errno));            \
+			_exit(1);                                                         \
+		}                                                                         \
+	} while (0)
+
+/* The wait status of a child that runs `body` and ends with 0. */
+static int confined_child(void (*body)(void))
+{
+	int status;
+	(void)fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		(void)alarm(CONFINED_LIMIT_S);
+		body();
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static void confined_run(void (*body)(void))
+{
+	assert_int_equal(confined_child(body), 0);
+}
+
+/* In the child: the kernel answers so to a call from now on. */
+static inline void confined_forbid(int call, int error)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	CONFINED_EXPECT(filter != NULL);
+	CONFINED_EXPECT(seccomp_rule_add(filter, SCMP_ACT_ERRNO((unsigned)error), call, 0) == 0);
+	CONFINED_EXPECT(seccomp_load(filter) == 0);
+	seccomp_release(filter);
+}
+
+static inline void confined_begin(struct confine_state *state)
+{
+	struct fault fault;
+	CONFINED_EXPECT(confine_begin(false, state, &fault) == 0);
+}
