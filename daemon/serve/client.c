@@ -264,7 +264,7 @@ static void client_answer(struct client *client, const struct wire_head *head, c
 static void client_hello(struct client *client, const struct conn_message *message)
 {
 	const struct wire_hello *hello = conn_view(message, WIRE_HELLO, sizeof *hello, 0);
-	if (!hello || hello->magic != WIRE_MAGIC) {
+	if (!hello || hello->magic != WIRE_MAGIC || !hello->head.request) {
 		client_protocol_error(
 			client, &message->head, "expected penstock's hello as the first message");
 		return;
@@ -450,8 +450,9 @@ static void client_query_stream(struct client *client, const struct wire_query *
 static void client_query(struct client *client, const struct conn_message *message)
 {
 	const struct wire_query *query = conn_view(message, WIRE_QUERY, sizeof *query, 0);
-	if (!query) {
-		client_protocol_error(client, &message->head, "malformed query");
+	if (!query || !query->head.request) {
+		client_protocol_error(
+			client, &message->head, "a query is malformed or has no request number");
 	} else if (query->kind < WIRE_QUERY_STATUS || query->kind > WIRE_QUERY_CONFIG) {
 		/* A newer client may know more of them. */
 		client_error(client, query->head.request, query->head.stream, -EINVAL,
@@ -469,8 +470,9 @@ static void client_query(struct client *client, const struct conn_message *messa
 static void client_stop(struct client *client, const struct conn_message *message)
 {
 	const struct wire_stop *stop = conn_view(message, WIRE_STOP, sizeof *stop, 0);
-	if (!stop) {
-		client_protocol_error(client, &message->head, "malformed stop");
+	if (!stop || !stop->head.request) {
+		client_protocol_error(
+			client, &message->head, "a stop is malformed or has no request number");
 		return;
 	}
 	client_answer(client, &stop->head, "");
