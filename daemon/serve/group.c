@@ -334,6 +334,14 @@ static void group_open(struct server *server)
 	}
 }
 
+/* What the second's tick would have said, of a stream that ends before it. */
+static void group_remark(struct group *group)
+{
+	char notice[FAULT_TEXT];
+	if (group->stream && stream_remark(group->stream, notice, sizeof notice))
+		server_notice(group->server, notice);
+}
+
 void group_sweep(struct server *server)
 {
 	for (struct group **place = &server->groups; *place;) {
@@ -344,6 +352,7 @@ void group_sweep(struct server *server)
 			continue;
 		}
 		quarantine_take(group);
+		group_remark(group);
 		totals_retire(group);
 		stream_free(group->stream);
 		sampling_lists_close(&server->lists, &group->lists);
