@@ -1,0 +1,266 @@
+/* PNGs, through decode's door: sound ones of choices (png_make.h), then what is left of them when
+ * bytes change, and any bytes behind a signature.
+ *
+ * Expected: a sound one is decoded, whole and in any region, to the pixels that it was made of. Of
+ * any other: a region is what the same columns and rows of the whole are; where both this and
+ * libpng by itself, without a warning, take a file, the pixels are the same; nothing is read that
+ * the limits forbid, and what is refused is refused in words. */
+#include "decode/decode.h"
+
+#include "fuzz/drive.h"
+#include "fuzz/png_make.h"
+#include "fuzz/recipe.h"
+#include "fuzz/want.h"
+
+#include <png.h>
+#include <setjmp.h>
+
+enum { INPUT_ROOM = 4096, PIXELS_MOST = 1 << 16, SLACK = 64, POOL = 1 << 20 };
+
+struct image {
+	int outcome;
+	struct decode_info info;
+	struct decode_region region;
+	uint32_t rows;
+	uint8_t rgb[PIXELS_MOST * 3];
+};
+
+static struct decoder *decoder;
+static struct png_made made;
+static struct image whole, part;
+
+static void prepare(void)
+{
+	static struct permit pool;
+	struct decode_limits limits = decode_limits_default();
+	struct fault fault;
+	limits.pixels = PIXELS_MOST;
+	limits.large = &pool;
+	permit_init(&pool, POOL);
+	want(decoder_new(&limits, &decoder, &fault) == 0, "no decoder");
+}
+
+static void keep_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
+{
+	struct image *image = context;
+	const size_t width = image->region.x1 - image->region.x0;
+	want(image->rows < image->region.y1 - image->region.y0, "more rows than the region has");
+	decode_weave(image->rgb + image->rows++ * width * 3, rgb, width);
+}
+
+static void want_outcome(int outcome)
+{
+	want(outcome >= 0 && outcome < DECODE_OUTCOMES, "no such outcome");
+	want(!outcome || decoder_message(decoder)[0], "refused without a word");
+}
+
+/* A region, all of it where x1 is 0. */
+static void decode(struct image *ret, const uint8_t *bytes, size_t size,
+	struct decode_region region, bool to_end)
+{
+	ret->rows = 0;
+	ret->outcome = decoder_begin(decoder, bytes, size, &ret->info);
+	want_outcome(ret->outcome);
+	if (ret->outcome)
+		return;
+	want((uint64_t)ret->info.width * ret->info.height <= PIXELS_MOST, "beyond the limit");
+	if (!region.x1)
+		region = (struct decode_region){0, 0, ret->info.width, ret->info.height};
+	ret->region = region;
+	ret->outcome = decoder_rows(decoder, region, to_end, keep_row, ret);
+	want_outcome(ret->outcome);
+	want(ret->outcome || ret->rows == region.y1 - region.y0, "rows are missing");
+}
+
+static void side(struct recipe *recipe, uint32_t size, uint32_t *from, uint32_t *to)
+{
+	*from = (uint32_t)recipe_number(recipe, 2) % size;
+	*to = *from + 1 + (uint32_t)recipe_number(recipe, 2) % (size - *from);
+}
+
+/* The region is a piece of the whole. */
+static void check_part(struct recipe *recipe, const uint8_t *bytes, size_t size)
+{
+	struct decode_region region;
+	side(recipe, whole.info.width, &region.x0, &region.x1);
+	side(recipe, whole.info.height, &region.y0, &region.y1);
+	decode(&part, bytes, size, region, recipe_byte(recipe) & 1);
+	if (whole.outcome == DECODE_OK)
+		want(part.outcome == DECODE_OK, "the whole is read, and a region is not");
+	if (part.outcome || whole.rows < region.y1)
+		return;
+	const size_t width = region.x1 - region.x0;
+	for (uint32_t y = region.y0; y < region.y1; y++)
+		want(memcmp(part.rgb + (y - region.y0) * width * 3,
+			     whole.rgb + ((size_t)y * whole.info.width + region.x0) * 3,
+			     width * 3) == 0,
+			"a region has other pixels than the whole");
+}
+
+static void check_pixels(const struct png_form *form, const uint8_t *row, uint32_t y)
+{
+	for (uint32_t x = 0; x < form->width; x++) {
+		uint8_t rgb[3];
+		png_pixel(form, row, x, rgb);
+		want(memcmp(rgb, whole.rgb + ((size_t)y * form->width + x) * 3, 3) == 0,
+			"another pixel than was drawn");
+	}
+}
+
+static void check_sound(void)
+{
+	want(whole.outcome == DECODE_OK, "a sound file is refused");
+	want(whole.info.width == made.form.width && whole.info.height == made.form.height &&
+			whole.info.progressive == made.interlaced &&
+			whole.info.format == DECODE_PNG,
+		"another image than was drawn");
+	for (uint32_t y = 0; y < made.form.height; y++)
+		check_pixels(&made.form, made.raw[y], y);
+}
+
+/* ---- libpng by itself ---- */
+
+struct library {
+	jmp_buf escape;
+	const uint8_t *bytes;
+	size_t left;
+	unsigned warnings;
+};
+
+static void library_error(png_structp lib, png_const_charp text)
+{
+	(void)text;
+	longjmp(((struct library *)png_get_error_ptr(lib))->escape, 1);
+}
+
+static void library_warning(png_structp lib, png_const_charp text)
+{
+	(void)text;
+	((struct library *)png_get_error_ptr(lib))->warnings++;
+}
+
+static void library_read(png_structp lib, png_bytep to, size_t bytes)
+{
+	struct library *library = png_get_io_ptr(lib);
+	if (bytes > library->left)
+		png_error(lib, "cut");
+	memcpy(to, library->bytes, bytes);
+	library->bytes += bytes;
+	library->left -= bytes;
+}
+
+static void library_compare(const struct library *library, png_structp lib, png_infop info)
+{
+	struct png_form form = {.width = png_get_image_width(lib, info),
+		.height = png_get_image_height(lib, info),
+		.depth = png_get_bit_depth(lib, info),
+		.color = png_get_color_type(lib, info)};
+	png_colorp colors = NULL;
+	int count = 0;
+	if (form.color == PNG_COLOR_TYPE_PALETTE && png_get_PLTE(lib, info, &colors, &count))
+		for (int i = 0; i < count; i++)
+			memcpy(form.palette[i], &colors[i], 3);
+	if (library->warnings)
+		return;
+	want(form.width == whole.info.width && form.height == whole.info.height,
+		"another size than libpng's");
+	png_bytepp rows = png_get_rows(lib, info);
+	for (uint32_t y = 0; y < form.height; y++)
+		check_pixels(&form, rows[y], y);
+}
+
+/* Where libpng reads the file without a word, its pixels are these. */
+static void check_library(const uint8_t *bytes, size_t size)
+{
+	static struct library library;
+	static png_structp lib;
+	static png_infop info;
+	library = (struct library){.bytes = bytes, .left = size};
+	lib = png_create_read_struct(
+		PNG_LIBPNG_VER_STRING, &library, library_error, library_warning);
+	info = lib ? png_create_info_struct(lib) : NULL;
+	want(info != NULL, "no memory");
+	if (!setjmp(library.escape)) {
+		png_set_user_limits(lib, PIXELS_MOST, PIXELS_MOST);
+		png_set_read_fn(lib, &library, library_read);
+		png_read_png(lib, info, PNG_TRANSFORM_IDENTITY, NULL);
+		library_compare(&library, lib, info);
+	}
+	png_destroy_read_struct(&lib, &info, NULL);
+}
+
+/* ---- inputs ---- */
+
+enum { HOW_RAW = 1, HOW_MEND = 2, HOW_SPOIL = 12 };
+
+static void spoil(struct recipe *recipe, unsigned changes)
+{
+	for (; changes && made.size > 9; changes--) {
+		const size_t at = 8 + recipe_number(recipe, 2) % (made.size - 8);
+		const uint8_t how = recipe_byte(recipe);
+		if (how == 255)
+			made.size = at;
+		else if (how & 1)
+			made.bytes[at] ^= (uint8_t)(1 << how / 2 % 8);
+		else
+			made.bytes[at] = recipe_byte(recipe);
+	}
+}
+
+/* Returns whether it is sound. */
+static bool make(struct recipe *recipe)
+{
+	const uint8_t how = recipe_byte(recipe);
+	if (how & HOW_RAW) {
+		memcpy(made.bytes, "\x89PNG\r\n\x1a\n", 8);
+		made.size = 8 + recipe_copy(recipe, made.bytes + 8, INPUT_ROOM);
+	} else {
+		png_make(&made, recipe);
+		spoil(recipe, (how & HOW_SPOIL) / 4);
+	}
+	if (how & HOW_MEND)
+		png_mend(made.bytes, made.size);
+	return !(how & (HOW_RAW | HOW_SPOIL));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct recipe recipe = {data, size, 0};
+	if (size > INPUT_ROOM)
+		return 0;
+	if (!decoder)
+		prepare();
+	const bool sound = make(&recipe);
+	/* It ends where its memory does, but for the slack. */
+	uint8_t *exact = malloc(made.size + SLACK);
+	want(exact != NULL, "no memory");
+	memcpy(exact, made.bytes, made.size);
+	memset(exact + made.size, 0xa5, SLACK);
+	decode(&whole, exact, made.size, (struct decode_region){0}, true);
+	if (sound)
+		check_sound();
+	else if (whole.outcome == DECODE_OK)
+		check_library(exact, made.size);
+	if (whole.info.width && (whole.rows || whole.outcome == DECODE_OK))
+		check_part(&recipe, exact, made.size);
+	free(exact);
+	return 0;
+}
+
+#ifndef PENSTOCK_LIBFUZZER
+static size_t compose(uint8_t *bytes, size_t room, struct random *random)
+{
+	size_t size = 12 + draw(random, one_in(random, 8) ? 300 : 40);
+	(void)room;
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = (uint8_t)draw(random, 256);
+	bytes[0] &= one_in(random, 16) ? 0xff : (uint8_t)~HOW_RAW;
+	return size;
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	return drive_main(&(struct drive){"fuzz_png", INPUT_ROOM, compose}, argv);
+}
+#endif
