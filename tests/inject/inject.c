@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,7 @@ static const struct {
 
 static struct inject_shared *_Atomic inject_state;
 static int inject_log = -1;
+static bool inject_child; /* this process is a fork of the program */
 /* This thread is in here already: what the unwinder calls is nobody's call. */
 static _Thread_local bool inject_inside __attribute__((tls_model("initial-exec")));
 
@@ -105,6 +108,16 @@ static uint64_t inject_mix(uint64_t hash, uint64_t word)
 	return hash ^ (hash >> 29);
 }
 
+/* Of a frame: the same whenever the program runs, wherever it was put. */
+static uint64_t inject_mix_frame(
+	uint64_t hash, const struct inject_shared *shared, const struct inject_frame *frame)
+{
+	if (frame->module > 0)
+		for (const char *c = shared->module[frame->module - 1].path; *c; c++)
+			hash = inject_mix(hash, (uint8_t)*c);
+	return inject_mix(hash, frame->offset);
+}
+
 /* Where the caller of this library is; never 0. */
 static uint64_t inject_place(
 	struct inject_shared *shared, enum inject_call call, struct inject_frame frames[])
@@ -118,8 +131,7 @@ static uint64_t inject_place(
 	for (unsigned i = 0; i < INJECT_FRAMES && own + i < walk.count; i++) {
 		frames[i] = inject_frame_of(shared, walk.address[own + i]);
 		if (i < depth)
-			hash = inject_mix(
-				hash, ((uint64_t)frames[i].module << 32) | frames[i].offset);
+			hash = inject_mix_frame(hash, shared, &frames[i]);
 	}
 	return hash ? hash : 1;
 }
@@ -214,10 +226,23 @@ static void inject_note(struct inject_shared *shared, enum inject_call call, int
 		inject_tell(shared, failure, number);
 }
 
+/* An eventfd, a timer, a signalfd. */
+static bool inject_is_counter(enum inject_call call, int fd)
+{
+	char link[32], target[64];
+	if (call != INJECT_read && call != INJECT_write)
+		return false;
+	(void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, target, sizeof target - 1);
+	return n > 11 && memcmp(target, "anon_inode:", 11) == 0;
+}
+
 static int inject_judge(
 	struct inject_shared *shared, enum inject_call call, int fd, const char *path)
 {
 	struct inject_frame frames[INJECT_FRAMES];
+	if (inject_is_counter(call, fd))
+		return INJECT_PASS;
 	uint64_t site = inject_place(shared, call, frames);
 	if (atomic_load_explicit(&shared->collect, memory_order_relaxed))
 		inject_collect(shared, call, site, frames);
@@ -245,6 +270,33 @@ int inject_verdict(enum inject_call call, int fd, const char *path)
 	inject_inside = false;
 	errno = saved;
 	return effect;
+}
+
+/* ---- the heap ---- */
+
+static void inject_live(void *piece, int64_t pieces)
+{
+	struct inject_shared *shared = atomic_load_explicit(&inject_state, memory_order_acquire);
+	if (!shared || !piece || inject_child)
+		return;
+	int64_t bytes = pieces * (int64_t)malloc_usable_size(piece);
+	atomic_fetch_add_explicit(&shared->live, pieces, memory_order_relaxed);
+	atomic_fetch_add_explicit(&shared->live_bytes, bytes, memory_order_relaxed);
+}
+
+void inject_given(void *piece)
+{
+	inject_live(piece, 1);
+}
+
+void inject_given_back(void *piece)
+{
+	inject_live(piece, -1);
+}
+
+static void inject_forked(void)
+{
+	inject_child = true;
 }
 
 /* ---- the environment ---- */
@@ -381,5 +433,6 @@ static __attribute__((constructor)) void inject_begin(void)
 	}
 	if (rules)
 		inject_rules_read(shared, rules);
+	(void)pthread_atfork(NULL, NULL, inject_forked);
 	atomic_store_explicit(&inject_state, shared, memory_order_release);
 }

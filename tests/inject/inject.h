@@ -101,7 +101,6 @@
 	X(poll, EINTR)                \
 	X(eventfd, EMFILE)            \
 	X(eventfd_read, EAGAIN)       \
-	X(eventfd_write, EAGAIN)      \
 	X(timerfd_create, EMFILE)     \
 	X(timerfd_settime, EINVAL)    \
 	X(signalfd, EMFILE)           \
@@ -199,6 +198,9 @@ struct inject_shared {
 	_Atomic uint32_t collect;
 	_Atomic uint32_t depth;
 	_Atomic uint64_t failures; /* calls made to fail so far */
+	/* Pieces of the heap that the program holds, and their bytes; its forked children's do not
+	 * count. */
+	_Atomic int64_t live, live_bytes;
 	struct inject_count count[INJECT_ROOM];
 	struct inject_rule rule[INJECT_RULES];
 	struct inject_failure failure[INJECT_FAILED];
@@ -209,6 +211,10 @@ struct inject_shared {
 /* Counts this call and says what becomes of it: INJECT_PASS, an errno, INJECT_SHORT or INJECT_ZERO.
  * `fd` -1 and `path` NULL: it has none. errno is left as it is. */
 int inject_verdict(enum inject_call call, int fd, const char *path);
+
+/* The program has a piece of the heap more, or is about to give one back. */
+void inject_given(void *piece);
+void inject_given_back(void *piece);
 
 /* The next definition of a function after this library's. */
 void *inject_real(const char *name);

@@ -9,7 +9,6 @@
 
 Only the standard library."""
 import ctypes
-import functools
 import mmap
 import os
 import shutil
@@ -56,20 +55,24 @@ class Module(ctypes.Structure):
 
 class Shared(ctypes.Structure):
     _fields_ = [("magic", ctypes.c_uint64), ("sizes", ctypes.c_uint32 * 6), ("collect", ctypes.c_uint32), ("depth", ctypes.c_uint32),
-                ("failures", ctypes.c_uint64), ("count", Count * CALLS), ("rule", Rule * RULES), ("failure", Failure * FAILED),
+                ("failures", ctypes.c_uint64), ("live", ctypes.c_int64), ("live_bytes", ctypes.c_int64), ("count", Count * CALLS), ("rule", Rule * RULES), ("failure", Failure * FAILED),
                 ("module", Module * MODULES), ("site", Site * SITES)]
 
 
-@functools.lru_cache(maxsize=None)
-def line_of(path, offset):
-    """FUNCTION at FILE:LINE, of the innermost that was not put in place; FILE+OFFSET where addr2line is absent."""
-    where = f"{os.path.basename(path)}+{offset:#x}"
-    if not shutil.which("addr2line"):
-        return where
-    out = subprocess.run(["addr2line", "-fsCe", path, hex(offset)], capture_output=True, text=True).stdout.split("\n")
-    if len(out) < 2 or out[0] == "??":
-        return where
-    return f"{out[0]} at {out[1].split(' ')[0]}" if not out[1].startswith("??") else f"{out[0]} ({where})"
+KNOWN = {}  # (path, offset): words
+
+
+def lines_of(path, offsets):
+    """Fills KNOWN: FUNCTION at FILE:LINE, of the innermost that was not put in place; FILE+OFFSET where addr2line is absent."""
+    offsets = sorted({o for o in offsets if (path, o) not in KNOWN})
+    out = []
+    if offsets and shutil.which("addr2line"):
+        asked = "".join(f"{o:#x}\n" for o in offsets)
+        out = subprocess.run(["addr2line", "-fsCe", path], input=asked, capture_output=True, text=True).stdout.split("\n")
+    for i, offset in enumerate(offsets):
+        name, line = out[2 * i:2 * i + 2] if len(out) > 2 * i + 1 else ("??", "??")
+        where = f"{os.path.basename(path)}+{offset:#x}"
+        KNOWN[path, offset] = where if name == "??" else f"{name} ({where})" if line.startswith("??") else f"{name} at {line.split(' ')[0]}"
 
 
 class Inject:
@@ -130,6 +133,10 @@ class Inject:
         """How many calls were made to fail."""
         return self.shared.failures
 
+    def live(self):
+        """Pieces of the heap that the program holds."""
+        return self.shared.live
+
     def collect(self, on=True, depth=5):
         self.shared.depth = depth
         self.shared.collect = int(on)
@@ -137,20 +144,31 @@ class Inject:
     def sites(self):
         """{(call, number): (how often, place)} of all places that were noted."""
         names = [c.name.decode() for c in self.shared.count]
-        return {(names[s.call], s.hash): (s.count, s.frames) for s in self.shared.site if s.hash and s.ready}
+        return {(names[s.call], s.hash): (s.count, [(f.module, f.offset) for f in s.frames]) for s in self.shared.site if s.hash and s.ready}
 
     def forget_sites(self):
         ctypes.memset(ctypes.addressof(self.shared.site), 0, ctypes.sizeof(self.shared.site))
 
     # ---- places ----
 
+    def learn(self, many):
+        """Finds the words of many places at once."""
+        wanted = {}
+        for frames in many:
+            for module, offset in frames:
+                if module:
+                    wanted.setdefault(module, []).append(offset)
+        for module, offsets in wanted.items():
+            lines_of(self.shared.module[module - 1].path.decode(), offsets)
+
     def places(self, frames, most=FRAMES):
-        """Of frames, the callee's caller first, in words."""
-        return [line_of(self.shared.module[f.module - 1].path.decode(), f.offset) for f in frames[:most] if f.module]
+        """Of frames, pairs of a module's number and an offset, the callee's caller first, in words."""
+        self.learn([frames[:most]])
+        return [KNOWN[self.shared.module[module - 1].path.decode(), offset] for module, offset in frames[:most] if module]
 
     def failures(self):
         """The latest calls that were made to fail, in words."""
         names = [c.name.decode() for c in self.shared.count]
         total = self.shared.failures
-        return [f"{names[f.call]} -> {f.effect} in {f.pid}: " + " < ".join(self.places(f.frames, 6))
+        return [f"{names[f.call]} -> {f.effect} in {f.pid}: " + " < ".join(self.places([(g.module, g.offset) for g in f.frames], 6))
                 for f in (self.shared.failure[i % FAILED] for i in range(max(0, total - FAILED), total))]

@@ -38,6 +38,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+/* Parameters are named as in this file, not as in the system's headers.
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses) */
 #define INJECT_PUBLIC __attribute__((visibility("default")))
 
 /* The next `name`, found once. */
@@ -97,6 +99,7 @@ extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
+extern void __libc_free(void *);
 
 static bool inject_no_memory(enum inject_call call)
 {
@@ -106,24 +109,43 @@ static bool inject_no_memory(enum inject_call call)
 	return effect > 0;
 }
 
+static void *inject_counted(void *piece)
+{
+	inject_given(piece);
+	return piece;
+}
+
 INJECT_PUBLIC void *malloc(size_t size)
 {
-	return inject_no_memory(INJECT_malloc) ? NULL : __libc_malloc(size);
+	return inject_no_memory(INJECT_malloc) ? NULL : inject_counted(__libc_malloc(size));
 }
 
 INJECT_PUBLIC void *calloc(size_t count, size_t size)
 {
-	return inject_no_memory(INJECT_calloc) ? NULL : __libc_calloc(count, size);
+	return inject_no_memory(INJECT_calloc) ? NULL : inject_counted(__libc_calloc(count, size));
 }
 
 INJECT_PUBLIC void *realloc(void *old, size_t size)
 {
-	return inject_no_memory(INJECT_realloc) ? NULL : __libc_realloc(old, size);
+	if (inject_no_memory(INJECT_realloc))
+		return NULL;
+	inject_given_back(old);
+	void *piece = __libc_realloc(old, size);
+	inject_given(piece ? piece : size > 0 ? old : NULL);
+	return piece;
+}
+
+INJECT_PUBLIC void free(void *piece)
+{
+	inject_given_back(piece);
+	__libc_free(piece);
 }
 
 INJECT_PUBLIC void *aligned_alloc(size_t alignment, size_t size)
 {
-	return inject_no_memory(INJECT_posix_memalign) ? NULL : __libc_memalign(alignment, size);
+	return inject_no_memory(INJECT_posix_memalign)
+		       ? NULL
+		       : inject_counted(__libc_memalign(alignment, size));
 }
 
 INJECT_PUBLIC int posix_memalign(void **ret, size_t alignment, size_t size)
@@ -131,7 +153,7 @@ INJECT_PUBLIC int posix_memalign(void **ret, size_t alignment, size_t size)
 	int effect = inject_verdict(INJECT_posix_memalign, -1, NULL);
 	if (effect > 0)
 		return effect;
-	void *memory = __libc_memalign(alignment, size);
+	void *memory = inject_counted(__libc_memalign(alignment, size));
 	if (!memory)
 		return ENOMEM;
 	*ret = memory;
@@ -371,15 +393,23 @@ INJECT_PUBLIC ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 /* ---- waiting ---- */
 
 INJECT_WRAP(epoll_create, int, epoll_create1, (int flags), (flags), -1, NULL, -1)
-INJECT_WRAP(epoll_ctl, int, epoll_ctl, (int fd, int what, int of, struct epoll_event *event),
-	(fd, what, of, event), of, NULL, -1)
+
+/* What is watched already takes no memory to be changed. */
+INJECT_PUBLIC int epoll_ctl(int fd, int what, int of, struct epoll_event *event)
+{
+	INJECT_NEXT(int, epoll_ctl, (int, int, int, struct epoll_event *))
+	int effect = what == EPOLL_CTL_ADD ? inject_verdict(INJECT_epoll_ctl, of, NULL) : 0;
+	if (effect > 0)
+		errno = effect;
+	return effect > 0 ? -1 : real(fd, what, of, event);
+}
+
 INJECT_WRAP(epoll_wait, int, epoll_wait, (int fd, struct epoll_event *ret, int most, int ms),
 	(fd, ret, most, ms), fd, NULL, -1)
 INJECT_WRAP(poll, int, poll, (struct pollfd * fds, nfds_t count, int ms), (fds, count, ms), -1,
 	NULL, -1)
 INJECT_WRAP(eventfd, int, eventfd, (unsigned count, int flags), (count, flags), -1, NULL, -1)
 INJECT_WRAP(eventfd_read, int, eventfd_read, (int fd, eventfd_t *ret), (fd, ret), fd, NULL, -1)
-INJECT_WRAP(eventfd_write, int, eventfd_write, (int fd, eventfd_t count), (fd, count), fd, NULL, -1)
 INJECT_WRAP(timerfd_create, int, timerfd_create, (clockid_t clock, int flags), (clock, flags), -1,
 	NULL, -1)
 INJECT_WRAP(timerfd_settime, int, timerfd_settime,
@@ -429,3 +459,4 @@ INJECT_WRAP(uname, int, uname, (struct utsname * ret), (ret), -1, NULL, -1)
 
 INJECT_WORDS(long, syscall, long)
 INJECT_WORDS(int, prctl, int)
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses) */

@@ -134,7 +134,10 @@ static void inject_answers(struct io_uring *ring)
 		inject_answer(own, &ring->cq.cqes[own->seen & ring->cq.ring_mask]);
 }
 
-/* ---- functions ---- */
+/* ---- functions ----
+ *
+ * Parameters are named as in this file, not as in liburing's headers.
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses) */
 
 #define INJECT_NEXT(type, name, parameters)                                          \
 	static type(*_Atomic next_) parameters;                                      \
@@ -215,3 +218,4 @@ INJECT_PUBLIC void io_uring_queue_exit(struct io_uring *ring)
 		own->ring = NULL;
 	real(ring);
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses) */
