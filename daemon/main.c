@@ -3,6 +3,7 @@
  * The command line beats the configuration file, which beats the defaults. --ready-fd and
  * --log-file are for whoever starts a private daemon: the descriptor gets one byte once the socket
  * listens, and stdio is never the starter's. */
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/size.h"
 #include "base/util.h"
@@ -288,7 +289,11 @@ static int main_serve(struct config *config, int ready_fd)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error of the write, not our end */
-	int result = server_new(config, &server, &fault);
+	int result = limits_stack(&fault);
+	if (!result)
+		result = limits_files(&fault);
+	if (!result)
+		result = server_new(config, &server, &fault);
 	if (result) {
 		log_error("%s", fault.text);
 		/* A budget that is too small is a setting, and no second start will mend it. */

@@ -3,6 +3,7 @@
 #include "client/cli/cli.h"
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/util.h"
 #include "client/cli/options.h"
 #include "client/cli/process.h"
@@ -182,5 +183,8 @@ int main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	/* A limit on the size of files is an error to be told, not a reason to die. */
 	(void)signal(SIGXFSZ, SIG_IGN);
+	struct fault fault;
+	if (limits_stack(&fault) < 0)
+		return cli_fail(CLI_FAILED, "%s", fault.text);
 	return main_flush(main_run(argc, argv));
 }

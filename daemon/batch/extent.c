@@ -3,6 +3,7 @@
 #include "batch/extent.h"
 
 #include "base/cgroup.h"
+#include "base/limits.h"
 #include "base/size.h"
 #include "base/util.h"
 
@@ -143,8 +144,9 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 			"(F_SEAL_FUTURE_WRITE, Linux 5.1)");
 	if (result)
 		return fault_set(fault, result,
-			"no shared memory for the batches of this stream (%llu bytes): %s",
-			(unsigned long long)bytes, strerror(-result));
+			"no shared memory for the batches of this stream (memfd_create, fallocate, "
+			"%llu bytes): %s%s",
+			(unsigned long long)bytes, strerror(-result), limits_hint(-result));
 	extent->locked = mlock(extent->memory, extent->bytes) == 0;
 	return 0;
 }

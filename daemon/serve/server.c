@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/size.h"
 #include "base/util.h"
@@ -252,8 +253,9 @@ static int server_start_loop(struct server *server, struct fault *fault)
 	struct itimerspec second = {{1, 0}, {1, 0}};
 	if (server->epoll_fd < 0 || server->signal_fd < 0 || server->timer_fd < 0 ||
 		server->wake_fd < 0 || timerfd_settime(server->timer_fd, 0, &second, NULL))
-		return fault_set(fault, -errno, "cannot set up the event loop: %s; raise ulimit -n",
-			strerror(errno));
+		return fault_set(fault, -errno,
+			"cannot set up the event loop (epoll, signalfd, timerfd, eventfd): %s%s",
+			strerror(errno), limits_hint(errno));
 	server->listen_watch.kind = WATCH_LISTENER;
 	server->signal_watch.kind = WATCH_SIGNAL;
 	server->timer_watch.kind = WATCH_TIMER;

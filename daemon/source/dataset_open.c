@@ -12,6 +12,7 @@
 #include "source/dataset_impl.h"
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/util.h"
 #include "source/digest.h"
 #include "source/folder.h"
@@ -292,8 +293,8 @@ static int shard_open(const struct opening *opening, uint32_t number)
 			 ? dup(opening->dataset->root_fd)
 			 : open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
-		return fault_set(opening->fault, -errno, "%s cannot be opened: %s", shard->path,
-			strerror(errno));
+		return fault_set(opening->fault, -errno, "%s cannot be opened: %s%s", shard->path,
+			strerror(errno), limits_hint(errno));
 	return fd;
 }
 
@@ -750,8 +751,8 @@ static int index_reopen(const void *context, uint32_t number, struct fault *faul
 	const struct dataset_shard *shard = &dataset->shard[number];
 	int fd = open(shard->index_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
-		return fault_set(fault, -errno, "%s cannot be opened: %s", shard->index_path,
-			strerror(errno));
+		return fault_set(fault, -errno, "%s cannot be opened: %s%s", shard->index_path,
+			strerror(errno), limits_hint(errno));
 	int rc = index_same(shard, fd, fault);
 	if (rc < 0) {
 		(void)close(fd);
@@ -784,8 +785,8 @@ static int dataset_prepare(
 		return 0;
 	dataset->root_fd = open(dataset->shard[0].path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dataset->root_fd < 0)
-		return fault_set(fault, -errno, "%s cannot be opened: %s", dataset->shard[0].path,
-			strerror(errno));
+		return fault_set(fault, -errno, "%s cannot be opened: %s%s", dataset->shard[0].path,
+			strerror(errno), limits_hint(errno));
 	return 0;
 }
 

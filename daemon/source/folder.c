@@ -1,6 +1,7 @@
 /* folder: see folder.h. */
 #include "source/folder.h"
 
+#include "base/limits.h"
 #include "base/roots.h"
 #include "base/util.h"
 #include "source/dataset.h"
@@ -254,7 +255,9 @@ static int classes_tell(struct walk *walk, const struct listing *listing)
 		if (!entry->directory)
 			continue;
 		names[count] = strndup(entry->name, entry->name_size - 1u);
-		if (names[count++] == NULL)
+		if (names[count])
+			count++;
+		else
 			rc = fault_at(walk, "", -ENOMEM, "has too many names for the memory");
 	}
 	qsort(names, count, sizeof *names, names_compare);
@@ -266,12 +269,29 @@ static int classes_tell(struct walk *walk, const struct listing *listing)
 	return rc;
 }
 
+/* The size alone: network file systems need not ask their server for the rest. Old containers'
+ * filters forbid the call instead of denying that it exists, so the library's own way round it is
+ * not taken. */
+static int file_size(int fd, const char *name, uint64_t *ret)
+{
+	struct statx st;
+	struct stat plain;
+	int result = statx(fd, name, 0, STATX_SIZE | STATX_TYPE, &st);
+	if (result == 0) {
+		*ret = st.stx_size;
+	} else if (errno == EPERM) {
+		result = fstatat(fd, name, &plain, 0);
+		*ret = result == 0 ? (uint64_t)plain.st_size : 0;
+	}
+	return result;
+}
+
 /* A link to nothing is told with size 0: one image that is missing must not keep the others from
  * use, and whoever reads it finds out. */
 static int file_tell(struct walk *walk, int fd, const char *name)
 {
-	struct statx st;
-	if (statx(fd, name, 0, STATX_SIZE | STATX_TYPE, &st) < 0) {
+	uint64_t size;
+	if (file_size(fd, name, &size) < 0) {
 		int error = errno;
 		struct stat link;
 		if (leads_nowhere(error) && fstatat(fd, name, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -285,7 +305,7 @@ static int file_tell(struct walk *walk, int fd, const char *name)
 		return fault_set(walk->fault, -error, "%s/%s cannot be looked at: %s", walk->root,
 			walk->path, strerror(error));
 	}
-	return walk->sink->file(walk->sink->context, walk->path, st.stx_size, walk->fault);
+	return walk->sink->file(walk->sink->context, walk->path, size, walk->fault);
 }
 
 static int directory_walk(
@@ -299,8 +319,8 @@ static int directory_enter(
 	name[entry->name_size - 1] = 0;
 	cleanup(close_fd) int child = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (child < 0)
-		return fault_set(walk->fault, -errno, "%s/%s cannot be opened: %s", walk->root,
-			walk->path, strerror(errno));
+		return fault_set(walk->fault, -errno, "%s/%s cannot be opened: %s%s", walk->root,
+			walk->path, strerror(errno), limits_hint(errno));
 	return directory_walk(walk, child, here, here->path_size + entry->name_size, depth + 1);
 }
 
@@ -390,7 +410,8 @@ int folder_walk(int root_fd, const char *root, const struct folder_sink *sink, s
 	/* Not root_fd itself: reading moves its position, and others may hold it. */
 	cleanup(close_fd) int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return fault_set(fault, -errno, "%s cannot be opened: %s", root, strerror(errno));
+		return fault_set(fault, -errno, "%s cannot be opened: %s%s", root, strerror(errno),
+			limits_hint(errno));
 	cleanup(free_ptr) struct walk *walk = malloc(sizeof *walk);
 	if (!walk)
 		return fault_set(fault, -ENOMEM, "no memory to read %s", root);
