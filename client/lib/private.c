@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -191,10 +192,17 @@ static void private_last_line(const char *path, off_t start, char *ret_line, siz
 		(void)snprintf(ret_line, room, "%.*s", (int)(n - first), tail + first);
 }
 
-static bool private_disk_is_full(const char *path)
+/* Why a log may have stayed as it was. */
+static const char *private_silence(const struct private_start *start)
 {
 	struct statvfs disk;
-	return statvfs(path, &disk) == 0 && disk.f_bavail == 0;
+	struct rlimit limit;
+	if (statvfs(start->log, &disk) == 0 && disk.f_bavail == 0)
+		return ", whose disk has no space left";
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur <= (rlim_t)start->log_start)
+		return ", which may not grow: raise the limit of a file's size (RLIMIT_FSIZE, "
+		       "ulimit -f)";
+	return "";
 }
 
 void private_last_word(const struct private_start *start, char ret_line[PRIVATE_LINE])
@@ -202,7 +210,7 @@ void private_last_word(const struct private_start *start, char ret_line[PRIVATE_
 	private_last_line(start->log, start->log_start, ret_line, PRIVATE_LINE);
 	if (!*ret_line)
 		(void)snprintf(ret_line, PRIVATE_LINE, "it left no word in its log%s",
-			private_disk_is_full(start->log) ? ", whose disk has no space left" : "");
+			private_silence(start));
 }
 
 /* ---- starting
@@ -236,6 +244,16 @@ int private_end(struct private_start *start)
 		start->program, line, start->log);
 }
 
+static const char *private_hint(int result)
+{
+	if (result == -EAGAIN)
+		return "; raise the limit of processes (pids.max, or RLIMIT_NPROC, ulimit -u)";
+	/* EINVAL: the copies of descriptors would lie above the limit. */
+	if (result == -EMFILE || result == -ENFILE || result == -EINVAL)
+		return "; raise the limit of open files (RLIMIT_NOFILE, ulimit -n)";
+	return "";
+}
+
 static int private_exec(const struct private_start *start, int log_fd, int ready_fd)
 {
 	char threads[16], ready[16];
@@ -260,8 +278,8 @@ static int private_exec(const struct private_start *start, int log_fd, int ready
 			"/dev/null, which a private daemon needs, cannot be opened: %s; mount "
 			"/dev in this container, or start penstockd yourself",
 			strerror(-result));
-	return result < 0 ? error_set(result, "starting %s failed: %s", start->program,
-				    strerror(-result))
+	return result < 0 ? error_set(result, "starting %s failed: %s%s", start->program,
+				    strerror(-result), private_hint(result))
 			  : 0;
 }
 
