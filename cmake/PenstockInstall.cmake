@@ -83,9 +83,11 @@ install(FILES ${CMAKE_SOURCE_DIR}/docs/metrics.md ${CMAKE_SOURCE_DIR}/docs/page.
 install(CODE "
 	get_filename_component(PENSTOCKD \"${CMAKE_INSTALL_BINDIR}/penstockd\" ABSOLUTE
 		BASE_DIR \"\${CMAKE_INSTALL_PREFIX}\")
-	configure_file(\"${CMAKE_SOURCE_DIR}/config/penstockd.service.in\"
-		\"${CMAKE_BINARY_DIR}/penstockd.service\" @ONLY)" COMPONENT daemon)
-install(FILES ${CMAKE_BINARY_DIR}/penstockd.service DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT daemon)
+	foreach(service penstockd penstockd-user)
+		configure_file(\"${CMAKE_SOURCE_DIR}/config/\${service}.service.in\"
+			\"${CMAKE_BINARY_DIR}/\${service}.service\" @ONLY)
+	endforeach()" COMPONENT daemon)
+install(FILES ${CMAKE_BINARY_DIR}/penstockd.service ${CMAKE_BINARY_DIR}/penstockd-user.service DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT daemon)
 if(EXISTS ${CMAKE_SOURCE_DIR}/LICENSE)
 	install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT client)
 endif()

@@ -353,5 +353,8 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "penstockd: %s\n", fault.text);
 		return MAIN_USAGE;
 	}
+	/* Started by a client: what supervises that is not told of it. */
+	if (options.ready_fd)
+		(void)unsetenv("NOTIFY_SOCKET");
 	return main_serve(&config, options.ready_fd ? (int)ready : -1);
 }

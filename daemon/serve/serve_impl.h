@@ -168,6 +168,13 @@ struct recorder {
 	struct record_gpu gpu[RECORD_GPUS];
 };
 
+struct supervisor {
+	uint64_t watchdog_ns; /* that it gives; 0: there is none */
+	uint64_t progress_ns; /* when the threads were last seen to get on */
+	bool told; /* that they do not */
+	char status[96]; /* told last */
+};
+
 struct server {
 	struct config *config;
 	char socket[108], cache_dir[4096];
@@ -209,7 +216,17 @@ struct server {
 	uint64_t publish_ns; /* CPU time that the last publishing took */
 	struct recorder recorder;
 	struct confine_state confined;
+	struct supervisor supervisor;
 };
+
+/* supervisor.c: what systemd is told, where it is there */
+void supervisor_start(struct server *server); /* it listens */
+void supervisor_tick(struct server *server); /* once a second, after the accounts */
+void supervisor_reloading(void);
+void supervisor_reloaded(void);
+void supervisor_stopping(void);
+/* Whether threads did something, or waited for what is not theirs. Pure. */
+bool supervisor_gets_on(const struct account_second *second);
 
 /* confined.c: what the process may do, step by step (confine/confine.h). 0, or a negative errno
  * with a fault. */

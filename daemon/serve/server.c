@@ -319,6 +319,7 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 		server_free(server);
 		return result;
 	}
+	supervisor_start(server);
 	*ret = server;
 	return 0;
 }
@@ -363,7 +364,9 @@ static void server_signal(struct server *server)
 	struct signalfd_siginfo info;
 	while (read(server->signal_fd, &info, sizeof info) == sizeof info) {
 		if (info.ssi_signo == SIGHUP) {
+			supervisor_reloading();
 			server_reload(server);
+			supervisor_reloaded();
 		} else if (server->draining) {
 			server->stop = true;
 		} else {
@@ -380,6 +383,7 @@ void server_drain(struct server *server)
 	if (server->draining)
 		return;
 	server->draining = true;
+	supervisor_stopping();
 	server->drain_since_ns = clock_ns();
 	if (server->listen_fd >= 0) {
 		(void)unlink(server->socket);
@@ -453,6 +457,7 @@ static void server_tick(struct server *server)
 		if (g->stream && stream_remark(g->stream, notice, sizeof notice))
 			server_notice(server, notice);
 	}
+	supervisor_tick(server);
 	recorder_tick(server);
 	publish_tick(server);
 	for (struct client *c = server->clients; c; c = c->next)

@@ -1,0 +1,32 @@
+/* supervisor_absent: in place of supervisor.c in a build without libsystemd (PENSTOCK_SYSTEMD=OFF).
+ * Where systemd waits to be told, it is said why it is not. Event loop. */
+#include "serve/serve_impl.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+
+void supervisor_start(struct server *server)
+{
+	(void)server;
+	if (getenv("NOTIFY_SOCKET"))
+		log_warning("this penstockd was built without libsystemd (PENSTOCK_SYSTEMD=OFF) "
+			    "and tells nobody that it is ready: a service of it is Type=simple");
+}
+
+void supervisor_tick(struct server *server)
+{
+	(void)server;
+}
+
+void supervisor_reloading(void)
+{
+}
+
+void supervisor_reloaded(void)
+{
+}
+
+void supervisor_stopping(void)
+{
+}
