@@ -176,6 +176,9 @@ static void world_settings(struct world *world)
 	(void)snprintf(config->cache_dir, sizeof config->cache_dir, "%s/cache", world->root);
 	(void)snprintf(config->http, sizeof config->http, "off");
 	(void)snprintf(config->recorder, sizeof config->recorder, "off");
+	/* This process is clients too, and makes daemons again. */
+	config->seccomp = CONFINE_OFF;
+	config->core_files = true;
 	config->memory = (uint64_t)256 << 20;
 	config->threads = 1;
 	config->max_streams = 1024;
