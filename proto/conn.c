@@ -27,6 +27,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+
 enum {
 	CONN_BACKLOG = 128,
 	CONN_CONNECT_WAIT_MS = 5000, /* how long a full backlog is waited for: a stopped daemon must
@@ -81,27 +85,51 @@ static int conn_judge(const struct msghdr *header, struct conn_message *message,
 	return CONN_OK;
 }
 
+/* Bytes of the datagram, 0 at the end, or -errno. Takes `header` as it is before each attempt. */
+static ssize_t conn_get(int fd, int flags, struct conn_message *ret, struct msghdr *header)
+{
+	struct iovec part = {.iov_base = ret->bytes, .iov_len = sizeof ret->bytes};
+	struct msghdr fresh = *header;
+	ssize_t n;
+	ret->size = 0;
+	ret->fd = -1;
+	do {
+		*header = fresh;
+		header->msg_iov = &part;
+		header->msg_iovlen = 1;
+		n = recvmsg(fd, header, MSG_CMSG_CLOEXEC | flags);
+	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+	return n < 0 ? -errno : n;
+}
+
+int conn_receive_plain(int fd, struct conn_message *ret)
+{
+	/* Without room for control data the kernel drops what came, and says that it did: a
+	 * descriptor is never installed here, so that there is nothing to close either, which may
+	 * block (a file of FUSE or NFS). */
+	struct msghdr header = {0};
+	ssize_t n = conn_get(fd, MSG_DONTWAIT, ret, &header);
+	if (n < 0)
+		return (int)n;
+	if (header.msg_flags & MSG_CTRUNC)
+		return CONN_E_FDS;
+	if (n == 0)
+		return CONN_E_CLOSED;
+	ret->size = (size_t)n;
+	return conn_judge(&header, ret, 0);
+}
+
 int conn_receive(int fd, bool no_wait, struct conn_message *ret)
 {
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(CONN_FDS_ROOM * sizeof(int))];
 	} control;
-	struct iovec part = {.iov_base = ret->bytes, .iov_len = sizeof ret->bytes};
-	struct msghdr header;
-	ssize_t n;
-
-	ret->size = 0;
-	ret->fd = -1;
-	do {
-		header = (struct msghdr){.msg_iov = &part,
-			.msg_iovlen = 1,
-			.msg_control = control.bytes,
-			.msg_controllen = sizeof control.bytes};
-		n = recvmsg(fd, &header, MSG_CMSG_CLOEXEC | (no_wait ? MSG_DONTWAIT : 0));
-	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+	struct msghdr header = {
+		.msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+	ssize_t n = conn_get(fd, no_wait ? MSG_DONTWAIT : 0, ret, &header);
 	if (n < 0)
-		return -errno;
+		return (int)n;
 
 	unsigned fds = conn_take_fds(&header, &ret->fd);
 	int result = CONN_E_CLOSED;
@@ -112,6 +140,12 @@ int conn_receive(int fd, bool no_wait, struct conn_message *ret)
 	if (result != CONN_OK)
 		conn_drop_fd(&ret->fd);
 	return result;
+}
+
+bool conn_refuse_fds(int fd)
+{
+	int off = 0;
+	return setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off) == 0;
 }
 
 static bool conn_is_hangup(int error)

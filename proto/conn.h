@@ -17,6 +17,7 @@ enum conn_outcome {
 	CONN_E_CLOSED = 1, /* the peer hung up */
 	CONN_E_MALFORMED = 2, /* longer than WIRE_MESSAGE_MAX, shorter than a head, `bytes` off, too
 				 many descriptors */
+	CONN_E_FDS = 3, /* descriptors came to who takes none */
 };
 
 struct conn_message {
@@ -33,6 +34,14 @@ struct conn_message {
  * retried, -EMFILE when a descriptor came and this process has no room for it (the message is
  * lost). */
 int conn_receive(int fd, bool no_wait, struct conn_message *ret);
+
+/* The same for who takes no descriptors: none is installed in this process, whatever is sent, and a
+ * message that came with one is CONN_E_FDS, and lost. */
+int conn_receive_plain(int fd, struct conn_message *ret);
+
+/* Has the kernel refuse descriptors that are sent to this socket, or to what it accepts
+ * (SO_PASSRIGHTS, Linux 6.16). False where it cannot. */
+bool conn_refuse_fds(int fd);
 
 /* Sends one message made of a fixed struct and an optional text behind it; `fixed->bytes` is filled
  * in here. `pass_fd` -1: none. Never raises SIGPIPE. -EAGAIN when the socket's buffer is full and

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LEDGER_LINES = 128, LEDGER_NAME = 64 };
+enum { LEDGER_LINES = 256, LEDGER_NAME = 64 };
 
 struct ledger_line {
 	char name[LEDGER_NAME]; /* "" when free */

@@ -111,7 +111,7 @@ static int extent_make(struct extent *extent, unsigned flags, uint64_t bytes, bo
 		(void)close(fd);
 		return result;
 	}
-	extent->fd = fd;
+	extent->loan = loan_make(fd, writable);
 	extent->memory = memory;
 	extent->bytes = bytes;
 	return 0;
@@ -121,7 +121,7 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 	bool writable, struct fault *fault)
 {
 	assert(slots > 0 && slots <= EXTENT_SLOTS_MAX);
-	*extent = (struct extent){.fd = -1,
+	*extent = (struct extent){.loan = LOAN_NONE,
 		.slots = slots,
 		.stride = extent_stride(geometry),
 		.layout = extent_layout(geometry)};
@@ -155,10 +155,18 @@ void extent_deinit(struct extent *extent)
 {
 	if (extent->memory)
 		(void)munmap(extent->memory, extent->bytes);
-	if (extent->fd >= 0)
-		(void)close(extent->fd);
+	loan_deinit(&extent->loan);
 	extent->memory = NULL;
-	extent->fd = -1;
+}
+
+bool extent_is_kept(struct extent *extent, struct loan *ret)
+{
+	loan_end(&extent->loan);
+	if (!loan_is_held(&extent->loan))
+		return false;
+	*ret = extent->loan;
+	extent->loan = LOAN_NONE;
+	return true;
 }
 
 struct slots_head *extent_head(const struct extent *extent, uint32_t slot)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "batch/loan.h"
 #include "batch/tally.h"
 #include "proto/slots.h"
 
@@ -40,7 +41,7 @@ static inline struct extent_geometry extent_plain(uint32_t batch_size, uint32_t 
 }
 
 struct extent {
-	int fd; /* the sealed memfd */
+	struct loan loan; /* the sealed memfd, for clients */
 	uint8_t *memory; /* the daemon's own writable mapping */
 	uint64_t bytes, stride;
 	uint32_t slots;
@@ -62,6 +63,10 @@ uint64_t extent_stride(const struct extent_geometry *geometry);
 int extent_init(struct extent *extent, const struct extent_geometry *geometry, uint32_t slots,
 	bool writable, struct fault *fault);
 void extent_deinit(struct extent *extent);
+
+/* Before extent_deinit, of one that clients were given: true when one of them still has it, and its
+ * memory will not come back with this. Then `ret` is the caller's. */
+bool extent_is_kept(struct extent *extent, struct loan *ret);
 
 struct slots_head *extent_head(const struct extent *extent, uint32_t slot);
 

@@ -23,6 +23,7 @@ struct arrival {
 	struct arrival *next; /* in the order in which they came */
 	struct server *server;
 	struct client *client; /* NULL: nobody waits for it any more */
+	struct peer *peer; /* charged while this is there */
 	struct wire_head head; /* of its WIRE_OPEN */
 	struct stream_spec spec;
 	bool running;
@@ -100,7 +101,7 @@ static void arrival_deliver(struct arrival *arrival)
 		if (client)
 			client_error(client, arrival->head.request, arrival->head.stream,
 				arrival->result, arrival->fault.text);
-		if (arrival->result != -ECANCELED)
+		if (arrival->result != -ECANCELED && quiet_may(arrival->server, QUIET_OPENING))
 			log_info("cannot open %s: %s", spec->source, arrival->fault.text);
 	} else if (client && !client->dead) {
 		spec_note_lists(spec, &arrival->lists);
@@ -134,6 +135,7 @@ void arrival_sweep(struct server *server)
 			continue;
 		}
 		*place = arrival->next;
+		peer_discharge(&server->peers, arrival->peer, PEER_OPENINGS);
 		arrival_deliver(arrival);
 		free(arrival);
 	}
@@ -144,12 +146,16 @@ void arrival_open(
 {
 	struct server *server = client->server;
 	struct arrival **place = &server->arrivals;
-	struct arrival *arrival = calloc(1, sizeof *arrival);
+	struct fault fault;
+	int result = peer_may(&server->peers, &client->name, PEER_OPENINGS, &fault);
+	struct arrival *arrival = result ? NULL : calloc(1, sizeof *arrival);
 	if (!arrival) {
-		client_error(client, head->request, head->stream, -ENOMEM,
-			"no memory for another trainer");
+		if (!result)
+			result = fault_set(&fault, -ENOMEM, "no memory for another trainer");
+		client_error(client, head->request, head->stream, result, fault.text);
 		return;
 	}
+	arrival->peer = peer_charge(&server->peers, &client->name, PEER_OPENINGS);
 	arrival->server = server;
 	arrival->client = client;
 	arrival->head = *head;

@@ -20,27 +20,14 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 
-enum { CLIENT_INLINE_MAX = 32768 };
+enum {
+	CLIENT_INLINE_MAX = 32768,
+	CLIENT_MESSAGES = 16, /* handled in a turn */
+	CLIENT_ACCEPTS = 16,
+};
 
 /* ---- life ---- */
-
-/* -1 where there is none to be had; -ESRCH for a process that has ended already. */
-static int client_pidfd(pid_t pid)
-{
-#ifdef SYS_pidfd_open
-	int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-	if (fd < 0 && pid > 0 && errno == ESRCH)
-		return -ESRCH;
-	if (fd >= 0)
-		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-	return fd;
-#else
-	(void)pid;
-	return -1;
-#endif
-}
 
 /* Turns a connection away with a sentence: there is no struct client to speak through yet. */
 static void client_turn_away(int fd, int code, const char *text)
@@ -61,62 +48,107 @@ static uint64_t client_gpu_peak(const struct server *server, pid_t pid)
 	return peak;
 }
 
-void client_accept(struct server *server)
+static const char client_unwatched[] =
+	"a trainer could not connect: no memory to watch it; raise fs.epoll.max_user_watches";
+
+static int client_watch(struct client *client)
+{
+	int result =
+		server_watch(client->server, client->fd, EPOLLIN, &client->socket_watch);
+	if (!result && client->pidfd >= 0)
+		result = server_watch(
+			client->server, client->pidfd, EPOLLIN, &client->pid_watch);
+	return result;
+}
+
+static void client_begin(
+	struct server *server, int fd, int pidfd, const struct peer_name *name, struct peer *peer)
+{
+	struct client *client = calloc(1, sizeof *client);
+	if (!client) {
+		peer_discharge(&server->peers, peer, PEER_CLIENTS);
+		if (pidfd >= 0)
+			(void)close(pidfd);
+		client_turn_away(fd, -ENOMEM, "no memory for another client");
+		return;
+	}
+	*client = (struct client){.server = server,
+		.fd = fd,
+		.pid = name->pid,
+		.pidfd = pidfd,
+		.name = *name,
+		.peer = peer,
+		.since_ns = clock_ns(),
+		.gpu_peak_bytes = client_gpu_peak(server, name->pid)};
+	client->socket_watch = (struct watch){WATCH_CLIENT, client};
+	client->pid_watch = (struct watch){WATCH_PIDFD, client};
+	int result = client_watch(client);
+	if (result) {
+		peer_discharge(&server->peers, peer, PEER_CLIENTS);
+		if (pidfd >= 0)
+			(void)close(pidfd);
+		free(client);
+		server_notice(server, client_unwatched);
+		client_turn_away(fd, result, client_unwatched);
+		return;
+	}
+	client->next = server->clients;
+	server->clients = client;
+	server->client_count++;
+}
+
+/* Who comes in: this user's processes and root's, as far as the quotas go. */
+static void client_admit(struct server *server, int fd)
+{
+	struct peer_name name = {0};
+	struct fault fault = {{0}};
+	int pidfd = -1, result = peer_look(fd, &name, &pidfd);
+	if (result == 0 && pidfd == -ESRCH) {
+		/* A child of the dead may hold the socket: it would never hang up. */
+		(void)close(fd);
+		return;
+	}
+	if (result || (name.uid != geteuid() && name.uid != 0))
+		result = fault_set(
+			&fault, -EACCES, "this penstockd belongs to another user: start your own");
+	else
+		result = peer_may(&server->peers, &name, PEER_CLIENTS, &fault);
+	struct peer *peer = result ? NULL : peer_charge(&server->peers, &name, PEER_CLIENTS);
+	if (!result && !peer)
+		result = fault_set(&fault, -ENOMEM, "no memory for another client");
+	if (result) {
+		if (pidfd >= 0)
+			(void)close(pidfd);
+		if (quiet_may(server, QUIET_OFFENCE))
+			log_warning("process %d is turned away: %s", (int)name.pid, fault.text);
+		client_turn_away(fd, result, fault.text);
+		return;
+	}
+	client_begin(server, fd, pidfd, &name, peer);
+}
+
+static bool client_accept_one(struct server *server)
 {
 	int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) {
 		if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
-			return;
+			return false;
 		server_notice(server, errno == EMFILE || errno == ENFILE
 					      ? "a trainer could not connect: no file "
 						"descriptors left; raise ulimit -n"
 					      : "a trainer could not connect");
 		server_deafen(server, true);
-		return;
+		return false;
 	}
-	uid_t uid;
-	pid_t pid;
-	if (conn_peer(fd, &uid, &pid) || (uid != geteuid() && uid != 0)) {
-		client_turn_away(
-			fd, -EACCES, "this penstockd belongs to another user: start your own");
-		return;
-	}
-	int pidfd = client_pidfd(pid);
-	if (pidfd == -ESRCH) {
-		/* A child of the dead may hold the socket: it would never hang up. */
-		(void)close(fd);
-		return;
-	}
-	struct client *client = server->client_count < server->config->max_clients
-					? calloc(1, sizeof *client)
-					: NULL;
-	if (!client) {
-		if (pidfd >= 0)
-			(void)close(pidfd);
-		client_turn_away(fd, -EBUSY,
-			"this penstockd has as many clients as max_clients allows: raise it or "
-			"close some");
-		return;
-	}
-	*client = (struct client){.server = server,
-		.fd = fd,
-		.pid = pid,
-		.pidfd = pidfd,
-		.since_ns = clock_ns(),
-		.gpu_peak_bytes = client_gpu_peak(server, pid)};
-	client->socket_watch = (struct watch){WATCH_CLIENT, client};
-	client->pid_watch = (struct watch){WATCH_PIDFD, client};
-	client->next = server->clients;
-	server->clients = client;
-	server->client_count++;
-	int result = server_watch(server, fd, EPOLLIN, &client->socket_watch);
-	if (!result && client->pidfd >= 0)
-		result = server_watch(server, client->pidfd, EPOLLIN, &client->pid_watch);
-	if (result) {
-		server_notice(server, "a trainer could not connect: no memory to watch it; raise "
-				      "fs.epoll.max_user_watches");
-		client_close(client, "cannot be watched");
-	}
+	client_admit(server, fd);
+	return true;
+}
+
+/* Several a turn: who connects in a loop, and is turned away, must not keep others waiting. */
+void client_accept(struct server *server)
+{
+	for (int i = 0; i < CLIENT_ACCEPTS && client_accept_one(server);)
+		i++;
 }
 
 const char client_hung_up[] = "hung up", client_process_ended[] = "process ended";
@@ -166,6 +198,7 @@ void client_sweep(struct server *server)
 		}
 		*place = client->next;
 		server->client_count--;
+		peer_discharge(&server->peers, client->peer, PEER_CLIENTS);
 		free(client);
 	}
 	if (!server->client_count && !server->idle_since_ns)
@@ -211,28 +244,62 @@ void client_error(
 static void client_protocol_error(
 	struct client *client, const struct wire_head *head, const char *text)
 {
-	log_warning("trainer %d breaks the protocol: %s", client->pid, text);
+	if (quiet_may(client->server, QUIET_OFFENCE))
+		log_warning("trainer %d breaks the protocol: %s", client->pid, text);
 	client_error(client, head ? head->request : 0, 0, -EPROTO, text);
 	client_close(client, "protocol error");
 }
 
-/* A text too long for one message goes as a sealed memfd. */
-static int client_text_fd(const char *text, size_t size)
+static int client_fill(int fd, const char *text, size_t size)
 {
-	int fd = memfd_create("penstock-answer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return -errno;
 	for (size_t done = 0; done < size;) {
 		ssize_t n = write(fd, text + done, size - done);
-		if (n < 0 && errno != EINTR) {
-			int code = -errno;
-			(void)close(fd);
-			return code;
-		}
+		if (n < 0 && errno != EINTR)
+			return -errno;
 		done += n > 0 ? (size_t)n : 0;
 	}
-	(void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
-	return fd;
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
+	return fcntl(fd, F_ADD_SEALS, seals) ? -errno : 0;
+}
+
+static int client_text_loan(const char *text, size_t size, struct loan *ret, struct fault *fault)
+{
+	int fd = memfd_create("penstock-answer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int result = fd < 0 ? -errno : client_fill(fd, text, size);
+	if (result) {
+		if (fd >= 0)
+			(void)close(fd);
+		return fault_set(fault, result, "no memory for the answer: %s", strerror(-result));
+	}
+	*ret = loan_make(fd, false);
+	return 0;
+}
+
+/* A text too long for one message goes as a sealed memfd, which counts until the client has let go
+ * of it. */
+static int client_answer_long(
+	struct client *client, struct wire_answer *answer, const char *text, struct fault *fault)
+{
+	struct server *server = client->server;
+	struct loan loan;
+	int line;
+	lent_sweep(server);
+	int result = peer_may(&server->peers, &client->name, PEER_ANSWERS, fault);
+	if (!result)
+		result = ledger_reserve(
+			&server->ledger, answer->total_bytes, "a long answer", &line, fault);
+	if (result)
+		return result;
+	result = client_text_loan(text, answer->total_bytes, &loan, fault);
+	if (result) {
+		ledger_release(&server->ledger, line);
+		return result;
+	}
+	client_send(client, &answer->head, sizeof *answer, NULL, 0, loan.give);
+	loan_end(&loan);
+	lent_keep(server, peer_charge(&server->peers, &client->name, PEER_ANSWERS), PEER_ANSWERS,
+		loan, line, answer->total_bytes);
+	return 0;
 }
 
 static void client_answer(struct client *client, const struct wire_head *head, const char *text)
@@ -250,13 +317,10 @@ static void client_answer(struct client *client, const struct wire_head *head, c
 		client_send(client, &answer.head, sizeof answer, text, answer.text_bytes, -1);
 		return;
 	}
-	int fd = client_text_fd(text, answer.total_bytes);
-	if (fd < 0) {
-		client_error(client, head->request, head->stream, fd, "no memory for the answer");
-		return;
-	}
-	client_send(client, &answer.head, sizeof answer, NULL, 0, fd);
-	(void)close(fd);
+	struct fault fault;
+	int result = client_answer_long(client, &answer, text, &fault);
+	if (result)
+		client_error(client, head->request, head->stream, result, fault.text);
 }
 
 /* ---- messages ---- */
@@ -481,8 +545,19 @@ static void client_stop(struct client *client, const struct conn_message *messag
 	server_drain(client->server);
 }
 
+/* What is answered has a number, so that the answer can have it. */
+static bool client_is_request(uint32_t type)
+{
+	return type == WIRE_HELLO || type == WIRE_OPEN || type == WIRE_QUERY || type == WIRE_STOP;
+}
+
 static void client_handle(struct client *client, const struct conn_message *message)
 {
+	if (client_is_request(message->head.type) && !message->head.request) {
+		client_protocol_error(client, &message->head,
+			"a request has the number 0: expected one that is not");
+		return;
+	}
 	if (!client->hello) {
 		client_hello(client, message);
 		return;
@@ -508,23 +583,37 @@ static void client_handle(struct client *client, const struct conn_message *mess
 	}
 }
 
-/* A few messages a turn: one client that floods must not keep the others waiting. */
+static bool client_is_costly(const struct conn_message *message)
+{
+	return message->head.type == WIRE_OPEN || message->head.type == WIRE_QUERY;
+}
+
+/* One message. False when none was there, or the client is gone. */
+static bool client_read(struct client *client, struct conn_message *message)
+{
+	int result = conn_receive_plain(client->fd, message);
+	if (result == -EAGAIN)
+		return false;
+	if (result == CONN_E_FDS)
+		client_protocol_error(client, NULL, "a client may send no descriptors");
+	else if (result == CONN_E_MALFORMED)
+		client_protocol_error(client, NULL, "malformed message");
+	else if (result)
+		client_close(client, client_hung_up);
+	else
+		client_handle(client, message);
+	return !client->dead;
+}
+
+/* A few messages a turn: one client that floods must not keep the others waiting; and fewer of
+ * those that cost something, counted over all connections of its process. The rest is read in the
+ * next turn. */
 void client_readable(struct client *client)
 {
 	static struct conn_message
 		message; /* the event loop is one thread, and 64 KiB are much for a stack */
-	for (int i = 0; i < 16 && !client->dead; i++) {
-		int result = conn_receive(client->fd, true, &message);
-		if (result == -EAGAIN)
+	uint64_t turn = client->server->turn;
+	for (int i = 0; i < CLIENT_MESSAGES && client_read(client, &message); i++)
+		if (client_is_costly(&message) && !peer_has_turn(client->peer, turn))
 			return;
-		if (result == CONN_E_MALFORMED) {
-			client_protocol_error(client, NULL, "malformed message");
-		} else if (result) {
-			client_close(client, client_hung_up);
-		} else {
-			if (message.fd >= 0)
-				(void)close(message.fd); /* no descriptors are taken from clients */
-			client_handle(client, &message);
-		}
-	}
 }

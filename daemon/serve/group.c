@@ -55,8 +55,15 @@ static void group_leave_job(struct group *group)
 	free(job);
 }
 
+/* What it held as a stream it holds until its memory has come back. */
 void group_shut(struct group *group)
 {
+	struct peer_book *peers = &group->server->peers;
+	struct peer *peer = group->peer;
+	if (!group->closing && peer) {
+		group->peer = peer_charge(peers, &peer->name, PEER_KEPT);
+		peer_discharge(peers, peer, PEER_STREAMS);
+	}
 	group->closing = true;
 	group_leave_job(group);
 }
@@ -298,7 +305,7 @@ static bool group_memory_returns(const struct server *server)
 			return true;
 		wanted += g->opening != NULL;
 	}
-	return server->openings > wanted;
+	return server->openings > wanted || lent_returns(server);
 }
 
 static bool group_waits(const struct group *group)
@@ -334,6 +341,22 @@ static void group_open(struct server *server)
 	}
 }
 
+/* Its charge stays where a client still has its memory. */
+static void group_free(struct group *group)
+{
+	struct server *server = group->server;
+	struct loan loan;
+	int line;
+	uint64_t bytes = group->stream ? stream_extent(group->stream)->bytes : 0;
+	if (stream_take_kept(group->stream, &loan, &line))
+		lent_keep(server, group->peer, PEER_KEPT, loan, line, bytes);
+	else
+		peer_discharge(&server->peers, group->peer, PEER_KEPT);
+	stream_free(group->stream);
+	sampling_lists_close(&server->lists, &group->lists);
+	free(group);
+}
+
 /* What the second's tick would have said, of a stream that ends before it. */
 static void group_remark(struct group *group)
 {
@@ -354,10 +377,8 @@ void group_sweep(struct server *server)
 		quarantine_take(group);
 		group_remark(group);
 		totals_retire(group);
-		stream_free(group->stream);
-		sampling_lists_close(&server->lists, &group->lists);
 		*place = group->next;
-		free(group);
+		group_free(group);
 	}
 	group_open(server);
 }

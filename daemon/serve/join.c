@@ -239,12 +239,15 @@ static struct member *join_attach(struct client *client, struct group *group,
 	return m;
 }
 
-static uint32_t join_streams(const struct server *server)
+/* What a new stream makes the daemon hold: itself, a thread that opens it, and, when it has ended,
+ * its memory. */
+static int join_may_begin(const struct client *client, struct fault *fault)
 {
-	uint32_t n = 0;
-	for (const struct group *g = server->groups; g; g = g->next)
-		n += !g->closing;
-	return n;
+	static const enum peer_kind kinds[] = {PEER_STREAMS, PEER_OPENINGS, PEER_KEPT};
+	int result = 0;
+	for (size_t i = 0; i < UTIL_COUNT(kinds) && !result; i++)
+		result = peer_may(&client->server->peers, &client->name, kinds[i], fault);
+	return result;
 }
 
 /* ---- where it begins ---- */
@@ -294,7 +297,7 @@ static void join_send_opened(struct member *m)
 		.bytes = extent->bytes,
 	};
 	client_send(m->client, &opened.head, sizeof opened, NULL, 0, -1);
-	client_send(m->client, &announce.head, sizeof announce, NULL, 0, extent->fd);
+	client_send(m->client, &announce.head, sizeof announce, NULL, 0, extent->loan.give);
 }
 
 /* The batch that a member begins with. */
@@ -407,16 +410,14 @@ static struct member *join_enter(struct client *client, const struct wire_head *
 	join_name(client, head->stream, spec, name, sizeof name);
 	join_bury(server, name);
 	int result = join_find(server, name, spec, &group, &job, &fault);
-	if (!result && !group && join_streams(server) >= server->config->max_streams)
-		result = fault_set(&fault, -EBUSY,
-			"this penstockd has as many streams as max_streams allows (%" PRIu32
-			"): raise it or close some",
-			server->config->max_streams);
+	if (!result && !group)
+		result = join_may_begin(client, &fault);
 	if (result) {
 		client_error(client, head->request, head->stream, result, fault.text);
 		return NULL;
 	}
 	if (!group && (group = join_new_group(server, name, spec, job))) {
+		group->peer = peer_charge(&server->peers, &client->name, PEER_STREAMS);
 		group->lists = *lists;
 		*lists = (struct sampling_lists){0};
 	}
@@ -448,6 +449,8 @@ static void join_log_opened(const struct group *group)
 	const struct extent *extent = stream_extent(stream);
 	const struct dataset *dataset = stream_dataset(stream);
 	char why[256] = "", rank[64] = "";
+	if (!quiet_may(group->server, QUIET_OPENING))
+		return;
 	int direct = fetch_wants_direct(group->server->fetch, dataset, why, sizeof why);
 	if (group->job)
 		(void)snprintf(rank, sizeof rank, " for rank %u of %u", group->spec.rank,
@@ -485,7 +488,8 @@ void join_opened(struct opening *opening)
 	}
 	group->opening = NULL;
 	if (opening->result) {
-		log_info("cannot open %s: %s", opening->spec.source, opening->fault.text);
+		if (quiet_may(group->server, QUIET_OPENING))
+			log_info("cannot open %s: %s", opening->spec.source, opening->fault.text);
 		group_refuse(group, opening->result, opening->fault.text);
 		return;
 	}

@@ -83,6 +83,8 @@ int opener_start(struct server *server, struct group *group, const struct stream
 	}
 	group->lists = (struct sampling_lists){0};
 	group->opening = opening;
+	opening->peer =
+		group->peer ? peer_charge(&server->peers, &group->peer->name, PEER_OPENINGS) : NULL;
 	server->openings++;
 	return 0;
 }
@@ -99,6 +101,7 @@ void opener_collect(struct server *server)
 		pthread_join(opening->thread, NULL);
 		server->openings--;
 		join_opened(opening);
+		peer_discharge(&server->peers, opening->peer, PEER_OPENINGS);
 		free(opening);
 	}
 }

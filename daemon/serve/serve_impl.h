@@ -9,6 +9,7 @@
 #include "proto/jsontext.h"
 #include "record/record.h"
 #include "serve/account.h"
+#include "serve/peer.h"
 #include "serve/plan.h"
 #include "serve/server.h"
 #include "stats/histogram.h"
@@ -67,6 +68,8 @@ struct client {
 	struct watch socket_watch, pid_watch;
 	int fd, pidfd; /* -1 when closed; pidfd -1 where the kernel has none */
 	pid_t pid;
+	struct peer_name name;
+	struct peer *peer;
 	bool hello, dead, want_write;
 	uint64_t since_ns;
 	struct member *members;
@@ -118,6 +121,8 @@ struct group {
 	char name[2 * SPEC_NAME];
 	struct stream_spec spec;
 	struct job *job; /* NULL where all share every batch */
+	struct peer *peer; /* who began it: charged with a stream, or, while it closes, with one
+			      whose memory has not come back */
 	struct sampling_lists lists; /* until the stream's opening has them */
 	struct stream *stream; /* NULL while opening */
 	struct opening *opening;
@@ -142,6 +147,7 @@ struct opening {
 	struct opening *next;
 	struct server *server;
 	struct group *group; /* NULL once nobody waits for it: the result is dropped */
+	struct peer *peer; /* charged until the thread has ended */
 	pthread_t thread;
 	struct stream_spec spec;
 	struct sampling_lists lists;
@@ -151,6 +157,16 @@ struct opening {
 	atomic_bool cancel; /* relaxed: polled while indexing */
 	_Atomic uint64_t samples, bytes, total; /* relaxed: progress for status */
 };
+
+/* Lines of the log that clients can bring about. */
+enum quiet_kind { QUIET_OFFENCE, QUIET_OPENING, QUIET_KINDS };
+
+struct quiet {
+	uint64_t since_ns, left_out;
+	uint32_t lines;
+};
+
+struct lent;
 
 /* The flight recorder, as the event loop sees it. */
 struct recorder {
@@ -204,6 +220,10 @@ struct server {
 	struct opening *opened; /* handed over by opener threads */
 	uint32_t openings; /* threads not yet joined */
 	struct arrival *arrivals; /* who waits for a list of samples */
+	struct peer_book peers;
+	struct lent *lent; /* what clients still have of streams that are gone, and of answers */
+	struct quiet quiet[QUIET_KINDS];
+	uint64_t turn; /* of the loop, counted */
 	char notices[4][FAULT_TEXT];
 	uint32_t notice_count;
 	uint64_t members; /* that ever came */
@@ -244,6 +264,22 @@ void server_drain(struct server *server);
 int server_watch(struct server *server, int fd, uint32_t events, struct watch *watch);
 /* Stops or begins to listen for connections: one that cannot be taken would be told of for ever. */
 void server_deafen(struct server *server, bool deaf);
+
+/* quiet.c */
+bool quiet_may(struct server *server, enum quiet_kind kind); /* log a line; false: leave it out */
+void quiet_tick(struct server *server); /* once a second */
+
+/* lent.c */
+/* Takes over the loan, the line and the charge: all go back when nobody has the memory any more. */
+void lent_keep(struct server *server, struct peer *peer, enum peer_kind kind, struct loan loan,
+	int line, uint64_t bytes);
+void lent_sweep(struct server *server);
+/* Whether some was given up by the daemon only just now: it is about to come back. */
+bool lent_returns(const struct server *server);
+/* How long the loop may wait, which wanted to wait so long. */
+int lent_timeout_ms(const struct server *server, int timeout_ms);
+uint64_t lent_bytes(const struct server *server);
+void lent_deinit(struct server *server); /* gives them up */
 
 /* recorder.c */
 void recorder_start(struct server *server); /* before any thread */

@@ -276,6 +276,7 @@ static int server_listen(struct server *server, struct fault *fault)
 			"cannot listen on %s: %s; choose another place with --socket or "
 			"PENSTOCK_SOCKET",
 			server->socket, strerror(-result));
+	(void)conn_refuse_fds(server->listen_fd); /* else they are dropped when they come */
 	result = server_watch(server, server->listen_fd, EPOLLIN, &server->listen_watch);
 	return result ? server_watch_fault(result, fault) : 0;
 }
@@ -292,6 +293,7 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 		.signal_fd = -1,
 		.timer_fd = -1,
 		.wake_fd = -1};
+	peer_book_set(&server->peers, config->max_clients, config->max_streams);
 	server->started_ns = server->idle_since_ns = clock_ns();
 	server->started_unix_ns = clock_unix_ns();
 	pthread_mutex_init(&server->opened_lock, NULL);
@@ -349,6 +351,7 @@ static void server_reload(struct server *server)
 		now->idle_exit_s = fresh->idle_exit_s;
 	now->max_clients = fresh->max_clients;
 	now->max_streams = fresh->max_streams;
+	peer_book_set(&server->peers, now->max_clients, now->max_streams);
 	now->open_streams = fresh->open_streams;
 	now->stream_count = fresh->stream_count;
 	memcpy(now->stream, fresh->stream, sizeof now->stream);
@@ -452,6 +455,7 @@ static void server_tick(struct server *server)
 		server_notice(server, notice);
 	server_deafen(server, false);
 	account_server_tick(server);
+	quiet_tick(server);
 	for (struct group *g = server->groups; g; g = g->next) {
 		group_tick(g);
 		if (g->stream && stream_remark(g->stream, notice, sizeof notice))
@@ -538,7 +542,9 @@ static void server_event(struct server *server, const struct epoll_event *event)
 int server_turn(struct server *server, int timeout_ms, struct fault *fault)
 {
 	struct epoll_event events[SERVER_EVENTS];
-	int n = epoll_wait(server->epoll_fd, events, SERVER_EVENTS, timeout_ms);
+	int n = epoll_wait(
+		server->epoll_fd, events, SERVER_EVENTS, lent_timeout_ms(server, timeout_ms));
+	server->turn++;
 	if (n < 0 && errno != EINTR) {
 		int result = fault_set(fault, -errno, "the event loop failed: %s", strerror(errno));
 		recorder_ending(server, "failed", fault->text);
@@ -548,6 +554,7 @@ int server_turn(struct server *server, int timeout_ms, struct fault *fault)
 		server_event(server, &events[i]);
 	client_sweep(server);
 	arrival_sweep(server);
+	lent_sweep(server);
 	group_sweep(server);
 	if (server->draining)
 		server_drain_turn(server);
@@ -599,6 +606,8 @@ void server_free(struct server *server)
 		server->wake_fd};
 	if (server->wake_fd >= 0)
 		server_end_streams(server);
+	lent_deinit(server);
+	peer_book_deinit(&server->peers);
 	pool_free(server->pool);
 	shelf_deinit(&server->shelf);
 	if (server->environment.lists)

@@ -4,6 +4,9 @@
  *   plan.[ch]      how the memory budget is cut up
  *   server.[ch]    this door: start, the loop, signals, draining, the instance lock
  *   client.c       one connection: its messages
+ *   peer.[ch]      who is at the other end, and how much it may hold
+ *   lent.c         memory that clients still have when the daemon is through with it
+ *   quiet.c        what clients bring about is logged so often, and no more
  *   join.c         who may join what, and where it begins
  *   group.c        one stream and its trainers: announcing, leases, hang-ups, laggards
  *   account.[ch]   where time goes, second by second, and the verdict of it

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <time.h>
 
+enum { STATUS_PEERS = 64 };
+
 static const char *status_io(enum fetch_io io)
 {
 	static const char *const names[] = {[FETCH_IO_AUTO] = "auto",
@@ -257,6 +259,28 @@ static void status_memory(struct jsontext *json, struct server *server)
 	jsontext_end(json);
 }
 
+/* Processes that hold something, the newest first; a status is to stay readable. */
+static void status_peers(struct jsontext *json, const struct server *server)
+{
+	static const char *const names[PEER_KINDS] = {[PEER_CLIENTS] = "clients",
+		[PEER_STREAMS] = "streams",
+		[PEER_OPENINGS] = "openings",
+		[PEER_KEPT] = "kept",
+		[PEER_ANSWERS] = "answers"};
+	unsigned left = STATUS_PEERS;
+	jsontext_u64(json, "kept_bytes", lent_bytes(server));
+	jsontext_array(json, "peers");
+	for (const struct peer *p = server->peers.peers; p && left; p = p->next, left--) {
+		jsontext_object(json, NULL);
+		jsontext_i64(json, "pid", p->name.pid);
+		jsontext_u64(json, "uid", p->name.uid);
+		for (int kind = 0; kind < PEER_KINDS; kind++)
+			jsontext_u64(json, names[kind], p->held[kind]);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}
+
 /* CPU seconds of the whole daemon since it started, by who spent them. */
 static void status_stages(
 	struct jsontext *json, const struct fetch_stats *fetch, const struct totals *totals)
@@ -306,6 +330,7 @@ char *status_server(struct server *server)
 	jsontext_u64(&json, "read_bytes", fetch.bytes);
 	jsontext_u64(&json, "reads_in_flight", fetch.inflight);
 	jsontext_u64(&json, "clients", server->client_count);
+	status_peers(&json, server);
 	jsontext_string(&json, "http", publish_address(server));
 	status_totals(&json, server, &fetch);
 	recorder_status(&json, server);

@@ -334,7 +334,7 @@ int stream_new(const struct stream_environment *environment, const struct stream
 		.spec = *spec,
 		.lists = *lists,
 		.ledger_line = -1,
-		.extent.fd = -1};
+		.extent.loan = LOAN_NONE};
 	*lists = (struct sampling_lists){0};
 	pthread_mutex_init(&stream->lock, NULL);
 	fetch_reader_init(&stream->reader);
@@ -370,6 +370,15 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	}
 	*ret = stream;
 	return 0;
+}
+
+bool stream_take_kept(struct stream *stream, struct loan *ret, int *ret_line)
+{
+	if (!stream || !extent_is_kept(&stream->extent, ret))
+		return false;
+	*ret_line = stream->ledger_line;
+	stream->ledger_line = -1;
+	return true;
 }
 
 void stream_free(struct stream *stream)

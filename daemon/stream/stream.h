@@ -107,6 +107,10 @@ void stream_cancel(struct stream *stream);
 bool stream_idle(struct stream *stream);
 void stream_free(struct stream *stream);
 
+/* Before stream_free (NULL is taken): true when a client still has the memory of its slots, which
+ * then stays reserved: the loan, and the line of the ledger, are the caller's. */
+bool stream_take_kept(struct stream *stream, struct loan *ret, int *ret_line);
+
 /* The next batches are given FREE slots and their rows to fetch. Call after opening and after every
  * release. */
 void stream_pump(struct stream *stream);

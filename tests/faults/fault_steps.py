@@ -65,6 +65,7 @@ def run_private(home, daemon, watch, want, case, _number):
     with killed_after([victim]):
         seconds = strike(victim, act, watch)
         check_victim(victim, want)
+        victim.kill()  # what it has, or a child of it, counts until they are gone
         watch.back()
         come_back(home, daemon, definition, victim, want)
     return seconds
@@ -86,6 +87,7 @@ def run_all(home, daemon, watch, want, case, number):
                 assert other.finish() == want[:OTHERS], "the others' rows are exactly right"
             if not early:
                 check_victim(victim, want)
+            victim.kill()  # what it has, or a child of it, counts until they are gone
             watch.back()
     return seconds
 
@@ -111,6 +113,7 @@ def run_split(home, daemon, watch, want, case, number):
             come_back(home, daemon, definitions[1], victim, want[1], first)
             for other, row in ((first, want[0]), (second, want[2])):
                 assert other.finish() == row[:OTHERS], "the others' rows are exactly right"
+            victim.kill()  # what it has, or a child of it, counts until they are gone
             watch.back()
     return seconds
 

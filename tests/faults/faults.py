@@ -135,6 +135,10 @@ class FaultTrainer:
         self.process.kill()
         self.process.wait()
         self.process.stdin.close()
+        self.kill_children()
+
+    def kill_children(self):
+        """Of a trainer that forked: they have its memory, which counts until they let go."""
         for note in self.notes("forked"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(note.text), signal.SIGKILL)

@@ -1,5 +1,6 @@
 /* extent: layout and sealing. */
 #include "batch/extent.h"
+#include "proto/conn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,8 +8,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -109,16 +112,17 @@ static void nobody_else_can_write_or_resize(void **state)
 	(void)state;
 	struct extent extent;
 	assert_int_equal(extent_init(&extent, &geometry, 2, false, NULL), 0);
-	int seals = fcntl(extent.fd, F_GET_SEALS);
+	int seals = fcntl(extent.loan.give, F_GET_SEALS);
 	assert_int_equal(seals, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
-	assert_true(mmap(NULL, extent.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, extent.fd, 0) ==
-		    MAP_FAILED);
-	assert_int_equal(ftruncate(extent.fd, 0), -1);
-	assert_int_equal(ftruncate(extent.fd, (off_t)extent.bytes * 2), -1);
-	assert_int_equal(write(extent.fd, "x", 1), -1);
+	assert_true(mmap(NULL, extent.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, extent.loan.give,
+			    0) == MAP_FAILED);
+	assert_int_equal(ftruncate(extent.loan.give, 0), -1);
+	assert_int_equal(ftruncate(extent.loan.give, (off_t)extent.bytes * 2), -1);
+	assert_int_equal(write(extent.loan.give, "x", 1), -1);
 	assert_int_equal(
-		fallocate(extent.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
-	void *reader = mmap(NULL, extent.bytes, PROT_READ, MAP_SHARED, extent.fd, 0);
+		fallocate(extent.loan.give, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096),
+		-1);
+	void *reader = mmap(NULL, extent.bytes, PROT_READ, MAP_SHARED, extent.loan.give, 0);
 	assert_true(reader != MAP_FAILED);
 	assert_int_equal(mprotect(reader, extent.bytes, PROT_READ | PROT_WRITE), -1);
 	extent_image(&extent, 1, 4)[0] =
@@ -127,6 +131,62 @@ static void nobody_else_can_write_or_resize(void **state)
 					     4 * extent.layout.row_bytes],
 		77);
 	munmap(reader, extent.bytes);
+	/* Who opens it anew, for writing, as its owner may, meets the seals. */
+	char path[40];
+	(void)snprintf(path, sizeof path, "/proc/self/fd/%d", extent.loan.give);
+	int again = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(again >= 0);
+	assert_int_equal(write(again, "x", 1), -1);
+	assert_int_equal(errno, EPERM);
+	assert_true(mmap(NULL, extent.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0) ==
+		    MAP_FAILED);
+	assert_int_equal(fallocate(again, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+	assert_int_equal(ftruncate(again, 0), -1);
+	(void)close(again);
+	extent_deinit(&extent);
+}
+
+/* Every way in which memory can be kept is seen, and that it was let go of. */
+static void who_keeps_it_is_seen(void **state)
+{
+	(void)state;
+	for (int writable = 0; writable < 2; writable++) {
+		struct extent extent;
+		struct loan loan;
+		char path[40];
+		int pair[2];
+		assert_int_equal(extent_init(&extent, &geometry, 2, writable, NULL), 0);
+		int fd = fcntl(extent.loan.give, F_DUPFD_CLOEXEC, 0);
+		uint64_t bytes = extent.bytes;
+		assert_true(extent_is_kept(&extent, &loan));
+		extent_deinit(&extent);
+		void *reader = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+		(void)close(fd);
+		assert_true(loan_is_held(&loan)); /* mapped */
+		(void)snprintf(path, sizeof path, "/proc/self/fd/%d", loan.probe);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		munmap(reader, bytes);
+		assert_true(loan_is_held(&loan)); /* opened anew */
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+		struct wire_close message = {.head = {.type = WIRE_CLOSE}};
+		assert_int_equal(
+			conn_send(pair[0], true, &message.head, sizeof message, NULL, 0, fd), 0);
+		(void)close(fd);
+		assert_true(loan_is_held(&loan)); /* under way */
+		(void)close(pair[0]);
+		(void)close(pair[1]);
+		assert_false(loan_is_held(&loan));
+		loan_deinit(&loan);
+	}
+}
+
+static void nobody_keeps_what_was_given_to_nobody(void **state)
+{
+	(void)state;
+	struct extent extent;
+	struct loan loan;
+	assert_int_equal(extent_init(&extent, &geometry, 2, false, NULL), 0);
+	assert_false(extent_is_kept(&extent, &loan));
 	extent_deinit(&extent);
 }
 
@@ -135,14 +195,15 @@ static void its_one_reader_may_write_where_asked_for(void **state)
 	(void)state;
 	struct extent extent;
 	assert_int_equal(extent_init(&extent, &geometry, 2, true, NULL), 0);
-	assert_int_equal(fcntl(extent.fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	assert_int_equal(
+		fcntl(extent.loan.give, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	assert_false(extent.huge_pages);
-	assert_int_equal(ftruncate(extent.fd, 0), -1);
-	void *reader = mmap(NULL, extent.bytes, PROT_READ, MAP_SHARED, extent.fd, 0);
+	assert_int_equal(ftruncate(extent.loan.give, 0), -1);
+	void *reader = mmap(NULL, extent.bytes, PROT_READ, MAP_SHARED, extent.loan.give, 0);
 	assert_true(reader != MAP_FAILED);
 	assert_int_equal(mprotect(reader, extent.bytes, PROT_READ | PROT_WRITE), 0);
 	/* Holes that it punches are filled again by the daemon's next write. */
-	assert_int_equal(fallocate(extent.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+	assert_int_equal(fallocate(extent.loan.give, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
 				 (off_t)extent.bytes),
 		0);
 	memset(extent_image(&extent, 1, 4), 77, extent.layout.row_bytes);
@@ -167,6 +228,8 @@ int main(void)
 		cmocka_unit_test(fields_lie_apart_and_inside),
 		cmocka_unit_test(each_shape_has_its_room),
 		cmocka_unit_test(nobody_else_can_write_or_resize),
+		cmocka_unit_test(who_keeps_it_is_seen),
+		cmocka_unit_test(nobody_keeps_what_was_given_to_nobody),
 		cmocka_unit_test(its_one_reader_may_write_where_asked_for),
 		cmocka_unit_test(more_than_the_machine_has_is_refused_with_a_sentence),
 	};
