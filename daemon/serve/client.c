@@ -53,11 +53,9 @@ static const char client_unwatched[] =
 
 static int client_watch(struct client *client)
 {
-	int result =
-		server_watch(client->server, client->fd, EPOLLIN, &client->socket_watch);
+	int result = server_watch(client->server, client->fd, EPOLLIN, &client->socket_watch);
 	if (!result && client->pidfd >= 0)
-		result = server_watch(
-			client->server, client->pidfd, EPOLLIN, &client->pid_watch);
+		result = server_watch(client->server, client->pidfd, EPOLLIN, &client->pid_watch);
 	return result;
 }
 
@@ -217,6 +215,21 @@ void client_want_write(struct client *client, bool want)
 	(void)epoll_ctl(client->server->epoll_fd, EPOLL_CTL_MOD, client->fd, &event);
 }
 
+/* Whose socket neither takes nor gives: one that does not read is the client's doing, the rest the
+ * kernel's (no memory, too many descriptors under way), and is told, since the client sees its
+ * daemon hang up. */
+void client_lost(struct client *client, int result)
+{
+	if (client->dead || result > 0) {
+		client_close(client, client_hung_up);
+		return;
+	}
+	const char *why = result == -EAGAIN ? "it does not read its socket" : strerror(-result);
+	if (quiet_may(client->server, QUIET_OFFENCE))
+		log_warning("process %d is disconnected: %s", client->pid, why);
+	client_close(client, result == -EAGAIN ? "does not read its socket" : "its socket failed");
+}
+
 /* ---- sending ---- */
 
 void client_send(struct client *client, struct wire_head *head, size_t bytes, const void *text,
@@ -226,8 +239,7 @@ void client_send(struct client *client, struct wire_head *head, size_t bytes, co
 		return;
 	int result = conn_send(client->fd, true, head, bytes, text, text_bytes, fd);
 	if (result)
-		client_close(
-			client, result == -EAGAIN ? "does not read its socket" : client_hung_up);
+		client_lost(client, result);
 }
 
 void client_error(
@@ -599,7 +611,7 @@ static bool client_read(struct client *client, struct conn_message *message)
 	else if (result == CONN_E_MALFORMED)
 		client_protocol_error(client, NULL, "malformed message");
 	else if (result)
-		client_close(client, client_hung_up);
+		client_lost(client, result);
 	else
 		client_handle(client, message);
 	return !client->dead;

@@ -148,7 +148,7 @@ static bool group_send(struct member *m, struct wire_head *head, size_t bytes)
 	if (result == -EAGAIN)
 		client_want_write(m->client, true);
 	else if (result)
-		client_close(m->client, client_hung_up);
+		client_lost(m->client, result);
 	return result == 0;
 }
 

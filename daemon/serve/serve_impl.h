@@ -311,6 +311,8 @@ void client_close(struct client *client,
 void client_bury(struct server *server);
 void client_sweep(struct server *server);
 /* Sends, or closes a client that does not read. */
+/* Closes it. `result`: conn_send's or conn_receive's. */
+void client_lost(struct client *client, int result);
 void client_send(struct client *client, struct wire_head *head, size_t bytes, const void *text,
 	size_t text_bytes, int fd);
 void client_error(
