@@ -407,12 +407,14 @@ def eio(g, inject, call, effect, path, source, want, **keys):
     got = []
     for persistent in (False, True):
         inject.disarm()
+        before = inject.failed()
+        inject.arm(call, effect, first=1 + 3 * len(got), persistent=persistent, path=path)
         rows = Rows(g.link, source, want, **keys)
         try:
-            inject.arm(call, effect, first=1 + len(got) * 3, persistent=persistent, path=path)
             rows.read(4 * COUNT // 4)
         finally:
             inject.disarm()
+        rows.failed = inject.failed() - before
         figures["changes"] += 1
         with contextlib.suppress(AssertionError):
             rows.close()
@@ -438,6 +440,7 @@ def test_storage_errors():
                             where = g.copy(kind)
                             source = where / "x-*.tar" if kind == "tars" else where
                             for rows in eio(g, inject, call, effect, path if call == "pread" else "", source, g.want[kind], on_broken="mark", max_broken=1.0):
+                                assert rows.failed, f"no {call} of {path} was made to fail"
                                 refusal = rows.sentence or (rows.stream.refusal and rows.stream.refusal.sentence)
                                 assert not refusal or any(w in refusal for w in (".tar", "images-", ".idx")), refusal
                     inject.disarm()

@@ -32,7 +32,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CUT_STATE_BYTES = 4096 };
+enum { CUT_STATE_BYTES = 4096, CUT_EXIT = 128 + SIGKILL };
 
 static struct {
 	pthread_mutex_t lock;
@@ -129,11 +129,12 @@ static bool cut_here(void)
 	return atomic_fetch_add(cut.count, 1) + 1 == cut.at;
 }
 
+/* A daemon that is confined may not send signals: then it ends as if by one. Nothing is flushed
+ * either way. */
 static void cut_end(void)
 {
 	(void)kill(getpid(), SIGKILL);
-	for (;;)
-		(void)pause();
+	_exit(CUT_EXIT);
 }
 
 static void cut_done(void)

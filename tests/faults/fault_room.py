@@ -1,0 +1,241 @@
+"""Disks that are full under indexes, checkpoints, the quarantine file, the log and the flight recorder: each goes on without, and says so
+once, or ends with a sentence that names file, cause and what to do; nothing half-written is used later, and with room again it works again."""
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "inject"))
+from faults import NIGHTLY
+from harness import SLOW, Daemon, Link, Refused, Skip, folder, make_dataset, promise, run_tests, tool, wait_until
+
+SMALL = {"batch_size": 8, "image_size": 24, "drop_last": False, "epochs": 2}
+FULL = "No space left on device"
+figures = []
+
+
+@contextlib.contextmanager
+def disk(home, name="disk", size="1m"):
+    """A file system of its own, of so many bytes."""
+    where = home / name
+    where.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(where)],
+                                           capture_output=True, check=False).returncode:
+        raise Skip("no tmpfs can be mounted here")
+    try:
+        yield where
+    finally:
+        subprocess.run(["umount", "-l", str(where)], check=True)
+
+
+def fill(where, leave=0):
+    """Takes all the room but about `leave` bytes; what to unlink to get it back."""
+    ballast = where / "ballast"
+    with open(ballast, "wb", buffering=0) as file:
+        with contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+    if leave:
+        os.truncate(ballast, max(0, ballast.stat().st_size - leave))
+    return ballast
+
+
+def rows_of(socket, source, **keys):
+    with Link(socket) as link:
+        stream = link.open(source=source, **{**SMALL, **keys})
+        return [tuple(r) for _, rows in stream.read() for r in rows]
+
+
+def leftovers(*folders):
+    return [p for f in folders for p in Path(f).rglob("*") if ".tmp-" in p.name]
+
+
+def said(daemon, words):
+    return sum(words in line for line in daemon.text().splitlines())
+
+
+def plain(home, **keys):
+    """Datasets, and their rows in a daemon that has all the room it wants; its cache is thrown away."""
+    make_dataset(home / "images", per_class=14, min_side=60, max_side=100, **keys)
+    (home / "plain").mkdir()
+    with Daemon(home / "plain", "--threads", "1") as daemon:
+        return rows_of(daemon.socket, home / "images")
+
+
+def tar_of(home, where):
+    subprocess.run(["tar", "--sort=name", "-C", str(home / "images"), "-cf", str(where / "x.tar"), "."], check=True)
+    with Daemon(home / "plain", "--threads", "1") as daemon:
+        (home / "away").mkdir(exist_ok=True)
+        subprocess.run(["cp", "-p", str(where / "x.tar"), str(home / "away/x.tar")], check=True)
+        return rows_of(daemon.socket, home / "away/x.tar")
+
+
+def test_indexes_and_checkpoints():
+    with folder() as home, disk(home, "data", "2m") as data, disk(home, "cachedisk", "1m") as cache, disk(home, "tmp", "1m") as tmp:
+        images = plain(home)
+        want = tar_of(home, data)
+        source = data / "x.tar"
+        environment = {"XDG_CACHE_HOME": str(cache), "TMPDIR": str(tmp)}
+        stuffed = fill(data)
+        with Daemon(home, "--threads", "1", environment=environment) as daemon:
+            assert rows_of(daemon.socket, source) == want
+            assert list((cache / "penstock").glob("*.idx")) and not (data / "x.tar.idx").exists(), "in the cache folder"
+        for path in (cache / "penstock").iterdir():
+            path.unlink()
+        ballast = [fill(cache), fill(tmp, 300 << 10)]
+        with Daemon(home, "--threads", "1", environment=environment) as daemon:
+            for _ in range(3):
+                assert rows_of(daemon.socket, source) == want, "in a temporary file"
+                assert rows_of(daemon.socket, home / "images") == images
+            assert said(daemon, "lie in a temporary file") in range(1, 7) and said(daemon, FULL) > 0, daemon.text()
+            wait_until(lambda: said(daemon, "checkpoints of"), "the log's word")
+            assert not leftovers(data, cache) and not (data / "x.tar.idx").exists()
+            # And none at all.
+            ballast.append(tmp / "more")
+            (tmp / "more").touch()
+            with open(tmp / "more", "wb", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(4096))
+            try:
+                rows_of(daemon.socket, source)
+                raise AssertionError("an index out of nothing")
+            except Refused as refused:
+                for words in (str(source), FULL, "make room", str(cache)):
+                    assert words in refused.sentence, (words, refused.sentence)
+            for path in [stuffed, *ballast]:
+                path.unlink()
+            assert rows_of(daemon.socket, source) == want and (data / "x.tar.idx").exists(), "with room again"
+            assert (data / "x.tar.ckp").exists() and not leftovers(data, cache)
+    figures.append("indexes: beside, cache folder and TMPDIR full in turn")
+
+
+def test_checkpoints_that_find_no_room():
+    with folder() as home, disk(home, "cachedisk", "1m") as cache:
+        images = plain(home)
+        with Daemon(home, "--threads", "1", environment={"XDG_CACHE_HOME": str(cache)}) as daemon:
+            assert rows_of(daemon.socket, home / "images", epochs=1) == images[:len(images) // 2]
+            sidecar, = (cache / "penstock").glob("*.ckp")
+            sidecar.unlink()
+        ballast = fill(cache, 8192)
+        with Daemon(home, "--threads", "1", environment={"XDG_CACHE_HOME": str(cache)}) as daemon:
+            for _ in range(2):
+                assert rows_of(daemon.socket, home / "images") == images
+            wait_until(lambda: said(daemon, "checkpoints of"), "the log's word")
+            assert FULL in daemon.text()
+        ballast.unlink()
+        before = said(daemon, "checkpoints of")
+        with Daemon(home, "--threads", "1", environment={"XDG_CACHE_HOME": str(cache)}) as daemon:
+            assert rows_of(daemon.socket, home / "images") == images, "what was written in part is no checkpoint"
+            assert rows_of(daemon.socket, home / "images") == images
+        assert before == said(daemon, "checkpoints of") == 1, daemon.text()
+    figures.append("checkpoints: a sidecar that is written in part")
+
+
+def test_quarantine_and_log():
+    with folder() as home, disk(home, "cachedisk", "1m") as cache:
+        plain(home)
+        broken = sorted((home / "images").rglob("*.jpg"))[::2]
+        for path in broken:
+            path.write_bytes(path.read_bytes()[:50])
+        keys = {"max_broken": 1.0, "on_broken": "mark", "epochs": 1}
+        log = cache / "penstockd.log"
+        with Daemon(home, "--threads", "1", "--log-file", log, environment={"XDG_CACHE_HOME": str(cache)}) as daemon:
+            want = rows_of(daemon.socket, home / "images", **keys)
+            file = cache / "penstock/quarantine.tsv"
+            wait_until(lambda: file.exists() and file.read_text().count("\n") == len(broken), "the quarantine file")
+            # So full that a line is cut.
+            with open(file, "a") as more:
+                more.write("# " + "x" * (4096 - file.stat().st_size % 4096 - 60 - 3) + "\n")
+            ballast = fill(cache)
+            before, cut = file.read_text(), log.read_text()
+            for _ in range(2):
+                assert rows_of(daemon.socket, home / "images", **keys) == want, "nobody's rows depend on it"
+            wait_until(lambda: any("quarantine" in n for n in daemon.status()["notices"]), "the notice")
+            assert file.read_text().startswith(before)
+            ballast.unlink()
+            whole = file.read_text()
+            assert rows_of(daemon.socket, home / "images", **keys) == want
+            wait_until(lambda: file.read_text()[len(whole):].count("\n") >= len(broken), "the quarantine file with room again")
+            lines = file.read_text()[len(whole):].lstrip("\n").splitlines()
+            assert len(lines) == len(broken) and all(line.count("\t") == 2 for line in lines), lines
+            assert log.read_text().startswith(cut)
+            rows_of(daemon.socket, home / "images", **keys)
+        assert len(log.read_text()) > len(cut), "the log goes on with room again"
+    figures.append("quarantine file and log")
+
+
+def test_recorder():
+    """No room for it: the daemon says so and goes on without; room later: the next one has it."""
+    with folder() as home, disk(home, "statedisk", "1m") as state:
+        images = plain(home)
+        environment = {"XDG_STATE_HOME": str(state)}
+        for _ in range(2):
+            with Daemon(home, "--threads", "1", environment=environment) as daemon:
+                assert rows_of(daemon.socket, home / "images") == images
+                wait_until(lambda: said(daemon, "recorder"), "the log's word")
+                assert FULL in daemon.text() or "MiB" in daemon.text(), daemon.text()
+            assert not list(state.rglob("*.ring")), "nothing half-made is left"
+        subprocess.run(["mount", "-o", "remount,size=20m", str(state)], check=True)
+        with Daemon(home, "--threads", "1", environment=environment) as daemon:
+            assert rows_of(daemon.socket, home / "images") == images
+            wait_until(lambda: (daemon.status()["recorder"] or {}).get("writes"), "the recorder")
+    figures.append("recorder")
+
+
+def test_any_write_of_index_and_checkpoints():
+    """Each kind of call fails for once, or from there on, with each error that a disk without room has: by injection."""
+    if not Path(tool("libpenstock_inject.so")).exists():
+        raise Skip("libpenstock_inject.so is not built")
+    import inject as injection
+    cases = failed = 0
+    calls = ("pwrite", "write", "fsync", "rename", "mkostemp", "open", "fallocate", "fchmod", "mkdir", "flock")
+    effects = ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EROFS") if NIGHTLY else ("ENOSPC", "EDQUOT")
+    with folder() as home:
+        images = plain(home)
+        inject = injection.Inject(home / "inject", "penstockd")
+        (home / "set").mkdir()
+        want = tar_of(home, home / "set")
+        with contextlib.ExitStack() as stack:
+            stack.callback(inject.close)
+            daemon = stack.enter_context(Daemon(home, "--threads", "1", environment=inject.environment()))
+            inject.check()
+
+            def forget():
+                for path in [*(home / "set").iterdir(), *(home / "cache/penstock").glob("*")]:
+                    if path.suffix != ".tar":
+                        path.unlink()
+
+            for effect in effects if SLOW == 1 else effects[:1]:
+                for call in calls:
+                    for persistent in (False, True):
+                        for first in range(1, 40 if NIGHTLY else 3):
+                            forget()
+                            inject.arm(call, effect, first=first, persistent=persistent, path=home / "set")
+                            inject.arm(call, effect, first=first, persistent=persistent, path=home / "cache", rule=1)
+                            before = inject.failed()
+                            got = []
+                            for source, expected in ((home / "set/x.tar", want), (home / "images", images)):
+                                try:
+                                    got.append(rows_of(daemon.socket, source))
+                                    assert got[-1] == expected, f"{call} {first} {effect}: other rows"
+                                except Refused as refused:
+                                    assert call == "open" and ("x.tar" in refused.sentence or "images" in refused.sentence), (call, refused)
+                            inject.disarm()
+                            cases += 1
+                            failed += inject.failed() - before
+                            assert call in ("open", "rename") or not leftovers(home / "set", home / "cache"), (call, first, leftovers(home))
+                            more = inject.failed() > before
+                            assert rows_of(daemon.socket, home / "set/x.tar") == want and (home / "set/x.tar.idx").exists()
+                            if not more:
+                                break
+    assert failed > 20
+    figures.append(f"{cases} cases of injected errors, {failed} calls that failed")
+
+
+def test_z_figures():
+    promise("full disks: " + "; ".join(figures) + ": the same rows or a sentence, nothing half-written, and it works again")
+
+
+if __name__ == "__main__":
+    run_tests(globals())
