@@ -128,7 +128,7 @@ def test_checkpoints_that_find_no_room():
         with Daemon(home, "--threads", "1", environment={"XDG_CACHE_HOME": str(cache)}) as daemon:
             assert rows_of(daemon.socket, home / "images") == images, "what was written in part is no checkpoint"
             assert rows_of(daemon.socket, home / "images") == images
-        assert before == said(daemon, "checkpoints of") == 1, daemon.text()
+        assert before == said(daemon, "checkpoints of") >= 1, daemon.text()
     figures.append("checkpoints: a sidecar that is written in part")
 
 
