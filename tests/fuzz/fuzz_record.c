@@ -69,28 +69,98 @@ static void fill_body(struct recipe *recipe, uint8_t *body, size_t size)
 		(void)recipe_copy(recipe, body, UTIL_MIN(size, (size_t)(how & 0x3f)));
 }
 
-/* Which trainer and process, of few, so that they meet again. */
+static void fill_text(char *to, size_t room, struct recipe *recipe)
+{
+	static const char *const texts[] = {"timeout -k 5 30s python x.py",
+		"timeout --kill-after=1m -s 9 2.5h a", "/usr/bin/timeout inf a",
+		"slurmstepd: [1.0]", "failed: no room", "asked: by signal 15 from pid 7",
+		"idle: no client for 10 s", "timeout -k", "timeout 1e400d", "failed",
+		"asked: ", "python"};
+	const uint8_t which = recipe_byte(recipe);
+	if (which < 250)
+		(void)snprintf(to, room, "%s", texts[which % UTIL_COUNT(texts)]);
+	else
+		memset(to, which, room);
+}
+
+static void fill_exit(struct recipe *recipe, struct record_exit *exit)
+{
+	static const int32_t statuses[] = {
+		0, 9, 11, 15, 24, 0x100, 0x8900, 0x8b, 0xff00, 6, 0x7f, -1};
+	const uint8_t how = recipe_byte(recipe);
+	exit->known = how % 8 != 0;
+	exit->status = statuses[how / 8 % UTIL_COUNT(statuses)];
+	exit->oom_kills = how / 128;
+	if (how % 2)
+		exit->lived_s = exit->cpu_s = recipe_byte(recipe);
+}
+
+/* Devices that are full, so that a trainer may have died of it. */
+static void fill_gpu(struct recipe *recipe, struct record_gpu *gpu)
+{
+	const uint8_t how = recipe_byte(recipe);
+	gpu->device = how % 10;
+	gpu->total = (uint64_t)80 << 30;
+	gpu->used = how & 0x80 ? gpu->total - how : recipe_number(recipe, 5);
+}
+
+static void fill_attach(struct recipe *recipe, struct record_attach *attach)
+{
+	fill_text(attach->parent_command, sizeof attach->parent_command, recipe);
+	attach->start_ticks = attach->pid;
+	attach->deadline_s = recipe_byte(recipe) & 1 ? 1700000010 : 0;
+	attach->cpu_limit_s = recipe_byte(recipe) & 1 ? 5 : UINT64_MAX;
+}
+
+/* Which trainer and process, of few, so that they meet again; and what is said of them. */
 static void fill_names(struct recipe *recipe, struct record *record)
 {
 	const uint8_t who = recipe_byte(recipe);
 	const uint64_t trainer = who % 4;
 	const int32_t pid = who / 4 % 8;
-	if (record->kind == RECORD_ATTACH) {
+	switch (record->kind) {
+	case RECORD_START:
+		record->body.start.pid = pid;
+		fill_text(record->body.start.parent_command,
+			sizeof record->body.start.parent_command, recipe);
+		break;
+	case RECORD_ATTACH:
 		record->body.attach.trainer = trainer;
 		record->body.attach.pid = pid;
-	} else if (record->kind == RECORD_LEAVE) {
+		fill_attach(recipe, &record->body.attach);
+		break;
+	case RECORD_LEAVE:
 		record->body.leave.trainer = trainer;
 		record->body.leave.how = who / 32;
-	} else if (record->kind == RECORD_EXIT) {
+		break;
+	case RECORD_EXIT:
 		record->body.exit.trainer = trainer;
 		record->body.exit.pid = pid;
-		record->body.exit.known = who / 32 % 2;
-	} else if (record->kind == RECORD_TRAINER) {
+		fill_exit(recipe, &record->body.exit);
+		break;
+	case RECORD_END:
+		fill_text(record->body.note.text, sizeof record->body.note.text, recipe);
+		break;
+	case RECORD_TRAINER:
 		record->body.trainer.trainer = trainer;
 		record->body.trainer.pid = pid;
-	} else if (record->kind == RECORD_START) {
-		record->body.start.pid = pid;
+		break;
+	case RECORD_GPU:
+		fill_gpu(recipe, &record->body.gpu);
+		break;
+	default:
+		break;
 	}
+}
+
+/* What most files are made of comes more often. */
+static uint32_t choose_kind(uint8_t kind)
+{
+	static const uint32_t often[] = {
+		RECORD_ATTACH, RECORD_LEAVE, RECORD_EXIT, RECORD_TRAINER, RECORD_GPU, RECORD_END};
+	if (kind >= 240)
+		return kind;
+	return kind & 1 ? often[kind / 2 % UTIL_COUNT(often)] : 1u + kind / 2 % (RECORD_KINDS - 1);
 }
 
 static void put_entry(struct recipe *recipe)
@@ -98,8 +168,11 @@ static void put_entry(struct recipe *recipe)
 	static struct record record;
 	struct entry entry = {.magic = ENTRY_MAGIC};
 	const uint8_t kind = recipe_byte(recipe), time = recipe_byte(recipe);
-	record.kind = kind < 240 ? 1 + kind % (RECORD_KINDS - 1) : kind;
-	fill_body(recipe, (uint8_t *)&record.body, sizeof record.body);
+	record.kind = choose_kind(kind);
+	if (kind & 2)
+		fill_body(recipe, (uint8_t *)&record.body, sizeof record.body);
+	else
+		memset(&record.body, 0, sizeof record.body);
 	fill_names(recipe, &record);
 	entry.kind = (uint16_t)record.kind;
 	entry.bytes = (uint16_t)(time & 1 ? sizeof record.body : 16 + time * (size_t)4);

@@ -268,6 +268,33 @@ static inline void png_header(struct png_made *made, struct recipe *recipe, stru
 	png_chunk(made, "IHDR", data, sizeof data);
 }
 
+/* The image is the first frame of an animation, or before it; `number` counts its chunks. */
+static inline void png_frame(struct png_made *made, uint32_t number)
+{
+	uint8_t data[26] = {0};
+	png_put32(data, number);
+	png_put32(data + 4, made->form.width);
+	png_put32(data + 8, made->form.height);
+	png_chunk(made, "fcTL", data, sizeof data);
+}
+
+static inline void png_animation(struct png_made *made, uint8_t how)
+{
+	uint8_t data[8] = {0, 0, 0, (uint8_t)(1 + how % 3)};
+	png_chunk(made, "acTL", data, sizeof data);
+	if (how & 4)
+		png_frame(made, 0);
+}
+
+static inline void png_animation_rest(struct png_made *made, uint8_t how)
+{
+	uint8_t data[16] = "";
+	uint32_t number = how & 4 ? 1 : 0;
+	png_frame(made, number);
+	png_put32(data, number + 1);
+	png_chunk(made, "fdAT", data, 4 + how % 12);
+}
+
 /* A sound PNG. */
 static inline void png_make(struct png_made *made, struct recipe *recipe)
 {
@@ -275,9 +302,14 @@ static inline void png_make(struct png_made *made, struct recipe *recipe)
 	png_header(made, recipe, &random);
 	for (uint8_t more = recipe_byte(recipe) % 4; more; more--)
 		png_ancillary(made, recipe);
+	const uint8_t animated = recipe_byte(recipe);
+	if (animated < 32)
+		png_animation(made, animated);
 	if (made->form.color == 3)
 		png_palette(made, recipe, &random);
 	png_data(made, recipe, &random);
+	if (animated < 32)
+		png_animation_rest(made, animated);
 	for (uint8_t more = recipe_byte(recipe) % 4; more > 1; more--)
 		png_ancillary(made, recipe);
 	png_chunk(made, "IEND", NULL, 0);
