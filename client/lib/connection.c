@@ -127,6 +127,18 @@ int connection_receive(struct connection *connection)
 	}
 }
 
+/* What such a code means to whoever called this library is not the daemon's to say: that nothing is
+ * there yet, that the time is up, that the daemon has gone. */
+static int connection_code(int32_t code)
+{
+	static const int32_t own[] = {
+		-EAGAIN, -EINTR, -ETIMEDOUT, -EPIPE, -EDEADLK, -EBADF, -ECONNREFUSED};
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		if (code == own[i])
+			return -EIO;
+	return code;
+}
+
 int connection_error(const struct connection *connection)
 {
 	const struct wire_error *error = conn_view(&connection->message, WIRE_ERROR, sizeof *error,
@@ -136,8 +148,9 @@ int connection_error(const struct connection *connection)
 			-EPROTO, "the daemon at %s sent a malformed error", connection->path);
 	const char *text = (const char *)(error + 1);
 	if (error->text_bytes == 0)
-		return error_set(error->code, "the daemon says: %s", strerror(-error->code));
-	return error_take(error->code, text, error->text_bytes);
+		return error_set(connection_code(error->code), "the daemon says: %s",
+			strerror(-error->code));
+	return error_take(connection_code(error->code), text, error->text_bytes);
 }
 
 /* A long answer: the memfd is sealed, so that it cannot shrink between the check and the reading.

@@ -38,6 +38,8 @@ int lease_begin(struct lease_table *table, const struct wire_opened *opened)
 	table->opened = opened;
 	table->started = false;
 	table->first = 0;
+	table->next_epoch = opened->epoch;
+	table->next_batch = opened->batch;
 	return table->queue ? 0
 			    : error_set(-ENOMEM, "no memory for %u batches' announcements",
 				      opened->slots);
@@ -222,6 +224,16 @@ static bool lease_serial_follows(const struct lease_table *table, uint64_t seria
 	return !table->started || serial == table->last_serial + 1;
 }
 
+/* A daemon that gave a batch twice, or left one out, would do so under a new serial. */
+static void lease_go_on(struct lease_table *table, const struct wire_batch *message)
+{
+	bool last = message->flags & WIRE_BATCH_LAST;
+	table->next_epoch = message->epoch + last;
+	table->next_batch = last ? 0 : message->batch + 1;
+	table->last_serial = message->serial;
+	table->started = true;
+}
+
 int lease_announce(struct lease_table *table, const struct wire_batch *message)
 {
 	struct lease_extent *extent = lease_find(table, message->extent);
@@ -236,20 +248,22 @@ int lease_announce(struct lease_table *table, const struct wire_batch *message)
 		wrong = "beyond the number that may be out at once";
 	else if (!lease_serial_follows(table, message->serial))
 		wrong = "out of order";
+	else if (message->epoch != table->next_epoch || message->batch != table->next_batch)
+		wrong = "that is not the next one";
 	else if (message->count < 1 || message->count > table->opened->batch_size)
 		wrong = "with an impossible number of rows";
 	if (wrong)
 		return error_set(-EPROTO,
-			"the daemon announced a batch %s (extent %u, slot %u, serial %llu, %u "
-			"rows)",
-			wrong, message->extent, message->slot, (unsigned long long)message->serial,
-			message->count);
+			"the daemon announced a batch %s (batch %llu of epoch %llu, extent %u, "
+			"slot %u, serial %llu, %u rows)",
+			wrong, (unsigned long long)message->batch,
+			(unsigned long long)message->epoch, message->extent, message->slot,
+			(unsigned long long)message->serial, message->count);
 
 	extent->slot[message->slot].serial = message->serial;
 	table->queue[(table->first + table->waiting) % table->opened->slots] = *message;
 	lease_move(table, extent, message->slot, LEASE_WAITING);
-	table->last_serial = message->serial;
-	table->started = true;
+	lease_go_on(table, message);
 	return 0;
 }
 

@@ -54,6 +54,7 @@ struct lease_table {
 	uint32_t waiting, held;
 	uint32_t last_name;
 	uint64_t last_serial;
+	uint64_t next_epoch, next_batch; /* the name of the one that is announced next */
 	bool started; /* last_serial is one */
 	struct wire_batch *queue; /* ring of opened->slots announcements that wait */
 	uint32_t first;

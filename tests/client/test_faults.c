@@ -364,6 +364,8 @@ SEND_BATCH(batch_epoch, b->epoch++)
 SEND_BATCH(batch_name, b->batch++)
 SEND_BATCH(batch_position, b->position++)
 SEND_BATCH(batch_count, b->count--)
+SEND_BATCH(head_epoch, h->epoch++)
+SEND_BATCH(head_batch, h->batch++)
 SEND_BATCH(head_magic, h->magic++)
 SEND_BATCH(head_version, h->version++)
 SEND_BATCH(head_short, h->head_bytes -= 8)
@@ -429,6 +431,41 @@ static void serial_gap(int fd, struct wire_head *next, size_t bytes, struct fake
 	struct wire_batch batch = fake_fill(&shape, memory, 1, 2);
 	fake_send(fd, &batch.head, sizeof batch, NULL, 0, -1);
 }
+
+/* A right serial does not make it the right batch. */
+static void send_as_second(int fd, const struct fake_memory *memory, uint64_t ordinal)
+{
+	struct wire_batch batch = fake_fill(&shape, memory, 1, ordinal);
+	batch.serial = fake_slot(memory, 1)->serial = shape.first_serial + 1;
+	fake_send(fd, &batch.head, sizeof batch, NULL, 0, -1);
+}
+
+static void same_batch_again(
+	int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+{
+	(void)next, (void)bytes;
+	send_as_second(fd, memory, 0);
+}
+
+static void batch_left_out(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+{
+	(void)next, (void)bytes;
+	send_as_second(fd, memory, 2);
+}
+
+/* Codes that mean something of the client's own. */
+#define SEND_CODE(function, code)                                                         \
+	static void function(                                                             \
+		int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory) \
+	{                                                                                 \
+		(void)next, (void)bytes, (void)memory;                                    \
+		fake_send_error(fd, 0, 1, code, "the network file system is away");       \
+	}
+
+SEND_CODE(fail_again, -EAGAIN)
+SEND_CODE(fail_interrupted, -EINTR)
+SEND_CODE(fail_timed_out, -ETIMEDOUT)
+SEND_CODE(fail_pipe, -EPIPE)
 
 static void fail_stream(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
 {
@@ -690,8 +727,10 @@ static const struct fault faults[] = {
 	{"batch of no rows", BATCH, batch_no_rows, 0, -EPROTO, "impossible number of rows"},
 	{"batch of many rows", BATCH, batch_many_rows, 0, -EPROTO, "impossible number of rows"},
 	{"serial mismatch", BATCH, batch_serial, 0, -EPROTO, "names another batch"},
-	{"epoch mismatch", BATCH, batch_epoch, 0, -EPROTO, "names another batch"},
-	{"batch mismatch", BATCH, batch_name, 0, -EPROTO, "names another batch"},
+	{"epoch mismatch", BATCH, batch_epoch, 0, -EPROTO, "that is not the next one"},
+	{"batch mismatch", BATCH, batch_name, 0, -EPROTO, "that is not the next one"},
+	{"epoch mismatch in the head", BATCH, head_epoch, 0, -EPROTO, "names another batch"},
+	{"batch mismatch in the head", BATCH, head_batch, 0, -EPROTO, "names another batch"},
 	{"position mismatch", BATCH, batch_position, 0, -EPROTO, "names another batch"},
 	{"count mismatch", BATCH, batch_count, 0, -EPROTO, "names another batch"},
 	{"slot magic", BATCH, head_magic, 0, -EPROTO, "not one of this version"},
@@ -727,6 +766,12 @@ static const struct fault faults[] = {
 	{"same slot again", AFTER, same_slot_again, 0, -EPROTO, "this client still holds"},
 	{"same serial again", AFTER, same_serial_again, 0, -EPROTO, "out of order"},
 	{"gap in serials", AFTER, serial_gap, 0, -EPROTO, "out of order"},
+	{"same batch again", AFTER, same_batch_again, 0, -EPROTO, "that is not the next one"},
+	{"a batch left out", AFTER, batch_left_out, 0, -EPROTO, "that is not the next one"},
+	{"stream fails: try again", AFTER, fail_again, 0, -EIO, "file system is away"},
+	{"stream fails: interrupted", AFTER, fail_interrupted, 0, -EIO, "file system is away"},
+	{"stream fails: timed out", AFTER, fail_timed_out, 0, -EIO, "file system is away"},
+	{"stream fails: broken pipe", AFTER, fail_pipe, 0, -EIO, "file system is away"},
 	{"stream fails", AFTER, fail_stream, 0, -EIO, "/data/a.tar: reading failed at byte 12"},
 	{"daemon shuts down", AFTER, shut_down, 0, -ESHUTDOWN, "it was sent SIGTERM"},
 	{"connection ended", AFTER, end_connection, 0, -EPROTO,

@@ -20,7 +20,8 @@
 #endif
 
 /* More at once, or whose memory is on its way back, and a process may be refused the next. */
-enum { OPENINGS_SURE = 12, REQUESTS_MOST = 16 };
+/* Answers that are not read have to fit the socket: six of the longest do not. */
+enum { OPENINGS_SURE = 12, REQUESTS_MOST = 5 };
 enum { ALL_SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE };
 
 struct model_figures model_figures;
@@ -189,17 +190,18 @@ static void model_check_held(const struct model_stream *s, uint32_t slot)
 		world_wrong("stream %u, slot %u: what was leased was written to", s->number, slot);
 }
 
-static void model_check_all_held(struct model_stream *s)
+/* One that does not read does not know what it still holds. */
+static void model_check_all_held(const struct model *model, struct model_stream *s)
 {
-	for (uint32_t i = 0; i < s->slots; i++)
+	for (uint32_t i = 0; i < s->slots && model->reads; i++)
 		if (s->slot[i].held)
 			model_check_held(s, i);
 	model_drop_held(s);
 }
 
-static void model_forget_stream(struct model_stream *s)
+static void model_forget_stream(const struct model *model, struct model_stream *s)
 {
-	model_check_all_held(s);
+	model_check_all_held(model, s);
 	if (s->memory)
 		(void)munmap((void *)(uintptr_t)s->map, s->bytes);
 	s->state = MODEL_NONE;
@@ -347,7 +349,8 @@ static void model_sent_release(struct model *model, const struct wire_release *r
 		     s->slot[release->slot].held &&
 		     s->slot[release->slot].serial == release->serial;
 	if (holds) {
-		model_check_held(s, release->slot);
+		if (model->reads)
+			model_check_held(s, release->slot);
 		s->slot[release->slot].held = false;
 		s->held--;
 	} else if (model_may_hold(s, release) || s->kind != MODEL_ALONE) {
@@ -363,7 +366,7 @@ static void model_sent_close(struct model *model, const struct wire_head *head, 
 	if (size != sizeof(struct wire_close)) {
 		model_doom(model, head->request);
 	} else if (s) {
-		model_check_all_held(s);
+		model_check_all_held(model, s);
 		s->state = MODEL_CLOSING;
 	}
 }
@@ -671,7 +674,7 @@ static bool model_refused(struct model *model, const struct wire_error *e)
 		world_wrong("stream %u of definition %d was refused: %d", s->number, s->definition,
 			e->code);
 	if (s->state == MODEL_OPENING)
-		model_forget_stream(s);
+		model_forget_stream(model, s);
 	model_figures.refused++;
 	return true;
 }
@@ -792,7 +795,7 @@ static void model_close_streams(struct model *model)
 {
 	for (unsigned i = 0; i < MODEL_STREAMS; i++)
 		if (model->stream[i].state == MODEL_CLOSING)
-			model_forget_stream(&model->stream[i]);
+			model_forget_stream(model, &model->stream[i]);
 }
 
 void model_read(struct model *model)
@@ -827,7 +830,7 @@ void model_hang_up(struct model *model)
 {
 	for (unsigned i = 0; i < MODEL_STREAMS; i++)
 		if (model->stream[i].state != MODEL_NONE)
-			model_forget_stream(&model->stream[i]);
+			model_forget_stream(model, &model->stream[i]);
 	(void)close(model->fd);
 	model_begin(model, model->world);
 }
