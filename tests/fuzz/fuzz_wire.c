@@ -25,7 +25,7 @@
 
 enum {
 	ATTACKERS = 3,
-	ACTIONS = 48,
+	ACTIONS = 320,
 	FDS_MOST = 6,
 	WATCHER_LEARNS = 240, /* batches, before anybody attacks */
 	AWAIT_MS = 60000,
@@ -424,8 +424,8 @@ static void step_misshapen(struct model *m)
 static void step_burst(struct model *m)
 {
 	burst = true;
-	for (uint32_t i = take(24); i > 0 && is_there(m); i--)
-		if (take(8) == 7)
+	for (uint32_t i = take(48); i > 0 && is_there(m) && !m->doomed; i--)
+		if (take(32) == 31)
 			step_release_wrong(m);
 		else if (take(4) == 3)
 			step_release(m);
@@ -438,7 +438,7 @@ static void step_burst(struct model *m)
 /* Asks on and on, and reads nothing. */
 static void step_flood(struct model *m)
 {
-	uint32_t times = take(256);
+	uint32_t times = take(4) ? 0 : take(256);
 	uint64_t counted = model_figures.sent;
 	m->reads = false;
 	burst = true;
@@ -679,7 +679,7 @@ static void step_open_some(struct model *m)
 	step_open(m);
 	if (how < 6)
 		await(m, waits_for_opening);
-	if (how < 4)
+	if (how < 3)
 		await(m, waits_for_batch);
 }
 
@@ -720,15 +720,15 @@ static void step(struct model *m)
 	static void (*const steps[])(struct model * m) = {step_open_some, step_open_some,
 		step_open_some, step_release, step_release, step_release, step_release,
 		step_release, step_release, step_query, step_query, step_query, step_query,
-		step_close, step_close, step_burst, step_burst, step_time, step_time, step_time,
-		step_open_some, step_release, step_release, step_query, step_release_wrong,
-		step_garbage, step_misshapen, step_hang_up, step_read_or_not, step_flood, step_stop,
-		step_say_no_more};
+		step_close, step_burst, step_burst, step_burst, step_burst, step_time, step_time,
+		step_time, step_open_some, step_release, step_release, step_query,
+		step_release_wrong, step_garbage, step_misshapen, step_hang_up, step_read_or_not,
+		step_flood, step_stop, step_say_no_more};
 	if (model_stopped)
 		return;
 	if (!is_there(m))
 		step_connect(m);
-	else if (m->doomed)
+	else if (m->doomed || (m->lax && take(2)))
 		step_hang_up(m);
 	else
 		steps[take(UTIL_COUNT(steps))](m);
@@ -774,7 +774,7 @@ static void report(void)
 
 int main(int argc, char **argv)
 {
-	const struct drive drive = {.name = "fuzz_wire", .room = 576, .compose = compose};
+	const struct drive drive = {.name = "fuzz_wire", .room = 3072, .compose = compose};
 	(void)argc;
 	int result = drive_main(&drive, argv);
 	if (world.server) {

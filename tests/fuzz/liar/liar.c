@@ -450,9 +450,8 @@ static void say_extent(void)
 	int fd = size ? make_memory(e, seals, size) : -1;
 	if (fd >= 0 && e->map && !extent_fits(&x, e, seals))
 		now.broke = true;
-	bool right = fd >= 0 && e->map && extent_fits(&x, e, seals) &&
-		     (x.extent == e->number || !find(x.extent)) && x.slot_count <= LIAR_SLOTS &&
-		     x.slot_stride >= stride;
+	bool right = fd >= 0 && e->map && extent_fits(&x, e, seals) && !find(x.extent) &&
+		     x.slot_count <= LIAR_SLOTS && x.slot_stride >= stride;
 	if (one_in_times(24)) {
 		if (fd >= 0)
 			(void)close(fd);

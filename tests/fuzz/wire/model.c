@@ -436,7 +436,6 @@ void model_sent(struct model *model, const void *bytes, size_t size, unsigned fd
 		struct wire_hello hello;
 		uint8_t bytes[WIRE_MESSAGE_MAX + 64];
 	} message;
-	model_figures.sent++;
 	if (model->doomed || model->lax || model->half)
 		return;
 	if (model_stopped) {
@@ -447,6 +446,7 @@ void model_sent(struct model *model, const void *bytes, size_t size, unsigned fd
 		model_sent_end(model);
 		return;
 	}
+	model_figures.sent++;
 	memset(&message, 0, sizeof(struct wire_hello));
 	memcpy(message.bytes, bytes, UTIL_MIN(size, sizeof message.bytes));
 	if (fds == 1)
