@@ -41,7 +41,7 @@ class Outcome:
             yield
         except Refused as error:
             self.errors[name] = error.sentence
-        except (HungUp, ConnectionError, http.client.HTTPException) as error:
+        except (HungUp, ConnectionError, FileNotFoundError, http.client.HTTPException) as error:
             self.errors[name] = f"({type(error).__name__})"
         except TimeoutError:
             raise Hung(name) from None
@@ -282,8 +282,8 @@ class Http(Scenario):
             connection.request("GET", path)
             answer = connection.getresponse()
             body = answer.read()
-            if answer.status == 200:
-                outcome.said[path] = zlib.crc32(body) if path == "/" or path.startswith("/sheet?") else "200"
+            if answer.status == 200 or path.startswith("/sheet") and answer.status == 404:  # which batch is there is chance
+                outcome.said[path] = zlib.crc32(body) if path == "/" else "answered"
             else:
                 outcome.errors[path] = f"status {answer.status}: {body.decode(errors='replace')}"
 

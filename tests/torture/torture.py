@@ -239,15 +239,17 @@ def check(want, got, logged):
     for name, text in got.errors.items():
         if name in want.errors and want.errors[name] == text:
             continue
-        if text.startswith("(") and not re.search(r" (warning|error): ", logged):
+        # Whoever asks for a page is no trainer: without memory libmicrohttpd closes its connection.
+        if text.startswith("(") and not name.startswith("/") and not re.search(r" (warning|error): ", logged):
             raise Finding(f"{name}: {text}, and the log says nothing of why")
         if not text.startswith("(") and not sentence(text):
             raise Finding(f"{name}: no sentence: {text!r}")
 
 
-def same(want, got):
+def same(want, got, unserved=False):
+    """`unserved`: there may be no page for as long as this daemon lives, since it could not be begun, which the log says."""
     check(want, got, "")
-    new = {n: e for n, e in got.errors.items() if want.errors.get(n) != e}
+    new = {n: e for n, e in got.errors.items() if not (unserved and n.startswith("/"))}
     if new:
         raise Finding(f"with the fault gone: {new}")
     for name, rows in want.rows.items():
@@ -360,6 +362,7 @@ class Torture:
             if not case.on:
                 raise
             self.stalls += 1
+            print(f"{self.scenario.name}: stood still: {name_of(case)}", flush=True)
             self.inject.disarm()
             return
         # A peer that has gone is nothing to write a line about.
@@ -371,7 +374,7 @@ class Torture:
     def recovered(self, session):
         self.inject.disarm()
         session.alive()
-        same(self.want, session.work())
+        same(self.want, session.work(), unserved="metrics and the page: " not in session.daemon.text())
 
     def run_serve(self, case):
         session = self.fresh()
@@ -443,9 +446,8 @@ class Torture:
 
 
 def choose(cases, arguments, known):
-    """What is to be run of them: no case that another scenario has had, and of those that are left as many as are asked for."""
+    """What is to be run of them: none whose call another scenario has made fail, and of those that are left as many as are asked for."""
     cases = [c for c in cases if arguments.only in name_of(c) and c.phase.startswith(arguments.phase) and (c[:-1] not in known or not c.site)]
-    known.update(c[:-1] for c in cases)
     every = max(1, -(-len(cases) // arguments.sample)) if arguments.sample else arguments.every
     return cases[arguments.offset % every::every]
 
@@ -471,7 +473,9 @@ def torture(scenario, arguments, home, known):
             return one, len(chosen), 0
         # Those of one daemon together: it is used again.
         for case in sorted(chosen, key=lambda c: c.phase):
-            failed += one.run(case) > 0
+            if one.run(case):
+                failed += 1
+                known.add(case[:-1])
     finally:
         one.close()
     places = len({(c.call, c.site) for c in one.cases})
