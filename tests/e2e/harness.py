@@ -507,9 +507,9 @@ def penstock_processes():
     return {(pid, program) for pid, program in programs if program}
 
 
-def run_tests(module):
+def run_tests(module, limit=4 * LIMIT):
     """Runs test_* of a module's globals, those that a pattern on the command line fits or all, and that no !PATTERN fits; exits 1 when one
-    fails or none is left, 77 when all were skipped."""
+    fails or none is left, 77 when all were skipped. Each test has `limit` seconds."""
     unwanted = [w[1:] for w in sys.argv[1:] if w.startswith("!")]
     wanted = [w for w in sys.argv[1:] if not w.startswith("!")] or ["*"]
     tests = [(n, f) for n, f in module.items() if n.startswith("test_") and any(fnmatch.fnmatchcase(n, w) for w in wanted)
@@ -525,7 +525,7 @@ def run_tests(module):
     for name, test in tests:
         begin = time.monotonic()
         before = len(os.listdir("/proc/self/fd"))
-        signal.alarm(int(4 * LIMIT))
+        signal.alarm(int(limit))
         try:
             test()
             after = len(os.listdir("/proc/self/fd"))

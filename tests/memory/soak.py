@@ -209,4 +209,4 @@ def test_soak():
 
 
 if __name__ == "__main__":
-    run_tests(globals())
+    run_tests(globals(), limit=2 * SECONDS + 600)
