@@ -56,12 +56,14 @@ static unsigned make(struct tiff *tiff, struct recipe *recipe)
 	put(tiff, front + directory, entries, 2);
 	for (size_t i = 0; i < entries; i++) {
 		const size_t at = front + directory + 2 + i * ENTRY;
-		if (i != which) {
+		if (i > which && how & 64) { /* the first counts */
+			put_entry(tiff, at, ORIENTATION, type, 1);
+		} else if (i != which) {
 			put_other(tiff, recipe, at);
-			continue;
+		} else {
+			put_entry(tiff, at, ORIENTATION, type, 1);
+			put(tiff, at + 8, value, type == 3 ? 2 : 4);
 		}
-		put_entry(tiff, at, ORIENTATION, type, 1);
-		put(tiff, at + 8, value, type == 3 ? 2 : 4);
 	}
 	tiff->size = front + directory + 2 + (size_t)entries * ENTRY + 128;
 	return value <= 8 ? value : 0;

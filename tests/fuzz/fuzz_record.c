@@ -29,6 +29,7 @@ enum { ENTRY_MAGIC = 0x52454350 };
 static struct {
 	size_t size;
 	unsigned known; /* entries of known kinds */
+	struct entry entry[ENTRIES_MOST]; /* these */
 	uint8_t bytes[FILE_ROOM];
 } made;
 
@@ -187,7 +188,8 @@ static void put_entry(struct recipe *recipe)
 	memcpy(made.bytes + made.size, &entry, sizeof entry);
 	memcpy(made.bytes + made.size + sizeof entry, &record.body, entry.bytes);
 	made.size += size;
-	made.known += record.kind < RECORD_KINDS;
+	if (record.kind < RECORD_KINDS)
+		made.entry[made.known++] = entry;
 }
 
 /* ---- what is expected ---- */
@@ -235,6 +237,31 @@ static void check_story(const struct record *records, size_t count, uint8_t how)
 	story_free(&story);
 }
 
+static int by_sequence(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+	return (x->sequence > y->sequence) - (x->sequence < y->sequence);
+}
+
+/* They come back in the order of their numbers, and what is printed of them ends. */
+static void check_entries(const struct record *records, size_t count)
+{
+	qsort(made.entry, count, sizeof made.entry[0], by_sequence);
+	for (size_t i = 0; i < count; i++) {
+		const struct record *record = &records[i];
+		want(record->kind == made.entry[i].kind &&
+				record->time_ns == made.entry[i].time_ns &&
+				record->bytes == made.entry[i].bytes,
+			"entries in another order");
+		if (record->kind == RECORD_END || record->kind == RECORD_NOTE)
+			want_text(record->body.note.text, RECORD_TEXT);
+		if (record->kind == RECORD_ATTACH)
+			want_text(record->body.attach.parent_command, RECORD_TEXT);
+		if (record->kind == RECORD_START)
+			want_text(record->body.start.host, RECORD_NAME);
+	}
+}
+
 static void check(uint8_t how, bool sound)
 {
 	struct record *records = NULL;
@@ -248,6 +275,8 @@ static void check(uint8_t how, bool sound)
 	want(!sound || (rc == 0 && count == made.known), "entries that do not come back");
 	if (rc)
 		return;
+	if (sound)
+		check_entries(records, count);
 	for (size_t i = 0; i < count; i++)
 		want(records[i].kind && records[i].kind < RECORD_KINDS &&
 				records[i].bytes <= sizeof records->body,

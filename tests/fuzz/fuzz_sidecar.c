@@ -149,35 +149,43 @@ static void begin(struct attempt *a, const struct subject *subject)
 	a->pack_size = 0;
 }
 
-/* A generated file that has checkpoints; false: this seed's has none. */
-static bool subject_make(struct subject *s, struct generate *g, uint64_t seed)
+/* Decodes a file and keeps what it has; false: no checkpoints. */
+static bool subject_take(struct subject *s, const uint8_t *bytes, size_t size)
 {
-	generate(g, seed);
-	s->size = g->size;
-	s->data = malloc(s->size + DIFFER_SLACK);
-	s->rgb = malloc((size_t)DIFFER_PIXELS * 3);
+	s->size = size;
 	s->pack_size = 0;
-	want(s->data && s->rgb, "no memory");
-	memcpy(s->data, g->bytes, s->size);
-	memset(s->data + s->size, 0, DIFFER_SLACK);
+	memcpy(s->data, bytes, size);
+	memset(s->data + size, 0, DIFFER_SLACK);
 	begin(&attempts[0], s);
 	run(differ->own[0], 1, s);
-	if (!attempts[0].job.outcome && s->pack_size > CHECKPACK_HEAD)
-		return true;
-	free(s->data);
-	free(s->rgb);
-	return false;
+	return !attempts[0].job.outcome && s->pack_size > CHECKPACK_HEAD;
+}
+
+/* The same with one bit of its scan turned over: of the same size, with other checkpoints. */
+static bool twin_take(struct subject *s, struct generate *g, struct random *random)
+{
+	const size_t at = g->size / 2 + draw(random, (uint32_t)(g->size / 2));
+	g->bytes[at] ^= (uint8_t)(1 << draw(random, 8));
+	return subject_take(s, g->bytes, g->size);
 }
 
 static void prepare(void)
 {
+	struct random random = {1};
 	struct generate *g = calloc(1, sizeof *g);
 	want(g != NULL, "no memory");
 	differ = differ_new();
+	for (unsigned i = 0; i < FILES; i++) {
+		subjects[i].data = malloc(GENERATE_BYTES + DIFFER_SLACK);
+		subjects[i].rgb = malloc((size_t)DIFFER_PIXELS * 3);
+		want(subjects[i].data && subjects[i].rgb, "no memory");
+	}
 	uint64_t seed = 1;
-	for (unsigned i = 0; i < FILES; i++)
-		while (!subject_make(&subjects[i], g, seed++))
-			;
+	for (unsigned i = 0; i < FILES; i += 2)
+		do
+			generate(g, seed++);
+		while (!subject_take(&subjects[i], g->bytes, g->size) ||
+			!twin_take(&subjects[i + 1], g, &random));
 	free(g);
 }
 
