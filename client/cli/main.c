@@ -10,6 +10,7 @@
 #include "proto/jsontext.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -174,8 +175,19 @@ static int main_flush(int code)
 	return cli_fail(CLI_FAILED, "cannot write the output: %s", strerror(errno));
 }
 
+/* A standard stream that nobody gave would be the next file that is opened, and what is printed
+ * would end up in there. Reading and writing these fail, as they should. */
+static void main_fill_streams(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)open("/", O_PATH | O_DIRECTORY);
+	}
+}
+
 int main(int argc, char **argv)
 {
+	main_fill_streams();
 	started_ns = clock_ns() - process_age_ns();
 	(void)setlocale(LC_CTYPE, "");
 	/* Written to a closed pipe, stdout must fail instead of killing us: a daemon of our own has

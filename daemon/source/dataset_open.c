@@ -238,14 +238,15 @@ static int index_try(struct opening *opening, uint32_t number, const char *path)
 		return FOUND_NOTHING;
 	if (!S_ISREG(st.st_mode))
 		return FOUND_FOREIGN;
+	cleanup(free_ptr) char *copy = strdup(path); /* before the dataset takes anything over */
+	if (!copy)
+		return -ENOMEM;
 	int rc = st.st_size ? index_examine(opening, number, fd, 0, (uint64_t)st.st_size)
 			    : FOUND_DAMAGED;
 	if (rc == FOUND) {
-		char *copy = strdup(path);
-		if (!copy)
-			return -ENOMEM;
 		free(opening->dataset->shard[number].index_path);
 		opening->dataset->shard[number].index_path = copy;
+		copy = NULL;
 	}
 	return rc;
 }
