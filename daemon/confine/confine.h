@@ -56,9 +56,8 @@ struct confine_state {
 	char calls_missing[160]; /* of seccomp; "" */
 };
 
-/* No new privileges by execve; unless `core_files`, neither core files, which would hold samples
- * and pixels, nor reading the process's memory by others of the same user (PR_SET_DUMPABLE).
- * Before any thread. 0, or a negative errno with a fault. */
+/* No new privileges by execve; unless `core_files`, no core files, which would hold samples and
+ * pixels, and no memory in what a core is piped into. Before any thread. 0, or a negative errno with a fault. */
 int confine_begin(bool core_files, struct confine_state *state, struct fault *fault);
 
 struct confine_files_options {

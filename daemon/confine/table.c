@@ -79,7 +79,7 @@ static const int table_witness[] = {SCMP_SYS(ioctl), SCMP_SYS(mmap), SCMP_SYS(mp
 static const int table_sanitizer[] = {SCMP_SYS(clone), SCMP_SYS(fork), SCMP_SYS(vfork),
 	SCMP_SYS(execve), SCMP_SYS(kill), SCMP_SYS(tkill), SCMP_SYS(tgkill), SCMP_SYS(personality),
 	SCMP_SYS(pipe), SCMP_SYS(rt_sigtimedwait), SCMP_SYS(rt_sigsuspend), SCMP_SYS(arch_prctl),
-	SCMP_SYS(process_vm_readv)};
+	SCMP_SYS(process_vm_readv), SCMP_SYS(getdents)};
 
 /* Without the cases below. */
 static const int table_sanitizer_daemon[] = {SCMP_SYS(ptrace), SCMP_SYS(prctl), SCMP_SYS(mmap),

@@ -139,7 +139,7 @@ def held(tids):
 
 def test_threads_that_hang():
     """Workers that do nothing while rows wait for them; the event loop goes on. Then they go on as well."""
-    with service("--threads", "1", "--reader", "pread", watchdog=4, config="core_files: on\n") as (home, manager, daemon):
+    with service("--threads", "1", "--reader", "pread", watchdog=4) as (home, manager, daemon):
         manager.until("READY=1")
         workers = threads(daemon.process.pid, "penstock-work")
         assert workers, [(task / "comm").read_text() for task in Path(f"/proc/{daemon.process.pid}/task").iterdir()]

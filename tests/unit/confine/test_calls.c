@@ -274,15 +274,20 @@ static void test_off(void **state)
 static void calls_begin(void)
 {
 	struct confine_state state;
-	struct rlimit limit;
+	struct rlimit before, limit;
 	struct fault fault;
+	char filter[16] = "";
+	CONFINED_EXPECT(getrlimit(RLIMIT_CORE, &before) == 0);
 	CONFINED_EXPECT(confine_begin(true, &state, &fault) == 0);
-	CONFINED_EXPECT(state.core_files && prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1);
+	CONFINED_EXPECT(getrlimit(RLIMIT_CORE, &limit) == 0);
+	CONFINED_EXPECT(state.core_files && limit.rlim_max == before.rlim_max);
 	confined_begin(&state);
-	CONFINED_EXPECT(!state.core_files && prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0);
-	CONFINED_EXPECT(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 && state.no_new_privs);
+	CONFINED_EXPECT(!state.core_files && state.no_new_privs);
+	CONFINED_EXPECT(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 	CONFINED_EXPECT(getrlimit(RLIMIT_CORE, &limit) == 0);
 	CONFINED_EXPECT(limit.rlim_cur == 0 && limit.rlim_max == 0);
+	int fd = open("/proc/self/coredump_filter", O_RDONLY | O_CLOEXEC);
+	CONFINED_EXPECT(fd < 0 || (read(fd, filter, 15) > 0 && strtoul(filter, NULL, 16) == 0));
 	confine_describe(&state, fault.text, sizeof fault.text);
 	CONFINED_EXPECT(strstr(fault.text, "no new privileges; no core files"));
 }
