@@ -42,6 +42,7 @@ enum {
 	RING_WORKERS = 64, /* kernel threads for what cannot be asked without blocking: cold opens,
 			      some file systems */
 	RING_BUFFERS = 64, /* registered pieces of the arena */
+	RING_REFUSED = 1000, /* entries in a row, a millisecond apart, until somebody is told */
 };
 
 /* A registered buffer may have 1 GiB: io_uring_register(2). */
@@ -61,6 +62,7 @@ struct ring {
 	bool restricted; /* to what is asked of it here */
 	bool wake_armed; /* a poll of the eventfd is in flight */
 	unsigned closing; /* closes in flight */
+	unsigned refused; /* times in a row that the kernel took no questions */
 	struct fetch_op *ask, **ask_tail; /* next questions */
 	struct fetch_op *done, **done_tail;
 	bool *registered; /* by slot */
@@ -218,14 +220,33 @@ static void ring_arm_wake(struct ring *ring)
 	ring->wake_armed = true;
 }
 
-static void ring_wait(struct ring *ring, bool retry)
+static int ring_wait(struct ring *ring, bool retry)
 {
 	struct __kernel_timespec soon = {.tv_nsec = FETCH_RETRY_NS};
 	struct io_uring_cqe *cqe;
-	if (retry)
-		(void)io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, &soon, NULL);
-	else
-		(void)io_uring_submit_and_wait(&ring->uring, 1);
+	return retry ? io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, &soon, NULL)
+		     : io_uring_submit_and_wait(&ring->uring, 1);
+}
+
+/* What became of an entry. A kernel that takes no questions is asked again each millisecond, and
+ * after a second of that the operator is told why nothing is read. */
+static void ring_entered(struct ring *ring, int rc)
+{
+	static const struct timespec pause = {.tv_nsec = 1000000};
+	struct fetch *fetch = ring->fetch;
+	if (rc >= 0 || rc == -EINTR || rc == -ETIME) {
+		ring->refused = 0;
+		return;
+	}
+	if (++ring->refused == RING_REFUSED) {
+		pthread_mutex_lock(&fetch->lock);
+		(void)snprintf(fetch->notice, sizeof fetch->notice,
+			"io_uring takes no reads (%s): streams wait until it does; `reader: "
+			"pread` does without it",
+			strerror(-rc));
+		pthread_mutex_unlock(&fetch->lock);
+	}
+	(void)nanosleep(&pause, NULL);
 }
 
 /* Enters the kernel once. A failed entry (EINTR, or EAGAIN and EBUSY where the kernel is short of
@@ -235,10 +256,10 @@ static void ring_enter(struct ring *ring, bool may_sleep, bool retry)
 	struct fetch_inbox *inbox = &ring->fetch->inbox;
 	if (may_sleep && fetch_sleep_begin(inbox)) {
 		ring_arm_wake(ring);
-		ring_wait(ring, retry);
+		ring_entered(ring, ring_wait(ring, retry));
 		fetch_sleep_end(inbox);
 	} else if (io_uring_sq_ready(&ring->uring) > 0) {
-		(void)io_uring_submit_and_get_events(&ring->uring);
+		ring_entered(ring, io_uring_submit_and_get_events(&ring->uring));
 	}
 	ring_take_answers(ring);
 }
@@ -458,12 +479,13 @@ static void ring_describe(const struct ring *ring, int buffers_rc)
 		ring->restricted ? ", restricted to reading" : "");
 }
 
-/* Files that the ring still closes would stay open without it. */
+/* Files that the ring still closes would stay open without it; where the kernel refuses, the end of
+ * the process closes them. */
 static void ring_teardown(struct ring *ring)
 {
 	struct fetch *fetch = ring->fetch;
-	while (ring->closing > 0) {
-		(void)io_uring_submit_and_wait(&ring->uring, 1);
+	while (ring->closing > 0 && ring->refused < RING_REFUSED) {
+		ring_entered(ring, io_uring_submit_and_wait(&ring->uring, 1));
 		ring_take_answers(ring);
 	}
 	fetch->files.slot = NULL;
