@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import time
 import zlib
 from pathlib import Path
 
@@ -273,19 +274,28 @@ class Http(Scenario):
     """Metrics, the page, a contact sheet."""
     options = ("--threads", "2", "--recorder", "off")
 
-    def ask(self, daemon, outcome, path):
+    def answer(self, daemon, path):
+        """(status, body)."""
         connection = http.client.HTTPConnection("localhost", timeout=harness.LIMIT)
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.settimeout(harness.LIMIT)
-        with contextlib.closing(connection), outcome.part(path):
+        with contextlib.closing(connection):
             connection.sock.connect(str(Path(daemon.socket).parent / "http.sock"))
             connection.request("GET", path)
             answer = connection.getresponse()
-            body = answer.read()
-            if answer.status == 200 or path.startswith("/sheet") and answer.status == 404:  # which batch is there is chance
+            return answer.status, answer.read()
+
+    def ask(self, daemon, outcome, path):
+        with outcome.part(path):
+            for _ in range(30):
+                status, body = self.answer(daemon, path)
+                if status != 503:
+                    break
+                time.sleep(0.1)  # "ask again in a second"
+            if status == 200 or path.startswith("/sheet") and status == 404:  # which batch is there is chance
                 outcome.said[path] = zlib.crc32(body) if path == "/" else "answered"
             else:
-                outcome.errors[path] = f"status {answer.status}: {body.decode(errors='replace')}"
+                outcome.errors[path] = f"status {status}: {body.decode(errors='replace')}"
 
     def act(self, daemon, outcome):
         with linked(outcome, "stream", daemon.socket) as link:

@@ -15,7 +15,7 @@ the five hundredth of the same malloc is not a case of its own. Expected of each
 
   - the daemon starts and serves, or ends with code 1 or 2 and a sentence;
   - each row that arrives is that of the undisturbed run, or flagged; a stream that ends early ends with a sentence;
-  - nothing waits for ever: what stands still while the fault lasts goes on after it;
+  - nothing waits for ever: what stands still while the fault lasts is told, and goes on after it;
   - with the fault gone the same work gives the same rows, and descriptors, mappings, threads, reservations and pieces of the heap are no more
     than before.
 
@@ -55,6 +55,9 @@ GONE = {"EPIPE", "ECONNRESET", "zero"}  # of a socket: that is how a peer ends
 # Nothing of ours can be done there.
 DIES_IN = "libseccomp"
 
+# libyaml 0.2.5 loses the stack of a mapping's or list's items when its document has no room for the node. It is freed by nobody else.
+LOSES_IN = "yaml_stack_extend"
+
 Case = collections.namedtuple("Case", "phase call effect on site first place")
 
 
@@ -64,7 +67,8 @@ def name_of(case):
 
 # What was found and mended: each must hold, and be a case still. Scenario, and a pattern of the case's name.
 FOUND = (("start", r"start epoll_ctl ENOMEM once server_watch "), ("start", r"serve epoll_ctl ENOMEM once server_watch .*client_"),
-         ("folder", r"serve sendmsg ENOBUFS once conn_send .* < group_send "), ("folder_fresh", r"serve malloc ENOMEM once .* < index_try "))
+         ("folder", r"serve sendmsg ENOBUFS once conn_send .* < group_send "), ("folder_fresh", r"serve malloc ENOMEM once .* < index_try "),
+         ("folder", r"serve uring_submit EAGAIN on ring_"))
 
 
 class Finding(Exception):
@@ -364,6 +368,8 @@ class Torture:
             self.stalls += 1
             print(f"{self.scenario.name}: stood still: {name_of(case)}", flush=True)
             self.inject.disarm()
+            if not re.search(r" (warning|error): ", session.daemon.text()[said:]):
+                raise Finding("it stands still, and the log says nothing of why") from None
             return
         # A peer that has gone is nothing to write a line about.
         gone = " error: " if case.effect in GONE else ""
@@ -395,7 +401,7 @@ class Torture:
             self.recovered(session)
             session.figures()
             seen.append(session.inject.live())
-        if all(b > a for a, b in zip(seen, seen[1:])):
+        if all(b > a for a, b in zip(seen, seen[1:])) and not case.place.startswith(LOSES_IN):
             raise Finding(f"pieces of the heap: {session.live} before, then {seen}")
         session.live = seen[-1]
 
