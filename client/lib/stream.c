@@ -29,6 +29,7 @@ enum {
 	STREAM_AGAIN_MS = 100, /* before each further daemon that is to open it */
 	STREAM_BATCH_MAX = 65536,
 	STREAM_SIDE_MAX = 65535,
+	STREAM_IDLE_MAX = 4096, /* messages in a row that bring nothing */
 };
 
 int stream_check_owner(const struct penstock_stream *stream)
@@ -202,10 +203,28 @@ static int stream_dispatch(struct penstock_stream *stream)
 	}
 }
 
+/* A daemon that sends without end what brings nothing would keep a call for ever, whatever its time
+ * limit: reading never has to wait. What can come so honestly are answers to questions that were
+ * given up, and extents. */
+static int stream_judge_flood(struct penstock_stream *stream, int result)
+{
+	uint32_t type = stream->connection.message.head.type;
+	if (result == STREAM_E_ANSWERED || type == WIRE_BATCH)
+		stream->idle_messages = 0;
+	else if (result == 0 && ++stream->idle_messages > STREAM_IDLE_MAX)
+		return error_set(-EPROTO,
+			"the daemon has sent %d messages that nobody waits for, and neither a "
+			"batch nor an answer: it is broken",
+			STREAM_IDLE_MAX);
+	return result;
+}
+
 int stream_receive(struct penstock_stream *stream)
 {
 	int result = connection_receive(&stream->connection);
-	return result == 0 ? stream_dispatch(stream) : result;
+	if (result != 0)
+		return result;
+	return stream_judge_flood(stream, stream_dispatch(stream));
 }
 
 int stream_take(struct penstock_stream *stream)

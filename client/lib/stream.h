@@ -42,6 +42,7 @@ struct penstock_stream {
 		       connection), with its sentence */
 	char sentence[ERROR_TEXT];
 	int32_t timeout_ms;
+	uint32_t idle_messages; /* since one that brought a batch or an answer */
 	uint64_t epoch, position; /* where the batch after the last one given begins */
 	int poll_fd; /* epoll over the socket and the bell; what penstock_stream_fd gives */
 	int bell_fd; /* rings while something can be had that no longer lies in the socket */

@@ -517,6 +517,46 @@ static void answer_late(int fd, struct wire_head *next, size_t bytes, struct fak
 	fake_send_error(fd, 2, 1, -EINVAL, "late too");
 }
 
+/* Without end, and without ever letting the client wait. */
+static void flood_with(int fd, struct wire_head *head, size_t bytes, const char *text)
+{
+	size_t length = text ? strlen(text) : 0;
+	while (conn_send(fd, false, head, bytes, text, length, -1) == CONN_OK)
+		continue;
+}
+
+static void flood_answers(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+{
+	struct wire_answer answer = {
+		.head = {.type = WIRE_ANSWER, .request = 2}, .total_bytes = 4, .text_bytes = 4};
+	(void)next, (void)bytes, (void)memory;
+	flood_with(fd, &answer.head, sizeof answer, "late");
+}
+
+static void flood_errors(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+{
+	struct wire_error error = {.head = {.type = WIRE_ERROR, .request = 2, .stream = 1},
+		.code = -EINVAL,
+		.text_bytes = 4};
+	(void)next, (void)bytes, (void)memory;
+	flood_with(fd, &error.head, sizeof error, "late");
+}
+
+/* Each is as the contract wants it. */
+static void flood_extents(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+{
+	struct wire_extent *extent = (struct wire_extent *)(void *)next;
+	struct wire_withdrawn withdrawn = {.head = {.type = WIRE_WITHDRAWN, .stream = 1}};
+	int result = CONN_OK;
+	for (uint32_t i = 0; result == CONN_OK; i++) {
+		extent->extent = withdrawn.extent = i;
+		result = conn_send(fd, false, next, bytes, NULL, 0, memory->fd);
+		if (result == CONN_OK)
+			result = conn_send(
+				fd, false, &withdrawn.head, sizeof withdrawn, NULL, 0, -1);
+	}
+}
+
 /* The process is gone; a child of it keeps the socket: no hang-up, and yet an end. */
 static void die_without_hangup(
 	int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
@@ -710,6 +750,8 @@ static const struct fault faults[] = {
 	{"no memory said", EXTENT, extent_empty, 0, -EPROTO, "in 0 bytes"},
 	{"extent twice", EXTENT, extent_twice, 0, -EPROTO, "extent 0 twice"},
 	{"extents without end", EXTENT, extents_without_end, 0, -EPROTO, "beyond the number"},
+	{"extents that come and go without end", EXTENT, flood_extents, 0, -EPROTO,
+		"messages that nobody waits for"},
 	{"withdrawn before it came", EXTENT, withdraw_unknown, 0, -EPROTO, "withdrew extent 3"},
 
 	{"hang up before batch", BATCH, hang_up, 0, -EPIPE, "has ended or closed the connection"},
@@ -781,6 +823,8 @@ static const struct fault faults[] = {
 	{"unasked answer", AFTER, answer_unasked, 0, -EPROTO, "question that was not asked"},
 	{"answer to nothing", AFTER, answer_nothing, 0, -EPROTO, "question that was not asked"},
 	{"late answers", AFTER, answer_late, 0, -EPIPE, "has ended or closed the connection"},
+	{"answers without end", AFTER, flood_answers, 0, -EPROTO, "messages that nobody waits for"},
+	{"refusals without end", AFTER, flood_errors, 0, -EPROTO, "messages that nobody waits for"},
 	{"gone without hang-up", AFTER, die_without_hangup, 0, -EPIPE, "died without closing"},
 };
 
