@@ -47,20 +47,24 @@ static void http_events(struct http *http, const struct epoll_event *event, int 
 	}
 }
 
+void http_turn(struct http *http, int timeout_ms)
+{
+	struct epoll_event event[HTTP_EVENTS];
+	int n = epoll_wait(http->epoll_fd, event, HTTP_EVENTS, timeout_ms);
+	http_events(http, event, n);
+	/* Outside its own loop libmicrohttpd tells nobody that connections go on. */
+	(void)MHD_run(http->daemon);
+	if (picture_turn(http))
+		(void)MHD_run(http->daemon);
+	place_sweep(http);
+}
+
 static void *http_main(void *argument)
 {
 	struct http *http = argument;
-	struct epoll_event event[HTTP_EVENTS];
 	(void)pthread_setname_np(pthread_self(), "penstock-http");
-	while (http_goes_on(http)) {
-		int n = epoll_wait(http->epoll_fd, event, HTTP_EVENTS, place_wait_ms(http));
-		http_events(http, event, n);
-		/* Outside its own loop libmicrohttpd tells nobody that connections go on. */
-		(void)MHD_run(http->daemon);
-		if (picture_turn(http))
-			(void)MHD_run(http->daemon);
-		place_sweep(http);
-	}
+	while (http_goes_on(http))
+		http_turn(http, place_wait_ms(http));
 	return NULL;
 }
 

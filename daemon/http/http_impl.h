@@ -114,6 +114,8 @@ static inline void http_count(_Atomic uint64_t *counter)
 
 /* http.c: makes the thread look at what changed. Any thread. */
 void http_poke(struct http *http);
+/* One turn of its loop, which waits at most so long (-1: for ever): also for a test without it. */
+void http_turn(struct http *http, int timeout_ms);
 
 /* place.c */
 void place_accept(struct http *http);
