@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/ledger.h"
+#include "base/limits.h"
 #include "base/util.h"
 #include "client/cli/catalog.h"
 #include "client/cli/machine.h"
@@ -414,9 +415,10 @@ static int check_worker_start(struct check *check, struct check_worker *worker)
 		(void)pthread_mutex_unlock(&check->lock);
 	}
 	if (r < 0) {
-		check_stop(check, fault.text[0]
-					  ? fault.text
-					  : "cannot start a decoding thread; give fewer --threads");
+		if (!fault.text[0])
+			(void)fault_set(&fault, r, "cannot start a decoding thread: %s%s",
+				strerror(-r), limits_thread_hint(-r));
+		check_stop(check, fault.text);
 		check_worker_free(worker);
 	}
 	return r;

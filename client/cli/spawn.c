@@ -3,6 +3,7 @@
 #include "client/cli/spawn.h"
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/util.h"
 #include "client/cli/cli.h"
 
@@ -225,7 +226,8 @@ static int spawn_watch_signals(void)
 	pthread_t thread;
 	int r = pthread_create(&thread, NULL, spawn_signals, NULL);
 	if (r)
-		return cli_fail(CLI_FAILED, "cannot start a thread: %s", strerror(r));
+		return cli_fail(CLI_FAILED, "cannot start a thread: %s%s", strerror(r),
+			limits_thread_hint(r));
 	(void)pthread_detach(thread);
 	return CLI_OK;
 }
@@ -299,7 +301,7 @@ static _Noreturn void spawn_exec(const struct spawn_command *command, int ready_
 }
 
 /* What the daemon left when it ended before it was ready. */
-static int spawn_report_death(void)
+static int spawn_report_death(const char *program)
 {
 	siginfo_t info = {.si_pid = 0};
 	uint64_t end_ns = clock_ns() + SPAWN_END_MS * 1000000ull;
@@ -310,18 +312,18 @@ static int spawn_report_death(void)
 		(void)usleep(2000);
 	spawn_yield();
 	if (info.si_pid && info.si_code != CLD_EXITED)
-		cli_note("penstockd was ended by signal %d (%s) before it was ready; its log ends "
-			 "with:",
-			info.si_status, strsignal(info.si_status));
+		cli_note("%s was ended by signal %d (%s) before it was ready; its log ends with:",
+			program, info.si_status, strsignal(info.si_status));
 	else
-		cli_note("penstockd ended before it was ready; its log ends with:");
+		cli_note("%s ended with %d before it was ready; its log ends with:", program,
+			info.si_status);
 	spawn_show_log();
 	return info.si_pid && info.si_code == CLD_EXITED && info.si_status == CLI_USAGE
 		       ? CLI_USAGE
 		       : CLI_FAILED;
 }
 
-static int spawn_wait_ready(int fd)
+static int spawn_wait_ready(int fd, const char *program)
 {
 	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
 	uint64_t end_ns = clock_ns() + SPAWN_READY_MS * 1000000ull;
@@ -336,7 +338,7 @@ static int spawn_wait_ready(int fd)
 		if (n > 0)
 			return CLI_OK;
 		if (n == 0)
-			return spawn_report_death();
+			return spawn_report_death(program);
 		cli_note("penstockd was not ready within %d s; its log ends with:",
 			SPAWN_READY_MS / 1000);
 		spawn_show_log();
@@ -362,7 +364,8 @@ static int spawn_launch(const struct recipe_daemon *options, const char *program
 	if (log_fd < 0)
 		return cli_fail(CLI_FAILED, "cannot write %s: %s", spawned.log, strerror(errno));
 	if (pid < 0)
-		return cli_fail(CLI_FAILED, "cannot start a process: %s", strerror(errno));
+		return cli_fail(CLI_FAILED, "cannot start a process: %s%s", strerror(errno),
+			limits_thread_hint(errno));
 	return CLI_OK;
 }
 
@@ -375,7 +378,7 @@ static int spawn_run(const struct recipe_daemon *options, const char *program)
 	int code = spawn_launch(options, program, pipe_fd[1]);
 	/* Ours has to be closed, or its end would never be seen. */
 	(void)close(pipe_fd[1]);
-	return code == CLI_OK ? spawn_wait_ready(ready_fd) : code;
+	return code == CLI_OK ? spawn_wait_ready(ready_fd, program) : code;
 }
 
 int spawn_start(const struct recipe_daemon *options)

@@ -3,16 +3,51 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define FAULT_CUT " ... "
+
+enum { FAULT_HEAD = FAULT_TEXT / 2 };
+
+/* Of what is too long, often a path of thousands of bytes, the middle goes: what is wrong with it
+ * and what to do stand at the end. Where there is no memory to see the end, it goes. */
+__attribute__((format(printf, 2, 0))) static void fault_write(
+	char ret_text[FAULT_TEXT], const char *format, va_list args)
+{
+	va_list again;
+	char *whole = NULL;
+	va_copy(again, args);
+	int n = vsnprintf(ret_text, FAULT_TEXT, format, args);
+	if (n >= FAULT_TEXT && vasprintf(&whole, format, again) == n) {
+		size_t cut = strlen(FAULT_CUT), tail = FAULT_TEXT - FAULT_HEAD - cut;
+		memcpy(ret_text + FAULT_HEAD, FAULT_CUT, cut);
+		memcpy(ret_text + FAULT_HEAD + cut, whole + n + 1 - tail, tail);
+		free(whole);
+	}
+	va_end(again);
+}
+
+/* The same from arguments. */
+__attribute__((format(printf, 2, 3))) static void fault_print(
+	struct fault *fault, const char *format, ...)
+{
+	/* Not straight into the fault: its old sentence may be one of the arguments. */
+	struct fault sentence;
+	va_list args;
+	va_start(args, format);
+	fault_write(sentence.text, format, args);
+	va_end(args);
+	memcpy(fault->text, sentence.text, strlen(sentence.text) + 1);
+}
 
 int fault_set(struct fault *fault, int code, const char *format, ...)
 {
 	if (fault) {
-		/* Not straight into the fault: its old sentence may be one of the arguments. */
 		struct fault sentence;
 		va_list args;
 		va_start(args, format);
-		(void)vsnprintf(sentence.text, sizeof sentence.text, format, args);
+		fault_write(sentence.text, format, args);
 		va_end(args);
 		memcpy(fault->text, sentence.text, strlen(sentence.text) + 1);
 	}
@@ -22,15 +57,12 @@ int fault_set(struct fault *fault, int code, const char *format, ...)
 int fault_prefix(struct fault *fault, int code, const char *format, ...)
 {
 	if (fault) {
-		struct fault sentence;
+		struct fault prefix;
 		va_list args;
 		va_start(args, format);
-		int n = vsnprintf(sentence.text, sizeof sentence.text, format, args);
+		fault_write(prefix.text, format, args);
 		va_end(args);
-		if (n >= 0 && (size_t)n < sizeof sentence.text)
-			(void)snprintf(sentence.text + n, sizeof sentence.text - (size_t)n, ": %s",
-				fault->text);
-		memcpy(fault->text, sentence.text, strlen(sentence.text) + 1);
+		fault_print(fault, "%s: %s", prefix.text, fault->text);
 	}
 	return code;
 }

@@ -15,7 +15,8 @@ struct fault {
 };
 
 /* Writes the sentence and returns `code`, so that `return fault_set(fault, -EINVAL, ...)` reads as
- * one step. `fault` may be NULL. A text that is too long is cut. */
+ * one step. `fault` may be NULL. Of a text that is too long
+ * the middle is cut out. */
 int fault_set(struct fault *fault, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -6,11 +6,12 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/resource.h>
 
 enum {
-	LIMITS_STACK = 256 << 10, /* the event loop's, and what libraries beneath it take */
+	LIMITS_STACK = 1 << 20, /* the largest frames are those of the command's reports */
 	LIMITS_STACK_USUAL = 8 << 20,
 	LIMITS_THREAD_STACK = 2 << 20,
 	LIMITS_FILES = 32, /* with one trainer, a folder and its index */
@@ -81,4 +82,23 @@ const char *limits_hint(int error)
 	default:
 		return "";
 	}
+}
+
+static bool limits_bound(__rlimit_resource_t resource)
+{
+	struct rlimit limit;
+	return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+const char *limits_thread_hint(int error)
+{
+	/* The library asks by clone3() and falls back where it is told ENOSYS; filters that are
+	 * older than the call say EPERM. */
+	if (error == EPERM)
+		return "; this container's filter forbids clone3, by which threads are started: "
+		       "update its runtime, or run it with seccomp=unconfined";
+	if (limits_bound(RLIMIT_AS) || limits_bound(RLIMIT_DATA))
+		return "; give fewer threads, or raise the limits of memory (ulimit -v, -d) or of "
+		       "threads (pids.max, ulimit -u)";
+	return "; give fewer threads, or raise the limit of threads (pids.max, ulimit -u)";
 }

@@ -16,3 +16,6 @@ int limits_files(struct fault *fault);
 
 /* What to do about an errno, to be put behind strerror()'s words: "; raise ..." or "". */
 const char *limits_hint(int error);
+
+/* The same where a thread could not be started. */
+const char *limits_thread_hint(int error);

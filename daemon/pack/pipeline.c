@@ -1,6 +1,7 @@
 /* pipeline: see pipeline.h. */
 #include "pack/pipeline.h"
 
+#include "base/limits.h"
 #include "base/util.h"
 #include "decode/decode.h"
 #include "source/fetch.h"
@@ -210,9 +211,8 @@ static int pipeline_start(struct pipeline *pipeline, struct fault *fault)
 		r = -pthread_create(&worker->thread, NULL, worker_main, worker);
 		if (r < 0) {
 			image_maker_free(worker->maker);
-			return fault_set(fault, r,
-				"cannot start thread %u of %u: %s; give fewer --threads", i + 1,
-				options->threads, strerror(-r));
+			return fault_set(fault, r, "cannot start thread %u of %u: %s%s", i + 1,
+				options->threads, strerror(-r), limits_thread_hint(-r));
 		}
 		pipeline->started++;
 	}

@@ -2,6 +2,7 @@
  * flight; each plans, takes one op, asks the kernel with openat and pread until it is done, and
  * comes back with it. A thread that leaves work behind wakes one other, so as many run as there is
  * work for and a warm page cache is served by few. */
+#include "base/limits.h"
 #include "base/util.h"
 #include "source/fetch_share.h"
 
@@ -83,9 +84,8 @@ static int pread_start(struct fetch *fetch, struct fault *fault)
 		/* Fewer threads read slower, which is better than not at all. */
 		if (i > 0)
 			break;
-		return fault_set(fault, rc,
-			"no thread can be started to read with (%s): raise pids.max or ulimit -u",
-			strerror(-rc));
+		return fault_set(fault, rc, "no thread can be started to read with: %s%s",
+			strerror(-rc), limits_thread_hint(-rc));
 	}
 	pthread_mutex_lock(&fetch->lock);
 	fetch->reads_bound = fetch->thread_count;

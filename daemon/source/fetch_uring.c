@@ -16,6 +16,7 @@
  *
  * The thread sleeps in the kernel, in its ring; a poll of an eventfd there is how submitters and
  * releases wake it. */
+#include "base/limits.h"
 #include "base/size.h"
 #include "base/util.h"
 #include "source/fetch_share.h"
@@ -572,9 +573,8 @@ static int uring_start(struct fetch *fetch, struct fault *fault)
 	int rc = fetch_thread_start(fetch, RING_STACK, ring_run);
 	if (rc < 0) {
 		ring_free(ring);
-		return fault_set(fault, rc,
-			"no thread can be started to read with (%s): raise pids.max or ulimit -u",
-			strerror(-rc));
+		return fault_set(fault, rc, "no thread can be started to read with: %s%s",
+			strerror(-rc), limits_thread_hint(-rc));
 	}
 	while (sem_wait(&ring->started) < 0)
 		;

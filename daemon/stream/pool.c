@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/gauge.h"
+#include "base/limits.h"
 #include "base/util.h"
 
 #include <assert.h>
@@ -180,10 +181,9 @@ int pool_new(unsigned threads, const struct decode_limits *limits, uint32_t max_
 	for (; pool->started < threads && !result; pool->started++) {
 		result = pool_start_thread(&pool->worker[pool->started]);
 		if (result) {
-			(void)fault_set(fault, result,
-				"cannot start worker %u of %u: %s; lower `threads` or raise the "
-				"limit on processes (ulimit -u)",
-				pool->started + 1, threads, strerror(-result));
+			(void)fault_set(fault, result, "cannot start worker %u of %u: %s%s",
+				pool->started + 1, threads, strerror(-result),
+				limits_thread_hint(-result));
 			break;
 		}
 	}

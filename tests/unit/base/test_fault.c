@@ -59,6 +59,12 @@ static void cuts_what_is_too_long(void **state)
 	(void)fault_prefix(&box.fault, -1, "head");
 	assert_int_equal(strlen(box.fault.text), FAULT_TEXT - 1);
 	assert_memory_equal(box.fault.text, "head: xxx", 9);
+	/* What is wrong stands at the end, and stays. */
+	(void)fault_set(&box.fault, -1, "begins %s is too long: shorten it", text);
+	assert_int_equal(strlen(box.fault.text), FAULT_TEXT - 1);
+	assert_memory_equal(box.fault.text, "begins xxx", 10);
+	assert_non_null(strstr(box.fault.text, "x ... x"));
+	assert_non_null(strstr(box.fault.text, "x is too long: shorten it"));
 	(void)fault_prefix(&box.fault, -1, "%s", text);
 	assert_int_equal(strlen(box.fault.text), FAULT_TEXT - 1);
 	assert_memory_equal(box.guard, "########", 8);

@@ -73,14 +73,14 @@ static void stack(void **state)
 	(void)state;
 	struct answer small = ask(RLIMIT_STACK, 64 * KIB, 64 * KIB, limits_stack);
 	assert_int_equal(small.result, -ENOMEM);
-	assert_non_null(strstr(small.fault.text, "64.0 KiB, and 256.0 KiB are needed"));
+	assert_non_null(strstr(small.fault.text, "64.0 KiB, and 1.0 MiB are needed"));
 	assert_non_null(strstr(small.fault.text, "ulimit -s"));
 	struct answer raised = ask(RLIMIT_STACK, 64 * KIB, 4096 * KIB, limits_stack);
 	assert_int_equal(raised.result, 0);
 	assert_int_equal(raised.limit.rlim_cur, 4096 * KIB);
 	assert_true(raised.thread_stack >= 2048 * KIB);
-	struct answer kept = ask(RLIMIT_STACK, 512 * KIB, RLIM_INFINITY, limits_stack);
-	assert_int_equal(kept.limit.rlim_cur, 512 * KIB);
+	struct answer kept = ask(RLIMIT_STACK, 1024 * KIB, RLIM_INFINITY, limits_stack);
+	assert_int_equal(kept.limit.rlim_cur, 1024 * KIB);
 }
 
 static void hints(void **state)
@@ -92,6 +92,8 @@ static void hints(void **state)
 	assert_non_null(strstr(limits_hint(EAGAIN), "ulimit -u"));
 	assert_non_null(strstr(limits_hint(ENOSYS), "sandbox"));
 	assert_string_equal(limits_hint(EIO), "");
+	assert_non_null(strstr(limits_thread_hint(EPERM), "clone3"));
+	assert_non_null(strstr(limits_thread_hint(EAGAIN), "pids.max"));
 }
 
 int main(void)
