@@ -303,6 +303,8 @@ def python_runs():
 
 def sentence(answer):
     """The last words: of a trainer its `error CODE SENTENCE`, else the last line of stderr."""
+    if not answer.err and answer.out.startswith("{"):
+        return "; ".join("{path}: {reason}".format(**broken) for broken in json.loads(answer.out).get("broken", []))
     lines = [line for line in (answer.err or "").splitlines() + [x for x in answer.out.splitlines() if x.startswith("error ")] if line.strip()]
     return lines[-1].strip() if lines else ""
 
@@ -412,7 +414,12 @@ def all_rows():
     return ROWS
 
 
+def told_to_end(number, _frame):
+    raise SystemExit(128 + number)
+
+
 def main():
+    signal.signal(signal.SIGTERM, told_to_end)  # what a cell started is ended with it
     wanted = [w for w in sys.argv[1:] if not w.startswith("--")]
     full = NIGHTLY or "--table" in sys.argv
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

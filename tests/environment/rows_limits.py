@@ -72,7 +72,8 @@ ROWS = [
     *(Row(f"RLIMIT_FSIZE {n}", launch=(limit("FSIZE", n),), says={"*": "RLIMIT_FSIZE|[Ff]ile too large|ulimit -f"}, ci=("private", "pack") if not n else ())
       for n in (0, 4096)),
     Row("RLIMIT_STACK 64 KiB", launch=(limit("STACK", 64 << 10),), says={"python": "?ulimit -s", "*": "RLIMIT_STACK.*ulimit -s"}, ci=("private",)),
-    *(Row(f"RLIMIT_STACK {n} KiB", launch=(limit("STACK", n << 10),)) for n in (256, 1 << 20)),
+    Row("RLIMIT_STACK 256 KiB", launch=(limit("STACK", 256 << 10),), says={"*": "RLIMIT_STACK.*ulimit -s"}),
+    *(Row(f"RLIMIT_STACK {n} MiB", launch=(limit("STACK", n << 20),)) for n in (1, 1024)),
     Row("RLIMIT_STACK unlimited", launch=(limit("STACK", (1 << 64) - 1),)),
     Row("RLIMIT_CORE 0, RLIMIT_MSGQUEUE 0, RLIMIT_SIGPENDING 0, RLIMIT_LOCKS 0",
         launch=(limit("CORE", 0), limit("MSGQUEUE", 0), limit("SIGPENDING", 0), "limit=10:0")),
