@@ -128,9 +128,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* Segments that Pillow looks into, whole or not. */
 static size_t put_segment(uint8_t *bytes, size_t at, struct random *random)
 {
-#define SEGMENT(marker, size, text)                 \
-	{                                           \
-		marker, size, sizeof text - 1, text \
+#define SEGMENT(marker, size, text)                  \
+	{                                            \
+		marker, size, sizeof(text) - 1, text \
 	}
 	static const struct {
 		uint8_t marker, size, length;

@@ -8,6 +8,7 @@
 
 #include "fuzz/drive.h"
 #include "fuzz/phrase.h"
+#include "fuzz/state_equal.h"
 #include "fuzz/want.h"
 
 #include <errno.h>
@@ -58,7 +59,7 @@ static void check_same(const struct stream_spec *a, const struct stream_spec *b)
 	want(strcmp(a->name, b->name) == 0 && strcmp(a->group, b->group) == 0, "another name");
 	want(a->epochs == b->epochs && a->prefetch == b->prefetch && a->wait_for == b->wait_for,
 		"other numbers");
-	want(memcmp(&a->state, &b->state, sizeof a->state) == 0, "another state");
+	want(state_equal(&a->state, &b->state), "another state");
 	want(spec_is_alone(a) == spec_is_alone(b) && spec_has_lists(a) == spec_has_lists(b),
 		"another nature");
 	spec_steps(a, &steps[0]);
