@@ -167,7 +167,7 @@ class Session:
         pid = self.daemon.process.pid
         if shutil.which("gdb"):
             out = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 10"], capture_output=True, text=True).stdout
-            return "\n".join(line for line in out.splitlines() if line.startswith("Thread") or str(ROOT / "daemon") in line)
+            return "\n".join(line for line in out.splitlines() if line.startswith("Thread") or "/daemon/" in line)
         texts = []
         for task in Path(f"/proc/{pid}/task").iterdir():
             for file in "comm", "wchan", "stack":
@@ -365,11 +365,12 @@ class Torture:
         except Hung:
             if not case.on:
                 raise
+            where = session.threads()
             self.stalls += 1
             print(f"{self.scenario.name}: stood still: {name_of(case)}", flush=True)
             self.inject.disarm()
             if not re.search(r" (warning|error): ", session.daemon.text()[said:]):
-                raise Finding("it stands still, and the log says nothing of why") from None
+                raise Finding("it stands still, and the log says nothing of why:\n" + where) from None
             return
         # A peer that has gone is nothing to write a line about.
         gone = " error: " if case.effect in GONE else ""
@@ -452,8 +453,8 @@ class Torture:
 
 
 def choose(cases, arguments, known):
-    """What is to be run of them: none whose call another scenario has made fail, and of those that are left as many as are asked for."""
-    cases = [c for c in cases if arguments.only in name_of(c) and c.phase.startswith(arguments.phase) and (c[:-1] not in known or not c.site)]
+    """What is to be run of them. Daemons start and end alike: what another scenario has made fail then is not tried again."""
+    cases = [c for c in cases if arguments.only in name_of(c) and c.phase.startswith(arguments.phase) and not (c.site and c.phase in ("start", "stop") and c[:-1] in known)]
     every = max(1, -(-len(cases) // arguments.sample)) if arguments.sample else arguments.every
     return cases[arguments.offset % every::every]
 
