@@ -7,7 +7,9 @@
 int confine_calls(enum confine_wish wish, struct confine_state *state, struct fault *fault)
 {
 	(void)snprintf(state->calls_missing, sizeof state->calls_missing,
-		wish == CONFINE_OFF ? "seccomp: off" : "this penstockd was built without seccomp");
+		wish == CONFINE_OFF
+			? "seccomp: off"
+			: "this penstockd was built without seccomp (PENSTOCK_SECCOMP=OFF)");
 	if (wish != CONFINE_ON)
 		return 0;
 	return fault_set(fault, -ENOSYS,

@@ -173,6 +173,10 @@ def check_left_out(scripts: Path, environment: dict[str, str]) -> None:
         scripts / "penstockd", "--socket", socket, "--http", "9470", "--idle-exit", "1", env=environment
     )
     check_word("penstockd --http 9470", said, "PENSTOCK_HTTP=OFF")
+    check_word("penstockd without libseccomp", said, "PENSTOCK_SECCOMP=OFF")
+    supervised = {**environment, "NOTIFY_SOCKET": f"{environment['HOME']}/notify"}
+    said = output(scripts / "penstockd", "--socket", socket, "--idle-exit", "1", env=supervised)
+    check_word("penstockd under systemd", said, "PENSTOCK_SYSTEMD=OFF")
     try:
         master, slave = pty.openpty()
     except OSError as error:

@@ -99,12 +99,43 @@ static void the_shipped_file_is_the_defaults(void **state)
 	strcpy(shipped.http, "off");
 	strcpy(shipped.recorder, "off");
 	shipped.recorder_size = 1;
+	shipped.seccomp = CONFINE_OFF;
+	shipped.core_files = true;
+	shipped.roots.count = 3;
 	if (config_load(PENSTOCK_SHIPPED, &shipped, &fault) < 0)
 		fail_msg("%s", fault.text);
 	assert_string_equal(shipped.file, PENSTOCK_SHIPPED);
 	memset(shipped.file, 0, sizeof shipped.file);
 	shipped.socket[1] = shipped.cache_dir[1] = 0;
 	assert_memory_equal(&shipped, &defaults, sizeof defaults);
+}
+
+static void roots_and_what_is_bound(void **state)
+{
+	char many[64 + (CONFIG_ROOTS + 1) * 4] = "roots: [/a", long_one[CONFIG_ROOT + 16];
+	(void)state;
+	struct config *config = must_load("roots: [/data, \"/two words\"]\nseccomp: on\n"
+					  "core_files: on\n");
+	assert_int_equal(config->roots.count, 2);
+	assert_string_equal(config->roots.path[0], "/data");
+	assert_string_equal(config->roots.path[1], "/two words");
+	assert_int_equal(config->seccomp, CONFINE_ON);
+	assert_true(config->core_files);
+	assert_int_equal(must_load("roots: []\n")->roots.count, 0);
+	must_refuse("roots: /data\n",
+		":1:8: roots: expected a list of folders that datasets may lie in; [] for "
+		"anywhere");
+	must_refuse("roots: [/data,\n  data]\n",
+		":2:3: roots: expected the absolute path of a folder, got \"data\"");
+	for (int i = 0; i < CONFIG_ROOTS; i++)
+		strcat(many, ",/a");
+	strcat(many, "]\n");
+	must_refuse(many, ":1:105: roots: at most 32 folders");
+	(void)memset(long_one, 'x', sizeof long_one);
+	memcpy(long_one, "roots: [/", 9);
+	memcpy(long_one + sizeof long_one - 3, "]\n", 3);
+	must_refuse(long_one, ":1:9: roots: a path has at most 1023 bytes");
+	must_refuse("seccomp: maybe\n", ":1:10: seccomp: expected auto, on or off, got \"maybe\"");
 }
 
 /* The example that is commented out is right too, and shows every default of a stream. */
@@ -432,6 +463,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_shipped_file_is_the_defaults),
 		cmocka_unit_test(the_shipped_example_is_right),
+		cmocka_unit_test(roots_and_what_is_bound),
 		cmocka_unit_test(the_shipped_transforms_are_right),
 		cmocka_unit_test(reads_every_key),
 		cmocka_unit_test(refuses_with_the_place),
