@@ -548,7 +548,8 @@ def test_garbage_closes_only_the_liar():
                 pass
             raw.close()
         for lie in (message(99), message(2, b"", stream=1), message(6, b"12345678"), message(5, b""), message(1, b"\0" * 24), hello(),
-                    message(3, b""), message(4, b"12345678", stream=1), open_stream("source: x", stream=0), open_stream("source: x", request=0)):
+                    message(3, b""), message(4, b"12345678", stream=1), open_stream("source: x", stream=0), open_stream("source: x", request=0),
+                    message(5, struct.pack("<IIQ", 1, 0, 0)), message(6)):
             raw = Raw(daemon.socket)
             raw.send(lie)
             assert raw.error()
