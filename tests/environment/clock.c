@@ -24,29 +24,29 @@ static time_t clock_jump(void)
 	return hours[(size_t)twentieth % (sizeof hours / sizeof *hours)] * 3600;
 }
 
-int clock_gettime(clockid_t clock, struct timespec *ret)
+int clock_gettime(clockid_t clock_id, struct timespec *tp)
 {
-	int result = clock_real(clock, ret);
-	if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
-		ret->tv_sec += clock_jump();
+	int result = clock_real(clock_id, tp);
+	if (result == 0 && (clock_id == CLOCK_REALTIME || clock_id == CLOCK_REALTIME_COARSE))
+		tp->tv_sec += clock_jump();
 	return result;
 }
 
-int gettimeofday(struct timeval *restrict ret, void *restrict zone)
+int gettimeofday(struct timeval *restrict tv, void *restrict tz)
 {
 	struct timespec now;
-	(void)zone;
+	(void)tz;
 	int result = clock_gettime(CLOCK_REALTIME, &now);
-	ret->tv_sec = now.tv_sec;
-	ret->tv_usec = now.tv_nsec / 1000;
+	tv->tv_sec = now.tv_sec;
+	tv->tv_usec = now.tv_nsec / 1000;
 	return result;
 }
 
-time_t time(time_t *ret)
+time_t time(time_t *timer)
 {
 	struct timespec now;
 	(void)clock_gettime(CLOCK_REALTIME, &now);
-	if (ret)
-		*ret = now.tv_sec;
+	if (timer)
+		*timer = now.tv_sec;
 	return now.tv_sec;
 }

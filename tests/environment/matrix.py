@@ -36,7 +36,7 @@ NOBODY = 12345  # a user that no machine has in its passwd
 HANG = 20 * SLOW  # a cell takes a second; what takes so long hangs
 PR_SET_CHILD_SUBREAPER = 36
 CANNOT = 125  # what launch.c ends with when it cannot make the environment
-# No core files, and no sanitizer's report mistaken for a sentence.
+# What names ranks, jobs and daemons outside.
 STRANGE = re.compile(r"(PENSTOCK|XDG|MASTER|TORCHELASTIC|SLURM|OMPI|PMI)_.*|(LOCAL_)?(RANK|WORLD_SIZE)|PENSTOCKD")
 PYTHON = """
 import sys, zlib
@@ -64,6 +64,7 @@ class Row:
     trainer: tuple = ()  # options of the trainer
     says: dict = dataclasses.field(default_factory=dict)
     log: str = ""  # what the daemon's log must hold
+    proof: str = ""  # a shell's words that hold inside: that the environment is what it says
     only: tuple = ()
     ci: tuple = ()  # the actions that every commit is tested by
     trainer_outside: bool = False  # the daemon is inside alone
@@ -192,6 +193,8 @@ class Cell:
         answer = self.run("true")
         if answer.code and (self.row.shell or self.row.unshare or answer.code == CANNOT):
             raise Skip((answer.err + answer.out).strip().splitlines()[-1] if answer.err + answer.out else f"ends with {answer.code}")
+        if self.row.proof and self.run("sh", "-c", self.row.proof, "sh", str(self.home)).code:
+            raise Wrong(f"inside, this does not hold: {self.row.proof}")
         if self.row.user and subprocess.run([tool("environment_launch"), f"user={self.row.user}", "--", "test", "-x", tool("penstockd")],
                                             stderr=subprocess.DEVNULL).returncode:
             raise Skip("only root can be another user, and the build must be open to all")
@@ -292,8 +295,6 @@ ACTIONS = {"daemon": act_daemon, "private": act_private, "bench": act_bench, "ch
 
 def python_runs():
     """Why the Python loader cannot be tried here, or ""."""
-    if os.environ.get("PENSTOCK_SANITIZE"):
-        return "a sanitizer's library in Python"
     answer = subprocess.run([sys.executable, "-c", "import numpy, penstock"], env={**os.environ, "PYTHONPATH": str(BIN.parent / "python")},
                             capture_output=True)
     return answer.stderr.decode(errors="replace").strip().splitlines()[-1] if answer.returncode else ""

@@ -45,7 +45,7 @@ def a_file(name):
 
 
 ROWS = [
-    Row("/dev/shm of 64 MiB", unshare="-m", shell="mount -t tmpfs -o size=64M none /dev/shm", ci=("daemon",)),
+    Row("/dev/shm of 64 MiB", unshare="-m", proof="test $(df --output=size /dev/shm | tail -1) = 65536", shell="mount -t tmpfs -o size=64M none /dev/shm", ci=("daemon",)),
     Row("/dev/shm of 4 KiB", unshare="-m", shell="mount -t tmpfs -o size=4k none /dev/shm", ci=("private",)),
     Row("/dev/shm read-only", unshare="-m", shell="mount -t tmpfs -o ro none /dev/shm"),
     Row("/dev with null and urandom alone", unshare="-m", shell=EMPTY_DEV + "mknod -m 666 /dev/null c 1 3"),
@@ -54,9 +54,9 @@ ROWS = [
         ci=("daemon", "check", "pack")),
     Row("a read-only root, the socket's folder alone can be written", unshare="-m", shell=read_only("run"),
         says={"*": "index of .* can be written neither .*" + READ_ONLY}, only=("private", "bench", "check", "pack", "python"), ci=("private",)),
-    Row("everything read-only", unshare="-m", shell=read_only(), says={"*": READ_ONLY}, only=("private", "bench", "pack", "python", "check"),
+    Row("everything read-only", unshare="-m", proof='! touch "$1/run/x" 2>/dev/null', shell=read_only(), says={"*": READ_ONLY}, only=("private", "bench", "pack", "python", "check"),
         ci=("private", "pack")),
-    Row("a full disk: cache", unshare="-m", shell=full("cache"), ci=("daemon",)),
+    Row("a full disk: cache", unshare="-m", proof='! head -c 5000 /dev/zero 2>/dev/null >"$1/cache/x"', shell=full("cache"), ci=("daemon",)),
     Row("a full disk: state", unshare="-m", shell=full("state")),
     Row("a full disk: temporary folder", unshare="-m", shell=full("tmp"), says={"bench": "?" + SPACE, "pack": "?" + SPACE}),
     Row("a full disk: what is packed", unshare="-m", shell=full("out"), only=("pack",), says={"pack": "has 0 B free.*make room"}, ci=("pack",)),
