@@ -7,4 +7,6 @@ if(PENSTOCK_PYTHON3)
 	add_test(NAME e2e.augment_pillow COMMAND ${PENSTOCK_PYTHON3} ${CMAKE_CURRENT_LIST_DIR}/augment_pillow.py
 		$<TARGET_FILE:augment_dump> ${CMAKE_SOURCE_DIR}/../shared/data/imagenet)
 	set_tests_properties(e2e.augment_pillow PROPERTIES TIMEOUT 600 LABELS e2e SKIP_RETURN_CODE 77)
+	penstock_promise(pixels.augment 3600 ${PENSTOCK_PYTHON3} ${CMAKE_CURRENT_LIST_DIR}/augment_pillow.py
+		$<TARGET_FILE:augment_dump> ${CMAKE_SOURCE_DIR}/../shared/data/imagenet)
 endif()

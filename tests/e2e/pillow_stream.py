@@ -1,4 +1,5 @@
-"""Exact mode equals Pillow: every row that a stream serves is made again with Pillow from its record, and must be the same bytes.
+"""Exact mode equals Pillow: every row that a stream serves is made again with Pillow from its record, and must be the same bytes. Random
+crops of every file: pillow_crops.py.
 
 Runs over ../shared/data/imagenet, all files, random crops and the evaluation recipe. Needs Pillow 13 and numpy; skipped without them."""
 import re
@@ -44,23 +45,6 @@ def served(train, epochs, size=SIZE, **options):
             daemon.batches(source=IMAGENET, train=train, shuffle=train, drop_last=0, epochs=epochs, seed=3, raw=raw,
                            **options)
         yield from records(raw, size)
-
-
-def test_random_crops_of_every_file():
-    np, Image = need()
-    files, seen, flipped = names(), set(), 0
-    for index, (x, y, w, h), size, flags, pixels in served(1, 2):
-        image = Image.open(files[index]).convert("RGB")
-        assert image.size == size, files[index]
-        row = image.crop((x, y, x + w, y + h)).resize((SIZE, SIZE), Image.BILINEAR)
-        if flags & 1:
-            row = row.transpose(Image.FLIP_LEFT_RIGHT)
-            flipped += 1
-        assert flags & ~1 == 0, (files[index], flags)
-        assert np.asarray(row).tobytes() == pixels, f"{files[index]} crop {x},{y} {w}x{h} flags {flags}"
-        seen.add(index)
-    assert len(seen) == len(files) == 500
-    assert 350 < flipped < 650
 
 
 def test_every_interpolation():

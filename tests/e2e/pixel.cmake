@@ -6,4 +6,6 @@ if(PENSTOCK_PYTHON3)
 	add_test(NAME e2e.pixel_pillow COMMAND ${PENSTOCK_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/pixel_pillow.py
 		$<TARGET_FILE:pixel_dump> ${CMAKE_SOURCE_DIR}/../shared/data/imagenet)
 	set_tests_properties(e2e.pixel_pillow PROPERTIES TIMEOUT 600 LABELS e2e SKIP_RETURN_CODE 77)
+	penstock_promise(pixels.resample 3600 ${PENSTOCK_PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/pixel_pillow.py
+		$<TARGET_FILE:pixel_dump> ${CMAKE_SOURCE_DIR}/../shared/data/imagenet)
 endif()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 
+from harness import NIGHTLY, promise
 from pillow13 import PILLOW, import_pillow
 
 np, PIL = import_pillow()
@@ -309,7 +310,7 @@ def compare_noise(comparer):
                           (3000, 9), (9, 3000), (5000, 7), (4097, 600), (150, 4100), (4200, 8700)):
         image = noise(width, height)
         large = width * height > 10**7
-        sizes = [random.choice((1, 2, 7, 32, 63, 64, 65, 160, 224, 299)) for _ in range(110)]
+        sizes = [random.choice((1, 2, 7, 32, 63, 64, 65, 160, 224, 299)) for _ in range(110 if NIGHTLY else 40)]
         jobs = [random_crop(width, height, size) for size in sizes[:8 if large else None]]
         if large:  # wider than a block, vertically first
             jobs += [("train", 64, 37, 0, 4150, 8650, True), ("train", 7, 0, 3, 4200, 8600, False)]
@@ -326,7 +327,7 @@ def compare_photographs(comparer, folder):
     for path in files:
         image = Image.open(path).convert("RGB")
         jobs = [random_crop(*image.size, 224), ("eval", 224)]
-        jobs += [("draw", 224, 7, 1, random.getrandbits(48)) for _ in range(4)]
+        jobs += [("draw", 224, 7, 1, random.getrandbits(48)) for _ in range(4 if NIGHTLY else 1)]
         comparer.compare(image, jobs, path.name)
     return len(files)
 
@@ -345,10 +346,12 @@ def main():
         photographs = 0
         if len(sys.argv) == 3 and os.path.isdir(sys.argv[2]):
             photographs = compare_photographs(comparer, sys.argv[2])
-    print(f"equal to Pillow {PILLOW}: {comparer.crops} crops ({comparer.vertical} vertically first), "
-          f"{comparer.resizes} resizes by all filters and boxes, {comparer.windows} padded windows, "
-          f"{comparer.draws} drawn crops, {comparer.evals} evaluations, {photographs} photographs, "
-          f"kernels {', '.join(comparer.variants)}")
+    figures = (f"equal to Pillow {PILLOW}: {comparer.crops} crops ({comparer.vertical} vertically first), "
+               f"{comparer.resizes} resizes by all filters and boxes, {comparer.windows} padded windows, "
+               f"{comparer.draws} drawn crops, {comparer.evals} evaluations, {photographs} photographs, "
+               f"kernels {', '.join(comparer.variants)}")
+    print(figures)
+    promise(figures)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-# Small sizes, samplings, entry points and crops: all of them nightly (PENSTOCK_TEST_NIGHTLY=1), few in slow builds.
+# Small sizes, samplings, entry points and crops: all of them nightly (PENSTOCK_TEST_NIGHTLY=1), few elsewhere, fewer in slow builds.
 add_executable(kernels_geometry geometry.c)
 target_link_libraries(kernels_geometry PRIVATE penstock_decode)
 target_include_directories(kernels_geometry PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-set(geometry_part "")
+set(geometry_part --part 4)
 if(PENSTOCK_SANITIZE OR PENSTOCK_COVERAGE OR CMAKE_CROSSCOMPILING)
 	set(geometry_part --part 17)
 endif()
