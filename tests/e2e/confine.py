@@ -215,6 +215,11 @@ def test_the_page_on_a_port():
                 connection.close()
 
 
+def test_the_page_in_another_folder():
+    with places() as (home, inside, outside), Daemon(home, "--http", f"unix:{outside}/page.sock", config=roots(inside)) as daemon:
+        assert daemon.status()["http"] == f"unix:{outside}/page.sock", daemon.text()
+
+
 def witness_of(daemon):
     return wait_until(lambda: (daemon.status()["recorder"] or {}).get("pid"), "the recorder")
 
