@@ -5,4 +5,4 @@ target_include_directories(fuzz_client_parts PUBLIC ${CMAKE_SOURCE_DIR}/tests ${
 foreach(name conn_connect conn_connect_within wait_deadline wait_left_ms wait_poll wait_pause)
 	target_link_options(fuzz_client_parts INTERFACE LINKER:--wrap=${name})
 endforeach()
-penstock_fuzz(client LINK fuzz_client_parts ROUNDS 60000 NIGHTLY 2000000)
+penstock_fuzz(client LINK fuzz_client_parts ROUNDS 20000 NIGHTLY 1000000)

@@ -622,10 +622,8 @@ static void say_batch(void)
 		change_batch(&b);
 	struct extent *known = find(b.extent);
 	bool right = !batch_wrong(&b, known);
-	if (now.broke) {
-		/* As if nothing had been: it must not be taken. */
-		say(&b, sizeof b, NULL, 0, -1, false);
-	} else if (right) {
+	/* After a message that breaks the protocol it must not be taken either. */
+	if (right && !now.broke) {
 		struct liar_batch *ours = &now.queue[(now.first + now.count++) % LIAR_QUEUE];
 		fill(known, &b, ours);
 		known->held[b.slot] = true;

@@ -36,7 +36,7 @@ struct liar_figures {
 extern struct liar_figures liar_figures;
 
 /* A new case: what it does follows from these bytes. */
-void liar_begin(const uint8_t *tape, size_t size, bool writable);
+void liar_begin(const uint8_t *bytes, size_t size, bool writable);
 /* All that it has is closed. */
 void liar_end(void);
 

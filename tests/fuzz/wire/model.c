@@ -371,6 +371,19 @@ static void model_sent_close(struct model *model, const struct wire_head *head, 
 	}
 }
 
+static enum model_wait model_reply(const struct wire_query *query, const struct model_stream *s)
+{
+	bool known = query->kind >= WIRE_QUERY_STATUS && query->kind <= WIRE_QUERY_CONFIG;
+	if (known && query->kind == WIRE_QUERY_STATUS)
+		return WAIT_ANSWER;
+	if (!known || !s || s->state == MODEL_CLOSING)
+		return WAIT_REFUSAL;
+	if (s->state == MODEL_OPENING || model_has_error(s))
+		return WAIT_EITHER;
+	bool beyond = query->kind == WIRE_QUERY_PATH && query->argument >= WORLD_IMAGES;
+	return beyond ? WAIT_REFUSAL : WAIT_ANSWER;
+}
+
 static void model_sent_query(struct model *model, const struct wire_query *query, size_t size)
 {
 	const struct wire_head *head = &query->head;
@@ -379,18 +392,7 @@ static void model_sent_query(struct model *model, const struct wire_query *query
 		model_doom(model, head->request);
 		return;
 	}
-	enum model_wait what = WAIT_ANSWER;
-	if (query->kind < WIRE_QUERY_STATUS || query->kind > WIRE_QUERY_CONFIG)
-		what = WAIT_REFUSAL;
-	else if (query->kind == WIRE_QUERY_STATUS)
-		what = WAIT_ANSWER;
-	else if (!s || s->state == MODEL_CLOSING)
-		what = WAIT_REFUSAL;
-	else if (s->state == MODEL_OPENING || model_has_error(s))
-		what = WAIT_EITHER;
-	else if (query->kind == WIRE_QUERY_PATH)
-		what = query->argument < WORLD_IMAGES ? WAIT_ANSWER : WAIT_REFUSAL;
-	model_wait(model, what, head->request, head->stream, -EINVAL);
+	model_wait(model, model_reply(query, s), head->request, head->stream, -EINVAL);
 }
 
 static void model_sent_stop(struct model *model, const struct wire_head *head, size_t size)
