@@ -199,7 +199,7 @@ class Cell:
                                             stderr=subprocess.DEVNULL).returncode:
             raise Skip("only root can be another user, and the build must be open to all")
         if action == "python" and self.run(sys.executable, "-c", "import numpy").code:
-            raise Skip("this Python is not open to all")
+            raise Skip("Python itself, or NumPy, does not run in it")
 
 
 # ---- actions: what each yields when it works ----
