@@ -594,7 +594,9 @@ static int decode_read(struct decode *decode, struct decode_image *image)
 	int r = input_read(image->given, decode->memory / 4, &image->input, &fault);
 	if (r < 0)
 		return cli_fail(r == -EISDIR ? CLI_USAGE : cli_exit_code(r), "%s", fault.text);
-	headline_read(image->input.data, image->input.size, &image->headline);
+	r = headline_read(image->input.data, image->input.size, &image->headline);
+	if (r < 0)
+		return cli_fail(cli_exit_code(r), "%s: no memory to read its header", image->given);
 	return CLI_OK;
 }
 

@@ -4,12 +4,15 @@
 #include "base/util.h"
 #include "decode/sniff.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <jpeglib.h>
+
+#include <jerror.h>
 
 struct headline_jpeg {
 	struct jpeg_decompress_struct cinfo;
@@ -117,8 +120,9 @@ static void headline_png(const uint8_t *data, size_t size, struct headline *ret)
 		colour ? colour : "unknown colours");
 }
 
-void headline_read(const uint8_t *data, size_t size, struct headline *ret)
+int headline_read(const uint8_t *data, size_t size, struct headline *ret)
 {
+	bool memory = true;
 	*ret = (struct headline){0};
 	if (sniff_jpeg(data, size)) {
 		struct headline_jpeg jpeg = {0};
@@ -127,8 +131,10 @@ void headline_read(const uint8_t *data, size_t size, struct headline *ret)
 		jpeg.errors.output_message = headline_quiet;
 		(void)snprintf(ret->kind, sizeof ret->kind, "JPEG");
 		headline_jpeg(&jpeg, data, size, ret);
+		memory = jpeg.errors.msg_code != JERR_OUT_OF_MEMORY;
 		jpeg_destroy_decompress(&jpeg.cinfo);
 	} else if (sniff_png(data, size)) {
 		headline_png(data, size, ret);
 	}
+	return memory ? 0 : -ENOMEM;
 }

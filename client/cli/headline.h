@@ -12,5 +12,5 @@ struct headline {
 	uint32_t restart; /* MCUs between restart markers; 0: none */
 };
 
-/* Of bytes that may be anything. */
-void headline_read(const uint8_t *data, size_t size, struct headline *ret);
+/* Of bytes that may be anything. 0, or -ENOMEM. */
+int headline_read(const uint8_t *data, size_t size, struct headline *ret);

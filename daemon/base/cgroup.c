@@ -205,7 +205,7 @@ static bool cgroup_find_of(
 		if (controller && !cgroup_listed(mount.options, controller))
 			continue;
 		bool own = cgroup_mount_try(root, &mount, path, &place);
-		if ((own || !found) && cgroup_is_folder(place.dir)) {
+		if (own || (!found && cgroup_is_folder(place.dir))) {
 			*ret = place;
 			found = true;
 		}

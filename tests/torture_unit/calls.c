@@ -30,6 +30,8 @@
 /* The declarations of <stdio.h> and others say more than definitions here have to. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
+enum { RING_STRIKES = 200 };
+
 struct calls *calls;
 
 static atomic_bool armed;
@@ -125,7 +127,10 @@ static int decide(const struct calls_site *like)
 	if (atomic_load(&calls->struck)) {
 		if (calls->mode != CALLS_FOREVER || calls->struck_family != like->family)
 			return -1;
-		atomic_fetch_add(&calls->strikes, 1);
+		/* A ring that is busy, or short of memory, is so for a time. */
+		if (atomic_fetch_add(&calls->strikes, 1) >= RING_STRIKES &&
+			like->family == CALLS_RING)
+			return -1;
 		return CALLS_FOREVER;
 	}
 	atomic_fetch_add(&calls->count, 1);
@@ -635,23 +640,23 @@ int fdatasync(int fd)
 int ftruncate(int fd, off_t size)
 {
 	REAL(ftruncate);
-	FAIL_OR(ftruncate, CALLS_SIZE, true, EIO, -1);
+	FAIL_OR(ftruncate, CALLS_SIZE, false, EIO, -1);
 	return real(fd, size);
 }
 
 int fallocate(int fd, int how, off_t offset, off_t size)
 {
 	REAL(fallocate);
-	FAIL_OR(fallocate, CALLS_SIZE, true, ENOSPC, -1);
+	FAIL_OR(fallocate, CALLS_SIZE, false, ENOSPC, -1);
 	return real(fd, how, offset, size);
 }
 
 int posix_fallocate(int fd, off_t offset, off_t size)
 {
 	REAL(posix_fallocate);
-	int mode = fails("posix_fallocate", CALLS_SIZE, true, false);
+	int mode = fails("posix_fallocate", CALLS_SIZE, false, false);
 	if (mode >= 0)
-		return mode == CALLS_EINTR ? EINTR : ENOSPC;
+		return ENOSPC;
 	return real(fd, offset, size);
 }
 

@@ -35,6 +35,8 @@ enum calls_family {
 	CALLS_FAMILIES
 };
 
+/* Interrupted are calls that wait: in local files none does, and the daemon's threads take no
+ * signals. */
 enum calls_mode {
 	CALLS_ONCE, /* fails once */
 	CALLS_FOREVER, /* and so does every later one of its family */

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -53,7 +54,7 @@ class Scenario:
 
     def result(self, text):
         if self.keep is None:
-            return text
+            return re.sub(r"(?m)^.*images/s.*\n", "", text)  # what hangs on the clock
         said = json.loads(text)
         return {key: said.get(key) for key in self.keep}
 
@@ -184,6 +185,9 @@ def test_offline():
         walk(offline(home), "")
 
 
+KEPT = ["records"]  # of a record's story
+
+
 def test_daemon():
     """What asks a daemon, and what reads its flight recorder."""
     with folder() as home:
@@ -193,12 +197,14 @@ def test_daemon():
             walk([Scenario(home, "status", ["status", "--json", *socket], ["pid", "version", "socket"]),
                   Scenario(home, "top", ["top", "--json", "-n", "1", *socket], ["pid", "version", "socket"])], "with a daemon")
         rings = [str(p) for p in home.rglob("*.ring")]
-        walk([Scenario(home, "why", ["why", rings[0], "--json"], ["ended"], code=1)] if rings else [], "afterwards")
+        walk([Scenario(home, "why", ["why", rings[0], "--json"], KEPT)] if rings else [], "afterwards")
 
 
 def walk(scenarios, words):
     if not LIBRARY.exists():
         raise Skip("libpenstock_inject.so is not built: a sanitizer's build")
+    if ALL:
+        signal.alarm(0)  # CTest's limit is the one that counts
     findings, sites, runs, began = [], 0, 0, time.monotonic()
     for scenario in scenarios:
         if NAMES and scenario.name not in NAMES:
