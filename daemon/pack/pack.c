@@ -400,27 +400,6 @@ static int pack_resume(struct pack *pack, struct fault *fault)
 	return r < 0 ? r : place_settle(&pack->place, pack->manifest, fault);
 }
 
-static int pack_start(struct pack *pack, struct fault *fault)
-{
-	const struct recipe *recipe = &pack->options->recipe;
-	int r = pack_check_digits(pack, fault);
-	if (r == 0)
-		r = pack_check_room(pack, fault);
-	/* From here on temporary files are this pack's. */
-	if (r == 0)
-		r = pack_write_manifest(pack, fault);
-	if (r < 0)
-		return r;
-	struct pipeline_options options = {
-		.image = recipe->image,
-		.memory = {&pack->work, &pack->decoders},
-		.window_bytes = recipe->memory_bytes / 8,
-		.threads = pack->options->threads,
-		.first = pack->manifest->next,
-	};
-	return pipeline_new(pack->dataset, &options, &pack->pipeline, fault);
-}
-
 /* No room: what is finished stays. */
 static int pack_explain(const struct pack *pack, int error, struct fault *fault)
 {
@@ -433,6 +412,28 @@ static int pack_explain(const struct pack *pack, int error, struct fault *fault)
 		"go on",
 		why, pack->manifest->shards, pack->manifest->shards == 1 ? " is" : "s are",
 		pack->manifest->shards == 1 ? "s" : "");
+}
+
+static int pack_start(struct pack *pack, struct fault *fault)
+{
+	const struct recipe *recipe = &pack->options->recipe;
+	int r = pack_check_digits(pack, fault);
+	if (r == 0)
+		r = pack_check_room(pack, fault);
+	if (r < 0)
+		return r;
+	/* From here on temporary files are this pack's. */
+	r = pack_write_manifest(pack, fault);
+	if (r < 0)
+		return pack_explain(pack, r, fault);
+	struct pipeline_options options = {
+		.image = recipe->image,
+		.memory = {&pack->work, &pack->decoders},
+		.window_bytes = recipe->memory_bytes / 8,
+		.threads = pack->options->threads,
+		.first = pack->manifest->next,
+	};
+	return pipeline_new(pack->dataset, &options, &pack->pipeline, fault);
 }
 
 static int pack_all(struct pack *pack, struct fault *fault)

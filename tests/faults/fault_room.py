@@ -235,8 +235,54 @@ def test_any_write_of_index_and_checkpoints():
     figures.append(f"{cases} cases of injected errors, {failed} calls that failed")
 
 
+def test_any_write_of_a_pack():
+    """It ends with a sentence that names the file and says to run it again; run again, it makes what it would have made."""
+    if not Path(tool("libpenstock_inject.so")).exists():
+        raise Skip("libpenstock_inject.so is not built")
+    cases = failed = 0
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=24, min_side=64, max_side=120)
+        out = home / "out"
+        command = [tool("penstock"), "pack", str(images), str(out / "x-%03d.tar"), "--shard-size", "64K", "--threads", "1", "--json"]
+        plain_environment = {**os.environ, "XDG_CACHE_HOME": str(home / "cache")}
+
+        def pack(rule=None):
+            environment = dict(plain_environment)
+            if rule:
+                environment |= {"LD_PRELOAD": tool("libpenstock_inject.so"), "PENSTOCK_INJECT": rule, "PENSTOCK_INJECT_PATH": str(out),
+                                "PENSTOCK_INJECT_PROGRAM": "penstock", "PENSTOCK_INJECT_LOG": str(home / "injected")}
+            return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+        def contents():
+            return {p.name: p.read_bytes() for p in out.iterdir()}
+
+        out.mkdir()
+        assert pack().returncode == 0
+        whole = contents()
+        for effect in ("ENOSPC", "EDQUOT", "EIO") if NIGHTLY else ("ENOSPC",):
+            for call in ("write", "fsync", "rename", "open", "unlink"):
+                for first in range(1, 60 if NIGHTLY else 4 if SLOW == 1 else 2):
+                    for path in out.iterdir():
+                        path.unlink()
+                    (home / "injected").unlink(missing_ok=True)
+                    answer = pack(f"{call}:{first}:{effect}")
+                    cases += 1
+                    if not (home / "injected").exists():
+                        assert answer.returncode == 0
+                        break
+                    failed += 1
+                    if answer.returncode:
+                        assert answer.returncode in (1, 2) and str(out) in answer.stderr, (call, first, answer)
+                        assert effect == "EIO" or call != "write" or "run the same command again" in answer.stderr, (call, first, answer)
+                    assert all(p.read_bytes() == whole[p.name] for p in out.glob("*.tar")), f"{call} {first}: what has its name is whole"
+                    again = pack()
+                    assert again.returncode == 0 and contents() == whole, (call, first, effect, again.stderr, sorted(contents()))
+    assert failed > 4
+    figures.append(f"{cases} packs with an injected error")
+
+
 def test_z_figures():
-    assert not NIGHTLY or len(figures) == 5, figures
+    assert not NIGHTLY or len(figures) == 6, figures
     promise("full disks: " + "; ".join(figures) + ": the same rows or a sentence, nothing half-written, and it works again")
 
 

@@ -13,7 +13,8 @@
  * "sync INODE", "syncdir INODE", each with a newline behind it
  *
  * What counts: making a file or a folder, write, pwrite, ftruncate, fallocate, rename, unlink,
- * fsync. Any thread; one lock. */
+ * fsync. Any thread; one lock. *
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses) */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -75,6 +76,8 @@ static void log_bytes(const void *bytes, size_t size)
 	if (cut.log >= 0 && REAL(write)(cut.log, bytes, size) != (ssize_t)size)
 		abort();
 }
+
+static void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void log_line(const char *format, ...)
 {
@@ -399,3 +402,4 @@ int unlinkat(int folder, const char *name, int flags)
 	CUT_NAMES(path_of(folder, name, path) && is_below(path) && inode_of(path),
 		REAL(unlinkat)(folder, name, flags), "unlink %s\n", path);
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses) */

@@ -86,7 +86,7 @@ def index_kills(home, name, source, where):
     count, killed, torn = counted(home), 0, 0
     most = points(200, 30)
     picked = chosen(count, most)
-    for at, half in picked * (most // len(picked) if NIGHTLY else 1):
+    for at, half in picked * (-(-most // len(picked)) if NIGHTLY else 1):
         forget()
         died = run(command, cut(home, home, at, half))
         killed += was_killed(died.returncode)
