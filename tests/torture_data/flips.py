@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from harness import LIMIT, NIGHTLY, SLOW, Daemon, Link, folder, make_dataset, promise, run_tests, tool  # noqa: E402
+from harness import CLOSE, LIMIT, NIGHTLY, SLOW, Daemon, Link, folder, make_dataset, message, promise, run_tests, tool  # noqa: E402
 
 STEP = 1 if NIGHTLY else 41 if SLOW == 1 else 211  # each how manyeth byte
 SMALL = {"batch_size": 16, "image_size": 24, "drop_last": False}
@@ -70,9 +70,11 @@ def test_an_index_with_labels_of_a_manifest():
 def rows_of(link, source, seed=0):
     """Every row of an epoch: (position, content) in order; the record has the sample's number and flags."""
     stream = link.open(source=source, seed=seed, epochs=1, **SMALL)
-    got = [(r.position, r.flags, r.index, r.content) for _, rows in stream.read() for r in rows]
-    stream.close()
-    return got
+    try:
+        return [(r.position, r.flags, r.index, r.content) for _, rows in stream.read() for r in rows]
+    finally:
+        stream.forget()  # its memory would count as held, and so would that of one that has ended with an error
+        link.send(message(CLOSE, stream=stream.number))
 
 
 def damages(random_, data, step, begin=0):

@@ -96,7 +96,7 @@ def index_kills(home, name, source, where):
         again = run(command, cut(home, home))
         assert (again.returncode, again.stdout) == (0, whole.stdout), f"{name}, killed at {at}: {again}"
         assert not leftovers(home), f"{name}, killed at {at}: {leftovers(home)}"
-    say(f"{name}: killed {killed} times at {len(picked)} of {count} steps ({torn} left a temporary file, which the next start removed)")
+    say(f"{name}: killed {killed} times at {len(picked)} points of {count} steps ({torn} left a temporary file, which the next start removed)")
     assert killed and torn
 
 
@@ -215,7 +215,7 @@ def test_packs():
             again = run(pack_command(home, images, out), cut(home, out))
             assert again.returncode == 0, (at, again)
             assert kept(out) == whole and not leftovers(out), f"killed at {at}: {sorted(p.name for p in out.iterdir())}"
-    say(f"packs: killed at {killed} of {count} steps, {twice} of them again when they went on: the same shards, byte for byte")
+    say(f"packs: killed {killed} times, of {count} steps, {twice} of them again when they went on: the same shards, byte for byte")
     assert killed
 
 
