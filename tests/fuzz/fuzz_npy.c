@@ -2,7 +2,8 @@
  * at random from the words that headers consist of (drive.h).
  *
  * Expected: no byte beyond the given ones is looked at (each input ends where its memory does),
- * what is refused is refused in words, and what is accepted lies within the bytes. */
+ * what is refused is refused in words, what is accepted lies within the bytes, and what NumPy
+ * writes is accepted. */
 #include "source/npy.h"
 
 #include "fuzz/drive.h"
@@ -11,6 +12,37 @@
 #include <errno.h>
 
 enum { WORDS_MOST = 24, SIZE_MOST = 1024 };
+
+/* What NumPy writes of so many values is taken as it is meant. */
+static void check_sound(uint8_t which, uint64_t count)
+{
+	static const struct {
+		const char *name;
+		uint8_t bytes;
+		bool is_signed;
+		enum npy_kind kind;
+	} types[] = {{"<i8", 8, true, NPY_INTEGERS}, {"<u8", 8, false, NPY_INTEGERS},
+		{"<i4", 4, true, NPY_INTEGERS}, {"<u4", 4, false, NPY_INTEGERS},
+		{"<f8", 8, true, NPY_FLOATS}, {"<f4", 4, true, NPY_FLOATS}};
+	const size_t type = which % UTIL_COUNT(types);
+	char bytes[128] = "\x93NUMPY\1";
+	struct npy npy;
+	struct fault fault;
+	memset(bytes + 10, ' ', sizeof bytes - 11);
+	int n = snprintf(bytes + 10, sizeof bytes - 10,
+		"{'descr': '%s', 'fortran_order': False, 'shape': (%" PRIu64 ",), }",
+		types[type].name, count);
+	bytes[10 + n] = ' ';
+	bytes[8] = sizeof bytes - 10;
+	bytes[9] = 0;
+	bytes[sizeof bytes - 1] = '\n';
+	want(npy_parse((uint8_t *)bytes, sizeof bytes, types[type].kind, &npy, &fault) == 0,
+		"a sound header is refused");
+	want(npy.count == count && npy.bytes == types[type].bytes && npy.data == sizeof bytes,
+		"a sound header is misread");
+	want(types[type].kind == NPY_FLOATS || npy.is_signed == types[type].is_signed,
+		"a sign that is not there");
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -23,6 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool odd = size & 1;
 	int result = npy_parse(exact, size, odd ? NPY_FLOATS : NPY_INTEGERS, &npy, &fault);
 	free(exact);
+	if (size > 12)
+		check_sound(data[size - 1], data[size / 2] * UINT64_C(0x1000193) % 0xffffffff);
 	if (result) {
 		want(result == -EINVAL, "another code");
 		want(fault.text[0] != 0, "refused without a word");
