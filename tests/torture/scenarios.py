@@ -207,8 +207,7 @@ class Group(Scenario):
         with contextlib.ExitStack() as stack:
             links = [stack.enter_context(linked(outcome, f"trainer {i}", daemon.socket)) for i in range(len(self.many))]
             if not all(links):  # the others would wait for it
-                outcome.errors.update({f"trainer {i}": "(hung up)" for i in range(len(self.many))})
-                return
+                return self.left(outcome)
             streams = [link.open(**{**self.definition(), **self.text(keys)}) for link, keys in zip(links, self.many)]
             for _ in range(self.batches):
                 for i, stream in enumerate(streams):
@@ -229,8 +228,7 @@ class Late(Scenario):
     def act(self, daemon, outcome):
         with linked(outcome, "first", daemon.socket) as one, linked(outcome, "late", daemon.socket) as two:
             if not one or not two:
-                outcome.errors.update(first="(hung up)", late="(hung up)")
-                return
+                return outcome.errors.update({n: next(iter(outcome.errors.values())) for n in ("first", "late")})
             keys = {**self.definition(), "group": "g"}
             first = one.open(**keys)
             outcome.take("first", first, 2)

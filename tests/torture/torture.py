@@ -45,14 +45,14 @@ MORE = {"read": ["short", "zero", "EINTR"], "pread": ["short", "zero", "EINTR"],
         "completion_read": ["EAGAIN", "zero", "short", "EINTR"], "completion_open": ["EAGAIN", "EMFILE", "EACCES"], "open": ["EACCES", "EIO"],
         "accept": ["ECONNABORTED", "ENOMEM"], "uring_submit": ["EBUSY", "EINTR"], "uring_init": ["EPERM", "ENOSYS", "EMFILE"],
         "fallocate": ["EINTR", "EOPNOTSUPP"], "bind": ["EADDRINUSE"], "mmap": ["EPERM"]}
-NEVER_ON = {"EINTR", "ECONNRESET"}  # nothing is interrupted for ever; a reset is said once
+NEVER_ON = {"EINTR", "ECONNRESET", "ECONNABORTED"}  # nothing is interrupted for ever; these are said once
 # Not these, when they fail from then on: without epoll nothing is served, and the process that would say so is the event loop itself.
 NOT_ON = {"epoll_wait", "poll"}
 
 GONE = {"EPIPE", "ECONNRESET", "zero"}  # of a socket: that is how a peer ends
 
-# libseccomp 2.5.4 writes through what its own calloc did not give while it makes a filter of the rules: the daemon dies before it serves.
-# Nothing of ours can be done there.
+# libseccomp 2.5.4 writes through what its own calloc did not give, or turns for ever, while it makes a filter of the rules: the daemon
+# dies before it serves. Nothing of ours can be done there.
 DIES_IN = "libseccomp"
 
 # libyaml 0.2.5 loses the stack of a mapping's or list's items when its document has no room for the node. It is freed by nobody else.
@@ -120,7 +120,7 @@ class Session:
     def gave_up(self):
         """Whether it has ended by itself, which is checked, or is about to."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.ended(self.daemon.process.wait(timeout=1))
+            self.ended(self.daemon.process.wait(timeout=STALL))
             self.kill()
             return True
         return False
@@ -331,8 +331,9 @@ class Torture:
         try:
             getattr(self, f"run_{case.phase}")(case)
         except (Finding, Hung, AssertionError, OSError, ValueError) as error:
-            if "ended with SIGSEGV" in str(error) and DIES_IN in case.place:
+            if ("ended with SIGSEGV" in str(error) or isinstance(error, Hung) and "calls_load" in self.session.threads()) and DIES_IN in case.place:
                 self.known += 1
+                self.end_session()
                 return 1
             what = f"hung: {error}\n{self.session.threads()}" if isinstance(error, Hung) and self.session else f"{type(error).__name__}: {error}"
             self.findings.append((case, what))
