@@ -7,6 +7,7 @@ import os
 import struct
 
 from fault_floods import Offender, company, private, query
+import harness
 from harness import (ANSWER, BATCH, CLOSE, ERROR, HELLO, MAGIC, OPEN, OPENED, QUERY, RELEASE, STOP, WELCOME, hello, message, next_datagram,
                      open_stream, release, run_tests)
 
@@ -19,10 +20,12 @@ SYNC = 0x7fff0000  # the number of the question after each case
 
 class Walker(Offender):
     """One connection of a case."""
+    cases = 0
 
     def outcome(self, datagram, request=SYNC):
         """What comes of a datagram, up to the message that echoes this request: ANSWERED, SILENT, (REFUSED, code), (CLOSED, code). What is
         announced meanwhile is passed over."""
+        Walker.cases += 1
         self.send(datagram)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.send(query(1, SYNC))
@@ -276,6 +279,7 @@ def test_open_values():
             wrong("sources", value)
         for value in ("1", "[]", "{}", "[1]", '[{"NoSuch": {}}]', '[{"Resize": {"size": -1}}]', '[{"Resize": {"size": 99999999}}]', "[[]]"):
             wrong("transforms", value)
+    harness.promise(f"{Walker.cases} messages with a field at an edge: each answered, refused or closed as PROTOCOL.md says")
 
 
 if __name__ == "__main__":

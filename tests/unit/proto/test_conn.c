@@ -205,6 +205,55 @@ static void test_no_room_for_descriptor(void **state)
 	assert_int_equal(message.fd, -1);
 }
 
+/* A close message with `count` descriptors. 0 or -errno. */
+static int send_descriptors(int to, size_t count)
+{
+	static union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(253 * sizeof(int))];
+	} control;
+	struct wire_close out = {.head = {.type = WIRE_CLOSE, .bytes = sizeof out, .stream = 1}};
+	struct iovec part = {.iov_base = &out, .iov_len = sizeof out};
+	struct msghdr header = {.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = CMSG_SPACE(count * sizeof(int))};
+	memset(&control, 0, sizeof control);
+	struct cmsghdr *c = CMSG_FIRSTHDR(&header);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(count * sizeof(int));
+	for (size_t i = 0; i < count; i++)
+		memcpy(CMSG_DATA(c) + i * sizeof(int), &to, sizeof to);
+	return sendmsg(to, &header, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* Who takes none gets none, however many come, and is told; the next message is as ever. */
+static void test_descriptors_are_not_taken(void **state)
+{
+	static const size_t counts[] = {1, 2, 4, 5, 64, 253};
+	struct pair *pair = *state;
+	struct wire_close fine = {.head = {.type = WIRE_CLOSE, .stream = 1}};
+	int before = count_fds();
+	assert_int_equal(conn_receive_plain(pair->b, &message), -EAGAIN);
+	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+		assert_int_equal(send_descriptors(pair->a, counts[i]), 0);
+		assert_int_equal(conn_receive_plain(pair->b, &message), CONN_E_FDS);
+		assert_int_equal(message.fd, -1);
+		assert_int_equal(count_fds(), before);
+	}
+	assert_int_equal(conn_send(pair->a, true, &fine.head, sizeof fine, NULL, 0, -1), CONN_OK);
+	assert_int_equal(conn_receive_plain(pair->b, &message), CONN_OK);
+	assert_int_equal(message.size, sizeof fine);
+	if (conn_refuse_fds(pair->b)) { /* Linux 6.16 */
+		assert_int_equal(send_descriptors(pair->a, 1), -EPERM);
+		assert_int_equal(conn_receive_plain(pair->b, &message), -EAGAIN);
+	}
+	(void)close(pair->a);
+	pair->a = -1;
+	assert_int_equal(conn_receive_plain(pair->b, &message), CONN_E_CLOSED);
+}
+
 static void test_hangup(void **state)
 {
 	struct pair *pair = *state;
@@ -453,6 +502,7 @@ int main(void)
 		WITH_PAIR(test_descriptor),
 		WITH_PAIR(test_too_many_descriptors),
 		WITH_PAIR(test_no_room_for_descriptor),
+		WITH_PAIR(test_descriptors_are_not_taken),
 		WITH_PAIR(test_hangup),
 		WITH_PAIR(test_last_words),
 		WITH_PAIR(test_full),
