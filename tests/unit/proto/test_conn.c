@@ -206,7 +206,7 @@ static void test_no_room_for_descriptor(void **state)
 }
 
 /* A close message with `count` descriptors. 0 or -errno. */
-static int send_descriptors(int to, size_t count)
+static int send_close_with(int to, size_t count)
 {
 	static union {
 		struct cmsghdr align;
@@ -237,7 +237,7 @@ static void test_descriptors_are_not_taken(void **state)
 	int before = count_fds();
 	assert_int_equal(conn_receive_plain(pair->b, &message), -EAGAIN);
 	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-		assert_int_equal(send_descriptors(pair->a, counts[i]), 0);
+		assert_int_equal(send_close_with(pair->a, counts[i]), 0);
 		assert_int_equal(conn_receive_plain(pair->b, &message), CONN_E_FDS);
 		assert_int_equal(message.fd, -1);
 		assert_int_equal(count_fds(), before);
@@ -246,7 +246,7 @@ static void test_descriptors_are_not_taken(void **state)
 	assert_int_equal(conn_receive_plain(pair->b, &message), CONN_OK);
 	assert_int_equal(message.size, sizeof fine);
 	if (conn_refuse_fds(pair->b)) { /* Linux 6.16 */
-		assert_int_equal(send_descriptors(pair->a, 1), -EPERM);
+		assert_int_equal(send_close_with(pair->a, 1), -EPERM);
 		assert_int_equal(conn_receive_plain(pair->b, &message), -EAGAIN);
 	}
 	(void)close(pair->a);
