@@ -10,6 +10,9 @@
 
 #ifndef PENSTOCK_LIBFUZZER
 #include "fuzz/drive.h"
+enum { FDS_OTHER = 0 };
+#else
+enum { FDS_OTHER = 8 }; /* libFuzzer opens files between cases */
 #endif
 
 #include <dirent.h>
@@ -295,7 +298,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	liar_end();
 	if (++cases % FDS_EVERY == 0)
-		want(fds() == quiet, "descriptors are left over");
+		want(fds() <= quiet + FDS_OTHER, "descriptors are left over");
 	return 0;
 }
 
