@@ -580,8 +580,8 @@ static int try_sync_range(struct target *t)
 	return outcome(sync_file_range(t->fd, 0, 0, SYNC_FILE_RANGE_WRITE));
 }
 
-/* A device that hands out pages of a memfd for writing; sealed ones only since Linux 6.13, and who
- * may open it is the administrator's to say. */
+/* A device that hands out pages of a memfd for writing; newer kernels ask for its seals first, and
+ * who may open it is the administrator's to say. */
 static int try_udmabuf(struct target *t)
 {
 	struct {
@@ -794,7 +794,8 @@ static struct target become_trainer(int fd, const char *definition)
 static void prepare(struct target *t)
 {
 	t->foreign = (struct iovec){.iov_base = malloc(ATTACKER_PAGE), .iov_len = ATTACKER_PAGE};
-	/* Of the same file system as what is attacked: else copying is refused for another reason. */
+	/* Of the same file system as what is attacked: else copying is refused for another reason.
+	 */
 	t->file = memfd_create("attacker", MFD_CLOEXEC);
 	if (!t->foreign.iov_base || t->file < 0 || pipe2(t->pipe, O_CLOEXEC))
 		give_up("no memory");
@@ -834,5 +835,6 @@ int main(int argc, char **argv)
 	unsigned bad = attack_through(&t, "it opened anew", path);
 	bad += attack(&t);
 	printf("%zu attempts, %u gave way\n", 2 * sizeof attempts / sizeof *attempts, bad);
+	free(t.foreign.iov_base);
 	return bad ? 1 : 0;
 }
