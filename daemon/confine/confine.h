@@ -10,9 +10,9 @@
  * set-up, so confine_calls comes when rings and threads are there.
  *
  *   confine_begin       main, first
- *   witness_start       the flight recorder's process forks; it calls confine_witness when it has set itself apart
- *   confine_files       before any thread
- *   confine_calls       after the last ring, socket and library that is needed
+ *   witness_start       the flight recorder's process forks; it calls confine_witness when it has
+ * set itself apart confine_files       before any thread confine_calls       after the last ring,
+ * socket and library that is needed
  *
  * None of it can be taken back or widened, by the process itself either. The witness is bound by a
  * filter of its own and by no Landlock: it reads the environment of trainers in /proc, which
@@ -57,7 +57,8 @@ struct confine_state {
 };
 
 /* No new privileges by execve; unless `core_files`, no core files, which would hold samples and
- * pixels, and no memory in what a core is piped into. Before any thread. 0, or a negative errno with a fault. */
+ * pixels, and no memory in what a core is piped into. Before any thread. 0, or a negative errno
+ * with a fault. */
 int confine_begin(bool core_files, struct confine_state *state, struct fault *fault);
 
 struct confine_files_options {
