@@ -372,6 +372,9 @@ class Matrix:
         except Exception:
             kind, said = "WRONG", traceback.format_exc()
         finally:
+            for cgroup in Path("/sys/fs/cgroup").glob("*/penstock-environment-*"):
+                with contextlib.suppress(OSError):  # another matrix's, which is in use
+                    cgroup.rmdir()
             subprocess.run(["chmod", "-R", "u+rwx", str(place)], stderr=subprocess.DEVNULL)
             shutil.rmtree(place)
         print(f"{kind:5} {row.name} / {action}{'' if kind == 'works' else ': ' + said} ({time.monotonic() - begin:.1f} s)", flush=True)
