@@ -114,6 +114,8 @@ static ssize_t ask(const char *path, const char *what, char *answer, size_t room
 		(void)close(fd);
 		return -1;
 	}
+	struct timeval limit = {.tv_sec = 1};
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 	int bytes = snprintf(request, sizeof request,
 		"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", what);
 	(void)!write(fd, request, (size_t)bytes);
