@@ -36,6 +36,7 @@ endfunction()
 # penstock_promise(NAME SECONDS COMMAND...): the test promise.NAME, for the preset `nightly` alone: a promise of docs/promises.md, in full.
 # It may take so many seconds, and prints one line "promise: FIGURES" when it holds (harness.promise).
 function(penstock_promise name limit)
+	set_property(GLOBAL APPEND PROPERTY penstock_promises ${name})
 	add_test(NAME promise.${name} CONFIGURATIONS nightly COMMAND ${ARGN})
 	set_tests_properties(promise.${name} PROPERTIES LABELS promise TIMEOUT ${limit} SKIP_RETURN_CODE 77
 		ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_NIGHTLY=1;PENSTOCK_TEST_SLOW=5")

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """One line per promise of the last `ctest --preset nightly`: its name, whether it was kept, and the figures that it printed.
 
-    promises.py LOG      LOG: Testing/Temporary/LastTest.log of the build folder
+    promises.py LOG                 LOG: Testing/Temporary/LastTest.log of the build folder; exits with 1 when one was broken or none looked at
+    promises.py --page PAGE NAMES   PAGE, docs/promises.md, must name in its table each of the tests in the file NAMES, and no other
 
-Exits with 1 when one was broken or none was looked at. Only the standard library."""
+Only the standard library."""
 import re
 import sys
 
@@ -31,9 +32,22 @@ def promises(lines):
     return found
 
 
+def check_page(page, names):
+    """What is wrong with it, in words."""
+    text = open(page, encoding="utf-8").read()
+    named = set(re.findall(r"`promise\.([a-z_.-]+)`", text))
+    tests = set(open(names, encoding="utf-8").read().split())
+    return ([f"{page}: promise.{name} is a test, and no row names it" for name in sorted(tests - named)]
+            + [f"{page}: promise.{name} is no test" for name in sorted(named - tests)])
+
+
 def main():
+    if len(sys.argv) == 4 and sys.argv[1] == "--page":
+        wrong = check_page(*sys.argv[2:])
+        print("\n".join(wrong) or "every promise has its row")
+        return 1 if wrong else 0
     if len(sys.argv) != 2:
-        sys.exit(__doc__.splitlines()[2].strip())
+        sys.exit(__doc__)
     with open(sys.argv[1], encoding="utf-8", errors="replace") as log:
         found = promises(log.read().splitlines())
     for name, result, figures in found:
