@@ -58,6 +58,15 @@ static int calls_set_up(scmp_filter_ctx filter)
 	return seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
 }
 
+/* What the kernel answers libseccomp calls ECANCELED, which tells nobody what to do; its own way of
+ * handing the answer through turns some of them into EFAULT. */
+static int calls_put_in_force(scmp_filter_ctx filter)
+{
+	errno = 0;
+	int result = seccomp_load(filter);
+	return result == -ECANCELED && errno ? -errno : result;
+}
+
 static int calls_load(unsigned who)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
@@ -67,7 +76,7 @@ static int calls_load(unsigned who)
 	if (!result)
 		result = calls_add(filter, who);
 	if (!result)
-		result = seccomp_load(filter);
+		result = calls_put_in_force(filter);
 	seccomp_release(filter);
 	return result;
 }

@@ -5,6 +5,7 @@
 #include "base/util.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/prctl.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -31,15 +32,20 @@
 enum { TABLE_FILES_UPDATE = 6, TABLE_UNREGISTER_RING_FDS = 21 };
 #define TABLE_REGISTER_MASK 0x7fffffffu
 
+/* clone's flags for new namespaces: some go with a thread. */
+#define TABLE_NAMESPACES                                                               \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
+		CLONE_NEWPID | CLONE_NEWNET)
+
 /* Bytes, files, memory, threads, oneself and who has ended, time, sockets that are there, waiting.
  */
 static const int table_both[] = {SCMP_SYS(read), SCMP_SYS(pread64), SCMP_SYS(readv),
 	SCMP_SYS(preadv), SCMP_SYS(preadv2), SCMP_SYS(write), SCMP_SYS(pwrite64), SCMP_SYS(writev),
 	SCMP_SYS(pwritev), SCMP_SYS(lseek), SCMP_SYS(close), SCMP_SYS(close_range), SCMP_SYS(fsync),
 	SCMP_SYS(fdatasync), SCMP_SYS(ftruncate), SCMP_SYS(fallocate), SCMP_SYS(flock),
-	SCMP_SYS(fcntl), SCMP_SYS(dup), SCMP_SYS(dup2), SCMP_SYS(dup3), SCMP_SYS(open),
-	SCMP_SYS(openat), SCMP_SYS(stat), SCMP_SYS(fstat), SCMP_SYS(lstat), SCMP_SYS(newfstatat),
-	SCMP_SYS(statx), SCMP_SYS(statfs), SCMP_SYS(fstatfs), SCMP_SYS(access), SCMP_SYS(faccessat),
+	SCMP_SYS(dup), SCMP_SYS(dup2), SCMP_SYS(dup3), SCMP_SYS(open), SCMP_SYS(openat),
+	SCMP_SYS(stat), SCMP_SYS(fstat), SCMP_SYS(lstat), SCMP_SYS(newfstatat), SCMP_SYS(statx),
+	SCMP_SYS(statfs), SCMP_SYS(fstatfs), SCMP_SYS(access), SCMP_SYS(faccessat),
 	SCMP_SYS(faccessat2), SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getdents64),
 	SCMP_SYS(getcwd), SCMP_SYS(mkdir), SCMP_SYS(mkdirat), SCMP_SYS(rmdir), SCMP_SYS(unlink),
 	SCMP_SYS(unlinkat), SCMP_SYS(rename), SCMP_SYS(renameat), SCMP_SYS(renameat2),
@@ -65,12 +71,13 @@ static const int table_daemon[] = {SCMP_SYS(fadvise64), SCMP_SYS(readahead), SCM
 	SCMP_SYS(link), SCMP_SYS(linkat), SCMP_SYS(mlock), SCMP_SYS(mlock2), SCMP_SYS(munlock),
 	SCMP_SYS(memfd_create), SCMP_SYS(signalfd4), SCMP_SYS(timerfd_create),
 	SCMP_SYS(timerfd_settime), SCMP_SYS(accept), SCMP_SYS(accept4), SCMP_SYS(shutdown),
-	SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(io_uring_enter)};
+	SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(io_uring_enter),
+	SCMP_SYS(inotify_init1), SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_rm_watch)};
 
 /* It is bound before it sets itself apart; the rest is for NVIDIA's library, which maps code and
  * asks its devices. */
 static const int table_witness[] = {SCMP_SYS(ioctl), SCMP_SYS(mmap), SCMP_SYS(mprotect),
-	SCMP_SYS(prctl), SCMP_SYS(prlimit64), SCMP_SYS(sched_setaffinity), SCMP_SYS(sched_getparam),
+	SCMP_SYS(prctl), SCMP_SYS(sched_setaffinity), SCMP_SYS(sched_getparam),
 	SCMP_SYS(sched_getscheduler)};
 
 #ifdef TABLE_SANITIZER
@@ -129,13 +136,15 @@ const struct table_list table_lists[] = {
 };
 const size_t table_list_count = UTIL_COUNT(table_lists);
 
-#define ONLY(name, at, value)                      \
-	{                                          \
-		TABLE_DAEMON, YES, SCMP_SYS(name), \
-		{                                  \
-			at, SCMP_CMP_EQ, value, 0  \
-		}                                  \
+#define EQUAL(name, who, action, at, value)       \
+	{                                         \
+		who, action, SCMP_SYS(name),      \
+		{                                 \
+			at, SCMP_CMP_EQ, value, 0 \
+		}                                 \
 	}
+#define ONLY(name, at, value) EQUAL(name, TABLE_DAEMON, YES, at, value)
+#define FCNTL(action, command) EQUAL(fcntl, TABLE_BOTH, action, 1, command)
 #define MASK(name, who, action, at, mask, value)            \
 	{                                                   \
 		who, action, SCMP_SYS(name),                \
@@ -148,6 +157,29 @@ const struct table_case table_cases[] = {
 	/* Sockets of this machine: the journal's and systemd's. What listens is there. */
 	{TABLE_BOTH, YES, SCMP_SYS(socket), {0, SCMP_CMP_EQ, AF_UNIX, 0}},
 	{TABLE_BOTH, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), {0, SCMP_CMP_NE, AF_UNIX, 0}},
+	/* Not who is sent a signal, and which, when something happens to a file: any process of the
+	 * same user could be. */
+	FCNTL(YES, F_DUPFD),
+	FCNTL(YES, F_DUPFD_CLOEXEC),
+	FCNTL(YES, F_GETFD),
+	FCNTL(YES, F_SETFD),
+	FCNTL(YES, F_GETFL),
+	FCNTL(YES, F_SETFL),
+	FCNTL(YES, F_GETLK),
+	FCNTL(YES, F_SETLK),
+	FCNTL(YES, F_SETLKW),
+	FCNTL(YES, F_OFD_GETLK),
+	FCNTL(YES, F_OFD_SETLK),
+	FCNTL(YES, F_OFD_SETLKW),
+	FCNTL(YES, F_GETLEASE),
+	FCNTL(YES, F_SETLEASE),
+	FCNTL(YES, F_ADD_SEALS),
+	FCNTL(YES, F_GET_SEALS),
+	FCNTL(NO, F_SETOWN),
+	FCNTL(NO, F_SETOWN_EX),
+	FCNTL(NO, F_SETSIG),
+	/* Its own limits alone. */
+	EQUAL(prlimit64, TABLE_WITNESS, YES, 0, 0),
 	/* No set-uid bits. */
 	MASK(fchmod, TABLE_BOTH, YES, 1, 07000, 0),
 	ONLY(io_uring_register, 1, TABLE_FILES_UPDATE),
@@ -156,7 +188,7 @@ const struct table_case table_cases[] = {
 #ifndef TABLE_SANITIZER
 	/* Threads, no processes. (clone3 hides its flags in memory: it is answered as if it were
 	 * not there, and the C library takes clone.) */
-	MASK(clone, TABLE_BOTH, YES, 0, CLONE_THREAD, CLONE_THREAD),
+	MASK(clone, TABLE_BOTH, YES, 0, CLONE_THREAD | TABLE_NAMESPACES, CLONE_THREAD),
 	MASK(clone, TABLE_BOTH, NO, 0, CLONE_THREAD, 0),
 	/* No new code. */
 	MASK(mmap, TABLE_DAEMON, YES, 2, PROT_EXEC, 0),

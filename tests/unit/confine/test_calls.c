@@ -64,6 +64,33 @@ static void calls_refused(void)
 	CONFINED_EXPECT(socket(AF_NETLINK, SOCK_RAW, 0) == -1 && errno == EAFNOSUPPORT);
 }
 
+/* Whoever owns a file may have any process of the same user sent any signal. */
+static void calls_expect_no_owner(void)
+{
+	const struct f_owner_ex other = {F_OWNER_PID, getppid()};
+	int ends[2];
+	CONFINED_EXPECT(pipe2(ends, O_CLOEXEC) == 0);
+	CONFINED_EXPECT(fcntl(ends[0], F_SETOWN, getppid()) == -1 && errno == EPERM);
+	CONFINED_EXPECT(fcntl(ends[0], F_SETOWN_EX, &other) == -1 && errno == EPERM);
+	CONFINED_EXPECT(fcntl(ends[0], F_SETSIG, SIGKILL) == -1 && errno == EPERM);
+	CONFINED_EXPECT(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+	CONFINED_EXPECT(fcntl(ends[0], F_SETFD, FD_CLOEXEC) == 0);
+	CONFINED_EXPECT(fcntl(ends[0], F_DUPFD_CLOEXEC, 64) >= 64);
+	CONFINED_EXPECT(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
+static void calls_owner(void)
+{
+	calls_bind();
+	calls_expect_no_owner();
+}
+
+static void test_owner(void **state)
+{
+	(void)state;
+	confined_run(calls_owner);
+}
+
 static void test_refused(void **state)
 {
 	(void)state;
@@ -81,6 +108,10 @@ static void calls_programs(void)
 	CONFINED_EXPECT(fork() == -1);
 	CONFINED_EXPECT(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) == -1 && errno == EPERM);
 	CONFINED_EXPECT(syscall(SYS_clone3, 0, 0) == -1 && errno == ENOSYS);
+	/* A thread with a namespace of its own. (Without a stack; the filter answers first.) */
+	CONFINED_EXPECT(syscall(SYS_clone, CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_NEWUTS,
+				NULL, 0, 0, 0) == -1 &&
+			errno == ENOSYS);
 	CONFINED_EXPECT(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 				0) == MAP_FAILED &&
 			errno == EPERM);
@@ -217,6 +248,8 @@ static void calls_witness(void)
 				0) != MAP_FAILED);
 	CONFINED_EXPECT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
 	CONFINED_EXPECT(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	CONFINED_EXPECT(prlimit(getppid(), RLIMIT_NOFILE, NULL, &limit) == -1);
+	calls_expect_no_owner();
 	CONFINED_EXPECT(syscall(SYS_memfd_create, "no", 0) == -1 && errno == ENOSYS);
 	CONFINED_EXPECT(syscall(SYS_accept4, 0, 0, 0, 0) == -1 && errno == ENOSYS);
 #ifndef CONFINED_SANITIZER
@@ -230,6 +263,23 @@ static void test_witness(void **state)
 {
 	(void)state;
 	confined_run(calls_witness);
+}
+
+/* The reason that is given is the kernel's. */
+static void calls_cannot_load(void)
+{
+	struct confine_state state;
+	confined_begin(&state);
+	confined_forbid(SCMP_SYS(seccomp), EPERM);
+	struct fault fault;
+	CONFINED_EXPECT(confine_calls(CONFINE_AUTO, &state, &fault) == 0 && !state.calls);
+	CONFINED_EXPECT(strstr(state.calls_missing, strerror(EPERM)));
+}
+
+static void test_cannot_load(void **state)
+{
+	(void)state;
+	confined_run(calls_cannot_load);
 }
 
 /* As in a container that forbids it, or a kernel without. */
@@ -303,12 +353,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_begin),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_owner),
 		cmocka_unit_test(test_programs),
 		cmocka_unit_test(test_goes_on),
 		cmocka_unit_test(test_abort),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_witness),
 		cmocka_unit_test(test_cannot),
+		cmocka_unit_test(test_cannot_load),
 		cmocka_unit_test(test_off),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
