@@ -202,6 +202,12 @@ def test_units_are_hardened():
     assert code != 0, "a unit without any hardening passed"
 
 
+def test_units_leave_trainers_alone():
+    """Trainers are of the same user: with RemoveIPC= systemd would take their shared memory away whenever the daemon ends. (It counts as hardening.)"""
+    for unit in UNITS:
+        assert not re.search(r"^RemoveIPC=(?!no$|0$|false$|off$)", unit_text(unit), re.MULTILINE), unit
+
+
 def known_calls(group, seen):
     """System calls of one of systemd's groups, and of those in it."""
     if group in seen:
