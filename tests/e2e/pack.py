@@ -4,6 +4,7 @@ import io
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import subprocess
@@ -609,7 +610,12 @@ def test_other_options_or_another_source_are_refused():
         refuse(home, images, ok, says="now and was")
         (out / "x.pack.json").write_text(before["x.pack.json"].decode().replace('"next":12', '"next":11'))
         refuse(home, images, ok, says="damaged")
-        (out / "x.pack.json").write_text(before["x.pack.json"].decode().replace("x-000000.tar", "../x-000000.tar"))
+        elsewhere = before["x.pack.json"].decode().replace("x-000000.tar", "../x-000000.tar")
+        (out / "x.pack.json").write_text(elsewhere)
+        refuse(home, images, ok, says="damaged")  # its checksum is of another list
+        without, removed = re.subn(r',"check":"[0-9a-f]{16}"', "", elsewhere)
+        assert removed == 1, elsewhere
+        (out / "x.pack.json").write_text(without)  # as manifests of before were
         refuse(home, images, ok, says="no shard of")
         (out / "x.pack.json").unlink()
         refuse(home, images, ok, says=["x-000000.tar is there already", "nothing is overwritten"])
