@@ -18,6 +18,7 @@ struct penstock_cuda {
 	struct penstock_cuda_options options;
 	struct penstock_stream_info stream;
 	struct device device;
+	CUstreamCaptureMode mode; /* of the thread whose call it is, while the device is entered */
 	struct memory memory;
 	struct buffer_table buffers;
 	struct stall stall;

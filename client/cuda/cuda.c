@@ -89,7 +89,7 @@ int attachment_enter(struct penstock_cuda *cuda, const struct penstock_cuda_batc
 	if (!buffer)
 		return sentence_set(-EINVAL, "this batch is not held: it was released before, or "
 					     "was never given by this attachment");
-	result = device_enter(&cuda->device);
+	result = device_enter(&cuda->device, &cuda->mode);
 	if (result == 0)
 		*ret_buffer = buffer;
 	else
@@ -99,7 +99,7 @@ int attachment_enter(struct penstock_cuda *cuda, const struct penstock_cuda_batc
 
 void attachment_leave(struct penstock_cuda *cuda)
 {
-	device_leave(&cuda->device);
+	device_leave(&cuda->device, cuda->mode);
 }
 
 int attachment_check_queue(struct penstock_cuda *cuda, struct CUstream_st *queue)
@@ -241,12 +241,12 @@ static int cuda_init(struct penstock_cuda *cuda, struct penstock_stream *stream)
 			kernels_normalise_name(cuda->options.dtype, cuda->options.layout));
 	if (result < 0)
 		return result;
-	result = device_enter(&cuda->device);
+	result = device_enter(&cuda->device, &cuda->mode);
 	if (result == 0) {
 		result = cuda_init_parts(cuda, stream);
 		if (result < 0)
 			cuda_deinit_parts(cuda);
-		device_leave(&cuda->device);
+		device_leave(&cuda->device, cuda->mode);
 	}
 	if (result < 0)
 		device_deinit(&cuda->device);
@@ -293,10 +293,10 @@ void penstock_cuda_detach(struct penstock_cuda *cuda)
 	}
 	/* Where that fails the context is lost, and what follows may fail as well: what is the
 	 * host's goes all the same. */
-	bool entered = device_enter(&cuda->device) == 0;
+	bool entered = device_enter(&cuda->device, &cuda->mode) == 0;
 	cuda_deinit_parts(cuda);
 	if (entered)
-		device_leave(&cuda->device);
+		device_leave(&cuda->device, cuda->mode);
 	device_deinit(&cuda->device);
 	cuda_disclaim(cuda);
 	free(cuda);
@@ -477,9 +477,9 @@ int penstock_cuda_counters(struct penstock_cuda *cuda, struct penstock_cuda_coun
 	int result = attachment_check(cuda);
 	if (result < 0)
 		return result;
-	if (device_enter(&cuda->device) == 0) {
+	if (device_enter(&cuda->device, &cuda->mode) == 0) {
 		stall_harvest(&cuda->stall, cuda->device.driver);
-		device_leave(&cuda->device);
+		device_leave(&cuda->device, cuda->mode);
 	}
 	struct penstock_cuda_counters counters = {.batches = cuda->batches,
 		.images = cuda->images,

@@ -175,19 +175,20 @@ static int device_retain(struct device *device)
 
 static int device_open(struct device *device, int32_t wanted, const char *normalise)
 {
+	CUstreamCaptureMode mode;
 	int result = device_pick(device, wanted);
 	if (result == 0)
 		result = device_describe(device);
 	if (result == 0)
 		result = device_retain(device);
 	if (result == 0)
-		result = device_enter(device);
+		result = device_enter(device, &mode);
 	if (result < 0)
 		return result;
 	result = device_load(device, normalise);
 	if (result < 0)
 		device_unload(device);
-	device_leave(device);
+	device_leave(device, mode);
 	return result;
 }
 
@@ -219,30 +220,22 @@ void device_deinit(struct device *device)
 	*device = (struct device){0};
 }
 
-/* The thread's mode from before device_enter. */
-static _Thread_local CUstreamCaptureMode device_mode;
-
-/* Where this fails, calls go on as the thread's mode has them. */
-static void device_exchange_mode(const struct device *device, CUstreamCaptureMode mode)
-{
-	if (device->driver->thread_exchange_capture_mode(&mode) == CUDA_SUCCESS)
-		device_mode = mode;
-}
-
-int device_enter(const struct device *device)
+int device_enter(const struct device *device, CUstreamCaptureMode *ret_mode)
 {
 	CUresult r = device->driver->ctx_push(device->context);
 	if (r != CUDA_SUCCESS)
 		return driver_fail(device->driver, r, NULL, "cuCtxPushCurrent");
-	device_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-	device_exchange_mode(device, CU_STREAM_CAPTURE_MODE_RELAXED);
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	/* Where this fails, calls go on as the thread's mode has them. */
+	r = device->driver->thread_exchange_capture_mode(&mode);
+	*ret_mode = r == CUDA_SUCCESS ? mode : CU_STREAM_CAPTURE_MODE_GLOBAL;
 	return 0;
 }
 
-void device_leave(const struct device *device)
+void device_leave(const struct device *device, CUstreamCaptureMode mode)
 {
 	CUcontext context;
-	device_exchange_mode(device, device_mode);
+	(void)device->driver->thread_exchange_capture_mode(&mode);
 	(void)device->driver->ctx_pop(&context);
 }
 

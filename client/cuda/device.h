@@ -37,10 +37,10 @@ void device_unload(struct device *device);
 /* Outside of device_enter. Takes a zeroed one. */
 void device_deinit(struct device *device);
 
-/* Makes the context this thread's current one until device_leave. Not twice. 0, or as of
- * driver_fail. */
-int device_enter(const struct device *device);
-void device_leave(const struct device *device);
+/* Makes the context this thread's current one until device_leave, which wants the thread's mode
+ * from before. Not twice. 0, or as of driver_fail. */
+int device_enter(const struct device *device, CUstreamCaptureMode *ret_mode);
+void device_leave(const struct device *device, CUstreamCaptureMode mode);
 
 /* Pinned host memory; mem_free_host is the caller's. `what` ends the sentence: "for labels".
  * Entered. 0; -ENOMEM; others of driver_fail. */

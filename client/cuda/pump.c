@@ -305,7 +305,8 @@ static void *pump_run(void *argument)
 {
 	struct pump *pump = argument;
 	(void)pthread_setname_np(pthread_self(), "penstock-cuda");
-	int result = device_enter(pump->device);
+	CUstreamCaptureMode mode;
+	int result = device_enter(pump->device, &mode);
 	if (result < 0) {
 		pump_end(pump, result, 0);
 		return NULL;
@@ -313,7 +314,7 @@ static void *pump_run(void *argument)
 	for (struct pump_orders orders = pump_read_orders(pump); !orders.stop;
 		orders = pump_read_orders(pump))
 		pump_turn(pump, orders);
-	device_leave(pump->device);
+	device_leave(pump->device, mode);
 	return NULL;
 }
 

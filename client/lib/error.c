@@ -1,16 +1,65 @@
 /* error: one sentence per thread, so that a call needs no extra argument and threads do not mix
  * theirs up.
  *
- * A success leaves the sentence alone: penstock_error() is about the last failure. Thread: any. */
+ * A success leaves the sentence alone: penstock_error() is about the last failure. Thread: any.
+ *
+ * A thread's room is behind a key and not a thread-local variable: of a library that was loaded
+ * late (a Python extension), the C library makes those at the thread's first use, and ends the
+ * process where there is no memory for it. */
 #include "client/lib/error.h"
 
 #include "penstock/penstock.h"
 
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static _Thread_local char error_sentence[ERROR_TEXT];
+static struct {
+	pthread_once_t once;
+	pthread_key_t key;
+	atomic_bool keyed;
+	/* Some thread's sentence found no room: a thread that has none may be that one. */
+	atomic_bool lost;
+} error = {.once = PTHREAD_ONCE_INIT};
+
+static const char error_lost[] =
+	"a call failed, and there is no memory for a sentence that says why";
+
+static void error_begin(void)
+{
+	error.keyed = pthread_key_create(&error.key, free) == 0;
+}
+
+/* Keys are few, and the library may be unloaded and loaded again. */
+__attribute__((destructor)) static void error_end(void)
+{
+	if (atomic_exchange(&error.keyed, false))
+		(void)pthread_key_delete(error.key);
+}
+
+static char *error_room(void)
+{
+	(void)pthread_once(&error.once, error_begin);
+	return error.keyed ? pthread_getspecific(error.key) : NULL;
+}
+
+/* NULL: no memory. */
+static char *error_room_made(void)
+{
+	char *room = error_room();
+	if (room || !error.keyed)
+		return room;
+	room = malloc(ERROR_TEXT);
+	if (room && pthread_setspecific(error.key, room) != 0) {
+		free(room);
+		room = NULL;
+	}
+	return room;
+}
 
 int error_set(int code, const char *format, ...)
 {
@@ -25,24 +74,32 @@ int error_set(int code, const char *format, ...)
 
 int error_take(int code, const char *text, size_t text_bytes)
 {
-	if (text_bytes >= sizeof error_sentence)
-		text_bytes = sizeof error_sentence - 1;
+	char *room = error_room_made();
+	if (!room) {
+		error.lost = true;
+		return code;
+	}
+	if (text_bytes >= ERROR_TEXT)
+		text_bytes = ERROR_TEXT - 1;
 	for (size_t i = 0; i < text_bytes; i++) {
 		unsigned char c = (unsigned char)text[i];
-		error_sentence[i] = c < 0x20 || c == 0x7f ? ' ' : (char)c;
+		room[i] = c < 0x20 || c == 0x7f ? ' ' : (char)c;
 	}
-	error_sentence[text_bytes] = '\0';
+	room[text_bytes] = '\0';
 	return code;
 }
 
 const char *error_text(void)
 {
-	return error_sentence;
+	const char *room = error_room();
+	if (room)
+		return room;
+	return error.lost ? error_lost : "";
 }
 
 const char *penstock_error(void)
 {
-	return error_sentence;
+	return error_text();
 }
 
 void penstock_error_set(const char *sentence)

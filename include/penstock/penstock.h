@@ -61,8 +61,8 @@ extern "C" {
 /* Release of the library, "0.1.0". */
 PENSTOCK_API const char *penstock_version(void);
 
-/* The last failure of this thread: one sentence, "" if there was none. Valid until the thread's
- * next call into penstock. */
+/* The last failure of this thread: one sentence, "" if there was none; without memory for it, one
+ * that says that. Valid until the thread's next call into penstock. */
 PENSTOCK_API const char *penstock_error(void);
 
 /* Sets what penstock_error() says in this thread: for libraries that are built on this one and fail

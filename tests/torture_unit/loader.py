@@ -59,8 +59,6 @@ def own_sites(inject):
     """Those that penstock's libraries are near."""
     found = []
     for (call, site), (_, frames) in inject.sites().items():
-        if any("__tls_get_addr" in place for place in inject.places(frames, 3)):
-            continue  # glibc ends a program whose thread finds no memory for a library's own variables
         near = [inject.shared.module[m - 1].path.decode() for m, _ in frames[:NEAREST] if m]
         if call in CALLS and any("penstock" in os.path.basename(path) and "inject" not in path for path in near):
             found.append((call, site))
