@@ -222,13 +222,14 @@ void device_deinit(struct device *device)
 
 int device_enter(const struct device *device, CUstreamCaptureMode *ret_mode)
 {
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	*ret_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 	CUresult r = device->driver->ctx_push(device->context);
 	if (r != CUDA_SUCCESS)
 		return driver_fail(device->driver, r, NULL, "cuCtxPushCurrent");
-	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	/* Where this fails, calls go on as the thread's mode has them. */
-	r = device->driver->thread_exchange_capture_mode(&mode);
-	*ret_mode = r == CUDA_SUCCESS ? mode : CU_STREAM_CAPTURE_MODE_GLOBAL;
+	if (device->driver->thread_exchange_capture_mode(&mode) == CUDA_SUCCESS)
+		*ret_mode = mode;
 	return 0;
 }
 
