@@ -1,6 +1,7 @@
 /* roots: see roots.h. */
 #include "base/roots.h"
 
+#include "base/limits.h"
 #include "base/util.h"
 
 #include <errno.h>
@@ -51,25 +52,42 @@ int roots_add(const char *path, struct fault *fault)
 	return 0;
 }
 
+/* Of two paths without links. */
+static bool roots_is_beneath(const char *path, const char *folder)
+{
+	size_t size = strlen(folder);
+	return strncmp(path, folder, size) == 0 && (size == 1 || !path[size] || path[size] == '/');
+}
+
 static bool roots_hold(const char *real)
 {
-	for (unsigned i = 0; i < roots_used; i++) {
-		size_t size = strlen(roots_of[i]);
-		if (strncmp(real, roots_of[i], size) == 0 &&
-			(size == 1 || !real[size] || real[size] == '/'))
+	for (unsigned i = 0; i < roots_used; i++)
+		if (roots_is_beneath(real, roots_of[i]))
 			return true;
-	}
 	return false;
 }
 
-static int roots_refuse(const char *what, const char *path, const char *real, struct fault *fault)
+const char *roots_within(const char *real)
+{
+	for (unsigned i = 0; i < roots_used; i++)
+		if (roots_is_beneath(roots_of[i], real))
+			return roots_of[i];
+	return NULL;
+}
+
+/* `real`: what the path leads to, or where it was looked for; NULL where even that is not known. */
+static int roots_refuse(
+	const char *what, const char *path, const char *real, bool whole, struct fault *fault)
 {
 	char list[FAULT_TEXT / 3] = "", leads[FAULT_TEXT / 3] = "";
 	size_t used = 0;
 	for (unsigned i = 0; i < roots_used && used < sizeof list; i++)
 		used += (size_t)snprintf(
 			list + used, sizeof list - used, "%s%s", i ? ", " : "", roots_of[i]);
-	if (real && strcmp(real, path) != 0)
+	if (real && !whole)
+		(void)snprintf(leads, sizeof leads,
+			" does not exist (of its path only %s does), and", real);
+	else if (real && strcmp(real, path) != 0)
 		(void)snprintf(leads, sizeof leads, " leads to %s, which", real);
 	return fault_set(fault, -EACCES,
 		"%s: %s%s lies outside of the folders that this penstockd may read (roots: %s): "
@@ -78,16 +96,18 @@ static int roots_refuse(const char *what, const char *path, const char *real, st
 		what, path, leads, list);
 }
 
-/* What the path leads to, or as much of it as there is. */
-static bool roots_resolve(const char *path, char real[PATH_MAX])
+/* What the path leads to, or as much of it as there is; `ret_whole` says which. */
+static bool roots_resolve(const char *path, char real[PATH_MAX], bool *ret_whole)
 {
 	char part[PATH_MAX];
 	size_t size = strlen(path);
 	if (size >= sizeof part)
 		return false;
 	memcpy(part, path, size + 1);
+	*ret_whole = true;
 	while (!realpath(part, real)) {
 		char *slash = strrchr(part, '/');
+		*ret_whole = false;
 		if ((errno != ENOENT && errno != ENOTDIR) || !slash || slash == part)
 			return (errno == ENOENT || errno == ENOTDIR) &&
 			       realpath(slash ? "/" : ".", real);
@@ -99,11 +119,12 @@ static bool roots_resolve(const char *path, char real[PATH_MAX])
 int roots_check(const char *what, const char *path, struct fault *fault)
 {
 	char real[PATH_MAX];
+	bool whole;
 	if (!roots_used)
 		return 0;
-	if (!roots_resolve(path, real))
-		return roots_refuse(what, path, NULL, fault);
-	return roots_hold(real) ? 0 : roots_refuse(what, path, real, fault);
+	if (!roots_resolve(path, real, &whole))
+		return roots_refuse(what, path, NULL, false, fault);
+	return roots_hold(real) ? 0 : roots_refuse(what, path, real, whole, fault);
 }
 
 int roots_check_at(
@@ -113,13 +134,17 @@ int roots_check_at(
 	if (!roots_used)
 		return 0;
 	cleanup(close_fd) int fd = openat(folder, name, O_PATH | O_CLOEXEC);
-	/* A link to nothing is an image that is missing. */
-	if (fd < 0)
+	/* A link to nothing, or to where this user may not go, is an image that is missing. */
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES))
 		return 0;
+	if (fd < 0)
+		return fault_set(fault, -errno,
+			"%s: whether %s lies in the roots cannot be found out: %s%s", what, shown,
+			strerror(errno), limits_hint(errno));
 	(void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 	ssize_t size = readlink(link, real, sizeof real - 1);
 	if (size < 0)
-		return roots_refuse(what, shown, NULL, fault);
+		return roots_refuse(what, shown, NULL, false, fault);
 	real[size] = 0;
-	return roots_hold(real) ? 0 : roots_refuse(what, shown, real, fault);
+	return roots_hold(real) ? 0 : roots_refuse(what, shown, real, true, fault);
 }

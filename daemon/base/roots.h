@@ -31,5 +31,8 @@ int roots_check(const char *what, const char *path, struct fault *fault);
 int roots_check_at(
 	const char *what, int folder, const char *name, const char *shown, struct fault *fault);
 
+/* A root that is this folder or lies beneath it (a path without links); NULL: there is none. */
+const char *roots_within(const char *real);
+
 /* Forgets them all. For tests. */
 void roots_clear(void);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -123,6 +124,23 @@ static void test_leads_to(void **state)
 	assert_non_null(strstr(fault.text, roots_at("out")));
 }
 
+/* What is not there does not lead to where it was looked for. */
+static void test_missing(void **state)
+{
+	struct fault fault;
+	char words[512];
+	(void)state;
+	roots_one("in");
+	assert_int_equal(roots_check("source", roots_at("out/not/yet"), &fault), -EACCES);
+	(void)snprintf(words, sizeof words,
+		"%s does not exist (of its path only %s does), and lies outside",
+		roots_at("out/not/yet"), roots_at("out"));
+	assert_non_null(strstr(fault.text, words));
+	assert_null(strstr(fault.text, "leads to"));
+	assert_int_equal(roots_check("source", "/not-of-this-machine", &fault), -EACCES);
+	assert_non_null(strstr(fault.text, "only / does"));
+}
+
 static void test_at(void **state)
 {
 	struct fault fault;
@@ -135,6 +153,35 @@ static void test_at(void **state)
 	assert_int_equal(roots_check_at("source", fd, "broken", "in/broken", &fault), 0);
 	assert_int_equal(roots_check_at("source", fd, "link", "in/link", &fault), -EACCES);
 	assert_non_null(strstr(fault.text, "source: in/link leads to"));
+}
+
+/* What cannot be looked at is not taken for good. */
+static void test_no_descriptors(void **state)
+{
+	struct fault fault = {.text = ""};
+	struct rlimit before, none;
+	(void)state;
+	roots_one("in");
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){0, before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	int result = roots_check_at("source", AT_FDCWD, roots_at("in/link"), "in/link", &fault);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(result, -EMFILE);
+	assert_non_null(strstr(fault.text, "in/link lies in the roots cannot be found out"));
+	assert_non_null(strstr(fault.text, "RLIMIT_NOFILE"));
+}
+
+static void test_roots_within(void **state)
+{
+	(void)state;
+	roots_one("in");
+	assert_string_equal(roots_within(roots_at("in")), roots_path(0));
+	assert_string_equal(roots_within("/"), roots_path(0));
+	assert_null(roots_within(roots_at("in/deep")));
+	assert_null(roots_within(roots_at("out")));
+	assert_null(roots_within(roots_at("inn")));
+	assert_null(roots_within(roots_at("i")));
 }
 
 static void test_whole_tree(void **state)
@@ -172,7 +219,10 @@ int main(void)
 		cmocka_unit_test(test_within),
 		cmocka_unit_test(test_outside),
 		cmocka_unit_test(test_leads_to),
+		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_at),
+		cmocka_unit_test(test_no_descriptors),
+		cmocka_unit_test(test_roots_within),
 		cmocka_unit_test(test_whole_tree),
 		cmocka_unit_test(test_wrong),
 	};
