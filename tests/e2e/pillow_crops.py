@@ -3,18 +3,20 @@
     pillow_crops.py [untouched] [checkpoints] [packed]        all three without operands
 
 untouched: --no-checkpoints. checkpoints: made by `penstock check --index` before, and used from the first row on. packed: the tars
-that `penstock pack` writes. PENSTOCK_TEST_CROPS is the number of crops per file: 2 unless PENSTOCK_TEST_NIGHTLY=1, which means 20. Every
-crop is compared; steps back to libjpeg-turbo must stay under one in a thousand. Needs Pillow 13, numpy and ../shared/data/imagenet."""
+that `penstock pack` writes. PENSTOCK_TEST_CROPS is the number of crops per file: 2 of every third file unless PENSTOCK_TEST_NIGHTLY=1, which
+means 20 of every file. Every crop is compared; steps back to libjpeg-turbo must stay under one in a thousand. Needs Pillow 13, numpy and ../shared/data/imagenet."""
 import os
+import shutil
 import subprocess
 import sys
 
 from harness import IMAGENET, LIMIT, NIGHTLY, Daemon, Skip, folder, promise, run_tests, tool
-from pillow_stream import SIZE, names, need, records
+from pillow_stream import SIZE, need, records
 
 CROPS = int(os.environ.get("PENSTOCK_TEST_CROPS", "20" if NIGHTLY else "2"))
 STATES = ("untouched", "checkpoints", "packed")
-BATCH = 50  # divides the number of files, so that batches end with the epoch
+EVERY = 1 if NIGHTLY else 3
+BATCHES = 4  # of an epoch
 EPOCHS = 2  # of one stream: bounds what lies on the disk
 
 
@@ -24,24 +26,34 @@ def command(home, *arguments):
     assert done.returncode == 0, f"penstock {arguments[0]}: {done.stderr}"
 
 
-def prepare(home, state):
+def chosen(home):
+    """A folder of the files that are compared, as many as fill whole batches so that these end with the epoch, and their names there in
+    the dataset's order."""
+    found = sorted(IMAGENET.iterdir(), key=lambda p: p.stem.encode())[::EVERY]
+    (home / "images").mkdir()
+    for file in found[:len(found) // BATCHES * BATCHES]:
+        shutil.copyfile(file, home / "images" / file.name)
+    return home / "images", sorted((home / "images").iterdir(), key=lambda p: p.stem.encode())
+
+
+def prepare(home, state, images):
     """The source of this state, and the daemon's options."""
     if state == "untouched":
-        return IMAGENET, ["--no-checkpoints"]
+        return images, ["--no-checkpoints"]
     if state == "checkpoints":
-        command(home, "check", IMAGENET, "--index")
-        return IMAGENET, []
-    command(home, "pack", IMAGENET, home / "packed-%06d.tar")
+        command(home, "check", images, "--index")
+        return images, []
+    command(home, "pack", images, home / "packed-%06d.tar")
     return home / "packed-*.tar", ["--no-checkpoints"]
 
 
 def serve(home, daemon, source, seed, files):
     """A file of the rows of EPOCHS epochs, and the stream's counters while it lives: one more epoch is asked for than is read."""
     raw = home / f"raw-{seed}"
-    trainer = daemon.trainer(source=source, train=1, batch_size=BATCH, epochs=EPOCHS + 1, seed=seed, raw=raw)
+    trainer = daemon.trainer(source=source, train=1, batch_size=files // BATCHES, epochs=EPOCHS + 1, seed=seed, raw=raw)
     try:
         seen = 0
-        while seen <= EPOCHS * files // BATCH:
+        while seen <= EPOCHS * BATCHES:
             line = trainer.line()
             assert line and not line.startswith("error"), trainer.seen[-3:] + [daemon.text()[-2000:]]
             seen += line[:1].isdigit()
@@ -67,10 +79,11 @@ def crops_equal(state):
     np, Image = need()
     if sys.argv[1:] and f"test_{state}" not in sys.argv[1:]:
         raise Skip("not asked for")
-    files, seen, fallbacks = names(), 0, 0
-    images = [Image.open(file).convert("RGB") for file in files]
+    seen = fallbacks = 0
     with folder() as home:
-        source, options = prepare(home, state)
+        folder_of_images, files = chosen(home)
+        images = [Image.open(file).convert("RGB") for file in files]
+        source, options = prepare(home, state, folder_of_images)
         with Daemon(home, *options) as daemon:
             for seed in range(-(-CROPS // EPOCHS)):
                 raw, stream = serve(home, daemon, source, seed, len(files))
