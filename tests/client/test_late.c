@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -30,6 +31,8 @@ static bool none(void)
 	return starved;
 }
 
+#pragma GCC visibility push(default)
+
 void *malloc(size_t size)
 {
 	return none() ? NULL : __libc_malloc(size);
@@ -44,6 +47,8 @@ void *realloc(void *old, size_t size)
 {
 	return none() ? NULL : __libc_realloc(old, size);
 }
+
+#pragma GCC visibility pop
 
 /* ---- the library, as dlopen gives it ---- */
 
