@@ -31,6 +31,8 @@ static bool none(void)
 	return starved;
 }
 
+/* The C library names their parameters otherwise.
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 #pragma GCC visibility push(default)
 
 void *malloc(size_t size)
@@ -49,6 +51,7 @@ void *realloc(void *old, size_t size)
 }
 
 #pragma GCC visibility pop
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
 /* ---- the library, as dlopen gives it ---- */
 
