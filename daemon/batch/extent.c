@@ -151,17 +151,24 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 	return 0;
 }
 
-void extent_deinit(struct extent *extent)
+static void extent_unmap(struct extent *extent)
 {
 	if (extent->memory)
 		(void)munmap(extent->memory, extent->bytes);
-	loan_deinit(&extent->loan);
 	extent->memory = NULL;
+}
+
+void extent_deinit(struct extent *extent)
+{
+	extent_unmap(extent);
+	loan_deinit(&extent->loan);
 }
 
 bool extent_is_kept(struct extent *extent, struct loan *ret)
 {
+	extent_unmap(extent);
 	loan_end(&extent->loan);
+	loan_look();
 	if (!loan_is_held(&extent->loan))
 		return false;
 	*ret = extent->loan;

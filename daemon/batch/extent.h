@@ -64,8 +64,9 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 	bool writable, struct fault *fault);
 void extent_deinit(struct extent *extent);
 
-/* Before extent_deinit, of one that clients were given: true when one of them still has it, and its
- * memory will not come back with this. Then `ret` is the caller's. */
+/* Before extent_deinit, of one that clients were given, and that nobody writes to any more: it is
+ * unmapped. True when one of them still has it, and its memory has not come back with this. Then
+ * `ret` is the caller's. */
 bool extent_is_kept(struct extent *extent, struct loan *ret);
 
 struct slots_head *extent_head(const struct extent *extent, uint32_t slot);

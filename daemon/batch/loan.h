@@ -1,33 +1,40 @@
 /* loan: shared memory that others are given, and whether they still have it.
  *
  * What a client maps stays in memory until it lets go, whatever the daemon does: a sealed memfd can
- * neither be shrunk nor punched. So the daemon has to know. Clients get a descriptor of an open
- * file of their own, and the kernel tells whether any open file of a memfd but one's own is left:
- * it grants a write lease (fcntl, F_SETLEASE) to nobody else's reader. That sees descriptors, also
- * those under way in a socket, mappings, and whatever was opened anew from them.
+ * neither be shrunk nor punched. So the daemon has to know. Once it has given up all that it has of
+ * a memfd itself, the kernel tells when that is destroyed (inotify, IN_DELETE_SELF): when nobody
+ * has a descriptor of it any more, one under way in a socket or one of O_PATH among them, nor a
+ * mapping, nor anything that was opened anew from those.
  *
- * That file is read-only besides, where nobody is to write: then not even the seals are what stops
- * a writer first.
+ * Clients get an open file of their own, read-only where nobody is to write: then not even the
+ * seals are what stops a writer first.
  *
- * It takes /proc. Without it clients get the memfd itself, and nobody knows whether they have it.
+ * It takes /proc and a watch of inotify. Without /proc clients get the memfd itself; without either
+ * nobody knows whether they have it.
  *
  * Any thread; a loan belongs to one at a time. */
 #pragma once
 
 #include <stdbool.h>
 
+struct loan_watch;
+
 struct loan {
 	int give; /* for clients; -1: closed */
-	int probe; /* the daemon's own; -1: it cannot be known */
+	struct loan_watch *watch; /* NULL: it cannot be known */
 };
 
-#define LOAN_NONE ((struct loan){.give = -1, .probe = -1})
+#define LOAN_NONE ((struct loan){.give = -1, .watch = NULL})
 
 /* Takes over `memfd`, which is closed; cannot fail. */
 struct loan loan_make(int memfd, bool writable);
 
-/* Nobody is given it any more; it may still be asked whether it is held. */
+/* Nobody is given it any more; once the daemon has unmapped it too, it may be asked whether it is
+ * held. */
 void loan_end(struct loan *loan);
+
+/* Hears what has been let go of, of all loans: loan_is_held is as true as the last of these. */
+void loan_look(void);
 
 /* Whether somebody has it, once it was ended. False where it cannot be known. */
 bool loan_is_held(const struct loan *loan);

@@ -75,6 +75,8 @@ static void lent_tell(struct lent *lent)
 
 void lent_sweep(struct server *server)
 {
+	if (server->lent)
+		loan_look();
 	for (struct lent **place = &server->lent; *place;) {
 		struct lent *lent = *place;
 		if (loan_is_held(&lent->loan)) {
@@ -89,9 +91,9 @@ void lent_sweep(struct server *server)
 
 bool lent_returns(const struct server *server)
 {
-	uint64_t now = clock_ns();
+	uint64_t now = server->lent ? clock_ns() : 0;
 	for (const struct lent *l = server->lent; l; l = l->next)
-		if (now - l->since_ns < LENT_YOUNG_NS)
+		if (l->kind == PEER_KEPT && now - l->since_ns < LENT_YOUNG_NS)
 			return true;
 	return false;
 }

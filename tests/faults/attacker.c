@@ -674,7 +674,7 @@ static const struct attempt {
 	{"flock", try_flock, false},
 	{"record lock", try_record_lock, false},
 	{"read lease", try_lease, false},
-	{"write lease", try_write_lease, true},
+	{"write lease", try_write_lease, false},
 	{"F_SETPIPE_SZ", try_pipe_size, true},
 	{"O_DIRECT", try_direct, false},
 	{"linkat", try_link, true},

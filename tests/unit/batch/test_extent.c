@@ -146,38 +146,87 @@ static void nobody_else_can_write_or_resize(void **state)
 	extent_deinit(&extent);
 }
 
-/* Every way in which memory can be kept is seen, and that it was let go of. */
+static bool is_held(const struct loan *loan)
+{
+	loan_look();
+	return loan_is_held(loan);
+}
+
+static int open_anew(int fd, int flags)
+{
+	char path[40];
+	(void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	int anew = open(path, flags | O_CLOEXEC);
+	(void)close(fd);
+	return anew;
+}
+
+/* What was sent and not yet taken keeps it too. */
+static int pass_on(const struct loan *loan, int fd)
+{
+	static struct conn_message message;
+	struct wire_close head = {.head = {.type = WIRE_CLOSE}};
+	int pair[2];
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	assert_int_equal(conn_send(pair[0], true, &head.head, sizeof head, NULL, 0, fd), 0);
+	(void)close(fd);
+	assert_true(is_held(loan));
+	assert_int_equal(conn_receive(pair[1], true, &message), CONN_OK);
+	(void)close(pair[0]);
+	(void)close(pair[1]);
+	return message.fd;
+}
+
+/* Every way in which memory can be kept is seen, each by itself, and that it was let go of. */
 static void who_keeps_it_is_seen(void **state)
 {
 	(void)state;
 	for (int writable = 0; writable < 2; writable++) {
 		struct extent extent;
 		struct loan loan;
-		char path[40];
-		int pair[2];
 		assert_int_equal(extent_init(&extent, &geometry, 2, writable, NULL), 0);
 		int fd = fcntl(extent.loan.give, F_DUPFD_CLOEXEC, 0);
 		uint64_t bytes = extent.bytes;
 		assert_true(extent_is_kept(&extent, &loan));
 		extent_deinit(&extent);
+		fd = open_anew(fd, O_PATH); /* counts as no open file */
+		assert_true(is_held(&loan));
+		fd = open_anew(fd, O_RDONLY);
+		assert_true(is_held(&loan));
+		fd = pass_on(&loan, fd);
 		void *reader = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+		assert_true(reader != MAP_FAILED);
 		(void)close(fd);
-		assert_true(loan_is_held(&loan)); /* mapped */
-		(void)snprintf(path, sizeof path, "/proc/self/fd/%d", loan.probe);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
+		assert_true(is_held(&loan));
 		munmap(reader, bytes);
-		assert_true(loan_is_held(&loan)); /* opened anew */
-		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-		struct wire_close message = {.head = {.type = WIRE_CLOSE}};
-		assert_int_equal(
-			conn_send(pair[0], true, &message.head, sizeof message, NULL, 0, fd), 0);
-		(void)close(fd);
-		assert_true(loan_is_held(&loan)); /* under way */
-		(void)close(pair[0]);
-		(void)close(pair[1]);
-		assert_false(loan_is_held(&loan));
+		assert_false(is_held(&loan));
 		loan_deinit(&loan);
 	}
+}
+
+/* Of several, the one that was let go of; one that is given up while somebody has it troubles
+ * nobody. */
+static void each_is_known_by_itself(void **state)
+{
+	(void)state;
+	struct loan loans[3];
+	int fds[3];
+	for (int i = 0; i < 3; i++) {
+		loans[i] = loan_make(memfd_create("test", MFD_CLOEXEC), false);
+		fds[i] = fcntl(loans[i].give, F_DUPFD_CLOEXEC, 0);
+		loan_end(&loans[i]);
+	}
+	(void)close(fds[1]);
+	assert_true(is_held(&loans[0]));
+	assert_false(is_held(&loans[1]));
+	assert_true(is_held(&loans[2]));
+	loan_deinit(&loans[0]);
+	loan_deinit(&loans[1]);
+	(void)close(fds[0]);
+	assert_true(is_held(&loans[2]));
+	(void)close(fds[2]);
+	assert_false(is_held(&loans[2]));
+	loan_deinit(&loans[2]);
 }
 
 static void nobody_keeps_what_was_given_to_nobody(void **state)
@@ -229,6 +278,7 @@ int main(void)
 		cmocka_unit_test(each_shape_has_its_room),
 		cmocka_unit_test(nobody_else_can_write_or_resize),
 		cmocka_unit_test(who_keeps_it_is_seen),
+		cmocka_unit_test(each_is_known_by_itself),
 		cmocka_unit_test(nobody_keeps_what_was_given_to_nobody),
 		cmocka_unit_test(its_one_reader_may_write_where_asked_for),
 		cmocka_unit_test(more_than_the_machine_has_is_refused_with_a_sentence),
