@@ -552,6 +552,8 @@ static void client_stop(struct client *client, const struct conn_message *messag
 		return;
 	}
 	client_answer(client, &stop->head, "");
+	if (client->server->draining)
+		return;
 	log_info("process %d asks to stop", client->pid);
 	recorder_ending(client->server, "asked", "by penstock stop");
 	server_drain(client->server);
@@ -625,7 +627,9 @@ void client_readable(struct client *client)
 	static struct conn_message
 		message; /* the event loop is one thread, and 64 KiB are much for a stack */
 	uint64_t turn = client->server->turn;
-	for (int i = 0; i < CLIENT_MESSAGES && client_read(client, &message); i++)
-		if (client_is_costly(&message) && !peer_has_turn(client->peer, turn))
-			return;
+	for (int i = 0; i < CLIENT_MESSAGES && peer_has_turn(client->peer, turn) &&
+			client_read(client, &message);
+		i++)
+		if (client_is_costly(&message))
+			peer_spend(client->peer);
 }

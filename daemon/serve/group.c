@@ -226,7 +226,8 @@ void group_turn(struct group *group)
 	stream_collect(group->stream);
 	quarantine_take(group);
 	if (stream_failed(group->stream, &code, &text)) {
-		log_error("stream of %s ends: %s", group->spec.source, text);
+		if (quiet_may(group->server, QUIET_OPENING))
+			log_error("stream of %s ends: %s", group->spec.source, text);
 		group_refuse(group, code, text);
 		stream_cancel(group->stream);
 		return;

@@ -334,7 +334,7 @@ static bool join_fits(struct member *m)
 		group_leave(m);
 		return false;
 	}
-	if (note[0])
+	if (note[0] && quiet_may(m->group->server, QUIET_OPENING))
 		log_write(LOG_INFO, LOG_TRAINER, "trainer %d: %s", m->client->pid, note);
 	return true;
 }

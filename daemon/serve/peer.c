@@ -2,7 +2,7 @@
  *
  * The shares are such that what one process takes never keeps out the next:
  * - one process gets a part of each kind, a quarter or half of all;
- * - the last eighth of connections and streams is for processes that have none yet, so that several
+ * - the last eighth of each kind is for processes that have none of it yet, so that several
  *   processes that have run wild leave room too;
  * - a sixteenth of the connections is root's, where the daemon is not: who is to mend things gets
  *   in.
@@ -155,11 +155,6 @@ static bool peer_is_known(const struct peer_name *name)
 	return name->pid > 0 || name->inode;
 }
 
-static bool peer_has_reserve(enum peer_kind kind)
-{
-	return kind == PEER_CLIENTS || kind == PEER_STREAMS;
-}
-
 uint32_t peer_share(const struct peer_book *book, enum peer_kind kind)
 {
 	switch (kind) {
@@ -204,7 +199,7 @@ static int peer_may_all(const struct peer_book *book, const struct peer_name *na
 	enum peer_kind kind, struct fault *fault)
 {
 	const struct peer_words *words = &peer_words[kind];
-	uint32_t most = book->most[kind], reserve = peer_has_reserve(kind) ? most / 8 : 0;
+	uint32_t most = book->most[kind], reserve = most / 8;
 	if (book->held[kind] >= most)
 		return fault_set(fault, -EBUSY, "this penstockd has as many %s (%" PRIu32 ") as %s",
 			words->things, most, words->all);
@@ -270,5 +265,10 @@ bool peer_has_turn(struct peer *peer, uint64_t turn)
 		peer->turn = turn;
 		peer->costly = 0;
 	}
-	return peer->costly++ < PEER_COSTLY;
+	return peer->costly < PEER_COSTLY;
+}
+
+void peer_spend(struct peer *peer)
+{
+	peer->costly++;
 }

@@ -76,5 +76,7 @@ struct peer *peer_charge(struct peer_book *book, const struct peer_name *name, e
 /* One less; NULL is taken. The peer may be gone afterwards. */
 void peer_discharge(struct peer_book *book, struct peer *peer, enum peer_kind kind);
 
-/* Whether a costly message of it may still be handled in this turn of the loop; counts it. */
+/* Whether messages of it may still be read in this turn of the loop, which may be costly ones. */
 bool peer_has_turn(struct peer *peer, uint64_t turn);
+/* One was, in the turn that was asked for last. */
+void peer_spend(struct peer *peer);

@@ -268,6 +268,7 @@ void server_deafen(struct server *server, bool deaf);
 /* quiet.c */
 bool quiet_may(struct server *server, enum quiet_kind kind); /* log a line; false: leave it out */
 void quiet_tick(struct server *server); /* once a second */
+void quiet_end(struct server *server);
 
 /* lent.c */
 /* Takes over the loan, the line and the charge: all go back when nobody has the memory any more. */

@@ -606,6 +606,7 @@ void server_free(struct server *server)
 		server->wake_fd};
 	if (server->wake_fd >= 0)
 		server_end_streams(server);
+	quiet_end(server);
 	lent_deinit(server);
 	peer_book_deinit(&server->peers);
 	pool_free(server->pool);

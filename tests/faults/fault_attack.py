@@ -20,7 +20,7 @@ from pathlib import Path
 from faults import TINY, FaultTrainer, tiny_dataset, undisturbed, watched
 from fault_floods import company, offender, private, query
 import harness
-from harness import (ANSWER, BATCH, CLOSE, ERROR, EXTENT, OPENED, Daemon, Link, NIGHTLY, Refused, Skip, folder, hello, message, next_datagram, run_tests,
+from harness import (ANSWER, BATCH, CLOSE, ERROR, EXTENT, OPENED, STOP, Daemon, Link, NIGHTLY, Refused, Skip, folder, hello, message, next_datagram, run_tests,
                      tool, wait_until)
 
 NOBODY = 65534
@@ -152,7 +152,7 @@ def test_as_many_kept_as_a_process_may():
 
 
 def test_memory_under_way_and_opened_anew():
-    """A descriptor in a socket that nobody reads, one opened anew, a mapping alone: each keeps the memory."""
+    """A descriptor in a socket that nobody reads, one opened anew, one that is only a path: each keeps the memory."""
     with folder() as home:
         tiny_dataset(home)
         with watched(home) as (daemon, watch), offender(daemon) as one:
@@ -164,6 +164,7 @@ def test_memory_under_way_and_opened_anew():
             ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             socket.send_fds(ends[0], [b"x"], [fd])
             again = os.open(f"/proc/self/fd/{fd}", os.O_RDWR)
+            path = os.open(f"/proc/self/fd/{fd}", os.O_PATH)
             os.close(fd)
             one.send(message(CLOSE, stream=1))
 
@@ -177,6 +178,8 @@ def test_memory_under_way_and_opened_anew():
             assert kept(), "under way in a socket"
             for end in ends:
                 end.close()
+            assert kept(), "a path, which can be opened again"
+            os.close(path)
             wait_until(lambda: watch.status()["kept_bytes"] == 0, "the memory to come back")
 
 
@@ -432,6 +435,22 @@ def test_the_log_does_not_fill():
         assert daemon.text().count("breaks the protocol") <= 20
         if NIGHTLY:  # it takes ten seconds
             wait_until(lambda: "more lines about what clients did wrong were left out" in daemon.text(), "what was left out to be counted")
+
+
+def test_asking_to_stop_again_and_again():
+    """It is obeyed, and said once: the rest would fill the log while others are told."""
+    with folder() as home:
+        tiny_dataset(home)
+        with Daemon(home) as daemon, offender(daemon) as one, offender(daemon) as other:
+            other.open({"source": home / "images", **TINY})
+            other.until(OPENED)
+            for request in range(10, 40):
+                one.send(message(STOP, request=request))
+            for request in range(10, 40):
+                one.until(ANSWER)
+            assert daemon.text().count("asks to stop") == 1, daemon.text()
+            other.socket.close()
+            assert daemon.process.wait(60) == 0
 
 
 # ---- what is others' ----

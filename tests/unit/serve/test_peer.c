@@ -109,6 +109,22 @@ static void newcomers_find_room(void **state)
 	}
 }
 
+/* So of all kinds: who asks for the status is not kept out by four that keep its answers. */
+static void newcomers_find_room_of_every_kind(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < PEER_KINDS; kind++) {
+		struct peer_book book = book_of(256, 64);
+		struct fault fault;
+		for (pid_t pid = 1; pid <= 5; pid++)
+			(void)take_all(&book, process(pid), (enum peer_kind)kind, &fault);
+		assert_non_null(strstr(fault.text, "processes that have none"));
+		struct peer_name newcomer = process(6);
+		assert_int_equal(peer_may(&book, &newcomer, (enum peer_kind)kind, &fault), 0);
+		give_all(&book);
+	}
+}
+
 static void a_small_configuration_still_serves_a_process(void **state)
 {
 	(void)state;
@@ -154,7 +170,7 @@ static void processes_are_told_apart(void **state)
 	struct peer_name unseen = {.pid = 0, .uid = USER};
 	assert_int_equal(take_all(&book, first, PEER_ANSWERS, &fault), 4);
 	assert_int_equal(peer_may(&book, &second, PEER_ANSWERS, &fault), 0);
-	assert_int_equal(take_all(&book, unseen, PEER_ANSWERS, &fault), 12);
+	assert_int_equal(take_all(&book, unseen, PEER_ANSWERS, &fault), 12); /* all there are */
 	assert_non_null(strstr(fault.text, "(16)"));
 	give_all(&book);
 }
@@ -165,8 +181,11 @@ static void a_turn_has_so_many_costly_messages(void **state)
 	struct peer peer = {0};
 	for (uint64_t turn = 1; turn < 4; turn++) {
 		int handled = 0;
-		while (peer_has_turn(&peer, turn))
+		while (peer_has_turn(&peer, turn)) {
+			assert_true(peer_has_turn(&peer, turn)); /* asking costs nothing */
+			peer_spend(&peer);
 			handled++;
+		}
 		assert_int_equal(handled, 16);
 	}
 }
@@ -193,6 +212,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_process_gets_its_share_and_is_told),
 		cmocka_unit_test(newcomers_find_room),
+		cmocka_unit_test(newcomers_find_room_of_every_kind),
 		cmocka_unit_test(a_small_configuration_still_serves_a_process),
 		cmocka_unit_test(root_gets_in),
 		cmocka_unit_test(processes_are_told_apart),
