@@ -9,6 +9,7 @@
 #include "source/store.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,25 @@ static void confined_http(const struct server *server, struct confine_files_opti
 	}
 }
 
+/* What lies in a place that the daemon writes to is no more protected from it than that. */
+static void confined_overlap(struct server *server, const struct confined_places *places)
+{
+	char text[FAULT_TEXT], real[PATH_MAX];
+	for (size_t i = 0; i < places->count; i++) {
+		const struct confine_place *place = &places->place[i];
+		const char *root = place->access == CONFINE_WRITE && realpath(place->path, real)
+					   ? roots_within(real)
+					   : NULL;
+		if (!root)
+			continue;
+		(void)snprintf(text, sizeof text,
+			"roots: %s lies in %s, which this penstockd may write to: give its socket, "
+			"cache_dir and http: folders of their own",
+			root, place->path);
+		server_notice(server, text);
+	}
+}
+
 int confined_files(struct server *server, struct fault *fault)
 {
 	struct confined_places places = {.count = 0};
@@ -126,8 +146,11 @@ int confined_files(struct server *server, struct fault *fault)
 	if (server->config->file[0]) {
 		confined_folder(server->config->file, config, sizeof config);
 		confined_add(&places, config, CONFINE_READ_FILES, false);
+		/* A link may lead elsewhere. */
+		confined_add(&places, server->config->file, CONFINE_READ_FILES, false);
 	}
 	confined_http(server, &options, &places, http, sizeof http);
+	confined_overlap(server, &places);
 	options.count = places.count;
 	result = confine_files(&options, &server->confined, fault);
 	if (!result && server->confined.files_missing[0]) {

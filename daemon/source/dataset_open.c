@@ -8,11 +8,14 @@
  * for explicitly the default index (SHARD.idx) serves when its labels came from there; otherwise
  * there is one of its own (SHARD.cls.idx, ...), so that two users do not rebuild each other's.
  * Indexes with labels of a rule (a manifest, a path into JSON) lie in the cache folder alone, under
- * the hash of what the rule says and what its files hold. */
+ * the hash of what the rule says and what its files hold; so do those of folders, under that of the
+ * roots that they were walked by. */
 #include "source/dataset_impl.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/limits.h"
+#include "base/roots.h"
 #include "base/util.h"
 #include "source/digest.h"
 #include "source/folder.h"
@@ -53,6 +56,7 @@ static const char *const label_names[] = {
 enum found { FOUND, FOUND_NOTHING, FOUND_STALE, FOUND_DAMAGED, FOUND_FOREIGN };
 
 enum place { PLACE_BESIDE, PLACE_CACHE, PLACES };
+enum { PLACE_SUFFIX = 80 };
 
 struct opening {
 	struct dataset_options options;
@@ -251,24 +255,49 @@ static int index_try(struct opening *opening, uint32_t number, const char *path)
 	return rc;
 }
 
+/* What lies in a folder was looked at by the rules that were in force: with other roots its links
+ * are looked at again. */
+static uint64_t place_bounds(const struct opening *opening)
+{
+	uint64_t hash = HASH_SEED;
+	if (opening->dataset->kind != DATASET_FOLDER || !roots_count())
+		return 0;
+	for (unsigned i = 0; i < roots_count(); i++)
+		hash = hash_bytes(hash, roots_path(i), strlen(roots_path(i)) + 1);
+	return hash_mix(hash);
+}
+
+/* The name of an index in the cache behind its shard's: ".in-....labels-....idx". */
+static void place_suffix(
+	const struct opening *opening, enum dataset_labels labels, char ret[PLACE_SUFFIX])
+{
+	char text[PLACE_SUFFIX];
+	uint64_t bounds = place_bounds(opening);
+	if (opening->rule)
+		(void)snprintf(text, sizeof text, ".labels-%016llx.idx",
+			(unsigned long long)opening->rule);
+	else
+		(void)snprintf(text, sizeof text, "%s", suffixes[labels]);
+	if (bounds)
+		(void)snprintf(
+			ret, PLACE_SUFFIX, ".in-%016llx%s", (unsigned long long)bounds, text);
+	else
+		memcpy(ret, text, strlen(text) + 1);
+}
+
 /* The path of an index in a place; NULL where the place is not to be used (or without memory: the
  * next one will tell). */
 static char *place_path(const struct opening *opening, uint32_t number, enum place place,
 	enum dataset_labels labels)
 {
 	const char *shard = opening->dataset->shard[number].path;
-	char *path = NULL, suffix[48];
-	if (opening->rule) {
-		(void)snprintf(suffix, sizeof suffix, ".labels-%016llx.idx",
-			(unsigned long long)opening->rule);
-		return place == PLACE_CACHE && opening->cache
-			       ? store_cache_path(opening->cache, shard, suffix)
-			       : NULL;
+	char *path = NULL, suffix[PLACE_SUFFIX];
+	if (place == PLACE_CACHE) {
+		place_suffix(opening, labels, suffix);
+		return opening->cache ? store_cache_path(opening->cache, shard, suffix) : NULL;
 	}
-	if (place == PLACE_CACHE)
-		return opening->cache ? store_cache_path(opening->cache, shard, suffixes[labels])
-				      : NULL;
-	if (opening->options.index_in_cache || opening->dataset->kind == DATASET_FOLDER)
+	if (opening->rule || opening->options.index_in_cache ||
+		opening->dataset->kind == DATASET_FOLDER)
 		return NULL;
 	return asprintf(&path, "%s%s", shard, suffixes[labels]) < 0 ? NULL : path;
 }

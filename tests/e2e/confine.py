@@ -200,6 +200,28 @@ def test_everything_else_goes_on():
             assert not (home / "run/s.sock").exists() and not (home / "run/http.sock").exists()
 
 
+def test_a_configuration_that_is_a_link():
+    with places() as (home, inside, outside):
+        text = roots(inside, more="log_level: info\n")
+        path = home / "penstock.yaml"
+        (outside / "real.yaml").write_text(text)
+        path.symlink_to(outside / "real.yaml")
+        with Daemon(home, "--config", path) as daemon:
+            (outside / "real.yaml").write_text(text + "max_clients: 77\n")
+            daemon.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: "again" in daemon.text() or "stays in force" in daemon.text(), "the reload")
+            assert f"read {path} again" in daemon.text(), daemon.text()
+
+
+def test_data_where_the_daemon_writes():
+    with folder() as home:
+        (home / "cache").mkdir()
+        make_dataset(home / "cache/images", per_class=2)
+        with Daemon(home, config=roots(home / "cache", more=f"cache_dir: {home}/cache\n")) as daemon:
+            notices = daemon.status()["notices"]
+            assert any(f"{home}/cache lies in {home}/cache, which this penstockd may write to" in notice for notice in notices), notices
+
+
 def test_the_page_on_a_port():
     with places() as (home, inside, _):
         with socket.socket() as probe:
@@ -233,7 +255,7 @@ def test_what_is_in_force_is_said():
         assert "system calls filtered (seccomp)" in said["describe"] and "no core files" in said["describe"], said
         assert "confined: " + said["describe"] in daemon.text() and f"root: {inside}" in daemon.text()
         text = subprocess.run([tool("penstock"), "status", "--socket", daemon.socket], capture_output=True, text=True, timeout=LIMIT).stdout
-        assert re.search(r"confined +no new privileges", text), text
+        assert re.search(r"confined +no new privileges", text) and re.search(rf"(?m)^  roots +{re.escape(str(inside))}$", text), text
         assert status["notices"] == ([] if landlock_abi() else status["notices"])
         for pid in (daemon.process.pid, witness_of(daemon)):
             assert tasks(pid, "Seccomp") == {"2"} and tasks(pid, "NoNewPrivs") == {"1"}, pid
@@ -256,6 +278,20 @@ def test_a_kernel_without_landlock():
             assert any("this kernel has no Landlock" in notice for notice in status["notices"]), status["notices"]
             assert "outside" in refusal(link, source=outside / "images")
             assert len(link.open(source=inside / "images", batch_size=4, epochs=1).read()) == 6
+
+
+def test_a_folder_that_was_indexed_without_roots():
+    """Its index says nothing of where its links lead: it is walked again."""
+    with places() as (home, inside, outside):
+        (inside / "mixed/a").mkdir(parents=True)
+        (inside / "mixed/a/x.jpg").symlink_to(next((outside / "images").rglob("*.jpg")))
+        for bound in (False, True):
+            prefix = deny(("landlock", errno.ENOSYS)) if bound else ()
+            with Daemon(home, config=roots(inside) if bound else "{}\n", prefix=prefix) as daemon, Link(daemon.socket) as link:
+                if bound:
+                    assert "leads to" in refusal(link, source=inside / "mixed")
+                else:
+                    assert len(link.open(source=inside / "mixed", batch_size=1, epochs=1).read()) == 1
 
 
 def test_where_seccomp_is_forbidden():
