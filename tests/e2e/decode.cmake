@@ -8,9 +8,10 @@ if(NOT EXISTS ${decode_python})
 	set(decode_python ${decode_python_found})
 endif()
 if(decode_python)
-	add_test(NAME e2e.jpeg_corpus COMMAND ${decode_python} ${CMAKE_CURRENT_LIST_DIR}/jpeg_corpus.py
-		$<TARGET_FILE:decode_dump> ${CMAKE_SOURCE_DIR}/docs/decode-outcomes.md
-		${CMAKE_SOURCE_DIR}/../shared/corpus/jpeg ${CMAKE_SOURCE_DIR}/../shared/data/imagenet)
+	set(jpeg_corpus ${decode_python} ${CMAKE_CURRENT_LIST_DIR}/jpeg_corpus.py $<TARGET_FILE:decode_dump>
+		${CMAKE_SOURCE_DIR}/docs/decode-outcomes.md ${CMAKE_SOURCE_DIR}/../shared/corpus/jpeg ${CMAKE_SOURCE_DIR}/../shared/data/imagenet)
+	add_test(NAME e2e.jpeg_corpus COMMAND ${jpeg_corpus})
+	penstock_promise(pixels.jpeg 3600 ${jpeg_corpus})
 	add_test(NAME e2e.png_corpus COMMAND ${decode_python} ${CMAKE_CURRENT_LIST_DIR}/png_corpus.py
 		$<TARGET_FILE:decode_dump> ${CMAKE_SOURCE_DIR}/docs/decode-outcomes.md)
 	set_tests_properties(e2e.jpeg_corpus e2e.png_corpus PROPERTIES TIMEOUT 600 LABELS e2e SKIP_RETURN_CODE 77)

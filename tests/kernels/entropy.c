@@ -443,9 +443,10 @@ int main(int argc, char **argv)
 			(void)fly(flight, lanes_at(i), crop);
 	if (benching)
 		bench(items, count, &desk, flight);
-	(void)printf(
-		"%zu of %d files, %zu wrong\n", count, argc - first, flight->wrong + (size_t)wrong);
 	bool failed = wrong || flight->wrong || (argc > first && !count);
+	(void)printf("%s%zu of %d files, %zu wrong\n",
+		getenv("PENSTOCK_TEST_NIGHTLY") && !failed ? "promise: " : "", count, argc - first,
+		flight->wrong + (size_t)wrong);
 	flight_free(flight);
 	for (size_t i = 0; i < count; i++)
 		release(&items[i]);
