@@ -2,7 +2,8 @@
  * the cases of tests/cuda/cases.c against the reference on the CPU, and how fast they are.
  *
  *   gpu_kernels [--json]     all of it; --json: without the table
- *   gpu_kernels --compare    a part of the cases and no speed: for compute-sanitizer
+ *   gpu_kernels --compare [EVERY]    a part of the cases, of EVERY (8) widths one, and no speed:
+ * for compute-sanitizer and drivers that are none
  *
  * Speed: 256 images of 224 x 224. A turn is LAUNCHES launches back to back in one stream between
  * two events, over SETS buffers in turn, which together are several times an L2 cache. Bytes are
@@ -40,7 +41,8 @@ struct kernels {
 	CUmodule module;
 	CUstream stream;
 	CUevent begin, end;
-	bool json, compare_alone;
+	bool json;
+	uint64_t compare_every; /* 0: all cases, and speed */
 	double peak, ceilings[SHARES];
 	unsigned measured;
 };
@@ -132,8 +134,9 @@ static void run_case(void *context, const struct cases_launch *l)
 
 static void compare(struct kernels *k)
 {
-	const struct cases_runner runner = {
-		.run = run_case, .context = k, .every = k->compare_alone ? COMPARE_EVERY : 1};
+	const struct cases_runner runner = {.run = run_case,
+		.context = k,
+		.every = k->compare_every ? (unsigned)k->compare_every : 1};
 	unsigned launches = cases_all(&runner);
 	if (launches == 0)
 		gpu_fail("a kernel on %s differs from the reference: see above", k->gpu->name);
@@ -412,16 +415,17 @@ static void kernels_close(struct kernels *k)
 
 int main(int argc, char **argv)
 {
-	const char *option = argc == 2 ? argv[1] : "";
-	struct kernels k = {.json = strcmp(option, "--json") == 0,
-		.compare_alone = strcmp(option, "--compare") == 0};
-	if (argc > 2 || (argc == 2 && !k.json && !k.compare_alone)) {
-		(void)fprintf(stderr, "usage: gpu_kernels [--json | --compare]\n");
+	const char *option = argc > 1 ? argv[1] : "";
+	struct kernels k = {.json = argc == 2 && strcmp(option, "--json") == 0};
+	if (strcmp(option, "--compare") == 0 && argc <= 3)
+		k.compare_every = argc == 3 ? gpu_number(argv[2]) : COMPARE_EVERY;
+	if (argc > 1 && !k.json && !k.compare_every) {
+		(void)fprintf(stderr, "usage: gpu_kernels [--json | --compare [EVERY]]\n");
 		return 2;
 	}
 	kernels_open(&k);
 	compare(&k);
-	if (!k.compare_alone)
+	if (!k.compare_every)
 		measure(&k);
 	kernels_close(&k);
 	return 0;

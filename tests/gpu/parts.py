@@ -58,8 +58,8 @@ def data(stage):
         stage.photographs = photographs
         return words + f"; {sum(1 for path in photographs.rglob('*') if path.is_file())} photographs of the bundle"
     stage.photographs = stage.work / "large"
-    count = 100 if stage.gpu else 20
-    stage.run(stage.program("make_dataset"), stage.photographs, "--per-class", count, "--min-side", 300, "--max-side", 600)
+    count, least, most = (100, 300, 600) if stage.gpu else (20, 100, 200)
+    stage.run(stage.program("make_dataset"), stage.photographs, "--per-class", count, "--min-side", least, "--max-side", most)
     return words + f"; {6 * count} larger ones in place of photographs"
 
 
@@ -81,7 +81,7 @@ def attach(test, number, without_gpu):
 
 def kernels(stage):
     if not stage.gpu:
-        return stage.run(*stage.on_device("gpu_kernels"), "--compare").strip()
+        return stage.run(*stage.on_device("gpu_kernels"), "--compare", 40).strip()  # tests/cuda compares all
     text = stage.run(stage.program("gpu_kernels"))
     return kernel_figures(stage, text)
 
