@@ -302,12 +302,12 @@ def test_imagenet_without_loss():
         # The tars, headers and all, are not larger than the files that they were made of.
         tars = [p.stat().st_size for p in out.glob("*.tar")]
         assert sum(tars) == got["stored_out"] <= got["stored_in"] == got["bytes_in"] == sum(p.stat().st_size for p in files.values())
-        for key, parts in found:
+        for key, parts in found[::3]:  # pillow_crops.py has crops of all
             (data,) = parts.values()
             assert rgb(data) == rgb(files[key].read_bytes()), key
             if data[:2] == b"\xff\xd8":
                 assert orientation(data) == orientation(files[key].read_bytes()), key
-        bench = json.loads(run(home, "bench", out / "x-*.tar", "--seconds", "2", "--json")[0])
+        bench = json.loads(run(home, "bench", out / "x-*.tar", "--seconds", "1", "--json")[0])
         assert not any(bench["fallbacks"].values()), bench["fallbacks"]
 
 
