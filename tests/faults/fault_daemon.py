@@ -9,7 +9,7 @@ from faults import (NIGHTLY, SLOW, TINY, FaultTrainer, Rank, check_rows, killed_
                     tiny_dataset, undisturbed)
 from harness import IMAGENET, Daemon, Skip, folder, make_dataset, run_tests
 
-ROUNDS = 15 if SLOW == 1 else 4
+ROUNDS = 15 if NIGHTLY else 8 if SLOW == 1 else 4
 NIGHTLY_ROUNDS = {"private": 170, "all": 170, "split": 160}
 REAL = {"batch_size": 16, "image_size": 224, "prefetch": 4}
 
@@ -118,7 +118,7 @@ def forget(home):
 def test_killed_while_it_writes():
     """Index and checkpoints are being written: whatever was there at that moment, the next daemon gives the same."""
     random = seeded("daemon/writing")
-    rounds, cut = (60 if NIGHTLY else 20 if SLOW == 1 else 4), 0
+    rounds, cut = (60 if NIGHTLY else 8 if SLOW == 1 else 4), 0
     with folder() as home:
         make_dataset(home / "images", per_class=60, min_side=64, max_side=300)
         make_dataset(home / "tars", per_class=60, tars=True, min_side=64, max_side=300)

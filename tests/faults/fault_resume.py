@@ -9,7 +9,7 @@ from harness import LIMIT, Daemon, folder, make_dataset, run_tests, tool
 WORLDS = 4
 # 66 samples: with batches of 4 every world size has a short tail, of 2, 2, 6 and 2 samples.
 SHAPE = {"batch_size": 4, "epochs": 2, "worlds": WORLDS}
-EVERY = 1 if NIGHTLY else 5 if SLOW == 1 else 40
+EVERY = 1 if NIGHTLY else 11 if SLOW == 1 else 40
 AFTER = [0, 5]  # the batch size after a resume; 0: the same
 
 
