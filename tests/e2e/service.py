@@ -141,8 +141,8 @@ def test_threads_that_hang():
     """Workers that do nothing while rows wait for them; the event loop goes on. Then they go on as well."""
     with service("--threads", "1", "--reader", "pread", watchdog=4) as (home, manager, daemon):
         manager.until("READY=1")
-        workers = threads(daemon.process.pid, "penstock-work")
-        assert workers, [(task / "comm").read_text() for task in Path(f"/proc/{daemon.process.pid}/task").iterdir()]
+        # Each gives itself its name, when it first runs.
+        workers = wait_until(lambda: threads(daemon.process.pid, "penstock-work"), "the worker to run")
         with Link(daemon.socket) as link:
             with held(workers):
                 stream = link.open(source=home / "images", batch_size=8)
@@ -152,6 +152,15 @@ def test_threads_that_hang():
                 assert daemon.status()["pid"] == daemon.process.pid
             manager.until("WATCHDOG=1")
             assert len(stream.read(3)) == 3
+
+
+def test_a_watchdog_that_cannot_be_served():
+    for watchdog, warned in ((0.5, True), (2, False), (1e12, False)):
+        with service(watchdog=watchdog) as (_, manager, daemon):
+            manager.until("READY=1")
+            manager.until("STATUS=")
+            assert ("WatchdogSec= is" in daemon.text()) == warned, daemon.text()
+            manager.until("WATCHDOG=1")
 
 
 def test_a_trainer_that_holds_all_is_no_hang():

@@ -191,6 +191,9 @@ static __attribute__((noinline)) int fails(
 
 /* ---- memory ---- */
 
+/* The C library's and liburing's names for parameters are not for others.
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+
 extern void *__interceptor_malloc(size_t size) __attribute__((weak));
 extern void *__interceptor_calloc(size_t count, size_t size) __attribute__((weak));
 extern void *__interceptor_realloc(void *old, size_t size) __attribute__((weak));
@@ -940,3 +943,4 @@ int io_uring_submit_and_get_events(struct io_uring *ring)
 	RING_CALL(io_uring_submit_and_get_events, EAGAIN);
 	return real(ring);
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

@@ -78,7 +78,7 @@ struct calls {
 
 extern struct calls *calls; /* set before the first calls_arm */
 
-void calls_arm(bool armed);
+void calls_arm(bool on);
 
 /* Mappings made while armed and not undone since. */
 unsigned calls_mappings(void);
