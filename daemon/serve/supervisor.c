@@ -21,6 +21,9 @@
 /* Of a second: less is what looking at an idle pool takes. */
 #define SUPERVISOR_COMPUTES_S 0.001
 
+/* Of WatchdogSec=: it is told once a second, and later by what a turn of the loop takes. */
+#define SUPERVISOR_LEAST_NS UINT64_C(2000000000)
+
 static bool supervisor_fills(const struct server *server)
 {
 	for (const struct group *g = server->groups; g; g = g->next) {
@@ -64,7 +67,11 @@ void supervisor_start(struct server *server)
 	struct supervisor *s = &server->supervisor;
 	uint64_t watchdog_us;
 	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
-		s->watchdog_ns = watchdog_us * 1000;
+		s->watchdog_ns = watchdog_us > UINT64_MAX / 1000 ? UINT64_MAX : watchdog_us * 1000;
+	if (s->watchdog_ns && s->watchdog_ns < SUPERVISOR_LEAST_NS)
+		log_warning("WatchdogSec= is %.3g s, but penstockd tells once a second that it is "
+			    "alive: systemd will end it although it is; give it 10 s or more",
+			(double)s->watchdog_ns * 1e-9);
 	s->progress_ns = clock_ns();
 	(void)sd_notify(0, "READY=1");
 	supervisor_say(server);
