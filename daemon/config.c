@@ -178,7 +178,8 @@ int config_add_root(struct config_roots *roots, const char *path, struct fault *
 {
 	if (path[0] != '/')
 		return fault_set(fault, -EINVAL,
-			"expected the absolute path of a folder, got \"%.100s\"", path);
+			"expected the absolute path of a folder, got \"%.100s\"%s", path,
+			path[0] == '~' ? "; write the home folder out" : "");
 	if (strlen(path) >= CONFIG_ROOT)
 		return fault_set(fault, -EINVAL, "a path has at most %d bytes", CONFIG_ROOT - 1);
 	if (roots->count == CONFIG_ROOTS)

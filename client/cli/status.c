@@ -39,6 +39,14 @@ static void status_cache(const struct node *cache)
 	status_field("cache", text);
 }
 
+static void status_confined(const struct node *confinement)
+{
+	const struct node *roots = document_get(confinement, "roots");
+	status_given("confined", document_text(confinement, "describe", ""));
+	for (size_t i = 0; i < document_count(roots); i++)
+		status_field(i ? "" : "roots", document_string(document_at(roots, i, NULL)));
+}
+
 static void status_daemon(const struct node *root)
 {
 	char up[24], text[64];
@@ -53,7 +61,7 @@ static void status_daemon(const struct node *root)
 	status_cache(document_get(root, "cache"));
 	status_field("checkpoints", document_bool(root, "checkpoints", true) ? "kept" : "off");
 	status_given("page", document_text(root, "http", ""));
-	status_given("confined", document_text(document_get(root, "confinement"), "describe", ""));
+	status_confined(document_get(root, "confinement"));
 	status_given("recorder", document_text(document_get(root, "recorder"), "path", ""));
 	/* A single stream says it itself. */
 	if (document_count(document_get(root, "streams")) > 1)

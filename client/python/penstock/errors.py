@@ -68,7 +68,8 @@ class WaitTimeoutError(Error, TimeoutError):
 
 
 class GroupError(Error):
-    """The group refuses: other options, another state, or a rank that is taken."""
+    """The group refuses: other options, another state, or a rank that is taken. Or the daemon, which gives this process no
+    more streams."""
 
 
 class DetachedError(Error):

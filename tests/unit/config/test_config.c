@@ -127,6 +127,9 @@ static void roots_and_what_is_bound(void **state)
 		"anywhere");
 	must_refuse("roots: [/data,\n  data]\n",
 		":2:3: roots: expected the absolute path of a folder, got \"data\"");
+	must_refuse("roots: [~/data]\n",
+		":1:9: roots: expected the absolute path of a folder, got \"~/data\"; write the "
+		"home folder out");
 	for (int i = 0; i < CONFIG_ROOTS; i++)
 		strcat(many, ",/a");
 	strcat(many, "]\n");
