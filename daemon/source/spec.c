@@ -393,7 +393,10 @@ static int glob_check(const char *pattern, struct fault *fault)
 	(void)snprintf(folder, sizeof folder, "%s", pattern);
 	folder[strcspn(folder, "*?[")] = 0;
 	char *slash = strrchr(folder, '/');
-	(void)strcpy(slash ? slash + 1 : folder, ".");
+	if (slash)
+		slash[slash == folder] = 0;
+	else
+		(void)strcpy(folder, ".");
 	return roots_check("source", folder, fault);
 }
 
