@@ -301,8 +301,9 @@ static int image_rewrite(struct image_maker *maker, struct image *ret)
 {
 	struct image_way way[IMAGE_CHOICES];
 	unsigned ways = image_ways(maker, way);
-	if (jpegout_read(maker->jpegout) != JPEGOUT_OK)
-		return image_keep(maker, IMAGE_KEPT_IRREGULAR, ret);
+	int read = jpegout_read(maker->jpegout);
+	if (read != JPEGOUT_OK)
+		return read < 0 ? read : image_keep(maker, IMAGE_KEPT_IRREGULAR, ret);
 	for (unsigned i = 0; i < ways; i++) {
 		bool differs = false;
 		int r = image_transcode(
@@ -346,11 +347,13 @@ static int image_lossless(struct image_maker *maker, struct image *ret)
 		return image_judge_keep(maker, IMAGE_KEPT_IRREGULAR, ret);
 	uint64_t coefficients;
 	int outcome = jpegout_open(maker->jpegout, maker->data, maker->size, &coefficients);
-	int r = outcome == JPEGOUT_OK ? image_lossless_open(maker, coefficients, ret)
-				      : image_judge_keep(maker,
-						outcome == JPEGOUT_E_COLOURS ? IMAGE_KEPT_COLOURS
-									     : IMAGE_KEPT_IRREGULAR,
-						ret);
+	int r = outcome;
+	if (outcome == JPEGOUT_OK)
+		r = image_lossless_open(maker, coefficients, ret);
+	else if (outcome > 0)
+		r = image_judge_keep(maker,
+			outcome == JPEGOUT_E_COLOURS ? IMAGE_KEPT_COLOURS : IMAGE_KEPT_IRREGULAR,
+			ret);
 	jpegout_close(maker->jpegout);
 	image_give(maker);
 	return r;
@@ -366,14 +369,24 @@ static bool image_is_gray(const uint8_t *rgb, uint64_t pixels)
 	return true;
 }
 
-/* What of the source a picture coded anew takes along. */
-static void image_inherit(struct image_maker *maker, struct jpegout_picture *picture)
+/* How the source's colours are sampled, where libjpeg can read it. 0 or -ENOMEM. */
+static int image_inherit_sampling(struct image_maker *maker, struct jpegout_picture *picture)
+{
+	uint64_t unused;
+	int outcome = jpegout_open(maker->jpegout, maker->data, maker->size, &unused);
+	if (outcome == JPEGOUT_OK)
+		jpegout_sampling(maker->jpegout, &picture->h, &picture->v);
+	jpegout_close(maker->jpegout);
+	return outcome < 0 ? outcome : 0;
+}
+
+/* What of the source a picture coded anew takes along. 0 or -ENOMEM. */
+static int image_inherit(struct image_maker *maker, struct jpegout_picture *picture)
 {
 	static const struct {
 		unsigned h, v;
 	} factors[] = {[IMAGE_420] = {2, 2}, [IMAGE_422] = {2, 1}, [IMAGE_444] = {1, 1}};
 	enum image_subsampling asked = maker->options.subsampling;
-	uint64_t unused;
 	picture->h = picture->v = 1;
 	if (asked != IMAGE_KEEP) {
 		picture->h = factors[asked].h;
@@ -381,7 +394,7 @@ static void image_inherit(struct image_maker *maker, struct jpegout_picture *pic
 	}
 	maker->metadata.profile_parts = maker->metadata.orientation = 0;
 	if (maker->info.format != DECODE_JPEG)
-		return;
+		return 0;
 	if (!metadata_read(maker->data, maker->size, &maker->metadata))
 		maker->metadata.profile_parts = maker->metadata.orientation = 0;
 	/* Gray may lie under a profile of RGB, but a profile of CMYK is for nothing that is
@@ -390,10 +403,7 @@ static void image_inherit(struct image_maker *maker, struct jpegout_picture *pic
 		picture->gray = false;
 	if (!metadata_profile_fits(&maker->metadata, picture->gray ? 1 : 3))
 		maker->metadata.profile_parts = 0;
-	if (asked == IMAGE_KEEP &&
-		jpegout_open(maker->jpegout, maker->data, maker->size, &unused) == JPEGOUT_OK)
-		jpegout_sampling(maker->jpegout, &picture->h, &picture->v);
-	jpegout_close(maker->jpegout);
+	return asked == IMAGE_KEEP ? image_inherit_sampling(maker, picture) : 0;
 }
 
 /* The source's pixels, resized where that is asked for, into maker->pixels. */
@@ -429,9 +439,10 @@ static int image_encode(struct image_maker *maker, struct jpegout_buffer *buffer
 		.gray = image_is_gray(maker->pixels, (uint64_t)maker->width * maker->height),
 		.quality = maker->options.quality ? maker->options.quality : IMAGE_QUALITY,
 	};
-	image_inherit(maker, &picture);
-	return jpegout_encode(
-		maker->jpegout, &picture, &maker->metadata, maker->options.interval, buffer);
+	int r = image_inherit(maker, &picture);
+	return r ? r
+		 : jpegout_encode(maker->jpegout, &picture, &maker->metadata,
+			   maker->options.interval, buffer);
 }
 
 enum { LOSSY_LOSSLESS = 1000 }; /* beyond the outcomes: to be packed without loss */

@@ -35,7 +35,8 @@ struct jpegout {
 static void on_error(j_common_ptr cinfo)
 {
 	struct jpegout *jpegout = cinfo->client_data;
-	jpegout->escaped = JPEGOUT_E_IRREGULAR;
+	bool memory = cinfo->err->msg_code == JERR_OUT_OF_MEMORY;
+	jpegout->escaped = memory ? -ENOMEM : JPEGOUT_E_IRREGULAR;
 	longjmp(jpegout->escape, 1);
 }
 

@@ -45,13 +45,14 @@ int jpegout_new(struct jpegout **ret, struct fault *fault);
 void jpegout_free(struct jpegout *jpegout);
 
 /* Reads the header of a file that stays until jpegout_close. *ret_bytes: what the coefficients will
- * take. An enum jpegout_outcome. */
+ * take. An enum jpegout_outcome, or -ENOMEM. */
 int jpegout_open(struct jpegout *jpegout, const uint8_t *data, size_t size, uint64_t *ret_bytes);
 
-/* Reads all coefficients. An enum jpegout_outcome. */
+/* Reads all coefficients. An enum jpegout_outcome, or -ENOMEM. */
 int jpegout_read(struct jpegout *jpegout);
 
-/* Writes what was read. May be called again, with another interval. An enum jpegout_outcome. */
+/* Writes what was read. May be called again, with another interval. An enum jpegout_outcome, or
+ * -ENOMEM. */
 int jpegout_transcode(struct jpegout *jpegout, const struct metadata *metadata,
 	struct jpegout_interval interval, struct jpegout_buffer *buffer);
 
@@ -73,7 +74,7 @@ struct jpegout_picture {
 /* Bytes that libjpeg takes for coding a picture of so many pixels with tables made for it. Pure. */
 uint64_t jpegout_encode_bytes(uint32_t width, uint32_t height);
 
-/* Codes a picture; no file may be open. An enum jpegout_outcome. */
+/* Codes a picture; no file may be open. An enum jpegout_outcome, or -ENOMEM. */
 int jpegout_encode(struct jpegout *jpegout, const struct jpegout_picture *picture,
 	const struct metadata *metadata, struct jpegout_interval interval,
 	struct jpegout_buffer *buffer);
