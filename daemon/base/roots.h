@@ -27,6 +27,14 @@ const char *roots_path(unsigned i);
  * system. 0, or -EACCES with a fault. */
 int roots_check(const char *what, const char *path, struct fault *fault);
 
+/* Where clients lay lists for the daemon: beneath its cache folder, which it may read anyway. The
+ * folder is there. */
+void roots_set_cache(const char *cache_dir);
+
+/* The same as roots_check, of a list of samples or weights: those of the cache folder may be read
+ * too. */
+int roots_check_list(const char *what, const char *path, struct fault *fault);
+
 /* The same of a name in a folder that is open, `shown` being its path in the sentence. */
 int roots_check_at(
 	const char *what, int folder, const char *name, const char *shown, struct fault *fault);

@@ -133,6 +133,7 @@ int confined_files(struct server *server, struct fault *fault)
 	int result = confined_cache(server, fault);
 	if (result)
 		return result;
+	roots_set_cache(server->cache_dir);
 	struct confine_files_options options = {
 		.places = places.place, .abstract = notify && notify[0] == '@'};
 	for (size_t i = 0; i < UTIL_COUNT(confined_system); i++)

@@ -26,7 +26,7 @@ static int list_file_look(struct list_file *file)
 {
 	struct stat st;
 	file->fd = -1;
-	int allowed = roots_check(file->key, file->path, file->fault);
+	int allowed = roots_check_list(file->key, file->path, file->fault);
 	if (allowed < 0)
 		return allowed;
 	/* A pipe must hold nobody up. */

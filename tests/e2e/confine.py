@@ -135,6 +135,11 @@ def test_what_lies_outside_is_refused():
                                (dict(sources=[{"source": str(fine), "weight": 1}, {"source": str(outside / "images"), "weight": 1}]), "source")):
                 sentence = refusal(link, **keys)
                 assert word in sentence and "roots: " in sentence, (keys, sentence)
+            # Lists that the Python loader made lie in the cache folder.
+            for name, values, kind in (("indices", [0, 1], "<i8"), ("weights", [1.0] * 24, "<f8")):
+                (home / "cache/penstock" / name).mkdir(parents=True, exist_ok=True)
+                kept = npy(home / "cache/penstock" / name / "made.npy", values, kind)
+                assert link.open(source=fine, batch_size=2, epochs=1, **{name: str(kept)}).read()
             # Whoever was refused is served all the same.
             assert len(link.open(source=fine, batch_size=2, epochs=1).read()) == 12
 
@@ -258,7 +263,8 @@ def test_what_is_in_force_is_said():
         assert re.search(r"confined +no new privileges", text) and re.search(rf"(?m)^  roots +{re.escape(str(inside))}$", text), text
         assert status["notices"] == ([] if landlock_abi() else status["notices"])
         for pid in (daemon.process.pid, witness_of(daemon)):
-            assert tasks(pid, "Seccomp") == {"2"} and tasks(pid, "NoNewPrivs") == {"1"}, pid
+            # The flight recorder's process binds itself, soon.
+            wait_until(lambda pid=pid: tasks(pid, "Seccomp") == {"2"} and tasks(pid, "NoNewPrivs") == {"1"}, f"{pid} to be bound")
             limits = Path(f"/proc/{pid}/limits").read_text()
             assert re.search(r"Max core file size +0 +0 ", limits), limits
 

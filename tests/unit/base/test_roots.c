@@ -184,6 +184,34 @@ static void test_roots_within(void **state)
 	assert_null(roots_within(roots_at("i")));
 }
 
+/* Lists that clients lay into the cache folder: there, and nothing else that lies or leads there.
+ */
+static void test_lists(void **state)
+{
+	static const char *const refused[] = {"out/a", "out/indices", "out/indices-not/a",
+		"out/indices/../a", "out/indices/link", "out/weights"};
+	struct fault fault;
+	(void)state;
+	roots_one("in");
+	assert_int_equal(roots_check_list("indices", roots_at("out/indices/a"), &fault), -EACCES);
+	roots_set_cache(roots_at("out"));
+	assert_int_equal(mkdir(roots_at("out/indices"), 0700), 0);
+	roots_touch("out/indices/a");
+	assert_int_equal(symlink("../a", roots_at("out/indices/link")), 0);
+	assert_int_equal(roots_check_list("indices", roots_at("out/indices/a"), &fault), 0);
+	assert_int_equal(roots_check_list("weights", roots_at("out/weights/no"), &fault), -EACCES);
+	assert_int_equal(roots_check_list("indices", roots_at("in/a"), &fault), 0);
+	for (size_t i = 0; i < UTIL_COUNT(refused); i++)
+		assert_int_equal(
+			roots_check_list("indices", roots_at(refused[i]), &fault), -EACCES);
+	assert_int_equal(roots_check("source", roots_at("out/indices/a"), &fault), -EACCES);
+	(void)unlink(roots_at("out/indices/a"));
+	(void)unlink(roots_at("out/indices/link"));
+	assert_int_equal(rmdir(roots_at("out/indices")), 0);
+	roots_set_cache(roots_at("gone"));
+	assert_int_equal(roots_check_list("indices", roots_at("gone/indices/a"), &fault), -EACCES);
+}
+
 static void test_whole_tree(void **state)
 {
 	struct fault fault;
@@ -223,6 +251,7 @@ int main(void)
 		cmocka_unit_test(test_at),
 		cmocka_unit_test(test_no_descriptors),
 		cmocka_unit_test(test_roots_within),
+		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_whole_tree),
 		cmocka_unit_test(test_wrong),
 	};
