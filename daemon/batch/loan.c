@@ -124,18 +124,23 @@ static bool loan_is_told(void)
 	return told;
 }
 
-static void loan_begin(void)
+static void loan_set_up(void)
 {
 	loan_inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (loan_inotify >= 0 && !loan_is_told())
 		loan_close(&loan_inotify);
 }
 
+void loan_begin(void)
+{
+	(void)pthread_once(&loan_once, loan_set_up);
+}
+
 /* ---- loans ---- */
 
 struct loan loan_make(int memfd, bool writable)
 {
-	(void)pthread_once(&loan_once, loan_begin);
+	loan_begin();
 	struct loan loan = {.give = loan_open(memfd, writable)};
 	if (loan.give < 0)
 		loan.give = memfd;

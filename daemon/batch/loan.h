@@ -26,6 +26,10 @@ struct loan {
 
 #define LOAN_NONE ((struct loan){.give = -1, .watch = NULL})
 
+/* Opens what tells, once; the first loan does so too. At the start, so that no stream adds a
+ * descriptor that stays. */
+void loan_begin(void);
+
 /* Takes over `memfd`, which is closed; cannot fail. */
 struct loan loan_make(int memfd, bool writable);
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "base/util.h"
+#include "batch/loan.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -304,6 +305,7 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 		result = confined_begin(server, fault);
 	if (!result) {
 		recorder_start(server);
+		loan_begin();
 		result = confined_files(server, fault);
 	}
 	if (!result)

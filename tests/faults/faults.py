@@ -238,6 +238,15 @@ def proc_pss_kib(pid):
     raise AssertionError("no Pss in smaps_rollup")
 
 
+def threads_of(pid):
+    """Without the kernel's own for io_uring (iou-wrk), of which one stays once a read had to wait for storage."""
+    names = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError):
+            names.append(Path(f"/proc/{pid}/task/{task}/comm").read_text())
+    return sum(not name.startswith("iou-") for name in names)
+
+
 class Watch:
     """A connection that asks the daemon for its status, and its process's figures beside it."""
 
@@ -257,7 +266,7 @@ class Watch:
         status = self.status()
         with open(f"/proc/{self.pid}/maps", encoding="utf-8", errors="replace") as maps:
             memfds = sum("/memfd:" in line for line in maps)
-        return (len(os.listdir(f"/proc/{self.pid}/fd")), memfds, len(os.listdir(f"/proc/{self.pid}/task")), status["clients"],
+        return (len(os.listdir(f"/proc/{self.pid}/fd")), memfds, threads_of(self.pid), status["clients"],
                 status["memory"]["reserved"])
 
     def settle(self):

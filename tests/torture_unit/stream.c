@@ -4,6 +4,7 @@
 
 #include "base/ledger.h"
 #include "batch/extent.h"
+#include "batch/loan.h"
 #include "config.h"
 #include "order/alias.h"
 #include "order/sampler.h"
@@ -167,6 +168,12 @@ static void run_sampling(void)
 }
 
 /* ---- shared memory ---- */
+
+/* Its descriptor stays for good: it is there before any are counted. */
+static void __attribute__((constructor)) begin_loans(void)
+{
+	loan_begin();
+}
 
 static void run_extent(void)
 {
