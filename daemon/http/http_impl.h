@@ -99,6 +99,7 @@ struct http {
 	struct place place[HTTP_CONNECTIONS];
 	unsigned places; /* of them in use at most */
 	uint64_t deaf_ns; /* the listener is not looked at until then; 0: it is */
+	bool complained; /* that nobody can connect: it is said once, until somebody can again */
 	char *text[HTTP_DOCUMENTS]; /* of what is served; metrics: as OpenMetrics */
 	struct document served[HTTP_DOCUMENTS], prometheus, page;
 	struct picture picture;

@@ -7,12 +7,16 @@
  *
  * To end one its socket is shut down, which libmicrohttpd sees at once and then closes it: no
  * function of libmicrohttpd's ends a connection from outside. */
+#define LOG_TOPIC LOG_HTTP
 #include "http/http_impl.h"
 
 #include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
 #include "base/util.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -82,6 +86,18 @@ static void place_take(struct http *http, int fd, const struct sockaddr *peer, s
 		place->fd = -1;
 }
 
+/* No descriptors, or no memory: the kernel would tell of it for ever. */
+static void place_deafen(struct http *http, int error)
+{
+	struct epoll_event none = {.data.fd = http->listener.fd};
+	http->deaf_ns = clock_ns() + HTTP_DEAF_MS * HTTP_MS_NS;
+	(void)epoll_ctl(http->epoll_fd, EPOLL_CTL_MOD, http->listener.fd, &none);
+	if (!http->complained)
+		log_warning("nobody can connect to metrics and the page: %s%s", strerror(error),
+			limits_hint(error));
+	http->complained = true;
+}
+
 void place_accept(struct http *http)
 {
 	for (int i = 0; i < HTTP_ACCEPTS; i++) {
@@ -90,16 +106,14 @@ void place_accept(struct http *http)
 		int fd = accept4(http->listener.fd, (struct sockaddr *)&peer, &size,
 			SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0) {
+			http->complained = false;
 			place_take(http, fd, (struct sockaddr *)&peer, size);
 			continue;
 		}
 		if (errno == EAGAIN)
 			return;
-		/* No descriptors, or no memory: it would be told of for ever. */
 		if (errno != EINTR && errno != ECONNABORTED) {
-			struct epoll_event none = {.data.fd = http->listener.fd};
-			http->deaf_ns = clock_ns() + HTTP_DEAF_MS * HTTP_MS_NS;
-			(void)epoll_ctl(http->epoll_fd, EPOLL_CTL_MOD, http->listener.fd, &none);
+			place_deafen(http, errno);
 			return;
 		}
 	}

@@ -1,6 +1,6 @@
 /* http: the server without a daemon behind it: what is said before anything is published, sheets
  * that are given, not given and given unasked, connections beyond the limit, many that want sheets
- * or read slowly, and an end in the middle of it all. */
+ * or read slowly, descriptors that are out, and an end in the middle of it all. */
 #include "base/clock.h"
 #include "http/http.h"
 #include "http/sheet.h"
@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -29,6 +31,7 @@ enum {
 	WISH_NS = 200000000, /* HTTP_SHEET_EVERY_MS */
 	WAITERS = HTTP_CONNECTIONS / 2,
 	LARGE = 2 << 20,
+	DEAF_MS = 1000, /* HTTP_DEAF_MS */
 	READERS = 8, /* of 2 MiB each, and 8 MiB may be held for them */
 };
 
@@ -52,16 +55,21 @@ static struct http *serve(void)
 	return http;
 }
 
-static int client_of(const struct http *http)
+static void connect_to(const struct http *http, int fd)
 {
 	unsigned port;
 	assert_int_equal(sscanf(http_address(http), "http://127.0.0.1:%u/", &port), 1);
 	struct sockaddr_in name = {.sin_family = AF_INET,
 		.sin_port = htons((uint16_t)port),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_true(fd >= 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&name, sizeof name), 0);
+}
+
+static int client_of(const struct http *http)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	connect_to(http, fd);
 	return fd;
 }
 
@@ -341,6 +349,82 @@ static void the_oldest_that_never_asked_makes_room(void **state)
 	http_free(http);
 }
 
+/* Where the log's lines go while a test reads them. */
+struct caught {
+	int file, before;
+};
+
+static struct caught catch_log(void)
+{
+	struct caught caught = {
+		.file = memfd_create("log", MFD_CLOEXEC), .before = dup(STDERR_FILENO)};
+	assert_true(caught.file >= 0 && caught.before >= 0);
+	assert_int_equal(dup2(caught.file, STDERR_FILENO), STDERR_FILENO);
+	return caught;
+}
+
+static void let_log_go(const struct caught *caught)
+{
+	assert_int_equal(dup2(caught->before, STDERR_FILENO), STDERR_FILENO);
+	(void)close(caught->before);
+	(void)close(caught->file);
+}
+
+static unsigned times_said(const struct caught *caught, const char *words)
+{
+	char text[ANSWER_ROOM];
+	ssize_t size = pread(caught->file, text, sizeof text - 1, 0);
+	unsigned times = 0;
+	text[size > 0 ? size : 0] = 0;
+	for (const char *at = text; (at = strstr(at, words)); at++)
+		times++;
+	return times;
+}
+
+static void wait_until_said(const struct caught *caught, const char *words, unsigned times)
+{
+	for (int i = 0; i < LIMIT_MS && times_said(caught, words) < times; i++)
+		(void)poll(NULL, 0, 1);
+	assert_int_equal(times_said(caught, words), times);
+}
+
+/* Nobody may open another descriptor, however many this process has. */
+static struct rlimit take_descriptors(void)
+{
+	struct rlimit before, none;
+	int next = dup(STDERR_FILENO);
+	assert_true(next >= 0);
+	(void)close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	return before;
+}
+
+static void who_cannot_connect_is_told_of_once_until_it_works(void **state)
+{
+	static const char words[] = "nobody can connect to metrics and the page";
+	static char answer[ANSWER_ROOM];
+	struct http *http = serve();
+	struct caught caught = catch_log();
+	(void)state;
+	for (unsigned times = 1; times <= 2; times++) {
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		struct rlimit limit = take_descriptors();
+		connect_to(http, fd);
+		wait_until_said(&caught, words, times);
+		/* It tries again each second, and says nothing. */
+		(void)poll(NULL, 0, times == 1 ? DEAF_MS * 5 / 2 : 0);
+		assert_int_equal(times_said(&caught, words), times);
+		assert_int_equal(times_said(&caught, "ulimit -n"), times);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		ask(fd, "/");
+		assert_int_equal(answer_of(fd, answer), 200);
+	}
+	let_log_go(&caught);
+	http_free(http);
+}
+
 static void a_wrong_address_is_a_sentence(void **state)
 {
 	struct http_options options = {.address = "nowhere", .folder = "/", .wake = count_wake};
@@ -367,6 +451,7 @@ int main(void)
 		cmocka_unit_test(slow_readers_hold_few_old_answers),
 		cmocka_unit_test(it_ends_whoever_waits),
 		cmocka_unit_test(the_oldest_that_never_asked_makes_room),
+		cmocka_unit_test(who_cannot_connect_is_told_of_once_until_it_works),
 		cmocka_unit_test(a_wrong_address_is_a_sentence),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
