@@ -144,10 +144,12 @@ class Trainer:
         self.seen = []
 
     def line(self):
-        """The next line it prints."""
-        text = self.process.stdout.readline().rstrip("\n")
-        self.seen.append(text)
-        return text
+        """The next line it prints. No byte more is read: communicate() does not see what lies in a buffer of stdout's."""
+        text = b""
+        while not text.endswith(b"\n") and (byte := os.read(self.process.stdout.fileno(), 1)):
+            text += byte
+        self.seen.append(text.decode().rstrip("\n"))
+        return self.seen[-1]
 
     def finish(self, code=0):
         out, err = self.process.communicate(timeout=LIMIT)

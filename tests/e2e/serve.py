@@ -54,6 +54,15 @@ def test_late_trainer_begins_with_a_batch_that_is_still_there():
         assert begin >= 1 and whole[begin:begin + 4] == rows(late), "contiguous, and the same batches"
 
 
+def test_lines_that_came_together_are_all_seen():
+    """Of the harness: a trainer of which one line is read when it has printed all."""
+    with folder() as home, small_daemon(home) as daemon:
+        whole = daemon.batches(source=home / "images", epochs=1, **SMALL)
+        trainer = daemon.trainer(source=home / "images", epochs=1, **SMALL)
+        trainer.process.wait(timeout=harness.LIMIT)
+        assert trainer.line() == whole[0] and trainer.finish() == whole
+
+
 def definition(source, **keys):
     return json.dumps({"source": str(source), **keys})
 

@@ -372,6 +372,8 @@ def test_vanished_and_rebooted():
     with home() as (path, images), Recorded(path) as daemon:
         trainer = daemon.dump(source=images)
         pid, recorder = daemon.pids()
+        # It makes its file in its own time: one that goes before has told nobody of anything.
+        daemon.tell(trainer.pid, "running")
         os.kill(recorder, signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
         daemon.process.wait(timeout=LIMIT)
