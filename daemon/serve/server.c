@@ -627,9 +627,12 @@ void server_free(struct server *server)
 		if (fds[i] >= 0)
 			(void)close(fds[i]);
 	/* The lock file stays: removing it would let two daemons hold locks on two files of one
-	 * name. */
-	if (server->lock_fd >= 0)
+	 * name. Let go of in so many words: a flight recorder that was just forked may not have
+	 * closed what it inherited yet, and would keep it. */
+	if (server->lock_fd >= 0) {
+		(void)flock(server->lock_fd, LOCK_UN);
 		(void)close(server->lock_fd);
+	}
 	recorder_end(server);
 	pthread_mutex_destroy(&server->opened_lock);
 	free(server);
