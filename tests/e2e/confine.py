@@ -172,7 +172,7 @@ def test_everything_else_goes_on():
         with folder() as state:
             config = roots(inside, more=f"recorder: {state}/r\nlog_level: debug\n")
             with Daemon(home, "--log-file", home / "own.log", config=config) as daemon:
-                trainer = daemon.trainer(source=inside / "images", batch_size=4, epochs=400, sleep_ms=5)
+                trainer = daemon.trainer(source=inside / "images", batch_size=4, epochs=100000, sleep_ms=5)
                 wait_until(lambda: any(s.get("trainers") and s["trainers"][0]["given"] > 3 for s in daemon.status()["streams"]), "batches")
                 wait_until(lambda: (daemon.status()["machine"] or {}).get("available"), "the recorder")
                 connection = http.client.HTTPConnection("localhost")
