@@ -1,6 +1,6 @@
 /* supervisor: tells systemd (sd_notify(3)) that the daemon is ready, reads its settings again,
- * ends, what it serves, and that it is alive. Event loop; nothing here waits, and without
- * NOTIFY_SOCKET nothing is told.
+ * ends, what it serves, and that it is alive. Event loop; it waits where the queue
+ * of systemd is full, and without NOTIFY_SOCKET nothing is told.
  *
  * Alive means that the loop turns, which it does where its timer comes here, and that its threads
  * get on: while batches are being filled, some thread must compute, or want to and be kept from it
