@@ -55,6 +55,18 @@ struct CUevent_st {
 
 static uint64_t records, synchronized; /* so far; those of them that a synchronisation waited for */
 
+/* What cudaGetLastError gives. A kernel's launch returns nothing: whatever is left here is taken
+ * for its failure (kernels.cu). */
+static cudaError_t left = cudaSuccess;
+
+cudaError_t cudaGetLastError(void)
+{
+	cudaError_t error = left;
+
+	left = cudaSuccess;
+	return error;
+}
+
 cudaError_t cudaGetDeviceCount(int *count)
 {
 	*count = 1;
@@ -149,6 +161,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t queue)
 {
 	EXPECT(queue && queue->alive);
+	EXPECT(left == cudaSuccess); /* a batch's kernels are launched behind its first event */
 	event->recorded = ++records;
 	return cudaSuccess;
 }
@@ -156,9 +169,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t queue)
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
 	EXPECT(event->recorded != 0);
-	return event->recorded <= synchronized || records - event->recorded >= LAG
-		       ? cudaSuccess
-		       : cudaErrorNotReady;
+	if (event->recorded <= synchronized || records - event->recorded >= LAG)
+		return cudaSuccess;
+	left = cudaErrorNotReady; /* PyTorch and others met it there; NVIDIA's guide says it is not
+				   */
+	return left;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)

@@ -565,8 +565,12 @@ static void pass_marks(struct device *device)
 		struct mark *mark = &device->mark[device->passed % MARKS];
 		cudaError_t status = cudaEventQuery(mark->begin);
 		float gap_ms = 0;
-		if (status == cudaErrorNotReady)
+		if (status == cudaErrorNotReady) {
+			/* The runtime may keep it as the last error, and whoever launches next
+			 * would take it for his own. */
+			(void)cudaGetLastError();
 			return;
+		}
 		check_cuda(status, "cudaEventQuery");
 		if (device->passed > 0) {
 			struct mark *before = &device->mark[(device->passed - 1) % MARKS];
