@@ -57,6 +57,7 @@ struct kind {
 	uint32_t memory;
 	int32_t train, pin_memory;
 	bool deaths;
+	bool as_most; /* the device registers no memory that is mapped read-only */
 };
 
 static struct penstock_stream *open_stream(const struct kind *kind, const char *state)
@@ -161,6 +162,15 @@ static void kill_daemon(void)
 	free(text);
 }
 
+static void begin_gpu(const struct kind *kind)
+{
+	struct fake_cuda_settings settings = FAKE_CUDA_SETTINGS;
+	settings.read_only_register = !kind->as_most;
+	gpu_load(&gpu);
+	gpu.fake->configure(&settings);
+	gpu_begin(&gpu);
+}
+
 static void run_kind(const void *argument)
 {
 	static struct seen seen[BATCHES];
@@ -168,8 +178,7 @@ static void run_kind(const void *argument)
 	char state[512];
 	read_plainly(kind, seen);
 	struct penstock_stream *stream = open_stream(kind, NULL);
-	gpu_load(&gpu);
-	gpu_begin(&gpu);
+	begin_gpu(kind);
 	CUstream queue = gpu_stream(&gpu);
 	gpu.fake->delay(500);
 	struct penstock_cuda *cuda = attach(kind, stream);
@@ -196,11 +205,12 @@ static void run_kind(const void *argument)
 }
 
 static const struct kind kinds[] = {
-	{"registered", PENSTOCK_CUDA_REGISTERED, 1, 0, false},
-	{"registered, pinned", PENSTOCK_CUDA_REGISTERED, 1, 1, true},
-	{"ring", PENSTOCK_CUDA_RING, 1, 0, true},
-	{"evaluation", PENSTOCK_CUDA_REGISTERED, 0, 1, false},
-	{"evaluation, ring", PENSTOCK_CUDA_RING, 0, 0, false},
+	{"registered", PENSTOCK_CUDA_REGISTERED, 1, 0, false, false},
+	{"registered, pinned", PENSTOCK_CUDA_REGISTERED, 1, 1, true, false},
+	{"registered as this process's own", PENSTOCK_CUDA_REGISTERED, 1, 1, true, true},
+	{"ring", PENSTOCK_CUDA_RING, 1, 0, true, false},
+	{"evaluation", PENSTOCK_CUDA_REGISTERED, 0, 1, false, true},
+	{"evaluation, ring", PENSTOCK_CUDA_RING, 0, 0, false, false},
 };
 
 static void test_kinds(void **state)
