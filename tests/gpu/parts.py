@@ -23,7 +23,10 @@ TARGETS = ("penstockd", "penstock", "make_dataset", "train_cpu", "train_cuda", "
 # ---- building, data, the daemon ----
 
 def build_options(stage):
-    options = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPENSTOCK_WERROR=OFF"]
+    """What of the daemon no GPU has to do with is left out: fewer libraries are needed."""
+    options = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPENSTOCK_WERROR=OFF", "-DBUILD_TESTING=OFF", "-DPENSTOCK_GPU_PROGRAMS=ON",
+               "-DPENSTOCK_HTTP=OFF", "-DPENSTOCK_TOP=OFF", "-DPENSTOCK_SYSTEMD=OFF",
+               f"-DPENSTOCK_SECCOMP={'ON' if stage.has_library('libseccomp') else 'OFF'}"]
     if stage.capability:
         options.append(f"-DPENSTOCK_CUDA_ARCHITECTURES={stage.capability}")
     if stage.python:  # cuDNN is looked for among its packages

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SKIP = 77
 TORCH_S = 100  # for importing PyTorch the first time, from a disk that nobody has read, besides what the first part took
 GRACE_S = 3  # between asking a process to end and ending it
+START_S = 10  # for a daemon that has to be started again
 
 
 class Failed(Exception):
@@ -100,6 +101,11 @@ class Stage:
             program.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH="{self.bundle}/bin" exec "{copied}" "$@"\n')
             program.chmod(0o755)
         return program
+
+    def has_library(self, module):
+        """Whether pkg-config finds it, in the bundle or on this machine."""
+        program = self.pkg_config() if self.bundle else shutil.which("pkg-config")
+        return bool(program) and self.attempt(program, "--exists", module)[1] == 0
 
     def program(self, name):
         path = self.bin / name
@@ -190,7 +196,7 @@ class Stage:
             free = int(re.search(r"MemAvailable:\s+(\d+)", meminfo.read()).group(1)) << 10
         # A virtual machine may be given its memory only when it is used: gpu_rates' slots must fit all the same.
         self.daemon_memory = min(12 << 30, max(4 << 30, free // 4)) if self.gpu else 256 << 20
-        log = open(self.work / "penstockd.log", "wb")
+        log = open(self.work / "penstockd.log", "ab")
         command = [str(self.program("penstockd")), "--socket", self.environment["PENSTOCK_SOCKET"], "--memory", str(self.daemon_memory >> 20) + "M"]
         self.daemon_process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment,
                                                start_new_session=True)
@@ -203,6 +209,18 @@ class Stage:
     def daemon_listens(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
             return probe.connect_ex(self.environment["PENSTOCK_SOCKET"]) == 0
+
+    def revive_daemon(self):
+        """None; or how the daemon ended, after which there is another: what comes later is not to suffer for it."""
+        if not self.daemon_process or self.daemon_process.poll() is None:
+            return None
+        code, words = self.daemon_process.returncode, last_words(self.daemon_log())
+        self.daemon_process, self.end = None, time.monotonic() + START_S
+        try:
+            self.start_daemon()
+        except Failed as error:
+            words += f"; {error}"
+        return f"penstockd ended with {code} ({words})"
 
     def daemon_log(self):
         path = self.work / "penstockd.log"

@@ -28,9 +28,9 @@ def run(*words, code=0, program="run", **environment):
     return done.stdout
 
 
-def stage_of(home, end):
+def stage_of(home, end, bundle=None):
     """A Stage whose part has until `end`."""
-    args = types.SimpleNamespace(without_gpu=True, bundle=None, build=home / "build", bin=BIN)
+    args = types.SimpleNamespace(without_gpu=True, bundle=bundle, build=home / "build", bin=BIN)
     made = stage.Stage(args, home)
     made.log, made.end = open(home / "log", "a", encoding="utf-8"), end
     return made
@@ -132,6 +132,24 @@ def test_what_a_command_leaves_behind():
         assert "last word: begun" in raises(stage.Overran, stage_of(home, time.monotonic() + 0.5).run, "sh", "-c",
                                             "setsid sleep 20 & echo begun; sleep 600")
         assert time.monotonic() - begin < 15, "it was waited for"
+
+
+def test_a_daemon_that_ends_is_replaced():
+    with folder() as home:
+        made = stage_of(home, time.monotonic() + 60)
+        assert made.revive_daemon() is None, "there was none"
+        made.start_daemon()
+        assert made.revive_daemon() is None, "it lives"
+        first = made.daemon_process
+        first.kill()
+        first.wait()
+        try:
+            assert made.revive_daemon().startswith("penstockd ended with -9 ("), "it was not missed"
+            assert made.daemon_process.pid != first.pid and made.daemon_listens()
+        finally:
+            made.close()
+        made.program = lambda name: Path(shutil.which("false"))
+        assert "penstockd does not start" in made.revive_daemon()
 
 
 def test_outcomes_of_a_command():
@@ -310,13 +328,26 @@ def test_bundle():
         moved = made.rename(home / "moved")
         environment = {"PATH": os.environ["PATH"], "PKG_CONFIG_LIBDIR": str(moved / "lib/pkgconfig"), "LD_LIBRARY_PATH": str(moved / "bin")}
         modules = [path.stem for path in (moved / "lib/pkgconfig").iterdir()]
-        assert len(modules) == 7, modules
+        assert len(modules) == 8, modules
         for module in modules:
             flags = subprocess.run([moved / "bin/pkg-config", "--cflags", "--libs", module], env=environment, capture_output=True, text=True,
                                    check=True).stdout.split()
             for flag in flags:
                 place = os.path.realpath(flag[2:])
                 assert flag.startswith("-l") or (place.startswith(str(moved)) and os.path.isdir(place)), f"{module}: {flags}"
+        configures(home, moved)
+
+
+def configures(home, bundle):
+    """CMake finds in the bundle all that it asks pkg-config for, and makes the targets that are wanted."""
+    made = stage_of(home, time.monotonic() + 120, bundle)
+    made.run("cmake", "-S", ROOT, "-B", made.build, *parts.build_options(made), "-DPENSTOCK_PYTHON=OFF")
+    cache = (made.build / "CMakeCache.txt").read_text()
+    assert "PENSTOCK_SECCOMP:BOOL=ON" in cache and "BUILD_TESTING:BOOL=OFF" in cache, cache
+    known = made.run("cmake", "--build", made.build, "--target", "help")
+    wanted = ["penstockd", "penstock", "make_dataset", "train_cpu"] + (["gpu_attach", "gpu_rates", "gpu_kernels"] if "CUDA: libpenstock_cuda is "
+                                                                       "built" in (home / "log").read_text() else [])
+    assert all(f"\n{name}: " in known for name in wanted), known
 
 
 if __name__ == "__main__":
