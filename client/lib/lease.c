@@ -312,10 +312,15 @@ static bool lease_head_bounded(const struct slots_head *head, uint64_t stride)
  * all that the application has read is ordered before this look by the fence, which meets the
  * daemon's release fence between the two: whoever has read anything of the next batch sees its
  * serial. */
-bool lease_is_intact(const struct slots_head *head, uint64_t serial)
+static uint64_t lease_serial(const struct slots_head *head)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return __atomic_load_n(&head->serial, __ATOMIC_RELAXED) == serial;
+	return __atomic_load_n(&head->serial, __ATOMIC_RELAXED);
+}
+
+bool lease_is_intact(const struct slots_head *head, uint64_t serial)
+{
+	return lease_serial(head) == serial;
 }
 
 /* `shared` is what `head` was copied from. */
@@ -334,7 +339,7 @@ static int lease_check_head(const struct slots_head *head, const struct slots_he
 		wrong = "its offsets lead out of the slot";
 	if (wrong)
 		return error_set(
-			lease_is_intact(shared, message->serial) ? -EPROTO : LEASE_E_OVERWRITTEN,
+			lease_serial(shared) > message->serial ? LEASE_E_OVERWRITTEN : -EPROTO,
 			"batch %llu of epoch %llu in slot %u of extent %u cannot be used: %s; the "
 			"daemon is broken",
 			(unsigned long long)message->batch, (unsigned long long)message->epoch,

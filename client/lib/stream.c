@@ -474,7 +474,8 @@ static int stream_give_nothing(struct penstock_stream *stream)
 	char sentence[ERROR_TEXT];
 	(void)snprintf(sentence, sizeof sentence, "%s", error_text());
 	stream_read_on(stream);
-	if (stream->failed == -ECANCELED || reconnect_may(stream, stream->failed))
+	if (stream->failed == -ECANCELED || stream->failed == -EPIPE ||
+		reconnect_may(stream, stream->failed))
 		return stream->failed;
 	return stream_fail(stream, error_set(-EPROTO, "%s", sentence));
 }

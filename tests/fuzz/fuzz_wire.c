@@ -767,12 +767,14 @@ static void report(void)
 	const struct model_figures *f = &model_figures;
 	(void)printf("%llu programs: %llu messages judged, %llu came back; %llu streams and %llu "
 		     "batches checked, %llu protocol errors, %llu restarts, %llu lax connections, "
-		     "%llu requests of floods, %llu batches of the watcher\n",
+		     "%llu requests of floods, %llu batches of the watcher, %llu batches read of "
+		     "too late\n",
 		(unsigned long long)programs, (unsigned long long)f->sent,
 		(unsigned long long)f->received, (unsigned long long)f->opened,
 		(unsigned long long)f->batches, (unsigned long long)f->protocol_errors,
 		(unsigned long long)world.restarts, (unsigned long long)f->lax,
-		(unsigned long long)f->flood, (unsigned long long)watched);
+		(unsigned long long)f->flood, (unsigned long long)watched,
+		(unsigned long long)f->overwritten);
 }
 
 int main(int argc, char **argv)

@@ -139,6 +139,15 @@ static bool model_fits(uint64_t offset, uint64_t bytes, uint64_t stride)
 	       bytes <= stride - offset;
 }
 
+/* Of a trainer that was detached or given up: what ended the lease lies behind the announcement, in
+ * the same socket. */
+static bool model_is_overwritten(const struct model_stream *s, const struct wire_batch *b)
+{
+	struct slots_head head;
+	memcpy(&head, model_slot_at(s, b->slot), sizeof head);
+	return head.serial > b->serial;
+}
+
 static void model_check_head(const struct model_stream *s, const struct wire_batch *b)
 {
 	struct slots_head h;
@@ -205,7 +214,7 @@ static void model_forget_stream(const struct model *model, struct model_stream *
 	if (s->memory)
 		(void)munmap((void *)(uintptr_t)s->map, s->bytes);
 	s->state = MODEL_NONE;
-	s->memory = false;
+	s->memory = s->overwritten = false;
 }
 
 /* ---- what is sent ---- */
@@ -625,6 +634,15 @@ static void model_check_batch(const struct model_stream *s, const struct wire_ba
 			(unsigned long long)s->serial);
 }
 
+static void model_lease(struct model_stream *s, const struct wire_batch *b)
+{
+	model_check_head(s, b);
+	model_check_content(s, b);
+	s->slot[b->slot].held = true;
+	s->slot[b->slot].serial = b->serial;
+	s->held++;
+}
+
 static void model_got_batch(struct model *model, const struct conn_message *message)
 {
 	const struct wire_batch *b = model_view(model, message, WIRE_BATCH, sizeof *b, 0);
@@ -632,11 +650,12 @@ static void model_got_batch(struct model *model, const struct conn_message *mess
 	if (!s)
 		return;
 	model_check_batch(s, b);
-	model_check_head(s, b);
-	model_check_content(s, b);
-	s->slot[b->slot].held = true;
-	s->slot[b->slot].serial = b->serial;
-	s->held++;
+	if (model_is_overwritten(s, b)) {
+		model_figures.overwritten++;
+		s->overwritten = true;
+	} else {
+		model_lease(s, b);
+	}
 	s->given = true;
 	s->count++;
 	s->serial = b->serial + 1;
@@ -693,8 +712,10 @@ static void model_stream_over(struct model *model, const struct wire_error *e)
 		world_wrong("stream %u of definition %d ended with %d", s->number, s->definition,
 			e->code);
 	/* Detached: what it held may be written to. */
-	if (e->code == -ECANCELED)
+	if (e->code == -ECANCELED) {
 		model_drop_held(s);
+		s->overwritten = false;
+	}
 	s->state = MODEL_OVER;
 }
 
@@ -800,6 +821,16 @@ static void model_close_streams(struct model *model)
 			model_forget_stream(model, &model->stream[i]);
 }
 
+/* All has been read that the daemon sent. */
+static void model_check_overwritten(const struct model *model)
+{
+	for (unsigned i = 0; i < MODEL_STREAMS; i++)
+		if (model->stream[i].overwritten && !model->lax)
+			world_wrong("stream %u: a slot was filled again that was lent: no ERROR "
+				    "(-ECANCELED) came, and no hang-up",
+				model->stream[i].number);
+}
+
 void model_read(struct model *model)
 {
 	static struct conn_message message;
@@ -813,6 +844,8 @@ void model_read(struct model *model)
 		model_ended(model);
 	else if (result != -EAGAIN)
 		world_wrong("what came is no message: %d", result);
+	else
+		model_check_overwritten(model);
 	model_close_streams(model);
 }
 

@@ -62,6 +62,7 @@ struct model_stream {
 	uint64_t stride, bytes;
 	const uint8_t *map;
 	bool given, ended;
+	bool overwritten; /* a slot had been filled again when its announcement was read */
 	uint64_t serial, epoch, batch, position, count; /* of the next; count: of those that came */
 	uint32_t held;
 	struct model_slot slot[MODEL_SLOTS];
@@ -97,6 +98,7 @@ struct model {
 struct model_figures {
 	uint64_t sent, received, batches, opened, refused, protocol_errors, lax;
 	uint64_t flood; /* of those that ask and do not read: not counted in `sent` */
+	uint64_t overwritten; /* batches that were read of when their leases had ended */
 };
 extern struct model_figures model_figures;
 /* Of this program: definitions that are not of the table were opened, the daemon was stopped. */
