@@ -2,8 +2,8 @@
  *
  * The shares are such that what one process takes never keeps out the next:
  * - one process gets a part of each kind, a quarter or half of all;
- * - the last eighth of each kind is for processes that have none of it yet, so that several
- *   processes that have run wild leave room too;
+ * - the last eighth of each kind, at least one where there are two, is for processes that have none
+ *   of it yet, so that several processes that have run wild leave room too;
  * - a sixteenth of the connections is root's, where the daemon is not: who is to mend things gets
  *   in.
  * A user who starts processes without end can still fill what a user may have: processes cost the
@@ -194,20 +194,27 @@ static int peer_may_user(const struct peer_book *book, const struct peer_name *n
 		(unsigned long)name->uid, most, book->most[kind]);
 }
 
+/* What is left to newcomers: of one alone there is nothing to leave. */
+static uint32_t peer_reserve(uint32_t most)
+{
+	return most < 2 ? 0 : UTIL_MAX(most / 8, 1u);
+}
+
 /* What all of them have does not leave room for one more, or leaves it to newcomers. */
 static int peer_may_all(const struct peer_book *book, const struct peer_name *name, uint32_t has,
 	enum peer_kind kind, struct fault *fault)
 {
 	const struct peer_words *words = &peer_words[kind];
-	uint32_t most = book->most[kind], reserve = most / 8;
+	uint32_t most = book->most[kind], reserve = peer_reserve(most);
 	if (book->held[kind] >= most)
 		return fault_set(fault, -EBUSY, "this penstockd has as many %s (%" PRIu32 ") as %s",
 			words->things, most, words->all);
 	if (has && book->held[kind] >= most - reserve)
 		return fault_set(fault, -EBUSY,
-			"the last %" PRIu32 " of %" PRIu32 " %s are for processes that have none, "
+			"the last %" PRIu32 " of %" PRIu32 " %s %s for processes that have none, "
 			"and process %d has %" PRIu32 ": %s",
-			reserve, most, words->things, (int)name->pid, has, words->one);
+			reserve, most, words->things, reserve == 1 ? "is" : "are", (int)name->pid,
+			has, words->one);
 	return 0;
 }
 

@@ -1265,7 +1265,7 @@ def test_streams_of_one_source_open_in_the_order_in_which_they_were_asked_for():
 
 
 def test_limit_of_streams():
-    with served(config="max_streams: 2\n") as (daemon, source), links(daemon, 2) as (one, two):
+    with served(config="max_streams: 3\n") as (daemon, source), links(daemon, 2) as (one, two):
         options = dict(source=source, batch_size=4, **TINY)
         first, second = one.open(**options), two.open(seed=1, **options)
         first.read(1), second.read(1)

@@ -279,8 +279,9 @@ def test_file_that_is_no_image_is_replaced_and_named():
         assert sum(f & 2 != 0 for f in flags) == 2, "substituted once an epoch"
         indices = {int.from_bytes(data[at:at + 8], "little") for at in range(0, len(data), step)}
         assert 7 not in indices
-        quarantine = (home / "cache/penstock/quarantine.tsv").read_text()
-        assert str(victim) in quarantine and "not-image" in quarantine, quarantine
+        quarantine = home / "cache/penstock/quarantine.tsv"
+        wait_until(lambda: quarantine.exists() and quarantine.read_text().endswith("\n"), "its line")
+        assert str(victim) in quarantine.read_text() and "not-image" in quarantine.read_text(), quarantine.read_text()
         again = daemon.batches(source=home / "images", epochs=2, max_broken=0.1, drop_last=0, **SMALL)
         assert rows(again) == rows(lines), "the substitute is the same each time"
 
@@ -298,11 +299,15 @@ def test_quarantine_makes_its_folder_or_says_once_that_it_cannot():
         options = {"source": tar, "epochs": 2, "max_broken": 1, **SMALL}
         with Daemon(home, "--threads", "2") as daemon:
             daemon.batches(**options)
-            lines = (home / "cache/penstock/quarantine.tsv").read_text().splitlines()
-            assert len(lines) == len(images[::5]) and all(f"{tar}!" in line for line in lines), lines
+            file = home / "cache/penstock/quarantine.tsv"
+            wait_until(lambda: file.exists() and file.read_text().count("\n") == len(images[::5]), "the lines")
+            assert all(f"{tar}!" in line for line in file.read_text().splitlines()), file.read_text()
+            wait_until(lambda: not daemon.status()["streams"], "the stream to go")
             shutil.rmtree(home / "cache")
             (home / "cache").write_text("in the way")
             daemon.batches(**options)
+            wait_until(lambda: "are not named in" in daemon.text(), "the sentence")
+            daemon.batches(source=make_dataset(home / "images"), batches=3, **SMALL)
             assert daemon.text().count("are not named in") == 1, "once a stream"
 
 
@@ -667,7 +672,8 @@ def test_descriptors_from_clients_are_not_kept():
 def test_too_many_clients_are_turned_away():
     with folder() as home:
         make_dataset(home / "images")
-        with Daemon(home, config="max_clients: 3\n") as daemon:
+        with Daemon(home, config="max_clients: 4\n") as daemon:
+            assert daemon.status()["clients"] == 1, "the last is for another process"
             three = [Raw(daemon.socket) for _ in range(3)]
             fourth = Raw(daemon.socket, greet=False)
             assert "max_clients" in fourth.error() and fourth.closed()

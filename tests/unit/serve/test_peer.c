@@ -88,14 +88,14 @@ static void one_process_gets_its_share_and_is_told(void **state)
 static void newcomers_find_room(void **state)
 {
 	(void)state;
-	for (uint32_t most = 8; most <= 4096; most += most / 3 + 1) {
+	for (uint32_t most = 2; most <= 4096; most += most < 20 ? 1 : most / 3) {
 		struct peer_book book = book_of(most, 64);
 		struct fault fault;
-		uint32_t taken = 0;
+		uint32_t taken = 0, reserve = most < 16 ? 1 : most / 8;
 		pid_t pid = 1;
-		while (taken < most - most / 8)
+		while (taken < most - reserve)
 			taken += take_all(&book, process(pid++), PEER_CLIENTS, &fault);
-		assert_int_equal(taken, most - most / 8);
+		assert_int_equal(taken, most - reserve);
 		uint32_t newcomers = 0;
 		while (!peer_may(&book, &(struct peer_name){.pid = pid, .uid = USER}, PEER_CLIENTS,
 			&fault)) {
@@ -125,16 +125,29 @@ static void newcomers_find_room_of_every_kind(void **state)
 	}
 }
 
-static void a_small_configuration_still_serves_a_process(void **state)
+/* One process gets what it can be given, and does not keep out the next. */
+static void a_small_configuration_serves_two_processes(void **state)
 {
 	(void)state;
-	struct peer_book book = book_of(3, 2);
-	struct fault fault;
-	assert_int_equal(take_all(&book, process(7), PEER_CLIENTS, &fault), 3);
-	assert_non_null(strstr(fault.text, "max_clients"));
-	assert_int_equal(take_all(&book, process(7), PEER_STREAMS, &fault), 2);
-	assert_non_null(strstr(fault.text, "max_streams"));
-	give_all(&book);
+	static const struct {
+		enum peer_kind kind;
+		const char *key, *last;
+	} kinds[] = {{PEER_CLIENTS, "max_clients", "connections is for processes that have none"},
+		{PEER_STREAMS, "max_streams", "streams is for processes that have none"}};
+	for (uint32_t most = 1; most <= 5; most++)
+		for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+			struct peer_book book = book_of(most, most);
+			struct peer_name next = process(8);
+			struct fault fault;
+			uint32_t share = most == 1 ? 1 : most - 1;
+			assert_int_equal(take_all(&book, process(7), kinds[i].kind, &fault), share);
+			assert_non_null(strstr(fault.text, kinds[i].key));
+			if (most > 1 && most < 5)
+				assert_non_null(strstr(fault.text, kinds[i].last));
+			assert_int_equal(
+				take_all(&book, next, kinds[i].kind, &fault), most - share);
+			give_all(&book);
+		}
 }
 
 static void root_gets_in(void **state)
@@ -213,7 +226,7 @@ int main(void)
 		cmocka_unit_test(one_process_gets_its_share_and_is_told),
 		cmocka_unit_test(newcomers_find_room),
 		cmocka_unit_test(newcomers_find_room_of_every_kind),
-		cmocka_unit_test(a_small_configuration_still_serves_a_process),
+		cmocka_unit_test(a_small_configuration_serves_two_processes),
 		cmocka_unit_test(root_gets_in),
 		cmocka_unit_test(processes_are_told_apart),
 		cmocka_unit_test(a_turn_has_so_many_costly_messages),
