@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARRIVAL_STACK = 1 << 20 };
-
 struct arrival {
 	struct arrival *next; /* in the order in which they came */
 	struct server *server;
@@ -57,11 +55,7 @@ static const char *arrival_file(const struct arrival *arrival)
 /* From here on the thread has the result, which it may have written already. */
 static void arrival_start(struct arrival *arrival)
 {
-	pthread_attr_t attr;
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, ARRIVAL_STACK);
-	int result = pthread_create(&arrival->thread, &attr, arrival_main, arrival);
-	pthread_attr_destroy(&attr);
+	int result = opener_thread(&arrival->thread, arrival_main, arrival);
 	arrival->running = result == 0;
 	if (result)
 		arrival->result = fault_set(&arrival->fault, -result,

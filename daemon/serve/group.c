@@ -224,7 +224,7 @@ void group_turn(struct group *group)
 		return;
 	account_turn(group);
 	stream_collect(group->stream);
-	quarantine_take(group);
+	(void)quarantine_take(group);
 	if (stream_failed(group->stream, &code, &text)) {
 		if (quiet_may(group->server, QUIET_OPENING))
 			log_error("stream of %s ends: %s", group->spec.source, text);
@@ -306,7 +306,7 @@ static bool group_memory_returns(const struct server *server)
 			return true;
 		wanted += g->opening != NULL;
 	}
-	return server->openings > wanted || lent_returns(server);
+	return server->openings > wanted || server->closings || lent_returns(server);
 }
 
 static bool group_waits(const struct group *group)
@@ -342,18 +342,13 @@ static void group_open(struct server *server)
 	}
 }
 
-/* Its charge stays where a client still has its memory. */
 static void group_free(struct group *group)
 {
 	struct server *server = group->server;
-	struct loan loan;
-	int line;
-	uint64_t bytes = group->stream ? stream_extent(group->stream)->bytes : 0;
-	if (stream_take_kept(group->stream, &loan, &line))
-		lent_keep(server, group->peer, PEER_KEPT, loan, line, bytes);
+	if (group->stream)
+		closer_take(server, group->stream, group->peer);
 	else
 		peer_discharge(&server->peers, group->peer, PEER_KEPT);
-	stream_free(group->stream);
 	sampling_lists_close(&server->lists, &group->lists);
 	free(group);
 }
@@ -371,11 +366,10 @@ void group_sweep(struct server *server)
 	for (struct group **place = &server->groups; *place;) {
 		struct group *group = *place;
 		if (!group->closing || group->members ||
-			(group->stream && !stream_idle(group->stream))) {
+			(group->stream && !stream_idle(group->stream)) || quarantine_take(group)) {
 			place = &group->next;
 			continue;
 		}
-		quarantine_take(group);
 		group_remark(group);
 		totals_retire(group);
 		*place = group->next;

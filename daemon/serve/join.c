@@ -125,6 +125,22 @@ static int join_check_origin(
 		spec->rank, here, job->name, there);
 }
 
+/* Each rank opens the source, and a file of labels, by itself: one that was replaced meanwhile
+ * would give the ranks other samples or labels, without a word. */
+static int join_check_dataset(const struct group *group, struct fault *fault)
+{
+	const struct job *job = group->job;
+	if (!job || !job->begun ||
+		job->fingerprint == parts_fingerprint(stream_parts(group->stream)))
+		return 0;
+	return fault_set(fault, -EBUSY,
+		"rank %" PRIu32
+		" of group %s finds other samples or labels in %.400s than the ranks "
+		"that began before it: a file of them was replaced meanwhile; start all ranks "
+		"again together",
+		group->spec.rank, group->name, group->spec.source);
+}
+
 static int join_check_job(const struct server *server, const struct job *job,
 	const struct stream_spec *spec, struct fault *fault)
 {
@@ -340,10 +356,14 @@ static bool join_fits(struct member *m)
 }
 
 /* A rank is answered: where the first one began, all do. */
-static void join_mark_rank(struct job *job, const struct stream_spec *spec)
+static void join_mark_rank(const struct group *group)
 {
-	if (!job->begun)
+	struct job *job = group->job;
+	const struct stream_spec *spec = &group->spec;
+	if (!job->begun) {
 		job->origin = spec->state;
+		job->fingerprint = parts_fingerprint(stream_parts(group->stream));
+	}
 	job->begun = true;
 	job->seen[spec->rank / 64] |= 1ull << spec->rank % 64;
 }
@@ -357,6 +377,8 @@ static bool join_admit(struct member *m)
 	int result = join_serial(m, &serial, &fault);
 	if (!result && group->job)
 		result = join_check_origin(group->job, &group->spec, &fault);
+	if (!result)
+		result = join_check_dataset(group, &fault);
 	if (result) {
 		client_error(m->client, m->request, m->stream, result, fault.text);
 		group_leave(m);
@@ -366,7 +388,7 @@ static bool join_admit(struct member *m)
 	stream_join(group->stream, &m->reader, serial, end);
 	m->answered = true;
 	if (group->job)
-		join_mark_rank(group->job, &group->spec);
+		join_mark_rank(group);
 	/* Before it is answered: who cannot be told has gone, and has left then. Whoever has gone
 	 * already was never here. */
 	if (!m->client->dead)
@@ -479,11 +501,21 @@ static void join_check_states(struct group *group)
 	}
 }
 
+/* Nobody waits for it any more. */
+static void join_drop(const struct opening *opening)
+{
+	struct server *server = opening->server;
+	const struct peer *peer = opening->peer;
+	if (opening->stream)
+		closer_take(server, opening->stream,
+			peer ? peer_charge(&server->peers, &peer->name, PEER_KEPT) : NULL);
+}
+
 void join_opened(struct opening *opening)
 {
 	struct group *group = opening->group;
 	if (!group) {
-		stream_free(opening->stream);
+		join_drop(opening);
 		return;
 	}
 	group->opening = NULL;

@@ -59,6 +59,16 @@ static void *opener_main(void *argument)
 	return NULL;
 }
 
+int opener_thread(pthread_t *ret, void *(*run)(void *argument), void *argument)
+{
+	pthread_attr_t attr;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, OPENER_STACK);
+	int result = pthread_create(ret, &attr, run, argument);
+	pthread_attr_destroy(&attr);
+	return result;
+}
+
 int opener_start(struct server *server, struct group *group, const struct stream_spec *spec,
 	struct fault *fault)
 {
@@ -69,11 +79,7 @@ int opener_start(struct server *server, struct group *group, const struct stream
 	opening->group = group;
 	opening->spec = *spec;
 	opening->lists = group->lists;
-	pthread_attr_t attr;
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, OPENER_STACK);
-	int result = pthread_create(&opening->thread, &attr, opener_main, opening);
-	pthread_attr_destroy(&attr);
+	int result = opener_thread(&opening->thread, opener_main, opening);
 	if (result) {
 		free(opening);
 		return fault_set(fault, -result,

@@ -1,10 +1,13 @@
 /* quarantine: the file that names broken samples, one per line: source, path, reason, separated by
  * tabs.
  *
- * Written by the event loop, appended, at most SERVE_QUARANTINE_LINES lines per stream; a sample is
- * named once as long as it stays in a small table. A file that cannot be written, or has grown to
- * SERVE_QUARANTINE_BYTES over many streams, is said once per stream and costs nothing else. A line
- * that was cut (a full disk, a daemon that was killed) is ended before the next one begins. */
+ * The event loop takes what is new of a stream, and a thread finds the names and appends the lines,
+ * one thread of a stream at a time: an index or a disk that hangs holds up nothing but that, and
+ * the memory of the stream when it has ended. At most SERVE_QUARANTINE_LINES lines per stream; a
+ * sample is named once as long as it stays in a small table. A file that cannot be written, or has
+ * grown to SERVE_QUARANTINE_BYTES over many streams, is said once per stream and costs nothing
+ * else. A line that was cut (a full disk, a daemon that was killed) is ended before the next one
+ * begins. */
 #define LOG_TOPIC LOG_STREAM
 #include "serve/serve_impl.h"
 
@@ -15,16 +18,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-static bool quarantine_seen(struct group *group, uint64_t sample)
-{
-	uint64_t *place = &group->seen[hash_mix(sample) % SERVE_QUARANTINE_SEEN];
-	bool seen = *place == sample + 1;
-	*place = sample + 1;
-	return seen;
-}
+/* ---- the thread ---- */
 
 /* The cache folder, and those above it: where the indexes lie beside their tars, nobody else has
  * made it. */
@@ -67,67 +66,171 @@ static bool quarantine_is_cut(int fd)
 	       pread(fd, &last, 1, status.st_size - 1) == 1 && last != '\n';
 }
 
-static FILE *quarantine_open(struct server *server)
+static bool quarantine_write(int fd, const char *text, size_t size)
 {
+	while (size) {
+		ssize_t n = write(fd, text, size);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		text += n;
+		size -= (size_t)n;
+	}
+	return true;
+}
+
+static void quarantine_append(struct group *group, const char *text, size_t size)
+{
+	struct quarantine *q = &group->quarantine;
+	const char *folder = group->server->cache_dir;
 	char path[4096 + 32];
-	(void)snprintf(path, sizeof path, "%s/quarantine.tsv", server->cache_dir);
-	int fd = quarantine_descriptor(path, server->cache_dir);
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "a");
-	if (!file) {
-		char text[FAULT_TEXT];
-		(void)snprintf(text, sizeof text,
+	(void)snprintf(path, sizeof path, "%s/quarantine.tsv", folder);
+	int fd = quarantine_descriptor(path, folder);
+	q->failed = fd < 0;
+	if (fd < 0) {
+		(void)snprintf(q->notice, sizeof q->notice,
 			"broken samples are not named in %.400s: %s; `penstock check` lists them",
 			path, strerror(errno));
-		server_notice(server, text);
-		if (fd >= 0)
-			(void)close(fd);
-		return NULL;
+		return;
 	}
-	if (quarantine_is_cut(fd))
-		(void)fputc('\n', file);
-	return file;
+	bool whole = !quarantine_is_cut(fd) || quarantine_write(fd, "\n", 1);
+	whole = whole && quarantine_write(fd, text, size);
+	if (close(fd) || !whole)
+		(void)snprintf(q->notice, sizeof q->notice,
+			"the quarantine file could not be written in full: is the disk of the "
+			"cache folder full?");
 }
 
 /* Control bytes in names would break the line. */
-static void quarantine_print(FILE *file, const char *text)
+static void quarantine_print(FILE *lines, const char *text, char end)
 {
 	for (; *text; text++)
-		(void)fputc((unsigned char)*text < ' ' ? '?' : *text, file);
+		(void)fputc((unsigned char)*text < ' ' ? '?' : *text, lines);
+	(void)fputc(end, lines);
 }
 
-void quarantine_take(struct group *group)
+static void quarantine_name(struct group *group, const struct stream_broken *broken, FILE *lines)
 {
-	struct stream_broken broken[16];
-	FILE *file = NULL;
+	char path[8192];
+	if (parts_path(stream_parts(group->stream), broken->sample, path, sizeof path, NULL))
+		(void)snprintf(
+			path, sizeof path, "sample %llu", (unsigned long long)broken->sample);
+	if (group->quarantine.first)
+		log_warning("broken sample %s (%s); the others are named in %s/quarantine.tsv",
+			path, broken->reason, group->server->cache_dir);
+	group->quarantine.first = false;
+	quarantine_print(lines, group->spec.source, '\t');
+	quarantine_print(lines, path, '\t');
+	quarantine_print(lines, broken->reason, '\n');
+}
+
+/* malloc'ed; NULL when memory is out. */
+static char *quarantine_lines(struct group *group, size_t *ret_size)
+{
+	char *text = NULL;
+	FILE *lines = open_memstream(&text, ret_size);
+	if (!lines)
+		return NULL;
+	for (unsigned i = 0; i < group->quarantine.count; i++)
+		quarantine_name(group, &group->quarantine.broken[i], lines);
+	return fclose(lines) ? (free(text), NULL) : text;
+}
+
+static void *quarantine_main(void *argument)
+{
+	struct group *group = argument;
+	struct server *server = group->server;
+	size_t size;
+	(void)pthread_setname_np(pthread_self(), "penstock-broken");
+	char *text = quarantine_lines(group, &size);
+	/* One stream's lines at a time; names may lie on storage that the file does not. */
+	pthread_mutex_lock(&server->quarantine_lock);
+	if (text)
+		quarantine_append(group, text, size);
+	pthread_mutex_unlock(&server->quarantine_lock);
+	free(text);
+	/* Afterwards the group may be gone. */
+	atomic_store_explicit(&group->quarantine.done, true, memory_order_release);
+	server->environment.wake(server->environment.wake_context);
+	return NULL;
+}
+
+/* ---- the event loop ---- */
+
+static bool quarantine_seen(struct quarantine *q, uint64_t sample)
+{
+	uint64_t *place = &q->seen[hash_mix(sample) % SERVE_QUARANTINE_SEEN];
+	bool seen = *place == sample + 1;
+	*place = sample + 1;
+	return seen;
+}
+
+static bool quarantine_wants(struct quarantine *q, const struct stream_broken *broken)
+{
+	return !quarantine_seen(q, broken->sample) && q->lines < SERVE_QUARANTINE_LINES;
+}
+
+/* What is new, as far as there is room for it. */
+static void quarantine_collect(struct group *group)
+{
+	struct quarantine *q = &group->quarantine;
 	unsigned n;
-	while (group->stream &&
-		(n = stream_broken_take(group->stream, broken, UTIL_COUNT(broken)))) {
-		for (unsigned i = 0; i < n; i++) {
-			char path[8192];
-			if (quarantine_seen(group, broken[i].sample) ||
-				group->quarantine_lines >= SERVE_QUARANTINE_LINES)
-				continue;
-			if (parts_path(stream_parts(group->stream), broken[i].sample, path,
-				    sizeof path, NULL))
-				(void)snprintf(path, sizeof path, "sample %llu",
-					(unsigned long long)broken[i].sample);
-			if (group->quarantine_lines++ == 0)
-				log_warning("broken sample %s (%s); the others are named in "
-					    "%s/quarantine.tsv",
-					path, broken[i].reason, group->server->cache_dir);
-			if (!file && !(file = quarantine_open(group->server))) {
-				group->quarantine_lines = SERVE_QUARANTINE_LINES;
-				return;
+	q->count = 0;
+	q->first = q->lines == 0;
+	while (q->count < SERVE_QUARANTINE_ROOM &&
+		(n = stream_broken_take(
+			 group->stream, q->broken + q->count, SERVE_QUARANTINE_ROOM - q->count))) {
+		const struct stream_broken *taken = q->broken + q->count;
+		for (unsigned i = 0; i < n; i++)
+			if (quarantine_wants(q, &taken[i])) {
+				q->broken[q->count++] = taken[i];
+				q->lines++;
 			}
-			quarantine_print(file, group->spec.source);
-			(void)fputc('\t', file);
-			quarantine_print(file, path);
-			(void)fputc('\t', file);
-			quarantine_print(file, broken[i].reason);
-			(void)fputc('\n', file);
-		}
 	}
-	if (file && fclose(file))
-		server_notice(group->server, "the quarantine file could not be written in full: is "
-					     "the disk of the cache folder full?");
+}
+
+static void quarantine_start(struct group *group)
+{
+	struct quarantine *q = &group->quarantine;
+	char text[FAULT_TEXT];
+	q->notice[0] = 0;
+	q->failed = true;
+	atomic_store_explicit(&q->done, false, memory_order_relaxed); /* before the thread is */
+	int result = opener_thread(&q->thread, quarantine_main, group);
+	q->running = result == 0;
+	if (q->running)
+		return;
+	q->lines = SERVE_QUARANTINE_LINES;
+	(void)snprintf(text, sizeof text,
+		"broken samples of %.400s are not named: cannot start a thread: %s; `penstock "
+		"check` lists them",
+		group->spec.source, strerror(result));
+	server_notice(group->server, text);
+}
+
+static void quarantine_end(struct group *group)
+{
+	struct quarantine *q = &group->quarantine;
+	pthread_join(q->thread, NULL);
+	q->running = false;
+	if (q->failed)
+		q->lines = SERVE_QUARANTINE_LINES;
+	if (q->notice[0])
+		server_notice(group->server, q->notice);
+}
+
+bool quarantine_take(struct group *group)
+{
+	struct quarantine *q = &group->quarantine;
+	if (!group->stream)
+		return false;
+	if (q->running && !atomic_load_explicit(&q->done, memory_order_acquire))
+		return true;
+	if (q->running)
+		quarantine_end(group);
+	quarantine_collect(group);
+	if (q->count)
+		quarantine_start(group);
+	return q->running;
 }

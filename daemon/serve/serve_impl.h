@@ -29,6 +29,7 @@ enum {
 	SERVE_QUARANTINE_SEEN = 1024,
 	SERVE_QUARANTINE_LINES = 1000,
 	SERVE_QUARANTINE_BYTES = 16 << 20,
+	SERVE_QUARANTINE_ROOM = 16, /* lines that are written at once */
 };
 
 /* How long an opening waits for memory that returns. */
@@ -105,6 +106,7 @@ struct job {
 	char name[2 * SPEC_NAME];
 	bool begun; /* a rank was answered: there is an origin */
 	struct spec_state origin; /* where the first one that was answered began */
+	uint64_t fingerprint; /* of what that one reads */
 	uint32_t groups; /* that are not closing */
 	uint64_t seen[]; /* bit per rank that was answered at some time */
 };
@@ -113,6 +115,21 @@ struct job {
 struct totals {
 	struct stream_stats streams; /* its counters alone; what it says of now is 0 */
 	uint64_t trainer_wait_ns, slots_full_ns;
+};
+
+/* What of a stream is named in the quarantine file. */
+struct quarantine {
+	uint64_t seen[SERVE_QUARANTINE_SEEN];
+	uint32_t lines;
+	bool running;
+	pthread_t thread;
+	atomic_bool done; /* released by the thread, acquired by the event loop */
+	/* The thread's while it runs. */
+	struct stream_broken broken[SERVE_QUARANTINE_ROOM];
+	unsigned count;
+	bool first; /* line of the stream */
+	bool failed; /* nothing could be written */
+	char notice[FAULT_TEXT];
 };
 
 struct group {
@@ -138,9 +155,7 @@ struct group {
 	struct account_group account;
 	uint64_t ticks;
 	struct histogram waits[2]; /* as the server's, of this half minute and the last */
-	/* quarantine */
-	uint64_t seen[SERVE_QUARANTINE_SEEN];
-	uint32_t quarantine_lines;
+	struct quarantine quarantine;
 };
 
 struct opening {
@@ -167,6 +182,7 @@ struct quiet {
 };
 
 struct lent;
+struct closing;
 
 /* The flight recorder, as the event loop sees it. */
 struct recorder {
@@ -189,6 +205,17 @@ struct supervisor {
 	uint64_t progress_ns; /* when the threads were last seen to get on */
 	bool told; /* that they do not */
 	char status[96]; /* told last */
+};
+
+/* The configuration that is being read again. */
+struct reload {
+	pthread_t thread;
+	bool running, again;
+	atomic_bool done; /* released by the thread, acquired by the event loop */
+	/* The thread's while it runs. */
+	struct config *fresh;
+	int result;
+	struct fault fault;
 };
 
 struct server {
@@ -216,9 +243,11 @@ struct server {
 	uint64_t started_unix_ns; /* told as it was then: it must not move when the clock is set */
 	bool draining, stop;
 	bool deaf; /* the listener is not watched until the next tick */
+	pthread_mutex_t quarantine_lock; /* of the file, threads alone: held while it is written */
 	pthread_mutex_t opened_lock;
-	struct opening *opened; /* handed over by opener threads */
-	uint32_t openings; /* threads not yet joined */
+	struct opening *opened; /* handed over by opener threads, as the next by theirs */
+	struct closing *closed;
+	uint32_t openings, closings; /* threads not yet joined */
 	struct arrival *arrivals; /* who waits for a list of samples */
 	struct peer_book peers;
 	struct lent *lent; /* what clients still have of streams that are gone, and of answers */
@@ -237,6 +266,7 @@ struct server {
 	struct recorder recorder;
 	struct confine_state confined;
 	struct supervisor supervisor;
+	struct reload reload;
 };
 
 /* supervisor.c: what systemd is told, where it is there */
@@ -381,6 +411,18 @@ char *metrics_text(struct server *server);
 int opener_start(struct server *server, struct group *group, const struct stream_spec *spec,
 	struct fault *fault);
 void opener_collect(struct server *server);
+/* A thread of the event loop's, with a small stack: 0, or what pthread_create says. */
+int opener_thread(pthread_t *ret, void *(*run)(void *argument), void *argument);
+
+/* reload.c */
+void reload_ask(struct server *server);
+void reload_collect(struct server *server);
+void reload_end(struct server *server); /* waits for it */
+
+/* closer.c */
+/* Frees a stream that is idle. The charge (PEER_KEPT) is taken over. */
+void closer_take(struct server *server, struct stream *stream, struct peer *peer);
+void closer_collect(struct server *server);
 
 /* status.c: malloc'ed JSON or text; NULL when memory is out */
 char *status_server(struct server *server);
@@ -392,4 +434,5 @@ void status_wait(struct group *group, char *buffer, size_t room);
 struct http_sheet *sheet_copy(const struct server *server, uint32_t place);
 
 /* quarantine.c */
-void quarantine_take(struct group *group);
+/* Begins to name what is new. True while lines are being written: the stream must stay. */
+bool quarantine_take(struct group *group);

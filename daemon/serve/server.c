@@ -295,6 +295,7 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 		.timer_fd = -1,
 		.wake_fd = -1};
 	peer_book_set(&server->peers, config->max_clients, config->max_streams);
+	pthread_mutex_init(&server->quarantine_lock, NULL);
 	server->started_ns = server->idle_since_ns = clock_ns();
 	server->started_unix_ns = clock_unix_ns();
 	pthread_mutex_init(&server->opened_lock, NULL);
@@ -330,48 +331,12 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 
 /* ---- the loop ---- */
 
-static void server_reload(struct server *server)
-{
-	struct config *fresh = malloc(sizeof *fresh);
-	struct fault fault;
-	struct config *now = server->config;
-	if (!now->file[0] || !fresh) {
-		log_warning("SIGHUP: there is no configuration file to read again");
-		free(fresh);
-		return;
-	}
-	config_init(fresh);
-	if (config_load(now->file, fresh, &fault)) {
-		server_notice(server, fault.text);
-		log_warning("SIGHUP: the old configuration stays in force");
-		free(fresh);
-		return;
-	}
-	if (!now->log_levels_given)
-		now->log_levels = fresh->log_levels;
-	if (!now->idle_exit_given)
-		now->idle_exit_s = fresh->idle_exit_s;
-	now->max_clients = fresh->max_clients;
-	now->max_streams = fresh->max_streams;
-	peer_book_set(&server->peers, now->max_clients, now->max_streams);
-	now->open_streams = fresh->open_streams;
-	now->stream_count = fresh->stream_count;
-	memcpy(now->stream, fresh->stream, sizeof now->stream);
-	log_set_levels(&now->log_levels);
-	log_info("SIGHUP: read %s again: log_level, idle_exit, max_clients, max_streams, "
-		 "open_streams and %u streams are in force; other keys need a restart",
-		now->file, now->stream_count);
-	free(fresh);
-}
-
 static void server_signal(struct server *server)
 {
 	struct signalfd_siginfo info;
 	while (read(server->signal_fd, &info, sizeof info) == sizeof info) {
 		if (info.ssi_signo == SIGHUP) {
-			supervisor_reloading();
-			server_reload(server);
-			supervisor_reloaded();
+			reload_ask(server);
 		} else if (server->draining) {
 			server->stop = true;
 		} else {
@@ -490,6 +455,8 @@ static void server_woken(struct server *server)
 	ssize_t n = read(server->wake_fd, &count, sizeof count);
 	(void)n;
 	opener_collect(server);
+	closer_collect(server);
+	reload_collect(server);
 	publish_sheet(server);
 	for (struct group *g = server->groups; g; g = g->next)
 		group_turn(g);
@@ -575,22 +542,28 @@ int server_run(struct server *server, struct fault *fault)
 
 /* ---- end ---- */
 
+static bool server_has_streams(const struct server *server)
+{
+	return server->groups || server->openings || server->closings || server->arrivals;
+}
+
 /* All clients go, then the streams: their rows in flight come back first. Openers are told to give
- * up and are waited for. */
+ * up and are waited for, as closers are. */
 static void server_end_streams(struct server *server)
 {
 	for (struct client *c = server->clients; c; c = c->next)
 		client_close(c, "the daemon ends");
 	client_sweep(server);
-	while (server->groups || server->openings || server->arrivals) {
+	while (server_has_streams(server)) {
 		uint64_t count;
 		opener_collect(server);
+		closer_collect(server);
 		arrival_sweep(server);
 		for (struct group *g = server->groups; g; g = g->next)
 			if (g->stream)
 				stream_collect(g->stream);
 		group_sweep(server);
-		if (server->groups || server->openings || server->arrivals) {
+		if (server_has_streams(server)) {
 			struct timespec pause = {0, 1000000};
 			(void)nanosleep(&pause, NULL);
 		}
@@ -606,6 +579,7 @@ void server_free(struct server *server)
 	publish_end(server);
 	int const fds[] = {server->listen_fd, server->epoll_fd, server->signal_fd, server->timer_fd,
 		server->wake_fd};
+	reload_end(server);
 	if (server->wake_fd >= 0)
 		server_end_streams(server);
 	quiet_end(server);
@@ -635,5 +609,6 @@ void server_free(struct server *server)
 	}
 	recorder_end(server);
 	pthread_mutex_destroy(&server->opened_lock);
+	pthread_mutex_destroy(&server->quarantine_lock);
 	free(server);
 }

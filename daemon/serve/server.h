@@ -13,13 +13,16 @@
  *   totals.c       what all streams counted since the start
  *   recorder.c     what the flight recorder's witness is told, and what comes back
  *   opener.c       the thread that opens a stream, since building an index takes long
+ *   arrival.c      the thread that reads lists of samples before that
+ *   closer.c       the thread that frees a stream, since its storage may hang
+ *   reload.c       the configuration, read again
  *   status.c       what the daemon says of itself, as JSON
  *   metrics.c      the same as OpenMetrics
  *   publish.c      hands both to http once a second, and rows for the page when they are asked for
  *   sheet.c        copies those rows
  *   quarantine.c   the file that names broken samples
  *
- * One thread runs all of it, so nothing here is locked but what openers hand over. */
+ * One thread runs all of it, so nothing here is locked but what openers and closers hand over. */
 #pragma once
 
 #include "base/fault.h"

@@ -279,13 +279,14 @@ void world_calm(struct world *world, uint32_t clients, uint32_t groups)
 	uint64_t end_ns = clock_ns() + WORLD_PATIENCE_S * 1000000000ull;
 	world_turn(world, 0);
 	while (server->client_count != clients || world_groups(world) != groups ||
-		server->openings || server->arrivals) {
+		server->openings || server->closings || server->arrivals) {
 		if (clock_ns() > end_ns)
-			world_wrong("after %d s: %u clients, %u groups, %u openings%s; expected %u "
-				    "and %u, and nothing else",
+			world_wrong(
+				"after %d s: %u clients, %u groups, %u openings, %u closings%s; "
+				"expected %u and %u, and nothing else",
 				WORLD_PATIENCE_S, server->client_count, world_groups(world),
-				server->openings, server->arrivals ? ", lists" : "", clients,
-				groups);
+				server->openings, server->closings,
+				server->arrivals ? ", lists" : "", clients, groups);
 		world_turn(world, 20);
 	}
 	if (server->jobs)

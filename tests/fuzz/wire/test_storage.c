@@ -1,0 +1,218 @@
+/* Storage that hangs under the daemon's own files stops nobody: while a line of the quarantine file
+ * is written, and while the files of a stream that has ended are closed, the event loop turns, and
+ * trainers get their batches.
+ *
+ * The daemon is in this process, and its event loop is turned by the test itself: if that waited
+ * for what hangs here, which is what the test ends, the test would wait for itself (alarm). */
+#include "trainer.h"
+
+#include "base/util.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { EVALUATION = 0, BROKEN = 14, LIMIT_S = 60 };
+
+static struct world world;
+
+/* ---- what hangs ---- */
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t ends;
+	const char *what; /* a part of its path; NULL: nothing */
+	unsigned waiting; /* now */
+} hang = {.lock = PTHREAD_MUTEX_INITIALIZER, .ends = PTHREAD_COND_INITIALIZER};
+
+static void hang_at(const char *path)
+{
+	pthread_mutex_lock(&hang.lock);
+	hang.waiting++;
+	while (hang.what && strstr(path, hang.what))
+		pthread_cond_wait(&hang.ends, &hang.lock);
+	hang.waiting--;
+	pthread_mutex_unlock(&hang.lock);
+}
+
+static void hang_set(const char *what)
+{
+	pthread_mutex_lock(&hang.lock);
+	hang.what = what;
+	pthread_cond_broadcast(&hang.ends);
+	pthread_mutex_unlock(&hang.lock);
+}
+
+static unsigned hang_count(void)
+{
+	pthread_mutex_lock(&hang.lock);
+	unsigned count = hang.waiting;
+	pthread_mutex_unlock(&hang.lock);
+	return count;
+}
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+	va_list arguments;
+	va_start(arguments, flags);
+	mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
+	va_end(arguments);
+	hang_at(path);
+	return __real_open(path, flags, mode);
+}
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+	char link[40], path[4096];
+	(void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, path, sizeof path - 1);
+	path[n > 0 ? n : 0] = 0;
+	hang_at(path);
+	return __real_close(fd);
+}
+
+/* ---- a trainer ---- */
+
+/* All of its epochs; it has hung up then. */
+static void reads_all_of(int definition)
+{
+	struct model m;
+	trainer_open(&m, &world, definition);
+	while (!model_stream(&m, 1)->ended) {
+		world_turn(&world, 20);
+		model_read(&m);
+		trainer_release(&m);
+	}
+	model_hang_up(&m);
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	(void)alarm(LIMIT_S);
+	world = (struct world){0};
+	world_make(&world);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	world_remove(&world);
+	(void)alarm(0);
+	return 0;
+}
+
+static void waits_for_hanging(void)
+{
+	while (!hang_count())
+		world_turn(&world, 20);
+}
+
+/* ---- */
+
+static void a_quarantine_file_that_hangs(void **state)
+{
+	(void)state;
+	char path[128], line[4096] = "";
+	(void)snprintf(path, sizeof path, "%s/cache/quarantine.tsv", world.root);
+	hang_set("/quarantine.tsv");
+	reads_all_of(BROKEN);
+	waits_for_hanging();
+	reads_all_of(EVALUATION);
+	reads_all_of(BROKEN);
+	assert_int_equal(access(path, F_OK), -1);
+	hang_set(NULL);
+	world_calm(&world, 0, 0);
+
+	cleanup(close_file) FILE *in = fopen(path, "r");
+	assert_non_null(in);
+	for (int stream = 0; stream < 2; stream++) {
+		assert_non_null(fgets(line, sizeof line, in));
+		assert_non_null(strstr(line, "/bad/a/2.jpg\t"));
+		assert_non_null(strchr(line, '\n'));
+	}
+	assert_null(fgets(line, sizeof line, in));
+}
+
+static void an_index_that_hangs_when_it_is_closed(void **state)
+{
+	(void)state;
+	hang_set(".idx");
+	/* What opening it opens hangs too: that is what threads are for. */
+	struct model m;
+	trainer_open(&m, &world, EVALUATION);
+	waits_for_hanging();
+	hang_set(NULL);
+	trainer_read(&m, 1);
+	hang_set(".idx");
+	model_hang_up(&m);
+	waits_for_hanging();
+	assert_int_equal(world.server->closings, 1);
+	assert_true(world.server->peers.held[PEER_KEPT] == 1);
+
+	/* Nobody else notices: not who asks, nor who reads what lies elsewhere. */
+	struct model other;
+	struct wire_query query = {
+		.head = {WIRE_QUERY, sizeof query, 3, 0}, .kind = WIRE_QUERY_STATUS};
+	trainer_open(&other, &world, EVALUATION);
+	for (int i = 0; i < 20; i++)
+		world_turn(&world, 1);
+	model_read(&other);
+	trainer_say(&other, &query, sizeof query);
+	world_settle(&world, other.fd);
+	model_read(&other);
+	model_settled(&other);
+	hang_set(NULL);
+	world_calm(&world, 1, 1);
+	model_hang_up(&other);
+	world_calm(&world, 0, 0);
+	assert_true(world.server->peers.held[PEER_KEPT] == 0);
+}
+
+static void a_configuration_that_hangs_when_it_is_read_again(void **state)
+{
+	(void)state;
+	struct config *config = &world.config;
+	(void)snprintf(config->file, sizeof config->file, "%s/p.yaml", world.root);
+	FILE *out = fopen(config->file, "w");
+	assert_non_null(out);
+	(void)fputs("max_clients: 77\n", out);
+	(void)fclose(out);
+	hang_set("/p.yaml");
+	for (int times = 0; times < 3; times++) { /* all behind the first are one */
+		assert_int_equal(kill(getpid(), SIGHUP), 0);
+		waits_for_hanging();
+	}
+	reads_all_of(EVALUATION);
+	assert_int_equal(config->max_clients, 256);
+	assert_int_equal(hang_count(), 1);
+	hang_set(NULL);
+	while (config->max_clients != 77 || world.server->reload.running)
+		world_turn(&world, 20);
+	world_calm(&world, 0, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_quarantine_file_that_hangs, begin, end),
+		cmocka_unit_test_setup_teardown(an_index_that_hangs_when_it_is_closed, begin, end),
+		cmocka_unit_test_setup_teardown(
+			a_configuration_that_hangs_when_it_is_read_again, begin, end),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
