@@ -86,7 +86,11 @@ int sampling_read_sources(
 	if (count < 2 || count > SAMPLER_PARTS)
 		return yaml_fault(text, node, fault,
 			"sources: expected 2 to %d of them, got %" PRId64 "%s", SAMPLER_PARTS,
-			count, count == 1 ? ": write it as source" : "");
+			count,
+			count == 1 ? ": write it as source"
+			: count ? ": tars that weigh alike are one of them, as a glob or a brace "
+				  "range"
+				: "");
 	for (int64_t i = 0; !result && i < count; i++)
 		result = sampling_read_item(text, yaml_node(text, items[i]), &sources, fault);
 	if (result)

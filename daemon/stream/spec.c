@@ -428,12 +428,28 @@ static int spec_check_transforms(const struct yaml_text *text, const yaml_node_t
 	return result < 0 ? result : spec_check_sides(text, node, spec, fault);
 }
 
+/* Numbers in their place are what other loaders take. */
+static int spec_check_weights(
+	const struct yaml_text *text, const yaml_node_t *node, struct fault *fault)
+{
+	size_t size;
+	const yaml_node_pair_t *pair = yaml_find(text, node, "weights");
+	if (!pair || yaml_scalar(yaml_node(text, pair->value), &size))
+		return 0;
+	return yaml_fault(text, yaml_node(text, pair->value), fault,
+		"weights: expected balanced, or the path of a .npy file with a number for each "
+		"sample, as numpy.save writes it; weights of whole datasets belong to sources: "
+		"[{source: PATH, weight: NUMBER}, ...]");
+}
+
 static int spec_read(const struct yaml_text *text, const yaml_node_t *node, struct stream_spec *ret,
 	struct fault *fault)
 {
 	struct stream_spec spec;
 	spec_init(&spec);
-	int result = yaml_read(text, node, spec_keys, SPEC_KEYS, &spec, &spec.given, fault);
+	int result = spec_check_weights(text, node, fault);
+	if (!result)
+		result = yaml_read(text, node, spec_keys, SPEC_KEYS, &spec, &spec.given, fault);
 	if (!result)
 		result = spec_unfold(text, node, &spec, fault);
 	if (!result)

@@ -159,6 +159,30 @@ static int transforms_check_values(const struct yaml_text *text, const yaml_node
 	return 0;
 }
 
+/* Parameters that were written without their names: what was likely meant. */
+static int transforms_check_named(const struct yaml_text *text, const struct transforms_rule *rule,
+	const yaml_node_t *parameters, struct fault *fault)
+{
+	size_t size = 0;
+	const char *value = parameters ? yaml_scalar(parameters, &size) : NULL;
+	if (!parameters || parameters->type == YAML_MAPPING_NODE)
+		return 0;
+	if (!rule->key_count)
+		return yaml_fault(text, parameters, fault,
+			"it has no parameters; expected %s alone", rule->name);
+	if (value)
+		return yaml_fault(text, parameters, fault,
+			"expected its parameters by name, as in %s: {%s: %.48s}", rule->name,
+			rule->keys[0].name, value);
+	if (rule->example)
+		return yaml_fault(text, parameters, fault,
+			"expected its parameters by name, as in %s: %s; got a list", rule->name,
+			rule->example);
+	return yaml_fault(text, parameters, fault,
+		"expected its parameters by name, as in %s: {%s: ...}; got a list", rule->name,
+		rule->keys[0].name);
+}
+
 static int transforms_read_parameters(const struct transforms_list *list,
 	const struct transforms_rule *rule, const yaml_node_t *name, const yaml_node_t *parameters,
 	struct transforms_op *ret, struct fault *fault)
@@ -168,7 +192,10 @@ static int transforms_read_parameters(const struct transforms_list *list,
 	uint64_t given = 0;
 	inner.within = rule->name;
 	op.kind = (enum transforms_kind)(rule - transforms_rules);
-	int result = yaml_read(&inner, parameters, rule->keys, rule->key_count, &op, &given, fault);
+	int result = transforms_check_named(&inner, rule, parameters, fault);
+	if (!result)
+		result = yaml_read(
+			&inner, parameters, rule->keys, rule->key_count, &op, &given, fault);
 	if (!result && rule->first && !(given & 1))
 		return yaml_fault(&inner, name, fault, "%s is missing; expected %s, as in %s: %s",
 			rule->keys[0].name, rule->first, rule->name, rule->example);

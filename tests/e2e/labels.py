@@ -263,6 +263,36 @@ def test_group_and_ranks():
                 links[0].open(source=source, labels="none", group="g", share="split", rank=1, world_size=2, batch_size=8, **TINY).opened()
 
 
+def test_ranks_read_the_same_labels():
+    """A manifest, or a sample, that is replaced between the openings of two ranks of one job."""
+    with served() as (home, daemon, source, paths), Link(daemon.socket) as first, Link(daemon.socket) as second:
+        file = home / "m.csv"
+
+        def label(shift):
+            other = home / "new.csv"
+            manifest(other, [(p, (i + shift) % 3) for i, p in enumerate(paths)], ["path", "label"])
+            other.rename(file)
+
+        def rank(link, number, group, **keys):
+            return link.open(source=source, group=group, share="split", rank=number, world_size=2, batch_size=8, **keys, **TINY)
+
+        label(0)
+        keys = {"labels": {"manifest": str(file)}}
+        one = rank(first, 0, "g", **keys)
+        one.opened()
+        label(1)
+        with refused(errno.EBUSY, "rank 1 of group g finds other samples or labels", "start all ranks again"):
+            rank(second, 1, "g", **keys).opened()
+        label(0)
+        assert rank(second, 1, "g", **keys).opened().fingerprint == one.info.fingerprint, "what it was before will do"
+        label(1)
+        assert rank(first, 0, "again", **keys).opened() and rank(second, 1, "again", **keys).opened(), "a job that begins now reads what there is now"
+        assert rank(first, 0, "files").opened()
+        (source / paths[0]).unlink()
+        with refused(errno.EBUSY, "rank 1 of group files finds other samples or labels"):
+            rank(second, 1, "files").opened()
+
+
 def check_cached(reader):
     with served("--cache", "on", "--reader", reader) as (home, daemon, source, paths):
         rows = [[i * 0.5, -i] for i in range(60)]

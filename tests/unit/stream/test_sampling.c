@@ -41,6 +41,9 @@ static void must_refuse(const char *text, const char *sentence)
 
 static const char mix[] = "{" SOURCES "}";
 
+#define FOUR "{source: /a}, {source: /b}, {source: /c}, {source: /d}, "
+#define SEVENTEEN FOUR FOUR FOUR FOUR "{source: /e}"
+
 static void reads_the_keys(void **state)
 {
 	(void)state;
@@ -79,10 +82,19 @@ static void refuses_in_place(void **state)
 	must_refuse("{" SOURCES ", weights: balanced}", "sources have weights of their own");
 	must_refuse("{" SOURCES ", indices: /i}", "beside indices");
 	must_refuse("{" SOURCES ", shuffle: false}", "shuffle: expected true, or nothing");
+	must_refuse("{source: x, weights: [1, 2]}",
+		"t:1:22: weights: expected balanced, or the path of a .npy file with a number for "
+		"each sample");
+	must_refuse("{source: x, weights: {a: 1}}", "weights of whole datasets belong to sources");
+	must_refuse("{source: x, weights: ''}", "t:1:22: weights: expected a text of 1 to");
 	must_refuse("{source: x, weights: /w, shuffle: off}", "t:1:35: shuffle: expected true");
 	must_refuse("{source: x, repeats: 2, train: false}", "t:1:22: repeats: expected 1");
 	must_refuse(
 		"sources: [{source: a}]", "expected 2 to 16 of them, got 1: write it as source");
+	must_refuse("sources: [" SEVENTEEN "]", "t:1:10: sources: expected 2 to 16 of them, got "
+						"17: tars that weigh alike are one of "
+						"them, as a glob or a brace range");
+	must_refuse("sources: []", "t:1:10: sources: expected 2 to 16 of them, got 0");
 	must_refuse("sources: [{source: a, weight: 1}, {source: b, weight: 5000}]",
 		"t:1:11: sources: weight 1 is so small");
 	must_refuse(

@@ -59,8 +59,10 @@ static void refuses_transforms(void **state)
 				   "RandomHorizontalFlip or CenterCrop: {size: 224}"},
 		{"[RandomResizedCrop]", "2:14: RandomResizedCrop: size is missing; expected a "
 					"number of pixels, as in RandomResizedCrop: {size: 224}"},
-		{"[RandomResizedCrop: 224]", "2:33: RandomResizedCrop: expected a mapping of "
-					     "\"key: value\" lines, got a single value"},
+		{"[RandomResizedCrop: 224]", "2:33: RandomResizedCrop: expected its parameters by "
+					     "name, as in RandomResizedCrop: {size: 224}"},
+		{"[Resize: [9, 9]]", "2:22: Resize: expected its parameters by name, as in Resize: "
+				     "{size: 224}; got a list"},
 		{"[RandomResizedCrop: {size: 0}]", "2:40: RandomResizedCrop: size: expected a "
 						   "whole number from 1 to 2048, got \"0\""},
 		{"[RandomResizedCrop: {size: 2049}]", "2:40: RandomResizedCrop: size: expected a "
@@ -217,8 +219,16 @@ static void refuses_parameters(void **state)
 			"ColorJitter: unknown key \"p\"; expected one of brightness, contrast, "
 			"saturation, hue"},
 		{"ColorJitter: 0.4", 14,
-			"ColorJitter: expected a mapping of \"key: value\" lines, got a single "
-			"value"},
+			"ColorJitter: expected its parameters by name, as in ColorJitter: "
+			"{brightness: 0.4}"},
+		{"RandomInvert: [1]", 15,
+			"RandomInvert: expected its parameters by name, as in RandomInvert: {p: "
+			"...}; got a list"},
+		{"RandomApply: [RandomInvert]", 14,
+			"RandomApply: expected its parameters by name, as in RandomApply: "
+			"{transforms: [ColorJitter: {brightness: 0.4}]}; got a list"},
+		{"ThreeAugment: 3", 15,
+			"ThreeAugment: it has no parameters; expected ThreeAugment alone"},
 		{"Grayscale", 1,
 			"Grayscale: num_output_channels is missing; expected 3 (torchvision's 1 is "
 			"of images of one channel), as in Grayscale: {num_output_channels: 3}"},
