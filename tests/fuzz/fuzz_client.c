@@ -305,17 +305,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #ifndef PENSTOCK_LIBFUZZER
 static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 {
-	size_t size = 16 + draw(random, (uint32_t)room - 16);
-	for (size_t i = 0; i < size; i++)
-		bytes[i] = (uint8_t)random_64(random);
-	return size;
+	return drive_noise(bytes, 16 + draw(random, (uint32_t)room - 16), random);
 }
 
-int main(int argc, char **argv)
+static void end(void)
 {
-	const struct drive drive = {.name = "fuzz_client", .room = 1024, .compose = compose};
-	(void)argc;
-	int result = drive_main(&drive, argv);
 	(void)printf("%llu cases: %llu streams opened, %llu batches given, %llu released, %llu "
 		     "refusals; %llu messages, %llu right and %llu wrong ones, over %llu "
 		     "connections\n",
@@ -324,6 +318,7 @@ int main(int argc, char **argv)
 		(unsigned long long)liar_figures.messages, (unsigned long long)liar_figures.right,
 		(unsigned long long)liar_figures.wrong,
 		(unsigned long long)liar_figures.connections);
-	return result;
 }
+
+const struct drive fuzz_drive = {"fuzz_client", 1024, compose, end};
 #endif

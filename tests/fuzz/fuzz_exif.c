@@ -11,6 +11,8 @@
 #include "fuzz/recipe.h"
 #include "fuzz/want.h"
 
+#include "base/util.h"
+
 enum { INPUT_ROOM = 4096, TIFF_ROOM = 4096, ENTRY = 12, ORIENTATION = 0x0112 };
 
 struct tiff {
@@ -175,9 +177,5 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 	return size;
 }
 
-int main(int argc, char **argv)
-{
-	(void)argc;
-	return drive_main(&(struct drive){"fuzz_exif", INPUT_ROOM, compose}, argv);
-}
+const struct drive fuzz_drive = {"fuzz_exif", INPUT_ROOM, compose, NULL};
 #endif

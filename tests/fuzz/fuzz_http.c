@@ -634,17 +634,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #ifndef PENSTOCK_LIBFUZZER
 static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 {
-	size_t size = 16 + draw(random, (uint32_t)room - 16);
-	for (size_t i = 0; i < size; i++)
-		bytes[i] = (uint8_t)random_64(random);
-	return size;
+	return drive_noise(bytes, 16 + draw(random, (uint32_t)room - 16), random);
 }
 
-int main(int argc, char **argv)
+static void end(void)
 {
-	const struct drive drive = {.name = "fuzz_http", .room = 256, .compose = compose};
-	(void)argc;
-	int result = drive_main(&drive, argv);
 	if (http) {
 		http_free(http);
 		(void)rmdir(folder);
@@ -653,6 +647,7 @@ int main(int argc, char **argv)
 		     "to be expected, %llu connections ended by the server\n",
 		(unsigned long long)cases, (unsigned long long)requests,
 		(unsigned long long)answers, (unsigned long long)exact, (unsigned long long)ended);
-	return result;
 }
+
+const struct drive fuzz_drive = {"fuzz_http", 256, compose, end};
 #endif

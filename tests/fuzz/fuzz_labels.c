@@ -16,9 +16,14 @@
 #include "fuzz/drive.h"
 #include "fuzz/want.h"
 
+#include "base/util.h"
+
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { WORDS_MOST = 40, SIZE_MOST = 2048 };
 
@@ -275,9 +280,5 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 	return at;
 }
 
-int main(int argc, char **argv)
-{
-	(void)argc;
-	return drive_main(&(struct drive){"fuzz_labels", SIZE_MOST, compose}, argv);
-}
+const struct drive fuzz_drive = {"fuzz_labels", SIZE_MOST, compose, NULL};
 #endif

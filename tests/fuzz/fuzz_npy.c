@@ -9,7 +9,12 @@
 #include "fuzz/drive.h"
 #include "fuzz/want.h"
 
+#include "base/util.h"
+
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { WORDS_MOST = 24, SIZE_MOST = 1024 };
 
@@ -102,9 +107,5 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 	return at;
 }
 
-int main(int argc, char **argv)
-{
-	(void)argc;
-	return drive_main(&(struct drive){"fuzz_npy", SIZE_MOST, compose}, argv);
-}
+const struct drive fuzz_drive = {"fuzz_npy", SIZE_MOST, compose, NULL};
 #endif

@@ -252,15 +252,10 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 {
 	size_t size = 12 + draw(random, one_in(random, 8) ? 300 : 40);
 	(void)room;
-	for (size_t i = 0; i < size; i++)
-		bytes[i] = (uint8_t)draw(random, 256);
+	(void)drive_noise(bytes, size, random);
 	bytes[0] &= one_in(random, 16) ? 0xff : (uint8_t)~HOW_RAW;
 	return size;
 }
 
-int main(int argc, char **argv)
-{
-	(void)argc;
-	return drive_main(&(struct drive){"fuzz_png", INPUT_ROOM, compose}, argv);
-}
+const struct drive fuzz_drive = {"fuzz_png", INPUT_ROOM, compose, NULL};
 #endif

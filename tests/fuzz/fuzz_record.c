@@ -11,8 +11,11 @@
 #include "fuzz/recipe.h"
 #include "fuzz/want.h"
 
+#include "base/util.h"
+
 #include <errno.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 enum { FILE_ROOM = 64 << 10, INPUT_ROOM = 8192, HEAD = 16, ENTRIES_MOST = 256 };
@@ -318,14 +321,8 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 {
 	size_t size = 1 + draw(random, one_in(random, 8) ? 2000 : 300);
 	(void)room;
-	for (size_t i = 0; i < size; i++)
-		bytes[i] = (uint8_t)draw(random, 256);
-	return size;
+	return drive_noise(bytes, size, random);
 }
 
-int main(int argc, char **argv)
-{
-	(void)argc;
-	return drive_main(&(struct drive){"fuzz_record", INPUT_ROOM, compose}, argv);
-}
+const struct drive fuzz_drive = {"fuzz_record", INPUT_ROOM, compose, NULL};
 #endif

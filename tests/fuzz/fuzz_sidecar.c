@@ -271,14 +271,8 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 {
 	size_t size = 1 + draw(random, 60);
 	(void)room;
-	for (size_t i = 0; i < size; i++)
-		bytes[i] = (uint8_t)draw(random, 256);
-	return size;
+	return drive_noise(bytes, size, random);
 }
 
-int main(int argc, char **argv)
-{
-	(void)argc;
-	return drive_main(&(struct drive){"fuzz_sidecar", INPUT_ROOM, compose}, argv);
-}
+const struct drive fuzz_drive = {"fuzz_sidecar", INPUT_ROOM, compose, NULL};
 #endif

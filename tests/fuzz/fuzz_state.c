@@ -88,9 +88,5 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 	return phrase.size;
 }
 
-int main(int argc, char **argv)
-{
-	(void)argc;
-	return drive_main(&(struct drive){"fuzz_state", TEXT_ROOM, compose}, argv);
-}
+const struct drive fuzz_drive = {"fuzz_state", TEXT_ROOM, compose, NULL};
 #endif

@@ -13,8 +13,12 @@
 #include "fuzz/tar_model.h"
 #include "fuzz/want.h"
 
+#include "base/util.h"
+
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { TAR_ROOM = 64 << 10, INPUT_ROOM = 4096 };
 
@@ -347,8 +351,7 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 {
 	size_t size = 1 + draw(random, one_in(random, 8) ? 400 : 80);
 	(void)room;
-	for (size_t i = 0; i < size; i++)
-		bytes[i] = (uint8_t)draw(random, 256);
+	(void)drive_noise(bytes, size, random);
 	bytes[0] &= one_in(random, 16) ? 0xff : (uint8_t)~HOW_RAW;
 	/* Names that repeat make samples of several members. */
 	for (uint32_t i = draw(random, 8); i; i--)
@@ -356,9 +359,5 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 	return size;
 }
 
-int main(int argc, char **argv)
-{
-	(void)argc;
-	return drive_main(&(struct drive){"fuzz_tar", INPUT_ROOM, compose}, argv);
-}
+const struct drive fuzz_drive = {"fuzz_tar", INPUT_ROOM, compose, NULL};
 #endif

@@ -756,10 +756,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #ifndef PENSTOCK_LIBFUZZER
 static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 {
-	size_t size = 64 + draw(random, (uint32_t)room - 64);
-	for (size_t i = 0; i < size; i++)
-		bytes[i] = (uint8_t)random_64(random);
-	return size;
+	return drive_noise(bytes, 64 + draw(random, (uint32_t)room - 64), random);
 }
 
 static void report(void)
@@ -777,16 +774,14 @@ static void report(void)
 		(unsigned long long)f->overwritten);
 }
 
-int main(int argc, char **argv)
+static void end(void)
 {
-	const struct drive drive = {.name = "fuzz_wire", .room = 3072, .compose = compose};
-	(void)argc;
-	int result = drive_main(&drive, argv);
 	if (world.server) {
 		model_hang_up(&watcher);
 		world_remove(&world);
 	}
 	report();
-	return result;
 }
+
+const struct drive fuzz_drive = {"fuzz_wire", 3072, compose, end};
 #endif
