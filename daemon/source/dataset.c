@@ -2,12 +2,15 @@
  * changes it but the table of lent index files, which locks itself; so any thread may ask. */
 #include "source/dataset.h"
 
+#include "base/limits.h"
 #include "base/util.h"
 #include "source/dataset_impl.h"
+#include "source/mtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -207,6 +210,49 @@ int dataset_locate_name(const struct dataset *dataset, uint32_t shard,
 	return 0;
 }
 
+/* Is the open file the index that was loaded? */
+static int index_same(const struct dataset_shard *shard, int fd, struct fault *fault)
+{
+	struct index_head head;
+	uint32_t crc;
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return fault_set(fault, -errno, "%s cannot be looked at: %s", shard->index_path,
+			strerror(errno));
+	if (index_head_read(fd, 0, (uint64_t)st.st_size, &head, &crc) != 0 ||
+		crc != shard->head_crc)
+		return fault_set(fault, -ESTALE,
+			"%s was replaced by another index since the dataset was opened: open the "
+			"dataset again",
+			shard->index_path);
+	return 0;
+}
+
+/* Lends index files again after they were closed. */
+static int index_reopen(const void *context, uint32_t number, struct fault *fault)
+{
+	const struct dataset *dataset = context;
+	const struct dataset_shard *shard = &dataset->shard[number];
+	int fd = open(shard->index_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return fault_set(fault, -errno, "%s cannot be opened: %s%s", shard->index_path,
+			strerror(errno), limits_hint(errno));
+	int rc = index_same(shard, fd, fault);
+	if (rc < 0) {
+		(void)close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+int dataset_lend_new(struct dataset *dataset)
+{
+	struct rlimit limit = {.rlim_cur = 1024};
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	return lend_new(dataset->shards, lend_slots_for(limit.rlim_cur), index_reopen, dataset,
+		&dataset->lend);
+}
+
 int dataset_index_acquire(
 	const struct dataset *dataset, uint32_t shard, int *ret_fd, struct fault *fault)
 {
@@ -375,11 +421,6 @@ int dataset_path(const struct dataset *dataset, uint64_t number, char *buffer, s
 			"the path of sample %llu has %d bytes, there is room for %zu",
 			(unsigned long long)number, n, room);
 	return 0;
-}
-
-static int64_t mtime_of(const struct stat *st)
-{
-	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 }
 
 static bool is_same_file(const struct dataset_shard *shard, const struct stat *st)

@@ -10,21 +10,24 @@
  *                   label_value.[ch], label_classes.[ch], label_manifest.[ch] and label_csv.[ch]
  *                   read what it names
  *   index.[ch]      the sidecar: format, writer, reader of single pages
- *   index_tar.c, index_folder.c, index_label.c, index_build.h   records from a tar, from a folder
+ *   index_build.h   records from a tar (index_tar.c), from a folder (index_folder.c), with
+ *                   labels of a rule (index_label.c)
  *   progress.h      tells who waits for that
  *   digest.h        the running value behind the fingerprint
  *   store.[ch]      where indexes are kept, and how one gets there whole
  *   sidecar.[ch]    a place for something small about every sample: its checkpoints
  *   lend.[ch]       the bounded table of open index files and sidecars
- *   dataset.c, dataset_open.c, dataset_labels.c, dataset_impl.h   shards + indexes as one row of
- *                   samples
+ *   dataset.c       shards and their indexes as one row of samples: what it can answer
+ *   dataset_open.c  how it comes to be: opening.h has the map of the parts; dataset_labels.c what
+ *                   labels of a rule come to
  *   shelf.[ch]      the datasets that are open, one for all who read the same
  *   arena.[ch]      the bounded, registered read buffers
  *   files.[ch]      the bounded table of open files
  *   quota.h         how much one of several may hold
+ *   mtime.h         when a file was last changed
  *   cache.[ch]      bytes of samples, in what the memory budget has left
- *   fetch.[ch]      sample numbers in, bytes out: the stage's door; fetch_uring.c and
- *                   fetch_pread.c are its engines
+ *   fetch.[ch]      sample numbers in, bytes out: the stage's door; fetch.c has the map of its
+ *                   parts
  *
  * What a user may name:
  *   DIR with DIR/class/x.jpg   class folders; images at any depth below them. The label of a class

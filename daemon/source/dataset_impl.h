@@ -1,4 +1,4 @@
-/* dataset_impl: what dataset.c (questions) and dataset_open.c (opening) share; nobody else includes
+/* dataset_impl: what dataset.c (questions) and the opening (opening.h) share; nobody else includes
  * it. */
 #pragma once
 
@@ -49,6 +49,9 @@ struct dataset {
 	struct lend *lend;
 	char notice[1024];
 };
+
+/* Once index files are known: dataset->lend. 0 or -ENOMEM. */
+int dataset_lend_new(struct dataset *dataset);
 
 /* dataset_labels.c: once all indexes are there, whose heads `heads` are. 0 or negative errno. */
 int dataset_labels_settle(struct dataset *dataset, const struct index_head *heads,

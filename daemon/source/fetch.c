@@ -3,7 +3,7 @@
  *   fetch_queue.[ch]   items that wait, by urgency
  *   fetch_lookup.[ch]  the window: records and names, in pages of the index (fetch_pages.[ch])
  *   fetch_share.[ch]   items that need no read of their own
- *   fetch_plan.c       which reads begin, what came of them
+ *   fetch_plan*.[ch]   which reads begin, what came of them
  *   fetch_op.[ch]      one question to the kernel, through retries to its result
  *   fetch_uring.c, fetch_pread.c   the engines that ask */
 #include "base/cgroup.h"

@@ -1,4 +1,4 @@
-/* fetch_internal: what the door (fetch.c), the planner (fetch_plan.c) and the engines share; nobody
+/* fetch_internal: what the door (fetch.c), the planner (fetch_plan.h) and the engines share; nobody
  * else includes it.
  *
  * The way of an item, each state with its single door into the next:
@@ -7,9 +7,9 @@
  *   queue      plan_drain moved it into the heap of waiting items
  *              or it is finished out of the cache
  *   window     a request carries it: record page, name page (folders), then READY
- *   read       plan_read gave it a place in a buffer; an op of the engine's fills that. Or it
- * follows another that is being read (fetch_share.h) finished   its result holds; fetch_deliver
- * calls `done`, without any lock
+ *   read       fetch_plan_read gave it a place in a buffer; an op of the engine's fills that. Or
+ *              it follows another that is being read (fetch_share.h)
+ *   finished   its result holds; fetch_deliver calls `done`, without any lock
  *
  * Everything but the inbox is the planner's, under `lock`. The ring's thread takes that lock once
  * per turn and meets nobody there but callers of fetch_cancel and fetch_forget; the pread threads

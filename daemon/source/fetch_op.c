@@ -2,6 +2,7 @@
 #include "source/fetch_op.h"
 
 #include "source/dataset.h"
+#include "source/mtime.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -39,8 +40,7 @@ static void op_finish(struct fetch_op *op, int result)
 static int64_t op_mtime(int fd)
 {
 	struct stat now;
-	return fstat(fd, &now) < 0 ? -1
-				   : (int64_t)now.st_mtim.tv_sec * 1000000000 + now.st_mtim.tv_nsec;
+	return fstat(fd, &now) < 0 ? -1 : mtime_of(&now);
 }
 
 /* All bytes are there: are they those that were meant? */

@@ -5,6 +5,7 @@
 #include "base/roots.h"
 #include "base/util.h"
 #include "source/dataset.h"
+#include "source/mtime.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -349,11 +350,6 @@ static int level_check(struct walk *walk, const struct level *here, int depth)
 		return fault_set(walk->fault, -ELOOP, "%s/%s is more than %d folders deep",
 			walk->root, walk->path, FOLDER_DEPTH_MAX);
 	return 0;
-}
-
-static int64_t mtime_of(const struct stat *st)
-{
-	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 }
 
 /* Tells the sink this directory under its path without the slash. */
