@@ -1,0 +1,45 @@
+/* fault: a daemon that breaks the protocol at one step, and a client that has to say so.
+ *
+ *   test_faults.c     the tests: every fault of every table, answers, a daemon that is stopped
+ *   fault.[ch]        the daemon and the client around a fault; what is done to any message
+ *   fault_opening.c   what is done to WELCOME and OPENED
+ *   fault_extent.c    ... to EXTENT
+ *   fault_batch.c     ... to BATCH and the head of its slot, and to what comes after a good batch
+ */
+#pragma once
+
+#include "client/fake.h"
+
+#include <stddef.h>
+
+enum fault_step { GREETING, OPENING, EXTENT, BATCH, AFTER };
+
+/* What a daemon does instead of sending the message that would be next. */
+typedef void fault_does(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory);
+
+/* A daemon that does everything right up to `step` and then calls `does`. */
+struct fault {
+	const char *name;
+	enum fault_step step;
+	fault_does *does;
+	int open, next; /* what the client has to return; next is not called when open fails */
+	const char *sentence; /* part of what it has to say */
+};
+
+/* Each ended by a zeroed one. */
+extern const struct fault faults_of_opening[], faults_of_extent[], faults_of_batch[];
+
+/* The stream that these daemons serve. */
+extern const struct fake_shape fault_shape;
+
+/* A client at such a daemon, a `const struct fault`: for fake_check. */
+void fault_run(const void *fault);
+
+/* ---- what can be done to any message ---- */
+
+fault_does fault_hang_up, fault_cut, fault_lengthen, fault_lie_about_length, fault_send_garbage;
+/* A descriptor with a message that has none. */
+fault_does fault_send_with_fd;
+fault_does fault_send_other_stream, fault_end_connection;
+/* The process is gone; a child of it keeps the socket: no hang-up, and yet an end. */
+fault_does fault_die_without_hangup;
