@@ -1,9 +1,9 @@
 /* torture: everything done with each of its calls to the system failing in turn.
  *
  *   torture.[ch]   the walk: a scenario is run once to see which calls it makes, then again and
- * again in a process of its own, each time with one of them failing calls.[ch]     the calls: this
- * program's own malloc, open, mmap, ..., which libraries meet too source.c ...   the scenarios, one
- * file per area
+ *                  again in a process of its own, each time with one of them failing
+ *   calls*.[ch]    the calls: this program's own malloc, open, mmap, ..., which libraries meet too
+ *   source.c ...   the scenarios, one file per area
  *
  * A scenario does a whole thing between torture_on() and torture_off() and says how that went:
  * right, or refused with a sentence. Anything else is a finding: a signal, a hang, a wrong result,
