@@ -446,7 +446,7 @@ static void survives_mutations(void **state)
 	unsigned good = 0;
 	(void)state;
 	config_init(&config);
-	for (uint64_t i = 0; i < 100000; i++) {
+	for (uint64_t i = 0; i < 10000; i++) {
 		struct fault fault = {""};
 		char text[sizeof seed];
 		memcpy(text, seed, sizeof seed);
@@ -457,7 +457,7 @@ static void survives_mutations(void **state)
 			assert_memory_equal(fault.text, paper.path, strlen(paper.path));
 		good += !result;
 	}
-	assert_in_range(good, 1000, 90000);
+	assert_in_range(good, 100, 9000);
 	(void)close(paper.fd);
 }
 

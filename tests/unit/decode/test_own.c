@@ -1,6 +1,7 @@
 /* The own decoder against libjpeg-turbo through decode's door: the same pixels or the same refusal,
  * whatever the region, the order, the company in flight, and the faults. */
 #include "images.h"
+#include "sparse.h"
 
 #include "decode/checkpack.h"
 
@@ -286,7 +287,7 @@ static void test_photographs(void **state)
 	(void)state;
 	struct course course;
 	course_begin(&course);
-	if (!add_folder(&course, PENSTOCK_SHARED "/data/imagenet", 250)) {
+	if (!add_folder(&course, PENSTOCK_SHARED "/data/imagenet", 20 + 100 / sparse())) {
 		course_end(&course);
 		skip();
 		return;

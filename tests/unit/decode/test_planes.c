@@ -1,6 +1,7 @@
 /* planes: pixels of regions against libjpeg-turbo's full decode, byte for byte, with every table of
  * kernels that this processor runs. */
 #include "planes_images.h"
+#include "sparse.h"
 
 #include "decode/planes_kernels.h"
 
@@ -194,16 +195,6 @@ static void geometry(struct planes *planes, uint32_t width, uint32_t height, J_C
 		image_free(&c);
 	}
 	free(made.data);
-}
-
-/* PENSTOCK_TEST_SPARSE: every so many of the sizes, for builds that are there to find other faults
- * than wrong pixels. */
-static uint32_t sparse(void)
-{
-	const char *text = getenv("PENSTOCK_TEST_SPARSE");
-	int every = text ? atoi(text) : 1;
-	assert_true(every > 0);
-	return (uint32_t)every;
 }
 
 /* All sizes up to 40 x 40; the C table, which is slow, sees every fifth. */
