@@ -101,7 +101,7 @@ static void convert_pixels(
 	if (stream && (layout == CONVERT_NHWC || plane % CONVERT_LINE == 0)) {
 		head = convert_head(out, step);
 		if (head < CONVERT_LINE && head < pixels)
-			run = convert->kernels->stream_float32[layout];
+			run = convert->kernels->stream[dtype][layout];
 		else
 			head = 0;
 	}
@@ -118,8 +118,7 @@ void convert_rows(const struct convert *convert, const void *rows, uint32_t coun
 	size_t bytes = convert_row_bytes(convert, height, width);
 	if (bytes * pictures == 0)
 		return;
-	bool stream = convert->dtype == CONVERT_FLOAT32 &&
-		      convert->kernels->stream_float32[convert->layout] &&
+	bool stream = convert->kernels->stream[convert->dtype][convert->layout] &&
 		      bytes * pictures >= convert->stream_from;
 	if (convert->layout == CONVERT_NHWC) {
 		pixels *= pictures;

@@ -49,9 +49,9 @@ typedef void convert_run(const struct convert *convert, const uint8_t *from, siz
 struct convert_kernels {
 	convert_run *run[CONVERT_DTYPES][CONVERT_LAYOUTS];
 
-	/* float32 past the caches, to `out` (and planes) aligned to CONVERT_LINE; NULL: there is
-	 * nothing to gain. The other dtypes' output is short enough that there is none. */
-	convert_run *stream_float32[CONVERT_LAYOUTS];
+	/* Past the caches, to `out` (and planes) aligned to CONVERT_LINE; NULL: there is nothing to
+	 * gain. */
+	convert_run *stream[CONVERT_DTYPES][CONVERT_LAYOUTS];
 };
 
 extern const struct convert_kernels convert_c, convert_avx2, convert_avx512, convert_neon;

@@ -76,7 +76,11 @@ BODY_FLOATS(stream_f32, CONVERT_FLOAT32, false, true)
 
 const struct convert_kernels convert_avx2 = {
 	.run = BODY_RUN,
-	.stream_float32 = {stream_f32, NULL /* slower */},
+	.stream =
+		{
+			[CONVERT_UINT8] = {stream_u8},
+			[CONVERT_FLOAT32] = {stream_f32, NULL /* slower */},
+		},
 };
 
 #endif

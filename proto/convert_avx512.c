@@ -63,7 +63,11 @@ BODY_FLOATS(stream_f32_planar, CONVERT_FLOAT32, true, true)
 
 const struct convert_kernels convert_avx512 = {
 	.run = BODY_RUN,
-	.stream_float32 = {stream_f32, stream_f32_planar},
+	.stream =
+		{
+			[CONVERT_UINT8] = {stream_u8},
+			[CONVERT_FLOAT32] = {stream_f32, stream_f32_planar},
+		},
 };
 
 #endif

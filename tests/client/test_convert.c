@@ -432,8 +432,7 @@ static void bench_kind(uint32_t dtype, uint32_t layout, uint8_t *from, uint64_t 
 		b->stream = k % 2;
 		b->convert = converter(b->kernels, &options);
 		if (b->convert && b->stream &&
-			(dtype != PENSTOCK_FLOAT32 ||
-				!b->convert->convert.kernels->stream_float32[layout])) {
+			!b->convert->convert.kernels->stream[dtype][layout]) {
 			penstock_convert_free(b->convert);
 			b->convert = NULL;
 		}
