@@ -193,6 +193,7 @@ class Loader:
         self._classes: Optional[list[str]] = None
         self._config: Optional[dict[str, Any]] = None
         self._opened = 0  # how often
+        self._told: Optional[Tuple[str, State]] = None  # by the reader, and what it says
         self._over = False  # the stream has ended with an error
         begin = None if state is None else State.read(state)
         self._open(begin)
@@ -321,8 +322,12 @@ class Loader:
         return self._reader
 
     def _here(self) -> State:
+        """Asked before and behind each batch, of which the first is what the last one said."""
         assert self._reader is not None
-        return State.parse(self._reader.state())
+        text = self._reader.state()
+        if self._told is None or self._told[0] != text:
+            self._told = text, State.parse(text)
+        return self._told[1]
 
     def _settle(self) -> readers.Reader:
         """The stream is brought to where the loop is."""
