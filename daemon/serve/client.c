@@ -175,8 +175,10 @@ void client_bury(struct server *server)
 		again = false;
 		/* Leaving may close others: look at the whole list once more. */
 		for (struct client *c = server->clients; c; c = c->next) {
-			if (c->dead)
+			if (c->dead) {
 				arrival_leave(c);
+				namer_leave(c);
+			}
 			while (c->dead && c->members) {
 				group_leave(c->members);
 				again = true;
@@ -314,7 +316,7 @@ static int client_answer_long(
 	return 0;
 }
 
-static void client_answer(struct client *client, const struct wire_head *head, const char *text)
+void client_answer(struct client *client, const struct wire_head *head, const char *text)
 {
 	struct wire_answer answer = {
 		.head = {.type = WIRE_ANSWER, .request = head->request, .stream = head->stream}};
@@ -479,14 +481,14 @@ static char *client_classes(const struct group *group)
 static void client_query_path(
 	struct client *client, const struct wire_query *query, struct group *group)
 {
+	const struct parts *parts = stream_parts(group->stream);
 	struct fault fault;
-	char path[8192 + 64];
-	int result =
-		parts_path(stream_parts(group->stream), query->argument, path, sizeof path, &fault);
-	if (result)
-		client_error(client, query->head.request, query->head.stream, result, fault.text);
-	else
-		client_answer(client, &query->head, path);
+	if (query->argument < parts_samples(parts)) {
+		namer_ask(client, query, group);
+		return;
+	}
+	int result = parts_path(parts, query->argument, NULL, 0, &fault);
+	client_error(client, query->head.request, query->head.stream, result, fault.text);
 }
 
 static void client_query_stream(struct client *client, const struct wire_query *query)

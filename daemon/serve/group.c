@@ -361,12 +361,20 @@ static void group_remark(struct group *group)
 		server_notice(group->server, notice);
 }
 
+/* Whether threads still use its stream to name samples. Each looks for itself. */
+static bool group_is_read_for(struct group *group)
+{
+	bool named = namer_collect(group);
+	return quarantine_take(group) || named;
+}
+
 void group_sweep(struct server *server)
 {
 	for (struct group **place = &server->groups; *place;) {
 		struct group *group = *place;
 		if (!group->closing || group->members ||
-			(group->stream && !stream_idle(group->stream)) || quarantine_take(group)) {
+			(group->stream && !stream_idle(group->stream)) ||
+			group_is_read_for(group)) {
 			place = &group->next;
 			continue;
 		}

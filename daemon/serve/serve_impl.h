@@ -30,6 +30,7 @@ enum {
 	SERVE_QUARANTINE_LINES = 1000,
 	SERVE_QUARANTINE_BYTES = 16 << 20,
 	SERVE_QUARANTINE_ROOM = 16, /* lines that are written at once */
+	SERVE_NAMINGS = 128, /* paths of a stream that are asked for and not yet known */
 };
 
 /* How long an opening waits for memory that returns. */
@@ -132,6 +133,18 @@ struct quarantine {
 	char notice[FAULT_TEXT];
 };
 
+struct naming;
+
+/* Paths of samples that were asked for. */
+struct namer {
+	struct naming *waiting; /* for the thread, in order */
+	struct naming *asked; /* with it */
+	uint32_t count; /* of both */
+	bool running;
+	pthread_t thread;
+	atomic_bool done; /* released by the thread, acquired by the event loop */
+};
+
 struct group {
 	struct group *next;
 	struct server *server;
@@ -156,6 +169,7 @@ struct group {
 	uint64_t ticks;
 	struct histogram waits[2]; /* as the server's, of this half minute and the last */
 	struct quarantine quarantine;
+	struct namer namer;
 };
 
 struct opening {
@@ -348,6 +362,8 @@ void client_send(struct client *client, struct wire_head *head, size_t bytes, co
 	size_t text_bytes, int fd);
 void client_error(
 	struct client *client, uint32_t request, uint32_t stream, int code, const char *text);
+/* `text` NULL: there is no memory for it. */
+void client_answer(struct client *client, const struct wire_head *head, const char *text);
 void client_want_write(struct client *client, bool want);
 
 /* group.c */
@@ -413,6 +429,13 @@ int opener_start(struct server *server, struct group *group, const struct stream
 void opener_collect(struct server *server);
 /* A thread of the event loop's, with a small stack: 0, or what pthread_create says. */
 int opener_thread(pthread_t *ret, void *(*run)(void *argument), void *argument);
+
+/* namer.c */
+/* Answers it, some time later. The sample is one that the stream has. */
+void namer_ask(struct client *client, const struct wire_query *query, struct group *group);
+/* Answers what is known. True while something is not: the stream must stay. */
+bool namer_collect(struct group *group);
+void namer_leave(const struct client *client); /* it is gone */
 
 /* reload.c */
 void reload_ask(struct server *server);

@@ -458,8 +458,10 @@ static void server_woken(struct server *server)
 	closer_collect(server);
 	reload_collect(server);
 	publish_sheet(server);
-	for (struct group *g = server->groups; g; g = g->next)
+	for (struct group *g = server->groups; g; g = g->next) {
+		(void)namer_collect(g);
 		group_turn(g);
+	}
 }
 
 static void server_client_event(struct client *client, enum watch_kind kind, uint32_t events)

@@ -15,6 +15,7 @@
  *   opener.c       the thread that opens a stream, since building an index takes long
  *   arrival.c      the thread that reads lists of samples before that
  *   closer.c       the thread that frees a stream, since its storage may hang
+ *   namer.c        the thread that looks up samples' paths, since their index may hang
  *   reload.c       the configuration, read again
  *   status.c       what the daemon says of itself, as JSON
  *   metrics.c      the same as OpenMetrics

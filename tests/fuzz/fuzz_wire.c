@@ -376,8 +376,11 @@ static void step_query(struct model *m)
 					     s && take(4) ? s->number : take_number()},
 		.kind = take(9),
 		.argument = take(8) ? take(16) : (uint64_t)take_word() << take(33)};
+	/* Answers to these come in any order: their numbers are their own. */
+	uint32_t own = message.kind == WIRE_QUERY_PATH;
+	message.head.request += own << 8;
 	if (take(16) == 15)
-		message.head.request = take(2) ? 0 : 0xffffffff;
+		message.head.request = take(2) ? 0 : 0xffffffff - own;
 	send_message(m, &message, sizeof message, 0, -1);
 }
 

@@ -225,9 +225,14 @@ static void model_wait(
 	if (model->count == MODEL_WAITING)
 		world_wrong("the test asks more than it keeps in mind");
 	unsigned at = (model->first + model->count++) % MODEL_WAITING;
-	model->waiting[at] = (struct model_waiting){what, request, stream, code};
+	model->waiting[at] = (struct model_waiting){what, request, stream, code, false};
 	if (!model->reads)
 		model->unread = UTIL_MAX(model->unread, model->count);
+}
+
+static struct model_waiting *model_last(struct model *model)
+{
+	return &model->waiting[(model->first + model->count - 1) % MODEL_WAITING];
 }
 
 static void model_doom(struct model *model, uint32_t request)
@@ -401,7 +406,10 @@ static void model_sent_query(struct model *model, const struct wire_query *query
 		model_doom(model, head->request);
 		return;
 	}
-	model_wait(model, model_reply(query, s), head->request, head->stream, -EINVAL);
+	enum model_wait what = model_reply(query, s);
+	model_wait(model, what, head->request, head->stream, -EINVAL);
+	/* It is read from storage. */
+	model_last(model)->late = query->kind == WIRE_QUERY_PATH && what != WAIT_REFUSAL;
 }
 
 static void model_sent_stop(struct model *model, const struct wire_head *head, size_t size)
@@ -479,13 +487,34 @@ void model_sent_end(struct model *model)
 
 /* ---- what comes ---- */
 
-static const struct model_waiting *model_next(const struct model *model)
+static struct model_waiting *model_at(struct model *model, unsigned i)
 {
-	return model->count ? &model->waiting[model->first] : NULL;
+	return &model->waiting[(model->first + i) % MODEL_WAITING];
 }
 
+/* Whether it may come behind what this answers. */
+static bool model_is_passed(const struct model_waiting *waiting, const struct wire_head *head)
+{
+	bool other = waiting->request != head->request || waiting->stream != head->stream ||
+		     (head->type == WIRE_ERROR && waiting->what == WAIT_ANSWER);
+	return waiting->late && other;
+}
+
+/* What is waited for next. */
+static const struct model_waiting *model_next(struct model *model, const struct wire_head *head)
+{
+	unsigned i = 0;
+	while (i < model->count && model_is_passed(model_at(model, i), head))
+		i++;
+	model->next = i;
+	return i < model->count ? model_at(model, i) : NULL;
+}
+
+/* That was it. */
 static void model_came(struct model *model)
 {
+	for (unsigned i = model->next; i; i--)
+		*model_at(model, i) = *model_at(model, i - 1);
 	model->first = (model->first + 1) % MODEL_WAITING;
 	model->count--;
 }
@@ -505,7 +534,7 @@ static void model_got_welcome(struct model *model, const struct conn_message *me
 {
 	const struct wire_welcome *w = model_view(
 		model, message, WIRE_WELCOME, sizeof *w, offsetof(struct wire_welcome, text_bytes));
-	const struct model_waiting *next = model_next(model);
+	const struct model_waiting *next = model_next(model, &w->head);
 	if (!next || next->what != WAIT_WELCOME || w->head.request != next->request)
 		world_wrong("WELCOME to request %u was not to come", w->head.request);
 	if (w->magic != WIRE_MAGIC || w->version != 1 || w->features || w->pid != getpid() ||
@@ -730,14 +759,14 @@ static void model_got_error(struct model *model, const struct conn_message *mess
 {
 	const struct wire_error *e = model_view(
 		model, message, WIRE_ERROR, sizeof *e, offsetof(struct wire_error, text_bytes));
-	const struct model_waiting *next = model_next(model);
+	const struct model_waiting *next = model_next(model, &e->head);
 	if (e->code >= 0 || e->code < -4095 || !e->text_bytes)
 		world_wrong("ERROR %d with %u bytes of text", e->code, e->text_bytes);
 	if (next && next->what == WAIT_FATAL && e->head.request == next->request &&
 		!e->head.stream && e->code == -EPROTO) {
 		model_figures.protocol_errors++;
 		model->told = true;
-		model_came(model);
+		model->count = 0; /* with what was to come behind it */
 	} else if (next && model_is_refusal(next, e)) {
 		model_came(model);
 	} else if (!e->head.request && e->head.stream) {
@@ -752,7 +781,7 @@ static void model_got_answer(struct model *model, const struct conn_message *mes
 {
 	const struct wire_answer *a = model_view(
 		model, message, WIRE_ANSWER, sizeof *a, offsetof(struct wire_answer, text_bytes));
-	const struct model_waiting *next = model_next(model);
+	const struct model_waiting *next = model_next(model, &a->head);
 	if (!next || (next->what != WAIT_ANSWER && next->what != WAIT_EITHER) ||
 		next->request != a->head.request || next->stream != a->head.stream)
 		world_wrong("ANSWER to request %u, stream %u was not to come", a->head.request,
@@ -851,7 +880,7 @@ void model_read(struct model *model)
 
 void model_settled(const struct model *model)
 {
-	const struct model_waiting *next = model_next(model);
+	const struct model_waiting *next = model->count ? &model->waiting[model->first] : NULL;
 	if (model->lax || model->half || model_stopped)
 		return;
 	if (next)

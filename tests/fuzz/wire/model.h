@@ -80,6 +80,7 @@ struct model_waiting {
 	enum model_wait what;
 	uint32_t request, stream;
 	int code;
+	bool late; /* may come behind what was asked after it */
 };
 
 struct model {
@@ -91,6 +92,7 @@ struct model {
 	struct model_stream stream[MODEL_STREAMS];
 	struct model_waiting waiting[MODEL_WAITING];
 	unsigned first, count;
+	unsigned next; /* of these, the one that model_next named */
 	unsigned unread; /* requests that were open at once while it did not read */
 };
 

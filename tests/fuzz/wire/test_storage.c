@@ -72,16 +72,29 @@ int __wrap_open(const char *path, int flags, ...)
 	return __real_open(path, flags, mode);
 }
 
-int __real_close(int fd);
-int __wrap_close(int fd);
-int __wrap_close(int fd)
+static void hang_at_fd(int fd)
 {
 	char link[40], path[4096];
 	(void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 	ssize_t n = readlink(link, path, sizeof path - 1);
 	path[n > 0 ? n : 0] = 0;
 	hang_at(path);
+}
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+	hang_at_fd(fd);
 	return __real_close(fd);
+}
+
+ssize_t __real_pread(int fd, void *bytes, size_t size, off_t offset);
+ssize_t __wrap_pread(int fd, void *bytes, size_t size, off_t offset);
+ssize_t __wrap_pread(int fd, void *bytes, size_t size, off_t offset)
+{
+	hang_at_fd(fd);
+	return __real_pread(fd, bytes, size, offset);
 }
 
 /* ---- a trainer ---- */
@@ -183,6 +196,60 @@ static void an_index_that_hangs_when_it_is_closed(void **state)
 	assert_true(world.server->peers.held[PEER_KEPT] == 0);
 }
 
+static void asks(struct model *m, uint32_t request, uint32_t kind, uint64_t argument)
+{
+	struct wire_query query = {
+		.head = {WIRE_QUERY, sizeof query, request, kind != WIRE_QUERY_STATUS},
+		.kind = kind,
+		.argument = argument};
+	trainer_say(m, &query, sizeof query);
+}
+
+static void is_left_with(struct model *m, unsigned questions)
+{
+	do {
+		world_turn(&world, 20);
+		model_read(m);
+	} while (m->count != questions);
+}
+
+static void an_index_that_hangs_when_a_path_is_asked_for(void **state)
+{
+	(void)state;
+	struct model m, gone;
+	trainer_open(&m, &world, EVALUATION);
+	trainer_read(&m, 2);
+	trainer_open(&gone, &world, EVALUATION);
+	trainer_read(&gone, 1);
+	hang_set(".idx");
+	for (uint32_t i = 0; i < 3; i++)
+		asks(&m, 10 + i, WIRE_QUERY_PATH, i);
+	asks(&gone, 10, WIRE_QUERY_PATH, 0);
+	waits_for_hanging();
+	model_hang_up(&gone);
+	/* What else is asked is answered, also what there is no path of, and batches come. */
+	asks(&m, 20, WIRE_QUERY_STATUS, 0);
+	asks(&m, 21, WIRE_QUERY_PATH, WORLD_IMAGES);
+	is_left_with(&m, 3);
+	trainer_release(&m);
+	trainer_read(&m, 4);
+	hang_set(NULL);
+	is_left_with(&m, 0);
+	/* Its stream may go before the answer does. */
+	hang_set(".idx");
+	asks(&m, 30, WIRE_QUERY_PATH, 1);
+	waits_for_hanging();
+	struct wire_close bye = {.head = {WIRE_CLOSE, sizeof bye, 0, 1}};
+	trainer_say(&m, &bye, sizeof bye);
+	for (int i = 0; i < 20; i++)
+		world_turn(&world, 1);
+	assert_int_equal(m.count, 1);
+	hang_set(NULL);
+	is_left_with(&m, 0);
+	model_hang_up(&m);
+	world_calm(&world, 0, 0);
+}
+
 static void a_configuration_that_hangs_when_it_is_read_again(void **state)
 {
 	(void)state;
@@ -211,6 +278,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_quarantine_file_that_hangs, begin, end),
 		cmocka_unit_test_setup_teardown(an_index_that_hangs_when_it_is_closed, begin, end),
+		cmocka_unit_test_setup_teardown(
+			an_index_that_hangs_when_a_path_is_asked_for, begin, end),
 		cmocka_unit_test_setup_teardown(
 			a_configuration_that_hangs_when_it_is_read_again, begin, end),
 	};

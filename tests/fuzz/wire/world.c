@@ -252,12 +252,22 @@ int world_connect(const struct world *world)
 	return fd;
 }
 
+/* Whether paths are being looked up. */
+static bool world_names(const struct world *world)
+{
+	for (const struct group *g = world->server->groups; g; g = g->next)
+		if (g->namer.count)
+			return true;
+	return false;
+}
+
 void world_settle(struct world *world, int fd)
 {
 	for (int i = 0; i < SETTLE_TURNS; i++) {
 		int left = 0;
-		world_turn(world, 0);
-		if (ioctl(fd, SIOCOUTQ, &left) || left == 0)
+		bool names = world_names(world);
+		world_turn(world, names ? 20 : 0);
+		if (!world_names(world) && (ioctl(fd, SIOCOUTQ, &left) || left == 0))
 			return;
 	}
 	world_wrong("the daemon does not read what it was sent");
