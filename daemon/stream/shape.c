@@ -65,12 +65,10 @@ static int shape_read_size(const struct yaml_text *text, const yaml_node_pair_t 
 	if (result < 0)
 		return result;
 	if (sizes->count == SHAPE_SIZES_MAX)
-		return yaml_fault(
-			text, at, fault, "image_size: expected at most %d sizes", SHAPE_SIZES_MAX);
+		return yaml_fault(text, at, fault, "expected at most %d sizes", SHAPE_SIZES_MAX);
 	if (shape_insert(sizes, epoch, side) < 0)
 		return yaml_fault(text, at, fault,
-			"image_size: epoch %" PRIu32 " is written twice; expected one size for it",
-			epoch);
+			"epoch %" PRIu32 " is written twice; expected one size for it", epoch);
 	return 0;
 }
 

@@ -386,7 +386,8 @@ class Refused(unittest.TestCase):
     def test_sources(self) -> None:
         one = support.dataset()
         for sentence, source in ((r"in a list of pairs there is ", [(one, 1), one]), ("a weight above 0", [(one, 0)]),
-                                 ("cannot be one of several", [("stream:a", 1)]), ("got an empty mapping", {})):
+                                 ("cannot be one of several", [("stream:a", 1)]), ("got an empty mapping", {}),
+                                 ("expected 2 to 16 datasets to be mixed, got 2000: tars that weigh alike", [(one, 1)] * 2000)):
             self.refused("ArgumentError", sentence, lambda source=source: loader(source))  # type: ignore[misc]
 
 

@@ -20,6 +20,7 @@ __all__ = ["STREAM", "mixture", "pattern", "shown", "stream_name"]
 
 STREAM = "stream:"
 _MOST_BYTES = 4095  # of a pattern: daemon/source/spec.h, SPEC_TEXT_MAX
+_MOST_MIXED = 16  # datasets: daemon/order/sampler.h, SAMPLER_PARTS
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|pipe:")  # what WebDataset and others read besides
 _EXPECTED = (
     "source: expected a folder, a tar, a glob (train-*.tar), a brace range (train-{000000..000146}.tar), "
@@ -149,6 +150,11 @@ def mixture(source: Any) -> Optional[str]:
         return None
     if not pairs:
         raise ArgumentError(f"{_EXPECTED}; got an empty mapping")
+    if len(pairs) > _MOST_MIXED:  # thousands of them would not even fit the request
+        raise ArgumentError(
+            f"source: expected 2 to {_MOST_MIXED} datasets to be mixed, got {len(pairs)}: tars that weigh alike are one of them, "
+            "as a list, a glob or a brace range"
+        )
     return json.dumps([_part(one, weight) for one, weight in pairs])
 
 

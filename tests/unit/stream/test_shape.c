@@ -150,10 +150,11 @@ static void refuses_in_sentences(void **state)
 		{"{source: x, image_size: {0: 128, ten: 160}}", "1:34: image_size: epoch"},
 		{"{source: x, image_size: {0: 128, [1]: 160}}", "1:34: image_size: epoch"},
 		{"{source: x, image_size: {0: 128, 1: [160, 160]}}", "1:37: image_size"},
-		{"{source: x, image_size: {0: 128, 16: 192, 16: 160}}", "twice"},
+		{"{source: x, image_size: {0: 128, 16: 192, 16: 160}}",
+			"open request:1:43: image_size: epoch 16 is written twice; expected"},
 		{"{source: x, image_size: {0: 1, 1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 8: 9, "
 		 "9: 10, 10: 11, 11: 12, 12: 13, 13: 14, 14: 15, 15: 16, 16: 17}}",
-			"image_size: expected at most 16 sizes"},
+			"open request:1:135: image_size: expected at most 16 sizes"},
 		{"{source: x, image_size: [128, 192]}",
 			"1:25: image_size: expected a whole number from 1 to 2048, since images "
 			"are squares, or a mapping"},
