@@ -336,7 +336,9 @@ static int private_make_folder(const char *socket)
 	if (result == -EPERM)
 		return private_refuse_folder(socket, folder_bytes);
 	if (result < 0)
-		return error_set(result, "the socket's folder %.*s cannot be made: %s",
+		return error_set(result,
+			"the socket's folder %.*s cannot be made: %s; name another place with "
+			"XDG_RUNTIME_DIR, or a socket with PENSTOCK_SOCKET",
 			folder_bytes, socket, strerror(-result));
 	return 0;
 }
