@@ -233,6 +233,14 @@ class Known(unittest.TestCase):
         self.assertRegex(repr(source), "closed")
         self.assertRegex(penstock.__version__, r"\d+\.\d+\.\d+")
 
+    def test_no_samples_by_number(self) -> None:
+        """What a DataLoader around it, or around its dataset, would ask for."""
+        with loader() as source:
+            for asked in (source, source.dataset):
+                with self.assertRaisesRegex(penstock.ArgumentTypeError, "with no DataLoader around it"):
+                    asked[0]
+            self.assertEqual(len(list(source)), 7)
+
     def test_import_is_light(self) -> None:
         answer = support.python(
             "import penstock, sys; print([m for m in ('torch', 'jax', 'torchvision') if m in sys.modules])"

@@ -152,12 +152,44 @@ class Values(Refused):
                 group.is_initialized.return_value = False
                 loader().close()
 
+    def test_ranks_of_a_launcher(self) -> None:
+        """srun and mpirun start the ranks, and nobody has told the loader, or torch."""
+        for size, rank, whose in (
+            ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
+            ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun"),
+            ("PMI_SIZE", "PMI_RANK", "mpiexec"),
+        ):
+            said = rf'{whose} has 2 ranks, .*rank=int\(os.environ\["{rank}"\]\), world_size=int\(os.environ\["{size}"\]\)'
+            with mock.patch.dict(os.environ, {size: "2", rank: "1"}):
+                with self.assertWarnsRegex(UserWarning, said):
+                    loader().close()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    loader(rank=1, world_size=2).close()
+                    with mock.patch.dict(os.environ, RANK="0", WORLD_SIZE="1"):
+                        loader().close()
+            # One task alone; and what a batch script of Slurm has, which is none of its tasks.
+            for variables in ({size: "1", rank: "0"}, {size: "", rank: "0", "SLURM_NTASKS": "2"}, {size: "two", rank: "0"}):
+                with mock.patch.dict(os.environ, variables), warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    loader().close()
+
     def test_group_refuses(self) -> None:
         with loader(group="one", share="all"):
             self.refused("GroupError", "another seed", lambda: loader(group="one", share="all", seed=1))
         with loader(rank=0, world_size=2, group="two"):
             self.refused(
                 "GroupError", "rank 0 of group two is taken", lambda: loader(rank=0, world_size=2, group="two")
+            )
+
+    def test_limits_of_the_daemon(self) -> None:
+        """Whose advice names a key of a file that a private daemon has not got."""
+        home = support.folder / "limited"
+        home.mkdir()
+        with support.harness.Daemon(home, config="max_streams: 1\n") as daemon, loader(socket=daemon.socket):
+            self.refused(
+                "GroupError", "max_streams allows.*a penstockd that you start before, with --config.*until close",
+                lambda: loader(socket=daemon.socket),
             )
 
     def test_transforms(self) -> None:

@@ -532,6 +532,19 @@ class Troubles(unittest.TestCase):
             self.assertNotEqual(source._stream.daemon_pid, first)
             self.assertEqual(names(source.batches()), whole(1))
 
+    def test_daemon_killed_and_asked(self) -> None:
+        """A question is no batch: it is told that the daemon has gone, and what to do; the loop goes on all the same."""
+        with loader() as source:
+            it = source.batches()
+            seen = [next(it)]
+            os.kill(source._stream.daemon_pid, signal.SIGKILL)
+            with self.assertRaisesRegex(penstock.DaemonError, "the next iteration of this loader goes on with the next batch"):
+                while True:
+                    source.stats()
+            seen += it
+            self.assertEqual(names(seen), whole(0))
+            self.assertEqual(source.stats()["samples"], 60)
+
     def test_daemon_killed_too_often(self) -> None:
         with loader(restarts=1) as source:
             it = source.batches()

@@ -323,6 +323,7 @@ def _output(given: Mapping[str, Any], plan: transforms.Plan) -> Output:
 # ---- refusals ----
 
 _PLACE = re.compile(r"^open request:\d+:\d+: ")
+_LIMITS = re.compile(r"\bmax_(clients|streams)\b")
 
 
 def explain(error: Error, options: Mapping[str, Any]) -> Error:
@@ -334,6 +335,11 @@ def explain(error: Error, options: Mapping[str, Any]) -> Error:
         path = options.get(key)
         if path is not None and path != weighing.BALANCED:
             sentence = sentence.replace(f"{key}: {path}", key).replace(path, f"the list of {key}")
+    if error.code == errno.EBUSY and _LIMITS.search(sentence):
+        sentence += (
+            ". It is said in the file of a penstockd that you start before, with --config (penstock.yaml(5)): a private "
+            "daemon has the default. Loaders that are still named somewhere count until close()"
+        )
     if error.code == errno.EINVAL and sentence.startswith("/"):
         told: Error = DatasetError(sentence)
         told.code = error.code

@@ -12,7 +12,14 @@ from typing import NamedTuple, Optional
 
 from .errors import ArgumentError
 
-__all__ = ["Ranks", "has_job", "local_rank", "ranks", "unsaid_ranks"]
+__all__ = ["Ranks", "Unsaid", "has_job", "local_rank", "ranks", "unsaid_ranks"]
+
+# Launchers that do not set WORLD_SIZE: what tells a process how many it is one of, and which.
+_LAUNCHERS = {
+    "srun": ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
+    "mpirun": ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+    "mpiexec": ("PMI_SIZE", "PMI_RANK"),
+}
 
 
 class Ranks(NamedTuple):
@@ -53,15 +60,38 @@ def _from_environment() -> "tuple[Optional[int], Optional[int]]":
     )
 
 
-def unsaid_ranks() -> int:
-    """Of torch's process group, where it has ranks that no variable tells of (mp.spawn, srun); otherwise 1. torch is
-    not imported for it: who has a process group has it already."""
+class Unsaid(NamedTuple):
+    """Ranks that RANK and WORLD_SIZE do not tell of: whose, how many, and the expressions that say them."""
+
+    whose: str
+    count: int
+    rank: str
+    world_size: str
+
+
+def _of_torch() -> Optional[Unsaid]:
+    """torch is not imported for it: who has a process group has it already."""
     distributed = sys.modules.get("torch.distributed")
-    if distributed is None or _from_environment() != (None, None):
-        return 1
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return 1
-    return int(distributed.get_world_size())
+    if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
+        return None
+    count = int(distributed.get_world_size())
+    return Unsaid("torch.distributed", count, "torch.distributed.get_rank()", "torch.distributed.get_world_size()")
+
+
+def _of_launcher() -> Optional[Unsaid]:
+    for whose, (size, rank) in _LAUNCHERS.items():
+        text = os.environ.get(size, "")
+        if text.isascii() and text.isdigit() and os.environ.get(rank):
+            return Unsaid(whose, int(text), f'int(os.environ["{rank}"])', f'int(os.environ["{size}"])')
+    return None
+
+
+def unsaid_ranks() -> Optional[Unsaid]:
+    """Of torch's process group, or of whoever started this process; None where there is one rank, or it was told."""
+    if _from_environment() != (None, None):
+        return None
+    found = _of_torch() or _of_launcher()
+    return found if found is not None and found.count > 1 else None
 
 
 def _check(rank: int, world_size: int, whence: str) -> None:

@@ -122,8 +122,12 @@ _TYPES = {
 }
 
 
+# What libpenstock advises whom it gives streams, and what that comes to with a loader.
+_OPEN_AGAIN = ("a new stream opened with the saved state goes on", "the next iteration of this loader goes on")
+
+
 def from_code(code: int, sentence: str) -> Error:
     """The error for a failure of libpenstock. `code` is a negative errno."""
-    error = _TYPES.get(-code, Error)(sentence)
+    error = _TYPES.get(-code, Error)(sentence.replace(*_OPEN_AGAIN))
     error.code = -code
     return error

@@ -62,6 +62,14 @@ class _Iteration:
             raise
 
 
+def _refuse_number() -> NoReturn:
+    """For who puts a loader, or its dataset, into a DataLoader, which asks for samples by number."""
+    raise errors.ArgumentTypeError(
+        "a loader gives whole batches, in its own order, and no samples by number: write `for images, labels in loader`, "
+        "with no DataLoader around it; loader.path(index) is where a sample comes from"
+    )
+
+
 class Dataset:
     """What `len(loader.dataset)` and its like expect: an epoch's samples and the classes, not the samples."""
 
@@ -70,6 +78,9 @@ class Dataset:
 
     def __len__(self) -> int:
         return self._loader._info["samples"]
+
+    def __getitem__(self, index: object) -> NoReturn:
+        _refuse_number()
 
     @property
     def classes(self) -> list[str]:
@@ -210,12 +221,12 @@ class Loader:
         said = any(given[name] is not None for name in ("rank", "world_size", "share", "group"))
         if said or sources.stream_name(given["source"]) is not None:
             return
-        world_size = environment.unsaid_ranks()
-        if world_size > 1:
+        ranks = environment.unsaid_ranks()
+        if ranks is not None:
             warnings.warn(
-                f"torch.distributed has {world_size} ranks, and RANK and WORLD_SIZE are not set: each of them reads "
-                "the whole dataset, and the same batches. For a slice each pass rank=torch.distributed.get_rank(), "
-                "world_size=torch.distributed.get_world_size(); for one that reads alone rank=0, world_size=1",
+                f"{ranks.whose} has {ranks.count} ranks, and RANK and WORLD_SIZE are not set: each of them reads "
+                f"the whole dataset, and the same batches. For a slice each pass rank={ranks.rank}, "
+                f"world_size={ranks.world_size}; for one that reads alone rank=0, world_size=1",
                 stacklevel=3,
             )
 
@@ -408,6 +419,9 @@ class Loader:
     def __len__(self) -> int:
         """Batches of a full epoch, for each rank."""
         return self._info["batches"]
+
+    def __getitem__(self, index: object) -> NoReturn:
+        _refuse_number()
 
     @property
     def epoch(self) -> int:
