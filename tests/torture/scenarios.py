@@ -328,7 +328,7 @@ class Again(Scenario):
         for name in "before", "after":
             with linked(outcome, name, daemon.socket) as link:
                 if not link or outcome.errors:
-                    outcome.errors.setdefault("after", "(hung up)")
+                    outcome.errors.setdefault("after", next(iter(outcome.errors.values()), "(hung up)"))
                     return
                 stream = link.open(**self.definition(), **state)
                 outcome.rows[name] = []
