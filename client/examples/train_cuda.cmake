@@ -55,6 +55,17 @@ if(NOT major MATCHES " 9")
 	return()
 endif()
 
+# The toolkit's own headers first, unless those of cuBLAS, out of a package, are newer and need what lies beside them.
+include(PenstockHeaders)
+penstock_headers(train_cuda_include
+	"#include <cublas_v2.h>\n#include <cuda_runtime_api.h>\n#include <cudnn.h>\nint train_cuda_headers(void);\nint train_cuda_headers(void) { return 0; }\n"
+	${PENSTOCK_CUDA_INCLUDE} ${PENSTOCK_CUBLAS_INCLUDE} ${PENSTOCK_CUDNN_INCLUDE})
+if(NOT train_cuda_include)
+	message(STATUS "CUDA: the example train_cuda is skipped: cublas_v2.h (${PENSTOCK_CUBLAS_INCLUDE}), cuda_runtime_api.h (${PENSTOCK_CUDA_INCLUDE}) "
+		"and cudnn.h (${PENSTOCK_CUDNN_INCLUDE}) do not compile together: are they of one release of CUDA?")
+	return()
+endif()
+
 set(object ${CMAKE_CURRENT_BINARY_DIR}/train_cuda_kernels.o)
 add_custom_command(OUTPUT ${object}
 	COMMAND ${PENSTOCK_NVCC} -std=c++17 -O3 ${PENSTOCK_NVCC_WARNINGS} -Xcompiler -fPIC,-fno-threadsafe-statics ${PENSTOCK_CUDA_GENCODE}
@@ -62,8 +73,7 @@ add_custom_command(OUTPUT ${object}
 	DEPENDS ${here}/kernels.cu ${here}/kernels.h ${here}/ops.h
 	VERBATIM COMMENT "Compiling train_cuda's kernels")
 add_executable(train_cuda ${here}/train.c ${here}/ops_cuda.c ${object})
-# After the toolkit's own: cudart and cuBLAS must be of one version.
-target_include_directories(train_cuda SYSTEM PRIVATE ${PENSTOCK_CUDA_INCLUDE} ${PENSTOCK_CUBLAS_INCLUDE} ${PENSTOCK_CUDNN_INCLUDE})
+target_include_directories(train_cuda SYSTEM PRIVATE ${train_cuda_include})
 target_link_libraries(train_cuda PRIVATE train_cuda_parts penstock_cuda penstock_client ${PENSTOCK_CUDNN_LIBRARY}
 	${PENSTOCK_CUBLAS_LIBRARY} ${PENSTOCK_CUDART_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS} rt m)
 # kernels.cu needs nothing of C++'s library (hence no guards of statics, which nvcc's registration code has); this keeps the linker's language C.

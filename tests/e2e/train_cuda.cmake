@@ -45,8 +45,7 @@ if(TARGET train_cuda)
 	add_executable(train_cuda_libraries ${CMAKE_CURRENT_LIST_DIR}/train_cuda_libraries.c
 		${CMAKE_SOURCE_DIR}/client/examples/train_cuda/ops_cuda.c)
 	set_target_properties(train_cuda_libraries PROPERTIES LINKER_LANGUAGE C)
-	target_include_directories(train_cuda_libraries SYSTEM PRIVATE ${PENSTOCK_CUDA_INCLUDE} ${PENSTOCK_CUBLAS_INCLUDE}
-		${PENSTOCK_CUDNN_INCLUDE})
+	target_include_directories(train_cuda_libraries SYSTEM PRIVATE $<TARGET_PROPERTY:train_cuda,INCLUDE_DIRECTORIES>)
 	target_link_libraries(train_cuda_libraries PRIVATE train_cuda_emulated)
 	add_test(NAME unit.train_cuda_libraries COMMAND train_cuda_libraries)
 	set_tests_properties(unit.train_cuda_libraries PROPERTIES TIMEOUT 120 LABELS unit)
