@@ -43,7 +43,8 @@ def build(stage):
     known = stage.run("cmake", "--build", stage.build, "--target", "help")
     wanted = TARGETS if stage.gpu else TARGETS + ("cuda_fake_driver",)
     targets = [name for name in wanted if re.search(rf"^{name}:", known, re.MULTILINE)]
-    stage.run("cmake", "--build", stage.build, "--parallel", str(stage.cores), "--target", *targets)
+    # What cannot be compiled costs no other program.
+    stage.run("cmake", "--build", stage.build, "--parallel", str(stage.cores), "--target", *targets, "--", "-k", "0")
     missing = [name for name in wanted if name not in targets and name not in OPTIONAL]
     if missing:
         raise Failed(f"CMake made no target for {', '.join(missing)}: its log says what it did not find (nvcc, cuDNN)")

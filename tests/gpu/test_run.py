@@ -134,6 +134,41 @@ def test_what_a_command_leaves_behind():
         assert time.monotonic() - begin < 15, "it was waited for"
 
 
+def test_what_does_not_compile_costs_no_other_program():
+    with folder() as home:
+        made = stage_of(home, time.monotonic() + 60)
+        made.root, made.given_bin, made.has_library = home / "source", None, lambda _: False
+        made.root.mkdir()
+        (made.root / "bad.c").write_text("#error it does not\n")
+        (made.root / "good.c").write_text("int main(void) { return 0; }\n")
+        names = [name for name in parts.TARGETS + ("cuda_fake_driver",) if name != "train_cuda"]
+        # One at a time, the one that fails first.
+        (made.root / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(p LANGUAGES C)\n"
+                                                  "set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)\nadd_executable(train_cuda bad.c)\n" +
+                                                  "".join(f"add_custom_target({name})\n" for name in names) +
+                                                  "add_executable(late good.c)\nadd_dependencies(penstock late)\n")
+        made.cores = 1
+        assert "cmake ended with 1" in raises(stage.Failed, parts.build, made)
+        assert (made.build / "bin/late").exists(), "it was not built"
+
+
+def test_headers_of_two_releases():
+    """Those of cuBLAS out of a package beside an older toolkit, as it is usual, and such as do not go together."""
+    for toolkit, package, expected in (("older", "newer", "package;toolkit"), ("newer", "older", "toolkit;package"), ("older", "older", "")):
+        with folder() as home:
+            for place, name in (("toolkit", toolkit), ("package", package)):
+                (home / place).mkdir()
+                (home / place / "library_types.h").write_text(f"typedef int {name};\n")
+            (home / "package/cublas_v2.h").write_text("#include <library_types.h>\nnewer cublas(void);\n")
+            (home / "CMakeLists.txt").write_text(
+                f"cmake_minimum_required(VERSION 3.25)\nproject(p LANGUAGES C)\ninclude({ROOT}/cmake/PenstockHeaders.cmake)\n"
+                "set(here ${CMAKE_SOURCE_DIR})\n"
+                'penstock_headers(found "#include <cublas_v2.h>\nnewer cublas(void) { return 0; }\n" ${here}/toolkit ${here}/package)\n'
+                'string(REPLACE ${here}/ "" found "${found}")\nmessage(STATUS "found: ${found}.")\n')
+            text = stage_of(home, time.monotonic() + 60).run("cmake", "-G", "Ninja", "-S", home, "-B", home / "b")
+            assert f"-- found: {expected}.\n" in text, (toolkit, package, text)
+
+
 def test_a_daemon_that_ends_is_replaced():
     with folder() as home:
         made = stage_of(home, time.monotonic() + 60)
