@@ -32,8 +32,8 @@ extern const struct fault faults_of_opening[], faults_of_extent[], faults_of_bat
 /* The stream that these daemons serve. */
 extern const struct fake_shape fault_shape;
 
-/* A client at such a daemon, a `const struct fault`: for fake_check. */
-void fault_run(const void *fault);
+/* A client at such a daemon; `argument` is a struct fault. For fake_check. */
+void fault_run(const void *argument);
 
 /* ---- what can be done to any message ---- */
 
