@@ -1,9 +1,2 @@
-# The cache of samples, by whole processes: Python's standard library alone.
-find_package(Python3 COMPONENTS Interpreter)
-set(cache_slow 1)
-if(PENSTOCK_SANITIZE)
-	set(cache_slow 4)
-endif()
-add_test(NAME e2e.cache COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cache.py)
-set_tests_properties(e2e.cache PROPERTIES TIMEOUT 900 LABELS e2e SKIP_RETURN_CODE 77
-	ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_SLOW=${cache_slow}")
+# The cache of samples.
+penstock_e2e(cache cache.py)

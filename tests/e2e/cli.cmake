@@ -1,15 +1,8 @@
-# The command `penstock`, as a user types it. Python's standard library alone.
-find_package(Python3 COMPONENTS Interpreter)
-if(Python3_Interpreter_FOUND AND TARGET penstock)
-	set(cli_slow 1)
-	if(PENSTOCK_SANITIZE)
-		set(cli_slow 4)
-	endif()
+# The command `penstock`, as a user types it.
+if(TARGET penstock)
 	# What bench does is mostly waiting, so that it is a test of its own.
-	add_test(NAME e2e.cli.bench COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli.py test_bench_*)
-	add_test(NAME e2e.cli.rest COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli.py !test_bench_*)
-	set_tests_properties(e2e.cli.bench e2e.cli.rest PROPERTIES TIMEOUT 900 LABELS e2e SKIP_RETURN_CODE 77
-		ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_SLOW=${cli_slow}")
+	penstock_e2e(cli.bench cli.py test_bench_*)
+	penstock_e2e(cli.rest cli.py !test_bench_*)
 endif()
 
 # Its parts that need neither daemon nor dataset.

@@ -6,7 +6,5 @@ foreach(part split state all return streams memory)
 	elseif(part STREQUAL streams)
 		list(APPEND patterns test_limit*)
 	endif()
-	add_test(NAME e2e.groups.${part} COMMAND ${penstock_python} ${CMAKE_CURRENT_LIST_DIR}/groups.py ${patterns})
-	set_tests_properties(e2e.groups.${part} PROPERTIES TIMEOUT 900 LABELS e2e SKIP_RETURN_CODE 77
-		ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_SLOW=${penstock_slow}")
+	penstock_e2e(groups.${part} groups.py ${patterns})
 endforeach()

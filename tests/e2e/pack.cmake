@@ -1,15 +1,2 @@
 # penstock pack: what lies in the tars, what happens when it is ended, and what it refuses. Pixels are compared by Pillow where it is there.
-find_package(Python3 COMPONENTS Interpreter)
-if(Python3_Interpreter_FOUND)
-	set(pack_python ${Python3_EXECUTABLE})
-	if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
-		set(pack_python ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
-	endif()
-	set(pack_slow 1)
-	if(PENSTOCK_SANITIZE)
-		set(pack_slow 4)
-	endif()
-	add_test(NAME e2e.pack COMMAND ${pack_python} ${CMAKE_CURRENT_LIST_DIR}/pack.py)
-	set_tests_properties(e2e.pack PROPERTIES TIMEOUT 900 LABELS e2e SKIP_RETURN_CODE 77
-		ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_SLOW=${pack_slow}")
-endif()
+penstock_e2e(pack pack.py)

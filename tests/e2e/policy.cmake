@@ -3,13 +3,9 @@
 add_executable(policy_dump policy_dump.c)
 target_link_libraries(policy_dump PRIVATE penstock_augment)
 set(PENSTOCK_TORCH_PYTHON "" CACHE FILEPATH "A Python with torch and torchvision, to compare with")
-set(policy_python ${PENSTOCK_TORCH_PYTHON})
-if(NOT policy_python)
-	find_program(PENSTOCK_PYTHON3 python3)
-	set(policy_python ${PENSTOCK_PYTHON3})
+set(policy_python ${Python3_EXECUTABLE})
+if(PENSTOCK_TORCH_PYTHON)
+	set(policy_python ${PENSTOCK_TORCH_PYTHON})
 endif()
-if(policy_python)
-	add_test(NAME e2e.policy_torchvision COMMAND ${policy_python} ${CMAKE_CURRENT_LIST_DIR}/policy_torchvision.py
-		$<TARGET_FILE:policy_dump> ${CMAKE_SOURCE_DIR}/../shared/data/imagenet)
-	set_tests_properties(e2e.policy_torchvision PROPERTIES TIMEOUT 600 LABELS e2e SKIP_RETURN_CODE 77)
-endif()
+penstock_e2e(policy_torchvision policy_torchvision.py $<TARGET_FILE:policy_dump> ${CMAKE_SOURCE_DIR}/../shared/data/imagenet
+	TIMEOUT 600 PYTHON ${policy_python})

@@ -1,11 +1,2 @@
 # penstockd under systemd: what it tells, and what its units say.
-set(service_slow 1)
-if(PENSTOCK_SANITIZE OR PENSTOCK_COVERAGE)
-	set(service_slow 5)
-endif()
-find_package(Python3 3.9 COMPONENTS Interpreter)
-if(Python3_Interpreter_FOUND)
-	add_test(NAME e2e.service COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/service.py)
-	set_tests_properties(e2e.service PROPERTIES TIMEOUT 600 LABELS e2e SKIP_RETURN_CODE 77
-		ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_SLOW=${service_slow}")
-endif()
+penstock_e2e(service service.py TIMEOUT 600)

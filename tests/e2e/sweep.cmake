@@ -9,12 +9,6 @@ target_include_directories(cli_sweep_parts PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_S
 add_test(NAME unit.cli.sweep_parts COMMAND cli_sweep_parts)
 set_tests_properties(unit.cli.sweep_parts PROPERTIES TIMEOUT 60 LABELS unit)
 
-if(decode_python AND TARGET penstock)
-	set(sweep_slow 1)
-	if(PENSTOCK_SANITIZE)
-		set(sweep_slow 4)
-	endif()
-	add_test(NAME e2e.sweep COMMAND ${decode_python} ${CMAKE_CURRENT_LIST_DIR}/sweep.py)
-	set_tests_properties(e2e.sweep PROPERTIES TIMEOUT 600 LABELS e2e SKIP_RETURN_CODE 77
-		ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_SLOW=${sweep_slow}")
+if(TARGET penstock)
+	penstock_e2e(sweep sweep.py TIMEOUT 600)
 endif()

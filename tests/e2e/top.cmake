@@ -1,4 +1,4 @@
-# `penstock top`: what it draws, without a daemon, and with one on a terminal. Python's standard library alone.
+# `penstock top`: what it draws, without a daemon, and with one on a terminal.
 set(top_sources answer bar columns document paper recipe table top_head top_pages top_table top_view)
 list(TRANSFORM top_sources PREPEND ${CMAKE_SOURCE_DIR}/client/cli/)
 list(TRANSFORM top_sources APPEND .c)
@@ -8,6 +8,4 @@ target_include_directories(top_parts PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_
 add_test(NAME unit.cli.top COMMAND top_parts)
 set_tests_properties(unit.cli.top PROPERTIES TIMEOUT 300 LABELS unit SKIP_RETURN_CODE 77)
 
-add_test(NAME e2e.top COMMAND ${penstock_python} ${CMAKE_CURRENT_LIST_DIR}/top.py)
-set_tests_properties(e2e.top PROPERTIES TIMEOUT 900 LABELS e2e SKIP_RETURN_CODE 77
-	ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_SLOW=${penstock_slow}")
+penstock_e2e(top top.py)

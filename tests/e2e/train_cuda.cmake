@@ -11,8 +11,7 @@ set_tests_properties(unit.train_cuda PROPERTIES TIMEOUT 300 LABELS unit)
 
 include(CheckLanguage)
 check_language(CXX)
-find_package(Python3 COMPONENTS Interpreter)
-if(NOT CMAKE_CXX_COMPILER OR NOT Python3_Interpreter_FOUND)
+if(NOT CMAKE_CXX_COMPILER OR NOT penstock_python)
 	message(STATUS "C++ or Python: none found: the test of train_cuda's kernels is skipped")
 	return()
 endif()
@@ -33,13 +32,7 @@ target_link_libraries(train_cuda_emulated PUBLIC train_cuda_parts Threads::Threa
 add_executable(train_cuda_twin ${CMAKE_CURRENT_LIST_DIR}/train_cuda_twin.c ${CMAKE_SOURCE_DIR}/client/examples/train_cuda/train.c)
 set_target_properties(train_cuda_twin PROPERTIES LINKER_LANGUAGE C)
 target_link_libraries(train_cuda_twin PRIVATE train_cuda_emulated penstock_client)
-set(train_cuda_slow 1)
-if(PENSTOCK_SANITIZE)
-	set(train_cuda_slow 4)
-endif()
-add_test(NAME e2e.train_cuda COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/train_cuda.py)
-set_tests_properties(e2e.train_cuda PROPERTIES TIMEOUT 600 LABELS e2e
-	ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_SLOW=${train_cuda_slow}")
+penstock_e2e(train_cuda train_cuda.py TIMEOUT 600)
 
 if(TARGET train_cuda)
 	add_executable(train_cuda_libraries ${CMAKE_CURRENT_LIST_DIR}/train_cuda_libraries.c
