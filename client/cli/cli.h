@@ -3,6 +3,7 @@
  *
  * A map of this folder:
  *   main.c        the table of subcommands, help, version, the last flush of stdout
+ *   cli.c         this: failures, notes, results
  *   options.[ch]  one parser and one help text for every subcommand, out of one table each
  *   recipe.[ch]   the options that bench, replay and show have in common
  *   catalog.[ch]  opens a dataset in this process, with a progress bar while its index is built
@@ -16,8 +17,9 @@
  *   histogram.[ch] times of arrival with half a per cent of resolution, in constant memory
  *   bench.c       the options of bench; measure.[ch] is one run of it, report.[ch] (and
  *                 report_json.c) prints it
- *   sweep.[ch]    several of them: grid.[ch] says which, spread.[ch] has the medians,
- *                 sweep_show.[ch] prints, sweep_plot.c draws, page.[ch] is the page for people
+ *   sweep.[ch]    several of them: grid.[ch] says which, sweep_points.[ch] is what was measured,
+ *                 spread.[ch] has the medians, sweep_show.[ch] prints, sweep_plot.c draws,
+ *                 page.[ch] is the page for people
  *   yardstick.[ch] libjpeg-turbo to compare with; compare.[ch] (and compare_torch.py) PyTorch's
  *                 DataLoader
  *   plot.[ch]     axes and lines, made of drawing.[ch], which is SVG (markup.[ch]) or pixels
@@ -71,6 +73,9 @@ char *cli_tame(char *text);
 /* The exit code for a negative errno of opening something: what the user named is wrong (2), or it
  * failed (1). */
 enum cli_exit cli_exit_code(int error);
+
+/* Notes when this process began: main, first. */
+void cli_begin(void);
 
 /* When this process began, on CLOCK_MONOTONIC. The kernel keeps no time of exec, only that of the
  * process's creation, rounded down to a hundredth of a second: so this is at most that much too

@@ -6,7 +6,7 @@
 #include "client/cli/machine.h"
 #include "client/cli/markup.h"
 #include "client/cli/output.h"
-#include "client/cli/sweep.h"
+#include "client/cli/sweep_points.h"
 #include "client/cli/sweep_show.h"
 #include "client/cli/table.h"
 

@@ -6,22 +6,9 @@
  * what else goes on in the machine meets all alike, and medians are compared. */
 #pragma once
 
-#include "client/cli/compare.h"
-#include "client/cli/grid.h"
-#include "client/cli/measure.h"
-#include "client/cli/options.h"
-#include "client/cli/spread.h"
-#include "client/cli/yardstick.h"
+#include "client/cli/sweep_points.h"
 
 #include <stdbool.h>
-#include <stdint.h>
-
-struct sweep_options {
-	struct option_list sweeps;
-	uint64_t rounds; /* 0: 3 where anything is compared, else 1 */
-	bool yardstick, compare;
-	const char *python, *plot, *report; /* NULL: not given */
-};
 
 #define SWEEP_OPTIONS(sweep)                                                                      \
 	{"sweep", 0, OPTION_LIST, &(sweep).sweeps, "AXIS=LIST",                                   \
@@ -50,47 +37,10 @@ struct sweep_options {
 			"write a page for people, one HTML file", 0, 0, NULL                      \
 	}
 
-struct sweep_point {
-	struct grid_point at;
-	uint64_t threads, batch_size, image_size; /* as used; as asked for where no run was one */
-	struct measure run[SPREAD_MAX];
-	struct spread rate; /* images/s that the daemon made, one for each run */
-	struct spread yardstick, torch; /* theirs, in the same rounds */
-	struct spread ratio, times; /* rate : yardstick, rate : torch, round by round */
-	uint64_t torch_broken;
-	bool failed; /* a run ended with an error, which was said; no further ones */
-};
-
-struct sweep {
-	const struct sweep_options *options;
-	const struct measure_options *measure;
-	struct grid grid;
-	unsigned rounds;
-	struct sweep_point *point;
-	size_t points;
-	struct yardstick *yardstick;
-	struct yardstick_files files;
-	struct compare compare;
-	int argc; /* the command, for the report */
-	char **argv;
-};
-
 /* Whether anything is asked for beyond one run's figures. */
 bool sweep_wanted(const struct sweep_options *options);
-
-/* Whether several things are measured, so that medians of each are told. */
-bool sweep_compares(const struct sweep *sweep);
 
 /* All of it: measures, prints (`json`: one object), draws, writes the page. The exit code, after
  * saying why it is not CLI_OK. */
 int sweep_main(const struct sweep_options *options, const struct measure_options *measure,
 	bool json, int argc, char **argv);
-
-/* The run that tells most of a point: its rate is nearest to the median. NULL: none worked. */
-const struct measure *sweep_middle(const struct sweep_point *point);
-
-/* The point of the highest median. NULL: none worked. */
-const struct sweep_point *sweep_fastest(const struct sweep *sweep);
-
-/* "4 threads, batch 64, 224 px" */
-const char *sweep_name(const struct sweep_point *point, char *buffer, size_t room);

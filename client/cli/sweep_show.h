@@ -3,7 +3,7 @@
 
 #include "base/fault.h"
 #include "client/cli/plot.h"
-#include "client/cli/sweep.h"
+#include "client/cli/sweep_points.h"
 
 /* CLI_OK, or CLI_FAILED after saying why. */
 int sweep_show_people(const struct sweep *sweep);

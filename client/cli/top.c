@@ -128,7 +128,7 @@ int top_main(int argc, char **argv)
 			"the daemon's socket (PENSTOCK_SOCKET, or the user's)", 0, 0, NULL},
 		{"interval", 'i', OPTION_SECONDS, &top.interval_s, "SECONDS",
 			"between two questions, 0.2 to 60 (1); as text: goes on until interrupted",
-			0, 60, &paced},
+			0, TOP_INTERVAL_MOST_S, &paced},
 		{"count", 'n', OPTION_NUMBER, &top.count, "N", "print N pictures as text", 1,
 			UINT64_MAX, &counted},
 		{"plain", 0, OPTION_FLAG, &plain, NULL, "print text on a terminal too", 0, 0, NULL},
@@ -138,9 +138,9 @@ int top_main(int argc, char **argv)
 	int r = options_parse(&command, table, UTIL_COUNT(table), argc, argv, operand);
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
-	if (top.interval_s < top_interval_least_s)
-		return cli_fail(CLI_USAGE, "--interval is %g s; from 0.2 to 60 are possible",
-			top.interval_s);
+	if (top.interval_s < TOP_INTERVAL_LEAST_S)
+		return cli_fail(CLI_USAGE, "--interval is %g s; from %g to %d are possible",
+			top.interval_s, TOP_INTERVAL_LEAST_S, TOP_INTERVAL_MOST_S);
 	char socket[FIND_SOCKET];
 	if (!top.socket) {
 		r = find_daemon(socket);

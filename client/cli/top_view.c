@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-const double top_interval_least_s = 0.2, top_interval_most_s = 60;
-
 static size_t view_streams(const struct top_view *view)
 {
 	return document_count(document_get(view->now, "streams"));
@@ -92,7 +90,8 @@ static enum top_outcome view_turn(struct top_view *view, enum top_page page)
 /* Along 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60 s, whatever it was. */
 static void view_pace(struct top_view *view, bool slower)
 {
-	static const double steps[] = {0.2, 0.5, 1, 2, 5, 10, 20, 30, 60};
+	static const double steps[] = {
+		TOP_INTERVAL_LEAST_S, 0.5, 1, 2, 5, 10, 20, 30, TOP_INTERVAL_MOST_S};
 	size_t n = UTIL_COUNT(steps), i = 0;
 	if (slower) {
 		while (i + 1 < n && steps[i] <= view->interval_s)

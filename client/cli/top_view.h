@@ -67,7 +67,9 @@ struct top_view {
 	int lines, window;
 };
 
-extern const double top_interval_least_s, top_interval_most_s;
+/* Between two questions. */
+#define TOP_INTERVAL_LEAST_S 0.2
+enum { TOP_INTERVAL_MOST_S = 60 };
 
 /* Takes another answer; both stay the caller's, and must last until they are replaced. */
 void top_view_take(

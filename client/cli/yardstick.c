@@ -30,7 +30,6 @@ enum {
 	YARDSTICK_MEMORY = 1 << 30, /* of one image's coefficients */
 	YARDSTICK_SLACK = 64,
 	YARDSTICK_GOOD = YARDSTICK_LEFT, /* a file that is not left out */
-	YARDSTICK_TICK_NS = 50000000
 };
 
 struct yardstick_file {

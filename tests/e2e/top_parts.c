@@ -511,10 +511,10 @@ static void test_interval(void **state)
 	assert_true(view.interval_s == 2);
 	for (int i = 0; i < 20; i++)
 		(void)top_view_key(&view, '+');
-	assert_true(view.interval_s == top_interval_most_s);
+	assert_true(view.interval_s == TOP_INTERVAL_MOST_S);
 	for (int i = 0; i < 20; i++)
 		(void)top_view_key(&view, '-');
-	assert_true(view.interval_s == top_interval_least_s);
+	assert_true(view.interval_s == TOP_INTERVAL_LEAST_S);
 	view.interval_s = 3;
 	(void)top_view_key(&view, '-');
 	assert_true(view.interval_s == 2);
