@@ -232,16 +232,6 @@ static void planes_set_mcus(
 	}
 }
 
-int planes_cover(
-	const struct planes_frame *frame, struct decode_region region, struct planes_mcus *ret)
-{
-	struct planes_layer layers[PLANES_COMPONENTS];
-	int rc = planes_set_layers(layers, frame, &region);
-	if (rc == 0)
-		planes_set_mcus(ret, layers, planes_components(frame));
-	return rc;
-}
-
 static void planes_set_quant(struct planes_quant *quant, const uint8_t *zigzag)
 {
 	quant->fits = true;

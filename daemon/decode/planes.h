@@ -74,10 +74,6 @@ void planes_free(struct planes *planes);
 /* Bytes that planes_new takes. */
 uint64_t planes_bytes(void);
 
-/* The MCUs whose blocks the region's pixels depend on. 0 or STEPBACK_COMPONENTS. */
-int planes_cover(
-	const struct planes_frame *frame, struct decode_region region, struct planes_mcus *ret);
-
 /* Begins an image, forgetting the one before. The region is not empty and inside the frame. 0,
  * STEPBACK_COMPONENTS where sampling factors are no integral ratios, or STEPBACK_SIZE where the
  * region does not fit the ring. */
