@@ -11,8 +11,9 @@
  *
  *   confine_begin       main, first
  *   witness_start       the flight recorder's process forks; it calls confine_witness when it has
- * set itself apart confine_files       before any thread confine_calls       after the last ring,
- * socket and library that is needed
+ *                       set itself apart
+ *   confine_files       before any thread
+ *   confine_calls       after the last ring, socket and library that is needed
  *
  * None of it can be taken back or widened, by the process itself either. The witness is bound by a
  * filter of its own and by no Landlock: it reads the environment of trainers in /proc, which

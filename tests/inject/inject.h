@@ -10,19 +10,25 @@
  *
  * Environment, read once when the program starts:
  *
- *   PENSTOCK_INJECT=RULE[,RULE...]   RULE is CALL:FROM[+|-TO][@SITE][:EFFECT]. The FROM-th of these
- * calls fails, with + all from there on, with -TO all up to that one. SITE: only calls from the
- * place of this number, in hex (inject.py lists them). EFFECT is the name of an errno (EIO), or
- * `short` (half of what was asked for) or `zero` (nothing, as at the end of a file); without it the
- * call's own first error (inject_table). PENSTOCK_INJECT_PATH=WORD        of calls that take a path
- * or a descriptor, only those whose path contains WORD; the rules of the environment alone
- *   PENSTOCK_INJECT_PROGRAM=NAME     only in the program of this name (the last part of argv[0]);
- * its children by fork included PENSTOCK_INJECT_FILE=PATH        struct inject_shared lies in this
- * file, of at least its size, for others to map: counts, rules, what failed. Without it in memory
- * that forked children share. PENSTOCK_INJECT_LOG=PATH         a line is appended for each call
- * that is made to fail: which, the how-manyth, and the addresses that it came from, as FILE+OFFSET
- * for addr2line -fe FILE OFFSET PENSTOCK_INJECT_COLLECT=1        notes the places that calls come
- * from (in the file: `collect`)
+ *   PENSTOCK_INJECT=RULE[,RULE...]
+ *       RULE is CALL:FROM[+|-TO][@SITE][:EFFECT]. The FROM-th of these calls fails, with + all from
+ *       there on, with -TO all up to that one. SITE: only calls from the place of this number, in
+ *       hex (inject.py lists them). EFFECT is the name of an errno (EIO), or `short` (half of what
+ *       was asked for) or `zero` (nothing, as at the end of a file); without it the call's own
+ *       first error (inject_table).
+ *   PENSTOCK_INJECT_PATH=WORD
+ *       of calls that take a path or a descriptor, only those whose path contains WORD; the rules
+ *       of the environment alone
+ *   PENSTOCK_INJECT_PROGRAM=NAME
+ *       only in the program of this name (the last part of argv[0]); its children by fork included
+ *   PENSTOCK_INJECT_FILE=PATH
+ *       struct inject_shared lies in this file, of at least its size, for others to map: counts,
+ *       rules, what failed. Without it in memory that forked children share.
+ *   PENSTOCK_INJECT_LOG=PATH
+ *       a line is appended for each call that is made to fail: which, the how-manyth, and the
+ *       addresses that it came from, as FILE+OFFSET for addr2line -fe FILE OFFSET
+ *   PENSTOCK_INJECT_COLLECT=1
+ *       notes the places that calls come from (in the file: `collect`)
  *
  * CALL is a name of inject_table: mostly the function's, open64 and __open_2 counting as open and
  * so on. Answers of a ring are completion_read and completion_open: EIO, EAGAIN, zero, short. A

@@ -3,17 +3,21 @@
  *
  *   LD_PRELOAD=bin/libpenstock_cut.so CUT_ROOT=/folder CUT_STATE=/file CUT_AT=17 penstock pack ...
  *
- *   CUT_ROOT     an absolute path: only files below it count; those without a name (O_TMPFILE,
- * unlinked) never do CUT_STATE    a file of CUT_STATE_BYTES zeros or more, shared by all processes:
- * how many there were so far (uint64_t) CUT_AT       SIGKILL instead of the n-th, counted from 1; 0
- * or absent: never CUT_HALF=1   a write that is the n-th is done by half first CUT_NOT=WORD files
- * whose path contains it do not count CUT_LOG      each of them is appended here, for who wants to
- * know what a disk holds that loses what was not synced: "create INODE PATH", "write INODE OFFSET
- * SIZE" and then the bytes, "size INODE SIZE", "rename FROM\tTO", "unlink PATH", "mkdir PATH",
- * "sync INODE", "syncdir INODE", each with a newline behind it
+ *   CUT_ROOT      an absolute path: only files below it count; those without a name (O_TMPFILE,
+ *                 unlinked) never do
+ *   CUT_STATE     a file of CUT_STATE_BYTES zeros or more, shared by all processes: how many there
+ *                 were so far (uint64_t)
+ *   CUT_AT        SIGKILL instead of the n-th, counted from 1; 0 or absent: never
+ *   CUT_HALF=1    a write that is the n-th is done by half first
+ *   CUT_NOT=WORD  files whose path contains it do not count
+ *   CUT_LOG       each of them is appended here, for who wants to know what a disk holds that loses
+ *                 what was not synced: "create INODE PATH", "write INODE OFFSET SIZE" and then the
+ *                 bytes, "size INODE SIZE", "rename FROM\tTO", "unlink PATH", "mkdir PATH",
+ *                 "sync INODE", "syncdir INODE", each with a newline behind it
  *
  * What counts: making a file or a folder, write, pwrite, ftruncate, fallocate, rename, unlink,
- * fsync. Any thread; one lock. *
+ * fsync. Any thread; one lock.
+ *
  * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses) */
 #include <dlfcn.h>
 #include <errno.h>
@@ -313,9 +317,9 @@ int fclose(FILE *file)
 	return r;
 }
 
-#define CUT_FD(fd, call, ...)          \
-	struct stat st;                \
-	if (!fd_counts(fd, &st))       \
+/* The call, where it counts; and a line of it where it went well. */
+#define CUT_DO(counts, call, ...)      \
+	if (!(counts))                 \
 		return call;           \
 	if (cut_here())                \
 		cut_end();             \
@@ -324,6 +328,10 @@ int fclose(FILE *file)
 		log_line(__VA_ARGS__); \
 	cut_done();                    \
 	return r
+
+#define CUT_FD(fd, ...) \
+	struct stat st; \
+	CUT_DO(fd_counts(fd, &st), __VA_ARGS__)
 
 int ftruncate(int fd, off_t size)
 {
@@ -357,49 +365,38 @@ int fsync(int fd)
 
 /* ---- names ---- */
 
-#define CUT_NAMES(counts, call, ...)   \
-	if (!(counts))                 \
-		return call;           \
-	if (cut_here())                \
-		cut_end();             \
-	int r = call;                  \
-	if (r == 0)                    \
-		log_line(__VA_ARGS__); \
-	cut_done();                    \
-	return r
-
 int rename(const char *from, const char *to)
 {
 	char a[PATH_MAX], b[PATH_MAX];
-	CUT_NAMES(path_of(AT_FDCWD, from, a) && path_of(AT_FDCWD, to, b) && is_below(b),
+	CUT_DO(path_of(AT_FDCWD, from, a) && path_of(AT_FDCWD, to, b) && is_below(b),
 		REAL(rename)(from, to), "rename %s\t%s\n", a, b);
 }
 
 int renameat(int from_folder, const char *from, int to_folder, const char *to)
 {
 	char a[PATH_MAX], b[PATH_MAX];
-	CUT_NAMES(path_of(from_folder, from, a) && path_of(to_folder, to, b) && is_below(b),
+	CUT_DO(path_of(from_folder, from, a) && path_of(to_folder, to, b) && is_below(b),
 		REAL(renameat)(from_folder, from, to_folder, to), "rename %s\t%s\n", a, b);
 }
 
 int renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags)
 {
 	char a[PATH_MAX], b[PATH_MAX];
-	CUT_NAMES(path_of(from_folder, from, a) && path_of(to_folder, to, b) && is_below(b),
+	CUT_DO(path_of(from_folder, from, a) && path_of(to_folder, to, b) && is_below(b),
 		REAL(renameat2)(from_folder, from, to_folder, to, flags), "rename %s\t%s\n", a, b);
 }
 
 int unlink(const char *name)
 {
 	char path[PATH_MAX];
-	CUT_NAMES(path_of(AT_FDCWD, name, path) && is_below(path) && inode_of(path),
+	CUT_DO(path_of(AT_FDCWD, name, path) && is_below(path) && inode_of(path),
 		REAL(unlink)(name), "unlink %s\n", path);
 }
 
 int unlinkat(int folder, const char *name, int flags)
 {
 	char path[PATH_MAX];
-	CUT_NAMES(path_of(folder, name, path) && is_below(path) && inode_of(path),
+	CUT_DO(path_of(folder, name, path) && is_below(path) && inode_of(path),
 		REAL(unlinkat)(folder, name, flags), "unlink %s\n", path);
 }
 /* NOLINTEND(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses) */

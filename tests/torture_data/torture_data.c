@@ -1,11 +1,13 @@
 /* torture_data: what the tests of this folder do to files in one process, thousands of times.
  *
- *   torture_data dump SOURCE CACHE [MANIFEST]          a line for each sample: number shard offset
- * size label name crc32-of-bytes torture_data flip SOURCE CACHE INDEX STEP [MANIFEST] each STEP-th
- * byte of INDEX is flipped, whole (XOR 0xff) and by one bit: all samples must be what they were, or
- * an error must name the index and say what to do. Prints "FLIPS same SAME refused REFUSED".
- *   torture_data rings FILE COUNT                      writes a flight recorder's file with COUNT
- * entries, note n saying "n" and more
+ *   torture_data dump SOURCE CACHE [MANIFEST]
+ *       a line for each sample: number shard offset size label name crc32-of-bytes
+ *   torture_data flip SOURCE CACHE INDEX STEP [MANIFEST]
+ *       each STEP-th byte of INDEX is flipped, whole (XOR 0xff) and by one bit: all samples must be
+ *       what they were, or an error must name the index and say what to do. Prints
+ *       "FLIPS same SAME refused REFUSED".
+ *   torture_data rings FILE COUNT
+ *       writes a flight recorder's file with COUNT entries, note n saying "n" and more
  *
  * Exit codes: 0; 1 with a sentence. */
 #include "base/util.h"

@@ -20,49 +20,24 @@ static mode_t mode_of(int flags, va_list list)
 	return flags & (O_CREAT | O_TMPFILE) ? (mode_t)va_arg(list, unsigned) : 0;
 }
 
-int open(const char *path, int flags, ...)
-{
-	REAL(open);
-	va_list list;
-	va_start(list, flags);
-	mode_t mode = mode_of(flags, list);
-	va_end(list);
-	FAIL_OR(open, CALLS_OPEN, false, EMFILE, -1);
-	return real(path, flags, mode);
-}
+#define OPEN_CALL(name, counted, parameters, arguments)          \
+	int name parameters                                      \
+	{                                                        \
+		REAL(name);                                      \
+		va_list list;                                    \
+		va_start(list, flags);                           \
+		mode_t mode = mode_of(flags, list);              \
+		va_end(list);                                    \
+		FAIL_OR(counted, CALLS_OPEN, false, EMFILE, -1); \
+		return real arguments;                           \
+	}
 
-int open64(const char *path, int flags, ...)
-{
-	REAL(open64);
-	va_list list;
-	va_start(list, flags);
-	mode_t mode = mode_of(flags, list);
-	va_end(list);
-	FAIL_OR(open, CALLS_OPEN, false, EMFILE, -1);
-	return real(path, flags, mode);
-}
-
-int openat(int folder, const char *path, int flags, ...)
-{
-	REAL(openat);
-	va_list list;
-	va_start(list, flags);
-	mode_t mode = mode_of(flags, list);
-	va_end(list);
-	FAIL_OR(openat, CALLS_OPEN, false, EMFILE, -1);
-	return real(folder, path, flags, mode);
-}
-
-int openat64(int folder, const char *path, int flags, ...)
-{
-	REAL(openat64);
-	va_list list;
-	va_start(list, flags);
-	mode_t mode = mode_of(flags, list);
-	va_end(list);
-	FAIL_OR(openat, CALLS_OPEN, false, EMFILE, -1);
-	return real(folder, path, flags, mode);
-}
+OPEN_CALL(open, open, (const char *path, int flags, ...), (path, flags, mode))
+OPEN_CALL(open64, open, (const char *path, int flags, ...), (path, flags, mode))
+OPEN_CALL(
+	openat, openat, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
+OPEN_CALL(openat64, openat, (int folder, const char *path, int flags, ...),
+	(folder, path, flags, mode))
 
 FILE *fopen(const char *path, const char *how)
 {
