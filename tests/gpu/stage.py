@@ -128,11 +128,19 @@ class Stage:
         return ["env", f"LD_LIBRARY_PATH={fake}", self.program(name)]
 
     def with_toolkit(self, name):
-        """How a program is started that needs the toolkit's libraries: these open more of their kind while they run, by name alone."""
+        """How a program is started that needs the toolkit's libraries: these open more of their kind while they run, by name alone. First come
+        those that it was linked with: elsewhere there may be other releases."""
         ask = "import glob, nvidia; print(':'.join(path for root in nvidia.__path__ for path in glob.glob(root + '/*/lib')))"
-        places = [self.environment.get("LD_LIBRARY_PATH"), self.environment.get("CUDA_HOME", "/usr/local/cuda") + "/lib64",
+        places = [*self.linked(), self.environment.get("LD_LIBRARY_PATH"), self.environment.get("CUDA_HOME", "/usr/local/cuda") + "/lib64",
                   first_line(self.python, "-c", ask) if self.python else None]
         return ["env", "LD_LIBRARY_PATH=" + ":".join(place for place in places if place), self.program(name)]
+
+    def linked(self):
+        """The folders of cuDNN and cuBLAS that CMake found."""
+        cache = self.bin.parent / "CMakeCache.txt"
+        text = cache.read_text() if cache.exists() else ""
+        found = re.findall(r"^PENSTOCK_(?:CUDNN|CUBLAS)_LIBRARY:FILEPATH=(/.+)$", text, re.MULTILINE)
+        return list(dict.fromkeys(str(Path(path).parent) for path in found))
 
     # ---- commands ----
 

@@ -169,6 +169,21 @@ def test_headers_of_two_releases():
             assert f"-- found: {expected}.\n" in text, (toolkit, package, text)
 
 
+def test_libraries_that_were_linked_come_first():
+    with folder() as home:
+        made = stage_of(home, time.monotonic() + 60)
+        made.bin = home / "bin"
+        made.bin.mkdir()
+        (made.bin / "train_cuda").touch()
+        made.environment["LD_LIBRARY_PATH"] = "/given"
+        assert made.with_toolkit("train_cuda")[1].startswith("LD_LIBRARY_PATH=/given:"), "without a cache"
+        (home / "CMakeCache.txt").write_text("PENSTOCK_CUBLAS_LIBRARY:FILEPATH=/a/lib/libcublas.so.13\nPENSTOCK_CUDART_LIBRARY:FILEPATH=/b/libcudart.so\n"
+                                             "PENSTOCK_CUDNN_LIBRARY:FILEPATH=/c/lib/libcudnn.so.9\n")
+        assert made.with_toolkit("train_cuda")[1].startswith("LD_LIBRARY_PATH=/a/lib:/c/lib:/given:"), made.with_toolkit("train_cuda")
+        (home / "CMakeCache.txt").write_text("PENSTOCK_CUDNN_LIBRARY:FILEPATH=PENSTOCK_CUDNN_LIBRARY-NOTFOUND\n")
+        assert made.linked() == []
+
+
 def test_a_daemon_that_ends_is_replaced():
     with folder() as home:
         made = stage_of(home, time.monotonic() + 60)
