@@ -108,7 +108,7 @@ SANITIZED = (("memcheck", "kernels", "--compare"), ("memcheck", "transform", 2),
 def sanitizer(stage):
     if not stage.gpu:
         raise Skipped("needs a GPU")
-    program = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
+    program = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer")
     if not program:
         raise Skipped("there is no compute-sanitizer on this machine")
     return sanitize(stage, program)
@@ -116,14 +116,25 @@ def sanitizer(stage):
 
 def sanitize(stage, program):
     """A call that the driver refuses is the programs' own affair (they try what a device can do, and look at each result), and no finding."""
+    clean, found = [], []
     for tool, test, number in SANITIZED:
+        name = f"{tool} over {test}"
         tested = [stage.program("gpu_kernels"), number] if test == "kernels" else \
             [stage.program("gpu_attach"), stage.photographs, test, number]
         try:
             stage.run(program, "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "9", *tested)
-        except (Failed, Overran) as error:
-            raise type(error)(f"{tool} over {test}: {error}") from None
-    return "nothing found: " + ", ".join(f"{tool} over {test}" for tool, test, _ in SANITIZED)
+            clean.append(name)
+        except Failed as error:  # the other tools may see more
+            found.append(f"{name}: {error}")
+        except Overran as error:
+            raise Overran("; ".join(found + [f"{name}: {error}"] + said_clean(clean))) from None
+    if found:
+        raise Failed("; ".join(found + said_clean(clean)))
+    return said_clean(clean)[0]
+
+
+def said_clean(names):
+    return ["nothing found: " + ", ".join(names)] if names else []
 
 
 def rates(stage):

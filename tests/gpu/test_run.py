@@ -308,7 +308,13 @@ def test_the_sanitizer_says_what_it_looked_at():
         program.chmod(0o755)
         assert "memcheck over kernels" in parts.sanitize(made, program)
         program.write_text('#!/bin/sh\necho "ERROR SUMMARY: 1 error"\n[ "$2" != racecheck ] || exit 9\n')
-        assert "racecheck over transform: compute-sanitizer ended with 9: ERROR SUMMARY" in raises(stage.Failed, parts.sanitize, made, program)
+        words = raises(stage.Failed, parts.sanitize, made, program)
+        assert words.startswith("racecheck over transform: compute-sanitizer ended with 9: ERROR SUMMARY"), words
+        assert "nothing found: memcheck over kernels" in words and words.endswith("synccheck over transform"), "one finding costs no other tool"
+        made.end = time.monotonic() + 1
+        program.write_text('#!/bin/sh\n[ "$2" != racecheck ] || exec sleep 600\n')
+        words = raises(stage.Overran, parts.sanitize, made, program)
+        assert words.startswith("racecheck over transform: ") and words.endswith("memcheck over ring"), words
 
 
 def test_floors():
