@@ -1,7 +1,7 @@
-/* Who asks, does not read, and is given up by the daemon: its leases end while announcements lie in
- * its socket, their slots are filled again for the others of its group, and then it reads. On the
- * wire that is what PROTOCOL.md says of it, judged by the model; libpenstock gives nothing out that
- * was overwritten, and says so of what the application had.
+/* Who asks, does not read, and is given up by the daemon, or is detached from its group: its leases
+ * end while announcements lie in its socket, their slots are filled again for the others, and then
+ * it reads. On the wire that is what PROTOCOL.md says of it, judged by the model; libpenstock gives
+ * nothing out that was overwritten, and says so of what the application had.
  *
  * The daemon is in this process: turned by the test, or, where the library waits, by a thread. */
 #include "trainer.h"
@@ -23,7 +23,7 @@
 
 #include <cmocka.h>
 
-enum { GROUP = 9, SLOTS = 4, QUESTIONS_MOST = 400, LIMIT_S = 60, FDS = 1024 };
+enum { GROUP = 9, IMPATIENT = 10, SLOTS = 4, QUESTIONS_MOST = 400, LIMIT_S = 60, FDS = 1024 };
 
 static struct world world;
 
@@ -87,29 +87,54 @@ static void asks_until_given_up(struct model *m)
 	}
 }
 
-static void reads_what_was_announced_before(void **state)
+/* Both hold what was announced last, and the idle one has not read of it. */
+static void begins_idle(struct model *idle, struct model *busy, int definition)
+{
+	trainer_open(idle, &world, definition);
+	trainer_open(busy, &world, definition);
+	trainer_read(idle, SLOTS);
+	trainer_read(busy, SLOTS);
+	idle->reads = false;
+	trainer_release(idle);
+	trainer_release(busy);
+	trainer_read(busy, 2 * SLOTS);
+}
+
+/* `busy` has been given other batches in those slots. */
+static void reads_of_none_that_is_left(struct model *idle, struct model *busy)
+{
+	uint64_t before = model_figures.overwritten;
+	trainer_release(busy);
+	trainer_read(busy, 3 * SLOTS);
+	idle->reads = true;
+	model_read(idle);
+	assert_int_equal(model_stream(idle, 1)->count, 2 * SLOTS);
+	assert_int_equal(model_stream(idle, 1)->held, 0);
+	assert_int_equal(model_figures.overwritten - before, SLOTS);
+}
+
+static void is_given_up(void **state)
 {
 	(void)state;
 	struct model idle, busy;
-	trainer_open(&idle, &world, GROUP);
-	trainer_read(&idle, SLOTS);
-	trainer_open(&busy, &world, GROUP);
-	trainer_read(&busy, SLOTS);
-	idle.reads = false;
-	trainer_release(&idle);
-	trainer_release(&busy);
-	/* What comes to the one came to the other. */
-	trainer_read(&busy, 2 * SLOTS);
+	begins_idle(&idle, &busy, GROUP);
 	asks_until_given_up(&idle);
-	trainer_release(&busy);
-	trainer_read(&busy, 3 * SLOTS);
-
-	idle.reads = true;
-	model_read(&idle);
-	assert_int_equal(model_stream(&idle, 1)->count, 2 * SLOTS);
-	assert_int_equal(model_stream(&idle, 1)->held, 0);
-	assert_int_equal(model_figures.overwritten, SLOTS);
+	reads_of_none_that_is_left(&idle, &busy);
 	assert_true(idle.told); /* the hang-up, behind it */
+	model_hang_up(&idle);
+	model_hang_up(&busy);
+	world_calm(&world, 0, 0);
+}
+
+/* After a second in which its group waited. */
+static void is_detached(void **state)
+{
+	(void)state;
+	struct model idle, busy;
+	begins_idle(&idle, &busy, IMPATIENT);
+	reads_of_none_that_is_left(&idle, &busy);
+	assert_int_equal(model_stream(&idle, 1)->state, MODEL_OVER); /* ERROR, behind it */
+	assert_false(idle.told);
 	model_hang_up(&idle);
 	model_hang_up(&busy);
 	world_calm(&world, 0, 0);
@@ -216,7 +241,8 @@ static void the_library_comes_back_too_late(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(reads_what_was_announced_before, begin, end),
+		cmocka_unit_test_setup_teardown(is_given_up, begin, end),
+		cmocka_unit_test_setup_teardown(is_detached, begin, end),
 		cmocka_unit_test_setup_teardown(the_library_gives_nothing_of_it, begin, end),
 		cmocka_unit_test_setup_teardown(the_library_comes_back_too_late, begin, end),
 	};
