@@ -286,6 +286,7 @@ class Sources(Refused):
         for elsewhere in ("https://host/a.tar", "s3://bucket/train-{000000..000009}.tar", "pipe:cat a.tar"):
             self.source("ArgumentError", "source: .* is no path, .*: bring it to one", elsewhere)
         self.source("ArgumentTypeError", "got NoneType", [None])
+        self.source("ArgumentTypeError", "got ImageFolder: pass its .root", type("ImageFolder", (), {"root": "photos"})())
         self.source("ArgumentError", "zero byte", "a\0b")
         self.source("ArgumentError", "cannot be one of a list", ["stream:a", "stream:b"])
         self.source("ArgumentError", "is a folder, and a list is of tars: for a mix", [support.dataset(), str(support.folder)])

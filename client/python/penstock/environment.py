@@ -64,7 +64,7 @@ class Unsaid(NamedTuple):
     """Ranks that RANK and WORLD_SIZE do not tell of: whose, how many, and the expressions that say them."""
 
     whose: str
-    count: int
+    size: int
     rank: str
     world_size: str
 
@@ -74,8 +74,8 @@ def _of_torch() -> Optional[Unsaid]:
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
         return None
-    count = int(distributed.get_world_size())
-    return Unsaid("torch.distributed", count, "torch.distributed.get_rank()", "torch.distributed.get_world_size()")
+    size = int(distributed.get_world_size())
+    return Unsaid("torch.distributed", size, "torch.distributed.get_rank()", "torch.distributed.get_world_size()")
 
 
 def _of_launcher() -> Optional[Unsaid]:
@@ -91,7 +91,7 @@ def unsaid_ranks() -> Optional[Unsaid]:
     if _from_environment() != (None, None):
         return None
     found = _of_torch() or _of_launcher()
-    return found if found is not None and found.count > 1 else None
+    return found if found is not None and found.size > 1 else None
 
 
 def _check(rank: int, world_size: int, whence: str) -> None:

@@ -224,7 +224,7 @@ class Loader:
         ranks = environment.unsaid_ranks()
         if ranks is not None:
             warnings.warn(
-                f"{ranks.whose} has {ranks.count} ranks, and RANK and WORLD_SIZE are not set: each of them reads "
+                f"{ranks.whose} has {ranks.size} ranks, and RANK and WORLD_SIZE are not set: each of them reads "
                 f"the whole dataset, and the same batches. For a slice each pass rank={ranks.rank}, "
                 f"world_size={ranks.world_size}; for one that reads alone rank=0, world_size=1",
                 stacklevel=3,

@@ -35,7 +35,9 @@ def stream_name(source: Any) -> Optional[str]:
 
 def _path(source: Any) -> str:
     if not isinstance(source, (str, os.PathLike)):
-        raise ArgumentTypeError(f"{_EXPECTED}; got {type(source).__name__}")
+        root = getattr(source, "root", None)  # of torchvision's datasets
+        advice = ": pass its .root" if isinstance(root, (str, os.PathLike)) else ""
+        raise ArgumentTypeError(f"{_EXPECTED}; got {type(source).__name__}{advice}")
     path = os.fspath(source)
     if isinstance(path, bytes):
         path = os.fsdecode(path)
