@@ -397,6 +397,18 @@ void recipe_learn(struct recipe *recipe, const struct node *definition)
 		recipe->list.count = 0;
 }
 
+void recipe_of_stream(struct recipe *ret_recipe, const struct node *stream)
+{
+	*ret_recipe = (struct recipe){
+		.batch_size = document_u64(stream, "batch_size", 0),
+		.image_size = document_u64(stream, "image_size", 0),
+		.seed = document_u64(stream, "seed", 0),
+		.eval = !document_bool(stream, "train", true),
+		.no_shuffle = !document_bool(stream, "shuffle", true),
+	};
+	recipe_learn(ret_recipe, stream);
+}
+
 /* ", 2 views, float32 NCHW": what is not the default. */
 static void recipe_describe_shape(const struct recipe *recipe, char *buffer, size_t room)
 {

@@ -150,6 +150,9 @@ void recipe_fill(
  * definition, as the daemon tells it. */
 void recipe_learn(struct recipe *recipe, const struct node *definition);
 
+/* All that recipe_describe says of a stream, out of the daemon's JSON. */
+void recipe_of_stream(struct recipe *ret_recipe, const struct node *stream);
+
 /* "training, 224 px, batch 64, shuffled, seed 0", and what else is not the default. RECIPE_TEXT
  * bytes hold nearly all. */
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room);

@@ -229,14 +229,8 @@ static void status_row(struct table *table, const struct node *stream)
 static void status_recipe(const struct node *stream)
 {
 	char text[RECIPE_TEXT];
-	struct recipe recipe = {
-		.batch_size = document_u64(stream, "batch_size", 0),
-		.image_size = document_u64(stream, "image_size", 0),
-		.seed = document_u64(stream, "seed", 0),
-		.eval = !document_bool(stream, "train", true),
-		.no_shuffle = !document_bool(stream, "shuffle", true),
-	};
-	recipe_learn(&recipe, stream);
+	struct recipe recipe;
+	recipe_of_stream(&recipe, stream);
 	recipe_describe(&recipe, text, sizeof text);
 	table_sentence(0, 1, "", text, STATUS_WIDTH);
 }

@@ -53,16 +53,10 @@ static const char *pages_s(double n)
 static void pages_recipe(const struct node *stream, struct paper *paper)
 {
 	char text[PAGES_TEXT];
-	struct recipe recipe = {
-		.batch_size = document_u64(stream, "batch_size", 0),
-		.image_size = document_u64(stream, "image_size", 0),
-		.seed = document_u64(stream, "seed", 0),
-		.eval = !document_bool(stream, "train", true),
-		.no_shuffle = !document_bool(stream, "shuffle", true),
-	};
+	struct recipe recipe;
 	if (!document_get(stream, "batch_size"))
 		return;
-	recipe_learn(&recipe, stream);
+	recipe_of_stream(&recipe, stream);
 	recipe_describe(&recipe, text, sizeof text);
 	top_line(paper, "recipe", PAPER_PLAIN, text);
 }

@@ -4,6 +4,7 @@
  *     client_convert          the tests
  *     client_convert --bench  rates of all kernels, through the caches and past them, in turns */
 #include "client/lib/convert.h"
+#include "client/random.h"
 
 #include "penstock/penstock.h"
 
@@ -39,21 +40,6 @@ enum { KERNEL_NAMES = sizeof kernel_names / sizeof kernel_names[0] };
 
 static const char *const dtype_names[] = {"uint8", "float32", "float16", "bfloat16"};
 static const char *const layout_names[] = {"nhwc", "nchw"};
-
-static uint64_t random_state = 0x9e3779b97f4a7c15;
-
-static uint32_t random_bits(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (uint32_t)(random_state >> 32);
-}
-
-static uint32_t random_below(uint32_t n)
-{
-	return (uint32_t)((uint64_t)random_bits() * n >> 32);
-}
 
 /* Any finite float: all exponents, both signs. */
 static float random_float(void)

@@ -4,6 +4,7 @@
  * images and labels. */
 #include "client/lib/map.h"
 #include "client/lib/mix.h"
+#include "client/random.h"
 #include "proto/half.h"
 #include "proto/philox.h"
 
@@ -22,20 +23,6 @@
 enum { ROWS = 24, GUARD = 32, GUARD_BYTE = 0xa5, CLASSES = 7 };
 
 static const uint32_t dtypes[] = {PENSTOCK_FLOAT32, PENSTOCK_FLOAT16, PENSTOCK_BFLOAT16};
-static uint64_t random_state = 0x9e3779b97f4a7c15;
-
-static uint32_t random_bits(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (uint32_t)(random_state >> 32);
-}
-
-static uint32_t random_below(uint32_t n)
-{
-	return (uint32_t)((uint64_t)random_bits() * n >> 32);
-}
 
 static struct penstock_mix_options defaults(void)
 {
