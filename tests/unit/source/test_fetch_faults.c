@@ -126,6 +126,16 @@ static void with_both(fault_test *test, enum fetch_io io)
 	}
 }
 
+/* The cmocka test test_NAME: NAME by both engines, in each of these ways to read. */
+#define BOTH_TEST(name, ...)                                       \
+	static void test_##name(void **state)                      \
+	{                                                          \
+		static const enum fetch_io ways[] = {__VA_ARGS__}; \
+		(void)state;                                       \
+		for (size_t i = 0; i < UTIL_COUNT(ways); i++)      \
+			with_both(name, ways[i]);                  \
+	}
+
 /* --- what is only asked again --- */
 
 static void short_reads(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
@@ -135,12 +145,7 @@ static void short_reads(struct fetch *fetch, struct fixture *tars, struct fixtur
 	read_well(fetch, folder);
 }
 
-static void test_short_reads(void **state)
-{
-	(void)state;
-	with_both(short_reads, FETCH_IO_BUFFERED);
-	with_both(short_reads, FETCH_IO_DIRECT);
-}
+BOTH_TEST(short_reads, FETCH_IO_BUFFERED, FETCH_IO_DIRECT)
 
 static void interrupted(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
@@ -162,11 +167,7 @@ static void interrupted(struct fetch *fetch, struct fixture *tars, struct fixtur
 			}
 }
 
-static void test_interrupted(void **state)
-{
-	(void)state;
-	with_both(interrupted, FETCH_IO_BUFFERED);
-}
+BOTH_TEST(interrupted, FETCH_IO_BUFFERED)
 
 /* A kernel that never does anything else is not asked for ever. */
 static void always_interrupted(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
@@ -183,11 +184,7 @@ static void always_interrupted(struct fetch *fetch, struct fixture *tars, struct
 	tars->count = COUNT;
 }
 
-static void test_always_interrupted(void **state)
-{
-	(void)state;
-	with_both(always_interrupted, FETCH_IO_BUFFERED);
-}
+BOTH_TEST(always_interrupted, FETCH_IO_BUFFERED)
 
 /* --- one sample at fault, though its neighbours share the read --- */
 
@@ -210,11 +207,7 @@ static void bad_place(struct fetch *fetch, struct fixture *tars, struct fixture 
 	tars->count = COUNT;
 }
 
-static void test_bad_place(void **state)
-{
-	(void)state;
-	with_both(bad_place, FETCH_IO_BUFFERED);
-}
+BOTH_TEST(bad_place, FETCH_IO_BUFFERED)
 
 static void bad_file(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
@@ -240,12 +233,7 @@ static void bad_file(struct fetch *fetch, struct fixture *tars, struct fixture *
 	}
 }
 
-static void test_bad_file(void **state)
-{
-	(void)state;
-	with_both(bad_file, FETCH_IO_BUFFERED);
-	with_both(bad_file, FETCH_IO_DIRECT);
-}
+BOTH_TEST(bad_file, FETCH_IO_BUFFERED, FETCH_IO_DIRECT)
 
 /* --- the table of files is full --- */
 
@@ -281,11 +269,7 @@ static void no_more_files(struct fetch *fetch, struct fixture *tars, struct fixt
 	reader_deinit(&reader);
 }
 
-static void test_no_more_files(void **state)
-{
-	(void)state;
-	with_both(no_more_files, FETCH_IO_BUFFERED);
-}
+BOTH_TEST(no_more_files, FETCH_IO_BUFFERED)
 
 /* --- O_DIRECT refused --- */
 
@@ -310,11 +294,7 @@ static void direct_refused(struct fetch *fetch, struct fixture *tars, struct fix
 	}
 }
 
-static void test_direct_refused(void **state)
-{
-	(void)state;
-	with_both(direct_refused, FETCH_IO_DIRECT);
-}
+BOTH_TEST(direct_refused, FETCH_IO_DIRECT)
 
 /* --- the index --- */
 
@@ -336,11 +316,7 @@ static void bad_index(struct fetch *fetch, struct fixture *tars, struct fixture 
 	}
 }
 
-static void test_bad_index(void **state)
-{
-	(void)state;
-	with_both(bad_index, FETCH_IO_BUFFERED);
-}
+BOTH_TEST(bad_index, FETCH_IO_BUFFERED)
 
 /* Damaged on disk after it was opened: the checksum says so. */
 static void damaged_index(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
@@ -363,11 +339,7 @@ static void damaged_index(struct fetch *fetch, struct fixture *tars, struct fixt
 	reader_deinit(&reader);
 }
 
-static void test_damaged_index(void **state)
-{
-	(void)state;
-	with_both(damaged_index, FETCH_IO_BUFFERED);
-}
+BOTH_TEST(damaged_index, FETCH_IO_BUFFERED)
 
 /* The first name that begins with "c0/" leads out of the folder, under a sound checksum. */
 static void forge_name(const char *path)
@@ -408,11 +380,7 @@ static void forged_name(struct fetch *fetch, struct fixture *tars, struct fixtur
 }
 
 /* What an index says is no way out of its folder. */
-static void test_forged_name(void **state)
-{
-	(void)state;
-	with_both(forged_name, FETCH_IO_BUFFERED);
-}
+BOTH_TEST(forged_name, FETCH_IO_BUFFERED)
 
 static void no_such_sample(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
@@ -430,11 +398,7 @@ static void no_such_sample(struct fetch *fetch, struct fixture *tars, struct fix
 	reader_deinit(&reader);
 }
 
-static void test_no_such_sample(void **state)
-{
-	(void)state;
-	with_both(no_such_sample, FETCH_IO_BUFFERED);
-}
+BOTH_TEST(no_such_sample, FETCH_IO_BUFFERED)
 
 /* --- real files that are no longer what was indexed --- */
 
@@ -491,12 +455,7 @@ static void folder_changes(struct fetch *fetch, struct fixture *tars, struct fix
 	reader_deinit(&reader);
 }
 
-static void test_folder_changes(void **state)
-{
-	(void)state;
-	with_both(folder_changes, FETCH_IO_BUFFERED);
-	with_both(folder_changes, FETCH_IO_DIRECT);
-}
+BOTH_TEST(folder_changes, FETCH_IO_BUFFERED, FETCH_IO_DIRECT)
 
 static void read_stale(struct reader *reader, const char *shard)
 {
@@ -539,11 +498,7 @@ static void shard_replaced(struct fetch *fetch, struct fixture *tars, struct fix
 	reader_deinit(&reader);
 }
 
-static void test_shard_replaced(void **state)
-{
-	(void)state;
-	with_both(shard_replaced, FETCH_IO_BUFFERED);
-}
+BOTH_TEST(shard_replaced, FETCH_IO_BUFFERED)
 
 /* Cut while open: seen at once by whoever reads behind the cut. */
 static void shard_cut(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
@@ -624,12 +579,7 @@ static void shard_written(struct fetch *fetch, struct fixture *tars, struct fixt
 	reader_deinit(&reader);
 }
 
-static void test_shard_written(void **state)
-{
-	(void)state;
-	with_both(shard_written, FETCH_IO_BUFFERED);
-	with_both(shard_written, FETCH_IO_DIRECT);
-}
+BOTH_TEST(shard_written, FETCH_IO_BUFFERED, FETCH_IO_DIRECT)
 
 static void file_written(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
@@ -650,18 +600,9 @@ static void file_written(struct fetch *fetch, struct fixture *tars, struct fixtu
 	reader_deinit(&reader);
 }
 
-static void test_file_written(void **state)
-{
-	(void)state;
-	with_both(file_written, FETCH_IO_BUFFERED);
-}
+BOTH_TEST(file_written, FETCH_IO_BUFFERED)
 
-static void test_shard_cut(void **state)
-{
-	(void)state;
-	with_both(shard_cut, FETCH_IO_BUFFERED);
-	with_both(shard_cut, FETCH_IO_DIRECT);
-}
+BOTH_TEST(shard_cut, FETCH_IO_BUFFERED, FETCH_IO_DIRECT)
 
 int main(void)
 {
