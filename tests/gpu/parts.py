@@ -238,7 +238,7 @@ def torch_model(model):
         if not stage.photographs:
             raise Failed("no pictures: the part data made none")
         if not stage.python:
-            raise Skipped("no Python with PyTorch (--python names one)")
+            raise Skipped("no Python with PyTorch (--python names one; the log says why it cannot be imported)")
         options = ["--steps", TORCH_STEPS[model], "--seconds", 14, "--loader", "synthetic,penstock,dataloader,synthetic"]
         if not stage.gpu:
             options = ["--device", "cpu", "--steps", 2, "--warm-up", 1, "--batch-size", 2, "--image-size", 32, "--workers", 1,
@@ -304,7 +304,7 @@ def reader(stage):
     if not stage.gpu:
         raise Skipped("needs a GPU: tests/python tries it against the fake driver")
     if not stage.python:
-        raise Skipped("no Python with PyTorch (--python names one)")
+        raise Skipped("no Python with PyTorch (--python names one; the log says why it cannot be imported)")
     package = stage.bin.parent / "python"
     if not (package / "penstock/_penstock.abi3.so").exists():
         raise Skipped("the Python package was not built: it wants Python's headers, 3.11 or later")

@@ -302,9 +302,10 @@ print(", ".join(found))
 """
 
 
-def ask_torch(python):
-    """Begins to ask: importing takes a while where nobody has read these files yet, and other things can be done meanwhile."""
-    return subprocess.Popen([python, "-c", ASK_TORCH], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+def ask_torch(python, log):
+    """Begins to ask: importing takes a while where nobody has read these files yet, and other things can be done meanwhile. The log gets to know
+    why it cannot be imported."""
+    return subprocess.Popen([python, "-c", ASK_TORCH], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                             text=True, start_new_session=True)
 
 

@@ -218,12 +218,14 @@ def test_asks_python_for_pytorch():
         program = home / "python"
         usual, stage.TORCH_S = stage.TORCH_S, 0.3
         try:
-            for does, expected in (("exit 1", None), ("echo 2.11", "2.11"), ("sleep 600", None)):
+            log = open(home / "log", "w", encoding="utf-8")
+            for does, expected in (("echo there is none >&2; exit 1", None), ("echo 2.11", "2.11"), ("sleep 600", None)):
                 program.write_text(f"#!/bin/sh\n{does}\n")
                 program.chmod(0o755)
-                asked = stage.ask_torch(program)
+                asked = stage.ask_torch(program, log)
                 assert stage.torch_facts(asked) == expected, does
                 assert ends(asked.pid), does
+            assert (home / "log").read_text() == "there is none\n"
         finally:
             stage.TORCH_S = usual
 
