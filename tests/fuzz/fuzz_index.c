@@ -6,11 +6,12 @@
  * out, or made right again, as only who means harm would. Expected: with checksums as they are,
  * what is told is what the index said before, or it is refused; with forged ones, every sample lies
  * in the shard, names are names, and paths stay below the folder. Refused is in words. */
-#include "source/dataset_open.c" /* NOLINT: index_examine is what opens one, and nobody else's */
+#include "source/dataset_open.c" /* NOLINT: dataset_sum is nobody else's */
 
 #include "fuzz/drive.h"
 #include "fuzz/recipe.h"
 #include "fuzz/want.h"
+#include "source/mtime.h"
 
 #include <sys/mman.h>
 #include <zlib.h>
@@ -144,7 +145,7 @@ static int open_index(struct opened *o, unsigned base, uint64_t size)
 		o->opening.asked = DATASET_LABELS_PATH;
 		o->opening.rule = labels_index_hash(o->opening.labels);
 	}
-	int rc = size ? index_examine(&o->opening, 0, file, 0, size) : FOUND_DAMAGED;
+	int rc = size ? opening_examine(&o->opening, 0, file, 0, size) : FOUND_DAMAGED;
 	if (rc == FOUND)
 		rc = dataset_sum(&o->opening);
 	if (rc == FOUND && o->opening.labels)
