@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -20,7 +21,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { WITNESS_BUFFER = 1 << 20 }; /* asked for; the system gives what it allows */
+enum {
+	WITNESS_BUFFER = 1 << 20, /* asked for; the system gives what it allows */
+	WITNESS_APART = 1, /* bytes of its first message, which is no record */
+};
 
 struct witness {
 	int fd;
@@ -99,6 +103,7 @@ static _Noreturn void witness_live(
 	witness_set_apart();
 	witness_no_stdio();
 	witness_close_others(fd, pidfd);
+	(void)send(fd, "", WITNESS_APART, MSG_NOSIGNAL);
 	if (options->confine)
 		options->confine(options->confine_context);
 	struct keeper_options keeper = {.socket = fd,
@@ -129,6 +134,17 @@ static int witness_place(
 	return 0;
 }
 
+/* Until the process has let go of what it inherited: of the daemon's lock, which would outlive a
+ * daemon that is killed, and of sockets. It does nothing before that could take long; where it gets
+ * no processor for two seconds, the daemon goes on, and witness_hear meets its word. */
+static void witness_await(const struct witness *witness)
+{
+	struct pollfd poll_fd = {.fd = witness->fd, .events = POLLIN};
+	char word;
+	if (poll(&poll_fd, 1, 2000) == 1)
+		(void)!recv(witness->fd, &word, sizeof word, MSG_DONTWAIT);
+}
+
 static int witness_fork(
 	struct witness *witness, const struct witness_options *options, struct fault *fault)
 {
@@ -154,6 +170,7 @@ static int witness_fork(
 	}
 	witness->fd = pair[0];
 	witness->pid = pid;
+	witness_await(witness);
 	return 0;
 }
 
@@ -215,7 +232,7 @@ bool witness_hear(struct witness *witness, struct record *ret)
 	struct record record;
 	memset(&record, 0, sizeof record);
 	ssize_t n = recv(witness->fd, &record, sizeof record, MSG_DONTWAIT);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if ((n < 0 && (errno == EAGAIN || errno == EINTR)) || n == WITNESS_APART)
 		return false;
 	if (n < (ssize_t)offsetof(struct record, body)) {
 		witness->gone = true;

@@ -45,7 +45,8 @@ struct witness_options {
 	void *confine_context;
 };
 
-/* Forks. To be called before any thread exists. 0, or a negative errno with a fault; the daemon
+/* Forks, and waits until the process has closed all that it inherited. To be called before any
+ * thread exists. 0, or a negative errno with a fault; the daemon
  * then goes on without one. That no file can be made is no fault here: it comes back as a NOTE, the
  * witness measures all the same, and tries again. */
 int witness_start(const struct witness_options *options, struct witness **ret, struct fault *fault);

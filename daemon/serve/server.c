@@ -603,12 +603,9 @@ void server_free(struct server *server)
 		if (fds[i] >= 0)
 			(void)close(fds[i]);
 	/* The lock file stays: removing it would let two daemons hold locks on two files of one
-	 * name. Let go of in so many words: a flight recorder that was just forked may not have
-	 * closed what it inherited yet, and would keep it. */
-	if (server->lock_fd >= 0) {
-		(void)flock(server->lock_fd, LOCK_UN);
+	 * name. */
+	if (server->lock_fd >= 0)
 		(void)close(server->lock_fd);
-	}
 	recorder_end(server);
 	pthread_mutex_destroy(&server->opened_lock);
 	pthread_mutex_destroy(&server->quarantine_lock);

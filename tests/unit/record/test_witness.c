@@ -10,7 +10,9 @@
 #include "record/witness.h"
 #include "unit/machine.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -68,10 +70,32 @@ static void more_trainers_than_files_are_told(void **state)
 	assert_int_equal(close(pidfd), 0);
 }
 
+/* What was locked before it began is free when the daemon is gone, however it went. */
+static void keeps_no_lock(void **state)
+{
+	const struct machine *m = *state;
+	const struct witness_options options = {.folder = m->root, .bytes = 1 << 20, .keep = 2};
+	char path[sizeof m->root + 8];
+	(void)snprintf(path, sizeof path, "%s/lock", m->root);
+	for (int i = 0; i < 20; i++) {
+		struct witness *witness;
+		struct fault fault;
+		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+		assert_int_equal(witness_start(&options, &witness, &fault), 0);
+		assert_int_equal(close(fd), 0);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+		assert_int_equal(close(fd), 0);
+		witness_end(witness, "asked: by a test");
+	}
+}
+
 int main(void)
 {
 #define WITNESS_TEST(name) cmocka_unit_test_setup_teardown(name, init, machine_deinit)
 	const struct CMUnitTest tests[] = {
+		WITNESS_TEST(keeps_no_lock),
 		WITNESS_TEST(more_trainers_than_files_are_told),
 	};
 	return cmocka_run_group_tests_name("witness", tests, NULL, NULL);
