@@ -127,7 +127,7 @@ static int open_write_path(const char *key, const char *named, struct jsontext *
 	return open_write_absolute(key, path, json);
 }
 
-static bool open_is_named(const char *source)
+bool open_is_named(const char *source)
 {
 	return source && strncmp(source, OPEN_STREAM_PREFIX, strlen(OPEN_STREAM_PREFIX)) == 0;
 }

@@ -24,6 +24,9 @@ int open_take_options(const struct penstock_options *options, struct penstock_op
  * find the group, and others of open_write; -ENOMEM. */
 int open_make_group(struct penstock_options *options, struct open_group *group);
 
+/* Whether a source (NULL allowed) names a stream of the daemon's configuration. */
+bool open_is_named(const char *source);
+
 /* Whether these options ask for memory that this process can write to, and mean a stream that
  * nobody else reads, which is who gets it (PROTOCOL.md, "Shared memory"). */
 bool open_is_writable(const struct penstock_options *options);

@@ -13,9 +13,14 @@
  * not afresh for one that dies before it has given a batch, or two that die in turn would be tried
  * for ever.
  *
+ * The socket that a daemon has left may be taken by somebody else's. One that does not know the
+ * configuration's stream that is to go on, or knows another by its name, is not the one that is
+ * waited for, and ends nothing.
+ *
  * Thread: that of the stream. */
 #include "client/lib/reconnect.h"
 
+#include "client/lib/open.h"
 #include "client/lib/stream.h"
 
 #include <errno.h>
@@ -32,7 +37,7 @@ enum {
 	RECONNECT_E_ON = 1, /* outcome of a step: another may follow at once */
 	RECONNECT_PAUSE_MS = 50,
 	RECONNECT_AGAIN_MS = 300, /* after a start that failed: an ending daemon may still hold the
-				     instance's lock */
+				     instance's lock; after a daemon that is not the one */
 	RECONNECT_CONNECT_MS = 1,
 	RECONNECT_START_MS = 30000,
 	RECONNECT_LEAST_MS = 1000, /* that whoever was reached has to answer, even with the time up
@@ -60,7 +65,10 @@ int reconnect_keep(
 {
 	r->limit_ms = options->reconnect_ms;
 	r->left_ns = reconnect_limit_ns(r);
-	r->private_daemon = options->private_daemon;
+	r->named = open_is_named(options->source);
+	/* One of the stream's own would have no configuration, and be in the way of the right one.
+	 */
+	r->private_daemon = options->private_daemon && !r->named;
 	r->threads = options->daemon_threads;
 	r->restarts = options->restarts;
 	r->place = *place;
@@ -202,7 +210,8 @@ static int reconnect_pause(struct penstock_stream *stream, int64_t pause_ms)
 		reconnect_enter(r, RECONNECT_PAUSING, wait_deadline(pause_ms));
 		return -EAGAIN;
 	}
-	return reconnect_give_up(stream, "none could be reached again");
+	return reconnect_give_up(
+		stream, r->named ? "its own did not come back" : "none could be reached again");
 }
 
 /* A daemon that is not there yet, or is there no longer, may come; one that refuses has. */
@@ -218,6 +227,26 @@ static int reconnect_judge(struct penstock_stream *stream, int result)
 	default:
 		return reconnect_end(stream, result);
 	}
+}
+
+/* Whether who refused the stream is another daemon than the one that is waited for. What the same
+ * one says of a state holds: its group has passed the batch. */
+static bool reconnect_is_stranger(const struct penstock_stream *stream, int result)
+{
+	const struct reconnect *r = &stream->reconnect;
+	int pid = stream->connection.daemon_pid;
+	return r->named && (result == -ENOENT || (result == -ESTALE && pid != r->lost_pid));
+}
+
+static int reconnect_judge_opened(struct penstock_stream *stream, int result)
+{
+	if (!reconnect_is_stranger(stream, result))
+		return reconnect_judge(stream, result);
+	error_set(result,
+		"the daemon that is there now (pid %d) has not this stream: end it (penstock stop) "
+		"and start the stream's own (penstockd --config FILE); it says: %s",
+		stream->connection.daemon_pid, error_text());
+	return reconnect_pause(stream, RECONNECT_AGAIN_MS);
 }
 
 static int64_t reconnect_patience(const struct reconnect *r, int64_t most_ms)
@@ -366,7 +395,7 @@ static int reconnect_step_opening(struct penstock_stream *stream)
 	stream->awaiting = 0;
 	if (result == STREAM_E_ANSWERED)
 		result = stream_judge_opened(stream);
-	return result == 0 ? reconnect_done(stream) : reconnect_judge(stream, result);
+	return result == 0 ? reconnect_done(stream) : reconnect_judge_opened(stream, result);
 }
 
 static int reconnect_step_on(struct penstock_stream *stream)
@@ -438,6 +467,7 @@ static int reconnect_begin(struct penstock_stream *stream)
 {
 	struct reconnect *r = &stream->reconnect;
 	stream_send_close(stream); /* a daemon that is ending waits for it */
+	r->lost_pid = stream->connection.daemon_pid;
 	reconnect_drop(stream);
 	stream->opened.head.type = 0; /* what is in it is what the next one has to open */
 	lease_lose(&stream->leases);

@@ -22,6 +22,7 @@ enum reconnect_stage {
 struct reconnect {
 	int32_t limit_ms; /* 0: never */
 	bool private_daemon; /* as when the stream was opened */
+	bool named; /* a stream of a configuration: a daemon without it is not the one */
 	uint32_t threads;
 	uint32_t restarts, started; /* private daemons that may be started, 0 without limit; that
 				       were */
@@ -30,6 +31,7 @@ struct reconnect {
 
 	enum reconnect_stage stage;
 	bool proven; /* the daemon has given a batch */
+	int lost_pid; /* the daemon whose loss this is; 0: not known */
 	int64_t left_ns; /* of limit_ms, until one has; from lost_ns on */
 	int64_t lost_ns; /* when this loss was noticed, or a daemon found that has not opened */
 	int64_t next_ns; /* PAUSING: when to try; STARTING, GREETING: when to give it up */
@@ -37,7 +39,7 @@ struct reconnect {
 	int timer_fd; /* -1, or in the stream's epoll: wakes who waits there when next_ns has come
 		       */
 	int watched_fd; /* what else is in it besides the bell, or -1 */
-	char reason[256]; /* why the last try failed */
+	char reason[512]; /* why the last try failed */
 };
 
 /* Nothing open, nothing allocated. */

@@ -305,6 +305,11 @@ static int stream_connect(struct penstock_stream *stream, const struct penstock_
 	if (result == CONNECTION_E_ABSENT && options->private_daemon)
 		result = private_open(&stream->connection, &place, options->daemon_memory,
 			options->daemon_threads);
+	if (result == CONNECTION_E_ABSENT && open_is_named(options->source))
+		error_set(-ECONNREFUSED,
+			"no penstockd is running at %s (start the one that knows %s: penstockd "
+			"--config FILE; how the last one ended: penstock why)",
+			stream->connection.path, options->source);
 	return result == CONNECTION_E_ABSENT ? -ECONNREFUSED : result;
 }
 

@@ -211,7 +211,7 @@ _Noreturn void fake_die_without_hangup(int fd)
 	_exit(0);
 }
 
-void fake_welcome(int fd)
+void fake_welcome_as(int fd, pid_t pid)
 {
 	const struct conn_message *message = fake_expect(fd, WIRE_HELLO);
 	const struct wire_hello *hello = conn_view(message, WIRE_HELLO, sizeof *hello, 0);
@@ -222,9 +222,14 @@ void fake_welcome(int fd)
 		.head = {.type = WIRE_WELCOME, .request = hello->head.request},
 		.magic = WIRE_MAGIC,
 		.version = 1,
-		.pid = getpid(),
+		.pid = pid,
 		.text_bytes = 5};
 	fake_send(fd, &welcome.head, sizeof welcome, "0.1.0", 5, -1);
+}
+
+void fake_welcome(int fd)
+{
+	fake_welcome_as(fd, getpid());
 }
 
 static uint32_t fake_views(const struct fake_shape *shape)

@@ -90,12 +90,13 @@ static void serve_open(struct serving *s, bool again)
 	s->next = fake_resume(open, &s->shape);
 	/* Its first batch has a serial that the daemon before it used too. */
 	s->shape.first_serial = 1 - s->next;
-	if (s->life->end == REFUSES_OPEN) {
+	bool refuses = s->life->end == REFUSES_OPEN || s->life->end == ANOTHER_REFUSES;
+	if (refuses) {
 		fake_send_error(s->fd, open->head.request, 1, s->life->code, "it cannot be opened");
 		while (fake_receive(s->fd)) /* the connection lives on */
 			continue;
 	}
-	if (s->life->end == AT_OPEN || s->life->end == REFUSES_OPEN)
+	if (s->life->end == AT_OPEN || refuses)
 		return;
 	struct wire_opened opened = fake_opened_at(open, &s->shape, s->next);
 	if (s->life->end == OPENS_ANOTHER)
@@ -135,6 +136,9 @@ void serve_script(int fd, const void *argument)
 		(void)fake_expect(fd, WIRE_HELLO);
 		fake_send_raw(fd, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 35, -1);
 		return;
+	case ANOTHER_REFUSES:
+		fake_welcome_as(fd, getppid()); /* one that lives */
+		break;
 	default:
 		fake_welcome(fd);
 	}
@@ -147,6 +151,14 @@ void serve_script(int fd, const void *argument)
 struct penstock_stream *open_stream(const struct fake *fake, int32_t reconnect_ms)
 {
 	struct penstock_options options = fake_options(fake);
+	options.reconnect_ms = reconnect_ms;
+	return fake_open_stream(&options);
+}
+
+struct penstock_stream *open_named(const struct fake *fake, int32_t reconnect_ms)
+{
+	struct penstock_options options = fake_options(fake);
+	options.source = "stream:mix";
 	options.reconnect_ms = reconnect_ms;
 	return fake_open_stream(&options);
 }

@@ -19,6 +19,7 @@ enum end {
 	AT_WELCOME, /* after it was sent */
 	AT_OPEN,
 	REFUSES_OPEN, /* with .code */
+	ANOTHER_REFUSES, /* the same, and says in WELCOME that it is another process */
 	AT_OPENED,
 	AT_EXTENT,
 	AT_BATCH, /* after .batches of them */
@@ -52,6 +53,8 @@ void serve_life(int fd, const struct life *life, bool again);
 /* ---- the application ---- */
 
 struct penstock_stream *open_stream(const struct fake *fake, int32_t reconnect_ms);
+/* The same of "stream:mix", a stream of the daemon's configuration. */
+struct penstock_stream *open_named(const struct fake *fake, int32_t reconnect_ms);
 
 /* That the batch is the stream's number `ordinal`; that it comes next. */
 void want_content(const struct penstock_batch *batch, uint64_t ordinal);

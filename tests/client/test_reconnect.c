@@ -6,6 +6,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -175,6 +178,133 @@ static void test_refusals(void **state)
 		fake_check(run_refused, &refusals[i], refusals[i].script.name);
 }
 
+/* ---- a stream of a configuration: another daemon at its socket is not its own ---- */
+
+static void run_strangers(const void *argument)
+{
+	struct fake fake;
+	struct penstock_batch batch;
+	fake_start(&fake, serve_script, argument);
+	struct penstock_stream *stream = open_named(&fake, 10000);
+	for (uint64_t i = 0; i < 4; i++) {
+		want_next(stream, &batch, i);
+		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+	}
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+static void test_strangers(void **state)
+{
+	(void)state;
+#define AFTER(...) .life = { {.end = AT_BATCH, .batches = 1}, __VA_ARGS__, {.end = STAYS} }
+	static const struct script scripts[] = {
+		{"does not know the stream",
+			AFTER({.end = ANOTHER_REFUSES, .code = -ENOENT},
+				{.end = ANOTHER_REFUSES, .code = -ENOENT}),
+			.lives = 4},
+		{"knows another by that name", AFTER({.end = ANOTHER_REFUSES, .code = -ESTALE}),
+			.lives = 3},
+		{"does not know the stream yet", AFTER({.end = REFUSES_OPEN, .code = -ENOENT}),
+			.lives = 3},
+	};
+#undef AFTER
+	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+		fake_check(run_strangers, &scripts[i], scripts[i].name);
+}
+
+/* When the time is up the error is the loss, and names who is in the way. */
+static void run_stranger_stays(const void *argument)
+{
+	(void)argument;
+	static const struct script script = {"stays",
+		.life = {{.end = AT_BATCH, .batches = 1},
+			{.end = ANOTHER_REFUSES, .code = -ENOENT}},
+		.lives = 2};
+	struct fake fake;
+	struct penstock_batch batch;
+	char says[160];
+	fake_start(&fake, serve_script, &script);
+	struct penstock_stream *stream = open_named(&fake, 700);
+	want_next(stream, &batch, 0);
+	(void)snprintf(says, sizeof says,
+		"its own did not come back: the daemon that is there now (pid %d) has not this "
+		"stream: end it (penstock stop) and start the stream's own (penstockd --config "
+		"FILE); it says: it cannot be opened",
+		(int)getpid());
+	want_over(stream, -EPIPE, says);
+	FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+FAKE_TEST(stranger_stays)
+
+/* What the daemon itself says of the state holds: its group has passed the batch. */
+static void run_named_refused(const void *argument)
+{
+	const struct refusal *refusal = argument;
+	struct fake fake;
+	struct penstock_batch batch;
+	fake_start(&fake, serve_script, &refusal->script);
+	struct penstock_stream *stream = open_named(&fake, PENSTOCK_FOREVER);
+	want_next(stream, &batch, 0);
+	want_over(stream, refusal->code, refusal->sentence);
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+static void test_named_refusals(void **state)
+{
+	(void)state;
+	static const struct refusal refusals[] = {
+		{THEN("passed", .end = REFUSES_OPEN, .code = -ESTALE), -ESTALE,
+			"it cannot be opened"},
+		{THEN("busy", .end = ANOTHER_REFUSES, .code = -EBUSY), -EBUSY,
+			"it cannot be opened"},
+	};
+	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+		fake_check(run_named_refused, &refusals[i], refusals[i].script.name);
+}
+
+/* A first opening waits for nobody. */
+static void run_unknown_at_first(const void *argument)
+{
+	(void)argument;
+	static const struct script script = {
+		"unknown", .life = {{.end = REFUSES_OPEN, .code = -ENOENT}}, .lives = 1};
+	struct fake fake;
+	struct penstock_stream *stream = NULL;
+	fake_start(&fake, serve_script, &script);
+	struct penstock_options options = fake_options(&fake);
+	options.source = "stream:mix";
+	options.reconnect_ms = PENSTOCK_FOREVER;
+	FAKE_WANT(penstock_stream_open(&options, &stream) == -ENOENT);
+	FAKE_WANT(strcmp(penstock_error(), "it cannot be opened") == 0);
+	FAKE_WANT(fake_stop(&fake));
+}
+
+FAKE_TEST(unknown_at_first)
+
+/* Nobody is there at all: who knows the stream has a configuration. */
+static void run_absent_at_first(const void *argument)
+{
+	(void)argument;
+	struct fake fake;
+	struct penstock_stream *stream = NULL;
+	static const struct script script = {"none", .life = {{.end = STAYS}}, .lives = 1};
+	fake_start(&fake, serve_script, &script);
+	fake_kill(&fake);
+	struct penstock_options options = fake_options(&fake);
+	options.source = "stream:mix";
+	FAKE_WANT(penstock_stream_open(&options, &stream) == -ECONNREFUSED);
+	FAKE_WANT(strstr(penstock_error(),
+		"(start the one that knows stream:mix: penstockd --config FILE; how"));
+	(void)fake_stop(&fake);
+}
+
+FAKE_TEST(absent_at_first)
+
 /* The daemon that comes back may have more slots, or fewer. */
 static void change_slots_to_two(struct wire_opened *opened)
 {
@@ -216,6 +346,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_deaths),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_stranger_stays),
+		cmocka_unit_test(test_named_refusals),
+		cmocka_unit_test(test_unknown_at_first),
+		cmocka_unit_test(test_absent_at_first),
 		cmocka_unit_test(test_fewer_slots),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

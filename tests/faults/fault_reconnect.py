@@ -142,5 +142,40 @@ def test_nobody_comes_back():
             assert last.time - since > 0.5, "it has tried for so long"
 
 
+def named_configuration(home):
+    """Of a stream "mix"."""
+    lines = "".join(f"    {key}: {value}\n" for key, value in {"source": home / "images", **TINY}.items())
+    return f"streams:\n  mix:\n{lines}"
+
+
+def test_another_daemon_in_its_place():
+    """A configuration's stream waits for its own daemon while another's, which does not know it, has the socket."""
+    with folder() as home:
+        tiny_dataset(home)
+        config = named_configuration(home)
+        daemon = Daemon(home, config=config)
+        trainers = [FaultTrainer(home, daemon.socket, {"source": "stream:mix", "reconnect_ms": ms}, mode="lib", batches=n, linger=1 if n == 1 else 0, sleep_us=500)
+                    for ms, n in ((PATIENCE_MS, 1), (900, 10 ** 6))]
+        patient, hasty = trainers
+        with killed_after(trainers):
+            for trainer in trainers:
+                trainer.wait_note("batch", 3)
+            daemon.stop(signal.SIGKILL)
+            stranger = Daemon(home)
+            assert hasty.process.wait(timeout=60 * SLOW) == 3
+            last = hasty.notes()[-1]
+            for says in (f"(pid {stranger.process.pid}) has not this stream", "penstock stop", "penstockd --config FILE", "no stream named mix"):
+                assert last.kind == "error" and says in last.text, last
+            assert patient.process.poll() is None, "it waits on"
+            stranger.stop()
+            since = time.monotonic()
+            daemon = Daemon(home, config=config)
+            next_batch_after([patient], since)
+            patient.enough()
+            row = patient.finish()
+            assert row == undisturbed(home, daemon.socket, {"source": home / "images", **TINY}, len(row)), "none lost, none repeated"
+            daemon.stop(signal.SIGKILL)
+
+
 if __name__ == "__main__":
     run_tests(globals())
