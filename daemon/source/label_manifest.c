@@ -43,6 +43,7 @@ static int manifest_step(const struct manifest *manifest, struct fault *fault)
 struct word {
 	const char *text;
 	size_t size;
+	size_t column; /* from 0, the path's, where each column holds one word */
 };
 
 static bool is_blank(char c)
@@ -56,7 +57,7 @@ static struct word word_trim(const char *from, const char *end)
 		from++;
 	while (end > from && is_blank(end[-1]))
 		end--;
-	return (struct word){from, (size_t)(end - from)};
+	return (struct word){.text = from, .size = (size_t)(end - from)};
 }
 
 /* The next word of a list from `*at` on, which ends with a zero byte. Empty ones between
@@ -99,9 +100,10 @@ static int words_of(const struct manifest *manifest, const struct csv_record *re
 	for (size_t i = 1; rc == 0 && i < record->fields; i++) {
 		const struct csv_field *field = &record->field[i];
 		struct word word = word_trim(field->text, field->text + field->size);
+		word.column = i;
 		if (word.size == 0)
-			return fault_set(
-				fault, -EINVAL, "column %zu is empty: expected a label", i + 1);
+			return fault_set(fault, -EINVAL, "column %zu is empty: expected %s", i + 1,
+				manifest->form == MANIFEST_INDICATORS ? "0 or 1" : "a label");
 		rc = each(context, &word, fault);
 	}
 	return rc;
@@ -144,6 +146,47 @@ static int header_take(
 	return 0;
 }
 
+static int names_word(void *context, const struct word *word, struct fault *fault)
+{
+	for (size_t i = 0; i < word->size; i++)
+		if ((unsigned char)word->text[i] < ' ')
+			return fault_set(
+				fault, -EINVAL, "the name of a class has a control character");
+	int rc = classes_add(context, word->text, word->size, fault);
+	return rc < 0 ? rc : 0;
+}
+
+/* A column is the class that it is called. */
+static int indicators_take(
+	struct manifest *manifest, const struct csv_record *record, struct fault *fault)
+{
+	manifest->form = MANIFEST_INDICATORS;
+	for (size_t i = 1; i < record->fields; i++) {
+		const struct csv_field *field = &record->field[i];
+		struct word name = word_trim(field->text, field->text + field->size);
+		if (name.size == 0)
+			return fault_set(fault, -EINVAL,
+				"column %zu has no name: expected a class's, as type is multi_hot",
+				i + 1);
+		int rc = names_word(&manifest->names, &name, fault);
+		uint32_t number;
+		if (rc < 0)
+			return rc;
+		if (manifest->names.count < i)
+			return fault_set(fault, -EINVAL,
+				"column %zu is the second one called \"%.*s\": expected each class "
+				"once",
+				i + 1, (int)UTIL_MIN(name.size, (size_t)100), name.text);
+		if (manifest->classes->count &&
+			!classes_find(manifest->classes, name.text, name.size, &number))
+			return fault_set(fault, -EINVAL,
+				"column %zu, \"%.*s\", is none of the %u classes", i + 1,
+				(int)UTIL_MIN(name.size, (size_t)100), name.text,
+				manifest->classes->count);
+	}
+	return 0;
+}
+
 /* From the first record: header, columns, form. */
 static int form_take(struct manifest *manifest, enum label_type asked, struct fault *fault)
 {
@@ -158,13 +201,16 @@ static int form_take(struct manifest *manifest, enum label_type asked, struct fa
 	manifest->columns = record->fields;
 	manifest->form = record->fields == 2 ? MANIFEST_ONE : MANIFEST_COLUMNS;
 	int rc = manifest->header ? header_take(manifest, record, fault) : 0;
-	if (asked != LABEL_TYPE_MULTI_HOT)
+	if (rc < 0 || asked != LABEL_TYPE_MULTI_HOT)
 		return rc;
 	if (manifest->form == MANIFEST_ONE)
 		manifest->form = MANIFEST_LIST;
-	if (manifest->form == MANIFEST_COLUMNS && !manifest->header)
-		manifest->columns = 0;
-	return rc;
+	if (manifest->form != MANIFEST_COLUMNS)
+		return 0;
+	if (manifest->header)
+		return indicators_take(manifest, record, fault);
+	manifest->columns = 0;
+	return 0;
 }
 
 static int columns_check(
@@ -184,8 +230,17 @@ static int columns_check(
 struct survey {
 	bool name, fraction, whole;
 	bool semicolon; /* in a file without a header */
+	bool counted; /* a word is neither 0 nor 1 */
+	bool ragged; /* lines have other numbers of columns than the first */
+	size_t columns; /* of the first */
 	uint64_t whole_line;
 };
+
+/* 0 or 1, and nothing else that is the same number. */
+static bool word_bit(const struct word *word)
+{
+	return word->size == 1 && (word->text[0] == '0' || word->text[0] == '1');
+}
 
 static int survey_word(void *context, const struct word *word, struct fault *fault)
 {
@@ -195,6 +250,7 @@ static int survey_word(void *context, const struct word *word, struct fault *fau
 	survey->name |= kind == LABEL_WORD_NAME;
 	survey->fraction |= kind == LABEL_WORD_FRACTION;
 	survey->whole |= kind == LABEL_WORD_WHOLE;
+	survey->counted |= !word_bit(word);
 	return 0;
 }
 
@@ -211,11 +267,29 @@ static int survey_line(struct manifest *manifest, struct survey *survey, struct 
 		survey->whole_line = manifest->csv->at_line;
 	survey->semicolon |= !manifest->header && manifest->form == MANIFEST_ONE &&
 			     strchr(record->field[1].text, ';') != NULL;
+	if (!survey->columns)
+		survey->columns = record->fields;
+	survey->ragged |= record->fields != survey->columns;
 	manifest->sum += manifest_mark(manifest->csv->at + 1);
 	if (++manifest->lines > MANIFEST_LINES)
 		return fault_set(fault, -E2BIG, "%s has more than %llu lines", manifest->path,
 			(unsigned long long)MANIFEST_LINES);
 	return 0;
+}
+
+/* Lists of classes in columns without a header, all of them of 0 and 1 and equally long, are
+ * columns of another kind: as lists every sample would have both classes. */
+static int lists_check(
+	const struct manifest *manifest, const struct survey *survey, struct fault *fault)
+{
+	if (manifest->form != MANIFEST_COLUMNS || survey->counted || survey->ragged ||
+		survey->columns < 3)
+		return 0;
+	return fault_set(fault, -EINVAL,
+		"%s: all columns hold 0 or 1: where they say which classes a sample has, begin "
+		"with a header, path and the classes' names, as in path,cat,dog; where 0 and 1 are "
+		"classes, write them into one column, as 0;1",
+		manifest->path);
 }
 
 /* Where nothing was asked for, the words say what they are. */
@@ -226,6 +300,8 @@ static int type_settle(struct manifest *manifest, enum label_type asked,
 	manifest->type = asked;
 	if (survey->semicolon && manifest->form == MANIFEST_ONE)
 		manifest->form = MANIFEST_LIST;
+	if (asked == LABEL_TYPE_MULTI_HOT)
+		return lists_check(manifest, survey, fault);
 	if (asked != LABEL_TYPE_AUTO)
 		return 0;
 	if (manifest->form == MANIFEST_COLUMNS || (!named && survey->fraction))
@@ -239,16 +315,6 @@ static int type_settle(struct manifest *manifest, enum label_type asked,
 			"say type: float, or number the classes from 0",
 			manifest->path, (unsigned long long)survey->whole_line);
 	return 0;
-}
-
-static int names_word(void *context, const struct word *word, struct fault *fault)
-{
-	for (size_t i = 0; i < word->size; i++)
-		if ((unsigned char)word->text[i] < ' ')
-			return fault_set(
-				fault, -EINVAL, "the name of a class has a control character");
-	int rc = classes_add(context, word->text, word->size, fault);
-	return rc < 0 ? rc : 0;
 }
 
 /* Reads all lines behind the header: `each` sees to the record of manifest->csv. */
@@ -274,22 +340,51 @@ static int names_line(struct manifest *manifest, void *context, struct fault *fa
 /* --- one line's label --- */
 
 struct taking {
+	const struct manifest *manifest;
 	const struct label_classes *classes;
 	struct label_found *found;
 };
+
+static int take_indicator(const struct taking *taking, const struct word *word, struct fault *fault)
+{
+	const char *name = taking->manifest->names.name[word->column - 1];
+	if (!word_bit(word))
+		return fault_set(fault, -EINVAL,
+			"column %zu, \"%.100s\": expected 0 or 1, whether the sample has that "
+			"class, found \"%.*s\": classes' names or numbers go into one column "
+			"labels, as cat;dog",
+			word->column + 1, name, (int)UTIL_MIN(word->size, (size_t)100), word->text);
+	return word->text[0] == '0' ? 0
+				    : label_found_name(taking->found, name, strlen(name),
+					      taking->classes, fault);
+}
+
+static int fault_number(const struct taking *taking, const struct word *word, struct fault *fault)
+{
+	static const char advice[] = " hold numbers; a class goes into one column label, several "
+				     "into one column labels, as cat;big";
+	const struct manifest *manifest = taking->manifest;
+	bool columns = manifest->form == MANIFEST_COLUMNS;
+	const char *which = manifest->header ? ": columns under other names than label or labels"
+					     : ": several columns without a header";
+	return fault_set(fault, -EINVAL, "expected a number, found \"%.*s\"%s%s",
+		(int)UTIL_MIN(word->size, (size_t)100), word->text, columns ? which : "",
+		columns ? advice : "");
+}
 
 static int take_word(void *context, const struct word *word, struct fault *fault)
 {
 	const struct taking *taking = context;
 	enum label_word kind = label_word(word->text, word->size);
 	char text[64];
+	if (taking->manifest->form == MANIFEST_INDICATORS)
+		return take_indicator(taking, word, fault);
 	if (taking->found->type != LABEL_TYPE_FLOAT && taking->classes->count)
 		return label_found_name(
 			taking->found, word->text, word->size, taking->classes, fault);
 	/* No number that is written sensibly is as long. */
 	if (kind == LABEL_WORD_NAME || word->size >= sizeof text)
-		return fault_set(fault, -EINVAL, "expected a number, found \"%.*s\"",
-			(int)UTIL_MIN(word->size, (size_t)100), word->text);
+		return fault_number(taking, word, fault);
 	(void)snprintf(text, sizeof text, "%.*s", (int)word->size, word->text);
 	double number = label_word_number(text);
 	if (taking->found->type == LABEL_TYPE_FLOAT)
@@ -308,7 +403,7 @@ static const struct label_classes *classes_of(const struct manifest *manifest)
 
 static int line_label(struct manifest *manifest, struct label_found *ret, struct fault *fault)
 {
-	struct taking taking = {classes_of(manifest), ret};
+	struct taking taking = {manifest, classes_of(manifest), ret};
 	label_found_begin(ret, manifest->type);
 	int rc = words_of(manifest, &manifest->csv->record, take_word, &taking, fault);
 	if (rc == 0)
@@ -344,6 +439,9 @@ static int manifest_survey(struct manifest *manifest, struct survey *survey, enu
 			return rc;
 	}
 	manifest->hash = hash_mix(csv->hash);
+	/* What was built when these columns were taken for numbers of classes is another index. */
+	if (manifest->form == MANIFEST_INDICATORS)
+		manifest->hash = hash_mix(hash_u64(manifest->hash, MANIFEST_INDICATORS));
 	if (rc == 0 && manifest->lines == 0)
 		rc = fault_set(fault, -EINVAL,
 			"%s names no samples: expected a line for each, with its path and its "
@@ -358,7 +456,7 @@ static int manifest_read(struct manifest *manifest, enum label_type asked, struc
 	int rc = manifest_survey(manifest, &survey, asked, fault);
 	if (rc == 0)
 		rc = type_settle(manifest, asked, &survey, fault);
-	bool classes = manifest->type != LABEL_TYPE_FLOAT;
+	bool classes = manifest->type != LABEL_TYPE_FLOAT && manifest->form != MANIFEST_INDICATORS;
 	if (rc == 0 && classes && !manifest->classes->count && survey.name) {
 		rc = lines_each(manifest, names_line, &manifest->names, fault);
 		classes_sort(&manifest->names);
@@ -449,7 +547,7 @@ static struct word path_plain(const struct manifest *manifest, const char *path,
 		path += 2;
 		size -= 2;
 	}
-	return (struct word){path, size};
+	return (struct word){.text = path, .size = size};
 }
 
 static uint64_t path_hash(const struct word *path)

@@ -2,7 +2,8 @@
  *
  *   path,label        one class (a number or a name) or one number
  *   path,labels       any number of them, separated by ";", or where there is none, by blanks
- *   path,x,y,...      K numbers, under any other names
+ *   path,x,y,...      K numbers, under any other names; of MULTI_HOT, where it is asked for: 0 or 1
+ *                     of each class, which is called as its column
  *   no header         the first column is the path; one more is `label`, more are K numbers
  *
  * The header is a first line that begins with `path`. The separator is a tab in FILE.tsv, a comma
@@ -31,6 +32,7 @@ enum manifest_form {
 	MANIFEST_ONE, /* the second column is one value */
 	MANIFEST_LIST, /* the second column holds any number */
 	MANIFEST_COLUMNS, /* all columns but the first hold one each */
+	MANIFEST_INDICATORS, /* all columns but the first are classes: 0 or 1 */
 };
 
 struct manifest_line {
@@ -46,7 +48,7 @@ struct manifest {
 	const char *path; /* borrowed */
 	const char *root; /* of a folder; NULL: tars. Borrowed */
 	const struct label_classes *classes; /* borrowed; no names: none, or `names` */
-	struct label_classes names; /* of the manifest's own */
+	struct label_classes names; /* of the manifest's own; of INDICATORS always, by column */
 	int fd;
 	struct stat opened;
 	struct csv *csv;

@@ -148,6 +148,25 @@ def test_folder_with_numbers():
             expect(link, [[float(i)] for i in range(60)], F32, 1, source=source, labels={"manifest": str(one), "type": "float"})
 
 
+def test_folder_with_indicators():
+    with served() as (home, daemon, source, paths):
+        names = ["is_dog", "is_cat", "both words"]
+        rows = [[i % 2, (i // 2) % 2, int(i % 5 == 0)] for i in range(60)]
+        file = manifest(home / "m.csv", [(p, *r) for p, r in zip(paths, rows)], ["path", *names])
+        said = {"manifest": str(file), "type": "multi_hot"}
+        want = [[float(x) for x in row] for row in rows]
+        with Link(daemon.socket) as link:
+            hot_print = expect(link, want, F32, 3, names, source=source, labels=said).fingerprint
+            assert expect(link, want, F32, 3, source=source, labels={"manifest": str(file)}).fingerprint != hot_print, "numbers"
+            listed = home / "classes.txt"
+            listed.write_text("\n".join(["never", *reversed(names)]), encoding="utf-8")
+            expect(link, [[0.0, *reversed(row)] for row in want], F32, 4, ["never", *reversed(names)], source=source,
+                   labels={**said, "classes": str(listed)})
+            file.write_text(file.read_text().replace(",1,", ",7,", 1))
+            with refused(errno.EINVAL, "m.csv:", '"is_', "expected 0 or 1", 'found "7"', "labels, as cat;dog"):
+                link.open(source=source, labels=said).opened()
+
+
 # ---- tars ----
 
 def tars(home, source, paths, document):

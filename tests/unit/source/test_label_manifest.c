@@ -148,6 +148,67 @@ static void test_numbers(void **state)
 	has("a", "3 -1: 1 0.5");
 }
 
+static void test_indicators(void **state)
+{
+	enum label_type hot = LABEL_TYPE_MULTI_HOT;
+	opens(state, "x.csv", "path,is_dog, is_cat\na,1,0\nb,0, 1\nc,0,0\nd,1,1\n", hot);
+	assert_int_equal(manifest.names.count, 2);
+	assert_string_equal(manifest.names.name[0], "is_dog");
+	assert_string_equal(manifest.names.name[1], "is_cat");
+	has("a", "2 0: 0");
+	has("b", "2 1: 1");
+	has("c", "2 -1:");
+	has("d", "2 0: 0 1");
+	uint64_t hash = manifest.hash;
+	opens(state, "x.csv", "path,is_dog, is_cat\na,1,0\nb,0, 1\nc,0,0\nd,1,1\n",
+		LABEL_TYPE_FLOAT);
+	has("a", "3 -1: 1 0");
+	assert_true(
+		hash != manifest.hash); /* an index of numbers is not taken for one of classes */
+	opens(state, "x.tsv", "path\tcat\na\t1\nb\t0\n", hot);
+	has("a", "2 0: 0");
+	has("b", "2 -1:");
+	refuses(state, "path,is_cat,is_dog\na,1,0\nb,0,2\n", hot,
+		"bad.csv:3: column 3, \"is_dog\": expected 0 or 1, whether the sample has that "
+		"class, found \"2\": classes' names or numbers go into one column labels, as "
+		"cat;dog");
+	refuses(state, "path,x,y\na,1,0.0\n", hot, "bad.csv:2: column 3, \"y\"");
+	refuses(state, "path,x,y\na,1,\n", hot, "bad.csv:2: column 3 is empty: expected 0 or 1");
+	refuses(state, "path,tags\na,cat;dog\n", hot, "one column labels, as cat;dog");
+	refuses(state, "path,x,x\na,1,0\n", hot,
+		"bad.csv:1: column 3 is the second one called \"x\"");
+	refuses(state, "path,x,\na,1,0\n", hot, "bad.csv:1: column 3 has no name");
+	refuses(state, "path,x,\"y\nz\"\na,1,0\n", hot, "control character");
+	refuses(state, "path,x,y\na,1\n", hot, "bad.csv:2: expected 3 columns, found 2");
+	refuses(state, "path,label,x\na,1,0\n", hot, "leave the others out");
+	/* Without a header they would be numbers of classes, and each sample would have both. */
+	refuses(state, "a,1,0\nb,0,1\n", hot, "begin with a header, path and the classes' names");
+	opens(state, "x.csv", "a,1,0\nb,0\n", hot);
+	has("a", "2 1: 0 1");
+	has("b", "2 0: 0");
+}
+
+static void test_indicators_of_class_file(void **state)
+{
+	struct label_classes classes = {0};
+	const char *const names[] = {"dog", "cow", "cat"};
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(classes_add(&classes, names[i], 3, &fault), 1);
+	const char *text = "path,cat,dog\na,1,0\nb,1,1\n";
+	assert_int_equal(
+		open_file(state, "x.csv", text, strlen(text), LABEL_TYPE_MULTI_HOT, &classes), 0);
+	has("a", "2 2: 2");
+	has("b", "2 2: 0 2");
+	manifest_close(&manifest);
+	text = "path,cat,hen\na,1,0\n";
+	assert_int_equal(
+		open_file(state, "x.csv", text, strlen(text), LABEL_TYPE_MULTI_HOT, &classes),
+		-EINVAL);
+	says("x.csv:1: column 3, \"hen\", is none of the 3 classes");
+	manifest_close(&manifest);
+	classes_deinit(&classes);
+}
+
 static void test_paths(void **state)
 {
 	opens(state, "x.csv", "/data/set/a.jpg,1\n./b/c.jpg,2\n/data/setter/d.jpg,3\n",
@@ -211,6 +272,12 @@ static void test_refused(void **state)
 	refuses(state, "path,labels\na,1;2\n", LABEL_TYPE_CLASS, "expected one class, found 2");
 	refuses(state, "path,labels\na,70000\n", LABEL_TYPE_AUTO, "from 0 to 65535");
 	refuses(state, "path,x\na,b\n", LABEL_TYPE_AUTO, "expected a number, found \"b\"");
+	refuses(state, "path,species,size\nx,cat,big\n", LABEL_TYPE_AUTO,
+		"bad.csv:2: expected a number, found \"cat\": columns under other names than label "
+		"or labels hold numbers; a class goes into one column label, several into one "
+		"column labels, as cat;big");
+	refuses(state, "x,cat,big\n", LABEL_TYPE_AUTO,
+		"bad.csv:1: expected a number, found \"cat\": several columns without a header");
 	refuses(state, "path,x\na,nan\n", LABEL_TYPE_AUTO, "NaN and infinity");
 	refuses(state, "path,x\na,1\nb,1e39\n", LABEL_TYPE_AUTO, "bad.csv:3: expected a number");
 	refuses(state, "path,label\na,1.5\nb,inf\n", LABEL_TYPE_AUTO, "bad.csv:3");
@@ -423,6 +490,8 @@ int main(void)
 		MANIFEST_TEST(test_separators),
 		MANIFEST_TEST(test_lists),
 		MANIFEST_TEST(test_numbers),
+		MANIFEST_TEST(test_indicators),
+		MANIFEST_TEST(test_indicators_of_class_file),
 		MANIFEST_TEST(test_paths),
 		MANIFEST_TEST(test_tars),
 		MANIFEST_TEST(test_refused),
