@@ -149,19 +149,31 @@ static int mix_check_rows(const struct penstock_mix_row *rows, uint32_t count, u
 	return 0;
 }
 
+/* Targets of zeros alone would be a loss of 0, whatever is learnt. */
+static int mix_refuse_unlabelled(uint32_t samples)
+{
+	return error_set(-EINVAL,
+		"none of %u samples has a label: the dataset has none, and mixup, cutmix and label "
+		"smoothing need them: give it class folders, .cls or .json members, or a manifest "
+		"(penstock.yaml(5), LABELS), or leave all three out",
+		samples);
+}
+
 static int mix_check_labels(const struct penstock_mix *mix, const int64_t *labels, uint32_t samples)
 {
+	bool labelled = samples == 0;
 	if (!mix->classes)
 		return error_set(-EINVAL, "options.classes was not set: expected how many classes "
 					  "soft labels are of");
 	for (uint32_t i = 0; i < samples; i++) {
+		labelled |= labels[i] >= 0;
 		if (labels[i] >= (int64_t)mix->classes)
 			return error_set(-EINVAL,
 				"labels[%u] is %lld, and options.classes %u (num_classes in "
 				"Python): expected a label below it",
 				i, (long long)labels[i], mix->classes);
 	}
-	return 0;
+	return labelled ? 0 : mix_refuse_unlabelled(samples);
 }
 
 /* A label's shares, multiplied with its weight: of its own class, and of every other. */

@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/util.h"
 #include "proto/jsontext.h"
+#include "stream/label_keys.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -171,6 +172,7 @@ static void status_samples(struct jsontext *json, const struct group *group)
 {
 	jsontext_u64(json, "samples", parts_samples(stream_parts(group->stream)));
 	jsontext_u64(json, "order_samples", stream_samples(group->stream));
+	jsontext_bool(json, "labelled", dataset_labelled(stream_parts(group->stream)->dataset[0]));
 }
 
 static void status_running(struct jsontext *json, struct group *group)
@@ -206,6 +208,26 @@ static void status_running(struct jsontext *json, struct group *group)
 	status_verdict(json, group);
 }
 
+/* Of which samples; what is as by default goes without saying. */
+static void status_sampling(struct jsontext *json, const struct stream_spec *spec)
+{
+	const struct sampling *sampling = &spec->sampling;
+	const struct {
+		const char *key, *text;
+	} texts[] = {{"indices", spec->indices}, {"split", sampling->split},
+		{"weights", sampling->weights}};
+	for (size_t i = 0; i < UTIL_COUNT(texts); i++)
+		if (texts[i].text[0])
+			jsontext_string(json, texts[i].key, texts[i].text);
+	if (sampling->repeats > 1)
+		jsontext_u64(json, "repeats", sampling->repeats);
+	if (sampling->epoch_length)
+		jsontext_u64(json, "epoch_length", sampling->epoch_length);
+	if (sampling->sources.count)
+		sampling_json_sources(json, "sources", &sampling->sources);
+	label_keys_json(json, "labels", &spec->labels);
+}
+
 static void status_pixels(struct jsontext *json, const struct stream_spec *spec)
 {
 	jsontext_string(json, "decode", spec->decode == SPEC_DECODE_FAST ? "fast" : "exact");
@@ -229,6 +251,7 @@ static void status_group(struct jsontext *json, struct group *group)
 	jsontext_u64(json, "batch_size", spec->batch_size);
 	jsontext_u64(json, "image_size", spec->image_size);
 	status_pixels(json, spec);
+	status_sampling(json, spec);
 	jsontext_bool(json, "train", spec->train);
 	jsontext_bool(json, "shuffle", spec->shuffle);
 	jsontext_u64(json, "seed", spec->seed);
@@ -364,6 +387,7 @@ char *status_stream(struct group *group)
 	jsontext_string(&json, "io", status_io(server->config->io));
 	status_cache(&json, &fetch, server->config->cache);
 	status_pixels(&json, &group->spec);
+	status_sampling(&json, &group->spec);
 	status_samples(&json, group);
 	jsontext_u64(&json, "batches", stats.batches);
 	jsontext_u64(&json, "images", stats.images);

@@ -515,9 +515,10 @@ PENSTOCK_API int penstock_mix_apply(const struct penstock_mix *mix,
 	const struct penstock_mix_images *images);
 
 /* Soft labels: float32, shape (count / views, classes), of int64 labels of count / views samples.
- * Smoothed, then mixed. A sample without a label (below 0) adds nothing. 0; -EINVAL options.classes
- * was not set, a label is not below it, or a partner is not among the rows (says which); nothing
- * was written then. */
+ * Smoothed, then mixed. A sample without a label (below 0) among others adds nothing; a stream has
+ * labels for all samples or for none. 0; -EINVAL options.classes was not set, a label is not below
+ * it, no sample has one, or a partner is not among the rows (says which); nothing was written then.
+ */
 PENSTOCK_API int penstock_mix_targets(const struct penstock_mix *mix,
 	const struct penstock_mix_row *rows, uint32_t count, uint32_t views, const int64_t *labels,
 	float *targets);

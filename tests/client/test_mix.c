@@ -572,6 +572,13 @@ static void labels_are_checked(void **state)
 	expect_refused(penstock_mix_values(mix, p.rows, 4, 0, targets, 1, targets), "4 rows of 0");
 	labels[2] = INT64_MIN;
 	assert_int_equal(penstock_mix_targets(mix, p.rows, 4, 1, labels, targets), 0);
+	assert_int_equal(penstock_mix_targets(mix, p.rows, 0, 1, labels, targets), 0);
+	labels[0] = labels[1] = -1;
+	targets[0] = 5;
+	expect_refused(penstock_mix_targets(mix, p.rows, 4, 1, labels, targets),
+		"none of 4 samples has a label: the dataset has none, and mixup, cutmix and label "
+		"smoothing need them: give it class folders");
+	assert_true(targets[0] == 5);
 	penstock_mix_free(mix);
 }
 

@@ -348,9 +348,19 @@ class Refused(unittest.TestCase):
         folder.mkdir(exist_ok=True)
         for path in Path(support.dataset()).rglob("*.jpg"):
             (folder / f"{path.parent.name}-{path.name}").write_bytes(path.read_bytes())
-        self.refused("ArgumentError", "num_classes: the dataset has no names of classes", lambda: loader(str(folder), mixup=1))
-        with loader(str(folder), mixup=1, num_classes=4) as made:
-            self.assertFalse(next(iter(made))[1].any())
+        sentence = "the dataset has no labels, and mixup, cutmix and label_smoothing need them: give it class folders, .*manifest"
+        for keys in ({"mixup": 1}, {"cutmix": 1.0}, {"label_smoothing": 0.1}, {"mixup": 1, "num_classes": 4}):
+            self.argument(sentence, source=str(folder), **keys)
+            self.argument('leave labels="none" out', labels="none", **keys)
+        with loader(str(folder)) as made:
+            self.assertEqual(set(next(iter(made))[1].tolist()), {-1})
+        paths = sorted(path.name for path in folder.iterdir())
+        numbers = support.folder / "numbers.csv"
+        numbers.write_text("path,label\n" + "".join(f"{path},{i % 3}\n" for i, path in enumerate(paths)))
+        said = {"manifest": str(numbers)}
+        self.argument("num_classes: the dataset's labels are numbers, .* say how many", source=str(folder), labels=said, mixup=1)
+        with loader(str(folder), labels=said, mixup=1, num_classes=4) as made:
+            np.testing.assert_allclose(next(iter(made))[1].sum(1), 1, atol=1e-6)
 
     def test_sizes(self) -> None:
         self.argument("image_size: expected a size from epoch 0 on, such as", image_size={})

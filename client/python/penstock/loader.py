@@ -269,6 +269,8 @@ class Loader:
 
     def _make_reader(self, stream: _penstock.Stream) -> readers.Reader:
         output, info = self._opening.output, stream.info
+        if output.mixing is not None and not info["label_type"]:
+            output.mixing.check_labelled(json.loads(stream.stats()).get("labelled", True))
         converted = bool(info["dtype"] or info["layout"])
         if converted:
             self._check_converted(info)

@@ -72,6 +72,15 @@ class Mixing:
             "erase_random": erase.random,
         }
 
+    def check_labelled(self, labelled: bool) -> None:
+        """ArgumentError: soft labels of a dataset that has none would be zeros, and the loss 0 whatever is learnt."""
+        if self.soft and not labelled:
+            raise ArgumentError(
+                "the dataset has no labels, and mixup, cutmix and label_smoothing need them: give it class folders, .cls or "
+                '.json members, or labels={"manifest": "labels.csv"}, and leave labels="none" out where it is said; or leave '
+                "all three out"
+            )
+
     def classes_of(self, info: Mapping[str, int]) -> int:
         """Width of the soft labels of a stream; 0 where they stay as they are. ArgumentError: it cannot be told, or is
         said otherwise."""
@@ -89,7 +98,7 @@ class Mixing:
             return width
         if given is None and not info["classes"]:
             raise ArgumentError(
-                "num_classes: the dataset has no names of classes to be counted: say how many classes there are"
+                "num_classes: the dataset's labels are numbers, without names to be counted: say how many classes there are"
             )
         return given or info["classes"]
 
