@@ -32,14 +32,6 @@ static const struct command bench_command = {
 		"stream of the running one. One second of warm-up is not counted.",
 };
 
-/* For an option out of a table that others share. */
-static void bench_note_given(struct option *table, size_t count, const char *name, bool *given)
-{
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(table[i].name, name) == 0)
-			table[i].given = given;
-}
-
 /* "auto", or a number: 0, or -EINVAL after saying what was expected. */
 static int bench_accelerators(const char *text, unsigned *ret)
 {
@@ -122,7 +114,7 @@ static int bench_options(
 		{"json", 'j', OPTION_FLAG, &bench->json, NULL, "print one JSON object", 0, 0, NULL},
 	};
 	const char *operand[OPTIONS_OPERANDS];
-	bench_note_given(table, UTIL_COUNT(table), "batch-size", &bench->batch_given);
+	options_note_given(table, UTIL_COUNT(table), "batch-size", &bench->batch_given);
 	int r = options_parse(&bench_command, table, UTIL_COUNT(table), argc, argv, operand);
 	if (r != OPTIONS_OK)
 		return r;

@@ -415,8 +415,9 @@ static int run_sum_up(const struct run *run, struct measure *measure)
 
 static int run_whole(struct run *run, struct measure *measure)
 {
-	int code = recipe_is_stream(run->options->source) ? find_daemon(run->socket)
-							  : run_prepare(run->options, measure);
+	int code = recipe_is_stream(run->options->source)
+			   ? find_stream_daemon(run->options->source, run->socket)
+			   : run_prepare(run->options, measure);
 	if (code == CLI_OK)
 		code = run_start_trainers(run);
 	if (code == CLI_OK)

@@ -46,6 +46,13 @@ static const struct option *options_find(
 	return NULL;
 }
 
+void options_note_given(struct option *table, size_t count, const char *name, bool *given)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(table[i].name, name) == 0)
+			table[i].given = given;
+}
+
 static const struct option *options_letter(const struct option *table, size_t count, char letter)
 {
 	for (size_t i = 0; i < count; i++)
@@ -54,10 +61,30 @@ static const struct option *options_letter(const struct option *table, size_t co
 	return NULL;
 }
 
+/* What other programs call an option. */
+static const struct {
+	const char *elsewhere, *here;
+} options_called[] = {
+	{"duration", "seconds"},
+};
+
+static const char *options_called_here(const struct option *table, size_t count, const char *name)
+{
+	for (size_t i = 0; i < UTIL_COUNT(options_called); i++) {
+		const char *here = options_called[i].here;
+		if (strcmp(name, options_called[i].elsewhere) == 0 &&
+			options_find(table, count, here, strlen(here)))
+			return here;
+	}
+	return NULL;
+}
+
 /* The option that was probably meant: few edits away, or one whose beginning was written. */
 static const char *options_nearest(const struct option *table, size_t count, const char *name)
 {
-	const char *best = NULL;
+	const char *best = options_called_here(table, count, name);
+	if (best)
+		return best;
 	unsigned distance = OPTIONS_NEAR + 1;
 	for (size_t i = 0; i < count; i++) {
 		unsigned d = options_distance(name, table[i].name);
@@ -85,19 +112,27 @@ static int options_unknown(
 	return -EINVAL;
 }
 
+/* A configuration has more to say of a size than an option has. */
+static const char *options_number_hint(const struct option *option, const char *text)
+{
+	bool sizes = text[0] == '{' && strcmp(option->name, "image-size") == 0;
+	return sizes ? "; sizes by epoch: as stream:NAME" : "";
+}
+
 static int options_number(const struct option *option, const char *text)
 {
+	const char *hint = options_number_hint(option, text);
 	char *end = NULL;
 	errno = 0;
 	unsigned long long value = isdigit((unsigned char)text[0]) ? strtoull(text, &end, 10) : 0;
 	if (!end || *end || errno || value < option->min || value > option->max) {
 		if (option->max == UINT64_MAX)
-			cli_note("--%s wants a whole number of at least %llu, not \"%s\"",
-				option->name, (unsigned long long)option->min, text);
+			cli_note("--%s wants a whole number of at least %llu, not \"%s\"%s",
+				option->name, (unsigned long long)option->min, text, hint);
 		else
-			cli_note("--%s wants a whole number from %llu to %llu, not \"%s\"",
+			cli_note("--%s wants a whole number from %llu to %llu, not \"%s\"%s",
 				option->name, (unsigned long long)option->min,
-				(unsigned long long)option->max, text);
+				(unsigned long long)option->max, text, hint);
 		return -EINVAL;
 	}
 	*(uint64_t *)option->target = value;

@@ -53,6 +53,9 @@ enum options_outcome {
 	OPTIONS_HELP = 1, /* help was asked for and printed: end with 0 */
 };
 
+/* Has `given` noted for an option out of a table that others share. */
+void options_note_given(struct option *table, size_t count, const char *name, bool *given);
+
 /* Reads argv[1 ..]; `ret_operands`, of max_operands, gets what is no option, and NULL behind it. 0,
  * OPTIONS_HELP, or -EINVAL after saying why on stderr. */
 int options_parse(const struct command *command, const struct option *table, size_t count, int argc,

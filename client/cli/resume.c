@@ -63,7 +63,7 @@ static int resume_parse(
 	const char *text, size_t size, const char *origin, struct spec_state *ret_state)
 {
 	struct fault fault = {{0}};
-	int r = spec_state_parse(text, size, origin, ret_state, &fault);
+	int r = spec_state_parse_kept(text, size, origin, ret_state, &fault);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, "%s: go on from an earlier state, or begin without one",
 			fault.text);

@@ -333,7 +333,7 @@ static int show_one(struct show *show)
 static int show_prepare(struct show *show)
 {
 	if (recipe_is_stream(show->source))
-		return find_daemon(show->socket);
+		return find_stream_daemon(show->source, show->socket);
 	struct recipe *recipe = &show->recipe;
 	int code = recipe_open(recipe, show->source, &recipe->opened[0]);
 	if (code != CLI_OK)

@@ -21,7 +21,7 @@ struct state {
 	const char *named, *source; /* source NULL: nothing to compare with */
 	struct recipe recipe;
 	struct recipe_cut cut;
-	bool json;
+	bool json, batch_given;
 
 	struct spec_state state;
 	struct resume_meaning meaning;
@@ -57,12 +57,13 @@ static int state_needs_source(const struct state *state)
 
 static int state_options(struct state *state, int argc, char **argv)
 {
-	const struct option table[] = {
+	struct option table[] = {
 		RECIPE_OPTIONS(state->recipe),
 		RECIPE_CUT_OPTIONS(state->cut),
 		{"json", 'j', OPTION_FLAG, &state->json, NULL, "print one JSON object", 0, 0, NULL},
 	};
 	const char *operand[OPTIONS_OPERANDS];
+	options_note_given(table, UTIL_COUNT(table), "batch-size", &state->batch_given);
 	int r = options_parse(&state_command, table, UTIL_COUNT(table), argc, argv, operand);
 	if (r != OPTIONS_OK)
 		return r;
@@ -82,6 +83,18 @@ static bool state_fits(const struct state *state)
 	return !resume_refused(state->difference, state->differences);
 }
 
+/* What a position between two batches says; of a batch size that nobody gave, nothing. */
+static const char *state_aligned_text(const struct state *state)
+{
+	if (state->place.aligned)
+		return "";
+	if (!state->batch_given)
+		return "; it begins between two of them, and 64 is a default: give -b, and -W for "
+		       "several ranks, to know";
+	return "; it begins between two batches of an epoch read from its beginning, so the state "
+	       "was taken with another batch size or world size";
+}
+
 /* "batch 12 of epoch 3, 613 of 625 left; 4 ranks of 64" */
 static void state_next(const struct state *state, char *text, size_t room)
 {
@@ -96,10 +109,7 @@ static void state_next(const struct state *state, char *text, size_t room)
 	(void)snprintf(text, room, "number %" PRIu64 " of epoch %" PRIu64 "%s, with %s%s%s",
 		place->batch, place->epoch, left, cut,
 		place->turned ? "; no batch of that size was left of the state's epoch" : "",
-		place->aligned ? ""
-			       : "; it begins between two batches of an epoch read from its "
-				 "beginning, so the state was taken with another batch size or "
-				 "world size");
+		state_aligned_text(state));
 }
 
 static void state_line(const char *name, const char *text)

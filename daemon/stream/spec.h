@@ -136,6 +136,11 @@ bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const c
 int spec_state_parse(const char *text, size_t size, const char *origin, struct spec_state *ret,
 	struct fault *fault);
 
+/* The same of what people have: a state, or a mapping that keeps one beside other things, under any
+ * key, as a checkpoint does. */
+int spec_state_parse_kept(const char *text, size_t size, const char *origin, struct spec_state *ret,
+	struct fault *fault);
+
 /* How a definition makes a row, and what states know its order and its transform by. Pure. */
 struct pixel_recipe spec_pixels(const struct stream_spec *spec); /* at the largest size */
 struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint64_t epoch);

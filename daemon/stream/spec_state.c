@@ -29,7 +29,8 @@ static int state_check_version(
 	uint32_t version;
 	if (!pair)
 		return yaml_fault(text, node, fault,
-			"the state has no version; expected what penstock_stream_state wrote");
+			"the state has no version; expected what penstock_stream_state wrote or "
+			"state_dict() returned");
 	const yaml_node_t *value = yaml_node(text, pair->value);
 	int result = yaml_read_value(text, value, &state_keys[0], &version, fault);
 	if (result < 0)
@@ -97,6 +98,39 @@ int spec_state_parse(const char *text, size_t size, const char *origin, struct s
 	cleanup(yaml_text) struct yaml_text parsed = {0};
 	int result = yaml_load(&parsed, text, size, origin, fault);
 	return result < 0 ? result : state_read_mapping(&parsed, parsed.root, ret, fault);
+}
+
+/* Of a checkpoint that keeps a state beside other things: that one; NULL: none, or several. */
+static const yaml_node_t *state_within(const struct yaml_text *text, const yaml_node_t *node)
+{
+	const yaml_node_t *found = NULL;
+	const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+	for (; pair < node->data.mapping.pairs.top; pair++) {
+		const yaml_node_t *value = yaml_node(text, pair->value);
+		if (value->type != YAML_MAPPING_NODE || !yaml_find(text, value, "version") ||
+			!yaml_find(text, value, "fingerprint"))
+			continue;
+		if (found)
+			return NULL;
+		found = value;
+	}
+	return found;
+}
+
+static const yaml_node_t *state_find(const struct yaml_text *text)
+{
+	const yaml_node_t *root = text->root, *within = NULL;
+	if (root && root->type == YAML_MAPPING_NODE && !yaml_find(text, root, "version"))
+		within = state_within(text, root);
+	return within ? within : root;
+}
+
+int spec_state_parse_kept(const char *text, size_t size, const char *origin, struct spec_state *ret,
+	struct fault *fault)
+{
+	cleanup(yaml_text) struct yaml_text parsed = {0};
+	int result = yaml_load(&parsed, text, size, origin, fault);
+	return result < 0 ? result : state_read_mapping(&parsed, state_find(&parsed), ret, fault);
 }
 
 void spec_state_json(struct jsontext *json, const struct spec_state *state)

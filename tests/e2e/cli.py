@@ -89,6 +89,10 @@ def test_bad_command_lines():
         (["status", "x"], "takes no operand"),
         (["bench", "x", "--thread", "2"], "did you mean --threads"),
         (["bench", "x", "--bacth-size=2"], "did you mean --batch-size"),
+        (["bench", "x", "--duration", "4"], "bench has no option --duration; did you mean --seconds?"),
+        (["plan", "x", "--duration", "4"], "`penstock plan --help` lists them"),
+        (["bench", "x", "--image-size", "{0: 64, 1: 96}"], 'not "{0: 64, 1: 96}"; sizes by epoch: as stream:NAME'),
+        (["show", "x", "--image-size={0: 64}"], "sizes by epoch: as stream:NAME"),
         (["bench", "x", "-q"], "no option -q"),
         (["bench", "x", "--threads"], "--threads wants a value"),
         (["bench", "x", "--threads", "0"], "from 1 to 1024"),
@@ -659,7 +663,9 @@ def test_bench_and_show_of_a_running_stream():
             assert quick[2][below:] == same[2][below:], "the definition is the daemon's"
             assert quick[2][below:] != exact[2][below:]
             assert daemon.process.poll() is None, "it was not theirs to end"
-        refuse(home, "bench", "stream:small", code=1, says="no penstockd is running", env=environment(home))
+        for command in ("bench", "show"):
+            refuse(home, command, "stream:small", code=1, env=environment(home),
+                   says=["no penstockd is running at ", " (start the one that knows stream:small: penstockd --config FILE; how the last one ended: penstock why)"])
         assert_clean(home)
 
 

@@ -216,6 +216,10 @@ def test_a_state_in_words():
                 assert {key: got[key] for key in json.loads(state)} == json.loads(state)
                 assert got["shuffle"] == ("shuffled" in order) and got["rows"]["image_size"] == 32
                 assert got["next"] == {"epoch": 0, "batch": 2, "position": 24, "aligned": True, "batch_size": 4, "world_size": 3}
+        unsaid = " ".join(run(home, "state", json.dumps({**json.loads(state), "position": 24}))[0].split())
+        assert "it begins between two of them, and 64 is a default: give -b, and -W for several ranks, to know" in unsaid, unsaid
+        (home / "ck.json").write_text(json.dumps({"epoch": 1, "loader": json.loads(state)}, indent=2))
+        assert run(home, "state", home / "ck.json", "-b", 4, "-W", 3)[0] == text, "a checkpoint that keeps it"
         assert "between two batches" in " ".join(run(home, "state", home / "state.json", "-b", 7)[0].split())
         piped = subprocess.run([tool("penstock"), "state", "-", "-b", "4", "-W", "3"], input=(home / "state.json").read_bytes(),
                                capture_output=True, env=environment(home), timeout=LIMIT)
@@ -309,7 +313,7 @@ def test_what_is_no_state():
             (state.replace(',"position":24', ""), "the state has no position"),
             (state + state, "one document"),
             ("{" + state + "}", "expected"),
-            ("{}", "the state has no version"),
+            ("{}", "the state has no version; expected what penstock_stream_state wrote or state_dict() returned"),
         ]
         for text, says in edited:
             if says == "one document":

@@ -273,7 +273,7 @@ static void refuses_states_in_sentences(void **state)
 		const char *state, *sentence;
 	} cases[] = {
 		{"{}", "open request:2:8: the state has no version; expected what "
-		       "penstock_stream_state wrote"},
+		       "penstock_stream_state wrote or state_dict() returned"},
 		{"[1]", "open request:2:8: expected a state such as {\"version\": 1, ...}, as "
 			"penstock_stream_state wrote it"},
 		{"''", "open request:2:8: state: the state is empty; expected what "
@@ -344,6 +344,38 @@ static void reads_a_state_by_itself(void **state)
 		assert_int_equal(spec_state_parse(whole, size, "the state", &cut, &fault), -EINVAL);
 		assert_int_equal(strncmp(fault.text, "the state:", 10), 0);
 		assert_int_equal(cut.version, 4711);
+	}
+}
+
+/* A checkpoint keeps other things too, and perhaps several states: then none is meant. */
+static void reads_a_state_that_is_kept(void **state)
+{
+	static const struct {
+		const char *text, *sentence; /* "": it is read */
+	} cases[] = {
+		{STATE, ""},
+		{"{\"epoch\": 1, \"loader\": " STATE "}", ""},
+		{"{\"loader\": " STATE ", \"model\": {\"version\": 2}, \"loss\": [" STATE "]}", ""},
+		{"{\"train\": " STATE ", \"val\": " STATE "}",
+			"the state:1:1: the state has no version"},
+		{"{\"a\": {\"loader\": " STATE "}}", "the state:1:1: the state has no version"},
+		{"{\"loader\": {\"version\": 2, \"fingerprint\": 1}}",
+			"the state:1:24: the state has version 2"},
+		{"{\"version\": 1, \"loader\": " STATE "}",
+			"the state:1:16: unknown key \"loader\""},
+		{"[" STATE "]", "the state:1:1: expected a state such as"},
+		{"", "the state: the state is empty"},
+	};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		struct spec_state got = {0};
+		struct fault fault = {""};
+		int rc = spec_state_parse_kept(
+			cases[i].text, strlen(cases[i].text), "the state", &got, &fault);
+		if (strncmp(fault.text, cases[i].sentence, strlen(cases[i].sentence)) != 0)
+			fail_msg("%s: %s", cases[i].text, fault.text);
+		assert_int_equal(rc, *cases[i].sentence ? -EINVAL : 0);
+		assert_int_equal(got.position, *cases[i].sentence ? 0 : 128);
 	}
 }
 
@@ -617,6 +649,7 @@ int main(void)
 		cmocka_unit_test(takes_a_state_as_text),
 		cmocka_unit_test(refuses_states_in_sentences),
 		cmocka_unit_test(reads_a_state_by_itself),
+		cmocka_unit_test(reads_a_state_that_is_kept),
 		cmocka_unit_test(knows_order_and_transform),
 		cmocka_unit_test(compares_what_defines_the_batches),
 		cmocka_unit_test(knows_a_subset_by_its_content),
