@@ -122,12 +122,19 @@ _TYPES = {
 }
 
 
-# What libpenstock advises whom it gives streams, and what that comes to with a loader.
-_OPEN_AGAIN = ("a new stream opened with the saved state goes on", "the next iteration of this loader goes on")
+# What libpenstock and the daemon advise whom they give streams, and what that comes to with a loader.
+_SAID_HERE = {
+    "a new stream opened with the saved state goes on": "the next iteration of this loader goes on",
+    "raise laggard_timeout_s": "raise laggard_timeout",
+    "options.reconnect_ms": "reconnect",
+    "options.restarts": "restarts",
+}
 
 
 def from_code(code: int, sentence: str) -> Error:
     """The error for a failure of libpenstock. `code` is a negative errno."""
-    error = _TYPES.get(-code, Error)(sentence.replace(*_OPEN_AGAIN))
+    for theirs, ours in _SAID_HERE.items():
+        sentence = sentence.replace(theirs, ours)
+    error = _TYPES.get(-code, Error)(sentence)
     error.code = -code
     return error

@@ -40,6 +40,12 @@ def _number(value: Any, key: str) -> int:
     return value
 
 
+def _within(checkpoint: Mapping[Any, Any]) -> str:
+    """Where a whole checkpoint was given: the keys of the states in it."""
+    keys = [key for key, value in checkpoint.items() if isinstance(value, Mapping) and {"version", "fingerprint"} <= value.keys()]
+    return f"; a state lies under its key {', '.join(map(shown, keys))}" if keys else ""
+
+
 @dataclass(frozen=True)
 class State:
     """Immutable. `fingerprint`, `order` and `seed` have to be the stream's own; `transform` may be another."""
@@ -68,7 +74,9 @@ class State:
             return cls.parse(value if isinstance(value, str) else value.decode("utf-8", "replace"))
         if not isinstance(value, Mapping):
             raise StateError(f"a state of type {type(value).__name__} was given: {_EXPECTED}")
-        missing = [key for key in ("version", *_HASHES, *_NUMBERS) if key not in value]
+        if "version" not in value:
+            raise StateError(f"the state has no version{_within(value)}: {_EXPECTED}")
+        missing = [key for key in (*_HASHES, *_NUMBERS) if key not in value]
         if missing:
             raise StateError(f"the state has no {', '.join(missing)}: {_EXPECTED}")
         if value["version"] != 1 or isinstance(value["version"], bool):
