@@ -144,8 +144,39 @@ static int why_read_settled(
 	}
 }
 
+/* Of daemons that came later: the first that the trainer attached to when this one had ended. */
+static int32_t why_next_daemon(const struct why *why, const struct record_start *start,
+	const struct record_attach *attach, uint64_t since_ns)
+{
+	for (size_t i = why->kept; i-- > 0;) {
+		const struct story *story = &why->file[i].story;
+		if (!story->start || !start->boot_id[0] || !attach->start_ticks ||
+			strcmp(story->start->boot_id, start->boot_id) != 0)
+			continue;
+		for (size_t k = 0; k < story->count; k++)
+			if (!story->end[k].daemon && story->end[k].pid == attach->pid &&
+				story->end[k].start_ticks == attach->start_ticks &&
+				story->end[k].since_ns >= since_ns)
+				return story->start->pid;
+	}
+	return 0;
+}
+
+/* The numbers of processes are a machine's, and of one boot of it. */
+static struct story_fate why_fate(void *context, const struct record_start *start,
+	const struct record_attach *attach, uint64_t since_ns)
+{
+	const struct why *why = context;
+	struct sample_process process;
+	bool here = strcmp(start->boot_id, why->boot_id) == 0;
+	return (struct story_fate){.daemon = why_next_daemon(why, start, attach, since_ns),
+		.lives = here && attach->start_ticks &&
+			 sample_process_at("", attach->pid, &process) && !process.ended &&
+			 process.start_ticks == attach->start_ticks};
+}
+
 /* 0; or a negative errno with a fault: then the file counts for nothing. */
-static int why_read(const struct why *why, struct why_file *file, struct fault *fault)
+static int why_read(struct why *why, struct why_file *file, struct fault *fault)
 {
 	size_t count;
 	bool lives;
@@ -156,7 +187,9 @@ static int why_read(const struct why *why, struct why_file *file, struct fault *
 	const struct story_now now = {.time_ns = why_now_ns(),
 		.boot_id = why->boot_id,
 		.host = why->machine.nodename,
-		.daemon_lives = lives && strcmp(start->boot_id, why->boot_id) == 0};
+		.daemon_lives = lives && strcmp(start->boot_id, why->boot_id) == 0,
+		.fate = why_fate,
+		.fate_context = why};
 	r = story_tell(file->records, count, &now, &file->story);
 	if (r < 0)
 		return fault_set(fault, r, "no memory to tell what is in %s", file->path);
@@ -259,7 +292,7 @@ static bool why_is_bad(const struct story *story)
 static int why_search(struct why *why)
 {
 	struct fault fault;
-	size_t unread = 0, kept = 0;
+	size_t unread = 0;
 	bool enough = false;
 	for (size_t i = 0; i < why->files && !enough; i++) {
 		struct why_file *file = &why->file[i];
@@ -273,14 +306,14 @@ static int why_search(struct why *why)
 		size_t n = why_count(why, &file->story);
 		enough = why->pid ? n > 0 : why_is_bad(&file->story);
 		why->found += n;
-		if (kept != i) {
-			why->file[kept] = *file;
+		if (why->kept != i) {
+			why->file[why->kept] = *file;
 			*file = (struct why_file){0};
 		}
-		kept++;
+		why->kept++;
 	}
 	bool none = unread == why->files;
-	why->files = kept;
+	why->files = why->kept;
 	if (none && why->named)
 		return CLI_USAGE; /* it has been said why */
 	return none ? cli_fail(CLI_FAILED, "no record could be read") : CLI_OK;
@@ -325,7 +358,8 @@ static void why_title(const struct why *why, const struct why_file *file)
 
 static bool why_briefly(const char *label)
 {
-	return strcmp(label, "command") == 0 || strcmp(label, "batches") == 0;
+	return strcmp(label, "command") == 0 || strcmp(label, "batches") == 0 ||
+	       strcmp(label, "trainers") == 0;
 }
 
 /* `next`, of the same event: what both are to be told is told once. */

@@ -30,6 +30,7 @@ struct why {
 	struct utsname machine;
 	struct why_file *file; /* newest first */
 	size_t files, found; /* found: ends to tell */
+	size_t kept; /* while files are read: so many are, at the front of `file` */
 	int width;
 };
 

@@ -95,7 +95,11 @@ static void why_json_status(struct jsontext *json, const struct story_end *end)
 		jsontext_raw(json, "wait_status", "null");
 	jsontext_u64(json, "oom_kills", end->numbers.oom_kills);
 	record_json_known(json, "lived_s", end->numbers.lived_s);
-	record_json_known(json, "cpu_s", end->numbers.cpu_s);
+	if (end->numbers.cpu_ns == STORY_UNKNOWN)
+		jsontext_raw(json, "cpu_s", "null");
+	else
+		jsontext_number(
+			json, "cpu_s", (double)end->numbers.cpu_ns / (double)WHY_SECOND_NS, 2);
 }
 
 static void why_json_limit(struct jsontext *json, const struct story_end *end)
@@ -133,6 +137,11 @@ static void why_json_end(struct jsontext *json, const struct story_end *end)
 	jsontext_string(json, "confidence", story_sure_name(end->sure));
 	jsontext_string(json, "sentence", end->sentence);
 	jsontext_string(json, "advice", end->advice);
+	if (end->cause == STORY_OUTLIVED) {
+		record_json_known(json, "went_on_with",
+			end->fate.daemon ? (uint64_t)end->fate.daemon : STORY_UNKNOWN);
+		jsontext_bool(json, "lives", end->fate.lives);
+	}
 	if (end->event >= 0)
 		jsontext_i64(json, "event", end->event);
 	why_json_seconds(json, "since", end->since_ns);

@@ -154,6 +154,7 @@ static const char *const advice_plain[STORY_CAUSES] = {
 	[STORY_HUNG_UP] =
 		"it has no data any more: see whether it closes descriptors that are not its "
 		"own, or replaced itself by another program",
+	[STORY_OUTLIVED] = "",
 	[STORY_ASKED] = "",
 	[STORY_IDLE] = "to keep it, start it with --idle-exit 0",
 	[STORY_FAILED] = "do what it says there; its log has it, too",

@@ -183,8 +183,9 @@ static bool cause_was_deadline(struct story_end *end)
 
 static bool cause_was_cpu(struct story_end *end, int sig)
 {
-	uint64_t limit = end->cpu_limit_s, used = end->numbers.cpu_s;
-	bool spent = limit != STORY_UNKNOWN && used != STORY_UNKNOWN && used + 1 >= limit;
+	uint64_t limit = end->cpu_limit_s, used = end->numbers.cpu_ns;
+	bool spent = limit != STORY_UNKNOWN && used != STORY_UNKNOWN &&
+		     used / CAUSE_SECOND_NS + 1 >= limit;
 	if (sig != SIGXCPU && !(sig == SIGKILL && spent))
 		return false;
 	end->limit = STORY_LIMIT_CPU;
@@ -307,25 +308,54 @@ static bool cause_fresh(const struct story_end *end, const struct story *story,
 	return end->left_ns + FRESH_S * CAUSE_SECOND_NS > last_ns;
 }
 
+static bool cause_drained(const struct story_end *end)
+{
+	return end->leave && end->leave->how == RECORD_DRAINED;
+}
+
+static bool cause_is_known(const struct story_end *end)
+{
+	return end->fate.daemon || end->fate.lives;
+}
+
+/* A daemon that is asked to end says so, and who waits for the next one closes what it has. */
+static bool cause_goes_on(const struct story_end *end, uint64_t gone_ns)
+{
+	return cause_is_known(end) && gone_ns &&
+	       end->left_ns + CAUSE_TOGETHER_S * CAUSE_SECOND_NS >= gone_ns;
+}
+
 /* The record has no end of it. */
 static void cause_without_exit(
 	struct story_end *end, const struct story_end *daemon, uint64_t gone_ns, bool fresh)
 {
 	bool over = end->opened && end->left == end->opened;
 	if (over && end->closed == end->opened)
-		cause_set(end, STORY_ORDER, STORY_CERTAIN);
+		cause_set(end, cause_goes_on(end, gone_ns) ? STORY_OUTLIVED : STORY_ORDER,
+			STORY_CERTAIN);
 	else if (over && end->leave && end->leave->how == RECORD_EXPELLED)
 		cause_set(end, STORY_EXPELLED, STORY_CERTAIN);
 	else if (over && end->leave && end->leave->how == RECORD_PROCESS_ENDED)
 		cause_set(end, STORY_ENDED, fresh ? STORY_POSSIBLE : STORY_CERTAIN);
-	else if (over && fresh && !gone_ns)
+	else if (over && fresh && !gone_ns && !cause_drained(end))
 		cause_set(end, STORY_ENDED, STORY_POSSIBLE);
-	else if (over && !cause_follows(end->left_ns, gone_ns))
+	else if (over && !cause_drained(end) && !cause_follows(end->left_ns, gone_ns))
 		cause_set(end, STORY_HUNG_UP, STORY_CERTAIN);
-	else if (daemon && (daemon->cause == STORY_REBOOT || daemon->cause == STORY_VANISHED))
+	else if (!gone_ns)
+		cause_set(end, STORY_RUNNING, STORY_CERTAIN);
+	else if (!cause_is_known(end) &&
+		 (daemon->cause == STORY_REBOOT || daemon->cause == STORY_VANISHED))
 		cause_set(end, daemon->cause, STORY_POSSIBLE);
 	else
-		cause_set(end, STORY_RUNNING, STORY_CERTAIN);
+		cause_set(end, STORY_OUTLIVED, STORY_CERTAIN);
+}
+
+static struct story_fate cause_fate(const struct story_end *end, const struct story *story,
+	uint64_t gone_ns, const struct story_now *now)
+{
+	if (!now->fate || !gone_ns || !story->start || !end->attach)
+		return (struct story_fate){0};
+	return now->fate(now->fate_context, story->start, end->attach, gone_ns);
 }
 
 void cause_of_trainer(struct story_end *end, const struct story *story,
@@ -334,6 +364,7 @@ void cause_of_trainer(struct story_end *end, const struct story *story,
 	uint64_t gone_ns = cause_gone_ns(story, daemon);
 	bool orderly = end->opened && end->closed == end->opened;
 	int sig = cause_signal(end);
+	end->fate = cause_fate(end, story, gone_ns, now);
 	if (!end->exit)
 		cause_without_exit(end, daemon, gone_ns, cause_fresh(end, story, daemon, now));
 	else if (sig)

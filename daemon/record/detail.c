@@ -56,9 +56,9 @@ static void detail_life(struct story_end *end)
 		phrase_duration((double)(end->end_ns - UTIL_MIN(end->since_ns, end->end_ns)) /
 					DETAIL_SECOND_NS,
 			span, sizeof span));
-	if (n->cpu_s != STORY_UNKNOWN)
+	if (n->cpu_ns != STORY_UNKNOWN)
 		DETAIL_ADD(line, "; used %s of CPU time",
-			phrase_duration((double)n->cpu_s, span, sizeof span));
+			phrase_duration((double)n->cpu_ns / DETAIL_SECOND_NS, span, sizeof span));
 	if (!end->daemon && end->opened > 1)
 		DETAIL_ADD(line, "; connected %u times", end->opened);
 }
@@ -216,6 +216,39 @@ static void detail_daemon(struct story_end *end)
 	detail_text(end, "verdict", n->verdict);
 }
 
+/* Of the daemon: "1 trainer was connected; it went on with penstockd 812". Whoever is known to have
+ * ended has an entry of its own. */
+static void detail_outlived(struct story_end *daemon, const struct story *story)
+{
+	enum { ON, LIVES, UNKNOWN, FATES };
+	unsigned all = 0, count[FATES] = {0};
+	char texts[FATES][64] = {
+		[LIVES] = "lived on", [UNKNOWN] = "may have gone on with the next daemon"};
+	for (const struct story_end *end = story->end; end < story->end + story->count; end++) {
+		if (end->cause != STORY_OUTLIVED)
+			continue;
+		all++;
+		count[end->fate.daemon ? ON : end->fate.lives ? LIVES : UNKNOWN]++;
+		if (end->fate.daemon)
+			(void)snprintf(texts[ON], sizeof texts[ON], "went on with penstockd %d",
+				end->fate.daemon);
+	}
+	if (!all)
+		return;
+	struct story_line *line = detail_line(daemon, "trainers");
+	DETAIL_ADD(line, "%u trainer%s connected; ", all, all == 1 ? " was" : "s were");
+	const char *comma = "";
+	for (int fate = 0; fate < FATES; fate++) {
+		if (!count[fate])
+			continue;
+		if (count[fate] == all)
+			DETAIL_ADD(line, "%s %s", all == 1 ? "it" : "they", texts[fate]);
+		else
+			DETAIL_ADD(line, "%s%u %s", comma, count[fate], texts[fate]);
+		comma = ", ";
+	}
+}
+
 void detail_write(struct story_end *end, const struct story *story)
 {
 	if (end->attach)
@@ -228,6 +261,8 @@ void detail_write(struct story_end *end, const struct story *story)
 	if (end->daemon && story->why && end->cause != STORY_ASKED && end->cause != STORY_IDLE &&
 		end->cause != STORY_FAILED)
 		detail_text(end, "it said", story->why);
+	if (end->daemon)
+		detail_outlived(end, story);
 	detail_stream(end);
 	detail_life(end);
 	detail_memory(end);

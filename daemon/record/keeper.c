@@ -322,7 +322,9 @@ static void keeper_note_end(
 		.lived_s = keeper_lived(keeper, process),
 		.cpu_s = process->start_ticks ? process->cpu_ticks / keeper->ticks_per_s
 					      : UINT64_MAX,
-		.memory = process->memory};
+		.memory = process->memory,
+		.cpu_ns =
+			(uint64_t)((double)process->cpu_ticks * 1e9 / (double)keeper->ticks_per_s)};
 	sample_cgroup(&process->view, &record.body.exit.cgroup);
 	process->noted = true;
 	keeper_keep(keeper, &record, true);

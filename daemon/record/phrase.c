@@ -192,9 +192,7 @@ static const struct story_end *phrase_daemon(const struct phrase *p)
 
 static void phrase_say_running(const struct phrase *p)
 {
-	const struct story_end *daemon = phrase_daemon(p);
-	bool now = daemon && daemon->cause == STORY_RUNNING;
-	PHRASE_ADD(p, "%s", now ? " is running" : " was running when the record ended");
+	PHRASE_ADD(p, " is running");
 	phrase_memory(p);
 }
 
@@ -256,10 +254,11 @@ static void phrase_limit_cpu(const struct phrase *p)
 	if (end->limit_s != STORY_UNKNOWN)
 		PHRASE_ADD(p, ": the limit is %s",
 			phrase_duration((double)end->limit_s, limit, sizeof limit));
-	if (end->numbers.cpu_s != STORY_UNKNOWN)
-		PHRASE_ADD(p, ", %s %s were used",
-			end->numbers.cpu_s < end->limit_s ? "at least" : "and",
-			phrase_duration((double)end->numbers.cpu_s, used, sizeof used));
+	if (end->numbers.cpu_ns == STORY_UNKNOWN)
+		return;
+	double seconds = (double)end->numbers.cpu_ns / PHRASE_SECOND_NS;
+	PHRASE_ADD(p, ", %s %s were used", seconds < (double)end->limit_s ? "at least" : "and",
+		phrase_duration(seconds, used, sizeof used));
 }
 
 static void phrase_say_time(const struct phrase *p)
@@ -397,6 +396,19 @@ static void phrase_say_hung_up(const struct phrase *p)
 	PHRASE_ADD(p, "; its process lives on");
 }
 
+static void phrase_say_outlived(const struct phrase *p)
+{
+	const struct story_fate *fate = &p->end->fate;
+	PHRASE_ADD(p, " was connected when penstockd ended, and ");
+	if (fate->daemon)
+		PHRASE_ADD(p, "went on with penstockd %d", fate->daemon);
+	else if (fate->lives)
+		PHRASE_ADD(p, "its process lives on");
+	else
+		PHRASE_ADD(p, "may have gone on with the next daemon");
+	phrase_memory(p);
+}
+
 static void phrase_say_daemon_gone(const struct phrase *p)
 {
 	char span[PHRASE_NUMBER];
@@ -494,6 +506,7 @@ static void (*const phrase_say[STORY_CAUSES])(const struct phrase *p) = {
 	[STORY_UNCLOSED] = phrase_say_unclosed,
 	[STORY_EXPELLED] = phrase_say_expelled,
 	[STORY_HUNG_UP] = phrase_say_hung_up,
+	[STORY_OUTLIVED] = phrase_say_outlived,
 	[STORY_DAEMON_GONE] = phrase_say_daemon_gone,
 	[STORY_ASKED] = phrase_say_asked,
 	[STORY_IDLE] = phrase_say_idle,

@@ -95,6 +95,7 @@ enum record_leaving {
 	RECORD_HUNG_UP, /* without closing them */
 	RECORD_PROCESS_ENDED, /* its pidfd said so first */
 	RECORD_EXPELLED, /* the daemon closed the connection: `text` says why */
+	RECORD_DRAINED, /* the daemon closed it since it ends itself */
 };
 
 struct record_leave {
@@ -117,6 +118,8 @@ struct record_exit {
 	uint64_t lived_s, cpu_s; /* UINT64_MAX: not known */
 	struct record_memory memory; /* the last sample */
 	struct record_cgroup cgroup; /* right after its end */
+	uint64_t cpu_ns; /* cpu_s to the clock tick; 0: none of it, or an older release wrote this
+			  */
 };
 
 struct record_note {

@@ -41,6 +41,7 @@ static const char *const story_causes[STORY_CAUSES] = {
 	[STORY_UNCLOSED] = "unclosed",
 	[STORY_EXPELLED] = "expelled",
 	[STORY_HUNG_UP] = "hung_up",
+	[STORY_OUTLIVED] = "outlived",
 	[STORY_DAEMON_GONE] = "daemon_gone",
 	[STORY_ASKED] = "asked",
 	[STORY_IDLE] = "idle",
@@ -248,6 +249,12 @@ static int story_take(struct story_book *book, const struct record *record)
 
 /* ---- ends ---- */
 
+bool story_matters(const struct story_end *end)
+{
+	return end->cause != STORY_RUNNING && end->cause != STORY_ORDER &&
+	       end->cause != STORY_OUTLIVED;
+}
+
 /* When it ended; of one that goes on, when it was last heard of. */
 static void story_when(struct story *story, struct story_end *end)
 {
@@ -264,15 +271,12 @@ static void story_when(struct story *story, struct story_end *end)
 		end->since_ns = UTIL_MIN(story->first_ns, end->end_ns);
 }
 
+/* Whether it is known to have, so that it is counted among those that ended together. */
 static bool story_ended(const struct story_end *end)
 {
-	return end->cause != STORY_RUNNING &&
-	       (end->daemon || (end->cause != STORY_ORDER && end->cause != STORY_HUNG_UP));
-}
-
-bool story_matters(const struct story_end *end)
-{
-	return end->cause != STORY_RUNNING && end->cause != STORY_ORDER;
+	return end->daemon ? end->cause != STORY_RUNNING
+			   : story_matters(end) && end->cause != STORY_HUNG_UP &&
+				     (end->cause != STORY_EXPELLED || end->exit);
 }
 
 static int story_by_time(const void *a, const void *b)

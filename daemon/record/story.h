@@ -35,6 +35,7 @@ enum story_cause {
 	STORY_UNCLOSED, /* exit code 0, its streams still open */
 	STORY_EXPELLED, /* the daemon closed the connection */
 	STORY_HUNG_UP, /* without closing its streams, and the process lives on */
+	STORY_OUTLIVED, /* was connected when the daemon ended, and no end of it is known */
 	STORY_DAEMON_GONE, /* ended right after the daemon had */
 	STORY_ASKED, /* the daemon: somebody asked it to end */
 	STORY_IDLE, /* the daemon: nobody was there any more */
@@ -65,7 +66,7 @@ struct story_numbers {
 	struct record_cgroup cgroup; /* `used` before its end */
 	uint64_t cgroup_used_after;
 	uint32_t oom_kills; /* more than before */
-	uint64_t lived_s, cpu_s;
+	uint64_t lived_s, cpu_ns;
 	bool machine_known;
 	uint64_t available, total, swap_free, disk_free;
 	struct record_pressure pressure;
@@ -86,6 +87,12 @@ struct story_line {
 	char label[STORY_LABEL], text[STORY_TEXT];
 };
 
+/* What is known of a process beyond these records. */
+struct story_fate {
+	int32_t daemon; /* the pid of the later one that it attached to; 0: none is known */
+	bool lives; /* it does, now */
+};
+
 /* One process. The pointers lead into the records. */
 struct story_end {
 	bool daemon;
@@ -101,6 +108,7 @@ struct story_end {
 	uint64_t since_ns, left_ns, exit_ns; /* Unix time; 0: not known, not yet */
 	uint64_t end_ns; /* when it ended; when it was last heard of, where it runs */
 	unsigned opened, left, closed; /* connections: all, over, over in order */
+	struct story_fate fate; /* of STORY_OUTLIVED */
 
 	enum story_cause cause;
 	enum story_sure sure;
@@ -119,6 +127,10 @@ struct story_now {
 	const char *boot_id; /* of this machine; "" where it does not say */
 	const char *host;
 	bool daemon_lives; /* the process that story_start names */
+	/* What became of a trainer since the daemon of the records ended; NULL: nobody knows. */
+	struct story_fate (*fate)(void *context, const struct record_start *start,
+		const struct record_attach *attach, uint64_t since_ns);
+	void *fate_context;
 };
 
 struct story {

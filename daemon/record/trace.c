@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define TRACE_SECOND_NS 1000000000ull
+#define TRACE_CPU_S (STORY_UNKNOWN / TRACE_SECOND_NS - 1) /* what fits as nanoseconds */
 enum {
 	TRACE_BEFORE_S = 600, /* the memory so long before the end is shown beside the last */
 	TRACE_WAITS_S = 60,
@@ -35,7 +36,7 @@ static void trace_none(struct story_numbers *n)
 		.cgroup = {STORY_UNKNOWN, STORY_UNKNOWN, STORY_UNKNOWN, ""},
 		.cgroup_used_after = STORY_UNKNOWN,
 		.lived_s = STORY_UNKNOWN,
-		.cpu_s = STORY_UNKNOWN,
+		.cpu_ns = STORY_UNKNOWN,
 		.available = STORY_UNKNOWN,
 		.total = STORY_UNKNOWN,
 		.swap_free = STORY_UNKNOWN,
@@ -214,6 +215,13 @@ static void trace_cgroup(struct trace *t)
 	n->cgroup.oom_kills = exit->cgroup.oom_kills;
 }
 
+static uint64_t trace_cpu(const struct record_exit *exit)
+{
+	if (exit->cpu_s == STORY_UNKNOWN)
+		return STORY_UNKNOWN;
+	return UTIL_MAX(exit->cpu_ns, UTIL_MIN(exit->cpu_s, TRACE_CPU_S) * TRACE_SECOND_NS);
+}
+
 static void trace_exit(struct trace *t)
 {
 	struct story_numbers *n = t->n;
@@ -221,7 +229,7 @@ static void trace_exit(struct trace *t)
 	if (end->exit) {
 		n->oom_kills = end->exit->oom_kills;
 		n->lived_s = end->exit->lived_s;
-		n->cpu_s = end->exit->cpu_s;
+		n->cpu_ns = trace_cpu(end->exit);
 		trace_memory(t, UTIL_MAX(n->last_ns, end->since_ns), &end->exit->memory);
 	}
 	if (end->leave) {

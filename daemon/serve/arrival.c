@@ -91,12 +91,14 @@ static void arrival_deliver(struct arrival *arrival)
 {
 	struct client *client = arrival->client;
 	struct stream_spec *spec = &arrival->spec;
+	char call[SPEC_CALL];
 	if (arrival->result) {
 		if (client)
 			client_error(client, arrival->head.request, arrival->head.stream,
 				arrival->result, arrival->fault.text);
 		if (arrival->result != -ECANCELED && quiet_may(arrival->server, QUIET_OPENING))
-			log_info("cannot open %s: %s", spec->source, arrival->fault.text);
+			log_info("cannot open %s: %s", spec_call(spec, call, sizeof call),
+				arrival->fault.text);
 	} else if (client && !client->dead) {
 		spec_note_lists(spec, &arrival->lists);
 		join_open(client, &arrival->head, spec, &arrival->lists);

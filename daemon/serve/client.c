@@ -149,7 +149,8 @@ void client_accept(struct server *server)
 		i++;
 }
 
-const char client_hung_up[] = "hung up", client_process_ended[] = "process ended";
+const char client_hung_up[] = "hung up", client_process_ended[] = "process ended",
+	   client_daemon_ends[] = "the daemon ends";
 
 void client_close(struct client *client, const char *why)
 {

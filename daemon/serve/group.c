@@ -226,8 +226,9 @@ void group_turn(struct group *group)
 	stream_collect(group->stream);
 	(void)quarantine_take(group);
 	if (stream_failed(group->stream, &code, &text)) {
+		char call[SPEC_CALL];
 		if (quiet_may(group->server, QUIET_OPENING))
-			log_error("stream of %s ends: %s", group->spec.source, text);
+			log_error("%s ends: %s", spec_call(&group->spec, call, sizeof call), text);
 		group_refuse(group, code, text);
 		stream_cancel(group->stream);
 		return;
@@ -353,12 +354,13 @@ static void group_free(struct group *group)
 	free(group);
 }
 
-/* What the second's tick would have said, of a stream that ends before it. */
-static void group_remark(struct group *group)
+void group_remark(struct group *group)
 {
 	char notice[FAULT_TEXT];
-	if (group->stream && stream_remark(group->stream, notice, sizeof notice))
-		server_notice(group->server, notice);
+	if (!group->stream || !stream_remark(group->stream, notice, sizeof notice))
+		return;
+	group->server->checkpoints_lost = true;
+	server_notice(group->server, notice);
 }
 
 /* Whether threads still use its stream to name samples. Each looks for itself. */

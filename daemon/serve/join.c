@@ -470,16 +470,17 @@ static void join_log_opened(const struct group *group)
 	const struct stream *stream = group->stream;
 	const struct extent *extent = stream_extent(stream);
 	const struct dataset *dataset = stream_dataset(stream);
-	char why[256] = "", rank[64] = "";
+	char why[256] = "", rank[64] = "", call[SPEC_CALL];
 	if (!quiet_may(group->server, QUIET_OPENING))
 		return;
 	int direct = fetch_wants_direct(group->server->fetch, dataset, why, sizeof why);
 	if (group->job)
 		(void)snprintf(rank, sizeof rank, " for rank %u of %u", group->spec.rank,
 			group->spec.world_size);
-	log_info("stream of %s%s: %llu samples, %llu batches of %u an epoch, %u slots of %llu "
+	log_info("%s%s: %llu samples, %llu batches of %u an epoch, %u slots of %llu "
 		 "KiB%s%s; reads %s (%s)%s%s",
-		group->spec.source, rank, (unsigned long long)stream_samples(stream),
+		spec_call(&group->spec, call, sizeof call), rank,
+		(unsigned long long)stream_samples(stream),
 		(unsigned long long)stream_batches(stream), group->spec.batch_size, extent->slots,
 		(unsigned long long)(extent->stride >> 10),
 		extent->huge_pages ? ", 2 MiB pages" : "",
@@ -520,8 +521,10 @@ void join_opened(struct opening *opening)
 	}
 	group->opening = NULL;
 	if (opening->result) {
+		char call[SPEC_CALL];
 		if (quiet_may(group->server, QUIET_OPENING))
-			log_info("cannot open %s: %s", opening->spec.source, opening->fault.text);
+			log_info("cannot open %s: %s", spec_call(&opening->spec, call, sizeof call),
+				opening->fault.text);
 		group_refuse(group, opening->result, opening->fault.text);
 		return;
 	}

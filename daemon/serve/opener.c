@@ -31,14 +31,15 @@ static int opener_progress(void *context, uint64_t samples, uint64_t bytes, uint
 	atomic_store_explicit(&opening->total, total, memory_order_relaxed);
 	uint64_t now = clock_ns();
 	if (now - log->last_ns > OPENER_LOG_NS) {
+		char call[SPEC_CALL];
 		log->last_ns = now;
+		(void)spec_call(&opening->spec, call, sizeof call);
 		if (total)
-			log_info("indexing %s: %llu samples, %llu of %llu MB", opening->spec.source,
+			log_info("indexing %s: %llu samples, %llu of %llu MB", call,
 				(unsigned long long)samples, (unsigned long long)(bytes / 1000000),
 				(unsigned long long)(total / 1000000));
 		else
-			log_info("indexing %s: %llu samples", opening->spec.source,
-				(unsigned long long)samples);
+			log_info("indexing %s: %llu samples", call, (unsigned long long)samples);
 	}
 	return atomic_load_explicit(&opening->cancel, memory_order_relaxed);
 }

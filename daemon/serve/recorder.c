@@ -176,6 +176,8 @@ static bool recorder_closes(const struct client *client)
 static enum record_leaving recorder_how(const struct client *client, const char *why)
 {
 	bool ended = strcmp(why, client_process_ended) == 0;
+	if (strcmp(why, client_daemon_ends) == 0)
+		return recorder_closes(client) ? RECORD_CLOSED : RECORD_DRAINED;
 	if (!ended && strcmp(why, client_hung_up) != 0)
 		return RECORD_EXPELLED;
 	if (recorder_closes(client))

@@ -269,6 +269,7 @@ struct server {
 	uint64_t turn; /* of the loop, counted */
 	char notices[4][FAULT_TEXT];
 	uint32_t notice_count;
+	bool checkpoints_lost; /* a stream has said that some cannot be kept */
 	uint64_t members; /* that ever came */
 	struct account_server account;
 	/* Since the start. How long a trainer that had given all back waited for its next batch;
@@ -347,7 +348,7 @@ void recorder_status_trainer(struct jsontext *json, const struct client *client)
 
 /* client.c */
 /* Two of the reasons of client_close, which say how a trainer left. */
-extern const char client_hung_up[], client_process_ended[];
+extern const char client_hung_up[], client_process_ended[], client_daemon_ends[];
 void client_accept(struct server *server);
 void client_readable(struct client *client);
 void client_close(struct client *client,
@@ -382,6 +383,8 @@ void group_refuse(struct group *group, int code, const char *text);
 void group_shut(struct group *group);
 void group_turn(struct group *group); /* collects, announces, ends; after anything happened */
 void group_tick(struct group *group); /* once a second */
+/* Notes what its checkpoints met: once a second, and as it ends before the next. */
+void group_remark(struct group *group);
 /* Frees groups that nobody reads and nothing writes, then begins to open the new ones. */
 void group_sweep(struct server *server);
 

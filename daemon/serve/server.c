@@ -425,8 +425,7 @@ static void server_tick(struct server *server)
 	quiet_tick(server);
 	for (struct group *g = server->groups; g; g = g->next) {
 		group_tick(g);
-		if (g->stream && stream_remark(g->stream, notice, sizeof notice))
-			server_notice(server, notice);
+		group_remark(g);
 	}
 	supervisor_tick(server);
 	recorder_tick(server);
@@ -554,7 +553,7 @@ static bool server_has_streams(const struct server *server)
 static void server_end_streams(struct server *server)
 {
 	for (struct client *c = server->clients; c; c = c->next)
-		client_close(c, "the daemon ends");
+		client_close(c, client_daemon_ends);
 	client_sweep(server);
 	while (server_has_streams(server)) {
 		uint64_t count;

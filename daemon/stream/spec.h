@@ -141,6 +141,11 @@ int spec_state_parse(const char *text, size_t size, const char *origin, struct s
 int spec_state_parse_kept(const char *text, size_t size, const char *origin, struct spec_state *ret,
 	struct fault *fault);
 
+/* What people call it: "stream train (/data/imagenet)", "stream of /data/imagenet". Cut to the
+ * room; SPEC_CALL bytes hold all. Returns `buffer`. */
+enum { SPEC_CALL = SPEC_NAME + SPEC_TEXT + 16 };
+const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room);
+
 /* How a definition makes a row, and what states know its order and its transform by. Pure. */
 struct pixel_recipe spec_pixels(const struct stream_spec *spec); /* at the largest size */
 struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint64_t epoch);

@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "order/order.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct pixel_recipe spec_pixels_of(const struct stream_spec *spec, uint32_t side)
@@ -32,6 +33,14 @@ struct pixel_recipe spec_pixels(const struct stream_spec *spec)
 struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint64_t epoch)
 {
 	return spec_pixels_of(spec, shape_side(&spec->shape.sizes, epoch, spec->image_size));
+}
+
+const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room)
+{
+	bool named = spec->name[0];
+	(void)snprintf(buffer, room, "stream %s%s%s%s", named ? spec->name : "of ",
+		named ? " (" : "", spec->source, named ? ")" : "");
+	return buffer;
 }
 
 void spec_steps(const struct stream_spec *spec, struct step_recipe *ret)

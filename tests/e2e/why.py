@@ -365,6 +365,27 @@ def test_daemon_memory():
         assert "it held" in end["sentence"] and "of its 96.0 MiB" in end["sentence"], end["sentence"]
 
 
+def test_trainer_that_goes_on():
+    """It belongs under the daemon that ended, asked or killed, and is no culprit; the next daemon's record knows it."""
+    for sig in (signal.SIGTERM, signal.SIGKILL):
+        with home() as (path, images), Recorded(path) as first:
+            trainer = first.dump(source=images, reconnect_ms=60000, sleep_ms=5)
+            first.sampled(trainer.pid)
+            first.process.send_signal(sig)
+            first.process.wait(timeout=LIMIT)
+            first.tell(trainer.pid, "outlived", lambda end: end["lives"] and end["went_on_with"] is None)
+            assert "1 trainer was connected; it lived on" in first.why(parse=False)
+            with Recorded(path) as second:
+                second.tell(trainer.pid, "running")
+                text = " ".join(second.why(parse=False).split())
+                assert f"1 trainer was connected; it went on with penstockd {second.process.pid}" in text, text
+                assert f"penstockd {first.process.pid} " in text and " ended at once" not in text and "the first was" not in text, text
+                assert f"trainer {trainer.pid}" not in text and "mend what" not in text, text
+                ends = [end for record in second.why("--all")["records"] for end in record["ends"] if end["pid"] == trainer.pid]
+                assert [end["cause"] for end in ends] == ["running", "outlived"], ends
+                assert ends[1]["went_on_with"] == second.process.pid and ends[1]["advice"] == "", ends[1]
+
+
 # ---- what nobody saw ----
 
 def test_vanished_and_rebooted():

@@ -88,6 +88,8 @@ static inline void book_leave(
 	struct record_leave *l = &book_add(b, RECORD_LEAVE, at_s)->body.leave;
 	*l = (struct record_leave){
 		.trainer = trainer, .how = how, .held = 2, .epoch = 3, .batch = 12, .given = 1234};
+	if (how == RECORD_DRAINED)
+		(void)snprintf(l->text, sizeof l->text, "the daemon ends");
 	if (how == RECORD_EXPELLED)
 		(void)snprintf(l->text, sizeof l->text, "it held the group up for 30 s");
 }

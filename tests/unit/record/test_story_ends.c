@@ -253,8 +253,9 @@ static void who_leaves_as_the_daemon_ends_is_no_culprit(void **state)
 	book_exit(b, 10.2, 2, 1 << 8)->pid = 200;
 	(void)book_exit(b, 10.3, 0, 0);
 	b->now.daemon_lives = false;
-	(void)expect(b, TRAINER_PID, STORY_RUNNING, STORY_CERTAIN,
-		"trainer 4121 was running when the record ended");
+	(void)expect(b, TRAINER_PID, STORY_OUTLIVED, STORY_CERTAIN,
+		"trainer 4121 was connected when penstockd ended, and may have gone on with the "
+		"next daemon");
 	/* A signal such as Ctrl-C's may have been for both. */
 	(void)expect(b, 200, STORY_DAEMON_GONE, STORY_POSSIBLE,
 		"trainer 200 ended with exit code 1, 0.2 s after penstockd had begun to end, "
@@ -266,6 +267,100 @@ static void who_leaves_as_the_daemon_ends_is_no_culprit(void **state)
 	b->record[b->count - 2].body.exit.status = 1 << 8;
 	(void)snprintf(b->record[3].body.note.text, RECORD_TEXT, "asked: by penstock stop");
 	(void)expect(b, 200, STORY_DAEMON_GONE, STORY_LIKELY, "trainer 200 ended");
+	book_free(b);
+}
+
+/* One went on with the next daemon, one lives, of the others nothing is known. */
+static struct story_fate fate_of(void *context, const struct record_start *start,
+	const struct record_attach *attach, uint64_t since_ns)
+{
+	const int32_t *next = context;
+	assert_int_equal(start->pid, DAEMON_PID);
+	assert_int_equal(since_ns, BEGAN * SECOND + 10 * SECOND);
+	return (struct story_fate){
+		.daemon = attach->pid == TRAINER_PID ? *next : 0, .lives = attach->pid == 200};
+}
+
+static const char *trainers_of_daemon(struct book *b)
+{
+	return line_of(book_find(b, DAEMON_PID), "trainers");
+}
+
+static void who_outlives_the_daemon_belongs_under_its_entry(void **state)
+{
+	(void)state;
+	static const int how[] = {RECORD_DRAINED, 0}; /* SIGTERM; SIGKILL: nobody says goodbye */
+	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+		struct book *b = book_new();
+		int32_t next = 900;
+		char text[160];
+		(void)book_attach(b, 1, 1, TRAINER_PID);
+		if (how[i])
+			book_leave(b, 10, 1, RECORD_DRAINED);
+		(void)book_exit(b, 10, 0, how[i] ? 0 : SIGKILL);
+		if (how[i])
+			book_end(b, 10, "asked: by signal 15 from pid 7");
+		b->now.daemon_lives = false;
+		const struct story_end *end = expect(b, TRAINER_PID, STORY_OUTLIVED, STORY_CERTAIN,
+			"trainer 4121 was connected when penstockd ended, and may have gone on");
+		assert_string_equal(end->advice, "");
+		assert_false(story_matters(end));
+		assert_int_equal(end->event, -1);
+		assert_false(story_event(&b->story, 0, text, sizeof text));
+		assert_string_equal(trainers_of_daemon(b),
+			"1 trainer was connected; it may have gone on with the next daemon");
+		b->now.fate = fate_of;
+		b->now.fate_context = &next;
+		(void)expect(b, TRAINER_PID, STORY_OUTLIVED, STORY_CERTAIN,
+			"trainer 4121 was connected when penstockd ended, and went on with "
+			"penstockd 900");
+		assert_string_equal(trainers_of_daemon(b),
+			"1 trainer was connected; it went on with penstockd 900");
+		(void)book_attach(b, 2, 2, 200);
+		(void)book_attach(b, 2, 3, 201);
+		b->now.time_ns += 20 * SECOND;
+		(void)expect(b, 200, STORY_OUTLIVED, STORY_CERTAIN,
+			"trainer 200 was connected when penstockd ended, and its process lives on");
+		assert_string_equal(trainers_of_daemon(b),
+			"3 trainers were connected; 1 went on with penstockd 900, 1 lived on, 1 "
+			"may have gone on with the next daemon");
+		book_free(b);
+	}
+}
+
+static void who_is_only_disconnected_is_not_counted_among_the_ended(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	char text[160];
+	(void)book_attach(b, 1, 1, TRAINER_PID);
+	(void)book_attach(b, 1, 2, 200);
+	book_leave(b, 9.9, 1, RECORD_EXPELLED);
+	book_leave(b, 10, 2, RECORD_PROCESS_ENDED);
+	book_exit(b, 10, 2, SIGKILL)->pid = 200;
+	b->now.time_ns += 20 * SECOND;
+	(void)expect(b, TRAINER_PID, STORY_EXPELLED, STORY_CERTAIN, "trainer 4121 was disc");
+	for (int event = 0; event < b->story.events; event++)
+		assert_false(story_event(&b->story, event, text, sizeof text));
+	book_exit(b, 10, 1, 1 << 8)->known = 1;
+	(void)expect(b, TRAINER_PID, STORY_EXPELLED, STORY_CERTAIN, "trainer 4121 was disc");
+	assert_true(story_event(&b->story, 0, text, sizeof text));
+	contains(text, "2 trainers ended at once");
+	book_free(b);
+}
+
+static void cpu_time_is_told_to_the_tenth(void **state)
+{
+	(void)state;
+	struct book *b = book_new();
+	(void)book_attach(b, 1, 1, TRAINER_PID);
+	struct record_exit *e = book_exit(b, 13, 1, SIGTERM);
+	contains(line_of(book_find(b, TRAINER_PID), "lived"), "used 7 s of CPU time");
+	e->cpu_s = 0;
+	e->cpu_ns = 440000000;
+	contains(line_of(book_find(b, TRAINER_PID), "lived"), "used 0.4 s of CPU time");
+	e->cpu_s = NONE;
+	assert_null(strstr(line_of(book_find(b, TRAINER_PID), "lived"), "CPU"));
 	book_free(b);
 }
 
@@ -282,6 +377,9 @@ int main(void)
 		cmocka_unit_test(those_who_die_together_are_one_event),
 		cmocka_unit_test(who_follows_the_daemon_is_told_so),
 		cmocka_unit_test(who_leaves_as_the_daemon_ends_is_no_culprit),
+		cmocka_unit_test(who_outlives_the_daemon_belongs_under_its_entry),
+		cmocka_unit_test(who_is_only_disconnected_is_not_counted_among_the_ended),
+		cmocka_unit_test(cpu_time_is_told_to_the_tenth),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
