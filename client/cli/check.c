@@ -502,6 +502,10 @@ static void check_print_dataset(const struct check *check)
 		table_count(dataset_count(dataset), a, sizeof a),
 		table_bytes(dataset_bytes(dataset), b, sizeof b),
 		table_bytes(dataset_largest(dataset), c, sizeof c));
+	if (dataset_passed(dataset))
+		(void)printf("  %-12s %s file%s with other extensions than .jpg, .jpeg, .png\n",
+			"passed over", table_count(dataset_passed(dataset), a, sizeof a),
+			dataset_passed(dataset) == 1 ? "" : "s");
 	check_describe_labels(dataset, labels, sizeof labels);
 	table_sentence(2, 12, "labels", labels, 80);
 	if (dataset_indexed_ns(dataset))
@@ -583,6 +587,7 @@ static void check_json_dataset(const struct check *check, struct jsontext *json)
 	jsontext_string(json, "source", check->source);
 	jsontext_string(json, "kind", kind);
 	jsontext_u64(json, "samples", dataset_count(dataset));
+	jsontext_u64(json, "passed_over", dataset_passed(dataset));
 	jsontext_u64(json, "bytes", dataset_bytes(dataset));
 	jsontext_u64(json, "largest_bytes", dataset_largest(dataset));
 	jsontext_u64(json, "shards", dataset_shards(dataset));

@@ -39,6 +39,11 @@ uint64_t dataset_fingerprint(const struct dataset *dataset)
 	return dataset->fingerprint;
 }
 
+uint64_t dataset_passed(const struct dataset *dataset)
+{
+	return dataset->passed;
+}
+
 bool dataset_labelled(const struct dataset *dataset)
 {
 	return dataset->labelled;

@@ -155,6 +155,8 @@ uint64_t dataset_bytes(const struct dataset *dataset); /* sum of the samples' si
 uint64_t dataset_largest(const struct dataset *dataset); /* size of the largest sample */
 /* Of keys, sizes and labels in order; not of paths, nor of how they are cut into shards. */
 uint64_t dataset_fingerprint(const struct dataset *dataset);
+/* Files of a folder whose extensions are no images', when its index was built; 0 for tars. */
+uint64_t dataset_passed(const struct dataset *dataset);
 bool dataset_labelled(const struct dataset *dataset);
 /* Where they came from; NONE where there are none. */
 enum dataset_labels dataset_label_source(const struct dataset *dataset);

@@ -41,7 +41,7 @@ struct dataset {
 	int root_fd; /* folder; else -1 */
 	int scratch_fd; /* unlinked file with the indexes that found no other place; -1: none */
 	uint64_t scratch_bytes;
-	uint64_t count, bytes, largest, fingerprint, indexed_ns;
+	uint64_t count, bytes, largest, fingerprint, indexed_ns, passed;
 	struct dataset_shard *shard;
 	char **class_names;
 	char *cache_folder; /* NULL: there is none */

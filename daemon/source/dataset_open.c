@@ -104,6 +104,8 @@ static int dataset_sum(struct opening *opening)
 	dataset->labelled = labels && first != UINT32_MAX &&
 			    dataset->shard[first].source != DATASET_LABELS_NONE;
 	dataset->fingerprint = digest_finish(digest, dataset->count);
+	if (dataset->kind == DATASET_FOLDER && opening->heads[0].members > dataset->count)
+		dataset->passed = opening->heads[0].members - dataset->count;
 	return 0;
 }
 

@@ -61,6 +61,17 @@ int folder_format(const char *name)
 	return strcasecmp(dot, ".png") ? 0 : SAMPLE_PNG;
 }
 
+bool folder_foreign(const char *name)
+{
+	static const char *const extensions[] = {".gif", ".webp", ".bmp", ".tif", ".tiff", ".avif",
+		".heic", ".heif", ".jp2", ".jxl", ".jpe", ".jfif", ".pgm", ".ppm", ".tga"};
+	const char *dot = strrchr(name, '.');
+	for (size_t i = 0; dot && i < UTIL_COUNT(extensions); i++)
+		if (!strcasecmp(dot, extensions[i]))
+			return true;
+	return false;
+}
+
 size_t folder_key_size(const char *path)
 {
 	const char *dot = strrchr(path, '.');
@@ -201,12 +212,12 @@ static int name_take(
 	const char *name = dent->d_name;
 	if (name[0] == '.' || !strcmp(name, "__MACOSX"))
 		return 0;
-	if (dent->d_type == DT_REG && !folder_format(name))
-		return 0;
 	mode_t kind = 0;
 	int rc = name_kind(walk, fd, name, dent->d_type, &kind);
 	if (rc < 0)
 		return rc;
+	if (kind == S_IFREG && !folder_format(name) && walk->sink->other)
+		walk->sink->other(walk->sink->context, name);
 	if (kind != S_IFDIR && (kind != S_IFREG || !folder_format(name)))
 		return 0;
 	if (dent->d_type != DT_REG && dent->d_type != DT_DIR)

@@ -35,6 +35,8 @@ struct folder_sink {
 	int (*directory)(void *context, const char *path, int64_t mtime_ns, struct fault *fault);
 	/* An image; `size` is 0 also for a symbolic link to nothing. */
 	int (*file)(void *context, const char *path, uint64_t size, struct fault *fault);
+	/* A file that is passed over for its name's extension. NULL: nobody counts them. */
+	void (*other)(void *context, const char *name);
 };
 
 /* Walks the tree below `root_fd` (borrowed). `root` is its path, for faults. 0; -ELOOP;
@@ -43,6 +45,9 @@ int folder_walk(int root_fd, const char *root, const struct folder_sink *sink, s
 
 /* The enum sample_format that a name's last extension stands for; 0: none. Pure. */
 int folder_format(const char *name);
+
+/* Whether a name's last extension is that of images in a format that is not read. Pure. */
+bool folder_foreign(const char *name);
 
 /* Bytes of a path without its last extension, for paths that folder_format knows. Pure. */
 size_t folder_key_size(const char *path);

@@ -96,7 +96,8 @@ struct index_head {
 	uint64_t table_bytes;
 	uint64_t directories, classes;
 	uint64_t members; /* files seen, whatever they were */
-	uint64_t dotted; /* members left out for a second dot before an image's extension */
+	uint64_t dotted; /* members left out for a second dot before an image's extension; of a
+			    folder, files with the extension of images that are not read */
 	uint64_t labelless; /* .json beside images that no label was found in */
 	uint64_t rule; /* labels_hash of the label rule that it was built for; 0: a word */
 	uint32_t label_type; /* enum label_type; LABEL_TYPE_AUTO: no sample decided */

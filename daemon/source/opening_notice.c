@@ -105,9 +105,10 @@ static void notice_homeless(struct opening *opening)
 {
 	struct dataset *dataset = opening->dataset;
 	notice_add(dataset,
-		"%llu of %u indexes (%s) lie in a temporary file and are built again at each "
-		"start:",
-		(unsigned long long)opening->homeless, dataset->shards, opening->example);
+		"%llu of %u index%s (%s) %s in a temporary file and %s built again at each start:",
+		(unsigned long long)opening->homeless, dataset->shards,
+		dataset->shards == 1 ? "" : "es", opening->example,
+		opening->homeless == 1 ? "lies" : "lie", opening->homeless == 1 ? "is" : "are");
 	if (dataset->kind == DATASET_TARS && !opening->options.index_in_cache)
 		notice_add(dataset, "beside the shard none can be written (%s), and",
 			strerror(-opening->place_error[PLACE_BESIDE]));
@@ -128,7 +129,13 @@ void opening_notice(struct opening *opening)
 		notice_add(dataset, "%llu damaged index%s built again.",
 			(unsigned long long)opening->damaged,
 			opening->damaged == 1 ? " was" : "es were");
-	if (opening->dotted)
+	if (opening->dotted && dataset->kind == DATASET_FOLDER)
+		notice_add(dataset,
+			"%llu image%s left out for the extension (%s): GIF, WebP, BMP, TIFF and "
+			"the like are not read; make JPEG or PNG of them.",
+			(unsigned long long)opening->dotted,
+			opening->dotted == 1 ? " was" : "s were", opening->example);
+	else if (opening->dotted)
 		notice_add(dataset,
 			"%llu images (%s) were left out: their names have a second dot before the "
 			"extension, which "

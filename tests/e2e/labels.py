@@ -371,6 +371,24 @@ def test_tools():
         refuse(home, "check", source, "--labels", "{manifest: none.csv}", says="none.csv")
 
 
+def test_passed_over():
+    """What is no sample for its extension is counted; images among it are told of."""
+    with folder() as home:
+        source = make_dataset(home / "images", classes=2, per_class=2, min_side=32, max_side=48)
+        one = next(source.iterdir())
+        out, err = run(home, "check", source)
+        assert "passed over" not in out and "left out" not in out + err, (out, err)
+        for name in ("a.gif", "b.WEBP", "notes.txt", "plain", ".hidden.gif"):
+            (one / name).write_bytes(b"GIF89a")
+        for _ in range(2):  # built, and found again
+            out, err = run(home, "check", source)
+            assert "passed over  4 files with other extensions than .jpg, .jpeg, .png" in out, out
+            said = " ".join((out + err).split())
+            assert f"2 images were left out for the extension ({source}): GIF, WebP, BMP" in said, (out, err)
+        got = json.loads(run(home, "check", source, "--json")[0])
+        assert (got["samples"], got["passed_over"]) == (4, 4), got
+
+
 def test_configured():
     with folder() as home:
         source = make_dataset(home / "images", classes=2, per_class=4, min_side=32, max_side=48)

@@ -9,6 +9,7 @@ struct seen {
 	char files[2048], directories[512], classes[256];
 	uint64_t bytes;
 	int stop_after;
+	char others[256];
 };
 
 static int on_classes(void *context, char *const *names, size_t count, struct fault *fault)
@@ -39,9 +40,15 @@ static int on_file(void *context, const char *path, uint64_t size, struct fault 
 	return --seen->stop_after == 0 ? fault_set(fault, -ECANCELED, "stopped") : 0;
 }
 
+static void on_other(void *context, const char *name)
+{
+	struct seen *seen = context;
+	(void)strcat(strcat(seen->others, name), " ");
+}
+
 static int walk(const char *folder, struct seen *seen, struct fault *fault)
 {
-	const struct folder_sink sink = {seen, on_classes, on_directory, on_file};
+	const struct folder_sink sink = {seen, on_classes, on_directory, on_file, on_other};
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	int rc = folder_walk(fd, folder, &sink, fault);
@@ -59,6 +66,11 @@ static void test_names(void **state)
 	assert_int_equal(folder_format("jpg"), 0);
 	assert_int_equal(folder_format("dir.jpg/a"), 0);
 	assert_int_equal(folder_key_size("dir/a.b.jpg"), 7);
+	assert_true(folder_foreign("a.GIF"));
+	assert_true(folder_foreign("a.b.tiff"));
+	assert_false(folder_foreign("a.jpg"));
+	assert_false(folder_foreign("gif"));
+	assert_false(folder_foreign("a.gif.txt"));
 }
 
 static void test_order(void **state)
@@ -77,6 +89,7 @@ static void test_order(void **state)
 	assert_string_equal(seen.classes, "B a a-b b docs ");
 	assert_string_equal(seen.directories, ";B;a-b;a;b;b/c;b/c/d;docs;");
 	assert_int_equal(seen.bytes, 50);
+	assert_string_equal(seen.others, "readme.txt readme.txt ");
 	memset(&seen, 0, sizeof seen);
 	seen.stop_after = 3;
 	assert_int_equal(walk(folder, &seen, &fault), -ECANCELED);
