@@ -88,7 +88,7 @@ def test_indexes_and_checkpoints():
             for _ in range(3):
                 assert rows_of(daemon.socket, source) == want, "in a temporary file"
                 assert rows_of(daemon.socket, home / "images") == images
-            assert said(daemon, "lie in a temporary file") in range(1, 7) and said(daemon, FULL) > 0, daemon.text()
+            assert said(daemon, " in a temporary file") in range(1, 7) and said(daemon, FULL) > 0, daemon.text()
             wait_until(lambda: said(daemon, "checkpoints of"), "the log's word")
             assert not leftovers(data, cache) and not (data / "x.tar.idx").exists()
             # And none at all, once the temporary files of those streams are gone.
