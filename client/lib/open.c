@@ -304,20 +304,65 @@ static void open_write_numbers(const struct penstock_options *options, struct js
 	}
 }
 
+/* What the configuration says of its streams: the daemon would refuse it too, but in the words of a
+ * request that the application has not written. */
+static int open_check_named(const struct penstock_options *o)
+{
+	const struct {
+		const char *option;
+		bool set;
+		const char *unset;
+	} defining[] = {
+		{"batch_size", o->batch_size, "0"},
+		{"image_size", o->image_size, "0"},
+		{"train", !o->train, "1"},
+		{"shuffle", o->shuffle >= 0, "-1"},
+		{"drop_last", o->drop_last >= 0, "-1"},
+		{"seed", o->seed, "0"},
+		{"prefetch", o->prefetch, "0"},
+		{"max_broken", o->max_broken != 0, "0"},
+		{"on_broken", o->on_broken, "NULL"},
+		{"decode", o->decode, "NULL"},
+		{"interpolation", o->interpolation, "NULL"},
+		{"labels", o->labels, "NULL"},
+		{"transforms", o->transforms, "NULL"},
+		{"indices", o->indices, "NULL"},
+		{"weights", o->weights, "NULL"},
+		{"epoch_length", o->epoch_length, "0"},
+		{"repeats", o->repeats, "0"},
+		{"split", o->split, "NULL"},
+		{"views", o->views, "0"},
+		{"dtype", o->dtype, "NULL"},
+		{"layout", o->layout, "NULL"},
+		{"mean", o->mean, "NULL"},
+		{"std", o->std, "NULL"},
+		{"image_sizes", o->image_sizes, "NULL"},
+	};
+	for (size_t i = 0; open_is_named(o->source) && i < sizeof defining / sizeof *defining; i++)
+		if (defining[i].set)
+			return error_set(-EINVAL,
+				"options.%s is set, and the daemon's configuration defines %s: "
+				"leave it %s with stream:NAME, and change it there",
+				defining[i].option, o->source, defining[i].unset);
+	return 0;
+}
+
 int open_write(const struct penstock_options *options, struct jsontext *json)
 {
+	int result = open_check_named(options);
+	if (result < 0)
+		return result;
 	jsontext_object(json, NULL);
-	int result = options->sources ? open_json_write(&open_sources, options->sources, json)
-				      : open_write_source(options->source, json);
+	result = options->sources ? open_json_write(&open_sources, options->sources, json)
+				  : open_write_source(options->source, json);
 	if (result == 0)
 		result = open_write_indices(options->indices, json);
 	if (result == 0)
 		result = open_write_weights(options->weights, json);
 	if (result < 0)
 		return result;
-	/* A stream that the configuration names has its recipe there; 1 is the default here, so it
-	 * says nothing. */
-	if (!options->train || !open_is_named(options->source))
+	/* A stream that the configuration names has its recipe there. */
+	if (!open_is_named(options->source))
 		jsontext_bool(json, "train", options->train);
 	if (options->shuffle >= 0)
 		jsontext_bool(json, "shuffle", options->shuffle);

@@ -76,7 +76,7 @@ enum { PENSTOCK_TIMEOUT_DEFAULT = -1, PENSTOCK_FOREVER = -2 };
 struct penstock_options {
 	size_t size; /* of this struct, set by penstock_options_init */
 	const char *source; /* folder, tar, glob, brace range, or "stream:NAME" of the daemon's
-			       configuration */
+			       configuration, beside which stays unset what it defines there */
 	const char *socket; /* NULL: PENSTOCK_SOCKET, else the user's runtime folder, in which a
 			       job may have a folder of its own */
 	uint32_t batch_size; /* 64; samples per batch and rank */

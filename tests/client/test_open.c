@@ -209,6 +209,51 @@ static void test_stream_name(void **state)
 	expect_refusal(&options, -EINVAL, "without a name");
 }
 
+/* What the configuration defines is refused by the names that the application knows. */
+static void test_stream_defined_elsewhere(void **state)
+{
+	(void)state;
+	static const float third[3] = {0.5f, 0.5f, 0.5f};
+	struct penstock_options options;
+	char says[160];
+#define REFUSED(field, value, unset)                                                     \
+	do {                                                                             \
+		penstock_options_init(&options);                                         \
+		options.source = "stream:mix";                                           \
+		options.field = (value);                                                 \
+		(void)snprintf(says, sizeof says,                                        \
+			"options.%s is set, and the daemon's configuration defines "     \
+			"stream:mix: leave it %s with stream:NAME, and change it there", \
+			#field, unset);                                                  \
+		expect_refusal(&options, -EINVAL, says);                                 \
+	} while (0)
+	REFUSED(batch_size, 16, "0");
+	REFUSED(image_size, 64, "0");
+	REFUSED(train, 0, "1");
+	REFUSED(shuffle, 0, "-1");
+	REFUSED(drop_last, 1, "-1");
+	REFUSED(seed, 1, "0");
+	REFUSED(prefetch, 2, "0");
+	REFUSED(max_broken, 0.5, "0");
+	REFUSED(on_broken, "mark", "NULL");
+	REFUSED(decode, "fast", "NULL");
+	REFUSED(interpolation, "box", "NULL");
+	REFUSED(labels, "none", "NULL");
+	REFUSED(transforms, "[]", "NULL");
+	REFUSED(indices, "/i.npy", "NULL");
+	REFUSED(weights, "balanced", "NULL");
+	REFUSED(epoch_length, 8, "0");
+	REFUSED(repeats, 2, "0");
+	REFUSED(split, "[:10%]", "NULL");
+	REFUSED(views, 2, "0");
+	REFUSED(dtype, "float32", "NULL");
+	REFUSED(layout, "NCHW", "NULL");
+	REFUSED(mean, third, "NULL");
+	REFUSED(std, third, "NULL");
+	REFUSED(image_sizes, "{\"0\": 64}", "NULL");
+#undef REFUSED
+}
+
 static void test_not_utf8(void **state)
 {
 	(void)state;
@@ -476,6 +521,7 @@ int main(void)
 		cmocka_unit_test(test_values_that_are_none),
 		cmocka_unit_test(test_either_of_two),
 		cmocka_unit_test(test_stream_name),
+		cmocka_unit_test(test_stream_defined_elsewhere),
 		cmocka_unit_test(test_not_utf8),
 		cmocka_unit_test(test_relative),
 		cmocka_unit_test(test_state),
