@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -173,12 +174,61 @@ static int classes_file(const char *path, FILE **ret, struct fault *fault)
 	return rc;
 }
 
+/* --- what penstock pack wrote beside its tars --- */
+
+static int packed_name(struct label_classes *classes, const json_t *value, struct fault *fault)
+{
+	const char *name = json_string_value(value);
+	if (!name)
+		return fault_set(fault, -EINVAL, "one of \"classes\" is no text");
+	int rc = name_check(name, json_string_length(value), fault);
+	if (rc == 0)
+		rc = classes_add(classes, name, json_string_length(value), fault);
+	if (rc == 0)
+		return fault_set(
+			fault, -EINVAL, "\"%.200s\" was there before: names are distinct", name);
+	return rc < 0 ? rc : 0;
+}
+
+static int packed_take(
+	struct label_classes *classes, FILE *file, const char *path, struct fault *fault)
+{
+	json_error_t error;
+	struct stat st;
+	if (fstat(fileno(file), &st) < 0 || st.st_size > CLASSES_PACKED)
+		return fault_set(fault, -E2BIG,
+			"%s has more than %d bytes: write the names of its \"classes\" into a "
+			"file, "
+			"one on each line",
+			path, CLASSES_PACKED);
+	json_t *root = json_loadf(file, 0, &error);
+	const json_t *names = json_object_get(root, "classes");
+	int rc = 0;
+	if (!root)
+		rc = fault_set(fault, -EINVAL, "is no JSON: %s in line %d", error.text, error.line);
+	else if (!json_array_size(names))
+		rc = fault_set(fault, -EINVAL,
+			"has no \"classes\": expected what penstock pack wrote for a source with "
+			"names of classes");
+	for (size_t i = 0; rc == 0 && i < json_array_size(names); i++)
+		rc = packed_name(classes, json_array_get(names, i), fault);
+	json_decref(root);
+	return rc < 0 ? fault_prefix(fault, rc, "%s", path) : 0;
+}
+
+static bool is_packed(const char *path)
+{
+	static const char end[] = ".pack.json";
+	size_t size = strlen(path), tail = sizeof end - 1;
+	return size > tail && strcmp(path + size - tail, end) == 0;
+}
+
 int classes_load(struct label_classes *classes, const char *path, struct fault *fault)
 {
 	cleanup(close_file) FILE *file = NULL;
 	int rc = classes_file(path, &file, fault);
 	if (rc == 0)
-		rc = lines_take(classes, file, path, fault);
+		rc = (is_packed(path) ? packed_take : lines_take)(classes, file, path, fault);
 	if (rc == 0 && classes->count == 0)
 		rc = fault_set(
 			fault, -EINVAL, "%s is empty: expected one class name on each line", path);

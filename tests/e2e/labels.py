@@ -365,6 +365,9 @@ def test_tools():
         run(home, "pack", source, home / "p-%06d.tar", "--labels", mapping)
         with tarfile.open(home / "p-000000.tar") as tar:
             assert tar.extractfile("".join(paths[1].rsplit(".", 1)[:1]) + ".cls").read() == b"1"
+        packed = json.loads(run(home, "check", home / "p-*.tar", "--labels", f"{{classes: {home}/p.pack.json}}", "--json")[0])
+        plain = json.loads(run(home, "check", home / "p-*.tar", "--json")[0])
+        assert (packed["classes"], plain["classes"], packed["fingerprint"]) == (5, 0, plain["fingerprint"]), "names alone"
         got = json.loads(run(home, "check", home / "p-*.tar", "--labels", hot_mapping, "--json")[0])
         assert (got["label_type"], got["label_width"]) == ("multi_hot", 5), "a folder's manifest is that of its tars too"
         refuse(home, "check", source, "--labels", "bogus", says=["--labels", "auto"])

@@ -3,6 +3,8 @@ what a wrong argument does."""
 
 from __future__ import annotations
 
+import io
+import tarfile
 import unittest
 from pathlib import Path
 from typing import Any, Callable
@@ -361,6 +363,23 @@ class Refused(unittest.TestCase):
         self.argument("num_classes: the dataset's labels are numbers, .* say how many", source=str(folder), labels=said, mixup=1)
         with loader(str(folder), labels=said, mixup=1, num_classes=4) as made:
             np.testing.assert_allclose(next(iter(made))[1].sum(1), 1, atol=1e-6)
+
+    def test_names_of_numbers(self) -> None:
+        """What penstock pack wrote beside its tars names their labels."""
+        shard, packed = support.folder / "named.tar", support.folder / "named.pack.json"
+        with tarfile.open(shard, "w") as tar:
+            for i, path in enumerate(sorted(Path(support.dataset()).rglob("*.jpg"))[:8]):
+                tar.add(path, f"k{i}.jpg")
+                member = tarfile.TarInfo(f"k{i}.cls")
+                member.size = 1
+                tar.addfile(member, io.BytesIO(b"01"[i % 2 : i % 2 + 1]))
+        packed.write_text('{"penstock_pack": 1, "classes": ["cat", "dog"], "shards": []}')
+        with loader(str(shard), labels={"classes": str(packed)}, mixup=1) as made:
+            self.assertEqual((made.classes, next(iter(made))[1].shape), (["cat", "dog"], (8, 2)))
+        with loader(str(shard)) as made:
+            self.assertEqual(made.classes, [])
+        packed.write_text('{"penstock_pack": 1, "classes": []}')
+        self.refused("ArgumentError", 'named.pack.json: has no "classes"', lambda: loader(str(shard), labels={"classes": str(packed)}))
 
     def test_sizes(self) -> None:
         self.argument("image_size: expected a size from epoch 0 on, such as", image_size={})

@@ -32,10 +32,10 @@ def _mapping(labels: Mapping[Any, Any]) -> str:
     unknown = [key for key in labels if key not in _KEYS]
     if unknown:
         raise ArgumentError(f"{_EXPECTED}; got the key {checks.shown(unknown[0])}")
-    if len({"json", "manifest"} & set(labels)) != 1:
+    if len({"json", "manifest"} & set(labels)) != 1 and set(labels) != {"classes"}:
         raise ArgumentError(
             f'{_EXPECTED}; either "json", a path into each sample\'s .json, or "manifest", a CSV or TSV file, has to be '
-            "there"
+            'there, or "classes" alone'
         )
     told: dict[str, str] = {}
     for key, value in labels.items():

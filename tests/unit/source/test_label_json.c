@@ -173,10 +173,11 @@ static void test_names(void **state)
 	classes_deinit(&classes);
 }
 
-static void loads(void **state, const char *text, size_t size, const char *want)
+static void loads_file(
+	void **state, const char *name, const char *text, size_t size, const char *want)
 {
 	struct label_classes classes = {0};
-	const char *file = fixture_path(*state, "names");
+	const char *file = fixture_path(*state, name);
 	char joined[512] = "";
 	fixture_write(file, text, size);
 	fault.text[0] = 0;
@@ -188,6 +189,34 @@ static void loads(void **state, const char *text, size_t size, const char *want)
 	else if (!strstr(fault.text, want))
 		fail_msg("\"%s\" does not say \"%s\"", fault.text, want);
 	classes_deinit(&classes);
+}
+
+static void loads(void **state, const char *text, size_t size, const char *want)
+{
+	loads_file(state, "names", text, size, want);
+}
+
+static void test_packed_classes(void **state)
+{
+	static const char *const texts[][2] = {
+		{"{\"penstock_pack\": 1, \"classes\": [\"b c\", \"a\"], \"next\": 2}", "b c|a"},
+		{"{\"classes\": []}",
+			"x.pack.json: has no \"classes\": expected what penstock pack"},
+		{"{\"classes\": {\"a\": 1}}", "has no \"classes\""},
+		{"[\"a\"]", "has no \"classes\""},
+		{"{\"classes\": [\"a\", 1]}", "one of \"classes\" is no text"},
+		{"{\"classes\": [\"a\", \"a\"]}", "\"a\" was there before"},
+		{"{\"classes\": [\"a\", \"\"]}", "x.pack.json: an empty"},
+		{"{\"classes\": [\"a", "x.pack.json: is no JSON"},
+		{"", "is no JSON"},
+	};
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		loads_file(state, "x.pack.json", texts[i][0], strlen(texts[i][0]), texts[i][1]);
+	char *large = malloc(CLASSES_PACKED + 1);
+	assert_non_null(large);
+	memset(large, ' ', CLASSES_PACKED + 1);
+	loads_file(state, "x.pack.json", large, CLASSES_PACKED + 1, "write the names of its");
+	free(large);
 }
 
 static void test_class_files(void **state)
@@ -261,6 +290,8 @@ int main(void)
 		cmocka_unit_test(test_many_values),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test_setup_teardown(test_class_files, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_packed_classes, fixture_setup, fixture_teardown),
 		cmocka_unit_test(test_class_order),
 		cmocka_unit_test(test_words),
 	};
