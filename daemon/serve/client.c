@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "base/yaml.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -371,6 +372,40 @@ static void client_hello(struct client *client, const struct conn_message *messa
 		client, &welcome.head, sizeof welcome, PENSTOCK_VERSION, welcome.text_bytes, -1);
 }
 
+/* "; did you mean train?", or ", which has train, val"; "" without any. */
+static void client_other_streams(
+	const struct config *config, const char *name, char *text, size_t room)
+{
+	cleanup(free_ptr) const char **names =
+		calloc((size_t)config->stream_count + 1, sizeof *names);
+	size_t used = 0;
+	text[0] = 0;
+	if (!names || !config->stream_count)
+		return;
+	for (uint32_t i = 0; i < config->stream_count; i++)
+		names[i] = config->stream[i].name;
+	const char *near = yaml_nearest(name, names);
+	if (near) {
+		(void)snprintf(text, room, "; did you mean %s?", near);
+		return;
+	}
+	for (uint32_t i = 0; i < config->stream_count && used < room; i++)
+		used += (size_t)snprintf(
+			text + used, room - used, "%s%s", i ? ", " : ", which has ", names[i]);
+	if (used >= room)
+		memcpy(text + room - 4, "...", 4);
+}
+
+static int client_unknown_stream(const struct config *config, const char *name, struct fault *fault)
+{
+	char others[256];
+	client_other_streams(config, name, others, sizeof others);
+	return fault_set(fault, -ENOENT, "no stream named %s in %s%s%s", name,
+		config->file[0] ? config->file
+				: "the configuration (this penstockd was started without one)",
+		others, others[0] == ';' ? "" : ": add it there, or name a folder or tars");
+}
+
 /* `stream: NAME` becomes the configuration's definition; what a client may say beside it is kept.
  */
 static int client_named_stream(
@@ -389,10 +424,7 @@ static int client_named_stream(
 		spec_overlay(&config->stream[i], spec);
 		return 0;
 	}
-	return fault_set(fault, -ENOENT,
-		"no stream named %s in %s: add it there, or name a folder or tars", spec->name,
-		config->file[0] ? config->file
-				: "the configuration (this penstockd was started without one)");
+	return client_unknown_stream(config, spec->name, fault);
 }
 
 static void client_open(struct client *client, const struct conn_message *message)

@@ -446,12 +446,24 @@ def test_sighup_takes_new_streams_and_keeps_the_old_on_errors():
             daemon.process.send_signal(signal.SIGHUP)
             wait_until(lambda: "in force" in daemon.text(), "the reload")
             assert rows(daemon.batches(source="stream:two", batches=1))
-            assert "no stream named one" in daemon.trainer(source="stream:one").error()
+            for name, says in (("one", "which has two: add it there, or name a folder or tars"), ("tvo", "; did you mean two?")):
+                error = daemon.trainer(source=f"stream:{name}").error()
+                assert f"no stream named {name} in {daemon.config}{says if says[0] == ';' else ', ' + says}" in error, error
             daemon.config.write_text(config.replace("batch_size: 8", "batch_size: many"))
             daemon.process.send_signal(signal.SIGHUP)
             wait_until(lambda: "old configuration stays" in daemon.text(), "the refusal")
             assert "penstock.yaml:4" in daemon.text()
             assert rows(daemon.batches(source="stream:two", batches=1))
+
+
+def test_a_name_that_no_stream_has_among_many():
+    with folder() as home:
+        (home / "images").mkdir()
+        names = [f"stream-number-{n}" for n in range(40)]
+        config = "streams:\n" + "".join(f"  {name}:\n    source: {home}/images\n" for name in names)
+        with Daemon(home, config=config) as daemon:
+            error = daemon.trainer(source="stream:mix").error()
+            assert f", which has {names[0]}, {names[1]}, " in error and "...: add it there" in error, error
 
 
 def test_sighup_does_not_beat_the_command_line():
