@@ -179,7 +179,12 @@ struct pixel_recipe recipe_pixels(const struct recipe *recipe)
 {
 	struct stream_spec spec;
 	recipe_spec(recipe, &spec);
-	return spec_pixels(&spec);
+	return spec_pixels_at(&spec, recipe->epoch);
+}
+
+uint32_t recipe_side(const struct recipe *recipe)
+{
+	return shape_side(&recipe->shape.sizes, recipe->epoch, (uint32_t)recipe->image_size);
 }
 
 static void recipe_fill_sampling(const struct recipe *recipe, struct sampling *sampling)
@@ -208,6 +213,7 @@ void recipe_spec(const struct recipe *recipe, struct stream_spec *ret_spec)
 	ret_spec->transforms = recipe->list;
 	if (recipe->shape.views)
 		ret_spec->shape = recipe->shape;
+	ret_spec->shape.sizes = recipe->shape.sizes;
 	recipe_fill_sampling(recipe, &ret_spec->sampling);
 	if (recipe->indices)
 		(void)snprintf(ret_spec->indices, sizeof ret_spec->indices, "%s", recipe->indices);
@@ -378,8 +384,52 @@ void recipe_fill(
 	}
 }
 
+/* {"0": 64, "1": 96}: of a status `image_sizes`, of a definition `image_size` itself. */
+static void recipe_learn_sizes(struct recipe *recipe, const struct node *definition)
+{
+	struct shape_sizes *sizes = &recipe->shape.sizes;
+	const struct node *told = document_get(definition, "image_sizes");
+	*sizes = (struct shape_sizes){0};
+	if (!told)
+		told = document_get(definition, "image_size");
+	if (document_count(told) > SHAPE_SIZES_MAX)
+		return;
+	for (size_t i = 0; i < document_count(told); i++) {
+		const char *epoch = "";
+		const struct node *side = document_at(told, i, &epoch);
+		sizes->at[i].epoch = (uint32_t)strtoul(epoch, NULL, 10);
+		sizes->at[i].side = (uint32_t)document_whole(document_value(side));
+		sizes->count++;
+	}
+}
+
+static void recipe_learn_text(const struct node *definition, const char *key, char *buffer,
+	size_t room, const char **ret_text)
+{
+	const char *text = document_text(definition, key, "");
+	if (!*text)
+		return;
+	(void)snprintf(buffer, room, "%s", text);
+	*ret_text = buffer;
+}
+
+/* Which samples an epoch has, and how often. */
+static void recipe_learn_samples(struct recipe *recipe, const struct node *definition)
+{
+	recipe_learn_text(
+		definition, "split", recipe->told_split, sizeof recipe->told_split, &recipe->split);
+	recipe_learn_text(definition, "weights", recipe->told_weights, sizeof recipe->told_weights,
+		&recipe->weights);
+	recipe_learn_text(definition, "indices", recipe->told_indices, sizeof recipe->told_indices,
+		&recipe->indices);
+	recipe->repeats = document_u64(definition, "repeats", recipe->repeats);
+	recipe->epoch_length = document_u64(definition, "epoch_length", recipe->epoch_length);
+}
+
 void recipe_learn(struct recipe *recipe, const struct node *definition)
 {
+	recipe_learn_sizes(recipe, definition);
+	recipe_learn_samples(recipe, definition);
 	const char *decode = document_text(definition, "decode", "exact"),
 		   *interpolation = document_text(definition, "interpolation", "bilinear");
 	recipe->decode = strcmp(decode, "fast") == 0 ? "fast" : "exact";
@@ -405,6 +455,7 @@ void recipe_of_stream(struct recipe *ret_recipe, const struct node *stream)
 		.seed = document_u64(stream, "seed", 0),
 		.eval = !document_bool(stream, "train", true),
 		.no_shuffle = !document_bool(stream, "shuffle", true),
+		.epoch = document_u64(stream, "epoch", 0),
 	};
 	recipe_learn(ret_recipe, stream);
 }
@@ -422,30 +473,61 @@ static void recipe_describe_shape(const struct recipe *recipe, char *buffer, siz
 		typed || laid ? recipe->dtype : "", laid ? " " : "", laid ? recipe->layout : "");
 }
 
-void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
+/* "64 px", "64 px (0: 64, 1: 96)": of the epoch, and of which epochs, as a definition has it. */
+static void recipe_describe_sides(const struct recipe *recipe, char *buffer, size_t room)
 {
-	char list[RECIPE_TEXT];
-	bool listed = recipe->list.count,
-	     plain = !listed && recipe_filter(recipe->interpolation) == WEIGHTS_BILINEAR;
-	char repeats[48] = "", shape[64];
-	recipe_describe_shape(recipe, shape, sizeof shape);
+	const struct shape_sizes *sizes = &recipe->shape.sizes;
+	size_t n = (size_t)snprintf(buffer, room, "%" PRIu32 " px", recipe_side(recipe));
+	for (uint32_t i = 0; i < sizes->count && n < room; i++)
+		n += (size_t)snprintf(buffer + n, room - n, "%s%" PRIu32 ": %" PRIu32 "%s",
+			i ? ", " : " (", sizes->at[i].epoch, sizes->at[i].side,
+			i + 1 == sizes->count ? ")" : "");
+}
+
+/* "shuffled", "drawn by weights, of [:90%], each 3 times, 4096 an epoch" */
+static void recipe_describe_samples(const struct recipe *recipe, char *buffer, size_t room)
+{
+	char repeats[48] = "", length[48] = "";
 	if (recipe->repeats > 1)
 		(void)snprintf(
 			repeats, sizeof repeats, ", each %" PRIu64 " times", recipe->repeats);
-	transforms_text(&recipe->list, list, sizeof list);
-	(void)snprintf(buffer, room,
-		"%s, %" PRIu64 " px, batch %" PRIu64 "%s, %s%s%s%s%s, seed %" PRIu64 "%s%s%s",
-		recipe->eval ? "evaluation" : "training", recipe->image_size, recipe->batch_size,
-		shape,
+	if (recipe->epoch_length)
+		(void)snprintf(
+			length, sizeof length, ", %" PRIu64 " an epoch", recipe->epoch_length);
+	(void)snprintf(buffer, room, "%s%s%s%s%s%s",
 		recipe->weights           ? "drawn by weights"
 		: recipe_shuffles(recipe) ? "shuffled"
 					  : "in order",
 		recipe->indices ? ", of a subset" : "", recipe->split ? ", of " : "",
-		recipe->split ? recipe->split : "", repeats, recipe->seed,
-		strcmp(recipe->decode, "fast") == 0 ? ", decoded fast" : "", plain ? "" : ", ",
-		plain    ? ""
-		: listed ? list
-			 : recipe->interpolation);
+		recipe->split ? recipe->split : "", repeats, length);
+}
+
+/* The list, with the epoch's size in the place of the largest; nothing where all is plain. */
+static void recipe_describe_list(const struct recipe *recipe, char *buffer, size_t room)
+{
+	struct transforms list = recipe->list;
+	const struct shape_sizes *sizes = &recipe->shape.sizes;
+	*buffer = 0;
+	for (uint32_t i = 0; sizes->count && i < list.count; i++)
+		if (list.op[i].size.side == recipe->image_size)
+			list.op[i].size.side = recipe_side(recipe);
+	if (list.count)
+		transforms_text(&list, buffer, room);
+	else if (recipe_filter(recipe->interpolation) != WEIGHTS_BILINEAR)
+		(void)snprintf(buffer, room, "%s", recipe->interpolation);
+}
+
+void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
+{
+	char list[RECIPE_TEXT], sides[RECIPE_TEXT], samples[RECIPE_TEXT], shape[64];
+	recipe_describe_sides(recipe, sides, sizeof sides);
+	recipe_describe_shape(recipe, shape, sizeof shape);
+	recipe_describe_samples(recipe, samples, sizeof samples);
+	recipe_describe_list(recipe, list, sizeof list);
+	(void)snprintf(buffer, room, "%s, %s, batch %" PRIu64 "%s, %s, seed %" PRIu64 "%s%s%s",
+		recipe->eval ? "evaluation" : "training", sides, recipe->batch_size, shape, samples,
+		recipe->seed, strcmp(recipe->decode, "fast") == 0 ? ", decoded fast" : "",
+		*list ? ", " : "", list);
 }
 
 const char *recipe_chosen(const struct recipe *recipe)

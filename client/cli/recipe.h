@@ -38,6 +38,9 @@ struct recipe {
 	struct sampling_sources sources;
 	struct parts parts; /* once recipe_open_parts has opened them: the next are they */
 	struct dataset *opened[SAMPLER_PARTS];
+	/* As a daemon told it: what `split`, `weights` and `indices` then point to. */
+	char told_split[SPLIT_TEXT], told_weights[SAMPLING_TEXT], told_indices[SPEC_TEXT];
+	uint64_t epoch; /* that is spoken of, or drawn: its images may have a size of their own */
 	/* Once recipe_load has read what is named. */
 	struct sampling_lists lists;
 	struct sampler sampler;
@@ -116,7 +119,10 @@ enum weights_filter recipe_filter(const char *interpolation);
 int recipe_settle(struct recipe *recipe);
 
 bool recipe_shuffles(const struct recipe *recipe);
-struct pixel_recipe recipe_pixels(const struct recipe *recipe);
+struct pixel_recipe recipe_pixels(const struct recipe *recipe); /* of its epoch */
+
+/* The side of its epoch's images. */
+uint32_t recipe_side(const struct recipe *recipe);
 
 /* Opens SOURCE, which may be a list of several ('[{source: a, weight: 3}, {source: b}]'), into
  * `parts`, until recipe_unload. CLI_OK, or the exit code after saying why. */
@@ -146,11 +152,12 @@ static inline uint64_t recipe_sample(const struct recipe *recipe, uint64_t epoch
 void recipe_fill(
 	const struct recipe *recipe, const char *source, struct penstock_options *ret_options);
 
-/* Takes "decode", "interpolation", "views", "dtype", "layout" and "transforms" of a stream's
- * definition, as the daemon tells it. */
+/* Takes what the daemon tells of a stream's definition: how rows are made, of which samples. What
+ * it leaves out stays as it is. The recipe stays where it is as long as it is spoken of. */
 void recipe_learn(struct recipe *recipe, const struct node *definition);
 
-/* All that recipe_describe says of a stream, out of the daemon's JSON. */
+/* All that recipe_describe says of a stream, out of the daemon's JSON, at the epoch that it is in.
+ */
 void recipe_of_stream(struct recipe *ret_recipe, const struct node *stream);
 
 /* "training, 224 px, batch 64, shuffled, seed 0", and what else is not the default. RECIPE_TEXT

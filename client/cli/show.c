@@ -222,7 +222,8 @@ static int show_take(struct show *show)
 	return r < 0 ? show_fail(r) : CLI_OK;
 }
 
-static int show_say(const struct show *show, const struct canvas *canvas, unsigned rows)
+static int show_say(
+	const struct show *show, const struct canvas *canvas, unsigned rows, const char *recipe)
 {
 	struct jsontext json = {0};
 	if (!show->json) {
@@ -236,6 +237,7 @@ static int show_say(const struct show *show, const struct canvas *canvas, unsign
 	jsontext_string(&json, "file", show->output);
 	jsontext_u64(&json, "epoch", show->taken.epoch);
 	jsontext_u64(&json, "batch", show->taken.batch);
+	jsontext_string(&json, "recipe", recipe);
 	jsontext_u64(&json, "rows", rows);
 	jsontext_i64(&json, "width", canvas->width);
 	jsontext_i64(&json, "height", canvas->height);
@@ -268,6 +270,7 @@ static int show_draw(struct show *show)
 {
 	char title[512], recipe[RECIPE_TEXT];
 	show_take_info(show);
+	show->recipe.epoch = show->taken.epoch;
 	recipe_describe(&show->recipe, recipe, sizeof recipe);
 	(void)snprintf(title, sizeof title, "%s   epoch %" PRIu64 ", batch %" PRIu64, show->source,
 		show->taken.epoch, show->taken.batch);
@@ -289,7 +292,7 @@ static int show_draw(struct show *show)
 			(uint32_t)canvas.width, (uint32_t)canvas.height, canvas.rgb};
 		r = picture_write(show->output, PICTURE_PNG, &picture, true, &fault);
 		if (r == 0)
-			code = show_say(show, &canvas, sheet.rows);
+			code = show_say(show, &canvas, sheet.rows, recipe);
 		canvas_deinit(&canvas);
 	}
 	return r < 0 ? cli_fail(CLI_FAILED, "%s", fault.text) : code;
@@ -308,6 +311,7 @@ static int show_one(struct show *show)
 		if (code != CLI_OK)
 			return code;
 		show_take_info(show);
+		show->recipe.epoch = show->epoch;
 		if (!show->sampled)
 			code = recipe_load_parts(&show->recipe);
 		if (code != CLI_OK)

@@ -10,6 +10,7 @@
 #include "client/cli/table.h"
 #include "penstock/penstock.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,6 +48,30 @@ static void status_confined(const struct node *confinement)
 		status_field(i ? "" : "roots", document_string(document_at(roots, i, NULL)));
 }
 
+/* Older daemons say only whether they are to be. */
+static void status_checkpoints(const struct node *root)
+{
+	const char *plain = document_bool(root, "checkpoints", true) ? "kept" : "off";
+	const char *kept = document_text(root, "checkpoints_kept", plain);
+	char text[64];
+	(void)snprintf(
+		text, sizeof text, "%s%s", kept, strstr(kept, " kept") ? " (see the note)" : "");
+	status_field("checkpoints", text);
+}
+
+/* A recorder without a file measures all the same; a note says what is in its way. */
+static void status_recorder(const struct node *root)
+{
+	const struct node *recorder = document_get(root, "recorder");
+	bool noted = document_count(document_get(root, "notices"));
+	bool writes = document_bool(recorder, "writes", true);
+	if (!recorder)
+		return;
+	status_given("recorder", writes  ? document_text(recorder, "path", "")
+				 : noted ? "none (see the note)"
+					 : "none yet");
+}
+
 static void status_daemon(const struct node *root)
 {
 	char up[24], text[64];
@@ -59,10 +84,10 @@ static void status_daemon(const struct node *root)
 	(void)snprintf(text, sizeof text, "%.0f decoding", document_number(root, "threads", 0));
 	status_field("threads", text);
 	status_cache(document_get(root, "cache"));
-	status_field("checkpoints", document_bool(root, "checkpoints", true) ? "kept" : "off");
+	status_checkpoints(root);
 	status_given("page", document_text(root, "http", ""));
 	status_confined(document_get(root, "confinement"));
-	status_given("recorder", document_text(document_get(root, "recorder"), "path", ""));
+	status_recorder(root);
 	/* A single stream says it itself. */
 	if (document_count(document_get(root, "streams")) > 1)
 		status_given("verdict", document_text(root, "verdict", ""));
@@ -207,6 +232,8 @@ static void status_share(const struct node *streams, const struct node *stream)
 static void status_row(struct table *table, const struct node *stream)
 {
 	char number[24];
+	struct recipe recipe;
+	recipe_of_stream(&recipe, stream);
 	table_row(table);
 	if (answer_splits(stream))
 		table_cell(table, false, "%.150s rank %.0f", answer_name(stream),
@@ -216,8 +243,8 @@ static void status_row(struct table *table, const struct node *stream)
 	table_cell(table, true, "%.0f", document_number(stream, "epoch", 0));
 	table_cell(table, true, "%.0f/%.0f", document_number(stream, "batch", 0),
 		document_number(stream, "batches", 0));
-	table_cell(table, true, "%.0fx%.0f", document_number(stream, "batch_size", 0),
-		document_number(stream, "image_size", 0));
+	table_cell(table, true, "%.0fx%" PRIu32, document_number(stream, "batch_size", 0),
+		recipe_side(&recipe));
 	table_cell(table, true, "%.0f/%.0f", document_number(stream, "ready", 0),
 		document_number(stream, "slots", 0));
 	table_cell(table, true, "%s",
@@ -235,6 +262,19 @@ static void status_recipe(const struct node *stream)
 	table_sentence(0, 1, "", text, STATUS_WIDTH);
 }
 
+/* Where labels come from other than from names of classes: "labels by manifest: /data/val.csv" */
+static void status_labels(const struct node *stream)
+{
+	const struct node *labels = document_get(stream, "labels");
+	for (size_t i = 0; i < document_count(labels); i++) {
+		const char *key = "";
+		char text[600];
+		const struct node *value = document_at(labels, i, &key);
+		(void)snprintf(text, sizeof text, "labels by %s: %s", key, document_string(value));
+		table_sentence(0, 1, "", text, STATUS_WIDTH);
+	}
+}
+
 /* What does not fit a row: the source, what the stream is up to, its trainers. */
 static void status_sentences(const struct node *streams, size_t at)
 {
@@ -244,6 +284,7 @@ static void status_sentences(const struct node *streams, size_t at)
 	char samples[24];
 	(void)printf("%s: %s\n", answer_name(stream), document_text(stream, "source", "?"));
 	status_recipe(stream);
+	status_labels(stream);
 	status_share(streams, stream);
 	if (document_get(stream, "indexed_samples"))
 		(void)printf("  %s: %s sample%s so far\n", state,

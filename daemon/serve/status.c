@@ -330,6 +330,18 @@ static void status_totals(
 	jsontext_string(json, "verdict", verdict);
 }
 
+/* A note says what was in the way. */
+static const char *status_kept(const struct server *server)
+{
+	struct totals totals;
+	if (!server->config->checkpoints)
+		return "off";
+	if (!server->checkpoints_lost)
+		return "kept";
+	totals_read(server, &totals);
+	return totals.streams.checkpoints_made ? "partly kept" : "not kept";
+}
+
 char *status_server(struct server *server)
 {
 	struct jsontext json = {0};
@@ -350,6 +362,7 @@ char *status_server(struct server *server)
 	jsontext_string(&json, "io", status_io(server->config->io));
 	status_cache(&json, &fetch, server->config->cache);
 	jsontext_bool(&json, "checkpoints", server->config->checkpoints);
+	jsontext_string(&json, "checkpoints_kept", status_kept(server));
 	jsontext_u64(&json, "read_bytes", fetch.bytes);
 	jsontext_u64(&json, "reads_in_flight", fetch.inflight);
 	jsontext_u64(&json, "clients", server->client_count);
