@@ -131,9 +131,10 @@ struct penstock_options {
 	uint32_t laggard_timeout_s; /* 0: 60 */
 	int32_t reconnect_ms; /* 0: a daemon that is gone ends the stream. Otherwise
 				 penstock_stream_next looks so long for another one (starting a
-				 private one, if private_daemon), and goes on with the next batch;
-				 and penstock_stream_open starts a private one again that dies
-				 while it opens the stream. PENSTOCK_FOREVER */
+				 private one, if private_daemon, which "stream:NAME" never has
+				 started: it would have no configuration), and goes on with the next
+				 batch; and penstock_stream_open starts a private one again that
+				 dies while it opens the stream. PENSTOCK_FOREVER */
 	int32_t pin_memory; /* 1: the batches' memory is to be registered with a device
 			       (penstock/cuda.h): most let this process do so only where it could
 			       write to it, so that where nobody else reads the stream (no `group`

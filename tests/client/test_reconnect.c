@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -267,6 +268,31 @@ static void test_named_refusals(void **state)
 		fake_check(run_named_refused, &refusals[i], refusals[i].script.name);
 }
 
+/* A private daemon would have no configuration, and keep the socket from the one that has. */
+static void run_starts_none(const void *argument)
+{
+	(void)argument;
+	static const struct script script = {
+		"none", .life = {{.end = AT_BATCH, .batches = 1}, {.end = STAYS}}, .lives = 2};
+	struct fake fake;
+	struct penstock_batch batch;
+	fake_start(&fake, serve_script, &script);
+	struct penstock_options options = fake_options(&fake);
+	options.source = "stream:mix";
+	options.private_daemon = 1;
+	options.reconnect_ms = 400;
+	FAKE_WANT(setenv("PENSTOCKD", "/bin/false", 1) == 0);
+	struct penstock_stream *stream = fake_open_stream(&options);
+	want_next(stream, &batch, 0);
+	fake_kill(&fake);
+	want_over(stream, -EPIPE, "its own did not come back: no penstockd is running at ");
+	FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
+	penstock_stream_close(stream);
+	(void)fake_stop(&fake);
+}
+
+FAKE_TEST(starts_none)
+
 /* A first opening waits for nobody. */
 static void run_unknown_at_first(const void *argument)
 {
@@ -349,6 +375,7 @@ int main(void)
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_stranger_stays),
 		cmocka_unit_test(test_named_refusals),
+		cmocka_unit_test(test_starts_none),
 		cmocka_unit_test(test_unknown_at_first),
 		cmocka_unit_test(test_absent_at_first),
 		cmocka_unit_test(test_fewer_slots),
