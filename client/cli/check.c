@@ -56,7 +56,8 @@ struct check {
 
 	struct permit files, decoders;
 	_Atomic uint64_t next, done; /* relaxed: counters alone */
-	_Atomic uint64_t made, kept; /* images whose checkpoints are new; were there */
+	_Atomic uint64_t made, kept, needless; /* images whose checkpoints are new; were there;
+						  that have no use for any */
 	_Atomic bool stop;
 	double seconds;
 
@@ -218,7 +219,10 @@ static bool check_decode(
 	else if (r < 0)
 		check_stop(
 			worker->check, "no memory left to decode an image; give fewer --threads");
-	return r == DECODE_OK && info.format == DECODE_JPEG && !info.progressive;
+	bool may = info.format == DECODE_JPEG && !info.progressive;
+	if (r == DECODE_OK && !may)
+		(void)atomic_fetch_add_explicit(&worker->check->needless, 1, memory_order_relaxed);
+	return r == DECODE_OK && may;
 }
 
 static struct decode_job *check_record_next(void *context)
@@ -290,6 +294,8 @@ static void check_record(
 		(void)atomic_fetch_add_explicit(&check->made, 1, memory_order_relaxed);
 	else if (worker->job.checkpoints & DECODE_CHECKPOINTS_USED)
 		(void)atomic_fetch_add_explicit(&check->kept, 1, memory_order_relaxed);
+	else if (sidecar_keeps(check->sidecar, &worker->place))
+		(void)atomic_fetch_add_explicit(&check->needless, 1, memory_order_relaxed);
 }
 
 static void check_read(struct check_worker *worker, const struct sample *sample, uint8_t *buffer)
@@ -540,10 +546,12 @@ static int check_path(
 
 static void check_print_checkpoints(const struct check *check)
 {
-	char made[24], kept[24];
-	(void)printf("checkpoints: %s made, %s were there\n",
+	char made[24], kept[24], needless[24];
+	(void)printf("checkpoints: %s made, %s were there; %s image%s none\n",
 		table_count(check->made, made, sizeof made),
-		table_count(check->kept, kept, sizeof kept));
+		table_count(check->kept, kept, sizeof kept),
+		table_count(check->needless, needless, sizeof needless),
+		check->needless == 1 ? " needs" : "s need");
 }
 
 /* Checkpoints that were asked for and cannot be kept are a failure. */
@@ -642,6 +650,7 @@ static int check_print_json(const struct check *check)
 		jsontext_object(&json, "checkpoints");
 		jsontext_u64(&json, "made", check->made);
 		jsontext_u64(&json, "kept", check->kept);
+		jsontext_u64(&json, "needless", check->needless);
 		jsontext_end(&json);
 	}
 	int code = check_json_broken(check, &json);

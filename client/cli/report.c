@@ -344,9 +344,25 @@ static void report_accelerate(const struct accelerate *accelerate)
 	report_tries(accelerate);
 }
 
+/* Its shares are the daemon's, which looks back ten seconds whatever was measured here. */
+static void report_verdict(const struct measure *measure)
+{
+	char verdict[640], window[24], text[800];
+	(void)snprintf(
+		verdict, sizeof verdict, "%s", document_text(measure->stats, "verdict", "none"));
+	(void)snprintf(text, sizeof text,
+		" (as the daemon saw its last ten seconds; the lines "
+		"above are of %s)",
+		table_seconds(measure->seconds, window, sizeof window));
+	if (!strchr(verdict, '%'))
+		*text = 0;
+	(void)strncat(verdict, text, sizeof verdict - strlen(verdict) - 1);
+	table_sentence(2, REPORT_NAME, "verdict", cli_tame(verdict), REPORT_WIDTH);
+}
+
 void report_people(const struct measure *measure, const struct accelerate *accelerate)
 {
-	char text[320], verdict[640];
+	char text[320];
 	(void)snprintf(text, sizeof text, "%s", measure->source);
 	(void)printf("%s\n", cli_tame(text));
 	if (*measure->dataset)
@@ -372,7 +388,5 @@ void report_people(const struct measure *measure, const struct accelerate *accel
 	(void)printf("\n");
 	if (accelerate)
 		report_accelerate(accelerate);
-	(void)snprintf(
-		verdict, sizeof verdict, "%s", document_text(measure->stats, "verdict", "none"));
-	table_sentence(2, REPORT_NAME, "verdict", cli_tame(verdict), REPORT_WIDTH);
+	report_verdict(measure);
 }

@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -75,6 +76,9 @@ void op_text(const struct op *op, char *buffer, size_t room)
 	}
 	if (op_has_amount(op->kind))
 		(void)snprintf(buffer, room, "%s %.3g", op_names[op->kind], op->amount);
+	else if (op->kind == OP_ERASE)
+		(void)snprintf(buffer, room, "%s %" PRIu32 ",%" PRIu32 " %" PRIu32 "x%" PRIu32,
+			op_names[op->kind], op->box.x, op->box.y, op->box.w, op->box.h);
 	else if (op->kind == OP_BLUR)
 		(void)snprintf(buffer, room, "%s %.3g", op_names[op->kind], op->sigma[0]);
 	else

@@ -69,5 +69,5 @@ struct op_image {
 	uint32_t width, height; /* 1 .. 2048 */
 };
 
-/* "solarize 110": what is done, for captions; at most `room` bytes. */
+/* "solarize 110", "erase 12,7 40x32": what is done, for captions; at most `room` bytes. */
 void op_text(const struct op *op, char *buffer, size_t room);

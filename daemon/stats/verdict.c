@@ -328,9 +328,10 @@ static void verdict_say_decode(const struct verdict_view *view, const char *more
 			100 * throttled, view->cpus, verdict_s(view->cpus), more);
 	else if (view->robbed > VERDICT_SOME)
 		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
-			"decode-bound: others use %.0f %% of the CPU time that penstock needs on "
-			"%.0f core%s%s",
-			100 * view->robbed, view->cpus, verdict_s(view->cpus), more);
+			"decode-bound: other programs took %.0f %% of the CPU time that penstock "
+			"needs on %.0f core%s%s",
+			100 * view->robbed, view->cpus, verdict_s(view->cpus),
+			out->more_cpus < 0 ? "; what it could do shows on an idle machine" : more);
 	else if (view->threads < view->cpus)
 		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
 			"decode-bound: %.0f of %.0f cores busy with %.0f decoding thread%s%s",

@@ -243,7 +243,7 @@ def case_taken_by_others(stack, images):
     robbed.trainer(images["middling"])
     disk = Case(stack, "--reader", "pread", environment=slow_disk(throttle_bytes_per_s=200000), affinity=cpu)
     disk.trainer(images["small"])
-    found = robbed.says("decode", words="others use ")
+    found = robbed.says("decode", words="other programs took ")
     assert found["cpu_stolen"] > 0.1, found
     disk.says("read")
 

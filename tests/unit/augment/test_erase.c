@@ -90,10 +90,20 @@ static void test_boxes(void **state)
 	}
 }
 
+static void its_rectangle_is_told(void **state)
+{
+	(void)state;
+	struct op op = {.kind = OP_ERASE, .box = {.x = 12, .y = 7, .w = 40, .h = 32}};
+	char text[64];
+	op_text(&op, text, sizeof text);
+	assert_string_equal(text, "erase 12,7 40x32");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_boxes),
+		cmocka_unit_test(its_rectangle_is_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
