@@ -67,7 +67,8 @@ static void dump_attach(struct jsontext *json, const struct record_attach *attac
 
 static void dump_leave(struct jsontext *json, const struct record_leave *leave)
 {
-	static const char *const names[] = {"", "closed", "hung up", "process ended", "expelled"};
+	static const char *const names[] = {
+		"", "closed", "hung up", "process ended", "expelled", "drained"};
 	jsontext_u64(json, "trainer", leave->trainer);
 	jsontext_string(json, "how", names[leave->how % UTIL_COUNT(names)]);
 	jsontext_u64(json, "held", leave->held);
