@@ -312,11 +312,10 @@ void fetch_expect(struct fetch *fetch, const struct dataset *dataset)
 void fetch_forget(struct fetch *fetch, const struct dataset *dataset)
 {
 	pthread_mutex_lock(&fetch->lock);
-	while (fetch->forget)
-		pthread_cond_wait(&fetch->settled, &fetch->lock);
-	fetch->forget = dataset;
+	struct fetch_forgotten one = {.dataset = dataset, .next = fetch->forgotten};
+	fetch->forgotten = &one;
 	fetch_kick(fetch);
-	while (fetch->forget == dataset)
+	while (!one.done)
 		pthread_cond_wait(&fetch->settled, &fetch->lock);
 	pthread_mutex_unlock(&fetch->lock);
 	if (fetch->cache)

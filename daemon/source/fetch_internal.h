@@ -159,6 +159,13 @@ struct fetch_engine_ops {
 };
 extern const struct fetch_engine_ops fetch_uring, fetch_pread;
 
+/* Who waits in fetch_forget until nothing of a dataset is left; on the waiting thread's stack. */
+struct fetch_forgotten {
+	const struct dataset *dataset;
+	struct fetch_forgotten *next;
+	bool done;
+};
+
 struct fetch {
 	struct fetch_options options;
 	const struct fetch_engine_ops *ops;
@@ -176,9 +183,8 @@ struct fetch {
 	char describe[256];
 
 	pthread_mutex_t lock; /* of all below */
-	const struct dataset
-		*forget; /* fetch_forget waits until nothing of it is left; then NULL */
-	pthread_cond_t settled; /* that has happened */
+	struct fetch_forgotten *forgotten;
+	pthread_cond_t settled; /* one of them is done */
 	struct fetch_queue queue;
 	struct files files;
 	struct pages pages;

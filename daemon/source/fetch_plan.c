@@ -167,27 +167,40 @@ static void plan_drain(struct fetch *fetch)
 	}
 }
 
-/* Drops what is kept of a dataset whose owner waits in fetch_forget; what is in flight first has to
- * come back. Done here, by the engine, because a ring's files may only be changed by the ring's
- * thread. */
-static void plan_forget(struct fetch *fetch)
+/* Drops what is kept of a dataset. False: something of it is in flight, and first has to come back.
+ */
+static bool plan_forget(struct fetch *fetch, const struct dataset *dataset)
 {
-	bool files = files_forget(&fetch->files, fetch->forget);
-	bool pages = pages_forget(&fetch->pages, fetch->forget);
+	bool files = files_forget(&fetch->files, dataset);
+	bool pages = pages_forget(&fetch->pages, dataset);
 	if (!files || !pages)
-		return;
-	struct fetch_mode *mode = fetch_plan_known(fetch, fetch->forget);
+		return false;
+	struct fetch_mode *mode = fetch_plan_known(fetch, dataset);
 	if (mode)
 		*mode = (struct fetch_mode){0};
-	fetch->forget = NULL;
-	pthread_cond_broadcast(&fetch->settled);
+	return true;
+}
+
+/* For those who wait in fetch_forget, none for another: the storage of one may hang. Done here, by
+ * the engine, because a ring's files may only be changed by the ring's thread. */
+static void plan_forget_all(struct fetch *fetch)
+{
+	for (struct fetch_forgotten **place = &fetch->forgotten; *place;) {
+		struct fetch_forgotten *one = *place;
+		if (!plan_forget(fetch, one->dataset)) {
+			place = &one->next;
+			continue;
+		}
+		*place = one->next;
+		one->done = true;
+		pthread_cond_broadcast(&fetch->settled);
+	}
 }
 
 void fetch_plan(struct fetch *fetch)
 {
 	fetch->retry = fetch->short_of_room = false;
-	if (fetch->forget)
-		plan_forget(fetch);
+	plan_forget_all(fetch);
 	if (fetch->stopping) {
 		fetch_plan_cancel(fetch, NULL);
 		return;

@@ -604,9 +604,72 @@ BOTH_TEST(file_written, FETCH_IO_BUFFERED)
 
 BOTH_TEST(shard_cut, FETCH_IO_BUFFERED, FETCH_IO_DIRECT)
 
+/* The first index page that is read hangs until it is told otherwise. */
+static struct {
+	_Atomic bool begun, ends;
+} stuck;
+
+static int hook_stuck(struct fetch_op *op)
+{
+	static const struct timespec nap = {.tv_nsec = 1000000};
+	if (op->kind == FETCH_OP_PAGE && !atomic_exchange(&stuck.begun, true))
+		while (!atomic_load(&stuck.ends))
+			(void)nanosleep(&nap, NULL);
+	return 0;
+}
+
+struct forgetting {
+	struct fetch *fetch;
+	const struct dataset *dataset;
+	_Atomic bool done;
+};
+
+static void *forget(void *argument)
+{
+	struct forgetting *forgetting = argument;
+	fetch_forget(forgetting->fetch, forgetting->dataset);
+	atomic_store(&forgetting->done, true);
+	return NULL;
+}
+
+/* Who forgets a dataset waits for what is in flight of it, and for no other's. */
+static void test_forgets_while_another_hangs(void **state)
+{
+	(void)state;
+	static const struct timespec nap = {.tv_nsec = 50000000};
+	struct fetch *fetch = begin(FETCH_PREAD, FETCH_IO_BUFFERED);
+	struct fixture tars, folder;
+	struct reader reader;
+	pthread_t thread;
+	fixture_tars(&tars, COUNT, NEXT_SHARD, false);
+	fixture_folder(&folder, COUNT, false);
+	atomic_store(&stuck.begun, false);
+	atomic_store(&stuck.ends, false);
+	fetch_hook_set(hook_stuck);
+	reader_init(&reader, fetch, &tars, COUNT);
+	reader_submit(&reader, 0, 1);
+	while (!atomic_load(&stuck.begun))
+		(void)nanosleep(&nap, NULL);
+	fetch_cancel(fetch, &reader.who);
+	struct forgetting first = {.fetch = fetch, .dataset = tars.dataset};
+	assert_int_equal(pthread_create(&thread, NULL, forget, &first), 0);
+	(void)nanosleep(&nap, NULL);
+	fetch_forget(fetch, folder.dataset); /* comes back, or the test hangs */
+	assert_false(atomic_load(&first.done));
+	atomic_store(&stuck.ends, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	reader_take(&reader, 1);
+	reader_deinit(&reader);
+	fetch_hook_set(NULL);
+	fetch_free(fetch);
+	fixture_free(&tars);
+	fixture_free(&folder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_forgets_while_another_hangs, plot_end),
 		cmocka_unit_test_teardown(test_short_reads, plot_end),
 		cmocka_unit_test_teardown(test_interrupted, plot_end),
 		cmocka_unit_test_teardown(test_always_interrupted, plot_end),
