@@ -30,7 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INDEX_PAGE = 4096, INDEX_PAGE_HEAD = 16, INDEX_RECORDS = 127, INDEX_VERSION = 3 };
+enum { INDEX_PAGE = 4096, INDEX_PAGE_HEAD = 16, INDEX_RECORDS = 127, INDEX_VERSION = 4 };
 enum { INDEX_NAME_MAX = 4000 }; /* bytes of a member's name or of a relative path */
 enum { INDEX_NAME_ROOM = INDEX_PAGE - INDEX_PAGE_HEAD }; /* of a name with its label */
 

@@ -91,11 +91,26 @@ static int words_of_list(
 	return rc;
 }
 
+static int columns_check(
+	const struct manifest *manifest, const struct csv_record *record, struct fault *fault)
+{
+	if (manifest->columns && record->fields != manifest->columns)
+		return fault_set(fault, -EINVAL, "expected %zu columns, found %zu",
+			manifest->columns, record->fields);
+	if (record->field[0].size == 0)
+		return fault_set(fault, -EINVAL, "the path is empty");
+	if (record->field[0].size > INDEX_NAME_MAX + 4096)
+		return fault_set(fault, -EINVAL, "the path has %zu bytes", record->field[0].size);
+	return 0;
+}
+
+/* The file may be another one by now than when it was surveyed: its columns are counted each time.
+ */
 static int words_of(const struct manifest *manifest, const struct csv_record *record, word_fn *each,
 	void *context, struct fault *fault)
 {
-	int rc = 0;
-	if (manifest->form == MANIFEST_LIST)
+	int rc = columns_check(manifest, record, fault);
+	if (rc == 0 && manifest->form == MANIFEST_LIST)
 		return words_of_list(&record->field[1], each, context, fault);
 	for (size_t i = 1; rc == 0 && i < record->fields; i++) {
 		const struct csv_field *field = &record->field[i];
@@ -125,7 +140,8 @@ static char separator_of(const char *path, const char *text, size_t size)
 
 static bool field_is(const struct csv_field *field, const char *text)
 {
-	return strcmp(field->text, text) == 0;
+	struct word word = word_trim(field->text, field->text + field->size);
+	return word.size == strlen(text) && memcmp(word.text, text, word.size) == 0;
 }
 
 static int header_take(
@@ -213,24 +229,11 @@ static int form_take(struct manifest *manifest, enum label_type asked, struct fa
 	return 0;
 }
 
-static int columns_check(
-	const struct manifest *manifest, const struct csv_record *record, struct fault *fault)
-{
-	if (manifest->columns && record->fields != manifest->columns)
-		return fault_set(fault, -EINVAL, "expected %zu columns, found %zu",
-			manifest->columns, record->fields);
-	if (record->field[0].size == 0)
-		return fault_set(fault, -EINVAL, "the path is empty");
-	if (record->field[0].size > INDEX_NAME_MAX + 4096)
-		return fault_set(fault, -EINVAL, "the path has %zu bytes", record->field[0].size);
-	return 0;
-}
-
 /* Which kinds of words there are, and where a number first stood that can be no class. */
 struct survey {
 	bool name, fraction, whole;
 	bool semicolon; /* in a file without a header */
-	bool counted; /* a word is neither 0 nor 1 */
+	bool counted; /* a word is neither 0 nor 1, and no name in what may be meant as a header */
 	bool ragged; /* lines have other numbers of columns than the first */
 	size_t columns; /* of the first */
 	uint64_t whole_line;
@@ -250,7 +253,7 @@ static int survey_word(void *context, const struct word *word, struct fault *fau
 	survey->name |= kind == LABEL_WORD_NAME;
 	survey->fraction |= kind == LABEL_WORD_FRACTION;
 	survey->whole |= kind == LABEL_WORD_WHOLE;
-	survey->counted |= !word_bit(word);
+	survey->counted |= !word_bit(word) && (survey->columns || kind != LABEL_WORD_NAME);
 	return 0;
 }
 
@@ -258,9 +261,7 @@ static int survey_line(struct manifest *manifest, struct survey *survey, struct 
 {
 	const struct csv_record *record = &manifest->csv->record;
 	bool whole = survey->whole;
-	int rc = columns_check(manifest, record, fault);
-	if (rc == 0)
-		rc = words_of(manifest, record, survey_word, survey, fault);
+	int rc = words_of(manifest, record, survey_word, survey, fault);
 	if (rc < 0)
 		return line_fault(manifest, rc, manifest->csv->at_line, fault);
 	if (survey->whole && !whole)

@@ -132,7 +132,8 @@ void opening_notice(struct opening *opening)
 	if (opening->dotted && dataset->kind == DATASET_FOLDER)
 		notice_add(dataset,
 			"%llu image%s left out for the extension (%s): GIF, WebP, BMP, TIFF and "
-			"the like are not read; make JPEG or PNG of them.",
+			"the like are not read; make JPEG or PNG of them (.jfif and .jpe: name "
+			"them .jpg).",
 			(unsigned long long)opening->dotted,
 			opening->dotted == 1 ? " was" : "s were", opening->example);
 	else if (opening->dotted)

@@ -181,8 +181,12 @@ static void test_indicators(void **state)
 	refuses(state, "path,x,\"y\nz\"\na,1,0\n", hot, "control character");
 	refuses(state, "path,x,y\na,1\n", hot, "bad.csv:2: expected 3 columns, found 2");
 	refuses(state, "path,label,x\na,1,0\n", hot, "leave the others out");
+	opens(state, "x.csv", "path, labels\na,cat;dog\n", hot);
+	has("a", "2 0: 0 1");
 	/* Without a header they would be numbers of classes, and each sample would have both. */
 	refuses(state, "a,1,0\nb,0,1\n", hot, "begin with a header, path and the classes' names");
+	refuses(state, "image,cat,dog\na,1,0\nb,0,1\n", hot,
+		"begin with a header, path and the classes' names");
 	opens(state, "x.csv", "a,1,0\nb,0\n", hot);
 	has("a", "2 1: 0 1");
 	has("b", "2 0: 0");
@@ -387,6 +391,18 @@ static void test_changed(void **state)
 	says("changed while it was read");
 }
 
+/* As many lines as before, of more columns than there are classes. */
+static void test_changed_columns(void **state)
+{
+	const char *path = fixture_path(*state, "x.csv");
+	fixture_write(path, "path,is_dog\na,1\n", 16);
+	assert_int_equal(
+		manifest_open(&manifest, path, NULL, LABEL_TYPE_MULTI_HOT, &no_classes, &fault), 0);
+	fixture_write(path, "path,is_dog\na,1,1\n", 18);
+	assert_int_equal(manifest_prepare(&manifest, *state, &fault), -EINVAL);
+	says("expected 2 columns, found 3");
+}
+
 /* More lines than the table was made for must not fill it up. */
 static void test_grown(void **state)
 {
@@ -500,6 +516,7 @@ int main(void)
 		MANIFEST_TEST(test_class_file),
 		MANIFEST_TEST(test_unused),
 		MANIFEST_TEST(test_changed),
+		MANIFEST_TEST(test_changed_columns),
 		MANIFEST_TEST(test_grown),
 		MANIFEST_TEST(test_stopped),
 		MANIFEST_TEST(test_million_lines),
