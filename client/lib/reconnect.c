@@ -229,23 +229,20 @@ static int reconnect_judge(struct penstock_stream *stream, int result)
 	}
 }
 
-/* Whether who refused the stream is another daemon than the one that is waited for. What the same
- * one says of a state holds: its group has passed the batch. */
-static bool reconnect_is_stranger(const struct penstock_stream *stream, int result)
-{
-	const struct reconnect *r = &stream->reconnect;
-	int pid = stream->connection.daemon_pid;
-	return r->named && (result == -ENOENT || (result == -ESTALE && pid != r->lost_pid));
-}
-
+/* A configuration's stream that is not there, or whose data are not: another's daemon may have
+ * taken the socket, and a disk may not be mounted yet. Unlike a stream that was found in the end,
+ * this one's time counts. */
 static int reconnect_judge_opened(struct penstock_stream *stream, int result)
 {
-	if (!reconnect_is_stranger(stream, result))
+	struct reconnect *r = &stream->reconnect;
+	if (!r->named || result != -ENOENT)
 		return reconnect_judge(stream, result);
 	error_set(result,
-		"the daemon that is there now (pid %d) has not this stream: end it (penstock stop) "
-		"and start the stream's own (penstockd --config FILE); it says: %s",
+		"the daemon that is there now (pid %d) does not open it (%s); if it is somebody "
+		"else's, end it (penstock stop) and start the stream's own (penstockd --config "
+		"FILE)",
 		stream->connection.daemon_pid, error_text());
+	reconnect_spend(r);
 	return reconnect_pause(stream, RECONNECT_AGAIN_MS);
 }
 
@@ -467,7 +464,6 @@ static int reconnect_begin(struct penstock_stream *stream)
 {
 	struct reconnect *r = &stream->reconnect;
 	stream_send_close(stream); /* a daemon that is ending waits for it */
-	r->lost_pid = stream->connection.daemon_pid;
 	reconnect_drop(stream);
 	stream->opened.head.type = 0; /* what is in it is what the next one has to open */
 	lease_lose(&stream->leases);

@@ -31,7 +31,6 @@ struct reconnect {
 
 	enum reconnect_stage stage;
 	bool proven; /* the daemon has given a batch */
-	int lost_pid; /* the daemon whose loss this is; 0: not known */
 	int64_t left_ns; /* of limit_ms, until one has; from lost_ns on */
 	int64_t lost_ns; /* when this loss was noticed, or a daemon found that has not opened */
 	int64_t next_ns; /* PAUSING: when to try; STARTING, GREETING: when to give it up */

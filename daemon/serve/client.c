@@ -191,6 +191,7 @@ void client_bury(struct server *server)
 
 void client_sweep(struct server *server)
 {
+	bool served = false;
 	client_bury(server);
 	for (struct client **place = &server->clients; *place;) {
 		struct client *client = *place;
@@ -201,10 +202,15 @@ void client_sweep(struct server *server)
 		*place = client->next;
 		server->client_count--;
 		peer_discharge(&server->peers, client->peer, PEER_CLIENTS);
+		served |= client->record.number != 0;
 		free(client);
 	}
+	/* Who only asks does not keep an idle daemon: a client that looks for its own one again and
+	 * again would keep this one, and its socket, for ever. */
+	if (served)
+		server->used_ns = clock_ns();
 	if (!server->client_count && !server->idle_since_ns)
-		server->idle_since_ns = clock_ns();
+		server->idle_since_ns = server->used_ns;
 	else if (server->client_count)
 		server->idle_since_ns = 0;
 }

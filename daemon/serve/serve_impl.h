@@ -254,6 +254,7 @@ struct server {
 	struct job *jobs;
 	uint32_t next_extent;
 	uint64_t started_ns, idle_since_ns, drain_since_ns;
+	uint64_t used_ns; /* when a client that had had a stream went last */
 	uint64_t started_unix_ns; /* told as it was then: it must not move when the clock is set */
 	bool draining, stop;
 	bool deaf; /* the listener is not watched until the next tick */

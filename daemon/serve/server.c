@@ -296,7 +296,7 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 		.wake_fd = -1};
 	peer_book_set(&server->peers, config->max_clients, config->max_streams);
 	pthread_mutex_init(&server->quarantine_lock, NULL);
-	server->started_ns = server->idle_since_ns = clock_ns();
+	server->started_ns = server->idle_since_ns = server->used_ns = clock_ns();
 	server->started_unix_ns = clock_unix_ns();
 	pthread_mutex_init(&server->opened_lock, NULL);
 	int result = server_resolve(server, fault);

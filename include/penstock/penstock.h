@@ -306,9 +306,9 @@ PENSTOCK_API void penstock_stream_info(
  *
  * With options.reconnect_ms, -EPIPE and -ESHUTDOWN end it only when no other daemon could be
  * reached in that time, options.restarts allows no more, or the one that was refuses the stream or
- * opened another one (-ESTALE, -EBUSY and others of opening). Of "stream:NAME" another daemon that
- * does not know the name, or has another stream by it, is not the one that is waited for: it is
- * asked again until the time is up, and the sentence then names it. `timeout_ms` bounds each call
+ * opened another one (-ESTALE, -EBUSY and others of opening). Of "stream:NAME" a daemon that
+ * does not know the name is not the one that is waited for: it is asked again until the time is up,
+ * and the sentence then names it. `timeout_ms` bounds each call
  * all the same: -ETIMEDOUT and -EAGAIN then say that the daemon is being waited for, and the next
  * call goes on waiting. (A call may start a process, which takes some milliseconds.) Time in which
  * a daemon that was found opens the stream, and builds an index, is not counted. Batches held

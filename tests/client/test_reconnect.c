@@ -204,8 +204,6 @@ static void test_strangers(void **state)
 			AFTER({.end = ANOTHER_REFUSES, .code = -ENOENT},
 				{.end = ANOTHER_REFUSES, .code = -ENOENT}),
 			.lives = 4},
-		{"knows another by that name", AFTER({.end = ANOTHER_REFUSES, .code = -ESTALE}),
-			.lives = 3},
 		{"does not know the stream yet", AFTER({.end = REFUSES_OPEN, .code = -ENOENT}),
 			.lives = 3},
 	};
@@ -229,9 +227,9 @@ static void run_stranger_stays(const void *argument)
 	struct penstock_stream *stream = open_named(&fake, 700);
 	want_next(stream, &batch, 0);
 	(void)snprintf(says, sizeof says,
-		"its own did not come back: the daemon that is there now (pid %d) has not this "
-		"stream: end it (penstock stop) and start the stream's own (penstockd --config "
-		"FILE); it says: it cannot be opened",
+		"its own did not come back: the daemon that is there now (pid %d) does not open it "
+		"(it cannot be opened); if it is somebody else's, end it (penstock stop) and start "
+		"the stream's own (penstockd --config FILE)",
 		(int)getpid());
 	want_over(stream, -EPIPE, says);
 	FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
@@ -241,7 +239,8 @@ static void run_stranger_stays(const void *argument)
 
 FAKE_TEST(stranger_stays)
 
-/* What the daemon itself says of the state holds: its group has passed the batch. */
+/* What is said of the state holds, whoever says it: the group has passed the batch, or the
+ * configuration has changed. */
 static void run_named_refused(const void *argument)
 {
 	const struct refusal *refusal = argument;
@@ -260,6 +259,8 @@ static void test_named_refusals(void **state)
 	(void)state;
 	static const struct refusal refusals[] = {
 		{THEN("passed", .end = REFUSES_OPEN, .code = -ESTALE), -ESTALE,
+			"it cannot be opened"},
+		{THEN("changed", .end = ANOTHER_REFUSES, .code = -ESTALE), -ESTALE,
 			"it cannot be opened"},
 		{THEN("busy", .end = ANOTHER_REFUSES, .code = -EBUSY), -EBUSY,
 			"it cannot be opened"},

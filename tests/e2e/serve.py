@@ -516,6 +516,24 @@ def test_idle_daemon_ends():
         daemon.out.close()
 
 
+def test_idle_daemon_ends_though_clients_ask():
+    """They keep it while they are there; that they come again and again does not."""
+    with folder() as home:
+        daemon = small_daemon(home, "--idle-exit", "1")
+
+        def asked():
+            time.sleep(0.1)
+            try:
+                Raw(daemon.socket).close()
+            except (OSError, EOFError):
+                pass
+            return daemon.process.poll() is not None
+
+        wait_until(asked, "its end")
+        assert daemon.process.returncode == 0
+        daemon.out.close()
+
+
 def test_client_that_comes_as_the_idle_daemon_would_end():
     with folder() as home, small_daemon(home, "--idle-exit", "1") as daemon:
         time.sleep(0.2)

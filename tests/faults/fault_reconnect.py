@@ -164,7 +164,7 @@ def test_another_daemon_in_its_place():
             stranger = Daemon(home)
             assert hasty.process.wait(timeout=60 * SLOW) == 3
             last = hasty.notes()[-1]
-            for says in (f"(pid {stranger.process.pid}) has not this stream", "penstock stop", "penstockd --config FILE", "no stream named mix"):
+            for says in (f"(pid {stranger.process.pid}) does not open it", "penstock stop", "penstockd --config FILE", "no stream named mix"):
                 assert last.kind == "error" and says in last.text, last
             assert patient.process.poll() is None, "it waits on"
             stranger.stop()
