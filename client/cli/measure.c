@@ -387,6 +387,7 @@ static void run_describe(const struct run *run, struct measure *measure)
 	measure->batch_size = recipe.batch_size = info->batch_size;
 	measure->image_size = recipe.image_size = info->width;
 	recipe.seed = info->seed;
+	recipe.epoch = document_u64(measure->stats, "epoch", 0);
 	recipe.eval = !info->train;
 	recipe.no_shuffle = !info->shuffle;
 	recipe_learn(&recipe, measure->stats);

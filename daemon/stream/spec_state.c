@@ -120,7 +120,7 @@ static const yaml_node_t *state_within(const struct yaml_text *text, const yaml_
 static const yaml_node_t *state_find(const struct yaml_text *text)
 {
 	const yaml_node_t *root = text->root, *within = NULL;
-	if (root && root->type == YAML_MAPPING_NODE && !yaml_find(text, root, "version"))
+	if (root && root->type == YAML_MAPPING_NODE && !yaml_find(text, root, "fingerprint"))
 		within = state_within(text, root);
 	return within ? within : root;
 }

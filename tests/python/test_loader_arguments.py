@@ -173,6 +173,10 @@ class Values(Refused):
                 with mock.patch.dict(os.environ, variables), warnings.catch_warnings():
                     warnings.simplefilter("error")
                     loader().close()
+        # mpirun in a job of Slurm's: the ranks have the variables of the step that started its helper, too.
+        step = {"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_RANK": "3"}
+        with mock.patch.dict(os.environ, step), self.assertWarnsRegex(UserWarning, "mpirun has 8 ranks"):
+            loader().close()
 
     def test_group_refuses(self) -> None:
         with loader(group="one", share="all"):

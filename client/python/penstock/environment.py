@@ -14,11 +14,12 @@ from .errors import ArgumentError
 
 __all__ = ["Ranks", "Unsaid", "has_job", "local_rank", "ranks", "unsaid_ranks"]
 
-# Launchers that do not set WORLD_SIZE: what tells a process how many it is one of, and which.
+# Launchers that do not set WORLD_SIZE: what tells a process how many it is one of, and which. srun is asked last: an mpirun within
+# a job of Slurm's starts its helpers by it, whose variables the ranks inherit.
 _LAUNCHERS = {
-    "srun": ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
     "mpirun": ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
     "mpiexec": ("PMI_SIZE", "PMI_RANK"),
+    "srun": ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
 }
 
 

@@ -74,8 +74,9 @@ class State:
             return cls.parse(value if isinstance(value, str) else value.decode("utf-8", "replace"))
         if not isinstance(value, Mapping):
             raise StateError(f"a state of type {type(value).__name__} was given: {_EXPECTED}")
-        if "version" not in value:
-            raise StateError(f"the state has no version{_within(value)}: {_EXPECTED}")
+        first = next((key for key in ("version", "fingerprint") if key not in value), None)
+        if first == "version" or (first and _within(value)):
+            raise StateError(f"the state has no {first}{_within(value)}: {_EXPECTED}")
         missing = [key for key in (*_HASHES, *_NUMBERS) if key not in value]
         if missing:
             raise StateError(f"the state has no {', '.join(missing)}: {_EXPECTED}")
