@@ -1,5 +1,5 @@
-/* config: see config.h. Read by main before any thread runs, and again on SIGHUP by the event loop.
- */
+/* config: see config.h. Read by main before any thread runs, and again on SIGHUP by a thread of its
+ * own. */
 #include "config.h"
 
 #include "base/util.h"

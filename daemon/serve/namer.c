@@ -75,11 +75,15 @@ void namer_ask(struct client *client, const struct wire_query *query, struct gro
 {
 	struct namer *namer = &group->namer;
 	struct naming **place = &namer->waiting;
-	struct naming *naming = namer->count < SERVE_NAMINGS ? calloc(1, sizeof *naming) : NULL;
-	if (!naming) {
+	if (namer->count >= SERVE_NAMINGS) {
 		client_error(client, query->head.request, query->head.stream, -EBUSY,
 			"too many paths were asked for that storage has yet to give: wait for "
 			"them");
+		return;
+	}
+	struct naming *naming = calloc(1, sizeof *naming);
+	if (!naming) {
+		client_answer(client, &query->head, NULL);
 		return;
 	}
 	naming->client = client;

@@ -148,6 +148,11 @@ static void *quarantine_main(void *argument)
 	pthread_mutex_lock(&server->quarantine_lock);
 	if (text)
 		quarantine_append(group, text, size);
+	else
+		(void)snprintf(group->quarantine.notice, sizeof group->quarantine.notice,
+			"broken samples of %.400s are not named: no memory; `penstock check` lists "
+			"them",
+			group->spec.source);
 	pthread_mutex_unlock(&server->quarantine_lock);
 	free(text);
 	/* Afterwards the group may be gone. */

@@ -1,5 +1,6 @@
 /* serve_impl: what the files of serve/ share. Nobody else includes it. All of it belongs to the
- * event loop, except struct opening until its thread has handed it over. */
+ * event loop, except what a thread that it has started has not handed over yet: struct opening,
+ * closing and arrival, and what structs quarantine, namer and reload name as the thread's. */
 #pragma once
 
 #include "base/ledger.h"

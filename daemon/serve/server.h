@@ -23,7 +23,8 @@
  *   sheet.c        copies those rows
  *   quarantine.c   the file that names broken samples
  *
- * One thread runs all of it, so nothing here is locked but what openers and closers hand over. */
+ * One thread runs all of it but what arrival, opener, closer, namer, reload and quarantine do on
+ * threads of their own, each with a structure that is its alone until it has handed it over. */
 #pragma once
 
 #include "base/fault.h"
