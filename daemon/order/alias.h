@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ALIAS_SAMPLES_MAX                                                      \
+#define ALIAS_SAMPLES_MAX \
 	((uint64_t)1 << 31) /* less than so many: a bit of each cell is a mark \
 			     */
 

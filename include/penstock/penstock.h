@@ -120,8 +120,7 @@ struct penstock_options {
 			       block where the crop is at least twice the row */
 	const char *interpolation; /* NULL: "bilinear"; or "bicubic", "box", "hamming", "lanczos",
 				      "nearest": the filter of the resize, as Pillow's */
-	const char
-		*share; /* NULL: "all", or as the configuration has "stream:NAME". What a group
+	const char *share; /* NULL: "all", or as the configuration has "stream:NAME". What a group
 			   shares: "all", every trainer gets every batch; "split", each gets its
 			   rank's slice of every global batch of world_size x batch_size samples */
 	uint32_t rank, world_size; /* for "split"; both unset, and `share` "split" here: RANK and
