@@ -33,7 +33,7 @@ function(penstock_unit_tests module)
 	endforeach()
 endfunction()
 
-# penstock_promise(NAME SECONDS COMMAND...): the test promise.NAME, for the preset `nightly` alone: a promise of docs/promises.md, in full.
+# penstock_promise(NAME SECONDS COMMAND...): the test promise.NAME, for the preset `nightly` alone: a promise of docs/evidence/promises.md, in full.
 # It may take so many seconds, and prints one line "promise: FIGURES" when it holds (harness.promise).
 function(penstock_promise name limit)
 	set_property(GLOBAL APPEND PROPERTY penstock_promises ${name})

@@ -2,7 +2,7 @@
 """One line per promise of the last `ctest --preset nightly`: its name, whether it was kept, and the figures that it printed.
 
     promises.py LOG                 LOG: Testing/Temporary/LastTest.log of the build folder; exits with 1 when one was broken or none looked at
-    promises.py --page PAGE NAMES   PAGE, docs/promises.md, must name in its table each of the tests in the file NAMES, and no other
+    promises.py --page PAGE NAMES   PAGE, docs/evidence/promises.md, must name in its table each of the tests in the file NAMES, and no other
 
 Only the standard library."""
 import re

@@ -41,7 +41,7 @@ find_library(PENSTOCK_CUDART_LIBRARY NAMES libcudart_static.a cudart libcudart.s
 foreach(part CUDNN_INCLUDE CUBLAS_INCLUDE CUDNN_LIBRARY CUBLAS_LIBRARY CUDART_LIBRARY)
 	if(NOT PENSTOCK_${part})
 		message(STATUS "CUDA: the example train_cuda is skipped: no PENSTOCK_${part} was found. It needs cuDNN 9 and cuBLAS with their "
-			"headers: install them, or say where it is (-DPENSTOCK_${part}=..., see docs/train_cuda.md)")
+			"headers: install them, or say where it is (-DPENSTOCK_${part}=..., see docs/guides/train-cuda.md)")
 		return()
 	endif()
 endforeach()

@@ -1,4 +1,4 @@
-/* metrics: what the daemon counts, as OpenMetrics 1.0. docs/metrics.md says of each what it means;
+/* metrics: what the daemon counts, as OpenMetrics 1.0. docs/reference/metrics.md says of each what it means;
  * a test compares the two.
  *
  * Labels are few and bounded: a stream's number (which keeps series apart whose names are alike),

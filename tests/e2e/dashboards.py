@@ -14,9 +14,9 @@ SUFFIXES = {"counter": ["_total"], "gauge": [""], "info": ["_info"], "histogram"
 
 
 def samples():
-    """Each sample that docs/metrics.md documents, which another test compares with the daemon, and its labels."""
+    """Each sample that docs/reference/metrics.md documents, which another test compares with the daemon, and its labels."""
     found = {}
-    for name, kind, labels in re.findall(r"^\| `(penstock_\w+)` \| (\w+) \|([^|]*)\|", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE):
+    for name, kind, labels in re.findall(r"^\| `(penstock_\w+)` \| (\w+) \|([^|]*)\|", (ROOT / "docs/reference/metrics.md").read_text(), re.MULTILINE):
         have = {label.strip() for label in labels.split(",") if label.strip()}
         for suffix in SUFFIXES[kind]:
             found[name + suffix] = have | ({"le"} if suffix == "_bucket" else set())
@@ -57,7 +57,7 @@ def promtool(*arguments, where=None):
 
 def test_the_dashboard_asks_for_what_there_is():
     known = samples()
-    assert len(known) > 50, "docs/metrics.md could not be read"
+    assert len(known) > 50, "docs/reference/metrics.md could not be read"
     dashboard = json.loads(GRAFANA.read_text())
     queries = list(expressions(dashboard))
     assert len(queries) > 25

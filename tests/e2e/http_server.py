@@ -644,7 +644,7 @@ def test_draining_ends_it():
 def test_every_metric_is_documented():
     with serving() as (daemon, address, images):
         families = openmetrics.read(ask(address, **OPEN)[2].decode())
-    rows = re.findall(r"^\| `(penstock_\w+)` \| (\w+) \|", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(penstock_\w+)` \| (\w+) \|", (ROOT / "docs/reference/metrics.md").read_text(), re.MULTILINE)
     documented = dict(rows)
     assert len(rows) == len(documented), "one stands there twice"
     emitted = {f.name: f.type for f in families.values()}

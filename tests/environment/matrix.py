@@ -11,7 +11,7 @@ Never a signal, never a hang, never an empty message. A row says which of the tw
 skipped with a word. After each cell whatever was started is ended, and a daemon must end well when it is asked to.
 
     matrix.py [PATTERN...]     the rows whose names fit; with none those of every commit, or, PENSTOCK_TEST_NIGHTLY=1, all
-    matrix.py --table          all of them, as the table of docs/measured/trust-environment.md"""
+    matrix.py --table          all of them, as the table of docs/evidence/measured/trust-environment.md"""
 import contextlib
 import ctypes
 import dataclasses

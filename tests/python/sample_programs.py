@@ -1,4 +1,4 @@
-"""What the tests of the examples share: their folder, a dataset, running them, the blocks of docs/migrating.md."""
+"""What the tests of the examples share: their folder, a dataset, running them, the blocks of docs/guides/migrating.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import harness
 import support
 
 FOLDER = Path(__file__).resolve().parents[2] / "client/python/examples"
-MIGRATING = Path(__file__).resolve().parents[2] / "docs/migrating.md"
+MIGRATING = Path(__file__).resolve().parents[2] / "docs/guides/migrating.md"
 _BLOCK = re.compile(r"^ *```python ([a-z ]+)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""What users copy from: the code in docs/migrating.md, the examples that need no torch, ImageNet's validation folder.
+"""What users copy from: the code in docs/guides/migrating.md, the examples that need no torch, ImageNet's validation folder.
 
 torch_examples.py has those that need torch."""
 
@@ -30,7 +30,7 @@ class Migrating(unittest.TestCase):
 
     def test_blocks(self) -> None:
         blocks = examples.blocks("run")
-        self.assertGreaterEqual(len(blocks), 9, "docs/migrating.md has lost its marks")
+        self.assertGreaterEqual(len(blocks), 9, "docs/guides/migrating.md has lost its marks")
         for line, code in blocks:
             with self.subTest(line=line):
                 examples.run_block(line, code)

@@ -342,9 +342,9 @@ class Daemons(Refused):
 
 
 class Documented(unittest.TestCase):
-    """docs/python.md has every argument with its default, and every error with what it also is."""
+    """docs/reference/python.md has every argument with its default, and every error with what it also is."""
 
-    TEXT = (Path(__file__).resolve().parents[2] / "docs/python.md").read_text()
+    TEXT = (Path(__file__).resolve().parents[2] / "docs/reference/python.md").read_text()
 
     def rows(self) -> "list[list[str]]":
         return [[cell.strip() for cell in line.split("|")[1:-1]] for line in self.TEXT.splitlines() if line[:1] == "|"]

@@ -16,7 +16,7 @@
  *
  * One process, one GPU: gradients are not exchanged between processes, so RANK and WORLD_SIZE mean
  * nothing here; which GPU is --device, else LOCAL_RANK, else 0. It has not run on a GPU yet: see
- * docs/train_cuda.md for what has been tested without one.
+ * docs/guides/train-cuda.md for what has been tested without one.
  *
  * The line that is printed: `waited` is the share of the time in which the GPU had nothing to do
  * because there was no batch: it stood still while the host waited in penstock_cuda_next, or

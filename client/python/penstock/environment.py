@@ -1,7 +1,7 @@
 """What the environment says of this process: its rank in the job, as torchrun and its like set it.
 
 Arguments win over variables; what is neither given nor set is None. Variables that only the daemon or libpenstock reads
-(PENSTOCK_SOCKET, PENSTOCK_JOB, PENSTOCKD, ...) are not looked at here: docs/python.md lists them.
+(PENSTOCK_SOCKET, PENSTOCK_JOB, PENSTOCKD, ...) are not looked at here: docs/reference/python.md lists them.
 """
 
 from __future__ import annotations

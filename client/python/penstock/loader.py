@@ -106,7 +106,7 @@ def _defaults() -> dict[str, Any]:
 
 
 class Loader:
-    """Batches of a dataset: `for images, labels in loader`, once for each epoch. docs/python.md, in penstock's
+    """Batches of a dataset: `for images, labels in loader`, once for each epoch. docs/reference/python.md, in penstock's
     repository, has all of it. None means what `train` implies, or the environment says.
 
     source       a folder, a tar, a glob or brace range of tars, a list of tars, "stream:NAME" of the running daemon; or
