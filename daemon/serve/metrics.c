@@ -1,5 +1,5 @@
-/* metrics: what the daemon counts, as OpenMetrics 1.0. docs/reference/metrics.md says of each what it means;
- * a test compares the two.
+/* metrics: what the daemon counts, as OpenMetrics 1.0. docs/reference/metrics.md explains each
+ * metric; a test compares the two.
  *
  * Labels are few and bounded: a stream's number (which keeps series apart whose names are alike),
  * name, group and rank; a trainer's number and pid; reasons, stages and states by name. Counters of
