@@ -22,7 +22,7 @@ STAGES = ("source", "order", "decode", "pixel", "batch", "stats", "record", "htt
 MAY_SEE = {
     "include": (),
     "proto": (),
-    "daemon/base": (),
+    "daemon/base": ("proto",),
     "daemon/confine": ("daemon/base", "proto"),
     **{f"daemon/{stage}": ("daemon/base", "proto") for stage in STAGES},
     "daemon/augment": ("daemon/base", "proto", "daemon/pixel"),

@@ -1,0 +1,42 @@
+/* choose: the table of kernels that the daemon works with: the one that PENSTOCK_KERNELS names, the
+ * widest one, or the winner of a race (proto/dispatch.h knows which tables can run at all).
+ *
+ * Wide vectors, gathers and byte shuffles are fast on some processors and slow on others that
+ * report the same features. So kernels whose time matters race: each table that can run takes the
+ * same course a few times, and the one with the fastest lap wins. That takes a few milliseconds,
+ * once in a process. */
+#pragma once
+
+#include "base/fault.h"
+#include "proto/dispatch.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A race; one static object for each kind of kernels, with CHOOSE_RACE_START in it. */
+struct choose_race {
+	const struct dispatch *known;
+	size_t course_bytes, course_align; /* of the memory that all laps use; zeroed at first */
+	unsigned laps; /* of each table; the first one warms up and does not count */
+	/* Prepares the course for a table; false: this table does not compete. NULL: nothing to
+	 * prepare. */
+	bool (*prepare)(void *course, const void *table);
+	/* Nanoseconds that one lap took. */
+	uint64_t (*lap)(void *course, const void *table);
+
+	pthread_mutex_t lock;
+	const void *winner; /* under `lock`; NULL before the race */
+};
+
+#define CHOOSE_RACE_START .lock = PTHREAD_MUTEX_INITIALIZER
+
+/* The table that PENSTOCK_KERNELS names, or the one with the widest vectors. 0; -EINVAL for an
+ * unknown name, -ENOTSUP for one that this processor cannot run, each with a sentence. Any thread.
+ */
+int choose_widest(const struct dispatch *known, const void **ret, struct fault *fault);
+
+/* The same, but the winner of the race instead of the widest; plain C where there is no memory for
+ * the course. Any thread: the first one that asks holds the race, the others wait for it. */
+int choose_fastest(struct choose_race *race, const void **ret, struct fault *fault);

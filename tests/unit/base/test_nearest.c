@@ -1,0 +1,87 @@
+/* nearest: distances, and which names are offered for a word. */
+#include "base/nearest.h"
+
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_distance(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *a, *b;
+		unsigned distance;
+	} cases[] = {
+		{"", "", 0},
+		{"", "abc", 3},
+		{"seed", "seed", 0},
+		{"sed", "seed", 1},
+		{"color", "colour", 1},
+		{"kitten", "sitting", 3},
+		{"bacth", "batch", 1},
+		{"ab", "ba", 1},
+		{"ca", "abc", 3}, /* no letter is edited twice: 2 would need that */
+		{"abcdef", "badcfe", 3},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		assert_int_equal(nearest_distance(cases[i].a, cases[i].b), cases[i].distance);
+		assert_int_equal(nearest_distance(cases[i].b, cases[i].a), cases[i].distance);
+	}
+}
+
+static void test_long_words(void **state)
+{
+	(void)state;
+	char longest[65], longer[66];
+	memset(longest, 'a', sizeof longest);
+	memset(longer, 'a', sizeof longer);
+	longest[63] = longer[64] = 0;
+	assert_int_equal(nearest_distance(longest, "aaa"), 60);
+	assert_int_equal(nearest_distance(longest, longest), 0);
+	assert_int_equal(nearest_distance(longer, longer), UINT_MAX);
+	assert_int_equal(nearest_distance("", longer), UINT_MAX);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"seed", "size", "batch_size", "epoch", NULL};
+	static const char *const none[] = {NULL};
+	assert_string_equal(nearest_of("sed", names), "seed");
+	assert_string_equal(nearest_of("batchsiez", names), "batch_size");
+	assert_string_equal(nearest_of("epohc", names), "epoch");
+	assert_string_equal(nearest_of("size", names), "size");
+	/* Two letters of four are another word. */
+	assert_null(nearest_of("seal", names));
+	assert_null(nearest_of("workers", names));
+	assert_null(nearest_of("seed", none));
+}
+
+/* Of several as near, the first one tried. */
+static void test_first_wins(void **state)
+{
+	(void)state;
+	struct nearest nearest = nearest_to("cat");
+	assert_null(nearest_found(&nearest));
+	nearest_try(&nearest, "bat");
+	nearest_try(&nearest, "hat");
+	assert_string_equal(nearest_found(&nearest), "bat");
+	nearest_try(&nearest, "cat");
+	assert_string_equal(nearest_found(&nearest), "cat");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_distance),
+		cmocka_unit_test(test_long_words),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_first_wins),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
