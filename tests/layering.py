@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Rejects #include lines that point up.
 
-Dependencies run one way: base and proto at the bottom, then the stages, then stream, serve, main; the client sees proto
-and include alone. The table below is that sentence, folder by folder. A folder that is not in it is an error too, so
+Dependencies run one way: proto, which daemon and client share, at the bottom, then base, the stages, stream, serve, main;
+the client sees only proto and include. The table below is that sentence, folder by folder. A folder that is not in it is an error too, so
 that a new one has to say where it belongs.
 
     layering.py ROOT     checks made-up trees that must fail, then ROOT
