@@ -1,9 +1,8 @@
-"""What the tests of the examples share: their folder, a dataset, running them, the blocks of docs/guides/migrating.md."""
+"""What the tests of the examples share: their folder, a dataset, running them."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import re
@@ -11,53 +10,18 @@ import runpy
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import harness
 import support
 
 FOLDER = Path(__file__).resolve().parents[2] / "client/python/examples"
-MIGRATING = Path(__file__).resolve().parents[2] / "docs/guides/migrating.md"
-_BLOCK = re.compile(r"^ *```python ([a-z ]+)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
 
 def pictures() -> str:
     """192 images of three classes: three batches of 64."""
     return support.dataset(per_class=64)
-
-
-def blocks(mark: str) -> "list[tuple[int, str]]":
-    """(line, code) of those blocks that are marked so, and with nothing else."""
-    text = MIGRATING.read_text(encoding="utf-8")
-    marked = [found for found in _BLOCK.finditer(text) if found[1] == mark]
-    return [(text.count("\n", 0, found.start()) + 1, textwrap.dedent(found[2])) for found in marked]
-
-
-@functools.lru_cache(maxsize=None)
-def _place() -> str:
-    """A folder with what the blocks name."""
-    place = support.folder / "place"
-    (place / "imagenet").mkdir(parents=True)
-    for name in ("train", "val"):
-        (place / "imagenet" / name).symlink_to(pictures())
-    shards = harness.make_dataset(place / "made", per_class=64, tars=True, per_shard=96)
-    (place / "shards").mkdir()
-    for number, path in enumerate(sorted(Path(shards).glob("*.tar"))):
-        path.rename(place / f"shards/train-{number:06d}.tar")
-    return str(place)
-
-
-def run_block(line: int, code: str) -> None:
-    """Where what it names is to be found. Its loaders are closed by then: nothing else refers to them."""
-    before = os.getcwd()
-    os.chdir(_place())
-    try:
-        exec(compile("\n" * line + code, str(MIGRATING), "exec"), {"__name__": "__main__"})
-    finally:
-        os.chdir(before)
 
 
 def run(name: str, *arguments: Any, launcher: Any = (), **environment: str) -> str:

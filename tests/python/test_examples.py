@@ -1,6 +1,6 @@
-"""What users copy from: the code in docs/guides/migrating.md, the examples that need no torch, ImageNet's validation folder.
+"""What users copy from: the examples that need no torch, and ImageNet's validation folder.
 
-torch_examples.py has those that need torch."""
+torch_examples.py has those that need torch. tests/docs runs the code that the documentation shows."""
 
 from __future__ import annotations
 
@@ -23,17 +23,6 @@ from support import penstock
 import sample_programs as examples
 
 IMAGENET_VAL = examples.FOLDER / "imagenet_val.py"
-
-
-class Migrating(unittest.TestCase):
-    """Every block that is marked "run" runs as it stands, in a folder that has what it names."""
-
-    def test_blocks(self) -> None:
-        blocks = examples.blocks("run")
-        self.assertGreaterEqual(len(blocks), 9, "docs/guides/migrating.md has lost its marks")
-        for line, code in blocks:
-            with self.subTest(line=line):
-                examples.run_block(line, code)
 
 
 class Numpy(unittest.TestCase):

@@ -1,4 +1,4 @@
-"""The examples that need torch, a few steps of each on small data, stopped and resumed; and docs/guides/migrating.md's blocks.
+"""The examples that need torch, a few steps of each on small data, stopped and resumed.
 
 What lightning, accelerate or jax is needed for is skipped with a word where it is missing."""
 
@@ -42,15 +42,6 @@ def sources() -> "tuple[str, ...]":
 def run(name: str, *arguments: Any, **keys: Any) -> str:
     """In processes of its own: for what starts several."""
     return examples.run(name, *arguments, **keys, **ONE_THREAD)
-
-
-class Migrating(unittest.TestCase):
-    def test_blocks(self) -> None:
-        blocks = examples.blocks("torchvision") + examples.blocks("run torchvision")
-        self.assertEqual(len(blocks), 4, "docs/guides/migrating.md has lost its marks")
-        for line, code in blocks:
-            with self.subTest(line=line):
-                examples.run_block(line, code)
 
 
 class Small(unittest.TestCase):
