@@ -87,13 +87,15 @@ def compare(name, got, grows=False):
 
 
 def compare_kinds(name, got):
-    """Compares what kinds() found: {document: {path: types}}. A path may be new, and a value may be null where it is not known."""
+    """Compares what kinds() found: {document: {path: types}}. A path may be new, and what is not known may be null, with
+    nothing below it."""
     wrong, new = [], []
     if UPDATE:
         return compare(name, got)
     for document, paths in read(name).items():
         there = got.get(document, {})
-        wrong += [f"{document}: {path} is missing" for path in paths if path not in there]
+        unknown = tuple(f"{path}{sign}" for path, kind in there.items() if "null" in kind for sign in (".", "[]"))
+        wrong += [f"{document}: {path} is missing" for path in paths if path not in there and not path.startswith(unknown)]
         new += [f"{document}: {path}" for path in there if path not in paths]
         for path in paths.keys() & there.keys():
             before, now = set(paths[path].split("|")) - {"null"}, set(there[path].split("|")) - {"null"}
