@@ -5,11 +5,11 @@
 #pragma once
 
 #include "base/fault.h"
+#include "base/host/roots.h"
 #include "base/log.h"
-#include "base/roots.h"
 #include "confine/confine.h"
-#include "source/fetch.h"
-#include "stream/spec.h"
+#include "definition/spec.h"
+#include "fetch/fetch.h"
 
 #include <stdint.h>
 

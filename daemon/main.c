@@ -3,7 +3,7 @@
  * The command line beats the configuration file, which beats the defaults. --ready-fd and
  * --log-file are for whoever starts a private daemon: the descriptor gets one byte once the socket
  * listens, and stdio is never the starter's. */
-#include "base/limits.h"
+#include "base/host/limits.h"
 #include "base/log.h"
 #include "base/size.h"
 #include "base/util.h"

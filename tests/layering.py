@@ -15,30 +15,37 @@ import sys
 import tempfile
 from pathlib import Path
 
-STAGES = ("source", "order", "decode", "pixel", "batch", "stats", "record", "http")
+STAGES = ("order", "dataset", "labels", "fetch", "decode", "pixel", "batch", "stats", "record", "http")
+COMMON = ("daemon/base", "proto")
 
-# Folder -> what its files may include besides their own folder: folders, or single headers. The longest matching
-# folder counts.
+# Folder -> what its files may include besides their own folder: folders (with those below them), or single headers. The
+# longest matching folder counts.
 MAY_SEE = {
     "include": (),
     "proto": (),
     "daemon/base": ("proto",),
-    "daemon/confine": ("daemon/base", "proto"),
-    **{f"daemon/{stage}": ("daemon/base", "proto") for stage in STAGES},
-    "daemon/augment": ("daemon/base", "proto", "daemon/pixel"),
-    "daemon/stream": ("daemon/base", "proto", "daemon/augment", *(f"daemon/{stage}" for stage in STAGES)),
-    "daemon/pack": ("daemon/base", "proto", *(f"daemon/{stage}" for stage in STAGES)),
+    "daemon/confine": COMMON,
+    **{f"daemon/{stage}": COMMON for stage in STAGES},
+    "daemon/dataset": (*COMMON, "daemon/labels", "daemon/order"),
+    "daemon/fetch": (*COMMON, "daemon/dataset"),
+    "daemon/decode": (*COMMON, "daemon/decode/jpeg/jpegdec.h", "daemon/decode/jpeg/kernels/planes_kernels.h"),
+    # The front half of decoding: penstock's own decoder sees what the door promises, and the door calls it.
+    "daemon/decode/jpeg": (*COMMON, "daemon/decode/decode.h", "daemon/decode/stages.h", "daemon/decode/stepback.h"),
+    "daemon/augment": (*COMMON, "daemon/pixel"),
+    "daemon/definition": (*COMMON, "daemon/augment", "daemon/order", "daemon/dataset", "daemon/labels", "daemon/pixel",
+                          "daemon/batch"),
+    "daemon/stream": (*COMMON, "daemon/augment", "daemon/definition", *(f"daemon/{stage}" for stage in STAGES)),
     # The settings lie beside main.c, but nothing in them points at serve: it may see that one header.
-    "daemon/serve": ("daemon/base", "proto", "daemon/augment", "daemon/confine", "daemon/stream", "daemon/config.h",
+    "daemon/serve": (*COMMON, "daemon/augment", "daemon/confine", "daemon/definition", "daemon/stream", "daemon/config.h",
                      *(f"daemon/{stage}" for stage in STAGES)),
     "daemon": ("daemon", "proto"),  # main.c, config.[ch]
     "client/lib": ("proto", "include"),
     # What is mixed on a device and what on the CPU is drawn by one file.
-    "client/cuda": ("proto", "include", "client/lib/mixplan.h"),
+    "client/cuda": ("proto", "include", "client/lib/mix/mixplan.h"),
     # `penstock plan` says what memory a daemon would need: by the pure functions that the daemon itself asks.
-    "client/cli": ("proto", "include", "daemon/base", "daemon/augment", "daemon/stream", "daemon/pack",
-                   "daemon/serve/plan.h",
-                   *(f"daemon/{stage}" for stage in STAGES)),
+    "client/cli": ("proto", "include", "daemon/base", "daemon/augment", "daemon/definition", "daemon/stream",
+                   "daemon/serve/budget.h", *(f"daemon/{stage}" for stage in STAGES)),
+    "client/cli/pack": ("client/cli", "proto", "daemon/base", *(f"daemon/{stage}" for stage in STAGES)),
     "client/examples": ("include",),
     "client/python/src": ("include",),
     "tests": ("tests", "daemon", "proto", "client", "include"),
@@ -144,7 +151,7 @@ MADE_UP = (
     ("stream sees serve", {"daemon/stream/a.c": '#include "serve/b.h"\n', "daemon/serve/b.h": ""}, "may not see"),
     ("by way of ..", {"proto/a.h": '#include "../daemon/base/b.h"\n', "daemon/base/b.h": ""}, "may not see"),
     ("by angle brackets", {"client/lib/a.c": "# include <base/b.h>\n", "daemon/base/b.h": ""}, "may not see"),
-    ("a stage sees config", {"daemon/source/a.c": '#include "config.h"\n', "daemon/config.h": ""}, "may not see"),
+    ("a stage sees config", {"daemon/dataset/a.c": '#include "config.h"\n', "daemon/config.h": ""}, "may not see"),
     ("public header sees proto", {"include/penstock/a.h": '#include "proto/b.h"\n', "proto/b.h": ""}, "may not see"),
     ("unknown folder", {"daemon/attic/a.c": ""}, "not in the table"),
     ("includes a .c", {"proto/a.c": '#include "proto/b.c"\n', "proto/b.c": ""}, "only headers"),

@@ -3,7 +3,7 @@
 
 #include "base/util.h"
 #include "client/cli/progress.h"
-#include "stream/label_keys.h"
+#include "definition/label_keys.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "client/cli/cli.h"
-#include "source/dataset.h"
-#include "source/fetch.h"
+#include "dataset/dataset.h"
+#include "fetch/fetch.h"
 
 /* What --labels says of itself. */
 #define CATALOG_LABELS                                                            \

@@ -37,7 +37,7 @@
  *                 ncurses; else top_absent.c): top_view.h has the map of what it shows; feed.[ch]
  *                 asks, paper.[ch] and columns.[ch] lay out, screen.[ch] draws on the terminal
  *   progress.[ch] one line on a terminal for what takes longer than a second
- *   why.[ch]      how trainers and the daemon ended, told by daemon/record/story, and (why_json.c)
+ *   why.[ch]      how trainers and the daemon ended, told by client/cli/watch/why/story, and (why_json.c)
  *                 for machines
  *   table.[ch]    numbers and columns for people; bar.[ch] shares
  *

@@ -2,7 +2,7 @@
  * arrived. */
 #include "client/cli/cli.h"
 
-#include "base/limits.h"
+#include "base/host/limits.h"
 #include "base/util.h"
 #include "client/cli/options.h"
 

@@ -4,8 +4,8 @@
 #include "base/util.h"
 #include "client/cli/catalog.h"
 #include "client/cli/cli.h"
+#include "definition/label_keys.h"
 #include "proto/jsontext.h"
-#include "stream/label_keys.h"
 
 #include <errno.h>
 #include <inttypes.h>

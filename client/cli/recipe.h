@@ -5,12 +5,12 @@
 #include "client/cli/catalog.h"
 #include "client/cli/document.h"
 #include "client/cli/options.h"
+#include "dataset/dataset.h"
+#include "definition/sampling.h"
+#include "definition/spec.h"
 #include "order/order.h"
 #include "penstock/penstock.h"
 #include "pixel/pixel.h"
-#include "source/dataset.h"
-#include "stream/sampling.h"
-#include "stream/spec.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
 #include "client/cli/spawn.h"
 
 #include "base/clock.h"
-#include "base/limits.h"
+#include "base/host/limits.h"
 #include "base/util.h"
 #include "client/cli/cli.h"
 

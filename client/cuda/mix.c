@@ -1,9 +1,9 @@
-/* mix: see mix.h. The draws are client/lib/mixplan.c's; what a row says is said to the device in
+/* mix: see mix.h. The draws are client/lib/mix/mixplan.c's; what a row says is said to the device in
  * the same bytes. Thread: any. */
 #include "client/cuda/mix.h"
 
 #include "client/cuda/sentence.h"
-#include "client/lib/mixplan.h"
+#include "client/lib/mix/mixplan.h"
 
 #include <errno.h>
 #include <float.h>

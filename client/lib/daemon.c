@@ -2,7 +2,7 @@
  *
  * Thread: the caller's. */
 #include "client/lib/error.h"
-#include "client/lib/place.h"
+#include "client/lib/socket_path.h"
 #include "penstock/penstock.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* private: a daemon of one's own, for whoever starts no daemon. */
 #pragma once
 
-#include "client/lib/place.h"
+#include "client/lib/socket_path.h"
 
 #include <limits.h>
 

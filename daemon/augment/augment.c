@@ -6,7 +6,7 @@
 #include "augment/augmix.h"
 #include "augment/colour.h"
 #include "augment/filter.h"
-#include "augment/kernels.h"
+#include "augment/kernels/kernels.h"
 #include "augment/warp.h"
 #include "base/util.h"
 

@@ -2,7 +2,7 @@
  * the kernels; what is the same for all pixels of an image is worked out here. Pure. */
 #include "augment/colour.h"
 
-#include "augment/kernels.h"
+#include "augment/kernels/kernels.h"
 #include "base/util.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* filter: see filter.h. Pure but for the scratch. */
 #include "augment/filter.h"
 
-#include "augment/kernels.h"
+#include "augment/kernels/kernels.h"
 #include "base/util.h"
 #include "proto/elementary.h"
 

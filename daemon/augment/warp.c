@@ -14,7 +14,7 @@
  * outside is `fill`; nothing is blended with it. */
 #include "augment/warp.h"
 
-#include "augment/kernels.h"
+#include "augment/kernels/kernels.h"
 #include "base/util.h"
 
 #include <assert.h>

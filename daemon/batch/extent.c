@@ -2,8 +2,8 @@
  * loop, rows of a FILLING slot to the workers that fill them. */
 #include "batch/extent.h"
 
-#include "base/cgroup.h"
-#include "base/limits.h"
+#include "base/host/cgroup.h"
+#include "base/host/limits.h"
 #include "base/size.h"
 #include "base/util.h"
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "batch/loan.h"
+#include "batch/handout.h"
 #include "batch/tally.h"
 #include "proto/slots.h"
 

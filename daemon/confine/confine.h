@@ -72,7 +72,7 @@ struct confine_files_options {
 
 /* Forbids all files but those beneath the places, by the best Landlock that the kernel has. Where
  * it has none, `files_missing` says so and 0 is returned: whoever opens files must look for itself
- * (base/roots.h). Before any thread. 0, or a negative errno with a fault. */
+ * (base/host/roots.h). Before any thread. 0, or a negative errno with a fault. */
 int confine_files(const struct confine_files_options *options, struct confine_state *state,
 	struct fault *fault);
 

@@ -10,14 +10,14 @@
 
 #include "decode/decode_jpeg.h"
 #include "decode/decode_png.h"
+#include "decode/jpeg/jpegdec.h"
+#include "decode/jpeg/kernels/planes_kernels.h"
 #include "decode/jpegwalk.h"
-#include "decode/own.h"
-#include "decode/planes_kernels.h"
 #include "decode/pngwalk.h"
 #include "decode/scratch.h"
+#include "decode/sentence.h"
 #include "decode/sniff.h"
 #include "decode/stages.h"
-#include "decode/words.h"
 
 #include "base/size.h"
 #include "base/util.h"

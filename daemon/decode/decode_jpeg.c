@@ -12,9 +12,9 @@
  * src/libImaging/JpegDecode.c. */
 #include "decode/decode_jpeg.h"
 
+#include "decode/jpeg/kernels/planes_kernels.h"
 #include "decode/jpegmem.h"
 #include "decode/jpegwalk.h"
-#include "decode/planes_kernels.h"
 
 #include "base/util.h"
 

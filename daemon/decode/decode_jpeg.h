@@ -3,7 +3,7 @@
 
 #include "decode/decode.h"
 #include "decode/scratch.h"
-#include "decode/words.h"
+#include "decode/sentence.h"
 
 struct decode_jpeg;
 struct planes_kernels;

@@ -14,7 +14,7 @@
  * which has no locals that a jump could spoil. */
 #include "decode/decode_png.h"
 
-#include "decode/planes_kernels.h"
+#include "decode/jpeg/kernels/planes_kernels.h"
 #include "decode/pngwalk.h"
 
 #include "base/util.h"

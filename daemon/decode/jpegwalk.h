@@ -7,7 +7,7 @@
  * allocation; time is linear in `size`. */
 #pragma once
 
-#include "decode/words.h"
+#include "decode/sentence.h"
 
 struct jpegwalk {
 	uint32_t width, height; /* both at least 1 */

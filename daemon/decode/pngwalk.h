@@ -11,7 +11,7 @@
 #pragma once
 
 #include "decode/scratch.h"
-#include "decode/words.h"
+#include "decode/sentence.h"
 
 enum {
 	PNGWALK_TEXT_BYTES = 1 << 20, /* most that one compressed text or profile may grow to */

@@ -6,7 +6,7 @@
  * the event loop one copy a second; and whatever is asked for, it is waked once in
  * HTTP_SHEET_EVERY_MS. */
 #include "http/http_impl.h"
-#include "http/sheet.h"
+#include "http/sheet_png.h"
 
 #include "base/clock.h"
 #include "base/util.h"

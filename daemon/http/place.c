@@ -11,7 +11,7 @@
 #include "http/http_impl.h"
 
 #include "base/clock.h"
-#include "base/limits.h"
+#include "base/host/limits.h"
 #include "base/log.h"
 #include "base/util.h"
 

@@ -12,14 +12,14 @@
  * against a sample of five to ten seconds before. */
 #include "record/keeper.h"
 
-#include "base/cgroup.h"
 #include "base/clock.h"
-#include "base/procfile.h"
+#include "base/host/cgroup.h"
+#include "base/host/procfile.h"
 #include "base/util.h"
-#include "record/attic.h"
 #include "record/nvml.h"
+#include "record/probe.h"
 #include "record/ring.h"
-#include "record/sample.h"
+#include "record/ring_folder.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,8 +5,8 @@
 #include "record/witness.h"
 
 #include "base/util.h"
-#include "record/attic.h"
 #include "record/keeper.h"
+#include "record/ring_folder.h"
 
 #include <dirent.h>
 #include <errno.h>

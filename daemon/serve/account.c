@@ -1,8 +1,8 @@
 /* account: see account.h. Counters are read once a second and what they grew by is kept; a verdict
  * adds up the seconds of its window. */
-#include "base/cgroup.h"
 #include "base/clock.h"
-#include "base/cpu.h"
+#include "base/host/cgroup.h"
+#include "base/host/cpu.h"
 #include "base/util.h"
 #include "serve/serve_impl.h"
 

@@ -2,11 +2,11 @@
  * status while it starts. */
 #include "serve/serve_impl.h"
 
+#include "base/host/roots.h"
 #include "base/log.h"
-#include "base/roots.h"
+#include "base/store.h"
 #include "base/util.h"
 #include "http/address.h"
-#include "source/store.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -5,12 +5,12 @@
 #define LOG_TOPIC LOG_RECORDER
 #include "serve/serve_impl.h"
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
+#include "base/host/procfile.h"
 #include "base/log.h"
-#include "base/procfile.h"
 #include "base/size.h"
 #include "base/util.h"
-#include "record/json.h"
+#include "record/record_json.h"
 #include "record/witness.h"
 
 #include <errno.h>

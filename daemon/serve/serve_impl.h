@@ -3,15 +3,15 @@
  * closing and arrival, and what structs quarantine, namer and reload name as the thread's. */
 #pragma once
 
-#include "base/ledger.h"
+#include "base/host/ledger.h"
 #include "base/permit.h"
 #include "confine/confine.h"
 #include "proto/conn.h"
 #include "proto/jsontext.h"
 #include "record/record.h"
 #include "serve/account.h"
+#include "serve/budget.h"
 #include "serve/peer.h"
-#include "serve/plan.h"
 #include "serve/server.h"
 #include "stats/histogram.h"
 #include "stream/stream.h"

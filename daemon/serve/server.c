@@ -2,12 +2,13 @@
 #include "serve/serve_impl.h"
 
 #include "base/clock.h"
-#include "base/cpu.h"
-#include "base/limits.h"
+#include "base/host/cpu.h"
+#include "base/host/limits.h"
 #include "base/log.h"
 #include "base/size.h"
+#include "base/store.h"
 #include "base/util.h"
-#include "batch/loan.h"
+#include "batch/handout.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -107,8 +108,7 @@ static int server_resolve(struct server *server, struct fault *fault)
 		return fault_set(fault, result,
 			"the path of the socket is too long: set PENSTOCK_SOCKET to a path below "
 			"108 bytes");
-	result = dataset_cache_folder(
-		config->cache_dir, server->cache_dir, sizeof server->cache_dir);
+	result = store_cache_folder(config->cache_dir, server->cache_dir, sizeof server->cache_dir);
 	if (result)
 		return fault_set(fault, result,
 			"no cache folder can be used (%s is not yours alone, or too long): set "

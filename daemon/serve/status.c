@@ -2,10 +2,10 @@
 #include "serve/serve_impl.h"
 
 #include "base/clock.h"
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 #include "base/util.h"
+#include "definition/label_keys.h"
 #include "proto/jsontext.h"
-#include "stream/label_keys.h"
 
 #include <stdio.h>
 #include <time.h>

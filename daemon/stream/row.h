@@ -9,7 +9,7 @@
 #include "decode/decode.h"
 #include "pixel/pixel.h"
 #include "proto/slots.h"
-#include "stream/finish.h"
+#include "stream/postprocess.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #include "stream/stream_impl.h"
 
 #include "base/clock.h"
-#include "base/roots.h"
+#include "base/host/roots.h"
 #include "base/size.h"
 #include "base/util.h"
 
@@ -322,7 +322,7 @@ static void stream_free_finishers(struct stream *stream)
 }
 
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
-	struct sampling_lists *lists, dataset_progress_fn *progress, void *progress_context,
+	struct sampling_lists *lists, progress_fn *progress, void *progress_context,
 	struct stream **ret, struct fault *fault)
 {
 	struct stream *stream = calloc(1, sizeof *stream);

@@ -27,19 +27,19 @@
 #pragma once
 
 #include "base/fault.h"
-#include "base/ledger.h"
+#include "base/host/ledger.h"
 #include "batch/extent.h"
 #include "batch/tally.h"
+#include "dataset/dataset.h"
 #include "decode/decode.h"
 #include "decode/stepback.h"
+#include "definition/spec.h"
+#include "fetch/fetch.h"
 #include "order/course.h"
 #include "order/sampler.h"
-#include "source/dataset.h"
-#include "source/fetch.h"
-#include "source/shelf.h"
 #include "stats/histogram.h"
-#include "stream/pool.h"
-#include "stream/spec.h"
+#include "stream/shelf.h"
+#include "stream/workers.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -86,7 +86,7 @@ uint64_t stream_bytes(const struct stream_spec *spec, const struct dataset *data
  * batch in an epoch, a list is of another dataset, or sources do not agree; -ENOMEM not within the
  * budget (says what would fit). `progress` is called while indexing. */
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
-	struct sampling_lists *lists, dataset_progress_fn *progress, void *progress_context,
+	struct sampling_lists *lists, progress_fn *progress, void *progress_context,
 	struct stream **ret, struct fault *fault);
 
 /* 0, or -ESTALE with a fault when a state belongs to another dataset, seed or order. `ret_note`

@@ -1,7 +1,7 @@
 /* stream_impl: what stream.c and fill.c share. Nobody else includes it. */
 #pragma once
 
-#include "source/sidecar.h"
+#include "dataset/sidecar.h"
 #include "stream/stream.h"
 
 #include <pthread.h>

@@ -6,11 +6,11 @@
  * Writes SHARD.tar.idx with N records that go round and round over the tar's real samples; their
  * names are shared. What opens the tar afterwards finds a fresh index of N samples, each of which
  * can be read. Streams: 10^8 records (3.2 GB) need no more memory than ten. */
+#include "base/store.h"
 #include "base/util.h"
-#include "source/dataset.h"
-#include "source/digest.h"
-#include "source/index.h"
-#include "source/store.h"
+#include "dataset/dataset.h"
+#include "dataset/digest.h"
+#include "dataset/index.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -3,7 +3,7 @@
  * tests/cuda/torchvision_mix.py compares plans with torchvision itself, tests/python/torch_mix.py
  * images and labels. */
 #include "client/lib/map.h"
-#include "client/lib/mix.h"
+#include "client/lib/mix/mix.h"
 #include "client/random.h"
 #include "proto/half.h"
 #include "proto/philox.h"

@@ -4,7 +4,7 @@ if(TARGET penstock)
 endif()
 
 # The search for how many accelerators can be fed, over made-up machines.
-add_executable(cli_accelerate_parts ${CMAKE_CURRENT_LIST_DIR}/cli_accelerate_parts.c ${CMAKE_SOURCE_DIR}/client/cli/accelerate.c
+add_executable(cli_accelerate_parts ${CMAKE_CURRENT_LIST_DIR}/cli_accelerate_parts.c ${CMAKE_SOURCE_DIR}/client/cli/bench/accelerate.c
 	${CMAKE_SOURCE_DIR}/client/cli/table.c)
 target_link_libraries(cli_accelerate_parts PRIVATE penstock_base cmocka)
 target_include_directories(cli_accelerate_parts PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/daemon ${CMAKE_SOURCE_DIR}/include)

@@ -1,14 +1,14 @@
 /* cli_accelerate_parts: the search for how many accelerators can be fed, over machines that are
  * made up: each run is answered by a formula, so that the right number is known. */
-#include "client/cli/accelerate.h"
+#include "client/cli/bench/accelerate.h"
 
-#include "base/cgroup.h"
-#include "base/ledger.h"
+#include "base/host/cgroup.h"
+#include "base/host/ledger.h"
 #include "base/util.h"
 #include "batch/extent.h"
 #include "client/cli/catalog.h"
 #include "client/cli/cli.h"
-#include "serve/plan.h"
+#include "serve/budget.h"
 
 // clang-format off
 #include <stdarg.h>

@@ -1,12 +1,12 @@
 /* cli_parts: the command's small parts that can be judged by themselves: numbers for people,
  * quantiles, slips of the finger. */
+#include "client/cli/bench/histogram.h"
+#include "client/cli/bench/series.h"
 #include "client/cli/cli.h"
-#include "client/cli/font.h"
-#include "client/cli/histogram.h"
+#include "client/cli/draw/font.h"
+#include "client/cli/draw/picture.h"
 #include "client/cli/options.h"
-#include "client/cli/picture.h"
 #include "client/cli/process.h"
-#include "client/cli/series.h"
 #include "client/cli/table.h"
 
 // clang-format off

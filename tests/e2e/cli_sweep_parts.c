@@ -1,11 +1,11 @@
 /* cli_sweep_parts: what `penstock bench` compares with that can be judged by itself: which points a
  * sweep has, plots as SVG and as pixels, text in markup. */
-#include "client/cli/drawing.h"
-#include "client/cli/grid.h"
-#include "client/cli/markup.h"
+#include "client/cli/bench/sweep/grid.h"
+#include "client/cli/bench/sweep/spread.h"
+#include "client/cli/draw/drawing.h"
+#include "client/cli/draw/markup.h"
+#include "client/cli/draw/plot.h"
 #include "client/cli/output.h"
-#include "client/cli/plot.h"
-#include "client/cli/spread.h"
 
 // clang-format off
 #include <stdarg.h>

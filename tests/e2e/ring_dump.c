@@ -2,7 +2,7 @@
  * null. `ring_dump FILE`; 1 with a sentence where it is none. */
 #include "base/util.h"
 #include "proto/jsontext.h"
-#include "record/json.h"
+#include "record/record_json.h"
 #include "record/ring.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 # What `penstock bench` compares: sweeps, plots, the yardstick, other loaders, the report. Python's standard library; Pillow and
 # Chromium where they are.
-add_executable(cli_sweep_parts ${CMAKE_CURRENT_LIST_DIR}/cli_sweep_parts.c ${CMAKE_SOURCE_DIR}/client/cli/canvas.c
-	${CMAKE_SOURCE_DIR}/client/cli/drawing.c ${CMAKE_SOURCE_DIR}/client/cli/font.c ${CMAKE_SOURCE_DIR}/client/cli/grid.c
-	${CMAKE_SOURCE_DIR}/client/cli/markup.c ${CMAKE_SOURCE_DIR}/client/cli/output.c ${CMAKE_SOURCE_DIR}/client/cli/picture.c
-	${CMAKE_SOURCE_DIR}/client/cli/plot.c ${CMAKE_SOURCE_DIR}/client/cli/spread.c ${CMAKE_SOURCE_DIR}/client/cli/table.c)
+add_executable(cli_sweep_parts ${CMAKE_CURRENT_LIST_DIR}/cli_sweep_parts.c ${CMAKE_SOURCE_DIR}/client/cli/draw/canvas.c
+	${CMAKE_SOURCE_DIR}/client/cli/draw/drawing.c ${CMAKE_SOURCE_DIR}/client/cli/draw/font.c ${CMAKE_SOURCE_DIR}/client/cli/bench/sweep/grid.c
+	${CMAKE_SOURCE_DIR}/client/cli/draw/markup.c ${CMAKE_SOURCE_DIR}/client/cli/output.c ${CMAKE_SOURCE_DIR}/client/cli/draw/picture.c
+	${CMAKE_SOURCE_DIR}/client/cli/draw/plot.c ${CMAKE_SOURCE_DIR}/client/cli/bench/sweep/spread.c ${CMAKE_SOURCE_DIR}/client/cli/table.c)
 target_link_libraries(cli_sweep_parts PRIVATE penstock_base PkgConfig::PNG cmocka m)
 target_include_directories(cli_sweep_parts PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/daemon)
 add_test(NAME unit.cli.sweep_parts COMMAND cli_sweep_parts)

@@ -1,5 +1,5 @@
 # `penstock top`: what it draws, without a daemon, and with one on a terminal.
-set(top_sources answer bar columns document paper recipe table top_head top_pages top_table top_view)
+set(top_sources answer bar document recipe table watch/columns watch/paper watch/top_head watch/top_pages watch/top_table watch/top_view)
 list(TRANSFORM top_sources PREPEND ${CMAKE_SOURCE_DIR}/client/cli/)
 list(TRANSFORM top_sources APPEND .c)
 add_executable(top_parts ${CMAKE_CURRENT_LIST_DIR}/top_parts.c ${top_sources})

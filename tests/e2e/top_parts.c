@@ -4,9 +4,9 @@
 #include "client/cli/bar.h"
 #include "client/cli/catalog.h"
 #include "client/cli/cli.h"
-#include "client/cli/columns.h"
-#include "client/cli/paper.h"
-#include "client/cli/top_view.h"
+#include "client/cli/watch/columns.h"
+#include "client/cli/watch/paper.h"
+#include "client/cli/watch/top_view.h"
 
 // clang-format off
 #include <stdarg.h>

@@ -16,7 +16,7 @@
  *
  * Each puts WIDTH x HEIGHT x 3 bytes out, and the op that it came to on standard error. Exit code 2
  * for a job that cannot be read. */
-#include "augment/kernels.h"
+#include "augment/kernels/kernels.h"
 #include "augment/step_warp.h"
 #include "augment/warp.h"
 #include "base/util.h"

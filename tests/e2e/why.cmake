@@ -1,6 +1,6 @@
 # `penstock why` after real ends.
 add_executable(why_doctor ${CMAKE_CURRENT_LIST_DIR}/why_doctor.c)
-target_link_libraries(why_doctor PRIVATE penstock_record)
+target_link_libraries(why_doctor PRIVATE penstock_why)
 if(TARGET penstock)
 	penstock_e2e(why why.py)
 endif()

@@ -17,11 +17,11 @@
  * finding writes the file, says how it came about, and aborts. */
 #pragma once
 
-#include "decode/checkpack.h"
 #include "decode/decode.h"
+#include "decode/jpeg/entry_pack.h"
 #include "decode/stepback.h"
 #include "fuzz/generate.h"
-#include "unit/decode/guarded.h"
+#include "unit/decode/jpeg/guarded.h"
 
 #include "base/util.h"
 

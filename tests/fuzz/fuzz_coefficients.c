@@ -2,7 +2,7 @@
  * libjpeg's. What a driver takes, libjpeg decodes without a warning and to the same coefficients;
  * drivers agree on what they take, whole and entered at checkpoints of their own making. Built for
  * libFuzzer, or with its own main that runs over files named on the command line. */
-#include "unit/decode/coefficients.h"
+#include "unit/decode/jpeg/coefficients.h"
 
 enum { PIXELS_MOST = 512 * 512 };
 

@@ -7,7 +7,7 @@
  * is closed; a scrape of a well-behaved client is answered after each case, and nothing is left
  * over: no place, no descriptor, no memory. */
 #include "http/http_impl.h"
-#include "http/sheet.h"
+#include "http/sheet_png.h"
 
 #ifndef PENSTOCK_LIBFUZZER
 #include "fuzz/drive.h"

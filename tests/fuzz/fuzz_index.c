@@ -6,12 +6,12 @@
  * out, or made right again, as only who means harm would. Expected: with checksums as they are,
  * what is told is what the index said before, or it is refused; with forged ones, every sample lies
  * in the shard, names are names, and paths stay below the folder. Refused is in words. */
-#include "source/dataset_open.c" /* NOLINT: dataset_sum is nobody else's */
+#include "dataset/dataset_open.c" /* NOLINT: dataset_sum is nobody else's */
 
+#include "dataset/mtime.h"
 #include "fuzz/drive.h"
 #include "fuzz/recipe.h"
 #include "fuzz/want.h"
-#include "source/mtime.h"
 
 #include <sys/mman.h>
 #include <zlib.h>
@@ -339,7 +339,9 @@ static void prepare(void)
 		const struct dataset_options options = {.rule = &rule};
 		struct fault fault;
 		if (i == BASE_FLOAT || i == BASE_HOT)
-			want(labels_open(&options, NULL, &bases[i].labels, &fault) == 0, "no rule");
+			want(labels_open(
+				     options.rule, NULL, NULL, NULL, &bases[i].labels, &fault) == 0,
+				"no rule");
 		base_write(i);
 		remember(i);
 	}

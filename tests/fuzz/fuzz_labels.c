@@ -7,11 +7,11 @@
  * looked at (each input ends where its memory does), what is refused is refused in words, records
  * take all bytes and no byte twice, a manifest's every line is found by its path and no line is
  * left, and labels are within their bounds. */
-#include "source/label.h"
-#include "source/label_csv.h"
-#include "source/label_manifest.h"
-#include "source/label_path.h"
-#include "source/label_value.h"
+#include "labels/label.h"
+#include "labels/label_csv.h"
+#include "labels/label_manifest.h"
+#include "labels/label_path.h"
+#include "labels/label_value.h"
 
 #include "fuzz/drive.h"
 #include "fuzz/want.h"

@@ -4,7 +4,7 @@
  * Expected: no byte beyond the given ones is looked at (each input ends where its memory does),
  * what is refused is refused in words, what is accepted lies within the bytes, and what NumPy
  * writes is accepted. */
-#include "source/npy.h"
+#include "labels/npy.h"
 
 #include "fuzz/drive.h"
 #include "fuzz/want.h"

@@ -12,11 +12,11 @@
  * fails and on all blocks; kernel sets agree on which images step back, and on all pixels of the
  * others; the second visit, by checkpoints of the first, gives the same pixels again. */
 #include "fuzz/generate.h"
-#include "unit/decode/coefficients.h"
-#include "unit/decode/guarded.h"
+#include "unit/decode/jpeg/coefficients.h"
+#include "unit/decode/jpeg/guarded.h"
 
-#include "decode/checkpack.h"
-#include "decode/own.h"
+#include "decode/jpeg/entry_pack.h"
+#include "decode/jpeg/jpegdec.h"
 #include "decode/stages.h"
 
 #include "base/util.h"

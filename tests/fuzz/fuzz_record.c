@@ -4,8 +4,8 @@
  * The first byte says which. Expected: what is no such file is refused with its name; of the rest
  * every whole entry of a known kind comes back once, in the order of its number; the story claims
  * nothing that it has no words for, and every text in it ends. */
+#include "client/cli/watch/why/story.h"
 #include "record/ring.h"
-#include "record/story.h"
 
 #include "fuzz/drive.h"
 #include "fuzz/recipe.h"

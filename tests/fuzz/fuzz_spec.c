@@ -4,7 +4,7 @@
  * what is refused is refused with the place; what is taken, printed and read again, is the same
  * definition, prints the same, and has the same hashes, also read out of a definition that names
  * it. */
-#include "stream/spec.h"
+#include "definition/spec.h"
 
 #include "fuzz/drive.h"
 #include "fuzz/phrase.h"

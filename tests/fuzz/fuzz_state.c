@@ -3,8 +3,8 @@
  * Expected: no byte beyond the given ones is looked at; what is refused is refused with the place;
  * what is taken, printed and read again, is the same state, also where it lies as text inside a
  * client's open request. */
-#include "stream/spec.h"
-#include "stream/spec_state.h"
+#include "definition/spec.h"
+#include "definition/spec_state.h"
 
 #include "fuzz/drive.h"
 #include "fuzz/phrase.h"

@@ -5,8 +5,8 @@
  * and places, and refused where the model refuses, in words; the same samples, whose bytes lie in
  * the file and whose records come back from the index that was written; with labels, all of them
  * have one or none has. */
-#include "source/index_build.h"
-#include "source/tar.h"
+#include "dataset/index_build.h"
+#include "dataset/tar.h"
 
 #include "fuzz/drive.h"
 #include "fuzz/recipe.h"
@@ -293,7 +293,7 @@ static void check_index(const struct tar_model *model, enum dataset_labels asked
 {
 	static struct tar_model_sample samples[TAR_MODEL_MEMBERS];
 	static struct index_writer writer;
-	struct progress progress = {0};
+	struct index_progress progress = {0};
 	struct fault fault = {{0}};
 	struct index_head head;
 	uint64_t bytes;

@@ -1,2 +1,2 @@
 # Headers of .npy files: put together at random as a test, and for libFuzzer.
-penstock_fuzz(npy LINK penstock_source ROUNDS 200000 NIGHTLY 20000000)
+penstock_fuzz(npy LINK penstock_fetch ROUNDS 200000 NIGHTLY 20000000)

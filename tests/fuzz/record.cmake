@@ -1,2 +1,2 @@
 # The flight recorder's file, and the story in it.
-penstock_fuzz(record LINK penstock_record ROUNDS 20000 NIGHTLY 1000000)
+penstock_fuzz(record LINK penstock_why ROUNDS 20000 NIGHTLY 1000000)

@@ -1,7 +1,7 @@
 /* state_equal: whether two states say the same, field by field. */
 #pragma once
 
-#include "stream/spec.h"
+#include "definition/spec.h"
 
 static inline bool state_equal(const struct spec_state *a, const struct spec_state *b)
 {

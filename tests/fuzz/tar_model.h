@@ -2,12 +2,12 @@
  * the whole file in memory, without the reader's window, state or order of checks. It knows which
  * files are refused, not in which words. For fuzz_tar.c.
  *
- * From source/tar.h and source/dataset.h alone: names and sizes as POSIX.1-2017's pax and GNU tar
+ * From dataset/tar.h and dataset/dataset.h alone: names and sizes as POSIX.1-2017's pax and GNU tar
  * write them, keys as WebDataset takes them. */
 #pragma once
 
-#include "source/dataset.h"
-#include "source/tar.h"
+#include "dataset/dataset.h"
+#include "dataset/tar.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
  * a crop in its middle of 47 %. `images`: no entry points, many images in flight. Times for
  * `images` include parsing, tables and unstuffing. Files that the decoder leaves to libjpeg are
  * left out. */
-#include "unit/decode/coefficients.h"
+#include "unit/decode/jpeg/coefficients.h"
 
 #include "base/ticks.h"
 #include "base/util.h"

@@ -9,9 +9,9 @@
  * checkpoints as they are kept. Checkpoints every 1, 2 and 8 MCUs, which nobody keeps, through the
  * feed: the blocks that a crop needs against libjpeg's. */
 #include "fuzz/generate.h"
-#include "unit/decode/coefficients.h"
+#include "unit/decode/jpeg/coefficients.h"
 
-#include "decode/checkpack.h"
+#include "decode/jpeg/entry_pack.h"
 
 #include "base/util.h"
 

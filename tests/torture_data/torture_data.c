@@ -11,9 +11,9 @@
  *
  * Exit codes: 0; 1 with a sentence. */
 #include "base/util.h"
+#include "dataset/dataset.h"
+#include "labels/label_rule.h"
 #include "record/ring.h"
-#include "source/dataset.h"
-#include "source/label_rule.h"
 
 #include <errno.h>
 #include <fcntl.h>

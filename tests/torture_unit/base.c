@@ -3,15 +3,15 @@
 #include "torture_unit/data.h"
 #include "torture_unit/torture.h"
 
-#include "base/cgroup.h"
-#include "base/cpu.h"
-#include "base/ledger.h"
+#include "base/host/cgroup.h"
+#include "base/host/cpu.h"
+#include "base/host/ledger.h"
+#include "base/host/procfile.h"
 #include "base/log.h"
-#include "base/procfile.h"
 #include "http/http.h"
-#include "http/sheet.h"
+#include "http/sheet_png.h"
 #include "record/nvml.h"
-#include "record/sample.h"
+#include "record/probe.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "unit/decode/images.h"
-#include "unit/source/fixture.h"
+#include "unit/source_fixture.h"
 
 enum { DATA_IMAGES = 12 };
 

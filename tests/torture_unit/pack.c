@@ -4,7 +4,7 @@
 #include "torture_unit/torture.h"
 
 #include "base/hash.h"
-#include "pack/pack.h"
+#include "client/cli/pack/pack.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,9 +3,9 @@
 #include "torture_unit/data.h"
 #include "torture_unit/torture.h"
 
-#include "record/attic.h"
+#include "client/cli/watch/why/story.h"
 #include "record/ring.h"
-#include "record/story.h"
+#include "record/ring_folder.h"
 #include "record/witness.h"
 
 #include <errno.h>

@@ -4,13 +4,13 @@
 #include "torture_unit/torture.h"
 
 #include "base/hash.h"
-#include "base/ledger.h"
+#include "base/host/ledger.h"
+#include "dataset/dataset.h"
+#include "dataset/sidecar.h"
+#include "fetch/fetch.h"
+#include "labels/label_rule.h"
 #include "order/order.h"
-#include "source/dataset.h"
-#include "source/fetch.h"
-#include "source/label_rule.h"
-#include "source/shelf.h"
-#include "source/sidecar.h"
+#include "stream/shelf.h"
 
 #include <errno.h>
 #include <semaphore.h>

@@ -2,17 +2,17 @@
 #include "torture_unit/data.h"
 #include "torture_unit/torture.h"
 
-#include "base/ledger.h"
+#include "base/host/ledger.h"
 #include "batch/extent.h"
-#include "batch/loan.h"
+#include "batch/handout.h"
 #include "config.h"
+#include "dataset/dataset.h"
+#include "definition/sampling.h"
+#include "definition/spec.h"
+#include "definition/subset.h"
+#include "definition/weigh.h"
 #include "order/alias.h"
 #include "order/sampler.h"
-#include "source/dataset.h"
-#include "stream/sampling.h"
-#include "stream/spec.h"
-#include "stream/subset.h"
-#include "stream/weigh.h"
 
 #include <errno.h>
 #include <sys/mman.h>

@@ -19,7 +19,7 @@ from .errors import ArgumentError, ArgumentTypeError
 __all__ = ["STREAM", "mixture", "pattern", "shown", "stream_name"]
 
 STREAM = "stream:"
-_MOST_BYTES = 4095  # of a pattern: daemon/source/spec.h, SPEC_TEXT_MAX
+_MOST_BYTES = 4095  # of a pattern: daemon/dataset/source.h, SPEC_TEXT_MAX
 _MOST_MIXED = 16  # datasets: daemon/order/sampler.h, SAMPLER_PARTS
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|pipe:")  # what WebDataset and others read besides
 _EXPECTED = (

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "augment/kernels.h"
+#include "augment/kernels/kernels.h"
 
 enum { SIDE = 70, BYTES = 3 * SIDE * SIDE, RECIPES = 600 };
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "augment/kernels.h"
+#include "augment/kernels/kernels.h"
 #include "unit/augment/words.h"
 
 enum { SIDE_MOST = 2048, LINE_MOST = 512, SHOWN = 8 };

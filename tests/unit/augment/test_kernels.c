@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "augment/kernels.h"
+#include "augment/kernels/kernels.h"
 
 enum { BYTES = 1200, GUARD = 64, GUARD_BYTE = 0x5a, COLOURS = 1 << 24, PART = 1 << 18 };
 

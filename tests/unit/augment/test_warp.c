@@ -2,7 +2,7 @@
  * guards, the image ending where no byte can be read; every way of a transform against Pillow's own
  * steps told pixel by pixel, over odd sizes and matrices that nobody should have; transposes;
  * golden hashes of Pillow's bytes (warp_golden.py). */
-#include "augment/kernels.h"
+#include "augment/kernels/kernels.h"
 #include "augment/warp.h"
 #include "base/hash.h"
 #include "base/util.h"

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/store.h"
 #include "base/util.h"
 #include "config.h"
 #include "proto/philox.h"
@@ -383,34 +384,34 @@ static void finds_the_cache_folder(void **state)
 	assert_int_equal(setenv("XDG_CACHE_HOME", "/xdg", 1), 0);
 	assert_int_equal(setenv("HOME", "/home/me", 1), 0);
 	assert_int_equal(setenv("TMPDIR", mkdtemp(temporary), 1), 0);
-	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof path), 0);
+	assert_int_equal(store_cache_folder(config.cache_dir, path, sizeof path), 0);
 	assert_string_equal(path, "/xdg/penstock");
-	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof "/xdg/penstock"), 0);
-	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof "/xdg/penstock" - 1),
+	assert_int_equal(store_cache_folder(config.cache_dir, path, sizeof "/xdg/penstock"), 0);
+	assert_int_equal(store_cache_folder(config.cache_dir, path, sizeof "/xdg/penstock" - 1),
 		-ENAMETOOLONG);
 	assert_int_equal(setenv("XDG_CACHE_HOME", "relative", 1), 0);
-	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof path), 0);
+	assert_int_equal(store_cache_folder(config.cache_dir, path, sizeof path), 0);
 	assert_string_equal(path, "/home/me/.cache/penstock");
 	assert_int_equal(unsetenv("XDG_CACHE_HOME"), 0);
 	assert_int_equal(unsetenv("HOME"), 0);
 	(void)snprintf(
 		expected, sizeof expected, "%s/penstock-%ld/cache", temporary, (long)getuid());
-	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof path), 0);
+	assert_int_equal(store_cache_folder(config.cache_dir, path, sizeof path), 0);
 	assert_string_equal(path, expected);
 	expected[strlen(expected) - strlen("/cache")] = 0;
 	assert_int_equal(chmod(expected, 0777), 0);
-	assert_int_equal(dataset_cache_folder(NULL, path, sizeof path), -EPERM);
+	assert_int_equal(store_cache_folder(NULL, path, sizeof path), -EPERM);
 	assert_int_equal(rmdir(expected), 0);
 	assert_int_equal(symlink("/tmp", expected), 0);
-	assert_int_equal(dataset_cache_folder(NULL, path, sizeof path), -EPERM);
+	assert_int_equal(store_cache_folder(NULL, path, sizeof path), -EPERM);
 	assert_int_equal(unlink(expected), 0);
 	assert_int_equal(rmdir(temporary), 0);
 	assert_int_equal(unsetenv("TMPDIR"), 0);
 	(void)snprintf(expected, sizeof expected, "/tmp/penstock-%ld/cache", (long)getuid());
-	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof path), 0);
+	assert_int_equal(store_cache_folder(config.cache_dir, path, sizeof path), 0);
 	assert_string_equal(path, expected);
 	strcpy(config.cache_dir, "/own");
-	assert_int_equal(dataset_cache_folder(config.cache_dir, path, sizeof path), 0);
+	assert_int_equal(store_cache_folder(config.cache_dir, path, sizeof path), 0);
 	assert_string_equal(path, "/own");
 }
 

@@ -3,7 +3,7 @@
  * or read slowly, descriptors that are out, and an end in the middle of it all. */
 #include "base/clock.h"
 #include "http/http.h"
-#include "http/sheet.h"
+#include "http/sheet_png.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * anything is odd, and nothing but a clean refusal for what is broken. */
 #include "unit/decode/images.h"
 
-#include "pack/image.h"
+#include "client/cli/pack/image.h"
 
 #include <errno.h>
 

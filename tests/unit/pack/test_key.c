@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "pack/key.h"
+#include "client/cli/pack/key.h"
 
 #include "base/util.h"
 

@@ -1,7 +1,7 @@
 /* The manifest: what is written is read back, and what does not fit is refused. */
-#include "unit/source/fixture.h"
+#include "unit/source_fixture.h"
 
-#include "pack/manifest.h"
+#include "client/cli/pack/manifest.h"
 
 #include "base/util.h"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pack/metadata.h"
+#include "client/cli/pack/metadata.h"
 
 #include "base/util.h"
 #include "decode/exif.h"

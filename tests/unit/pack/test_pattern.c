@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "pack/pattern.h"
+#include "client/cli/pack/pattern.h"
 
 #include "base/util.h"
 

@@ -1,9 +1,9 @@
 /* Samples come in their order whatever the threads, however small the window; broken ones among
  * them; and stopping in the middle leaves nothing. */
 #include "unit/decode/images.h"
-#include "unit/source/fixture.h"
+#include "unit/source_fixture.h"
 
-#include "pack/pipeline.h"
+#include "client/cli/pack/pipeline.h"
 
 #include <dirent.h>
 

@@ -1,11 +1,11 @@
 /* Tars as written, read back by our own reader: names of all lengths, sizes around a block, the
  * size foretold, and no room. tests/e2e/pack.py has Python's tarfile read them. */
-#include "unit/source/fixture.h"
+#include "unit/source_fixture.h"
 
-#include "pack/tarwrite.h"
+#include "client/cli/pack/tarwrite.h"
 
 #include "base/util.h"
-#include "source/tar.h"
+#include "dataset/tar.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,0 +1,177 @@
+/* bench: how fast a dataset reaches a trainer: the options, and what is printed. The run itself is
+ * measure.[ch]'s. */
+#include "client/cli/cli.h"
+
+#include "base/util.h"
+#include "client/cli/bench/accelerate.h"
+#include "client/cli/bench/report.h"
+#include "client/cli/bench/sweep/sweep.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bench {
+	struct measure_options measure;
+	struct sweep_options sweep;
+	uint64_t trainers, rate;
+	double step_ms;
+	const char *accelerators, *profile;
+	bool trainers_given, share_given, batch_given, profile_given;
+	bool json;
+};
+
+static const struct command bench_command = {
+	.name = "bench",
+	.operands = "SOURCE",
+	.min_operands = 1,
+	.max_operands = 1,
+	.about =
+		"Measures how fast SOURCE (a folder, a tar, a quoted glob or brace range of tars)\n"
+		"reaches a trainer. Starts a daemon of its own and ends it; `stream:NAME` uses a\n"
+		"stream of the running one. One second of warm-up is not counted.",
+};
+
+/* "auto", or a number: 0, or -EINVAL after saying what was expected. */
+static int bench_accelerators(const char *text, unsigned *ret)
+{
+	char *end = NULL;
+	unsigned long count = text[0] >= '1' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
+	bool is_auto = strcmp(text, "auto") == 0;
+	if (!is_auto && (!end || *end || count > TRAINER_MAX)) {
+		cli_note("--accelerators wants a whole number from 1 to %d, or auto, not \"%s\"",
+			TRAINER_MAX, text);
+		return -EINVAL;
+	}
+	*ret = (unsigned)count;
+	return 0;
+}
+
+/* Options that only go with accelerators, or not with them. */
+static int bench_check_accelerators(struct bench *bench, struct accelerate_options *ret)
+{
+	if (!bench->accelerators && bench->profile_given)
+		cli_note("--profile says what accelerators are, so it wants --accelerators N");
+	else if (bench->accelerators && bench->trainers_given)
+		cli_note("--accelerators are the processes that take batches, so --trainers cannot "
+			 "be given with it");
+	else if (bench->accelerators && sweep_wanted(&bench->sweep))
+		cli_note("--accelerators is a measurement of its own: --sweep, --rounds, "
+			 "--yardstick, --compare, --plot and --report cannot be given with it");
+	else if (!bench->accelerators)
+		return measure_check(&bench->measure);
+	else {
+		if (!bench->share_given)
+			bench->measure.share = "split";
+		*ret = (struct accelerate_options){.profile = bench->profile,
+			.batch_given = bench->batch_given,
+			.step_given = bench->step_ms > 0,
+			.run = bench->measure};
+		int r = bench_accelerators(bench->accelerators, &ret->count);
+		return r < 0 ? r : accelerate_check(ret);
+	}
+	return -EINVAL;
+}
+
+static int bench_options(
+	struct bench *bench, int argc, char **argv, struct accelerate_options *ret_accelerate)
+{
+	struct measure_options *measure = &bench->measure;
+	struct option table[] = {
+		RECIPE_OPTIONS(measure->recipe),
+		RECIPE_DAEMON_OPTIONS(measure->daemon),
+		{"trainers", 'n', OPTION_NUMBER, &bench->trainers, "N",
+			"processes that take batches (1)", 1, TRAINER_MAX, &bench->trainers_given},
+		{"share", 0, OPTION_CHOICE, &measure->share, "all|split|private",
+			"every trainer gets every batch; each its rank's slice of it; each has a "
+			"stream of its own (all)",
+			0, 0, &bench->share_given},
+		{"distinct-seeds", 0, OPTION_FLAG, &measure->distinct_seeds, NULL,
+			"with --share private: the streams' seeds are --seed and those that "
+			"follow, "
+			"so that each has an order of its own",
+			0, 0, NULL},
+		{"seconds", 0, OPTION_SECONDS, &measure->seconds, "S", "how long to measure (10)",
+			0, 86400, NULL},
+		{"cold", 0, OPTION_FLAG, &measure->cold, NULL,
+			"take the dataset's files out of the page cache first", 0, 0, NULL},
+		{"step-ms", 0, OPTION_MILLISECONDS, &bench->step_ms, "MS",
+			"a simulated trainer: works so long on each batch, which it holds "
+			"meanwhile",
+			0, 3600000, NULL},
+		{"rate", 0, OPTION_NUMBER, &bench->rate, "N",
+			"a simulated trainer: takes at most N images a second, evenly", 1,
+			1000000000, NULL},
+		{"accelerators", 0, OPTION_TEXT, &bench->accelerators, "N|auto",
+			"simulated accelerators of MLPerf Storage's ResNet-50 workload: how busy "
+			"this machine keeps N of them, or how many it can feed",
+			0, 0, NULL},
+		{"profile", 0, OPTION_CHOICE, &bench->profile, ACCELERATE_PROFILES,
+			"which accelerator that is (h100)", 0, 0, &bench->profile_given},
+		{"max-broken", 0, OPTION_SHARE, &measure->max_broken, "SHARE",
+			"of an epoch's samples that may be broken (0.01)", 0, 0, NULL},
+		SWEEP_OPTIONS(bench->sweep),
+		{"json", 'j', OPTION_FLAG, &bench->json, NULL, "print one JSON object", 0, 0, NULL},
+	};
+	const char *operand[OPTIONS_OPERANDS];
+	options_note_given(table, UTIL_COUNT(table), "batch-size", &bench->batch_given);
+	int r = options_parse(&bench_command, table, UTIL_COUNT(table), argc, argv, operand);
+	if (r != OPTIONS_OK)
+		return r;
+	measure->source = operand[0];
+	measure->trainers = (unsigned)bench->trainers;
+	measure->step_s = bench->step_ms / 1e3;
+	measure->rate = (double)bench->rate;
+	r = recipe_settle(&measure->recipe);
+	if (r < 0)
+		return r;
+	if (recipe_is_stream(measure->source))
+		r = recipe_fits_stream(&measure->recipe, &measure->daemon, measure->source);
+	return r == OPTIONS_OK ? bench_check_accelerators(bench, ret_accelerate) : r;
+}
+
+static int bench_report(const struct bench *bench, const struct measure *measure,
+	const struct accelerate *accelerate)
+{
+	if (!bench->json)
+		report_people(measure, accelerate);
+	else if (report_json(measure, accelerate) < 0)
+		return cli_fail(CLI_FAILED, "no memory for the report");
+	return CLI_OK;
+}
+
+static int bench_measure(const struct bench *bench)
+{
+	struct measure measure;
+	int code = measure_run(&bench->measure, &measure);
+	if (code != CLI_OK)
+		return code;
+	code = bench_report(bench, &measure, NULL);
+	measure_deinit(&measure);
+	return code;
+}
+
+static int bench_accelerate(const struct bench *bench, const struct accelerate_options *options)
+{
+	struct measure measure;
+	struct accelerate accelerate;
+	int code = accelerate_run(options, &measure, &accelerate);
+	if (code != CLI_OK)
+		return code;
+	code = bench_report(bench, &measure, &accelerate);
+	measure_deinit(&measure);
+	return code;
+}
+
+int bench_main(int argc, char **argv)
+{
+	struct bench bench = {.measure = MEASURE_DEFAULT, .trainers = 1, .profile = "h100"};
+	bench.measure.began_ns = cli_started_ns();
+	struct accelerate_options accelerate;
+	int r = bench_options(&bench, argc, argv, &accelerate);
+	if (r != OPTIONS_OK)
+		return r < 0 ? CLI_USAGE : CLI_OK;
+	if (sweep_wanted(&bench.sweep))
+		return sweep_main(&bench.sweep, &bench.measure, bench.json, argc, argv);
+	return bench.accelerators ? bench_accelerate(&bench, &accelerate) : bench_measure(&bench);
+}

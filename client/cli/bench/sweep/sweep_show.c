@@ -1,0 +1,373 @@
+/* sweep_show: see sweep_show.h; sweep_plot.c draws. The keys of the JSON are part of the interface:
+ * append, never rename. */
+#include "client/cli/bench/sweep/sweep_show.h"
+
+#include "base/util.h"
+#include "client/cli/bench/report.h"
+#include "client/cli/cli.h"
+#include "client/cli/document.h"
+#include "client/cli/table.h"
+#include "proto/jsontext.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SWEEP_WIDTH = 80, SWEEP_LABEL = 14 };
+
+static uint64_t sweep_left(const struct yardstick_files *files)
+{
+	uint64_t left = 0;
+	for (size_t i = 0; i < YARDSTICK_LEFT; i++)
+		left += files->left[i];
+	return left;
+}
+
+const char *sweep_yardstick_words(const struct sweep *sweep, char *buffer, size_t room)
+{
+	const struct yardstick_files *files = &sweep->files;
+	*buffer = 0;
+	if (!sweep->yardstick)
+		return buffer;
+	char count[24], looked[24];
+	size_t at = (size_t)snprintf(buffer, room,
+		"libjpeg-turbo's full decode to RGB, from memory, on as many threads: %s of %s "
+		"file%s",
+		table_count(files->files, count, sizeof count),
+		table_count(files->looked, looked, sizeof looked), files->looked == 1 ? "" : "s");
+	if (files->looked < files->samples && at < room)
+		at += (size_t)snprintf(buffer + at, room - at,
+			" (evenly spread, of %s: more than memory should hold)",
+			table_count(files->samples, count, sizeof count));
+	if (sweep_left(files) && at < room)
+		at += (size_t)snprintf(buffer + at, room - at, "; left out:");
+	const char *comma = "";
+	for (size_t i = 0; i < YARDSTICK_LEFT && at < room; i++) {
+		if (!files->left[i])
+			continue;
+		at += (size_t)snprintf(buffer + at, room - at, "%s %s %s", comma,
+			table_count(files->left[i], count, sizeof count), yardstick_left_name[i]);
+		comma = ",";
+	}
+	return buffer;
+}
+
+const char *sweep_torch_words(const struct sweep *sweep, char *buffer, size_t room)
+{
+	const struct compare *compare = &sweep->compare;
+	bool eval = sweep->measure->recipe.eval;
+	*buffer = 0;
+	if (sweep->options->compare)
+		(void)snprintf(buffer, room,
+			"PyTorch %s's DataLoader (torchvision %s, Pillow %s, Python %s) over the "
+			"same files, as many persistent workers as penstock has threads: "
+			"Image.open().convert(\"RGB\"), %s, PILToTensor, so rows of uint8 as "
+			"penstock's; nothing normalised on either side",
+			compare->version[COMPARE_TORCH], compare->version[COMPARE_TORCHVISION],
+			compare->version[COMPARE_PILLOW], compare->version[COMPARE_PYTHON],
+			eval ? "Resize, CenterCrop" : "RandomResizedCrop, RandomHorizontalFlip");
+	return buffer;
+}
+
+static double sweep_checkpoints(const struct measure *run, const char *key)
+{
+	return document_number(document_get(run->stats, "checkpoints"), key, 0);
+}
+
+bool sweep_made_checkpoints(const struct sweep *sweep)
+{
+	for (size_t i = 0; i < sweep->points; i++)
+		for (size_t j = 0; j < sweep->point[i].rate.count; j++)
+			if (sweep_checkpoints(&sweep->point[i].run[j], "made") >
+				0.02 * sweep->point[i].run[j].images_made)
+				return true;
+	return false;
+}
+
+/* ---- for people ---- */
+
+static void sweep_cell_rate(struct table *table, const struct spread *spread, double value)
+{
+	char text[24];
+	if (!spread->count)
+		table_cell(table, true, "-");
+	else
+		table_cell(table, true, "%s", table_rate(value, text, sizeof text));
+}
+
+static void sweep_cell_ratio(struct table *table, const struct spread *spread)
+{
+	if (spread->count)
+		table_cell(table, true, "%.2f", spread_median(spread));
+	else
+		table_cell(table, true, "-");
+}
+
+static void sweep_cells_run(struct table *table, const struct sweep_point *point)
+{
+	char text[24];
+	const struct measure *run = sweep_middle(point);
+	if (run)
+		table_cell(
+			table, true, "%s", table_seconds(run->arrivals.p99_s, text, sizeof text));
+	else
+		table_cell(table, true, "-");
+	if (run && run->memory_known)
+		table_cell(table, true, "%s", table_bytes(run->peak_memory, text, sizeof text));
+	else
+		table_cell(table, true, run ? "?" : "-");
+}
+
+/* The table is to fit the width: what is the same for all points stands in a line below it, and
+ * where much else is compared it tells of rates alone. */
+static bool sweep_shows(const struct sweep *sweep, enum grid_axis axis)
+{
+	return sweep->grid.count[axis] > 1 || (axis == GRID_THREADS && sweep->grid.swept == 0);
+}
+
+static bool sweep_shows_run(const struct sweep *sweep)
+{
+	int others = (sweep->yardstick != NULL) + sweep->options->compare;
+	return others + (sweep->grid.swept == GRID_AXES) < 2;
+}
+
+static void sweep_row(
+	const struct sweep *sweep, struct table *table, const struct sweep_point *point)
+{
+	const uint64_t is[GRID_AXES] = {[GRID_THREADS] = point->threads,
+		[GRID_BATCH] = point->batch_size,
+		[GRID_IMAGE] = point->image_size};
+	table_row(table);
+	for (enum grid_axis axis = 0; axis < GRID_AXES; axis++)
+		if (sweep_shows(sweep, axis) && is[axis])
+			table_cell(table, true, "%" PRIu64, is[axis]);
+		else if (sweep_shows(sweep, axis))
+			table_cell(table, true, "-");
+	sweep_cell_rate(table, &point->rate, spread_median(&point->rate));
+	if (sweep->rounds > 1) {
+		sweep_cell_rate(table, &point->rate, spread_least(&point->rate));
+		sweep_cell_rate(table, &point->rate, spread_most(&point->rate));
+	}
+	if (sweep_shows_run(sweep))
+		sweep_cells_run(table, point);
+	if (sweep->yardstick) {
+		sweep_cell_rate(table, &point->yardstick, spread_median(&point->yardstick));
+		sweep_cell_ratio(table, &point->ratio);
+	}
+	if (sweep->options->compare) {
+		sweep_cell_rate(table, &point->torch, spread_median(&point->torch));
+		sweep_cell_ratio(table, &point->times);
+	}
+}
+
+static void sweep_head(const struct sweep *sweep, struct table *table)
+{
+	const struct {
+		bool shown;
+		const char *name;
+	} heads[] = {{sweep_shows(sweep, GRID_THREADS), "threads"},
+		{sweep_shows(sweep, GRID_BATCH), "batch"}, {sweep_shows(sweep, GRID_IMAGE), "px"},
+		{true, "images/s"}, {sweep->rounds > 1, "least"}, {sweep->rounds > 1, "most"},
+		{sweep_shows_run(sweep), "p99"}, {sweep_shows_run(sweep), "memory"},
+		{sweep->yardstick, "yardstick"}, {sweep->yardstick, "ratio"},
+		{sweep->options->compare, "PyTorch"}, {sweep->options->compare, "times"}};
+	table_row(table);
+	for (size_t i = 0; i < UTIL_COUNT(heads); i++)
+		if (heads[i].shown)
+			table_cell(table, true, "%s", heads[i].name);
+}
+
+static void sweep_sentence(const char *name, const char *sentence)
+{
+	if (*sentence)
+		table_sentence(2, SWEEP_LABEL, name, sentence, SWEEP_WIDTH);
+}
+
+static void sweep_feet(const struct sweep *sweep)
+{
+	char text[512], name[96], count[24];
+	const struct sweep_point *best = sweep_fastest(sweep);
+	(void)printf("\n");
+	(void)snprintf(text, sizeof text, "%s: %s images/s", sweep_name(best, name, sizeof name),
+		table_count((uint64_t)(spread_median(&best->rate) + 0.5), count, sizeof count));
+	if (sweep->points > 1)
+		sweep_sentence("fastest", text);
+	(void)snprintf(text, sizeof text, "%u, interleaved, of %.3g s for each; medians%s%s",
+		sweep->rounds, sweep->measure->seconds, sweep->rounds > 1 ? ", least and most" : "",
+		sweep_shows_run(sweep) ? "; p99 of the time between batches" : "");
+	sweep_sentence("rounds", text);
+	sweep_sentence("yardstick", sweep_yardstick_words(sweep, text, sizeof text));
+	sweep_sentence("PyTorch", sweep_torch_words(sweep, text, sizeof text));
+	if (sweep_made_checkpoints(sweep))
+		sweep_sentence("checkpoints",
+			"some runs made checkpoints as they went, as a first epoch does, so not "
+			"all are alike; `penstock check --index` makes them beforehand");
+}
+
+static void sweep_people_head(const struct measure *run)
+{
+	char source[320];
+	(void)snprintf(source, sizeof source, "%s", run->source);
+	(void)printf("%s\n", cli_tame(source));
+	sweep_sentence("dataset", run->dataset);
+	(void)printf("\n");
+}
+
+int sweep_show_people(const struct sweep *sweep)
+{
+	struct table *table = table_new();
+	if (!table)
+		return cli_fail(CLI_FAILED, "no memory for the table");
+	sweep_head(sweep, table);
+	for (size_t i = 0; i < sweep->points; i++)
+		sweep_row(sweep, table, &sweep->point[i]);
+	const struct measure *run = sweep_middle(sweep_fastest(sweep));
+	if (sweep->points > 1) {
+		sweep_people_head(run);
+	} else {
+		report_people(run, NULL);
+		(void)printf("\n");
+	}
+	table_print(table, 2);
+	table_free(table);
+	sweep_feet(sweep);
+	return CLI_OK;
+}
+
+/* ---- for machines ---- */
+
+static void sweep_json_spread(
+	struct jsontext *json, const char *key, const struct spread *spread, int decimals)
+{
+	if (!spread->count) {
+		jsontext_raw(json, key, "null");
+		return;
+	}
+	jsontext_object(json, key);
+	jsontext_number(json, "median", spread_median(spread), decimals);
+	jsontext_number(json, "least", spread_least(spread), decimals);
+	jsontext_number(json, "most", spread_most(spread), decimals);
+	jsontext_array(json, "rounds");
+	for (size_t i = 0; i < spread->count; i++)
+		jsontext_number(json, NULL, spread->value[i], decimals);
+	jsontext_end(json);
+	jsontext_end(json);
+}
+
+/* `run` NULL: none worked. */
+static void sweep_json_run(struct jsontext *json, const struct measure *run)
+{
+	static const char *const keys[] = {"batch_p50_ms", "batch_p99_ms", "cpu",
+		"peak_memory_bytes", "checkpoints_made", "verdict"};
+	for (size_t i = 0; !run && i < UTIL_COUNT(keys); i++)
+		jsontext_raw(json, keys[i], "null");
+	if (!run)
+		return;
+	jsontext_number(json, "batch_p50_ms", run->arrivals.p50_s * 1e3, 3);
+	jsontext_number(json, "batch_p99_ms", run->arrivals.p99_s * 1e3, 3);
+	if (run->cpu_known)
+		jsontext_number(json, "cpu", run->cpu_s / run->seconds, 3);
+	else
+		jsontext_raw(json, "cpu", "null");
+	if (run->memory_known)
+		jsontext_u64(json, "peak_memory_bytes", run->peak_memory);
+	else
+		jsontext_raw(json, "peak_memory_bytes", "null");
+	jsontext_u64(json, "checkpoints_made", (uint64_t)sweep_checkpoints(run, "made"));
+	jsontext_string(json, "verdict", document_text(run->stats, "verdict", ""));
+}
+
+static void sweep_json_point(
+	const struct sweep *sweep, struct jsontext *json, const struct sweep_point *point)
+{
+	const struct measure *run = sweep_middle(point);
+	jsontext_object(json, NULL);
+	jsontext_u64(json, "threads", point->threads);
+	jsontext_u64(json, "batch_size", point->batch_size);
+	jsontext_u64(json, "image_size", point->image_size);
+	jsontext_bool(json, "failed", point->failed);
+	sweep_json_spread(json, "images_per_s", &point->rate, 1);
+	sweep_json_run(json, run);
+	if (sweep->yardstick) {
+		sweep_json_spread(json, "yardstick_images_per_s", &point->yardstick, 1);
+		sweep_json_spread(json, "yardstick_ratio", &point->ratio, 4);
+	}
+	if (sweep->options->compare) {
+		sweep_json_spread(json, "torch_images_per_s", &point->torch, 1);
+		sweep_json_spread(json, "torch_times", &point->times, 3);
+		jsontext_u64(json, "torch_broken", point->torch_broken);
+	}
+	jsontext_end(json);
+}
+
+static void sweep_json_axes(const struct sweep *sweep, struct jsontext *json)
+{
+	jsontext_object(json, "sweep");
+	for (size_t i = 0; i < sweep->grid.swept; i++) {
+		enum grid_axis axis = sweep->grid.order[i];
+		jsontext_array(json, grid_name[axis]);
+		for (size_t j = 0; j < sweep->grid.count[axis]; j++)
+			jsontext_u64(json, NULL, sweep->grid.value[axis][j]);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}
+
+static void sweep_json_yardstick(const struct sweep *sweep, struct jsontext *json)
+{
+	const struct yardstick_files *files = &sweep->files;
+	if (!sweep->yardstick) {
+		jsontext_raw(json, "yardstick", "null");
+		return;
+	}
+	jsontext_object(json, "yardstick");
+	jsontext_string(json, "name", "libjpeg-turbo full decode");
+	jsontext_u64(json, "samples", files->samples);
+	jsontext_u64(json, "looked_at", files->looked);
+	jsontext_u64(json, "files", files->files);
+	jsontext_u64(json, "bytes", files->bytes);
+	jsontext_object(json, "left_out");
+	for (size_t i = 0; i < YARDSTICK_LEFT; i++)
+		jsontext_u64(json, yardstick_left_name[i], files->left[i]);
+	jsontext_end(json);
+	jsontext_end(json);
+}
+
+static void sweep_json_torch(const struct sweep *sweep, struct jsontext *json)
+{
+	static const char *const names[] = {"python", "torch", "torchvision", "pillow"};
+	char words[512];
+	if (!sweep->options->compare) {
+		jsontext_raw(json, "compare", "null");
+		return;
+	}
+	jsontext_object(json, "compare");
+	jsontext_string(json, "what", sweep_torch_words(sweep, words, sizeof words));
+	for (size_t i = 0; i < UTIL_COUNT(names); i++)
+		jsontext_string(json, names[i], sweep->compare.version[i]);
+	jsontext_u64(json, "samples", sweep->compare.samples);
+	jsontext_u64(json, "listed", sweep->compare.listed);
+	jsontext_end(json);
+}
+
+int sweep_show_json(const struct sweep *sweep)
+{
+	const struct measure *run = sweep_middle(sweep_fastest(sweep));
+	struct jsontext json = {0};
+	jsontext_object(&json, NULL);
+	jsontext_string(&json, "source", run->source);
+	jsontext_string(&json, "dataset", run->dataset);
+	jsontext_u64(&json, "trainers", run->trainers);
+	jsontext_string(&json, "share", run->share);
+	jsontext_u64(&json, "rounds", sweep->rounds);
+	jsontext_number(&json, "seconds", sweep->measure->seconds, 3);
+	sweep_json_axes(sweep, &json);
+	jsontext_array(&json, "points");
+	for (size_t i = 0; i < sweep->points; i++)
+		sweep_json_point(sweep, &json, &sweep->point[i]);
+	jsontext_end(&json);
+	sweep_json_yardstick(sweep, &json);
+	sweep_json_torch(sweep, &json);
+	jsontext_end(&json);
+	return cli_print_json(&json);
+}

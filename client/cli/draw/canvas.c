@@ -1,0 +1,174 @@
+/* canvas: see canvas.h. */
+#include "client/cli/draw/canvas.h"
+
+#include "base/util.h"
+#include "client/cli/draw/font.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int canvas_init(struct canvas *canvas, int width, int height, uint32_t color)
+{
+	*canvas = (struct canvas){.width = width,
+		.height = height,
+		.rgb = malloc((size_t)width * (size_t)height * 3)};
+	if (!canvas->rgb)
+		return -ENOMEM;
+	canvas_fill(canvas, (struct canvas_box){0, 0, width, height}, color);
+	return 0;
+}
+
+void canvas_deinit(struct canvas *canvas)
+{
+	free(canvas->rgb);
+	*canvas = (struct canvas){0};
+}
+
+static uint8_t *canvas_at(const struct canvas *canvas, int x, int y)
+{
+	return canvas->rgb + ((size_t)y * (size_t)canvas->width + (size_t)x) * 3;
+}
+
+static struct canvas_box canvas_clip(const struct canvas *canvas, struct canvas_box box)
+{
+	int x1 = UTIL_MIN(box.x + box.w, canvas->width),
+	    y1 = UTIL_MIN(box.y + box.h, canvas->height);
+	box.x = UTIL_MAX(box.x, 0);
+	box.y = UTIL_MAX(box.y, 0);
+	box.w = UTIL_MAX(x1 - box.x, 0);
+	box.h = UTIL_MAX(y1 - box.y, 0);
+	return box;
+}
+
+void canvas_fill(struct canvas *canvas, struct canvas_box box, uint32_t color)
+{
+	box = canvas_clip(canvas, box);
+	for (int y = box.y; y < box.y + box.h; y++)
+		for (int x = box.x; x < box.x + box.w; x++) {
+			uint8_t *p = canvas_at(canvas, x, y);
+			p[0] = (uint8_t)(color >> 16);
+			p[1] = (uint8_t)(color >> 8);
+			p[2] = (uint8_t)color;
+		}
+}
+
+void canvas_frame(struct canvas *canvas, struct canvas_box box, int thick, uint32_t color)
+{
+	int across = UTIL_MIN(thick, box.w), down = UTIL_MIN(thick, box.h);
+	canvas_fill(canvas, (struct canvas_box){box.x, box.y, box.w, down}, color);
+	canvas_fill(canvas, (struct canvas_box){box.x, box.y + box.h - down, box.w, down}, color);
+	canvas_fill(canvas, (struct canvas_box){box.x, box.y, across, box.h}, color);
+	canvas_fill(
+		canvas, (struct canvas_box){box.x + box.w - across, box.y, across, box.h}, color);
+}
+
+void canvas_dim(
+	struct canvas *canvas, struct canvas_box outer, struct canvas_box inner, int percent)
+{
+	outer = canvas_clip(canvas, outer);
+	for (int y = outer.y; y < outer.y + outer.h; y++)
+		for (int x = outer.x; x < outer.x + outer.w; x++) {
+			bool inside = x >= inner.x && x < inner.x + inner.w && y >= inner.y &&
+				      y < inner.y + inner.h;
+			uint8_t *p = canvas_at(canvas, x, y);
+			for (int c = 0; c < 3 && !inside; c++)
+				p[c] = (uint8_t)(p[c] * percent / 100);
+		}
+}
+
+/* How far (x, y) lies from the line between its ends. */
+static double canvas_distance(const double line[4], double x, double y)
+{
+	double dx = line[2] - line[0], dy = line[3] - line[1], length = dx * dx + dy * dy;
+	double along = length > 0 ? ((x - line[0]) * dx + (y - line[1]) * dy) / length : 0;
+	along = UTIL_MIN(UTIL_MAX(along, 0.0), 1.0);
+	return hypot(x - line[0] - along * dx, y - line[1] - along * dy);
+}
+
+static void canvas_blend(uint8_t *p, uint32_t color, double share)
+{
+	const uint8_t to[3] = {(uint8_t)(color >> 16), (uint8_t)(color >> 8), (uint8_t)color};
+	for (int c = 0; c < 3; c++)
+		p[c] = (uint8_t)lround(p[c] + (to[c] - p[c]) * share);
+}
+
+void canvas_stroke(struct canvas *canvas, const double line[4], double thick, uint32_t color)
+{
+	double reach = thick / 2 + 1;
+	int x = (int)floor(UTIL_MIN(line[0], line[2]) - reach),
+	    y = (int)floor(UTIL_MIN(line[1], line[3]) - reach);
+	struct canvas_box box = canvas_clip(
+		canvas, (struct canvas_box){x, y, (int)ceil(UTIL_MAX(line[0], line[2]) + reach) - x,
+				(int)ceil(UTIL_MAX(line[1], line[3]) + reach) - y});
+	for (int row = box.y; row < box.y + box.h; row++)
+		for (int column = box.x; column < box.x + box.w; column++) {
+			double share =
+				thick / 2 + 0.5 - canvas_distance(line, column + 0.5, row + 0.5);
+			if (share > 0)
+				canvas_blend(canvas_at(canvas, column, row), color,
+					UTIL_MIN(share, 1.0));
+		}
+}
+
+/* The average of columns [x0, x1) of rows [y0, y1), all fractions of a pixel counted by their
+ * share. */
+static void canvas_average(const uint8_t *rgb, int w, int h, const double area[4], uint8_t out[3])
+{
+	double sum[3] = {0}, weight = 0;
+	int last_y = UTIL_MIN((int)area[3] + 1, h), last_x = UTIL_MIN((int)area[2] + 1, w);
+	for (int y = (int)area[1]; y < last_y; y++) {
+		double fy = UTIL_MIN(area[3], y + 1.0) - UTIL_MAX(area[1], (double)y);
+		for (int x = (int)area[0]; x < last_x; x++) {
+			double share =
+				fy * (UTIL_MIN(area[2], x + 1.0) - UTIL_MAX(area[0], (double)x));
+			const uint8_t *p = rgb + ((size_t)y * (size_t)w + (size_t)x) * 3;
+			for (int c = 0; c < 3; c++)
+				sum[c] += share * p[c];
+			weight += share;
+		}
+	}
+	for (int c = 0; c < 3; c++)
+		out[c] = weight > 0 ? (uint8_t)lround(sum[c] / weight) : 0;
+}
+
+void canvas_image(struct canvas *canvas, struct canvas_box box, const uint8_t *rgb, int w, int h)
+{
+	struct canvas_box seen = canvas_clip(canvas, box);
+	double sx = (double)w / box.w, sy = (double)h / box.h;
+	for (int y = seen.y; y < seen.y + seen.h; y++)
+		for (int x = seen.x; x < seen.x + seen.w; x++) {
+			const double area[4] = {(x - box.x) * sx, (y - box.y) * sy,
+				(x - box.x + 1) * sx, (y - box.y + 1) * sy};
+			canvas_average(rgb, w, h, area, canvas_at(canvas, x, y));
+		}
+}
+
+static void canvas_glyph(struct canvas *canvas, int x, int y, int scale, uint32_t color, char c)
+{
+	const uint8_t *rows = font_glyph(c);
+	for (int r = 0; r < FONT_HEIGHT; r++)
+		for (int i = 0; i < FONT_WIDTH; i++)
+			if (rows[r] >> (FONT_WIDTH - 1 - i) & 1)
+				canvas_fill(canvas,
+					(struct canvas_box){
+						x + i * scale, y + r * scale, scale, scale},
+					color);
+}
+
+int canvas_text(
+	struct canvas *canvas, int x, int y, int scale, int width, uint32_t color, const char *text)
+{
+	int step = FONT_ADVANCE * scale, room = (width + scale) / step, length = 0;
+	/* One letter for each code point, not for each byte of it. */
+	for (const char *c = text; *c; c++)
+		length += ((unsigned char)*c & 0xc0) != 0x80;
+	int shown = length <= room ? length : UTIL_MAX(room - 2, 0), at = 0;
+	for (const char *c = text; *c && at < shown; c++)
+		if (((unsigned char)*c & 0xc0) != 0x80)
+			canvas_glyph(canvas, x + at++ * step, y, scale, color, *c);
+	for (int dots = 0; length > room && dots < 2 && at < room; dots++)
+		canvas_glyph(canvas, x + at++ * step, y, scale, color, '.');
+	return at * step;
+}

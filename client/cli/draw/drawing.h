@@ -1,0 +1,81 @@
+/* drawing: lines, marks and letters as a list, given out as SVG or as pixels: what a plot is made
+ * of, said once for both. Main thread.
+ *
+ * Units are CSS pixels, (0, 0) the upper left. Colours are roles: an SVG that is put into a page
+ * takes them from the page's style (`--drawing-ink` and the like), so that it follows light and
+ * dark; files have them for a light background, and pixels too. */
+#pragma once
+
+#include "client/cli/draw/canvas.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+enum drawing_color {
+	DRAWING_PAPER,
+	DRAWING_INK,
+	DRAWING_MUTED,
+	DRAWING_GRID,
+	DRAWING_FIRST, /* of those that tell series apart */
+	DRAWING_COLORS = DRAWING_FIRST + 8
+};
+
+enum drawing_shape {
+	DRAWING_DISC,
+	DRAWING_SQUARE,
+	DRAWING_TRIANGLE,
+	DRAWING_DIAMOND,
+	DRAWING_SHAPES
+};
+
+enum drawing_anchor { DRAWING_START, DRAWING_MIDDLE, DRAWING_END };
+
+struct drawing_at {
+	double x, y;
+};
+
+struct drawing_text {
+	struct drawing_at at; /* on the base line */
+	double size; /* of the letters, as font-size */
+	enum drawing_anchor anchor;
+	bool turned; /* reads upwards */
+	bool bold;
+	enum drawing_color color;
+};
+
+/* What a mark stands for: in the SVG as data-x, data-y and as a title that browsers show. */
+struct drawing_value {
+	double x, y;
+	const char *title;
+};
+
+struct drawing_item;
+
+struct drawing {
+	double width, height;
+	const char *title; /* for those who cannot see it; kept, not copied */
+	struct drawing_item *item;
+	size_t count, room;
+	bool failed; /* memory was out */
+};
+
+void drawing_init(struct drawing *drawing, double width, double height, const char *title);
+void drawing_deinit(struct drawing *drawing);
+
+void drawing_line(struct drawing *drawing, struct drawing_at from, struct drawing_at to,
+	double thick, enum drawing_color color);
+void drawing_path(struct drawing *drawing, const struct drawing_at *at, size_t count, double thick,
+	enum drawing_color color);
+void drawing_mark(struct drawing *drawing, struct drawing_at at, double radius,
+	enum drawing_shape shape, enum drawing_color color, const struct drawing_value *value);
+void drawing_write(struct drawing *drawing, const struct drawing_text *text, const char *words);
+
+/* How wide such letters are at most, in about. */
+double drawing_width(const char *words, double size);
+
+/* `themed`: colours from the page's style, and the size from its width. 0, or -ENOMEM. */
+int drawing_svg(const struct drawing *drawing, bool themed, FILE *file);
+
+/* `scale` pixels for each unit. 0 and a canvas for the caller to free, or -ENOMEM. */
+int drawing_pixels(const struct drawing *drawing, double scale, struct canvas *ret);

@@ -1,0 +1,708 @@
+/* check: what a dataset is, what this machine offers, and which images are broken.
+ *
+ * Every image is decoded whole, as Pillow's load() does, by W threads that take the next samples
+ * from one counter. Memory is bounded: per thread a decoder and a buffer; what is larger comes out
+ * of two pools, one for files and one for decoders, so that no thread ever waits for a pool that it
+ * holds a part of. */
+#include "client/cli/cli.h"
+
+#include "base/clock.h"
+#include "base/host/cpu.h"
+#include "base/host/ledger.h"
+#include "base/host/limits.h"
+#include "base/util.h"
+#include "client/cli/catalog.h"
+#include "client/cli/inspect/machine.h"
+#include "client/cli/options.h"
+#include "client/cli/progress.h"
+#include "client/cli/table.h"
+#include "dataset/dataset.h"
+#include "dataset/sidecar.h"
+#include "decode/decode.h"
+#include "fetch/fetch.h"
+#include "proto/jsontext.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	CHECK_BUFFER = 1 << 20,
+	CHECK_SLACK = 64,
+	CHECK_LUMP = 8,
+	CHECK_REASON = 32,
+	CHECK_MESSAGE = 160,
+	CHECK_TICK_NS = 50000000
+};
+
+struct check_broken {
+	uint64_t number;
+	char reason[CHECK_REASON], message[CHECK_MESSAGE];
+};
+
+struct check {
+	const char *source, *labels;
+	uint64_t threads, memory;
+	bool index_only, json, checkpoints;
+
+	struct dataset *dataset;
+	struct sidecar *sidecar; /* where checkpoints are kept; NULL: they are not asked for */
+	struct machine machine;
+	char reader[256], io_why[256];
+	bool direct;
+
+	struct permit files, decoders;
+	_Atomic uint64_t next, done; /* relaxed: counters alone */
+	_Atomic uint64_t made, kept, needless; /* images whose checkpoints are new; were there;
+						  that have no use for any */
+	_Atomic bool stop;
+	double seconds;
+
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t over; /* a thread has ended */
+	uint64_t running;
+	struct check_broken *broken;
+	size_t broken_count, broken_room;
+	struct fault fault; /* why everything stopped; "" while nothing did */
+};
+
+struct check_worker {
+	struct check *check;
+	pthread_t thread;
+	struct decoder *decoder;
+	struct decoder *recorder; /* that makes checkpoints; NULL: nobody asked for them */
+	uint8_t *buffer;
+	/* The image whose checkpoints are being made. */
+	struct decode_job job;
+	struct sidecar_place place;
+	bool given;
+};
+
+static const struct command check_command = {
+	.name = "check",
+	.operands = "SOURCE",
+	.min_operands = 1,
+	.max_operands = 1,
+	.about = "Says what SOURCE is and what this machine offers, decodes every image in full\n"
+		 "and lists the broken ones. Ends with 1 where there are any.",
+};
+
+static int check_options(struct check *check, int argc, char **argv)
+{
+	const struct option table[] = {
+		{"threads", 't', OPTION_NUMBER, &check->threads, "N",
+			"decoding threads (the CPUs there are)", 1, 1024, NULL},
+		{"memory", 'm', OPTION_SIZE, &check->memory, "SIZE",
+			"at most, such as 96M or 4G (a quarter of what is free, at most 4G)",
+			1 << 20, 0, NULL},
+		{"index-only", 0, OPTION_FLAG, &check->index_only, NULL,
+			"build the index and decode nothing", 0, 0, NULL},
+		{"index", 0, OPTION_FLAG, &check->checkpoints, NULL,
+			"make the checkpoints of all images too, so that a first epoch is as fast "
+			"as the next ones",
+			0, 0, NULL},
+		{"labels", 0, OPTION_TEXT, &check->labels, "LABELS", CATALOG_LABELS, 0, 0, NULL},
+		{"json", 'j', OPTION_FLAG, &check->json, NULL, "print one JSON object", 0, 0, NULL},
+	};
+	const char *operand[OPTIONS_OPERANDS];
+	int r = options_parse(&check_command, table, UTIL_COUNT(table), argc, argv, operand);
+	if (r == OPTIONS_OK)
+		check->source = operand[0];
+	if (r == OPTIONS_OK && check->checkpoints && check->index_only) {
+		cli_note("--index makes checkpoints, which takes decoding: leave out --index-only");
+		return -EINVAL;
+	}
+	if (!check->threads)
+		check->threads = cpu_available();
+	if (!check->memory)
+		check->memory = ledger_default_budget();
+	return r;
+}
+
+/* How a daemon would read this dataset here. */
+static int check_plan_reader(struct check *check)
+{
+	struct permit large;
+	permit_init(&large, 1 << 20);
+	struct fetch_options options = {
+		.arena_bytes = 1 << 20, .index_bytes = 64 * 4096, .large = &large};
+	struct fetch *fetch = NULL;
+	struct fault fault = {{0}};
+	int r = fetch_new(&options, &fetch, &fault);
+	if (r == 0) {
+		(void)snprintf(check->reader, sizeof check->reader, "%s", fetch_describe(fetch));
+		check->direct = fetch_wants_direct(fetch, check->dataset, check->io_why,
+					sizeof check->io_why) > 0;
+		fetch_free(fetch);
+	}
+	permit_deinit(&large);
+	return r < 0 ? cli_fail(CLI_FAILED, "no reader can be made: %s", fault.text) : CLI_OK;
+}
+
+/* Half of the memory at most is the threads' own; the rest is what large files and large images
+ * share. */
+static int check_divide_memory(struct check *check)
+{
+	uint64_t decoders = decoder_whole_bytes() +
+			    (check->checkpoints ? decoder_scratch_bytes(DECODER_SCRATCH_LEAST) : 0);
+	uint64_t own = (CHECK_BUFFER + decoders) * check->threads;
+	char has[24], wants[24];
+	if (own > check->memory / 2)
+		return cli_fail(CLI_USAGE,
+			"%" PRIu64 " decoding thread%s not fit --memory %s; give at least %s, or "
+			"fewer threads",
+			check->threads, check->threads == 1 ? " does" : "s do",
+			table_bytes(check->memory, has, sizeof has),
+			table_bytes(2 * own, wants, sizeof wants));
+	uint64_t rest = check->memory - own;
+	permit_init(&check->files, rest / 3);
+	permit_init(&check->decoders, rest - rest / 3);
+	return CLI_OK;
+}
+
+/* Everything ends: the machine is at fault, not an image. */
+static void check_stop(struct check *check, const char *text)
+{
+	(void)pthread_mutex_lock(&check->lock);
+	if (!check->fault.text[0])
+		(void)fault_set(&check->fault, 0, "%s", text);
+	(void)pthread_mutex_unlock(&check->lock);
+	atomic_store_explicit(&check->stop, true, memory_order_relaxed);
+}
+
+static void check_note(
+	struct check *check, uint64_t number, const char *reason, const char *message)
+{
+	(void)pthread_mutex_lock(&check->lock);
+	if (check->broken_count == check->broken_room) {
+		size_t room = check->broken_room ? check->broken_room * 2 : 64;
+		struct check_broken *grown = realloc(check->broken, room * sizeof *grown);
+		if (grown) {
+			check->broken = grown;
+			check->broken_room = room;
+		}
+	}
+	bool kept = check->broken_count < check->broken_room;
+	if (kept) {
+		struct check_broken *broken = &check->broken[check->broken_count++];
+		broken->number = number;
+		(void)snprintf(broken->reason, sizeof broken->reason, "%s", reason);
+		(void)snprintf(broken->message, sizeof broken->message, "%s", message);
+	}
+	(void)pthread_mutex_unlock(&check->lock);
+	if (!kept)
+		check_stop(check, "no memory left for the list of broken images");
+}
+
+static void check_drop_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
+{
+	(void)context;
+	(void)rgb;
+}
+
+/* True for a good image of a kind that may have checkpoints. */
+static bool check_decode(
+	struct check_worker *worker, uint64_t number, const uint8_t *data, size_t size)
+{
+	struct decode_info info = {0};
+	int r = decoder_begin(worker->decoder, data, size, &info);
+	if (r == DECODE_OK) {
+		struct decode_region whole = {0, 0, info.width, info.height};
+		r = decoder_rows(worker->decoder, whole, true, check_drop_row, NULL);
+	}
+	if (r > 0)
+		check_note(worker->check, number, decode_outcome_name((enum decode_outcome)r),
+			decoder_message(worker->decoder));
+	else if (r < 0)
+		check_stop(
+			worker->check, "no memory left to decode an image; give fewer --threads");
+	bool may = info.format == DECODE_JPEG && !info.progressive;
+	if (r == DECODE_OK && !may)
+		(void)atomic_fetch_add_explicit(&worker->check->needless, 1, memory_order_relaxed);
+	return r == DECODE_OK && may;
+}
+
+static struct decode_job *check_record_next(void *context)
+{
+	struct check_worker *worker = context;
+	struct decode_job *job = worker->given ? NULL : &worker->job;
+	worker->given = true;
+	return job;
+}
+
+/* As little as there is: whoever makes checkpoints decodes through the end all the same. */
+static void check_record_header(
+	void *context, struct decode_job *job, const struct decode_info *info)
+{
+	(void)context, (void)info;
+	job->region = (struct decode_region){0, 0, 1, 1};
+}
+
+static void check_record_job(void *context, struct decode_job *job)
+{
+	(void)context, (void)job;
+}
+
+static size_t check_record_recall(void *context, struct decode_job *job, uint8_t *to, size_t room)
+{
+	(void)job;
+	struct check_worker *worker = context;
+	return sidecar_read(worker->check->sidecar, &worker->place, to, room);
+}
+
+static bool check_record_keeps(void *context, struct decode_job *job)
+{
+	(void)job;
+	struct check_worker *worker = context;
+	return sidecar_keeps(worker->check->sidecar, &worker->place);
+}
+
+static bool check_record_keep(
+	void *context, struct decode_job *job, const uint8_t *pack, size_t size)
+{
+	(void)job;
+	struct check_worker *worker = context;
+	return sidecar_write(worker->check->sidecar, &worker->place, pack, size);
+}
+
+/* Makes an image's checkpoints, unless it has some that fit. */
+static void check_record(
+	struct check_worker *worker, const struct sample *sample, const uint8_t *data)
+{
+	struct check *check = worker->check;
+	struct decode_stream stream = {
+		.next = check_record_next,
+		.header = check_record_header,
+		.start = check_record_job,
+		.row = check_drop_row,
+		.done = check_record_job,
+		.context = worker,
+		.recall = check_record_recall,
+		.keeps = check_record_keeps,
+		.keep = check_record_keep,
+	};
+	sidecar_place(check->dataset, sample->number, sample->shard, sample->position, sample->size,
+		&worker->place);
+	worker->job = (struct decode_job){
+		.data = data, .size = sample->size, .checkpoint_room = worker->place.room};
+	worker->given = false;
+	decoder_run(worker->recorder, &stream);
+	if (worker->job.checkpoints & DECODE_CHECKPOINTS_MADE)
+		(void)atomic_fetch_add_explicit(&check->made, 1, memory_order_relaxed);
+	else if (worker->job.checkpoints & DECODE_CHECKPOINTS_USED)
+		(void)atomic_fetch_add_explicit(&check->kept, 1, memory_order_relaxed);
+	else if (sidecar_keeps(check->sidecar, &worker->place))
+		(void)atomic_fetch_add_explicit(&check->needless, 1, memory_order_relaxed);
+}
+
+static void check_read(struct check_worker *worker, const struct sample *sample, uint8_t *buffer)
+{
+	struct fault fault = {{0}};
+	int r = dataset_read(worker->check->dataset, sample, buffer, sample->size, &fault);
+	enum fetch_outcome outcome = fetch_outcome_of(r);
+	if (r == 0) {
+		if (check_decode(worker, sample->number, buffer, sample->size) && worker->recorder)
+			check_record(worker, sample, buffer);
+	} else if (outcome)
+		check_note(worker->check, sample->number, fetch_outcome_name(outcome), fault.text);
+	else
+		check_stop(worker->check, fault.text);
+}
+
+/* A file beyond the thread's own buffer: its memory comes from the pool. */
+static void check_read_large(struct check_worker *worker, const struct sample *sample)
+{
+	struct check *check = worker->check;
+	uint64_t room = (uint64_t)sample->size + CHECK_SLACK;
+	if (permit_acquire(&check->files, room) != 0) {
+		check_note(check, sample->number, fetch_outcome_name(FETCH_E_TOO_LARGE),
+			"larger than --memory lets one file be");
+		return;
+	}
+	uint8_t *buffer = malloc(room);
+	if (buffer)
+		check_read(worker, sample, buffer);
+	else
+		check_stop(check, "no memory left to read a file; lower --memory or --threads");
+	free(buffer);
+	permit_release(&check->files, room);
+}
+
+static void check_sample(struct check_worker *worker, uint64_t number)
+{
+	struct sample sample;
+	struct fault fault = {{0}};
+	if (dataset_sample(worker->check->dataset, number, &sample, &fault) < 0)
+		check_stop(worker->check, fault.text);
+	else if (sample.size + CHECK_SLACK > CHECK_BUFFER)
+		check_read_large(worker, &sample);
+	else
+		check_read(worker, &sample, worker->buffer);
+}
+
+static void check_take(struct check_worker *worker)
+{
+	struct check *check = worker->check;
+	uint64_t count = dataset_count(check->dataset);
+	for (;;) {
+		uint64_t first =
+			atomic_fetch_add_explicit(&check->next, CHECK_LUMP, memory_order_relaxed);
+		for (uint64_t n = first; n < UTIL_MIN(first + CHECK_LUMP, count); n++) {
+			if (atomic_load_explicit(&check->stop, memory_order_relaxed))
+				return;
+			check_sample(worker, n);
+			(void)atomic_fetch_add_explicit(&check->done, 1, memory_order_relaxed);
+		}
+		if (first >= count)
+			return;
+	}
+}
+
+static void *check_work(void *argument)
+{
+	struct check_worker *worker = argument;
+	struct check *check = worker->check;
+	check_take(worker);
+	(void)pthread_mutex_lock(&check->lock);
+	check->running--;
+	(void)pthread_cond_signal(&check->over);
+	(void)pthread_mutex_unlock(&check->lock);
+	return NULL;
+}
+
+/* Returns when no thread is left. */
+static void check_watch(struct check *check)
+{
+	struct progress progress;
+	progress_begin(&progress, "decoding", PROGRESS_ITEMS, dataset_count(check->dataset), false);
+	(void)pthread_mutex_lock(&check->lock);
+	while (check->running) {
+		struct timespec until;
+		(void)clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += CHECK_TICK_NS;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		(void)pthread_cond_timedwait(&check->over, &check->lock, &until);
+		(void)pthread_mutex_unlock(&check->lock);
+		progress_update(
+			&progress, atomic_load_explicit(&check->done, memory_order_relaxed), NULL);
+		(void)pthread_mutex_lock(&check->lock);
+	}
+	(void)pthread_mutex_unlock(&check->lock);
+	progress_end(&progress);
+}
+
+static void check_worker_free(struct check_worker *worker)
+{
+	decoder_free(worker->decoder);
+	decoder_free(worker->recorder);
+	free(worker->buffer);
+}
+
+static int check_worker_start(struct check *check, struct check_worker *worker)
+{
+	struct fault fault = {{0}};
+	struct decode_limits limits = decode_limits_default();
+	limits.large = &check->decoders;
+	limits.whole = true;
+	*worker = (struct check_worker){.check = check, .buffer = malloc(CHECK_BUFFER)};
+	int r = worker->buffer ? decoder_new(&limits, &worker->decoder, &fault) : -ENOMEM;
+	limits.whole = false;
+	limits.scratch = DECODER_SCRATCH_LEAST;
+	if (r == 0 && check->sidecar)
+		r = decoder_new(&limits, &worker->recorder, &fault);
+	if (r == 0) {
+		(void)pthread_mutex_lock(&check->lock);
+		r = -pthread_create(&worker->thread, NULL, check_work, worker);
+		check->running += r == 0;
+		(void)pthread_mutex_unlock(&check->lock);
+	}
+	if (r < 0) {
+		if (!fault.text[0])
+			(void)fault_set(&fault, r, "cannot start a decoding thread: %s%s",
+				strerror(-r), limits_thread_hint(-r));
+		check_stop(check, fault.text);
+		check_worker_free(worker);
+	}
+	return r;
+}
+
+static int check_compare(const void *a, const void *b)
+{
+	uint64_t x = ((const struct check_broken *)a)->number,
+		 y = ((const struct check_broken *)b)->number;
+	return (x > y) - (x < y);
+}
+
+static int check_everything(struct check *check)
+{
+	cleanup(free_ptr) struct check_worker *workers = calloc(check->threads, sizeof *workers);
+	if (!workers)
+		return cli_fail(
+			CLI_FAILED, "no memory for %" PRIu64 " decoding threads", check->threads);
+	if (check->checkpoints && sidecar_new(check->dataset, &check->sidecar))
+		return cli_fail(CLI_FAILED, "no memory for the checkpoints of %u shards",
+			dataset_shards(check->dataset));
+	uint64_t begin_ns = clock_ns(), started = 0;
+	while (started < check->threads && check_worker_start(check, &workers[started]) == 0)
+		started++;
+	check_watch(check);
+	for (uint64_t i = 0; i < started; i++) {
+		(void)pthread_join(workers[i].thread, NULL);
+		check_worker_free(&workers[i]);
+	}
+	check->seconds = (double)(clock_ns() - begin_ns) / 1e9;
+	if (check->fault.text[0])
+		return cli_fail(CLI_FAILED, "%s", check->fault.text);
+	if (check->broken_count)
+		qsort(check->broken, check->broken_count, sizeof *check->broken, check_compare);
+	return CLI_OK;
+}
+
+static const char *const check_label_types[] = {
+	[LABEL_TYPE_CLASS] = "class",
+	[LABEL_TYPE_MULTI_HOT] = "multi_hot",
+	[LABEL_TYPE_FLOAT] = "float",
+};
+
+/* "3 classes: cat, dog, horse" */
+static void check_describe_labels(const struct dataset *dataset, char *out, size_t room)
+{
+	uint32_t classes = dataset_classes(dataset);
+	const uint32_t width = dataset_label_width(dataset);
+	const enum label_type type = dataset_label_type(dataset);
+	if (type == LABEL_TYPE_FLOAT)
+		(void)snprintf(
+			out, room, "%u number%s for each sample", width, width == 1 ? "" : "s");
+	else if (!classes && type == LABEL_TYPE_MULTI_HOT)
+		(void)snprintf(out, room, "any of %u classes, without names", width);
+	else if (!classes)
+		(void)snprintf(out, room,
+			dataset_labelled(dataset) ? "numbers, without class names" : "none");
+	if (!classes)
+		return;
+	size_t at = (size_t)snprintf(out, room,
+		"%s%u class%s:", type == LABEL_TYPE_MULTI_HOT ? "any of " : "", classes,
+		classes == 1 ? "" : "es");
+	for (uint32_t i = 0; i < classes; i++) {
+		const char *name = dataset_class_name(dataset, i);
+		if (at + strlen(name) + 8 > room) {
+			(void)snprintf(out + at, room - at, " ...");
+			return;
+		}
+		at += (size_t)snprintf(
+			out + at, room - at, " %s%s", name, i + 1 < classes ? "," : "");
+	}
+}
+
+static void check_print_dataset(const struct check *check)
+{
+	const struct dataset *dataset = check->dataset;
+	char a[24], b[24], c[24], kind[48], labels[160], index[64] = "up to date";
+	catalog_kind(dataset, kind, sizeof kind);
+	(void)printf("%s\n  %-12s %s\n", check->source, "kind", kind);
+	(void)printf("  %-12s %s, %s; the largest is %s\n", "samples",
+		table_count(dataset_count(dataset), a, sizeof a),
+		table_bytes(dataset_bytes(dataset), b, sizeof b),
+		table_bytes(dataset_largest(dataset), c, sizeof c));
+	if (dataset_passed(dataset))
+		(void)printf("  %-12s %s file%s with other extensions than .jpg, .jpeg, .png\n",
+			"passed over", table_count(dataset_passed(dataset), a, sizeof a),
+			dataset_passed(dataset) == 1 ? "" : "s");
+	check_describe_labels(dataset, labels, sizeof labels);
+	table_sentence(2, 12, "labels", labels, 80);
+	if (dataset_indexed_ns(dataset))
+		(void)snprintf(index, sizeof index, "built just now, in %s",
+			table_seconds((double)dataset_indexed_ns(dataset) / 1e9, a, sizeof a));
+	(void)printf("  %-12s %s\n", "index", index);
+	(void)printf("  %-12s %016" PRIx64 "\n", "fingerprint", dataset_fingerprint(dataset));
+}
+
+static void check_print_use(const struct check *check)
+{
+	char a[24], io[300];
+	(void)printf("\nwhat will be used\n");
+	(void)printf("  %-12s %" PRIu64 "\n", "threads", check->threads);
+	(void)printf("  %-12s at most %s\n", "memory", table_bytes(check->memory, a, sizeof a));
+	table_sentence(2, 12, "reader", check->reader, 80);
+	(void)snprintf(io, sizeof io, "%s%s%s", check->direct ? "direct" : "buffered",
+		*check->io_why ? ": " : "", check->io_why);
+	table_sentence(2, 12, "io", io, 80);
+	(void)printf("\n");
+	(void)fflush(stdout);
+}
+
+static int check_path(
+	const struct check *check, const struct check_broken *broken, char *path, size_t room)
+{
+	struct fault fault = {{0}};
+	if (dataset_path(check->dataset, broken->number, path, room, &fault) == 0)
+		return CLI_OK;
+	return cli_fail(CLI_FAILED, "%s", fault.text);
+}
+
+static void check_print_checkpoints(const struct check *check)
+{
+	char made[24], kept[24], needless[24];
+	(void)printf("checkpoints: %s made, %s were there; %s image%s none\n",
+		table_count(check->made, made, sizeof made),
+		table_count(check->kept, kept, sizeof kept),
+		table_count(check->needless, needless, sizeof needless),
+		check->needless == 1 ? " needs" : "s need");
+}
+
+/* Checkpoints that were asked for and cannot be kept are a failure. */
+static int check_kept(struct check *check)
+{
+	char text[FAULT_TEXT];
+	if (check->sidecar && sidecar_notice(check->sidecar, text, sizeof text))
+		return cli_fail(CLI_FAILED, "%s", text);
+	return CLI_OK;
+}
+
+static int check_print_broken(const struct check *check)
+{
+	char count[24], rate[24], seconds[24], path[8300];
+	uint64_t samples = dataset_count(check->dataset);
+	(void)printf("decoded %s image%s in %s, %s/s\n", table_count(samples, count, sizeof count),
+		samples == 1 ? "" : "s", table_seconds(check->seconds, seconds, sizeof seconds),
+		table_count((uint64_t)((double)samples / UTIL_MAX(check->seconds, 1e-9)), rate,
+			sizeof rate));
+	(void)printf(check->broken_count ? "%s broken:\n" : "none is broken\n",
+		table_count(check->broken_count, count, sizeof count));
+	for (size_t i = 0; i < check->broken_count && !ferror(stdout); i++) {
+		const struct check_broken *broken = &check->broken[i];
+		if (check_path(check, broken, path, sizeof path) != CLI_OK)
+			return CLI_FAILED;
+		(void)printf("  %s\n      %s%s", cli_tame(path), broken->reason,
+			*broken->message ? ": " : "");
+		(void)snprintf(path, sizeof path, "%s", broken->message);
+		(void)printf("%s\n", cli_tame(path));
+	}
+	return CLI_OK;
+}
+
+static void check_json_dataset(const struct check *check, struct jsontext *json)
+{
+	const struct dataset *dataset = check->dataset;
+	char kind[48], fingerprint[24];
+	catalog_kind(dataset, kind, sizeof kind);
+	(void)snprintf(
+		fingerprint, sizeof fingerprint, "%016" PRIx64, dataset_fingerprint(dataset));
+	jsontext_string(json, "source", check->source);
+	jsontext_string(json, "kind", kind);
+	jsontext_u64(json, "samples", dataset_count(dataset));
+	jsontext_u64(json, "passed_over", dataset_passed(dataset));
+	jsontext_u64(json, "bytes", dataset_bytes(dataset));
+	jsontext_u64(json, "largest_bytes", dataset_largest(dataset));
+	jsontext_u64(json, "shards", dataset_shards(dataset));
+	jsontext_bool(json, "labelled", dataset_labelled(dataset));
+	jsontext_u64(json, "classes", dataset_classes(dataset));
+	jsontext_string(json, "label_type", check_label_types[dataset_label_type(dataset)]);
+	jsontext_u64(json, "label_width", dataset_label_width(dataset));
+	jsontext_string(json, "fingerprint", fingerprint);
+	jsontext_number(json, "index_s", (double)dataset_indexed_ns(dataset) / 1e9, 4);
+}
+
+static void check_json_use(const struct check *check, struct jsontext *json)
+{
+	jsontext_object(json, "use");
+	jsontext_u64(json, "threads", check->threads);
+	jsontext_u64(json, "memory", check->memory);
+	jsontext_string(json, "reader", check->reader);
+	jsontext_string(json, "io", check->direct ? "direct" : "buffered");
+	jsontext_string(json, "io_reason", check->io_why);
+	jsontext_end(json);
+}
+
+static int check_json_broken(const struct check *check, struct jsontext *json)
+{
+	char path[8300];
+	jsontext_array(json, "broken");
+	for (size_t i = 0; i < check->broken_count; i++) {
+		const struct check_broken *broken = &check->broken[i];
+		if (check_path(check, broken, path, sizeof path) != CLI_OK)
+			return CLI_FAILED;
+		jsontext_object(json, NULL);
+		jsontext_u64(json, "index", broken->number);
+		jsontext_string(json, "path", path);
+		jsontext_string(json, "reason", broken->reason);
+		jsontext_string(json, "message", broken->message);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+	return CLI_OK;
+}
+
+static int check_print_json(const struct check *check)
+{
+	struct jsontext json = {0};
+	jsontext_object(&json, NULL);
+	check_json_dataset(check, &json);
+	machine_json(&check->machine, &json);
+	check_json_use(check, &json);
+	jsontext_u64(&json, "decoded", check->index_only ? 0 : dataset_count(check->dataset));
+	jsontext_number(&json, "seconds", check->seconds, 3);
+	if (check->sidecar) {
+		jsontext_object(&json, "checkpoints");
+		jsontext_u64(&json, "made", check->made);
+		jsontext_u64(&json, "kept", check->kept);
+		jsontext_u64(&json, "needless", check->needless);
+		jsontext_end(&json);
+	}
+	int code = check_json_broken(check, &json);
+	jsontext_end(&json);
+	if (code == CLI_OK)
+		return cli_print_json(&json);
+	jsontext_free(&json);
+	return code;
+}
+
+static int check_run(struct check *check)
+{
+	machine_read(&check->machine);
+	int code = check_plan_reader(check);
+	if (code != CLI_OK)
+		return code;
+	if (!check->json) {
+		check_print_dataset(check);
+		machine_print(&check->machine);
+		check_print_use(check);
+	}
+	if (!check->index_only)
+		code = check_everything(check);
+	if (code == CLI_OK && check->json)
+		code = check_print_json(check);
+	else if (code == CLI_OK && !check->index_only)
+		code = check_print_broken(check);
+	if (code == CLI_OK && check->sidecar && !check->json)
+		check_print_checkpoints(check);
+	if (code == CLI_OK)
+		code = check_kept(check);
+	return code == CLI_OK && check->broken_count ? CLI_FAILED : code;
+}
+
+int check_main(int argc, char **argv)
+{
+	struct check check = {.labels = "auto",
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.over = PTHREAD_COND_INITIALIZER};
+	int r = check_options(&check, argc, argv);
+	if (r != OPTIONS_OK)
+		return r < 0 ? CLI_USAGE : CLI_OK;
+	int code = check_divide_memory(&check);
+	if (code != CLI_OK)
+		return code;
+	code = catalog_open(check.source, check.labels, &check.dataset);
+	if (code == CLI_OK)
+		code = check_run(&check);
+	permit_deinit(&check.files);
+	permit_deinit(&check.decoders);
+	free(check.broken);
+	sidecar_free(check.sidecar);
+	dataset_free(check.dataset);
+	return code;
+}

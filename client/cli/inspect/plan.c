@@ -1,0 +1,625 @@
+/* plan: what every rank of a job will get, before a GPU is reserved: batches, samples, what is
+ * dropped and padded, where each begins, what memory that takes. Needs no daemon.
+ *
+ * All of it follows from order.h and from how the daemon cuts up its memory: nothing is estimated.
+ * Ranks that get the same are one line. */
+#include "client/cli/cli.h"
+
+#include "base/host/ledger.h"
+#include "base/util.h"
+#include "batch/extent.h"
+#include "client/cli/catalog.h"
+#include "client/cli/inspect/machine.h"
+#include "client/cli/inspect/resume.h"
+#include "client/cli/options.h"
+#include "client/cli/recipe.h"
+#include "client/cli/table.h"
+#include "proto/jsontext.h"
+#include "stream/stream.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	PLAN_WIDTH = 80,
+	PLAN_NAME = 11,
+	PLAN_RANKS = 16, /* that get a line each */
+	PLAN_SAMPLES = 3, /* of a rank's first rows */
+	PLAN_SLOTS = 4, /* the daemon's default of prefetch */
+	PLAN_SLOTS_LEAST = 2,
+	PLAN_NOTES = 8,
+	PLAN_NOTE = 320,
+};
+
+struct plan {
+	const char *source, *named_state;
+	struct recipe recipe;
+	struct recipe_cut cut;
+	uint64_t epochs, prefetch, ranks_per_node;
+	bool json;
+
+	struct order_epoch epoch;
+	struct resume_place from; /* the beginning, or where the state is */
+	uint64_t batches, left; /* a rank's: of a whole epoch; of the one that it goes on in */
+	uint64_t wanted, least; /* --memory of a node's daemon: as asked for; if prefetch is 2 */
+	unsigned threads; /* that it would have here */
+	char note[PLAN_NOTES][PLAN_NOTE];
+	unsigned notes;
+};
+
+/* What one rank gets from `from` to the end of that epoch. */
+struct plan_rank {
+	struct order_slice first, last;
+	uint64_t rows; /* padded ones included */
+};
+
+static const struct command plan_command = {
+	.name = "plan",
+	.operands = "SOURCE",
+	.min_operands = 1,
+	.max_operands = 1,
+	.about =
+		"Says what every rank of a job will get of SOURCE, before a GPU is reserved: how\n"
+		"many batches and samples, what is dropped or padded, where each rank begins, and\n"
+		"the memory that its batches take. Nothing is started.",
+};
+
+static int plan_options(struct plan *plan, int argc, char **argv)
+{
+	const struct option table[] = {
+		RECIPE_CUT_OPTIONS(plan->cut),
+		RECIPE_OPTIONS(plan->recipe),
+		{"epochs", 'e', OPTION_NUMBER, &plan->epochs, "N",
+			"also say what so many epochs are", 1, UINT32_MAX, NULL},
+		{"state", 0, OPTION_TEXT, &plan->named_state, "STATE",
+			"what is left from there on: a file, - or the text itself", 0, 0, NULL},
+		{"prefetch", 0, OPTION_NUMBER, &plan->prefetch, "N",
+			"batches of a rank that may exist at once (4)", 2, EXTENT_SLOTS_MAX, NULL},
+		{"ranks-per-node", 0, OPTION_NUMBER, &plan->ranks_per_node, "N",
+			"ranks that one daemon serves (all)", 1, 65536, NULL},
+		{"json", 'j', OPTION_FLAG, &plan->json, NULL, "print one JSON object", 0, 0, NULL},
+	};
+	const char *operand[OPTIONS_OPERANDS];
+	int r = options_parse(&plan_command, table, UTIL_COUNT(table), argc, argv, operand);
+	if (r != OPTIONS_OK)
+		return r;
+	plan->source = operand[0];
+	if (!plan->ranks_per_node)
+		plan->ranks_per_node = plan->cut.world_size;
+	if (plan->ranks_per_node > plan->cut.world_size) {
+		cli_note("--ranks-per-node %" PRIu64 " is more than the --world-size of %" PRIu64,
+			plan->ranks_per_node, plan->cut.world_size);
+		return -EINVAL;
+	}
+	r = recipe_check_source(plan->source, "plan");
+	if (!r)
+		r = recipe_settle(&plan->recipe);
+	return r < 0 ? r : recipe_check_cut(&plan->cut);
+}
+
+/* Numbers
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static uint64_t plan_global(const struct plan *plan)
+{
+	return (uint64_t)plan->epoch.batch_size * plan->epoch.world_size;
+}
+
+/* Samples of a whole epoch that no rank gets. */
+static uint64_t plan_dropped(const struct plan *plan)
+{
+	return plan->epoch.samples - order_left(&plan->epoch, 0);
+}
+
+/* Where the last batch begins of an epoch that is read from `start` on. */
+static uint64_t plan_last_position(const struct plan *plan, uint64_t start)
+{
+	return start + (order_batches(&plan->epoch, start) - 1) * plan_global(plan);
+}
+
+/* Its rows, all ranks together, without padding. */
+static uint64_t plan_last_rows(const struct plan *plan, uint64_t start)
+{
+	uint64_t left = order_left(&plan->epoch, plan_last_position(plan, start));
+	return UTIL_MIN(plan_global(plan), left);
+}
+
+static uint64_t plan_padded(const struct plan *plan, uint64_t start)
+{
+	uint64_t rows = plan_last_rows(plan, start);
+	return plan->epoch.world_size > rows ? plan->epoch.world_size - rows : 0;
+}
+
+static struct plan_rank plan_rank(const struct plan *plan, uint32_t rank)
+{
+	struct plan_rank one = {
+		.first = order_slice(&plan->epoch, plan->from.position, rank),
+		.last = order_slice(
+			&plan->epoch, plan_last_position(plan, plan->from.position), rank),
+	};
+	one.rows = (plan->left - 1) * plan->epoch.batch_size + one.last.count;
+	return one;
+}
+
+static uint64_t plan_slot_bytes(const struct plan *plan)
+{
+	struct stream_spec spec;
+	recipe_spec(&plan->recipe, &spec);
+	const struct extent_geometry geometry =
+		stream_geometry(&spec, plan->recipe.parts.dataset[0]);
+	return extent_stride(&geometry);
+}
+
+/* Batches of a rank in all epochs asked for, from `from` on; 0: they are over already. */
+static uint64_t plan_total(const struct plan *plan)
+{
+	if (plan->epochs <= plan->from.epoch)
+		return 0;
+	return plan->left + (plan->epochs - plan->from.epoch - 1) * plan->batches;
+}
+
+/* Notes
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+__attribute__((format(printf, 2, 3))) static void plan_note(
+	struct plan *plan, const char *format, ...)
+{
+	if (plan->notes == PLAN_NOTES)
+		return;
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(plan->note[plan->notes++], PLAN_NOTE, format, args);
+	va_end(args);
+}
+
+static void plan_note_dropped(struct plan *plan)
+{
+	uint64_t dropped = plan_dropped(plan);
+	double share = (double)dropped / (double)plan->epoch.samples;
+	if (dropped && !recipe_shuffles(&plan->recipe) && !plan->recipe.epoch_length)
+		plan_note(plan,
+			"without shuffling the %" PRIu64 " dropped samples are the same in every "
+			"epoch, the last of the dataset: they are never seen",
+			dropped);
+	else if (share > 0.05)
+		plan_note(plan,
+			"%.0f %% of every epoch is dropped (other samples in each); smaller "
+			"batches "
+			"or --no-drop-last would drop less",
+			share * 100);
+}
+
+/* A tail of less than a quarter of a batch. */
+static void plan_note_last(struct plan *plan)
+{
+	uint64_t rows = plan_last_rows(plan, 0), global = plan_global(plan);
+	if (plan_padded(plan, 0))
+		plan_note(plan,
+			"%" PRIu64 " of %" PRIu32 " ranks have nothing of their own in the last "
+			"batch: each gets the epoch's last sample again, flagged as padded, so "
+			"that "
+			"no rank waits for another; leave padded rows out of metrics",
+			plan_padded(plan, 0), plan->epoch.world_size);
+	if (rows * 4 < global && !plan->recipe.eval)
+		plan_note(plan,
+			"the last batch has %" PRIu64 " of %" PRIu64
+			" rows: in training such a step "
+			"weighs as much as a full one; --drop-last leaves it out",
+			rows, global);
+	if (plan->epoch.samples < plan->epoch.world_size)
+		plan_note(plan, "there are fewer samples than ranks");
+}
+
+static void plan_note_memory(struct plan *plan)
+{
+	char have[24];
+	uint64_t budget = ledger_default_budget();
+	if (plan->wanted > budget)
+		plan_note(plan,
+			"penstockd's default budget on this machine, %s, is too small: start it "
+			"with --memory %" PRIu64 "M or more",
+			table_bytes(budget, have, sizeof have), plan->wanted >> 20);
+}
+
+static void plan_note_state(struct plan *plan, const struct resume_difference *difference)
+{
+	char text[PLAN_NOTE];
+	resume_sentence(difference, text, sizeof text);
+	plan_note(plan, "the state's %s: %.280s", difference->what, text);
+}
+
+static void plan_judge(struct plan *plan)
+{
+	plan_note_dropped(plan);
+	plan_note_last(plan);
+	plan_note_memory(plan);
+	if (plan->cut.world_size % plan->ranks_per_node)
+		plan_note(plan, "%" PRIu64 " ranks do not fill nodes of %" PRIu64 ": one has fewer",
+			plan->cut.world_size, plan->ranks_per_node);
+	if (plan->named_state && plan->epochs && !plan_total(plan))
+		plan_note(plan, "the state lies behind the %" PRIu64 " epochs: nothing is left",
+			plan->epochs);
+}
+
+/* For people
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+__attribute__((format(printf, 2, 3))) static void plan_line(
+	const char *name, const char *format, ...)
+{
+	char text[512];
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	table_sentence(2, PLAN_NAME, name, text, PLAN_WIDTH);
+}
+
+static uint64_t plan_dataset_bytes(const struct parts *parts)
+{
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < parts->count; i++)
+		bytes += dataset_bytes(parts->dataset[i]);
+	return bytes;
+}
+
+static void plan_say_dataset(const struct plan *plan)
+{
+	const struct parts *parts = &plan->recipe.parts;
+	char kind[48], number[24], bytes[24], recipe[RECIPE_TEXT], name[640], few[64] = "";
+	uint64_t samples = parts_samples(parts);
+	catalog_kind(parts->dataset[0], kind, sizeof kind);
+	if (parts->count > 1)
+		(void)snprintf(kind, sizeof kind, "%" PRIu32 " datasets", parts->count);
+	(void)snprintf(name, sizeof name, "%s", plan->source);
+	(void)printf("%s\n", cli_tame(name));
+	if (plan->epoch.samples != samples)
+		(void)snprintf(few, sizeof few, "; an epoch has %s%s",
+			table_count(plan->epoch.samples, number, sizeof number),
+			plan->recipe.epoch_length ? "" : " of them");
+	plan_line("dataset", "%s: %s sample%s, %s%s", kind,
+		table_count(samples, number, sizeof number), samples == 1 ? "" : "s",
+		table_bytes(plan_dataset_bytes(parts), bytes, sizeof bytes), few);
+	recipe_describe(&plan->recipe, recipe, sizeof recipe);
+	plan_line("stream", "%s", recipe);
+	plan_line("ranks", "%" PRIu32 ", with %" PRIu32 " each of a global batch of %s",
+		plan->epoch.world_size, plan->epoch.batch_size,
+		table_count(plan_global(plan), number, sizeof number));
+	(void)printf("\n");
+}
+
+/* "2 rows for ranks 0-8, 1 for the others" */
+static void plan_share(uint64_t rows, uint64_t ranks, char *buffer, size_t room)
+{
+	char first[48] = "rank 0";
+	uint64_t each = rows / ranks, more = rows % ranks;
+	if (more > 1)
+		(void)snprintf(first, sizeof first, "ranks 0-%" PRIu64, more - 1);
+	if (!more)
+		(void)snprintf(buffer, room, "%" PRIu64 " for each rank", each);
+	else if (each)
+		(void)snprintf(buffer, room, "%" PRIu64 " for %s, %" PRIu64 " for the others",
+			each + 1, first, each);
+	else
+		(void)snprintf(buffer, room, "1 for %s, a padded row for the others", first);
+}
+
+static void plan_say_last(const struct plan *plan)
+{
+	char rows[24], global[24], shared[128];
+	uint64_t last = plan_last_rows(plan, 0);
+	plan_share(last, plan->epoch.world_size, shared, sizeof shared);
+	if (last == plan_global(plan))
+		plan_line("last batch", "full, as all others");
+	else
+		plan_line("last batch", "%s of %s rows: %s", table_count(last, rows, sizeof rows),
+			table_count(plan_global(plan), global, sizeof global), shared);
+}
+
+static void plan_say_epoch(const struct plan *plan)
+{
+	char batches[24], used[24], lost[24], share[24] = "";
+	uint64_t dropped = plan_dropped(plan);
+	plan_line("batches", "%s for each rank and epoch",
+		table_count(plan->batches, batches, sizeof batches));
+	if (dropped)
+		(void)snprintf(share, sizeof share, " (%.2g %%)",
+			100 * (double)dropped / (double)plan->epoch.samples);
+	plan_line("samples", "%s in each epoch, %s dropped%s",
+		table_count(plan->epoch.samples - dropped, used, sizeof used),
+		dropped ? table_count(dropped, lost, sizeof lost) : "none", share);
+	plan_say_last(plan);
+}
+
+static void plan_say_from(const struct plan *plan)
+{
+	char left[24], position[24], total[24];
+	if (plan->named_state)
+		plan_line("goes on",
+			"at batch %" PRIu64 " of epoch %" PRIu64
+			", position %s; %s batch%s of it left",
+			plan->from.batch, plan->from.epoch,
+			table_count(plan->from.position, position, sizeof position),
+			table_count(plan->left, left, sizeof left), plan->left == 1 ? "" : "es");
+	if (plan->epochs)
+		plan_line("all", "%s batches for each rank in %s%" PRIu64 " epoch%s",
+			table_count(plan_total(plan), total, sizeof total),
+			plan->named_state ? "what is left of " : "", plan->epochs,
+			plan->epochs == 1 ? "" : "s");
+}
+
+static void plan_say_memory(const struct plan *plan)
+{
+	char slot[24], rank[24], node[24];
+	uint64_t bytes = plan_slot_bytes(plan);
+	plan_line("memory", "%" PRIu64 " slots of %s a rank: %s, %s on a node of %" PRIu64,
+		plan->prefetch, table_bytes(bytes, slot, sizeof slot),
+		table_bytes(bytes * plan->prefetch, rank, sizeof rank),
+		table_bytes(bytes * plan->prefetch * plan->ranks_per_node, node, sizeof node),
+		plan->ranks_per_node);
+	plan_line("penstockd",
+		"--memory %" PRIu64 "M or more; %" PRIu64 "M if prefetch is %d (%u decoding "
+		"thread%s, as on this machine)",
+		plan->wanted >> 20, plan->least >> 20, PLAN_SLOTS_LEAST, plan->threads,
+		plan->threads == 1 ? "" : "s");
+}
+
+/* "1234 77 9": the samples of the first rows of a rank. */
+static void plan_cell_samples(
+	const struct plan *plan, struct table *table, const struct order_slice *first)
+{
+	char text[96] = "";
+	size_t at = 0;
+	for (uint32_t row = 0; row < UTIL_MIN(first->count, (uint32_t)PLAN_SAMPLES); row++)
+		at += (size_t)snprintf(text + at, sizeof text - at, "%s%" PRIu64, row ? " " : "",
+			recipe_sample(&plan->recipe, plan->from.epoch, first->position + row));
+	table_cell(table, false, "%s%s", text, first->count > PLAN_SAMPLES ? " ..." : "");
+}
+
+static void plan_row(const struct plan *plan, struct table *table, uint32_t rank, uint32_t end)
+{
+	char number[24];
+	const struct plan_rank one = plan_rank(plan, rank);
+	table_row(table);
+	if (end == rank + 1)
+		table_cell(table, true, "%" PRIu32, rank);
+	else
+		table_cell(table, true, "%" PRIu32 "-%" PRIu32, rank, end - 1);
+	table_cell(table, true, "%s", table_count(plan->left, number, sizeof number));
+	table_cell(
+		table, true, "%s", table_count(one.rows - one.last.padded, number, sizeof number));
+	table_cell(table, true, "%" PRIu32, one.last.count - one.last.padded);
+	table_cell(table, true, "%d", one.last.padded);
+	table_cell(table, true, "%s", table_count(one.first.position, number, sizeof number));
+	plan_cell_samples(plan, table, &one.first);
+}
+
+/* Ranks that get as much as `rank` does: one after the last of them. */
+static uint32_t plan_alike(const struct plan *plan, uint32_t rank)
+{
+	uint64_t rows = plan_last_rows(plan, plan->from.position);
+	uint64_t more = rows % plan->epoch.world_size;
+	return rank < more ? (uint32_t)more : plan->epoch.world_size;
+}
+
+static int plan_say_ranks(const struct plan *plan)
+{
+	static const char *const head[] = {
+		"rank", "batches", "samples", "in the last", "padded", "begins at", "with samples"};
+	struct table *table = table_new();
+	if (!table)
+		return cli_fail(CLI_FAILED, "no memory for a table");
+	table_row(table);
+	for (size_t i = 0; i < UTIL_COUNT(head); i++)
+		table_cell(table, i + 1 < UTIL_COUNT(head), "%s", head[i]);
+	bool each = plan->epoch.world_size <= PLAN_RANKS;
+	for (uint32_t rank = 0, end; rank < plan->epoch.world_size; rank = end) {
+		end = each ? rank + 1 : plan_alike(plan, rank);
+		plan_row(plan, table, rank, end);
+	}
+	(void)printf("\n");
+	table_print(table, 2);
+	if (!each)
+		(void)printf("  (ranks that get as much are one line; --json has each)\n");
+	table_free(table);
+	return CLI_OK;
+}
+
+static int plan_people(const struct plan *plan)
+{
+	plan_say_dataset(plan);
+	plan_say_epoch(plan);
+	plan_say_from(plan);
+	plan_say_memory(plan);
+	int code = plan_say_ranks(plan);
+	for (unsigned i = 0; i < plan->notes; i++) {
+		(void)printf("%s", i ? "" : "\n");
+		table_sentence(2, 5, "note:", plan->note[i], PLAN_WIDTH);
+	}
+	return code;
+}
+
+/* JSON
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static void plan_json_epoch(struct jsontext *json, const struct plan *plan)
+{
+	char hex[20];
+	(void)snprintf(hex, sizeof hex, "%016" PRIx64, parts_fingerprint(&plan->recipe.parts));
+	jsontext_string(json, "source", plan->source);
+	jsontext_string(json, "fingerprint", hex);
+	jsontext_u64(json, "samples", plan->epoch.samples);
+	jsontext_bool(json, "train", !plan->recipe.eval);
+	jsontext_bool(json, "shuffle", recipe_shuffles(&plan->recipe));
+	jsontext_bool(json, "drop_last", plan->epoch.drop_last);
+	jsontext_u64(json, "seed", plan->recipe.seed);
+	jsontext_u64(json, "image_size", plan->recipe.image_size);
+	if (plan->recipe.list.count)
+		transforms_json(json, "transforms", &plan->recipe.list);
+	jsontext_u64(json, "batch_size", plan->epoch.batch_size);
+	jsontext_u64(json, "world_size", plan->epoch.world_size);
+	jsontext_u64(json, "global_batch", plan_global(plan));
+	jsontext_u64(json, "batches", plan->batches);
+	jsontext_u64(json, "samples_used", order_left(&plan->epoch, 0));
+	jsontext_u64(json, "samples_dropped", plan_dropped(plan));
+	jsontext_u64(json, "last_batch_rows", plan_last_rows(plan, 0));
+	jsontext_u64(json, "rows_padded", plan_padded(plan, 0));
+}
+
+static void plan_json_from(struct jsontext *json, const struct plan *plan)
+{
+	jsontext_object(json, "from");
+	jsontext_u64(json, "epoch", plan->from.epoch);
+	jsontext_u64(json, "batch", plan->from.batch);
+	jsontext_u64(json, "position", plan->from.position);
+	jsontext_u64(json, "batches_left", plan->left);
+	jsontext_u64(json, "samples_left", order_left(&plan->epoch, plan->from.position));
+	jsontext_u64(json, "last_batch_rows", plan_last_rows(plan, plan->from.position));
+	jsontext_u64(json, "rows_padded", plan_padded(plan, plan->from.position));
+	jsontext_end(json);
+	if (!plan->epochs)
+		return;
+	jsontext_u64(json, "epochs", plan->epochs);
+	jsontext_u64(json, "total_batches", plan_total(plan));
+}
+
+static void plan_json_memory(struct jsontext *json, const struct plan *plan)
+{
+	uint64_t slot = plan_slot_bytes(plan);
+	jsontext_object(json, "memory");
+	jsontext_u64(json, "slots", plan->prefetch);
+	jsontext_u64(json, "slot_bytes", slot);
+	jsontext_u64(json, "rank_bytes", slot * plan->prefetch);
+	jsontext_u64(json, "ranks_per_node", plan->ranks_per_node);
+	jsontext_u64(json, "node_bytes", slot * plan->prefetch * plan->ranks_per_node);
+	jsontext_u64(json, "threads", plan->threads);
+	jsontext_u64(json, "daemon_bytes", plan->wanted);
+	jsontext_u64(json, "daemon_bytes_least", plan->least);
+	jsontext_end(json);
+}
+
+static void plan_json_rank(struct jsontext *json, const struct plan *plan, uint32_t rank)
+{
+	const struct plan_rank one = plan_rank(plan, rank);
+	jsontext_object(json, NULL);
+	jsontext_u64(json, "rank", rank);
+	jsontext_u64(json, "batches", plan->left);
+	jsontext_u64(json, "samples", one.rows - one.last.padded);
+	jsontext_u64(json, "last_batch_samples", one.last.count - one.last.padded);
+	jsontext_u64(json, "rows_padded", one.last.padded);
+	jsontext_u64(json, "first_position", one.first.position);
+	jsontext_array(json, "first_samples");
+	for (uint32_t row = 0; row < UTIL_MIN(one.first.count, (uint32_t)PLAN_SAMPLES); row++)
+		jsontext_u64(json, NULL,
+			recipe_sample(&plan->recipe, plan->from.epoch, one.first.position + row));
+	jsontext_end(json);
+	jsontext_end(json);
+}
+
+static int plan_json(const struct plan *plan)
+{
+	struct jsontext json = {0};
+	jsontext_object(&json, NULL);
+	plan_json_epoch(&json, plan);
+	plan_json_from(&json, plan);
+	plan_json_memory(&json, plan);
+	jsontext_array(&json, "ranks");
+	for (uint32_t rank = 0; rank < plan->epoch.world_size; rank++)
+		plan_json_rank(&json, plan, rank);
+	jsontext_end(&json);
+	jsontext_array(&json, "notes");
+	for (unsigned i = 0; i < plan->notes; i++)
+		jsontext_string(&json, NULL, plan->note[i]);
+	jsontext_end(&json);
+	jsontext_end(&json);
+	return cli_print_json(&json);
+}
+
+/* Main
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+/* A state that such a stream would refuse leaves nothing to plan. */
+static int plan_resume(struct plan *plan)
+{
+	struct spec_state state;
+	struct stream_spec spec;
+	struct resume_difference difference[RESUME_DIFFERENCES];
+	char text[512];
+	int code = resume_read(plan->named_state, &state);
+	if (code != CLI_OK)
+		return code;
+	recipe_spec(&plan->recipe, &spec);
+	unsigned n = resume_compare(&state, &spec, parts_fingerprint(&plan->recipe.parts),
+		plan->epoch.samples, difference);
+	for (unsigned i = 0; i < n; i++) {
+		resume_sentence(&difference[i], text, sizeof text);
+		if (difference[i].refused)
+			code = cli_fail(CLI_FAILED, "the state does not fit: %s %s",
+				difference[i].what, text);
+		else
+			plan_note_state(plan, &difference[i]);
+	}
+	if (code == CLI_OK)
+		plan->from = resume_place(&state, &plan->epoch);
+	return code;
+}
+
+static uint64_t plan_stream(const struct plan *plan, const struct stream_spec *spec, uint32_t slots)
+{
+	return stream_bytes(spec, plan->recipe.parts.dataset[0], machine_threads(), slots);
+}
+
+/* What a node's daemon needs, with the room that streams take beside their slots. */
+static void plan_measure(struct plan *plan)
+{
+	struct stream_spec spec;
+	recipe_spec(&plan->recipe, &spec);
+	/* One list serves all ranks. */
+	uint64_t list = recipe_list_bytes(&plan->recipe), ranks = plan->ranks_per_node,
+		 all = plan_stream(plan, &spec, (uint32_t)plan->prefetch) * ranks + list,
+		 two = plan_stream(plan, &spec, PLAN_SLOTS_LEAST) * ranks + list;
+	plan->wanted = machine_budget_for(all, &plan->threads);
+	plan->least = machine_budget_for(two, &plan->threads);
+}
+
+static int plan_lay_out(struct plan *plan)
+{
+	int code = recipe_load_parts(&plan->recipe);
+	if (code != CLI_OK)
+		return code;
+	plan->epoch = recipe_epoch(&plan->recipe, &plan->cut, plan->recipe.sampler.length);
+	code = recipe_fits_epoch(&plan->epoch, plan->source);
+	if (code == CLI_OK && plan->named_state)
+		code = plan_resume(plan);
+	if (code != CLI_OK)
+		return code;
+	plan->batches = order_batches(&plan->epoch, 0);
+	plan->left = order_batches(&plan->epoch, plan->from.position);
+	plan_measure(plan);
+	plan_judge(plan);
+	return CLI_OK;
+}
+
+int plan_main(int argc, char **argv)
+{
+	struct plan plan = {
+		.recipe = RECIPE_DEFAULT, .cut = RECIPE_CUT_DEFAULT, .prefetch = PLAN_SLOTS};
+	int r = plan_options(&plan, argc, argv);
+	if (r != OPTIONS_OK)
+		return r < 0 ? CLI_USAGE : CLI_OK;
+	int code = recipe_open_parts(&plan.recipe, plan.source);
+	if (code == CLI_OK)
+		code = plan_lay_out(&plan);
+	if (code == CLI_OK)
+		code = plan.json ? plan_json(&plan) : plan_people(&plan);
+	recipe_unload(&plan.recipe);
+	return code;
+}

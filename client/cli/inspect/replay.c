@@ -1,0 +1,552 @@
+/* replay: rows of a batch made again, without a daemon.
+ *
+ * Either the rows of (seed, epoch, batch), which is what a stream of that seed serves: order says
+ * which sample, Philox which crop; or one row from a record: a sample's index, its crop, its flip.
+ * Both go through row.h, as the daemon's workers do. A broken sample is replaced, or in evaluation
+ * marked, as the stream does it; what only a small memory budget makes unreadable is readable here.
+ */
+#include "client/cli/cli.h"
+
+#include "base/util.h"
+#include "client/cli/catalog.h"
+#include "client/cli/draw/picture.h"
+#include "client/cli/options.h"
+#include "client/cli/recipe.h"
+#include "order/order.h"
+#include "proto/jsontext.h"
+#include "proto/slots.h"
+#include "stream/row.h"
+#include "stream/stream.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+enum { REPLAY_ATTEMPTS = 16 };
+
+struct replay {
+	const char *source, *row, *crop, *folder;
+	struct recipe recipe;
+	struct recipe_cut cut;
+	uint64_t epoch, batch, index, rank, position, view;
+	bool flip, flip_vertical, json;
+	bool epoch_given, batch_given, index_given, rank_given, position_given, view_given;
+
+	struct order_slice slice; /* the rank's part of the batch */
+	struct row_maker maker;
+	struct pixel_recipe pixels;
+	struct finish finish;
+	struct finisher *finisher; /* NULL: images are rows */
+	struct catalog_bytes bytes;
+	uint8_t *rows; /* of a sample, one for each view */
+	size_t row_bytes;
+	struct jsontext out;
+};
+
+static const struct command replay_command = {
+	.name = "replay",
+	.operands = "SOURCE",
+	.min_operands = 1,
+	.max_operands = 1,
+	.about = "Makes rows again, byte for byte as a stream of the same seed serves them:\n"
+		 "  penstock replay SOURCE --seed S --epoch E --batch B [--row R]\n"
+		 "of a split stream the slice of one rank (--rank R --world-size W),\n"
+		 "or one row from its record:\n"
+		 "  penstock replay SOURCE --index I --crop X,Y,W,H [--flip]\n"
+		 "  [--position P --view V, where --transforms draw more than that]\n"
+		 "Prints a line for each, with the CRC-32 of its bytes.",
+};
+
+/* Whether a row hangs on more draws than its record tells of. */
+static bool replay_draws(const struct replay *replay)
+{
+	struct stream_spec spec;
+	struct step_recipe steps;
+	recipe_spec(&replay->recipe, &spec);
+	spec_steps(&spec, &steps);
+	return steps.count || spec_pixels(&spec).random_window;
+}
+
+static bool replay_is_converted(const struct replay *replay)
+{
+	const struct shape *shape = &replay->recipe.shape;
+	return shape->dtype != SHAPE_UINT8 || shape->layout != SHAPE_NHWC;
+}
+
+/* Two ways to name a row, and no mixture of them. */
+static int replay_judge(const struct replay *replay)
+{
+	bool drawn = replay->position_given;
+	const char *with_index = replay->epoch_given && !drawn ? "epoch"
+				 : replay->batch_given         ? "batch"
+				 : replay->row                 ? "row"
+				 : replay->rank_given          ? "rank"
+							       : NULL;
+	const char *recorded = replay->crop             ? "crop"
+			       : replay->flip           ? "flip"
+			       : replay->flip_vertical  ? "flip-vertical"
+			       : replay->position_given ? "position"
+			       : replay->view_given     ? "view"
+							: NULL;
+	if (replay->index_given && with_index)
+		cli_note("--index names a sample by itself, so --%s cannot be given with it",
+			with_index);
+	else if (!replay->index_given && recorded)
+		cli_note("--%s belongs to a record; give its --index too", recorded);
+	else if (replay->index_given && !replay->crop &&
+		 recipe_pixels(&replay->recipe).kind == PIXEL_RESIZED_CROP)
+		cli_note("--index wants the record's --crop X,Y,W,H too, or --eval");
+	else if (replay->index_given && !drawn && replay_draws(replay))
+		cli_note("--transforms draw more than a crop: --index wants the record's "
+			 "--position P too, its --view V where there are several, and the --epoch "
+			 "and --seed of its batch");
+	else if (replay->folder && replay_is_converted(replay))
+		cli_note("--output writes PNG files, of rows as --dtype uint8 --layout NHWC has "
+			 "them; leave one of these out");
+	else if (replay->rank >= replay->cut.world_size)
+		cli_note("--rank %" PRIu64 " is not below --world-size, which is %" PRIu64
+			 ": ranks count from 0",
+			replay->rank, replay->cut.world_size);
+	else
+		return recipe_check_cut(&replay->cut);
+	return -EINVAL;
+}
+
+static int replay_options(struct replay *replay, int argc, char **argv)
+{
+	const struct option table[] = {
+		{"epoch", 'e', OPTION_NUMBER, &replay->epoch, "E", "epoch, from 0 (0)", 0,
+			UINT32_MAX, &replay->epoch_given},
+		{"batch", 'B', OPTION_NUMBER, &replay->batch, "B",
+			"batch of that epoch, from 0 (0)", 0, UINT64_MAX, &replay->batch_given},
+		{"row", 'r', OPTION_TEXT, &replay->row, "R|all", "row of that batch, from 0 (all)",
+			0, 0, NULL},
+		{"index", 'i', OPTION_NUMBER, &replay->index, "I",
+			"one sample of the dataset instead", 0, UINT64_MAX, &replay->index_given},
+		{"crop", 'c', OPTION_TEXT, &replay->crop, "X,Y,W,H",
+			"its crop in source pixels (with --eval: the whole image)", 0, 0, NULL},
+		{"flip", 'f', OPTION_FLAG, &replay->flip, NULL, "mirror it left to right", 0, 0,
+			NULL},
+		{"flip-vertical", 0, OPTION_FLAG, &replay->flip_vertical, NULL,
+			"turn it upside down", 0, 0, NULL},
+		{"position", 0, OPTION_NUMBER, &replay->position, "P",
+			"the record's place in the epoch's order, where its draws are needed", 0,
+			((uint64_t)1 << 48) - 1, &replay->position_given},
+		{"view", 0, OPTION_NUMBER, &replay->view, "V", "and its view (0)", 0,
+			SHAPE_VIEWS_MAX - 1, &replay->view_given},
+		{"rank", 0, OPTION_NUMBER, &replay->rank, "R",
+			"whose slice of that global batch (0)", 0, 65535, &replay->rank_given},
+		RECIPE_CUT_OPTIONS(replay->cut),
+		RECIPE_OPTIONS(replay->recipe),
+		{"output", 'o', OPTION_TEXT, &replay->folder, "DIR",
+			"write each row there as a PNG file", 0, 0, NULL},
+		{"json", 'j', OPTION_FLAG, &replay->json, NULL, "print one JSON object", 0, 0,
+			NULL},
+	};
+	const char *operand[OPTIONS_OPERANDS];
+	int r = options_parse(&replay_command, table, UTIL_COUNT(table), argc, argv, operand);
+	if (r != OPTIONS_OK)
+		return r;
+	replay->source = operand[0];
+	r = recipe_settle(&replay->recipe);
+	return r < 0 ? r : replay_judge(replay);
+}
+
+static int replay_fail_memory(void)
+{
+	return cli_fail(CLI_FAILED, "no memory left for a row");
+}
+
+static int replay_number(const char *text, const char *end_at, uint32_t *ret, const char **ret_end)
+{
+	char *end;
+	errno = 0;
+	unsigned long value = *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : ULONG_MAX;
+	if (value > UINT32_MAX || errno || *end != *end_at)
+		return -EINVAL;
+	*ret = (uint32_t)value;
+	*ret_end = end + (*end_at != 0);
+	return 0;
+}
+
+static int replay_parse_crop(const char *text, struct slots_record *record)
+{
+	uint32_t *const fields[] = {
+		&record->crop_x, &record->crop_y, &record->crop_w, &record->crop_h};
+	const char *at = text;
+	for (size_t i = 0; i < UTIL_COUNT(fields); i++)
+		if (replay_number(at, i + 1 < UTIL_COUNT(fields) ? "," : "", fields[i], &at) < 0)
+			return cli_fail(CLI_USAGE,
+				"--crop wants X,Y,W,H, four whole numbers of source pixels, not "
+				"\"%s\"",
+				text);
+	return CLI_OK;
+}
+
+static void replay_print_head(const struct replay *replay)
+{
+	if (!replay->json)
+		(void)printf("%5s %10s %6s %-21s %-5s %-11s %-8s %s\n", "row", "index", "label",
+			"crop", "flags", "source", "crc32", "path");
+}
+
+static const char *replay_flags(uint32_t flags, char ret_text[8])
+{
+	static const struct {
+		uint32_t flag;
+		char letter;
+	} letters[] = {{SLOTS_INVALID, 'I'}, {SLOTS_FLIPPED, 'F'}, {SLOTS_FLIPPED_VERTICALLY, 'V'},
+		{SLOTS_SUBSTITUTED, 'S'}, {SLOTS_PADDED, 'P'}};
+	size_t n = 0;
+	for (size_t i = 0; i < UTIL_COUNT(letters); i++)
+		if (flags & letters[i].flag)
+			ret_text[n++] = letters[i].letter;
+	ret_text[n] = 0;
+	return n ? ret_text : "-";
+}
+
+static void replay_print_row(
+	uint64_t row, const struct slots_record *r, uint32_t crc, const char *path)
+{
+	char crop[48], source[24], flags[8];
+	(void)snprintf(
+		crop, sizeof crop, "%u,%u,%u,%u", r->crop_x, r->crop_y, r->crop_w, r->crop_h);
+	(void)snprintf(source, sizeof source, "%ux%u", r->src_w, r->src_h);
+	(void)printf("%5" PRIu64 " %10" PRIu64 " %6" PRId64 " %-21s %-5s %-11s %08x %s\n", row,
+		r->index, r->label, crop, replay_flags(r->flags, flags), source, crc, path);
+}
+
+static void replay_json_box(
+	struct jsontext *json, const char *key, const uint32_t *numbers, int count)
+{
+	jsontext_array(json, key);
+	for (int i = 0; i < count; i++)
+		jsontext_u64(json, NULL, numbers[i]);
+	jsontext_end(json);
+}
+
+static void replay_json_row(struct jsontext *json, uint64_t row, const struct slots_record *r,
+	uint32_t crc, const char *path)
+{
+	char text[16];
+	const uint32_t crop[] = {r->crop_x, r->crop_y, r->crop_w, r->crop_h},
+		       size[] = {r->src_w, r->src_h};
+	jsontext_object(json, NULL);
+	jsontext_u64(json, "row", row);
+	jsontext_u64(json, "position", r->position);
+	jsontext_u64(json, "view", r->view);
+	jsontext_u64(json, "index", r->index);
+	jsontext_i64(json, "label", r->label);
+	replay_json_box(json, "crop", crop, 4);
+	replay_json_box(json, "source_size", size, 2);
+	jsontext_bool(json, "flipped", r->flags & SLOTS_FLIPPED);
+	jsontext_bool(json, "flipped_vertically", r->flags & SLOTS_FLIPPED_VERTICALLY);
+	jsontext_bool(json, "substituted", r->flags & SLOTS_SUBSTITUTED);
+	jsontext_bool(json, "invalid", r->flags & SLOTS_INVALID);
+	jsontext_bool(json, "padded", r->flags & SLOTS_PADDED);
+	(void)snprintf(text, sizeof text, "%08x", crc);
+	jsontext_string(json, "crc32", text);
+	jsontext_string(json, "path", path);
+	jsontext_end(json);
+}
+
+static uint8_t *replay_row(const struct replay *replay, uint32_t view)
+{
+	return replay->rows + replay->row_bytes * view;
+}
+
+static int replay_write_row(const struct replay *replay, uint64_t row,
+	const struct slots_record *record, uint8_t *pixels)
+{
+	char path[4400];
+	struct fault fault;
+	if (replay->index_given)
+		(void)snprintf(path, sizeof path, "%s/index-%" PRIu64 ".png", replay->folder,
+			record->index);
+	else
+		(void)snprintf(path, sizeof path,
+			"%s/epoch-%" PRIu64 "-batch-%" PRIu64 "-row-%03" PRIu64 ".png",
+			replay->folder, replay->epoch, replay->batch, row);
+	uint32_t size = (uint32_t)replay->recipe.image_size;
+	const struct picture picture = {size, size, pixels};
+	return picture_write(path, PICTURE_PNG, &picture, true, &fault) < 0
+		       ? cli_fail(CLI_FAILED, "%s", fault.text)
+		       : CLI_OK;
+}
+
+/* Says what the row is that lies there. */
+static int replay_deliver(
+	struct replay *replay, uint64_t row, const struct slots_record *record, uint8_t *pixels)
+{
+	char path[8300];
+	struct fault fault = {{0}};
+	uint32_t crc = (uint32_t)crc32_z(0, pixels, replay->row_bytes);
+	if (parts_path(&replay->recipe.parts, record->index, path, sizeof path, &fault) < 0)
+		return cli_fail(CLI_FAILED, "%s", fault.text);
+	if (replay->json)
+		replay_json_row(&replay->out, row, record, crc, path);
+	else
+		replay_print_row(row, record, crc, cli_tame(path));
+	return replay->folder ? replay_write_row(replay, row, record, pixels) : CLI_OK;
+}
+
+/* By its number among all that the stream reads. */
+static int replay_read(
+	struct replay *replay, uint64_t number, struct sample *ret_sample, struct fault *fault)
+{
+	const struct parts *parts = &replay->recipe.parts;
+	struct sampler_pick pick = parts_find(parts, number);
+	return catalog_read(
+		parts->dataset[pick.part], pick.number, &replay->bytes, ret_sample, fault);
+}
+
+/* One sample, all its views: 0, a positive outcome of reading or decoding with its words in
+ * `fault`, or a negative errno. */
+static int replay_try(struct replay *replay, uint64_t number, struct pixel_key *key,
+	struct slots_record *records, struct fault *fault)
+{
+	struct sample sample;
+	const struct slots_record plain = records[0];
+	int r = replay_read(replay, number, &sample, fault);
+	for (uint32_t view = 0; r == 0 && view < replay->finish.shape.views; view++) {
+		records[view] = plain;
+		records[view].index = number;
+		records[view].label = sample.label;
+		records[view].view = key->view = view;
+		r = row_make(&replay->maker, replay->bytes.data, sample.size, &replay->pixels, key,
+			replay->finisher, replay_row(replay, view), &records[view]);
+		if (r > 0)
+			(void)fault_set(fault, 0, "%s: %s",
+				decode_outcome_name((enum decode_outcome)r),
+				decoder_message(replay->maker.decoder));
+	}
+	return r;
+}
+
+/* Evaluation: a broken sample keeps its place as rows of zeros. */
+static int replay_mark(struct replay *replay, uint64_t number, struct slots_record *records)
+{
+	const struct slots_record plain = records[0];
+	struct sample sample;
+	struct fault fault;
+	struct sampler_pick pick = parts_find(&replay->recipe.parts, number);
+	if (dataset_sample(replay->recipe.parts.dataset[pick.part], pick.number, &sample, &fault) <
+		0)
+		return cli_fail(CLI_FAILED, "%s", fault.text);
+	for (uint32_t view = 0; view < replay->finish.shape.views; view++) {
+		memset(replay_row(replay, view), 0, replay->row_bytes);
+		records[view] = (struct slots_record){.index = number,
+			.label = sample.label,
+			.flags = SLOTS_INVALID | (plain.flags & SLOTS_PADDED),
+			.view = view,
+			.position = plain.position};
+	}
+	return CLI_OK;
+}
+
+/* The rows of the sample at this position, and a record for each view. */
+static int replay_make(struct replay *replay, uint64_t position, struct slots_record *ret_records)
+{
+	struct pixel_key key = {.seed = replay->recipe.seed,
+		.position = position,
+		.epoch = (uint32_t)replay->epoch};
+	uint64_t number = recipe_sample(&replay->recipe, key.epoch, position);
+	struct fault fault = {{0}};
+	for (uint32_t attempt = 0; attempt <= REPLAY_ATTEMPTS; attempt++) {
+		ret_records[0] = (struct slots_record){.position = position,
+			.flags = (attempt ? SLOTS_SUBSTITUTED : 0) |
+				 (replay->slice.padded ? SLOTS_PADDED : 0)};
+		int r = replay_try(replay, number, &key, ret_records, &fault);
+		if (r == 0)
+			return CLI_OK;
+		if (r < 0)
+			return r == -ENOMEM ? replay_fail_memory()
+					    : cli_fail(CLI_FAILED, "%s", fault.text);
+		if (replay->recipe.eval)
+			return replay_mark(replay, number, ret_records);
+		number = parts_number(
+			&replay->recipe.parts, sampler_substitute(&replay->recipe.sampler,
+						       key.epoch, position, attempt + 1));
+	}
+	return cli_fail(CLI_FAILED,
+		"the sample at position %" PRIu64
+		" and %d substitutes for it are all broken (the last: %s); run `penstock "
+		"check` on %s",
+		position, REPLAY_ATTEMPTS, fault.text, replay->source);
+}
+
+/* Finds the slice, and which of its rows are wanted. */
+static int replay_rows(struct replay *replay, uint64_t *ret_first, uint64_t *ret_end)
+{
+	struct order_epoch epoch =
+		recipe_epoch(&replay->recipe, &replay->cut, replay->recipe.sampler.length);
+	uint64_t global = (uint64_t)epoch.batch_size * epoch.world_size,
+		 batches = order_batches(&epoch, 0);
+	if (recipe_fits_epoch(&epoch, replay->source) != CLI_OK)
+		return CLI_USAGE;
+	if (replay->batch >= batches)
+		return cli_fail(CLI_USAGE,
+			"--batch %" PRIu64 " is beyond the epoch's last, %" PRIu64, replay->batch,
+			batches - 1);
+	replay->slice = order_slice(&epoch, replay->batch * global, (uint32_t)replay->rank);
+	uint32_t rows = replay->slice.count * replay->finish.shape.views;
+	*ret_first = 0;
+	*ret_end = rows;
+	if (!replay->row || strcmp(replay->row, "all") == 0)
+		return CLI_OK;
+	uint32_t row;
+	const char *end;
+	if (replay_number(replay->row, "", &row, &end) < 0 || row >= rows)
+		return cli_fail(CLI_USAGE,
+			"--row wants a whole number from 0 to %u, or all, not \"%s\"", rows - 1,
+			replay->row);
+	*ret_first = row;
+	*ret_end = (uint64_t)row + 1;
+	return CLI_OK;
+}
+
+static int replay_batch(struct replay *replay)
+{
+	uint64_t first = 0, end = 0;
+	int code = replay_rows(replay, &first, &end);
+	if (code == CLI_OK)
+		replay_print_head(replay);
+	uint32_t views = replay->finish.shape.views;
+	struct slots_record records[SHAPE_VIEWS_MAX];
+	for (uint64_t row = first; code == CLI_OK && row < end && !ferror(stdout); row++) {
+		uint32_t view = (uint32_t)(row % views);
+		if (row == first || view == 0)
+			code = replay_make(replay, replay->slice.position + row / views, records);
+		if (code == CLI_OK)
+			code = replay_deliver(
+				replay, row, &records[view], replay_row(replay, view));
+	}
+	return code;
+}
+
+/* A record names no source size: the image has it. */
+static int replay_source_size(
+	struct replay *replay, const struct sample *sample, struct slots_record *record)
+{
+	struct decode_info info;
+	int r = decoder_begin(replay->maker.decoder, replay->bytes.data, sample->size, &info);
+	if (r != DECODE_OK)
+		return r;
+	decoder_abort(replay->maker.decoder);
+	record->src_w = info.width;
+	record->src_h = info.height;
+	if (!replay->crop) {
+		record->crop_w = info.width;
+		record->crop_h = info.height;
+	}
+	return 0;
+}
+
+static int replay_record(struct replay *replay)
+{
+	struct slots_record record = {.index = replay->index,
+		.position = replay->position,
+		.view = (uint32_t)replay->view,
+		.flags = (replay->flip ? SLOTS_FLIPPED : 0) |
+			 (replay->flip_vertical ? SLOTS_FLIPPED_VERTICALLY : 0)};
+	const struct pixel_key key = {.seed = replay->recipe.seed,
+		.position = record.position,
+		.epoch = (uint32_t)replay->epoch,
+		.view = record.view};
+	struct sample sample;
+	struct fault fault = {{0}};
+	uint64_t count = parts_samples(&replay->recipe.parts);
+	int code = replay->crop ? replay_parse_crop(replay->crop, &record) : CLI_OK;
+	if (code == CLI_OK && replay->index >= count)
+		code = cli_fail(CLI_USAGE,
+			"--index %" PRIu64 " is beyond the dataset's last, %" PRIu64, replay->index,
+			count - 1);
+	if (code != CLI_OK)
+		return code;
+	int r = replay_read(replay, replay->index, &sample, &fault);
+	if (r)
+		return cli_fail(CLI_FAILED, "%s", fault.text);
+	record.label = sample.label;
+	r = replay_source_size(replay, &sample, &record);
+	if (r == 0)
+		r = row_make_again(&replay->maker, replay->bytes.data, sample.size, &replay->pixels,
+			&record, &key, replay->finisher, replay->rows);
+	if (r == -EINVAL)
+		return cli_fail(CLI_USAGE,
+			"the crop %s does not lie within the image, which is %ux%u", replay->crop,
+			record.src_w, record.src_h);
+	if (r > 0)
+		return cli_fail(CLI_FAILED, "sample %" PRIu64 " (%s) is broken: %s: %s",
+			replay->index, sample.name, decode_outcome_name((enum decode_outcome)r),
+			decoder_message(replay->maker.decoder));
+	if (r < 0)
+		return replay_fail_memory();
+	replay_print_head(replay);
+	return replay_deliver(replay, 0, &record, replay->rows);
+}
+
+/* Whatever rows are made with. */
+static int replay_prepare(struct replay *replay)
+{
+	struct decode_limits limits = decode_limits_default();
+	struct fault fault = {{0}};
+	struct stream_spec spec;
+	recipe_spec(&replay->recipe, &spec);
+	const struct extent_geometry geometry = stream_geometry(&spec, NULL);
+	replay->pixels = spec_pixels(&spec);
+	replay->row_bytes = (size_t)geometry.height * geometry.width * geometry.channels *
+			    slots_pixel_bytes(geometry.pixel_type);
+	int r = finish_init(&replay->finish, &spec, &fault);
+	if (!r && finish_needed(&spec))
+		r = finisher_new(&replay->finish, &replay->finisher, &fault);
+	if (!r)
+		r = row_maker_init(&replay->maker, &limits, spec.image_size, &fault);
+	if (r < 0)
+		return cli_fail(CLI_FAILED, "%s", fault.text);
+	replay->rows = malloc(replay->row_bytes * geometry.views);
+	return replay->rows ? CLI_OK : replay_fail_memory();
+}
+
+static int replay_run(struct replay *replay)
+{
+	int code = recipe_load_parts(&replay->recipe);
+	if (code == CLI_OK)
+		code = replay_prepare(replay);
+	if (code != CLI_OK)
+		return code;
+	if (replay->folder && mkdir(replay->folder, 0777) < 0 && errno != EEXIST)
+		return cli_fail(CLI_FAILED, "cannot make %s: %s", replay->folder, strerror(errno));
+	if (replay->json) {
+		jsontext_object(&replay->out, NULL);
+		jsontext_array(&replay->out, "rows");
+	}
+	code = replay->index_given ? replay_record(replay) : replay_batch(replay);
+	if (code != CLI_OK || !replay->json)
+		return code;
+	jsontext_end(&replay->out);
+	jsontext_end(&replay->out);
+	return cli_print_json(&replay->out);
+}
+
+int replay_main(int argc, char **argv)
+{
+	struct replay replay = {.recipe = RECIPE_DEFAULT, .cut = RECIPE_CUT_DEFAULT};
+	int r = replay_options(&replay, argc, argv);
+	if (r != OPTIONS_OK)
+		return r < 0 ? CLI_USAGE : CLI_OK;
+	int code = recipe_open_parts(&replay.recipe, replay.source);
+	if (code == CLI_OK)
+		code = replay_run(&replay);
+	jsontext_free(&replay.out);
+	free(replay.rows);
+	finisher_free(replay.finisher);
+	finish_deinit(&replay.finish);
+	catalog_bytes_free(&replay.bytes);
+	row_maker_deinit(&replay.maker);
+	recipe_unload(&replay.recipe);
+	return code;
+}

@@ -1,0 +1,322 @@
+/* resume: see resume.h. */
+#include "client/cli/inspect/resume.h"
+
+#include "base/util.h"
+#include "client/cli/cli.h"
+#include "proto/jsontext.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A state has some 200 bytes. */
+enum { RESUME_TEXT_MAX = 64 << 10 };
+
+/* Reading
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+/* To the end: a pipe says nothing of its size. The exit code, or CLI_OK. */
+static int resume_drain(int fd, const char *name, char *text, size_t *ret_size)
+{
+	size_t size = 0;
+	for (;;) {
+		ssize_t n = read(fd, text + size, RESUME_TEXT_MAX + 1 - size);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return cli_fail(cli_exit_code(errno == EISDIR ? -EINVAL : -errno),
+				"cannot read %s: %s", name, strerror(errno));
+		if (n == 0)
+			break;
+		size += (size_t)n;
+		if (size > RESUME_TEXT_MAX)
+			return cli_fail(CLI_FAILED,
+				"%s has more than %d KiB, so it is no state: a state is a line of "
+				"some 200 bytes; where it lies inside a checkpoint, write it out "
+				"by itself",
+				name, RESUME_TEXT_MAX >> 10);
+	}
+	*ret_size = size;
+	return CLI_OK;
+}
+
+static int resume_file(const char *named, char *text, size_t *ret_size)
+{
+	if (strcmp(named, "-") == 0)
+		return resume_drain(STDIN_FILENO, "standard input", text, ret_size);
+	cleanup(close_fd) int fd = open(named, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return cli_fail(cli_exit_code(-errno),
+			"cannot read %s: %s; a state is named by a file, - for standard input, or "
+			"its text in quotes: '{\"version\":1,...}'",
+			named, strerror(errno));
+	return resume_drain(fd, named, text, ret_size);
+}
+
+static int resume_parse(
+	const char *text, size_t size, const char *origin, struct spec_state *ret_state)
+{
+	struct fault fault = {{0}};
+	int r = spec_state_parse_kept(text, size, origin, ret_state, &fault);
+	if (r < 0)
+		return cli_fail(CLI_FAILED, "%s: go on from an earlier state, or begin without one",
+			fault.text);
+	return CLI_OK;
+}
+
+int resume_read(const char *named, struct spec_state *ret_state)
+{
+	const char *begin = named + strspn(named, " \t\r\n");
+	if (*begin == '{')
+		return resume_parse(named, strlen(named), "the state", ret_state);
+	cleanup(free_ptr) char *text = malloc(RESUME_TEXT_MAX + 1);
+	size_t size = 0;
+	if (!text)
+		return cli_fail(CLI_FAILED, "no memory for a state");
+	int code = resume_file(named, text, &size);
+	bool piped = strcmp(named, "-") == 0;
+	return code == CLI_OK
+		       ? resume_parse(text, size, piped ? "standard input" : named, ret_state)
+		       : code;
+}
+
+/* Meaning
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static bool resume_is_sampled(const struct stream_spec *spec)
+{
+	return sampling_hash(&spec->sampling, 0) != 0;
+}
+
+static void resume_recognise_order(const struct spec_state *state, const struct stream_spec *here,
+	struct resume_meaning *meaning)
+{
+	struct stream_spec spec;
+	spec_init(&spec);
+	if (here)
+		spec = *here;
+	spec.seed = state->seed;
+	meaning->subset = spec.subset.count;
+	meaning->sampled = resume_is_sampled(&spec);
+	for (int shuffle = 0; shuffle < 2 && !meaning->order_known; shuffle++) {
+		spec.shuffle = shuffle;
+		meaning->order_known = spec_order_hash(&spec) == state->order;
+		meaning->shuffle = shuffle;
+	}
+}
+
+/* Of one kind, decode and filter: every size there is. */
+static bool resume_recognise_size(const struct spec_state *state, struct stream_spec *spec)
+{
+	enum { RESUME_IMAGE_SIZE_MAX = 2048 };
+	for (spec->image_size = 1; spec->image_size <= RESUME_IMAGE_SIZE_MAX; spec->image_size++)
+		if (spec_transform_hash(spec) == state->transform)
+			return true;
+	return false;
+}
+
+static void resume_recognise_rows(const struct spec_state *state, struct resume_meaning *meaning)
+{
+	struct stream_spec spec;
+	spec_init(&spec);
+	for (int i = 0; i < 2 * 2 * WEIGHTS_FILTERS && !meaning->rows_known; i++) {
+		spec.train = i & 1;
+		spec.decode = i & 2 ? SPEC_DECODE_FAST : SPEC_DECODE_EXACT;
+		spec.interpolation = (enum weights_filter)(i / 4);
+		meaning->rows_known = resume_recognise_size(state, &spec);
+	}
+	meaning->rows = spec_pixels(&spec);
+}
+
+void resume_recognise(const struct spec_state *state, const struct stream_spec *here,
+	struct resume_meaning *ret_meaning)
+{
+	*ret_meaning = (struct resume_meaning){.order_known = false};
+	resume_recognise_order(state, here, ret_meaning);
+	if (!ret_meaning->order_known)
+		resume_recognise_order(state, NULL, ret_meaning);
+	resume_recognise_rows(state, ret_meaning);
+}
+
+/* "shuffled, of the subset, sampled as asked": what was tried and fits. */
+static void resume_order_name(bool shuffle, bool subset, bool sampled, char *buffer, size_t room)
+{
+	(void)snprintf(buffer, room, "%s%s%s", shuffle ? "shuffled" : "in order",
+		subset ? ", of the subset" : "", sampled ? ", sampled as asked" : "");
+}
+
+void resume_order_text(const struct spec_state *state, const struct resume_meaning *meaning,
+	char *buffer, size_t room)
+{
+	char name[64];
+	resume_order_name(meaning->shuffle, meaning->subset, meaning->sampled, name, sizeof name);
+	if (meaning->order_known)
+		(void)snprintf(buffer, room, "%s, seed %" PRIu64, name, state->seed);
+	else
+		(void)snprintf(buffer, room, "unknown (%016" PRIx64 "), seed %" PRIu64,
+			state->order, state->seed);
+}
+
+void resume_rows_text(const struct pixel_recipe *rows, char *buffer, size_t room)
+{
+	bool bilinear = rows->filter == WEIGHTS_BILINEAR;
+	(void)snprintf(buffer, room, "%s, %" PRIu32 " px%s%s%s",
+		rows->kind == PIXEL_RESIZED_CROP ? "training" : "evaluation", rows->image_size,
+		rows->fast ? ", decoded fast" : "", bilinear ? "" : ", ",
+		bilinear ? "" : weights_filter_names[rows->filter]);
+}
+
+struct resume_place resume_place(const struct spec_state *state, const struct order_epoch *epoch)
+{
+	uint64_t global = (uint64_t)epoch->batch_size * epoch->world_size;
+	struct resume_place place = {.epoch = state->epoch, .position = state->position};
+	if (epoch->samples && !order_batches(epoch, state->position))
+		place = (struct resume_place){.epoch = state->epoch + 1, .turned = true};
+	place.batch = place.position / global;
+	place.aligned = place.position % global == 0;
+	return place;
+}
+
+/* Comparing
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+__attribute__((format(printf, 2, 3))) static void resume_advise(
+	struct resume_difference *difference, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(difference->advice, sizeof difference->advice, format, args);
+	va_end(args);
+}
+
+static bool resume_differs_dataset(
+	const struct spec_state *state, uint64_t here, struct resume_difference *ret)
+{
+	*ret = (struct resume_difference){.what = "dataset", .refused = true};
+	(void)snprintf(ret->state, sizeof ret->state, "%016" PRIx64, state->fingerprint);
+	(void)snprintf(ret->here, sizeof ret->here, "%016" PRIx64, here);
+	resume_advise(ret,
+		"samples were added, removed, renamed, relabelled or changed in size since, or "
+		"this is another source; name the one that the state was taken of, or begin "
+		"without the state");
+	return state->fingerprint != here;
+}
+
+static bool resume_differs_seed(const struct spec_state *state, const struct stream_spec *spec,
+	struct resume_difference *ret)
+{
+	*ret = (struct resume_difference){.what = "seed", .refused = true};
+	(void)snprintf(ret->state, sizeof ret->state, "%" PRIu64, state->seed);
+	(void)snprintf(ret->here, sizeof ret->here, "%" PRIu64, spec->seed);
+	resume_advise(ret, "open the stream with seed %" PRIu64, state->seed);
+	return state->seed != spec->seed;
+}
+
+/* The order's hash covers the seed, which is judged by itself. */
+static bool resume_differs_order(const struct spec_state *state,
+	const struct resume_meaning *meaning, const struct stream_spec *spec,
+	struct resume_difference *ret)
+{
+	*ret = (struct resume_difference){.what = "order", .refused = true};
+	bool subset = spec->subset.count, sampled = resume_is_sampled(spec);
+	resume_order_name(spec->shuffle, subset, sampled, ret->here, sizeof ret->here);
+	if (meaning->order_known) {
+		resume_order_name(meaning->shuffle, meaning->subset, meaning->sampled, ret->state,
+			sizeof ret->state);
+		resume_advise(ret, "open the stream with shuffle %s%s%s",
+			meaning->shuffle ? "on" : "off",
+			subset && !meaning->subset ? ", and without indices" : "",
+			sampled && !meaning->sampled
+				? ", and without weights, epoch_length, repeats and split"
+				: "");
+		return meaning->shuffle != spec->shuffle || meaning->subset != subset ||
+		       meaning->sampled != sampled;
+	}
+	(void)snprintf(ret->state, sizeof ret->state, "unknown (%016" PRIx64 ")", state->order);
+	resume_advise(ret,
+		"it was taken with %s subset (indices) or other weights, epoch_length, repeats, "
+		"split or sources, or was edited, or another release wrote it",
+		subset ? "another" : "a");
+	return true;
+}
+
+static bool resume_differs_position(
+	const struct spec_state *state, uint64_t samples, struct resume_difference *ret)
+{
+	*ret = (struct resume_difference){.what = "position", .refused = true};
+	(void)snprintf(ret->state, sizeof ret->state, "%" PRIu64, state->position);
+	(void)snprintf(ret->here, sizeof ret->here, "%" PRIu64 " at most", samples);
+	resume_advise(ret, "an epoch has no such position: the state was edited");
+	return state->position > samples;
+}
+
+static bool resume_differs_rows(const struct spec_state *state,
+	const struct resume_meaning *meaning, const struct stream_spec *spec,
+	struct resume_difference *ret)
+{
+	const struct pixel_recipe here = spec_pixels(spec);
+	*ret = (struct resume_difference){.what = "rows", .refused = false};
+	if (meaning->rows_known)
+		resume_rows_text(&meaning->rows, ret->state, sizeof ret->state);
+	else
+		(void)snprintf(ret->state, sizeof ret->state, "unknown (%016" PRIx64 ")",
+			state->transform);
+	resume_rows_text(&here, ret->here, sizeof ret->here);
+	if (spec->transforms.count)
+		transforms_text(&spec->transforms, ret->here, sizeof ret->here);
+	resume_advise(ret, "allowed: the same samples, other pixels");
+	return state->transform != spec_transform_hash(spec);
+}
+
+unsigned resume_compare(const struct spec_state *state, const struct stream_spec *spec,
+	uint64_t fingerprint, uint64_t samples, struct resume_difference ret[RESUME_DIFFERENCES])
+{
+	struct resume_meaning meaning;
+	unsigned n = 0;
+	resume_recognise(state, spec, &meaning);
+	n += resume_differs_dataset(state, fingerprint, &ret[n]);
+	n += resume_differs_seed(state, spec, &ret[n]);
+	n += resume_differs_order(state, &meaning, spec, &ret[n]);
+	/* Of another dataset it says nothing. */
+	if (state->fingerprint == fingerprint)
+		n += resume_differs_position(state, samples, &ret[n]);
+	n += resume_differs_rows(state, &meaning, spec, &ret[n]);
+	return n;
+}
+
+bool resume_refused(const struct resume_difference *difference, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (difference[i].refused)
+			return true;
+	return false;
+}
+
+void resume_sentence(const struct resume_difference *difference, char *buffer, size_t room)
+{
+	(void)snprintf(buffer, room, "%s in the state; %s here: %s", difference->state,
+		difference->here, difference->advice);
+}
+
+void resume_json(struct jsontext *json, const struct resume_difference *difference, unsigned count)
+{
+	jsontext_array(json, "differs");
+	for (unsigned i = 0; i < count; i++) {
+		jsontext_object(json, NULL);
+		jsontext_string(json, "what", difference[i].what);
+		jsontext_string(json, "state", difference[i].state);
+		jsontext_string(json, "here", difference[i].here);
+		jsontext_bool(json, "refused", difference[i].refused);
+		jsontext_string(json, "advice", difference[i].advice);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}

@@ -1,0 +1,371 @@
+/* show: a batch as a picture, taken through the client as a trainer would take it.
+ *
+ * A stream begins where a state says, so a batch far into an epoch is reached by writing its
+ * position into the state of the stream just opened, without decoding what lies before it. */
+#include "client/cli/cli.h"
+#include "client/cli/find.h"
+
+#include "base/util.h"
+#include "client/cli/catalog.h"
+#include "client/cli/document.h"
+#include "client/cli/draw/canvas.h"
+#include "client/cli/draw/picture.h"
+#include "client/cli/inspect/contact_sheet.h"
+#include "client/cli/inspect/show_sample.h"
+#include "client/cli/inspect/step_sheet.h"
+#include "client/cli/options.h"
+#include "client/cli/recipe.h"
+#include "client/cli/spawn.h"
+#include "penstock/penstock.h"
+#include "proto/jsontext.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct show {
+	const char *source, *output;
+	char socket[FIND_SOCKET]; /* of the daemon that runs, where one of its streams is shown */
+	struct recipe recipe;
+	struct recipe_daemon daemon;
+	uint64_t epoch, batch, rows, columns, tile, sample, draws;
+	bool json, sample_given, sampled;
+
+	struct penstock_stream *stream;
+	struct penstock_stream_info info;
+	struct penstock_batch taken;
+};
+
+static const struct command show_command = {
+	.name = "show",
+	.operands = "SOURCE",
+	.min_operands = 1,
+	.max_operands = 1,
+	.about =
+		"Draws a batch as a PNG contact sheet: each source with its crop, beside it the\n"
+		"row as the network sees it, underneath its class and number. `stream:NAME` shows\n"
+		"a stream of the running daemon. Or, with --sample, one sample behind each of\n"
+		"the recipe's operations, in several epochs.",
+};
+
+static int show_options(struct show *show, int argc, char **argv)
+{
+	const struct option table[] = {
+		{"output", 'o', OPTION_TEXT, &show->output, "FILE", "the picture (sheet.png)", 0, 0,
+			NULL},
+		{"epoch", 'e', OPTION_NUMBER, &show->epoch, "E", "epoch, from 0 (0)", 0, UINT32_MAX,
+			NULL},
+		{"batch", 'B', OPTION_NUMBER, &show->batch, "B", "batch of that epoch, from 0 (0)",
+			0, INT64_MAX, NULL},
+		{"rows", 'n', OPTION_NUMBER, &show->rows, "N",
+			"rows drawn (the whole batch, at most 64)", 1, 4096, NULL},
+		{"columns", 0, OPTION_NUMBER, &show->columns, "N", "samples side by side (8)", 1,
+			64, NULL},
+		{"tile", 0, OPTION_NUMBER, &show->tile, "PX",
+			"side of a picture on the sheet (144)", 48, 1024, NULL},
+		{"sample", 0, OPTION_NUMBER, &show->sample, "I",
+			"this sample of the dataset instead of a batch, behind each operation", 0,
+			INT64_MAX, &show->sample_given},
+		{"draws", 0, OPTION_NUMBER, &show->draws, "N",
+			"with --sample: in so many epochs, from --epoch on (8)", 1, TRACE_DRAWS,
+			NULL},
+		RECIPE_OPTIONS(show->recipe),
+		RECIPE_DAEMON_OPTIONS(show->daemon),
+		{"json", 'j', OPTION_FLAG, &show->json, NULL,
+			"print one JSON object about the picture", 0, 0, NULL},
+	};
+	const char *operand[OPTIONS_OPERANDS];
+	int r = options_parse(&show_command, table, UTIL_COUNT(table), argc, argv, operand);
+	if (r == OPTIONS_OK)
+		show->source = operand[0];
+	if (r == OPTIONS_OK)
+		r = recipe_settle(&show->recipe);
+	if (r == OPTIONS_OK && recipe_is_stream(show->source))
+		r = recipe_fits_stream(&show->recipe, &show->daemon, show->source);
+	return r;
+}
+
+static int show_fail(int error)
+{
+	const char *text = penstock_error();
+	int code = cli_fail(cli_exit_code(error), "%s", *text ? text : strerror(-error));
+	if (error == -EPIPE && spawn_socket()) {
+		cli_note("the daemon's log ends with:");
+		spawn_show_log();
+	}
+	return code;
+}
+
+static int show_open_stream(struct show *show, const char *state)
+{
+	struct penstock_options options;
+	recipe_fill(&show->recipe, show->source, &options);
+	options.socket = *show->socket ? show->socket : spawn_socket();
+	options.private_daemon = 0;
+	options.prefetch = (uint32_t)show->daemon.prefetch;
+	options.state = state;
+	/* To look at what is broken is as good a reason as any. */
+	if (!recipe_is_stream(show->source))
+		options.max_broken = 1;
+	int r = penstock_stream_open(&options, &show->stream);
+	if (r < 0)
+		return show_fail(r);
+	penstock_stream_info(show->stream, &show->info);
+	if (show->info.dtype == PENSTOCK_UINT8 && show->info.layout == PENSTOCK_NHWC)
+		return CLI_OK;
+	return cli_fail(CLI_FAILED,
+		"a sheet shows rows of dtype uint8 in layout NHWC, and those of %s are %s %s: open "
+		"a "
+		"stream without dtype and layout to look at the same images",
+		show->source, shape_dtype_names[show->info.dtype],
+		shape_layout_names[show->info.layout]);
+}
+
+/* Opens the stream again at the batch wanted. */
+static int show_seek(struct show *show)
+{
+	char state[1024];
+	if (show->batch >= show->info.batches)
+		return cli_fail(CLI_USAGE,
+			"--batch %" PRIu64 " is beyond the epoch's last, %" PRIu64, show->batch,
+			show->info.batches - 1);
+	int r = penstock_stream_state(show->stream, state, sizeof state);
+	if (r < 0)
+		return show_fail(r);
+	penstock_stream_close(show->stream);
+	show->stream = NULL;
+	/* Not by way of a JSON library: theirs hold no seed beyond 2^63. */
+	char *place = strstr(state, "\"epoch\":");
+	if (!place)
+		return cli_fail(CLI_FAILED, "the stream's state names no epoch; are command and "
+					    "library of one release?");
+	(void)snprintf(place, sizeof state - (size_t)(place - state),
+		"\"epoch\":%" PRIu64 ",\"position\":%" PRIu64 "}", show->epoch,
+		show->batch * show->info.batch_size);
+	return show_open_stream(show, state);
+}
+
+/* Whether a definition says other than that each epoch has each sample of its source once. */
+static bool show_is_sampled(const struct node *definition)
+{
+	static const char *const keys[] = {
+		"indices", "split", "weights", "sources", "epoch_length"};
+	for (size_t i = 0; i < UTIL_COUNT(keys); i++)
+		if (document_get(definition, keys[i]))
+			return true;
+	return document_number(definition, "repeats", 1) > 1;
+}
+
+/* What a definition's `key` says, as an option would say it: a word, or a mapping or list as JSON,
+ * allocated. NULL: it is not there, or memory is out. */
+static char *show_said(const struct node *definition, const char *key)
+{
+	const struct node *value = document_get(definition, key);
+	const char *word = document_text(definition, key, NULL);
+	if (!value)
+		return NULL;
+	return word ? strdup(word) : document_dump(value);
+}
+
+/* The datasets behind a definition. */
+static int show_open_parts(struct show *show, const struct node *definition)
+{
+	struct recipe *recipe = &show->recipe;
+	cleanup(free_ptr) char *source = show_said(definition, "source");
+	cleanup(free_ptr) char *sources = show_said(definition, "sources");
+	cleanup(free_ptr) char *labels = show_said(definition, "labels");
+	cleanup(free_ptr) char *split = show_said(definition, "split");
+	const char *plain = recipe->labels;
+	recipe->labels = labels ? labels : plain;
+	recipe->split = split;
+	int code = recipe_open_parts(recipe, sources ? sources : source ? source : "");
+	recipe->labels = plain;
+	recipe->split = NULL;
+	return code;
+}
+
+/* The dataset behind `stream:NAME`, for the sources of its rows. */
+static int show_open_dataset(struct show *show)
+{
+	cleanup(free_ptr) char *text = NULL;
+	int r = penstock_stream_config(show->stream, &text);
+	if (r < 0)
+		return show_fail(r);
+	struct node *root = document_parse(text);
+	int code = show_open_parts(show, root);
+	recipe_learn(&show->recipe, root);
+	show->sampled = show_is_sampled(root);
+	document_free(root);
+	return code;
+}
+
+/* A stream of the running daemon says what its recipe is. */
+static int show_learn(struct show *show)
+{
+	int code = show_open_stream(show, NULL);
+	if (code == CLI_OK && !show->recipe.parts.count)
+		code = show_open_dataset(show);
+	return code;
+}
+
+static int show_take(struct show *show)
+{
+	int code = show_learn(show);
+	if (code == CLI_OK && (show->batch || show->epoch))
+		code = show_seek(show);
+	if (code != CLI_OK)
+		return code;
+	int r = penstock_stream_next(show->stream, &show->taken, PENSTOCK_TIMEOUT_DEFAULT);
+	if (r == PENSTOCK_END)
+		return cli_fail(CLI_FAILED, "the stream has ended");
+	return r < 0 ? show_fail(r) : CLI_OK;
+}
+
+static int show_say(
+	const struct show *show, const struct canvas *canvas, unsigned rows, const char *recipe)
+{
+	struct jsontext json = {0};
+	if (!show->json) {
+		(void)printf("%s: %u row%s of batch %" PRIu64 " of epoch %" PRIu64
+			     ", %d x %d pixels\n",
+			show->output, rows, rows == 1 ? "" : "s", show->taken.batch,
+			show->taken.epoch, canvas->width, canvas->height);
+		return CLI_OK;
+	}
+	jsontext_object(&json, NULL);
+	jsontext_string(&json, "file", show->output);
+	jsontext_u64(&json, "epoch", show->taken.epoch);
+	jsontext_u64(&json, "batch", show->taken.batch);
+	jsontext_string(&json, "recipe", recipe);
+	jsontext_u64(&json, "rows", rows);
+	jsontext_i64(&json, "width", canvas->width);
+	jsontext_i64(&json, "height", canvas->height);
+	jsontext_end(&json);
+	return cli_print_json(&json);
+}
+
+/* The default is no promise, a number that was given is. */
+static unsigned show_rows(const struct show *show)
+{
+	enum { SHOW_ROWS = 64 };
+	uint64_t count = (uint64_t)show->taken.count * show->info.views;
+	if (show->rows > count)
+		cli_note("the batch has only %" PRIu64 " row%s, fewer than --rows %" PRIu64, count,
+			count == 1 ? "" : "s", show->rows);
+	return (unsigned)UTIL_MIN(show->rows ? show->rows : SHOW_ROWS, count);
+}
+
+/* What was opened is what is spoken of. */
+static void show_take_info(struct show *show)
+{
+	show->recipe.batch_size = show->info.batch_size;
+	show->recipe.image_size = show->info.width;
+	show->recipe.seed = show->info.seed;
+	show->recipe.eval = !show->info.train;
+	show->recipe.no_shuffle = !show->info.shuffle;
+}
+
+static int show_draw(struct show *show)
+{
+	char title[512], recipe[RECIPE_TEXT];
+	show_take_info(show);
+	show->recipe.epoch = show->taken.epoch;
+	recipe_describe(&show->recipe, recipe, sizeof recipe);
+	(void)snprintf(title, sizeof title, "%s   epoch %" PRIu64 ", batch %" PRIu64, show->source,
+		show->taken.epoch, show->taken.batch);
+	struct sheet sheet = {.title = title,
+		.subtitle = recipe,
+		.parts = &show->recipe.parts,
+		.batch = &show->taken,
+		.info = &show->info,
+		.recipe = recipe_pixels(&show->recipe),
+		.rows = show_rows(show),
+		.columns = (unsigned)show->columns,
+		.tile = (unsigned)show->tile};
+	struct canvas canvas;
+	struct fault fault = {{0}};
+	int code = CLI_OK;
+	int r = sheet_draw(&sheet, &canvas, &fault);
+	if (r == 0) {
+		const struct picture picture = {
+			(uint32_t)canvas.width, (uint32_t)canvas.height, canvas.rgb};
+		r = picture_write(show->output, PICTURE_PNG, &picture, true, &fault);
+		if (r == 0)
+			code = show_say(show, &canvas, sheet.rows, recipe);
+		canvas_deinit(&canvas);
+	}
+	return r < 0 ? cli_fail(CLI_FAILED, "%s", fault.text) : code;
+}
+
+static int show_batch(struct show *show)
+{
+	int code = show_take(show);
+	return code == CLI_OK ? show_draw(show) : code;
+}
+
+static int show_one(struct show *show)
+{
+	if (recipe_is_stream(show->source)) {
+		int code = show_learn(show);
+		if (code != CLI_OK)
+			return code;
+		show_take_info(show);
+		show->recipe.epoch = show->epoch;
+		if (!show->sampled)
+			code = recipe_load_parts(&show->recipe);
+		if (code != CLI_OK)
+			return code;
+	}
+	if (show->recipe.parts.count > 1)
+		return cli_fail(CLI_USAGE,
+			"--sample is of one dataset, and %s mixes %" PRIu32
+			": name the dataset as SOURCE",
+			show->source, show->recipe.parts.count);
+	const struct show_sample ask = {.output = show->output,
+		.recipe = &show->recipe,
+		.dataset = show->recipe.parts.dataset[0],
+		.sample = show->sample,
+		.epoch = show->epoch,
+		.draws = show->draws,
+		.tile = show->tile,
+		.json = show->json};
+	return show_sample(&ask);
+}
+
+/* What is shown, and a daemon for it where it needs one. */
+static int show_prepare(struct show *show)
+{
+	if (recipe_is_stream(show->source))
+		return find_stream_daemon(show->source, show->socket);
+	struct recipe *recipe = &show->recipe;
+	int code = recipe_open(recipe, show->source, &recipe->opened[0]);
+	if (code != CLI_OK)
+		return code;
+	parts_add(&recipe->parts, recipe->opened[0]);
+	code = recipe_load_parts(recipe);
+	if (code != CLI_OK || show->sample_given)
+		return code;
+	code = recipe_fits_dataset(recipe, show->source, recipe->sampler.length, 1);
+	return code == CLI_OK ? spawn_start(&show->daemon) : code;
+}
+
+int show_main(int argc, char **argv)
+{
+	struct show show = {.output = "sheet.png",
+		.recipe = RECIPE_DEFAULT,
+		.daemon = RECIPE_DAEMON_DEFAULT,
+		.columns = 8,
+		.draws = 8,
+		.tile = 144};
+	int r = show_options(&show, argc, argv);
+	if (r != OPTIONS_OK)
+		return r < 0 ? CLI_USAGE : CLI_OK;
+	int code = show_prepare(&show);
+	if (code == CLI_OK)
+		code = show.sample_given ? show_one(&show) : show_batch(&show);
+	penstock_stream_close(show.stream);
+	spawn_stop();
+	recipe_unload(&show.recipe);
+	return code;
+}

@@ -1,0 +1,155 @@
+/* show_sample: see show_sample.h.
+ *
+ * A column shows what a stream of this recipe gives in that epoch: the draws hang on the sample's
+ * place in its order, which is computed. Where a sample has no one place (samplers), its number
+ * stands for it. */
+#include "client/cli/inspect/show_sample.h"
+
+#include "base/util.h"
+#include "client/cli/catalog.h"
+#include "client/cli/cli.h"
+#include "client/cli/draw/picture.h"
+#include "client/cli/inspect/step_sheet.h"
+#include "decode/decode.h"
+#include "proto/jsontext.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A list's operations in words, those within others with them. */
+struct show_names {
+	char text[TRANSFORMS_MAX][TRACE_TEXT];
+	const char *all[TRANSFORMS_MAX];
+	uint32_t count;
+};
+
+static void show_names(const struct transforms *list, struct show_names *ret)
+{
+	struct transforms one;
+	ret->count = 0;
+	for (uint32_t i = 0; i < list->count; i += one.count) {
+		one.count = 1 + list->op[i].step.inside;
+		memcpy(one.op, &list->op[i], one.count * sizeof one.op[0]);
+		ret->all[ret->count] = ret->text[ret->count];
+		transforms_text(&one, ret->text[ret->count++], TRACE_TEXT);
+	}
+}
+
+static uint32_t show_stages(const struct step_recipe *steps)
+{
+	uint32_t stages = 0;
+	for (uint32_t i = 0; i < steps->count; i += 1 + steps->step[i].inside)
+		stages++;
+	return stages;
+}
+
+/* Whether a sample comes once in each epoch, at a place that can be computed. */
+static bool show_is_placed(const struct recipe *recipe, const struct dataset *dataset)
+{
+	const struct sampler *sampler = &recipe->sampler;
+	return sampler->parts == 1 && sampler->repeats == 1 && !sampler->endless &&
+	       !sampler->weights && !recipe->indices && !recipe->split &&
+	       sampler->order[0].samples == dataset_count(dataset);
+}
+
+static void show_keys(const struct show_sample *ask, struct pixel_key *ret_key)
+{
+	bool placed = show_is_placed(ask->recipe, ask->dataset);
+	for (uint64_t i = 0; i < ask->draws; i++) {
+		uint32_t epoch = (uint32_t)(ask->epoch + i);
+		ret_key[i] = (struct pixel_key){.seed = ask->recipe->seed,
+			.position = placed ? order_position(&ask->recipe->sampler.order[0], epoch,
+						     ask->sample)
+					   : ask->sample,
+			.epoch = epoch};
+	}
+}
+
+static int show_say(const struct show_sample *ask, const struct canvas *canvas, char *name)
+{
+	struct jsontext json = {0};
+	if (!ask->json) {
+		(void)printf("%s: sample %" PRIu64 " (%s), %" PRIu64 " draw%s, %d x %d pixels\n",
+			ask->output, ask->sample, cli_tame(name), ask->draws,
+			ask->draws == 1 ? "" : "s", canvas->width, canvas->height);
+		return CLI_OK;
+	}
+	jsontext_object(&json, NULL);
+	jsontext_string(&json, "file", ask->output);
+	jsontext_u64(&json, "sample", ask->sample);
+	jsontext_string(&json, "name", name);
+	jsontext_u64(&json, "epoch", ask->epoch);
+	jsontext_u64(&json, "draws", ask->draws);
+	jsontext_i64(&json, "width", canvas->width);
+	jsontext_i64(&json, "height", canvas->height);
+	jsontext_end(&json);
+	return cli_print_json(&json);
+}
+
+static int show_write(const struct show_sample *ask, const struct trace *trace, char *name)
+{
+	struct canvas canvas;
+	struct fault fault = {{0}};
+	int code = CLI_OK, r = trace_draw(trace, &canvas, &fault);
+	if (r > 0)
+		return cli_fail(CLI_FAILED, "sample %" PRIu64 " (%s) is broken: %s", ask->sample,
+			cli_tame(name), fault.text);
+	if (r == 0) {
+		const struct picture picture = {
+			(uint32_t)canvas.width, (uint32_t)canvas.height, canvas.rgb};
+		r = picture_write(ask->output, PICTURE_PNG, &picture, true, &fault);
+		if (r == 0)
+			code = show_say(ask, &canvas, name);
+		canvas_deinit(&canvas);
+	}
+	return r < 0 ? cli_fail(CLI_FAILED, "%s", fault.text) : code;
+}
+
+static int show_drawn(
+	const struct show_sample *ask, struct sample *sample, const struct catalog_bytes *bytes)
+{
+	char title[256], recipe[RECIPE_TEXT];
+	struct pixel_key key[TRACE_DRAWS];
+	struct step_recipe steps;
+	struct stream_spec spec;
+	struct show_names names;
+	recipe_spec(ask->recipe, &spec);
+	spec_steps(&spec, &steps);
+	show_names(&ask->recipe->list, &names);
+	show_keys(ask, key);
+	recipe_describe(ask->recipe, recipe, sizeof recipe);
+	(void)snprintf(title, sizeof title, "%s   #%" PRIu64 "   epochs %" PRIu64 " to %" PRIu64,
+		sample->name, ask->sample, ask->epoch, ask->epoch + ask->draws - 1);
+	const char *plain = ask->recipe->eval ? "Resize, crop" : "RandomResizedCrop";
+	const struct trace trace = {.title = title,
+		.subtitle = recipe,
+		.data = bytes->data,
+		.size = sample->size,
+		.head = recipe_pixels(ask->recipe),
+		.steps = &steps,
+		.head_name = names.count ? names.all[0] : plain,
+		.step_name = names.all + (names.count - show_stages(&steps)),
+		.key = key,
+		.draws = (unsigned)ask->draws,
+		.tile = (unsigned)ask->tile};
+	return show_write(ask, &trace, sample->name);
+}
+
+int show_sample(const struct show_sample *ask)
+{
+	struct catalog_bytes bytes = {0};
+	struct sample sample;
+	struct fault fault = {{0}};
+	uint64_t count = dataset_count(ask->dataset);
+	if (ask->sample >= count)
+		return cli_fail(CLI_USAGE,
+			"--sample %" PRIu64 " is beyond the dataset's last, %" PRIu64, ask->sample,
+			count - 1);
+	int r = catalog_read(ask->dataset, ask->sample, &bytes, &sample, &fault);
+	int code =
+		r != 0 ? cli_fail(CLI_FAILED, "%s", fault.text) : show_drawn(ask, &sample, &bytes);
+	catalog_bytes_free(&bytes);
+	return code;
+}

@@ -1,0 +1,487 @@
+/* pack: see pack.h. Everything here is the caller's thread; the others are in pipeline.c. */
+#include "client/cli/pack/pack.h"
+
+#include "base/size.h"
+#include "base/util.h"
+#include "client/cli/pack/key.h"
+#include "client/cli/pack/output_folder.h"
+#include "client/cli/pack/pipeline.h"
+#include "client/cli/pack/tarwrite.h"
+#include "dataset/digest.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+	PACK_TICK_NS = 100000000,
+	PACK_MEMBER_BYTES = 2048, /* at most, of headers and padding: image and label */
+	PACK_PATH = 8300, /* SHARD!MEMBER */
+	PACK_LABEL = 24,
+};
+
+struct pack {
+	const struct dataset *dataset;
+	const struct pattern *pattern;
+	const struct pack_options *options;
+	struct manifest *manifest;
+	struct place place;
+	struct permit work, decoders;
+	struct pipeline *pipeline;
+	struct key_set keys; /* of the open shard */
+
+	/* The open shard, and what it adds to the manifest when it is finished. */
+	bool open;
+	int fd;
+	char path[PATTERN_PATH + PATTERN_NAME]; /* for faults */
+	struct manifest_shard shard;
+	struct tarwrite tar;
+};
+
+uint64_t pack_thread_bytes(const struct recipe *recipe)
+{
+	return image_maker_bytes(&recipe->image);
+}
+
+/* ---- looking before writing ---- */
+
+/* Whether a path lies in a folder; both without links. */
+static bool path_is_in(const char *path, const char *folder)
+{
+	size_t n = strlen(folder);
+	while (n && folder[n - 1] == '/')
+		n--;
+	return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == 0);
+}
+
+static int pack_check_folder(const struct pack *pack, struct fault *fault)
+{
+	cleanup(free_ptr) char *out = realpath(pack->pattern->folder, NULL);
+	cleanup(free_ptr) char *source = realpath(dataset_shard_path(pack->dataset, 0), NULL);
+	if (out && source && path_is_in(out, source))
+		return fault_set(fault, -EINVAL,
+			"the output %s lies inside the source %s and would change it; choose a "
+			"folder beside it",
+			out, source);
+	return 0;
+}
+
+/* A shard of the source that this pack would write. */
+static int pack_check_shard(const struct pack *pack, const char *path, const struct stat *out,
+	char seen[PATH_MAX], bool *is_out, struct fault *fault)
+{
+	const char *slash = strrchr(path, '/');
+	size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+	if (!slash || n >= PATH_MAX || !pattern_matches(pack->pattern, slash + 1))
+		return 0;
+	if (strlen(seen) != n || strncmp(seen, path, n) != 0) {
+		struct stat status;
+		(void)snprintf(seen, PATH_MAX, "%.*s", (int)n, path);
+		*is_out = stat(seen, &status) == 0 && status.st_dev == out->st_dev &&
+			  status.st_ino == out->st_ino;
+	}
+	if (*is_out)
+		return fault_set(fault, -EINVAL,
+			"%s is part of the source and would be part of the output; choose another "
+			"output or name the source without it",
+			path);
+	return 0;
+}
+
+static int pack_check_shards(const struct pack *pack, struct fault *fault)
+{
+	char seen[PATH_MAX] = "";
+	bool is_out = false;
+	struct stat out;
+	if (stat(pack->pattern->folder, &out) < 0)
+		return 0; /* place_open says why */
+	for (uint32_t i = 0; i < dataset_shards(pack->dataset); i++) {
+		int r = pack_check_shard(
+			pack, dataset_shard_path(pack->dataset, i), &out, seen, &is_out, fault);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* What is still to be written, at most, when nothing grows. */
+static uint64_t pack_estimate(const struct pack *pack)
+{
+	const struct manifest *manifest = pack->manifest;
+	uint64_t bytes =
+		manifest->source_bytes - UTIL_MIN(manifest->bytes_in, manifest->source_bytes);
+	return bytes + (manifest->source_samples - manifest->next) * PACK_MEMBER_BYTES;
+}
+
+static int pack_check_room(const struct pack *pack, struct fault *fault)
+{
+	const struct image_options *image = &pack->options->recipe.image;
+	uint64_t room, needed = pack_estimate(pack);
+	char has[16], wants[16], text[FAULT_TEXT];
+	int r = place_room(&pack->place, &room, fault);
+	if (r < 0 || room >= needed)
+		return r;
+	(void)snprintf(text, sizeof text, "%s has %s free, and %s may be needed",
+		pack->pattern->folder, size_format(room, has, sizeof has),
+		size_format(needed, wants, sizeof wants));
+	if (!image->max_side && !image->quality)
+		return fault_set(fault, -ENOSPC,
+			"%s; make room, or choose an output on another file system", text);
+	/* How small lossy images become, nobody knows beforehand. */
+	size_t n = strlen(text);
+	(void)snprintf(text + n, sizeof text - n,
+		" if nothing becomes smaller; should it not suffice, make room and run the same "
+		"command again");
+	if (pack->options->note)
+		pack->options->note(pack->options->context, text);
+	return 0;
+}
+
+/* Digits for all shards that there may be: better said now than in ten hours. */
+static int pack_check_digits(const struct pack *pack, struct fault *fault)
+{
+	char name[PATTERN_NAME];
+	const struct image_options *image = &pack->options->recipe.image;
+	if (image->max_side || image->quality)
+		return 0;
+	/* About so many; a few more where shards are not filled to the brim. */
+	uint64_t last = pack_estimate(pack) / pack->options->recipe.shard_bytes;
+	return pattern_shard(pack->pattern, last, name, fault);
+}
+
+/* ---- shards ---- */
+
+static int pack_write_manifest(struct pack *pack, struct fault *fault)
+{
+	cleanup(free_ptr) char *text = manifest_text(pack->manifest, pack->dataset);
+	if (!text)
+		return fault_set(fault, -ENOMEM, "no memory for the manifest");
+	return place_manifest_write(&pack->place, text, fault);
+}
+
+static int pack_open_shard(struct pack *pack, struct fault *fault)
+{
+	pack->shard = (struct manifest_shard){.samples = 0};
+	int r = pattern_shard(pack->pattern, pack->manifest->shards, pack->shard.name, fault);
+	if (r < 0)
+		return r;
+	(void)snprintf(pack->path, sizeof pack->path, "%s/%s.part", pack->pattern->folder,
+		pack->shard.name);
+	pack->fd = place_shard_create(&pack->place, pack->shard.name, fault);
+	if (pack->fd < 0)
+		return pack->fd;
+	r = tarwrite_init(&pack->tar, pack->fd, pack->path, fault);
+	if (r < 0) {
+		util_close_fd(&pack->fd);
+		return r;
+	}
+	key_set_clear(&pack->keys);
+	pack->manifest->stored_out += TARWRITE_END;
+	pack->open = true;
+	return 0;
+}
+
+static void pack_close_shard(struct pack *pack)
+{
+	tarwrite_deinit(&pack->tar);
+	util_close_fd(&pack->fd);
+	pack->fd = -1;
+	pack->open = false;
+}
+
+/* Nothing of an unfinished shard is of use: its room is needed more. */
+static void pack_drop_shard(struct pack *pack)
+{
+	if (!pack->open)
+		return;
+	pack_close_shard(pack);
+	place_shard_remove(&pack->place, pack->shard.name);
+}
+
+/* On the disk, into the manifest, under its name: in this order (place.h). */
+static int pack_finish_shard(struct pack *pack, struct fault *fault)
+{
+	int r = tarwrite_end(&pack->tar, fault);
+	if (r == 0 && fsync(pack->fd) < 0)
+		r = fault_set(
+			fault, -errno, "%s cannot be written: %s", pack->path, strerror(errno));
+	if (r < 0)
+		return r;
+	pack->shard.bytes = pack->tar.size;
+	pack_close_shard(pack);
+	r = manifest_add_shard(pack->manifest, &pack->shard, fault);
+	if (r == 0)
+		r = pack_write_manifest(pack, fault);
+	return r < 0 ? r : place_shard_commit(&pack->place, pack->shard.name, fault);
+}
+
+/* ---- samples ---- */
+
+/* A sample as it lies in a shard. */
+struct member {
+	char key[KEY_ROOM], image[KEY_ROOM + 8], label[KEY_ROOM + 8], label_text[PACK_LABEL];
+	size_t label_size;
+};
+
+static void member_names(struct member *member, const struct pipeline_item *item)
+{
+	(void)snprintf(member->image, sizeof member->image, "%s.%s", member->key,
+		item->image->png ? "png" : "jpg");
+	(void)snprintf(member->label, sizeof member->label, "%s.cls", member->key);
+	member->label_size = (size_t)snprintf(
+		member->label_text, sizeof member->label_text, "%" PRId64, item->label);
+}
+
+static uint64_t member_bytes(const struct pack *pack, const struct member *member, uint64_t size)
+{
+	uint64_t bytes = tarwrite_member_bytes(member->image, size);
+	if (pack->manifest->labelled)
+		bytes += tarwrite_member_bytes(member->label, member->label_size);
+	return bytes;
+}
+
+static int pack_write_member(struct pack *pack, const struct member *member,
+	const struct image_choice *image, struct fault *fault)
+{
+	int r = tarwrite_member(&pack->tar, member->image, image->bytes, image->size, fault);
+	if (r == 0 && pack->manifest->labelled)
+		r = tarwrite_member(
+			&pack->tar, member->label, member->label_text, member->label_size, fault);
+	return r;
+}
+
+/* What an image takes where it comes from: in a tar its header and padding, too. */
+static uint64_t pack_stored_in(const struct pack *pack, const struct pipeline_item *item)
+{
+	return dataset_kind(pack->dataset) == DATASET_FOLDER
+		       ? item->bytes_in
+		       : tarwrite_member_bytes(item->name, item->bytes_in);
+}
+
+/* The first choice with which the tars do not become larger than what was read: images that shrink
+ * pay for the headers and the restart markers of others. In order, so it depends on no thread. */
+static const struct image_choice *pack_choose(
+	const struct pack *pack, const struct member *member, const struct pipeline_item *item)
+{
+	const struct manifest *manifest = pack->manifest;
+	const struct image *image = item->image;
+	uint64_t in = manifest->stored_in + pack_stored_in(pack, item);
+	unsigned i = 0;
+	while (i + 1 < image->choices &&
+		manifest->stored_out + tarwrite_member_bytes(member->image, image->choice[i].size) >
+			in)
+		i++;
+	return &image->choice[i];
+}
+
+static void pack_count(struct pack *pack, const struct member *member,
+	const struct pipeline_item *item, const struct image_choice *image)
+{
+	struct manifest *manifest = pack->manifest;
+	int64_t label = manifest->labelled ? item->label : -1;
+	uint64_t hash = digest_sample(member->key, strlen(member->key), image->size, label);
+	manifest->digest = digest_append(manifest->digest, hash);
+	manifest->samples++;
+	manifest->bytes_in += item->bytes_in;
+	manifest->bytes_out += image->size;
+	manifest->stored_in += pack_stored_in(pack, item);
+	manifest->stored_out += tarwrite_member_bytes(member->image, image->size);
+	manifest->how[image->how]++;
+	pack->shard.samples++;
+}
+
+/* Finishes the open shard if the sample would make it too long. Its key may change, since keys are
+ * told apart within a shard. */
+static int pack_make_room(
+	struct pack *pack, const struct member *member, uint64_t size, struct fault *fault)
+{
+	int r = 0;
+	uint64_t end = pack->tar.size + member_bytes(pack, member, size) + TARWRITE_END;
+	if (pack->open && pack->shard.samples && end > pack->options->recipe.shard_bytes)
+		r = pack_finish_shard(pack, fault);
+	if (r == 0 && !pack->open)
+		r = pack_open_shard(pack, fault);
+	return r;
+}
+
+static int pack_good(struct pack *pack, const struct pipeline_item *item, struct fault *fault)
+{
+	struct member member;
+	key_of(item->name, dataset_kind(pack->dataset) == DATASET_FOLDER, member.key);
+	member_names(&member, item);
+	const struct image_choice *image = pack_choose(pack, &member, item);
+	int r = pack_make_room(pack, &member, image->size, fault);
+	if (r < 0)
+		return r;
+	int renamed = key_claim(&pack->keys, member.key, fault);
+	if (renamed < 0)
+		return renamed;
+	member_names(&member, item);
+	r = pack_write_member(pack, &member, image, fault);
+	if (r < 0)
+		return r;
+	pack->manifest->renamed += (uint64_t)renamed;
+	pack_count(pack, &member, item, image);
+	return 0;
+}
+
+static int pack_broken(struct pack *pack, const struct pipeline_item *item, struct fault *fault)
+{
+	char path[PACK_PATH];
+	int r = dataset_path(pack->dataset, item->number, path, sizeof path, fault);
+	if (r < 0)
+		return r;
+	return manifest_add_broken(
+		pack->manifest, item->number, path, item->broken, item->message, fault);
+}
+
+static int pack_item(struct pack *pack, const struct pipeline_item *item, struct fault *fault)
+{
+	int r = item->broken ? pack_broken(pack, item, fault) : pack_good(pack, item, fault);
+	if (r == 0)
+		pack->manifest->next = item->number + 1;
+	return r;
+}
+
+static void pack_tell(const struct pack *pack)
+{
+	const struct manifest *manifest = pack->manifest;
+	if (pack->options->progress)
+		pack->options->progress(pack->options->context, manifest->next, manifest->bytes_in,
+			manifest->bytes_out);
+}
+
+/* Until there are no more samples, or a fault. */
+static int pack_samples(struct pack *pack, struct fault *fault)
+{
+	for (;;) {
+		struct pipeline_item item;
+		int r = pipeline_next(pack->pipeline, PACK_TICK_NS, &item, fault);
+		if (r == PIPELINE_E_END || r < 0)
+			return r < 0 ? r : 0;
+		if (r == PIPELINE_ITEM) {
+			r = pack_item(pack, &item, fault);
+			pipeline_done(pack->pipeline);
+			if (r < 0)
+				return r;
+		}
+		pack_tell(pack);
+	}
+}
+
+static int pack_finish(struct pack *pack, struct fault *fault)
+{
+	int r = 0;
+	if (pack->open)
+		r = pack_finish_shard(pack, fault);
+	if (r < 0)
+		return r;
+	pack->manifest->complete = true;
+	return pack_write_manifest(pack, fault);
+}
+
+/* ---- from the beginning to the end ---- */
+
+/* What an earlier pack has done, if there was one. */
+static int pack_resume(struct pack *pack, struct fault *fault)
+{
+	char *text;
+	size_t size;
+	int r = place_manifest_read(&pack->place, &text, &size, fault);
+	if (r == 0) {
+		r = manifest_read(pack->manifest, text, size, pack->place.manifest_path, fault);
+		free(text);
+	} else if (r == -ENOENT) {
+		r = 0;
+	}
+	return r < 0 ? r : place_settle(&pack->place, pack->manifest, fault);
+}
+
+/* No room: what is finished stays. */
+static int pack_explain(const struct pack *pack, int error, struct fault *fault)
+{
+	if (error != -ENOSPC && error != -EDQUOT && error != -EFBIG)
+		return error;
+	char why[FAULT_TEXT];
+	(void)snprintf(why, sizeof why, "%s", fault->text);
+	return fault_set(fault, error,
+		"%s; %zu shard%s finished and stay%s: make room and run the same command again to "
+		"go on",
+		why, pack->manifest->shards, pack->manifest->shards == 1 ? " is" : "s are",
+		pack->manifest->shards == 1 ? "s" : "");
+}
+
+static int pack_start(struct pack *pack, struct fault *fault)
+{
+	const struct recipe *recipe = &pack->options->recipe;
+	int r = pack_check_digits(pack, fault);
+	if (r == 0)
+		r = pack_check_room(pack, fault);
+	if (r < 0)
+		return r;
+	/* From here on temporary files are this pack's. */
+	r = pack_write_manifest(pack, fault);
+	if (r < 0)
+		return pack_explain(pack, r, fault);
+	struct pipeline_options options = {
+		.image = recipe->image,
+		.memory = {&pack->work, &pack->decoders},
+		.window_bytes = recipe->memory_bytes / 8,
+		.threads = pack->options->threads,
+		.first = pack->manifest->next,
+	};
+	return pipeline_new(pack->dataset, &options, &pack->pipeline, fault);
+}
+
+static int pack_all(struct pack *pack, struct fault *fault)
+{
+	int r = pack_start(pack, fault);
+	if (r < 0)
+		return r;
+	r = pack_samples(pack, fault);
+	if (r == 0)
+		r = pack_finish(pack, fault);
+	pipeline_free(pack->pipeline);
+	pack_drop_shard(pack);
+	key_set_deinit(&pack->keys);
+	return r < 0 ? pack_explain(pack, r, fault) : 0;
+}
+
+static int pack_look(struct pack *pack, struct fault *fault)
+{
+	int r = dataset_kind(pack->dataset) == DATASET_FOLDER ? pack_check_folder(pack, fault)
+							      : pack_check_shards(pack, fault);
+	if (r == 0)
+		r = place_open(&pack->place, pack->pattern, fault);
+	return r < 0 ? r : pack_resume(pack, fault);
+}
+
+int pack_run(const struct dataset *dataset, const struct pattern *pattern,
+	const struct pack_options *options, struct pack_result *ret, struct fault *fault)
+{
+	*ret = (struct pack_result){.resumed_from = 0};
+	struct pack pack = {
+		.dataset = dataset,
+		.pattern = pattern,
+		.options = options,
+		.manifest = &ret->manifest,
+		.fd = -1,
+	};
+	permit_init(&pack.work, options->recipe.memory_bytes / 2);
+	permit_init(&pack.decoders, options->recipe.memory_bytes / 8 * 3);
+	manifest_begin(&ret->manifest, dataset, pattern, &options->recipe);
+	int r = pack_look(&pack, fault);
+	if (r == 0) {
+		ret->resumed_from = ret->manifest.next;
+		ret->was_complete = ret->manifest.complete;
+		if (!ret->was_complete)
+			r = pack_all(&pack, fault);
+	}
+	place_close(&pack.place);
+	permit_deinit(&pack.work);
+	permit_deinit(&pack.decoders);
+	return r;
+}

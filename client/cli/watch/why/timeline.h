@@ -1,0 +1,8 @@
+/* trace: the samples of one process, and of what surrounded it, into the numbers that matter.
+ * Pure. */
+#pragma once
+
+#include "client/cli/watch/why/story.h"
+
+/* Fills end->numbers from all samples up to its end, and from how it left. */
+void trace_fill(struct story_end *end, const struct record *records, size_t count);

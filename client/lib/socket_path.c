@@ -1,0 +1,117 @@
+/* place: see place.h.
+ *
+ * A user has one folder on a machine, and may have several jobs there. Each job's private daemon
+ * listens in a folder of the job's own, so that its budget is that job's, and its end too. One that
+ * somebody started by hand is there for all: it listens at the common socket.
+ *
+ * Thread: the caller's. */
+#include "client/lib/socket_path.h"
+
+#include "client/lib/error.h"
+#include "client/lib/job.h"
+#include "proto/folder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PLACE_LOOK_MS = 100 }; /* for a listener with a full backlog */
+
+int place_find(const char *socket, struct place *ret_place)
+{
+	struct place place = {0};
+	uint64_t hash;
+	int result = connection_find(socket, place.common, &place.named);
+	if (result < 0)
+		return result;
+	if (!place.named && job_key(&hash))
+		place.too_long =
+			folder_job_socket(place.common, hash, place.job, sizeof place.job) < 0;
+	if (place.too_long)
+		place.job[0] = '\0';
+	*ret_place = place;
+	return 0;
+}
+
+const char *place_own(const struct place *place)
+{
+	return *place->job ? place->job : place->common;
+}
+
+int place_open(struct connection *connection, const struct place *place)
+{
+	int result = CONNECTION_E_ABSENT;
+	if (*place->job)
+		result = connection_open(connection, place->job, false);
+	if (result == CONNECTION_E_ABSENT)
+		result = connection_open(connection, place->common, place->named);
+	return result;
+}
+
+int place_begin(struct connection *connection, const struct place *place, int32_t limit_ms)
+{
+	int result = CONNECTION_E_ABSENT;
+	if (*place->job)
+		result = connection_begin(connection, place->job, false, limit_ms);
+	if (result == CONNECTION_E_ABSENT)
+		result = connection_begin(connection, place->common, place->named, limit_ms);
+	return result;
+}
+
+/* ---- any job's
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+struct place_search {
+	struct connection *connection;
+	unsigned found;
+	char last[CONNECTION_PATH];
+	char list[ERROR_TEXT / 2];
+};
+
+static int place_look(const char *socket, void *data)
+{
+	struct place_search *search = data;
+	/* One that is stopped is there, too: whoever asks it is told so. Another user's is none:
+	 * the folder may be in /tmp, and anybody have made it. */
+	int result = connection_begin(search->connection, socket, false, PLACE_LOOK_MS);
+	connection_close(search->connection);
+	if (result == CONNECTION_E_ABSENT || result == -EPERM || result == -EACCES)
+		return 0;
+	size_t used = strlen(search->list);
+	(void)snprintf(search->list + used, sizeof search->list - used, "%s%s",
+		search->found++ ? ", " : "", socket);
+	(void)snprintf(search->last, sizeof search->last, "%s", socket);
+	return 0;
+}
+
+int place_open_any(struct connection *connection, const struct place *place)
+{
+	struct place_search search = {.connection = connection};
+	int result = place_open(connection, place);
+	if (result != CONNECTION_E_ABSENT || place->named)
+		return result;
+	(void)folder_visit_jobs(place->common, place_look, &search);
+	if (search.found > 1)
+		return error_set(-EBUSY,
+			"no penstockd is running at %s, and several that belong to jobs: say which "
+			"is meant, with --socket or PENSTOCK_SOCKET: %s",
+			place->common, search.list);
+	/* None: the common one's absence is what there is to tell. */
+	return connection_open(
+		connection, search.found ? search.last : place->common, place->named);
+}
+
+static int place_tidy_one(const char *socket, void *data)
+{
+	const struct place *place = data;
+	if (strcmp(socket, place->job) != 0)
+		(void)folder_remove_job(socket);
+	return 0;
+}
+
+void place_tidy(const struct place *place)
+{
+	if (!place->named)
+		(void)folder_visit_jobs(place->common, place_tidy_one, (void *)(uintptr_t)place);
+}

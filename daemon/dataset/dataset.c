@@ -1,0 +1,557 @@
+/* dataset: see dataset.h. Answers about a dataset that dataset_open.c has opened. Nothing here
+ * changes it but the table of lent index files, which locks itself; so any thread may ask. */
+#include "dataset/dataset.h"
+
+#include "base/host/limits.h"
+#include "base/util.h"
+#include "dataset/dataset_impl.h"
+#include "dataset/mtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum dataset_kind dataset_kind(const struct dataset *dataset)
+{
+	return dataset->kind;
+}
+
+uint64_t dataset_count(const struct dataset *dataset)
+{
+	return dataset->count;
+}
+
+uint64_t dataset_bytes(const struct dataset *dataset)
+{
+	return dataset->bytes;
+}
+
+uint64_t dataset_largest(const struct dataset *dataset)
+{
+	return dataset->largest;
+}
+
+uint64_t dataset_fingerprint(const struct dataset *dataset)
+{
+	return dataset->fingerprint;
+}
+
+uint64_t dataset_passed(const struct dataset *dataset)
+{
+	return dataset->passed;
+}
+
+bool dataset_labelled(const struct dataset *dataset)
+{
+	return dataset->labelled;
+}
+
+enum dataset_labels dataset_label_source(const struct dataset *dataset)
+{
+	/* Those with samples agree. */
+	uint32_t i = 0;
+	while (i + 1 < dataset->shards && !dataset->shard[i].samples)
+		i++;
+	return dataset->labelled ? (enum dataset_labels)dataset->shard[i].source
+				 : DATASET_LABELS_NONE;
+}
+
+enum label_type dataset_label_type(const struct dataset *dataset)
+{
+	return dataset->label_type;
+}
+
+uint32_t dataset_label_width(const struct dataset *dataset)
+{
+	return dataset->label_width;
+}
+
+uint32_t dataset_classes(const struct dataset *dataset)
+{
+	return dataset->classes;
+}
+
+const char *dataset_class_name(const struct dataset *dataset, uint32_t label)
+{
+	return label < dataset->classes ? dataset->class_names[label] : NULL;
+}
+
+uint32_t dataset_shards(const struct dataset *dataset)
+{
+	return dataset->shards;
+}
+
+const char *dataset_shard_path(const struct dataset *dataset, uint32_t shard)
+{
+	return dataset->shard[shard].path;
+}
+
+const char *dataset_notice(const struct dataset *dataset)
+{
+	return dataset->notice;
+}
+
+uint64_t dataset_indexed_ns(const struct dataset *dataset)
+{
+	return dataset->indexed_ns;
+}
+
+int dataset_root_fd(const struct dataset *dataset)
+{
+	return dataset->root_fd;
+}
+
+/* An index that was replaced by one of other contents will no longer be lent to whoever opened the
+ * one before. */
+static bool shard_same(const struct dataset_shard *a, const struct dataset_shard *b)
+{
+	return strcmp(a->path, b->path) == 0 && a->dev == b->dev && a->ino == b->ino &&
+	       a->size == b->size && a->mtime_ns == b->mtime_ns && a->head_crc == b->head_crc &&
+	       a->source == b->source;
+}
+
+bool dataset_same(const struct dataset *a, const struct dataset *b)
+{
+	if (a->kind != b->kind || a->shards != b->shards || a->labelled != b->labelled ||
+		a->fingerprint != b->fingerprint || a->rule != b->rule)
+		return false;
+	for (uint32_t i = 0; i < a->shards; i++)
+		if (!shard_same(&a->shard[i], &b->shard[i]))
+			return false;
+	return true;
+}
+
+/* The last shard whose first sample is not after `number`: empty shards share their `first` with
+ * the next one. */
+static uint32_t shard_of(const struct dataset *dataset, uint64_t number)
+{
+	uint32_t low = 0, high = dataset->shards;
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+		if (dataset->shard[middle].first <= number)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+int dataset_locate(const struct dataset *dataset, uint64_t number, struct dataset_page *ret)
+{
+	if (number >= dataset->count)
+		return -ERANGE;
+	uint32_t shard = shard_of(dataset, number);
+	const struct dataset_shard *s = &dataset->shard[shard];
+	uint64_t inside = number - s->first;
+	uint64_t page = 1 + inside / INDEX_RECORDS;
+	*ret = (struct dataset_page){
+		.shard = shard,
+		.slot = (uint32_t)(inside % INDEX_RECORDS),
+		.page = page,
+		.offset = s->index_base + page * INDEX_PAGE,
+	};
+	return 0;
+}
+
+static const char *index_name(const struct dataset_shard *shard)
+{
+	return shard->index_path ? shard->index_path : "the index in a temporary file";
+}
+
+/* What the index's head says of its labels must hold for each of them. */
+static bool label_fits(
+	const struct dataset *dataset, const struct dataset_shard *shard, int32_t label)
+{
+	if (shard->source == DATASET_LABELS_NONE)
+		return label == -1;
+	if (dataset->label_type != LABEL_TYPE_CLASS && label == -1)
+		return true;
+	return label >= 0 && (shard->classes == 0 || (uint32_t)label < shard->classes);
+}
+
+int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
+	const uint8_t *page, struct index_record *ret, uint64_t *ret_position, struct fault *fault)
+{
+	const struct dataset_shard *shard = &dataset->shard[at->shard];
+	struct index_record record = {0};
+	int rc = index_page_record(page, at->page, at->slot, &record, fault);
+	if (rc < 0)
+		return fault_prefix(fault, rc, "%s", index_name(shard));
+	bool folder = dataset->kind == DATASET_FOLDER;
+	uint64_t end = folder ? shard->bytes : shard->size;
+	bool inside = record.offset <= end && record.size <= end - record.offset;
+	if (!inside || !label_fits(dataset, shard, record.label) ||
+		record.name_page >= shard->name_pages ||
+		(record.format != SAMPLE_JPEG && record.format != SAMPLE_PNG))
+		return fault_set(fault, -EIO,
+			"%s: record %u of page %llu cannot be true of %s: delete the index, it is "
+			"built again",
+			index_name(shard), at->slot, (unsigned long long)at->page, shard->path);
+	if (!dataset->labelled)
+		record.label = -1;
+	*ret_position = record.offset;
+	if (folder)
+		record.offset = 0;
+	*ret = record;
+	return 0;
+}
+
+int dataset_locate_name(const struct dataset *dataset, uint32_t shard,
+	const struct index_record *record, struct dataset_page *ret, struct fault *fault)
+{
+	const struct dataset_shard *s = &dataset->shard[shard];
+	if (record->name_page >= s->name_pages)
+		return fault_set(fault, -EIO,
+			"%s: no name page %llu: delete the index, it is built again", index_name(s),
+			(unsigned long long)record->name_page);
+	uint64_t page = 1 + s->record_pages + record->name_page;
+	*ret = (struct dataset_page){.shard = shard,
+		.slot = 0,
+		.page = page,
+		.offset = s->index_base + page * INDEX_PAGE};
+	return 0;
+}
+
+/* Is the open file the index that was loaded? */
+static int index_same(const struct dataset_shard *shard, int fd, struct fault *fault)
+{
+	struct index_head head;
+	uint32_t crc;
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return fault_set(fault, -errno, "%s cannot be looked at: %s", shard->index_path,
+			strerror(errno));
+	if (index_head_read(fd, 0, (uint64_t)st.st_size, &head, &crc) != 0 ||
+		crc != shard->head_crc)
+		return fault_set(fault, -ESTALE,
+			"%s was replaced by another index since the dataset was opened: open the "
+			"dataset again",
+			shard->index_path);
+	return 0;
+}
+
+/* Lends index files again after they were closed. */
+static int index_reopen(const void *context, uint32_t number, struct fault *fault)
+{
+	const struct dataset *dataset = context;
+	const struct dataset_shard *shard = &dataset->shard[number];
+	int fd = open(shard->index_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return fault_set(fault, -errno, "%s cannot be opened: %s%s", shard->index_path,
+			strerror(errno), limits_hint(errno));
+	int rc = index_same(shard, fd, fault);
+	if (rc < 0) {
+		(void)close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+int dataset_lend_new(struct dataset *dataset)
+{
+	struct rlimit limit = {.rlim_cur = 1024};
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	return lend_new(dataset->shards, lend_slots_for(limit.rlim_cur), index_reopen, dataset,
+		&dataset->lend);
+}
+
+int dataset_index_acquire(
+	const struct dataset *dataset, uint32_t shard, int *ret_fd, struct fault *fault)
+{
+	if (!dataset->shard[shard].index_path) {
+		*ret_fd = dataset->scratch_fd;
+		return 0;
+	}
+	return lend_acquire(dataset->lend, shard, ret_fd, fault);
+}
+
+void dataset_index_release(const struct dataset *dataset, uint32_t shard)
+{
+	if (dataset->shard[shard].index_path)
+		lend_release(dataset->lend, shard);
+}
+
+uint32_t dataset_index_files(const struct dataset *dataset)
+{
+	return lend_slots(dataset->lend);
+}
+
+int dataset_page_read(const struct dataset *dataset, const struct dataset_page *at, uint8_t *buffer,
+	struct fault *fault)
+{
+	enum { WAIT_NS = 100000, WAITS = 20000 };
+	int fd;
+	int rc = dataset_index_acquire(dataset, at->shard, &fd, fault);
+	/* More threads than index files: each holds one for no longer than a read takes. Not for
+	 * ever, since this may be the thread that would give one back. */
+	for (int i = 0; rc == -EAGAIN && i < WAITS; i++) {
+		(void)nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+		rc = dataset_index_acquire(dataset, at->shard, &fd, fault);
+	}
+	if (rc < 0)
+		return rc;
+	rc = index_read(fd, at->offset, buffer, INDEX_PAGE, fault);
+	dataset_index_release(dataset, at->shard);
+	return rc < 0 ? fault_prefix(fault, rc, "%s", index_name(&dataset->shard[at->shard])) : 0;
+}
+
+/* A path from an index must stay below the folder, whoever wrote it. */
+static bool path_stays_below(const char *path)
+{
+	if (path[0] == '/')
+		return false;
+	for (const char *at = path; at; at = strchr(at, '/')) {
+		at += *at == '/';
+		if (at[0] == '.' && at[1] == '.' && (at[2] == '/' || at[2] == 0))
+			return false;
+	}
+	return true;
+}
+
+int dataset_name(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
+	const uint8_t *page, char *buffer, size_t room, struct fault *fault)
+{
+	const char *index = index_name(&dataset->shard[shard]);
+	int rc = index_page_name(page, record, buffer, room, fault);
+	if (rc < 0)
+		return fault_prefix(fault, rc, "%s", index);
+	if (strlen(buffer) != record->name_size ||
+		(dataset->kind == DATASET_FOLDER && !path_stays_below(buffer)))
+		return fault_set(fault, -EIO,
+			"%s: a name in it is no path below %s: delete the index, it is built again",
+			index, dataset->shard[shard].path);
+	return 0;
+}
+
+static void values_hot(const uint8_t *label, uint32_t count, uint32_t width, float *values)
+{
+	memset(values, 0, width * sizeof *values);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t class;
+		memcpy(&class, label + i * sizeof class, sizeof class);
+		if (class < width)
+			values[class] = 1;
+	}
+}
+
+int dataset_values(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
+	const uint8_t *page, float *values, struct fault *fault)
+{
+	const struct dataset_shard *s = &dataset->shard[shard];
+	const uint32_t width = dataset->label_width;
+	const bool hot = dataset->label_type == LABEL_TYPE_MULTI_HOT;
+	const uint8_t *label;
+	int rc = index_page_label(page, record, &label, fault);
+	if (rc < 0)
+		return fault_prefix(fault, rc, "%s", index_name(s));
+	if (record->label_size % sizeof(float) ||
+		(!hot && record->label_size != width * sizeof(float)))
+		return fault_set(fault, -EIO,
+			"%s: a label in it has %u bytes: delete the index, it is built again",
+			index_name(s), record->label_size);
+	if (hot)
+		values_hot(label, record->label_size / sizeof(uint32_t), width, values);
+	else
+		memcpy(values, label, record->label_size);
+	return 0;
+}
+
+/* A sample's record, and the page that holds its name. */
+static int sample_name_page(const struct dataset *dataset, uint64_t number, struct dataset_page *at,
+	struct index_record *record, uint64_t *position, uint8_t *page, struct fault *fault)
+{
+	if (dataset_locate(dataset, number, at) < 0)
+		return fault_set(fault, -ERANGE, "there is no sample %llu: the dataset has %llu",
+			(unsigned long long)number, (unsigned long long)dataset->count);
+	int rc = dataset_page_read(dataset, at, page, fault);
+	if (rc == 0)
+		rc = dataset_record(dataset, at, page, record, position, fault);
+	if (rc == 0)
+		rc = dataset_locate_name(dataset, at->shard, record, at, fault);
+	return rc < 0 ? rc : dataset_page_read(dataset, at, page, fault);
+}
+
+int dataset_sample_values(
+	const struct dataset *dataset, uint64_t number, float *values, struct fault *fault)
+{
+	struct dataset_page at;
+	struct index_record record = {0};
+	uint64_t position;
+	uint8_t page[INDEX_PAGE];
+	int rc = sample_name_page(dataset, number, &at, &record, &position, page, fault);
+	return rc < 0 ? rc : dataset_values(dataset, at.shard, &record, page, values, fault);
+}
+
+int dataset_sample(
+	const struct dataset *dataset, uint64_t number, struct sample *ret, struct fault *fault)
+{
+	struct dataset_page at;
+	struct index_record record = {0};
+	uint64_t position = 0;
+	uint8_t page[INDEX_PAGE];
+	int rc = sample_name_page(dataset, number, &at, &record, &position, page, fault);
+	char name[sizeof ret->name];
+	if (rc == 0)
+		rc = dataset_name(dataset, at.shard, &record, page, name, sizeof name, fault);
+	if (rc < 0)
+		return rc;
+	*ret = (struct sample){
+		.number = number,
+		.shard = at.shard,
+		.size = record.size,
+		.offset = record.offset,
+		.position = position,
+		.label = record.label,
+		.format = record.format,
+	};
+	memcpy(ret->name, name, record.name_size + 1u);
+	return 0;
+}
+
+int dataset_path(const struct dataset *dataset, uint64_t number, char *buffer, size_t room,
+	struct fault *fault)
+{
+	struct sample sample;
+	int rc = dataset_sample(dataset, number, &sample, fault);
+	if (rc < 0)
+		return rc;
+	const char *path = dataset->shard[sample.shard].path;
+	const char *between = dataset->kind == DATASET_TARS ? "!" : strcmp(path, "/") ? "/" : "";
+	int n = snprintf(buffer, room, "%s%s%s", path, between, sample.name);
+	if (n < 0 || (size_t)n >= room)
+		return fault_set(fault, -ENAMETOOLONG,
+			"the path of sample %llu has %d bytes, there is room for %zu",
+			(unsigned long long)number, n, room);
+	return 0;
+}
+
+static bool is_same_file(const struct dataset_shard *shard, const struct stat *st)
+{
+	return st->st_dev == shard->dev && st->st_ino == shard->ino &&
+	       mtime_of(st) == shard->mtime_ns &&
+	       (S_ISDIR(st->st_mode) || (uint64_t)st->st_size == shard->size);
+}
+
+static int fault_changed(const struct dataset_shard *shard, struct fault *fault)
+{
+	return fault_set(fault, -ESTALE,
+		"%s is no longer what it was when the dataset was opened: open the dataset again, "
+		"and write new shards "
+		"under new names",
+		shard->path);
+}
+
+int dataset_verify_shard(const struct dataset *dataset, uint32_t shard, struct fault *fault)
+{
+	const struct dataset_shard *s = &dataset->shard[shard];
+	struct stat st;
+	if (stat(s->path, &st) < 0)
+		return fault_set(fault, errno == ENOENT ? -ESTALE : -errno,
+			"%s cannot be looked at: %s (put it back, or open the dataset again)",
+			s->path, strerror(errno));
+	return is_same_file(s, &st) ? 0 : fault_changed(s, fault);
+}
+
+int dataset_verify_file(const struct dataset *dataset, uint32_t shard, int fd)
+{
+	struct stat st;
+	return fstat(fd, &st) == 0 && is_same_file(&dataset->shard[shard], &st) ? 0 : -ESTALE;
+}
+
+static int sample_open(
+	const struct dataset *dataset, const struct sample *sample, struct fault *fault)
+{
+	const struct dataset_shard *shard = &dataset->shard[sample->shard];
+	bool folder = dataset->kind == DATASET_FOLDER;
+	int fd = folder ? openat(dataset->root_fd, sample->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+			: open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0)
+		return fd;
+	int error = errno, rc = -error;
+	bool gone = error == ENOENT || (folder && (error == ENOTDIR || error == ELOOP));
+	if (gone)
+		rc = folder ? -ENOENT : -ESTALE;
+	return fault_set(fault, rc, "%s%s%s cannot be opened: %s", shard->path, folder ? "/" : "",
+		folder ? sample->name : "", strerror(error));
+}
+
+static int sample_check(const struct dataset *dataset, const struct sample *sample, int fd,
+	int64_t *ret_mtime_ns, struct fault *fault)
+{
+	const struct dataset_shard *shard = &dataset->shard[sample->shard];
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return fault_set(
+			fault, -errno, "%s cannot be looked at: %s", shard->path, strerror(errno));
+	*ret_mtime_ns = mtime_of(&st);
+	if (dataset->kind == DATASET_TARS)
+		return is_same_file(shard, &st) ? 0 : fault_changed(shard, fault);
+	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != sample->size)
+		return fault_set(fault, -ESTALE,
+			"%s/%s has %llu bytes, %s says %u: delete the index, it is built again",
+			shard->path, sample->name, (unsigned long long)st.st_size,
+			index_name(shard), sample->size);
+	return 0;
+}
+
+static int sample_pread(const struct sample *sample, int fd, uint8_t *buffer, struct fault *fault)
+{
+	for (size_t done = 0; done < sample->size;) {
+		ssize_t n = pread(
+			fd, buffer + done, sample->size - done, (off_t)(sample->offset + done));
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0)
+			return fault_set(fault, -ENODATA,
+				"sample %llu (%s) ends after %zu of %u bytes",
+				(unsigned long long)sample->number, sample->name, done,
+				sample->size);
+		else if (errno != EINTR)
+			return fault_set(fault, -errno, "sample %llu (%s) cannot be read: %s",
+				(unsigned long long)sample->number, sample->name, strerror(errno));
+	}
+	return 0;
+}
+
+int dataset_read(const struct dataset *dataset, const struct sample *sample, void *buffer,
+	size_t room, struct fault *fault)
+{
+	if (room < sample->size)
+		return fault_set(fault, -ENOBUFS, "sample %llu has %u bytes, there is room for %zu",
+			(unsigned long long)sample->number, sample->size, room);
+	cleanup(close_fd) int fd = sample_open(dataset, sample, fault);
+	if (fd < 0)
+		return fd;
+	int64_t before = 0, after = 0;
+	int rc = sample_check(dataset, sample, fd, &before, fault);
+	if (rc == 0)
+		rc = sample_pread(sample, fd, buffer, fault);
+	if (rc == 0)
+		rc = sample_check(dataset, sample, fd, &after, fault);
+	if (rc == 0 && before != after)
+		rc = fault_set(fault, -ESTALE, "sample %llu (%s) was written while it was read",
+			(unsigned long long)sample->number, sample->name);
+	return rc;
+}
+
+void dataset_free(struct dataset *dataset)
+{
+	if (!dataset)
+		return;
+	lend_free(dataset->lend);
+	for (uint32_t i = 0; dataset->shard && i < dataset->shards; i++) {
+		free(dataset->shard[i].path);
+		free(dataset->shard[i].index_path);
+	}
+	free(dataset->shard);
+	for (uint32_t i = 0; i < dataset->classes; i++)
+		free(dataset->class_names[i]);
+	free(dataset->class_names);
+	free(dataset->cache_folder);
+	util_close_fd(&dataset->root_fd);
+	util_close_fd(&dataset->scratch_fd);
+	free(dataset);
+}

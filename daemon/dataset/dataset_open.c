@@ -1,0 +1,233 @@
+/* dataset_open: from what a user names to an open dataset: finds each shard's index, builds what is
+ * missing or stale, and sums up. One thread; blocks. What a dataset can answer afterwards is in
+ * dataset.c.
+ *
+ * Two passes over the shards, so that progress knows how much there is to build: the first looks
+ * for indexes (opening_find.c), the second builds (opening_build.c). */
+#include "base/clock.h"
+#include "base/host/limits.h"
+#include "base/store.h"
+#include "base/util.h"
+#include "dataset/digest.h"
+#include "dataset/opening.h"
+#include "dataset/source.h"
+#include "labels/label_rule.h"
+#include "labels/labels.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+static const char *const label_names[] = {
+	[DATASET_LABELS_AUTO] = "auto",
+	[DATASET_LABELS_NONE] = "none",
+	[DATASET_LABELS_FOLDER] = "folder",
+	[DATASET_LABELS_CLS] = "cls",
+	[DATASET_LABELS_JSON] = "json",
+	[DATASET_LABELS_PATH] = "a path into json",
+	[DATASET_LABELS_MANIFEST] = "a manifest",
+};
+
+/* The first index has to be built. */
+static int labels_ready(struct opening *opening)
+{
+	int rc = opening->rule && opening->cache ? store_folder_make(opening->cache) : 0;
+	/* A folder that cannot be made is no matter here: the table goes elsewhere then. */
+	return opening->rule ? labels_prepare(opening->labels, rc == 0 ? opening->cache : NULL,
+				       opening->fault)
+			     : 0;
+}
+
+static int shards_index(struct opening *opening)
+{
+	uint32_t shards = opening->dataset->shards;
+	bool built = false;
+	uint64_t began = clock_ns();
+	for (uint32_t i = 0; i < shards; i++) {
+		int rc = opening_find(opening, i);
+		if (rc < 0)
+			return rc;
+	}
+	for (uint32_t i = 0; i < shards; i++) {
+		int rc = opening->missing[i] && !built ? labels_ready(opening) : 0;
+		if (rc == 0 && opening->missing[i])
+			rc = opening_build(opening, i);
+		if (rc < 0)
+			return rc;
+		built |= opening->missing[i];
+	}
+	opening->dataset->indexed_ns = built ? clock_ns() - began : 0;
+	return 0;
+}
+
+/* Shards with samples must agree on where their labels come from. */
+static int sources_agree(const struct opening *opening, uint32_t *first, uint32_t number)
+{
+	const struct dataset *dataset = opening->dataset;
+	if (*first == UINT32_MAX)
+		*first = number;
+	const struct dataset_shard *a = &dataset->shard[*first], *b = &dataset->shard[number];
+	if (opening->asked == DATASET_LABELS_NONE || a->source == b->source)
+		return 0;
+	return fault_set(opening->fault, -EINVAL,
+		"the labels of %s come from \"%s\", those of %s from \"%s\": label all shards in "
+		"the same way, or ask "
+		"for labels: none",
+		a->path, label_names[a->source], b->path, label_names[b->source]);
+}
+
+static int dataset_sum(struct opening *opening)
+{
+	struct dataset *dataset = opening->dataset;
+	bool labels = opening->asked != DATASET_LABELS_NONE;
+	uint64_t digest = 0;
+	uint32_t first = UINT32_MAX;
+	for (uint32_t i = 0; i < dataset->shards; i++) {
+		const struct index_head *head = &opening->heads[i];
+		dataset->shard[i].first = dataset->count;
+		opening->dotted += head->dotted;
+		opening->labelless += head->labelless;
+		if (head->dotted)
+			opening_example(opening, dataset->shard[i].path);
+		if (head->samples == 0)
+			continue;
+		int rc = sources_agree(opening, &first, i);
+		if (rc < 0)
+			return rc;
+		dataset->count += head->samples;
+		dataset->bytes += head->bytes;
+		dataset->largest = UTIL_MAX(dataset->largest, head->largest);
+		digest = digest_concat(
+			digest, labels ? head->digest : head->digest_unlabelled, head->samples);
+	}
+	dataset->labelled = labels && first != UINT32_MAX &&
+			    dataset->shard[first].source != DATASET_LABELS_NONE;
+	dataset->fingerprint = digest_finish(digest, dataset->count);
+	if (dataset->kind == DATASET_FOLDER && opening->heads[0].members > dataset->count)
+		dataset->passed = opening->heads[0].members - dataset->count;
+	return 0;
+}
+
+/* Makes the dataset's row of shards out of the paths, which it takes over. */
+static int dataset_prepare(
+	struct dataset *dataset, struct spec_paths *paths, int is_folder, struct fault *fault)
+{
+	dataset->kind = is_folder ? DATASET_FOLDER : DATASET_TARS;
+	dataset->shard = calloc(paths->count, sizeof *dataset->shard);
+	if (!dataset->shard)
+		return fault_set(fault, -ENOMEM, "no memory for %zu shards", paths->count);
+	dataset->shards = (uint32_t)paths->count;
+	for (uint32_t i = 0; i < dataset->shards; i++)
+		dataset->shard[i].path = paths->path[i];
+	paths->count = 0;
+	if (!is_folder)
+		return 0;
+	dataset->root_fd = open(dataset->shard[0].path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dataset->root_fd < 0)
+		return fault_set(fault, -errno, "%s cannot be opened: %s%s", dataset->shard[0].path,
+			strerror(errno), limits_hint(errno));
+	return 0;
+}
+
+/* What the rule asks to be looked up, before indexes are. */
+static int labels_begin(struct opening *opening)
+{
+	const struct label_rule *rule = opening->options.rule;
+	struct dataset *dataset = opening->dataset;
+	bool folder = dataset->kind == DATASET_FOLDER;
+	opening->asked = rule ? rule->from : opening->options.labels;
+	if (!rule || label_rule_plain(rule))
+		return 0;
+	int rc = labels_open(opening->options.rule, opening->options.progress,
+		opening->options.progress_context, folder ? dataset->shard[0].path : NULL,
+		&opening->labels, opening->fault);
+	if (rc < 0)
+		return rc;
+	opening->rule = labels_index_hash(opening->labels);
+	dataset->rule = labels_hash(opening->labels);
+	return 0;
+}
+
+static int opening_run(struct opening *opening)
+{
+	struct dataset *dataset = opening->dataset;
+	assert(dataset->shards > 0);
+	char folder[4096];
+	int begun = labels_begin(opening);
+	if (begun < 0)
+		return begun;
+	if (!store_cache_folder(opening->options.cache_dir, folder, sizeof folder))
+		opening->cache = strdup(folder);
+	opening->heads = calloc(dataset->shards, sizeof *opening->heads);
+	opening->missing = calloc(dataset->shards, sizeof *opening->missing);
+	if (!opening->heads || !opening->missing)
+		return fault_set(
+			opening->fault, -ENOMEM, "no memory for %u shards", dataset->shards);
+	int rc = shards_index(opening);
+	if (rc == 0)
+		rc = dataset_sum(opening);
+	if (rc == 0)
+		rc = opening_nonempty(opening);
+	if (rc == 0 && dataset_lend_new(dataset) < 0)
+		rc = fault_set(opening->fault, -ENOMEM, "no memory for %u shards", dataset->shards);
+	if (rc == 0 && opening->labels)
+		rc = dataset_labels_settle(
+			dataset, opening->heads, opening->labels, opening->cache, opening->fault);
+	if (rc == 0)
+		opening_notice(opening);
+	dataset->cache_folder = opening->cache;
+	dataset->index_in_cache = opening->options.index_in_cache;
+	opening->cache = NULL;
+	return rc;
+}
+
+/* Asked to leave labels out, a dataset has no classes either; and shards of unlabelled folders have
+ * none. */
+static void classes_drop(struct dataset *dataset)
+{
+	if (dataset->labelled)
+		return;
+	for (uint32_t i = 0; i < dataset->classes; i++)
+		free(dataset->class_names[i]);
+	free(dataset->class_names);
+	dataset->class_names = NULL;
+	dataset->classes = 0;
+}
+
+int dataset_open(const char *spec, const struct dataset_options *options, struct dataset **ret,
+	struct fault *fault)
+{
+	static const struct dataset_options defaults;
+	struct spec_paths paths = {0};
+	int is_folder = 0;
+	struct dataset *dataset = calloc(1, sizeof *dataset);
+	if (!dataset)
+		return fault_set(fault, -ENOMEM, "no memory for a dataset");
+	dataset->root_fd = dataset->scratch_fd = -1;
+	dataset->label_type = LABEL_TYPE_CLASS;
+	dataset->label_width = 1;
+	struct opening opening = {
+		.options = options ? *options : defaults, .dataset = dataset, .fault = fault};
+	opening.progress.call = opening.options.progress;
+	opening.progress.context = opening.options.progress_context;
+	int rc = spec_expand(spec, &paths, &is_folder, fault);
+	if (rc == 0)
+		rc = dataset_prepare(dataset, &paths, is_folder, fault);
+	if (rc == 0)
+		rc = opening_run(&opening);
+	spec_paths_free(&paths);
+	labels_free(opening.labels);
+	free(opening.cache);
+	free(opening.heads);
+	free(opening.missing);
+	for (enum place place = 0; place < PLACES; place++)
+		free(opening.tidied[place]);
+	if (rc < 0) {
+		dataset_free(dataset);
+		return rc;
+	}
+	classes_drop(dataset);
+	*ret = dataset;
+	return 0;
+}

@@ -1,0 +1,451 @@
+/* index: see index.h. Pure functions on pages, then the reader, then the writer. */
+#include "dataset/index.h"
+
+#include "base/util.h"
+#include "dataset/digest.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { INDEX_CRC = sizeof(uint32_t) };
+
+static uint32_t page_crc(const uint8_t *page)
+{
+	return (uint32_t)crc32(0, page + INDEX_CRC, INDEX_PAGE - INDEX_CRC);
+}
+
+static int page_check(const uint8_t *page, uint32_t kind, uint64_t number, struct fault *fault)
+{
+	struct index_page_head head;
+	memcpy(&head, page, sizeof head);
+	if (head.crc != page_crc(page))
+		return fault_set(fault, -EIO,
+			"page %c%llu has a wrong checksum: delete the index, it is built again",
+			(int)kind, (unsigned long long)number);
+	if (head.kind != kind || head.number != number)
+		return fault_set(fault, -EIO,
+			"found another page where page %c%llu belongs: delete the index, it is "
+			"built again",
+			(int)kind, (unsigned long long)number);
+	return 0;
+}
+
+int index_page_record(const uint8_t page[INDEX_PAGE], uint64_t number, uint32_t slot,
+	struct index_record *ret, struct fault *fault)
+{
+	int rc = page_check(page, 'R', number, fault);
+	if (rc < 0)
+		return rc;
+	if (slot >= INDEX_RECORDS)
+		return fault_set(
+			fault, -EIO, "record %u of a page: a page has %d", slot, INDEX_RECORDS);
+	memcpy(ret, page + INDEX_PAGE_HEAD + slot * sizeof *ret, sizeof *ret);
+	return 0;
+}
+
+int index_page_name(const uint8_t page[INDEX_PAGE], const struct index_record *record, char *buffer,
+	size_t room, struct fault *fault)
+{
+	int rc = page_check(page, 'N', record->name_page, fault);
+	if (rc < 0)
+		return rc;
+	size_t from = record->name_offset, size = record->name_size;
+	if (from < INDEX_PAGE_HEAD || size == 0 || from + size > INDEX_PAGE || size >= room)
+		return fault_set(fault, -EIO,
+			"a name of %zu bytes at byte %zu of page N%llu: delete the index, it is "
+			"built again",
+			size, from, (unsigned long long)record->name_page);
+	memcpy(buffer, page + from, size);
+	buffer[size] = 0;
+	return 0;
+}
+
+int index_page_label(const uint8_t page[INDEX_PAGE], const struct index_record *record,
+	const uint8_t **ret, struct fault *fault)
+{
+	int rc = page_check(page, 'N', record->name_page, fault);
+	if (rc < 0)
+		return rc;
+	size_t from = (size_t)record->name_offset + record->name_size;
+	if (record->name_offset < INDEX_PAGE_HEAD || from + record->label_size > INDEX_PAGE)
+		return fault_set(fault, -EIO,
+			"a label of %u bytes at byte %zu of page N%llu: delete the index, it is "
+			"built again",
+			record->label_size, from, (unsigned long long)record->name_page);
+	*ret = page + from;
+	return 0;
+}
+
+int index_read(int fd, uint64_t offset, void *buffer, size_t size, struct fault *fault)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t n =
+			pread(fd, (uint8_t *)buffer + done, size - done, (off_t)(offset + done));
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0)
+			return fault_set(fault, -EIO,
+				"ends before byte %llu: delete the index, it is built again",
+				(unsigned long long)offset + size);
+		else if (errno != EINTR)
+			return fault_set(fault, -errno, "cannot be read at byte %llu: %s",
+				(unsigned long long)offset + done, strerror(errno));
+	}
+	return 0;
+}
+
+/* Eight bytes that no text file begins with; the other byte order reads them backwards. */
+#define INDEX_MAGIC UINT64_C(0x89504e5354494458)
+
+static int head_check(const uint8_t *page, uint64_t file_size, struct index_head *ret)
+{
+	struct index_head head;
+	memcpy(&head, page + INDEX_PAGE_HEAD, sizeof head);
+	if (head.magic == __builtin_bswap64(INDEX_MAGIC))
+		return INDEX_E_OTHER;
+	if (head.magic != INDEX_MAGIC)
+		return INDEX_E_FOREIGN;
+	if (page_check(page, 'H', 0, NULL) < 0)
+		return INDEX_E_DAMAGED;
+	if (head.version != INDEX_VERSION)
+		return INDEX_E_OTHER;
+	const uint64_t most = UINT64_C(1)
+			      << 48; /* pages: far beyond any file, far below an overflow */
+	if (head.record_pages > most || head.name_pages > most || head.table_pages > most ||
+		head.samples > most * INDEX_RECORDS)
+		return INDEX_E_DAMAGED;
+	uint64_t pages = 1 + head.record_pages + head.name_pages + head.table_pages;
+	if ((file_size && file_size != pages * INDEX_PAGE) ||
+		head.record_pages != (head.samples + INDEX_RECORDS - 1) / INDEX_RECORDS ||
+		head.table_bytes > head.table_pages * (INDEX_PAGE - INDEX_PAGE_HEAD))
+		return INDEX_E_DAMAGED;
+	*ret = head;
+	return 0;
+}
+
+int index_head_read(
+	int fd, uint64_t base, uint64_t file_size, struct index_head *ret, uint32_t *ret_crc)
+{
+	uint8_t page[INDEX_PAGE] = {0};
+	if (file_size && file_size < INDEX_PAGE) {
+		/* Too short for a head: ours cut off, or something else. */
+		int rc = index_read(fd, base, page, (size_t)file_size, NULL);
+		struct index_head head;
+		return rc < 0 ? rc : head_check(page, file_size, &head);
+	}
+	int rc = index_read(fd, base, page, sizeof page, NULL);
+	if (rc == 0)
+		rc = head_check(page, file_size, ret);
+	if (rc == 0)
+		memcpy(ret_crc, page, sizeof *ret_crc);
+	return rc;
+}
+
+void index_table_init(
+	struct index_table *table, int fd, uint64_t base, const struct index_head *head)
+{
+	table->fd = fd;
+	table->at = base + (1 + head->record_pages + head->name_pages) * INDEX_PAGE;
+	table->page = 0;
+	table->pages = head->table_pages;
+	table->left = head->table_bytes;
+	table->used = INDEX_PAGE;
+}
+
+/* Entries run on from page to page. */
+static int table_take(struct index_table *table, void *buffer, size_t size)
+{
+	if (size > table->left)
+		return -EIO;
+	table->left -= size;
+	for (size_t done = 0; done < size;) {
+		if (table->used == INDEX_PAGE) {
+			if (table->page == table->pages)
+				return -EIO;
+			int rc = index_read(table->fd, table->at, table->buffer, INDEX_PAGE, NULL);
+			if (rc == 0)
+				rc = page_check(table->buffer, 'T', table->page, NULL);
+			if (rc < 0)
+				return rc;
+			table->page++;
+			table->at += INDEX_PAGE;
+			table->used = INDEX_PAGE_HEAD;
+		}
+		size_t n = UTIL_MIN(size - done, INDEX_PAGE - table->used);
+		memcpy((uint8_t *)buffer + done, table->buffer + table->used, n);
+		table->used += n;
+		done += n;
+	}
+	return 0;
+}
+
+int index_table_next(struct index_table *table, struct index_entry *ret, char *text)
+{
+	if (table->left == 0)
+		return 0;
+	int rc = table_take(table, ret, sizeof *ret);
+	if (rc < 0)
+		return rc;
+	if (ret->size > INDEX_NAME_MAX)
+		return -EIO;
+	rc = table_take(table, text, ret->size);
+	if (rc < 0)
+		return rc;
+	text[ret->size] = 0;
+	return 1;
+}
+
+enum { SECTION_PAGES = 16 }; /* written at once */
+
+static int write_at(int fd, uint64_t offset, const void *data, size_t size)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t n = pwrite(
+			fd, (const uint8_t *)data + done, size - done, (off_t)(offset + done));
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0)
+			done += (size_t)n;
+	}
+	return 0;
+}
+
+static uint8_t *section_page(struct index_section *section)
+{
+	return section->buffer + section->buffered * INDEX_PAGE;
+}
+
+static int section_flush(struct index_section *section)
+{
+	uint64_t at = section->base + (section->pages - section->buffered) * INDEX_PAGE;
+	int rc = write_at(section->fd, at, section->buffer, section->buffered * INDEX_PAGE);
+	section->buffered = 0;
+	return rc;
+}
+
+static void page_finish(uint8_t *page, uint32_t kind, uint64_t number)
+{
+	struct index_page_head head = {.kind = kind, .number = number};
+	memcpy(page, &head, sizeof head);
+	head.crc = page_crc(page);
+	memcpy(page, &head, sizeof head);
+}
+
+/* Ends the page that is being filled; what is left of it stays zero. */
+static int section_turn(struct index_section *section)
+{
+	if (section->used == 0)
+		return 0;
+	uint8_t *page = section_page(section);
+	memset(page + section->used, 0, INDEX_PAGE - section->used);
+	page_finish(page, section->kind, section->first + section->pages);
+	section->pages++;
+	section->buffered++;
+	section->used = 0;
+	return section->buffered == SECTION_PAGES ? section_flush(section) : 0;
+}
+
+/* Appends up to `size` bytes to the page, a new one when it is full; returns how many, or negative.
+ */
+static ssize_t section_put(struct index_section *section, const void *data, size_t size)
+{
+	if (section->used == INDEX_PAGE) {
+		int rc = section_turn(section);
+		if (rc < 0)
+			return rc;
+	}
+	if (section->used == 0)
+		section->used = INDEX_PAGE_HEAD;
+	size_t n = UTIL_MIN(size, INDEX_PAGE - section->used);
+	memcpy(section_page(section) + section->used, data, n);
+	section->used += n;
+	return (ssize_t)n;
+}
+
+/* Appends all of it within one page. */
+static int section_put_whole(struct index_section *section, const void *data, size_t size)
+{
+	if (section->used + size > INDEX_PAGE) {
+		int rc = section_turn(section);
+		if (rc < 0)
+			return rc;
+	}
+	ssize_t n = section_put(section, data, size);
+	return n < 0 ? (int)n : 0;
+}
+
+static int section_init(
+	struct index_section *section, int fd, uint32_t kind, uint64_t base, uint64_t first)
+{
+	*section = (struct index_section){.fd = fd, .kind = kind, .base = base, .first = first};
+	section->buffer = malloc((size_t)SECTION_PAGES * INDEX_PAGE);
+	return section->buffer ? 0 : -ENOMEM;
+}
+
+int index_writer_init(
+	struct index_writer *writer, int fd, uint64_t base, int names_fd, int tables_fd)
+{
+	memset(writer, 0, sizeof *writer);
+	writer->base = base;
+	writer->head.magic = INDEX_MAGIC;
+	writer->head.version = INDEX_VERSION;
+	int rc = section_init(&writer->records, fd, 'R', base + INDEX_PAGE, 1);
+	if (rc == 0)
+		rc = section_init(&writer->names, names_fd, 'N', 0, 0);
+	if (rc == 0)
+		rc = section_init(&writer->tables, tables_fd, 'T', 0, 0);
+	if (rc < 0)
+		index_writer_deinit(writer);
+	return rc;
+}
+
+void index_writer_deinit(struct index_writer *writer)
+{
+	free(writer->records.buffer);
+	free(writer->names.buffer);
+	free(writer->tables.buffer);
+	writer->records.buffer = writer->names.buffer = writer->tables.buffer = NULL;
+}
+
+static int writer_result(struct index_writer *writer, int rc)
+{
+	if (rc < 0 && !writer->error)
+		writer->error = rc;
+	return rc;
+}
+
+int index_writer_name_label(struct index_writer *writer, const char *name, size_t size,
+	const void *label, size_t label_size, struct index_record *record)
+{
+	assert(size > 0 && size <= INDEX_NAME_MAX && size + label_size <= INDEX_NAME_ROOM);
+	struct index_section *names = &writer->names;
+	uint8_t both[INDEX_NAME_ROOM];
+	memcpy(both, name, size);
+	memcpy(both + size, label, label_size);
+	int rc = section_put_whole(names, both, size + label_size);
+	if (rc < 0)
+		return writer_result(writer, rc);
+	record->name_page = names->pages;
+	record->name_offset = (uint16_t)(names->used - size - label_size);
+	record->name_size = (uint16_t)size;
+	record->label_size = (uint16_t)label_size;
+	return 0;
+}
+
+int index_writer_name(
+	struct index_writer *writer, const char *name, size_t size, struct index_record *record)
+{
+	return index_writer_name_label(writer, name, size, "", 0, record);
+}
+
+int index_writer_add_hashed(struct index_writer *writer, const struct index_record *record,
+	uint64_t hash, uint64_t hash_unlabelled)
+{
+	struct index_head *head = &writer->head;
+	int rc = section_put_whole(&writer->records, record, sizeof *record);
+	if (rc < 0)
+		return writer_result(writer, rc);
+	head->digest = digest_append(head->digest, hash);
+	head->digest_unlabelled = digest_append(head->digest_unlabelled, hash_unlabelled);
+	head->samples++;
+	head->bytes += record->size;
+	head->largest = UTIL_MAX(head->largest, record->size);
+	return 0;
+}
+
+int index_writer_add(struct index_writer *writer, const struct index_record *record,
+	const char *key, size_t key_size)
+{
+	if (record->label >= 0)
+		writer->head.label_width =
+			UTIL_MAX(writer->head.label_width, (uint32_t)record->label + 1);
+	return index_writer_add_hashed(writer, record,
+		digest_sample(key, key_size, record->size, record->label),
+		digest_sample(key, key_size, record->size, -1));
+}
+
+static int tables_put(struct index_writer *writer, const void *data, size_t size)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t n = section_put(&writer->tables, (const uint8_t *)data + done, size - done);
+		if (n < 0)
+			return writer_result(writer, (int)n);
+		done += (size_t)n;
+	}
+	writer->head.table_bytes += size;
+	return 0;
+}
+
+int index_writer_entry(
+	struct index_writer *writer, uint32_t kind, int64_t mtime_ns, const char *text, size_t size)
+{
+	struct index_entry entry = {.mtime_ns = mtime_ns, .size = (uint32_t)size, .kind = kind};
+	int rc = tables_put(writer, &entry, sizeof entry);
+	if (rc == 0)
+		rc = tables_put(writer, text, size);
+	if (rc == 0 && kind == 'D')
+		writer->head.directories++;
+	if (rc == 0 && kind == 'C')
+		writer->head.classes++;
+	return rc;
+}
+
+/* Copies a finished section behind what the file has. */
+static int section_append(struct index_section *from, int fd, uint64_t at, uint8_t *buffer)
+{
+	uint64_t size = from->pages * INDEX_PAGE;
+	for (uint64_t done = 0; done < size;) {
+		size_t n = (size_t)UTIL_MIN(size - done, (uint64_t)SECTION_PAGES * INDEX_PAGE);
+		int rc = index_read(from->fd, from->base + done, buffer, n, NULL);
+		if (rc == 0)
+			rc = write_at(fd, at + done, buffer, n);
+		if (rc < 0)
+			return rc;
+		done += n;
+	}
+	return 0;
+}
+
+static int section_end(struct index_section *section)
+{
+	int rc = section_turn(section);
+	return rc < 0 ? rc : section_flush(section);
+}
+
+static int head_write(struct index_writer *writer)
+{
+	uint8_t page[INDEX_PAGE] = {0};
+	memcpy(page + INDEX_PAGE_HEAD, &writer->head, sizeof writer->head);
+	page_finish(page, 'H', 0);
+	return write_at(writer->records.fd, writer->base, page, sizeof page);
+}
+
+int index_writer_finish(struct index_writer *writer, uint64_t *ret_bytes)
+{
+	struct index_head *head = &writer->head;
+	int rc = section_end(&writer->records);
+	if (rc == 0)
+		rc = section_end(&writer->names);
+	if (rc == 0)
+		rc = section_end(&writer->tables);
+	head->record_pages = writer->records.pages;
+	head->name_pages = writer->names.pages;
+	head->table_pages = writer->tables.pages;
+	uint64_t names_at = writer->base + (1 + head->record_pages) * INDEX_PAGE;
+	uint64_t tables_at = names_at + head->name_pages * INDEX_PAGE;
+	/* Everything is flushed: the records' buffer is free for copying. */
+	if (rc == 0)
+		rc = section_append(
+			&writer->names, writer->records.fd, names_at, writer->records.buffer);
+	if (rc == 0)
+		rc = section_append(
+			&writer->tables, writer->records.fd, tables_at, writer->records.buffer);
+	if (rc == 0)
+		rc = head_write(writer);
+	if (rc == 0)
+		*ret_bytes = tables_at + head->table_pages * INDEX_PAGE - writer->base;
+	return writer_result(writer, rc);
+}

@@ -1,0 +1,214 @@
+/* index_folder: writes the records of a folder's images.
+ *
+ * Either the root holds images (a flat folder: no labels), or its directories are classes and each
+ * holds at least one image somewhere below. As in torchvision's ImageFolder a class's label is the
+ * rank of its name, and an empty class is an error: it would shift all labels behind it. With
+ * labels NONE, and where a manifest has the labels, any shape will do. */
+#include "dataset/index_build.h"
+
+#include "base/util.h"
+#include "dataset/folder.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct classes {
+	const struct index_job *job;
+	char **names; /* sorted bytewise */
+	bool *seen; /* has an image */
+	size_t count;
+	size_t current; /* class of the last image */
+	uint64_t bytes;
+	char flat[INDEX_NAME_MAX + 1]; /* first image in the root; "": none */
+	char nested[INDEX_NAME_MAX + 1]; /* first image below a directory */
+	struct label_found found; /* room for one of a manifest's */
+};
+
+static int on_classes(void *context, char *const *names, size_t count, struct fault *fault)
+{
+	struct classes *classes = context;
+	classes->names = calloc(count + 1, sizeof *classes->names);
+	classes->seen = calloc(count + 1, sizeof *classes->seen);
+	if (!classes->names || !classes->seen)
+		return fault_set(fault, -ENOMEM, "no memory for %zu class names", count);
+	for (; classes->count < count; classes->count++) {
+		classes->names[classes->count] = strdup(names[classes->count]);
+		if (!classes->names[classes->count])
+			return fault_set(fault, -ENOMEM, "no memory for %zu class names", count);
+	}
+	return 0;
+}
+
+static int on_directory(void *context, const char *path, int64_t mtime_ns, struct fault *fault)
+{
+	(void)fault; /* the writer remembers what went wrong */
+	struct classes *classes = context;
+	return index_writer_entry(classes->job->writer, 'D', mtime_ns, path, strlen(path));
+}
+
+/* Finds the class of a path's first part; images come class by class, so it is mostly the last one
+ * again. */
+static size_t class_of(struct classes *classes, const char *path, size_t part)
+{
+	const char *name = classes->names[classes->current];
+	if (!strncmp(name, path, part) && name[part] == 0)
+		return classes->current;
+	size_t low = 0, high = classes->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = strncmp(classes->names[middle], path, part);
+		if (order == 0 && classes->names[middle][part] == 0)
+			return classes->current = middle;
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return classes->current; /* not reached: the walk named every directory of the root */
+}
+
+/* Whether folders are classes: not where nobody asks for labels, or a manifest has them. */
+static bool takes_classes(const struct classes *classes)
+{
+	return classes->job->asked != DATASET_LABELS_NONE &&
+	       classes->job->asked != DATASET_LABELS_MANIFEST;
+}
+
+static int mixture_check(const struct classes *classes, struct fault *fault)
+{
+	if (!takes_classes(classes) || !classes->flat[0] || !classes->nested[0])
+		return 0;
+	return fault_set(fault, -EINVAL,
+		"%s holds both images (%s) and folders of images (%s): keep either, or ask for "
+		"labels: none",
+		classes->job->path, classes->flat, classes->nested);
+}
+
+static int32_t class_label(struct classes *classes, const char *path)
+{
+	const char *slash = strchr(path, '/');
+	char *first = slash ? classes->nested : classes->flat;
+	if (!first[0])
+		memcpy(first, path, strlen(path) + 1);
+	if (!slash || !takes_classes(classes))
+		return -1;
+	size_t rank = class_of(classes, path, (size_t)(slash - path));
+	classes->seen[rank] = true;
+	return (int32_t)rank;
+}
+
+static int image_write(
+	struct classes *classes, struct index_record *record, const char *path, struct fault *fault)
+{
+	const struct index_job *job = classes->job;
+	if (job->asked == DATASET_LABELS_MANIFEST) {
+		struct index_sample sample = {
+			path, path, strlen(path), folder_key_size(path), *record};
+		return index_sample_manifest(job, &sample, NULL, &classes->found, fault);
+	}
+	int rc = index_writer_name(job->writer, path, strlen(path), record);
+	return rc < 0 ? rc : index_writer_add(job->writer, record, path, folder_key_size(path));
+}
+
+static int on_file(void *context, const char *path, uint64_t size, struct fault *fault)
+{
+	struct classes *classes = context;
+	struct index_writer *writer = classes->job->writer;
+	if (size > UINT32_MAX)
+		return fault_set(fault, -EINVAL, "%s/%s has %llu bytes: an image has at most %u",
+			classes->job->path, path, (unsigned long long)size, UINT32_MAX);
+	struct index_record record = {.offset = classes->bytes,
+		.size = (uint32_t)size,
+		.format = (uint8_t)folder_format(path)};
+	record.label = class_label(classes, path);
+	int rc = mixture_check(classes, fault);
+	if (rc == 0)
+		rc = image_write(classes, &record, path, fault);
+	classes->bytes += size;
+	writer->head.members++;
+	return rc < 0 ? rc
+		      : index_progress_step(classes->job->progress, writer->head.samples,
+				classes->bytes, fault);
+}
+
+/* Told of by check and, where they are images, by the notice: who has 1,000 of them in 10 formats
+ * and sees 100 samples must not have to look for the rest. */
+static void on_other(void *context, const char *name)
+{
+	const struct classes *classes = context;
+	classes->job->writer->head.members++;
+	classes->job->writer->head.dotted += folder_foreign(name);
+}
+
+static int empty_check(const struct classes *classes, struct fault *fault)
+{
+	char list[256] = "";
+	size_t empty = 0, used = 0;
+	for (size_t i = 0; i < classes->count; i++) {
+		if (classes->seen[i])
+			continue;
+		if (empty++ < 3 && used < sizeof list)
+			used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s",
+				used ? ", " : "", classes->names[i]);
+	}
+	if (empty == 0)
+		return 0;
+	return fault_set(fault, -EINVAL,
+		"%s: %zu class folder%s without an image (%s%s): remove %s, or ask for labels: "
+		"none",
+		classes->job->path, empty, empty == 1 ? "" : "s", list, empty > 3 ? ", ..." : "",
+		empty == 1 ? "it" : "them");
+}
+
+/* After the walk: are these classes, and does each have an image? */
+static int classes_end(struct classes *classes, struct fault *fault)
+{
+	struct index_writer *writer = classes->job->writer;
+	writer->head.source = DATASET_LABELS_NONE;
+	if (classes->job->asked == DATASET_LABELS_MANIFEST)
+		writer->head.source = DATASET_LABELS_MANIFEST;
+	if (!takes_classes(classes) || !writer->head.samples)
+		return 0;
+	if (!classes->nested[0] && classes->job->asked == DATASET_LABELS_FOLDER)
+		return fault_set(fault, -EINVAL,
+			"%s has no class folders, and labels were asked to come from there: its "
+			"images lie flat (%s)",
+			classes->job->path, classes->flat);
+	if (!classes->nested[0])
+		return 0;
+	int rc = empty_check(classes, fault);
+	for (size_t i = 0; rc == 0 && i < classes->count; i++)
+		rc = index_writer_entry(
+			writer, 'C', 0, classes->names[i], strlen(classes->names[i]));
+	writer->head.source = DATASET_LABELS_FOLDER;
+	return rc;
+}
+
+static void classes_free(struct classes *classes)
+{
+	for (size_t i = 0; i < classes->count; i++)
+		free(classes->names[i]);
+	free(classes->names);
+	free(classes->seen);
+	free(classes);
+}
+
+int index_folder(const struct index_job *job, struct fault *fault)
+{
+	if (job->asked == DATASET_LABELS_CLS || job->asked == DATASET_LABELS_JSON ||
+		job->asked == DATASET_LABELS_PATH)
+		return fault_set(fault, -EINVAL,
+			"%s is a folder: its labels come from class folders or a manifest, not "
+			"from .cls or .json files",
+			job->path);
+	struct classes *classes = calloc(1, sizeof *classes);
+	if (!classes)
+		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);
+	classes->job = job;
+	const struct folder_sink sink = {classes, on_classes, on_directory, on_file, on_other};
+	int rc = folder_walk(job->fd, job->path, &sink, fault);
+	if (rc == 0)
+		rc = classes_end(classes, fault);
+	classes_free(classes);
+	return rc;
+}

@@ -1,0 +1,39 @@
+/* index_progress: calls a caller's function now and then while indexes are built, so that the caller
+ * can show progress or stop the build. The thread that builds. */
+#pragma once
+
+#include "base/fault.h"
+#include "base/progress.h"
+
+#include <errno.h>
+#include <stdint.h>
+
+struct index_progress {
+	progress_fn *call; /* NULL: nobody watches */
+	void *context;
+	uint64_t samples, bytes; /* of what is finished */
+	uint64_t total_bytes;
+	uint64_t told_samples, told_bytes;
+};
+
+enum { INDEX_PROGRESS_SAMPLES = 10000, INDEX_PROGRESS_BYTES = 64 << 20 };
+
+/* Tells that the shard in work has so many samples and bytes behind it. 0, or -ECANCELED when told
+ * to stop. */
+static inline int index_progress_step(
+	struct index_progress *progress, uint64_t samples, uint64_t bytes, struct fault *fault)
+{
+	samples += progress->samples;
+	bytes += progress->bytes;
+	if (samples < progress->told_samples + INDEX_PROGRESS_SAMPLES &&
+		bytes < progress->told_bytes + INDEX_PROGRESS_BYTES)
+		return 0;
+	progress->told_samples = samples;
+	progress->told_bytes = bytes;
+	if (!progress->call ||
+		!progress->call(progress->context, samples, bytes, progress->total_bytes))
+		return 0;
+	return fault_set(fault, -ECANCELED,
+		"stopped while indexing, after %llu samples; nothing was kept of the shard",
+		(unsigned long long)samples);
+}

@@ -1,0 +1,403 @@
+/* index_tar: groups a tar's members into samples by WebDataset's rule and writes their records.
+ *
+ * A member's key is its path with the last part cut at that part's first dot; what follows the dot
+ * is its extension. Members with the same key that lie next to each other are one sample. A "./" in
+ * front is not part of the key, so that `tar -C folder -c .` gives the keys of the folder. Left
+ * out: members whose last part begins with a dot or has none, anything below "__MACOSX", and
+ * extensions other than jpg, jpeg, png, cls and json (in any case). A sample without an image is
+ * left out whole.
+ *
+ * Labels are all or none. With labels AUTO the first sample decides: its .cls if it has one, else
+ * its .json if that has a label, else nothing is labelled; every later sample must agree. */
+#include "dataset/index_build.h"
+
+#include "base/util.h"
+#include "dataset/tar.h"
+#include "labels/label.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+enum part { PART_IMAGE, PART_CLS, PART_JSON, PARTS, PART_DOTTED, PART_OTHER };
+
+/* One member of the sample in hand. */
+struct piece {
+	bool present;
+	uint64_t offset, size;
+	uint8_t format;
+	size_t name_size;
+	char name[TAR_NAME_MAX + 1];
+};
+
+struct group {
+	const struct index_job *job;
+	struct tar_reader reader;
+	bool open; /* a sample is in hand */
+	bool decided; /* `source` stands */
+	enum dataset_labels source;
+	uint64_t members, dotted, labelless;
+	size_t key_size;
+	char key[TAR_NAME_MAX + 1];
+	struct piece piece[PARTS];
+	char first[TAR_NAME_MAX + 1]; /* the image that decided */
+	char orphan[TAR_NAME_MAX + 1]; /* the first label without an image; "": none */
+	struct label_found found; /* room for one of a rule's */
+};
+
+/* A member's name taken apart; all borrowed. */
+struct parts {
+	const char *key, *extension;
+	size_t key_size;
+};
+
+static bool is_resource_fork(const char *path)
+{
+	for (const char *at = path; (at = strstr(at, "__MACOSX")); at += 8)
+		if ((at == path || at[-1] == '/') && (at[8] == '/' || at[8] == 0))
+			return true;
+	return false;
+}
+
+static bool name_split(const char *name, struct parts *ret)
+{
+	while (name[0] == '.' && name[1] == '/')
+		name += 2;
+	const char *slash = strrchr(name, '/');
+	const char *base = slash ? slash + 1 : name;
+	const char *dot = strchr(base, '.');
+	if (!dot || dot == base || is_resource_fork(name))
+		return false;
+	ret->key = name;
+	ret->key_size = (size_t)(dot - name);
+	ret->extension = dot + 1;
+	return true;
+}
+
+bool index_tar_key(const char *name, const char **ret_key, size_t *ret_size)
+{
+	struct parts parts;
+	if (!name_split(name, &parts))
+		return false;
+	*ret_key = parts.key;
+	*ret_size = parts.key_size;
+	return true;
+}
+
+static enum part extension_part(const char *extension, uint8_t *ret_format)
+{
+	const char *last = strrchr(extension, '.');
+	const char *tail = last ? last + 1 : extension;
+	bool png = !strcasecmp(tail, "png");
+	if (png || !strcasecmp(tail, "jpg") || !strcasecmp(tail, "jpeg")) {
+		*ret_format = png ? SAMPLE_PNG : SAMPLE_JPEG;
+		return last ? PART_DOTTED : PART_IMAGE;
+	}
+	if (!strcasecmp(extension, "cls"))
+		return PART_CLS;
+	return strcasecmp(extension, "json") ? PART_OTHER : PART_JSON;
+}
+
+/* Reads a label member into `buffer`; members too large to be labels are refused. */
+static int piece_read(struct group *group, const struct piece *piece, size_t most, char *buffer,
+	struct fault *fault)
+{
+	if (piece->size > most)
+		return fault_set(fault, -EINVAL, "%s!%s has %llu bytes: a label has at most %zu",
+			group->job->path, piece->name, (unsigned long long)piece->size, most);
+	return tar_read(&group->reader, piece->offset, buffer, (size_t)piece->size, fault);
+}
+
+static int piece_fault(
+	const struct group *group, const struct piece *piece, int rc, struct fault *fault)
+{
+	char why[256];
+	(void)snprintf(why, sizeof why, "%s", fault ? fault->text : "");
+	return fault_set(fault, rc,
+		"%s!%s: %s; to ignore labels, ask for labels: none (--labels none)",
+		group->job->path, piece->name, why);
+}
+
+static int cls_label(struct group *group, int32_t *ret, struct fault *fault)
+{
+	const struct piece *piece = &group->piece[PART_CLS];
+	char text[LABEL_CLS_MAX];
+	int rc = piece_read(group, piece, sizeof text, text, fault);
+	if (rc < 0)
+		return rc;
+	rc = label_from_cls(text, (size_t)piece->size, ret, fault);
+	return rc < 0 ? piece_fault(group, piece, rc, fault) : 0;
+}
+
+/* The text of the .json, allocated; no zero byte behind it. */
+static int json_read(struct group *group, char **ret, struct fault *fault)
+{
+	const struct piece *piece = &group->piece[PART_JSON];
+	*ret = malloc(UTIL_MIN(piece->size, (uint64_t)LABEL_JSON_MAX) + 1);
+	if (!*ret)
+		return fault_set(
+			fault, -ENOMEM, "no memory for %s!%s", group->job->path, piece->name);
+	return piece_read(group, piece, LABEL_JSON_MAX, *ret, fault);
+}
+
+/* 0, LABEL_E_NONE when there is no .json or no label in it, or a fault. */
+static int json_label(struct group *group, int32_t *ret, struct fault *fault)
+{
+	const struct piece *piece = &group->piece[PART_JSON];
+	if (!piece->present)
+		return LABEL_E_NONE;
+	cleanup(free_ptr) char *text = NULL;
+	int rc = json_read(group, &text, fault);
+	if (rc < 0)
+		return rc;
+	rc = label_from_json(text, (size_t)piece->size, ret, fault);
+	return rc < 0 ? piece_fault(group, piece, rc, fault) : rc;
+}
+
+static int fault_mixture(const struct group *group, bool has, struct fault *fault)
+{
+	return fault_set(fault, -EINVAL,
+		"%s!%s has %s label%s, but %s before it has %s%s: label all samples in the same "
+		"way or none, or ask "
+		"for labels: none",
+		group->job->path, group->piece[PART_IMAGE].name, has ? "a" : "no",
+		has ? "" : " beside it", group->first, has ? "none" : "one",
+		has                                   ? ""
+		: group->source == DATASET_LABELS_CLS ? " (.cls)"
+						      : " (.json)");
+}
+
+static int label_auto(struct group *group, int32_t *ret, struct fault *fault)
+{
+	bool cls = group->piece[PART_CLS].present;
+	int json = LABEL_E_NONE;
+	/* A .json beside a .cls is metadata. */
+	if (!cls && !(group->decided && group->source == DATASET_LABELS_CLS)) {
+		json = json_label(group, ret, fault);
+		if (json < 0)
+			return json;
+	}
+	if (!group->decided) {
+		group->decided = true;
+		group->source = cls         ? DATASET_LABELS_CLS
+				: json == 0 ? DATASET_LABELS_JSON
+					    : DATASET_LABELS_NONE;
+		memcpy(group->first, group->piece[PART_IMAGE].name, sizeof group->first);
+	}
+	if (group->source == DATASET_LABELS_NONE) {
+		*ret = -1;
+		group->labelless += group->piece[PART_JSON].present;
+		return cls || json == 0 ? fault_mixture(group, true, fault) : 0;
+	}
+	if (group->source == DATASET_LABELS_CLS)
+		return cls ? cls_label(group, ret, fault) : fault_mixture(group, false, fault);
+	if (cls) /* labels came from .json so far: it still counts here */
+		json = json_label(group, ret, fault);
+	return json > 0 ? fault_mixture(group, false, fault) : json;
+}
+
+static int fault_unlabelled(const struct group *group, const char *what, struct fault *fault)
+{
+	return fault_set(fault, -EINVAL,
+		"%s!%s has no %s beside it, and labels were asked to come from there",
+		group->job->path, group->piece[PART_IMAGE].name, what);
+}
+
+static int sample_label(struct group *group, int32_t *ret, struct fault *fault)
+{
+	switch (group->job->asked) {
+	case DATASET_LABELS_NONE:
+		*ret = -1;
+		return 0;
+	case DATASET_LABELS_CLS:
+		return group->piece[PART_CLS].present ? cls_label(group, ret, fault)
+						      : fault_unlabelled(group, ".cls", fault);
+	case DATASET_LABELS_JSON: {
+		int rc = json_label(group, ret, fault);
+		return rc > 0 ? fault_unlabelled(group, ".json with a \"label\" or \"cls\"", fault)
+			      : rc;
+	}
+	default:
+		return label_auto(group, ret, fault);
+	}
+}
+
+/* A label out of the .json, by the rule's path. */
+static int sample_path(struct group *group, struct index_sample *sample, struct fault *fault)
+{
+	const struct piece *piece = &group->piece[PART_JSON];
+	const struct index_job *job = group->job;
+	if (!piece->present)
+		return fault_unlabelled(group, ".json", fault);
+	enum label_type asked = labels_type(job->labels);
+	/* Whoever writes JSON may leave the fraction of a whole number out. */
+	if (asked == LABEL_TYPE_AUTO && job->writer->head.label_type == LABEL_TYPE_FLOAT)
+		asked = LABEL_TYPE_FLOAT;
+	cleanup(free_ptr) char *text = NULL;
+	int rc = json_read(group, &text, fault);
+	if (rc < 0)
+		return rc;
+	rc = labels_from_json(job->labels, text, (size_t)piece->size, asked, &group->found, fault);
+	if (rc == 0)
+		rc = index_sample_write(job, sample, &group->found, fault);
+	return rc < 0 && !job->writer->error ? piece_fault(group, piece, rc, fault) : rc;
+}
+
+static int sample_rule(struct group *group, const struct index_record *record, struct fault *fault)
+{
+	const struct piece *image = &group->piece[PART_IMAGE];
+	struct index_sample sample = {
+		image->name, group->key, image->name_size, group->key_size, *record};
+	return group->job->asked == DATASET_LABELS_PATH
+		       ? sample_path(group, &sample, fault)
+		       : index_sample_manifest(
+				 group->job, &sample, group->job->path, &group->found, fault);
+}
+
+static int sample_write(struct group *group, struct fault *fault)
+{
+	const struct piece *image = &group->piece[PART_IMAGE];
+	struct index_record record = {.offset = image->offset,
+		.size = (uint32_t)image->size,
+		.format = image->format,
+		.label = -1};
+	if (group->job->labels)
+		return sample_rule(group, &record, fault);
+	int rc = sample_label(group, &record.label, fault);
+	if (rc < 0)
+		return rc;
+	rc = index_writer_name(group->job->writer, image->name, image->name_size, &record);
+	return rc < 0 ? rc
+		      : index_writer_add(group->job->writer, &record, group->key, group->key_size);
+}
+
+/* Ends the sample in hand. */
+static int sample_end(struct group *group, struct fault *fault)
+{
+	int rc = 0;
+	if (!group->open)
+		return 0;
+	if (group->piece[PART_IMAGE].present)
+		rc = sample_write(group, fault);
+	else if (!group->orphan[0] && group->piece[PART_CLS].present)
+		memcpy(group->orphan, group->piece[PART_CLS].name, sizeof group->orphan);
+	for (int i = 0; i < PARTS; i++)
+		group->piece[i].present = false;
+	group->open = false;
+	return rc;
+}
+
+static int sample_begin(struct group *group, const struct parts *parts, struct fault *fault)
+{
+	if (group->open && parts->key_size == group->key_size &&
+		!memcmp(parts->key, group->key, parts->key_size))
+		return 0;
+	int rc = sample_end(group, fault);
+	if (rc < 0)
+		return rc;
+	memcpy(group->key, parts->key, parts->key_size);
+	group->key_size = parts->key_size;
+	group->open = true;
+	return 0;
+}
+
+static int piece_take(struct group *group, enum part part, const struct tar_member *member,
+	uint8_t format, struct fault *fault)
+{
+	struct piece *piece = &group->piece[part];
+	const char *path = group->job->path;
+	if (piece->present)
+		return fault_set(fault, -EINVAL,
+			"%s!%s and %s!%s belong to the same sample (key %.*s): a sample has one "
+			"image and one label of a "
+			"kind",
+			path, piece->name, path, member->name, (int)group->key_size, group->key);
+	if (member->kind == TAR_SPARSE)
+		return fault_set(fault, -EINVAL,
+			"%s!%s is a sparse member, which cannot be read in place: pack the shard "
+			"again without --sparse",
+			path, member->name);
+	if (part == PART_IMAGE && member->size > UINT32_MAX)
+		return fault_set(fault, -EINVAL, "%s!%s has %llu bytes: an image has at most %u",
+			path, member->name, (unsigned long long)member->size, UINT32_MAX);
+	piece->present = true;
+	piece->offset = member->offset;
+	piece->size = member->size;
+	piece->format = format;
+	piece->name_size = member->name_size;
+	memcpy(piece->name, member->name, member->name_size + 1);
+	return 0;
+}
+
+static int member_take(struct group *group, const struct tar_member *member, struct fault *fault)
+{
+	struct parts parts;
+	uint8_t format = 0;
+	if (member->kind == TAR_OTHER)
+		return 0;
+	group->members++;
+	if (!name_split(member->name, &parts))
+		return 0;
+	int rc = sample_begin(group, &parts, fault);
+	if (rc < 0)
+		return rc;
+	enum part part = extension_part(parts.extension, &format);
+	group->dotted += part == PART_DOTTED;
+	return part < PARTS ? piece_take(group, part, member, format, fault) : 0;
+}
+
+/* Labels that lie apart from their images would go unnoticed where no image has one. */
+static int orphans_check(const struct group *group, struct fault *fault)
+{
+	if (group->job->asked != DATASET_LABELS_AUTO || !group->decided ||
+		group->source != DATASET_LABELS_NONE || !group->orphan[0])
+		return 0;
+	return fault_set(fault, -EINVAL,
+		"%s!%s is a label with no image beside it, and no image has a label: the members "
+		"of a sample must lie "
+		"next to each other (pack with --sort=name), or ask for labels: none",
+		group->job->path, group->orphan);
+}
+
+static int group_run(struct group *group, struct fault *fault)
+{
+	const struct index_job *job = group->job;
+	struct tar_member member;
+	int rc;
+	while ((rc = tar_next(&group->reader, &member, fault)) > 0) {
+		rc = member_take(group, &member, fault);
+		if (rc == 0)
+			rc = index_progress_step(
+				job->progress, job->writer->head.samples, member.offset, fault);
+		if (rc < 0)
+			return rc;
+	}
+	if (rc == 0)
+		rc = sample_end(group, fault);
+	return rc < 0 ? rc : orphans_check(group, fault);
+}
+
+int index_tar(const struct index_job *job, struct fault *fault)
+{
+	if (job->asked == DATASET_LABELS_FOLDER)
+		return fault_set(fault, -EINVAL,
+			"%s is a tar: its labels come from .cls or .json members, not from class "
+			"folders",
+			job->path);
+	cleanup(free_ptr) struct group *group = calloc(1, sizeof *group);
+	if (!group)
+		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);
+	group->job = job;
+	tar_init(&group->reader, job->fd, job->size, job->path);
+	int rc = group_run(group, fault);
+	tar_deinit(&group->reader);
+	struct index_head *head = &job->writer->head;
+	head->members = group->members;
+	head->dotted = group->dotted;
+	head->labelless = group->labelless;
+	head->source = job->asked == DATASET_LABELS_AUTO && group->decided ? group->source
+		       : job->asked == DATASET_LABELS_AUTO ? (uint32_t)DATASET_LABELS_NONE
+							   : (uint32_t)job->asked;
+	return rc;
+}

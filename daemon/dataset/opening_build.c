@@ -1,0 +1,196 @@
+/* opening_build: see opening.h. Builds the index of a shard that has none: beside its shard, else
+ * in the cache folder, else in one unlinked file that all such shards share. */
+#include "dataset/opening.h"
+
+#include "base/store.h"
+#include "base/util.h"
+#include "dataset/folder.h"
+#include "dataset/index_build.h"
+#include "dataset/mtime.h"
+#include "labels/labels.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What a tar was when it was read from must be what it is when the index is done. */
+static int shard_unchanged(struct opening *opening, uint32_t number, int fd)
+{
+	const struct dataset_shard *shard = &opening->dataset->shard[number];
+	struct stat st;
+	if (opening->dataset->kind == DATASET_FOLDER)
+		return 0; /* folder_walk has looked at each directory */
+	if (fstat(fd, &st) < 0 || mtime_of(&st) != shard->mtime_ns ||
+		(uint64_t)st.st_size != shard->size)
+		return fault_set(opening->fault, -ESTALE,
+			"%s changed while it was indexed: open it again when it is complete",
+			shard->path);
+	return 0;
+}
+
+/* Builds an index into `file`. A negative result with writer.error set (`ret_place`) is the place's
+ * fault. */
+static int index_write(
+	struct opening *opening, uint32_t number, int fd, struct store_file *file, bool *ret_place)
+{
+	const struct dataset_shard *shard = &opening->dataset->shard[number];
+	struct index_writer writer;
+	uint64_t bytes;
+	int rc = index_writer_init(&writer, file->fd, file->base, file->names_fd, file->tables_fd);
+	if (rc < 0)
+		return fault_set(opening->fault, rc, "no memory to index %s", shard->path);
+	bool folder = opening->dataset->kind == DATASET_FOLDER;
+	struct index_job job = {
+		.path = shard->path,
+		.fd = fd,
+		.size = shard->size,
+		.asked = opening->asked,
+		.labels = opening->rule ? opening->labels : NULL,
+		.writer = &writer,
+		.progress = &opening->progress,
+	};
+	writer.head.kind = (uint32_t)opening->dataset->kind;
+	writer.head.asked = (uint32_t)opening->asked;
+	writer.head.rule = opening->rule;
+	writer.head.label_type = opening->rule ? labels_type(opening->labels) : LABEL_TYPE_CLASS;
+	writer.head.shard_size = shard->size;
+	writer.head.shard_mtime_ns = folder ? 0 : shard->mtime_ns;
+	rc = folder ? index_folder(&job, opening->fault) : index_tar(&job, opening->fault);
+	if (rc == 0)
+		rc = shard_unchanged(opening, number, fd);
+	if (rc == 0 && job.labels)
+		rc = labels_unchanged(opening->labels, opening->fault);
+	if (rc == 0)
+		rc = index_writer_finish(&writer, &bytes);
+	*ret_place = writer.error != 0;
+	opening->progress.samples += rc == 0 ? writer.head.samples : 0;
+	index_writer_deinit(&writer);
+	return rc;
+}
+
+/* What became of an index that was just built and looked at again. */
+static int index_readback(struct opening *opening, uint32_t number, int found, bool *ret_place)
+{
+	*ret_place = found != FOUND_STALE;
+	if (found == FOUND_STALE)
+		return fault_set(opening->fault, -ESTALE,
+			"%s changed while it was indexed: open it again when nobody writes there",
+			opening->dataset->shard[number].path);
+	return found == FOUND ? 0 : -EIO; /* it cannot be read back, or somebody removed it */
+}
+
+/* Builds the index at `path`. `ret_place`: a failure was the place's. */
+static int index_build_at(
+	struct opening *opening, uint32_t number, int fd, const char *path, bool *ret_place)
+{
+	struct stat st;
+	struct store_file file;
+	mode_t mode = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? st.st_mode : 0600;
+	*ret_place = true;
+	int rc = store_begin(&file, path, mode);
+	if (rc < 0)
+		return rc;
+	rc = index_write(opening, number, fd, &file, ret_place);
+	if (rc == 0) {
+		*ret_place = true;
+		rc = store_commit(&file);
+	}
+	store_end(&file);
+	return rc < 0 ? rc
+		      : index_readback(
+				opening, number, opening_try(opening, number, path), ret_place);
+}
+
+/* The last resort: behind the other homeless indexes in the scratch file. */
+static int index_build_scratch(struct opening *opening, uint32_t number, int fd)
+{
+	struct dataset *dataset = opening->dataset;
+	const char *shard = dataset->shard[number].path;
+	struct store_file file;
+	bool place = true;
+	if (dataset->scratch_fd < 0)
+		dataset->scratch_fd = store_unlinked(NULL);
+	uint64_t base = dataset->scratch_bytes;
+	int rc = dataset->scratch_fd < 0 ? dataset->scratch_fd
+					 : store_begin_unlinked(&file, dataset->scratch_fd, base);
+	if (rc == 0) {
+		rc = index_write(opening, number, fd, &file, &place);
+		store_end(&file);
+	}
+	if (rc == 0)
+		rc = index_readback(opening, number,
+			opening_examine(opening, number, dataset->scratch_fd, base, 0), &place);
+	if (rc < 0 && place)
+		return fault_set(opening->fault, rc,
+			"the index of %s can be written neither beside it (%s) nor into the cache "
+			"folder %s (%s) nor into "
+			"a temporary file (%s): make room or give write permission in one of them",
+			shard, strerror(-opening->place_error[PLACE_BESIDE]),
+			opening->cache ? opening->cache : "(none)",
+			strerror(-opening->place_error[PLACE_CACHE]), strerror(-rc));
+	const struct index_head *head = &opening->heads[number];
+	if (rc == 0)
+		dataset->scratch_bytes +=
+			(1 + head->record_pages + head->name_pages + head->table_pages) *
+			INDEX_PAGE;
+	opening->homeless++;
+	return rc;
+}
+
+/* Neighbours mostly lie in one folder: it is looked through once. */
+static void place_tidy(struct opening *opening, enum place place, const char *path)
+{
+	char **last = &opening->tidied[place];
+	size_t size = (size_t)(strrchr(path, '/') - path) + 1;
+	if (*last && strlen(*last) == size && strncmp(*last, path, size) == 0)
+		return;
+	free(*last);
+	*last = strndup(path, size);
+	store_tidy(path);
+}
+
+/* Tries one place: 0 built (or somebody else has done so meanwhile), 1 the place cannot be used, or
+ * a fault. */
+static int index_build_place(struct opening *opening, uint32_t number, int fd, enum place place)
+{
+	cleanup(free_ptr) char *path = opening_place(opening, number, place, opening->asked);
+	bool at_fault = true;
+	int rc = -ENOENT;
+	if (path && place == PLACE_CACHE)
+		rc = store_folder_make(opening->cache);
+	else if (path)
+		rc = 0;
+	if (rc == 0) {
+		rc = opening_try(opening, number, path);
+		if (rc == FOUND)
+			return 0;
+		place_tidy(opening, place, path);
+		rc = rc == FOUND_FOREIGN ? -EEXIST
+		     : rc < 0            ? rc
+					 : index_build_at(opening, number, fd, path, &at_fault);
+	}
+	if (rc < 0 && at_fault) {
+		opening->place_error[place] = rc;
+		return 1;
+	}
+	return rc;
+}
+
+int opening_build(struct opening *opening, uint32_t number)
+{
+	const struct dataset_shard *shard = &opening->dataset->shard[number];
+	cleanup(close_fd) int fd = opening_shard(opening, number);
+	if (fd < 0)
+		return fd;
+	if (opening->dataset->kind == DATASET_TARS)
+		folder_settle(shard->mtime_ns);
+	int rc = 1;
+	for (enum place place = 0; rc > 0 && place < PLACES; place++)
+		rc = index_build_place(opening, number, fd, place);
+	if (rc > 0) {
+		opening_example(opening, shard->path);
+		rc = index_build_scratch(opening, number, fd);
+	}
+	opening->progress.bytes += shard->size;
+	return rc;
+}

@@ -1,0 +1,310 @@
+/* opening_find: see opening.h. Looks for a shard's index in each place, judges the one that is
+ * there, and takes what it says over into the dataset.
+ *
+ * An index lies beside its shard, else in the cache folder. With labels asked for explicitly the
+ * default index (SHARD.idx) serves when its labels came from there; otherwise there is one of its
+ * own (SHARD.cls.idx, ...), so that two users do not rebuild each other's. Indexes with labels of a
+ * rule (a manifest, a path into JSON) lie in the cache folder alone, under the hash of what the
+ * rule says and what its files hold; so do those of folders, under that of the roots that they were
+ * walked by. */
+#include "dataset/opening.h"
+
+#include "base/hash.h"
+#include "base/host/limits.h"
+#include "base/host/roots.h"
+#include "base/store.h"
+#include "base/util.h"
+#include "dataset/mtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { PLACE_SUFFIX = 80 };
+
+static const char *const suffixes[] = {
+	[DATASET_LABELS_AUTO] = ".idx",
+	[DATASET_LABELS_NONE] = ".none.idx",
+	[DATASET_LABELS_FOLDER] = ".folder.idx",
+	[DATASET_LABELS_CLS] = ".cls.idx",
+	[DATASET_LABELS_JSON] = ".json.idx",
+};
+
+/* Class names on their way from an index to the dataset. */
+struct names {
+	char **name;
+	size_t count, room;
+};
+
+static void names_free(struct names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->name[i]);
+	free(names->name);
+}
+
+static void util_names(struct names *names)
+{
+	names_free(names);
+}
+
+static int names_add(struct names *names, const char *text)
+{
+	if (names->count == names->room) {
+		size_t room = UTIL_MAX(names->room * 2, 16);
+		char **grown = realloc(names->name, room * sizeof *grown);
+		if (!grown)
+			return -ENOMEM;
+		names->name = grown;
+		names->room = room;
+	}
+	names->name[names->count] = strdup(text);
+	return names->name[names->count] ? (names->count++, 0) : -ENOMEM;
+}
+
+/* Does the index hold the labels that were asked for? Without labels any index will do. */
+static bool head_serves(const struct index_head *head, enum dataset_labels asked, uint64_t rule)
+{
+	if (rule || head->rule)
+		return head->rule == rule;
+	if (asked == DATASET_LABELS_NONE || head->asked == (uint32_t)asked)
+		return true;
+	return head->asked == DATASET_LABELS_AUTO && head->source == (uint32_t)asked &&
+	       head->samples > 0;
+}
+
+/* Only a rule brings labels that are not single classes; their width is what rows are made for. */
+static bool head_label_sound(const struct index_head *head)
+{
+	if (head->label_type == LABEL_TYPE_CLASS)
+		return true;
+	return head->rule != 0 && head->label_type <= LABEL_TYPE_FLOAT &&
+	       head->label_width <= LABEL_WIDTH_MAX &&
+	       (head->label_type != LABEL_TYPE_AUTO || head->samples == 0);
+}
+
+/* Is what the head says of its labels possible? A checksum proves no good will. */
+static bool head_sound(const struct index_head *head, bool folder)
+{
+	if (head->asked > DATASET_LABELS_MANIFEST || head->classes > head->table_bytes ||
+		!head_label_sound(head))
+		return false;
+	switch (head->source) {
+	case DATASET_LABELS_NONE:
+		return true;
+	case DATASET_LABELS_FOLDER:
+		return folder && head->classes > 0;
+	case DATASET_LABELS_MANIFEST:
+		return head->classes == 0;
+	case DATASET_LABELS_CLS:
+	case DATASET_LABELS_JSON:
+	case DATASET_LABELS_PATH:
+		return !folder && head->classes == 0;
+	default:
+		return false;
+	}
+}
+
+/* Reads a folder's tables: are its directories as they were, and what are its classes? */
+static int tables_check(const struct opening *opening, int fd, uint64_t base,
+	const struct index_head *head, struct names *ret_names)
+{
+	cleanup(free_ptr) struct index_table *table = malloc(sizeof *table);
+	struct index_entry entry;
+	char text[INDEX_NAME_MAX + 1];
+	uint64_t directories = 0;
+	int rc;
+	if (!table)
+		return -ENOMEM;
+	index_table_init(table, fd, base, head);
+	while ((rc = index_table_next(table, &entry, text)) > 0) {
+		struct stat st;
+		if (entry.kind == 'C') {
+			rc = names_add(ret_names, text);
+			if (rc < 0)
+				return rc;
+			continue;
+		}
+		directories++;
+		if (fstatat(opening->dataset->root_fd, text[0] ? text : ".", &st, 0) < 0 ||
+			!S_ISDIR(st.st_mode) || mtime_of(&st) != entry.mtime_ns)
+			return FOUND_STALE;
+	}
+	if (rc < 0 || directories != head->directories || ret_names->count != head->classes)
+		return FOUND_DAMAGED;
+	return FOUND;
+}
+
+/* Takes what the index says over into the dataset. */
+static void index_adopt(struct opening *opening, uint32_t number, const struct index_head *head,
+	uint32_t crc, uint64_t base, struct names *names)
+{
+	struct dataset_shard *shard = &opening->dataset->shard[number];
+	opening->heads[number] = *head;
+	shard->index_base = base;
+	shard->record_pages = head->record_pages;
+	shard->name_pages = head->name_pages;
+	shard->head_crc = crc;
+	shard->source = head->source;
+	shard->label_width = head->label_width;
+	shard->samples = head->samples;
+	shard->bytes = head->bytes;
+	shard->digest_unlabelled = head->digest_unlabelled;
+	shard->classes = (uint32_t)head->classes;
+	opening->dataset->class_names = names->name;
+	opening->dataset->classes = (uint32_t)names->count;
+	*names = (struct names){0};
+}
+
+int opening_examine(
+	struct opening *opening, uint32_t number, int fd, uint64_t base, uint64_t file_size)
+{
+	const struct dataset_shard *shard = &opening->dataset->shard[number];
+	struct index_head head;
+	uint32_t crc;
+	int rc = index_head_read(fd, base, file_size, &head, &crc);
+	if (rc != 0)
+		return rc == INDEX_E_OTHER     ? FOUND_STALE
+		       : rc == INDEX_E_FOREIGN ? FOUND_FOREIGN
+					       : FOUND_DAMAGED;
+	bool folder = opening->dataset->kind == DATASET_FOLDER;
+	if (head.kind != (uint32_t)opening->dataset->kind ||
+		!head_serves(&head, opening->asked, opening->rule))
+		return FOUND_STALE;
+	if (!head_sound(&head, folder))
+		return FOUND_DAMAGED;
+	if (!folder && (head.shard_size != shard->size || head.shard_mtime_ns != shard->mtime_ns))
+		return FOUND_STALE;
+	cleanup(names) struct names names = {0};
+	rc = folder ? tables_check(opening, fd, base, &head, &names) : FOUND;
+	if (rc == FOUND)
+		index_adopt(opening, number, &head, crc, base, &names);
+	return rc;
+}
+
+int opening_try(struct opening *opening, uint32_t number, const char *path)
+{
+	cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return FOUND_NOTHING;
+	if (!S_ISREG(st.st_mode))
+		return FOUND_FOREIGN;
+	cleanup(free_ptr) char *copy = strdup(path); /* before the dataset takes anything over */
+	if (!copy)
+		return -ENOMEM;
+	int rc = st.st_size ? opening_examine(opening, number, fd, 0, (uint64_t)st.st_size)
+			    : FOUND_DAMAGED;
+	if (rc == FOUND) {
+		free(opening->dataset->shard[number].index_path);
+		opening->dataset->shard[number].index_path = copy;
+		copy = NULL;
+	}
+	return rc;
+}
+
+/* What lies in a folder was looked at by the rules that were in force: with other roots its links
+ * are looked at again. */
+static uint64_t place_bounds(const struct opening *opening)
+{
+	uint64_t hash = HASH_SEED;
+	if (opening->dataset->kind != DATASET_FOLDER || !roots_count())
+		return 0;
+	for (unsigned i = 0; i < roots_count(); i++)
+		hash = hash_bytes(hash, roots_path(i), strlen(roots_path(i)) + 1);
+	return hash_mix(hash);
+}
+
+/* The name of an index in the cache behind its shard's: ".in-....labels-....idx". */
+static void place_suffix(
+	const struct opening *opening, enum dataset_labels labels, char ret[PLACE_SUFFIX])
+{
+	char text[PLACE_SUFFIX];
+	uint64_t bounds = place_bounds(opening);
+	if (opening->rule)
+		(void)snprintf(text, sizeof text, ".labels-%016llx.idx",
+			(unsigned long long)opening->rule);
+	else
+		(void)snprintf(text, sizeof text, "%s", suffixes[labels]);
+	if (bounds)
+		(void)snprintf(
+			ret, PLACE_SUFFIX, ".in-%016llx%s", (unsigned long long)bounds, text);
+	else
+		memcpy(ret, text, strlen(text) + 1);
+}
+
+char *opening_place(const struct opening *opening, uint32_t number, enum place place,
+	enum dataset_labels labels)
+{
+	const char *shard = opening->dataset->shard[number].path;
+	char *path = NULL, suffix[PLACE_SUFFIX];
+	if (place == PLACE_CACHE) {
+		place_suffix(opening, labels, suffix);
+		return opening->cache ? store_cache_path(opening->cache, shard, suffix) : NULL;
+	}
+	if (opening->rule || opening->options.index_in_cache ||
+		opening->dataset->kind == DATASET_FOLDER)
+		return NULL;
+	return asprintf(&path, "%s%s", shard, suffixes[labels]) < 0 ? NULL : path;
+}
+
+static int index_find(
+	struct opening *opening, uint32_t number, enum dataset_labels labels, bool *damaged)
+{
+	for (enum place place = 0; place < PLACES; place++) {
+		cleanup(free_ptr) char *path = opening_place(opening, number, place, labels);
+		int rc = path ? opening_try(opening, number, path) : FOUND_NOTHING;
+		*damaged |= rc == FOUND_DAMAGED;
+		if (rc <= FOUND)
+			return rc;
+	}
+	return FOUND_NOTHING;
+}
+
+int opening_shard(const struct opening *opening, uint32_t number)
+{
+	const struct dataset_shard *shard = &opening->dataset->shard[number];
+	int fd = opening->dataset->kind == DATASET_FOLDER
+			 ? dup(opening->dataset->root_fd)
+			 : open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return fault_set(opening->fault, -errno, "%s cannot be opened: %s%s", shard->path,
+			strerror(errno), limits_hint(errno));
+	return fd;
+}
+
+static int shard_look(struct opening *opening, uint32_t number)
+{
+	struct dataset_shard *shard = &opening->dataset->shard[number];
+	cleanup(close_fd) int fd = opening_shard(opening, number);
+	struct stat st;
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return fault_set(opening->fault, -errno, "%s cannot be looked at: %s", shard->path,
+			strerror(errno));
+	shard->dev = st.st_dev;
+	shard->ino = st.st_ino;
+	shard->mtime_ns = mtime_of(&st);
+	shard->size = opening->dataset->kind == DATASET_FOLDER ? 0 : (uint64_t)st.st_size;
+	return 0;
+}
+
+int opening_find(struct opening *opening, uint32_t number)
+{
+	int rc = shard_look(opening, number);
+	if (rc < 0)
+		return rc;
+	bool damaged = false;
+	rc = index_find(opening, number, DATASET_LABELS_AUTO, &damaged);
+	if (rc > FOUND && opening->asked != DATASET_LABELS_AUTO && !opening->rule)
+		rc = index_find(opening, number, opening->asked, &damaged);
+	if (rc < 0)
+		return fault_set(
+			opening->fault, rc, "no memory for %u shards", opening->dataset->shards);
+	opening->missing[number] = rc != FOUND;
+	opening->damaged += damaged && rc != FOUND;
+	opening->progress.total_bytes += rc == FOUND ? 0 : opening->dataset->shard[number].size;
+	return 0;
+}

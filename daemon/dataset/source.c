@@ -1,0 +1,467 @@
+/* spec: see spec.h. Braces are expanded first, in memory; then each path is globbed if it has a
+ * star, and looked up. */
+#include "dataset/source.h"
+
+#include "base/host/roots.h"
+#include "base/util.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void spec_paths_free(struct spec_paths *paths)
+{
+	for (size_t i = 0; i < paths->count; i++)
+		free(paths->path[i]);
+	free(paths->path);
+	*paths = (struct spec_paths){0};
+}
+
+/* Takes over `path`, which may be NULL after a failed allocation. */
+static int paths_add(struct spec_paths *paths, char *path, struct fault *fault)
+{
+	if (paths->count == SPEC_PATHS_MAX) {
+		free(path);
+		return fault_set(fault, -E2BIG,
+			"names more than %d files: check the ranges in braces", SPEC_PATHS_MAX);
+	}
+	if (path && paths->count == paths->room) {
+		size_t room = paths->room ? paths->room * 2 : 16;
+		char **grown = realloc(paths->path, room * sizeof *grown);
+		if (grown) {
+			paths->path = grown;
+			paths->room = room;
+		}
+	}
+	if (!path || paths->count == paths->room) {
+		free(path);
+		return fault_set(fault, -ENOMEM, "no memory for %zu paths", paths->count);
+	}
+	paths->path[paths->count++] = path;
+	return 0;
+}
+
+/* One pair of braces: text[open] is '{', text[close] the '}' that belongs to it. */
+struct pair {
+	size_t open, close;
+	bool list; /* has a comma of its own */
+};
+
+/* Finds the pair that begins at text[open]; false when it is never closed. */
+static bool pair_find(const char *text, size_t open, struct pair *ret)
+{
+	int depth = 0;
+	bool list = false;
+	for (size_t i = open; text[i]; i++) {
+		if (text[i] == '{')
+			depth++;
+		else if (text[i] == ',' && depth == 1)
+			list = true;
+		else if (text[i] == '}' && --depth == 0) {
+			*ret = (struct pair){open, i, list};
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A range {from..to} or {from..to..step} of whole numbers. */
+struct range {
+	int64_t from, to, step;
+	int width; /* of zero-padded numbers, else 0 */
+};
+
+/* Parses a number of up to 18 digits; moves *at behind it. */
+static bool number_take(const char **at, int64_t *ret, int *ret_width)
+{
+	const char *p = *at;
+	bool minus = *p == '-';
+	p += minus;
+	int64_t value = 0;
+	int digits = 0;
+	for (; *p >= '0' && *p <= '9'; p++, digits++) {
+		if (digits == 18)
+			return false;
+		value = value * 10 + (*p - '0');
+	}
+	if (digits == 0)
+		return false;
+	bool padded = digits > 1 && p[-digits] == '0';
+	*ret_width = padded ? digits + minus : 0;
+	*ret = minus ? -value : value;
+	*at = p;
+	return true;
+}
+
+static bool dots_take(const char **at)
+{
+	if ((*at)[0] != '.' || (*at)[1] != '.')
+		return false;
+	*at += 2;
+	return true;
+}
+
+static bool range_parse(const char *text, const struct pair *pair, struct range *ret)
+{
+	const char *at = text + pair->open + 1;
+	int width_from, width_to, width_step;
+	struct range range = {.step = 1};
+	if (!number_take(&at, &range.from, &width_from) || !dots_take(&at) ||
+		!number_take(&at, &range.to, &width_to))
+		return false;
+	if (dots_take(&at) && !number_take(&at, &range.step, &width_step))
+		return false;
+	if (at != text + pair->close)
+		return false;
+	range.step = range.step < 0 ? -range.step : range.step;
+	if (range.step == 0)
+		range.step = 1;
+	range.width = UTIL_MAX(width_from, width_to);
+	*ret = range;
+	return true;
+}
+
+/* The first pair at or after `from` that expands to something. */
+static bool pair_next(const char *text, size_t from, struct pair *ret, struct range *ret_range,
+	bool *ret_is_range)
+{
+	for (size_t i = from; text[i]; i++) {
+		struct pair pair;
+		if (text[i] != '{' || !pair_find(text, i, &pair))
+			continue;
+		bool is_range = range_parse(text, &pair, ret_range);
+		if (!pair.list && !is_range)
+			continue; /* its inside may still hold pairs that do */
+		*ret = pair;
+		*ret_is_range = is_range;
+		return true;
+	}
+	return false;
+}
+
+static int braces_from(
+	const char *text, size_t from, struct spec_paths *paths, struct fault *fault);
+
+/* Puts `size` bytes of `middle` in the place of the pair and goes on from there. */
+static int pair_replace(const char *text, const struct pair *pair, const char *middle, size_t size,
+	size_t go_on, struct spec_paths *paths, struct fault *fault)
+{
+	size_t tail = strlen(text + pair->close + 1);
+	size_t total = pair->open + size + tail;
+	if (total > SPEC_TEXT_MAX)
+		return fault_set(fault, -ENAMETOOLONG,
+			"names a path of %zu bytes: at most %d are possible", total, SPEC_TEXT_MAX);
+	cleanup(free_ptr) char *whole = malloc(total + 1);
+	if (!whole)
+		return fault_set(fault, -ENOMEM, "no memory for a path");
+	memcpy(whole, text, pair->open);
+	memcpy(whole + pair->open, middle, size);
+	memcpy(whole + pair->open + size, text + pair->close + 1, tail + 1);
+	return braces_from(whole, pair->open + go_on, paths, fault);
+}
+
+static int range_expand(const char *text, const struct pair *pair, const struct range *range,
+	struct spec_paths *paths, struct fault *fault)
+{
+	uint64_t span = (uint64_t)(range->to > range->from ? range->to - range->from
+							   : range->from - range->to);
+	uint64_t count = span / (uint64_t)range->step + 1;
+	if (count > SPEC_PATHS_MAX)
+		return fault_set(fault, -E2BIG,
+			"names %llu files, at most %d are possible: check the range in braces",
+			(unsigned long long)count, SPEC_PATHS_MAX);
+	int64_t step = range->to >= range->from ? range->step : -range->step;
+	for (uint64_t i = 0; i < count; i++) {
+		char number[32];
+		int n = snprintf(number, sizeof number, "%0*lld", range->width,
+			(long long)range->from + (long long)i * step);
+		int rc = pair_replace(text, pair, number, (size_t)n, (size_t)n, paths, fault);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int list_expand(
+	const char *text, const struct pair *pair, struct spec_paths *paths, struct fault *fault)
+{
+	int depth = 0;
+	size_t from = pair->open + 1;
+	for (size_t i = from; i <= pair->close; i++) {
+		depth += (text[i] == '{') - (text[i] == '}' && i < pair->close);
+		if (depth > 0 || (text[i] != ',' && i < pair->close))
+			continue;
+		int rc = pair_replace(text, pair, text + from, i - from, 0, paths, fault);
+		if (rc < 0)
+			return rc;
+		from = i + 1;
+	}
+	return 0;
+}
+
+/* Each pair replaced makes a level of recursion: at most SPEC_TEXT_MAX / 3, of small frames. */
+static int braces_from(const char *text, size_t from, struct spec_paths *paths, struct fault *fault)
+{
+	struct pair pair;
+	struct range range;
+	bool is_range;
+	if (!pair_next(text, from, &pair, &range, &is_range))
+		return paths_add(paths, strdup(text), fault);
+	return is_range ? range_expand(text, &pair, &range, paths, fault)
+			: list_expand(text, &pair, paths, fault);
+}
+
+int spec_braces(const char *spec, struct spec_paths *paths, struct fault *fault)
+{
+	if (strlen(spec) > SPEC_TEXT_MAX)
+		return fault_set(fault, -ENAMETOOLONG, "has %zu bytes: at most %d are possible",
+			strlen(spec), SPEC_TEXT_MAX);
+	return braces_from(spec, 0, paths, fault);
+}
+
+/* The nearest parent of `path` that exists. Of a relative path there may be none: then the folder
+ * that it is relative to, and false. */
+static bool nearest_parent(const char *path, char *buffer, size_t room)
+{
+	(void)snprintf(buffer, room, "%s", path);
+	struct stat st;
+	while (stat(buffer, &st) < 0) {
+		char *slash = strrchr(buffer, '/');
+		if (!slash || !strcmp(buffer, "/") || (slash == buffer + 1 && buffer[0] == '.')) {
+			cleanup(free_ptr) char *here = getcwd(NULL, 0);
+			(void)snprintf(buffer, room, "%s", here ? here : ".");
+			return false;
+		}
+		slash[slash == buffer] = 0; /* the root keeps its slash */
+	}
+	return true;
+}
+
+/* What a name that is no path was meant to be; "" where nothing is known. */
+static const char *missing_hint(const char *path)
+{
+	if (path[0] == '~')
+		return " (quotes keep the shell from expanding ~)";
+	if (!strncmp(path, "stream:", strlen("stream:")))
+		return " (the streams that penstockd knows by name are not known here)";
+	return strstr(path, "://") ? " (only local paths are read)" : "";
+}
+
+static int fault_missing(const char *path, int code, struct fault *fault)
+{
+	char parent[SPEC_TEXT_MAX + 1];
+	bool part = nearest_parent(path, parent, sizeof parent);
+	if (code != -ENOENT && code != -ENOTDIR)
+		return fault_set(fault, code, "%s cannot be looked at: %s (as far as %s it can)",
+			path, strerror(-code), parent);
+	if (!part)
+		return fault_set(fault, -ENOENT,
+			"%s does not exist in %s%s: expected a folder of images, or tars", path,
+			parent, missing_hint(path));
+	return fault_set(fault, -ENOENT,
+		"%s does not exist (of its path only %s does): expected a folder of images, or "
+		"tars",
+		path, parent);
+}
+
+/* Does the absolute path have a part that says nothing of its own: "", "." or ".."? */
+static bool path_has_dots(const char *path)
+{
+	for (const char *at = strchr(path, '/'); at; at = strchr(at, '/')) {
+		size_t size = strcspn(++at, "/");
+		if (size == 0 || !strncmp(at, ".", size) || !strncmp(at, "..", size))
+			return true;
+	}
+	return false;
+}
+
+/* Takes over an absolute path and rids it of such parts, by asking for what is really there: after
+ * a link ".." does not lead back. Only then are links resolved, and a last part with a name of its
+ * own is kept even so: it is what the user calls the dataset. A path that cannot be asked about
+ * stays. */
+static char *path_without_dots(char *whole)
+{
+	if (!whole || !whole[1] || !path_has_dots(whole))
+		return whole;
+	char *last = strrchr(whole, '/'), *plain = NULL;
+	cleanup(free_ptr) char *folder = NULL;
+	if (!strcmp(last, "/.") || !strcmp(last, "/..")) {
+		plain = realpath(whole, NULL);
+	} else {
+		*last = 0;
+		folder = realpath(last == whole ? "/" : whole, NULL);
+		*last = '/';
+		if (folder && asprintf(&plain, "%s%s", strcmp(folder, "/") ? folder : "", last) < 0)
+			plain = NULL;
+	}
+	if (!plain)
+		return whole;
+	free(whole);
+	return plain;
+}
+
+/* Makes `path`, which exists, absolute, without "./" in front, ".." within and slashes behind. */
+static char *path_absolute(const char *path)
+{
+	while (path[0] == '.' && path[1] == '/')
+		path += 2 + strspn(path + 2, "/");
+	char *whole = NULL;
+	if (path[0] == '/') {
+		whole = strdup(path);
+	} else {
+		cleanup(free_ptr) char *here = getcwd(NULL, 0);
+		const char *slash = here && !strcmp(here, "/") ? "" : "/";
+		bool dot = !strcmp(path, ".") || !*path;
+		if (here && asprintf(&whole, "%s%s%s", here, dot ? "" : slash, dot ? "" : path) < 0)
+			whole = NULL;
+	}
+	for (size_t n = whole ? strlen(whole) : 0; n > 1 && whole[n - 1] == '/'; n--)
+		whole[n - 1] = 0;
+	return path_without_dots(whole);
+}
+
+/* Collects the paths of one expansion and what kind they are. */
+struct looked {
+	struct spec_paths *paths;
+	size_t folders, files;
+	char *first_folder, *first_file; /* borrowed from paths; paths keeps them where they are */
+};
+
+static int look_add(struct looked *looked, const char *path, struct fault *fault)
+{
+	struct stat st;
+	int allowed = roots_check("source", path, fault);
+	if (allowed < 0)
+		return allowed;
+	if (stat(path, &st) < 0)
+		return fault_missing(path, -errno, fault);
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return fault_set(fault, -EINVAL, "%s is neither a folder nor a regular file", path);
+	char *whole = path_absolute(path);
+	int rc = paths_add(looked->paths, whole, fault);
+	if (rc < 0)
+		return rc;
+	if (S_ISDIR(st.st_mode) && looked->folders++ == 0)
+		looked->first_folder = whole;
+	if (S_ISREG(st.st_mode) && looked->files++ == 0)
+		looked->first_file = whole;
+	return 0;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int glob_fault(const char *pattern, int code, struct fault *fault)
+{
+	if (code == GLOB_NOSPACE)
+		return fault_set(fault, -ENOMEM, "no memory for the matches of %s", pattern);
+	if (code == GLOB_ABORTED && errno != ENOENT)
+		return fault_set(
+			fault, -EIO, "a folder of %s cannot be read: %s", pattern, strerror(errno));
+	char parent[SPEC_TEXT_MAX + 1];
+	(void)snprintf(parent, sizeof parent, "%s", pattern);
+	char *star = strpbrk(parent, "*?[");
+	if (star)
+		*star = 0;
+	char *slash = strrchr(parent, '/');
+	if (slash)
+		slash[slash == parent] = 0;
+	else
+		(void)snprintf(parent, sizeof parent, ".");
+	char found[SPEC_TEXT_MAX + 1];
+	nearest_parent(parent, found, sizeof found);
+	return fault_set(
+		fault, -ENOENT, "nothing matches %s; it was looked for from %s on", pattern, found);
+}
+
+/* The indexes that lie beside tars, and those just being written, were not there when the user
+ * wrote "shards/" and a star: a second look must find what the first one found. */
+static bool is_index(const char *path)
+{
+	size_t size = strlen(path);
+	return (size > 4 && !strcmp(path + size - 4, ".idx")) || strstr(path, ".idx.tmp-");
+}
+
+/* Whether the folder that a pattern begins with may be read. */
+static int glob_check(const char *pattern, struct fault *fault)
+{
+	char folder[SPEC_TEXT_MAX + 2];
+	(void)snprintf(folder, sizeof folder, "%s", pattern);
+	folder[strcspn(folder, "*?[")] = 0;
+	char *slash = strrchr(folder, '/');
+	if (slash)
+		slash[slash == folder] = 0;
+	else
+		(void)strcpy(folder, ".");
+	return roots_check("source", folder, fault);
+}
+
+/* glob() sorts by the locale: sorted here again, bytewise, so that every process sees the same
+ * order. */
+static int glob_add(struct looked *looked, const char *pattern, struct fault *fault)
+{
+	glob_t found = {0};
+	int allowed = glob_check(pattern, fault);
+	if (allowed < 0)
+		return allowed;
+	int code = glob(pattern, GLOB_NOSORT | GLOB_ERR | GLOB_NOESCAPE, NULL, &found);
+	int rc = code ? glob_fault(pattern, code, fault) : 0;
+	size_t before = looked->paths->count;
+	if (rc == 0)
+		qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0], compare_paths);
+	for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++)
+		if (is_index(pattern) || !is_index(found.gl_pathv[i]))
+			rc = look_add(looked, found.gl_pathv[i], fault);
+	if (rc == 0 && looked->paths->count == before)
+		rc = glob_fault(pattern, GLOB_NOMATCH, fault);
+	globfree(&found);
+	return rc;
+}
+
+static int look_at(struct looked *looked, const char *path, struct fault *fault)
+{
+	struct stat st;
+	if (strpbrk(path, "*?[") && lstat(path, &st) < 0)
+		return glob_add(looked, path, fault);
+	return look_add(looked, path, fault);
+}
+
+static int look_verdict(const struct looked *looked, int *ret_folder, struct fault *fault)
+{
+	if (looked->folders && looked->files)
+		return fault_set(fault, -EINVAL,
+			"names both folders (%s) and files (%s): name one folder, or tars alone",
+			looked->first_folder, looked->first_file);
+	if (looked->folders > 1)
+		return fault_set(fault, -EINVAL,
+			"names %zu folders, %s the first: name the one folder that holds them, or "
+			"tars",
+			looked->folders, looked->first_folder);
+	*ret_folder = looked->folders == 1;
+	return 0;
+}
+
+int spec_expand(const char *spec, struct spec_paths *paths, int *ret_folder, struct fault *fault)
+{
+	struct looked looked = {.paths = paths};
+	struct spec_paths braces = {0};
+	struct stat st;
+	if (!*spec)
+		return fault_set(
+			fault, -EINVAL, "an empty name: expected a folder of images, or tars");
+	int rc = lstat(spec, &st) == 0 ? paths_add(&braces, strdup(spec), fault)
+				       : spec_braces(spec, &braces, fault);
+	if (rc < 0)
+		rc = fault_prefix(fault, rc, "%.200s", spec);
+	for (size_t i = 0; rc == 0 && i < braces.count; i++)
+		rc = look_at(&looked, braces.path[i], fault);
+	spec_paths_free(&braces);
+	if (rc < 0)
+		return rc;
+	rc = look_verdict(&looked, ret_folder, fault);
+	return rc < 0 ? fault_prefix(fault, rc, "%.200s", spec) : 0;
+}

@@ -1,0 +1,269 @@
+/* checkpack: see checkpack.h. Pure. */
+#include "decode/jpeg/entry_pack.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum {
+	PACK_VERSION = 1,
+	PACK_INTERVAL_MOST = 20, /* as a power of two */
+	RICE_MOST = 15, /* the largest parameter */
+	RICE_PLAIN = 24, /* so many ones: the value follows as it is */
+	RICE_PLAIN_BITS = 32,
+};
+
+/* What differs from one checkpoint to the next. */
+enum { FIELD_BITS, FIELD_STUFFED, FIELD_DC, FIELDS = FIELD_DC + BLOCKS_COMPONENTS };
+
+struct pack_head {
+	uint32_t check;
+	uint16_t bytes, count;
+	uint32_t size;
+	uint8_t version, interval;
+	uint8_t rice[FIELDS];
+	uint8_t zero[5];
+	uint64_t checksum;
+};
+_Static_assert(sizeof(struct pack_head) == CHECKPACK_HEAD, "the head of a pack");
+/* Five codes at their longest, and what is loaded beyond. */
+_Static_assert(FIELDS *(RICE_PLAIN + RICE_PLAIN_BITS) / 8 + sizeof(uint64_t) <= CHECKPACK_SLACK,
+	"a checkpoint's codes may begin at the pack's last bit");
+
+struct bits {
+	uint8_t *bytes;
+	size_t at; /* bits */
+};
+
+static uint32_t pack_check(const uint8_t *pack, size_t bytes)
+{
+	return (uint32_t)XXH3_64bits(pack + sizeof(uint32_t), bytes - sizeof(uint32_t));
+}
+
+static uint32_t zigzag(int32_t value)
+{
+	return ((uint32_t)value << 1) ^ (uint32_t)(value >> 31);
+}
+
+static int32_t unzigzag(uint32_t value)
+{
+	return (int32_t)(value >> 1) ^ -(int32_t)(value & 1);
+}
+
+/* False: the distance does not fit a code. */
+static bool fields_of(const struct checkpoint *at, uint32_t *ret)
+{
+	uint64_t bits = at[1].bit - at[0].bit;
+	ret[FIELD_BITS] = (uint32_t)bits;
+	ret[FIELD_STUFFED] = at[0].stuffed;
+	for (int i = 0; i < BLOCKS_COMPONENTS; i++)
+		ret[FIELD_DC + i] = zigzag(at[1].dc[i] - at[0].dc[i]);
+	return bits <= UINT32_MAX;
+}
+
+static unsigned rice_bits(uint32_t value, unsigned k)
+{
+	uint32_t ones = value >> k;
+	return ones < RICE_PLAIN ? ones + 1 + k : RICE_PLAIN + RICE_PLAIN_BITS;
+}
+
+/* The parameters that make the codes shortest; how many bits all take. UINT64_MAX: no codes. */
+static uint64_t rice_choose(const struct checkpoint *points, uint32_t count, uint8_t rice[FIELDS])
+{
+	uint64_t bits[FIELDS][RICE_MOST + 1] = {0}, all = 0;
+	uint32_t field[FIELDS];
+	for (uint32_t i = 0; i + 1 < count; i++) {
+		if (!fields_of(points + i, field))
+			return UINT64_MAX;
+		for (int f = 0; f < FIELDS; f++)
+			for (unsigned k = 0; k <= RICE_MOST; k++)
+				bits[f][k] += rice_bits(field[f], k);
+	}
+	for (int f = 0; f < FIELDS; f++) {
+		unsigned best = 0;
+		for (unsigned k = 1; k <= RICE_MOST; k++)
+			if (bits[f][k] < bits[f][best])
+				best = k;
+		rice[f] = (uint8_t)best;
+		all += bits[f][best];
+	}
+	return all;
+}
+
+static void put(struct bits *to, uint64_t value, unsigned bits)
+{
+	for (unsigned i = 0; i < bits; i++, to->at++)
+		to->bytes[to->at / 8] |= (uint8_t)((value >> i & 1) << to->at % 8);
+}
+
+static void rice_put(struct bits *to, uint32_t value, unsigned k)
+{
+	uint32_t ones = value >> k;
+	if (ones >= RICE_PLAIN) {
+		put(to, (UINT64_C(1) << RICE_PLAIN) - 1, RICE_PLAIN);
+		put(to, value, RICE_PLAIN_BITS);
+		return;
+	}
+	put(to, (UINT64_C(1) << ones) - 1, ones + 1);
+	put(to, value, k);
+}
+
+/* Bits from place `at` on, at least 56 of them. */
+static uint64_t look(const uint8_t *bytes, size_t at)
+{
+	uint64_t word;
+	memcpy(&word, bytes + at / 8, sizeof(word));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	word = __builtin_bswap64(word);
+#endif
+	return word >> at % 8;
+}
+
+static uint32_t rice_take(struct bits *from, unsigned k)
+{
+	uint64_t word = look(from->bytes, from->at);
+	unsigned ones = (unsigned)__builtin_ctzll(~word | UINT64_C(1) << RICE_PLAIN);
+	if (ones == RICE_PLAIN) {
+		from->at += RICE_PLAIN + RICE_PLAIN_BITS;
+		return (uint32_t)(word >> RICE_PLAIN);
+	}
+	from->at += ones + 1 + k;
+	return ones << k | ((uint32_t)(word >> (ones + 1)) & ((UINT32_C(1) << k) - 1));
+}
+
+/* Leaves every second one out. False: too many zeros between those that stay. */
+static bool halve(struct checkpoint *points, uint32_t *count)
+{
+	uint32_t kept = (*count + 1) / 2;
+	for (uint32_t i = 0; i < kept; i++) {
+		uint32_t stuffed = points[2 * i].stuffed;
+		if (2 * i + 1 < *count)
+			stuffed += points[2 * i + 1].stuffed;
+		if (stuffed > UINT16_MAX)
+			return false;
+		points[i] = points[2 * i];
+		points[i].stuffed = (uint16_t)stuffed;
+	}
+	*count = kept;
+	return true;
+}
+
+uint32_t checkpack_interval(const struct parse *parse)
+{
+	uint32_t interval = CHECKPACK_INTERVAL;
+	while (checkpoint_count(parse, interval) > CHECKPACK_POINTS)
+		interval *= 2;
+	return interval;
+}
+
+/* As many as fit into `room` bytes behind the head; 0: none. */
+static uint32_t fit(struct checkpoint *points, uint32_t count, struct pack_head *head, size_t room)
+{
+	while (count > 1) {
+		if (rice_choose(points, count, head->rice) <= (uint64_t)room * 8)
+			return count;
+		if (!halve(points, &count))
+			return 0;
+		head->interval++;
+	}
+	return 0;
+}
+
+size_t checkpack_pack(const struct parse *parse, const uint8_t *data, size_t size,
+	struct checkpoint *checkpoints, uint32_t count, uint8_t *out, size_t room)
+{
+	struct pack_head head = {.version = PACK_VERSION};
+	uint32_t field[FIELDS], interval = checkpack_interval(parse) / CHECKPACK_INTERVAL;
+	if (room > CHECKPACK_MOST)
+		room = CHECKPACK_MOST;
+	if (room < sizeof(head) || size > UINT32_MAX)
+		return 0;
+	head.interval = (uint8_t)__builtin_ctz(interval);
+	count = fit(checkpoints, count, &head, room - sizeof(head));
+	if (!count)
+		head = (struct pack_head){.version = PACK_VERSION};
+	head.count = (uint16_t)count;
+	head.size = (uint32_t)size;
+	head.checksum = XXH3_64bits(data, size);
+	memset(out, 0, room);
+	struct bits to = {.bytes = out, .at = sizeof(head) * 8};
+	for (uint32_t i = 0; i + 1 < count; i++) {
+		(void)fields_of(checkpoints + i, field);
+		for (int f = 0; f < FIELDS; f++)
+			rice_put(&to, field[f], head.rice[f]);
+	}
+	head.bytes = (uint16_t)((to.at + 7) / 8);
+	memcpy(out, &head, sizeof(head));
+	head.check = pack_check(out, head.bytes);
+	memcpy(out, &head, sizeof(head));
+	return head.bytes;
+}
+
+/* Takes the next checkpoint. False: it cannot be true of a file that ends at bit `end`. */
+static bool take_point(
+	struct bits *from, const uint8_t rice[FIELDS], uint64_t end, struct checkpoint *at)
+{
+	uint32_t field[FIELDS];
+	int32_t strange = 0;
+	for (int f = 0; f < FIELDS; f++)
+		field[f] = rice_take(from, rice[f]);
+	at[1].bit = at[0].bit + field[FIELD_BITS];
+	at[1].stuffed = 0;
+	at[0].stuffed = (uint16_t)field[FIELD_STUFFED];
+	for (int i = 0; i < BLOCKS_COMPONENTS; i++) {
+		int64_t dc = (int64_t)at[0].dc[i] + unzigzag(field[FIELD_DC + i]);
+		strange |= dc < -BLOCKS_DC || dc > BLOCKS_DC;
+		at[1].dc[i] = (int16_t)dc;
+	}
+	return !strange && at[1].bit < end && field[FIELD_STUFFED] <= UINT16_MAX &&
+	       field[FIELD_STUFFED] <= field[FIELD_BITS] / 8 + 1;
+}
+
+static bool take_points(const struct parse *parse, const struct pack_head *head,
+	const uint8_t *pack, struct checkpoint *points)
+{
+	struct bits from = {.bytes = (uint8_t *)pack, .at = sizeof(*head) * 8};
+	points[0] = (struct checkpoint){.bit = (uint64_t)parse->scan * 8};
+	for (uint32_t i = 0; i + 1 < head->count; i++)
+		if (from.at > (size_t)head->bytes * 8 ||
+			!take_point(&from, head->rice, (uint64_t)head->size * 8, points + i))
+			return false;
+	return (from.at + 7) / 8 == head->bytes;
+}
+
+/* Whether the head can be that of a pack for these bytes. */
+static bool head_fits(const struct parse *parse, const uint8_t *data, size_t size,
+	const struct pack_head *head, const uint8_t *pack, size_t bytes)
+{
+	if (head->version != PACK_VERSION || head->size != size || head->bytes < sizeof(*head) ||
+		head->bytes > bytes || head->interval > PACK_INTERVAL_MOST ||
+		head->count > CHECKPACK_POINTS || head->count == 1)
+		return false;
+	for (int f = 0; f < FIELDS; f++)
+		if (head->rice[f] > RICE_MOST)
+			return false;
+	uint32_t interval = (uint32_t)CHECKPACK_INTERVAL << head->interval;
+	return (!head->count || head->count == checkpoint_count(parse, interval)) &&
+	       head->check == pack_check(pack, head->bytes) &&
+	       head->checksum == XXH3_64bits(data, size);
+}
+
+enum checkpack_found checkpack_unpack(const struct parse *parse, const uint8_t *data, size_t size,
+	const uint8_t *pack, size_t bytes, struct checkpoint *points, uint32_t *ret_count,
+	uint32_t *ret_interval)
+{
+	static const struct pack_head empty;
+	struct pack_head head = {0};
+	memcpy(&head, pack, bytes < sizeof(head) ? bytes : sizeof(head));
+	if (memcmp(&head, &empty, sizeof(head)) == 0)
+		return CHECKPACK_EMPTY;
+	if (!head_fits(parse, data, size, &head, pack, bytes))
+		return CHECKPACK_FOREIGN;
+	if (!head.count)
+		return CHECKPACK_NONE;
+	if (!take_points(parse, &head, pack, points))
+		return CHECKPACK_FOREIGN;
+	*ret_count = head.count;
+	*ret_interval = (uint32_t)CHECKPACK_INTERVAL << head.interval;
+	return CHECKPACK_FOUND;
+}

@@ -1,0 +1,247 @@
+/* feed: see feed.h. */
+#include "decode/jpeg/feed.h"
+
+#include <string.h>
+
+static uint32_t image_mcus(const struct feed_image *image)
+{
+	return image->parse->mcus_across * image->parse->mcus_down;
+}
+
+/* The first run behind the chain that begins at `run`. */
+static size_t chain_end(const struct feed_image *image, size_t run)
+{
+	do
+		run++;
+	while (run < image->run_count && image->runs[run].entry == PLAN_ON);
+	return run;
+}
+
+static enum lane_ends ends_how(const struct feed_image *image, const struct plan_run *run)
+{
+	uint32_t end = run->mcu + run->mcus;
+	if (end == image_mcus(image))
+		return LANE_ENDS;
+	if (!image->interval || end % image->interval)
+		return LANE_GOES_ON;
+	if (!image->checkpoints)
+		return LANE_ENDS;
+	return end / image->interval < image->checkpoint_count ? LANE_ENDS_HERE : LANE_GOES_ON;
+}
+
+static void set_run(struct feed_image *image, struct lane *lane, size_t number)
+{
+	const struct plan_run *run = &image->runs[number];
+	lane->run = number;
+	lane->mcus = run->mcus;
+	lane->blocks = run->block == PLAN_NOWHERE
+			       ? NULL
+			       : image->coefficients + (size_t)run->block * BLOCKS_SIZE;
+	lane->ends = ends_how(image, run);
+}
+
+static void set_place(struct lane *lane, const struct feed_place *place)
+{
+	lane->bytes = place->bytes;
+	lane->bits = place->bits;
+	lane->bit = place->bit;
+	memcpy(lane->dc, place->dc, sizeof(lane->dc));
+}
+
+/* False when the entry point was not found in the file. */
+static bool enter(const struct feed_image *image, struct lane *lane, uint32_t entry)
+{
+	if (entry == PLAN_RESUME) {
+		set_place(lane, &image->place);
+		return true;
+	}
+	if (entry < image->entry0 || entry - image->entry0 >= image->segment_count)
+		return false;
+	const struct unstuff_segment *segment = &image->segments[entry - image->entry0];
+	struct feed_place place = {
+		.bytes = image->bytes + segment->start,
+		.bits = (uint64_t)segment->bytes * 8,
+	};
+	if (image->checkpoints) {
+		const struct checkpoint *at = &image->checkpoints[entry];
+		place.bit = at->bit % 8;
+		/* The stretch ends inside its last byte, with the next checkpoint. */
+		if (entry + 1 < image->checkpoint_count && at[1].bit % 8 && place.bits)
+			place.bits -= 8 - at[1].bit % 8;
+		for (unsigned i = 0; i < BLOCKS_COMPONENTS; i++)
+			place.dc[i] = at->dc[i];
+	}
+	set_place(lane, &place);
+	return true;
+}
+
+/* Whether a run that ended at a checkpoint has the predictions noted there. */
+static bool meets_checkpoint(const struct feed_image *image, const struct lane *lane)
+{
+	const struct plan_run *run = &image->runs[lane->run];
+	const struct checkpoint *at = &image->checkpoints[(run->mcu + run->mcus) / image->interval];
+	for (unsigned i = 0; i < image->parse->components; i++)
+		if (at->dc[i] != lane->dc[i])
+			return false;
+	return true;
+}
+
+static void note_checkpoint(struct feed_image *image, const struct lane *lane)
+{
+	const struct plan_run *run = &image->runs[lane->run];
+	uint32_t end = run->mcu + run->mcus;
+	if (end % image->record_interval || end == image_mcus(image))
+		return;
+	struct checkpoint *at = &image->record[end / image->record_interval];
+	at->bit = lane->bit;
+	for (unsigned i = 0; i < BLOCKS_COMPONENTS; i++)
+		at->dc[i] = (int16_t)lane->dc[i];
+}
+
+/* Takes in what a run came to. */
+static void account(struct feed_image *image, const struct lane *lane)
+{
+	int outcome = lane->outcome;
+	if (!outcome && lane->ends == LANE_ENDS_HERE && !meets_checkpoint(image, lane))
+		outcome = STEPBACK_CHECKPOINT;
+	if (outcome && !image->outcome)
+		image->outcome = outcome;
+	if (!outcome && image->record)
+		note_checkpoint(image, lane);
+	if (lane->run + 1 == image->run_count) {
+		image->place = (struct feed_place){lane->bytes, lane->bits, lane->bit, {0}};
+		memcpy(image->place.dc, lane->dc, sizeof(lane->dc));
+	}
+}
+
+static struct feed_image *image_with_work(struct feed *feed)
+{
+	for (;;) {
+		struct feed_image *image = feed->current;
+		if (image && image->cursor < image->run_count)
+			return image;
+		image = feed->dry ? NULL : feed->more(feed->context);
+		if (!image) {
+			feed->dry = true;
+			return NULL;
+		}
+		feed->current = image;
+		if (image->record)
+			image->record[0] = (struct checkpoint){0};
+	}
+}
+
+static void leave(struct feed *feed, struct feed_image *image)
+{
+	if (image->outcome)
+		image->cursor = image->run_count;
+	if (--image->lanes == 0 && image->cursor == image->run_count) {
+		if (feed->current == image)
+			feed->current = NULL;
+		feed->done(feed->context, image);
+	}
+}
+
+static bool feed_next(void *context, struct lane *lane)
+{
+	struct feed *feed = context;
+	struct feed_image *image = lane->owner;
+	if (image) {
+		account(image, lane);
+		if (!image->outcome && lane->run + 1 < lane->run_end) {
+			set_run(image, lane, lane->run + 1);
+			return true;
+		}
+		leave(feed, image);
+	}
+	for (;;) {
+		image = image_with_work(feed);
+		lane->owner = image;
+		if (!image)
+			return false;
+		image->lanes++;
+		size_t run = image->cursor;
+		image->cursor = lane->run_end = chain_end(image, run);
+		lane->huffman = image->huffman;
+		if (enter(image, lane, image->runs[run].entry)) {
+			set_run(image, lane, run);
+			return true;
+		}
+		if (!image->outcome)
+			image->outcome =
+				image->checkpoints ? STEPBACK_CHECKPOINT : STEPBACK_RESTART;
+		leave(feed, image);
+	}
+}
+
+void feed_decode(struct feed *feed, const struct lanes *lanes)
+{
+	lanes->decode(feed_next, feed);
+}
+
+static struct feed_image *more_once(void *context)
+{
+	struct feed_image **image = context, *found = *image;
+	*image = NULL;
+	return found;
+}
+
+static void done_nothing(void *context, struct feed_image *image)
+{
+	(void)context, (void)image;
+}
+
+int feed_decode_one(struct feed_image *image, const struct lanes *lanes)
+{
+	struct feed_image *left = image;
+	struct feed feed = {.more = more_once, .done = done_nothing, .context = &left};
+	feed_decode(&feed, lanes);
+	return image->outcome;
+}
+
+/* The next entries that follow each other, from run *run on: *run is put behind them. False: there
+ * are none. */
+static bool next_entries(
+	const struct feed_image *image, size_t *run, uint32_t *ret_first, uint32_t *ret_last)
+{
+	bool found = false;
+	for (; *run < image->run_count; ++*run) {
+		uint32_t entry = image->runs[*run].entry;
+		if (entry == PLAN_ON || entry == PLAN_RESUME)
+			continue;
+		if (found && entry != *ret_last + 1)
+			break;
+		if (!found)
+			*ret_first = entry;
+		*ret_last = entry;
+		found = true;
+	}
+	return found;
+}
+
+int feed_unstuff(const struct feed_image *image, unstuff_fn *unstuff, const uint8_t *data,
+	size_t size, uint8_t *out, struct unstuff_segment *segments, size_t capacity,
+	size_t *ret_bytes)
+{
+	size_t written = 0, bytes, run = 0;
+	uint32_t first = 0, last = 0;
+	memset(segments, 0, capacity * sizeof(*segments));
+	while (next_entries(image, &run, &first, &last)) {
+		if (first < image->entry0 || last - image->entry0 >= capacity ||
+			last >= image->checkpoint_count)
+			return STEPBACK_CHECKPOINT;
+		struct unstuff_segment *to = segments + (first - image->entry0);
+		int reason =
+			checkpoint_unstuff(unstuff, image->parse, data, size, image->checkpoints,
+				image->checkpoint_count, first, last, out + written, to, &bytes);
+		if (reason)
+			return reason;
+		if (written + bytes > UINT32_MAX)
+			return STEPBACK_SIZE;
+		for (uint32_t entry = first; entry <= last; entry++)
+			to[entry - first].start += (uint32_t)written;
+		written += bytes;
+	}
+	*ret_bytes = written;
+	return 0;
+}

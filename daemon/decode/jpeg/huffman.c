@@ -1,0 +1,202 @@
+/* huffman: see huffman.h. */
+#include "decode/jpeg/huffman.h"
+
+#include <string.h>
+
+enum {
+	CODE_LONGEST = 16,
+	DC_SIZE_MOST = 11,
+	AC_SIZE_MOST = 10,
+	NO_COEFFICIENT = 15 << 4, /* ZRL: 16 zeros */
+};
+
+struct symbol {
+	unsigned advance, size;
+	bool bad;
+};
+
+static struct symbol symbol_of(bool ac, uint8_t symbol)
+{
+	if (!ac)
+		return (struct symbol){.advance = 1, .size = symbol};
+	unsigned run = symbol >> 4, size = symbol & 15;
+	if (symbol == 0)
+		return (struct symbol){.advance = HUFFMAN_EOB};
+	return (struct symbol){.advance = run + 1,
+		.size = size,
+		.bad = size > AC_SIZE_MOST || (size == 0 && symbol != NO_COEFFICIENT)};
+}
+
+/* The value that `size` bits stand for: those with a leading 0 are negative (T.81, table F.1). */
+static int extend(unsigned bits, unsigned size)
+{
+	return size && bits < 1u << (size - 1) ? (int)bits - (1 << size) + 1 : (int)bits;
+}
+
+struct huffman_symbol huffman_decode(const struct huffman_code *code, uint64_t window)
+{
+	uint32_t next = (uint32_t)(window >> 48);
+	unsigned length = 1;
+	while (length <= CODE_LONGEST && next >= code->limit[length])
+		length++;
+	if (length > CODE_LONGEST)
+		return (struct huffman_symbol){0};
+	int place = (int)(next >> (CODE_LONGEST - length)) + code->offset[length];
+	struct symbol symbol = symbol_of(code->ac, code->symbols[place]);
+	if (symbol.bad)
+		return (struct huffman_symbol){0};
+	unsigned bits = symbol.size ? (unsigned)(window << length >> (64 - symbol.size)) : 0;
+	return (struct huffman_symbol){
+		length + symbol.size, symbol.advance, extend(bits, symbol.size)};
+}
+
+/* Numbers the codes. No code is all ones, which libjpeg insists on as well. */
+static int build_code(const struct parse_code *from, bool ac, struct huffman_code *ret)
+{
+	uint32_t code = 0;
+	int place = 0;
+	*ret = (struct huffman_code){.symbols = from->symbols, .ac = ac};
+	for (unsigned length = 1; length <= CODE_LONGEST; length++) {
+		unsigned count = from->counts[length - 1];
+		ret->offset[length] = place - (int)code;
+		place += (int)count;
+		code += count;
+		if (count && code >= 1u << length)
+			return STEPBACK_TABLES;
+		ret->limit[length] = code << (CODE_LONGEST - length);
+		code <<= 1;
+	}
+	for (unsigned i = 0; !ac && i < from->symbol_count; i++)
+		if (from->symbols[i] > DC_SIZE_MOST)
+			return STEPBACK_TABLES;
+	return 0;
+}
+
+static uint32_t *fill(uint32_t *at, uint32_t entry, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		at[i] = entry;
+	return at + count;
+}
+
+/* All entries that begin with one code: one after the other its values, each with whatever bits
+ * follow it. */
+static uint32_t *fill_values(uint32_t *at, struct symbol symbol, unsigned length, bool ac)
+{
+	unsigned rest = HUFFMAN_VALUE_BITS - length;
+	if (symbol.bad)
+		return fill(at, HUFFMAN_ESCAPE << 8, 1u << rest);
+	if (symbol.size > rest) {
+		uint32_t known =
+			length | (HUFFMAN_ESCAPE + symbol.advance) << 8 | symbol.size << 16;
+		return fill(at, ac ? known : HUFFMAN_ESCAPE << 8, 1u << rest);
+	}
+	uint32_t entry = (length + symbol.size) | symbol.advance << 8;
+	if (symbol.size == 0)
+		return fill(at, entry, 1u << rest);
+	int half = 1 << (symbol.size - 1);
+	unsigned each = 1u << (rest - symbol.size);
+	for (int value = 1 - 2 * half; value <= -half; value++)
+		at = fill(at, entry | (uint32_t)value << 16, each);
+	for (int value = half; value < 2 * half; value++)
+		at = fill(at, entry | (uint32_t)value << 16, each);
+	return at;
+}
+
+static void build_values(const struct parse_code *from, bool ac, uint32_t *table)
+{
+	uint32_t *at = table, *end = table + (1 << HUFFMAN_VALUE_BITS);
+	const uint8_t *symbol = from->symbols;
+	for (unsigned length = 1; length <= HUFFMAN_VALUE_BITS; length++)
+		for (unsigned i = 0; i < from->counts[length - 1]; i++)
+			at = fill_values(at, symbol_of(ac, *symbol++), length, ac);
+	fill(at, HUFFMAN_ESCAPE << 8, (unsigned)(end - at));
+}
+
+static void build_codes(const struct parse_code *from, bool ac, uint32_t *table)
+{
+	const uint32_t escape = HUFFMAN_ESCAPE << 8 | 32u << 24;
+	uint32_t *at = table, *end = table + (1 << HUFFMAN_CODE_BITS);
+	const uint8_t *symbols = from->symbols;
+	for (unsigned length = 1; length <= HUFFMAN_CODE_BITS; length++) {
+		for (unsigned i = 0; i < from->counts[length - 1]; i++) {
+			struct symbol symbol = symbol_of(ac, *symbols++);
+			uint32_t entry = (length + symbol.size) | symbol.advance << 8 |
+					 length << 16 | (32 - symbol.size) << 24;
+			at = fill(at, symbol.bad ? escape : entry,
+				1u << (HUFFMAN_CODE_BITS - length));
+		}
+	}
+	fill(at, escape, (unsigned)(end - at));
+}
+
+static unsigned table_bits(enum huffman_kind kind)
+{
+	return kind == HUFFMAN_VALUES ? HUFFMAN_VALUE_BITS : HUFFMAN_CODE_BITS;
+}
+
+/* The first component with the same tables as this one. */
+static unsigned first_alike(const struct parse *parse, unsigned component)
+{
+	const struct parse_component *of = parse->component;
+	unsigned i = 0;
+	while (of[i].dc != of[component].dc || of[i].ac != of[component].ac)
+		i++;
+	return i;
+}
+
+size_t huffman_tables_bytes(const struct parse *parse, enum huffman_kind kind)
+{
+	size_t classes = 0;
+	for (unsigned i = 0; i < parse->components; i++)
+		classes += first_alike(parse, i) == i;
+	return kind == HUFFMAN_NONE ? 0 : 2 * classes * sizeof(uint32_t) << table_bits(kind);
+}
+
+static int build_class(const struct parse *parse, const struct parse_component *component,
+	enum huffman_kind kind, uint32_t *tables, struct huffman_code code[2])
+{
+	const struct parse_code *from[2] = {&parse->dc[component->dc], &parse->ac[component->ac]};
+	for (int ac = 0; ac < 2; ac++) {
+		if (build_code(from[ac], ac, &code[ac]))
+			return STEPBACK_TABLES;
+		if (kind == HUFFMAN_VALUES)
+			build_values(from[ac], ac, tables + ((size_t)ac << HUFFMAN_VALUE_BITS));
+		else if (kind == HUFFMAN_CODES)
+			build_codes(from[ac], ac, tables + ((size_t)ac << HUFFMAN_CODE_BITS));
+	}
+	return 0;
+}
+
+static struct huffman_place place_of(
+	const uint32_t *tables, enum huffman_kind kind, unsigned class, unsigned component)
+{
+	struct huffman_place place = {.class_of = class, .component_of = component};
+	if (tables) {
+		place.dc = tables + ((size_t)(2 * class) << table_bits(kind));
+		place.ac = tables + ((size_t)(2 * class + 1) << table_bits(kind));
+	}
+	return place;
+}
+
+int huffman_build(
+	const struct parse *parse, enum huffman_kind kind, uint32_t *tables, struct huffman *ret)
+{
+	unsigned class_of[BLOCKS_COMPONENTS];
+	*ret = (struct huffman){.components = parse->components, .tables = tables};
+	for (unsigned i = 0; i < parse->components; i++) {
+		const struct parse_component *c = &parse->component[i];
+		unsigned alike = first_alike(parse, i);
+		unsigned class = alike == i ? ret->classes++ : class_of[alike];
+		uint32_t *place =
+			tables ? tables + ((size_t)(2 * class) << table_bits(kind)) : NULL;
+		if (alike == i && build_class(parse, c, kind, place, ret->code[class]))
+			return STEPBACK_TABLES;
+		class_of[i] = class;
+		for (int block = 0; block < c->h * c->v; block++)
+			ret->place[ret->in_mcu++] = place_of(tables, kind, class, i);
+	}
+	for (unsigned i = 0; i < ret->in_mcu; i++)
+		ret->place[i].next = &ret->place[(i + 1) % ret->in_mcu];
+	return 0;
+}

@@ -1,0 +1,457 @@
+/* lanes_avx512: 32 lanes as two vectors of 16; for x86-64 with AVX-512 F, BW, VL, DQ, VBMI2 (this
+ * file alone is compiled with them); empty elsewhere. See lane.h.
+ *
+ * Each of 16 lanes is a small state machine that takes one symbol per step, DC or AC alike: its
+ * next 32 bits are gathered, shifted to the top, and their first 11 look the symbol up in the
+ * lane's current table. Run, length and value follow by arithmetic; the coefficient is scattered as
+ * 32 bits with a zero above it, which the next one overwrites. A window serves a second step where
+ * 25 bits suffice for both. Two such vectors are advanced in turn, so that one's gathers overlap
+ * with the other's arithmetic.
+ *
+ * DC differences are stored like coefficients and summed up when a piece of a run is complete. What
+ * is rare (a code longer than 11 bits, a failure, a run's end) is done lane by lane in memory.
+ *
+ * Places are 32-bit offsets from the first lane's data: bits for the bytes, coefficients for the
+ * blocks, entries for the tables. A lane beyond their reach is decoded by the reference; callers
+ * keep what lanes work on in one stretch of memory. */
+#if defined(__AVX512VBMI2__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
+#include "decode/jpeg/lane.h"
+
+#include "base/util.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+	HALVES = 2,
+	WIDTH = 16,
+	LANES = HALVES * WIDTH,
+	WINDOW_BITS = 25, /* valid in a gathered window, whatever the place in its first byte */
+	PIECE_MCUS = 32, /* a run is decoded in pieces, whose blocks stay in the cache */
+	ROW = 1 << HUFFMAN_CODE_BITS, /* entries of a table */
+	ROW_SHIFT = HUFFMAN_CODE_BITS,
+	NOTHING = 32 << 24, /* a table entry without bits, advance and value */
+	/* Reach of the offsets, with room for slack. */
+	REACH_BITS = INT32_MAX - 8 * 4096,
+	REACH = INT32_MAX / 2,
+};
+
+/* A lane's state in memory while it is looked at by itself. */
+struct spill {
+	_Alignas(64) int32_t bit[WIDTH], limit[WIDTH], k[WIDTH], at[WIDTH], end[WIDTH], step[WIDTH];
+	int32_t place[WIDTH], wrap[WIDTH], pattern[WIDTH], home[WIDTH];
+};
+
+/* The same in registers. */
+struct half {
+	__m512i bit, limit; /* the place, and the segment's end */
+	__m512i k; /* coefficients that the block has; 0: its DC is next */
+	__m512i at, end, step; /* the block, behind the last one, from one to the next */
+	__m512i place, wrap; /* twice the block's place in its MCU, and its bound */
+	__m512i pattern; /* classes of an MCU's blocks, two bits each */
+	__m512i home, table; /* the lane's tables, and the one in use */
+	__m512i window, used; /* the next bits, and how many of them are gone */
+	__mmask16 live; /* lanes that have a run */
+	__mmask16 drop; /* lanes whose blocks nobody wants */
+};
+
+/* What a lane's run and its current piece are. */
+struct seat {
+	struct lane lane;
+	int16_t *out; /* the piece's first block, or the dump */
+	int64_t origin; /* bits from base to the lane's segment */
+	uint32_t step, blocks; /* of the piece */
+	uint32_t mcus_left; /* behind the piece */
+	int outcome;
+	bool running;
+};
+
+struct driver {
+	lane_next_fn *next;
+	void *context;
+	const uint8_t *bytes;
+	int16_t *blocks; /* NULL until a lane has any */
+	const uint32_t *tables;
+	unsigned busy;
+	struct spill spill[HALVES];
+	struct seat seat[LANES];
+	/* Where DC differences of unwanted blocks are kept, and the zero above the last. */
+	int16_t dump[LANES][PIECE_MCUS * BLOCKS_IN_MCU + 2];
+};
+
+static bool reaches(const struct driver *driver, const struct lane *lane)
+{
+	int64_t bytes = lane->bytes - driver->bytes;
+	int64_t tables = lane->huffman->tables - driver->tables;
+	int64_t blocks = lane->blocks ? lane->blocks - driver->blocks : 0;
+	int64_t size = (int64_t)lane->mcus * lane->huffman->in_mcu * BLOCKS_SIZE;
+	return llabs(bytes) <= REACH_BITS / 8 &&
+	       bytes * 8 + (int64_t)lane->bits <= (int64_t)REACH_BITS && llabs(tables) <= REACH &&
+	       llabs(blocks) <= REACH && size <= REACH;
+}
+
+/* Starts the next piece of the lane's run at blocks `out`. */
+static void start_piece(struct driver *driver, unsigned number, int16_t *out)
+{
+	struct seat *seat = &driver->seat[number];
+	struct spill *spill = &driver->spill[number / WIDTH];
+	unsigned i = number % WIDTH;
+	uint32_t mcus = UTIL_MIN(seat->mcus_left, (uint32_t)PIECE_MCUS);
+	seat->mcus_left -= mcus;
+	seat->blocks = mcus * seat->lane.huffman->in_mcu;
+	seat->out = out;
+	memset(out, 0, (size_t)seat->blocks * seat->step * sizeof(*out) + sizeof(uint32_t));
+	const int16_t *base = seat->lane.blocks ? driver->blocks : driver->dump[0];
+	spill->k[i] = 0;
+	spill->place[i] = 0;
+	spill->step[i] = (int32_t)seat->step;
+	spill->at[i] = (int32_t)(out - base);
+	spill->end[i] = spill->at[i] + (int32_t)(seat->blocks * seat->step);
+}
+
+static void start_run(struct driver *driver, unsigned number)
+{
+	struct seat *seat = &driver->seat[number];
+	struct lane *lane = &seat->lane;
+	struct spill *spill = &driver->spill[number / WIDTH];
+	unsigned i = number % WIDTH;
+	const struct huffman *huffman = lane->huffman;
+	seat->origin = (lane->bytes - driver->bytes) * 8;
+	seat->mcus_left = lane->mcus;
+	seat->step = lane->blocks ? BLOCKS_SIZE : 1;
+	seat->outcome = 0;
+	spill->bit[i] = (int32_t)(seat->origin + (int64_t)lane->bit);
+	spill->limit[i] = (int32_t)(seat->origin + (int64_t)lane->bits);
+	spill->wrap[i] = (int32_t)(2 * huffman->in_mcu);
+	spill->home[i] = (int32_t)(huffman->tables - driver->tables);
+	spill->pattern[i] = 0;
+	for (unsigned block = 0; block < huffman->in_mcu; block++)
+		spill->pattern[i] |= (int32_t)(huffman->place[block].class_of << 2 * block);
+	start_piece(driver, number, lane->blocks ? lane->blocks : driver->dump[number]);
+}
+
+/* Sums up the DC differences of a complete piece. Nonzero when one left its range. */
+static uint32_t predict(struct seat *seat)
+{
+	const struct huffman *huffman = seat->lane.huffman;
+	int32_t *dc = seat->lane.dc;
+	int16_t *out = seat->out;
+	uint32_t strange = 0;
+	for (uint32_t left = seat->blocks; left; left -= huffman->in_mcu) {
+		for (unsigned i = 0; i < huffman->in_mcu; i++) {
+			unsigned c = huffman->place[i].component_of;
+			dc[c] = (int32_t)((uint32_t)dc[c] + (uint32_t)*out);
+			strange |= lane_dc_strange(dc[c]);
+			*out = (int16_t)dc[c];
+			out += seat->step;
+		}
+	}
+	return strange;
+}
+
+/* A seat's piece has ended, or failed, or it has none yet: goes on with it, or with the next run.
+ * False when there is none. */
+static bool turn_seat(struct driver *driver, unsigned number)
+{
+	struct seat *seat = &driver->seat[number];
+	struct lane *lane = &seat->lane;
+	if (seat->running) {
+		if (!seat->outcome && predict(seat))
+			seat->outcome = STEPBACK_RANGE;
+		if (!seat->outcome && seat->mcus_left) {
+			start_piece(driver, number,
+				lane->blocks ? seat->out + (size_t)seat->blocks * seat->step
+					     : seat->out);
+			return true;
+		}
+		int64_t bit = driver->spill[number / WIDTH].bit[number % WIDTH] - seat->origin;
+		lane_end(lane, (uint64_t)bit, seat->outcome);
+	}
+	seat->running = false;
+	while (driver->next(driver->context, lane)) {
+		if (!driver->bytes) {
+			driver->bytes = lane->bytes;
+			driver->tables = lane->huffman->tables;
+		}
+		if (!driver->blocks)
+			driver->blocks = lane->blocks;
+		if (reaches(driver, lane)) {
+			start_run(driver, number);
+			seat->running = true;
+			return true;
+		}
+		lane_decode_ref(lane);
+	}
+	driver->busy--;
+	return false;
+}
+
+INLINE void half_load(struct half *h, const struct spill *s)
+{
+	h->bit = _mm512_load_si512(s->bit);
+	h->limit = _mm512_load_si512(s->limit);
+	h->k = _mm512_load_si512(s->k);
+	h->at = _mm512_load_si512(s->at);
+	h->end = _mm512_load_si512(s->end);
+	h->step = _mm512_load_si512(s->step);
+	h->place = _mm512_load_si512(s->place);
+	h->wrap = _mm512_load_si512(s->wrap);
+	h->pattern = _mm512_load_si512(s->pattern);
+	h->home = _mm512_load_si512(s->home);
+}
+
+/* Only what changes from step to step. */
+INLINE void half_store(const struct half *h, struct spill *s)
+{
+	_mm512_store_si512(s->bit, h->bit);
+	_mm512_store_si512(s->k, h->k);
+	_mm512_store_si512(s->at, h->at);
+	_mm512_store_si512(s->place, h->place);
+	_mm512_store_si512(s->end, h->end);
+}
+
+struct turned {
+	__mmask16 live, drop;
+};
+
+/* Turns the seats of `which`. */
+static __attribute__((noinline)) struct turned turn_seats(
+	struct driver *driver, unsigned half, __mmask16 which, struct turned state)
+{
+	for (unsigned left = which; left; left &= left - 1) {
+		unsigned i = (unsigned)__builtin_ctz(left), bit = 1u << i;
+		bool runs = turn_seat(driver, half * WIDTH + i);
+		bool drops = runs && !driver->seat[half * WIDTH + i].lane.blocks;
+		state.live = (__mmask16)(runs ? state.live | bit : state.live & ~bit);
+		state.drop = (__mmask16)(drops ? state.drop | bit : state.drop & ~bit);
+		if (!runs)
+			driver->spill[half].k[i] = 0;
+	}
+	return state;
+}
+
+/* One symbol by the canonical rule for a lane whose table does not hold it. 0 or an enum stepback.
+ */
+static int escape(struct driver *driver, unsigned half, unsigned i)
+{
+	struct spill *spill = &driver->spill[half];
+	const struct seat *seat = &driver->seat[half * WIDTH + i];
+	int32_t k = spill->k[i] - HUFFMAN_ESCAPE;
+	uint64_t window;
+	memcpy(&window, driver->bytes + (spill->bit[i] >> 3), sizeof(window));
+	window = __builtin_bswap64(window) << (spill->bit[i] & 7);
+	unsigned class = (unsigned)spill->pattern[i] >> spill->place[i] & 3;
+	struct huffman_symbol symbol =
+		huffman_decode(&seat->lane.huffman->code[class][k != 0], window);
+	if (!symbol.length)
+		return STEPBACK_CODE;
+	spill->bit[i] += (int32_t)symbol.length;
+	bool dc = k == 0;
+	k += (int32_t)symbol.advance;
+	if (k > BLOCKS_SIZE && k < HUFFMAN_EOB)
+		return STEPBACK_RUN;
+	spill->k[i] = k;
+	int16_t *base = seat->lane.blocks ? driver->blocks : driver->dump[0];
+	if (symbol.value && (dc || seat->lane.blocks))
+		base[spill->at[i] + k - 1] = (int16_t)symbol.value;
+	return 0;
+}
+
+struct excepted {
+	__mmask16 done, failed;
+};
+
+/* Lanes whose k tells of something other than a coefficient, a full block or its early end, and
+ * those that went beyond their data. `done`: whose block is complete. */
+static __attribute__((noinline)) struct excepted except(
+	struct driver *driver, unsigned half, __mmask16 odd, __mmask16 over, __mmask16 done)
+{
+	struct excepted state = {done, 0};
+	for (unsigned left = odd | over; left; left &= left - 1) {
+		unsigned i = (unsigned)__builtin_ctz(left), bit = 1u << i;
+		struct spill *spill = &driver->spill[half];
+		int outcome;
+		if (spill->bit[i] > spill->limit[i])
+			outcome = STEPBACK_SHORT;
+		else if (spill->k[i] < HUFFMAN_ESCAPE)
+			outcome = STEPBACK_RUN;
+		else
+			outcome = escape(driver, half, i);
+		driver->seat[half * WIDTH + i].outcome = outcome;
+		if (outcome)
+			state.failed |= (__mmask16)bit;
+		if (outcome || spill->k[i] < BLOCKS_SIZE)
+			state.done &= (__mmask16)~bit;
+	}
+	return state;
+}
+
+INLINE __m512i set1(int value)
+{
+	return _mm512_set1_epi32(value);
+}
+
+/* The table of each lane's next symbol. */
+INLINE void choose_table(struct half *h)
+{
+	__m512i class = _mm512_and_si512(_mm512_srlv_epi32(h->pattern, h->place), set1(3));
+	h->table = _mm512_add_epi32(h->home, _mm512_slli_epi32(class, ROW_SHIFT + 1));
+	__mmask16 ac = _mm512_test_epi32_mask(h->k, h->k);
+	h->table = _mm512_mask_add_epi32(h->table, ac, h->table, set1(ROW));
+}
+
+INLINE void gather_window(struct half *h, const struct driver *driver)
+{
+	const __m512i swap = _mm512_broadcast_i32x4(
+		_mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12));
+	__m512i bytes = _mm512_mask_i32gather_epi32(
+		_mm512_setzero_si512(), h->live, _mm512_srai_epi32(h->bit, 3), driver->bytes, 1);
+	h->window = _mm512_sllv_epi32(
+		_mm512_shuffle_epi8(bytes, swap), _mm512_and_si512(h->bit, set1(7)));
+	h->used = _mm512_setzero_si512();
+}
+
+INLINE __m512i look_up(const struct half *h, const struct driver *driver)
+{
+	__m512i index =
+		_mm512_add_epi32(_mm512_srli_epi32(h->window, 32 - HUFFMAN_CODE_BITS), h->table);
+	return _mm512_mask_i32gather_epi32(set1(NOTHING), h->live, index, driver->tables, 4);
+}
+
+/* The same from a window that has been used: nothing, where its bits may not suffice. */
+INLINE __m512i look_up_again(const struct half *h, const struct driver *driver)
+{
+	__m512i entry = look_up(h, driver);
+	__m512i used = _mm512_add_epi32(h->used, _mm512_and_si512(entry, set1(0xff)));
+	return _mm512_mask_mov_epi32(
+		set1(NOTHING), _mm512_cmple_epi32_mask(used, set1(WINDOW_BITS)), entry);
+}
+
+/* Byte 1 or 2 of every entry. */
+INLINE __m512i entry_byte(__m512i entry, int which)
+{
+	const __m512i pick =
+		_mm512_broadcast_i32x4(_mm_setr_epi8((char)which, -1, -1, -1, (char)(which + 4), -1,
+			-1, -1, (char)(which + 8), -1, -1, -1, (char)(which + 12), -1, -1, -1));
+	return _mm512_shuffle_epi8(entry, pick);
+}
+
+/* The low 16 bits of each symbol's value. */
+INLINE __m512i value_of(const struct half *h, __m512i entry)
+{
+	__m512i bits = _mm512_sllv_epi32(h->window, entry_byte(entry, 2));
+	__m512i shift = _mm512_srli_epi32(entry, 24);
+	__m512i value = _mm512_srlv_epi32(bits, shift);
+	__mmask16 negative = _mm512_testn_epi32_mask(bits, set1(INT32_MIN));
+	value = _mm512_mask_sub_epi32(value, negative, value, _mm512_srlv_epi32(set1(-1), shift));
+	return _mm512_and_si512(value, set1(0xffff));
+}
+
+/* k counts from 1. */
+INLINE void *before(int16_t *base)
+{
+	return (void *)((uintptr_t)base - sizeof(*base));
+}
+
+/* Stores what is not zero. A value beyond its block is not stored: it is a fault found later. */
+INLINE void scatter(const struct half *h, struct driver *driver, __m512i value, __mmask16 dc)
+{
+	__mmask16 store = _mm512_test_epi32_mask(value, value);
+	store = _mm512_mask_cmple_epi32_mask(store, h->k, set1(BLOCKS_SIZE));
+	__m512i index = _mm512_add_epi32(h->at, h->k);
+	_mm512_mask_i32scatter_epi32(
+		before(driver->blocks), store & (__mmask16)~h->drop, index, value, 2);
+	__mmask16 dump = store & h->drop & dc;
+	if (__builtin_expect(dump, 0))
+		_mm512_mask_i32scatter_epi32(before(driver->dump[0]), dump, index, value, 2);
+}
+
+/* Takes one symbol in every lane. */
+INLINE void step(struct half *h, struct driver *driver, unsigned number, __m512i entry)
+{
+	__m512i length = _mm512_and_si512(entry, set1(0xff));
+	__m512i value = value_of(h, entry);
+	__mmask16 dc = _mm512_testn_epi32_mask(h->k, h->k);
+	h->k = _mm512_add_epi32(h->k, entry_byte(entry, 1));
+	h->bit = _mm512_add_epi32(h->bit, length);
+	h->used = _mm512_add_epi32(h->used, length);
+	h->window = _mm512_sllv_epi32(h->window, length);
+	scatter(h, driver, value, dc);
+
+	__mmask16 done = _mm512_cmpge_epi32_mask(h->k, set1(BLOCKS_SIZE));
+	__mmask16 odd = _mm512_mask_cmpneq_epi32_mask(
+		_mm512_test_epi32_mask(h->k, set1(BLOCKS_SIZE)), h->k, set1(BLOCKS_SIZE));
+	__mmask16 over = _mm512_mask_cmpgt_epi32_mask(done, h->bit, h->limit);
+	__mmask16 failed = 0;
+	if (__builtin_expect(odd | over, 0)) {
+		half_store(h, &driver->spill[number]);
+		struct excepted state = except(driver, number, odd, over, done);
+		done = state.done;
+		failed = state.failed;
+		h->bit = _mm512_load_si512(driver->spill[number].bit);
+		h->k = _mm512_load_si512(driver->spill[number].k);
+		h->used = _mm512_mask_mov_epi32(h->used, odd | over, set1(WINDOW_BITS + 1));
+	}
+	h->k = _mm512_maskz_mov_epi32((__mmask16)~done, h->k);
+	h->at = _mm512_mask_add_epi32(h->at, done, h->at, h->step);
+	h->place = _mm512_mask_add_epi32(h->place, done, h->place, set1(2));
+	h->place = _mm512_maskz_mov_epi32(_mm512_cmplt_epi32_mask(h->place, h->wrap), h->place);
+	__mmask16 ended = _mm512_mask_cmpeq_epi32_mask(done, h->at, h->end) | failed;
+	if (__builtin_expect(ended, 0)) {
+		half_store(h, &driver->spill[number]);
+		struct turned state =
+			turn_seats(driver, number, ended, (struct turned){h->live, h->drop});
+		h->live = state.live;
+		h->drop = state.drop;
+		half_load(h, &driver->spill[number]);
+		h->used = _mm512_mask_mov_epi32(h->used, ended, set1(WINDOW_BITS + 1));
+	}
+	choose_table(h);
+}
+
+static void run(struct driver *driver)
+{
+	struct half a, b;
+	struct turned none = {0, 0};
+	struct turned first = turn_seats(driver, 0, 0xffff, none);
+	struct turned second = turn_seats(driver, 1, 0xffff, none);
+	half_load(&a, &driver->spill[0]);
+	half_load(&b, &driver->spill[1]);
+	a.live = first.live, a.drop = first.drop;
+	b.live = second.live, b.drop = second.drop;
+	choose_table(&a);
+	choose_table(&b);
+	while (driver->busy) {
+		gather_window(&a, driver);
+		gather_window(&b, driver);
+		__m512i entry_a = look_up(&a, driver), entry_b = look_up(&b, driver);
+		step(&a, driver, 0, entry_a);
+		step(&b, driver, 1, entry_b);
+		entry_a = look_up_again(&a, driver);
+		entry_b = look_up_again(&b, driver);
+		step(&a, driver, 0, entry_a);
+		step(&b, driver, 1, entry_b);
+	}
+}
+
+static void decode(lane_next_fn *next, void *context)
+{
+	struct driver driver = {.next = next, .context = context, .busy = LANES};
+	run(&driver);
+}
+
+const struct lanes lanes_avx512 = {
+	.name = "avx512",
+	.kind = HUFFMAN_CODES,
+	.width = LANES,
+	.decode = decode,
+	.unstuff = unstuff_avx512,
+	/* An idle lane costs as much as a busy one: half of them have to be busy to be worth it. */
+	.few = &lanes_avx2,
+	.few_below = LANES / 2,
+};
+#else
+typedef int lanes_avx512_empty;
+#endif

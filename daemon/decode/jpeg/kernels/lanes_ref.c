@@ -1,0 +1,86 @@
+/* lanes_ref: one lane, one symbol at a time, every bound checked; see lane.h. Slow on purpose. */
+#include "decode/jpeg/lane.h"
+
+#include <string.h>
+
+struct reader {
+	const struct lane *lane;
+	uint64_t bit;
+};
+
+/* The next 64 bits, of which zeros lie behind the segment's end. */
+static uint64_t peek(const struct reader *reader)
+{
+	uint64_t window = 0;
+	for (uint64_t i = 0; i < 64; i++) {
+		uint64_t bit = reader->bit + i;
+		if (bit < reader->lane->bits)
+			window |= (uint64_t)(reader->lane->bytes[bit / 8] >> (7 - bit % 8) & 1)
+				  << (63 - i);
+	}
+	return window;
+}
+
+static int read_symbol(struct reader *reader, bool ac, unsigned class, struct huffman_symbol *ret)
+{
+	*ret = huffman_decode(&reader->lane->huffman->code[class][ac], peek(reader));
+	if (!ret->length)
+		return STEPBACK_CODE;
+	reader->bit += ret->length;
+	return reader->bit > reader->lane->bits ? STEPBACK_SHORT : 0;
+}
+
+static int read_block(struct reader *reader, struct lane *lane, unsigned place, int16_t *block)
+{
+	unsigned class = lane->huffman->place[place].class_of;
+	int32_t *dc = &lane->dc[lane->huffman->place[place].component_of];
+	struct huffman_symbol symbol;
+	int outcome = read_symbol(reader, false, class, &symbol);
+	if (outcome)
+		return outcome;
+	*dc += symbol.value;
+	if (lane_dc_strange(*dc))
+		return STEPBACK_RANGE;
+	memset(block, 0, BLOCKS_SIZE * sizeof(*block));
+	block[0] = (int16_t)*dc;
+	for (unsigned k = 1; k < BLOCKS_SIZE;) {
+		outcome = read_symbol(reader, true, class, &symbol);
+		if (outcome || symbol.advance == HUFFMAN_EOB)
+			return outcome;
+		k += symbol.advance;
+		if (k > BLOCKS_SIZE)
+			return STEPBACK_RUN;
+		block[k - 1] = (int16_t)symbol.value;
+	}
+	return 0;
+}
+
+void lane_decode_ref(struct lane *lane)
+{
+	struct reader reader = {lane, lane->bit};
+	int16_t nowhere[BLOCKS_SIZE], *to = lane->blocks;
+	int outcome = 0;
+	for (uint32_t mcu = 0; mcu < lane->mcus && !outcome; mcu++) {
+		for (unsigned i = 0; i < lane->huffman->in_mcu && !outcome; i++) {
+			outcome = read_block(&reader, lane, i, to ? to : nowhere);
+			if (to)
+				to += BLOCKS_SIZE;
+		}
+	}
+	lane_end(lane, reader.bit, outcome);
+}
+
+static void decode(lane_next_fn *next, void *context)
+{
+	struct lane lane = {0};
+	while (next(context, &lane))
+		lane_decode_ref(&lane);
+}
+
+const struct lanes lanes_ref = {
+	.name = "ref",
+	.kind = HUFFMAN_NONE,
+	.width = 1,
+	.decode = decode,
+	.unstuff = unstuff_c,
+};

@@ -1,0 +1,5 @@
+/* lanes_scalar: four lanes in plain C, for any processor; see lanes_scalar_body.h. */
+#define LANES_TABLE lanes_c
+#define LANES_NAME "c"
+#define LANES_UNSTUFF unstuff_c
+#include "decode/jpeg/kernels/lanes_scalar_body.h"

@@ -1,0 +1,294 @@
+/* lanes_scalar_body: four lanes interleaved in one thread's scalar code; see lane.h.
+ *
+ * Included by a .c that sets LANES_TABLE, LANES_NAME and LANES_UNSTUFF, and compiled once per
+ * instruction set (BMI2's shifts are worth a quarter). A stream is a lane in the processor's
+ * registers: four of them advance by a symbol in turn, so that their chains of look-up, shift and
+ * look-up overlap. The symbol loop has one branch, taken when a block ends or the table does not
+ * hold the code.
+ *
+ * The window holds the next bits at its top, 56 of them at least after a refill, or 63 at most.
+ * Between two refills lie SYMBOLS symbols of HUFFMAN_VALUE_BITS; whatever takes more refills for
+ * itself. */
+#include "decode/jpeg/lane.h"
+
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+	SYMBOLS = 4,
+	STREAMS = 4,
+	WINDOW = 56,
+	ADVANCE_SHIFT = 8,
+	VALUE_SHIFT = 16,
+};
+
+struct stream {
+	uint64_t window;
+	uint32_t filled; /* its low 6 bits: how many bits of the window are valid */
+	uint32_t k; /* coefficients that the block has */
+	const uint8_t *at; /* what the window is refilled from */
+	const uint32_t *table; /* AC */
+	int16_t *block;
+	uint32_t step; /* from block to block: 0 where nobody wants them */
+	const struct huffman_place *place; /* of the block in its MCU */
+	uint32_t left; /* blocks of the run, this one included */
+	uint32_t strange; /* not 0 once a prediction left its range */
+	const uint8_t *limit; /* beyond it the window is past the segment's end for certain */
+	struct lane *lane; /* NULL: idle */
+};
+
+struct driver {
+	lane_next_fn *next;
+	void *context;
+	unsigned busy; /* streams that are not idle */
+	/* Blocks that nobody wants. */
+	_Alignas(BLOCKS_ALIGN) int16_t nowhere[STREAMS][BLOCKS_SIZE];
+};
+
+/* An idle stream looks this up for ever: no bits, no advance. */
+static const uint32_t idle_entry = 0;
+static const uint8_t idle_bytes[sizeof(uint64_t)];
+
+INLINE void refill(struct stream *s)
+{
+	uint64_t next;
+	memcpy(&next, s->at, sizeof(next));
+	s->window |= __builtin_bswap64(next) >> (s->filled & 63);
+	s->at += ((s->filled & 63) ^ 63) >> 3;
+	s->filled |= WINDOW;
+}
+
+INLINE void consume(struct stream *s, unsigned bits)
+{
+	s->window <<= bits & 63;
+	s->filled -= bits;
+}
+
+/* Bits consumed since the segment's start. */
+INLINE uint64_t stream_bit(const struct stream *s)
+{
+	return (uint64_t)(s->at - s->lane->bytes) * 8 - (s->filled & 63);
+}
+
+/* As vectors: a compiler may make a string instruction of memset, which takes longer to start than
+ * this to end. */
+INLINE void clear(int16_t *block)
+{
+	typedef int64_t vector __attribute__((vector_size(32), may_alias));
+	vector *to = (vector *)(void *)block;
+	to[0] = to[1] = to[2] = to[3] = (vector){0};
+}
+
+/* Decodes by the canonical rule; takes the bits. Length 0: none taken. */
+static __attribute__((noinline)) struct huffman_symbol decode_escape(
+	uint64_t window, const struct lane *lane, const struct huffman_place *place, bool ac)
+{
+	return huffman_decode(&lane->huffman->code[place->class_of][ac], window);
+}
+
+/* Begins a block: its DC. 0 or STEPBACK_CODE. */
+INLINE int begin_block(struct stream *s)
+{
+	clear(s->block);
+	refill(s);
+	uint32_t entry = s->place->dc[s->window >> (64 - HUFFMAN_VALUE_BITS)];
+	int value = (int16_t)(entry >> VALUE_SHIFT);
+	if (__builtin_expect(entry & 63, 1)) {
+		consume(s, entry & 63);
+	} else {
+		struct huffman_symbol symbol = decode_escape(s->window, s->lane, s->place, false);
+		if (!symbol.length)
+			return STEPBACK_CODE;
+		consume(s, symbol.length);
+		value = symbol.value;
+		refill(s);
+	}
+	int32_t *dc = &s->lane->dc[s->place->component_of];
+	*dc = (int32_t)((uint32_t)*dc + (uint32_t)value);
+	s->strange |= lane_dc_strange(*dc);
+	s->block[0] = (int16_t)*dc;
+	s->table = s->place->ac;
+	s->k = 1;
+	return 0;
+}
+
+static void idle(struct stream *s, int16_t *nowhere)
+{
+	*s = (struct stream){
+		.filled = 63, /* never refilled by more than a bit */
+		.k = 1,
+		.at = idle_bytes,
+		.table = &idle_entry,
+		.block = nowhere,
+	};
+}
+
+/* Enters the lane's run. 0 or STEPBACK_CODE. */
+INLINE int begin_run(struct stream *s, int16_t *nowhere)
+{
+	struct lane *lane = s->lane;
+	s->at = lane->bytes + lane->bit / 8;
+	s->window = 0;
+	s->filled = 0;
+	refill(s);
+	consume(s, lane->bit % 8);
+	s->block = lane->blocks ? lane->blocks : nowhere;
+	s->step = lane->blocks ? BLOCKS_SIZE : 0;
+	s->place = lane->huffman->place;
+	s->left = lane->mcus * lane->huffman->in_mcu;
+	s->strange = 0;
+	s->limit = lane->bytes + (lane->bits + 7) / 8 + sizeof(uint64_t);
+	return begin_block(s);
+}
+
+/* Ends the run with what it came to and takes the next, until one begins or there are none. */
+static __attribute__((noinline)) struct stream take_run(
+	struct stream s, unsigned number, struct driver *driver, int outcome)
+{
+	struct lane *lane = s.lane;
+	for (;;) {
+		if (s.left || outcome) /* not at the very first */
+			lane_end(lane, stream_bit(&s),
+				outcome     ? outcome
+				: s.strange ? STEPBACK_RANGE
+					    : 0);
+		if (!driver->next(driver->context, lane)) {
+			idle(&s, driver->nowhere[number]);
+			driver->busy--;
+			return s;
+		}
+		outcome = begin_run(&s, driver->nowhere[number]);
+		if (!outcome)
+			return s;
+	}
+}
+
+INLINE void turn(struct stream *s, unsigned number, struct driver *driver, int outcome)
+{
+	*s = take_run(*s, number, driver, outcome);
+}
+
+/* The block is complete: goes on to the next one, or to the next run. */
+INLINE void next_block(struct stream *s, unsigned number, struct driver *driver)
+{
+	int outcome = s->at > s->limit ? STEPBACK_SHORT : 0;
+	if (__builtin_expect(s->left == 1 || outcome, 0)) {
+		turn(s, number, driver, outcome);
+		return;
+	}
+	s->left--;
+	s->block += s->step;
+	s->place = s->place->next;
+	outcome = begin_block(s);
+	if (__builtin_expect(outcome, 0))
+		turn(s, number, driver, outcome);
+}
+
+/* A symbol that the table does not hold whole. `k` is what the block had before it. */
+INLINE void escape(struct stream *s, uint32_t entry, unsigned number, struct driver *driver)
+{
+	uint32_t k = s->k - HUFFMAN_ESCAPE;
+	int value;
+	refill(s);
+	if (__builtin_expect(entry & 63, 1)) {
+		unsigned size = entry >> VALUE_SHIFT;
+		/* All ones where the value begins with a 0; no branch, for nothing foretells it. */
+		int negative = (int)((int64_t)~s->window >> 63);
+		value = (int)(s->window >> (64 - size)) + (negative & (1 - (1 << size)));
+		consume(s, size);
+	} else {
+		struct huffman_symbol symbol = decode_escape(s->window, s->lane, s->place, true);
+		if (!symbol.length) {
+			turn(s, number, driver, STEPBACK_CODE);
+			return;
+		}
+		consume(s, symbol.length);
+		value = symbol.value;
+		k += symbol.advance;
+	}
+	s->k = k;
+	if (k >= HUFFMAN_EOB) {
+		next_block(s, number, driver);
+		return;
+	}
+	if (k > BLOCKS_SIZE) {
+		turn(s, number, driver, STEPBACK_RUN);
+		return;
+	}
+	s->block[k - 1] = (int16_t)value;
+	if (k == BLOCKS_SIZE)
+		next_block(s, number, driver);
+	else
+		refill(s);
+}
+
+/* One AC symbol of one stream. */
+INLINE void symbol(struct stream *s, unsigned number, struct driver *driver)
+{
+	uint32_t entry = s->table[s->window >> (64 - HUFFMAN_VALUE_BITS)];
+	consume(s, entry);
+	s->k += entry >> ADVANCE_SHIFT & 0xff;
+	if (__builtin_expect(s->k < BLOCKS_SIZE, 1)) {
+		s->block[s->k - 1] = (int16_t)(entry >> VALUE_SHIFT);
+	} else if (s->k >= HUFFMAN_ESCAPE) {
+		escape(s, entry, number, driver);
+	} else if (s->k == BLOCKS_SIZE || s->k >= HUFFMAN_EOB) {
+		/* An EOB's value is 0, and so is the last coefficient then. */
+		if (s->k == BLOCKS_SIZE)
+			s->block[BLOCKS_SIZE - 1] = (int16_t)(entry >> VALUE_SHIFT);
+		next_block(s, number, driver);
+	} else {
+		turn(s, number, driver, STEPBACK_RUN);
+	}
+}
+
+static __attribute__((noinline)) void decode_one(struct stream first, struct driver *driver)
+{
+	struct stream a = first;
+	while (driver->busy) {
+		refill(&a);
+		for (int i = 0; i < SYMBOLS; i++)
+			symbol(&a, 0, driver);
+	}
+}
+
+static __attribute__((noinline)) void decode_four(const struct stream *first, struct driver *driver)
+{
+	struct stream a = first[0], b = first[1], c = first[2], d = first[3];
+	while (driver->busy) {
+		refill(&a);
+		refill(&b);
+		refill(&c);
+		refill(&d);
+		for (int i = 0; i < SYMBOLS; i++) {
+			symbol(&a, 0, driver);
+			symbol(&b, 1, driver);
+			symbol(&c, 2, driver);
+			symbol(&d, 3, driver);
+		}
+	}
+}
+
+static void decode(lane_next_fn *next, void *context)
+{
+	struct lane lanes[STREAMS] = {0};
+	struct stream streams[STREAMS] = {0};
+	struct driver driver = {.next = next, .context = context, .busy = STREAMS};
+	for (unsigned i = 0; i < STREAMS; i++) {
+		streams[i].lane = &lanes[i];
+		streams[i] = take_run(streams[i], i, &driver, 0);
+	}
+	if (driver.busy == 1 && streams[0].lane)
+		decode_one(streams[0], &driver);
+	else
+		decode_four(streams, &driver);
+}
+
+const struct lanes LANES_TABLE = {
+	.name = LANES_NAME,
+	.kind = HUFFMAN_VALUES,
+	.width = STREAMS,
+	.decode = decode,
+	.unstuff = LANES_UNSTUFF,
+};

@@ -1,0 +1,270 @@
+/* parse: see parse.h. One function per kind of segment; each gets the payload, which lies wholly
+ * inside the file. Facts: ITU-T T.81, B.2; libjpeg-turbo 2.1.5, jdmarker.c and jdapimin.c. */
+#include "decode/jpeg/parse.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum {
+	MARKER_SOF0 = 0xc0,
+	MARKER_SOF1 = 0xc1,
+	MARKER_DHT = 0xc4,
+	MARKER_JPG = 0xc8,
+	MARKER_SOF15 = 0xcf,
+	MARKER_SOI = 0xd8,
+	MARKER_SOS = 0xda,
+	MARKER_DQT = 0xdb,
+	MARKER_DRI = 0xdd,
+	MARKER_APP0 = 0xe0,
+	MARKER_APP14 = 0xee,
+	MARKER_APP15 = 0xef,
+	MARKER_COM = 0xfe,
+	SIDE_MOST = 65500, /* JPEG_MAX_DIMENSION */
+};
+
+struct payload {
+	const uint8_t *bytes;
+	size_t size;
+};
+
+struct parser {
+	struct parse found;
+	uint8_t ids[BLOCKS_COMPONENTS];
+	bool jfif, adobe;
+	uint8_t adobe_transform;
+};
+
+static unsigned be16(const uint8_t *p)
+{
+	return (unsigned)p[0] << 8 | p[1];
+}
+
+static int parse_quantisers(struct parser *parser, struct payload p)
+{
+	enum { BYTES = 1 + BLOCKS_SIZE };
+	while (p.size) {
+		if (p.size < BYTES || p.bytes[0] > 3)
+			return STEPBACK_TABLES;
+		/* A step of 0 is no quantiser; libjpeg would multiply by it all the same. */
+		if (memchr(p.bytes + 1, 0, BLOCKS_SIZE))
+			return STEPBACK_TABLES;
+		parser->found.quant[p.bytes[0]] = p.bytes + 1;
+		p.bytes += BYTES;
+		p.size -= BYTES;
+	}
+	return 0;
+}
+
+static int parse_codes(struct parser *parser, struct payload p)
+{
+	enum { COUNTS = 16, AC = 0x10, SYMBOLS_MOST = 256 };
+	while (p.size) {
+		if (p.size < 1 + COUNTS || (p.bytes[0] & ~AC) > 3)
+			return STEPBACK_TABLES;
+		struct parse_code code = {.counts = p.bytes + 1, .symbols = p.bytes + 1 + COUNTS};
+		for (int i = 0; i < COUNTS; i++)
+			code.symbol_count += code.counts[i];
+		size_t bytes = 1 + COUNTS + (size_t)code.symbol_count;
+		if (code.symbol_count > SYMBOLS_MOST || bytes > p.size)
+			return STEPBACK_TABLES;
+		if (p.bytes[0] & AC)
+			parser->found.ac[p.bytes[0] & 3] = code;
+		else
+			parser->found.dc[p.bytes[0] & 3] = code;
+		p.bytes += bytes;
+		p.size -= bytes;
+	}
+	return 0;
+}
+
+static int parse_restart(struct parser *parser, struct payload p)
+{
+	if (p.size != 2)
+		return STEPBACK_HEADER;
+	parser->found.restart_mcus = be16(p.bytes);
+	return 0;
+}
+
+static void parse_jfif(struct parser *parser, struct payload p)
+{
+	enum { JFIF_BYTES = 14 };
+	if (p.size >= JFIF_BYTES && memcmp(p.bytes, "JFIF", 5) == 0)
+		parser->jfif = true;
+}
+
+static void parse_adobe(struct parser *parser, struct payload p)
+{
+	enum { ADOBE_BYTES = 12 };
+	if (p.size < ADOBE_BYTES || memcmp(p.bytes, "Adobe", 5) != 0)
+		return;
+	parser->adobe = true;
+	parser->adobe_transform = p.bytes[ADOBE_BYTES - 1];
+}
+
+/* Chroma alike, and luma a whole, usual multiple of it. */
+static bool is_usual(const struct parse *p)
+{
+	const struct parse_component *c = p->component;
+	if (c[1].h != c[2].h || c[1].v != c[2].v || c[0].h % c[1].h || c[0].v % c[1].v)
+		return false;
+	unsigned across = c[0].h / c[1].h, down = c[0].v / c[1].v;
+	return (across == 1 || across == 2 || across == 4) && (down == 1 || down == 2);
+}
+
+static int parse_sampling(struct parse *p)
+{
+	if (p->components == 1) {
+		p->component[0].h = p->component[0].v = 1;
+	} else if (!is_usual(p)) {
+		return STEPBACK_COMPONENTS;
+	}
+	p->h_max = p->component[0].h;
+	p->v_max = p->component[0].v;
+	p->in_mcu = 0;
+	for (unsigned i = 0; i < p->components; i++)
+		p->in_mcu += p->component[i].h * p->component[i].v;
+	if (p->in_mcu > BLOCKS_IN_MCU)
+		return STEPBACK_COMPONENTS;
+	p->mcus_across = (p->width + 8 * p->h_max - 1) / (8 * p->h_max);
+	p->mcus_down = (p->height + 8 * p->v_max - 1) / (8 * p->v_max);
+	return 0;
+}
+
+static int parse_frame(struct parser *parser, struct payload p)
+{
+	enum { FIXED = 6, PER_COMPONENT = 3 };
+	struct parse *found = &parser->found;
+	if (found->components || p.size < FIXED)
+		return STEPBACK_HEADER;
+	if (p.bytes[0] != 8)
+		return STEPBACK_KIND;
+	found->height = be16(p.bytes + 1);
+	found->width = be16(p.bytes + 3);
+	found->components = p.bytes[5];
+	if (!found->height || !found->width || found->height > SIDE_MOST ||
+		found->width > SIDE_MOST)
+		return STEPBACK_HEADER;
+	if (found->components != 1 && found->components != 3)
+		return STEPBACK_COMPONENTS;
+	if (p.size != FIXED + PER_COMPONENT * (size_t)found->components)
+		return STEPBACK_HEADER;
+	for (unsigned i = 0; i < found->components; i++) {
+		const uint8_t *at = p.bytes + FIXED + PER_COMPONENT * i;
+		struct parse_component *c = &found->component[i];
+		c->h = at[1] >> 4;
+		c->v = at[1] & 15;
+		c->quant = at[2];
+		if (c->h < 1 || c->h > 4 || c->v < 1 || c->v > 4 || c->quant > 3)
+			return STEPBACK_HEADER;
+		if (memchr(parser->ids, at[0], i))
+			return STEPBACK_COMPONENTS;
+		parser->ids[i] = at[0];
+	}
+	return parse_sampling(found);
+}
+
+/* As jdapimin.c's default_decompress_parms. */
+static enum parse_colour colour_of(const struct parser *parser)
+{
+	if (parser->found.components == 1)
+		return PARSE_GRAY;
+	if (parser->jfif)
+		return PARSE_YCC;
+	if (parser->adobe)
+		return parser->adobe_transform == 0 ? PARSE_RGB : PARSE_YCC;
+	return memcmp(parser->ids, "RGB", 3) == 0 ? PARSE_RGB : PARSE_YCC;
+}
+
+static int parse_scan(struct parser *parser, struct payload p)
+{
+	struct parse *found = &parser->found;
+	unsigned n = found->components;
+	if (n == 0 || p.size < 1)
+		return STEPBACK_HEADER;
+	if (p.bytes[0] != n)
+		return STEPBACK_SCAN;
+	if (p.size != 4 + 2 * (size_t)n)
+		return STEPBACK_HEADER;
+	for (unsigned i = 0; i < n; i++) {
+		struct parse_component *c = &found->component[i];
+		const uint8_t *at = p.bytes + 1 + 2 * i;
+		if (at[0] != parser->ids[i])
+			return STEPBACK_SCAN;
+		c->dc = at[1] >> 4;
+		c->ac = at[1] & 15;
+		if (c->dc > 3 || c->ac > 3 || !found->dc[c->dc].counts ||
+			!found->ac[c->ac].counts || !found->quant[c->quant])
+			return STEPBACK_TABLES;
+	}
+	const uint8_t *rest = p.bytes + 1 + 2 * n;
+	if (rest[0] != 0 || rest[1] != BLOCKS_SIZE - 1 || rest[2] != 0)
+		return STEPBACK_SCAN;
+	found->colour = colour_of(parser);
+	return 0;
+}
+
+static int parse_segment(struct parser *parser, unsigned marker, struct payload p)
+{
+	switch (marker) {
+	case MARKER_SOF0:
+	case MARKER_SOF1:
+		return parse_frame(parser, p);
+	case MARKER_DHT:
+		return parse_codes(parser, p);
+	case MARKER_DQT:
+		return parse_quantisers(parser, p);
+	case MARKER_DRI:
+		return parse_restart(parser, p);
+	case MARKER_SOS:
+		return parse_scan(parser, p);
+	case MARKER_APP0:
+		parse_jfif(parser, p);
+		return 0;
+	case MARKER_APP14:
+		parse_adobe(parser, p);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/* Whether a segment of this kind may stand in a header that is taken; else the reason. */
+static int judge_marker(unsigned marker)
+{
+	if (marker == MARKER_SOF0 || marker == MARKER_SOF1 || marker == MARKER_DHT ||
+		marker == MARKER_DQT || marker == MARKER_DRI || marker == MARKER_SOS ||
+		marker == MARKER_COM || (marker >= MARKER_APP0 && marker <= MARKER_APP15))
+		return 0;
+	bool frame = marker > MARKER_SOF1 && marker <= MARKER_SOF15 && marker != MARKER_JPG;
+	return frame ? STEPBACK_KIND : STEPBACK_HEADER; /* DAC belongs to arithmetic coding */
+}
+
+int parse_read(const uint8_t *data, size_t size, struct parse *ret)
+{
+	enum { MARKER_AND_LENGTH = 4 };
+	struct parser parser = {0};
+	size_t at = 2;
+	if (size < 2 || data[0] != 0xff || data[1] != MARKER_SOI)
+		return STEPBACK_HEADER;
+	for (;;) {
+		if (size - at < MARKER_AND_LENGTH || data[at] != 0xff)
+			return STEPBACK_HEADER;
+		unsigned marker = data[at + 1];
+		int reason = judge_marker(marker);
+		if (reason)
+			return reason;
+		size_t length = be16(data + at + 2);
+		if (length < 2 || length > size - at - 2)
+			return STEPBACK_HEADER;
+		struct payload payload = {data + at + MARKER_AND_LENGTH, length - 2};
+		reason = parse_segment(&parser, marker, payload);
+		if (reason)
+			return reason;
+		at += 2 + length;
+		if (marker == MARKER_SOS)
+			break;
+	}
+	parser.found.scan = at;
+	*ret = parser.found;
+	return 0;
+}

@@ -1,0 +1,14 @@
+/* words: see words.h. */
+#include "decode/sentence.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int words_set(struct words *words, enum decode_outcome outcome, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	(void)vsnprintf(words->text, sizeof(words->text), format, arguments);
+	va_end(arguments);
+	return (int)outcome;
+}

@@ -1,0 +1,31 @@
+/* label_keys: what `labels:` of a stream may say, as a word or a mapping (labels/label_rule.h).
+ *
+ *   labels: cls
+ *   labels: {json: annotations.species.id, classes: /data/species.txt}
+ *   labels: {manifest: /data/labels.csv, type: multi_hot}
+ *
+ * A mapping may also be written as text within quotes, as from a command line. Pure functions over
+ * the caller's text; any thread. */
+#pragma once
+
+#include "base/fault.h"
+#include "base/yaml.h"
+#include "labels/label_rule.h"
+#include "proto/jsontext.h"
+
+#include <stdbool.h>
+
+/* A reader of struct yaml_key: `field` is a struct label_rule, which is written on success alone.
+ * Files are named by absolute paths. 0, -EINVAL, -ENOMEM. */
+int label_keys_read(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
+
+/* The same of a text by itself, for tools: paths may be relative. `origin` is what messages call
+ * it: "--labels". */
+int label_keys_parse(
+	const char *text, const char *origin, struct label_rule *ret, struct fault *fault);
+
+/* A word, or the mapping with what it says. */
+void label_keys_json(struct jsontext *json, const char *key, const struct label_rule *rule);
+
+bool label_keys_equal(const struct label_rule *a, const struct label_rule *b);

@@ -1,0 +1,104 @@
+/* list: what is read from a .npy file once, kept in memory and shared: the sample numbers of
+ * `indices` (subset.h), the weights of `weights` (weigh.h).
+ *
+ * A list is the daemon's memory from then on: charged to the ledger, never mapped, so that a file
+ * that is cut, changed or replaced afterwards changes nothing. Streams and ranks that name the same
+ * content share it, whatever their paths: a first pass over the file finds the content's hash, a
+ * second one keeps the values, where nobody has them yet.
+ *
+ * Files are read on threads of their own, several at once. The shelf: any thread. */
+#pragma once
+
+#include "base/fault.h"
+#include "base/host/ledger.h"
+#include "labels/npy.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum list_kind { LIST_INDICES, LIST_WEIGHTS, LIST_BALANCED };
+
+struct list {
+	enum list_kind kind;
+	uint64_t count; /* at least 1 */
+	uint64_t hash; /* of the values and their order */
+	uint64_t bytes; /* of the budget */
+	/* the shelf's own */
+	struct list *next;
+	uint32_t holders; /* under its lock */
+	int ledger_line;
+	void *memory;
+};
+
+struct list_shelf {
+	struct ledger *ledger; /* NULL: memory is not counted (tools) */
+	/* The budget that would leave `bytes_more` more than this one does: for refusals. */
+	uint64_t (*budget_for)(void *context, uint64_t bytes_more);
+	void *budget_context;
+	pthread_mutex_t lock;
+	struct list *lists;
+};
+
+void list_shelf_init(struct list_shelf *shelf, struct ledger *ledger,
+	uint64_t (*budget_for)(void *context, uint64_t bytes_more), void *budget_context);
+/* Every list must be closed. */
+void list_shelf_deinit(struct list_shelf *shelf);
+
+/* How a refusal speaks of it: "indices: /a/few.npy", "numbers". */
+struct list_words {
+	const char *origin, *values;
+};
+
+/* A list of so many values of `width` bytes, with memory for them, which is zeroed. 0; -ENOMEM not
+ * within the budget (says what would fit). */
+int list_new(struct list_shelf *shelf, const struct list_words *words, enum list_kind kind,
+	uint64_t count, uint32_t width, struct list **ret, struct fault *fault);
+/* One that was not put up. Takes NULL. */
+void list_free(struct list_shelf *shelf, struct list *list);
+
+/* -ENOMEM in words where the whole budget does not hold so many values; else 0. */
+int list_hopeless(struct list_shelf *shelf, const struct list_words *words, uint64_t count,
+	uint32_t width, struct fault *fault);
+
+/* Another holder of the content; NULL: it is not there. */
+struct list *list_find(
+	struct list_shelf *shelf, enum list_kind kind, uint64_t count, uint64_t hash);
+/* Puts `fresh` up, or frees it where its content is there already; returns what is. */
+struct list *list_put(struct list_shelf *shelf, struct list *fresh);
+/* Takes NULL. */
+void list_close(struct list_shelf *shelf, struct list *list);
+
+/* A file that is read in chunks. */
+enum { LIST_CHUNK = 8192 };
+
+struct list_file {
+	const char *key, *path; /* "indices"; both for words */
+	const atomic_bool *cancel; /* may be NULL */
+	struct fault *fault;
+	int fd;
+	uint64_t size;
+	enum npy_kind kind;
+	struct npy npy;
+	union {
+		uint64_t number[LIST_CHUNK]; /* NPY_INTEGERS */
+		double real[LIST_CHUNK]; /* NPY_FLOATS */
+	} value;
+	uint8_t bytes[NPY_PREFIX + NPY_TEXT_MAX]; /* the header, then a chunk */
+};
+
+/* Opens `path` and reads its header. 0 or a negative errno with a fault that names the file:
+ * -ENOENT and the like, -EINVAL it is no list of that kind, -EIO. */
+int list_file_open(struct list_file *file);
+void list_file_close(struct list_file *file);
+
+/* Hands all the values on, a chunk at a time, in `value`. What `take` returns, -EIO, -ECANCELED. */
+typedef int list_take_fn(void *context, struct list_file *file, uint64_t first, size_t count);
+int list_file_walk(struct list_file *file, list_take_fn *take, void *context);
+
+/* Feeds values into a running hash. */
+uint64_t list_hash(uint64_t h, const uint64_t *value, size_t count);
+
+/* -EIO: the second pass saw other values than the first. */
+int list_file_changed(const struct list_file *file);

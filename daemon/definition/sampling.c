@@ -1,0 +1,280 @@
+/* sampling: see sampling.h. */
+#include "definition/sampling.h"
+
+#include "base/hash.h"
+#include "base/util.h"
+#include "definition/subset.h"
+#include "definition/weigh.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The list of sources
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+struct sampling_item {
+	char source[SAMPLING_TEXT];
+	double weight;
+};
+
+#define SAMPLING_FIELD(member) .offset = offsetof(struct sampling_item, member)
+
+static const struct yaml_key sampling_keys[] = {
+	{"source", YAML_KEY_STRING, SAMPLING_FIELD(source), .room = SAMPLING_TEXT, .min = 1},
+	{"weight", YAML_KEY_DOUBLE, SAMPLING_FIELD(weight), .low = 0, .high = 1e12},
+};
+
+/* Two names one after the other, the first with its zero. */
+static bool sampling_keep(struct sampling_sources *sources, const char *name)
+{
+	size_t size = strlen(name) + 1, at = 0;
+	uint32_t last = sources->count;
+	if (last)
+		at = sources->at[last - 1] + strlen(sampling_source(sources, last - 1)) + 1;
+	if (size > sizeof sources->text - at)
+		return false;
+	memcpy(sources->text + at, name, size);
+	sources->at[sources->count++] = (uint16_t)at;
+	return true;
+}
+
+static int sampling_read_item(const struct yaml_text *text, const yaml_node_t *node,
+	struct sampling_sources *sources, struct fault *fault)
+{
+	struct sampling_item item = {.weight = 1};
+	uint64_t given = 0;
+	if (node->type != YAML_MAPPING_NODE)
+		return yaml_fault(text, node, fault,
+			"sources: expected {source: PATH, weight: NUMBER} for each");
+	int result = yaml_read(
+		text, node, sampling_keys, UTIL_COUNT(sampling_keys), &item, &given, fault);
+	if (result)
+		return result;
+	if (!(given & 1))
+		return yaml_fault(text, node, fault,
+			"sources: source is missing; expected a folder, a tar, a glob or a brace "
+			"range of tars");
+	if (strncmp(item.source, "stream:", 7) == 0)
+		return yaml_fault(text, node, fault,
+			"sources: %.200s: expected datasets, no streams of a configuration",
+			item.source);
+	if (item.weight <= 0)
+		return yaml_fault(text, node, fault,
+			"sources: weight: expected a number above 0; leave the source out instead");
+	sources->weight[sources->count] = item.weight;
+	if (!sampling_keep(sources, item.source))
+		return yaml_fault(text, node, fault,
+			"sources: their paths are longer than %d bytes together",
+			SAMPLING_SOURCES_TEXT);
+	return 0;
+}
+
+int sampling_read_sources(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	struct sampling_sources sources = {0};
+	uint32_t none;
+	int result = 0;
+	if (node->type != YAML_SEQUENCE_NODE)
+		return yaml_fault(text, node, fault,
+			"sources: expected a list of {source: PATH, weight: NUMBER}");
+	const yaml_node_item_t *items = node->data.sequence.items.start;
+	int64_t count = node->data.sequence.items.top - items;
+	if (count < 2 || count > SAMPLER_PARTS)
+		return yaml_fault(text, node, fault,
+			"sources: expected 2 to %d of them, got %" PRId64 "%s", SAMPLER_PARTS,
+			count,
+			count == 1 ? ": write it as source"
+			: count ? ": tars that weigh alike are one of them, as a glob or a brace "
+				  "range"
+				: "");
+	for (int64_t i = 0; !result && i < count; i++)
+		result = sampling_read_item(text, yaml_node(text, items[i]), &sources, fault);
+	if (result)
+		return result;
+	if (!sampler_quotas(sources.weight, sources.count, sources.quota, &none))
+		return yaml_fault(text, yaml_node(text, items[none]), fault,
+			"sources: weight %g is so small beside the others that none of %d samples "
+			"would be of %.200s: expected at least a %dth of their sum",
+			sources.weight[none], SAMPLER_BLOCK, sampling_source(&sources, none),
+			SAMPLER_BLOCK);
+	*(struct sampling_sources *)field = sources;
+	return 0;
+}
+
+const char *sampling_source(const struct sampling_sources *sources, uint32_t part)
+{
+	return sources->text + sources->at[part];
+}
+
+bool sampling_sources_equal(const struct sampling_sources *a, const struct sampling_sources *b)
+{
+	bool equal = a->count == b->count;
+	for (uint32_t i = 0; equal && i < a->count; i++)
+		equal = a->quota[i] == b->quota[i] &&
+			strcmp(sampling_source(a, i), sampling_source(b, i)) == 0;
+	return equal;
+}
+
+void sampling_json_sources(
+	struct jsontext *json, const char *key, const struct sampling_sources *sources)
+{
+	jsontext_array(json, key);
+	for (uint32_t i = 0; i < sources->count; i++) {
+		jsontext_object(json, NULL);
+		jsontext_string(json, "source", sampling_source(sources, i));
+		jsontext_shortest(json, "weight", sources->weight[i]);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}
+
+void sampling_say_sources(const struct sampling_sources *sources, char *buffer, size_t room)
+{
+	size_t at = 0;
+	for (uint32_t i = 0; i < sources->count && at < room; i++)
+		at += (size_t)snprintf(buffer + at, room - at, "%s%s (%.3g %%)", i ? ", " : "",
+			sampling_source(sources, i), 100.0 * sources->quota[i] / SAMPLER_BLOCK);
+}
+
+uint64_t sampling_hash(const struct sampling *sampling, uint64_t h)
+{
+	const uint64_t before = h;
+	struct split split;
+	if (sampling->weights[0]) {
+		h = hash_bytes(h, "weights", 7);
+		if (!weigh_is_balanced(sampling->weights))
+			h = hash_u64(hash_u64(h, sampling->weighed.count), sampling->weighed.hash);
+	}
+	if (sampling->epoch_length)
+		h = hash_u64(hash_bytes(h, "length", 6), sampling->epoch_length);
+	if (sampling->repeats > 1)
+		h = hash_u64(hash_bytes(h, "repeats", 7), sampling->repeats);
+	if (sampling->split[0] && split_parse(sampling->split, &split, NULL) == 0 && split.part)
+		h = hash_u64(h, split_hash(&split));
+	for (uint32_t i = 0; i < sampling->sources.count; i++)
+		h = hash_u64(hash_bytes(h, "source", 6), sampling->sources.quota[i]);
+	return h == before ? h : hash_mix(h);
+}
+
+/* Lists
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+void sampling_lists_close(struct list_shelf *shelf, struct sampling_lists *lists)
+{
+	list_close(shelf, lists->indices);
+	list_close(shelf, lists->weights);
+	*lists = (struct sampling_lists){0};
+}
+
+int sampling_lists_open(struct list_shelf *shelf, const char *indices, const char *weights,
+	const atomic_bool *cancel, struct sampling_lists *ret, struct fault *fault)
+{
+	struct sampling_lists lists = {0};
+	int result = 0;
+	if (indices[0])
+		result = subset_open(shelf, indices, cancel, &lists.indices, fault);
+	if (!result && weights[0] && !weigh_is_balanced(weights))
+		result = weigh_open(shelf, weights, cancel, &lists.weights, fault);
+	if (result) {
+		sampling_lists_close(shelf, &lists);
+		return result;
+	}
+	*ret = lists;
+	return 0;
+}
+
+/* The sampler
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static int sampling_place(const struct sampling *sampling, const struct sampling_order *given,
+	const struct sampling_lists *lists, uint64_t samples, struct order *order,
+	struct fault *fault)
+{
+	struct split split;
+	order->samples = samples;
+	if (lists->indices) {
+		order->samples = lists->indices->count;
+		order->subset = subset_numbers(lists->indices);
+		return subset_fits(lists->indices, given->indices, samples, fault);
+	}
+	if (!sampling->split[0])
+		return 0;
+	int result = split_parse(sampling->split, &split, fault);
+	if (result || !split.part)
+		return result;
+	order->subset.of = samples;
+	return split_places(
+		&split, sampling->split, samples, &order->subset.from, &order->samples, fault);
+}
+
+static uint64_t sampling_number(const void *context, uint64_t place)
+{
+	return order_pick(context, place);
+}
+
+/* One that reads all of a dataset has the hash 0. */
+static uint64_t sampling_places_hash(const struct order *order, const struct sampling_lists *lists)
+{
+	uint64_t h = 0;
+	if (lists->indices)
+		h = hash_u64(hash_u64(HASH_SEED, lists->indices->count), lists->indices->hash);
+	if (order->subset.of)
+		h = hash_u64(hash_u64(HASH_SEED, order->subset.of), order->subset.from);
+	return h;
+}
+
+static int sampling_weigh(const struct sampling *sampling, const struct parts *parts,
+	struct list_shelf *shelf, struct sampling_lists *lists, progress_fn *progress,
+	void *progress_context, struct sampler *sampler, struct fault *fault)
+{
+	const struct order *order = &sampler->order[0];
+	int result;
+	if (weigh_is_balanced(sampling->weights)) {
+		const struct weigh_places places = {
+			.dataset = parts->dataset[0],
+			.count = order->samples,
+			.hash = sampling_places_hash(order, lists),
+			.number = sampling_number,
+			.context = order,
+		};
+		result = weigh_balance(
+			shelf, &places, progress, progress_context, &lists->weights, fault);
+	} else {
+		result = weigh_fits(lists->weights, sampling->weights, order->samples, fault);
+	}
+	if (!result)
+		sampler->weights = weigh_table(lists->weights);
+	return result;
+}
+
+int sampling_make(const struct sampling *sampling, const struct sampling_order *order,
+	const struct parts *parts, struct list_shelf *shelf, struct sampling_lists *lists,
+	progress_fn *progress, void *progress_context, struct sampler *ret, struct fault *fault)
+{
+	struct sampler sampler = {.repeats = sampling->repeats,
+		.endless = sampling->epoch_length || parts->count > 1,
+		.parts = parts->count};
+	int result = 0;
+	for (uint32_t i = 0; !result && i < parts->count; i++) {
+		sampler.order[i] =
+			(struct order){.seed = order->seed, .shuffle = order->shuffle, .part = i};
+		result = sampling_place(sampling, order, lists, dataset_count(parts->dataset[i]),
+			&sampler.order[i], fault);
+		sampler.quota[i] = sampling->sources.quota[i];
+		sampler.length += sampler.order[i].samples;
+	}
+	if (!result && sampling->weights[0])
+		result = sampling_weigh(
+			sampling, parts, shelf, lists, progress, progress_context, &sampler, fault);
+	if (sampling->epoch_length)
+		sampler.length = sampling->epoch_length;
+	if (!result)
+		*ret = sampler;
+	return result;
+}

@@ -1,0 +1,284 @@
+/* shape: see shape.h. */
+#include "definition/shape.h"
+
+#include "base/hash.h"
+#include "base/util.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+_Static_assert((int)SHAPE_UINT8 + 1 == (int)SLOTS_U8 && (int)SHAPE_FLOAT32 + 1 == (int)SLOTS_F32 &&
+		       (int)SHAPE_FLOAT16 + 1 == (int)SLOTS_F16 &&
+		       (int)SHAPE_BFLOAT16 + 1 == (int)SLOTS_BF16,
+	"one order of pixel types");
+_Static_assert((int)SHAPE_NHWC + 1 == (int)SLOTS_NHWC && (int)SHAPE_NCHW + 1 == (int)SLOTS_NCHW,
+	"one order of layouts");
+
+const char *const shape_dtype_names[] = {
+	[SHAPE_UINT8] = "uint8",
+	[SHAPE_FLOAT32] = "float32",
+	[SHAPE_FLOAT16] = "float16",
+	[SHAPE_BFLOAT16] = "bfloat16",
+	NULL,
+};
+
+const char *const shape_layout_names[] = {[SHAPE_NHWC] = "NHWC", [SHAPE_NCHW] = "NCHW", NULL};
+
+struct shape shape_default(void)
+{
+	return (struct shape){
+		.views = 1, .mean = {{0.485, 0.456, 0.406}}, .std = {{0.229, 0.224, 0.225}}};
+}
+
+/* Sizes
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+/* Keeps them in the order of their epochs; -EINVAL where the epoch is there already. */
+static int shape_insert(struct shape_sizes *sizes, uint32_t epoch, uint32_t side)
+{
+	uint32_t i = sizes->count;
+	for (; i > 0 && sizes->at[i - 1].epoch >= epoch; i--)
+		if (sizes->at[i - 1].epoch == epoch)
+			return -EINVAL;
+	memmove(&sizes->at[i + 1], &sizes->at[i], (sizes->count - i) * sizeof sizes->at[0]);
+	sizes->at[i].epoch = epoch;
+	sizes->at[i].side = side;
+	sizes->count++;
+	return 0;
+}
+
+static int shape_read_size(const struct yaml_text *text, const yaml_node_pair_t *pair,
+	struct shape_sizes *sizes, struct fault *fault)
+{
+	static const struct yaml_key epoch_key = {"epoch", YAML_KEY_U32, .max = UINT32_MAX};
+	static const struct yaml_key side_key = {
+		"size of an epoch", YAML_KEY_U32, .min = 1, .max = SHAPE_SIDE_MAX};
+	const yaml_node_t *at = yaml_node(text, pair->key);
+	uint32_t epoch, side;
+	int result = yaml_read_value(text, at, &epoch_key, &epoch, fault);
+	if (!result)
+		result = yaml_read_value(
+			text, yaml_node(text, pair->value), &side_key, &side, fault);
+	if (result < 0)
+		return result;
+	if (sizes->count == SHAPE_SIZES_MAX)
+		return yaml_fault(text, at, fault, "expected at most %d sizes", SHAPE_SIZES_MAX);
+	if (shape_insert(sizes, epoch, side) < 0)
+		return yaml_fault(text, at, fault,
+			"epoch %" PRIu32 " is written twice; expected one size for it", epoch);
+	return 0;
+}
+
+static int shape_read_mapping(const struct yaml_text *text, const yaml_node_t *node,
+	struct shape_sizes *ret, struct fault *fault)
+{
+	const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+	struct yaml_text inner = *text;
+	inner.within = "image_size";
+	for (; pair < node->data.mapping.pairs.top; pair++) {
+		int result = shape_read_size(&inner, pair, ret, fault);
+		if (result < 0)
+			return result;
+	}
+	if (!ret->count || ret->at[0].epoch)
+		return yaml_fault(text, node, fault,
+			"image_size: expected the size that epoch 0 has among them, as in {0: 128, "
+			"16: 192}");
+	return 0;
+}
+
+int shape_read_sizes(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	static const struct yaml_key key = {
+		"image_size", YAML_KEY_U32, .min = 1, .max = SHAPE_SIDE_MAX};
+	struct shape_sizes sizes = {.count = 0};
+	uint32_t side = 0;
+	int result;
+	if (node->type == YAML_SEQUENCE_NODE)
+		return yaml_fault(text, node, fault,
+			"image_size: expected a whole number from 1 to %d, since images are "
+			"squares, or a mapping from epochs to such numbers, as in {0: 128, 16: "
+			"192}",
+			SHAPE_SIDE_MAX);
+	if (node->type == YAML_MAPPING_NODE) {
+		result = shape_read_mapping(text, node, &sizes, fault);
+	} else {
+		result = yaml_read_value(text, node, &key, &side, fault);
+		sizes.count = 1;
+		sizes.at[0].side = side;
+	}
+	if (!result)
+		memcpy(field, &sizes, sizeof sizes);
+	return result;
+}
+
+uint32_t shape_settle_sizes(struct shape_sizes *sizes)
+{
+	struct shape_sizes kept = {.count = 0};
+	uint32_t largest = 0;
+	for (uint32_t i = 0; i < sizes->count; i++) {
+		uint32_t side = sizes->at[i].side;
+		largest = UTIL_MAX(largest, side);
+		if (!kept.count || kept.at[kept.count - 1].side != side)
+			kept.at[kept.count++] = sizes->at[i];
+	}
+	*sizes = kept.count > 1 ? kept : (struct shape_sizes){.count = 0};
+	return largest;
+}
+
+uint32_t shape_place(const struct shape_sizes *sizes, uint64_t epoch)
+{
+	uint32_t place = 0;
+	while (place + 1 < sizes->count && sizes->at[place + 1].epoch <= epoch)
+		place++;
+	return place;
+}
+
+uint32_t shape_side(const struct shape_sizes *sizes, uint64_t epoch, uint32_t side)
+{
+	return sizes->count ? sizes->at[shape_place(sizes, epoch)].side : side;
+}
+
+bool shape_sizes_equal(const struct shape_sizes *a, const struct shape_sizes *b)
+{
+	return a->count == b->count && memcmp(a->at, b->at, a->count * sizeof a->at[0]) == 0;
+}
+
+void shape_json_sizes(
+	struct jsontext *json, const char *key, const struct shape_sizes *sizes, uint32_t side)
+{
+	if (!sizes->count) {
+		jsontext_u64(json, key, side);
+		return;
+	}
+	jsontext_object(json, key);
+	for (uint32_t i = 0; i < sizes->count; i++) {
+		char epoch[16];
+		(void)snprintf(epoch, sizeof epoch, "%" PRIu32, sizes->at[i].epoch);
+		jsontext_u64(json, epoch, sizes->at[i].side);
+	}
+	jsontext_end(json);
+}
+
+/* Values
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+static int shape_read_channels(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *bound, struct shape_channels *ret, struct fault *fault)
+{
+	struct shape_channels channels = {{0}};
+	bool list = node->type == YAML_SEQUENCE_NODE;
+	const yaml_node_item_t *item = list ? node->data.sequence.items.start : NULL;
+	if (!list || node->data.sequence.items.top - item != 3)
+		return yaml_fault(text, node, fault,
+			"%s: expected a list of three numbers from %g to %g, for red, green and "
+			"blue",
+			bound->name, bound->low, bound->high);
+	for (int i = 0; i < 3; i++) {
+		int result = yaml_read_value(
+			text, yaml_node(text, item[i]), bound, &channels.value[i], fault);
+		if (result < 0)
+			return result;
+	}
+	*ret = channels;
+	return 0;
+}
+
+int shape_read_mean(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	static const struct yaml_key bound = {"mean", YAML_KEY_DOUBLE, .low = -1000, .high = 1000};
+	struct shape_channels channels = {{0}};
+	int result = shape_read_channels(text, node, &bound, &channels, fault);
+	if (result < 0)
+		return result;
+	for (int i = 0; i < 3; i++)
+		if (channels.value[i] > 1)
+			return yaml_fault(text, node, fault,
+				"mean: expected means of pixels from 0 to 1, got %g; divide mean "
+				"and std by 255 if they are of 0 to 255",
+				channels.value[i]);
+	memcpy(field, &channels, sizeof channels);
+	return 0;
+}
+
+int shape_read_std(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	static const struct yaml_key bound = {"std", YAML_KEY_DOUBLE, .low = 1e-6, .high = 1000};
+	return shape_read_channels(text, node, &bound, field, fault);
+}
+
+/* As they are computed with. */
+bool shape_channels_equal(const struct shape_channels *a, const struct shape_channels *b)
+{
+	for (int i = 0; i < 3; i++)
+		if ((float)a->value[i] != (float)b->value[i])
+			return false;
+	return true;
+}
+
+void shape_json_channels(
+	struct jsontext *json, const char *key, const struct shape_channels *channels)
+{
+	jsontext_array(json, key);
+	for (int i = 0; i < 3; i++)
+		jsontext_shortest(json, NULL, channels->value[i]);
+	jsontext_end(json);
+}
+
+/* Meaning
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+static uint64_t shape_hash_number(uint64_t h, const char *what, uint64_t number)
+{
+	return hash_u64(hash_bytes(h, what, strlen(what)), number);
+}
+
+static uint64_t shape_hash_channels(
+	uint64_t h, const char *what, const struct shape_channels *channels)
+{
+	for (int i = 0; i < 3; i++) {
+		float value = (float)channels->value[i];
+		uint32_t bits;
+		memcpy(&bits, &value, sizeof bits);
+		h = shape_hash_number(h, what, bits);
+	}
+	return h;
+}
+
+uint64_t shape_hash(const struct shape *shape, uint64_t h)
+{
+	const struct shape plain = shape_default();
+	for (uint32_t i = 0; i < shape->sizes.count; i++) {
+		h = shape_hash_number(h, "size from epoch", shape->sizes.at[i].epoch);
+		h = hash_u64(h, shape->sizes.at[i].side);
+	}
+	if (shape->views != plain.views)
+		h = shape_hash_number(h, "views", shape->views);
+	if (shape->layout != plain.layout)
+		h = shape_hash_number(h, "layout", shape->layout);
+	if (shape->dtype == plain.dtype)
+		return h;
+	h = shape_hash_number(h, "dtype", shape->dtype);
+	if (!shape_channels_equal(&shape->mean, &plain.mean))
+		h = shape_hash_channels(h, "mean", &shape->mean);
+	if (!shape_channels_equal(&shape->std, &plain.std))
+		h = shape_hash_channels(h, "std", &shape->std);
+	return h;
+}
+
+struct extent_geometry shape_geometry(const struct shape *shape, uint32_t batch_size, uint32_t side)
+{
+	struct extent_geometry geometry = extent_plain(batch_size, side);
+	geometry.views = shape->views;
+	geometry.pixel_type = (enum slots_pixel_type)(shape->dtype + 1);
+	geometry.pixel_layout = (enum slots_pixel_layout)(shape->layout + 1);
+	return geometry;
+}

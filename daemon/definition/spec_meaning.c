@@ -1,0 +1,118 @@
+/* spec_meaning: what a definition comes to: how it makes pixels, and what states know it by. See
+ * spec.h. Pure. */
+#include "definition/spec.h"
+
+#include "base/hash.h"
+#include "base/util.h"
+#include "order/order.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct pixel_recipe spec_pixels_of(const struct stream_spec *spec, uint32_t side)
+{
+	struct pixel_recipe recipe =
+		spec->train ? pixel_recipe_train(side) : pixel_recipe_eval(side);
+	recipe.filter = spec->interpolation;
+	if (spec->transforms.count) {
+		recipe = transforms_pixels(&spec->transforms);
+		if (spec->shape.sizes.count && recipe.kind == PIXEL_RESIZE)
+			recipe.resize = side;
+		if (spec->shape.sizes.count)
+			recipe.image_size = side;
+	}
+	recipe.fast = spec->decode == SPEC_DECODE_FAST;
+	return recipe;
+}
+
+struct pixel_recipe spec_pixels(const struct stream_spec *spec)
+{
+	return spec_pixels_of(spec, spec->image_size);
+}
+
+struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint64_t epoch)
+{
+	return spec_pixels_of(spec, shape_side(&spec->shape.sizes, epoch, spec->image_size));
+}
+
+const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room)
+{
+	bool named = spec->name[0];
+	(void)snprintf(buffer, room, "stream %s%s%s%s", named ? spec->name : "of ",
+		named ? " (" : "", spec->source, named ? ")" : "");
+	return buffer;
+}
+
+void spec_steps(const struct stream_spec *spec, struct step_recipe *ret)
+{
+	transforms_steps(&spec->transforms, ret);
+}
+
+uint64_t spec_order_hash(const struct stream_spec *spec)
+{
+	/* Of any dataset: how many samples it has is its fingerprint's matter. */
+	const struct order order = {.samples = 1, .seed = spec->seed, .shuffle = spec->shuffle};
+	uint64_t h = order_hash(&order);
+	/* Without a subset it stays what it was before there were any. */
+	if (spec->subset.count)
+		h = hash_mix(hash_u64(hash_u64(h, spec->subset.count), spec->subset.hash));
+	return sampling_hash(&spec->sampling, h);
+}
+
+static uint64_t spec_hash_double(uint64_t h, const char *what, double value)
+{
+	uint64_t bits;
+	memcpy(&bits, &value, sizeof bits);
+	return hash_u64(hash_bytes(h, what, strlen(what)), bits);
+}
+
+/* What a list says that is not so by itself in streams without one: their states stay as they were
+ * before there were lists. */
+static uint64_t spec_hash_list(uint64_t h, const struct pixel_recipe *recipe)
+{
+	const bool crop = recipe->kind == PIXEL_RESIZED_CROP;
+	const struct pixel_recipe plain = crop ? pixel_recipe_train(recipe->image_size)
+					       : pixel_recipe_eval(recipe->image_size);
+	const struct {
+		const char *what;
+		double value, plain;
+	} numbers[] = {
+		{"scale from", recipe->scale[0], plain.scale[0]},
+		{"scale to", recipe->scale[1], plain.scale[1]},
+		{"ratio from", recipe->ratio[0], plain.ratio[0]},
+		{"ratio to", recipe->ratio[1], plain.ratio[1]},
+		{"resize", recipe->resize, plain.resize},
+		{"both", recipe->both, plain.both},
+		{"flip", recipe->flip, plain.flip},
+		{"flip vertical", recipe->flip_vertical, plain.flip_vertical},
+		{"random window", recipe->random_window, plain.random_window},
+		{"padding mode", recipe->padding.mode, plain.padding.mode},
+		{"padding left", recipe->padding.left, plain.padding.left},
+		{"padding top", recipe->padding.top, plain.padding.top},
+		{"padding right", recipe->padding.right, plain.padding.right},
+		{"padding bottom", recipe->padding.bottom, plain.padding.bottom},
+		{"padding if needed", recipe->padding.if_needed, plain.padding.if_needed},
+		{"padding red", recipe->padding.fill[0], plain.padding.fill[0]},
+		{"padding green", recipe->padding.fill[1], plain.padding.fill[1]},
+		{"padding blue", recipe->padding.fill[2], plain.padding.fill[2]},
+	};
+	for (size_t i = 0; i < UTIL_COUNT(numbers); i++)
+		if (numbers[i].value != numbers[i].plain)
+			h = spec_hash_double(h, numbers[i].what, numbers[i].value);
+	return h;
+}
+
+uint64_t spec_transform_hash(const struct stream_spec *spec)
+{
+	const struct pixel_recipe recipe = spec_pixels(spec);
+	uint64_t h = hash_bytes(HASH_SEED, "transform 1", 11);
+	h = hash_u64(h, recipe.kind);
+	h = hash_u64(h, recipe.image_size);
+	/* States of before there was a choice stay as they are. */
+	if (recipe.fast)
+		h = hash_bytes(h, "fast", 4);
+	if (recipe.filter != WEIGHTS_BILINEAR)
+		h = hash_u64(hash_bytes(h, "filter", 6), recipe.filter);
+	h = transforms_hash(spec_hash_list(h, &recipe), &spec->transforms);
+	return hash_mix(shape_hash(&spec->shape, h));
+}

@@ -1,0 +1,154 @@
+/* spec_state: the state that a definition may have, as clients write it and the daemon reads it;
+ * see spec.h. Pure functions over the caller's text. */
+#include "definition/spec_state.h"
+
+#include "base/util.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { STATE_VERSION = 1 };
+
+#define STATE_FIELD(member) .offset = offsetof(struct spec_state, member)
+
+/* The version comes first and is looked at first: another version may have other keys. */
+static const struct yaml_key state_keys[] = {
+	{"version", YAML_KEY_U32, STATE_FIELD(version), .max = UINT32_MAX},
+	{"fingerprint", YAML_KEY_HEX64, STATE_FIELD(fingerprint)},
+	{"order", YAML_KEY_HEX64, STATE_FIELD(order)},
+	{"transform", YAML_KEY_HEX64, STATE_FIELD(transform)},
+	{"seed", YAML_KEY_U64, STATE_FIELD(seed), .max = UINT64_MAX},
+	{"epoch", YAML_KEY_U64, STATE_FIELD(epoch), .max = UINT32_MAX},
+	{"position", YAML_KEY_U64, STATE_FIELD(position), .max = (uint64_t)1 << 48},
+};
+
+static int state_check_version(
+	const struct yaml_text *text, const yaml_node_t *node, struct fault *fault)
+{
+	const yaml_node_pair_t *pair = yaml_find(text, node, "version");
+	uint32_t version;
+	if (!pair)
+		return yaml_fault(text, node, fault,
+			"the state has no version; expected what penstock_stream_state wrote or "
+			"state_dict() returned");
+	const yaml_node_t *value = yaml_node(text, pair->value);
+	int result = yaml_read_value(text, value, &state_keys[0], &version, fault);
+	if (result < 0)
+		return result;
+	if (version != STATE_VERSION)
+		return yaml_fault(text, value, fault,
+			"the state has version %" PRIu32
+			", of another release of penstock; this one reads version %d",
+			version, STATE_VERSION);
+	return 0;
+}
+
+static int state_read_mapping(const struct yaml_text *text, const yaml_node_t *node,
+	struct spec_state *ret, struct fault *fault)
+{
+	struct spec_state state = {.given = true};
+	uint64_t given = 0;
+	if (!node)
+		return yaml_fault(text, NULL, fault,
+			"the state is empty; expected what penstock_stream_state wrote");
+	if (node->type != YAML_MAPPING_NODE)
+		return yaml_fault(text, node, fault,
+			"expected a state such as {\"version\": 1, ...}, as penstock_stream_state "
+			"wrote it");
+	int result = state_check_version(text, node, fault);
+	if (!result)
+		result = yaml_read(
+			text, node, state_keys, UTIL_COUNT(state_keys), &state, &given, fault);
+	if (result < 0)
+		return result;
+	for (size_t i = 0; i < UTIL_COUNT(state_keys); i++)
+		if (!(given >> i & 1))
+			return yaml_fault(text, node, fault,
+				"the state has no %s; it was cut or edited", state_keys[i].name);
+	*ret = state;
+	return 0;
+}
+
+/* A state written as text inside the text: a client hands on what it was given without looking into
+ * it. Places count from the beginning of that inner text. */
+static int state_read_text(const struct yaml_text *outer, const yaml_node_t *node,
+	struct spec_state *ret, struct fault *fault)
+{
+	cleanup(yaml_text) struct yaml_text text = {0};
+	struct fault where;
+	size_t size = 0;
+	const char *value = yaml_scalar(node, &size);
+	(void)yaml_fault(outer, node, &where, "state");
+	int result = yaml_load(&text, value, size, where.text, fault);
+	return result < 0 ? result : state_read_mapping(&text, text.root, ret, fault);
+}
+
+int spec_state_read(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	struct spec_state *state = field;
+	if (node->type == YAML_SCALAR_NODE)
+		return state_read_text(text, node, state, fault);
+	return state_read_mapping(text, node, state, fault);
+}
+
+int spec_state_parse(const char *text, size_t size, const char *origin, struct spec_state *ret,
+	struct fault *fault)
+{
+	cleanup(yaml_text) struct yaml_text parsed = {0};
+	int result = yaml_load(&parsed, text, size, origin, fault);
+	return result < 0 ? result : state_read_mapping(&parsed, parsed.root, ret, fault);
+}
+
+/* Of a checkpoint that keeps a state beside other things: that one; NULL: none, or several. */
+static const yaml_node_t *state_within(const struct yaml_text *text, const yaml_node_t *node)
+{
+	const yaml_node_t *found = NULL;
+	const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+	for (; pair < node->data.mapping.pairs.top; pair++) {
+		const yaml_node_t *value = yaml_node(text, pair->value);
+		if (value->type != YAML_MAPPING_NODE || !yaml_find(text, value, "version") ||
+			!yaml_find(text, value, "fingerprint"))
+			continue;
+		if (found)
+			return NULL;
+		found = value;
+	}
+	return found;
+}
+
+static const yaml_node_t *state_find(const struct yaml_text *text)
+{
+	const yaml_node_t *root = text->root, *within = NULL;
+	if (root && root->type == YAML_MAPPING_NODE && !yaml_find(text, root, "fingerprint"))
+		within = state_within(text, root);
+	return within ? within : root;
+}
+
+int spec_state_parse_kept(const char *text, size_t size, const char *origin, struct spec_state *ret,
+	struct fault *fault)
+{
+	cleanup(yaml_text) struct yaml_text parsed = {0};
+	int result = yaml_load(&parsed, text, size, origin, fault);
+	return result < 0 ? result : state_read_mapping(&parsed, state_find(&parsed), ret, fault);
+}
+
+void spec_state_json(struct jsontext *json, const struct spec_state *state)
+{
+	char hex[17];
+	jsontext_object(json, "state");
+	for (size_t i = 0; i < UTIL_COUNT(state_keys); i++) {
+		const struct yaml_key *key = &state_keys[i];
+		const char *field = (const char *)state + key->offset;
+		if (key->kind == YAML_KEY_U32) {
+			jsontext_u64(json, key->name, *(const uint32_t *)(const void *)field);
+		} else if (key->kind == YAML_KEY_U64) {
+			jsontext_u64(json, key->name, *(const uint64_t *)(const void *)field);
+		} else {
+			(void)snprintf(hex, sizeof hex, "%016" PRIx64,
+				*(const uint64_t *)(const void *)field);
+			jsontext_string(json, key->name, hex);
+		}
+	}
+	jsontext_end(json);
+}

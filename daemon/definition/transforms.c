@@ -1,0 +1,626 @@
+/* transforms: see transforms.h. */
+#include "definition/transforms.h"
+
+#include "base/hash.h"
+#include "base/util.h"
+#include "definition/transforms_table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What stands where
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+static bool transforms_is_flip(enum transforms_kind kind)
+{
+	return kind == TRANSFORMS_STEP(STEP_RANDOM_HORIZONTAL_FLIP) ||
+	       kind == TRANSFORMS_STEP(STEP_RANDOM_VERTICAL_FLIP);
+}
+
+/* How many operations give images their size. */
+static uint32_t transforms_sizings(const struct transforms *transforms)
+{
+	uint32_t count = 0;
+	while (count < transforms->count && transforms->op[count].kind < TRANSFORMS_SIZINGS)
+		count++;
+	return count;
+}
+
+/* How many operations are pixel_recipe's: those, and one flip of either kind right behind. */
+static uint32_t transforms_head(const struct transforms *transforms)
+{
+	uint32_t first = transforms_sizings(transforms), count = first;
+	while (count < transforms->count && count < first + 2 &&
+		transforms_is_flip(transforms->op[count].kind) &&
+		(count == first || transforms->op[count].kind != transforms->op[first].kind))
+		count++;
+	return count;
+}
+
+/* How many of its kind stand before operation i. */
+static uint32_t transforms_same(const struct transforms *transforms, uint32_t i)
+{
+	uint32_t same = 0;
+	for (uint32_t k = 0; k < i; k++)
+		same += transforms->op[k].kind == transforms->op[i].kind;
+	return same;
+}
+
+/* Of the images behind what sizes them. */
+static uint32_t transforms_side(const struct transforms *transforms)
+{
+	uint32_t count = transforms_sizings(transforms);
+	return count ? transforms->op[count - 1].size.side : 0;
+}
+
+/* Reading
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+/* A list that is read, and what it is within. */
+struct transforms_list {
+	const struct yaml_text *text;
+	struct transforms *into;
+	const struct transforms_rule *outer; /* NULL: the outermost */
+	const struct transforms_rule *before; /* the operation before, of this list; NULL: none */
+	uint32_t depth;
+};
+
+/* What torchvision's lists have besides, and is done elsewhere: what to do. */
+static const char *transforms_elsewhere(const char *name)
+{
+	static const char *const conversions[] = {"ToTensor", "ToImage", "PILToTensor",
+		"ToPureTensor", "ToDtype", "ConvertImageDtype", "Normalize"};
+	for (size_t i = 0; i < UTIL_COUNT(conversions); i++)
+		if (strcmp(name, conversions[i]) == 0)
+			return "trainers convert and normalise, or the stream does with dtype: "
+			       "float32, mean and std";
+	if (strcmp(name, "MixUp") == 0 || strcmp(name, "CutMix") == 0)
+		return "whole batches are mixed by trainers: mixup and cutmix of the Python "
+		       "loader, penstock_mix in C";
+	return NULL;
+}
+
+static int transforms_find(const struct yaml_text *text, const yaml_node_t *node,
+	enum transforms_kind *ret_kind, struct fault *fault)
+{
+	const char *names[TRANSFORMS_KINDS + 1] = {NULL}, *near;
+	char all[512] = "";
+	size_t size = 0, at = 0;
+	const char *name = yaml_scalar(node, &size);
+	for (int i = 0; i < TRANSFORMS_KINDS; i++)
+		names[i] = transforms_rules[i].name;
+	for (int i = 0; name && i < TRANSFORMS_KINDS; i++)
+		if (strcmp(name, names[i]) == 0) {
+			*ret_kind = (enum transforms_kind)i;
+			return 0;
+		}
+	const char *elsewhere = name ? transforms_elsewhere(name) : NULL;
+	if (elsewhere)
+		return yaml_fault(text, node, fault,
+			"%s is none of the daemon's operations: leave it out; %s", name, elsewhere);
+	near = name ? yaml_nearest(name, names) : NULL;
+	if (near)
+		return yaml_fault(text, node, fault,
+			"there is no operation \"%.48s\"; did you mean \"%s\"?", name, near);
+	for (int i = 0; i < TRANSFORMS_KINDS && at < sizeof all; i++)
+		at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i ? ", " : "", names[i]);
+	return yaml_fault(text, node, fault, "there is no operation \"%.48s\"; there are %s",
+		name ? name : "", all);
+}
+
+/* A name by itself, or a mapping from it to its parameters, which may be left empty. */
+static int transforms_split(const struct yaml_text *text, const yaml_node_t *item,
+	const yaml_node_t **ret_name, const yaml_node_t **ret_parameters, struct fault *fault)
+{
+	size_t size;
+	*ret_name = item;
+	*ret_parameters = NULL;
+	if (item->type == YAML_SCALAR_NODE)
+		return 0;
+	const yaml_node_pair_t *pair =
+		item->type == YAML_MAPPING_NODE ? item->data.mapping.pairs.start : NULL;
+	if (!pair || item->data.mapping.pairs.top - pair != 1)
+		return yaml_fault(text, item, fault,
+			"expected one operation, such as RandomHorizontalFlip or CenterCrop: "
+			"{size: 224}");
+	*ret_name = yaml_node(text, pair->key);
+	const yaml_node_t *value = yaml_node(text, pair->value);
+	if (!yaml_scalar(value, &size) || size)
+		*ret_parameters = value;
+	return 0;
+}
+
+/* What of an operation hangs on two of its parameters, or on the images' size. */
+static int transforms_check_values(const struct yaml_text *text, const yaml_node_t *parameters,
+	const struct transforms_op *op, uint32_t side, struct fault *fault)
+{
+	const struct step *step = &op->step;
+	const char *key = "kernel_size";
+	uint32_t widest = UTIL_MAX(step->kernel_size[0], step->kernel_size[1]);
+	if (op->kind == TRANSFORMS_STEP(STEP_RAND_AUGMENT) &&
+		step->magnitude >= step->num_magnitude_bins) {
+		const yaml_node_pair_t *pair = yaml_find(text, parameters, "magnitude");
+		return yaml_fault(text, pair ? yaml_node(text, pair->value) : parameters, fault,
+			"magnitude: expected a whole number below num_magnitude_bins, which is "
+			"%" PRIu32 "; got %" PRIu32,
+			step->num_magnitude_bins, step->magnitude);
+	}
+	if (op->kind == TRANSFORMS_STEP(STEP_GAUSSIAN_BLUR) && side && widest >= 2 * side)
+		return yaml_fault(text, yaml_node(text, yaml_find(text, parameters, key)->value),
+			fault,
+			"%s: expected less than twice the side of the images, which is %" PRIu32
+			", since it reaches over their edges; got %" PRIu32,
+			key, side, widest);
+	return 0;
+}
+
+/* Parameters that were written without their names: what was likely meant. */
+static int transforms_check_named(const struct yaml_text *text, const struct transforms_rule *rule,
+	const yaml_node_t *parameters, struct fault *fault)
+{
+	size_t size = 0;
+	const char *value = parameters ? yaml_scalar(parameters, &size) : NULL;
+	if (!parameters || parameters->type == YAML_MAPPING_NODE)
+		return 0;
+	if (!rule->key_count)
+		return yaml_fault(text, parameters, fault,
+			"it has no parameters; expected %s alone", rule->name);
+	if (value)
+		return yaml_fault(text, parameters, fault,
+			"expected its parameters by name, as in %s: {%s: %.48s}", rule->name,
+			rule->keys[0].name, value);
+	if (rule->example)
+		return yaml_fault(text, parameters, fault,
+			"expected its parameters by name, as in %s: %s; got a list", rule->name,
+			rule->example);
+	return yaml_fault(text, parameters, fault,
+		"expected its parameters by name, as in %s: {%s: ...}; got a list", rule->name,
+		rule->keys[0].name);
+}
+
+static int transforms_read_parameters(const struct transforms_list *list,
+	const struct transforms_rule *rule, const yaml_node_t *name, const yaml_node_t *parameters,
+	struct transforms_op *ret, struct fault *fault)
+{
+	struct yaml_text inner = *list->text;
+	struct transforms_op op = rule->defaults;
+	uint64_t given = 0;
+	inner.within = rule->name;
+	op.kind = (enum transforms_kind)(rule - transforms_rules);
+	int result = transforms_check_named(&inner, rule, parameters, fault);
+	if (!result)
+		result = yaml_read(
+			&inner, parameters, rule->keys, rule->key_count, &op, &given, fault);
+	if (!result && rule->first && !(given & 1))
+		return yaml_fault(&inner, name, fault, "%s is missing; expected %s, as in %s: %s",
+			rule->keys[0].name, rule->first, rule->name, rule->example);
+	if (!result)
+		result = transforms_check_values(
+			&inner, parameters, &op, transforms_side(list->into), fault);
+	if (!result)
+		*ret = op;
+	return result;
+}
+
+static int transforms_check_place(const struct transforms_list *list, const yaml_node_t *node,
+	const struct transforms_rule *rule, struct fault *fault)
+{
+	const struct transforms_rule *before = list->before;
+	bool first = rule->place <= TRANSFORMS_FIRST_OR_BEHIND_RESIZE;
+	bool behind_resize = before == &transforms_rules[TRANSFORMS_RESIZE] &&
+			     rule->place == TRANSFORMS_FIRST_OR_BEHIND_RESIZE;
+	if (list->outer && rule->place != TRANSFORMS_BEHIND)
+		return yaml_fault(list->text, node, fault, "%s cannot be within %s: %s", rule->name,
+			list->outer->name, transforms_place_text(rule->place));
+	if (list->outer)
+		return 0;
+	if (!before && !first)
+		return yaml_fault(list->text, node, fault, "%s cannot come first: %s", rule->name,
+			transforms_place_text(rule->place));
+	if (before && first && !behind_resize)
+		return yaml_fault(list->text, node, fault, "%s cannot follow %s: %s", rule->name,
+			before->name, transforms_place_text(rule->place));
+	if (before && before->place == TRANSFORMS_LAST)
+		return yaml_fault(list->text, node, fault, "%s cannot follow %s: %s", rule->name,
+			before->name, "that comes last, and only once");
+	return 0;
+}
+
+/* Whether there is still room. */
+static int transforms_append(const struct transforms_list *list, const yaml_node_t *node,
+	const struct transforms_op *op, struct fault *fault)
+{
+	struct transforms *into = list->into;
+	if (into->count < TRANSFORMS_MAX)
+		into->op[into->count++] = *op;
+	else
+		return yaml_fault(
+			list->text, node, fault, "expected at most %d operations", TRANSFORMS_MAX);
+	if (into->count - transforms_head(into) > STEP_MAX)
+		return yaml_fault(list->text, node, fault,
+			"expected at most %d operations behind what gives images their size, "
+			"those within others included",
+			STEP_MAX);
+	if (transforms_same(into, into->count - 1) >= STEP_SAME_MAX)
+		return yaml_fault(list->text, node, fault, "expected at most %d times %s",
+			STEP_SAME_MAX, transforms_rules[op->kind].name);
+	return 0;
+}
+
+/* As many chances as there is to choose from. */
+static int transforms_check_chances(const struct yaml_text *text, const yaml_node_t *parameters,
+	const struct transforms_op *op, struct fault *fault)
+{
+	const yaml_node_pair_t *p = yaml_find(text, parameters, "p"),
+			       *all = yaml_find(text, parameters, "transforms");
+	if (op->kind != TRANSFORMS_STEP(STEP_RANDOM_CHOICE))
+		return 0;
+	if (op->within > STEP_SAME_MAX)
+		return yaml_fault(text, yaml_node(text, all->value), fault,
+			"transforms: expected at most %d to choose from; got %" PRIu32,
+			STEP_SAME_MAX, op->within);
+	if (op->chances && op->chances != op->within)
+		return yaml_fault(text, yaml_node(text, p->value), fault,
+			"p: expected as many numbers as there are transforms, which is %" PRIu32
+			"; got %" PRIu32,
+			op->within, op->chances);
+	return 0;
+}
+
+static int transforms_read_items(struct transforms_list *list, const yaml_node_t *node,
+	uint32_t *ret_count, struct fault *fault);
+
+/* What is within the operation at `place`, which was appended. */
+static int transforms_read_inner(const struct transforms_list *list, uint32_t place,
+	const yaml_node_t *parameters, struct fault *fault)
+{
+	struct transforms_op *op = &list->into->op[place];
+	const struct transforms_rule *rule = &transforms_rules[op->kind];
+	const struct yaml_key *within = transforms_within(rule);
+	if (!within)
+		return 0;
+	struct yaml_text text = *list->text;
+	struct transforms_list inner = {
+		.text = &text, .into = list->into, .outer = rule, .depth = list->depth + 1};
+	const yaml_node_t *node =
+		yaml_node(&text, yaml_find(&text, parameters, within->name)->value);
+	text.within = rule->name;
+	if (inner.depth > TRANSFORMS_DEPTH_MAX)
+		return yaml_fault(&text, node, fault,
+			"expected at most %d lists of operations inside one another",
+			TRANSFORMS_DEPTH_MAX);
+	int result = transforms_read_items(&inner, node, &op->within, fault);
+	op->step.inside = list->into->count - place - 1;
+	return result < 0 ? result : transforms_check_chances(&text, parameters, op, fault);
+}
+
+static int transforms_read_op(
+	struct transforms_list *list, const yaml_node_t *item, struct fault *fault)
+{
+	const yaml_node_t *name, *parameters;
+	enum transforms_kind kind = TRANSFORMS_KINDS;
+	struct transforms_op op = {.kind = kind};
+	uint32_t place = list->into->count;
+	int result = transforms_split(list->text, item, &name, &parameters, fault);
+	if (!result)
+		result = transforms_find(list->text, name, &kind, fault);
+	if (result < 0)
+		return result;
+	const struct transforms_rule *rule = &transforms_rules[kind];
+	result = transforms_read_parameters(list, rule, name, parameters, &op, fault);
+	if (!result)
+		result = transforms_check_place(list, item, rule, fault);
+	if (!result)
+		result = transforms_append(list, item, &op, fault);
+	if (!result)
+		result = transforms_read_inner(list, place, parameters, fault);
+	list->before = rule;
+	return result;
+}
+
+static int transforms_read_items(struct transforms_list *list, const yaml_node_t *node,
+	uint32_t *ret_count, struct fault *fault)
+{
+	const yaml_node_item_t *item = node->data.sequence.items.start;
+	uint32_t count = 0;
+	for (; item < node->data.sequence.items.top; item++, count++) {
+		int result = transforms_read_op(list, yaml_node(list->text, *item), fault);
+		if (result < 0)
+			return result;
+	}
+	*ret_count = count;
+	return 0;
+}
+
+/* Whether all images end up with one size that batches can have. */
+static int transforms_check_sizes(const struct yaml_text *text, const yaml_node_t *node,
+	const struct transforms *transforms, struct fault *fault)
+{
+	const struct transforms_op *first = &transforms->op[0], *crop = &transforms->op[1];
+	if (first->kind != TRANSFORMS_RESIZE)
+		return 0;
+	uint32_t side = first->size.side;
+	if (transforms_sizings(transforms) == 1 && !first->size.both)
+		return yaml_fault(text, node, fault,
+			"Resize: size: %" PRIu32
+			" is that of the shorter side, so images would differ in size; expected "
+			"CenterCrop behind it, or size: [%" PRIu32 ", %" PRIu32 "]",
+			side, side, side);
+	if (transforms_sizings(transforms) == 1 && side > TRANSFORMS_SIDE_MAX)
+		return yaml_fault(text, node, fault,
+			"Resize: size: expected at most %d, or CenterCrop behind it; got %" PRIu32,
+			TRANSFORMS_SIDE_MAX, side);
+	uint32_t padded = side + UTIL_MIN(crop->padding[0] + crop->padding[2],
+					 crop->padding[1] + crop->padding[3]);
+	if (crop->kind == TRANSFORMS_RANDOM_CROP && !crop->pad_if_needed &&
+		transforms_sizings(transforms) == 2 && padded < crop->size.side)
+		return yaml_fault(text, node, fault,
+			"RandomCrop: size: expected at most %" PRIu32
+			", which Resize and padding come to, or pad_if_needed: true; got %" PRIu32,
+			padded, crop->size.side);
+	return 0;
+}
+
+static int transforms_check_steps(const struct yaml_text *text, const yaml_node_t *node,
+	const struct transforms *transforms, struct fault *fault)
+{
+	struct step_recipe steps;
+	transforms_steps(transforms, &steps);
+	uint32_t most = step_most(&steps);
+	if (most > STEP_PLAN_MAX)
+		return yaml_fault(text, node, fault,
+			"expected a list that comes to at most %d changes of one image; it may "
+			"come "
+			"to %" PRIu32 " (RandAugment counts for num_ops, AugMix for mixture_width "
+			"times chain_depth)",
+			STEP_PLAN_MAX, most);
+	return 0;
+}
+
+int transforms_read(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	struct transforms transforms = {.count = 0};
+	uint32_t count;
+	if (!node || node->type != YAML_SEQUENCE_NODE ||
+		node->data.sequence.items.start == node->data.sequence.items.top)
+		return yaml_fault(text, node, fault,
+			"transforms: expected a list of operations, such as [RandomResizedCrop: "
+			"{size: 224}, RandomHorizontalFlip]");
+	struct yaml_text inner = *text;
+	struct transforms_list list = {.text = &inner, .into = &transforms};
+	inner.within = "transforms";
+	int result = transforms_read_items(&list, node, &count, fault);
+	if (!result)
+		result = transforms_check_sizes(&inner, node, &transforms, fault);
+	if (!result)
+		result = transforms_check_steps(&inner, node, &transforms, fault);
+	if (!result)
+		memcpy(field, &transforms, sizeof transforms);
+	return result;
+}
+
+int transforms_parse(const char *text, size_t size, const char *origin, struct transforms *ret,
+	struct fault *fault)
+{
+	cleanup(yaml_text) struct yaml_text parsed = {0};
+	int result = yaml_load(&parsed, text, size, origin, fault);
+	return result < 0 ? result : transforms_read(&parsed, parsed.root, ret, fault);
+}
+
+/* Printing
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+/* Operations from .. to, those within others among them. */
+static void transforms_json_items(struct jsontext *json, const char *key,
+	const struct transforms *transforms, uint32_t from, uint32_t to)
+{
+	jsontext_array(json, key);
+	for (uint32_t i = from; i < to; i += 1 + transforms->op[i].step.inside) {
+		const struct transforms_op *op = &transforms->op[i];
+		const struct transforms_rule *rule = &transforms_rules[op->kind];
+		const struct yaml_key *within = transforms_within(rule);
+		jsontext_object(json, NULL);
+		jsontext_object(json, rule->name);
+		if (within)
+			transforms_json_items(
+				json, within->name, transforms, i + 1, i + 1 + op->step.inside);
+		for (size_t k = 0; k < rule->key_count; k++)
+			transforms_value_json(json, &rule->keys[k], op);
+		jsontext_end(json);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}
+
+void transforms_json(struct jsontext *json, const char *key, const struct transforms *transforms)
+{
+	transforms_json_items(json, key, transforms, 0, transforms->count);
+}
+
+/* Text that grows up to its room. */
+struct transforms_text {
+	char *buffer;
+	size_t at, room;
+};
+
+static void transforms_say(struct transforms_text *text, const char *what)
+{
+	if (text->at < text->room)
+		text->at += (size_t)snprintf(
+			text->buffer + text->at, text->room - text->at, "%s", what);
+}
+
+static void transforms_text_items(struct transforms_text *text, const struct transforms *transforms,
+	uint32_t from, uint32_t to)
+{
+	for (uint32_t i = from; i < to; i += 1 + transforms->op[i].step.inside) {
+		const struct transforms_op *op = &transforms->op[i];
+		const struct transforms_rule *rule = &transforms_rules[op->kind];
+		char value[256];
+		transforms_say(text, i > from ? ", " : "");
+		transforms_say(text, rule->name);
+		for (size_t k = 0; k < rule->key_count; k++) {
+			transforms_value_text(
+				&rule->keys[k], op, &rule->defaults, value, sizeof value);
+			transforms_say(text, value);
+		}
+		if (!op->step.inside)
+			continue;
+		transforms_say(text, " (");
+		transforms_text_items(text, transforms, i + 1, i + 1 + op->step.inside);
+		transforms_say(text, ")");
+	}
+}
+
+void transforms_text(const struct transforms *transforms, char *buffer, size_t room)
+{
+	struct transforms_text text = {.buffer = buffer, .room = room};
+	*buffer = 0;
+	transforms_text_items(&text, transforms, 0, transforms->count);
+}
+
+/* Meaning
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+static void transforms_apply_padding(const struct transforms_op *op, struct pixel_padding *ret)
+{
+	*ret = (struct pixel_padding){.mode = op->padding_mode,
+		.left = op->padding[0],
+		.top = op->padding[1],
+		.right = op->padding[2],
+		.bottom = op->padding[3],
+		.if_needed = op->pad_if_needed};
+	for (size_t i = 0; i < UTIL_COUNT(ret->fill); i++)
+		ret->fill[i] = (uint8_t)op->step.fill[i];
+}
+
+static void transforms_apply_crop(const struct transforms_op *op, struct pixel_recipe *recipe)
+{
+	recipe->image_size = op->size.side;
+	recipe->random_window = op->kind == TRANSFORMS_RANDOM_CROP;
+	if (recipe->random_window)
+		transforms_apply_padding(op, &recipe->padding);
+}
+
+static void transforms_apply(const struct transforms_op *op, struct pixel_recipe *recipe)
+{
+	switch ((int)op->kind) {
+	case TRANSFORMS_RANDOM_RESIZED_CROP:
+		recipe->kind = PIXEL_RESIZED_CROP;
+		recipe->image_size = op->size.side;
+		recipe->filter = op->step.interpolation;
+		memcpy(recipe->scale, op->step.scale, sizeof recipe->scale);
+		memcpy(recipe->ratio, op->step.ratio, sizeof recipe->ratio);
+		break;
+	case TRANSFORMS_RESIZE:
+		recipe->kind = PIXEL_RESIZE;
+		recipe->image_size = recipe->resize = op->size.side;
+		recipe->both = op->size.both;
+		recipe->filter = op->step.interpolation;
+		break;
+	case TRANSFORMS_CENTER_CROP:
+	case TRANSFORMS_RANDOM_CROP:
+		transforms_apply_crop(op, recipe);
+		break;
+	case TRANSFORMS_STEP(STEP_RANDOM_HORIZONTAL_FLIP):
+		recipe->flip = op->step.p;
+		break;
+	default:
+		recipe->flip_vertical = op->step.p;
+	}
+}
+
+struct pixel_recipe transforms_pixels(const struct transforms *transforms)
+{
+	/* Of a list that begins with Resize or RandomResizedCrop, that is the kind. */
+	struct pixel_recipe recipe = {.kind = PIXEL_CROP};
+	uint32_t head = transforms_head(transforms);
+	for (uint32_t i = 0; i < head; i++)
+		transforms_apply(&transforms->op[i], &recipe);
+	return recipe;
+}
+
+void transforms_steps(const struct transforms *transforms, struct step_recipe *ret)
+{
+	ret->count = 0;
+	for (uint32_t i = transforms_head(transforms); i < transforms->count; i++) {
+		const struct transforms_op *op = &transforms->op[i];
+		struct step *step = &ret->step[ret->count++];
+		*step = op->step;
+		step->kind = (enum step_kind)(op->kind - TRANSFORMS_SIZINGS);
+		step->same = transforms_same(transforms, i);
+		if (step->kind == STEP_RANDOM_CHOICE)
+			(void)transforms_values(
+				&transforms_rules[op->kind].keys[1], op, step->chances);
+	}
+}
+
+static uint64_t transforms_hash_op(uint64_t h, const struct transforms_op *op)
+{
+	const struct transforms_rule *rule = &transforms_rules[op->kind];
+	h = hash_bytes(h, rule->name, strlen(rule->name));
+	h = hash_u64(h, op->step.inside);
+	for (size_t k = 0; k < rule->key_count; k++) {
+		double values[TRANSFORMS_VALUES] = {0};
+		size_t count = transforms_values(&rule->keys[k], op, values);
+		h = hash_u64(h, count);
+		for (size_t i = 0; i < count; i++) {
+			uint64_t bits;
+			double value = values[i] + 0.0; /* -0 is 0 */
+			memcpy(&bits, &value, sizeof bits);
+			h = hash_u64(h, bits);
+		}
+	}
+	return h;
+}
+
+uint64_t transforms_hash(uint64_t h, const struct transforms *transforms)
+{
+	for (uint32_t i = transforms_head(transforms); i < transforms->count; i++)
+		h = transforms_hash_op(h, &transforms->op[i]);
+	return h;
+}
+
+uint32_t transforms_least_side(const struct transforms *transforms)
+{
+	uint32_t least = 1;
+	for (uint32_t i = 0; i < transforms->count; i++) {
+		const struct step *step = &transforms->op[i].step;
+		if (transforms->op[i].kind != TRANSFORMS_STEP(STEP_GAUSSIAN_BLUR))
+			continue;
+		least = UTIL_MAX(least, step->kernel_size[0] / 2 + 1);
+		least = UTIL_MAX(least, step->kernel_size[1] / 2 + 1);
+	}
+	return least;
+}
+
+static bool transforms_is_byte(double value)
+{
+	return value >= 0 && value <= UINT8_MAX && value == (uint8_t)value;
+}
+
+const char *transforms_byte_fault(const struct transforms *transforms)
+{
+	const struct transforms_op *last =
+		transforms->count ? &transforms->op[transforms->count - 1] : NULL;
+	if (!last || last->kind != TRANSFORMS_STEP(STEP_RANDOM_ERASING))
+		return NULL;
+	if (last->step.value_random)
+		return "RandomErasing: value: \"random\" is normally distributed around 0, which "
+		       "needs dtype: float32, float16 or bfloat16; with uint8 expected one number "
+		       "from 0 to 255, or three";
+	for (size_t i = 0; i < UTIL_COUNT(last->step.value); i++)
+		if (!transforms_is_byte(last->step.value[i]))
+			return "RandomErasing: value: expected whole numbers from 0 to 255, since "
+			       "rows are uint8; with dtype: float32 and the like it is in units of "
+			       "normalised values";
+	return NULL;
+}

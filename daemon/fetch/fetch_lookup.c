@@ -1,0 +1,234 @@
+/* fetch_lookup: see fetch_lookup.h. Planner's lock. */
+#include "fetch/fetch_lookup.h"
+
+#include "dataset/dataset.h"
+#include "fetch/fetch_share.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+/* Inserted by the queue's order; nearly always last. */
+static void lookup_insert(struct fetch *fetch, struct fetch_request *request)
+{
+	struct fetch_request *before = fetch->window_last;
+	while (before && fetch_item_before(request->item, before->item))
+		before = before->before;
+	request->before = before;
+	request->after = before ? before->after : fetch->window;
+	*(before ? &before->after : &fetch->window) = request;
+	*(request->after ? &request->after->before : &fetch->window_last) = request;
+	fetch->window_count++;
+	request->item->reader->window++;
+}
+
+struct fetch_item *fetch_lookup_remove(struct fetch *fetch, struct fetch_request *request)
+{
+	struct fetch_item *item = request->item;
+	if (request->waiting)
+		pages_unwait(request->waiting, request);
+	if (request->name)
+		pages_unpin(&fetch->pages, request->name);
+	*(request->before ? &request->before->after : &fetch->window) = request->after;
+	*(request->after ? &request->after->before : &fetch->window_last) = request->before;
+	fetch->window_count--;
+	item->reader->window--;
+	request->item = NULL;
+	request->next = fetch->request_free;
+	fetch->request_free = request;
+	return item;
+}
+
+void fetch_lookup_finish(struct fetch *fetch, struct fetch_request *request, int result)
+{
+	fetch_plan_finish(fetch, fetch_lookup_remove(fetch, request), result);
+}
+
+/* An index cannot be read: a fault, already told. */
+static void lookup_fault(struct fetch *fetch, struct fetch_request *request, int result)
+{
+	fetch_state(request->item)->told = true;
+	fetch_lookup_finish(fetch, request, result);
+}
+
+/* Starts reading the page that the request wants. NULL when that has to wait for another page, or
+ * failed. */
+static struct page *lookup_load(struct fetch *fetch, struct fetch_request *request)
+{
+	const struct dataset *dataset = request->item->dataset;
+	int fd = -1;
+	int rc = dataset_index_acquire(dataset, request->at.shard, &fd, request->item->fault);
+	if (rc == -EAGAIN) {
+		fetch->retry = true;
+		return NULL;
+	}
+	if (rc < 0) {
+		lookup_fault(fetch, request, rc);
+		return NULL;
+	}
+	struct page *page = pages_claim(&fetch->pages, dataset, &request->at);
+	if (!page) {
+		/* All are loading, for requests since cancelled; one of them completes and the
+		 * planner looks again. */
+		dataset_index_release(dataset, request->at.shard);
+		return NULL;
+	}
+	page->op.fd = fd;
+	fetch_count(&fetch->counters.bytes, INDEX_PAGE);
+	fetch_plan_ready(fetch, &page->op);
+	return page;
+}
+
+/* The page that the request wants, or NULL: it waits, has to be tried again, or is gone. */
+static struct page *lookup_page(struct fetch *fetch, struct fetch_request *request)
+{
+	struct page *page = pages_find(&fetch->pages, request->item->dataset, &request->at);
+	if (!request->counted) {
+		request->counted = true;
+		fetch_count(page ? &fetch->counters.index_hits : &fetch->counters.index_misses, 1);
+	}
+	if (page && page->state == PAGE_LOADED)
+		return page;
+	if (!page)
+		page = lookup_load(fetch, request);
+	if (page)
+		pages_wait(page, request);
+	return NULL;
+}
+
+/* Takes the record out of its page. A folder's sample then wants its name, and one with a label of
+ * several values what lies behind that. */
+static int lookup_record(struct fetch_request *request, const struct page *page)
+{
+	const struct dataset *dataset = request->item->dataset;
+	struct fault *fault = request->item->fault;
+	int rc = dataset_record(
+		dataset, &request->at, page->bytes, &request->record, &request->position, fault);
+	if (rc < 0)
+		return rc;
+	if (dataset_kind(dataset) != DATASET_FOLDER && !fetch_wants_values(request->item)) {
+		request->state = REQUEST_READY;
+		return 0;
+	}
+	struct dataset_page at;
+	rc = dataset_locate_name(dataset, request->at.shard, &request->record, &at, fault);
+	if (rc < 0)
+		return rc;
+	request->at = at;
+	request->state = REQUEST_NAME;
+	request->counted = false;
+	return 0;
+}
+
+/* Takes from a name's page what the request wants of it: the label now, a folder's path when the
+ * file is opened. */
+static int lookup_name(struct fetch_request *request, struct page *page)
+{
+	struct fetch_item *item = request->item;
+	int rc = 0;
+	if (fetch_wants_values(item))
+		rc = dataset_values(item->dataset, request->at.shard, &request->record, page->bytes,
+			item->values, item->fault);
+	if (rc < 0)
+		return rc;
+	fetch_state(item)->labelled = true;
+	if (dataset_kind(item->dataset) == DATASET_FOLDER) {
+		page->pins++;
+		request->name = page;
+	}
+	request->state = REQUEST_READY;
+	return 0;
+}
+
+bool fetch_lookup_advance(struct fetch *fetch, struct fetch_request *request)
+{
+	assert(!request->waiting);
+	while (request->state != REQUEST_READY) {
+		struct page *page = lookup_page(fetch, request);
+		if (!page)
+			return false;
+		int rc = request->state == REQUEST_RECORD ? lookup_record(request, page)
+							  : lookup_name(request, page);
+		if (rc < 0) {
+			lookup_fault(fetch, request, rc);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void lookup_start(struct fetch *fetch, struct fetch_item *item)
+{
+	struct fetch_request *request = fetch->request_free;
+	fetch->request_free = request->next;
+	*request = (struct fetch_request){.item = item, .state = REQUEST_RECORD};
+	lookup_insert(fetch, request);
+	int rc = dataset_locate(item->dataset, item->number, &request->at);
+	if (rc < 0) {
+		(void)fault_set(item->fault, rc, "sample %llu of a dataset that has %llu",
+			(unsigned long long)item->number,
+			(unsigned long long)dataset_count(item->dataset));
+		lookup_fault(fetch, request, rc);
+		return;
+	}
+	(void)fetch_lookup_advance(fetch, request);
+}
+
+/* Makes room for a reader's most urgent queued item, where it is to go before one that only waits
+ * for a buffer. */
+static bool lookup_displace(struct fetch *fetch, const struct fetch_reader *reader)
+{
+	struct fetch_request *last = fetch->window_last;
+	while (last && (last->state != REQUEST_READY || last->item->reader != reader))
+		last = last->before;
+	if (!last || !fetch_item_before(reader->root, last->item))
+		return false;
+	fetch_queue_return(&fetch->queue, fetch_lookup_remove(fetch, last));
+	return true;
+}
+
+static bool lookup_has_room(const struct fetch_reader *reader, const void *context)
+{
+	const struct fetch *fetch = context;
+	return fetch->window_count < fetch->window_bound &&
+	       quota_allows(reader->window, fetch->window_count, fetch->window_bound, 1);
+}
+
+/* The reader whose item comes into the window next; NULL: none does now. */
+static struct fetch_reader *lookup_next(struct fetch *fetch)
+{
+	struct fetch_reader *reader = fetch_queue_next(&fetch->queue, NULL, NULL);
+	if (!reader || lookup_has_room(reader, fetch) || lookup_displace(fetch, reader))
+		return reader;
+	return fetch_queue_next(&fetch->queue, lookup_has_room, fetch);
+}
+
+void fetch_lookup_fill(struct fetch *fetch)
+{
+	struct fetch_reader *reader;
+	while ((reader = lookup_next(fetch))) {
+		struct fetch_item *item = fetch_queue_pop(&fetch->queue, reader);
+		if (!fetch_share(fetch, item))
+			lookup_start(fetch, item);
+	}
+}
+
+void fetch_lookup_loaded(struct fetch *fetch, struct page *page)
+{
+	const struct dataset *dataset = page->dataset;
+	uint32_t shard = page->at.shard;
+	int result = page->op.result == FETCH_OP_ENDED ? -EIO : page->op.result;
+	dataset_index_release(dataset, shard);
+	for (struct fetch_request *request = pages_loaded(&fetch->pages, page), *next; request;
+		request = next) {
+		next = request->next;
+		if (result == 0) {
+			(void)fetch_lookup_advance(fetch, request);
+			continue;
+		}
+		(void)fault_set(request->item->fault, result,
+			"the index of %s cannot be read (%s): delete the index, it is built again",
+			dataset_shard_path(dataset, shard), strerror(-result));
+		lookup_fault(fetch, request, result);
+	}
+}

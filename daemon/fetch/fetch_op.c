@@ -1,0 +1,208 @@
+/* fetch_op: see fetch_op.h. Runs in engine threads, without the planner's lock. */
+#include "fetch/fetch_op.h"
+
+#include "dataset/dataset.h"
+#include "dataset/mtime.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/stat.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* EINTR and EAGAIN are worth asking again, but not for ever: a file system that never answers
+ * otherwise is at fault. STATX_DIOALIGN came with Linux 6.1; before it, a page is what every file
+ * system and device accepts. */
+enum { OP_TRIES = 64, OP_ALIGN_DEFAULT = 4096 };
+
+static _Atomic(fetch_hook_fn *) op_hook;
+
+void fetch_hook_set(fetch_hook_fn *hook)
+{
+	atomic_store_explicit(&op_hook, hook, memory_order_release);
+}
+
+int fetch_op_flags(const struct fetch_op *op)
+{
+	return O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (op->direct ? O_DIRECT : 0);
+}
+
+static void op_finish(struct fetch_op *op, int result)
+{
+	op->result = result;
+	op->stage = FETCH_OP_DONE;
+}
+
+static int64_t op_mtime(int fd)
+{
+	struct stat now;
+	return fstat(fd, &now) < 0 ? -1 : mtime_of(&now);
+}
+
+/* All bytes are there: are they those that were meant? */
+static void op_complete(struct fetch_op *op)
+{
+	if (op->kind == FETCH_OP_RANGE) {
+		op_finish(op, dataset_verify_file(op->dataset, op->shard, op->fd));
+	} else if (op->kind == FETCH_OP_FILE && op_mtime(op->fd) != op->mtime_ns) {
+		op->changed = true;
+		op_finish(op, FETCH_OP_ENDED);
+	} else {
+		op_finish(op, 0);
+	}
+}
+
+/* Files are opened with O_NONBLOCK, so that a pipe put in a file's place holds nobody up. To pread
+ * it means nothing; a ring takes it as a wish to be told EAGAIN instead of waiting, where the file
+ * system cannot be read asynchronously. */
+static bool op_let_block(const struct fetch_op *op)
+{
+	return fcntl(op->fd, F_SETFL, op->direct ? O_DIRECT : 0) == 0;
+}
+
+/* Asks again what the kernel would not answer now. */
+static bool op_retry(struct fetch_op *op, int error)
+{
+	if (error == -EAGAIN && op->stage == FETCH_OP_READ && op->kind == FETCH_OP_FILE &&
+		!op->blocking)
+		(void)op_let_block(op);
+	if (error == -EAGAIN)
+		op->blocking = true;
+	return (error == -EAGAIN || error == -EINTR) && ++op->tries <= OP_TRIES;
+}
+
+/* Reads on through the page cache. O_DIRECT is a flag of the open file, so all readers of a shard
+ * change at once; each of them may be at any offset, which buffered reads do not mind. */
+static bool op_make_buffered(struct fetch_op *op)
+{
+	op->direct = false;
+	op->refused = true;
+	op->align = 1;
+	return op_let_block(op);
+}
+
+/* What the kernel wants of direct reads of this file; 0: none are possible. Called with statx(2)
+ * itself because the C library of Debian 12 has the call but not the field. */
+static uint32_t op_direct_align(int fd)
+{
+	struct statx answer = {0};
+	if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &answer) < 0 ||
+		!(answer.stx_mask & STATX_DIOALIGN))
+		return OP_ALIGN_DEFAULT;
+	/* Buffers are aligned to pages, no more. */
+	if (answer.stx_dio_offset_align == 0 || answer.stx_dio_mem_align > OP_ALIGN_DEFAULT)
+		return 0;
+	return answer.stx_dio_offset_align;
+}
+
+/* A shard has been opened: is it the one that was indexed, and how does it want to be read?
+ * Verified by path after opening, so that a shard exchanged in between is seen. */
+static int op_shard_opened(struct fetch_op *op)
+{
+	int rc = dataset_verify_shard(op->dataset, op->shard, NULL);
+	if (rc < 0)
+		return rc;
+	op->align = op->direct ? op_direct_align(op->fd) : 1;
+	bool settled = op->align ? op_let_block(op) : op_make_buffered(op);
+	if (!settled)
+		return -EBADF;
+	/* Readers ask for what they need, many at a time, so the kernel's guess of what comes next
+	 * only costs: a random read of 100 KB would start a window of up to megabytes where
+	 * read_ahead_kb is large. */
+	if (!op->direct)
+		(void)posix_fadvise(op->fd, 0, 0, POSIX_FADV_RANDOM);
+	return 0;
+}
+
+static void op_opened(struct fetch_op *op, int answer)
+{
+	if (answer == -EINVAL && op->direct) {
+		op->direct = false;
+		op->refused = true;
+		op->align = 1;
+	} else if (answer < 0) {
+		if (!op_retry(op, answer))
+			op_finish(op, answer);
+	} else {
+		op->fd = answer;
+		op->tries = 0;
+		op->blocking = false;
+		op->stage = FETCH_OP_READ;
+		if (op->kind == FETCH_OP_SHARD)
+			op_finish(op, op_shard_opened(op));
+		else
+			op->mtime_ns = op_mtime(op->fd);
+	}
+}
+
+/* No more bytes. A folder's file may have been replaced by a shorter one, which is another outcome
+ * than a file that cannot be read to its end. */
+static void op_ended(struct fetch_op *op)
+{
+	struct stat now;
+	if (op->kind == FETCH_OP_FILE)
+		op->changed = fstat(op->fd, &now) < 0 || (uint64_t)now.st_size != op->need;
+	op_finish(op, FETCH_OP_ENDED);
+}
+
+static void op_read(struct fetch_op *op, int answer)
+{
+	if (answer == -EINVAL && op->direct) {
+		if (!op_make_buffered(op))
+			op_finish(op, answer);
+	} else if (answer < 0) {
+		if (!op_retry(op, answer))
+			op_finish(op, answer);
+	} else {
+		op->got += (uint32_t)answer;
+		op->tries = 0;
+		/* Enough comes first: an empty sample is read by an answer of 0 bytes. A direct
+		 * read that stops between two aligned places has met the end of the file. */
+		if (op->got >= op->need)
+			op_complete(op);
+		else if (answer == 0 || (op->direct && op->got % op->align != 0))
+			op_ended(op);
+	}
+}
+
+void fetch_op_answer(struct fetch_op *op, int answer)
+{
+	assert(op->stage != FETCH_OP_DONE);
+	if (op->stage == FETCH_OP_OPEN)
+		op_opened(op, answer);
+	else
+		op_read(op, answer);
+}
+
+/* True when a test answers in the kernel's place. */
+static bool op_hooked(struct fetch_op *op, int *ret_answer)
+{
+	fetch_hook_fn *hook = atomic_load_explicit(&op_hook, memory_order_acquire);
+	int rc = hook ? hook(op) : 0;
+	if (rc == 0)
+		return false;
+	*ret_answer = rc == FETCH_HOOK_EMPTY ? 0 : rc;
+	return true;
+}
+
+bool fetch_op_next(struct fetch_op *op)
+{
+	if (op->kind == FETCH_OP_RANGE && op->verify) {
+		op->verify = false;
+		int rc = dataset_verify_shard(op->dataset, op->shard, NULL);
+		if (rc < 0)
+			op_finish(op, rc);
+	}
+	while (op->stage != FETCH_OP_DONE) {
+		int answer;
+		op->ask = op->length - op->got;
+		if (!op_hooked(op, &answer))
+			return true;
+		fetch_op_answer(op, answer);
+	}
+	return false;
+}

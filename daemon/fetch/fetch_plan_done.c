@@ -1,0 +1,237 @@
+/* fetch_plan_done: see fetch_plan.h. What came of ops: files are open or not, items get their
+ * results and their followers theirs, and what was used up is free again. */
+#include "base/clock.h"
+#include "dataset/dataset.h"
+#include "fetch/fetch_lookup.h"
+#include "fetch/fetch_plan.h"
+#include "fetch/fetch_share.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+
+static void plan_refused(struct fetch *fetch, const struct dataset *dataset)
+{
+	struct fetch_mode *mode = fetch_plan_mode(fetch, dataset);
+	if (!mode->direct)
+		return;
+	mode->direct = false;
+	if (fetch->cache && fetch->options.cache == FETCH_CACHE_AUTO)
+		cache_stop(fetch->cache, dataset);
+	(void)snprintf(fetch->notice, sizeof fetch->notice,
+		"%s: its file system refuses O_DIRECT, so it is read through the page cache (io: "
+		"buffered says the same)",
+		dataset_shard_path(dataset, 0));
+}
+
+/* A file table that is full elsewhere in the process may have room once one of ours is closed. */
+static bool plan_reopen(struct fetch *fetch, struct fetch_op *op)
+{
+	if ((op->result != -EMFILE && op->result != -ENFILE) || !files_evict(&fetch->files))
+		return false;
+	op->stage = FETCH_OP_OPEN;
+	op->tries = 0;
+	fetch_plan_ready(fetch, op);
+	return true;
+}
+
+static void plan_file_opened(struct fetch *fetch, struct file *file)
+{
+	const struct dataset *dataset = file->dataset;
+	uint32_t shard = file->shard;
+	int result = file->op.result;
+	if (plan_reopen(fetch, &file->op))
+		return;
+	if (file->op.refused)
+		plan_refused(fetch, dataset);
+	bool doomed = file->doomed;
+	if (files_opened(&fetch->files, file, clock_ns()) || doomed)
+		return;
+	if (result == -ENOENT || result == -ENOTDIR)
+		result = -ESTALE;
+	for (struct fetch_request *request = fetch->window, *after; request; request = after) {
+		after = request->after;
+		if (request->state == REQUEST_READY && request->item->dataset == dataset &&
+			request->at.shard == shard)
+			fetch_lookup_finish(fetch, request, result);
+	}
+}
+
+/* Storage says in many ways that it cannot read a place: the block layer's names for media,
+ * protection and target errors, the file systems' for checksums. */
+static bool plan_is_io_error(int result)
+{
+	return result == -EIO || result == -ENODATA || result == -EREMOTEIO || result == -EILSEQ ||
+	       result == -EUCLEAN || result == -EBADMSG;
+}
+
+static int plan_outcome_file(const struct fetch_op *op)
+{
+	switch (op->result) {
+	case 0:
+		return op->got > op->need ? FETCH_E_CHANGED : FETCH_OK;
+	case FETCH_OP_ENDED:
+		return op->changed ? FETCH_E_CHANGED : FETCH_E_SHORT;
+	case -EISDIR:
+	case -ENXIO:
+	case -ESPIPE:
+		return FETCH_E_CHANGED;
+	case -ENOENT:
+	case -ENOTDIR:
+	case -ELOOP:
+	case -ESTALE:
+		return FETCH_E_MISSING;
+	default:
+		return plan_is_io_error(op->result) ? FETCH_E_IO : op->result;
+	}
+}
+
+static int plan_outcome_range(const struct fetch_op *op)
+{
+	if (op->result == FETCH_OP_ENDED)
+		return FETCH_E_SHORT;
+	return plan_is_io_error(op->result) ? FETCH_E_IO : op->result;
+}
+
+/* Followers whose leader's buffer they cannot have look for themselves. */
+static void plan_look_again(struct fetch *fetch, struct fetch_item *followers)
+{
+	for (struct fetch_item *item = followers, *next; item; item = next) {
+		next = item->next;
+		if (fetch->stopping)
+			fetch_plan_finish(fetch, item, -ECANCELED);
+		else
+			fetch_queue_return(&fetch->queue, item);
+	}
+}
+
+/* Followers get what their leader got. Returns how many hold the buffer now. */
+static uint32_t plan_follow(
+	struct fetch *fetch, const struct fetch_item *leader, struct fetch_item *followers)
+{
+	uint32_t count = 0;
+	for (struct fetch_item *item = followers, *next; item; item = next, count++) {
+		next = item->next;
+		item->data = leader->data;
+		item->size = leader->size;
+		item->label = leader->label;
+		item->shard = leader->shard;
+		item->position = leader->position;
+		item->read_ns = leader->read_ns;
+		fetch_state(item)->buffer = fetch_state_const(leader)->buffer;
+		fetch_charge(item, arena_cost(item->size));
+		fetch_plan_finish(fetch, item, FETCH_OK);
+	}
+	return count;
+}
+
+/* A merged read failed: whose fault it is shows when each is read alone, so that no outcome depends
+ * on merging. */
+static void plan_split(struct fetch *fetch, struct fetch_read *read)
+{
+	struct fetch_item *item = read->items;
+	while (item) {
+		struct fetch_item *next = item->next;
+		plan_look_again(fetch, fetch_share_end(fetch, item));
+		fetch_state(item)->solo = true;
+		fetch_uncharge(item);
+		item->data = NULL;
+		fetch_queue_return(&fetch->queue, item);
+		item = next;
+	}
+	fetch_plan_give_back(fetch, read->buffer, read->large);
+}
+
+/* Each item gets its result; those that were read hold the buffer from now on. */
+static void plan_deal(struct fetch *fetch, struct fetch_read *read)
+{
+	const struct fetch_op *op = &read->op;
+	uint64_t read_ns = clock_ns() - read->begun_ns;
+	uint32_t holders = 0;
+	for (struct fetch_item *item = read->items, *next; item; item = next) {
+		next = item->next;
+		int result = fetch->stopping ? -ECANCELED
+			     : read->file    ? plan_outcome_range(op)
+					     : plan_outcome_file(op);
+		struct fetch_item *followers = fetch_share_end(fetch, item);
+		item->read_ns = read_ns;
+		if (result == FETCH_OK) {
+			fetch_state(item)->buffer = read->buffer;
+			fetch_state(item)->large = read->large;
+			holders++;
+		} else {
+			fetch_uncharge(item);
+			item->data = NULL;
+		}
+		if (result == FETCH_OK && !read->large)
+			holders += plan_follow(fetch, item, followers);
+		else
+			plan_look_again(fetch, followers);
+		fetch_plan_finish(fetch, item, result);
+	}
+	if (holders == 0)
+		fetch_plan_give_back(fetch, read->buffer, read->large);
+	else if (!read->large)
+		arena_share(&fetch->arena, read->buffer, holders);
+}
+
+/* A shard that ends early or is another one now is not read any further. */
+static void plan_check_shard(struct fetch *fetch, struct fetch_read *read)
+{
+	struct fetch_op *op = &read->op;
+	if (op->refused) {
+		read->file->direct = false;
+		read->file->align = 1;
+	}
+	if (op->result == FETCH_OP_ENDED && dataset_verify_shard(op->dataset, op->shard, NULL) < 0)
+		op->result = -ESTALE;
+	if (op->result == -ESTALE)
+		files_doom(&fetch->files, read->file);
+}
+
+static void plan_read_done(struct fetch *fetch, struct fetch_read *read)
+{
+	struct fetch_op *op = &read->op;
+	if (!read->file && op->fd < 0 && plan_reopen(fetch, op))
+		return;
+	if (op->refused)
+		plan_refused(fetch, op->dataset);
+	if (read->file)
+		plan_check_shard(fetch, read);
+	if (op->result != 0 && op->result != -ESTALE && read->count > 1 && !fetch->stopping)
+		plan_split(fetch, read);
+	else
+		plan_deal(fetch, read);
+	if (read->file)
+		files_drop(&fetch->files, read->file);
+	else
+		fetch->files_own--;
+	struct fetch_mode *mode = fetch_plan_known(fetch, op->dataset);
+	if (mode && mode->reads > 0)
+		mode->reads--;
+	fetch->reads_used--;
+	read->next = fetch->read_free;
+	fetch->read_free = read;
+}
+
+void fetch_plan_done(struct fetch *fetch, struct fetch_op *op)
+{
+	assert(op->stage == FETCH_OP_DONE && fetch->asked > 0);
+	fetch->asked--;
+	fetch_plan_meter(fetch);
+	struct fetch_mode *mode = fetch_plan_known(fetch, op->dataset);
+	if (mode && mode->asked > 0)
+		mode->asked--;
+	switch (op->kind) {
+	case FETCH_OP_PAGE:
+		fetch_lookup_loaded(fetch, (struct page *)op);
+		break;
+	case FETCH_OP_SHARD:
+		plan_file_opened(fetch, (struct file *)op);
+		break;
+	case FETCH_OP_RANGE:
+	case FETCH_OP_FILE:
+		plan_read_done(fetch, (struct fetch_read *)op);
+		break;
+	}
+}

@@ -1,0 +1,333 @@
+/* fetch_plan_read: see fetch_plan.h. A request that is READY becomes a read: it gets a buffer, is
+ * merged with its neighbours, and its op is made. */
+#include "base/clock.h"
+#include "base/util.h"
+#include "dataset/dataset.h"
+#include "fetch/fetch_lookup.h"
+#include "fetch/fetch_plan.h"
+#include "fetch/fetch_share.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+/* --- buffers --- */
+
+/* A buffer of its own for a sample that would fill too much of the arena. Its bytes come from the
+ * pool that all large jobs share; this must never wait for it, because other samples would wait
+ * with it. */
+static enum plan_step plan_large(
+	struct fetch *fetch, struct fetch_request *request, uint64_t bytes, uint8_t **ret)
+{
+	struct permit *pool = fetch->options.large;
+	int rc = pool ? permit_try(pool, bytes) : PERMIT_E_TOO_LARGE;
+	if (rc == -EAGAIN) {
+		atomic_store_explicit(&fetch->large_wanted, true, memory_order_relaxed);
+		fetch->short_of_room = true;
+		return PLAN_LARGE;
+	}
+	if (rc == PERMIT_E_TOO_LARGE) {
+		fetch_lookup_finish(fetch, request, FETCH_E_TOO_LARGE);
+		return PLAN_GONE;
+	}
+	void *buffer =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (buffer == MAP_FAILED) {
+		permit_release(pool, bytes);
+		fetch_lookup_finish(fetch, request, -ENOMEM);
+		return PLAN_GONE;
+	}
+	*ret = buffer;
+	return PLAN_READ;
+}
+
+static bool plan_is_large(const struct fetch *fetch, uint64_t bytes)
+{
+	return arena_cost(bytes) > arena_bytes(&fetch->arena) / 4;
+}
+
+/* The buffer of one request alone. `ret_large` is 0 for the arena's. */
+static enum plan_step plan_buffer(struct fetch *fetch, struct fetch_request *request,
+	uint64_t bytes, uint8_t **ret_buffer, uint64_t *ret_large)
+{
+	if (plan_is_large(fetch, bytes)) {
+		*ret_large = arena_cost(bytes);
+		return plan_large(fetch, request, *ret_large, ret_buffer);
+	}
+	*ret_large = 0;
+	*ret_buffer = arena_take(&fetch->arena, bytes, true);
+	if (*ret_buffer)
+		return PLAN_READ;
+	fetch_count(&fetch->counters.arena_waits, 1);
+	fetch->short_of_room = true;
+	return PLAN_STOP;
+}
+
+static bool plan_has_room(
+	const struct fetch *fetch, const struct fetch_reader *reader, uint64_t bytes)
+{
+	uint64_t own = atomic_load_explicit(&reader->held, memory_order_relaxed);
+	uint64_t used = atomic_load_explicit(&fetch->arena.used, memory_order_relaxed);
+	return quota_allows(own, used, arena_bytes(&fetch->arena), arena_cost(bytes));
+}
+
+/* Whether a request's reader may have another buffer and its dataset another read. If not, those of
+ * the reader that lie behind it wait too, so that they do not overtake it. */
+static bool plan_may_read(struct fetch *fetch, const struct fetch_request *request)
+{
+	struct fetch_reader *reader = request->item->reader;
+	const struct fetch_mode *mode = fetch_plan_mode(fetch, request->item->dataset);
+	if (!quota_allows(mode->reads, fetch->reads_used, fetch->reads_bound, 1)) {
+		reader->pass = fetch->pass;
+		return false;
+	}
+	uint32_t size = request->record.size;
+	if (plan_is_large(fetch, size) || plan_has_room(fetch, reader, size))
+		return true;
+	/* Before another look: what comes back in between would wake nobody. */
+	arena_want(&fetch->arena);
+	if (plan_has_room(fetch, reader, size))
+		return true;
+	fetch_count(&fetch->counters.arena_waits, 1);
+	fetch->short_of_room = true;
+	reader->pass = fetch->pass;
+	return false;
+}
+
+void fetch_plan_give_back(struct fetch *fetch, uint8_t *buffer, uint64_t large)
+{
+	if (large) {
+		(void)munmap(buffer, large);
+		permit_release(fetch->options.large, large);
+	} else {
+		(void)arena_drop(&fetch->arena, buffer);
+	}
+}
+
+/* --- beginning reads --- */
+
+/* The next of the same reader. */
+static struct fetch_request *plan_neighbour(const struct fetch_request *request)
+{
+	struct fetch_request *next = request->after;
+	while (next && next->item->reader != request->item->reader)
+		next = next->after;
+	return next;
+}
+
+/* Fills a read that has its buffer: `count` requests of one reader leave the window, from `request`
+ * on. Byte
+ * `begin` of the file comes to the buffer's first. */
+static void plan_begin(struct fetch *fetch, struct fetch_read *read, struct fetch_request *request,
+	unsigned count, uint64_t begin)
+{
+	struct fetch_item **tail = &read->items;
+	read->count = count;
+	for (unsigned i = 0; i < count; i++) {
+		struct fetch_request *after = plan_neighbour(request);
+		uint64_t offset = request->record.offset - begin;
+		uint32_t size = request->record.size;
+		int64_t label = request->record.label;
+		uint64_t position = request->position;
+		uint32_t shard = request->at.shard;
+		struct fetch_item *item = fetch_lookup_remove(fetch, request);
+		item->data = read->buffer + offset;
+		item->size = size;
+		item->label = label;
+		item->position = position;
+		item->shard = shard;
+		fetch_charge(item, read->large ? 0 : arena_cost(size));
+		fetch_share_begin(fetch, item);
+		*tail = item;
+		tail = &item->next;
+		request = after;
+	}
+	*tail = NULL;
+	fetch_plan_mode(fetch, read->op.dataset)->reads++;
+	fetch_count(&fetch->counters.reads, 1);
+	fetch_count(&fetch->counters.merged, count - 1);
+	fetch_count(&fetch->counters.bytes, read->op.direct ? read->op.length : read->op.need);
+	fetch_plan_ready(fetch, &read->op);
+}
+
+static struct fetch_read *plan_take_read(struct fetch *fetch, uint8_t *buffer, uint64_t large)
+{
+	struct fetch_read *read = fetch->read_free;
+	fetch->read_free = read->next;
+	fetch->reads_used++;
+	*read = (struct fetch_read){.buffer = buffer, .large = large, .begun_ns = clock_ns()};
+	return read;
+}
+
+/* True when `next` may share the read that goes from `begin` to `end`. */
+static bool plan_joins(struct fetch *fetch, const struct fetch_request *first,
+	const struct fetch_request *next, uint64_t begin, uint64_t end)
+{
+	const struct index_record *record = &next->record;
+	uint64_t most = UTIL_MIN((uint64_t)FETCH_MERGE_BYTES, arena_bytes(&fetch->arena) / 8);
+	return next->state == REQUEST_READY && next->item->dataset == first->item->dataset &&
+	       next->at.shard == first->at.shard && !fetch_state(next->item)->solo &&
+	       record->offset >= end && record->offset - end <= FETCH_MERGE_GAP &&
+	       record->offset + record->size - begin <= most && !fetch_shares(fetch, next->item);
+}
+
+/* How many requests from `first` on share one read, and where that ends. */
+static unsigned plan_merge(
+	struct fetch *fetch, const struct fetch_request *first, uint64_t *ret_end)
+{
+	uint64_t begin = first->record.offset, end = begin + first->record.size;
+	unsigned count = 1;
+	if (!fetch_state(first->item)->solo)
+		for (const struct fetch_request *next = plan_neighbour(first);
+			next && plan_joins(fetch, first, next, begin, end);
+			next = plan_neighbour(next)) {
+			end = next->record.offset + next->record.size;
+			count++;
+		}
+	*ret_end = end;
+	return count;
+}
+
+/* The open shard, or NULL: its opening has begun, or has to wait for a free entry. */
+static struct file *plan_file(struct fetch *fetch, const struct fetch_request *request)
+{
+	const struct dataset *dataset = request->item->dataset;
+	uint32_t shard = request->at.shard;
+	struct file *file = files_find(&fetch->files, dataset, shard);
+	if (file)
+		return file->state == FILE_OPEN ? file : NULL;
+	file = files_claim(&fetch->files, dataset, shard, dataset_shard_path(dataset, shard),
+		fetch_plan_mode(fetch, dataset)->direct);
+	if (file)
+		fetch_plan_ready(fetch, &file->op);
+	return NULL;
+}
+
+/* The op of a range, its bounds widened to what direct reads need. */
+static struct fetch_op plan_range_op(const struct file *file, uint64_t begin, uint64_t end)
+{
+	uint64_t from = begin & ~((uint64_t)file->align - 1);
+	return (struct fetch_op){
+		.kind = FETCH_OP_RANGE,
+		.stage = FETCH_OP_READ,
+		.direct = file->direct,
+		.align = file->align,
+		.fd = file->fd,
+		.slot = file->slot,
+		.offset = from,
+		.length = (uint32_t)(util_align(end, file->align) - from),
+		.need = (uint32_t)(end - from),
+		.dataset = file->dataset,
+		.shard = file->shard,
+	};
+}
+
+/* Counts the read among the shard's users; now and then the shard is looked at before it is read.
+ */
+static void plan_use(struct fetch_read *read, struct file *file)
+{
+	read->file = file;
+	file->users++;
+	if (read->begun_ns - file->verified_ns >= FETCH_VERIFY_NS) {
+		file->verified_ns = read->begun_ns;
+		read->op.verify = true;
+	}
+}
+
+static enum plan_step plan_range(struct fetch *fetch, struct fetch_request *request)
+{
+	struct file *file = plan_file(fetch, request);
+	if (!file)
+		return PLAN_SKIP;
+	uint64_t begin = request->record.offset, end, large = 0;
+	unsigned count = plan_merge(fetch, request, &end);
+	struct fetch_op op = plan_range_op(file, begin, end);
+	bool merged = count > 1 && plan_has_room(fetch, request->item->reader, op.length);
+	uint8_t *buffer = merged ? arena_take(&fetch->arena, op.length, false) : NULL;
+	if (!buffer) {
+		count = 1;
+		op = plan_range_op(file, begin, begin + request->record.size);
+		enum plan_step step = plan_buffer(fetch, request, op.length, &buffer, &large);
+		if (step != PLAN_READ)
+			return step;
+	}
+	struct fetch_read *read = plan_take_read(fetch, buffer, large);
+	op.buffer = buffer;
+	op.registered = large == 0;
+	read->op = op;
+	plan_use(read, file);
+	plan_begin(fetch, read, request, count, op.offset);
+	return PLAN_READ;
+}
+
+/* A folder's sample: opened, read to one byte more than its size, closed. The name waits in the
+ * buffer until the file is open. */
+static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *request)
+{
+	if (fetch->files_own == fetch->files_own_bound)
+		return PLAN_SKIP;
+	const struct dataset *dataset = request->item->dataset;
+	bool direct = fetch_plan_mode(fetch, dataset)->direct;
+	uint64_t length = (uint64_t)request->record.size + 1, large;
+	if (direct)
+		length = util_align(length, ARENA_PAGE);
+	uint8_t *buffer;
+	enum plan_step step = plan_buffer(fetch, request, length, &buffer, &large);
+	if (step != PLAN_READ)
+		return step;
+	int rc = dataset_name(dataset, request->at.shard, &request->record, request->name->bytes,
+		(char *)buffer, ARENA_PAGE, request->item->fault);
+	if (rc < 0) {
+		fetch_plan_give_back(fetch, buffer, large);
+		fetch_state(request->item)->told = true;
+		fetch_lookup_finish(fetch, request, rc);
+		return PLAN_GONE;
+	}
+	struct fetch_read *read = plan_take_read(fetch, buffer, large);
+	read->op = (struct fetch_op){
+		.kind = FETCH_OP_FILE,
+		.stage = FETCH_OP_OPEN,
+		.directory = dataset_root_fd(dataset),
+		.path = (const char *)buffer,
+		.direct = direct,
+		.align = direct ? ARENA_PAGE : 1,
+		.fd = -1,
+		.slot = -1,
+		.buffer = buffer,
+		.registered = large == 0,
+		.length = (uint32_t)length,
+		.need = request->record.size,
+		.dataset = dataset,
+	};
+	fetch->files_own++;
+	plan_begin(fetch, read, request, 1, 0);
+	return PLAN_READ;
+}
+
+enum plan_step fetch_plan_read(struct fetch *fetch, struct fetch_request *request, bool large_waits)
+{
+	if (request->item->reader->pass == fetch->pass)
+		return PLAN_SKIP;
+	if (fetch_shares(fetch, request->item)) {
+		struct fetch_item *item = fetch_lookup_remove(fetch, request);
+		/* The cache may have given way in between: nobody says so. */
+		if (!fetch_share(fetch, item)) {
+			fetch_queue_return(&fetch->queue, item);
+			fetch->retry = true;
+		}
+		return PLAN_GONE;
+	}
+	if (!fetch->read_free)
+		return PLAN_STOP;
+	/* Beyond this the lengths of an op would not hold what alignment adds. */
+	if (request->record.size > UINT32_MAX - (1 << 20)) {
+		fetch_lookup_finish(fetch, request, FETCH_E_TOO_LARGE);
+		return PLAN_GONE;
+	}
+	if (large_waits && plan_is_large(fetch, request->record.size))
+		return PLAN_SKIP;
+	if (!plan_may_read(fetch, request))
+		return PLAN_SKIP;
+	if (dataset_kind(request->item->dataset) == DATASET_FOLDER)
+		return plan_file_read(fetch, request);
+	return plan_range(fetch, request);
+}

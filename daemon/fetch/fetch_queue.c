@@ -1,0 +1,138 @@
+/* fetch_queue: see fetch_queue.h. Siblings are linked through item->next. */
+#include "fetch/fetch_queue.h"
+
+#include "base/util.h"
+#include "dataset/dataset.h"
+#include "fetch/fetch_internal.h"
+
+/* An item lets pass as many later ones as its urgency says, at most so many: the urgency is that of
+ * the moment when it came, and nobody may be passed for ever. */
+enum { QUEUE_URGENCY = 1 << 20 };
+
+static uint64_t queue_passes(const struct fetch_item *item)
+{
+	return UTIL_MIN(item->urgency, (uint64_t)QUEUE_URGENCY);
+}
+
+static uint64_t queue_key(const struct fetch_item *item)
+{
+	return fetch_state_const(item)->sequence + queue_passes(item);
+}
+
+bool fetch_item_before(const struct fetch_item *a, const struct fetch_item *b)
+{
+	bool same = a->reader == b->reader;
+	uint64_t first = same ? queue_key(a) : fetch_state_const(a)->turn;
+	uint64_t second = same ? queue_key(b) : fetch_state_const(b)->turn;
+	return first != second ? first < second : a->urgency < b->urgency;
+}
+
+/* What an item costs, in bytes: its own size is not known before its turn. */
+static uint64_t queue_cost(const struct fetch_item *item)
+{
+	uint64_t samples = dataset_count(item->dataset);
+	return samples ? dataset_bytes(item->dataset) / samples + 1 : 1;
+}
+
+/* When it is the turn of a reader's first item. */
+static uint64_t queue_turn(const struct fetch_reader *reader)
+{
+	return reader->turn + queue_passes(reader->root) * queue_cost(reader->root);
+}
+
+/* Two heaps to one; either may be empty. */
+static struct fetch_item *queue_meld(struct fetch_item *a, struct fetch_item *b)
+{
+	if (!a || !b)
+		return a ? a : b;
+	if (fetch_item_before(b, a)) {
+		struct fetch_item *swap = a;
+		a = b;
+		b = swap;
+	}
+	b->next = fetch_state(a)->child;
+	fetch_state(a)->child = b;
+	return a;
+}
+
+/* Into its reader's heap. A reader that had nothing here has no claim to what others were served
+ * meanwhile. */
+static void queue_insert(struct fetch_queue *queue, struct fetch_item *item)
+{
+	struct fetch_reader *reader = item->reader;
+	item->next = NULL;
+	fetch_state(item)->child = NULL;
+	if (!reader->root) {
+		reader->turn = UTIL_MAX(reader->turn, queue->turn);
+		reader->next = queue->readers;
+		queue->readers = reader;
+	}
+	reader->root = queue_meld(reader->root, item);
+}
+
+void fetch_queue_return(struct fetch_queue *queue, struct fetch_item *item)
+{
+	uint64_t cost = queue_cost(item);
+	item->reader->turn -= UTIL_MIN(cost, item->reader->turn);
+	queue_insert(queue, item);
+}
+
+void fetch_queue_push(struct fetch_queue *queue, struct fetch_item *item)
+{
+	fetch_state(item)->sequence = item->reader->sequence++;
+	queue_insert(queue, item);
+}
+
+struct fetch_reader *fetch_queue_next(const struct fetch_queue *queue,
+	bool (*may)(const struct fetch_reader *reader, const void *context), const void *context)
+{
+	struct fetch_reader *first = NULL;
+	for (struct fetch_reader *reader = queue->readers; reader; reader = reader->next)
+		if ((!may || may(reader, context)) &&
+			(!first || queue_turn(reader) < queue_turn(first)))
+			first = reader;
+	return first;
+}
+
+/* Melds a row of siblings: in pairs from the left, then the pairs from the right. The pairs are
+ * collected on a stack that runs through `next`, so that no recursion depends on the length. */
+static struct fetch_item *queue_meld_siblings(struct fetch_item *first)
+{
+	struct fetch_item *pairs = NULL;
+	while (first) {
+		struct fetch_item *second = first->next, *rest = second ? second->next : NULL;
+		first->next = NULL;
+		if (second)
+			second->next = NULL;
+		struct fetch_item *pair = queue_meld(first, second);
+		pair->next = pairs;
+		pairs = pair;
+		first = rest;
+	}
+	struct fetch_item *root = NULL;
+	while (pairs) {
+		struct fetch_item *rest = pairs->next;
+		pairs->next = NULL;
+		root = queue_meld(root, pairs);
+		pairs = rest;
+	}
+	return root;
+}
+
+struct fetch_item *fetch_queue_pop(struct fetch_queue *queue, struct fetch_reader *reader)
+{
+	struct fetch_item *top = reader->root;
+	fetch_state(top)->turn = queue_turn(reader);
+	queue->turn = UTIL_MAX(queue->turn, reader->turn);
+	reader->turn += queue_cost(top);
+	reader->root = queue_meld_siblings(fetch_state(top)->child);
+	fetch_state(top)->child = NULL;
+	top->next = NULL;
+	if (!reader->root) {
+		struct fetch_reader **at = &queue->readers;
+		while (*at != reader)
+			at = &(*at)->next;
+		*at = reader->next;
+	}
+	return top;
+}

@@ -1,0 +1,121 @@
+/* fetch_share: see fetch_share.h. */
+#include "fetch/fetch_share.h"
+
+#include "base/hash.h"
+
+#include <errno.h>
+
+static struct fetch_item **share_bucket(struct fetch *fetch, const struct fetch_item *item)
+{
+	uint64_t h = hash_mix((uintptr_t)item->dataset ^ item->number << 20);
+	return &fetch->flight[h & (FETCH_FLIGHTS - 1)];
+}
+
+static struct fetch_item *share_leader(struct fetch *fetch, const struct fetch_item *item)
+{
+	struct fetch_item *leader = *share_bucket(fetch, item);
+	while (leader && (leader->dataset != item->dataset || leader->number != item->number))
+		leader = fetch_state(leader)->flight;
+	return leader;
+}
+
+bool fetch_share_hit(struct fetch *fetch, struct fetch_item *item)
+{
+	struct cache_sample sample;
+	struct cache_block *block;
+	if (!fetch->cache || fetch_wants_values(item) ||
+		!cache_take(fetch->cache, item->dataset, item->number, &sample, &block))
+		return false;
+	item->data = sample.data;
+	item->size = sample.size;
+	item->label = sample.label;
+	item->shard = sample.shard;
+	item->position = sample.position;
+	item->read_ns = 0;
+	fetch_state(item)->block = block;
+	fetch_plan_finish(fetch, item, FETCH_OK);
+	return true;
+}
+
+bool fetch_share(struct fetch *fetch, struct fetch_item *item)
+{
+	if (fetch_share_hit(fetch, item))
+		return true;
+	struct fetch_item *leader = fetch_wants_values(item) ? NULL : share_leader(fetch, item);
+	if (!leader)
+		return false;
+	item->next = fetch_state(leader)->followers;
+	fetch_state(leader)->followers = item;
+	fetch_count(&fetch->counters.shared, 1);
+	return true;
+}
+
+bool fetch_shares(struct fetch *fetch, const struct fetch_item *item)
+{
+	return share_leader(fetch, item) ||
+	       (fetch->cache && cache_has(fetch->cache, item->dataset, item->number));
+}
+
+void fetch_share_begin(struct fetch *fetch, struct fetch_item *item)
+{
+	struct fetch_item **bucket = share_bucket(fetch, item);
+	fetch_state(item)->followers = NULL;
+	fetch_state(item)->flight = *bucket;
+	*bucket = item;
+}
+
+struct fetch_item *fetch_share_end(struct fetch *fetch, struct fetch_item *item)
+{
+	struct fetch_item **at = share_bucket(fetch, item);
+	while (*at != item)
+		at = &fetch_state(*at)->flight;
+	*at = fetch_state(item)->flight;
+	struct fetch_item *followers = fetch_state(item)->followers;
+	fetch_state(item)->followers = NULL;
+	return followers;
+}
+
+static void share_cancel_followers(
+	struct fetch *fetch, struct fetch_item *leader, const struct fetch_reader *reader)
+{
+	struct fetch_item **at = &fetch_state(leader)->followers;
+	while (*at) {
+		struct fetch_item *item = *at;
+		if (reader && item->reader != reader) {
+			at = &item->next;
+			continue;
+		}
+		*at = item->next;
+		fetch_plan_finish(fetch, item, -ECANCELED);
+	}
+}
+
+void fetch_share_cancel(struct fetch *fetch, const struct fetch_reader *reader)
+{
+	for (unsigned i = 0; i < FETCH_FLIGHTS; i++)
+		for (struct fetch_item *leader = fetch->flight[i]; leader;
+			leader = fetch_state(leader)->flight)
+			share_cancel_followers(fetch, leader, reader);
+}
+
+void fetch_share_keep(struct fetch *fetch, const struct fetch_op *op)
+{
+	bool sample = op->kind == FETCH_OP_RANGE || op->kind == FETCH_OP_FILE;
+	/* A folder's file that has grown is another than was indexed. */
+	if (!fetch->cache || !sample || op->result != 0 ||
+		(op->kind == FETCH_OP_FILE && op->got > op->need))
+		return;
+	/* The items are the engine's as long as the op is. */
+	const struct fetch_read *read = (const struct fetch_read *)(const void *)op;
+	for (const struct fetch_item *item = read->items; item; item = item->next) {
+		struct cache_sample kept = {
+			.number = item->number,
+			.position = item->position,
+			.label = item->label,
+			.shard = item->shard,
+			.size = item->size,
+			.data = item->data,
+		};
+		cache_put(fetch->cache, item->dataset, &kept);
+	}
+}

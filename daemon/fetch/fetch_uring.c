@@ -1,0 +1,601 @@
+/* fetch_uring: the engine that asks through one ring, owned by one thread.
+ *
+ * A turn of the thread: plan, write what is ready into the submission queue, deliver what finished,
+ * enter the kernel once (to submit, and to wait when there is nothing else to do), take the
+ * answers. Warm reads are copied inside that call, so a turn submits a handful at a time: workers
+ * get the first samples while later ones are still copied.
+ *
+ * Everything newer than Linux 5.4 is asked for at start and done without where it is missing: the
+ * flags of the ring, registered buffers (a limit of locked memory forbids them) and files, opening
+ * and closing through the ring (then openat and close are called by the thread), a larger pool of
+ * the kernel's own workers.
+ *
+ * What a ring is asked, seccomp does not see. So the ring is made disabled, set up, restricted to
+ * the questions that are asked here, and enabled (5.10): it opens, reads, polls, closes, and that
+ * for ever.
+ *
+ * The thread sleeps in the kernel, in its ring; a poll of an eventfd there is how submitters and
+ * releases wake it. */
+#include "base/host/limits.h"
+#include "base/size.h"
+#include "base/util.h"
+#include "fetch/fetch_share.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	RING_READS = 128, /* in flight */
+	RING_ENTRIES = 256, /* of the submission queue: a turn's questions, repeats and closes */
+	RING_ANSWERS = 1024, /* of the completion queue: all that can be in flight at once */
+	RING_TURN = 16, /* questions submitted at once */
+	RING_STACK = 256 << 10,
+	RING_WORKERS = 64, /* kernel threads for what cannot be asked without blocking: cold opens,
+			      some file systems */
+	RING_BUFFERS = 64, /* registered pieces of the arena */
+	RING_REFUSED = 1000, /* entries in a row, a millisecond apart, until somebody is told */
+};
+
+/* A registered buffer may have 1 GiB: io_uring_register(2). */
+#define RING_BUFFER_BYTES (UINT64_C(1) << 30)
+
+/* user_data of what is no op. */
+static char ring_wake, ring_close;
+
+struct ring {
+	struct fetch *fetch;
+	struct io_uring uring;
+	sem_t started;
+	int start_rc;
+	struct fault *start_fault; /* fetch_new's, while it waits for `started` */
+	bool buffers, files, can_open, can_close;
+	bool disabled; /* until it is set up */
+	bool restricted; /* to what is asked of it here */
+	bool wake_armed; /* a poll of the eventfd is in flight */
+	unsigned closing; /* closes in flight */
+	unsigned refused; /* times in a row that the kernel took no questions */
+	struct fetch_op *ask, **ask_tail; /* next questions */
+	struct fetch_op *done, **done_tail;
+	bool *registered; /* by slot */
+};
+
+/* --- questions --- */
+
+static void ring_ask_later(struct ring *ring, struct fetch_op *op)
+{
+	op->next = NULL;
+	*ring->ask_tail = op;
+	ring->ask_tail = &op->next;
+}
+
+/* Submits when the queue is full, so that there is always an entry. */
+static struct io_uring_sqe *ring_sqe(struct ring *ring)
+{
+	struct io_uring_sqe *sqe;
+	while (!(sqe = io_uring_get_sqe(&ring->uring)))
+		(void)io_uring_submit(&ring->uring);
+	return sqe;
+}
+
+/* The registered piece of the arena that a read lies in whole, or -1. */
+static int ring_buffer_of(const struct ring *ring, const struct fetch_op *op)
+{
+	if (!ring->buffers || !op->registered)
+		return -1;
+	uint64_t from = (uint64_t)(op->buffer - ring->fetch->arena.base);
+	uint64_t first = from / RING_BUFFER_BYTES,
+		 last = (from + op->length - 1) / RING_BUFFER_BYTES;
+	return first == last ? (int)first : -1;
+}
+
+static void ring_prepare_read(struct ring *ring, struct fetch_op *op, struct io_uring_sqe *sqe)
+{
+	bool fixed = op->slot >= 0 && ring->files && ring->registered[op->slot];
+	int fd = fixed ? op->slot : op->fd;
+	int buffer = ring_buffer_of(ring, op);
+	op->iov = (struct iovec){op->buffer + op->got, op->ask};
+	/* READV came with the first rings, READ later. */
+	if (buffer >= 0)
+		io_uring_prep_read_fixed(
+			sqe, fd, op->iov.iov_base, op->ask, op->offset + op->got, buffer);
+	else
+		io_uring_prep_readv(sqe, fd, &op->iov, 1, op->offset + op->got);
+	io_uring_sqe_set_flags(
+		sqe, (fixed ? IOSQE_FIXED_FILE : 0) | (op->blocking ? IOSQE_ASYNC : 0));
+}
+
+/* ThreadSanitizer does not see what a ring closes: when the number comes again, in another thread,
+ * it takes that for a race with what was done with the old file (fstat). */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RING_CLOSES_HERE
+#endif
+#endif
+#if defined(RING_CLOSES_HERE) || defined(__SANITIZE_THREAD__)
+enum { RING_CLOSES = 0 };
+#else
+enum { RING_CLOSES = 1 };
+#endif
+
+static void ring_close_own(struct ring *ring, const struct fetch_op *op)
+{
+	if (!fetch_op_owns(op))
+		return;
+	if (!RING_CLOSES || !ring->can_close) {
+		(void)close(op->fd);
+		return;
+	}
+	struct io_uring_sqe *sqe = ring_sqe(ring);
+	io_uring_prep_close(sqe, op->fd);
+	io_uring_sqe_set_data(sqe, &ring_close);
+	ring->closing++;
+}
+
+static void ring_op_done(struct ring *ring, struct fetch_op *op)
+{
+	ring_close_own(ring, op);
+	fetch_share_keep(ring->fetch, op);
+	op->next = NULL;
+	*ring->done_tail = op;
+	ring->done_tail = &op->next;
+}
+
+static int ring_open_here(const struct fetch_op *op)
+{
+	int fd = openat(op->directory, op->path, fetch_op_flags(op));
+	return fd < 0 ? -errno : fd;
+}
+
+/* Writes the op's next question, unless it is done without one. */
+static void ring_ask(struct ring *ring, struct fetch_op *op)
+{
+	while (fetch_op_next(op)) {
+		if (op->stage == FETCH_OP_OPEN && !ring->can_open) {
+			fetch_op_answer(op, ring_open_here(op));
+			continue;
+		}
+		struct io_uring_sqe *sqe = ring_sqe(ring);
+		if (op->stage == FETCH_OP_OPEN) {
+			io_uring_prep_openat(sqe, op->directory, op->path, fetch_op_flags(op), 0);
+			io_uring_sqe_set_flags(sqe, op->blocking ? IOSQE_ASYNC : 0);
+		} else {
+			ring_prepare_read(ring, op, sqe);
+		}
+		io_uring_sqe_set_data(sqe, op);
+		return;
+	}
+	ring_op_done(ring, op);
+}
+
+static void ring_ask_all(struct ring *ring)
+{
+	struct fetch_op *op = ring->ask;
+	ring->ask = NULL;
+	ring->ask_tail = &ring->ask;
+	while (op) {
+		struct fetch_op *next = op->next;
+		ring_ask(ring, op);
+		op = next;
+	}
+}
+
+/* --- answers --- */
+
+static void ring_answer(struct ring *ring, const struct io_uring_cqe *cqe)
+{
+	void *data = io_uring_cqe_get_data(cqe);
+	eventfd_t count;
+	if (data == &ring_wake) {
+		ring->wake_armed = false;
+		(void)eventfd_read(ring->fetch->inbox.eventfd, &count);
+	} else if (data == &ring_close) {
+		ring->closing--;
+	} else if (cqe->user_data != LIBURING_UDATA_TIMEOUT) {
+		struct fetch_op *op = data;
+		fetch_op_answer(op, cqe->res);
+		if (op->stage == FETCH_OP_DONE)
+			ring_op_done(ring, op);
+		else
+			ring_ask_later(ring, op);
+	}
+}
+
+static void ring_take_answers(struct ring *ring)
+{
+	struct io_uring_cqe *cqe;
+	unsigned head, count = 0;
+	io_uring_for_each_cqe(&ring->uring, head, cqe)
+	{
+		ring_answer(ring, cqe);
+		count++;
+	}
+	io_uring_cq_advance(&ring->uring, count);
+}
+
+/* --- turns --- */
+
+static void ring_arm_wake(struct ring *ring)
+{
+	if (ring->wake_armed)
+		return;
+	struct io_uring_sqe *sqe = ring_sqe(ring);
+	io_uring_prep_poll_add(sqe, ring->fetch->inbox.eventfd, POLLIN);
+	io_uring_sqe_set_data(sqe, &ring_wake);
+	ring->wake_armed = true;
+}
+
+static int ring_wait(struct ring *ring, bool retry)
+{
+	struct __kernel_timespec soon = {.tv_nsec = FETCH_RETRY_NS};
+	struct io_uring_cqe *cqe;
+	return retry ? io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, &soon, NULL)
+		     : io_uring_submit_and_wait(&ring->uring, 1);
+}
+
+/* What became of an entry. A kernel that takes no questions is asked again each millisecond, and
+ * after a second of that the operator is told why nothing is read. */
+static void ring_entered(struct ring *ring, int rc)
+{
+	static const struct timespec pause = {.tv_nsec = 1000000};
+	struct fetch *fetch = ring->fetch;
+	if (rc >= 0 || rc == -EINTR || rc == -ETIME) {
+		ring->refused = 0;
+		return;
+	}
+	if (++ring->refused == RING_REFUSED) {
+		pthread_mutex_lock(&fetch->lock);
+		(void)snprintf(fetch->notice, sizeof fetch->notice,
+			"io_uring takes no reads (%s): streams wait until it does; `reader: "
+			"pread` does without it",
+			strerror(-rc));
+		pthread_mutex_unlock(&fetch->lock);
+	}
+	(void)nanosleep(&pause, NULL);
+}
+
+/* Enters the kernel once. A failed entry (EINTR, or EAGAIN and EBUSY where the kernel is short of
+ * memory) leaves the questions in the queue: they go with the next turn. */
+static void ring_enter(struct ring *ring, bool may_sleep, bool retry)
+{
+	struct fetch_inbox *inbox = &ring->fetch->inbox;
+	if (may_sleep && fetch_sleep_begin(inbox)) {
+		ring_arm_wake(ring);
+		ring_entered(ring, ring_wait(ring, retry));
+		fetch_sleep_end(inbox);
+	} else if (io_uring_sq_ready(&ring->uring) > 0) {
+		ring_entered(ring, io_uring_submit_and_get_events(&ring->uring));
+	}
+	ring_take_answers(ring);
+}
+
+/* With the planner's lock: takes over what is ready, up to a turn's worth. True when more is. */
+static bool ring_take_ready(struct ring *ring)
+{
+	for (unsigned i = 0; i < RING_TURN; i++) {
+		struct fetch_op *op = fetch_plan_next(ring->fetch);
+		if (!op)
+			return false;
+		ring_ask_later(ring, op);
+	}
+	return fetch_plan_more(ring->fetch);
+}
+
+/* With the planner's lock: what is done goes back, in the order in which it was answered. */
+static void ring_hand_back(struct ring *ring)
+{
+	struct fetch_op *op = ring->done;
+	ring->done = NULL;
+	ring->done_tail = &ring->done;
+	while (op) {
+		struct fetch_op *next = op->next;
+		fetch_plan_done(ring->fetch, op);
+		op = next;
+	}
+}
+
+static bool ring_turn(struct ring *ring)
+{
+	struct fetch *fetch = ring->fetch;
+	fetch_plan(fetch);
+	bool more = ring_take_ready(ring), retry = fetch->retry;
+	struct fetch_item *finished = fetch_plan_finished(fetch);
+	bool over = fetch->stopping && !finished && fetch_plan_quiet(fetch);
+	pthread_mutex_unlock(&fetch->lock);
+	ring_ask_all(ring);
+	fetch_deliver(fetch, finished);
+	if (!over)
+		ring_enter(ring, !more && !finished && !ring->done, retry);
+	pthread_mutex_lock(&fetch->lock);
+	ring_hand_back(ring);
+	return !over;
+}
+
+/* --- setting up --- */
+
+static int ring_fault(int rc, struct fault *fault)
+{
+	struct rlimit limit = {0};
+	char size[16];
+	switch (-rc) {
+	case EPERM:
+	case EACCES:
+		return fault_set(fault, rc,
+			"io_uring is forbidden here (seccomp or kernel.io_uring_disabled)");
+	case ENOSYS:
+		return fault_set(fault, rc, "this kernel has no io_uring (5.4 or newer has)");
+	case ENOMEM:
+		(void)getrlimit(RLIMIT_MEMLOCK, &limit);
+		return fault_set(fault, rc,
+			"io_uring cannot lock its memory (RLIMIT_MEMLOCK is %s): raise it (ulimit "
+			"-l)",
+			size_format(limit.rlim_cur, size, sizeof size));
+	case EMFILE:
+	case ENFILE:
+		(void)getrlimit(RLIMIT_NOFILE, &limit);
+		return fault_set(fault, rc,
+			"io_uring finds no free file (RLIMIT_NOFILE is %llu): raise it (ulimit -n)",
+			(unsigned long long)limit.rlim_cur);
+	default:
+		return fault_set(fault, rc, "io_uring cannot be set up: %s", strerror(-rc));
+	}
+}
+
+/* The newest kind of ring that this kernel makes. Deferred task work (6.1) keeps completions from
+ * interrupting the thread; cooperative (5.19) is the next best. */
+static int ring_make(struct ring *ring)
+{
+	static const unsigned kinds[] = {
+		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL |
+			IORING_SETUP_R_DISABLED,
+		IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_R_DISABLED,
+		IORING_SETUP_R_DISABLED,
+		0,
+	};
+	int rc = -EINVAL;
+	for (size_t i = 0; i < UTIL_COUNT(kinds) && rc == -EINVAL; i++) {
+		struct io_uring_params params = {
+			.flags = kinds[i] | IORING_SETUP_CQSIZE, .cq_entries = RING_ANSWERS};
+		rc = io_uring_queue_init_params(RING_ENTRIES, &ring->uring, &params);
+		ring->disabled = rc == 0 && kinds[i] & IORING_SETUP_R_DISABLED;
+	}
+	/* Before 5.5 the size of the completion queue was not to be chosen. */
+	return rc == -EINVAL ? io_uring_queue_init(RING_ENTRIES, &ring->uring, 0) : rc;
+}
+
+/* Sandboxes forbid call by call: a ring that was made need not be one that can be entered. */
+static int ring_try(struct ring *ring)
+{
+	struct io_uring_cqe *cqe;
+	int rc;
+	io_uring_prep_nop(ring_sqe(ring));
+	do {
+		rc = io_uring_submit_and_wait(&ring->uring, 1);
+	} while (rc == -EINTR);
+	if (rc >= 0)
+		rc = io_uring_wait_cqe(&ring->uring, &cqe);
+	if (rc < 0)
+		return rc;
+	io_uring_cqe_seen(&ring->uring, cqe);
+	return 0;
+}
+
+/* Registers the arena, in pieces. */
+static int ring_register_buffers(struct ring *ring)
+{
+	struct iovec pieces[RING_BUFFERS];
+	uint8_t *base = ring->fetch->arena.base;
+	uint64_t left = arena_bytes(&ring->fetch->arena);
+	unsigned count = 0;
+	while (left > 0 && count < RING_BUFFERS) {
+		uint64_t bytes = UTIL_MIN(left, RING_BUFFER_BYTES);
+		pieces[count++] = (struct iovec){base, bytes};
+		base += bytes;
+		left -= bytes;
+	}
+	return left > 0 ? -EOVERFLOW : io_uring_register_buffers(&ring->uring, pieces, count);
+}
+
+/* An empty table: slots are filled as shards are opened. Sparse tables came with 5.5. */
+static void ring_register_files(struct ring *ring)
+{
+	unsigned count = ring->fetch->files.bound;
+	int none[512];
+	memset(none, -1, sizeof none);
+	ring->registered = calloc(count, sizeof *ring->registered);
+	ring->files = ring->registered && io_uring_register_files(&ring->uring, none, count) == 0;
+}
+
+/* Called by the table of files, in the ring's thread: a shard was opened, or is about to be closed.
+ * What cannot be registered is read by its descriptor. */
+static void ring_slot(void *context, int slot, int fd)
+{
+	struct ring *ring = context;
+	if (!ring->files || (fd < 0 && !ring->registered[slot]))
+		return;
+	bool done = io_uring_register_files_update(&ring->uring, (unsigned)slot, &fd, 1) == 1;
+	ring->registered[slot] = done && fd >= 0;
+}
+
+static void ring_probe(struct ring *ring)
+{
+	struct io_uring_probe *probe = io_uring_get_probe_ring(&ring->uring);
+	if (!probe)
+		return;
+	ring->can_open = io_uring_opcode_supported(probe, IORING_OP_OPENAT);
+	ring->can_close = io_uring_opcode_supported(probe, IORING_OP_CLOSE);
+	io_uring_free_probe(probe);
+}
+
+/* By number: liburing 2.3 does not export its functions for these two. */
+static int ring_register(struct ring *ring, unsigned what, void *argument, unsigned count)
+{
+	long rc = syscall(SYS_io_uring_register, ring->uring.ring_fd, what, argument, count);
+	return rc < 0 ? -errno : 0;
+}
+
+/* The ring begins to take questions: these, and of its own settings the table of files alone. */
+static int ring_enable(struct ring *ring)
+{
+	static const uint8_t asked[] = {IORING_OP_NOP, IORING_OP_READV, IORING_OP_READ_FIXED,
+		IORING_OP_POLL_ADD, IORING_OP_OPENAT, IORING_OP_CLOSE,
+		IORING_OP_TIMEOUT /* of io_uring_submit_and_wait_timeout before 5.11 */};
+	static const uint8_t set[] = {IORING_REGISTER_FILES_UPDATE, IORING_UNREGISTER_RING_FDS};
+	struct io_uring_restriction allowed[UTIL_COUNT(asked) + UTIL_COUNT(set) + 1] = {
+		{.opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED,
+			.sqe_flags = IOSQE_FIXED_FILE | IOSQE_ASYNC}};
+	unsigned count = 1;
+	if (!ring->disabled)
+		return 0;
+	for (size_t i = 0; i < UTIL_COUNT(asked); i++)
+		allowed[count++] = (struct io_uring_restriction){
+			.opcode = IORING_RESTRICTION_SQE_OP, .sqe_op = asked[i]};
+	for (size_t i = 0; i < UTIL_COUNT(set); i++)
+		allowed[count++] = (struct io_uring_restriction){
+			.opcode = IORING_RESTRICTION_REGISTER_OP, .register_op = set[i]};
+	ring->restricted = ring_register(ring, IORING_REGISTER_RESTRICTIONS, allowed, count) == 0;
+	return ring_register(ring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+}
+
+static void ring_describe(const struct ring *ring, int buffers_rc)
+{
+	struct fetch *fetch = ring->fetch;
+	struct utsname kernel = {0};
+	struct rlimit limit = {0};
+	char size[16], buffers[128];
+	int major = 0, minor = 0;
+	(void)uname(&kernel);
+	(void)sscanf(kernel.release, "%d.%d", &major, &minor);
+	(void)getrlimit(RLIMIT_MEMLOCK, &limit);
+	if (ring->buffers)
+		(void)snprintf(buffers, sizeof buffers, "registered buffers %s",
+			size_format(arena_bytes(&fetch->arena), size, sizeof size));
+	else if (buffers_rc == -ENOMEM)
+		(void)snprintf(buffers, sizeof buffers,
+			"unregistered buffers because RLIMIT_MEMLOCK is %s",
+			size_format(limit.rlim_cur, size, sizeof size));
+	else
+		(void)snprintf(buffers, sizeof buffers, "unregistered buffers (%s)",
+			strerror(-buffers_rc));
+	(void)snprintf(fetch->describe, sizeof fetch->describe,
+		"io_uring (kernel %d.%d, %s, registered files %u%s%s)", major, minor, buffers,
+		ring->files ? fetch->files.bound : 0,
+		ring->can_open ? "" : ", files opened by the thread",
+		ring->restricted ? ", restricted to reading" : "");
+}
+
+/* Files that the ring still closes would stay open without it; where the kernel refuses, the end of
+ * the process closes them. */
+static void ring_teardown(struct ring *ring)
+{
+	struct fetch *fetch = ring->fetch;
+	while (ring->closing > 0 && ring->refused < RING_REFUSED) {
+		ring_entered(ring, io_uring_submit_and_wait(&ring->uring, 1));
+		ring_take_answers(ring);
+	}
+	fetch->files.slot = NULL;
+	io_uring_queue_exit(&ring->uring);
+	(void)close(fetch->inbox.eventfd);
+	fetch->inbox.eventfd = -1;
+}
+
+static int ring_setup(struct ring *ring)
+{
+	struct fetch *fetch = ring->fetch;
+	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int rc = event < 0 ? -errno : ring_make(ring);
+	if (rc < 0) {
+		if (event >= 0)
+			(void)close(event);
+		return ring_fault(rc, ring->start_fault);
+	}
+	fetch->inbox.eventfd = event;
+	unsigned workers[2] = {RING_WORKERS, 0};
+	(void)io_uring_register_ring_fd(&ring->uring);
+	(void)io_uring_register_iowq_max_workers(&ring->uring, workers);
+	rc = ring_register_buffers(ring);
+	ring->buffers = rc == 0;
+	ring_register_files(ring);
+	ring_probe(ring);
+	int enabled = ring_enable(ring);
+	if (enabled == 0)
+		enabled = ring_try(ring);
+	ring_describe(ring, rc);
+	if (enabled < 0) {
+		ring_teardown(ring);
+		return ring_fault(enabled, ring->start_fault);
+	}
+	fetch->files.slot = ring_slot;
+	fetch->files.context = ring;
+	return 0;
+}
+
+static void *ring_run(void *context)
+{
+	struct fetch *fetch = context;
+	struct ring *ring = fetch->engine;
+	fetch_thread_note(fetch);
+	int rc = ring->start_rc = ring_setup(ring);
+	sem_post(&ring->started);
+	if (rc < 0)
+		return NULL;
+	pthread_mutex_lock(&fetch->lock);
+	while (ring_turn(ring))
+		;
+	pthread_mutex_unlock(&fetch->lock);
+	ring_teardown(ring);
+	return NULL;
+}
+
+static void ring_free(struct ring *ring)
+{
+	ring->fetch->engine = NULL;
+	sem_destroy(&ring->started);
+	free(ring->registered);
+	free(ring);
+}
+
+static void uring_join(struct fetch *fetch)
+{
+	fetch_threads_join(fetch);
+	ring_free(fetch->engine);
+}
+
+/* The ring is made by the thread that will use it: kernels allow one issuer the more the less they
+ * have to lock. */
+static int uring_start(struct fetch *fetch, struct fault *fault)
+{
+	struct ring *ring = calloc(1, sizeof *ring);
+	if (!ring)
+		return fault_set(fault, -ENOMEM, "no memory for the ring");
+	ring->fetch = fetch;
+	ring->start_fault = fault;
+	ring->ask_tail = &ring->ask;
+	ring->done_tail = &ring->done;
+	sem_init(&ring->started, 0, 0);
+	fetch->engine = ring;
+	int rc = fetch_thread_start(fetch, RING_STACK, ring_run);
+	if (rc < 0) {
+		ring_free(ring);
+		return fault_set(fault, rc, "no thread can be started to read with: %s%s",
+			strerror(-rc), limits_thread_hint(-rc));
+	}
+	while (sem_wait(&ring->started) < 0)
+		;
+	rc = ring->start_rc;
+	if (rc < 0)
+		uring_join(fetch);
+	return rc;
+}
+
+const struct fetch_engine_ops fetch_uring = {
+	.start = uring_start, .join = uring_join, .reads = RING_READS};

@@ -1,0 +1,62 @@
+/* label_value: one sample's label as a .json or a manifest says it.
+ *
+ *   integer, name             CLASS
+ *   list of them              MULTI_HOT: no class twice; none at all is a row of zeros
+ *   number, list of numbers   FLOAT, where one has a fraction or numbers were asked for
+ *
+ * Classes are 0 to 2^31-1, or below the number of `classes`; of MULTI_HOT below LABEL_WIDTH_MAX.
+ * Numbers must be finite as float32. Pure. */
+#pragma once
+
+#include "base/fault.h"
+#include "labels/label_classes.h"
+#include "labels/label_rule.h"
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* As many as fit behind a name of one byte; less behind longer ones. */
+enum { LABEL_VALUES_MAX = LABEL_NAME_ROOM / 4 - 1 };
+
+struct label_found {
+	enum label_type type;
+	uint32_t count;
+	int32_t first; /* the class named first; -1: none */
+	union {
+		uint32_t class[LABEL_VALUES_MAX]; /* ascending once label_found_end was called */
+		float number[LABEL_VALUES_MAX];
+	};
+};
+
+/* Begins an empty label of a type other than AUTO. */
+void label_found_begin(struct label_found *found, enum label_type type);
+
+/* Each adds one value. 0, or -EINVAL with a fault. `classes` may have no names. */
+int label_found_class(struct label_found *found, int64_t number,
+	const struct label_classes *classes, struct fault *fault);
+int label_found_name(struct label_found *found, const char *name, size_t size,
+	const struct label_classes *classes, struct fault *fault);
+int label_found_number(struct label_found *found, double number, struct fault *fault);
+
+/* Sorts classes. 0, or -EINVAL with a fault where one is there twice, or where CLASS has not one.
+ */
+int label_found_end(struct label_found *found, struct fault *fault);
+
+/* Takes a JSON value as `asked`; AUTO: as what it is. 0, or -EINVAL with a fault that begins with
+ * what was expected. */
+int label_from_value(const json_t *value, enum label_type asked,
+	const struct label_classes *classes, struct label_found *ret, struct fault *fault);
+
+enum label_word {
+	LABEL_WORD_NAME, /* neither of the following */
+	LABEL_WORD_INTEGER, /* digits alone */
+	LABEL_WORD_WHOLE, /* an integer with a sign */
+	LABEL_WORD_FRACTION, /* a number with a point or an exponent; nan and inf too */
+};
+
+/* What a word looks like. */
+enum label_word label_word(const char *text, size_t size);
+
+/* The value of a zero-terminated word that is no NAME; NaN and infinities as such. */
+double label_word_number(const char *text);

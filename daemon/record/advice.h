@@ -1,6 +1,0 @@
-/* advice: what to do about an end, one concrete thing for each cause. Pure. */
-#pragma once
-
-#include "record/story.h"
-
-void advice_write(struct story_end *end);

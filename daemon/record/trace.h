@@ -1,8 +1,0 @@
-/* trace: the samples of one process, and of what surrounded it, into the numbers that matter.
- * Pure. */
-#pragma once
-
-#include "record/story.h"
-
-/* Fills end->numbers from all samples up to its end, and from how it left. */
-void trace_fill(struct story_end *end, const struct record *records, size_t count);

@@ -1,0 +1,170 @@
+/* sheet: a few rows of a stream's newest batch, copied for whoever looks at the page.
+ *
+ * Event loop, between two of its turns: a slot that is READY or LEASED stays so until this has
+ * returned, since only the loop changes slots, and workers write into FILLING ones alone. So a
+ * batch is never torn. Where a trainer may write into its own slots (pin_memory) it may do so
+ * meanwhile: what it gets to see then are its own pixels, and nothing read from there is believed
+ * (sizes and counts are the daemon's, a label is looked at before it is looked up). */
+#include "serve/serve_impl.h"
+
+#include "base/util.h"
+#include "http/sheet_png.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SHEET_CHANNELS = 3 };
+
+/* The group that is at this place in /status, where it has a stream. */
+static const struct group *sheet_group(const struct server *server, uint32_t place)
+{
+	for (const struct group *g = server->groups; g; g = g->next)
+		if (!g->closing && place-- == 0)
+			return g->stream ? g : NULL;
+	return NULL;
+}
+
+/* The newest complete one, or -1. */
+static int sheet_slot(const struct tally *tally)
+{
+	int newest = -1;
+	for (uint32_t slot = 0; slot < tally->slots; slot++)
+		if ((tally->state[slot] == SLOT_READY || tally->state[slot] == SLOT_LEASED) &&
+			(newest < 0 || tally->serial[slot] > tally->serial[newest]))
+			newest = (int)slot;
+	return newest;
+}
+
+static uint32_t sheet_length(uint32_t pixels, uint32_t step)
+{
+	return (pixels + step - 1) / step;
+}
+
+/* The smallest at which so many rows are within HTTP_SHEET_BYTES. */
+static uint32_t sheet_step(const struct extent_shape *shape, uint32_t rows)
+{
+	uint32_t step = 1;
+	while ((uint64_t)rows * sheet_length(shape->height, step) *
+			sheet_length(shape->width, step) * SHEET_CHANNELS >
+		HTTP_SHEET_BYTES)
+		step++;
+	return step;
+}
+
+/* One line of a row of plain bytes; the end of what was written. */
+static uint8_t *sheet_line(const uint8_t *from, uint32_t width, uint32_t step, uint8_t *to)
+{
+	size_t bytes = (size_t)width * SHEET_CHANNELS;
+	if (step == 1)
+		return (uint8_t *)memcpy(to, from, bytes) + bytes;
+	for (size_t x = 0; x < bytes; x += (size_t)step * SHEET_CHANNELS, to += SHEET_CHANNELS)
+		memcpy(to, from + x, SHEET_CHANNELS);
+	return to;
+}
+
+/* IEEE 754 binary16. */
+static float sheet_half(uint16_t bits)
+{
+	int exponent = bits >> 10 & 31;
+	float fraction = (float)(bits & 1023), sign = bits & 0x8000 ? -1.0F : 1.0F;
+	if (exponent == 0)
+		return sign * ldexpf(fraction, -24);
+	return exponent == 31 ? sign * INFINITY : sign * ldexpf(1024 + fraction, exponent - 25);
+}
+
+/* A normalised value. */
+static float sheet_float(enum shape_dtype dtype, const uint8_t *at)
+{
+	uint16_t half;
+	uint32_t bits;
+	float value;
+	if (dtype == SHAPE_FLOAT32)
+		return memcpy(&value, at, sizeof value), value;
+	memcpy(&half, at, sizeof half);
+	if (dtype == SHAPE_FLOAT16)
+		return sheet_half(half);
+	bits = (uint32_t)half << 16;
+	return memcpy(&value, &bits, sizeof value), value;
+}
+
+/* One value of a row of any kind, as the byte that it came from. */
+static uint8_t sheet_byte(
+	const struct shape *shape, const uint8_t *row, size_t number, uint32_t channel)
+{
+	if (shape->dtype == SHAPE_UINT8)
+		return row[number];
+	size_t bytes = slots_pixel_bytes(shape->dtype + 1);
+	float value = sheet_float(shape->dtype, row + bytes * number);
+	value = value * (float)shape->std.value[channel] + (float)shape->mean.value[channel];
+	/* What was erased may be anything, and NaN is not above 0. */
+	return value > 0 ? (uint8_t)lrintf(UTIL_MIN(value, 1.0F) * 255) : 0;
+}
+
+static uint8_t *sheet_values(const struct shape *shape, const struct extent_shape *size,
+	const uint8_t *row, uint32_t y, uint32_t step, uint8_t *to)
+{
+	bool planar = shape->layout == SHAPE_NCHW;
+	size_t apart = planar ? (size_t)size->height * size->width : 1;
+	for (uint32_t x = 0; x < size->width; x += step)
+		for (uint32_t channel = 0; channel < SHEET_CHANNELS; channel++) {
+			size_t pixel = (size_t)y * size->width + x;
+			size_t number = pixel * (planar ? 1 : SHEET_CHANNELS) + channel * apart;
+			*to++ = sheet_byte(shape, row, number, channel);
+		}
+	return to;
+}
+
+static void sheet_pixels(const struct extent *extent, const struct shape *shape, uint32_t slot,
+	struct http_sheet *sheet)
+{
+	const struct extent_shape *size = &extent->shape[slot];
+	bool plain = shape->dtype == SHAPE_UINT8 && shape->layout == SHAPE_NHWC;
+	size_t bytes = (size_t)size->width * SHEET_CHANNELS;
+	uint8_t *to = sheet->pixels;
+	for (uint32_t i = 0; i < sheet->rows; i++) {
+		const uint8_t *row = extent_image(extent, slot, i);
+		for (uint32_t y = 0; y < size->height; y += sheet->step)
+			to = plain ? sheet_line(row + y * bytes, size->width, sheet->step, to)
+				   : sheet_values(shape, size, row, y, sheet->step, to);
+	}
+}
+
+static void sheet_row(const struct dataset *dataset, const struct slots_record *record,
+	struct http_sheet_row *row)
+{
+	*row = (struct http_sheet_row){.index = __atomic_load_n(&record->index, __ATOMIC_RELAXED),
+		.label = __atomic_load_n(&record->label, __ATOMIC_RELAXED),
+		.flags = __atomic_load_n(&record->flags, __ATOMIC_RELAXED)};
+	if (row->label < 0 || (uint64_t)row->label >= dataset_classes(dataset))
+		return;
+	const char *name = dataset_class_name(dataset, (uint32_t)row->label);
+	memcpy(row->class_name, name, util_cut(name, sizeof row->class_name - 1));
+}
+
+struct http_sheet *sheet_copy(const struct server *server, uint32_t place)
+{
+	const struct group *group = sheet_group(server, place);
+	int slot = group ? sheet_slot(stream_tally(group->stream)) : -1;
+	if (slot < 0)
+		return NULL;
+	const struct extent *extent = stream_extent(group->stream);
+	const struct stream_batch *batch = stream_batch(group->stream, (uint32_t)slot);
+	const struct extent_shape *size = &extent->shape[slot];
+	uint32_t all = batch->count * extent->layout.views;
+	uint32_t rows = UTIL_MIN(all, (uint32_t)HTTP_SHEET_ROWS);
+	uint32_t step = sheet_step(size, rows);
+	struct http_sheet *sheet = http_sheet_new(
+		rows, sheet_length(size->height, step), sheet_length(size->width, step));
+	if (!sheet)
+		return NULL;
+	sheet->stream = place;
+	sheet->step = step;
+	sheet->batch_rows = all;
+	sheet->epoch = batch->epoch;
+	sheet->batch = batch->batch;
+	sheet_pixels(extent, &group->spec.shape, (uint32_t)slot, sheet);
+	for (uint32_t row = 0; row < rows; row++)
+		sheet_row(stream_dataset(group->stream),
+			extent_records(extent, (uint32_t)slot) + row, &sheet->row[row]);
+	return sheet;
+}

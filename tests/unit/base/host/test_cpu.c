@@ -1,0 +1,85 @@
+/* cpu: the rule of quota and affinity, and that the mask of this thread is honoured. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/host/cpu.h"
+#include "base/util.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+static void rounds_a_quota_up(void **state)
+{
+	static const struct {
+		unsigned cpus;
+		double quota;
+		unsigned expected;
+	} cases[] = {
+		{8, 0, 8},
+		{8, 8, 8},
+		{8, 100, 8},
+		{8, 4, 4},
+		{8, 3.2, 4},
+		{8, 0.1, 1},
+		{8, 1.0001, 2},
+		{1, 0.5, 1},
+		{1, 7, 1},
+		{0, 0, 1},
+		{0, 3, 1},
+		{8, -1, 8},
+		{4096, 1e300, 4096},
+		{8, 1e-300, 1},
+	};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++)
+		assert_int_equal(
+			cpu_within_quota(cases[i].cpus, cases[i].quota), cases[i].expected);
+}
+
+static void honours_the_mask(void **state)
+{
+	cpu_set_t before, one;
+	unsigned all = cpu_affinity();
+	(void)state;
+	assert_in_range(all, 1, 1 << 20);
+	assert_in_range(cpu_available(), 1, all);
+	if (sched_getaffinity(0, sizeof before, &before) < 0)
+		skip(); /* more processors than this test's own mask holds */
+	assert_int_equal(all, CPU_COUNT(&before));
+	int first = 0;
+	while (!CPU_ISSET(first, &before))
+		first++;
+	CPU_ZERO(&one);
+	CPU_SET(first, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+	assert_int_equal(cpu_affinity(), 1);
+	assert_int_equal(cpu_available(), 1);
+	assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
+static void tells_how_long_a_thread_waited(void **state)
+{
+	uint64_t delay = UINT64_MAX, later = 0;
+	(void)state;
+	assert_false(cpu_delay_ns(-1, &delay));
+	assert_false(cpu_delay_ns(INT32_MAX, &delay));
+	assert_true(delay == UINT64_MAX); /* what is not known is not written */
+	if (!cpu_delay_ns(gettid(), &delay))
+		skip(); /* a kernel without CONFIG_SCHED_INFO */
+	assert_true(cpu_delay_ns(gettid(), &later) && later >= delay);
+	assert_true(later < (uint64_t)3600 * 1000000000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rounds_a_quota_up),
+		cmocka_unit_test(honours_the_mask),
+		cmocka_unit_test(tells_how_long_a_thread_waited),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

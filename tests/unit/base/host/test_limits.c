@@ -1,0 +1,104 @@
+/* limits: what a process may be started with; each case in a child, whose limits are its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/host/limits.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define KIB ((rlim_t)1 << 10)
+
+/* What a child with this limit is told by `check`, and the soft limit that it has then. */
+struct answer {
+	int result;
+	struct fault fault;
+	struct rlimit limit;
+	size_t thread_stack;
+};
+
+static struct answer ask(
+	__rlimit_resource_t resource, rlim_t soft, rlim_t hard, int (*check)(struct fault *fault))
+{
+	struct answer answer = {0};
+	int ends[2];
+	assert_int_equal(pipe(ends), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		const struct rlimit limit = {soft, hard};
+		pthread_attr_t attr;
+		if (setrlimit(resource, &limit))
+			_exit(1);
+		answer.result = check(&answer.fault);
+		(void)getrlimit(resource, &answer.limit);
+		(void)pthread_getattr_default_np(&attr);
+		(void)pthread_attr_getstacksize(&attr, &answer.thread_stack);
+		_exit(write(ends[1], &answer, sizeof answer) != sizeof answer);
+	}
+	assert_true(child > 0);
+	int status;
+	assert_int_equal(read(ends[0], &answer, sizeof answer), sizeof answer);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	(void)close(ends[0]);
+	(void)close(ends[1]);
+	return answer;
+}
+
+static void files(void **state)
+{
+	(void)state;
+	struct answer few = ask(RLIMIT_NOFILE, 16, 16, limits_files);
+	assert_int_equal(few.result, -EMFILE);
+	assert_non_null(strstr(few.fault.text, "RLIMIT_NOFILE) is 16, and 32 are needed"));
+	assert_non_null(strstr(few.fault.text, "ulimit -n"));
+	struct answer raised = ask(RLIMIT_NOFILE, 16, 200, limits_files);
+	assert_int_equal(raised.result, 0);
+	assert_int_equal(raised.limit.rlim_cur, 200);
+	struct answer kept = ask(RLIMIT_NOFILE, 40, 200, limits_files);
+	assert_int_equal(kept.result, 0);
+	assert_int_equal(kept.limit.rlim_cur, 40);
+}
+
+static void stack(void **state)
+{
+	(void)state;
+	struct answer small = ask(RLIMIT_STACK, 64 * KIB, 64 * KIB, limits_stack);
+	assert_int_equal(small.result, -ENOMEM);
+	assert_non_null(strstr(small.fault.text, "64.0 KiB, and 1.0 MiB are needed"));
+	assert_non_null(strstr(small.fault.text, "ulimit -s"));
+	struct answer raised = ask(RLIMIT_STACK, 64 * KIB, 4096 * KIB, limits_stack);
+	assert_int_equal(raised.result, 0);
+	assert_int_equal(raised.limit.rlim_cur, 4096 * KIB);
+	assert_true(raised.thread_stack >= 2048 * KIB);
+	struct answer kept = ask(RLIMIT_STACK, 1024 * KIB, RLIM_INFINITY, limits_stack);
+	assert_int_equal(kept.limit.rlim_cur, 1024 * KIB);
+}
+
+static void hints(void **state)
+{
+	(void)state;
+	assert_non_null(strstr(limits_hint(EMFILE), "ulimit -n"));
+	assert_non_null(strstr(limits_hint(ENFILE), "ulimit -n"));
+	assert_non_null(strstr(limits_hint(EFBIG), "ulimit -f"));
+	assert_non_null(strstr(limits_hint(EAGAIN), "ulimit -u"));
+	assert_non_null(strstr(limits_hint(ENOSYS), "sandbox"));
+	assert_string_equal(limits_hint(EIO), "");
+	assert_non_null(strstr(limits_thread_hint(EPERM), "clone3"));
+	assert_non_null(strstr(limits_thread_hint(EAGAIN), "pids.max"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(files), cmocka_unit_test(stack), cmocka_unit_test(hints)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,332 @@
+/* dataset: its indexes, damaged, forged, homeless, built twice at once, and read by more threads
+ * than may be open. */
+#include "base/store.h"
+#include "unit/dataset/dataset_fixture.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <zlib.h>
+
+/* Everything a dataset says, as one number, or 0 when it failed as a damaged index may: -EIO with a
+ * hint. */
+static uint64_t say_everything(const struct dataset *d)
+{
+	uint64_t h = dataset_fingerprint(d);
+	for (uint64_t i = 0; i < dataset_count(d); i++) {
+		struct sample sample;
+		struct fault fault;
+		int rc = dataset_sample(d, i, &sample, &fault);
+		if (rc < 0) {
+			assert_int_equal(rc, -EIO);
+			assert_non_null(strstr(fault.text, "delete the index"));
+			assert_non_null(strstr(fault.text, ".idx"));
+			return 0;
+		}
+		h = h * 31 + crc32(0, (const uint8_t *)sample.name, (unsigned)strlen(sample.name)) +
+		    sample.offset + sample.size * 7 + (uint64_t)sample.label * 3 + sample.format;
+	}
+	return h;
+}
+
+static void test_index_flipped(void **state)
+{
+	(void)state;
+	make_tar("x.tar", 1, 0, 4, "");
+	struct dataset *d = open_good("x.tar");
+	uint64_t truth = say_everything(d), faults = 0;
+	assert_true(truth != 0);
+	dataset_free(d);
+	size_t size;
+	uint8_t *data = fixture_read(in("x.tar.idx"), &size);
+	assert_int_equal(size, 3 * 4096);
+	char *cached = store_cache_path(cache, in("x.tar"), ".idx");
+	for (size_t at = 0; at < size; at += at >= 168 && at < 4096 - 311 ? 311 : 1) {
+		data[at] ^= (uint8_t)(1 << at % 8);
+		fixture_write(in("x.tar.idx"), data, size);
+		data[at] ^= (uint8_t)(1 << at % 8);
+		d = open_good("x.tar");
+		uint64_t said = say_everything(d);
+		assert_true(said == truth || (said == 0 && at >= 4096));
+		assert_true((dataset_indexed_ns(d) > 0) == (at < 4096));
+		bool foreign = at >= 16 && at < 24; /* its magic: not ours to replace */
+		assert_true((dataset_notice(d)[0] != 0) == (at < 4096 && !foreign));
+		assert_true(exists(cached + strlen(root) + 1) == foreign);
+		(void)unlink(cached);
+		faults += said == 0;
+		dataset_free(d);
+	}
+	assert_int_equal(faults, 2 * 4096);
+	free(cached);
+	for (size_t cut = 0; cut < size; cut += 501) {
+		fixture_write(in("x.tar.idx"), data, cut);
+		d = open_good("x.tar");
+		assert_true(say_everything(d) == truth);
+		dataset_free(d);
+	}
+	free(data);
+}
+
+static void page_seal(uint8_t *page)
+{
+	uint32_t crc = (uint32_t)crc32(0, page + 4, INDEX_PAGE - 4);
+	memcpy(page, &crc, sizeof crc);
+}
+
+/* An index with sound checksums and false contents, as somebody who means harm would write it. */
+static void test_index_forged(void **state)
+{
+	(void)state;
+	make_tar("x.tar", 1, 0, 4, "");
+	dataset_free(open_good("x.tar"));
+	size_t size;
+	uint8_t *data = fixture_read(in("x.tar.idx"), &size);
+	for (int i = 0; i < 7; i++) {
+		uint8_t forged[3 * INDEX_PAGE];
+		struct index_record record;
+		memcpy(forged, data, sizeof forged);
+		memcpy(&record, forged + INDEX_PAGE + INDEX_PAGE_HEAD, sizeof record);
+		record.offset = i == 0 ? UINT64_MAX : i == 1 ? 100000 : record.offset;
+		record.size = i == 2 ? UINT32_MAX : record.size;
+		record.label = i == 3 ? -1 : record.label;
+		record.name_page = i == 4 ? UINT64_MAX / 4096 : record.name_page;
+		record.name_size = i == 5 ? 5000 : record.name_size;
+		record.format = i == 6 ? 9 : record.format;
+		memcpy(forged + INDEX_PAGE + INDEX_PAGE_HEAD, &record, sizeof record);
+		page_seal(forged + INDEX_PAGE);
+		fixture_write(in("x.tar.idx"), forged, sizeof forged);
+		struct dataset *d = open_good("x.tar");
+		assert_int_equal(say_everything(d), 0);
+		dataset_free(d);
+	}
+	free(data);
+	fixture_file(root, "set/a/x.jpg", "x");
+	fixture_file(root, "x.jp", "outside");
+	dataset_free(open_good("set"));
+	char *index = store_cache_path(cache, in("set"), ".idx");
+	data = fixture_read(index, &size);
+	assert_memory_equal(data + 2 * INDEX_PAGE + INDEX_PAGE_HEAD, "a/x.jpg", 7);
+	memcpy(data + 2 * INDEX_PAGE + INDEX_PAGE_HEAD, "../x.jp", 7);
+	page_seal(data + 2 * INDEX_PAGE);
+	fixture_write(index, data, size);
+	struct dataset *d = open_good("set");
+	assert_int_equal(say_everything(d), 0);
+	dataset_free(d);
+	free(data);
+	free(index);
+}
+
+/* The same of the head: every number in it may be a lie. Such an index is built again. */
+static void test_head_forged(void **state)
+{
+	(void)state;
+	make_tar("x.tar", 1, 0, 4, "");
+	dataset_free(open_good("x.tar"));
+	size_t size;
+	uint8_t *data = fixture_read(in("x.tar.idx"), &size);
+	for (int i = 0; i < 8; i++) {
+		uint8_t forged[3 * INDEX_PAGE];
+		struct index_head head;
+		memcpy(forged, data, sizeof forged);
+		memcpy(&head, forged + INDEX_PAGE_HEAD, sizeof head);
+		head.source = i == 0 ? 1000000 : i == 1 ? DATASET_LABELS_AUTO : head.source;
+		head.source = i == 2 ? DATASET_LABELS_FOLDER : head.source;
+		head.asked = i == 3 ? 5 : head.asked;
+		head.classes = i == 4 ? UINT64_MAX : i == 5 ? UINT64_C(1) << 32 : head.classes;
+		head.record_pages -= i == 6; /* and so many samples that their pages wrap to none */
+		head.samples = i == 6 ? UINT64_MAX : head.samples;
+		head.table_bytes = i == 7 ? 1 : head.table_bytes;
+		memcpy(forged + INDEX_PAGE_HEAD, &head, sizeof head);
+		page_seal(forged);
+		fixture_write(in("x.tar.idx"), forged, sizeof forged - (i == 6 ? INDEX_PAGE : 0));
+		struct dataset *d = open_good("x.tar");
+		assert_int_equal(dataset_count(d), 4);
+		if (i != 3) /* asked for with other labels: merely of no use */
+			assert_non_null(strstr(dataset_notice(d), "1 damaged index"));
+		dataset_free(d);
+	}
+	free(data);
+}
+
+static void *sample_thread(void *dataset)
+{
+	struct sample sample;
+	struct fault fault;
+	for (uint64_t i = 0; i < 200 * dataset_count(dataset); i++)
+		if (dataset_sample(dataset, i % dataset_count(dataset), &sample, &fault) < 0)
+			return "cannot read a sample";
+	return NULL;
+}
+
+/* More threads than index files may be open: they wait for each other. */
+static void test_more_threads_than_files(void **state)
+{
+	(void)state;
+	enum { THREADS = 24, SHARDS = 20 };
+	char name[32];
+	for (int i = 0; i < SHARDS; i++) {
+		(void)snprintf(name, sizeof name, "s-%d.tar", i);
+		make_tar(name, 1, 0, 4, "");
+	}
+	struct rlimit before, few;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	few.rlim_cur = 48;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	struct dataset *d = open_good("s-{0..19}.tar");
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(dataset_index_files(d), 16);
+	pthread_t thread[THREADS];
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, sample_thread, d), 0);
+	for (int i = 0; i < THREADS; i++) {
+		void *fault;
+		assert_int_equal(pthread_join(thread[i], &fault), 0);
+		assert_null(fault);
+	}
+	/* With all of them held by this very thread it ends all the same. */
+	int fd;
+	struct fault fault;
+	struct sample sample;
+	for (uint32_t i = 0; i < 16; i++)
+		assert_int_equal(dataset_index_acquire(d, i, &fd, &fault), 0);
+	assert_int_equal(dataset_sample(d, 79, &sample, &fault), -EAGAIN);
+	for (uint32_t i = 0; i < 16; i++)
+		dataset_index_release(d, i);
+	dataset_free(d);
+}
+
+static void test_index_places(void **state)
+{
+	(void)state;
+	make_tar("x.tar", 1, 0, 4, "");
+	/* Not ours: left as it is, the cache is used. */
+	fixture_file(root, "x.tar.idx", "0\n512\n1024\n");
+	struct dataset *d = open_good("x.tar");
+	check(d, 1, "a/1.jpg", 0, "a/1.jpg");
+	dataset_free(d);
+	size_t size;
+	uint8_t *data = fixture_read(in("x.tar.idx"), &size);
+	assert_memory_equal(data, "0\n512\n1024\n", 11);
+	free(data);
+	d = open_good("x.tar");
+	assert_int_equal(dataset_indexed_ns(d), 0);
+	dataset_free(d);
+	/* Neither place can be written: an unlinked file, and a notice. */
+	make_tar("y.tar", 1, 0, 4, "");
+	make_tar("z.tar", 1, 0, 4, "");
+	fixture_file(root, "y.tar.idx", "0\n512\n1024\n");
+	fixture_file(root, "z.tar.idx", "0\n512\n1024\n");
+	struct dataset_options options = {.cache_dir = "/dev/null/cache"};
+	struct fault fault;
+	assert_int_equal(dataset_open(in("{y,z}.tar"), &options, &d, &fault), 0);
+	assert_non_null(strstr(dataset_notice(d), "2 of 2 indexes"));
+	assert_non_null(strstr(dataset_notice(d), "beside the shard none can be written (File ex"));
+	assert_non_null(strstr(dataset_notice(d),
+		"the cache folder /dev/null/cache cannot be used (Not a directory)."));
+	for (uint64_t i = 0; i < 8; i += 4) {
+		check(d, i + 1, "a/1.jpg", 0, "a/1.jpg");
+		check(d, i + 3, "b/deep/1.jpg", 2, "b/deep/1.jpg");
+	}
+	dataset_free(d);
+	make_classes("set");
+	assert_int_equal(dataset_open(in("set"), &options, &d, &fault), 0);
+	check(d, 3, "b/deep/1.jpg", 2, "b/deep/1.jpg");
+	dataset_free(d);
+	/* Not even that: a fault. */
+	assert_int_equal(setenv("TMPDIR", "/dev/null", 1), 0);
+	assert_int_equal(dataset_open(in("set"), &options, &d, &fault), -ENOTDIR);
+	assert_int_equal(unsetenv("TMPDIR"), 0);
+	assert_non_null(strstr(fault.text, "give write permission"));
+	/* A confined daemon leaves no file beside the shards. */
+	make_tar("w.tar", 1, 0, 4, "");
+	options = (struct dataset_options){.cache_dir = cache, .index_in_cache = true};
+	assert_int_equal(dataset_open(in("w.tar"), &options, &d, &fault), 0);
+	dataset_free(d);
+	assert_false(exists("w.tar.idx"));
+}
+
+/* A record page goes bad while the dataset is open. */
+static void test_index_damaged_in_use(void **state)
+{
+	(void)state;
+	make_tar("x.tar", 1, 0, 4, "");
+	struct dataset *d = open_good("x.tar");
+	int fd = open(in("x.tar.idx"), O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, "garbage", 7, INDEX_PAGE + 100), 7);
+	assert_int_equal(close(fd), 0);
+	struct sample sample;
+	struct fault fault;
+	assert_int_equal(dataset_sample(d, 0, &sample, &fault), -EIO);
+	assert_non_null(strstr(fault.text, "x.tar.idx"));
+	assert_non_null(strstr(fault.text, "delete the index"));
+	dataset_free(d);
+}
+
+static void child_builds(int gate)
+{
+	struct dataset *d;
+	struct fault fault;
+	struct dataset_options options = {.cache_dir = cache};
+	char byte;
+	if (read(gate, &byte, 1) != 0) /* the parent closes its end: all go at once */
+		_exit(2);
+	for (int i = 0; i < 2; i++) {
+		if (dataset_open(in(i ? "set" : "s-{0..9}.tar"), &options, &d, &fault) < 0) {
+			(void)fprintf(stderr, "%s\n", fault.text);
+			_exit(3);
+		}
+		if (say_everything(d) == 0)
+			_exit(4);
+		dataset_free(d);
+	}
+	_exit(0);
+}
+
+static void test_built_twice_at_once(void **state)
+{
+	(void)state;
+	int gate[2], status;
+	char name[32];
+	pid_t child[4];
+	for (int i = 0; i < 10; i++) {
+		(void)snprintf(name, sizeof name, "s-%d.tar", i);
+		make_tar(name, 1, 0, 4, "");
+	}
+	make_classes("set");
+	assert_int_equal(pipe(gate), 0);
+	for (int i = 0; i < 4; i++) {
+		child[i] = fork();
+		assert_true(child[i] >= 0);
+		if (child[i] == 0) {
+			(void)close(gate[1]);
+			(void)alarm(60);
+			child_builds(gate[0]);
+		}
+	}
+	assert_int_equal(close(gate[0]) + close(gate[1]), 0);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+		assert_int_equal(status, 0);
+	}
+	char command[FIXTURE_PATH + 64];
+	(void)snprintf(command, sizeof command, "ls -A %s %s | grep -q tmp-", root, cache);
+	assert_int_not_equal(system(command), 0);
+	struct dataset *d = open_good("s-{0..9}.tar");
+	assert_int_equal(dataset_indexed_ns(d), 0);
+	dataset_free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_head_forged, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_more_threads_than_files, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_index_flipped, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_index_forged, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_index_places, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_index_damaged_in_use, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_built_twice_at_once, setup, teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

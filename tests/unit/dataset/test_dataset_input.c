@@ -1,0 +1,157 @@
+/* dataset: how the members of a tar become samples, and every kind of bad input with its sentence.
+ */
+#include "unit/dataset/dataset_fixture.h"
+
+/* Members and their texts, two by two. */
+static void make_members(const char *name, const char *const *members)
+{
+	struct fixture_tar tar = {0};
+	for (; *members; members += 2)
+		fixture_tar_member(&tar, members[0], members[1]);
+	fixture_tar_write(&tar, in(name));
+}
+
+#define MEMBERS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void test_grouping(void **state)
+{
+	(void)state;
+	make_members("g.tar",
+		MEMBERS("dir.x/a.b.jpg", "left out: second dot", ".hidden.jpg", "x",
+			"__MACOSX/a.jpg", "x", "x/__MACOSX/a.jpg", "x", "noext", "x", "only.cls",
+			"7", "a.JPG", "1", "a.Cls", "1", "b.seg.png", "2", "b.jpeg", "3", "b.cls",
+			"2", "x__MACOSX/c.png", "5", "x__MACOSX/c.cls", "3"));
+	struct dataset *d = open_good("g.tar");
+	assert_int_equal(dataset_count(d), 3);
+	check(d, 0, "a.JPG", 1, "1");
+	check(d, 1, "b.jpeg", 2, "3");
+	check(d, 2, "x__MACOSX/c.png", 3, "5");
+	assert_non_null(strstr(dataset_notice(d), "2 images"));
+	dataset_free(d);
+
+	make_members("m.tar", MEMBERS("a.jpg", "1", "a.cls", "1", "b.jpg", "2"));
+	expect_fault("m.tar", -EINVAL,
+		"m.tar!b.jpg has no label beside it, but a.jpg before it has one (.cls)");
+	make_members("m.tar", MEMBERS("a.jpg", "1", "b.jpg", "2", "b.cls", "2"));
+	expect_fault("m.tar", -EINVAL, "m.tar!b.jpg has a label, but a.jpg before it has none");
+	make_members("m.tar",
+		MEMBERS("a.jpg", "1", "a.json", "{\"cls\": 1}", "b.jpg", "2", "b.json", "{}"));
+	expect_fault("m.tar", -EINVAL,
+		"m.tar!b.jpg has no label beside it, but a.jpg before it has one (.json)");
+	make_members("m.tar",
+		MEMBERS("a.jpg", "1", "a.json", "{}", "b.jpg", "2", "b.json", "{\"cls\": 1}"));
+	expect_fault("m.tar", -EINVAL, "m.tar!b.jpg has a label, but a.jpg");
+	expect_labels("m.tar", DATASET_LABELS_NONE, 0, "");
+	make_members("m.tar", MEMBERS("a.jpg", "1", "a.json", "{}", "b.jpg", "2", "b.json", "[]"));
+	for (int pass = 0; pass < 2; pass++) { /* built, loaded */
+		d = open_good("m.tar");
+		assert_non_null(strstr(dataset_notice(d), "no labels: 2 .json beside them hold"));
+		dataset_free(d);
+	}
+	const struct dataset_options unlabelled = {
+		.cache_dir = cache, .labels = DATASET_LABELS_NONE};
+	struct fault fault;
+	assert_int_equal(dataset_open(in("m.tar"), &unlabelled, &d, &fault), 0);
+	assert_string_equal(dataset_notice(d), "");
+	dataset_free(d);
+	make_members("m.tar", MEMBERS("a.jpg", "1", "a.png", "2"));
+	expect_fault("m.tar", -EINVAL, "m.tar!a.png belong to the same sample (key a)");
+	make_members("m.tar", MEMBERS("a.jpg", "1", "a.cls", "2", "a.CLS", "2"));
+	expect_fault("m.tar", -EINVAL, "m.tar!a.CLS belong to the same sample");
+	make_members("m.tar", MEMBERS("a.jpg", "1", "b.jpg", "2", "a.cls", "2", "b.cls", "3"));
+	expect_fault("m.tar", -EINVAL, "m.tar!a.cls is a label with no image beside it");
+	expect_labels("m.tar", DATASET_LABELS_NONE, 0, "");
+	make_members("m.tar", MEMBERS("a.jpg", "1", "a.cls", "tabby"));
+	expect_fault("m.tar", -EINVAL,
+		"m.tar!a.cls: expected an integer from 0 to 2147483647, found \"tabby\"; to ignore "
+		"labels, ask for labels: none (--labels none)");
+	make_members("m.tar", MEMBERS("a.jpg", "1", "a.json", "{\"label\": \"tabby\"}"));
+	expect_fault("m.tar", -EINVAL, "found a string");
+	make_members("m.tar",
+		MEMBERS("a.jpg", "1", "a.cls",
+			"12345678901234567890123456789012345678901234567890123456789012345"));
+	expect_fault("m.tar", -EINVAL, "has 65 bytes: a label has at most 64");
+	struct fixture_tar tar = {0};
+	fixture_tar_pax(&tar, 'x', "GNU.sparse.name", "a.jpg");
+	fixture_tar_member(&tar, "a.jpg", "map");
+	fixture_tar_write(&tar, in("m.tar"));
+	expect_fault("m.tar", -EINVAL, "m.tar!a.jpg is a sparse member");
+	make_tar("l.tar", 1, 0, 2, "");
+	make_tar("n.tar", 0, 2, 4, "");
+	expect_fault("{l,n}.tar", -EINVAL, "label all shards in the same way");
+	expect_labels("{l,n}.tar", DATASET_LABELS_NONE, 0, "");
+}
+
+static void test_bad_input(void **state)
+{
+	(void)state;
+	expect_fault("gone", -ENOENT, "gone does not exist");
+	expect_fault("gone-*.tar", -ENOENT, "nothing matches");
+	assert_int_equal(mkdir(in("empty"), 0755), 0);
+	expect_fault("empty", -EINVAL, "holds no images");
+	fixture_file(root, "empty/readme.txt", "x");
+	fixture_file(root, "empty/a/b/readme.txt", "x");
+	expect_fault("empty", -EINVAL, "holds no images");
+	fixture_file(root, "empty/x.tar", "x");
+	expect_fault("empty", -EINVAL, "/*.tar");
+	fixture_file(root, "text.tar", "not a tar");
+	expect_fault("text.tar", -EINVAL, "is not a tar");
+	fixture_file(root, "zero.tar", "");
+	expect_fault("zero.tar", -EINVAL, "is empty");
+	make_members("none.tar", MEMBERS("a.txt", "1", "b.c.jpg", "2"));
+	expect_fault("none.tar", -EINVAL,
+		"no images among 2 members (1 of them for a second dot before the extension), the "
+		"first is a.txt: expected");
+	make_members("webp.tar", MEMBERS("dir/a.webp", "1", "dir/b.webp", "2"));
+	expect_fault("webp.tar", -EINVAL,
+		"no images among 2 members, the first is dir/a.webp: expected KEY.jpg");
+	make_classes("set");
+	assert_int_equal(mkdir(in("set/zz"), 0755), 0);
+	expect_fault("set", -EINVAL, "1 class folder without an image (zz)");
+	expect_labels("set", DATASET_LABELS_NONE, 0, "");
+	expect_fault("{set,none.tar}", -EINVAL, "names both folders");
+	make_tar("locked.tar", 1, 0, 4, "");
+	assert_int_equal(chmod(in("locked.tar"), 0), 0);
+	if (geteuid() == 0)
+		print_message("root reads everything: an unreadable shard was not tested\n");
+	else
+		expect_fault(
+			"locked.tar", -EACCES, "locked.tar cannot be opened: Permission denied");
+	assert_int_equal(symlink("nowhere.tar", in("dangling.tar")), 0);
+	expect_fault("dangling.tar", -ENOENT, "does not exist");
+}
+
+/* Whatever is cut off a shard: a fault that names it, or the samples before a boundary. */
+static void test_cut(void **state)
+{
+	(void)state;
+	make_tar("whole.tar", 1, 0, 4, "");
+	size_t size;
+	uint8_t *data = fixture_read(in("whole.tar"), &size);
+	for (size_t cut = 1; cut < size; cut += cut % 512 < 2 || cut % 512 > 510 ? 1 : 73) {
+		struct dataset *d;
+		struct fault fault;
+		fixture_write(in("cut.tar"), data, cut);
+		int rc = open_labels("cut.tar", DATASET_LABELS_AUTO, &d, &fault);
+		if (rc == 0) {
+			assert_true(cut % 512 == 0 ||
+				    cut > size - 512); /* behind the first block of zeros */
+			assert_true(dataset_count(d) <= 4);
+			dataset_free(d);
+		} else {
+			assert_int_equal(rc, -EINVAL);
+			assert_non_null(strstr(fault.text, "cut.tar"));
+		}
+	}
+	free(data);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_grouping, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bad_input, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

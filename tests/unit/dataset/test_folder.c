@@ -1,0 +1,179 @@
+/* folder: order of keys, what is left out, links, cycles, depth. */
+#include "dataset/dataset.h"
+#include "dataset/folder.h"
+#include "unit/source_fixture.h"
+
+#include <errno.h>
+
+struct seen {
+	char files[2048], directories[512], classes[256];
+	uint64_t bytes;
+	int stop_after;
+	char others[256];
+};
+
+static int on_classes(void *context, char *const *names, size_t count, struct fault *fault)
+{
+	(void)fault;
+	struct seen *seen = context;
+	for (size_t i = 0; i < count; i++)
+		(void)strcat(strcat(seen->classes, names[i]), " ");
+	return 0;
+}
+
+static int on_directory(void *context, const char *path, int64_t mtime_ns, struct fault *fault)
+{
+	(void)fault;
+	struct seen *seen = context;
+	assert_true(mtime_ns > 0);
+	if (strlen(seen->directories) + strlen(path) + 2 < sizeof seen->directories)
+		(void)strcat(strcat(seen->directories, path), ";");
+	return 0;
+}
+
+static int on_file(void *context, const char *path, uint64_t size, struct fault *fault)
+{
+	struct seen *seen = context;
+	if (strlen(seen->files) + strlen(path) + 2 < sizeof seen->files)
+		(void)strcat(strcat(seen->files, path), " ");
+	seen->bytes += size;
+	return --seen->stop_after == 0 ? fault_set(fault, -ECANCELED, "stopped") : 0;
+}
+
+static void on_other(void *context, const char *name)
+{
+	struct seen *seen = context;
+	(void)strcat(strcat(seen->others, name), " ");
+}
+
+static int walk(const char *folder, struct seen *seen, struct fault *fault)
+{
+	const struct folder_sink sink = {seen, on_classes, on_directory, on_file, on_other};
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	int rc = folder_walk(fd, folder, &sink, fault);
+	assert_int_equal(close(fd), 0);
+	return rc;
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	assert_int_equal(folder_format("a.jpg"), SAMPLE_JPEG);
+	assert_int_equal(folder_format("dir.x/a.JpEg"), SAMPLE_JPEG);
+	assert_int_equal(folder_format("a.b.PNG"), SAMPLE_PNG);
+	assert_int_equal(folder_format("a.jpgx"), 0);
+	assert_int_equal(folder_format("jpg"), 0);
+	assert_int_equal(folder_format("dir.jpg/a"), 0);
+	assert_int_equal(folder_key_size("dir/a.b.jpg"), 7);
+	assert_true(folder_foreign("a.GIF"));
+	assert_true(folder_foreign("a.b.tiff"));
+	assert_false(folder_foreign("a.jpg"));
+	assert_false(folder_foreign("gif"));
+	assert_false(folder_foreign("a.gif.txt"));
+}
+
+static void test_order(void **state)
+{
+	const char *folder = *state;
+	const char *const files[] = {"a/z.jpg", "a-b/y.jpg", "a.jpg", "a0.png", "b/c/d/deep.jpeg",
+		"b/c.jpg", "b/c-.jpg", "B/x.JPG", "same.png", "same.jpg", "b/c/readme.txt",
+		".hidden.jpg", ".hidden/x.jpg", "__MACOSX/x.jpg", "docs/readme.txt"};
+	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+		fixture_file(folder, files[i], "12345");
+	struct seen seen = {0};
+	struct fault fault;
+	assert_int_equal(walk(folder, &seen, &fault), 0);
+	assert_string_equal(seen.files, "B/x.JPG a.jpg a-b/y.jpg a/z.jpg a0.png b/c.jpg b/c-.jpg "
+					"b/c/d/deep.jpeg same.jpg same.png ");
+	assert_string_equal(seen.classes, "B a a-b b docs ");
+	assert_string_equal(seen.directories, ";B;a-b;a;b;b/c;b/c/d;docs;");
+	assert_int_equal(seen.bytes, 50);
+	assert_string_equal(seen.others, "readme.txt readme.txt ");
+	memset(&seen, 0, sizeof seen);
+	seen.stop_after = 3;
+	assert_int_equal(walk(folder, &seen, &fault), -ECANCELED);
+	assert_string_equal(seen.files, "B/x.JPG a.jpg a-b/y.jpg ");
+}
+
+static void test_links(void **state)
+{
+	const char *folder = *state;
+	fixture_file(folder, "real/x.jpg", "1");
+	fixture_file(folder, "real/y.jpg", "22");
+	assert_int_equal(symlink("real", fixture_path(folder, "linked")), 0);
+	assert_int_equal(symlink("../real/y.jpg", fixture_path(folder, "real/z.jpg")), 0);
+	assert_int_equal(symlink("nowhere", fixture_path(folder, "real/dangling.txt")), 0);
+	assert_int_equal(mkfifo(fixture_path(folder, "real/fifo.jpg"), 0644), 0);
+	struct seen seen = {0};
+	struct fault fault;
+	assert_int_equal(walk(folder, &seen, &fault), 0);
+	assert_string_equal(seen.files,
+		"linked/x.jpg linked/y.jpg linked/z.jpg real/x.jpg real/y.jpg real/z.jpg ");
+	assert_int_equal(seen.bytes, 10);
+	assert_int_equal(symlink("nowhere", fixture_path(folder, "real/dangling.jpg")), 0);
+	assert_int_equal(symlink("loop.png", fixture_path(folder, "real/loop.png")), 0);
+	assert_int_equal(symlink("x.jpg/in", fixture_path(folder, "real/through.jpg")), 0);
+	assert_int_equal(symlink("loop.txt", fixture_path(folder, "real/loop.txt")), 0);
+	memset(&seen, 0, sizeof seen);
+	assert_int_equal(walk(folder, &seen, &fault), 0);
+	assert_non_null(strstr(seen.files,
+		" real/dangling.jpg real/loop.png real/through.jpg real/x.jpg real/y.jpg "));
+	assert_null(strstr(seen.files, ".txt"));
+	assert_int_equal(seen.bytes, 10);
+}
+
+static void test_cycle(void **state)
+{
+	const char *folder = *state;
+	fixture_file(folder, "a/b/x.jpg", "1");
+	assert_int_equal(symlink("../..", fixture_path(folder, "a/b/up")), 0);
+	struct seen seen = {0};
+	struct fault fault;
+	assert_int_equal(walk(folder, &seen, &fault), -ELOOP);
+	assert_non_null(strstr(fault.text, "a/b/up/ leads back to"));
+}
+
+static void test_depth(void **state)
+{
+	const char *folder = *state;
+	char name[512] = "";
+	for (int i = 0; i < FOLDER_DEPTH_MAX; i++)
+		(void)strcat(name, "d/");
+	(void)strcat(name, "x.jpg");
+	fixture_file(folder, name, "1");
+	struct seen seen = {0};
+	struct fault fault;
+	assert_int_equal(walk(folder, &seen, &fault), 0);
+	name[strlen(name) - 5] = 0;
+	(void)strcat(name, "d/x.jpg");
+	fixture_file(folder, name, "1");
+	assert_int_equal(walk(folder, &seen, &fault), -ELOOP);
+}
+
+static void test_unreadable(void **state)
+{
+	const char *folder = *state;
+	fixture_file(folder, "a/x.jpg", "1");
+	assert_int_equal(chmod(fixture_path(folder, "a"), 0), 0);
+	struct seen seen = {0};
+	struct fault fault;
+	if (geteuid() == 0)
+		print_message("root reads everything: an unreadable folder was not tested\n");
+	else
+		assert_int_equal(walk(folder, &seen, &fault), -EACCES);
+	assert_int_equal(chmod(fixture_path(folder, "a"), 0755), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test_setup_teardown(test_order, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_links, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_cycle, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_depth, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_unreadable, fixture_setup, fixture_teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,377 @@
+/* index: what is written is read back; no changed byte goes unnoticed; digests do not see where
+ * rows are cut. */
+#include "dataset/dataset.h"
+#include "dataset/digest.h"
+#include "dataset/index.h"
+#include "dataset/index_files.h"
+#include "unit/source_fixture.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/mman.h>
+
+enum { SAMPLES = 400 }; /* more than three pages of records */
+
+static int memory_file(void)
+{
+	int fd = memfd_create("index", MFD_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static size_t name_of(int i, char *name)
+{
+	size_t size = (size_t)sprintf(name, "class/%d", i);
+	if (i % 50 == 0) { /* now and then one that fills most of a page */
+		memset(name + size, 'x', INDEX_NAME_MAX - size);
+		size = INDEX_NAME_MAX;
+	}
+	name[size] = 0;
+	return size;
+}
+
+static struct index_record record_of(int i)
+{
+	return (struct index_record){.offset = (uint64_t)i << 33,
+		.size = (uint32_t)i * 3,
+		.label = i % 7,
+		.format = SAMPLE_PNG};
+}
+
+/* Writes an index at `base`; returns its size. */
+static uint64_t write_index(int fd, uint64_t base)
+{
+	struct index_writer writer;
+	char name[INDEX_NAME_MAX + 1];
+	int names = memory_file(), tables = memory_file();
+	uint64_t bytes = 0;
+	assert_int_equal(index_writer_init(&writer, fd, base, names, tables), 0);
+	for (int i = 0; i < SAMPLES; i++) {
+		struct index_record record = record_of(i);
+		size_t size = name_of(i, name);
+		assert_int_equal(index_writer_name(&writer, name, size, &record), 0);
+		assert_int_equal(index_writer_add(&writer, &record, name, size), 0);
+		assert_int_equal(
+			index_writer_entry(&writer, i & 1 ? 'C' : 'D', i - 5, name, size), 0);
+	}
+	assert_int_equal(index_writer_finish(&writer, &bytes), 0);
+	assert_int_equal(writer.head.samples, SAMPLES);
+	assert_int_equal(writer.head.classes + writer.head.directories, SAMPLES);
+	assert_int_equal(writer.head.largest, (SAMPLES - 1) * 3);
+	index_writer_deinit(&writer);
+	assert_int_equal(close(names) + close(tables), 0);
+	return bytes;
+}
+
+static void check_sample(int fd, uint64_t base, const struct index_head *head, int i)
+{
+	uint8_t page[INDEX_PAGE];
+	struct index_record record, expected = record_of(i);
+	char name[INDEX_NAME_MAX + 1], text[4096];
+	uint64_t number = 1 + (uint64_t)i / INDEX_RECORDS;
+	size_t size = name_of(i, name);
+	assert_int_equal(index_read(fd, base + number * INDEX_PAGE, page, sizeof page, NULL), 0);
+	assert_int_equal(
+		index_page_record(page, number, (uint32_t)i % INDEX_RECORDS, &record, NULL), 0);
+	assert_true(record.offset == expected.offset && record.size == expected.size);
+	assert_true(record.label == expected.label && record.format == expected.format);
+	assert_int_equal(record.name_size, size);
+	uint64_t at = base + (1 + head->record_pages + record.name_page) * INDEX_PAGE;
+	assert_int_equal(index_read(fd, at, page, sizeof page, NULL), 0);
+	assert_int_equal(index_page_name(page, &record, text, sizeof text, NULL), 0);
+	assert_string_equal(text, name);
+	assert_int_equal(
+		index_page_name(page, &record, text, size, NULL), -EIO); /* no room for the zero */
+	record.name_offset = 15;
+	assert_int_equal(index_page_name(page, &record, text, sizeof text, NULL), -EIO);
+	record.name_offset = (uint16_t)(INDEX_PAGE - size + 1);
+	assert_int_equal(index_page_name(page, &record, text, sizeof text, NULL), -EIO);
+	record.name_page++;
+	assert_int_equal(index_page_name(page, &record, text, sizeof text, NULL), -EIO);
+}
+
+static void test_round(void **state)
+{
+	(void)state;
+	uint64_t base = 3 * INDEX_PAGE;
+	int fd = memory_file();
+	uint64_t bytes = write_index(fd, base);
+	struct index_head head;
+	struct index_entry entry;
+	struct index_table table;
+	char text[INDEX_NAME_MAX + 1], name[INDEX_NAME_MAX + 1];
+	uint32_t crc;
+	assert_int_equal(index_head_read(fd, base, bytes, &head, &crc), 0);
+	assert_int_equal(
+		index_head_read(fd, base, bytes + INDEX_PAGE, &head, &crc), INDEX_E_DAMAGED);
+	for (int i = 0; i < SAMPLES; i++)
+		check_sample(fd, base, &head, i);
+	index_table_init(&table, fd, base, &head);
+	for (int i = 0; i < SAMPLES; i++) {
+		(void)name_of(i, name);
+		assert_int_equal(index_table_next(&table, &entry, text), 1);
+		assert_string_equal(text, name);
+		assert_true(entry.mtime_ns == i - 5 && entry.kind == (i & 1 ? 'C' : 'D'));
+	}
+	assert_int_equal(index_table_next(&table, &entry, text), 0);
+	assert_int_equal(close(fd), 0);
+}
+
+/* Everything that an index can tell, as one number; 0 when any part of it was refused. */
+static uint64_t read_everything(int fd, uint64_t bytes)
+{
+	struct index_head head;
+	struct index_table table;
+	struct index_entry entry;
+	static char text[4096];
+	uint8_t page[INDEX_PAGE];
+	uint32_t crc;
+	uint64_t h = HASH_SEED;
+	if (index_head_read(fd, 0, bytes, &head, &crc) != 0)
+		return 0;
+	h = hash_bytes(h, &head, sizeof head);
+	for (uint64_t i = 0; i < head.samples; i++) {
+		struct index_record record;
+		uint64_t number = 1 + i / INDEX_RECORDS;
+		if (index_read(fd, number * INDEX_PAGE, page, sizeof page, NULL) < 0 ||
+			index_page_record(
+				page, number, (uint32_t)(i % INDEX_RECORDS), &record, NULL) < 0)
+			return 0;
+		uint64_t at = (1 + head.record_pages + record.name_page) * INDEX_PAGE;
+		if (index_read(fd, at, page, sizeof page, NULL) < 0 ||
+			index_page_name(page, &record, text, sizeof text, NULL) < 0)
+			return 0;
+		h = hash_bytes(hash_bytes(h, &record, sizeof record), text, record.name_size);
+	}
+	index_table_init(&table, fd, 0, &head);
+	int rc;
+	while ((rc = index_table_next(&table, &entry, text)) > 0)
+		h = hash_bytes(hash_bytes(h, &entry, sizeof entry), text, entry.size);
+	return rc < 0 ? 0 : hash_mix(h);
+}
+
+/* A byte of every page changed, at places that walk over the whole page; and the file cut at every
+ * page. */
+static void test_damage(void **state)
+{
+	(void)state;
+	int fd = memory_file();
+	uint64_t bytes = write_index(fd, 0);
+	assert_true(read_everything(fd, bytes) != 0);
+	for (uint64_t page = 0; page < bytes / INDEX_PAGE; page++) {
+		for (uint64_t i = 0; i < 4; i++) {
+			off_t at = (off_t)(page * INDEX_PAGE + (page * 37 + i * 1031) % INDEX_PAGE);
+			uint8_t old, new;
+			assert_int_equal(pread(fd, &old, 1, at), 1);
+			new = old ^ (uint8_t)(1 << (page + i) % 8);
+			assert_int_equal(pwrite(fd, &new, 1, at), 1);
+			assert_true(read_everything(fd, bytes) == 0);
+			assert_int_equal(pwrite(fd, &old, 1, at), 1);
+		}
+	}
+	for (uint64_t size = 0; size < bytes; size += 511) {
+		assert_int_equal(ftruncate(fd, (off_t)size), 0);
+		if (size)
+			assert_true(read_everything(fd, size) == 0);
+	}
+	assert_int_equal(close(fd), 0);
+}
+
+/* Two pages change places: each is sound in itself. */
+static void test_misplaced(void **state)
+{
+	(void)state;
+	int fd = memory_file();
+	uint64_t bytes = write_index(fd, 0);
+	uint8_t a[INDEX_PAGE], b[INDEX_PAGE];
+	for (uint64_t page = 1; page < bytes / INDEX_PAGE; page++) {
+		off_t at = (off_t)(page * INDEX_PAGE), before = at - INDEX_PAGE;
+		assert_int_equal(pread(fd, a, sizeof a, before), sizeof a);
+		assert_int_equal(pread(fd, b, sizeof b, at), sizeof b);
+		assert_int_equal(pwrite(fd, b, sizeof b, before) + pwrite(fd, a, sizeof a, at),
+			2 * INDEX_PAGE);
+		assert_true(read_everything(fd, bytes) == 0);
+		assert_int_equal(pwrite(fd, a, sizeof a, before) + pwrite(fd, b, sizeof b, at),
+			2 * INDEX_PAGE);
+	}
+	assert_int_equal(close(fd), 0);
+}
+
+static void test_head(void **state)
+{
+	(void)state;
+	struct index_head head;
+	uint32_t crc;
+	int fd = memory_file();
+	assert_int_equal(write(fd, "not an index", 12), 12);
+	assert_int_equal(index_head_read(fd, 0, 12, &head, &crc), INDEX_E_FOREIGN);
+	assert_int_equal(index_head_read(fd, 0, 0, &head, &crc), -EIO);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	uint64_t bytes = write_index(fd, 0), magic;
+	assert_int_equal(pread(fd, &magic, 8, INDEX_PAGE_HEAD), 8);
+	uint64_t swapped = __builtin_bswap64(magic);
+	assert_int_equal(pwrite(fd, &swapped, 8, INDEX_PAGE_HEAD), 8);
+	assert_int_equal(index_head_read(fd, 0, bytes, &head, &crc), INDEX_E_OTHER);
+	assert_int_equal(close(fd), 0);
+}
+
+/* A file system without room: the writer says so and remembers. */
+static void test_full(void **state)
+{
+	(void)state;
+	int full = open("/dev/full", O_RDWR | O_CLOEXEC);
+	if (full < 0)
+		skip();
+	struct index_writer writer;
+	uint64_t bytes;
+	struct index_record record = record_of(1);
+	int names = memory_file(), tables = memory_file();
+	assert_int_equal(index_writer_init(&writer, full, 0, names, tables), 0);
+	assert_int_equal(index_writer_name(&writer, "a", 1, &record), 0);
+	int rc = 0;
+	for (int i = 0; rc == 0 && i < 100000; i++)
+		rc = index_writer_add(&writer, &record, "a", 1);
+	assert_int_equal(rc, -ENOSPC);
+	assert_int_equal(writer.error, -ENOSPC);
+	index_writer_deinit(&writer);
+	assert_int_equal(index_writer_init(&writer, full, 0, names, tables), 0);
+	assert_int_equal(index_writer_finish(&writer, &bytes), -ENOSPC);
+	assert_int_equal(writer.error, -ENOSPC);
+	index_writer_deinit(&writer);
+	assert_int_equal(close(full) + close(names) + close(tables), 0);
+}
+
+static void test_digest(void **state)
+{
+	(void)state;
+	uint64_t whole = 0, sample[40];
+	for (int i = 0; i < 40; i++) {
+		sample[i] = digest_sample(&i, sizeof i, (uint64_t)i, i % 3);
+		whole = digest_append(whole, sample[i]);
+	}
+	assert_true(whole < DIGEST_PRIME);
+	for (int cut = 0; cut <= 40; cut++) {
+		uint64_t front = 0, back = 0;
+		for (int i = 0; i < 40; i++)
+			*(i < cut ? &front : &back) =
+				digest_append(i < cut ? front : back, sample[i]);
+		assert_true(digest_concat(front, back, (uint64_t)(40 - cut)) == whole);
+	}
+	/* Order, key, size, label and number of samples all count. */
+	assert_true(digest_append(digest_append(0, sample[1]), sample[2]) !=
+		    digest_append(digest_append(0, sample[2]), sample[1]));
+	assert_true(digest_sample("a", 1, 5, 0) != digest_sample("b", 1, 5, 0));
+	assert_true(digest_sample("a", 1, 5, 0) != digest_sample("a", 1, 6, 0));
+	assert_true(digest_sample("a", 1, 5, 0) != digest_sample("a", 1, 5, -1));
+	assert_true(digest_finish(5, 1) != digest_finish(5, 2));
+	assert_true(digest_multiply(DIGEST_PRIME - 1, DIGEST_PRIME - 1) == 1);
+}
+
+static int lend_opens[8];
+
+static int lend_open_test(const void *context, uint32_t shard, struct fault *fault)
+{
+	lend_opens[shard]++;
+	if (shard == 7)
+		return fault_set(fault, -ENOENT, "%s", (const char *)context);
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void test_lend(void **state)
+{
+	(void)state;
+	struct lend *lend;
+	struct fault fault;
+	int fd, same;
+	memset(lend_opens, 0, sizeof lend_opens);
+	assert_int_equal(lend_new(8, 2, lend_open_test, "gone", &lend), 0);
+	assert_int_equal(lend_acquire(lend, 0, &fd, &fault), 0);
+	assert_int_equal(lend_acquire(lend, 0, &same, &fault), 0);
+	assert_int_equal(fd, same);
+	assert_int_equal(lend_acquire(lend, 1, &fd, &fault), 0);
+	assert_int_equal(lend_acquire(lend, 2, &fd, &fault), -EAGAIN);
+	lend_release(lend, 0);
+	assert_int_equal(lend_acquire(lend, 2, &fd, &fault), -EAGAIN); /* held twice */
+	lend_release(lend, 1);
+	assert_int_equal(lend_acquire(lend, 2, &fd, &fault), 0);
+	lend_release(lend, 0);
+	lend_release(lend, 2);
+	assert_int_equal(lend_acquire(lend, 7, &fd, &fault), -ENOENT);
+	assert_string_equal(fault.text, "gone");
+	assert_int_equal(
+		lend_acquire(lend, 2, &fd, &fault), 0); /* still open: shard 0 was the older one */
+	lend_release(lend, 2);
+	assert_int_equal(lend_opens[0] + lend_opens[1] + lend_opens[2], 3);
+	lend_free(lend);
+	lend_free(NULL);
+	assert_int_equal(lend_slots_for(9), 16);
+	assert_int_equal(lend_slots_for(300), 100);
+	assert_int_equal(lend_slots_for(UINT64_MAX), 512);
+}
+
+static sem_t lend_opening, lend_go_on;
+
+/* Storage that takes its time over shard 1. */
+static int lend_open_slowly(const void *context, uint32_t shard, struct fault *fault)
+{
+	(void)context, (void)fault;
+	if (shard == 1) {
+		(void)sem_post(&lend_opening);
+		(void)sem_wait(&lend_go_on);
+	}
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void *lend_other(void *context)
+{
+	int fd;
+	if (lend_acquire(context, 1, &fd, NULL) == 0)
+		lend_release(context, 1);
+	return NULL;
+}
+
+/* Who must not wait for storage does not, not even for that of others. */
+static void test_lend_try(void **state)
+{
+	(void)state;
+	struct lend *lend;
+	pthread_t other;
+	int fd, same;
+	assert_int_equal(sem_init(&lend_opening, 0, 0), 0);
+	assert_int_equal(sem_init(&lend_go_on, 0, 0), 0);
+	assert_int_equal(lend_new(2, 2, lend_open_slowly, NULL, &lend), 0);
+	assert_int_equal(lend_try(lend, 1, &fd), -EAGAIN); /* not open: it is not opened */
+	assert_int_equal(lend_acquire(lend, 0, &fd, NULL), 0);
+	assert_int_equal(lend_try(lend, 0, &same), 0);
+	assert_int_equal(fd, same);
+	assert_int_equal(pthread_create(&other, NULL, lend_other, lend), 0);
+	assert_int_equal(sem_wait(&lend_opening), 0);
+	(void)alarm(60);
+	assert_int_equal(lend_try(lend, 0, &same), -EAGAIN);
+	lend_release(lend, 0);
+	lend_release(lend, 0);
+	(void)alarm(0);
+	assert_int_equal(sem_post(&lend_go_on), 0);
+	assert_int_equal(pthread_join(other, NULL), 0);
+	assert_int_equal(lend_try(lend, 1, &fd), 0);
+	lend_release(lend, 1);
+	lend_free(lend);
+	(void)sem_destroy(&lend_opening);
+	(void)sem_destroy(&lend_go_on);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_misplaced),
+		cmocka_unit_test(test_head),
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_digest),
+		cmocka_unit_test(test_lend),
+		cmocka_unit_test(test_lend_try),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

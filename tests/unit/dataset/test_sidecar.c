@@ -1,0 +1,433 @@
+/* The sidecar: computed places do not meet, what is written is read, and a file that belongs to
+ * other samples, to somebody else or to nobody is dealt with as its header says. */
+#include "unit/source_fixture.h"
+
+#include "base/util.h"
+#include "dataset/dataset.h"
+#include "dataset/sidecar.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+
+enum { SAMPLES = 300 };
+
+struct course {
+	char *root;
+	struct dataset *dataset;
+	struct sidecar *sidecar;
+};
+
+/* The sizes of samples: many small ones, some large. */
+static size_t size_of(unsigned i)
+{
+	return i % 50 == 7 ? 900000 : i % 9 == 0 ? 0 : 40 + i * 97 % 5000;
+}
+
+static void make_folder(const char *root)
+{
+	char *text = malloc(1000000);
+	assert_non_null(text);
+	memset(text, 'x', 1000000);
+	for (unsigned i = 0; i < SAMPLES; i++) {
+		char name[64];
+		(void)snprintf(name, sizeof name, "set/%05u.jpg", i);
+		fixture_file(root, name, "");
+		fixture_write(fixture_path(root, name), text, size_of(i));
+	}
+	free(text);
+}
+
+static void make_tar(const char *path, unsigned first, unsigned count)
+{
+	struct fixture_tar tar = {0};
+	for (unsigned i = first; i < first + count; i++) {
+		char name[64];
+		size_t size = size_of(i);
+		uint8_t *bytes = calloc(1, size + 1);
+		assert_non_null(bytes);
+		(void)snprintf(name, sizeof name, "%05u.jpg", i);
+		fixture_tar_header(&tar, name, '0', size);
+		fixture_tar_data(&tar, bytes, size);
+		free(bytes);
+	}
+	fixture_tar_write(&tar, path);
+}
+
+static void course_open(struct course *c, const char *what)
+{
+	const struct dataset_options options = {.cache_dir = fixture_path(c->root, "cache")};
+	struct fault fault = {{0}};
+	if (dataset_open(fixture_path(c->root, what), &options, &c->dataset, &fault))
+		fail_msg("%s", fault.text);
+	assert_int_equal(sidecar_new(c->dataset, &c->sidecar), 0);
+}
+
+static void course_close(struct course *c)
+{
+	sidecar_free(c->sidecar);
+	dataset_free(c->dataset);
+	c->sidecar = NULL;
+	c->dataset = NULL;
+}
+
+static void place_of(const struct course *c, uint64_t number, struct sidecar_place *ret)
+{
+	struct sample sample;
+	struct fault fault = {{0}};
+	assert_int_equal(dataset_sample(c->dataset, number, &sample, &fault), 0);
+	sidecar_place(c->dataset, number, sample.shard, sample.position, sample.size, ret);
+}
+
+/* As many bytes as there is room for, the sample's own. */
+static void fill(const struct sidecar_place *place, uint64_t number, uint8_t *bytes)
+{
+	for (uint32_t i = 0; i < place->room; i++)
+		bytes[i] = (uint8_t)(number * 31 + i * 7 + 1);
+}
+
+/* Writes all rooms full, from last to first, then reads them. */
+static void write_and_read(struct course *c)
+{
+	static uint8_t bytes[SIDECAR_MOST], found[SIDECAR_MOST + 1];
+	struct sidecar_place place;
+	for (uint64_t n = dataset_count(c->dataset); n--;) {
+		place_of(c, n, &place);
+		assert_in_range(place.room, SIDECAR_LEAST, SIDECAR_MOST);
+		fill(&place, n, bytes);
+		assert_true(sidecar_write(c->sidecar, &place, bytes, place.room));
+	}
+	for (uint64_t n = 0; n < dataset_count(c->dataset); n++) {
+		place_of(c, n, &place);
+		fill(&place, n, bytes);
+		sidecar_ahead(c->sidecar, &place);
+		assert_int_equal(sidecar_read(c->sidecar, &place, found, sizeof found), place.room);
+		assert_memory_equal(found, bytes, place.room);
+		assert_int_equal(sidecar_read(c->sidecar, &place, found, 10), 10);
+	}
+}
+
+static void test_places(void **state)
+{
+	(void)state;
+	struct course c = {.root = fixture_folder()};
+	char text[FAULT_TEXT];
+	make_folder(c.root);
+	make_tar(fixture_path(c.root, "a-0.tar"), 0, 100);
+	make_tar(fixture_path(c.root, "a-1.tar"), 100, 0);
+	make_tar(fixture_path(c.root, "a-2.tar"), 100, SAMPLES - 100);
+	static const char *const sources[] = {"set", "a-0.tar", "a-*.tar"};
+	for (size_t i = 0; i < UTIL_COUNT(sources); i++) {
+		course_open(&c, sources[i]);
+		write_and_read(&c);
+		assert_false(sidecar_notice(c.sidecar, text, sizeof text));
+		course_close(&c);
+	}
+	assert_int_equal(access(fixture_path(c.root, "a-0.tar.ckp"), R_OK), 0);
+	assert_int_equal(access(fixture_path(c.root, "a-2.tar.ckp"), R_OK), 0);
+	fixture_remove(c.root);
+}
+
+static void test_nothing_there(void **state)
+{
+	(void)state;
+	struct course c = {.root = fixture_folder()};
+	uint8_t bytes[SIDECAR_MOST], zeros[SIDECAR_MOST] = {0};
+	struct sidecar_place place;
+	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
+	course_open(&c, "a.tar");
+	place_of(&c, 3, &place);
+	assert_int_equal(sidecar_read(c.sidecar, &place, bytes, sizeof bytes), 0);
+	place_of(&c, 19, &place);
+	assert_true(sidecar_write(c.sidecar, &place, (const uint8_t *)"x", 1));
+	assert_false(sidecar_write(c.sidecar, &place, bytes, place.room + 1));
+	place_of(&c, 3, &place);
+	assert_int_equal(sidecar_read(c.sidecar, &place, bytes, sizeof bytes), place.room);
+	assert_memory_equal(bytes, zeros, place.room);
+	course_close(&c);
+	fixture_remove(c.root);
+}
+
+/* Whether sample 2 is still there after the file was changed and the dataset opened again. */
+static bool kept(struct course *c)
+{
+	uint8_t bytes[SIDECAR_MOST], wanted[SIDECAR_MOST];
+	struct sidecar_place place;
+	course_open(c, "a.tar");
+	place_of(c, 2, &place);
+	fill(&place, 2, wanted);
+	size_t n = sidecar_read(c->sidecar, &place, bytes, sizeof bytes);
+	bool same = n == place.room && memcmp(bytes, wanted, n) == 0;
+	course_close(c);
+	return same;
+}
+
+static void test_other_samples(void **state)
+{
+	(void)state;
+	struct course c = {.root = fixture_folder()};
+	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
+	course_open(&c, "a.tar");
+	write_and_read(&c);
+	course_close(&c);
+	assert_true(kept(&c));
+	size_t size;
+	uint8_t *data = fixture_read(fixture_path(c.root, "a.tar.ckp"), &size);
+	for (size_t at = 8; at < 56; at++) { /* every field of the head */
+		data[at] ^= 1;
+		fixture_write(fixture_path(c.root, "a.tar.ckp"), data, size);
+		assert_false(kept(&c));
+		data[at] ^= 1;
+	}
+	for (size_t cut = 0; cut < 4096; cut = cut * 2 + 1) {
+		fixture_write(fixture_path(c.root, "a.tar.ckp"), data, cut < 8 ? 0 : cut);
+		assert_false(kept(&c));
+	}
+	fixture_write(fixture_path(c.root, "a.tar.ckp"), data, size);
+	assert_true(kept(&c));
+	/* Zeros, where the head was lost with the machine: begun anew, and used again. */
+	uint8_t *zeros = calloc(1, size);
+	assert_non_null(zeros);
+	fixture_write(fixture_path(c.root, "a.tar.ckp"), zeros, size);
+	free(zeros);
+	assert_false(kept(&c));
+	course_open(&c, "a.tar");
+	write_and_read(&c);
+	course_close(&c);
+	assert_true(kept(&c));
+	make_tar(fixture_path(c.root, "a.tar"), 1, 20);
+	assert_false(kept(&c));
+	free(data);
+	fixture_remove(c.root);
+}
+
+/* What one that was killed left beside is removed by the next who begins a file; not what somebody
+ * still writes, nor what is named otherwise. */
+static void test_leftovers(void **state)
+{
+	(void)state;
+	struct course c = {.root = fixture_folder()};
+	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
+	fixture_file(c.root, "a.tar.ckp.tmp-a1B2c3", "half");
+	fixture_file(c.root, "a.tar.idx.tmp-a1B2c3", "half");
+	fixture_file(c.root, "b.tar.idx.tmp-000000", "being written");
+	fixture_file(c.root, "a.tar.ckp.tmp-long12345", "somebody's");
+	int fd = open(fixture_path(c.root, "b.tar.idx.tmp-000000"), O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
+	course_open(&c, "a.tar");
+	assert_int_equal(access(fixture_path(c.root, "a.tar.idx.tmp-a1B2c3"), F_OK), -1);
+	fixture_file(c.root, "a.tar.ckp.tmp-a1B2c3", "half, of later");
+	fixture_file(c.root, "cache/0123.ckp.tmp-a1B2c3", "half");
+	write_and_read(&c);
+	assert_int_equal(access(fixture_path(c.root, "a.tar.ckp.tmp-a1B2c3"), F_OK), -1);
+	assert_int_equal(access(fixture_path(c.root, "cache/0123.ckp.tmp-a1B2c3"), F_OK), -1);
+	assert_int_equal(access(fixture_path(c.root, "b.tar.idx.tmp-000000"), F_OK), 0);
+	assert_int_equal(access(fixture_path(c.root, "a.tar.ckp.tmp-long12345"), F_OK), 0);
+	course_close(&c);
+	assert_int_equal(close(fd), 0);
+	fixture_remove(c.root);
+}
+
+/* A reader of the file that was replaced keeps what it had. */
+static void test_replaced_under_a_reader(void **state)
+{
+	(void)state;
+	struct course old = {.root = fixture_folder()}, new = {.root = old.root};
+	uint8_t bytes[SIDECAR_MOST], wanted[SIDECAR_MOST];
+	struct sidecar_place place;
+	make_tar(fixture_path(old.root, "a.tar"), 0, 20);
+	course_open(&old, "a.tar");
+	write_and_read(&old);
+	make_tar(fixture_path(old.root, "b.tar"), 1, 20);
+	assert_int_equal(
+		rename(fixture_path(old.root, "b.tar"), fixture_path(old.root, "a.tar")), 0);
+	course_open(&new, "a.tar");
+	write_and_read(&new);
+	sidecar_place(old.dataset, 2, 0, 4000, 1000, &place);
+	fill(&place, 77, wanted);
+	assert_true(sidecar_write(old.sidecar, &place, wanted, place.room));
+	assert_int_equal(sidecar_read(old.sidecar, &place, bytes, sizeof bytes), place.room);
+	assert_memory_equal(bytes, wanted, place.room);
+	course_close(&old);
+	course_close(&new);
+	fixture_remove(old.root);
+}
+
+static void test_somebody_elses(void **state)
+{
+	(void)state;
+	struct course c = {.root = fixture_folder()};
+	size_t size;
+	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
+	fixture_file(c.root, "a.tar.ckp", "notes");
+	course_open(&c, "a.tar");
+	write_and_read(&c); /* in the cache folder */
+	course_close(&c);
+	uint8_t *data = fixture_read(fixture_path(c.root, "a.tar.ckp"), &size);
+	assert_int_equal(size, 5);
+	free(data);
+	/* A link leads nowhere that may be written. */
+	assert_int_equal(unlink(fixture_path(c.root, "a.tar.ckp")), 0);
+	fixture_file(c.root, "elsewhere", "");
+	assert_int_equal(symlink("elsewhere", fixture_path(c.root, "a.tar.ckp")), 0);
+	course_open(&c, "a.tar");
+	write_and_read(&c);
+	course_close(&c);
+	data = fixture_read(fixture_path(c.root, "elsewhere"), &size);
+	assert_int_equal(size, 0);
+	free(data);
+	fixture_remove(c.root);
+}
+
+static void test_no_place(void **state)
+{
+	(void)state;
+	struct course c = {.root = fixture_folder()};
+	uint8_t bytes[SIDECAR_MOST] = {0};
+	char text[FAULT_TEXT];
+	struct sidecar_place place;
+	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
+	fixture_file(c.root, "a.tar.ckp/in the way", "");
+	fixture_file(c.root, "cache", "in the way");
+	course_open(&c, "a.tar");
+	place_of(&c, 2, &place);
+	assert_int_equal(sidecar_read(c.sidecar, &place, bytes, sizeof bytes), 0);
+	assert_false(sidecar_write(c.sidecar, &place, bytes, place.room));
+	sidecar_ahead(c.sidecar, &place);
+	assert_false(sidecar_keeps(c.sidecar, &place));
+	assert_true(sidecar_notice(c.sidecar, text, sizeof text));
+	assert_non_null(strstr(text, "a.tar cannot be kept"));
+	assert_false(sidecar_notice(c.sidecar, text, sizeof text));
+	course_close(&c);
+	fixture_remove(c.root);
+}
+
+/* A limit on files stands for a disk that is full. */
+static void test_no_room(void **state)
+{
+	(void)state;
+	struct course c = {.root = fixture_folder()};
+	uint8_t bytes[SIDECAR_MOST] = {0};
+	char text[FAULT_TEXT];
+	struct sidecar_place place;
+	struct rlimit limit, little;
+	make_tar(fixture_path(c.root, "a.tar"), 0, 60);
+	course_open(&c, "a.tar");
+	place_of(&c, 0, &place);
+	assert_true(sidecar_write(c.sidecar, &place, bytes, place.room));
+	(void)signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	little = (struct rlimit){.rlim_cur = 8192, .rlim_max = limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+	place_of(&c, 59, &place);
+	assert_true(sidecar_keeps(c.sidecar, &place));
+	assert_false(sidecar_write(c.sidecar, &place, bytes, place.room));
+	assert_false(sidecar_keeps(c.sidecar, &place));
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_true(sidecar_notice(c.sidecar, text, sizeof text));
+	assert_non_null(strstr(text, "a.tar cannot be written"));
+	assert_false(sidecar_write(c.sidecar, &place, bytes, place.room));
+	assert_false(sidecar_notice(c.sidecar, text, sizeof text));
+	place_of(&c, 0, &place);
+	assert_int_equal(sidecar_read(c.sidecar, &place, bytes, sizeof bytes), place.room);
+	course_close(&c);
+	fixture_remove(c.root);
+}
+
+/* The file can be written in later runs too, when the shard itself is protected; and where it is
+ * not, whoever asks is told. */
+static void test_protected(void **state)
+{
+	(void)state;
+	struct course c = {.root = fixture_folder()};
+	uint8_t bytes[SIDECAR_MOST] = {0};
+	char text[FAULT_TEXT];
+	struct sidecar_place place;
+	struct stat status;
+	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
+	assert_int_equal(chmod(fixture_path(c.root, "a.tar"), 0444), 0);
+	course_open(&c, "a.tar");
+	write_and_read(&c);
+	course_close(&c);
+	assert_int_equal(stat(fixture_path(c.root, "a.tar.ckp"), &status), 0);
+	assert_int_equal(status.st_mode & 0777, 0644);
+	if (geteuid() == 0) { /* whom no permission binds */
+		fixture_remove(c.root);
+		return;
+	}
+	assert_int_equal(chmod(fixture_path(c.root, "a.tar.ckp"), 0444), 0);
+	course_open(&c, "a.tar");
+	place_of(&c, 2, &place);
+	assert_int_equal(sidecar_read(c.sidecar, &place, bytes, sizeof bytes), place.room);
+	assert_false(sidecar_keeps(c.sidecar, &place));
+	assert_false(sidecar_write(c.sidecar, &place, bytes, place.room));
+	assert_true(sidecar_notice(c.sidecar, text, sizeof text));
+	assert_non_null(strstr(text, "a.tar cannot be written (their file may only be read)"));
+	course_close(&c);
+	fixture_remove(c.root);
+}
+
+static void *many_worker(void *context)
+{
+	struct course *c = context;
+	uint8_t bytes[SIDECAR_MOST], found[SIDECAR_MOST];
+	struct sidecar_place place;
+	for (unsigned round = 0; round < 3; round++)
+		for (uint64_t n = 0; n < dataset_count(c->dataset); n++) {
+			place_of(c, n, &place);
+			fill(&place, n, bytes);
+			sidecar_ahead(c->sidecar, &place);
+			/* None where all files that may be open are borrowed. */
+			if (sidecar_write(c->sidecar, &place, bytes, place.room) &&
+				sidecar_read(c->sidecar, &place, found, sizeof found))
+				assert_memory_equal(found, bytes, place.room);
+		}
+	return NULL;
+}
+
+/* More shards than files that may be open, from several threads. */
+static void test_many_shards(void **state)
+{
+	(void)state;
+	enum { SHARDS = 40, THREADS = 4 };
+	struct course c = {.root = fixture_folder()};
+	struct rlimit limit, little;
+	pthread_t thread[THREADS];
+	for (unsigned i = 0; i < SHARDS; i++) {
+		char name[32];
+		(void)snprintf(name, sizeof name, "m-%02u.tar", i);
+		make_tar(fixture_path(c.root, name), i * 6, 6);
+	}
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	little = (struct rlimit){.rlim_cur = 64, .rlim_max = limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &little), 0);
+	course_open(&c, "m-*.tar");
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, many_worker, &c), 0);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+	write_and_read(&c);
+	course_close(&c);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	fixture_remove(c.root);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_nothing_there),
+		cmocka_unit_test(test_other_samples),
+		cmocka_unit_test(test_leftovers),
+		cmocka_unit_test(test_replaced_under_a_reader),
+		cmocka_unit_test(test_somebody_elses),
+		cmocka_unit_test(test_no_place),
+		cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_protected),
+		cmocka_unit_test(test_many_shards),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

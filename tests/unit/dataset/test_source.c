@@ -1,0 +1,199 @@
+/* spec: braces, globs, and what is said when nothing is there. */
+#include "dataset/source.h"
+
+#include "base/util.h"
+#include "unit/source_fixture.h"
+
+#include <errno.h>
+
+/* Expands braces and joins the paths with blanks. */
+static const char *braces(const char *spec)
+{
+	static char joined[1024];
+	struct spec_paths paths = {0};
+	struct fault fault;
+	joined[0] = 0;
+	assert_int_equal(spec_braces(spec, &paths, &fault), 0);
+	for (size_t i = 0; i < paths.count; i++) {
+		(void)strcat(joined, i ? " " : "");
+		(void)strcat(joined, paths.path[i]);
+	}
+	spec_paths_free(&paths);
+	return joined;
+}
+
+static void test_braces(void **state)
+{
+	(void)state;
+	assert_string_equal(braces("plain.tar"), "plain.tar");
+	assert_string_equal(braces("t-{000..003}.tar"), "t-000.tar t-001.tar t-002.tar t-003.tar");
+	assert_string_equal(braces("{8..11}"), "8 9 10 11");
+	assert_string_equal(braces("{08..11}"), "08 09 10 11");
+	assert_string_equal(braces("{3..1}"), "3 2 1");
+	assert_string_equal(braces("{0..7..3}"), "0 3 6");
+	assert_string_equal(braces("{-1..1}"), "-1 0 1");
+	assert_string_equal(
+		braces("{a,b}/x-{0..1}.tar"), "a/x-0.tar a/x-1.tar b/x-0.tar b/x-1.tar");
+	assert_string_equal(braces("{a,b{1..2},{c,d}e}"), "a b1 b2 ce de");
+	assert_string_equal(braces("{a,}x{,b}"), "ax axb x xb");
+	assert_string_equal(braces("{x}{}{,}{a"), "{x}{}{a {x}{}{a");
+	assert_string_equal(braces("{x{1,2}}"), "{x1} {x2}");
+	assert_string_equal(braces("a}b{1..z}"), "a}b{1..z}");
+	assert_string_equal(braces("{1..2..0}"), "1 2");
+	assert_string_equal(braces("{1...2}{1..2..3..4}"), "{1...2}{1..2..3..4}");
+}
+
+static void too_many(const char *spec, int code)
+{
+	struct spec_paths paths = {0};
+	struct fault fault;
+	assert_int_equal(spec_braces(spec, &paths, &fault), code);
+	spec_paths_free(&paths);
+}
+
+static void test_bounds(void **state)
+{
+	(void)state;
+	too_many("{0..999999}", 0);
+	too_many("{0..1000000}", -E2BIG);
+	too_many("{0..999999999999999999}", -E2BIG);
+	too_many("{-999999999999999999..999999999999999999..3}", -E2BIG);
+	too_many("{0..999}{0..999}{0..999}", -E2BIG);
+	char text[SPEC_TEXT_MAX + 2];
+	memset(text, 'x', sizeof text);
+	text[SPEC_TEXT_MAX + 1] = 0;
+	too_many(text, -ENAMETOOLONG);
+	text[SPEC_TEXT_MAX] = 0;
+	too_many(text, 0);
+	memset(text, '{', SPEC_TEXT_MAX); /* never closed */
+	too_many(text, 0);
+	memcpy(text + 3900, "{1..2000000000000}", 18);
+	too_many(text, -E2BIG);
+	for (int i = 0; i + 3 <= SPEC_TEXT_MAX;
+		i += 3) /* 1,365 pairs that each do nothing but double */
+		memcpy(text + i, "{,}", 3);
+	too_many(text, -E2BIG);
+}
+
+static void expect(const char *spec, int rc, const char *part, size_t count, int folder)
+{
+	struct spec_paths paths = {0};
+	struct fault fault = {""};
+	int is_folder = -1;
+	assert_int_equal(spec_expand(spec, &paths, &is_folder, &fault), rc);
+	if (rc == 0) {
+		assert_int_equal(paths.count, count);
+		assert_int_equal(is_folder, folder);
+		for (size_t i = 0; i < count; i++)
+			assert_int_equal(paths.path[i][0], '/');
+		assert_non_null(strstr(paths.path[count - 1], part));
+	} else if (!strstr(fault.text, part)) {
+		fail_msg("%s: \"%s\" does not say \"%s\"", spec, fault.text, part);
+	}
+	spec_paths_free(&paths);
+}
+
+static void test_expand(void **state)
+{
+	const char *folder = *state;
+	fixture_file(folder, "b.tar", "");
+	fixture_file(folder, "a.tar", "");
+	fixture_file(folder, "B.tar", "");
+	fixture_file(folder, "lit{1,2}*.tar", "");
+	fixture_file(folder, "dir/x.jpg", "");
+	fixture_file(folder, "dir2/x.jpg", "");
+	assert_int_equal(chdir(folder), 0);
+	expect("a.tar", 0, "/a.tar", 1, 0);
+	expect("./a.tar", 0, "/a.tar", 1, 0);
+	expect("?.tar", 0, "/b.tar", 3, 0);
+	expect("{b,a}.tar", 0, "/a.tar", 2, 0);
+	expect("{b,a}*.tar", 0, "/a.tar", 2, 0);
+	expect("lit{1,2}*.tar", 0, "/lit{1,2}*.tar", 1, 0);
+	expect("dir", 0, "/dir", 1, 1);
+	expect("dir//", 0, "/dir", 1, 1);
+	expect(".", 0, "/penstock-test-", 1, 1);
+	expect("", -EINVAL, "an empty name", 0, 0);
+	char said[SPEC_TEXT_MAX];
+	(void)snprintf(
+		said, sizeof said, "nothing/at/all.tar does not exist in %s: expected", folder);
+	expect("nothing/at/all.tar", -ENOENT, said, 0, 0);
+	expect("./nothing", -ENOENT, "./nothing does not exist in /", 0, 0);
+	expect("dir/gone", -ENOENT, "dir/gone does not exist (of its path only dir does)", 0, 0);
+	expect("~/photos", -ENOENT, "(quotes keep the shell from expanding ~): expected", 0, 0);
+	expect("s3://bucket/a.tar", -ENOENT, "(only local paths are read): expected", 0, 0);
+	expect("stream:train", -ENOENT, "(the streams that penstockd knows by name", 0, 0);
+	expect(fixture_path(folder, "dir/gone/x.tar"), -ENOENT, fixture_path(folder, "dir does"), 0,
+		0);
+	expect("a.tar/x", -ENOENT, "does not exist", 0, 0);
+	expect("/nothing", -ENOENT, "/nothing does not exist (of its path only / does)", 0, 0);
+	expect("none-*.tar", -ENOENT, "nothing matches none-*.tar", 0, 0);
+	expect("gone/none-*.tar", -ENOENT, "it was looked for from /", 0, 0);
+	expect("{a,c}.tar", -ENOENT, "c.tar does not exist", 0, 0);
+	expect("dir*", -EINVAL, "names 2 folders", 0, 0);
+	expect("{dir,a.tar}", -EINVAL, "names both folders", 0, 0);
+	expect("/dev/null", -EINVAL, "neither a folder nor a regular file", 0, 0);
+	assert_int_equal(chdir("/"), 0);
+}
+
+/* What the first look leaves beside the tars is no shard of the second one. */
+static void test_glob_and_indexes(void **state)
+{
+	const char *folder = *state;
+	fixture_file(folder, "a.tar", "");
+	fixture_file(folder, "a.tar.idx", "");
+	fixture_file(folder, "a.tar.idx.tmp-Qx7d3k", "");
+	fixture_file(folder, "only/b.idx", "");
+	assert_int_equal(chdir(folder), 0);
+	expect("a*", 0, "/a.tar", 1, 0);
+	expect("*.idx", 0, "/a.tar.idx", 1, 0);
+	expect("a.tar.idx", 0, "/a.tar.idx", 1, 0);
+	expect("only/*", -ENOENT, "nothing matches only/*", 0, 0);
+	assert_int_equal(chdir("/"), 0);
+}
+
+static void same(const char *spec, const char *path)
+{
+	struct spec_paths paths = {0};
+	struct fault fault = {""};
+	int is_folder;
+	assert_int_equal(spec_expand(spec, &paths, &is_folder, &fault), 0);
+	assert_string_equal(paths.path[0], path);
+	spec_paths_free(&paths);
+}
+
+/* However a user got there, a place has one name; but links keep theirs. */
+static void test_one_name(void **state)
+{
+	const char *folder = *state;
+	fixture_file(folder, "deep/in/a.tar", "");
+	fixture_file(folder, "x..y/.z/a.tar", "");
+	cleanup(free_ptr) char *here = realpath(folder, NULL);
+	cleanup(free_ptr) char *alias = strdup(fixture_path(here, "link"));
+	assert_non_null(alias);
+	assert_int_equal(symlink("deep/in", alias), 0);
+	assert_int_equal(chdir(fixture_path(here, "deep")), 0);
+	same("../deep/in", fixture_path(here, "deep/in"));
+	same("in/./../in//a.tar", fixture_path(here, "deep/in/a.tar"));
+	same("..", here);
+	same("in/..", fixture_path(here, "deep"));
+	same("../link", alias);
+	same("../link/..", fixture_path(here, "deep"));
+	same("../x..y/.z/a.tar", fixture_path(here, "x..y/.z/a.tar"));
+	same("/../..//.", "/");
+	same("/", "/");
+	same("//tmp", "/tmp");
+	assert_int_equal(chdir("/"), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_braces),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test_setup_teardown(test_expand, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_glob_and_indexes, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_one_name, fixture_setup, fixture_teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

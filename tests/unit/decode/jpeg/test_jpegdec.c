@@ -1,0 +1,650 @@
+/* The own decoder against libjpeg-turbo through decode's door: the same pixels or the same refusal,
+ * whatever the region, the order, the company in flight, and the faults. */
+#include "unit/decode/images.h"
+#include "unit/decode/jpeg/sparse.h"
+
+#include "decode/jpeg/entry_pack.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <zlib.h>
+
+/* An image of a stream, and what came of it. */
+struct item {
+	struct decode_job job;
+	struct bytes bytes;
+	struct decode_info info; /* by libjpeg-turbo; all 0 where it cannot tell */
+	struct decode_region region;
+	uint8_t shrink;
+	unsigned begun, done; /* how often */
+	uint32_t rows;
+	uLong crc, wanted_crc;
+	int wanted;
+	uint8_t *pack; /* checkpoints kept for it */
+	size_t pack_bytes;
+};
+
+struct course {
+	struct decoder *own, *library;
+	struct item *items;
+	size_t count, given;
+	struct item *now; /* whose rows come */
+	uint32_t random;
+	unsigned stepped[STEPBACKS];
+	unsigned late; /* stepped back after rows had come */
+	bool pauses; /* sometimes there is none, though more will come */
+	bool keeps; /* checkpoints */
+	bool sealed; /* those that are kept stay as they are */
+	bool whole; /* images, no parts of them */
+	unsigned used, made, dropped;
+};
+
+static uint32_t draw(struct course *course, uint32_t below)
+{
+	course->random = course->random * 1664525u + 1013904223u;
+	return (uint32_t)((uint64_t)course->random * below >> 32);
+}
+
+static void course_begin(struct course *course)
+{
+	*course = (struct course){.random = 1};
+	assert_int_equal(setenv("PENSTOCK_DECODER", "libjpeg", 1), 0);
+	course->library = make_decoder(NULL);
+	assert_int_equal(setenv("PENSTOCK_DECODER", "own", 1), 0);
+	course->own = make_decoder(NULL);
+	assert_int_equal(unsetenv("PENSTOCK_DECODER"), 0);
+}
+
+static void course_end(struct course *course)
+{
+	for (size_t i = 0; i < course->count; i++) {
+		free(course->items[i].bytes.data);
+		free(course->items[i].pack);
+	}
+	free(course->items);
+	decoder_free(course->own);
+	decoder_free(course->library);
+}
+
+static struct item *course_add(struct course *course, struct bytes bytes)
+{
+	course->items = realloc(course->items, (course->count + 1) * sizeof(*course->items));
+	assert_non_null(course->items);
+	struct item *item = &course->items[course->count++];
+	*item = (struct item){.bytes = bytes};
+	return item;
+}
+
+/* A region, all of the image now and then, and what libjpeg-turbo makes of it. */
+static void item_draw(struct course *course, struct item *item)
+{
+	struct decode_info *info = &item->info;
+	item->begun = item->done = item->rows = 0;
+	item->crc = item->wanted_crc = crc32(0, NULL, 0);
+	item->shrink = 0;
+	item->wanted = decoder_begin(course->library, item->bytes.data, item->bytes.size, info);
+	if (item->wanted)
+		return;
+	decoder_abort(course->library);
+	if (!course->whole && info->format == DECODE_JPEG && draw(course, 2))
+		item->shrink = (uint8_t)(1 + draw(course, DECODE_SHRINK_MAX));
+	uint32_t width = decode_shrunk(info->width, item->shrink);
+	uint32_t height = decode_shrunk(info->height, item->shrink);
+	struct decode_region *r = &item->region;
+	*r = (struct decode_region){0, 0, width, height};
+	if (!course->whole && draw(course, 4)) {
+		r->x0 = draw(course, width);
+		r->y0 = draw(course, height);
+		r->x1 = r->x0 + 1 + draw(course, width - r->x0);
+		r->y1 = r->y0 + 1 + draw(course, height - r->y0);
+	}
+	struct result result = decode_smaller(course->library, item->bytes, item->shrink, r, false);
+	item->wanted = result.outcome;
+	if (!result.outcome)
+		item->wanted_crc =
+			crc32(item->wanted_crc, result.rgb, (uInt)(result.width * 3 * result.rows));
+	result_free(&result);
+}
+
+/* About what the daemon has room for. */
+static size_t pack_room(const struct item *item)
+{
+	return 256 + item->bytes.size / 48;
+}
+
+static struct decode_job *next(void *context)
+{
+	struct course *course = context;
+	if (course->given == course->count || (course->pauses && draw(course, 9) == 0))
+		return NULL;
+	struct item *item = &course->items[course->given++];
+	item->job = (struct decode_job){.data = item->bytes.data, .size = item->bytes.size};
+	if (course->keeps)
+		item->job.checkpoint_room = pack_room(item);
+	return &item->job;
+}
+
+static struct item *item_of(struct decode_job *job)
+{
+	return (struct item *)(void *)((char *)job - offsetof(struct item, job));
+}
+
+static void header(void *context, struct decode_job *job, const struct decode_info *info)
+{
+	(void)context;
+	struct item *item = item_of(job);
+	assert_int_equal(info->width, item->info.width);
+	assert_int_equal(info->height, item->info.height);
+	job->region = item->region;
+	job->shrink = item->shrink;
+}
+
+static void start(void *context, struct decode_job *job)
+{
+	struct course *course = context;
+	course->now = item_of(job);
+	course->now->begun++;
+	course->now->rows = 0;
+	course->now->crc = crc32(0, NULL, 0);
+}
+
+static void row(void *context, const uint8_t *const rgb[DECODE_PLANES])
+{
+	struct course *course = context;
+	struct item *item = course->now;
+	size_t width = item->region.x1 - item->region.x0;
+	uint8_t *woven = malloc(3 * width);
+	assert_non_null(woven);
+	decode_weave(woven, rgb, width);
+	item->crc = crc32(item->crc, woven, (uInt)(3 * width));
+	item->rows++;
+	free(woven);
+}
+
+static void done(void *context, struct decode_job *job)
+{
+	struct course *course = context;
+	struct item *item = item_of(job);
+	item->done++;
+	course->stepped[job->stepback]++;
+	course->late += job->stepback && job->delivered;
+	course->used += (job->checkpoints & DECODE_CHECKPOINTS_USED) != 0;
+	course->made += (job->checkpoints & DECODE_CHECKPOINTS_MADE) != 0;
+	course->dropped += (job->checkpoints & DECODE_CHECKPOINTS_DROPPED) != 0;
+	/* A fault behind the region may be seen by one and not by the other. */
+	if (job->outcome)
+		assert_int_equal(job->outcome, item->wanted);
+	if (job->outcome || item->wanted)
+		return;
+	assert_in_range(item->begun, 1, job->stepback || job->checkpoints ? 3 : 1);
+	assert_int_equal(item->rows, item->region.y1 - item->region.y0);
+	assert_int_equal(item->crc, item->wanted_crc);
+}
+
+static size_t recall(void *context, struct decode_job *job, uint8_t *to, size_t room)
+{
+	(void)context;
+	const struct item *item = item_of(job);
+	assert_true(room >= 256 && room <= CHECKPACK_MOST);
+	size_t bytes = UTIL_MIN(item->pack_bytes, room);
+	if (bytes)
+		memcpy(to, item->pack, bytes);
+	return bytes;
+}
+
+static bool keeps(void *context, struct decode_job *job)
+{
+	struct course *course = context;
+	assert_true(job->checkpoint_room > 0);
+	return !course->sealed;
+}
+
+static bool keep(void *context, struct decode_job *job, const uint8_t *pack, size_t size)
+{
+	struct course *course = context;
+	struct item *item = item_of(job);
+	assert_false(course->sealed);
+	assert_in_range(size, 1, pack_room(item));
+	free(item->pack);
+	item->pack = malloc(size);
+	assert_non_null(item->pack);
+	memcpy(item->pack, pack, size);
+	item->pack_bytes = size;
+	return true;
+}
+
+/* All items, in a new order, in stretches of any length. */
+static void course_run(struct course *course)
+{
+	const struct decode_stream stream = {
+		next, header, start, row, done, course, recall, keeps, keep};
+	for (size_t i = course->count; i > 1; i--) {
+		size_t other = draw(course, (uint32_t)i);
+		struct item swapped = course->items[i - 1];
+		course->items[i - 1] = course->items[other];
+		course->items[other] = swapped;
+	}
+	for (size_t i = 0; i < course->count; i++)
+		item_draw(course, &course->items[i]);
+	course->given = 0;
+	while (course->given < course->count)
+		decoder_run(course->own, &stream);
+	for (size_t i = 0; i < course->count; i++)
+		assert_int_equal(course->items[i].done, 1);
+}
+
+/* The same images one by one, through decoder_begin and decoder_rows. */
+static void course_singles(struct course *course)
+{
+	for (size_t i = 0; i < course->count; i++) {
+		struct item *item = &course->items[i];
+		item_draw(course, item);
+		bool has_region = item->region.x1 > 0;
+		struct result result = decode_smaller(course->own, item->bytes, item->shrink,
+			has_region ? &item->region : NULL, false);
+		if (result.outcome)
+			assert_int_equal(result.outcome, item->wanted);
+		else if (!item->wanted)
+			assert_int_equal(crc32(crc32(0, NULL, 0), result.rgb,
+						 (uInt)(result.width * 3 * result.rows)),
+				item->wanted_crc);
+		result_free(&result);
+	}
+}
+
+static unsigned stepped(const struct course *course)
+{
+	unsigned sum = 0;
+	for (unsigned reason = 1; reason < STEPBACKS; reason++)
+		sum += course->stepped[reason];
+	return sum;
+}
+
+/* False, with a word about it, where the folder is missing. */
+static bool add_folder(struct course *course, const char *folder, unsigned most)
+{
+	static uint8_t buffer[4 << 20];
+	DIR *dir = opendir(folder);
+	if (!dir) {
+		print_message("skipped: no %s\n", folder);
+		return false;
+	}
+	for (struct dirent *entry; course->count < most && (entry = readdir(dir));) {
+		char path[4096];
+		(void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+		cleanup(close_file) FILE *file = entry->d_name[0] == '.' ? NULL : fopen(path, "rb");
+		if (!file)
+			continue;
+		size_t size = fread(buffer, 1, sizeof(buffer), file);
+		(void)course_add(course, bytes_copy(buffer, size));
+	}
+	(void)closedir(dir);
+	return true;
+}
+
+static void test_photographs(void **state)
+{
+	(void)state;
+	struct course course;
+	course_begin(&course);
+	if (!add_folder(&course, PENSTOCK_SHARED "/data/imagenet", 20 + 100 / sparse())) {
+		course_end(&course);
+		skip();
+		return;
+	}
+	for (int i = 0; i < 5; i++) {
+		course.pauses = i > 0;
+		course.keeps = i > 2; /* made in the fourth round, used in the fifth */
+		course_run(&course);
+	}
+	assert_true(stepped(&course) * 1000 < 5 * course.count);
+	assert_true(course.used == course.made && course.made * 2 > course.count);
+	course_singles(&course);
+	course_end(&course);
+}
+
+static void test_corpus(void **state)
+{
+	(void)state;
+	struct course course;
+	course_begin(&course);
+	if (!add_folder(&course, PENSTOCK_SHARED "/corpus/jpeg", UINT32_MAX)) {
+		course_end(&course);
+		skip();
+		return;
+	}
+	course.pauses = true;
+	for (int i = 0; i < 5; i++) {
+		course.keeps = i > 2;
+		course_run(&course);
+	}
+	course_singles(&course);
+	assert_true(course.stepped[0] > 0 && stepped(&course) > 0);
+	course_end(&course);
+}
+
+/* Small images of every sampling, with and without restart markers, and kinds that step back. */
+static void test_kinds(void **state)
+{
+	(void)state;
+	static const uint8_t samplings[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}};
+	struct course course;
+	course_begin(&course);
+	for (size_t i = 0; i < UTIL_COUNT(samplings) * 24; i++) {
+		const uint8_t *hv = samplings[i % UTIL_COUNT(samplings)];
+		struct jpeg_kind kind = {.width = 1 + draw(&course, 90),
+			.height = 1 + draw(&course, 90),
+			.components = draw(&course, 5) ? 3 : 1,
+			.h = hv[0],
+			.v = hv[1],
+			.optimized = draw(&course, 2),
+			.progressive = draw(&course, 12) == 0,
+			.restart_rows = draw(&course, 3)};
+		(void)course_add(&course, make_jpeg(&kind));
+	}
+	for (int i = 0; i < 12; i++) {
+		course.pauses = i > 0;
+		course_run(&course);
+	}
+	assert_true(course.stepped[STEPBACK_KIND] > 0);
+	course_singles(&course);
+	course_end(&course);
+}
+
+/* Images that fit only in bands, between small ones; one of them too wide for the ring. */
+static void test_large(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kinds[] = {
+		{.width = 1500, .height = 1300, .components = 3, .h = 1, .v = 1},
+		{.width = 1500, .height = 1300, .components = 3, .h = 2, .v = 2, .restart_rows = 1},
+		{.width = 2200, .height = 2000, .components = 1},
+		{.width = 40000, .height = 40, .components = 3, .h = 2, .v = 1},
+		{.width = 60, .height = 3000, .components = 3, .h = 1, .v = 2},
+		{.width = 90, .height = 70, .components = 3, .h = 2, .v = 2},
+		{.width = 90, .height = 70, .components = 3, .h = 2, .v = 2},
+	};
+	struct course course;
+	course_begin(&course);
+	for (size_t i = 0; i < UTIL_COUNT(kinds); i++)
+		(void)course_add(&course, make_jpeg(&kinds[i]));
+	for (int i = 0; i < 4; i++)
+		course_run(&course);
+	assert_true(course.stepped[0] > course.stepped[STEPBACK_SIZE]);
+	assert_int_equal(stepped(&course), course.stepped[STEPBACK_SIZE]);
+	course_singles(&course);
+	course_end(&course);
+}
+
+/* Files that are larger than the decoder's memory are lent what they take, where there is enough:
+ * they have checkpoints like any other. Where there is not, the libraries have them. */
+static void test_larger_than_scratch(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kinds[] = {
+		{.width = 3600, .height = 3400, .components = 3, .h = 1, .v = 1, .quality = 100},
+		{.width = 3600,
+			.height = 3400,
+			.components = 3,
+			.h = 2,
+			.v = 2,
+			.quality = 100,
+			.restart_rows = 1},
+		{.width = 300, .height = 200, .components = 3, .h = 2, .v = 2},
+	};
+	struct course course;
+	course_begin(&course);
+	course.keeps = true;
+	for (size_t i = 0; i < UTIL_COUNT(kinds); i++)
+		(void)course_add(&course, make_jpeg(&kinds[i]));
+	assert_true(course.items[0].bytes.size > 9 << 20);
+	assert_true(course.items[1].bytes.size > 9 << 20);
+	for (int i = 0; i < 6; i++)
+		course_run(&course);
+	assert_int_equal(stepped(&course), 0);
+	assert_int_equal(course.made, 2);
+	assert_int_equal(course.used, 2 * 5);
+	struct permit little;
+	struct decode_limits limits = decode_limits_default();
+	struct fault fault;
+	permit_init(&little, 1 << 20);
+	limits.large = &little;
+	decoder_free(course.own);
+	assert_int_equal(decoder_new(&limits, &course.own, &fault), 0);
+	for (size_t i = 0; i < course.count; i++)
+		course.items[i].pack_bytes = 0;
+	course_run(&course);
+	assert_int_equal(course.stepped[STEPBACK_SIZE], 2);
+	course_end(&course);
+	permit_deinit(&little);
+}
+
+/* Bytes changed, left out and cut: libjpeg-turbo's pixels come out, also where it takes over in the
+ * middle of an image. */
+static void test_faults(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kinds[] = {
+		{.width = 200, .height = 150, .components = 3, .h = 2, .v = 2},
+		{.width = 200, .height = 150, .components = 3, .h = 1, .v = 1, .restart_rows = 1},
+		{.width = 200, .height = 150, .components = 1},
+		{.width = 1300, .height = 1200, .components = 3, .h = 1, .v = 1},
+	};
+	struct course course;
+	course_begin(&course);
+	for (unsigned i = 0; i < 240; i++) {
+		struct bytes bytes = make_jpeg(&kinds[i % 16 ? i % 3 : 3]);
+		for (unsigned faults = 1 + draw(&course, 3); faults; faults--) {
+			size_t at = 2 + draw(&course, (uint32_t)bytes.size - 2);
+			if (i % 16 == 0)
+				at = bytes.size - bytes.size / 3 + draw(&course, 1000);
+			bytes.data[at] ^= (uint8_t)(1 + draw(&course, 255));
+		}
+		if (draw(&course, 8) == 0)
+			bytes.size -= draw(&course, (uint32_t)bytes.size / 2);
+		struct bytes cut = bytes_copy(bytes.data, bytes.size);
+		free(bytes.data);
+		(void)course_add(&course, cut);
+	}
+	for (int i = 0; i < 8; i++) {
+		course.pauses = i > 0;
+		course.keeps = i > 3;
+		course_run(&course);
+	}
+	assert_true(course.late > 0);
+	assert_true(course.stepped[STEPBACK_CODE] + course.stepped[STEPBACK_RUN] > 0);
+	course_singles(&course);
+	course_end(&course);
+}
+
+/* The same pixels when checkpoints are made and when they are used; each file makes its own once.
+ */
+static void test_checkpoints(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kinds[] = {
+		{.width = 300, .height = 200, .components = 3, .h = 2, .v = 2},
+		{.width = 300, .height = 200, .components = 3, .h = 1, .v = 1, .optimized = true},
+		{.width = 300, .height = 200, .components = 3, .h = 2, .v = 1, .restart_rows = 1},
+		{.width = 97, .height = 300, .components = 1},
+		{.width = 20, .height = 16, .components = 3, .h = 1, .v = 2},
+		{.width = 300, .height = 200, .components = 3, .h = 1, .v = 1, .progressive = true},
+		{.width = 1500, .height = 1300, .components = 3, .h = 1, .v = 1},
+		{.width = 2200, .height = 2000, .components = 1},
+	};
+	enum { MAKING = 6, SMALL = 20 }; /* of these kinds; images of the first four */
+	struct course course;
+	course_begin(&course);
+	course.keeps = true;
+	for (size_t i = 0; i < UTIL_COUNT(kinds) + SMALL; i++)
+		(void)course_add(&course, make_jpeg(&kinds[i < UTIL_COUNT(kinds) ? i : i % 4]));
+	course_run(&course);
+	unsigned made = course.made;
+	assert_int_equal(course.used, 0);
+	assert_int_equal(made, MAKING - 1 + SMALL * 3 / 4);
+	for (unsigned i = 1; i < 12; i++) {
+		course.pauses = i > 2;
+		course_run(&course);
+		assert_int_equal(course.used, i * made);
+	}
+	assert_int_equal(course.made, made);
+	assert_int_equal(course.dropped, 0);
+	course_end(&course);
+}
+
+/* Where nothing can be kept nothing is made: what is there is used, and the others are decoded only
+ * as far as they have to be. */
+static void test_sealed(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kind = {
+		.width = 300, .height = 200, .components = 3, .h = 2, .v = 2};
+	enum { COUNT = 8 };
+	struct course course;
+	course_begin(&course);
+	course.keeps = course.sealed = true;
+	for (int i = 0; i < COUNT; i++)
+		(void)course_add(&course, make_jpeg(&kind));
+	course_run(&course);
+	assert_int_equal(course.made + course.used + course.dropped, 0);
+	course.sealed = false;
+	course_run(&course);
+	assert_int_equal(course.made, COUNT);
+	course.sealed = true;
+	for (int i = 0; i < COUNT / 2; i++)
+		course.items[i].pack[CHECKPACK_HEAD] ^= 1;
+	course_run(&course);
+	assert_int_equal(course.used, COUNT / 2);
+	assert_int_equal(course.dropped, COUNT / 2);
+	assert_int_equal(course.made, COUNT);
+	course_end(&course);
+}
+
+static void pack_damage(struct course *course, struct item *item)
+{
+	const struct item *other = &course->items[draw(course, (uint32_t)course->count)];
+	switch (draw(course, 5)) {
+	case 0:
+		item->pack_bytes = draw(course, (uint32_t)item->pack_bytes);
+		break;
+	case 1: /* another's */
+		if (other->pack_bytes && other->pack_bytes <= item->pack_bytes) {
+			memcpy(item->pack, other->pack, other->pack_bytes);
+			item->pack_bytes = other->pack_bytes;
+		}
+		break;
+	case 2: /* another file of the same size at its place */
+		item->bytes.data[item->bytes.size / 2 + draw(course, 99)] ^= 1;
+		break;
+	case 3:
+		for (size_t i = 0; i < item->pack_bytes; i++)
+			item->pack[i] = (uint8_t)draw(course, 256);
+		break;
+	default:
+		item->pack[draw(course, (uint32_t)item->pack_bytes)] ^=
+			(uint8_t)(1 << draw(course, 8));
+	}
+}
+
+/* Whatever is kept, libjpeg-turbo's pixels come out, or its refusal. */
+static void test_damaged_packs(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kinds[] = {
+		{.width = 300, .height = 200, .components = 3, .h = 2, .v = 2},
+		{.width = 260, .height = 180, .components = 3, .h = 1, .v = 1},
+		{.width = 97, .height = 300, .components = 1},
+	};
+	struct course course;
+	course_begin(&course);
+	course.keeps = true;
+	for (unsigned i = 0; i < 30; i++)
+		(void)course_add(&course, make_jpeg(&kinds[i % UTIL_COUNT(kinds)]));
+	course_run(&course);
+	for (unsigned round = 0; round < 12; round++) {
+		for (size_t i = 0; i < course.count; i++)
+			if (course.items[i].pack_bytes && draw(&course, 2))
+				pack_damage(&course, &course.items[i]);
+		course_run(&course);
+	}
+	assert_true(course.dropped > 100 && course.used > 10);
+	assert_int_equal(course.stepped[STEPBACK_CHECKPOINT], 0);
+	course_end(&course);
+}
+
+/* Checkpoints whose pack is sound and which are not true: made anew, and not counted as a fallback.
+ * All of them are seen where all runs end at one. */
+static void test_false_packs(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kind = {
+		.width = 300, .height = 200, .components = 3, .h = 2, .v = 2};
+	static struct checkpoint points[CHECKPACK_POINTS];
+	struct course course;
+	uint32_t count, interval;
+	struct parse parse;
+	course_begin(&course);
+	course.keeps = course.whole = true;
+	struct item *item = course_add(&course, make_jpeg(&kind));
+	course_run(&course);
+	assert_int_equal(parse_read(item->bytes.data, item->bytes.size, &parse), 0);
+	for (unsigned round = 0; round < 300; round++) {
+		uint8_t pack[1 << 14] = {0};
+		memcpy(pack, item->pack, item->pack_bytes);
+		assert_int_equal(checkpack_unpack(&parse, item->bytes.data, item->bytes.size, pack,
+					 item->pack_bytes, points, &count, &interval),
+			CHECKPACK_FOUND);
+		struct checkpoint *at = &points[1 + draw(&course, count - 1)];
+		switch (draw(&course, 3)) {
+		case 0:
+			at->bit ^= 1 + draw(&course, 15);
+			break;
+		case 1:
+			at[-1].stuffed ^= 1;
+			break;
+		default:
+			at->dc[draw(&course, 3)] ^= 1;
+		}
+		item->pack_bytes = checkpack_pack(&parse, item->bytes.data, item->bytes.size,
+			points, count, item->pack, item->pack_bytes);
+		course_run(&course);
+	}
+	assert_int_equal(stepped(&course), 0);
+	assert_true(course.dropped > 100);
+	assert_int_equal(course.made, 1 + course.dropped);
+	course_end(&course);
+}
+
+static void test_environment(void **state)
+{
+	(void)state;
+	struct decode_limits limits = decode_limits_default();
+	struct decoder *decoder = NULL;
+	struct fault fault;
+	assert_int_equal(setenv("PENSTOCK_DECODER", "mine", 1), 0);
+	assert_int_equal(decoder_new(&limits, &decoder, &fault), -EINVAL);
+	assert_null(decoder);
+	assert_non_null(strstr(fault.text, "PENSTOCK_DECODER=mine"));
+	assert_int_equal(setenv("PENSTOCK_DECODER", "auto", 1), 0);
+	assert_int_equal(decoder_new(&limits, &decoder, &fault), 0);
+	decoder_free(decoder);
+	assert_int_equal(unsetenv("PENSTOCK_DECODER"), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_environment),
+		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_large),
+		cmocka_unit_test(test_larger_than_scratch),
+		cmocka_unit_test(test_checkpoints),
+		cmocka_unit_test(test_sealed),
+		cmocka_unit_test(test_damaged_packs),
+		cmocka_unit_test(test_false_packs),
+		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_corpus),
+		cmocka_unit_test(test_photographs),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,374 @@
+/* fetch_fixture: datasets of known bytes in a temporary folder, and a reader that submits, checks
+ * and releases.
+ *
+ * Sample n of every dataset here has fixture_size(n) bytes, and byte i of it is fixture_byte(n, i):
+ * any mix-up of samples, offsets or buffers shows. Functions are inline because several tests
+ * include this. */
+#pragma once
+
+#include "base/hash.h"
+#include "base/util.h"
+#include "dataset/dataset.h"
+#include "fetch/fetch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum {
+	FIXTURE_PATH = 512,
+	FIXTURE_LARGE = 17, /* this sample, and every 97th after it */
+	FIXTURE_LARGE_BYTES = 600000,
+};
+
+struct fixture {
+	char root[64]; /* removed with all that is in it */
+	struct dataset *dataset;
+	uint64_t count, per_shard;
+	bool large; /* it has large samples */
+};
+
+/* From nothing to 40 KB, among them whole pages and one byte more. */
+static inline uint32_t fixture_size(const struct fixture *fixture, uint64_t number)
+{
+	static const uint32_t special[] = {0, 1, 4095, 4096, 4097, 8192 - 64, 8192};
+	if (fixture->large && number % 97 == FIXTURE_LARGE)
+		return FIXTURE_LARGE_BYTES + (uint32_t)number;
+	if (number % 11 == 3)
+		return special[number / 11 % UTIL_COUNT(special)];
+	return (uint32_t)(hash_mix(number) % 40000);
+}
+
+static inline uint8_t fixture_byte(uint64_t number, uint32_t at)
+{
+	return (uint8_t)(hash_mix(number) >> (at % 7 * 8)) ^ (uint8_t)(at / 7 * 31);
+}
+
+static inline void fixture_fill(uint64_t number, uint8_t *bytes, uint32_t size)
+{
+	for (uint32_t i = 0; i < size; i++)
+		bytes[i] = fixture_byte(number, i);
+}
+
+static inline void fixture_write(int fd, const void *bytes, size_t size)
+{
+	assert_int_equal(write(fd, bytes, size), size);
+}
+
+/* One ustar member: header, bytes, padding. */
+static inline void fixture_write_member(
+	int fd, uint64_t number, const uint8_t *bytes, uint32_t size)
+{
+	char header[512] = {0};
+	static const char zero[512];
+	(void)snprintf(header, 100, "%08llu.jpg", (unsigned long long)number);
+	(void)snprintf(header + 100, 8, "%07o", 0644);
+	(void)snprintf(header + 108, 8, "%07o", 0);
+	(void)snprintf(header + 116, 8, "%07o", 0);
+	(void)snprintf(header + 124, 12, "%011o", size);
+	(void)snprintf(header + 136, 12, "%011o", 0);
+	memset(header + 148, ' ', 8);
+	header[156] = '0';
+	memcpy(header + 257, "ustar\00000", 8);
+	unsigned sum = 0;
+	for (size_t i = 0; i < sizeof header; i++)
+		sum += (uint8_t)header[i];
+	(void)snprintf(header + 148, 8, "%06o", sum & 0777777);
+	fixture_write(fd, header, sizeof header);
+	fixture_write(fd, bytes, size);
+	fixture_write(fd, zero, (512 - size % 512) % 512);
+}
+
+static inline void fixture_write_tar(
+	const struct fixture *fixture, const char *path, uint64_t first, uint64_t count)
+{
+	static const char zero[1024];
+	uint8_t *bytes = malloc(FIXTURE_LARGE_BYTES + 100000);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	assert_non_null(bytes);
+	assert_true(fd >= 0);
+	for (uint64_t n = first; n < first + count; n++) {
+		uint32_t size = fixture_size(fixture, n);
+		fixture_fill(n, bytes, size);
+		fixture_write_member(fd, n, bytes, size);
+	}
+	fixture_write(fd, zero, sizeof zero);
+	assert_int_equal(close(fd), 0);
+	free(bytes);
+}
+
+static inline void fixture_begin(struct fixture *fixture, uint64_t count)
+{
+	const char *tmp = getenv("TMPDIR");
+	*fixture = (struct fixture){.count = count};
+	(void)snprintf(fixture->root, sizeof fixture->root, "%.40s/penstock-fetch-XXXXXX",
+		tmp ? tmp : "/tmp");
+	assert_non_null(mkdtemp(fixture->root));
+}
+
+static inline void fixture_open(struct fixture *fixture, const char *spec)
+{
+	char cache[FIXTURE_PATH];
+	struct fault fault = {""};
+	(void)snprintf(cache, sizeof cache, "%s/cache", fixture->root);
+	struct dataset_options options = {.cache_dir = cache, .labels = DATASET_LABELS_AUTO};
+	if (dataset_open(spec, &options, &fixture->dataset, &fault) < 0)
+		fail_msg("%s", fault.text);
+	assert_int_equal(dataset_count(fixture->dataset), fixture->count);
+}
+
+static inline void fixture_shard_path(
+	const struct fixture *fixture, uint64_t shard, char path[FIXTURE_PATH])
+{
+	(void)snprintf(
+		path, FIXTURE_PATH, "%s/data-%04llu.tar", fixture->root, (unsigned long long)shard);
+}
+
+static inline void fixture_file_path(
+	const struct fixture *fixture, uint64_t number, char path[FIXTURE_PATH])
+{
+	(void)snprintf(path, FIXTURE_PATH, "%s/data/c%d/%08llu.jpg", fixture->root,
+		number >= fixture->count / 2, (unsigned long long)number);
+}
+
+static inline void fixture_tars(
+	struct fixture *fixture, uint64_t count, uint64_t per_shard, bool large)
+{
+	char path[FIXTURE_PATH];
+	fixture_begin(fixture, count);
+	fixture->per_shard = per_shard;
+	fixture->large = large;
+	for (uint64_t first = 0; first < count; first += per_shard) {
+		fixture_shard_path(fixture, first / per_shard, path);
+		fixture_write_tar(fixture, path, first, UTIL_MIN(per_shard, count - first));
+	}
+	(void)snprintf(path, sizeof path, "%s/data-*.tar", fixture->root);
+	fixture_open(fixture, path);
+}
+
+static inline void fixture_write_file(const struct fixture *fixture, uint64_t number, uint32_t size)
+{
+	char path[FIXTURE_PATH];
+	uint8_t *bytes = malloc(size + 1);
+	assert_non_null(bytes);
+	fixture_file_path(fixture, number, path);
+	fixture_fill(number, bytes, size);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	fixture_write(fd, bytes, size);
+	assert_int_equal(close(fd), 0);
+	free(bytes);
+}
+
+static inline void fixture_folder(struct fixture *fixture, uint64_t count, bool large)
+{
+	static const char *const folders[] = {"data", "data/c0", "data/c1"};
+	char path[FIXTURE_PATH];
+	fixture_begin(fixture, count);
+	fixture->large = large;
+	for (size_t i = 0; i < UTIL_COUNT(folders); i++) {
+		(void)snprintf(path, sizeof path, "%s/%s", fixture->root, folders[i]);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	for (uint64_t n = 0; n < count; n++)
+		fixture_write_file(fixture, n, fixture_size(fixture, n));
+	(void)snprintf(path, sizeof path, "%s/data", fixture->root);
+	fixture_open(fixture, path);
+}
+
+static inline int fixture_remove_one(
+	const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+static inline void fixture_free(struct fixture *fixture)
+{
+	dataset_free(fixture->dataset);
+	(void)nftw(fixture->root, fixture_remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A set of items on their way. */
+struct reader {
+	struct fetch *fetch;
+	struct fetch_reader who;
+	const struct fixture *fixture;
+	struct reader_item *items;
+	uint64_t count;
+	pthread_mutex_t lock;
+	pthread_cond_t some;
+	struct fetch_item *first, **last; /* completed, in the order in which they were */
+	uint64_t outcome[FETCH_OUTCOMES], negative; /* of those taken */
+};
+
+struct reader_item {
+	struct fetch_item item; /* first */
+	struct reader *reader;
+	struct fault fault;
+};
+
+static inline void reader_done(struct fetch_item *item)
+{
+	struct reader *reader = ((struct reader_item *)item)->reader;
+	pthread_mutex_lock(&reader->lock);
+	item->next = NULL;
+	*reader->last = item;
+	reader->last = &item->next;
+	pthread_cond_signal(&reader->some);
+	pthread_mutex_unlock(&reader->lock);
+}
+
+/* Item i is sample i modulo the dataset's count, urgency 0. */
+static inline void reader_init(
+	struct reader *reader, struct fetch *fetch, const struct fixture *fixture, uint64_t count)
+{
+	*reader = (struct reader){.fetch = fetch, .fixture = fixture, .count = count};
+	fetch_reader_init(&reader->who);
+	reader->items = calloc(count, sizeof *reader->items);
+	assert_non_null(reader->items);
+	reader->last = &reader->first;
+	pthread_mutex_init(&reader->lock, NULL);
+	pthread_cond_init(&reader->some, NULL);
+	for (uint64_t i = 0; i < count; i++) {
+		struct reader_item *item = &reader->items[i];
+		item->reader = reader;
+		item->item = (struct fetch_item){
+			.reader = &reader->who,
+			.dataset = fixture->dataset,
+			.number = i % fixture->count,
+			.done = reader_done,
+			.fault = &item->fault,
+		};
+	}
+}
+
+static inline void reader_deinit(struct reader *reader)
+{
+	fetch_reader_deinit(&reader->who);
+	pthread_cond_destroy(&reader->some);
+	pthread_mutex_destroy(&reader->lock);
+	free(reader->items);
+}
+
+/* Items of a random order, the same for the same seed. */
+static inline void reader_shuffle(struct reader *reader, uint64_t seed)
+{
+	for (uint64_t i = reader->count; i > 1; i--) {
+		uint64_t j = hash_mix(seed + i) % i;
+		uint64_t number = reader->items[j].item.number;
+		reader->items[j].item.number = reader->items[i - 1].item.number;
+		reader->items[i - 1].item.number = number;
+	}
+}
+
+/* Items [from, to), all at once. */
+static inline void reader_submit(struct reader *reader, uint64_t from, uint64_t to)
+{
+	for (uint64_t i = from; i < to; i++)
+		reader->items[i].item.next = i + 1 < to ? &reader->items[i + 1].item : NULL;
+	fetch_submit(reader->fetch, &reader->items[from].item);
+}
+
+/* The next completion; NULL when none came for `ms`. */
+static inline struct fetch_item *reader_one(struct reader *reader, unsigned ms)
+{
+	struct timespec until;
+	(void)clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += (long)(ms % 1000) * 1000000;
+	until.tv_sec += (time_t)(ms / 1000) + until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&reader->lock);
+	while (!reader->first)
+		if (pthread_cond_timedwait(&reader->some, &reader->lock, &until) != 0)
+			break;
+	struct fetch_item *item = reader->first;
+	if (item) {
+		reader->first = item->next;
+		if (!reader->first)
+			reader->last = &reader->first;
+	}
+	pthread_mutex_unlock(&reader->lock);
+	return item;
+}
+
+/* The bytes are the sample's, and 64 more can be read. */
+static inline void reader_check(const struct reader *reader, const struct fetch_item *item)
+{
+	const struct fixture *fixture = reader->fixture;
+	volatile uint8_t sink = 0;
+	assert_int_equal(item->size, fixture_size(fixture, item->number));
+	for (uint32_t i = 0; i < item->size; i++)
+		if (item->data[i] != fixture_byte(item->number, i))
+			fail_msg("sample %llu, byte %u of %u", (unsigned long long)item->number, i,
+				item->size);
+	for (uint32_t i = 0; i < 64; i++)
+		sink = sink ^ item->data[item->size + i];
+	bool folder = dataset_kind(fixture->dataset) == DATASET_FOLDER;
+	assert_int_equal(item->label, folder ? item->number >= fixture->count / 2 : -1);
+}
+
+static inline void reader_finish(struct reader *reader, struct fetch_item *item)
+{
+	if (item->result == FETCH_OK)
+		reader_check(reader, item);
+	else if (item->result != -ECANCELED)
+		assert_true(item->fault->text[0] != 0);
+	if (item->result < 0)
+		reader->negative++;
+	else
+		reader->outcome[item->result]++;
+	fetch_release(reader->fetch, item);
+	assert_null(item->data);
+	fetch_release(reader->fetch, item);
+}
+
+/* Takes `count` completions; checks, counts and releases each. */
+static inline void reader_take(struct reader *reader, uint64_t count)
+{
+	while (count-- > 0) {
+		struct fetch_item *item = reader_one(reader, 60000);
+		if (!item)
+			fail_msg("no completion for a minute, %llu to come",
+				(unsigned long long)count + 1);
+		reader_finish(reader, item);
+	}
+}
+
+/* All items, submitted at once and taken. */
+static inline void reader_all(struct reader *reader)
+{
+	reader_submit(reader, 0, reader->count);
+	reader_take(reader, reader->count);
+	assert_null(reader_one(reader, 0));
+}
+
+/* NULL, with a printed word, where this machine has no such engine. */
+static inline struct fetch *fixture_fetch(const struct fetch_options *options)
+{
+	struct fetch *fetch = NULL;
+	struct fault fault = {""};
+	int rc = fetch_new(options, &fetch, &fault);
+	if (rc < 0 && options->engine == FETCH_URING) {
+		print_message("skipped for io_uring: %s\n", fault.text);
+		return NULL;
+	}
+	if (rc < 0)
+		fail_msg("%s", fault.text);
+	return fetch;
+}
+
+/* How a fetch is set up in most tests: both engines, small. */
+static const enum fetch_engine fixture_engines[] = {FETCH_URING, FETCH_PREAD};

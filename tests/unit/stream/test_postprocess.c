@@ -1,0 +1,258 @@
+/* finish: what becomes of an image between its resampling and its row: steps, values, erasing; that
+ * the scratch is charged as it is taken; and that a row costs no allocation. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/util.h"
+#include "stream/postprocess.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_COUNTS 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TEST_COUNTS 0
+#endif
+#endif
+#ifndef TEST_COUNTS
+#define TEST_COUNTS 1
+#endif
+
+/* Every allocation of this process is counted: glibc's own functions are called by these names. */
+static atomic_ulong allocations, allocated;
+#if TEST_COUNTS
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t count, size_t bytes);
+extern void *__libc_realloc(void *memory, size_t bytes);
+extern void *__libc_memalign(size_t align, size_t bytes);
+
+static void count(size_t bytes)
+{
+	(void)atomic_fetch_add(&allocations, 1);
+	(void)atomic_fetch_add(&allocated, bytes);
+}
+
+/* The C library's names for parameters are not for others.
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+void *malloc(size_t bytes)
+{
+	count(bytes);
+	return __libc_malloc(bytes);
+}
+
+void *calloc(size_t n, size_t bytes)
+{
+	count(n * bytes);
+	return __libc_calloc(n, bytes);
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+	count(bytes);
+	return __libc_realloc(memory, bytes);
+}
+
+void *aligned_alloc(size_t align, size_t bytes)
+{
+	count(bytes);
+	return __libc_memalign(align, bytes);
+}
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
+#endif
+
+enum { SIDE = 61, VALUES = SIDE * SIDE * 3, GUARD = 64 };
+
+static const char *const heavy =
+	"{source: x, image_size: 61, transforms: [RandomResizedCrop: {size: 61}, RandomApply: {p: "
+	"0.8, transforms: [ColorJitter: {brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: "
+	"0.1}, GaussianBlur: {kernel_size: 7}]}, RandAugment, AugMix, RandomPerspective, "
+	"RandomSolarize: {threshold: 128}, RandomEqualize, RandomErasing: {p: 1, value: 7}]%s}";
+
+static struct stream_spec parse(const char *text)
+{
+	struct stream_spec spec;
+	struct fault fault = {""};
+	if (spec_parse(text, strlen(text), "test", &spec, &fault) < 0)
+		fail_msg("%s: %s", text, fault.text);
+	return spec;
+}
+
+static struct stream_spec parse_heavy(const char *more)
+{
+	char text[2048];
+	(void)snprintf(text, sizeof text, heavy, more);
+	return parse(text);
+}
+
+static void paint(uint8_t *image)
+{
+	for (size_t i = 0; i < VALUES; i++)
+		image[i] = (uint8_t)(i * 7 + i / (SIDE * 3) * 5);
+}
+
+/* Row number `number` of a finisher into `out`, with bytes around it that must stay. */
+static void make(
+	struct finisher *finisher, uint64_t number, uint32_t side, size_t bytes, uint8_t *out)
+{
+	const struct pixel_key key = {.seed = 5, .position = number, .view = (uint32_t)number % 8};
+	static uint8_t guarded[GUARD + sizeof(float) * VALUES + GUARD];
+	memset(guarded, 0xa5, sizeof guarded);
+	paint(finisher_image(finisher, guarded + GUARD));
+	finisher_run(finisher, &key, side, guarded + GUARD);
+	for (size_t i = 0; i < GUARD; i++) {
+		assert_int_equal(guarded[i], 0xa5);
+		assert_int_equal(guarded[GUARD + UTIL_MAX(bytes, (size_t)VALUES) + i], 0xa5);
+	}
+	memcpy(out, guarded + GUARD, bytes);
+}
+
+static void rows_cost_no_allocation(void **state)
+{
+	static const char *const shapes[] = {"", ", dtype: float32",
+		", dtype: float16, layout: NCHW", ", layout: NCHW", ", dtype: bfloat16"};
+	static uint8_t out[sizeof(float) * VALUES];
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(shapes); i++) {
+		const struct stream_spec spec = parse_heavy(shapes[i]);
+		struct fault fault;
+		struct finish finish;
+		struct finisher *finisher;
+		size_t bytes = (size_t)VALUES * slots_pixel_bytes(spec.shape.dtype + 1);
+		assert_true(finish_needed(&spec));
+		assert_int_equal(finish_init(&finish, &spec, &fault), 0);
+		unsigned long before = atomic_load(&allocated);
+		assert_int_equal(finisher_new(&finish, &finisher, &fault), 0);
+		/* What the ledger is told is what is taken, to within what malloc rounds. */
+		if (TEST_COUNTS)
+			assert_in_range(atomic_load(&allocated) - before,
+				finish_bytes(&spec) - 4096, finish_bytes(&spec));
+		unsigned long count = atomic_load(&allocations);
+		for (uint64_t row = 0; row < 200; row++)
+			make(finisher, row, SIDE, bytes, out);
+		assert_int_equal(atomic_load(&allocations), count);
+		finisher_free(finisher);
+		finish_deinit(&finish);
+	}
+}
+
+/* Scratch of another worker, after other rows: the same bytes. */
+static void rows_hang_on_nothing_but_their_key(void **state)
+{
+	static uint8_t one[200][VALUES], other[VALUES];
+	const struct stream_spec spec = parse_heavy("");
+	struct fault fault;
+	struct finish finish;
+	struct finisher *first, *second;
+	unsigned differ = 0;
+	(void)state;
+	assert_int_equal(finish_init(&finish, &spec, &fault), 0);
+	assert_int_equal(finisher_new(&finish, &first, &fault), 0);
+	assert_int_equal(finisher_new(&finish, &second, &fault), 0);
+	for (uint64_t row = 0; row < 200; row++)
+		make(first, row, SIDE, VALUES, one[row]);
+	for (uint64_t row = 200; row-- > 0;) {
+		make(second, row, SIDE, VALUES, other);
+		assert_memory_equal(one[row], other, VALUES);
+		differ += row > 0 && memcmp(one[row], one[row - 1], VALUES) != 0;
+	}
+	assert_true(differ > 190);
+	finisher_free(first);
+	finisher_free(second);
+	finish_deinit(&finish);
+}
+
+/* Images of an epoch with a smaller size use less of the same scratch. */
+static void smaller_images_fit(void **state)
+{
+	static uint8_t out[VALUES], again[VALUES];
+	const struct stream_spec large = parse_heavy(""),
+				 small = parse("{source: x, image_size: 40, transforms: "
+					       "[RandomResizedCrop: {size: 40}, RandAugment]}"),
+				 both = parse("{source: x, image_size: {0: 40, 1: 61}, transforms: "
+					      "[RandomResizedCrop: {size: 61}, RandAugment]}");
+	struct fault fault;
+	struct finish finish[2];
+	struct finisher *finisher[2];
+	(void)state;
+	assert_true(finish_bytes(&both) <= finish_bytes(&large));
+	assert_true(finish_bytes(&small) < finish_bytes(&both));
+	assert_int_equal(finish_init(&finish[0], &small, &fault), 0);
+	assert_int_equal(finish_init(&finish[1], &both, &fault), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(finisher_new(&finish[i], &finisher[i], &fault), 0);
+	for (uint64_t row = 0; row < 50; row++) {
+		const struct pixel_key key = {.seed = 1, .position = row};
+		for (int i = 0; i < 2; i++) {
+			uint8_t *image = finisher_image(finisher[i], NULL);
+			for (size_t k = 0; k < 40 * 40 * 3; k++)
+				image[k] = (uint8_t)(k * 11);
+			finisher_run(finisher[i], &key, 40, i ? again : out);
+		}
+		assert_memory_equal(out, again, 40 * 40 * 3);
+	}
+	for (int i = 0; i < 2; i++) {
+		finisher_free(finisher[i]);
+		finish_deinit(&finish[i]);
+	}
+}
+
+/* What needs nothing has none of it: the image is the row. */
+static void plain_streams_have_none(void **state)
+{
+	static const char *const plain[] = {"{source: x}", "{source: x, train: false}",
+		"{source: x, views: 8}", "{source: x, image_size: {0: 128, 3: 224}}",
+		"{source: x, transforms: [RandomResizedCrop: {size: 176}, RandomVerticalFlip]}"};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(plain); i++) {
+		const struct stream_spec spec = parse(plain[i]);
+		assert_false(finish_needed(&spec));
+		assert_int_equal(finish_bytes(&spec), 0);
+	}
+}
+
+/* Erasing alone needs no second image. */
+static void erasing_alone_works_on_the_row(void **state)
+{
+	const struct stream_spec spec = parse("{source: x, transforms: [RandomResizedCrop: {size: "
+					      "61}, RandomErasing: {p: 1, value: 9}]}");
+	static uint8_t row[VALUES], plain[VALUES];
+	struct fault fault;
+	struct finish finish;
+	struct finisher *finisher;
+	const struct pixel_key key = {.seed = 3};
+	size_t erased = 0;
+	(void)state;
+	assert_true(finish_needed(&spec));
+	assert_int_equal(finish_init(&finish, &spec, &fault), 0);
+	assert_int_equal(finisher_new(&finish, &finisher, &fault), 0);
+	assert_ptr_equal(finisher_image(finisher, row), row);
+	paint(row);
+	paint(plain);
+	finisher_run(finisher, &key, SIDE, row);
+	for (size_t i = 0; i < VALUES; i++) {
+		assert_true(row[i] == plain[i] || row[i] == 9);
+		erased += row[i] != plain[i];
+	}
+	assert_in_range(erased, VALUES / 100, VALUES / 2);
+	finisher_free(finisher);
+	finish_deinit(&finish);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_cost_no_allocation),
+		cmocka_unit_test(rows_hang_on_nothing_but_their_key),
+		cmocka_unit_test(smaller_images_fit),
+		cmocka_unit_test(plain_streams_have_none),
+		cmocka_unit_test(erasing_alone_works_on_the_row),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
