@@ -83,7 +83,7 @@ static const struct yaml_key config_keys[] = {
 	{"io", YAML_KEY_ENUM, CONFIG_FIELD(io), .names = config_io_names},
 	{"cache", YAML_KEY_ENUM, CONFIG_FIELD(cache), .names = config_cache_names},
 	{"cache_dir", YAML_KEY_PATH, CONFIG_TEXT_FIELD(cache_dir)},
-	{"checkpoints", YAML_KEY_BOOL, CONFIG_FIELD(checkpoints)},
+	{"checkpoints", YAML_KEY_BOOL, CONFIG_FIELD(entry_points)},
 	{"idle_exit_s", YAML_KEY_U32, CONFIG_FIELD(idle_exit_s), .max = 31536000},
 	{"log_level", YAML_KEY_NODE, CONFIG_FIELD(log_levels), .read = config_read_log_levels},
 	{"http", YAML_KEY_NODE, CONFIG_FIELD(http), .read = config_read_http},
@@ -111,7 +111,7 @@ void config_init(struct config *config)
 		config->log_levels.of[i] = LOG_INFO;
 	config->max_clients = 256;
 	config->max_streams = 64;
-	config->checkpoints = true;
+	config->entry_points = true;
 	memcpy(config->http, "auto", sizeof "auto");
 	memcpy(config->recorder, "auto", sizeof "auto");
 	config->recorder_size = 4 << 20;

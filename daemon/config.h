@@ -44,7 +44,7 @@ struct config {
 	enum fetch_cache cache; /* of samples: auto, on, off */
 	char cache_dir[4096]; /* "": $XDG_CACHE_HOME/penstock, else ~/.cache/penstock, else the
 				 temporary folder's */
-	bool checkpoints; /* kept beside the indexes; default true */
+	bool entry_points; /* kept beside the indexes; default true */
 	char http[CONFIG_HTTP]; /* where metrics and the page are (http/address.h); default "auto"
 				 */
 	char recorder[CONFIG_RECORDER]; /* auto, off, or the flight recorder's folder; default

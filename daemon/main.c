@@ -62,7 +62,7 @@ static const char main_usage[] =
 struct main_options {
 	const char *config, *socket, *memory, *threads, *io, *reader, *idle_exit, *ready_fd,
 		*log_file, *log_level, *cache, *log_format, *log_to, *http, *recorder;
-	bool check, no_checkpoints;
+	bool check, no_entry_points;
 	struct config_roots roots;
 };
 
@@ -159,8 +159,8 @@ static int main_apply(const struct main_options *o, struct config *config)
 	config->idle_exit_given = o->idle_exit != NULL;
 	if (o->roots.count)
 		config->roots = o->roots;
-	if (o->no_checkpoints)
-		config->checkpoints = false;
+	if (o->no_entry_points)
+		config->entry_points = false;
 	if (!result && o->io &&
 		!(result = main_choice(
 			  "io", o->io, io, UTIL_COUNT(io), "auto, buffered or direct", &choice)))
@@ -201,7 +201,7 @@ static int main_root(const char *path, struct main_options *ret)
 /* -1: go on; otherwise the exit code. */
 static int main_parse(int argc, char **argv, struct main_options *ret)
 {
-	enum { OPT_CHECK = 256, OPT_NO_CHECKPOINTS, OPT_ROOT, OPT_VERSION, OPT_HELP, OPT_TEXT };
+	enum { OPT_CHECK = 256, OPT_NO_ENTRY_POINTS, OPT_ROOT, OPT_VERSION, OPT_HELP, OPT_TEXT };
 	const char **const text[] = {&ret->config, &ret->socket, &ret->memory, &ret->threads,
 		&ret->io, &ret->reader, &ret->idle_exit, &ret->ready_fd, &ret->log_file,
 		&ret->log_level, &ret->cache, &ret->log_format, &ret->log_to, &ret->http,
@@ -215,7 +215,7 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 		{"log-format", 1, NULL, OPT_TEXT + 11}, {"log-to", 1, NULL, OPT_TEXT + 12},
 		{"http", 1, NULL, OPT_TEXT + 13}, {"recorder", 1, NULL, OPT_TEXT + 14},
 		{"root", 1, NULL, OPT_ROOT}, {"check-config", 0, NULL, OPT_CHECK},
-		{"no-checkpoints", 0, NULL, OPT_NO_CHECKPOINTS}, {"version", 0, NULL, OPT_VERSION},
+		{"no-checkpoints", 0, NULL, OPT_NO_ENTRY_POINTS}, {"version", 0, NULL, OPT_VERSION},
 		{"help", 0, NULL, OPT_HELP}, {NULL, 0, NULL, 0}};
 	int c;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -223,8 +223,8 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 			*text[c - OPT_TEXT] = optarg;
 		} else if (c == OPT_CHECK) {
 			ret->check = true;
-		} else if (c == OPT_NO_CHECKPOINTS) {
-			ret->no_checkpoints = true;
+		} else if (c == OPT_NO_ENTRY_POINTS) {
+			ret->no_entry_points = true;
 		} else if (c == OPT_ROOT) {
 			if (main_root(optarg, ret) >= 0)
 				return MAIN_USAGE;

@@ -265,7 +265,7 @@ static int recipe_open_part(struct recipe *recipe, const char *source)
 	struct dataset **dataset = &recipe->opened[recipe->parts.count];
 	int code = recipe_open(recipe, source, dataset);
 	if (code == CLI_OK)
-		parts_add(&recipe->parts, *dataset);
+		concat_add(&recipe->parts, *dataset);
 	return code;
 }
 
@@ -284,12 +284,12 @@ int recipe_open_parts(struct recipe *recipe, const char *source)
 		name[i] = sampling_source(&recipe->sources, i);
 		code = recipe_open_part(recipe, name[i]);
 	}
-	if (code == CLI_OK && parts_agree(&recipe->parts, name, &fault))
+	if (code == CLI_OK && concat_agree(&recipe->parts, name, &fault))
 		code = cli_fail(CLI_FAILED, "%s", fault.text);
 	return code;
 }
 
-static int recipe_lay_out(struct recipe *recipe, const struct parts *parts)
+static int recipe_lay_out(struct recipe *recipe, const struct concat *parts)
 {
 	struct fault fault = {{0}};
 	struct stream_spec *spec = malloc(sizeof *spec);
@@ -309,8 +309,8 @@ static int recipe_lay_out(struct recipe *recipe, const struct parts *parts)
 
 int recipe_load(struct recipe *recipe, const struct dataset *dataset)
 {
-	struct parts parts = {0};
-	parts_add(&parts, dataset);
+	struct concat parts = {0};
+	concat_add(&parts, dataset);
 	return recipe_lay_out(recipe, &parts);
 }
 
@@ -324,7 +324,7 @@ void recipe_unload(struct recipe *recipe)
 	sampling_lists_close(&recipe_shelf, &recipe->lists);
 	for (uint32_t i = 0; i < recipe->parts.count; i++)
 		dataset_free(recipe->opened[i]);
-	recipe->parts = (struct parts){0};
+	recipe->parts = (struct concat){0};
 }
 
 uint64_t recipe_list_bytes(const struct recipe *recipe)
@@ -585,7 +585,7 @@ static const char *recipe_daemon_written(const struct recipe_daemon *daemon)
 		{strcmp(daemon->io, "auto") != 0, "io"},
 		{strcmp(daemon->reader, "auto") != 0, "reader"},
 		{strcmp(daemon->cache, "auto") != 0, "cache"},
-		{daemon->no_checkpoints, "no-checkpoints"},
+		{daemon->no_entry_points, "no-checkpoints"},
 	};
 	for (size_t i = 0; i < UTIL_COUNT(options); i++)
 		if (options[i].given)

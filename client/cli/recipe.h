@@ -36,7 +36,7 @@ struct recipe {
 	float channels[2][3]; /* mean, std: for libpenstock */
 	/* Of a SOURCE that is a list of several; count 0: it is one dataset. */
 	struct sampling_sources sources;
-	struct parts parts; /* once recipe_open_parts has opened them: the next are they */
+	struct concat parts; /* once recipe_open_parts has opened them: the next are they */
 	struct dataset *opened[SAMPLER_PARTS];
 	/* As a daemon told it: what `split`, `weights` and `indices` then point to. */
 	char told_split[SPLIT_TEXT], told_weights[SAMPLING_TEXT], told_indices[SPEC_TEXT];
@@ -144,7 +144,7 @@ uint64_t recipe_list_bytes(const struct recipe *recipe);
 /* The sample of a position, once it is loaded. */
 static inline uint64_t recipe_sample(const struct recipe *recipe, uint64_t epoch, uint64_t position)
 {
-	return parts_number(
+	return concat_number(
 		&recipe->parts, sampler_pick(&recipe->sampler, (uint32_t)epoch, position));
 }
 
@@ -202,7 +202,7 @@ int recipe_fits_epoch(const struct order_epoch *epoch, const char *source);
 struct recipe_daemon {
 	uint64_t memory, threads, prefetch; /* 0: the daemon's default */
 	const char *io, *reader, *cache;
-	bool no_checkpoints;
+	bool no_entry_points;
 };
 
 #define RECIPE_DAEMON_DEFAULT                                   \
@@ -225,7 +225,7 @@ struct recipe_daemon {
 			"keep samples in memory that is left (auto: what is read past the page " \
 			"cache)",                                                                \
 			0, 0, NULL},                                                             \
-		{"no-checkpoints", 0, OPTION_FLAG, &(daemon).no_checkpoints, NULL,               \
+		{"no-checkpoints", 0, OPTION_FLAG, &(daemon).no_entry_points, NULL,              \
 			"keep no checkpoints of images, and use none", 0, 0, NULL},              \
 	{                                                                                        \
 		"prefetch", 0, OPTION_NUMBER, &(daemon).prefetch, "N",                           \

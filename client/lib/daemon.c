@@ -18,10 +18,10 @@ enum { DAEMON_ANSWER_MS = 10000, DAEMON_STOP_MS = 10000, DAEMON_LOOK_MS = 20 };
 
 static int daemon_connect(const char *socket, struct connection *connection)
 {
-	struct place place;
-	int result = place_find(socket, &place);
+	struct socket_path place;
+	int result = socket_path_find(socket, &place);
 	if (result == 0)
-		result = place_open_any(connection, &place);
+		result = socket_path_open_any(connection, &place);
 	return result == CONNECTION_E_ABSENT ? -ECONNREFUSED : result;
 }
 

@@ -259,8 +259,8 @@ static int private_exec(const struct private_start *start, int log_fd, int ready
 	char threads[16], ready[16];
 	(void)snprintf(threads, sizeof threads, "%u", start->threads);
 	(void)snprintf(ready, sizeof ready, "%d", SPAWN_READY_FD);
-	const char *argv[16] = {PRIVATE_PROGRAM, "--socket", place_own(start->place), "--idle-exit",
-		PRIVATE_IDLE_EXIT_S, "--log-file", start->log, "--ready-fd", ready};
+	const char *argv[16] = {PRIVATE_PROGRAM, "--socket", socket_path_own(start->place),
+		"--idle-exit", PRIVATE_IDLE_EXIT_S, "--log-file", start->log, "--ready-fd", ready};
 	unsigned n = 9;
 	if (start->memory) {
 		argv[n++] = "--memory";
@@ -285,7 +285,7 @@ static int private_exec(const struct private_start *start, int log_fd, int ready
 
 bool private_is_taken(const struct private_start *start)
 {
-	return folder_is_taken(place_own(start->place));
+	return folder_is_taken(socket_path_own(start->place));
 }
 
 bool private_was_refused(const struct private_start *start)
@@ -296,7 +296,7 @@ bool private_was_refused(const struct private_start *start)
 int private_begin(struct private_start *start)
 {
 	int ready[2];
-	place_tidy(start->place);
+	socket_path_tidy(start->place);
 	start->was_taken = private_is_taken(start);
 	int log_fd = private_open_log(start->log, &start->log_start);
 	if (log_fd < 0)
@@ -344,7 +344,7 @@ static int private_make_folder(const char *socket)
 }
 
 /* The job's folder is in the common socket's, and may be removed while it is made. */
-static int private_make_folders(const struct place *place)
+static int private_make_folders(const struct socket_path *place)
 {
 	int result = private_make_folder(place->common);
 	if (result < 0 || !*place->job)
@@ -355,7 +355,7 @@ static int private_make_folders(const struct place *place)
 
 static int private_prepare(struct private_start *start)
 {
-	const char *socket = place_own(start->place);
+	const char *socket = socket_path_own(start->place);
 	if (start->place->too_long)
 		return error_set(-ENAMETOOLONG,
 			"the socket of this job's private daemon would lie in a folder beside %s, "
@@ -367,7 +367,7 @@ static int private_prepare(struct private_start *start)
 	return private_find_program(start->program, sizeof start->program);
 }
 
-void private_init(struct private_start *start, const struct place *place, const char *memory,
+void private_init(struct private_start *start, const struct socket_path *place, const char *memory,
 	uint32_t threads)
 {
 	*start = (struct private_start){.place = place,
@@ -393,12 +393,12 @@ static int private_start_daemon(struct private_start *start)
 static int private_await_other(struct connection *connection, const struct private_start *start)
 {
 	int64_t deadline_ns = wait_deadline(PRIVATE_OTHER_MS);
-	int result = place_open(connection, start->place);
+	int result = socket_path_open(connection, start->place);
 	while (result == CONNECTION_E_ABSENT && private_is_taken(start) &&
 		wait_deadline(0) < deadline_ns) {
 		result = wait_pause(start->wait, PRIVATE_LOOK_MS);
 		if (result == 0)
-			result = place_open(connection, start->place);
+			result = socket_path_open(connection, start->place);
 	}
 	return result;
 }
@@ -407,7 +407,7 @@ static int private_await_other(struct connection *connection, const struct priva
  * started here. */
 static int private_open_locked(struct connection *connection, struct private_start *start)
 {
-	int result = place_open(connection, start->place);
+	int result = socket_path_open(connection, start->place);
 	for (int attempt = 0; attempt < 2 && result == CONNECTION_E_ABSENT; attempt++) {
 		int started = attempt > 0 ? wait_pause(start->wait, PRIVATE_AGAIN_MS) : 0;
 		if (started == 0)
@@ -419,7 +419,7 @@ static int private_open_locked(struct connection *connection, struct private_sta
 		char sentence[ERROR_TEXT];
 		(void)snprintf(sentence, sizeof sentence, "%s", error_text());
 		result = started < 0 ? private_await_other(connection, start)
-				     : place_open(connection, start->place);
+				     : socket_path_open(connection, start->place);
 		if (started < 0 && result == CONNECTION_E_ABSENT)
 			error_set(result, "%s", sentence);
 	}
@@ -429,7 +429,7 @@ static int private_open_locked(struct connection *connection, struct private_sta
 /* Each time: a folder that was made for the last try may have been tidied away since. */
 static int private_lock_folder(struct private_start *start)
 {
-	const char *socket = place_own(start->place);
+	const char *socket = socket_path_own(start->place);
 	int result = private_make_folders(start->place);
 	if (result < 0)
 		return result;
@@ -466,11 +466,11 @@ static int private_await_lock(struct private_start *start)
 	if (result == -EAGAIN)
 		return error_set(-ETIMEDOUT,
 			"for %d s, another process has been starting a daemon for %s",
-			PRIVATE_LOCK_MS / 1000, place_own(start->place));
+			PRIVATE_LOCK_MS / 1000, socket_path_own(start->place));
 	return result;
 }
 
-int private_open(struct connection *connection, const struct place *place, const char *memory,
+int private_open(struct connection *connection, const struct socket_path *place, const char *memory,
 	uint32_t threads)
 {
 	struct private_start start;

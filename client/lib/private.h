@@ -10,7 +10,7 @@ enum { PRIVATE_LINE = 400 };
 /* A start under way. */
 struct private_start {
 	struct wait *wait; /* NULL, or whom to ask while private_open waits */
-	const struct place *place; /* the caller's */
+	const struct socket_path *place; /* the caller's */
 	const char *memory; /* the caller's; NULL: its default */
 	uint32_t threads; /* 0: its default */
 	int lock_fd; /* -1, or held: no other process starts one meanwhile */
@@ -26,13 +26,13 @@ struct private_start {
  * `threads` 0: its defaults. 0 or -errno with a sentence, the last line of its log where it ended
  * at once. -EINTR where connection->wait says so: nothing is held then, and a daemon that was being
  * started ends when nobody comes. */
-int private_open(struct connection *connection, const struct place *place, const char *memory,
+int private_open(struct connection *connection, const struct socket_path *place, const char *memory,
 	uint32_t threads);
 
 /* The same in steps, for who must not wait. */
 
 /* Nothing is under way. */
-void private_init(struct private_start *start, const struct place *place, const char *memory,
+void private_init(struct private_start *start, const struct socket_path *place, const char *memory,
 	uint32_t threads);
 
 /* Finds the program, makes the socket's folder, takes the lock; whoever has it should look once

@@ -60,8 +60,8 @@ void reconnect_init(struct reconnect *r)
 	private_init(&r->start, NULL, NULL, 0);
 }
 
-int reconnect_keep(
-	struct reconnect *r, const struct penstock_options *options, const struct place *place)
+int reconnect_keep(struct reconnect *r, const struct penstock_options *options,
+	const struct socket_path *place)
 {
 	r->limit_ms = options->reconnect_ms;
 	r->left_ns = reconnect_limit_ns(r);
@@ -268,7 +268,7 @@ static int reconnect_greet(struct penstock_stream *stream, int result)
 static int reconnect_connect(struct penstock_stream *stream)
 {
 	const struct reconnect *r = &stream->reconnect;
-	return place_begin(&stream->connection, &r->place, RECONNECT_CONNECT_MS);
+	return socket_path_begin(&stream->connection, &r->place, RECONNECT_CONNECT_MS);
 }
 
 /* Nobody listens, nobody is starting one, and this stream has started all that it may. */

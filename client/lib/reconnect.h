@@ -27,7 +27,7 @@ struct reconnect {
 	uint32_t restarts, started; /* private daemons that may be started, 0 without limit; that
 				       were */
 	char *memory;
-	struct place place;
+	struct socket_path place;
 
 	enum reconnect_stage stage;
 	bool proven; /* the daemon has given a batch */
@@ -46,7 +46,7 @@ void reconnect_init(struct reconnect *reconnect);
 
 /* Keeps what a daemon was reached with. 0, -ENOMEM. */
 int reconnect_keep(struct reconnect *reconnect, const struct penstock_options *options,
-	const struct place *place);
+	const struct socket_path *place);
 
 /* The stream is open and its epoll made: puts the connection into it, and the timer. 0 or -errno
  * with a sentence. */

@@ -17,9 +17,9 @@
 
 enum { PLACE_LOOK_MS = 100 }; /* for a listener with a full backlog */
 
-int place_find(const char *socket, struct place *ret_place)
+int socket_path_find(const char *socket, struct socket_path *ret_place)
 {
-	struct place place = {0};
+	struct socket_path place = {0};
 	uint64_t hash;
 	int result = connection_find(socket, place.common, &place.named);
 	if (result < 0)
@@ -33,12 +33,12 @@ int place_find(const char *socket, struct place *ret_place)
 	return 0;
 }
 
-const char *place_own(const struct place *place)
+const char *socket_path_own(const struct socket_path *place)
 {
 	return *place->job ? place->job : place->common;
 }
 
-int place_open(struct connection *connection, const struct place *place)
+int socket_path_open(struct connection *connection, const struct socket_path *place)
 {
 	int result = CONNECTION_E_ABSENT;
 	if (*place->job)
@@ -48,7 +48,8 @@ int place_open(struct connection *connection, const struct place *place)
 	return result;
 }
 
-int place_begin(struct connection *connection, const struct place *place, int32_t limit_ms)
+int socket_path_begin(
+	struct connection *connection, const struct socket_path *place, int32_t limit_ms)
 {
 	int result = CONNECTION_E_ABSENT;
 	if (*place->job)
@@ -62,16 +63,16 @@ int place_begin(struct connection *connection, const struct place *place, int32_
  * --------------------------------------------------------------------------------------------------------
  */
 
-struct place_search {
+struct socket_path_search {
 	struct connection *connection;
 	unsigned found;
 	char last[CONNECTION_PATH];
 	char list[ERROR_TEXT / 2];
 };
 
-static int place_look(const char *socket, void *data)
+static int socket_path_look(const char *socket, void *data)
 {
-	struct place_search *search = data;
+	struct socket_path_search *search = data;
 	/* One that is stopped is there, too: whoever asks it is told so. Another user's is none:
 	 * the folder may be in /tmp, and anybody have made it. */
 	int result = connection_begin(search->connection, socket, false, PLACE_LOOK_MS);
@@ -85,13 +86,13 @@ static int place_look(const char *socket, void *data)
 	return 0;
 }
 
-int place_open_any(struct connection *connection, const struct place *place)
+int socket_path_open_any(struct connection *connection, const struct socket_path *place)
 {
-	struct place_search search = {.connection = connection};
-	int result = place_open(connection, place);
+	struct socket_path_search search = {.connection = connection};
+	int result = socket_path_open(connection, place);
 	if (result != CONNECTION_E_ABSENT || place->named)
 		return result;
-	(void)folder_visit_jobs(place->common, place_look, &search);
+	(void)folder_visit_jobs(place->common, socket_path_look, &search);
 	if (search.found > 1)
 		return error_set(-EBUSY,
 			"no penstockd is running at %s, and several that belong to jobs: say which "
@@ -102,16 +103,17 @@ int place_open_any(struct connection *connection, const struct place *place)
 		connection, search.found ? search.last : place->common, place->named);
 }
 
-static int place_tidy_one(const char *socket, void *data)
+static int socket_path_tidy_one(const char *socket, void *data)
 {
-	const struct place *place = data;
+	const struct socket_path *place = data;
 	if (strcmp(socket, place->job) != 0)
 		(void)folder_remove_job(socket);
 	return 0;
 }
 
-void place_tidy(const struct place *place)
+void socket_path_tidy(const struct socket_path *place)
 {
 	if (!place->named)
-		(void)folder_visit_jobs(place->common, place_tidy_one, (void *)(uintptr_t)place);
+		(void)folder_visit_jobs(
+			place->common, socket_path_tidy_one, (void *)(uintptr_t)place);
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct place {
+struct socket_path {
 	bool named; /* the user said where: by option or environment; then there is no other */
 	bool too_long; /* the job's would not fit a socket's address */
 	char common[CONNECTION_PATH]; /* the one named, or the user's, for whoever comes */
@@ -15,22 +15,23 @@ struct place {
 
 /* `socket` NULL: PENSTOCK_SOCKET, else the user's folder, and in a job the job's folder in that. 0,
  * or -errno as connection_find. */
-int place_find(const char *socket, struct place *ret_place);
+int socket_path_find(const char *socket, struct socket_path *ret_place);
 
 /* Where a private daemon is started. */
-const char *place_own(const struct place *place);
+const char *socket_path_own(const struct socket_path *place);
 
 /* connection_open at whichever has a daemon: the job's, whose processes have to meet, before the
  * common one. */
-int place_open(struct connection *connection, const struct place *place);
+int socket_path_open(struct connection *connection, const struct socket_path *place);
 
 /* connection_begin in the same way. */
-int place_begin(struct connection *connection, const struct place *place, int32_t limit_ms);
+int socket_path_begin(
+	struct connection *connection, const struct socket_path *place, int32_t limit_ms);
 
-/* Connects to the one daemon that runs for this user and this place: as place_open, or where nobody
+/* Connects to the one daemon that runs for this user and this place: as socket_path_open, or where nobody
  * is there and no socket was named, to another job's. CONNECTION_E_ABSENT; -EBUSY there are
  * several, with a sentence that lists them. */
-int place_open_any(struct connection *connection, const struct place *place);
+int socket_path_open_any(struct connection *connection, const struct socket_path *place);
 
 /* Removes the folders of jobs whose daemons have ended; not this one's. */
-void place_tidy(const struct place *place);
+void socket_path_tidy(const struct socket_path *place);

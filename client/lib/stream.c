@@ -295,13 +295,13 @@ static int stream_define(struct penstock_stream *stream, const struct penstock_o
 
 static int stream_connect(struct penstock_stream *stream, const struct penstock_options *options)
 {
-	struct place place;
-	int result = place_find(options->socket, &place);
+	struct socket_path place;
+	int result = socket_path_find(options->socket, &place);
 	if (result == 0)
 		result = reconnect_keep(&stream->reconnect, options, &place);
 	if (result < 0)
 		return result;
-	result = place_open(&stream->connection, &place);
+	result = socket_path_open(&stream->connection, &place);
 	if (result == CONNECTION_E_ABSENT && options->private_daemon)
 		result = private_open(&stream->connection, &place, options->daemon_memory,
 			options->daemon_threads);

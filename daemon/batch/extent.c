@@ -111,7 +111,7 @@ static int extent_make(struct extent *extent, unsigned flags, uint64_t bytes, bo
 		(void)close(fd);
 		return result;
 	}
-	extent->loan = loan_make(fd, writable);
+	extent->loan = handout_make(fd, writable);
 	extent->memory = memory;
 	extent->bytes = bytes;
 	return 0;
@@ -121,7 +121,7 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 	bool writable, struct fault *fault)
 {
 	assert(slots > 0 && slots <= EXTENT_SLOTS_MAX);
-	*extent = (struct extent){.loan = LOAN_NONE,
+	*extent = (struct extent){.loan = HANDOUT_NONE,
 		.slots = slots,
 		.stride = extent_stride(geometry),
 		.layout = extent_layout(geometry)};
@@ -161,18 +161,18 @@ static void extent_unmap(struct extent *extent)
 void extent_deinit(struct extent *extent)
 {
 	extent_unmap(extent);
-	loan_deinit(&extent->loan);
+	handout_deinit(&extent->loan);
 }
 
-bool extent_is_kept(struct extent *extent, struct loan *ret)
+bool extent_is_kept(struct extent *extent, struct handout *ret)
 {
 	extent_unmap(extent);
-	loan_end(&extent->loan);
-	loan_look();
-	if (!loan_is_held(&extent->loan))
+	handout_end(&extent->loan);
+	handout_look();
+	if (!handout_is_held(&extent->loan))
 		return false;
 	*ret = extent->loan;
-	extent->loan = LOAN_NONE;
+	extent->loan = HANDOUT_NONE;
 	return true;
 }
 

@@ -41,7 +41,7 @@ static inline struct extent_geometry extent_plain(uint32_t batch_size, uint32_t 
 }
 
 struct extent {
-	struct loan loan; /* the sealed memfd, for clients */
+	struct handout loan; /* the sealed memfd, for clients */
 	uint8_t *memory; /* the daemon's own writable mapping */
 	uint64_t bytes, stride;
 	uint32_t slots;
@@ -67,7 +67,7 @@ void extent_deinit(struct extent *extent);
 /* Before extent_deinit, of one that clients were given, and that nobody writes to any more: it is
  * unmapped. True when one of them still has it, and its memory has not come back with this. Then
  * `ret` is the caller's. */
-bool extent_is_kept(struct extent *extent, struct loan *ret);
+bool extent_is_kept(struct extent *extent, struct handout *ret);
 
 struct slots_head *extent_head(const struct extent *extent, uint32_t slot);
 

@@ -17,30 +17,30 @@
 
 #include <stdbool.h>
 
-struct loan_watch;
+struct handout_watch;
 
-struct loan {
+struct handout {
 	int give; /* for clients; -1: closed */
-	struct loan_watch *watch; /* NULL: it cannot be known */
+	struct handout_watch *watch; /* NULL: it cannot be known */
 };
 
-#define LOAN_NONE ((struct loan){.give = -1, .watch = NULL})
+#define HANDOUT_NONE ((struct handout){.give = -1, .watch = NULL})
 
 /* Opens what tells, once; the first loan does so too. At the start, so that no stream adds a
  * descriptor that stays. */
-void loan_begin(void);
+void handout_begin(void);
 
 /* Takes over `memfd`, which is closed; cannot fail. */
-struct loan loan_make(int memfd, bool writable);
+struct handout handout_make(int memfd, bool writable);
 
 /* Nobody is given it any more; once the daemon has unmapped it too, it may be asked whether it is
  * held. */
-void loan_end(struct loan *loan);
+void handout_end(struct handout *loan);
 
-/* Hears what has been let go of, of all loans: loan_is_held is as true as the last of these. */
-void loan_look(void);
+/* Hears what has been let go of, of all loans: handout_is_held is as true as the last of these. */
+void handout_look(void);
 
 /* Whether somebody has it, once it was ended. False where it cannot be known. */
-bool loan_is_held(const struct loan *loan);
+bool handout_is_held(const struct handout *loan);
 
-void loan_deinit(struct loan *loan);
+void handout_deinit(struct handout *loan);

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-void parts_add(struct parts *parts, const struct dataset *dataset)
+void concat_add(struct concat *parts, const struct dataset *dataset)
 {
 	assert(parts->count < SAMPLER_PARTS);
 	parts->dataset[parts->count] = dataset;
@@ -16,12 +16,12 @@ void parts_add(struct parts *parts, const struct dataset *dataset)
 	parts->count++;
 }
 
-uint64_t parts_samples(const struct parts *parts)
+uint64_t concat_samples(const struct concat *parts)
 {
 	return parts->first[parts->count];
 }
 
-uint64_t parts_fingerprint(const struct parts *parts)
+uint64_t concat_fingerprint(const struct concat *parts)
 {
 	if (parts->count == 1)
 		return dataset_fingerprint(parts->dataset[0]);
@@ -31,22 +31,22 @@ uint64_t parts_fingerprint(const struct parts *parts)
 	return hash_mix(h);
 }
 
-struct sampler_pick parts_find(const struct parts *parts, uint64_t number)
+struct sampler_pick concat_find(const struct concat *parts, uint64_t number)
 {
 	uint32_t part = 0;
-	assert(number < parts_samples(parts));
+	assert(number < concat_samples(parts));
 	while (number >= parts->first[part + 1])
 		part++;
 	return (struct sampler_pick){part, number - parts->first[part]};
 }
 
-int parts_path(
-	const struct parts *parts, uint64_t number, char *buffer, size_t room, struct fault *fault)
+int concat_path(
+	const struct concat *parts, uint64_t number, char *buffer, size_t room, struct fault *fault)
 {
-	if (number >= parts_samples(parts))
+	if (number >= concat_samples(parts))
 		return fault_set(fault, -EINVAL, "sample %" PRIu64 ": the dataset has %" PRIu64,
-			number, parts_samples(parts));
-	struct sampler_pick pick = parts_find(parts, number);
+			number, concat_samples(parts));
+	struct sampler_pick pick = concat_find(parts, number);
 	return dataset_path(parts->dataset[pick.part], pick.number, buffer, room, fault);
 }
 
@@ -91,7 +91,7 @@ static int parts_pair(const struct dataset *a, const struct dataset *b, const ch
 	return parts_classes(a, b, source, fault);
 }
 
-int parts_agree(const struct parts *parts, const char *const *source, struct fault *fault)
+int concat_agree(const struct concat *parts, const char *const *source, struct fault *fault)
 {
 	int result = 0;
 	for (uint32_t i = 1; !result && i < parts->count; i++) {

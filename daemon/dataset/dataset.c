@@ -254,8 +254,8 @@ int dataset_lend_new(struct dataset *dataset)
 {
 	struct rlimit limit = {.rlim_cur = 1024};
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
-	return lend_new(dataset->shards, lend_slots_for(limit.rlim_cur), index_reopen, dataset,
-		&dataset->lend);
+	return index_files_new(dataset->shards, index_files_slots_for(limit.rlim_cur), index_reopen,
+		dataset, &dataset->lend);
 }
 
 int dataset_index_acquire(
@@ -265,18 +265,18 @@ int dataset_index_acquire(
 		*ret_fd = dataset->scratch_fd;
 		return 0;
 	}
-	return lend_acquire(dataset->lend, shard, ret_fd, fault);
+	return index_files_acquire(dataset->lend, shard, ret_fd, fault);
 }
 
 void dataset_index_release(const struct dataset *dataset, uint32_t shard)
 {
 	if (dataset->shard[shard].index_path)
-		lend_release(dataset->lend, shard);
+		index_files_release(dataset->lend, shard);
 }
 
 uint32_t dataset_index_files(const struct dataset *dataset)
 {
-	return lend_slots(dataset->lend);
+	return index_files_slots(dataset->lend);
 }
 
 int dataset_page_read(const struct dataset *dataset, const struct dataset_page *at, uint8_t *buffer,
@@ -541,7 +541,7 @@ void dataset_free(struct dataset *dataset)
 {
 	if (!dataset)
 		return;
-	lend_free(dataset->lend);
+	index_files_free(dataset->lend);
 	for (uint32_t i = 0; dataset->shard && i < dataset->shards; i++) {
 		free(dataset->shard[i].path);
 		free(dataset->shard[i].index_path);

@@ -46,7 +46,7 @@ struct dataset {
 	char **class_names;
 	char *cache_folder; /* NULL: there is none */
 	bool index_in_cache;
-	struct lend *lend;
+	struct index_files *lend;
 	char notice[1024];
 };
 

@@ -111,7 +111,7 @@ static int dataset_sum(struct opening *opening)
 
 /* Makes the dataset's row of shards out of the paths, which it takes over. */
 static int dataset_prepare(
-	struct dataset *dataset, struct spec_paths *paths, int is_folder, struct fault *fault)
+	struct dataset *dataset, struct source_paths *paths, int is_folder, struct fault *fault)
 {
 	dataset->kind = is_folder ? DATASET_FOLDER : DATASET_TARS;
 	dataset->shard = calloc(paths->count, sizeof *dataset->shard);
@@ -199,7 +199,7 @@ int dataset_open(const char *spec, const struct dataset_options *options, struct
 	struct fault *fault)
 {
 	static const struct dataset_options defaults;
-	struct spec_paths paths = {0};
+	struct source_paths paths = {0};
 	int is_folder = 0;
 	struct dataset *dataset = calloc(1, sizeof *dataset);
 	if (!dataset)
@@ -211,12 +211,12 @@ int dataset_open(const char *spec, const struct dataset_options *options, struct
 		.options = options ? *options : defaults, .dataset = dataset, .fault = fault};
 	opening.progress.call = opening.options.progress;
 	opening.progress.context = opening.options.progress_context;
-	int rc = spec_expand(spec, &paths, &is_folder, fault);
+	int rc = source_expand(spec, &paths, &is_folder, fault);
 	if (rc == 0)
 		rc = dataset_prepare(dataset, &paths, is_folder, fault);
 	if (rc == 0)
 		rc = opening_run(&opening);
-	spec_paths_free(&paths);
+	source_paths_free(&paths);
 	labels_free(opening.labels);
 	free(opening.cache);
 	free(opening.heads);

@@ -8,9 +8,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { LEND_MIN = 16, LEND_MAX = 512 };
+enum { INDEX_FILES_MIN = 16, INDEX_FILES_MAX = 512 };
 
-struct lend_slot {
+struct index_files_slot {
 	int fd; /* -1: empty */
 	uint32_t shard;
 	_Atomic uint32_t
@@ -18,27 +18,27 @@ struct lend_slot {
 	uint64_t turn; /* of the last lending */
 };
 
-struct lend {
+struct index_files {
 	pthread_mutex_t lock;
-	lend_open_fn *open;
+	index_files_open_fn *open;
 	const void *context;
 	uint64_t turn;
 	uint32_t slots;
 	int32_t *place; /* per shard: its slot, or -1 */
-	struct lend_slot slot[];
+	struct index_files_slot slot[];
 };
 
-uint32_t lend_slots_for(uint64_t nofile)
+uint32_t index_files_slots_for(uint64_t nofile)
 {
 	uint64_t third = nofile / 3;
-	return (uint32_t)UTIL_MIN(UTIL_MAX(third, LEND_MIN), LEND_MAX);
+	return (uint32_t)UTIL_MIN(UTIL_MAX(third, INDEX_FILES_MIN), INDEX_FILES_MAX);
 }
 
-int lend_new(
-	uint32_t shards, uint32_t slots, lend_open_fn *open, const void *context, struct lend **ret)
+int index_files_new(uint32_t shards, uint32_t slots, index_files_open_fn *open, const void *context,
+	struct index_files **ret)
 {
 	slots = UTIL_MAX(UTIL_MIN(slots, shards), 1);
-	struct lend *lend = calloc(1, sizeof *lend + slots * sizeof lend->slot[0]);
+	struct index_files *lend = calloc(1, sizeof *lend + slots * sizeof lend->slot[0]);
 	int32_t *place = malloc(UTIL_MAX(shards, 1) * sizeof *place);
 	if (!lend || !place) {
 		free(lend);
@@ -58,7 +58,7 @@ int lend_new(
 	return 0;
 }
 
-void lend_free(struct lend *lend)
+void index_files_free(struct index_files *lend)
 {
 	if (!lend)
 		return;
@@ -72,17 +72,17 @@ void lend_free(struct lend *lend)
 	free(lend);
 }
 
-uint32_t lend_slots(const struct lend *lend)
+uint32_t index_files_slots(const struct index_files *lend)
 {
 	return lend->slots;
 }
 
 /* An empty slot, else the one that nobody has held for longest; NULL when all are held. */
-static struct lend_slot *slot_free(struct lend *lend)
+static struct index_files_slot *slot_free(struct index_files *lend)
 {
-	struct lend_slot *best = NULL;
+	struct index_files_slot *best = NULL;
 	for (uint32_t i = 0; i < lend->slots; i++) {
-		struct lend_slot *slot = &lend->slot[i];
+		struct index_files_slot *slot = &lend->slot[i];
 		if (slot->fd < 0)
 			return slot;
 		if (atomic_load_explicit(&slot->held, memory_order_acquire) == 0 &&
@@ -92,9 +92,9 @@ static struct lend_slot *slot_free(struct lend *lend)
 	return best;
 }
 
-static int slot_open(struct lend *lend, uint32_t shard, struct fault *fault)
+static int slot_open(struct index_files *lend, uint32_t shard, struct fault *fault)
 {
-	struct lend_slot *slot = slot_free(lend);
+	struct index_files_slot *slot = slot_free(lend);
 	if (!slot)
 		return fault_set(fault, -EAGAIN,
 			"all %u index files that may be open are being read", lend->slots);
@@ -113,15 +113,15 @@ static int slot_open(struct lend *lend, uint32_t shard, struct fault *fault)
 }
 
 /* Of an open file, with the table locked. */
-static int slot_hold(struct lend *lend, uint32_t shard)
+static int slot_hold(struct index_files *lend, uint32_t shard)
 {
-	struct lend_slot *slot = &lend->slot[lend->place[shard]];
+	struct index_files_slot *slot = &lend->slot[lend->place[shard]];
 	(void)atomic_fetch_add_explicit(&slot->held, 1, memory_order_relaxed);
 	slot->turn = ++lend->turn;
 	return slot->fd;
 }
 
-int lend_acquire(struct lend *lend, uint32_t shard, int *ret_fd, struct fault *fault)
+int index_files_acquire(struct index_files *lend, uint32_t shard, int *ret_fd, struct fault *fault)
 {
 	(void)pthread_mutex_lock(&lend->lock);
 	int rc = lend->place[shard] < 0 ? slot_open(lend, shard, fault) : 0;
@@ -131,7 +131,7 @@ int lend_acquire(struct lend *lend, uint32_t shard, int *ret_fd, struct fault *f
 	return rc;
 }
 
-int lend_try(struct lend *lend, uint32_t shard, int *ret_fd)
+int index_files_try(struct index_files *lend, uint32_t shard, int *ret_fd)
 {
 	if (pthread_mutex_trylock(&lend->lock) != 0)
 		return -EAGAIN;
@@ -142,7 +142,7 @@ int lend_try(struct lend *lend, uint32_t shard, int *ret_fd)
 	return rc;
 }
 
-void lend_release(struct lend *lend, uint32_t shard)
+void index_files_release(struct index_files *lend, uint32_t shard)
 {
 	/* Of a shard that is held, place and slot stay as they are. */
 	assert(lend->place[shard] >= 0);

@@ -10,29 +10,29 @@
 
 #include <stdint.h>
 
-struct lend;
+struct index_files;
 
 /* Opens the file of shard `shard`: a descriptor or a negative errno with a fault. Called with the
  * table locked. */
-typedef int lend_open_fn(const void *context, uint32_t shard, struct fault *fault);
+typedef int index_files_open_fn(const void *context, uint32_t shard, struct fault *fault);
 
 /* A table of `slots` files for `shards` shards. 0 or -ENOMEM. */
-int lend_new(uint32_t shards, uint32_t slots, lend_open_fn *open, const void *context,
-	struct lend **ret);
-void lend_free(struct lend *lend);
+int index_files_new(uint32_t shards, uint32_t slots, index_files_open_fn *open, const void *context,
+	struct index_files **ret);
+void index_files_free(struct index_files *lend);
 
 /* 0; -EAGAIN when every slot is held; or what `open` returned. */
-int lend_acquire(struct lend *lend, uint32_t shard, int *ret_fd, struct fault *fault);
+int index_files_acquire(struct index_files *lend, uint32_t shard, int *ret_fd, struct fault *fault);
 
 /* The same without waiting for storage: -EAGAIN too when the file is not open, or the table is busy
  * with another. */
-int lend_try(struct lend *lend, uint32_t shard, int *ret_fd);
+int index_files_try(struct index_files *lend, uint32_t shard, int *ret_fd);
 
 /* Never waits. */
-void lend_release(struct lend *lend, uint32_t shard);
+void index_files_release(struct index_files *lend, uint32_t shard);
 
-uint32_t lend_slots(const struct lend *lend);
+uint32_t index_files_slots(const struct index_files *lend);
 
 /* How many slots a process with this many files (RLIMIT_NOFILE) can spare: a third, at least 16, at
  * most 512. */
-uint32_t lend_slots_for(uint64_t nofile);
+uint32_t index_files_slots_for(uint64_t nofile);

@@ -47,7 +47,7 @@ struct group {
 };
 
 /* A member's name taken apart; all borrowed. */
-struct parts {
+struct concat {
 	const char *key, *extension;
 	size_t key_size;
 };
@@ -60,7 +60,7 @@ static bool is_resource_fork(const char *path)
 	return false;
 }
 
-static bool name_split(const char *name, struct parts *ret)
+static bool name_split(const char *name, struct concat *ret)
 {
 	while (name[0] == '.' && name[1] == '/')
 		name += 2;
@@ -77,7 +77,7 @@ static bool name_split(const char *name, struct parts *ret)
 
 bool index_tar_key(const char *name, const char **ret_key, size_t *ret_size)
 {
-	struct parts parts;
+	struct concat parts;
 	if (!name_split(name, &parts))
 		return false;
 	*ret_key = parts.key;
@@ -288,7 +288,7 @@ static int sample_end(struct group *group, struct fault *fault)
 	return rc;
 }
 
-static int sample_begin(struct group *group, const struct parts *parts, struct fault *fault)
+static int sample_begin(struct group *group, const struct concat *parts, struct fault *fault)
 {
 	if (group->open && parts->key_size == group->key_size &&
 		!memcmp(parts->key, group->key, parts->key_size))
@@ -332,7 +332,7 @@ static int piece_take(struct group *group, enum part part, const struct tar_memb
 
 static int member_take(struct group *group, const struct tar_member *member, struct fault *fault)
 {
-	struct parts parts;
+	struct concat parts;
 	uint8_t format = 0;
 	if (member->kind == TAR_OTHER)
 		return 0;

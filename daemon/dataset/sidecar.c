@@ -44,7 +44,7 @@ enum sidecar_state {
 
 struct sidecar {
 	const struct dataset *dataset;
-	struct lend *lend;
+	struct index_files *lend;
 	_Atomic uint8_t *state; /* per shard, enum sidecar_state; no order: a hint */
 	atomic_bool full; /* a write failed: nothing more is kept; no order */
 	pthread_mutex_t lock; /* of the notice */
@@ -245,8 +245,8 @@ int sidecar_new(const struct dataset *dataset, struct sidecar **ret)
 	sidecar->dataset = dataset;
 	(void)pthread_mutex_init(&sidecar->lock, NULL);
 	sidecar->state = calloc(dataset->shards, sizeof *sidecar->state);
-	if (!sidecar->state || lend_new(dataset->shards, (uint32_t)files, sidecar_open, sidecar,
-				       &sidecar->lend) < 0) {
+	if (!sidecar->state || index_files_new(dataset->shards, (uint32_t)files, sidecar_open,
+				       sidecar, &sidecar->lend) < 0) {
 		sidecar_free(sidecar);
 		return -ENOMEM;
 	}
@@ -258,7 +258,7 @@ void sidecar_free(struct sidecar *sidecar)
 {
 	if (!sidecar)
 		return;
-	lend_free(sidecar->lend);
+	index_files_free(sidecar->lend);
 	(void)pthread_mutex_destroy(&sidecar->lock);
 	free((void *)sidecar->state);
 	free(sidecar);
@@ -275,7 +275,7 @@ static int sidecar_borrow(struct sidecar *sidecar, const struct sidecar_place *p
 {
 	int fd;
 	if (state_of(sidecar, place) == STATE_NONE ||
-		lend_acquire(sidecar->lend, place->shard, &fd, NULL) < 0)
+		index_files_acquire(sidecar->lend, place->shard, &fd, NULL) < 0)
 		return -1;
 	return fd;
 }
@@ -284,10 +284,10 @@ void sidecar_ahead(struct sidecar *sidecar, const struct sidecar_place *place)
 {
 	int fd;
 	/* Opening might wait; whoever reads does that. */
-	if (lend_try(sidecar->lend, place->shard, &fd) < 0)
+	if (index_files_try(sidecar->lend, place->shard, &fd) < 0)
 		return;
 	(void)posix_fadvise(fd, (off_t)place->offset, place->room, POSIX_FADV_WILLNEED);
-	lend_release(sidecar->lend, place->shard);
+	index_files_release(sidecar->lend, place->shard);
 }
 
 size_t sidecar_read(
@@ -303,7 +303,7 @@ size_t sidecar_read(
 			break;
 		done += n > 0 ? (size_t)n : 0;
 	}
-	lend_release(sidecar->lend, place->shard);
+	index_files_release(sidecar->lend, place->shard);
 	return done;
 }
 
@@ -340,7 +340,7 @@ bool sidecar_write(struct sidecar *sidecar, const struct sidecar_place *place, c
 	bool keeps = sidecar_keeps(sidecar, place);
 	if (keeps)
 		rc = write_whole(fd, place->offset, bytes, size);
-	lend_release(sidecar->lend, place->shard);
+	index_files_release(sidecar->lend, place->shard);
 	if (rc < 0) {
 		atomic_store_explicit(&sidecar->full, true, memory_order_relaxed);
 		notice_set(sidecar, sidecar->dataset->shard[place->shard].path, "cannot be written",

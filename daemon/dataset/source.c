@@ -11,21 +11,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
-void spec_paths_free(struct spec_paths *paths)
+void source_paths_free(struct source_paths *paths)
 {
 	for (size_t i = 0; i < paths->count; i++)
 		free(paths->path[i]);
 	free(paths->path);
-	*paths = (struct spec_paths){0};
+	*paths = (struct source_paths){0};
 }
 
 /* Takes over `path`, which may be NULL after a failed allocation. */
-static int paths_add(struct spec_paths *paths, char *path, struct fault *fault)
+static int paths_add(struct source_paths *paths, char *path, struct fault *fault)
 {
-	if (paths->count == SPEC_PATHS_MAX) {
+	if (paths->count == SOURCE_PATHS_MAX) {
 		free(path);
 		return fault_set(fault, -E2BIG,
-			"names more than %d files: check the ranges in braces", SPEC_PATHS_MAX);
+			"names more than %d files: check the ranges in braces", SOURCE_PATHS_MAX);
 	}
 	if (path && paths->count == paths->room) {
 		size_t room = paths->room ? paths->room * 2 : 16;
@@ -142,17 +142,18 @@ static bool pair_next(const char *text, size_t from, struct pair *ret, struct ra
 }
 
 static int braces_from(
-	const char *text, size_t from, struct spec_paths *paths, struct fault *fault);
+	const char *text, size_t from, struct source_paths *paths, struct fault *fault);
 
 /* Puts `size` bytes of `middle` in the place of the pair and goes on from there. */
 static int pair_replace(const char *text, const struct pair *pair, const char *middle, size_t size,
-	size_t go_on, struct spec_paths *paths, struct fault *fault)
+	size_t go_on, struct source_paths *paths, struct fault *fault)
 {
 	size_t tail = strlen(text + pair->close + 1);
 	size_t total = pair->open + size + tail;
-	if (total > SPEC_TEXT_MAX)
+	if (total > SOURCE_TEXT_MAX)
 		return fault_set(fault, -ENAMETOOLONG,
-			"names a path of %zu bytes: at most %d are possible", total, SPEC_TEXT_MAX);
+			"names a path of %zu bytes: at most %d are possible", total,
+			SOURCE_TEXT_MAX);
 	cleanup(free_ptr) char *whole = malloc(total + 1);
 	if (!whole)
 		return fault_set(fault, -ENOMEM, "no memory for a path");
@@ -163,15 +164,15 @@ static int pair_replace(const char *text, const struct pair *pair, const char *m
 }
 
 static int range_expand(const char *text, const struct pair *pair, const struct range *range,
-	struct spec_paths *paths, struct fault *fault)
+	struct source_paths *paths, struct fault *fault)
 {
 	uint64_t span = (uint64_t)(range->to > range->from ? range->to - range->from
 							   : range->from - range->to);
 	uint64_t count = span / (uint64_t)range->step + 1;
-	if (count > SPEC_PATHS_MAX)
+	if (count > SOURCE_PATHS_MAX)
 		return fault_set(fault, -E2BIG,
 			"names %llu files, at most %d are possible: check the range in braces",
-			(unsigned long long)count, SPEC_PATHS_MAX);
+			(unsigned long long)count, SOURCE_PATHS_MAX);
 	int64_t step = range->to >= range->from ? range->step : -range->step;
 	for (uint64_t i = 0; i < count; i++) {
 		char number[32];
@@ -185,7 +186,7 @@ static int range_expand(const char *text, const struct pair *pair, const struct 
 }
 
 static int list_expand(
-	const char *text, const struct pair *pair, struct spec_paths *paths, struct fault *fault)
+	const char *text, const struct pair *pair, struct source_paths *paths, struct fault *fault)
 {
 	int depth = 0;
 	size_t from = pair->open + 1;
@@ -201,8 +202,9 @@ static int list_expand(
 	return 0;
 }
 
-/* Each pair replaced makes a level of recursion: at most SPEC_TEXT_MAX / 3, of small frames. */
-static int braces_from(const char *text, size_t from, struct spec_paths *paths, struct fault *fault)
+/* Each pair replaced makes a level of recursion: at most SOURCE_TEXT_MAX / 3, of small frames. */
+static int braces_from(
+	const char *text, size_t from, struct source_paths *paths, struct fault *fault)
 {
 	struct pair pair;
 	struct range range;
@@ -213,11 +215,11 @@ static int braces_from(const char *text, size_t from, struct spec_paths *paths, 
 			: list_expand(text, &pair, paths, fault);
 }
 
-int spec_braces(const char *spec, struct spec_paths *paths, struct fault *fault)
+int source_braces(const char *spec, struct source_paths *paths, struct fault *fault)
 {
-	if (strlen(spec) > SPEC_TEXT_MAX)
+	if (strlen(spec) > SOURCE_TEXT_MAX)
 		return fault_set(fault, -ENAMETOOLONG, "has %zu bytes: at most %d are possible",
-			strlen(spec), SPEC_TEXT_MAX);
+			strlen(spec), SOURCE_TEXT_MAX);
 	return braces_from(spec, 0, paths, fault);
 }
 
@@ -251,7 +253,7 @@ static const char *missing_hint(const char *path)
 
 static int fault_missing(const char *path, int code, struct fault *fault)
 {
-	char parent[SPEC_TEXT_MAX + 1];
+	char parent[SOURCE_TEXT_MAX + 1];
 	bool part = nearest_parent(path, parent, sizeof parent);
 	if (code != -ENOENT && code != -ENOTDIR)
 		return fault_set(fault, code, "%s cannot be looked at: %s (as far as %s it can)",
@@ -324,7 +326,7 @@ static char *path_absolute(const char *path)
 
 /* Collects the paths of one expansion and what kind they are. */
 struct looked {
-	struct spec_paths *paths;
+	struct source_paths *paths;
 	size_t folders, files;
 	char *first_folder, *first_file; /* borrowed from paths; paths keeps them where they are */
 };
@@ -362,7 +364,7 @@ static int glob_fault(const char *pattern, int code, struct fault *fault)
 	if (code == GLOB_ABORTED && errno != ENOENT)
 		return fault_set(
 			fault, -EIO, "a folder of %s cannot be read: %s", pattern, strerror(errno));
-	char parent[SPEC_TEXT_MAX + 1];
+	char parent[SOURCE_TEXT_MAX + 1];
 	(void)snprintf(parent, sizeof parent, "%s", pattern);
 	char *star = strpbrk(parent, "*?[");
 	if (star)
@@ -372,7 +374,7 @@ static int glob_fault(const char *pattern, int code, struct fault *fault)
 		slash[slash == parent] = 0;
 	else
 		(void)snprintf(parent, sizeof parent, ".");
-	char found[SPEC_TEXT_MAX + 1];
+	char found[SOURCE_TEXT_MAX + 1];
 	nearest_parent(parent, found, sizeof found);
 	return fault_set(
 		fault, -ENOENT, "nothing matches %s; it was looked for from %s on", pattern, found);
@@ -389,7 +391,7 @@ static bool is_index(const char *path)
 /* Whether the folder that a pattern begins with may be read. */
 static int glob_check(const char *pattern, struct fault *fault)
 {
-	char folder[SPEC_TEXT_MAX + 2];
+	char folder[SOURCE_TEXT_MAX + 2];
 	(void)snprintf(folder, sizeof folder, "%s", pattern);
 	folder[strcspn(folder, "*?[")] = 0;
 	char *slash = strrchr(folder, '/');
@@ -445,21 +447,22 @@ static int look_verdict(const struct looked *looked, int *ret_folder, struct fau
 	return 0;
 }
 
-int spec_expand(const char *spec, struct spec_paths *paths, int *ret_folder, struct fault *fault)
+int source_expand(
+	const char *spec, struct source_paths *paths, int *ret_folder, struct fault *fault)
 {
 	struct looked looked = {.paths = paths};
-	struct spec_paths braces = {0};
+	struct source_paths braces = {0};
 	struct stat st;
 	if (!*spec)
 		return fault_set(
 			fault, -EINVAL, "an empty name: expected a folder of images, or tars");
 	int rc = lstat(spec, &st) == 0 ? paths_add(&braces, strdup(spec), fault)
-				       : spec_braces(spec, &braces, fault);
+				       : source_braces(spec, &braces, fault);
 	if (rc < 0)
 		rc = fault_prefix(fault, rc, "%.200s", spec);
 	for (size_t i = 0; rc == 0 && i < braces.count; i++)
 		rc = look_at(&looked, braces.path[i], fault);
-	spec_paths_free(&braces);
+	source_paths_free(&braces);
 	if (rc < 0)
 		return rc;
 	rc = look_verdict(&looked, ret_folder, fault);

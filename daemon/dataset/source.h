@@ -22,24 +22,25 @@
 #include <stdint.h>
 
 enum {
-	SPEC_PATHS_MAX = 1000000, /* a slip such as {0..100000000} must not eat the memory */
-	SPEC_TEXT_MAX = 4095, /* bytes of one path */
+	SOURCE_PATHS_MAX = 1000000, /* a slip such as {0..100000000} must not eat the memory */
+	SOURCE_TEXT_MAX = 4095, /* bytes of one path */
 };
 
-struct spec_paths {
+struct source_paths {
 	char **path; /* absolute; links are resolved only on the way to a part such as ".." */
 	size_t count;
 	size_t room;
 };
 
-/* Expands braces alone. 0; -E2BIG more than SPEC_PATHS_MAX; -ENAMETOOLONG; -ENOMEM. `paths` starts
+/* Expands braces alone. 0; -E2BIG more than SOURCE_PATHS_MAX; -ENAMETOOLONG; -ENOMEM. `paths` starts
  * zeroed and is freed by the caller, also after a fault. */
-int spec_braces(const char *spec, struct spec_paths *paths, struct fault *fault);
+int source_braces(const char *spec, struct source_paths *paths, struct fault *fault);
 
 /* Expands all of it and looks what is there. 0: `ret_folder` is 1 when the only path is a folder, 0
  * when all paths are regular files. -ENOENT: something is missing, or a glob matches nothing;
  * -EINVAL: empty, several folders, folders and files mixed, neither file nor folder; -EACCES and
  * the like. The caller frees `paths`, also after a fault. */
-int spec_expand(const char *spec, struct spec_paths *paths, int *ret_folder, struct fault *fault);
+int source_expand(
+	const char *spec, struct source_paths *paths, int *ret_folder, struct fault *fault);
 
-void spec_paths_free(struct spec_paths *paths);
+void source_paths_free(struct source_paths *paths);

@@ -39,10 +39,10 @@ enum {
 struct decoder {
 	struct decode_limits limits;
 	struct scratch scratch;
-	struct words words;
+	struct sentence words;
 	struct decode_jpeg *jpeg;
 	struct decode_png *png;
-	struct own *own; /* NULL: switched off */
+	struct jpegdec *own; /* NULL: switched off */
 	const uint8_t *data; /* of the image begun */
 	size_t size;
 	struct decode_info info;
@@ -72,7 +72,7 @@ const char *decode_stage_name(enum decode_stage stage)
 	static const char *const names[DECODE_STAGES] = {
 		[DECODE_STAGE_OTHER] = "other",
 		[DECODE_STAGE_PARSE] = "parse",
-		[DECODE_STAGE_CHECKPOINTS] = "checkpoints",
+		[DECODE_STAGE_ENTRY_POINTS] = "checkpoints",
 		[DECODE_STAGE_UNSTUFF] = "unstuff",
 		[DECODE_STAGE_ENTROPY] = "entropy",
 		[DECODE_STAGE_TRANSFORM] = "transform",
@@ -127,7 +127,7 @@ static int decoder_new_own(struct decoder *decoder, struct fault *fault)
 			which);
 	if ((!which || strcmp(which, "own") != 0) && !own_pays())
 		return 0;
-	return own_new(&decoder->own, fault);
+	return jpegdec_new(&decoder->own, fault);
 }
 
 int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct fault *fault)
@@ -171,7 +171,7 @@ void decoder_free(struct decoder *decoder)
 	if (!decoder)
 		return;
 	decoder_abort(decoder);
-	own_free(decoder->own);
+	jpegdec_free(decoder->own);
 	decode_png_free(decoder->png);
 	decode_jpeg_free(decoder->jpeg);
 	scratch_deinit(&decoder->scratch);
@@ -186,7 +186,7 @@ uint64_t decoder_whole_bytes(void)
 
 uint64_t decoder_scratch_bytes(uint64_t scratch)
 {
-	return decoder_whole_bytes() + scratch - DECODER_SCRATCH_WHOLE + own_bytes();
+	return decoder_whole_bytes() + scratch - DECODER_SCRATCH_WHOLE + jpegdec_bytes();
 }
 
 static int begin_format(
@@ -200,7 +200,7 @@ static int begin_format(
 		ret->format = DECODE_PNG;
 		return decode_png_begin(decoder->png, &decoder->limits, data, size, ret);
 	}
-	return words_set(&decoder->words, DECODE_E_NOT_IMAGE,
+	return sentence_set(&decoder->words, DECODE_E_NOT_IMAGE,
 		"neither JPEG nor PNG; it looks like %s", sniff_name(data, size));
 }
 
@@ -266,7 +266,7 @@ static int provide(struct decoder *decoder)
 	if (result != PERMIT_E_TOO_LARGE)
 		return result;
 	char wanted[16], total[16];
-	return words_set(&decoder->words, DECODE_E_MEMORY,
+	return sentence_set(&decoder->words, DECODE_E_MEMORY,
 		"%u x %u pixels need %s to decode; large images share %s", decoder->info.width,
 		decoder->info.height, size_format(bytes, wanted, sizeof(wanted)),
 		size_format(decoder->limits.large->total, total, sizeof(total)));
@@ -315,7 +315,7 @@ static bool own_parses(struct decoder *decoder, struct decode_job *job, struct p
 	struct jpegwalk walk;
 	job->delivered = 0;
 	job->stepback = 0;
-	job->checkpoints = 0;
+	job->entry_points = 0;
 	job->entry = 0;
 	if (!decoder->own || !sniff_jpeg(job->data, job->size) ||
 		jpegwalk_read(job->data, job->size, &walk, &decoder->words) ||
@@ -377,14 +377,14 @@ static bool single_rows(struct decoder *decoder, struct decode_region region, de
 			.outcome = -EAGAIN},
 	};
 	struct decode_stream rows = {.start = single_start, .row = row, .context = context};
-	struct own_source source = {.next = single_next,
+	struct jpegdec_source source = {.next = single_next,
 		.done = single_done,
 		.context = &single,
 		.rows = &rows,
 		.stages = &decoder->stages};
 	size_t bytes;
 	uint8_t *memory = scratch_rest(&decoder->scratch, &bytes);
-	own_run(decoder->own, memory, bytes, &source);
+	jpegdec_run(decoder->own, memory, bytes, &source);
 	*ret_delivered = single.job.delivered;
 	return single.job.outcome == DECODE_OK;
 }
@@ -477,14 +477,14 @@ static bool run_large(struct run *run, struct decode_job *job)
 	if (job->stepback != STEPBACK_SIZE || bytes <= decoder->limits.scratch ||
 		scratch_try(&decoder->scratch, bytes))
 		return false;
-	struct own_source source = {.next = large_next,
+	struct jpegdec_source source = {.next = large_next,
 		.done = large_done,
 		.context = run,
 		.rows = run->stream,
 		.stages = &decoder->stages};
 	run->large = job;
 	run->large_made = false;
-	own_run(decoder->own, scratch_take(&decoder->scratch, bytes), bytes, &source);
+	jpegdec_run(decoder->own, scratch_take(&decoder->scratch, bytes), bytes, &source);
 	scratch_reset(&decoder->scratch);
 	return run->large_made;
 }
@@ -509,7 +509,7 @@ static void run_library(struct run *run, struct decode_job *job)
 void decoder_run(struct decoder *decoder, const struct decode_stream *stream)
 {
 	struct run run = {.decoder = decoder, .stream = stream};
-	struct own_source source = {.next = run_next,
+	struct jpegdec_source source = {.next = run_next,
 		.done = run_done,
 		.context = &run,
 		.rows = stream,
@@ -520,7 +520,7 @@ void decoder_run(struct decoder *decoder, const struct decode_stream *stream)
 		size_t bytes;
 		uint8_t *memory = scratch_rest(&decoder->scratch, &bytes);
 		if (decoder->own)
-			own_run(decoder->own, memory, bytes, &source);
+			jpegdec_run(decoder->own, memory, bytes, &source);
 		else
 			(void)run_next(&run, &unused);
 		while (run.left) {

@@ -82,7 +82,7 @@ enum { DECODE_SIDE_MAX = 65535 };
 enum decode_stage {
 	DECODE_STAGE_OTHER, /* getting images, handing over rows, and all that has no name here */
 	DECODE_STAGE_PARSE, /* headers, code tables, the plan */
-	DECODE_STAGE_CHECKPOINTS, /* reading, checking, making, keeping them */
+	DECODE_STAGE_ENTRY_POINTS, /* reading, checking, making, keeping them */
 	DECODE_STAGE_UNSTUFF,
 	DECODE_STAGE_ENTROPY,
 	DECODE_STAGE_TRANSFORM,
@@ -159,9 +159,9 @@ uint64_t decoder_large_bytes(const struct decoder *decoder);
 
 /* What became of an image's checkpoints; several may be true. */
 enum {
-	DECODE_CHECKPOINTS_USED = 1, /* it was entered at those that were kept */
-	DECODE_CHECKPOINTS_MADE = 2, /* they were made, and `keep` keeps them */
-	DECODE_CHECKPOINTS_DROPPED = 4, /* what was kept did not fit the image */
+	DECODE_ENTRY_POINTS_USED = 1, /* it was entered at those that were kept */
+	DECODE_ENTRY_POINTS_MADE = 2, /* they were made, and `keep` keeps them */
+	DECODE_ENTRY_POINTS_DROPPED = 4, /* what was kept did not fit the image */
 };
 
 /* One image of a stream of them. */
@@ -169,7 +169,7 @@ struct decode_job {
 	/* The caller's; the bytes as for decoder_begin, until the job is done. */
 	const uint8_t *data;
 	size_t size;
-	size_t checkpoint_room; /* bytes that can be kept for it; 0: none, nor are there any */
+	size_t entry_point_room; /* bytes that can be kept for it; 0: none, nor are there any */
 	/* Set by the stream's `header`; `start` may narrow the region. */
 	struct decode_region region;
 	uint8_t shrink; /* as of decoder_shrink; 0 before `header` */
@@ -177,7 +177,7 @@ struct decode_job {
 	 * own decoder left the image to libjpeg-turbo, or 0. */
 	int outcome;
 	unsigned stepback;
-	unsigned checkpoints; /* DECODE_CHECKPOINTS_* */
+	unsigned entry_points; /* DECODE_ENTRY_POINTS_* */
 	/* The decoder's. */
 	uint32_t delivered; /* rows, by the own decoder */
 	uint8_t entry; /* how the own decoder enters it */
@@ -201,7 +201,7 @@ struct decode_stream {
 	/* Checkpoints (checkpack.h), for jobs that have room for some. `recall` copies what is kept
 	 * for a job, at most `room` bytes, and returns how many; it need not be right. `keeps` says
 	 * whether others would be kept instead: it is asked before an image is decoded through its
-	 * end to make them. `keep` keeps these, at most checkpoint_room; false: they are not kept.
+	 * end to make them. `keep` keeps these, at most entry_point_room; false: they are not kept.
 	 * All may be called between others' rows. */
 	size_t (*recall)(void *context, struct decode_job *job, uint8_t *to, size_t room);
 	bool (*keeps)(void *context, struct decode_job *job);

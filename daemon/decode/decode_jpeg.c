@@ -41,7 +41,7 @@ struct decode_jpeg {
 	jmp_buf escape;
 	int escaped; /* the outcome that a jump brings */
 	struct scratch *scratch;
-	struct words *words;
+	struct sentence *words;
 	const struct planes_kernels *kernels;
 	unsigned scans, scans_any; /* limits for this image, and for any */
 	uint64_t scans_begin, scans_end; /* the data of several scans must lie between */
@@ -94,7 +94,7 @@ static void on_error(j_common_ptr cinfo)
 			"arithmetic coding beyond the first %zu bytes, which Pillow cannot read "
 			"either",
 			jpeg->shown);
-	jpeg->escaped = words_set(jpeg->words,
+	jpeg->escaped = sentence_set(jpeg->words,
 		(enum decode_outcome)outcome_of(cinfo->err->msg_code), "JPEG: %s", text);
 	longjmp(jpeg->escape, 1);
 }
@@ -126,17 +126,17 @@ static void on_progress(j_common_ptr cinfo)
 {
 	struct decode_jpeg *jpeg = of_common(cinfo);
 	if (source_place(jpeg) > jpeg->scans_end)
-		leave_scans(jpeg, words_set(jpeg->words, DECODE_E_SCANS,
+		leave_scans(jpeg, sentence_set(jpeg->words, DECODE_E_SCANS,
 					  "JPEG: scans of more than %llu bytes for %u x %u pixels",
 					  (unsigned long long)(jpeg->scans_end - jpeg->scans_begin),
 					  jpeg->walk.width, jpeg->walk.height));
 	if ((unsigned)jpeg->cinfo.input_scan_number <= jpeg->scans)
 		return;
 	if (jpeg->scans == jpeg->scans_any)
-		leave_scans(jpeg, words_set(jpeg->words, DECODE_E_SCANS, "JPEG: more than %u scans",
-					  jpeg->scans));
+		leave_scans(jpeg, sentence_set(jpeg->words, DECODE_E_SCANS,
+					  "JPEG: more than %u scans", jpeg->scans));
 	leave_scans(jpeg,
-		words_set(jpeg->words, DECODE_E_SCANS,
+		sentence_set(jpeg->words, DECODE_E_SCANS,
 			"JPEG: more than %u scans of %u x %u pixels; of smaller images more are "
 			"read",
 			jpeg->scans, jpeg->walk.width, jpeg->walk.height));
@@ -206,7 +206,7 @@ static int step_create(struct decode_jpeg *jpeg)
 	return 0;
 }
 
-int decode_jpeg_new(struct scratch *scratch, struct words *words,
+int decode_jpeg_new(struct scratch *scratch, struct sentence *words,
 	const struct planes_kernels *kernels, struct decode_jpeg **ret)
 {
 	struct decode_jpeg *jpeg =
@@ -270,12 +270,12 @@ static int step_header(struct decode_jpeg *jpeg)
 		state = jpeg_read_header(&jpeg->cinfo, FALSE);
 	while (state == JPEG_HEADER_TABLES_ONLY);
 	if (state == JPEG_SUSPENDED)
-		return words_set(
+		return sentence_set(
 			jpeg->words, DECODE_E_TRUNCATED, "JPEG: the file ends in its header");
 	if (jpeg->cinfo.image_width != jpeg->walk.width ||
 		jpeg->cinfo.image_height != jpeg->walk.height ||
 		(unsigned)jpeg->cinfo.num_components != jpeg->walk.layers)
-		return words_set(
+		return sentence_set(
 			jpeg->words, DECODE_E_CORRUPT, "JPEG: two frame headers that differ");
 	jpeg->cinfo.out_color_space = jpeg->walk.layers == 4 ? JCS_CMYK : JCS_RGB;
 	return DECODE_OK;
@@ -297,7 +297,7 @@ int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limi
 		return outcome;
 	uint64_t pixels = (uint64_t)jpeg->walk.width * jpeg->walk.height;
 	if (pixels > limits->pixels)
-		return words_set(jpeg->words, DECODE_E_PIXELS,
+		return sentence_set(jpeg->words, DECODE_E_PIXELS,
 			"JPEG: %u x %u pixels; the limit is %llu", jpeg->walk.width,
 			jpeg->walk.height, (unsigned long long)limits->pixels);
 	jpeg->scans = scans_most(limits, &jpeg->walk);
@@ -350,8 +350,9 @@ uint64_t decode_jpeg_need(struct decode_jpeg *jpeg)
 
 static int truncated(struct decode_jpeg *jpeg)
 {
-	return words_set(jpeg->words, DECODE_E_TRUNCATED, "JPEG: the file ends after row %u of %u",
-		jpeg->cinfo.output_scanline, jpeg->cinfo.output_height);
+	return sentence_set(jpeg->words, DECODE_E_TRUNCATED,
+		"JPEG: the file ends after row %u of %u", jpeg->cinfo.output_scanline,
+		jpeg->cinfo.output_height);
 }
 
 /* Pillow inverts all four samples, as Adobe's files have them, then takes each colour's share of
@@ -405,7 +406,7 @@ static int finish(struct decode_jpeg *jpeg)
 		return DECODE_OK;
 	int marker = jpeg->cinfo.unread_marker;
 	if ((marker >= SOF0 && marker <= SOF2) || marker == SOF9 || marker == SOF10)
-		return words_set(jpeg->words, DECODE_E_CORRUPT,
+		return sentence_set(jpeg->words, DECODE_E_CORRUPT,
 			"JPEG: a second frame header after the image");
 	return DECODE_OK;
 }
@@ -423,7 +424,7 @@ static int step_rows(struct decode_jpeg *jpeg)
 	jpeg->cinfo.progress = jpeg_has_multiple_scans(&jpeg->cinfo) ? &jpeg->progress : NULL;
 	while (!jpeg_start_decompress(&jpeg->cinfo))
 		if (!show_more(jpeg))
-			return words_set(jpeg->words, DECODE_E_TRUNCATED,
+			return sentence_set(jpeg->words, DECODE_E_TRUNCATED,
 				"JPEG: the file ends before its last scan");
 	int outcome = read_rows(jpeg, jpeg->to_end ? jpeg->cinfo.output_height : jpeg->region.y1);
 	if (!outcome && jpeg->to_end)

@@ -9,7 +9,7 @@ struct decode_jpeg;
 struct planes_kernels;
 
 /* `scratch` and `words` outlive it. 0 or -ENOMEM. */
-int decode_jpeg_new(struct scratch *scratch, struct words *words,
+int decode_jpeg_new(struct scratch *scratch, struct sentence *words,
 	const struct planes_kernels *kernels, struct decode_jpeg **ret);
 void decode_jpeg_free(struct decode_jpeg *jpeg);
 

@@ -44,7 +44,7 @@ struct decode_png {
 	jmp_buf escape;
 	int escaped; /* the outcome that a jump brings */
 	struct scratch *scratch;
-	struct words *words;
+	struct sentence *words;
 	const struct planes_kernels *kernels;
 	struct pngwalk walk;
 	/* The PNG that libpng reads: bytes made up, then the current chunk's, then four for its
@@ -82,7 +82,7 @@ static void on_error(png_structp lib, png_const_charp text)
 {
 	struct decode_png *png = png_get_error_ptr(lib);
 	if (!png->escaped)
-		png->escaped = words_set(png->words, DECODE_E_CORRUPT, "PNG: %s", text);
+		png->escaped = sentence_set(png->words, DECODE_E_CORRUPT, "PNG: %s", text);
 	longjmp(png->escape, 1);
 }
 
@@ -178,7 +178,7 @@ static int guarded(struct decode_png *png, int (*step)(struct decode_png *))
 	return step(png);
 }
 
-int decode_png_new(struct scratch *scratch, struct words *words,
+int decode_png_new(struct scratch *scratch, struct sentence *words,
 	const struct planes_kernels *kernels, struct decode_png **ret)
 {
 	struct decode_png *png = calloc(1, sizeof(*png));
@@ -216,11 +216,11 @@ int decode_png_begin(struct decode_png *png, const struct decode_limits *limits,
 		return outcome;
 	uint64_t pixels = (uint64_t)png->walk.width * png->walk.height;
 	if (png->walk.width > DECODE_SIDE_MAX || png->walk.height > DECODE_SIDE_MAX)
-		return words_set(png->words, DECODE_E_PIXELS,
+		return sentence_set(png->words, DECODE_E_PIXELS,
 			"PNG: %u x %u pixels; a side has at most %d", png->walk.width,
 			png->walk.height, DECODE_SIDE_MAX);
 	if (pixels > limits->pixels)
-		return words_set(png->words, DECODE_E_PIXELS,
+		return sentence_set(png->words, DECODE_E_PIXELS,
 			"PNG: %u x %u pixels; the limit is %llu", png->walk.width, png->walk.height,
 			(unsigned long long)limits->pixels);
 	*ret = (struct decode_info){
@@ -330,7 +330,7 @@ static int step_open(struct decode_png *png)
 		PNG_LIBPNG_VER_STRING, png, on_error, on_warning, png, lib_take, lib_give);
 	png->info = png->lib ? png_create_info_struct(png->lib) : NULL;
 	if (!png->info)
-		return words_set(png->words, DECODE_E_MEMORY, "PNG: libpng cannot start");
+		return sentence_set(png->words, DECODE_E_MEMORY, "PNG: libpng cannot start");
 	png_set_read_fn(png->lib, png, on_read);
 	png_set_sig_bytes(png->lib, PNG_SIGNATURE);
 	png_set_user_limits(png->lib, INT32_MAX, INT32_MAX);
@@ -414,7 +414,7 @@ int decode_png_rows(struct decode_png *png, struct decode_region region, bool to
 		taken &= png->rgb[c] != NULL;
 	}
 	if (!taken)
-		return words_set(png->words, DECODE_E_MEMORY,
+		return sentence_set(png->words, DECODE_E_MEMORY,
 			"PNG: rows do not fit into what was provided for them");
 	int outcome = guarded(png, step_open);
 	if (!outcome)

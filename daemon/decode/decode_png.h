@@ -9,7 +9,7 @@ struct decode_png;
 struct planes_kernels;
 
 /* `scratch` and `words` outlive it. 0 or -ENOMEM. */
-int decode_png_new(struct scratch *scratch, struct words *words,
+int decode_png_new(struct scratch *scratch, struct sentence *words,
 	const struct planes_kernels *kernels, struct decode_png **ret);
 void decode_png_free(struct decode_png *png);
 

@@ -37,7 +37,7 @@ struct walk {
 	bool density; /* a JFIF segment named a density in a known unit */
 	int icc_first[2]; /* bytes 12 and 13 of the smallest ICC segment, -1 where it ends before */
 	bool icc;
-	struct words *words;
+	struct sentence *words;
 };
 
 static unsigned be16(const uint8_t *p)
@@ -57,7 +57,7 @@ static bool begins(struct segment s, const char *text, size_t length)
 
 static int refuse(struct walk *walk, const char *what)
 {
-	return words_set(walk->words, DECODE_E_CORRUPT, "JPEG header: %s", what);
+	return sentence_set(walk->words, DECODE_E_CORRUPT, "JPEG header: %s", what);
 }
 
 static int walk_jfif(struct walk *walk, struct segment s)
@@ -133,13 +133,13 @@ static int walk_frame(struct walk *walk, struct segment s)
 	if (s.size < COMPONENTS)
 		return refuse(walk, "the frame header is too short");
 	if (s.bytes[0] != 8)
-		return words_set(walk->words, DECODE_E_UNSUPPORTED,
+		return sentence_set(walk->words, DECODE_E_UNSUPPORTED,
 			"JPEG header: samples of %u bits; only 8 are read", s.bytes[0]);
 	walk->found.height = be16(s.bytes + 1);
 	walk->found.width = be16(s.bytes + 3);
 	walk->found.layers = s.bytes[5];
 	if (walk->found.layers != 1 && walk->found.layers != 3 && walk->found.layers != 4)
-		return words_set(walk->words, DECODE_E_UNSUPPORTED,
+		return sentence_set(walk->words, DECODE_E_UNSUPPORTED,
 			"JPEG header: %u components; only 1, 3 and 4 are read", walk->found.layers);
 	if (walk->icc && walk->icc_first[1] < 0)
 		return refuse(walk, "an ICC profile segment ends before its number");
@@ -211,13 +211,13 @@ static int cut_segment(
 	struct walk *walk, const uint8_t *data, size_t size, size_t *at, struct segment *ret)
 {
 	if (size - *at < 2)
-		return words_set(
+		return sentence_set(
 			walk->words, DECODE_E_TRUNCATED, "JPEG header: the file ends in a segment");
 	unsigned length = be16(data + *at);
 	*at += 2;
 	size_t payload = length > 2 ? length - 2 : 0;
 	if (payload > size - *at)
-		return words_set(
+		return sentence_set(
 			walk->words, DECODE_E_TRUNCATED, "JPEG header: the file ends in a segment");
 	*ret = (struct segment){data + *at, payload};
 	*at += payload;
@@ -237,17 +237,17 @@ static int walk_finish(struct walk *walk, struct jpegwalk *ret)
 	return DECODE_OK;
 }
 
-int jpegwalk_read(const uint8_t *data, size_t size, struct jpegwalk *ret, struct words *words)
+int jpegwalk_read(const uint8_t *data, size_t size, struct jpegwalk *ret, struct sentence *words)
 {
 	struct walk walk = {.words = words};
 	size_t at = 2; /* the third byte, FF, begins the first marker */
 	for (;;) {
 		int marker = next_marker(data, size, &at);
 		if (marker < 0)
-			return words_set(words, DECODE_E_TRUNCATED,
+			return sentence_set(words, DECODE_E_TRUNCATED,
 				"JPEG header: the file ends before any scan");
 		if (marker < MARKER_SOF0)
-			return words_set(words, DECODE_E_CORRUPT,
+			return sentence_set(words, DECODE_E_CORRUPT,
 				"JPEG header: FF %02X is no marker", (unsigned)marker);
 		if (!has_payload((unsigned)marker))
 			continue;

@@ -16,4 +16,4 @@ struct jpegwalk {
 
 /* An enum decode_outcome: DECODE_OK, _CORRUPT, _TRUNCATED or _UNSUPPORTED, with words. `data`
  * begins FF D8 FF. */
-int jpegwalk_read(const uint8_t *data, size_t size, struct jpegwalk *ret, struct words *words);
+int jpegwalk_read(const uint8_t *data, size_t size, struct jpegwalk *ret, struct sentence *words);

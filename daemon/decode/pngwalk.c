@@ -25,12 +25,13 @@ static uint32_t be32(const uint8_t *p)
 
 static int refuse(struct pngwalk *walk, const char *name, const char *what)
 {
-	return words_set(walk->words, DECODE_E_CORRUPT, "PNG chunk %s: %s", name, what);
+	return sentence_set(walk->words, DECODE_E_CORRUPT, "PNG chunk %s: %s", name, what);
 }
 
 static int cut(struct pngwalk *walk, const char *name)
 {
-	return words_set(walk->words, DECODE_E_TRUNCATED, "PNG: the file ends in chunk %s", name);
+	return sentence_set(
+		walk->words, DECODE_E_TRUNCATED, "PNG: the file ends in chunk %s", name);
 }
 
 static bool is_name_byte(uint8_t c)
@@ -363,7 +364,7 @@ static int check_sum(struct pngwalk *walk, const struct chunk *chunk)
 static int judge_transparency(struct pngwalk *walk)
 {
 	if (walk->transparent_index && !walk->palette_seen)
-		return words_set(walk->words, DECODE_E_CORRUPT,
+		return sentence_set(walk->words, DECODE_E_CORRUPT,
 			"PNG: transparency of a palette that is not there");
 	return DECODE_OK;
 }
@@ -371,18 +372,18 @@ static int judge_transparency(struct pngwalk *walk)
 static int judge_begun(struct pngwalk *walk)
 {
 	if (!walk->known)
-		return words_set(walk->words, DECODE_E_UNSUPPORTED,
+		return sentence_set(walk->words, DECODE_E_UNSUPPORTED,
 			"PNG: a depth or colour type that PNG does not have");
 	if (walk->width == 0 || walk->height == 0)
-		return words_set(walk->words, DECODE_E_CORRUPT, "PNG: the width or height is 0");
+		return sentence_set(walk->words, DECODE_E_CORRUPT, "PNG: the width or height is 0");
 	if (walk->frame_partial)
-		return words_set(walk->words, DECODE_E_UNSUPPORTED,
+		return sentence_set(walk->words, DECODE_E_UNSUPPORTED,
 			"PNG: a first frame that does not cover the image");
 	return judge_transparency(walk);
 }
 
 int pngwalk_begin(struct pngwalk *walk, const uint8_t *data, size_t size, struct scratch *scratch,
-	struct words *words)
+	struct sentence *words)
 {
 	*walk = (struct pngwalk){.data = data,
 		.size = size,
@@ -393,7 +394,7 @@ int pngwalk_begin(struct pngwalk *walk, const uint8_t *data, size_t size, struct
 	for (;;) {
 		struct chunk chunk;
 		if (!read_head(walk, &chunk))
-			return words_set(words,
+			return sentence_set(words,
 				size - walk->at < CHUNK_HEAD ? DECODE_E_TRUNCATED
 							     : DECODE_E_CORRUPT,
 				"PNG: no chunk at byte %zu, before any pixels", walk->at);
@@ -401,7 +402,7 @@ int pngwalk_begin(struct pngwalk *walk, const uint8_t *data, size_t size, struct
 		if (kind == CHUNK_PIXELS)
 			return judge_begun(walk);
 		if (kind == CHUNK_END)
-			return words_set(words, DECODE_E_CORRUPT, "PNG: no pixels");
+			return sentence_set(words, DECODE_E_CORRUPT, "PNG: no pixels");
 		if (kind == DECODE_OK)
 			kind = check_sum(walk, &chunk);
 		if (kind)
@@ -419,14 +420,14 @@ int pngwalk_next(struct pngwalk *walk)
 	struct chunk chunk;
 	skip_sum(walk);
 	if (walk->pixels_cut || !read_head(walk, &chunk))
-		return words_set(
+		return sentence_set(
 			walk->words, DECODE_E_TRUNCATED, "PNG: the file ends in its pixels");
 	if (is(&chunk, "DDAT")) {
 		set_pixels(walk, &chunk);
 		return DECODE_OK;
 	}
 	if (!is(&chunk, "IDAT") && !is(&chunk, "fdAT"))
-		return words_set(walk->words, DECODE_E_TRUNCATED,
+		return sentence_set(walk->words, DECODE_E_TRUNCATED,
 			"PNG: pixels are missing before chunk %s", chunk.name);
 	int kind = step(walk, &chunk);
 	return kind == CHUNK_PIXELS ? DECODE_OK : kind;

@@ -38,13 +38,13 @@ struct pngwalk {
 	size_t pixels_left;
 	bool pixels_cut; /* the file ends inside this chunk */
 	struct scratch *scratch;
-	struct words *words;
+	struct sentence *words;
 };
 
 /* Reads up to the first chunk of pixels. An enum decode_outcome. `data` begins with the PNG
  * signature. */
 int pngwalk_begin(struct pngwalk *walk, const uint8_t *data, size_t size, struct scratch *scratch,
-	struct words *words);
+	struct sentence *words);
 
 /* Steps to the next chunk of pixels, into pixels and pixels_left (which may be 0). An enum
  * decode_outcome: where there is none, the file is truncated. */

@@ -6,13 +6,16 @@
 #include <assert.h>
 #include <errno.h>
 
-int scratch_init(struct scratch *scratch, size_t own_bytes, struct permit *pool)
+int scratch_init(struct scratch *scratch, size_t jpegdec_bytes, struct permit *pool)
 {
-	uint8_t *own = aligned_alloc(SCRATCH_ALIGN, util_align(own_bytes, SCRATCH_ALIGN));
+	uint8_t *own = aligned_alloc(SCRATCH_ALIGN, util_align(jpegdec_bytes, SCRATCH_ALIGN));
 	if (!own)
 		return -ENOMEM;
-	*scratch = (struct scratch){
-		.own = own, .own_bytes = own_bytes, .base = own, .size = own_bytes, .pool = pool};
+	*scratch = (struct scratch){.own = own,
+		.jpegdec_bytes = jpegdec_bytes,
+		.base = own,
+		.size = jpegdec_bytes,
+		.pool = pool};
 	return 0;
 }
 
@@ -48,7 +51,7 @@ static int scratch_borrow(
 		return -ENOMEM;
 	}
 	scratch->loan = scratch->base = loan;
-	scratch->loan_bytes = bytes;
+	scratch->handout_bytes = bytes;
 	scratch->size = (size_t)bytes;
 	scratch->used = 0;
 	return 0;
@@ -86,11 +89,11 @@ void scratch_reset(struct scratch *scratch)
 	if (scratch->loan) {
 		free(scratch->loan);
 		if (scratch->pool)
-			permit_release(scratch->pool, scratch->loan_bytes);
+			permit_release(scratch->pool, scratch->handout_bytes);
 	}
 	scratch->loan = NULL;
-	scratch->loan_bytes = 0;
+	scratch->handout_bytes = 0;
 	scratch->base = scratch->own;
-	scratch->size = scratch->own_bytes;
+	scratch->size = scratch->jpegdec_bytes;
 	scratch->used = 0;
 }

@@ -17,16 +17,16 @@ enum { SCRATCH_ALIGN = 64 }; /* a cache line, and twice what libjpeg-turbo's wid
 
 struct scratch {
 	uint8_t *own; /* the decoder's block */
-	size_t own_bytes;
+	size_t jpegdec_bytes;
 	uint8_t *base; /* where the next piece comes from: `own` or `loan` */
 	size_t size, used;
 	uint8_t *loan; /* borrowed block or NULL */
-	uint64_t loan_bytes;
+	uint64_t handout_bytes;
 	struct permit *pool; /* NULL: loans are not limited */
 };
 
 /* 0 or -ENOMEM. */
-int scratch_init(struct scratch *scratch, size_t own_bytes, struct permit *pool);
+int scratch_init(struct scratch *scratch, size_t jpegdec_bytes, struct permit *pool);
 void scratch_deinit(struct scratch *scratch);
 
 /* Makes `bytes` available in one run: what is left of the own block, else a loan, for which it may

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-int words_set(struct words *words, enum decode_outcome outcome, const char *format, ...)
+int sentence_set(struct sentence *words, enum decode_outcome outcome, const char *format, ...)
 {
 	va_list arguments;
 	va_start(arguments, format);

@@ -6,13 +6,13 @@
 
 #include "decode/decode.h"
 
-enum { WORDS_TEXT = 256 };
+enum { SENTENCE_TEXT = 256 };
 
-struct words {
-	char text[WORDS_TEXT];
+struct sentence {
+	char text[SENTENCE_TEXT];
 };
 
 /* Writes the sentence and returns `outcome`, so that refusing reads as one step. A text that is too
  * long is cut. */
-int words_set(struct words *words, enum decode_outcome outcome, const char *format, ...)
+int sentence_set(struct sentence *words, enum decode_outcome outcome, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -16,7 +16,7 @@ const char *stepback_name(enum stepback reason)
 		[STEPBACK_SHORT] = "short",
 		[STEPBACK_RESTART] = "restart",
 		[STEPBACK_END] = "end",
-		[STEPBACK_CHECKPOINT] = "checkpoint",
+		[STEPBACK_ENTRY_POINT] = "checkpoint",
 		[STEPBACK_SIZE] = "size",
 	};
 	return (unsigned)reason < STEPBACKS ? names[reason] : "unknown";

@@ -17,7 +17,7 @@ enum stepback {
 	STEPBACK_SHORT, /* entropy-coded data ends before its blocks */
 	STEPBACK_RESTART, /* a restart marker missing, out of turn, or where none belongs */
 	STEPBACK_END, /* something other than the end marker behind the last block */
-	STEPBACK_CHECKPOINT, /* entry points that do not fit the file */
+	STEPBACK_ENTRY_POINT, /* entry points that do not fit the file */
 	STEPBACK_SIZE, /* larger than the own decoder's memory */
 	STEPBACKS,
 };

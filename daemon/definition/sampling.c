@@ -229,7 +229,7 @@ static uint64_t sampling_places_hash(const struct order *order, const struct sam
 	return h;
 }
 
-static int sampling_weigh(const struct sampling *sampling, const struct parts *parts,
+static int sampling_weigh(const struct sampling *sampling, const struct concat *parts,
 	struct list_shelf *shelf, struct sampling_lists *lists, progress_fn *progress,
 	void *progress_context, struct sampler *sampler, struct fault *fault)
 {
@@ -254,7 +254,7 @@ static int sampling_weigh(const struct sampling *sampling, const struct parts *p
 }
 
 int sampling_make(const struct sampling *sampling, const struct sampling_order *order,
-	const struct parts *parts, struct list_shelf *shelf, struct sampling_lists *lists,
+	const struct concat *parts, struct list_shelf *shelf, struct sampling_lists *lists,
 	progress_fn *progress, void *progress_context, struct sampler *ret, struct fault *fault)
 {
 	struct sampler sampler = {.repeats = sampling->repeats,

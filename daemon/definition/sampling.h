@@ -76,5 +76,5 @@ struct sampling_order {
  * made here and put there. `progress` as in weigh_balance. 0; -EINVAL a list does not fit, a split
  * is empty, ..., in words; as weigh_balance. */
 int sampling_make(const struct sampling *sampling, const struct sampling_order *order,
-	const struct parts *parts, struct list_shelf *shelf, struct sampling_lists *lists,
+	const struct concat *parts, struct list_shelf *shelf, struct sampling_lists *lists,
 	progress_fn *progress, void *progress_context, struct sampler *ret, struct fault *fault);

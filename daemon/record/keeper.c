@@ -195,9 +195,9 @@ static void keeper_open(struct keeper *keeper)
 {
 	const struct keeper_options *o = &keeper->options;
 	struct fault fault;
-	int result = attic_make(o->folder, &fault);
+	int result = ring_folder_make(o->folder, &fault);
 	if (!result) {
-		attic_tidy(o->folder, o->keep ? o->keep - 1 : 0);
+		ring_folder_tidy(o->folder, o->keep ? o->keep - 1 : 0);
 		result = ring_create(o->path, o->bytes, &keeper->ring, &fault);
 	}
 	if (result == keeper->ring_error)
@@ -212,35 +212,35 @@ static void keeper_open(struct keeper *keeper)
 /* ---- processes ---- */
 
 /* One that is given up: the process has ended, or another of the same number is there. */
-static bool keeper_look(struct keeper_process *process, struct sample_process *ret)
+static bool keeper_look(struct keeper_process *process, struct probe_process *ret)
 {
-	return sample_process_at("", process->pid, ret) &&
+	return probe_process_at("", process->pid, ret) &&
 	       ret->start_ticks == process->start_ticks && !ret->ended;
 }
 
 static void keeper_process_begin(struct keeper_process *process, int pid, int pidfd)
 {
-	struct sample_process sample = {.start_ticks = 0};
+	struct probe_process sample = {.start_ticks = 0};
 	*process = (struct keeper_process){.pid = pid, .pidfd = pidfd, .cpu = -1};
 	memset(&process->memory, 0xff, sizeof process->memory);
 	process->kills.cgroup = UINT64_MAX;
 	if (pid <= 0)
 		return;
-	(void)sample_process_at("", pid, &sample);
+	(void)probe_process_at("", pid, &sample);
 	process->start_ticks = sample.start_ticks;
 	process->cpu_ticks = sample.cpu_ticks;
 	process->sampled_ns = clock_ns();
 	cgroup_view_at("", pid, &process->view);
 	process->kills =
-		(struct keeper_kills){cgroup_oom_kills(&process->view), sample_oom_kills_at("")};
+		(struct keeper_kills){cgroup_oom_kills(&process->view), probe_oom_kills_at("")};
 	process->before = process->old = process->older = process->kills;
 	process->old_ns = process->sampled_ns;
-	sample_memory_at("", pid, &process->memory);
+	probe_memory_at("", pid, &process->memory);
 }
 
 static void keeper_process_sample(struct keeper *keeper, struct keeper_process *process)
 {
-	struct sample_process sample;
+	struct probe_process sample;
 	uint64_t now = clock_ns();
 	if (process->pid <= 0 || process->ended_ns)
 		return;
@@ -264,13 +264,13 @@ static void keeper_process_sample(struct keeper *keeper, struct keeper_process *
 	process->before = process->kills;
 	process->kills =
 		(struct keeper_kills){cgroup_oom_kills(&process->view), keeper->machine_oom_kills};
-	sample_memory_at("", process->pid, &process->memory);
+	probe_memory_at("", process->pid, &process->memory);
 }
 
 static void keeper_learn(struct keeper_process *process)
 {
 	struct keeper_pidfd_info info = {.mask = KEEPER_PIDFD_INFO_EXIT};
-	struct sample_process sample;
+	struct probe_process sample;
 	struct pollfd fd = {.fd = process->pidfd, .events = POLLIN};
 	/* Before it is asked: what has been reaped by then has told all that it will tell. */
 	process->reaped = process->pidfd >= 0 && poll(&fd, 1, 0) == 1 && fd.revents & POLLHUP;
@@ -278,7 +278,7 @@ static void keeper_learn(struct keeper_process *process)
 		info.mask & KEEPER_PIDFD_INFO_EXIT) {
 		process->known = true;
 		process->status = info.exit_code;
-	} else if (sample_process_at("", process->pid, &sample) &&
+	} else if (probe_process_at("", process->pid, &sample) &&
 		   sample.start_ticks == process->start_ticks && sample.ended) {
 		process->known = true;
 		process->status = sample.status;
@@ -292,7 +292,7 @@ static uint32_t keeper_oom_kills(
 	uint64_t before = then->cgroup, now = cgroup_oom_kills(&process->view);
 	if (now == UINT64_MAX || before == UINT64_MAX) {
 		before = then->machine;
-		now = sample_oom_kills_at("");
+		now = probe_oom_kills_at("");
 	}
 	return now != UINT64_MAX && before != UINT64_MAX && now > before
 		       ? (uint32_t)UTIL_MIN(now - before, (uint64_t)UINT32_MAX)
@@ -325,7 +325,7 @@ static void keeper_note_end(
 		.memory = process->memory,
 		.cpu_ns =
 			(uint64_t)((double)process->cpu_ticks * 1e9 / (double)keeper->ticks_per_s)};
-	sample_cgroup(&process->view, &record.body.exit.cgroup);
+	probe_cgroup(&process->view, &record.body.exit.cgroup);
 	process->noted = true;
 	keeper_keep(keeper, &record, true);
 }
@@ -382,20 +382,20 @@ static void keeper_supersede(struct keeper *keeper, const struct keeper_process 
 static void keeper_complete_attach(
 	const struct keeper_process *process, struct record_attach *attach)
 {
-	struct sample_process sample;
+	struct probe_process sample;
 	int pid = process->pid;
 	attach->deadline_s = 0;
 	attach->cpu_limit_s = UINT64_MAX;
 	attach->start_ticks = process->start_ticks;
-	sample_cgroup(&process->view, &attach->cgroup);
-	if (pid <= 0 || !sample_process_at("", pid, &sample))
+	probe_cgroup(&process->view, &attach->cgroup);
+	if (pid <= 0 || !probe_process_at("", pid, &sample))
 		return;
 	attach->parent = sample.parent;
-	attach->deadline_s = sample_deadline_at("", pid);
-	attach->cpu_limit_s = sample_cpu_limit_at("", pid);
-	sample_command_at("", pid, attach->command, sizeof attach->command);
+	attach->deadline_s = probe_deadline_at("", pid);
+	attach->cpu_limit_s = probe_cpu_limit_at("", pid);
+	probe_command_at("", pid, attach->command, sizeof attach->command);
 	if (sample.parent > 0)
-		sample_command_at(
+		probe_command_at(
 			"", sample.parent, attach->parent_command, sizeof attach->parent_command);
 }
 
@@ -464,13 +464,13 @@ static void keeper_hear_start(struct keeper *keeper, struct record *record)
 	struct record_start *start = &record->body.start;
 	struct utsname machine;
 	struct record_machine memory;
-	struct sample_process sample;
+	struct probe_process sample;
 	int pid = keeper->options.daemon;
 	start->pid = pid;
 	start->start_ticks = keeper->daemon.start_ticks;
-	start->deadline_s = sample_deadline_at("", pid);
-	start->cpu_limit_s = sample_cpu_limit_at("", pid);
-	sample_machine_at("", &keeper->daemon.view, NULL, &memory);
+	start->deadline_s = probe_deadline_at("", pid);
+	start->cpu_limit_s = probe_cpu_limit_at("", pid);
+	probe_machine_at("", &keeper->daemon.view, NULL, &memory);
 	start->memory_total = memory.total;
 	start->cgroup = memory.cgroup;
 	keeper_text_file("/proc/sys/kernel/random/boot_id", start->boot_id, sizeof start->boot_id);
@@ -478,9 +478,9 @@ static void keeper_hear_start(struct keeper *keeper, struct record *record)
 		(void)snprintf(start->kernel, sizeof start->kernel, "%s", machine.release);
 		(void)snprintf(start->host, sizeof start->host, "%s", machine.nodename);
 	}
-	if (sample_process_at("", pid, &sample) && sample.parent > 0) {
+	if (probe_process_at("", pid, &sample) && sample.parent > 0) {
 		start->parent = sample.parent;
-		sample_command_at(
+		probe_command_at(
 			"", sample.parent, start->parent_command, sizeof start->parent_command);
 	}
 	keeper->start = *record;
@@ -565,7 +565,7 @@ static void keeper_tick_machine(struct keeper *keeper, bool write)
 	struct record record = {.time_ns = keeper_now(),
 		.kind = RECORD_MACHINE,
 		.bytes = sizeof record.body.machine};
-	sample_machine_at("", &keeper->daemon.view, keeper->options.folder, &record.body.machine);
+	probe_machine_at("", &keeper->daemon.view, keeper->options.folder, &record.body.machine);
 	keeper->machine_oom_kills = record.body.machine.oom_kills;
 	keeper_keep(keeper, &record, write);
 }

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { ATTIC_FILES = 4096, ATTIC_NAME = 64 };
+enum { RING_FOLDER_FILES = 4096, RING_FOLDER_NAME = 64 };
 
-int attic_resolve(const char *given, char *buffer, size_t room, struct fault *fault)
+int ring_folder_resolve(const char *given, char *buffer, size_t room, struct fault *fault)
 {
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
 	int n;
@@ -33,7 +33,7 @@ int attic_resolve(const char *given, char *buffer, size_t room, struct fault *fa
 		return fault_set(fault, -ENOENT,
 			"there is no place for the flight recorder: set recorder to a folder, or "
 			"XDG_STATE_HOME or HOME");
-	if (n < 0 || (size_t)n + ATTIC_NAME > room)
+	if (n < 0 || (size_t)n + RING_FOLDER_NAME > room)
 		return fault_set(fault, -ENAMETOOLONG,
 			"the path of the flight recorder's folder is too long: set recorder to a "
 			"shorter one");
@@ -41,7 +41,7 @@ int attic_resolve(const char *given, char *buffer, size_t room, struct fault *fa
 }
 
 /* Each folder of the path in turn; one that is there already is good, whoever owns it. */
-static int attic_make_path(const char *folder)
+static int ring_folder_make_path(const char *folder)
 {
 	char path[PATH_MAX];
 	if (strlen(folder) >= sizeof path)
@@ -59,10 +59,10 @@ static int attic_make_path(const char *folder)
 	return 0;
 }
 
-int attic_make(const char *folder, struct fault *fault)
+int ring_folder_make(const char *folder, struct fault *fault)
 {
 	struct stat status;
-	int result = attic_make_path(folder);
+	int result = ring_folder_make_path(folder);
 	if (!result && lstat(folder, &status))
 		result = -errno;
 	if (result)
@@ -79,44 +79,45 @@ int attic_make(const char *folder, struct fault *fault)
 	return 0;
 }
 
-void attic_name(pid_t pid, char *buffer, size_t room)
+void ring_folder_name(pid_t pid, char *buffer, size_t room)
 {
 	struct tm parts;
 	char stamp[32];
 	time_t now = time(NULL);
 	(void)gmtime_r(&now, &parts);
 	(void)strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", &parts);
-	(void)snprintf(buffer, room, ATTIC_PREFIX "%s-%d" ATTIC_SUFFIX, stamp, (int)pid);
+	(void)snprintf(
+		buffer, room, RING_FOLDER_PREFIX "%s-%d" RING_FOLDER_SUFFIX, stamp, (int)pid);
 }
 
 /* ---- tidying ---- */
 
-static bool attic_is_ours(const char *name)
+static bool ring_folder_is_ours(const char *name)
 {
-	size_t size = strlen(name), end = sizeof ATTIC_SUFFIX - 1;
-	return size < ATTIC_NAME && size > end &&
-	       strncmp(name, ATTIC_PREFIX, sizeof ATTIC_PREFIX - 1) == 0 &&
-	       strcmp(name + size - end, ATTIC_SUFFIX) == 0;
+	size_t size = strlen(name), end = sizeof RING_FOLDER_SUFFIX - 1;
+	return size < RING_FOLDER_NAME && size > end &&
+	       strncmp(name, RING_FOLDER_PREFIX, sizeof RING_FOLDER_PREFIX - 1) == 0 &&
+	       strcmp(name + size - end, RING_FOLDER_SUFFIX) == 0;
 }
 
-static int attic_order(const void *a, const void *b)
+static int ring_folder_order(const void *a, const void *b)
 {
 	return strcmp(a, b);
 }
 
 /* The names begin with the time of the start, so their order is the files'. */
-static size_t attic_list(DIR *dir, char (*name)[ATTIC_NAME])
+static size_t ring_folder_list(DIR *dir, char (*name)[RING_FOLDER_NAME])
 {
 	size_t count = 0;
-	for (const struct dirent *entry; count < ATTIC_FILES && (entry = readdir(dir));)
-		if (attic_is_ours(entry->d_name))
+	for (const struct dirent *entry; count < RING_FOLDER_FILES && (entry = readdir(dir));)
+		if (ring_folder_is_ours(entry->d_name))
 			memcpy(name[count++], entry->d_name, strlen(entry->d_name) + 1);
-	qsort(name, count, sizeof *name, attic_order);
+	qsort(name, count, sizeof *name, ring_folder_order);
 	return count;
 }
 
 /* False: it stays, since a recorder writes it, or it is something else. */
-static bool attic_remove(int dir, const char *name)
+static bool ring_folder_remove(int dir, const char *name)
 {
 	struct stat status;
 	cleanup(close_fd) int fd =
@@ -127,13 +128,13 @@ static bool attic_remove(int dir, const char *name)
 	return unlinkat(dir, name, 0) == 0;
 }
 
-void attic_tidy(const char *folder, unsigned keep)
+void ring_folder_tidy(const char *folder, unsigned keep)
 {
 	DIR *dir = opendir(folder);
-	char(*name)[ATTIC_NAME] = dir ? calloc(ATTIC_FILES, sizeof *name) : NULL;
-	size_t count = name ? attic_list(dir, name) : 0, left = count;
+	char(*name)[RING_FOLDER_NAME] = dir ? calloc(RING_FOLDER_FILES, sizeof *name) : NULL;
+	size_t count = name ? ring_folder_list(dir, name) : 0, left = count;
 	for (size_t i = 0; i < count && left > keep; i++)
-		left -= attic_remove(dirfd(dir), name[i]);
+		left -= ring_folder_remove(dirfd(dir), name[i]);
 	free(name);
 	if (dir)
 		(void)closedir(dir);

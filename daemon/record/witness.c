@@ -123,11 +123,11 @@ static int witness_place(
 	struct witness *witness, const struct witness_options *options, struct fault *fault)
 {
 	char name[64];
-	int result = attic_resolve(
+	int result = ring_folder_resolve(
 		options->folder, witness->folder, sizeof witness->folder - sizeof name, fault);
 	if (result)
 		return result;
-	attic_name(getpid(), name, sizeof name);
+	ring_folder_name(getpid(), name, sizeof name);
 	int n = snprintf(witness->path, sizeof witness->path, "%s/%s", witness->folder, name);
 	if (n < 0 || (size_t)n >= sizeof witness->path)
 		return fault_set(fault, -ENAMETOOLONG, "%s is too long a path", witness->folder);

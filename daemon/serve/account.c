@@ -81,16 +81,16 @@ static uint64_t account_process_cpu_ns(void)
 static void account_count(struct server *server, struct account_counters *ret)
 {
 	struct fetch_stats fetch;
-	struct pool_stats pool;
+	struct workers_stats pool;
 	struct permit_stats permit;
 	fetch_stats_read(server->fetch, &fetch);
-	pool_stats_read(server->pool, &pool);
+	workers_stats_read(server->pool, &pool);
 	permit_stats_read(&server->large_images, &permit);
 	*ret = (struct account_counters){
 		.at_ns = clock_ns(),
 		.idle_ns = pool.idle_ns,
 		.permit_ns = permit.wait_ns,
-		.workers_cpu_ns = pool_cpu_ns(server->pool),
+		.workers_cpu_ns = workers_cpu_ns(server->pool),
 		.cpu_ns = account_process_cpu_ns(),
 		.busy_ns = fetch.busy_ns,
 		.depth_ns = fetch.asked_ns,
@@ -98,7 +98,7 @@ static void account_count(struct server *server, struct account_counters *ret)
 		.bytes = fetch.bytes,
 		.reads = fetch.reads,
 	};
-	ret->delay_known = pool_delay_ns(server->pool, &ret->delay_ns);
+	ret->delay_known = workers_delay_ns(server->pool, &ret->delay_ns);
 	ret->read_delay_known =
 		fetch_delay_ns(server->fetch, &ret->read_delay_ns, &ret->read_threads);
 	server->account.largest = permit.largest;
@@ -265,30 +265,30 @@ enum { ACCOUNT_READS = 8 }; /* at a time, that a budget should have buffers for 
 static void account_budgets(const struct group *group, uint64_t reads, struct verdict_input *in)
 {
 	const struct server *server = group->server;
-	const struct plan_worker worker = plan_worker_needs();
+	const struct budget_worker worker = budget_worker_needs();
 	uint64_t limit = server->config->stream_memory, large = server->account.largest;
 	const struct dataset *dataset = stream_dataset(group->stream);
 	uint64_t wanted = stream_bytes(&group->spec, dataset, in->threads, in->slots_wanted),
 		 have = stream_bytes(&group->spec, dataset, in->threads, in->slots);
 	uint64_t mean = reads ? (uint64_t)(in->read_bytes / (double)reads) : 0;
 	bool apart = mean > server->plan.arena / 4;
-	const struct plan slots = {.streams = server->plan.streams + wanted - have},
-			  images = {.large_images = large * in->threads},
-			  buffers = {.arena = apart ? 0 : ACCOUNT_READS * mean * 5 / 4,
-				  .large_reads = apart ? ACCOUNT_READS * mean : 0};
+	const struct budget slots = {.streams = server->plan.streams + wanted - have},
+			    images = {.large_images = large * in->threads},
+			    buffers = {.arena = apart ? 0 : ACCOUNT_READS * mean * 5 / 4,
+				    .large_reads = apart ? ACCOUNT_READS * mean : 0};
 	in->budget = server->plan.budget;
 	in->slots_limited = limit && wanted > limit;
 	in->budget_slots =
-		in->slots_limited ? wanted : plan_budget_for_parts(&slots, in->threads, &worker);
-	in->budget_images = plan_budget_for_parts(&images, in->threads, &worker);
-	in->budget_buffers = plan_budget_for_parts(&buffers, in->threads, &worker);
+		in->slots_limited ? wanted : budget_for_parts(&slots, in->threads, &worker);
+	in->budget_images = budget_for_parts(&images, in->threads, &worker);
+	in->budget_buffers = budget_for_parts(&buffers, in->threads, &worker);
 }
 
 void account_bottleneck(const struct group *group, struct verdict *ret)
 {
 	const struct server *server = group->server;
 	struct verdict_input in = {
-		.threads = pool_threads(server->pool),
+		.threads = workers_threads(server->pool),
 		.cpus = server->account.cpus,
 		.read_best = server->account.read_best,
 		.read_threads = server->account.last.read_threads,

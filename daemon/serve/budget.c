@@ -10,49 +10,50 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#define PLAN_MIB ((uint64_t)1 << 20)
-#define PLAN_LARGE_MOST (1024 * PLAN_MIB)
-#define PLAN_STREAMS_MIN (4 * PLAN_MIB) /* two slots of a small stream */
+#define BUDGET_MIB ((uint64_t)1 << 20)
+#define BUDGET_LARGE_MOST (1024 * BUDGET_MIB)
+#define BUDGET_STREAMS_MIN (4 * BUDGET_MIB) /* two slots of a small stream */
 
-struct plan_worker plan_worker_needs(void)
+struct budget_worker budget_worker_needs(void)
 {
-	return (struct plan_worker){
-		.fixed = row_maker_bytes(PLAN_IMAGE_SIZE_MAX, 0),
+	return (struct budget_worker){
+		.fixed = row_maker_bytes(BUDGET_IMAGE_SIZE_MAX, 0),
 		.scratch_least = DECODER_SCRATCH_LEAST,
 		.scratch_most = DECODER_SCRATCH_MOST,
 	};
 }
 
-unsigned plan_threads(void)
+unsigned budget_threads(void)
 {
 	unsigned cpus = cpu_available();
 	return UTIL_MAX(UTIL_MAX(cpus - 1, (cpus + 1) / 2), 1u);
 }
 
-/* Cuts the budget; false when it does not leave PLAN_STREAMS_MIN for batches. */
-static bool plan_cut(
-	uint64_t budget, unsigned threads, const struct plan_worker *worker, struct plan *ret)
+/* Cuts the budget; false when it does not leave BUDGET_STREAMS_MIN for batches. */
+static bool budget_cut(
+	uint64_t budget, unsigned threads, const struct budget_worker *worker, struct budget *ret)
 {
-	struct plan plan = {.budget = budget};
+	struct budget plan = {.budget = budget};
 	/* 8 MiB: resident size of the daemon with no stream, without what the other lines count,
 	 * and of the flight recorder's process (its share: 1.0 MiB, 0.2 MiB of it its own).
 	 * Each thread's stack: at most 0.5 MiB. */
-	plan.process = 8 * PLAN_MIB + threads * PLAN_MIB / 2;
+	plan.process = 8 * BUDGET_MIB + threads * BUDGET_MIB / 2;
 	/* An eighth of the budget, as far as it is good for something. */
 	plan.worker_scratch = UTIL_MIN(
 		UTIL_MAX(budget / 8 / threads, worker->scratch_least), worker->scratch_most);
 	plan.scratch = threads * (worker->fixed + plan.worker_scratch);
-	plan.index = UTIL_MIN(UTIL_MAX(budget / 64, PLAN_MIB), 16 * PLAN_MIB);
+	plan.index = UTIL_MIN(UTIL_MAX(budget / 64, BUDGET_MIB), 16 * BUDGET_MIB);
 	/* A sixth of the budget reads ahead: 32 MiB are some 300 average photographs, more than a
 	 * stream has rows in flight, and pinning more only delays the start. Large jobs get as
 	 * much, and more where there is plenty. */
-	plan.arena = UTIL_MIN(UTIL_MAX(budget / 6, 4 * PLAN_MIB), 32 * PLAN_MIB) & ~(PLAN_MIB - 1);
-	uint64_t large =
-		UTIL_MIN(UTIL_MAX(budget / 6, 6 * PLAN_MIB), PLAN_LARGE_MOST) & ~(PLAN_MIB - 1);
+	plan.arena =
+		UTIL_MIN(UTIL_MAX(budget / 6, 4 * BUDGET_MIB), 32 * BUDGET_MIB) & ~(BUDGET_MIB - 1);
+	uint64_t large = UTIL_MIN(UTIL_MAX(budget / 6, 6 * BUDGET_MIB), BUDGET_LARGE_MOST) &
+			 ~(BUDGET_MIB - 1);
 	plan.large_reads = large / 3;
 	plan.large_images = large - plan.large_reads;
 	uint64_t fixed = plan.process + plan.scratch + plan.index + plan.arena + large;
-	if (fixed + PLAN_STREAMS_MIN > budget)
+	if (fixed + BUDGET_STREAMS_MIN > budget)
 		return false;
 	plan.streams = budget - fixed;
 	*ret = plan;
@@ -60,54 +61,53 @@ static bool plan_cut(
 }
 
 /* Whether a budget leaves that much for each of its parts. */
-static bool plan_gives(uint64_t budget, const struct plan *parts, unsigned threads,
-	const struct plan_worker *worker)
+static bool budget_gives(uint64_t budget, const struct budget *parts, unsigned threads,
+	const struct budget_worker *worker)
 {
-	struct plan plan = {0};
-	return plan_cut(budget, threads, worker, &plan) && plan.streams >= parts->streams &&
+	struct budget plan = {0};
+	return budget_cut(budget, threads, worker, &plan) && plan.streams >= parts->streams &&
 	       plan.arena >= parts->arena && plan.large_reads >= parts->large_reads &&
 	       plan.large_images >= parts->large_images;
 }
 
-uint64_t plan_budget_for_parts(
-	const struct plan *parts, unsigned threads, const struct plan_worker *worker)
+uint64_t budget_for_parts(
+	const struct budget *parts, unsigned threads, const struct budget_worker *worker)
 {
 	/* Every part grows with the budget, so the answer can be bisected. What is fixed and the
 	 * shares together are less than the first term; the second is where the pools for large
 	 * jobs are as large as they get. */
 	uint64_t most = UTIL_MAX(parts->streams, parts->large_images);
 	uint64_t low = 0,
-		 high = 2 * (most + threads * (worker->fixed + worker->scratch_most + PLAN_MIB)) /
-				PLAN_MIB +
-			64 + 6 * PLAN_LARGE_MOST / PLAN_MIB;
-	if (!plan_gives(high * PLAN_MIB, parts, threads, worker))
+		 high = 2 * (most + threads * (worker->fixed + worker->scratch_most + BUDGET_MIB)) /
+				BUDGET_MIB +
+			64 + 6 * BUDGET_LARGE_MOST / BUDGET_MIB;
+	if (!budget_gives(high * BUDGET_MIB, parts, threads, worker))
 		return 0;
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
-		if (plan_gives(middle * PLAN_MIB, parts, threads, worker))
+		if (budget_gives(middle * BUDGET_MIB, parts, threads, worker))
 			high = middle;
 		else
 			low = middle + 1;
 	}
-	return low * PLAN_MIB;
+	return low * BUDGET_MIB;
 }
 
-uint64_t plan_budget_for(uint64_t streams, unsigned threads, const struct plan_worker *worker)
+uint64_t budget_for(uint64_t streams, unsigned threads, const struct budget_worker *worker)
 {
-	const struct plan parts = {.streams = streams};
-	return plan_budget_for_parts(&parts, threads, worker);
+	const struct budget parts = {.streams = streams};
+	return budget_for_parts(&parts, threads, worker);
 }
 
-int plan_make(uint64_t budget, unsigned threads, const struct plan_worker *worker, struct plan *ret,
-	struct fault *fault)
+int budget_make(uint64_t budget, unsigned threads, const struct budget_worker *worker,
+	struct budget *ret, struct fault *fault)
 {
-	if (plan_cut(budget, threads, worker, ret))
+	if (budget_cut(budget, threads, worker, ret))
 		return 0;
 	char have[16];
 	return fault_set(fault, -ENOMEM,
 		"memory: %s is too small for %u decoding thread%s: penstockd needs at least %lluM; "
 		"raise memory or lower threads",
 		size_format(budget, have, sizeof have), threads, threads == 1 ? "" : "s",
-		(unsigned long long)(plan_budget_for(PLAN_STREAMS_MIN, threads, worker) /
-				     PLAN_MIB));
+		(unsigned long long)(budget_for(BUDGET_STREAMS_MIN, threads, worker) / BUDGET_MIB));
 }

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-struct plan {
+struct budget {
 	uint64_t budget;
 	uint64_t process; /* code, libraries, stacks, tables: measured, not allocated through the
 			     ledger's holders */
@@ -21,27 +21,27 @@ struct plan {
 };
 
 /* What a worker takes: `fixed`, and scratch that is better larger. */
-struct plan_worker {
+struct budget_worker {
 	uint64_t fixed, scratch_least, scratch_most;
 };
 
-enum { PLAN_IMAGE_SIZE_MAX = 2048 }; /* rows up to this size fit what a worker has */
+enum { BUDGET_IMAGE_SIZE_MAX = 2048 }; /* rows up to this size fit what a worker has */
 
 /* What a worker of this build takes. */
-struct plan_worker plan_worker_needs(void);
+struct budget_worker budget_worker_needs(void);
 
 /* Workers where nobody says how many: one CPU is the trainer's, but decoding gets at least half of
  * them. */
-unsigned plan_threads(void);
+unsigned budget_threads(void);
 
 /* 0, or -ENOMEM with the least budget that would do. */
-int plan_make(uint64_t budget, unsigned threads, const struct plan_worker *worker, struct plan *ret,
-	struct fault *fault);
+int budget_make(uint64_t budget, unsigned threads, const struct budget_worker *worker,
+	struct budget *ret, struct fault *fault);
 
 /* The least budget (in steps of 1 MiB) that leaves `streams` bytes for batches. */
-uint64_t plan_budget_for(uint64_t streams, unsigned threads, const struct plan_worker *worker);
+uint64_t budget_for(uint64_t streams, unsigned threads, const struct budget_worker *worker);
 
 /* The same for several parts: `streams`, `arena`, `large_reads` and `large_images` of `parts`; 0
  * when no budget makes them that large. */
-uint64_t plan_budget_for_parts(
-	const struct plan *parts, unsigned threads, const struct plan_worker *worker);
+uint64_t budget_for_parts(
+	const struct budget *parts, unsigned threads, const struct budget_worker *worker);

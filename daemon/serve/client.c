@@ -118,7 +118,7 @@ static void client_admit(struct server *server, int fd)
 	if (result) {
 		if (pidfd >= 0)
 			(void)close(pidfd);
-		if (quiet_may(server, QUIET_OFFENCE))
+		if (log_limit_may(server, LOG_LIMIT_OFFENCE))
 			log_warning("process %d is turned away: %s", (int)name.pid, fault.text);
 		client_turn_away(fd, result, fault.text);
 		return;
@@ -178,8 +178,8 @@ void client_bury(struct server *server)
 		/* Leaving may close others: look at the whole list once more. */
 		for (struct client *c = server->clients; c; c = c->next) {
 			if (c->dead) {
-				arrival_leave(c);
-				namer_leave(c);
+				lists_task_leave(c);
+				path_task_leave(c);
 			}
 			while (c->dead && c->members) {
 				group_leave(c->members);
@@ -235,7 +235,7 @@ void client_lost(struct client *client, int result)
 		return;
 	}
 	const char *why = result == -EAGAIN ? "it does not read its socket" : strerror(-result);
-	if (quiet_may(client->server, QUIET_OFFENCE))
+	if (log_limit_may(client->server, LOG_LIMIT_OFFENCE))
 		log_warning("process %d is disconnected: %s", client->pid, why);
 	client_close(client, result == -EAGAIN ? "does not read its socket" : "its socket failed");
 }
@@ -266,7 +266,7 @@ void client_error(
 static void client_protocol_error(
 	struct client *client, const struct wire_head *head, const char *text)
 {
-	if (quiet_may(client->server, QUIET_OFFENCE))
+	if (log_limit_may(client->server, LOG_LIMIT_OFFENCE))
 		log_warning("trainer %d breaks the protocol: %s", client->pid, text);
 	client_error(client, head ? head->request : 0, 0, -EPROTO, text);
 	client_close(client, "protocol error");
@@ -284,7 +284,7 @@ static int client_fill(int fd, const char *text, size_t size)
 	return fcntl(fd, F_ADD_SEALS, seals) ? -errno : 0;
 }
 
-static int client_text_loan(const char *text, size_t size, struct loan *ret, struct fault *fault)
+static int client_text_loan(const char *text, size_t size, struct handout *ret, struct fault *fault)
 {
 	int fd = memfd_create("penstock-answer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	int result = fd < 0 ? -errno : client_fill(fd, text, size);
@@ -293,7 +293,7 @@ static int client_text_loan(const char *text, size_t size, struct loan *ret, str
 			(void)close(fd);
 		return fault_set(fault, result, "no memory for the answer: %s", strerror(-result));
 	}
-	*ret = loan_make(fd, false);
+	*ret = handout_make(fd, false);
 	return 0;
 }
 
@@ -303,9 +303,9 @@ static int client_answer_long(
 	struct client *client, struct wire_answer *answer, const char *text, struct fault *fault)
 {
 	struct server *server = client->server;
-	struct loan loan;
+	struct handout loan;
 	int line;
-	lent_sweep(server);
+	handouts_sweep(server);
 	int result = peer_may(&server->peers, &client->name, PEER_ANSWERS, fault);
 	if (!result)
 		result = ledger_reserve(
@@ -318,9 +318,9 @@ static int client_answer_long(
 		return result;
 	}
 	client_send(client, &answer->head, sizeof *answer, NULL, 0, loan.give);
-	loan_end(&loan);
-	lent_keep(server, peer_charge(&server->peers, &client->name, PEER_ANSWERS), PEER_ANSWERS,
-		loan, line, answer->total_bytes);
+	handout_end(&loan);
+	handouts_keep(server, peer_charge(&server->peers, &client->name, PEER_ANSWERS),
+		PEER_ANSWERS, loan, line, answer->total_bytes);
 	return 0;
 }
 
@@ -440,13 +440,13 @@ static void client_open(struct client *client, const struct conn_message *messag
 	struct fault fault;
 	if (!open || !open->head.stream || !open->head.request ||
 		group_find_member(client, open->head.stream) ||
-		arrival_is(client, open->head.stream)) {
+		lists_task_is(client, open->head.stream)) {
 		client_protocol_error(client, &message->head,
 			"an open needs a request number and a stream number that is not in use");
 		return;
 	}
 	const struct wire_head *head = &open->head;
-	unsigned streams = arrival_count(client);
+	unsigned streams = lists_task_count(client);
 	for (const struct member *m = client->members; m; m = m->next_of_client)
 		streams++;
 	if (client->server->draining || streams >= SERVE_STREAMS_PER_CLIENT) {
@@ -467,7 +467,7 @@ static void client_open(struct client *client, const struct conn_message *messag
 	if (result)
 		client_error(client, head->request, head->stream, result, fault.text);
 	else if (spec_has_lists(spec))
-		arrival_open(client, head, spec);
+		lists_task_open(client, head, spec);
 	else
 		join_open(client, head, spec, &(struct sampling_lists){0});
 	free(spec);
@@ -501,7 +501,7 @@ static void client_close_stream(struct client *client, const struct conn_message
 	else if (m)
 		group_leave(m);
 	else
-		arrival_close(client, close_message->head.stream);
+		lists_task_close(client, close_message->head.stream);
 }
 
 static char *client_classes(const struct group *group)
@@ -520,13 +520,13 @@ static char *client_classes(const struct group *group)
 static void client_query_path(
 	struct client *client, const struct wire_query *query, struct group *group)
 {
-	const struct parts *parts = stream_parts(group->stream);
+	const struct concat *parts = stream_samples_of(group->stream);
 	struct fault fault;
-	if (query->argument < parts_samples(parts)) {
-		namer_ask(client, query, group);
+	if (query->argument < concat_samples(parts)) {
+		path_task_ask(client, query, group);
 		return;
 	}
-	int result = parts_path(parts, query->argument, NULL, 0, &fault);
+	int result = concat_path(parts, query->argument, NULL, 0, &fault);
 	client_error(client, query->head.request, query->head.stream, result, fault.text);
 }
 
@@ -537,7 +537,7 @@ static void client_query_stream(struct client *client, const struct wire_query *
 	char *text = NULL;
 	if (!m || !m->answered) {
 		client_error(client, query->head.request, query->head.stream, -EINVAL,
-			m || arrival_is(client, query->head.stream)
+			m || lists_task_is(client, query->head.stream)
 				? "the stream is still being opened"
 				: "no such stream");
 		return;

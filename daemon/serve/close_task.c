@@ -14,23 +14,23 @@ struct closing {
 	struct peer *peer; /* charged with PEER_KEPT */
 	pthread_t thread;
 	bool kept; /* a client has its memory: */
-	struct loan loan;
+	struct handout loan;
 	int line;
 	uint64_t bytes;
 };
 
 /* Its charge stays where a client still has its memory. */
-static void closer_end(struct closing *closing)
+static void close_task_end(struct closing *closing)
 {
 	struct server *server = closing->server;
 	if (closing->kept)
-		lent_keep(server, closing->peer, PEER_KEPT, closing->loan, closing->line,
+		handouts_keep(server, closing->peer, PEER_KEPT, closing->loan, closing->line,
 			closing->bytes);
 	else
 		peer_discharge(&server->peers, closing->peer, PEER_KEPT);
 }
 
-static void *closer_main(void *argument)
+static void *close_task_main(void *argument)
 {
 	struct closing *closing = argument;
 	struct server *server = closing->server;
@@ -44,27 +44,27 @@ static void *closer_main(void *argument)
 	return NULL;
 }
 
-void closer_take(struct server *server, struct stream *stream, struct peer *peer)
+void close_task_take(struct server *server, struct stream *stream, struct peer *peer)
 {
 	struct closing *closing = malloc(sizeof *closing), here;
 	struct closing *c = closing ? closing : &here;
 	*c = (struct closing){.server = server,
 		.stream = stream,
 		.peer = peer,
-		.loan = LOAN_NONE,
+		.loan = HANDOUT_NONE,
 		.bytes = stream_extent(stream)->bytes};
 	c->kept = stream_take_kept(stream, &c->loan, &c->line);
-	if (closing && opener_thread(&closing->thread, closer_main, closing) == 0) {
+	if (closing && open_task_thread(&closing->thread, close_task_main, closing) == 0) {
 		server->closings++;
 		return;
 	}
 	/* Without memory or threads it waits for whatever the storage takes. */
 	stream_free(stream);
-	closer_end(c);
+	close_task_end(c);
 	free(closing);
 }
 
-void closer_collect(struct server *server)
+void close_task_collect(struct server *server)
 {
 	pthread_mutex_lock(&server->opened_lock);
 	struct closing *list = server->closed;
@@ -75,7 +75,7 @@ void closer_collect(struct server *server)
 		list = closing->next;
 		pthread_join(closing->thread, NULL);
 		server->closings--;
-		closer_end(closing);
+		close_task_end(closing);
 		free(closing);
 	}
 }

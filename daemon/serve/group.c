@@ -227,7 +227,7 @@ void group_turn(struct group *group)
 	(void)quarantine_take(group);
 	if (stream_failed(group->stream, &code, &text)) {
 		char call[SPEC_CALL];
-		if (quiet_may(group->server, QUIET_OPENING))
+		if (log_limit_may(group->server, LOG_LIMIT_OPENING))
 			log_error("%s ends: %s", spec_call(&group->spec, call, sizeof call), text);
 		group_refuse(group, code, text);
 		stream_cancel(group->stream);
@@ -307,7 +307,7 @@ static bool group_memory_returns(const struct server *server)
 			return true;
 		wanted += g->opening != NULL;
 	}
-	return server->openings > wanted || server->closings || lent_returns(server);
+	return server->openings > wanted || server->closings || handouts_returns(server);
 }
 
 static bool group_waits(const struct group *group)
@@ -337,7 +337,7 @@ static void group_open(struct server *server)
 		if (!group_waits(g) || group_source_opens(g) ||
 			(returns && clock_ns() - g->account_ns < SERVE_OPEN_WAIT_NS))
 			continue;
-		int result = opener_start(server, g, &g->spec, &fault);
+		int result = open_task_start(server, g, &g->spec, &fault);
 		if (result)
 			group_refuse(g, result, fault.text);
 	}
@@ -347,7 +347,7 @@ static void group_free(struct group *group)
 {
 	struct server *server = group->server;
 	if (group->stream)
-		closer_take(server, group->stream, group->peer);
+		close_task_take(server, group->stream, group->peer);
 	else
 		peer_discharge(&server->peers, group->peer, PEER_KEPT);
 	sampling_lists_close(&server->lists, &group->lists);
@@ -359,14 +359,14 @@ void group_remark(struct group *group)
 	char notice[FAULT_TEXT];
 	if (!group->stream || !stream_remark(group->stream, notice, sizeof notice))
 		return;
-	group->server->checkpoints_lost = true;
+	group->server->entry_points_lost = true;
 	server_notice(group->server, notice);
 }
 
 /* Whether threads still use its stream to name samples. Each looks for itself. */
 static bool group_is_read_for(struct group *group)
 {
-	bool named = namer_collect(group);
+	bool named = path_task_collect(group);
 	return quarantine_take(group) || named;
 }
 

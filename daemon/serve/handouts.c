@@ -20,28 +20,28 @@ enum { LENT_LOOK_MS = 10, LENT_TOLD_S = 5 };
 #define LENT_YOUNG_NS 250000000ull
 #define LENT_SECOND_NS 1000000000ull
 
-struct lent {
-	struct lent *next;
+struct handouts {
+	struct handouts *next;
 	struct peer *peer;
 	enum peer_kind kind;
-	struct loan loan;
+	struct handout loan;
 	int line; /* of the ledger */
 	uint64_t bytes, since_ns;
 	bool told;
 };
 
-void lent_keep(struct server *server, struct peer *peer, enum peer_kind kind, struct loan loan,
-	int line, uint64_t bytes)
+void handouts_keep(struct server *server, struct peer *peer, enum peer_kind kind,
+	struct handout loan, int line, uint64_t bytes)
 {
-	struct lent *lent = malloc(sizeof *lent);
+	struct handouts *lent = malloc(sizeof *lent);
 	if (!lent) {
 		/* It counts no more, which is all that can be done. */
-		loan_deinit(&loan);
+		handout_deinit(&loan);
 		ledger_release(&server->ledger, line);
 		peer_discharge(&server->peers, peer, kind);
 		return;
 	}
-	*lent = (struct lent){.next = server->lent,
+	*lent = (struct handouts){.next = server->lent,
 		.peer = peer,
 		.kind = kind,
 		.loan = loan,
@@ -51,16 +51,16 @@ void lent_keep(struct server *server, struct peer *peer, enum peer_kind kind, st
 	server->lent = lent;
 }
 
-static void lent_let_go(struct server *server, struct lent *lent)
+static void handouts_let_go(struct server *server, struct handouts *lent)
 {
-	loan_deinit(&lent->loan);
+	handout_deinit(&lent->loan);
 	ledger_release(&server->ledger, lent->line);
 	peer_discharge(&server->peers, lent->peer, lent->kind);
 	free(lent);
 }
 
 /* Once, of what seems to have been forgotten: views that are still referred to, a leak. */
-static void lent_tell(struct lent *lent)
+static void handouts_tell(struct handouts *lent)
 {
 	char size[16];
 	if (lent->told || lent->kind != PEER_KEPT ||
@@ -73,51 +73,51 @@ static void lent_tell(struct lent *lent)
 		size_format(lent->bytes, size, sizeof size));
 }
 
-void lent_sweep(struct server *server)
+void handouts_sweep(struct server *server)
 {
 	if (server->lent)
-		loan_look();
-	for (struct lent **place = &server->lent; *place;) {
-		struct lent *lent = *place;
-		if (loan_is_held(&lent->loan)) {
-			lent_tell(lent);
+		handout_look();
+	for (struct handouts **place = &server->lent; *place;) {
+		struct handouts *lent = *place;
+		if (handout_is_held(&lent->loan)) {
+			handouts_tell(lent);
 			place = &lent->next;
 			continue;
 		}
 		*place = lent->next;
-		lent_let_go(server, lent);
+		handouts_let_go(server, lent);
 	}
 }
 
-bool lent_returns(const struct server *server)
+bool handouts_returns(const struct server *server)
 {
 	uint64_t now = server->lent ? clock_ns() : 0;
-	for (const struct lent *l = server->lent; l; l = l->next)
+	for (const struct handouts *l = server->lent; l; l = l->next)
 		if (l->kind == PEER_KEPT && now - l->since_ns < LENT_YOUNG_NS)
 			return true;
 	return false;
 }
 
-int lent_timeout_ms(const struct server *server, int timeout_ms)
+int handouts_timeout_ms(const struct server *server, int timeout_ms)
 {
-	if (!lent_returns(server) || (timeout_ms >= 0 && timeout_ms < LENT_LOOK_MS))
+	if (!handouts_returns(server) || (timeout_ms >= 0 && timeout_ms < LENT_LOOK_MS))
 		return timeout_ms;
 	return LENT_LOOK_MS;
 }
 
-uint64_t lent_bytes(const struct server *server)
+uint64_t handouts_bytes(const struct server *server)
 {
 	uint64_t bytes = 0;
-	for (const struct lent *l = server->lent; l; l = l->next)
+	for (const struct handouts *l = server->lent; l; l = l->next)
 		bytes += l->bytes;
 	return bytes;
 }
 
-void lent_deinit(struct server *server)
+void handouts_deinit(struct server *server)
 {
 	while (server->lent) {
-		struct lent *lent = server->lent;
+		struct handouts *lent = server->lent;
 		server->lent = lent->next;
-		lent_let_go(server, lent);
+		handouts_let_go(server, lent);
 	}
 }

@@ -131,7 +131,7 @@ static int join_check_dataset(const struct group *group, struct fault *fault)
 {
 	const struct job *job = group->job;
 	if (!job || !job->begun ||
-		job->fingerprint == parts_fingerprint(stream_parts(group->stream)))
+		job->fingerprint == concat_fingerprint(stream_samples_of(group->stream)))
 		return 0;
 	return fault_set(fault, -EBUSY,
 		"rank %" PRIu32
@@ -282,7 +282,7 @@ static void join_send_opened(struct member *m)
 		.samples = stream_samples(stream),
 		.epoch_samples = stream_epoch_samples(stream),
 		.batches = stream_batches(stream),
-		.fingerprint = parts_fingerprint(stream_parts(stream)),
+		.fingerprint = concat_fingerprint(stream_samples_of(stream)),
 		.order = stream_order_hash(stream),
 		.transform = stream_transform_hash(stream),
 		.seed = spec->seed,
@@ -350,7 +350,7 @@ static bool join_fits(struct member *m)
 		group_leave(m);
 		return false;
 	}
-	if (note[0] && quiet_may(m->group->server, QUIET_OPENING))
+	if (note[0] && log_limit_may(m->group->server, LOG_LIMIT_OPENING))
 		log_write(LOG_INFO, LOG_TRAINER, "trainer %d: %s", m->client->pid, note);
 	return true;
 }
@@ -362,7 +362,7 @@ static void join_mark_rank(const struct group *group)
 	const struct stream_spec *spec = &group->spec;
 	if (!job->begun) {
 		job->origin = spec->state;
-		job->fingerprint = parts_fingerprint(stream_parts(group->stream));
+		job->fingerprint = concat_fingerprint(stream_samples_of(group->stream));
 	}
 	job->begun = true;
 	job->seen[spec->rank / 64] |= 1ull << spec->rank % 64;
@@ -471,7 +471,7 @@ static void join_log_opened(const struct group *group)
 	const struct extent *extent = stream_extent(stream);
 	const struct dataset *dataset = stream_dataset(stream);
 	char why[256] = "", rank[64] = "", call[SPEC_CALL];
-	if (!quiet_may(group->server, QUIET_OPENING))
+	if (!log_limit_may(group->server, LOG_LIMIT_OPENING))
 		return;
 	int direct = fetch_wants_direct(group->server->fetch, dataset, why, sizeof why);
 	if (group->job)
@@ -487,7 +487,7 @@ static void join_log_opened(const struct group *group)
 		extent->locked ? ", locked in memory" : "",
 		direct ? "with O_DIRECT" : "through the page cache", why,
 		stream_notice(stream)[0] ? "; note: " : "", stream_notice(stream));
-	const struct parts *parts = stream_parts(stream);
+	const struct concat *parts = stream_samples_of(stream);
 	for (uint32_t i = 0; i < parts->count; i++)
 		if (dataset_notice(parts->dataset[i])[0])
 			log_warning("%s", dataset_notice(parts->dataset[i]));
@@ -508,7 +508,7 @@ static void join_drop(const struct opening *opening)
 	struct server *server = opening->server;
 	const struct peer *peer = opening->peer;
 	if (opening->stream)
-		closer_take(server, opening->stream,
+		close_task_take(server, opening->stream,
 			peer ? peer_charge(&server->peers, &peer->name, PEER_KEPT) : NULL);
 }
 
@@ -522,7 +522,7 @@ void join_opened(struct opening *opening)
 	group->opening = NULL;
 	if (opening->result) {
 		char call[SPEC_CALL];
-		if (quiet_may(group->server, QUIET_OPENING))
+		if (log_limit_may(group->server, LOG_LIMIT_OPENING))
 			log_info("cannot open %s: %s", spec_call(&opening->spec, call, sizeof call),
 				opening->fault.text);
 		group_refuse(group, opening->result, opening->fault.text);

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct arrival {
-	struct arrival *next; /* in the order in which they came */
+struct lists_task {
+	struct lists_task *next; /* in the order in which they came */
 	struct server *server;
 	struct client *client; /* NULL: nobody waits for it any more */
 	struct peer *peer; /* charged while this is there */
@@ -33,9 +33,9 @@ struct arrival {
 	atomic_bool done; /* released by the thread, acquired by the event loop */
 };
 
-static void *arrival_main(void *argument)
+static void *lists_task_main(void *argument)
 {
-	struct arrival *arrival = argument;
+	struct lists_task *arrival = argument;
 	struct server *server = arrival->server;
 	(void)pthread_setname_np(pthread_self(), "penstock-list");
 	arrival->result = sampling_lists_open(&server->lists, arrival->spec.indices,
@@ -46,48 +46,48 @@ static void *arrival_main(void *argument)
 	return NULL;
 }
 
-static const char *arrival_file(const struct arrival *arrival)
+static const char *lists_task_file(const struct lists_task *arrival)
 {
 	const struct stream_spec *spec = &arrival->spec;
 	return spec->indices[0] ? spec->indices : spec->sampling.weights;
 }
 
 /* From here on the thread has the result, which it may have written already. */
-static void arrival_start(struct arrival *arrival)
+static void lists_task_start(struct lists_task *arrival)
 {
-	int result = opener_thread(&arrival->thread, arrival_main, arrival);
+	int result = open_task_thread(&arrival->thread, lists_task_main, arrival);
 	arrival->running = result == 0;
 	if (result)
 		arrival->result = fault_set(&arrival->fault, -result,
 			"cannot start a thread to read %s: %s; raise the limit on processes "
 			"(ulimit -u)",
-			arrival_file(arrival), strerror(result));
+			lists_task_file(arrival), strerror(result));
 }
 
 /* A file of weights; "": none. */
-static const char *arrival_weights(const struct arrival *arrival)
+static const char *lists_task_weights(const struct lists_task *arrival)
 {
 	const char *weights = arrival->spec.sampling.weights;
 	return weigh_is_balanced(weights) ? "" : weights;
 }
 
-static bool arrival_same(const char *a, const char *b)
+static bool lists_task_same(const char *a, const char *b)
 {
 	return a[0] && strcmp(a, b) == 0;
 }
 
 /* Whether one that came before reads one of the same files. */
-static bool arrival_waits(const struct arrival *arrival)
+static bool lists_task_waits(const struct lists_task *arrival)
 {
 	const struct stream_spec *spec = &arrival->spec;
-	for (const struct arrival *a = arrival->server->arrivals; a != arrival; a = a->next)
-		if (arrival_same(spec->indices, a->spec.indices) ||
-			arrival_same(arrival_weights(arrival), arrival_weights(a)))
+	for (const struct lists_task *a = arrival->server->arrivals; a != arrival; a = a->next)
+		if (lists_task_same(spec->indices, a->spec.indices) ||
+			lists_task_same(lists_task_weights(arrival), lists_task_weights(a)))
 			return true;
 	return false;
 }
 
-static void arrival_deliver(struct arrival *arrival)
+static void lists_task_deliver(struct lists_task *arrival)
 {
 	struct client *client = arrival->client;
 	struct stream_spec *spec = &arrival->spec;
@@ -96,7 +96,8 @@ static void arrival_deliver(struct arrival *arrival)
 		if (client)
 			client_error(client, arrival->head.request, arrival->head.stream,
 				arrival->result, arrival->fault.text);
-		if (arrival->result != -ECANCELED && quiet_may(arrival->server, QUIET_OPENING))
+		if (arrival->result != -ECANCELED &&
+			log_limit_may(arrival->server, LOG_LIMIT_OPENING))
 			log_info("cannot open %s: %s", spec_call(spec, call, sizeof call),
 				arrival->fault.text);
 	} else if (client && !client->dead) {
@@ -108,12 +109,12 @@ static void arrival_deliver(struct arrival *arrival)
 }
 
 /* True when it is through with: read and joined, failed, or never begun and not wanted any more. */
-static bool arrival_step(struct arrival *arrival)
+static bool lists_task_step(struct lists_task *arrival)
 {
 	if (!arrival->running && !arrival->client)
 		arrival->result = -ECANCELED;
-	else if (!arrival->running && !arrival_waits(arrival))
-		arrival_start(arrival);
+	else if (!arrival->running && !lists_task_waits(arrival))
+		lists_task_start(arrival);
 	if (!arrival->running)
 		return arrival->result != 0;
 	if (!atomic_load_explicit(&arrival->done, memory_order_acquire))
@@ -122,29 +123,29 @@ static bool arrival_step(struct arrival *arrival)
 	return true;
 }
 
-void arrival_sweep(struct server *server)
+void lists_task_sweep(struct server *server)
 {
-	for (struct arrival **place = &server->arrivals; *place;) {
-		struct arrival *arrival = *place;
-		if (!arrival_step(arrival)) {
+	for (struct lists_task **place = &server->arrivals; *place;) {
+		struct lists_task *arrival = *place;
+		if (!lists_task_step(arrival)) {
 			place = &arrival->next;
 			continue;
 		}
 		*place = arrival->next;
 		peer_discharge(&server->peers, arrival->peer, PEER_OPENINGS);
-		arrival_deliver(arrival);
+		lists_task_deliver(arrival);
 		free(arrival);
 	}
 }
 
-void arrival_open(
+void lists_task_open(
 	struct client *client, const struct wire_head *head, const struct stream_spec *spec)
 {
 	struct server *server = client->server;
-	struct arrival **place = &server->arrivals;
+	struct lists_task **place = &server->arrivals;
 	struct fault fault;
 	int result = peer_may(&server->peers, &client->name, PEER_OPENINGS, &fault);
-	struct arrival *arrival = result ? NULL : calloc(1, sizeof *arrival);
+	struct lists_task *arrival = result ? NULL : calloc(1, sizeof *arrival);
 	if (!arrival) {
 		if (!result)
 			result = fault_set(&fault, -ENOMEM, "no memory for another trainer");
@@ -161,54 +162,54 @@ void arrival_open(
 	*place = arrival;
 }
 
-static void arrival_abandon(struct arrival *arrival)
+static void lists_task_abandon(struct lists_task *arrival)
 {
 	arrival->client = NULL;
 	atomic_store_explicit(&arrival->cancel, true, memory_order_relaxed);
 }
 
-static struct arrival *arrival_find(const struct client *client, uint32_t stream)
+static struct lists_task *lists_task_find(const struct client *client, uint32_t stream)
 {
-	struct arrival *a = client->server->arrivals;
+	struct lists_task *a = client->server->arrivals;
 	while (a && (a->client != client || a->head.stream != stream))
 		a = a->next;
 	return a;
 }
 
-bool arrival_is(const struct client *client, uint32_t stream)
+bool lists_task_is(const struct client *client, uint32_t stream)
 {
-	return arrival_find(client, stream) != NULL;
+	return lists_task_find(client, stream) != NULL;
 }
 
-unsigned arrival_count(const struct client *client)
+unsigned lists_task_count(const struct client *client)
 {
 	unsigned n = 0;
-	for (const struct arrival *a = client->server->arrivals; a; a = a->next)
+	for (const struct lists_task *a = client->server->arrivals; a; a = a->next)
 		n += a->client == client;
 	return n;
 }
 
-void arrival_close(struct client *client, uint32_t stream)
+void lists_task_close(struct client *client, uint32_t stream)
 {
-	struct arrival *arrival = arrival_find(client, stream);
+	struct lists_task *arrival = lists_task_find(client, stream);
 	if (arrival)
-		arrival_abandon(arrival);
+		lists_task_abandon(arrival);
 }
 
-void arrival_leave(struct client *client)
+void lists_task_leave(struct client *client)
 {
-	for (struct arrival *a = client->server->arrivals; a; a = a->next)
+	for (struct lists_task *a = client->server->arrivals; a; a = a->next)
 		if (a->client == client)
-			arrival_abandon(a);
+			lists_task_abandon(a);
 }
 
-void arrival_refuse(struct server *server, int code, const char *text)
+void lists_task_refuse(struct server *server, int code, const char *text)
 {
-	for (struct arrival *a = server->arrivals; a; a = a->next) {
+	for (struct lists_task *a = server->arrivals; a; a = a->next) {
 		struct client *client = a->client;
 		if (!client)
 			continue;
-		arrival_abandon(a);
+		lists_task_abandon(a);
 		client_error(client, a->head.request, a->head.stream, code, text);
 	}
 }

@@ -215,7 +215,7 @@ static void metrics_daemon(struct metrics *m, struct server *server)
 	metrics_family(m, "penstock_start_time_seconds", "gauge", "seconds",
 		"When the daemon started, in Unix time.");
 	metrics_ns(m, "", "", server->started_unix_ns);
-	metrics_gauge(m, "penstock_threads", "Decoding threads.", pool_threads(server->pool));
+	metrics_gauge(m, "penstock_threads", "Decoding threads.", workers_threads(server->pool));
 	metrics_gauge(
 		m, "penstock_clients", "Connections of trainers and tools.", server->client_count);
 	metrics_gauge(m, "penstock_draining", "1 while the daemon ends, else 0.", server->draining);
@@ -318,9 +318,9 @@ static void metrics_reasons(struct metrics *m, const struct totals *totals)
 	metrics_family(m, "penstock_checkpoint_images", "counter", "",
 		"Images that were entered at kept checkpoints, whose checkpoints were made, and "
 		"whose kept ones did not fit.");
-	metrics_u64(m, "_total", "event=\"used\"", totals->streams.checkpoints_used);
-	metrics_u64(m, "_total", "event=\"made\"", totals->streams.checkpoints_made);
-	metrics_u64(m, "_total", "event=\"dropped\"", totals->streams.checkpoints_dropped);
+	metrics_u64(m, "_total", "event=\"used\"", totals->streams.entry_points_used);
+	metrics_u64(m, "_total", "event=\"made\"", totals->streams.entry_points_made);
+	metrics_u64(m, "_total", "event=\"dropped\"", totals->streams.entry_points_dropped);
 }
 
 static void metrics_stages(
@@ -342,9 +342,9 @@ static void metrics_stages(
 static void metrics_totals(struct metrics *m, struct server *server)
 {
 	struct totals totals;
-	struct pool_stats pool;
+	struct workers_stats pool;
 	totals_read(server, &totals);
-	pool_stats_read(server->pool, &pool);
+	workers_stats_read(server->pool, &pool);
 	metrics_counter(m, "penstock_images", "Images that were made.", totals.streams.images);
 	metrics_counter(
 		m, "penstock_batches", "Batches that were completed.", totals.streams.batches);

@@ -17,14 +17,14 @@
 enum { OPENER_STACK = 1 << 20 };
 #define OPENER_LOG_NS (5 * 1000000000ull)
 
-struct opener_log {
+struct open_task_log {
 	struct opening *opening;
 	uint64_t last_ns;
 };
 
-static int opener_progress(void *context, uint64_t samples, uint64_t bytes, uint64_t total)
+static int open_task_progress(void *context, uint64_t samples, uint64_t bytes, uint64_t total)
 {
-	struct opener_log *log = context;
+	struct open_task_log *log = context;
 	struct opening *opening = log->opening;
 	atomic_store_explicit(&opening->samples, samples, memory_order_relaxed);
 	atomic_store_explicit(&opening->bytes, bytes, memory_order_relaxed);
@@ -44,14 +44,14 @@ static int opener_progress(void *context, uint64_t samples, uint64_t bytes, uint
 	return atomic_load_explicit(&opening->cancel, memory_order_relaxed);
 }
 
-static void *opener_main(void *argument)
+static void *open_task_main(void *argument)
 {
 	struct opening *opening = argument;
 	struct server *server = opening->server;
 	(void)pthread_setname_np(pthread_self(), "penstock-open");
-	struct opener_log log = {.opening = opening, .last_ns = clock_ns()};
+	struct open_task_log log = {.opening = opening, .last_ns = clock_ns()};
 	opening->result = stream_new(&server->environment, &opening->spec, &opening->lists,
-		opener_progress, &log, &opening->stream, &opening->fault);
+		open_task_progress, &log, &opening->stream, &opening->fault);
 	pthread_mutex_lock(&server->opened_lock);
 	opening->next = server->opened;
 	server->opened = opening;
@@ -60,7 +60,7 @@ static void *opener_main(void *argument)
 	return NULL;
 }
 
-int opener_thread(pthread_t *ret, void *(*run)(void *argument), void *argument)
+int open_task_thread(pthread_t *ret, void *(*run)(void *argument), void *argument)
 {
 	pthread_attr_t attr;
 	pthread_attr_init(&attr);
@@ -70,7 +70,7 @@ int opener_thread(pthread_t *ret, void *(*run)(void *argument), void *argument)
 	return result;
 }
 
-int opener_start(struct server *server, struct group *group, const struct stream_spec *spec,
+int open_task_start(struct server *server, struct group *group, const struct stream_spec *spec,
 	struct fault *fault)
 {
 	struct opening *opening = calloc(1, sizeof *opening);
@@ -80,7 +80,7 @@ int opener_start(struct server *server, struct group *group, const struct stream
 	opening->group = group;
 	opening->spec = *spec;
 	opening->lists = group->lists;
-	int result = opener_thread(&opening->thread, opener_main, opening);
+	int result = open_task_thread(&opening->thread, open_task_main, opening);
 	if (result) {
 		free(opening);
 		return fault_set(fault, -result,
@@ -96,7 +96,7 @@ int opener_start(struct server *server, struct group *group, const struct stream
 	return 0;
 }
 
-void opener_collect(struct server *server)
+void open_task_collect(struct server *server)
 {
 	pthread_mutex_lock(&server->opened_lock);
 	struct opening *list = server->opened;

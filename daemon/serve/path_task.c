@@ -20,7 +20,7 @@ struct naming {
 	char *text; /* the path, or why there is none; NULL: no memory */
 };
 
-static void *namer_main(void *argument)
+static void *path_task_main(void *argument)
 {
 	struct group *group = argument;
 	struct server *server = group->server;
@@ -28,8 +28,8 @@ static void *namer_main(void *argument)
 	for (struct naming *n = group->namer.asked; n; n = n->next) {
 		struct fault fault;
 		char path[8192 + 64];
-		n->result = parts_path(
-			stream_parts(group->stream), n->sample, path, sizeof path, &fault);
+		n->result = concat_path(
+			stream_samples_of(group->stream), n->sample, path, sizeof path, &fault);
 		n->text = strdup(n->result ? fault.text : path);
 	}
 	/* Afterwards the group may be gone. */
@@ -38,7 +38,7 @@ static void *namer_main(void *argument)
 	return NULL;
 }
 
-static void namer_deliver(struct naming *naming)
+static void path_task_deliver(struct naming *naming)
 {
 	if (naming->client && naming->result && naming->text)
 		client_error(naming->client, naming->head.request, naming->head.stream,
@@ -49,31 +49,31 @@ static void namer_deliver(struct naming *naming)
 	free(naming);
 }
 
-static void namer_deliver_all(struct namer *namer)
+static void path_task_deliver_all(struct path_task *namer)
 {
 	while (namer->asked) {
 		struct naming *naming = namer->asked;
 		namer->asked = naming->next;
 		namer->count--;
-		namer_deliver(naming);
+		path_task_deliver(naming);
 	}
 }
 
-static void namer_start(struct group *group)
+static void path_task_start(struct group *group)
 {
-	struct namer *namer = &group->namer;
+	struct path_task *namer = &group->namer;
 	namer->asked = namer->waiting;
 	namer->waiting = NULL;
 	atomic_store_explicit(&namer->done, false, memory_order_relaxed); /* before the thread is */
-	namer->running = opener_thread(&namer->thread, namer_main, group) == 0;
+	namer->running = open_task_thread(&namer->thread, path_task_main, group) == 0;
 	/* Whoever asked is told that there is no memory for the answer. */
 	if (!namer->running)
-		namer_deliver_all(namer);
+		path_task_deliver_all(namer);
 }
 
-void namer_ask(struct client *client, const struct wire_query *query, struct group *group)
+void path_task_ask(struct client *client, const struct wire_query *query, struct group *group)
 {
-	struct namer *namer = &group->namer;
+	struct path_task *namer = &group->namer;
 	struct naming **place = &namer->waiting;
 	if (namer->count >= SERVE_NAMINGS) {
 		client_error(client, query->head.request, query->head.stream, -EBUSY,
@@ -94,35 +94,35 @@ void namer_ask(struct client *client, const struct wire_query *query, struct gro
 	*place = naming;
 	namer->count++;
 	if (!namer->running)
-		namer_start(group);
+		path_task_start(group);
 }
 
-bool namer_collect(struct group *group)
+bool path_task_collect(struct group *group)
 {
-	struct namer *namer = &group->namer;
+	struct path_task *namer = &group->namer;
 	if (!namer->running)
 		return false;
 	if (!atomic_load_explicit(&namer->done, memory_order_acquire))
 		return true;
 	pthread_join(namer->thread, NULL);
 	namer->running = false;
-	namer_deliver_all(namer);
+	path_task_deliver_all(namer);
 	if (namer->waiting)
-		namer_start(group);
+		path_task_start(group);
 	return namer->running;
 }
 
-static void namer_forget(struct naming *list, const struct client *client)
+static void path_task_forget(struct naming *list, const struct client *client)
 {
 	for (struct naming *n = list; n; n = n->next)
 		if (n->client == client)
 			n->client = NULL;
 }
 
-void namer_leave(const struct client *client)
+void path_task_leave(const struct client *client)
 {
 	for (struct group *g = client->server->groups; g; g = g->next) {
-		namer_forget(g->namer.asked, client);
-		namer_forget(g->namer.waiting, client);
+		path_task_forget(g->namer.asked, client);
+		path_task_forget(g->namer.waiting, client);
 	}
 }

@@ -113,7 +113,7 @@ static void quarantine_print(FILE *lines, const char *text, char end)
 static void quarantine_name(struct group *group, const struct stream_broken *broken, FILE *lines)
 {
 	char path[8192];
-	if (parts_path(stream_parts(group->stream), broken->sample, path, sizeof path, NULL))
+	if (concat_path(stream_samples_of(group->stream), broken->sample, path, sizeof path, NULL))
 		(void)snprintf(
 			path, sizeof path, "sample %llu", (unsigned long long)broken->sample);
 	if (group->quarantine.first)
@@ -202,7 +202,7 @@ static void quarantine_start(struct group *group)
 	q->notice[0] = 0;
 	q->failed = true;
 	atomic_store_explicit(&q->done, false, memory_order_relaxed); /* before the thread is */
-	int result = opener_thread(&q->thread, quarantine_main, group);
+	int result = open_task_thread(&q->thread, quarantine_main, group);
 	q->running = result == 0;
 	if (q->running)
 		return;

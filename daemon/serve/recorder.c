@@ -59,7 +59,7 @@ void recorder_watch(struct server *server)
 		server_notice_only(server, "the flight recorder's answers cannot be watched: its "
 					   "figures are missing; raise fs.epoll.max_user_watches");
 	start->pid = getpid();
-	start->threads = pool_threads(server->pool);
+	start->threads = workers_threads(server->pool);
 	start->cpus = cpu_available();
 	start->budget = server->plan.budget;
 	(void)snprintf(start->version, sizeof start->version, "%s", PENSTOCK_VERSION);
@@ -283,7 +283,7 @@ static void recorder_tick_daemon(struct server *server)
 		if (g->stream && !g->closing && g->account.ticks)
 			recorder_add_group(g, daemon);
 	daemon->workers_idle = recorder_share_of(
-		second->workers_idle_s, second->seconds * pool_threads(server->pool));
+		second->workers_idle_s, second->seconds * workers_threads(server->pool));
 	account_server_verdict(server, daemon->verdict, sizeof daemon->verdict);
 	witness_tell(server->recorder.witness, &record, -1);
 }

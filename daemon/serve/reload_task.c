@@ -31,7 +31,7 @@ static void reload_begin(struct server *server)
 		config_init(reload->fresh);
 		atomic_store_explicit(
 			&reload->done, false, memory_order_relaxed); /* before the thread is */
-		result = opener_thread(&reload->thread, reload_main, server);
+		result = open_task_thread(&reload->thread, reload_main, server);
 	}
 	reload->running = result == 0;
 	if (reload->running) {

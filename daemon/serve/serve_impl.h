@@ -137,7 +137,7 @@ struct quarantine {
 struct naming;
 
 /* Paths of samples that were asked for. */
-struct namer {
+struct path_task {
 	struct naming *waiting; /* for the thread, in order */
 	struct naming *asked; /* with it */
 	uint32_t count; /* of both */
@@ -170,7 +170,7 @@ struct group {
 	uint64_t ticks;
 	struct histogram waits[2]; /* as the server's, of this half minute and the last */
 	struct quarantine quarantine;
-	struct namer namer;
+	struct path_task namer;
 };
 
 struct opening {
@@ -189,14 +189,14 @@ struct opening {
 };
 
 /* Lines of the log that clients can bring about. */
-enum quiet_kind { QUIET_OFFENCE, QUIET_OPENING, QUIET_KINDS };
+enum log_limit_kind { LOG_LIMIT_OFFENCE, LOG_LIMIT_OPENING, LOG_LIMIT_KINDS };
 
-struct quiet {
+struct log_limit {
 	uint64_t since_ns, left_out;
 	uint32_t lines;
 };
 
-struct lent;
+struct handouts;
 struct closing;
 
 /* The flight recorder, as the event loop sees it. */
@@ -238,7 +238,7 @@ struct server {
 	char socket[108], cache_dir[4096];
 	int lock_fd, listen_fd, epoll_fd, signal_fd, timer_fd, wake_fd;
 	struct watch listen_watch, signal_watch, timer_watch, wake_watch;
-	struct plan plan;
+	struct budget plan;
 	struct ledger ledger;
 	/* Two pools: a decoder may wait for its permit while it holds a large read, so they must
 	 * not be one. */
@@ -247,7 +247,7 @@ struct server {
 	struct fetch *fetch;
 	struct shelf shelf;
 	struct list_shelf lists;
-	struct pool *pool;
+	struct workers *pool;
 	struct stream_environment environment;
 	struct client *clients;
 	uint32_t client_count;
@@ -264,14 +264,15 @@ struct server {
 	struct opening *opened; /* handed over by opener threads, as the next by theirs */
 	struct closing *closed;
 	uint32_t openings, closings; /* threads not yet joined */
-	struct arrival *arrivals; /* who waits for a list of samples */
+	struct lists_task *arrivals; /* who waits for a list of samples */
 	struct peer_book peers;
-	struct lent *lent; /* what clients still have of streams that are gone, and of answers */
-	struct quiet quiet[QUIET_KINDS];
+	struct handouts
+		*lent; /* what clients still have of streams that are gone, and of answers */
+	struct log_limit quiet[LOG_LIMIT_KINDS];
 	uint64_t turn; /* of the loop, counted */
 	char notices[4][FAULT_TEXT];
 	uint32_t notice_count;
-	bool checkpoints_lost; /* a stream has said that some cannot be kept */
+	bool entry_points_lost; /* a stream has said that some cannot be kept */
 	uint64_t members; /* that ever came */
 	struct account_server account;
 	/* Since the start. How long a trainer that had given all back waited for its next batch;
@@ -313,21 +314,22 @@ int server_watch(struct server *server, int fd, uint32_t events, struct watch *w
 void server_deafen(struct server *server, bool deaf);
 
 /* quiet.c */
-bool quiet_may(struct server *server, enum quiet_kind kind); /* log a line; false: leave it out */
-void quiet_tick(struct server *server); /* once a second */
-void quiet_end(struct server *server);
+bool log_limit_may(
+	struct server *server, enum log_limit_kind kind); /* log a line; false: leave it out */
+void log_limit_tick(struct server *server); /* once a second */
+void log_limit_end(struct server *server);
 
 /* lent.c */
 /* Takes over the loan, the line and the charge: all go back when nobody has the memory any more. */
-void lent_keep(struct server *server, struct peer *peer, enum peer_kind kind, struct loan loan,
-	int line, uint64_t bytes);
-void lent_sweep(struct server *server);
+void handouts_keep(struct server *server, struct peer *peer, enum peer_kind kind,
+	struct handout loan, int line, uint64_t bytes);
+void handouts_sweep(struct server *server);
 /* Whether some was given up by the daemon only just now: it is about to come back. */
-bool lent_returns(const struct server *server);
+bool handouts_returns(const struct server *server);
 /* How long the loop may wait, which wanted to wait so long. */
-int lent_timeout_ms(const struct server *server, int timeout_ms);
-uint64_t lent_bytes(const struct server *server);
-void lent_deinit(struct server *server); /* gives them up */
+int handouts_timeout_ms(const struct server *server, int timeout_ms);
+uint64_t handouts_bytes(const struct server *server);
+void handouts_deinit(struct server *server); /* gives them up */
 
 /* recorder.c */
 void recorder_start(struct server *server); /* before any thread */
@@ -392,16 +394,16 @@ void group_sweep(struct server *server);
 
 /* arrival.c */
 /* Reads the list of a definition with `indices`, then joins. */
-void arrival_open(
+void lists_task_open(
 	struct client *client, const struct wire_head *head, const struct stream_spec *spec);
 /* Whether this stream of the client is on its way there, and how many are. */
-bool arrival_is(const struct client *client, uint32_t stream);
-unsigned arrival_count(const struct client *client);
-void arrival_close(struct client *client, uint32_t stream); /* where it is */
-void arrival_leave(struct client *client); /* all of a client that is gone */
-void arrival_refuse(struct server *server, int code, const char *text); /* all */
+bool lists_task_is(const struct client *client, uint32_t stream);
+unsigned lists_task_count(const struct client *client);
+void lists_task_close(struct client *client, uint32_t stream); /* where it is */
+void lists_task_leave(struct client *client); /* all of a client that is gone */
+void lists_task_refuse(struct server *server, int code, const char *text); /* all */
 /* Begins to read, and has those join whose list is there. */
-void arrival_sweep(struct server *server);
+void lists_task_sweep(struct server *server);
 
 /* join.c */
 /* `lists`: of the files that `spec` names; taken over. */
@@ -429,18 +431,18 @@ void publish_end(struct server *server);
 char *metrics_text(struct server *server);
 
 /* opener.c: takes the group's lists along, unless it fails */
-int opener_start(struct server *server, struct group *group, const struct stream_spec *spec,
+int open_task_start(struct server *server, struct group *group, const struct stream_spec *spec,
 	struct fault *fault);
-void opener_collect(struct server *server);
+void open_task_collect(struct server *server);
 /* A thread of the event loop's, with a small stack: 0, or what pthread_create says. */
-int opener_thread(pthread_t *ret, void *(*run)(void *argument), void *argument);
+int open_task_thread(pthread_t *ret, void *(*run)(void *argument), void *argument);
 
 /* namer.c */
 /* Answers it, some time later. The sample is one that the stream has. */
-void namer_ask(struct client *client, const struct wire_query *query, struct group *group);
+void path_task_ask(struct client *client, const struct wire_query *query, struct group *group);
 /* Answers what is known. True while something is not: the stream must stay. */
-bool namer_collect(struct group *group);
-void namer_leave(const struct client *client); /* it is gone */
+bool path_task_collect(struct group *group);
+void path_task_leave(const struct client *client); /* it is gone */
 
 /* reload.c */
 void reload_ask(struct server *server);
@@ -449,8 +451,8 @@ void reload_end(struct server *server); /* waits for it */
 
 /* closer.c */
 /* Frees a stream that is idle. The charge (PEER_KEPT) is taken over. */
-void closer_take(struct server *server, struct stream *stream, struct peer *peer);
-void closer_collect(struct server *server);
+void close_task_take(struct server *server, struct stream *stream, struct peer *peer);
+void close_task_collect(struct server *server);
 
 /* status.c: malloc'ed JSON or text; NULL when memory is out */
 char *status_server(struct server *server);

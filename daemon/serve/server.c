@@ -132,7 +132,7 @@ static int server_resolve(struct server *server, struct fault *fault)
 /* One table for the plan that is printed and the lines that are reserved. */
 static int server_reserve(struct server *server, struct fault *fault)
 {
-	const struct plan *p = &server->plan;
+	const struct budget *p = &server->plan;
 	const struct {
 		const char *name;
 		uint64_t bytes;
@@ -156,7 +156,7 @@ static int server_reserve(struct server *server, struct fault *fault)
 
 static unsigned server_threads(const struct config *config)
 {
-	return config->threads ? config->threads : plan_threads();
+	return config->threads ? config->threads : budget_threads();
 }
 
 static void server_wake(void *context)
@@ -171,9 +171,9 @@ static void server_wake(void *context)
 static uint64_t server_budget_for(void *context, uint64_t bytes_more)
 {
 	const struct server *server = context;
-	const struct plan_worker worker = plan_worker_needs();
-	return plan_budget_for(
-		server->plan.streams + bytes_more, pool_threads(server->pool), &worker);
+	const struct budget_worker worker = budget_worker_needs();
+	return budget_for(
+		server->plan.streams + bytes_more, workers_threads(server->pool), &worker);
 }
 
 static int server_start_stages(struct server *server, struct fault *fault)
@@ -181,8 +181,8 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	const struct config *config = server->config;
 	unsigned threads = server_threads(config);
 	uint64_t budget = config->memory ? config->memory : ledger_default_budget();
-	const struct plan_worker worker = plan_worker_needs();
-	int result = plan_make(budget, threads, &worker, &server->plan, fault);
+	const struct budget_worker worker = budget_worker_needs();
+	int result = budget_make(budget, threads, &worker, &server->plan, fault);
 	if (result)
 		return result;
 	ledger_init(&server->ledger, budget);
@@ -206,12 +206,12 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	if (!result)
 		result = fetch_new(&options, &server->fetch, fault);
 	if (!result)
-		result = pool_new(threads, &limits, PLAN_IMAGE_SIZE_MAX, &server->pool, fault);
+		result = workers_new(threads, &limits, BUDGET_IMAGE_SIZE_MAX, &server->pool, fault);
 	if (!result)
 		log_write(LOG_INFO, LOG_READER,
 			"%u worker%s on %u CPU%s; reader: %s; checkpoints %s", threads,
 			threads == 1 ? "" : "s", cpu_available(), cpu_available() == 1 ? "" : "s",
-			fetch_describe(server->fetch), config->checkpoints ? "kept" : "off");
+			fetch_describe(server->fetch), config->entry_points ? "kept" : "off");
 	if (server->fetch)
 		shelf_init(&server->shelf, server->fetch);
 	list_shelf_init(&server->lists, &server->ledger, server_budget_for, server);
@@ -223,7 +223,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.ledger = &server->ledger,
 		.cache_dir = server->cache_dir,
 		.stream_memory = config->stream_memory,
-		.checkpoints = server->config->checkpoints,
+		.entry_points = server->config->entry_points,
 		.budget_for = server_budget_for,
 		.budget_context = server,
 		.wake = server_wake,
@@ -306,7 +306,7 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 		result = confined_begin(server, fault);
 	if (!result) {
 		recorder_start(server);
-		loan_begin();
+		handout_begin();
 		result = confined_files(server, fault);
 	}
 	if (!result)
@@ -383,7 +383,7 @@ static const char server_ending[] =
 static void server_drain_turn(struct server *server)
 {
 	bool quiet = true;
-	arrival_refuse(server, -ESHUTDOWN, server_ending);
+	lists_task_refuse(server, -ESHUTDOWN, server_ending);
 	for (struct group *g = server->groups; g; g = g->next) {
 		struct stream_stats stats;
 		if (g->closing)
@@ -422,7 +422,7 @@ static void server_tick(struct server *server)
 		server_notice(server, notice);
 	server_deafen(server, false);
 	account_server_tick(server);
-	quiet_tick(server);
+	log_limit_tick(server);
 	for (struct group *g = server->groups; g; g = g->next) {
 		group_tick(g);
 		group_remark(g);
@@ -453,12 +453,12 @@ static void server_woken(struct server *server)
 	uint64_t count;
 	ssize_t n = read(server->wake_fd, &count, sizeof count);
 	(void)n;
-	opener_collect(server);
-	closer_collect(server);
+	open_task_collect(server);
+	close_task_collect(server);
 	reload_collect(server);
 	publish_sheet(server);
 	for (struct group *g = server->groups; g; g = g->next) {
-		(void)namer_collect(g);
+		(void)path_task_collect(g);
 		group_turn(g);
 	}
 }
@@ -513,7 +513,7 @@ int server_turn(struct server *server, int timeout_ms, struct fault *fault)
 {
 	struct epoll_event events[SERVER_EVENTS];
 	int n = epoll_wait(
-		server->epoll_fd, events, SERVER_EVENTS, lent_timeout_ms(server, timeout_ms));
+		server->epoll_fd, events, SERVER_EVENTS, handouts_timeout_ms(server, timeout_ms));
 	server->turn++;
 	if (n < 0 && errno != EINTR) {
 		int result = fault_set(fault, -errno, "the event loop failed: %s", strerror(errno));
@@ -523,8 +523,8 @@ int server_turn(struct server *server, int timeout_ms, struct fault *fault)
 	for (int i = 0; i < n; i++)
 		server_event(server, &events[i]);
 	client_sweep(server);
-	arrival_sweep(server);
-	lent_sweep(server);
+	lists_task_sweep(server);
+	handouts_sweep(server);
 	group_sweep(server);
 	if (server->draining)
 		server_drain_turn(server);
@@ -557,9 +557,9 @@ static void server_end_streams(struct server *server)
 	client_sweep(server);
 	while (server_has_streams(server)) {
 		uint64_t count;
-		opener_collect(server);
-		closer_collect(server);
-		arrival_sweep(server);
+		open_task_collect(server);
+		close_task_collect(server);
+		lists_task_sweep(server);
 		for (struct group *g = server->groups; g; g = g->next)
 			if (g->stream)
 				stream_collect(g->stream);
@@ -583,10 +583,10 @@ void server_free(struct server *server)
 	reload_end(server);
 	if (server->wake_fd >= 0)
 		server_end_streams(server);
-	quiet_end(server);
-	lent_deinit(server);
+	log_limit_end(server);
+	handouts_deinit(server);
 	peer_book_deinit(&server->peers);
-	pool_free(server->pool);
+	workers_free(server->pool);
 	shelf_deinit(&server->shelf);
 	if (server->environment.lists)
 		list_shelf_deinit(&server->lists);

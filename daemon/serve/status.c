@@ -64,12 +64,12 @@ static void status_fallbacks(struct jsontext *json, const struct stream_stats *s
 	jsontext_end(json);
 }
 
-static void status_checkpoints(struct jsontext *json, const struct stream_stats *stats)
+static void status_entry_points(struct jsontext *json, const struct stream_stats *stats)
 {
 	jsontext_object(json, "checkpoints");
-	jsontext_u64(json, "used", stats->checkpoints_used);
-	jsontext_u64(json, "made", stats->checkpoints_made);
-	jsontext_u64(json, "dropped", stats->checkpoints_dropped);
+	jsontext_u64(json, "used", stats->entry_points_used);
+	jsontext_u64(json, "made", stats->entry_points_made);
+	jsontext_u64(json, "dropped", stats->entry_points_dropped);
 	jsontext_end(json);
 }
 
@@ -170,9 +170,10 @@ static void status_verdict(struct jsontext *json, const struct group *group)
 /* Of the dataset, and of an epoch, which has others where the stream has `indices`. */
 static void status_samples(struct jsontext *json, const struct group *group)
 {
-	jsontext_u64(json, "samples", parts_samples(stream_parts(group->stream)));
+	jsontext_u64(json, "samples", concat_samples(stream_samples_of(group->stream)));
 	jsontext_u64(json, "order_samples", stream_samples(group->stream));
-	jsontext_bool(json, "labelled", dataset_labelled(stream_parts(group->stream)->dataset[0]));
+	jsontext_bool(
+		json, "labelled", dataset_labelled(stream_samples_of(group->stream)->dataset[0]));
 }
 
 static void status_running(struct jsontext *json, struct group *group)
@@ -202,7 +203,7 @@ static void status_running(struct jsontext *json, struct group *group)
 	status_waits(json, group);
 	status_decode_stages(json, &stats);
 	status_fallbacks(json, &stats);
-	status_checkpoints(json, &stats);
+	status_entry_points(json, &stats);
 	status_broken(json, &stats);
 	jsontext_string(json, "notice", stream_notice(group->stream));
 	status_verdict(json, group);
@@ -291,7 +292,7 @@ static void status_peers(struct jsontext *json, const struct server *server)
 		[PEER_KEPT] = "kept",
 		[PEER_ANSWERS] = "answers"};
 	unsigned left = STATUS_PEERS;
-	jsontext_u64(json, "kept_bytes", lent_bytes(server));
+	jsontext_u64(json, "kept_bytes", handouts_bytes(server));
 	jsontext_array(json, "peers");
 	for (const struct peer *p = server->peers.peers; p && left; p = p->next, left--) {
 		jsontext_object(json, NULL);
@@ -334,12 +335,12 @@ static void status_totals(
 static const char *status_kept(const struct server *server)
 {
 	struct totals totals;
-	if (!server->config->checkpoints)
+	if (!server->config->entry_points)
 		return "off";
-	if (!server->checkpoints_lost)
+	if (!server->entry_points_lost)
 		return "kept";
 	totals_read(server, &totals);
-	return totals.streams.checkpoints_made ? "partly kept" : "not kept";
+	return totals.streams.entry_points_made ? "partly kept" : "not kept";
 }
 
 char *status_server(struct server *server)
@@ -355,13 +356,13 @@ char *status_server(struct server *server)
 	jsontext_string(&json, "config", server->config->file);
 	confined_status(&json, server);
 	jsontext_bool(&json, "draining", server->draining);
-	jsontext_u64(&json, "threads", pool_threads(server->pool));
+	jsontext_u64(&json, "threads", workers_threads(server->pool));
 	/* Looked up once a second: that reads files. */
 	jsontext_u64(&json, "cpus", server->account.cpus ? server->account.cpus : cpu_available());
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
 	jsontext_string(&json, "io", status_io(server->config->io));
 	status_cache(&json, &fetch, server->config->cache);
-	jsontext_bool(&json, "checkpoints", server->config->checkpoints);
+	jsontext_bool(&json, "checkpoints", server->config->entry_points);
 	jsontext_string(&json, "checkpoints_kept", status_kept(server));
 	jsontext_u64(&json, "read_bytes", fetch.bytes);
 	jsontext_u64(&json, "reads_in_flight", fetch.inflight);
@@ -390,12 +391,12 @@ char *status_stream(struct group *group)
 	struct server *server = group->server;
 	struct stream_stats stats;
 	struct fetch_stats fetch;
-	struct pool_stats pool;
+	struct workers_stats pool;
 	stream_stats(group->stream, &stats);
 	fetch_stats_read(server->fetch, &fetch);
-	pool_stats_read(server->pool, &pool);
+	workers_stats_read(server->pool, &pool);
 	jsontext_object(&json, NULL);
-	jsontext_u64(&json, "threads", pool_threads(server->pool));
+	jsontext_u64(&json, "threads", workers_threads(server->pool));
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
 	jsontext_string(&json, "io", status_io(server->config->io));
 	status_cache(&json, &fetch, server->config->cache);
@@ -412,7 +413,7 @@ char *status_stream(struct group *group)
 	jsontext_end(&json);
 	status_decode_stages(&json, &stats);
 	status_fallbacks(&json, &stats);
-	status_checkpoints(&json, &stats);
+	status_entry_points(&json, &stats);
 	status_broken(&json, &stats);
 	jsontext_object(&json, "waits");
 	jsontext_number(&json, "trainer_s", (double)group->trainer_wait_ns * 1e-9, 6);
@@ -445,7 +446,7 @@ void status_wait(struct group *group, char *buffer, size_t room)
 	else if (stats.queued)
 		(void)snprintf(buffer, room,
 			"decoding: %llu rows wait for or are with the %u workers",
-			(unsigned long long)stats.queued, pool_threads(group->server->pool));
+			(unsigned long long)stats.queued, workers_threads(group->server->pool));
 	else if (stats.reading)
 		(void)snprintf(buffer, room,
 			"reading: %llu samples of %s are being read from storage",

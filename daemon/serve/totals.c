@@ -21,9 +21,9 @@ static void totals_add(struct totals *to, struct group *group)
 	to->streams.images += stats.images;
 	to->streams.decode_ns += stats.decode_ns;
 	to->streams.pixel_ns += stats.pixel_ns;
-	to->streams.checkpoints_used += stats.checkpoints_used;
-	to->streams.checkpoints_made += stats.checkpoints_made;
-	to->streams.checkpoints_dropped += stats.checkpoints_dropped;
+	to->streams.entry_points_used += stats.entry_points_used;
+	to->streams.entry_points_made += stats.entry_points_made;
+	to->streams.entry_points_dropped += stats.entry_points_dropped;
 	totals_add_each(to->streams.stage_ns, stats.stage_ns, DECODE_STAGES);
 	totals_add_each(to->streams.broken, stats.broken, STREAM_REASONS);
 	totals_add_each(to->streams.fallbacks, stats.fallbacks, STEPBACKS);

@@ -9,19 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct finisher {
-	const struct finish *finish;
+struct postprocessor {
+	const struct postprocess *finish;
 	struct augmenter *augmenter; /* NULL: nothing but erasing */
 	uint8_t *image; /* what is converted; NULL: nothing is */
 	struct step_plan plan; /* of the row at hand */
 };
 
-static bool finish_converts(const struct shape *shape)
+static bool postprocess_converts(const struct shape *shape)
 {
 	return shape->dtype != SHAPE_UINT8 || shape->layout != SHAPE_NHWC;
 }
 
-static bool finish_augments(const struct step_recipe *steps)
+static bool postprocess_augments(const struct step_recipe *steps)
 {
 	for (uint32_t i = 0; i < steps->count; i++)
 		if (steps->step[i].kind != STEP_RANDOM_ERASING)
@@ -29,32 +29,32 @@ static bool finish_augments(const struct step_recipe *steps)
 	return false;
 }
 
-static uint64_t finish_image_bytes(uint32_t side)
+static uint64_t postprocess_image_bytes(uint32_t side)
 {
 	return (uint64_t)3 * side * side;
 }
 
-bool finish_needed(const struct stream_spec *spec)
+bool postprocess_needed(const struct stream_spec *spec)
 {
 	struct step_recipe steps;
 	spec_steps(spec, &steps);
-	return steps.count || finish_converts(&spec->shape);
+	return steps.count || postprocess_converts(&spec->shape);
 }
 
-uint64_t finish_bytes(const struct stream_spec *spec)
+uint64_t postprocess_bytes(const struct stream_spec *spec)
 {
 	struct step_recipe steps;
 	spec_steps(spec, &steps);
-	bool converts = finish_converts(&spec->shape);
-	uint64_t bytes = steps.count || converts ? sizeof(struct finisher) : 0;
-	if (finish_augments(&steps))
+	bool converts = postprocess_converts(&spec->shape);
+	uint64_t bytes = steps.count || converts ? sizeof(struct postprocessor) : 0;
+	if (postprocess_augments(&steps))
 		bytes += augmenter_bytes(&steps, spec->image_size);
 	if (converts)
-		bytes += finish_image_bytes(spec->image_size);
+		bytes += postprocess_image_bytes(spec->image_size);
 	return bytes;
 }
 
-static int finish_converter(struct finish *finish, struct fault *fault)
+static int postprocess_converter(struct postprocess *finish, struct fault *fault)
 {
 	const struct shape *shape = &finish->shape;
 	struct convert_options options = {.dtype = shape->dtype, .layout = shape->layout};
@@ -71,23 +71,25 @@ static int finish_converter(struct finish *finish, struct fault *fault)
 	return result < 0 ? fault_set(fault, result, "%s", sentence) : 0;
 }
 
-int finish_init(struct finish *finish, const struct stream_spec *spec, struct fault *fault)
+int postprocess_init(
+	struct postprocess *finish, const struct stream_spec *spec, struct fault *fault)
 {
-	*finish = (struct finish){.shape = spec->shape, .side = spec->image_size};
+	*finish = (struct postprocess){.shape = spec->shape, .side = spec->image_size};
 	spec_steps(spec, &finish->steps);
-	finish->augments = finish_augments(&finish->steps);
-	return finish_converts(&finish->shape) ? finish_converter(finish, fault) : 0;
+	finish->augments = postprocess_augments(&finish->steps);
+	return postprocess_converts(&finish->shape) ? postprocess_converter(finish, fault) : 0;
 }
 
-void finish_deinit(struct finish *finish)
+void postprocess_deinit(struct postprocess *finish)
 {
 	free(finish->convert);
 	finish->convert = NULL;
 }
 
-int finisher_new(const struct finish *finish, struct finisher **ret, struct fault *fault)
+int postprocessor_new(
+	const struct postprocess *finish, struct postprocessor **ret, struct fault *fault)
 {
-	struct finisher *finisher = calloc(1, sizeof *finisher);
+	struct postprocessor *finisher = calloc(1, sizeof *finisher);
 	if (!finisher)
 		return fault_set(fault, -ENOMEM, "no memory for finishing rows");
 	finisher->finish = finish;
@@ -95,18 +97,18 @@ int finisher_new(const struct finish *finish, struct finisher **ret, struct faul
 	if (finish->augments)
 		result = augmenter_new(&finish->steps, finish->side, &finisher->augmenter, fault);
 	if (!result && finish->convert) {
-		finisher->image = malloc(finish_image_bytes(finish->side));
+		finisher->image = malloc(postprocess_image_bytes(finish->side));
 		if (!finisher->image)
 			result = fault_set(fault, -ENOMEM, "no memory for converting rows");
 	}
 	if (result < 0)
-		finisher_free(finisher);
+		postprocessor_free(finisher);
 	else
 		*ret = finisher;
 	return result;
 }
 
-void finisher_free(struct finisher *finisher)
+void postprocessor_free(struct postprocessor *finisher)
 {
 	if (!finisher)
 		return;
@@ -115,15 +117,15 @@ void finisher_free(struct finisher *finisher)
 	free(finisher);
 }
 
-uint8_t *finisher_image(struct finisher *finisher, uint8_t *out)
+uint8_t *postprocessor_image(struct postprocessor *finisher, uint8_t *out)
 {
 	if (finisher->augmenter)
 		return augmenter_image(finisher->augmenter);
 	return finisher->image ? finisher->image : out;
 }
 
-static void finisher_erase(
-	struct finisher *finisher, const struct pixel_key *key, uint32_t side, uint8_t *out)
+static void postprocessor_erase(
+	struct postprocessor *finisher, const struct pixel_key *key, uint32_t side, uint8_t *out)
 {
 	const struct erase_row row = {
 		.type = (enum slots_pixel_type)(finisher->finish->shape.dtype + 1),
@@ -136,10 +138,10 @@ static void finisher_erase(
 			op_erase(&finisher->plan.op[i], &row, key, out);
 }
 
-void finisher_run(
-	struct finisher *finisher, const struct pixel_key *key, uint32_t side, uint8_t *out)
+void postprocessor_run(
+	struct postprocessor *finisher, const struct pixel_key *key, uint32_t side, uint8_t *out)
 {
-	const struct finish *finish = finisher->finish;
+	const struct postprocess *finish = finisher->finish;
 	if (finish->steps.count)
 		step_plan(&finish->steps, key, side, side, &finisher->plan);
 	if (finisher->augmenter)
@@ -148,5 +150,5 @@ void finisher_run(
 	if (finisher->image)
 		convert_rows(finish->convert, finisher->image, 1, side, side, out);
 	if (finish->steps.count)
-		finisher_erase(finisher, key, side, out);
+		postprocessor_erase(finisher, key, side, out);
 }

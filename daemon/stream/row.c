@@ -96,13 +96,13 @@ static int row_judge(
 }
 
 /* Where the image is resampled to. */
-static uint8_t *row_image(struct finisher *finisher, uint8_t *out)
+static uint8_t *row_image(struct postprocessor *finisher, uint8_t *out)
 {
-	return finisher ? finisher_image(finisher, out) : out;
+	return finisher ? postprocessor_image(finisher, out) : out;
 }
 
 static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe,
-	const struct pixel_plan *plan, const struct pixel_key *key, struct finisher *finisher,
+	const struct pixel_plan *plan, const struct pixel_key *key, struct postprocessor *finisher,
 	uint8_t *out)
 {
 	struct pixel_region region;
@@ -115,13 +115,13 @@ static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe,
 		return result;
 	pixel_sink_end(maker->sink);
 	if (finisher)
-		finisher_run(finisher, key, recipe->image_size, out);
+		postprocessor_run(finisher, key, recipe->image_size, out);
 	return result;
 }
 
 int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
-	const struct pixel_recipe *recipe, const struct pixel_key *key, struct finisher *finisher,
-	uint8_t *out, struct slots_record *record)
+	const struct pixel_recipe *recipe, const struct pixel_key *key,
+	struct postprocessor *finisher, uint8_t *out, struct slots_record *record)
 {
 	struct decode_info info;
 	int result = decoder_begin(maker->decoder, data, size, &info);
@@ -160,7 +160,7 @@ static struct decode_job *row_many_next(void *context)
 	if (!job)
 		return NULL;
 	job->decode = (struct decode_job){
-		.data = job->data, .size = job->size, .checkpoint_room = job->checkpoint_room};
+		.data = job->data, .size = job->size, .entry_point_room = job->entry_point_room};
 	return &job->decode;
 }
 
@@ -225,7 +225,7 @@ static void row_many_time(struct row_many *run, struct row_job *job)
 /* Counts as pixel's, and as none of the decoder's, whose clock runs on meanwhile. */
 static void row_many_finish(struct row_many *run, struct row_job *job)
 {
-	finisher_run(job->finisher, &job->key, job->recipe->image_size, job->out);
+	postprocessor_run(job->finisher, &job->key, job->recipe->image_size, job->out);
 	uint64_t now = clock_thread_cpu_ns();
 	job->pixel_ns += now - run->since;
 	run->since = now;
@@ -243,7 +243,7 @@ static void row_many_done(void *context, struct decode_job *decode)
 			row_judge(run->decoder, job->recipe, job->record.src_w, job->record.src_h);
 	}
 	job->stepback = decode->stepback;
-	job->checkpoints = decode->checkpoints;
+	job->entry_points = decode->entry_points;
 	row_many_time(run, job);
 	if (job->finisher && job->outcome == DECODE_OK)
 		row_many_finish(run, job);
@@ -292,7 +292,7 @@ void row_make_many(struct row_maker *maker, const struct row_source *source)
 
 int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
 	const struct pixel_recipe *recipe, const struct slots_record *record,
-	const struct pixel_key *key, struct finisher *finisher, uint8_t *out)
+	const struct pixel_key *key, struct postprocessor *finisher, uint8_t *out)
 {
 	struct decode_info info;
 	int result = decoder_begin(maker->decoder, data, size, &info);

@@ -27,14 +27,14 @@ struct row_job {
 	size_t size;
 	const struct pixel_recipe *recipe;
 	struct pixel_key key;
-	struct finisher *finisher; /* NULL: the image is the row */
+	struct postprocessor *finisher; /* NULL: the image is the row */
 	uint8_t *out;
 	struct slots_record record;
-	size_t checkpoint_room; /* as in struct decode_job */
+	size_t entry_point_room; /* as in struct decode_job */
 	/* When it is done. */
 	int outcome; /* as of row_make */
 	unsigned stepback; /* an enum stepback, or 0: why libjpeg-turbo had it */
-	unsigned checkpoints; /* DECODE_CHECKPOINTS_* */
+	unsigned entry_points; /* DECODE_ENTRY_POINTS_* */
 	uint64_t stage_ns[DECODE_STAGES], pixel_ns; /* CPU time since the job before was done */
 	/* The maker's. */
 	struct decode_job decode;
@@ -64,8 +64,8 @@ uint64_t row_maker_bytes(
  * SLOTS_FLIPPED and SLOTS_FLIPPED_VERTICALLY; the caller sets index, label, position, view and
  * other flags. An enum decode_outcome (row undefined unless DECODE_OK) or -ENOMEM. */
 int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
-	const struct pixel_recipe *recipe, const struct pixel_key *key, struct finisher *finisher,
-	uint8_t *out, struct slots_record *record);
+	const struct pixel_recipe *recipe, const struct pixel_key *key,
+	struct postprocessor *finisher, uint8_t *out, struct slots_record *record);
 
 /* The same for many, of which several are decoded at a time, until `next` has no more; all are done
  * then, not always in the order of `next`. */
@@ -76,4 +76,4 @@ void row_make_many(struct row_maker *maker, const struct row_source *source);
  * -EINVAL when the record's source size is not the image's or its crop does not lie within. */
 int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
 	const struct pixel_recipe *recipe, const struct slots_record *record,
-	const struct pixel_key *key, struct finisher *finisher, uint8_t *out);
+	const struct pixel_key *key, struct postprocessor *finisher, uint8_t *out);

@@ -50,14 +50,14 @@ static struct shelf_entry *shelf_settle(struct shelf *shelf, struct shelf_entry 
 }
 
 int shelf_open(struct shelf *shelf, const char *source, const struct dataset_options *options,
-	bool checkpoints, struct shelf_entry **ret, struct fault *fault)
+	bool entry_points, struct shelf_entry **ret, struct fault *fault)
 {
 	struct shelf_entry *fresh = calloc(1, sizeof *fresh);
 	if (!fresh)
 		return fault_set(fault, -ENOMEM, "no memory to open %s", source);
 	fresh->labels = options->rule ? options->rule->from : options->labels;
 	int rc = dataset_open(source, options, &fresh->dataset, fault);
-	if (rc == 0 && checkpoints && sidecar_new(fresh->dataset, &fresh->sidecar) < 0)
+	if (rc == 0 && entry_points && sidecar_new(fresh->dataset, &fresh->sidecar) < 0)
 		rc = fault_set(fault, -ENOMEM, "no memory for the checkpoints of %u shards",
 			dataset_shards(fresh->dataset));
 	if (rc < 0) {

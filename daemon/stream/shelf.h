@@ -37,7 +37,7 @@ void shelf_deinit(struct shelf *shelf);
 /* Opens what `source` names, as dataset_open does; `checkpoints`: with a sidecar. Blocks. 0 and an
  * entry for one shelf_close; or as dataset_open, or -ENOMEM with a fault. */
 int shelf_open(struct shelf *shelf, const char *source, const struct dataset_options *options,
-	bool checkpoints, struct shelf_entry **ret, struct fault *fault);
+	bool entry_points, struct shelf_entry **ret, struct fault *fault);
 
 /* Once every item of the holder has completed. With the last holder the dataset goes: then as
  * fetch_forget. Takes NULL. */

@@ -40,7 +40,7 @@ uint64_t stream_bytes(const struct stream_spec *spec, const struct dataset *data
 {
 	struct extent_geometry geometry = stream_geometry(spec, dataset);
 	return extent_stride(&geometry) * slots + fill_bytes(spec, slots) +
-	       finish_bytes(spec) * workers;
+	       postprocess_bytes(spec) * workers;
 }
 
 /* The same of a stream that is being opened, or would be with that definition. */
@@ -48,7 +48,7 @@ static uint64_t stream_needs(
 	const struct stream *stream, const struct stream_spec *spec, uint32_t slots)
 {
 	return stream_bytes(
-		spec, stream->parts.dataset[0], pool_threads(stream->environment->pool), slots);
+		spec, stream->parts.dataset[0], workers_threads(stream->environment->pool), slots);
 }
 
 /* The largest batch that two slots leave room for. */
@@ -188,7 +188,8 @@ static const char *stream_order_differs(const struct stream *stream, uint64_t or
 int stream_fits(const struct stream *stream, const struct spec_state *state, char *ret_note,
 	size_t room, struct fault *fault)
 {
-	uint64_t fingerprint = parts_fingerprint(&stream->parts), order = stream_order_hash(stream);
+	uint64_t fingerprint = concat_fingerprint(&stream->parts),
+		 order = stream_order_hash(stream);
 	if (state->fingerprint != fingerprint)
 		return stream_state_differs(
 			"dataset", true, state->fingerprint, fingerprint, fault);
@@ -272,10 +273,10 @@ static int stream_open_part(struct stream *stream, const char *source,
 		result = split_source(&split, source, path, sizeof path, fault);
 	struct shelf_entry **shared = &stream->shared[stream->parts.count];
 	if (!result)
-		result = shelf_open(
-			environment->shelf, path, options, environment->checkpoints, shared, fault);
+		result = shelf_open(environment->shelf, path, options, environment->entry_points,
+			shared, fault);
 	if (!result)
-		parts_add(&stream->parts, (*shared)->dataset);
+		concat_add(&stream->parts, (*shared)->dataset);
 	return result;
 }
 
@@ -291,22 +292,23 @@ static int stream_open(
 		name[i] = sampling_source(sources, i);
 		result = stream_open_part(stream, name[i], options, fault);
 	}
-	return result ? result : parts_agree(&stream->parts, name, fault);
+	return result ? result : concat_agree(&stream->parts, name, fault);
 }
 
 static int stream_make_finishers(struct stream *stream, struct fault *fault)
 {
-	unsigned workers = pool_threads(stream->environment->pool);
-	if (!finish_needed(&stream->spec))
+	unsigned workers = workers_threads(stream->environment->pool);
+	if (!postprocess_needed(&stream->spec))
 		return 0;
-	int result = finish_init(&stream->finish, &stream->spec, fault);
+	int result = postprocess_init(&stream->finish, &stream->spec, fault);
 	if (result < 0)
 		return result;
-	stream->finisher = calloc(workers, sizeof(struct finisher *));
+	stream->finisher = calloc(workers, sizeof(struct postprocessor *));
 	if (!stream->finisher)
 		return fault_set(fault, -ENOMEM, "no memory for a stream");
 	for (; stream->finishers < workers; stream->finishers++) {
-		result = finisher_new(&stream->finish, &stream->finisher[stream->finishers], fault);
+		result = postprocessor_new(
+			&stream->finish, &stream->finisher[stream->finishers], fault);
 		if (result < 0)
 			return result;
 	}
@@ -316,9 +318,9 @@ static int stream_make_finishers(struct stream *stream, struct fault *fault)
 static void stream_free_finishers(struct stream *stream)
 {
 	for (unsigned i = 0; i < stream->finishers; i++)
-		finisher_free(stream->finisher[i]);
+		postprocessor_free(stream->finisher[i]);
 	free((void *)stream->finisher);
-	finish_deinit(&stream->finish);
+	postprocess_deinit(&stream->finish);
 }
 
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
@@ -334,11 +336,11 @@ int stream_new(const struct stream_environment *environment, const struct stream
 		.spec = *spec,
 		.lists = *lists,
 		.ledger_line = -1,
-		.extent.loan = LOAN_NONE};
+		.extent.loan = HANDOUT_NONE};
 	*lists = (struct sampling_lists){0};
 	pthread_mutex_init(&stream->lock, NULL);
 	fetch_reader_init(&stream->reader);
-	pool_share_init(&stream->share);
+	workers_share_init(&stream->share);
 	struct dataset_options options = {.cache_dir = environment->cache_dir,
 		.index_in_cache = roots_count() > 0,
 		.rule = &spec->labels,
@@ -372,7 +374,7 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	return 0;
 }
 
-bool stream_take_kept(struct stream *stream, struct loan *ret, int *ret_line)
+bool stream_take_kept(struct stream *stream, struct handout *ret, int *ret_line)
 {
 	if (!stream || !extent_is_kept(&stream->extent, ret))
 		return false;
@@ -582,7 +584,7 @@ const struct stream_spec *stream_spec(const struct stream *stream)
 	return &stream->spec;
 }
 
-const struct parts *stream_parts(const struct stream *stream)
+const struct concat *stream_samples_of(const struct stream *stream)
 {
 	return &stream->parts;
 }
@@ -634,9 +636,9 @@ void stream_stats(struct stream *stream, struct stream_stats *ret)
 		.batches = stream->batches,
 		.images = stream->images,
 		.pixel_ns = stream->pixel_ns,
-		.checkpoints_used = stream->checkpoints_used,
-		.checkpoints_made = stream->checkpoints_made,
-		.checkpoints_dropped = stream->checkpoints_dropped,
+		.entry_points_used = stream->entry_points_used,
+		.entry_points_made = stream->entry_points_made,
+		.entry_points_dropped = stream->entry_points_dropped,
 		.reading = stream->reading,
 		.queued = stream->queued,
 	};

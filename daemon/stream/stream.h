@@ -56,11 +56,11 @@ struct stream_environment { /* what all streams of a daemon share; outlives them
 	struct fetch *fetch;
 	struct shelf *shelf;
 	struct list_shelf *lists;
-	struct pool *pool;
+	struct workers *pool;
 	struct ledger *ledger;
 	const char *cache_dir;
 	uint64_t stream_memory; /* the most that the slots of one stream take; 0: no limit */
-	bool checkpoints; /* are kept beside the indexes, and used */
+	bool entry_points; /* are kept beside the indexes, and used */
 	/* The budget that would leave `bytes_more` more for streams than this one does: for
 	 * refusals. */
 	uint64_t (*budget_for)(void *context, uint64_t bytes_more);
@@ -109,7 +109,7 @@ void stream_free(struct stream *stream);
 
 /* Before stream_free (NULL is taken): true when a client still has the memory of its slots, which
  * then stays reserved: the loan, and the line of the ledger, are the caller's. */
-bool stream_take_kept(struct stream *stream, struct loan *ret, int *ret_line);
+bool stream_take_kept(struct stream *stream, struct handout *ret, int *ret_line);
 
 /* The next batches are given FREE slots and their rows to fetch. Call after opening and after every
  * release. */
@@ -144,7 +144,7 @@ const struct stream_batch *stream_batch(const struct stream *stream, uint32_t sl
 
 const struct stream_spec *stream_spec(const struct stream *stream);
 /* What its samples are numbered by. */
-const struct parts *stream_parts(const struct stream *stream);
+const struct concat *stream_samples_of(const struct stream *stream);
 /* The first of them, which has the classes of all. */
 const struct dataset *stream_dataset(const struct stream *stream);
 const struct extent *stream_extent(const struct stream *stream);
@@ -166,7 +166,7 @@ struct stream_stats {
 	uint64_t fallbacks[STEPBACKS]; /* left to libjpeg-turbo, by reason */
 	/* Images: entered at kept checkpoints; whose checkpoints were made; whose kept ones did not
 	 * fit. */
-	uint64_t checkpoints_used, checkpoints_made, checkpoints_dropped;
+	uint64_t entry_points_used, entry_points_made, entry_points_dropped;
 	uint64_t reading, queued; /* tickets with fetch; with the pool */
 	uint64_t slots_free, slots_filling, slots_ready, slots_leased;
 };

@@ -11,7 +11,7 @@ enum { STREAM_BROKEN_KEPT = 64, STREAM_BROKEN_EPOCHS = EXTENT_SLOTS_MAX };
 /* One sample on its way: its bytes, and a row of each of its views, one after the other. */
 struct stream_ticket {
 	struct fetch_item item;
-	struct pool_job job;
+	struct workers_job job;
 	struct row_job row_job;
 	struct stream *stream;
 	struct stream_ticket *next_free;
@@ -38,15 +38,15 @@ struct stream {
 	const struct stream_environment *environment;
 	struct stream_spec spec;
 	struct shelf_entry *shared[SAMPLER_PARTS]; /* with other streams */
-	struct parts parts; /* their datasets */
+	struct concat parts; /* their datasets */
 	struct sampling_lists lists;
 	struct fetch_reader reader;
-	struct pool_share share;
+	struct workers_share share;
 	struct sampler sampler;
 	struct course course; /* its batches */
 	struct pixel_recipe recipe[SHAPE_SIZES_MAX]; /* by shape_place of the epoch */
-	struct finish finish;
-	struct finisher **finisher; /* by the maker's number; NULL: images are rows */
+	struct postprocess finish;
+	struct postprocessor **finisher; /* by the maker's number; NULL: images are rows */
 	unsigned finishers;
 	struct extent extent;
 	int ledger_line;
@@ -71,7 +71,7 @@ struct stream {
 	uint64_t images, batches, pixel_ns, reading, queued;
 	uint64_t stage_ns[DECODE_STAGES];
 	uint64_t broken[STREAM_REASONS], fallbacks[STEPBACKS];
-	uint64_t checkpoints_used, checkpoints_made, checkpoints_dropped;
+	uint64_t entry_points_used, entry_points_made, entry_points_dropped;
 	struct {
 		uint64_t epoch, count;
 	} broken_in[STREAM_BROKEN_EPOCHS];

@@ -21,7 +21,7 @@
 enum { FILL_AHEAD = 256 };
 
 static void fill_arrived(struct fetch_item *item);
-static void fill_row(struct pool_job *job, struct row_maker *maker);
+static void fill_row(struct workers_job *job, struct row_maker *maker);
 
 static uint32_t fill_tickets(const struct stream_spec *spec, uint32_t slots)
 {
@@ -37,7 +37,7 @@ int fill_init(struct stream *stream, struct fault *fault)
 {
 	stream->tickets = stream->tickets_free = fill_tickets(&stream->spec, stream->extent.slots);
 	stream->ticket = calloc(stream->tickets, sizeof *stream->ticket);
-	if (!stream->ticket || pool_reserve(stream->environment->pool, (int)stream->tickets))
+	if (!stream->ticket || workers_reserve(stream->environment->pool, (int)stream->tickets))
 		return fault_set(fault, -ENOMEM,
 			"no memory for the %u rows in flight of this stream", stream->tickets);
 	stream->reserved_jobs = true;
@@ -58,7 +58,7 @@ int fill_init(struct stream *stream, struct fault *fault)
 void fill_deinit(struct stream *stream)
 {
 	if (stream->reserved_jobs)
-		(void)pool_reserve(stream->environment->pool, -(int)stream->tickets);
+		(void)workers_reserve(stream->environment->pool, -(int)stream->tickets);
 	free(stream->ticket);
 }
 
@@ -92,7 +92,7 @@ static void fill_pick(struct stream_ticket *t, struct sampler_pick pick)
 /* Its number among all that the stream reads: what records say. */
 static uint64_t fill_number(const struct stream_ticket *t)
 {
-	return parts_number(&t->stream->parts, (struct sampler_pick){t->part, t->item.number});
+	return concat_number(&t->stream->parts, (struct sampler_pick){t->part, t->item.number});
 }
 
 static struct sidecar *fill_sidecar(const struct stream_ticket *t)
@@ -177,7 +177,7 @@ static void fill_arrived(struct fetch_item *item)
 	stream->reading--;
 	stream->queued++;
 	pthread_mutex_unlock(&stream->lock);
-	pool_push(stream->environment->pool, &t->job);
+	workers_push(stream->environment->pool, &t->job);
 }
 
 /* Puts the ticket back; with the slot's last row the event loop is told. Once the lock is dropped
@@ -373,13 +373,13 @@ static void fill_unread(struct stream_ticket *t)
 /* Rows that one worker makes together. They may belong to several streams, any of which may be gone
  * as soon as its last ticket was returned. */
 struct fill_rows {
-	struct pool *pool;
+	struct workers *pool;
 	struct row_maker *maker;
-	struct pool_job *first; /* NULL: has been given */
+	struct workers_job *first; /* NULL: has been given */
 	struct stream_ticket *views; /* whose next view is to be made */
 };
 
-static struct stream_ticket *fill_ticket_of(struct pool_job *job)
+static struct stream_ticket *fill_ticket_of(struct workers_job *job)
 {
 	return (struct stream_ticket *)((char *)job - offsetof(struct stream_ticket, job));
 }
@@ -402,21 +402,21 @@ static void fill_set_row(struct stream_ticket *t, unsigned maker)
 			.flags = (t->attempt ? SLOTS_SUBSTITUTED : 0u) | t->padded,
 			.view = t->view,
 			.position = t->position},
-		.checkpoint_room = fill_sidecar(t) ? t->place.room : 0,
+		.entry_point_room = fill_sidecar(t) ? t->place.room : 0,
 	};
 }
 
 static struct row_job *fill_next(void *context)
 {
-	static const struct pool_job like = {.run = fill_row};
+	static const struct workers_job like = {.run = fill_row};
 	struct fill_rows *rows = context;
 	for (;;) {
 		struct stream_ticket *t = rows->views;
 		if (t) {
 			rows->views = t->next_view;
 		} else {
-			struct pool_job *job =
-				rows->first ? rows->first : pool_more(rows->pool, &like);
+			struct workers_job *job =
+				rows->first ? rows->first : workers_more(rows->pool, &like);
 			rows->first = NULL;
 			if (!job)
 				return NULL;
@@ -466,9 +466,9 @@ static void fill_count(struct stream_ticket *t, const struct row_job *job)
 	pthread_mutex_lock(&stream->lock);
 	stream->images += job->outcome == DECODE_OK;
 	stream->fallbacks[job->stepback] += job->stepback != STEPBACK_NONE;
-	stream->checkpoints_used += (job->checkpoints & DECODE_CHECKPOINTS_USED) != 0;
-	stream->checkpoints_made += (job->checkpoints & DECODE_CHECKPOINTS_MADE) != 0;
-	stream->checkpoints_dropped += (job->checkpoints & DECODE_CHECKPOINTS_DROPPED) != 0;
+	stream->entry_points_used += (job->entry_points & DECODE_ENTRY_POINTS_USED) != 0;
+	stream->entry_points_made += (job->entry_points & DECODE_ENTRY_POINTS_MADE) != 0;
+	stream->entry_points_dropped += (job->entry_points & DECODE_ENTRY_POINTS_DROPPED) != 0;
 	for (int i = 0; i < DECODE_STAGES; i++)
 		stream->stage_ns[i] += job->stage_ns[i];
 	stream->pixel_ns += job->pixel_ns;
@@ -491,7 +491,7 @@ static void fill_done(void *context, struct row_job *job)
 			return;
 		}
 	}
-	pool_share_cost(&stream->share, t->cost_ns);
+	workers_share_cost(&stream->share, t->cost_ns);
 	t->cost_ns = 0;
 	fetch_release(stream->environment->fetch, &t->item);
 	if (result > 0) {
@@ -508,7 +508,7 @@ static void fill_done(void *context, struct row_job *job)
 
 /* Goes on as long as there are rows to make: the decoder is fastest with several images at a time.
  */
-static void fill_row(struct pool_job *job, struct row_maker *maker)
+static void fill_row(struct workers_job *job, struct row_maker *maker)
 {
 	struct fill_rows rows = {
 		.pool = fill_ticket_of(job)->stream->environment->pool,

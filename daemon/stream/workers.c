@@ -18,42 +18,42 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { POOL_THREADS_MAX = 1024, POOL_STACK = 512 << 10, POOL_URGENCY = 1 << 20 };
+enum { WORKERS_THREADS_MAX = 1024, WORKERS_STACK = 512 << 10, WORKERS_URGENCY = 1 << 20 };
 
 /* What a row costs until some were seen. */
-#define POOL_COST_NS ((uint64_t)500000)
+#define WORKERS_COST_NS ((uint64_t)500000)
 /* How much work a job lets pass for each row that its consumer still has ahead. Without an end to
  * it, a job whose consumer begins to wait after it was queued would be passed for ever. */
-#define POOL_PASS_NS POOL_COST_NS
+#define WORKERS_PASS_NS WORKERS_COST_NS
 
-struct pool_worker {
+struct workers_worker {
 	pthread_t thread;
 	_Atomic pid_t tid; /* relaxed; 0 until it runs */
-	struct pool *pool;
+	struct workers *pool;
 	struct row_maker maker;
 };
 
-struct pool {
+struct workers {
 	pthread_mutex_t lock;
 	pthread_cond_t work;
-	struct pool_job **heap; /* [0] is the most urgent */
+	struct workers_job **heap; /* [0] is the most urgent */
 	size_t count, room, reserved;
 	uint64_t arrivals;
 	struct gauge idle; /* workers that wait for jobs */
 	uint64_t turn_ns; /* the latest turn of a job that was taken */
 	unsigned threads, started;
 	bool stopping;
-	struct pool_worker *worker;
+	struct workers_worker *worker;
 };
 
-void pool_share_init(struct pool_share *share)
+void workers_share_init(struct workers_share *share)
 {
 	share->turn_ns = 0;
-	atomic_store_explicit(&share->cost_ns, POOL_COST_NS, memory_order_relaxed);
+	atomic_store_explicit(&share->cost_ns, WORKERS_COST_NS, memory_order_relaxed);
 }
 
 /* A mean over some sixteen jobs; of two that come at once one may be lost. */
-void pool_share_cost(struct pool_share *share, uint64_t ns)
+void workers_share_cost(struct workers_share *share, uint64_t ns)
 {
 	uint64_t cost = atomic_load_explicit(&share->cost_ns, memory_order_relaxed);
 	cost = cost - cost / 16 + ns / 16;
@@ -61,64 +61,65 @@ void pool_share_cost(struct pool_share *share, uint64_t ns)
 		&share->cost_ns, UTIL_MAX(cost, (uint64_t)1000), memory_order_relaxed);
 }
 
-static uint64_t pool_key(const struct pool_job *job)
+static uint64_t workers_key(const struct workers_job *job)
 {
-	return job->turn_ns + UTIL_MIN(job->urgency, (uint64_t)POOL_URGENCY) * POOL_PASS_NS;
+	return job->turn_ns + UTIL_MIN(job->urgency, (uint64_t)WORKERS_URGENCY) * WORKERS_PASS_NS;
 }
 
-static bool pool_before(const struct pool_job *a, const struct pool_job *b)
+static bool workers_before(const struct workers_job *a, const struct workers_job *b)
 {
-	uint64_t first = pool_key(a), second = pool_key(b);
+	uint64_t first = workers_key(a), second = workers_key(b);
 	if (first != second)
 		return first < second;
 	return a->urgency != b->urgency ? a->urgency < b->urgency : a->arrival < b->arrival;
 }
 
 /* A share that had nothing to do has no claim to the time that went by. */
-static void pool_give_turn(struct pool *pool, struct pool_job *job)
+static void workers_give_turn(struct workers *pool, struct workers_job *job)
 {
-	struct pool_share *share = job->share;
+	struct workers_share *share = job->share;
 	job->arrival = pool->arrivals++;
 	job->turn_ns = UTIL_MAX(pool->turn_ns, share->turn_ns);
 	share->turn_ns = job->turn_ns + atomic_load_explicit(&share->cost_ns, memory_order_relaxed);
 }
 
-static void pool_sift_up(struct pool *pool, size_t i)
+static void workers_sift_up(struct workers *pool, size_t i)
 {
-	struct pool_job *job = pool->heap[i];
-	for (size_t parent; i > 0 && pool_before(job, pool->heap[parent = (i - 1) / 2]); i = parent)
+	struct workers_job *job = pool->heap[i];
+	for (size_t parent; i > 0 && workers_before(job, pool->heap[parent = (i - 1) / 2]);
+		i = parent)
 		pool->heap[i] = pool->heap[parent];
 	pool->heap[i] = job;
 }
 
-static void pool_sift_down(struct pool *pool, size_t i)
+static void workers_sift_down(struct workers *pool, size_t i)
 {
-	struct pool_job *job = pool->heap[i];
+	struct workers_job *job = pool->heap[i];
 	for (size_t child; (child = 2 * i + 1) < pool->count; i = child) {
 		if (child + 1 < pool->count &&
-			pool_before(pool->heap[child + 1], pool->heap[child]))
+			workers_before(pool->heap[child + 1], pool->heap[child]))
 			child++;
-		if (!pool_before(pool->heap[child], job))
+		if (!workers_before(pool->heap[child], job))
 			break;
 		pool->heap[i] = pool->heap[child];
 	}
 	pool->heap[i] = job;
 }
 
-static struct pool_job *pool_take(struct pool *pool)
+static struct workers_job *workers_take(struct workers *pool)
 {
-	struct pool_job *job = pool->heap[0];
+	struct workers_job *job = pool->heap[0];
 	pool->turn_ns = UTIL_MAX(pool->turn_ns, job->turn_ns);
 	pool->heap[0] = pool->heap[--pool->count];
 	if (pool->count)
-		pool_sift_down(pool, 0);
+		workers_sift_down(pool, 0);
 	return job;
 }
 
-static void *pool_main(void *argument)
+static void *workers_main(void *argument)
 {
-	struct pool_worker *worker = argument;
-	struct pool *pool = worker->pool;
+	struct workers_worker *worker = argument;
+	struct workers *pool = worker->pool;
 	(void)pthread_setname_np(pthread_self(), "penstock-work");
 	/* By number: gettid() came with glibc 2.30. */
 	atomic_store_explicit(&worker->tid, (pid_t)syscall(SYS_gettid), memory_order_relaxed);
@@ -132,7 +133,7 @@ static void *pool_main(void *argument)
 		}
 		if (!pool->count)
 			break;
-		struct pool_job *job = pool_take(pool);
+		struct workers_job *job = workers_take(pool);
 		pthread_mutex_unlock(&pool->lock);
 		job->run(job, &worker->maker);
 		pthread_mutex_lock(&pool->lock);
@@ -142,27 +143,27 @@ static void *pool_main(void *argument)
 }
 
 /* Signals are the event loop's: workers block them all. */
-static int pool_start_thread(struct pool_worker *worker)
+static int workers_start_thread(struct workers_worker *worker)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, POOL_STACK);
+	pthread_attr_setstacksize(&attr, WORKERS_STACK);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int result = pthread_create(&worker->thread, &attr, pool_main, worker);
+	int result = pthread_create(&worker->thread, &attr, workers_main, worker);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	return -result;
 }
 
-int pool_new(unsigned threads, const struct decode_limits *limits, uint32_t max_image_size,
-	struct pool **ret, struct fault *fault)
+int workers_new(unsigned threads, const struct decode_limits *limits, uint32_t max_image_size,
+	struct workers **ret, struct fault *fault)
 {
-	if (threads < 1 || threads > POOL_THREADS_MAX)
+	if (threads < 1 || threads > WORKERS_THREADS_MAX)
 		return fault_set(fault, -EINVAL, "threads: expected 1 to %d, got %u",
-			POOL_THREADS_MAX, threads);
-	struct pool *pool = calloc(1, sizeof *pool);
+			WORKERS_THREADS_MAX, threads);
+	struct workers *pool = calloc(1, sizeof *pool);
 	if (pool)
 		pool->worker = calloc(threads, sizeof *pool->worker);
 	if (!pool || !pool->worker) {
@@ -173,13 +174,13 @@ int pool_new(unsigned threads, const struct decode_limits *limits, uint32_t max_
 	pthread_cond_init(&pool->work, NULL);
 	int result = 0;
 	for (pool->threads = 0; pool->threads < threads && !result; pool->threads++) {
-		struct pool_worker *worker = &pool->worker[pool->threads];
+		struct workers_worker *worker = &pool->worker[pool->threads];
 		worker->pool = pool;
 		result = row_maker_init(&worker->maker, limits, max_image_size, fault);
 		worker->maker.number = pool->threads;
 	}
 	for (; pool->started < threads && !result; pool->started++) {
-		result = pool_start_thread(&pool->worker[pool->started]);
+		result = workers_start_thread(&pool->worker[pool->started]);
 		if (result) {
 			(void)fault_set(fault, result, "cannot start worker %u of %u: %s%s",
 				pool->started + 1, threads, strerror(-result),
@@ -188,14 +189,14 @@ int pool_new(unsigned threads, const struct decode_limits *limits, uint32_t max_
 		}
 	}
 	if (result) {
-		pool_free(pool);
+		workers_free(pool);
 		return result;
 	}
 	*ret = pool;
 	return 0;
 }
 
-void pool_free(struct pool *pool)
+void workers_free(struct workers *pool)
 {
 	if (!pool)
 		return;
@@ -214,13 +215,13 @@ void pool_free(struct pool *pool)
 	free(pool);
 }
 
-int pool_reserve(struct pool *pool, int jobs)
+int workers_reserve(struct workers *pool, int jobs)
 {
 	int result = 0;
 	pthread_mutex_lock(&pool->lock);
 	size_t reserved = (size_t)((int64_t)pool->reserved + jobs);
 	if (reserved > pool->room) {
-		struct pool_job **heap = realloc(pool->heap, reserved * sizeof *heap);
+		struct workers_job **heap = realloc(pool->heap, reserved * sizeof *heap);
 		if (heap) {
 			pool->heap = heap;
 			pool->room = reserved;
@@ -234,33 +235,33 @@ int pool_reserve(struct pool *pool, int jobs)
 	return result;
 }
 
-void pool_push(struct pool *pool, struct pool_job *job)
+void workers_push(struct workers *pool, struct workers_job *job)
 {
 	pthread_mutex_lock(&pool->lock);
 	assert(pool->count < pool->reserved);
-	pool_give_turn(pool, job);
+	workers_give_turn(pool, job);
 	pool->heap[pool->count] = job;
-	pool_sift_up(pool, pool->count++);
+	workers_sift_up(pool, pool->count++);
 	pthread_cond_signal(&pool->work);
 	pthread_mutex_unlock(&pool->lock);
 }
 
-struct pool_job *pool_more(struct pool *pool, const struct pool_job *like)
+struct workers_job *workers_more(struct workers *pool, const struct workers_job *like)
 {
-	struct pool_job *job = NULL;
+	struct workers_job *job = NULL;
 	pthread_mutex_lock(&pool->lock);
 	if (pool->count > pool->idle.value && pool->heap[0]->run == like->run)
-		job = pool_take(pool);
+		job = workers_take(pool);
 	pthread_mutex_unlock(&pool->lock);
 	return job;
 }
 
-unsigned pool_threads(const struct pool *pool)
+unsigned workers_threads(const struct workers *pool)
 {
 	return pool->threads;
 }
 
-void pool_stats_read(struct pool *pool, struct pool_stats *ret)
+void workers_stats_read(struct workers *pool, struct workers_stats *ret)
 {
 	pthread_mutex_lock(&pool->lock);
 	ret->idle_ns = gauge_at(&pool->idle, clock_ns()).sum_ns;
@@ -268,7 +269,7 @@ void pool_stats_read(struct pool *pool, struct pool_stats *ret)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-uint64_t pool_cpu_ns(const struct pool *pool)
+uint64_t workers_cpu_ns(const struct workers *pool)
 {
 	uint64_t sum = 0;
 	for (unsigned i = 0; i < pool->started; i++) {
@@ -281,7 +282,7 @@ uint64_t pool_cpu_ns(const struct pool *pool)
 	return sum;
 }
 
-bool pool_delay_ns(const struct pool *pool, uint64_t *ret)
+bool workers_delay_ns(const struct workers *pool, uint64_t *ret)
 {
 	uint64_t sum = 0, delay;
 	for (unsigned i = 0; i < pool->started; i++) {

@@ -7,7 +7,7 @@
  * and however dear they are. Jobs are embedded in their owner; the queue's room is reserved when a
  * stream opens, so pushing never allocates.
  *
- * pool_push: any thread, never blocks. The job's function runs on a worker. */
+ * workers_push: any thread, never blocks. The job's function runs on a worker. */
 #pragma once
 
 #include "base/fault.h"
@@ -17,52 +17,52 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-struct pool;
+struct workers;
 
 /* One that shares the workers: a stream. Outlives its jobs; the pool's own. */
-struct pool_share {
+struct workers_share {
 	uint64_t turn_ns; /* when its next job's turn is, on the pool's clock of work done */
 	_Atomic uint64_t cost_ns; /* of a job, as seen lately; relaxed */
 };
 
-void pool_share_init(struct pool_share *share);
+void workers_share_init(struct workers_share *share);
 /* One of its jobs took so much of a worker's time. Any thread. */
-void pool_share_cost(struct pool_share *share, uint64_t ns);
+void workers_share_cost(struct workers_share *share, uint64_t ns);
 
-struct pool_job {
-	struct pool_share *share;
+struct workers_job {
+	struct workers_share *share;
 	uint64_t urgency;
-	void (*run)(struct pool_job *job, struct row_maker *maker);
+	void (*run)(struct workers_job *job, struct row_maker *maker);
 	uint64_t turn_ns, arrival; /* the pool's own */
 };
 
 /* Makers have the numbers 0 .. threads - 1. */
-int pool_new(unsigned threads, const struct decode_limits *limits, uint32_t max_image_size,
-	struct pool **ret, struct fault *fault);
+int workers_new(unsigned threads, const struct decode_limits *limits, uint32_t max_image_size,
+	struct workers **ret, struct fault *fault);
 
 /* Ends the workers after the jobs that are queued. */
-void pool_free(struct pool *pool);
+void workers_free(struct workers *pool);
 
 /* Makes room for `jobs` more (or, negative, fewer) queued at once. 0 or -ENOMEM. */
-int pool_reserve(struct pool *pool, int jobs);
+int workers_reserve(struct workers *pool, int jobs);
 
-void pool_push(struct pool *pool, struct pool_job *job);
+void workers_push(struct workers *pool, struct workers_job *job);
 
 /* For a job's function that can use several jobs: the most urgent one, if it has the same function
  * and no worker that waits could have it instead; else NULL. Never blocks. */
-struct pool_job *pool_more(struct pool *pool, const struct pool_job *like);
+struct workers_job *workers_more(struct workers *pool, const struct workers_job *like);
 
-unsigned pool_threads(const struct pool *pool);
+unsigned workers_threads(const struct workers *pool);
 
-struct pool_stats {
+struct workers_stats {
 	uint64_t idle_ns; /* workers' waiting for jobs, all together */
 	uint64_t queued; /* jobs waiting now */
 };
-void pool_stats_read(struct pool *pool, struct pool_stats *ret);
+void workers_stats_read(struct workers *pool, struct workers_stats *ret);
 
 /* CPU time of the workers; a system call for each. */
-uint64_t pool_cpu_ns(const struct pool *pool);
+uint64_t workers_cpu_ns(const struct workers *pool);
 
 /* How long workers that could run waited for a processor, all together; false where the kernel does
  * not say. Reads a small file for each: for once a second. */
-bool pool_delay_ns(const struct pool *pool, uint64_t *ret);
+bool workers_delay_ns(const struct workers *pool, uint64_t *ret);

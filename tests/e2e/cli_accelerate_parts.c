@@ -87,17 +87,17 @@ uint64_t extent_stride(const struct extent_geometry *geometry)
 	return SLOT;
 }
 
-struct plan_worker plan_worker_needs(void)
+struct budget_worker budget_worker_needs(void)
 {
-	return (struct plan_worker){.fixed = 0};
+	return (struct budget_worker){.fixed = 0};
 }
 
-unsigned plan_threads(void)
+unsigned budget_threads(void)
 {
 	return 2;
 }
 
-uint64_t plan_budget_for(uint64_t streams, unsigned threads, const struct plan_worker *worker)
+uint64_t budget_for(uint64_t streams, unsigned threads, const struct budget_worker *worker)
 {
 	(void)worker;
 	return streams + threads * (uint64_t)SLOT;

@@ -53,7 +53,7 @@ struct differ_file {
 	bool done;
 	size_t pack_room, pack_size; /* 0: nothing is kept */
 	bool pack_true, recalled_true; /* as it was made, for this file */
-	uint8_t pack[CHECKPACK_MOST];
+	uint8_t pack[ENTRY_PACK_MOST];
 };
 
 struct differ {
@@ -137,7 +137,8 @@ static inline void differ_free(struct differ *d)
 /* Adds a file of at most GENERATE_BYTES to the course. */
 static inline void differ_add(struct differ *d, const uint8_t *data, size_t size, uint64_t seed)
 {
-	static const size_t rooms[] = {0, 30, 60, CHECKPACK_MOST, CHECKPACK_MOST, CHECKPACK_MOST};
+	static const size_t rooms[] = {
+		0, 30, 60, ENTRY_PACK_MOST, ENTRY_PACK_MOST, ENTRY_PACK_MOST};
 	struct differ_file *f = &d->file[d->count++];
 	f->data = f->room.bytes + GENERATE_BYTES - size;
 	f->size = size;
@@ -211,7 +212,7 @@ static inline bool differ_whole(const struct differ_file *f)
 static inline void differ_ask(struct differ *d, struct differ_file *f)
 {
 	f->job = (struct decode_job){
-		.data = f->data, .size = f->size, .checkpoint_room = f->pack_room};
+		.data = f->data, .size = f->size, .entry_point_room = f->pack_room};
 	f->wanted = f->outcome;
 	f->done = false;
 	if (f->info.width) {
@@ -249,10 +250,10 @@ static inline void differ_judge(struct differ *d, struct differ_file *f)
 	d->stepped[job->stepback]++;
 	d->clean += !job->outcome && !job->stepback;
 	d->refused += job->outcome != 0;
-	d->entered += (job->checkpoints & DECODE_CHECKPOINTS_USED) != 0;
-	d->made += (job->checkpoints & DECODE_CHECKPOINTS_MADE) != 0;
-	d->dropped += (job->checkpoints & DECODE_CHECKPOINTS_DROPPED) != 0;
-	if (job->checkpoints & DECODE_CHECKPOINTS_DROPPED && f->recalled_true)
+	d->entered += (job->entry_points & DECODE_ENTRY_POINTS_USED) != 0;
+	d->made += (job->entry_points & DECODE_ENTRY_POINTS_MADE) != 0;
+	d->dropped += (job->entry_points & DECODE_ENTRY_POINTS_DROPPED) != 0;
+	if (job->entry_points & DECODE_ENTRY_POINTS_DROPPED && f->recalled_true)
 		differ_fail(d, f, "checkpoints dropped that are the file's own");
 	if (f->done)
 		differ_fail(d, f, "done twice");
@@ -316,7 +317,7 @@ static inline bool differ_keep_pack(
 	void *context, struct decode_job *job, const uint8_t *pack, size_t size)
 {
 	struct differ_file *f = (struct differ_file *)(void *)job;
-	if (size > job->checkpoint_room)
+	if (size > job->entry_point_room)
 		differ_fail(context, f, "more checkpoints than there is room for");
 	memcpy(f->pack, pack, size);
 	f->pack_size = size;

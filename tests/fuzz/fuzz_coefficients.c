@@ -14,7 +14,7 @@ static void fail(const char *what, const struct lanes *lanes)
 
 /* The whole file by one driver; its checkpoints on the way. -1 where it steps back. */
 static int decode_whole(struct file file, const struct lanes *lanes, const int16_t *expected,
-	struct checkpoint *points, uint32_t interval)
+	struct entry_point *points, uint32_t interval)
 {
 	struct subject s;
 	int reason = subject_init(&s, file, lanes, NULL, interval, true);
@@ -25,8 +25,8 @@ static int decode_whole(struct file file, const struct lanes *lanes, const int16
 		if (!reason && (!expected || subject_differs(&s, expected)))
 			fail("coefficients differ from libjpeg's, or libjpeg complains", lanes);
 		if (!reason && !s.parse.restart_mcus &&
-			!checkpoint_settle(&s.parse, file.bytes, file.size, points,
-				checkpoint_count(&s.parse, interval)))
+			!entry_point_settle(&s.parse, file.bytes, file.size, points,
+				entry_point_count(&s.parse, interval)))
 			fail("more zeros than an interval of 9 MCUs can have", lanes);
 	}
 	subject_deinit(&s);
@@ -34,7 +34,7 @@ static int decode_whole(struct file file, const struct lanes *lanes, const int16
 }
 
 static void decode_entered(struct file file, const struct lanes *lanes, const int16_t *expected,
-	const struct checkpoint *points, uint32_t interval)
+	const struct entry_point *points, uint32_t interval)
 {
 	struct subject s;
 	if (subject_init(&s, file, lanes, NULL, 0, true) || s.parse.restart_mcus) {
@@ -42,18 +42,18 @@ static void decode_entered(struct file file, const struct lanes *lanes, const in
 		return;
 	}
 	size_t written;
-	uint32_t count = checkpoint_count(&s.parse, interval);
+	uint32_t count = entry_point_count(&s.parse, interval);
 	struct decode_region crop = {
 		s.parse.width / 3, s.parse.height / 4, s.parse.width, (s.parse.height * 3 + 3) / 4};
 	subject_drop_plan(&s);
-	s.request = (struct plan_request){.interval = interval, .entries = count, .last = true};
+	s.request = (struct mcu_plan_request){.interval = interval, .entries = count, .last = true};
 	s.segments = want(calloc(count, sizeof(*s.segments)));
 	s.bytes = want(calloc(1, file.size + count + UNSTUFF_SLACK + LANE_SLACK));
 	s.image.bytes = s.bytes;
 	s.image.segments = s.segments;
 	s.image.segment_count = count;
-	s.image.checkpoints = points;
-	s.image.checkpoint_count = count;
+	s.image.entry_points = points;
+	s.image.entry_point_count = count;
 	if (subject_plan(&s, crop) ||
 		feed_unstuff(&s.image, lanes->unstuff, file.bytes, file.size, s.bytes, s.segments,
 			count, &written) ||
@@ -69,8 +69,8 @@ static void check(struct file file, const struct parse *parse)
 	uint32_t interval = 1 + file.bytes[file.size / 2] % 9;
 	int16_t *expected = want(malloc(image_coefficients(parse) * sizeof(*expected)));
 	bool clean = libjpeg_coefficients(file, parse, expected) == 0;
-	struct checkpoint *points =
-		want(calloc(checkpoint_count(parse, interval), sizeof(*points)));
+	struct entry_point *points =
+		want(calloc(entry_point_count(parse, interval), sizeof(*points)));
 	int taken = decode_whole(file, &lanes_ref, clean ? expected : NULL, points, interval);
 	for (unsigned i = 0; lanes_at(i); i++) {
 		if (decode_whole(file, lanes_at(i), clean ? expected : NULL, points, interval) !=

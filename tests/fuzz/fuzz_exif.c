@@ -93,7 +93,7 @@ static void try_made(struct recipe *recipe)
 
 static void try_jpeg(const uint8_t *bytes, size_t size)
 {
-	struct words words = {{0}};
+	struct sentence words = {{0}};
 	struct jpegwalk walk;
 	if (size < 3 || memcmp(bytes, "\xff\xd8\xff", 3) != 0)
 		return;

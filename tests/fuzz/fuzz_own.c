@@ -44,7 +44,7 @@ enum {
 
 struct bench {
 	struct stages stages;
-	struct own *own[KERNELS];
+	struct jpegdec *own[KERNELS];
 	const char *name[KERNELS];
 	unsigned kernels, now;
 	struct random random;
@@ -57,7 +57,7 @@ struct bench {
 	uint32_t rows;
 	uint8_t *rgb;
 	size_t pack_size;
-	uint8_t pack[CHECKPACK_MOST];
+	uint8_t pack[ENTRY_PACK_MOST];
 	uint64_t files, images, stepped, entered, runs, flown;
 };
 
@@ -85,7 +85,7 @@ static struct bench *bench_new(uint64_t seed)
 	for (unsigned i = 0; i < KERNELS; i++) {
 		(void)setenv("PENSTOCK_KERNELS", names[i], 1);
 		b->name[b->kernels] = names[i];
-		b->kernels += own_new(&b->own[b->kernels], &fault) == 0;
+		b->kernels += jpegdec_new(&b->own[b->kernels], &fault) == 0;
 	}
 	assert(b->kernels);
 	b->random.state = seed;
@@ -98,7 +98,7 @@ static struct bench *bench_new(uint64_t seed)
 static void bench_free(struct bench *b)
 {
 	for (unsigned i = 0; i < b->kernels; i++)
-		own_free(b->own[i]);
+		jpegdec_free(b->own[i]);
 	guarded_free(&b->file);
 	guarded_free(&b->memory);
 	free(b->rgb);
@@ -172,7 +172,7 @@ static void run_own(struct bench *b, size_t memory)
 		.recall = recall,
 		.keeps = keeps,
 		.keep = keep};
-	const struct own_source source = {
+	const struct jpegdec_source source = {
 		.next = next, .done = done, .context = b, .rows = &rows, .stages = &b->stages};
 	uint8_t *at = b->memory.bytes + MEMORY_MOST - memory;
 	FORGET(at, memory);
@@ -181,11 +181,11 @@ static void run_own(struct bench *b, size_t memory)
 	b->job = (struct decode_job){.data = b->data,
 		.size = b->size,
 		.region = b->job.region,
-		.checkpoint_room = CHECKPACK_MOST};
-	own_run(b->own[b->now], at, memory, &source);
+		.entry_point_room = ENTRY_PACK_MOST};
+	jpegdec_run(b->own[b->now], at, memory, &source);
 	b->images++;
 	b->stepped += b->job.stepback != 0;
-	b->entered += (b->job.checkpoints & DECODE_CHECKPOINTS_USED) != 0;
+	b->entered += (b->job.entry_points & DECODE_ENTRY_POINTS_USED) != 0;
 	if (!b->job.stepback && b->rows != b->job.region.y1 - b->job.region.y0)
 		fail(b, "rows are missing");
 }

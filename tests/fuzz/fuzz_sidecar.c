@@ -96,7 +96,7 @@ static void stream_done(void *context, struct decode_job *job)
 		return;
 	want(!job->outcome, "refused for its checkpoints");
 	want(a->rows == job->region.y1 - job->region.y0, "rows are missing");
-	want(!a->untouched || !(job->checkpoints & DECODE_CHECKPOINTS_DROPPED),
+	want(!a->untouched || !(job->entry_points & DECODE_ENTRY_POINTS_DROPPED),
 		"a file's own checkpoints are dropped");
 }
 
@@ -118,7 +118,7 @@ static bool stream_keeps(void *context, struct decode_job *job)
 static bool stream_keep(void *context, struct decode_job *job, const uint8_t *pack, size_t size)
 {
 	(void)context;
-	want(size <= job->checkpoint_room, "more checkpoints than there is room for");
+	want(size <= job->entry_point_room, "more checkpoints than there is room for");
 	if (now.made) {
 		memcpy(now.made->pack, pack, size);
 		now.made->pack_size = size;
@@ -142,7 +142,7 @@ static void begin(struct attempt *a, const struct subject *subject)
 {
 	a->subject = subject;
 	a->job = (struct decode_job){
-		.data = subject->data, .size = subject->size, .checkpoint_room = PACK_ROOM};
+		.data = subject->data, .size = subject->size, .entry_point_room = PACK_ROOM};
 	a->rows = 0;
 	a->done = a->forged = false;
 	a->untouched = true;
@@ -158,7 +158,7 @@ static bool subject_take(struct subject *s, const uint8_t *bytes, size_t size)
 	memset(s->data + size, 0, DIFFER_SLACK);
 	begin(&attempts[0], s);
 	run(differ->own[0], 1, s);
-	return !attempts[0].job.outcome && s->pack_size > CHECKPACK_HEAD;
+	return !attempts[0].job.outcome && s->pack_size > ENTRY_PACK_HEAD;
 }
 
 /* The same with one bit of its scan turned over: of the same size, with other checkpoints. */
@@ -193,7 +193,7 @@ static void forge(struct attempt *a)
 {
 	uint16_t bytes;
 	memcpy(&bytes, a->pack + 4, sizeof bytes);
-	if (bytes < CHECKPACK_HEAD || bytes > a->pack_size)
+	if (bytes < ENTRY_PACK_HEAD || bytes > a->pack_size)
 		return;
 	const uint32_t check = (uint32_t)XXH3_64bits(a->pack + 4, bytes - 4u);
 	memcpy(a->pack, &check, sizeof check);
@@ -213,7 +213,7 @@ static void spoil(struct recipe *recipe, struct attempt *a)
 		memcpy(a->pack + 24, recipe->bytes, UTIL_MIN(recipe->size, (size_t)8));
 		break;
 	case 2:
-		a->pack[at % CHECKPACK_HEAD] = recipe_byte(recipe);
+		a->pack[at % ENTRY_PACK_HEAD] = recipe_byte(recipe);
 		break;
 	case 3:
 		a->pack[at] = recipe_byte(recipe);

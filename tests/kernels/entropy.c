@@ -32,7 +32,7 @@ static const char *const way_names[WAYS] = {"chain", "entries"};
 struct item {
 	const char *path;
 	struct file file;
-	struct checkpoint *points;
+	struct entry_point *points;
 	uint32_t point_count;
 	uint64_t symbols, bytes; /* of the whole scan, unstuffed */
 	int16_t *expected; /* libjpeg's coefficients; NULL with --bench */
@@ -44,7 +44,7 @@ struct desk {
 	uint32_t *tables;
 	int16_t *coefficients;
 	uint32_t *where;
-	struct plan_run *runs;
+	struct mcu_plan_run *runs;
 	struct unstuff_segment *segments;
 };
 
@@ -91,13 +91,14 @@ static int decode_item(const struct item *item, const struct lanes *lanes, enum 
 	if (!reason)
 		reason = huffman_build(&parse, lanes->kind, desk->tables, &huffman);
 	times->tables += lap(&since);
-	struct plan_request request = {.entries = 1};
+	struct mcu_plan_request request = {.entries = 1};
 	if (way == ENTRIES)
-		request = (struct plan_request){.interval = INTERVAL, .entries = item->point_count};
-	plan_blocks(&parse, middle(&parse, crop), ret_band);
+		request = (struct mcu_plan_request){
+			.interval = INTERVAL, .entries = item->point_count};
+	mcu_plan_blocks(&parse, middle(&parse, crop), ret_band);
 	if (!reason)
-		reason = plan_runs(&parse, ret_band, &request, desk->runs, RUNS_MOST, desk->where,
-			&run_count, &blocks);
+		reason = mcu_plan_runs(&parse, ret_band, &request, desk->runs, RUNS_MOST,
+			desk->where, &run_count, &blocks);
 	times->plan += lap(&since);
 	if (reason)
 		return reason;
@@ -115,8 +116,8 @@ static int decode_item(const struct item *item, const struct lanes *lanes, enum 
 	struct unstuff_found found;
 	size_t written;
 	if (way == ENTRIES) {
-		image.checkpoints = item->points;
-		image.checkpoint_count = item->point_count;
+		image.entry_points = item->points;
+		image.entry_point_count = item->point_count;
 		reason = feed_unstuff(&image, lanes->unstuff, item->file.bytes, item->file.size,
 			desk->bytes, desk->segments, item->point_count, &written);
 	} else {
@@ -155,16 +156,16 @@ static bool board(struct flight *flight, struct slot *slot, const struct item *i
 {
 	struct parse *p = &slot->parse;
 	struct unstuff_found found;
-	struct plan_request request = {.entries = 1};
+	struct mcu_plan_request request = {.entries = 1};
 	size_t runs, blocks;
 	if (parse_read(item->file.bytes, item->file.size, p) || item->file.size > SLOT_BYTES ||
 		image_coefficients(p) * sizeof(int16_t) > SLOT_BLOCKS / 2)
 		return false;
-	plan_blocks(p, middle(p, flight->crop), &slot->band);
+	mcu_plan_blocks(p, middle(p, flight->crop), &slot->band);
 	if (huffman_build(p, flight->lanes->kind, slot->desk.tables, &slot->huffman) ||
 		unstuff_scan(flight->lanes->unstuff, slot->desk.bytes, item->file.bytes + p->scan,
 			item->file.size - p->scan, &slot->segment, 1, &found) ||
-		plan_runs(p, &slot->band, &request, slot->desk.runs, RUNS_MOST / SLOTS,
+		mcu_plan_runs(p, &slot->band, &request, slot->desk.runs, RUNS_MOST / SLOTS,
 			slot->desk.where, &runs, &blocks))
 		return false;
 	slot->band.coefficients = slot->desk.coefficients;
@@ -231,7 +232,7 @@ static struct flight *flight_new(struct item *items, size_t count, bool benching
 			.tables = (uint32_t *)(tables + i * STRIDE_TABLES),
 			.coefficients = (int16_t *)(blocks + i * STRIDE_BLOCKS),
 			.where = want(malloc(SLOT_BLOCKS / 32)),
-			.runs = want(malloc(RUNS_MOST / SLOTS * sizeof(struct plan_run))),
+			.runs = want(malloc(RUNS_MOST / SLOTS * sizeof(struct mcu_plan_run))),
 		};
 	}
 	return flight;
@@ -307,15 +308,15 @@ static bool prepare(struct item *item, bool bench)
 	bool taken = !subject_init(&s, item->file, &lanes_c, NULL, INTERVAL, true) &&
 		     !s.parse.restart_mcus;
 	if (taken) {
-		item->point_count = checkpoint_count(&s.parse, INTERVAL);
+		item->point_count = entry_point_count(&s.parse, INTERVAL);
 		item->points = want(calloc(item->point_count, sizeof(*item->points)));
 		s.image.record = item->points;
 		s.image.record_interval = INTERVAL;
 		taken = !feed_decode_one(&s.image, &lanes_c);
 	}
 	if (taken) {
-		taken = checkpoint_settle(&s.parse, item->file.bytes, item->file.size, item->points,
-			item->point_count);
+		taken = entry_point_settle(&s.parse, item->file.bytes, item->file.size,
+			item->points, item->point_count);
 		item->symbols = count_symbols(&s);
 		item->bytes = s.found.bytes;
 	}
@@ -424,7 +425,7 @@ int main(int argc, char **argv)
 		.tables = aligned(STRIDE_TABLES),
 		.coefficients = aligned(256 << 20),
 		.where = aligned(16 << 20),
-		.runs = want(malloc(RUNS_MOST * sizeof(struct plan_run))),
+		.runs = want(malloc(RUNS_MOST * sizeof(struct mcu_plan_run))),
 		.segments = aligned(16 << 20),
 	};
 	memset(desk.bytes, 0, 64 << 20);

@@ -99,7 +99,7 @@ static struct decode_job *next(void *context)
 	struct crop *crop = &t->crop[t->given++];
 	crop->job = (struct decode_job){.data = t->g->bytes,
 		.size = t->g->size,
-		.checkpoint_room = PACK_ROOM,
+		.entry_point_room = PACK_ROOM,
 		.region = crop->region};
 	return &crop->job;
 }
@@ -133,9 +133,9 @@ static void done(void *context, struct decode_job *job)
 {
 	struct geometry *t = context;
 	t->executions++;
-	t->entered += (job->checkpoints & DECODE_CHECKPOINTS_USED) != 0;
+	t->entered += (job->entry_points & DECODE_ENTRY_POINTS_USED) != 0;
 	t->now = (struct crop *)(void *)job;
-	if (job->outcome || job->stepback || job->checkpoints & DECODE_CHECKPOINTS_DROPPED)
+	if (job->outcome || job->stepback || job->entry_points & DECODE_ENTRY_POINTS_DROPPED)
 		fail(t, "not decoded by the own decoder, or checkpoints dropped");
 }
 
@@ -214,18 +214,18 @@ static void some_crops(struct geometry *t)
 }
 
 /* Checkpoints of the whole file, recorded by one driver. */
-static struct checkpoint *record(
+static struct entry_point *record(
 	const struct geometry *t, struct file file, uint32_t interval, uint32_t *ret_count)
 {
 	struct subject s;
 	if (subject_init(&s, file, lanes_at(0), NULL, interval, true))
 		fail(t, "not taken as a whole");
-	*ret_count = checkpoint_count(&s.parse, interval);
-	struct checkpoint *points = want(calloc(*ret_count, sizeof(*points)));
+	*ret_count = entry_point_count(&s.parse, interval);
+	struct entry_point *points = want(calloc(*ret_count, sizeof(*points)));
 	s.image.record = points;
 	s.image.record_interval = interval;
 	if (feed_decode_one(&s.image, lanes_at(0)) ||
-		!checkpoint_settle(&s.parse, file.bytes, file.size, points, *ret_count))
+		!entry_point_settle(&s.parse, file.bytes, file.size, points, *ret_count))
 		fail(t, "cannot be recorded");
 	subject_deinit(&s);
 	return points;
@@ -233,21 +233,22 @@ static struct checkpoint *record(
 
 /* One crop's blocks, entered at checkpoints, against libjpeg's. */
 static void enter(const struct geometry *t, struct file file, const struct lanes *lanes,
-	const struct checkpoint *points, uint32_t count, uint32_t interval, const int16_t *expected)
+	const struct entry_point *points, uint32_t count, uint32_t interval,
+	const int16_t *expected)
 {
 	struct subject s;
 	size_t written;
 	if (subject_init(&s, file, lanes, NULL, 0, true))
 		fail(t, "not taken as a whole");
 	subject_drop_plan(&s);
-	s.request = (struct plan_request){.interval = interval, .entries = count, .last = true};
+	s.request = (struct mcu_plan_request){.interval = interval, .entries = count, .last = true};
 	s.segments = want(calloc(count, sizeof(*s.segments)));
 	s.bytes = want(calloc(1, file.size + count + UNSTUFF_SLACK + LANE_SLACK));
 	s.image.bytes = s.bytes;
 	s.image.segments = s.segments;
 	s.image.segment_count = count;
-	s.image.checkpoints = points;
-	s.image.checkpoint_count = count;
+	s.image.entry_points = points;
+	s.image.entry_point_count = count;
 	if (subject_plan(&s, t->now->region) ||
 		feed_unstuff(&s.image, lanes->unstuff, file.bytes, file.size, s.bytes, s.segments,
 			count, &written) ||
@@ -268,7 +269,7 @@ static void crops_by_feed(struct geometry *t)
 		fail(t, "libjpeg complains");
 	for (size_t i = 0; i < UTIL_COUNT(intervals); i++) {
 		uint32_t count;
-		struct checkpoint *points = record(t, file, intervals[i], &count);
+		struct entry_point *points = record(t, file, intervals[i], &count);
 		for (unsigned lanes = 0; lanes_at(lanes); lanes++) {
 			t->now = &t->crop[draw(&t->random, t->crops)];
 			enter(t, file, lanes_at(lanes), points, count, intervals[i], expected);

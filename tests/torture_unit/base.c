@@ -64,7 +64,7 @@ static void run_machine(void)
 	struct cgroup_usage usage;
 	struct record_machine machine;
 	struct record_memory mine;
-	struct sample_process process;
+	struct probe_process process;
 	char text[PROCFILE_ROOM];
 	torture_on();
 	cgroup_memory_read(&memory);
@@ -72,10 +72,10 @@ static void run_machine(void)
 	(void)cgroup_throttled_us();
 	cgroup_view_at("", 0, &view);
 	cgroup_usage_read(&view, &usage);
-	sample_machine_at("", &view, "/tmp", &machine);
-	sample_memory_at("", getpid(), &mine);
-	sample_command_at("", getpid(), text, sizeof text);
-	(void)sample_process_at("", getpid(), &process);
+	probe_machine_at("", &view, "/tmp", &machine);
+	probe_memory_at("", getpid(), &mine);
+	probe_command_at("", getpid(), text, sizeof text);
+	(void)probe_process_at("", getpid(), &process);
 	uint64_t budget = ledger_default_budget();
 	unsigned cpus = cpu_available();
 	ssize_t size = procfile_read("", "/proc/self/status", text, sizeof text);

@@ -118,14 +118,14 @@ static void run_attic(void)
 	fixture_file(torture_room, "state/other.ring", "");
 	(void)chmod(torture_own("state"), 0700);
 	torture_on();
-	int code = attic_resolve(torture_own("state"), folder, sizeof folder, &fault);
+	int code = ring_folder_resolve(torture_own("state"), folder, sizeof folder, &fault);
 	if (code == 0)
-		code = attic_make(folder, &fault);
+		code = ring_folder_make(folder, &fault);
 	if (code < 0) {
 		torture_refused(code, fault.text);
 		return;
 	}
-	attic_tidy(folder, 2);
+	ring_folder_tidy(folder, 2);
 	torture_off();
 	/* Never one too many, nor a newer before an older. */
 	TORTURE_WANT(access(torture_own("state/recorder-20260104T000000Z-3.ring"), F_OK) == 0);

@@ -127,11 +127,11 @@ static void sample_with(struct sampled *with, const char *indices, const char *w
 	struct sampling sampling = {.repeats = 1};
 	struct sampling_order order = {.seed = 5, .shuffle = true, .indices = indices};
 	struct sampling_lists lists = {0};
-	struct parts parts = {0};
+	struct concat parts = {0};
 	struct sampler sampler;
 	struct fault fault = {""};
 	(void)snprintf(sampling.weights, sizeof sampling.weights, "%s", weights);
-	parts_add(&parts, with->dataset);
+	concat_add(&parts, with->dataset);
 	int code = sampling_lists_open(&with->shelf, indices,
 		weigh_is_balanced(weights) ? "" : weights, NULL, &lists, &fault);
 	if (code == 0)
@@ -172,7 +172,7 @@ static void run_sampling(void)
 /* Its descriptor stays for good: it is there before any are counted. */
 static void __attribute__((constructor)) begin_loans(void)
 {
-	loan_begin();
+	handout_begin();
 }
 
 static void run_extent(void)

@@ -103,9 +103,9 @@ static uint64_t hunt_batches(const struct hunt *hunt, unsigned count)
 static uint64_t hunt_budget(const struct hunt *hunt, unsigned count)
 {
 	const struct recipe_daemon *daemon = &hunt->options->run.daemon;
-	const struct plan_worker worker = plan_worker_needs();
-	unsigned threads = daemon->threads ? (unsigned)daemon->threads : plan_threads();
-	return plan_budget_for(hunt_batches(hunt, count), threads, &worker);
+	const struct budget_worker worker = budget_worker_needs();
+	unsigned threads = daemon->threads ? (unsigned)daemon->threads : budget_threads();
+	return budget_for(hunt_batches(hunt, count), threads, &worker);
 }
 
 /* What the budget may be: as given, or what this machine or container has left. */

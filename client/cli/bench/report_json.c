@@ -201,11 +201,11 @@ int report_json(const struct measure *measure, const struct accelerate *accelera
 {
 	cleanup(free_ptr) char *fallbacks =
 		document_dump(document_get(measure->stats, "fallbacks"));
-	cleanup(free_ptr) char *checkpoints =
+	cleanup(free_ptr) char *entry_points =
 		document_dump(document_get(measure->stats, "checkpoints"));
 	cleanup(free_ptr) char *broken = document_dump(document_get(measure->stats, "broken"));
 	cleanup(free_ptr) char *cache = document_dump(document_get(measure->stats, "cache"));
-	if (!fallbacks || !checkpoints || !broken || !cache)
+	if (!fallbacks || !entry_points || !broken || !cache)
 		return -ENOMEM;
 	struct jsontext json = {0};
 	jsontext_object(&json, NULL);
@@ -220,7 +220,7 @@ int report_json(const struct measure *measure, const struct accelerate *accelera
 	jsontext_end(&json);
 	jsontext_raw(&json, "fallbacks", fallbacks);
 	jsontext_raw(&json, "broken", broken);
-	jsontext_raw(&json, "checkpoints", checkpoints);
+	jsontext_raw(&json, "checkpoints", entry_points);
 	jsontext_raw(&json, "cache", cache);
 	jsontext_string(&json, "verdict", document_text(measure->stats, "verdict", ""));
 	report_json_trainers(measure, &json);

@@ -46,7 +46,7 @@ struct check_broken {
 struct check {
 	const char *source, *labels;
 	uint64_t threads, memory;
-	bool index_only, json, checkpoints;
+	bool index_only, json, entry_points;
 
 	struct dataset *dataset;
 	struct sidecar *sidecar; /* where checkpoints are kept; NULL: they are not asked for */
@@ -100,7 +100,7 @@ static int check_options(struct check *check, int argc, char **argv)
 			1 << 20, 0, NULL},
 		{"index-only", 0, OPTION_FLAG, &check->index_only, NULL,
 			"build the index and decode nothing", 0, 0, NULL},
-		{"index", 0, OPTION_FLAG, &check->checkpoints, NULL,
+		{"index", 0, OPTION_FLAG, &check->entry_points, NULL,
 			"make the checkpoints of all images too, so that a first epoch is as fast "
 			"as the next ones",
 			0, 0, NULL},
@@ -111,7 +111,7 @@ static int check_options(struct check *check, int argc, char **argv)
 	int r = options_parse(&check_command, table, UTIL_COUNT(table), argc, argv, operand);
 	if (r == OPTIONS_OK)
 		check->source = operand[0];
-	if (r == OPTIONS_OK && check->checkpoints && check->index_only) {
+	if (r == OPTIONS_OK && check->entry_points && check->index_only) {
 		cli_note("--index makes checkpoints, which takes decoding: leave out --index-only");
 		return -EINVAL;
 	}
@@ -146,8 +146,9 @@ static int check_plan_reader(struct check *check)
  * share. */
 static int check_divide_memory(struct check *check)
 {
-	uint64_t decoders = decoder_whole_bytes() +
-			    (check->checkpoints ? decoder_scratch_bytes(DECODER_SCRATCH_LEAST) : 0);
+	uint64_t decoders =
+		decoder_whole_bytes() +
+		(check->entry_points ? decoder_scratch_bytes(DECODER_SCRATCH_LEAST) : 0);
 	uint64_t own = (CHECK_BUFFER + decoders) * check->threads;
 	char has[24], wants[24];
 	if (own > check->memory / 2)
@@ -287,12 +288,12 @@ static void check_record(
 	sidecar_place(check->dataset, sample->number, sample->shard, sample->position, sample->size,
 		&worker->place);
 	worker->job = (struct decode_job){
-		.data = data, .size = sample->size, .checkpoint_room = worker->place.room};
+		.data = data, .size = sample->size, .entry_point_room = worker->place.room};
 	worker->given = false;
 	decoder_run(worker->recorder, &stream);
-	if (worker->job.checkpoints & DECODE_CHECKPOINTS_MADE)
+	if (worker->job.entry_points & DECODE_ENTRY_POINTS_MADE)
 		(void)atomic_fetch_add_explicit(&check->made, 1, memory_order_relaxed);
-	else if (worker->job.checkpoints & DECODE_CHECKPOINTS_USED)
+	else if (worker->job.entry_points & DECODE_ENTRY_POINTS_USED)
 		(void)atomic_fetch_add_explicit(&check->kept, 1, memory_order_relaxed);
 	else if (sidecar_keeps(check->sidecar, &worker->place))
 		(void)atomic_fetch_add_explicit(&check->needless, 1, memory_order_relaxed);
@@ -443,7 +444,7 @@ static int check_everything(struct check *check)
 	if (!workers)
 		return cli_fail(
 			CLI_FAILED, "no memory for %" PRIu64 " decoding threads", check->threads);
-	if (check->checkpoints && sidecar_new(check->dataset, &check->sidecar))
+	if (check->entry_points && sidecar_new(check->dataset, &check->sidecar))
 		return cli_fail(CLI_FAILED, "no memory for the checkpoints of %u shards",
 			dataset_shards(check->dataset));
 	uint64_t begin_ns = clock_ns(), started = 0;
@@ -544,7 +545,7 @@ static int check_path(
 	return cli_fail(CLI_FAILED, "%s", fault.text);
 }
 
-static void check_print_checkpoints(const struct check *check)
+static void check_print_entry_points(const struct check *check)
 {
 	char made[24], kept[24], needless[24];
 	(void)printf("checkpoints: %s made, %s were there; %s image%s none\n",
@@ -679,7 +680,7 @@ static int check_run(struct check *check)
 	else if (code == CLI_OK && !check->index_only)
 		code = check_print_broken(check);
 	if (code == CLI_OK && check->sidecar && !check->json)
-		check_print_checkpoints(check);
+		check_print_entry_points(check);
 	if (code == CLI_OK)
 		code = check_kept(check);
 	return code == CLI_OK && check->broken_count ? CLI_FAILED : code;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct sheet_pen {
-	const struct sheet *sheet;
+	const struct contact_sheet *sheet;
 	struct canvas *canvas;
 	struct decoder *decoder;
 	struct catalog_bytes bytes;
@@ -25,14 +25,14 @@ struct sheet_pen {
 /* A sample's source as a thumbnail in `pen->thumb`. 0, 1 when it is broken, or a negative errno. */
 static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *fault)
 {
-	const struct parts *parts = pen->sheet->parts;
+	const struct concat *parts = pen->sheet->parts;
 	struct sample sample;
 	/* Another dataset may lie there by now than the daemon opened. */
-	if (number >= parts_samples(parts))
+	if (number >= concat_samples(parts))
 		return fault_set(fault, -ESTALE,
 			"there is no sample %" PRIu64 " any more: the dataset has %" PRIu64, number,
-			parts_samples(parts));
-	struct sampler_pick pick = parts_find(parts, number);
+			concat_samples(parts));
+	struct sampler_pick pick = concat_find(parts, number);
 	int r = catalog_read(parts->dataset[pick.part], pick.number, &pen->bytes, &sample, fault);
 	if (r < 0)
 		return r;
@@ -49,7 +49,7 @@ static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *faul
 /* What of the source the row shows: the crop, or the part that a centre crop or a random one
  * leaves. In source pixels. */
 static void sheet_visible(
-	const struct sheet *sheet, const struct penstock_sample *s, double ret_box[4])
+	const struct contact_sheet *sheet, const struct penstock_sample *s, double ret_box[4])
 {
 	struct pixel_plan plan;
 	pixel_plan_from_crop(&sheet->recipe, s->crop_x, s->crop_y, s->crop_w, s->crop_h, false,
@@ -89,7 +89,7 @@ static void sheet_draw_source(struct sheet_pen *pen, const struct penstock_sampl
 
 static void sheet_draw_row(const struct sheet_pen *pen, unsigned row, int x, int y)
 {
-	const struct sheet *sheet = pen->sheet;
+	const struct contact_sheet *sheet = pen->sheet;
 	const struct penstock_sample *s = &sheet->batch->samples[row];
 	int tile = (int)sheet->tile, side = (int)sheet->batch->width;
 	struct canvas_box box = {x, y, tile, tile};
@@ -128,7 +128,7 @@ static int sheet_value(const struct dataset *dataset, uint32_t i, float value, c
 
 static void sheet_values(const struct sheet_pen *pen, unsigned row, char *out, size_t room)
 {
-	const struct sheet *sheet = pen->sheet;
+	const struct contact_sheet *sheet = pen->sheet;
 	const struct dataset *dataset = sheet->parts->dataset[0];
 	uint32_t width = sheet->info->label_width;
 	const float *value =
@@ -167,19 +167,19 @@ static void sheet_caption(const struct sheet_pen *pen, unsigned row, int x, int 
 			pen->canvas, x + at, y, SHEET_TEXT, width - at, SHEET_GRAY, "upside down");
 }
 
-static int sheet_cell_width(const struct sheet *sheet)
+static int sheet_cell_width(const struct contact_sheet *sheet)
 {
 	return 2 * (int)sheet->tile + SHEET_GAP;
 }
 
-static int sheet_cell_height(const struct sheet *sheet)
+static int sheet_cell_height(const struct contact_sheet *sheet)
 {
 	return (int)sheet->tile + 8 + 2 * SHEET_LINE;
 }
 
 static int sheet_cell(struct sheet_pen *pen, unsigned row, struct fault *fault)
 {
-	const struct sheet *sheet = pen->sheet;
+	const struct contact_sheet *sheet = pen->sheet;
 	const struct penstock_sample *s = &sheet->batch->samples[row];
 	int tile = (int)sheet->tile, width = sheet_cell_width(sheet);
 	int x = SHEET_MARGIN + (int)(row % sheet->columns) * (width + SHEET_GUTTER);
@@ -201,7 +201,7 @@ static int sheet_cell(struct sheet_pen *pen, unsigned row, struct fault *fault)
 
 static int sheet_cells(struct sheet_pen *pen, struct fault *fault)
 {
-	const struct sheet *sheet = pen->sheet;
+	const struct contact_sheet *sheet = pen->sheet;
 	int r = 0;
 	sheet_head(pen->canvas, sheet->title, sheet->subtitle);
 	for (unsigned row = 0; row < sheet->rows && r == 0; row++)
@@ -209,7 +209,8 @@ static int sheet_cells(struct sheet_pen *pen, struct fault *fault)
 	return r;
 }
 
-int sheet_draw(const struct sheet *sheet, struct canvas *ret_canvas, struct fault *fault)
+int contact_sheet_draw(
+	const struct contact_sheet *sheet, struct canvas *ret_canvas, struct fault *fault)
 {
 	unsigned columns = UTIL_MIN(sheet->columns, sheet->rows),
 		 lines = (sheet->rows + sheet->columns - 1) / sheet->columns;

@@ -9,9 +9,9 @@
 #include "penstock/penstock.h"
 #include "pixel/pixel.h"
 
-struct sheet {
+struct contact_sheet {
 	const char *title, *subtitle;
-	const struct parts *parts; /* where the sources are read */
+	const struct concat *parts; /* where the sources are read */
 	const struct penstock_batch *batch;
 	const struct penstock_stream_info *info;
 	struct pixel_recipe recipe; /* how its rows were made */
@@ -20,4 +20,5 @@ struct sheet {
 
 /* 0 and a canvas for the caller to free; -ENOMEM; -errno with a fault when the sources cannot be
  * read. */
-int sheet_draw(const struct sheet *sheet, struct canvas *ret_canvas, struct fault *fault);
+int contact_sheet_draw(
+	const struct contact_sheet *sheet, struct canvas *ret_canvas, struct fault *fault);

@@ -103,12 +103,12 @@ void machine_json(const struct machine *machine, struct jsontext *json)
 
 unsigned machine_threads(void)
 {
-	return plan_threads();
+	return budget_threads();
 }
 
 uint64_t machine_budget_for(uint64_t bytes, unsigned *ret_threads)
 {
-	const struct plan_worker worker = plan_worker_needs();
-	*ret_threads = plan_threads();
-	return plan_budget_for(bytes, *ret_threads, &worker);
+	const struct budget_worker worker = budget_worker_needs();
+	*ret_threads = budget_threads();
+	return budget_for(bytes, *ret_threads, &worker);
 }

@@ -261,7 +261,7 @@ __attribute__((format(printf, 2, 3))) static void plan_line(
 	table_sentence(2, PLAN_NAME, name, text, PLAN_WIDTH);
 }
 
-static uint64_t plan_dataset_bytes(const struct parts *parts)
+static uint64_t plan_dataset_bytes(const struct concat *parts)
 {
 	uint64_t bytes = 0;
 	for (uint32_t i = 0; i < parts->count; i++)
@@ -271,9 +271,9 @@ static uint64_t plan_dataset_bytes(const struct parts *parts)
 
 static void plan_say_dataset(const struct plan *plan)
 {
-	const struct parts *parts = &plan->recipe.parts;
+	const struct concat *parts = &plan->recipe.parts;
 	char kind[48], number[24], bytes[24], recipe[RECIPE_TEXT], name[640], few[64] = "";
-	uint64_t samples = parts_samples(parts);
+	uint64_t samples = concat_samples(parts);
 	catalog_kind(parts->dataset[0], kind, sizeof kind);
 	if (parts->count > 1)
 		(void)snprintf(kind, sizeof kind, "%" PRIu32 " datasets", parts->count);
@@ -452,7 +452,7 @@ static int plan_people(const struct plan *plan)
 static void plan_json_epoch(struct jsontext *json, const struct plan *plan)
 {
 	char hex[20];
-	(void)snprintf(hex, sizeof hex, "%016" PRIx64, parts_fingerprint(&plan->recipe.parts));
+	(void)snprintf(hex, sizeof hex, "%016" PRIx64, concat_fingerprint(&plan->recipe.parts));
 	jsontext_string(json, "source", plan->source);
 	jsontext_string(json, "fingerprint", hex);
 	jsontext_u64(json, "samples", plan->epoch.samples);
@@ -557,7 +557,7 @@ static int plan_resume(struct plan *plan)
 	if (code != CLI_OK)
 		return code;
 	recipe_spec(&plan->recipe, &spec);
-	unsigned n = resume_compare(&state, &spec, parts_fingerprint(&plan->recipe.parts),
+	unsigned n = resume_compare(&state, &spec, concat_fingerprint(&plan->recipe.parts),
 		plan->epoch.samples, difference);
 	for (unsigned i = 0; i < n; i++) {
 		resume_sentence(&difference[i], text, sizeof text);

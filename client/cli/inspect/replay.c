@@ -39,8 +39,8 @@ struct replay {
 	struct order_slice slice; /* the rank's part of the batch */
 	struct row_maker maker;
 	struct pixel_recipe pixels;
-	struct finish finish;
-	struct finisher *finisher; /* NULL: images are rows */
+	struct postprocess finish;
+	struct postprocessor *finisher; /* NULL: images are rows */
 	struct catalog_bytes bytes;
 	uint8_t *rows; /* of a sample, one for each view */
 	size_t row_bytes;
@@ -285,7 +285,7 @@ static int replay_deliver(
 	char path[8300];
 	struct fault fault = {{0}};
 	uint32_t crc = (uint32_t)crc32_z(0, pixels, replay->row_bytes);
-	if (parts_path(&replay->recipe.parts, record->index, path, sizeof path, &fault) < 0)
+	if (concat_path(&replay->recipe.parts, record->index, path, sizeof path, &fault) < 0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
 	if (replay->json)
 		replay_json_row(&replay->out, row, record, crc, path);
@@ -298,8 +298,8 @@ static int replay_deliver(
 static int replay_read(
 	struct replay *replay, uint64_t number, struct sample *ret_sample, struct fault *fault)
 {
-	const struct parts *parts = &replay->recipe.parts;
-	struct sampler_pick pick = parts_find(parts, number);
+	const struct concat *parts = &replay->recipe.parts;
+	struct sampler_pick pick = concat_find(parts, number);
 	return catalog_read(
 		parts->dataset[pick.part], pick.number, &replay->bytes, ret_sample, fault);
 }
@@ -333,7 +333,7 @@ static int replay_mark(struct replay *replay, uint64_t number, struct slots_reco
 	const struct slots_record plain = records[0];
 	struct sample sample;
 	struct fault fault;
-	struct sampler_pick pick = parts_find(&replay->recipe.parts, number);
+	struct sampler_pick pick = concat_find(&replay->recipe.parts, number);
 	if (dataset_sample(replay->recipe.parts.dataset[pick.part], pick.number, &sample, &fault) <
 		0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
@@ -368,7 +368,7 @@ static int replay_make(struct replay *replay, uint64_t position, struct slots_re
 					    : cli_fail(CLI_FAILED, "%s", fault.text);
 		if (replay->recipe.eval)
 			return replay_mark(replay, number, ret_records);
-		number = parts_number(
+		number = concat_number(
 			&replay->recipe.parts, sampler_substitute(&replay->recipe.sampler,
 						       key.epoch, position, attempt + 1));
 	}
@@ -459,7 +459,7 @@ static int replay_record(struct replay *replay)
 		.view = record.view};
 	struct sample sample;
 	struct fault fault = {{0}};
-	uint64_t count = parts_samples(&replay->recipe.parts);
+	uint64_t count = concat_samples(&replay->recipe.parts);
 	int code = replay->crop ? replay_parse_crop(replay->crop, &record) : CLI_OK;
 	if (code == CLI_OK && replay->index >= count)
 		code = cli_fail(CLI_USAGE,
@@ -500,9 +500,9 @@ static int replay_prepare(struct replay *replay)
 	replay->pixels = spec_pixels(&spec);
 	replay->row_bytes = (size_t)geometry.height * geometry.width * geometry.channels *
 			    slots_pixel_bytes(geometry.pixel_type);
-	int r = finish_init(&replay->finish, &spec, &fault);
-	if (!r && finish_needed(&spec))
-		r = finisher_new(&replay->finish, &replay->finisher, &fault);
+	int r = postprocess_init(&replay->finish, &spec, &fault);
+	if (!r && postprocess_needed(&spec))
+		r = postprocessor_new(&replay->finish, &replay->finisher, &fault);
 	if (!r)
 		r = row_maker_init(&replay->maker, &limits, spec.image_size, &fault);
 	if (r < 0)
@@ -543,8 +543,8 @@ int replay_main(int argc, char **argv)
 		code = replay_run(&replay);
 	jsontext_free(&replay.out);
 	free(replay.rows);
-	finisher_free(replay.finisher);
-	finish_deinit(&replay.finish);
+	postprocessor_free(replay.finisher);
+	postprocess_deinit(&replay.finish);
 	catalog_bytes_free(&replay.bytes);
 	row_maker_deinit(&replay.maker);
 	recipe_unload(&replay.recipe);

@@ -68,8 +68,8 @@ static int show_options(struct show *show, int argc, char **argv)
 			"this sample of the dataset instead of a batch, behind each operation", 0,
 			INT64_MAX, &show->sample_given},
 		{"draws", 0, OPTION_NUMBER, &show->draws, "N",
-			"with --sample: in so many epochs, from --epoch on (8)", 1, TRACE_DRAWS,
-			NULL},
+			"with --sample: in so many epochs, from --epoch on (8)", 1,
+			STEP_SHEET_DRAWS, NULL},
 		RECIPE_OPTIONS(show->recipe),
 		RECIPE_DAEMON_OPTIONS(show->daemon),
 		{"json", 'j', OPTION_FLAG, &show->json, NULL,
@@ -274,7 +274,7 @@ static int show_draw(struct show *show)
 	recipe_describe(&show->recipe, recipe, sizeof recipe);
 	(void)snprintf(title, sizeof title, "%s   epoch %" PRIu64 ", batch %" PRIu64, show->source,
 		show->taken.epoch, show->taken.batch);
-	struct sheet sheet = {.title = title,
+	struct contact_sheet sheet = {.title = title,
 		.subtitle = recipe,
 		.parts = &show->recipe.parts,
 		.batch = &show->taken,
@@ -286,7 +286,7 @@ static int show_draw(struct show *show)
 	struct canvas canvas;
 	struct fault fault = {{0}};
 	int code = CLI_OK;
-	int r = sheet_draw(&sheet, &canvas, &fault);
+	int r = contact_sheet_draw(&sheet, &canvas, &fault);
 	if (r == 0) {
 		const struct picture picture = {
 			(uint32_t)canvas.width, (uint32_t)canvas.height, canvas.rgb};
@@ -342,7 +342,7 @@ static int show_prepare(struct show *show)
 	int code = recipe_open(recipe, show->source, &recipe->opened[0]);
 	if (code != CLI_OK)
 		return code;
-	parts_add(&recipe->parts, recipe->opened[0]);
+	concat_add(&recipe->parts, recipe->opened[0]);
 	code = recipe_load_parts(recipe);
 	if (code != CLI_OK || show->sample_given)
 		return code;

@@ -20,7 +20,7 @@
 
 /* A list's operations in words, those within others with them. */
 struct show_names {
-	char text[TRANSFORMS_MAX][TRACE_TEXT];
+	char text[TRANSFORMS_MAX][STEP_SHEET_TEXT];
 	const char *all[TRANSFORMS_MAX];
 	uint32_t count;
 };
@@ -33,7 +33,7 @@ static void show_names(const struct transforms *list, struct show_names *ret)
 		one.count = 1 + list->op[i].step.inside;
 		memcpy(one.op, &list->op[i], one.count * sizeof one.op[0]);
 		ret->all[ret->count] = ret->text[ret->count];
-		transforms_text(&one, ret->text[ret->count++], TRACE_TEXT);
+		transforms_text(&one, ret->text[ret->count++], STEP_SHEET_TEXT);
 	}
 }
 
@@ -88,11 +88,11 @@ static int show_say(const struct show_sample *ask, const struct canvas *canvas, 
 	return cli_print_json(&json);
 }
 
-static int show_write(const struct show_sample *ask, const struct trace *trace, char *name)
+static int show_write(const struct show_sample *ask, const struct step_sheet *trace, char *name)
 {
 	struct canvas canvas;
 	struct fault fault = {{0}};
-	int code = CLI_OK, r = trace_draw(trace, &canvas, &fault);
+	int code = CLI_OK, r = step_sheet_draw(trace, &canvas, &fault);
 	if (r > 0)
 		return cli_fail(CLI_FAILED, "sample %" PRIu64 " (%s) is broken: %s", ask->sample,
 			cli_tame(name), fault.text);
@@ -111,7 +111,7 @@ static int show_drawn(
 	const struct show_sample *ask, struct sample *sample, const struct catalog_bytes *bytes)
 {
 	char title[256], recipe[RECIPE_TEXT];
-	struct pixel_key key[TRACE_DRAWS];
+	struct pixel_key key[STEP_SHEET_DRAWS];
 	struct step_recipe steps;
 	struct stream_spec spec;
 	struct show_names names;
@@ -123,7 +123,7 @@ static int show_drawn(
 	(void)snprintf(title, sizeof title, "%s   #%" PRIu64 "   epochs %" PRIu64 " to %" PRIu64,
 		sample->name, ask->sample, ask->epoch, ask->epoch + ask->draws - 1);
 	const char *plain = ask->recipe->eval ? "Resize, crop" : "RandomResizedCrop";
-	const struct trace trace = {.title = title,
+	const struct step_sheet trace = {.title = title,
 		.subtitle = recipe,
 		.data = bytes->data,
 		.size = sample->size,

@@ -315,7 +315,7 @@ static int state_compare(struct state *state)
 	recipe_spec(&state->recipe, &spec);
 	resume_recognise(&state->state, &spec, &state->meaning);
 	state->differences = resume_compare(&state->state, &spec,
-		parts_fingerprint(&state->recipe.parts), state->epoch.samples, state->difference);
+		concat_fingerprint(&state->recipe.parts), state->epoch.samples, state->difference);
 	return CLI_OK;
 }
 

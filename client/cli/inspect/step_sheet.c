@@ -17,24 +17,24 @@
 #include <string.h>
 
 enum {
-	TRACE_NAMES = 270, /* pixels of the column that says what is done */
-	TRACE_LINE = FONT_HEIGHT + 3, /* of small letters */
-	TRACE_LINES = 3, /* of them under a picture */
-	TRACE_GAP = SHEET_GUTTER / 2,
+	STEP_SHEET_NAMES = 270, /* pixels of the column that says what is done */
+	STEP_SHEET_LINE = FONT_HEIGHT + 3, /* of small letters */
+	STEP_SHEET_LINES = 3, /* of them under a picture */
+	STEP_SHEET_GAP = SHEET_GUTTER / 2,
 };
 
 /* The recipe up to and with a step that stands in no other. */
-struct trace_stage {
+struct step_sheet_stage {
 	struct step_recipe recipe;
 	struct augmenter *augmenter;
 };
 
-struct trace_pen {
-	const struct trace *trace;
+struct step_sheet_pen {
+	const struct step_sheet *trace;
 	struct canvas *canvas;
 	struct row_maker maker;
 	struct thumb thumb;
-	struct trace_stage *stage; /* NULL, or of each step that stands in no other */
+	struct step_sheet_stage *stage; /* NULL, or of each step that stands in no other */
 	unsigned stages;
 	struct step_plan *plan; /* of the stage before, and of this one */
 	uint8_t *picture, *head; /* image_size x image_size x 3 */
@@ -42,17 +42,18 @@ struct trace_pen {
 
 /* ---- one cell ---- */
 
-static int trace_line_height(const struct trace *trace)
+static int step_sheet_line_height(const struct step_sheet *trace)
 {
-	return (int)trace->tile + 4 + TRACE_LINES * TRACE_LINE + TRACE_GAP;
+	return (int)trace->tile + 4 + STEP_SHEET_LINES * STEP_SHEET_LINE + STEP_SHEET_GAP;
 }
 
 /* Small letters, broken at blanks into at most `lines` lines. */
-static void trace_text(struct canvas *canvas, struct canvas_box box, int lines, const char *text)
+static void step_sheet_text(
+	struct canvas *canvas, struct canvas_box box, int lines, const char *text)
 {
 	size_t most = (size_t)(box.w / FONT_ADVANCE);
-	for (int i = 0; i < lines && *text; i++, box.y += TRACE_LINE) {
-		char line[TRACE_TEXT];
+	for (int i = 0; i < lines && *text; i++, box.y += STEP_SHEET_LINE) {
+		char line[STEP_SHEET_TEXT];
 		size_t n = strlen(text), cut = n;
 		if (n > most && i + 1 < lines) {
 			for (cut = most; cut && text[cut] != ' ';)
@@ -66,25 +67,29 @@ static void trace_text(struct canvas *canvas, struct canvas_box box, int lines, 
 	}
 }
 
-static struct canvas_box trace_box(const struct trace_pen *pen, unsigned line, unsigned column)
+static struct canvas_box step_sheet_box(
+	const struct step_sheet_pen *pen, unsigned line, unsigned column)
 {
 	int tile = (int)pen->trace->tile;
-	return (struct canvas_box){SHEET_MARGIN + TRACE_NAMES + (int)column * (tile + TRACE_GAP),
-		SHEET_MARGIN + SHEET_HEAD + (int)line * trace_line_height(pen->trace), tile, tile};
+	return (struct canvas_box){
+		SHEET_MARGIN + STEP_SHEET_NAMES + (int)column * (tile + STEP_SHEET_GAP),
+		SHEET_MARGIN + SHEET_HEAD + (int)line * step_sheet_line_height(pen->trace), tile,
+		tile};
 }
 
-static void trace_cell(struct trace_pen *pen, unsigned line, unsigned column, const uint8_t *rgb,
-	const char *caption)
+static void step_sheet_cell(struct step_sheet_pen *pen, unsigned line, unsigned column,
+	const uint8_t *rgb, const char *caption)
 {
-	struct canvas_box box = trace_box(pen, line, column);
+	struct canvas_box box = step_sheet_box(pen, line, column);
 	int side = (int)pen->trace->head.image_size;
 	canvas_image(pen->canvas, box, rgb, side, side);
 	box.y += box.h + 4;
-	trace_text(pen->canvas, box, TRACE_LINES, caption);
+	step_sheet_text(pen->canvas, box, STEP_SHEET_LINES, caption);
 }
 
 /* What the ops of `plan` from number `from` on do, as far as there is room. */
-static void trace_caption(const struct step_plan *plan, uint32_t from, char *buffer, size_t room)
+static void step_sheet_caption(
+	const struct step_plan *plan, uint32_t from, char *buffer, size_t room)
 {
 	size_t at = 0;
 	*buffer = 0;
@@ -95,10 +100,11 @@ static void trace_caption(const struct step_plan *plan, uint32_t from, char *buf
 	}
 }
 
-static void trace_source(struct trace_pen *pen, unsigned column, const struct slots_record *record)
+static void step_sheet_source(
+	struct step_sheet_pen *pen, unsigned column, const struct slots_record *record)
 {
 	const struct thumb *thumb = &pen->thumb;
-	struct canvas_box cell = trace_box(pen, 0, column);
+	struct canvas_box cell = step_sheet_box(pen, 0, column);
 	struct canvas_box box = {cell.x + (cell.w - thumb->w) / 2, cell.y + (cell.h - thumb->h) / 2,
 		thumb->w, thumb->h};
 	double sx = (double)thumb->w / record->src_w, sy = (double)thumb->h / record->src_h;
@@ -117,11 +123,11 @@ static void trace_source(struct trace_pen *pen, unsigned column, const struct sl
 
 /* ---- one draw ---- */
 
-static int trace_head(struct trace_pen *pen, unsigned column, struct fault *fault)
+static int step_sheet_head(struct step_sheet_pen *pen, unsigned column, struct fault *fault)
 {
-	const struct trace *trace = pen->trace;
+	const struct step_sheet *trace = pen->trace;
 	struct slots_record record = {0};
-	char caption[TRACE_TEXT];
+	char caption[STEP_SHEET_TEXT];
 	int r = row_make(&pen->maker, trace->data, trace->size, &trace->head, &trace->key[column],
 		NULL, pen->head, &record);
 	if (r < 0)
@@ -134,74 +140,75 @@ static int trace_head(struct trace_pen *pen, unsigned column, struct fault *faul
 	(void)snprintf(caption, sizeof caption, "%u,%u %ux%u%s%s", record.crop_x, record.crop_y,
 		record.crop_w, record.crop_h, record.flags & SLOTS_FLIPPED ? " flipped" : "",
 		record.flags & SLOTS_FLIPPED_VERTICALLY ? " upside down" : "");
-	trace_source(pen, column, &record);
-	trace_cell(pen, 1, column, pen->head, caption);
+	step_sheet_source(pen, column, &record);
+	step_sheet_cell(pen, 1, column, pen->head, caption);
 	return 0;
 }
 
-static void trace_step(struct trace_pen *pen, unsigned stage, unsigned column, uint32_t *before)
+static void step_sheet_step(
+	struct step_sheet_pen *pen, unsigned stage, unsigned column, uint32_t *before)
 {
-	const struct trace *trace = pen->trace;
+	const struct step_sheet *trace = pen->trace;
 	uint32_t side = trace->head.image_size;
 	struct step_plan *plan = pen->plan;
 	const struct erase_row row = {
 		.type = SLOTS_U8, .layout = SLOTS_NHWC, .width = side, .height = side};
-	char caption[TRACE_TEXT];
+	char caption[STEP_SHEET_TEXT];
 	step_plan(&pen->stage[stage].recipe, &trace->key[column], side, side, plan);
 	memcpy(augmenter_image(pen->stage[stage].augmenter), pen->head, (size_t)side * side * 3);
 	augmenter_run(pen->stage[stage].augmenter, plan, side, side, pen->picture);
 	for (uint32_t i = 0; i < plan->count; i++)
 		if (plan->op[i].kind == OP_ERASE)
 			op_erase(&plan->op[i], &row, &trace->key[column], pen->picture);
-	trace_caption(plan, *before, caption, sizeof caption);
+	step_sheet_caption(plan, *before, caption, sizeof caption);
 	*before = plan->count;
-	trace_cell(pen, stage + 2, column, pen->picture, *caption ? caption : "-");
+	step_sheet_cell(pen, stage + 2, column, pen->picture, *caption ? caption : "-");
 }
 
-static int trace_column(struct trace_pen *pen, unsigned column, struct fault *fault)
+static int step_sheet_column(struct step_sheet_pen *pen, unsigned column, struct fault *fault)
 {
 	uint32_t before = 0;
-	int r = trace_head(pen, column, fault);
+	int r = step_sheet_head(pen, column, fault);
 	for (unsigned i = 0; i < pen->stages && r == 0; i++)
-		trace_step(pen, i, column, &before);
+		step_sheet_step(pen, i, column, &before);
 	return r;
 }
 
 /* ---- all of it ---- */
 
-static void trace_name(struct trace_pen *pen, unsigned line, const char *name)
+static void step_sheet_name(struct step_sheet_pen *pen, unsigned line, const char *name)
 {
-	struct canvas_box box = trace_box(pen, line, 0);
-	char first[TRACE_TEXT];
+	struct canvas_box box = step_sheet_box(pen, line, 0);
+	char first[STEP_SHEET_TEXT];
 	size_t n = strcspn(name, " ");
 	box.x = SHEET_MARGIN;
-	box.w = TRACE_NAMES - 10;
+	box.w = STEP_SHEET_NAMES - 10;
 	(void)snprintf(first, sizeof first, "%.*s", (int)n, name);
 	(void)canvas_text(pen->canvas, box.x, box.y, SHEET_TEXT, box.w, SHEET_INK, first);
 	box.y += SHEET_LINE;
-	trace_text(pen->canvas, box, (box.h - SHEET_LINE) / TRACE_LINE,
+	step_sheet_text(pen->canvas, box, (box.h - SHEET_LINE) / STEP_SHEET_LINE,
 		name + n + strspn(name + n, " "));
 }
 
-static void trace_names(struct trace_pen *pen)
+static void step_sheet_names(struct step_sheet_pen *pen)
 {
-	const struct trace *trace = pen->trace;
+	const struct step_sheet *trace = pen->trace;
 	sheet_head(pen->canvas, trace->title, trace->subtitle);
-	trace_name(pen, 0, "source");
-	trace_name(pen, 1, trace->head_name);
+	step_sheet_name(pen, 0, "source");
+	step_sheet_name(pen, 1, trace->head_name);
 	for (unsigned i = 0; i < pen->stages; i++)
-		trace_name(pen, i + 2, trace->step_name[i]);
+		step_sheet_name(pen, i + 2, trace->step_name[i]);
 }
 
 /* One stage for each step that stands in no other. */
-static int trace_stages(struct trace_pen *pen, struct fault *fault)
+static int step_sheet_stages(struct step_sheet_pen *pen, struct fault *fault)
 {
 	const struct step_recipe *steps = pen->trace->steps;
 	pen->stage = calloc(UTIL_MAX(steps->count, 1u), sizeof *pen->stage);
 	if (!pen->stage)
 		return fault_set(fault, -ENOMEM, "no memory for a picture of each step");
 	for (uint32_t i = 0; i < steps->count; i += 1 + steps->step[i].inside) {
-		struct trace_stage *stage = &pen->stage[pen->stages++];
+		struct step_sheet_stage *stage = &pen->stage[pen->stages++];
 		stage->recipe = *steps;
 		stage->recipe.count = i + 1 + steps->step[i].inside;
 		int r = augmenter_new(
@@ -212,9 +219,9 @@ static int trace_stages(struct trace_pen *pen, struct fault *fault)
 	return 0;
 }
 
-static int trace_prepare(struct trace_pen *pen, struct fault *fault)
+static int step_sheet_prepare(struct step_sheet_pen *pen, struct fault *fault)
 {
-	const struct trace *trace = pen->trace;
+	const struct step_sheet *trace = pen->trace;
 	struct decode_limits limits = decode_limits_default();
 	size_t bytes = (size_t)trace->head.image_size * trace->head.image_size * 3;
 	pen->plan = malloc(sizeof *pen->plan);
@@ -223,10 +230,10 @@ static int trace_prepare(struct trace_pen *pen, struct fault *fault)
 	if (!pen->plan || !pen->picture || !pen->head || thumb_init(&pen->thumb, trace->tile) < 0)
 		return fault_set(fault, -ENOMEM, "no memory for the pictures");
 	int r = row_maker_init(&pen->maker, &limits, trace->head.image_size, fault);
-	return r < 0 ? r : trace_stages(pen, fault);
+	return r < 0 ? r : step_sheet_stages(pen, fault);
 }
 
-static void trace_finish(struct trace_pen *pen)
+static void step_sheet_finish(struct step_sheet_pen *pen)
 {
 	for (unsigned i = 0; i < pen->stages; i++)
 		augmenter_free(pen->stage[i].augmenter);
@@ -238,12 +245,14 @@ static void trace_finish(struct trace_pen *pen)
 	free(pen->head);
 }
 
-static int trace_canvas(const struct trace_pen *pen, struct canvas *canvas, struct fault *fault)
+static int step_sheet_canvas(
+	const struct step_sheet_pen *pen, struct canvas *canvas, struct fault *fault)
 {
-	const struct trace *trace = pen->trace;
+	const struct step_sheet *trace = pen->trace;
 	int tile = (int)trace->tile, lines = (int)pen->stages + 2, draws = (int)trace->draws;
-	int width = 2 * SHEET_MARGIN + TRACE_NAMES + draws * (tile + TRACE_GAP) - TRACE_GAP;
-	int height = 2 * SHEET_MARGIN + SHEET_HEAD + lines * trace_line_height(trace);
+	int width = 2 * SHEET_MARGIN + STEP_SHEET_NAMES + draws * (tile + STEP_SHEET_GAP) -
+		    STEP_SHEET_GAP;
+	int height = 2 * SHEET_MARGIN + SHEET_HEAD + lines * step_sheet_line_height(trace);
 	if (canvas_init(canvas, width, height, SHEET_PAPER) < 0)
 		return fault_set(fault, -ENOMEM,
 			"no memory for a picture of %d x %d pixels; draw fewer --draws", width,
@@ -251,32 +260,32 @@ static int trace_canvas(const struct trace_pen *pen, struct canvas *canvas, stru
 	return 0;
 }
 
-static int trace_fill(struct trace_pen *pen, struct canvas *canvas, struct fault *fault)
+static int step_sheet_fill(struct step_sheet_pen *pen, struct canvas *canvas, struct fault *fault)
 {
-	const struct trace *trace = pen->trace;
+	const struct step_sheet *trace = pen->trace;
 	int r = thumb_make(&pen->thumb, pen->maker.decoder, trace->data, trace->size);
 	if (r > 0)
 		(void)fault_set(fault, 0, "%s", decoder_message(pen->maker.decoder));
 	if (r != 0)
 		return r > 0 ? r : fault_set(fault, r, "no memory left to decode the image");
-	r = trace_canvas(pen, canvas, fault);
+	r = step_sheet_canvas(pen, canvas, fault);
 	if (r < 0)
 		return r;
 	pen->canvas = canvas;
-	trace_names(pen);
+	step_sheet_names(pen);
 	for (unsigned i = 0; i < trace->draws && r == 0; i++)
-		r = trace_column(pen, i, fault);
+		r = step_sheet_column(pen, i, fault);
 	if (r != 0)
 		canvas_deinit(canvas);
 	return r;
 }
 
-int trace_draw(const struct trace *trace, struct canvas *ret_canvas, struct fault *fault)
+int step_sheet_draw(const struct step_sheet *trace, struct canvas *ret_canvas, struct fault *fault)
 {
-	struct trace_pen pen = {.trace = trace};
-	int r = trace_prepare(&pen, fault);
+	struct step_sheet_pen pen = {.trace = trace};
+	int r = step_sheet_prepare(&pen, fault);
 	if (r == 0)
-		r = trace_fill(&pen, ret_canvas, fault);
-	trace_finish(&pen);
+		r = step_sheet_fill(&pen, ret_canvas, fault);
+	step_sheet_finish(&pen);
 	return r;
 }

@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TRACE_DRAWS = 32, TRACE_TEXT = 240 };
+enum { STEP_SHEET_DRAWS = 32, STEP_SHEET_TEXT = 240 };
 
-struct trace {
+struct step_sheet {
 	const char *title, *subtitle;
 	const uint8_t *data; /* the image's bytes, as row_make takes them */
 	size_t size;
@@ -25,10 +25,10 @@ struct trace {
 	const char *head_name;
 	const char *const *step_name;
 	const struct pixel_key *key; /* of each draw */
-	unsigned draws; /* 1 .. TRACE_DRAWS */
+	unsigned draws; /* 1 .. STEP_SHEET_DRAWS */
 	unsigned tile; /* pixels of a picture's side */
 };
 
 /* 0 and a canvas for the caller to free; 1 the image is broken, with a fault that says how; -ENOMEM
  * and other negative errnos with a fault. */
-int trace_draw(const struct trace *trace, struct canvas *ret_canvas, struct fault *fault);
+int step_sheet_draw(const struct step_sheet *trace, struct canvas *ret_canvas, struct fault *fault);

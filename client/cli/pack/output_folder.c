@@ -16,25 +16,26 @@
 
 enum { PLACE_NAME = PATTERN_NAME + 16, PLACE_MANIFEST_MOST = 1 << 30 };
 
-static int place_fault(const struct place *place, const char *name, const char *what, int error,
-	struct fault *fault)
+static int output_folder_fault(const struct output_folder *place, const char *name,
+	const char *what, int error, struct fault *fault)
 {
 	return fault_set(fault, -error, "%s/%s cannot be %s: %s", place->pattern->folder, name,
 		what, strerror(error));
 }
 
-static void place_part_name(const char *name, char ret[PLACE_NAME])
+static void output_folder_part_name(const char *name, char ret[PLACE_NAME])
 {
 	(void)snprintf(ret, PLACE_NAME, "%s.part", name);
 }
 
-static void place_row_name(const struct place *place, const char *ending, char ret[PLACE_NAME])
+static void output_folder_row_name(
+	const struct output_folder *place, const char *ending, char ret[PLACE_NAME])
 {
 	(void)snprintf(ret, PLACE_NAME, "%s.pack.%s", place->pattern->stem, ending);
 }
 
 /* Whoever waited for a lock may have got one on a file that its owner took away meanwhile. */
-static bool place_lock_stands(const struct place *place, const char *name)
+static bool output_folder_lock_stands(const struct output_folder *place, const char *name)
 {
 	struct stat here, there;
 	return fstat(place->lock_fd, &here) == 0 &&
@@ -42,30 +43,31 @@ static bool place_lock_stands(const struct place *place, const char *name)
 	       here.st_dev == there.st_dev;
 }
 
-static int place_lock(struct place *place, struct fault *fault)
+static int output_folder_lock(struct output_folder *place, struct fault *fault)
 {
 	char name[PLACE_NAME];
-	place_row_name(place, "lock", name);
+	output_folder_row_name(place, "lock", name);
 	do {
 		util_close_fd(&place->lock_fd);
 		place->lock_fd = openat(
 			place->folder_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
 		if (place->lock_fd < 0)
-			return place_fault(place, name, "made", errno, fault);
+			return output_folder_fault(place, name, "made", errno, fault);
 		if (flock(place->lock_fd, LOCK_EX | LOCK_NB) < 0)
 			return errno == EWOULDBLOCK
 				       ? fault_set(fault, -EBUSY,
 						 "another penstock pack is writing %s/%s; wait for "
 						 "it or choose another output",
 						 place->pattern->folder, place->pattern->name)
-				       : place_fault(place, name, "locked", errno, fault);
-	} while (!place_lock_stands(place, name));
+				       : output_folder_fault(place, name, "locked", errno, fault);
+	} while (!output_folder_lock_stands(place, name));
 	return 0;
 }
 
-int place_open(struct place *place, const struct pattern *pattern, struct fault *fault)
+int output_folder_open(
+	struct output_folder *place, const struct pattern *pattern, struct fault *fault)
 {
-	*place = (struct place){.pattern = pattern, .folder_fd = -1, .lock_fd = -1};
+	*place = (struct output_folder){.pattern = pattern, .folder_fd = -1, .lock_fd = -1};
 	(void)snprintf(place->manifest_path, sizeof place->manifest_path, "%s/%s.pack.json",
 		pattern->folder, pattern->stem);
 	place->folder_fd = open(pattern->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -73,26 +75,26 @@ int place_open(struct place *place, const struct pattern *pattern, struct fault 
 		return fault_set(fault, -errno, "the output's folder %s cannot be opened: %s%s",
 			pattern->folder, strerror(errno),
 			errno == ENOENT ? "; make it first (mkdir -p)" : "");
-	return place_lock(place, fault);
+	return output_folder_lock(place, fault);
 }
 
-void place_close(struct place *place)
+void output_folder_close(struct output_folder *place)
 {
 	char name[PLACE_NAME];
 	if (!place->pattern)
 		return;
 	if (place->lock_fd >= 0 && flock(place->lock_fd, LOCK_EX | LOCK_NB) == 0) {
-		place_row_name(place, "lock", name);
+		output_folder_row_name(place, "lock", name);
 		(void)unlinkat(place->folder_fd, name, 0);
 	}
 	util_close_fd(&place->lock_fd);
 	util_close_fd(&place->folder_fd);
-	*place = (struct place){0};
+	*place = (struct output_folder){0};
 }
 
 /* ---- the manifest ---- */
 
-static int place_read_all(int fd, char *text, size_t size)
+static int output_folder_read_all(int fd, char *text, size_t size)
 {
 	for (size_t done = 0; done < size;) {
 		ssize_t n = pread(fd, text + done, size - done, (off_t)done);
@@ -105,25 +107,25 @@ static int place_read_all(int fd, char *text, size_t size)
 	return 0;
 }
 
-int place_manifest_read(
-	const struct place *place, char **ret_text, size_t *ret_size, struct fault *fault)
+int output_folder_manifest_read(
+	const struct output_folder *place, char **ret_text, size_t *ret_size, struct fault *fault)
 {
 	char name[PLACE_NAME];
 	struct stat status;
-	place_row_name(place, "json", name);
+	output_folder_row_name(place, "json", name);
 	cleanup(close_fd) int fd = openat(place->folder_fd, name, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return -ENOENT;
 	if (fd < 0 || fstat(fd, &status) < 0)
-		return place_fault(place, name, "read", errno, fault);
+		return output_folder_fault(place, name, "read", errno, fault);
 	if (!S_ISREG(status.st_mode) || status.st_size > PLACE_MANIFEST_MOST)
-		return place_fault(place, name, "read", EINVAL, fault);
+		return output_folder_fault(place, name, "read", EINVAL, fault);
 	size_t size = (size_t)status.st_size;
 	char *text = malloc(size + 1);
-	int r = text ? place_read_all(fd, text, size) : -ENOMEM;
+	int r = text ? output_folder_read_all(fd, text, size) : -ENOMEM;
 	if (r < 0) {
 		free(text);
-		return place_fault(place, name, "read", -r, fault);
+		return output_folder_fault(place, name, "read", -r, fault);
 	}
 	text[size] = 0;
 	*ret_text = text;
@@ -131,7 +133,7 @@ int place_manifest_read(
 	return 0;
 }
 
-static int place_write_all(int fd, const char *text, size_t size)
+static int output_folder_write_all(int fd, const char *text, size_t size)
 {
 	while (size) {
 		ssize_t n = write(fd, text, size);
@@ -146,7 +148,7 @@ static int place_write_all(int fd, const char *text, size_t size)
 }
 
 /* A new, empty file in the place of whatever is left of an earlier one. */
-static int place_create(const struct place *place, const char *name)
+static int output_folder_create(const struct output_folder *place, const char *name)
 {
 	if (unlinkat(place->folder_fd, name, 0) < 0 && errno != ENOENT)
 		return -errno;
@@ -155,33 +157,36 @@ static int place_create(const struct place *place, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-int place_manifest_write(const struct place *place, const char *text, struct fault *fault)
+int output_folder_manifest_write(
+	const struct output_folder *place, const char *text, struct fault *fault)
 {
 	char name[PLACE_NAME], part[PLACE_NAME + 8];
-	place_row_name(place, "json", name);
+	output_folder_row_name(place, "json", name);
 	(void)snprintf(part, sizeof part, "%s.part", name);
-	cleanup(close_fd) int fd = place_create(place, part);
-	int r = fd < 0 ? fd : place_write_all(fd, text, strlen(text));
+	cleanup(close_fd) int fd = output_folder_create(place, part);
+	int r = fd < 0 ? fd : output_folder_write_all(fd, text, strlen(text));
 	if (r == 0 && renameat(place->folder_fd, part, place->folder_fd, name) < 0)
 		r = -errno;
 	if (r == 0 && fsync(place->folder_fd) < 0)
 		r = -errno;
 	if (r < 0)
 		(void)unlinkat(place->folder_fd, part, 0);
-	return r < 0 ? place_fault(place, name, "written", -r, fault) : 0;
+	return r < 0 ? output_folder_fault(place, name, "written", -r, fault) : 0;
 }
 
 /* ---- shards ---- */
 
-int place_shard_create(const struct place *place, const char *name, struct fault *fault)
+int output_folder_shard_create(
+	const struct output_folder *place, const char *name, struct fault *fault)
 {
 	char part[PLACE_NAME];
-	place_part_name(name, part);
-	int fd = place_create(place, part);
-	return fd < 0 ? place_fault(place, part, "made", -fd, fault) : fd;
+	output_folder_part_name(name, part);
+	int fd = output_folder_create(place, part);
+	return fd < 0 ? output_folder_fault(place, part, "made", -fd, fault) : fd;
 }
 
-static int place_is_there(const struct place *place, const char *name, uint64_t *ret_bytes)
+static int output_folder_is_there(
+	const struct output_folder *place, const char *name, uint64_t *ret_bytes)
 {
 	struct stat status;
 	if (fstatat(place->folder_fd, name, &status, 0) < 0)
@@ -190,7 +195,8 @@ static int place_is_there(const struct place *place, const char *name, uint64_t 
 	return 1;
 }
 
-static int place_occupied(const struct place *place, const char *name, struct fault *fault)
+static int output_folder_occupied(
+	const struct output_folder *place, const char *name, struct fault *fault)
 {
 	return fault_set(fault, -EEXIST,
 		"%s/%s is there already and %s does not list it, so it is not this pack's: nothing "
@@ -199,39 +205,40 @@ static int place_occupied(const struct place *place, const char *name, struct fa
 }
 
 /* Not every file system knows RENAME_NOREPLACE; there, looking first has to do. */
-static int place_rename(const struct place *place, const char *from, const char *to)
+static int output_folder_rename(const struct output_folder *place, const char *from, const char *to)
 {
 	uint64_t bytes;
 	if (renameat2(place->folder_fd, from, place->folder_fd, to, RENAME_NOREPLACE) == 0)
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS)
 		return -errno;
-	if (place_is_there(place, to, &bytes) != 0)
+	if (output_folder_is_there(place, to, &bytes) != 0)
 		return -EEXIST;
 	return renameat(place->folder_fd, from, place->folder_fd, to) < 0 ? -errno : 0;
 }
 
-int place_shard_commit(const struct place *place, const char *name, struct fault *fault)
+int output_folder_shard_commit(
+	const struct output_folder *place, const char *name, struct fault *fault)
 {
 	char part[PLACE_NAME];
-	place_part_name(name, part);
-	int r = place_rename(place, part, name);
+	output_folder_part_name(name, part);
+	int r = output_folder_rename(place, part, name);
 	if (r == -EEXIST)
-		return place_occupied(place, name, fault);
+		return output_folder_occupied(place, name, fault);
 	if (r == 0 && fsync(place->folder_fd) < 0)
 		r = -errno;
-	return r < 0 ? place_fault(place, name, "put into place", -r, fault) : 0;
+	return r < 0 ? output_folder_fault(place, name, "put into place", -r, fault) : 0;
 }
 
-void place_shard_remove(const struct place *place, const char *name)
+void output_folder_shard_remove(const struct output_folder *place, const char *name)
 {
 	char part[PLACE_NAME];
-	place_part_name(name, part);
+	output_folder_part_name(name, part);
 	(void)unlinkat(place->folder_fd, part, 0);
 }
 
-static int place_settle_shard(const struct place *place, const struct manifest_shard *shard,
-	bool last, struct fault *fault)
+static int output_folder_settle_shard(const struct output_folder *place,
+	const struct manifest_shard *shard, bool last, struct fault *fault)
 {
 	char part[PLACE_NAME];
 	uint64_t bytes = 0, part_bytes = 0;
@@ -240,15 +247,15 @@ static int place_settle_shard(const struct place *place, const struct manifest_s
 			"%s lists %s, which is no shard of %s; move it and its shards away and "
 			"begin again",
 			place->manifest_path, shard->name, place->pattern->name);
-	place_part_name(shard->name, part);
-	int there = place_is_there(place, shard->name, &bytes);
+	output_folder_part_name(shard->name, part);
+	int there = output_folder_is_there(place, shard->name, &bytes);
 	if (there < 0)
-		return place_fault(place, shard->name, "looked at", -there, fault);
+		return output_folder_fault(place, shard->name, "looked at", -there, fault);
 	if (there && bytes == shard->bytes)
 		return 0;
-	if (!there && last && place_is_there(place, part, &part_bytes) == 1 &&
+	if (!there && last && output_folder_is_there(place, part, &part_bytes) == 1 &&
 		part_bytes == shard->bytes)
-		return place_shard_commit(place, shard->name, fault);
+		return output_folder_shard_commit(place, shard->name, fault);
 	return fault_set(fault, -ESTALE,
 		"%s lists %s with %" PRIu64 " bytes, but it %s; put it back, or move the manifest "
 		"and its shards away and begin again",
@@ -259,7 +266,7 @@ static int place_settle_shard(const struct place *place, const struct manifest_s
 /* What a name of the folder is to this pack. */
 enum relic { RELIC_NONE, RELIC_SHARD, RELIC_PART };
 
-static enum relic place_relic(const struct place *place, const char *name)
+static enum relic output_folder_relic(const struct output_folder *place, const char *name)
 {
 	static const char tail[] = ".part";
 	char base[PATTERN_NAME];
@@ -273,54 +280,55 @@ static enum relic place_relic(const struct place *place, const char *name)
 	return pattern_matches(place->pattern, base) ? RELIC_PART : RELIC_NONE;
 }
 
-static bool place_lists(
-	const struct place *place, const struct manifest *manifest, const char *name)
+static bool output_folder_lists(
+	const struct output_folder *place, const struct manifest *manifest, const char *name)
 {
 	unsigned long long number = strtoull(name + strlen(place->pattern->prefix), NULL, 10);
 	return number < manifest->shards && strcmp(manifest->shard[number].name, name) == 0;
 }
 
 /* Temporary files go when the manifest says that they are this pack's: from its first moment on. */
-static int place_judge(const struct place *place, const struct manifest *manifest, bool begun,
-	const char *name, struct fault *fault)
+static int output_folder_judge(const struct output_folder *place, const struct manifest *manifest,
+	bool begun, const char *name, struct fault *fault)
 {
-	enum relic relic = place_relic(place, name);
-	if (relic == RELIC_SHARD && !place_lists(place, manifest, name))
-		return place_occupied(place, name, fault);
+	enum relic relic = output_folder_relic(place, name);
+	if (relic == RELIC_SHARD && !output_folder_lists(place, manifest, name))
+		return output_folder_occupied(place, name, fault);
 	if (relic == RELIC_PART && !begun)
-		return place_occupied(place, name, fault);
+		return output_folder_occupied(place, name, fault);
 	if (relic == RELIC_PART && unlinkat(place->folder_fd, name, 0) < 0)
-		return place_fault(place, name, "removed", errno, fault);
+		return output_folder_fault(place, name, "removed", errno, fault);
 	return 0;
 }
 
-int place_settle(const struct place *place, const struct manifest *manifest, struct fault *fault)
+int output_folder_settle(
+	const struct output_folder *place, const struct manifest *manifest, struct fault *fault)
 {
 	char name[PLACE_NAME];
 	uint64_t bytes;
 	int r = 0;
 	for (size_t i = 0; i < manifest->shards && r == 0; i++)
-		r = place_settle_shard(
+		r = output_folder_settle_shard(
 			place, &manifest->shard[i], i + 1 == manifest->shards, fault);
 	if (r < 0)
 		return r;
-	place_row_name(place, "json", name);
-	bool begun = place_is_there(place, name, &bytes) == 1;
+	output_folder_row_name(place, "json", name);
+	bool begun = output_folder_is_there(place, name, &bytes) == 1;
 	int fd = openat(place->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
 	if (!folder) {
-		r = place_fault(place, ".", "read", errno, fault);
+		r = output_folder_fault(place, ".", "read", errno, fault);
 		util_close_fd(&fd);
 		return r;
 	}
 	const struct dirent *entry;
 	while (r == 0 && (entry = readdir(folder)))
-		r = place_judge(place, manifest, begun, entry->d_name, fault);
+		r = output_folder_judge(place, manifest, begun, entry->d_name, fault);
 	(void)closedir(folder);
 	return r;
 }
 
-int place_room(const struct place *place, uint64_t *ret_bytes, struct fault *fault)
+int output_folder_room(const struct output_folder *place, uint64_t *ret_bytes, struct fault *fault)
 {
 	struct statvfs status;
 	if (fstatvfs(place->folder_fd, &status) < 0)

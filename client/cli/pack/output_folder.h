@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-struct place {
+struct output_folder {
 	const struct pattern *pattern; /* borrowed */
 	int folder_fd, lock_fd;
 	char manifest_path[PATTERN_PATH + PATTERN_NAME]; /* for faults */
@@ -25,26 +25,31 @@ struct place {
 
 /* Opens the folder and takes the lock. 0; -ENOENT no such folder; -EBUSY another pack runs there;
  * -EACCES and the like. */
-int place_open(struct place *place, const struct pattern *pattern, struct fault *fault);
+int output_folder_open(
+	struct output_folder *place, const struct pattern *pattern, struct fault *fault);
 /* Gives the lock back. Takes a zeroed place, too. */
-void place_close(struct place *place);
+void output_folder_close(struct output_folder *place);
 
 /* 0 and the manifest's text (malloc'ed); -ENOENT without a fault: there is none; -errno. */
-int place_manifest_read(
-	const struct place *place, char **ret_text, size_t *ret_size, struct fault *fault);
-int place_manifest_write(const struct place *place, const char *text, struct fault *fault);
+int output_folder_manifest_read(
+	const struct output_folder *place, char **ret_text, size_t *ret_size, struct fault *fault);
+int output_folder_manifest_write(
+	const struct output_folder *place, const char *text, struct fault *fault);
 
 /* Sees to it that exactly the manifest's shards lie under the pattern's names: renames the last one
  * if that was still to be done, and removes the temporary one of a pack that was ended. 0; -EEXIST:
  * there is a file that the manifest does not list; -ESTALE: one of its shards is missing or has
  * another size. */
-int place_settle(const struct place *place, const struct manifest *manifest, struct fault *fault);
+int output_folder_settle(
+	const struct output_folder *place, const struct manifest *manifest, struct fault *fault);
 
 /* An empty file for shard `name`, under its temporary name: a descriptor or -errno. */
-int place_shard_create(const struct place *place, const char *name, struct fault *fault);
+int output_folder_shard_create(
+	const struct output_folder *place, const char *name, struct fault *fault);
 /* Renames it; the manifest lists it already. */
-int place_shard_commit(const struct place *place, const char *name, struct fault *fault);
-void place_shard_remove(const struct place *place, const char *name);
+int output_folder_shard_commit(
+	const struct output_folder *place, const char *name, struct fault *fault);
+void output_folder_shard_remove(const struct output_folder *place, const char *name);
 
 /* Bytes that an ordinary user may still write there. 0 or -errno. */
-int place_room(const struct place *place, uint64_t *ret_bytes, struct fault *fault);
+int output_folder_room(const struct output_folder *place, uint64_t *ret_bytes, struct fault *fault);

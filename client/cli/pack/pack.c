@@ -28,7 +28,7 @@ struct pack {
 	const struct pattern *pattern;
 	const struct pack_options *options;
 	struct manifest *manifest;
-	struct place place;
+	struct output_folder place;
 	struct permit work, decoders;
 	struct pipeline *pipeline;
 	struct key_set keys; /* of the open shard */
@@ -97,7 +97,7 @@ static int pack_check_shards(const struct pack *pack, struct fault *fault)
 	bool is_out = false;
 	struct stat out;
 	if (stat(pack->pattern->folder, &out) < 0)
-		return 0; /* place_open says why */
+		return 0; /* output_folder_open says why */
 	for (uint32_t i = 0; i < dataset_shards(pack->dataset); i++) {
 		int r = pack_check_shard(
 			pack, dataset_shard_path(pack->dataset, i), &out, seen, &is_out, fault);
@@ -121,7 +121,7 @@ static int pack_check_room(const struct pack *pack, struct fault *fault)
 	const struct image_options *image = &pack->options->recipe.image;
 	uint64_t room, needed = pack_estimate(pack);
 	char has[16], wants[16], text[FAULT_TEXT];
-	int r = place_room(&pack->place, &room, fault);
+	int r = output_folder_room(&pack->place, &room, fault);
 	if (r < 0 || room >= needed)
 		return r;
 	(void)snprintf(text, sizeof text, "%s has %s free, and %s may be needed",
@@ -159,7 +159,7 @@ static int pack_write_manifest(struct pack *pack, struct fault *fault)
 	cleanup(free_ptr) char *text = manifest_text(pack->manifest, pack->dataset);
 	if (!text)
 		return fault_set(fault, -ENOMEM, "no memory for the manifest");
-	return place_manifest_write(&pack->place, text, fault);
+	return output_folder_manifest_write(&pack->place, text, fault);
 }
 
 static int pack_open_shard(struct pack *pack, struct fault *fault)
@@ -170,7 +170,7 @@ static int pack_open_shard(struct pack *pack, struct fault *fault)
 		return r;
 	(void)snprintf(pack->path, sizeof pack->path, "%s/%s.part", pack->pattern->folder,
 		pack->shard.name);
-	pack->fd = place_shard_create(&pack->place, pack->shard.name, fault);
+	pack->fd = output_folder_shard_create(&pack->place, pack->shard.name, fault);
 	if (pack->fd < 0)
 		return pack->fd;
 	r = tarwrite_init(&pack->tar, pack->fd, pack->path, fault);
@@ -198,7 +198,7 @@ static void pack_drop_shard(struct pack *pack)
 	if (!pack->open)
 		return;
 	pack_close_shard(pack);
-	place_shard_remove(&pack->place, pack->shard.name);
+	output_folder_shard_remove(&pack->place, pack->shard.name);
 }
 
 /* On the disk, into the manifest, under its name: in this order (place.h). */
@@ -215,7 +215,7 @@ static int pack_finish_shard(struct pack *pack, struct fault *fault)
 	r = manifest_add_shard(pack->manifest, &pack->shard, fault);
 	if (r == 0)
 		r = pack_write_manifest(pack, fault);
-	return r < 0 ? r : place_shard_commit(&pack->place, pack->shard.name, fault);
+	return r < 0 ? r : output_folder_shard_commit(&pack->place, pack->shard.name, fault);
 }
 
 /* ---- samples ---- */
@@ -390,14 +390,14 @@ static int pack_resume(struct pack *pack, struct fault *fault)
 {
 	char *text;
 	size_t size;
-	int r = place_manifest_read(&pack->place, &text, &size, fault);
+	int r = output_folder_manifest_read(&pack->place, &text, &size, fault);
 	if (r == 0) {
 		r = manifest_read(pack->manifest, text, size, pack->place.manifest_path, fault);
 		free(text);
 	} else if (r == -ENOENT) {
 		r = 0;
 	}
-	return r < 0 ? r : place_settle(&pack->place, pack->manifest, fault);
+	return r < 0 ? r : output_folder_settle(&pack->place, pack->manifest, fault);
 }
 
 /* No room: what is finished stays. */
@@ -455,7 +455,7 @@ static int pack_look(struct pack *pack, struct fault *fault)
 	int r = dataset_kind(pack->dataset) == DATASET_FOLDER ? pack_check_folder(pack, fault)
 							      : pack_check_shards(pack, fault);
 	if (r == 0)
-		r = place_open(&pack->place, pack->pattern, fault);
+		r = output_folder_open(&pack->place, pack->pattern, fault);
 	return r < 0 ? r : pack_resume(pack, fault);
 }
 
@@ -480,7 +480,7 @@ int pack_run(const struct dataset *dataset, const struct pattern *pattern,
 		if (!ret->was_complete)
 			r = pack_all(&pack, fault);
 	}
-	place_close(&pack.place);
+	output_folder_close(&pack.place);
 	permit_deinit(&pack.work);
 	permit_deinit(&pack.decoders);
 	return r;

@@ -49,7 +49,7 @@ static void status_confined(const struct node *confinement)
 }
 
 /* Older daemons say only whether they are to be. */
-static void status_checkpoints(const struct node *root)
+static void status_entry_points(const struct node *root)
 {
 	const char *plain = document_bool(root, "checkpoints", true) ? "kept" : "off";
 	const char *kept = document_text(root, "checkpoints_kept", plain);
@@ -84,7 +84,7 @@ static void status_daemon(const struct node *root)
 	(void)snprintf(text, sizeof text, "%.0f decoding", document_number(root, "threads", 0));
 	status_field("threads", text);
 	status_cache(document_get(root, "cache"));
-	status_checkpoints(root);
+	status_entry_points(root);
 	status_given("page", document_text(root, "http", ""));
 	status_confined(document_get(root, "confinement"));
 	status_recorder(root);

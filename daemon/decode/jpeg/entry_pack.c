@@ -25,9 +25,9 @@ struct pack_head {
 	uint8_t zero[5];
 	uint64_t checksum;
 };
-_Static_assert(sizeof(struct pack_head) == CHECKPACK_HEAD, "the head of a pack");
+_Static_assert(sizeof(struct pack_head) == ENTRY_PACK_HEAD, "the head of a pack");
 /* Five codes at their longest, and what is loaded beyond. */
-_Static_assert(FIELDS *(RICE_PLAIN + RICE_PLAIN_BITS) / 8 + sizeof(uint64_t) <= CHECKPACK_SLACK,
+_Static_assert(FIELDS *(RICE_PLAIN + RICE_PLAIN_BITS) / 8 + sizeof(uint64_t) <= ENTRY_PACK_SLACK,
 	"a checkpoint's codes may begin at the pack's last bit");
 
 struct bits {
@@ -51,7 +51,7 @@ static int32_t unzigzag(uint32_t value)
 }
 
 /* False: the distance does not fit a code. */
-static bool fields_of(const struct checkpoint *at, uint32_t *ret)
+static bool fields_of(const struct entry_point *at, uint32_t *ret)
 {
 	uint64_t bits = at[1].bit - at[0].bit;
 	ret[FIELD_BITS] = (uint32_t)bits;
@@ -68,7 +68,7 @@ static unsigned rice_bits(uint32_t value, unsigned k)
 }
 
 /* The parameters that make the codes shortest; how many bits all take. UINT64_MAX: no codes. */
-static uint64_t rice_choose(const struct checkpoint *points, uint32_t count, uint8_t rice[FIELDS])
+static uint64_t rice_choose(const struct entry_point *points, uint32_t count, uint8_t rice[FIELDS])
 {
 	uint64_t bits[FIELDS][RICE_MOST + 1] = {0}, all = 0;
 	uint32_t field[FIELDS];
@@ -132,7 +132,7 @@ static uint32_t rice_take(struct bits *from, unsigned k)
 }
 
 /* Leaves every second one out. False: too many zeros between those that stay. */
-static bool halve(struct checkpoint *points, uint32_t *count)
+static bool halve(struct entry_point *points, uint32_t *count)
 {
 	uint32_t kept = (*count + 1) / 2;
 	for (uint32_t i = 0; i < kept; i++) {
@@ -148,16 +148,16 @@ static bool halve(struct checkpoint *points, uint32_t *count)
 	return true;
 }
 
-uint32_t checkpack_interval(const struct parse *parse)
+uint32_t entry_pack_interval(const struct parse *parse)
 {
-	uint32_t interval = CHECKPACK_INTERVAL;
-	while (checkpoint_count(parse, interval) > CHECKPACK_POINTS)
+	uint32_t interval = ENTRY_PACK_INTERVAL;
+	while (entry_point_count(parse, interval) > ENTRY_PACK_POINTS)
 		interval *= 2;
 	return interval;
 }
 
 /* As many as fit into `room` bytes behind the head; 0: none. */
-static uint32_t fit(struct checkpoint *points, uint32_t count, struct pack_head *head, size_t room)
+static uint32_t fit(struct entry_point *points, uint32_t count, struct pack_head *head, size_t room)
 {
 	while (count > 1) {
 		if (rice_choose(points, count, head->rice) <= (uint64_t)room * 8)
@@ -169,17 +169,17 @@ static uint32_t fit(struct checkpoint *points, uint32_t count, struct pack_head 
 	return 0;
 }
 
-size_t checkpack_pack(const struct parse *parse, const uint8_t *data, size_t size,
-	struct checkpoint *checkpoints, uint32_t count, uint8_t *out, size_t room)
+size_t entry_pack_pack(const struct parse *parse, const uint8_t *data, size_t size,
+	struct entry_point *entry_points, uint32_t count, uint8_t *out, size_t room)
 {
 	struct pack_head head = {.version = PACK_VERSION};
-	uint32_t field[FIELDS], interval = checkpack_interval(parse) / CHECKPACK_INTERVAL;
-	if (room > CHECKPACK_MOST)
-		room = CHECKPACK_MOST;
+	uint32_t field[FIELDS], interval = entry_pack_interval(parse) / ENTRY_PACK_INTERVAL;
+	if (room > ENTRY_PACK_MOST)
+		room = ENTRY_PACK_MOST;
 	if (room < sizeof(head) || size > UINT32_MAX)
 		return 0;
 	head.interval = (uint8_t)__builtin_ctz(interval);
-	count = fit(checkpoints, count, &head, room - sizeof(head));
+	count = fit(entry_points, count, &head, room - sizeof(head));
 	if (!count)
 		head = (struct pack_head){.version = PACK_VERSION};
 	head.count = (uint16_t)count;
@@ -188,7 +188,7 @@ size_t checkpack_pack(const struct parse *parse, const uint8_t *data, size_t siz
 	memset(out, 0, room);
 	struct bits to = {.bytes = out, .at = sizeof(head) * 8};
 	for (uint32_t i = 0; i + 1 < count; i++) {
-		(void)fields_of(checkpoints + i, field);
+		(void)fields_of(entry_points + i, field);
 		for (int f = 0; f < FIELDS; f++)
 			rice_put(&to, field[f], head.rice[f]);
 	}
@@ -201,7 +201,7 @@ size_t checkpack_pack(const struct parse *parse, const uint8_t *data, size_t siz
 
 /* Takes the next checkpoint. False: it cannot be true of a file that ends at bit `end`. */
 static bool take_point(
-	struct bits *from, const uint8_t rice[FIELDS], uint64_t end, struct checkpoint *at)
+	struct bits *from, const uint8_t rice[FIELDS], uint64_t end, struct entry_point *at)
 {
 	uint32_t field[FIELDS];
 	int32_t strange = 0;
@@ -220,10 +220,10 @@ static bool take_point(
 }
 
 static bool take_points(const struct parse *parse, const struct pack_head *head,
-	const uint8_t *pack, struct checkpoint *points)
+	const uint8_t *pack, struct entry_point *points)
 {
 	struct bits from = {.bytes = (uint8_t *)pack, .at = sizeof(*head) * 8};
-	points[0] = (struct checkpoint){.bit = (uint64_t)parse->scan * 8};
+	points[0] = (struct entry_point){.bit = (uint64_t)parse->scan * 8};
 	for (uint32_t i = 0; i + 1 < head->count; i++)
 		if (from.at > (size_t)head->bytes * 8 ||
 			!take_point(&from, head->rice, (uint64_t)head->size * 8, points + i))
@@ -237,33 +237,33 @@ static bool head_fits(const struct parse *parse, const uint8_t *data, size_t siz
 {
 	if (head->version != PACK_VERSION || head->size != size || head->bytes < sizeof(*head) ||
 		head->bytes > bytes || head->interval > PACK_INTERVAL_MOST ||
-		head->count > CHECKPACK_POINTS || head->count == 1)
+		head->count > ENTRY_PACK_POINTS || head->count == 1)
 		return false;
 	for (int f = 0; f < FIELDS; f++)
 		if (head->rice[f] > RICE_MOST)
 			return false;
-	uint32_t interval = (uint32_t)CHECKPACK_INTERVAL << head->interval;
-	return (!head->count || head->count == checkpoint_count(parse, interval)) &&
+	uint32_t interval = (uint32_t)ENTRY_PACK_INTERVAL << head->interval;
+	return (!head->count || head->count == entry_point_count(parse, interval)) &&
 	       head->check == pack_check(pack, head->bytes) &&
 	       head->checksum == XXH3_64bits(data, size);
 }
 
-enum checkpack_found checkpack_unpack(const struct parse *parse, const uint8_t *data, size_t size,
-	const uint8_t *pack, size_t bytes, struct checkpoint *points, uint32_t *ret_count,
+enum entry_pack_found entry_pack_unpack(const struct parse *parse, const uint8_t *data, size_t size,
+	const uint8_t *pack, size_t bytes, struct entry_point *points, uint32_t *ret_count,
 	uint32_t *ret_interval)
 {
 	static const struct pack_head empty;
 	struct pack_head head = {0};
 	memcpy(&head, pack, bytes < sizeof(head) ? bytes : sizeof(head));
 	if (memcmp(&head, &empty, sizeof(head)) == 0)
-		return CHECKPACK_EMPTY;
+		return ENTRY_PACK_EMPTY;
 	if (!head_fits(parse, data, size, &head, pack, bytes))
-		return CHECKPACK_FOREIGN;
+		return ENTRY_PACK_FOREIGN;
 	if (!head.count)
-		return CHECKPACK_NONE;
+		return ENTRY_PACK_NONE;
 	if (!take_points(parse, &head, pack, points))
-		return CHECKPACK_FOREIGN;
+		return ENTRY_PACK_FOREIGN;
 	*ret_count = head.count;
-	*ret_interval = (uint32_t)CHECKPACK_INTERVAL << head.interval;
-	return CHECKPACK_FOUND;
+	*ret_interval = (uint32_t)ENTRY_PACK_INTERVAL << head.interval;
+	return ENTRY_PACK_FOUND;
 }

@@ -25,33 +25,33 @@
 #include "decode/jpeg/entry_points.h"
 
 enum {
-	CHECKPACK_INTERVAL = 8, /* MCUs; twice as many until the rest fits */
-	CHECKPACK_POINTS = 2048, /* checkpoints of one file at most */
-	CHECKPACK_HEAD = 32,
-	CHECKPACK_MOST = 16 << 10, /* bytes of a pack, and of what unpack looks at, at most */
-	CHECKPACK_SLACK = 64, /* bytes readable behind what is given to unpack, any values */
+	ENTRY_PACK_INTERVAL = 8, /* MCUs; twice as many until the rest fits */
+	ENTRY_PACK_POINTS = 2048, /* checkpoints of one file at most */
+	ENTRY_PACK_HEAD = 32,
+	ENTRY_PACK_MOST = 16 << 10, /* bytes of a pack, and of what unpack looks at, at most */
+	ENTRY_PACK_SLACK = 64, /* bytes readable behind what is given to unpack, any values */
 };
 
-/* The interval at which a file is recorded: the finest with no more than CHECKPACK_POINTS. */
-uint32_t checkpack_interval(const struct parse *parse);
+/* The interval at which a file is recorded: the finest with no more than ENTRY_PACK_POINTS. */
+uint32_t entry_pack_interval(const struct parse *parse);
 
-/* Packs `count` settled checkpoints, taken every checkpack_interval, of the file `data` to `out`,
- * which has `room` bytes, up to CHECKPACK_MOST; where they do not fit, only every second of them,
+/* Packs `count` settled checkpoints, taken every entry_pack_interval, of the file `data` to `out`,
+ * which has `room` bytes, up to ENTRY_PACK_MOST; where they do not fit, only every second of them,
  * every fourth and so on. The checkpoints are overwritten. `count` 0: a pack of none. Returns the
  * bytes written; 0: not even a pack of none fits, or one that is there but is no use. */
-size_t checkpack_pack(const struct parse *parse, const uint8_t *data, size_t size,
-	struct checkpoint *checkpoints, uint32_t count, uint8_t *out, size_t room);
+size_t entry_pack_pack(const struct parse *parse, const uint8_t *data, size_t size,
+	struct entry_point *entry_points, uint32_t count, uint8_t *out, size_t room);
 
-enum checkpack_found {
-	CHECKPACK_FOUND, /* checkpoints for this file */
-	CHECKPACK_NONE, /* a pack of none: this file can have no checkpoints */
-	CHECKPACK_EMPTY, /* nothing was ever written there */
-	CHECKPACK_FOREIGN, /* damaged, of another version or of another file */
+enum entry_pack_found {
+	ENTRY_PACK_FOUND, /* checkpoints for this file */
+	ENTRY_PACK_NONE, /* a pack of none: this file can have no checkpoints */
+	ENTRY_PACK_EMPTY, /* nothing was ever written there */
+	ENTRY_PACK_FOREIGN, /* damaged, of another version or of another file */
 };
 
-/* Takes apart what was found at a file's place: `bytes` of it, behind which CHECKPACK_SLACK are
- * readable. Only on CHECKPACK_FOUND: points[CHECKPACK_POINTS], *ret_count of them, each inside the
+/* Takes apart what was found at a file's place: `bytes` of it, behind which ENTRY_PACK_SLACK are
+ * readable. Only on ENTRY_PACK_FOUND: points[ENTRY_PACK_POINTS], *ret_count of them, each inside the
  * file and not before the one before it, and *ret_interval. */
-enum checkpack_found checkpack_unpack(const struct parse *parse, const uint8_t *data, size_t size,
-	const uint8_t *pack, size_t bytes, struct checkpoint *points, uint32_t *ret_count,
+enum entry_pack_found entry_pack_unpack(const struct parse *parse, const uint8_t *data, size_t size,
+	const uint8_t *pack, size_t bytes, struct entry_point *points, uint32_t *ret_count,
 	uint32_t *ret_interval);

@@ -1,39 +1,39 @@
 /* checkpoint: see checkpoint.h. */
 #include "decode/jpeg/entry_points.h"
 
-uint32_t checkpoint_count(const struct parse *parse, uint32_t interval)
+uint32_t entry_point_count(const struct parse *parse, uint32_t interval)
 {
 	return (parse->mcus_across * parse->mcus_down - 1) / interval + 1;
 }
 
-bool checkpoint_settle(const struct parse *parse, const uint8_t *data, size_t size,
-	struct checkpoint *checkpoints, size_t count)
+bool entry_point_settle(const struct parse *parse, const uint8_t *data, size_t size,
+	struct entry_point *entry_points, size_t count)
 {
 	struct unstuff_origin origin = {.from = data + parse->scan, .size = size - parse->scan};
 	uint64_t dropped = 0;
 	for (size_t i = 0; i < count; i++) {
-		uint64_t at = checkpoints[i].bit / 8, byte = unstuff_origin(&origin, at);
+		uint64_t at = entry_points[i].bit / 8, byte = unstuff_origin(&origin, at);
 		if (byte - at - dropped > UINT16_MAX)
 			return false;
 		if (i)
-			checkpoints[i - 1].stuffed = (uint16_t)(byte - at - dropped);
+			entry_points[i - 1].stuffed = (uint16_t)(byte - at - dropped);
 		dropped = byte - at;
-		checkpoints[i].bit = (parse->scan + byte) * 8 + checkpoints[i].bit % 8;
-		checkpoints[i].stuffed = 0;
+		entry_points[i].bit = (parse->scan + byte) * 8 + entry_points[i].bit % 8;
+		entry_points[i].stuffed = 0;
 	}
 	return true;
 }
 
-size_t checkpoint_room(const struct checkpoint *checkpoints, uint32_t count, uint32_t from,
+size_t entry_point_room(const struct entry_point *entry_points, uint32_t count, uint32_t from,
 	uint32_t last, size_t size)
 {
-	size_t end = last + 1 < count ? (size_t)(checkpoints[last + 1].bit / 8) + 1 : size;
-	return end - (size_t)(checkpoints[from].bit / 8);
+	size_t end = last + 1 < count ? (size_t)(entry_points[last + 1].bit / 8) + 1 : size;
+	return end - (size_t)(entry_points[from].bit / 8);
 }
 
 /* Whether the byte there is data: inside the scan, and an FF only with its zero. */
 static bool is_data(
-	const struct parse *parse, const uint8_t *data, size_t size, const struct checkpoint *at)
+	const struct parse *parse, const uint8_t *data, size_t size, const struct entry_point *at)
 {
 	uint64_t byte = at->bit / 8;
 	if (byte < parse->scan || byte >= size)
@@ -42,7 +42,7 @@ static bool is_data(
 }
 
 /* Where each of the stretches lies in the bytes that came out. */
-static int place_segments(const struct checkpoint *at, uint32_t stretches, bool to_end,
+static int place_segments(const struct entry_point *at, uint32_t stretches, bool to_end,
 	uint64_t bytes, struct unstuff_segment *segments)
 {
 	uint64_t start = 0;
@@ -51,32 +51,32 @@ static int place_segments(const struct checkpoint *at, uint32_t stretches, bool 
 		if (!to_end || i + 1 < stretches) {
 			uint64_t span = at[i + 1].bit / 8 - at[i].bit / 8;
 			if (at[i + 1].bit < at[i].bit || span < at[i].stuffed)
-				return STEPBACK_CHECKPOINT;
+				return STEPBACK_ENTRY_POINT;
 			stop = start + span - at[i].stuffed;
 			end = stop + (at[i + 1].bit % 8 != 0);
 		}
 		if (end > bytes || end < start)
-			return STEPBACK_CHECKPOINT;
+			return STEPBACK_ENTRY_POINT;
 		segments[i] = (struct unstuff_segment){(uint32_t)start, (uint32_t)(end - start)};
 		start = stop;
 	}
 	return 0;
 }
 
-int checkpoint_unstuff(unstuff_fn *unstuff, const struct parse *parse, const uint8_t *data,
-	size_t size, const struct checkpoint *checkpoints, uint32_t count, uint32_t first,
+int entry_point_unstuff(unstuff_fn *unstuff, const struct parse *parse, const uint8_t *data,
+	size_t size, const struct entry_point *entry_points, uint32_t count, uint32_t first,
 	uint32_t last, uint8_t *out, struct unstuff_segment *segments, size_t *ret_bytes)
 {
-	const struct checkpoint *from = &checkpoints[first];
-	const struct checkpoint *to = last + 1 < count ? &checkpoints[last + 1] : NULL;
+	const struct entry_point *from = &entry_points[first];
+	const struct entry_point *to = last + 1 < count ? &entry_points[last + 1] : NULL;
 	if (!is_data(parse, data, size, from) || (to && !is_data(parse, data, size, to)))
-		return STEPBACK_CHECKPOINT;
+		return STEPBACK_ENTRY_POINT;
 	size_t start = (size_t)(from->bit / 8), stop = to ? (size_t)(to->bit / 8) : size;
 	if (stop < start)
-		return STEPBACK_CHECKPOINT;
+		return STEPBACK_ENTRY_POINT;
 	size_t written, end = start + unstuff(out, data + start, stop - start, &written);
 	if (to && end != stop)
-		return STEPBACK_CHECKPOINT;
+		return STEPBACK_ENTRY_POINT;
 	if (!to && !unstuff_is_end(data, size, end))
 		return STEPBACK_END;
 	if (to && to->bit % 8)

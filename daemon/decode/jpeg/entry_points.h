@@ -15,33 +15,33 @@
 
 #include "decode/jpeg/lane.h"
 
-struct checkpoint {
+struct entry_point {
 	uint64_t bit; /* from the file's first byte; never inside a stuffed zero */
 	int16_t dc[BLOCKS_COMPONENTS];
 	uint16_t stuffed; /* zeros to leave out from here to the next one; 0 behind the last */
 };
-_Static_assert(sizeof(struct checkpoint) == 16, "checkpoint");
+_Static_assert(sizeof(struct entry_point) == 16, "checkpoint");
 
 /* How many a file has: one for the scan's start, one for every further `interval` MCUs. */
-uint32_t checkpoint_count(const struct parse *parse, uint32_t interval);
+uint32_t entry_point_count(const struct parse *parse, uint32_t interval);
 
 /* Turns bits counted in the scan's unstuffed bytes, as a lane knows them, into bits of the file,
  * and counts the zeros. In ascending order; `data` is the whole file. False: more zeros between two
  * of them than can be noted, so that they are of no use. */
-bool checkpoint_settle(const struct parse *parse, const uint8_t *data, size_t size,
-	struct checkpoint *checkpoints, size_t count);
+bool entry_point_settle(const struct parse *parse, const uint8_t *data, size_t size,
+	struct entry_point *entry_points, size_t count);
 
-/* At least the bytes that checkpoint_unstuff writes for all stretches from checkpoint `from` up to
+/* At least the bytes that entry_point_unstuff writes for all stretches from checkpoint `from` up to
  * and with that of `last`, out of `count` ascending ones that lie inside the file. */
-size_t checkpoint_room(const struct checkpoint *checkpoints, uint32_t count, uint32_t from,
+size_t entry_point_room(const struct entry_point *entry_points, uint32_t count, uint32_t from,
 	uint32_t last, size_t size);
 
 /* Unstuffs the stretches of checkpoints `first` to `last` (out of `count`) in one go to `out`,
- * which has room for checkpoint_room and UNSTUFF_SLACK, and notes in segments[0 .. last - first]
+ * which has room for entry_point_room and UNSTUFF_SLACK, and notes in segments[0 .. last - first]
  * where each lies in it: a segment begins with the byte that has the checkpoint's bit and ends with
  * the one that has the next one's, if that is not its first bit. *ret_bytes: how many were written.
- * 0; STEPBACK_CHECKPOINT; STEPBACK_END where the last stretch of the scan is among them and no end
+ * 0; STEPBACK_ENTRY_POINT; STEPBACK_END where the last stretch of the scan is among them and no end
  * marker follows; STEPBACK_SIZE. */
-int checkpoint_unstuff(unstuff_fn *unstuff, const struct parse *parse, const uint8_t *data,
-	size_t size, const struct checkpoint *checkpoints, uint32_t count, uint32_t first,
+int entry_point_unstuff(unstuff_fn *unstuff, const struct parse *parse, const uint8_t *data,
+	size_t size, const struct entry_point *entry_points, uint32_t count, uint32_t first,
 	uint32_t last, uint8_t *out, struct unstuff_segment *segments, size_t *ret_bytes);

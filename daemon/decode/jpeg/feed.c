@@ -13,28 +13,28 @@ static size_t chain_end(const struct feed_image *image, size_t run)
 {
 	do
 		run++;
-	while (run < image->run_count && image->runs[run].entry == PLAN_ON);
+	while (run < image->run_count && image->runs[run].entry == MCU_PLAN_ON);
 	return run;
 }
 
-static enum lane_ends ends_how(const struct feed_image *image, const struct plan_run *run)
+static enum lane_ends ends_how(const struct feed_image *image, const struct mcu_plan_run *run)
 {
 	uint32_t end = run->mcu + run->mcus;
 	if (end == image_mcus(image))
 		return LANE_ENDS;
 	if (!image->interval || end % image->interval)
 		return LANE_GOES_ON;
-	if (!image->checkpoints)
+	if (!image->entry_points)
 		return LANE_ENDS;
-	return end / image->interval < image->checkpoint_count ? LANE_ENDS_HERE : LANE_GOES_ON;
+	return end / image->interval < image->entry_point_count ? LANE_ENDS_HERE : LANE_GOES_ON;
 }
 
 static void set_run(struct feed_image *image, struct lane *lane, size_t number)
 {
-	const struct plan_run *run = &image->runs[number];
+	const struct mcu_plan_run *run = &image->runs[number];
 	lane->run = number;
 	lane->mcus = run->mcus;
-	lane->blocks = run->block == PLAN_NOWHERE
+	lane->blocks = run->block == MCU_PLAN_NOWHERE
 			       ? NULL
 			       : image->coefficients + (size_t)run->block * BLOCKS_SIZE;
 	lane->ends = ends_how(image, run);
@@ -51,7 +51,7 @@ static void set_place(struct lane *lane, const struct feed_place *place)
 /* False when the entry point was not found in the file. */
 static bool enter(const struct feed_image *image, struct lane *lane, uint32_t entry)
 {
-	if (entry == PLAN_RESUME) {
+	if (entry == MCU_PLAN_RESUME) {
 		set_place(lane, &image->place);
 		return true;
 	}
@@ -62,11 +62,11 @@ static bool enter(const struct feed_image *image, struct lane *lane, uint32_t en
 		.bytes = image->bytes + segment->start,
 		.bits = (uint64_t)segment->bytes * 8,
 	};
-	if (image->checkpoints) {
-		const struct checkpoint *at = &image->checkpoints[entry];
+	if (image->entry_points) {
+		const struct entry_point *at = &image->entry_points[entry];
 		place.bit = at->bit % 8;
 		/* The stretch ends inside its last byte, with the next checkpoint. */
-		if (entry + 1 < image->checkpoint_count && at[1].bit % 8 && place.bits)
+		if (entry + 1 < image->entry_point_count && at[1].bit % 8 && place.bits)
 			place.bits -= 8 - at[1].bit % 8;
 		for (unsigned i = 0; i < BLOCKS_COMPONENTS; i++)
 			place.dc[i] = at->dc[i];
@@ -76,23 +76,24 @@ static bool enter(const struct feed_image *image, struct lane *lane, uint32_t en
 }
 
 /* Whether a run that ended at a checkpoint has the predictions noted there. */
-static bool meets_checkpoint(const struct feed_image *image, const struct lane *lane)
+static bool meets_entry_point(const struct feed_image *image, const struct lane *lane)
 {
-	const struct plan_run *run = &image->runs[lane->run];
-	const struct checkpoint *at = &image->checkpoints[(run->mcu + run->mcus) / image->interval];
+	const struct mcu_plan_run *run = &image->runs[lane->run];
+	const struct entry_point *at =
+		&image->entry_points[(run->mcu + run->mcus) / image->interval];
 	for (unsigned i = 0; i < image->parse->components; i++)
 		if (at->dc[i] != lane->dc[i])
 			return false;
 	return true;
 }
 
-static void note_checkpoint(struct feed_image *image, const struct lane *lane)
+static void note_entry_point(struct feed_image *image, const struct lane *lane)
 {
-	const struct plan_run *run = &image->runs[lane->run];
+	const struct mcu_plan_run *run = &image->runs[lane->run];
 	uint32_t end = run->mcu + run->mcus;
 	if (end % image->record_interval || end == image_mcus(image))
 		return;
-	struct checkpoint *at = &image->record[end / image->record_interval];
+	struct entry_point *at = &image->record[end / image->record_interval];
 	at->bit = lane->bit;
 	for (unsigned i = 0; i < BLOCKS_COMPONENTS; i++)
 		at->dc[i] = (int16_t)lane->dc[i];
@@ -102,12 +103,12 @@ static void note_checkpoint(struct feed_image *image, const struct lane *lane)
 static void account(struct feed_image *image, const struct lane *lane)
 {
 	int outcome = lane->outcome;
-	if (!outcome && lane->ends == LANE_ENDS_HERE && !meets_checkpoint(image, lane))
-		outcome = STEPBACK_CHECKPOINT;
+	if (!outcome && lane->ends == LANE_ENDS_HERE && !meets_entry_point(image, lane))
+		outcome = STEPBACK_ENTRY_POINT;
 	if (outcome && !image->outcome)
 		image->outcome = outcome;
 	if (!outcome && image->record)
-		note_checkpoint(image, lane);
+		note_entry_point(image, lane);
 	if (lane->run + 1 == image->run_count) {
 		image->place = (struct feed_place){lane->bytes, lane->bits, lane->bit, {0}};
 		memcpy(image->place.dc, lane->dc, sizeof(lane->dc));
@@ -127,7 +128,7 @@ static struct feed_image *image_with_work(struct feed *feed)
 		}
 		feed->current = image;
 		if (image->record)
-			image->record[0] = (struct checkpoint){0};
+			image->record[0] = (struct entry_point){0};
 	}
 }
 
@@ -169,7 +170,7 @@ static bool feed_next(void *context, struct lane *lane)
 		}
 		if (!image->outcome)
 			image->outcome =
-				image->checkpoints ? STEPBACK_CHECKPOINT : STEPBACK_RESTART;
+				image->entry_points ? STEPBACK_ENTRY_POINT : STEPBACK_RESTART;
 		leave(feed, image);
 	}
 }
@@ -207,7 +208,7 @@ static bool next_entries(
 	bool found = false;
 	for (; *run < image->run_count; ++*run) {
 		uint32_t entry = image->runs[*run].entry;
-		if (entry == PLAN_ON || entry == PLAN_RESUME)
+		if (entry == MCU_PLAN_ON || entry == MCU_PLAN_RESUME)
 			continue;
 		if (found && entry != *ret_last + 1)
 			break;
@@ -228,12 +229,12 @@ int feed_unstuff(const struct feed_image *image, unstuff_fn *unstuff, const uint
 	memset(segments, 0, capacity * sizeof(*segments));
 	while (next_entries(image, &run, &first, &last)) {
 		if (first < image->entry0 || last - image->entry0 >= capacity ||
-			last >= image->checkpoint_count)
-			return STEPBACK_CHECKPOINT;
+			last >= image->entry_point_count)
+			return STEPBACK_ENTRY_POINT;
 		struct unstuff_segment *to = segments + (first - image->entry0);
 		int reason =
-			checkpoint_unstuff(unstuff, image->parse, data, size, image->checkpoints,
-				image->checkpoint_count, first, last, out + written, to, &bytes);
+			entry_point_unstuff(unstuff, image->parse, data, size, image->entry_points,
+				image->entry_point_count, first, last, out + written, to, &bytes);
 		if (reason)
 			return reason;
 		if (written + bytes > UINT32_MAX)

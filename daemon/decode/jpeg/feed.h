@@ -21,21 +21,21 @@ struct feed_image {
 	/* Set by the caller; all of it stays until the image is done. */
 	const struct parse *parse;
 	const struct huffman *huffman;
-	const struct plan_run *runs;
+	const struct mcu_plan_run *runs;
 	size_t run_count; /* at least 1 */
 	uint32_t interval; /* as planned; 0: the scan's start is the only entry point */
 	const uint8_t *bytes; /* unstuffed; LANE_SLACK readable behind */
 	const struct unstuff_segment *segments; /* by entry point, from `entry0` on */
 	size_t segment_count;
 	uint32_t entry0;
-	const struct checkpoint *checkpoints; /* by entry point, or NULL: restart markers */
-	uint32_t checkpoint_count;
+	const struct entry_point *entry_points; /* by entry point, or NULL: restart markers */
+	uint32_t entry_point_count;
 	int16_t *coefficients; /* blocks and spare blocks as planned */
 	/* Where to note checkpoints, by MCU / record_interval, or NULL. In bits of the scan's
-	 * unstuffed bytes: see checkpoint_settle. Needs one chain from the scan's start. */
-	struct checkpoint *record;
+	 * unstuffed bytes: see entry_point_settle. Needs one chain from the scan's start. */
+	struct entry_point *record;
 	uint32_t record_interval;
-	/* In: the place for PLAN_RESUME. Out: where the last run ended. */
+	/* In: the place for MCU_PLAN_RESUME. Out: where the last run ended. */
 	struct feed_place place;
 
 	/* What became of it: 0 or an enum stepback, valid when it is done. */
@@ -64,8 +64,8 @@ int feed_decode_one(struct feed_image *image, const struct lanes *lanes);
 
 /* Unstuffs what the planned runs need for an image with checkpoints, neighbours in one go, to
  * `out`, and notes the stretches in segments[entry - entry0] for entries up to entry0 + capacity.
- * `out` has room for what checkpoint_room says of each row of neighbours, and UNSTUFF_SLACK +
- * LANE_SLACK; *ret_bytes: how many were written. 0, STEPBACK_CHECKPOINT, STEPBACK_SIZE, or
+ * `out` has room for what entry_point_room says of each row of neighbours, and UNSTUFF_SLACK +
+ * LANE_SLACK; *ret_bytes: how many were written. 0, STEPBACK_ENTRY_POINT, STEPBACK_SIZE, or
  * STEPBACK_END where the image's last MCU is wanted and no end marker follows. */
 int feed_unstuff(const struct feed_image *image, unstuff_fn *unstuff, const uint8_t *data,
 	size_t size, uint8_t *out, struct unstuff_segment *segments, size_t capacity,

@@ -19,11 +19,11 @@
 #include "decode/decode.h"
 #include "decode/jpeg/parse.h"
 
-struct own;
+struct jpegdec;
 
 struct stages;
 
-struct own_source {
+struct jpegdec_source {
 	/* The next image with its headers and its region, or NULL: none for now. Called while
 	 * others are in flight. */
 	struct decode_job *(*next)(void *context, struct parse *ret);
@@ -35,12 +35,13 @@ struct own_source {
 };
 
 /* 0, -ENOMEM, or what lanes_choose and planes_new may return. */
-int own_new(struct own **ret, struct fault *fault);
-void own_free(struct own *own);
+int jpegdec_new(struct jpegdec **ret, struct fault *fault);
+void jpegdec_free(struct jpegdec *own);
 
-/* Bytes that own_new takes. */
-uint64_t own_bytes(void);
+/* Bytes that jpegdec_new takes. */
+uint64_t jpegdec_bytes(void);
 
 /* Decodes until `next` has none and all images in flight are done. `memory` is aligned to
  * BLOCKS_ALIGN and is the own decoder's until then. */
-void own_run(struct own *own, uint8_t *memory, size_t bytes, const struct own_source *source);
+void jpegdec_run(
+	struct jpegdec *own, uint8_t *memory, size_t bytes, const struct jpegdec_source *source);

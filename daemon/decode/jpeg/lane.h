@@ -43,7 +43,7 @@ struct lane {
 	uint32_t mcus; /* at least 1; mcus x in_mcu fits 32 bits */
 	enum lane_ends ends;
 	int outcome; /* behind the run: 0 or an enum stepback: _CODE, _RUN, _RANGE, _SHORT, _END,
-			_CHECKPOINT. Which one comes first may differ between drivers. */
+			_ENTRY_POINT. Which one comes first may differ between drivers. */
 	/* The callback's own. */
 	void *owner;
 	size_t run, run_end;
@@ -96,7 +96,7 @@ static inline void lane_end(struct lane *lane, uint64_t bit, int outcome)
 	if (!outcome && lane->ends == LANE_ENDS && lane->bits - bit >= 8)
 		outcome = STEPBACK_END;
 	if (!outcome && lane->ends == LANE_ENDS_HERE && lane->bits != bit)
-		outcome = STEPBACK_CHECKPOINT;
+		outcome = STEPBACK_ENTRY_POINT;
 	lane->outcome = outcome;
 }
 

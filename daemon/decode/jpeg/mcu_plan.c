@@ -8,8 +8,8 @@
 /* Samples [lo, hi] of a component for pixels [from, to) of the image, as blocks [*ret0, *ret1).
  * Triangle ("fancy") upsampling by two looks at one neighbour on either side; clamping at the
  * image's edge is its own rule there. Replication looks at none. */
-static void plan_axis(uint32_t from, uint32_t to, uint32_t ratio, bool neighbours, uint32_t samples,
-	uint32_t *ret0, uint32_t *ret1)
+static void mcu_plan_axis(uint32_t from, uint32_t to, uint32_t ratio, bool neighbours,
+	uint32_t samples, uint32_t *ret0, uint32_t *ret1)
 {
 	uint32_t low = from / ratio, high = (to - 1) / ratio;
 	if (neighbours) {
@@ -20,7 +20,7 @@ static void plan_axis(uint32_t from, uint32_t to, uint32_t ratio, bool neighbour
 	*ret1 = high / 8 + 1;
 }
 
-static void plan_component(const struct parse *parse, unsigned i, struct decode_region crop,
+static void mcu_plan_component(const struct parse *parse, unsigned i, struct decode_region crop,
 	struct blocks_component *c)
 {
 	uint32_t across = parse->h_max / parse->component[i].h;
@@ -30,11 +30,11 @@ static void plan_component(const struct parse *parse, unsigned i, struct decode_
 	c->width = (parse->width + across - 1) / across;
 	c->height = (parse->height + down - 1) / down;
 	bool fancy = across <= 2; /* jdsample.c: 4:1:1 and 4:1:0 are replicated */
-	plan_axis(crop.x0, crop.x1, across, fancy && across == 2, c->width, &c->x0, &c->x1);
-	plan_axis(crop.y0, crop.y1, down, fancy && down == 2, c->height, &c->y0, &c->y1);
+	mcu_plan_axis(crop.x0, crop.x1, across, fancy && across == 2, c->width, &c->x0, &c->x1);
+	mcu_plan_axis(crop.y0, crop.y1, down, fancy && down == 2, c->height, &c->y0, &c->y1);
 }
 
-void plan_blocks(const struct parse *parse, struct decode_region crop, struct blocks *ret)
+void mcu_plan_blocks(const struct parse *parse, struct decode_region crop, struct blocks *ret)
 {
 	*ret = (struct blocks){
 		.components = parse->components,
@@ -46,7 +46,7 @@ void plan_blocks(const struct parse *parse, struct decode_region crop, struct bl
 	uint8_t first = 0;
 	for (unsigned i = 0; i < parse->components; i++) {
 		struct blocks_component *c = &ret->component[i];
-		plan_component(parse, i, crop, c);
+		mcu_plan_component(parse, i, crop, c);
 		c->first = first;
 		first = (uint8_t)(first + c->h * c->v);
 		ret->mcu_x0 = UTIL_MIN(ret->mcu_x0, c->x0 / c->h);
@@ -59,8 +59,8 @@ void plan_blocks(const struct parse *parse, struct decode_region crop, struct bl
 }
 
 /* A run ends at an entry point, at a multiple of `piece`, or where keeping begins or ends. */
-size_t plan_runs_most(const struct parse *parse, const struct blocks *crop,
-	const struct plan_request *request, uint32_t rows)
+size_t mcu_plan_runs_most(const struct parse *parse, const struct blocks *crop,
+	const struct mcu_plan_request *request, uint32_t rows)
 {
 	assert(rows <= crop->rows);
 	uint64_t all = (uint64_t)parse->mcus_across * parse->mcus_down;
@@ -75,21 +75,21 @@ size_t plan_runs_most(const struct parse *parse, const struct blocks *crop,
 	return (size_t)runs;
 }
 
-uint64_t plan_blocks_most(const struct parse *parse, const struct blocks *crop,
-	const struct plan_request *request, uint32_t rows)
+uint64_t mcu_plan_blocks_most(const struct parse *parse, const struct blocks *crop,
+	const struct mcu_plan_request *request, uint32_t rows)
 {
-	return (uint64_t)rows * (crop->columns + PLAN_KEEP) * parse->in_mcu +
-	       plan_runs_most(parse, crop, request, rows);
+	return (uint64_t)rows * (crop->columns + MCU_PLAN_KEEP) * parse->in_mcu +
+	       mcu_plan_runs_most(parse, crop, request, rows);
 }
 
-uint32_t plan_rows(const struct parse *parse, const struct blocks *crop,
-	const struct plan_request *request, uint64_t blocks, size_t runs)
+uint32_t mcu_plan_rows(const struct parse *parse, const struct blocks *crop,
+	const struct mcu_plan_request *request, uint64_t blocks, size_t runs)
 {
 	uint32_t fits = 0, fails = crop->rows + 1;
 	while (fails - fits > 1) {
 		uint32_t rows = fits + (fails - fits) / 2;
-		if (plan_runs_most(parse, crop, request, rows) <= runs &&
-			plan_blocks_most(parse, crop, request, rows) <= blocks)
+		if (mcu_plan_runs_most(parse, crop, request, rows) <= runs &&
+			mcu_plan_blocks_most(parse, crop, request, rows) <= blocks)
 			fits = rows;
 		else
 			fails = rows;
@@ -99,20 +99,20 @@ uint32_t plan_rows(const struct parse *parse, const struct blocks *crop,
 
 struct planner {
 	const struct parse *parse;
-	const struct plan_request *request;
-	struct plan_run *runs;
+	const struct mcu_plan_request *request;
+	struct mcu_plan_run *runs;
 	size_t capacity, count;
 	uint64_t blocks; /* given out so far */
 	bool full;
 };
 
-static uint32_t entry_before(const struct plan_request *r, uint32_t mcu)
+static uint32_t entry_before(const struct mcu_plan_request *r, uint32_t mcu)
 {
 	return r->interval ? UTIL_MIN(mcu / r->interval, r->entries - 1) * r->interval : 0;
 }
 
 /* The next place behind `mcu` where a run has to end. */
-static uint64_t break_behind(const struct plan_request *r, uint32_t mcu)
+static uint64_t break_behind(const struct mcu_plan_request *r, uint32_t mcu)
 {
 	uint64_t at = UINT64_MAX;
 	if (r->interval && mcu / r->interval + 1 < r->entries)
@@ -122,67 +122,69 @@ static uint64_t break_behind(const struct plan_request *r, uint32_t mcu)
 	return at;
 }
 
-static bool breaks_at(const struct plan_request *r, uint32_t mcu)
+static bool breaks_at(const struct mcu_plan_request *r, uint32_t mcu)
 {
 	return mcu == 0 || break_behind(r, mcu - 1) == mcu;
 }
 
 static uint32_t entry_at(const struct planner *planner, uint32_t mcu)
 {
-	const struct plan_request *r = planner->request;
+	const struct mcu_plan_request *r = planner->request;
 	if (entry_before(r, mcu) == mcu)
 		return r->interval ? mcu / r->interval : 0;
-	return planner->count ? PLAN_ON : PLAN_RESUME;
+	return planner->count ? MCU_PLAN_ON : MCU_PLAN_RESUME;
 }
 
 /* The run that ends at `mcu` and may grow, or NULL. */
-static struct plan_run *growing(struct planner *planner, uint32_t mcu, bool keep)
+static struct mcu_plan_run *growing(struct planner *planner, uint32_t mcu, bool keep)
 {
 	if (planner->count == 0 || breaks_at(planner->request, mcu))
 		return NULL;
-	struct plan_run *last = &planner->runs[planner->count - 1];
-	return last->mcu + last->mcus == mcu && (last->block != PLAN_NOWHERE) == keep ? last : NULL;
+	struct mcu_plan_run *last = &planner->runs[planner->count - 1];
+	return last->mcu + last->mcus == mcu && (last->block != MCU_PLAN_NOWHERE) == keep ? last
+											  : NULL;
 }
 
-static void plan_piece(struct planner *planner, uint32_t from, uint32_t to, bool keep)
+static void mcu_plan_piece(struct planner *planner, uint32_t from, uint32_t to, bool keep)
 {
 	uint64_t blocks = (uint64_t)(to - from) * planner->parse->in_mcu;
-	struct plan_run *run = growing(planner, from, keep);
+	struct mcu_plan_run *run = growing(planner, from, keep);
 	if (run) {
 		run->mcus += to - from;
 		planner->blocks += keep ? blocks : 0;
 		return;
 	}
-	if (planner->count == planner->capacity || planner->blocks + blocks >= PLAN_NOWHERE) {
+	if (planner->count == planner->capacity || planner->blocks + blocks >= MCU_PLAN_NOWHERE) {
 		planner->full = true;
 		return;
 	}
-	planner->runs[planner->count] = (struct plan_run){
+	planner->runs[planner->count] = (struct mcu_plan_run){
 		.mcu = from,
 		.mcus = to - from,
 		.entry = entry_at(planner, from),
-		.block = keep ? (uint32_t)planner->blocks : PLAN_NOWHERE,
+		.block = keep ? (uint32_t)planner->blocks : MCU_PLAN_NOWHERE,
 	};
 	planner->count++;
 	planner->blocks += keep ? blocks + 1 : 0;
 }
 
-static void plan_range(struct planner *planner, uint32_t from, uint32_t to, bool keep)
+static void mcu_plan_range(struct planner *planner, uint32_t from, uint32_t to, bool keep)
 {
 	while (from < to && !planner->full) {
 		uint32_t until = (uint32_t)UTIL_MIN(break_behind(planner->request, from), to);
-		plan_piece(planner, from, until, keep);
+		mcu_plan_piece(planner, from, until, keep);
 		from = until;
 	}
 }
 
 /* Writes where the MCUs from .. to went. They lie in the last runs made. */
-static void plan_where(const struct planner *planner, uint32_t from, uint32_t to, uint32_t *where)
+static void mcu_plan_where(
+	const struct planner *planner, uint32_t from, uint32_t to, uint32_t *where)
 {
 	size_t i = planner->count;
 	while (i && planner->runs[i - 1].mcu > from)
 		i--;
-	const struct plan_run *run = &planner->runs[i ? i - 1 : 0];
+	const struct mcu_plan_run *run = &planner->runs[i ? i - 1 : 0];
 	for (uint32_t mcu = from; mcu < to; mcu++) {
 		while (mcu - run->mcu >= run->mcus)
 			run++;
@@ -190,9 +192,9 @@ static void plan_where(const struct planner *planner, uint32_t from, uint32_t to
 	}
 }
 
-int plan_runs(const struct parse *parse, const struct blocks *band,
-	const struct plan_request *request, struct plan_run *runs, size_t capacity, uint32_t *where,
-	size_t *ret_runs, size_t *ret_blocks)
+int mcu_plan_runs(const struct parse *parse, const struct blocks *band,
+	const struct mcu_plan_request *request, struct mcu_plan_run *runs, size_t capacity,
+	uint32_t *where, size_t *ret_runs, size_t *ret_blocks)
 {
 	struct planner planner = {
 		.parse = parse, .request = request, .runs = runs, .capacity = capacity};
@@ -202,17 +204,17 @@ int plan_runs(const struct parse *parse, const struct blocks *band,
 		uint32_t to = from + band->columns;
 		if (!request->whole)
 			at = UTIL_MAX(at, entry_before(request, from));
-		if (from - at > PLAN_KEEP) {
-			plan_range(&planner, at, from, false);
+		if (from - at > MCU_PLAN_KEEP) {
+			mcu_plan_range(&planner, at, from, false);
 			at = from;
 		}
-		plan_range(&planner, at, to, true);
+		mcu_plan_range(&planner, at, to, true);
 		at = to;
 		if (!planner.full)
-			plan_where(&planner, from, to, where + (size_t)row * band->columns);
+			mcu_plan_where(&planner, from, to, where + (size_t)row * band->columns);
 	}
 	if (request->whole && request->last)
-		plan_range(&planner, at, parse->mcus_across * parse->mcus_down, false);
+		mcu_plan_range(&planner, at, parse->mcus_across * parse->mcus_down, false);
 	if (planner.full)
 		return STEPBACK_SIZE;
 	*ret_runs = planner.count;

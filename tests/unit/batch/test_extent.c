@@ -146,10 +146,10 @@ static void nobody_else_can_write_or_resize(void **state)
 	extent_deinit(&extent);
 }
 
-static bool is_held(const struct loan *loan)
+static bool is_held(const struct handout *loan)
 {
-	loan_look();
-	return loan_is_held(loan);
+	handout_look();
+	return handout_is_held(loan);
 }
 
 static int open_anew(int fd, int flags)
@@ -162,7 +162,7 @@ static int open_anew(int fd, int flags)
 }
 
 /* What was sent and not yet taken keeps it too. */
-static int pass_on(const struct loan *loan, int fd)
+static int pass_on(const struct handout *loan, int fd)
 {
 	static struct conn_message message;
 	struct wire_close head = {.head = {.type = WIRE_CLOSE}};
@@ -183,7 +183,7 @@ static void who_keeps_it_is_seen(void **state)
 	(void)state;
 	for (int writable = 0; writable < 2; writable++) {
 		struct extent extent;
-		struct loan loan;
+		struct handout loan;
 		assert_int_equal(extent_init(&extent, &geometry, 2, writable, NULL), 0);
 		int fd = fcntl(extent.loan.give, F_DUPFD_CLOEXEC, 0);
 		uint64_t bytes = extent.bytes;
@@ -200,7 +200,7 @@ static void who_keeps_it_is_seen(void **state)
 		assert_true(is_held(&loan));
 		munmap(reader, bytes);
 		assert_false(is_held(&loan));
-		loan_deinit(&loan);
+		handout_deinit(&loan);
 	}
 }
 
@@ -209,31 +209,31 @@ static void who_keeps_it_is_seen(void **state)
 static void each_is_known_by_itself(void **state)
 {
 	(void)state;
-	struct loan loans[3];
+	struct handout loans[3];
 	int fds[3];
 	for (int i = 0; i < 3; i++) {
-		loans[i] = loan_make(memfd_create("test", MFD_CLOEXEC), false);
+		loans[i] = handout_make(memfd_create("test", MFD_CLOEXEC), false);
 		fds[i] = fcntl(loans[i].give, F_DUPFD_CLOEXEC, 0);
-		loan_end(&loans[i]);
+		handout_end(&loans[i]);
 	}
 	(void)close(fds[1]);
 	assert_true(is_held(&loans[0]));
 	assert_false(is_held(&loans[1]));
 	assert_true(is_held(&loans[2]));
-	loan_deinit(&loans[0]);
-	loan_deinit(&loans[1]);
+	handout_deinit(&loans[0]);
+	handout_deinit(&loans[1]);
 	(void)close(fds[0]);
 	assert_true(is_held(&loans[2]));
 	(void)close(fds[2]);
 	assert_false(is_held(&loans[2]));
-	loan_deinit(&loans[2]);
+	handout_deinit(&loans[2]);
 }
 
 static void nobody_keeps_what_was_given_to_nobody(void **state)
 {
 	(void)state;
 	struct extent extent;
-	struct loan loan;
+	struct handout loan;
 	assert_int_equal(extent_init(&extent, &geometry, 2, false, NULL), 0);
 	assert_false(extent_is_kept(&extent, &loan));
 	extent_deinit(&extent);

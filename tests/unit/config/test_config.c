@@ -92,7 +92,7 @@ static void the_shipped_file_is_the_defaults(void **state)
 	shipped.reader = FETCH_PREAD;
 	shipped.io = FETCH_IO_DIRECT;
 	shipped.log_levels.of[LOG_DAEMON] = LOG_DEBUG;
-	shipped.checkpoints = false;
+	shipped.entry_points = false;
 	shipped.cache = FETCH_CACHE_OFF;
 	shipped.stream_count = 3;
 	strcpy(shipped.socket, "s");
@@ -230,7 +230,7 @@ static void reads_every_key(void **state)
 	assert_string_equal(config->http, "[::1]:9470");
 	assert_string_equal(config->recorder, "/var/lib/p");
 	assert_int_equal(config->recorder_size, 16 << 20);
-	assert_false(config->checkpoints);
+	assert_false(config->entry_points);
 	assert_int_equal(config->cache, FETCH_CACHE_ON);
 	assert_int_equal(config->stream_count, 2);
 	assert_string_equal(config->stream[0].name, "a");
@@ -246,7 +246,7 @@ static void reads_every_key(void **state)
 	assert_string_equal(must_load("recorder: off")->recorder, "off");
 	assert_string_equal(must_load("")->recorder, "auto");
 	assert_int_equal(must_load("")->recorder_size, 4 << 20);
-	assert_true(must_load("")->checkpoints);
+	assert_true(must_load("")->entry_points);
 }
 
 static void refuses_with_the_place(void **state)

@@ -268,11 +268,11 @@ static void test_digest(void **state)
 	assert_true(digest_multiply(DIGEST_PRIME - 1, DIGEST_PRIME - 1) == 1);
 }
 
-static int lend_opens[8];
+static int index_files_opens[8];
 
-static int lend_open_test(const void *context, uint32_t shard, struct fault *fault)
+static int index_files_open_test(const void *context, uint32_t shard, struct fault *fault)
 {
-	lend_opens[shard]++;
+	index_files_opens[shard]++;
 	if (shard == 7)
 		return fault_set(fault, -ENOENT, "%s", (const char *)context);
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -281,53 +281,53 @@ static int lend_open_test(const void *context, uint32_t shard, struct fault *fau
 static void test_lend(void **state)
 {
 	(void)state;
-	struct lend *lend;
+	struct index_files *lend;
 	struct fault fault;
 	int fd, same;
-	memset(lend_opens, 0, sizeof lend_opens);
-	assert_int_equal(lend_new(8, 2, lend_open_test, "gone", &lend), 0);
-	assert_int_equal(lend_acquire(lend, 0, &fd, &fault), 0);
-	assert_int_equal(lend_acquire(lend, 0, &same, &fault), 0);
+	memset(index_files_opens, 0, sizeof index_files_opens);
+	assert_int_equal(index_files_new(8, 2, index_files_open_test, "gone", &lend), 0);
+	assert_int_equal(index_files_acquire(lend, 0, &fd, &fault), 0);
+	assert_int_equal(index_files_acquire(lend, 0, &same, &fault), 0);
 	assert_int_equal(fd, same);
-	assert_int_equal(lend_acquire(lend, 1, &fd, &fault), 0);
-	assert_int_equal(lend_acquire(lend, 2, &fd, &fault), -EAGAIN);
-	lend_release(lend, 0);
-	assert_int_equal(lend_acquire(lend, 2, &fd, &fault), -EAGAIN); /* held twice */
-	lend_release(lend, 1);
-	assert_int_equal(lend_acquire(lend, 2, &fd, &fault), 0);
-	lend_release(lend, 0);
-	lend_release(lend, 2);
-	assert_int_equal(lend_acquire(lend, 7, &fd, &fault), -ENOENT);
+	assert_int_equal(index_files_acquire(lend, 1, &fd, &fault), 0);
+	assert_int_equal(index_files_acquire(lend, 2, &fd, &fault), -EAGAIN);
+	index_files_release(lend, 0);
+	assert_int_equal(index_files_acquire(lend, 2, &fd, &fault), -EAGAIN); /* held twice */
+	index_files_release(lend, 1);
+	assert_int_equal(index_files_acquire(lend, 2, &fd, &fault), 0);
+	index_files_release(lend, 0);
+	index_files_release(lend, 2);
+	assert_int_equal(index_files_acquire(lend, 7, &fd, &fault), -ENOENT);
 	assert_string_equal(fault.text, "gone");
-	assert_int_equal(
-		lend_acquire(lend, 2, &fd, &fault), 0); /* still open: shard 0 was the older one */
-	lend_release(lend, 2);
-	assert_int_equal(lend_opens[0] + lend_opens[1] + lend_opens[2], 3);
-	lend_free(lend);
-	lend_free(NULL);
-	assert_int_equal(lend_slots_for(9), 16);
-	assert_int_equal(lend_slots_for(300), 100);
-	assert_int_equal(lend_slots_for(UINT64_MAX), 512);
+	assert_int_equal(index_files_acquire(lend, 2, &fd, &fault),
+		0); /* still open: shard 0 was the older one */
+	index_files_release(lend, 2);
+	assert_int_equal(index_files_opens[0] + index_files_opens[1] + index_files_opens[2], 3);
+	index_files_free(lend);
+	index_files_free(NULL);
+	assert_int_equal(index_files_slots_for(9), 16);
+	assert_int_equal(index_files_slots_for(300), 100);
+	assert_int_equal(index_files_slots_for(UINT64_MAX), 512);
 }
 
-static sem_t lend_opening, lend_go_on;
+static sem_t index_files_opening, index_files_go_on;
 
 /* Storage that takes its time over shard 1. */
-static int lend_open_slowly(const void *context, uint32_t shard, struct fault *fault)
+static int index_files_open_slowly(const void *context, uint32_t shard, struct fault *fault)
 {
 	(void)context, (void)fault;
 	if (shard == 1) {
-		(void)sem_post(&lend_opening);
-		(void)sem_wait(&lend_go_on);
+		(void)sem_post(&index_files_opening);
+		(void)sem_wait(&index_files_go_on);
 	}
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void *lend_other(void *context)
+static void *index_files_other(void *context)
 {
 	int fd;
-	if (lend_acquire(context, 1, &fd, NULL) == 0)
-		lend_release(context, 1);
+	if (index_files_acquire(context, 1, &fd, NULL) == 0)
+		index_files_release(context, 1);
 	return NULL;
 }
 
@@ -335,30 +335,30 @@ static void *lend_other(void *context)
 static void test_lend_try(void **state)
 {
 	(void)state;
-	struct lend *lend;
+	struct index_files *lend;
 	pthread_t other;
 	int fd, same;
-	assert_int_equal(sem_init(&lend_opening, 0, 0), 0);
-	assert_int_equal(sem_init(&lend_go_on, 0, 0), 0);
-	assert_int_equal(lend_new(2, 2, lend_open_slowly, NULL, &lend), 0);
-	assert_int_equal(lend_try(lend, 1, &fd), -EAGAIN); /* not open: it is not opened */
-	assert_int_equal(lend_acquire(lend, 0, &fd, NULL), 0);
-	assert_int_equal(lend_try(lend, 0, &same), 0);
+	assert_int_equal(sem_init(&index_files_opening, 0, 0), 0);
+	assert_int_equal(sem_init(&index_files_go_on, 0, 0), 0);
+	assert_int_equal(index_files_new(2, 2, index_files_open_slowly, NULL, &lend), 0);
+	assert_int_equal(index_files_try(lend, 1, &fd), -EAGAIN); /* not open: it is not opened */
+	assert_int_equal(index_files_acquire(lend, 0, &fd, NULL), 0);
+	assert_int_equal(index_files_try(lend, 0, &same), 0);
 	assert_int_equal(fd, same);
-	assert_int_equal(pthread_create(&other, NULL, lend_other, lend), 0);
-	assert_int_equal(sem_wait(&lend_opening), 0);
+	assert_int_equal(pthread_create(&other, NULL, index_files_other, lend), 0);
+	assert_int_equal(sem_wait(&index_files_opening), 0);
 	(void)alarm(60);
-	assert_int_equal(lend_try(lend, 0, &same), -EAGAIN);
-	lend_release(lend, 0);
-	lend_release(lend, 0);
+	assert_int_equal(index_files_try(lend, 0, &same), -EAGAIN);
+	index_files_release(lend, 0);
+	index_files_release(lend, 0);
 	(void)alarm(0);
-	assert_int_equal(sem_post(&lend_go_on), 0);
+	assert_int_equal(sem_post(&index_files_go_on), 0);
 	assert_int_equal(pthread_join(other, NULL), 0);
-	assert_int_equal(lend_try(lend, 1, &fd), 0);
-	lend_release(lend, 1);
-	lend_free(lend);
-	(void)sem_destroy(&lend_opening);
-	(void)sem_destroy(&lend_go_on);
+	assert_int_equal(index_files_try(lend, 1, &fd), 0);
+	index_files_release(lend, 1);
+	index_files_free(lend);
+	(void)sem_destroy(&index_files_opening);
+	(void)sem_destroy(&index_files_go_on);
 }
 
 int main(void)

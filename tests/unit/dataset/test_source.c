@@ -10,15 +10,15 @@
 static const char *braces(const char *spec)
 {
 	static char joined[1024];
-	struct spec_paths paths = {0};
+	struct source_paths paths = {0};
 	struct fault fault;
 	joined[0] = 0;
-	assert_int_equal(spec_braces(spec, &paths, &fault), 0);
+	assert_int_equal(source_braces(spec, &paths, &fault), 0);
 	for (size_t i = 0; i < paths.count; i++) {
 		(void)strcat(joined, i ? " " : "");
 		(void)strcat(joined, paths.path[i]);
 	}
-	spec_paths_free(&paths);
+	source_paths_free(&paths);
 	return joined;
 }
 
@@ -45,10 +45,10 @@ static void test_braces(void **state)
 
 static void too_many(const char *spec, int code)
 {
-	struct spec_paths paths = {0};
+	struct source_paths paths = {0};
 	struct fault fault;
-	assert_int_equal(spec_braces(spec, &paths, &fault), code);
-	spec_paths_free(&paths);
+	assert_int_equal(source_braces(spec, &paths, &fault), code);
+	source_paths_free(&paths);
 }
 
 static void test_bounds(void **state)
@@ -59,17 +59,17 @@ static void test_bounds(void **state)
 	too_many("{0..999999999999999999}", -E2BIG);
 	too_many("{-999999999999999999..999999999999999999..3}", -E2BIG);
 	too_many("{0..999}{0..999}{0..999}", -E2BIG);
-	char text[SPEC_TEXT_MAX + 2];
+	char text[SOURCE_TEXT_MAX + 2];
 	memset(text, 'x', sizeof text);
-	text[SPEC_TEXT_MAX + 1] = 0;
+	text[SOURCE_TEXT_MAX + 1] = 0;
 	too_many(text, -ENAMETOOLONG);
-	text[SPEC_TEXT_MAX] = 0;
+	text[SOURCE_TEXT_MAX] = 0;
 	too_many(text, 0);
-	memset(text, '{', SPEC_TEXT_MAX); /* never closed */
+	memset(text, '{', SOURCE_TEXT_MAX); /* never closed */
 	too_many(text, 0);
 	memcpy(text + 3900, "{1..2000000000000}", 18);
 	too_many(text, -E2BIG);
-	for (int i = 0; i + 3 <= SPEC_TEXT_MAX;
+	for (int i = 0; i + 3 <= SOURCE_TEXT_MAX;
 		i += 3) /* 1,365 pairs that each do nothing but double */
 		memcpy(text + i, "{,}", 3);
 	too_many(text, -E2BIG);
@@ -77,10 +77,10 @@ static void test_bounds(void **state)
 
 static void expect(const char *spec, int rc, const char *part, size_t count, int folder)
 {
-	struct spec_paths paths = {0};
+	struct source_paths paths = {0};
 	struct fault fault = {""};
 	int is_folder = -1;
-	assert_int_equal(spec_expand(spec, &paths, &is_folder, &fault), rc);
+	assert_int_equal(source_expand(spec, &paths, &is_folder, &fault), rc);
 	if (rc == 0) {
 		assert_int_equal(paths.count, count);
 		assert_int_equal(is_folder, folder);
@@ -90,7 +90,7 @@ static void expect(const char *spec, int rc, const char *part, size_t count, int
 	} else if (!strstr(fault.text, part)) {
 		fail_msg("%s: \"%s\" does not say \"%s\"", spec, fault.text, part);
 	}
-	spec_paths_free(&paths);
+	source_paths_free(&paths);
 }
 
 static void test_expand(void **state)
@@ -113,7 +113,7 @@ static void test_expand(void **state)
 	expect("dir//", 0, "/dir", 1, 1);
 	expect(".", 0, "/penstock-test-", 1, 1);
 	expect("", -EINVAL, "an empty name", 0, 0);
-	char said[SPEC_TEXT_MAX];
+	char said[SOURCE_TEXT_MAX];
 	(void)snprintf(
 		said, sizeof said, "nothing/at/all.tar does not exist in %s: expected", folder);
 	expect("nothing/at/all.tar", -ENOENT, said, 0, 0);
@@ -153,12 +153,12 @@ static void test_glob_and_indexes(void **state)
 
 static void same(const char *spec, const char *path)
 {
-	struct spec_paths paths = {0};
+	struct source_paths paths = {0};
 	struct fault fault = {""};
 	int is_folder;
-	assert_int_equal(spec_expand(spec, &paths, &is_folder, &fault), 0);
+	assert_int_equal(source_expand(spec, &paths, &is_folder, &fault), 0);
 	assert_string_equal(paths.path[0], path);
-	spec_paths_free(&paths);
+	source_paths_free(&paths);
 }
 
 /* However a user got there, a place has one name; but links keep theirs. */

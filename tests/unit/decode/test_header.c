@@ -196,7 +196,7 @@ static void test_exif(void **state)
 static void test_walk_is_bounded(void **state)
 {
 	(void)state;
-	struct words words;
+	struct sentence words;
 	struct jpegwalk walk;
 	struct bytes jpeg = make_jpeg(&plain);
 	assert_int_equal(jpegwalk_read(jpeg.data, jpeg.size, &walk, &words), DECODE_OK);

@@ -99,13 +99,13 @@ static void paint(uint8_t *image)
 
 /* Row number `number` of a finisher into `out`, with bytes around it that must stay. */
 static void make(
-	struct finisher *finisher, uint64_t number, uint32_t side, size_t bytes, uint8_t *out)
+	struct postprocessor *finisher, uint64_t number, uint32_t side, size_t bytes, uint8_t *out)
 {
 	const struct pixel_key key = {.seed = 5, .position = number, .view = (uint32_t)number % 8};
 	static uint8_t guarded[GUARD + sizeof(float) * VALUES + GUARD];
 	memset(guarded, 0xa5, sizeof guarded);
-	paint(finisher_image(finisher, guarded + GUARD));
-	finisher_run(finisher, &key, side, guarded + GUARD);
+	paint(postprocessor_image(finisher, guarded + GUARD));
+	postprocessor_run(finisher, &key, side, guarded + GUARD);
 	for (size_t i = 0; i < GUARD; i++) {
 		assert_int_equal(guarded[i], 0xa5);
 		assert_int_equal(guarded[GUARD + UTIL_MAX(bytes, (size_t)VALUES) + i], 0xa5);
@@ -122,23 +122,23 @@ static void rows_cost_no_allocation(void **state)
 	for (size_t i = 0; i < UTIL_COUNT(shapes); i++) {
 		const struct stream_spec spec = parse_heavy(shapes[i]);
 		struct fault fault;
-		struct finish finish;
-		struct finisher *finisher;
+		struct postprocess finish;
+		struct postprocessor *finisher;
 		size_t bytes = (size_t)VALUES * slots_pixel_bytes(spec.shape.dtype + 1);
-		assert_true(finish_needed(&spec));
-		assert_int_equal(finish_init(&finish, &spec, &fault), 0);
+		assert_true(postprocess_needed(&spec));
+		assert_int_equal(postprocess_init(&finish, &spec, &fault), 0);
 		unsigned long before = atomic_load(&allocated);
-		assert_int_equal(finisher_new(&finish, &finisher, &fault), 0);
+		assert_int_equal(postprocessor_new(&finish, &finisher, &fault), 0);
 		/* What the ledger is told is what is taken, to within what malloc rounds. */
 		if (TEST_COUNTS)
 			assert_in_range(atomic_load(&allocated) - before,
-				finish_bytes(&spec) - 4096, finish_bytes(&spec));
+				postprocess_bytes(&spec) - 4096, postprocess_bytes(&spec));
 		unsigned long count = atomic_load(&allocations);
 		for (uint64_t row = 0; row < 200; row++)
 			make(finisher, row, SIDE, bytes, out);
 		assert_int_equal(atomic_load(&allocations), count);
-		finisher_free(finisher);
-		finish_deinit(&finish);
+		postprocessor_free(finisher);
+		postprocess_deinit(&finish);
 	}
 }
 
@@ -148,13 +148,13 @@ static void rows_hang_on_nothing_but_their_key(void **state)
 	static uint8_t one[200][VALUES], other[VALUES];
 	const struct stream_spec spec = parse_heavy("");
 	struct fault fault;
-	struct finish finish;
-	struct finisher *first, *second;
+	struct postprocess finish;
+	struct postprocessor *first, *second;
 	unsigned differ = 0;
 	(void)state;
-	assert_int_equal(finish_init(&finish, &spec, &fault), 0);
-	assert_int_equal(finisher_new(&finish, &first, &fault), 0);
-	assert_int_equal(finisher_new(&finish, &second, &fault), 0);
+	assert_int_equal(postprocess_init(&finish, &spec, &fault), 0);
+	assert_int_equal(postprocessor_new(&finish, &first, &fault), 0);
+	assert_int_equal(postprocessor_new(&finish, &second, &fault), 0);
 	for (uint64_t row = 0; row < 200; row++)
 		make(first, row, SIDE, VALUES, one[row]);
 	for (uint64_t row = 200; row-- > 0;) {
@@ -163,9 +163,9 @@ static void rows_hang_on_nothing_but_their_key(void **state)
 		differ += row > 0 && memcmp(one[row], one[row - 1], VALUES) != 0;
 	}
 	assert_true(differ > 190);
-	finisher_free(first);
-	finisher_free(second);
-	finish_deinit(&finish);
+	postprocessor_free(first);
+	postprocessor_free(second);
+	postprocess_deinit(&finish);
 }
 
 /* Images of an epoch with a smaller size use less of the same scratch. */
@@ -178,28 +178,28 @@ static void smaller_images_fit(void **state)
 				 both = parse("{source: x, image_size: {0: 40, 1: 61}, transforms: "
 					      "[RandomResizedCrop: {size: 61}, RandAugment]}");
 	struct fault fault;
-	struct finish finish[2];
-	struct finisher *finisher[2];
+	struct postprocess finish[2];
+	struct postprocessor *finisher[2];
 	(void)state;
-	assert_true(finish_bytes(&both) <= finish_bytes(&large));
-	assert_true(finish_bytes(&small) < finish_bytes(&both));
-	assert_int_equal(finish_init(&finish[0], &small, &fault), 0);
-	assert_int_equal(finish_init(&finish[1], &both, &fault), 0);
+	assert_true(postprocess_bytes(&both) <= postprocess_bytes(&large));
+	assert_true(postprocess_bytes(&small) < postprocess_bytes(&both));
+	assert_int_equal(postprocess_init(&finish[0], &small, &fault), 0);
+	assert_int_equal(postprocess_init(&finish[1], &both, &fault), 0);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(finisher_new(&finish[i], &finisher[i], &fault), 0);
+		assert_int_equal(postprocessor_new(&finish[i], &finisher[i], &fault), 0);
 	for (uint64_t row = 0; row < 50; row++) {
 		const struct pixel_key key = {.seed = 1, .position = row};
 		for (int i = 0; i < 2; i++) {
-			uint8_t *image = finisher_image(finisher[i], NULL);
+			uint8_t *image = postprocessor_image(finisher[i], NULL);
 			for (size_t k = 0; k < 40 * 40 * 3; k++)
 				image[k] = (uint8_t)(k * 11);
-			finisher_run(finisher[i], &key, 40, i ? again : out);
+			postprocessor_run(finisher[i], &key, 40, i ? again : out);
 		}
 		assert_memory_equal(out, again, 40 * 40 * 3);
 	}
 	for (int i = 0; i < 2; i++) {
-		finisher_free(finisher[i]);
-		finish_deinit(&finish[i]);
+		postprocessor_free(finisher[i]);
+		postprocess_deinit(&finish[i]);
 	}
 }
 
@@ -212,8 +212,8 @@ static void plain_streams_have_none(void **state)
 	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(plain); i++) {
 		const struct stream_spec spec = parse(plain[i]);
-		assert_false(finish_needed(&spec));
-		assert_int_equal(finish_bytes(&spec), 0);
+		assert_false(postprocess_needed(&spec));
+		assert_int_equal(postprocess_bytes(&spec), 0);
 	}
 }
 
@@ -224,25 +224,25 @@ static void erasing_alone_works_on_the_row(void **state)
 					      "61}, RandomErasing: {p: 1, value: 9}]}");
 	static uint8_t row[VALUES], plain[VALUES];
 	struct fault fault;
-	struct finish finish;
-	struct finisher *finisher;
+	struct postprocess finish;
+	struct postprocessor *finisher;
 	const struct pixel_key key = {.seed = 3};
 	size_t erased = 0;
 	(void)state;
-	assert_true(finish_needed(&spec));
-	assert_int_equal(finish_init(&finish, &spec, &fault), 0);
-	assert_int_equal(finisher_new(&finish, &finisher, &fault), 0);
-	assert_ptr_equal(finisher_image(finisher, row), row);
+	assert_true(postprocess_needed(&spec));
+	assert_int_equal(postprocess_init(&finish, &spec, &fault), 0);
+	assert_int_equal(postprocessor_new(&finish, &finisher, &fault), 0);
+	assert_ptr_equal(postprocessor_image(finisher, row), row);
 	paint(row);
 	paint(plain);
-	finisher_run(finisher, &key, SIDE, row);
+	postprocessor_run(finisher, &key, SIDE, row);
 	for (size_t i = 0; i < VALUES; i++) {
 		assert_true(row[i] == plain[i] || row[i] == 9);
 		erased += row[i] != plain[i];
 	}
 	assert_in_range(erased, VALUES / 100, VALUES / 2);
-	finisher_free(finisher);
-	finish_deinit(&finish);
+	postprocessor_free(finisher);
+	postprocess_deinit(&finish);
 }
 
 int main(void)

@@ -36,12 +36,12 @@ static void place_deinit(struct place *place)
 }
 
 static struct shelf_entry *place_open(
-	struct place *place, const char *source, enum dataset_labels labels, bool checkpoints)
+	struct place *place, const char *source, enum dataset_labels labels, bool entry_points)
 {
 	struct dataset_options options = {.cache_dir = place->cache, .labels = labels};
 	struct shelf_entry *entry = NULL;
 	struct fault fault = {""};
-	if (shelf_open(&place->shelf, source, &options, checkpoints, &entry, &fault) < 0)
+	if (shelf_open(&place->shelf, source, &options, entry_points, &entry, &fault) < 0)
 		fail_msg("%s", fault.text);
 	return entry;
 }

@@ -390,7 +390,7 @@ static int page_compared(FILE *file, const struct sweep *sweep)
 	page_paragraph(file, words);
 	page_paragraph(file, sweep_yardstick_words(sweep, words, sizeof words));
 	page_paragraph(file, sweep_torch_words(sweep, words, sizeof words));
-	if (sweep_made_checkpoints(sweep))
+	if (sweep_made_entry_points(sweep))
 		page_paragraph(file, "Some runs made checkpoints as they went, as a first epoch "
 				     "does, so not all are alike.");
 	page_end(file);

@@ -69,16 +69,16 @@ const char *sweep_torch_words(const struct sweep *sweep, char *buffer, size_t ro
 	return buffer;
 }
 
-static double sweep_checkpoints(const struct measure *run, const char *key)
+static double sweep_entry_points(const struct measure *run, const char *key)
 {
 	return document_number(document_get(run->stats, "checkpoints"), key, 0);
 }
 
-bool sweep_made_checkpoints(const struct sweep *sweep)
+bool sweep_made_entry_points(const struct sweep *sweep)
 {
 	for (size_t i = 0; i < sweep->points; i++)
 		for (size_t j = 0; j < sweep->point[i].rate.count; j++)
-			if (sweep_checkpoints(&sweep->point[i].run[j], "made") >
+			if (sweep_entry_points(&sweep->point[i].run[j], "made") >
 				0.02 * sweep->point[i].run[j].images_made)
 				return true;
 	return false;
@@ -198,7 +198,7 @@ static void sweep_feet(const struct sweep *sweep)
 	sweep_sentence("rounds", text);
 	sweep_sentence("yardstick", sweep_yardstick_words(sweep, text, sizeof text));
 	sweep_sentence("PyTorch", sweep_torch_words(sweep, text, sizeof text));
-	if (sweep_made_checkpoints(sweep))
+	if (sweep_made_entry_points(sweep))
 		sweep_sentence("checkpoints",
 			"some runs made checkpoints as they went, as a first epoch does, so not "
 			"all are alike; `penstock check --index` makes them beforehand");
@@ -273,7 +273,7 @@ static void sweep_json_run(struct jsontext *json, const struct measure *run)
 		jsontext_u64(json, "peak_memory_bytes", run->peak_memory);
 	else
 		jsontext_raw(json, "peak_memory_bytes", "null");
-	jsontext_u64(json, "checkpoints_made", (uint64_t)sweep_checkpoints(run, "made"));
+	jsontext_u64(json, "checkpoints_made", (uint64_t)sweep_entry_points(run, "made"));
 	jsontext_string(json, "verdict", document_text(run->stats, "verdict", ""));
 }
 

@@ -30,4 +30,4 @@ const char *sweep_torch_words(const struct sweep *sweep, char *buffer, size_t ro
 
 /* Whether runs made checkpoints as they went, so that they are near the cost of a first epoch and
  * not all alike. */
-bool sweep_made_checkpoints(const struct sweep *sweep);
+bool sweep_made_entry_points(const struct sweep *sweep);

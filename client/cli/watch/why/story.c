@@ -349,7 +349,7 @@ static void story_judge(struct story *story, const struct record *records, size_
 	for (size_t i = 0; i < story->count; i++) {
 		struct story_end *end = &story->end[i];
 		story_when(story, end);
-		trace_fill(end, records, count);
+		timeline_fill(end, records, count);
 		if (end->daemon)
 			cause_of_daemon(end, story, now);
 		else

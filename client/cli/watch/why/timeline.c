@@ -14,7 +14,7 @@ enum {
 	TRACE_GROWTH_S = 120, /* a shorter stretch says nothing about an hour */
 };
 
-struct trace {
+struct timeline {
 	struct story_end *end;
 	struct story_numbers *n;
 	uint64_t before_ns; /* of memory_before's sample */
@@ -24,7 +24,7 @@ struct trace {
 	bool begun; /* in the order of writing: the clock may have been set back meanwhile */
 };
 
-static void trace_none(struct story_numbers *n)
+static void timeline_none(struct story_numbers *n)
 {
 	*n = (struct story_numbers){.memory_first = STORY_UNKNOWN,
 		.memory_before = STORY_UNKNOWN,
@@ -50,17 +50,18 @@ static void trace_none(struct story_numbers *n)
 		.images_per_s = -1};
 }
 
-static void trace_peak(struct story_numbers *n, uint64_t bytes)
+static void timeline_peak(struct story_numbers *n, uint64_t bytes)
 {
 	if (bytes != STORY_UNKNOWN && (n->memory_peak == STORY_UNKNOWN || bytes > n->memory_peak))
 		n->memory_peak = bytes;
 }
 
-static void trace_memory(struct trace *t, uint64_t time_ns, const struct record_memory *memory)
+static void timeline_memory(
+	struct timeline *t, uint64_t time_ns, const struct record_memory *memory)
 {
 	struct story_numbers *n = t->n;
-	trace_peak(n, memory->peak);
-	trace_peak(n, memory->resident);
+	timeline_peak(n, memory->peak);
+	timeline_peak(n, memory->resident);
 	if (memory->resident == STORY_UNKNOWN || !memory->resident) /* 0: it had given it back */
 		return;
 	if (n->memory_first == STORY_UNKNOWN) {
@@ -78,17 +79,18 @@ static void trace_memory(struct trace *t, uint64_t time_ns, const struct record_
 	n->last_ns = time_ns;
 }
 
-static bool trace_within(const struct trace *t, uint64_t time_ns, uint64_t seconds)
+static bool timeline_within(const struct timeline *t, uint64_t time_ns, uint64_t seconds)
 {
 	return time_ns + seconds * TRACE_SECOND_NS >= t->end->end_ns;
 }
 
-static void trace_trainer(struct trace *t, uint64_t time_ns, const struct record_trainer *sample)
+static void timeline_trainer(
+	struct timeline *t, uint64_t time_ns, const struct record_trainer *sample)
 {
 	struct story_numbers *n = t->n;
 	if (t->end->daemon || sample->pid != t->end->pid || !t->begun)
 		return;
-	trace_memory(t, time_ns, &sample->memory);
+	timeline_memory(t, time_ns, &sample->memory);
 	n->gpu_bytes = sample->gpu_bytes;
 	n->place_known = true;
 	n->epoch = sample->epoch;
@@ -96,13 +98,14 @@ static void trace_trainer(struct trace *t, uint64_t time_ns, const struct record
 	n->given = sample->given;
 	n->held = sample->held;
 	n->slots = sample->slots;
-	if (trace_within(t, time_ns, TRACE_WAITS_S) && sample->waits >= 0) {
+	if (timeline_within(t, time_ns, TRACE_WAITS_S) && sample->waits >= 0) {
 		t->waits += (double)sample->waits;
 		t->waited++;
 	}
 }
 
-static void trace_daemon(struct trace *t, uint64_t time_ns, const struct record_daemon *sample)
+static void timeline_daemon(
+	struct timeline *t, uint64_t time_ns, const struct record_daemon *sample)
 {
 	struct story_numbers *n = t->n;
 	n->daemon_known = true;
@@ -112,10 +115,10 @@ static void trace_daemon(struct trace *t, uint64_t time_ns, const struct record_
 	n->images_per_s = sample->images_per_s;
 	memcpy(n->verdict, sample->verdict, sizeof n->verdict);
 	if (t->end->daemon)
-		trace_memory(t, time_ns, &sample->memory);
+		timeline_memory(t, time_ns, &sample->memory);
 }
 
-static void trace_machine(struct trace *t, const struct record_machine *sample)
+static void timeline_machine(struct timeline *t, const struct record_machine *sample)
 {
 	struct story_numbers *n = t->n;
 	t->machine = sample;
@@ -127,13 +130,13 @@ static void trace_machine(struct trace *t, const struct record_machine *sample)
 	n->pressure = sample->pressure;
 }
 
-static void trace_gpu(struct trace *t, uint64_t time_ns, const struct record_gpu *sample)
+static void timeline_gpu(struct timeline *t, uint64_t time_ns, const struct record_gpu *sample)
 {
 	struct story_numbers *n = t->n;
 	unsigned i = 0;
 	while (i < n->gpus && n->gpu[i].device != sample->device)
 		i++;
-	if (i == RECORD_GPUS || !trace_within(t, time_ns, TRACE_GPU_S))
+	if (i == RECORD_GPUS || !timeline_within(t, time_ns, TRACE_GPU_S))
 		return;
 	struct record_gpu *gpu = &n->gpu[i];
 	if (i == n->gpus) {
@@ -148,38 +151,38 @@ static void trace_gpu(struct trace *t, uint64_t time_ns, const struct record_gpu
 }
 
 /* Its number may have been another's before. */
-static void trace_attach(struct trace *t, const struct record_attach *attach)
+static void timeline_attach(struct timeline *t, const struct record_attach *attach)
 {
 	t->begun |= attach->pid == t->end->pid && attach->start_ticks == t->end->start_ticks;
 }
 
-static void trace_one(struct trace *t, const struct record *record)
+static void timeline_one(struct timeline *t, const struct record *record)
 {
 	switch (record->kind) {
 	case RECORD_ATTACH:
-		trace_attach(t, &record->body.attach);
+		timeline_attach(t, &record->body.attach);
 		break;
 	case RECORD_START:
 		t->n->budget = record->body.start.budget;
 		break;
 	case RECORD_TRAINER:
-		trace_trainer(t, record->time_ns, &record->body.trainer);
+		timeline_trainer(t, record->time_ns, &record->body.trainer);
 		break;
 	case RECORD_DAEMON:
-		trace_daemon(t, record->time_ns, &record->body.daemon);
+		timeline_daemon(t, record->time_ns, &record->body.daemon);
 		break;
 	case RECORD_MACHINE:
-		trace_machine(t, &record->body.machine);
+		timeline_machine(t, &record->body.machine);
 		break;
 	case RECORD_GPU:
-		trace_gpu(t, record->time_ns, &record->body.gpu);
+		timeline_gpu(t, record->time_ns, &record->body.gpu);
 		break;
 	default:
 		break;
 	}
 }
 
-static void trace_growth(struct trace *t)
+static void timeline_growth(struct timeline *t)
 {
 	struct story_numbers *n = t->n;
 	bool old = t->before_ns != 0;
@@ -194,7 +197,7 @@ static void trace_growth(struct trace *t)
 
 /* The samples are of the daemon's cgroup; right after the end its own was looked at, and the memory
  * of the dead was given back by then: what it had last is added again. */
-static void trace_cgroup(struct trace *t)
+static void timeline_cgroup(struct timeline *t)
 {
 	struct story_numbers *n = t->n;
 	const struct record_exit *exit = t->end->exit;
@@ -215,22 +218,22 @@ static void trace_cgroup(struct trace *t)
 	n->cgroup.oom_kills = exit->cgroup.oom_kills;
 }
 
-static uint64_t trace_cpu(const struct record_exit *exit)
+static uint64_t timeline_cpu(const struct record_exit *exit)
 {
 	if (exit->cpu_s == STORY_UNKNOWN)
 		return STORY_UNKNOWN;
 	return UTIL_MAX(exit->cpu_ns, UTIL_MIN(exit->cpu_s, TRACE_CPU_S) * TRACE_SECOND_NS);
 }
 
-static void trace_exit(struct trace *t)
+static void timeline_exit(struct timeline *t)
 {
 	struct story_numbers *n = t->n;
 	const struct story_end *end = t->end;
 	if (end->exit) {
 		n->oom_kills = end->exit->oom_kills;
 		n->lived_s = end->exit->lived_s;
-		n->cpu_ns = trace_cpu(end->exit);
-		trace_memory(t, UTIL_MAX(n->last_ns, end->since_ns), &end->exit->memory);
+		n->cpu_ns = timeline_cpu(end->exit);
+		timeline_memory(t, UTIL_MAX(n->last_ns, end->since_ns), &end->exit->memory);
 	}
 	if (end->leave) {
 		n->place_known = true;
@@ -241,16 +244,16 @@ static void trace_exit(struct trace *t)
 	}
 }
 
-void trace_fill(struct story_end *end, const struct record *records, size_t count)
+void timeline_fill(struct story_end *end, const struct record *records, size_t count)
 {
-	struct trace t = {.end = end, .n = &end->numbers, .begun = !end->attach};
-	trace_none(t.n);
+	struct timeline t = {.end = end, .n = &end->numbers, .begun = !end->attach};
+	timeline_none(t.n);
 	for (size_t i = 0; i < count && &records[i].body.exit != end->exit; i++)
 		if (end->exit || records[i].time_ns <= end->end_ns)
-			trace_one(&t, &records[i]);
-	trace_exit(&t);
-	trace_growth(&t);
-	trace_cgroup(&t);
+			timeline_one(&t, &records[i]);
+	timeline_exit(&t);
+	timeline_growth(&t);
+	timeline_cgroup(&t);
 	if (t.waited)
 		t.n->waits = (float)(t.waits / t.waited);
 }

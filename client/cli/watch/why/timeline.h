@@ -5,4 +5,4 @@
 #include "client/cli/watch/why/story.h"
 
 /* Fills end->numbers from all samples up to its end, and from how it left. */
-void trace_fill(struct story_end *end, const struct record *records, size_t count);
+void timeline_fill(struct story_end *end, const struct record *records, size_t count);

@@ -110,8 +110,8 @@ static uint64_t why_now_ns(void)
 /* Its number may be another's by now; with its beginning it is not. */
 static bool why_lives(const struct record_start *start)
 {
-	struct sample_process process;
-	return start && sample_process_at("", start->pid, &process) && !process.ended &&
+	struct probe_process process;
+	return start && probe_process_at("", start->pid, &process) && !process.ended &&
 	       process.start_ticks == start->start_ticks;
 }
 
@@ -167,11 +167,11 @@ static struct story_fate why_fate(void *context, const struct record_start *star
 	const struct record_attach *attach, uint64_t since_ns)
 {
 	const struct why *why = context;
-	struct sample_process process;
+	struct probe_process process;
 	bool here = strcmp(start->boot_id, why->boot_id) == 0;
 	return (struct story_fate){.daemon = why_next_daemon(why, start, attach, since_ns),
 		.lives = here && attach->start_ticks &&
-			 sample_process_at("", attach->pid, &process) && !process.ended &&
+			 probe_process_at("", attach->pid, &process) && !process.ended &&
 			 process.start_ticks == attach->start_ticks};
 }
 
@@ -208,7 +208,7 @@ static void why_forget(struct why_file *file)
 
 static int why_is_record(const struct dirent *entry)
 {
-	return fnmatch(ATTIC_PREFIX "*" ATTIC_SUFFIX, entry->d_name, 0) == 0;
+	return fnmatch(RING_FOLDER_PREFIX "*" RING_FOLDER_SUFFIX, entry->d_name, 0) == 0;
 }
 
 /* Their names begin with the time of the start: the newest comes first. */
@@ -254,7 +254,7 @@ static int why_find_files(struct why *why)
 		(void)snprintf(why->file->path, PATH_MAX, "%s", why->named);
 		return CLI_OK;
 	}
-	r = attic_resolve(why->given, why->folder, sizeof why->folder, &fault);
+	r = ring_folder_resolve(why->given, why->folder, sizeof why->folder, &fault);
 	if (r < 0)
 		return cli_fail(CLI_USAGE, "%s", fault.text);
 	return why_list(why);

@@ -129,11 +129,11 @@ struct subject {
 	uint32_t *tables;
 	uint8_t *bytes;
 	struct unstuff_segment *segments;
-	struct plan_run *runs;
+	struct mcu_plan_run *runs;
 	uint32_t *where;
 	int16_t *coefficients;
 	struct blocks band;
-	struct plan_request request;
+	struct mcu_plan_request request;
 	size_t blocks;
 	int reason; /* why it was stepped back from before any block was decoded */
 };
@@ -151,11 +151,11 @@ static inline size_t subject_segments(const struct parse *parse)
 
 static inline int subject_plan(struct subject *s, struct decode_region crop)
 {
-	plan_blocks(&s->parse, crop, &s->band);
-	size_t capacity = plan_runs_most(&s->parse, &s->band, &s->request, s->band.rows);
+	mcu_plan_blocks(&s->parse, crop, &s->band);
+	size_t capacity = mcu_plan_runs_most(&s->parse, &s->band, &s->request, s->band.rows);
 	s->runs = want(malloc(capacity * sizeof(*s->runs)));
 	s->where = want(malloc((size_t)s->band.rows * s->band.columns * sizeof(*s->where)));
-	int reason = plan_runs(&s->parse, &s->band, &s->request, s->runs, capacity, s->where,
+	int reason = mcu_plan_runs(&s->parse, &s->band, &s->request, s->runs, capacity, s->where,
 		&s->image.run_count, &s->blocks);
 	s->coefficients = aligned(s->blocks * BLOCKS_SIZE * sizeof(int16_t));
 	s->band.coefficients = s->coefficients;
@@ -184,7 +184,7 @@ static inline int subject_init(struct subject *s, struct file file, const struct
 	s->bytes = want(calloc(1, scan + LANE_SLACK + UNSTUFF_SLACK));
 	int reason = unstuff_scan(lanes->unstuff, s->bytes, file.bytes + s->parse.scan, scan,
 		s->segments, segments, &s->found);
-	s->request = (struct plan_request){
+	s->request = (struct mcu_plan_request){
 		.interval = s->parse.restart_mcus,
 		.entries = (uint32_t)segments,
 		.piece = piece,

@@ -7,14 +7,14 @@
 
 #include <errno.h>
 
-enum { ROOM = CHECKPACK_MOST };
+enum { ROOM = ENTRY_PACK_MOST };
 
 struct course {
 	struct parse parse;
 	uint8_t *data;
 	size_t size;
-	struct checkpoint points[CHECKPACK_POINTS], out[CHECKPACK_POINTS];
-	uint8_t pack[ROOM + CHECKPACK_SLACK];
+	struct entry_point points[ENTRY_PACK_POINTS], out[ENTRY_PACK_POINTS];
+	uint8_t pack[ROOM + ENTRY_PACK_SLACK];
 	uint32_t count, random;
 };
 
@@ -34,8 +34,8 @@ static struct course *course_new(uint32_t across, uint32_t down, uint32_t bits, 
 		.mcus_down = down,
 		.components = 3,
 		.scan = 600 + draw(c, 9)};
-	c->count = checkpoint_count(&c->parse, checkpack_interval(&c->parse));
-	assert_in_range(c->count, 1, CHECKPACK_POINTS);
+	c->count = entry_point_count(&c->parse, entry_pack_interval(&c->parse));
+	assert_in_range(c->count, 1, ENTRY_PACK_POINTS);
 	c->points[0].bit = c->parse.scan * 8;
 	for (uint32_t i = 0; i + 1 < c->count; i++) {
 		uint32_t step = 64 + draw(c, 2 * bits);
@@ -58,30 +58,30 @@ static void course_free(struct course *c)
 	free(c);
 }
 
-static enum checkpack_found unpack(
+static enum entry_pack_found unpack(
 	struct course *c, size_t bytes, uint32_t *ret_count, uint32_t *ret_interval)
 {
-	return checkpack_unpack(
+	return entry_pack_unpack(
 		&c->parse, c->data, c->size, c->pack, bytes, c->out, ret_count, ret_interval);
 }
 
 /* Packs into so much room and compares with every n-th. Bytes; 0 for a pack of none. */
 static size_t there_and_back(struct course *c, size_t room)
 {
-	static struct checkpoint scratch[CHECKPACK_POINTS];
+	static struct entry_point scratch[ENTRY_PACK_POINTS];
 	uint32_t count = 0, interval = 0;
 	memcpy(scratch, c->points, sizeof(scratch));
 	memset(c->pack, 0xee, sizeof(c->pack));
 	size_t bytes =
-		checkpack_pack(&c->parse, c->data, c->size, scratch, c->count, c->pack, room);
-	assert_in_range(bytes, CHECKPACK_HEAD, room);
+		entry_pack_pack(&c->parse, c->data, c->size, scratch, c->count, c->pack, room);
+	assert_in_range(bytes, ENTRY_PACK_HEAD, room);
 	for (size_t i = room; i < sizeof(c->pack); i++)
 		assert_int_equal(c->pack[i], 0xee);
-	enum checkpack_found found = unpack(c, room, &count, &interval);
-	if (found == CHECKPACK_NONE)
+	enum entry_pack_found found = unpack(c, room, &count, &interval);
+	if (found == ENTRY_PACK_NONE)
 		return 0;
-	assert_int_equal(found, CHECKPACK_FOUND);
-	uint32_t step = interval / checkpack_interval(&c->parse);
+	assert_int_equal(found, ENTRY_PACK_FOUND);
+	uint32_t step = interval / entry_pack_interval(&c->parse);
 	assert_int_equal(count, (c->count + step - 1) / step);
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t stuffed = 0;
@@ -104,7 +104,7 @@ static void test_there_and_back(void **state)
 		struct course *c = course_new(side[0], side[1], i % 2 ? 2600 : 60000, (uint32_t)i);
 		size_t most = there_and_back(c, ROOM), last = most;
 		assert_true(most > 0);
-		for (size_t room = ROOM; room >= CHECKPACK_HEAD; room = room * 7 / 8) {
+		for (size_t room = ROOM; room >= ENTRY_PACK_HEAD; room = room * 7 / 8) {
 			size_t bytes = there_and_back(c, room);
 			assert_true(bytes <= last);
 			last = bytes;
@@ -121,15 +121,15 @@ static void test_none(void **state)
 	uint32_t count, interval;
 	memset(c->pack, 0, sizeof(c->pack));
 	for (size_t bytes = 0; bytes < 100; bytes++)
-		assert_int_equal(unpack(c, bytes, &count, &interval), CHECKPACK_EMPTY);
-	assert_int_equal(checkpack_pack(&c->parse, c->data, c->size, c->points, 0, c->pack,
-				 CHECKPACK_HEAD - 1),
+		assert_int_equal(unpack(c, bytes, &count, &interval), ENTRY_PACK_EMPTY);
+	assert_int_equal(entry_pack_pack(&c->parse, c->data, c->size, c->points, 0, c->pack,
+				 ENTRY_PACK_HEAD - 1),
 		0);
-	assert_int_equal(checkpack_pack(&c->parse, c->data, c->size, c->points, 0, c->pack, ROOM),
-		CHECKPACK_HEAD);
-	assert_int_equal(unpack(c, CHECKPACK_HEAD, &count, &interval), CHECKPACK_NONE);
+	assert_int_equal(entry_pack_pack(&c->parse, c->data, c->size, c->points, 0, c->pack, ROOM),
+		ENTRY_PACK_HEAD);
+	assert_int_equal(unpack(c, ENTRY_PACK_HEAD, &count, &interval), ENTRY_PACK_NONE);
 	c->data[c->size - 1] ^= 1;
-	assert_int_equal(unpack(c, CHECKPACK_HEAD, &count, &interval), CHECKPACK_FOREIGN);
+	assert_int_equal(unpack(c, ENTRY_PACK_HEAD, &count, &interval), ENTRY_PACK_FOREIGN);
 	course_free(c);
 }
 
@@ -146,9 +146,9 @@ static void test_many_zeros(void **state)
 	c->data = calloc(1, c->size);
 	assert_non_null(c->data);
 	assert_true(there_and_back(c, ROOM) > 0);
-	(void)checkpack_pack(
-		&c->parse, c->data, c->size, c->points, c->count, c->pack, CHECKPACK_HEAD + 60);
-	assert_int_equal(unpack(c, ROOM, &count, &interval), CHECKPACK_NONE);
+	(void)entry_pack_pack(
+		&c->parse, c->data, c->size, c->points, c->count, c->pack, ENTRY_PACK_HEAD + 60);
+	assert_int_equal(unpack(c, ROOM, &count, &interval), ENTRY_PACK_NONE);
 	course_free(c);
 }
 
@@ -160,24 +160,24 @@ static void test_every_bit(void **state)
 	size_t bytes = there_and_back(c, ROOM);
 	for (size_t bit = 0; bit < bytes * 8; bit++) {
 		c->pack[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		assert_int_equal(unpack(c, ROOM, &count, &interval), CHECKPACK_FOREIGN);
+		assert_int_equal(unpack(c, ROOM, &count, &interval), ENTRY_PACK_FOREIGN);
 		c->pack[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
 	for (size_t cut = 0; cut < bytes; cut++)
 		assert_int_equal(unpack(c, cut, &count, &interval),
-			cut ? CHECKPACK_FOREIGN : CHECKPACK_EMPTY);
+			cut ? ENTRY_PACK_FOREIGN : ENTRY_PACK_EMPTY);
 	for (size_t at = 0; at < c->size; at += 97) {
 		c->data[at] ^= 0x10;
-		assert_int_equal(unpack(c, ROOM, &count, &interval), CHECKPACK_FOREIGN);
+		assert_int_equal(unpack(c, ROOM, &count, &interval), ENTRY_PACK_FOREIGN);
 		c->data[at] ^= 0x10;
 	}
 	c->size--;
-	assert_int_equal(unpack(c, ROOM, &count, &interval), CHECKPACK_FOREIGN);
+	assert_int_equal(unpack(c, ROOM, &count, &interval), ENTRY_PACK_FOREIGN);
 	c->size++;
 	c->parse.mcus_across++;
-	assert_int_equal(unpack(c, ROOM, &count, &interval), CHECKPACK_FOREIGN);
+	assert_int_equal(unpack(c, ROOM, &count, &interval), ENTRY_PACK_FOREIGN);
 	c->parse.mcus_across--;
-	assert_int_equal(unpack(c, ROOM, &count, &interval), CHECKPACK_FOUND);
+	assert_int_equal(unpack(c, ROOM, &count, &interval), ENTRY_PACK_FOUND);
 	course_free(c);
 }
 

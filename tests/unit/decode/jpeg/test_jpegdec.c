@@ -120,7 +120,7 @@ static struct decode_job *next(void *context)
 	struct item *item = &course->items[course->given++];
 	item->job = (struct decode_job){.data = item->bytes.data, .size = item->bytes.size};
 	if (course->keeps)
-		item->job.checkpoint_room = pack_room(item);
+		item->job.entry_point_room = pack_room(item);
 	return &item->job;
 }
 
@@ -168,15 +168,15 @@ static void done(void *context, struct decode_job *job)
 	item->done++;
 	course->stepped[job->stepback]++;
 	course->late += job->stepback && job->delivered;
-	course->used += (job->checkpoints & DECODE_CHECKPOINTS_USED) != 0;
-	course->made += (job->checkpoints & DECODE_CHECKPOINTS_MADE) != 0;
-	course->dropped += (job->checkpoints & DECODE_CHECKPOINTS_DROPPED) != 0;
+	course->used += (job->entry_points & DECODE_ENTRY_POINTS_USED) != 0;
+	course->made += (job->entry_points & DECODE_ENTRY_POINTS_MADE) != 0;
+	course->dropped += (job->entry_points & DECODE_ENTRY_POINTS_DROPPED) != 0;
 	/* A fault behind the region may be seen by one and not by the other. */
 	if (job->outcome)
 		assert_int_equal(job->outcome, item->wanted);
 	if (job->outcome || item->wanted)
 		return;
-	assert_in_range(item->begun, 1, job->stepback || job->checkpoints ? 3 : 1);
+	assert_in_range(item->begun, 1, job->stepback || job->entry_points ? 3 : 1);
 	assert_int_equal(item->rows, item->region.y1 - item->region.y0);
 	assert_int_equal(item->crc, item->wanted_crc);
 }
@@ -185,7 +185,7 @@ static size_t recall(void *context, struct decode_job *job, uint8_t *to, size_t 
 {
 	(void)context;
 	const struct item *item = item_of(job);
-	assert_true(room >= 256 && room <= CHECKPACK_MOST);
+	assert_true(room >= 256 && room <= ENTRY_PACK_MOST);
 	size_t bytes = UTIL_MIN(item->pack_bytes, room);
 	if (bytes)
 		memcpy(to, item->pack, bytes);
@@ -195,7 +195,7 @@ static size_t recall(void *context, struct decode_job *job, uint8_t *to, size_t 
 static bool keeps(void *context, struct decode_job *job)
 {
 	struct course *course = context;
-	assert_true(job->checkpoint_room > 0);
+	assert_true(job->entry_point_room > 0);
 	return !course->sealed;
 }
 
@@ -459,7 +459,7 @@ static void test_faults(void **state)
 
 /* The same pixels when checkpoints are made and when they are used; each file makes its own once.
  */
-static void test_checkpoints(void **state)
+static void test_entry_points(void **state)
 {
 	(void)state;
 	static const struct jpeg_kind kinds[] = {
@@ -512,7 +512,7 @@ static void test_sealed(void **state)
 	assert_int_equal(course.made, COUNT);
 	course.sealed = true;
 	for (int i = 0; i < COUNT / 2; i++)
-		course.items[i].pack[CHECKPACK_HEAD] ^= 1;
+		course.items[i].pack[ENTRY_PACK_HEAD] ^= 1;
 	course_run(&course);
 	assert_int_equal(course.used, COUNT / 2);
 	assert_int_equal(course.dropped, COUNT / 2);
@@ -568,7 +568,7 @@ static void test_damaged_packs(void **state)
 		course_run(&course);
 	}
 	assert_true(course.dropped > 100 && course.used > 10);
-	assert_int_equal(course.stepped[STEPBACK_CHECKPOINT], 0);
+	assert_int_equal(course.stepped[STEPBACK_ENTRY_POINT], 0);
 	course_end(&course);
 }
 
@@ -579,7 +579,7 @@ static void test_false_packs(void **state)
 	(void)state;
 	static const struct jpeg_kind kind = {
 		.width = 300, .height = 200, .components = 3, .h = 2, .v = 2};
-	static struct checkpoint points[CHECKPACK_POINTS];
+	static struct entry_point points[ENTRY_PACK_POINTS];
 	struct course course;
 	uint32_t count, interval;
 	struct parse parse;
@@ -591,10 +591,10 @@ static void test_false_packs(void **state)
 	for (unsigned round = 0; round < 300; round++) {
 		uint8_t pack[1 << 14] = {0};
 		memcpy(pack, item->pack, item->pack_bytes);
-		assert_int_equal(checkpack_unpack(&parse, item->bytes.data, item->bytes.size, pack,
+		assert_int_equal(entry_pack_unpack(&parse, item->bytes.data, item->bytes.size, pack,
 					 item->pack_bytes, points, &count, &interval),
-			CHECKPACK_FOUND);
-		struct checkpoint *at = &points[1 + draw(&course, count - 1)];
+			ENTRY_PACK_FOUND);
+		struct entry_point *at = &points[1 + draw(&course, count - 1)];
 		switch (draw(&course, 3)) {
 		case 0:
 			at->bit ^= 1 + draw(&course, 15);
@@ -605,7 +605,7 @@ static void test_false_packs(void **state)
 		default:
 			at->dc[draw(&course, 3)] ^= 1;
 		}
-		item->pack_bytes = checkpack_pack(&parse, item->bytes.data, item->bytes.size,
+		item->pack_bytes = entry_pack_pack(&parse, item->bytes.data, item->bytes.size,
 			points, count, item->pack, item->pack_bytes);
 		course_run(&course);
 	}
@@ -638,7 +638,7 @@ int main(void)
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_larger_than_scratch),
-		cmocka_unit_test(test_checkpoints),
+		cmocka_unit_test(test_entry_points),
 		cmocka_unit_test(test_sealed),
 		cmocka_unit_test(test_damaged_packs),
 		cmocka_unit_test(test_false_packs),

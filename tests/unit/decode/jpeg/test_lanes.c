@@ -121,36 +121,37 @@ static void test_extreme(void **state)
 }
 
 /* Checkpoints of a file by one driver. */
-static struct checkpoint *take_checkpoints(
+static struct entry_point *take_entry_points(
 	struct file file, const struct lanes *lanes, uint32_t interval, uint32_t *ret_count)
 {
 	struct subject s;
 	assert_int_equal(subject_init(&s, file, lanes, NULL, interval, true), 0);
-	*ret_count = checkpoint_count(&s.parse, interval);
-	struct checkpoint *points = want(calloc(*ret_count, sizeof(*points)));
+	*ret_count = entry_point_count(&s.parse, interval);
+	struct entry_point *points = want(calloc(*ret_count, sizeof(*points)));
 	s.image.record = points;
 	s.image.record_interval = interval;
 	assert_int_equal(feed_decode_one(&s.image, lanes), 0);
-	assert_true(checkpoint_settle(&s.parse, file.bytes, file.size, points, *ret_count));
+	assert_true(entry_point_settle(&s.parse, file.bytes, file.size, points, *ret_count));
 	subject_deinit(&s);
 	return points;
 }
 
 /* Makes a subject enter at checkpoints instead. */
-static int enter_at(struct subject *s, unstuff_fn *unstuff, const struct checkpoint *points,
+static int enter_at(struct subject *s, unstuff_fn *unstuff, const struct entry_point *points,
 	uint32_t count, uint32_t interval, struct decode_region crop)
 {
 	size_t written;
 	subject_drop_plan(s);
-	s->request = (struct plan_request){.interval = interval, .entries = count, .last = true};
+	s->request =
+		(struct mcu_plan_request){.interval = interval, .entries = count, .last = true};
 	assert_int_equal(subject_plan(s, crop), 0);
 	s->segments = want(calloc(count, sizeof(*s->segments)));
 	s->bytes = want(calloc(1, s->file.size + count + UNSTUFF_SLACK + LANE_SLACK));
 	s->image.bytes = s->bytes;
 	s->image.segments = s->segments;
 	s->image.segment_count = count;
-	s->image.checkpoints = points;
-	s->image.checkpoint_count = count;
+	s->image.entry_points = points;
+	s->image.entry_point_count = count;
 	return feed_unstuff(&s->image, unstuff, s->file.bytes, s->file.size, s->bytes, s->segments,
 		count, &written);
 }
@@ -163,7 +164,7 @@ static struct decode_region random_crop(const struct parse *p)
 	return r;
 }
 
-static void test_checkpoints(void **state)
+static void test_entry_points(void **state)
 {
 	(void)state;
 	static const uint32_t intervals[] = {1, 2, 8, 13};
@@ -174,10 +175,10 @@ static void test_checkpoints(void **state)
 		for (unsigned i = 0; driver_at(i); i++) {
 			uint32_t interval = intervals[(i + k) % UTIL_COUNT(intervals)], count,
 				 again;
-			struct checkpoint *points =
-				take_checkpoints(file, driver_at(i), interval, &count);
-			struct checkpoint *same =
-				take_checkpoints(file, &lanes_ref, interval, &again);
+			struct entry_point *points =
+				take_entry_points(file, driver_at(i), interval, &count);
+			struct entry_point *same =
+				take_entry_points(file, &lanes_ref, interval, &again);
 			assert_int_equal(count, again);
 			assert_memory_equal(points, same, count * sizeof(*points));
 			free(same);
@@ -201,18 +202,18 @@ static void test_checkpoints(void **state)
 }
 
 /* Checkpoints that do not fit the file: never a wrong block without a word. */
-static void test_false_checkpoints(void **state)
+static void test_false_entry_points(void **state)
 {
 	(void)state;
 	enum { INTERVAL = 4 };
 	struct file file = make_file(&kinds[3]);
 	uint32_t count, dropped = 0;
-	struct checkpoint *points = take_checkpoints(file, &lanes_ref, INTERVAL, &count);
+	struct entry_point *points = take_entry_points(file, &lanes_ref, INTERVAL, &count);
 	for (int round = 0; round < 400; round++) {
 		const struct lanes *lanes = driver_at((unsigned)round % 2);
-		struct checkpoint *bent = want(malloc(count * sizeof(*bent)));
+		struct entry_point *bent = want(malloc(count * sizeof(*bent)));
 		memcpy(bent, points, count * sizeof(*bent));
-		struct checkpoint *at = &bent[random_below(count)];
+		struct entry_point *at = &bent[random_below(count)];
 		switch (random_below(4)) {
 		case 0:
 			at->bit += 1 + random_below(70);
@@ -256,16 +257,16 @@ static void test_bands(void **state)
 			assert_int_equal(subject_init(&s, file, driver_at(i), NULL, 0, true), 0);
 			int16_t *whole = libjpeg_of(file, &s.parse);
 			struct blocks crop = s.band;
-			struct plan_request request = s.request;
+			struct mcu_plan_request request = s.request;
 			request.whole = i % 2;
 			for (uint32_t y = 0; y < crop.rows; y++) {
 				s.band = crop;
 				s.band.mcu_y0 += y;
 				s.band.rows = 1;
 				request.last = y + 1 == crop.rows;
-				assert_int_equal(plan_runs(&s.parse, &s.band, &request, s.runs,
-							 plan_runs_most(&s.parse, &crop, &s.request,
-								 crop.rows),
+				assert_int_equal(mcu_plan_runs(&s.parse, &s.band, &request, s.runs,
+							 mcu_plan_runs_most(&s.parse, &crop,
+								 &s.request, crop.rows),
 							 s.where, &s.image.run_count, &s.blocks),
 					0);
 				s.image.cursor = 0;
@@ -276,7 +277,7 @@ static void test_bands(void **state)
 					b->y1 = UTIL_MIN(b->y1, (y + 1) * b->v);
 				}
 				assert_int_equal(subject_differs(&s, whole), 0);
-				const struct plan_run *last = &s.runs[s.image.run_count - 1];
+				const struct mcu_plan_run *last = &s.runs[s.image.run_count - 1];
 				request.resume = last->mcu + last->mcus;
 			}
 			free(whole);
@@ -381,7 +382,7 @@ static bool collect_next(void *context, struct lane *lane)
 		collect->ended[lane->run] = *lane;
 	if (collect->next == s->image.run_count)
 		return false;
-	const struct plan_run *run = &s->runs[collect->next];
+	const struct mcu_plan_run *run = &s->runs[collect->next];
 	const struct unstuff_segment *segment = &s->segments[run->entry];
 	*lane = (struct lane){
 		.huffman = &s->huffman,
@@ -574,8 +575,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_extreme),
-		cmocka_unit_test(test_checkpoints),
-		cmocka_unit_test(test_false_checkpoints),
+		cmocka_unit_test(test_entry_points),
+		cmocka_unit_test(test_false_entry_points),
 		cmocka_unit_test(test_bands),
 		cmocka_unit_test(test_flight),
 		cmocka_unit_test(test_siblings),

@@ -89,28 +89,28 @@ static void check_blocks(const struct parse *p, struct decode_region crop, const
 }
 
 struct simulation {
-	uint32_t where[MCUS_MOST]; /* of each MCU of the image; PLAN_NOWHERE: not kept */
+	uint32_t where[MCUS_MOST]; /* of each MCU of the image; MCU_PLAN_NOWHERE: not kept */
 	bool decoded[MCUS_MOST];
 	uint32_t at; /* where the last run ended */
 };
 
-static bool is_entry(const struct plan_request *r, uint32_t mcu)
+static bool is_entry(const struct mcu_plan_request *r, uint32_t mcu)
 {
 	return mcu == 0 ||
 	       (r->interval && mcu % r->interval == 0 && mcu / r->interval < r->entries);
 }
 
-static void simulate(const struct parse *p, const struct plan_request *r,
-	const struct plan_run *runs, size_t count, size_t blocks, struct simulation *s)
+static void simulate(const struct parse *p, const struct mcu_plan_request *r,
+	const struct mcu_plan_run *runs, size_t count, size_t blocks, struct simulation *s)
 {
 	uint64_t next_block = 0;
 	for (size_t i = 0; i < count; i++) {
-		const struct plan_run *run = &runs[i];
+		const struct mcu_plan_run *run = &runs[i];
 		assert_true(run->mcus >= 1);
 		assert_true(run->mcu + run->mcus <= p->mcus_across * p->mcus_down);
-		if (run->entry == PLAN_RESUME)
+		if (run->entry == MCU_PLAN_RESUME)
 			assert_true(i == 0 && run->mcu == r->resume && r->resume);
-		else if (run->entry == PLAN_ON)
+		else if (run->entry == MCU_PLAN_ON)
 			assert_true(i && run->mcu == s->at && !is_entry(r, run->mcu));
 		else
 			assert_true(is_entry(r, run->mcu) && run->entry * r->interval == run->mcu);
@@ -120,10 +120,10 @@ static void simulate(const struct parse *p, const struct plan_request *r,
 			assert_true(m == 0 || !r->piece || mcu % r->piece);
 			assert_false(s->decoded[mcu]);
 			s->decoded[mcu] = true;
-			s->where[mcu] = run->block == PLAN_NOWHERE ? PLAN_NOWHERE
-								   : run->block + m * p->in_mcu;
+			s->where[mcu] = run->block == MCU_PLAN_NOWHERE ? MCU_PLAN_NOWHERE
+								       : run->block + m * p->in_mcu;
 		}
-		if (run->block != PLAN_NOWHERE) {
+		if (run->block != MCU_PLAN_NOWHERE) {
 			assert_int_equal(run->block, next_block);
 			next_block += (uint64_t)run->mcus * p->in_mcu + 1;
 		}
@@ -138,16 +138,16 @@ static void check_where(
 	for (uint32_t y = 0; y < b->rows; y++)
 		for (uint32_t x = 0; x < b->columns; x++) {
 			uint32_t mcu = (b->mcu_y0 + y) * p->mcus_across + b->mcu_x0 + x;
-			assert_int_not_equal(s->where[mcu], PLAN_NOWHERE);
+			assert_int_not_equal(s->where[mcu], MCU_PLAN_NOWHERE);
 			assert_int_equal(where[y * b->columns + x], s->where[mcu]);
 		}
 }
 
 /* Plans a crop in bands of `rows` MCU rows. */
 static void check_runs(const struct parse *p, const struct blocks *crop,
-	struct plan_request request, uint32_t rows, bool resume)
+	struct mcu_plan_request request, uint32_t rows, bool resume)
 {
-	static struct plan_run runs[RUNS_MOST];
+	static struct mcu_plan_run runs[RUNS_MOST];
 	static uint32_t where[MCUS_MOST];
 	static struct simulation s;
 	memset(&s, 0, sizeof(s));
@@ -158,18 +158,18 @@ static void check_runs(const struct parse *p, const struct blocks *crop,
 		band.mcu_y0 += y;
 		band.rows = UTIL_MIN(rows, crop->rows - y);
 		request.last = band.rows == crop->rows - y;
-		size_t most = plan_runs_most(p, crop, &request, band.rows);
+		size_t most = mcu_plan_runs_most(p, crop, &request, band.rows);
 		assert_true(most <= RUNS_MOST);
 		if (!resume && !whole)
 			memset(&s, 0, sizeof(s)); /* enters anew, and may decode some again */
 		assert_int_equal(
-			plan_runs(p, &band, &request, runs, most, where, &count, &blocks), 0);
-		assert_true(blocks <= plan_blocks_most(p, crop, &request, band.rows));
+			mcu_plan_runs(p, &band, &request, runs, most, where, &count, &blocks), 0);
+		assert_true(blocks <= mcu_plan_blocks_most(p, crop, &request, band.rows));
 		simulate(p, &request, runs, count, blocks, &s);
 		check_where(p, &band, where, &s);
 		size_t ignored;
-		assert_int_equal(
-			plan_runs(p, &band, &request, runs, count - 1, where, &ignored, &ignored),
+		assert_int_equal(mcu_plan_runs(p, &band, &request, runs, count - 1, where, &ignored,
+					 &ignored),
 			STEPBACK_SIZE);
 		if (resume || whole)
 			request.resume = s.at;
@@ -187,11 +187,11 @@ static void check_geometry(const struct parse *p)
 		struct decode_region crop =
 			i % 5 ? random_crop(p) : (struct decode_region){0, 0, p->width, p->height};
 		struct blocks blocks;
-		plan_blocks(p, crop, &blocks);
+		mcu_plan_blocks(p, crop, &blocks);
 		check_blocks(p, crop, &blocks);
 		uint32_t interval = intervals[i % UTIL_COUNT(intervals)];
 		uint32_t mcus = p->mcus_across * p->mcus_down;
-		struct plan_request request = {
+		struct mcu_plan_request request = {
 			.interval = interval,
 			.entries = interval ? (mcus - 1) / interval + 1 : 1,
 			.piece = pieces[i / UTIL_COUNT(intervals)],
@@ -232,14 +232,14 @@ static void test_crops(void **state)
 				r.y0 = random_below(p.height);
 				r.y1 = r.y0 + 1 + random_below(p.height - r.y0);
 				struct blocks blocks;
-				plan_blocks(&p, r, &blocks);
+				mcu_plan_blocks(&p, r, &blocks);
 				check_blocks(&p, r, &blocks);
 			}
 		r.x0 = 0, r.x1 = 1;
 		for (r.y0 = 0; r.y0 < p.height; r.y0++)
 			for (r.y1 = r.y0 + 1; r.y1 <= p.height; r.y1++) {
 				struct blocks blocks;
-				plan_blocks(&p, r, &blocks);
+				mcu_plan_blocks(&p, r, &blocks);
 				check_blocks(&p, r, &blocks);
 			}
 	}
@@ -252,24 +252,24 @@ static void test_far(void **state)
 	struct parse p = make_parse(800, 400, samplings[1]);
 	struct decode_region crop = {400, 200, 480, 240};
 	struct blocks blocks;
-	plan_blocks(&p, crop, &blocks);
-	struct plan_request request = {.entries = 1};
-	struct plan_run runs[64];
+	mcu_plan_blocks(&p, crop, &blocks);
+	struct mcu_plan_request request = {.entries = 1};
+	struct mcu_plan_run runs[64];
 	uint32_t where[64];
 	size_t count, needed;
-	assert_int_equal(plan_runs(&p, &blocks, &request, runs, 64, where, &count, &needed), 0);
+	assert_int_equal(mcu_plan_runs(&p, &blocks, &request, runs, 64, where, &count, &needed), 0);
 	assert_int_equal(count, 2 * blocks.rows);
-	assert_int_equal(runs[0].block, PLAN_NOWHERE);
+	assert_int_equal(runs[0].block, MCU_PLAN_NOWHERE);
 	assert_int_equal(runs[0].mcus, 25 * 100 + 50);
 	assert_int_equal(runs[1].mcus, 10);
 	assert_int_equal(needed, 5 * (10 * 3 + 1));
 	/* With entry points close by, nothing is decoded that is not kept. */
-	request = (struct plan_request){.interval = 8, .entries = 625};
-	assert_int_equal(plan_runs(&p, &blocks, &request, runs, 64, where, &count, &needed), 0);
+	request = (struct mcu_plan_request){.interval = 8, .entries = 625};
+	assert_int_equal(mcu_plan_runs(&p, &blocks, &request, runs, 64, where, &count, &needed), 0);
 	for (size_t i = 0; i < count; i++)
-		assert_int_not_equal(runs[i].block, PLAN_NOWHERE);
-	assert_int_equal(plan_rows(&p, &blocks, &request, 0, 0), 0);
-	assert_int_equal(plan_rows(&p, &blocks, &request, 1 << 20, 1 << 20), blocks.rows);
+		assert_int_not_equal(runs[i].block, MCU_PLAN_NOWHERE);
+	assert_int_equal(mcu_plan_rows(&p, &blocks, &request, 0, 0), 0);
+	assert_int_equal(mcu_plan_rows(&p, &blocks, &request, 1 << 20, 1 << 20), blocks.rows);
 }
 
 int main(void)
