@@ -71,8 +71,8 @@ endfunction()
 # when a converter is made (convert_choose.c).
 function(penstock_convert_kernels)
 	if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
-		set_source_files_properties(${CMAKE_SOURCE_DIR}/proto/convert_avx2.c PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
-		set_source_files_properties(${CMAKE_SOURCE_DIR}/proto/convert_avx512.c
+		set_source_files_properties(${CMAKE_SOURCE_DIR}/proto/convert/convert_avx2.c PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+		set_source_files_properties(${CMAKE_SOURCE_DIR}/proto/convert/convert_avx512.c
 			PROPERTIES COMPILE_OPTIONS "-mavx512f;-mavx512bw;-mavx512vl;-mfma;-mf16c")
 	endif()
 endfunction()

@@ -1,8 +1,8 @@
-/* convert: what is behind struct penstock_convert: proto/convert.h. */
+/* convert: what is behind struct penstock_convert: proto/convert/convert.h. */
 #pragma once
 
 #include "penstock/penstock.h"
-#include "proto/convert.h"
+#include "proto/convert/convert.h"
 
 struct penstock_convert {
 	struct convert convert;

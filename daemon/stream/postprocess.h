@@ -10,7 +10,7 @@
 #include "base/fault.h"
 #include "definition/spec.h"
 #include "pixel/pixel.h"
-#include "proto/convert.h"
+#include "proto/convert/convert.h"
 
 #include <stdbool.h>
 #include <stdint.h>

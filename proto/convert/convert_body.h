@@ -10,7 +10,7 @@
  * defines BODY_STREAMS. */
 #pragma once
 
-#include "proto/convert.h"
+#include "proto/convert/convert.h"
 
 #define BODY_INLINE static inline __attribute__((always_inline))
 

@@ -1,7 +1,7 @@
 /* convert_neon: kernels for 64-bit ARM. See convert.h. Thread: any. */
 #ifdef __aarch64__
 
-#include "proto/convert.h"
+#include "proto/convert/convert.h"
 
 #include <arm_neon.h>
 
@@ -108,7 +108,7 @@ static inline void body_fence(void)
 {
 }
 
-#include "proto/convert_body.h"
+#include "proto/convert/convert_body.h"
 
 const struct convert_kernels convert_neon = {
 	.run = BODY_RUN,

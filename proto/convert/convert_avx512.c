@@ -1,6 +1,6 @@
 /* convert_avx512: kernels for AVX-512 F, BW and VL. See convert.h. Thread: any. */
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
-#include "proto/convert_x86.h"
+#include "proto/convert/convert_x86.h"
 
 typedef __m512 body_group;
 
@@ -56,7 +56,7 @@ static inline void body_put_bf16(void *out, __m512 value)
 	_mm256_storeu_si256(out, _mm512_cvtepi32_epi16(_mm512_srli_epi32(x, 16)));
 }
 
-#include "proto/convert_body.h"
+#include "proto/convert/convert_body.h"
 
 BODY_FLOATS(stream_f32, CONVERT_FLOAT32, false, true)
 BODY_FLOATS(stream_f32_planar, CONVERT_FLOAT32, true, true)

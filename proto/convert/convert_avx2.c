@@ -1,6 +1,6 @@
 /* convert_avx2: kernels for AVX2 with FMA and F16C. See convert.h. Thread: any. */
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
-#include "proto/convert_x86.h"
+#include "proto/convert/convert_x86.h"
 
 typedef struct {
 	__m256 a, b;
@@ -70,7 +70,7 @@ static inline void body_put_bf16(void *out, body_group x)
 	_mm256_storeu_si256(out, _mm256_permute4x64_epi64(lanes, _MM_SHUFFLE(3, 1, 2, 0)));
 }
 
-#include "proto/convert_body.h"
+#include "proto/convert/convert_body.h"
 
 BODY_FLOATS(stream_f32, CONVERT_FLOAT32, false, true)
 

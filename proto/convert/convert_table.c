@@ -2,7 +2,7 @@
  * equal.
  *
  * Thread: any. */
-#include "proto/convert.h"
+#include "proto/convert/convert.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "proto/convert.h"
+#include "proto/convert/convert.h"
 
 #include <immintrin.h>
 #include <string.h>

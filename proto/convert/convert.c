@@ -1,7 +1,7 @@
 /* convert: see convert.h.
  *
  * Thread: any. */
-#include "proto/convert.h"
+#include "proto/convert/convert.h"
 
 #include <errno.h>
 #include <stdlib.h>

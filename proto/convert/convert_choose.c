@@ -1,5 +1,5 @@
 /* convert_choose: which kernels this processor runs. Thread: any. */
-#include "proto/convert.h"
+#include "proto/convert/convert.h"
 
 #include "proto/processor.h"
 
