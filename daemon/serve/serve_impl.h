@@ -9,10 +9,10 @@
 #include "proto/conn.h"
 #include "proto/jsontext.h"
 #include "record/record.h"
-#include "serve/account.h"
 #include "serve/budget.h"
-#include "serve/peer.h"
+#include "serve/observe/account.h"
 #include "serve/server.h"
+#include "serve/session/peer.h"
 #include "stats/histogram.h"
 #include "stream/stream.h"
 

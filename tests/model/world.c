@@ -1,4 +1,4 @@
-/* world: see world.h. The functions named daemon_ do what serve/group.c does, those named client_
+/* world: see world.h. The functions named daemon_ do what serve/session/group.c does, those named client_
  * what libpenstock does; the rest is bookkeeping. */
 #include "model/world_impl.h"
 

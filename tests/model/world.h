@@ -10,7 +10,7 @@
  *   flaws/       flaws that are put into copies of the tally: each must be found
  *
  * The tally is the daemon's own (daemon/batch/tally.c). Around it, as small as it can be: a
- * producer, the event loop as serve/group.c runs it (a turn is one step: what a client could see in
+ * producer, the event loop as serve/session/group.c runs it (a turn is one step: what a client could see in
  * the middle of it, it also sees by reading its socket later), and readers with what is under way
  * to and from them, their lease table (client/lib/lease.h) and an application that reads.
  *

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "serve/account.h"
+#include "serve/observe/account.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* peer: what a process may hold, what is left for others, and that charges come back. */
-#include "serve/peer.h"
+#include "serve/session/peer.h"
 
 #include <errno.h>
 #include <setjmp.h>

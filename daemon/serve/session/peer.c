@@ -8,7 +8,7 @@
  *   in.
  * A user who starts processes without end can still fill what a user may have: processes cost the
  * daemon nothing to tell apart, and it cannot know which of them is meant. */
-#include "serve/peer.h"
+#include "serve/session/peer.h"
 
 #include "base/util.h"
 
