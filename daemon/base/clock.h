@@ -11,7 +11,7 @@ static inline uint64_t clock_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Since 1970; moves when somebody sets the clock. */
+/* Nanoseconds since 1970; jumps when the clock is set. */
 static inline uint64_t clock_unix_ns(void)
 {
 	struct timespec t;

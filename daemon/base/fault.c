@@ -10,8 +10,8 @@
 
 enum { FAULT_HEAD = FAULT_TEXT / 2 };
 
-/* Of what is too long, often a path of thousands of bytes, the middle goes: what is wrong with it
- * and what to do stand at the end. Where there is no memory to see the end, it goes. */
+/* A sentence that is too long, often because of a path of thousands of bytes, loses its middle: what
+ * is wrong and what to do are at its end. Without memory to format all of it, it loses its end. */
 __attribute__((format(printf, 2, 0))) static void fault_write(
 	char ret_text[FAULT_TEXT], const char *format, va_list args)
 {
@@ -28,11 +28,11 @@ __attribute__((format(printf, 2, 0))) static void fault_write(
 	va_end(again);
 }
 
-/* The same from arguments. */
+/* Replaces the sentence of `fault`. */
 __attribute__((format(printf, 2, 3))) static void fault_print(
 	struct fault *fault, const char *format, ...)
 {
-	/* Not straight into the fault: its old sentence may be one of the arguments. */
+	/* Into a copy first: the old sentence may be one of the arguments. */
 	struct fault sentence;
 	va_list args;
 	va_start(args, format);

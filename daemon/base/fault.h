@@ -1,9 +1,9 @@
-/* fault: a sentence for the person who has to mend what stopped us.
+/* fault: one sentence for the person who has to fix what stopped the program.
  *
- * Functions that set something up return 0 or a negative errno (a fault: propagate it) and fill a
- * struct fault with one sentence that names the thing, says what was expected and what to do.
- * Positive returns are outcomes: they are documented beside the function and never leave its
- * caller. */
+ * A function that sets something up returns 0 or a negative errno. A negative errno is a fault: the
+ * caller passes it on. The function also fills a struct fault with a sentence that names the thing
+ * and says what was expected and what to do. A positive return value is an outcome: it is
+ * documented beside the function, and its caller handles it and never passes it on. */
 #pragma once
 
 #include <stddef.h>
@@ -14,13 +14,12 @@ struct fault {
 	char text[FAULT_TEXT];
 };
 
-/* Writes the sentence and returns `code`, so that `return fault_set(fault, -EINVAL, ...)` reads as
- * one step. `fault` may be NULL. Of a text that is too long
- * the middle is cut out. */
+/* Writes the sentence and returns `code`, so that `return fault_set(fault, -EINVAL, ...)` is one
+ * step. `fault` may be NULL. A sentence that is too long loses its middle. */
 int fault_set(struct fault *fault, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Puts `context: ` before the sentence already there: for callers that know the file or the line.
- */
+/* Puts `context: ` in front of the sentence that is already there: for callers that know the file
+ * or the line. */
 int fault_prefix(struct fault *fault, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -1,17 +1,18 @@
-/* gauge: how long a number stood at what: reads under way, threads that wait. It is told of each
- * change, and the sums follow: nothing is sampled. Pure; its owner's lock keeps it. */
+/* gauge: a number that goes up and down, such as reads in progress or threads that wait, and its
+ * integral over time. It is updated at each change, so that no sampling is needed. Pure; the lock
+ * of its owner protects it. */
 #pragma once
 
 #include <stdint.h>
 
 struct gauge {
 	uint64_t at_ns, value;
-	uint64_t sum_ns; /* value times time: two that wait for a second are two seconds */
-	uint64_t some_ns; /* time in which it was not 0 */
+	uint64_t sum_ns; /* value times time: two threads that wait one second add two seconds */
+	uint64_t some_ns; /* time during which the value was not 0 */
 };
 
-/* The gauge as it stands at `now_ns`. Who took the time before another changed it is a little
- * late, and counts for nothing. */
+/* The gauge at `now_ns`. A thread may have read the clock before another thread changed the gauge:
+ * then no time has passed. */
 static inline struct gauge gauge_at(const struct gauge *gauge, uint64_t now_ns)
 {
 	struct gauge then = *gauge;

@@ -1,4 +1,4 @@
-/* hash: 64-bit hashes for fingerprints and tables. Not for adversaries.
+/* hash: 64-bit hashes for fingerprints and tables. An adversary can find collisions.
  *
  * FNV-1a (Fowler, Noll, Vo; offset basis and prime of the 64-bit variant) finished by the mixer of
  * SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), so that short keys spread over all bits. */
@@ -16,7 +16,7 @@ static inline uint64_t hash_mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* Feeds bytes into a running FNV-1a value that began as HASH_SEED; finish with hash_mix. */
+/* Feeds bytes into a running FNV-1a value, which starts as HASH_SEED. Finish with hash_mix. */
 static inline uint64_t hash_bytes(uint64_t h, const void *data, size_t size)
 {
 	const uint8_t *p = (const uint8_t *)data; /* C++ users of this header need the cast */

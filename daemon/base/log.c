@@ -1,12 +1,12 @@
-/* log: see log.h. One write(2) a line, so that lines of several threads never mix.
+/* log: see log.h. Each line is one write(2), so that lines of several threads never mix.
  *
- * The journal is spoken to by its native protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL): a datagram
- * of FIELD=value lines. By hand and not by libsystemd, because that waits where the socket is full.
- */
+ * Messages reach the journal by its native protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL): a
+ * datagram of FIELD=value lines. The code here sends them instead of libsystemd, because libsystemd
+ * waits where the socket is full. */
 #include "base/log.h"
 
-#include "base/utf8.h"
 #include "base/util.h"
+#include "proto/utf8.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -23,12 +23,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A line fits PIPE_BUF: then a pipe that is ready takes all of it at once. */
+/* A line is at most PIPE_BUF bytes, so a pipe that is ready takes all of it at once. */
 enum { LOG_TEXT = 2000, LOG_LINE = 4096, LOG_QUOTED = LOG_LINE - 160 };
 
 #define LOG_JOURNAL_SOCKET "/run/systemd/journal/socket"
 
-/* Relaxed: a level that arrives one line late harms nobody. */
+/* Relaxed: a new level may take effect one line late. */
 static atomic_int log_limit[LOG_TOPICS] = {
 	LOG_INFO, LOG_INFO, LOG_INFO, LOG_INFO, LOG_INFO, LOG_INFO, LOG_INFO};
 static atomic_uint log_lost; /* relaxed */
@@ -44,7 +44,7 @@ static const char *const log_topic_names[LOG_TOPICS] = {
 
 /* ---- settings ---- */
 
-/* The place of a word of `size` bytes among the names; -1. */
+/* The index of a word of `size` bytes among the names, or -1. */
 static int log_find(const char *const *names, int count, const char *word, size_t size)
 {
 	for (int i = 0; i < count; i++)
@@ -74,7 +74,7 @@ static int log_parse_item(
 			(int)UTIL_MIN(word_size, 64u), word);
 	if (!equals && !first)
 		return fault_set(fault, -EINVAL,
-			"expected topic=level behind the first level, got \"%.*s\"",
+			"expected topic=level after the first level, got \"%.*s\"",
 			(int)UTIL_MIN(size, 64u), item);
 	for (int i = 0; i < LOG_TOPICS; i++)
 		if (!equals || i == topic)
@@ -109,7 +109,8 @@ void log_set_levels(const struct log_levels *levels)
 		atomic_store_explicit(&log_limit[i], (int)levels->of[i], memory_order_relaxed);
 }
 
-/* Whether stderr is what systemd connected to the journal: it says so by device and inode. */
+/* Whether systemd connected stderr to the journal: it names the device and inode of that socket in
+ * JOURNAL_STREAM. */
 static bool log_stderr_is_journal(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
@@ -121,7 +122,7 @@ static bool log_stderr_is_journal(void)
 	return strcmp(stream, here) == 0;
 }
 
-/* Again too, where whoever took messages there has been replaced. Any thread. */
+/* Connects to the journal, also again after journald was restarted. Any thread. */
 static bool log_reach(int fd)
 {
 	return connect(fd, (const struct sockaddr *)&log_journal_address,
@@ -160,15 +161,15 @@ int log_set_target(
 		log_journal = fd;
 	else if (target == LOG_JOURNAL)
 		return fault_set(fault, fd,
-			"log_to: journal: nothing takes messages at %s: %s; is this a machine with "
-			"systemd? Use log_to: stderr",
+			"log_to: journal: no journal listens at %s: %s; without systemd, use "
+			"log_to: stderr",
 			path, strerror(-fd));
 	return 0;
 }
 
 /* ---- lines ---- */
 
-/* A file's name may hold anything: nobody forges a line of the log by a line break in one. */
+/* Replaces control characters: a file name may hold a line break, which would forge a line. */
 static void log_tame(char *text)
 {
 	for (; *text; text++)
@@ -176,13 +177,14 @@ static void log_tame(char *text)
 			*text = '?';
 }
 
-/* A tamed text between the quotes of JSON, cut where LOG_QUOTED bytes are full. */
+/* Writes a tamed text as the inside of a JSON string, cut at LOG_QUOTED bytes. */
 static void log_quote(const char *text, char *ret)
 {
-	const char *end = ret + LOG_QUOTED - 6; /* the longest character, a backslash, the end */
+	/* Room for the longest character, a backslash and the zero byte. */
+	const char *end = ret + LOG_QUOTED - 6;
 	while (*text && ret < end) {
 		size_t n;
-		if (utf8_decode(text, &n) < 0) { /* no UTF-8: a JSON text may not hold it */
+		if (utf8_decode(text, &n) < 0) { /* JSON text must be UTF-8 */
 			*ret++ = '?';
 			text++;
 			continue;
@@ -230,10 +232,10 @@ static bool log_send(const char *datagram, size_t size)
 	       send(log_journal, datagram, size, FLAGS) == (ssize_t)size;
 }
 
-/* False: there was no room, or nobody is there. */
+/* False: the socket is full, or nothing listens. */
 static bool log_to_journal(enum log_level level, enum log_topic topic, const char *text)
 {
-	static const int priorities[] = {3, 4, 6, 7}; /* as syslog numbers them */
+	static const int priorities[] = {3, 4, 6, 7}; /* syslog's numbers of the levels */
 	char datagram[LOG_TEXT + 256];
 	int n = snprintf(datagram, sizeof datagram,
 		"PRIORITY=%d\nSYSLOG_IDENTIFIER=penstockd\nPENSTOCK_TOPIC=%s\nMESSAGE=%s\n",
@@ -241,7 +243,7 @@ static bool log_to_journal(enum log_level level, enum log_topic topic, const cha
 	return log_send(datagram, (size_t)n);
 }
 
-/* A pipe is ready for as much as a line has, or it is not ready. */
+/* False: stderr is a pipe without room for the line. */
 static bool log_to_stderr(enum log_level level, enum log_topic topic, const char *text)
 {
 	char line[LOG_LINE];

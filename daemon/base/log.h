@@ -1,9 +1,10 @@
-/* log: lines for the daemon's operator, to stderr or the journal, for people or for machines.
+/* log: lines for the daemon's operator, to stderr or the journal, as text or JSON.
  *
- * Only main, serve and the tops of threads call it above debug; nothing logs per image. Each line
- * has a level and a topic, and each topic a level of its own below which it is silent. A line is
- * never waited for: where stderr is a pipe that nobody empties, or the journal's socket is full, it
- * is lost and counted, and the next one that gets through says how many were. Any thread. */
+ * Only main, serve and the top functions of threads log above debug, and nothing logs per image.
+ * Each line has a level and a topic; each topic has its own limit, and lines above it are dropped.
+ * Logging never blocks: where stderr is a pipe that nobody reads, or the journal's socket is full,
+ * the line is lost and counted, and the next line that gets through reports how many were lost. Any
+ * thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -11,39 +12,39 @@
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
 enum log_topic {
-	LOG_DAEMON, /* start, end, settings, signals, what the operator should know */
+	LOG_DAEMON, /* start, end, settings, signals, advice to the operator */
 	LOG_MEMORY, /* the budget and how it is divided */
-	LOG_READER, /* how storage is read */
+	LOG_READER, /* how samples are read from storage */
 	LOG_STREAM, /* streams: opened, indexed, ended, broken samples */
-	LOG_TRAINER, /* trainers: came, left, broke the protocol, held up others */
+	LOG_TRAINER, /* trainers: joined, left, broke the protocol, delayed others */
 	LOG_HTTP, /* metrics and the page */
 	LOG_RECORDER, /* the flight recorder */
 	LOG_TOPICS
 };
 
-/* The topic of a file's lines: defined before this is included, where it is another. */
+/* The topic of a file's lines. A file of another topic defines it before it includes this. */
 #ifndef LOG_TOPIC
 #define LOG_TOPIC LOG_DAEMON
 #endif
 
 enum log_format { LOG_HUMAN, LOG_JSON };
 
-/* auto: the journal where stderr is connected to it (JOURNAL_STREAM), else stderr. */
+/* LOG_AUTO: the journal where stderr is connected to it (JOURNAL_STREAM), else stderr. */
 enum log_target { LOG_AUTO, LOG_STDERR, LOG_JOURNAL };
 
 struct log_levels {
 	enum log_level of[LOG_TOPICS];
 };
 
-/* "info", or "warning, trainer=debug, http=info": a level for all, then others by topic. 0, or
- * -EINVAL with a fault. Pure. */
+/* Reads "info", or "warning, trainer=debug, http=info": a level for all topics, then levels of
+ * single topics. 0, or -EINVAL with a fault. Pure. */
 int log_levels_parse(const char *text, struct log_levels *ret, struct fault *fault);
 
 void log_set_levels(const struct log_levels *levels);
 
-/* Where lines go from now on, and as what; before there are threads. `journal` is the path of the
- * journal's socket, NULL for the system's. 0, or a negative errno with a fault where the journal
- * was asked for and is not there; then lines go to stderr. */
+/* Sets where lines go and in which format. Call it before there are threads. `journal` is the path
+ * of the journal's socket, NULL for the system's. 0, or a negative errno with a fault where
+ * LOG_JOURNAL was requested and no journal listens; then lines go to stderr. */
 int log_set_target(
 	enum log_target target, enum log_format format, const char *journal, struct fault *fault);
 

@@ -1,4 +1,4 @@
-/* permit: see permit.h. Tickets keep the order: `serving` is the ticket whose turn it is. */
+/* permit: see permit.h. Tickets keep the order: `serving` is the ticket that is next. */
 #include "base/permit.h"
 
 #include "base/clock.h"

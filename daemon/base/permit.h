@@ -1,10 +1,10 @@
-/* permit: a bounded amount of memory that rare, large jobs share instead of each thread having its
+/* permit: a bounded amount of memory that rare, large jobs share, so that not every thread needs its
  * own.
  *
  * A job that needs large scratch (a progressive image's coefficients, an interlaced PNG, a file
- * larger than the read arena) asks for bytes, waits its turn and gives them back. First come, first
- * served, so a large request is never starved by small ones. A job that holds one permit must not
- * wait on another permit of the same pool. */
+ * larger than the read arena) asks for bytes, waits for its turn and returns them. Requests are
+ * served in the order in which they came, so small ones never starve a large one. A job that holds
+ * a permit must not wait for another permit of the same pool. */
 #pragma once
 
 #include "base/gauge.h"
@@ -12,17 +12,16 @@
 #include <pthread.h>
 #include <stdint.h>
 
-enum {
-	PERMIT_E_TOO_LARGE = 1
-}; /* more than the pool ever has: an outcome of this job, not a fault */
+/* An outcome: the job asks for more than the whole pool. */
+enum { PERMIT_E_TOO_LARGE = 1 };
 
 struct permit {
 	pthread_mutex_t lock;
 	pthread_cond_t turn;
 	uint64_t total, used, peak;
 	uint64_t next_ticket, serving;
-	uint64_t largest; /* of what was asked for and could be had */
-	struct gauge waits; /* who waits */
+	uint64_t largest; /* bytes of the largest request that was granted */
+	struct gauge waits; /* how many threads wait */
 };
 
 void permit_init(struct permit *permit, uint64_t total_bytes);
@@ -31,13 +30,13 @@ void permit_deinit(struct permit *permit);
 /* Waits until `bytes` are free. 0 or PERMIT_E_TOO_LARGE. Any thread that may block. */
 int permit_acquire(struct permit *permit, uint64_t bytes);
 
-/* The same without waiting: -EAGAIN when others hold too much, or wait already. */
+/* The same without waiting: -EAGAIN where too little is free, or other threads wait already. */
 int permit_try(struct permit *permit, uint64_t bytes);
 
 void permit_release(struct permit *permit, uint64_t bytes);
 
 struct permit_stats {
-	uint64_t wait_ns; /* of all who waited or wait, together */
-	uint64_t largest; /* bytes of the largest request, what never fits aside */
+	uint64_t wait_ns; /* the sum over all threads that have waited or still wait */
+	uint64_t largest; /* bytes of the largest request that was granted */
 };
 void permit_stats_read(struct permit *permit, struct permit_stats *ret);

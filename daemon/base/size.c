@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Power of two of a unit: "", B, K, KB, KiB and so on in any case; -1 for what is none. */
+/* Power of two of a unit: "", B, K, KB, KiB and so on in any case; -1 for anything else. */
 static int size_shift(const char *unit)
 {
 	static const char letters[] = "KMGT";
@@ -20,7 +20,7 @@ static int size_shift(const char *unit)
 	return 10 * (int)(letter - letters + 1);
 }
 
-/* Whole part without a detour through double, which is exact up to 2^53 only. */
+/* The whole part, not as a double, which is exact only up to 2^53. */
 static int size_whole(const char **text, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -34,7 +34,7 @@ static int size_whole(const char **text, uint64_t *ret)
 	return 0;
 }
 
-/* ".5" as a number below 1; 0 where there is no point. */
+/* ".5" as a number below 1; 0 where there is no decimal point. */
 static int size_fraction(const char **text, double *ret)
 {
 	double value = 0, place = 1;

@@ -1,12 +1,11 @@
-/* size: bytes as people write them: 128M, 4G, powers of two. */
+/* size: reads and writes sizes as people write them: 128M, 4G. Any thread; pure. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Parses an unsigned number with an optional K, M, G or T (also KiB, MB, ...: always powers of
- * 1024). "1.5G" is allowed, half a byte is not. 0, -EINVAL for what is no size, -ERANGE from 2^63
- * on. */
+/* Reads an unsigned number with an optional K, M, G or T (also KiB, MB, ...: always powers of
+ * 1024). "1.5G" is allowed, half a byte is not. 0; -EINVAL: not a size; -ERANGE: 2^63 or more. */
 int size_parse(const char *text, uint64_t *ret_bytes);
 
 /* Writes e.g. "37.5 MiB" into `buffer` (at least 16 bytes) and returns it. */

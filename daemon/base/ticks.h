@@ -1,9 +1,9 @@
-/* ticks: the processor's own clock, for stretches so short that clock_ns (25 ns a call) would be
- * a good part of them.
+/* ticks: the processor's own clock, for intervals so short that clock_ns (25 ns a call) would be a
+ * large part of them.
  *
- * Counts at some constant rate that nobody states: for shares of a time that is known otherwise. A
- * thread that is moved to another processor may see it step by a few ticks, so differences are
- * taken with ticks_since. */
+ * It counts at a constant rate that is not known, so it serves to divide a time that was measured
+ * otherwise. A thread that moves to another processor may see it go back by a few ticks: take
+ * differences with ticks_since. */
 #pragma once
 
 #include "base/clock.h"
@@ -21,13 +21,13 @@ static inline uint64_t ticks_now(void)
 #endif
 }
 
-/* How many have passed; 0 if the clock went back. */
+/* Ticks between the two; 0 where the clock went back. */
 static inline uint64_t ticks_since(uint64_t then, uint64_t now)
 {
 	return now > then ? now - then : 0;
 }
 
-/* Ticks of a nanosecond, for what is printed. Takes 20 ms. */
+/* Ticks in a nanosecond, for reports. Takes 20 ms. */
 static inline double ticks_per_ns(void)
 {
 	uint64_t ns = clock_ns(), ticks = ticks_now();

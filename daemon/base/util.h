@@ -1,4 +1,30 @@
-/* util: the little that everything uses: cleanup, minima, alignment, text that is too long. */
+/* util: the little that everything uses: cleanup, minimum and maximum, alignment.
+ *
+ * daemon/base is what every other folder of the daemon is built on. It knows nothing of datasets or
+ * streams, and includes only proto. One header each:
+ *
+ *   array.h        room in an array that grows while it is filled
+ *   cgroup.[ch]    what the cgroup allows: memory, processors, and what it counts
+ *   choose.[ch]    which table of kernels to use: forced, widest, or the winner of a race
+ *   clock.h        monotonic nanoseconds
+ *   cpu.[ch]       how many processors this process may use
+ *   fault.[ch]     one sentence for the person who has to fix what stopped the program
+ *   gauge.h        a number that goes up and down, and its integral over time
+ *   hash.h         64-bit hashes
+ *   ledger.[ch]    the memory budget, and which part of the daemon holds how much of it
+ *   limits.[ch]    resource limits, checked at start
+ *   list.h         doubly linked lists inside their elements
+ *   log.[ch]       lines for the operator
+ *   nearest.[ch]   which name was probably meant
+ *   permit.[ch]    memory that rare, large jobs take turns with
+ *   procfile.[ch]  small files of /proc and /sys
+ *   roots.[ch]     the folders that datasets may be read from
+ *   size.[ch]      sizes as people write them
+ *   task.[ch]      one piece of work on a thread of its own
+ *   ticks.h        the processor's clock, for very short intervals
+ *   util.h         this file
+ *   yaml.[ch]      a YAML mapping into a struct, by a table of keys
+ */
 #pragma once
 
 #include <stddef.h>
@@ -12,8 +38,8 @@
 #define UTIL_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define UTIL_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* `cleanup(free_ptr) char *x` frees on every way out of the scope. Locals only; a function uses
- * either this or one forward goto ladder, never both. */
+/* `cleanup(free_ptr) char *x` frees `x` on every way out of its scope. For local variables only. A
+ * function uses either this or one forward goto ladder, never both. */
 #define cleanup(fn) __attribute__((cleanup(util_##fn)))
 
 static inline void util_free_ptr(void *p)
@@ -33,16 +59,7 @@ static inline void util_close_file(FILE **file)
 		(void)fclose(*file);
 }
 
-/* Bytes of UTF-8 text that are shown where there is room for `most`: no character is cut. */
-static inline size_t util_cut(const char *text, size_t most)
-{
-	size_t size = strnlen(text, most);
-	while (size && ((unsigned char)text[size] & 0xc0) == 0x80)
-		size--;
-	return size;
-}
-
-/* Rounds up to a power of two `to`. */
+/* Rounds up to a multiple of `to`, a power of two. */
 static inline uint64_t util_align(uint64_t value, uint64_t to)
 {
 	return (value + to - 1) & ~(to - 1);

@@ -1,12 +1,15 @@
 /* yaml: see yaml.h.
  *
- * A text is parsed twice. The first pass looks at libyaml's events, because its documents no longer
- * tell an alias from a copy, and stops at the first thing that is not plain data: what is nested
- * too deep or has too many nodes never becomes a tree. The second pass builds the document. */
+ * A text is parsed twice. The first pass checks libyaml's events, because libyaml's documents do not
+ * distinguish an alias from a copy. It stops at the first thing that is not plain data, so a text
+ * that is nested too deep or has too many nodes never becomes a tree. The second pass builds the
+ * document. */
 #include "base/yaml.h"
 
+#include "base/nearest.h"
 #include "base/size.h"
 #include "base/util.h"
+#include "proto/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +22,7 @@
 
 enum { YAML_QUOTE = 48, YAML_EXPECT = 512 };
 
-/* What a first pass has seen so far. */
+/* What the first pass has seen so far. */
 struct yaml_audit {
 	unsigned depth, nodes, documents;
 };
@@ -53,7 +56,7 @@ const char *yaml_scalar(const yaml_node_t *node, size_t *ret_size)
 static const char *yaml_quote(const char *value, size_t size, char buffer[YAML_QUOTE + 8])
 {
 	size_t n = UTIL_MIN(size, (size_t)YAML_QUOTE);
-	while (n < size && n > 0 && ((unsigned char)value[n] & 0xc0) == 0x80)
+	while (n < size && n > 0 && !utf8_begins(value[n]))
 		n--;
 	for (size_t i = 0; i < n; i++)
 		buffer[i] = (unsigned char)value[i] < 0x20 || value[i] == 0x7f ? '?' : value[i];
@@ -79,9 +82,7 @@ static int yaml_expected(const struct yaml_text *text, const yaml_node_t *node,
 		yaml_quote(value, size, quoted));
 }
 
-/* First pass
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- first pass ---- */
 
 static int yaml_refuse(const struct yaml_text *text, const yaml_mark_t *mark, struct fault *fault,
 	const char *sentence)
@@ -100,7 +101,7 @@ static int yaml_broken(
 	if (parser->error == YAML_READER_ERROR)
 		return fault_set(fault, -EINVAL, "%s: not UTF-8 text: %s at byte %zu", text->origin,
 			problem, parser->problem_offset);
-	/* The scanner stops before what it cannot take, and few editors show a tab. */
+	/* The scanner stops in front of what it cannot read, and few editors show a tab. */
 	bool tab = parser->error == YAML_SCANNER_ERROR && *parser->buffer.pointer == '\t';
 	return fault_set(fault, -EINVAL, "%s:%zu:%zu: not valid YAML: %s%s%s%s", text->origin,
 		parser->problem_mark.line + 1, parser->problem_mark.column + 1, problem,
@@ -149,13 +150,13 @@ static int yaml_audit_event(const struct yaml_text *text, struct yaml_audit *aud
 	else if (anchor)
 		wrong = "anchors (&name) are not supported; write the value out where it is used";
 	else if (tag)
-		wrong = "tags (!name) are not supported; leave it out, each key knows its type";
+		wrong = "tags (!name) are not supported; leave it out, each key has its own type";
 	else if (audit->documents > 1)
 		wrong = "a second document begins here (---); one is expected";
 	else if (audit->depth > YAML_DEPTH_MAX)
-		wrong = "nested too deep; no key takes more than 24 levels";
+		wrong = "nested too deep; at most 24 levels are allowed";
 	else if (audit->nodes > YAML_NODES_MAX)
-		wrong = "too many values; at most 16,384 are read";
+		wrong = "too many values; at most 16,384 are allowed";
 	return wrong ? yaml_refuse(text, &event->start_mark, fault, wrong) : 0;
 }
 
@@ -184,14 +185,12 @@ static int yaml_audit(
 	return result;
 }
 
-/* Second pass
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- second pass ---- */
 
 static const yaml_node_t *yaml_root(struct yaml_text *text)
 {
 	const yaml_node_t *root = yaml_document_get_root_node(&text->document);
-	/* "---" alone is an empty plain scalar: as good as an empty file. */
+	/* A text of only "---" is an empty plain scalar and counts as an empty text. */
 	if (root && root->type == YAML_SCALAR_NODE && !root->data.scalar.length &&
 		root->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
 		return NULL;
@@ -204,7 +203,7 @@ int yaml_load(struct yaml_text *ret, const char *bytes, size_t size, const char 
 	struct yaml_text text = {.origin = origin};
 	yaml_parser_t parser;
 	if (size > YAML_SIZE_MAX)
-		return yaml_fault(&text, NULL, fault, "has %zu bytes; at most %d are read", size,
+		return yaml_fault(&text, NULL, fault, "has %zu bytes; at most %d are allowed", size,
 			YAML_SIZE_MAX);
 	int result = yaml_audit(&text, bytes, size, fault);
 	if (result < 0)
@@ -252,9 +251,9 @@ int yaml_load_file(struct yaml_text *ret, const char *path, struct fault *fault)
 		return fault_set(fault, -errno, "%s: cannot be opened: %s", path, strerror(errno));
 	if (fstat(fd, &s) < 0 || !S_ISREG(s.st_mode))
 		return fault_set(
-			fault, -EINVAL, "%s: is no regular file; expected a YAML file", path);
-	/* One byte more than it has or may have tells a file that is too large, or is being
-	 * written. */
+			fault, -EINVAL, "%s: is not a regular file; expected a YAML file", path);
+	/* Room for one byte more than the file has or may have: if that byte is read, the file is
+	 * too large or has grown. */
 	size_t room = (size_t)UTIL_MIN(s.st_size, (off_t)YAML_SIZE_MAX) + 1;
 	buffer = malloc(room);
 	if (!buffer)
@@ -276,9 +275,7 @@ const yaml_node_t *yaml_node(const struct yaml_text *text, int index)
 	return text->document.nodes.start + index - 1;
 }
 
-/* Values
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- values ---- */
 
 static bool yaml_parse_bool(const char *value, bool *ret)
 {
@@ -291,8 +288,8 @@ static bool yaml_parse_bool(const char *value, bool *ret)
 	return false;
 }
 
-/* Decimal digits alone: YAML 1.1 reads 010 as eight, JSON as an error, people as ten, so it is
- * refused. */
+/* Only decimal digits. A leading zero is refused: YAML 1.1 reads 010 as eight, JSON refuses it, and
+ * people read it as ten. */
 static bool yaml_parse_u64(const char *value, uint64_t *ret)
 {
 	uint64_t sum = 0;
@@ -319,18 +316,18 @@ static bool yaml_parse_hex64(const char *value, uint64_t *ret)
 static bool yaml_parse_double(const char *value, double *ret)
 {
 	char *end;
-	/* strtod alone would take "nan", "inf" and hexadecimal. */
+	/* strtod also accepts "nan", "inf" and hexadecimal. */
 	if (!*value || value[strspn(value, "0123456789.eE+-")])
 		return false;
 	*ret = strtod(value, &end);
 	return !*end && end != value;
 }
 
-/* "expected ..." of a number, a size or a word. */
+/* What a key takes, for the words after "expected". */
 static const char *yaml_describe(const struct yaml_key *key, char buffer[YAML_EXPECT])
 {
 	char low[16], high[16];
-	const char *zero = key->zero ? key->zero : "", * or = key->zero ? " or " : "";
+	const char *zero = key->zero ? key->zero : "", *or = key->zero ? " or " : "";
 	switch (key->kind) {
 	case YAML_KEY_BOOL:
 		return "true or false";
@@ -370,7 +367,7 @@ static const char *yaml_describe(const struct yaml_key *key, char buffer[YAML_EX
 	return buffer;
 }
 
-/* True when `value` fits a text key. */
+/* Whether `value` is valid for a text key. */
 static bool yaml_fits(const struct yaml_key *key, const char *value, size_t size)
 {
 	if (size < key->min || size >= key->room || memchr(value, 0, size))
@@ -406,7 +403,7 @@ static bool yaml_parse_enum(const struct yaml_key *key, const char *value, int *
 	return false;
 }
 
-/* Stores a scalar into its field; false when it is not what the key takes. */
+/* Stores a scalar into its field; false where it is not what the key takes. */
 static bool yaml_store(const struct yaml_key *key, const char *value, size_t size, void *field)
 {
 	_Static_assert(sizeof(enum yaml_kind) == sizeof(int), "enums are stored as int");
@@ -457,72 +454,28 @@ int yaml_read_value(const struct yaml_text *text, const yaml_node_t *node,
 	return 0;
 }
 
-/* Keys
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- keys ---- */
 
-/* Levenshtein's distance, for words below 64 bytes; longer ones are as far away as can be. */
-static unsigned yaml_distance(const char *a, const char *b)
-{
-	unsigned row[64];
-	size_t size = strlen(b);
-	if (strlen(a) >= UTIL_COUNT(row) || size >= UTIL_COUNT(row))
-		return UTIL_COUNT(row);
-	for (unsigned j = 0; j <= size; j++)
-		row[j] = j;
-	for (unsigned i = 1; a[i - 1]; i++) {
-		unsigned diagonal = row[0];
-		row[0] = i;
-		for (size_t j = 1; j <= size; j++) {
-			unsigned replace = diagonal + (a[i - 1] != b[j - 1]);
-			unsigned insert = UTIL_MIN(row[j], row[j - 1]) + 1;
-			diagonal = row[j];
-			row[j] = UTIL_MIN(replace, insert);
-		}
-	}
-	return row[size];
-}
-
-/* Whether so many changed letters may be a slip of the pen. */
-static bool yaml_is_near(unsigned distance, const char *word)
-{
-	return distance <= UTIL_MAX(1, strlen(word) / 3);
-}
-
-const char *yaml_nearest(const char *word, const char *const *words)
-{
-	const char *nearest = NULL;
-	unsigned least = UINT32_MAX;
-	for (; *words; words++) {
-		unsigned distance = yaml_distance(word, *words);
-		nearest = distance < least ? *words : nearest;
-		least = UTIL_MIN(distance, least);
-	}
-	return nearest && yaml_is_near(least, nearest) ? nearest : NULL;
-}
-
-/* The refusal of a key that is not in the table: a likely meaning, or all there are. */
+/* Refuses a key that is not in the table: suggests a likely one, or lists all. */
 static int yaml_unknown(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *keys, size_t count, struct fault *fault)
 {
 	char quoted[YAML_QUOTE + 8], list[YAML_EXPECT] = "";
-	size_t size = 0, nearest = 0, n = 0;
-	unsigned least = UINT32_MAX;
-	const char *name = yaml_scalar(node, &size);
+	size_t size = 0, n = 0;
+	const char *name = yaml_scalar(node, &size), *meant;
+	struct nearest nearest = nearest_to(name);
 	yaml_quote(name, size, quoted);
 	for (size_t i = 0; i < count; i++) {
-		unsigned distance = yaml_distance(name, keys[i].name);
-		nearest = distance < least ? i : nearest;
-		least = UTIL_MIN(distance, least);
+		nearest_try(&nearest, keys[i].name);
 		if (n < sizeof list)
 			n += (size_t)snprintf(
 				list + n, sizeof list - n, "%s%s", i ? ", " : "", keys[i].name);
 	}
 	if (!count)
 		return yaml_fault(text, node, fault, "unknown key \"%s\"; expected none", quoted);
-	if (yaml_is_near(least, keys[nearest].name))
+	if ((meant = nearest_found(&nearest)))
 		return yaml_fault(text, node, fault, "unknown key \"%s\"; did you mean \"%s\"?",
-			quoted, keys[nearest].name);
+			quoted, meant);
 	return yaml_fault(
 		text, node, fault, "unknown key \"%s\"; expected one of %s", quoted, list);
 }
@@ -558,13 +511,14 @@ const yaml_node_pair_t *yaml_find(
 	return NULL;
 }
 
-/* "seed is given twice": where the first one is, helps more than where the second is. */
+/* Refuses a key that appears twice, and says where it appears first: the place of the second one is
+ * in front of the sentence. */
 static int yaml_twice(const struct yaml_text *text, const yaml_node_t *mapping,
 	const yaml_node_t *again, const char *key, struct fault *fault)
 {
 	const yaml_node_t *first = yaml_node(text, yaml_find(text, mapping, key)->key);
 	return yaml_fault(text, again, fault,
-		"%s is given twice, first in line %zu, column %zu; keep one of them", key,
+		"%s appears twice, first in line %zu, column %zu; keep one of them", key,
 		first->start_mark.line + 1, first->start_mark.column + 1);
 }
 

@@ -1,16 +1,17 @@
-/* yaml: a table of keys turns a YAML mapping into a struct, and every refusal names file, line and
+/* yaml: reads a YAML mapping into a struct by a table of keys. Every refusal names file, line and
  * column.
  *
- * The caller describes its struct once, key by key (struct yaml_key), and gets type, range, unknown
- * and duplicate keys checked alike everywhere. JSON is YAML, so the same table reads what clients
- * send. Only plain data is taken: anchors, aliases and tags are refused, nesting and size are
- * bounded, and values are typed by the table, never guessed (a `source: 123` is the text "123").
+ * The caller describes its struct once, key by key (struct yaml_key). Types, ranges, unknown keys
+ * and duplicate keys are then checked in the same way everywhere. JSON is YAML, so the same table
+ * reads what clients send. Only plain data is allowed: anchors, aliases and tags are refused, and
+ * nesting and size are bounded. The table gives each value its type (`source: 123` is the text
+ * "123").
  *
  *   cleanup(yaml_text) struct yaml_text text = {0};
  *   if ((result = yaml_load(&text, bytes, size, "open request", fault)) < 0) return result;
  *   result = yaml_read(&text, text.root, keys, UTIL_COUNT(keys), &target, &given, fault);
  *
- * Any thread; allocates through libyaml, so for set-up alone. */
+ * Any thread. libyaml allocates, so this is for set-up only. */
 #pragma once
 
 #include "base/fault.h"
@@ -21,18 +22,18 @@
 
 enum {
 	YAML_SIZE_MAX = 1 << 20, /* bytes of a text; a configuration is a few kilobytes */
-	YAML_DEPTH_MAX = 24, /* lists and mappings inside one another */
+	YAML_DEPTH_MAX = 24, /* nested lists and mappings */
 	YAML_NODES_MAX = 16384, /* scalars, lists and mappings of a text */
 	YAML_KEYS_MAX = 64, /* of one table: one bit each in `ret_given` */
 };
 
-/* A document that was loaded. Zeroed is a valid empty one. */
+/* A loaded document. A zeroed one is a valid empty one. */
 struct yaml_text {
 	yaml_document_t document;
-	const yaml_node_t *root; /* NULL when the text is empty or holds comments alone */
-	const char *origin; /* how messages call it; the caller's, outlives this */
-	/* NULL, or said behind the place: "RandomResizedCrop". For a copy of this struct that a
-	 * NODE reader hands on, so that a refusal tells which of several mappings it means. */
+	const yaml_node_t *root; /* NULL where the text is empty or has only comments */
+	const char *origin; /* its name in messages; the caller's, and outlives this */
+	/* NULL, or a word that messages add after the place: "RandomResizedCrop". A NODE reader sets
+	 * it in a copy of this struct, so that a refusal says which of several mappings it means. */
 	const char *within;
 };
 
@@ -46,8 +47,8 @@ enum yaml_kind {
 	YAML_KEY_STRING, /* char[room]; at least min bytes, no zero byte inside */
 	YAML_KEY_NAME, /* char[room]; as STRING, not empty, no control characters */
 	YAML_KEY_PATH, /* char[room]; as STRING, absolute where not empty */
-	YAML_KEY_ENUM, /* an enum; the value is the place of its word in `names` */
-	YAML_KEY_NODE, /* anything: `read` or `read_as` sees to it */
+	YAML_KEY_ENUM, /* an enum; the value is the index of its word in `names` */
+	YAML_KEY_NODE, /* anything: `read` or `read_as` reads it */
 };
 
 struct yaml_key {
@@ -57,11 +58,11 @@ struct yaml_key {
 	size_t room; /* bytes of a char array */
 	uint64_t min, max;
 	double low, high;
-	const char *zero; /* a word that stands for 0, whatever the range: "auto". NULL: none */
+	const char *zero; /* a word for 0, which may be outside the range: "auto". NULL: none */
 	const char *const *names; /* ends with NULL */
 	int (*read)(const struct yaml_text *text, const yaml_node_t *node, void *field,
 		struct fault *fault);
-	/* In its place, for a reader that serves several keys and looks at their ranges. */
+	/* Instead of `read`: for a reader of several keys that needs their ranges. */
 	int (*read_as)(const struct yaml_text *text, const yaml_node_t *node,
 		const struct yaml_key *key, void *field, struct fault *fault);
 };
@@ -71,26 +72,27 @@ struct yaml_key {
 int yaml_load(struct yaml_text *ret, const char *bytes, size_t size, const char *origin,
 	struct fault *fault);
 
-/* The same from a regular file; `path` is the origin. Also -ENOENT, -EACCES and the like. Blocks.
- */
+/* The same from a regular file, whose path is the origin. Also -ENOENT, -EACCES and the like.
+ * Blocks. */
 int yaml_load_file(struct yaml_text *ret, const char *path, struct fault *fault);
 
 void yaml_unload(struct yaml_text *text);
 
-/* Reads the mapping `node` (NULL: an empty one) into `target`. Keys that are not written leave
- * their fields alone; bit i of `ret_given` tells that keys[i] was. 0, or -EINVAL and what else
- * `read` returns; fields may be changed by then. */
+/* Reads the mapping `node` (NULL: an empty one) into `target`. The fields of keys that the mapping
+ * does not have stay as they are; bit i of `ret_given` says that it has keys[i]. 0; -EINVAL, or
+ * another error of `read`: then some fields may have changed. */
 int yaml_read(const struct yaml_text *text, const yaml_node_t *node, const struct yaml_key *keys,
 	size_t count, void *target, uint64_t *ret_given, struct fault *fault);
 
-/* Reads one value as `key` says into `field`. For NODE readers. */
+/* Reads one value into `field` as `key` describes it. For NODE readers. */
 int yaml_read_value(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *key, void *field, struct fault *fault);
 
-/* The node that a mapping's pair or a list's item names; never NULL for nodes of `text`. */
+/* The node that a pair of a mapping or an item of a list names; never NULL for nodes of `text`. */
 const yaml_node_t *yaml_node(const struct yaml_text *text, int index);
 
-/* The first pair of a mapping with this key; NULL when there is none, or `mapping` is none. */
+/* The first pair of a mapping with this key; NULL where there is none, or `mapping` is not a
+ * mapping. */
 const yaml_node_pair_t *yaml_find(
 	const struct yaml_text *text, const yaml_node_t *mapping, const char *key);
 
@@ -98,14 +100,11 @@ const yaml_node_pair_t *yaml_find(
  * bytes. */
 const char *yaml_scalar(const yaml_node_t *node, size_t *ret_size);
 
-/* The one of `words` (NULL behind the last) that was likely meant by `word`; NULL: none of them. */
-const char *yaml_nearest(const char *word, const char *const *words);
-
-/* -EINVAL with "origin:line:column: ..."; `node` NULL: the place is the whole text. */
+/* Returns -EINVAL with "origin:line:column: ..."; with `node` NULL only "origin: ...". */
 int yaml_fault(const struct yaml_text *text, const yaml_node_t *node, struct fault *fault,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* True when the field that `key` describes is the same in both structs. Not for NODE. */
+/* Whether the field that `key` describes is the same in both structs. Not for NODE. */
 int yaml_equal(const struct yaml_key *key, const void *a, const void *b);
 
 static inline void util_yaml_text(struct yaml_text *text)

@@ -308,7 +308,7 @@ def test_what_is_no_state():
             (state.replace('"epoch":0', '"epoch":4294967296'), "epoch: expected a whole number"),
             (state.replace('"epoch"', '"epoc"'), 'unknown key "epoc"; did you mean "epoch"?'),
             (state.replace('"position":24', '"position":2.4'), "position: expected"),
-            (state.replace('"position":24', '"position":24,"position":25'), "position is given twice"),
+            (state.replace('"position":24', '"position":24,"position":25'), "position appears twice"),
             (state.replace('"fingerprint":"', '"fingerprint":"0'), "16 hexadecimal digits"),
             (state.replace(',"position":24', ""), "the state has no position"),
             (state + state, "one document"),

@@ -1,9 +1,9 @@
 /* cgroup: see cgroup.h.
  *
- * A controller lives in one hierarchy only, v1 or v2, but which one differs from machine to
- * machine, and hybrid set-ups mount both. So both are walked and files that are missing are no
- * limit: an empty v2 hierarchy beside a v1 memory controller needs no special case. File formats:
- * Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst, proc(5) for mountinfo, of the kernel. */
+ * A controller is in one hierarchy only, v1 or v2, but in which one differs from machine to
+ * machine, and hybrid setups mount both. So both are walked, and a missing file counts as no limit:
+ * an empty v2 hierarchy beside a v1 memory controller needs no special case. File formats: the
+ * kernel's Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst, and proc(5) for mountinfo. */
 #include "base/host/cgroup.h"
 
 #include "base/host/procfile.h"
@@ -16,17 +16,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A mountinfo line, unescaped: which part of which hierarchy lies where. */
+/* A mountinfo line, unescaped: which part of which hierarchy is mounted where. */
 struct cgroup_mount {
 	char root[PATH_MAX], point[PATH_MAX];
 	char type[16];
 	char options[512];
 };
 
-/* What the levels seen so far amount to. */
+/* The result of the levels seen so far. */
 struct cgroup_tally {
 	struct cgroup_memory *memory;
-	uint64_t seen_used, seen_reclaimable; /* of the level read last */
+	uint64_t seen_used, seen_reclaimable; /* of the level that was read last */
 };
 
 static FILE *cgroup_open(const char *root, const char *path)
@@ -36,7 +36,7 @@ static FILE *cgroup_open(const char *root, const char *path)
 	return n > 0 && (size_t)n < sizeof full ? fopen(full, "re") : NULL;
 }
 
-/* Reads a file that holds one number, "max" or "-1" (both: none). */
+/* Reads a file that holds one number. False for "max" and "-1", which mean no limit. */
 static bool cgroup_number(const char *dir, const char *name, uint64_t *ret)
 {
 	char path[64], text[64];
@@ -50,8 +50,8 @@ static bool cgroup_number(const char *dir, const char *name, uint64_t *ret)
 	return number;
 }
 
-/* Adds up the values of the keys named, in a file of "key value" lines; false when none of them is
- * there. */
+/* Adds up the values of some keys in a file of "key value" lines; false where it has none of
+ * them. */
 static bool cgroup_sum(
 	const char *root, const char *path, const char *const keys[], size_t count, uint64_t *ret)
 {
@@ -74,7 +74,7 @@ static bool cgroup_stat(const char *dir, const char *const keys[], size_t count,
 	return cgroup_sum(dir, "/memory.stat", keys, count, ret);
 }
 
-/* True when `list` ("cpu,cpuacct") holds `name`. */
+/* Whether `list` ("cpu,cpuacct") has `name`. */
 static bool cgroup_listed(const char *list, const char *name)
 {
 	size_t size = strlen(name);
@@ -147,8 +147,8 @@ static bool cgroup_is_folder(const char *path)
 	return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* The part of `path` below the mount's root; NULL when it lies elsewhere. A path with ".." is
- * outside of this cgroup namespace. */
+/* The part of `path` below the mount's root; NULL where it is elsewhere. A path with ".." is outside
+ * this cgroup namespace. */
 static const char *cgroup_below(const char *mount_root, const char *path)
 {
 	if (strcmp(path, "/..") == 0 || strncmp(path, "/../", 4) == 0)
@@ -159,7 +159,8 @@ static const char *cgroup_below(const char *mount_root, const char *path)
 	return strcmp(path + n, "/") == 0 ? "" : path + n;
 }
 
-/* Fills `ret` when this mount shows the process's own cgroup; else with the mount's root. */
+/* Fills `ret` with the process's own cgroup and returns true; or, where this mount does not show
+ * that cgroup, with the mount's root. */
 static bool cgroup_mount_try(const char *root, const struct cgroup_mount *mount, const char *path,
 	struct cgroup_place *ret)
 {
@@ -173,8 +174,9 @@ static bool cgroup_mount_try(const char *root, const struct cgroup_mount *mount,
 	return own;
 }
 
-/* A container that sees its own cgroup as the root, under a path that only the host knows, still
- * has the mount's root to go by; and so have those with it in there. */
+/* Whether a process is in the same cgroup as this one. A container may see its own cgroup as the
+ * root, under a path that only the host knows; then the mount's root stands for it, and for the
+ * other processes in it. */
 static bool cgroup_with_us(
 	const char *root, const char *process, const char *controller, const char *path)
 {
@@ -183,8 +185,8 @@ static bool cgroup_with_us(
 	       (cgroup_path_of(root, "self", controller, ours) && strcmp(path, ours) == 0);
 }
 
-/* Finds where the hierarchy of `controller` (NULL: v2) is mounted and the process's folder in it.
- */
+/* Finds where the hierarchy of `controller` (NULL: v2) is mounted, and the process's folder in
+ * it. */
 static bool cgroup_find_of(
 	const char *root, const char *process, const char *controller, struct cgroup_place *ret)
 {
@@ -220,7 +222,7 @@ static bool cgroup_find(const char *root, const char *controller, struct cgroup_
 	return cgroup_find_of(root, "self", controller, ret);
 }
 
-/* One step towards the top; false when `dir` was it. */
+/* Goes up one level; false where `dir` is the top. */
 static bool cgroup_up(struct cgroup_place *place)
 {
 	char *slash = strrchr(place->dir, '/');
@@ -230,8 +232,8 @@ static bool cgroup_up(struct cgroup_place *place)
 	return true;
 }
 
-/* Counts `limit` of the level whose usage was read last. On equal limits the ancestor counts: it
- * has more charged. */
+/* Takes `limit` of the level whose usage was read last into account. Of two equal limits the
+ * ancestor's counts, because more is charged to it. */
 static void cgroup_tally_limit(
 	struct cgroup_tally *tally, uint64_t limit, const char *dir, const char *name)
 {
@@ -245,16 +247,15 @@ static void cgroup_tally_limit(
 	memory->used = tally->seen_used;
 	memory->reclaimable = tally->seen_reclaimable;
 	int n = snprintf(memory->source, sizeof memory->source, "%s/%s", dir, name);
-	if (n < 0 ||
-		(size_t)n >=
-			sizeof memory->source) /* only for people to read: the name matters most */
+	/* This is only for people to read, and the name matters most. */
+	if (n < 0 || (size_t)n >= sizeof memory->source)
 		(void)snprintf(memory->source, sizeof memory->source, "%s", name);
 }
 
 static void cgroup_tally_v2(struct cgroup_tally *tally, const char *dir)
 {
-	/* Above memory.high nobody is killed, but every allocation is held up: as good as a limit
-	 * for a plan. */
+	/* Above memory.high the kernel does not kill, but it delays every allocation. For a plan
+	 * that is a limit as well. */
 	static const char *const limits[] = {"memory.max", "memory.high"};
 	static const char *const cache[] = {"active_file", "inactive_file"};
 	uint64_t limit;
@@ -269,7 +270,7 @@ static void cgroup_tally_v2(struct cgroup_tally *tally, const char *dir)
 
 static void cgroup_tally_v1(struct cgroup_tally *tally, const char *dir)
 {
-	/* "total_" counts the descendants too, as the usage does. */
+	/* "total_" includes the descendants, as the usage does. */
 	static const char *const cache[] = {"total_active_file", "total_inactive_file"};
 	uint64_t limit;
 	if (!cgroup_number(dir, "memory.usage_in_bytes", &tally->seen_used))
@@ -284,8 +285,8 @@ static void cgroup_walk_memory(struct cgroup_place *place, struct cgroup_tally *
 {
 	static const char *const inherited[] = {"hierarchical_memory_limit"};
 	uint64_t limit;
-	/* v1 tells the tightest limit of ancestors that a container does not see; what is charged
-	 * there it does not tell, so the highest visible level stands for it. */
+	/* v1 reports the tightest limit of ancestors that a container does not see, but not what is
+	 * charged to them. The usage of the highest visible level stands for that. */
 	bool hidden = !place->v2 && cgroup_stat(place->dir, inherited, 1, &limit);
 	do {
 		if (place->v2)
@@ -387,7 +388,7 @@ double cgroup_cpus(void)
 	return cgroup_cpus_at("");
 }
 
-/* The longest of all levels: an ancestor's quota holds back the whole. */
+/* The longest time of all levels: an ancestor's quota holds back the whole subtree. */
 static uint64_t cgroup_walk_throttled(struct cgroup_place *place, uint64_t most)
 {
 	static const char *const v2[] = {"throttled_usec"}, *const v1[] = {"throttled_time"};
@@ -433,7 +434,7 @@ void cgroup_view_at(const char *root, int pid, struct cgroup_view *ret)
 	}
 }
 
-/* Limits of one level; `used` is its usage where one of them is the tightest so far. */
+/* Reads the limits of one level, and its usage where one of them is the tightest so far. */
 static void cgroup_usage_level(const struct cgroup_place *place, struct cgroup_usage *usage)
 {
 	static const char *const limits_v2[] = {"memory.max", "memory.high"};
@@ -442,7 +443,7 @@ static void cgroup_usage_level(const struct cgroup_place *place, struct cgroup_u
 	size_t count = place->v2 ? UTIL_COUNT(limits_v2) : UTIL_COUNT(limits_v1);
 	uint64_t limit, tightest = usage->limit;
 	for (size_t i = 0; i < count; i++)
-		/* No limit is a number too in v1: what is left of 2^63 in whole pages. */
+		/* In v1, no limit is a number too: 2^63 rounded down to whole pages. */
 		if (cgroup_number(place->dir, limits[i], &limit) && limit < (uint64_t)1 << 62)
 			tightest = UTIL_MIN(tightest, limit);
 	if (tightest == usage->limit && usage->used != UINT64_MAX)

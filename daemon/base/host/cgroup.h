@@ -1,9 +1,9 @@
-/* cgroup: what the kernel will let this process use before it kills it.
+/* cgroup: how much memory and processor time the cgroup leaves to this process.
  *
- * Reads /proc/self/cgroup, finds the mounts in /proc/self/mountinfo, and walks to the root: beyond
- * any ancestor's limit the kernel kills instead of refusing, so the tightest one counts. v1 and v2,
- * also where a container shows its own cgroup as the root. Any thread; reads a few dozen small
- * files, so not for a hot path. */
+ * The code reads /proc/self/cgroup, finds the mounts in /proc/self/mountinfo, and walks up to the
+ * root: beyond any ancestor's limit the kernel kills instead of refusing, so the tightest limit
+ * counts. It handles v1 and v2, also where a container sees its own cgroup as the root. Any thread.
+ * A call reads a few dozen small files, so none of them belongs in a hot path. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,27 +11,29 @@
 #include <stdint.h>
 
 struct cgroup_memory {
-	uint64_t
-		limit; /* bytes: tightest limit of all ancestors, or MemTotal where there is none */
+	/* Bytes: the tightest limit of all ancestors, or MemTotal where there is none. */
+	uint64_t limit;
 	uint64_t used; /* bytes charged to that cgroup, page cache included */
 	uint64_t reclaimable; /* bytes of it that are file cache and can be dropped */
-	uint64_t available; /* what may still be taken: at most limit - used + reclaimable of every
-			       ancestor, at most MemAvailable */
+	/* Bytes that the process may still take: at most limit - used + reclaimable of every
+	 * ancestor, and at most MemAvailable. */
+	uint64_t available;
 	char source[192]; /* where the limit was read: "/sys/fs/cgroup/memory.max" or "MemTotal" */
 };
 
-/* Never fails: what cannot be read falls back to /proc/meminfo. */
+/* Never fails: for values that cannot be read it uses /proc/meminfo. */
 void cgroup_memory_read(struct cgroup_memory *ret);
 
-/* The path of a file of this process's own memory cgroup: `v1` in a hierarchy of that version, else
- * `v2`. False where there is none: the root has no usage of its own in v2. */
+/* The path of a file in this process's own memory cgroup: `v1` in a hierarchy of that version, else
+ * `v2`. False where there is no such file: in v2 the root has no usage. */
 bool cgroup_memory_file(const char *v2, const char *v1, char *ret_path, size_t room);
 
-/* CPUs that the tightest quota of all ancestors allows; 0 where there is none. */
+/* CPUs that the tightest quota of all ancestors allows; 0 where there is no quota. */
 double cgroup_cpus(void);
 
-/* For how long a quota of CPU held back threads of this process's cgroup or of an ancestor (the
- * most of them; each processor counts), since the cgroup was made; 0 where there is no quota. */
+/* How long CPU quotas have held back the threads of this process's cgroup or of an ancestor (the
+ * longest of them), summed over processors, since the cgroup was made; 0 where there is no
+ * quota. */
 uint64_t cgroup_throttled_us(void);
 
 /* The same with every path looked up below `root` ("" for the machine itself): for tests. */
@@ -39,27 +41,28 @@ void cgroup_memory_read_at(const char *root, struct cgroup_memory *ret);
 double cgroup_cpus_at(const char *root);
 uint64_t cgroup_throttled_us_at(const char *root);
 
-/* ---- views: another process's cgroup, read again and again ---- */
+/* ---- views: another process's cgroup, read repeatedly ---- */
 
-/* A process's folder in one hierarchy, and how much of that path is the highest visible level. */
+/* A process's folder in one hierarchy. The first `top` bytes are the highest visible level. */
 struct cgroup_place {
 	char dir[4096];
 	size_t top;
 	bool v2;
 };
 
-/* Where a process is accounted for. It is looked up once; what is read through it afterwards takes
- * a few small files and no allocation, and the folders may be gone. */
+/* Where the kernel accounts for a process. It is looked up once. Later calls read a few small files
+ * and allocate nothing; the folders may be gone by then. */
 struct cgroup_view {
 	struct cgroup_place memory; /* of the memory controller, v1 or v2 */
-	struct cgroup_place unified; /* of the v2 hierarchy: PSI is there */
+	struct cgroup_place unified; /* of the v2 hierarchy, which has PSI */
 	bool has_memory, has_unified;
-	char path[192]; /* of the memory controller's, as /proc/PID/cgroup has it; cut */
+	char path[192]; /* the memory controller's, as in /proc/PID/cgroup; may be cut */
 };
 
 struct cgroup_usage {
-	uint64_t used, limit; /* bytes, by the tightest limit of all levels; without any
-				 (UINT64_MAX) of the process's own. UINT64_MAX: not known */
+	/* Bytes, of the level with the tightest limit; where no level has a limit (`limit` is
+	 * UINT64_MAX), of the process's own level. UINT64_MAX: not known. */
+	uint64_t used, limit;
 	uint64_t oom_kills; /* see cgroup_oom_kills */
 };
 
@@ -67,6 +70,7 @@ struct cgroup_usage {
 void cgroup_view_at(const char *root, int pid, struct cgroup_view *ret);
 void cgroup_usage_read(const struct cgroup_view *view, struct cgroup_usage *ret);
 
-/* Processes of that cgroup (v2: and of those below it) that the OOM killer has ended, ever,
- * whichever level's limit it was that they met. UINT64_MAX: the kernel does not say. */
+/* How many processes of that cgroup (in v2: and of those below it) the OOM killer has ended since
+ * the cgroup was made, whichever level's limit was reached. UINT64_MAX: the kernel does not report
+ * it. */
 uint64_t cgroup_oom_kills(const struct cgroup_view *view);

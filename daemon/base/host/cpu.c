@@ -10,8 +10,8 @@
 #include <sched.h>
 #include <stdio.h>
 
-/* The kernel refuses (EINVAL) a mask smaller than its own, whose size it does not tell: grow until
- * it fits. */
+/* The kernel refuses (EINVAL) a mask that is smaller than its own and does not report its size, so
+ * the mask grows until it fits. */
 enum { CPU_MASK_FIRST = 1024, CPU_MASK_LAST = 1 << 20 };
 
 unsigned cpu_affinity(void)

@@ -5,16 +5,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* CPUs of the affinity mask, cut by cpu.max (cgroup v2) or cpu.cfs_quota_us (v1) of every ancestor,
- * rounded up; at least 1. */
+/* CPUs of the affinity mask, reduced to the quota of every ancestor (cpu.max in cgroup v2,
+ * cpu.cfs_quota_us in v1) and rounded up; at least 1. */
 unsigned cpu_available(void);
 
-/* CPUs of the calling thread's affinity mask alone, at least 1. */
+/* CPUs of the calling thread's affinity mask, at least 1; quotas do not count. */
 unsigned cpu_affinity(void);
 
-/* How long a thread of this process that could have run waited for a processor, ever: false where
- * the kernel does not say (CONFIG_SCHED_INFO, some sandboxes). Reads a small file. */
+/* How long a thread of this process has waited for a processor since it began. False where the
+ * kernel does not report it (no CONFIG_SCHED_INFO, some sandboxes). Reads a small file. */
 bool cpu_delay_ns(pid_t thread, uint64_t *ret);
 
-/* The rule that joins the two: `cpus` cut to a quota of `quota` CPUs (0: none). Pure. */
+/* `cpus` reduced to a quota of `quota` CPUs (0: no quota), as cpu_available does it. Pure. */
 unsigned cpu_within_quota(unsigned cpus, double quota);

@@ -54,18 +54,19 @@ uint64_t ledger_excess(struct ledger *ledger)
 	return bytes;
 }
 
-/* A line has been reserved out of what is borrowed, so that nobody can borrow it again: it stays
- * when the borrower returns that. */
+/* Asks the borrower to return what a new line needs. The line is already reserved, so nobody can
+ * borrow that memory again. */
 static int ledger_call(struct ledger *ledger, int line, struct fault *fault)
 {
-	/* Once it has returned enough, what is in excess again is the business of who reserved
-	 * later. */
+	/* Once the borrower has returned enough, a new excess comes from a later reservation, whose
+	 * thread asks for it. */
 	if (ledger->call(ledger->context))
 		return 0;
 	char size[16];
 	int result = fault_set(fault, -ENOMEM,
-		"%s needs memory of which the %s still uses %s: try again", ledger->line[line].name,
-		ledger->borrower, size_format(ledger_excess(ledger), size, sizeof size));
+		"%s needs memory, and the %s has not yet returned %s of it: try again",
+		ledger->line[line].name, ledger->borrower,
+		size_format(ledger_excess(ledger), size, sizeof size));
 	ledger_release(ledger, line);
 	return result;
 }

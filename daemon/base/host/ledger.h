@@ -1,8 +1,9 @@
-/* ledger: the one memory budget and who holds what of it.
+/* ledger: the memory budget, and which part of the daemon holds how much of it.
  *
- * A line is reserved before the memory is allocated and released after it is freed. What does not
- * fit is refused with a sentence. What nobody has reserved may be borrowed, by one who gives it
- * back when a reservation needs it: for reservations it is as good as free. Any thread. */
+ * A module reserves a line before it allocates the memory and releases the line after it has freed
+ * the memory. The ledger refuses what does not fit, with a sentence. One module, the borrower, may
+ * use what nobody has reserved; it returns that memory when a reservation needs it, so for
+ * reservations borrowed memory counts as free. Any thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -21,7 +22,7 @@ struct ledger_line {
 struct ledger {
 	pthread_mutex_t lock;
 	uint64_t budget, reserved, borrowed;
-	struct ledger_line line[LEDGER_LINES - 1]; /* and one for what is borrowed */
+	struct ledger_line line[LEDGER_LINES - 1]; /* the last line of a snapshot is the borrower's */
 	const char *borrower; /* its name; NULL: nobody borrows */
 	bool (*call)(void *context);
 	void *context;
@@ -30,31 +31,33 @@ struct ledger {
 void ledger_init(struct ledger *ledger, uint64_t budget_bytes);
 void ledger_deinit(struct ledger *ledger);
 
-/* `name` is not empty. May block while what is borrowed is given back. 0 and a line number, or
- * -ENOMEM with a fault that says what is free and who holds the rest. */
+/* `name` is not empty. May block until the borrower has returned memory. 0 and a line number, or
+ * -ENOMEM with a fault that says how much is free and which lines hold the rest. */
 int ledger_reserve(struct ledger *ledger, uint64_t bytes, const char *name, int *ret_line,
 	struct fault *fault);
 void ledger_release(struct ledger *ledger, int line);
 
-/* What is not reserved, whether it is borrowed or not. */
+/* Bytes that are not reserved, whether borrowed or not. */
 uint64_t ledger_free(struct ledger *ledger);
 
-/* Names the borrower (NULL: there is none any more, and it has returned all). `call` is called by
- * whoever reserves, without the ledger's lock, when ledger_excess is not 0: it returns memory until
- * that is 0 and says true, or false when it takes too long; then the reservation is refused. */
+/* Names the borrower; NULL: there is none any more, and it has returned everything. A thread that
+ * reserves calls `call`, without the ledger's lock, while ledger_excess is not 0. `call` returns
+ * memory until the excess is 0 and returns true; or it returns false where that takes too long, and
+ * the reservation is refused. */
 void ledger_set_borrower(
 	struct ledger *ledger, const char *name, bool (*call)(void *context), void *context);
 
-/* The borrower's: before it allocates, true when so much is neither reserved nor borrowed; after it
- * has freed; and what it has beyond what it may have. */
+/* For the borrower, before it allocates: false where fewer bytes are free than it wants. */
 bool ledger_borrow(struct ledger *ledger, uint64_t bytes);
+/* For the borrower, after it has freed. */
 void ledger_return(struct ledger *ledger, uint64_t bytes);
+/* How many borrowed bytes have been reserved since, and must be returned. */
 uint64_t ledger_excess(struct ledger *ledger);
 
-/* Copies the lines in use, and one of what is borrowed, for status and the plan printed at start;
- * returns how many. */
+/* Copies the lines in use, and one for borrowed memory, and returns how many. For status and for
+ * the plan that is printed at start. */
 int ledger_snapshot(struct ledger *ledger, struct ledger_line ret[LEDGER_LINES]);
 
-/* The default budget: the smaller of 4 GiB and a quarter of what the cgroup has left, at least 32
- * MiB. */
+/* The default budget: the smaller of 4 GiB and a quarter of what the cgroup has left, but at least
+ * 32 MiB. */
 uint64_t ledger_default_budget(void);

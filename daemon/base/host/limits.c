@@ -18,8 +18,8 @@ enum {
 	LIMITS_FILES_USUAL = 1024,
 };
 
-/* Where the soft limit is below `least`, it becomes `usual`, or what the hard one allows. What it
- * is then. */
+/* Raises a soft limit that is below `least` to `usual`, or to the hard limit. Returns the new soft
+ * limit; `least` where it was enough already. */
 static rlim_t limits_raise(__rlimit_resource_t resource, rlim_t least, rlim_t usual)
 {
 	struct rlimit limit;
@@ -29,7 +29,8 @@ static rlim_t limits_raise(__rlimit_resource_t resource, rlim_t least, rlim_t us
 	return setrlimit(resource, &limit) < 0 ? 0 : limit.rlim_cur;
 }
 
-/* The library took RLIMIT_STACK for threads that are started without a size, before main(). */
+/* The C library reads RLIMIT_STACK before main() and uses it for threads that are started without a
+ * stack size. */
 static void limits_thread_stack(void)
 {
 	pthread_attr_t attr;
@@ -48,7 +49,7 @@ int limits_stack(struct fault *fault)
 	rlim_t now = limits_raise(RLIMIT_STACK, LIMITS_STACK, LIMITS_STACK_USUAL);
 	if (now < LIMITS_STACK)
 		return fault_set(fault, -ENOMEM,
-			"the limit of the stack (RLIMIT_STACK) is %s, and %s are needed: raise it "
+			"the stack limit (RLIMIT_STACK) is %s, but penstock needs %s: raise it "
 			"(ulimit -s)",
 			size_format(now, size, sizeof size),
 			size_format(LIMITS_STACK, least, sizeof least));
@@ -61,8 +62,8 @@ int limits_files(struct fault *fault)
 	rlim_t now = limits_raise(RLIMIT_NOFILE, LIMITS_FILES, LIMITS_FILES_USUAL);
 	if (now < LIMITS_FILES)
 		return fault_set(fault, -EMFILE,
-			"the limit of open files (RLIMIT_NOFILE) is %llu, and %d are needed, more "
-			"with several trainers or shards: raise it (ulimit -n)",
+			"the limit on open files (RLIMIT_NOFILE) is %llu, but penstock needs %d, "
+			"and more with several trainers or shards: raise it (ulimit -n)",
 			(unsigned long long)now, LIMITS_FILES);
 	return 0;
 }
@@ -72,11 +73,11 @@ const char *limits_hint(int error)
 	switch (error) {
 	case EMFILE:
 	case ENFILE:
-		return "; raise the limit of open files (RLIMIT_NOFILE, ulimit -n)";
+		return "; raise the limit on open files (RLIMIT_NOFILE, ulimit -n)";
 	case EFBIG:
-		return "; raise the limit of a file's size (RLIMIT_FSIZE, ulimit -f)";
+		return "; raise the limit on file sizes (RLIMIT_FSIZE, ulimit -f)";
 	case EAGAIN:
-		return "; raise the limit of threads (pids.max, or RLIMIT_NPROC, ulimit -u)";
+		return "; raise the limit on threads (pids.max, or RLIMIT_NPROC, ulimit -u)";
 	case ENOSYS:
 		return "; this kernel or sandbox does not allow it";
 	default:
@@ -92,13 +93,13 @@ static bool limits_bound(__rlimit_resource_t resource)
 
 const char *limits_thread_hint(int error)
 {
-	/* The library asks by clone3() and falls back where it is told ENOSYS; filters that are
-	 * older than the call say EPERM. */
+	/* The C library tries clone3() and falls back where the answer is ENOSYS; seccomp filters
+	 * that are older than clone3() answer EPERM. */
 	if (error == EPERM)
-		return "; this container's filter forbids clone3, by which threads are started: "
-		       "update its runtime, or run it with seccomp=unconfined";
+		return "; this container's seccomp filter forbids clone3, which starts threads: "
+		       "update the container runtime, or run it with seccomp=unconfined";
 	if (limits_bound(RLIMIT_AS) || limits_bound(RLIMIT_DATA))
-		return "; give fewer threads, or raise the limits of memory (ulimit -v, -d) or of "
+		return "; use fewer threads, or raise the limits on memory (ulimit -v, -d) or on "
 		       "threads (pids.max, ulimit -u)";
-	return "; give fewer threads, or raise the limit of threads (pids.max, ulimit -u)";
+	return "; use fewer threads, or raise the limit on threads (pids.max, ulimit -u)";
 }

@@ -1,21 +1,22 @@
-/* limits: what this process was started with, looked at before it is short of it.
+/* limits: checks the resource limits that the process was started with.
  *
- * A stack that is too small ends in a signal, and a daemon without descriptors lets clients wait
- * for it: both are refused at start, in a sentence. At start, before threads. */
+ * A stack that is too small ends in a signal, and a daemon that runs out of descriptors leaves
+ * clients waiting. Both are refused at start, with a sentence. The functions that raise a limit run
+ * at start, before there are threads. */
 #pragma once
 
 #include "base/fault.h"
 
-/* Raises the stack's limit where it is small and may be raised, and sees to it that threads do not
- * inherit a small one. 0, or -ENOMEM with a fault. */
+/* Raises the stack limit where it is small and may be raised, and keeps threads from inheriting a
+ * small one. 0, or -ENOMEM with a fault. */
 int limits_stack(struct fault *fault);
 
-/* Raises the limit of open files where it is small and may be raised. 0, or -EMFILE with a fault.
- */
+/* Raises the limit on open files where it is small and may be raised. 0, or -EMFILE with a
+ * fault. */
 int limits_files(struct fault *fault);
 
-/* What to do about an errno, to be put behind strerror()'s words: "; raise ..." or "". */
+/* What to do about an errno, to append to the text of strerror(): "; raise ..." or "". */
 const char *limits_hint(int error);
 
-/* The same where a thread could not be started. */
+/* The same for a thread that could not be started. */
 const char *limits_thread_hint(int error);

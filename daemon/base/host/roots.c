@@ -43,10 +43,10 @@ int roots_add(const char *path, struct fault *fault)
 	if (roots_used == ROOTS_MAX)
 		return fault_set(fault, -E2BIG, "roots: at most %d folders", ROOTS_MAX);
 	if (!realpath(path, real) || stat(real, &status))
-		return fault_set(fault, -errno, "roots: %s: %s; make it, or take it out", path,
-			strerror(errno));
+		return fault_set(fault, -errno, "roots: %s: %s; create it, or remove it from roots",
+			path, strerror(errno));
 	if (!S_ISDIR(status.st_mode))
-		return fault_set(fault, -EINVAL, "roots: %s is no folder", path);
+		return fault_set(fault, -EINVAL, "roots: %s is not a folder", path);
 	if (strlen(real) >= ROOTS_PATH)
 		return fault_set(fault, -EINVAL, "roots: %s: paths have at most %d bytes", path,
 			ROOTS_PATH - 1);
@@ -54,7 +54,7 @@ int roots_add(const char *path, struct fault *fault)
 	return 0;
 }
 
-/* Of two paths without links. */
+/* Whether `path` is `folder` or below it; both without symbolic links. */
 static bool roots_is_beneath(const char *path, const char *folder)
 {
 	size_t size = strlen(folder);
@@ -77,7 +77,8 @@ const char *roots_within(const char *real)
 	return NULL;
 }
 
-/* `real`: what the path leads to, or where it was looked for; NULL where even that is not known. */
+/* `real` is what the path resolves to or, where it does not exist (not `whole`), the longest part
+ * of it that does; NULL where that is not known either. */
 static int roots_refuse(
 	const char *what, const char *path, const char *real, bool whole, struct fault *fault)
 {
@@ -88,17 +89,16 @@ static int roots_refuse(
 			list + used, sizeof list - used, "%s%s", i ? ", " : "", roots_of[i]);
 	if (real && !whole)
 		(void)snprintf(leads, sizeof leads,
-			" does not exist (of its path only %s does), and", real);
+			" does not exist (only %s does), and", real);
 	else if (real && strcmp(real, path) != 0)
 		(void)snprintf(leads, sizeof leads, " leads to %s, which", real);
 	return fault_set(fault, -EACCES,
-		"%s: %s%s lies outside of the folders that this penstockd may read (roots: %s): "
-		"name what lies in them, or have that folder added to roots: and penstockd started "
-		"again",
+		"%s: %s%s is outside the folders that this penstockd may read (roots: %s): name a "
+		"path below them, or have the folder added to roots: and penstockd restarted",
 		what, path, leads, list);
 }
 
-/* What the path leads to, or as much of it as there is; `ret_whole` says which. */
+/* Resolves the path, or the longest part of it that exists; `ret_whole` says which. */
 static bool roots_resolve(const char *path, char real[PATH_MAX], bool *ret_whole)
 {
 	char part[PATH_MAX];
@@ -135,7 +135,7 @@ void roots_set_cache(const char *cache_dir)
 		roots_cache[0] = 0;
 }
 
-/* The two folders of the cache folder in which client/python/penstock/kept.py lays lists. */
+/* client/python/penstock/kept.py writes lists into these two folders of the cache folder. */
 static bool roots_keep_list(const char *real)
 {
 	size_t size = strlen(roots_cache);
@@ -160,12 +160,12 @@ int roots_check_at(
 	if (!roots_used)
 		return 0;
 	cleanup(close_fd) int fd = openat(folder, name, O_PATH | O_CLOEXEC);
-	/* A link to nothing, or to where this user may not go, is an image that is missing. */
+	/* A dangling link, or one that this user may not follow: the sample is missing. */
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES))
 		return 0;
 	if (fd < 0)
 		return fault_set(fault, -errno,
-			"%s: whether %s lies in the roots cannot be found out: %s%s", what, shown,
+			"%s: cannot find out whether %s is below roots: %s%s", what, shown,
 			strerror(errno), limits_hint(errno));
 	(void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 	ssize_t size = readlink(link, real, sizeof real - 1);

@@ -1,11 +1,12 @@
-/* roots: the folders that datasets may lie in, where the configuration says so.
+/* roots: the folders that the configuration allows the daemon to read datasets from.
  *
- * Whoever is about to open what somebody else named asks here first, and refuses with a sentence
- * that names the path and the folders. What keeps even a link that is changed between question and
- * opening from leading out is the kernel's Landlock (confine/confine.h), which binds to the same
- * folders.
+ * Before the daemon opens a path that a client named, it checks the path here and refuses it with a
+ * sentence that names the path and the folders. A link may change between the check and the open;
+ * the kernel's Landlock (confine/confine.h) restricts the process to the same folders and stops
+ * that.
  *
- * Set by main before any thread runs, and never again; read by any thread. */
+ * main sets the roots before there are threads, and nothing changes them later. Any thread may read
+ * them. */
 #pragma once
 
 #include "base/fault.h"
@@ -14,33 +15,32 @@
 
 enum { ROOTS_MAX = 32, ROOTS_PATH = 1024 };
 
-/* Adds a folder, by what it leads to now. 0; -EINVAL: no absolute path of a folder; -E2BIG; -ENOENT
- * and the like. */
+/* Adds a folder: the one that the path resolves to now. 0; -EINVAL: not an absolute path of a
+ * folder; -E2BIG: more than ROOTS_MAX; -ENOENT and the like. */
 int roots_add(const char *path, struct fault *fault);
 
-/* How many there are; 0: everything may be read. */
+/* How many roots there are; 0: the daemon may read everything. */
 unsigned roots_count(void);
 const char *roots_path(unsigned i);
 
-/* Whether what `path` leads to lies in a root; of a path that does not exist (yet) the part that
- * does counts. `what` names it in the sentence: "source", "labels: manifest". Blocks: asks the file
- * system. 0, or -EACCES with a fault. */
+/* Checks that `path` resolves to a place below a root. Where the path does not exist (yet), the
+ * part that exists counts. `what` names it in the sentence: "source", "labels: manifest". Blocks on
+ * the file system. 0, or -EACCES with a fault. */
 int roots_check(const char *what, const char *path, struct fault *fault);
 
-/* Where clients lay lists for the daemon: beneath its cache folder, which it may read anyway. The
- * folder is there. */
+/* Sets the cache folder, which must exist. Clients write lists for the daemon below it, and the
+ * daemon may read it anyway. */
 void roots_set_cache(const char *cache_dir);
 
-/* The same as roots_check, of a list of samples or weights: those of the cache folder may be read
- * too. */
+/* As roots_check, for a list of samples or weights: lists in the cache folder are allowed too. */
 int roots_check_list(const char *what, const char *path, struct fault *fault);
 
-/* The same of a name in a folder that is open, `shown` being its path in the sentence. */
+/* As roots_check, for a name in an open folder. The sentence calls it `shown`. */
 int roots_check_at(
 	const char *what, int folder, const char *name, const char *shown, struct fault *fault);
 
-/* A root that is this folder or lies beneath it (a path without links); NULL: there is none. */
+/* A root that is the folder `real` (a path without links) or is below it; NULL: none is. */
 const char *roots_within(const char *real);
 
-/* Forgets them all. For tests. */
+/* Removes all roots. For tests. */
 void roots_clear(void);

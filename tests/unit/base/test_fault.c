@@ -31,7 +31,7 @@ static void prefixes_what_is_there(void **state)
 	assert_string_equal(fault.text, "x.yaml: line 7: no such file");
 }
 
-/* A caller may build the new sentence out of the old one. */
+/* A caller may make the new sentence from the old one. */
 static void takes_its_own_text_as_an_argument(void **state)
 {
 	struct fault fault;
@@ -59,7 +59,7 @@ static void cuts_what_is_too_long(void **state)
 	(void)fault_prefix(&box.fault, -1, "head");
 	assert_int_equal(strlen(box.fault.text), FAULT_TEXT - 1);
 	assert_memory_equal(box.fault.text, "head: xxx", 9);
-	/* What is wrong stands at the end, and stays. */
+	/* The end, which says what is wrong, stays. */
 	(void)fault_set(&box.fault, -1, "begins %s is too long: shorten it", text);
 	assert_int_equal(strlen(box.fault.text), FAULT_TEXT - 1);
 	assert_memory_equal(box.fault.text, "begins xxx", 10);

@@ -1,5 +1,5 @@
-/* hash: published values of FNV-1a and of SplitMix64's mixer, and that one flipped bit changes half
- * of the result. */
+/* hash: published values of FNV-1a and of SplitMix64's mixer; one flipped bit changes half of the
+ * result. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-/* The first are of the algorithm's reference page, Landon Noll's test vectors for 64 bits. */
+/* The first values are Landon Noll's test vectors for 64 bits, from the algorithm's reference
+ * page. */
 static void matches_fnv1a(void **state)
 {
 	(void)state;

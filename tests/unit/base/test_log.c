@@ -1,5 +1,5 @@
-/* log: one line per call whatever is in it, cut where it is too long, nothing below the level asked
- * for; for people, as JSON, to the journal; never waiting for a reader. */
+/* log: one line for each call, whatever the text holds, cut where it is too long; nothing beyond the
+ * level that was set; as text, as JSON, to the journal; never waiting for a reader. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -139,7 +139,8 @@ static void writes_json(void **state)
 	assert_int_equal(log_set_target(LOG_STDERR, LOG_HUMAN, NULL, &fault), 0);
 }
 
-/* A pipe that nobody empties: lines are lost, nobody waits, and the next one that fits tells. */
+/* A pipe that nobody reads: lines are lost, nothing blocks, and the next line that fits reports
+ * it. */
 static void never_waits(void **state)
 {
 	int ends[2], saved = dup(STDERR_FILENO);
@@ -192,14 +193,14 @@ static void speaks_to_the_journal(void **state)
 	got[n] = 0;
 	assert_string_equal(got, "PRIORITY=4\nSYSLOG_IDENTIFIER=penstockd\n"
 				 "PENSTOCK_TOPIC=trainer\nMESSAGE=a?b\n");
-	/* Who is there no longer, or reads no longer: stderr has it. */
+	/* A journal that is gone, or no longer reads: the line goes to stderr. */
 	while (logged(LOG_INFO, "more", line, sizeof line) == 0)
 		;
 	assert_non_null(strstr(line, "penstockd info: more\n"));
 	(void)close(fd);
 	assert_true(logged(LOG_INFO, "gone", line, sizeof line) > 0);
 	assert_true(logged(LOG_INFO, "still gone", line, sizeof line) > 0);
-	/* Another has taken its place, as when it was restarted. */
+	/* Another journal has taken its place, as after a restart. */
 	assert_int_equal(unlink(address.sun_path), 0);
 	fd = journal_at(&address);
 	assert_int_equal(logged(LOG_INFO, "again", line, sizeof line), 0);
@@ -211,7 +212,7 @@ static void speaks_to_the_journal(void **state)
 	(void)unlink(address.sun_path), (void)rmdir(folder);
 }
 
-/* Where stderr is what JOURNAL_STREAM names, and only there, `auto` is the journal. */
+/* `auto` is the journal only where stderr is what JOURNAL_STREAM names. */
 static void finds_the_journal(void **state)
 {
 	char folder[] = "/tmp/penstock-log-XXXXXX", name[64], line[4096], got[16];

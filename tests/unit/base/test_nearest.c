@@ -60,6 +60,12 @@ static void test_names(void **state)
 	assert_null(nearest_of("seal", names));
 	assert_null(nearest_of("workers", names));
 	assert_null(nearest_of("seed", none));
+	/* Capital letters are other letters; a name of one letter may differ in it. */
+	static const char *const others[] = {"solarize", "posterize", "p", NULL};
+	assert_string_equal(nearest_of("solarise", others), "solarize");
+	assert_string_equal(nearest_of("Posterize", others), "posterize");
+	assert_string_equal(nearest_of("q", others), "p");
+	assert_null(nearest_of("blur", others));
 }
 
 /* Of several as near, the first one tried. */

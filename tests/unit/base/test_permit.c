@@ -1,4 +1,5 @@
-/* permit: the bound holds under threads, nobody starves, and what can never fit is told at once. */
+/* permit: the bound holds with many threads, none starves, and a request that can never fit is
+ * refused at once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,7 @@ enum { THREADS = 6, ROUNDS = 400, TOTAL = 100 };
 struct crowd {
 	struct permit permit;
 	atomic_uint held; /* bytes, as the jobs count them */
-	atomic_uint arrivals; /* whose turn it was, in order */
+	atomic_uint arrivals; /* how many have had their turn */
 	atomic_bool overrun;
 };
 
@@ -118,8 +119,8 @@ static void wait_for_tickets(struct crowd *crowd, uint64_t tickets)
 	}
 }
 
-/* A request for everything waits first; a small one that would fit at once comes after it, and so
- * does permit_try. */
+/* A request for everything waits first. A small one that would fit at once waits behind it, and
+ * permit_try refuses. */
 static void serves_in_order_of_arrival(void **state)
 {
 	struct crowd crowd = {0};
@@ -134,7 +135,7 @@ static void serves_in_order_of_arrival(void **state)
 	wait_for_tickets(&crowd, 3);
 	assert_int_equal(permit_try(&crowd.permit, 1), -EAGAIN);
 	assert_int_equal(atomic_load(&crowd.arrivals), 0);
-	/* They wait, and that counts while they do. */
+	/* Their time counts while they still wait. */
 	permit_stats_read(&crowd.permit, &stats);
 	assert_true(stats.wait_ns > 0);
 	assert_int_equal(stats.largest, 10);
@@ -147,7 +148,7 @@ static void serves_in_order_of_arrival(void **state)
 	permit_stats_read(&crowd.permit, &stats);
 	assert_true(stats.wait_ns >= waited);
 	assert_int_equal(stats.largest, TOTAL);
-	/* Nobody waits any more, and it stands still. */
+	/* Nobody waits any more, and the sum stays as it is. */
 	waited = stats.wait_ns;
 	(void)usleep(1000);
 	permit_stats_read(&crowd.permit, &stats);

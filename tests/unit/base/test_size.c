@@ -1,4 +1,4 @@
-/* size: what is a size, what is none, and the exact bytes of it. */
+/* size: what is a size, what is not, and the exact number of bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

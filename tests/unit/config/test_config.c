@@ -369,7 +369,7 @@ static void tells_that_there_is_no_file(void **state)
 	assert_string_equal(fault.text,
 		"/nonexistent/penstock.yaml: cannot be opened: No such file or directory");
 	assert_int_equal(config_load("/tmp", &config, &fault), -EINVAL);
-	assert_string_equal(fault.text, "/tmp: is no regular file; expected a YAML file");
+	assert_string_equal(fault.text, "/tmp: is not a regular file; expected a YAML file");
 	memset(longest, '/', sizeof longest - 1);
 	assert_int_equal(config_load(longest, &config, &fault), -ENAMETOOLONG);
 	assert_string_equal(config.file, "");

@@ -304,7 +304,7 @@ static void refuses_states_in_sentences(void **state)
 			"got \"4294967296\""},
 		{"{version: 1, sed: 1}",
 			"open request:2:21: unknown key \"sed\"; did you mean \"seed\"?"},
-		{"{version: 1, version: 1}", "open request:2:21: version is given twice, first in "
+		{"{version: 1, version: 1}", "open request:2:21: version appears twice, first in "
 					     "line 2, column 9; keep one of them"},
 	};
 	char text[1024];

@@ -107,7 +107,7 @@ static void refuses_transforms(void **state)
 			"resized with antialiasing, as torchvision does with PIL images "
 			"(interpolation: nearest has none)"},
 		{"[RandomResizedCrop: {size: 3, size: 3}]",
-			"2:43: RandomResizedCrop: size is given twice, first in line 2, column 34; "
+			"2:43: RandomResizedCrop: size appears twice, first in line 2, column 34; "
 			"keep one of them"},
 		{"[RandomResizedCrop: {size: 3}, RandomHorizontalFlip: {p: 1.5}]",
 			"2:70: RandomHorizontalFlip: p: expected a number from 0 to 1, got "

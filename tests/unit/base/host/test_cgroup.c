@@ -1,5 +1,5 @@
-/* cgroup: made-up machines below a temporary folder. Each writes /proc and /sys/fs/cgroup as a kind
- * of host or container shows them; the last test looks at the real ones. */
+/* cgroup: made-up machines below a temporary folder. Each writes /proc and /sys/fs/cgroup as one
+ * kind of host or container shows them; the last tests read the real ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,7 +82,7 @@ static void knows_nothing_without_proc(void **state)
 	assert_true(cgroup_cpus_at(nowhere) == 0);
 }
 
-/* The tightest limit is an ancestor's, and a roomier one above it has even less left. */
+/* The tightest limit is an ancestor's, and a larger limit above it has even less left. */
 static void takes_the_tightest_ancestor_v2(void **state)
 {
 	struct machine *m = *state;
@@ -159,7 +159,7 @@ static void strips_the_mounts_root_v1(void **state)
 		"42 39 0:32 /docker/ab /sys/fs/cgroup/cpu\\054cpuacct ro - cgroup cgroup "
 		"rw,cpu,cpuacct\n");
 	put(m, "/other/memory.limit_in_bytes",
-		"1048576\n"); /* another container's: a name that only begins alike */
+		"1048576\n"); /* another container's, whose name begins in the same way */
 	put(m, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
 	put(m, "/sys/fs/cgroup/memory/memory.usage_in_bytes", "536870912\n");
 	put(m, "/sys/fs/cgroup/memory/memory.stat",
@@ -177,7 +177,7 @@ static void strips_the_mounts_root_v1(void **state)
 	assert_true(cgroup_cpus_at(m->root) == 2.5);
 }
 
-/* The path is one that only the host knows: the mount's root is the own cgroup. */
+/* Only the host knows the path: the mount's root is the process's own cgroup. */
 static void uses_the_mounts_root_where_the_path_is_unknown(void **state)
 {
 	static const char *const own[] = {
@@ -196,7 +196,7 @@ static void uses_the_mounts_root_where_the_path_is_unknown(void **state)
 	}
 }
 
-/* A mount that shows the own cgroup wins over one that does not, whatever their order. */
+/* A mount that shows the process's own cgroup wins over one that does not, in any order. */
 static void prefers_the_mount_that_shows_the_own_cgroup(void **state)
 {
 	struct machine *m = *state;
@@ -235,7 +235,7 @@ static void reads_hybrid_machines(void **state)
 	assert_true(cgroup_cpus_at(m->root) == 0);
 }
 
-/* v1 tells the tightest limit above what the container sees. */
+/* v1 reports the tightest limit above the levels that the container sees. */
 static void believes_the_hierarchical_limit(void **state)
 {
 	struct machine *m = *state;
@@ -340,7 +340,7 @@ static void reads_this_machine(void **state)
 	assert_true(cgroup_cpus() >= 0);
 }
 
-/* A file of this process's own cgroup holds a number, or there is none. */
+/* A file of this process's own cgroup has a number in it, or does not exist. */
 static void finds_this_machines_files(void **state)
 {
 	(void)state;
@@ -378,7 +378,7 @@ static void views_another_process_v2(void **state)
 	assert_int_equal(usage.limit, 2 * GIB);
 	assert_int_equal(usage.used, GIB);
 	assert_int_equal(usage.oom_kills, 2);
-	/* Read again through the same view, and after the cgroup has gone. */
+	/* Read again through the same view, and after the cgroup was removed. */
 	level_v2(m, "/job/task", "52428800\n", "50331648\n", "");
 	cgroup_usage_read(&view, &usage);
 	assert_int_equal(usage.limit, 50 * MIB);
@@ -391,7 +391,7 @@ static void views_another_process_v2(void **state)
 	assert_string_equal(view.path, "");
 }
 
-/* Without a limit what is told is the process's own use. */
+/* Without a limit the usage is that of the process's own cgroup. */
 static void views_without_a_limit(void **state)
 {
 	struct machine *m = *state;
@@ -407,7 +407,7 @@ static void views_without_a_limit(void **state)
 	assert_int_equal(usage.used, MIB);
 }
 
-/* v1 beside an empty v2: the counter is in oom_control, no limit is a large number. */
+/* v1 beside an empty v2: the counter is in oom_control, and "no limit" is a large number. */
 static void views_v1(void **state)
 {
 	struct machine *m = *state;
@@ -436,8 +436,8 @@ static void views_v1(void **state)
 	assert_true(cgroup_oom_kills(&view) == UINT64_MAX);
 }
 
-/* A process of another container is nowhere that is visible from here; one of the same is where we
- * are, though the path is the host's. */
+/* A process of another container has no place that is visible from here. A process of the same
+ * container is where this one is, although the path is the host's. */
 static void views_no_strangers(void **state)
 {
 	struct machine *m = *state;

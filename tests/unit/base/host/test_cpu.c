@@ -1,4 +1,4 @@
-/* cpu: the rule of quota and affinity, and that the mask of this thread is honoured. */
+/* cpu: the rule for quota and affinity; the mask of this thread counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static void honours_the_mask(void **state)
 	assert_in_range(all, 1, 1 << 20);
 	assert_in_range(cpu_available(), 1, all);
 	if (sched_getaffinity(0, sizeof before, &before) < 0)
-		skip(); /* more processors than this test's own mask holds */
+		skip(); /* more processors than fit into this test's own mask */
 	assert_int_equal(all, CPU_COUNT(&before));
 	int first = 0;
 	while (!CPU_ISSET(first, &before))
@@ -67,7 +67,7 @@ static void tells_how_long_a_thread_waited(void **state)
 	(void)state;
 	assert_false(cpu_delay_ns(-1, &delay));
 	assert_false(cpu_delay_ns(INT32_MAX, &delay));
-	assert_true(delay == UINT64_MAX); /* what is not known is not written */
+	assert_true(delay == UINT64_MAX); /* not written where it is not known */
 	if (!cpu_delay_ns(gettid(), &delay))
 		skip(); /* a kernel without CONFIG_SCHED_INFO */
 	assert_true(cpu_delay_ns(gettid(), &later) && later >= delay);

@@ -1,4 +1,4 @@
-/* ledger: what is reserved never exceeds the budget, and a refusal says who holds what. */
+/* ledger: reservations never exceed the budget, and a refusal says which lines hold how much. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,7 +84,7 @@ static void refuses_more_lines_than_it_has(void **state)
 	ledger_deinit(&ledger);
 }
 
-/* Gives back what it is told to, down to what it cannot part with. */
+/* Returns what the ledger asks for, except what it cannot part with. */
 struct borrower {
 	struct ledger *ledger;
 	uint64_t has, keeps;
@@ -96,7 +96,7 @@ static bool called(void *context)
 	struct borrower *b = context;
 	uint64_t excess = ledger_excess(b->ledger);
 	uint64_t gives = excess < b->has - b->keeps ? excess : b->has - b->keeps;
-	/* What is being reserved cannot be borrowed meanwhile. */
+	/* Memory that is being reserved cannot be borrowed in the meantime. */
 	assert_false(ledger_borrow(b->ledger, 1));
 	b->calls++;
 	b->has -= gives;
@@ -124,21 +124,21 @@ static void lends_what_is_free(void **state)
 	assert_int_equal(ledger_snapshot(&ledger, lines), 2);
 	assert_string_equal(lines[1].name, "cache");
 	assert_int_equal(lines[1].bytes, 70 * MIB);
-	/* It gives back as much as is needed, and no more. */
+	/* The borrower returns as much as is needed, and no more. */
 	assert_int_equal(ledger_reserve(&ledger, 50 * MIB, "more", &second, &fault), 0);
 	assert_int_equal(b.calls, 1);
 	assert_int_equal(b.has, 20 * MIB);
 	ledger_release(&ledger, second);
-	/* It cannot give enough: the reservation leaves nothing behind. */
+	/* The borrower cannot return enough: the reservation leaves nothing behind. */
 	b.keeps = 5 * MIB;
 	second = -7;
 	assert_int_equal(ledger_reserve(&ledger, 66 * MIB, "more", &second, &fault), -ENOMEM);
 	assert_string_equal(
-		fault.text, "more needs memory of which the cache still uses 1.0 MiB: try again");
+		fault.text, "more needs memory, and the cache has not yet returned 1.0 MiB of it: try again");
 	assert_int_equal(second, -7);
 	assert_int_equal(ledger_free(&ledger), 70 * MIB);
 	assert_int_equal(ledger_snapshot(&ledger, lines), 2);
-	/* More than is free is refused without disturbing it. */
+	/* More than is free is refused without asking the borrower. */
 	b.calls = 0;
 	assert_int_equal(ledger_reserve(&ledger, 71 * MIB, "more", &second, &fault), -ENOMEM);
 	assert_int_equal(b.calls, 0);

@@ -1,4 +1,4 @@
-/* limits: what a process may be started with; each case in a child, whose limits are its own. */
+/* limits: processes that start with small limits; each case in a child with limits of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 #define KIB ((rlim_t)1 << 10)
 
-/* What a child with this limit is told by `check`, and the soft limit that it has then. */
+/* What `check` tells a child with this limit, and which soft limit the child has afterwards. */
 struct answer {
 	int result;
 	struct fault fault;
@@ -58,7 +58,7 @@ static void files(void **state)
 	(void)state;
 	struct answer few = ask(RLIMIT_NOFILE, 16, 16, limits_files);
 	assert_int_equal(few.result, -EMFILE);
-	assert_non_null(strstr(few.fault.text, "RLIMIT_NOFILE) is 16, and 32 are needed"));
+	assert_non_null(strstr(few.fault.text, "RLIMIT_NOFILE) is 16, but penstock needs 32"));
 	assert_non_null(strstr(few.fault.text, "ulimit -n"));
 	struct answer raised = ask(RLIMIT_NOFILE, 16, 200, limits_files);
 	assert_int_equal(raised.result, 0);
@@ -73,7 +73,7 @@ static void stack(void **state)
 	(void)state;
 	struct answer small = ask(RLIMIT_STACK, 64 * KIB, 64 * KIB, limits_stack);
 	assert_int_equal(small.result, -ENOMEM);
-	assert_non_null(strstr(small.fault.text, "64.0 KiB, and 1.0 MiB are needed"));
+	assert_non_null(strstr(small.fault.text, "64.0 KiB, but penstock needs 1.0 MiB"));
 	assert_non_null(strstr(small.fault.text, "ulimit -s"));
 	struct answer raised = ask(RLIMIT_STACK, 64 * KIB, 4096 * KIB, limits_stack);
 	assert_int_equal(raised.result, 0);

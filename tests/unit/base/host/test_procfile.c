@@ -1,4 +1,4 @@
-/* procfile: small files below a made-up root, and keys that only look like the one asked for. */
+/* procfile: small files below a made-up root, and keys that only look like the wanted one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

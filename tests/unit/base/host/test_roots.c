@@ -1,4 +1,4 @@
-/* roots: what lies in them, by whatever path and link, and the sentence for what does not. */
+/* roots: what is below them, by any path and link, and the sentence for what is not. */
 #include "base/host/roots.h"
 
 #include "base/util.h"
@@ -107,13 +107,13 @@ static void test_outside(void **state)
 		assert_non_null(strstr(fault.text, roots_at("in")));
 		assert_non_null(strstr(fault.text, "roots"));
 	}
-	/* Relative to here. */
+	/* A relative path. */
 	assert_int_equal(roots_check("source", "nothing-of-that-name", &fault), -EACCES);
 	assert_int_equal(roots_check("labels: manifest", "/etc/passwd", &fault), -EACCES);
 	assert_int_equal(strncmp(fault.text, "labels: manifest: /etc/passwd", 29), 0);
 }
 
-/* A link's end is named. */
+/* The sentence names the end of a link. */
 static void test_leads_to(void **state)
 {
 	struct fault fault;
@@ -124,7 +124,7 @@ static void test_leads_to(void **state)
 	assert_non_null(strstr(fault.text, roots_at("out")));
 }
 
-/* What is not there does not lead to where it was looked for. */
+/* A path that does not exist does not "lead to" its existing part. */
 static void test_missing(void **state)
 {
 	struct fault fault;
@@ -133,7 +133,7 @@ static void test_missing(void **state)
 	roots_one("in");
 	assert_int_equal(roots_check("source", roots_at("out/not/yet"), &fault), -EACCES);
 	(void)snprintf(words, sizeof words,
-		"%s does not exist (of its path only %s does), and lies outside",
+		"%s does not exist (only %s does), and is outside",
 		roots_at("out/not/yet"), roots_at("out"));
 	assert_non_null(strstr(fault.text, words));
 	assert_null(strstr(fault.text, "leads to"));
@@ -155,7 +155,7 @@ static void test_at(void **state)
 	assert_non_null(strstr(fault.text, "source: in/link leads to"));
 }
 
-/* What cannot be looked at is not taken for good. */
+/* A path that cannot be examined is refused. */
 static void test_no_descriptors(void **state)
 {
 	struct fault fault = {.text = ""};
@@ -184,8 +184,7 @@ static void test_roots_within(void **state)
 	assert_null(roots_within(roots_at("i")));
 }
 
-/* Lists that clients lay into the cache folder: there, and nothing else that lies or leads there.
- */
+/* Lists that clients write into the cache folder are allowed; anything else there is not. */
 static void test_lists(void **state)
 {
 	static const char *const refused[] = {"out/a", "out/indices", "out/indices-not/a",
