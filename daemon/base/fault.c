@@ -10,8 +10,9 @@
 
 enum { FAULT_HEAD = FAULT_TEXT / 2 };
 
-/* A sentence that is too long, often because of a path of thousands of bytes, loses its middle: what
- * is wrong and what to do are at its end. Without memory to format all of it, it loses its end. */
+/* A sentence that is too long, often because of a path of thousands of bytes, loses its middle:
+ * what is wrong and what to do are at its end. Without memory to format all of it, it loses its
+ * end. */
 __attribute__((format(printf, 2, 0))) static void fault_write(
 	char ret_text[FAULT_TEXT], const char *format, va_list args)
 {

@@ -1,5 +1,5 @@
-/* permit: a bounded amount of memory that rare, large jobs share, so that not every thread needs its
- * own.
+/* permit: a bounded amount of memory that rare, large jobs share, so that not every thread needs
+ * its own.
  *
  * A job that needs large scratch (a progressive image's coefficients, an interlaced PNG, a file
  * larger than the read arena) asks for bytes, waits for its turn and returns them. Requests are

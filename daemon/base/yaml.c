@@ -1,9 +1,9 @@
 /* yaml: see yaml.h.
  *
- * A text is parsed twice. The first pass checks libyaml's events, because libyaml's documents do not
- * distinguish an alias from a copy. It stops at the first thing that is not plain data, so a text
- * that is nested too deep or has too many nodes never becomes a tree. The second pass builds the
- * document. */
+ * A text is parsed twice. The first pass checks libyaml's events, because libyaml's documents do
+ * not distinguish an alias from a copy. It stops at the first thing that is not plain data, so a
+ * text that is nested too deep or has too many nodes never becomes a tree. The second pass builds
+ * the document. */
 #include "base/yaml.h"
 
 #include "base/nearest.h"
@@ -327,7 +327,7 @@ static bool yaml_parse_double(const char *value, double *ret)
 static const char *yaml_describe(const struct yaml_key *key, char buffer[YAML_EXPECT])
 {
 	char low[16], high[16];
-	const char *zero = key->zero ? key->zero : "", *or = key->zero ? " or " : "";
+	const char *zero = key->zero ? key->zero : "", *joint = key->zero ? " or " : "";
 	switch (key->kind) {
 	case YAML_KEY_BOOL:
 		return "true or false";
@@ -335,7 +335,7 @@ static const char *yaml_describe(const struct yaml_key *key, char buffer[YAML_EX
 		return "16 hexadecimal digits in quotes";
 	case YAML_KEY_SIZE:
 		(void)snprintf(buffer, YAML_EXPECT, "%s%sa size such as 128M or 4G, from %s to %s",
-			zero, or, size_format(key->min, low, sizeof low),
+			zero, joint, size_format(key->min, low, sizeof low),
 			size_format(key->max, high, sizeof high));
 		break;
 	case YAML_KEY_DOUBLE:
@@ -361,7 +361,7 @@ static const char *yaml_describe(const struct yaml_key *key, char buffer[YAML_EX
 		break;
 	default:
 		(void)snprintf(buffer, YAML_EXPECT,
-			"%s%sa whole number from %" PRIu64 " to %" PRIu64, zero, or, key->min,
+			"%s%sa whole number from %" PRIu64 " to %" PRIu64, zero, joint, key->min,
 			key->max);
 	}
 	return buffer;

@@ -32,8 +32,9 @@ struct yaml_text {
 	yaml_document_t document;
 	const yaml_node_t *root; /* NULL where the text is empty or has only comments */
 	const char *origin; /* its name in messages; the caller's, and outlives this */
-	/* NULL, or a word that messages add after the place: "RandomResizedCrop". A NODE reader sets
-	 * it in a copy of this struct, so that a refusal says which of several mappings it means. */
+	/* NULL, or a word that messages add after the place: "RandomResizedCrop". A NODE reader
+	 * sets it in a copy of this struct, so that a refusal says which of several mappings it
+	 * means. */
 	const char *within;
 };
 

@@ -1,9 +1,9 @@
 /* alias: see alias.h. Pure functions.
  *
- * The sweep: of the heavy samples, those higher than a column, one at a time gives what it has
- * above others to the light ones, in the order in which they lie, until it is itself no higher than
- * a column; then the next heavy one fills that up. Heavy cells carry a mark until the end, so that
- * the light ones are those without it, whatever has become of either. */
+ * The sweep works on heights. A heavy sample is higher than a column. One heavy sample at a time
+ * fills up the columns of light samples, in their order in the table, until its own height is at
+ * most a column; then the next heavy sample fills up that column. Heavy cells are marked until the
+ * end, so that the light ones can be told from them although the sweep changes both. */
 #include "order/alias.h"
 
 #include "proto/philox.h"
@@ -11,22 +11,22 @@
 #include <assert.h>
 #include <math.h>
 
-#define ALIAS_COLUMN ((uint64_t)1 << 32) /* a column's height */
+#define ALIAS_COLUMN ((uint64_t)1 << 32) /* the height of a column */
 #define ALIAS_HEAVY ((uint64_t)1 << 63)
 
-/* Bits of all numbers that alias_raise multiplies, which must stay within 127, and of an integer
- * weight, which must stay within 63. */
+/* The factors that alias_raise multiplies have at most 127 bits together, of which 32 belong to a
+ * column. An integer weight has at most 63 bits. */
 enum { ALIAS_BITS = 127 - 32, ALIAS_UNIT_BITS = 62 };
 
 __extension__ typedef unsigned __int128 alias_wide;
 
-/* How often `stop` is asked. */
+/* `stop` is called once for this many samples. */
 #define ALIAS_ROUND ((uint64_t)1 << 16)
 
 struct alias_work {
 	alias_cell *cell;
 	uint64_t samples;
-	int shift; /* weights become integers: times a power of two */
+	int shift; /* a weight times 2^shift is an integer */
 	bool (*stop)(void *context);
 	void *context;
 };
@@ -43,7 +43,7 @@ static double alias_value(alias_cell cell)
 	return weight;
 }
 
-/* At least 1 where it is above 0. */
+/* A weight as an integer, at least 1 where it is above 0. */
 static uint64_t alias_units(const struct alias_work *work, uint64_t sample)
 {
 	double weight = alias_value(work->cell[sample]);
@@ -64,8 +64,8 @@ static void alias_scale(struct alias_work *work)
 	work->shift = (bits < ALIAS_UNIT_BITS ? bits : ALIAS_UNIT_BITS) - exponent;
 }
 
-/* Heights, which add up to exactly as many columns as there are samples: each is what lies between
- * two rounded sums. */
+/* Turns weights into heights, whose sum is exactly one column for each sample: each height is the
+ * difference of two rounded partial sums. */
 static bool alias_raise(const struct alias_work *work)
 {
 	alias_wide total = 0, sum = 0;
@@ -99,7 +99,7 @@ static void alias_mark(alias_cell *cell, uint64_t samples)
 			cell[i] |= ALIAS_HEAVY;
 }
 
-/* The first from `at` on that is heavy, or that is not; `samples` where there is none. */
+/* The first sample from `at` on that is heavy, or light; `samples` where there is none. */
 static uint64_t alias_next(const alias_cell *cell, uint64_t samples, uint64_t at, bool heavy)
 {
 	while (at < samples && ((cell[at] & ALIAS_HEAVY) != 0) != heavy)
@@ -107,15 +107,16 @@ static uint64_t alias_next(const alias_cell *cell, uint64_t samples, uint64_t at
 	return at;
 }
 
-/* The light ones that a heavy one of height `left` fills up, from `*light` on; what it has left. */
+/* Fills up light columns from `*light` on with a heavy sample of height `left`, and returns the
+ * height that is left. */
 static uint64_t alias_give(
 	alias_cell *cell, uint64_t samples, uint64_t heavy, uint64_t left, uint64_t *light)
 {
 	while (left > ALIAS_COLUMN) {
 		uint64_t i = alias_next(cell, samples, *light, false);
-		assert(i < samples); /* the heights are as many columns as there are samples */
+		assert(i < samples); /* the heights add up to one column for each sample */
 		left -= ALIAS_COLUMN - cell[i];
-		/* A full one needs nobody else. */
+		/* A full column belongs to its own sample only. */
 		cell[i] =
 			cell[i] < ALIAS_COLUMN ? alias_column(cell[i], heavy) : alias_column(0, i);
 		*light = i + 1;
@@ -138,7 +139,7 @@ static void alias_sweep(alias_cell *cell, uint64_t samples)
 		} else {
 			assert(next < samples);
 			cell[heavy] = ALIAS_HEAVY | alias_column(left, next);
-			left -= ALIAS_COLUMN; /* what the next one owes it: wraps, and back */
+			left -= ALIAS_COLUMN; /* the next one's debt: below 0, wraps and back */
 		}
 		heavy = next;
 	}

@@ -1,14 +1,14 @@
-/* alias: draws by weights in O(1), from a table of 8 bytes per sample.
+/* alias: draws samples by weights in O(1), from a table of 8 bytes per sample.
  *
  * Walker's method ("An efficient method for generating discrete random variables with general
- * distributions", ACM TOMS 1977): n columns of equal height, each shared by at most two samples. It
- * is made by one sweep over light and heavy samples (Huebschle-Schneider and Sanders, "Parallel
- * weighted random sampling", ESA 2019) in the table itself, so making it needs no memory besides.
- * Heights are integers of 2^-32 of a column, and shares add up exactly: every machine draws the
- * same, a sample's share is off by at most 2^-32 of the mean one, and one with weight 0 is never
- * drawn. Weights become integers of 2^-62 of the largest, of more than 2^16 samples n of n^2 x
- * 2^-95 of it, at least 1: where a few weights are millions of times all the others together,
- * shares are off by as much.
+ * distributions", ACM TOMS 1977): n columns of equal height, each shared by at most two samples.
+ * One sweep over light and heavy samples makes them (Huebschle-Schneider and Sanders, "Parallel
+ * weighted random sampling", ESA 2019) in the table itself and needs no other memory. Heights are
+ * integers in units of 2^-32 of a column, and shares add up exactly. So every machine draws the
+ * same samples, a sample's share is off by at most 2^-32 of the mean share, and a sample of weight
+ * 0 is never drawn. Weights become integers in units of 2^-62 of the largest weight (with n > 2^16
+ * samples, of n^2 x 2^-95 of it), at least 1: where a few weights are millions of times as large as
+ * all others together, shares are off by that much.
  *
  * Pure functions over the caller's memory; any thread. */
 #pragma once
@@ -17,12 +17,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ALIAS_SAMPLES_MAX \
-	((uint64_t)1 << 31) /* less than so many: a bit of each cell is a mark \
-			     */
+/* A table has fewer samples than this, because one bit of each cell is a mark. */
+#define ALIAS_SAMPLES_MAX ((uint64_t)1 << 31)
 
-/* A cell of the table: the bits of a sample's weight, a double; then a column: its threshold in the
- * low half (its own sample below, the other one above), the other sample in the high half. */
+/* A cell of the table. At first it holds the bits of a sample's weight, a double. Later it holds a
+ * column: the threshold in the low half (the cell's own sample below it, the other sample above
+ * it), and the other sample in the high half. */
 typedef uint64_t alias_cell;
 
 static inline alias_cell alias_weight(double weight)
@@ -32,9 +32,9 @@ static inline alias_cell alias_weight(double weight)
 	return cell;
 }
 
-/* Turns weights (1 to ALIAS_SAMPLES_MAX - 1 of them, finite, not negative, one above 0) into
- * columns. `stop` (may be NULL) is asked now and then: where it says true the table is of no use,
- * and so does this. */
+/* Turns weights (1 to ALIAS_SAMPLES_MAX - 1 of them, finite, not negative, at least one above 0)
+ * into columns. Calls `stop` (may be NULL) now and then; where that returns true, gives up and
+ * returns false, and the table is useless. */
 bool alias_make(alias_cell *cell, uint64_t samples, bool (*stop)(void *context), void *context);
 
 /* The sample that four random words draw. */

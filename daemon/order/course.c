@@ -1,12 +1,12 @@
 /* course: see course.h. */
 #include "order/course.h"
 
-/* An epoch's number is 32 bits of every random draw's counter: beyond them the first ones would
- * come again. */
+/* The number of an epoch has 32 bits in the counter of every random draw. After 2^32 epochs the
+ * draws would repeat. */
 #define COURSE_EPOCHS ((uint64_t)1 << 32)
 
-/* Where less is left than makes a batch, the next epoch begins. */
-static void course_normalise(const struct order_epoch *epoch, uint64_t *number, uint64_t *position)
+/* Moves to the next epoch where too little is left of this one for a batch. */
+static void course_normalize(const struct order_epoch *epoch, uint64_t *number, uint64_t *position)
 {
 	if (order_batches(epoch, *position))
 		return;
@@ -16,11 +16,11 @@ static void course_normalise(const struct order_epoch *epoch, uint64_t *number, 
 
 struct course course_from(const struct order_epoch *epoch, uint64_t number, uint64_t position)
 {
-	course_normalise(epoch, &number, &position);
+	course_normalize(epoch, &number, &position);
 	return (struct course){.epoch = *epoch, .start_epoch = number, .start_position = position};
 }
 
-/* Batches of the first epoch and of `epochs` whole ones; UINT64_MAX beyond what can be counted. */
+/* Batches of the first epoch and of `epochs` whole ones; UINT64_MAX where that overflows. */
 static uint64_t course_batches(const struct course *course, uint64_t epochs)
 {
 	uint64_t first = order_batches(&course->epoch, course->start_position), rest, all;
@@ -51,7 +51,7 @@ bool course_serial(
 	const struct course *course, uint64_t epoch, uint64_t position, uint64_t *ret_serial)
 {
 	uint64_t before = 0, steps, start = course->start_position;
-	course_normalise(&course->epoch, &epoch, &position);
+	course_normalize(&course->epoch, &epoch, &position);
 	if (epoch < course->start_epoch)
 		return false;
 	if (epoch > course->start_epoch) {

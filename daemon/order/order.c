@@ -8,14 +8,14 @@
 
 #include <assert.h>
 
-/* A part that is read beside others shuffles by itself. */
+/* Each of several parts that are read together has its own permutations. */
 static struct permutation order_permutation(const struct order *order, uint32_t epoch)
 {
 	return permutation_make(
 		order->samples, order->seed, PHILOX_SHUFFLE, epoch | (uint64_t)order->part << 32);
 }
 
-/* Of a split the seed is no matter: all streams agree on what belongs to it. */
+/* A split does not depend on the seed: all streams agree on its samples. */
 static uint64_t order_split(const struct order_subset *subset, uint64_t place)
 {
 	struct permutation fixed = permutation_make(subset->of, 0, PHILOX_SPLIT, 0);
@@ -65,7 +65,7 @@ uint64_t order_hash(const struct order *order)
 	return hash_mix(h);
 }
 
-/* Samples that all ranks together take per step. */
+/* Samples in a global batch, of all ranks together. */
 static uint64_t order_global(const struct order_epoch *epoch)
 {
 	assert(epoch->batch_size && epoch->world_size);

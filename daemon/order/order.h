@@ -1,15 +1,15 @@
-/* order: position in an epoch -> sample, with O(1) memory.
+/* order: the sample at a position in an epoch, with O(1) memory.
  *
  * A map of this folder:
  *   permutation.[ch]  a keyed permutation of [0, n) without a table
  *   order.[ch]        the samples of one dataset in order; how an epoch is cut into batches
- *   sampler.[ch]      what stands at a position of a stream: weights, repeats, a mix of datasets
- *   alias.[ch]        a table that draws by weights
- *   course.[ch]       the batches of a stream that begins somewhere
+ *   sampler.[ch]      the sample at a position of a stream: weights, repeats, a mix of datasets
+ *   alias.[ch]        a table that draws samples by weights
+ *   course.[ch]       the batches of a stream, numbered over all epochs
  *
- * A full shuffle is a permutation keyed by (seed, epoch). Nothing is stored per sample, but the
- * list of a subset that somebody asks for, and nothing but (seed, epoch, position) decides:
- * threads, ranks and restarts cannot change it.
+ * A full shuffle is a permutation keyed by (seed, epoch). Nothing is stored per sample, except the
+ * list of a subset where a user asks for one. Only (seed, epoch, position) decides which sample
+ * comes, so threads, ranks and restarts cannot change the order.
  *
  * Pure functions; any thread. */
 #pragma once
@@ -17,70 +17,73 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The samples that an epoch consists of, where it is not all of the dataset: what is shuffled are
- * their places here. Either a list, in which any number may come several times, or a split: a fixed
- * permutation of the dataset from one place on, the same for every seed, so that splits that do not
- * overlap share no sample and each is mixed over all of the dataset. */
+/* Which samples of the dataset an epoch has, where it does not have all. The shuffle permutes their
+ * places in the subset. A subset is either a list, in which a number may appear several times, or a
+ * split: a part of a fixed permutation of the dataset. That permutation is the same for every seed,
+ * so splits that do not overlap share no sample, and each is a mix of the whole dataset. */
 struct order_subset {
 	const uint32_t *narrow; /* the numbers; NULL: `wide` has them */
 	const uint64_t *wide;
-	uint64_t of, from; /* a split: of so many samples, from there on; `of` 0: none */
+	uint64_t of,
+		from; /* a split of a dataset of `of` samples, from place `from` on; `of` 0: none */
 };
 
 struct order {
-	uint64_t samples; /* n, at least 1: of the dataset, or how many the subset has */
+	uint64_t samples; /* n, at least 1: of the subset, or of the dataset where there is none */
 	uint64_t seed;
-	bool shuffle; /* false: position is the sample, or its place in the subset */
-	struct order_subset subset; /* zeroed: all of the dataset */
-	uint32_t part; /* below 2^16: which of several that are read together shuffles */
+	bool shuffle; /* false: the position is the sample, or its place in the subset */
+	struct order_subset subset; /* zeroed: the whole dataset */
+	uint32_t part; /* below 2^16: its number among parts that are read together */
 };
 
-/* The sample at a place of the subset; without one, the place is the sample. */
+/* The sample at a place of the subset; without a subset, the place is the sample. */
 uint64_t order_pick(const struct order *order, uint64_t place);
 
 /* The sample at `position` (below n) of `epoch`. */
 uint64_t order_sample(const struct order *order, uint32_t epoch, uint64_t position);
 
-/* Where `sample` (its place in the subset, where there is one) comes in `epoch`: the inverse. */
+/* The position of `sample` (of its place in the subset, where there is one) in `epoch`: the inverse
+ * of order_sample. */
 uint64_t order_position(const struct order *order, uint32_t epoch, uint64_t sample);
 
-/* The sample shown when the one at `position` is broken: attempt 1, 2, ... Deterministic, uniform
- * over [0, n), or over the subset's places. */
+/* The sample that replaces the one at `position` where that is broken: attempt 1, 2, ...
+ * Deterministic, and uniform over [0, n) or the subset's places. */
 uint64_t order_substitute(
 	const struct order *order, uint32_t epoch, uint64_t position, uint32_t attempt);
 
-/* A hash of what fixes the order (not the dataset, nor the subset): for states and refusals. */
+/* A hash of seed and shuffle (not of the dataset or the subset), for states and refusals. */
 uint64_t order_hash(const struct order *order);
 
-/* How an epoch is cut into global batches, and those into the slices of the ranks. */
+/* How an epoch is cut into global batches, and a global batch into the slices of the ranks. */
 struct order_epoch {
 	uint64_t samples; /* of the dataset, or of its subset */
 	uint32_t batch_size; /* per rank */
-	uint32_t world_size; /* 1 where all share every batch */
+	uint32_t world_size; /* 1 where all trainers share every batch */
 	bool drop_last;
 };
 
-/* Batches per rank from `position` (0: the whole epoch) to the epoch's end; with drop_last the ones
- * that are whole. */
+/* Batches per rank from `position` (0: the whole epoch) to the epoch's end; with drop_last only the
+ * full ones. */
 uint64_t order_batches(const struct order_epoch *epoch, uint64_t position);
 
-/* Samples of the epoch from `position` on that come into batches, all ranks together. */
+/* How many samples of the epoch from `position` on are in batches, of all ranks together. */
 uint64_t order_left(const struct order_epoch *epoch, uint64_t position);
 
-/* What a rank gets of one global batch. */
+/* A rank's part of one global batch. */
 struct order_slice {
 	uint64_t position; /* of its first row */
 	uint32_t count; /* rows, at least 1 */
-	bool padded; /* its only row is the epoch's last sample, which another rank has too */
+	bool padded; /* its only row is the epoch's last sample, which another rank also has */
 	bool last; /* of the epoch */
 	uint64_t next; /* where the next global batch begins; 0 after the last */
 };
 
 /* The slice of `rank` in the global batch that begins at `position`, where order_batches is not 0.
- * A short last batch is shared out evenly, the first ranks getting one more. */
+ * A short last batch is divided evenly; the first ranks get one row more. */
 struct order_slice order_slice(const struct order_epoch *epoch, uint64_t position, uint32_t rank);
 
-/* Where an epoch's batches lie when its first one begins at `start`: true and how many come before
- * `position`, or false where none begins there. The end of the epoch is where one would begin. */
+/* Where the epoch's first batch begins at `start`: how many batches come before the one that begins
+ * at `position`. False where no batch begins there. The end of the epoch counts as the beginning of
+ * a batch. */
 bool order_steps(
 	const struct order_epoch *epoch, uint64_t start, uint64_t position, uint64_t *ret_batches);

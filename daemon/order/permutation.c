@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-/* Ten rounds put distance between neighbours for every width; below that, tiny domains show
+/* With ten rounds, neighbors end up far apart for every width. With fewer, tiny domains show
  * structure. */
 enum { PERMUTATION_ROUNDS = 10 };
 
@@ -51,10 +51,10 @@ static uint64_t permutation_decrypt(const struct permutation *p, uint64_t x)
 	return left << p->half_bits | right;
 }
 
-/* A Feistel round over more than two bits is an even permutation, and so is a network of them;
- * walking the cycle turns that into a bias of small domains (of 15 values, 15 orders in 16 would
- * be odd). Swapping 0 and 1 on the toss of a coin gives even and odd the same share. Its own
- * inverse. */
+/* A Feistel round over more than two bits is an even permutation, and so is a network of rounds.
+ * Walking the cycle turns that into a bias for small domains (of 15 values, 15 orders in 16 would
+ * be odd). Swapping 0 and 1 by the toss of a coin makes even and odd equally likely. This is its
+ * own inverse. */
 static uint64_t permutation_toss(const struct permutation *p, uint64_t value)
 {
 	if (value > 1 || p->count < 2)

@@ -9,8 +9,8 @@
 
 __extension__ typedef unsigned __int128 sampler_wide;
 
-/* Numbers of permutations beyond which the first ones come again: what a draw's counter holds. No
- * run comes so far. */
+/* The counter of a draw has 48 bits for the number of a block. Beyond them the permutations would
+ * repeat; no run gets that far. */
 #define SAMPLER_BLOCKS (((uint64_t)1 << 48) - 1)
 
 struct sampler sampler_plain(const struct order *order)
@@ -25,21 +25,21 @@ static uint64_t sampler_item(const struct sampler *sampler, uint64_t position)
 	return position / sampler->repeats;
 }
 
-/* Counted through all epochs. */
+/* The number of an item, counted through all epochs. */
 static sampler_wide sampler_ordinal(const struct sampler *sampler, uint32_t epoch, uint64_t item)
 {
 	uint64_t each = (sampler->length + sampler->repeats - 1) / sampler->repeats;
 	return (sampler_wide)epoch * each + item;
 }
 
-/* Item `ordinal` of a part's permutations in a row. */
+/* Item `ordinal` of a part's permutations, one after the other. */
 static uint64_t sampler_pass(const struct order *order, sampler_wide ordinal)
 {
 	return order_sample(
 		order, (uint32_t)(ordinal / order->samples), (uint64_t)(ordinal % order->samples));
 }
 
-/* What each block puts at a place: the part, and which of its quota. */
+/* Which part a block puts at a place, and which item of the part's quota. */
 static uint32_t sampler_part(
 	const struct sampler *sampler, sampler_wide block, uint64_t place, uint64_t *ret_rank)
 {
@@ -99,7 +99,7 @@ struct sampler_pick sampler_substitute(
 		part, order_substitute(&sampler->order[part], epoch, item, attempt)};
 }
 
-/* Whether a's remainder comes before b's. */
+/* Whether part a gets a place for its remainder before part b. */
 static bool sampler_before(const double *remainder, uint32_t a, uint32_t b)
 {
 	return remainder[a] > remainder[b] || (remainder[a] == remainder[b] && a < b);
@@ -112,7 +112,7 @@ bool sampler_quotas(const double *weight, uint32_t parts, uint32_t *ret_quota, u
 	assert(parts && parts <= SAMPLER_PARTS);
 	for (uint32_t i = 0; i < parts; i++)
 		most = weight[i] > most ? weight[i] : most;
-	/* By the largest, so that sums of huge ones are finite. */
+	/* Divided by the largest weight, so that a sum of huge weights is finite. */
 	for (uint32_t i = 0; i < parts; i++)
 		sum += weight[i] / most;
 	for (uint32_t i = 0; i < parts; i++) {

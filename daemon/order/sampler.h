@@ -1,23 +1,24 @@
-/* sampler: what stands at each position of each epoch of a stream.
+/* sampler: which sample is at each position of each epoch of a stream.
  *
- * The one door for everything that decides which sample comes where: whoever fills rows, and
- * `penstock plan`, `replay` and `state`, ask here. A pure function of (seed, epoch, position), with
- * O(1) memory but for the tables that somebody asks for (a subset's list, weights), so a state of
+ * Everything that needs to know which sample comes where asks here: the code that fills rows, and
+ * `penstock plan`, `replay` and `state`. It is a pure function of (seed, epoch, position) and needs
+ * O(1) memory, apart from the tables that a user asks for (a subset's list, weights). So a state of
  * two numbers is exact at any world size, batch size and number of threads.
  *
- * The sequence that it gives out, with D = ceil(length / repeats) items for each epoch:
+ * The sequence, with D = ceil(length / repeats) items in each epoch:
  *
- *   plain        epoch e is the e-th permutation of the n samples; item i its place i. Where
- *                `repeats` is above 1 an epoch is cut off after D of them.
- *   endless      (`epoch_length`) item i of epoch e is item e x D + i of all permutations in a row:
- *                every sample comes once before any comes twice as often, over the epochs' ends.
- *   weighted     every item is drawn by itself, with replacement; keyed by (epoch, item).
- *   parts        (`sources`) items e x D + i in blocks of SAMPLER_BLOCK; in each a part has exactly
- *                its quota, at places that a permutation keyed by the block's number gives. A
- * part's own items are numbered through over blocks and epochs, and taken from its own permutations
- * in a row.
+ *   plain     Epoch e is the e-th permutation of the n samples, and item i is its place i. Where
+ *             `repeats` is above 1, an epoch ends after D items.
+ *   endless   (`epoch_length`) Item i of epoch e is item e x D + i of all permutations, one after
+ *             the other: each sample comes once before any comes a second time, across the ends of
+ *             epochs.
+ *   weighted  Each item is drawn independently, with replacement, keyed by (epoch, item).
+ *   parts     (`sources`) Items e x D + i, in blocks of SAMPLER_BLOCK. In each block a part has
+ *             exactly its quota, at places given by a permutation that is keyed by the block's
+ *             number. A part's own items are numbered through all blocks and epochs, and come from
+ *             its own permutations, one after the other.
  *
- * Each item is given `repeats` times in a row: position p is item p / repeats.
+ * Each item comes `repeats` times in a row: position p is item p / repeats.
  *
  * Pure functions; any thread. */
 #pragma once
@@ -30,19 +31,20 @@
 
 enum {
 	SAMPLER_PARTS = 16,
-	SAMPLER_BLOCK = 1000, /* items: weights of three digits come out exactly */
+	SAMPLER_BLOCK = 1000, /* items: weights of three digits are exact */
 	SAMPLER_REPEATS = 16,
 };
 #define SAMPLER_LENGTH_MAX ((uint64_t)1 << 48) /* a position has 48 bits of a draw's counter */
 
 struct sampler {
-	uint64_t length; /* samples of an epoch, repeats counted */
+	uint64_t length; /* samples of an epoch, repeats included */
 	uint32_t repeats; /* at least 1 */
-	bool endless; /* see above; always where there are several parts */
-	const alias_cell *weights; /* of order[0].samples; NULL: all the same */
+	bool endless; /* see above; always set where there are several parts */
+	const alias_cell *weights; /* of order[0].samples; NULL: all equal */
 	uint32_t parts; /* at least 1 */
-	uint32_t quota[SAMPLER_PARTS]; /* of a block, SAMPLER_BLOCK together; where parts > 1 */
-	/* Seed and shuffle are those of order[0]; the others have the same. */
+	/* Where parts > 1: how many items of a block each part has, SAMPLER_BLOCK together. */
+	uint32_t quota[SAMPLER_PARTS];
+	/* All have the same seed and the same shuffle. */
 	struct order order[SAMPLER_PARTS];
 };
 
@@ -51,17 +53,18 @@ struct sampler_pick {
 	uint64_t number; /* in that part's dataset */
 };
 
-/* All there is to say where none of the keys above is given: `order` in one part, n samples. */
+/* A plain sampler: one part, n samples, no repeats. */
 struct sampler sampler_plain(const struct order *order);
 
-/* What comes at `position` (below length) of `epoch`. */
+/* The sample at `position` (below length) of `epoch`. */
 struct sampler_pick sampler_pick(const struct sampler *sampler, uint32_t epoch, uint64_t position);
 
-/* Instead of a broken one: attempt 1, 2, ... By the same weights, and of the same part; the copies
- * of a repeated sample get the same one. */
+/* The sample that replaces a broken one: attempt 1, 2, ... It has the same weights and comes from
+ * the same part. All copies of a repeated sample get the same replacement. */
 struct sampler_pick sampler_substitute(
 	const struct sampler *sampler, uint32_t epoch, uint64_t position, uint32_t attempt);
 
-/* Shares SAMPLER_BLOCK places out by weights (finite, above 0), rounded by largest remainder, the
- * first of equal ones first. False: one would get none; its number is in *ret_part. */
+/* Divides SAMPLER_BLOCK places by weights (finite, above 0), rounded by the largest remainder; of
+ * equal remainders the first part wins. False: a part would get no place; its number is in
+ * *ret_part. */
 bool sampler_quotas(const double *weight, uint32_t parts, uint32_t *ret_quota, uint32_t *ret_part);

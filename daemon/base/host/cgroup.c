@@ -147,8 +147,8 @@ static bool cgroup_is_folder(const char *path)
 	return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* The part of `path` below the mount's root; NULL where it is elsewhere. A path with ".." is outside
- * this cgroup namespace. */
+/* The part of `path` below the mount's root; NULL where it is elsewhere. A path with ".." is
+ * outside this cgroup namespace. */
 static const char *cgroup_below(const char *mount_root, const char *path)
 {
 	if (strcmp(path, "/..") == 0 || strncmp(path, "/../", 4) == 0)

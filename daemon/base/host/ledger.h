@@ -22,7 +22,8 @@ struct ledger_line {
 struct ledger {
 	pthread_mutex_t lock;
 	uint64_t budget, reserved, borrowed;
-	struct ledger_line line[LEDGER_LINES - 1]; /* the last line of a snapshot is the borrower's */
+	/* One less than in a snapshot, whose last line is the borrower's. */
+	struct ledger_line line[LEDGER_LINES - 1];
 	const char *borrower; /* its name; NULL: nobody borrows */
 	bool (*call)(void *context);
 	void *context;

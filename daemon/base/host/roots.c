@@ -88,8 +88,7 @@ static int roots_refuse(
 		used += (size_t)snprintf(
 			list + used, sizeof list - used, "%s%s", i ? ", " : "", roots_of[i]);
 	if (real && !whole)
-		(void)snprintf(leads, sizeof leads,
-			" does not exist (only %s does), and", real);
+		(void)snprintf(leads, sizeof leads, " does not exist (only %s does), and", real);
 	else if (real && strcmp(real, path) != 0)
 		(void)snprintf(leads, sizeof leads, " leads to %s, which", real);
 	return fault_set(fault, -EACCES,

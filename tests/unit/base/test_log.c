@@ -1,5 +1,5 @@
-/* log: one line for each call, whatever the text holds, cut where it is too long; nothing beyond the
- * level that was set; as text, as JSON, to the journal; never waiting for a reader. */
+/* log: one line for each call, whatever the text holds, cut where it is too long; nothing beyond
+ * the level that was set; as text, as JSON, to the journal; never waiting for a reader. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

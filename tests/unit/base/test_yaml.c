@@ -352,8 +352,8 @@ static void reports_files_that_cannot_be_read(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(folder));
 	assert_int_equal(yaml_load_file(&text, folder, &fault), -EINVAL);
-	(void)snprintf(
-		expected, sizeof expected, "%s: is not a regular file; expected a YAML file", folder);
+	(void)snprintf(expected, sizeof expected, "%s: is not a regular file; expected a YAML file",
+		folder);
 	assert_string_equal(fault.text, expected);
 	(void)snprintf(path, sizeof path, "%s/none", folder);
 	assert_int_equal(yaml_load_file(&text, path, &fault), -ENOENT);

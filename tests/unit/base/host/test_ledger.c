@@ -133,8 +133,8 @@ static void lends_what_is_free(void **state)
 	b.keeps = 5 * MIB;
 	second = -7;
 	assert_int_equal(ledger_reserve(&ledger, 66 * MIB, "more", &second, &fault), -ENOMEM);
-	assert_string_equal(
-		fault.text, "more needs memory, and the cache has not yet returned 1.0 MiB of it: try again");
+	assert_string_equal(fault.text,
+		"more needs memory, and the cache has not yet returned 1.0 MiB of it: try again");
 	assert_int_equal(second, -7);
 	assert_int_equal(ledger_free(&ledger), 70 * MIB);
 	assert_int_equal(ledger_snapshot(&ledger, lines), 2);

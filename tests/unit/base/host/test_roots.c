@@ -132,8 +132,7 @@ static void test_missing(void **state)
 	(void)state;
 	roots_one("in");
 	assert_int_equal(roots_check("source", roots_at("out/not/yet"), &fault), -EACCES);
-	(void)snprintf(words, sizeof words,
-		"%s does not exist (only %s does), and is outside",
+	(void)snprintf(words, sizeof words, "%s does not exist (only %s does), and is outside",
 		roots_at("out/not/yet"), roots_at("out"));
 	assert_non_null(strstr(fault.text, words));
 	assert_null(strstr(fault.text, "leads to"));
