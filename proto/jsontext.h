@@ -1,27 +1,32 @@
-/* jsontext: writes JSON text into a growing buffer. Used by status, the state, the tools' --json
- * and WIRE_OPEN. Reading JSON is not its job.
+/* jsontext: writes JSON text into a growing buffer, for status, the state, --json of the tools and
+ * WIRE_OPEN. It does not read JSON.
  *
  *   struct jsontext json = {0};
- *   jsontext_object(&json); jsontext_string(&json, "name", "a"); jsontext_end(&json);
- *   ... json.text ...; jsontext_free(&json);
+ *   jsontext_object(&json, NULL);
+ *   jsontext_string(&json, "name", "a");
+ *   jsontext_end(&json);
+ *   ... json.text.bytes ...
+ *   jsontext_free(&json);
  *
- * Commas and escapes are its business; bytes that are no UTF-8 become U+FFFD. When memory runs out,
- * `failed` is set, text is NULL. */
+ * It adds commas and escapes, and writes U+FFFD for bytes that are not UTF-8. When memory runs out,
+ * `text.failed` is set and `text.bytes` is NULL. A struct jsontext belongs to one thread at a time.
+ * It allocates, so the steady state of a stream does not use it. */
 #pragma once
 
+#include "proto/text.h"
+
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct jsontext {
-	char *text; /* zero-terminated */
-	size_t size, room;
-	char closer[32]; /* open brackets, innermost last */
+	struct text text;
+	char closer[32]; /* the closing brackets of what is open, the innermost last */
 	int depth;
-	bool comma, failed;
+	bool comma; /* the bracket that is open has a complete value */
 };
 
-/* `key` is NULL inside an array and for the outermost value. */
+/* `key` is NULL inside an array and for the outermost value. A string that is NULL becomes null, and
+ * so does a number that is not finite. */
 void jsontext_object(struct jsontext *json, const char *key);
 void jsontext_array(struct jsontext *json, const char *key);
 void jsontext_end(struct jsontext *json);
@@ -32,9 +37,6 @@ void jsontext_shortest(struct jsontext *json, const char *key, double value);
 void jsontext_u64(struct jsontext *json, const char *key, uint64_t value);
 void jsontext_i64(struct jsontext *json, const char *key, int64_t value);
 void jsontext_bool(struct jsontext *json, const char *key, bool value);
-void jsontext_raw(
-	struct jsontext *json, const char *key, const char *text); /* text is JSON already */
+/* `text` is JSON already. */
+void jsontext_raw(struct jsontext *json, const char *key, const char *text);
 void jsontext_free(struct jsontext *json);
-
-/* Whether jsontext_string writes the text as it is, so that a reader gets the same bytes. Pure. */
-bool jsontext_is_utf8(const char *text);

@@ -52,10 +52,10 @@ int cli_fail(enum cli_exit code, const char *format, ...)
 int cli_print_json(struct jsontext *json)
 {
 	int code = CLI_OK;
-	if (json->failed)
+	if (json->text.failed)
 		code = cli_fail(CLI_FAILED, "no memory for the report");
 	else
-		(void)printf("%s\n", json->text);
+		(void)printf("%s\n", json->text.bytes);
 	jsontext_free(json);
 	return code;
 }

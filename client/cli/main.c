@@ -3,6 +3,7 @@
 #include "client/cli/cli.h"
 
 #include "base/host/limits.h"
+#include "base/nearest.h"
 #include "base/util.h"
 #include "client/cli/options.h"
 
@@ -47,16 +48,11 @@ static void main_usage(FILE *out)
 
 static int main_unknown(const char *name)
 {
-	const char *best = NULL;
-	unsigned distance = OPTIONS_NEAR + 1;
-	for (size_t i = 0; i < UTIL_COUNT(subcommands); i++) {
-		unsigned d = options_distance(name, subcommands[i].name);
-		if (d < distance) {
-			distance = d;
-			best = subcommands[i].name;
-		}
-	}
-	if (best)
+	struct nearest nearest = nearest_to(name);
+	const char *best;
+	for (size_t i = 0; i < UTIL_COUNT(subcommands); i++)
+		nearest_try(&nearest, subcommands[i].name);
+	if ((best = nearest_found(&nearest)))
 		return cli_fail(
 			CLI_USAGE, "there is no command \"%s\"; did you mean \"%s\"?", name, best);
 	return cli_fail(

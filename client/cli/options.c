@@ -1,6 +1,7 @@
 /* options: see options.h. Main thread; no state. */
 #include "client/cli/options.h"
 
+#include "base/nearest.h"
 #include "base/size.h"
 #include "base/util.h"
 #include "client/cli/cli.h"
@@ -12,30 +13,6 @@
 #include <string.h>
 
 enum { OPTIONS_WORD = 31, OPTIONS_COLUMNS = 80 };
-
-/* Optimal string alignment: Levenshtein's recurrence with one more case for neighbours that changed
- * places. */
-unsigned options_distance(const char *a, const char *b)
-{
-	size_t n = strlen(a), m = strlen(b);
-	if (n > OPTIONS_WORD || m > OPTIONS_WORD)
-		return UINT_MAX;
-	unsigned d[OPTIONS_WORD + 1][OPTIONS_WORD + 1];
-	for (unsigned i = 0; i <= n; i++)
-		d[i][0] = i;
-	for (unsigned j = 0; j <= m; j++)
-		d[0][j] = j;
-	for (size_t i = 1; i <= n; i++)
-		for (size_t j = 1; j <= m; j++) {
-			unsigned best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-			best = UTIL_MIN(best, d[i - 1][j] + 1);
-			best = UTIL_MIN(best, d[i][j - 1] + 1);
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				best = UTIL_MIN(best, d[i - 2][j - 2] + 1);
-			d[i][j] = best;
-		}
-	return d[n][m];
-}
 
 static const struct option *options_find(
 	const struct option *table, size_t count, const char *name, size_t size)
@@ -85,17 +62,13 @@ static const char *options_nearest(const struct option *table, size_t count, con
 	const char *best = options_called_here(table, count, name);
 	if (best)
 		return best;
-	unsigned distance = OPTIONS_NEAR + 1;
+	struct nearest nearest = nearest_to(name);
 	for (size_t i = 0; i < count; i++) {
-		unsigned d = options_distance(name, table[i].name);
-		if (strlen(name) > 2 && strncmp(name, table[i].name, strlen(name)) == 0)
-			d = UTIL_MIN(d, 1);
-		if (d < distance) {
-			distance = d;
+		nearest_try(&nearest, table[i].name);
+		if (!best && strlen(name) > 2 && strncmp(name, table[i].name, strlen(name)) == 0)
 			best = table[i].name;
-		}
 	}
-	return best;
+	return best && nearest.distance > 1 ? best : nearest_found(&nearest);
 }
 
 static int options_unknown(

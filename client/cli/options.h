@@ -60,10 +60,3 @@ void options_note_given(struct option *table, size_t count, const char *name, bo
  * OPTIONS_HELP, or -EINVAL after saying why on stderr. */
 int options_parse(const struct command *command, const struct option *table, size_t count, int argc,
 	char **argv, const char **ret_operands);
-
-/* Edits (insert, delete, replace, swap of neighbours) between two words of at most 31 bytes; larger
- * for longer ones. */
-unsigned options_distance(const char *a, const char *b);
-
-/* How many edits still count as a slip of the finger. */
-enum { OPTIONS_NEAR = 2 };

@@ -53,9 +53,9 @@ static int recipe_take_list(struct recipe *recipe)
 	recipe->image_size = pixels.image_size;
 	recipe->interpolation = weights_filter_names[pixels.filter];
 	transforms_json(&json, NULL, &recipe->list);
-	bool fits = !json.failed && json.size < sizeof recipe->list_json;
+	bool fits = !json.text.failed && json.text.size < sizeof recipe->list_json;
 	if (fits)
-		memcpy(recipe->list_json, json.text, json.size + 1);
+		memcpy(recipe->list_json, json.text.bytes, json.text.size + 1);
 	jsontext_free(&json);
 	return fits ? 0 : -ENOMEM;
 }
@@ -143,9 +143,9 @@ static int recipe_take_labels(struct recipe *recipe)
 	if (label_rule_plain(&rule))
 		return 0;
 	label_keys_json(&json, NULL, &rule);
-	bool fits = !json.failed && json.size < sizeof recipe->labels_json;
+	bool fits = !json.text.failed && json.text.size < sizeof recipe->labels_json;
 	if (fits)
-		memcpy(recipe->labels_json, json.text, json.size + 1);
+		memcpy(recipe->labels_json, json.text.bytes, json.text.size + 1);
 	else
 		cli_note("--labels is too long");
 	jsontext_free(&json);

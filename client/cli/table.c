@@ -3,6 +3,7 @@
 
 #include "base/size.h"
 #include "base/util.h"
+#include "proto/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -76,14 +77,6 @@ const char *table_seconds(double seconds, char *buffer, size_t room)
 	return buffer;
 }
 
-size_t table_width(const char *text)
-{
-	size_t n = 0;
-	for (; *text; text++)
-		n += ((unsigned char)*text & 0xc0) != 0x80;
-	return n;
-}
-
 struct table *table_new(void)
 {
 	return calloc(1, sizeof(struct table));
@@ -139,7 +132,7 @@ void table_cell(struct table *table, bool right, const char *format, ...)
 
 static void table_put(const struct table_one *cell, int width, bool last)
 {
-	int pad = UTIL_MAX(width - (int)table_width(cell->text), 0);
+	int pad = UTIL_MAX(width - (int)utf8_count(cell->text), 0);
 	if (cell->right)
 		(void)printf("%*s%s", pad, "", cell->text);
 	else
@@ -152,7 +145,7 @@ void table_print(const struct table *table, int indent)
 	int wide[TABLE_COLUMNS] = {0};
 	for (int r = 0; r < table->rows; r++)
 		for (int c = 0; c < table->line[r].cells; c++)
-			wide[c] = UTIL_MAX(wide[c], (int)table_width(table->line[r].cell[c].text));
+			wide[c] = UTIL_MAX(wide[c], (int)utf8_count(table->line[r].cell[c].text));
 	for (int r = 0; r < table->rows; r++) {
 		const struct table_line *line = &table->line[r];
 		(void)printf("%*s", indent, "");

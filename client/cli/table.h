@@ -39,6 +39,3 @@ void table_sentence(int indent, int columns, const char *label, const char *sent
  * `hang`.
  */
 void table_paragraph(int hang, const char *sentence, int width);
-
-/* How many character cells a UTF-8 text takes, counting each code point as one. */
-size_t table_width(const char *text);

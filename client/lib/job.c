@@ -11,6 +11,7 @@
 
 #include "client/lib/error.h"
 #include "proto/jsontext.h"
+#include "proto/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -175,7 +176,7 @@ static const char *job_variable(const char *name)
 
 static bool job_fits(const char *name)
 {
-	if (strlen(name) >= JOB_NAME || !jsontext_is_utf8(name))
+	if (strlen(name) >= JOB_NAME || !utf8_is_valid(name))
 		return false;
 	for (; *name; name++) {
 		if ((unsigned char)*name < 0x20 || *name == 0x7f)

@@ -9,6 +9,7 @@
 
 #include "client/lib/error.h"
 #include "client/lib/open_json.h"
+#include "proto/utf8.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -95,7 +96,7 @@ int open_take_options(const struct penstock_options *options, struct penstock_op
  * any names. */
 static int open_write_absolute(const char *key, const char *path, struct jsontext *json)
 {
-	if (!jsontext_is_utf8(path))
+	if (!utf8_is_valid(path))
 		return error_set(-EINVAL,
 			"the path %s (%s) is not UTF-8, which a request is written in: rename "
 			"it, or name a symbolic link to it",
@@ -376,7 +377,7 @@ int open_write(const struct penstock_options *options, struct jsontext *json)
 	if (result < 0)
 		return result;
 	jsontext_end(json);
-	return json->failed ? error_set(-ENOMEM, "no memory for the request") : 0;
+	return json->text.failed ? error_set(-ENOMEM, "no memory for the request") : 0;
 }
 
 int open_request(const char *definition, const char *state, bool reconnect, struct jsontext *json)
@@ -395,7 +396,7 @@ int open_request(const char *definition, const char *state, bool reconnect, stru
 	if (reconnect)
 		jsontext_bool(json, "reconnect", true);
 	jsontext_end(json);
-	return json->failed ? error_set(-ENOMEM, "no memory for the request") : 0;
+	return json->text.failed ? error_set(-ENOMEM, "no memory for the request") : 0;
 }
 
 /* Ranks that mean one stream have to agree on this and nothing else: not on who they are, nor on
@@ -415,7 +416,7 @@ static int open_hash(const struct penstock_options *options, uint64_t *ret_hash)
 	common.pin_memory = 0;
 	int result = open_write(&common, &text);
 	if (result == 0)
-		*ret_hash = job_hash(text.text);
+		*ret_hash = job_hash(text.text.bytes);
 	jsontext_free(&text);
 	return result;
 }

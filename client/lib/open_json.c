@@ -5,6 +5,7 @@
 #include "client/lib/open_json.h"
 
 #include "client/lib/error.h"
+#include "proto/utf8.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -88,7 +89,7 @@ static int open_front(const char *option, char **ret_front)
 			"found: "
 			"%s",
 			option, strerror(errno));
-	if (!jsontext_is_utf8(folder))
+	if (!utf8_is_valid(folder))
 		return error_set(-EINVAL,
 			"the path %s (%s) is not UTF-8, which a request is written in: rename it, "
 			"or "
@@ -98,7 +99,8 @@ static int open_front(const char *option, char **ret_front)
 	jsontext_string(&text, NULL, folder);
 	jsontext_end(&text);
 	/* Without its brackets and quotes. */
-	char *front = text.failed ? NULL : strndup(text.text + 2, strlen(text.text) - 4);
+	char *front =
+		text.text.failed ? NULL : strndup(text.text.bytes + 2, strlen(text.text.bytes) - 4);
 	jsontext_free(&text);
 	if (!front)
 		return error_set(-ENOMEM, "no memory for the request");
@@ -201,7 +203,7 @@ static int open_absolute(
 int open_json_write(const struct open_json *option, const char *text, struct jsontext *json)
 {
 	const char *begin = text + strspn(text, open_space);
-	const char *end = jsontext_is_utf8(begin) ? open_skip_value(begin, option->opener) : NULL;
+	const char *end = utf8_is_valid(begin) ? open_skip_value(begin, option->opener) : NULL;
 	if (!end || end[strspn(end, open_space)])
 		return error_set(-EINVAL, "options.%s is no %s: expected %s", option->option,
 			option->opener == '[' ? "list" : "mapping", option->expected);

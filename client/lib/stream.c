@@ -272,9 +272,9 @@ int stream_send_open(struct penstock_stream *stream, const char *state, bool rec
 	int result = open_request(stream->definition, state, reconnect, &text);
 	if (result == 0) {
 		message.head.request = stream->awaiting = ++stream->connection.last_request;
-		message.text_bytes = (uint32_t)text.size;
-		result = connection_send(
-			&stream->connection, &message.head, sizeof message, text.text, text.size);
+		message.text_bytes = (uint32_t)text.text.size;
+		result = connection_send(&stream->connection, &message.head, sizeof message,
+			text.text.bytes, text.text.size);
 	}
 	jsontext_free(&text);
 	/* A daemon that hung up may have said why: that lies in the socket, and the wait finds it.
@@ -289,7 +289,7 @@ static int stream_define(struct penstock_stream *stream, const struct penstock_o
 	if (result < 0)
 		jsontext_free(&text);
 	else
-		stream->definition = text.text;
+		stream->definition = text.text.bytes;
 	return result;
 }
 

@@ -55,8 +55,8 @@ static int parts_open(struct store_file *file, const char *folder)
 	return file->tables_fd < 0 ? file->tables_fd : 0;
 }
 
-/* A new file that whoever tidies up leaves alone. He may have been faster than the lock: then
- * -EAGAIN. Where files cannot be locked he can neither. */
+/* Makes a locked file, which store_tidy leaves alone. -EAGAIN where store_tidy of another process
+ * removed it before it was locked. Where files cannot be locked, store_tidy removes none. */
 static int temporary_locked(char *name)
 {
 	struct stat st;
@@ -86,7 +86,7 @@ int store_temporary(const char *path, mode_t mode, char **ret_name)
 	}
 	if (fd < 0)
 		return fd;
-	/* Whoever can read the shard can read what is kept of it. */
+	/* The users who can read the shard can read its index. */
 	if (fchmod(fd, mode & 0666) < 0) {
 		int rc = -errno;
 		(void)unlink(name);
@@ -181,8 +181,8 @@ int store_commit(struct store_file *file)
 	file->temporary = NULL;
 	(void)close(file->fd);
 	file->fd = -1;
-	/* Should the rename be lost with the machine, the index is built once more: no reason to
-	 * fail. */
+	/* If the machine fails and the rename is lost, the index is built once more. So an error
+	 * does not matter here. */
 	(void)fsync(file->folder_fd);
 	return 0;
 }
@@ -201,8 +201,8 @@ void store_end(struct store_file *file)
 	*file = (struct store_file){.fd = -1, .names_fd = -1, .tables_fd = -1, .folder_fd = -1};
 }
 
-/* A folder of ours alone in a place where everybody may make folders: an index that somebody else
- * planted there would be believed. */
+/* A folder of this user only, in a place where every user may make folders: the daemon would trust
+ * an index that another user planted there. */
 static int store_temporary_folder(char *buffer, size_t room)
 {
 	const char *temporary = getenv("TMPDIR");
@@ -221,8 +221,8 @@ static int store_temporary_folder(char *buffer, size_t room)
 
 int store_cache_folder(const char *given, char *buffer, size_t room)
 {
-	/* The XDG base directory specification has relative paths ignored; a relative HOME would
-	 * scatter indexes as well. */
+	/* The XDG base directory specification says to ignore relative paths; a relative HOME would
+	 * scatter indexes too. */
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 	int n;
 	if (given && *given)
@@ -245,7 +245,7 @@ int store_folder_make(const char *folder)
 		if (*at != '/')
 			continue;
 		*at = 0;
-		/* What a parent says does not matter: only whether the last one can be made. */
+		/* Only the last folder matters: errors with its parents show there. */
 		(void)mkdir(path, 0700);
 		*at = '/';
 	}

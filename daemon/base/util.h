@@ -4,26 +4,30 @@
  * streams, and includes only proto. One header each:
  *
  *   array.h        room in an array that grows while it is filled
- *   cgroup.[ch]    what the cgroup allows: memory, processors, and what it counts
  *   choose.[ch]    which table of kernels to use: forced, widest, or the winner of a race
  *   clock.h        monotonic nanoseconds
- *   cpu.[ch]       how many processors this process may use
  *   fault.[ch]     one sentence for the person who has to fix what stopped the program
  *   gauge.h        a number that goes up and down, and its integral over time
  *   hash.h         64-bit hashes
- *   ledger.[ch]    the memory budget, and which part of the daemon holds how much of it
- *   limits.[ch]    resource limits, checked at start
  *   list.h         doubly linked lists inside their elements
  *   log.[ch]       lines for the operator
  *   nearest.[ch]   which name was probably meant
  *   permit.[ch]    memory that rare, large jobs take turns with
- *   procfile.[ch]  small files of /proc and /sys
- *   roots.[ch]     the folders that datasets may be read from
+ *   progress.h     how a long job reports how far it is
  *   size.[ch]      sizes as people write them
+ *   store.[ch]     files that appear in their place complete or not at all
  *   task.[ch]      one piece of work on a thread of its own
  *   ticks.h        the processor's clock, for very short intervals
  *   util.h         this file
  *   yaml.[ch]      a YAML mapping into a struct, by a table of keys
+ *
+ * host/ asks the kernel and the machine:
+ *   cgroup.[ch]    what the cgroup allows: memory and processors
+ *   cpu.[ch]       how many processors this process may use
+ *   ledger.[ch]    the memory budget, and which part of the daemon holds how much of it
+ *   limits.[ch]    resource limits, checked at start
+ *   procfile.[ch]  small files of /proc and /sys
+ *   roots.[ch]     the folders that datasets may be read from
  */
 #pragma once
 

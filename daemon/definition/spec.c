@@ -701,5 +701,5 @@ char *spec_json(const struct stream_spec *spec)
 	if (spec->state.given)
 		spec_state_json(&json, &spec->state);
 	jsontext_end(&json);
-	return json.failed ? NULL : json.text;
+	return json.text.failed ? NULL : json.text.bytes;
 }

@@ -2,6 +2,7 @@
 #include "definition/transforms.h"
 
 #include "base/hash.h"
+#include "base/nearest.h"
 #include "base/util.h"
 #include "definition/transforms_table.h"
 
@@ -103,7 +104,7 @@ static int transforms_find(const struct yaml_text *text, const yaml_node_t *node
 	if (elsewhere)
 		return yaml_fault(text, node, fault,
 			"%s is none of the daemon's operations: leave it out; %s", name, elsewhere);
-	near = name ? yaml_nearest(name, names) : NULL;
+	near = name ? nearest_of(name, names) : NULL;
 	if (near)
 		return yaml_fault(text, node, fault,
 			"there is no operation \"%.48s\"; did you mean \"%s\"?", name, near);

@@ -86,7 +86,7 @@ char *http_sheet_json(const struct http_sheet *sheet)
 	}
 	jsontext_end(&json);
 	jsontext_end(&json);
-	return json.text;
+	return json.text.bytes;
 }
 
 /* ---- picture ---- */

@@ -3,8 +3,8 @@
 
 #include "base/hash.h"
 #include "base/host/roots.h"
-#include "base/utf8.h"
 #include "base/util.h"
+#include "proto/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>

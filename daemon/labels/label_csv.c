@@ -2,8 +2,8 @@
 #include "labels/label_csv.h"
 
 #include "base/hash.h"
-#include "base/utf8.h"
 #include "base/util.h"
+#include "proto/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -20,7 +20,7 @@ static int write_request(const struct penstock_options *options, struct jsontext
 	struct jsontext definition = {0};
 	int result = open_write(options, &definition);
 	if (result == 0)
-		result = open_request(definition.text, options->state, false, json);
+		result = open_request(definition.text.bytes, options->state, false, json);
 	jsontext_free(&definition);
 	return result;
 }
@@ -29,7 +29,7 @@ static void expect_text(const struct penstock_options *options, const char *want
 {
 	struct jsontext json = {0};
 	assert_int_equal(write_request(options, &json), 0);
-	assert_string_equal(json.text, wanted);
+	assert_string_equal(json.text.bytes, wanted);
 	jsontext_free(&json);
 }
 
@@ -361,11 +361,11 @@ static void test_request(void **state)
 	(void)state;
 	struct jsontext json = {0};
 	assert_int_equal(open_request("{\"source\":\"/a\"}", NULL, false, &json), 0);
-	assert_string_equal(json.text, "{\"source\":\"/a\"}");
+	assert_string_equal(json.text.bytes, "{\"source\":\"/a\"}");
 	jsontext_free(&json);
 	assert_int_equal(open_request("{\"source\":\"/a\"}", "{\"epoch\":1}", true, &json), 0);
 	assert_string_equal(
-		json.text, "{\"source\":\"/a\",\"state\":{\"epoch\":1},\"reconnect\":true}");
+		json.text.bytes, "{\"source\":\"/a\",\"state\":{\"epoch\":1},\"reconnect\":true}");
 	jsontext_free(&json);
 }
 

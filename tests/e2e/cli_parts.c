@@ -1,5 +1,6 @@
 /* cli_parts: the command's small parts that can be judged by themselves: numbers for people,
  * quantiles, slips of the finger. */
+#include "base/nearest.h"
 #include "client/cli/bench/histogram.h"
 #include "client/cli/bench/series.h"
 #include "client/cli/cli.h"
@@ -8,6 +9,7 @@
 #include "client/cli/options.h"
 #include "client/cli/process.h"
 #include "client/cli/table.h"
+#include "proto/utf8.h"
 
 // clang-format off
 #include <stdarg.h>
@@ -78,8 +80,8 @@ static void test_times(void **state)
 static void test_width(void **state)
 {
 	(void)state;
-	assert_int_equal(table_width("abc"), 3);
-	assert_int_equal(table_width("\xc3\xa9t\xc3\xa9"), 3);
+	assert_int_equal(utf8_count("abc"), 3);
+	assert_int_equal(utf8_count("\xc3\xa9t\xc3\xa9"), 3);
 }
 
 static int compare(const void *a, const void *b)
@@ -242,16 +244,16 @@ static void test_children_of_a_process(void **state)
 static void test_distance(void **state)
 {
 	(void)state;
-	assert_int_equal(options_distance("", ""), 0);
-	assert_int_equal(options_distance("bench", "bench"), 0);
-	assert_int_equal(options_distance("bnech", "bench"), 1);
-	assert_int_equal(options_distance("bench", "ench"), 1);
-	assert_int_equal(options_distance("kitten", "sitting"), 3);
-	assert_int_equal(options_distance("", "abc"), 3);
+	assert_int_equal(nearest_distance("", ""), 0);
+	assert_int_equal(nearest_distance("bench", "bench"), 0);
+	assert_int_equal(nearest_distance("bnech", "bench"), 1);
+	assert_int_equal(nearest_distance("bench", "ench"), 1);
+	assert_int_equal(nearest_distance("kitten", "sitting"), 3);
+	assert_int_equal(nearest_distance("", "abc"), 3);
 	char longest[64];
 	memset(longest, 'a', sizeof longest - 1);
 	longest[sizeof longest - 1] = 0;
-	assert_true(options_distance(longest, "a") > 60);
+	assert_true(nearest_distance(longest, "a") > 60);
 }
 
 struct parsed {

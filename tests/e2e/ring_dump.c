@@ -191,7 +191,7 @@ static int dump_record(const struct record *record)
 	jsontext_number(&json, "time_s", (double)record->time_ns * 1e-9, 3);
 	dump_body(&json, record);
 	jsontext_end(&json);
-	int result = json.text && puts(json.text) >= 0 ? 0 : 1;
+	int result = json.text.bytes && puts(json.text.bytes) >= 0 ? 0 : 1;
 	jsontext_free(&json);
 	return result;
 }

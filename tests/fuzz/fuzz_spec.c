@@ -98,13 +98,14 @@ static void try_transforms(const char *text, size_t size)
 	}
 	struct jsontext json = {0};
 	transforms_json(&json, NULL, &list);
-	want(!json.failed && json.size <= TRANSFORMS_JSON_MAX, "a text longer than promised");
-	want(transforms_parse(json.text, json.size, "fuzz", &again, &fault) == 0,
+	want(!json.text.failed && json.text.size <= TRANSFORMS_JSON_MAX,
+		"a text longer than promised");
+	want(transforms_parse(json.text.bytes, json.text.size, "fuzz", &again, &fault) == 0,
 		"what it prints is refused");
 	want(transforms_hash(1, &list) == transforms_hash(1, &again), "another hash");
 	struct jsontext twice = {0};
 	transforms_json(&twice, NULL, &again);
-	want(!twice.failed && strcmp(json.text, twice.text) == 0,
+	want(!twice.text.failed && strcmp(json.text.bytes, twice.text.bytes) == 0,
 		"it prints another text the second time");
 	jsontext_free(&twice);
 	jsontext_free(&json);

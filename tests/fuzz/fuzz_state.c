@@ -5,6 +5,7 @@
  * client's open request. */
 #include "definition/spec.h"
 #include "definition/spec_state.h"
+#include "proto/utf8.h"
 
 #include "fuzz/drive.h"
 #include "fuzz/phrase.h"
@@ -31,8 +32,8 @@ static void check_within(const char *text, const struct spec_state *alone)
 	jsontext_string(&json, "source", "x");
 	jsontext_string(&json, "state", text);
 	jsontext_end(&json);
-	want(!json.failed, "no memory");
-	int rc = spec_parse(json.text, json.size, "fuzz", &spec, &fault);
+	want(!json.text.failed, "no memory");
+	int rc = spec_parse(json.text.bytes, json.text.size, "fuzz", &spec, &fault);
 	want((rc == 0) == (alone != NULL),
 		"taken alone and not in a request, or the other way round");
 	want(rc == 0 || strncmp(fault.text, "fuzz:", 5) == 0, "refused without a place");
@@ -48,9 +49,10 @@ static void check_again(const struct spec_state *state)
 	jsontext_object(&json, NULL);
 	spec_state_json(&json, state);
 	jsontext_end(&json);
-	want(!json.failed, "no memory");
+	want(!json.text.failed, "no memory");
 	/* {"state":{...}} */
-	want(spec_state_parse(json.text + 9, json.size - 10, "the state", &again, &fault) == 0,
+	want(spec_state_parse(
+		     json.text.bytes + 9, json.text.size - 10, "the state", &again, &fault) == 0,
 		"what it prints is refused");
 	want(state_equal(state, &again), "printed and read again it is another");
 	jsontext_free(&json);
@@ -73,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_again(&state);
 	memcpy(text, data, size);
 	text[size] = 0;
-	if (strlen(text) == size && jsontext_is_utf8(text))
+	if (strlen(text) == size && utf8_is_valid(text))
 		check_within(text, rc ? NULL : &state);
 	free(exact);
 	free(text);

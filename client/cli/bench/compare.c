@@ -332,13 +332,13 @@ int compare_run(const struct compare *compare, const struct recipe *recipe, unsi
 {
 	struct jsontext json = {0};
 	compare_options(compare, recipe, workers, (const double[2]){seconds, warmup_s}, &json);
-	if (json.failed)
+	if (json.text.failed)
 		return cli_fail(CLI_FAILED, "no memory for --compare");
 	char fd[16], python[PATH_MAX];
 	(void)snprintf(fd, sizeof fd, "%d", compare->list_fd);
 	(void)snprintf(python, sizeof python, "%s", compare->python);
-	char *arguments[] = {
-		python, (char *)"-c", (char *)compare_script, (char *)"run", fd, json.text, NULL};
+	char *arguments[] = {python, (char *)"-c", (char *)compare_script, (char *)"run", fd,
+		json.text.bytes, NULL};
 	struct compare_child child;
 	int r = compare_child(
 		compare, arguments, COMPARE_PROBE_S + 10 * (seconds + warmup_s), &child);

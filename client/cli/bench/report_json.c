@@ -228,10 +228,10 @@ int report_json(const struct measure *measure, const struct accelerate *accelera
 	report_json_accelerate(accelerate, &json);
 	int r = report_json_bottleneck(measure, &json);
 	jsontext_end(&json);
-	if (json.failed)
+	if (json.text.failed)
 		r = -ENOMEM;
 	if (r == 0)
-		(void)printf("%s\n", json.text);
+		(void)printf("%s\n", json.text.bytes);
 	jsontext_free(&json);
 	return r;
 }

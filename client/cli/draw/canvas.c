@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 #include "client/cli/draw/font.h"
+#include "proto/utf8.h"
 
 #include <errno.h>
 #include <math.h>
@@ -160,13 +161,12 @@ static void canvas_glyph(struct canvas *canvas, int x, int y, int scale, uint32_
 int canvas_text(
 	struct canvas *canvas, int x, int y, int scale, int width, uint32_t color, const char *text)
 {
-	int step = FONT_ADVANCE * scale, room = (width + scale) / step, length = 0;
 	/* One letter for each code point, not for each byte of it. */
-	for (const char *c = text; *c; c++)
-		length += ((unsigned char)*c & 0xc0) != 0x80;
+	int step = FONT_ADVANCE * scale, room = (width + scale) / step;
+	int length = (int)utf8_count(text);
 	int shown = length <= room ? length : UTIL_MAX(room - 2, 0), at = 0;
 	for (const char *c = text; *c && at < shown; c++)
-		if (((unsigned char)*c & 0xc0) != 0x80)
+		if (utf8_begins(*c))
 			canvas_glyph(canvas, x + at++ * step, y, scale, color, *c);
 	for (int dots = 0; length > room && dots < 2 && at < room; dots++)
 		canvas_glyph(canvas, x + at++ * step, y, scale, color, '.');

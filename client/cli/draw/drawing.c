@@ -5,7 +5,7 @@
 #include "base/util.h"
 #include "client/cli/draw/font.h"
 #include "client/cli/draw/markup.h"
-#include "client/cli/table.h"
+#include "proto/utf8.h"
 
 #include <errno.h>
 #include <math.h>
@@ -136,7 +136,7 @@ static double drawing_dot(double size)
 
 double drawing_width(const char *words, double size)
 {
-	return (double)table_width(words) * FONT_ADVANCE * drawing_dot(size);
+	return (double)utf8_count(words) * FONT_ADVANCE * drawing_dot(size);
 }
 
 /* A mark's corners; 0 for a disc. */
@@ -369,7 +369,7 @@ static void drawing_pixel_text(const struct drawing_pen *pen, const struct drawi
 	int letter = 0;
 	/* One letter for each code point, not for each byte of it. */
 	for (const char *c = item->words; *c; c++)
-		if (((unsigned char)*c & 0xc0) != 0x80)
+		if (utf8_begins(*c))
 			drawing_letter(pen, text, shift, letter++, *c);
 }
 

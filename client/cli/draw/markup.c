@@ -1,8 +1,8 @@
 /* markup: see markup.h. */
 #include "client/cli/draw/markup.h"
 
-#include "base/utf8.h"
 #include "base/util.h"
+#include "proto/utf8.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "client/cli/draw/picture.h"
 #include "client/cli/output.h"
+#include "proto/utf8.h"
 
 #include <errno.h>
 #include <math.h>
@@ -276,7 +277,7 @@ static void plot_head(struct drawing *drawing, const struct drawing_text *text, 
 	double room = (PLOT_WIDTH - 2 * PLOT_MARGIN) / drawing_width("x", text->size);
 	size_t letters = 0, at = 0;
 	for (; words[at] && at < sizeof cut - 4; at++) {
-		letters += ((unsigned char)words[at] & 0xc0) != 0x80;
+		letters += utf8_begins(words[at]);
 		if ((double)letters > room)
 			break;
 		cut[at] = words[at];

@@ -254,7 +254,7 @@ char *manifest_text(const struct manifest *manifest, const struct dataset *datas
 	put_hex(&json, "check", manifest_check(manifest));
 	jsontext_end(&json);
 	char *text = NULL;
-	if (!json.failed && asprintf(&text, "%s\n", json.text) < 0)
+	if (!json.text.failed && asprintf(&text, "%s\n", json.text.bytes) < 0)
 		text = NULL;
 	jsontext_free(&json);
 	return text;

@@ -1,8 +1,8 @@
 /* paper: see paper.h. */
 #include "client/cli/watch/paper.h"
 
-#include "base/utf8.h"
 #include "base/util.h"
+#include "proto/utf8.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "http/http.h"
-#include "proto/jsontext.h"
+#include "proto/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -163,8 +163,8 @@ static void metrics_seconds_counter(
 /* `key="text"`, escaped; the end of what was written. Twice METRICS_VALUE and the key fit. */
 static char *metrics_label(char *to, const char *key, const char *text)
 {
-	bool plain = !jsontext_is_utf8(text); /* then no byte of more than 7 bits is shown */
-	size_t size = util_cut(text, METRICS_VALUE);
+	bool plain = !utf8_is_valid(text); /* then no byte of more than 7 bits is shown */
+	size_t size = utf8_cut(text, METRICS_VALUE);
 	to += sprintf(to, "%s=\"", key);
 	for (size_t i = 0; i < size; i++) {
 		unsigned char c = (unsigned char)text[i];

@@ -9,6 +9,7 @@
 
 #include "base/util.h"
 #include "http/sheet_png.h"
+#include "proto/utf8.h"
 
 #include <math.h>
 #include <string.h>
@@ -138,7 +139,7 @@ static void sheet_row(const struct dataset *dataset, const struct slots_record *
 	if (row->label < 0 || (uint64_t)row->label >= dataset_classes(dataset))
 		return;
 	const char *name = dataset_class_name(dataset, (uint32_t)row->label);
-	memcpy(row->class_name, name, util_cut(name, sizeof row->class_name - 1));
+	memcpy(row->class_name, name, utf8_cut(name, sizeof row->class_name - 1));
 }
 
 struct http_sheet *sheet_copy(const struct server *server, uint32_t place)

@@ -382,7 +382,7 @@ char *status_server(struct server *server)
 		jsontext_string(&json, NULL, server->notices[i]);
 	jsontext_end(&json);
 	jsontext_end(&json);
-	return json.text;
+	return json.text.bytes;
 }
 
 char *status_stream(struct group *group)
@@ -423,7 +423,7 @@ char *status_stream(struct group *group)
 	jsontext_string(&json, "notice", stream_notice(group->stream));
 	status_verdict(&json, group);
 	jsontext_end(&json);
-	return json.text;
+	return json.text.bytes;
 }
 
 void status_wait(struct group *group, char *buffer, size_t room)

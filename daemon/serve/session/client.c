@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/util.h"
 #include "base/yaml.h"
 
@@ -390,7 +391,7 @@ static void client_other_streams(
 		return;
 	for (uint32_t i = 0; i < config->stream_count; i++)
 		names[i] = config->stream[i].name;
-	const char *near = yaml_nearest(name, names);
+	const char *near = nearest_of(name, names);
 	if (near) {
 		(void)snprintf(text, room, "; did you mean %s?", near);
 		return;

@@ -28,8 +28,8 @@ static char *printed(const struct transforms *transforms)
 {
 	struct jsontext json = {0};
 	transforms_json(&json, NULL, transforms);
-	assert_false(json.failed);
-	return json.text;
+	assert_false(json.text.failed);
+	return json.text.bytes;
 }
 
 #define HEAD "[CenterCrop: {size: 64}, "

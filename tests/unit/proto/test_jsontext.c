@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-#define EXPECT(json, wanted)                                   \
-	do {                                                   \
-		assert_false((json).failed);                   \
-		assert_string_equal((json).text, wanted);      \
-		assert_int_equal((json).size, strlen(wanted)); \
-		jsontext_free(&(json));                        \
+#define EXPECT(json, wanted)                                        \
+	do {                                                        \
+		assert_false((json).text.failed);                   \
+		assert_string_equal((json).text.bytes, wanted);     \
+		assert_int_equal((json).text.size, strlen(wanted)); \
+		jsontext_free(&(json));                             \
 	} while (0)
 
 static void test_structure(void **state)
@@ -121,8 +121,8 @@ static void test_numbers(void **state)
 	expect_shortest(NAN, "null");
 	struct jsontext json = {0};
 	jsontext_number(&json, NULL, 1.7976931348623157e308, 99);
-	assert_false(json.failed);
-	assert_int_equal(json.size, 309 + 1 + 17);
+	assert_false(json.text.failed);
+	assert_int_equal(json.text.size, 309 + 1 + 17);
 	jsontext_free(&json);
 }
 
@@ -153,11 +153,11 @@ static void test_long(void **state)
 	for (int i = 0; i < 10000; i++)
 		jsontext_string(&json, NULL, "0123456789");
 	jsontext_end(&json);
-	assert_false(json.failed);
-	assert_int_equal(json.size, 10000 * 13 + 1);
-	assert_int_equal(strlen(json.text), json.size);
+	assert_false(json.text.failed);
+	assert_int_equal(json.text.size, 10000 * 13 + 1);
+	assert_int_equal(strlen(json.text.bytes), json.text.size);
 	jsontext_free(&json);
-	assert_null(json.text);
+	assert_null(json.text.bytes);
 }
 
 static void test_misuse(void **state)
@@ -166,15 +166,15 @@ static void test_misuse(void **state)
 	struct jsontext json = {0};
 	for (int i = 0; i < 40; i++)
 		jsontext_array(&json, NULL);
-	assert_true(json.failed);
-	assert_null(json.text);
+	assert_true(json.text.failed);
+	assert_null(json.text.bytes);
 	jsontext_string(&json, NULL, "after"); /* stays failed, writes nowhere */
-	assert_null(json.text);
+	assert_null(json.text.bytes);
 	jsontext_free(&json);
-	assert_false(json.failed);
+	assert_false(json.text.failed);
 
 	jsontext_end(&json); /* nothing open */
-	assert_true(json.failed);
+	assert_true(json.text.failed);
 	jsontext_free(&json);
 }
 

@@ -167,7 +167,7 @@ static void test_no_descriptors(void **state)
 	int result = roots_check_at("source", AT_FDCWD, roots_at("in/link"), "in/link", &fault);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_int_equal(result, -EMFILE);
-	assert_non_null(strstr(fault.text, "in/link lies in the roots cannot be found out"));
+	assert_non_null(strstr(fault.text, "in/link is below roots: "));
 	assert_non_null(strstr(fault.text, "RLIMIT_NOFILE"));
 }
 
@@ -230,7 +230,7 @@ static void test_wrong(void **state)
 	assert_int_equal(roots_add(roots_at("gone"), &fault), -ENOENT);
 	assert_non_null(strstr(fault.text, "gone"));
 	assert_int_equal(roots_add(roots_at("in/a"), &fault), -EINVAL);
-	assert_non_null(strstr(fault.text, "no folder"));
+	assert_non_null(strstr(fault.text, "not a folder"));
 	assert_int_equal(roots_count(), 0);
 	for (int i = 0; i < ROOTS_MAX; i++)
 		assert_int_equal(roots_add(roots_at("in"), &fault), 0);
