@@ -19,6 +19,11 @@ enum dataset_kind dataset_kind(const struct dataset *dataset)
 	return dataset->kind;
 }
 
+bool dataset_in_files(const struct dataset *dataset)
+{
+	return dataset->container->files;
+}
+
 uint64_t dataset_count(const struct dataset *dataset)
 {
 	return dataset->count;
@@ -180,7 +185,7 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 	int rc = index_page_record(page, at->page, at->slot, &record, fault);
 	if (rc < 0)
 		return fault_prefix(fault, rc, "%s", index_name(shard));
-	bool folder = dataset->kind == DATASET_FOLDER;
+	bool folder = dataset->container->files;
 	uint64_t end = folder ? shard->bytes : shard->size;
 	bool inside = record.offset <= end && record.size <= end - record.offset;
 	if (!inside || !label_fits(dataset, shard, record.label) ||
@@ -319,7 +324,7 @@ int dataset_name(const struct dataset *dataset, uint32_t shard, const struct ind
 	if (rc < 0)
 		return fault_prefix(fault, rc, "%s", index);
 	if (strlen(buffer) != record->name_size ||
-		(dataset->kind == DATASET_FOLDER && !path_stays_below(buffer)))
+		(dataset->container->files && !path_stays_below(buffer)))
 		return fault_set(fault, -EIO,
 			"%s: a name in it is no path below %s: delete the index, it is built again",
 			index, dataset->shard[shard].path);
@@ -419,7 +424,7 @@ int dataset_path(const struct dataset *dataset, uint64_t number, char *buffer, s
 	if (rc < 0)
 		return rc;
 	const char *path = dataset->shard[sample.shard].path;
-	const char *between = dataset->kind == DATASET_TARS ? "!" : strcmp(path, "/") ? "/" : "";
+	const char *between = strcmp(path, "/") ? dataset->container->joint : "";
 	int n = snprintf(buffer, room, "%s%s%s", path, between, sample.name);
 	if (n < 0 || (size_t)n >= room)
 		return fault_set(fault, -ENAMETOOLONG,
@@ -465,7 +470,7 @@ static int sample_open(
 	const struct dataset *dataset, const struct sample *sample, struct fault *fault)
 {
 	const struct dataset_shard *shard = &dataset->shard[sample->shard];
-	bool folder = dataset->kind == DATASET_FOLDER;
+	bool folder = dataset->container->files;
 	int fd = folder ? openat(dataset->root_fd, sample->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
 			: open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd >= 0)
@@ -487,7 +492,7 @@ static int sample_check(const struct dataset *dataset, const struct sample *samp
 		return fault_set(
 			fault, -errno, "%s cannot be looked at: %s", shard->path, strerror(errno));
 	*ret_mtime_ns = mtime_of(&st);
-	if (dataset->kind == DATASET_TARS)
+	if (!dataset->container->files)
 		return is_same_file(shard, &st) ? 0 : fault_changed(shard, fault);
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != sample->size)
 		return fault_set(fault, -ESTALE,

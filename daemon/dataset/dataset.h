@@ -118,6 +118,8 @@ int dataset_open(const char *spec, const struct dataset_options *options, struct
 void dataset_free(struct dataset *dataset);
 
 enum dataset_kind dataset_kind(const struct dataset *dataset);
+/* Whether each sample is a file of its own below dataset_root_fd, rather than a range of a shard. */
+bool dataset_in_files(const struct dataset *dataset);
 uint64_t dataset_count(const struct dataset *dataset);
 uint64_t dataset_bytes(const struct dataset *dataset); /* sum of the samples' sizes */
 uint64_t dataset_largest(const struct dataset *dataset); /* size of the largest sample */

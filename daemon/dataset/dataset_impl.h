@@ -2,6 +2,7 @@
  * it. */
 #pragma once
 
+#include "dataset/container.h"
 #include "dataset/dataset.h"
 #include "dataset/index.h"
 #include "dataset/index_files.h"
@@ -32,6 +33,7 @@ struct dataset_shard {
 
 struct dataset {
 	enum dataset_kind kind;
+	const struct container *container; /* of `kind` */
 	bool labelled;
 	uint32_t shards;
 	uint32_t classes;

@@ -5,7 +5,6 @@
 
 #include "base/hash.h"
 #include "base/util.h"
-#include "dataset/index_build.h"
 
 #include <errno.h>
 #include <string.h>
@@ -70,17 +69,17 @@ static int lines_fault(
 		if (rc < 0)
 			return rc;
 		struct manifest_sample named = {.name = sample.name};
-		if (dataset->kind == DATASET_TARS) {
+		if (dataset->container->key) {
 			named.shard = dataset->shard[sample.shard].path;
-			(void)index_tar_key(sample.name, &named.key, &named.key_size);
+			(void)dataset->container->key(sample.name, &named.key, &named.key_size);
 		}
 		rc = manifest_use(manifest, &named, fault);
 		if (rc == MANIFEST_AGAIN)
 			return fault_set(fault, -EINVAL,
-				"labels: %s!%s is the second sample that one line of %s names: "
+				"labels: %s%s%s is the second sample that one line of %s names: "
 				"write SHARD!MEMBER into the lines of both",
-				named.shard ? named.shard : dataset->shard[0].path, sample.name,
-				manifest->path);
+				dataset->shard[sample.shard].path, dataset->container->joint,
+				sample.name, manifest->path);
 		if (rc < 0)
 			return rc;
 	}
@@ -95,8 +94,7 @@ static int lines_fault(
 		"%s:%llu: \"%.400s\" names no sample of %s: expected %s; leave the line out, or "
 		"mend the path%s",
 		manifest->path, (unsigned long long)line, path, dataset->shard[0].path,
-		dataset->kind == DATASET_FOLDER ? "a path relative to it"
-						: "a member's name, its key, or SHARD!MEMBER",
+		dataset->container->naming,
 		line == 1 ? " (a header begins with the word path)" : "");
 }
 

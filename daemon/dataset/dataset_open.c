@@ -104,16 +104,17 @@ static int dataset_sum(struct opening *opening)
 	dataset->labelled = labels && first != UINT32_MAX &&
 			    dataset->shard[first].source != DATASET_LABELS_NONE;
 	dataset->fingerprint = digest_finish(digest, dataset->count);
-	if (dataset->kind == DATASET_FOLDER && opening->heads[0].members > dataset->count)
+	if (dataset->container->files && opening->heads[0].members > dataset->count)
 		dataset->passed = opening->heads[0].members - dataset->count;
 	return 0;
 }
 
 /* Makes the dataset's row of shards out of the paths, which it takes over. */
-static int dataset_prepare(
-	struct dataset *dataset, struct source_paths *paths, int is_folder, struct fault *fault)
+static int dataset_prepare(struct dataset *dataset, struct source_paths *paths,
+	enum dataset_kind kind, struct fault *fault)
 {
-	dataset->kind = is_folder ? DATASET_FOLDER : DATASET_TARS;
+	dataset->kind = kind;
+	dataset->container = container_of(kind);
 	dataset->shard = calloc(paths->count, sizeof *dataset->shard);
 	if (!dataset->shard)
 		return fault_set(fault, -ENOMEM, "no memory for %zu shards", paths->count);
@@ -121,7 +122,7 @@ static int dataset_prepare(
 	for (uint32_t i = 0; i < dataset->shards; i++)
 		dataset->shard[i].path = paths->path[i];
 	paths->count = 0;
-	if (!is_folder)
+	if (!dataset->container->files)
 		return 0;
 	dataset->root_fd = open(dataset->shard[0].path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dataset->root_fd < 0)
@@ -135,13 +136,13 @@ static int labels_begin(struct opening *opening)
 {
 	const struct label_rule *rule = opening->options.rule;
 	struct dataset *dataset = opening->dataset;
-	bool folder = dataset->kind == DATASET_FOLDER;
 	opening->asked = rule ? rule->from : opening->options.labels;
 	if (!rule || label_rule_plain(rule))
 		return 0;
 	int rc = labels_open(opening->options.rule, opening->options.progress,
-		opening->options.progress_context, folder ? dataset->shard[0].path : NULL,
-		&opening->labels, opening->fault);
+		opening->options.progress_context,
+		dataset->container->files ? dataset->shard[0].path : NULL, &opening->labels,
+		opening->fault);
 	if (rc < 0)
 		return rc;
 	opening->rule = labels_index_hash(opening->labels);
@@ -200,7 +201,7 @@ int dataset_open(const char *spec, const struct dataset_options *options, struct
 {
 	static const struct dataset_options defaults;
 	struct source_paths paths = {0};
-	int is_folder = 0;
+	enum dataset_kind kind = DATASET_FOLDER;
 	struct dataset *dataset = calloc(1, sizeof *dataset);
 	if (!dataset)
 		return fault_set(fault, -ENOMEM, "no memory for a dataset");
@@ -211,9 +212,9 @@ int dataset_open(const char *spec, const struct dataset_options *options, struct
 		.options = options ? *options : defaults, .dataset = dataset, .fault = fault};
 	opening.progress.call = opening.options.progress;
 	opening.progress.context = opening.options.progress_context;
-	int rc = source_expand(spec, &paths, &is_folder, fault);
+	int rc = source_expand(spec, &paths, &kind, fault);
 	if (rc == 0)
-		rc = dataset_prepare(dataset, &paths, is_folder, fault);
+		rc = dataset_prepare(dataset, &paths, kind, fault);
 	if (rc == 0)
 		rc = opening_run(&opening);
 	source_paths_free(&paths);

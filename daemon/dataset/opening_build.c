@@ -5,7 +5,6 @@
 #include "base/store.h"
 #include "base/util.h"
 #include "dataset/folder.h"
-#include "dataset/index_build.h"
 #include "dataset/mtime.h"
 #include "labels/labels.h"
 
@@ -18,7 +17,7 @@ static int shard_unchanged(struct opening *opening, uint32_t number, int fd)
 {
 	const struct dataset_shard *shard = &opening->dataset->shard[number];
 	struct stat st;
-	if (opening->dataset->kind == DATASET_FOLDER)
+	if (opening->dataset->container->files)
 		return 0; /* folder_walk has looked at each directory */
 	if (fstat(fd, &st) < 0 || mtime_of(&st) != shard->mtime_ns ||
 		(uint64_t)st.st_size != shard->size)
@@ -39,7 +38,7 @@ static int index_write(
 	int rc = index_writer_init(&writer, file->fd, file->base, file->names_fd, file->tables_fd);
 	if (rc < 0)
 		return fault_set(opening->fault, rc, "no memory to index %s", shard->path);
-	bool folder = opening->dataset->kind == DATASET_FOLDER;
+	const struct container *container = opening->dataset->container;
 	struct index_job job = {
 		.path = shard->path,
 		.fd = fd,
@@ -54,8 +53,8 @@ static int index_write(
 	writer.head.rule = opening->rule;
 	writer.head.label_type = opening->rule ? labels_type(opening->labels) : LABEL_TYPE_CLASS;
 	writer.head.shard_size = shard->size;
-	writer.head.shard_mtime_ns = folder ? 0 : shard->mtime_ns;
-	rc = folder ? index_folder(&job, opening->fault) : index_tar(&job, opening->fault);
+	writer.head.shard_mtime_ns = container->files ? 0 : shard->mtime_ns;
+	rc = container->index(&job, opening->fault);
 	if (rc == 0)
 		rc = shard_unchanged(opening, number, fd);
 	if (rc == 0 && job.labels)
@@ -182,7 +181,7 @@ int opening_build(struct opening *opening, uint32_t number)
 	cleanup(close_fd) int fd = opening_shard(opening, number);
 	if (fd < 0)
 		return fd;
-	if (opening->dataset->kind == DATASET_TARS)
+	if (!opening->dataset->container->files)
 		folder_settle(shard->mtime_ns);
 	int rc = 1;
 	for (enum place place = 0; rc > 0 && place < PLACES; place++)

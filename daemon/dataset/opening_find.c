@@ -85,25 +85,14 @@ static bool head_label_sound(const struct index_head *head)
 }
 
 /* Is what the head says of its labels possible? A checksum proves no good will. */
-static bool head_sound(const struct index_head *head, bool folder)
+static bool head_sound(const struct index_head *head, const struct container *container)
 {
-	if (head->asked > DATASET_LABELS_MANIFEST || head->classes > head->table_bytes ||
-		!head_label_sound(head))
+	if (head->asked > DATASET_LABELS_MANIFEST || head->source > DATASET_LABELS_MANIFEST ||
+		head->classes > head->table_bytes || !head_label_sound(head) ||
+		!(container->labels >> head->source & 1))
 		return false;
-	switch (head->source) {
-	case DATASET_LABELS_NONE:
-		return true;
-	case DATASET_LABELS_FOLDER:
-		return folder && head->classes > 0;
-	case DATASET_LABELS_MANIFEST:
-		return head->classes == 0;
-	case DATASET_LABELS_CLS:
-	case DATASET_LABELS_JSON:
-	case DATASET_LABELS_PATH:
-		return !folder && head->classes == 0;
-	default:
-		return false;
-	}
+	return head->source == DATASET_LABELS_NONE ||
+	       (head->classes > 0) == (head->source == DATASET_LABELS_FOLDER);
 }
 
 /* Reads a folder's tables: are its directories as they were, and what are its classes? */
@@ -168,16 +157,17 @@ int opening_examine(
 		return rc == INDEX_E_OTHER     ? FOUND_STALE
 		       : rc == INDEX_E_FOREIGN ? FOUND_FOREIGN
 					       : FOUND_DAMAGED;
-	bool folder = opening->dataset->kind == DATASET_FOLDER;
+	const struct container *container = opening->dataset->container;
 	if (head.kind != (uint32_t)opening->dataset->kind ||
 		!head_serves(&head, opening->asked, opening->rule))
 		return FOUND_STALE;
-	if (!head_sound(&head, folder))
+	if (!head_sound(&head, container))
 		return FOUND_DAMAGED;
-	if (!folder && (head.shard_size != shard->size || head.shard_mtime_ns != shard->mtime_ns))
+	if (!container->files &&
+		(head.shard_size != shard->size || head.shard_mtime_ns != shard->mtime_ns))
 		return FOUND_STALE;
 	cleanup(names) struct names names = {0};
-	rc = folder ? tables_check(opening, fd, base, &head, &names) : FOUND;
+	rc = container->files ? tables_check(opening, fd, base, &head, &names) : FOUND;
 	if (rc == FOUND)
 		index_adopt(opening, number, &head, crc, base, &names);
 	return rc;
@@ -209,7 +199,7 @@ int opening_try(struct opening *opening, uint32_t number, const char *path)
 static uint64_t place_bounds(const struct opening *opening)
 {
 	uint64_t hash = HASH_SEED;
-	if (opening->dataset->kind != DATASET_FOLDER || !roots_count())
+	if (!opening->dataset->container->files || !roots_count())
 		return 0;
 	for (unsigned i = 0; i < roots_count(); i++)
 		hash = hash_bytes(hash, roots_path(i), strlen(roots_path(i)) + 1);
@@ -243,8 +233,7 @@ char *opening_place(const struct opening *opening, uint32_t number, enum place p
 		place_suffix(opening, labels, suffix);
 		return opening->cache ? store_cache_path(opening->cache, shard, suffix) : NULL;
 	}
-	if (opening->rule || opening->options.index_in_cache ||
-		opening->dataset->kind == DATASET_FOLDER)
+	if (opening->rule || opening->options.index_in_cache || opening->dataset->container->files)
 		return NULL;
 	return asprintf(&path, "%s%s", shard, suffixes[labels]) < 0 ? NULL : path;
 }
@@ -265,7 +254,7 @@ static int index_find(
 int opening_shard(const struct opening *opening, uint32_t number)
 {
 	const struct dataset_shard *shard = &opening->dataset->shard[number];
-	int fd = opening->dataset->kind == DATASET_FOLDER
+	int fd = opening->dataset->container->files
 			 ? dup(opening->dataset->root_fd)
 			 : open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
@@ -287,7 +276,7 @@ static int shard_look(struct opening *opening, uint32_t number)
 	shard->dev = st.st_dev;
 	shard->ino = st.st_ino;
 	shard->mtime_ns = mtime_of(&st);
-	shard->size = opening->dataset->kind == DATASET_FOLDER ? 0 : (uint64_t)st.st_size;
+	shard->size = opening->dataset->container->files ? 0 : (uint64_t)st.st_size;
 	return 0;
 }
 

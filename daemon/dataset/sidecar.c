@@ -181,7 +181,7 @@ static int shard_open(const struct sidecar *sidecar, uint32_t number, enum sidec
 	const char *shard = dataset->shard[number].path;
 	const struct sidecar_head head = head_of(dataset, number);
 	int beside = -ENOENT;
-	if (dataset->kind == DATASET_TARS && !dataset->index_in_cache) {
+	if (!dataset->container->files && !dataset->index_in_cache) {
 		cleanup(free_ptr) char *path = NULL;
 		if (asprintf(&path, "%s.ckp", shard) < 0)
 			return -ENOMEM;
@@ -205,7 +205,7 @@ static void sidecar_tidy(struct sidecar *sidecar, uint32_t number, int fd)
 		status.st_size != (off_t)sizeof(struct sidecar_head))
 		return;
 	sidecar->tidied = true;
-	if (dataset->kind == DATASET_TARS && !dataset->index_in_cache)
+	if (!dataset->container->files && !dataset->index_in_cache)
 		store_tidy(dataset->shard[number].path);
 	cleanup(free_ptr) char *path =
 		dataset->cache_folder ? store_cache_path(dataset->cache_folder, "", "") : NULL;
@@ -361,8 +361,8 @@ int sidecar_peek(const struct dataset *dataset, uint32_t shard)
 	cleanup(free_ptr) char *beside = NULL, *cached = NULL;
 	if (asprintf(&beside, "%s.ckp", of) < 0)
 		return -ENOMEM;
-	int fd = dataset->kind == DATASET_TARS && !dataset->index_in_cache ? path_peek(beside)
-									   : -ENOENT;
+	int fd = !dataset->container->files && !dataset->index_in_cache ? path_peek(beside)
+									: -ENOENT;
 	if (fd >= 0 || !dataset->cache_folder)
 		return fd;
 	cached = store_cache_path(dataset->cache_folder, of, ".ckp");

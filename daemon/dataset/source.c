@@ -432,7 +432,7 @@ static int look_at(struct looked *looked, const char *path, struct fault *fault)
 	return look_add(looked, path, fault);
 }
 
-static int look_verdict(const struct looked *looked, int *ret_folder, struct fault *fault)
+static int look_verdict(const struct looked *looked, enum dataset_kind *ret, struct fault *fault)
 {
 	if (looked->folders && looked->files)
 		return fault_set(fault, -EINVAL,
@@ -443,12 +443,12 @@ static int look_verdict(const struct looked *looked, int *ret_folder, struct fau
 			"names %zu folders, %s the first: name the one folder that holds them, or "
 			"tars",
 			looked->folders, looked->first_folder);
-	*ret_folder = looked->folders == 1;
+	*ret = looked->folders ? DATASET_FOLDER : DATASET_TARS;
 	return 0;
 }
 
 int source_expand(
-	const char *spec, struct source_paths *paths, int *ret_folder, struct fault *fault)
+	const char *spec, struct source_paths *paths, enum dataset_kind *ret, struct fault *fault)
 {
 	struct looked looked = {.paths = paths};
 	struct source_paths braces = {0};
@@ -465,6 +465,6 @@ int source_expand(
 	source_paths_free(&braces);
 	if (rc < 0)
 		return rc;
-	rc = look_verdict(&looked, ret_folder, fault);
+	rc = look_verdict(&looked, ret, fault);
 	return rc < 0 ? fault_prefix(fault, rc, "%.200s", spec) : 0;
 }

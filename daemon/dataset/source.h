@@ -17,6 +17,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "dataset/dataset.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,6 +42,6 @@ int source_braces(const char *spec, struct source_paths *paths, struct fault *fa
  * -EINVAL: empty, several folders, folders and files mixed, neither file nor folder; -EACCES and
  * the like. The caller frees `paths`, also after a fault. */
 int source_expand(
-	const char *spec, struct source_paths *paths, int *ret_folder, struct fault *fault);
+	const char *spec, struct source_paths *paths, enum dataset_kind *ret, struct fault *fault);
 
 void source_paths_free(struct source_paths *paths);

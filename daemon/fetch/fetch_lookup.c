@@ -106,7 +106,7 @@ static int lookup_record(struct fetch_request *request, const struct page *page)
 		dataset, &request->at, page->bytes, &request->record, &request->position, fault);
 	if (rc < 0)
 		return rc;
-	if (dataset_kind(dataset) != DATASET_FOLDER && !fetch_wants_values(request->item)) {
+	if (!dataset_in_files(dataset) && !fetch_wants_values(request->item)) {
 		request->state = REQUEST_READY;
 		return 0;
 	}
@@ -132,7 +132,7 @@ static int lookup_name(struct fetch_request *request, struct page *page)
 	if (rc < 0)
 		return rc;
 	fetch_state(item)->labelled = true;
-	if (dataset_kind(item->dataset) == DATASET_FOLDER) {
+	if (dataset_in_files(item->dataset)) {
 		page->pins++;
 		request->name = page;
 	}

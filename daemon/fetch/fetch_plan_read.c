@@ -327,7 +327,7 @@ enum plan_step fetch_plan_read(struct fetch *fetch, struct fetch_request *reques
 		return PLAN_SKIP;
 	if (!plan_may_read(fetch, request))
 		return PLAN_SKIP;
-	if (dataset_kind(request->item->dataset) == DATASET_FOLDER)
+	if (dataset_in_files(request->item->dataset))
 		return plan_file_read(fetch, request);
 	return plan_range(fetch, request);
 }

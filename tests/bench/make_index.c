@@ -20,7 +20,7 @@ struct model {
 	uint64_t hash, hash_unlabelled;
 };
 
-/* The key of a member's name, as index_tar.c cuts it. */
+/* The key of a member's name, as container_tar.c cuts it. */
 static size_t key_size(const char *name)
 {
 	const char *slash = strrchr(name, '/');

@@ -130,6 +130,7 @@ static int open_index(struct opened *o, unsigned base, uint64_t size)
 				     .size = folder ? 0 : shard_size,
 				     .mtime_ns = shard_mtime},
 		.dataset = {.kind = folder ? DATASET_FOLDER : DATASET_TARS,
+			.container = folder ? &container_folder : &container_tar,
 			.shards = 1,
 			.label_type = LABEL_TYPE_CLASS,
 			.label_width = 1,

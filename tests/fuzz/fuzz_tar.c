@@ -5,7 +5,7 @@
  * and places, and refused where the model refuses, in words; the same samples, whose bytes lie in
  * the file and whose records come back from the index that was written; with labels, all of them
  * have one or none has. */
-#include "dataset/index_build.h"
+#include "dataset/container.h"
 #include "dataset/tar.h"
 
 #include "fuzz/drive.h"
@@ -307,7 +307,7 @@ static void check_index(const struct tar_model *model, enum dataset_labels asked
 		.asked = asked,
 		.writer = &writer,
 		.progress = &progress};
-	int rc = index_tar(&job, &fault);
+	int rc = container_tar.index(&job, &fault);
 	want(sound || rc < 0, "samples taken that the model refuses");
 	want(!sound || rc == 0 || asked != DATASET_LABELS_NONE, "refused, and not by the model");
 	want(rc == 0 || (rc == -EINVAL && strstr(fault.text, "fuzz.tar")), "refused otherwise");

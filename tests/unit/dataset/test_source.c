@@ -79,11 +79,11 @@ static void expect(const char *spec, int rc, const char *part, size_t count, int
 {
 	struct source_paths paths = {0};
 	struct fault fault = {""};
-	int is_folder = -1;
-	assert_int_equal(source_expand(spec, &paths, &is_folder, &fault), rc);
+	enum dataset_kind kind;
+	assert_int_equal(source_expand(spec, &paths, &kind, &fault), rc);
 	if (rc == 0) {
 		assert_int_equal(paths.count, count);
-		assert_int_equal(is_folder, folder);
+		assert_int_equal(kind == DATASET_FOLDER, folder);
 		for (size_t i = 0; i < count; i++)
 			assert_int_equal(paths.path[i][0], '/');
 		assert_non_null(strstr(paths.path[count - 1], part));
@@ -155,8 +155,8 @@ static void same(const char *spec, const char *path)
 {
 	struct source_paths paths = {0};
 	struct fault fault = {""};
-	int is_folder;
-	assert_int_equal(source_expand(spec, &paths, &is_folder, &fault), 0);
+	enum dataset_kind kind;
+	assert_int_equal(source_expand(spec, &paths, &kind, &fault), 0);
 	assert_string_equal(paths.path[0], path);
 	source_paths_free(&paths);
 }

@@ -3,7 +3,7 @@
  * All labels of an index are of one type, that of the first where none was asked for; which type,
  * and how wide, stands in the head. One class is the record's own label. Classes and numbers lie
  * behind the name; the fingerprint covers them. */
-#include "dataset/index_build.h"
+#include "dataset/container.h"
 
 #include "base/util.h"
 #include "dataset/digest.h"

@@ -4,12 +4,14 @@
  * holds at least one image somewhere below. As in torchvision's ImageFolder a class's label is the
  * rank of its name, and an empty class is an error: it would shift all labels behind it. With
  * labels NONE, and where a manifest has the labels, any shape will do. */
-#include "dataset/index_build.h"
+#include "dataset/container.h"
 
 #include "base/util.h"
 #include "dataset/folder.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 struct classes {
@@ -193,7 +195,7 @@ static void classes_free(struct classes *classes)
 	free(classes);
 }
 
-int index_folder(const struct index_job *job, struct fault *fault)
+static int folder_index(const struct index_job *job, struct fault *fault)
 {
 	if (job->asked == DATASET_LABELS_CLS || job->asked == DATASET_LABELS_JSON ||
 		job->asked == DATASET_LABELS_PATH)
@@ -212,3 +214,51 @@ int index_folder(const struct index_job *job, struct fault *fault)
 	classes_free(classes);
 	return rc;
 }
+
+/* A user who names a folder of tars means the tars. */
+static bool folder_has_tars(int root_fd)
+{
+	int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	bool tars = false;
+	if (!dir) {
+		util_close_fd(&fd);
+		return false;
+	}
+	for (struct dirent *dent; !tars && (dent = readdir(dir));) {
+		size_t size = strlen(dent->d_name);
+		tars = size > 4 && !strcmp(dent->d_name + size - 4, ".tar");
+	}
+	(void)closedir(dir);
+	return tars;
+}
+
+static int folder_empty(const struct container_empty *empty, struct fault *fault)
+{
+	if (folder_has_tars(empty->fd))
+		return fault_set(fault, -EINVAL,
+			"%s holds no images, but tars: name them, as in \"%s/*.tar\"", empty->path,
+			empty->path);
+	return fault_set(fault, -EINVAL,
+		"%s holds no images: expected .jpg, .jpeg or .png files in it or in its folders",
+		empty->path);
+}
+
+static void folder_left_out(uint64_t count, const char *example, char *ret_text, size_t room)
+{
+	(void)snprintf(ret_text, room,
+		"%llu image%s left out for the extension (%s): GIF, WebP, BMP, TIFF and the like "
+		"are not read; make JPEG or PNG of them (.jfif and .jpe: name them .jpg).",
+		(unsigned long long)count, count == 1 ? " was" : "s were", example);
+}
+
+const struct container container_folder = {
+	.files = true,
+	.labels = 1 << DATASET_LABELS_NONE | 1 << DATASET_LABELS_FOLDER |
+		  1 << DATASET_LABELS_MANIFEST,
+	.joint = "/",
+	.naming = "a path relative to it",
+	.index = folder_index,
+	.empty = folder_empty,
+	.left_out = folder_left_out,
+};

@@ -9,7 +9,7 @@
  *
  * Labels are all or none. With labels AUTO the first sample decides: its .cls if it has one, else
  * its .json if that has a label, else nothing is labelled; every later sample must agree. */
-#include "dataset/index_build.h"
+#include "dataset/container.h"
 
 #include "base/util.h"
 #include "dataset/tar.h"
@@ -47,7 +47,7 @@ struct group {
 };
 
 /* A member's name taken apart; all borrowed. */
-struct concat {
+struct parts {
 	const char *key, *extension;
 	size_t key_size;
 };
@@ -60,7 +60,7 @@ static bool is_resource_fork(const char *path)
 	return false;
 }
 
-static bool name_split(const char *name, struct concat *ret)
+static bool name_split(const char *name, struct parts *ret)
 {
 	while (name[0] == '.' && name[1] == '/')
 		name += 2;
@@ -75,9 +75,9 @@ static bool name_split(const char *name, struct concat *ret)
 	return true;
 }
 
-bool index_tar_key(const char *name, const char **ret_key, size_t *ret_size)
+static bool tar_key(const char *name, const char **ret_key, size_t *ret_size)
 {
-	struct concat parts;
+	struct parts parts;
 	if (!name_split(name, &parts))
 		return false;
 	*ret_key = parts.key;
@@ -288,7 +288,7 @@ static int sample_end(struct group *group, struct fault *fault)
 	return rc;
 }
 
-static int sample_begin(struct group *group, const struct concat *parts, struct fault *fault)
+static int sample_begin(struct group *group, const struct parts *parts, struct fault *fault)
 {
 	if (group->open && parts->key_size == group->key_size &&
 		!memcmp(parts->key, group->key, parts->key_size))
@@ -332,7 +332,7 @@ static int piece_take(struct group *group, enum part part, const struct tar_memb
 
 static int member_take(struct group *group, const struct tar_member *member, struct fault *fault)
 {
-	struct concat parts;
+	struct parts parts;
 	uint8_t format = 0;
 	if (member->kind == TAR_OTHER)
 		return 0;
@@ -378,7 +378,7 @@ static int group_run(struct group *group, struct fault *fault)
 	return rc < 0 ? rc : orphans_check(group, fault);
 }
 
-int index_tar(const struct index_job *job, struct fault *fault)
+static int tar_index(const struct index_job *job, struct fault *fault)
 {
 	if (job->asked == DATASET_LABELS_FOLDER)
 		return fault_set(fault, -EINVAL,
@@ -401,3 +401,56 @@ int index_tar(const struct index_job *job, struct fault *fault)
 							   : (uint32_t)job->asked;
 	return rc;
 }
+
+/* Names the first file of a tar; writes nothing if there is none. */
+static void first_member(const struct container_empty *empty, char *buffer, size_t room)
+{
+	cleanup(free_ptr) struct tar_reader *reader = malloc(sizeof *reader);
+	struct tar_member member;
+	if (empty->fd < 0 || !reader)
+		return;
+	tar_init(reader, empty->fd, empty->size, empty->path);
+	int rc;
+	do
+		rc = tar_next(reader, &member, NULL);
+	while (rc > 0 && member.kind == TAR_OTHER);
+	if (rc > 0)
+		(void)snprintf(buffer, room, ", the first is %.400s", member.name);
+	tar_deinit(reader);
+}
+
+static int tar_empty(const struct container_empty *empty, struct fault *fault)
+{
+	char first[512] = "", dotted[96] = "";
+	if (empty->members)
+		first_member(empty, first, sizeof first);
+	if (empty->dotted)
+		(void)snprintf(dotted, sizeof dotted,
+			" (%llu of them for a second dot before the extension)",
+			(unsigned long long)empty->dotted);
+	return fault_set(fault, -EINVAL,
+		"%s%s: no images among %llu members%s%s: expected KEY.jpg, KEY.jpeg or KEY.png, "
+		"and no dot in KEY",
+		empty->path, empty->shards > 1 ? " and the tars behind it" : "",
+		(unsigned long long)empty->members, dotted, first);
+}
+
+static void tar_left_out(uint64_t count, const char *example, char *ret_text, size_t room)
+{
+	(void)snprintf(ret_text, room,
+		"%llu images (%s) were left out: their names have a second dot before the "
+		"extension, which "
+		"WebDataset takes for another kind of member.",
+		(unsigned long long)count, example);
+}
+
+const struct container container_tar = {
+	.labels = 1 << DATASET_LABELS_NONE | 1 << DATASET_LABELS_CLS | 1 << DATASET_LABELS_JSON |
+		  1 << DATASET_LABELS_PATH | 1 << DATASET_LABELS_MANIFEST,
+	.joint = "!",
+	.naming = "a member's name, its key, or SHARD!MEMBER",
+	.index = tar_index,
+	.key = tar_key,
+	.empty = tar_empty,
+	.left_out = tar_left_out,
+};

@@ -1,0 +1,13 @@
+/* container: see container.h. */
+#include "dataset/container.h"
+
+#include "base/util.h"
+
+const struct container *container_of(uint32_t kind)
+{
+	static const struct container *const containers[] = {
+		[DATASET_FOLDER] = &container_folder,
+		[DATASET_TARS] = &container_tar,
+	};
+	return kind < UTIL_COUNT(containers) ? containers[kind] : NULL;
+}

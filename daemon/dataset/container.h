@@ -1,0 +1,89 @@
+/* container: where the samples of a dataset come from.
+ *
+ *   container_folder.c   a folder: each sample is a file of its own
+ *   container_tar.c      WebDataset tars: each sample is a range of bytes of a shard
+ *
+ * Everything that differs between the kinds of containers is in a struct container; the other files
+ * of this folder, and fetch, only ask it. To add a kind:
+ *
+ *   dataset.h        its number in enum dataset_kind (indexes store it)
+ *   container_X.c    its struct container, and the function that indexes one shard
+ *   container.c      its line in the table
+ *   source.c         what a user names that is of this kind
+ *
+ * Building an index blocks; the rest is pure. */
+#pragma once
+
+#include "base/fault.h"
+#include "dataset/dataset.h"
+#include "dataset/index.h"
+#include "dataset/index_progress.h"
+#include "labels/labels.h"
+
+/* One shard that is being indexed. */
+struct index_job {
+	const char *path; /* for faults */
+	int fd; /* of the shard; of a folder, its root */
+	uint64_t size; /* of the shard; 0 for a folder */
+	enum dataset_labels asked;
+	struct labels *labels; /* for PATH and MANIFEST; otherwise NULL */
+	/* Receives records and tables, and in its head source, members, dotted and labelless. */
+	struct index_writer *writer;
+	struct index_progress *progress;
+};
+
+/* What was found in a dataset without a single sample. */
+struct container_empty {
+	const char *path; /* of the first shard */
+	int fd; /* of it; negative if it cannot be opened */
+	uint64_t size; /* of it */
+	uint32_t shards;
+	uint64_t members, dotted; /* sums over the indexes' heads */
+};
+
+struct container {
+	/* True: each sample is a file of its own, and the shard is the folder that these files are
+	 * below. False: the shard is a file, and a sample is a range of its bytes. */
+	bool files;
+	uint32_t labels; /* 1 << enum dataset_labels: where labels in an index may come from */
+	const char *joint; /* between the shard's path and the sample's name in a path for users */
+	const char *naming; /* how a manifest may name a sample, for faults */
+
+	/* Reads the whole shard and writes its index. 0; -EINVAL for a damaged shard, or labels
+	 * that are missing or mixed or no labels; -ECANCELED; -errno. If writer->error is set
+	 * afterwards, the place of the index is at fault. */
+	int (*index)(const struct index_job *job, struct fault *fault);
+
+	/* The key within a sample's name; false if the name has none. NULL: a manifest names
+	 * samples of this kind by their whole names only. */
+	bool (*key)(const char *name, const char **ret_key, size_t *ret_size);
+
+	/* Writes the fault that says what was found instead of samples. Returns -EINVAL. */
+	int (*empty)(const struct container_empty *empty, struct fault *fault);
+
+	/* The notice that `count` images were left out; `example` is a shard that holds some. */
+	void (*left_out)(uint64_t count, const char *example, char *ret_text, size_t room);
+};
+
+/* By enum dataset_kind. NULL for a number that is not a kind. */
+const struct container *container_of(uint32_t kind);
+
+extern const struct container container_folder, container_tar;
+
+/* One sample on its way into an index. */
+struct index_sample {
+	const char *name, *key; /* the key is not zero-terminated */
+	size_t name_size, key_size;
+	struct index_record record; /* without name and label */
+};
+
+/* Writes a sample with the label that a rule found for it. The fault does not name the sample. 0;
+ * -EINVAL if the label has another type or another number of values than those before it, or too
+ * many values; -errno. */
+int index_sample_write(const struct index_job *job, struct index_sample *sample,
+	const struct label_found *found, struct fault *fault);
+
+/* Looks the sample up in the manifest and writes it; the fault names the sample. `shard` is the path
+ * of the sample's tar, or NULL in a folder. `found` is scratch space. */
+int index_sample_manifest(const struct index_job *job, struct index_sample *sample,
+	const char *shard, struct label_found *found, struct fault *fault);
