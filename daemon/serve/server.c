@@ -219,7 +219,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.fetch = server->fetch,
 		.shelf = &server->shelf,
 		.lists = &server->lists,
-		.pool = server->pool,
+		.workers = server->pool,
 		.ledger = &server->ledger,
 		.cache_dir = server->cache_dir,
 		.stream_memory = config->stream_memory,

@@ -1,5 +1,5 @@
-/* finish: see finish.h. Made in the thread that opens a stream; run on workers, or in the command's
- * own threads. */
+/* postprocess: see postprocess.h. Made in the thread that opens a stream; runs on workers, or in
+ * the threads of the command. */
 #include "stream/postprocess.h"
 
 #include "augment/erase.h"
@@ -10,10 +10,10 @@
 #include <string.h>
 
 struct postprocessor {
-	const struct postprocess *finish;
-	struct augmenter *augmenter; /* NULL: nothing but erasing */
-	uint8_t *image; /* what is converted; NULL: nothing is */
-	struct step_plan plan; /* of the row at hand */
+	const struct postprocess *postprocess;
+	struct augmenter *augmenter; /* NULL: no step other than erasing */
+	uint8_t *image; /* the image before its conversion; NULL: rows are not converted */
+	struct step_plan plan; /* of the present row */
 };
 
 static bool postprocess_converts(const struct shape *shape)
@@ -54,16 +54,16 @@ uint64_t postprocess_bytes(const struct stream_spec *spec)
 	return bytes;
 }
 
-static int postprocess_converter(struct postprocess *finish, struct fault *fault)
+static int postprocess_converter(struct postprocess *postprocess, struct fault *fault)
 {
-	const struct shape *shape = &finish->shape;
+	const struct shape *shape = &postprocess->shape;
 	struct convert_options options = {.dtype = shape->dtype, .layout = shape->layout};
 	char sentence[CONVERT_REFUSAL];
 	for (int i = 0; i < 3; i++) {
 		options.mean[i] = (float)shape->mean.value[i];
 		options.std[i] = (float)shape->std.value[i];
 	}
-	int result = convert_new(&options, &finish->convert);
+	int result = convert_new(&options, &postprocess->convert);
 	if (result == -ENOMEM)
 		return fault_set(fault, result, "no memory for converting rows");
 	if (result < 0)
@@ -72,83 +72,85 @@ static int postprocess_converter(struct postprocess *finish, struct fault *fault
 }
 
 int postprocess_init(
-	struct postprocess *finish, const struct stream_spec *spec, struct fault *fault)
+	struct postprocess *postprocess, const struct stream_spec *spec, struct fault *fault)
 {
-	*finish = (struct postprocess){.shape = spec->shape, .side = spec->image_size};
-	spec_steps(spec, &finish->steps);
-	finish->augments = postprocess_augments(&finish->steps);
-	return postprocess_converts(&finish->shape) ? postprocess_converter(finish, fault) : 0;
+	*postprocess = (struct postprocess){.shape = spec->shape, .side = spec->image_size};
+	spec_steps(spec, &postprocess->steps);
+	postprocess->augments = postprocess_augments(&postprocess->steps);
+	return postprocess_converts(&postprocess->shape) ? postprocess_converter(postprocess, fault)
+							 : 0;
 }
 
-void postprocess_deinit(struct postprocess *finish)
+void postprocess_deinit(struct postprocess *postprocess)
 {
-	free(finish->convert);
-	finish->convert = NULL;
+	free(postprocess->convert);
+	postprocess->convert = NULL;
 }
 
 int postprocessor_new(
-	const struct postprocess *finish, struct postprocessor **ret, struct fault *fault)
+	const struct postprocess *postprocess, struct postprocessor **ret, struct fault *fault)
 {
-	struct postprocessor *finisher = calloc(1, sizeof *finisher);
-	if (!finisher)
-		return fault_set(fault, -ENOMEM, "no memory for finishing rows");
-	finisher->finish = finish;
+	struct postprocessor *postprocessor = calloc(1, sizeof *postprocessor);
+	if (!postprocessor)
+		return fault_set(fault, -ENOMEM, "no memory for postprocessing rows");
+	postprocessor->postprocess = postprocess;
 	int result = 0;
-	if (finish->augments)
-		result = augmenter_new(&finish->steps, finish->side, &finisher->augmenter, fault);
-	if (!result && finish->convert) {
-		finisher->image = malloc(postprocess_image_bytes(finish->side));
-		if (!finisher->image)
+	if (postprocess->augments)
+		result = augmenter_new(
+			&postprocess->steps, postprocess->side, &postprocessor->augmenter, fault);
+	if (!result && postprocess->convert) {
+		postprocessor->image = malloc(postprocess_image_bytes(postprocess->side));
+		if (!postprocessor->image)
 			result = fault_set(fault, -ENOMEM, "no memory for converting rows");
 	}
 	if (result < 0)
-		postprocessor_free(finisher);
+		postprocessor_free(postprocessor);
 	else
-		*ret = finisher;
+		*ret = postprocessor;
 	return result;
 }
 
-void postprocessor_free(struct postprocessor *finisher)
+void postprocessor_free(struct postprocessor *postprocessor)
 {
-	if (!finisher)
+	if (!postprocessor)
 		return;
-	augmenter_free(finisher->augmenter);
-	free(finisher->image);
-	free(finisher);
+	augmenter_free(postprocessor->augmenter);
+	free(postprocessor->image);
+	free(postprocessor);
 }
 
-uint8_t *postprocessor_image(struct postprocessor *finisher, uint8_t *out)
+uint8_t *postprocessor_image(struct postprocessor *postprocessor, uint8_t *out)
 {
-	if (finisher->augmenter)
-		return augmenter_image(finisher->augmenter);
-	return finisher->image ? finisher->image : out;
+	if (postprocessor->augmenter)
+		return augmenter_image(postprocessor->augmenter);
+	return postprocessor->image ? postprocessor->image : out;
 }
 
-static void postprocessor_erase(
-	struct postprocessor *finisher, const struct pixel_key *key, uint32_t side, uint8_t *out)
+static void postprocessor_erase(struct postprocessor *postprocessor, const struct pixel_key *key,
+	uint32_t side, uint8_t *out)
 {
 	const struct erase_row row = {
-		.type = (enum slots_pixel_type)(finisher->finish->shape.dtype + 1),
-		.layout = (enum slots_pixel_layout)(finisher->finish->shape.layout + 1),
+		.type = (enum slots_pixel_type)(postprocessor->postprocess->shape.dtype + 1),
+		.layout = (enum slots_pixel_layout)(postprocessor->postprocess->shape.layout + 1),
 		.width = side,
 		.height = side,
 	};
-	for (uint32_t i = 0; i < finisher->plan.count; i++)
-		if (finisher->plan.op[i].kind == OP_ERASE)
-			op_erase(&finisher->plan.op[i], &row, key, out);
+	for (uint32_t i = 0; i < postprocessor->plan.count; i++)
+		if (postprocessor->plan.op[i].kind == OP_ERASE)
+			op_erase(&postprocessor->plan.op[i], &row, key, out);
 }
 
-void postprocessor_run(
-	struct postprocessor *finisher, const struct pixel_key *key, uint32_t side, uint8_t *out)
+void postprocessor_run(struct postprocessor *postprocessor, const struct pixel_key *key,
+	uint32_t side, uint8_t *out)
 {
-	const struct postprocess *finish = finisher->finish;
-	if (finish->steps.count)
-		step_plan(&finish->steps, key, side, side, &finisher->plan);
-	if (finisher->augmenter)
-		augmenter_run(finisher->augmenter, &finisher->plan, side, side,
-			finisher->image ? finisher->image : out);
-	if (finisher->image)
-		convert_rows(finish->convert, finisher->image, 1, side, side, out);
-	if (finish->steps.count)
-		postprocessor_erase(finisher, key, side, out);
+	const struct postprocess *postprocess = postprocessor->postprocess;
+	if (postprocess->steps.count)
+		step_plan(&postprocess->steps, key, side, side, &postprocessor->plan);
+	if (postprocessor->augmenter)
+		augmenter_run(postprocessor->augmenter, &postprocessor->plan, side, side,
+			postprocessor->image ? postprocessor->image : out);
+	if (postprocessor->image)
+		convert_rows(postprocess->convert, postprocessor->image, 1, side, side, out);
+	if (postprocess->steps.count)
+		postprocessor_erase(postprocessor, key, side, out);
 }

@@ -1,9 +1,9 @@
-/* finish: what is done to an image between its resampling and its row: the steps behind its size
- * (augment/), the conversion to the stream's dtype and layout, and what is erased of that.
+/* postprocess: what happens to an image between its resampling and its row: the steps after its
+ * sizing (augment/), the conversion to the stream's dtype and layout, and random erasing.
  *
- * A stream without any of it has no finish at all, and its pixels go from the resampling straight
- * into the row. Otherwise each worker has scratch of its own for each stream (struct postprocessor),
- * made when the stream opens and charged to the ledger: nothing is allocated for a row. */
+ * A stream that does none of this has no postprocess at all: its pixels are resampled straight into
+ * the row. Otherwise each worker has scratch of its own for each stream (struct postprocessor). It
+ * is made when the stream opens and charged to the ledger, so that a row allocates nothing. */
 #pragma once
 
 #include "augment/augment.h"
@@ -15,39 +15,40 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of a stream; constant once made. */
+/* What a stream does to its images; constant once made. */
 struct postprocess {
 	struct step_recipe steps;
-	bool augments; /* there are steps besides erasing, which needs no second image */
+	bool augments; /* there are steps other than erasing, which works on the row itself */
 	struct shape shape;
 	struct convert *convert; /* NULL: uint8 NHWC as it is */
-	uint32_t side; /* of the largest images */
+	uint32_t side; /* of the stream's largest images */
 };
 
-/* Scratch for one row at a time, of one thread. */
+/* Scratch for one row at a time; belongs to one thread. */
 struct postprocessor;
 
 /* Whether such a stream needs one. Pure. */
 bool postprocess_needed(const struct stream_spec *spec);
 
-/* 0; -ENOMEM; -EINVAL, -ENOTSUP where PENSTOCK_KERNELS names what is not there. */
+/* 0; -ENOMEM; -EINVAL or -ENOTSUP for kernels in PENSTOCK_KERNELS that are unknown or cannot run.
+ */
 int postprocess_init(
-	struct postprocess *finish, const struct stream_spec *spec, struct fault *fault);
-void postprocess_deinit(struct postprocess *finish); /* takes a zeroed one */
+	struct postprocess *postprocess, const struct stream_spec *spec, struct fault *fault);
+void postprocess_deinit(struct postprocess *postprocess); /* takes a zeroed one */
 
-/* What the scratch of one worker takes, for the ledger; 0 where none is needed. Pure. */
+/* Bytes of one worker's scratch, for the ledger; 0 where none is needed. Pure. */
 uint64_t postprocess_bytes(const struct stream_spec *spec);
 
-/* `finish` outlives it. 0, -ENOMEM, and as kernels where PENSTOCK_KERNELS names what is not there.
- */
+/* `postprocess` outlives it. Errors as postprocess_init. */
 int postprocessor_new(
-	const struct postprocess *finish, struct postprocessor **ret, struct fault *fault);
-void postprocessor_free(struct postprocessor *finisher); /* takes NULL */
+	const struct postprocess *postprocess, struct postprocessor **ret, struct fault *fault);
+void postprocessor_free(struct postprocessor *postprocessor); /* takes NULL */
 
-/* Where the resampling is to put the image whose row is `out`: side x side x 3 bytes, or the row
- * itself. */
-uint8_t *postprocessor_image(struct postprocessor *finisher, uint8_t *out);
+/* Where the caller resamples the image to, whose row is `out`: a buffer of side x side x 3 bytes,
+ * or the row itself. */
+uint8_t *postprocessor_image(struct postprocessor *postprocessor, uint8_t *out);
 
-/* Makes the row of what was put there. `key` is the sample's; images are side x side. */
-void postprocessor_run(
-	struct postprocessor *finisher, const struct pixel_key *key, uint32_t side, uint8_t *out);
+/* Makes the row of the image that is there now. `key` is the sample's; the image is side x side.
+ */
+void postprocessor_run(struct postprocessor *postprocessor, const struct pixel_key *key,
+	uint32_t side, uint8_t *out);

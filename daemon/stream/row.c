@@ -1,4 +1,4 @@
-/* row: see row.h. Runs on a worker, or in the command's own threads. */
+/* row: see row.h. Runs on a worker, or in the threads of the command. */
 #include "stream/row.h"
 
 #include "base/clock.h"
@@ -32,9 +32,9 @@ uint64_t row_maker_bytes(uint32_t max_image_size, uint64_t scratch)
 }
 
 /* Decoding drives the sink row by row, so a row's pixels are still in the cache when they are
- * resampled. The sink's share is taken with the vDSO's clock: the thread's CPU clock is a system
- * call. Two readings take 50 ns, a tenth of a row's own time, so only some of the rows are timed:
- * one of a number that has no divisor in common with the rows of an MCU. */
+ * resampled. The sink's time is measured with the vDSO's clock, since reading the thread's CPU
+ * clock is a system call. Two readings take 50 ns, a tenth of a row's own time, so only one in
+ * ROW_TIMED rows is timed. That number has no divisor in common with the rows of an MCU. */
 enum { ROW_TIMED = 7 };
 
 _Static_assert(
@@ -74,7 +74,7 @@ static void row_note_plan(
 			(plan->flip_vertical ? SLOTS_FLIPPED_VERTICALLY : 0);
 }
 
-/* Fast mode is for JPEGs: nothing is saved in a PNG. */
+/* Fast mode applies to JPEGs only: it would save nothing in a PNG. */
 static void row_shrink(
 	const struct pixel_recipe *recipe, const struct decode_info *info, struct pixel_plan *plan)
 {
@@ -82,31 +82,30 @@ static void row_shrink(
 		pixel_plan_shrink(plan);
 }
 
-/* An outcome: RandomCrop has no place in an image that is too small, and its list does not say that
- * it is to be padded. */
+/* An outcome: the image is too small for RandomCrop, and the list does not say to pad it. */
 static int row_judge(
 	struct decoder *decoder, const struct pixel_recipe *recipe, uint32_t width, uint32_t height)
 {
 	if (pixel_recipe_fits(recipe, width, height))
 		return DECODE_OK;
 	return decoder_refuse(decoder, DECODE_E_SMALL,
-		"%u x %u pixels, with their padding fewer than the %u that RandomCrop takes: "
-		"resize before it, or set pad_if_needed",
-		width, height, recipe->image_size);
+		"the image has %u x %u pixels, too few even with padding for a RandomCrop of %u x "
+		"%u: resize before it, or set pad_if_needed",
+		width, height, recipe->image_size, recipe->image_size);
 }
 
-/* Where the image is resampled to. */
-static uint8_t *row_image(struct postprocessor *finisher, uint8_t *out)
+/* Where the image is to be resampled to. */
+static uint8_t *row_image(struct postprocessor *postprocessor, uint8_t *out)
 {
-	return finisher ? postprocessor_image(finisher, out) : out;
+	return postprocessor ? postprocessor_image(postprocessor, out) : out;
 }
 
 static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe,
-	const struct pixel_plan *plan, const struct pixel_key *key, struct postprocessor *finisher,
-	uint8_t *out)
+	const struct pixel_plan *plan, const struct pixel_key *key,
+	struct postprocessor *postprocessor, uint8_t *out)
 {
 	struct pixel_region region;
-	pixel_sink_begin(maker->sink, recipe, plan, row_image(finisher, out), &region);
+	pixel_sink_begin(maker->sink, recipe, plan, row_image(postprocessor, out), &region);
 	struct decode_region wanted = {region.x0, region.y0, region.x1, region.y1};
 	if (plan->shrink)
 		decoder_shrink(maker->decoder, plan->shrink);
@@ -114,14 +113,14 @@ static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe,
 	if (result != DECODE_OK)
 		return result;
 	pixel_sink_end(maker->sink);
-	if (finisher)
-		postprocessor_run(finisher, key, recipe->image_size, out);
+	if (postprocessor)
+		postprocessor_run(postprocessor, key, recipe->image_size, out);
 	return result;
 }
 
 int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 	const struct pixel_recipe *recipe, const struct pixel_key *key,
-	struct postprocessor *finisher, uint8_t *out, struct slots_record *record)
+	struct postprocessor *postprocessor, uint8_t *out, struct slots_record *record)
 {
 	struct decode_info info;
 	int result = decoder_begin(maker->decoder, data, size, &info);
@@ -136,10 +135,10 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 	pixel_plan_make(recipe, key, info.width, info.height, &plan);
 	row_shrink(recipe, &info, &plan);
 	row_note_plan(record, &plan, &info);
-	return row_run(maker, recipe, &plan, key, finisher, out);
+	return row_run(maker, recipe, &plan, key, postprocessor, out);
 }
 
-/* Rows of many images on their way. */
+/* A run of row_make_many. */
 struct row_many {
 	const struct row_source *source;
 	struct row_feed feed;
@@ -185,7 +184,7 @@ static void row_many_start(void *context, struct decode_job *decode)
 	struct pixel_region region;
 	uint64_t start = clock_ns();
 	pixel_sink_begin(run->feed.sink, job->recipe, &job->plan,
-		row_image(job->finisher, job->out), &region);
+		row_image(job->postprocessor, job->out), &region);
 	decode->region = (struct decode_region){region.x0, region.y0, region.x1, region.y1};
 	run->feed.ns += clock_ns() - start;
 }
@@ -196,9 +195,9 @@ static void row_many_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 	row_feed_row(&run->feed, rgb);
 }
 
-/* Shares the CPU time since the job before out among the stages, as their ticks tell. What the sink
- * took is among those of the stages that call it. It is wall time of short stretches; a preemption
- * within one must make nothing negative. */
+/* Distributes the CPU time since the job before over the stages, by their ticks. The sink's time is
+ * part of the stages that call it, and is taken from them. It is wall time of short stretches, so
+ * after a preemption it may exceed theirs; no result may become negative. */
 static void row_many_time(struct row_many *run, struct row_job *job)
 {
 	uint64_t now = clock_thread_cpu_ns(), ticks[DECODE_STAGES], total = 0;
@@ -222,10 +221,11 @@ static void row_many_time(struct row_many *run, struct row_job *job)
 	run->feed.ns = 0;
 }
 
-/* Counts as pixel's, and as none of the decoder's, whose clock runs on meanwhile. */
-static void row_many_finish(struct row_many *run, struct row_job *job)
+/* This time counts as pixel_ns. The decoder's clock goes on meanwhile, so its stages are read again
+ * afterwards. */
+static void row_many_postprocess(struct row_many *run, struct row_job *job)
 {
-	postprocessor_run(job->finisher, &job->key, job->recipe->image_size, job->out);
+	postprocessor_run(job->postprocessor, &job->key, job->recipe->image_size, job->out);
 	uint64_t now = clock_thread_cpu_ns();
 	job->pixel_ns += now - run->since;
 	run->since = now;
@@ -245,8 +245,8 @@ static void row_many_done(void *context, struct decode_job *decode)
 	job->stepback = decode->stepback;
 	job->entry_points = decode->entry_points;
 	row_many_time(run, job);
-	if (job->finisher && job->outcome == DECODE_OK)
-		row_many_finish(run, job);
+	if (job->postprocessor && job->outcome == DECODE_OK)
+		row_many_postprocess(run, job);
 	run->source->done(run->source->context, job);
 }
 
@@ -292,7 +292,7 @@ void row_make_many(struct row_maker *maker, const struct row_source *source)
 
 int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
 	const struct pixel_recipe *recipe, const struct slots_record *record,
-	const struct pixel_key *key, struct postprocessor *finisher, uint8_t *out)
+	const struct pixel_key *key, struct postprocessor *postprocessor, uint8_t *out)
 {
 	struct decode_info info;
 	int result = decoder_begin(maker->decoder, data, size, &info);
@@ -310,5 +310,5 @@ int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
 	plan.flip_vertical = record->flags & SLOTS_FLIPPED_VERTICALLY;
 	pixel_plan_place(recipe, key, &plan);
 	row_shrink(recipe, &info, &plan);
-	return row_run(maker, recipe, &plan, key, finisher, out);
+	return row_run(maker, recipe, &plan, key, postprocessor, out);
 }

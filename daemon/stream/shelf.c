@@ -1,5 +1,5 @@
-/* shelf: see shelf.h. The lock is held for a walk over the entries, never while storage is asked or
- * something is freed. */
+/* shelf: see shelf.h. The lock is held while the entries are walked, never while storage is read or
+ * memory is freed. */
 #include "stream/shelf.h"
 
 #include "dataset/sidecar.h"
@@ -20,7 +20,7 @@ void shelf_deinit(struct shelf *shelf)
 {
 	if (!shelf->fetch)
 		return;
-	assert(!shelf->entries);
+	assert(list_is_empty(&shelf->entries));
 	pthread_mutex_destroy(&shelf->lock);
 }
 
@@ -31,18 +31,18 @@ static void shelf_entry_free(struct shelf_entry *entry)
 	free(entry);
 }
 
-/* Another holder for an entry that reads the same as `fresh`, or `fresh` itself put up. */
+/* The entry that reads the same as `fresh`, with another holder; `fresh` itself where there is
+ * none. */
 static struct shelf_entry *shelf_settle(struct shelf *shelf, struct shelf_entry *fresh)
 {
 	pthread_mutex_lock(&shelf->lock);
-	struct shelf_entry *entry = shelf->entries;
+	struct shelf_entry *entry = list_first(&shelf->entries, struct shelf_entry, node);
 	while (entry && (entry->labels != fresh->labels || !entry->sidecar != !fresh->sidecar ||
 				!dataset_same(entry->dataset, fresh->dataset)))
-		entry = entry->next;
+		entry = list_next(entry, node);
 	if (!entry) {
 		entry = fresh;
-		entry->next = shelf->entries;
-		shelf->entries = entry;
+		list_prepend(&shelf->entries, &entry->node);
 	}
 	entry->holders++;
 	pthread_mutex_unlock(&shelf->lock);
@@ -58,7 +58,7 @@ int shelf_open(struct shelf *shelf, const char *source, const struct dataset_opt
 	fresh->labels = options->rule ? options->rule->from : options->labels;
 	int rc = dataset_open(source, options, &fresh->dataset, fault);
 	if (rc == 0 && entry_points && sidecar_new(fresh->dataset, &fresh->sidecar) < 0)
-		rc = fault_set(fault, -ENOMEM, "no memory for the checkpoints of %u shards",
+		rc = fault_set(fault, -ENOMEM, "no memory for the entry points of %u shards",
 			dataset_shards(fresh->dataset));
 	if (rc < 0) {
 		shelf_entry_free(fresh);
@@ -78,12 +78,8 @@ void shelf_close(struct shelf *shelf, struct shelf_entry *entry)
 		return;
 	pthread_mutex_lock(&shelf->lock);
 	bool last = --entry->holders == 0;
-	if (last) {
-		struct shelf_entry **at = &shelf->entries;
-		while (*at != entry)
-			at = &(*at)->next;
-		*at = entry->next;
-	}
+	if (last)
+		list_remove(&shelf->entries, &entry->node);
 	pthread_mutex_unlock(&shelf->lock);
 	if (!last)
 		return;

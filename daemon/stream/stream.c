@@ -1,4 +1,5 @@
-/* stream: see stream.h. */
+/* stream: see stream.h. Opening and freeing, in the threads that the callers have for it; the
+ * cursor, in the event loop. */
 #include "stream/stream_impl.h"
 
 #include "base/clock.h"
@@ -16,13 +17,6 @@
 
 enum { STREAM_SLOTS_MIN = 2 };
 
-const char *stream_reason_name(unsigned reason)
-{
-	return reason < FETCH_OUTCOMES
-		       ? fetch_outcome_name((enum fetch_outcome)reason)
-		       : decode_outcome_name((enum decode_outcome)(reason - FETCH_OUTCOMES));
-}
-
 struct extent_geometry stream_geometry(
 	const struct stream_spec *spec, const struct dataset *dataset)
 {
@@ -39,16 +33,16 @@ uint64_t stream_bytes(const struct stream_spec *spec, const struct dataset *data
 	unsigned workers, uint32_t slots)
 {
 	struct extent_geometry geometry = stream_geometry(spec, dataset);
-	return extent_stride(&geometry) * slots + fill_bytes(spec, slots) +
+	return extent_stride(&geometry) * slots + tickets_bytes(spec, slots) +
 	       postprocess_bytes(spec) * workers;
 }
 
-/* The same of a stream that is being opened, or would be with that definition. */
+/* The same for a stream that is being opened, with `spec` in place of its definition. */
 static uint64_t stream_needs(
 	const struct stream *stream, const struct stream_spec *spec, uint32_t slots)
 {
-	return stream_bytes(
-		spec, stream->parts.dataset[0], workers_threads(stream->environment->pool), slots);
+	return stream_bytes(spec, stream->parts.dataset[0],
+		workers_threads(stream->environment->workers), slots);
 }
 
 /* The largest batch that two slots leave room for. */
@@ -98,7 +92,7 @@ static int stream_refuse(const struct stream *stream, uint64_t room, struct faul
 		util_align(budget, 1 << 20) >> 20);
 }
 
-/* How many slots `room` and the configured limit leave, at most as many as wanted. */
+/* How many of the slots that are wanted fit into `room` and into the configured limit. */
 static uint32_t stream_slots_in(const struct stream *stream, uint64_t room)
 {
 	uint64_t limit = stream->environment->stream_memory;
@@ -110,8 +104,8 @@ static uint32_t stream_slots_in(const struct stream *stream, uint64_t room)
 	return slots;
 }
 
-/* As many slots as wanted, fewer where the budget is short, never below two: one to read while the
- * other is filled. */
+/* Reserves the slots that are wanted, or fewer where the budget is short, but never fewer than two:
+ * one to be read while the other is filled. */
 static int stream_reserve(struct stream *stream, uint32_t *ret_slots, struct fault *fault)
 {
 	struct ledger *ledger = stream->environment->ledger;
@@ -119,7 +113,7 @@ static int stream_reserve(struct stream *stream, uint32_t *ret_slots, struct fau
 	uint32_t slots;
 	char name[LEDGER_NAME];
 	int result;
-	/* Another stream may take some of the room between the look and the grasp. */
+	/* Another stream may reserve some of the room in between. */
 	do {
 		room = ledger_free(ledger);
 		slots = stream_slots_in(stream, room);
@@ -161,8 +155,8 @@ static int stream_state_differs(
 		what, was, is);
 }
 
-/* What of the order is another one: its hash alone came with the state, so what it may have been is
- * tried. */
+/* Which part of the order differs. The state only has the order's hash, so this tries the likely
+ * differences. */
 static const char *stream_order_differs(const struct stream *stream, uint64_t order)
 {
 	struct stream_spec other = stream->spec;
@@ -183,8 +177,6 @@ static const char *stream_order_differs(const struct stream *stream, uint64_t or
 	       "or sources)";
 }
 
-/* A state of another dataset, seed or order is refused, another transform is worth a word: its
- * pixels differ, its samples do not. */
 int stream_fits(const struct stream *stream, const struct spec_state *state, char *ret_note,
 	size_t room, struct fault *fault)
 {
@@ -200,8 +192,8 @@ int stream_fits(const struct stream *stream, const struct spec_state *state, cha
 			state->order, order, fault);
 	if (state->position > stream->sampler.length)
 		return fault_set(fault, -ESTALE,
-			"the state's position %llu lies behind the %llu samples of an epoch: it "
-			"was not written by penstock",
+			"the state's position %llu is past the %llu samples of an epoch: penstock "
+			"did not write this state",
 			(unsigned long long)state->position,
 			(unsigned long long)stream->sampler.length);
 	(void)snprintf(ret_note, room, "%s",
@@ -260,7 +252,7 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 		sampling->epoch_length ? "" : sampling->split, spec->batch_size, ranks);
 }
 
-/* One dataset, or what a split's name says lies in it. */
+/* Opens one dataset, or the part of it that the split names. */
 static int stream_open_part(struct stream *stream, const char *source,
 	const struct dataset_options *options, struct fault *fault)
 {
@@ -295,32 +287,32 @@ static int stream_open(
 	return result ? result : concat_agree(&stream->parts, name, fault);
 }
 
-static int stream_make_finishers(struct stream *stream, struct fault *fault)
+static int stream_make_postprocessors(struct stream *stream, struct fault *fault)
 {
-	unsigned workers = workers_threads(stream->environment->pool);
+	unsigned workers = workers_threads(stream->environment->workers);
 	if (!postprocess_needed(&stream->spec))
 		return 0;
-	int result = postprocess_init(&stream->finish, &stream->spec, fault);
+	int result = postprocess_init(&stream->postprocess, &stream->spec, fault);
 	if (result < 0)
 		return result;
-	stream->finisher = calloc(workers, sizeof(struct postprocessor *));
-	if (!stream->finisher)
+	stream->postprocessor = calloc(workers, sizeof(struct postprocessor *));
+	if (!stream->postprocessor)
 		return fault_set(fault, -ENOMEM, "no memory for a stream");
-	for (; stream->finishers < workers; stream->finishers++) {
-		result = postprocessor_new(
-			&stream->finish, &stream->finisher[stream->finishers], fault);
+	for (; stream->postprocessors < workers; stream->postprocessors++) {
+		result = postprocessor_new(&stream->postprocess,
+			&stream->postprocessor[stream->postprocessors], fault);
 		if (result < 0)
 			return result;
 	}
 	return 0;
 }
 
-static void stream_free_finishers(struct stream *stream)
+static void stream_free_postprocessors(struct stream *stream)
 {
-	for (unsigned i = 0; i < stream->finishers; i++)
-		postprocessor_free(stream->finisher[i]);
-	free((void *)stream->finisher);
-	postprocess_deinit(&stream->finish);
+	for (unsigned i = 0; i < stream->postprocessors; i++)
+		postprocessor_free(stream->postprocessor[i]);
+	free((void *)stream->postprocessor);
+	postprocess_deinit(&stream->postprocess);
 }
 
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
@@ -356,7 +348,7 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	if (!result)
 		result = stream_reserve(stream, &slots, fault);
 	if (!result)
-		result = stream_make_finishers(stream, fault);
+		result = stream_make_postprocessors(stream, fault);
 	if (!result) {
 		tally_init(&stream->tally, slots);
 		geometry = stream_geometry(spec, stream->parts.dataset[0]);
@@ -365,7 +357,7 @@ int stream_new(const struct stream_environment *environment, const struct stream
 		result = extent_init(&stream->extent, &geometry, slots,
 			spec->pin_memory && spec_is_alone(spec), fault);
 	if (!result)
-		result = fill_init(stream, fault);
+		result = tickets_init(stream, fault);
 	if (result) {
 		stream_free(stream);
 		return result;
@@ -388,8 +380,8 @@ void stream_free(struct stream *stream)
 	if (!stream)
 		return;
 	assert(stream->tickets_free == stream->tickets);
-	fill_deinit(stream);
-	stream_free_finishers(stream);
+	tickets_deinit(stream);
+	stream_free_postprocessors(stream);
 	extent_deinit(&stream->extent);
 	if (stream->ledger_line >= 0)
 		ledger_release(stream->environment->ledger, stream->ledger_line);
@@ -438,7 +430,8 @@ static void stream_blank_labels(const struct extent *extent, uint32_t slot, uint
 		extent_labels(extent, slot)[i] = -1;
 }
 
-/* Samples that this batch does not have must not show what the slot held before. */
+/* Clears the rows that this batch does not have, so that they do not show what the slot held
+ * before. */
 static void stream_blank(struct stream *stream, uint32_t slot, uint32_t from)
 {
 	const struct extent *extent = &stream->extent;
@@ -453,9 +446,9 @@ static void stream_blank(struct stream *stream, uint32_t slot, uint32_t from)
 			.label = -1, .flags = SLOTS_INVALID, .view = row % views};
 }
 
-/* Names the next batch and writes the head of its slot. The serial changes before anything else
- * does, rows by workers included: it tells a trainer that was detached while it read this slot
- * (PROTOCOL.md, "The life of a lease"). */
+/* Names the next batch and writes the head of its slot. The serial changes before anything else in
+ * the slot, including the rows: a trainer that was detached while it read this slot learns it from
+ * the serial (PROTOCOL.md, "The life of a lease"). */
 static void stream_assign(struct stream *stream, uint32_t slot)
 {
 	struct course_batch next =
@@ -490,7 +483,7 @@ static void stream_assign(struct stream *stream, uint32_t slot)
 	pthread_mutex_unlock(&stream->lock);
 }
 
-/* The serial after the last batch that anybody wants. */
+/* The serial after the last batch that any reader wants. */
 static uint64_t stream_wanted(const struct stream *stream)
 {
 	uint64_t end = 0;
@@ -506,10 +499,11 @@ void stream_pump(struct stream *stream)
 	while (!stream->draining && stream->tally.next_serial < end &&
 		(slot = tally_assign(&stream->tally)) >= 0)
 		stream_assign(stream, (uint32_t)slot);
-	fill_issue(stream);
+	tickets_issue(stream);
 }
 
-/* A consumer has it, or nobody wants it any more: it does not count as ahead of others. */
+/* Notes that a trainer has these slots, or that no trainer wants them any more: they do not count
+ * as ahead of others (tickets_urgency). */
 static void stream_taken(struct stream *stream, uint64_t slots)
 {
 	pthread_mutex_lock(&stream->lock);

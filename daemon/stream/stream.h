@@ -1,29 +1,26 @@
-/* stream: a row of batches: a dataset, an order, a transform and the slots that they flow through.
+/* stream: a series of batches: a dataset, an order, a transform, and the slots that batches fill.
  *
- * A map of this folder:
- *   spec.[ch]      the definition of a stream, as people and clients write it; spec_meaning.c what
- * it comes to, spec_state.[ch] the state in it sampling.[ch]  its keys of which samples there are,
- * and the sampler that they come to label_keys.[ch]  `labels:` as a mapping split.[ch]
- * "train[:90%]" list.[ch]      what is read from .npy files, shared: subset.[ch] the numbers of
- * samples, weigh.[ch] weights, and the table of those that balance classes parts.[ch]     the
- * datasets of a stream as one row of samples transforms.[ch]  the operations of `transforms:`, in
- * one table shape.[ch]     what rows are: size by epoch, views, dtype, layout row.[ch]       one
- * sample's bytes -> one row (decode and pixel meet here) finish.[ch]    what is done to an image
- * before it is a row pool.[ch]      the workers stream.[ch]    this door: opening, the cursor,
- * slots and their batches fill.c         the tickets: which rows are being read and decoded right
- * now
+ * Map of this folder:
+ *   stream.[ch]       opens and frees a stream; the cursor: which batch each slot gets next
+ *   stream_impl.h     the struct stream that stream.c and tickets.c share
+ *   tickets.c         the samples in flight: read, decoded and written into rows right now
+ *   workers.[ch]      the worker threads, and the queue of samples that wait for one
+ *   row.[ch]          makes one row of a sample's bytes; the place where decode and pixel meet
+ *   postprocess.[ch]  what happens to an image between its resampling and its row
+ *   shelf.[ch]        the open datasets; streams that read the same one share it
  *
- * One batch's way: stream_pump names the next (epoch, batch) and gives it a FREE slot; fill.c turns
- * its rows into tickets, at most STREAM_TICKETS at a time, and submits them to fetch; fetch calls
- * back with bytes and the ticket goes to the pool; a worker writes the row; with the last row the
- * slot is marked and the event loop is woken; stream_collect makes it READY. Which slot holds what
- * and who has yet to give it back is the tally's to know (batch/tally.h).
+ * The way of a batch: stream_pump names the next (epoch, batch) and gives it a FREE slot. tickets.c
+ * turns the batch's samples into tickets, at most STREAM_TICKETS at a time, and submits them to
+ * fetch. Fetch calls back with the bytes, and the ticket is queued for the workers. A worker writes
+ * the row. The worker that writes a slot's last row marks the slot and wakes the event loop, and
+ * stream_collect makes the slot READY. batch/tally.h knows which slot holds which batch and which
+ * readers have yet to give it back.
  *
- * In a split group every rank has a stream of its own: the same order, cut into global batches, of
- * which this stream makes the rank's slice.
+ * In a split group every rank has a stream of its own. All of them have the same order, cut into
+ * global batches; each stream makes its rank's slice of them.
  *
- * Threads: stream_new blocks and belongs on a thread of its own; all else is the event loop's,
- * unless it says otherwise. */
+ * Threads: stream_new blocks and needs a thread of its own. All other functions are called by the
+ * event loop, unless they say otherwise. */
 #pragma once
 
 #include "base/fault.h"
@@ -52,70 +49,74 @@ enum {
 
 struct stream;
 
-struct stream_environment { /* what all streams of a daemon share; outlives them */
+/* What all streams of a daemon share; outlives them. */
+struct stream_environment {
 	struct fetch *fetch;
 	struct shelf *shelf;
 	struct list_shelf *lists;
-	struct workers *pool;
+	struct workers *workers;
 	struct ledger *ledger;
 	const char *cache_dir;
 	uint64_t stream_memory; /* the most that the slots of one stream take; 0: no limit */
-	bool entry_points; /* are kept beside the indexes, and used */
-	/* The budget that would leave `bytes_more` more for streams than this one does: for
-	 * refusals. */
+	bool entry_points; /* JPEG entry points are kept beside the indexes, and used */
+	/* The memory budget that would leave streams `bytes_more` more than this one does. For
+	 * the sentence that refuses a stream. */
 	uint64_t (*budget_for)(void *context, uint64_t bytes_more);
 	void *budget_context;
-	void (*wake)(void *context); /* any thread: some stream has something to collect */
+	/* Called on any thread when a stream has something to collect. */
+	void (*wake)(void *context);
 	void *wake_context;
-	struct histogram *fills; /* gets how long each batch took, from its slot to its last row;
-				    event loop only. NULL: nobody asks */
+	/* Receives how long each batch took, from its slot to its last row. Event loop only. NULL:
+	 * not measured. */
+	struct histogram *fills;
 };
 
-/* What the slots of such a stream are made for. `dataset` says what its labels are; NULL: one whole
- * number each. Pure. */
+/* The geometry of such a stream's slots. `dataset` says what its labels are; NULL: one integer for
+ * each sample. Pure. */
 struct extent_geometry stream_geometry(
 	const struct stream_spec *spec, const struct dataset *dataset);
 
-/* What such a stream takes of the budget with `slots` slots and so many workers: the rows in flight
- * and what workers need for it included. Pure. */
+/* The part of the memory budget that such a stream takes with `slots` slots and `workers` workers:
+ * slots, tickets, and the workers' scratch for it. Pure. */
 uint64_t stream_bytes(const struct stream_spec *spec, const struct dataset *dataset,
 	unsigned workers, uint32_t slots);
 
-/* Opens datasets and shared memory. May take long (index building). `lists`: of the definition's
- * files; taken over, also on failure. 0 or negative errno with a fault: as dataset_open; -EINVAL no
- * batch in an epoch, a list is of another dataset, or sources do not agree; -ENOMEM not within the
- * budget (says what would fit). `progress` is called while indexing. */
+/* Opens the datasets and allocates the slots. May take long (it builds indexes). `lists` are the
+ * lists that the definition names; the stream takes them over, also on failure. `progress` is
+ * called while an index is built. 0, or a negative errno with a fault: as dataset_open; -EINVAL:
+ * an epoch has no batch, a list belongs to another dataset, or the sources do not agree; -ENOMEM:
+ * the budget is too small (the fault says what would fit). */
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
 	struct sampling_lists *lists, progress_fn *progress, void *progress_context,
 	struct stream **ret, struct fault *fault);
 
 /* 0, or -ESTALE with a fault when a state belongs to another dataset, seed or order. `ret_note`
- * gets
- * "", or what is different but allowed. */
+ * becomes "" or a difference that is allowed: another transform, which changes the pixels but not
+ * the samples. */
 int stream_fits(const struct stream *stream, const struct spec_state *state, char *ret_note,
 	size_t room, struct fault *fault);
 
-/* Where the first batch begins; once, before stream_pump. */
+/* Sets where the first batch begins. Call once, before stream_pump. */
 void stream_begin(struct stream *stream, uint64_t epoch, uint64_t position);
 
-/* Its batches by their serials; once begun. */
+/* Which batch has which serial. Valid after stream_begin. */
 const struct course *stream_course(const struct stream *stream);
 
-/* Tells fill to stop; stream_idle says when nothing is in flight any more, and only then
- * stream_free is allowed. */
+/* stream_cancel stops new samples from being read. stream_idle says when no ticket is in flight any
+ * more; only then may stream_free be called. */
 void stream_cancel(struct stream *stream);
 bool stream_idle(struct stream *stream);
 void stream_free(struct stream *stream);
 
-/* Before stream_free (NULL is taken): true when a client still has the memory of its slots, which
- * then stays reserved: the loan, and the line of the ledger, are the caller's. */
+/* Call before stream_free; takes NULL. True when a client still has the memory of the slots. That
+ * memory then stays reserved: the handout and the ledger's line belong to the caller. */
 bool stream_take_kept(struct stream *stream, struct handout *ret, int *ret_line);
 
-/* The next batches are given FREE slots and their rows to fetch. Call after opening and after every
- * release. */
+/* Gives FREE slots to the next batches and submits their samples to fetch. Call after opening and
+ * after every release. */
 void stream_pump(struct stream *stream);
 
-/* No new batches from now on; those being filled will complete (draining). */
+/* Starts no new batches from now on; the batches being filled will complete. */
 void stream_drain(struct stream *stream);
 
 /* Makes filled slots READY. */
@@ -123,14 +124,15 @@ void stream_collect(struct stream *stream);
 
 const struct tally *stream_tally(const struct stream *stream);
 
-/* As the tally's functions of these names; after all but stream_lease, call stream_pump. */
+/* As the tally's functions of the same names. Call stream_pump after all of them but stream_lease.
+ */
 void stream_join(struct stream *stream, struct tally_reader *reader, uint64_t serial, uint64_t end);
 void stream_lease(struct stream *stream, struct tally_reader *reader, uint32_t slot);
 void stream_release(struct stream *stream, struct tally_reader *reader, uint32_t slot);
 void stream_leave(struct stream *stream, struct tally_reader *reader);
 
-/* True when the stream cannot go on; the sentence stays valid while the stream lives. Code is a
- * negative errno. */
+/* True when the stream cannot go on. The code is a negative errno; the sentence stays valid while
+ * the stream lives. */
 bool stream_failed(struct stream *stream, int *ret_code, const char **ret_text);
 
 struct stream_batch { /* what a slot holds */
@@ -138,43 +140,44 @@ struct stream_batch { /* what a slot holds */
 	uint64_t position; /* of its first row */
 	uint32_t count;
 	bool last;
-	bool padded; /* its only row is the epoch's last sample, which another rank has too */
+	bool padded; /* its only row is the epoch's last sample, which another rank delivers too */
 };
 const struct stream_batch *stream_batch(const struct stream *stream, uint32_t slot);
 
 const struct stream_spec *stream_spec(const struct stream *stream);
-/* What its samples are numbered by. */
+/* The stream's datasets as one sequence of samples, which gives each sample its number. */
 const struct concat *stream_samples_of(const struct stream *stream);
-/* The first of them, which has the classes of all. */
+/* The first dataset; all of them have its classes. */
 const struct dataset *stream_dataset(const struct stream *stream);
 const struct extent *stream_extent(const struct stream *stream);
 uint64_t stream_samples(const struct stream *stream); /* of an epoch */
 uint64_t stream_batches(const struct stream *stream); /* of a full epoch */
-/* Given out in a full epoch, all ranks together. */
+/* How many samples a full epoch delivers to all ranks together. */
 uint64_t stream_epoch_samples(const struct stream *stream);
 uint64_t stream_order_hash(const struct stream *stream);
 uint64_t stream_transform_hash(const struct stream *stream);
-const char *stream_notice(const struct stream *stream); /* "" or what the operator should know */
-/* True once when something came up since that is worth logging: one sentence. */
+/* "" or what the operator should know. */
+const char *stream_notice(const struct stream *stream);
+/* True once for each sentence that is worth logging and came up after opening. */
 bool stream_remark(struct stream *stream, char *ret_text, size_t room);
 
 struct stream_stats {
 	uint64_t batches, images; /* completed */
-	uint64_t decode_ns, pixel_ns; /* CPU of the workers */
+	uint64_t decode_ns, pixel_ns; /* CPU time of the workers */
 	uint64_t stage_ns[DECODE_STAGES]; /* decode_ns by stage */
 	uint64_t broken[STREAM_REASONS]; /* by reason: fetch outcomes, then decode outcomes */
-	uint64_t fallbacks[STEPBACKS]; /* left to libjpeg-turbo, by reason */
-	/* Images: entered at kept checkpoints; whose checkpoints were made; whose kept ones did not
-	 * fit. */
+	uint64_t fallbacks[STEPBACKS]; /* images left to libjpeg-turbo, by reason */
+	/* Images that were entered at kept entry points; whose entry points were made; whose kept
+	 * entry points did not fit them. */
 	uint64_t entry_points_used, entry_points_made, entry_points_dropped;
-	uint64_t reading, queued; /* tickets with fetch; with the pool */
+	uint64_t reading, queued; /* tickets that are with fetch; with the workers */
 	uint64_t slots_free, slots_filling, slots_ready, slots_leased;
 };
 void stream_stats(struct stream *stream, struct stream_stats *ret);
 const char *stream_reason_name(unsigned reason);
 
-/* The broken samples seen since the last call, at most `room`; returns how many. For the quarantine
- * file. */
+/* Takes the broken samples seen since the last call, at most `room`; returns how many. For the
+ * quarantine file. */
 struct stream_broken {
 	uint64_t sample;
 	char reason[160];

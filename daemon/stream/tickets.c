@@ -1,13 +1,13 @@
-/* fill: the rows on their way.
+/* tickets: the samples in flight.
  *
- * A ticket is one sample being read and decoded, into a row for each of its views. Their number is
- * fixed, so that a batch of any size takes bounded memory, and they are reused in lumps: a worker
- * that returns one submits new rows only when a quarter of them is free, so that the reader is
- * woken rarely and sees neighbours together.
+ * A ticket is one sample that is being read and decoded into a row for each of its views. The
+ * number of tickets is fixed, so that a batch of any size takes bounded memory. They are reused in
+ * groups: a worker that returns a ticket submits new samples only when a quarter of the tickets is
+ * free, so that fetch is woken rarely and sees neighboring samples together.
  *
- * Threads: fill_issue on the event loop and on workers; fill_arrived on fetch's threads; fill_row
- * on workers. A row belongs to its ticket from issue to return, so nobody else writes it; the slot
- * is FILLING all that time. */
+ * Threads: tickets_issue runs on the event loop and on workers, ticket_arrived on fetch's threads,
+ * ticket_run on workers. A row belongs to its ticket from ticket_issue to ticket_return, so no
+ * other thread writes it; the slot is FILLING all that time. */
 #include "stream/stream_impl.h"
 
 #include "base/util.h"
@@ -18,36 +18,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILL_AHEAD = 256 };
+enum { TICKETS_AHEAD = 256 };
 
-static void fill_arrived(struct fetch_item *item);
-static void fill_row(struct workers_job *job, struct row_maker *maker);
+const char *stream_reason_name(unsigned reason)
+{
+	return reason < FETCH_OUTCOMES
+		       ? fetch_outcome_name((enum fetch_outcome)reason)
+		       : decode_outcome_name((enum decode_outcome)(reason - FETCH_OUTCOMES));
+}
 
-static uint32_t fill_tickets(const struct stream_spec *spec, uint32_t slots)
+static void ticket_arrived(struct fetch_item *item);
+static void ticket_run(struct workers_job *job, struct row_maker *maker);
+
+static uint32_t tickets_count(const struct stream_spec *spec, uint32_t slots)
 {
 	return (uint32_t)UTIL_MIN((uint64_t)slots * spec->batch_size, (uint64_t)STREAM_TICKETS);
 }
 
-uint64_t fill_bytes(const struct stream_spec *spec, uint32_t slots)
+uint64_t tickets_bytes(const struct stream_spec *spec, uint32_t slots)
 {
-	return fill_tickets(spec, slots) * sizeof(struct stream_ticket);
+	return tickets_count(spec, slots) * sizeof(struct stream_ticket);
 }
 
-int fill_init(struct stream *stream, struct fault *fault)
+int tickets_init(struct stream *stream, struct fault *fault)
 {
-	stream->tickets = stream->tickets_free = fill_tickets(&stream->spec, stream->extent.slots);
+	stream->tickets = stream->tickets_free = tickets_count(&stream->spec, stream->extent.slots);
 	stream->ticket = calloc(stream->tickets, sizeof *stream->ticket);
-	if (!stream->ticket || workers_reserve(stream->environment->pool, (int)stream->tickets))
+	if (!stream->ticket || workers_reserve(stream->environment->workers, (int)stream->tickets))
 		return fault_set(fault, -ENOMEM,
 			"no memory for the %u rows in flight of this stream", stream->tickets);
 	stream->reserved_jobs = true;
 	for (uint32_t i = 0; i < stream->tickets; i++) {
 		struct stream_ticket *t = &stream->ticket[i];
 		t->stream = stream;
-		t->item.done = fill_arrived;
+		t->item.done = ticket_arrived;
 		t->item.reader = &stream->reader;
 		t->item.fault = &t->fault;
-		t->job.run = fill_row;
+		t->job.run = ticket_run;
 		t->job.share = &stream->share;
 		t->next_free = stream->free;
 		stream->free = t;
@@ -55,14 +62,14 @@ int fill_init(struct stream *stream, struct fault *fault)
 	return 0;
 }
 
-void fill_deinit(struct stream *stream)
+void tickets_deinit(struct stream *stream)
 {
 	if (stream->reserved_jobs)
-		(void)workers_reserve(stream->environment->pool, -(int)stream->tickets);
+		(void)workers_reserve(stream->environment->workers, -(int)stream->tickets);
 	free(stream->ticket);
 }
 
-static struct stream_slot *fill_slot(struct stream *stream, uint64_t serial)
+static struct stream_slot *tickets_slot(struct stream *stream, uint64_t serial)
 {
 	for (uint32_t i = 0; i < stream->extent.slots; i++)
 		if (stream->slot[i].batch.serial == serial && stream->slot[i].left)
@@ -70,38 +77,39 @@ static struct stream_slot *fill_slot(struct stream *stream, uint64_t serial)
 	return NULL;
 }
 
-/* How many rows the consumer still has before this batch: the fewer, the more urgent. Rows, since
- * batches of one row are as soon used up as they are made. A batch that it has taken does not
- * count, however long it keeps it; a huge one counts as FILL_AHEAD rows. */
-static uint64_t fill_urgency(const struct stream *stream, uint64_t serial)
+/* How many rows the trainer still has ahead of this batch: the fewer, the more urgent. It counts
+ * rows rather than batches, since a trainer uses up a batch of one row as fast as one is made. A
+ * batch that the trainer has taken does not count, however long it keeps it; a huge one counts as
+ * TICKETS_AHEAD rows. */
+static uint64_t tickets_urgency(const struct stream *stream, uint64_t serial)
 {
 	uint64_t ahead = 0;
 	for (uint32_t i = 0; i < stream->extent.slots; i++)
 		if (!stream->slot[i].taken && stream->slot[i].batch.serial < serial)
-			ahead += UTIL_MIN(stream->slot[i].batch.count, (uint32_t)FILL_AHEAD);
+			ahead += UTIL_MIN(stream->slot[i].batch.count, (uint32_t)TICKETS_AHEAD);
 	return ahead;
 }
 
-static void fill_pick(struct stream_ticket *t, struct sampler_pick pick)
+static void ticket_pick(struct stream_ticket *t, struct sampler_pick pick)
 {
 	t->part = pick.part;
 	t->item.dataset = t->stream->parts.dataset[pick.part];
 	t->item.number = pick.number;
 }
 
-/* Its number among all that the stream reads: what records say. */
-static uint64_t fill_number(const struct stream_ticket *t)
+/* The sample's number among all that the stream reads, as records have it. */
+static uint64_t ticket_number(const struct stream_ticket *t)
 {
 	return concat_number(&t->stream->parts, (struct sampler_pick){t->part, t->item.number});
 }
 
-static struct sidecar *fill_sidecar(const struct stream_ticket *t)
+static struct sidecar *ticket_sidecar(const struct stream_ticket *t)
 {
 	return stream_sidecar(t->stream, t->part);
 }
 
-/* Labels of floats are written by whoever reads the sample's record of the index. */
-static float *fill_values(const struct stream *stream, const struct stream_ticket *t)
+/* Where fetch writes labels that are floats, when it reads the sample's record of the index. */
+static float *ticket_values(const struct stream *stream, const struct stream_ticket *t)
 {
 	const struct slots_head *layout = &stream->extent.layout;
 	if (layout->label_type != SLOTS_LABEL_F32)
@@ -110,7 +118,7 @@ static float *fill_values(const struct stream *stream, const struct stream_ticke
 	       (uint64_t)t->row * layout->label_width;
 }
 
-static struct stream_ticket *fill_ticket(
+static struct stream_ticket *ticket_issue(
 	struct stream *stream, struct stream_slot *slot, uint64_t urgency)
 {
 	struct stream_ticket *t = stream->free;
@@ -123,24 +131,25 @@ static struct stream_ticket *fill_ticket(
 	t->epoch = slot->batch.epoch;
 	t->padded = slot->batch.padded ? SLOTS_PADDED : 0;
 	t->position = slot->batch.position + t->row;
-	fill_pick(t, sampler_pick(&stream->sampler, (uint32_t)t->epoch, t->position));
+	ticket_pick(t, sampler_pick(&stream->sampler, (uint32_t)t->epoch, t->position));
 	t->item.urgency = t->job.urgency = urgency;
-	t->item.values = fill_values(stream, t);
+	t->item.values = ticket_values(stream, t);
 	t->fault.text[0] = 0;
 	return t;
 }
 
-/* Rows of assigned slots for the tickets that are free, as a chain for fetch; under the lock. */
-static struct fetch_item *fill_collect(struct stream *stream, uint32_t at_least)
+/* Gives samples of assigned slots to the tickets that are free, and returns them as a chain for
+ * fetch. Under the lock. */
+static struct fetch_item *tickets_collect(struct stream *stream, uint32_t at_least)
 {
 	struct fetch_item *first = NULL, **last = &first;
 	struct stream_slot *slot;
 	if (stream->tickets_free < at_least || stream->cancelled || stream->failed)
 		return NULL;
-	while (stream->free && (slot = fill_slot(stream, stream->issue_serial))) {
-		uint64_t urgency = fill_urgency(stream, slot->batch.serial);
+	while (stream->free && (slot = tickets_slot(stream, stream->issue_serial))) {
+		uint64_t urgency = tickets_urgency(stream, slot->batch.serial);
 		while (stream->free && slot->issued < slot->batch.count) {
-			struct stream_ticket *t = fill_ticket(stream, slot, urgency);
+			struct stream_ticket *t = ticket_issue(stream, slot, urgency);
 			*last = &t->item;
 			last = &t->item.next;
 			stream->reading++;
@@ -153,21 +162,21 @@ static struct fetch_item *fill_collect(struct stream *stream, uint32_t at_least)
 	return first;
 }
 
-void fill_issue(struct stream *stream)
+void tickets_issue(struct stream *stream)
 {
 	pthread_mutex_lock(&stream->lock);
-	struct fetch_item *chain = fill_collect(stream, 1);
+	struct fetch_item *chain = tickets_collect(stream, 1);
 	pthread_mutex_unlock(&stream->lock);
 	if (chain)
 		fetch_submit(stream->environment->fetch, chain);
 }
 
-static void fill_arrived(struct fetch_item *item)
+static void ticket_arrived(struct fetch_item *item)
 {
 	struct stream_ticket *t =
 		(struct stream_ticket *)((char *)item - offsetof(struct stream_ticket, item));
 	struct stream *stream = t->stream;
-	struct sidecar *sidecar = fill_sidecar(t);
+	struct sidecar *sidecar = ticket_sidecar(t);
 	if (sidecar && item->result == FETCH_OK) {
 		sidecar_place(item->dataset, item->number, item->shard, item->position, item->size,
 			&t->place);
@@ -177,13 +186,13 @@ static void fill_arrived(struct fetch_item *item)
 	stream->reading--;
 	stream->queued++;
 	pthread_mutex_unlock(&stream->lock);
-	workers_push(stream->environment->pool, &t->job);
+	workers_push(stream->environment->workers, &t->job);
 }
 
-/* Puts the ticket back; with the slot's last row the event loop is told. Once the lock is dropped
- * the event loop may free the stream, unless tickets are still out: so new rows are taken under the
- * same lock, and what is needed afterwards is copied first. */
-static void fill_return(struct stream_ticket *t)
+/* Puts the ticket back, and wakes the event loop after the slot's last row. Once the lock is
+ * dropped the event loop may free the stream, unless tickets are still out. So new samples are
+ * taken under the same lock, and everything needed afterwards is copied first. */
+static void ticket_return(struct stream_ticket *t)
 {
 	struct stream *stream = t->stream;
 	const struct stream_environment *environment = stream->environment;
@@ -197,7 +206,7 @@ static void fill_return(struct stream_ticket *t)
 	t->next_free = stream->free;
 	stream->free = t;
 	stream->tickets_free++;
-	struct fetch_item *chain = fill_collect(stream, UTIL_MAX(stream->tickets / 4, 1u));
+	struct fetch_item *chain = tickets_collect(stream, UTIL_MAX(stream->tickets / 4, 1u));
 	bool stopped = stream->cancelled || stream->failed;
 	pthread_mutex_unlock(&stream->lock);
 	if (chain)
@@ -206,7 +215,7 @@ static void fill_return(struct stream_ticket *t)
 		environment->wake(environment->wake_context);
 }
 
-static void fill_fail(struct stream *stream, int code, const char *text)
+static void tickets_fail(struct stream *stream, int code, const char *text)
 {
 	pthread_mutex_lock(&stream->lock);
 	if (!stream->failed && !stream->cancelled) {
@@ -216,9 +225,9 @@ static void fill_fail(struct stream *stream, int code, const char *text)
 	pthread_mutex_unlock(&stream->lock);
 }
 
-/* Counts against max_broken what was wanted in this epoch and is broken; under the lock. Slots that
- * are being filled hold consecutive batches, so their epochs never share a count. */
-static uint64_t fill_count_broken(struct stream *stream, uint64_t epoch)
+/* Counts one more broken sample of this epoch against max_broken. Under the lock. Slots that are
+ * being filled hold consecutive batches, so two of their epochs never share a count. */
+static uint64_t tickets_count_broken(struct stream *stream, uint64_t epoch)
 {
 	unsigned i = (unsigned)(epoch % STREAM_BROKEN_EPOCHS);
 	if (stream->broken_in[i].epoch != epoch || !stream->broken_in[i].count) {
@@ -228,10 +237,10 @@ static uint64_t fill_count_broken(struct stream *stream, uint64_t epoch)
 	return ++stream->broken_in[i].count;
 }
 
-/* Whether so many of an epoch's samples are more than max_broken. A rank sees only its slice, into
- * which chance may bring more than a slice's share: it is sure where that would not (three standard
- * deviations, and three samples). */
-static bool fill_too_many(const struct stream *stream, uint64_t count)
+/* Whether `count` broken samples in an epoch are more than max_broken allows. A rank sees only its
+ * slice, which may by chance contain more than its share of them. So it takes more than three
+ * standard deviations, and three samples, above the share. */
+static bool tickets_too_many_broken(const struct stream *stream, uint64_t count)
 {
 	const struct stream_spec *spec = &stream->spec;
 	double most = spec->max_broken * (double)stream->sampler.length;
@@ -240,8 +249,8 @@ static bool fill_too_many(const struct stream *stream, uint64_t count)
 	       (spec->world_size > 1 && beyond > 0 && beyond * beyond > 9 * share);
 }
 
-/* Notes the outcome; true when the stream may go on. */
-static bool fill_note_broken(struct stream_ticket *t, unsigned reason, const char *message)
+/* Counts and notes a broken sample. True when the stream may go on. */
+static bool ticket_note_broken(struct stream_ticket *t, unsigned reason, const char *message)
 {
 	struct stream *stream = t->stream;
 	const struct stream_spec *spec = &stream->spec;
@@ -250,59 +259,59 @@ static bool fill_note_broken(struct stream_ticket *t, unsigned reason, const cha
 	stream->broken[reason]++;
 	if (stream->kept_count < STREAM_BROKEN_KEPT) {
 		struct stream_broken *kept = &stream->kept[stream->kept_count++];
-		kept->sample = fill_number(t);
+		kept->sample = ticket_number(t);
 		(void)snprintf(kept->reason, sizeof kept->reason, "%s%s%s", name,
 			message[0] ? ": " : "", message);
 	}
-	uint64_t count = t->attempt ? 0 : fill_count_broken(stream, t->epoch);
+	uint64_t count = t->attempt ? 0 : tickets_count_broken(stream, t->epoch);
 	pthread_mutex_unlock(&stream->lock);
 	uint64_t samples = (stream->sampler.length + spec->world_size - 1) / spec->world_size;
 	struct fault text;
 	if (spec->on_broken == SPEC_BROKEN_FAIL)
 		(void)fault_set(&text, -EIO,
 			"sample %llu is broken (%s%s%s) and on_broken is fail; mend or remove it, "
-			"or set on_broken to "
-			"substitute or mark",
-			(unsigned long long)fill_number(t), name, message[0] ? ": " : "", message);
-	else if (fill_too_many(stream, count))
+			"or set on_broken to substitute or mark",
+			(unsigned long long)ticket_number(t), name, message[0] ? ": " : "",
+			message);
+	else if (tickets_too_many_broken(stream, count))
 		(void)fault_set(&text, -EIO,
 			"%llu of the %llu samples%s of epoch %llu %s broken, more than max_broken "
-			"= %g allows; the latest is sample "
-			"%llu (%s%s%s); `penstock check` lists them all; raise max_broken to go on "
-			"without them",
+			"= %g allows; the latest is sample %llu (%s%s%s); `penstock check` lists "
+			"them all; raise max_broken to go on without them",
 			(unsigned long long)count, (unsigned long long)samples,
 			spec->world_size > 1 ? " that this rank gets" : "",
 			(unsigned long long)t->epoch, count == 1 ? "is" : "are", spec->max_broken,
-			(unsigned long long)fill_number(t), name, message[0] ? ": " : "", message);
+			(unsigned long long)ticket_number(t), name, message[0] ? ": " : "",
+			message);
 	else
 		return true;
-	fill_fail(stream, -EIO, text.text);
+	tickets_fail(stream, -EIO, text.text);
 	return false;
 }
 
-/* The row of a view among those of its slot. */
-static uint32_t fill_row_of(const struct stream_ticket *t, uint32_t view)
+/* The number of a view's row in its slot. */
+static uint32_t ticket_row(const struct stream_ticket *t, uint32_t view)
 {
 	return t->row * t->stream->spec.shape.views + view;
 }
 
-static void fill_label(const struct stream_ticket *t, int64_t label)
+static void ticket_label(const struct stream_ticket *t, int64_t label)
 {
 	const struct extent *extent = &t->stream->extent;
 	if (extent->layout.label_type == SLOTS_LABEL_I64)
 		extent_labels(extent, t->slot)[t->row] = label;
 }
 
-static void fill_zero_row(struct stream_ticket *t)
+static void ticket_zero_rows(struct stream_ticket *t)
 {
 	struct stream *stream = t->stream;
 	const struct extent *extent = &stream->extent;
-	fill_label(t, t->item.label);
+	ticket_label(t, t->item.label);
 	for (uint32_t view = 0; view < stream->spec.shape.views; view++) {
-		uint32_t row = fill_row_of(t, view);
+		uint32_t row = ticket_row(t, view);
 		memset(extent_image(extent, t->slot, row), 0, extent->shape[t->slot].row_bytes);
 		extent_records(extent, t->slot)[row] =
-			(struct slots_record){.index = fill_number(t),
+			(struct slots_record){.index = ticket_number(t),
 				.label = t->item.label,
 				.flags = SLOTS_INVALID | t->padded,
 				.view = view,
@@ -310,17 +319,17 @@ static void fill_zero_row(struct stream_ticket *t)
 	}
 }
 
-/* A broken sample: another one in its place, a marked row, or the end of the stream. */
-static void fill_broken(struct stream_ticket *t, unsigned reason, const char *message)
+/* Deals with a broken sample: reads a substitute, marks the row, or fails the stream. */
+static void ticket_broken(struct stream_ticket *t, unsigned reason, const char *message)
 {
 	struct stream *stream = t->stream;
-	if (!fill_note_broken(t, reason, message)) {
-		fill_return(t);
+	if (!ticket_note_broken(t, reason, message)) {
+		ticket_return(t);
 		return;
 	}
 	if (stream->spec.on_broken == SPEC_BROKEN_MARK) {
-		fill_zero_row(t);
-		fill_return(t);
+		ticket_zero_rows(t);
+		ticket_return(t);
 		return;
 	}
 	if (++t->attempt > STREAM_ATTEMPTS) {
@@ -330,11 +339,11 @@ static void fill_broken(struct stream_ticket *t, unsigned reason, const char *me
 			"broken; run `penstock check` on %s",
 			(unsigned long long)t->position, (unsigned long long)t->epoch,
 			STREAM_ATTEMPTS, stream->spec.source);
-		fill_fail(stream, -EIO, text.text);
-		fill_return(t);
+		tickets_fail(stream, -EIO, text.text);
+		ticket_return(t);
 		return;
 	}
-	fill_pick(t,
+	ticket_pick(t,
 		sampler_substitute(&stream->sampler, (uint32_t)t->epoch, t->position, t->attempt));
 	t->item.next = NULL;
 	t->view = 0;
@@ -346,7 +355,7 @@ static void fill_broken(struct stream_ticket *t, unsigned reason, const char *me
 	fetch_submit(stream->environment->fetch, &t->item);
 }
 
-static bool fill_stopped(struct stream *stream)
+static bool tickets_stopped(struct stream *stream)
 {
 	pthread_mutex_lock(&stream->lock);
 	bool stopped = stream->cancelled || stream->failed;
@@ -354,37 +363,37 @@ static bool fill_stopped(struct stream *stream)
 	return stopped;
 }
 
-/* Deals with a ticket that cannot become a row as it is. */
-static void fill_unread(struct stream_ticket *t)
+/* Deals with a ticket whose bytes were not read, or whose stream has stopped. */
+static void ticket_unread(struct stream_ticket *t)
 {
 	struct stream *stream = t->stream;
 	int result = t->item.result;
 	if (result == FETCH_OK)
 		fetch_release(stream->environment->fetch, &t->item);
-	if (result > 0 && !fill_stopped(stream)) {
-		fill_broken(t, (unsigned)result, t->fault.text);
+	if (result > 0 && !tickets_stopped(stream)) {
+		ticket_broken(t, (unsigned)result, t->fault.text);
 		return;
 	}
 	if (result < 0 && result != -ECANCELED)
-		fill_fail(stream, result, t->fault.text);
-	fill_return(t);
+		tickets_fail(stream, result, t->fault.text);
+	ticket_return(t);
 }
 
-/* Rows that one worker makes together. They may belong to several streams, any of which may be gone
- * as soon as its last ticket was returned. */
-struct fill_rows {
-	struct workers *pool;
+/* The rows that one worker makes together. They may belong to several streams, and each stream may
+ * be freed as soon as its last ticket was returned. */
+struct ticket_rows {
+	struct workers *workers;
 	struct row_maker *maker;
-	struct workers_job *first; /* NULL: has been given */
-	struct stream_ticket *views; /* whose next view is to be made */
+	struct workers_job *first; /* NULL once it was handed over */
+	struct stream_ticket *views; /* the tickets whose next view is to be made */
 };
 
-static struct stream_ticket *fill_ticket_of(struct workers_job *job)
+static struct stream_ticket *ticket_of_job(struct workers_job *job)
 {
 	return (struct stream_ticket *)((char *)job - offsetof(struct stream_ticket, job));
 }
 
-static void fill_set_row(struct stream_ticket *t, unsigned maker)
+static void ticket_set_row(struct stream_ticket *t, unsigned maker)
 {
 	struct stream *stream = t->stream;
 	t->row_job = (struct row_job){
@@ -395,69 +404,69 @@ static void fill_set_row(struct stream_ticket *t, unsigned maker)
 			.position = t->position,
 			.epoch = (uint32_t)t->epoch,
 			.view = t->view},
-		.finisher = stream->finisher ? stream->finisher[maker] : NULL,
-		.out = extent_image(&stream->extent, t->slot, fill_row_of(t, t->view)),
-		.record = {.index = fill_number(t),
+		.postprocessor = stream->postprocessor ? stream->postprocessor[maker] : NULL,
+		.out = extent_image(&stream->extent, t->slot, ticket_row(t, t->view)),
+		.record = {.index = ticket_number(t),
 			.label = t->item.label,
 			.flags = (t->attempt ? SLOTS_SUBSTITUTED : 0u) | t->padded,
 			.view = t->view,
 			.position = t->position},
-		.entry_point_room = fill_sidecar(t) ? t->place.room : 0,
+		.entry_point_room = ticket_sidecar(t) ? t->place.room : 0,
 	};
 }
 
-static struct row_job *fill_next(void *context)
+static struct row_job *ticket_next(void *context)
 {
-	static const struct workers_job like = {.run = fill_row};
-	struct fill_rows *rows = context;
+	static const struct workers_job like = {.run = ticket_run};
+	struct ticket_rows *rows = context;
 	for (;;) {
 		struct stream_ticket *t = rows->views;
 		if (t) {
 			rows->views = t->next_view;
 		} else {
 			struct workers_job *job =
-				rows->first ? rows->first : workers_more(rows->pool, &like);
+				rows->first ? rows->first : workers_more(rows->workers, &like);
 			rows->first = NULL;
 			if (!job)
 				return NULL;
-			t = fill_ticket_of(job);
+			t = ticket_of_job(job);
 		}
-		if (t->item.result == FETCH_OK && !fill_stopped(t->stream)) {
-			fill_set_row(t, rows->maker->number);
+		if (t->item.result == FETCH_OK && !tickets_stopped(t->stream)) {
+			ticket_set_row(t, rows->maker->number);
 			return &t->row_job;
 		}
-		fill_unread(t);
+		ticket_unread(t);
 	}
 }
 
-static struct stream_ticket *fill_ticket_of_row(struct row_job *job)
+static struct stream_ticket *ticket_of_row(struct row_job *job)
 {
 	return (struct stream_ticket *)((char *)job - offsetof(struct stream_ticket, row_job));
 }
 
-static size_t fill_recall(void *context, struct row_job *job, uint8_t *to, size_t room)
+static size_t ticket_recall(void *context, struct row_job *job, uint8_t *to, size_t room)
 {
 	(void)context;
-	struct stream_ticket *t = fill_ticket_of_row(job);
-	return sidecar_read(fill_sidecar(t), &t->place, to, room);
+	struct stream_ticket *t = ticket_of_row(job);
+	return sidecar_read(ticket_sidecar(t), &t->place, to, room);
 }
 
-static bool fill_keeps(void *context, struct row_job *job)
+static bool ticket_keeps(void *context, struct row_job *job)
 {
 	(void)context;
-	struct stream_ticket *t = fill_ticket_of_row(job);
-	return sidecar_keeps(fill_sidecar(t), &t->place);
+	struct stream_ticket *t = ticket_of_row(job);
+	return sidecar_keeps(ticket_sidecar(t), &t->place);
 }
 
-static bool fill_keep(void *context, struct row_job *job, const uint8_t *pack, size_t size)
+static bool ticket_keep(void *context, struct row_job *job, const uint8_t *pack, size_t size)
 {
 	(void)context;
-	struct stream_ticket *t = fill_ticket_of_row(job);
-	/* What cannot be kept is told once, by stream_remark. */
-	return sidecar_write(fill_sidecar(t), &t->place, pack, size);
+	struct stream_ticket *t = ticket_of_row(job);
+	/* stream_remark reports once that entry points cannot be written. */
+	return sidecar_write(ticket_sidecar(t), &t->place, pack, size);
 }
 
-static void fill_count(struct stream_ticket *t, const struct row_job *job)
+static void ticket_count_row(struct stream_ticket *t, const struct row_job *job)
 {
 	struct stream *stream = t->stream;
 	t->cost_ns += job->pixel_ns;
@@ -475,16 +484,16 @@ static void fill_count(struct stream_ticket *t, const struct row_job *job)
 	pthread_mutex_unlock(&stream->lock);
 }
 
-static void fill_done(void *context, struct row_job *job)
+static void ticket_done(void *context, struct row_job *job)
 {
-	struct fill_rows *rows = context;
-	struct stream_ticket *t = fill_ticket_of_row(job);
+	struct ticket_rows *rows = context;
+	struct stream_ticket *t = ticket_of_row(job);
 	struct stream *stream = t->stream;
 	int result = job->outcome;
-	fill_count(t, job);
+	ticket_count_row(t, job);
 	if (result == DECODE_OK) {
-		extent_records(&stream->extent, t->slot)[fill_row_of(t, t->view)] = job->record;
-		fill_label(t, job->record.label);
+		extent_records(&stream->extent, t->slot)[ticket_row(t, t->view)] = job->record;
+		ticket_label(t, job->record.label);
 		if (++t->view < stream->spec.shape.views) {
 			t->next_view = rows->views;
 			rows->views = t;
@@ -495,35 +504,35 @@ static void fill_done(void *context, struct row_job *job)
 	t->cost_ns = 0;
 	fetch_release(stream->environment->fetch, &t->item);
 	if (result > 0) {
-		fill_broken(t, FETCH_OUTCOMES + (unsigned)result,
+		ticket_broken(t, FETCH_OUTCOMES + (unsigned)result,
 			decoder_message(rows->maker->decoder));
 		return;
 	}
 	if (result < 0)
-		fill_fail(stream, result,
+		tickets_fail(stream, result,
 			"no memory left to decode an image; lower `threads` or raise the machine's "
 			"memory");
-	fill_return(t);
+	ticket_return(t);
 }
 
-/* Goes on as long as there are rows to make: the decoder is fastest with several images at a time.
- */
-static void fill_row(struct workers_job *job, struct row_maker *maker)
+/* Takes further jobs as long as any are queued: the decoder is fastest with several images at a
+ * time. */
+static void ticket_run(struct workers_job *job, struct row_maker *maker)
 {
-	struct fill_rows rows = {
-		.pool = fill_ticket_of(job)->stream->environment->pool,
+	struct ticket_rows rows = {
+		.workers = ticket_of_job(job)->stream->environment->workers,
 		.maker = maker,
 		.first = job,
 	};
 	struct row_source source = {
-		.next = fill_next,
-		.done = fill_done,
+		.next = ticket_next,
+		.done = ticket_done,
 		.context = &rows,
-		.recall = fill_recall,
-		.keeps = fill_keeps,
-		.keep = fill_keep,
+		.recall = ticket_recall,
+		.keeps = ticket_keeps,
+		.keep = ticket_keep,
 	};
-	/* A view that is wanted when the last row of others is done. */
+	/* The last row done may leave further views to be made. */
 	do
 		row_make_many(maker, &source);
 	while (rows.views);

@@ -1,11 +1,11 @@
-/* pool: the workers, and the queue of samples that wait for one.
+/* workers: the worker threads, and the queue of samples that wait for one.
  *
- * One queue for all streams, keyed by urgency (how many rows the consumer still has ahead of
- * this one) and by turn: whoever waits goes first, and nobody is passed for ever. Turns are given
- * out by worker time (start-time fair queueing: Goyal, Vin and Cheng, SIGCOMM 1996): of several
- * streams that wait alike each gets the same time of the workers, however many rows it has queued
- * and however dear they are. Jobs are embedded in their owner; the queue's room is reserved when a
- * stream opens, so pushing never allocates.
+ * All streams have one queue. It is ordered by urgency (how many rows the trainer still has ahead
+ * of this one) and by turn, so that trainers that wait are served first and no job is passed for
+ * ever. Turns are given out by worker time (start-time fair queueing: Goyal, Vin and Cheng, SIGCOMM
+ * 1996): streams that are equally urgent get the same share of the workers' time, however many rows
+ * each has queued and however much work a row takes. Jobs are embedded in their owner, and room in
+ * the queue is reserved when a stream opens, so pushing never allocates.
  *
  * workers_push: any thread, never blocks. The job's function runs on a worker. */
 #pragma once
@@ -19,50 +19,51 @@
 
 struct workers;
 
-/* One that shares the workers: a stream. Outlives its jobs; the pool's own. */
+/* A stream's share of the workers. Outlives its jobs; its fields belong to the workers. */
 struct workers_share {
-	uint64_t turn_ns; /* when its next job's turn is, on the pool's clock of work done */
-	_Atomic uint64_t cost_ns; /* of a job, as seen lately; relaxed */
+	uint64_t turn_ns; /* when its next job has its turn, on the clock of work done */
+	_Atomic uint64_t cost_ns; /* of a job, lately; relaxed */
 };
 
 void workers_share_init(struct workers_share *share);
-/* One of its jobs took so much of a worker's time. Any thread. */
+/* Tells how much of a worker's time one of the share's jobs took. Any thread. */
 void workers_share_cost(struct workers_share *share, uint64_t ns);
 
 struct workers_job {
 	struct workers_share *share;
 	uint64_t urgency;
 	void (*run)(struct workers_job *job, struct row_maker *maker);
-	uint64_t turn_ns, arrival; /* the pool's own */
+	uint64_t turn_ns, arrival; /* set by workers_push */
 };
 
 /* Makers have the numbers 0 .. threads - 1. */
 int workers_new(unsigned threads, const struct decode_limits *limits, uint32_t max_image_size,
 	struct workers **ret, struct fault *fault);
 
-/* Ends the workers after the jobs that are queued. */
-void workers_free(struct workers *pool);
+/* Ends the workers after the jobs that are queued; takes NULL. */
+void workers_free(struct workers *workers);
 
 /* Makes room for `jobs` more (or, negative, fewer) queued at once. 0 or -ENOMEM. */
-int workers_reserve(struct workers *pool, int jobs);
+int workers_reserve(struct workers *workers, int jobs);
 
-void workers_push(struct workers *pool, struct workers_job *job);
+void workers_push(struct workers *workers, struct workers_job *job);
 
-/* For a job's function that can use several jobs: the most urgent one, if it has the same function
- * and no worker that waits could have it instead; else NULL. Never blocks. */
-struct workers_job *workers_more(struct workers *pool, const struct workers_job *like);
+/* For a job's function that can work on several jobs at a time: takes the most urgent job, if it
+ * has the same function as `like` and every idle worker has a job to take; else NULL. Never blocks.
+ */
+struct workers_job *workers_more(struct workers *workers, const struct workers_job *like);
 
-unsigned workers_threads(const struct workers *pool);
+unsigned workers_threads(const struct workers *workers);
 
 struct workers_stats {
-	uint64_t idle_ns; /* workers' waiting for jobs, all together */
+	uint64_t idle_ns; /* how long workers waited for jobs, all together */
 	uint64_t queued; /* jobs waiting now */
 };
-void workers_stats_read(struct workers *pool, struct workers_stats *ret);
+void workers_stats_read(struct workers *workers, struct workers_stats *ret);
 
-/* CPU time of the workers; a system call for each. */
-uint64_t workers_cpu_ns(const struct workers *pool);
+/* CPU time of all workers. Makes a system call for each. */
+uint64_t workers_cpu_ns(const struct workers *workers);
 
 /* How long workers that could run waited for a processor, all together; false where the kernel does
- * not say. Reads a small file for each: for once a second. */
-bool workers_delay_ns(const struct workers *pool, uint64_t *ret);
+ * not report it. Reads a small file for each worker, so call it about once a second. */
+bool workers_delay_ns(const struct workers *workers, uint64_t *ret);

@@ -171,7 +171,7 @@ def test_states_and_groups_of_another_subset_are_refused():
         plain_state = plain.state(plain.next())
         with refused(errno.ESTALE, "it had no subset: indices"):
             link.open(indices=one, state=plain_state, **keys).opened()
-        with refused(errno.ESTALE, "lies behind the 20 samples"):
+        with refused(errno.ESTALE, "is past the 20 samples"):
             link.open(indices=one, state={**state, "position": 21}, **keys).opened()
         assert link.open(indices=one, group="g", **keys).opened() and link.open(indices=same, group="g", **keys).opened()
         for other in ({"indices": two}, {}):

@@ -39,8 +39,8 @@ struct replay {
 	struct order_slice slice; /* the rank's part of the batch */
 	struct row_maker maker;
 	struct pixel_recipe pixels;
-	struct postprocess finish;
-	struct postprocessor *finisher; /* NULL: images are rows */
+	struct postprocess postprocess;
+	struct postprocessor *postprocessor; /* NULL: images are rows */
 	struct catalog_bytes bytes;
 	uint8_t *rows; /* of a sample, one for each view */
 	size_t row_bytes;
@@ -312,13 +312,13 @@ static int replay_try(struct replay *replay, uint64_t number, struct pixel_key *
 	struct sample sample;
 	const struct slots_record plain = records[0];
 	int r = replay_read(replay, number, &sample, fault);
-	for (uint32_t view = 0; r == 0 && view < replay->finish.shape.views; view++) {
+	for (uint32_t view = 0; r == 0 && view < replay->postprocess.shape.views; view++) {
 		records[view] = plain;
 		records[view].index = number;
 		records[view].label = sample.label;
 		records[view].view = key->view = view;
 		r = row_make(&replay->maker, replay->bytes.data, sample.size, &replay->pixels, key,
-			replay->finisher, replay_row(replay, view), &records[view]);
+			replay->postprocessor, replay_row(replay, view), &records[view]);
 		if (r > 0)
 			(void)fault_set(fault, 0, "%s: %s",
 				decode_outcome_name((enum decode_outcome)r),
@@ -337,7 +337,7 @@ static int replay_mark(struct replay *replay, uint64_t number, struct slots_reco
 	if (dataset_sample(replay->recipe.parts.dataset[pick.part], pick.number, &sample, &fault) <
 		0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
-	for (uint32_t view = 0; view < replay->finish.shape.views; view++) {
+	for (uint32_t view = 0; view < replay->postprocess.shape.views; view++) {
 		memset(replay_row(replay, view), 0, replay->row_bytes);
 		records[view] = (struct slots_record){.index = number,
 			.label = sample.label,
@@ -393,7 +393,7 @@ static int replay_rows(struct replay *replay, uint64_t *ret_first, uint64_t *ret
 			"--batch %" PRIu64 " is beyond the epoch's last, %" PRIu64, replay->batch,
 			batches - 1);
 	replay->slice = order_slice(&epoch, replay->batch * global, (uint32_t)replay->rank);
-	uint32_t rows = replay->slice.count * replay->finish.shape.views;
+	uint32_t rows = replay->slice.count * replay->postprocess.shape.views;
 	*ret_first = 0;
 	*ret_end = rows;
 	if (!replay->row || strcmp(replay->row, "all") == 0)
@@ -415,7 +415,7 @@ static int replay_batch(struct replay *replay)
 	int code = replay_rows(replay, &first, &end);
 	if (code == CLI_OK)
 		replay_print_head(replay);
-	uint32_t views = replay->finish.shape.views;
+	uint32_t views = replay->postprocess.shape.views;
 	struct slots_record records[SHAPE_VIEWS_MAX];
 	for (uint64_t row = first; code == CLI_OK && row < end && !ferror(stdout); row++) {
 		uint32_t view = (uint32_t)(row % views);
@@ -474,7 +474,7 @@ static int replay_record(struct replay *replay)
 	r = replay_source_size(replay, &sample, &record);
 	if (r == 0)
 		r = row_make_again(&replay->maker, replay->bytes.data, sample.size, &replay->pixels,
-			&record, &key, replay->finisher, replay->rows);
+			&record, &key, replay->postprocessor, replay->rows);
 	if (r == -EINVAL)
 		return cli_fail(CLI_USAGE,
 			"the crop %s does not lie within the image, which is %ux%u", replay->crop,
@@ -500,9 +500,9 @@ static int replay_prepare(struct replay *replay)
 	replay->pixels = spec_pixels(&spec);
 	replay->row_bytes = (size_t)geometry.height * geometry.width * geometry.channels *
 			    slots_pixel_bytes(geometry.pixel_type);
-	int r = postprocess_init(&replay->finish, &spec, &fault);
+	int r = postprocess_init(&replay->postprocess, &spec, &fault);
 	if (!r && postprocess_needed(&spec))
-		r = postprocessor_new(&replay->finish, &replay->finisher, &fault);
+		r = postprocessor_new(&replay->postprocess, &replay->postprocessor, &fault);
 	if (!r)
 		r = row_maker_init(&replay->maker, &limits, spec.image_size, &fault);
 	if (r < 0)
@@ -543,8 +543,8 @@ int replay_main(int argc, char **argv)
 		code = replay_run(&replay);
 	jsontext_free(&replay.out);
 	free(replay.rows);
-	postprocessor_free(replay.finisher);
-	postprocess_deinit(&replay.finish);
+	postprocessor_free(replay.postprocessor);
+	postprocess_deinit(&replay.postprocess);
 	catalog_bytes_free(&replay.bytes);
 	row_maker_deinit(&replay.maker);
 	recipe_unload(&replay.recipe);

@@ -1,5 +1,5 @@
-/* finish: what becomes of an image between its resampling and its row: steps, values, erasing; that
- * the scratch is charged as it is taken; and that a row costs no allocation. */
+/* postprocess: what happens to an image between its resampling and its row: steps, conversion,
+ * erasing; that the ledger is told what the scratch takes; that a row allocates nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@
 #define TEST_COUNTS 1
 #endif
 
-/* Every allocation of this process is counted: glibc's own functions are called by these names. */
+/* Counts every allocation of this process, and calls glibc's own functions by these names. */
 static atomic_ulong allocations, allocated;
 #if TEST_COUNTS
 extern void *__libc_malloc(size_t bytes);
@@ -39,7 +39,7 @@ static void count(size_t bytes)
 	(void)atomic_fetch_add(&allocated, bytes);
 }
 
-/* The C library's names for parameters are not for others.
+/* The C library's names for parameters are reserved.
  * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 void *malloc(size_t bytes)
 {
@@ -97,15 +97,15 @@ static void paint(uint8_t *image)
 		image[i] = (uint8_t)(i * 7 + i / (SIDE * 3) * 5);
 }
 
-/* Row number `number` of a finisher into `out`, with bytes around it that must stay. */
-static void make(
-	struct postprocessor *finisher, uint64_t number, uint32_t side, size_t bytes, uint8_t *out)
+/* Makes row `number` into `out`, and checks that the bytes around it stay as they were. */
+static void make(struct postprocessor *postprocessor, uint64_t number, uint32_t side, size_t bytes,
+	uint8_t *out)
 {
 	const struct pixel_key key = {.seed = 5, .position = number, .view = (uint32_t)number % 8};
 	static uint8_t guarded[GUARD + sizeof(float) * VALUES + GUARD];
 	memset(guarded, 0xa5, sizeof guarded);
-	paint(postprocessor_image(finisher, guarded + GUARD));
-	postprocessor_run(finisher, &key, side, guarded + GUARD);
+	paint(postprocessor_image(postprocessor, guarded + GUARD));
+	postprocessor_run(postprocessor, &key, side, guarded + GUARD);
 	for (size_t i = 0; i < GUARD; i++) {
 		assert_int_equal(guarded[i], 0xa5);
 		assert_int_equal(guarded[GUARD + UTIL_MAX(bytes, (size_t)VALUES) + i], 0xa5);
@@ -122,39 +122,39 @@ static void rows_cost_no_allocation(void **state)
 	for (size_t i = 0; i < UTIL_COUNT(shapes); i++) {
 		const struct stream_spec spec = parse_heavy(shapes[i]);
 		struct fault fault;
-		struct postprocess finish;
-		struct postprocessor *finisher;
+		struct postprocess postprocess;
+		struct postprocessor *postprocessor;
 		size_t bytes = (size_t)VALUES * slots_pixel_bytes(spec.shape.dtype + 1);
 		assert_true(postprocess_needed(&spec));
-		assert_int_equal(postprocess_init(&finish, &spec, &fault), 0);
+		assert_int_equal(postprocess_init(&postprocess, &spec, &fault), 0);
 		unsigned long before = atomic_load(&allocated);
-		assert_int_equal(postprocessor_new(&finish, &finisher, &fault), 0);
-		/* What the ledger is told is what is taken, to within what malloc rounds. */
+		assert_int_equal(postprocessor_new(&postprocess, &postprocessor, &fault), 0);
+		/* The ledger is told what is taken, to within what malloc rounds. */
 		if (TEST_COUNTS)
 			assert_in_range(atomic_load(&allocated) - before,
 				postprocess_bytes(&spec) - 4096, postprocess_bytes(&spec));
 		unsigned long count = atomic_load(&allocations);
 		for (uint64_t row = 0; row < 200; row++)
-			make(finisher, row, SIDE, bytes, out);
+			make(postprocessor, row, SIDE, bytes, out);
 		assert_int_equal(atomic_load(&allocations), count);
-		postprocessor_free(finisher);
-		postprocess_deinit(&finish);
+		postprocessor_free(postprocessor);
+		postprocess_deinit(&postprocess);
 	}
 }
 
-/* Scratch of another worker, after other rows: the same bytes. */
-static void rows_hang_on_nothing_but_their_key(void **state)
+/* The scratch of another worker makes the same bytes, after other rows. */
+static void rows_depend_only_on_their_key(void **state)
 {
 	static uint8_t one[200][VALUES], other[VALUES];
 	const struct stream_spec spec = parse_heavy("");
 	struct fault fault;
-	struct postprocess finish;
+	struct postprocess postprocess;
 	struct postprocessor *first, *second;
 	unsigned differ = 0;
 	(void)state;
-	assert_int_equal(postprocess_init(&finish, &spec, &fault), 0);
-	assert_int_equal(postprocessor_new(&finish, &first, &fault), 0);
-	assert_int_equal(postprocessor_new(&finish, &second, &fault), 0);
+	assert_int_equal(postprocess_init(&postprocess, &spec, &fault), 0);
+	assert_int_equal(postprocessor_new(&postprocess, &first, &fault), 0);
+	assert_int_equal(postprocessor_new(&postprocess, &second, &fault), 0);
 	for (uint64_t row = 0; row < 200; row++)
 		make(first, row, SIDE, VALUES, one[row]);
 	for (uint64_t row = 200; row-- > 0;) {
@@ -165,10 +165,10 @@ static void rows_hang_on_nothing_but_their_key(void **state)
 	assert_true(differ > 190);
 	postprocessor_free(first);
 	postprocessor_free(second);
-	postprocess_deinit(&finish);
+	postprocess_deinit(&postprocess);
 }
 
-/* Images of an epoch with a smaller size use less of the same scratch. */
+/* An epoch with smaller images uses less of the same scratch. */
 static void smaller_images_fit(void **state)
 {
 	static uint8_t out[VALUES], again[VALUES];
@@ -178,32 +178,32 @@ static void smaller_images_fit(void **state)
 				 both = parse("{source: x, image_size: {0: 40, 1: 61}, transforms: "
 					      "[RandomResizedCrop: {size: 61}, RandAugment]}");
 	struct fault fault;
-	struct postprocess finish[2];
-	struct postprocessor *finisher[2];
+	struct postprocess postprocess[2];
+	struct postprocessor *postprocessor[2];
 	(void)state;
 	assert_true(postprocess_bytes(&both) <= postprocess_bytes(&large));
 	assert_true(postprocess_bytes(&small) < postprocess_bytes(&both));
-	assert_int_equal(postprocess_init(&finish[0], &small, &fault), 0);
-	assert_int_equal(postprocess_init(&finish[1], &both, &fault), 0);
+	assert_int_equal(postprocess_init(&postprocess[0], &small, &fault), 0);
+	assert_int_equal(postprocess_init(&postprocess[1], &both, &fault), 0);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(postprocessor_new(&finish[i], &finisher[i], &fault), 0);
+		assert_int_equal(postprocessor_new(&postprocess[i], &postprocessor[i], &fault), 0);
 	for (uint64_t row = 0; row < 50; row++) {
 		const struct pixel_key key = {.seed = 1, .position = row};
 		for (int i = 0; i < 2; i++) {
-			uint8_t *image = postprocessor_image(finisher[i], NULL);
+			uint8_t *image = postprocessor_image(postprocessor[i], NULL);
 			for (size_t k = 0; k < 40 * 40 * 3; k++)
 				image[k] = (uint8_t)(k * 11);
-			postprocessor_run(finisher[i], &key, 40, i ? again : out);
+			postprocessor_run(postprocessor[i], &key, 40, i ? again : out);
 		}
 		assert_memory_equal(out, again, 40 * 40 * 3);
 	}
 	for (int i = 0; i < 2; i++) {
-		postprocessor_free(finisher[i]);
-		postprocess_deinit(&finish[i]);
+		postprocessor_free(postprocessor[i]);
+		postprocess_deinit(&postprocess[i]);
 	}
 }
 
-/* What needs nothing has none of it: the image is the row. */
+/* A stream that needs no postprocessing has none: the image is the row. */
 static void plain_streams_have_none(void **state)
 {
 	static const char *const plain[] = {"{source: x}", "{source: x, train: false}",
@@ -217,42 +217,42 @@ static void plain_streams_have_none(void **state)
 	}
 }
 
-/* Erasing alone needs no second image. */
-static void erasing_alone_works_on_the_row(void **state)
+/* A stream that only erases needs no second image. */
+static void erasing_works_on_the_row(void **state)
 {
 	const struct stream_spec spec = parse("{source: x, transforms: [RandomResizedCrop: {size: "
 					      "61}, RandomErasing: {p: 1, value: 9}]}");
 	static uint8_t row[VALUES], plain[VALUES];
 	struct fault fault;
-	struct postprocess finish;
-	struct postprocessor *finisher;
+	struct postprocess postprocess;
+	struct postprocessor *postprocessor;
 	const struct pixel_key key = {.seed = 3};
 	size_t erased = 0;
 	(void)state;
 	assert_true(postprocess_needed(&spec));
-	assert_int_equal(postprocess_init(&finish, &spec, &fault), 0);
-	assert_int_equal(postprocessor_new(&finish, &finisher, &fault), 0);
-	assert_ptr_equal(postprocessor_image(finisher, row), row);
+	assert_int_equal(postprocess_init(&postprocess, &spec, &fault), 0);
+	assert_int_equal(postprocessor_new(&postprocess, &postprocessor, &fault), 0);
+	assert_ptr_equal(postprocessor_image(postprocessor, row), row);
 	paint(row);
 	paint(plain);
-	postprocessor_run(finisher, &key, SIDE, row);
+	postprocessor_run(postprocessor, &key, SIDE, row);
 	for (size_t i = 0; i < VALUES; i++) {
 		assert_true(row[i] == plain[i] || row[i] == 9);
 		erased += row[i] != plain[i];
 	}
 	assert_in_range(erased, VALUES / 100, VALUES / 2);
-	postprocessor_free(finisher);
-	postprocess_deinit(&finish);
+	postprocessor_free(postprocessor);
+	postprocess_deinit(&postprocess);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_cost_no_allocation),
-		cmocka_unit_test(rows_hang_on_nothing_but_their_key),
+		cmocka_unit_test(rows_depend_only_on_their_key),
 		cmocka_unit_test(smaller_images_fit),
 		cmocka_unit_test(plain_streams_have_none),
-		cmocka_unit_test(erasing_alone_works_on_the_row),
+		cmocka_unit_test(erasing_works_on_the_row),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

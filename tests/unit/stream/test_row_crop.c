@@ -1,5 +1,5 @@
-/* RandomCrop as a stream's sizing: rows made one by one and together, made again from their record,
- * and images that are too small for it. */
+/* RandomCrop as a stream's sizing: rows made one by one, together, and again from their record;
+ * images that are too small for it. */
 #include "decode/decode.h"
 #include "stream/row.h"
 
@@ -141,9 +141,8 @@ static void test_too_small(void **state)
 		row_make(&maker, jpeg, bytes, &recipe, &key, NULL, row, &record), DECODE_E_SMALL);
 	assert_string_equal(decode_outcome_name(DECODE_E_SMALL), "too-small");
 	assert_string_equal(decoder_message(maker.decoder),
-		"40 x 40 pixels, with their padding fewer than the 42 that RandomCrop takes: "
-		"resize "
-		"before it, or set pad_if_needed");
+		"the image has 40 x 40 pixels, too few even with padding for a RandomCrop of 42 x "
+		"42: resize before it, or set pad_if_needed");
 	make_together(&maker, &recipe, jpeg, bytes, &many, rows[0]);
 	for (unsigned i = 0; i < ROWS; i++)
 		assert_int_equal(many.jobs[i].outcome, DECODE_E_SMALL);

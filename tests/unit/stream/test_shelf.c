@@ -1,5 +1,5 @@
-/* shelf: streams that read the same share one dataset; what differs in anything that can be seen in
- * a batch does not; and the last holder frees it. */
+/* shelf: streams that read the same share one dataset; datasets that differ in anything that a
+ * batch shows are not shared; the last holder frees a dataset. */
 #include "unit/fetch/fetch_fixture.h"
 
 #include "stream/shelf.h"
@@ -53,7 +53,7 @@ static void test_shared(void **state)
 	place_init(&place, 90, 30);
 	struct shelf_entry *a = place_open(&place, place.pattern, DATASET_LABELS_AUTO, true);
 	struct shelf_entry *b = place_open(&place, place.pattern, DATASET_LABELS_AUTO, true);
-	/* By another name, the same shards. */
+	/* The same shards by another name. */
 	char braces[FIXTURE_PATH];
 	(void)snprintf(braces, sizeof braces, "%.64s/data-{0000..0002}.tar", place.fixture.root);
 	struct shelf_entry *c = place_open(&place, braces, DATASET_LABELS_AUTO, true);
@@ -65,7 +65,7 @@ static void test_shared(void **state)
 	shelf_close(&place.shelf, a);
 	assert_int_equal(dataset_count(c->dataset), 90);
 	shelf_close(&place.shelf, c);
-	assert_null(place.shelf.entries);
+	assert_true(list_is_empty(&place.shelf.entries));
 	shelf_close(&place.shelf, NULL);
 	place_deinit(&place);
 }
@@ -85,7 +85,7 @@ static void test_apart(void **state)
 	assert_ptr_not_equal(all, bare);
 	assert_ptr_not_equal(all, kept);
 	assert_null(all->sidecar);
-	/* A shard written again under its old name: who opens now reads it, the others do not. */
+	/* A shard is written again under its old name: only streams that open now read it. */
 	fixture_write_tar(&place.fixture, one, 30, 29);
 	struct shelf_entry *later = place_open(&place, place.pattern, DATASET_LABELS_AUTO, false);
 	assert_ptr_not_equal(all, later);
@@ -99,7 +99,8 @@ static void test_apart(void **state)
 	place_deinit(&place);
 }
 
-/* The same bytes under a new inode: a reader of the old file would be told that it changed. */
+/* The same bytes under a new inode are not shared: a reader of the old file would be told that it
+ * changed. */
 static void test_touched(void **state)
 {
 	(void)state;
@@ -131,11 +132,11 @@ static void test_refused(void **state)
 		-ENOENT);
 	assert_non_null(strstr(fault.text, "/nowhere/at/all"));
 	assert_null(entry);
-	assert_null(place.shelf.entries);
+	assert_true(list_is_empty(&place.shelf.entries));
 	place_deinit(&place);
 }
 
-/* Many open, read a few samples and close at once. */
+/* Several threads open, read a few samples and close at once. */
 static void *open_and_close(void *context)
 {
 	struct place *place = context;
@@ -165,7 +166,7 @@ static void test_many_at_once(void **state)
 		assert_int_equal(pthread_create(&thread[i], NULL, open_and_close, &place), 0);
 	for (size_t i = 0; i < UTIL_COUNT(thread); i++)
 		assert_int_equal(pthread_join(thread[i], NULL), 0);
-	assert_null(place.shelf.entries);
+	assert_true(list_is_empty(&place.shelf.entries));
 	place_deinit(&place);
 }
 

@@ -1,4 +1,5 @@
-/* pool: the most urgent job first, arrival breaks ties, every job once, from many threads. */
+/* workers: the most urgent job runs first, arrival breaks ties, and every job runs once, whichever
+ * thread pushes it. */
 #include "stream/workers.h"
 
 #include <errno.h>
@@ -35,7 +36,6 @@ static void note(struct workers_job *job, struct row_maker *maker)
 	atomic_fetch_add(&self->runs, 1);
 }
 
-/* Holds the only worker until the queue is filled. */
 static void wait_at_gate(struct workers_job *job, struct row_maker *maker)
 {
 	(void)job;
@@ -47,42 +47,56 @@ static void wait_at_gate(struct workers_job *job, struct row_maker *maker)
 static struct workers *make(unsigned threads)
 {
 	struct decode_limits limits = decode_limits_default();
-	struct workers *pool = NULL;
+	struct workers *workers = NULL;
 	struct fault fault;
 	workers_share_init(&alone);
-	assert_int_equal(workers_new(threads, &limits, 224, &pool, &fault), 0);
-	assert_int_equal(workers_threads(pool), threads);
-	return pool;
+	assert_int_equal(workers_new(threads, &limits, 224, &workers, &fault), 0);
+	assert_int_equal(workers_threads(workers), threads);
+	return workers;
 }
 
-static void whoever_waits_goes_first_and_nobody_is_passed_for_ever(void **state)
+/* One worker that is held while the test fills the queue with at most `jobs` jobs. */
+static struct workers *make_held(int jobs)
+{
+	static struct job first;
+	struct workers *workers = make(1);
+	struct workers_stats stats;
+	first = (struct job){.job = {.share = &alone, .run = wait_at_gate}};
+	assert_int_equal(workers_reserve(workers, jobs + 1), 0);
+	pthread_mutex_lock(&gate);
+	workers_push(workers, &first.job);
+	do
+		workers_stats_read(workers, &stats);
+	while (stats.queued);
+	atomic_store(&ran_count, 0);
+	return workers;
+}
+
+/* Lets the worker run all that is queued. */
+static void release(struct workers *workers)
+{
+	pthread_mutex_unlock(&gate);
+	workers_free(workers);
+}
+
+static void urgent_jobs_run_first_and_none_is_passed_for_ever(void **state)
 {
 	(void)state;
-	struct workers *pool = make(1);
-	struct job first = {.job = {.share = &alone, .run = wait_at_gate}};
+	struct workers *workers = make_held(JOBS);
 	static struct job job[JOBS];
-	assert_int_equal(workers_reserve(pool, JOBS + 1), 0);
-	pthread_mutex_lock(&gate);
-	workers_push(pool, &first.job);
-	struct workers_stats stats;
-	do
-		workers_stats_read(pool, &stats);
-	while (stats.queued);
 	srand(1);
-	atomic_store(&ran_count, 0);
 	for (int i = 0; i < JOBS; i++) {
 		job[i] = (struct job){.job = {.share = &alone,
 					      .run = note,
 					      .urgency = (uint64_t)(rand() % 7) * 256},
 			.number = i};
-		workers_push(pool, &job[i].job);
+		workers_push(workers, &job[i].job);
 	}
-	pthread_mutex_unlock(&gate);
-	workers_free(pool);
+	release(workers);
 	assert_int_equal(atomic_load(&ran_count), JOBS);
 	for (int i = 1; i < JOBS; i++) {
 		const struct job *a = &job[ran[i - 1]], *b = &job[ran[i]];
-		/* Urgency is worth so many places in the queue, not all of them. */
+		/* Urgency is worth a number of places in the queue, not all of them. */
 		uint64_t earlier = (uint64_t)a->number + a->job.urgency,
 			 later = (uint64_t)b->number + b->job.urgency;
 		assert_true(
@@ -90,27 +104,18 @@ static void whoever_waits_goes_first_and_nobody_is_passed_for_ever(void **state)
 	}
 }
 
-/* Runs two shares' jobs on one worker, all queued before: how many of the first `first` that ran
- * were of share 0. */
+/* Runs the jobs of two shares on one worker after all were queued. Returns how many of the first
+ * `first` jobs that ran belong to share 0. */
 static int run_two(uint64_t cost0, uint64_t cost1, uint64_t urgency1, int first)
 {
 	struct workers_share share[2];
-	struct workers *pool = make(1);
-	struct job gate_job = {.job = {.share = &alone, .run = wait_at_gate}};
+	struct workers *workers = make_held(JOBS);
 	static struct job job[JOBS];
-	assert_int_equal(workers_reserve(pool, JOBS + 1), 0);
-	pthread_mutex_lock(&gate);
-	workers_push(pool, &gate_job.job);
-	struct workers_stats stats;
-	do
-		workers_stats_read(pool, &stats);
-	while (stats.queued);
 	for (int i = 0; i < 2; i++) {
 		workers_share_init(&share[i]);
 		for (int n = 0; n < 200; n++)
 			workers_share_cost(&share[i], i ? cost1 : cost0);
 	}
-	atomic_store(&ran_count, 0);
 	/* The first share has queued all of its jobs before the second one begins. */
 	for (int i = 0; i < JOBS; i++) {
 		int second = i >= JOBS / 2;
@@ -118,10 +123,9 @@ static int run_two(uint64_t cost0, uint64_t cost1, uint64_t urgency1, int first)
 					      .run = note,
 					      .urgency = second ? urgency1 : 0},
 			.number = i};
-		workers_push(pool, &job[i].job);
+		workers_push(workers, &job[i].job);
 	}
-	pthread_mutex_unlock(&gate);
-	workers_free(pool);
+	release(workers);
 	int mine = 0;
 	for (int i = 0; i < first; i++)
 		mine += ran[i] < JOBS / 2;
@@ -135,7 +139,7 @@ static void streams_that_wait_alike_get_the_same_time(void **state)
 	/* Rows that cost three times as much come a third as often. */
 	assert_in_range(run_two(3000000, 1000000, 0, 200), 47, 53);
 	assert_in_range(run_two(1000000, 3000000, 0, 200), 147, 153);
-	/* Who has 256 rows ahead lets the work of as many pass, and then has its turn. */
+	/* A stream with 256 rows ahead lets the work of 256 rows pass, and then has its turn. */
 	assert_int_equal(run_two(500000, 500000, 256, 250), 250);
 	assert_in_range(run_two(500000, 500000, 256, 456), 352, 360);
 }
@@ -175,19 +179,19 @@ static void impossible_numbers_of_threads_are_refused(void **state)
 {
 	(void)state;
 	struct decode_limits limits = decode_limits_default();
-	struct workers *pool = NULL;
+	struct workers *workers = NULL;
 	struct fault fault;
-	assert_int_equal(workers_new(0, &limits, 224, &pool, &fault), -EINVAL);
+	assert_int_equal(workers_new(0, &limits, 224, &workers, &fault), -EINVAL);
 	assert_non_null(strstr(fault.text, "threads: expected 1 to"));
-	assert_int_equal(workers_new(100000, &limits, 224, &pool, &fault), -EINVAL);
-	assert_null(pool);
+	assert_int_equal(workers_new(100000, &limits, 224, &workers, &fault), -EINVAL);
+	assert_null(workers);
 	workers_free(NULL);
 }
 
-/* What a job's function asked for besides its own job. */
+/* A job that asks for more jobs, and those that it got. */
 struct asker {
 	struct workers_job job;
-	struct workers *pool;
+	struct workers *workers;
 	struct workers_job *got[4];
 	size_t count;
 };
@@ -196,35 +200,26 @@ static void ask(struct workers_job *job, struct row_maker *maker)
 {
 	struct asker *asker = (struct asker *)job;
 	(void)maker;
-	while (asker->count < 4 && (asker->got[asker->count] = workers_more(asker->pool, job)))
+	while (asker->count < 4 && (asker->got[asker->count] = workers_more(asker->workers, job)))
 		asker->count++;
 }
 
 static void a_job_takes_more_of_its_kind(void **state)
 {
 	(void)state;
-	struct workers *pool = make(1);
-	struct job gate_job = {.job = {.share = &alone, .run = wait_at_gate}};
+	struct workers *workers = make_held(5);
 	struct asker asker[4] = {0};
 	struct job other = {.job = {.share = &alone, .run = note, .urgency = 768}, .number = 7};
-	assert_int_equal(workers_reserve(pool, 6), 0);
-	pthread_mutex_lock(&gate);
-	workers_push(pool, &gate_job.job);
-	struct workers_stats stats;
-	do
-		workers_stats_read(pool, &stats);
-	while (stats.queued);
-	/* Those that are more urgent than the other kind are taken, in their order. */
+	/* Takes those that are more urgent than the job of the other kind, in their order. */
 	static const uint64_t urgency[] = {1024, 0, 512, 256};
 	for (int i = 0; i < 4; i++) {
-		asker[i] = (struct asker){
-			.job = {.share = &alone, .run = ask, .urgency = urgency[i]}, .pool = pool};
-		workers_push(pool, &asker[i].job);
+		asker[i] =
+			(struct asker){.job = {.share = &alone, .run = ask, .urgency = urgency[i]},
+				.workers = workers};
+		workers_push(workers, &asker[i].job);
 	}
-	atomic_store(&ran_count, 0);
-	workers_push(pool, &other.job);
-	pthread_mutex_unlock(&gate);
-	workers_free(pool);
+	workers_push(workers, &other.job);
+	release(workers);
 	assert_int_equal(asker[1].count, 2);
 	assert_ptr_equal(asker[1].got[0], &asker[3].job);
 	assert_ptr_equal(asker[1].got[1], &asker[2].job);
@@ -232,28 +227,28 @@ static void a_job_takes_more_of_its_kind(void **state)
 	assert_int_equal(asker[0].count, 0);
 }
 
-/* All of them wait, and that counts before it ends. */
+/* Idle time counts while a worker still waits. */
 static void idle_workers_count_while_they_wait(void **state)
 {
 	(void)state;
-	struct workers *pool = make(3);
+	struct workers *workers = make(3);
 	struct workers_stats before, after;
 	uint64_t delay_ns;
 	do {
-		workers_stats_read(pool, &before);
+		workers_stats_read(workers, &before);
 		(void)usleep(1000);
-		workers_stats_read(pool, &after);
+		workers_stats_read(workers, &after);
 	} while (after.idle_ns - before.idle_ns < 3 * 1000000); /* until all three do */
-	assert_true(workers_cpu_ns(pool) < (uint64_t)3600 * 1000000000);
-	if (workers_delay_ns(pool, &delay_ns)) /* as far as the kernel says */
+	assert_true(workers_cpu_ns(workers) < (uint64_t)3600 * 1000000000);
+	if (workers_delay_ns(workers, &delay_ns)) /* as far as the kernel says */
 		assert_true(delay_ns < (uint64_t)3600 * 1000000000);
-	workers_free(pool);
+	workers_free(workers);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whoever_waits_goes_first_and_nobody_is_passed_for_ever),
+		cmocka_unit_test(urgent_jobs_run_first_and_none_is_passed_for_ever),
 		cmocka_unit_test(streams_that_wait_alike_get_the_same_time),
 		cmocka_unit_test(every_job_runs_once),
 		cmocka_unit_test(impossible_numbers_of_threads_are_refused),
