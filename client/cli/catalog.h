@@ -9,10 +9,10 @@
 #include "dataset/dataset.h"
 #include "fetch/fetch.h"
 
-/* What --labels says of itself. */
-#define CATALOG_LABELS                                                            \
-	"where labels come from: auto, none, folder, cls, json, or a mapping as " \
-	"penstock.yaml has it: '{manifest: labels.csv}' (auto)"
+/* The help of --labels. */
+#define CATALOG_LABELS                                                         \
+	"where labels come from: auto, none, folder, cls, json or a mapping, " \
+	"'{manifest: labels.csv}' (auto)"
 
 /* Opens `source` with labels as --labels says. CLI_OK, or the exit code after saying why. */
 int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset);

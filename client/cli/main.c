@@ -20,17 +20,17 @@ static const struct subcommand {
 	const char *summary;
 } subcommands[] = {
 	{"bench", bench_main, "measure how fast a dataset reaches a trainer"},
-	{"check", check_main, "decode everything; list what is broken"},
-	{"decode", decode_main, "write single images as PNG or PPM; compare decoders"},
-	{"pack", pack_main, "rewrite a dataset once, into tars that decode faster"},
-	{"plan", plan_main, "what every rank of a job will get"},
-	{"replay", replay_main, "make rows of a batch again, without a daemon"},
+	{"check", check_main, "decode every image; list the broken ones"},
+	{"decode", decode_main, "decode single images; write them as PNG or PPM"},
+	{"pack", pack_main, "rewrite a dataset into tar files that decode faster"},
+	{"plan", plan_main, "show what every rank of a job will get"},
+	{"replay", replay_main, "make the rows of a batch again, without a daemon"},
 	{"show", show_main, "draw a batch as a PNG contact sheet"},
-	{"state", state_main, "what a stream's state says, and whether it fits"},
-	{"status", status_main, "what the running daemon is doing"},
+	{"state", state_main, "explain a saved state; check whether a stream can resume"},
+	{"status", status_main, "show what the running daemon is doing"},
 	{"stop", stop_main, "end the running daemon"},
-	{"top", top_main, "the running daemon, live: who waits, for what"},
-	{"why", why_main, "how trainers and the daemon ended, and what led to it"},
+	{"top", top_main, "show what the running daemon is doing, live"},
+	{"why", why_main, "report how trainers and the daemon ended, and why"},
 };
 
 static void main_usage(FILE *out)
@@ -39,11 +39,13 @@ static void main_usage(FILE *out)
 	for (size_t i = 0; i < UTIL_COUNT(subcommands); i++)
 		(void)fprintf(out, "  %-8s %s\n", subcommands[i].name, subcommands[i].summary);
 	(void)fprintf(out,
-		"\n  --help     this text; `penstock COMMAND --help` for one command\n"
-		"  --version  the release\n\n"
-		"A SOURCE is a folder of class folders, a flat folder, a tar, or a quoted glob or\n"
-		"brace range of tars (\"train-{0000..0146}.tar\"). Options may follow it.\n"
-		"Exit: 0 done; 1 failed, or broken images found; 2 usage or configuration.\n");
+		"\n  --help     print this text; `penstock COMMAND --help` for one command\n"
+		"  --version  print the release\n\n"
+		"A SOURCE is a folder of class folders, a flat folder, a tar file, or a "
+		"quoted\nglob or brace range of tar files (\"train-{0000..0146}.tar\"). Options "
+		"may follow\nit; defaults are in parentheses.\nExit status: 0 done; 1 failed, or "
+		"broken images found; 2 usage or "
+		"configuration.\n");
 }
 
 static int main_unknown(const char *name)

@@ -26,10 +26,9 @@ static const struct command bench_command = {
 	.operands = "SOURCE",
 	.min_operands = 1,
 	.max_operands = 1,
-	.about =
-		"Measures how fast SOURCE (a folder, a tar, a quoted glob or brace range of tars)\n"
-		"reaches a trainer. Starts a daemon of its own and ends it; `stream:NAME` uses a\n"
-		"stream of the running one. One second of warm-up is not counted.",
+	.about = "Measures how fast SOURCE reaches a trainer, and says what limits the rate.\n"
+		 "Starts a daemon and ends it; with stream:NAME as SOURCE it uses that stream\n"
+		 "of the running daemon instead.",
 };
 
 /* "auto", or a number: 0, or -EINVAL after saying what was expected. */
@@ -81,35 +80,30 @@ static int bench_options(
 		RECIPE_OPTIONS(measure->recipe),
 		RECIPE_DAEMON_OPTIONS(measure->daemon),
 		{"trainers", 'n', OPTION_NUMBER, &bench->trainers, "N",
-			"processes that take batches (1)", 1, TRAINER_MAX, &bench->trainers_given},
+			"number of processes that take batches (1)", 1, TRAINER_MAX,
+			&bench->trainers_given},
 		{"share", 0, OPTION_CHOICE, &measure->share, "all|split|private",
-			"every trainer gets every batch; each its rank's slice of it; each has a "
-			"stream of its own (all)",
+			"all: every trainer gets every batch; split: each gets its rank's slice; "
+			"private: each has a stream of its own (all)",
 			0, 0, &bench->share_given},
 		{"distinct-seeds", 0, OPTION_FLAG, &measure->distinct_seeds, NULL,
-			"with --share private: the streams' seeds are --seed and those that "
-			"follow, "
-			"so that each has an order of its own",
-			0, 0, NULL},
+			"with --share private: every stream has a different seed", 0, 0, NULL},
 		{"seconds", 0, OPTION_SECONDS, &measure->seconds, "S", "how long to measure (10)",
 			0, 86400, NULL},
 		{"cold", 0, OPTION_FLAG, &measure->cold, NULL,
-			"take the dataset's files out of the page cache first", 0, 0, NULL},
+			"first drop the dataset's files from the page cache", 0, 0, NULL},
 		{"step-ms", 0, OPTION_MILLISECONDS, &bench->step_ms, "MS",
-			"a simulated trainer: works so long on each batch, which it holds "
-			"meanwhile",
-			0, 3600000, NULL},
+			"simulate a trainer that works MS ms on each batch", 0, 3600000, NULL},
 		{"rate", 0, OPTION_NUMBER, &bench->rate, "N",
-			"a simulated trainer: takes at most N images a second, evenly", 1,
-			1000000000, NULL},
+			"simulate a trainer that takes at most N images/s", 1, 1000000000, NULL},
 		{"accelerators", 0, OPTION_TEXT, &bench->accelerators, "N|auto",
-			"simulated accelerators of MLPerf Storage's ResNet-50 workload: how busy "
-			"this machine keeps N of them, or how many it can feed",
+			"simulate N accelerators of MLPerf Storage's ResNet-50 workload, or find "
+			"out how many this machine can feed",
 			0, 0, NULL},
 		{"profile", 0, OPTION_CHOICE, &bench->profile, ACCELERATE_PROFILES,
-			"which accelerator that is (h100)", 0, 0, &bench->profile_given},
+			"which accelerator to simulate (h100)", 0, 0, &bench->profile_given},
 		{"max-broken", 0, OPTION_SHARE, &measure->max_broken, "SHARE",
-			"of an epoch's samples that may be broken (0.01)", 0, 0, NULL},
+			"share of an epoch's samples that may be broken (0.01)", 0, 0, NULL},
 		SWEEP_OPTIONS(bench->sweep),
 		{"json", 'j', OPTION_FLAG, &bench->json, NULL, "print one JSON object", 0, 0, NULL},
 	};

@@ -86,23 +86,23 @@ static const struct command check_command = {
 	.operands = "SOURCE",
 	.min_operands = 1,
 	.max_operands = 1,
-	.about = "Says what SOURCE is and what this machine offers, decodes every image in full\n"
-		 "and lists the broken ones. Ends with 1 where there are any.",
+	.about = "Describes SOURCE and this machine, decodes every image in full, and lists the\n"
+		 "broken ones. Exits with 1 if there are any.",
 };
 
 static int check_options(struct check *check, int argc, char **argv)
 {
 	const struct option table[] = {
 		{"threads", 't', OPTION_NUMBER, &check->threads, "N",
-			"decoding threads (the CPUs there are)", 1, 1024, NULL},
+			"decoding threads (all CPUs that may be used)", 1, 1024, NULL},
 		{"memory", 'm', OPTION_SIZE, &check->memory, "SIZE",
-			"at most, such as 96M or 4G (a quarter of what is free, at most 4G)",
+			"memory budget, such as 96M (a quarter of what is free, at most 4G)",
 			1 << 20, 0, NULL},
 		{"index-only", 0, OPTION_FLAG, &check->index_only, NULL,
 			"build the index and decode nothing", 0, 0, NULL},
 		{"index", 0, OPTION_FLAG, &check->entry_points, NULL,
-			"make the checkpoints of all images too, so that a first epoch is as fast "
-			"as the next ones",
+			"also make the entry points of all images, so that a first epoch is as "
+			"fast as later ones",
 			0, 0, NULL},
 		{"labels", 0, OPTION_TEXT, &check->labels, "LABELS", CATALOG_LABELS, 0, 0, NULL},
 		{"json", 'j', OPTION_FLAG, &check->json, NULL, "print one JSON object", 0, 0, NULL},

@@ -75,9 +75,9 @@ static const struct command decode_command = {
 	.name = "decode",
 	.operands = "FILE...",
 	.min_operands = 1,
-	.about = "Decodes images and says what they are, by which decoder, and the CRC-32 of\n"
-		 "their pixels; with -o, writes them as PNG or PPM. A FILE is an image, `-` for\n"
-		 "standard input, or SHARD.tar!MEMBER.",
+	.about = "Decodes images and prints what they are, which decoder made their pixels, and\n"
+		 "the CRC-32 of the pixels; with -o, writes them as PNG or PPM. A FILE is an\n"
+		 "image, - for standard input, or SHARD.tar!MEMBER.",
 };
 
 /* ---- the command line ---- */
@@ -196,24 +196,24 @@ static int decode_options(struct decode *decode, int argc, char **argv)
 {
 	const struct option table[] = {
 		{"output", 'o', OPTION_TEXT, &decode->output, "OUT",
-			"write the picture: a name ending in .png or .ppm, a folder, or - for "
-			"standard output (PPM)",
+			"write the image: to a name that ends in .png or .ppm, into a folder, or "
+			"to standard output (-)",
 			0, 0, NULL},
 		{"format", 0, OPTION_CHOICE, &decode->format_text, "png|ppm",
-			"what is written where the name does not say it (png)", 0, 0, NULL},
+			"the format to write if the name does not say it (png)", 0, 0, NULL},
 		{"force", 0, OPTION_FLAG, &decode->force, NULL,
-			"in a folder, replace pictures that are there", 0, 0, NULL},
+			"replace existing files in a folder", 0, 0, NULL},
 		{"decoder", 'd', OPTION_CHOICE, &decode->which_text, "own|libjpeg|compare",
-			"who decodes JPEGs; compare: both, and how they differ (own)", 0, 0,
-			&decode->which_given},
+			"which decoder decodes JPEGs; compare: both, and how they differ (own)", 0,
+			0, &decode->which_given},
 		{"crop", 'c', OPTION_TEXT, &decode->crop_text, "X,Y,W,H",
-			"only this part, in source pixels", 0, 0, NULL},
+			"only this part of the image, in source pixels", 0, 0, NULL},
 		{"resize", 0, OPTION_TEXT, &decode->resize_text, "WxH",
 			"resize the image, or the crop, as Pillow does", 0, 0, NULL},
 		{"interpolation", 0, OPTION_CHOICE, &decode->interpolation, RECIPE_INTERPOLATIONS,
-			"the filter of the resize, as Pillow's (bilinear)", 0, 0, NULL},
+			"the filter of the resize (bilinear)", 0, 0, NULL},
 		{"memory", 'm', OPTION_SIZE, &decode->memory, "SIZE",
-			"at most so much for one image (1G)", 1 << 20, 0, NULL},
+			"the most memory to use for one image (1G)", 1 << 20, 0, NULL},
 		{"json", 'j', OPTION_FLAG, &decode->json, NULL, "print one JSON object", 0, 0,
 			NULL},
 	};

@@ -62,9 +62,9 @@ static const struct command plan_command = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.about =
-		"Says what every rank of a job will get of SOURCE, before a GPU is reserved: how\n"
+		"Shows what every rank of a job will get of SOURCE, before you reserve a GPU: how\n"
 		"many batches and samples, what is dropped or padded, where each rank begins, and\n"
-		"the memory that its batches take. Nothing is started.",
+		"how much memory its batches take. Starts nothing.",
 };
 
 static int plan_options(struct plan *plan, int argc, char **argv)
@@ -73,13 +73,14 @@ static int plan_options(struct plan *plan, int argc, char **argv)
 		RECIPE_CUT_OPTIONS(plan->cut),
 		RECIPE_OPTIONS(plan->recipe),
 		{"epochs", 'e', OPTION_NUMBER, &plan->epochs, "N",
-			"also say what so many epochs are", 1, UINT32_MAX, NULL},
+			"also show how many batches N epochs have", 1, UINT32_MAX, NULL},
 		{"state", 0, OPTION_TEXT, &plan->named_state, "STATE",
-			"what is left from there on: a file, - or the text itself", 0, 0, NULL},
+			"show what is left from this state on: a file, -, or the text itself", 0, 0,
+			NULL},
 		{"prefetch", 0, OPTION_NUMBER, &plan->prefetch, "N",
 			"batches of a rank that may exist at once (4)", 2, EXTENT_SLOTS_MAX, NULL},
 		{"ranks-per-node", 0, OPTION_NUMBER, &plan->ranks_per_node, "N",
-			"ranks that one daemon serves (all)", 1, 65536, NULL},
+			"ranks that one daemon serves, for the memory (all)", 1, 65536, NULL},
 		{"json", 'j', OPTION_FLAG, &plan->json, NULL, "print one JSON object", 0, 0, NULL},
 	};
 	const char *operand[OPTIONS_OPERANDS];

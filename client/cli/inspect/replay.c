@@ -52,13 +52,13 @@ static const struct command replay_command = {
 	.operands = "SOURCE",
 	.min_operands = 1,
 	.max_operands = 1,
-	.about = "Makes rows again, byte for byte as a stream of the same seed serves them:\n"
+	.about = "Makes the rows of a batch again, byte for byte as a stream serves them:\n"
 		 "  penstock replay SOURCE --seed S --epoch E --batch B [--row R]\n"
-		 "of a split stream the slice of one rank (--rank R --world-size W),\n"
+		 "  [--rank R --world-size W, for one rank's slice of a split stream]\n"
 		 "or one row from its record:\n"
 		 "  penstock replay SOURCE --index I --crop X,Y,W,H [--flip]\n"
-		 "  [--position P --view V, where --transforms draw more than that]\n"
-		 "Prints a line for each, with the CRC-32 of its bytes.",
+		 "  [--position P --view V, if --transforms draw more than crop and flips]\n"
+		 "Prints a line for each row, with the CRC-32 of its bytes.",
 };
 
 /* Whether a row hangs on more draws than its record tells of. */
@@ -119,31 +119,35 @@ static int replay_judge(const struct replay *replay)
 static int replay_options(struct replay *replay, int argc, char **argv)
 {
 	const struct option table[] = {
-		{"epoch", 'e', OPTION_NUMBER, &replay->epoch, "E", "epoch, from 0 (0)", 0,
+		{"epoch", 'e', OPTION_NUMBER, &replay->epoch, "E", "the epoch, from 0 (0)", 0,
 			UINT32_MAX, &replay->epoch_given},
 		{"batch", 'B', OPTION_NUMBER, &replay->batch, "B",
-			"batch of that epoch, from 0 (0)", 0, UINT64_MAX, &replay->batch_given},
-		{"row", 'r', OPTION_TEXT, &replay->row, "R|all", "row of that batch, from 0 (all)",
-			0, 0, NULL},
+			"the batch of that epoch, from 0 (0)", 0, UINT64_MAX, &replay->batch_given},
+		{"row", 'r', OPTION_TEXT, &replay->row, "R|all",
+			"the row of that batch, from 0 (all)", 0, 0, NULL},
 		{"index", 'i', OPTION_NUMBER, &replay->index, "I",
-			"one sample of the dataset instead", 0, UINT64_MAX, &replay->index_given},
+			"one sample of the dataset instead of a batch", 0, UINT64_MAX,
+			&replay->index_given},
 		{"crop", 'c', OPTION_TEXT, &replay->crop, "X,Y,W,H",
-			"its crop in source pixels (with --eval: the whole image)", 0, 0, NULL},
-		{"flip", 'f', OPTION_FLAG, &replay->flip, NULL, "mirror it left to right", 0, 0,
-			NULL},
+			"with --index: its crop in source pixels (with --eval: the whole image)", 0,
+			0, NULL},
+		{"flip", 'f', OPTION_FLAG, &replay->flip, NULL,
+			"with --index: mirror it left to right", 0, 0, NULL},
 		{"flip-vertical", 0, OPTION_FLAG, &replay->flip_vertical, NULL,
-			"turn it upside down", 0, 0, NULL},
+			"with --index: turn it upside down", 0, 0, NULL},
 		{"position", 0, OPTION_NUMBER, &replay->position, "P",
-			"the record's place in the epoch's order, where its draws are needed", 0,
+			"with --index: its position in the epoch's order", 0,
 			((uint64_t)1 << 48) - 1, &replay->position_given},
-		{"view", 0, OPTION_NUMBER, &replay->view, "V", "and its view (0)", 0,
-			SHAPE_VIEWS_MAX - 1, &replay->view_given},
+		{"view", 0, OPTION_NUMBER, &replay->view, "V",
+			"with --index: which view of it, from 0 (0)", 0, SHAPE_VIEWS_MAX - 1,
+			&replay->view_given},
 		{"rank", 0, OPTION_NUMBER, &replay->rank, "R",
-			"whose slice of that global batch (0)", 0, 65535, &replay->rank_given},
+			"the rank whose slice of the global batch to make (0)", 0, 65535,
+			&replay->rank_given},
 		RECIPE_CUT_OPTIONS(replay->cut),
 		RECIPE_OPTIONS(replay->recipe),
 		{"output", 'o', OPTION_TEXT, &replay->folder, "DIR",
-			"write each row there as a PNG file", 0, 0, NULL},
+			"write each row as a PNG file in this folder", 0, 0, NULL},
 		{"json", 'j', OPTION_FLAG, &replay->json, NULL, "print one JSON object", 0, 0,
 			NULL},
 	};

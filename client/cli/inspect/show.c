@@ -42,38 +42,36 @@ static const struct command show_command = {
 	.operands = "SOURCE",
 	.min_operands = 1,
 	.max_operands = 1,
-	.about =
-		"Draws a batch as a PNG contact sheet: each source with its crop, beside it the\n"
-		"row as the network sees it, underneath its class and number. `stream:NAME` shows\n"
-		"a stream of the running daemon. Or, with --sample, one sample behind each of\n"
-		"the recipe's operations, in several epochs.",
+	.about = "Draws a batch as a PNG contact sheet: each source with its crop marked, the "
+		 "row\nas the network sees it, and its class and number. stream:NAME is a stream "
+		 "of the\nrunning daemon. With --sample: one sample after each operation of the "
+		 "recipe, in\nseveral epochs.",
 };
 
 static int show_options(struct show *show, int argc, char **argv)
 {
 	const struct option table[] = {
-		{"output", 'o', OPTION_TEXT, &show->output, "FILE", "the picture (sheet.png)", 0, 0,
-			NULL},
-		{"epoch", 'e', OPTION_NUMBER, &show->epoch, "E", "epoch, from 0 (0)", 0, UINT32_MAX,
-			NULL},
-		{"batch", 'B', OPTION_NUMBER, &show->batch, "B", "batch of that epoch, from 0 (0)",
-			0, INT64_MAX, NULL},
+		{"output", 'o', OPTION_TEXT, &show->output, "FILE",
+			"the PNG file to write (sheet.png)", 0, 0, NULL},
+		{"epoch", 'e', OPTION_NUMBER, &show->epoch, "E", "the epoch, from 0 (0)", 0,
+			UINT32_MAX, NULL},
+		{"batch", 'B', OPTION_NUMBER, &show->batch, "B",
+			"the batch of that epoch, from 0 (0)", 0, INT64_MAX, NULL},
 		{"rows", 'n', OPTION_NUMBER, &show->rows, "N",
-			"rows drawn (the whole batch, at most 64)", 1, 4096, NULL},
+			"rows to draw (the whole batch, at most 64)", 1, 4096, NULL},
 		{"columns", 0, OPTION_NUMBER, &show->columns, "N", "samples side by side (8)", 1,
 			64, NULL},
 		{"tile", 0, OPTION_NUMBER, &show->tile, "PX",
-			"side of a picture on the sheet (144)", 48, 1024, NULL},
+			"side of an image on the sheet in pixels (144)", 48, 1024, NULL},
 		{"sample", 0, OPTION_NUMBER, &show->sample, "I",
-			"this sample of the dataset instead of a batch, behind each operation", 0,
-			INT64_MAX, &show->sample_given},
+			"draw this sample after each operation of the recipe", 0, INT64_MAX,
+			&show->sample_given},
 		{"draws", 0, OPTION_NUMBER, &show->draws, "N",
-			"with --sample: in so many epochs, from --epoch on (8)", 1,
-			STEP_SHEET_DRAWS, NULL},
+			"with --sample: the number of epochs (8)", 1, STEP_SHEET_DRAWS, NULL},
 		RECIPE_OPTIONS(show->recipe),
 		RECIPE_DAEMON_OPTIONS(show->daemon),
 		{"json", 'j', OPTION_FLAG, &show->json, NULL,
-			"print one JSON object about the picture", 0, 0, NULL},
+			"print one JSON object about the sheet", 0, 0, NULL},
 	};
 	const char *operand[OPTIONS_OPERANDS];
 	int r = options_parse(&show_command, table, UTIL_COUNT(table), argc, argv, operand);

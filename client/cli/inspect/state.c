@@ -36,9 +36,9 @@ static const struct command state_command = {
 	.operands = "STATE [SOURCE]",
 	.min_operands = 1,
 	.max_operands = 2,
-	.about = "Says what a stream's state is. STATE is a file, - for standard input, or the\n"
-		 "text itself. With SOURCE and the stream's options it says whether that stream\n"
-		 "could go on from it, what differs, and what each rank gets next.",
+	.about = "Explains the state of a stream. STATE is a file, - for standard input, or the\n"
+		 "text itself. With SOURCE and the stream's options: whether that stream can\n"
+		 "resume from the state, what differs, and what each rank gets next.",
 };
 
 /* What only a comparison looks at says nothing without a SOURCE. */

@@ -47,11 +47,10 @@ static const struct command pack_command = {
 	.operands = "SOURCE OUT-%06d.tar",
 	.min_operands = 2,
 	.max_operands = 2,
-	.about =
-		"Rewrites SOURCE once into WebDataset tars: the same pixels in fewer bytes, with\n"
-		"restart markers, so that a crop is decoded without the rest. Run again after it\n"
-		"was ended, it goes on. --max-side and --quality make it lossy. Ends with 1 where\n"
-		"an image is broken; those are left out and listed.",
+	.about = "Rewrites SOURCE into WebDataset tar files: the same pixels in fewer bytes, with\n"
+		 "restart markers, so that a crop is decoded without the rest. A run that was\n"
+		 "interrupted continues where it stopped. --max-side and --quality make it lossy.\n"
+		 "Broken images are left out and listed; the command then exits with 1.",
 };
 
 /* "12", "row", "0" */
@@ -119,20 +118,22 @@ static int packing_options(struct packing *packing, int argc, char **argv)
 		{"max-side", 0, OPTION_NUMBER, &packing->max_side, "N",
 			"lossy: at most N pixels on the longer side", 1, IMAGE_SIDE_MOST, NULL},
 		{"quality", 'q', OPTION_NUMBER, &packing->quality, "Q",
-			"lossy: code everything anew, 1 to 100 (90 where only --max-side is given)",
-			1, 100, NULL},
+			"lossy: encode every image again, 1 to 100 (90 with only --max-side)", 1,
+			100, NULL},
 		{"subsampling", 0, OPTION_CHOICE, &packing->subsampling, "420|422|444|keep",
-			"of what is coded anew (420)", 0, 0, &packing->subsampling_given},
+			"chroma subsampling of images encoded again (420)", 0, 0,
+			&packing->subsampling_given},
 		{"restart-interval", 'r', OPTION_TEXT, &packing->interval, "N",
-			"MCUs between restart markers, row, or 0 for none (row)", 0, 0, NULL},
+			"MCUs between restart markers, or row, or 0 for none (row)", 0, 0, NULL},
 		{"shard-size", 's', OPTION_SIZE, &packing->shard_bytes, "SIZE",
-			"at most, of one tar (1G)", PACK_SHARD_LEAST, 0, NULL},
+			"the largest size of one tar file (1G)", PACK_SHARD_LEAST, 0, NULL},
 		{"threads", 't', OPTION_NUMBER, &packing->threads, "N",
-			"working threads (the CPUs there are)", 1, 1024, NULL},
+			"working threads (all CPUs that may be used)", 1, 1024, NULL},
 		{"memory", 'm', OPTION_SIZE, &packing->memory, "SIZE",
-			"at most, for images on their way (1G)", PACK_MEMORY_LEAST, 0, NULL},
+			"the most memory to use for images in progress (1G)", PACK_MEMORY_LEAST, 0,
+			NULL},
 		{"no-verify", 0, OPTION_FLAG, &packing->no_verify, NULL,
-			"do not decode and compare what was packed", 0, 0, NULL},
+			"do not decode and compare packed images", 0, 0, NULL},
 		{"labels", 0, OPTION_TEXT, &packing->labels, "LABELS", CATALOG_LABELS, 0, 0, NULL},
 		{"json", 'j', OPTION_FLAG, &packing->json, NULL, "print one JSON object", 0, 0,
 			NULL},

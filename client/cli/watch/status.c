@@ -344,15 +344,16 @@ int status_main(int argc, char **argv)
 	static const struct command command = {
 		.name = "status",
 		.operands = "",
-		.about = "Says what the running daemon is doing: its streams, their trainers, its "
+		.about = "Shows what the running daemon is doing: its streams, their trainers, its "
 			 "memory.",
 	};
 	bool as_json = false;
 	const char *socket = NULL, *operand[OPTIONS_OPERANDS];
 	const struct option table[] = {
 		{"socket", 0, OPTION_TEXT, &socket, "PATH",
-			"the daemon's socket (PENSTOCK_SOCKET, or the user's)", 0, 0, NULL},
-		{"json", 'j', OPTION_FLAG, &as_json, NULL, "print the daemon's JSON", 0, 0, NULL},
+			"the daemon's socket (PENSTOCK_SOCKET, or the one found)", 0, 0, NULL},
+		{"json", 'j', OPTION_FLAG, &as_json, NULL,
+			"print the daemon's answer, one JSON object", 0, 0, NULL},
 	};
 	int r = options_parse(&command, table, UTIL_COUNT(table), argc, argv, operand);
 	if (r != OPTIONS_OK)
@@ -377,12 +378,13 @@ int stop_main(int argc, char **argv)
 	static const struct command command = {
 		.name = "stop",
 		.operands = "",
-		.about = "Ends the running daemon, once its trainers have what was ready for them.",
+		.about = "Ends the running daemon after its trainers have received what is ready "
+			 "for them.",
 	};
 	const char *socket = NULL, *operand[OPTIONS_OPERANDS];
 	const struct option table[] = {
 		{"socket", 0, OPTION_TEXT, &socket, "PATH",
-			"the daemon's socket (PENSTOCK_SOCKET, or the user's)", 0, 0, NULL},
+			"the daemon's socket (PENSTOCK_SOCKET, or the one found)", 0, 0, NULL},
 	};
 	int r = options_parse(&command, table, UTIL_COUNT(table), argc, argv, operand);
 	if (r != OPTIONS_OK)

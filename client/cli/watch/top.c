@@ -115,25 +115,26 @@ int top_main(int argc, char **argv)
 	static const struct command command = {
 		.name = "top",
 		.operands = "",
-		.about = "Shows what the running daemon is doing, and what holds it up, once a "
-			 "second;\n"
-			 "? tells the keys. Where there is no terminal it prints one picture as "
-			 "text.",
+		.about = "Shows what the running daemon is doing, and what limits it, once a "
+			 "second.\n"
+			 "the keys. Without a terminal it prints one screen as text.",
 	};
 	struct top top = {.interval_s = 1};
 	bool plain = false, paced = false, counted = false;
 	const char *operand[OPTIONS_OPERANDS];
 	const struct option table[] = {
 		{"socket", 0, OPTION_TEXT, &top.socket, "PATH",
-			"the daemon's socket (PENSTOCK_SOCKET, or the user's)", 0, 0, NULL},
+			"the daemon's socket (PENSTOCK_SOCKET, or the one found)", 0, 0, NULL},
 		{"interval", 'i', OPTION_SECONDS, &top.interval_s, "SECONDS",
-			"between two questions, 0.2 to 60 (1); as text: goes on until interrupted",
+			"time between two requests, 0.2 to 60 (1); text then goes on until "
+			"interrupted",
 			0, TOP_INTERVAL_MOST_S, &paced},
-		{"count", 'n', OPTION_NUMBER, &top.count, "N", "print N pictures as text", 1,
+		{"count", 'n', OPTION_NUMBER, &top.count, "N", "print N screens as text", 1,
 			UINT64_MAX, &counted},
-		{"plain", 0, OPTION_FLAG, &plain, NULL, "print text on a terminal too", 0, 0, NULL},
+		{"plain", 0, OPTION_FLAG, &plain, NULL, "print text even on a terminal", 0, 0,
+			NULL},
 		{"json", 'j', OPTION_FLAG, &top.json, NULL,
-			"print the daemon's JSON, a line for each question", 0, 0, NULL},
+			"print the daemon's answers, one JSON object on a line", 0, 0, NULL},
 	};
 	int r = options_parse(&command, table, UTIL_COUNT(table), argc, argv, operand);
 	if (r != OPTIONS_OK)

@@ -10,31 +10,28 @@
 
 #include <stdbool.h>
 
-#define SWEEP_OPTIONS(sweep)                                                                      \
-	{"sweep", 0, OPTION_LIST, &(sweep).sweeps, "AXIS=LIST",                                   \
-		"measure every value of threads, batch-size or image-size: threads=1,2,4, "       \
-		"threads=1..8, threads=1..16*2; again for another axis: all combinations",        \
-		0, 0, NULL},                                                                      \
-		{"rounds", 0, OPTION_NUMBER, &(sweep).rounds, "N",                                \
-			"times that each is measured, in turn; medians are told (3 where "        \
-			"something is compared, else 1)",                                         \
-			1, SPREAD_MAX, NULL},                                                     \
-		{"yardstick", 0, OPTION_FLAG, &(sweep).yardstick, NULL,                           \
-			"beside it, how fast libjpeg-turbo decodes the same files in full on "    \
-			"as many threads",                                                        \
-			0, 0, NULL},                                                              \
-		{"compare", 0, OPTION_FLAG, &(sweep).compare, NULL,                               \
-			"beside it, PyTorch's DataLoader over the same files with as many "       \
-			"workers",                                                                \
-			0, 0, NULL},                                                              \
-		{"python", 0, OPTION_TEXT, &(sweep).python, "FILE",                               \
-			"the Python that has torch and torchvision ($VIRTUAL_ENV's, python3)", 0, \
-			0, NULL},                                                                 \
-		{"plot", 0, OPTION_TEXT, &(sweep).plot, "FILE",                                   \
-			"draw a sweep, or a run over time, as .svg or .png", 0, 0, NULL},         \
-	{                                                                                         \
-		"report", 0, OPTION_TEXT, &(sweep).report, "FILE",                                \
-			"write a page for people, one HTML file", 0, 0, NULL                      \
+#define SWEEP_OPTIONS(sweep)                                                                   \
+	{"sweep", 0, OPTION_LIST, &(sweep).sweeps, "AXIS=LIST",                                \
+		"measure every value of threads, batch-size or image-size: threads=1,2,4, "    \
+		"threads=1..8 or threads=1..16*2; may be given for several of them",           \
+		0, 0, NULL},                                                                   \
+		{"rounds", 0, OPTION_NUMBER, &(sweep).rounds, "N",                             \
+			"how often to measure each point, for medians (3 if anything is "      \
+			"compared, otherwise 1)",                                              \
+			1, SPREAD_MAX, NULL},                                                  \
+		{"yardstick", 0, OPTION_FLAG, &(sweep).yardstick, NULL,                        \
+			"also measure libjpeg-turbo's full decode of the files", 0, 0, NULL},  \
+		{"compare", 0, OPTION_FLAG, &(sweep).compare, NULL,                            \
+			"also measure PyTorch's DataLoader over the files", 0, 0, NULL},       \
+		{"python", 0, OPTION_TEXT, &(sweep).python, "FILE",                            \
+			"for --compare: a Python with torch and torchvision ($VIRTUAL_ENV's, " \
+			"or python3)",                                                         \
+			0, 0, NULL},                                                           \
+		{"plot", 0, OPTION_TEXT, &(sweep).plot, "FILE",                                \
+			"draw the sweep, or the run over time: .svg or .png", 0, 0, NULL},     \
+	{                                                                                      \
+		"report", 0, OPTION_TEXT, &(sweep).report, "FILE",                             \
+			"write a report, one HTML file", 0, 0, NULL                            \
 	}
 
 /* Whether anything is asked for beyond one run's figures. */

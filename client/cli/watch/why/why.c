@@ -38,9 +38,10 @@ static const struct command why_command = {
 	.name = "why",
 	.operands = "[PID | FILE]",
 	.max_operands = 1,
-	.about = "Says how trainers and the daemon ended, and what led to it, out of what the\n"
-		 "flight recorder kept: of the newest daemon that has something to tell, of one\n"
-		 "process, or of one file. Exit: 0 found; 1 nothing to tell, or failed; 2 usage.",
+	.about = "Reports how trainers and the daemon ended, and what led to it, from the "
+		 "records\nof the flight recorder: those of the newest daemon that has something "
+		 "to report,\nof one process (PID), or of one FILE. Exit: 0 reported; 1 nothing to "
+		 "report, or\nfailed; 2 usage.",
 };
 
 /* ---- the command line ---- */
@@ -75,9 +76,9 @@ static int why_options(struct why *why, int argc, char **argv)
 {
 	const struct option table[] = {
 		{"folder", 0, OPTION_TEXT, &why->given, "FOLDER",
-			"where the recorder's files are (XDG_STATE_HOME/penstock)", 0, 0, NULL},
+			"the folder of the recorder's files (XDG_STATE_HOME/penstock)", 0, 0, NULL},
 		{"all", 'a', OPTION_FLAG, &why->all, NULL,
-			"tell of those that run or ended in order, too", 0, 0, NULL},
+			"also report on processes that are running or ended in order", 0, 0, NULL},
 		{"json", 'j', OPTION_FLAG, &why->json, NULL, "print one JSON object", 0, 0, NULL},
 	};
 	const char *operand[OPTIONS_OPERANDS] = {NULL};
