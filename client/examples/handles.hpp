@@ -1,8 +1,8 @@
 // libpenstock's handles as C++ types that close themselves, and its failures as exceptions. Copy it
 // into your program.
 //
-// A Stream may be used by one thread at a time. A Batch must not outlive its Stream: what it points
-// to is the daemon's memory.
+// One thread at a time may use a Stream. A Batch must not outlive its Stream, because its pointers
+// point into the daemon's memory.
 #pragma once
 
 #include <penstock/penstock.h>
@@ -17,7 +17,7 @@
 namespace penstock
 {
 
-// A negative result becomes an exception that says what libpenstock says.
+// A negative result becomes an exception with libpenstock's sentence.
 class Error : public std::runtime_error
 {
       public:
@@ -40,7 +40,7 @@ inline int check(int result)
 	return result;
 }
 
-// Holds a batch of a stream, and gives it back at the end of its scope at the latest.
+// Holds a batch of a stream and gives it back at the end of its scope at the latest.
 class Batch
 {
       public:
@@ -60,8 +60,8 @@ class Batch
 			(void)penstock_batch_release(stream_, &batch_);
 	}
 
-	// Gives it back and says whether it was still ours: where a laggard can be detached from
-	// its group, what was read of a batch counts only after this.
+	// Gives the batch back and reports whether this trainer still had it. If a laggard can be
+	// detached from its group, what was read of a batch counts only after this.
 	void release()
 	{
 		check(penstock_batch_release(std::exchange(stream_, nullptr), &batch_));
@@ -98,7 +98,7 @@ class Stream
 			return std::nullopt;
 		return std::optional<Batch>(std::in_place, stream_.get(), batch);
 	}
-	// Where the loop is: for penstock_options::state of the next run.
+	// The loop's position, for penstock_options::state of the next run.
 	std::string state() const
 	{
 		std::array<char, 512> text{};

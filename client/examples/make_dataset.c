@@ -1,17 +1,16 @@
 /* make_dataset: paints a small JPEG dataset, for machines that have none.
  *
  *   make_dataset OUT [--classes 6] [--per-class 200] [--seed 0] [--min-side 200] [--max-side 600]
- * [--threads 0]
- *                    [--tars [--per-shard 400]]
+ *                    [--threads 0] [--tars [--per-shard 400]]
  *
- * Six kinds of picture (beach, bricks, forest, mountains, night, pebbles), of the sizes, qualities
- * and samplings that photographs have: noise at all scales, smooth gradients, edges, so that
- * decoding costs what it costs on real data. Colours and proportions overlap between the classes: a
- * small convolutional net learns them in a minute, but not at once.
+ * It paints six kinds of image (beach, bricks, forest, mountains, night, pebbles) with the sizes,
+ * qualities and samplings of photographs: noise at all scales, smooth gradients and edges, so that
+ * decoding costs what it costs on real data. Colors and proportions overlap between the classes: a
+ * small convolutional network learns them in a minute, but not at once.
  *
  * Writes OUT/CLASS/CLASS_00000.jpg, or with --tars shuffled WebDataset shards OUT/shard-000000.tar
- * of NUMBER.jpg and NUMBER.cls. Every picture is a function of (seed, class, number): the same
- * command makes the same files, with any number of threads. Needs libjpeg only. */
+ * of NUMBER.jpg and NUMBER.cls. Every image is a function of (seed, class, number): the same
+ * command makes the same files, with any number of threads. Needs only libjpeg. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -46,12 +45,12 @@ struct rgb {
 	float r, g, b;
 };
 
-/* What is random about one picture; each painter reads of it what it needs. */
+/* What is random about one image. Each painter reads the fields that it needs. */
 struct scene {
 	uint64_t random; /* state of scene_draw */
-	float ox, oy; /* where in the noise this picture lies */
+	float ox, oy; /* where in the noise this image is */
 	float horizon, scale, light; /* fractions of the height, cells per height, 0.6 .. 1.2 */
-	float slope_x, slope_y; /* how light falls off */
+	float slope_x, slope_y; /* how the light falls off */
 	struct rgb near, far, sky;
 	float trunk[TRUNKS], trunk_width[TRUNKS];
 };
@@ -116,7 +115,8 @@ static float clamp01(float x)
 	return x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
-/* Value noise: the lattice, smoothly interpolated; 0 .. 1, features one unit wide. */
+/* Value noise: the lattice, smoothly interpolated. The result is 0 .. 1, with features one unit
+ * wide. */
 static float noise(float x, float y)
 {
 	float fx = floorf(x), fy = floorf(y);
@@ -128,7 +128,7 @@ static float noise(float x, float y)
 		blend(lattice[y1][x0], lattice[y1][x1], tx), ty);
 }
 
-/* Octaves of noise, each half as strong: the spectrum of natural pictures. */
+/* Octaves of noise, each half as strong as the one before: the spectrum of natural images. */
 static float fractal(float x, float y, int octaves)
 {
 	float sum = 0, weight = 0.5f;
@@ -161,7 +161,7 @@ static struct rgb paint_beach(const struct scene *scene, float u, float v)
 	if (v < scene->horizon)
 		return paint_sky(scene, u, v, 4);
 	if (v < shore) {
-		/* Waves grow towards the beholder. */
+		/* Waves grow toward the viewer. */
 		float depth = v - scene->horizon + 0.03f;
 		float wave = fractal(scene->ox + u * 2 / depth, scene->oy + 6 / depth, 3);
 		return scale_rgb(blend_rgb(scene->far, scene->sky, wave), 0.7f + 0.6f * wave);
@@ -206,8 +206,8 @@ static struct rgb paint_forest(const struct scene *scene, float u, float v)
 
 static struct rgb paint_mountains(const struct scene *scene, float u, float v)
 {
-	/* Ridges from the nearest to the farthest; the first one that reaches up to here is seen.
-	 */
+	/* Ridges from the nearest to the farthest; the first one that reaches this height is
+	 * visible. */
 	for (int ridge = 0; ridge < 3; ridge++) {
 		float distance = (float)ridge / 3;
 		float peak = fractal(
@@ -265,7 +265,7 @@ static struct rgb paint_pebbles(const struct scene *scene, float u, float v)
 				second = distance;
 			}
 		}
-	/* Dark where two stones meet, bright in the middle of one. */
+	/* Dark where two stones meet, bright in the middle of a stone. */
 	float gap = clamp01((sqrtf(second) - sqrtf(nearest)) * 5);
 	float grain = fractal(scene->ox + u * 25, scene->oy + v * 25, 3);
 	struct rgb stone = blend_rgb(scene->near, scene->far, tint);
@@ -275,17 +275,17 @@ static struct rgb paint_pebbles(const struct scene *scene, float u, float v)
 static paint_fn *const painters[CLASSES] = {
 	paint_beach, paint_bricks, paint_forest, paint_mountains, paint_night, paint_pebbles};
 
-/* ---- one picture ---- */
+/* ---- one image ---- */
 
-struct picture {
+struct image {
 	unsigned width, height;
 	bool gray, progressive;
 	int quality, sampling; /* of luma: 1 (4:4:4) or 2 (4:2:0) */
 	struct scene scene;
 };
 
-/* Ranges in which each class's colours are drawn; wide, so that colour alone does not tell the
- * class. */
+/* Ranges from which each class's colors are drawn. They are wide, so that color alone does not
+ * identify the class. */
 static struct rgb draw_color(struct scene *scene, struct rgb low, struct rgb high)
 {
 	float t = scene_draw(scene, 0, 1);
@@ -325,27 +325,27 @@ static void scene_init(struct scene *scene, unsigned class, uint64_t key)
 	}
 }
 
-/* A side between the bounds, evenly in its logarithm. */
+/* A side between the bounds, evenly distributed in its logarithm. */
 static unsigned draw_side(struct scene *scene, unsigned low, unsigned high)
 {
 	return (unsigned)((float)low * expf(scene_draw(scene, 0, logf((float)high / (float)low))) +
 			  0.5f);
 }
 
-static void picture_init(
-	struct picture *picture, unsigned class, uint64_t key, unsigned low, unsigned high)
+static void image_init(
+	struct image *image, unsigned class, uint64_t key, unsigned low, unsigned high)
 {
 	struct scene dice = {.random = mix64(key)};
 
-	picture->width = draw_side(&dice, low, high);
-	picture->height = draw_side(&dice, low, high);
-	/* The mix of kinds that large photo collections show: mostly baseline 4:4:4, some 4:2:0,
-	 * few progressive or gray. */
-	picture->quality = (int)scene_draw(&dice, 84, 97);
-	picture->sampling = scene_draw(&dice, 0, 1) < 0.25f ? 2 : 1;
-	picture->progressive = scene_draw(&dice, 0, 1) < 0.04f;
-	picture->gray = scene_draw(&dice, 0, 1) < 0.02f;
-	scene_init(&picture->scene, class, mix64(key + 1));
+	image->width = draw_side(&dice, low, high);
+	image->height = draw_side(&dice, low, high);
+	/* The mix of kinds in large photo collections: mostly baseline 4:4:4, some 4:2:0, a few
+	 * progressive or gray. */
+	image->quality = (int)scene_draw(&dice, 84, 97);
+	image->sampling = scene_draw(&dice, 0, 1) < 0.25f ? 2 : 1;
+	image->progressive = scene_draw(&dice, 0, 1) < 0.04f;
+	image->gray = scene_draw(&dice, 0, 1) < 0.02f;
+	scene_init(&image->scene, class, mix64(key + 1));
 }
 
 static uint8_t to_byte(float x)
@@ -353,18 +353,18 @@ static uint8_t to_byte(float x)
 	return (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x + 0.5f);
 }
 
-static void paint_row(const struct picture *picture, unsigned class, unsigned y, uint8_t *rgb)
+static void paint_row(const struct image *image, unsigned class, unsigned y, uint8_t *rgb)
 {
-	const struct scene *scene = &picture->scene;
-	float v = ((float)y + 0.5f) / (float)picture->height;
+	const struct scene *scene = &image->scene;
+	float v = ((float)y + 0.5f) / (float)image->height;
 	uint64_t grain = mix64(scene->random + y);
 
-	for (unsigned x = 0; x < picture->width; x++) {
-		float u = ((float)x + 0.5f) / (float)picture->height;
+	for (unsigned x = 0; x < image->width; x++) {
+		float u = ((float)x + 0.5f) / (float)image->height;
 		struct rgb color = painters[class](scene, u, v);
 		float light = 1 + scene->slope_x * (u - 0.5f) + scene->slope_y * (v - 0.5f);
-		/* The grain of a sensor: what keeps real photographs from compressing to nothing.
-		 */
+		/* The grain of a sensor, which keeps real photographs from compressing to
+		 * nothing. */
 		grain = grain * 6364136223846793005u + 1442695040888963407u;
 		float noise_level = (unit_of(grain) - 0.5f) * 22;
 		rgb[3 * x] = to_byte(color.r * light + noise_level);
@@ -373,10 +373,9 @@ static void paint_row(const struct picture *picture, unsigned class, unsigned y,
 	}
 }
 
-/* The picture as a JPEG file, malloc'ed. libjpeg's default handler ends the process on its only
- * possible error, lack of memory. */
-static size_t picture_encode(
-	const struct picture *picture, unsigned class, unsigned char **ret_jpeg)
+/* The image as a JPEG file, allocated with malloc. libjpeg's default handler ends the process on
+ * its only possible error, lack of memory. */
+static size_t image_encode(const struct image *image, unsigned class, unsigned char **ret_jpeg)
 {
 	struct jpeg_compress_struct jpeg;
 	struct jpeg_error_mgr errors;
@@ -388,21 +387,21 @@ static size_t picture_encode(
 	jpeg.err = jpeg_std_error(&errors);
 	jpeg_create_compress(&jpeg);
 	jpeg_mem_dest(&jpeg, &bytes, &size);
-	jpeg.image_width = picture->width;
-	jpeg.image_height = picture->height;
+	jpeg.image_width = image->width;
+	jpeg.image_height = image->height;
 	jpeg.input_components = 3;
 	jpeg.in_color_space = JCS_RGB;
 	jpeg_set_defaults(&jpeg);
-	if (picture->gray)
+	if (image->gray)
 		jpeg_set_colorspace(&jpeg, JCS_GRAYSCALE);
-	jpeg_set_quality(&jpeg, picture->quality, TRUE);
+	jpeg_set_quality(&jpeg, image->quality, TRUE);
 	jpeg.comp_info[0].h_samp_factor = jpeg.comp_info[0].v_samp_factor =
-		picture->gray ? 1 : picture->sampling;
-	if (picture->progressive)
+		image->gray ? 1 : image->sampling;
+	if (image->progressive)
 		jpeg_simple_progression(&jpeg);
 	jpeg_start_compress(&jpeg, TRUE);
 	while (jpeg.next_scanline < jpeg.image_height) {
-		paint_row(picture, class, jpeg.next_scanline, row);
+		paint_row(image, class, jpeg.next_scanline, row);
 		(void)jpeg_write_scanlines(&jpeg, rows, 1);
 	}
 	jpeg_finish_compress(&jpeg);
@@ -418,9 +417,10 @@ struct job {
 	unsigned classes, per_class, per_shard, low, high, threads;
 	uint64_t seed;
 	bool tars;
-	unsigned parts; /* pictures, or shards: what one thread takes at a time */
-	_Atomic unsigned next; /* part nobody has taken; relaxed: a ticket, it orders nothing */
-	_Atomic uint64_t bytes; /* written so far; relaxed: read after the threads were joined */
+	unsigned parts; /* images, or shards: what one thread takes at a time */
+	_Atomic unsigned next; /* The next part to take. Relaxed: a ticket, which orders nothing. */
+	/* Written so far. Relaxed: it is read after the threads were joined. */
+	_Atomic uint64_t bytes;
 };
 
 static void fail(const char *what, const char *path)
@@ -432,16 +432,16 @@ static void fail(const char *what, const char *path)
 static size_t render(
 	const struct job *job, unsigned class, unsigned number, unsigned char **ret_jpeg)
 {
-	struct picture picture;
+	struct image image;
 
-	picture_init(&picture, class, mix64(job->seed) ^ mix64((uint64_t) class << 32 | number),
+	image_init(&image, class, mix64(job->seed) ^ mix64((uint64_t) class << 32 | number),
 		job->low, job->high);
-	return picture_encode(&picture, class, ret_jpeg);
+	return image_encode(&image, class, ret_jpeg);
 }
 
 static FILE *create(const char *path)
 {
-	/* "x": a dataset that is there already is somebody's and stays untouched. */
+	/* "x": an existing dataset belongs to somebody and is not touched. */
 	FILE *file = fopen(path, "wxe");
 
 	if (!file)
@@ -497,8 +497,8 @@ static void tar_member(FILE *file, const char *name, const void *data, size_t si
 	(void)fwrite(zeros, 1, (TAR_BLOCK - size % TAR_BLOCK) % TAR_BLOCK, file);
 }
 
-/* Where in the classes the n-th sample of the shards comes from: n times a number prime to the
- * total, which visits all. */
+/* The number within the classes of the n-th sample of the shards: n times a number that is prime to
+ * the total, which visits all samples. */
 static unsigned shuffled(const struct job *job, unsigned n)
 {
 	unsigned total = job->classes * job->per_class;
@@ -577,8 +577,7 @@ static void run_threads(struct job *job)
 	pthread_t thread[64];
 	unsigned started = 0;
 
-	/* A thread that does not start is no loss: the others, this one included, take its parts.
-	 */
+	/* If a thread does not start, the others, including this one, take its parts. */
 	while (started + 1 < job->threads && pthread_create(&thread[started], NULL, work, job) == 0)
 		started++;
 	(void)work(job);
@@ -610,7 +609,7 @@ static void usage(FILE *file)
 		      "OUT/shard-000000.tar.\n");
 }
 
-/* One option's value into the job. */
+/* Stores the value of one option in the job. */
 static void take_option(struct job *job, int option, const char *name, const char *value)
 {
 	switch (option) {

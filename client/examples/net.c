@@ -8,7 +8,7 @@
 
 enum { INPUT_CHANNELS = 4 };
 
-/* Sixteen lanes that the compiler maps to whatever the machine has. */
+/* Sixteen lanes, which the compiler maps to the vectors of the machine. */
 typedef float lanes __attribute__((vector_size(64), aligned(4)));
 enum { LANES = 16 };
 
@@ -24,8 +24,8 @@ static void *zeros(size_t count)
 }
 
 /* out (rows x columns) = or += A (rows x inner) * B (inner x columns). A's element (r, i) is at a[r
- * * row_step + i * inner_step], so that it may also be read transposed. Rows are a multiple of 4,
- * columns of LANES. */
+ * * row_step + i * inner_step], so that A can also be read transposed. Rows are a multiple of 4,
+ * columns a multiple of LANES. */
 static void multiply(unsigned rows, unsigned inner, unsigned columns, const float *a,
 	size_t row_step, size_t inner_step, const float *b, float *out, bool add)
 {
@@ -45,8 +45,8 @@ static void multiply(unsigned rows, unsigned inner, unsigned columns, const floa
 		}
 }
 
-/* Where tap (ky, kx) of output (y, x) reads, or -1 where that is beyond the edge, which counts as
- * zero. */
+/* The place that tap (ky, kx) of output (y, x) reads, or -1 if it is beyond the edge, which counts
+ * as zero. */
 static long tap_at(const struct net_layer *layer, unsigned y, unsigned x, unsigned tap)
 {
 	long in_y = 2 * (long)y + (long)(tap / 3) - 1, in_x = 2 * (long)x + (long)(tap % 3) - 1;
@@ -79,8 +79,7 @@ static void layer_forward(struct net_layer *layer, const float *in)
 	}
 }
 
-/* Adds to the gradients of weights and bias; writes those of the input, where someone wants them.
- */
+/* Adds to the gradients of weights and bias. Writes those of the input unless `d_in` is NULL. */
 static void layer_backward(struct net_layer *layer, float *d_in)
 {
 	unsigned outputs = layer->out_side * layer->out_side;
@@ -124,7 +123,7 @@ static void layer_init(
 	layer->d_out = zeros(outputs * channels);
 }
 
-/* Roughly normal numbers from a linear congruential generator: the sum of four uniform ones. */
+/* Roughly normal numbers: the sum of four uniform ones from a linear congruential generator. */
 static float draw(uint64_t *random)
 {
 	float sum = 0;
@@ -185,7 +184,8 @@ void net_init(struct net *net, unsigned classes, uint64_t seed)
 	net_refresh(net);
 }
 
-/* Scores to probabilities less the wanted one, which is the gradient; returns the loss. */
+/* Turns scores into probabilities minus the wanted ones, which is the gradient. Returns the
+ * loss. */
 static float softmax_loss(float *score, unsigned classes, unsigned label, bool *ret_right)
 {
 	float highest = score[0], sum = 0, loss;
@@ -247,12 +247,12 @@ float net_learn(struct net *net, unsigned label, bool *ret_right)
 	return loss;
 }
 
-/* SGD with momentum 0.9 and weight decay 0.0001 over the mean of `rows` gradients, which are zero
- * afterwards. */
-void net_step(struct net *net, float rate, unsigned pictures)
+/* SGD with momentum 0.9 and weight decay 0.0001 over the mean of the gradients of `images` images,
+ * which are zero afterward. */
+void net_step(struct net *net, float rate, unsigned images)
 {
 	for (size_t i = 0; i < net->count; i++) {
-		float gradient = net->gradients[i] / (float)pictures + 1e-4f * net->parameters[i];
+		float gradient = net->gradients[i] / (float)images + 1e-4f * net->parameters[i];
 		net->momentum[i] = 0.9f * net->momentum[i] + gradient;
 		net->parameters[i] -= rate * net->momentum[i];
 		net->gradients[i] = 0;
@@ -278,7 +278,7 @@ void net_deinit(struct net *net)
 	free(net->score);
 }
 
-/* FNV-1a over the weights: two runs that learned the same show the same number. */
+/* FNV-1a over the weights: two runs that learned the same have the same hash. */
 uint64_t net_hash(const struct net *net)
 {
 	const unsigned char *bytes = (const unsigned char *)net->parameters;
@@ -289,7 +289,7 @@ uint64_t net_hash(const struct net *net)
 	return hash;
 }
 
-/* The fourth channel stays zero and only keeps the rows of `multiply` a multiple of four. */
+/* The fourth channel stays zero. It only makes the rows of `multiply` a multiple of four. */
 void net_take(struct net *net, const uint8_t *rgb)
 {
 	for (size_t i = 0; i < (size_t)NET_SIDE * NET_SIDE; i++)

@@ -1,7 +1,8 @@
-/* read_batches: the smallest consumer: prints epoch, batch, rows and mean pixel of some batches.
+/* read_batches: the smallest consumer. Prints epoch, batch, rows and mean pixel of some batches.
  *
- *   read_batches SOURCE [BATCHES]     SOURCE as for `penstock bench`; a daemon is started when none
- * runs */
+ *   read_batches SOURCE [BATCHES]
+ *
+ * SOURCE is as for `penstock bench`. The library starts a daemon if none is running. */
 #include "penstock/penstock.h"
 
 #include <errno.h>
@@ -48,8 +49,8 @@ int main(int argc, char **argv)
 				(unsigned long long)batch.epoch, (unsigned long long)batch.batch,
 				batch.count, mean_pixel(&batch),
 				batch.flags & PENSTOCK_LAST ? " (last of its epoch)" : "");
-			/* From here on the daemon may fill the slot anew: nothing of the batch is
-			 * read after this. */
+			/* From here on the daemon may fill the slot again: read nothing of the
+			 * batch after this. */
 			result = penstock_batch_release(stream, &batch);
 		}
 	}

@@ -1,6 +1,7 @@
-// read_batches in C++: the handles in types that close themselves, errors as exceptions.
+// read_batches in C++: types that close the handles, and errors as exceptions. Reads every image
+// once, in order, with the evaluation recipe.
 //
-//   read_batches_cpp SOURCE     evaluation recipe: every image once, in order
+//   read_batches_cpp SOURCE
 #include "handles.hpp"
 
 #include <algorithm>

@@ -3,15 +3,16 @@
  *   train_cpu SOURCE [--seconds N] [--steps N] [--epochs N] [--checkpoint FILE [--resume]]
  *             [--seed N] [--classes N] [--rate 0.02]
  *
- * Shows what a trainer in plain C does with libpenstock: open, next, train on the shared memory,
- * release; and how a run that stops goes on. A checkpoint holds the weights and the loader's state,
- * taken at the same moment, so that the resumed run begins with exactly the batch that comes next:
- * 100 steps, or 60 steps, Ctrl-C, and `--resume` up to 100, end with the same weights, bit for bit
+ * Shows how a trainer in plain C uses libpenstock: open, next, train on the shared memory, release;
+ * and how a run that was stopped resumes. A checkpoint holds the weights and the loader's state,
+ * taken at the same moment, so that the resumed run begins with exactly the batch that comes next.
+ * 100 steps end with the same weights, bit for bit, as 60 steps, Ctrl-C, and `--resume` up to 100
  * (on one machine, with one build).
  *
- * Where the dataset has no labels it learns to tell eight kinds of colour, a task that needs none.
+ * If the dataset has no labels, the net learns to tell eight kinds of color, a task that needs
+ * none.
  *
- * One thread. A batch is looked at only between `next` and `release`. */
+ * One thread. It reads a batch only between `next` and `release`. */
 #include "net.h"
 
 #include <penstock/penstock.h>
@@ -34,22 +35,22 @@ enum { BATCH = 64, CLASSES_MAX = 100000, STATE_ROOM = 512, COLORS = 8, LINE_S = 
 struct run {
 	struct penstock_options options;
 	const char *checkpoint;
-	bool resume, unlabelled;
-	unsigned classes; /* as asked for; 0: as the dataset says */
+	bool resume, unlabeled;
+	unsigned classes; /* --classes; 0: as the dataset says */
 	double seconds;
 	uint64_t seed;
-	uint64_t steps; /* to stop at; 0: never */
+	uint64_t steps; /* step to stop at; 0: never */
 	float rate;
 	struct net net;
 	struct penstock_stream *stream;
 	uint64_t step;
-	/* of the epoch so far */
+	/* Of the epoch so far. */
 	double loss;
 	uint64_t right, rows;
-	/* since the line printed last */
+	/* Since the last line was printed. */
 	uint64_t rows_before;
 	double waited_s, line_s;
-	double end_s; /* when --seconds are over, or infinitely late */
+	double end_s; /* when --seconds are over, or infinity */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -79,12 +80,12 @@ struct checkpoint_head {
 	char magic[8]; /* "TRAINCPU" */
 	uint64_t step, rows, right, count;
 	double loss;
-	uint32_t classes, unlabelled;
+	uint32_t classes, unlabeled;
 	char state[STATE_ROOM];
 };
 
-/* Weights and loader state, in a file that is either the old one or the new one, never half of one.
- */
+/* Saves weights and loader state. The file is either the old one or the new one, never a part of
+ * one. */
 static void save(const struct run *run)
 {
 	struct checkpoint_head head = {.magic = "TRAINCPU",
@@ -94,7 +95,7 @@ static void save(const struct run *run)
 		.count = run->net.count,
 		.loss = run->loss,
 		.classes = run->net.classes,
-		.unlabelled = run->unlabelled};
+		.unlabeled = run->unlabeled};
 	char temporary[4096];
 	FILE *file;
 
@@ -127,7 +128,8 @@ static FILE *load_head(const struct run *run, struct checkpoint_head *ret_head)
 	if (fread(ret_head, sizeof(*ret_head), 1, file) != 1 ||
 		memcmp(ret_head->magic, "TRAINCPU", 8) != 0 ||
 		memchr(ret_head->state, 0, STATE_ROOM) == NULL) {
-		fprintf(stderr, "train_cpu: %s is no checkpoint of train_cpu\n", run->checkpoint);
+		fprintf(stderr, "train_cpu: %s is not a checkpoint of train_cpu\n",
+			run->checkpoint);
 		exit(1);
 	}
 	return file;
@@ -136,10 +138,11 @@ static FILE *load_head(const struct run *run, struct checkpoint_head *ret_head)
 static void load_weights(struct run *run, const struct checkpoint_head *head, FILE *file)
 {
 	if (head->classes != run->net.classes || head->count != run->net.count ||
-		head->unlabelled != run->unlabelled ||
+		head->unlabeled != run->unlabeled ||
 		fread(run->net.parameters, sizeof(float), run->net.count, file) != run->net.count ||
 		fread(run->net.momentum, sizeof(float), run->net.count, file) != run->net.count) {
-		fprintf(stderr, "train_cpu: %s does not fit this net (%u classes there, %u here)\n",
+		fprintf(stderr,
+			"train_cpu: %s does not fit this net (it has %u classes, the net has %u)\n",
 			run->checkpoint, head->classes, run->net.classes);
 		exit(1);
 	}
@@ -150,7 +153,7 @@ static void load_weights(struct run *run, const struct checkpoint_head *head, FI
 	run->loss = head->loss;
 }
 
-/* Opens the stream, where the checkpoint says if there is one. */
+/* Opens the stream, at the checkpoint's state if there is one. */
 static void start(struct run *run)
 {
 	struct penstock_stream_info info;
@@ -162,19 +165,20 @@ static void start(struct run *run)
 	}
 	if (penstock_stream_open(&run->options, &run->stream) < 0)
 		give_up("cannot open the stream");
-	run->options.state = NULL; /* the library needs it no longer */
+	run->options.state = NULL; /* the library no longer needs it */
 	penstock_stream_info(run->stream, &info);
 	if (info.height != NET_SIDE || info.width != NET_SIDE || info.channels != 3) {
 		fprintf(stderr,
-			"train_cpu: %s gives %u x %u pixels; this net takes %d x %d: set "
+			"train_cpu: %s delivers %u x %u pixels; this net takes %d x %d: set "
 			"image_size\n",
 			run->options.source, info.width, info.height, NET_SIDE, NET_SIDE);
 		exit(1);
 	}
 	if (run->classes == 0)
-		run->classes = info.classes
-				       ? info.classes
-				       : 1000; /* shards do not say how many; ImageNet's number */
+		run->classes = info.classes ? info.classes
+					    /* Shards do not say how many classes there are; this is
+				        * ImageNet's number. */
+					    : 1000;
 	printf("%" PRIu64 " samples, %" PRIu64 " batches of %u per epoch; ", info.samples,
 		info.batches, info.batch_size);
 	if (run->resume)
@@ -183,16 +187,16 @@ static void start(struct run *run)
 	(void)fflush(stdout);
 }
 
-/* Makes the net once a batch has shown whether there are labels, and fills it from the checkpoint.
- */
+/* Makes the net as soon as a batch shows whether there are labels, and fills it from the
+ * checkpoint. */
 static void prepare(struct run *run, const struct penstock_batch *first)
 {
 	struct checkpoint_head head;
 
-	run->unlabelled = first->labels[0] < 0;
-	if (run->unlabelled) {
+	run->unlabeled = first->labels[0] < 0;
+	if (run->unlabeled) {
 		run->classes = COLORS;
-		printf("no labels: learning to tell eight kinds of colour\n");
+		printf("no labels: learning to tell eight kinds of color\n");
 	} else {
 		printf("learning %u classes\n", run->classes);
 	}
@@ -204,7 +208,8 @@ static void prepare(struct run *run, const struct penstock_batch *first)
 	}
 }
 
-/* Which of the eight: more red than green, more green than blue, brighter than most. */
+/* Which of the eight kinds of color: more red than green, more green than blue, brighter than
+ * most. */
 static int64_t color_of(const uint8_t *rgb)
 {
 	uint64_t red = 0, green = 0, blue = 0;
@@ -224,13 +229,13 @@ static void train_on(struct run *run, const struct penstock_batch *batch)
 
 	for (unsigned row = 0; row < batch->count; row++) {
 		const uint8_t *rgb = images + (size_t)row * batch->image_bytes;
-		int64_t label = run->unlabelled ? color_of(rgb) : batch->labels[row];
+		int64_t label = run->unlabeled ? color_of(rgb) : batch->labels[row];
 		bool right;
 
 		if (label < 0 || label >= (int64_t)run->classes) {
 			fprintf(stderr,
 				"train_cpu: label %" PRId64
-				" is not below %u: say how many classes there are with --classes\n",
+				" is not below %u: set the number of classes with --classes\n",
 				label, run->classes);
 			exit(1);
 		}
@@ -260,7 +265,8 @@ static void print_line(struct run *run, const struct penstock_batch *batch)
 	run->rows_before = run->rows;
 }
 
-/* The library's sentence begins with the time that its last turn took; what follows says why. */
+/* The library's sentence begins with the length of its last wait, which was short; the rest says
+ * why. */
 static void give_up_waiting(double waited_s)
 {
 	const char *why = strstr(penstock_error(), ": ");
@@ -269,7 +275,7 @@ static void give_up_waiting(double waited_s)
 	exit(1);
 }
 
-/* Waits for a batch in short turns, so that Ctrl-C and the end of --seconds are heard. False when
+/* Waits for a batch in short turns, so that Ctrl-C and the end of --seconds take effect. False when
  * the run is over. */
 static bool next_batch(struct run *run, struct penstock_batch *ret_batch)
 {
@@ -284,7 +290,7 @@ static bool next_batch(struct run *run, struct penstock_batch *ret_batch)
 		result = penstock_stream_next(run->stream, ret_batch, 250);
 	} while (result == -EINTR || (result == -ETIMEDOUT && now_s() < end));
 	run->waited_s += now_s() - begin;
-	/* The time that was asked for is over: that is no failure of a run that has learned. */
+	/* --seconds are over, which is not a failure of a run that has learned something. */
 	if (result == -ETIMEDOUT && end == run->end_s && run->net.count)
 		return false;
 	if (result == -ETIMEDOUT)
@@ -294,7 +300,7 @@ static bool next_batch(struct run *run, struct penstock_batch *ret_batch)
 	return result == 0;
 }
 
-/* What an epoch's end brings: a line, a checkpoint, sums that begin again. */
+/* At the end of an epoch: prints a line, saves a checkpoint, begins new sums. */
 static void end_epoch(struct run *run, const struct penstock_batch *batch)
 {
 	print_line(run, batch);
@@ -323,8 +329,9 @@ static void train(struct run *run)
 			give_up("cannot release a batch");
 	}
 	if (run->net.count == 0)
-		return; /* stopped before the first batch: a checkpoint that is there already stays
-			   as it is */
+		/* Stopped before the first batch: a checkpoint that exists already stays as it
+		 * is. */
+		return;
 	save(run);
 	printf("%s after step %" PRIu64 ", weights %016" PRIx64 "%s%s\n",
 		interrupted ? "interrupted" : "done", run->step, net_hash(&run->net),
@@ -415,7 +422,7 @@ int main(int argc, char **argv)
 
 	penstock_options_init(&run.options);
 	parse(&run, argc, argv);
-	/* A stream that the daemon's configuration names has its own. */
+	/* A stream of the daemon's configuration has these settings there. */
 	if (strncmp(run.options.source, "stream:", 7) != 0) {
 		run.options.batch_size = BATCH;
 		run.options.image_size = NET_SIDE;

@@ -1,13 +1,14 @@
-// train_cpu in C++: the same net, the same weights to the bit, with an evaluation after each epoch.
+// train_cpu in C++: the same net and, bit for bit, the same weights, with an evaluation after each
+// epoch.
 //
 //   train_cpu_cpp TRAIN [--val SOURCE] [--steps N] [--epochs N] [--seed N] [--rate 0.02]
-//   [--checkpoint FILE [--resume]]
+//                 [--checkpoint FILE [--resume]]
 //
-// Where train_cpu (C) shows each call, this shows what a C++ program makes of them (handles.hpp):
+// train_cpu (C) shows each call; this program shows the same calls in types of C++ (handles.hpp):
 // nothing is closed or given back by hand, failures are exceptions, and one place, main, reports
 // them.
 //
-// Ctrl-C and SIGTERM end it after the step it is at, or while it waits, with a checkpoint; the
+// Ctrl-C and SIGTERM end the run after its current step, or while it waits, with a checkpoint. The
 // resumed run begins with exactly the batch that comes next. One thread.
 #include "handles.hpp"
 
@@ -34,7 +35,7 @@ constexpr unsigned UNFIT = PENSTOCK_INVALID | PENSTOCK_PADDED;
 
 volatile std::sig_atomic_t stop_asked;
 
-// What the user gave is wrong; ends with 2.
+// The command line is wrong; the program exits with 2.
 struct Usage : std::runtime_error {
 	using std::runtime_error::runtime_error;
 };
@@ -68,7 +69,7 @@ class Net
 	net net_{};
 };
 
-// What a run is, in a file: weights and the loader's state, taken at the same moment.
+// What a checkpoint file holds: weights and the loader's state, taken at the same moment.
 struct Checkpoint {
 	std::uint64_t step = 0, count = 0;
 	std::string state;
@@ -80,7 +81,7 @@ void put(std::ostream &file, const void *data, std::size_t bytes)
 	file.write(static_cast<const char *>(data), static_cast<std::streamsize>(bytes));
 }
 
-// The file is either the old one or the new one, never half of one.
+// The file is either the old one or the new one, never a part of one.
 void save(const std::string &path, const Checkpoint &checkpoint)
 {
 	const std::string temporary = path + ".new";
@@ -104,12 +105,12 @@ Checkpoint load(const std::string &path)
 	const bool ours = std::getline(file, line) && line == MAGIC;
 	if (!ours || !(file >> checkpoint.step >> checkpoint.count) || file.get() != '\n' ||
 		!std::getline(file, checkpoint.state))
-		throw std::runtime_error(path + " is no checkpoint of train_cpu_cpp");
+		throw std::runtime_error(path + " is not a checkpoint of train_cpu_cpp");
 	const std::streamoff begin = file.tellg();
 	file.seekg(0, std::ios::end);
 	const auto bytes = static_cast<std::uint64_t>(file.tellg() - begin);
 	if (checkpoint.count > bytes || bytes != 2 * checkpoint.count * sizeof(float))
-		throw std::runtime_error(path + " is cut short, or goes on after its end");
+		throw std::runtime_error(path + " is too short or too long");
 	file.seekg(begin);
 	checkpoint.weights.resize(2 * checkpoint.count);
 	file.read(reinterpret_cast<char *>(checkpoint.weights.data()),
@@ -119,8 +120,8 @@ Checkpoint load(const std::string &path)
 	return checkpoint;
 }
 
-// Both streams are of one shape. While they wait the library asks whether to go on: so Ctrl-C is
-// heard.
+// Both streams have the same shape. While it blocks, the library asks whether to go on, so that
+// Ctrl-C takes effect.
 penstock_options options_for(const std::string &source, bool train)
 {
 	penstock_options options;
@@ -214,7 +215,7 @@ class Trainer
 		return true;
 	}
 
-	// `look` is what is done to the picture: net_learn or net_look.
+	// `look` is net_learn or net_look.
 	void see(const penstock_batch &batch, unsigned row, float (*look)(net *, unsigned, bool *),
 		Tally &tally)
 	{
@@ -239,7 +240,7 @@ class Trainer
 			evaluate();
 	}
 
-	// Every picture once: rows that could not be decoded, or only fill the batch up, do not
+	// Every image once. Rows that could not be decoded, or that only fill up the batch, do not
 	// count.
 	void evaluate()
 	{
@@ -270,7 +271,8 @@ class Trainer
 		net *net = net_.get();
 		if (begin_.count != net->count)
 			throw std::runtime_error(
-				arguments_.checkpoint + " is of a net for other classes");
+				arguments_.checkpoint +
+				" belongs to a net with another number of classes");
 		std::memcpy(net->parameters, begin_.weights.data(), net->count * sizeof(float));
 		std::memcpy(net->momentum, begin_.weights.data() + net->count,
 			net->count * sizeof(float));
@@ -319,7 +321,7 @@ void take(Arguments &arguments, const std::string &option, const std::string &va
 	else if (option == "--rate")
 		arguments.rate = static_cast<float>(number(option, value, 10));
 	else
-		throw Usage("there is no option " + option);
+		throw Usage("unknown option " + option);
 }
 
 Arguments parse(const std::vector<std::string> &words)

@@ -114,7 +114,7 @@ def test_training_refuses():
     with folder() as home, Daemon(home, "--memory", "64M") as daemon:
         pictures = make_dataset(home / "d", per_class=30)
         (home / "rubbish").write_bytes(b"rubbish" * 1000)
-        assert "no checkpoint" in run("train_cpu", pictures, "--checkpoint", home / "rubbish", "--resume", code=1, daemon=daemon)
+        assert "not a checkpoint" in run("train_cpu", pictures, "--checkpoint", home / "rubbish", "--resume", code=1, daemon=daemon)
         assert "cannot read" in run("train_cpu", pictures, "--checkpoint", home / "gone", "--resume", code=1, daemon=daemon)
         assert "is not below 2" in run("train_cpu", pictures, "--classes", "2", code=1, daemon=daemon)
         assert "cannot open the stream" in run("train_cpu", home / "gone", code=1, daemon=daemon)
@@ -190,8 +190,8 @@ def test_cpp_refuses():
         keep = ("--checkpoint", home / "c")
         run("train_cpu_cpp", pictures, "--steps", "1", *keep, daemon=daemon)
         whole = (home / "c").read_bytes()
-        for name, data, words in (("rubbish", b"rubbish" * 1000, "no checkpoint"), ("cut", whole[:-4], "cut short"),
-                                  ("long", whole + b"more", "goes on after its end"), ("head", whole[:12], "no checkpoint")):
+        for name, data, words in (("rubbish", b"rubbish" * 1000, "not a checkpoint"), ("cut", whole[:-4], "too short or too long"),
+                                  ("long", whole + b"more", "too short or too long"), ("head", whole[:12], "not a checkpoint")):
             (home / name).write_bytes(data)
             assert words in run("train_cpu_cpp", pictures, "--checkpoint", home / name, "--resume", code=1, daemon=daemon), name
         assert "cannot read" in run("train_cpu_cpp", pictures, "--checkpoint", home / "gone", "--resume", code=1, daemon=daemon)
