@@ -197,12 +197,12 @@ def test_trainer_ends():
             process.send_signal(sig)
 
         end = daemon.tell(ended[signal.SIGTERM].pid, "signal", was_given)
-        begins(end, f"trainer {end['pid']} was ended by SIGTERM: somebody asked it to end")
+        begins(end, f"trainer {end['pid']} was ended by SIGTERM: another process asked it to end")
         assert end["wait_status"] == signal.SIGTERM and end["batches"]["epoch"] is not None, end
         assert end["command"].startswith(tool("dump_batches")) and end["batch_size"] == 4, end
         says_its_memory(end)
         end = daemon.tell(ended[signal.SIGKILL].pid, "signal")
-        begins(end, f"trainer {end['pid']} was killed by SIGKILL, not by the kernel's OOM killer: somebody sent it")
+        begins(end, f"trainer {end['pid']} was killed by SIGKILL, which the kernel's OOM killer did not send: another process did")
         end = daemon.tell(ended[signal.SIGSEGV].pid, "crash")
         begins(end, f"trainer {end['pid']} crashed with SIGSEGV")
         end = daemon.tell(raises.pid, "exit_code", was_given)
@@ -212,14 +212,14 @@ def test_trainer_ends():
         begins(end, f"trainer {timed} was killed by SIGKILL")
         assert end["time_limit"] == "timeout" and end["time_limit_s"] == 2 and end["parent_command"].startswith("timeout -s KILL 2"), end
         end = daemon.tell(burns.pid, "time")
-        begins(end, f"trainer {end['pid']} was ended by SIGXCPU: its CPU time was up (RLIMIT_CPU): the limit is 1 s")
+        begins(end, f"trainer {end['pid']} was ended by SIGXCPU: it used up its CPU time (RLIMIT_CPU): the limit is 1 s")
         assert end["time_limit"] == "cpu" and end["time_limit_s"] == 1, end
         end = daemon.tell(orderly.pid, "order")
-        begins(end, f"trainer {end['pid']} ended in order")
+        begins(end, f"trainer {end['pid']} ended normally")
 
         text = daemon.why(parse=False)
         assert f"trainer {raises.pid} ended with exit code 1" in text and f"trainer {orderly.pid}" not in text, text
-        assert f"trainer {orderly.pid} ended in order" in daemon.why("--all", parse=False)
+        assert f"trainer {orderly.pid} ended normally" in daemon.why("--all", parse=False)
         whole = daemon.why(ended[signal.SIGTERM].pid, parse=False)
         for label in ("command", "stream", "lived", "memory", "machine", "batches", "penstock", "to do"):
             assert f"\n  {label:10} " in whole, (label, whole)
@@ -241,7 +241,7 @@ def test_trainer_leaves():
             end = daemon.tell(leaves["fork"].pid, "signal")
             begins(end, f"trainer {end['pid']} was killed by SIGKILL")
             end = daemon.tell(leaves["exec"].pid, "hung_up")
-            begins(end, f"trainer {end['pid']} hung up without closing its stream; its process lives on")
+            begins(end, f"trainer {end['pid']} hung up without closing its stream; its process is still running")
         finally:
             child = [line.split()[1] for line in (path / "fork").read_text().splitlines() if line.startswith("forked")]
             for pid in map(int, child):
@@ -269,7 +269,7 @@ def test_memory_of_a_child():
         parent = daemon.start(python("parents", daemon.socket, images, preexec_fn=limit.enter))
         end = daemon.tell(parent.pid, "exit_code")
         begins(end, f"trainer {parent.pid} ended with exit code 1 without closing its stream")
-        assert "1 OOM kill beside it in its last seconds" in end["sentence"] and end["oom_kills"] == 1, end
+        assert "the OOM killer ended 1 other process of its cgroup" in end["sentence"] and end["oom_kills"] == 1, end
 
 
 def test_two_at_once():
@@ -310,9 +310,9 @@ def tell_daemon(daemon, pid, cause):
 
 def test_daemon_signals():
     cases = {signal.SIGTERM: ("asked", f"ended on request: by signal 15 from pid {os.getpid()}"),
-             signal.SIGKILL: ("signal", "was killed by SIGKILL, not by the kernel's OOM killer: somebody sent it"),
+             signal.SIGKILL: ("signal", "was killed by SIGKILL, which the kernel's OOM killer did not send: another process did"),
              signal.SIGSEGV: ("crash", "crashed with SIGSEGV"),
-             signal.SIGABRT: ("crash", "crashed with SIGABRT: it aborted itself")}
+             signal.SIGABRT: ("crash", "crashed with SIGABRT: it aborted")}
     with home() as (path, images), contextlib.ExitStack() as stack:
         daemons = {sig: stack.enter_context(daemon_of(path / sig.name)) for sig in cases}
         for daemon, _ in daemons.values():
@@ -340,10 +340,10 @@ def test_daemon_time():
         begins(end, f"penstockd {timed_pid} was killed by SIGKILL")
         assert end["time_limit"] == "timeout" and end["time_limit_s"] == 2, end
         end = tell_daemon(burning, burning_pid, "time")
-        begins(end, f"penstockd {burning_pid} was ended by SIGXCPU: its CPU time was up")
+        begins(end, f"penstockd {burning_pid} was ended by SIGXCPU: it used up its CPU time")
         assert end["time_limit"] == "cpu" and end["time_limit_s"] == 1, end
         end = tell_daemon(idle, idle.process.pid, "idle")
-        begins(end, f"penstockd {end['pid']} ended since nobody needed it: no client for 1 s")
+        begins(end, f"penstockd {end['pid']} ended because no trainer needed it: no client for 1 s")
 
 
 def test_daemon_memory():
@@ -374,13 +374,13 @@ def test_trainer_that_goes_on():
             first.process.send_signal(sig)
             first.process.wait(timeout=LIMIT)
             first.tell(trainer.pid, "outlived", lambda end: end["lives"] and end["went_on_with"] is None)
-            assert "1 trainer was connected; it lived on" in first.why(parse=False)
+            assert "1 trainer was connected; it kept running" in first.why(parse=False)
             with Recorded(path) as second:
                 second.tell(trainer.pid, "running")
                 text = " ".join(second.why(parse=False).split())
-                assert f"1 trainer was connected; it went on with penstockd {second.process.pid}" in text, text
+                assert f"1 trainer was connected; it continued with penstockd {second.process.pid}" in text, text
                 assert f"penstockd {first.process.pid} " in text and " ended at once" not in text and "the first was" not in text, text
-                assert f"trainer {trainer.pid}" not in text and "mend what" not in text, text
+                assert f"trainer {trainer.pid}" not in text and "fix what" not in text, text
                 ends = [end for record in second.why("--all")["records"] for end in record["ends"] if end["pid"] == trainer.pid]
                 assert [end["cause"] for end in ends] == ["running", "outlived"], ends
                 assert ends[1]["went_on_with"] == second.process.pid and ends[1]["advice"] == "", ends[1]
@@ -399,7 +399,7 @@ def test_vanished_and_rebooted():
         os.kill(pid, signal.SIGKILL)
         daemon.process.wait(timeout=LIMIT)
         end = daemon.tell(pid, "vanished")
-        begins(end, f"penstockd {pid} vanished without a word")
+        begins(end, f"penstockd {pid} vanished: the record stops")
         file, = daemon.records()
         doctored = path / "doctored.ring"
         subprocess.run([tool("why_doctor"), file, doctored, "boot_id=0000-before"], check=True, timeout=LIMIT)
@@ -422,7 +422,7 @@ def test_kernel_that_tells_nothing():
         subprocess.run([tool("why_doctor"), file, doctored, "unknown=1"], check=True, timeout=LIMIT)
         end, = why(doctored, "--all")["records"][0]["ends"][:1]
         assert end["cause"] == "ended" and end["wait_status"] is None and end["pid"] == trainer.pid, end
-        begins(end, f"trainer {trainer.pid} ended without closing its stream; how is not known: kernels before 6.15")
+        begins(end, f"trainer {trainer.pid} ended without closing its stream; the reason is unknown: kernels before 6.15")
 
 
 # ---- what is no good ----
@@ -430,18 +430,18 @@ def test_kernel_that_tells_nothing():
 def test_nothing_to_tell():
     with home() as (path, images):
         environment = {**os.environ, "XDG_STATE_HOME": str(path / "none")}
-        assert "there is no record" in why(code=1, environment=environment)
+        assert "no record: " in why(code=1, environment=environment)
         (path / "none/penstock").mkdir(parents=True)
-        assert "there is no record in" in why(code=1, environment=environment)
+        assert "no record: no daemon" in why(code=1, environment=environment)
         with Recorded(path) as daemon:
             trainer = daemon.dump(source=images)
             wait_until(daemon.records, "the recorder's file")
             pid = daemon.process.pid
             wait_until(lambda: f"trainer {trainer.pid}" in daemon.why(code=1, parse=False), "the trainer in the record")
             text = daemon.why(code=1, parse=False)
-            assert "nothing has gone wrong as far as" in text and f"penstockd {pid}" in text, text
+            assert "no record of a failure" in text and f"penstockd {pid}" in text, text
             text = daemon.why(999999, code=1, parse=False)
-            assert "knows no process 999999; it knows" in text and f"trainer {trainer.pid}" in text, text
+            assert "no record of process 999999; there are records of" in text and f"trainer {trainer.pid}" in text, text
             running = daemon.why(pid)["records"][0]["ends"][0]
             assert running["cause"] == "running" and running["sentence"].startswith(f"penstockd {pid} is running"), running
 
@@ -457,8 +457,8 @@ def test_bad_files():
         bad.write_bytes(b"PENSTREC" + (99).to_bytes(4, "little") + bytes(1 << 20))
         assert "version" in why(bad, code=2)
         assert "No such file" in why(path / "none.ring", code=2)
-        assert "expected the number of a process" in why("99999999999999999999", code=2)
-        assert "leave one out" in why("--folder", path, bad, code=2)
+        assert "expected a process ID" in why("99999999999999999999", code=2)
+        assert "give only one of them" in why("--folder", path, bad, code=2)
         assert "one more" in why("1", "2", code=2)
         if os.geteuid() == 0:
             path.chmod(0o755)

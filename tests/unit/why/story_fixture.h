@@ -188,7 +188,7 @@ static inline const struct story_end *book_find(struct book *b, int32_t pid)
 	for (size_t i = 0; i < b->story.count; i++)
 		if (b->story.end[i].pid == pid)
 			return &b->story.end[i];
-	fail_msg("pid %d is not told of", pid);
+	fail_msg("pid %d is not in the story", pid);
 	return NULL;
 }
 

@@ -1,7 +1,7 @@
 /* story: what must be told of made-up records: the cause, how sure it is, the numbers, and how the
  * sentence begins. Who else ended then, and the daemon, are in test_story_ends.c. */
 #include "client/cli/watch/why/cause.h"
-#include "client/cli/watch/why/phrase.h"
+#include "client/cli/watch/why/words.h"
 #include "record/ring.h"
 #include "unit/why/story_fixture.h"
 
@@ -43,21 +43,21 @@ static void an_oom_kill_is_told_with_its_numbers(void **state)
 	assert_true(n->memory_before < n->memory_last && n->memory_before > n->memory_first);
 	assert_true(n->waits > 0.24F && n->waits < 0.26F);
 	assert_string_equal(line_of(end, "memory"),
-		"3.1 GiB at first, 10.3 GiB ten minutes before the last, 11.8 GiB at last (11.3 "
-		"GiB "
-		"of it its own); it grew by 8.7 GiB an hour; peak 11.8 GiB");
+		"3.1 GiB at the start, 10.3 GiB ten minutes before its end, 11.8 GiB at the "
+		"end (11.3 GiB of it anonymous); it grew by 8.7 GiB per hour; peak "
+		"11.8 GiB");
 	assert_string_equal(line_of(end, "cgroup"),
 		"15.0 GiB in use of 16.0 GiB, 4.0 GiB after its "
 		"end; OOM kills so far: 4; /docker/7e");
 	assert_string_equal(line_of(end, "machine"),
-		"30.0 GiB of 62.0 GiB memory left, 0 B of swap; "
-		"100.0 GiB free on the recorder's disk");
+		"30.0 GiB of 62.0 GiB memory left, 0 B of swap; 100.0 GiB free on the disk of "
+		"the recorder");
 	assert_string_equal(line_of(end, "pressure"),
 		"memory 40 %, memory for all 12 %, disk 1 %, CPU 5 % of its last ten seconds");
 	assert_string_equal(line_of(end, "batches"),
-		"1234 given; the last was batch 12 of epoch 3; it held 2 of 4");
-	assert_string_equal(line_of(end, "waited"), "for data 25 % of its last minute");
-	contains(end->advice, "find what it keeps from batch to batch");
+		"1234 received; the last was batch 12 of epoch 3; it held 2 of 4");
+	assert_string_equal(line_of(end, "waited"), "for data during 25 % of its last minute");
+	contains(end->advice, "find what the trainer keeps from batch to batch");
 	book_free(b);
 }
 
@@ -75,7 +75,7 @@ static void the_machine_s_killer_is_told_from_a_cgroup_s(void **state)
 		"trainer 4121 was killed: the machine's OOM killer (+2); its memory was 5.0 GiB; "
 		"the "
 		"machine had 1.0 GiB of 62.0 GiB left");
-	contains(end->advice, "put less on this machine");
+	contains(end->advice, "run less on this machine");
 	/* Plenty was left: no limit is known that it could have been. */
 	m->available = 40 * GIB;
 	(void)expect(b, TRAINER_PID, STORY_MACHINE_OOM, STORY_LIKELY,
@@ -129,14 +129,13 @@ static void a_status_that_nobody_told_stays_a_likelihood(void **state)
 		"trainer 4121 ended: most likely the container's OOM killer (+1)");
 	e->oom_kills = 0;
 	(void)expect(b, TRAINER_PID, STORY_ENDED, STORY_CERTAIN,
-		"trainer 4121 ended without closing its stream; how is not known: kernels before "
-		"6.15 "
-		"tell only the parent");
+		"trainer 4121 ended without closing its stream; the reason is unknown: kernels "
+		"before 6.15 tell only the parent process");
 	(void)snprintf(b->record[1].body.attach.parent_command, RECORD_TEXT, "timeout 30 ./train");
 	(void)expect(b, TRAINER_PID, STORY_TIME, STORY_POSSIBLE,
-		"trainer 4121 ended 30 s after its start: its time was up, possibly by `timeout`");
+		"trainer 4121 ended 30 s after its start: possibly `timeout` ended it");
 	book_leave(b, 31, 1, RECORD_CLOSED);
-	(void)expect(b, TRAINER_PID, STORY_ORDER, STORY_LIKELY, "trainer 4121 ended in order");
+	(void)expect(b, TRAINER_PID, STORY_ORDER, STORY_LIKELY, "trainer 4121 ended normally");
 	book_free(b);
 }
 
@@ -174,9 +173,8 @@ static void time_that_was_up_is_told_from_a_signal(void **state)
 	struct record_exit *e = book_exit(b, 3600, 1, SIGTERM);
 	(void)snprintf(a->parent_command, sizeof a->parent_command, "timeout -k 60 1h ./train");
 	const struct story_end *end = expect(b, TRAINER_PID, STORY_TIME, STORY_LIKELY,
-		"trainer 4121 was ended by SIGTERM 1 h 0 min after its start: its time was up, "
-		"most "
-		"likely by `timeout`, which gave it 1 h 0 min");
+		"trainer 4121 was ended by SIGTERM 1 h 0 min after its start: most likely "
+		"`timeout` ended it after 1 h 0 min");
 	assert_int_equal(end->limit, STORY_LIMIT_TIMEOUT);
 	assert_int_equal(end->limit_s, 3600);
 	e->lived_s = 3660; /* it did not listen */
@@ -185,12 +183,12 @@ static void time_that_was_up_is_told_from_a_signal(void **state)
 		b, TRAINER_PID, STORY_TIME, STORY_LIKELY, "trainer 4121 was killed by SIGKILL");
 	e->lived_s = 1800; /* long before */
 	(void)expect(b, TRAINER_PID, STORY_SIGNAL, STORY_CERTAIN,
-		"trainer 4121 was killed by SIGKILL, not by the kernel's OOM killer: somebody sent "
-		"it");
+		"trainer 4121 was killed by SIGKILL, which the kernel's OOM killer did not "
+		"send: another process did");
 	a->deadline_s = (int64_t)BEGAN + 3570;
 	end = expect(b, TRAINER_PID, STORY_TIME, STORY_LIKELY,
-		"trainer 4121 was killed by SIGKILL 30 min 0 s after its start: its job's time was "
-		"up, most likely since its deadline had passed 30 s before");
+		"trainer 4121 was killed by SIGKILL 30 min 0 s after its start: most likely "
+		"its job ran out of time: the deadline had passed 30 s earlier");
 	assert_int_equal(end->limit, STORY_LIMIT_DEADLINE);
 	contains(end->advice, "--time");
 	a->deadline_s = (int64_t)BEGAN + 9000;
@@ -200,8 +198,8 @@ static void time_that_was_up_is_told_from_a_signal(void **state)
 	a->cpu_limit_s = 7;
 	e->status = SIGXCPU;
 	end = expect(b, TRAINER_PID, STORY_TIME, STORY_CERTAIN,
-		"trainer 4121 was ended by SIGXCPU: its CPU time was up (RLIMIT_CPU): the limit is "
-		"7 s");
+		"trainer 4121 was ended by SIGXCPU: it used up its CPU time (RLIMIT_CPU): the "
+		"limit is 7 s");
 	assert_int_equal(end->limit, STORY_LIMIT_CPU);
 	contains(end->advice, "ulimit -t");
 	book_free(b);
@@ -217,18 +215,19 @@ static void each_status_has_its_sentence(void **state)
 		enum story_cause cause;
 		const char *begins, *advice;
 	} cases[] = {
-		{SIGTERM, STORY_SIGNAL, "was ended by SIGTERM: somebody asked it to end",
+		{SIGTERM, STORY_SIGNAL, "was ended by SIGTERM: another process asked it to end",
 			"scheduler"},
-		{SIGINT, STORY_SIGNAL, "was ended by SIGINT: it was interrupted (Ctrl-C)",
+		{SIGINT, STORY_SIGNAL, "was ended by SIGINT: a user interrupted it (Ctrl-C)",
 			"output"},
 		{SIGHUP, STORY_SIGNAL, "was ended by SIGHUP: its terminal", "setsid"},
-		{SIGXFSZ, STORY_SIGNAL, "was ended by SIGXFSZ: a file became larger", "ulimit -f"},
+		{SIGXFSZ, STORY_SIGNAL, "was ended by SIGXFSZ: a file grew beyond its limit",
+			"ulimit -f"},
 		{35, STORY_SIGNAL, "was ended by signal 35", "output"},
 		{SIGSEGV | 0x80, STORY_CRASH,
-			"crashed with SIGSEGV: it touched memory that it does not have; a core was "
-			"dumped",
+			"crashed with SIGSEGV: it used memory that is not mapped; it dumped "
+			"core",
 			"coredumpctl gdb 4121"},
-		{SIGABRT, STORY_CRASH, "crashed with SIGABRT: it aborted itself", "coredumpctl"},
+		{SIGABRT, STORY_CRASH, "crashed with SIGABRT: it aborted", "coredumpctl"},
 		{SIGBUS, STORY_CRASH, "crashed with SIGBUS: a mapped file", "/dev/shm"},
 		{SIGFPE, STORY_CRASH, "crashed with SIGFPE", "FAULTHANDLER"},
 		{SIGILL, STORY_CRASH, "crashed with SIGILL", "FAULTHANDLER"},
@@ -238,23 +237,24 @@ static void each_status_has_its_sentence(void **state)
 		{2 << 8, STORY_EXIT_CODE, "ended with exit code 2 without closing its stream",
 			"output"},
 		{124 << 8, STORY_EXIT_CODE,
-			"ended with exit code 124 without closing its stream: timeout", "output"},
+			"ended with exit code 124 without closing its stream, by which timeout",
+			"output"},
 		{127 << 8, STORY_EXIT_CODE,
-			"ended with exit code 127 without closing its stream: a shell says with it "
-			"that a command could not be found",
+			"ended with exit code 127 without closing its stream, by which a shell "
+			"reports that a command could not be found",
 			"output"},
 		{137 << 8, STORY_EXIT_CODE,
-			"ended with exit code 137 without closing its stream = 128 + 9: it, or "
-			"something that it ran, was ended by SIGKILL",
-			"what it starts"},
+			"ended with exit code 137 without closing its stream = 128 + 9: "
+			"SIGKILL ended it, or a program that it ran",
+			"the programs that it runs"},
 		{139 << 8, STORY_EXIT_CODE,
-			"ended with exit code 139 without closing its stream = 128 + 11: it, or "
-			"something that it ran, was ended by SIGSEGV",
-			"what it starts"},
+			"ended with exit code 139 without closing its stream = 128 + 11: "
+			"SIGSEGV ended it, or a program that it ran",
+			"the programs that it runs"},
 		{143 << 8, STORY_EXIT_CODE,
-			"ended with exit code 143 without closing its stream = 128 + 15: it, or "
-			"something that it ran, was ended by SIGTERM",
-			"what it starts"},
+			"ended with exit code 143 without closing its stream = 128 + 15: "
+			"SIGTERM ended it, or a program that it ran",
+			"the programs that it runs"},
 		{0, STORY_UNCLOSED, "ended with exit code 0 without closing its stream",
 			"penstock_stream_close"},
 	};
@@ -280,7 +280,7 @@ static void a_child_that_the_oom_killer_took_is_told_beside_the_code(void **stat
 	book_exit(b, 30, 1, 1 << 8)->oom_kills = 2;
 	contains(expect(b, TRAINER_PID, STORY_EXIT_CODE, STORY_CERTAIN, "trainer 4121 ended")
 			 ->sentence,
-		"2 OOM kills beside it in its last seconds");
+		"the OOM killer ended 2 other processes of its cgroup in its last seconds");
 	book_free(b);
 }
 
@@ -298,12 +298,11 @@ static void a_full_device_is_suggested_before_an_exit_code(void **state)
 	(void)book_exit(b, 11, 1, 1 << 8);
 	/* Where the driver does not say whose memory it is, it may be another's. */
 	(void)expect(b, TRAINER_PID, STORY_GPU_OOM, STORY_POSSIBLE,
-		"trainer 4121 ended with exit code 1, possibly since device 1 was out of memory");
+		"trainer 4121 ended with exit code 1, possibly because GPU 1 was out of memory");
 	t->gpu_bytes = 70 * GIB;
 	const struct story_end *end = expect(b, TRAINER_PID, STORY_GPU_OOM, STORY_LIKELY,
-		"trainer 4121 ended with exit code 1, most likely since device 1 was out of "
-		"memory: "
-		"79.0 GiB of 80.0 GiB were in use");
+		"trainer 4121 ended with exit code 1, most likely because GPU 1 was out of "
+		"memory: 79.0 GiB of 80.0 GiB were in use");
 	assert_string_equal(
 		line_of(end, "device 1"), "79.0 GiB of 80.0 GiB in use, busy 0 %; H100");
 	contains(end->advice, "nvidia-smi");
@@ -323,8 +322,8 @@ static void a_clock_that_is_set_back_hides_nothing(void **state)
 	(void)book_trainer(b, 3601, 1, 3 * GIB); /* an hour back */
 	(void)book_exit(b, 3602, 1, SIGTERM);
 	const struct story_end *end = expect(b, TRAINER_PID, STORY_SIGNAL, STORY_CERTAIN,
-		"trainer 4121 was ended by SIGTERM: somebody asked it to end; its memory rose from "
-		"1.0 GiB to 3.0 GiB");
+		"trainer 4121 was ended by SIGTERM: another process asked it to end; its "
+		"memory rose from 1.0 GiB to 3.0 GiB");
 	assert_false(end->numbers.grows);
 	/* Another process of that number begins as it did, and is not it. */
 	book_attach(b, 3610, 2, TRAINER_PID)->start_ticks++;
@@ -406,10 +405,10 @@ static void durations_read_well(void **state)
 	} cases[] = {{-1, "0 s"}, {7, "7 s"}, {0.44, "0.4 s"}, {9.9, "9.9 s"}, {59.4, "59 s"},
 		{59.6, "1 min 0 s"}, {200, "3 min 20 s"}, {7500, "2 h 5 min"}, {273600, "3 d 4 h"},
 		{1e300, "0 s"}};
-	char text[PHRASE_NUMBER];
+	char text[WORDS_NUMBER];
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		assert_string_equal(
-			phrase_duration(cases[i].seconds, text, sizeof text), cases[i].text);
+			words_duration(cases[i].seconds, text, sizeof text), cases[i].text);
 }
 
 int main(void)

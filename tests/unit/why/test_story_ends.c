@@ -26,21 +26,21 @@ static void leaving_is_told_from_ending(void **state)
 	assert_false(story_matters(book_find(b, TRAINER_PID)));
 	book_leave(b, 3, 1, RECORD_HUNG_UP);
 	(void)expect(b, TRAINER_PID, STORY_ENDED, STORY_POSSIBLE,
-		"trainer 4121 hung up without closing its stream; whether its process has ended, "
-		"too, is not recorded yet");
+		"trainer 4121 hung up without closing its stream; the record does not say yet "
+		"whether its process ended, too");
 	b->now.time_ns += 2 * SECOND;
 	(void)expect(b, TRAINER_PID, STORY_HUNG_UP, STORY_CERTAIN,
-		"trainer 4121 hung up without closing its stream; its process lives on");
+		"trainer 4121 hung up without closing its stream; its process is still running");
 	b->record[b->count - 1].body.leave.how = RECORD_CLOSED;
 	(void)expect(b, TRAINER_PID, STORY_ORDER, STORY_CERTAIN,
-		"trainer 4121 ended in order: it closed its stream");
+		"trainer 4121 ended normally: it closed its stream");
 	(void)book_attach(b, 4, 2, TRAINER_PID); /* it opens the next */
 	(void)expect(b, TRAINER_PID, STORY_RUNNING, STORY_CERTAIN, "trainer 4121 is running");
 	assert_int_equal(b->story.count, 2); /* and is one process still, beside the daemon */
 	book_leave(b, 5, 2, RECORD_EXPELLED);
 	const struct story_end *end = expect(b, TRAINER_PID, STORY_EXPELLED, STORY_CERTAIN,
 		"trainer 4121 was disconnected by the daemon: it held the group up for 30 s");
-	contains(end->advice, "what the daemon says");
+	contains(end->advice, "what the daemon reports");
 	(void)book_exit(b, 6, 2, 1 << 8);
 	contains(
 		expect(b, TRAINER_PID, STORY_EXPELLED, STORY_CERTAIN, "trainer 4121 was")->sentence,
@@ -56,10 +56,10 @@ static void a_process_that_closes_and_ends_well_is_in_order(void **state)
 	book_leave(b, 5, 1, RECORD_CLOSED);
 	struct record_exit *e = book_exit(b, 6, 1, 0);
 	(void)expect(b, TRAINER_PID, STORY_ORDER, STORY_CERTAIN,
-		"trainer 4121 ended in order: it closed its stream, and its exit code was 0");
+		"trainer 4121 ended normally: it closed its stream, and its exit code was 0");
 	e->status = 3 << 8;
 	(void)expect(b, TRAINER_PID, STORY_EXIT_CODE, STORY_CERTAIN,
-		"trainer 4121 ended with exit code 3 after it had closed its stream");
+		"trainer 4121 ended with exit code 3 after closing its stream");
 	/* The same number, another process. */
 	struct record_attach *a = book_attach(b, 7, 2, TRAINER_PID);
 	a->start_ticks++;
@@ -96,16 +96,16 @@ static void each_end_of_the_daemon_is_told(void **state)
 		{"asked: by signal 15 from pid 7", 0, STORY_ASKED,
 			"penstockd 812 ended on request: by signal 15 from pid 7"},
 		{"idle: no client for 10 s", 0, STORY_IDLE,
-			"penstockd 812 ended since nobody needed it: no client for 10 s"},
+			"penstockd 812 ended because no trainer needed it: no client for 10 s"},
 		{"failed: cannot listen", 1 << 8, STORY_FAILED,
 			"penstockd 812 failed: cannot listen; exit code 1"},
 		{NULL, 1 << 8, STORY_EXIT_CODE, "penstockd 812 ended with exit code 1"},
 		{NULL, 0, STORY_ENDED, "penstockd 812 ended and gave no reason"},
 		{NULL, SIGKILL, STORY_SIGNAL,
-			"penstockd 812 was killed by SIGKILL, not by the kernel's"},
+			"penstockd 812 was killed by SIGKILL, which the kernel's"},
 		{NULL, SIGABRT | 0x80, STORY_CRASH, "penstockd 812 crashed with SIGABRT"},
 		{NULL, SIGXCPU, STORY_TIME,
-			"penstockd 812 was ended by SIGXCPU: its CPU time was up"},
+			"penstockd 812 was ended by SIGXCPU: it used up its CPU time"},
 		{"asked: by signal 15 from pid 7", SIGKILL, STORY_SIGNAL,
 			"penstockd 812 was killed by SIGKILL"},
 	};
@@ -149,7 +149,8 @@ static void the_daemon_s_time_is_told(void **state)
 	(void)snprintf(s->parent_command, sizeof s->parent_command, "timeout -s KILL 2 penstockd");
 	(void)book_exit(b, 2, 0, SIGKILL);
 	(void)expect(b, DAEMON_PID, STORY_TIME, STORY_LIKELY,
-		"penstockd 812 was killed by SIGKILL 2 s after its start: its time was up");
+		"penstockd 812 was killed by SIGKILL 2 s after its start: most likely `timeout` "
+		"ended it");
 	book_free(b);
 }
 
@@ -162,7 +163,7 @@ static void a_record_that_stops_is_read_with_what_is_known_of_now(void **state)
 	(void)expect(b, DAEMON_PID, STORY_RUNNING, STORY_CERTAIN, "penstockd 812 is running");
 	b->now.daemon_lives = false;
 	(void)expect(b, DAEMON_PID, STORY_VANISHED, STORY_CERTAIN,
-		"penstockd 812 vanished without a word");
+		"penstockd 812 vanished: the record stops");
 	(void)expect(b, TRAINER_PID, STORY_VANISHED, STORY_POSSIBLE,
 		"trainer 4121 was running when the record stopped");
 	(void)book_machine(b, 2.5, 30 * GIB, &container);
@@ -178,12 +179,12 @@ static void a_record_that_stops_is_read_with_what_is_known_of_now(void **state)
 	b->record[0].body.start.host[0] = 0; /* it may be another machine's */
 	contains(
 		expect(b, DAEMON_PID, STORY_REBOOT, STORY_POSSIBLE, "penstockd 812 went")->sentence,
-		"or the file is another machine's");
+		"or the file comes from another machine");
 	(void)snprintf(b->record[0].body.start.host, RECORD_NAME, "node9");
 	(void)expect(b, DAEMON_PID, STORY_RUNNING, STORY_CERTAIN, "penstockd 812 is running");
 	b->now.time_ns += 60 * SECOND;
 	(void)expect(b, DAEMON_PID, STORY_VANISHED, STORY_POSSIBLE,
-		"penstockd 812 ran on node9, and its record stops without a word of an end");
+		"penstockd 812 ran on node9; its record stops without reporting an end");
 	book_free(b);
 }
 
@@ -231,8 +232,8 @@ static void who_follows_the_daemon_is_told_so(void **state)
 	(void)book_exit(b, 10.5, 1, 3 << 8);
 	b->now.daemon_lives = false;
 	const struct story_end *end = expect(b, TRAINER_PID, STORY_DAEMON_GONE, STORY_LIKELY,
-		"trainer 4121 ended with exit code 3, 0.5 s after penstockd had ended, most likely "
-		"for that");
+		"trainer 4121 ended with exit code 3, 0.5 s after penstockd ended, most likely "
+		"because of that");
 	contains(end->advice, "reconnect_ms");
 	assert_true(story_event(&b->story, 0, text, sizeof text));
 	assert_string_equal(
@@ -254,16 +255,16 @@ static void who_leaves_as_the_daemon_ends_is_no_culprit(void **state)
 	(void)book_exit(b, 10.3, 0, 0);
 	b->now.daemon_lives = false;
 	(void)expect(b, TRAINER_PID, STORY_OUTLIVED, STORY_CERTAIN,
-		"trainer 4121 was connected when penstockd ended, and may have gone on with the "
-		"next daemon");
+		"trainer 4121 was connected when penstockd ended, and may have continued with "
+		"the next daemon");
 	/* A signal such as Ctrl-C's may have been for both. */
 	(void)expect(b, 200, STORY_DAEMON_GONE, STORY_POSSIBLE,
-		"trainer 200 ended with exit code 1, 0.2 s after penstockd had begun to end, "
-		"possibly for that");
+		"trainer 200 ended with exit code 1, 0.2 s after penstockd began to end, "
+		"possibly because of that");
 	b->record[b->count - 2].body.exit.status = (128 + SIGTERM) << 8;
 	(void)expect(b, 200, STORY_EXIT_CODE, STORY_CERTAIN,
-		"trainer 200 ended with exit code 143 without closing its stream = 128 + 15: it, "
-		"or something that it ran, was ended by SIGTERM");
+		"trainer 200 ended with exit code 143 without closing its stream = 128 + 15: "
+		"SIGTERM ended it, or a program that it ran");
 	b->record[b->count - 2].body.exit.status = 1 << 8;
 	(void)snprintf(b->record[3].body.note.text, RECORD_TEXT, "asked: by penstock stop");
 	(void)expect(b, 200, STORY_DAEMON_GONE, STORY_LIKELY, "trainer 200 ended");
@@ -302,28 +303,29 @@ static void who_outlives_the_daemon_belongs_under_its_entry(void **state)
 			book_end(b, 10, "asked: by signal 15 from pid 7");
 		b->now.daemon_lives = false;
 		const struct story_end *end = expect(b, TRAINER_PID, STORY_OUTLIVED, STORY_CERTAIN,
-			"trainer 4121 was connected when penstockd ended, and may have gone on");
+			"trainer 4121 was connected when penstockd ended, and may have continued");
 		assert_string_equal(end->advice, "");
 		assert_false(story_matters(end));
 		assert_int_equal(end->event, -1);
 		assert_false(story_event(&b->story, 0, text, sizeof text));
 		assert_string_equal(trainers_of_daemon(b),
-			"1 trainer was connected; it may have gone on with the next daemon");
+			"1 trainer was connected; it may have continued with the next daemon");
 		b->now.fate = fate_of;
 		b->now.fate_context = &next;
 		(void)expect(b, TRAINER_PID, STORY_OUTLIVED, STORY_CERTAIN,
-			"trainer 4121 was connected when penstockd ended, and went on with "
+			"trainer 4121 was connected when penstockd ended, and continued with "
 			"penstockd 900");
 		assert_string_equal(trainers_of_daemon(b),
-			"1 trainer was connected; it went on with penstockd 900");
+			"1 trainer was connected; it continued with penstockd 900");
 		(void)book_attach(b, 2, 2, 200);
 		(void)book_attach(b, 2, 3, 201);
 		b->now.time_ns += 20 * SECOND;
 		(void)expect(b, 200, STORY_OUTLIVED, STORY_CERTAIN,
-			"trainer 200 was connected when penstockd ended, and its process lives on");
+			"trainer 200 was connected when penstockd ended, and its "
+			"process is still running");
 		assert_string_equal(trainers_of_daemon(b),
-			"3 trainers were connected; 1 went on with penstockd 900, 1 lived on, 1 "
-			"may have gone on with the next daemon");
+			"3 trainers were connected; 1 continued with penstockd 900, 1 kept "
+			"running, 1 may have continued with the next daemon");
 		book_free(b);
 	}
 }

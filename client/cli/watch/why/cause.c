@@ -11,16 +11,18 @@
 
 #define CAUSE_SECOND_NS 1000000000ull
 enum {
-	/* Slurm sends SIGTERM at the deadline and SIGKILL KillWait (30 s by default) later; its
-	 * clock looks at jobs each half minute or so. */
+	/* Slurm sends SIGTERM at the deadline and SIGKILL KillWait (30 s by default) later; it
+	 * checks jobs about every half minute. */
 	CAUSE_DEADLINE_BEFORE_S = 65,
 	CAUSE_DEADLINE_AFTER_S = 180,
-	CAUSE_TOGETHER_S = 10, /* so soon after the daemon's end it is the daemon's end */
-	CAUSE_KILLS_S = 2, /* the counter that an end is held against is up to a second old */
+	CAUSE_TOGETHER_S = 10, /* an end so soon after the daemon's is blamed on the daemon's */
+	CAUSE_KILLS_S = 2, /* the counter that an end is compared with is up to a second old */
 	CAUSE_WORD = 96,
 };
-#define CAUSE_NEAR 0.85 /* of a limit: between two samples a second passes */
-#define CAUSE_SHORT 0.05 /* of the machine's memory: no more was left */
+/* Share of a limit that counts as "nearly used up": samples are a second apart. */
+#define CAUSE_NEAR 0.85
+/* Share of the machine's memory: less than this left counts as short. */
+#define CAUSE_SHORT 0.05
 #define CAUSE_GPU_FULL 0.95
 
 int cause_signal(const struct story_end *end)
@@ -60,8 +62,8 @@ static bool cause_machine_short(const struct story_numbers *n)
 	       (double)n->available < CAUSE_SHORT * (double)n->total;
 }
 
-/* The cgroup's counter counts kills by either killer, so the counters do not tell them apart: what
- * was near its end does. */
+/* The cgroup's counter counts kills by either OOM killer. So the counters do not tell the two apart;
+ * whichever memory was nearly used up does. */
 static void cause_oom(struct story_end *end)
 {
 	const struct story_numbers *n = &end->numbers;
@@ -90,7 +92,7 @@ static double cause_seconds(const char *text, const char **ret_behind)
 	return value;
 }
 
-/* A word that is nothing but a duration; negative where it is none. */
+/* The seconds of a word that is a duration; negative if it is not one. */
 static double cause_duration(const char *word)
 {
 	const char *behind;
@@ -109,7 +111,8 @@ static const char *cause_word(const char *text, char word[CAUSE_WORD])
 	return text + length;
 }
 
-/* How a word begins, as getopt takes it: "-k5", "--kill-after=5" and, in two words, "-k 5". */
+/* The value of an option in one of getopt's forms: "-k5", "--kill-after=5", or "" for "-k 5", whose
+ * value is the next word. NULL if the word is not this option. */
 static const char *cause_option(const char *word, const char *shortly, const char *longly)
 {
 	size_t length = strlen(longly);
@@ -193,7 +196,7 @@ static bool cause_was_cpu(struct story_end *end, int sig)
 	return true;
 }
 
-/* `sig` 0: a status that nobody told; then the time alone speaks. */
+/* `sig` 0: the exit status is unknown, so only the time tells. */
 static bool cause_time(struct story_end *end, int sig)
 {
 	bool asked = sig == SIGTERM || sig == SIGKILL || sig == SIGINT || sig == SIGHUP || !sig;
@@ -237,7 +240,7 @@ static bool cause_gpu_full(const struct story_numbers *n)
 	return false;
 }
 
-/* Nobody told its status: what surrounded its end is all there is. */
+/* Its exit status is unknown: only what surrounded its end tells. */
 static void cause_of_silence(struct story_end *end, bool orderly)
 {
 	if (end->numbers.oom_kills) {
@@ -259,21 +262,22 @@ uint64_t cause_gone_ns(const struct story *story, const struct story_end *daemon
 	return story->why_ns ? UTIL_MIN(story->why_ns, daemon->end_ns) : daemon->end_ns;
 }
 
-/* Within seconds after the daemon had begun to end. */
+/* Whether it ended within seconds after the daemon began to end. */
 static bool cause_follows(uint64_t end_ns, uint64_t gone_ns)
 {
 	return gone_ns && end_ns >= gone_ns &&
 	       end_ns - gone_ns < CAUSE_TOGETHER_S * CAUSE_SECOND_NS;
 }
 
-/* What a shell, or a handler of its own, says of a signal that was sent to end it. */
+/* The exit codes by which a shell, or the process's own handler, reports a signal that asked it to
+ * end. */
 static bool cause_code_of_asking(int code)
 {
 	return code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGHUP ||
 	       code == 128 + SIGKILL;
 }
 
-/* What signalled the daemon may have signalled its trainers, too: Ctrl-C, a job's end. */
+/* The signal that the daemon received may have reached its trainers, too: Ctrl-C, the end of a job. */
 static enum story_sure cause_gone_sure(const struct story *story)
 {
 	static const char signalled[] = "asked: by signal";
@@ -298,7 +302,8 @@ static void cause_of_code(struct story_end *end, const struct story *story, uint
 		cause_set(end, orderly ? STORY_ORDER : STORY_UNCLOSED, STORY_CERTAIN);
 }
 
-/* Recorder and daemon each write when they see it: how it ended may stand there a moment later. */
+/* Recorder and daemon each write an end when they see it, so the exit status may appear a moment
+ * later. */
 static bool cause_fresh(const struct story_end *end, const struct story *story,
 	const struct story_end *daemon, const struct story_now *now)
 {
@@ -318,14 +323,15 @@ static bool cause_is_known(const struct story_end *end)
 	return end->fate.daemon || end->fate.lives;
 }
 
-/* A daemon that is asked to end says so, and who waits for the next one closes what it has. */
+/* A daemon that is asked to end announces that, and a trainer that waits for the next daemon then
+ * closes its streams. */
 static bool cause_goes_on(const struct story_end *end, uint64_t gone_ns)
 {
 	return cause_is_known(end) && gone_ns &&
 	       end->left_ns + CAUSE_TOGETHER_S * CAUSE_SECOND_NS >= gone_ns;
 }
 
-/* The record has no end of it. */
+/* The record has no exit status of this process. */
 static void cause_without_exit(
 	struct story_end *end, const struct story_end *daemon, uint64_t gone_ns, bool fresh)
 {
@@ -375,7 +381,8 @@ void cause_of_trainer(struct story_end *end, const struct story *story,
 		cause_of_silence(end, orderly);
 }
 
-/* The same kills of the same cgroup were counted when the other ended, a moment before. */
+/* Whether the same kills of the same cgroup had been counted when the other one ended, a moment
+ * before. */
 static bool cause_same_kills(const struct story_end *end, const struct story_end *other)
 {
 	uint64_t at = other->exit_ns;
@@ -406,12 +413,13 @@ static enum story_cause cause_said(const char *why)
 	return strncmp(why, "failed", 6) == 0 ? STORY_FAILED : STORY_ASKED;
 }
 
-/* The record stops, and nobody saw an end. */
+/* The record stops without an end. */
 static void cause_of_nothing(
 	struct story_end *end, const struct story *story, const struct story_now *now)
 {
 	const struct record_start *start = story->start;
-	enum { FRESH_S = 15 }; /* entries come each second, or each tenth while nobody is there */
+	/* Entries come every second, or every tenth second while no trainer is connected. */
+	enum { FRESH_S = 15 };
 	bool fresh = now->time_ns < story->last_ns + FRESH_S * CAUSE_SECOND_NS;
 	bool told = start && start->boot_id[0] && now->boot_id[0];
 	if (now->daemon_lives || (story->elsewhere && fresh))

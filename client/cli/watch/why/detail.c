@@ -2,9 +2,8 @@
 #include "client/cli/watch/why/detail.h"
 
 #include "base/util.h"
-#include "client/cli/watch/why/phrase.h"
+#include "client/cli/watch/why/words.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +11,7 @@
 
 static struct story_line *detail_line(struct story_end *end, const char *label)
 {
-	/* The last one is overwritten where there is no room, which the table's size rules out. */
+	/* Without room the last line would be overwritten; the size of the table rules that out. */
 	unsigned at = UTIL_MIN(end->lines, (unsigned)STORY_LINES - 1);
 	struct story_line *line = &end->line[at];
 	end->lines = at + 1;
@@ -21,7 +20,7 @@ static struct story_line *detail_line(struct story_end *end, const char *label)
 	return line;
 }
 
-#define DETAIL_ADD(line, ...) phrase_add((line)->text, sizeof(line)->text, __VA_ARGS__)
+#define DETAIL_ADD(line, ...) words_add((line)->text, sizeof(line)->text, __VA_ARGS__)
 
 static void detail_text(struct story_end *end, const char *label, const char *text)
 {
@@ -48,68 +47,68 @@ static void detail_stream(struct story_end *end)
 static void detail_life(struct story_end *end)
 {
 	const struct story_numbers *n = &end->numbers;
-	char span[PHRASE_NUMBER];
+	char span[WORDS_NUMBER];
 	struct story_line *line = detail_line(end, "lived");
 	if (n->lived_s != STORY_UNKNOWN)
-		DETAIL_ADD(line, "%s; ", phrase_duration((double)n->lived_s, span, sizeof span));
+		DETAIL_ADD(line, "%s; ", words_duration((double)n->lived_s, span, sizeof span));
 	DETAIL_ADD(line, "%s for %s", end->daemon ? "served" : "attached",
-		phrase_duration((double)(end->end_ns - UTIL_MIN(end->since_ns, end->end_ns)) /
-					DETAIL_SECOND_NS,
+		words_duration((double)(end->end_ns - UTIL_MIN(end->since_ns, end->end_ns)) /
+				       DETAIL_SECOND_NS,
 			span, sizeof span));
 	if (n->cpu_ns != STORY_UNKNOWN)
 		DETAIL_ADD(line, "; used %s of CPU time",
-			phrase_duration((double)n->cpu_ns / DETAIL_SECOND_NS, span, sizeof span));
+			words_duration((double)n->cpu_ns / DETAIL_SECOND_NS, span, sizeof span));
 	if (!end->daemon && end->opened > 1)
 		DETAIL_ADD(line, "; connected %u times", end->opened);
 }
 
 static void detail_growth(struct story_line *line, const struct story_numbers *n)
 {
-	char rate[PHRASE_NUMBER];
+	char rate[WORDS_NUMBER];
 	if (!n->grows)
 		return;
 	bool falls = n->growth_per_hour < 0;
 	double bytes = falls ? -n->growth_per_hour : n->growth_per_hour;
-	DETAIL_ADD(line, "; it %s by %s an hour", falls ? "fell" : "grew",
-		phrase_bytes((uint64_t)UTIL_MIN(bytes, 1e18), rate));
+	DETAIL_ADD(line, "; it %s by %s per hour", falls ? "fell" : "grew",
+		words_bytes((uint64_t)UTIL_MIN(bytes, 1e18), rate));
 }
 
 static void detail_memory(struct story_end *end)
 {
 	const struct story_numbers *n = &end->numbers;
-	char text[PHRASE_NUMBER];
+	char text[WORDS_NUMBER];
 	if (n->memory_last == STORY_UNKNOWN)
 		return;
 	struct story_line *line = detail_line(end, "memory");
-	DETAIL_ADD(line, "%s at first", phrase_bytes(n->memory_first, text));
+	DETAIL_ADD(line, "%s at the start", words_bytes(n->memory_first, text));
 	if (n->memory_before != STORY_UNKNOWN)
-		DETAIL_ADD(line, ", %s ten minutes before the last",
-			phrase_bytes(n->memory_before, text));
-	DETAIL_ADD(line, ", %s at last", phrase_bytes(n->memory_last, text));
+		DETAIL_ADD(line, ", %s ten minutes before its end",
+			words_bytes(n->memory_before, text));
+	DETAIL_ADD(line, ", %s at the end", words_bytes(n->memory_last, text));
 	if (n->anonymous != STORY_UNKNOWN)
-		DETAIL_ADD(line, " (%s of it its own)", phrase_bytes(n->anonymous, text));
+		DETAIL_ADD(line, " (%s of it anonymous)", words_bytes(n->anonymous, text));
 	if (n->swapped != STORY_UNKNOWN && n->swapped)
-		DETAIL_ADD(line, " and %s swapped", phrase_bytes(n->swapped, text));
+		DETAIL_ADD(line, " and %s swapped", words_bytes(n->swapped, text));
 	detail_growth(line, n);
 	if (n->memory_peak != STORY_UNKNOWN)
-		DETAIL_ADD(line, "; peak %s", phrase_bytes(n->memory_peak, text));
+		DETAIL_ADD(line, "; peak %s", words_bytes(n->memory_peak, text));
 }
 
 static void detail_cgroup(struct story_end *end)
 {
 	const struct story_numbers *n = &end->numbers;
 	const struct record_cgroup *cgroup = &n->cgroup;
-	char used[PHRASE_NUMBER], limit[PHRASE_NUMBER];
+	char used[WORDS_NUMBER], limit[WORDS_NUMBER];
 	if (cgroup->used == STORY_UNKNOWN && cgroup->limit == STORY_UNKNOWN)
 		return;
 	struct story_line *line = detail_line(end, "cgroup");
-	DETAIL_ADD(line, "%s in use", phrase_bytes(cgroup->used, used));
+	DETAIL_ADD(line, "%s in use", words_bytes(cgroup->used, used));
 	if (cgroup->limit == STORY_UNKNOWN)
 		DETAIL_ADD(line, ", no limit");
 	else
-		DETAIL_ADD(line, " of %s", phrase_bytes(cgroup->limit, limit));
+		DETAIL_ADD(line, " of %s", words_bytes(cgroup->limit, limit));
 	if (n->cgroup_used_after != STORY_UNKNOWN)
-		DETAIL_ADD(line, ", %s after its end", phrase_bytes(n->cgroup_used_after, used));
+		DETAIL_ADD(line, ", %s after its end", words_bytes(n->cgroup_used_after, used));
 	if (cgroup->oom_kills != STORY_UNKNOWN)
 		DETAIL_ADD(line, "; OOM kills so far: %llu", (unsigned long long)cgroup->oom_kills);
 	if (cgroup->path[0])
@@ -119,17 +118,17 @@ static void detail_cgroup(struct story_end *end)
 static void detail_machine(struct story_end *end)
 {
 	const struct story_numbers *n = &end->numbers;
-	char left[PHRASE_NUMBER], total[PHRASE_NUMBER];
+	char left[WORDS_NUMBER], total[WORDS_NUMBER];
 	if (!n->machine_known)
 		return;
 	struct story_line *line = detail_line(end, "machine");
-	DETAIL_ADD(line, "%s of %s memory left", phrase_bytes(n->available, left),
-		phrase_bytes(n->total, total));
+	DETAIL_ADD(line, "%s of %s memory left", words_bytes(n->available, left),
+		words_bytes(n->total, total));
 	if (n->swap_free != STORY_UNKNOWN)
-		DETAIL_ADD(line, ", %s of swap", phrase_bytes(n->swap_free, left));
+		DETAIL_ADD(line, ", %s of swap", words_bytes(n->swap_free, left));
 	if (n->disk_free != STORY_UNKNOWN)
-		DETAIL_ADD(
-			line, "; %s free on the recorder's disk", phrase_bytes(n->disk_free, left));
+		DETAIL_ADD(line, "; %s free on the disk of the recorder",
+			words_bytes(n->disk_free, left));
 }
 
 static void detail_pressure(struct story_end *end)
@@ -157,21 +156,21 @@ static void detail_pressure(struct story_end *end)
 static void detail_gpus(struct story_end *end)
 {
 	const struct story_numbers *n = &end->numbers;
-	char used[PHRASE_NUMBER], total[PHRASE_NUMBER], label[STORY_LABEL];
+	char used[WORDS_NUMBER], total[WORDS_NUMBER], label[STORY_LABEL];
 	for (unsigned i = 0; i < n->gpus; i++) {
 		const struct record_gpu *gpu = &n->gpu[i];
 		(void)snprintf(label, sizeof label, "device %u", gpu->device);
 		struct story_line *line = detail_line(end, label);
-		DETAIL_ADD(line, "%s of %s in use", phrase_bytes(gpu->used, used),
-			phrase_bytes(gpu->total, total));
+		DETAIL_ADD(line, "%s of %s in use", words_bytes(gpu->used, used),
+			words_bytes(gpu->total, total));
 		if (gpu->busy >= 0)
 			DETAIL_ADD(line, ", busy %.0f %%", 100 * (double)gpu->busy);
 		if (gpu->name[0])
 			DETAIL_ADD(line, "; %s", gpu->name);
 	}
 	if (n->gpu_bytes != STORY_UNKNOWN && n->gpu_bytes)
-		DETAIL_ADD(detail_line(end, "on devices"), "%s of its own",
-			phrase_bytes(n->gpu_bytes, used));
+		DETAIL_ADD(detail_line(end, "on devices"), "%s used by it",
+			words_bytes(n->gpu_bytes, used));
 }
 
 static void detail_place(struct story_end *end)
@@ -181,10 +180,10 @@ static void detail_place(struct story_end *end)
 		return;
 	struct story_line *line = detail_line(end, "batches");
 	if (!n->given) {
-		DETAIL_ADD(line, "it had been given none");
+		DETAIL_ADD(line, "it had received none");
 		return;
 	}
-	DETAIL_ADD(line, "%llu given; the last was batch %llu of epoch %llu",
+	DETAIL_ADD(line, "%llu received; the last was batch %llu of epoch %llu",
 		(unsigned long long)n->given, (unsigned long long)n->batch,
 		(unsigned long long)n->epoch);
 	if (n->held)
@@ -196,41 +195,41 @@ static void detail_place(struct story_end *end)
 static void detail_waits(struct story_end *end)
 {
 	if (end->numbers.waits >= 0)
-		DETAIL_ADD(detail_line(end, "waited"), "for data %.0f %% of its last minute",
+		DETAIL_ADD(detail_line(end, "waited"), "for data during %.0f %% of its last minute",
 			100 * (double)end->numbers.waits);
 }
 
 static void detail_daemon(struct story_end *end)
 {
 	const struct story_numbers *n = &end->numbers;
-	char reserved[PHRASE_NUMBER], budget[PHRASE_NUMBER];
+	char reserved[WORDS_NUMBER], budget[WORDS_NUMBER];
 	if (!n->daemon_known)
 		return;
 	struct story_line *line = detail_line(end, "penstock");
-	DETAIL_ADD(line, "held %s of its %s", phrase_bytes(n->reserved, reserved),
-		phrase_bytes(n->budget, budget));
+	DETAIL_ADD(line, "held %s of its %s", words_bytes(n->reserved, reserved),
+		words_bytes(n->budget, budget));
 	if (n->daemon_resident != STORY_UNKNOWN && !end->daemon)
-		DETAIL_ADD(line, "; %s resident", phrase_bytes(n->daemon_resident, reserved));
+		DETAIL_ADD(line, "; %s resident", words_bytes(n->daemon_resident, reserved));
 	if (n->images_per_s >= 0)
 		DETAIL_ADD(line, "; %.0f images/s", (double)n->images_per_s);
 	detail_text(end, "verdict", n->verdict);
 }
 
-/* Of the daemon: "1 trainer was connected; it went on with penstockd 812". Whoever is known to have
- * ended has an entry of its own. */
+/* For the daemon: "1 trainer was connected; it continued with penstockd 812". A trainer that is known
+ * to have ended has an entry of its own. */
 static void detail_outlived(struct story_end *daemon, const struct story *story)
 {
 	enum { ON, LIVES, UNKNOWN, FATES };
 	unsigned all = 0, count[FATES] = {0};
 	char texts[FATES][64] = {
-		[LIVES] = "lived on", [UNKNOWN] = "may have gone on with the next daemon"};
+		[LIVES] = "kept running", [UNKNOWN] = "may have continued with the next daemon"};
 	for (const struct story_end *end = story->end; end < story->end + story->count; end++) {
 		if (end->cause != STORY_OUTLIVED)
 			continue;
 		all++;
 		count[end->fate.daemon ? ON : end->fate.lives ? LIVES : UNKNOWN]++;
 		if (end->fate.daemon)
-			(void)snprintf(texts[ON], sizeof texts[ON], "went on with penstockd %d",
+			(void)snprintf(texts[ON], sizeof texts[ON], "continued with penstockd %d",
 				end->fate.daemon);
 	}
 	if (!all)

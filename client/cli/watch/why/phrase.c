@@ -1,108 +1,18 @@
 /* phrase: see phrase.h. */
 #include "client/cli/watch/why/phrase.h"
 
-#include "base/size.h"
 #include "base/util.h"
-#include "client/cli/watch/why/advice.h"
 #include "client/cli/watch/why/cause.h"
-#include "client/cli/watch/why/detail.h"
+#include "client/cli/watch/why/words.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #define PHRASE_SECOND_NS 1e9
-#define PHRASE_CHANGED 1.1 /* memory that differs by less has stayed what it was */
-
-void phrase_add(char *buffer, size_t room, const char *format, ...)
-{
-	size_t at = strnlen(buffer, room);
-	va_list args;
-	va_start(args, format);
-	if (at < room)
-		(void)vsnprintf(buffer + at, room - at, format, args);
-	va_end(args);
-}
-
-const char *phrase_who(const struct story_end *end, char *buffer, size_t room)
-{
-	const struct record_attach *attach = end->attach;
-	(void)snprintf(buffer, room, "%s", end->daemon ? "penstockd" : "trainer");
-	if (end->pid)
-		phrase_add(buffer, room, " %d", end->pid);
-	if (attach && attach->world_size > 1)
-		phrase_add(buffer, room, " (rank %u)", attach->rank);
-	return buffer;
-}
-
-const char *phrase_duration(double seconds, char *buffer, size_t room)
-{
-	enum { MINUTE = 60, HOUR = 3600, DAY = 86400 };
-	uint64_t s = seconds > 0 && seconds < 1e15 ? (uint64_t)(seconds + 0.5) : 0;
-	unsigned long long n = s;
-	bool whole = seconds <= 0 || seconds == (double)(uint64_t)UTIL_MIN(seconds, 10.0);
-	if (seconds < 10 && !whole)
-		(void)snprintf(buffer, room, "%.1f s", seconds);
-	else if (s < MINUTE)
-		(void)snprintf(buffer, room, "%llu s", n);
-	else if (s < HOUR)
-		(void)snprintf(buffer, room, "%llu min %llu s", n / MINUTE, n % MINUTE);
-	else if (s < DAY)
-		(void)snprintf(buffer, room, "%llu h %llu min", n / HOUR, n % HOUR / MINUTE);
-	else
-		(void)snprintf(buffer, room, "%llu d %llu h", n / DAY, n % DAY / HOUR);
-	return buffer;
-}
-
-const char *phrase_bytes(uint64_t bytes, char *buffer)
-{
-	if (bytes == STORY_UNKNOWN)
-		(void)snprintf(buffer, PHRASE_NUMBER, "?");
-	else
-		size_format(bytes, buffer, PHRASE_NUMBER);
-	return buffer;
-}
-
-/* clang-format off */
-/* glibc has had sigabbrev_np() since 2.32. */
-static const char *const phrase_signals[] = {
-	[SIGHUP] = "HUP", [SIGINT] = "INT", [SIGQUIT] = "QUIT", [SIGILL] = "ILL",
-	[SIGTRAP] = "TRAP", [SIGABRT] = "ABRT", [SIGBUS] = "BUS", [SIGFPE] = "FPE",
-	[SIGKILL] = "KILL", [SIGUSR1] = "USR1", [SIGSEGV] = "SEGV", [SIGUSR2] = "USR2",
-	[SIGPIPE] = "PIPE", [SIGALRM] = "ALRM", [SIGTERM] = "TERM", [SIGSTKFLT] = "STKFLT",
-	[SIGCHLD] = "CHLD", [SIGCONT] = "CONT", [SIGSTOP] = "STOP", [SIGTSTP] = "TSTP",
-	[SIGTTIN] = "TTIN", [SIGTTOU] = "TTOU", [SIGURG] = "URG", [SIGXCPU] = "XCPU",
-	[SIGXFSZ] = "XFSZ", [SIGVTALRM] = "VTALRM", [SIGPROF] = "PROF", [SIGWINCH] = "WINCH",
-	[SIGPOLL] = "POLL", [SIGPWR] = "PWR", [SIGSYS] = "SYS",
-};
-/* clang-format on */
-
-const char *phrase_signal(int sig, char *buffer)
-{
-	const char *name =
-		sig >= 0 && sig < (int)UTIL_COUNT(phrase_signals) ? phrase_signals[sig] : NULL;
-	if (name)
-		(void)snprintf(buffer, PHRASE_NUMBER, "SIG%s", name);
-	else
-		(void)snprintf(buffer, PHRASE_NUMBER, "signal %d", sig);
-	return buffer;
-}
-
-const char *phrase_cgroup(const char *path)
-{
-	static const struct {
-		const char *part, *name;
-	} names[] = {{"docker", "container"}, {"kubepods", "container"}, {"libpod", "container"},
-		{"containerd", "container"}, {"crio", "container"}, {"lxc", "container"},
-		{"slurm", "job"}, {".service", "service"}};
-	for (size_t i = 0; i < UTIL_COUNT(names); i++)
-		if (strstr(path, names[i].part))
-			return names[i].name;
-	/* A limit on what looks like the root: that of a namespace of its own. */
-	return strcmp(path, "/") == 0 ? "container" : "cgroup";
-}
+/* Memory that changed by less counts as unchanged. */
+#define PHRASE_CHANGED 1.1
 
 /* ---- clauses ---- */
 
@@ -112,7 +22,7 @@ struct phrase {
 	char *text; /* STORY_SENTENCE bytes */
 };
 
-#define PHRASE_ADD(p, ...) phrase_add((p)->text, STORY_SENTENCE, __VA_ARGS__)
+#define PHRASE_ADD(p, ...) words_add((p)->text, STORY_SENTENCE, __VA_ARGS__)
 
 static const char *phrase_doubt(const struct story_end *end)
 {
@@ -124,12 +34,12 @@ static const char *phrase_doubt(const struct story_end *end)
 static void phrase_memory(const struct phrase *p)
 {
 	const struct story_numbers *n = &p->end->numbers;
-	char first[PHRASE_NUMBER], last[PHRASE_NUMBER];
+	char first[WORDS_NUMBER], last[WORDS_NUMBER];
 	if (n->memory_last == STORY_UNKNOWN)
 		return;
 	double a = (double)n->memory_first, b = (double)n->memory_last;
-	phrase_bytes(n->memory_first, first);
-	phrase_bytes(n->memory_last, last);
+	words_bytes(n->memory_first, first);
+	words_bytes(n->memory_last, last);
 	if (b > a * PHRASE_CHANGED)
 		PHRASE_ADD(p, "; its memory rose from %s to %s", first, last);
 	else if (a > b * PHRASE_CHANGED)
@@ -142,11 +52,11 @@ static void phrase_memory(const struct phrase *p)
 static void phrase_held(const struct phrase *p)
 {
 	const struct story_numbers *n = &p->end->numbers;
-	char reserved[PHRASE_NUMBER], budget[PHRASE_NUMBER];
+	char reserved[WORDS_NUMBER], budget[WORDS_NUMBER];
 	if (!n->daemon_known)
 		return;
 	PHRASE_ADD(p, "; %s held %s of its %s", p->end->daemon ? "it" : "penstock",
-		phrase_bytes(n->reserved, reserved), phrase_bytes(n->budget, budget));
+		words_bytes(n->reserved, reserved), words_bytes(n->budget, budget));
 }
 
 static void phrase_unclosed(const struct phrase *p)
@@ -157,27 +67,28 @@ static void phrase_unclosed(const struct phrase *p)
 	if (open)
 		PHRASE_ADD(p, " without closing its %s", open == 1 ? "stream" : "streams");
 	else
-		PHRASE_ADD(p, " after it had closed its %s",
-			p->end->opened == 1 ? "stream" : "streams");
+		PHRASE_ADD(p, " after closing its %s", p->end->opened == 1 ? "stream" : "streams");
 }
 
-/* "; the container had 15.9 GiB of its 16.0 GiB in use": where no counter says that it was that. */
+/* "; the container had 15.9 GiB of its 16.0 GiB in use": a hint, where no counter proves it. */
 static void phrase_near(const struct phrase *p)
 {
 	const struct record_cgroup *cgroup = &p->end->numbers.cgroup;
-	char used[PHRASE_NUMBER], limit[PHRASE_NUMBER];
+	char used[WORDS_NUMBER], limit[WORDS_NUMBER];
 	if (cause_limit_near(&p->end->numbers))
-		PHRASE_ADD(p, "; the %s had %s of its %s in use", phrase_cgroup(cgroup->path),
-			phrase_bytes(cgroup->used, used), phrase_bytes(cgroup->limit, limit));
+		PHRASE_ADD(p, "; the %s had %s of its %s in use", words_cgroup(cgroup->path),
+			words_bytes(cgroup->used, used), words_bytes(cgroup->limit, limit));
 }
 
-/* Others of its cgroup that were killed then: a worker process of a trainer, say. */
+/* Other processes of its cgroup that were killed then: a worker process of a trainer, for example. */
 static void phrase_kills(const struct phrase *p)
 {
 	uint32_t kills = p->end->numbers.oom_kills;
 	if (kills)
-		PHRASE_ADD(p, "; %u OOM kill%s beside it in its last seconds", kills,
-			kills == 1 ? "" : "s");
+		PHRASE_ADD(p,
+			"; the OOM killer ended %u other process%s of its cgroup in its last "
+			"seconds",
+			kills, kills == 1 ? "" : "es");
 }
 
 /* ---- causes ---- */
@@ -199,71 +110,71 @@ static void phrase_say_running(const struct phrase *p)
 static void phrase_say_order(const struct phrase *p)
 {
 	int code = cause_exit_code(p->end);
-	PHRASE_ADD(p, " ended in order: it closed its %s%s",
+	PHRASE_ADD(p, " ended normally: it closed its %s%s",
 		p->end->opened == 1 ? "stream" : "streams",
 		!p->end->exit ? ""
 		: code == 0   ? ", and its exit code was 0"
-			      : "; its exit code is not known");
+			      : "; its exit code is unknown");
 }
 
 static void phrase_say_cgroup_oom(const struct phrase *p)
 {
 	const struct story_numbers *n = &p->end->numbers;
-	char limit[PHRASE_NUMBER];
+	char limit[WORDS_NUMBER];
 	PHRASE_ADD(p, " %s %sthe %s's OOM killer (+%u)",
 		cause_signal(p->end) ? "was killed:" : "ended:", phrase_doubt(p->end),
-		phrase_cgroup(n->cgroup.path), n->oom_kills);
+		words_cgroup(n->cgroup.path), n->oom_kills);
 	phrase_memory(p);
 	if (n->cgroup.limit != STORY_UNKNOWN)
-		PHRASE_ADD(p, "; the %s's limit is %s", phrase_cgroup(n->cgroup.path),
-			phrase_bytes(n->cgroup.limit, limit));
+		PHRASE_ADD(p, "; the %s's limit is %s", words_cgroup(n->cgroup.path),
+			words_bytes(n->cgroup.limit, limit));
 	phrase_held(p);
 }
 
 static void phrase_say_machine_oom(const struct phrase *p)
 {
 	const struct story_numbers *n = &p->end->numbers;
-	char left[PHRASE_NUMBER], total[PHRASE_NUMBER];
+	char left[WORDS_NUMBER], total[WORDS_NUMBER];
 	PHRASE_ADD(p, " %s %sthe machine's OOM killer (+%u)",
 		cause_signal(p->end) ? "was killed:" : "ended:", phrase_doubt(p->end),
 		n->oom_kills);
 	phrase_memory(p);
 	if (n->machine_known)
-		PHRASE_ADD(p, "; the machine had %s of %s left", phrase_bytes(n->available, left),
-			phrase_bytes(n->total, total));
+		PHRASE_ADD(p, "; the machine had %s of %s left", words_bytes(n->available, left),
+			words_bytes(n->total, total));
 	phrase_held(p);
 }
 
 /* "was killed by SIGKILL", "was ended by SIGTERM", "ended" */
 static void phrase_by_signal(const struct phrase *p)
 {
-	char name[PHRASE_NUMBER];
+	char name[WORDS_NUMBER];
 	int sig = cause_signal(p->end);
 	if (sig)
 		PHRASE_ADD(p, " was %s by %s", sig == SIGKILL ? "killed" : "ended",
-			phrase_signal(sig, name));
+			words_signal(sig, name));
 	else
 		PHRASE_ADD(p, " ended");
 }
 
 static void phrase_limit_cpu(const struct phrase *p)
 {
-	char used[PHRASE_NUMBER], limit[PHRASE_NUMBER];
+	char used[WORDS_NUMBER], limit[WORDS_NUMBER];
 	const struct story_end *end = p->end;
-	PHRASE_ADD(p, ": its CPU time was up (RLIMIT_CPU)");
+	PHRASE_ADD(p, ": it used up its CPU time (RLIMIT_CPU)");
 	if (end->limit_s != STORY_UNKNOWN)
 		PHRASE_ADD(p, ": the limit is %s",
-			phrase_duration((double)end->limit_s, limit, sizeof limit));
+			words_duration((double)end->limit_s, limit, sizeof limit));
 	if (end->numbers.cpu_ns == STORY_UNKNOWN)
 		return;
 	double seconds = (double)end->numbers.cpu_ns / PHRASE_SECOND_NS;
-	PHRASE_ADD(p, ", %s %s were used", seconds < (double)end->limit_s ? "at least" : "and",
-		phrase_duration(seconds, used, sizeof used));
+	PHRASE_ADD(p, ", it used %s%s", seconds < (double)end->limit_s ? "at least " : "",
+		words_duration(seconds, used, sizeof used));
 }
 
 static void phrase_say_time(const struct phrase *p)
 {
-	char lived[PHRASE_NUMBER], limit[PHRASE_NUMBER];
+	char lived[WORDS_NUMBER], limit[WORDS_NUMBER];
 	const struct story_end *end = p->end;
 	phrase_by_signal(p);
 	if (end->limit == STORY_LIMIT_CPU) {
@@ -272,17 +183,16 @@ static void phrase_say_time(const struct phrase *p)
 	}
 	if (end->numbers.lived_s != STORY_UNKNOWN)
 		PHRASE_ADD(p, " %s after its start",
-			phrase_duration((double)end->numbers.lived_s, lived, sizeof lived));
+			words_duration((double)end->numbers.lived_s, lived, sizeof lived));
 	if (end->limit == STORY_LIMIT_TIMEOUT)
-		PHRASE_ADD(p, ": its time was up, %sby `timeout`, which gave it %s",
-			phrase_doubt(end),
-			phrase_duration((double)end->limit_s, limit, sizeof limit));
+		PHRASE_ADD(p, ": %s`timeout` ended it after %s", phrase_doubt(end),
+			words_duration((double)end->limit_s, limit, sizeof limit));
 	else if (end->limit_s)
-		PHRASE_ADD(p, ": its job's time was up, %ssince its deadline had passed %s before",
+		PHRASE_ADD(p, ": %sits job ran out of time: the deadline had passed %s earlier",
 			phrase_doubt(end),
-			phrase_duration((double)end->limit_s, limit, sizeof limit));
+			words_duration((double)end->limit_s, limit, sizeof limit));
 	else
-		PHRASE_ADD(p, ": its job's time was up, %ssince its deadline was about to pass",
+		PHRASE_ADD(p, ": %sits job ran out of time: the deadline was about to pass",
 			phrase_doubt(end));
 }
 
@@ -290,22 +200,23 @@ static void phrase_say_signal(const struct phrase *p)
 {
 	static const struct {
 		int sig;
-		const char *who;
-	} senders[] = {{SIGTERM, "somebody asked it to end"},
-		{SIGINT, "it was interrupted (Ctrl-C)"},
-		{SIGHUP, "its terminal or session was closed"},
-		{SIGPIPE, "it wrote to a pipe or socket that nobody reads any more"},
-		{SIGXFSZ, "a file became larger than its limit allows (RLIMIT_FSIZE)"},
-		{SIGALRM, "a timer of its own rang"}};
+		const char *meaning;
+	} senders[] = {{SIGTERM, "another process asked it to end"},
+		{SIGINT, "a user interrupted it (Ctrl-C)"},
+		{SIGHUP, "its terminal or session closed"},
+		{SIGPIPE, "it wrote to a pipe or socket that has no reader any more"},
+		{SIGXFSZ, "a file grew beyond its limit (RLIMIT_FSIZE)"},
+		{SIGALRM, "a timer that it had set expired"}};
 	phrase_by_signal(p);
 	for (size_t i = 0; i < UTIL_COUNT(senders); i++)
 		if (senders[i].sig == cause_signal(p->end))
-			PHRASE_ADD(p, ": %s", senders[i].who);
+			PHRASE_ADD(p, ": %s", senders[i].meaning);
 	if (cause_signal(p->end) == SIGKILL)
 		PHRASE_ADD(p, "%s",
 			p->end->numbers.cgroup.oom_kills == STORY_UNKNOWN
-				? "; whether for want of memory, no counter tells"
-				: ", not by the kernel's OOM killer: somebody sent it");
+				? "; no counter tells whether memory was short"
+				: ", which the kernel's OOM killer did not send: another process "
+				  "did");
 	phrase_memory(p);
 	if (cause_signal(p->end) == SIGKILL)
 		phrase_near(p);
@@ -316,59 +227,59 @@ static const char *phrase_crash(int sig)
 	static const struct {
 		int sig;
 		const char *what;
-	} crashes[] = {{SIGSEGV, "it touched memory that it does not have"},
-		{SIGBUS, "a mapped file had become shorter, or memory could not be had"},
-		{SIGABRT, "it aborted itself: an assertion, a damaged heap, a C++ exception"},
-		{SIGFPE, "a division by zero, or the like"},
-		{SIGILL, "an instruction that this processor does not know"},
-		{SIGSYS, "a system call that is forbidden here (seccomp)"}};
+	} crashes[] = {{SIGSEGV, "it used memory that is not mapped"},
+		{SIGBUS, "a mapped file became shorter, or memory ran out"},
+		{SIGABRT, "it aborted: an assertion, a damaged heap, or a C++ exception"},
+		{SIGFPE, "a division by zero or a similar error"},
+		{SIGILL, "an instruction that this processor does not have"},
+		{SIGSYS, "a forbidden system call (seccomp)"}};
 	for (size_t i = 0; i < UTIL_COUNT(crashes); i++)
 		if (crashes[i].sig == sig)
 			return crashes[i].what;
-	return "it raised it itself";
+	return "it raised the signal itself";
 }
 
 static void phrase_say_crash(const struct phrase *p)
 {
-	char name[PHRASE_NUMBER];
+	char name[WORDS_NUMBER];
 	int sig = cause_signal(p->end);
-	PHRASE_ADD(p, " crashed with %s: %s; %s", phrase_signal(sig, name), phrase_crash(sig),
-		WCOREDUMP(p->end->exit->status) ? "a core was dumped" : "no core was dumped");
+	PHRASE_ADD(p, " crashed with %s: %s; %s", words_signal(sig, name), phrase_crash(sig),
+		WCOREDUMP(p->end->exit->status) ? "it dumped core" : "it dumped no core");
 	phrase_memory(p);
 }
 
 static void phrase_say_gpu_oom(const struct phrase *p)
 {
 	const struct story_numbers *n = &p->end->numbers;
-	char used[PHRASE_NUMBER], total[PHRASE_NUMBER];
+	char used[WORDS_NUMBER], total[WORDS_NUMBER];
 	unsigned at = 0;
 	for (unsigned i = 1; i < n->gpus; i++)
 		if ((double)n->gpu[i].used * (double)n->gpu[at].total >
 			(double)n->gpu[at].used * (double)n->gpu[i].total)
 			at = i;
 	PHRASE_ADD(p,
-		" ended with exit code %d, %ssince device %u was out of memory: %s of %s were "
-		"in use",
+		" ended with exit code %d, %sbecause GPU %u was out of memory: %s of %s were in "
+		"use",
 		cause_exit_code(p->end), phrase_doubt(p->end), n->gpu[at].device,
-		phrase_bytes(n->gpu[at].used, used), phrase_bytes(n->gpu[at].total, total));
+		words_bytes(n->gpu[at].used, used), words_bytes(n->gpu[at].total, total));
 }
 
 static void phrase_say_exit_code(const struct phrase *p)
 {
-	char name[PHRASE_NUMBER];
+	char name[WORDS_NUMBER];
 	int code = cause_exit_code(p->end);
 	PHRASE_ADD(p, " ended with exit code %d", code);
 	phrase_unclosed(p);
 	if (code == 124)
-		PHRASE_ADD(p, ": timeout(1) says with it that the time was up");
+		PHRASE_ADD(p, ", by which timeout(1) reports that the time is over");
 	else if (code == 126 || code == 127)
-		PHRASE_ADD(p, ": a shell says with it that a command could not be %s",
+		PHRASE_ADD(p, ", by which a shell reports that a command could not be %s",
 			code == 126 ? "run" : "found");
 	else if (code > 128 && code <= 128 + 64)
-		PHRASE_ADD(p, " = 128 + %d: it, or something that it ran, was ended by %s",
-			code - 128, phrase_signal(code - 128, name));
+		PHRASE_ADD(p, " = 128 + %d: %s ended it, or a program that it ran", code - 128,
+			words_signal(code - 128, name));
 	else if (code == 1 && !p->end->daemon)
-		PHRASE_ADD(p, ": an exception, or an error of its own");
+		PHRASE_ADD(p, ": an exception or an error of its own");
 	phrase_kills(p);
 	phrase_memory(p);
 }
@@ -393,7 +304,7 @@ static void phrase_say_hung_up(const struct phrase *p)
 {
 	PHRASE_ADD(p, " hung up");
 	phrase_unclosed(p);
-	PHRASE_ADD(p, "; its process lives on");
+	PHRASE_ADD(p, "; its process is still running");
 }
 
 static void phrase_say_outlived(const struct phrase *p)
@@ -401,31 +312,31 @@ static void phrase_say_outlived(const struct phrase *p)
 	const struct story_fate *fate = &p->end->fate;
 	PHRASE_ADD(p, " was connected when penstockd ended, and ");
 	if (fate->daemon)
-		PHRASE_ADD(p, "went on with penstockd %d", fate->daemon);
+		PHRASE_ADD(p, "continued with penstockd %d", fate->daemon);
 	else if (fate->lives)
-		PHRASE_ADD(p, "its process lives on");
+		PHRASE_ADD(p, "its process is still running");
 	else
-		PHRASE_ADD(p, "may have gone on with the next daemon");
+		PHRASE_ADD(p, "may have continued with the next daemon");
 	phrase_memory(p);
 }
 
 static void phrase_say_daemon_gone(const struct phrase *p)
 {
-	char span[PHRASE_NUMBER];
+	char span[WORDS_NUMBER];
 	const struct story_end *end = p->end;
 	uint64_t gone = UTIL_MIN(cause_gone_ns(p->story, phrase_daemon(p)), end->end_ns);
-	PHRASE_ADD(p, " ended with exit code %d, %s after penstockd %s, %sfor that",
+	PHRASE_ADD(p, " ended with exit code %d, %s after penstockd %s, %sbecause of that",
 		cause_exit_code(end),
-		phrase_duration((double)(end->end_ns - gone) / PHRASE_SECOND_NS, span, sizeof span),
-		p->story->why_ns ? "had begun to end" : "had ended", phrase_doubt(end));
+		words_duration((double)(end->end_ns - gone) / PHRASE_SECOND_NS, span, sizeof span),
+		p->story->why_ns ? "began to end" : "ended", phrase_doubt(end));
 }
 
-/* What stands behind "asked: ", "failed: " in the daemon's own word. */
+/* The part of the daemon's own reason that follows "asked: " or "failed: ". */
 static const char *phrase_reason(const char *why)
 {
 	const char *colon = why ? strchr(why, ':') : NULL;
 	if (!colon)
-		return why ? why : "it does not say why";
+		return why ? why : "it gave no reason";
 	return colon + 1 + strspn(colon + 1, " ");
 }
 
@@ -436,7 +347,7 @@ static void phrase_say_asked(const struct phrase *p)
 
 static void phrase_say_idle(const struct phrase *p)
 {
-	PHRASE_ADD(p, " ended since nobody needed it: %s", phrase_reason(p->story->why));
+	PHRASE_ADD(p, " ended because no trainer needed it: %s", phrase_reason(p->story->why));
 }
 
 static void phrase_say_failed(const struct phrase *p)
@@ -451,16 +362,17 @@ static void phrase_say_vanished(const struct phrase *p)
 {
 	if (p->end->daemon && p->story->elsewhere)
 		PHRASE_ADD(p,
-			" ran on %s, and its record stops without a word of an end; look there",
+			" ran on %s; its record stops without reporting an end: look on that "
+			"machine",
 			p->story->start->host);
 	else if (p->end->daemon)
 		PHRASE_ADD(p,
-			" vanished without a word: the record stops and the process is gone, so "
-			"its recorder was ended with it");
+			" vanished: the record stops and the process is gone, so its recorder "
+			"was killed with it");
 	else
 		PHRASE_ADD(p,
-			" was running when the record stopped with the daemon; its end was not "
-			"seen");
+			" was running when the record stopped with the daemon; the recorder did "
+			"not see its end");
 	phrase_memory(p);
 	phrase_near(p);
 }
@@ -468,10 +380,10 @@ static void phrase_say_vanished(const struct phrase *p)
 static void phrase_say_reboot(const struct phrase *p)
 {
 	PHRASE_ADD(p,
-		" went down with the machine: the record stops, and the boot id is another "
+		" went down with the machine: the record stops, and the machine has booted "
 		"since%s",
 		p->end->sure == STORY_LIKELY ? ""
-		: p->end->daemon             ? "; or the file is another machine's"
+		: p->end->daemon             ? "; or the file comes from another machine"
 					     : ", possibly");
 	phrase_memory(p);
 }
@@ -479,13 +391,14 @@ static void phrase_say_reboot(const struct phrase *p)
 static void phrase_say_ended(const struct phrase *p)
 {
 	const struct story_end *end = p->end;
-	const char *how = "; how is not known: kernels before 6.15 tell only the parent";
+	const char *how =
+		"; the reason is unknown: kernels before 6.15 tell only the parent process";
 	if (end->exit && end->exit->known)
 		how = " and gave no reason";
 	else if (!end->exit)
 		how = end->sure == STORY_POSSIBLE
-			      ? "; whether its process has ended, too, is not recorded yet"
-			      : "; how its process ended was not recorded";
+			      ? "; the record does not say yet whether its process ended, too"
+			      : "; the record does not say how its process ended";
 	PHRASE_ADD(p, "%s", end->exit ? " ended" : " hung up");
 	phrase_unclosed(p);
 	PHRASE_ADD(p, "%s", how);
@@ -519,8 +432,6 @@ static void (*const phrase_say[STORY_CAUSES])(const struct phrase *p) = {
 void phrase_write(struct story_end *end, const struct story *story)
 {
 	const struct phrase p = {.end = end, .story = story, .text = end->sentence};
-	phrase_who(end, end->sentence, sizeof end->sentence);
+	words_who(end, end->sentence, sizeof end->sentence);
 	phrase_say[end->cause](&p);
-	detail_write(end, story);
-	advice_write(end);
 }

@@ -1,11 +1,14 @@
-/* story: see story.h. Records are gathered into processes, the daemon's first; then each gets its
- * numbers (trace), its cause (cause) and its words (phrase). */
+/* story: see story.h. It gathers the records into processes, the daemon first; then each process gets
+ * its numbers (timeline), its cause (cause), and its words (phrase, detail, advice). */
 #include "client/cli/watch/why/story.h"
 
 #include "base/util.h"
+#include "client/cli/watch/why/advice.h"
 #include "client/cli/watch/why/cause.h"
+#include "client/cli/watch/why/detail.h"
 #include "client/cli/watch/why/phrase.h"
 #include "client/cli/watch/why/timeline.h"
+#include "client/cli/watch/why/words.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,9 +16,10 @@
 #include <string.h>
 
 #define STORY_SECOND_NS 1000000000ull
-enum { STORY_TOGETHER_S = 5 }; /* who ended within so many seconds ended of one thing, as told */
+/* Processes that ended within so many seconds belong to one event. */
+enum { STORY_TOGETHER_S = 5 };
 
-/* One number of the daemon's for a connection, and the process that it belonged to. */
+/* The number that the daemon gave a connection, and the process that it belonged to. */
 struct story_stay {
 	uint64_t trainer;
 	size_t end;
@@ -64,7 +68,7 @@ const char *story_sure_name(enum story_sure sure)
 
 /* ---- gathering ---- */
 
-/* Room for one more; the array may move. */
+/* Makes room for one more element; the array may move. */
 static int story_grow(void *array, size_t count, size_t *room, size_t bytes)
 {
 	void *old, *grown;
@@ -113,7 +117,7 @@ static int story_stay_add(struct story_book *book, uint64_t trainer, size_t end)
 	return 0;
 }
 
-/* The stay of that number; one whose arrival was pushed out of the file is made up. */
+/* The stay with that number. If newer entries replaced its arrival in the file, makes one up. */
 static int story_stay_of(
 	struct story_book *book, uint64_t trainer, int32_t pid, struct story_stay **ret)
 {
@@ -134,7 +138,7 @@ static int story_stay_of(
 	return 0;
 }
 
-/* The same process has attached before, unless its number was used again. */
+/* Whether the same process has attached before; the kernel may have reused its pid. */
 static bool story_known(const struct story *story, const struct record_attach *attach, size_t *ret)
 {
 	for (size_t i = story->count; i-- > 1;) {
@@ -255,7 +259,7 @@ bool story_matters(const struct story_end *end)
 	       end->cause != STORY_OUTLIVED;
 }
 
-/* When it ended; of one that goes on, when it was last heard of. */
+/* Sets when it ended; if it still runs, when it was last seen. */
 static void story_when(struct story *story, struct story_end *end)
 {
 	bool over = end->opened && end->left == end->opened;
@@ -271,7 +275,7 @@ static void story_when(struct story *story, struct story_end *end)
 		end->since_ns = UTIL_MIN(story->first_ns, end->end_ns);
 }
 
-/* Whether it is known to have, so that it is counted among those that ended together. */
+/* Whether it is known to have ended, so that it counts among those that ended together. */
 static bool story_ended(const struct story_end *end)
 {
 	return end->daemon ? end->cause != STORY_RUNNING
@@ -295,7 +299,7 @@ static int story_by_event(const void *a, const void *b)
 	return x->event < 0 ? story_by_time(a, b) : story_by_time(b, a);
 }
 
-/* Numbers those that ended together: within seconds of the last of them. */
+/* Numbers the processes that ended together: within seconds of the last of them. */
 static void story_join(struct story *story)
 {
 	uint64_t last_ns = 0;
@@ -314,8 +318,8 @@ static void story_join(struct story *story)
 	qsort(story->end, story->count, sizeof *story->end, story_by_event);
 }
 
-/* A process of which not even the number is known has nothing to tell; nor has the daemon where
- * the file has no beginning and no end of it. */
+/* Drops a process whose pid is unknown, and the daemon if the file has neither its start nor its
+ * end: there is nothing to tell about them. */
 static void story_drop(struct story *story)
 {
 	size_t kept = 0;
@@ -342,6 +346,13 @@ static int story_gather(struct story_book *book, const struct record *records, s
 	return r;
 }
 
+static void story_say(const struct story *story, struct story_end *end)
+{
+	phrase_write(end, story);
+	detail_write(end, story);
+	advice_write(end);
+}
+
 static void story_judge(struct story *story, const struct record *records, size_t count,
 	const struct story_now *now)
 {
@@ -358,7 +369,7 @@ static void story_judge(struct story *story, const struct record *records, size_
 	for (size_t i = 0; i < story->count; i++)
 		cause_share_kills(story, &story->end[i]);
 	for (size_t i = 0; i < story->count; i++)
-		phrase_write(&story->end[i], story);
+		story_say(story, &story->end[i]);
 }
 
 const struct record_start *story_start(const struct record *records, size_t count)
@@ -420,9 +431,9 @@ bool story_event(const struct story *story, int event, char *buffer, size_t room
 	if (trainers + daemon < 2)
 		return false;
 	story_event_who(trainers, daemon, who, sizeof who);
-	phrase_who(first, name, sizeof name);
+	words_who(first, name, sizeof name);
 	double seconds = (double)(last->end_ns - first->end_ns) / STORY_SECOND_NS;
-	phrase_duration(seconds, span, sizeof span);
+	words_duration(seconds, span, sizeof span);
 	(void)snprintf(buffer, room, "%s ended %s%s; the first was %s", who,
 		seconds < 0.05 ? "at once" : "within ", seconds < 0.05 ? "" : span, name);
 	return true;

@@ -1,27 +1,27 @@
-/* trace: see trace.h. */
+/* timeline: see timeline.h. */
 #include "client/cli/watch/why/timeline.h"
 
 #include "base/util.h"
 
 #include <string.h>
 
-#define TRACE_SECOND_NS 1000000000ull
-#define TRACE_CPU_S (STORY_UNKNOWN / TRACE_SECOND_NS - 1) /* what fits as nanoseconds */
+#define TIMELINE_SECOND_NS 1000000000ull
+#define TIMELINE_CPU_S (STORY_UNKNOWN / TIMELINE_SECOND_NS - 1) /* what fits as nanoseconds */
 enum {
-	TRACE_BEFORE_S = 600, /* the memory so long before the end is shown beside the last */
-	TRACE_WAITS_S = 60,
-	TRACE_GPU_S = 5, /* a device is emptied as its process ends: its fullest moment counts */
-	TRACE_GROWTH_S = 120, /* a shorter stretch says nothing about an hour */
+	TIMELINE_BEFORE_S = 600, /* memory_before is this long before the end */
+	TIMELINE_WAITS_S = 60,
+	TIMELINE_GPU_S = 5, /* a GPU is emptied as its process ends, so its fullest moment counts */
+	TIMELINE_GROWTH_S = 120, /* a shorter time says nothing about growth per hour */
 };
 
 struct timeline {
 	struct story_end *end;
 	struct story_numbers *n;
-	uint64_t before_ns; /* of memory_before's sample */
+	uint64_t before_ns; /* time of memory_before's sample */
 	double waits;
 	unsigned waited;
 	const struct record_machine *machine;
-	bool begun; /* in the order of writing: the clock may have been set back meanwhile */
+	bool begun; /* by the order of the entries, since the clock may have been set back */
 };
 
 static void timeline_none(struct story_numbers *n)
@@ -62,13 +62,14 @@ static void timeline_memory(
 	struct story_numbers *n = t->n;
 	timeline_peak(n, memory->peak);
 	timeline_peak(n, memory->resident);
-	if (memory->resident == STORY_UNKNOWN || !memory->resident) /* 0: it had given it back */
+	/* 0: the process had already returned its memory. */
+	if (memory->resident == STORY_UNKNOWN || !memory->resident)
 		return;
 	if (n->memory_first == STORY_UNKNOWN) {
 		n->memory_first = memory->resident;
 		n->first_ns = time_ns;
 	}
-	if (time_ns + TRACE_BEFORE_S * TRACE_SECOND_NS <= t->end->end_ns) {
+	if (time_ns + TIMELINE_BEFORE_S * TIMELINE_SECOND_NS <= t->end->end_ns) {
 		n->memory_before = memory->resident;
 		t->before_ns = time_ns;
 	}
@@ -81,7 +82,7 @@ static void timeline_memory(
 
 static bool timeline_within(const struct timeline *t, uint64_t time_ns, uint64_t seconds)
 {
-	return time_ns + seconds * TRACE_SECOND_NS >= t->end->end_ns;
+	return time_ns + seconds * TIMELINE_SECOND_NS >= t->end->end_ns;
 }
 
 static void timeline_trainer(
@@ -98,7 +99,7 @@ static void timeline_trainer(
 	n->given = sample->given;
 	n->held = sample->held;
 	n->slots = sample->slots;
-	if (timeline_within(t, time_ns, TRACE_WAITS_S) && sample->waits >= 0) {
+	if (timeline_within(t, time_ns, TIMELINE_WAITS_S) && sample->waits >= 0) {
 		t->waits += (double)sample->waits;
 		t->waited++;
 	}
@@ -136,7 +137,7 @@ static void timeline_gpu(struct timeline *t, uint64_t time_ns, const struct reco
 	unsigned i = 0;
 	while (i < n->gpus && n->gpu[i].device != sample->device)
 		i++;
-	if (i == RECORD_GPUS || !timeline_within(t, time_ns, TRACE_GPU_S))
+	if (i == RECORD_GPUS || !timeline_within(t, time_ns, TIMELINE_GPU_S))
 		return;
 	struct record_gpu *gpu = &n->gpu[i];
 	if (i == n->gpus) {
@@ -150,7 +151,7 @@ static void timeline_gpu(struct timeline *t, uint64_t time_ns, const struct reco
 	gpu->busy = sample->busy;
 }
 
-/* Its number may have been another's before. */
+/* An earlier process may have had the same pid. */
 static void timeline_attach(struct timeline *t, const struct record_attach *attach)
 {
 	t->begun |= attach->pid == t->end->pid && attach->start_ticks == t->end->start_ticks;
@@ -188,15 +189,15 @@ static void timeline_growth(struct timeline *t)
 	bool old = t->before_ns != 0;
 	uint64_t from = old ? t->before_ns : n->first_ns;
 	uint64_t bytes = old ? n->memory_before : n->memory_first;
-	if (!n->last_ns || n->last_ns < from + TRACE_GROWTH_S * TRACE_SECOND_NS)
+	if (!n->last_ns || n->last_ns < from + TIMELINE_GROWTH_S * TIMELINE_SECOND_NS)
 		return;
-	double hours = (double)(n->last_ns - from) / TRACE_SECOND_NS / 3600;
+	double hours = (double)(n->last_ns - from) / TIMELINE_SECOND_NS / 3600;
 	n->grows = true;
 	n->growth_per_hour = ((double)n->memory_last - (double)bytes) / hours;
 }
 
-/* The samples are of the daemon's cgroup; right after the end its own was looked at, and the memory
- * of the dead was given back by then: what it had last is added again. */
+/* The samples show the daemon's cgroup. The process's own cgroup was read right after its end, when the
+ * kernel had already returned its memory: so its last anonymous memory is added again. */
 static void timeline_cgroup(struct timeline *t)
 {
 	struct story_numbers *n = t->n;
@@ -222,7 +223,7 @@ static uint64_t timeline_cpu(const struct record_exit *exit)
 {
 	if (exit->cpu_s == STORY_UNKNOWN)
 		return STORY_UNKNOWN;
-	return UTIL_MAX(exit->cpu_ns, UTIL_MIN(exit->cpu_s, TRACE_CPU_S) * TRACE_SECOND_NS);
+	return UTIL_MAX(exit->cpu_ns, UTIL_MIN(exit->cpu_s, TIMELINE_CPU_S) * TIMELINE_SECOND_NS);
 }
 
 static void timeline_exit(struct timeline *t)

@@ -1,5 +1,5 @@
-/* trace: the samples of one process, and of what surrounded it, into the numbers that matter.
- * Pure. */
+/* timeline: reduces the samples of one process, and of what surrounded it, to the numbers that
+ * matter. Pure. */
 #pragma once
 
 #include "client/cli/watch/why/story.h"

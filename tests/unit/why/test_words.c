@@ -1,5 +1,5 @@
-/* Signals are named as glibc names them, with the number where they have no name. */
-#include "client/cli/watch/why/phrase.h"
+/* words: signals get the names that glibc gives them, and their number where they have no name. */
+#include "client/cli/watch/why/words.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -14,13 +14,13 @@ static void signals_are_named(void **state)
 {
 	(void)state;
 	for (int sig = -1; sig <= SIGRTMAX + 1; sig++) {
-		char expected[PHRASE_NUMBER], buffer[PHRASE_NUMBER];
+		char expected[WORDS_NUMBER], buffer[WORDS_NUMBER];
 		const char *name = sigabbrev_np(sig);
 		if (name)
 			(void)snprintf(expected, sizeof expected, "SIG%s", name);
 		else
 			(void)snprintf(expected, sizeof expected, "signal %d", sig);
-		assert_string_equal(phrase_signal(sig, buffer), expected);
+		assert_string_equal(words_signal(sig, buffer), expected);
 	}
 }
 
