@@ -41,19 +41,16 @@ static int progress_columns(void)
 static void progress_rate(
 	const struct progress *progress, uint64_t done, uint64_t now_ns, char *out, size_t room)
 {
-	char rate[32] = "", left[32] = "", number[24];
+	char rate[32] = "", left[32] = "";
 	double seconds = (double)(now_ns - progress->start_ns) / 1e9;
 	double per_s = seconds > 0 ? (double)done / seconds : 0;
 	if (progress->unit == PROGRESS_ITEMS)
-		(void)snprintf(rate, sizeof rate, "%s/s",
-			table_count((uint64_t)per_s, number, sizeof number));
+		(void)snprintf(rate, sizeof rate, "%s/s", table_count((uint64_t)per_s).text);
 	else if (progress->unit == PROGRESS_BYTES)
-		(void)snprintf(rate, sizeof rate, "%s/s",
-			table_bytes((uint64_t)per_s, number, sizeof number));
+		(void)snprintf(rate, sizeof rate, "%s/s", table_bytes((uint64_t)per_s).text);
 	if (progress->total && per_s > 0 && done <= progress->total) {
 		double rest_s = (double)(progress->total - done) / per_s;
-		(void)snprintf(
-			left, sizeof left, "%s left", table_clock(rest_s, number, sizeof number));
+		(void)snprintf(left, sizeof left, "%s left", table_clock(rest_s).text);
 	}
 	(void)snprintf(out, room, "%s%s%s", rate, *rate && *left ? "  " : "", left);
 }
@@ -61,7 +58,7 @@ static void progress_rate(
 static void progress_draw(
 	struct progress *progress, uint64_t done, uint64_t now_ns, const char *note)
 {
-	char bar[BAR_ROOM], tail[160], number[24];
+	char bar[BAR_ROOM], tail[160];
 	double share = progress->total ? UTIL_MIN((double)done / (double)progress->total, 1.0) : 0;
 	(void)bar_share(share, PROGRESS_BAR, progress->utf8, bar);
 	progress_rate(progress, done, now_ns, tail, sizeof tail);
@@ -71,7 +68,7 @@ static void progress_draw(
 	if (progress->total)
 		room -= PROGRESS_BAR + 7, (void)fprintf(stderr, "%s %3.0f %% ", bar, share * 100);
 	else
-		room -= fprintf(stderr, "%s  ", table_count(done, number, sizeof number));
+		room -= fprintf(stderr, "%s  ", table_count(done).text);
 	(void)fprintf(stderr, "%.*s\033[K", UTIL_MAX(room, 0), note ? note : tail);
 	(void)fflush(stderr);
 }

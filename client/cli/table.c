@@ -26,55 +26,61 @@ struct table {
 	bool failed; /* no memory: nothing more is taken */
 };
 
-const char *table_count(uint64_t value, char *buffer, size_t room)
+__attribute__((format(printf, 1, 2))) static struct table_words table_print_words(
+	const char *format, ...)
 {
+	struct table_words words;
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(words.text, sizeof words.text, format, args);
+	va_end(args);
+	return words;
+}
+
+struct table_words table_count(uint64_t value)
+{
+	struct table_words words;
 	char digits[24];
 	int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
-	size_t at = 0;
-	for (int i = 0; i < n && at + 2 < room; i++) {
+	char *at = words.text;
+	for (int i = 0; i < n; i++) {
 		if (i && (n - i) % 3 == 0)
-			buffer[at++] = ',';
-		buffer[at++] = digits[i];
+			*at++ = ',';
+		*at++ = digits[i];
 	}
-	buffer[at] = 0;
-	return buffer;
+	*at = 0;
+	return words;
 }
 
-const char *table_rate(double rate, char *buffer, size_t room)
+struct table_words table_rate(double rate)
 {
-	if (rate >= 100)
-		return table_count((uint64_t)(UTIL_MIN(rate, 1e15) + 0.5), buffer, room);
-	(void)snprintf(buffer, room, "%.1f", rate);
-	return buffer;
+	return rate >= 100 ? table_count((uint64_t)(UTIL_MIN(rate, 1e15) + 0.5))
+			   : table_print_words("%.1f", rate);
 }
 
-const char *table_bytes(uint64_t bytes, char *buffer, size_t room)
+struct table_words table_bytes(uint64_t bytes)
 {
-	return size_format(bytes, buffer, room);
+	struct table_words words;
+	(void)size_format(bytes, words.text, sizeof words.text);
+	return words;
 }
 
-const char *table_clock(double seconds, char *buffer, size_t room)
+struct table_words table_clock(double seconds)
 {
 	uint64_t s = seconds < 3.6e8 ? (uint64_t)(UTIL_MAX(seconds, 0.0) + 0.5) : 360000000;
-	if (s >= 3600)
-		(void)snprintf(buffer, room, "%llu:%02u:%02u", (unsigned long long)(s / 3600),
-			(unsigned)(s / 60 % 60), (unsigned)(s % 60));
-	else
-		(void)snprintf(buffer, room, "%u:%02u", (unsigned)(s / 60), (unsigned)(s % 60));
-	return buffer;
+	unsigned hours = (unsigned)(s / 3600), minutes = (unsigned)(s / 60 % 60);
+	return hours ? table_print_words("%u:%02u:%02u", hours, minutes, (unsigned)(s % 60))
+		     : table_print_words("%u:%02u", minutes, (unsigned)(s % 60));
 }
 
-const char *table_seconds(double seconds, char *buffer, size_t room)
+struct table_words table_seconds(double seconds)
 {
 	if (seconds < 0.9995)
-		(void)snprintf(buffer, room, seconds < 0.01 ? "%.2f ms" : "%.0f ms", seconds * 1e3);
-	else
-		(void)snprintf(buffer, room,
-			seconds < 10    ? "%.2f s"
-			: seconds < 100 ? "%.1f s"
-					: "%.0f s",
-			seconds);
-	return buffer;
+		return table_print_words(seconds < 0.01 ? "%.2f ms" : "%.0f ms", seconds * 1e3);
+	return table_print_words(seconds < 10    ? "%.2f s"
+				 : seconds < 100 ? "%.1f s"
+						 : "%.0f s",
+		seconds);
 }
 
 struct table *table_new(void)

@@ -5,14 +5,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Each writes into `buffer` and returns it. 24 bytes suffice, but for counts of 10^18 and more,
- * which are cut. */
-const char *table_count(uint64_t value, char *buffer, size_t room); /* 1,234,567 */
-const char *table_rate(double rate, char *buffer, size_t room); /* 12.3, 1,235 */
-const char *table_bytes(uint64_t bytes, char *buffer, size_t room); /* 37.5 MiB */
-const char *table_clock(double seconds, char *buffer, size_t room); /* 0:12, 1:02:03 */
-const char *table_seconds(
-	double seconds, char *buffer, size_t room); /* 43 ms, 1.25 s, 17.3 s, 240 s */
+/* A number in words, by value: table_count(n).text is an argument of printf. It lives until the end
+ * of the full expression, so never return it or keep a pointer to it. */
+struct table_words {
+	char text[28];
+};
+
+struct table_words table_count(uint64_t value); /* 1,234,567 */
+struct table_words table_rate(double rate); /* 12.3, 1,235 */
+struct table_words table_bytes(uint64_t bytes); /* 37.5 MiB */
+struct table_words table_clock(double seconds); /* 0:12, 1:02:03 */
+struct table_words table_seconds(double seconds); /* 43 ms, 1.25 s, 17.3 s, 240 s */
 
 enum { TABLE_COLUMNS = 12, TABLE_CELL = 192 };
 

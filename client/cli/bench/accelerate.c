@@ -129,18 +129,15 @@ static unsigned hunt_fit(const struct hunt *hunt)
 
 static int hunt_refuse_memory(const struct hunt *hunt, unsigned count, unsigned fit)
 {
-	char need[24], room[24];
-	(void)table_bytes(hunt_room(hunt), room, sizeof room);
 	return cli_fail(hunt->options->run.daemon.memory ? CLI_USAGE : CLI_FAILED,
 		"%u accelerator%s with batches of %" PRIu64 " need --memory %" PRIu64 "M (%s); "
 		"%s %s, which is enough for %u: give fewer, --prefetch 2, or a smaller "
 		"--batch-size",
 		count, count == 1 ? "" : "s", hunt->result.batch_size,
-		hunt_budget(hunt, count) >> 20,
-		table_bytes(hunt_budget(hunt, count), need, sizeof need),
+		hunt_budget(hunt, count) >> 20, table_bytes(hunt_budget(hunt, count)).text,
 		hunt->options->run.daemon.memory ? "given were"
 						 : "this machine or container has left",
-		room, fit);
+		table_bytes(hunt_room(hunt)).text, fit);
 }
 
 /* How many there can be at all. CLI_OK, or the exit code after saying why not so many, or not one.

@@ -186,21 +186,19 @@ static int cold_all(struct cold_pass *pass)
 static int cold_refuse(const struct dataset *dataset, const char *source, const struct cold *cold)
 {
 	struct statfs fs = {0};
-	char left[24], all[24];
-	(void)table_bytes(cold->cached_after, left, sizeof left);
-	(void)table_bytes(cold->bytes, all, sizeof all);
+	struct table_words left = table_bytes(cold->cached_after), all = table_bytes(cold->bytes);
 	(void)statfs(dataset_shard_path(dataset, 0), &fs);
 	bool memory = fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC;
 	if (memory)
 		return cli_fail(CLI_USAGE,
 			"--cold: %s lies in a file system that is memory (tmpfs): %s of %s stay "
 			"there, so that no run is cold; copy it to a disk",
-			source, left, all);
+			source, left.text, all.text);
 	return cli_fail(CLI_FAILED,
 		"--cold: %s of %s of %s stay in the page cache, so the run would not be cold: "
 		"another process maps, locks or reads the files, or their file system does not let "
 		"go; with root, `echo 1 > /proc/sys/vm/drop_caches` does more",
-		left, all, source);
+		left.text, all.text, source);
 }
 
 static int cold_passes(struct cold_pass *pass, struct cold *ret)

@@ -90,12 +90,12 @@ static int run_prepare(const struct measure_options *options, struct measure *me
 	int code = recipe_open(&options->recipe, options->source, &dataset);
 	if (code != CLI_OK)
 		return code;
-	char samples[24], bytes[24], kind[48];
+	char kind[48];
 	catalog_kind(dataset, kind, sizeof kind);
 	uint64_t count = dataset_count(dataset);
 	(void)snprintf(measure->dataset, sizeof measure->dataset, "%s: %s sample%s, %s", kind,
-		table_count(count, samples, sizeof samples), count == 1 ? "" : "s",
-		table_bytes(dataset_bytes(dataset), bytes, sizeof bytes));
+		table_count(count).text, count == 1 ? "" : "s",
+		table_bytes(dataset_bytes(dataset)).text);
 	struct recipe recipe = options->recipe;
 	code = recipe_load(&recipe, dataset);
 	if (code == CLI_OK)
@@ -232,12 +232,12 @@ static void run_show_progress(const struct run *run, struct progress *progress)
 		progress_update(progress, 0, notes[state]);
 		return;
 	}
-	char note[64], rate[24];
+	char note[64];
 	uint64_t spent_ns = clock_ns() - board->begin_ns;
 	double images = (double)atomic_load_explicit(&board->images, memory_order_relaxed);
 	double left_s = run->options->seconds - (double)spent_ns / 1e9;
 	(void)snprintf(note, sizeof note, "%s images/s  %.0f s left",
-		table_count((uint64_t)(images / ((double)spent_ns / 1e9)), rate, sizeof rate),
+		table_count((uint64_t)(images / ((double)spent_ns / 1e9))).text,
 		UTIL_MAX(left_s, 0.0));
 	progress_update(progress, spent_ns, note);
 }

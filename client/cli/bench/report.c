@@ -23,11 +23,11 @@ static void report_line(const char *name, const char *value, const char *note)
 
 static void report_rate(const struct measure *measure)
 {
-	char images[24], value[24], note[96];
+	char note[96];
 	(void)snprintf(note, sizeof note, "%s images in %.1f s%s",
-		table_count((uint64_t)(measure->images + 0.5), images, sizeof images),
-		measure->seconds, measure->trainers > 1 ? ", for each trainer" : "");
-	report_line("images/s", table_rate(measure->images_per_s, value, sizeof value), note);
+		table_count((uint64_t)(measure->images + 0.5)).text, measure->seconds,
+		measure->trainers > 1 ? ", for each trainer" : "");
+	report_line("images/s", table_rate(measure->images_per_s).text, note);
 }
 
 /* What all trainers got together, and how far they are apart. */
@@ -38,7 +38,7 @@ static void report_trainers(const struct measure *measure)
 	} kinds[] = {{"all", "that share every batch"}, {"split", "ranks"},
 		{"private", "streams of their own"}};
 	double least = measure->images_per_s, most = least;
-	char value[24], slow[24], fast[24], note[128];
+	char note[128];
 	const char *what = "";
 	for (unsigned i = 0; i < measure->trainers; i++) {
 		least = UTIL_MIN(least, measure->trainer[i].images_per_s);
@@ -48,32 +48,32 @@ static void report_trainers(const struct measure *measure)
 		if (strcmp(kinds[i].share, measure->share) == 0)
 			what = kinds[i].what;
 	(void)snprintf(note, sizeof note, "%u %s, %s to %s each", measure->trainers, what,
-		table_count((uint64_t)(least + 0.5), slow, sizeof slow),
-		table_count((uint64_t)(most + 0.5), fast, sizeof fast));
+		table_count((uint64_t)(least + 0.5)).text,
+		table_count((uint64_t)(most + 0.5)).text);
 	if (measure->trainers > 1)
 		report_line("all trainers",
-			table_count((uint64_t)(measure->images_per_s * measure->trainers + 0.5),
-				value, sizeof value),
+			table_count((uint64_t)(measure->images_per_s * measure->trainers + 0.5))
+				.text,
 			note);
 }
 
 /* Below a millisecond in microseconds. */
-static const char *report_short(double seconds, char *buffer, size_t room)
+static struct table_words report_short(double seconds)
 {
 	if (seconds >= 0.9995e-3)
-		return table_seconds(seconds, buffer, room);
-	(void)snprintf(buffer, room, "%.0f us", seconds * 1e6);
-	return buffer;
+		return table_seconds(seconds);
+	struct table_words words;
+	(void)snprintf(words.text, sizeof words.text, "%.0f us", seconds * 1e6);
+	return words;
 }
 
 static void report_announce(const struct measure *measure)
 {
-	char value[24], p99[24], note[96];
+	char note[96];
 	(void)snprintf(note, sizeof note, "from ready to a waiting trainer; 99 %% in %s",
-		report_short(measure->announced.p99_s, p99, sizeof p99));
+		report_short(measure->announced.p99_s).text);
 	if (measure->announced.total)
-		report_line("announced",
-			report_short(measure->announced.p50_s, value, sizeof value), note);
+		report_line("announced", report_short(measure->announced.p50_s).text, note);
 	else
 		report_line("announced", "?", "no trainer ever waited: batches lay ready");
 }
@@ -82,29 +82,25 @@ static void report_announce(const struct measure *measure)
 static void report_quantiles(
 	const char *name, const struct histogram_summary *times, const char *what)
 {
-	char value[24], p99[24], p999[24], most[24], note[128];
+	char note[128];
 	(void)snprintf(note, sizeof note, "%s; 99 %% %s, 99.9 %% %s, most %s", what,
-		table_seconds(times->p99_s, p99, sizeof p99),
-		table_seconds(times->p999_s, p999, sizeof p999),
-		table_seconds(times->max_s, most, sizeof most));
-	report_line(name, table_seconds(times->p50_s, value, sizeof value), note);
+		table_seconds(times->p99_s).text, table_seconds(times->p999_s).text,
+		table_seconds(times->max_s).text);
+	report_line(name, table_seconds(times->p50_s).text, note);
 }
 
 static void report_waits(const struct measure *measure)
 {
-	char value[24], p99[24], most[24], note[128];
+	char value[24], note[128];
 	(void)snprintf(value, sizeof value, "%.1f %%", measure->waited * 100);
 	(void)snprintf(note, sizeof note, "of the time; 99 %% within %s, most %s",
-		table_seconds(measure->waits.p99_s, p99, sizeof p99),
-		table_seconds(measure->waits.max_s, most, sizeof most));
+		table_seconds(measure->waits.p99_s).text, table_seconds(measure->waits.max_s).text);
 	report_line("waiting", value, note);
 }
 
 static void report_times(const struct measure *measure)
 {
-	char value[24];
-	report_line("first batch", table_seconds(measure->first_batch_s, value, sizeof value),
-		"after the start");
+	report_line("first batch", table_seconds(measure->first_batch_s).text, "after the start");
 	report_quantiles("batch", &measure->arrivals, "median");
 	report_waits(measure);
 	report_announce(measure);
@@ -122,7 +118,6 @@ static void report_over_time(const struct measure *measure)
 	unsigned columns =
 		(unsigned)UTIL_MIN(batches / REPORT_SPARK_BATCHES, (uint64_t)REPORT_SPARKS);
 	double rate[REPORT_SPARKS] = {0}, least = 0, most = 0;
-	char low[24], high[24];
 	columns = UTIL_MIN(columns, measure->series.count);
 	if (columns < 2)
 		return;
@@ -138,8 +133,8 @@ static void report_over_time(const struct measure *measure)
 			most > 0 ? (unsigned)(rate[i] / most * (REPORT_LEVELS - 1) + 0.5) : 0;
 		(void)printf("%s", (utf8 ? blocks : letters)[level]);
 	}
-	(void)printf("  %s to %s images/s\n", table_count((uint64_t)least, low, sizeof low),
-		table_count((uint64_t)most, high, sizeof high));
+	(void)printf("  %s to %s images/s\n", table_count((uint64_t)least).text,
+		table_count((uint64_t)most).text);
 }
 
 /* Seconds, what that is for an image, the share of all as a number and as a bar. Stages that took
@@ -147,7 +142,7 @@ static void report_over_time(const struct measure *measure)
 static void report_stage_line(
 	const struct measure *measure, int indent, const char *stage, double seconds, double total)
 {
-	char name[24], value[24], note[96], bar[32];
+	char name[24], note[96], bar[32];
 	double share = total > 0 ? seconds / total : 0;
 	int cells = (int)(share * 20 + 0.5);
 	if (indent > 2 && share < 0.0005)
@@ -158,19 +153,18 @@ static void report_stage_line(
 	(void)snprintf(note, sizeof note, "%7.1f us an image %5.1f %%  %s",
 		measure->images_made > 0 ? seconds / measure->images_made * 1e6 : 0, share * 100,
 		bar);
-	report_line(name, table_seconds(seconds, value, sizeof value), note);
+	report_line(name, table_seconds(seconds).text, note);
 }
 
 static void report_cpu(const struct measure *measure)
 {
-	char value[24], note[128];
+	char note[128];
 	double per_image_ms =
 		measure->images_made > 0 ? measure->cpu_s / measure->images_made * 1e3 : 0;
 	double threads = document_number(measure->stats, "threads", 0);
 	(void)snprintf(note, sizeof note, "%.2f cores of %.0f decoding thread%s; %.2f ms an image",
 		measure->cpu_s / measure->seconds, threads, threads == 1 ? "" : "s", per_image_ms);
-	report_line("CPU",
-		measure->cpu_known ? table_seconds(measure->cpu_s, value, sizeof value) : "?",
+	report_line("CPU", measure->cpu_known ? table_seconds(measure->cpu_s).text : "?",
 		measure->cpu_known ? note : "the daemon is in another pid namespace");
 	double total = 0;
 	for (int i = 0; i < MEASURE_STAGES; i++)
@@ -186,50 +180,47 @@ static void report_cpu(const struct measure *measure)
 
 static void report_storage(const struct measure *measure)
 {
-	char value[24], rate[24], note[96];
+	char note[96];
 	double window = 0;
 	for (unsigned i = 0; i < measure->series.count; i++)
 		window += (double)measure->series.sample[i].bytes_read;
 	(void)snprintf(note, sizeof note, "in the whole run; %s/s while measured",
-		table_bytes((uint64_t)(window / measure->seconds), rate, sizeof rate));
+		table_bytes((uint64_t)(window / measure->seconds)).text);
 	report_line("from storage",
-		measure->bytes_known ? table_bytes(measure->bytes_read, value, sizeof value) : "?",
+		measure->bytes_known ? table_bytes(measure->bytes_read).text : "?",
 		measure->bytes_known ? note : "the daemon is another user's or container's");
 }
 
 /* Of the page cache. Beyond the first epoch a run is warm, where what it read fits into memory. */
 static void report_cold(const struct measure *measure)
 {
-	char value[24], bytes[24], left[24], note[128];
+	char note[128];
 	double epochs = measure->images_made / (double)measure->samples;
 	(void)snprintf(note, sizeof note, "dropped of %s, %s left%s",
-		table_bytes(measure->cold.bytes, bytes, sizeof bytes),
-		table_bytes(measure->cold.cached_after, left, sizeof left),
+		table_bytes(measure->cold.bytes).text, table_bytes(measure->cold.cached_after).text,
 		epochs > 1 ? "; warm after an epoch" : "");
 	if (measure->is_cold)
 		report_line("cold",
 			table_bytes(
-				measure->cold.cached_before - UTIL_MIN(measure->cold.cached_before,
-								      measure->cold.cached_after),
-				value, sizeof value),
+				measure->cold.cached_before -
+				UTIL_MIN(measure->cold.cached_before, measure->cold.cached_after))
+				.text,
 			note);
 }
 
 /* The cgroup's is of all that is in it, page cache included. */
 static void report_memory(const struct measure *measure)
 {
-	char value[24], bytes[24], budget[40] = "", cgroup[40] = "", note[128];
+	char budget[40] = "", cgroup[40] = "", note[128];
 	if (measure->budget)
-		(void)snprintf(budget, sizeof budget, "; budget %s",
-			table_bytes(measure->budget, bytes, sizeof bytes));
+		(void)snprintf(
+			budget, sizeof budget, "; budget %s", table_bytes(measure->budget).text);
 	if (measure->cgroup_peak)
 		(void)snprintf(cgroup, sizeof cgroup, "; cgroup %s",
-			table_bytes(measure->cgroup_peak, bytes, sizeof bytes));
+			table_bytes(measure->cgroup_peak).text);
 	(void)snprintf(note, sizeof note, "peak%s%s%s", *budget ? "" : " of daemon and trainers",
 		budget, cgroup);
-	report_line("memory",
-		measure->memory_known ? table_bytes(measure->peak_memory, value, sizeof value)
-				      : "?",
+	report_line("memory", measure->memory_known ? table_bytes(measure->peak_memory).text : "?",
 		measure->memory_known ? note : "the daemon is another user's or container's");
 	report_storage(measure);
 	report_cold(measure);
@@ -238,20 +229,19 @@ static void report_memory(const struct measure *measure)
 /* Nothing where nothing was cached. */
 static void report_cache(const struct node *cache)
 {
-	char hits[24], misses[24], value[24], note[96];
+	char note[96];
 	if (!document_u64(cache, "hits", 0) && !document_u64(cache, "misses", 0))
 		return;
 	(void)snprintf(note, sizeof note, "%s hits, %s misses",
-		table_count(document_u64(cache, "hits", 0), hits, sizeof hits),
-		table_count(document_u64(cache, "misses", 0), misses, sizeof misses));
-	report_line(
-		"cache", table_bytes(document_u64(cache, "bytes", 0), value, sizeof value), note);
+		table_count(document_u64(cache, "hits", 0)).text,
+		table_count(document_u64(cache, "misses", 0)).text);
+	report_line("cache", table_bytes(document_u64(cache, "bytes", 0)).text, note);
 }
 
 /* "corrupt 3, truncated 1", behind what they are where the name does not say it. */
 static void report_counts(const char *name, const char *what, const struct node *counts)
 {
-	char note[160] = "", value[24], each[24];
+	char note[160] = "";
 	size_t at = 0;
 	double total = 0;
 	for (size_t i = 0; i < document_count(counts); i++) {
@@ -262,11 +252,10 @@ static void report_counts(const char *name, const char *what, const struct node 
 		total += count;
 		if (at < sizeof note)
 			at += (size_t)snprintf(note + at, sizeof note - at, "%s%s %s",
-				at ? ", " : what, reason,
-				table_count((uint64_t)count, each, sizeof each));
+				at ? ", " : what, reason, table_count((uint64_t)count).text);
 	}
 	if (total > 0)
-		report_line(name, table_count((uint64_t)total, value, sizeof value), note);
+		report_line(name, table_count((uint64_t)total).text, note);
 }
 
 /* "97.1, 96.9" of few, "least 88.0, most 97.1" of many. */
@@ -347,13 +336,13 @@ static void report_accelerate(const struct accelerate *accelerate)
 /* Its shares are the daemon's, which looks back ten seconds whatever was measured here. */
 static void report_verdict(const struct measure *measure)
 {
-	char verdict[640], window[24], text[800];
+	char verdict[640], text[800];
 	(void)snprintf(
 		verdict, sizeof verdict, "%s", document_text(measure->stats, "verdict", "none"));
 	(void)snprintf(text, sizeof text,
 		" (as the daemon saw its last ten seconds; the lines "
 		"above are of %s)",
-		table_seconds(measure->seconds, window, sizeof window));
+		table_seconds(measure->seconds).text);
 	if (!strchr(verdict, '%'))
 		*text = 0;
 	(void)strncat(verdict, text, sizeof verdict - strlen(verdict) - 1);

@@ -150,14 +150,12 @@ static int check_divide_memory(struct check *check)
 		decoder_whole_bytes() +
 		(check->entry_points ? decoder_scratch_bytes(DECODER_SCRATCH_LEAST) : 0);
 	uint64_t own = (CHECK_BUFFER + decoders) * check->threads;
-	char has[24], wants[24];
 	if (own > check->memory / 2)
 		return cli_fail(CLI_USAGE,
 			"%" PRIu64 " decoding thread%s not fit --memory %s; give at least %s, or "
 			"fewer threads",
 			check->threads, check->threads == 1 ? " does" : "s do",
-			table_bytes(check->memory, has, sizeof has),
-			table_bytes(2 * own, wants, sizeof wants));
+			table_bytes(check->memory).text, table_bytes(2 * own).text);
 	uint64_t rest = check->memory - own;
 	permit_init(&check->files, rest / 3);
 	permit_init(&check->decoders, rest - rest / 3);
@@ -502,32 +500,31 @@ static void check_describe_labels(const struct dataset *dataset, char *out, size
 static void check_print_dataset(const struct check *check)
 {
 	const struct dataset *dataset = check->dataset;
-	char a[24], b[24], c[24], kind[48], labels[160], index[64] = "up to date";
+	char kind[48], labels[160], index[64] = "up to date";
 	catalog_kind(dataset, kind, sizeof kind);
 	(void)printf("%s\n  %-12s %s\n", check->source, "kind", kind);
 	(void)printf("  %-12s %s, %s; the largest is %s\n", "samples",
-		table_count(dataset_count(dataset), a, sizeof a),
-		table_bytes(dataset_bytes(dataset), b, sizeof b),
-		table_bytes(dataset_largest(dataset), c, sizeof c));
+		table_count(dataset_count(dataset)).text, table_bytes(dataset_bytes(dataset)).text,
+		table_bytes(dataset_largest(dataset)).text);
 	if (dataset_passed(dataset))
 		(void)printf("  %-12s %s file%s with other extensions than .jpg, .jpeg, .png\n",
-			"passed over", table_count(dataset_passed(dataset), a, sizeof a),
+			"passed over", table_count(dataset_passed(dataset)).text,
 			dataset_passed(dataset) == 1 ? "" : "s");
 	check_describe_labels(dataset, labels, sizeof labels);
 	table_sentence(2, 12, "labels", labels, 80);
 	if (dataset_indexed_ns(dataset))
 		(void)snprintf(index, sizeof index, "built just now, in %s",
-			table_seconds((double)dataset_indexed_ns(dataset) / 1e9, a, sizeof a));
+			table_seconds((double)dataset_indexed_ns(dataset) / 1e9).text);
 	(void)printf("  %-12s %s\n", "index", index);
 	(void)printf("  %-12s %016" PRIx64 "\n", "fingerprint", dataset_fingerprint(dataset));
 }
 
 static void check_print_use(const struct check *check)
 {
-	char a[24], io[300];
+	char io[300];
 	(void)printf("\nwhat will be used\n");
 	(void)printf("  %-12s %" PRIu64 "\n", "threads", check->threads);
-	(void)printf("  %-12s at most %s\n", "memory", table_bytes(check->memory, a, sizeof a));
+	(void)printf("  %-12s at most %s\n", "memory", table_bytes(check->memory).text);
 	table_sentence(2, 12, "reader", check->reader, 80);
 	(void)snprintf(io, sizeof io, "%s%s%s", check->direct ? "direct" : "buffered",
 		*check->io_why ? ": " : "", check->io_why);
@@ -547,12 +544,9 @@ static int check_path(
 
 static void check_print_entry_points(const struct check *check)
 {
-	char made[24], kept[24], needless[24];
 	(void)printf("checkpoints: %s made, %s were there; %s image%s none\n",
-		table_count(check->made, made, sizeof made),
-		table_count(check->kept, kept, sizeof kept),
-		table_count(check->needless, needless, sizeof needless),
-		check->needless == 1 ? " needs" : "s need");
+		table_count(check->made).text, table_count(check->kept).text,
+		table_count(check->needless).text, check->needless == 1 ? " needs" : "s need");
 }
 
 /* Checkpoints that were asked for and cannot be kept are a failure. */
@@ -566,14 +560,13 @@ static int check_kept(struct check *check)
 
 static int check_print_broken(const struct check *check)
 {
-	char count[24], rate[24], seconds[24], path[8300];
+	char path[8300];
 	uint64_t samples = dataset_count(check->dataset);
-	(void)printf("decoded %s image%s in %s, %s/s\n", table_count(samples, count, sizeof count),
-		samples == 1 ? "" : "s", table_seconds(check->seconds, seconds, sizeof seconds),
-		table_count((uint64_t)((double)samples / UTIL_MAX(check->seconds, 1e-9)), rate,
-			sizeof rate));
+	(void)printf("decoded %s image%s in %s, %s/s\n", table_count(samples).text,
+		samples == 1 ? "" : "s", table_seconds(check->seconds).text,
+		table_count((uint64_t)((double)samples / UTIL_MAX(check->seconds, 1e-9))).text);
 	(void)printf(check->broken_count ? "%s broken:\n" : "none is broken\n",
-		table_count(check->broken_count, count, sizeof count));
+		table_count(check->broken_count).text);
 	for (size_t i = 0; i < check->broken_count && !ferror(stdout); i++) {
 		const struct check_broken *broken = &check->broken[i];
 		if (check_path(check, broken, path, sizeof path) != CLI_OK)

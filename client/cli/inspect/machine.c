@@ -64,18 +64,16 @@ void machine_read(struct machine *ret)
 
 void machine_print(const struct machine *machine)
 {
-	char a[24], b[24];
 	(void)printf("\nthis machine\n");
 	(void)printf("  %-12s %u of %u may be used\n", "CPUs", machine->cpus, machine->cpus_online);
 	(void)printf("  %-12s %s can be had; the limit is %s (%.40s)\n", "memory",
-		table_bytes(machine->memory.available, a, sizeof a),
-		table_bytes(machine->memory.limit, b, sizeof b), machine->memory.source);
+		table_bytes(machine->memory.available).text,
+		table_bytes(machine->memory.limit).text, machine->memory.source);
 	(void)printf("  %-12s %s\n", "memlock",
-		machine->memlock_bytes == UINT64_MAX
-			? "unlimited"
-			: table_bytes(machine->memlock_bytes, a, sizeof a));
+		machine->memlock_bytes == UINT64_MAX ? "unlimited"
+						     : table_bytes(machine->memlock_bytes).text);
 	(void)printf("  %-12s %s, pages of %s\n", "kernel", machine->kernel,
-		table_bytes((uint64_t)machine->page_bytes, a, sizeof a));
+		table_bytes((uint64_t)machine->page_bytes).text);
 	table_sentence(2, 12, "io_uring", machine->io_uring ? "yes" : machine->io_uring_text, 80);
 	(void)printf("  %-12s %s, %s\n", "libraries", machine->jpeg, machine->png);
 }

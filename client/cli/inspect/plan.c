@@ -218,13 +218,12 @@ static void plan_note_last(struct plan *plan)
 
 static void plan_note_memory(struct plan *plan)
 {
-	char have[24];
 	uint64_t budget = ledger_default_budget();
 	if (plan->wanted > budget)
 		plan_note(plan,
 			"penstockd's default budget on this machine, %s, is too small: start it "
 			"with --memory %" PRIu64 "M or more",
-			table_bytes(budget, have, sizeof have), plan->wanted >> 20);
+			table_bytes(budget).text, plan->wanted >> 20);
 }
 
 static void plan_note_state(struct plan *plan, const struct resume_difference *difference)
@@ -273,7 +272,7 @@ static uint64_t plan_dataset_bytes(const struct concat *parts)
 static void plan_say_dataset(const struct plan *plan)
 {
 	const struct concat *parts = &plan->recipe.parts;
-	char kind[48], number[24], bytes[24], recipe[RECIPE_TEXT], name[640], few[64] = "";
+	char kind[48], recipe[RECIPE_TEXT], name[640], few[64] = "";
 	uint64_t samples = concat_samples(parts);
 	catalog_kind(parts->dataset[0], kind, sizeof kind);
 	if (parts->count > 1)
@@ -282,16 +281,15 @@ static void plan_say_dataset(const struct plan *plan)
 	(void)printf("%s\n", cli_tame(name));
 	if (plan->epoch.samples != samples)
 		(void)snprintf(few, sizeof few, "; an epoch has %s%s",
-			table_count(plan->epoch.samples, number, sizeof number),
+			table_count(plan->epoch.samples).text,
 			plan->recipe.epoch_length ? "" : " of them");
-	plan_line("dataset", "%s: %s sample%s, %s%s", kind,
-		table_count(samples, number, sizeof number), samples == 1 ? "" : "s",
-		table_bytes(plan_dataset_bytes(parts), bytes, sizeof bytes), few);
+	plan_line("dataset", "%s: %s sample%s, %s%s", kind, table_count(samples).text,
+		samples == 1 ? "" : "s", table_bytes(plan_dataset_bytes(parts)).text, few);
 	recipe_describe(&plan->recipe, recipe, sizeof recipe);
 	plan_line("stream", "%s", recipe);
 	plan_line("ranks", "%" PRIu32 ", with %" PRIu32 " each of a global batch of %s",
 		plan->epoch.world_size, plan->epoch.batch_size,
-		table_count(plan_global(plan), number, sizeof number));
+		table_count(plan_global(plan)).text);
 	(void)printf("\n");
 }
 
@@ -313,56 +311,51 @@ static void plan_share(uint64_t rows, uint64_t ranks, char *buffer, size_t room)
 
 static void plan_say_last(const struct plan *plan)
 {
-	char rows[24], global[24], shared[128];
+	char shared[128];
 	uint64_t last = plan_last_rows(plan, 0);
 	plan_share(last, plan->epoch.world_size, shared, sizeof shared);
 	if (last == plan_global(plan))
 		plan_line("last batch", "full, as all others");
 	else
-		plan_line("last batch", "%s of %s rows: %s", table_count(last, rows, sizeof rows),
-			table_count(plan_global(plan), global, sizeof global), shared);
+		plan_line("last batch", "%s of %s rows: %s", table_count(last).text,
+			table_count(plan_global(plan)).text, shared);
 }
 
 static void plan_say_epoch(const struct plan *plan)
 {
-	char batches[24], used[24], lost[24], share[24] = "";
+	char share[24] = "";
 	uint64_t dropped = plan_dropped(plan);
-	plan_line("batches", "%s for each rank and epoch",
-		table_count(plan->batches, batches, sizeof batches));
+	plan_line("batches", "%s for each rank and epoch", table_count(plan->batches).text);
 	if (dropped)
 		(void)snprintf(share, sizeof share, " (%.2g %%)",
 			100 * (double)dropped / (double)plan->epoch.samples);
 	plan_line("samples", "%s in each epoch, %s dropped%s",
-		table_count(plan->epoch.samples - dropped, used, sizeof used),
-		dropped ? table_count(dropped, lost, sizeof lost) : "none", share);
+		table_count(plan->epoch.samples - dropped).text,
+		dropped ? table_count(dropped).text : "none", share);
 	plan_say_last(plan);
 }
 
 static void plan_say_from(const struct plan *plan)
 {
-	char left[24], position[24], total[24];
 	if (plan->named_state)
 		plan_line("goes on",
 			"at batch %" PRIu64 " of epoch %" PRIu64
 			", position %s; %s batch%s of it left",
-			plan->from.batch, plan->from.epoch,
-			table_count(plan->from.position, position, sizeof position),
-			table_count(plan->left, left, sizeof left), plan->left == 1 ? "" : "es");
+			plan->from.batch, plan->from.epoch, table_count(plan->from.position).text,
+			table_count(plan->left).text, plan->left == 1 ? "" : "es");
 	if (plan->epochs)
 		plan_line("all", "%s batches for each rank in %s%" PRIu64 " epoch%s",
-			table_count(plan_total(plan), total, sizeof total),
+			table_count(plan_total(plan)).text,
 			plan->named_state ? "what is left of " : "", plan->epochs,
 			plan->epochs == 1 ? "" : "s");
 }
 
 static void plan_say_memory(const struct plan *plan)
 {
-	char slot[24], rank[24], node[24];
 	uint64_t bytes = plan_slot_bytes(plan);
 	plan_line("memory", "%" PRIu64 " slots of %s a rank: %s, %s on a node of %" PRIu64,
-		plan->prefetch, table_bytes(bytes, slot, sizeof slot),
-		table_bytes(bytes * plan->prefetch, rank, sizeof rank),
-		table_bytes(bytes * plan->prefetch * plan->ranks_per_node, node, sizeof node),
+		plan->prefetch, table_bytes(bytes).text, table_bytes(bytes * plan->prefetch).text,
+		table_bytes(bytes * plan->prefetch * plan->ranks_per_node).text,
 		plan->ranks_per_node);
 	plan_line("penstockd",
 		"--memory %" PRIu64 "M or more; %" PRIu64 "M if prefetch is %d (%u decoding "
@@ -385,19 +378,17 @@ static void plan_cell_samples(
 
 static void plan_row(const struct plan *plan, struct table *table, uint32_t rank, uint32_t end)
 {
-	char number[24];
 	const struct plan_rank one = plan_rank(plan, rank);
 	table_row(table);
 	if (end == rank + 1)
 		table_cell(table, true, "%" PRIu32, rank);
 	else
 		table_cell(table, true, "%" PRIu32 "-%" PRIu32, rank, end - 1);
-	table_cell(table, true, "%s", table_count(plan->left, number, sizeof number));
-	table_cell(
-		table, true, "%s", table_count(one.rows - one.last.padded, number, sizeof number));
+	table_cell(table, true, "%s", table_count(plan->left).text);
+	table_cell(table, true, "%s", table_count(one.rows - one.last.padded).text);
 	table_cell(table, true, "%" PRIu32, one.last.count - one.last.padded);
 	table_cell(table, true, "%d", one.last.padded);
-	table_cell(table, true, "%s", table_count(one.first.position, number, sizeof number));
+	table_cell(table, true, "%s", table_count(one.first.position).text);
 	plan_cell_samples(plan, table, &one.first);
 }
 

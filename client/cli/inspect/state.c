@@ -119,7 +119,7 @@ static void state_line(const char *name, const char *text)
 
 static void state_say_what(const struct state *state)
 {
-	char text[512], number[24], whole[24];
+	char text[512];
 	(void)snprintf(text, sizeof text, "fingerprint %016" PRIx64, state->state.fingerprint);
 	state_line("dataset", text);
 	resume_order_text(&state->state, &state->meaning, text, sizeof text);
@@ -131,26 +131,24 @@ static void state_say_what(const struct state *state)
 			text, sizeof text, "unknown (%016" PRIx64 ")", state->state.transform);
 	state_line("rows", text);
 	(void)snprintf(text, sizeof text, "in epoch %" PRIu64 ", at position %s",
-		state->state.epoch, table_count(state->state.position, number, sizeof number));
+		state->state.epoch, table_count(state->state.position).text);
 	if (state->epoch.samples && state->state.position <= state->epoch.samples)
 		(void)snprintf(text + strlen(text), sizeof text - strlen(text),
-			" of %s samples (%.1f %%)",
-			table_count(state->epoch.samples, whole, sizeof whole),
+			" of %s samples (%.1f %%)", table_count(state->epoch.samples).text,
 			100 * (double)state->state.position / (double)state->epoch.samples);
 	state_line("goes on", text);
 }
 
 static void state_rank_row(const struct state *state, struct table *table, uint32_t rank)
 {
-	char position[24], sample[24];
 	struct order_slice slice = order_slice(&state->epoch, state->place.position, rank);
 	table_row(table);
 	table_cell(table, true, "%" PRIu32, rank);
-	table_cell(table, true, "%s", table_count(slice.position, position, sizeof position));
+	table_cell(table, true, "%s", table_count(slice.position).text);
 	table_cell(table, true, "%" PRIu32, slice.count);
 	table_cell(table, true, "%s",
-		table_count(recipe_sample(&state->recipe, state->place.epoch, slice.position),
-			sample, sizeof sample));
+		table_count(recipe_sample(&state->recipe, state->place.epoch, slice.position))
+			.text);
 	if (slice.padded)
 		table_cell(table, false, "padded");
 }

@@ -155,22 +155,19 @@ static int packing_options(struct packing *packing, int argc, char **argv)
 static void packing_rates(
 	const struct packing *packing, uint64_t samples, uint64_t bytes, char *out, size_t room)
 {
-	char rate[24], through[24], left[24] = "-";
 	double seconds = (double)(clock_ns() - packing->start_ns) / 1e9;
 	double per_s = (double)(samples - packing->first_samples) / UTIL_MAX(seconds, 1e-9);
 	double bytes_s = (double)(bytes - packing->first_bytes) / UTIL_MAX(seconds, 1e-9);
 	uint64_t rest = dataset_count(packing->dataset) - samples;
-	if (per_s > 0)
-		(void)table_clock((double)rest / per_s, left, sizeof left);
-	(void)snprintf(out, room, "%s/s  %s/s  %s left",
-		table_count((uint64_t)per_s, rate, sizeof rate),
-		table_bytes((uint64_t)bytes_s, through, sizeof through), left);
+	(void)snprintf(out, room, "%s/s  %s/s  %s left", table_count((uint64_t)per_s).text,
+		table_bytes((uint64_t)bytes_s).text,
+		per_s > 0 ? table_clock((double)rest / per_s).text : "-");
 }
 
 static void packing_progress(void *context, uint64_t samples, uint64_t bytes_in, uint64_t bytes_out)
 {
 	struct packing *packing = context;
-	char rates[96], done[24], all[24];
+	char rates[96];
 	(void)bytes_out;
 	if (!packing->begun) {
 		packing->begun = true;
@@ -184,8 +181,8 @@ static void packing_progress(void *context, uint64_t samples, uint64_t bytes_in,
 	if (packing->progress.terminal || clock_ns() - packing->line_ns < PACK_LINE_NS)
 		return;
 	packing->line_ns = clock_ns();
-	cli_note("packed %s of %s images  %s", table_count(samples, done, sizeof done),
-		table_count(dataset_count(packing->dataset), all, sizeof all), rates);
+	cli_note("packed %s of %s images  %s", table_count(samples).text,
+		table_count(dataset_count(packing->dataset)).text, rates);
 }
 
 static void packing_note(void *context, const char *text)
@@ -254,23 +251,20 @@ static void packing_print_images(const struct manifest *manifest)
 		[IMAGE_KEPT_MEMORY] = "kept: too large for --memory",
 		[IMAGE_KEPT_DIFFERS] = "kept: would have differed",
 	};
-	char count[24];
 	for (int i = 0; i < IMAGE_HOWS; i++)
 		if (manifest->how[i])
-			(void)printf("  %12s  %s\n",
-				table_count(manifest->how[i], count, sizeof count), words[i]);
+			(void)printf("  %12s  %s\n", table_count(manifest->how[i]).text, words[i]);
 	if (manifest->broken_count)
-		(void)printf("  %12s  broken: left out\n",
-			table_count(manifest->broken_count, count, sizeof count));
+		(void)printf(
+			"  %12s  broken: left out\n", table_count(manifest->broken_count).text);
 	if (manifest->renamed)
 		(void)printf("  %12s  renamed, so that keys have no dots and are all different\n",
-			table_count(manifest->renamed, count, sizeof count));
+			table_count(manifest->renamed).text);
 }
 
 static void packing_print(const struct packing *packing)
 {
 	const struct manifest *manifest = &packing->result.manifest;
-	char a[24], b[24], c[24];
 	double share = manifest->bytes_in
 			       ? 100.0 * (double)manifest->bytes_out / (double)manifest->bytes_in
 			       : 100;
@@ -280,17 +274,17 @@ static void packing_print(const struct packing *packing)
 		(void)printf("done before: nothing was left to do\n");
 	else if (packing->result.resumed_from)
 		(void)printf("went on after %s samples that an earlier run had packed\n",
-			table_count(packing->result.resumed_from, a, sizeof a));
+			table_count(packing->result.resumed_from).text);
 	(void)printf("%s images in %zu shard%s: %s, %.1f %% of the source's %s\n",
-		table_count(manifest->samples, a, sizeof a), manifest->shards,
-		manifest->shards == 1 ? "" : "s", table_bytes(manifest->bytes_out, b, sizeof b),
-		share, table_bytes(manifest->bytes_in, c, sizeof c));
+		table_count(manifest->samples).text, manifest->shards,
+		manifest->shards == 1 ? "" : "s", table_bytes(manifest->bytes_out).text, share,
+		table_bytes(manifest->bytes_in).text);
 	packing_print_images(manifest);
 	if (!packing->result.was_complete)
 		(void)printf("%s, %s images/s, with at most %s of memory\n",
-			table_seconds(packing->seconds, a, sizeof a),
-			table_count((uint64_t)packing_rate(packing), b, sizeof b),
-			table_bytes(packing_memory(packing), c, sizeof c));
+			table_seconds(packing->seconds).text,
+			table_count((uint64_t)packing_rate(packing)).text,
+			table_bytes(packing_memory(packing)).text);
 	(void)printf("fingerprint %016" PRIx64 ", of the source %016" PRIx64 "\n",
 		manifest_fingerprint(manifest), manifest->source_fingerprint);
 	(void)printf("manifest %s/%s.pack.json\n", packing->pattern.folder, packing->pattern.stem);

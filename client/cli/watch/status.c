@@ -30,13 +30,13 @@ static void status_given(const char *name, const char *value)
 
 static void status_cache(const struct node *cache)
 {
-	char bytes[24], samples[24], hits[24], misses[24], text[160];
+	char text[160];
 	(void)snprintf(text, sizeof text, "%s; holds %s samples, %s; %s hits, %s misses",
 		document_text(cache, "mode", "?"),
-		table_count(document_u64(cache, "samples", 0), samples, sizeof samples),
-		table_bytes(document_u64(cache, "bytes", 0), bytes, sizeof bytes),
-		table_count(document_u64(cache, "hits", 0), hits, sizeof hits),
-		table_count(document_u64(cache, "misses", 0), misses, sizeof misses));
+		table_count(document_u64(cache, "samples", 0)).text,
+		table_bytes(document_u64(cache, "bytes", 0)).text,
+		table_count(document_u64(cache, "hits", 0)).text,
+		table_count(document_u64(cache, "misses", 0)).text);
 	status_field("cache", text);
 }
 
@@ -74,10 +74,10 @@ static void status_recorder(const struct node *root)
 
 static void status_daemon(const struct node *root)
 {
-	char up[24], text[64];
+	char text[64];
 	(void)printf("penstockd %s, pid %.0f, up %s\n", document_text(root, "version", "?"),
 		document_number(root, "pid", 0),
-		table_clock(document_number(root, "uptime_s", 0), up, sizeof up));
+		table_clock(document_number(root, "uptime_s", 0)).text);
 	status_field("socket", document_text(root, "socket", "?"));
 	status_field("reader", document_text(root, "reader", "?"));
 	status_field("io", document_text(root, "io", "?"));
@@ -95,18 +95,17 @@ static void status_daemon(const struct node *root)
 
 static void status_memory(const struct node *memory)
 {
-	char reserved[24], budget[24], text[96];
+	char text[96];
 	(void)snprintf(text, sizeof text, "%s of %s reserved",
-		table_bytes(document_u64(memory, "reserved", 0), reserved, sizeof reserved),
-		table_bytes(document_u64(memory, "budget", 0), budget, sizeof budget));
+		table_bytes(document_u64(memory, "reserved", 0)).text,
+		table_bytes(document_u64(memory, "budget", 0)).text);
 	status_field("memory", text);
 	const struct node *lines = document_get(memory, "lines");
 	struct table *table = table_new();
 	for (size_t i = 0; table && i < document_count(lines); i++) {
 		const struct node *line = document_at(lines, i, NULL);
 		table_row(table);
-		table_cell(table, true, "%s",
-			table_bytes(document_u64(line, "bytes", 0), reserved, sizeof reserved));
+		table_cell(table, true, "%s", table_bytes(document_u64(line, "bytes", 0)).text);
 		table_cell(table, false, "%s", document_text(line, "name", "?"));
 	}
 	if (table)
@@ -231,7 +230,6 @@ static void status_share(const struct node *streams, const struct node *stream)
 
 static void status_row(struct table *table, const struct node *stream)
 {
-	char number[24];
 	struct recipe recipe;
 	recipe_of_stream(&recipe, stream);
 	table_row(table);
@@ -247,10 +245,8 @@ static void status_row(struct table *table, const struct node *stream)
 		recipe_side(&recipe));
 	table_cell(table, true, "%.0f/%.0f", document_number(stream, "ready", 0),
 		document_number(stream, "slots", 0));
-	table_cell(table, true, "%s",
-		table_count(document_u64(stream, "rate", 0), number, sizeof number));
-	table_cell(table, true, "%s",
-		table_count(document_whole(answer_broken(stream)), number, sizeof number));
+	table_cell(table, true, "%s", table_count(document_u64(stream, "rate", 0)).text);
+	table_cell(table, true, "%s", table_count(document_whole(answer_broken(stream))).text);
 }
 
 static void status_recipe(const struct node *stream)
@@ -281,15 +277,13 @@ static void status_sentences(const struct node *streams, size_t at)
 	const struct node *stream = document_at(streams, at, NULL);
 	const char *state = document_text(stream, "state", "serving"),
 		   *verdict = document_text(stream, "verdict", "");
-	char samples[24];
 	(void)printf("%s: %s\n", answer_name(stream), document_text(stream, "source", "?"));
 	status_recipe(stream);
 	status_labels(stream);
 	status_share(streams, stream);
 	if (document_get(stream, "indexed_samples"))
 		(void)printf("  %s: %s sample%s so far\n", state,
-			table_count(document_u64(stream, "indexed_samples", 0), samples,
-				sizeof samples),
+			table_count(document_u64(stream, "indexed_samples", 0)).text,
 			document_u64(stream, "indexed_samples", 0) == 1 ? "" : "s");
 	else if (strcmp(state, "serving") != 0)
 		(void)printf("  %s\n", state);

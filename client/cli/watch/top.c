@@ -117,7 +117,7 @@ int top_main(int argc, char **argv)
 		.operands = "",
 		.about = "Shows what the running daemon is doing, and what limits it, once a "
 			 "second.\n"
-			 "the keys. Without a terminal it prints one screen as text.",
+			 "? shows the keys. Without a terminal it prints one screen as text.",
 	};
 	struct top top = {.interval_s = 1};
 	bool plain = false, paced = false, counted = false;

@@ -47,14 +47,16 @@ const char *top_percent(double share, char *buffer, size_t room)
 
 const char *top_bytes(double bytes, char *buffer, size_t room)
 {
-	buffer[0] = 0;
-	return isnan(bytes) ? buffer : table_bytes(document_whole(bytes), buffer, room);
+	(void)snprintf(
+		buffer, room, "%s", isnan(bytes) ? "" : table_bytes(document_whole(bytes)).text);
+	return buffer;
 }
 
 const char *top_count(double value, char *buffer, size_t room)
 {
-	buffer[0] = 0;
-	return isnan(value) ? buffer : table_count(document_whole(value + 0.5), buffer, room);
+	(void)snprintf(buffer, room, "%s",
+		isnan(value) ? "" : table_count(document_whole(value + 0.5)).text);
+	return buffer;
 }
 
 const char *top_bytes_of(double used, double total, char *buffer, size_t room)
@@ -122,7 +124,7 @@ __attribute__((format(printf, 3, 4))) static void head_piece(
 
 void top_title(const struct top_view *view, struct paper *paper)
 {
-	char up[24], number[24];
+	char number[24];
 	const struct node *root = view->now;
 	const char *reader = document_text(root, "reader", ""), *io = document_text(root, "io", "");
 	double threads = top_number(root, "threads");
@@ -133,7 +135,7 @@ void top_title(const struct top_view *view, struct paper *paper)
 		head_piece(paper, PAPER_REVERSE, " paused ");
 	head_piece(paper, PAPER_PLAIN, "pid %.0f", document_number(root, "pid", 0));
 	head_piece(paper, PAPER_PLAIN, "up %s",
-		table_clock(document_number(root, "uptime_s", 0), up, sizeof up));
+		table_clock(document_number(root, "uptime_s", 0)).text);
 	if (document_bool(root, "draining", false))
 		head_piece(paper, PAPER_WARN, "ending");
 	head_piece(paper, PAPER_PLAIN, "%zu stream%s", streams, streams == 1 ? "" : "s");

@@ -37,19 +37,18 @@ static void top_draw(struct top *top)
 /* The picture stays; above it stands since when it is old. */
 static void top_lost(struct top *top, const struct feed_answer *answer)
 {
-	char since[24];
 	if (!top->gone_s)
 		top->gone_s = answer->at_s;
-	(void)table_clock(answer->at_s - top->gone_s, since, sizeof since);
+	struct table_words since = table_clock(answer->at_s - top->gone_s);
 	if (answer->error == -ECONNREFUSED || answer->error == -EPIPE)
 		(void)snprintf(top->view.gone, sizeof top->view.gone,
 			"penstockd (pid %.0f) has ended, %s ago: `penstock why` tells how. Below "
 			"is what it was doing last; waiting for the next one.",
-			top->daemon_pid, since);
+			top->daemon_pid, since.text);
 	else
 		(void)snprintf(top->view.gone, sizeof top->view.gone,
-			"no answer, for %s: %.800s. Below is the last one; asking again.", since,
-			answer->said);
+			"no answer, for %s: %.800s. Below is the last one; asking again.",
+			since.text, answer->said);
 }
 
 /* Whether there is something else to draw. */

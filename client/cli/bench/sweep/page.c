@@ -133,16 +133,15 @@ static void page_verdict(FILE *file, const struct measure *run)
 static void page_figures(FILE *file, const struct sweep *sweep, const struct sweep_point *point)
 {
 	const struct measure *run = sweep_middle(point);
-	char value[64], what[128], least[24], most[24];
+	char value[64], what[128];
 	page_begin(file, "In short", "");
 	(void)fprintf(file, "<div class=\"figures\">\n");
 	(void)snprintf(what, sizeof what, "images/s");
 	if (point->rate.count > 1)
 		(void)snprintf(what, sizeof what, "images/s, median of %zu rounds: %s to %s",
-			point->rate.count,
-			table_rate(spread_least(&point->rate), least, sizeof least),
-			table_rate(spread_most(&point->rate), most, sizeof most));
-	page_figure(file, table_rate(spread_median(&point->rate), value, sizeof value), what);
+			point->rate.count, table_rate(spread_least(&point->rate)).text,
+			table_rate(spread_most(&point->rate)).text);
+	page_figure(file, table_rate(spread_median(&point->rate)).text, what);
 	if (point->ratio.count) {
 		(void)snprintf(value, sizeof value, "%.2f", spread_median(&point->ratio));
 		page_figure(file, value, "times libjpeg-turbo's full decode");
@@ -152,11 +151,11 @@ static void page_figures(FILE *file, const struct sweep *sweep, const struct swe
 		page_figure(file, value, "times PyTorch's DataLoader");
 	}
 	(void)snprintf(what, sizeof what, "between batches at the 99th percentile");
-	page_figure(file, table_seconds(run->arrivals.p99_s, value, sizeof value), what);
+	page_figure(file, table_seconds(run->arrivals.p99_s).text, what);
 	(void)snprintf(value, sizeof value, "%.0f %%", run->waited * 100);
 	page_figure(file, value, "of the time a trainer waited");
 	if (run->memory_known)
-		page_figure(file, table_bytes(run->peak_memory, value, sizeof value),
+		page_figure(file, table_bytes(run->peak_memory).text,
 			"memory at most, daemon and trainers");
 	if (run->cpu_known) {
 		(void)snprintf(value, sizeof value, "%.2f", run->cpu_s / run->seconds);
@@ -200,15 +199,13 @@ static void page_latency(FILE *file, const char *name, const struct histogram_su
 {
 	const double quantiles[] = {times->p50_s, times->p90_s, times->p95_s, times->p99_s,
 		times->p999_s, times->max_s};
-	char text[24];
 	(void)fprintf(file, "<tr><td>%s</td>", name);
 	for (size_t i = 0; i < UTIL_COUNT(quantiles); i++) {
 		(void)fprintf(file, "<td>");
-		markup_text(
-			file, times->total ? table_seconds(quantiles[i], text, sizeof text) : "-");
+		markup_text(file, times->total ? table_seconds(quantiles[i]).text : "-");
 		(void)fprintf(file, "</td>");
 	}
-	(void)fprintf(file, "<td>%s</td></tr>\n", table_count(times->total, text, sizeof text));
+	(void)fprintf(file, "<td>%s</td></tr>\n", table_count(times->total).text);
 }
 
 static void page_latencies(FILE *file, const struct measure *run)
@@ -228,11 +225,10 @@ static void page_stage(
 	FILE *file, const char *indent, const char *name, double seconds, double total)
 {
 	double share = total > 0 ? seconds / total : 0;
-	char text[24];
 	(void)fprintf(file,
 		"<tr><td>%s%s</td><td>%s</td><td>%.1f %%</td><td><span class=\"bar\" "
 		"style=\"width:%.1f%%\"></span></td></tr>\n",
-		indent, name, table_seconds(seconds, text, sizeof text), share * 100, share * 100);
+		indent, name, table_seconds(seconds).text, share * 100, share * 100);
 }
 
 static void page_stages(FILE *file, const struct measure *run)
@@ -273,13 +269,12 @@ static void page_counts(FILE *file, const char *name, const struct node *counts)
 
 static void page_bytes(FILE *file, const char *name, bool known, uint64_t bytes)
 {
-	char text[24];
-	page_fact(file, name, known ? table_bytes(bytes, text, sizeof text) : "not known");
+	page_fact(file, name, known ? table_bytes(bytes).text : "not known");
 }
 
 static void page_memory(FILE *file, const struct measure *run)
 {
-	char text[128], bytes[24];
+	char text[128];
 	page_begin(file, "Memory and storage", "");
 	(void)fprintf(file, "<table>\n");
 	page_bytes(file, "daemon and trainers, at most", run->memory_known, run->peak_memory);
@@ -289,8 +284,7 @@ static void page_memory(FILE *file, const struct measure *run)
 	page_bytes(file, "read from storage", run->bytes_known, run->bytes_read);
 	if (run->bytes_known && run->images_made > 0) {
 		(void)snprintf(text, sizeof text, "%s",
-			table_bytes((uint64_t)((double)run->bytes_read / run->images_made), bytes,
-				sizeof bytes));
+			table_bytes((uint64_t)((double)run->bytes_read / run->images_made)).text);
 		page_fact(file, "that is, for each image of the window", text);
 	}
 	page_counts(file, "checkpoints", document_get(run->stats, "checkpoints"));
@@ -304,12 +298,10 @@ static void page_memory(FILE *file, const struct measure *run)
 
 static void page_cell(FILE *file, const struct spread *spread, bool whole)
 {
-	char text[24];
 	if (!spread->count)
 		(void)fprintf(file, "<td>-</td>");
 	else if (whole)
-		(void)fprintf(
-			file, "<td>%s</td>", table_rate(spread_median(spread), text, sizeof text));
+		(void)fprintf(file, "<td>%s</td>", table_rate(spread_median(spread)).text);
 	else
 		(void)fprintf(file, "<td>%.2f</td>", spread_median(spread));
 }
@@ -317,12 +309,9 @@ static void page_cell(FILE *file, const struct spread *spread, bool whole)
 /* Its ends; "-" where no run worked. */
 static void page_ends(FILE *file, const struct spread *spread)
 {
-	char least[24] = "-", most[24] = "-";
-	if (spread->count) {
-		(void)table_rate(spread_least(spread), least, sizeof least);
-		(void)table_rate(spread_most(spread), most, sizeof most);
-	}
-	(void)fprintf(file, "<td>%s</td><td>%s</td>", least, most);
+	(void)fprintf(file, "<td>%s</td><td>%s</td>",
+		spread->count ? table_rate(spread_least(spread)).text : "-",
+		spread->count ? table_rate(spread_most(spread)).text : "-");
 }
 
 static void page_point(FILE *file, const struct sweep *sweep, const struct sweep_point *point)
@@ -480,7 +469,7 @@ static void page_cpu_model(char *buffer, size_t room)
 static void page_machine(FILE *file)
 {
 	struct machine machine;
-	char words[320], a[24], b[24];
+	char words[320];
 	machine_read(&machine);
 	page_begin(file, "The machine", "");
 	(void)fprintf(file, "<table>\n");
@@ -490,8 +479,8 @@ static void page_machine(FILE *file)
 		words, sizeof words, "%u of %u may be used", machine.cpus, machine.cpus_online);
 	page_fact(file, "processors", words);
 	(void)snprintf(words, sizeof words, "%s can be had; the limit is %s (%s)",
-		table_bytes(machine.memory.available, a, sizeof a),
-		table_bytes(machine.memory.limit, b, sizeof b), machine.memory.source);
+		table_bytes(machine.memory.available).text, table_bytes(machine.memory.limit).text,
+		machine.memory.source);
 	page_fact(file, "memory", words);
 	page_fact(file, "kernel", machine.kernel);
 	page_fact(file, "io_uring", machine.io_uring ? "yes" : machine.io_uring_text);

@@ -292,11 +292,10 @@ static void sweep_announce(const struct sweep *sweep)
 	double each = sweep->measure->seconds + sweep->measure->warmup_s +
 		      (sweep->options->yardstick ? sweep->measure->seconds : 0) +
 		      (sweep->options->compare ? sweep->measure->seconds + 5 : 0);
-	char clock[24];
 	if (runs > 1 && isatty(STDERR_FILENO))
 		cli_note("%zu point%s x %u rounds: about %s", sweep->points,
 			sweep->points == 1 ? "" : "s", sweep->rounds,
-			table_clock(runs * each, clock, sizeof clock));
+			table_clock(runs * each).text);
 }
 
 static int sweep_print(const struct sweep *sweep, bool json)

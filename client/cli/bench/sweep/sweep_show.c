@@ -29,16 +29,15 @@ const char *sweep_yardstick_words(const struct sweep *sweep, char *buffer, size_
 	*buffer = 0;
 	if (!sweep->yardstick)
 		return buffer;
-	char count[24], looked[24];
 	size_t at = (size_t)snprintf(buffer, room,
 		"libjpeg-turbo's full decode to RGB, from memory, on as many threads: %s of %s "
 		"file%s",
-		table_count(files->files, count, sizeof count),
-		table_count(files->looked, looked, sizeof looked), files->looked == 1 ? "" : "s");
+		table_count(files->files).text, table_count(files->looked).text,
+		files->looked == 1 ? "" : "s");
 	if (files->looked < files->samples && at < room)
 		at += (size_t)snprintf(buffer + at, room - at,
 			" (evenly spread, of %s: more than memory should hold)",
-			table_count(files->samples, count, sizeof count));
+			table_count(files->samples).text);
 	if (sweep_left(files) && at < room)
 		at += (size_t)snprintf(buffer + at, room - at, "; left out:");
 	const char *comma = "";
@@ -46,7 +45,7 @@ const char *sweep_yardstick_words(const struct sweep *sweep, char *buffer, size_
 		if (!files->left[i])
 			continue;
 		at += (size_t)snprintf(buffer + at, room - at, "%s %s %s", comma,
-			table_count(files->left[i], count, sizeof count), yardstick_left_name[i]);
+			table_count(files->left[i]).text, yardstick_left_name[i]);
 		comma = ",";
 	}
 	return buffer;
@@ -88,11 +87,10 @@ bool sweep_made_entry_points(const struct sweep *sweep)
 
 static void sweep_cell_rate(struct table *table, const struct spread *spread, double value)
 {
-	char text[24];
 	if (!spread->count)
 		table_cell(table, true, "-");
 	else
-		table_cell(table, true, "%s", table_rate(value, text, sizeof text));
+		table_cell(table, true, "%s", table_rate(value).text);
 }
 
 static void sweep_cell_ratio(struct table *table, const struct spread *spread)
@@ -105,15 +103,13 @@ static void sweep_cell_ratio(struct table *table, const struct spread *spread)
 
 static void sweep_cells_run(struct table *table, const struct sweep_point *point)
 {
-	char text[24];
 	const struct measure *run = sweep_middle(point);
 	if (run)
-		table_cell(
-			table, true, "%s", table_seconds(run->arrivals.p99_s, text, sizeof text));
+		table_cell(table, true, "%s", table_seconds(run->arrivals.p99_s).text);
 	else
 		table_cell(table, true, "-");
 	if (run && run->memory_known)
-		table_cell(table, true, "%s", table_bytes(run->peak_memory, text, sizeof text));
+		table_cell(table, true, "%s", table_bytes(run->peak_memory).text);
 	else
 		table_cell(table, true, run ? "?" : "-");
 }
@@ -185,11 +181,11 @@ static void sweep_sentence(const char *name, const char *sentence)
 
 static void sweep_feet(const struct sweep *sweep)
 {
-	char text[512], name[96], count[24];
+	char text[512], name[96];
 	const struct sweep_point *best = sweep_fastest(sweep);
 	(void)printf("\n");
 	(void)snprintf(text, sizeof text, "%s: %s images/s", sweep_name(best, name, sizeof name),
-		table_count((uint64_t)(spread_median(&best->rate) + 0.5), count, sizeof count));
+		table_count((uint64_t)(spread_median(&best->rate) + 0.5)).text);
 	if (sweep->points > 1)
 		sweep_sentence("fastest", text);
 	(void)snprintf(text, sizeof text, "%u, interleaved, of %.3g s for each; medians%s%s",
