@@ -68,7 +68,7 @@ function(penstock_tests_keep_state)
 endfunction()
 
 # Lets this folder's targets compile proto/convert_*.c, each with the instructions that it is for; which of them run is chosen
-# when a converter is made (convert_choose.c).
+# when a converter is made (convert.c).
 function(penstock_convert_kernels)
 	if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
 		set_source_files_properties(${CMAKE_SOURCE_DIR}/proto/convert/convert_avx2.c PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")

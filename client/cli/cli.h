@@ -14,7 +14,6 @@
  *   watch.[ch]    looks at daemon and trainers from outside; series.[ch] is what it saw over time
  *   cold.[ch]     takes a dataset's files out of the page cache
  *   accelerate.[ch] how many accelerators can be fed, in MLPerf Storage's terms
- *   histogram.[ch] times of arrival with half a per cent of resolution, in constant memory
  *   bench.c       the options of bench; measure.[ch] is one run of it, report.[ch] (and
  *                 report_json.c) prints it
  *   sweep.[ch]    several of them: grid.[ch] says which, sweep_points.[ch] is what was measured,

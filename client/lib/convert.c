@@ -4,6 +4,7 @@
 #include "client/lib/convert.h"
 
 #include "client/lib/error.h"
+#include "proto/dispatch.h"
 
 #include <errno.h>
 #include <math.h>
@@ -53,8 +54,8 @@ static int convert_check(const struct penstock_convert_options *options)
 
 int convert_refuse(int code)
 {
-	char sentence[CONVERT_REFUSAL];
-	convert_refusal(code, sentence);
+	char sentence[DISPATCH_REFUSAL];
+	dispatch_refusal(code, sentence);
 	return error_set(code, "%s", sentence);
 }
 

@@ -4,6 +4,7 @@
 
 #include "augment/erase.h"
 #include "base/util.h"
+#include "proto/dispatch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -58,7 +59,7 @@ static int postprocess_converter(struct postprocess *postprocess, struct fault *
 {
 	const struct shape *shape = &postprocess->shape;
 	struct convert_options options = {.dtype = shape->dtype, .layout = shape->layout};
-	char sentence[CONVERT_REFUSAL];
+	char sentence[DISPATCH_REFUSAL];
 	for (int i = 0; i < 3; i++) {
 		options.mean[i] = (float)shape->mean.value[i];
 		options.std[i] = (float)shape->std.value[i];
@@ -67,7 +68,7 @@ static int postprocess_converter(struct postprocess *postprocess, struct fault *
 	if (result == -ENOMEM)
 		return fault_set(fault, result, "no memory for converting rows");
 	if (result < 0)
-		convert_refusal(result, sentence);
+		dispatch_refusal(result, sentence);
 	return result < 0 ? fault_set(fault, result, "%s", sentence) : 0;
 }
 

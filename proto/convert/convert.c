@@ -3,6 +3,8 @@
  * Thread: any. */
 #include "proto/convert/convert.h"
 
+#include "proto/dispatch.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,25 @@
 /* Output of this size does not stay in a cache until somebody reads it: past the caches it costs
  * others less of theirs, and itself less where memory is what both wait for. */
 enum { CONVERT_STREAM_FROM = 8 << 20 };
+
+#define AVX2 (PROCESSOR_AVX2 | PROCESSOR_FMA | PROCESSOR_F16C)
+#define WIDE (PROCESSOR_AVX512F | PROCESSOR_AVX512BW | PROCESSOR_AVX512VL)
+
+static const struct dispatch known = {{
+	[DISPATCH_C] = {&convert_c, 0},
+	[DISPATCH_AVX2] = DISPATCH_X86(&convert_avx2, AVX2),
+	[DISPATCH_AVX512] = DISPATCH_X86(&convert_avx512, WIDE),
+	[DISPATCH_NEON] = DISPATCH_ARM(&convert_neon),
+}};
+
+int convert_choose(const struct convert_kernels **ret)
+{
+	const void *table;
+	int result = dispatch_widest(&known, &table);
+	if (!result)
+		*ret = table;
+	return result;
+}
 
 /* `value`'s reciprocal in two parts. */
 static void convert_invert(float value, float *ret_scale, float *ret_rest)

@@ -12,7 +12,6 @@
  *
  *   convert.c         the door: choice of kernels, cutting into runs
  *   convert_table.c   the table, and plain C that looks values up: the truth
- *   convert_choose.c  which kernels this processor runs
  *   convert_body.h    the loop of the kernels, compiled once per instruction set
  *   convert_x86.h     what convert_avx2.c and convert_avx512.c have in common
  *   convert_avx2.c, convert_avx512.c, convert_neon.c
@@ -56,13 +55,10 @@ struct convert_kernels {
 
 extern const struct convert_kernels convert_c, convert_avx2, convert_avx512, convert_neon;
 
-/* The best ones that this processor runs, or those that PENSTOCK_KERNELS names. 0; -EINVAL for an
- * unknown name, -ENOTSUP for one that this processor cannot run: convert_refusal has the sentence.
- */
+/* The widest kernels that this processor runs, or those that PENSTOCK_KERNELS names. 0; -EINVAL for
+ * an unknown name, -ENOTSUP for one that this processor cannot run: dispatch_refusal has the
+ * sentence. */
 int convert_choose(const struct convert_kernels **ret);
-
-enum { CONVERT_REFUSAL = 256 };
-void convert_refusal(int code, char ret_sentence[CONVERT_REFUSAL]);
 
 /* Prepares, in memory aligned to CONVERT_LINE; a few microseconds. Results as of convert_choose. */
 int convert_init(struct convert *convert, const struct convert_options *options);

@@ -367,7 +367,7 @@ static void bad_kernels(void **state)
 #else
 	assert_int_equal(setenv("PENSTOCK_KERNELS", "avx512-vnni", 1), 0);
 #endif
-	expect_refusal(&good, -ENOTSUP, "this processor has not got these instructions");
+	expect_refusal(&good, -ENOTSUP, "this processor does not have these instructions");
 	assert_int_equal(setenv("PENSTOCK_KERNELS", "", 1), 0);
 	struct penstock_convert *convert;
 	assert_int_equal(penstock_convert_new(&good, &convert), 0);

@@ -7,7 +7,7 @@ endif()
 
 # Its parts that need neither daemon nor dataset.
 add_executable(cli_parts ${CMAKE_CURRENT_LIST_DIR}/cli_parts.c ${CMAKE_SOURCE_DIR}/client/cli/draw/font.c
-	${CMAKE_SOURCE_DIR}/client/cli/bench/histogram.c ${CMAKE_SOURCE_DIR}/client/cli/options.c ${CMAKE_SOURCE_DIR}/client/cli/output.c
+	${CMAKE_SOURCE_DIR}/client/cli/options.c ${CMAKE_SOURCE_DIR}/client/cli/output.c
 	${CMAKE_SOURCE_DIR}/client/cli/draw/picture.c ${CMAKE_SOURCE_DIR}/client/cli/process.c ${CMAKE_SOURCE_DIR}/client/cli/bench/series.c
 	${CMAKE_SOURCE_DIR}/client/cli/table.c)
 target_link_libraries(cli_parts PRIVATE penstock_base PkgConfig::PNG cmocka m)

@@ -1,7 +1,6 @@
 /* cli_parts: the command's small parts that can be judged by themselves: numbers for people,
  * quantiles, slips of the finger. */
 #include "base/nearest.h"
-#include "client/cli/bench/histogram.h"
 #include "client/cli/bench/series.h"
 #include "client/cli/cli.h"
 #include "client/cli/draw/font.h"
@@ -73,68 +72,6 @@ static void test_width(void **state)
 	(void)state;
 	assert_int_equal(utf8_count("abc"), 3);
 	assert_int_equal(utf8_count("\xc3\xa9t\xc3\xa9"), 3);
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x > y) - (x < y);
-}
-
-/* Against sorting: every quantile within half a per cent. */
-static void test_quantiles(void **state)
-{
-	(void)state;
-	enum { N = 10000 };
-	static uint64_t values[N];
-	struct histogram *h = calloc(2, sizeof *h);
-	uint64_t x = 88172645463325252u;
-	for (int i = 0; i < N; i++) {
-		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		values[i] = (x & 0xffffff) << (x >> 60); /* nanoseconds to minutes */
-		histogram_add(&h[i & 1], values[i]);
-	}
-	histogram_merge(&h[0], &h[1]);
-	assert_int_equal(h[0].total, N);
-	qsort(values, N, sizeof *values, compare);
-	for (int step = 0; step < 77; step++) {
-		double share = 0.001 + 0.013 * step;
-		double exact = (double)values[(int)ceil(share * N) - 1];
-		double got = (double)histogram_quantile_ns(&h[0], share);
-		assert_true(fabs(got - exact) <= exact * 0.005 + 1);
-	}
-	free(h);
-}
-
-static void test_quantiles_of_little(void **state)
-{
-	(void)state;
-	struct histogram *h = calloc(1, sizeof *h);
-	assert_int_equal(histogram_quantile_ns(h, 0.5), 0);
-	histogram_add(h, 7);
-	assert_int_equal(histogram_quantile_ns(h, 0), 7);
-	assert_int_equal(histogram_quantile_ns(h, 0.99), 7);
-	/* Beyond the last class counts as the last class. */
-	histogram_add(h, UINT64_MAX);
-	assert_true(histogram_quantile_ns(h, 1) > 1ull << 50);
-	free(h);
-}
-
-static void test_quantiles_summed_up(void **state)
-{
-	(void)state;
-	struct histogram *h = calloc(2, sizeof *h);
-	struct histogram_summary none = histogram_sum_up(h);
-	assert_true(none.total == 0 && none.p50_s == 0 && none.max_s == 0);
-	for (int i = 1; i <= 2000; i++)
-		histogram_add(&h[i & 1], (uint64_t)i * 1000000);
-	histogram_merge(&h[0], &h[1]);
-	struct histogram_summary s = histogram_sum_up(h);
-	assert_int_equal(s.total, 2000);
-	assert_true(s.p50_s < s.p90_s && s.p90_s < s.p95_s && s.p95_s < s.p99_s);
-	assert_true(s.p99_s < s.p999_s && s.p999_s <= s.max_s);
-	assert_true(fabs(s.p90_s - 1.8) < 0.01 && s.max_s == 2.0);
-	free(h);
 }
 
 /* More samples than it holds: what is counted stays, shares are those of the time they cover. */
@@ -373,9 +310,6 @@ int main(void)
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_times),
 		cmocka_unit_test(test_width),
-		cmocka_unit_test(test_quantiles),
-		cmocka_unit_test(test_quantiles_of_little),
-		cmocka_unit_test(test_quantiles_summed_up),
 		cmocka_unit_test(test_series),
 		cmocka_unit_test(test_series_of_little),
 		cmocka_unit_test(test_children_of_a_process),

@@ -313,7 +313,9 @@ static struct measure_trainer run_trainer(const struct trainer_board *board)
 static void run_average(const struct run *run, struct measure *measure)
 {
 	unsigned trainers = run->options->trainers;
-	struct histogram arrivals = {0}, waits = {0}, announced = {0};
+	uint32_t fine[3][HISTOGRAM_FINE] = {{0}};
+	struct histogram arrivals = {.fine = fine[0]}, waits = {.fine = fine[1]},
+			 announced = {.fine = fine[2]};
 	uint64_t first_ns = 0;
 	for (unsigned i = 0; i < trainers; i++) {
 		const struct trainer_board *board = &run->board[i];

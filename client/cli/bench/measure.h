@@ -7,10 +7,10 @@
 #pragma once
 
 #include "client/cli/bench/cold.h"
-#include "client/cli/bench/histogram.h"
 #include "client/cli/bench/series.h"
 #include "client/cli/bench/trainer.h"
 #include "client/cli/recipe.h"
+#include "stats/histogram.h"
 
 #include <stdbool.h>
 #include <stdint.h>

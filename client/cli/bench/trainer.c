@@ -24,9 +24,17 @@ enum { TRAINER_NAP_NS = 20000000, TRAINER_SLACK_NS = 1000 };
 
 struct trainer_board *trainer_boards_new(unsigned count)
 {
-	void *p = mmap(NULL, count * sizeof(struct trainer_board), PROT_READ | PROT_WRITE,
+	struct trainer_board *boards = mmap(NULL, count * sizeof *boards, PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	return p == MAP_FAILED ? NULL : p;
+	if (boards == MAP_FAILED)
+		return NULL;
+	/* The trainers are forked: the boards have the same address in all processes. */
+	for (unsigned i = 0; i < count; i++) {
+		boards[i].arrivals.fine = boards[i].fine[0];
+		boards[i].waits.fine = boards[i].fine[1];
+		boards[i].announced.fine = boards[i].fine[2];
+	}
+	return boards;
 }
 
 void trainer_boards_free(struct trainer_board *boards, unsigned count)

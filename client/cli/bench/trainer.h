@@ -15,8 +15,8 @@
  * would not. */
 #pragma once
 
-#include "client/cli/bench/histogram.h"
 #include "penstock/penstock.h"
+#include "stats/histogram.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -63,6 +63,7 @@ struct trainer_board {
 	struct histogram arrivals, waits; /* between batches; until one came that was asked for */
 	/* From a batch's being complete to its arrival, of those that were waited for. */
 	struct histogram announced;
+	uint32_t fine[3][HISTOGRAM_FINE]; /* of the histograms, in this order */
 };
 
 struct trainer_plan {

@@ -1,59 +1,28 @@
 /* kernels: which table this processor runs; see kernels.h. */
 #include "augment/kernels/kernels.h"
 
-#include "base/variant.h"
-#include "proto/processor.h"
+#include "base/choose.h"
 
-static bool kernels_run(const void *table)
-{
-#ifdef __x86_64__
-	if (table == &augment_kernels_avx2)
-		return processor_has(PROCESSOR_AVX2);
-	uint32_t wide = PROCESSOR_AVX512F | PROCESSOR_AVX512BW | PROCESSOR_AVX512VL;
-	if (table == &augment_kernels_avx512)
-		return processor_has(wide);
-	if (table == &augment_kernels_vnni)
-		return processor_has(wide | PROCESSOR_AVX512VBMI);
-#endif
-#ifdef __aarch64__
-	if (table == &augment_kernels_neon)
-		return true;
-#endif
-	return table == &augment_kernels_c;
-}
+#define WIDE (PROCESSOR_AVX512F | PROCESSOR_AVX512BW | PROCESSOR_AVX512VL)
 
-static const struct variants known = {
-	.table =
-		{
-			[VARIANT_C] = &augment_kernels_c,
-#ifdef __x86_64__
-			[VARIANT_AVX2] = &augment_kernels_avx2,
-			[VARIANT_AVX512] = &augment_kernels_avx512,
-			[VARIANT_VNNI] = &augment_kernels_vnni,
-#endif
-#ifdef __aarch64__
-			[VARIANT_NEON] = &augment_kernels_neon,
-#endif
-		},
-	.runs = kernels_run,
-};
+static const struct dispatch known = {{
+	[DISPATCH_C] = {&augment_kernels_c, 0},
+	[DISPATCH_AVX2] = DISPATCH_X86(&augment_kernels_avx2, PROCESSOR_AVX2),
+	[DISPATCH_AVX512] = DISPATCH_X86(&augment_kernels_avx512, WIDE),
+	[DISPATCH_VNNI] = DISPATCH_X86(&augment_kernels_vnni, WIDE | PROCESSOR_AVX512VBMI),
+	[DISPATCH_NEON] = DISPATCH_ARM(&augment_kernels_neon),
+}};
 
 const struct augment_kernels *augment_kernels_at(unsigned i)
 {
-	return variant_at(&known, i);
+	return dispatch_at(&known, i);
 }
 
 int augment_kernels_choose(const struct augment_kernels **ret, struct fault *fault)
 {
-	const void *forced;
-	int rc = variant_forced(&known, &forced, fault);
-	if (rc < 0)
-		return rc;
-	if (forced) {
-		*ret = forced;
-		return 0;
-	}
-	for (unsigned i = 0; augment_kernels_at(i); i++)
-		*ret = augment_kernels_at(i);
-	return 0;
+	const void *table;
+	int result = choose_widest(&known, &table, fault);
+	if (!result)
+		*ret = table;
+	return result;
 }

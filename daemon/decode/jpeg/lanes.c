@@ -1,20 +1,16 @@
-/* lanes: which driver this processor runs; see lane.h. The choice is made once, by whichever thread
- * asks first.
+/* lanes: which driver this processor runs; see lane.h.
  *
- * Gathers are fast on some processors and slow on others that name the same features, so the
- * drivers race. The course is made of random bits: a complete code gives each symbol the share that
- * its length stands for, as in files: about twelve to a block, and some too long for the tables.
- * Each round has bits of its own, for a processor that saw them before would know where every block
- * ends. No byte ends in a one, so that the one missing code, eight ones, never comes; runs of zeros
- * are left out, so that no block overflows. */
+ * The drivers race (base/choose.h). The course is made of random bits: with a complete code each
+ * symbol then has the share that belongs to its length, as in files: about twelve symbols in a
+ * block, some of them too long for the tables. Each lap has new bits, because a processor that has
+ * seen them before would predict the end of every block. No byte ends in a one, so that the one
+ * missing code, eight ones, never appears; the code has no runs of zeros, so that no block
+ * overflows. */
 #include "decode/jpeg/lane.h"
 
+#include "base/choose.h"
 #include "base/clock.h"
-#include "base/util.h"
-#include "base/variant.h"
-#include "proto/processor.h"
 
-#include <pthread.h>
 #include <string.h>
 
 enum {
@@ -23,132 +19,96 @@ enum {
 	RACE_IN_MCU = 3,
 	RACE_RUN_BYTES = 288, /* from one run's start to the next: more than most take */
 	RACE_BYTES = RACE_RUNS * RACE_RUN_BYTES,
-	RACE_ROUNDS = 5, /* the first one warms up; the best counts */
+	RACE_LAPS = 5,
 };
 
-static bool lanes_run(const void *table)
-{
-#ifdef __x86_64__
-	if (table == &lanes_avx2)
-		return processor_has(PROCESSOR_AVX2 | PROCESSOR_BMI2);
-	if (table == &lanes_avx512)
-		return processor_has(PROCESSOR_BMI2 | PROCESSOR_AVX512F | PROCESSOR_AVX512BW |
-				     PROCESSOR_AVX512VL | PROCESSOR_AVX512DQ |
-				     PROCESSOR_AVX512VBMI2);
-#endif
-	return table == &lanes_c;
-}
-
-static const struct variants known = {
-	.table =
-		{
-			[VARIANT_C] = &lanes_c,
-#ifdef __x86_64__
-			[VARIANT_AVX2] = &lanes_avx2,
-			[VARIANT_AVX512] = &lanes_avx512,
-#endif
-		},
-	.runs = lanes_run,
-};
+static const struct dispatch known = {{
+	[DISPATCH_C] = {&lanes_c, 0},
+	[DISPATCH_AVX2] = DISPATCH_X86(&lanes_avx2, PROCESSOR_AVX2 | PROCESSOR_BMI2),
+	[DISPATCH_AVX512] = DISPATCH_X86(&lanes_avx512,
+		PROCESSOR_BMI2 | PROCESSOR_AVX512F | PROCESSOR_AVX512BW | PROCESSOR_AVX512VL |
+			PROCESSOR_AVX512DQ | PROCESSOR_AVX512VBMI2),
+}};
 
 const struct lanes *lanes_at(unsigned i)
 {
-	return variant_at(&known, i);
+	return dispatch_at(&known, i);
 }
 
 static const uint8_t race_counts[16] = {0, 2, 2, 2, 2, 2, 2, 3};
 static const uint8_t race_dc[] = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2};
 static const uint8_t race_ac[] = {1, 2, 3, 1, 0, 4, 5, 0, 6, 3, 7, 4, 8, 9, 10};
 
-struct race {
+struct course {
 	struct huffman huffman;
-	unsigned runs; /* still to be given out */
+	uint32_t random; /* state of the generator */
+	unsigned runs; /* still to be handed out */
 	uint8_t bytes[RACE_BYTES + LANE_SLACK];
 	_Alignas(BLOCKS_ALIGN)
 		int16_t blocks[LANES_MOST][(RACE_MCUS * RACE_IN_MCU + 1) * BLOCKS_SIZE];
 	_Alignas(BLOCKS_ALIGN) uint32_t tables[2 * BLOCKS_COMPONENTS << HUFFMAN_VALUE_BITS];
 };
 
-static bool race_next(void *context, struct lane *lane)
+static bool course_next(void *context, struct lane *lane)
 {
-	struct race *race = context;
-	if (race->runs == 0)
+	struct course *course = context;
+	if (course->runs == 0)
 		return false;
-	unsigned number = --race->runs;
-	lane->huffman = &race->huffman;
-	lane->bytes = race->bytes + (size_t)number * RACE_RUN_BYTES;
+	unsigned number = --course->runs;
+	lane->huffman = &course->huffman;
+	lane->bytes = course->bytes + (size_t)number * RACE_RUN_BYTES;
 	lane->bits = 8 * (RACE_BYTES - (uint64_t)number * RACE_RUN_BYTES);
 	lane->bit = 0;
-	lane->blocks = race->blocks[number % LANES_MOST];
+	lane->blocks = course->blocks[number % LANES_MOST];
 	lane->mcus = RACE_MCUS;
 	memset(lane->dc, 0, sizeof(lane->dc));
 	return true;
 }
 
-/* Nanoseconds of the best round. */
-static uint64_t race_time(struct race *race, const struct lanes *table)
+static bool course_prepare(void *memory, const void *table)
 {
+	struct course *course = memory;
 	const struct parse_code dc = {race_counts, race_dc, sizeof(race_dc)};
 	const struct parse_code ac = {race_counts, race_ac, sizeof(race_ac)};
 	struct parse parse = {.components = RACE_IN_MCU, .dc = {dc}, .ac = {ac}};
 	for (int i = 0; i < RACE_IN_MCU; i++)
 		parse.component[i].h = parse.component[i].v = 1;
-	(void)huffman_build(&parse, table->kind, race->tables, &race->huffman);
-	uint64_t best = UINT64_MAX;
-	uint32_t random = 1;
-	for (int round = 0; round < RACE_ROUNDS; round++) {
-		for (unsigned i = 0; i < RACE_BYTES; i++) {
-			random = random * 1664525 + 1013904223; /* Numerical Recipes' generator */
-			race->bytes[i] = (uint8_t)(random >> 24 & 0xfe);
-		}
-		uint64_t start = clock_ns();
-		race->runs = RACE_RUNS;
-		table->decode(race_next, race);
-		uint64_t time = clock_ns() - start;
-		best = round ? UTIL_MIN(best, time) : best;
-	}
-	return best;
+	(void)huffman_build(
+		&parse, ((const struct lanes *)table)->kind, course->tables, &course->huffman);
+	course->random = 1;
+	return true;
 }
 
-static const struct lanes *lanes_fastest(void)
+static uint64_t course_lap(void *memory, const void *table)
 {
-	const struct lanes *best = lanes_at(0);
-	struct race *race = aligned_alloc(BLOCKS_ALIGN, util_align(sizeof(*race), BLOCKS_ALIGN));
-	if (!race)
-		return best;
-	memset(race, 0, sizeof(*race));
-	uint64_t best_time = UINT64_MAX;
-	for (unsigned i = 0; lanes_at(i); i++) {
-		uint64_t time = race_time(race, lanes_at(i));
-		if (time < best_time) {
-			best_time = time;
-			best = lanes_at(i);
-		}
+	struct course *course = memory;
+	for (unsigned i = 0; i < RACE_BYTES; i++) {
+		/* The generator of Numerical Recipes. */
+		course->random = course->random * 1664525 + 1013904223;
+		course->bytes[i] = (uint8_t)(course->random >> 24 & 0xfe);
 	}
-	free(race);
-	return best;
-}
-
-static const struct lanes *fastest;
-
-static void choose_once(void)
-{
-	fastest = lanes_fastest();
+	course->runs = RACE_RUNS;
+	uint64_t start = clock_ns();
+	((const struct lanes *)table)->decode(course_next, course);
+	return clock_ns() - start;
 }
 
 int lanes_choose(const struct lanes **ret, struct fault *fault)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	const void *forced;
-	int result = variant_forced(&known, &forced, fault);
-	if (result || forced) {
-		if (!result)
-			*ret = forced;
-		return result;
-	}
-	(void)pthread_once(&once, choose_once);
-	*ret = fastest;
-	return 0;
+	static struct choose_race race = {
+		.known = &known,
+		.course_bytes = sizeof(struct course),
+		.course_align = BLOCKS_ALIGN,
+		.laps = RACE_LAPS,
+		.prepare = course_prepare,
+		.lap = course_lap,
+		CHOOSE_RACE_START,
+	};
+	const void *table;
+	int result = choose_fastest(&race, &table, fault);
+	if (!result)
+		*ret = table;
+	return result;
 }
 
 const struct lanes *lanes_for(const struct lanes *chosen, size_t chains)

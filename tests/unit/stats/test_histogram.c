@@ -1,5 +1,5 @@
-/* histogram: what falls where, what is added up, and quantiles that are what their bucket allows.
- */
+/* histogram: which bucket a duration belongs to, sums, and quantiles as exact as buckets and fine
+ * classes allow. */
 #include "stats/histogram.h"
 
 #include <setjmp.h>
@@ -8,6 +8,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void bounds_grow_and_belong_to_their_bucket(void **state)
 {
@@ -69,6 +73,78 @@ static void merging_is_adding_all(void **state)
 	assert_memory_equal(&a, &both, sizeof a);
 }
 
+/* ---- fine classes ---- */
+
+static void fine_new(struct histogram *h, size_t count)
+{
+	static uint32_t fine[2][HISTOGRAM_FINE];
+	memset(fine, 0, sizeof fine);
+	for (size_t i = 0; i < count; i++)
+		h[i] = (struct histogram){.fine = fine[i]};
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+/* Compared with sorting: every quantile is within half a percent. */
+static void test_quantiles(void **state)
+{
+	(void)state;
+	enum { N = 10000 };
+	static uint64_t values[N];
+	struct histogram h[2];
+	fine_new(h, 2);
+	uint64_t x = 88172645463325252u;
+	for (int i = 0; i < N; i++) {
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		values[i] = (x & 0xffffff) << (x >> 60); /* nanoseconds to minutes */
+		histogram_add(&h[i & 1], values[i]);
+	}
+	histogram_merge(&h[0], &h[1]);
+	assert_int_equal(h[0].count, N);
+	qsort(values, N, sizeof *values, compare);
+	for (int step = 0; step < 77; step++) {
+		double share = 0.001 + 0.013 * step;
+		double exact = (double)values[(int)ceil(share * N) - 1];
+		double got = histogram_quantile_ns(&h[0], share);
+		assert_true(fabs(got - exact) <= exact * 0.005 + 1);
+	}
+}
+
+static void test_quantiles_of_little(void **state)
+{
+	(void)state;
+	struct histogram h[1];
+	fine_new(h, 1);
+	assert_true(histogram_quantile_ns(h, 0.5) == 0);
+	histogram_add(h, 7);
+	assert_true(histogram_quantile_ns(h, 0) == 7);
+	assert_true(histogram_quantile_ns(h, 0.99) == 7);
+	/* A duration beyond the last class counts as the last class. */
+	histogram_add(h, UINT64_MAX);
+	assert_true(histogram_quantile_ns(h, 1) > 1ull << 50);
+}
+
+static void test_quantiles_summed_up(void **state)
+{
+	(void)state;
+	struct histogram h[2];
+	fine_new(h, 2);
+	struct histogram_summary none = histogram_sum_up(h);
+	assert_true(none.total == 0 && none.p50_s == 0 && none.max_s == 0);
+	for (int i = 1; i <= 2000; i++)
+		histogram_add(&h[i & 1], (uint64_t)i * 1000000);
+	histogram_merge(&h[0], &h[1]);
+	struct histogram_summary s = histogram_sum_up(h);
+	assert_int_equal(s.total, 2000);
+	assert_true(s.p50_s < s.p90_s && s.p90_s < s.p95_s && s.p95_s < s.p99_s);
+	assert_true(s.p99_s < s.p999_s && s.p999_s <= s.max_s);
+	assert_true(fabs(s.p90_s - 1.8) < 0.01 && s.max_s == 2.0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -76,6 +152,9 @@ int main(void)
 		cmocka_unit_test(extremes_are_counted),
 		cmocka_unit_test(quantiles_lie_in_their_bucket),
 		cmocka_unit_test(merging_is_adding_all),
+		cmocka_unit_test(test_quantiles),
+		cmocka_unit_test(test_quantiles_of_little),
+		cmocka_unit_test(test_quantiles_summed_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

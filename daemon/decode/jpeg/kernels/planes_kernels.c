@@ -1,57 +1,27 @@
-/* planes_kernels: which table this processor runs; see planes_kernels.h. The same names as for the
- * resampler's kernels, so that one variable forces both. Called when a decoder is made; any thread.
- */
+/* planes_kernels: which table this processor runs; see planes_kernels.h. */
 #include "decode/jpeg/kernels/planes_kernels.h"
 
-#include "base/variant.h"
-#include "proto/processor.h"
+#include "base/choose.h"
 
-static bool planes_kernels_run(const void *table)
-{
-#ifdef __x86_64__
-	if (table == &planes_kernels_avx2)
-		return processor_has(PROCESSOR_AVX2);
-	if (table == &planes_kernels_avx512)
-		return processor_has(PROCESSOR_AVX512F | PROCESSOR_AVX512BW | PROCESSOR_AVX512VL |
-				     PROCESSOR_AVX512VNNI);
-#endif
-#ifdef __aarch64__
-	if (table == &planes_kernels_neon)
-		return true;
-#endif
-	return table == &planes_kernels_c;
-}
+#define WIDE (PROCESSOR_AVX512F | PROCESSOR_AVX512BW | PROCESSOR_AVX512VL | PROCESSOR_AVX512VNNI)
 
-static const struct variants known = {
-	.table =
-		{
-			[VARIANT_C] = &planes_kernels_c,
-#ifdef __x86_64__
-			[VARIANT_AVX2] = &planes_kernels_avx2,
-			[VARIANT_AVX512] = &planes_kernels_avx512,
-#endif
-#ifdef __aarch64__
-			[VARIANT_NEON] = &planes_kernels_neon,
-#endif
-		},
-	.runs = planes_kernels_run,
-};
+static const struct dispatch known = {{
+	[DISPATCH_C] = {&planes_kernels_c, 0},
+	[DISPATCH_AVX2] = DISPATCH_X86(&planes_kernels_avx2, PROCESSOR_AVX2),
+	[DISPATCH_AVX512] = DISPATCH_X86(&planes_kernels_avx512, WIDE),
+	[DISPATCH_NEON] = DISPATCH_ARM(&planes_kernels_neon),
+}};
 
 const struct planes_kernels *planes_kernels_at(unsigned i)
 {
-	return variant_at(&known, i);
+	return dispatch_at(&known, i);
 }
 
 int planes_kernels_choose(const struct planes_kernels **ret, struct fault *fault)
 {
-	const void *forced;
-	int result = variant_forced(&known, &forced, fault);
-	if (result || forced) {
-		if (!result)
-			*ret = forced;
-		return result;
-	}
-	for (unsigned i = 0; planes_kernels_at(i); i++)
-		*ret = planes_kernels_at(i);
-	return 0;
+	const void *table;
+	int result = choose_widest(&known, &table, fault);
+	if (!result)
+		*ret = table;
+	return result;
 }
