@@ -83,7 +83,7 @@ static const struct yaml_key config_keys[] = {
 	{"io", YAML_KEY_ENUM, CONFIG_FIELD(io), .names = config_io_names},
 	{"cache", YAML_KEY_ENUM, CONFIG_FIELD(cache), .names = config_cache_names},
 	{"cache_dir", YAML_KEY_PATH, CONFIG_TEXT_FIELD(cache_dir)},
-	{"checkpoints", YAML_KEY_BOOL, CONFIG_FIELD(entry_points)},
+	{"entry_points", YAML_KEY_BOOL, CONFIG_FIELD(entry_points)},
 	{"idle_exit_s", YAML_KEY_U32, CONFIG_FIELD(idle_exit_s), .max = 31536000},
 	{"log_level", YAML_KEY_NODE, CONFIG_FIELD(log_levels), .read = config_read_log_levels},
 	{"http", YAML_KEY_NODE, CONFIG_FIELD(http), .read = config_read_http},
@@ -289,7 +289,7 @@ static void config_copy(struct config *to, const struct config *from)
 	memcpy(to->stream, from->stream, from->stream_count * sizeof from->stream[0]);
 }
 
-static int config_read(const struct yaml_text *text, struct config *config, struct fault *fault)
+static int config_read(struct yaml_text *text, struct config *config, struct fault *fault)
 {
 	uint64_t given;
 	cleanup(free_ptr) struct config *next = malloc(sizeof *next);
@@ -297,6 +297,8 @@ static int config_read(const struct yaml_text *text, struct config *config, stru
 		return fault_set(
 			fault, -ENOMEM, "%s: out of memory while reading it", text->origin);
 	config_copy(next, config);
+	next->renamed.text[0] = 0;
+	text->renamed = &next->renamed;
 	int result = yaml_read(
 		text, text->root, config_keys, UTIL_COUNT(config_keys), next, &given, fault);
 	if (result < 0)

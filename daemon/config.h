@@ -35,6 +35,7 @@ struct config_roots {
 
 struct config {
 	char file[4096]; /* "" when no file was read */
+	struct fault renamed; /* "", or a sentence about an old name of a key: to be logged */
 	char socket[108]; /* "" : conn_default_path */
 	uint64_t memory; /* bytes; 0: ledger_default_budget */
 	unsigned threads; /* decode workers; 0: from the CPUs available */

@@ -5,6 +5,7 @@
  * listens, and stdio is never the starter's. */
 #include "base/host/limits.h"
 #include "base/log.h"
+#include "base/renamed.h"
 #include "base/size.h"
 #include "base/util.h"
 #include "config.h"
@@ -39,7 +40,7 @@ static const char main_usage[] =
 	"  --io MODE            auto, buffered or direct\n"
 	"  --reader ENGINE      auto, io_uring or pread\n"
 	"  --cache MODE         auto, on or off: keep samples in memory that is left\n"
-	"  --no-checkpoints     keep no checkpoints of images, and use none\n"
+	"  --no-entry-points    neither keep entry points of images nor use those kept\n"
 	"  --http ADDRESS       where metrics and the page are: auto (http.sock beside\n"
 	"                       the socket), off, PORT, HOST:PORT, [IPV6]:PORT or\n"
 	"                       unix:/PATH\n"
@@ -64,6 +65,7 @@ struct main_options {
 		*log_file, *log_level, *cache, *log_format, *log_to, *http, *recorder;
 	bool check, no_entry_points;
 	struct config_roots roots;
+	struct fault renamed; /* "", or a sentence about an old name of an option: to be logged */
 };
 
 static int main_complain(const char *option, const char *expected, const char *got)
@@ -198,15 +200,43 @@ static int main_root(const char *path, struct main_options *ret)
 	return MAIN_USAGE;
 }
 
+/* Adds the old names of options to getopt's table, whose first `count` entries are filled. */
+static void main_add_renamed(struct option *table, size_t count)
+{
+	const struct renamed *renamed = renamed_options;
+	size_t at = count;
+	for (; renamed->old; renamed++)
+		for (size_t i = 0; i < count; i++)
+			if (strcmp(table[i].name, renamed->name) == 0) {
+				table[at] = table[i];
+				table[at++].name = renamed->old;
+			}
+}
+
+/* An option was given by an old name. -1: go on; otherwise the exit code. */
+static int main_renamed(int argc, char **argv, const char *old, struct main_options *ret)
+{
+	const char *name = renamed_name(renamed_options, old);
+	if (!renamed_beside(argc, argv, name)) {
+		(void)renamed_say("--", old, name, &ret->renamed);
+		return -1;
+	}
+	(void)fprintf(stderr,
+		"penstockd: --%s is the old name of --%s, and both are given: leave out --%s\n",
+		old, name, old);
+	return MAIN_USAGE;
+}
+
 /* -1: go on; otherwise the exit code. */
 static int main_parse(int argc, char **argv, struct main_options *ret)
 {
 	enum { OPT_CHECK = 256, OPT_NO_ENTRY_POINTS, OPT_ROOT, OPT_VERSION, OPT_HELP, OPT_TEXT };
+	enum { KNOWN = 20 }; /* options; behind them come old names */
 	const char **const text[] = {&ret->config, &ret->socket, &ret->memory, &ret->threads,
 		&ret->io, &ret->reader, &ret->idle_exit, &ret->ready_fd, &ret->log_file,
 		&ret->log_level, &ret->cache, &ret->log_format, &ret->log_to, &ret->http,
 		&ret->recorder};
-	static const struct option options[] = {{"config", 1, NULL, OPT_TEXT},
+	static struct option options[KNOWN + RENAMED_MAX + 1] = {{"config", 1, NULL, OPT_TEXT},
 		{"socket", 1, NULL, OPT_TEXT + 1}, {"memory", 1, NULL, OPT_TEXT + 2},
 		{"threads", 1, NULL, OPT_TEXT + 3}, {"io", 1, NULL, OPT_TEXT + 4},
 		{"reader", 1, NULL, OPT_TEXT + 5}, {"idle-exit", 1, NULL, OPT_TEXT + 6},
@@ -215,10 +245,13 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 		{"log-format", 1, NULL, OPT_TEXT + 11}, {"log-to", 1, NULL, OPT_TEXT + 12},
 		{"http", 1, NULL, OPT_TEXT + 13}, {"recorder", 1, NULL, OPT_TEXT + 14},
 		{"root", 1, NULL, OPT_ROOT}, {"check-config", 0, NULL, OPT_CHECK},
-		{"no-checkpoints", 0, NULL, OPT_NO_ENTRY_POINTS}, {"version", 0, NULL, OPT_VERSION},
-		{"help", 0, NULL, OPT_HELP}, {NULL, 0, NULL, 0}};
-	int c;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		{"no-entry-points", 0, NULL, OPT_NO_ENTRY_POINTS},
+		{"version", 0, NULL, OPT_VERSION}, {"help", 0, NULL, OPT_HELP}};
+	int c, at = 0;
+	main_add_renamed(options, KNOWN);
+	while ((c = getopt_long(argc, argv, "", options, &at)) != -1) {
+		if (c != '?' && at >= KNOWN && main_renamed(argc, argv, options[at].name, ret) >= 0)
+			return MAIN_USAGE;
 		if (c >= OPT_TEXT) {
 			*text[c - OPT_TEXT] = optarg;
 		} else if (c == OPT_CHECK) {
@@ -247,6 +280,18 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 		return MAIN_USAGE;
 	}
 	return -1;
+}
+
+/* For --check-config on stderr, as all that it says; for a daemon in its log. */
+static void main_say_renamed(const struct main_options *options, const struct config *config)
+{
+	const char *said[] = {options->renamed.text, config->renamed.text};
+	for (size_t i = 0; i < UTIL_COUNT(said); i++) {
+		if (said[i][0] && options->check)
+			(void)fprintf(stderr, "penstockd: %s\n", said[i]);
+		else if (said[i][0])
+			log_warning("%s", said[i]);
+	}
 }
 
 static int main_redirect(const char *log_file)
@@ -341,6 +386,7 @@ int main(int argc, char **argv)
 		(options.ready_fd && main_number("ready-fd", options.ready_fd, 0, 1 << 20, &ready)))
 		return MAIN_USAGE;
 	if (options.check) {
+		main_say_renamed(&options, &config);
 		(void)printf("%s: good; %u stream%s\n",
 			options.config ? options.config : "settings", config.stream_count,
 			config.stream_count == 1 ? "" : "s");
@@ -353,6 +399,7 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "penstockd: %s\n", fault.text);
 		return MAIN_USAGE;
 	}
+	main_say_renamed(&options, &config);
 	/* Started by a client: what supervises that is not told of it. */
 	if (options.ready_fd)
 		(void)unsetenv("NOTIFY_SOCKET");

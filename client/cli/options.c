@@ -2,6 +2,7 @@
 #include "client/cli/options.h"
 
 #include "base/nearest.h"
+#include "base/renamed.h"
 #include "base/size.h"
 #include "base/util.h"
 #include "client/cli/cli.h"
@@ -256,15 +257,37 @@ static int options_help(const struct command *command, const struct option *tabl
 	return OPTIONS_HELP;
 }
 
+/* The option whose old name was written, of `size` bytes: says so. NULL: none; or, with
+ * `ret_both`, its new name is given as well. */
+static const struct option *options_renamed(const struct option *table, size_t count,
+	const char *name, size_t size, int argc, char **argv, bool *ret_both)
+{
+	char old[OPTIONS_WORD + 1];
+	struct fault said;
+	(void)snprintf(old, sizeof old, "%.*s", (int)size, name);
+	const char *now = renamed_name(renamed_options, old);
+	const struct option *option = now ? options_find(table, count, now, strlen(now)) : NULL;
+	*ret_both = option && renamed_beside(argc, argv, now);
+	if (*ret_both)
+		cli_note("--%s is the old name of --%s, and both are given: leave out --%s", old,
+			now, old);
+	else if (option)
+		cli_note("%s", renamed_say("--", old, now, &said));
+	return *ret_both ? NULL : option;
+}
+
 /* One option at argv[*at], its value perhaps behind it. */
 static int options_take(const struct command *command, const struct option *table, size_t count,
 	int argc, char **argv, int *at)
 {
 	const char *arg = argv[*at], *value = NULL;
 	const struct option *option;
+	bool both = false;
 	if (arg[1] == '-') {
 		size_t size = strcspn(arg + 2, "=");
 		option = options_find(table, count, arg + 2, size);
+		if (!option)
+			option = options_renamed(table, count, arg + 2, size, argc, argv, &both);
 		if (arg[2 + size])
 			value = arg + 2 + size + 1;
 	} else {
@@ -273,7 +296,7 @@ static int options_take(const struct command *command, const struct option *tabl
 			value = arg + 2;
 	}
 	if (!option)
-		return options_unknown(command, table, count, arg);
+		return both ? -EINVAL : options_unknown(command, table, count, arg);
 	if (option->kind == OPTION_FLAG && value) {
 		cli_note("--%s takes no value, so \"%s\" cannot be right", option->name, arg);
 		return -EINVAL;

@@ -585,7 +585,7 @@ static const char *recipe_daemon_written(const struct recipe_daemon *daemon)
 		{strcmp(daemon->io, "auto") != 0, "io"},
 		{strcmp(daemon->reader, "auto") != 0, "reader"},
 		{strcmp(daemon->cache, "auto") != 0, "cache"},
-		{daemon->no_entry_points, "no-checkpoints"},
+		{daemon->no_entry_points, "no-entry-points"},
 	};
 	for (size_t i = 0; i < UTIL_COUNT(options); i++)
 		if (options[i].given)

@@ -225,8 +225,8 @@ struct recipe_daemon {
 			"keep samples in memory that is left (auto: what is read past the page " \
 			"cache)",                                                                \
 			0, 0, NULL},                                                             \
-		{"no-checkpoints", 0, OPTION_FLAG, &(daemon).no_entry_points, NULL,              \
-			"keep no checkpoints of images, and use none", 0, 0, NULL},              \
+		{"no-entry-points", 0, OPTION_FLAG, &(daemon).no_entry_points, NULL,             \
+			"neither keep entry points of images nor use those kept", 0, 0, NULL},   \
 	{                                                                                        \
 		"prefetch", 0, OPTION_NUMBER, &(daemon).prefetch, "N",                           \
 			"batches that may exist at once (4)", 2, 64, NULL                        \

@@ -262,7 +262,7 @@ static void spawn_compose(const char *program, const struct recipe_daemon *optio
 	spawn_add(ret, "--reader", (char *)options->reader);
 	spawn_add(ret, "--cache", (char *)options->cache);
 	if (options->no_entry_points)
-		spawn_add(ret, "--no-checkpoints", NULL);
+		spawn_add(ret, "--no-entry-points", NULL);
 	spawn_add(ret, "--http", "off");
 	spawn_add(ret, "--recorder", "off");
 	spawn_add(ret, "--idle-exit", "10");

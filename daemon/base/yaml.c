@@ -7,6 +7,7 @@
 #include "base/yaml.h"
 
 #include "base/nearest.h"
+#include "base/renamed.h"
 #include "base/size.h"
 #include "base/util.h"
 #include "proto/utf8.h"
@@ -480,16 +481,41 @@ static int yaml_unknown(const struct yaml_text *text, const yaml_node_t *node,
 		text, node, fault, "unknown key \"%s\"; expected one of %s", quoted, list);
 }
 
+/* Whether a key is `name`, or an old name of it: `ret_old` then gets that, otherwise NULL. */
+static bool yaml_is_key(const yaml_node_t *node, const char *name, const char **ret_old)
+{
+	size_t size;
+	const char *written = yaml_scalar(node, &size), *now;
+	*ret_old = NULL;
+	if (!written)
+		return false;
+	if (strlen(name) == size && memcmp(name, written, size) == 0)
+		return true;
+	now = renamed_name(renamed_keys, written);
+	*ret_old = written;
+	return now && strlen(written) == size && strcmp(now, name) == 0;
+}
+
+static void yaml_say_renamed(
+	const struct yaml_text *text, const yaml_node_t *node, const char *old, const char *name)
+{
+	struct fault said;
+	if (old && text->renamed && !text->renamed->text[0])
+		(void)yaml_fault(
+			text, node, text->renamed, "%s", renamed_say("", old, name, &said));
+}
+
 static int yaml_match(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *keys, size_t count, size_t *ret_index, struct fault *fault)
 {
 	size_t size;
-	const char *name = yaml_scalar(node, &size);
-	if (!name)
+	const char *old;
+	if (!yaml_scalar(node, &size))
 		return yaml_fault(
 			text, node, fault, "a key must be a word, not a list or a mapping");
 	for (size_t i = 0; i < count; i++)
-		if (strlen(keys[i].name) == size && memcmp(keys[i].name, name, size) == 0) {
+		if (yaml_is_key(node, keys[i].name, &old)) {
+			yaml_say_renamed(text, node, old, keys[i].name);
 			*ret_index = i;
 			return 0;
 		}
@@ -503,9 +529,8 @@ const yaml_node_pair_t *yaml_find(
 		return NULL;
 	const yaml_node_pair_t *pair = mapping->data.mapping.pairs.start;
 	for (; pair < mapping->data.mapping.pairs.top; pair++) {
-		size_t size;
-		const char *name = yaml_scalar(yaml_node(text, pair->key), &size);
-		if (name && strlen(key) == size && memcmp(name, key, size) == 0)
+		const char *old;
+		if (yaml_is_key(yaml_node(text, pair->key), key, &old))
 			return pair;
 	}
 	return NULL;

@@ -36,6 +36,9 @@ struct yaml_text {
 	 * sets it in a copy of this struct, so that a refusal says which of several mappings it
 	 * means. */
 	const char *within;
+	/* NULL, or gets a sentence about the first key that was written by an old name (renamed.h);
+	 * "" stays where there is none. */
+	struct fault *renamed;
 };
 
 enum yaml_kind {
@@ -92,8 +95,8 @@ int yaml_read_value(const struct yaml_text *text, const yaml_node_t *node,
 /* The node that a pair of a mapping or an item of a list names; never NULL for nodes of `text`. */
 const yaml_node_t *yaml_node(const struct yaml_text *text, int index);
 
-/* The first pair of a mapping with this key; NULL where there is none, or `mapping` is not a
- * mapping. */
+/* The first pair of a mapping with this key, or with an old name of it; NULL where there is none, or
+ * `mapping` is not a mapping. */
 const yaml_node_pair_t *yaml_find(
 	const struct yaml_text *text, const yaml_node_t *mapping, const char *key);
 

@@ -43,7 +43,7 @@ class Bench:
 
     def states(self, kernels):
         return {
-            "untouched, `--no-checkpoints`": lambda: self.measure(self.images, "--no-checkpoints", PENSTOCK_KERNELS=kernels),
+            "untouched, `--no-entry-points`": lambda: self.measure(self.images, "--no-entry-points", PENSTOCK_KERNELS=kernels),
             "untouched, with checkpoints": lambda: self.measure(self.images, PENSTOCK_KERNELS=kernels),
             "packed lossless": lambda: self.measure(self.packed["lossless"], PENSTOCK_KERNELS=kernels),
             "packed `--max-side 400 --quality 90`": lambda: self.measure(self.packed["lossy"], PENSTOCK_KERNELS=kernels),

@@ -59,7 +59,7 @@ def test_same_bytes_with_and_without():
     with folder() as home:
         source = dataset(home)
         tar_of(source, home / "images.tar")
-        reference = served(home / "off", source, "--no-checkpoints")
+        reference = served(home / "off", source, "--no-entry-points")
         assert not list((home / "off").glob("cache/penstock/*.ckp"))
         for where in (source, home / "images.tar"):
             name = "d" if where is source else "t"
@@ -81,7 +81,7 @@ def test_made_once_and_used():
         assert images > 80 and images <= first["made"] <= images + 8 and first["dropped"] == 0, first
         again = counts(home, source, lambda c: c["used"] > 200)
         assert again["made"] == 0 and again["dropped"] == 0, again
-        off = counts(home, source, lambda c: True, "--no-checkpoints")
+        off = counts(home, source, lambda c: True, "--no-entry-points")
         assert off == {"used": 0, "made": 0, "dropped": 0}, off
 
 
@@ -89,8 +89,23 @@ def test_switched_off_in_the_configuration():
     with folder() as home:
         source = dataset(home)
         (home / "off").mkdir()
-        served(home / "off", source, daemon_keys={"config": "checkpoints: off\n"})
+        served(home / "off", source, daemon_keys={"config": "entry_points: off\n"})
         assert not list((home / "off").glob("cache/penstock/*.ckp"))
+
+
+def test_old_names():
+    """Old names of the option and of the key work, and the log names each in one line."""
+    option = "--no-checkpoints is the old name of --no-entry-points; use the new name"
+    key = "penstock.yaml:1:1: checkpoints is the old name of entry_points; use the new name"
+    for options, config, told in ((("--no-checkpoints",), None, option), ((), "checkpoints: off\n", key)):
+        with folder() as home, Daemon(home, *options, config=config) as daemon:
+            assert daemon.status()["checkpoints"] is False
+            assert daemon.text().count("is the old name of") == daemon.text().count(told) == 1, daemon.text()
+            if config:
+                daemon.process.send_signal(signal.SIGHUP)
+                wait_until(lambda: daemon.text().count(told) == 2, "the log of a reload")
+    both = subprocess.run([tool("penstockd"), "--no-entry-points", "--no-checkpoints"], capture_output=True, text=True, timeout=LIMIT)
+    assert both.returncode == 2 and "is the old name of --no-entry-points, and both are given" in both.stderr, both
 
 
 def damages(data, places):
@@ -137,7 +152,7 @@ def packs(data, places):
 def test_damage_changes_no_pixel():
     with folder() as home:
         source = dataset(home)
-        reference = served(home / "off", source, "--no-checkpoints")
+        reference = served(home / "off", source, "--no-entry-points")
         served(home, source)
         path, places = sidecar(home, source), places_of(source)
         data = path.read_bytes()
@@ -167,7 +182,7 @@ def test_an_image_replaced_in_place():
             with open(file, "r+b") as there:
                 there.write(data)
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-        reference = served(home / "off", source, "--no-checkpoints")
+        reference = served(home / "off", source, "--no-entry-points")
         assert served(home, source) == reference
         assert path.read_bytes() != before, "theirs are made anew"
 
@@ -180,7 +195,7 @@ def test_another_dataset_of_the_same_name():
         old = (home / "images.tar.ckp").read_bytes()
         other = make_dataset(home / "other", per_class=30, seed=9)
         tar_of(other, home / "images.tar")
-        reference = served(home / "off", home / "images.tar", "--no-checkpoints")
+        reference = served(home / "off", home / "images.tar", "--no-entry-points")
         assert served(home, home / "images.tar") == reference
         assert (home / "images.tar.ckp").read_bytes()[:56] != old[:56]
 
@@ -190,7 +205,7 @@ def test_what_is_not_ours_is_left_alone():
         source = dataset(home)
         tar_of(source, home / "images.tar")
         (home / "images.tar.ckp").write_text("my own notes")
-        reference = served(home / "off", source, "--no-checkpoints")
+        reference = served(home / "off", source, "--no-entry-points")
         assert served(home, home / "images.tar") == reference
         assert (home / "images.tar.ckp").read_text() == "my own notes"
         assert len(list((home / "cache/penstock").glob("*.ckp"))) == 1
@@ -221,7 +236,7 @@ def notice_after(home, source, **keys):
 def test_nowhere_to_keep_them():
     with folder() as home:
         source = dataset(home)
-        reference = served(home / "off", source, "--no-checkpoints")
+        reference = served(home / "off", source, "--no-entry-points")
         served(home, source)  # the index is there
         path = sidecar(home, source)
         path.unlink()
@@ -236,7 +251,7 @@ def test_nowhere_to_keep_them():
 def test_no_room_for_them():
     with folder() as home:
         source = dataset(home)
-        reference = served(home / "off", source, "--no-checkpoints")
+        reference = served(home / "off", source, "--no-entry-points")
         served(home, source)
         path = sidecar(home, source)
         path.unlink()
@@ -244,7 +259,7 @@ def test_no_room_for_them():
         # The daemon inherits it. Its log, its index and its shared memory are smaller.
         limit = 24 << 10
         little = {"image_size": 16, "batch_size": 2, "prefetch": 2}
-        small = served(home / "off", source, "--no-checkpoints", **little)
+        small = served(home / "off", source, "--no-entry-points", **little)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
         try:
             said = notice_after(home, source, **little)
@@ -281,7 +296,7 @@ def test_read_only():
 def test_two_daemons_at_once():
     with folder() as home:
         source = dataset(home)
-        reference = served(home / "off", source, "--no-checkpoints", epochs=4)
+        reference = served(home / "off", source, "--no-entry-points", epochs=4)
         (home / "a").mkdir()
         (home / "b").mkdir()
         shared = {"XDG_CACHE_HOME": str(home / "cache")}
@@ -296,7 +311,7 @@ def test_two_daemons_at_once():
 def test_killed_while_they_are_made():
     with folder() as home:
         source = dataset(home)
-        reference = served(home / "off", source, "--no-checkpoints")
+        reference = served(home / "off", source, "--no-entry-points")
         for attempt in range(6):
             with folder() as place:
                 daemon = Daemon(place)
@@ -327,7 +342,7 @@ def test_bench_and_check_report():
         assert "checkpoints" not in say("check", str(IMAGENET), "--index-only")
         first = say("bench", str(IMAGENET), "--seconds", "1", "--batch-size", "25")
         assert first["checkpoints"]["made"] == 0 and first["checkpoints"]["used"] > 100, first["checkpoints"]
-        off = say("bench", str(IMAGENET), "--seconds", "1", "--no-checkpoints")
+        off = say("bench", str(IMAGENET), "--seconds", "1", "--no-entry-points")
         assert off["checkpoints"] == {"used": 0, "made": 0, "dropped": 0}, off["checkpoints"]
         kept = sidecar(home, IMAGENET)
         total = sum(p.stat().st_size for p in IMAGENET.iterdir())

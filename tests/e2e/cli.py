@@ -91,6 +91,8 @@ def test_bad_command_lines():
         (["bench", "x", "--bacth-size=2"], "did you mean --batch-size"),
         (["bench", "x", "--duration", "4"], "bench has no option --duration; did you mean --seconds?"),
         (["plan", "x", "--duration", "4"], "`penstock plan --help` lists them"),
+        (["bench", "x", "--no-checkpoints", "--no-entry-points"], "and both are given: leave out --no-checkpoints"),
+        (["status", "--no-checkpoints"], "status has no option --no-checkpoints"),
         (["bench", "x", "--image-size", "{0: 64, 1: 96}"], 'not "{0: 64, 1: 96}"; sizes by epoch: as stream:NAME'),
         (["show", "x", "--image-size={0: 64}"], "sizes by epoch: as stream:NAME"),
         (["bench", "x", "-q"], "no option -q"),

@@ -151,7 +151,7 @@ def test_the_kernel_refuses_too():
     for bound in (False, True):
         with folder() as home, folder() as inside, folder() as outside:
             make_dataset(inside / "images", per_class=4)
-            with Daemon(home, "--no-checkpoints", config=roots(inside) if bound else "{}\n") as daemon, Link(daemon.socket) as link:
+            with Daemon(home, "--no-entry-points", config=roots(inside) if bound else "{}\n") as daemon, Link(daemon.socket) as link:
                 stream = link.open(source=inside / "images", batch_size=2, train=False, epochs=1, prefetch=2)
                 got = stream.read(1)
                 victim = sorted((inside / "images").rglob("*.jpg"))[-1]

@@ -2,7 +2,7 @@
 
     pillow_crops.py [untouched] [checkpoints] [packed]        all three without operands
 
-untouched: --no-checkpoints. checkpoints: made by `penstock check --index` before, and used from the first row on. packed: the tars
+untouched: --no-entry-points. checkpoints: made by `penstock check --index` before, and used from the first row on. packed: the tars
 that `penstock pack` writes. PENSTOCK_TEST_CROPS is the number of crops per file: 2 of every third file unless PENSTOCK_TEST_NIGHTLY=1, which
 means 20 of every file. Every crop is compared; steps back to libjpeg-turbo must stay under one in a thousand. Needs Pillow 13, numpy and ../shared/data/imagenet."""
 import os
@@ -39,12 +39,12 @@ def chosen(home):
 def prepare(home, state, images):
     """The source of this state, and the daemon's options."""
     if state == "untouched":
-        return images, ["--no-checkpoints"]
+        return images, ["--no-entry-points"]
     if state == "checkpoints":
         command(home, "check", images, "--index")
         return images, []
     command(home, "pack", images, home / "packed-%06d.tar")
-    return home / "packed-*.tar", ["--no-checkpoints"]
+    return home / "packed-*.tar", ["--no-entry-points"]
 
 
 def serve(home, daemon, source, seed, files):

@@ -84,7 +84,7 @@ def test_threads_readers_and_slots_make_the_same_rows_of_a_heavy_recipe():
         assert len(reference) == 2 * 7 * 5 * 2
         assert len({row.pixels for row in reference}) > 0.95 * len(reference), "views and epochs differ in what was drawn"
         for n, (threads, options, more) in enumerate(((4, (), {}), (3, ("--reader", "pread"), {"prefetch": 2}),
-                                                      (4, ("--no-checkpoints",), {"prefetch": 9}))):
+                                                      (4, ("--no-entry-points",), {"prefetch": 9}))):
             got = stream_of(home / str(n), source, ("--threads", threads, *options), **keys, **more)
             assert got == reference, f"{threads} threads {options} {more}"
 

@@ -29,7 +29,7 @@ class Case:
         before = os.sched_getaffinity(0)
         try:  # a child has its parent's
             os.sched_setaffinity(0, before if affinity is None else {affinity})
-            self.daemon = stack.enter_context(Daemon(self.home, *options, config="checkpoints: off\n", environment=environment))
+            self.daemon = stack.enter_context(Daemon(self.home, *options, config="entry_points: off\n", environment=environment))
         finally:
             os.sched_setaffinity(0, before)
         self.stack, self.status = stack, None

@@ -98,7 +98,7 @@ static void phrase_setting(struct phrase *phrase)
 	static const char *const settings[] = {"socket: /run/x.sock", "memory: 4G", "memory: auto",
 		"threads: 8", "threads: auto", "reader: pread", "reader: io_uring",
 		"reader_threads: 16", "io: direct", "cache: off", "cache_dir: /c",
-		"checkpoints: no", "idle_exit_s: 60", "log_level: debug",
+		"checkpoints: no", "entry_points: no", "idle_exit_s: 60", "log_level: debug",
 		"log_level: \"info,serve=debug\"", "http: off", "http: 127.0.0.1:9400",
 		"http: auto", "http: \"[::1]:80\"", "http: unix:/x", "recorder: off",
 		"recorder: /r", "recorder_size: 8M", "log_format: json", "log_to: stderr",

@@ -19,7 +19,7 @@ from harness import NIGHTLY, Daemon, Skip, folder, make_dataset, promise, run_te
 
 SAMPLES = int(os.environ.get("PENSTOCK_TEST_SAMPLES", "100000000" if NIGHTLY else "1000000"))
 LIMIT_MIB, FLAT_MIB, WATCH_S, ROUNDS = 128, 2, 4, 4
-ALIKE = ["--cache", "off", "--no-checkpoints"]
+ALIKE = ["--cache", "off", "--no-entry-points"]
 
 
 def pss_mib(pid):

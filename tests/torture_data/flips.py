@@ -91,7 +91,7 @@ def test_indexes_by_a_daemon():
         make_dataset(home / "images", per_class=50, min_side=16, max_side=24)
         make_dataset(home / "tars", per_class=50, tars=True, per_shard=1000, min_side=16, max_side=24)
         sources = [home / "images", home / "tars/*.tar"]
-        with Daemon(home, "--threads", "1", "--no-checkpoints", "--cache", "off") as daemon:
+        with Daemon(home, "--threads", "1", "--no-entry-points", "--cache", "off") as daemon:
             with Link(daemon.socket) as link:
                 want = [rows_of(link, s) for s in sources]
                 indexes = [next((home / "cache").rglob("*.idx")), next((home / "tars").glob("*.idx"))]
@@ -125,7 +125,7 @@ def test_checkpoints():
         make_dataset(home / "tars", per_class=6, tars=True, per_shard=1000, min_side=90, max_side=160)
         tar, = (home / "tars").glob("*.tar")
         sidecar = Path(f"{tar}.ckp")
-        with Daemon(home, "--threads", "1", "--no-checkpoints", "--cache", "off") as daemon, Link(daemon.socket) as link:
+        with Daemon(home, "--threads", "1", "--no-entry-points", "--cache", "off") as daemon, Link(daemon.socket) as link:
             want = rows_of(link, tar)
         with Daemon(home, "--threads", "1", "--cache", "off") as daemon, Link(daemon.socket) as link:
             for _ in range(2):

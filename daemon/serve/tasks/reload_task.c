@@ -66,6 +66,8 @@ static void reload_take(struct server *server, const struct config *fresh)
 	now->stream_count = fresh->stream_count;
 	memcpy(now->stream, fresh->stream, sizeof now->stream);
 	log_set_levels(&now->log_levels);
+	if (fresh->renamed.text[0])
+		log_warning("%s", fresh->renamed.text);
 	log_info("SIGHUP: read %s again: log_level, idle_exit, max_clients, max_streams, "
 		 "open_streams and %u streams are in force; other keys need a restart",
 		now->file, now->stream_count);

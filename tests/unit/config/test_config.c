@@ -200,6 +200,17 @@ static void the_shipped_transforms_are_right(void **state)
 	assert_int_equal(list->stream[0].transforms.count, 6);
 }
 
+static void an_old_name_of_a_key_works_and_is_named(void **state)
+{
+	(void)state;
+	const struct config *config = must_load("io: auto\ncheckpoints: off\n");
+	assert_false(config->entry_points);
+	assert_string_equal(config->renamed.text + strlen(config->file),
+		":2:1: checkpoints is the old name of entry_points; use the new name");
+	assert_string_equal(must_load("entry_points: off\n")->renamed.text, "");
+	assert_string_equal(must_load("streams: {checkpoints: {source: x}}\n")->renamed.text, "");
+}
+
 static void reads_every_key(void **state)
 {
 	(void)state;
@@ -207,7 +218,7 @@ static void reads_every_key(void **state)
 		"socket: /run/p.sock\nmemory: 96M\nthreads: 8\nreader: io_uring\n"
 		"reader_threads: 32\nio: direct\ncache_dir: /c\nidle_exit_s: 10\n"
 		"log_level: debug, http=error\nlog_format: json\nlog_to: "
-		"stderr\nmax_clients: 3\ncheckpoints: off\ncache: on\n"
+		"stderr\nmax_clients: 3\nentry_points: off\ncache: on\n"
 		"max_streams: 5\nstream_memory: 2M\nopen_streams: named\nhttp: \"[::1]:9470\"\n"
 		"recorder: /var/lib/p\nrecorder_size: 16M\n"
 		"streams:\n  a: {source: x}\n  b c:\n    source: y\n    train: false\n");
@@ -287,7 +298,14 @@ static void refuses_with_the_place(void **state)
 		{"recorder_size: 512K\n",
 			":1:16: recorder_size: expected a size such as 128M or 4G, "
 			"from 1.0 MiB to 256.0 MiB, got \"512K\""},
-		{"checkpoints: 8\n", ":1:14: checkpoints: expected true or false, got \"8\""},
+		{"entry_points: 8\n", ":1:15: entry_points: expected true or false, got \"8\""},
+		{"checkpoints: 8\n", ":1:14: entry_points: expected true or false, got \"8\""},
+		{"checkpoints: off\nio: auto\nentry_points: on\n",
+			":3:1: entry_points is given twice, first in line 1, column 1; "
+			"keep one of them"},
+		{"entry_points: on\ncheckpoints: off\n",
+			":2:1: entry_points is given twice, first in line 1, column 1; "
+			"keep one of them"},
 		{"max_streams: 101\n",
 			":1:14: max_streams: expected a whole number from 1 to 100, got \"101\""},
 		{"stream_memory: 5\n", ":1:16: stream_memory: expected auto or a size such as 128M "
@@ -470,6 +488,7 @@ int main(void)
 		cmocka_unit_test(roots_and_what_is_bound),
 		cmocka_unit_test(the_shipped_transforms_are_right),
 		cmocka_unit_test(reads_every_key),
+		cmocka_unit_test(an_old_name_of_a_key_works_and_is_named),
 		cmocka_unit_test(refuses_with_the_place),
 		cmocka_unit_test(refuses_more_streams_than_it_has),
 		cmocka_unit_test(tells_that_there_is_no_file),
