@@ -12,9 +12,9 @@
  *   list.h         doubly linked lists inside their elements
  *   log.[ch]       lines for the operator
  *   nearest.[ch]   which name was probably meant
- *   renamed.[ch]   the old names of options and YAML keys
  *   permit.[ch]    memory that rare, large jobs take turns with
  *   progress.h     how a long job reports how far it is
+ *   renamed.[ch]   the old names of options and YAML keys
  *   size.[ch]      sizes as people write them
  *   store.[ch]     files that appear in their place complete or not at all
  *   task.[ch]      one piece of work on a thread of its own
