@@ -1,9 +1,9 @@
-/* index_folder: writes the records of a folder's images.
+/* container_folder: a folder of image files.
  *
  * Either the root holds images (a flat folder: no labels), or its directories are classes and each
- * holds at least one image somewhere below. As in torchvision's ImageFolder a class's label is the
- * rank of its name, and an empty class is an error: it would shift all labels behind it. With
- * labels NONE, and where a manifest has the labels, any shape will do. */
+ * of them has at least one image somewhere below it. As in torchvision's ImageFolder, a class's
+ * label is the rank of its name, and an empty class is an error, because it would shift all labels
+ * after it. With labels NONE, and if a manifest has the labels, the folder may have any shape. */
 #include "dataset/container.h"
 
 #include "base/util.h"
@@ -17,13 +17,13 @@
 struct classes {
 	const struct index_job *job;
 	char **names; /* sorted bytewise */
-	bool *seen; /* has an image */
+	bool *seen; /* the class has an image */
 	size_t count;
-	size_t current; /* class of the last image */
+	size_t current; /* of the last image */
 	uint64_t bytes;
 	char flat[INDEX_NAME_MAX + 1]; /* first image in the root; "": none */
 	char nested[INDEX_NAME_MAX + 1]; /* first image below a directory */
-	struct label_found found; /* room for one of a manifest's */
+	struct label_found found; /* scratch space for the label of a manifest */
 };
 
 static int on_classes(void *context, char *const *names, size_t count, struct fault *fault)
@@ -43,13 +43,13 @@ static int on_classes(void *context, char *const *names, size_t count, struct fa
 
 static int on_directory(void *context, const char *path, int64_t mtime_ns, struct fault *fault)
 {
-	(void)fault; /* the writer remembers what went wrong */
+	(void)fault; /* the writer keeps its error */
 	struct classes *classes = context;
 	return index_writer_entry(classes->job->writer, 'D', mtime_ns, path, strlen(path));
 }
 
-/* Finds the class of a path's first part; images come class by class, so it is mostly the last one
- * again. */
+/* Finds the class of a path's first part. Images come class by class, so it is usually the same
+ * class again. */
 static size_t class_of(struct classes *classes, const char *path, size_t part)
 {
 	const char *name = classes->names[classes->current];
@@ -66,10 +66,11 @@ static size_t class_of(struct classes *classes, const char *path, size_t part)
 		else
 			high = middle;
 	}
-	return classes->current; /* not reached: the walk named every directory of the root */
+	return classes->current; /* not reached: the walk has named every directory of the root */
 }
 
-/* Whether folders are classes: not where nobody asks for labels, or a manifest has them. */
+/* Whether folders are classes. They are not if no labels are asked for, or if a manifest has them.
+ */
 static bool takes_classes(const struct classes *classes)
 {
 	return classes->job->asked != DATASET_LABELS_NONE &&
@@ -81,8 +82,8 @@ static int mixture_check(const struct classes *classes, struct fault *fault)
 	if (!takes_classes(classes) || !classes->flat[0] || !classes->nested[0])
 		return 0;
 	return fault_set(fault, -EINVAL,
-		"%s holds both images (%s) and folders of images (%s): keep either, or ask for "
-		"labels: none",
+		"%s holds both images (%s) and folders of images (%s): keep one of the two, or ask "
+		"for labels: none",
 		classes->job->path, classes->flat, classes->nested);
 }
 
@@ -133,8 +134,8 @@ static int on_file(void *context, const char *path, uint64_t size, struct fault 
 				classes->bytes, fault);
 }
 
-/* Told of by check and, where they are images, by the notice: who has 1,000 of them in 10 formats
- * and sees 100 samples must not have to look for the rest. */
+/* Counted for `penstock check` and, if they are images, for the notice: a user with 1,000 images in
+ * 10 formats who sees 100 samples must not have to search for the others. */
 static void on_other(void *context, const char *name)
 {
 	const struct classes *classes = context;
@@ -162,7 +163,7 @@ static int empty_check(const struct classes *classes, struct fault *fault)
 		empty == 1 ? "it" : "them");
 }
 
-/* After the walk: are these classes, and does each have an image? */
+/* After the walk: decides whether the folders are classes, and checks that each has an image. */
 static int classes_end(struct classes *classes, struct fault *fault)
 {
 	struct index_writer *writer = classes->job->writer;
@@ -173,8 +174,8 @@ static int classes_end(struct classes *classes, struct fault *fault)
 		return 0;
 	if (!classes->nested[0] && classes->job->asked == DATASET_LABELS_FOLDER)
 		return fault_set(fault, -EINVAL,
-			"%s has no class folders, and labels were asked to come from there: its "
-			"images lie flat (%s)",
+			"%s has no class folders, but labels must come from there: its images are "
+			"not in folders (%s)",
 			classes->job->path, classes->flat);
 	if (!classes->nested[0])
 		return 0;
@@ -237,8 +238,8 @@ static int folder_empty(const struct container_empty *empty, struct fault *fault
 {
 	if (folder_has_tars(empty->fd))
 		return fault_set(fault, -EINVAL,
-			"%s holds no images, but tars: name them, as in \"%s/*.tar\"", empty->path,
-			empty->path);
+			"%s holds tars, but no images: name the tars, as in \"%s/*.tar\"",
+			empty->path, empty->path);
 	return fault_set(fault, -EINVAL,
 		"%s holds no images: expected .jpg, .jpeg or .png files in it or in its folders",
 		empty->path);
@@ -247,8 +248,9 @@ static int folder_empty(const struct container_empty *empty, struct fault *fault
 static void folder_left_out(uint64_t count, const char *example, char *ret_text, size_t room)
 {
 	(void)snprintf(ret_text, room,
-		"%llu image%s left out for the extension (%s): GIF, WebP, BMP, TIFF and the like "
-		"are not read; make JPEG or PNG of them (.jfif and .jpe: name them .jpg).",
+		"%llu image%s left out because of the extension (%s): formats such as GIF, WebP, "
+		"BMP and TIFF are not read; convert them to JPEG or PNG (rename .jfif and .jpe to "
+		".jpg).",
 		(unsigned long long)count, count == 1 ? " was" : "s were", example);
 }
 

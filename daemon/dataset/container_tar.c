@@ -1,14 +1,15 @@
-/* index_tar: groups a tar's members into samples by WebDataset's rule and writes their records.
+/* container_tar: WebDataset tars: groups the members of a tar into samples by WebDataset's rule.
  *
- * A member's key is its path with the last part cut at that part's first dot; what follows the dot
- * is its extension. Members with the same key that lie next to each other are one sample. A "./" in
- * front is not part of the key, so that `tar -C folder -c .` gives the keys of the folder. Left
- * out: members whose last part begins with a dot or has none, anything below "__MACOSX", and
- * extensions other than jpg, jpeg, png, cls and json (in any case). A sample without an image is
- * left out whole.
+ * A member's key is its path cut at the first dot of its last part; what follows that dot is its
+ * extension. Members that follow each other and have the same key are one sample. A leading "./" is
+ * not part of the key, so that `tar -C folder -c .` gives the keys of the folder. Left out: members
+ * whose last part begins with a dot or has none, everything below "__MACOSX", and extensions other
+ * than jpg, jpeg, png, cls and json (in any case). A sample without an image is left out as a
+ * whole.
  *
- * Labels are all or none. With labels AUTO the first sample decides: its .cls if it has one, else
- * its .json if that has a label, else nothing is labelled; every later sample must agree. */
+ * Either all samples have a label or none has. With labels AUTO the first sample decides: its .cls
+ * if it has one, or else its .json if that has a label, or else nothing is labeled; every later
+ * sample must agree. */
 #include "dataset/container.h"
 
 #include "base/util.h"
@@ -22,7 +23,7 @@
 
 enum part { PART_IMAGE, PART_CLS, PART_JSON, PARTS, PART_DOTTED, PART_OTHER };
 
-/* One member of the sample in hand. */
+/* One member of the current sample. */
 struct piece {
 	bool present;
 	uint64_t offset, size;
@@ -34,19 +35,19 @@ struct piece {
 struct group {
 	const struct index_job *job;
 	struct tar_reader reader;
-	bool open; /* a sample is in hand */
-	bool decided; /* `source` stands */
+	bool open; /* a sample has begun */
+	bool decided; /* `source` is decided */
 	enum dataset_labels source;
 	uint64_t members, dotted, labelless;
 	size_t key_size;
 	char key[TAR_NAME_MAX + 1];
 	struct piece piece[PARTS];
-	char first[TAR_NAME_MAX + 1]; /* the image that decided */
+	char first[TAR_NAME_MAX + 1]; /* the image whose sample decided */
 	char orphan[TAR_NAME_MAX + 1]; /* the first label without an image; "": none */
-	struct label_found found; /* room for one of a rule's */
+	struct label_found found; /* scratch space for the label of a rule */
 };
 
-/* A member's name taken apart; all borrowed. */
+/* A member's name in parts, which point into it. */
 struct parts {
 	const char *key, *extension;
 	size_t key_size;
@@ -99,7 +100,7 @@ static enum part extension_part(const char *extension, uint8_t *ret_format)
 	return strcasecmp(extension, "json") ? PART_OTHER : PART_JSON;
 }
 
-/* Reads a label member into `buffer`; members too large to be labels are refused. */
+/* Reads a label member into `buffer`. A member of more than `most` bytes is not a label. */
 static int piece_read(struct group *group, const struct piece *piece, size_t most, char *buffer,
 	struct fault *fault)
 {
@@ -130,7 +131,7 @@ static int cls_label(struct group *group, int32_t *ret, struct fault *fault)
 	return rc < 0 ? piece_fault(group, piece, rc, fault) : 0;
 }
 
-/* The text of the .json, allocated; no zero byte behind it. */
+/* Reads the .json into an allocated text, which is not zero-terminated. */
 static int json_read(struct group *group, char **ret, struct fault *fault)
 {
 	const struct piece *piece = &group->piece[PART_JSON];
@@ -141,7 +142,7 @@ static int json_read(struct group *group, char **ret, struct fault *fault)
 	return piece_read(group, piece, LABEL_JSON_MAX, *ret, fault);
 }
 
-/* 0, LABEL_E_NONE when there is no .json or no label in it, or a fault. */
+/* 0; LABEL_E_NONE if the sample has no .json or no label in it; or a fault. */
 static int json_label(struct group *group, int32_t *ret, struct fault *fault)
 {
 	const struct piece *piece = &group->piece[PART_JSON];
@@ -159,8 +160,7 @@ static int fault_mixture(const struct group *group, bool has, struct fault *faul
 {
 	return fault_set(fault, -EINVAL,
 		"%s!%s has %s label%s, but %s before it has %s%s: label all samples in the same "
-		"way or none, or ask "
-		"for labels: none",
+		"way or none, or ask for labels: none",
 		group->job->path, group->piece[PART_IMAGE].name, has ? "a" : "no",
 		has ? "" : " beside it", group->first, has ? "none" : "one",
 		has                                   ? ""
@@ -192,7 +192,7 @@ static int label_auto(struct group *group, int32_t *ret, struct fault *fault)
 	}
 	if (group->source == DATASET_LABELS_CLS)
 		return cls ? cls_label(group, ret, fault) : fault_mixture(group, false, fault);
-	if (cls) /* labels came from .json so far: it still counts here */
+	if (cls) /* earlier labels came from .json, so this one must too */
 		json = json_label(group, ret, fault);
 	return json > 0 ? fault_mixture(group, false, fault) : json;
 }
@@ -200,8 +200,8 @@ static int label_auto(struct group *group, int32_t *ret, struct fault *fault)
 static int fault_unlabelled(const struct group *group, const char *what, struct fault *fault)
 {
 	return fault_set(fault, -EINVAL,
-		"%s!%s has no %s beside it, and labels were asked to come from there",
-		group->job->path, group->piece[PART_IMAGE].name, what);
+		"%s!%s has no %s beside it, but its label must come from there", group->job->path,
+		group->piece[PART_IMAGE].name, what);
 }
 
 static int sample_label(struct group *group, int32_t *ret, struct fault *fault)
@@ -223,7 +223,7 @@ static int sample_label(struct group *group, int32_t *ret, struct fault *fault)
 	}
 }
 
-/* A label out of the .json, by the rule's path. */
+/* Takes the label out of the .json, by the rule's path. */
 static int sample_path(struct group *group, struct index_sample *sample, struct fault *fault)
 {
 	const struct piece *piece = &group->piece[PART_JSON];
@@ -231,7 +231,7 @@ static int sample_path(struct group *group, struct index_sample *sample, struct 
 	if (!piece->present)
 		return fault_unlabelled(group, ".json", fault);
 	enum label_type asked = labels_type(job->labels);
-	/* Whoever writes JSON may leave the fraction of a whole number out. */
+	/* A program that writes JSON may write a whole number without a fraction. */
 	if (asked == LABEL_TYPE_AUTO && job->writer->head.label_type == LABEL_TYPE_FLOAT)
 		asked = LABEL_TYPE_FLOAT;
 	cleanup(free_ptr) char *text = NULL;
@@ -272,7 +272,7 @@ static int sample_write(struct group *group, struct fault *fault)
 		      : index_writer_add(group->job->writer, &record, group->key, group->key_size);
 }
 
-/* Ends the sample in hand. */
+/* Ends the current sample. */
 static int sample_end(struct group *group, struct fault *fault)
 {
 	int rc = 0;
@@ -310,8 +310,7 @@ static int piece_take(struct group *group, enum part part, const struct tar_memb
 	if (piece->present)
 		return fault_set(fault, -EINVAL,
 			"%s!%s and %s!%s belong to the same sample (key %.*s): a sample has one "
-			"image and one label of a "
-			"kind",
+			"image, and one label of each kind",
 			path, piece->name, path, member->name, (int)group->key_size, group->key);
 	if (member->kind == TAR_SPARSE)
 		return fault_set(fault, -EINVAL,
@@ -347,16 +346,15 @@ static int member_take(struct group *group, const struct tar_member *member, str
 	return part < PARTS ? piece_take(group, part, member, format, fault) : 0;
 }
 
-/* Labels that lie apart from their images would go unnoticed where no image has one. */
+/* Labels that do not follow their images would go unnoticed if no image had one. */
 static int orphans_check(const struct group *group, struct fault *fault)
 {
 	if (group->job->asked != DATASET_LABELS_AUTO || !group->decided ||
 		group->source != DATASET_LABELS_NONE || !group->orphan[0])
 		return 0;
 	return fault_set(fault, -EINVAL,
-		"%s!%s is a label with no image beside it, and no image has a label: the members "
-		"of a sample must lie "
-		"next to each other (pack with --sort=name), or ask for labels: none",
+		"%s!%s is a label without an image, and no image has a label: the members of a "
+		"sample must follow each other (pack with --sort=name), or ask for labels: none",
 		group->job->path, group->orphan);
 }
 
@@ -426,12 +424,12 @@ static int tar_empty(const struct container_empty *empty, struct fault *fault)
 		first_member(empty, first, sizeof first);
 	if (empty->dotted)
 		(void)snprintf(dotted, sizeof dotted,
-			" (%llu of them for a second dot before the extension)",
+			" (including %llu with a second dot before the extension)",
 			(unsigned long long)empty->dotted);
 	return fault_set(fault, -EINVAL,
 		"%s%s: no images among %llu members%s%s: expected KEY.jpg, KEY.jpeg or KEY.png, "
-		"and no dot in KEY",
-		empty->path, empty->shards > 1 ? " and the tars behind it" : "",
+		"without a dot in KEY",
+		empty->path, empty->shards > 1 ? " and the tars after it" : "",
 		(unsigned long long)empty->members, dotted, first);
 }
 
@@ -439,8 +437,7 @@ static void tar_left_out(uint64_t count, const char *example, char *ret_text, si
 {
 	(void)snprintf(ret_text, room,
 		"%llu images (%s) were left out: their names have a second dot before the "
-		"extension, which "
-		"WebDataset takes for another kind of member.",
+		"extension, which means another kind of member to WebDataset.",
 		(unsigned long long)count, example);
 }
 

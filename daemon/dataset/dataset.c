@@ -1,5 +1,6 @@
-/* dataset: see dataset.h. Answers about a dataset that dataset_open.c has opened. Nothing here
- * changes it but the table of lent index files, which locks itself; so any thread may ask. */
+/* dataset: see dataset.h. Answers questions about a dataset that dataset_open.c has opened. Nothing
+ * here changes the dataset except the table of open index files, which has its own lock; so any
+ * thread may ask. */
 #include "dataset/dataset.h"
 
 #include "base/host/limits.h"
@@ -56,7 +57,7 @@ bool dataset_labelled(const struct dataset *dataset)
 
 enum dataset_labels dataset_label_source(const struct dataset *dataset)
 {
-	/* Those with samples agree. */
+	/* All shards with samples agree. */
 	uint32_t i = 0;
 	while (i + 1 < dataset->shards && !dataset->shard[i].samples)
 		i++;
@@ -109,8 +110,8 @@ int dataset_root_fd(const struct dataset *dataset)
 	return dataset->root_fd;
 }
 
-/* An index that was replaced by one of other contents will no longer be lent to whoever opened the
- * one before. */
+/* The head's checksum counts too: dataset_index_acquire refuses an index that replaced the opened
+ * one. */
 static bool shard_same(const struct dataset_shard *a, const struct dataset_shard *b)
 {
 	return strcmp(a->path, b->path) == 0 && a->dev == b->dev && a->ino == b->ino &&
@@ -129,7 +130,7 @@ bool dataset_same(const struct dataset *a, const struct dataset *b)
 	return true;
 }
 
-/* The last shard whose first sample is not after `number`: empty shards share their `first` with
+/* The last shard whose first sample is not after `number`: an empty shard has the same `first` as
  * the next one. */
 static uint32_t shard_of(const struct dataset *dataset, uint64_t number)
 {
@@ -166,7 +167,7 @@ static const char *index_name(const struct dataset_shard *shard)
 	return shard->index_path ? shard->index_path : "the index in a temporary file";
 }
 
-/* What the index's head says of its labels must hold for each of them. */
+/* A label must agree with what the index's head says about all of them. */
 static bool label_fits(
 	const struct dataset *dataset, const struct dataset_shard *shard, int32_t label)
 {
@@ -192,8 +193,8 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 		record.name_page >= shard->name_pages ||
 		(record.format != SAMPLE_JPEG && record.format != SAMPLE_PNG))
 		return fault_set(fault, -EIO,
-			"%s: record %u of page %llu cannot be true of %s: delete the index, it is "
-			"built again",
+			"%s: record %u of page %llu cannot describe a sample of %s: delete the "
+			"index, it will be built again",
 			index_name(shard), at->slot, (unsigned long long)at->page, shard->path);
 	if (!dataset->labelled)
 		record.label = -1;
@@ -210,8 +211,9 @@ int dataset_locate_name(const struct dataset *dataset, uint32_t shard,
 	const struct dataset_shard *s = &dataset->shard[shard];
 	if (record->name_page >= s->name_pages)
 		return fault_set(fault, -EIO,
-			"%s: no name page %llu: delete the index, it is built again", index_name(s),
-			(unsigned long long)record->name_page);
+			"%s: name page %llu does not exist: delete the index, it will be built "
+			"again",
+			index_name(s), (unsigned long long)record->name_page);
 	uint64_t page = 1 + s->record_pages + record->name_page;
 	*ret = (struct dataset_page){.shard = shard,
 		.slot = 0,
@@ -220,25 +222,25 @@ int dataset_locate_name(const struct dataset *dataset, uint32_t shard,
 	return 0;
 }
 
-/* Is the open file the index that was loaded? */
+/* Whether the open file is the index that was loaded. */
 static int index_same(const struct dataset_shard *shard, int fd, struct fault *fault)
 {
 	struct index_head head;
 	uint32_t crc;
 	struct stat st;
 	if (fstat(fd, &st) < 0)
-		return fault_set(fault, -errno, "%s cannot be looked at: %s", shard->index_path,
+		return fault_set(fault, -errno, "%s cannot be examined: %s", shard->index_path,
 			strerror(errno));
 	if (index_head_read(fd, 0, (uint64_t)st.st_size, &head, &crc) != 0 ||
 		crc != shard->head_crc)
 		return fault_set(fault, -ESTALE,
-			"%s was replaced by another index since the dataset was opened: open the "
+			"%s was replaced by another index after the dataset was opened: open the "
 			"dataset again",
 			shard->index_path);
 	return 0;
 }
 
-/* Lends index files again after they were closed. */
+/* For index_files: opens an index again that was closed to make room. */
 static int index_reopen(const void *context, uint32_t number, struct fault *fault)
 {
 	const struct dataset *dataset = context;
@@ -290,8 +292,8 @@ int dataset_page_read(const struct dataset *dataset, const struct dataset_page *
 	enum { WAIT_NS = 100000, WAITS = 20000 };
 	int fd;
 	int rc = dataset_index_acquire(dataset, at->shard, &fd, fault);
-	/* More threads than index files: each holds one for no longer than a read takes. Not for
-	 * ever, since this may be the thread that would give one back. */
+	/* Several threads may wait for an index file; each holds one only while it reads. The wait
+	 * is bounded, because this thread may itself hold the file that the others wait for. */
 	for (int i = 0; rc == -EAGAIN && i < WAITS; i++) {
 		(void)nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
 		rc = dataset_index_acquire(dataset, at->shard, &fd, fault);
@@ -303,7 +305,7 @@ int dataset_page_read(const struct dataset *dataset, const struct dataset_page *
 	return rc < 0 ? fault_prefix(fault, rc, "%s", index_name(&dataset->shard[at->shard])) : 0;
 }
 
-/* A path from an index must stay below the folder, whoever wrote it. */
+/* A path from an index must stay below the folder, even if the index was forged. */
 static bool path_stays_below(const char *path)
 {
 	if (path[0] == '/')
@@ -326,7 +328,8 @@ int dataset_name(const struct dataset *dataset, uint32_t shard, const struct ind
 	if (strlen(buffer) != record->name_size ||
 		(dataset->container->files && !path_stays_below(buffer)))
 		return fault_set(fault, -EIO,
-			"%s: a name in it is no path below %s: delete the index, it is built again",
+			"%s: a name in it is not a path below %s: delete the index, it will be "
+			"built again",
 			index, dataset->shard[shard].path);
 	return 0;
 }
@@ -355,7 +358,7 @@ int dataset_values(const struct dataset *dataset, uint32_t shard, const struct i
 	if (record->label_size % sizeof(float) ||
 		(!hot && record->label_size != width * sizeof(float)))
 		return fault_set(fault, -EIO,
-			"%s: a label in it has %u bytes: delete the index, it is built again",
+			"%s: a label in it has %u bytes: delete the index, it will be built again",
 			index_name(s), record->label_size);
 	if (hot)
 		values_hot(label, record->label_size / sizeof(uint32_t), width, values);
@@ -364,12 +367,13 @@ int dataset_values(const struct dataset *dataset, uint32_t shard, const struct i
 	return 0;
 }
 
-/* A sample's record, and the page that holds its name. */
+/* Reads a sample's record, and the page that holds its name. */
 static int sample_name_page(const struct dataset *dataset, uint64_t number, struct dataset_page *at,
 	struct index_record *record, uint64_t *position, uint8_t *page, struct fault *fault)
 {
 	if (dataset_locate(dataset, number, at) < 0)
-		return fault_set(fault, -ERANGE, "there is no sample %llu: the dataset has %llu",
+		return fault_set(fault, -ERANGE,
+			"sample %llu does not exist: the dataset has %llu samples",
 			(unsigned long long)number, (unsigned long long)dataset->count);
 	int rc = dataset_page_read(dataset, at, page, fault);
 	if (rc == 0)
@@ -428,7 +432,7 @@ int dataset_path(const struct dataset *dataset, uint64_t number, char *buffer, s
 	int n = snprintf(buffer, room, "%s%s%s", path, between, sample.name);
 	if (n < 0 || (size_t)n >= room)
 		return fault_set(fault, -ENAMETOOLONG,
-			"the path of sample %llu has %d bytes, there is room for %zu",
+			"the path of sample %llu has %d bytes, but there is room for %zu",
 			(unsigned long long)number, n, room);
 	return 0;
 }
@@ -443,9 +447,8 @@ static bool is_same_file(const struct dataset_shard *shard, const struct stat *s
 static int fault_changed(const struct dataset_shard *shard, struct fault *fault)
 {
 	return fault_set(fault, -ESTALE,
-		"%s is no longer what it was when the dataset was opened: open the dataset again, "
-		"and write new shards "
-		"under new names",
+		"%s changed after the dataset was opened: open the dataset again, and write new "
+		"shards under new names",
 		shard->path);
 }
 
@@ -455,7 +458,7 @@ int dataset_verify_shard(const struct dataset *dataset, uint32_t shard, struct f
 	struct stat st;
 	if (stat(s->path, &st) < 0)
 		return fault_set(fault, errno == ENOENT ? -ESTALE : -errno,
-			"%s cannot be looked at: %s (put it back, or open the dataset again)",
+			"%s cannot be examined: %s (put it back, or open the dataset again)",
 			s->path, strerror(errno));
 	return is_same_file(s, &st) ? 0 : fault_changed(s, fault);
 }
@@ -490,13 +493,14 @@ static int sample_check(const struct dataset *dataset, const struct sample *samp
 	struct stat st;
 	if (fstat(fd, &st) < 0)
 		return fault_set(
-			fault, -errno, "%s cannot be looked at: %s", shard->path, strerror(errno));
+			fault, -errno, "%s cannot be examined: %s", shard->path, strerror(errno));
 	*ret_mtime_ns = mtime_of(&st);
 	if (!dataset->container->files)
 		return is_same_file(shard, &st) ? 0 : fault_changed(shard, fault);
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != sample->size)
 		return fault_set(fault, -ESTALE,
-			"%s/%s has %llu bytes, %s says %u: delete the index, it is built again",
+			"%s/%s has %llu bytes, but %s says %u: delete the index, it will be built "
+			"again",
 			shard->path, sample->name, (unsigned long long)st.st_size,
 			index_name(shard), sample->size);
 	return 0;
@@ -525,7 +529,8 @@ int dataset_read(const struct dataset *dataset, const struct sample *sample, voi
 	size_t room, struct fault *fault)
 {
 	if (room < sample->size)
-		return fault_set(fault, -ENOBUFS, "sample %llu has %u bytes, there is room for %zu",
+		return fault_set(fault, -ENOBUFS,
+			"sample %llu has %u bytes, but there is room for %zu",
 			(unsigned long long)sample->number, sample->size, room);
 	cleanup(close_fd) int fd = sample_open(dataset, sample, fault);
 	if (fd < 0)
@@ -537,7 +542,7 @@ int dataset_read(const struct dataset *dataset, const struct sample *sample, voi
 	if (rc == 0)
 		rc = sample_check(dataset, sample, fd, &after, fault);
 	if (rc == 0 && before != after)
-		rc = fault_set(fault, -ESTALE, "sample %llu (%s) was written while it was read",
+		rc = fault_set(fault, -ESTALE, "sample %llu (%s) was changed while it was read",
 			(unsigned long long)sample->number, sample->name);
 	return rc;
 }

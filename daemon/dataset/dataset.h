@@ -1,68 +1,65 @@
-/* dataset: an immutable list of samples, numbered from 0: shards plus their index.
+/* dataset: an immutable list of samples, numbered from 0: shards and their index.
  *
  * A map of this folder:
- *   spec.[ch]       what a user names (folder, tar, glob, brace range) -> paths and their kind
- *   tar.[ch]        members of a tar (ustar, GNU long names, pax, base-256 sizes), headers alone
- *   folder.[ch]     files of a folder in the order of their keys
- *   label.[ch]      what .cls and .json say
- *   label_rule.h    where labels come from otherwise: a manifest, a path into .json, files of
- *                   class names; labels.[ch] is such a rule made ready, label_path.[ch],
- *                   label_value.[ch], label_classes.[ch], label_manifest.[ch] and label_csv.[ch]
- *                   read what it names
- *   index.[ch]      the sidecar: format, writer, reader of single pages
- *   index_build.h   records from a tar (index_tar.c), from a folder (index_folder.c), with
- *                   labels of a rule (index_label.c)
- *   progress.h      tells who waits for that
- *   digest.h        the running value behind the fingerprint
- *   store.[ch]      where indexes are kept, and how one gets there whole
- *   sidecar.[ch]    a place for something small about every sample: its checkpoints
- *   lend.[ch]       the bounded table of open index files and sidecars
- *   dataset.c       shards and their indexes as one row of samples: what it can answer
- *   dataset_open.c  how it comes to be: opening.h has the map of the parts; dataset_labels.c what
- *                   labels of a rule come to
- *   shelf.[ch]      the datasets that are open, one for all who read the same
- *   arena.[ch]      the bounded, registered read buffers
- *   files.[ch]      the bounded table of open files
- *   quota.h         how much one of several may hold
- *   mtime.h         when a file was last changed
- *   cache.[ch]      bytes of samples, in what the memory budget has left
- *   fetch.[ch]      sample numbers in, bytes out: the stage's door; fetch.c has the map of its
- *                   parts
+ *   dataset.[ch]           an open dataset: what it answers about its samples
+ *   dataset_impl.h         struct dataset, for the files of this folder
+ *   dataset_open.c         from what a user names to an open dataset; opening.h has its parts
+ *   dataset_labels.c       checks the labels of a rule once all indexes exist
+ *   opening.h              a dataset while it is being opened
+ *   opening_find.c         where indexes are stored, and whether the stored one can be used
+ *   opening_build.c        builds an index that is missing
+ *   opening_notice.c       what the user is told about the opening
+ *   source.[ch]            expands what a user names (folder, tar, glob, braces) into paths
+ *   container.[ch]         where samples come from: what differs between kinds of containers
+ *   container_folder.c     a folder of image files
+ *   container_tar.c        WebDataset tars
+ *   folder.[ch]            walks the image files of a folder in the order of their keys
+ *   tar.[ch]               reads the headers of a tar (ustar, GNU, pax)
+ *   index.[ch]             the index file: its format, its writer, its reader of single pages
+ *   index_sample.c         writes a sample with the label of a rule into an index
+ *   index_files.[ch]       the bounded table of open index files and sidecars
+ *   index_progress.h       reports progress while indexes are built
+ *   digest.h               the running value from which the fingerprint is computed
+ *   mtime.h                when a file was last changed
+ *   sidecar.[ch]           a file beside each shard for something small per sample: entry points
+ *   concat.[ch]            several datasets of one stream as one list of samples
  *
  * What a user may name:
- *   DIR with DIR/class/x.jpg   class folders; images at any depth below them. The label of a class
- *                              is the rank of its name in bytewise order. A class folder without an
- *                              image is an error, as in torchvision's ImageFolder, and so are
- *                              images beside class folders.
- *   DIR with DIR/x.jpg         a flat folder, where no folder in it has images; unlabelled
+ *   DIR with DIR/class/x.jpg   class folders; images at any depth below them. A class's label is the
+ *                              rank of its name in bytewise order. A class folder without an image is
+ *                              an error, as in torchvision's ImageFolder, and so are images beside
+ *                              class folders.
+ *   DIR with DIR/x.jpg         a flat folder, in which no folder has images; unlabeled
  *   X.tar, "train-*.tar", "train-{000000..000146}.tar", "{a,b}/x-{0..9}.tar"
  *                              WebDataset tars: globs sorted bytewise, braces in the order written
- *                              (spec.h)
- * Images are .jpg .jpeg .png in any case; what is in them is looked at when they are decoded. Names
- * with a leading dot and "__MACOSX" are left out. Symbolic links to files and folders are followed;
- * one that leads nowhere or back is an error.
+ *                              (source.h)
+ * Images are .jpg, .jpeg and .png files in any case; their content is examined when they are
+ * decoded. Names that begin with a dot and "__MACOSX" are left out. Symbolic links to files and
+ * folders are followed; a link that leads nowhere or back is an error.
  *
- * Keys: in folders the relative path less its last extension, and samples come in the bytewise
- * order of their keys; in tars the member's path with its last part cut at the first dot ("./" in
- * front left away), and samples come as they lie. Members of one sample lie next to each other. A
- * tar that holds the files of a folder in that order is the same dataset, under the same
- * fingerprint. "a.b.jpg" has the key "a" and the extension "b.jpg", which is no image's: such
- * members are left out, and dataset_notice counts them.
+ * Keys: in a folder, the relative path without its last extension; samples come in the bytewise
+ * order of their keys. In a tar, the member's path cut at the first dot of its last part, without a
+ * leading "./"; samples come in the order of the tar. The members of one sample must follow each
+ * other. A tar that holds the files of a folder in that order is the same dataset, with the same
+ * fingerprint. "a.b.jpg" has the key "a" and the extension "b.jpg", which is not an image's
+ * extension: such members are left out, and dataset_notice counts them.
  *
- * Labels: from class folders, from KEY.cls (one decimal number) or KEY.json (an object; the integer
- * "label", else "cls"), 0 to 2^31-1. All samples have one or none has: a mixture is an error that
- * names both. Where a .cls and a .json are there, the .cls counts unless JSON was asked for; JSON
- * without these keys is metadata. Other labels, and rows of them, are label_rule.h's.
+ * Labels: from class folders, from KEY.cls (one decimal number) or from KEY.json (an object; its
+ * integer "label", or else "cls"), 0 to 2^31-1. Either all samples have a label or none has: a
+ * mixture is an error that names both. If a sample has a .cls and a .json, the .cls counts unless
+ * JSON was asked for; JSON without these keys is metadata. labels/label_rule.h describes other
+ * labels, and rows of them.
  *
  * Limits: 1,000,000 shards; names of 4,000 bytes; images of 4 GiB; folders 64 deep; one extended
  * header of a tar 1 MiB. Sparse members of a tar cannot be read in place and are an error;
- * compressed tars must be unpacked first. A tar that ends inside a member is an error; one that
- * ends between two is taken as whole even without its end mark, as by Python's tarfile.
+ * compressed tars must be unpacked first. A tar that ends inside a member is an error; a tar that
+ * ends between two members is complete even without its end mark, as for Python's tarfile.
  *
- * RAM does not grow with the number of samples: per shard a path, sizes and a file number; records
- * live in the index and are read in pages (index.h). Building a folder's index needs some 40 bytes
- * per image of its largest directory. Everything here may block on storage; the pipeline reads
- * through fetch.h instead. A dataset is immutable after dataset_open, so any thread may read it. */
+ * Memory does not grow with the number of samples: a path, sizes and a file number per shard.
+ * Records are stored in the index and are read in pages (index.h). Building a folder's index needs
+ * some 40 bytes per image of its largest directory. Everything here may block on storage; the
+ * pipeline reads through fetch/fetch.h instead. A dataset does not change after dataset_open, so
+ * any thread may read it. */
 #pragma once
 
 #include "base/fault.h"
@@ -78,41 +75,42 @@ struct dataset;
 
 enum dataset_kind { DATASET_FOLDER, DATASET_TARS };
 
-/* By the name's extension; content is sniffed when decoded. */
+/* By the name's extension. The decoder examines the content itself. */
 enum sample_format { SAMPLE_JPEG = 1, SAMPLE_PNG = 2 };
 
 struct dataset_options {
-	/* Where indexes go that cannot lie beside their shard; created when missing. NULL:
-	 * XDG_CACHE_HOME/penstock, else ~/.cache/penstock. */
+	/* The folder for indexes that cannot be stored beside their shard; created if missing.
+	 * NULL: XDG_CACHE_HOME/penstock, or else ~/.cache/penstock. */
 	const char *cache_dir;
-	bool index_in_cache; /* never write beside shards (a confined daemon) */
+	bool index_in_cache; /* never write beside shards: for a confined daemon */
 	enum dataset_labels labels;
-	/* Says more than `labels`, which does not count then (label_rule.h). NULL: `labels` says it
-	 * all. Borrowed while dataset_open runs. */
+	/* If not NULL, replaces `labels` (label_rule.h). Borrowed while dataset_open runs. */
 	const struct label_rule *rule;
 	progress_fn *progress;
 	void *progress_context;
 };
 
-/* Where the bytes of one sample are. */
+/* Where the bytes of one sample are stored. */
 struct sample {
 	uint64_t number;
 	uint32_t shard;
 	uint32_t size; /* bytes of the image */
-	uint64_t offset; /* in the shard; 0 in a folder */
-	uint64_t position; /* among the shard's bytes: `offset`; in a folder, as if its images lay
-			      one behind the other. For sidecar.h. */
-	int64_t label; /* -1: unlabelled */
+	uint64_t offset; /* of its first byte in the shard; 0 in a folder */
+	/* For sidecar.h: equal to `offset`; in a folder, the offset that the image would have if
+	 * all images were one file. */
+	uint64_t position;
+	int64_t label; /* -1: unlabeled */
 	uint8_t format; /* enum sample_format */
-	char name[4096]; /* relative path (folder) or member (tar); filled by dataset_sample only */
+	char name[4096]; /* Relative path (folder) or member (tar). */
 };
 
-/* Opens what `spec` names (`options` may be NULL: all zero), building or rebuilding indexes where
- * they are missing or stale. 0; -ENOENT nothing there; -EINVAL not a dataset, no samples, labels
- * for some only, a damaged tar; -E2BIG too many shards; -ESTALE it changed meanwhile; -ECANCELED;
- * -EIO and the like from storage. When no index can be written (read-only beside the shard and no
- * usable cache), it is kept in an unlinked temporary file and `dataset_notice` says so. A file
- * SHARD.idx that is no index of ours is left alone, and the cache folder used. */
+/* Opens what `spec` names, and builds indexes that are missing or stale. `options` may be NULL,
+ * which means all zero. 0; -ENOENT nothing exists there; -EINVAL not a dataset, no samples, labels
+ * for some samples only, a damaged tar; -E2BIG too many shards; -ESTALE it changed meanwhile;
+ * -ECANCELED; -EIO and other errors of storage. If no index can be written (read-only beside the
+ * shard and no usable cache folder), the index is kept in an unlinked temporary file and
+ * `dataset_notice` says so. A file SHARD.idx that is not one of our indexes is left as it is, and
+ * the cache folder is used. */
 int dataset_open(const char *spec, const struct dataset_options *options, struct dataset **ret,
 	struct fault *fault);
 void dataset_free(struct dataset *dataset);
@@ -123,122 +121,128 @@ bool dataset_in_files(const struct dataset *dataset);
 uint64_t dataset_count(const struct dataset *dataset);
 uint64_t dataset_bytes(const struct dataset *dataset); /* sum of the samples' sizes */
 uint64_t dataset_largest(const struct dataset *dataset); /* size of the largest sample */
-/* Of keys, sizes and labels in order; not of paths, nor of how they are cut into shards. */
+/* Covers keys, sizes and labels in order; neither paths nor the division into shards. */
 uint64_t dataset_fingerprint(const struct dataset *dataset);
-/* Files of a folder whose extensions are no images', when its index was built; 0 for tars. */
+/* The number of files in a folder whose extensions are not those of images, counted when its index
+ * was built; 0 for tars. */
 uint64_t dataset_passed(const struct dataset *dataset);
 bool dataset_labelled(const struct dataset *dataset);
-/* Where they came from; NONE where there are none. */
+/* Where the labels came from; NONE if there are no labels. */
 enum dataset_labels dataset_label_source(const struct dataset *dataset);
-/* CLASS, also where there are no labels; or MULTI_HOT or FLOAT. */
+/* CLASS (also if there are no labels), MULTI_HOT or FLOAT. */
 enum label_type dataset_label_type(const struct dataset *dataset);
-/* Values of one label: 1 for CLASS; K of a float32 row for the others, 1 to LABEL_WIDTH_MAX. */
+/* The number of values of one label: 1 for CLASS; for the other types the width K of a float32 row,
+ * 1 to LABEL_WIDTH_MAX. */
 uint32_t dataset_label_width(const struct dataset *dataset);
-/* Class folders, names of a manifest, lines of a file of classes; 0 for others, and where labels
- * were asked to be left out. */
+/* The number of class names: from class folders, from a manifest or from a file of classes; 0 if
+ * labels have no names, or if the caller asked for no labels. */
 uint32_t dataset_classes(const struct dataset *dataset);
 const char *dataset_class_name(const struct dataset *dataset, uint32_t label);
 uint32_t dataset_shards(const struct dataset *dataset); /* 1 for a folder */
-/* Absolute; a folder's root. */
+/* An absolute path; for a folder, its root. */
 const char *dataset_shard_path(const struct dataset *dataset, uint32_t shard);
-const char *dataset_notice(const struct dataset *dataset); /* "" or a sentence worth logging once */
-/* Time spent building indexes; 0 when all were fresh. */
+/* "" or a sentence that is worth logging once */
+const char *dataset_notice(const struct dataset *dataset);
+/* The time spent building indexes; 0 if all were up to date. */
 uint64_t dataset_indexed_ns(const struct dataset *dataset);
 
-/* True when both read the same: the same shards, at the same paths and unchanged between the two
+/* True if both are the same data: the same shards, at the same paths and unchanged between the two
  * openings, through the same indexes, with the same labels. Pure. */
 bool dataset_same(const struct dataset *a, const struct dataset *b);
 
-/* Reads one sample's record, with its name. Blocks. 0, -EIO (index damaged: says to delete it),
- * -errno. */
+/* Reads one sample's record, with its name. Blocks. 0, -EIO (damaged index; the fault says to
+ * delete it), -errno. */
 int dataset_sample(
 	const struct dataset *dataset, uint64_t number, struct sample *ret, struct fault *fault);
 
-/* An absolute path, or SHARD!MEMBER. Blocks. 0, -ENAMETOOLONG, or as dataset_sample. */
+/* Writes the sample's absolute path, or SHARD!MEMBER. Blocks. 0, -ENAMETOOLONG, or as
+ * dataset_sample. */
 int dataset_path(const struct dataset *dataset, uint64_t number, char *buffer, size_t room,
 	struct fault *fault);
 
-/* Reads the label of a sample of a dataset whose labels are MULTI_HOT or FLOAT into `values`
- * (dataset_label_width of them). Blocks. 0, or as dataset_sample. */
+/* Reads a sample's label into `values`, dataset_label_width of them. Only for MULTI_HOT and FLOAT.
+ * Blocks. 0, or as dataset_sample. */
 int dataset_sample_values(
 	const struct dataset *dataset, uint64_t number, float *values, struct fault *fault);
 
 /* Reads a sample's bytes with pread into `buffer` (`room` >= size). For tools, not for the
- * pipeline. Checks what fetch checks: 0, -ENOENT when a folder's file is gone or a link to nothing,
- * -ESTALE when file or shard is no longer what the index saw, -ENODATA when cut short, -errno. */
+ * pipeline. Makes the same checks as fetch: 0, -ENOENT if a folder's file is gone or is a link to
+ * nothing, -ESTALE if the file or the shard changed since it was indexed, -ENODATA if it was cut
+ * short, -errno. */
 int dataset_read(const struct dataset *dataset, const struct sample *sample, void *buffer,
 	size_t room, struct fault *fault);
 
-/* 0, or -ESTALE with a fault when shard `shard` on disk is no longer what was indexed (another
- * inode, size or mtime). */
+/* 0, or -ESTALE with a fault if shard `shard` on disk is no longer what was indexed (another inode,
+ * size or mtime). */
 int dataset_verify_shard(const struct dataset *dataset, uint32_t shard, struct fault *fault);
 
-/* The same of a shard that is open, without its path: 0 or -ESTALE. */
+/* The same for a shard that is open, without looking at its path: 0 or -ESTALE. */
 int dataset_verify_file(const struct dataset *dataset, uint32_t shard, int fd);
 
-/* For the fetch stage. A dataset may have more shards than a process may have files, so index files
- * are borrowed:
+/* For fetch. A dataset may have more shards than a process may have open files, so index files are
+ * borrowed:
  *
  *   dataset_locate(d, number, &at)          which page of which index holds the record
- *   dataset_index_acquire(d, shard, &fd)    the index, open until released: read INDEX_PAGE bytes
- *                                           at `at.offset`
+ *   dataset_index_acquire(d, shard, &fd)    the index, open until released: read INDEX_PAGE bytes at
+ *                                           `at.offset`
  *   dataset_index_release(d, shard)         when the read has completed
  *   dataset_record(d, &at, bytes, &record)  checks the page and the record
- *   and for a folder, where the path is needed to open the file:
+ * and for a folder, whose files are opened by path:
  *   dataset_locate_name(d, shard, &record, &name_at)    its page: borrow and read as above
  *   dataset_name(d, shard, &record, bytes, ...)         checks the page and copies the path
  *
- * All of them may be called by any thread; only dataset_index_acquire may block. A page's bytes
- * never change while the dataset lives: (shard, page) is a key for a cache. */
+ * Any thread may call all of them; only dataset_index_acquire may block. The bytes of a page never
+ * change while the dataset exists: (shard, page) can be the key of a cache. */
 struct dataset_page {
 	uint32_t shard;
 	uint32_t slot; /* number of the record in its page; 0 for a name */
-	uint64_t page; /* number of the page in the shard's index, from 0; INDEX_PAGE bytes each */
+	/* number of the page in the shard's index, from 0; each has INDEX_PAGE bytes */
+	uint64_t page;
 	uint64_t
 		offset; /* in the file that dataset_index_acquire lends; a multiple of INDEX_PAGE */
 };
 
-/* 0, or -ERANGE when there is no sample `number`. */
+/* 0, or -ERANGE if sample `number` does not exist. */
 int dataset_locate(const struct dataset *dataset, uint64_t number, struct dataset_page *ret);
 
-/* Takes the record at `at` out of its page as read from disk. Checks page, bounds within the shard
- * and label; a record that is returned can be read without further checks. `label` is -1 where
- * labels were asked to be left out; `offset` is 0 in a folder, and *ret_position as in struct
- * sample. 0 or -EIO with a fault that names the index and says to delete it. */
+/* Takes the record at `at` out of its page as read from disk. Checks the page, the bounds within
+ * the shard and the label, so that the caller needs no further checks. `label` is -1 if the caller
+ * asked for no labels; `offset` is 0 in a folder, and *ret_position is as in struct sample. 0, or
+ * -EIO with a fault that names the index and says to delete it. */
 int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 	const uint8_t *page, struct index_record *ret, uint64_t *ret_position, struct fault *fault);
 
-/* 0 or -EIO with a fault when the record's name page lies outside the index's names. */
+/* 0, or -EIO with a fault if the record's name page is beyond the index's names. */
 int dataset_locate_name(const struct dataset *dataset, uint32_t shard,
 	const struct index_record *record, struct dataset_page *ret, struct fault *fault);
 
-/* Takes the record's name out of its name page as read from disk, zero-terminated; in a folder it
- * is a path that stays below the root. `room` of 4096 always suffices. Pure. 0 or -EIO with a fault
- * that names the index. */
+/* Takes the record's name out of its name page as read from disk, zero-terminated; in a folder the
+ * name is a path that stays below the root. `room` of 4096 always suffices. Pure. 0, or -EIO with a
+ * fault that names the index. */
 int dataset_name(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
 	const uint8_t *page, char *buffer, size_t room, struct fault *fault);
 
-/* The same page: takes the label's values out of it, dataset_label_width of them. For datasets
- * whose labels are MULTI_HOT or FLOAT. 0 or -EIO with a fault that names the index. */
+/* Takes the label's values out of the name page, dataset_label_width of them. Only for MULTI_HOT
+ * and FLOAT. 0, or -EIO with a fault that names the index. */
 int dataset_values(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
 	const uint8_t *page, float *values, struct fault *fault);
 
 /* Lends the file that holds a shard's index. At most dataset_index_files are open at once; the
- * least recently used one that nobody holds makes room. Blocks while a file is opened. 0; -EAGAIN
- * all are held: release one first; -ESTALE the index was replaced by one of other contents; -errno.
- * Every success needs one release. */
+ * least recently used one that no caller holds is closed to make room. Blocks while a file is
+ * opened. 0; -EAGAIN if all are held: release one first; -ESTALE if the index was replaced by one
+ * with other contents; -errno. Every success needs one release. */
 int dataset_index_acquire(
 	const struct dataset *dataset, uint32_t shard, int *ret_fd, struct fault *fault);
 void dataset_index_release(const struct dataset *dataset, uint32_t shard);
 
-/* How many index files may be held at once: at least 16, at most 512, a third of RLIMIT_NOFILE
- * between them. */
+/* How many index files may be held at once: a third of RLIMIT_NOFILE, but at least 16 and at most
+ * 512. */
 uint32_t dataset_index_files(const struct dataset *dataset);
 
-/* Borrows, reads and gives back: one whole page. Blocks, for an index file to come free too (two
- * seconds at most). 0 or negative errno. */
+/* Borrows the index file, reads one whole page and gives the file back. Blocks, also for at most
+ * two seconds until an index file is free. 0 or negative errno. */
 int dataset_page_read(const struct dataset *dataset, const struct dataset_page *at, uint8_t *buffer,
 	struct fault *fault);
 
-/* The root of a folder dataset for openat; -1 for tars. Stays open. */
+/* The root of a folder for openat; -1 for tars. Stays open as long as the dataset. */
 int dataset_root_fd(const struct dataset *dataset);

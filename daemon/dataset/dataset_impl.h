@@ -1,5 +1,4 @@
-/* dataset_impl: what dataset.c (questions) and the opening (opening.h) share; nobody else includes
- * it. */
+/* dataset_impl: struct dataset, for the files of this folder only. */
 #pragma once
 
 #include "dataset/container.h"
@@ -11,24 +10,23 @@
 
 struct labels;
 
-/* One tar, or the folder. Everything that grows with the number of shards is here. */
+/* One tar, or the folder. Only this grows with the number of shards. */
 struct dataset_shard {
 	char *path; /* absolute */
-	char *index_path; /* NULL: in the dataset's scratch file */
-	uint64_t index_base; /* of its page 0 in that file */
+	char *index_path; /* NULL: its index is in the dataset's scratch file */
+	uint64_t index_base; /* of the index's page 0 in that file */
 	uint64_t first; /* number of its first sample */
 	uint64_t size;
-	uint64_t samples, bytes, digest_unlabelled; /* of its index */
+	uint64_t samples, bytes, digest_unlabelled; /* as in its index's head */
 	int64_t mtime_ns;
 	dev_t dev;
 	ino_t ino;
 	uint64_t record_pages, name_pages;
-	uint32_t classes; /* that its labels are below; 0: no bound */
-	uint32_t
-		head_crc; /* of the index that was opened: one with another head is another index */
-	uint32_t label_width; /* one more than the highest class of its labels */
-	uint32_t source; /* enum dataset_labels: where its labels came from; DATASET_LABELS_NONE:
-			    nowhere */
+	uint32_t classes; /* every label is below this; 0: no bound */
+	/* Of the index that was opened. An index with another head is another index. */
+	uint32_t head_crc;
+	uint32_t label_width; /* one more than the highest class */
+	uint32_t source; /* enum dataset_labels: where its labels came from; NONE if it has none */
 };
 
 struct dataset {
@@ -39,22 +37,24 @@ struct dataset {
 	uint32_t classes;
 	enum label_type label_type;
 	uint32_t label_width;
-	uint64_t rule; /* labels_hash of the label rule; 0: a word */
+	uint64_t rule; /* labels_hash of the label rule; 0: the rule is a single word */
 	int root_fd; /* folder; else -1 */
-	int scratch_fd; /* unlinked file with the indexes that found no other place; -1: none */
+	/* an unlinked file for indexes that could not be stored elsewhere; -1: none */
+	int scratch_fd;
 	uint64_t scratch_bytes;
 	uint64_t count, bytes, largest, fingerprint, indexed_ns, passed;
 	struct dataset_shard *shard;
 	char **class_names;
-	char *cache_folder; /* NULL: there is none */
+	char *cache_folder; /* NULL: no cache folder can be used */
 	bool index_in_cache;
 	struct index_files *lend;
 	char notice[1024];
 };
 
-/* Once index files are known: dataset->lend. 0 or -ENOMEM. */
+/* Makes dataset->lend, after the paths of all index files are known. 0 or -ENOMEM. */
 int dataset_lend_new(struct dataset *dataset);
 
-/* dataset_labels.c: once all indexes are there, whose heads `heads` are. 0 or negative errno. */
+/* In dataset_labels.c. Called when all indexes exist; `heads` are theirs, one per shard. 0 or
+ * negative errno. */
 int dataset_labels_settle(struct dataset *dataset, const struct index_head *heads,
 	struct labels *labels, const char *cache, struct fault *fault);

@@ -1,6 +1,6 @@
-/* dataset_labels: what a rule's labels come to, once all indexes of a dataset are there: do they
- * agree, was every line of the manifest used once, how wide is a row, what are the classes called.
- * Part of dataset_open; one thread, blocks. */
+/* dataset_labels: checks the labels of a rule once all indexes of a dataset exist: whether the
+ * shards agree, whether each line of the manifest was used once, how wide a row is, and how the
+ * classes are called. Part of dataset_open; one thread, blocks. */
 #include "dataset/dataset_impl.h"
 
 #include "base/hash.h"
@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Names the sample that a shard begins with. */
+/* Writes the path of a shard's first sample. */
 static void shard_example(const struct dataset *dataset, uint32_t number, char *buffer, size_t room)
 {
 	char path[8192];
@@ -28,16 +28,16 @@ static int fault_disagree(const struct dataset *dataset, const struct index_head
 	shard_example(dataset, b, other, sizeof other);
 	if (heads[a].label_type != heads[b].label_type)
 		return fault_set(fault, -EINVAL,
-			"labels: %s and those behind it have %s, %s and those behind it %s: say "
-			"which with type: class, multi_hot or float",
+			"labels: %s and the samples after it have %s, but %s and the samples after "
+			"it have %s: say which with type: class, multi_hot or float",
 			one, types[heads[a].label_type], other, types[heads[b].label_type]);
 	return fault_set(fault, -EINVAL,
-		"labels: %s and those behind it have %u numbers, %s and those behind it %u: all "
-		"need as many",
+		"labels: %s and the samples after it have %u numbers, but %s and the samples after "
+		"it have %u: all samples need the same number",
 		one, heads[a].label_width, other, heads[b].label_width);
 }
 
-/* Shards with samples must agree on what a label is; the widest says how wide. */
+/* Shards with samples must agree on what a label is; the widest one determines the width. */
 static int widths_agree(struct dataset *dataset, const struct index_head *heads,
 	uint32_t *ret_width, struct fault *fault)
 {
@@ -57,7 +57,7 @@ static int widths_agree(struct dataset *dataset, const struct index_head *heads,
 	return 0;
 }
 
-/* Looks for the sample that uses a line again, or the line that no sample uses. */
+/* Finds the sample that uses a line a second time, or the line that no sample uses. */
 static int lines_fault(
 	const struct dataset *dataset, struct manifest *manifest, struct fault *fault)
 {
@@ -87,18 +87,18 @@ static int lines_fault(
 	if (rc <= 0)
 		return rc < 0 ? rc
 			      : fault_set(fault, -EIO,
-					"labels: the indexes of %s do not hold what %s says: "
-					"delete them, they are built again",
+					"labels: the indexes of %s do not match %s: delete them, "
+					"they will be built again",
 					dataset->shard[0].path, manifest->path);
 	return fault_set(fault, -EINVAL,
-		"%s:%llu: \"%.400s\" names no sample of %s: expected %s; leave the line out, or "
-		"mend the path%s",
+		"%s:%llu: \"%.400s\" does not name a sample of %s: expected %s; remove the line, "
+		"or correct the path%s",
 		manifest->path, (unsigned long long)line, path, dataset->shard[0].path,
 		dataset->container->naming,
-		line == 1 ? " (a header begins with the word path)" : "");
+		line == 1 ? " (if it is a header, its first word must be path)" : "");
 }
 
-/* Every line of the manifest once? The sums tell without a look at the lines. */
+/* Each line of the manifest must be used once. The sums show that without reading the lines. */
 static int lines_check(const struct dataset *dataset, const struct index_head *heads,
 	struct labels *labels, const char *cache, struct fault *fault)
 {
@@ -126,7 +126,7 @@ static int names_take(struct dataset *dataset, const struct label_classes *class
 	return 0;
 }
 
-/* Gives the dataset the names of its classes, which its labels must be below. */
+/* Gives the dataset the names of its classes; all labels must be below their number. */
 static int classes_settle(
 	struct dataset *dataset, const struct labels *labels, uint32_t width, struct fault *fault)
 {
@@ -136,8 +136,8 @@ static int classes_settle(
 		return 0;
 	if (dataset->classes)
 		return fault_set(fault, -EINVAL,
-			"labels: %s has class folders, which are its classes' names: leave classes "
-			"out, or write a manifest",
+			"labels: %s has class folders, which name its classes: remove classes, or "
+			"write a manifest",
 			source);
 	if (!dataset->labelled)
 		return fault_set(fault, -EINVAL,
@@ -145,8 +145,8 @@ static int classes_settle(
 			file);
 	if (width > classes->count)
 		return fault_set(fault, -EINVAL,
-			"labels: there are classes up to %u, and %s has %u names", width - 1, file,
-			classes->count);
+			"labels: the samples have classes up to %u, but %s has only %u names",
+			width - 1, file, classes->count);
 	for (uint32_t i = 0; i < dataset->shards; i++)
 		dataset->shard[i].classes = classes->count;
 	return names_take(dataset, classes) < 0
@@ -169,12 +169,12 @@ int dataset_labels_settle(struct dataset *dataset, const struct index_head *head
 		width = dataset->classes;
 	if (width == 0 || width > LABEL_WIDTH_MAX)
 		return fault_set(fault, -EINVAL,
-			"labels: a row of %u values for each sample: expected 1 to %d%s", width,
+			"labels: each sample has a row of %u values: expected 1 to %d%s", width,
 			LABEL_WIDTH_MAX,
 			width ? ""
-			      : "; no sample has a class: say how many there are by classes: FILE");
+			      : "; no sample has a class: name the classes with classes: FILE");
 	dataset->label_width = width;
-	/* Not of the samples, but of what a batch looks like. */
+	/* The shape of a row is part of a batch, so it is part of the fingerprint. */
 	uint64_t shape = (uint64_t)dataset->label_type << 32 | width;
 	dataset->fingerprint = hash_mix(hash_u64(dataset->fingerprint, shape));
 	return 0;

@@ -1,9 +1,9 @@
-/* dataset_open: from what a user names to an open dataset: finds each shard's index, builds what is
- * missing or stale, and sums up. One thread; blocks. What a dataset can answer afterwards is in
- * dataset.c.
+/* dataset_open: from what a user names to an open dataset: finds each shard's index, builds the
+ * indexes that are missing or stale, and sums up. One thread; blocks. dataset.c answers questions
+ * about the opened dataset.
  *
- * Two passes over the shards, so that progress knows how much there is to build: the first looks
- * for indexes (opening_find.c), the second builds (opening_build.c). */
+ * There are two passes over the shards, so that progress reports know how much there is to build:
+ * the first finds indexes (opening_find.c), the second builds (opening_build.c). */
 #include "base/clock.h"
 #include "base/host/limits.h"
 #include "base/store.h"
@@ -29,11 +29,11 @@ static const char *const label_names[] = {
 	[DATASET_LABELS_MANIFEST] = "a manifest",
 };
 
-/* The first index has to be built. */
+/* Called before the first index is built. */
 static int labels_ready(struct opening *opening)
 {
 	int rc = opening->rule && opening->cache ? store_folder_make(opening->cache) : 0;
-	/* A folder that cannot be made is no matter here: the table goes elsewhere then. */
+	/* If the cache folder cannot be created, the manifest's table is stored elsewhere. */
 	return opening->rule ? labels_prepare(opening->labels, rc == 0 ? opening->cache : NULL,
 				       opening->fault)
 			     : 0;
@@ -72,8 +72,7 @@ static int sources_agree(const struct opening *opening, uint32_t *first, uint32_
 		return 0;
 	return fault_set(opening->fault, -EINVAL,
 		"the labels of %s come from \"%s\", those of %s from \"%s\": label all shards in "
-		"the same way, or ask "
-		"for labels: none",
+		"the same way, or ask for labels: none",
 		a->path, label_names[a->source], b->path, label_names[b->source]);
 }
 
@@ -109,7 +108,7 @@ static int dataset_sum(struct opening *opening)
 	return 0;
 }
 
-/* Makes the dataset's row of shards out of the paths, which it takes over. */
+/* Makes the dataset's shards out of the paths, which it takes over. */
 static int dataset_prepare(struct dataset *dataset, struct source_paths *paths,
 	enum dataset_kind kind, struct fault *fault)
 {
@@ -131,7 +130,7 @@ static int dataset_prepare(struct dataset *dataset, struct source_paths *paths,
 	return 0;
 }
 
-/* What the rule asks to be looked up, before indexes are. */
+/* Opens the files that the label rule names, before the indexes are examined. */
 static int labels_begin(struct opening *opening)
 {
 	const struct label_rule *rule = opening->options.rule;
@@ -183,8 +182,8 @@ static int opening_run(struct opening *opening)
 	return rc;
 }
 
-/* Asked to leave labels out, a dataset has no classes either; and shards of unlabelled folders have
- * none. */
+/* A dataset without labels has no classes either, whether the caller asked for no labels or the
+ * folders have none. */
 static void classes_drop(struct dataset *dataset)
 {
 	if (dataset->labelled)

@@ -20,27 +20,27 @@
 
 enum { DENTS_BYTES = 1 << 16, SETTLE_NS = 20000000 };
 
-/* A name with what sorting needs; `key_size` counts the extension out, and a directory's slash in.
- */
+/* A name with what sorting needs. `key_size` excludes a file's extension and includes a directory's
+ * slash. */
 struct entry {
 	uint16_t key_size, name_size;
 	bool directory;
-	char name[]; /* terminated; a directory's ends with a slash */
+	char name[]; /* zero-terminated; a directory's name ends with a slash */
 };
 
-/* One directory's names: entries one behind the other in `bytes`, `at` where they begin. */
+/* One directory's names: entries one after the other in `bytes`; `at` has the offset of each. */
 struct listing {
 	char *bytes;
 	uint32_t *at;
 	size_t used, room, count, count_room;
 };
 
-/* A directory on the way from the root to here. */
+/* A directory between the root and the one being read. */
 struct level {
 	const struct level *up;
 	dev_t dev;
 	ino_t ino;
-	size_t path_size; /* of its relative path with the slash behind it; 0 for the root */
+	size_t path_size; /* of its relative path with a trailing slash; 0 for the root */
 };
 
 struct walk {
@@ -83,8 +83,8 @@ void folder_settle(int64_t mtime_ns)
 	struct timespec now;
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	int64_t age = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - mtime_ns;
-	if (age < 0 ||
-		age >= SETTLE_NS) /* in the future: another machine's clock, nothing to wait for */
+	/* A time in the future comes from another machine's clock: waiting would not help. */
+	if (age < 0 || age >= SETTLE_NS)
 		return;
 	struct timespec pause = {.tv_nsec = SETTLE_NS - age};
 	while (nanosleep(&pause, &pause) < 0 && errno == EINTR)
@@ -166,14 +166,14 @@ static int fault_at(struct walk *walk, const char *name, int code, const char *w
 		strerror(-code));
 }
 
-/* Is this how a symbolic link to nothing fails? */
+/* Whether a symbolic link to nothing fails with this error. */
 static bool leads_nowhere(int error)
 {
 	return error == ENOENT || error == ENOTDIR || error == ELOOP;
 }
 
-/* Decides by a stat where the directory does not say what a name is: links, and file systems
- * without types. */
+/* Finds the kind of a name with stat if the directory does not tell it: for links, and on file
+ * systems without types. */
 static int name_kind(struct walk *walk, int fd, const char *name, unsigned char type, mode_t *ret)
 {
 	struct stat st;
@@ -189,14 +189,14 @@ static int name_kind(struct walk *walk, int fd, const char *name, unsigned char 
 		*ret = st.st_mode & S_IFMT;
 		return 0;
 	}
-	if (leads_nowhere(errno)) { /* an image that is missing, or nothing of ours */
+	if (leads_nowhere(errno)) { /* a missing image, or a name that is left out */
 		*ret = folder_format(name) ? S_IFREG : S_IFIFO;
 		return 0;
 	}
-	return fault_at(walk, name, -errno, "cannot be looked at");
+	return fault_at(walk, name, -errno, "cannot be examined");
 }
 
-/* Of what may be a link: that it leads nowhere where nothing may be read. */
+/* Checks that a name that may be a link does not lead outside the roots. */
 static int name_check(struct walk *walk, int fd, const char *name)
 {
 	char shown[PATH_MAX];
@@ -231,7 +231,7 @@ static int name_take(
 static int listing_read(struct walk *walk, int fd, struct listing *listing)
 {
 	ssize_t n;
-	/* By number: its function came with glibc 2.30. */
+	/* By number, because the function came with glibc 2.30. */
 	while ((n = syscall(SYS_getdents64, fd, walk->dents, sizeof walk->dents)) > 0) {
 		for (ssize_t at = 0; at < n;) {
 			const struct dirent64 *dent = (const struct dirent64 *)(walk->dents + at);
@@ -243,7 +243,7 @@ static int listing_read(struct walk *walk, int fd, struct listing *listing)
 	}
 	if (n < 0)
 		return fault_at(walk, "", -errno, "cannot be read");
-	if (listing->count) /* qsort_r of nothing would be handed a null pointer */
+	if (listing->count) /* qsort_r must not get a null pointer */
 		qsort_r(listing->at, listing->count, sizeof listing->at[0], entry_compare, listing);
 	return 0;
 }
@@ -253,7 +253,7 @@ static int names_compare(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Tells the sink the names of the root's directories: copies without the slash, sorted by
+/* Reports the names of the root's directories to the sink: copies without the slash, sorted by
  * themselves. */
 static int classes_tell(struct walk *walk, const struct listing *listing)
 {
@@ -281,9 +281,9 @@ static int classes_tell(struct walk *walk, const struct listing *listing)
 	return rc;
 }
 
-/* The size alone: network file systems need not ask their server for the rest. Old containers'
- * filters forbid the call instead of denying that it exists, so the library's own way round it is
- * not taken. */
+/* Asks for the size only, so that a network file system need not ask its server for the rest.
+ * Filters of old containers forbid statx instead of denying that it exists, so glibc's own fallback
+ * is not reached. */
 static int file_size(int fd, const char *name, uint64_t *ret)
 {
 	struct statx st;
@@ -298,8 +298,8 @@ static int file_size(int fd, const char *name, uint64_t *ret)
 	return result;
 }
 
-/* A link to nothing is told with size 0: one image that is missing must not keep the others from
- * use, and whoever reads it finds out. */
+/* A link to nothing is reported with size 0: one missing image must not make the others unusable,
+ * and its reader detects it. */
 static int file_tell(struct walk *walk, int fd, const char *name)
 {
 	uint64_t size;
@@ -311,10 +311,10 @@ static int file_tell(struct walk *walk, int fd, const char *name)
 			return walk->sink->file(walk->sink->context, walk->path, 0, walk->fault);
 		if (error == ENOENT)
 			return fault_set(walk->fault, -ESTALE,
-				"%s/%s vanished while the folder was read: open it again when "
-				"nobody writes there",
+				"%s/%s disappeared while the folder was read: open it again when "
+				"no other program writes there",
 				walk->root, walk->path);
-		return fault_set(walk->fault, -error, "%s/%s cannot be looked at: %s", walk->root,
+		return fault_set(walk->fault, -error, "%s/%s cannot be examined: %s", walk->root,
 			walk->path, strerror(error));
 	}
 	return walk->sink->file(walk->sink->context, walk->path, size, walk->fault);
@@ -341,8 +341,8 @@ static int entry_walk(
 {
 	if (here->path_size + entry->name_size > INDEX_NAME_MAX)
 		return fault_set(walk->fault, -ENAMETOOLONG,
-			"%s/%s%s: paths below %s may have %d bytes", walk->root, walk->path,
-			entry->name, walk->root, INDEX_NAME_MAX);
+			"%s/%s%s: a path below %s may have at most %d bytes", walk->root,
+			walk->path, entry->name, walk->root, INDEX_NAME_MAX);
 	memcpy(walk->path + here->path_size, entry->name, entry->name_size + 1u);
 	int rc = entry->directory ? directory_enter(walk, fd, entry, here, depth)
 				  : file_tell(walk, fd, entry->name);
@@ -355,7 +355,7 @@ static int level_check(struct walk *walk, const struct level *here, int depth)
 	for (const struct level *up = here->up; up; up = up->up)
 		if (up->dev == here->dev && up->ino == here->ino)
 			return fault_set(walk->fault, -ELOOP,
-				"%s/%s leads back to %s/%.*s, which holds it: remove that link",
+				"%s/%s leads back to %s/%.*s, which contains it: remove that link",
 				walk->root, walk->path, walk->root, (int)up->path_size, walk->path);
 	if (depth > FOLDER_DEPTH_MAX)
 		return fault_set(walk->fault, -ELOOP, "%s/%s is more than %d folders deep",
@@ -363,7 +363,7 @@ static int level_check(struct walk *walk, const struct level *here, int depth)
 	return 0;
 }
 
-/* Tells the sink this directory under its path without the slash. */
+/* Reports this directory to the sink, by its path without the trailing slash. */
 static int directory_tell(struct walk *walk, size_t path_size, int64_t mtime_ns)
 {
 	if (path_size)
@@ -381,24 +381,25 @@ static int directory_list(
 	int rc = listing_read(walk, fd, ret);
 	struct stat st;
 	if (rc == 0 && fstat(fd, &st) < 0)
-		return fault_at(walk, "", -errno, "cannot be looked at");
+		return fault_at(walk, "", -errno, "cannot be examined");
 	if (rc == 0 && mtime_of(&st) != mtime_ns)
 		return fault_set(walk->fault, -ESTALE,
-			"%s/%s changed while it was read: open it again when nobody writes there",
+			"%s/%s changed while it was read: open it again when no other program "
+			"writes there",
 			walk->root, walk->path);
 	if (rc == 0 && !here->up)
 		rc = classes_tell(walk, ret);
 	return rc;
 }
 
-/* walk->path holds the relative path, `path_size` bytes with its slash. The recursion is bounded by
- * FOLDER_DEPTH_MAX. */
+/* walk->path holds the relative path, `path_size` bytes with its slash. FOLDER_DEPTH_MAX bounds the
+ * recursion. */
 static int directory_walk(
 	struct walk *walk, int fd, const struct level *up, size_t path_size, int depth)
 {
 	struct stat st;
 	if (fstat(fd, &st) < 0)
-		return fault_at(walk, "", -errno, "cannot be looked at");
+		return fault_at(walk, "", -errno, "cannot be examined");
 	struct level here = {.up = up, .dev = st.st_dev, .ino = st.st_ino, .path_size = path_size};
 	int rc = level_check(walk, &here, depth);
 	if (rc < 0)
@@ -414,7 +415,7 @@ static int directory_walk(
 
 int folder_walk(int root_fd, const char *root, const struct folder_sink *sink, struct fault *fault)
 {
-	/* Not root_fd itself: reading moves its position, and others may hold it. */
+	/* Not root_fd itself: reading moves its position, and other threads may use it. */
 	cleanup(close_fd) int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return fault_set(fault, -errno, "%s cannot be opened: %s%s", root, strerror(errno),

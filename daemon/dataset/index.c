@@ -23,12 +23,13 @@ static int page_check(const uint8_t *page, uint32_t kind, uint64_t number, struc
 	memcpy(&head, page, sizeof head);
 	if (head.crc != page_crc(page))
 		return fault_set(fault, -EIO,
-			"page %c%llu has a wrong checksum: delete the index, it is built again",
+			"page %c%llu has a wrong checksum: delete the index, it will be built "
+			"again",
 			(int)kind, (unsigned long long)number);
 	if (head.kind != kind || head.number != number)
 		return fault_set(fault, -EIO,
-			"found another page where page %c%llu belongs: delete the index, it is "
-			"built again",
+			"page %c%llu is not where it belongs: delete the index, it will be built "
+			"again",
 			(int)kind, (unsigned long long)number);
 	return 0;
 }
@@ -40,8 +41,8 @@ int index_page_record(const uint8_t page[INDEX_PAGE], uint64_t number, uint32_t 
 	if (rc < 0)
 		return rc;
 	if (slot >= INDEX_RECORDS)
-		return fault_set(
-			fault, -EIO, "record %u of a page: a page has %d", slot, INDEX_RECORDS);
+		return fault_set(fault, -EIO, "record %u does not exist: a page has %d", slot,
+			INDEX_RECORDS);
 	memcpy(ret, page + INDEX_PAGE_HEAD + slot * sizeof *ret, sizeof *ret);
 	return 0;
 }
@@ -55,9 +56,9 @@ int index_page_name(const uint8_t page[INDEX_PAGE], const struct index_record *r
 	size_t from = record->name_offset, size = record->name_size;
 	if (from < INDEX_PAGE_HEAD || size == 0 || from + size > INDEX_PAGE || size >= room)
 		return fault_set(fault, -EIO,
-			"a name of %zu bytes at byte %zu of page N%llu: delete the index, it is "
-			"built again",
-			size, from, (unsigned long long)record->name_page);
+			"page N%llu cannot hold a name of %zu bytes at byte %zu: delete the index, "
+			"it will be built again",
+			(unsigned long long)record->name_page, size, from);
 	memcpy(buffer, page + from, size);
 	buffer[size] = 0;
 	return 0;
@@ -72,9 +73,9 @@ int index_page_label(const uint8_t page[INDEX_PAGE], const struct index_record *
 	size_t from = (size_t)record->name_offset + record->name_size;
 	if (record->name_offset < INDEX_PAGE_HEAD || from + record->label_size > INDEX_PAGE)
 		return fault_set(fault, -EIO,
-			"a label of %u bytes at byte %zu of page N%llu: delete the index, it is "
-			"built again",
-			record->label_size, from, (unsigned long long)record->name_page);
+			"page N%llu cannot hold a label of %u bytes at byte %zu: delete the index, "
+			"it will be built again",
+			(unsigned long long)record->name_page, record->label_size, from);
 	*ret = page + from;
 	return 0;
 }
@@ -88,7 +89,7 @@ int index_read(int fd, uint64_t offset, void *buffer, size_t size, struct fault 
 			done += (size_t)n;
 		else if (n == 0)
 			return fault_set(fault, -EIO,
-				"ends before byte %llu: delete the index, it is built again",
+				"ends before byte %llu: delete the index, it will be built again",
 				(unsigned long long)offset + size);
 		else if (errno != EINTR)
 			return fault_set(fault, -errno, "cannot be read at byte %llu: %s",
@@ -97,7 +98,8 @@ int index_read(int fd, uint64_t offset, void *buffer, size_t size, struct fault 
 	return 0;
 }
 
-/* Eight bytes that no text file begins with; the other byte order reads them backwards. */
+/* Eight bytes that do not begin any text file; on a machine with the other byte order they are
+ * reversed. */
 #define INDEX_MAGIC UINT64_C(0x89504e5354494458)
 
 static int head_check(const uint8_t *page, uint64_t file_size, struct index_head *ret)
@@ -112,8 +114,8 @@ static int head_check(const uint8_t *page, uint64_t file_size, struct index_head
 		return INDEX_E_DAMAGED;
 	if (head.version != INDEX_VERSION)
 		return INDEX_E_OTHER;
-	const uint64_t most = UINT64_C(1)
-			      << 48; /* pages: far beyond any file, far below an overflow */
+	/* Pages: far more than any file has, far too few to overflow. */
+	const uint64_t most = UINT64_C(1) << 48;
 	if (head.record_pages > most || head.name_pages > most || head.table_pages > most ||
 		head.samples > most * INDEX_RECORDS)
 		return INDEX_E_DAMAGED;
@@ -131,7 +133,8 @@ int index_head_read(
 {
 	uint8_t page[INDEX_PAGE] = {0};
 	if (file_size && file_size < INDEX_PAGE) {
-		/* Too short for a head: ours cut off, or something else. */
+		/* Too short for a head: either an index of ours that was cut off, or another file.
+		 */
 		int rc = index_read(fd, base, page, (size_t)file_size, NULL);
 		struct index_head head;
 		return rc < 0 ? rc : head_check(page, file_size, &head);
@@ -155,7 +158,7 @@ void index_table_init(
 	table->used = INDEX_PAGE;
 }
 
-/* Entries run on from page to page. */
+/* An entry may continue on the next page. */
 static int table_take(struct index_table *table, void *buffer, size_t size)
 {
 	if (size > table->left)
@@ -234,7 +237,7 @@ static void page_finish(uint8_t *page, uint32_t kind, uint64_t number)
 	memcpy(page, &head, sizeof head);
 }
 
-/* Ends the page that is being filled; what is left of it stays zero. */
+/* Ends the page that is being filled; the rest of it stays zero. */
 static int section_turn(struct index_section *section)
 {
 	if (section->used == 0)
@@ -248,8 +251,8 @@ static int section_turn(struct index_section *section)
 	return section->buffered == SECTION_PAGES ? section_flush(section) : 0;
 }
 
-/* Appends up to `size` bytes to the page, a new one when it is full; returns how many, or negative.
- */
+/* Appends up to `size` bytes to the page, or to a new one if it is full. Returns how many, or a
+ * negative errno. */
 static ssize_t section_put(struct index_section *section, const void *data, size_t size)
 {
 	if (section->used == INDEX_PAGE) {
@@ -393,7 +396,7 @@ int index_writer_entry(
 	return rc;
 }
 
-/* Copies a finished section behind what the file has. */
+/* Copies a finished section to byte `at` of the file. */
 static int section_append(struct index_section *from, int fd, uint64_t at, uint8_t *buffer)
 {
 	uint64_t size = from->pages * INDEX_PAGE;
@@ -436,7 +439,7 @@ int index_writer_finish(struct index_writer *writer, uint64_t *ret_bytes)
 	head->table_pages = writer->tables.pages;
 	uint64_t names_at = writer->base + (1 + head->record_pages) * INDEX_PAGE;
 	uint64_t tables_at = names_at + head->name_pages * INDEX_PAGE;
-	/* Everything is flushed: the records' buffer is free for copying. */
+	/* Everything is flushed, so the records' buffer can be used for copying. */
 	if (rc == 0)
 		rc = section_append(
 			&writer->names, writer->records.fd, names_at, writer->records.buffer);

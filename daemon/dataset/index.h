@@ -1,27 +1,27 @@
-/* index: the sidecar that says where every sample is.
+/* index: the file that says where every sample is stored.
  *
- * A file of 4 KiB pages, each with its own number and checksum, never trusted for bounds: every
- * offset read from it is checked against the shard's size before use, and a page that does not
- * check is an error, not a guess.
+ * It consists of pages of 4 KiB, each with its own number and checksum. Readers do not trust it:
+ * every offset read from it is checked against the shard's size before use, and a page whose
+ * checksum is wrong is an error.
  *
  *   page 0         struct index_head: magic, version, what it was made from (shard size, mtime),
  *                  counts, digests
- *   record_pages   records: INDEX_RECORDS of struct index_record each, in sample order; numbered
- *                  from 1
- *   name_pages     names: each record's name lies whole within one page, at (name_page,
- *                  name_offset, name_size), and where labels are no single classes, `label_size`
- *                  bytes of label right behind it; numbered from 0, so that they can be written
- *                  before the number of records is known
+ *   record_pages   records: INDEX_RECORDS of struct index_record each, in sample order; numbered from
+ *                  1
+ *   name_pages     names: each record's name is whole within one page, at (name_page, name_offset,
+ *                  name_size); if labels are not single classes, `label_size` bytes of label follow
+ *                  the name; numbered from 0, so that they can be written before the number of records
+ *                  is known
  *   table_pages    tables: directories with their mtimes (folders), class names; numbered from 0
  *
- * Written to a temporary file beside its place, fsynced, renamed: a torn index is never seen.
- * Nothing in it depends on when or where it was made, so two processes that build it at once write
- * the same bytes. Byte order is the machine's; an index of another byte order has another magic and
- * is rebuilt.
+ * It is written to a temporary file beside its place, synced and renamed, so that no reader sees a
+ * partial index. Its contents do not depend on when or where it was made, so two processes that
+ * build it at once write the same bytes. Byte order is the machine's; an index with another byte
+ * order has another magic and is built again.
  *
  * The writer streams: records go to the file itself, names and tables to unlinked files beside it
- * that are appended at the end. Its memory does not grow with the samples. Not thread-safe;
- * everything else here is pure or reads only. */
+ * that are appended at the end. Its memory does not grow with the number of samples. A writer
+ * belongs to one thread; everything else here is pure or only reads. */
 #pragma once
 
 #include "base/fault.h"
@@ -38,23 +38,23 @@ enum { INDEX_NAME_ROOM = INDEX_PAGE - INDEX_PAGE_HEAD }; /* of a name with its l
 struct index_page_head {
 	uint32_t crc; /* CRC-32 (zlib) of the page's other 4092 bytes */
 	uint32_t kind; /* 'H', 'R', 'N', 'T' */
-	uint64_t number; /* this page's number, see above: a misplaced page does not check */
+	uint64_t number; /* as above: a page in the wrong place is detected */
 };
 
 struct index_record {
-	uint64_t offset; /* of the image's bytes in the shard; in a folder's index: of all its
-			    images' bytes one after the other, so that it ascends from record to
-			    record */
+	/* Of the image's first byte in the shard. In a folder's index, the offset that it would
+	 * have if all images were one file, so that it ascends from record to record. */
+	uint64_t offset;
 	uint32_t size;
 	int32_t label;
-	uint64_t name_page; /* among the name pages, from 0: dataset_locate_name says where that is
-			     */
+	uint64_t name_page; /* among the name pages, from 0 */
 	uint16_t name_offset; /* in the page, at least INDEX_PAGE_HEAD */
 	uint16_t name_size; /* without a terminating zero */
 	uint8_t format; /* enum sample_format */
 	uint8_t reserved; /* zero */
-	uint16_t label_size; /* bytes of label behind the name: float32 values, or uint32_t classes
-				in ascending order; 0 where `label` is all of it */
+	/* Bytes of label after the name: float32 values, or uint32_t classes in ascending order. 0
+	 * if `label` is the whole label. */
+	uint16_t label_size;
 };
 
 _Static_assert(sizeof(struct index_page_head) == INDEX_PAGE_HEAD, "index page head");
@@ -64,8 +64,8 @@ _Static_assert(
 _Static_assert(INDEX_PAGE_HEAD + INDEX_RECORDS * sizeof(struct index_record) <= INDEX_PAGE,
 	"records fit a page");
 
-/* Checks page `number` as read from disk and takes record `slot` out of it. 0 or -EIO with a fault.
- * Pure. */
+/* Checks page `number` as read from disk and takes record `slot` out of it. 0, or -EIO with a
+ * fault. Pure. */
 int index_page_record(const uint8_t page[INDEX_PAGE], uint64_t number, uint32_t slot,
 	struct index_record *ret, struct fault *fault);
 
@@ -74,51 +74,52 @@ int index_page_record(const uint8_t page[INDEX_PAGE], uint64_t number, uint32_t 
 int index_page_name(const uint8_t page[INDEX_PAGE], const struct index_record *record, char *buffer,
 	size_t room, struct fault *fault);
 
-/* The same for the label behind the name: where it lies in `page`, which need not be aligned. */
+/* The same for the label after the name: *ret points into `page` and need not be aligned. */
 int index_page_label(const uint8_t page[INDEX_PAGE], const struct index_record *record,
 	const uint8_t **ret, struct fault *fault);
 
-/* Reads exactly `size` bytes at `offset`, through short reads and EINTR. 0; -EIO at the end of the
+/* Reads exactly `size` bytes at `offset`, despite short reads and EINTR. 0; -EIO at the end of the
  * file; -errno. */
 int index_read(int fd, uint64_t offset, void *buffer, size_t size, struct fault *fault);
 
-/* Page 0, behind its index_page_head. */
+/* Page 0, after its index_page_head. */
 struct index_head {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t kind; /* enum dataset_kind */
 	uint32_t asked; /* enum dataset_labels that it was built for */
-	uint32_t source; /* enum dataset_labels that the labels came from; DATASET_LABELS_NONE: all
-			    are -1 */
+	uint32_t source; /* enum dataset_labels that the labels came from; NONE: all are -1 */
 	uint64_t shard_size; /* 0 for a folder */
-	int64_t shard_mtime_ns; /* 0 for a folder: its directories have their own, in the tables */
+	/* 0 for a folder, whose tables have the mtimes of its directories */
+	int64_t shard_mtime_ns;
 	uint64_t samples, bytes, largest;
 	uint64_t digest; /* see digest.h */
 	uint64_t digest_unlabelled; /* the same with every label -1 */
 	uint64_t record_pages, name_pages, table_pages;
 	uint64_t table_bytes;
 	uint64_t directories, classes;
-	uint64_t members; /* files seen, whatever they were */
-	uint64_t dotted; /* members left out for a second dot before an image's extension; of a
-			    folder, files with the extension of images that are not read */
-	uint64_t labelless; /* .json beside images that no label was found in */
-	uint64_t rule; /* labels_hash of the label rule that it was built for; 0: a word */
-	uint32_t label_type; /* enum label_type; LABEL_TYPE_AUTO: no sample decided */
-	uint32_t label_width; /* one more than the highest class; of floats how many */
-	uint64_t lines; /* of a manifest: manifest_mark of the samples' lines, summed up */
+	uint64_t members; /* files seen, of any kind */
+	/* Members that were left out because of a second dot before an image's extension; in a
+	 * folder, files with the extension of an image format that is not read. */
+	uint64_t dotted;
+	uint64_t labelless; /* .json files beside images that hold no label */
+	uint64_t rule; /* labels_hash of the label rule that it was built for; 0: a single word */
+	uint32_t label_type; /* enum label_type; AUTO: it has no samples */
+	uint32_t label_width; /* one more than the highest class; for floats, their number */
+	uint64_t lines; /* for a manifest: the sum of manifest_mark over the samples' lines */
 };
 
 _Static_assert(sizeof(struct index_head) == 176, "index head");
 
 enum {
-	INDEX_E_FOREIGN = 1, /* not an index of ours at all: must not be overwritten */
+	INDEX_E_FOREIGN = 1, /* not one of our indexes: must not be overwritten */
 	INDEX_E_OTHER = 2, /* another version or byte order */
 	INDEX_E_DAMAGED = 3,
 };
 
-/* Reads and checks the head of an index that begins at `base`; `file_size` is that of the whole
- * file, which must end with the index unless it is 0. 0, INDEX_E_*, or a negative errno of the
- * read. `ret_crc` names these very contents. */
+/* Reads and checks the head of an index that begins at `base`. `file_size` is the size of the whole
+ * file, which must end with the index; 0: unknown. 0, INDEX_E_*, or a negative errno of the read.
+ * `ret_crc` identifies exactly these contents. */
 int index_head_read(
 	int fd, uint64_t base, uint64_t file_size, struct index_head *ret, uint32_t *ret_crc);
 
@@ -126,8 +127,8 @@ int index_head_read(
 struct index_entry {
 	int64_t mtime_ns;
 	uint32_t size; /* of the text that follows, without a terminating zero */
-	uint32_t kind; /* 'D': a directory, relative path, "" for the root; 'C': name of the next
-			  class */
+	/* 'D': a directory, by relative path, "" for the root. 'C': the name of the next class. */
+	uint32_t kind;
 };
 _Static_assert(sizeof(struct index_entry) == 16, "index entry");
 
@@ -142,33 +143,35 @@ struct index_table {
 void index_table_init(
 	struct index_table *table, int fd, uint64_t base, const struct index_head *head);
 
-/* Takes the next entry; its text, zero-terminated, goes to `text` (room for INDEX_NAME_MAX + 1). 1;
- * 0 at the end; -EIO when the tables are damaged; -errno. */
+/* Takes the next entry and copies its text, zero-terminated, to `text` (room for INDEX_NAME_MAX +
+ * 1). 1; 0 at the end; -EIO if the tables are damaged; -errno. */
 int index_table_next(struct index_table *table, struct index_entry *ret, char *text);
 
-/* The writer's part of the file: pages of one kind that fill one after the other. */
+/* One part of the file while it is written: pages of one kind that are filled one after the other.
+ */
 struct index_section {
 	int fd;
 	uint32_t kind;
 	uint64_t base; /* of its first page in `fd` */
 	uint64_t first; /* number of its first page */
 	uint64_t pages; /* finished */
-	size_t used; /* bytes of the page that is being filled; 0: none is begun */
+	size_t used; /* bytes of the page that is being filled; 0: no page is begun */
 	size_t buffered; /* finished pages in `buffer`, not yet written */
 	uint8_t *buffer;
 };
 
 struct index_writer {
 	struct index_section records, names, tables;
-	struct index_head head; /* the caller sets kind, asked, rule, source, shard_*, members,
-				   dotted, labelless, lines before finish, and before the first
-				   sample label_type */
+	/* The caller sets label_type before the first sample; and kind, asked, rule, source,
+	 * shard_*, members, dotted, labelless and lines before index_writer_finish. */
+	struct index_head head;
 	uint64_t base;
-	int error; /* of writing, sticky: the place is at fault, not what is indexed */
+	/* Of writing, kept once it is set: the place is at fault, not what is indexed. */
+	int error;
 };
 
-/* Writes an index into `fd` from byte `base` on; `names_fd` and `tables_fd` are empty files for its
- * parts. The fds are borrowed until deinit. 0 or -ENOMEM. */
+/* Begins an index in `fd` at byte `base`; `names_fd` and `tables_fd` are empty files for its parts.
+ * The descriptors are borrowed until deinit. 0 or -ENOMEM. */
 int index_writer_init(
 	struct index_writer *writer, int fd, uint64_t base, int names_fd, int tables_fd);
 void index_writer_deinit(struct index_writer *writer);
@@ -177,23 +180,24 @@ void index_writer_deinit(struct index_writer *writer);
 int index_writer_name(
 	struct index_writer *writer, const char *name, size_t size, struct index_record *record);
 
-/* The same with a label of `label_size` bytes behind the name, which is not in the record. */
+/* The same with a label of `label_size` bytes after the name, for labels that do not fit the
+ * record. */
 int index_writer_name_label(struct index_writer *writer, const char *name, size_t size,
 	const void *label, size_t label_size, struct index_record *record);
 
-/* Adds the next sample; its record has its name's place. `key` goes into the digests. 0 or -errno.
- */
+/* Adds the next sample, whose record index_writer_name has filled. `key` goes into the digests. 0
+ * or -errno. */
 int index_writer_add(struct index_writer *writer, const struct index_record *record,
 	const char *key, size_t key_size);
 
-/* The same for a sample whose hashes (digest_sample with its label, and with -1) are known; and
- * head.label_width is the caller's. */
+/* The same for a sample whose hashes (digest_sample with its label, and with -1) are known. The
+ * caller then keeps head.label_width. */
 int index_writer_add_hashed(struct index_writer *writer, const struct index_record *record,
 	uint64_t hash, uint64_t hash_unlabelled);
 
 int index_writer_entry(struct index_writer *writer, uint32_t kind, int64_t mtime_ns,
 	const char *text, size_t size);
 
-/* Puts the parts together and writes the head. The caller syncs and renames. 0 or -errno.
- * `ret_bytes`: the whole. */
+/* Puts the parts together and writes the head; the caller then syncs and renames. `ret_bytes` is
+ * the size of the whole index. 0 or -errno. */
 int index_writer_finish(struct index_writer *writer, uint64_t *ret_bytes);

@@ -1,4 +1,4 @@
-/* lend: see lend.h. */
+/* index_files: see index_files.h. */
 #include "dataset/index_files.h"
 
 #include "base/util.h"
@@ -13,8 +13,9 @@ enum { INDEX_FILES_MIN = 16, INDEX_FILES_MAX = 512 };
 struct index_files_slot {
 	int fd; /* -1: empty */
 	uint32_t shard;
-	_Atomic uint32_t
-		held; /* grows under the lock; what shrinks it releases, eviction acquires */
+	/* Grows under the lock. The release in index_files_release pairs with the acquire in
+	 * slot_free. */
+	_Atomic uint32_t held;
 	uint64_t turn; /* of the last lending */
 };
 
@@ -77,7 +78,8 @@ uint32_t index_files_slots(const struct index_files *lend)
 	return lend->slots;
 }
 
-/* An empty slot, else the one that nobody has held for longest; NULL when all are held. */
+/* An empty slot, or else the one that was lent longest ago and is not held; NULL if all are held.
+ */
 static struct index_files_slot *slot_free(struct index_files *lend)
 {
 	struct index_files_slot *best = NULL;
@@ -96,8 +98,8 @@ static int slot_open(struct index_files *lend, uint32_t shard, struct fault *fau
 {
 	struct index_files_slot *slot = slot_free(lend);
 	if (!slot)
-		return fault_set(fault, -EAGAIN,
-			"all %u index files that may be open are being read", lend->slots);
+		return fault_set(fault, -EAGAIN, "all %u index files that may be open are in use",
+			lend->slots);
 	if (slot->fd >= 0) {
 		(void)close(slot->fd);
 		slot->fd = -1;
@@ -112,7 +114,7 @@ static int slot_open(struct index_files *lend, uint32_t shard, struct fault *fau
 	return 0;
 }
 
-/* Of an open file, with the table locked. */
+/* Lends an open file. Called with the table locked. */
 static int slot_hold(struct index_files *lend, uint32_t shard)
 {
 	struct index_files_slot *slot = &lend->slot[lend->place[shard]];
@@ -144,7 +146,7 @@ int index_files_try(struct index_files *lend, uint32_t shard, int *ret_fd)
 
 void index_files_release(struct index_files *lend, uint32_t shard)
 {
-	/* Of a shard that is held, place and slot stay as they are. */
+	/* Without the lock: place and slot of a shard do not change while it is held. */
 	assert(lend->place[shard] >= 0);
 	uint32_t held = atomic_fetch_sub_explicit(
 		&lend->slot[lend->place[shard]].held, 1, memory_order_release);

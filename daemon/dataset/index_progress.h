@@ -1,5 +1,5 @@
-/* index_progress: calls a caller's function now and then while indexes are built, so that the caller
- * can show progress or stop the build. The thread that builds. */
+/* index_progress: reports progress while indexes are built, so that the caller can show it or stop
+ * the build. Used by the thread that builds. */
 #pragma once
 
 #include "base/fault.h"
@@ -9,17 +9,17 @@
 #include <stdint.h>
 
 struct index_progress {
-	progress_fn *call; /* NULL: nobody watches */
+	progress_fn *call; /* NULL: no reports */
 	void *context;
-	uint64_t samples, bytes; /* of what is finished */
+	uint64_t samples, bytes; /* of the shards that are finished */
 	uint64_t total_bytes;
 	uint64_t told_samples, told_bytes;
 };
 
 enum { INDEX_PROGRESS_SAMPLES = 10000, INDEX_PROGRESS_BYTES = 64 << 20 };
 
-/* Tells that the shard in work has so many samples and bytes behind it. 0, or -ECANCELED when told
- * to stop. */
+/* Reports that `samples` and `bytes` of the current shard are done. 0, or -ECANCELED if the caller
+ * stops the build. */
 static inline int index_progress_step(
 	struct index_progress *progress, uint64_t samples, uint64_t bytes, struct fault *fault)
 {
@@ -34,6 +34,6 @@ static inline int index_progress_step(
 		!progress->call(progress->context, samples, bytes, progress->total_bytes))
 		return 0;
 	return fault_set(fault, -ECANCELED,
-		"stopped while indexing, after %llu samples; nothing was kept of the shard",
+		"stopped while indexing, after %llu samples; the index of this shard was not kept",
 		(unsigned long long)samples);
 }

@@ -1,8 +1,8 @@
-/* index_label: a sample with a label that its rule found, into the index.
+/* index_sample: writes a sample with the label that a rule found for it into an index.
  *
- * All labels of an index are of one type, that of the first where none was asked for; which type,
- * and how wide, stands in the head. One class is the record's own label. Classes and numbers lie
- * behind the name; the fingerprint covers them. */
+ * All labels of an index have one type; if none was asked for, the type of the first label. The
+ * head stores the type and the width. A single class is the record's own label. Lists of classes
+ * and numbers are stored after the sample's name; the fingerprint covers them. */
 #include "dataset/container.h"
 
 #include "base/util.h"
@@ -23,12 +23,13 @@ static int type_check(struct index_head *head, const struct label_found *found, 
 		head->label_type = found->type;
 	if (head->label_type != (uint32_t)found->type)
 		return fault_set(fault, -EINVAL,
-			"its label is %s, those before it are %s: say which with type: class, "
-			"multi_hot or float",
+			"its label is %s, but the labels before it are %s: say which with type: "
+			"class, multi_hot or float",
 			type_names[found->type], type_names[head->label_type]);
 	if (found->type == LABEL_TYPE_FLOAT && head->samples && head->label_width != found->count)
 		return fault_set(fault, -EINVAL,
-			"its label has %u numbers, those before it have %u: all need as many",
+			"its label has %u numbers, but the labels before it have %u: all samples "
+			"need the same number",
 			found->count, head->label_width);
 	if (found->type == LABEL_TYPE_FLOAT)
 		head->label_width = found->count;
@@ -41,15 +42,14 @@ static int size_check(
 	const struct index_sample *sample, const struct label_found *found, struct fault *fault)
 {
 	size_t room = (INDEX_NAME_ROOM - sample->name_size) / sizeof(float);
-	return found->count <= room
-		       ? 0
-		       : fault_set(fault, -EINVAL,
-				 "its label has %u values: beside its name of %zu bytes there is "
-				 "room for %zu",
-				 found->count, sample->name_size, room);
+	return found->count <= room ? 0
+				    : fault_set(fault, -EINVAL,
+					      "its label has %u values, but after its name of %zu "
+					      "bytes there is room for only %zu",
+					      found->count, sample->name_size, room);
 }
 
-/* Type and values, in the place of the number of a class. */
+/* A hash of type and values, used in place of the number of a class. */
 static int64_t values_digest(const struct label_found *found)
 {
 	uint64_t h = hash_u64(HASH_SEED, found->type);

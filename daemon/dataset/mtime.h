@@ -1,4 +1,4 @@
-/* mtime: when a file was last changed, as indexes keep it and readers hold it against. */
+/* mtime: when a file was last changed. Indexes store it, and readers compare with it. */
 #pragma once
 
 #include <stdint.h>

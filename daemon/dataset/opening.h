@@ -1,10 +1,9 @@
-/* opening: one dataset while it is being opened. What dataset_open.c and its parts share; nobody
- * else includes it.
+/* opening: a dataset while it is being opened; for dataset_open.c and the opening_*.c files only.
  *
- *   dataset_open.c     the door: finds all, builds what is missing, sums up
- *   opening_find.c     where indexes lie, and whether the one there serves
- *   opening_build.c    an index that is missing, built in the first place that takes it; looked at
- *                      by opening_find.c before it counts
+ *   dataset_open.c     finds all indexes, builds those that are missing, and sums up
+ *   opening_find.c     where indexes are stored, and whether the stored one can be used
+ *   opening_build.c    builds a missing index in the first place that can be written;
+ *                      opening_find.c reads it back before it is used
  *   opening_notice.c   what the user is told: why a dataset is empty, what was noticed
  *
  * One thread; blocks. */
@@ -13,7 +12,7 @@
 #include "dataset/dataset_impl.h"
 #include "dataset/index_progress.h"
 
-/* What became of looking at an index. */
+/* The result of examining an index. Everything above FOUND means that it cannot be used. */
 enum found { FOUND, FOUND_NOTHING, FOUND_STALE, FOUND_DAMAGED, FOUND_FOREIGN };
 
 enum place { PLACE_BESIDE, PLACE_CACHE, PLACES };
@@ -21,48 +20,47 @@ enum place { PLACE_BESIDE, PLACE_CACHE, PLACES };
 struct opening {
 	struct dataset_options options;
 	enum dataset_labels asked;
-	struct labels *labels; /* NULL: a word says it all */
-	uint64_t rule; /* labels_index_hash; 0: indexes of a word */
+	struct labels *labels; /* NULL: the rule is a single word */
+	uint64_t rule; /* labels_index_hash; 0: the rule is a single word */
 	struct dataset *dataset;
 	struct fault *fault;
-	char *cache; /* NULL: there is none */
-	struct index_head *heads; /* per shard, as loaded */
-	bool *missing; /* per shard: to be built */
+	char *cache; /* NULL: no cache folder can be used */
+	struct index_head *heads; /* per shard */
+	bool *missing; /* per shard: its index must be built */
 	struct index_progress progress;
 	uint64_t damaged, homeless, dotted, labelless;
-	int place_error[PLACES]; /* why the last index found no home */
-	char *tidied[PLACES]; /* in whose folder what others left was removed */
-	char example[512]; /* a shard that the notice names */
+	int place_error[PLACES]; /* why the last index could not be written there */
+	char *tidied[PLACES]; /* the folder in which leftover temporary files were removed last */
+	char example[512]; /* a shard, for the notice */
 };
 
-/* The tar, or the folder's root, open for reading. A descriptor, or a negative errno with a fault.
- */
+/* Opens the shard, or the folder's root, for reading. A descriptor, or a negative errno with a
+ * fault. */
 int opening_shard(const struct opening *opening, uint32_t number);
 
-/* First pass, for one shard: is its index there? Else it is marked as missing. 0 or a negative
- * errno with a fault. */
+/* First pass, for one shard: finds its index, or marks it as missing. 0, or a negative errno with a
+ * fault. */
 int opening_find(struct opening *opening, uint32_t number);
 
-/* Looks at the index at `path`, which the shard takes over when it serves. FOUND_* or -ENOMEM. */
+/* Examines the index at `path`; the shard uses it if it is FOUND. FOUND_* or -ENOMEM. */
 int opening_try(struct opening *opening, uint32_t number, const char *path);
 
-/* Is what lies at `base` an index of this shard as it is now? If so it is taken. FOUND_* or
- * -ENOMEM. */
+/* The same for an index that begins at byte `base` of an open file. FOUND_* or -ENOMEM. */
 int opening_examine(
 	struct opening *opening, uint32_t number, int fd, uint64_t base, uint64_t file_size);
 
-/* The path of an index in a place, for the caller to free; NULL where the place is not to be used
- * (or without memory: the next one will tell). */
+/* The path of an index in a place, which the caller frees; NULL if the place is not to be used, or
+ * without memory. */
 char *opening_place(const struct opening *opening, uint32_t number, enum place place,
 	enum dataset_labels labels);
 
-/* Second pass, for one shard: its index is built. 0 or a negative errno with a fault. */
+/* Second pass, for one shard: builds its index. 0, or a negative errno with a fault. */
 int opening_build(struct opening *opening, uint32_t number);
 
-/* The first shard that is named so is the notice's example. */
+/* Gives the notice a shard as its example, unless it already has one. */
 void opening_example(struct opening *opening, const char *path);
 
-/* 0, or -EINVAL with a fault that says what there is instead of images. */
+/* 0, or -EINVAL with a fault that says what was found instead of images. */
 int opening_nonempty(const struct opening *opening);
 
 /* Writes dataset->notice. */

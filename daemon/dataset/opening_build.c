@@ -1,5 +1,5 @@
-/* opening_build: see opening.h. Builds the index of a shard that has none: beside its shard, else
- * in the cache folder, else in one unlinked file that all such shards share. */
+/* opening_build: see opening.h. Builds the index of a shard that has none: beside the shard, or
+ * else in the cache folder, or else in one unlinked file that all such shards share. */
 #include "dataset/opening.h"
 
 #include "base/store.h"
@@ -12,13 +12,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What a tar was when it was read from must be what it is when the index is done. */
+/* The shard must not have changed between the first read and the last. */
 static int shard_unchanged(struct opening *opening, uint32_t number, int fd)
 {
 	const struct dataset_shard *shard = &opening->dataset->shard[number];
 	struct stat st;
 	if (opening->dataset->container->files)
-		return 0; /* folder_walk has looked at each directory */
+		return 0; /* folder_walk has checked each directory */
 	if (fstat(fd, &st) < 0 || mtime_of(&st) != shard->mtime_ns ||
 		(uint64_t)st.st_size != shard->size)
 		return fault_set(opening->fault, -ESTALE,
@@ -27,8 +27,7 @@ static int shard_unchanged(struct opening *opening, uint32_t number, int fd)
 	return 0;
 }
 
-/* Builds an index into `file`. A negative result with writer.error set (`ret_place`) is the place's
- * fault. */
+/* Builds an index in `file`. `ret_place`: a failure was the place's fault, not the shard's. */
 static int index_write(
 	struct opening *opening, uint32_t number, int fd, struct store_file *file, bool *ret_place)
 {
@@ -67,18 +66,19 @@ static int index_write(
 	return rc;
 }
 
-/* What became of an index that was just built and looked at again. */
+/* Judges an index that was just built and read back. */
 static int index_readback(struct opening *opening, uint32_t number, int found, bool *ret_place)
 {
 	*ret_place = found != FOUND_STALE;
 	if (found == FOUND_STALE)
 		return fault_set(opening->fault, -ESTALE,
-			"%s changed while it was indexed: open it again when nobody writes there",
+			"%s changed while it was indexed: open it again when no other program "
+			"writes there",
 			opening->dataset->shard[number].path);
-	return found == FOUND ? 0 : -EIO; /* it cannot be read back, or somebody removed it */
+	return found == FOUND ? 0 : -EIO; /* it cannot be read back, or was removed */
 }
 
-/* Builds the index at `path`. `ret_place`: a failure was the place's. */
+/* Builds the index at `path`. `ret_place`: a failure was the place's fault. */
 static int index_build_at(
 	struct opening *opening, uint32_t number, int fd, const char *path, bool *ret_place)
 {
@@ -100,7 +100,7 @@ static int index_build_at(
 				opening, number, opening_try(opening, number, path), ret_place);
 }
 
-/* The last resort: behind the other homeless indexes in the scratch file. */
+/* The last resort: appends the index to the scratch file. */
 static int index_build_scratch(struct opening *opening, uint32_t number, int fd)
 {
 	struct dataset *dataset = opening->dataset;
@@ -121,9 +121,9 @@ static int index_build_scratch(struct opening *opening, uint32_t number, int fd)
 			opening_examine(opening, number, dataset->scratch_fd, base, 0), &place);
 	if (rc < 0 && place)
 		return fault_set(opening->fault, rc,
-			"the index of %s can be written neither beside it (%s) nor into the cache "
-			"folder %s (%s) nor into "
-			"a temporary file (%s): make room or give write permission in one of them",
+			"the index of %s cannot be written beside it (%s), in the cache folder %s "
+			"(%s), or in a temporary file (%s): free disk space or grant write "
+			"permission in one of these places",
 			shard, strerror(-opening->place_error[PLACE_BESIDE]),
 			opening->cache ? opening->cache : "(none)",
 			strerror(-opening->place_error[PLACE_CACHE]), strerror(-rc));
@@ -136,7 +136,7 @@ static int index_build_scratch(struct opening *opening, uint32_t number, int fd)
 	return rc;
 }
 
-/* Neighbours mostly lie in one folder: it is looked through once. */
+/* Consecutive shards are usually in one folder, which is tidied once. */
 static void place_tidy(struct opening *opening, enum place place, const char *path)
 {
 	char **last = &opening->tidied[place];
@@ -148,8 +148,8 @@ static void place_tidy(struct opening *opening, enum place place, const char *pa
 	store_tidy(path);
 }
 
-/* Tries one place: 0 built (or somebody else has done so meanwhile), 1 the place cannot be used, or
- * a fault. */
+/* Tries one place: 0 the index exists (built here, or meanwhile by another process), 1 the place
+ * cannot be used, or a fault. */
 static int index_build_place(struct opening *opening, uint32_t number, int fd, enum place place)
 {
 	cleanup(free_ptr) char *path = opening_place(opening, number, place, opening->asked);

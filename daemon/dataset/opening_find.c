@@ -1,12 +1,12 @@
-/* opening_find: see opening.h. Looks for a shard's index in each place, judges the one that is
- * there, and takes what it says over into the dataset.
+/* opening_find: see opening.h. Looks for a shard's index in each place, judges the one that it
+ * finds, and takes what it says over into the dataset.
  *
- * An index lies beside its shard, else in the cache folder. With labels asked for explicitly the
- * default index (SHARD.idx) serves when its labels came from there; otherwise there is one of its
- * own (SHARD.cls.idx, ...), so that two users do not rebuild each other's. Indexes with labels of a
- * rule (a manifest, a path into JSON) lie in the cache folder alone, under the hash of what the
- * rule says and what its files hold; so do those of folders, under that of the roots that they were
- * walked by. */
+ * An index is stored beside its shard, or else in the cache folder. If the caller asks for a
+ * particular source of labels, the default index (SHARD.idx) is used if its labels came from there;
+ * otherwise such a request has an index of its own (SHARD.cls.idx, ...), so that two users do not
+ * rebuild each other's indexes. Indexes with labels of a rule (a manifest, a path into JSON) are
+ * stored only in the cache folder, under a hash of the rule and of the contents of its files;
+ * indexes of folders are stored there too, under a hash of the roots that applied to the walk. */
 #include "dataset/opening.h"
 
 #include "base/hash.h"
@@ -63,7 +63,8 @@ static int names_add(struct names *names, const char *text)
 	return names->name[names->count] ? (names->count++, 0) : -ENOMEM;
 }
 
-/* Does the index hold the labels that were asked for? Without labels any index will do. */
+/* Whether the index holds the labels that were asked for. If none were asked for, any index will
+ * do. */
 static bool head_serves(const struct index_head *head, enum dataset_labels asked, uint64_t rule)
 {
 	if (rule || head->rule)
@@ -74,7 +75,8 @@ static bool head_serves(const struct index_head *head, enum dataset_labels asked
 	       head->samples > 0;
 }
 
-/* Only a rule brings labels that are not single classes; their width is what rows are made for. */
+/* Only a rule gives labels that are not single classes. Their width determines the memory of a row.
+ */
 static bool head_label_sound(const struct index_head *head)
 {
 	if (head->label_type == LABEL_TYPE_CLASS)
@@ -84,7 +86,8 @@ static bool head_label_sound(const struct index_head *head)
 	       (head->label_type != LABEL_TYPE_AUTO || head->samples == 0);
 }
 
-/* Is what the head says of its labels possible? A checksum proves no good will. */
+/* Whether the head's statements about labels are possible: a right checksum does not exclude
+ * forgery. */
 static bool head_sound(const struct index_head *head, const struct container *container)
 {
 	if (head->asked > DATASET_LABELS_MANIFEST || head->source > DATASET_LABELS_MANIFEST ||
@@ -95,7 +98,7 @@ static bool head_sound(const struct index_head *head, const struct container *co
 	       (head->classes > 0) == (head->source == DATASET_LABELS_FOLDER);
 }
 
-/* Reads a folder's tables: are its directories as they were, and what are its classes? */
+/* Reads a folder's tables: checks that its directories are unchanged, and collects its classes. */
 static int tables_check(const struct opening *opening, int fd, uint64_t base,
 	const struct index_head *head, struct names *ret_names)
 {
@@ -194,8 +197,8 @@ int opening_try(struct opening *opening, uint32_t number, const char *path)
 	return rc;
 }
 
-/* What lies in a folder was looked at by the rules that were in force: with other roots its links
- * are looked at again. */
+/* A hash of the roots that apply to a folder: with other roots, its links must be checked again. 0
+ * if none apply. */
 static uint64_t place_bounds(const struct opening *opening)
 {
 	uint64_t hash = HASH_SEED;
@@ -206,7 +209,7 @@ static uint64_t place_bounds(const struct opening *opening)
 	return hash_mix(hash);
 }
 
-/* The name of an index in the cache behind its shard's: ".in-....labels-....idx". */
+/* The end of an index's name in the cache folder: ".in-....labels-....idx". */
 static void place_suffix(
 	const struct opening *opening, enum dataset_labels labels, char ret[PLACE_SUFFIX])
 {
@@ -271,7 +274,7 @@ static int shard_look(struct opening *opening, uint32_t number)
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st) < 0)
-		return fault_set(opening->fault, -errno, "%s cannot be looked at: %s", shard->path,
+		return fault_set(opening->fault, -errno, "%s cannot be examined: %s", shard->path,
 			strerror(errno));
 	shard->dev = st.st_dev;
 	shard->ino = st.st_ino;

@@ -1,4 +1,4 @@
-/* opening_notice: see opening.h. Sentences for whoever named the dataset. */
+/* opening_notice: see opening.h. Sentences for the user who opened the dataset. */
 #include "dataset/opening.h"
 
 #include "base/util.h"
@@ -45,24 +45,25 @@ static void notice_add(struct dataset *dataset, const char *format, ...)
 	va_end(args);
 }
 
-/* Which places were tried, and why each could not be used. */
+/* Says which places were tried, and why each could not be used. */
 static void notice_homeless(struct opening *opening)
 {
 	struct dataset *dataset = opening->dataset;
 	notice_add(dataset,
-		"%llu of %u index%s (%s) %s in a temporary file and %s built again at each start:",
+		"%llu of %u index%s (%s) %s kept in a temporary file and must be built again at "
+		"each start:",
 		(unsigned long long)opening->homeless, dataset->shards,
 		dataset->shards == 1 ? "" : "es", opening->example,
-		opening->homeless == 1 ? "lies" : "lie", opening->homeless == 1 ? "is" : "are");
+		opening->homeless == 1 ? "is" : "are");
 	if (!dataset->container->files && !opening->options.index_in_cache)
-		notice_add(dataset, "beside the shard none can be written (%s), and",
+		notice_add(dataset, "an index beside the shard cannot be written (%s), and",
 			strerror(-opening->place_error[PLACE_BESIDE]));
 	if (opening->cache)
 		notice_add(dataset, "the cache folder %.300s cannot be used (%s).", opening->cache,
 			strerror(-opening->place_error[PLACE_CACHE]));
 	else
-		notice_add(dataset, "there is no cache folder (neither XDG_CACHE_HOME nor HOME "
-				    "names one).");
+		notice_add(dataset,
+			"no cache folder is known (neither XDG_CACHE_HOME nor HOME is set).");
 }
 
 void opening_notice(struct opening *opening)
@@ -81,7 +82,7 @@ void opening_notice(struct opening *opening)
 	}
 	if (opening->labelless && opening->asked == DATASET_LABELS_AUTO)
 		notice_add(dataset,
-			"The images have no labels: %llu .json beside them hold neither \"label\" "
-			"nor \"cls\".",
+			"The images have no labels: %llu .json files beside them have neither "
+			"\"label\" nor \"cls\".",
 			(unsigned long long)opening->labelless);
 }

@@ -16,13 +16,14 @@
 #include <sys/stat.h>
 
 enum {
-	SIDECAR_VERSION = 1, /* of places and of what lies there */
-	SIDECAR_FILES_PART = 8, /* of the files that a process may have */
+	SIDECAR_VERSION = 1, /* of the places and their contents */
+	SIDECAR_FILES_PART = 8, /* a part of the files that a process may have */
 	SIDECAR_FILES_MIN = 16,
 	SIDECAR_FILES_MAX = 256,
 };
 
-/* Eight bytes that no text file begins with; the other byte order reads them backwards. */
+/* Eight bytes that do not begin any text file; on a machine with the other byte order they are
+ * reversed. */
 #define SIDECAR_MAGIC UINT64_C(0x89504e53434b5058)
 
 struct sidecar_head {
@@ -30,16 +31,16 @@ struct sidecar_head {
 	uint32_t version, kind;
 	uint64_t samples, bytes, shard_size;
 	uint64_t digest; /* of keys and sizes, as in the index */
-	uint64_t check; /* of all this */
+	uint64_t check; /* of everything above */
 };
 _Static_assert(sizeof(struct sidecar_head) == 56, "sidecar head");
 
-/* What is known of a shard's file. */
+/* What is known about a shard's file. */
 enum sidecar_state {
-	STATE_UNKNOWN, /* becomes any other when it is first opened */
+	STATE_UNKNOWN, /* becomes another state when the file is first opened */
 	STATE_OPEN,
 	STATE_READ_ONLY,
-	STATE_NONE, /* there is none and none can be made: stays so */
+	STATE_NONE, /* does not exist and cannot be made: final */
 };
 
 struct sidecar {
@@ -49,7 +50,7 @@ struct sidecar {
 	atomic_bool full; /* a write failed: nothing more is kept; no order */
 	pthread_mutex_t lock; /* of the notice */
 	bool noticed;
-	bool tidied; /* of the table, with its lock: what others left was removed */
+	bool tidied; /* leftover temporary files were removed; guarded by the table's lock */
 	char notice[FAULT_TEXT];
 };
 
@@ -86,10 +87,9 @@ static void notice_set(
 	(void)pthread_mutex_lock(&sidecar->lock);
 	if (!sidecar->noticed)
 		(void)snprintf(sidecar->notice, sizeof sidecar->notice,
-			"checkpoints of %.400s %s (%s): its images are decoded without them, which "
-			"costs time and changes no pixel; make room or give write permission "
-			"beside "
-			"it or in the cache folder",
+			"entry points of %.400s %s (%s): its images are decoded without them, "
+			"which takes longer and changes no pixel; free disk space or grant write "
+			"permission beside it or in the cache folder",
 			shard, what, why);
 	sidecar->noticed = true;
 	(void)pthread_mutex_unlock(&sidecar->lock);
@@ -106,13 +106,13 @@ bool sidecar_notice(struct sidecar *sidecar, char *ret_text, size_t room)
 	return told;
 }
 
-/* A new file at `path`, in place of what is there. A descriptor or -errno. */
+/* Makes a new file at `path`, in place of the existing one. A descriptor or -errno. */
 static int file_make(const char *path, const char *shard, const struct sidecar_head *head)
 {
 	struct stat status;
 	mode_t mode = stat(shard, &status) == 0 && S_ISREG(status.st_mode) ? status.st_mode : 0;
 	cleanup(free_ptr) char *temporary = NULL;
-	/* Unlike an index it is written again, also where shards are protected from that. */
+	/* Unlike an index it is written again later, even if the shard is write-protected. */
 	int fd = store_temporary(path, mode | S_IRUSR | S_IWUSR, &temporary);
 	if (fd < 0)
 		return fd;
@@ -128,14 +128,15 @@ static int file_make(const char *path, const char *shard, const struct sidecar_h
 	return rc;
 }
 
-/* What a write of the head leaves that was lost with the machine: nothing is synced. */
+/* Whether the head is all zeros. Since nothing is synced, a crash of the machine may leave that. */
 static bool head_is_lost(const struct sidecar_head *found)
 {
 	static const struct sidecar_head nothing;
 	return memcmp(found, &nothing, sizeof nothing) == 0;
 }
 
-/* Whether an open file is this shard's: 1, 0 for one of ours that is not, -EEXIST for another's. */
+/* Whether an open file belongs to this shard: 1; 0 if it is a sidecar of other samples; -EEXIST if
+ * it is another file. */
 static int file_check(int fd, const struct sidecar_head *head)
 {
 	struct sidecar_head found = {0};
@@ -153,7 +154,8 @@ static int file_check(int fd, const struct sidecar_head *head)
 	return ours || head_is_lost(&found) ? 0 : -EEXIST;
 }
 
-/* The file at `path`; made or made anew where it has to be. A descriptor or -errno. */
+/* Opens the file at `path`; makes it if it does not exist or is out of date. A descriptor or
+ * -errno. */
 static int file_open(const char *path, const char *shard, const struct sidecar_head *head,
 	enum sidecar_state *ret_state)
 {
@@ -196,7 +198,7 @@ static int shard_open(const struct sidecar *sidecar, uint32_t number, enum sidec
 	return rc < 0 ? rc : file_open(path, shard, &head, ret_state);
 }
 
-/* Who begins a file looks once for those that were begun and not put into place. */
+/* After a new file was begun: removes, once, temporary files that were never put in place. */
 static void sidecar_tidy(struct sidecar *sidecar, uint32_t number, int fd)
 {
 	const struct dataset *dataset = sidecar->dataset;
@@ -213,10 +215,10 @@ static void sidecar_tidy(struct sidecar *sidecar, uint32_t number, int fd)
 		store_tidy(path);
 }
 
-/* The lend table's. */
+/* The open function of index_files. */
 static int sidecar_open(const void *context, uint32_t number, struct fault *fault)
 {
-	/* The table keeps its context const; this one locks itself. */
+	/* index_files has a const context, but the sidecar locks itself. */
 	struct sidecar *sidecar = (struct sidecar *)context;
 	enum sidecar_state state = STATE_NONE;
 	int fd = shard_open(sidecar, number, &state);
@@ -270,7 +272,7 @@ static enum sidecar_state state_of(struct sidecar *sidecar, const struct sidecar
 		&sidecar->state[place->shard], memory_order_relaxed);
 }
 
-/* The file of a place; -1 where there is none, or none to spare. */
+/* Borrows the file of a place; -1 if it does not exist or if all files are in use. */
 static int sidecar_borrow(struct sidecar *sidecar, const struct sidecar_place *place)
 {
 	int fd;
@@ -283,7 +285,7 @@ static int sidecar_borrow(struct sidecar *sidecar, const struct sidecar_place *p
 void sidecar_ahead(struct sidecar *sidecar, const struct sidecar_place *place)
 {
 	int fd;
-	/* Opening might wait; whoever reads does that. */
+	/* Opening could block. sidecar_read does it. */
 	if (index_files_try(sidecar->lend, place->shard, &fd) < 0)
 		return;
 	(void)posix_fadvise(fd, (off_t)place->offset, place->room, POSIX_FADV_WILLNEED);
@@ -324,7 +326,7 @@ bool sidecar_keeps(struct sidecar *sidecar, const struct sidecar_place *place)
 	enum sidecar_state state = state_of(sidecar, place);
 	if (state == STATE_READ_ONLY)
 		notice_set(sidecar, sidecar->dataset->shard[place->shard].path, "cannot be written",
-			"their file may only be read");
+			"their file is read-only");
 	return state != STATE_READ_ONLY && state != STATE_NONE &&
 	       !atomic_load_explicit(&sidecar->full, memory_order_relaxed);
 }

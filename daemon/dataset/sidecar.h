@@ -1,21 +1,22 @@
-/* sidecar: a file beside each shard that keeps something small about every sample: the checkpoints
- * at which its bytes can be entered (decode/jpeg/entry_pack.h). What is in it is not looked at here.
+/* sidecar: a file beside each shard that keeps something small about every sample: the entry points
+ * at which decoding can start (decode/jpeg/entry_pack.h). This module does not interpret the
+ * contents.
  *
- * There is no table, and nothing to allocate: a sample's place follows from its number and from
- * where its bytes begin in the shard, and so does its room, a 48th of its size and a bit. So the
- * file takes at most 256 bytes for each sample and 2.1 % of the data, grows as samples are visited,
- * has holes until then, and costs no memory here. Its head binds it to the samples of the index:
- * with other samples, or of another version, it is begun anew, under another inode, so that whoever
- * reads the old one is not harmed.
+ * The file has no table, and nothing is allocated in it: the place of a sample follows from its
+ * number and from where its bytes begin in the shard, and its room is a 48th of its size and a bit.
+ * So the file takes at most 256 bytes per sample and 2.1 % of the data, grows as samples are
+ * visited, has holes until then, and costs no memory here. Its head ties it to the samples of the
+ * index: for other samples, or another version, a new file with another inode replaces it, so that
+ * readers of the old file are not harmed.
  *
- * The same sample always has the same bytes, so processes that write at once write the same.
- * Nothing is synced: a torn write does not check, and is made again. What cannot be written is not
- * kept, which one notice says; reading goes on.
+ * A sample always gets the same bytes, so processes that write at the same time write the same.
+ * Nothing is synced: a partial write is detected by its reader, and written again. If something
+ * cannot be written, it is not kept, and one notice says so; reading continues.
  *
- * It lies as SHARD.ckp beside the shard, or in the cache folder, by the rule for indexes (a
- * folder's always there). No more of them are open at once than lend.h allows. Any thread; a file
- * is opened at the first sidecar_read or sidecar_write of its shard, which then block on storage.
- */
+ * The file is stored as SHARD.ckp beside the shard, or in the cache folder, by the same rule as
+ * indexes (for a folder always in the cache folder). The number of open files is bounded by
+ * index_files.h. Any thread. A file is opened at the first sidecar_read or sidecar_write of its
+ * shard, which then block on storage. */
 #pragma once
 
 #include "base/fault.h"
@@ -26,9 +27,10 @@
 
 enum {
 	SIDECAR_HEAD = 4096, /* bytes before the first place */
-	SIDECAR_LEAST = 256, /* bytes of each room, and a part of the sample's size: */
+	/* A place has room for SIDECAR_LEAST bytes and a SIDECAR_PART-th of the sample's size, */
+	SIDECAR_LEAST = 256,
 	SIDECAR_PART = 48,
-	SIDECAR_MOST = 16 << 10, /* no room is larger */
+	SIDECAR_MOST = 16 << 10, /* but at most this. */
 };
 
 struct dataset;
@@ -39,35 +41,35 @@ struct sidecar_place {
 	uint64_t offset;
 };
 
-/* The place of sample `number`, whose bytes begin at `position` of its shard (dataset_record) and
- * which has `size` of them. Places do not overlap. */
+/* The place of sample `number`, which has `size` bytes that begin at `position` of its shard
+ * (dataset_record). Places do not overlap. */
 void sidecar_place(const struct dataset *dataset, uint64_t number, uint32_t shard,
 	uint64_t position, uint32_t size, struct sidecar_place *ret);
 
-/* For a dataset, which outlives it. 0 or -ENOMEM. */
+/* The dataset must outlive it. 0 or -ENOMEM. */
 int sidecar_new(const struct dataset *dataset, struct sidecar **ret);
 void sidecar_free(struct sidecar *sidecar);
 
-/* Tells the kernel that a place will soon be read. Does not wait for storage. */
+/* Asks the kernel to read a place ahead. Does not wait for storage. */
 void sidecar_ahead(struct sidecar *sidecar, const struct sidecar_place *place);
 
-/* Copies what is at a place, at most `room` bytes, to `to`; returns how many: 0 where nothing can
- * be read. Zeros where nothing was ever written. */
+/* Copies at most `room` bytes of a place to `to` and returns their number: 0 if nothing can be
+ * read. A place that was never written holds zeros. */
 size_t sidecar_read(
 	struct sidecar *sidecar, const struct sidecar_place *place, uint8_t *to, size_t room);
 
-/* Whether sidecar_write to a place can help, as far as is known once its shard was opened: not
- * where the file may only be read, where there is none, and after a write that failed. For whoever
- * would work for what is written. */
+/* Whether sidecar_write to a place may succeed, as far as is known after its shard was opened:
+ * false if the file is read-only or does not exist, and after a failed write. For callers that
+ * would compute what is written. */
 bool sidecar_keeps(struct sidecar *sidecar, const struct sidecar_place *place);
 
-/* Puts `size` bytes, at most place->room, there. False: they are not kept. */
+/* Writes `size` bytes, at most place->room, to a place. False: they were not kept. */
 bool sidecar_write(struct sidecar *sidecar, const struct sidecar_place *place, const uint8_t *bytes,
 	size_t size);
 
-/* True once when something is not kept: a sentence that says where and why. */
+/* True once after something was not kept, with a sentence that says where and why. */
 bool sidecar_notice(struct sidecar *sidecar, char *ret_text, size_t room);
 
-/* Opens a shard's file as it lies there, for reading, without making or checking it: for who looks
- * at files, not at what is in them. A descriptor, which is the caller's, or -errno. */
+/* Opens a shard's existing file for reading, without creating or checking it: for tools that
+ * examine files. A descriptor, which the caller closes, or -errno. */
 int sidecar_peek(const struct dataset *dataset, uint32_t shard);

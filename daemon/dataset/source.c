@@ -1,5 +1,5 @@
-/* spec: see spec.h. Braces are expanded first, in memory; then each path is globbed if it has a
- * star, and looked up. */
+/* source: see source.h. Braces are expanded first, in memory; then each path that has a star is
+ * globbed, and each result is examined. */
 #include "dataset/source.h"
 
 #include "base/host/roots.h"
@@ -43,13 +43,13 @@ static int paths_add(struct source_paths *paths, char *path, struct fault *fault
 	return 0;
 }
 
-/* One pair of braces: text[open] is '{', text[close] the '}' that belongs to it. */
+/* One pair of braces: text[open] is '{', text[close] the matching '}'. */
 struct pair {
 	size_t open, close;
-	bool list; /* has a comma of its own */
+	bool list; /* has a comma between them */
 };
 
-/* Finds the pair that begins at text[open]; false when it is never closed. */
+/* Finds the pair that begins at text[open]; false if it is never closed. */
 static bool pair_find(const char *text, size_t open, struct pair *ret)
 {
 	int depth = 0;
@@ -70,10 +70,10 @@ static bool pair_find(const char *text, size_t open, struct pair *ret)
 /* A range {from..to} or {from..to..step} of whole numbers. */
 struct range {
 	int64_t from, to, step;
-	int width; /* of zero-padded numbers, else 0 */
+	int width; /* of zero-padded numbers, or else 0 */
 };
 
-/* Parses a number of up to 18 digits; moves *at behind it. */
+/* Parses a number of up to 18 digits and moves *at past it. */
 static bool number_take(const char **at, int64_t *ret, int *ret_width)
 {
 	const char *p = *at;
@@ -123,7 +123,7 @@ static bool range_parse(const char *text, const struct pair *pair, struct range 
 	return true;
 }
 
-/* The first pair at or after `from` that expands to something. */
+/* Finds the first pair at or after `from` that expands to something. */
 static bool pair_next(const char *text, size_t from, struct pair *ret, struct range *ret_range,
 	bool *ret_is_range)
 {
@@ -133,7 +133,7 @@ static bool pair_next(const char *text, size_t from, struct pair *ret, struct ra
 			continue;
 		bool is_range = range_parse(text, &pair, ret_range);
 		if (!pair.list && !is_range)
-			continue; /* its inside may still hold pairs that do */
+			continue; /* pairs within it may expand */
 		*ret = pair;
 		*ret_is_range = is_range;
 		return true;
@@ -144,7 +144,7 @@ static bool pair_next(const char *text, size_t from, struct pair *ret, struct ra
 static int braces_from(
 	const char *text, size_t from, struct source_paths *paths, struct fault *fault);
 
-/* Puts `size` bytes of `middle` in the place of the pair and goes on from there. */
+/* Replaces the pair by `size` bytes of `middle` and continues `go_on` bytes after its beginning. */
 static int pair_replace(const char *text, const struct pair *pair, const char *middle, size_t size,
 	size_t go_on, struct source_paths *paths, struct fault *fault)
 {
@@ -152,7 +152,7 @@ static int pair_replace(const char *text, const struct pair *pair, const char *m
 	size_t total = pair->open + size + tail;
 	if (total > SOURCE_TEXT_MAX)
 		return fault_set(fault, -ENAMETOOLONG,
-			"names a path of %zu bytes: at most %d are possible", total,
+			"names a path of %zu bytes: at most %d are allowed", total,
 			SOURCE_TEXT_MAX);
 	cleanup(free_ptr) char *whole = malloc(total + 1);
 	if (!whole)
@@ -171,7 +171,7 @@ static int range_expand(const char *text, const struct pair *pair, const struct 
 	uint64_t count = span / (uint64_t)range->step + 1;
 	if (count > SOURCE_PATHS_MAX)
 		return fault_set(fault, -E2BIG,
-			"names %llu files, at most %d are possible: check the range in braces",
+			"names %llu files, but at most %d are allowed: check the range in braces",
 			(unsigned long long)count, SOURCE_PATHS_MAX);
 	int64_t step = range->to >= range->from ? range->step : -range->step;
 	for (uint64_t i = 0; i < count; i++) {
@@ -202,7 +202,8 @@ static int list_expand(
 	return 0;
 }
 
-/* Each pair replaced makes a level of recursion: at most SOURCE_TEXT_MAX / 3, of small frames. */
+/* Each pair that is replaced is a level of recursion: at most SOURCE_TEXT_MAX / 3, of small frames.
+ */
 static int braces_from(
 	const char *text, size_t from, struct source_paths *paths, struct fault *fault)
 {
@@ -218,13 +219,13 @@ static int braces_from(
 int source_braces(const char *spec, struct source_paths *paths, struct fault *fault)
 {
 	if (strlen(spec) > SOURCE_TEXT_MAX)
-		return fault_set(fault, -ENAMETOOLONG, "has %zu bytes: at most %d are possible",
+		return fault_set(fault, -ENAMETOOLONG, "has %zu bytes: at most %d are allowed",
 			strlen(spec), SOURCE_TEXT_MAX);
 	return braces_from(spec, 0, paths, fault);
 }
 
-/* The nearest parent of `path` that exists. Of a relative path there may be none: then the folder
- * that it is relative to, and false. */
+/* Writes the nearest parent of `path` that exists and returns true. If no part of a relative path
+ * exists, writes the current folder and returns false. */
 static bool nearest_parent(const char *path, char *buffer, size_t room)
 {
 	(void)snprintf(buffer, room, "%s", path);
@@ -241,13 +242,13 @@ static bool nearest_parent(const char *path, char *buffer, size_t room)
 	return true;
 }
 
-/* What a name that is no path was meant to be; "" where nothing is known. */
+/* A hint for names that are not paths; "" for others. */
 static const char *missing_hint(const char *path)
 {
 	if (path[0] == '~')
 		return " (quotes keep the shell from expanding ~)";
 	if (!strncmp(path, "stream:", strlen("stream:")))
-		return " (the streams that penstockd knows by name are not known here)";
+		return " (a stream that penstockd knows by name cannot be used here)";
 	return strstr(path, "://") ? " (only local paths are read)" : "";
 }
 
@@ -256,19 +257,20 @@ static int fault_missing(const char *path, int code, struct fault *fault)
 	char parent[SOURCE_TEXT_MAX + 1];
 	bool part = nearest_parent(path, parent, sizeof parent);
 	if (code != -ENOENT && code != -ENOTDIR)
-		return fault_set(fault, code, "%s cannot be looked at: %s (as far as %s it can)",
-			path, strerror(-code), parent);
+		return fault_set(fault, code,
+			"%s cannot be examined: %s (its path can be followed up to %s)", path,
+			strerror(-code), parent);
 	if (!part)
 		return fault_set(fault, -ENOENT,
 			"%s does not exist in %s%s: expected a folder of images, or tars", path,
 			parent, missing_hint(path));
 	return fault_set(fault, -ENOENT,
-		"%s does not exist (of its path only %s does): expected a folder of images, or "
+		"%s does not exist (only %s of its path does): expected a folder of images, or "
 		"tars",
 		path, parent);
 }
 
-/* Does the absolute path have a part that says nothing of its own: "", "." or ".."? */
+/* Whether the absolute path has a part "", "." or "..". */
 static bool path_has_dots(const char *path)
 {
 	for (const char *at = strchr(path, '/'); at; at = strchr(at, '/')) {
@@ -279,10 +281,10 @@ static bool path_has_dots(const char *path)
 	return false;
 }
 
-/* Takes over an absolute path and rids it of such parts, by asking for what is really there: after
- * a link ".." does not lead back. Only then are links resolved, and a last part with a name of its
- * own is kept even so: it is what the user calls the dataset. A path that cannot be asked about
- * stays. */
+/* Takes over an absolute path and removes such parts by asking the file system, because ".." after
+ * a link does not lead back. Links are resolved only then, and even then a last part with a name of
+ * its own is kept: the user knows the dataset by that name. A path that cannot be resolved stays as
+ * it is. */
 static char *path_without_dots(char *whole)
 {
 	if (!whole || !whole[1] || !path_has_dots(whole))
@@ -304,7 +306,8 @@ static char *path_without_dots(char *whole)
 	return plain;
 }
 
-/* Makes `path`, which exists, absolute, without "./" in front, ".." within and slashes behind. */
+/* Makes `path`, which exists, absolute, without a leading "./", ".." within it and trailing
+ * slashes. */
 static char *path_absolute(const char *path)
 {
 	while (path[0] == '.' && path[1] == '/')
@@ -324,11 +327,12 @@ static char *path_absolute(const char *path)
 	return path_without_dots(whole);
 }
 
-/* Collects the paths of one expansion and what kind they are. */
+/* Collects the paths of one expansion and their kinds. */
 struct looked {
 	struct source_paths *paths;
 	size_t folders, files;
-	char *first_folder, *first_file; /* borrowed from paths; paths keeps them where they are */
+	/* borrowed from `paths`, which does not move its strings */
+	char *first_folder, *first_file;
 };
 
 static int look_add(struct looked *looked, const char *path, struct fault *fault)
@@ -377,18 +381,18 @@ static int glob_fault(const char *pattern, int code, struct fault *fault)
 	char found[SOURCE_TEXT_MAX + 1];
 	nearest_parent(parent, found, sizeof found);
 	return fault_set(
-		fault, -ENOENT, "nothing matches %s; it was looked for from %s on", pattern, found);
+		fault, -ENOENT, "nothing matches %s (searched from %s on)", pattern, found);
 }
 
-/* The indexes that lie beside tars, and those just being written, were not there when the user
- * wrote "shards/" and a star: a second look must find what the first one found. */
+/* Indexes beside tars, finished or being written, did not exist when the user first wrote "shards/"
+ * and a star: later expansions must find what the first one found. */
 static bool is_index(const char *path)
 {
 	size_t size = strlen(path);
 	return (size > 4 && !strcmp(path + size - 4, ".idx")) || strstr(path, ".idx.tmp-");
 }
 
-/* Whether the folder that a pattern begins with may be read. */
+/* Checks that the folder at the beginning of a pattern may be read. */
 static int glob_check(const char *pattern, struct fault *fault)
 {
 	char folder[SOURCE_TEXT_MAX + 2];
@@ -402,8 +406,7 @@ static int glob_check(const char *pattern, struct fault *fault)
 	return roots_check("source", folder, fault);
 }
 
-/* glob() sorts by the locale: sorted here again, bytewise, so that every process sees the same
- * order. */
+/* glob() would sort by the locale. Sorting bytewise gives every process the same order. */
 static int glob_add(struct looked *looked, const char *pattern, struct fault *fault)
 {
 	glob_t found = {0};
@@ -436,12 +439,12 @@ static int look_verdict(const struct looked *looked, enum dataset_kind *ret, str
 {
 	if (looked->folders && looked->files)
 		return fault_set(fault, -EINVAL,
-			"names both folders (%s) and files (%s): name one folder, or tars alone",
+			"names both folders (%s) and files (%s): name one folder, or only tars",
 			looked->first_folder, looked->first_file);
 	if (looked->folders > 1)
 		return fault_set(fault, -EINVAL,
-			"names %zu folders, %s the first: name the one folder that holds them, or "
-			"tars",
+			"names %zu folders, the first is %s: name the one folder that holds them, "
+			"or tars",
 			looked->folders, looked->first_folder);
 	*ret = looked->folders ? DATASET_FOLDER : DATASET_TARS;
 	return 0;

@@ -1,6 +1,6 @@
 /* tar: see tar.h. Layout of a header block (POSIX.1-2017, pax, "ustar Interchange Format"): name
- * 0..99, size 124..135, checksum 148..155, type 156, prefix 345..499. The magic is not looked at:
- * tarfile does not, and archives with odd ones are about. */
+ * 0..99, size 124..135, checksum 148..155, type 156, prefix 345..499. The magic is ignored, as by
+ * tarfile, because archives with unusual magics exist. */
 #include "dataset/tar.h"
 
 #include "base/util.h"
@@ -48,12 +48,13 @@ static int fault_cut(const struct tar_reader *reader, uint64_t at, uint64_t need
 	struct fault *fault)
 {
 	return fault_set(fault, -EINVAL,
-		"%s is cut: at byte %llu %s needs %llu bytes, but the file ends at byte %llu: %s",
+		"%s is cut off: at byte %llu %s needs %llu bytes, but the file ends at byte %llu: "
+		"%s",
 		reader->path, (unsigned long long)at, what, (unsigned long long)need,
 		(unsigned long long)reader->file_size, again);
 }
 
-/* As many of `size` bytes as the file has; fewer only at its end. */
+/* Reads `size` bytes; fewer only at the end of the file. */
 static ssize_t read_at(
 	struct tar_reader *reader, uint64_t at, void *buffer, size_t size, struct fault *fault)
 {
@@ -75,8 +76,8 @@ static ssize_t read_at(
 static int fault_shrunk(const struct tar_reader *reader, uint64_t at, struct fault *fault)
 {
 	(void)fault_set(fault, -ESTALE,
-		"%s became shorter while it was read (byte %llu is gone): open it again when it is "
-		"complete",
+		"%s became shorter while it was read (byte %llu does not exist any more): open it "
+		"again when it is complete",
 		reader->path, (unsigned long long)at);
 	return -ESTALE;
 }
@@ -120,7 +121,7 @@ static int block_at(
 	return 0;
 }
 
-/* Base-256 (GNU): the first byte says so and carries the sign, the rest is a big-endian number. */
+/* Base-256 (GNU): the first byte marks it and carries the sign, the rest is a big-endian number. */
 static int number_binary(const uint8_t *field, size_t size, uint64_t *ret)
 {
 	if (field[0] != 0x80)
@@ -192,17 +193,17 @@ static int fault_header(
 {
 	if (at > 0)
 		return fault_set(fault, -EINVAL,
-			"%s is damaged: at byte %llu a member's header was expected, but its "
-			"checksum is wrong: %s",
+			"%s is damaged: expected a member's header at byte %llu, but its checksum "
+			"is wrong: %s",
 			reader->path, (unsigned long long)at, again);
 	if (block[0] == 0x1f && block[1] == 0x8b)
 		return fault_set(fault, -EINVAL,
-			"%s is compressed with gzip: unpack it first (gunzip), samples are read "
-			"from where they lie",
+			"%s is compressed with gzip, but samples are read in place: unpack it "
+			"first (gunzip)",
 			reader->path);
 	return fault_set(fault, -EINVAL,
-		"%s is not a tar: its first %d bytes are no member's header (name a folder of "
-		"images, or tars)",
+		"%s is not a tar file: its first %d bytes are not a member's header (name a folder "
+		"of images, or tars)",
 		reader->path, TAR_BLOCK);
 }
 
@@ -210,8 +211,8 @@ static int fault_number(
 	const struct tar_reader *reader, uint64_t at, const char *what, struct fault *fault)
 {
 	return fault_set(fault, -EINVAL,
-		"%s is damaged: the header at byte %llu has %s that is no number from 0 to 2^63-1: "
-		"%s",
+		"%s is damaged: the header at byte %llu has %s that is not a number from 0 to "
+		"2^63-1: %s",
 		reader->path, (unsigned long long)at, what, again);
 }
 
@@ -223,7 +224,7 @@ static int fault_name(const struct tar_reader *reader, uint64_t at, struct fault
 		reader->path, (unsigned long long)at, TAR_NAME_MAX);
 }
 
-/* Keeps a name for the member to come. */
+/* Keeps a name for the next member. */
 static int extra_name(const struct tar_reader *reader, struct tar_extra *extra, const char *name,
 	size_t size, uint64_t at, struct fault *fault)
 {
@@ -247,8 +248,7 @@ static int extension_load(
 	if (size > TAR_EXTENSION_MAX)
 		return fault_set(fault, -EINVAL,
 			"%s: the extended header at byte %llu has %llu bytes, at most %d are read: "
-			"pack the shard again "
-			"without such attributes",
+			"pack the shard again without such attributes",
 			reader->path, (unsigned long long)header, (unsigned long long)size,
 			TAR_EXTENSION_MAX);
 	if (!reader->extension)
@@ -259,14 +259,14 @@ static int extension_load(
 	return tar_read(reader, header + TAR_BLOCK, reader->extension, (size_t)size, fault);
 }
 
-/* One record of a pax header: "LENGTH KEYWORD=VALUE\n", LENGTH counting all of it. */
+/* One record of a pax header: "LENGTH KEYWORD=VALUE\n". LENGTH is the size of the whole record. */
 struct pax_record {
 	const char *keyword, *value;
 	size_t keyword_size, value_size;
 };
 
-/* Bytes of the record at `text`, 0 when it is none. Like tarfile it asks neither for the newline
- * nor that the value be within any character set. */
+/* Parses the record at `text` and returns its size, 0 if it is not a record. Like tarfile, it
+ * requires neither the newline nor a particular character set. */
 static size_t pax_parse(const char *text, size_t size, struct pax_record *ret)
 {
 	uint64_t length = 0;
@@ -328,7 +328,7 @@ static int pax_take(const struct tar_reader *reader, const struct pax_record *re
 	return 0;
 }
 
-/* What `from` says and `into` does not yet say moves over. */
+/* Moves what `from` says and `into` does not yet say. */
 static void extra_merge(struct tar_extra *into, struct tar_extra *from)
 {
 	if (!into->name) {
@@ -355,8 +355,7 @@ static int pax_load(
 		if (step == 0)
 			rc = fault_set(fault, -EINVAL,
 				"%s is damaged: the extended header at byte %llu has no record of "
-				"the form \"length "
-				"keyword=value\" at its byte %zu: %s",
+				"the form \"length keyword=value\" at its byte %zu: %s",
 				reader->path, (unsigned long long)header, at, again);
 		else
 			rc = pax_take(reader, &record, header, &extra, fault);
@@ -364,7 +363,7 @@ static int pax_load(
 	}
 	if (rc < 0) {
 		extra_clear(&extra);
-	} else if (global) { /* the newest global value counts, the oldest local one */
+	} else if (global) { /* the newest global value counts, but the oldest local one */
 		extra_merge(&extra, &reader->global);
 		reader->global = extra;
 	} else {
@@ -383,7 +382,7 @@ static int longname_load(
 		header, fault);
 }
 
-/* Checks that `size` bytes and their padding lie within the file behind the header, and steps over
+/* Checks that `size` bytes and their padding after the header are within the file, and steps over
  * them. */
 static int step_over(struct tar_reader *reader, uint64_t header, uint64_t size, struct fault *fault)
 {
@@ -391,18 +390,18 @@ static int step_over(struct tar_reader *reader, uint64_t header, uint64_t size, 
 	uint64_t padded = util_align(size, TAR_BLOCK); /* size < 2^63: no overflow */
 	if (padded > reader->file_size - data)
 		return fault_cut(
-			reader, data, padded, "the member whose header comes before", fault);
+			reader, data, padded, "the member after the previous header", fault);
 	reader->next = data + padded;
 	return 0;
 }
 
-/* The next header block, checked. 1, 0 at the end, or a fault. */
+/* Reads and checks the next header block. 1; 0 at the end; or a fault. */
 static int header_next(struct tar_reader *reader, const uint8_t **ret, struct fault *fault)
 {
 	uint64_t at = reader->next, left = reader->file_size - at;
 	if (left == 0 && at == 0)
 		return fault_set(fault, -EINVAL,
-			"%s is empty: a tar has at least one block of %d bytes", reader->path,
+			"%s is empty: a tar file has at least one block of %d bytes", reader->path,
 			TAR_BLOCK);
 	if (left == 0)
 		return 0;
@@ -410,7 +409,7 @@ static int header_next(struct tar_reader *reader, const uint8_t **ret, struct fa
 		return fault_cut(reader, at, TAR_BLOCK, "a member's header", fault);
 	if (left < TAR_BLOCK)
 		return fault_set(fault, -EINVAL,
-			"%s is not a tar: it has %llu bytes, a member's header has %d",
+			"%s is not a tar file: it has %llu bytes, but a member's header has %d",
 			reader->path, (unsigned long long)left, TAR_BLOCK);
 	int rc = block_at(reader, at, ret, fault);
 	if (rc < 0)
@@ -420,8 +419,8 @@ static int header_next(struct tar_reader *reader, const uint8_t **ret, struct fa
 	return tar_block_valid(*ret) ? 1 : fault_header(reader, at, *ret, fault);
 }
 
-/* Puts the name of the header block, with its prefix, into reader->name. GNU's own types keep other
- * things there. */
+/* Writes the name of the header block, with its prefix, to reader->name. GNU's own types use the
+ * prefix field for other data. */
 static void name_from_block(
 	struct tar_reader *reader, const uint8_t *block, struct tar_member *member)
 {
@@ -451,7 +450,7 @@ static void member_name(struct tar_reader *reader, const uint8_t *block, struct 
 	member->name = reader->name;
 }
 
-/* Before pax a folder was a regular member whose name ends with a slash. */
+/* Before pax, a folder was a regular member whose name ended with a slash. */
 static bool is_old_folder(const uint8_t *block)
 {
 	size_t size = strnlen((const char *)block + AT_NAME, NAME_SIZE);
@@ -463,7 +462,7 @@ static enum tar_kind member_kind(const struct tar_reader *reader, const uint8_t 
 	switch (block[AT_TYPE]) {
 	case 0:
 	case '0':
-	case '7': /* "contiguous": an ordinary file everywhere */
+	case '7': /* "contiguous": treated as an ordinary file everywhere */
 		if (is_old_folder(block))
 			return TAR_OTHER;
 		return reader->local.sparse || reader->global.sparse ? TAR_SPARSE : TAR_FILE;
@@ -474,7 +473,7 @@ static enum tar_kind member_kind(const struct tar_reader *reader, const uint8_t 
 	}
 }
 
-/* Links, devices, folders and FIFOs have no data, whatever their size field says; unknown types
+/* Links, devices, folders and FIFOs have no data, whatever their size field says. Unknown types
  * have. */
 static bool has_data(const uint8_t *block)
 {
@@ -513,8 +512,8 @@ static int member_take(struct tar_reader *reader, const uint8_t *block, uint64_t
 	if (!has_data(block))
 		size = 0;
 	extra_clear(&reader->local);
-	/* `block` lies in the window, which the map of a sparse member may move: nothing looks at
-	 * it after this. */
+	/* `block` points into the window, which reading the map of a sparse member may move: it is
+	 * not used after this. */
 	int rc = skip_sparse_map(reader, &data_header, block, fault);
 	if (rc == 0)
 		rc = step_over(reader, data_header, size, fault);
@@ -526,7 +525,7 @@ static int member_take(struct tar_reader *reader, const uint8_t *block, uint64_t
 	return 1;
 }
 
-/* Takes in an extended header: 1 when it was one, 0 when `type` is a member's. */
+/* Takes an extended header: 1 if it was one, 0 if `type` is a member's type. */
 static int extension_take(
 	struct tar_reader *reader, uint8_t type, uint64_t size, struct fault *fault)
 {
@@ -551,8 +550,8 @@ int tar_next(struct tar_reader *reader, struct tar_member *ret, struct fault *fa
 		int rc = header_next(reader, &block, fault);
 		if (rc == 0 && pending)
 			return fault_set(fault, -EINVAL,
-				"%s is cut: at byte %llu the member that belongs to the extended "
-				"header before it was expected: %s",
+				"%s is cut off: expected the member of the previous extended "
+				"header at byte %llu: %s",
 				reader->path, (unsigned long long)at, again);
 		if (rc <= 0)
 			return rc;

@@ -1,19 +1,19 @@
-/* tar: the members of a tar, from its headers alone.
+/* tar: lists the members of a tar by reading its headers only.
  *
  * Reads what POSIX calls ustar and pax ("pax Interchange Format" and "ustar Interchange Format" of
  * the pax utility in POSIX.1-2017), the older v7 form, and GNU tar's additions: long names (types L
- * and K), base-256 numbers, sparse members (named, never read). Names, sizes and places are those
- * of Python's tarfile, because WebDataset reads with it and keys must be the same; what differs is
- * that tarfile ends quietly at a header it cannot read, or that is cut, after the first member.
- * Here both are errors: a shard cut short must not become a smaller dataset.
+ * and K), base-256 numbers, sparse members (reported, never read). Names, sizes and offsets are
+ * those of Python's tarfile, because WebDataset reads with it and keys must be the same. One thing
+ * differs: tarfile silently ends at a header that it cannot read, or that is cut off, after the
+ * first member. Here both are errors: a shard that was cut off must not become a smaller dataset.
  *
- * Of a name or a size the first of a member's own extended headers (x, L) that has it counts, then
- * the last global one (g), then the member's header. The end is a block of zeros, or the end of the
- * file where a header could begin (tarfile takes both). Hard links, symbolic links, folders,
- * devices and unknown types are TAR_OTHER: passed over.
+ * The name and the size of a member are taken from the first of its own extended headers (x, L)
+ * that has them, or else from the last global one (g), or else from the member's header. The
+ * archive ends at a block of zeros, or at the end of the file where a header could begin (tarfile
+ * accepts both). Hard links, symbolic links, folders, devices and unknown types are TAR_OTHER.
  *
- * One reader per thread; it reads through one window of 4 KiB, so that a header, a small member
- * behind it and the next header cost one pread. Blocks. */
+ * One reader per thread. It reads through one window of 4 KiB, so that a header, a small member
+ * after it and the next header cost one pread. Blocks. */
 #pragma once
 
 #include "base/fault.h"
@@ -32,16 +32,16 @@ enum tar_kind { TAR_FILE, TAR_SPARSE, TAR_OTHER };
 
 struct tar_member {
 	enum tar_kind kind;
-	const char *name; /* any bytes but zero, terminated; in the reader, until the next call */
+	const char *name; /* zero-terminated; owned by the reader, valid until the next call */
 	size_t name_size;
-	uint64_t size; /* bytes stored; for TAR_SPARSE less than the file has */
-	uint64_t offset; /* of its bytes; offset + size lies within the file */
-	uint64_t header; /* where its own header is */
+	uint64_t size; /* bytes stored; for TAR_SPARSE fewer than the file's size */
+	uint64_t offset; /* of its bytes; offset + size is within the file */
+	uint64_t header; /* of its own header */
 };
 
-/* What extended headers say about the member that follows, or (global) about all. */
+/* What extended headers say about the next member, or (global) about all. */
 struct tar_extra {
-	char *name; /* NULL: nothing */
+	char *name; /* NULL: not given */
 	size_t name_size;
 	uint64_t size;
 	char has_size, sparse;
@@ -51,11 +51,11 @@ struct tar_reader {
 	int fd; /* borrowed */
 	const char *path; /* borrowed; for faults */
 	uint64_t file_size;
-	uint64_t next; /* where the next header is */
+	uint64_t next; /* offset of the next header */
 	uint64_t window_at;
 	size_t window_size;
 	struct tar_extra local, global;
-	char *extension; /* of one extended header; allocated when the first is met */
+	char *extension; /* holds one extended header; allocated for the first one */
 	char name[TAR_NAME_MAX + 1];
 	uint8_t window[TAR_WINDOW];
 };
@@ -64,19 +64,19 @@ struct tar_reader {
 void tar_init(struct tar_reader *reader, int fd, uint64_t file_size, const char *path);
 void tar_deinit(struct tar_reader *reader);
 
-/* 1 and a member; 0 at the end; -EINVAL not a tar, damaged or cut (the fault names file, byte, what
- * was expected, what to do); -ENOMEM; -errno of a read. After a fault the reader is only good for
- * tar_deinit. */
+/* 1 and a member; 0 at the end; -EINVAL not a tar, damaged or cut off (the fault names the file,
+ * the byte, what was expected and what to do); -ENOMEM; -errno of a read. After a fault the reader
+ * may only be passed to tar_deinit. */
 int tar_next(struct tar_reader *reader, struct tar_member *ret, struct fault *fault);
 
-/* Reads bytes of the member just returned (`offset` from the start of the file). 0 or negative
+/* Reads bytes of the member just returned, at `offset` from the start of the file. 0 or negative
  * errno. */
 int tar_read(
 	struct tar_reader *reader, uint64_t offset, void *buffer, size_t size, struct fault *fault);
 
 /* A number field of a header: octal text with spaces and zeros around it, or base-256. 0, -EINVAL
- * (no number), -ERANGE (negative, or 2^63 and more). Pure. */
+ * (not a number), -ERANGE (negative, or 2^63 and more). Pure. */
 int tar_number(const uint8_t *field, size_t size, uint64_t *ret);
 
-/* True when the block's checksum fits, summed as unsigned or as signed bytes. Pure. */
+/* True if the block's checksum is right, summed as unsigned or as signed bytes. Pure. */
 int tar_block_valid(const uint8_t block[TAR_BLOCK]);

@@ -212,7 +212,7 @@ def test_what_is_not_ours_is_left_alone():
 
 
 def log_sentence(home):
-    return [line for line in (home / "log").read_text().splitlines() if "checkpoints of" in line]
+    return [line for line in (home / "log").read_text().splitlines() if "entry points of" in line]
 
 
 def notice_after(home, source, **keys):

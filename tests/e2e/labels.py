@@ -220,7 +220,7 @@ def test_ragged_and_missing():
                 link.open(source=source, labels={"manifest": str(short)}).opened()
             more = home / "more.csv"
             more.write_text("".join(f"{p},1\n" for p in ["nobody.jpg", *paths]))
-            with refused(errno.EINVAL, 'more.csv:1: "nobody.jpg"', "names no sample"):
+            with refused(errno.EINVAL, 'more.csv:1: "nobody.jpg"', "does not name a sample"):
                 link.open(source=source, labels={"manifest": str(more)}).opened()
             more.write_text("".join(f"{p},1.5\n" for p in paths) + "x,y,z\n")
             with refused(errno.EINVAL, "more.csv:61: expected 2 columns, found 3"):
@@ -387,7 +387,7 @@ def test_passed_over():
             out, err = run(home, "check", source)
             assert "passed over  4 files with other extensions than .jpg, .jpeg, .png" in out, out
             said = " ".join((out + err).split())
-            assert f"2 images were left out for the extension ({source}): GIF, WebP, BMP" in said, (out, err)
+            assert f"2 images were left out because of the extension ({source}): formats such as GIF, WebP, BMP" in said, (out, err)
         got = json.loads(run(home, "check", source, "--json")[0])
         assert (got["samples"], got["passed_over"]) == (4, 4), got
 

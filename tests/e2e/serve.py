@@ -340,7 +340,7 @@ def test_shard_replaced_while_open_ends_the_stream_with_its_name():
                 file.write(data[:512 * 20])
                 file.truncate(len(data) // 2)
             error = trainer.error()
-            assert shard.name in error and "no longer what it was" in error, error
+            assert shard.name in error and "changed after the dataset was opened" in error, error
             other.line()
             assert other.process.poll() is None, "nobody else is harmed"
             other.kill()

@@ -89,7 +89,7 @@ def test_indexes_and_checkpoints():
                 assert rows_of(daemon.socket, source) == want, "in a temporary file"
                 assert rows_of(daemon.socket, home / "images") == images
             assert said(daemon, " in a temporary file") in range(1, 7) and said(daemon, FULL) > 0, daemon.text()
-            wait_until(lambda: said(daemon, "checkpoints of"), "the log's word")
+            wait_until(lambda: said(daemon, "entry points of"), "the log's word")
             assert not leftovers(data, cache) and not (data / "x.tar.idx").exists()
             # And none at all, once the temporary files of those streams are gone.
             wait_until(lambda: not daemon.status()["streams"], "the streams to go")
@@ -102,7 +102,7 @@ def test_indexes_and_checkpoints():
                 rows_of(daemon.socket, source)
                 raise AssertionError("an index out of nothing")
             except Refused as refused:
-                for words in (str(source), FULL, "make room", str(cache)):
+                for words in (str(source), FULL, "free disk space", str(cache)):
                     assert words in refused.sentence, (words, refused.sentence)
             for path in [stuffed, *ballast]:
                 path.unlink()
@@ -122,14 +122,14 @@ def test_checkpoints_that_find_no_room():
         with Daemon(home, "--threads", "1", environment={"XDG_CACHE_HOME": str(cache)}) as daemon:
             for _ in range(2):
                 assert rows_of(daemon.socket, home / "images") == images
-            wait_until(lambda: said(daemon, "checkpoints of"), "the log's word")
+            wait_until(lambda: said(daemon, "entry points of"), "the log's word")
             assert FULL in daemon.text()
         ballast.unlink()
-        before = said(daemon, "checkpoints of")
+        before = said(daemon, "entry points of")
         with Daemon(home, "--threads", "1", environment={"XDG_CACHE_HOME": str(cache)}) as daemon:
             assert rows_of(daemon.socket, home / "images") == images, "what was written in part is no checkpoint"
             assert rows_of(daemon.socket, home / "images") == images
-        assert before == said(daemon, "checkpoints of") >= 1, daemon.text()
+        assert before == said(daemon, "entry points of") >= 1, daemon.text()
     figures.append("checkpoints: a sidecar that is written in part")
 
 

@@ -212,7 +212,7 @@ def test_checkpoints():
                 disk.lay(kind, work, work)
                 with Daemon(home, "--threads", "1", "--recorder", "off") as daemon:
                     assert [rows_of(daemon.socket, source) for _ in range(2)] == [want, want], (at, kind)
-                    assert "checkpoints of" not in daemon.text(), (at, kind, "a lost head is made again")
+                    assert "entry points of" not in daemon.text(), (at, kind, "a lost head is made again")
                 cases += 1
     say(f"checkpoints: {cases} disks: the same rows")
 

@@ -221,7 +221,8 @@ static void test_index_places(void **state)
 	struct fault fault;
 	assert_int_equal(dataset_open(in("{y,z}.tar"), &options, &d, &fault), 0);
 	assert_non_null(strstr(dataset_notice(d), "2 of 2 indexes"));
-	assert_non_null(strstr(dataset_notice(d), "beside the shard none can be written (File ex"));
+	assert_non_null(
+		strstr(dataset_notice(d), "an index beside the shard cannot be written (File ex"));
 	assert_non_null(strstr(dataset_notice(d),
 		"the cache folder /dev/null/cache cannot be used (Not a directory)."));
 	for (uint64_t i = 0; i < 8; i += 4) {
@@ -237,7 +238,7 @@ static void test_index_places(void **state)
 	assert_int_equal(setenv("TMPDIR", "/dev/null", 1), 0);
 	assert_int_equal(dataset_open(in("set"), &options, &d, &fault), -ENOTDIR);
 	assert_int_equal(unsetenv("TMPDIR"), 0);
-	assert_non_null(strstr(fault.text, "give write permission"));
+	assert_non_null(strstr(fault.text, "grant write permission"));
 	/* A confined daemon leaves no file beside the shards. */
 	make_tar("w.tar", 1, 0, 4, "");
 	options = (struct dataset_options){.cache_dir = cache, .index_in_cache = true};

@@ -212,12 +212,12 @@ static void test_every_sample_once(void **state)
 	refuses("set", &rule, "set/b/deep/1.jpg: none of the 3 lines of");
 	fixture_file(
 		root, "m.csv", "a/1.jpg,0\na/2.JPEG,0\nc/1.jpg,5\na-b/1.png,0\nb/deep/1.jpg,1\n");
-	refuses("set", &rule, "m.csv:3: \"c/1.jpg\" names no sample of");
+	refuses("set", &rule, "m.csv:3: \"c/1.jpg\" does not name a sample of");
 	/* And again, when the indexes that were built lie there. */
-	refuses("set", &rule, "m.csv:3: \"c/1.jpg\" names no sample of");
+	refuses("set", &rule, "m.csv:3: \"c/1.jpg\" does not name a sample of");
 	fixture_file(
 		root, "m.csv", "file,label\na/1.jpg,0\na/2.JPEG,0\na-b/1.png,0\nb/deep/1.jpg,1\n");
-	refuses("set", &rule, "a header begins with the word path");
+	refuses("set", &rule, "its first word must be path");
 }
 
 static void member(struct fixture_tar *tar, const char *key, const char *json)
@@ -279,9 +279,10 @@ static void test_json_refused(void **state)
 	refuses("s.tar", &rule, "s.tar!k2.jpg has no .json");
 	tar_of("s.tar", "k", "{\"v\": [1, 2]}", "{\"v\": 1}");
 	refuses("s.tar", &rule,
-		"s.tar!k2.json: its label is one class, those before it are a list");
+		"s.tar!k2.json: its label is one class, but the labels before it are a list");
 	tar_of("s.tar", "k", "{\"v\": [1.5, 2]}", "{\"v\": [1.5]}");
-	refuses("s.tar", &rule, "s.tar!k2.json: its label has 1 numbers, those before it have 2");
+	refuses("s.tar", &rule,
+		"s.tar!k2.json: its label has 1 numbers, but the labels before it have 2");
 	tar_of("s.tar", "k", "{\"v\": [1.5, 2]}", "{\"v\": []}");
 	refuses("s.tar", &rule, "s.tar!k2.json: \"v\": expected numbers, found none");
 	tar_of("s.tar", "k", "{\"v\": 1}", "{\"v\"");
@@ -308,7 +309,8 @@ static void test_shards_agree(void **state)
 	dataset_free(dataset);
 	is_kept("s-{0..1}.tar", &rule);
 	tar_of("s-1.tar", "b", "{\"v\": 1.5}", "{\"v\": 2}");
-	refuses("s-{0..1}.tar", &rule, "s-0.tar!a1.jpg and those behind it have lists of classes");
+	refuses("s-{0..1}.tar", &rule,
+		"s-0.tar!a1.jpg and the samples after it have lists of classes");
 	tar_of("s-0.tar", "a", "{\"v\": [0.5, 1]}", "{\"v\": [1.5, 1]}");
 	refuses("s-{0..1}.tar", &rule, "have 2 numbers");
 }
@@ -352,7 +354,7 @@ static void test_classes_alone(void **state)
 	dataset_free(plain);
 	dataset_free(dataset);
 	fixture_file(root, "names", "x\ny\n");
-	refuses("x.tar", &rule, "classes up to 2, and");
+	refuses("x.tar", &rule, "classes up to 2, but");
 	make_tar("none.tar", 0, 0, 4, "");
 	refuses("none.tar", &rule, "have no labels that");
 	make_classes("set");
@@ -378,8 +380,8 @@ static void test_many_values(void **state)
 		const struct label_rule rule = manifest_rule("m.csv", LABEL_TYPE_AUTO);
 		if (more) {
 			refuses("flat", &rule,
-				"its label has 970 values: beside its name of 204 "
-				"bytes there is room for 969");
+				"its label has 970 values, but after its name of 204 "
+				"bytes there is room for only 969");
 			continue;
 		}
 		struct dataset *dataset = opens("flat", &rule);

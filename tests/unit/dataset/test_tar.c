@@ -229,37 +229,38 @@ static void test_refused(void **state)
 	struct fixture_tar tar = {0};
 	refuse(&tar, "is empty");
 	fixture_tar_raw(&tar, "a text of fewer bytes than a header", 35);
-	refuse(&tar, "not a tar: it has 35 bytes");
+	refuse(&tar, "not a tar file: it has 35 bytes");
 	memset(fixture_tar_raw(&tar, NULL, 4096), 'x', 4096);
-	refuse(&tar, "not a tar: its first 512");
+	refuse(&tar, "not a tar file: its first 512");
 	memcpy(fixture_tar_raw(&tar, NULL, 4096), "\x1f\x8b", 2);
 	refuse(&tar, "gunzip");
 	fixture_tar_member(&tar, "a", "1");
 	memset(fixture_tar_raw(&tar, NULL, 512), 'x', 512);
-	refuse(&tar, "damaged: at byte 1024");
+	refuse(&tar, "damaged: expected a member's header at byte 1024");
 	uint8_t *block = fixture_tar_header(&tar, "a", '0', 0);
 	memset(block + 124, 0xff, 12);
 	fixture_checksum(block);
-	refuse(&tar, "a size that is no number");
+	refuse(&tar, "a size that is not a number");
 	fixture_tar_pax(&tar, 'x', "size", "-3");
 	fixture_tar_member(&tar, "a", "1");
-	refuse(&tar, "a size that is no number");
+	refuse(&tar, "a size that is not a number");
 	fixture_tar_pax(&tar, 'x', "size", "9223372036854775808");
 	fixture_tar_member(&tar, "a", "1");
-	refuse(&tar, "a size that is no number");
+	refuse(&tar, "a size that is not a number");
 	fixture_tar_pax(&tar, 'x', "size", "9223372036854775800");
 	fixture_tar_member(&tar, "a", "1");
-	refuse(&tar, "is cut: at byte 1536");
+	refuse(&tar, "is cut off: at byte 1536");
 	fixture_tar_extension(&tar, 'x', "12 path=abc\n99999 path=b\n", 25);
 	fixture_tar_member(&tar, "a", "1");
 	refuse(&tar, "no record of the form");
 	fixture_tar_extension(&tar, 'x', "0 path=abc\n", 11);
 	refuse(&tar, "no record of the form");
 	fixture_tar_pax(&tar, 'x', "path", "b");
-	refuse(&tar, "is cut: at byte 1024 the member that belongs to the extended header");
+	refuse(&tar,
+		"is cut off: expected the member of the previous extended header at byte 1024");
 	fixture_tar_pax(&tar, 'x', "path", "b");
 	fixture_tar_raw(&tar, NULL, 1024);
-	refuse(&tar, "the member that belongs to the extended header");
+	refuse(&tar, "the member of the previous extended header");
 }
 
 /* However much is cut off, the result is a fault, or the members before a boundary. */

@@ -375,7 +375,7 @@ static void forged_name(struct fetch *fetch, struct fixture *tars, struct fixtur
 	struct fetch_item *bad = reader_one(&reader, 10000);
 	assert_non_null(bad);
 	assert_int_equal(bad->result, -EIO);
-	assert_non_null(strstr(bad->fault->text, "no path below"));
+	assert_non_null(strstr(bad->fault->text, "not a path below"));
 	reader_deinit(&reader);
 }
 
