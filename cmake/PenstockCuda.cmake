@@ -1,7 +1,8 @@
-# Looks for nvcc without making CUDA a language of the project. Sets PENSTOCK_NVCC (empty where there is none, and then
-# nothing of CUDA is built), PENSTOCK_CUDA_INCLUDE, PENSTOCK_CUDA_GENCODE and PENSTOCK_NVCC_WARNINGS, and says what was found.
+# Looks for nvcc without making CUDA a language of the project. Sets PENSTOCK_NVCC (empty if no nvcc
+# was found; nothing of CUDA is then built), PENSTOCK_CUDA_INCLUDE, PENSTOCK_CUDA_GENCODE and
+# PENSTOCK_NVCC_WARNINGS, and reports what was found.
 set(PENSTOCK_NVCC "")
-set(nvcc_lack "there is no nvcc in CUDA_HOME, CUDA_PATH, the PATH or /usr/local/cuda")
+set(nvcc_lack "nvcc was not found in CUDA_HOME, CUDA_PATH, the PATH or /usr/local/cuda")
 if(NOT PENSTOCK_CUDA)
 	set(nvcc_lack "PENSTOCK_CUDA is OFF")
 elseif(CMAKE_CROSSCOMPILING)
@@ -10,18 +11,18 @@ else()
 	find_program(PENSTOCK_NVCC_PATH nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
 	if(PENSTOCK_NVCC_PATH)
 		execute_process(COMMAND ${PENSTOCK_NVCC_PATH} --version OUTPUT_VARIABLE nvcc_text ERROR_QUIET RESULT_VARIABLE nvcc_result)
-		set(nvcc_lack "${PENSTOCK_NVCC_PATH} --version says no release")
+		set(nvcc_lack "${PENSTOCK_NVCC_PATH} --version prints no release")
 		if(nvcc_result EQUAL 0 AND nvcc_text MATCHES "release ([0-9.]+)")
 			set(nvcc_version ${CMAKE_MATCH_1})
 			if(nvcc_version VERSION_LESS 11.8)
-				set(nvcc_lack "${PENSTOCK_NVCC_PATH} is ${nvcc_version}, and 11.8 is the oldest that will do")
+				set(nvcc_lack "${PENSTOCK_NVCC_PATH} is ${nvcc_version}; 11.8 is the oldest supported release")
 			else()
 				set(PENSTOCK_NVCC ${PENSTOCK_NVCC_PATH})
 			endif()
 		endif()
 	endif()
 endif()
-# nvcc may be there without the rest of its toolkit. Conda's headers lie below `targets`.
+# nvcc may be installed without the rest of its toolkit. Conda's headers are below `targets`.
 if(PENSTOCK_NVCC)
 	get_filename_component(cuda_root ${PENSTOCK_NVCC} REALPATH)
 	get_filename_component(cuda_root ${cuda_root} DIRECTORY)
@@ -29,15 +30,15 @@ if(PENSTOCK_NVCC)
 		${cuda_root}/../targets/${CMAKE_SYSTEM_PROCESSOR}-linux/include ${cuda_root}/../targets/sbsa-linux/include)
 	if(NOT PENSTOCK_CUDA_INCLUDE)
 		set(PENSTOCK_NVCC "")
-		set(nvcc_lack "${PENSTOCK_NVCC_PATH} is there, and its toolkit's headers are not (cudaTypedefs.h: -DPENSTOCK_CUDA_INCLUDE=...)")
+		set(nvcc_lack "${PENSTOCK_NVCC_PATH} was found, but not its toolkit's headers (cudaTypedefs.h; set -DPENSTOCK_CUDA_INCLUDE=...)")
 	endif()
 endif()
 if(NOT PENSTOCK_NVCC)
-	message(STATUS "CUDA: nothing of it is built: ${nvcc_lack}")
+	message(STATUS "CUDA: skipped: ${nvcc_lack}")
 	return()
 endif()
 
-# Machine code for each of these that nvcc knows, and the newest one's PTX for what comes after.
+# Machine code for each of these that nvcc knows, and PTX of the newest one for later architectures.
 set(PENSTOCK_CUDA_ARCHITECTURES "70;75;80;86;89;90;100;120" CACHE STRING
 	"Compute capabilities that the device code is compiled for (one is enough for a test: 75)")
 execute_process(COMMAND ${PENSTOCK_NVCC} --list-gpu-code OUTPUT_VARIABLE known)
@@ -53,11 +54,11 @@ endforeach()
 if(NOT PENSTOCK_CUDA_GENCODE)
 	string(REGEX REPLACE "[\n ]*sm_" " " known "${known}")
 	string(STRIP "${known}" known)
-	message(FATAL_ERROR "PENSTOCK_CUDA_ARCHITECTURES is ${PENSTOCK_CUDA_ARCHITECTURES}, none of which nvcc ${nvcc_version} knows: "
+	message(FATAL_ERROR "PENSTOCK_CUDA_ARCHITECTURES is ${PENSTOCK_CUDA_ARCHITECTURES}, but nvcc ${nvcc_version} knows none of them: "
 		"expected some of ${known} (90 is compute capability 9.0), separated by ;")
 endif()
 list(APPEND PENSTOCK_CUDA_GENCODE -gencode=arch=compute_${newest},code=compute_${newest})
-# What nvcc and the compiler behind it say, as errors or not.
+# Warnings of nvcc and of the host compiler that it calls, as errors or not.
 set(PENSTOCK_NVCC_WARNINGS -Xcompiler -Wall,-Wextra)
 if(PENSTOCK_WERROR)
 	set(PENSTOCK_NVCC_WARNINGS -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror)

@@ -1,4 +1,4 @@
-# Compiler settings that hold for every target, and the sanitizers that the presets ask for.
+# Compiler settings for every target, and the sanitizers of the presets.
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
@@ -15,18 +15,19 @@ set(CMAKE_C_FLAGS_RELEASE "-O3 -g1")
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
 
 add_compile_definitions(_GNU_SOURCE PENSTOCK_VERSION="${PROJECT_VERSION}")
-# OFF for compilers that nobody here has seen: they warn of what these do not.
+# Set it OFF for compilers that penstock is not tested with: they may have other warnings.
 option(PENSTOCK_WERROR "Warnings are errors" ON)
-# A fused multiply-add would round once where Pillow rounds twice: exact pixels need it off.
+# A fused multiply-add rounds once where Pillow rounds twice, so exact pixels need
+# -ffp-contract=off.
 add_compile_options(-Wall -Wextra $<$<BOOL:${PENSTOCK_WERROR}>:-Werror> -Wshadow -Wundef -Wvla -Wformat=2 -Wpointer-arith
-	# Sentences that are too long are cut on purpose.
+	# The code cuts sentences that are too long on purpose.
 	$<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>
 	-fno-strict-aliasing -ffp-contract=off -fvisibility=hidden
 	$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>)
 
 set(PENSTOCK_SANITIZE "" CACHE STRING "Value of -fsanitize=, empty for none")
 if(PENSTOCK_SANITIZE)
-	# What they report has lines; more takes a tenth of the build's time.
+	# -g1: the reports need only line numbers, and more takes a tenth of the build's time.
 	set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g1")
 	add_compile_options(-fsanitize=${PENSTOCK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
 	add_link_options(-fsanitize=${PENSTOCK_SANITIZE})

@@ -1,6 +1,7 @@
-# penstock_headers(RESULT SOURCE DIR...): sets RESULT to the folders in an order in which SOURCE, C code, compiles: as they are, or in reverse.
-# Empty: in neither. Folders of one toolkit and of packages beside it may hold headers of the same names and other releases, of which each
-# finds what it needs in its own.
+# penstock_headers(RESULT SOURCE DIR...): sets RESULT to the folders in an order in which SOURCE, C
+# code, compiles: as given, or reversed; empty if it compiles in neither. A toolkit's folder and the
+# folders of packages may contain headers of the same names from different releases, and each header
+# needs its neighbors from its own release.
 include(CheckCSourceCompiles)
 function(penstock_headers result source)
 	set(order ${ARGN})
@@ -11,7 +12,7 @@ function(penstock_headers result source)
 	set(${result} "" PARENT_SCOPE)
 	foreach(name order reverse)
 		set(CMAKE_REQUIRED_INCLUDES ${${name}})
-		# Neither an earlier run's answer nor one for other folders.
+		# The hash keeps CMake from using a cached answer for other folders.
 		string(SHA1 question "${source};${${name}}")
 		check_c_source_compiles("${source}" PENSTOCK_HEADERS_${question})
 		if(PENSTOCK_HEADERS_${question})

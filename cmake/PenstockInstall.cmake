@@ -1,14 +1,15 @@
-# What `cmake --install` puts where, and the target that takes it away again (`ninja uninstall`).
+# What `cmake --install` installs, and the target that removes it again (`ninja uninstall`).
 #
-# Component `client` is what an application needs to be built: libraries, header, pkg-config file, CMake package. Component
-# `python` is the Python package (PenstockPython.cmake). Component `daemon` is the rest. Everything finds its neighbours from
-# where it lies itself, so an installed tree may be moved.
+# Component `client` is what building an application needs: libraries, headers, pkg-config file,
+# CMake package. Component `python` is the Python package (PenstockPython.cmake). Component `daemon`
+# is the rest. Every file finds the others relative to itself, so an installed tree may be moved.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/penstock)
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# pkg-config's own place gives the prefix, unless the library's folder was set to an absolute path.
+# The prefix follows from the folder of the pkg-config file, unless the library's folder is an
+# absolute path.
 if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
 	set(PENSTOCK_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
 	set(PENSTOCK_PC_LIBDIR ${CMAKE_INSTALL_LIBDIR})
@@ -38,7 +39,8 @@ if(TARGET penstock_client)
 	install(EXPORT penstockTargets NAMESPACE penstock:: DESTINATION ${package_dir} COMPONENT client)
 endif()
 
-# Targets of its own, which the CMake package takes in where they are: a distribution may put them into a further package.
+# Exported separately, because a distribution may put them into another package. The CMake package
+# includes them if they are installed.
 if(TARGET penstock_cuda)
 	set_target_properties(penstock_cuda PROPERTIES INSTALL_RPATH "$ORIGIN")
 	install(TARGETS penstock_cuda EXPORT penstockCudaTargets COMPONENT client LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -51,7 +53,7 @@ endif()
 
 install(TARGETS penstockd penstock RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT daemon)
 
-# docs/man/NAME.SECTION.scd
+# The man pages: docs/man/NAME.SECTION.scd.
 find_program(PENSTOCK_SCDOC scdoc)
 file(GLOB man_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/man/*.scd)
 if(man_sources AND PENSTOCK_SCDOC)
@@ -71,7 +73,7 @@ elseif(man_sources)
 	message(STATUS "scdoc: not found: the man pages are skipped")
 endif()
 
-# The Dockerfile builds from the source, so it stays there.
+# The Dockerfile builds from the source, so it is not installed.
 install(FILES ${CMAKE_SOURCE_DIR}/config/penstock.yaml ${CMAKE_SOURCE_DIR}/config/compose.yaml
 	${CMAKE_SOURCE_DIR}/config/penstock.sbatch DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT daemon)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/config/grafana ${CMAKE_SOURCE_DIR}/config/prometheus
@@ -79,7 +81,8 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/config/grafana ${CMAKE_SOURCE_DIR}/config/
 install(FILES ${CMAKE_SOURCE_DIR}/docs/reference/metrics.md ${CMAKE_SOURCE_DIR}/docs/reference/page.md ${CMAKE_SOURCE_DIR}/docs/pictures/page.png
 	DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT daemon)
 
-# systemd does not search the PATH, and --prefix is known only when installing: the service gets penstockd's path then.
+# systemd does not search the PATH, and --prefix is known only when installing: the path of
+# penstockd is written into the units then.
 install(CODE "
 	get_filename_component(PENSTOCKD \"${CMAKE_INSTALL_BINDIR}/penstockd\" ABSOLUTE
 		BASE_DIR \"\${CMAKE_INSTALL_PREFIX}\")

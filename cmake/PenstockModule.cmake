@@ -1,5 +1,5 @@
-# penstock_module(NAME LINK ... [WITH FOLDER ...] [WITHOUT FILE ...]): a static library penstock_NAME from the .c files of this
-# folder and of the folders WITH below it.
+# penstock_module(NAME LINK ... [WITH FOLDER ...] [WITHOUT FILE ...]): makes the static library
+# penstock_NAME from the .c files of this folder and of the folders WITH below it.
 function(penstock_module name)
 	cmake_parse_arguments(arg "" "" "LINK;WITH;WITHOUT" ${ARGN})
 	set(patterns *.c)
@@ -18,7 +18,8 @@ function(penstock_module name)
 	endif()
 endfunction()
 
-# penstock_unit_tests(MODULE): every test_*.c of this folder becomes a cmocka test linked with MODULE alone.
+# penstock_unit_tests(MODULE): makes a cmocka test, linked only with MODULE, from every test_*.c of
+# this folder.
 function(penstock_unit_tests module)
 	file(GLOB tests CONFIGURE_DEPENDS test_*.c)
 	set(limit 120)
@@ -38,8 +39,9 @@ function(penstock_unit_tests module)
 	endforeach()
 endfunction()
 
-# penstock_promise(NAME SECONDS COMMAND...): the test promise.NAME, for the preset `nightly` alone: a promise of docs/evidence/promises.md, in full.
-# It may take so many seconds, and prints one line "promise: FIGURES" when it holds (harness.promise).
+# penstock_promise(NAME SECONDS COMMAND...): adds the test promise.NAME, only for the preset
+# `nightly`: a promise of docs/evidence/promises.md, tested in full. It may take this many seconds,
+# and prints one line "promise: FIGURES" if the promise holds (harness.promise).
 function(penstock_promise name limit)
 	set_property(GLOBAL APPEND PROPERTY penstock_promises ${name})
 	add_test(NAME promise.${name} CONFIGURATIONS nightly COMMAND ${ARGN})
@@ -47,8 +49,8 @@ function(penstock_promise name limit)
 		ENVIRONMENT "PENSTOCK_BIN=${CMAKE_BINARY_DIR}/bin;PENSTOCK_TEST_NIGHTLY=1;PENSTOCK_TEST_SLOW=5")
 endfunction()
 
-# penstock_skipped(NAME REASON [PROMISE]): in place of a test, and of its promise, for which something is missing here: known by
-# its name, and skipped with a word.
+# penstock_skipped(NAME REASON [PROMISE]): stands in for a test, and for its promise, that needs
+# something which this machine lacks. The test is listed by its name and skipped with the reason.
 function(penstock_skipped name reason)
 	set(command ${CMAKE_COMMAND} -E env sh -c "echo 'skipped: ${reason}'; exit 77")
 	add_test(NAME ${name} COMMAND ${command})
@@ -58,8 +60,8 @@ function(penstock_skipped name reason)
 	endif()
 endfunction()
 
-# penstock_tests_keep_state(): daemons that this folder's tests start record their flight in the build tree, not in the
-# user's home. To be called when all of them were added.
+# penstock_tests_keep_state(): lets the flight recorders of daemons that this folder's tests start
+# write into the build tree, not into the user's home. Call it after all tests are added.
 function(penstock_tests_keep_state)
 	get_property(tests DIRECTORY PROPERTY TESTS)
 	if(tests)
@@ -67,8 +69,8 @@ function(penstock_tests_keep_state)
 	endif()
 endfunction()
 
-# Lets this folder's targets compile proto/convert_*.c, each with the instructions that it is for; which of them run is chosen
-# when a converter is made (convert.c).
+# Compiles each of proto/convert/convert_*.c in this folder's targets with the instructions that it
+# is written for. convert.c chooses which of them run when a converter is made.
 function(penstock_convert_kernels)
 	if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
 		set_source_files_properties(${CMAKE_SOURCE_DIR}/proto/convert/convert_avx2.c PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")

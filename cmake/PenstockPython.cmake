@@ -1,13 +1,15 @@
-# The install component `python`: what a wheel holds. Only where it is asked for by name, since pip, and not `ninja install`, is who
-# puts packages where a Python finds them.
+# The install component `python`: the contents of a wheel. It is installed only if it is asked for
+# by name, because pip, not `ninja install`, puts packages where a Python finds them.
 #
-#   penstock/            the package: its modules, the extension (libpenstock is inside), and penstockd, which it finds beside itself
-#   bin/                 the programs, as they are          pip: the scripts' folder
-#   share/man/           their man pages                    pip: below the data folder
-#   LICENSE, libraries/  pip: `licenses` of the .dist-info. PENSTOCK_LICENSES is a folder with those of libraries that were linked in
+#   penstock/            the package: its modules, the extension (libpenstock is inside), and
+#                        penstockd, which it finds beside itself
+#   bin/                 the programs; pip: the scripts' folder
+#   share/man/           their man pages; pip: below the data folder
+#   LICENSE, libraries/  pip: `licenses` of the .dist-info. PENSTOCK_LICENSES is a folder with the
+#                        licenses of libraries that were linked in
 #
-# Target python_package builds all of it. The SKBUILD variables are scikit-build-core's.
-set(PENSTOCK_LICENSES "" CACHE PATH "Folder with the licences of libraries that a Python wheel has inside")
+# The target python_package builds all of it. The SKBUILD variables are those of scikit-build-core.
+set(PENSTOCK_LICENSES "" CACHE PATH "Folder with the licenses of libraries that are linked into a Python wheel")
 if(NOT TARGET penstock_python)
 	return()
 endif()

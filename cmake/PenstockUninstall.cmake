@@ -1,4 +1,5 @@
-# Removes the files that `cmake --install` listed in its manifests, then the folders of ours that are empty by then.
+# Removes the files that `cmake --install` listed in its manifests, then penstock's own folders that
+# have become empty.
 #
 #   cmake -DBUILD=FOLDER [-DMANIFEST=FILE] -P PenstockUninstall.cmake
 if(MANIFEST)
@@ -7,7 +8,7 @@ else()
 	file(GLOB manifests ${BUILD}/install_manifest*.txt)
 endif()
 if(NOT manifests)
-	message(STATUS "nothing to remove: ${BUILD} has no install_manifest.txt, so nothing is installed from it")
+	message(STATUS "nothing to remove: ${BUILD} has no install_manifest.txt, so nothing was installed from it")
 	return()
 endif()
 foreach(manifest ${manifests})

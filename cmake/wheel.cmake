@@ -1,7 +1,8 @@
-# Toolchain file of scripts/wheel, which says by two variables of the environment where it has put what:
+# Toolchain file of scripts/wheel, which sets two environment variables:
 #
-#   PENSTOCK_WHEEL_TARGET   bin/ has the compiler and its tools
-#   PENSTOCK_WHEEL_PREFIX   the libraries, built for the same target; the machine's own must not be found
+#   PENSTOCK_WHEEL_TARGET   a folder whose bin/ has the compiler and its tools
+#   PENSTOCK_WHEEL_PREFIX   the libraries, built for the same target. CMake must not find the
+#                           machine's own.
 set(CMAKE_C_COMPILER $ENV{PENSTOCK_WHEEL_TARGET}/bin/cc)
 set(CMAKE_CXX_COMPILER $ENV{PENSTOCK_WHEEL_TARGET}/bin/c++)
 set(CMAKE_AR $ENV{PENSTOCK_WHEEL_TARGET}/bin/ar CACHE FILEPATH "")

@@ -1,10 +1,11 @@
-# The smallest consumers, in C and, where a C++ compiler is, in C++: they prove that the header and the library are enough.
+# The smallest consumers, in C and, if a C++ compiler is installed, in C++. They show that the
+# header and the library are enough.
 add_executable(read_batches read_batches.c)
 target_link_libraries(read_batches PRIVATE penstock_client)
 
 include(CheckLanguage)
 if(CMAKE_C_COMPILER_ID STREQUAL Clang AND NOT CMAKE_CXX_COMPILER)
-	# The sanitizers' runtimes of two compilers do not mix.
+	# The sanitizer runtimes of two compilers cannot be mixed.
 	find_program(penstock_clangxx clang++)
 	if(penstock_clangxx)
 		set(CMAKE_CXX_COMPILER ${penstock_clangxx})
@@ -17,5 +18,5 @@ if(CMAKE_CXX_COMPILER)
 	set_target_properties(read_batches_cpp PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
 	target_link_libraries(read_batches_cpp PRIVATE penstock_client)
 else()
-	message(STATUS "C++: no compiler: the example read_batches.cpp is skipped")
+	message(STATUS "C++: no compiler was found: the examples in C++ are skipped")
 endif()

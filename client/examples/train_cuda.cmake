@@ -1,9 +1,11 @@
-# A trainer on the GPU, over cuDNN and cuBLAS. Needs nvcc (cmake/PenstockCuda.cmake) and both libraries: beside nvcc, in the
-# system's folders, or where Python's packages of them lie (PyTorch brings them); PENSTOCK_CUDNN_INCLUDE, PENSTOCK_CUDNN_LIBRARY,
-# PENSTOCK_CUBLAS_INCLUDE, PENSTOCK_CUBLAS_LIBRARY and PENSTOCK_CUDART_LIBRARY say otherwise.
+# A trainer on the GPU, with cuDNN and cuBLAS. It needs nvcc (cmake/PenstockCuda.cmake) and both
+# libraries, which are searched for beside nvcc, in the system's folders, and in Python's packages
+# (PyTorch installs them). PENSTOCK_CUDNN_INCLUDE, PENSTOCK_CUDNN_LIBRARY, PENSTOCK_CUBLAS_INCLUDE,
+# PENSTOCK_CUBLAS_LIBRARY and PENSTOCK_CUDART_LIBRARY override the search.
 #
-#   train_cuda_parts   all that needs no GPU: the network, its schedule, checkpoints, options, the host's twin of the GPU
-#   train_cuda         the program, where the toolkit is
+#   train_cuda_parts   everything that needs no GPU: the network, its schedule, checkpoints,
+#                      options, the host's implementation of the GPU's functions
+#   train_cuda         the program, if the toolkit is installed
 set(here ${CMAKE_CURRENT_LIST_DIR}/train_cuda)
 add_library(train_cuda_parts STATIC EXCLUDE_FROM_ALL ${here}/checkpoint.c ${here}/net.c ${here}/ops_cpu.c ${here}/options.c
 	${here}/schedule.c ${here}/self_test.c)
@@ -14,8 +16,9 @@ if(NOT TARGET penstock_cuda OR PENSTOCK_SANITIZE)
 	return()
 endif()
 
-# Python's packages: nvidia/cudnn/lib, nvidia/cu13/lib, ...; their libraries have names with a version only.
-set(PENSTOCK_CUDA_PACKAGES "" CACHE STRING "Folders to search for cuDNN and cuBLAS besides; empty: those of Python's packages")
+# Python's packages: nvidia/cudnn/lib, nvidia/cu13/lib, ...; their libraries only have names with a
+# version.
+set(PENSTOCK_CUDA_PACKAGES "" CACHE STRING "Further folders to search for cuDNN and cuBLAS; empty: those of Python's packages")
 set(train_cuda_packages ${PENSTOCK_CUDA_PACKAGES})
 if(NOT train_cuda_packages)
 	find_package(Python3 COMPONENTS Interpreter QUIET)
@@ -36,12 +39,12 @@ find_path(PENSTOCK_CUDNN_INCLUDE cudnn.h ${places})
 find_path(PENSTOCK_CUBLAS_INCLUDE cublas_v2.h ${places})
 find_library(PENSTOCK_CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 ${places})
 find_library(PENSTOCK_CUBLAS_LIBRARY NAMES cublas libcublas.so.13 libcublas.so.12 libcublas.so.11 ${places})
-# The static one runs wherever the driver does.
+# The static library runs on every machine that has the driver.
 find_library(PENSTOCK_CUDART_LIBRARY NAMES libcudart_static.a cudart libcudart.so.13 libcudart.so.12 libcudart.so.11.0 ${places})
 foreach(part CUDNN_INCLUDE CUBLAS_INCLUDE CUDNN_LIBRARY CUBLAS_LIBRARY CUDART_LIBRARY)
 	if(NOT PENSTOCK_${part})
-		message(STATUS "CUDA: the example train_cuda is skipped: no PENSTOCK_${part} was found. It needs cuDNN 9 and cuBLAS with their "
-			"headers: install them, or say where it is (-DPENSTOCK_${part}=..., see docs/guides/train-cuda.md)")
+		message(STATUS "CUDA: the example train_cuda is skipped: PENSTOCK_${part} was not found. It needs cuDNN 9 and cuBLAS with their "
+			"headers: install them, or set -DPENSTOCK_${part}=... (see docs/guides/train-cuda.md)")
 		return()
 	endif()
 endforeach()
@@ -51,18 +54,19 @@ if(EXISTS ${PENSTOCK_CUDNN_INCLUDE}/cudnn_version.h)
 	file(STRINGS ${PENSTOCK_CUDNN_INCLUDE}/cudnn_version.h major REGEX "^#define CUDNN_MAJOR ")
 endif()
 if(NOT major MATCHES " 9")
-	message(STATUS "CUDA: the example train_cuda is skipped: it needs cuDNN 9, ${PENSTOCK_CUDNN_INCLUDE}/cudnn.h is of another version")
+	message(STATUS "CUDA: the example train_cuda is skipped: it needs cuDNN 9, but ${PENSTOCK_CUDNN_INCLUDE}/cudnn.h is of another version")
 	return()
 endif()
 
-# The toolkit's own headers first, unless those of cuBLAS, out of a package, are newer and need what lies beside them.
+# The toolkit's own headers come first, unless those of cuBLAS come from a package, are newer and
+# need their neighbors.
 include(PenstockHeaders)
 penstock_headers(train_cuda_include
 	"#include <cublas_v2.h>\n#include <cuda_runtime_api.h>\n#include <cudnn.h>\nint train_cuda_headers(void);\nint train_cuda_headers(void) { return 0; }\n"
 	${PENSTOCK_CUDA_INCLUDE} ${PENSTOCK_CUBLAS_INCLUDE} ${PENSTOCK_CUDNN_INCLUDE})
 if(NOT train_cuda_include)
 	message(STATUS "CUDA: the example train_cuda is skipped: cublas_v2.h (${PENSTOCK_CUBLAS_INCLUDE}), cuda_runtime_api.h (${PENSTOCK_CUDA_INCLUDE}) "
-		"and cudnn.h (${PENSTOCK_CUDNN_INCLUDE}) do not compile together: are they of one release of CUDA?")
+		"and cudnn.h (${PENSTOCK_CUDNN_INCLUDE}) do not compile together. Are they from one release of CUDA?")
 	return()
 endif()
 
@@ -76,6 +80,7 @@ add_executable(train_cuda ${here}/train.c ${here}/ops_cuda.c ${object})
 target_include_directories(train_cuda SYSTEM PRIVATE ${train_cuda_include})
 target_link_libraries(train_cuda PRIVATE train_cuda_parts penstock_cuda penstock_client ${PENSTOCK_CUDNN_LIBRARY}
 	${PENSTOCK_CUBLAS_LIBRARY} ${PENSTOCK_CUDART_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS} rt m)
-# kernels.cu needs nothing of C++'s library (hence no guards of statics, which nvcc's registration code has); this keeps the linker's language C.
+# kernels.cu needs nothing of C++'s library (hence -fno-threadsafe-statics, because nvcc's
+# registration code has statics), so the linker's language stays C.
 set_target_properties(train_cuda PROPERTIES LINKER_LANGUAGE C)
 message(STATUS "CUDA: the example train_cuda is built, with ${PENSTOCK_CUDNN_LIBRARY}")
