@@ -114,7 +114,7 @@ def test_streams_of_the_configuration():
             rest = run(*common, "--checkpoint", checkpoint, "--resume", daemon=daemon)
             assert weights(rest) == weights(whole), "resuming before a short batch changed the weights"
             text = run(*common, "--validate", "stream:large", code=1, daemon=daemon)
-            assert "stream:large gives batches of 8, 24 x 24 pixels; this run has 8, 16 x 16" in text, text
+            assert "stream:large delivers batches of 8, 24 x 24 pixels; this run has 8, 16 x 16" in text, text
 
 
 def test_bad_checkpoints():
@@ -130,8 +130,8 @@ def test_bad_checkpoints():
                 path.write_bytes(content)
             return run(*common, *options, "--checkpoint", path, "--resume", code=1, daemon=daemon)
 
-        assert "no checkpoint" in resume(b"rubbish" * 1000)
-        assert "no checkpoint" in resume(whole[:100])
+        assert "not a checkpoint" in resume(b"rubbish" * 1000)
+        assert "not a checkpoint" in resume(whole[:100])
         assert "ends early, within its hash" in resume(whole[:-1])
         assert "ends early, within its loss scale" in resume(whole[:-9])
         assert "its hash differs" in resume(whole[:-5000] + bytes([whole[-5000] ^ 1]) + whole[-4999:])

@@ -43,8 +43,8 @@ static uint64_t write_part(
 	return hash;
 }
 
-/* So that the new name outlasts a loss of power. Not every file system can, and the old checkpoint
- * is a whole one too: no reason to fail. Changes `path`. */
+/* Makes the new name survive a power failure. Not every file system can do that; this is not an
+ * error, because the old checkpoint is complete too. Changes `path`. */
 static void sync_folder(char *path)
 {
 	int folder = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -96,7 +96,7 @@ static FILE *open_head(const char *path, struct checkpoint *ret_checkpoint)
 		memcmp(ret_checkpoint->magic, magic, sizeof(magic)) != 0 ||
 		memchr(ret_checkpoint->state, 0, CHECKPOINT_STATE) == NULL ||
 		ret_checkpoint->values > CHECKPOINT_VALUES) {
-		fprintf(stderr, "train_cuda: %s is no checkpoint of train_cuda\n", path);
+		fprintf(stderr, "train_cuda: %s is not a checkpoint of train_cuda\n", path);
 		exit(1);
 	}
 	return file;
@@ -163,7 +163,7 @@ void checkpoint_load(const char *path, struct ops *ops, struct net *net)
 			continue;
 		fprintf(stderr,
 			"train_cuda: %s does not fit this network: its %s have %" PRIu64
-			" bytes, %zu are wanted (%u classes there)\n",
+			" bytes, this run needs %zu (it has %u classes)\n",
 			path, parts[i].name, head.part_bytes[i], parts[i].bytes, head.classes);
 		exit(1);
 	}

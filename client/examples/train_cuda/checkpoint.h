@@ -1,14 +1,14 @@
-/* checkpoint: a file with all that a run needs to go on: the network's parts, the loader's state,
- * the step, and the options that must be the same; behind them a hash of it all. Written beside
- * itself and renamed: it is either the old one or the new one. What is wrong with one ends the
- * process with a sentence. */
+/* checkpoint: a file with everything that a run needs to resume: the network's parts, the loader's
+ * state, the step, and the options that must be the same; at its end a hash of all of it. It is
+ * written under a temporary name and renamed, so that the file is either the old one or the new
+ * one. If something is wrong with a checkpoint, the process ends with a sentence. */
 #pragma once
 
 #include "net.h"
 
 enum { CHECKPOINT_STATE = 512, CHECKPOINT_VALUES = 24, CHECKPOINT_NAME = 16 };
 
-/* An option that must be the same when the run goes on. */
+/* An option that must be the same when the run is resumed. */
 struct checkpoint_value {
 	char name[CHECKPOINT_NAME];
 	double value;
@@ -16,21 +16,21 @@ struct checkpoint_value {
 
 struct checkpoint {
 	char magic[8];
-	uint64_t step; /* done */
+	uint64_t step; /* steps done */
 	uint64_t part_bytes[NET_PARTS];
 	uint32_t classes, values;
 	struct checkpoint_value value[CHECKPOINT_VALUES];
 	char state[CHECKPOINT_STATE]; /* the loader's */
 };
 
-/* Waits for the device. `checkpoint` is filled in but for `magic` and `part_bytes`. */
+/* Waits for the device. The caller fills in `checkpoint`, except `magic` and `part_bytes`. */
 void checkpoint_save(
 	const char *path, struct ops *ops, struct net *net, const struct checkpoint *checkpoint);
 
-/* Reads what comes before the parts. */
+/* Reads everything before the parts. */
 void checkpoint_read(const char *path, struct checkpoint *ret_checkpoint);
 
-/* Refuses one that was written with other options. */
+/* Ends the process if the checkpoint was written with other options. */
 void checkpoint_compare(const char *path, const struct checkpoint *checkpoint,
 	const struct checkpoint_value *values, unsigned count);
 

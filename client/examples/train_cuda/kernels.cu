@@ -1,11 +1,10 @@
-/* The GPU's own functions of train_cuda. See kernels.h and, for what each computes, ops_cpu.c.
+/* train_cuda's own functions on the GPU. See kernels.h and, for what each computes, ops_cpu.c.
  *
- * Elementwise ones take eight halves (16 bytes) per thread and step; all sums are float and in an
- * order that does not depend on the moment, so that a run can be repeated to the bit: no atomics.
- */
+ * Elementwise functions take eight halves (16 bytes) per thread and step. All sums are float, in an
+ * order that does not depend on timing, so that a run can be repeated bit for bit: no atomics. */
 #include "kernels.h"
 
-/* Tests compile this for the CPU, with keywords and launches of their own. */
+/* Tests compile this for the CPU, with their own definitions of keywords and launches. */
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -31,7 +30,7 @@ static void check_launch(const char *kernel)
 		check_launch(#kernel);                                         \
 	} while (0)
 
-/* Of one whose threads wait for each other. */
+/* For a block whose threads wait for each other. */
 #define LAUNCH_TOGETHER LAUNCH
 #endif
 
@@ -39,7 +38,7 @@ namespace
 {
 
 constexpr unsigned THREADS = 256, BLOCKS_MAX = 16384;
-constexpr unsigned ROW_THREADS = 32; /* of a block, a warp, that does one row of scores */
+constexpr unsigned ROW_THREADS = 32; /* of a block (a warp) that computes one row of scores */
 
 struct alignas(16) pack {
 	__half value[OPS_PACK];
@@ -52,7 +51,7 @@ unsigned blocks_for(size_t work)
 	return (unsigned)(blocks < 1 ? 1 : blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX);
 }
 
-/* The thread's first piece of work, and how far it is to its next. */
+/* The thread's first piece of work, and the distance to its next. */
 __device__ size_t first()
 {
 	return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -63,7 +62,7 @@ __device__ size_t stride()
 	return (size_t)gridDim.x * blockDim.x;
 }
 
-/* Written so that what is no number stays so. */
+/* Written so that NaN stays NaN. */
 __device__ float above_zero(float x)
 {
 	return x < 0 ? 0 : x;
@@ -182,7 +181,7 @@ __global__ void pool_forward(pooling p, const pack *x, pack *y, choice *taken)
 {
 	for (size_t at = first(); at < p.work; at += stride()) {
 		size_t out = at / p.packs, c = at % p.packs;
-		size_t picture = out / ((size_t)p.out_h * p.out_w);
+		size_t image = out / ((size_t)p.out_h * p.out_w);
 		int top = (int)(out / p.out_w % p.out_h) * 2 - 1,
 		    left = (int)(out % p.out_w) * 2 - 1;
 		pack best = {};
@@ -192,7 +191,7 @@ __global__ void pool_forward(pooling p, const pack *x, pack *y, choice *taken)
 			int row = top + tap / 3, column = left + tap % 3;
 			if (row < 0 || row >= (int)p.h || column < 0 || column >= (int)p.w)
 				continue;
-			take(&best, &mine, x[((picture * p.h + row) * p.w + column) * p.packs + c],
+			take(&best, &mine, x[((image * p.h + row) * p.w + column) * p.packs + c],
 				tap, any);
 			any = true;
 		}
@@ -201,20 +200,19 @@ __global__ void pool_forward(pooling p, const pack *x, pack *y, choice *taken)
 	}
 }
 
-/* Each input pixel asks the up to four windows that it lies in whether they took it. */
+/* Each input pixel asks the (up to four) windows that contain it whether they took it. */
 __global__ void pool_backward(pooling p, const pack *dy, const choice *taken, pack *dx)
 {
 	for (size_t at = first(); at < p.work; at += stride()) {
 		size_t in = at / p.packs, c = at % p.packs;
-		size_t picture = in / ((size_t)p.h * p.w);
+		size_t image = in / ((size_t)p.h * p.w);
 		unsigned row = (unsigned)(in / p.w % p.h), column = (unsigned)(in % p.w);
 		float sum[OPS_PACK] = {};
 		/* The window of output o covers rows 2 o - 1 to 2 o + 1. */
 		for (unsigned oy = row / 2; oy <= (row + 1) / 2 && oy < p.out_h; oy++) {
 			for (unsigned ox = column / 2; ox <= (column + 1) / 2 && ox < p.out_w;
 				ox++) {
-				size_t out =
-					((picture * p.out_h + oy) * p.out_w + ox) * p.packs + c;
+				size_t out = ((image * p.out_h + oy) * p.out_w + ox) * p.packs + c;
 				unsigned tap = (row + 1 - 2 * oy) * 3 + (column + 1 - 2 * ox);
 				pack gradient = dy[out];
 				choice theirs = taken[out];
@@ -329,8 +327,8 @@ __device__ place greatest(const float *values, unsigned count, place *shared)
 	return greatest_of(best, shared);
 }
 
-/* One block per row. Its loss and whether it is right (-1: has no label) go to scratch[row] and
- * scratch[rows + row], to be added up in their order by sum_rows. */
+/* One block per row. The loss and whether the row is right (-1: it has no label) go to scratch[row]
+ * and scratch[rows + row]; sum_rows adds them up in their order. */
 __global__ void loss_rows(ops_loss loss)
 {
 	__shared__ place places[ROW_THREADS];
@@ -392,7 +390,7 @@ __global__ void sum_rows(ops_loss loss)
 
 /* ---- the step ---- */
 
-/* All threads that find something write the same word. */
+/* All threads that find something write the same value. */
 __global__ void check_half(const pack *gradients, size_t packs, ops_scaler *scaler)
 {
 	for (size_t i = first(); i < packs; i += stride()) {

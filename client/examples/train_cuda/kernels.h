@@ -1,6 +1,6 @@
-/* kernels: what train_cuda does on the GPU beside cuDNN and cuBLAS. Each function is the one of
- * ops.h of the same name, put into ops->queue; `half` memory is float16, aligned to 16 bytes. A
- * launch that fails ends the process with a sentence. */
+/* kernels: what train_cuda does on the GPU besides cuDNN and cuBLAS. Each function is the one of
+ * the same name in ops.h and is put into ops->queue; `half` memory is float16, aligned to 16 bytes.
+ * If a launch fails, the process ends with a sentence. */
 #pragma once
 
 #include "ops.h"

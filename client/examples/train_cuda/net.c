@@ -1,11 +1,11 @@
 /* The network's graph. See net.h.
  *
- * A unit is a convolution with its normalisation, what both have in a residual network in common
- * being that nothing else reads what is between them. Each keeps where its input came from, so the
- * way back is the way there, read from behind.
+ * A unit is a convolution with its normalization, because in a residual network nothing else reads
+ * the value between them. Each unit keeps where its input came from, so the backward pass is the
+ * forward pass read backward.
  *
- * Gradients of activations take three buffers of the largest size: `flow` holds the gradient at the
- * point that the way back has reached, the others are for within a block. */
+ * Gradients of activations need three buffers of the largest size: `flow` holds the gradient at the
+ * point that the backward pass has reached, the others are for use within a block. */
 #include "net.h"
 
 #include <math.h>
@@ -19,13 +19,14 @@ struct unit {
 	size_t weight; /* where its filter begins in the half weights */
 	size_t affine; /* where scale and shift begin in the float weights */
 	size_t running; /* where mean and variance begin */
-	const void *in; /* of the last forward */
+	const void *in; /* of the last forward pass */
 	void *mid, *out; /* after the convolution; after all */
 };
 
 struct block {
 	struct unit first, second, shortcut;
-	bool widens; /* has a shortcut of its own; otherwise that is the block's input */
+	/* has a convolution as its shortcut; otherwise the shortcut is the block's input */
+	bool widens;
 };
 
 struct net {
@@ -35,9 +36,9 @@ struct net {
 	struct unit stem;
 	struct block *block; /* NET_STAGES x blocks */
 	unsigned blocks;
-	/* of the last block's output */
+	/* Of the last block's output. */
 	struct ops_map last;
-	/* weights: the half ones first, then the float ones */
+	/* Weights: the half ones first, then the float ones. */
 	size_t halves, floats, running_count; /* each a multiple of OPS_PACK */
 	size_t linear, linear_bias;
 	float *weights, *momentum, *running;
@@ -45,7 +46,7 @@ struct net {
 	float *float_gradients;
 	struct ops_scaler *scaler;
 	struct ops_metrics *metrics;
-	/* activations */
+	/* Activations. */
 	void *images, *wide, *pooled, *mean, *logit_gradients, *mean_gradients;
 	uint8_t *taken;
 	float *targets, *logits, *scratch;
@@ -93,7 +94,7 @@ static void grow(size_t *largest, size_t count)
 		*largest = count;
 }
 
-/* Gives a unit its shape and its places among the weights; returns the shape of what it makes. */
+/* Sets a unit's shape and its places among the weights; returns the shape of its output. */
 static struct ops_map lay_unit(struct net *net, struct unit *unit, const struct ops_map *in,
 	unsigned channels, unsigned kernel, unsigned stride)
 {
@@ -284,7 +285,7 @@ static double draw_normal(uint64_t *state)
 }
 
 /* He et al., "Delving deep into rectifiers", ICCV 2015, by the outputs; 0 for the channels that
- * only fill up the first convolution's input. */
+ * only pad the first convolution's input. */
 static void draw_unit(
 	const struct net *net, const struct unit *unit, float *weights, uint64_t *state)
 {
@@ -301,7 +302,7 @@ static void draw_unit(
 		scale[i] = 1;
 }
 
-/* As torch.nn.Linear's. */
+/* As torch.nn.Linear initializes its weights. */
 static void draw_linear(const struct net *net, float *weights, uint64_t *state)
 {
 	double bound = 1 / sqrt(net->last.c);
@@ -402,7 +403,7 @@ static void unit_forward(struct net *net, struct unit *unit, const void *in, boo
 		ops->norm_infer(ops, unit->norm, &values, unit->mid, unit->out);
 }
 
-/* Returns where its output is. */
+/* Returns the unit's output. */
 static const void *block_forward(struct net *net, struct block *block, const void *in, bool learn)
 {
 	struct ops *ops = net->ops;
@@ -466,8 +467,9 @@ static void take_loss(struct net *net, unsigned count, void *gradients)
 
 /* ---- and back ---- */
 
-/* From the gradient of what the normalisation gave, `dy`, to that of the unit's input, `dx`, which
- * may be `dy`; NULL: not wanted. `between` is room for the gradient in the middle. */
+/* Goes back from `dy`, the gradient of the normalization's output, to `dx`, the gradient of the
+ * unit's input, which may be `dy`; NULL: not wanted. `between` is memory for the gradient between
+ * the two. */
 static void unit_backward(
 	struct net *net, struct unit *unit, const void *dy, void *between, void *dx)
 {
@@ -482,7 +484,8 @@ static void unit_backward(
 		ops->conv_backward_data(ops, unit->conv, weight_of(net, unit->weight), between, dx);
 }
 
-/* `flow`: gradient of the block's output before, of its input after. */
+/* `flow` holds the gradient of the block's output before the call, and that of its input after
+ * it. */
 static void block_backward(struct net *net, struct block *block)
 {
 	struct ops *ops = net->ops;
@@ -527,8 +530,8 @@ static void stem_backward(struct net *net)
 	unit_backward(net, &net->stem, dy, net->inner, NULL);
 }
 
-/* The rows that a short batch leaves free become its own first ones again: what normalisation
- * computes over the batch depends on nothing that was there before. */
+/* Fills the rows that a short batch leaves free with copies of its own first rows, so that what
+ * normalization computes over the batch does not depend on earlier contents. */
 static void fill_up(struct net *net, unsigned count)
 {
 	size_t row = (size_t)net->shape.side * net->shape.side * 3 * net->ops->half_bytes;

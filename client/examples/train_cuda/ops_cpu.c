@@ -1,10 +1,10 @@
-/* The host's twin of the GPU: each function as its definition says, one sum after another. See
- * ops.h.
+/* The host's implementation of ops.h: each function follows its definition, one sum after another.
  *
- * For small tensors alone: what the GPU computes is compared with this, and the network's wiring is
- * tested on it. Its half is a double that becomes infinite where float16 would (65520 and more
- * rounds up from the greatest finite, 65504: IEEE 754, binary16), but is not rounded: so gradients
- * agree with differences of the loss to many digits, and an overflow is one here too. */
+ * It is for small tensors only: the GPU's results are compared with it, and the tests run the
+ * network on it. Its half is a double that becomes infinite where float16 would (65520 and more
+ * rounds up from the greatest finite value, 65504: IEEE 754, binary16), but is not rounded. So
+ * gradients agree with differences of the loss to many digits, and an overflow on the GPU is an
+ * overflow here too. */
 #include "ops.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ struct conv {
 
 struct norm {
 	struct ops_map shape;
-	double *mean, *inverse; /* of each channel, by the last norm_forward */
+	double *mean, *inverse; /* of each channel, from the last norm_forward */
 };
 
 struct clock_state {
@@ -104,8 +104,8 @@ static void cpu_conv_free(struct ops *ops, struct conv *conv)
 	free(conv);
 }
 
-/* One output pixel's meeting with one tap of the filter: which pixel of the input it reads. False
- * where that lies in the padding. */
+/* The pixel of the input that one tap of the filter reads for one output pixel. False if it is in
+ * the padding. */
 static bool tap_pixel(
 	const struct ops_conv *shape, unsigned y, unsigned x, unsigned tap, size_t *ret_pixel)
 {
@@ -119,8 +119,8 @@ static bool tap_pixel(
 	return true;
 }
 
-/* What to do where output pixel `out`, input pixel `in` (both of their whole tensor) and a tap
- * meet. */
+/* Called for each output pixel `out`, input pixel `in` (both as indices in the whole tensor) and
+ * tap that belong together. */
 typedef void meet_fn(
 	const struct ops_conv *shape, void *context, size_t out, size_t in, unsigned tap);
 
@@ -131,12 +131,11 @@ static void each_meeting(const struct ops_conv *shape, meet_fn *meet, void *cont
 	size_t outputs = (size_t)shape->n * h * w;
 
 	for (size_t out = 0; out < outputs; out++) {
-		size_t picture = out / ((size_t)h * w), pixel;
+		size_t image = out / ((size_t)h * w), pixel;
 		unsigned y = (unsigned)(out / w % h), x = (unsigned)(out % w);
 		for (unsigned tap = 0; tap < taps; tap++)
 			if (tap_pixel(shape, y, x, tap, &pixel))
-				meet(shape, context, out, picture * shape->h * shape->w + pixel,
-					tap);
+				meet(shape, context, out, image * shape->h * shape->w + pixel, tap);
 	}
 }
 
@@ -235,7 +234,7 @@ static void cpu_conv_backward_filter(
 		(size_t)shape->k * shape->kernel * shape->kernel * shape->c);
 }
 
-/* ---- normalisation ---- */
+/* ---- normalization ---- */
 
 static struct norm *cpu_norm_new(struct ops *ops, const struct ops_map *shape)
 {
@@ -333,7 +332,7 @@ static void cpu_norm_backward(struct ops *ops, struct norm *norm, const float *s
 
 /* ---- elementwise ---- */
 
-/* Written so that what is no number stays so. */
+/* Written so that NaN stays NaN. */
 static half above_zero(half x)
 {
 	return x < 0 ? 0 : x;
@@ -403,13 +402,13 @@ static void cpu_pool_forward(
 
 	(void)ops;
 	for (size_t at = 0; at < (size_t)in->n * h * w * in->c; at++) {
-		size_t out = at / in->c, picture = out / ((size_t)h * w), pixel;
+		size_t out = at / in->c, image = out / ((size_t)h * w), pixel;
 		bool any = false;
 		for (unsigned tap = 0; tap < 9; tap++) {
 			if (!tap_pixel(&window, (unsigned)(out / w % h), (unsigned)(out % w), tap,
 				    &pixel))
 				continue;
-			half value = from[(picture * in->h * in->w + pixel) * in->c + at % in->c];
+			half value = from[(image * in->h * in->w + pixel) * in->c + at % in->c];
 			if (any && !(value > to[at]))
 				continue;
 			to[at] = value;
@@ -432,10 +431,10 @@ static void cpu_pool_backward(
 	(void)ops;
 	memset(back, 0, map_pixels(in) * in->c * sizeof(*back));
 	for (size_t at = 0; at < (size_t)in->n * h * w * in->c; at++) {
-		size_t here = at / in->c, picture = here / ((size_t)h * w);
+		size_t here = at / in->c, image = here / ((size_t)h * w);
 		if (tap_pixel(&window, (unsigned)(here / w % h), (unsigned)(here % w), taken[at],
 			    &pixel))
-			back[(picture * in->h * in->w + pixel) * in->c + at % in->c] += out[at];
+			back[(image * in->h * in->w + pixel) * in->c + at % in->c] += out[at];
 	}
 }
 
@@ -622,7 +621,7 @@ static void cpu_rescale(struct ops *ops, struct ops_scaler *scaler)
 	}
 }
 
-/* ---- the clock: the host is its own device, idle while it waits ---- */
+/* ---- the clock: the host is the device, and is idle while it waits ---- */
 
 static void cpu_begin(struct ops *ops, double waited_s)
 {

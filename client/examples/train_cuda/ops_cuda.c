@@ -1,10 +1,10 @@
-/* The GPU behind ops.h: convolutions and normalisation by cuDNN, matrices by cuBLAS, the rest by
- * kernels.cu; all in one CUDA stream.
+/* The GPU's implementation of ops.h: convolutions and normalization by cuDNN, matrices by cuBLAS,
+ * the rest by kernels.cu; all in one CUDA stream.
  *
- * cuDNN's older interface (descriptors and cudnnConvolution...), which its version 9 still has. Its
- * algorithms are those that its heuristics put first among the deterministic ones (take_proposals):
- * not measured ones, so that a run that goes on later computes the same sums.
- * Normalisation is called the way PyTorch calls it for channels_last: CUDNN_BATCHNORM_OPS_BN,
+ * It uses cuDNN's older interface (descriptors and cudnnConvolution...), which version 9 still has.
+ * The algorithms are those that cuDNN's heuristics put first among the deterministic ones
+ * (take_proposals). They are not measured, so that a resumed run computes the same sums.
+ * Normalization is called as PyTorch calls it for channels_last: CUDNN_BATCHNORM_OPS_BN,
  * CUDNN_BATCHNORM_SPATIAL_PERSISTENT, reserve space. */
 #include "kernels.h"
 #include "ops.h"
@@ -16,10 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WORKSPACE ((size_t)256 << 20) /* that convolutions may want */
-#define WORKSPACE_MOST ((size_t)2 << 30) /* where there is none that makes do with that */
+#define WORKSPACE ((size_t)256 << 20) /* for convolutions */
+#define WORKSPACE_MOST ((size_t)2 << 30) /* if no algorithm makes do with WORKSPACE */
 
-/* Each algorithm is proposed once for each type of mathematics. */
+/* cuDNN proposes each algorithm once for each math type. */
 enum { PROPOSALS = 32, CANDIDATES = PROPOSALS + 1, MARKS = 64 };
 
 enum way { FORWARD, BACKWARD_DATA, BACKWARD_FILTER, WAYS };
@@ -27,12 +27,12 @@ enum way { FORWARD, BACKWARD_DATA, BACKWARD_FILTER, WAYS };
 static const char *const way_names[WAYS] = {"cudnnConvolutionForward",
 	"cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"};
 
-/* The deterministic ones that are documented for these types and this layout. */
+/* The deterministic algorithms that are documented for these types and this layout. */
 static const int documented[WAYS] = {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
 	CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1};
 
 struct candidate {
-	int algorithm; /* of the way's own enumeration */
+	int algorithm; /* in the enumeration of its way */
 	size_t memory;
 	cudnnMathType_t math;
 	bool exact; /* the same sums give the same bits each time */
@@ -58,12 +58,12 @@ struct conv {
 struct norm {
 	cudnnTensorDescriptor_t x, values;
 	cudnnBatchNormMode_t mode;
-	float *mean, *inverse; /* by the last norm_forward */
+	float *mean, *inverse; /* from the last norm_forward */
 	void *reserve;
 	size_t reserve_bytes, forward_bytes, backward_bytes;
 };
 
-/* Where one batch's work begins and ends in the queue. */
+/* The beginning and the end of one batch's work in the queue. */
 struct mark {
 	cudaEvent_t begin, end;
 	double waited_s;
@@ -77,7 +77,7 @@ struct device {
 	void *workspace;
 	size_t workspace_bytes;
 	struct mark mark[MARKS];
-	uint64_t begun, passed; /* batches; those of them that idle_s knows about */
+	uint64_t begun, passed; /* batches; those among them that idle_s has counted */
 	double idle_s;
 	bool told_inexact;
 };
@@ -142,9 +142,8 @@ static void *device_new(size_t bytes)
 	if (status == cudaErrorMemoryAllocation) {
 		(void)cudaMemGetInfo(&free_bytes, &all);
 		fprintf(stderr,
-			"train_cuda: cudaMalloc: %zu MiB wanted, %zu of the GPU's %zu MiB are "
-			"free: "
-			"a smaller --batch-size, --image-size or --width needs less\n",
+			"train_cuda: cudaMalloc: %zu MiB are needed, %zu of the GPU's %zu MiB are "
+			"free: use a smaller --batch-size, --image-size or --width\n",
 			(bytes >> 20) + 1, free_bytes >> 20, all >> 20);
 		exit(1);
 	}
@@ -196,12 +195,12 @@ static void cuda_copy(struct ops *ops, void *to, const void *from, size_t bytes)
 		"cudaMemcpyAsync on the device");
 }
 
-/* Room for the libraries' intermediate results; only grows. */
+/* Memory for the libraries' intermediate results; it only grows. */
 static void want_workspace(struct device *device, size_t bytes)
 {
 	if (bytes <= device->workspace_bytes)
 		return;
-	check_cuda(cudaFree(device->workspace), "cudaFree"); /* waits for its users */
+	check_cuda(cudaFree(device->workspace), "cudaFree"); /* waits for the work that uses it */
 	device->workspace = device_new(bytes);
 	device->workspace_bytes = bytes;
 }
@@ -257,9 +256,9 @@ static void take_proposal(
 				.exact = exact};
 }
 
-/* Deterministic ones first, and of them those that make do with WORKSPACE; then, whatever the
- * heuristics say of it, the one that is documented to work; those that are not deterministic last.
- */
+/* Order: first the deterministic algorithms that make do with WORKSPACE, then the other
+ * deterministic ones, then the one that is documented to work (whatever the heuristics say of it),
+ * last those that are not deterministic. */
 static void take_proposals(
 	struct conv *conv, enum way way, const struct proposal *proposals, int found)
 {
@@ -277,7 +276,7 @@ static void take_proposals(
 		take_proposal(conv, way, &proposals[i], false, false);
 }
 
-/* cuDNN's three structs differ in the type of `algo` alone. */
+/* cuDNN's three structs differ only in the type of `algo`. */
 #define PROPOSAL(from)                                                                           \
 	(struct proposal)                                                                        \
 	{                                                                                        \
@@ -352,7 +351,7 @@ static void cuda_conv_free(struct ops *ops, struct conv *conv)
 	free(conv);
 }
 
-/* The algorithm to try, which its math type is set and its workspace there for. */
+/* The algorithm to try. Its math type is set, and its workspace is allocated. */
 static int algorithm_of(struct device *device, struct conv *conv, enum way way)
 {
 	const struct candidate *candidate = &conv->candidate[way][conv->taken[way]];
@@ -369,8 +368,8 @@ static void tell_inexact(struct device *device, enum way way)
 		return;
 	device->told_inexact = true;
 	fprintf(stderr,
-		"train_cuda: %s: cuDNN has no deterministic algorithm here: a resumed run will not "
-		"be the same to the bit\n",
+		"train_cuda: %s: cuDNN has no deterministic algorithm for this: a resumed run will "
+		"differ in the last bits\n",
 		way_names[way]);
 }
 
@@ -385,9 +384,9 @@ static void give_up_conv(const struct conv *conv, enum way way)
 		shape->kernel, shape->stride, conv->count[way]);
 }
 
-/* What the heuristics propose may still be refused when it is called: then the next of them is
- * taken, from then on. True when that is to be called. What failed on the device (rather than to
- * get there) ends the process: what comes after it on the device would fail as well. */
+/* cuDNN may still refuse a proposal when it is called; then the next one is used from then on.
+ * Returns true if there is a next one to call. A failure on the device itself ends the process,
+ * because everything after it on the device would fail as well. */
 static bool refused(struct device *device, struct conv *conv, enum way way, cudnnStatus_t status)
 {
 	if (status == CUDNN_STATUS_SUCCESS) {
@@ -446,9 +445,9 @@ static void cuda_conv_backward_filter(
 	} while (refused(device, conv, BACKWARD_FILTER, status));
 }
 
-/* ---- normalisation ---- */
+/* ---- normalization ---- */
 
-/* How much room cuDNN wants in this mode. */
+/* The memory that cuDNN wants in this mode. */
 static cudnnStatus_t norm_rooms(struct device *device, struct norm *norm)
 {
 	cudnnStatus_t status = cudnnDeriveBNTensorDescriptor(norm->values, norm->x, norm->mode);
@@ -516,7 +515,7 @@ static void cuda_norm_forward(struct ops *ops, struct norm *norm,
 static void cuda_norm_infer(struct ops *ops, struct norm *norm,
 	const struct ops_norm_values *values, const void *x, void *y)
 {
-	/* The mode without "persistent" is the one that inference is described for. */
+	/* The documentation describes inference for the mode without "persistent". */
 	check_cudnn(cudnnBatchNormalizationForwardInference(device_of(ops)->cudnn,
 			    CUDNN_BATCHNORM_SPATIAL, &one, &zero, norm->x, x, norm->x, y,
 			    norm->values, values->scale, values->shift, values->mean,
@@ -540,7 +539,7 @@ static void cuda_norm_backward(struct ops *ops, struct norm *norm, const float *
 
 /* ---- matrices ---- */
 
-/* cuBLAS takes matrices by columns: to it, ours are transposed, and C' = B' A'. */
+/* cuBLAS takes matrices by columns: it sees ours as transposed, so C' = B' A'. */
 static void cuda_gemm(struct ops *ops, const struct ops_gemm *shape, const void *a, const void *b,
 	void *c, bool wide)
 {
@@ -557,8 +556,9 @@ static void cuda_gemm(struct ops *ops, const struct ops_gemm *shape, const void 
 
 /* ---- the clock ---- */
 
-/* Takes account of the batches that the device has begun. Between the end of one and the beginning
- * of the next it had nothing to do; as long as the host waited for a batch, for that reason. */
+/* Counts the idle time of the batches that the device has begun. Between the end of one batch and
+ * the beginning of the next the device had nothing to do; as long as the host was waiting for a
+ * batch, that was the reason. */
 static void pass_marks(struct device *device)
 {
 	while (device->passed < device->begun) {
@@ -566,8 +566,8 @@ static void pass_marks(struct device *device)
 		cudaError_t status = cudaEventQuery(mark->begin);
 		float gap_ms = 0;
 		if (status == cudaErrorNotReady) {
-			/* The runtime may keep it as the last error, and whoever launches next
-			 * would take it for his own. */
+			/* The runtime may keep this as the last error, and the next launch would
+			 * report it as its own. */
 			(void)cudaGetLastError();
 			return;
 		}
@@ -588,7 +588,7 @@ static void cuda_begin(struct ops *ops, double waited_s)
 	struct device *device = device_of(ops);
 	struct mark *mark = &device->mark[device->begun % MARKS];
 
-	/* The one whose events are taken again, and the end before the oldest that is not passed,
+	/* The batch whose events are reused, and the end before the oldest one that is not counted,
 	 * must have been read. */
 	if (device->begun - device->passed >= MARKS - 1)
 		check_cuda(cudaEventSynchronize(device->mark[device->passed % MARKS].begin),

@@ -10,11 +10,11 @@
 
 struct number {
 	const char *name;
-	size_t at; /* in struct options */
-	double first; /* unless it is given */
+	size_t at; /* offset in struct options */
+	double first; /* the default */
 	double least, most;
-	unsigned multiple; /* of which it has to be one; 0: need not be whole */
-	bool recipe; /* has to be the same when the run goes on */
+	unsigned multiple; /* the number must be a multiple of this; 0: it need not be whole */
+	bool recipe; /* must be the same when the run is resumed */
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -61,7 +61,7 @@ static void usage(FILE *file)
 		"                  [--checkpoint FILE [--resume]]\n"
 		"       train_cuda --self-test [--device N]\n"
 		"Trains a residual network on an NVIDIA GPU with batches from penstock. SOURCE: a "
-		"folder, tars,\nor stream:NAME. --self-test compares the GPU's sums with the "
+		"folder, tars,\nor stream:NAME. --self-test compares the GPU's results with the "
 		"host's.\n");
 }
 
@@ -135,7 +135,7 @@ static void take_option(struct options *options, int option, const char *text)
 	}
 }
 
-/* What getopt wants to know; the values are the indices in `numbers`, then enum word. */
+/* The table for getopt. The values are the indices in `numbers`, then enum word. */
 static void list_options(struct option list[OPTIONS + 1])
 {
 	for (int i = 0; i < NUMBERS; i++)
@@ -149,20 +149,20 @@ static void list_options(struct option list[OPTIONS + 1])
 	list[OPTIONS] = (struct option){0};
 }
 
-/* What is wrong with the options together; NULL: nothing. */
+/* What is wrong with the combination of options; NULL: nothing. */
 static const char *misuse(const struct options *options, int sources)
 {
 	if (options->self_test && sources > 0)
-		return "--self-test: expected no SOURCE, as it makes its own numbers";
+		return "--self-test: expected no SOURCE, because it makes its own numbers";
 	if (!options->self_test && sources != 1)
-		return sources ? "expected one SOURCE; several tars are named by one pattern, "
-				 "quoted"
+		return sources ? "expected one SOURCE; name several tars by one pattern, in "
+				 "quotes"
 			       : "expected a SOURCE";
 	if (options->resume && !options->checkpoint)
-		return "--resume: expected --checkpoint FILE too, to go on from";
+		return "--resume: expected --checkpoint FILE too, to resume from";
 	if (options->steps > 0 && options->epochs > 0)
-		return "--steps and --epochs: expected one of them, as both say how long the run "
-		       "is";
+		return "--steps and --epochs: expected one of them, because both set the length of "
+		       "the run";
 	return NULL;
 }
 

@@ -1,4 +1,4 @@
-/* options: what train_cuda was asked for. */
+/* options: the command line of train_cuda. */
 #pragma once
 
 #include "checkpoint.h"
@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Numbers are double here, whole ones too (all are below 2^53); -1 where what was left out means
- * something of its own. */
+/* All numbers are double, whole numbers too (they are below 2^53). -1 means that the option was not
+ * given, if that has a meaning of its own. */
 struct options {
 	const char *source, *validate, *checkpoint;
 	bool resume, self_test;
@@ -18,9 +18,9 @@ struct options {
 	uint32_t memory; /* enum penstock_cuda_memory */
 };
 
-/* Ends the process with a sentence where something is wrong, and after --help. */
+/* Ends the process with a sentence if something is wrong, and after --help. */
 void options_parse(struct options *options, int argc, char **argv);
 
-/* The options that a run which goes on must have in common with the one that stopped. */
+/* The options that a resumed run must have in common with the run that stopped. */
 unsigned options_recipe(
 	const struct options *options, struct checkpoint_value ret_values[CHECKPOINT_VALUES]);

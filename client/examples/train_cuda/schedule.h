@@ -5,11 +5,11 @@
 
 struct schedule {
 	uint64_t steps; /* of the whole run */
-	uint64_t warmup; /* of these, in which the rate rises evenly from 0; at most `steps` */
+	uint64_t warmup; /* those in which the rate rises evenly from 0; at most `steps` */
 	double rate; /* the highest */
 };
 
-/* Of step 0, 1, ...: after the rise half a cosine down to 0 (Loshchilov, Hutter, "SGDR: Stochastic
- * gradient descent with warm restarts", ICLR 2017, equation 5, without a restart). 0 from the end
- * on. */
+/* The rate of step 0, 1, ...: after the rise, half a cosine down to 0 (Loshchilov, Hutter, "SGDR:
+ * Stochastic gradient descent with warm restarts", ICLR 2017, equation 5, without a restart). 0
+ * after the end. */
 double schedule_rate(const struct schedule *schedule, uint64_t step);

@@ -1,7 +1,7 @@
 /* The comparison. See self_test.h.
  *
  * Both sides get the same inputs: multiples of 1/64 between -2 and 2, which float16 holds exactly
- * and among which many are equal, so that ties are met too. */
+ * and many of which are equal, so that ties occur too. */
 #include "self_test.h"
 
 #include "net.h"
@@ -26,7 +26,7 @@ struct two {
 	size_t count;
 };
 
-/* A convolution or normalisation on both sides. */
+/* A convolution or normalization on both sides. */
 struct two_conv {
 	struct conv *at[SIDES];
 };
@@ -46,7 +46,7 @@ static void *host_new(size_t bytes)
 	return memory;
 }
 
-/* SplitMix64, as of net.c. */
+/* SplitMix64, as in net.c. */
 static uint64_t draw(struct test *test)
 {
 	uint64_t x = test->state += 0x9e3779b97f4a7c15u;
@@ -148,7 +148,7 @@ static struct two half_random(struct test *test, size_t count)
 static void verdict(
 	struct test *test, const char *what, double difference, double greatest, double allowed)
 {
-	/* Written so that what is no number fails. */
+	/* Written so that NaN fails. */
 	bool good = difference <= allowed * greatest;
 
 	test->compared++;
@@ -165,7 +165,7 @@ static void compare_hosts(struct test *test, const char *what, float *const valu
 	for (size_t i = 0; i < count; i++) {
 		double here = fabs((double)values[0][i] - (double)values[1][i]);
 		greatest = fmax(greatest, fabs((double)values[1][i]));
-		/* fmax drops what is no number. */
+		/* fmax ignores NaN. */
 		difference = here <= difference ? difference : here;
 		if (isnan(here))
 			break;
@@ -316,7 +316,7 @@ static void test_convs(struct test *test)
 		test_conv(test, &cases[i]);
 }
 
-/* ---- normalisation ---- */
+/* ---- normalization ---- */
 
 static void test_norm(struct test *test)
 {
@@ -340,13 +340,13 @@ static void test_norm(struct test *test)
 			dx.at[side], d_scale.at[side], d_shift.at[side]);
 		ops->norm_infer(ops, norm.at[side], &values, x.at[side], inferred.at[side]);
 	}
-	compare_half(test, "normalisation: forward", y, SELF_TEST_HALF);
-	compare_float(test, "normalisation: running mean", mean, SELF_TEST_FLOAT);
-	compare_float(test, "normalisation: running variance", variance, SELF_TEST_FLOAT);
-	compare_half(test, "normalisation: inference", inferred, SELF_TEST_HALF);
-	compare_half(test, "normalisation: backward", dx, SELF_TEST_HALF);
-	compare_float(test, "normalisation: gradient of the scale", d_scale, SELF_TEST_FLOAT);
-	compare_float(test, "normalisation: gradient of the shift", d_shift, SELF_TEST_FLOAT);
+	compare_half(test, "normalization: forward", y, SELF_TEST_HALF);
+	compare_float(test, "normalization: running mean", mean, SELF_TEST_FLOAT);
+	compare_float(test, "normalization: running variance", variance, SELF_TEST_FLOAT);
+	compare_half(test, "normalization: inference", inferred, SELF_TEST_HALF);
+	compare_half(test, "normalization: backward", dx, SELF_TEST_HALF);
+	compare_float(test, "normalization: gradient of the scale", d_scale, SELF_TEST_FLOAT);
+	compare_float(test, "normalization: gradient of the shift", d_shift, SELF_TEST_FLOAT);
 	for (int side = 0; side < SIDES; side++)
 		test->ops[side]->norm_free(test->ops[side], norm.at[side]);
 	struct two all[] = {x, dy, y, inferred, dx, scale, shift, mean, variance, d_scale, d_shift};
@@ -545,7 +545,7 @@ static void test_loss(struct test *test, unsigned rows, unsigned classes)
 			.metrics = metrics.at[side]};
 		test->ops[side]->loss(test->ops[side], &loss);
 		loss.gradients = NULL;
-		test->ops[side]->loss(test->ops[side], &loss); /* adds to the sums */
+		test->ops[side]->loss(test->ops[side], &loss); /* adds to the metrics */
 	}
 	compare_half(test, "loss: gradients", gradients, SELF_TEST_HALF);
 	compare_metrics(test, "loss: sums", metrics);
@@ -623,7 +623,7 @@ static void test_step(struct test *test)
 {
 	test_check(test, "check: all finite", 1, 5);
 	test_check(test, "check: infinite", -INFINITY, 0);
-	test_check(test, "check: no number", NAN, (size_t)8 * 4099 - 1);
+	test_check(test, "check: NaN", NAN, (size_t)8 * 4099 - 1);
 	test_sgd(test, 0);
 	test_sgd(test, 1);
 	test_rescale(test, "rescale: a good step", &(struct ops_scaler){.scale = 1024, .good = 5});
@@ -639,8 +639,8 @@ static void test_step(struct test *test)
 
 /* ---- all together ---- */
 
-/* A step of a small network; returns its loss and leaves its gradients, which the first step makes
- * the momentum. */
+/* A step of a small network. Returns its loss and leaves its gradients in the momentum, to which
+ * the first step sets it. */
 static double net_once(struct test *test, int side, const struct net_shape *shape,
 	const float *pixels, const float *targets, float **ret_gradients, size_t *ret_count)
 {

@@ -3,26 +3,25 @@
  *   train_cuda SOURCE [--steps N | --epochs 10] [--batch-size 256] [--image-size 224] ...
  *   train_cuda --self-test [--device N]
  *
- * Shows what a trainer in CUDA C does with libpenstock_cuda: open a stream, attach it to a device,
- * and for each batch: next, transform into the network's own memory, targets, release, train. All
- * of it goes into one CUDA stream; the host waits for the device only where a line is printed or a
- * checkpoint written.
+ * Shows how a trainer in CUDA C uses libpenstock_cuda: open a stream, attach it to a device, and
+ * for each batch: next, transform into the network's own memory, targets, release, train.
+ * Everything goes into one CUDA stream; the host waits for the device only when it prints a line or
+ * writes a checkpoint.
  *
  * A checkpoint holds the network and the loader's state, taken at the same moment. The same command
- * with --resume goes on with exactly the batch that comes next, at the learning rate that comes
- * next: 100 steps, or 60 steps, Ctrl-C (or --stop-at 60), and --resume, end with the same weights,
- * bit for bit, on the same machine with the same libraries, as far as those choose the same
- * algorithms (ops_cuda.c).
+ * with --resume continues with exactly the batch and the learning rate that come next: 100 steps
+ * end with the same weights, bit for bit, as 60 steps, Ctrl-C (or --stop-at 60) and --resume, on
+ * the same machine with the same libraries, if those choose the same algorithms (ops_cuda.c).
  *
- * One process, one GPU: gradients are not exchanged between processes, so RANK and WORLD_SIZE mean
- * nothing here; which GPU is --device, else LOCAL_RANK, else 0. It has not run on a GPU yet: see
- * docs/guides/train-cuda.md for what has been tested without one.
+ * One process, one GPU: processes do not exchange gradients, so RANK and WORLD_SIZE have no effect;
+ * the GPU is --device, otherwise LOCAL_RANK, otherwise 0. The program has not run on a GPU yet:
+ * docs/guides/train-cuda.md says what has been tested without one.
  *
- * The line that is printed: `waited` is the share of the time in which the GPU had nothing to do
- * because there was no batch: it stood still while the host waited in penstock_cuda_next, or
- * waited itself for a batch's copy. Behind it what those are made of: `host`, the whole wait in
- * penstock_cuda_next, much of which the GPU may have worked through (a host that is ahead of its
- * GPU waits there for a free buffer), and `copies`, where the GPU waited for a copy. */
+ * In the line that it prints, `waited` is the share of the time in which the GPU had nothing to do
+ * because there was no batch: it was idle while the host waited in penstock_cuda_next, or it waited
+ * for a batch's copy. After it come the two parts: `host`, the whole wait in penstock_cuda_next,
+ * during much of which the GPU may have been working (a host that is ahead of its GPU waits there
+ * for a free buffer), and `copies`, the time in which the GPU waited for a copy. */
 #include "checkpoint.h"
 #include "options.h"
 #include "schedule.h"
@@ -49,9 +48,9 @@ struct run {
 	struct net *net;
 	struct schedule schedule;
 	unsigned classes;
-	uint64_t step, first_step; /* done; when this process began */
-	double end_s; /* when --seconds are over, or infinitely late */
-	/* since the line printed last */
+	uint64_t step, first_step; /* steps done; steps done when this process began */
+	double end_s; /* when --seconds are over, or infinity */
+	/* Since the last line was printed. */
 	double line_s, idle_s;
 	uint64_t line_step, line_images;
 	struct penstock_cuda_counters counters;
@@ -90,8 +89,8 @@ static void detach(enum purpose purpose)
 	attached[purpose] = NULL;
 }
 
-/* However the process ends: an attachment's thread must not meet a driver that is being torn down.
- */
+/* Runs however the process ends: an attachment's thread must not meet a driver that is being torn
+ * down. */
 static void detach_at_exit(void)
 {
 	detach(VALIDATION);
@@ -100,7 +99,7 @@ static void detach_at_exit(void)
 
 /* ---- set-up ---- */
 
-/* A stream that the daemon's configuration names has its recipe there. */
+/* A stream of the daemon's configuration has its recipe there. */
 static bool is_named(const char *source)
 {
 	return strncmp(source, "stream:", 7) == 0;
@@ -114,7 +113,7 @@ static void open_stream(struct run *run, const char *state)
 	penstock_options_init(&options);
 	options.source = wanted->source;
 	options.state = state;
-	options.pin_memory = 1; /* most GPUs copy from it directly only then */
+	options.pin_memory = 1; /* most GPUs copy directly from the memory only then */
 	if (!is_named(options.source)) {
 		options.batch_size = (uint32_t)wanted->batch;
 		options.image_size = (uint32_t)wanted->image;
@@ -126,15 +125,15 @@ static void open_stream(struct run *run, const char *state)
 	if (run->info.height != run->info.width || run->info.channels != 3 ||
 		run->info.height < NET_SIDE_MIN || run->info.height > NET_SIDE_MAX) {
 		fprintf(stderr,
-			"train_cuda: %s gives %u x %u pixels; this network takes squares of %d to "
-			"%d: set image_size\n",
+			"train_cuda: %s delivers %u x %u pixels; this network takes squares of %d "
+			"to %d: set image_size\n",
 			options.source, run->info.width, run->info.height, NET_SIDE_MIN,
 			NET_SIDE_MAX);
 		exit(1);
 	}
 }
 
-/* Pictures to validate on stay as they are. */
+/* Validation images are not augmented. */
 static struct penstock_cuda *attach(
 	const struct run *run, struct penstock_stream *stream, enum purpose purpose)
 {
@@ -162,8 +161,8 @@ static struct penstock_cuda *attach(
 	return cuda;
 }
 
-/* Steps of the run, of its warm-up, and the highest rate: 0.1 for batches of 256 (Goyal et al.,
- * "Accurate, large minibatch SGD", 2017), in proportion for others. */
+/* Sets the steps of the run and of its warm-up, and the highest rate: 0.1 for batches of 256 (Goyal
+ * et al., "Accurate, large minibatch SGD", 2017), in proportion for other sizes. */
 static void make_schedule(struct run *run)
 {
 	const struct options *options = &run->options;
@@ -187,7 +186,8 @@ static void make_net(struct run *run)
 
 	run->classes = run->options.classes > 0 ? (unsigned)run->options.classes
 		       : run->info.classes > 1  ? run->info.classes
-						: CLASSES_UNKNOWN; /* shards do not say how many */
+					       /* shards do not say how many there are */
+					       : CLASSES_UNKNOWN;
 	shape.classes = run->classes;
 	run->net = net_new(run->ops, &shape, (uint64_t)run->options.seed + 1);
 }
@@ -260,7 +260,7 @@ static void save(struct run *run)
 {
 	struct checkpoint checkpoint = {.step = run->step, .classes = run->classes};
 
-	/* A checkpoint that is there already stays as it is where nothing was learned. */
+	/* If nothing was learned, an existing checkpoint stays as it is. */
 	if (!run->options.checkpoint || run->step == run->first_step)
 		return;
 	checkpoint.values = options_recipe(&run->options, checkpoint.value);
@@ -271,7 +271,8 @@ static void save(struct run *run)
 
 /* ---- a batch ---- */
 
-/* The library's sentence begins with the time that its last turn took; what follows says why. */
+/* The library's sentence begins with the length of its last wait, which was short; the rest says
+ * why. */
 static void give_up_waiting(double waited_s)
 {
 	const char *why = strstr(penstock_error(), ": ");
@@ -280,8 +281,8 @@ static void give_up_waiting(double waited_s)
 	exit(1);
 }
 
-/* Waits for a batch in short turns, so that Ctrl-C and `end_s` are heard. False when one of them
- * came, or the stream's end. */
+/* Waits for a batch in short turns, so that Ctrl-C and `end_s` take effect. False after one of
+ * them, and at the stream's end. */
 static bool next_batch(struct penstock_cuda *cuda, double end_s,
 	struct penstock_cuda_batch *ret_batch, double *ret_waited_s)
 {
@@ -311,19 +312,19 @@ static void check_labels(
 		if (label < 0)
 			fprintf(stderr,
 				"train_cuda: %s has a sample without a label (row %u of batch "
-				"%" PRIu64 "): a classifier needs them all: folders named after "
-				"the classes, or .cls files in the tars\n",
+				"%" PRIu64 "): a classifier needs one for every sample: folders "
+				"named after the classes, or .cls files in the tars\n",
 				source, row, batch->batch);
 		else
 			fprintf(stderr,
 				"train_cuda: label %" PRId64
-				" is not below %u: say how many classes there are with --classes\n",
+				" is not below %u: set the number of classes with --classes\n",
 				label, run->classes);
 		exit(1);
 	}
 }
 
-/* Has the device write the batch into the network's memory, and gives it back. */
+/* Makes the device write the batch into the network's memory, and gives the batch back. */
 static void take_batch(struct run *run, struct penstock_cuda *cuda,
 	struct penstock_cuda_batch *batch, double smoothing)
 {
@@ -390,7 +391,7 @@ static void print_line(struct run *run, uint64_t epoch)
 	(void)fflush(stdout);
 	if (!isfinite(metrics.loss)) {
 		fprintf(stderr,
-			"train_cuda: the loss is no number any more at step %" PRIu64
+			"train_cuda: the loss is not a number any more at step %" PRIu64
 			": try a lower --rate or a longer --warmup\n",
 			run->step);
 		exit(1);
@@ -406,7 +407,8 @@ static bool line_due(const struct run *run)
 
 /* ---- validation ---- */
 
-/* A row that the daemon could not decode has no picture: without a target it is not counted. */
+/* A row that the daemon could not decode has no image; it gets no target, so that it does not
+ * count. */
 static void drop_broken(const struct run *run, const struct penstock_cuda_batch *batch)
 {
 	size_t bytes = run->classes * sizeof(float);
@@ -417,7 +419,7 @@ static void drop_broken(const struct run *run, const struct penstock_cuda_batch 
 				run->ops, (char *)net_targets(run->net) + row * bytes, bytes);
 }
 
-/* Opens what is validated on: one epoch of batches that fit the network's memory. */
+/* Opens the validation stream: one epoch of batches that fit the network's memory. */
 static struct penstock_stream *open_validation(const struct run *run)
 {
 	struct penstock_options options;
@@ -434,14 +436,14 @@ static struct penstock_stream *open_validation(const struct run *run)
 		options.image_size = run->info.height;
 	}
 	if (penstock_stream_open(&options, &stream) < 0)
-		give_up("cannot open the validation's stream");
+		give_up("cannot open the validation stream");
 	penstock_stream_info(stream, &info);
 	if (info.batch_size == run->info.batch_size && info.height == run->info.height &&
 		info.width == run->info.width && info.channels == run->info.channels)
 		return stream;
 	fprintf(stderr,
-		"train_cuda: --validate %s gives batches of %u, %u x %u pixels; this run has %u, "
-		"%u x %u: both have to be the same\n",
+		"train_cuda: --validate %s delivers batches of %u, %u x %u pixels; this run has "
+		"%u, %u x %u: they must be equal\n",
 		options.source, info.batch_size, info.width, info.height, run->info.batch_size,
 		run->info.width, run->info.height);
 	exit(1);
@@ -480,7 +482,7 @@ static void validate(struct run *run)
 
 /* ---- main ---- */
 
-/* What an epoch's end brings. */
+/* At the end of an epoch: prints a line, saves a checkpoint, validates. */
 static void end_epoch(struct run *run, uint64_t epoch)
 {
 	print_line(run, epoch);
