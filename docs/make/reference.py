@@ -79,11 +79,10 @@ def _depth(line):
 
 def _paragraph(lines, link):
     text = []
-    for line in lines:
-        line = line.strip()
+    for line in (line.strip() for line in lines):
         # A line that ends with ++ breaks there.
-        text.append(_inline(line.removesuffix("++").rstrip(), link) + ("  \n" if line.endswith("++") else " "))
-    return "".join(text).rstrip()
+        text.append(line.removesuffix("++").rstrip() + ("\n" if line.endswith("++") else " "))
+    return "  \n".join(_inline(part.strip(), link) for part in "".join(text).strip().split("\n"))
 
 
 def _table(lines, link):
@@ -107,9 +106,17 @@ def _items(lines, link):
     return "\n".join(mark + _inline(" ".join(words), link) for mark, words in items)
 
 
+# Words that stay in capitals in a heading.
+_NAMES = {"json": "JSON", "http": "HTTP", "cpu": "CPU", "gpu": "GPU", "yaml": "YAML", "systemd": "systemd"}
+
+
+def _lower(word):
+    return _NAMES.get(word.lower(), word)
+
+
 def _heading(line, link):
     marks, words = line.split(" ", 1)
-    words = words.capitalize() if words.isupper() else words
+    words = " ".join(map(_lower, words.capitalize().split())) if words.isupper() else words
     return "#" + marks + " " + _inline(words, link)
 
 
@@ -164,7 +171,7 @@ def man_page(text, link=lambda name, section: f"`{name}`({section})"):
 
 # Headers ---------------------------------------------------------------------------------------
 
-_SKIP = re.compile(r'#\s*(ifndef|ifdef|if|endif|include|define PENSTOCK_(PENSTOCK_H|CUDA_H|API))\b|extern "C"|\}\s*$')
+_SKIP = re.compile(r'#\s*(ifndef|ifdef|if|endif|include|pragma|define PENSTOCK_(PENSTOCK_H|CUDA_H|API))\b|extern "C"|\}\s*$')
 
 
 def _comment(lines):
@@ -195,11 +202,18 @@ def _prose(text, level):
     return "\n\n".join(out)
 
 
+def _depth_of(code):
+    """How many braces and comments are open at the end of these lines."""
+    bare = re.sub(r"/\*.*?\*/", "", "\n".join(code), flags=re.DOTALL)
+    return bare.count("{") - bare.count("}") + bare.count("/*")
+
+
 def _chunks(lines):
     """(comment, declaration): each declaration with the block comment that is right above it."""
-    comment, code, depth, i = [], [], 0, 0
+    comment, code, i = [], [], 0
     while i < len(lines):
         line = lines[i]
+        depth = _depth_of(code)
         if depth == 0 and not code and line.startswith("/*"):
             if comment:
                 yield comment, []
@@ -217,8 +231,6 @@ def _chunks(lines):
                 comment = []
         else:
             code.append(line)
-            bare = re.sub(r"/\*.*?\*/", "", line)
-            depth += bare.count("{") - bare.count("}")
         i += 1
     if comment or code:
         yield comment, code
@@ -243,7 +255,8 @@ def header_page(text, name):
     for number, (comment, code) in enumerate(_chunks(text.split("\n"))):
         said = _comment(comment) if comment else ""
         if number == 0:
-            out.append(_prose(said.split(": ", 1)[-1], 2))
+            said = said.split(": ", 1)[-1]
+            out.append(_prose(said[:1].upper() + said[1:], 2))
             out.append("## Declarations")
             continue
         title = _name(code)
