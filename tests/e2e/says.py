@@ -75,12 +75,12 @@ def test_what_could_not_be_kept():
             daemon.batches(source=images, image_size=16, batch_size=4, epochs=1)
             wait_until(lambda: daemon.status()["checkpoints_kept"] == "not kept", "the checkpoints' note")
             told = flat(penstock(daemon, "status"))
-            assert "checkpoints not kept (see the note)" in told and "recorder none (see the note)" in told, told
+            assert "entry points not kept (see the note)" in told and "recorder none (see the note)" in told, told
             assert "1 of 1 index (" in daemon.text() and ") lies in a temporary file and is built again" in daemon.text(), daemon.text()
         with Daemon(home, "--threads", 1) as daemon:
             wait_until(lambda: daemon.status()["recorder"]["writes"], "the recorder's file")
             told = flat(penstock(daemon, "status"))
-            assert "checkpoints kept " in told and f"recorder {home}" in told, told
+            assert "entry points kept " in told and f"recorder {home}" in told, told
 
 
 def test_images_that_need_no_checkpoints():

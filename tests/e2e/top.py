@@ -284,7 +284,7 @@ def test_keys():
         top.press("n")
         top.shows("notice")
         top.press("?")
-        top.shows("look closer")
+        top.shows("stream in detail")
         top.press("\x1b")
         top.press("s")
         top.shows("Enter closer", "order: newest first")
@@ -387,11 +387,11 @@ def test_the_daemon_ends_and_comes_back():
                     trainer.kill()
                 daemon.process.kill()
                 daemon.process.wait(timeout=LIMIT)
-                top.shows("has ended", "`penstock why`", "train", f"pid {daemon.process.pid}")
+                top.shows(") ended", "`penstock why`", "train", f"pid {daemon.process.pid}")
                 with Daemon(home, "--threads", "2", "--memory", "96M") as second:
                     top.shows(f"pid {second.process.pid}", "0 streams")
-                    assert "has ended" not in top.picture()
-                top.shows("has ended")
+                    assert ") ended" not in top.picture()
+                top.shows(") ended")
                 top.press("q")
                 assert top.ends() == 0
                 top.restored()

@@ -222,8 +222,8 @@ static void test_closer(void **state)
 	assert_int_equal(view.page, TOP_STREAM);
 	char *text = draw(&view, 100, 60);
 	static const char *const words[] = {"/data/train-{0..9}.tar", "training, 224 px, batch 256",
-		"every batch to every trainer, from 2 on", "epoch 3, batch 1,234 of 5,004",
-		"12,345,678 since",
+		"every batch to every trainer, once 2 have joined", "epoch 3, batch 1,234 of 5,004",
+		"12,345,678 images since",
 		"3 held, 2 ready, 1 being filled, 10 free; 36.8 MiB each, locked",
 		"p50 1.25 ms, p99 30.5 ms", "progressive 12", "used 5, made 3, dropped 0",
 		"truncated 2, empty 1", "lies on a network", "4130", "3.2 s", "10.0 GiB"};
@@ -243,7 +243,7 @@ static void test_closer(void **state)
 	struct node *without = parse("{'streams':[{'name':'other','trainers':[]}]}");
 	top_view_take(&view, without, root, 1);
 	text = draw(&view, 100, 40);
-	assert_shows(text, "this stream is gone");
+	assert_shows(text, "this stream has ended");
 	free(text);
 	document_free(without);
 	document_free(root);

@@ -16,14 +16,14 @@ static int columns_measure(const struct columns *columns, int c, bool utf8)
 	return widest ? UTIL_MAX(widest, paper_columns(columns->column[c].title, utf8)) : 0;
 }
 
-/* What a column takes at least. */
+/* The least width of a column. */
 static int columns_least(const struct columns *columns, int c, const int *wanted)
 {
 	int least = columns->column[c].least;
 	return least ? UTIL_MIN(least, wanted[c]) : wanted[c];
 }
 
-/* The column of that rank; -1 for none. */
+/* The column with that rank; -1: none. */
 static int columns_ranked(const struct columns *columns, int rank)
 {
 	for (int c = 0; c < columns->count; c++)

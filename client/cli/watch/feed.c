@@ -14,7 +14,7 @@
 struct feed {
 	const char *socket;
 	int fd;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t changed; /* interval_s */
 	double interval_s;
 	struct feed_answer waiting;
@@ -47,7 +47,7 @@ static void feed_put(struct feed *feed, const struct feed_answer *answer)
 	feed->waiting = *answer;
 	feed->full = true;
 	(void)pthread_mutex_unlock(&feed->lock);
-	/* Fails only when nobody has taken 2^64 of them. */
+	/* Fails only after 2^64 answers that were not taken. */
 	(void)!write(feed->fd, &one, sizeof one);
 }
 
@@ -66,7 +66,7 @@ static void *feed_thread(void *context)
 	return NULL;
 }
 
-/* Signals are for the thread that draws. */
+/* The thread that draws receives the signals. */
 static int feed_spawn(struct feed *feed)
 {
 	sigset_t all, before;

@@ -53,7 +53,7 @@ void paper_line(struct paper *paper)
 	paper->at = 0;
 }
 
-/* Characters that move or turn others, which a name has no business to do. */
+/* Characters that move other characters or change their direction: a name must not do that. */
 static bool paper_steers(int32_t point)
 {
 	return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0xad ||
@@ -61,8 +61,8 @@ static bool paper_steers(int32_t point)
 	       (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;
 }
 
-/* Takes one character off the text and writes how it is shown. Its columns: 0 for what combines
- * with the one before. */
+/* Takes one character off the text and writes how to show it. Returns its columns: 0 for a mark that
+ * combines with the character before. */
 static int paper_take(const char **text, bool utf8, char ret_glyph[PAPER_GLYPH])
 {
 	size_t length;
@@ -106,7 +106,7 @@ static void paper_combine(struct paper *paper, const char *glyph)
 		(void)memcpy(to + have, glyph, more + 1);
 }
 
-/* Puts the text as far as `end`, the first column that is not for it. Returns what is left. */
+/* Writes the text up to column `end`, exclusive. Returns the rest of the text. */
 static const char *paper_write(struct paper *paper, unsigned attr, const char *text, int end)
 {
 	char glyph[PAPER_GLYPH];
@@ -161,7 +161,7 @@ void paper_field(struct paper *paper, unsigned attr, const char *text, int colum
 	paper_tab(paper, begin + columns);
 }
 
-/* The next word of a sentence, cut where it is longer than a page. */
+/* The next word of a sentence, cut if it is longer than a page. */
 static const char *paper_word(const char *text, char *word, size_t room)
 {
 	size_t length = strcspn(text, " \n"), n = UTIL_MIN(length, room - 1);
@@ -170,8 +170,8 @@ static const char *paper_word(const char *text, char *word, size_t room)
 	return text + length + strspn(text + length, " \n");
 }
 
-/* The columns of a word that go into `room`: all, or those up to the last slash that does, so that
- * the name at the end of a path stays whole. */
+/* How many columns of a word fit into `room`: all, or those up to the last slash that fits, so that the
+ * name at the end of a path stays whole. */
 static int paper_part(const struct paper *paper, const char *word, int room)
 {
 	char part[PAPER_TEXT] = "";
@@ -186,7 +186,7 @@ static int paper_part(const struct paper *paper, const char *word, int room)
 	return best;
 }
 
-/* A word; what is longer than a line goes on below. */
+/* Writes a word; a word longer than a line continues on the next line. */
 static void paper_break(struct paper *paper, unsigned attr, const char *word, int begin)
 {
 	enum { WIDEST = 2 };

@@ -24,13 +24,13 @@ bool screen_possible(void)
 	if (setupterm(NULL, STDOUT_FILENO, &error) == ERR)
 		return false;
 	const char *move_to = tigetstr(move_name), *clear_all = tigetstr(clear_name);
-	/* Absent is NULL, and -1 where the name is of another kind. */
+	/* tigetstr returns NULL for an absent capability, and -1 for a name of another type. */
 	bool moves = move_to && move_to != (char *)-1 && clear_all && clear_all != (char *)-1;
 	(void)del_curterm(cur_term);
 	return moves;
 }
 
-int screen_open(bool colours)
+int screen_open(bool colors)
 {
 	screen = newterm(NULL, stdout, stdin);
 	if (!screen)
@@ -43,7 +43,7 @@ int screen_open(bool colours)
 	(void)nodelay(stdscr, TRUE);
 	(void)set_escdelay(SCREEN_ESC_MS);
 	(void)curs_set(0);
-	if (colours && has_colors()) {
+	if (colors && has_colors()) {
 		(void)start_color();
 		(void)use_default_colors();
 		(void)init_pair(SCREEN_GOOD, COLOR_GREEN, -1);
@@ -82,7 +82,7 @@ void screen_redraw(void)
 	screen_resized();
 }
 
-/* Not left to ncurses, which would do all of it inside a signal handler. */
+/* ncurses would do all of this inside a signal handler. */
 void screen_suspend(void)
 {
 	sigset_t stop;
@@ -91,29 +91,29 @@ void screen_suspend(void)
 	(void)sigaddset(&stop, SIGTSTP);
 	(void)signal(SIGTSTP, SIG_DFL);
 	(void)raise(SIGTSTP);
-	/* It stops here, until it is continued. */
+	/* The process stops here until it is continued. */
 	(void)sigprocmask(SIG_UNBLOCK, &stop, NULL);
 	(void)sigprocmask(SIG_BLOCK, &stop, NULL);
 	screen_redraw();
 }
 
-/* Without colours what is alarming is bold. */
+/* Without colors, alarming text is bold. */
 static attr_t screen_attr(unsigned attr)
 {
 	attr_t result = A_NORMAL;
-	bool colours = has_colors() && COLOR_PAIRS > SCREEN_BAD && PAIR_NUMBER(COLOR_PAIR(1));
+	bool colors = has_colors() && COLOR_PAIRS > SCREEN_BAD && PAIR_NUMBER(COLOR_PAIR(1));
 	if (attr & PAPER_BOLD)
 		result |= A_BOLD;
 	if (attr & PAPER_DIM)
 		result |= A_DIM;
 	if (attr & PAPER_REVERSE)
 		result |= A_REVERSE;
-	if (colours && (attr & PAPER_GOOD))
+	if (colors && (attr & PAPER_GOOD))
 		result |= COLOR_PAIR(SCREEN_GOOD);
 	if (attr & PAPER_WARN)
-		result |= colours ? COLOR_PAIR(SCREEN_WARN) : A_BOLD;
+		result |= colors ? COLOR_PAIR(SCREEN_WARN) : A_BOLD;
 	if (attr & PAPER_BAD)
-		result |= colours ? COLOR_PAIR(SCREEN_BAD) | A_BOLD : A_BOLD;
+		result |= colors ? COLOR_PAIR(SCREEN_BAD) | A_BOLD : A_BOLD;
 	return result;
 }
 
@@ -159,7 +159,7 @@ int screen_key(void)
 	case ERR:
 		return 0;
 	default:
-		/* What else there is, a resize among it, means nothing but that something came. */
+		/* Other keys, a resize among them, only mean that something came. */
 		return key > 0 && key < 256 ? key : -1;
 	}
 }

@@ -1,5 +1,5 @@
-/* screen: a paper on the terminal, and its keys: the one place that knows ncurses, whose names
- * collide with everybody's. Main thread. */
+/* screen: shows a paper on the terminal and reads its keys. Only screen.c uses ncurses, because the
+ * names of ncurses collide with many others. Main thread. */
 #pragma once
 
 #include "client/cli/watch/paper.h"
@@ -7,18 +7,18 @@
 /* Whether stdin and stdout are a terminal whose cursor can be moved. */
 bool screen_possible(void);
 
-/* Takes the terminal over; `colours`: as far as it has them. 0 or a negative errno. */
-int screen_open(bool colours);
-/* Gives it back as it was. */
+/* Takes over the terminal; `colors`: uses colors if the terminal has them. 0 or a negative errno. */
+int screen_open(bool colors);
+/* Restores the terminal. */
 void screen_close(void);
 
 void screen_size(int *ret_columns, int *ret_lines);
-/* The window has another size now, or somebody else has drawn on it. */
+/* screen_resized: the window has another size now. screen_redraw: another program has drawn on it. */
 void screen_resized(void);
 void screen_redraw(void);
 
-/* Gives the terminal back and stops, as Ctrl-Z asks for; returns when it is continued. SIGTSTP has
- * to be blocked. */
+/* Restores the terminal and stops the process, as Ctrl-Z asks; returns when the process is continued.
+ * SIGTSTP must be blocked. */
 void screen_suspend(void);
 
 void screen_draw(const struct paper *paper);

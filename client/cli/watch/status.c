@@ -1,5 +1,5 @@
-/* status: what the running daemon is doing, as a table or as its own JSON; and stop, which ends it.
- * Main thread. */
+/* status: `penstock status` shows what the running daemon is doing, as a table or as the daemon's
+ * JSON. `penstock stop` ends the daemon. Main thread. */
 #include "client/cli/cli.h"
 
 #include "base/util.h"
@@ -14,14 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STATUS_WIDTH = 80, STATUS_NAME = 11 };
+enum { STATUS_WIDTH = 80, STATUS_NAME = 12 };
 
 static void status_field(const char *name, const char *value)
 {
 	table_sentence(2, STATUS_NAME, name, value, STATUS_WIDTH);
 }
 
-/* What older daemons do not know of, or what is off. */
+/* A line that is left out if an older daemon does not report it, or if the feature is off. */
 static void status_given(const char *name, const char *value)
 {
 	if (*value)
@@ -48,7 +48,7 @@ static void status_confined(const struct node *confinement)
 		status_field(i ? "" : "roots", document_string(document_at(roots, i, NULL)));
 }
 
-/* Older daemons say only whether they are to be. */
+/* Older daemons report only whether entry points are wanted. */
 static void status_entry_points(const struct node *root)
 {
 	const char *plain = document_bool(root, "checkpoints", true) ? "kept" : "off";
@@ -56,10 +56,10 @@ static void status_entry_points(const struct node *root)
 	char text[64];
 	(void)snprintf(
 		text, sizeof text, "%s%s", kept, strstr(kept, " kept") ? " (see the note)" : "");
-	status_field("checkpoints", text);
+	status_field("entry points", text);
 }
 
-/* A recorder without a file measures all the same; a note says what is in its way. */
+/* A recorder without a file still measures; a note reports why it has no file. */
 static void status_recorder(const struct node *root)
 {
 	const struct node *recorder = document_get(root, "recorder");
@@ -88,7 +88,7 @@ static void status_daemon(const struct node *root)
 	status_given("page", document_text(root, "http", ""));
 	status_confined(document_get(root, "confinement"));
 	status_recorder(root);
-	/* A single stream says it itself. */
+	/* A single stream reports its own verdict. */
 	if (document_count(document_get(root, "streams")) > 1)
 		status_given("verdict", document_text(root, "verdict", ""));
 }
@@ -125,21 +125,21 @@ static void status_head(struct table *table)
 		table_cell(table, columns[i].right, "%s", columns[i].name);
 }
 
-/* Ranks of one job have a stream each, of one name. */
+/* The ranks of one job have one stream each, with the same name. */
 static bool status_of_one_job(const struct node *a, const struct node *b)
 {
 	return answer_splits(a) && answer_splits(b) &&
 	       strcmp(document_text(a, "group", ""), document_text(b, "group", "")) == 0;
 }
 
-/* ", has batch 12 of epoch 3": the last that it was given. Older daemons do not say. */
+/* ", at batch 12 of epoch 3": the last batch that it received. Older daemons do not report it. */
 static void status_progress(const struct node *trainer, char *buffer, size_t room)
 {
 	buffer[0] = 0;
 	if (!document_get(trainer, "epoch"))
 		return;
 	if (document_number(trainer, "given", 1) == 0)
-		(void)snprintf(buffer, room, ", has had no batch yet");
+		(void)snprintf(buffer, room, ", has received no batch yet");
 	else
 		(void)snprintf(buffer, room, ", at batch %.0f of epoch %.0f",
 			document_number(trainer, "batch", 0), document_number(trainer, "epoch", 0));
@@ -168,7 +168,7 @@ static void status_trainer(const struct node *stream, const struct node *trainer
 	table_sentence(0, 1, "", text, STATUS_WIDTH);
 }
 
-/* A line for each trainer: a group may have many. Those of a job's other ranks come with it. */
+/* One line per trainer; trainers of the job's other ranks are included. */
 static void status_trainers(const struct node *streams, size_t at)
 {
 	const struct node *stream = document_at(streams, at, NULL);
@@ -185,7 +185,8 @@ static void status_trainers(const struct node *streams, size_t at)
 		(void)printf("  no trainer\n");
 }
 
-/* Trainers of a stream and of its job's others; `ret_given`: how many of them have had a batch. */
+/* The number of trainers of a stream and of the other streams of its job. `ret_given`: how many of
+ * them have received a batch. */
 static size_t status_attached(
 	const struct node *streams, const struct node *stream, size_t *ret_given)
 {
@@ -258,7 +259,7 @@ static void status_recipe(const struct node *stream)
 	table_sentence(0, 1, "", text, STATUS_WIDTH);
 }
 
-/* Where labels come from other than from names of classes: "labels by manifest: /data/val.csv" */
+/* The source of labels if it is not class names: "labels by manifest: /data/val.csv" */
 static void status_labels(const struct node *stream)
 {
 	const struct node *labels = document_get(stream, "labels");
@@ -271,7 +272,7 @@ static void status_labels(const struct node *stream)
 	}
 }
 
-/* What does not fit a row: the source, what the stream is up to, its trainers. */
+/* What does not fit into the row: the source, what the stream is doing, its trainers. */
 static void status_sentences(const struct node *streams, size_t at)
 {
 	const struct node *stream = document_at(streams, at, NULL);
@@ -292,7 +293,7 @@ static void status_sentences(const struct node *streams, size_t at)
 	status_trainers(streams, at);
 }
 
-/* Whether an earlier stream of the same job has said it all. */
+/* Whether an earlier stream of the same job has already reported it. */
 static bool status_told(const struct node *streams, size_t at)
 {
 	for (size_t i = 0; i < at; i++)

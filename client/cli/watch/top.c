@@ -1,8 +1,8 @@
-/* top: what the running daemon is doing, redrawn once a second (top_terminal.c); as plain text
- * where there is no terminal, here.
+/* top: `penstock top` shows what the running daemon is doing: redrawn once a second on a terminal
+ * (top_terminal.c), else as plain text, here.
  *
- * Main thread. For a terminal the daemon is asked in a thread of its own (feed.h), one question
- * each interval. What is drawn where is top_view's; how it gets on the terminal is screen's. */
+ * Main thread. For a terminal, feed.h asks the daemon in a thread of its own, once per interval.
+ * top_view decides what is drawn where; screen puts it on the terminal. */
 #include "client/cli/watch/top_impl.h"
 
 #include "base/util.h"
@@ -84,7 +84,7 @@ static int top_snapshot(struct top *top)
 	paper_print(&paper, stdout);
 	bool failed = paper.failed;
 	paper_free(&paper);
-	return failed ? cli_fail(CLI_FAILED, "no memory for a page of text") : CLI_OK;
+	return failed ? cli_fail(CLI_FAILED, "not enough memory for a page of text") : CLI_OK;
 }
 
 static int top_text(struct top *top)
@@ -102,7 +102,7 @@ static int top_text(struct top *top)
 		if (top->count != 1 && !top->json)
 			top_stamp();
 		r = top_snapshot(top);
-		/* Nobody reads it any more. */
+		/* The reader of the pipe is gone. */
 		if (fflush(stdout) != 0)
 			break;
 	}

@@ -1,5 +1,5 @@
-/* top_absent: in the place of top_terminal.c and screen.c where the command was built without
- * ncurses (PENSTOCK_TOP=OFF, as in the portable Python package). See top_impl.h. */
+/* top_absent: replaces top_terminal.c and screen.c in a build without ncurses (PENSTOCK_TOP=OFF, as in
+ * the portable Python package). See top_impl.h. */
 #include "client/cli/watch/top_impl.h"
 
 #include "client/cli/cli.h"
@@ -10,7 +10,7 @@ bool top_terminal_possible(void)
 {
 	if (isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1)
 		cli_note("top: this command was built without ncurses (PENSTOCK_TOP=OFF), so it "
-			 "prints text, as with --plain; --interval 1 goes on");
+			 "prints text, as with --plain; --interval 1 repeats it every second");
 	return false;
 }
 

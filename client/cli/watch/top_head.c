@@ -10,8 +10,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* A fact takes a label, a bar and a few words; as many stand side by side as fit. */
-enum { HEAD_NAME = 11, HEAD_LABEL = 10, HEAD_BAR = 6, HEAD_FACT = 40, HEAD_TEXT = 128 };
+/* A fact is a label, a bar and a few words; facts share a line while they fit. */
+enum { HEAD_NAME = 12, HEAD_LABEL = 10, HEAD_BAR = 6, HEAD_FACT = 40, HEAD_TEXT = 128 };
 
 double top_number(const struct node *object, const char *key)
 {
@@ -64,7 +64,7 @@ const char *top_bytes_of(double used, double total, char *buffer, size_t room)
 	char a[24], b[24];
 	(void)top_bytes(used, a, sizeof a);
 	(void)top_bytes(total, b, sizeof b);
-	/* One unit is enough where it is the same. */
+	/* Prints the unit once if both numbers have the same one. */
 	char *unit = strchr(a, ' '), *same = strchr(b, ' ');
 	if (unit && same && strcmp(unit, same) == 0)
 		*unit = 0;
@@ -106,7 +106,7 @@ const struct node *top_worst(const struct node *root)
 	return worst;
 }
 
-/* Appends to the title as long as the whole piece fits; the first one is there in any case. */
+/* Appends a piece to the title if the whole piece fits; the first piece always appears. */
 __attribute__((format(printf, 3, 4))) static void head_piece(
 	struct paper *paper, unsigned attr, const char *format, ...)
 {
@@ -142,7 +142,7 @@ void top_title(const struct top_view *view, struct paper *paper)
 	if (!isnan(threads))
 		head_piece(paper, PAPER_PLAIN, "%s thread%s",
 			top_count(threads, number, sizeof number), threads == 1 ? "" : "s");
-	/* What it says in parentheses is for who looks closer. */
+	/* The page of the stream shows the part in parentheses. */
 	if (*reader)
 		head_piece(paper, PAPER_PLAIN, "%.*s%s%s", (int)strcspn(reader, " ("), reader,
 			*io ? ", io " : "", io);
@@ -158,7 +158,7 @@ void top_gone(const struct top_view *view, struct paper *paper)
 	paper_wrap(paper, PAPER_BAD, view->gone);
 }
 
-/* One stream among several is named before its own sentence. */
+/* If there are several streams, the name of the stream precedes its sentence. */
 static void head_sentence(const struct node *root, char *buffer, size_t room)
 {
 	const struct node *worst = top_worst(root);
@@ -221,14 +221,14 @@ void top_bar_line(const struct top_view *view, struct paper *paper, const char *
 	paper_wrap(paper, PAPER_PLAIN, text);
 }
 
-/* Facts flow from left to right, then down. */
+/* Facts run from left to right, then down. */
 struct head_flow {
 	const struct top_view *view;
 	struct paper *paper;
 	int abreast, put;
 };
 
-/* A fact whose text is empty is not known and not shown. `share` NAN: no bar. */
+/* A fact with an empty text is unknown and not shown. `share` NAN: no bar. */
 static void head_fact(
 	struct head_flow *flow, const char *label, double share, unsigned attr, const char *text)
 {
@@ -249,7 +249,7 @@ static void head_fact(
 	paper_field(paper, isnan(share) ? attr : PAPER_PLAIN, text, UTIL_MAX(room, 0), false);
 }
 
-/* A share of the evidence: "62 % waiting". */
+/* One share of the evidence: "62 % waiting". */
 static void head_evidence(struct head_flow *flow, const struct node *evidence, const char *key,
 	const char *label, const char *word)
 {
@@ -344,7 +344,7 @@ static void head_cache(struct head_flow *flow)
 	char percent[24], bytes[24], text[HEAD_TEXT];
 	const struct node *cache = document_get(flow->view->now, "cache");
 	double hits = top_number(cache, "hits"), misses = top_number(cache, "misses");
-	/* Neither: nothing was looked up, where reads go through the page cache. */
+	/* Neither hits nor misses: the cache is unused, because reads go through the page cache. */
 	if (!(hits + misses > 0))
 		return;
 	double rate = top_share(hits, hits + misses);
@@ -372,7 +372,7 @@ static void head_cgroup(struct head_flow *flow)
 	head_fact(flow, "OOM kills", NAN, PAPER_BAD, text);
 }
 
-/* "mem 3/1, ": some and full, in per cent. */
+/* "mem 3/1, ": some and full, in percent. */
 static size_t head_pressure_of(
 	const struct node *pressure, const char *what, const char *called, char *out, size_t room)
 {

@@ -1,4 +1,4 @@
-/* top_pages: one stream closer, memory, notices, help; see top_view.h. */
+/* top_pages: the pages: one stream in detail, memory, notices, help; see top_view.h. */
 #include "client/cli/watch/top_parts.h"
 
 #include "base/util.h"
@@ -44,7 +44,7 @@ static void pages_shares(const struct node *seconds, char *buffer, size_t room)
 	}
 }
 
-/* What makes several out of one. */
+/* The plural ending. */
 static const char *pages_s(double n)
 {
 	return n == 1 ? "" : "s";
@@ -73,8 +73,8 @@ static void pages_share(const struct node *stream, struct paper *paper)
 		(void)snprintf(text, sizeof text, "split among %.0f rank%s, this is rank %.0f",
 			world, pages_s(world), document_number(stream, "rank", 0));
 	else
-		(void)snprintf(
-			text, sizeof text, "every batch to every trainer, from %.0f on", wait_for);
+		(void)snprintf(text, sizeof text,
+			"every batch to every trainer, once %.0f have joined", wait_for);
 	(void)strncat(
 		text, detaches ? "; laggards are detached" : "", sizeof text - strlen(text) - 1);
 	top_line(paper, "group", PAPER_PLAIN, text);
@@ -103,7 +103,7 @@ static void pages_position(const struct node *stream, struct paper *paper)
 				  stream, "order_samples", document_number(stream, "samples", 0)),
 			samples, sizeof samples));
 	top_line(paper, "at", PAPER_PLAIN, text);
-	(void)snprintf(text, sizeof text, "%s images/s; %s since it was opened",
+	(void)snprintf(text, sizeof text, "%s images/s; %s images since it was opened",
 		top_count(document_number(stream, "rate", 0), at, sizeof at),
 		top_count(document_number(stream, "images", 0), images, sizeof images));
 	top_line(paper, "rate", PAPER_PLAIN, text);
@@ -164,7 +164,7 @@ static void pages_decoding(const struct node *stream, struct paper *paper)
 	pages_counts(document_get(stream, "fallbacks"), text, sizeof text);
 	top_line(paper, "to libjpeg", PAPER_PLAIN, text);
 	pages_counts(document_get(stream, "checkpoints"), text, sizeof text);
-	top_line(paper, "checkpoints", PAPER_PLAIN, text);
+	top_line(paper, "entry points", PAPER_PLAIN, text);
 	pages_counts(document_get(stream, "broken"), text, sizeof text);
 	top_line(paper, "broken", PAPER_WARN, text);
 	top_line(paper, "notice", PAPER_WARN, document_text(stream, "notice", ""));
@@ -176,7 +176,7 @@ void top_page_stream(const struct top_view *view, const struct node *stream, str
 	char text[PAGES_TEXT];
 	if (!stream) {
 		paper_line(paper);
-		paper_wrap(paper, PAPER_WARN, "this stream is gone");
+		paper_wrap(paper, PAPER_WARN, "this stream has ended");
 		return;
 	}
 	(void)snprintf(text, sizeof text, "%s", answer_name(stream));
@@ -325,7 +325,7 @@ void top_page_notices(const struct top_view *view, struct paper *paper)
 	}
 	if (paper->rows == before) {
 		paper_line(paper);
-		paper_put(paper, PAPER_PLAIN, "no notice");
+		paper_put(paper, PAPER_PLAIN, "no notices");
 	}
 }
 
@@ -334,21 +334,23 @@ void top_page_help(struct paper *paper)
 	static const struct {
 		const char *key, *what;
 	} keys[] = {{"s", "streams, the first page"},
-		{"up, down", "choose a stream, or move the page; j and k, PgUp and PgDn, Home and "
-			     "End too"},
-		{"Enter", "look closer at the chosen stream"}, {"t", "trainers"},
-		{"m", "memory and machine"}, {"n", "notices"}, {"o", "another order of the rows"},
-		{"p", "pause; again: go on"}, {"+ and -", "ask more seldom, more often"},
-		{"Esc", "back"}, {"q", "end"}, {"", ""},
-		{"waits", "share of the last seconds that a trainer held nothing and waited for "
-			  "a batch: what the loader costs it"},
-		{"slots", "batches in memory, from the darkest on: held by trainers, ready, being "
+		{"up, down", "select a stream, or scroll the page; also j and k, PgUp and PgDn, "
+			     "Home and "
+			     "End"},
+		{"Enter", "show the selected stream in detail"}, {"t", "trainers"},
+		{"m", "memory and machine"}, {"n", "notices"},
+		{"o", "sort the rows in another order"}, {"p", "pause; again: continue"},
+		{"+ and -", "ask less often, more often"}, {"Esc", "back"}, {"q", "end"}, {"", ""},
+		{"waits",
+			"share of the last seconds in which a trainer held no batch and waited for "
+			"one: what the loader costs it"},
+		{"slots", "batches in memory, from dark to light: held by trainers, ready, being "
 			  "filled, free"},
-		{"held up by", "what keeps this stream from being faster; `trainer`: nothing of "
-			       "penstock's"},
-		{"holds", "batches that a trainer has not given back"},
-		{"blocks", "how long the others of its group have been waiting for this trainer"},
-		{"ledger", "what of the memory budget is reserved, and for what"},
+		{"held up by", "what keeps this stream from being faster; `trainer`: nothing in "
+			       "penstock"},
+		{"holds", "batches that a trainer has not returned yet"},
+		{"blocks", "how long the other trainers of its group have waited for this one"},
+		{"ledger", "how much of the memory budget is reserved, and for what"},
 		{"pressure", "share of the last ten seconds that some/all tasks waited for it "
 			     "(PSI)"}};
 	for (size_t i = 0; i < UTIL_COUNT(keys); i++) {

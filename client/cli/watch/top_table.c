@@ -98,7 +98,7 @@ void top_identity(const struct node *stream, char *buffer, size_t room)
 		document_text(stream, "source", ""));
 }
 
-/* The last part of a path: all that tells one nameless stream from another. */
+/* The last part of a path: it tells unnamed streams apart. */
 static const char *table_last(const char *path)
 {
 	const char *last = strrchr(path, '/');
@@ -270,7 +270,7 @@ static void table_at(const struct node *trainer, struct columns_cell *cell)
 			top_count(document_number(trainer, "batch", 0), batch, sizeof batch));
 }
 
-/* Without the folder that the program lies in: what tells trainers apart stands behind it. */
+/* Leaves out the folder of the program: what follows tells trainers apart. */
 static void table_command(const char *command, struct columns_cell *cell)
 {
 	size_t program = strcspn(command, " "), from = program;
@@ -357,7 +357,7 @@ static double table_trainer_key(const struct node *trainer, unsigned order)
 	return isnan(key) ? -1 : key;
 }
 
-/* The largest first; what is equal stays as it was opened. */
+/* The largest first; equal rows stay in the order in which they were opened. */
 static int table_by_key(const void *a, const void *b)
 {
 	const struct top_row *x = a, *y = b;

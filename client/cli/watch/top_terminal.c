@@ -34,7 +34,7 @@ static void top_draw(struct top *top)
 	paper_free(&paper);
 }
 
-/* The picture stays; above it stands since when it is old. */
+/* The last screen stays; a line above it tells how old it is. */
 static void top_lost(struct top *top, const struct feed_answer *answer)
 {
 	if (!top->gone_s)
@@ -42,16 +42,16 @@ static void top_lost(struct top *top, const struct feed_answer *answer)
 	struct table_words since = table_clock(answer->at_s - top->gone_s);
 	if (answer->error == -ECONNREFUSED || answer->error == -EPIPE)
 		(void)snprintf(top->view.gone, sizeof top->view.gone,
-			"penstockd (pid %.0f) has ended, %s ago: `penstock why` tells how. Below "
-			"is what it was doing last; waiting for the next one.",
+			"penstockd (pid %.0f) ended %s ago; `penstock why` tells how. Its last "
+			"status is below. Waiting for the next daemon.",
 			top->daemon_pid, since.text);
 	else
 		(void)snprintf(top->view.gone, sizeof top->view.gone,
-			"no answer, for %s: %.800s. Below is the last one; asking again.",
+			"no answer for %s: %.800s. The last answer is below. Asking again.",
 			since.text, answer->said);
 }
 
-/* Whether there is something else to draw. */
+/* Whether the screen has to be drawn again. */
 static bool top_hear(struct top *top)
 {
 	struct feed_answer answer;
@@ -71,7 +71,7 @@ static bool top_hear(struct top *top)
 	return !top->view.paused || was_gone;
 }
 
-/* The signal that ends it; 0 when it goes on. */
+/* The signal that ends the program; 0: continue. */
 static int top_signal(struct top *top)
 {
 	struct signalfd_siginfo info;
@@ -89,7 +89,7 @@ static int top_signal(struct top *top)
 	return 0;
 }
 
-/* False: it was told to quit. */
+/* False: the user quit. */
 static bool top_keys(struct top *top)
 {
 	enum { TOP_FORM_FEED = 12 };
@@ -110,7 +110,7 @@ static bool top_keys(struct top *top)
 	return true;
 }
 
-/* Until a key or a signal, which is returned, ends it. */
+/* Runs until a key or a signal ends it; returns the signal. */
 static int top_loop(struct top *top)
 {
 	for (;;) {
@@ -133,8 +133,8 @@ static int top_loop(struct top *top)
 	}
 }
 
-/* The first answer comes before the terminal is touched: without a daemon there is nothing to show.
- */
+/* Waits for the first answer before it touches the terminal: without a daemon there is nothing to
+ * show. */
 static int top_begin(struct top *top)
 {
 	struct node *root;
@@ -145,7 +145,7 @@ static int top_begin(struct top *top)
 	top->view.interval_s = top->interval_s;
 	top->feed = feed_start(top->socket, top->interval_s);
 	if (!top->feed)
-		return cli_fail(CLI_FAILED, "cannot start a thread that asks the daemon: %s",
+		return cli_fail(CLI_FAILED, "cannot start the thread that asks the daemon: %s",
 			strerror(errno));
 	return CLI_OK;
 }
@@ -174,7 +174,7 @@ int top_terminal(struct top *top)
 	top_forget(top);
 	if (!signal_number)
 		return CLI_OK;
-	/* It ends as it would have without a handler, for those who look. */
+	/* The process ends by the signal, as it would have without a handler, for a parent that checks. */
 	(void)signal(signal_number, SIG_DFL);
 	(void)raise(signal_number);
 	(void)sigprocmask(SIG_SETMASK, &before, NULL);

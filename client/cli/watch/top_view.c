@@ -1,4 +1,4 @@
-/* top_view: keys, selection, and who gets the lines; see top_view.h. */
+/* top_view: keys, selection, and which part gets which lines; see top_view.h. */
 #include "client/cli/watch/top_parts.h"
 
 #include "base/util.h"
@@ -12,7 +12,7 @@ static size_t view_streams(const struct top_view *view)
 	return document_count(document_get(view->now, "streams"));
 }
 
-/* The stream that is selected, by its name if it still is there, else by its place. */
+/* The selected stream: found by its name if it still exists, else by its row. */
 static const struct node *view_find(struct top_view *view, const struct top_rows *rows)
 {
 	char name[TOP_NAME];
@@ -25,14 +25,14 @@ static const struct node *view_find(struct top_view *view, const struct top_rows
 			return rows->row[i].stream;
 		}
 	}
-	/* Looked at closely, another one would be taken for it. */
+	/* On its detail page, another stream must not take its place. */
 	if (view->page == TOP_STREAM && view->name[0])
 		return NULL;
 	view->selected = UTIL_MIN(view->selected, rows->count - 1);
 	return rows->row[view->selected].stream;
 }
 
-/* Selects a row of the table of streams; what is beyond its ends is its end. */
+/* Selects a row of the table of streams; clamps a row outside the table. */
 static void view_select(struct top_view *view, int64_t row)
 {
 	struct top_rows rows;
@@ -49,7 +49,7 @@ static void view_select(struct top_view *view, int64_t row)
 void top_view_take(
 	struct top_view *view, const struct node *now, const struct node *before, double elapsed_s)
 {
-	/* A daemon that was started anew counts from nothing. */
+	/* A new daemon counts from zero. */
 	bool same = before && document_number(now, "pid", 0) == document_number(before, "pid", 0) &&
 		    document_number(now, "uptime_s", 0) >= document_number(before, "uptime_s", 0);
 	view->now = now;
@@ -57,7 +57,7 @@ void top_view_take(
 	view->elapsed_s = elapsed_s;
 }
 
-/* Keys that move: the selection on the first page, the page itself on the others. */
+/* Keys that move: the selection on the first page, the text on the others. */
 static enum top_outcome view_move(struct top_view *view, int key)
 {
 	int page = UTIL_MAX(view->window - 1, 1);
@@ -87,7 +87,7 @@ static enum top_outcome view_turn(struct top_view *view, enum top_page page)
 	return TOP_REDRAW;
 }
 
-/* Along 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60 s, whatever it was. */
+/* The next step of 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60 s, from any interval. */
 static void view_pace(struct top_view *view, bool slower)
 {
 	static const double steps[] = {
@@ -159,7 +159,7 @@ enum top_outcome top_view_key(struct top_view *view, int key)
 	}
 }
 
-/* What the keys are, from what is needed most on, as many as fit. */
+/* The keys, the most needed first, as many as fit. */
 static void view_keys(const struct top_view *view, struct paper *paper)
 {
 	static const struct {
@@ -184,7 +184,7 @@ static void view_keys(const struct top_view *view, struct paper *paper)
 	}
 }
 
-/* Rows `first` .. of a table that has more than fit. */
+/* The rows from `first` on of a table with more rows than fit. */
 static void view_rows(
 	const struct top_rows *rows, size_t first, size_t count, bool mark, struct paper *paper)
 {
@@ -195,7 +195,7 @@ static void view_rows(
 	}
 }
 
-/* Streams, in so many lines, the selected one among them. */
+/* The streams, in the given number of lines, the selected one among them. */
 static void view_table(
 	struct top_view *view, struct top_rows *rows, int height, struct paper *paper)
 {
@@ -208,8 +208,8 @@ static void view_table(
 	view_rows(rows, (size_t)UTIL_MAX(first, 0), (size_t)shown, true, paper);
 }
 
-/* What is left below the streams is for the trainers: all that is seen at once need not be asked
- * for. */
+/* The lines that remain below the streams show the trainers, so that the user need not open their
+ * page. */
 static void view_below(const struct top_view *view, int height, struct paper *paper)
 {
 	enum { VIEW_LEAST = 3 }; /* a blank line, the titles, a trainer */
@@ -225,8 +225,8 @@ static void view_below(const struct top_view *view, int height, struct paper *pa
 	top_rows_free(&rows);
 }
 
-/* The head and the streams share what is there: the title, the sentence and a few streams before
- * the bars, and the bars before the rest of the streams. */
+/* The head and the streams share the lines: first the title, the sentence and a few streams, then the
+ * bars, then the other streams. */
 static void view_first(struct top_view *view, int height, struct paper *paper)
 {
 	struct top_rows rows;
@@ -260,7 +260,7 @@ static void view_trainers(struct top_view *view, int height, struct paper *paper
 		return;
 	if (!rows.count) {
 		paper_line(paper);
-		paper_put(paper, PAPER_PLAIN, "no trainer");
+		paper_put(paper, PAPER_PLAIN, "no trainers");
 	} else if (height - paper->rows > 1) {
 		columns_head(&rows.columns, paper);
 	}
@@ -271,7 +271,7 @@ static void view_trainers(struct top_view *view, int height, struct paper *paper
 	top_rows_free(&rows);
 }
 
-/* A page of text: as much of it as fits from where it was scrolled to. */
+/* A page of text: as much as fits, from the scroll position on. */
 static void view_text(struct top_view *view, int height, struct paper *paper)
 {
 	struct paper page;
@@ -294,7 +294,7 @@ static void view_text(struct top_view *view, int height, struct paper *paper)
 	paper_free(&page);
 }
 
-/* Of a part that may be long, at most so many lines. */
+/* Appends at most the given number of lines of a part that may be long. */
 static void view_part(const struct top_view *view,
 	void (*part)(const struct top_view *, struct paper *), int most, struct paper *paper)
 {
@@ -307,7 +307,7 @@ static void view_part(const struct top_view *view,
 
 void top_view_draw(struct top_view *view, int height, struct paper *ret_paper)
 {
-	enum { VIEW_FOOT = 6 }; /* lower than this there is no line for the keys */
+	enum { VIEW_FOOT = 6 }; /* A lower terminal has no line for the keys. */
 	int body = height >= VIEW_FOOT ? height - 1 : height;
 	if (view->gone[0])
 		view_part(view, top_gone, UTIL_MAX(height / 2, 1), ret_paper);
