@@ -1,12 +1,13 @@
-/* confined: what confine/ is told of this daemon, and what is said of it. Event loop; all but the
- * status while it starts. */
-#include "serve/serve_impl.h"
+/* confined: see confined.h. */
+#include "serve/confined.h"
 
 #include "base/host/roots.h"
 #include "base/log.h"
 #include "base/store.h"
 #include "base/util.h"
 #include "http/address.h"
+#include "proto/jsontext.h"
+#include "serve/state.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -119,7 +120,7 @@ static void confined_overlap(struct server *server, const struct confined_places
 			"roots: %s lies in %s, which this penstockd may write to: give its socket, "
 			"cache_dir and http: folders of their own",
 			root, place->path);
-		server_notice(server, text);
+		recorder_notice(server, text);
 	}
 }
 
@@ -159,7 +160,7 @@ int confined_files(struct server *server, struct fault *fault)
 		(void)snprintf(text, sizeof text,
 			"roots: %s: what lies outside is refused by penstockd alone, by its path",
 			server->confined.files_missing);
-		server_notice(server, text);
+		recorder_notice(server, text);
 	}
 	return result;
 }
@@ -176,7 +177,7 @@ int confined_calls(struct server *server, struct fault *fault)
 		(void)snprintf(text, sizeof text,
 			"system calls are not filtered: %s; `seccomp: off` says that this is meant",
 			state->calls_missing);
-		server_notice(server, text);
+		recorder_notice(server, text);
 	}
 	confine_describe(state, text, sizeof text);
 	log_info("confined: %s", text);

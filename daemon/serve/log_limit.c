@@ -1,8 +1,5 @@
-/* quiet: what clients do wrong, or do without end, must not fill the log.
- *
- * So many lines of a kind in ten seconds; how many were left out is said in the next ten, or when
- * they are over, or the daemon ends. */
-#include "serve/serve_impl.h"
+/* log_limit: see log_limit.h. */
+#include "serve/log_limit.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -19,42 +16,42 @@ static const struct {
 	[LOG_LIMIT_OPENING] = {200, "streams that were opened, were refused or failed"},
 };
 
-static void log_limit_say(struct log_limit *quiet, enum log_limit_kind kind, uint64_t now)
+static void log_limit_report(struct log_limit *limit, int kind, uint64_t now)
 {
-	if (quiet->left_out)
+	if (limit->left_out)
 		log_write(LOG_WARNING, LOG_TRAINER,
-			"%" PRIu64 " more lines about %s were left out in %.0f s", quiet->left_out,
-			log_limit_kinds[kind].of, (double)(now - quiet->since_ns) * 1e-9);
-	*quiet = (struct log_limit){0};
+			"%" PRIu64 " more lines about %s were left out in %.0f s", limit->left_out,
+			log_limit_kinds[kind].of, (double)(now - limit->since_ns) * 1e-9);
+	*limit = (struct log_limit){0};
 }
 
-static void log_limit_close_window(struct log_limit *quiet, enum log_limit_kind kind, uint64_t now)
+static void log_limit_close_window(struct log_limit *limit, int kind, uint64_t now)
 {
-	if (quiet->since_ns && now - quiet->since_ns >= LOG_LIMIT_WINDOW_NS)
-		log_limit_say(quiet, kind, now);
+	if (limit->since_ns && now - limit->since_ns >= LOG_LIMIT_WINDOW_NS)
+		log_limit_report(limit, kind, now);
 }
 
-bool log_limit_may(struct server *server, enum log_limit_kind kind)
+bool log_limit_may(struct log_limits *limits, enum log_limit_kind kind)
 {
-	struct log_limit *quiet = &server->quiet[kind];
+	struct log_limit *limit = &limits->of[kind];
 	uint64_t now = clock_ns();
-	log_limit_close_window(quiet, kind, now);
-	if (!quiet->since_ns)
-		quiet->since_ns = now;
-	if (quiet->lines++ < log_limit_kinds[kind].lines)
+	log_limit_close_window(limit, (int)kind, now);
+	if (!limit->since_ns)
+		limit->since_ns = now;
+	if (limit->lines++ < log_limit_kinds[kind].lines)
 		return true;
-	quiet->left_out++;
+	limit->left_out++;
 	return false;
 }
 
-void log_limit_tick(struct server *server)
+void log_limit_tick(struct log_limits *limits)
 {
 	for (int kind = 0; kind < LOG_LIMIT_KINDS; kind++)
-		log_limit_close_window(&server->quiet[kind], (enum log_limit_kind)kind, clock_ns());
+		log_limit_close_window(&limits->of[kind], kind, clock_ns());
 }
 
-void log_limit_end(struct server *server)
+void log_limit_end(struct log_limits *limits)
 {
 	for (int kind = 0; kind < LOG_LIMIT_KINDS; kind++)
-		log_limit_say(&server->quiet[kind], (enum log_limit_kind)kind, clock_ns());
+		log_limit_report(&limits->of[kind], kind, clock_ns());
 }

@@ -1,16 +1,19 @@
-/* server: see server.h. One thread, one epoll; stages report through one eventfd. */
-#include "serve/serve_impl.h"
+/* server: see server.h. */
+#include "serve/server.h"
 
 #include "base/clock.h"
 #include "base/host/cpu.h"
-#include "base/host/limits.h"
 #include "base/log.h"
 #include "base/size.h"
 #include "base/store.h"
 #include "base/util.h"
 #include "batch/handout.h"
+#include "proto/conn.h"
+#include "serve/confined.h"
+#include "serve/session/handouts.h"
+#include "serve/session/session.h"
+#include "serve/state.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,49 +21,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
 
-enum { SERVER_EVENTS = 64 };
-#define SERVER_SECOND_NS 1000000000ull
+enum { SERVER_EVENTS = 64, SERVER_HELLO_LIMIT_S = 10 };
 
 const char *server_socket(const struct server *server)
 {
 	return server->socket;
-}
-
-void server_notice(struct server *server, const char *text)
-{
-	recorder_note(server, text);
-	server_notice_only(server, text);
-}
-
-void server_notice_only(struct server *server, const char *text)
-{
-	log_warning("%s", text);
-	uint32_t at = server->notice_count < UTIL_COUNT(server->notices)
-			      ? server->notice_count++
-			      : UTIL_COUNT(server->notices) - 1;
-	(void)snprintf(server->notices[at], FAULT_TEXT, "%s", text);
-}
-
-int server_watch(struct server *server, int fd, uint32_t events, struct watch *watch)
-{
-	struct epoll_event event = {.events = events, .data.ptr = watch};
-	return epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
-}
-
-void server_deafen(struct server *server, bool deaf)
-{
-	struct epoll_event event = {
-		.events = deaf ? 0 : EPOLLIN, .data.ptr = &server->listen_watch};
-	if (server->deaf == deaf || server->listen_fd < 0)
-		return;
-	server->deaf = deaf;
-	(void)epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, server->listen_fd, &event);
 }
 
 /* ---- start ---- */
@@ -132,7 +102,7 @@ static int server_resolve(struct server *server, struct fault *fault)
 /* One table for the plan that is printed and the lines that are reserved. */
 static int server_reserve(struct server *server, struct fault *fault)
 {
-	const struct budget *p = &server->plan;
+	const struct budget *p = &server->memory;
 	const struct {
 		const char *name;
 		uint64_t bytes;
@@ -159,21 +129,12 @@ static unsigned server_threads(const struct config *config)
 	return config->threads ? config->threads : budget_threads();
 }
 
-static void server_wake(void *context)
-{
-	struct server *server = context;
-	uint64_t one = 1;
-	/* Full means that it is awake already. */
-	ssize_t written = write(server->wake_fd, &one, sizeof one);
-	(void)written;
-}
-
 static uint64_t server_budget_for(void *context, uint64_t bytes_more)
 {
 	const struct server *server = context;
 	const struct budget_worker worker = budget_worker_needs();
 	return budget_for(
-		server->plan.streams + bytes_more, workers_threads(server->pool), &worker);
+		server->memory.streams + bytes_more, workers_threads(server->pool), &worker);
 }
 
 static int server_start_stages(struct server *server, struct fault *fault)
@@ -182,27 +143,27 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	unsigned threads = server_threads(config);
 	uint64_t budget = config->memory ? config->memory : ledger_default_budget();
 	const struct budget_worker worker = budget_worker_needs();
-	int result = budget_make(budget, threads, &worker, &server->plan, fault);
+	int result = budget_make(budget, threads, &worker, &server->memory, fault);
 	if (result)
 		return result;
 	ledger_init(&server->ledger, budget);
-	permit_init(&server->large_reads, server->plan.large_reads);
-	permit_init(&server->large_images, server->plan.large_images);
-	server->ready_parts = true;
+	permit_init(&server->large_reads, server->memory.large_reads);
+	permit_init(&server->large_images, server->memory.large_images);
+	server->has_memory = true;
 	result = server_reserve(server, fault);
 	struct fetch_options options = {
 		.engine = config->reader,
 		.io = config->io,
 		.pread_threads = config->reader_threads,
-		.arena_bytes = server->plan.arena,
-		.index_bytes = server->plan.index,
+		.arena_bytes = server->memory.arena,
+		.index_bytes = server->memory.index,
 		.cache = config->cache,
 		.ledger = &server->ledger,
 		.large = &server->large_reads,
 	};
 	struct decode_limits limits = decode_limits_default();
 	limits.large = &server->large_images;
-	limits.scratch = server->plan.worker_scratch;
+	limits.scratch = server->memory.worker_scratch;
 	if (!result)
 		result = fetch_new(&options, &server->fetch, fault);
 	if (!result)
@@ -226,60 +187,11 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.entry_points = server->config->entry_points,
 		.budget_for = server_budget_for,
 		.budget_context = server,
-		.wake = server_wake,
-		.wake_context = server,
-		.fills = &server->fills,
+		.wake = loop_wake,
+		.wake_context = &server->loop,
+		.fills = &server->account.fills,
 	};
 	return result;
-}
-
-static int server_watch_fault(int result, struct fault *fault)
-{
-	return fault_set(fault, result,
-		"the event loop cannot watch a descriptor: %s; raise fs.epoll.max_user_watches",
-		strerror(-result));
-}
-
-static int server_start_loop(struct server *server, struct fault *fault)
-{
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	server->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	server->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	server->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct itimerspec second = {{1, 0}, {1, 0}};
-	if (server->epoll_fd < 0 || server->signal_fd < 0 || server->timer_fd < 0 ||
-		server->wake_fd < 0 || timerfd_settime(server->timer_fd, 0, &second, NULL))
-		return fault_set(fault, -errno,
-			"cannot set up the event loop (epoll, signalfd, timerfd, eventfd): %s%s",
-			strerror(errno), limits_hint(errno));
-	server->listen_watch.kind = WATCH_LISTENER;
-	server->signal_watch.kind = WATCH_SIGNAL;
-	server->timer_watch.kind = WATCH_TIMER;
-	server->wake_watch.kind = WATCH_WAKE;
-	int result = server_watch(server, server->signal_fd, EPOLLIN, &server->signal_watch);
-	if (!result)
-		result = server_watch(server, server->timer_fd, EPOLLIN, &server->timer_watch);
-	if (!result)
-		result = server_watch(server, server->wake_fd, EPOLLIN, &server->wake_watch);
-	return result ? server_watch_fault(result, fault) : 0;
-}
-
-static int server_listen(struct server *server, struct fault *fault)
-{
-	int result = conn_listen(server->socket, &server->listen_fd);
-	if (result)
-		return fault_set(fault, result,
-			"cannot listen on %s: %s; choose another place with --socket or "
-			"PENSTOCK_SOCKET",
-			server->socket, strerror(-result));
-	(void)conn_refuse_fds(server->listen_fd); /* else they are dropped when they come */
-	result = server_watch(server, server->listen_fd, EPOLLIN, &server->listen_watch);
-	return result ? server_watch_fault(result, fault) : 0;
 }
 
 int server_new(struct config *config, struct server **ret, struct fault *fault)
@@ -287,33 +199,28 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 	struct server *server = calloc(1, sizeof *server);
 	if (!server)
 		return fault_set(fault, -ENOMEM, "no memory for the server");
-	*server = (struct server){.config = config,
-		.lock_fd = -1,
-		.listen_fd = -1,
-		.epoll_fd = -1,
-		.signal_fd = -1,
-		.timer_fd = -1,
-		.wake_fd = -1};
+	server->config = config;
+	server->lock_fd = -1;
+	loop_init(&server->loop);
 	peer_book_set(&server->peers, config->max_clients, config->max_streams);
-	pthread_mutex_init(&server->quarantine_lock, NULL);
+	pthread_mutex_init(&server->tasks.quarantine_lock, NULL);
 	server->started_ns = server->idle_since_ns = server->used_ns = clock_ns();
 	server->started_unix_ns = clock_unix_ns();
-	pthread_mutex_init(&server->opened_lock, NULL);
 	int result = server_resolve(server, fault);
 	if (!result)
-		result = server_start_loop(server, fault);
+		result = loop_start(&server->loop, fault);
 	if (!result)
 		result = confined_begin(server, fault);
 	if (!result) {
-		recorder_start(server);
+		recorder_start(server, confined_witness);
 		handout_begin();
 		result = confined_files(server, fault);
 	}
 	if (!result)
 		result = server_start_stages(server, fault);
-	/* Listening comes last: whoever connects finds a daemon that works. */
+	/* Listening comes last: a client that connects finds a daemon that works. */
 	if (!result)
-		result = server_listen(server, fault);
+		result = loop_listen(&server->loop, server->socket, fault);
 	if (!result) {
 		publish_start(server);
 		recorder_watch(server);
@@ -334,130 +241,60 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 static void server_signal(struct server *server)
 {
 	struct signalfd_siginfo info;
-	while (read(server->signal_fd, &info, sizeof info) == sizeof info) {
+	while (read(server->loop.signal_fd, &info, sizeof info) == sizeof info) {
 		if (info.ssi_signo == SIGHUP) {
-			reload_ask(server);
+			reload_task_ask(server);
 		} else if (server->draining) {
 			server->stop = true;
 		} else {
 			log_info("signal %u from pid %u: draining; a second one ends at once",
 				info.ssi_signo, info.ssi_pid);
 			recorder_signalled(server, info.ssi_signo, info.ssi_pid);
-			server_drain(server);
+			drain_begin(server);
 		}
 	}
-}
-
-void server_drain(struct server *server)
-{
-	if (server->draining)
-		return;
-	server->draining = true;
-	supervisor_stopping();
-	server->drain_since_ns = clock_ns();
-	if (server->listen_fd >= 0) {
-		(void)unlink(server->socket);
-		(void)close(server->listen_fd);
-		server->listen_fd = -1;
-	}
-	for (struct group *g = server->groups; g; g = g->next)
-		if (g->stream)
-			stream_drain(g->stream);
-}
-
-/* Clients without a stream (who asked for the end, or for the status) keep nobody waiting. */
-static bool server_attached(const struct server *server)
-{
-	for (const struct client *c = server->clients; c; c = c->next)
-		if (c->members)
-			return true;
-	return false;
-}
-
-static const char server_ending[] =
-	"penstockd was asked to end; open the stream again with the state to go on with the next "
-	"batch";
-
-/* A draining stream ends at a batch boundary: what is being filled is still announced, then its
- * trainers are told. A stream that is still being opened ends at once. */
-static void server_drain_turn(struct server *server)
-{
-	bool quiet = true;
-	lists_task_refuse(server, -ESHUTDOWN, server_ending);
-	for (struct group *g = server->groups; g; g = g->next) {
-		struct stream_stats stats;
-		if (g->closing)
-			continue;
-		if (!g->begun) {
-			group_refuse(g, -ESHUTDOWN, server_ending);
-			if (g->stream)
-				stream_cancel(g->stream);
-			continue;
-		}
-		/* It may have come after server_drain, in the same turn of the loop. */
-		stream_drain(g->stream);
-		stream_stats(g->stream, &stats);
-		if (stats.slots_filling) {
-			quiet = false;
-			continue;
-		}
-		if (!g->told_end) {
-			g->told_end = true;
-			for (struct member *m = g->members; m; m = m->next_of_group)
-				group_say_over(m, -ESHUTDOWN, server_ending);
-		}
-	}
-	bool late = clock_ns() - server->drain_since_ns > SERVE_DRAIN_LIMIT_S * SERVER_SECOND_NS;
-	if ((quiet && !server_attached(server)) || late)
-		server->stop = true;
 }
 
 static void server_tick(struct server *server)
 {
-	uint64_t expirations, now = clock_ns();
-	ssize_t n = read(server->timer_fd, &expirations, sizeof expirations);
-	(void)n;
+	uint64_t now = clock_ns();
+	loop_clear(server->loop.timer_fd);
 	char notice[FAULT_TEXT];
 	while (fetch_notice(server->fetch, notice, sizeof notice))
-		server_notice(server, notice);
-	server_deafen(server, false);
+		recorder_notice(server, notice);
+	loop_deafen(&server->loop, false);
 	account_server_tick(server);
-	log_limit_tick(server);
-	for (struct group *g = server->groups; g; g = g->next) {
-		group_tick(g);
-		group_remark(g);
-	}
+	log_limit_tick(&server->log_limits);
+	sweep_second(server);
 	supervisor_tick(server);
 	recorder_tick(server);
 	publish_tick(server);
-	for (struct client *c = server->clients; c; c = c->next)
-		if (!c->hello && now - c->since_ns > SERVE_HELLO_LIMIT_S * SERVER_SECOND_NS)
+	list_each (c, &server->clients, struct client, node)
+		if (!c->hello && now - c->since_ns > SERVER_HELLO_LIMIT_S * STATE_SECOND_NS)
 			client_close(c, "sent no hello");
-	uint64_t limit = server->config->idle_exit_s * SERVER_SECOND_NS;
+	uint64_t limit = server->config->idle_exit_s * STATE_SECOND_NS;
 	if (!limit || !server->idle_since_ns || server->draining ||
 		now - server->idle_since_ns < limit)
 		return;
-	/* Whoever has connected by now is served. */
+	/* A client that has connected by now is served. */
 	client_accept(server);
 	if (!server->client_count) {
 		(void)snprintf(
 			notice, sizeof notice, "no client for %u s", server->config->idle_exit_s);
 		log_info("%s: ending", notice);
 		recorder_ending(server, "idle", notice);
-		server_drain(server);
+		drain_begin(server);
 	}
 }
 
 static void server_woken(struct server *server)
 {
-	uint64_t count;
-	ssize_t n = read(server->wake_fd, &count, sizeof count);
-	(void)n;
+	loop_clear(server->loop.wake_fd);
 	open_task_collect(server);
 	close_task_collect(server);
-	reload_collect(server);
+	reload_task_collect(server);
 	publish_sheet(server);
-	for (struct group *g = server->groups; g; g = g->next) {
+	list_each (g, &server->groups, struct group, node) {
 		(void)path_task_collect(g);
 		group_turn(g);
 	}
@@ -474,12 +311,12 @@ static void server_client_event(struct client *client, enum watch_kind kind, uin
 	if (events & EPOLLOUT) {
 		client_want_write(client, false);
 		/* By group: a turn may end a stream, and with it members of any client. */
-		for (struct group *g = client->server->groups; g; g = g->next)
+		list_each (g, &client->server->groups, struct group, node)
 			group_turn(g);
 	}
 	/* What it sent before it hung up is still read: a release is a release. */
 	if (!client->dead && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-		client_readable(client);
+		messages_read(client);
 }
 
 static void server_event(struct server *server, const struct epoll_event *event)
@@ -487,7 +324,7 @@ static void server_event(struct server *server, const struct epoll_event *event)
 	const struct watch *watch = event->data.ptr;
 	switch (watch->kind) {
 	case WATCH_LISTENER:
-		if (server->listen_fd >= 0)
+		if (server->loop.listen_fd >= 0)
 			client_accept(server);
 		break;
 	case WATCH_SIGNAL:
@@ -512,8 +349,8 @@ static void server_event(struct server *server, const struct epoll_event *event)
 int server_turn(struct server *server, int timeout_ms, struct fault *fault)
 {
 	struct epoll_event events[SERVER_EVENTS];
-	int n = epoll_wait(
-		server->epoll_fd, events, SERVER_EVENTS, handouts_timeout_ms(server, timeout_ms));
+	int n = epoll_wait(server->loop.epoll_fd, events, SERVER_EVENTS,
+		handouts_timeout_ms(server, timeout_ms));
 	server->turn++;
 	if (n < 0 && errno != EINTR) {
 		int result = fault_set(fault, -errno, "the event loop failed: %s", strerror(errno));
@@ -522,13 +359,13 @@ int server_turn(struct server *server, int timeout_ms, struct fault *fault)
 	}
 	for (int i = 0; i < n; i++)
 		server_event(server, &events[i]);
-	client_sweep(server);
+	sweep_clients(server);
 	lists_task_sweep(server);
 	handouts_sweep(server);
-	group_sweep(server);
+	sweep_groups(server);
 	if (server->draining)
-		server_drain_turn(server);
-	client_sweep(server);
+		drain_turn(server);
+	sweep_clients(server);
 	return server->stop;
 }
 
@@ -545,31 +382,31 @@ int server_run(struct server *server, struct fault *fault)
 
 static bool server_has_streams(const struct server *server)
 {
-	return server->groups || server->openings || server->closings || server->arrivals;
+	const struct tasks *tasks = &server->tasks;
+	return !list_is_empty(&server->groups) || !list_is_empty(&tasks->openings) ||
+	       !list_is_empty(&tasks->closings) || !list_is_empty(&tasks->lists);
 }
 
-/* All clients go, then the streams: their rows in flight come back first. Openers are told to give
- * up and are waited for, as closers are. */
+/* All clients are closed, then the streams, once their rows in flight have come back. Tasks that open
+ * streams are told to give up; they are waited for, as are those that close streams. */
 static void server_end_streams(struct server *server)
 {
-	for (struct client *c = server->clients; c; c = c->next)
+	list_each (c, &server->clients, struct client, node)
 		client_close(c, client_daemon_ends);
-	client_sweep(server);
+	sweep_clients(server);
 	while (server_has_streams(server)) {
-		uint64_t count;
 		open_task_collect(server);
 		close_task_collect(server);
 		lists_task_sweep(server);
-		for (struct group *g = server->groups; g; g = g->next)
+		list_each (g, &server->groups, struct group, node)
 			if (g->stream)
 				stream_collect(g->stream);
-		group_sweep(server);
+		sweep_groups(server);
 		if (server_has_streams(server)) {
 			struct timespec pause = {0, 1000000};
 			(void)nanosleep(&pause, NULL);
 		}
-		ssize_t n = read(server->wake_fd, &count, sizeof count);
-		(void)n;
+		loop_clear(server->loop.wake_fd);
 	}
 }
 
@@ -578,12 +415,10 @@ void server_free(struct server *server)
 	if (!server)
 		return;
 	publish_end(server);
-	int const fds[] = {server->listen_fd, server->epoll_fd, server->signal_fd, server->timer_fd,
-		server->wake_fd};
-	reload_end(server);
-	if (server->wake_fd >= 0)
+	reload_task_end(server);
+	if (server->loop.wake_fd >= 0)
 		server_end_streams(server);
-	log_limit_end(server);
+	log_limit_end(&server->log_limits);
 	handouts_deinit(server);
 	peer_book_deinit(&server->peers);
 	workers_free(server->pool);
@@ -591,22 +426,18 @@ void server_free(struct server *server)
 	if (server->environment.lists)
 		list_shelf_deinit(&server->lists);
 	fetch_free(server->fetch);
-	if (server->ready_parts) {
+	if (server->has_memory) {
 		permit_deinit(&server->large_reads);
 		permit_deinit(&server->large_images);
 		ledger_deinit(&server->ledger);
 	}
-	if (server->listen_fd >= 0)
-		(void)unlink(server->socket);
-	for (size_t i = 0; i < UTIL_COUNT(fds); i++)
-		if (fds[i] >= 0)
-			(void)close(fds[i]);
+	loop_stop_listening(&server->loop, server->socket);
+	loop_deinit(&server->loop);
 	/* The lock file stays: removing it would let two daemons hold locks on two files of one
 	 * name. */
 	if (server->lock_fd >= 0)
 		(void)close(server->lock_fd);
 	recorder_end(server);
-	pthread_mutex_destroy(&server->opened_lock);
-	pthread_mutex_destroy(&server->quarantine_lock);
+	pthread_mutex_destroy(&server->tasks.quarantine_lock);
 	free(server);
 }

@@ -624,7 +624,7 @@ def test_a_dead_daemons_socket_is_replaced():
 
 def test_an_address_for_others_warns():
     with serving("--http", "0.0.0.0:0") as (daemon, address, images):
-        assert "whoever can reach" in status_line(daemon, "whoever can reach")
+        assert "everyone who can reach" in status_line(daemon, "everyone who can reach")
         assert ask(address.replace("0.0.0.0", "127.0.0.1"))[0] == 200
 
 

@@ -1,10 +1,11 @@
-/* account: what serve/ keeps to say where time goes: a window of seconds for each group, and for
- * each trainer how long it waited. Event loop. */
+/* account: what the daemon keeps to say where time goes: a window of seconds for each group, and how
+ * long each trainer waited. Event loop. */
 #pragma once
 
-#include "stats/verdict.h"
+#include "stats/histogram.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { ACCOUNT_WINDOW = 10 }; /* seconds that a verdict looks back */
@@ -31,8 +32,8 @@ struct account_counters {
 	bool delay_known, read_delay_known, throttled_known;
 };
 
-/* What grew between two counts. What the kernel did not say at one of them counts from the next on,
- * and not since it began. Pure. */
+/* What grew between two counts. A counter that the kernel did not give at one of them counts from
+ * the next one on, not from its beginning. Pure. */
 void account_between(const struct account_counters *last, const struct account_counters *now,
 	struct account_second *ret);
 
@@ -40,8 +41,11 @@ struct account_server {
 	struct account_counters last;
 	struct account_second second;
 	double read_best; /* bytes a second */
-	uint64_t largest; /* bytes that an image needed of the memory of large ones */
+	uint64_t largest; /* bytes that an image needed of the memory for large images */
 	unsigned cpus;
+	/* Since the start: how long a trainer that had returned all batches waited for the next one,
+	 * how long a batch took to be filled, and how long a trainer held one. */
+	struct histogram waits, fills, held;
 };
 
 struct account_group_second {
@@ -51,18 +55,21 @@ struct account_group_second {
 };
 
 struct account_group {
-	bool was_complete;
-	uint64_t complete_ns;
+	uint64_t at_ns; /* until when the times below are counted */
+	uint64_t trainer_wait_ns, slots_full_ns, complete_ns;
+	bool was_waiting, was_full, was_complete;
 	uint64_t last_wait_ns, last_complete_ns, last_full_ns, last_images;
 	struct account_group_second window[ACCOUNT_WINDOW];
-	uint64_t ticks;
+	uint64_t ticks; /* since batches are announced */
+	uint64_t seconds; /* since the stream began */
+	struct histogram waits[2]; /* as the server's, of this half minute and the last */
 };
 
 struct account_member {
 	bool was_waiting;
-	uint64_t seen; /* bit per slot that it held when it was looked at last */
+	uint64_t seen; /* a bit for each slot that it held at the last look */
 	uint64_t wait_ns, last_wait_ns;
-	uint64_t released_ns; /* when it gave back a batch, or got the first of those it holds */
+	uint64_t released_ns; /* when it returned a batch, or got the first of those it holds */
 	uint64_t longest_ns; /* from one of these to the next */
 	double window[ACCOUNT_WINDOW]; /* shares */
 	uint64_t ticks;
@@ -72,13 +79,12 @@ void account_turn(struct group *group); /* before and after anything that change
 void account_server_tick(struct server *server); /* once a second, before the groups' */
 void account_tick(struct group *group);
 
-void account_bottleneck(const struct group *group, struct verdict *ret);
-/* Its sentence alone. */
-void account_verdict(const struct group *group, char *buffer, size_t room);
-/* Of the stream whose trainers wait most, named where there are several. */
-void account_server_verdict(const struct server *server, char *buffer, size_t room);
+double account_s(uint64_t now, uint64_t before); /* seconds from one count to the next, or 0 */
+/* How many seconds the window has, and one of them: 0 is the last one. */
+uint64_t account_have(const struct group *group);
+const struct account_group_second *account_ago(const struct group *group, uint64_t ago);
 double account_rate(const struct group *group);
-
-/* The share of the last ten seconds, or of the last one, in which it held nothing and waited. */
+/* The share of the last ten seconds, or of the last one, in which the trainer held nothing and
+ * waited. */
 double account_member_waits(const struct member *member);
 double account_member_waited(const struct member *member);

@@ -1,35 +1,33 @@
 /* metrics: what the daemon counts, as OpenMetrics 1.0. docs/reference/metrics.md explains each
  * metric; a test compares the two.
  *
- * Labels are few and bounded: a stream's number (which keeps series apart whose names are alike),
+ * Labels are few and bounded: a stream's number (which tells apart series whose names are alike),
  * name, group and rank; a trainer's number and pid; reasons, stages and states by name. Counters of
- * the daemon include streams that are gone; those of a stream or a trainer end with it. Event loop.
- */
-#include "serve/serve_impl.h"
+ * the daemon include streams that are gone; counters of a stream or a trainer end with it. */
+#include "serve/observe/observe.h"
 
 #include "base/clock.h"
 #include "base/util.h"
 #include "http/http.h"
+#include "proto/text.h"
 #include "proto/utf8.h"
+#include "serve/session/session.h"
+#include "serve/state.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-	METRICS_FIRST_ROOM = 16 << 10,
 	METRICS_VALUE = 100, /* bytes of a label's text that are shown */
 	METRICS_LABELS = 1024,
 };
 
 struct metrics {
-	char *bytes;
-	size_t size, room;
-	bool failed;
-	const char *family; /* of the samples that come */
+	struct text text;
+	const char *family; /* of the samples that follow */
 };
 
 /* A stream as the families need it: looked at once. */
@@ -47,44 +45,14 @@ struct metrics_streams {
 
 /* ---- text ---- */
 
-static bool metrics_reserve(struct metrics *m, size_t more)
-{
-	size_t room = m->room ? m->room : METRICS_FIRST_ROOM;
-	if (m->failed)
-		return false;
-	while (room - m->size <= more)
-		room *= 2;
-	if (room == m->room)
-		return true;
-	char *bytes = realloc(m->bytes, room);
-	m->failed = !bytes;
-	if (bytes) {
-		m->bytes = bytes;
-		m->room = room;
-	}
-	return !m->failed;
-}
-
-static void metrics_put(struct metrics *m, const char *text)
-{
-	size_t size = strlen(text);
-	if (!metrics_reserve(m, size))
-		return;
-	memcpy(m->bytes + m->size, text, size + 1);
-	m->size += size;
-}
-
 /* `unit` is "" or the end of the name. */
 static void metrics_family(
 	struct metrics *m, const char *name, const char *type, const char *unit, const char *help)
 {
-	char unit_line[160] = "";
-	char text[1024];
+	text_print(&m->text, "# TYPE %s %s\n", name, type);
 	if (unit[0])
-		(void)snprintf(unit_line, sizeof unit_line, "# UNIT %s %s\n", name, unit);
-	(void)snprintf(text, sizeof text, "# TYPE %s %s\n%s# HELP %s %s\n", name, type, unit_line,
-		name, help);
-	metrics_put(m, text);
+		text_print(&m->text, "# UNIT %s %s\n", name, unit);
+	text_print(&m->text, "# HELP %s %s\n", name, help);
 	m->family = name;
 }
 
@@ -92,27 +60,23 @@ static void metrics_family(
 static void metrics_sample(
 	struct metrics *m, const char *suffix, const char *labels, const char *value)
 {
-	metrics_put(m, m->family);
-	metrics_put(m, suffix);
+	text_put(&m->text, m->family);
+	text_put(&m->text, suffix);
 	if (labels[0]) {
-		metrics_put(m, "{");
-		metrics_put(m, labels);
-		metrics_put(m, "}");
+		text_put(&m->text, "{");
+		text_put(&m->text, labels);
+		text_put(&m->text, "}");
 	}
-	metrics_put(m, " ");
-	metrics_put(m, value);
-	metrics_put(m, "\n");
+	text_put(&m->text, " ");
+	text_put(&m->text, value);
+	text_put(&m->text, "\n");
 }
 
 static void metrics_u64(struct metrics *m, const char *suffix, const char *labels, uint64_t value)
 {
-	char digits[24], *at = digits + sizeof digits - 1;
-	*at = 0;
-	do {
-		*--at = (char)('0' + value % 10);
-		value /= 10;
-	} while (value);
-	metrics_sample(m, suffix, labels, at);
+	char digits[24];
+	(void)snprintf(digits, sizeof digits, "%" PRIu64, value);
+	metrics_sample(m, suffix, labels, digits);
 }
 
 /* Nanoseconds as seconds, exactly. */
@@ -190,17 +154,17 @@ static void metrics_stream_labels(const struct group *group, char ret[METRICS_LA
 static struct metrics_streams metrics_look(const struct server *server)
 {
 	struct metrics_streams streams = {0};
-	for (const struct group *g = server->groups; g; g = g->next)
+	list_each (g, &server->groups, struct group, node)
 		streams.count += g->stream && !g->closing;
 	streams.of = calloc(streams.count + 1u, sizeof *streams.of);
 	uint32_t i = 0;
-	for (struct group *g = server->groups; g && streams.of; g = g->next) {
-		if (!g->stream || g->closing)
+	list_each (g, &server->groups, struct group, node) {
+		if (!streams.of || !g->stream || g->closing)
 			continue;
 		struct metrics_stream *s = &streams.of[i++];
 		s->group = g;
 		stream_stats(g->stream, &s->stats);
-		account_bottleneck(g, &s->verdict);
+		bottleneck_find(g, &s->verdict);
 		metrics_stream_labels(g, s->labels);
 	}
 	return streams;
@@ -220,16 +184,16 @@ static void metrics_daemon(struct metrics *m, struct server *server)
 		m, "penstock_clients", "Connections of trainers and tools.", server->client_count);
 	metrics_gauge(m, "penstock_draining", "1 while the daemon ends, else 0.", server->draining);
 	metrics_gauge(m, "penstock_notices", "Warnings that stand in the status: read them there.",
-		server->notice_count);
+		server->notices.count);
 	metrics_family(m, "penstock_publish_cpu_seconds", "gauge", "seconds",
 		"CPU time of the event loop that making the last status and metrics took.");
-	metrics_ns(m, "", "", server->publish_ns);
+	metrics_ns(m, "", "", server->publish.cpu_ns);
 }
 
 static void metrics_http(struct metrics *m, struct server *server)
 {
 	struct http_stats stats;
-	http_stats_read(server->http, &stats);
+	http_stats_read(server->publish.http, &stats);
 	metrics_counter(
 		m, "penstock_http_requests", "HTTP requests that were answered.", stats.requests);
 	metrics_counter(m, "penstock_http_refused",
@@ -387,12 +351,13 @@ static void metrics_histograms(struct metrics *m, const struct server *server)
 {
 	metrics_histogram(m, "penstock_batch_wait_seconds",
 		"How long a trainer that had given back all its batches waited for the next.",
-		&server->waits);
+		&server->account.waits);
 	metrics_histogram(m, "penstock_batch_fill_seconds",
-		"How long a batch took from getting its slot to its last row.", &server->fills);
+		"How long a batch took from getting its slot to its last row.",
+		&server->account.fills);
 	metrics_histogram(m, "penstock_batch_held_seconds",
 		"How long a trainer had a batch, from its announcement to its release.",
-		&server->held);
+		&server->account.held);
 }
 
 /* ---- each stream ---- */
@@ -408,12 +373,13 @@ static void metrics_stream_counters(struct metrics *m, const struct metrics_stre
 	metrics_family(m, "penstock_stream_trainer_wait_seconds", "counter", "seconds",
 		"Time in which a trainer of the stream held nothing and waited.");
 	for (uint32_t i = 0; i < streams->count; i++)
-		metrics_ns(
-			m, "_total", streams->of[i].labels, streams->of[i].group->trainer_wait_ns);
+		metrics_ns(m, "_total", streams->of[i].labels,
+			streams->of[i].group->account.trainer_wait_ns);
 	metrics_family(m, "penstock_stream_slots_full_seconds", "counter", "seconds",
 		"Time in which every slot of the stream was complete or held.");
 	for (uint32_t i = 0; i < streams->count; i++)
-		metrics_ns(m, "_total", streams->of[i].labels, streams->of[i].group->slots_full_ns);
+		metrics_ns(m, "_total", streams->of[i].labels,
+			streams->of[i].group->account.slots_full_ns);
 }
 
 static void metrics_stream_slots(struct metrics *m, const struct metrics_stream *stream)
@@ -471,11 +437,12 @@ static void metrics_stream_states(struct metrics *m, const struct metrics_stream
 	metrics_family(
 		m, "penstock_stream_trainers", "gauge", "", "Trainers that read the stream.");
 	for (uint32_t i = 0; i < streams->count; i++)
-		metrics_u64(m, "", streams->of[i].labels, group_size(streams->of[i].group));
+		metrics_u64(m, "", streams->of[i].labels, session_group_size(streams->of[i].group));
 	metrics_family(m, "penstock_stream_epoch", "gauge", "",
 		"The epoch of the batch that the stream's newest trainer was given last.");
 	for (uint32_t i = 0; i < streams->count; i++) {
-		const struct member *first = streams->of[i].group->members;
+		const struct group *group = streams->of[i].group;
+		const struct member *first = list_first(&group->members, struct member, of_group);
 		metrics_u64(m, "", streams->of[i].labels, first ? first->epoch : 0);
 	}
 }
@@ -484,7 +451,7 @@ static void metrics_streams(
 	struct metrics *m, const struct server *server, const struct metrics_streams *streams)
 {
 	uint64_t opening = 0;
-	for (const struct group *g = server->groups; g; g = g->next)
+	list_each (g, &server->groups, struct group, node)
 		opening += !g->closing && !g->stream;
 	metrics_gauge(m, "penstock_streams", "Streams that are open.", streams->count);
 	metrics_gauge(m, "penstock_streams_opening", "Streams that are being opened or indexed.",
@@ -500,7 +467,7 @@ typedef void metrics_trainer_fn(struct metrics *m, const char *labels, const str
 
 static void metrics_trainer_held(struct metrics *m, const char *labels, const struct member *member)
 {
-	metrics_u64(m, "", labels, (uint64_t)__builtin_popcountll(member->reader.held));
+	metrics_u64(m, "", labels, session_held(member));
 }
 
 static void metrics_trainer_given(
@@ -525,8 +492,7 @@ static void metrics_each_trainer(
 	struct metrics *m, const struct metrics_streams *streams, metrics_trainer_fn *sample)
 {
 	for (uint32_t i = 0; i < streams->count; i++)
-		for (const struct member *t = streams->of[i].group->members; t;
-			t = t->next_of_group) {
+		list_each (t, &streams->of[i].group->members, struct member, of_group) {
 			char labels[128];
 			(void)snprintf(labels, sizeof labels,
 				"id=\"%" PRIu32 "\",trainer=\"%" PRIu64 "\",pid=\"%d\"",
@@ -666,9 +632,12 @@ static void metrics_gpus(struct metrics *m, const struct recorder *recorder)
 /* One connection stands for its process: a series for each would count its memory twice. */
 static bool metrics_is_first(const struct server *server, const struct client *client)
 {
-	for (const struct client *c = server->clients; c != client; c = c->next)
+	list_each (c, &server->clients, struct client, node) {
+		if (c == client)
+			break;
 		if (c->pid == client->pid && c->record.measured)
 			return false;
+	}
 	return client->record.measured;
 }
 
@@ -692,7 +661,7 @@ static uint64_t metrics_process_gpu_peak(const struct client *client)
 static void metrics_each_process(
 	struct metrics *m, const struct server *server, metrics_process_fn *value)
 {
-	for (const struct client *c = server->clients; c; c = c->next) {
+	list_each (c, &server->clients, struct client, node) {
 		char label[32];
 		if (!metrics_is_first(server, c) || !metrics_is_known(value(c)))
 			continue;
@@ -703,7 +672,7 @@ static void metrics_each_process(
 
 static void metrics_processes(struct metrics *m, const struct server *server)
 {
-	for (struct client *c = server->clients; c; c = c->next)
+	list_each (c, &server->clients, struct client, node)
 		if (c->record.measured && metrics_is_known(c->record.gpu_bytes))
 			c->gpu_peak_bytes = UTIL_MAX(c->gpu_peak_bytes, c->record.gpu_bytes);
 	metrics_family(m, "penstock_trainer_resident_bytes", "gauge", "bytes",
@@ -739,11 +708,7 @@ char *metrics_text(struct server *server)
 	metrics_streams(&m, server, &streams);
 	metrics_trainers(&m, &streams);
 	metrics_processes(&m, server);
-	metrics_put(&m, "# EOF\n");
+	text_put(&m.text, "# EOF\n");
 	free(streams.of);
-	if (m.failed) {
-		free(m.bytes);
-		return NULL;
-	}
-	return m.bytes;
+	return text_take(&m.text);
 }

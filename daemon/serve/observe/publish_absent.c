@@ -1,10 +1,10 @@
-/* publish_absent: in publish.c's place where penstockd is built without HTTP (PENSTOCK_HTTP=OFF, as
- * in the portable Python package): nothing is published, and whoever asked for an address is told.
- * Event loop. */
+/* publish_absent: in place of publish.c in a build without HTTP (PENSTOCK_HTTP=OFF), such as the
+ * portable Python package. It publishes nothing, and says so where an address was asked for. */
 #define LOG_TOPIC LOG_HTTP
-#include "serve/serve_impl.h"
+#include "serve/observe/observe.h"
 
 #include "base/log.h"
+#include "serve/state.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,9 +17,9 @@ void publish_start(struct server *server)
 	struct fault fault;
 	(void)fault_set(&fault, -ENOTSUP,
 		"http: %s: this penstockd was built without HTTP (PENSTOCK_HTTP=OFF), so there are "
-		"no metrics and no page: take a full build for those, or say http: off",
+		"no metrics and no page: install a full build, or set http: off",
 		address);
-	server_notice(server, fault.text);
+	recorder_notice(server, fault.text);
 }
 
 void publish_tick(struct server *server)
@@ -30,12 +30,6 @@ void publish_tick(struct server *server)
 void publish_sheet(struct server *server)
 {
 	(void)server;
-}
-
-const char *publish_address(const struct server *server)
-{
-	(void)server;
-	return "";
 }
 
 void publish_end(struct server *server)

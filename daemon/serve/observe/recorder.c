@@ -1,9 +1,6 @@
-/* recorder: what the daemon tells its witness, and what comes back. Event loop; nothing here waits.
- *
- * A trainer is a client that a stream was answered to: from then on it has a number, and its end is
- * told, whatever else it opens. */
+/* recorder: see recorder.h. */
 #define LOG_TOPIC LOG_RECORDER
-#include "serve/serve_impl.h"
+#include "serve/observe/recorder.h"
 
 #include "base/host/cpu.h"
 #include "base/host/procfile.h"
@@ -12,6 +9,9 @@
 #include "base/util.h"
 #include "record/record_json.h"
 #include "record/witness.h"
+#include "serve/observe/observe.h"
+#include "serve/session/session.h"
+#include "serve/state.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -28,14 +28,14 @@ enum {
 
 /* ---- start and end ---- */
 
-void recorder_start(struct server *server)
+void recorder_start(struct server *server, void (*confine)(void *server))
 {
 	const struct config *config = server->config;
 	const struct witness_options options = {
 		.folder = config->recorder[0] == '/' ? config->recorder : NULL,
 		.bytes = config->recorder_size,
 		.keep = RECORDER_KEEP,
-		.confine = confined_witness,
+		.confine = confine,
 		.confine_context = server,
 	};
 	struct fault fault;
@@ -43,7 +43,7 @@ void recorder_start(struct server *server)
 	if (strcmp(config->recorder, "off") == 0)
 		return;
 	if (witness_start(&options, &server->recorder.witness, &fault))
-		server_notice(server, fault.text);
+		recorder_notice(server, fault.text);
 }
 
 void recorder_watch(struct server *server)
@@ -55,13 +55,14 @@ void recorder_watch(struct server *server)
 	if (!r->witness)
 		return;
 	r->watch.kind = WATCH_WITNESS;
-	if (server_watch(server, witness_fd(r->witness), EPOLLIN, &r->watch))
-		server_notice_only(server, "the flight recorder's answers cannot be watched: its "
-					   "figures are missing; raise fs.epoll.max_user_watches");
+	if (loop_watch(&server->loop, witness_fd(r->witness), EPOLLIN, &r->watch))
+		notices_add(&server->notices,
+			"the flight recorder's answers cannot be watched: its "
+			"figures are missing; raise fs.epoll.max_user_watches");
 	start->pid = getpid();
 	start->threads = workers_threads(server->pool);
 	start->cpus = cpu_available();
-	start->budget = server->plan.budget;
+	start->budget = server->memory.budget;
 	(void)snprintf(start->version, sizeof start->version, "%s", PENSTOCK_VERSION);
 	(void)snprintf(start->socket, sizeof start->socket, "%s", server->socket);
 	(void)snprintf(start->config, sizeof start->config, "%s", config->file);
@@ -75,9 +76,10 @@ static void recorder_say(struct server *server, enum record_kind kind, const cha
 	witness_tell(server->recorder.witness, &record, -1);
 }
 
-void recorder_note(struct server *server, const char *text)
+void recorder_notice(struct server *server, const char *text)
 {
 	recorder_say(server, RECORD_NOTE, text);
+	notices_add(&server->notices, text);
 }
 
 void recorder_ending(struct server *server, const char *kind, const char *why)
@@ -147,8 +149,8 @@ void recorder_announced(struct member *m)
 static uint32_t recorder_held(const struct client *client)
 {
 	uint32_t held = 0;
-	for (const struct member *m = client->members; m; m = m->next_of_client)
-		held += (uint32_t)__builtin_popcountll(m->reader.held);
+	list_each (m, &client->members, struct member, of_client)
+		held += session_held(m);
 	return held;
 }
 
@@ -159,7 +161,7 @@ static bool recorder_closes(const struct client *client)
 {
 	size_t open = 0;
 	struct wire_head head;
-	for (const struct member *m = client->members; m; m = m->next_of_client)
+	list_each (m, &client->members, struct member, of_client)
 		open++;
 	/* Of a client that lives and goes on writing not without end. */
 	for (unsigned resets = 0, most = 4096; open && most; most--) {
@@ -207,9 +209,9 @@ void recorder_leave(const struct client *client, const char *why)
 /* Of the stream that it was given a batch of last. */
 static uint32_t recorder_slots(const struct client *client)
 {
-	for (const struct member *m = client->members; m; m = m->next_of_client)
+	list_each (m, &client->members, struct member, of_client)
 		if (m->group->stream &&
-			(m->group->extent_number == client->record.group || !m->next_of_client))
+			(m->group->extent_number == client->record.group || !m->of_client.next))
 			return stream_extent(m->group->stream)->slots;
 	return 0;
 }
@@ -218,7 +220,7 @@ static uint32_t recorder_slots(const struct client *client)
 static double recorder_waits(const struct client *client)
 {
 	double waits = 0;
-	for (const struct member *m = client->members; m; m = m->next_of_client)
+	list_each (m, &client->members, struct member, of_client)
 		waits = UTIL_MAX(waits, account_member_waited(m));
 	return UTIL_MIN(waits, 1.0);
 }
@@ -277,14 +279,14 @@ static void recorder_tick_daemon(struct server *server)
 	daemon->images = totals.streams.images;
 	daemon->batches = totals.streams.batches;
 	daemon->read_bytes = fetch.bytes;
-	for (const struct client *c = server->clients; c; c = c->next)
+	list_each (c, &server->clients, struct client, node)
 		daemon->trainers += c->record.number && !c->dead;
-	for (const struct group *g = server->groups; g; g = g->next)
+	list_each (g, &server->groups, struct group, node)
 		if (g->stream && !g->closing && g->account.ticks)
 			recorder_add_group(g, daemon);
 	daemon->workers_idle = recorder_share_of(
 		second->workers_idle_s, second->seconds * workers_threads(server->pool));
-	account_server_verdict(server, daemon->verdict, sizeof daemon->verdict);
+	bottleneck_server(server, daemon->verdict, sizeof daemon->verdict);
 	witness_tell(server->recorder.witness, &record, -1);
 }
 
@@ -293,7 +295,7 @@ void recorder_tick(struct server *server)
 	if (!server->recorder.witness)
 		return;
 	recorder_tick_daemon(server);
-	for (const struct client *c = server->clients; c; c = c->next)
+	list_each (c, &server->clients, struct client, node)
 		if (c->record.number && !c->dead)
 			recorder_tick_client(c);
 }
@@ -302,7 +304,7 @@ void recorder_tick(struct server *server)
 
 static struct client *recorder_find(struct server *server, uint64_t number)
 {
-	for (struct client *c = server->clients; c; c = c->next)
+	list_each (c, &server->clients, struct client, node)
 		if (c->record.number == number && !c->dead)
 			return c;
 	return NULL;
@@ -392,7 +394,7 @@ static void recorder_take(struct server *server, const struct record *record)
 		break;
 	case RECORD_NOTE:
 		/* It wrote it down itself. */
-		server_notice_only(server, record->body.note.text);
+		notices_add(&server->notices, record->body.note.text);
 		break;
 	default:
 		break;
@@ -418,9 +420,9 @@ static void recorder_gone(struct server *server)
 	witness_end(r->witness, NULL);
 	*r = (struct recorder){
 		.resident_bytes = UINT64_MAX, .trainers = r->trainers, .dropped = dropped};
-	for (struct client *c = server->clients; c; c = c->next)
+	list_each (c, &server->clients, struct client, node)
 		c->record.measured = false;
-	server_notice_only(server, text);
+	notices_add(&server->notices, text);
 }
 
 void recorder_hear(struct server *server)

@@ -1,15 +1,17 @@
-/* sheet: a few rows of a stream's newest batch, copied for whoever looks at the page.
+/* sheet_rows: a few rows of a stream's newest batch, copied for the page.
  *
- * Event loop, between two of its turns: a slot that is READY or LEASED stays so until this has
- * returned, since only the loop changes slots, and workers write into FILLING ones alone. So a
- * batch is never torn. Where a trainer may write into its own slots (pin_memory) it may do so
- * meanwhile: what it gets to see then are its own pixels, and nothing read from there is believed
- * (sizes and counts are the daemon's, a label is looked at before it is looked up). */
-#include "serve/serve_impl.h"
+ * This runs between two turns of the event loop. A slot that is READY or LEASED stays so until it
+ * returns, since only the loop changes slots, and workers write into FILLING slots only. So a batch
+ * is never torn. A trainer that may write into its own slots (pin_memory) may do so meanwhile: then
+ * the page shows that trainer's pixels. Nothing that is read from a slot is trusted: sizes and counts
+ * are the daemon's, and a label is checked before it is looked up. */
+#include "serve/observe/observe.h"
 
 #include "base/util.h"
 #include "http/sheet_png.h"
 #include "proto/utf8.h"
+#include "serve/session/session.h"
+#include "serve/state.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,7 +21,7 @@ enum { SHEET_CHANNELS = 3 };
 /* The group that is at this place in /status, where it has a stream. */
 static const struct group *sheet_group(const struct server *server, uint32_t place)
 {
-	for (const struct group *g = server->groups; g; g = g->next)
+	list_each (g, &server->groups, struct group, node)
 		if (!g->closing && place-- == 0)
 			return g->stream ? g : NULL;
 	return NULL;

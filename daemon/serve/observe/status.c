@@ -1,11 +1,15 @@
-/* status: what the daemon says of itself. */
-#include "serve/serve_impl.h"
+/* status: what the daemon says of itself, as JSON. */
+#include "serve/observe/observe.h"
 
 #include "base/clock.h"
 #include "base/host/cpu.h"
 #include "base/util.h"
 #include "definition/label_keys.h"
 #include "proto/jsontext.h"
+#include "serve/confined.h"
+#include "serve/session/handouts.h"
+#include "serve/session/session.h"
+#include "serve/state.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -104,10 +108,10 @@ static void status_bottleneck(struct jsontext *json, const struct verdict *verdi
 static void status_trainers(struct jsontext *json, const struct group *group)
 {
 	jsontext_array(json, "trainers");
-	for (const struct member *m = group->members; m; m = m->next_of_group) {
+	list_each (m, &group->members, struct member, of_group) {
 		jsontext_object(json, NULL);
 		jsontext_i64(json, "pid", m->client->pid);
-		jsontext_u64(json, "held", (uint64_t)__builtin_popcountll(m->reader.held));
+		jsontext_u64(json, "held", session_held(m));
 		jsontext_u64(json, "given", m->given);
 		jsontext_u64(json, "epoch", m->epoch);
 		jsontext_u64(json, "batch", m->batch);
@@ -147,8 +151,8 @@ static void status_opening(struct jsontext *json, const struct opening *opening)
 /* Of the batches that a trainer waited for lately; null where none did. */
 static void status_waits(struct jsontext *json, const struct group *group)
 {
-	struct histogram waits = group->waits[0];
-	histogram_merge(&waits, &group->waits[1]);
+	struct histogram waits = group->account.waits[0];
+	histogram_merge(&waits, &group->account.waits[1]);
 	if (!waits.count) {
 		jsontext_raw(json, "waits_ms", "null");
 		return;
@@ -162,7 +166,7 @@ static void status_waits(struct jsontext *json, const struct group *group)
 static void status_verdict(struct jsontext *json, const struct group *group)
 {
 	struct verdict verdict;
-	account_bottleneck(group, &verdict);
+	bottleneck_find(group, &verdict);
 	jsontext_string(json, "verdict", verdict.sentence);
 	status_bottleneck(json, &verdict);
 }
@@ -180,7 +184,7 @@ static void status_running(struct jsontext *json, struct group *group)
 {
 	struct stream_stats stats;
 	const struct extent *extent = stream_extent(group->stream);
-	const struct member *first = group->members;
+	const struct member *first = list_first(&group->members, struct member, of_group);
 	stream_stats(group->stream, &stats);
 	jsontext_string(json, "state",
 		group->started ? "serving"
@@ -324,7 +328,7 @@ static void status_totals(
 	struct totals totals;
 	char verdict[2 * SPEC_NAME + VERDICT_TEXT];
 	totals_read(server, &totals);
-	account_server_verdict(server, verdict, sizeof verdict);
+	bottleneck_server(server, verdict, sizeof verdict);
 	jsontext_u64(json, "images", totals.streams.images);
 	jsontext_u64(json, "batches", totals.streams.batches);
 	status_stages(json, fetch, &totals);
@@ -368,18 +372,18 @@ char *status_server(struct server *server)
 	jsontext_u64(&json, "reads_in_flight", fetch.inflight);
 	jsontext_u64(&json, "clients", server->client_count);
 	status_peers(&json, server);
-	jsontext_string(&json, "http", publish_address(server));
+	jsontext_string(&json, "http", server->publish.address ? server->publish.address : "");
 	status_totals(&json, server, &fetch);
 	recorder_status(&json, server);
 	status_memory(&json, server);
 	jsontext_array(&json, "streams");
-	for (struct group *g = server->groups; g; g = g->next)
+	list_each (g, &server->groups, struct group, node)
 		if (!g->closing)
 			status_group(&json, g);
 	jsontext_end(&json);
 	jsontext_array(&json, "notices");
-	for (uint32_t i = 0; i < server->notice_count; i++)
-		jsontext_string(&json, NULL, server->notices[i]);
+	for (uint32_t i = 0; i < server->notices.count; i++)
+		jsontext_string(&json, NULL, server->notices.text[i]);
 	jsontext_end(&json);
 	jsontext_end(&json);
 	return json.text.bytes;
@@ -416,8 +420,8 @@ char *status_stream(struct group *group)
 	status_entry_points(&json, &stats);
 	status_broken(&json, &stats);
 	jsontext_object(&json, "waits");
-	jsontext_number(&json, "trainer_s", (double)group->trainer_wait_ns * 1e-9, 6);
-	jsontext_number(&json, "slots_full_s", (double)group->slots_full_ns * 1e-9, 6);
+	jsontext_number(&json, "trainer_s", (double)group->account.trainer_wait_ns * 1e-9, 6);
+	jsontext_number(&json, "slots_full_s", (double)group->account.slots_full_ns * 1e-9, 6);
 	jsontext_number(&json, "workers_s", (double)pool.idle_ns * 1e-9, 6);
 	jsontext_end(&json);
 	jsontext_string(&json, "notice", stream_notice(group->stream));
@@ -431,17 +435,16 @@ void status_wait(struct group *group, char *buffer, size_t room)
 	struct stream_stats stats;
 	struct member *holder = NULL;
 	stream_stats(group->stream, &stats);
-	for (struct member *m = group->members; m; m = m->next_of_group)
-		if (!holder || __builtin_popcountll(m->reader.held) >
-				       __builtin_popcountll(holder->reader.held))
+	list_each (m, &group->members, struct member, of_group)
+		if (!holder || session_held(m) > session_held(holder))
 			holder = m;
 	if (!group->started)
 		(void)snprintf(buffer, room,
 			"the group waits for %u trainers before its first batch; %u came to %s",
-			group->spec.wait_for, group_present(group), group->name);
+			group->spec.wait_for, session_group_present(group), group->name);
 	else if (stats.slots_free + stats.slots_filling == 0 && holder && holder->reader.held)
 		(void)snprintf(buffer, room, "trainer %d holds %d of %u batches and releases none",
-			holder->client->pid, __builtin_popcountll(holder->reader.held),
+			holder->client->pid, session_held(holder),
 			stream_extent(group->stream)->slots);
 	else if (stats.queued)
 		(void)snprintf(buffer, room,

@@ -1,16 +1,18 @@
-/* supervisor: tells systemd (sd_notify(3)) that the daemon is ready, reads its settings again,
- * ends, what it serves, and that it is alive. Event loop; it waits where the queue
- * of systemd is full, and without NOTIFY_SOCKET nothing is told.
+/* supervisor: tells systemd (sd_notify(3)) that the daemon is ready, reads its settings again, or
+ * ends; what it serves; and that it is alive. It waits while systemd's queue is full. Without
+ * NOTIFY_SOCKET it tells nothing.
  *
- * Alive means that the loop turns, which it does where its timer comes here, and that its threads
- * get on: while batches are being filled, some thread must compute, or want to and be kept from it
- * by others, or wait for storage, which a restart would not make faster. A daemon with neither for
- * half of the time that the watchdog gives it stops telling, and systemd ends it and starts
- * another. */
-#include "serve/serve_impl.h"
+ * The daemon is alive if the loop turns, which it does where its timer calls this, and if its
+ * threads make progress: while batches are being filled, some thread must compute, or be kept from
+ * computing by other processes, or wait for storage, which a restart would not make faster. When
+ * neither was seen for half of the watchdog's time, the daemon stops telling that it is alive, and
+ * systemd ends it and starts another. */
+#include "serve/observe/observe.h"
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "serve/session/session.h"
+#include "serve/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,15 +20,15 @@
 #include <systemd/sd-daemon.h>
 #include <time.h>
 
-/* Of a second: less is what looking at an idle pool takes. */
+/* Of a second. Looking at an idle pool takes less. */
 #define SUPERVISOR_COMPUTES_S 0.001
 
-/* Of WatchdogSec=: it is told once a second, and later by what a turn of the loop takes. */
+/* The least WatchdogSec= for which telling once a second is enough. */
 #define SUPERVISOR_LEAST_NS UINT64_C(2000000000)
 
 static bool supervisor_fills(const struct server *server)
 {
-	for (const struct group *g = server->groups; g; g = g->next) {
+	list_each (g, &server->groups, struct group, node) {
 		struct stream_stats stats;
 		if (!g->stream || g->closing)
 			continue;
@@ -45,13 +47,13 @@ bool supervisor_gets_on(const struct account_second *second)
 	       second->reads || second->read_busy_s > 0 || second->read_depth_s > 0;
 }
 
-/* Of the streams and trainers that there are: told when it changes. */
+/* Tells how many streams and clients there are, when that changes. */
 static void supervisor_say(struct server *server)
 {
 	struct supervisor *s = &server->supervisor;
 	char text[sizeof s->status];
 	uint32_t streams = 0;
-	for (const struct group *g = server->groups; g; g = g->next)
+	list_each (g, &server->groups, struct group, node)
 		streams += g->stream && !g->closing;
 	(void)snprintf(text, sizeof text, "serves %" PRIu32 " stream%s to %" PRIu32 " client%s",
 		streams, streams == 1 ? "" : "s", server->client_count,

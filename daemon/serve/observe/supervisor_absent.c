@@ -1,6 +1,6 @@
 /* supervisor_absent: in place of supervisor.c in a build without libsystemd (PENSTOCK_SYSTEMD=OFF).
- * Where systemd waits to be told, it is said why it is not. Event loop. */
-#include "serve/serve_impl.h"
+ * Where systemd waits to be told, the log says why it is not. */
+#include "serve/observe/observe.h"
 
 #include "base/log.h"
 
@@ -10,8 +10,9 @@ void supervisor_start(struct server *server)
 {
 	(void)server;
 	if (getenv("NOTIFY_SOCKET"))
-		log_warning("this penstockd was built without libsystemd (PENSTOCK_SYSTEMD=OFF) "
-			    "and tells nobody that it is ready: a service of it is Type=simple");
+		log_warning(
+			"this penstockd was built without libsystemd (PENSTOCK_SYSTEMD=OFF) "
+			"and cannot tell systemd that it is ready: use Type=simple in its service");
 }
 
 void supervisor_tick(struct server *server)

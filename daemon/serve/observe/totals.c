@@ -1,7 +1,10 @@
 /* totals: what all streams counted since the daemon's start. A stream takes its counters along when
- * it is freed, and a counter that went down would look like a restart to whoever reads metrics: so
- * they are added up here first. Event loop. */
-#include "serve/serve_impl.h"
+ * it is freed, and to a program that reads the metrics a counter that goes down looks like a
+ * restart. So the counters are added up here first. */
+#include "serve/observe/observe.h"
+
+#include "serve/session/session.h"
+#include "serve/state.h"
 
 static void totals_add_each(uint64_t *to, const uint64_t *from, unsigned count)
 {
@@ -12,8 +15,8 @@ static void totals_add_each(uint64_t *to, const uint64_t *from, unsigned count)
 static void totals_add(struct totals *to, struct group *group)
 {
 	struct stream_stats stats;
-	to->trainer_wait_ns += group->trainer_wait_ns;
-	to->slots_full_ns += group->slots_full_ns;
+	to->trainer_wait_ns += group->account.trainer_wait_ns;
+	to->slots_full_ns += group->account.slots_full_ns;
 	if (!group->stream)
 		return;
 	stream_stats(group->stream, &stats);
@@ -37,7 +40,7 @@ void totals_retire(struct group *group)
 void totals_read(const struct server *server, struct totals *ret)
 {
 	struct totals all = server->retired;
-	for (struct group *g = server->groups; g; g = g->next)
+	list_each (g, &server->groups, struct group, node)
 		totals_add(&all, g);
 	*ret = all;
 }

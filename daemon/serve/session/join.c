@@ -1,23 +1,24 @@
-/* join: who may join what, and where it begins.
+/* join: which group a client joins, and where its stream begins.
  *
- * A stream that a client opens belongs to a group: one of its own, the one that it names, or that
- * of the configuration's stream. All members of a group agree on what makes the batches, and on
- * where the first one is; what they may differ in is who reads how far.
+ * A stream that a client opens belongs to a group: one of the client's own, the group that it names,
+ * or the group of the configuration's stream. All members of a group agree on what makes the
+ * batches, and on where the first one is; they may differ in how far they read.
  *
  *   share: all     one struct group; a member begins with the oldest batch that is still there with
- *                  all after it, or, where it comes back, with the one it needs next
+ *                  all after it or, if it comes back, with the batch that it needs next
  *   share: split   a struct group for each rank, tied together by struct job: same definition, each
  *                  rank once, all from one state
  *
- * Members that come back after the daemon was started again may be differently far: their group
- * begins with the batch that is needed first, once it has waited a moment for all of them, and each
- * gets no batch that it had already. */
+ * Members that come back after the daemon was restarted may be at different batches. Their group
+ * waits a moment for all of them, then begins with the batch that is needed first; each member gets
+ * no batch that it had already. */
 #define LOG_TOPIC LOG_STREAM
-#include "serve/serve_impl.h"
+#include "serve/session/session.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "serve/state.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -26,9 +27,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How long a shared group waits for members that come back: by default, and where `wait_for` says
+ * how many they are. */
+enum { JOIN_COME_BACK_S = 2, JOIN_COME_BACK_MOST_S = 60 };
+
 /* ---- names ---- */
 
-/* A client without a group is alone: its group's name cannot be said by anybody else. */
+/* A client without a group is alone: no other client can give the name of its group. */
 static void join_name(const struct client *client, uint32_t stream, const struct stream_spec *spec,
 	char *buffer, size_t room)
 {
@@ -65,7 +70,7 @@ static void join_say_origin(const struct spec_state *state, char *buffer, size_t
 		(void)snprintf(buffer, room, "without a state");
 }
 
-/* All of a group bring the same state, before any batch has gone back. */
+/* All members of a group bring the same state, before any batch was returned. */
 static int join_check_state(
 	const struct group *group, const struct stream_spec *spec, struct fault *fault)
 {
@@ -87,28 +92,29 @@ static int join_check_state(
 static int join_check_rank(
 	const struct server *server, const struct job *job, uint32_t rank, struct fault *fault)
 {
-	for (const struct group *g = server->groups; g; g = g->next)
-		if (g->job == job && g->spec.rank == rank && g->members)
+	list_each (g, &server->groups, struct group, node)
+		if (g->job == job && g->spec.rank == rank && !list_is_empty(&g->members))
 			return fault_set(fault, -EBUSY,
 				"rank %" PRIu32 " of group %s is taken by trainer %d: give every "
 				"trainer of the group a rank of its own",
-				rank, job->name, g->members->client->pid);
+				rank, job->name,
+				list_first(&g->members, struct member, of_group)->client->pid);
 	return 0;
 }
 
-/* Whether a rank that comes back stands between two global batches of the job. */
+/* Whether a rank that comes back is between two global batches of the job. */
 static bool join_on_grid(const struct job *job, const struct stream_spec *spec)
 {
 	const struct spec_state *ours = &job->origin, *its = &spec->state;
 	uint64_t global = (uint64_t)spec->batch_size * spec->world_size;
 	uint64_t start = its->epoch == ours->epoch ? ours->position : 0;
 	uint64_t apart = start > its->position ? start - its->position : its->position - start;
-	/* Before the epoch in which the first of them came back, no batch of the job is known. */
+	/* No batch of the job is known before the epoch in which the first rank came back. */
 	return its->epoch < ours->epoch || apart % global == 0;
 }
 
-/* Ranks begin together. Those that come back need not: they are as far as each of them is, but on
- * batches of one and the same job. Until one is answered nobody knows whose state is good. */
+/* Ranks begin together. Ranks that come back may be at different batches, but of one job. Which
+ * state is good is not known until a rank was answered. */
 static int join_check_origin(
 	const struct job *job, const struct stream_spec *spec, struct fault *fault)
 {
@@ -125,8 +131,8 @@ static int join_check_origin(
 		spec->rank, here, job->name, there);
 }
 
-/* Each rank opens the source, and a file of labels, by itself: one that was replaced meanwhile
- * would give the ranks other samples or labels, without a word. */
+/* Each rank opens the source, and a file of labels, by itself. A file that was replaced meanwhile
+ * would silently give the ranks different samples or labels. */
 static int join_check_dataset(const struct group *group, struct fault *fault)
 {
 	const struct job *job = group->job;
@@ -163,7 +169,7 @@ static int join_find(struct server *server, const char *name, const struct strea
 	const char *what;
 	*ret = NULL;
 	*ret_job = NULL;
-	for (struct group *g = server->groups; g; g = g->next) {
+	list_each (g, &server->groups, struct group, node) {
 		if (g->closing || strcmp(g->name, name) != 0)
 			continue;
 		if (!spec_same(&g->spec, spec, &what))
@@ -182,19 +188,21 @@ static int join_find(struct server *server, const char *name, const struct strea
 
 /* ---- joining ---- */
 
-/* A job that is started again at once must not meet its own dead, whose hang-ups may not have been
- * read yet. */
+/* A job that is restarted at once must not meet its own dead members, whose hang-ups may not have
+ * been read yet. */
 static void join_bury(struct server *server, const char *name)
 {
-	for (struct group *g = server->groups; g; g = g->next)
-		for (struct member *m = g->members; m && strcmp(g->name, name) == 0;
-			m = m->next_of_group) {
+	list_each (g, &server->groups, struct group, node) {
+		if (strcmp(g->name, name) != 0)
+			continue;
+		list_each (m, &g->members, struct member, of_group) {
 			struct pollfd fds[2] = {{.fd = m->client->fd, .events = POLLRDHUP},
 				{.fd = m->client->pidfd, .events = POLLIN}};
 			if (poll(fds, 2, 0) > 0)
 				client_close(m->client, client_hung_up);
 		}
-	client_bury(server);
+	}
+	group_bury(server);
 }
 
 static struct job *join_new_job(
@@ -206,12 +214,11 @@ static struct job *join_new_job(
 		return NULL;
 	(void)snprintf(
 		job->name, sizeof job->name, "%s", join_alone(name) ? "of one trainer" : name);
-	job->next = server->jobs;
-	server->jobs = job;
+	list_prepend(&server->jobs, &job->node);
 	return job;
 }
 
-/* Its stream is opened by group_sweep, at the end of the turn. */
+/* sweep_groups opens its stream at the end of the turn. */
 static struct group *join_new_group(
 	struct server *server, const char *name, const struct stream_spec *spec, struct job *job)
 {
@@ -225,12 +232,11 @@ static struct group *join_new_group(
 	group->server = server;
 	group->spec = *spec;
 	(void)snprintf(group->name, sizeof group->name, "%s", name);
-	group->account_ns = clock_ns();
+	group->came_ns = group->account.at_ns = clock_ns();
 	group->job = job;
 	if (job)
 		job->groups++;
-	group->next = server->groups;
-	server->groups = group;
+	list_prepend(&server->groups, &group->node);
 	return group;
 }
 
@@ -248,15 +254,13 @@ static struct member *join_attach(struct client *client, struct group *group,
 		.state = spec->state,
 		.epochs = spec->epochs,
 		.reconnect = spec->reconnect};
-	m->next_of_client = client->members;
-	client->members = m;
-	m->next_of_group = group->members;
-	group->members = m;
+	list_prepend(&client->members, &m->of_client);
+	list_prepend(&group->members, &m->of_group);
 	return m;
 }
 
-/* What a new stream makes the daemon hold: itself, a thread that opens it, and, when it has ended,
- * its memory. */
+/* A new stream makes the daemon hold the stream, a thread that opens it and, when it has ended, its
+ * memory. */
 static int join_may_begin(const struct client *client, struct fault *fault)
 {
 	static const enum peer_kind kinds[] = {PEER_STREAMS, PEER_OPENINGS, PEER_KEPT};
@@ -337,7 +341,7 @@ static int join_serial(const struct member *m, uint64_t *ret_serial, struct faul
 		m->state.epoch, m->state.position, oldest.epoch, oldest.origin);
 }
 
-/* A member whose state is of another dataset, seed or order is refused and gone: false. */
+/* False: the member's state is of another dataset, seed or order; it was refused and is gone. */
 static bool join_fits(struct member *m)
 {
 	struct fault fault;
@@ -350,12 +354,12 @@ static bool join_fits(struct member *m)
 		group_leave(m);
 		return false;
 	}
-	if (note[0] && log_limit_may(m->group->server, LOG_LIMIT_OPENING))
+	if (note[0] && log_limit_may(&m->group->server->log_limits, LOG_LIMIT_OPENING))
 		log_write(LOG_INFO, LOG_TRAINER, "trainer %d: %s", m->client->pid, note);
 	return true;
 }
 
-/* A rank is answered: where the first one began, all do. */
+/* A rank is answered: all ranks begin where the first one began. */
 static void join_mark_rank(const struct group *group)
 {
 	struct job *job = group->job;
@@ -368,7 +372,7 @@ static void join_mark_rank(const struct group *group)
 	job->seen[spec->rank / 64] |= 1ull << spec->rank % 64;
 }
 
-/* The member takes its place and is answered, or is refused and gone: false. */
+/* The member joins and is answered. False: it was refused and is gone. */
 static bool join_admit(struct member *m)
 {
 	struct group *group = m->group;
@@ -389,8 +393,8 @@ static bool join_admit(struct member *m)
 	m->answered = true;
 	if (group->job)
 		join_mark_rank(group);
-	/* Before it is answered: who cannot be told has gone, and has left then. Whoever has gone
-	 * already was never here. */
+	/* Recorded before it is answered: a client to which the answer cannot be sent is closed, and
+	 * its leaving is recorded. One that is gone already was never recorded. */
 	if (!m->client->dead)
 		recorder_attach(m);
 	join_send_opened(m);
@@ -398,14 +402,14 @@ static bool join_admit(struct member *m)
 	return true;
 }
 
-/* With a member that came, others may have been waited for. */
+/* Other ranks may have waited for a member that came. */
 static void join_turn(struct group *group)
 {
 	struct server *server = group->server;
 	const struct job *job = group->job;
 	group_turn(group);
-	for (struct group *g = server->groups; g && job; g = g->next)
-		if (g->job == job && !g->started)
+	list_each (g, &server->groups, struct group, node)
+		if (job && g->job == job && !g->started)
 			group_turn(g);
 }
 
@@ -420,12 +424,12 @@ static void join_place(struct member *m)
 		join_turn(group);
 }
 
-/* The member that the client becomes: of the group that is there, or of one that begins with it. */
+/* Makes the client a member: of the group that exists, or of one that begins with it. */
 static struct member *join_enter(struct client *client, const struct wire_head *head,
 	const struct stream_spec *spec, struct sampling_lists *lists)
 {
 	struct server *server = client->server;
-	char name[2 * SPEC_NAME];
+	char name[SESSION_NAME];
 	struct fault fault;
 	struct group *group;
 	struct job *job;
@@ -445,7 +449,7 @@ static struct member *join_enter(struct client *client, const struct wire_head *
 	}
 	struct member *m = group ? join_attach(client, group, head, spec) : NULL;
 	if (!m) {
-		if (group && !group->members)
+		if (group && list_is_empty(&group->members))
 			group_shut(group);
 		client_error(client, head->request, head->stream, -ENOMEM,
 			"no memory for another trainer");
@@ -457,13 +461,13 @@ void join_open(struct client *client, const struct wire_head *head, const struct
 	struct sampling_lists *lists)
 {
 	struct member *m = join_enter(client, head, spec, lists);
-	/* The group that it joins has them. */
+	/* The group that it joins has its own. */
 	sampling_lists_close(&client->server->lists, lists);
 	if (m && m->group->stream)
 		join_place(m);
 }
 
-/* ---- the stream is there ---- */
+/* ---- the stream is open ---- */
 
 static void join_log_opened(const struct group *group)
 {
@@ -471,7 +475,7 @@ static void join_log_opened(const struct group *group)
 	const struct extent *extent = stream_extent(stream);
 	const struct dataset *dataset = stream_dataset(stream);
 	char why[256] = "", rank[64] = "", call[SPEC_CALL];
-	if (!log_limit_may(group->server, LOG_LIMIT_OPENING))
+	if (!log_limit_may(&group->server->log_limits, LOG_LIMIT_OPENING))
 		return;
 	int direct = fetch_wants_direct(group->server->fetch, dataset, why, sizeof why);
 	if (group->job)
@@ -493,22 +497,20 @@ static void join_log_opened(const struct group *group)
 			log_warning("%s", dataset_notice(parts->dataset[i]));
 }
 
-/* Members whose state is of another dataset, seed or order go. */
+/* Members whose state is of another dataset, seed or order are refused. */
 static void join_check_states(struct group *group)
 {
-	for (struct member *m = group->members, *next; m; m = next) {
-		next = m->next_of_group;
+	list_each_removable (m, &group->members, struct member, of_group)
 		(void)join_fits(m);
-	}
 }
 
-/* Nobody waits for it any more. */
+/* All its members have left. */
 static void join_drop(const struct opening *opening)
 {
 	struct server *server = opening->server;
 	const struct peer *peer = opening->peer;
 	if (opening->stream)
-		close_task_take(server, opening->stream,
+		close_task_start(server, opening->stream,
 			peer ? peer_charge(&server->peers, &peer->name, PEER_KEPT) : NULL);
 }
 
@@ -522,7 +524,7 @@ void join_opened(struct opening *opening)
 	group->opening = NULL;
 	if (opening->result) {
 		char call[SPEC_CALL];
-		if (log_limit_may(group->server, LOG_LIMIT_OPENING))
+		if (log_limit_may(&group->server->log_limits, LOG_LIMIT_OPENING))
 			log_info("cannot open %s: %s", spec_call(&opening->spec, call, sizeof call),
 				opening->fault.text);
 		group_refuse(group, opening->result, opening->fault.text);
@@ -539,20 +541,20 @@ void join_opened(struct opening *opening)
 static bool join_comes_back(const struct group *group)
 {
 	bool any = false;
-	for (const struct member *m = group->members; m; m = m->next_of_group)
+	list_each (m, &group->members, struct member, of_group)
 		any |= m->reconnect;
 	return any;
 }
 
-/* Whether more of those who come back are to be waited for: two seconds, or, where wait_for says
- * how many they were, until they are there or are not to be expected any more. */
+/* Whether to wait for more members to come back: for two seconds or, where wait_for says how many
+ * they were, until all are there or are not to be expected any more. */
 static bool join_holds(const struct group *group)
 {
 	uint64_t wait_for = group->spec.wait_for;
-	uint64_t limit_s = wait_for > 1 ? SERVE_COME_BACK_MOST_S : SERVE_COME_BACK_S;
+	uint64_t limit_s = wait_for > 1 ? JOIN_COME_BACK_MOST_S : JOIN_COME_BACK_S;
 	if (group->job || join_alone(group->name) || !join_comes_back(group))
 		return false;
-	return (wait_for == 1 || group_size(group) < wait_for) &&
+	return (wait_for == 1 || session_group_size(group) < wait_for) &&
 	       clock_ns() - group->opened_ns < limit_s * 1000000000ull;
 }
 
@@ -561,11 +563,11 @@ static bool join_before(const struct spec_state *a, const struct spec_state *b)
 	return a->epoch != b->epoch ? a->epoch < b->epoch : a->position < b->position;
 }
 
-/* Who has not been answered and needs the oldest batch; one without a state takes what comes. */
+/* The member that was not answered and needs the oldest batch; one without a state takes any. */
 static struct member *join_oldest(const struct group *group)
 {
 	struct member *oldest = NULL;
-	for (struct member *m = group->members; m; m = m->next_of_group)
+	list_each (m, &group->members, struct member, of_group)
 		if (!m->answered &&
 			(!oldest || (m->state.given &&
 					    (!oldest->state.given ||
@@ -581,10 +583,11 @@ void join_begin(struct group *group)
 	struct member *m = join_oldest(group);
 	stream_begin(group->stream, m->state.given ? m->state.epoch : 0,
 		m->state.given ? m->state.position : 0);
-	/* They were past the first batch, for which all were waited for. */
+	/* Members that come back were past the first batch, for which all waited. */
 	group->started = join_comes_back(group);
-	/* Whoever needs the oldest batch first: what those need who are in is kept for the others
-	 * too. Nothing is collected meanwhile, though one of them may be refused and leave. */
+	/* The member that needs the oldest batch comes first: what the members that have joined need
+	 * is then kept for the others too. Nothing is collected meanwhile, though a member may be
+	 * refused and leave. */
 	for (; m; m = join_oldest(group))
 		(void)join_admit(m);
 	group->begun = true;

@@ -1,73 +1,61 @@
-/* arrival: who opens a stream with `indices` or a file of `weights`, until those lists are read.
+/* lists_task: reads the lists of samples (`indices`, a file of `weights`) that a stream is opened
+ * with.
  *
- * What a group agrees on is a list's content, so nobody can join one, or begin one, before it is
- * known; and the file may lie on storage that hangs, which the event loop must not. So a thread
- * reads it, and whoever came joins when it is done, as all others do at once. Those who name one
- * file take turns: the second finds what the first has read.
+ * The members of a group agree on the content of a list, so a client can neither join a group nor
+ * begin one before the list was read. It joins when the thread is done. Clients that name one file
+ * take turns: the second finds what the first has read.
  *
- * A thread owns `result`, `lists` and `fault` of its arrival until it says done; all else is the
- * event loop's. */
+ * The thread owns `lists`, `result` and `fault`. */
 #define LOG_TOPIC LOG_STREAM
-#include "serve/serve_impl.h"
+#include "serve/tasks/tasks.h"
 
 #include "base/log.h"
 #include "definition/weigh.h"
+#include "serve/session/session.h"
+#include "serve/state.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct lists_task {
-	struct lists_task *next; /* in the order in which they came */
+	struct list_node node;
 	struct server *server;
-	struct client *client; /* NULL: nobody waits for it any more */
-	struct peer *peer; /* charged while this is there */
+	struct client *client; /* NULL: it has left, or has closed the stream */
+	struct peer *peer; /* charged while this exists */
 	struct wire_head head; /* of its WIRE_OPEN */
 	struct stream_spec spec;
-	bool running;
-	pthread_t thread;
+	struct task task;
 	struct sampling_lists lists;
 	int result;
 	struct fault fault;
 	atomic_bool cancel; /* relaxed: polled while reading */
-	atomic_bool done; /* released by the thread, acquired by the event loop */
 };
 
-static void *lists_task_main(void *argument)
+static void lists_task_run(void *argument)
 {
-	struct lists_task *arrival = argument;
-	struct server *server = arrival->server;
-	(void)pthread_setname_np(pthread_self(), "penstock-list");
-	arrival->result = sampling_lists_open(&server->lists, arrival->spec.indices,
-		arrival->spec.sampling.weights, &arrival->cancel, &arrival->lists, &arrival->fault);
-	/* Afterwards it may be gone. */
-	atomic_store_explicit(&arrival->done, true, memory_order_release);
-	server->environment.wake(server->environment.wake_context);
-	return NULL;
+	struct lists_task *task = argument;
+	task->result = sampling_lists_open(&task->server->lists, task->spec.indices,
+		task->spec.sampling.weights, &task->cancel, &task->lists, &task->fault);
 }
 
-static const char *lists_task_file(const struct lists_task *arrival)
+static void lists_task_start(struct lists_task *task)
 {
-	const struct stream_spec *spec = &arrival->spec;
-	return spec->indices[0] ? spec->indices : spec->sampling.weights;
-}
-
-/* From here on the thread has the result, which it may have written already. */
-static void lists_task_start(struct lists_task *arrival)
-{
-	int result = open_task_thread(&arrival->thread, lists_task_main, arrival);
-	arrival->running = result == 0;
+	const struct stream_spec *spec = &task->spec;
+	int result = loop_start_task(
+		&task->server->loop, &task->task, "penstock-list", lists_task_run, task);
 	if (result)
-		arrival->result = fault_set(&arrival->fault, -result,
+		task->result = fault_set(&task->fault, result,
 			"cannot start a thread to read %s: %s; raise the limit on processes "
 			"(ulimit -u)",
-			lists_task_file(arrival), strerror(result));
+			spec->indices[0] ? spec->indices : spec->sampling.weights,
+			strerror(-result));
 }
 
 /* A file of weights; "": none. */
-static const char *lists_task_weights(const struct lists_task *arrival)
+static const char *lists_task_weights(const struct lists_task *task)
 {
-	const char *weights = arrival->spec.sampling.weights;
+	const char *weights = task->spec.sampling.weights;
 	return weigh_is_balanced(weights) ? "" : weights;
 }
 
@@ -77,64 +65,61 @@ static bool lists_task_same(const char *a, const char *b)
 }
 
 /* Whether one that came before reads one of the same files. */
-static bool lists_task_waits(const struct lists_task *arrival)
+static bool lists_task_waits(const struct lists_task *task)
 {
-	const struct stream_spec *spec = &arrival->spec;
-	for (const struct lists_task *a = arrival->server->arrivals; a != arrival; a = a->next)
-		if (lists_task_same(spec->indices, a->spec.indices) ||
-			lists_task_same(lists_task_weights(arrival), lists_task_weights(a)))
+	list_each (before, &task->server->tasks.lists, struct lists_task, node) {
+		if (before == task)
+			break;
+		if (lists_task_same(task->spec.indices, before->spec.indices) ||
+			lists_task_same(lists_task_weights(task), lists_task_weights(before)))
 			return true;
+	}
 	return false;
 }
 
-static void lists_task_deliver(struct lists_task *arrival)
+static void lists_task_deliver(struct lists_task *task)
 {
-	struct client *client = arrival->client;
-	struct stream_spec *spec = &arrival->spec;
+	struct client *client = task->client;
+	struct stream_spec *spec = &task->spec;
 	char call[SPEC_CALL];
-	if (arrival->result) {
+	if (task->result) {
 		if (client)
-			client_error(client, arrival->head.request, arrival->head.stream,
-				arrival->result, arrival->fault.text);
-		if (arrival->result != -ECANCELED &&
-			log_limit_may(arrival->server, LOG_LIMIT_OPENING))
+			client_error(client, task->head.request, task->head.stream, task->result,
+				task->fault.text);
+		if (task->result != -ECANCELED &&
+			log_limit_may(&task->server->log_limits, LOG_LIMIT_OPENING))
 			log_info("cannot open %s: %s", spec_call(spec, call, sizeof call),
-				arrival->fault.text);
+				task->fault.text);
 	} else if (client && !client->dead) {
-		spec_note_lists(spec, &arrival->lists);
-		join_open(client, &arrival->head, spec, &arrival->lists);
+		spec_note_lists(spec, &task->lists);
+		join_open(client, &task->head, spec, &task->lists);
 	} else {
-		sampling_lists_close(&arrival->server->lists, &arrival->lists);
+		sampling_lists_close(&task->server->lists, &task->lists);
 	}
 }
 
-/* True when it is through with: read and joined, failed, or never begun and not wanted any more. */
-static bool lists_task_step(struct lists_task *arrival)
+/* True when it is over: read, failed, or given up before it began. */
+static bool lists_task_step(struct lists_task *task)
 {
-	if (!arrival->running && !arrival->client)
-		arrival->result = -ECANCELED;
-	else if (!arrival->running && !lists_task_waits(arrival))
-		lists_task_start(arrival);
-	if (!arrival->running)
-		return arrival->result != 0;
-	if (!atomic_load_explicit(&arrival->done, memory_order_acquire))
-		return false;
-	pthread_join(arrival->thread, NULL);
-	return true;
+	if (task->task.running)
+		return task_collect(&task->task);
+	if (!task->client)
+		task->result = -ECANCELED;
+	else if (!lists_task_waits(task))
+		lists_task_start(task);
+	/* Once it runs, the result is the thread's. */
+	return !task->task.running && task->result != 0;
 }
 
 void lists_task_sweep(struct server *server)
 {
-	for (struct lists_task **place = &server->arrivals; *place;) {
-		struct lists_task *arrival = *place;
-		if (!lists_task_step(arrival)) {
-			place = &arrival->next;
+	list_each_removable (task, &server->tasks.lists, struct lists_task, node) {
+		if (!lists_task_step(task))
 			continue;
-		}
-		*place = arrival->next;
-		peer_discharge(&server->peers, arrival->peer, PEER_OPENINGS);
-		lists_task_deliver(arrival);
-		free(arrival);
+		list_remove(&server->tasks.lists, &task->node);
+		peer_discharge(&server->peers, task->peer, PEER_OPENINGS);
+		lists_task_deliver(task);
+		free(task);
 	}
 }
 
@@ -142,38 +127,35 @@ void lists_task_open(
 	struct client *client, const struct wire_head *head, const struct stream_spec *spec)
 {
 	struct server *server = client->server;
-	struct lists_task **place = &server->arrivals;
 	struct fault fault;
 	int result = peer_may(&server->peers, &client->name, PEER_OPENINGS, &fault);
-	struct lists_task *arrival = result ? NULL : calloc(1, sizeof *arrival);
-	if (!arrival) {
-		if (!result)
-			result = fault_set(&fault, -ENOMEM, "no memory for another trainer");
+	struct lists_task *task = result ? NULL : calloc(1, sizeof *task);
+	if (!result && !task)
+		result = fault_set(&fault, -ENOMEM, "no memory for another trainer");
+	if (result) {
 		client_error(client, head->request, head->stream, result, fault.text);
 		return;
 	}
-	arrival->peer = peer_charge(&server->peers, &client->name, PEER_OPENINGS);
-	arrival->server = server;
-	arrival->client = client;
-	arrival->head = *head;
-	arrival->spec = *spec;
-	while (*place)
-		place = &(*place)->next;
-	*place = arrival;
+	task->peer = peer_charge(&server->peers, &client->name, PEER_OPENINGS);
+	task->server = server;
+	task->client = client;
+	task->head = *head;
+	task->spec = *spec;
+	list_append(&server->tasks.lists, &task->node);
 }
 
-static void lists_task_abandon(struct lists_task *arrival)
+static void lists_task_abandon(struct lists_task *task)
 {
-	arrival->client = NULL;
-	atomic_store_explicit(&arrival->cancel, true, memory_order_relaxed);
+	task->client = NULL;
+	atomic_store_explicit(&task->cancel, true, memory_order_relaxed);
 }
 
 static struct lists_task *lists_task_find(const struct client *client, uint32_t stream)
 {
-	struct lists_task *a = client->server->arrivals;
-	while (a && (a->client != client || a->head.stream != stream))
-		a = a->next;
-	return a;
+	list_each (task, &client->server->tasks.lists, struct lists_task, node)
+		if (task->client == client && task->head.stream == stream)
+			return task;
+	return NULL;
 }
 
 bool lists_task_is(const struct client *client, uint32_t stream)
@@ -184,32 +166,32 @@ bool lists_task_is(const struct client *client, uint32_t stream)
 unsigned lists_task_count(const struct client *client)
 {
 	unsigned n = 0;
-	for (const struct lists_task *a = client->server->arrivals; a; a = a->next)
-		n += a->client == client;
+	list_each (task, &client->server->tasks.lists, struct lists_task, node)
+		n += task->client == client;
 	return n;
 }
 
 void lists_task_close(struct client *client, uint32_t stream)
 {
-	struct lists_task *arrival = lists_task_find(client, stream);
-	if (arrival)
-		lists_task_abandon(arrival);
+	struct lists_task *task = lists_task_find(client, stream);
+	if (task)
+		lists_task_abandon(task);
 }
 
 void lists_task_leave(struct client *client)
 {
-	for (struct lists_task *a = client->server->arrivals; a; a = a->next)
-		if (a->client == client)
-			lists_task_abandon(a);
+	list_each (task, &client->server->tasks.lists, struct lists_task, node)
+		if (task->client == client)
+			lists_task_abandon(task);
 }
 
 void lists_task_refuse(struct server *server, int code, const char *text)
 {
-	for (struct lists_task *a = server->arrivals; a; a = a->next) {
-		struct client *client = a->client;
+	list_each (task, &server->tasks.lists, struct lists_task, node) {
+		struct client *client = task->client;
 		if (!client)
 			continue;
-		lists_task_abandon(a);
-		client_error(client, a->head.request, a->head.stream, code, text);
+		lists_task_abandon(task);
+		client_error(client, task->head.request, task->head.stream, code, text);
 	}
 }

@@ -1,18 +1,23 @@
-/* namer: answers which file a sample is (WIRE_QUERY_PATH).
+/* path_task: answers which file a sample is (WIRE_QUERY_PATH).
  *
- * That is read from the dataset's index, whose storage may hang: so a thread of the stream's looks
- * up what was asked, all at once, and what is asked meanwhile waits for the next. The stream stays
- * until it is done; who asked may be gone by then.
+ * The answer is read from the dataset's index, whose storage may hang. So a thread looks up
+ * everything that was asked of a stream, at once; requests that come meanwhile wait for the next
+ * thread. The stream stays until the thread is done; the client that asked may be gone by then.
  *
- * The thread has `result` and `text` of what is in `asked`; all else is the event loop's. */
-#include "serve/serve_impl.h"
+ * The thread owns `result` and `text` of the requests in `asked`. */
+#include "serve/tasks/tasks.h"
+
+#include "serve/session/session.h"
+#include "serve/state.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct naming {
-	struct naming *next;
+enum { PATH_TASK_MOST = 128 }; /* requests of a stream that are not yet answered */
+
+struct path_request {
+	struct list_node node;
 	struct client *client; /* NULL: gone */
 	struct wire_head head; /* of its WIRE_QUERY */
 	uint64_t sample;
@@ -20,109 +25,96 @@ struct naming {
 	char *text; /* the path, or why there is none; NULL: no memory */
 };
 
-static void *path_task_main(void *argument)
+static void path_task_run(void *argument)
 {
 	struct group *group = argument;
-	struct server *server = group->server;
-	(void)pthread_setname_np(pthread_self(), "penstock-names");
-	for (struct naming *n = group->namer.asked; n; n = n->next) {
+	list_each (request, &group->paths.asked, struct path_request, node) {
 		struct fault fault;
 		char path[8192 + 64];
-		n->result = concat_path(
-			stream_samples_of(group->stream), n->sample, path, sizeof path, &fault);
-		n->text = strdup(n->result ? fault.text : path);
+		request->result = concat_path(stream_samples_of(group->stream), request->sample,
+			path, sizeof path, &fault);
+		request->text = strdup(request->result ? fault.text : path);
 	}
-	/* Afterwards the group may be gone. */
-	atomic_store_explicit(&group->namer.done, true, memory_order_release);
-	server->environment.wake(server->environment.wake_context);
-	return NULL;
 }
 
-static void path_task_deliver(struct naming *naming)
+static void path_task_answer(const struct path_request *request)
 {
-	if (naming->client && naming->result && naming->text)
-		client_error(naming->client, naming->head.request, naming->head.stream,
-			naming->result, naming->text);
-	else if (naming->client)
-		client_answer(naming->client, &naming->head, naming->text);
-	free(naming->text);
-	free(naming);
+	const struct wire_head *head = &request->head;
+	if (request->client && request->result && request->text)
+		client_error(request->client, head->request, head->stream, request->result,
+			request->text);
+	else if (request->client)
+		answer_send(request->client, head, request->text);
 }
 
-static void path_task_deliver_all(struct path_task *namer)
+static void path_task_answer_all(struct path_task *paths)
 {
-	while (namer->asked) {
-		struct naming *naming = namer->asked;
-		namer->asked = naming->next;
-		namer->count--;
-		path_task_deliver(naming);
+	struct path_request *request;
+	while ((request = list_take(&paths->asked, struct path_request, node))) {
+		paths->count--;
+		path_task_answer(request);
+		free(request->text);
+		free(request);
 	}
 }
 
 static void path_task_start(struct group *group)
 {
-	struct path_task *namer = &group->namer;
-	namer->asked = namer->waiting;
-	namer->waiting = NULL;
-	atomic_store_explicit(&namer->done, false, memory_order_relaxed); /* before the thread is */
-	namer->running = open_task_thread(&namer->thread, path_task_main, group) == 0;
-	/* Whoever asked is told that there is no memory for the answer. */
-	if (!namer->running)
-		path_task_deliver_all(namer);
+	struct path_task *paths = &group->paths;
+	list_join(&paths->asked, &paths->waiting);
+	/* Without a thread the clients are told that there is no memory for the answer. */
+	if (loop_start_task(
+		    &group->server->loop, &paths->task, "penstock-names", path_task_run, group))
+		path_task_answer_all(paths);
 }
 
 void path_task_ask(struct client *client, const struct wire_query *query, struct group *group)
 {
-	struct path_task *namer = &group->namer;
-	struct naming **place = &namer->waiting;
-	if (namer->count >= SERVE_NAMINGS) {
+	struct path_task *paths = &group->paths;
+	if (paths->count >= PATH_TASK_MOST) {
 		client_error(client, query->head.request, query->head.stream, -EBUSY,
-			"too many paths were asked for that storage has yet to give: wait for "
-			"them");
+			"too many paths were asked for that storage has not given yet: wait for "
+			"the answers");
 		return;
 	}
-	struct naming *naming = calloc(1, sizeof *naming);
-	if (!naming) {
-		client_answer(client, &query->head, NULL);
+	struct path_request *request = calloc(1, sizeof *request);
+	if (!request) {
+		answer_send(client, &query->head, NULL);
 		return;
 	}
-	naming->client = client;
-	naming->head = query->head;
-	naming->sample = query->argument;
-	while (*place)
-		place = &(*place)->next;
-	*place = naming;
-	namer->count++;
-	if (!namer->running)
+	request->client = client;
+	request->head = query->head;
+	request->sample = query->argument;
+	list_append(&paths->waiting, &request->node);
+	paths->count++;
+	if (!paths->task.running)
 		path_task_start(group);
 }
 
 bool path_task_collect(struct group *group)
 {
-	struct path_task *namer = &group->namer;
-	if (!namer->running)
+	struct path_task *paths = &group->paths;
+	if (!paths->task.running)
 		return false;
-	if (!atomic_load_explicit(&namer->done, memory_order_acquire))
+	if (!task_collect(&paths->task))
 		return true;
-	pthread_join(namer->thread, NULL);
-	namer->running = false;
-	path_task_deliver_all(namer);
-	if (namer->waiting)
+	path_task_answer_all(paths);
+	if (!list_is_empty(&paths->waiting))
 		path_task_start(group);
-	return namer->running;
+	return paths->task.running;
 }
 
-static void path_task_forget(struct naming *list, const struct client *client)
+static void path_task_forget(const struct list_head *list, const struct client *client)
 {
-	for (struct naming *n = list; n; n = n->next)
-		if (n->client == client)
-			n->client = NULL;
+	list_each (request, list, struct path_request, node)
+		if (request->client == client)
+			request->client = NULL;
 }
 
 void path_task_leave(const struct client *client)
 {
-	for (struct group *g = client->server->groups; g; g = g->next) {
-		path_task_forget(g->namer.asked, client);
-		path_task_forget(g->namer.waiting, client);
+	list_each (group, &client->server->groups, struct group, node) {
+		path_task_forget(&group->paths.asked, client);
+		path_task_forget(&group->paths.waiting, client);
 	}
 }

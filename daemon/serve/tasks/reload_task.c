@@ -1,58 +1,52 @@
-/* reload: the configuration is read again (SIGHUP).
- *
- * A thread reads it, since its storage may hang, and the event loop takes over what may change
- * while streams run. A signal that comes meanwhile is another one behind it. */
-#include "serve/serve_impl.h"
+/* reload_task: reads the configuration again (SIGHUP). The event loop then takes over the keys that
+ * may change while streams run. A signal that comes meanwhile starts another reload afterwards. */
+#include "serve/tasks/tasks.h"
 
 #include "base/log.h"
+#include "serve/state.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void *reload_main(void *argument)
+static void reload_task_run(void *argument)
 {
 	struct server *server = argument;
-	struct reload *reload = &server->reload;
-	(void)pthread_setname_np(pthread_self(), "penstock-config");
+	struct reload_task *reload = &server->tasks.reload;
 	reload->result = config_load(server->config->file, reload->fresh, &reload->fault);
-	atomic_store_explicit(&reload->done, true, memory_order_release);
-	server->environment.wake(server->environment.wake_context);
-	return NULL;
 }
 
-static void reload_begin(struct server *server)
+static void reload_task_start(struct server *server)
 {
-	struct reload *reload = &server->reload;
+	struct reload_task *reload = &server->tasks.reload;
+	int result = -ENOMEM;
 	reload->again = false;
 	reload->fresh = malloc(sizeof *reload->fresh);
-	int result = reload->fresh ? 0 : ENOMEM;
-	if (!result) {
+	if (reload->fresh) {
 		config_init(reload->fresh);
-		atomic_store_explicit(
-			&reload->done, false, memory_order_relaxed); /* before the thread is */
-		result = open_task_thread(&reload->thread, reload_main, server);
+		result = loop_start_task(
+			&server->loop, &reload->task, "penstock-config", reload_task_run, server);
 	}
-	reload->running = result == 0;
-	if (reload->running) {
+	if (!result) {
 		supervisor_reloading();
 		return;
 	}
-	log_warning("SIGHUP: the configuration cannot be read again: %s", strerror(result));
+	log_warning("SIGHUP: the configuration cannot be read again: %s", strerror(-result));
 	free(reload->fresh);
 }
 
-void reload_ask(struct server *server)
+void reload_task_ask(struct server *server)
 {
 	if (!server->config->file[0])
-		log_warning("SIGHUP: there is no configuration file to read again");
-	else if (server->reload.running)
-		server->reload.again = true;
+		log_warning("SIGHUP: this penstockd was started without a configuration file, so "
+			    "there is nothing to read again");
+	else if (server->tasks.reload.task.running)
+		server->tasks.reload.again = true;
 	else
-		reload_begin(server);
+		reload_task_start(server);
 }
 
-static void reload_take(struct server *server, const struct config *fresh)
+static void reload_task_take(struct server *server, const struct config *fresh)
 {
 	struct config *now = server->config;
 	if (!now->log_levels_given)
@@ -73,34 +67,28 @@ static void reload_take(struct server *server, const struct config *fresh)
 		now->file, now->stream_count);
 }
 
-static void reload_join(struct reload *reload)
+void reload_task_collect(struct server *server)
 {
-	pthread_join(reload->thread, NULL);
-	reload->running = false;
-}
-
-void reload_collect(struct server *server)
-{
-	struct reload *reload = &server->reload;
-	if (!reload->running || !atomic_load_explicit(&reload->done, memory_order_acquire))
+	struct reload_task *reload = &server->tasks.reload;
+	if (!task_collect(&reload->task))
 		return;
-	reload_join(reload);
 	if (reload->result) {
-		server_notice(server, reload->fault.text);
+		recorder_notice(server, reload->fault.text);
 		log_warning("SIGHUP: the old configuration stays in force");
 	} else {
-		reload_take(server, reload->fresh);
+		reload_task_take(server, reload->fresh);
 	}
 	free(reload->fresh);
 	supervisor_reloaded();
 	if (reload->again)
-		reload_begin(server);
+		reload_task_start(server);
 }
 
-void reload_end(struct server *server)
+void reload_task_end(struct server *server)
 {
-	if (!server->reload.running)
+	struct reload_task *reload = &server->tasks.reload;
+	if (!reload->task.running)
 		return;
-	reload_join(&server->reload);
-	free(server->reload.fresh);
+	task_join(&reload->task);
+	free(reload->fresh);
 }

@@ -324,9 +324,9 @@ static void model_sent_open(
 		model_doom(model, head->request);
 		return;
 	}
-	if (model_streams(model) >= SERVE_STREAMS_PER_CLIENT) {
+	if (model_streams(model) >= SESSION_STREAMS) {
 		/* One that the daemon ends, or that is closed, may count or not. */
-		if (model_certain(model) >= SERVE_STREAMS_PER_CLIENT)
+		if (model_certain(model) >= SESSION_STREAMS)
 			model_wait(model, WAIT_REFUSAL, head->request, head->stream, -EBUSY);
 		else
 			model_be_lax(model);

@@ -174,7 +174,9 @@ static void an_index_that_hangs_when_it_is_closed(void **state)
 	hang_set(".idx");
 	model_hang_up(&m);
 	waits_for_hanging();
-	assert_int_equal(world.server->closings, 1);
+	const struct list_head *closings = &world.server->tasks.closings;
+	assert_non_null(closings->first);
+	assert_null(closings->first->next);
 	assert_true(world.server->peers.held[PEER_KEPT] == 1);
 
 	/* Nobody else notices: not who asks, nor who reads what lies elsewhere. */
@@ -268,7 +270,7 @@ static void a_configuration_that_hangs_when_it_is_read_again(void **state)
 	assert_int_equal(config->max_clients, 256);
 	assert_int_equal(hang_count(), 1);
 	hang_set(NULL);
-	while (config->max_clients != 77 || world.server->reload.running)
+	while (config->max_clients != 77 || world.server->tasks.reload.task.running)
 		world_turn(&world, 20);
 	world_calm(&world, 0, 0);
 }

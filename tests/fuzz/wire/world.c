@@ -255,8 +255,8 @@ int world_connect(const struct world *world)
 /* Whether paths are being looked up. */
 static bool world_names(const struct world *world)
 {
-	for (const struct group *g = world->server->groups; g; g = g->next)
-		if (g->namer.count)
+	list_each (g, &world->server->groups, struct group, node)
+		if (g->paths.count)
 			return true;
 	return false;
 }
@@ -275,10 +275,10 @@ void world_settle(struct world *world, int fd)
 
 /* ---- what it has ---- */
 
-static uint32_t world_groups(const struct world *world)
+static uint32_t world_length(const struct list_head *list)
 {
 	uint32_t n = 0;
-	for (const struct group *g = world->server->groups; g; g = g->next)
+	for (const struct list_node *node = list->first; node; node = node->next)
 		n++;
 	return n;
 }
@@ -286,26 +286,27 @@ static uint32_t world_groups(const struct world *world)
 void world_calm(struct world *world, uint32_t clients, uint32_t groups)
 {
 	const struct server *server = world->server;
+	const struct tasks *tasks = &server->tasks;
 	uint64_t end_ns = clock_ns() + WORLD_PATIENCE_S * 1000000000ull;
 	world_turn(world, 0);
-	while (server->client_count != clients || world_groups(world) != groups ||
-		server->openings || server->closings || server->arrivals) {
+	while (server->client_count != clients || world_length(&server->groups) != groups ||
+		tasks->openings.first || tasks->closings.first || tasks->lists.first) {
 		if (clock_ns() > end_ns)
-			world_wrong(
-				"after %d s: %u clients, %u groups, %u openings, %u closings%s; "
-				"expected %u and %u, and nothing else",
-				WORLD_PATIENCE_S, server->client_count, world_groups(world),
-				server->openings, server->closings,
-				server->arrivals ? ", lists" : "", clients, groups);
+			world_wrong("after %d s: %u clients, %u groups, %u openings, %u closings, "
+				    "%u lists; expected %u and %u, and nothing else",
+				WORLD_PATIENCE_S, server->client_count,
+				world_length(&server->groups), world_length(&tasks->openings),
+				world_length(&tasks->closings), world_length(&tasks->lists),
+				clients, groups);
 		world_turn(world, 20);
 	}
-	if (server->jobs)
+	if (!list_is_empty(&server->jobs))
 		world_wrong("a job stays without ranks");
 }
 
 uint64_t world_reserved(const struct world *world)
 {
-	return world->server->plan.budget - ledger_free(&world->server->ledger);
+	return world->server->memory.budget - ledger_free(&world->server->ledger);
 }
 
 void world_returns(struct world *world, uint64_t reserved)

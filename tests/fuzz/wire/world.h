@@ -5,7 +5,9 @@
  * which is the event loop's and that of all who attack it. */
 #pragma once
 
-#include "serve/serve_impl.h"
+#include "serve/server.h"
+#include "serve/session/session.h"
+#include "serve/state.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,6 @@
 /* supervisor: what counts as getting on, for systemd's watchdog. */
-#include "serve/serve_impl.h"
+#include "serve/observe/account.h"
+#include "serve/observe/observe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
