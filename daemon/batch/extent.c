@@ -1,5 +1,5 @@
-/* extent: see extent.h. Made in the thread that opens a stream; heads belong to the event
- * loop, rows of a FILLING slot to the workers that fill them. */
+/* extent: see extent.h. Made in the thread that opens a stream. The event loop writes heads, and
+ * workers write the rows of FILLING slots. */
 #include "batch/extent.h"
 
 #include "base/host/cgroup.h"
@@ -64,8 +64,8 @@ uint64_t extent_stride(const struct extent_geometry *geometry)
 	return util_align(head.records_offset + sizeof(struct slots_record) * rows, SLOTS_ALIGN);
 }
 
-/* Beyond its limit a cgroup does not refuse: the kernel kills. So the room is read first, and a
- * margin is left. */
+/* A cgroup does not refuse memory beyond its limit: the kernel kills a process. So this asks for
+ * the room first, which leaves a margin. */
 static int extent_room(uint64_t bytes, struct fault *fault)
 {
 	struct cgroup_memory memory;
@@ -74,10 +74,9 @@ static int extent_room(uint64_t bytes, struct fault *fault)
 		return 0;
 	char want[16], left[16];
 	return fault_set(fault, -ENOMEM,
-		"the batches of this stream need %s of shared memory, but only %s can still be "
-		"taken (limit: %s); use a "
-		"smaller batch_size, image_size or prefetch, or give the machine or container more "
-		"memory",
+		"the batches of this stream need %s of shared memory, but only %s is left "
+		"(limit: %s); use a smaller batch_size, image_size or prefetch, or give the "
+		"machine or container more memory",
 		size_format(bytes, want, sizeof want),
 		size_format(memory.available, left, sizeof left), memory.source);
 }
@@ -90,7 +89,7 @@ static int extent_seal(int fd, bool writable)
 	return fcntl(fd, F_ADD_SEALS, seals) ? -errno : 0;
 }
 
-/* One memfd of `bytes`, allocated, mapped and sealed; -errno with nothing left behind. */
+/* Makes one memfd of `bytes`, allocated, mapped and sealed; -errno with nothing left behind. */
 static int extent_make(struct extent *extent, unsigned flags, uint64_t bytes, bool writable)
 {
 	int fd = memfd_create("penstock-batches", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
@@ -111,7 +110,7 @@ static int extent_make(struct extent *extent, unsigned flags, uint64_t bytes, bo
 		(void)close(fd);
 		return result;
 	}
-	extent->loan = handout_make(fd, writable);
+	extent->handout = handout_make(fd, writable);
 	extent->memory = memory;
 	extent->bytes = bytes;
 	return 0;
@@ -121,7 +120,7 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 	bool writable, struct fault *fault)
 {
 	assert(slots > 0 && slots <= EXTENT_SLOTS_MAX);
-	*extent = (struct extent){.loan = HANDOUT_NONE,
+	*extent = (struct extent){.handout = HANDOUT_NONE,
 		.slots = slots,
 		.stride = extent_stride(geometry),
 		.layout = extent_layout(geometry)};
@@ -131,17 +130,17 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 	int result = extent_room(bytes, fault);
 	if (result)
 		return result;
-	/* Huge pages exist only where an administrator reserved them, so a refusal here is the
-	 * usual case. Whoever may write may also punch holes, and a huge page that is gone need not
-	 * come back: touching it would kill the daemon. */
+	/* Huge pages exist only where an administrator reserved them, so this usually fails. A
+	 * client that may write may also punch holes, and then a huge page may be gone for good:
+	 * touching it would kill the daemon. */
 	extent->huge_pages = !writable && extent_make(extent, MFD_HUGETLB | MFD_HUGE_2MB,
 						  util_align(bytes, EXTENT_HUGE), writable) == 0;
 	if (!extent->huge_pages)
 		result = extent_make(extent, 0, bytes, writable);
 	if (result == -EINVAL)
 		return fault_set(fault, result,
-			"this kernel cannot seal shared memory as penstock needs "
-			"(F_SEAL_FUTURE_WRITE, Linux 5.1)");
+			"this kernel cannot seal shared memory as penstock needs it "
+			"(F_SEAL_FUTURE_WRITE): use Linux 5.1 or later");
 	if (result)
 		return fault_set(fault, result,
 			"no shared memory for the batches of this stream (memfd_create, fallocate, "
@@ -161,18 +160,18 @@ static void extent_unmap(struct extent *extent)
 void extent_deinit(struct extent *extent)
 {
 	extent_unmap(extent);
-	handout_deinit(&extent->loan);
+	handout_deinit(&extent->handout);
 }
 
 bool extent_is_kept(struct extent *extent, struct handout *ret)
 {
 	extent_unmap(extent);
-	handout_end(&extent->loan);
+	handout_end(&extent->handout);
 	handout_look();
-	if (!handout_is_held(&extent->loan))
+	if (!handout_is_held(&extent->handout))
 		return false;
-	*ret = extent->loan;
-	extent->loan = HANDOUT_NONE;
+	*ret = extent->handout;
+	extent->handout = HANDOUT_NONE;
 	return true;
 }
 

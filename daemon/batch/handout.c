@@ -1,9 +1,11 @@
-/* loan: see loan.h.
+/* handout: see handout.h.
  *
- * One descriptor of inotify serves all: a user has few of them. A watch is set before a client is
- * given anything, since whoever owns a memfd may take the daemon's right to watch it (fchmod). It
- * does not keep the memory, and goes with it. */
+ * One inotify descriptor serves all handouts, since a user has few of them. The watch is set before
+ * a client is given the memory, since the owner of a memfd may take away the daemon's right to
+ * watch it (fchmod). A watch does not keep the memory, and disappears with it. */
 #include "batch/handout.h"
+
+#include "base/list.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,15 +17,15 @@
 #include <unistd.h>
 
 struct handout_watch {
-	struct handout_watch *next;
-	int number; /* of inotify's */
+	struct list_node node;
+	int number; /* inotify's watch descriptor */
 	bool gone;
 };
 
 static pthread_once_t handout_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t handout_lock = PTHREAD_MUTEX_INITIALIZER;
 static int handout_inotify = -1; /* set once */
-static struct handout_watch *handout_watches; /* under the lock, as what they hold */
+static struct list_head handout_watches; /* under the lock, as are the watches */
 
 static void handout_path(int fd, char path[40])
 {
@@ -44,12 +46,12 @@ static void handout_close(int *fd)
 	*fd = -1;
 }
 
-/* ---- what inotify says ---- */
+/* ---- inotify ---- */
 
-/* What was lost because too much came at once is not known of anybody. */
+/* After an overflow any of the watches may have lost its event, so all of them count as gone. */
 static void handout_hear(const struct inotify_event *event)
 {
-	for (struct handout_watch *w = handout_watches; w; w = w->next)
+	list_each (w, &handout_watches, struct handout_watch, node)
 		if (w->number == event->wd || event->mask & IN_Q_OVERFLOW)
 			w->gone = true;
 }
@@ -70,7 +72,7 @@ static void handout_look_locked(void)
 void handout_look(void)
 {
 	(void)pthread_mutex_lock(&handout_lock);
-	if (handout_watches)
+	if (!list_is_empty(&handout_watches))
 		handout_look_locked();
 	(void)pthread_mutex_unlock(&handout_lock);
 }
@@ -85,10 +87,8 @@ static struct handout_watch *handout_watch_make(int fd)
 	(void)pthread_mutex_lock(&handout_lock);
 	watch->number = inotify_add_watch(handout_inotify, path, IN_DELETE_SELF);
 	bool set = watch->number >= 0;
-	if (set) {
-		watch->next = handout_watches;
-		handout_watches = watch;
-	}
+	if (set)
+		list_append(&handout_watches, &watch->node);
 	(void)pthread_mutex_unlock(&handout_lock);
 	if (!set)
 		free(watch);
@@ -97,30 +97,28 @@ static struct handout_watch *handout_watch_make(int fd)
 
 static void handout_watch_free(struct handout_watch *watch)
 {
-	struct handout_watch **place = &handout_watches;
 	if (!watch)
 		return;
 	(void)pthread_mutex_lock(&handout_lock);
 	handout_look_locked();
 	if (!watch->gone)
 		(void)inotify_rm_watch(handout_inotify, watch->number);
-	while (*place != watch)
-		place = &(*place)->next;
-	*place = watch->next;
+	list_remove(&handout_watches, &watch->node);
 	(void)pthread_mutex_unlock(&handout_lock);
 	free(watch);
 }
 
-/* A kernel, or what is in its place, that never says it would keep all memory charged for ever. */
+/* Tries whether this kernel reports the end of a memfd at all. With one that does not, all memory
+ * would stay charged for ever. */
 static bool handout_is_told(void)
 {
-	struct handout loan = {.give = memfd_create("penstock-watch", MFD_CLOEXEC)};
-	loan.watch = loan.give < 0 ? NULL : handout_watch_make(loan.give);
-	bool watched = loan.watch;
-	handout_end(&loan);
+	struct handout handout = {.give = memfd_create("penstock-watch", MFD_CLOEXEC)};
+	handout.watch = handout.give < 0 ? NULL : handout_watch_make(handout.give);
+	bool watched = handout.watch;
+	handout_end(&handout);
 	handout_look();
-	bool told = watched && !handout_is_held(&loan);
-	handout_deinit(&loan);
+	bool told = watched && !handout_is_held(&handout);
+	handout_deinit(&handout);
 	return told;
 }
 
@@ -136,38 +134,38 @@ void handout_begin(void)
 	(void)pthread_once(&handout_once, handout_set_up);
 }
 
-/* ---- loans ---- */
+/* ---- a handout ---- */
 
 struct handout handout_make(int memfd, bool writable)
 {
 	handout_begin();
-	struct handout loan = {.give = handout_open(memfd, writable)};
-	if (loan.give < 0)
-		loan.give = memfd;
+	struct handout handout = {.give = handout_open(memfd, writable)};
+	if (handout.give < 0)
+		handout.give = memfd;
 	else
 		(void)close(memfd);
-	loan.watch = handout_watch_make(loan.give);
-	return loan;
+	handout.watch = handout_watch_make(handout.give);
+	return handout;
 }
 
-void handout_end(struct handout *loan)
+void handout_end(struct handout *handout)
 {
-	handout_close(&loan->give);
+	handout_close(&handout->give);
 }
 
-bool handout_is_held(const struct handout *loan)
+bool handout_is_held(const struct handout *handout)
 {
-	if (!loan->watch)
+	if (!handout->watch)
 		return false;
 	(void)pthread_mutex_lock(&handout_lock);
-	bool held = !loan->watch->gone;
+	bool held = !handout->watch->gone;
 	(void)pthread_mutex_unlock(&handout_lock);
 	return held;
 }
 
-void handout_deinit(struct handout *loan)
+void handout_deinit(struct handout *handout)
 {
-	handout_close(&loan->give);
-	handout_watch_free(loan->watch);
-	loan->watch = NULL;
+	handout_close(&handout->give);
+	handout_watch_free(handout->watch);
+	handout->watch = NULL;
 }

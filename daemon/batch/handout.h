@@ -1,18 +1,18 @@
-/* loan: shared memory that others are given, and whether they still have it.
+/* handout: shared memory that clients have been given, and whether they still have it.
  *
- * What a client maps stays in memory until it lets go, whatever the daemon does: a sealed memfd can
- * neither be shrunk nor punched. So the daemon has to know. Once it has given up all that it has of
- * a memfd itself, the kernel tells when that is destroyed (inotify, IN_DELETE_SELF): when nobody
- * has a descriptor of it any more, one under way in a socket or one of O_PATH among them, nor a
- * mapping, nor anything that was opened anew from those.
+ * Memory that a client has mapped stays allocated until the client lets go, whatever the daemon
+ * does: a sealed memfd can neither be shrunk nor punched. So the daemon has to know. Once the
+ * daemon has closed and unmapped a memfd itself, the kernel reports when it is destroyed (inotify,
+ * IN_DELETE_SELF). That is when no process has a descriptor of it any more (including O_PATH, and
+ * descriptors still queued in a socket), nor a mapping, nor a file opened anew from one of those.
  *
- * Clients get an open file of their own, read-only where nobody is to write: then not even the
- * seals are what stops a writer first.
+ * Clients get an open file of their own, which is read-only unless they may write. So the seals are
+ * only the second thing that stops a writer.
  *
- * It takes /proc and a watch of inotify. Without /proc clients get the memfd itself; without either
- * nobody knows whether they have it.
+ * This needs /proc and an inotify watch. Without /proc clients get the memfd itself; without one of
+ * them the daemon cannot know whether clients still have the memory.
  *
- * Any thread; a loan belongs to one at a time. */
+ * Any thread; a handout belongs to one thread at a time. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,27 +20,28 @@
 struct handout_watch;
 
 struct handout {
-	int give; /* for clients; -1: closed */
-	struct handout_watch *watch; /* NULL: it cannot be known */
+	int give; /* the descriptor for clients; -1: closed */
+	struct handout_watch *watch; /* NULL: the daemon cannot know */
 };
 
 #define HANDOUT_NONE ((struct handout){.give = -1, .watch = NULL})
 
-/* Opens what tells, once; the first loan does so too. At the start, so that no stream adds a
- * descriptor that stays. */
+/* Opens inotify, once. The first handout would do so too; calling this at the start means that no
+ * stream adds a descriptor that stays. */
 void handout_begin(void);
 
-/* Takes over `memfd`, which is closed; cannot fail. */
+/* Takes over `memfd` and closes it; cannot fail. */
 struct handout handout_make(int memfd, bool writable);
 
-/* Nobody is given it any more; once the daemon has unmapped it too, it may be asked whether it is
- * held. */
-void handout_end(struct handout *loan);
+/* Closes the descriptor for clients. Once the daemon has unmapped the memory too, handout_is_held
+ * may be asked. */
+void handout_end(struct handout *handout);
 
-/* Hears what has been let go of, of all loans: handout_is_held is as true as the last of these. */
+/* Reads from inotify which handouts clients have let go of: handout_is_held answers as of the last
+ * of these calls. */
 void handout_look(void);
 
-/* Whether somebody has it, once it was ended. False where it cannot be known. */
-bool handout_is_held(const struct handout *loan);
+/* Whether a client still has it, after handout_end. False where the daemon cannot know. */
+bool handout_is_held(const struct handout *handout);
 
-void handout_deinit(struct handout *loan);
+void handout_deinit(struct handout *handout);

@@ -1,5 +1,4 @@
-/* tally: see tally.h. Belongs to the event loop; every step that the header does not allow asserts.
- */
+/* tally: see tally.h. Event loop only. A step that the header does not allow fails an assertion. */
 #include "batch/tally.h"
 
 #include <assert.h>
@@ -19,7 +18,7 @@ const char *slot_state_name(enum slot_state state)
 	return names[state];
 }
 
-/* The one place where a slot changes state. */
+/* The only place where a slot changes state. */
 static void tally_move(struct tally *tally, uint32_t slot, enum slot_state to)
 {
 	assert(tally_next[tally->state[slot]] & 1u << to);
@@ -32,7 +31,7 @@ static bool tally_wants(const struct tally_reader *reader, uint64_t serial)
 	return serial >= reader->next && serial < reader->end;
 }
 
-/* Whether a complete slot waits for the reader: to be leased to it or to be given back. */
+/* Whether a complete slot waits for the reader: to be leased to it, or to be given back by it. */
 static bool tally_waits(const struct tally *tally, const struct tally_reader *reader, uint32_t slot)
 {
 	return tally_wants(reader, tally->serial[slot]) || reader->held & 1ull << slot;
@@ -160,7 +159,7 @@ uint64_t tally_leave(struct tally *tally, struct tally_reader *reader)
 	return freed;
 }
 
-/* How many of the slots, which are all complete, wait for the reader. */
+/* How many of the slots wait for the reader; all are complete. */
 static uint32_t tally_waiting(const struct tally *tally, const struct tally_reader *reader)
 {
 	uint32_t waiting = 0;

@@ -328,7 +328,7 @@ int stream_new(const struct stream_environment *environment, const struct stream
 		.spec = *spec,
 		.lists = *lists,
 		.ledger_line = -1,
-		.extent.loan = HANDOUT_NONE};
+		.extent.handout = HANDOUT_NONE};
 	*lists = (struct sampling_lists){0};
 	pthread_mutex_init(&stream->lock, NULL);
 	fetch_reader_init(&stream->reader);

@@ -317,7 +317,7 @@ static void join_send_opened(struct member *m)
 		.bytes = extent->bytes,
 	};
 	client_send(m->client, &opened.head, sizeof opened, NULL, 0, -1);
-	client_send(m->client, &announce.head, sizeof announce, NULL, 0, extent->loan.give);
+	client_send(m->client, &announce.head, sizeof announce, NULL, 0, extent->handout.give);
 }
 
 /* The batch that a member begins with. */

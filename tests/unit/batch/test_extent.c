@@ -1,4 +1,4 @@
-/* extent: layout and sealing. */
+/* extent: layout, sealing, and whether clients still have the memory (handout.h). */
 #include "batch/extent.h"
 #include "proto/conn.h"
 
@@ -30,7 +30,7 @@ static const struct extent_geometry geometry = {.batch_size = 5,
 	.label_type = SLOTS_LABEL_I64,
 	.label_width = 1};
 
-static void fields_lie_apart_and_inside(void **state)
+static void fields_do_not_overlap(void **state)
 {
 	(void)state;
 	struct extent extent;
@@ -46,7 +46,7 @@ static void fields_lie_apart_and_inside(void **state)
 		    extent.stride % SLOTS_ALIGN == 0);
 	assert_true(extent.stride * 3 <= extent.bytes);
 	assert_int_equal(extent_stride(&geometry), extent.stride);
-	/* every row of every slot is its own */
+	/* No row of any slot overlaps another. */
 	for (uint32_t slot = 0; slot < 3; slot++)
 		for (uint32_t row = 0; row < 5; row++)
 			memset(extent_image(&extent, slot, row), (int)(slot * 5 + row + 1),
@@ -59,7 +59,8 @@ static void fields_lie_apart_and_inside(void **state)
 	extent_deinit(&extent);
 }
 
-/* Views, wide values and labels each take their room, and the rows of smaller images lie closer. */
+/* Views, wide values and labels each have their room, and the rows of smaller images are closer
+ * together. */
 static void each_shape_has_its_room(void **state)
 {
 	(void)state;
@@ -107,33 +108,33 @@ static void each_shape_has_its_room(void **state)
 	}
 }
 
-static void nobody_else_can_write_or_resize(void **state)
+static void only_the_daemon_can_write_and_none_can_resize(void **state)
 {
 	(void)state;
 	struct extent extent;
 	assert_int_equal(extent_init(&extent, &geometry, 2, false, NULL), 0);
-	int seals = fcntl(extent.loan.give, F_GET_SEALS);
+	int seals = fcntl(extent.handout.give, F_GET_SEALS);
 	assert_int_equal(seals, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
-	assert_true(mmap(NULL, extent.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, extent.loan.give,
-			    0) == MAP_FAILED);
-	assert_int_equal(ftruncate(extent.loan.give, 0), -1);
-	assert_int_equal(ftruncate(extent.loan.give, (off_t)extent.bytes * 2), -1);
-	assert_int_equal(write(extent.loan.give, "x", 1), -1);
+	assert_true(mmap(NULL, extent.bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+			    extent.handout.give, 0) == MAP_FAILED);
+	assert_int_equal(ftruncate(extent.handout.give, 0), -1);
+	assert_int_equal(ftruncate(extent.handout.give, (off_t)extent.bytes * 2), -1);
+	assert_int_equal(write(extent.handout.give, "x", 1), -1);
 	assert_int_equal(
-		fallocate(extent.loan.give, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096),
+		fallocate(extent.handout.give, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096),
 		-1);
-	void *reader = mmap(NULL, extent.bytes, PROT_READ, MAP_SHARED, extent.loan.give, 0);
+	void *reader = mmap(NULL, extent.bytes, PROT_READ, MAP_SHARED, extent.handout.give, 0);
 	assert_true(reader != MAP_FAILED);
 	assert_int_equal(mprotect(reader, extent.bytes, PROT_READ | PROT_WRITE), -1);
-	extent_image(&extent, 1, 4)[0] =
-		77; /* the daemon's own mapping still writes, and the reader sees it */
+	/* The daemon's mapping still writes, and the reader sees it. */
+	extent_image(&extent, 1, 4)[0] = 77;
 	assert_int_equal(((uint8_t *)reader)[extent.stride + extent.layout.images_offset +
 					     4 * extent.layout.row_bytes],
 		77);
 	munmap(reader, extent.bytes);
-	/* Who opens it anew, for writing, as its owner may, meets the seals. */
+	/* The owner may open it anew for writing; the seals still refuse. */
 	char path[40];
-	(void)snprintf(path, sizeof path, "/proc/self/fd/%d", extent.loan.give);
+	(void)snprintf(path, sizeof path, "/proc/self/fd/%d", extent.handout.give);
 	int again = open(path, O_RDWR | O_CLOEXEC);
 	assert_true(again >= 0);
 	assert_int_equal(write(again, "x", 1), -1);
@@ -146,10 +147,10 @@ static void nobody_else_can_write_or_resize(void **state)
 	extent_deinit(&extent);
 }
 
-static bool is_held(const struct handout *loan)
+static bool is_held(const struct handout *handout)
 {
 	handout_look();
-	return handout_is_held(loan);
+	return handout_is_held(handout);
 }
 
 static int open_anew(int fd, int flags)
@@ -161,8 +162,8 @@ static int open_anew(int fd, int flags)
 	return anew;
 }
 
-/* What was sent and not yet taken keeps it too. */
-static int pass_on(const struct handout *loan, int fd)
+/* A descriptor that was sent and not yet received keeps the memory too. */
+static int pass_on(const struct handout *handout, int fd)
 {
 	static struct conn_message message;
 	struct wire_close head = {.head = {.type = WIRE_CLOSE}};
@@ -170,72 +171,71 @@ static int pass_on(const struct handout *loan, int fd)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
 	assert_int_equal(conn_send(pair[0], true, &head.head, sizeof head, NULL, 0, fd), 0);
 	(void)close(fd);
-	assert_true(is_held(loan));
+	assert_true(is_held(handout));
 	assert_int_equal(conn_receive(pair[1], true, &message), CONN_OK);
 	(void)close(pair[0]);
 	(void)close(pair[1]);
 	return message.fd;
 }
 
-/* Every way in which memory can be kept is seen, each by itself, and that it was let go of. */
-static void who_keeps_it_is_seen(void **state)
+/* Each way to keep the memory is noticed by itself, and so is letting go. */
+static void every_way_to_keep_it_is_noticed(void **state)
 {
 	(void)state;
 	for (int writable = 0; writable < 2; writable++) {
 		struct extent extent;
-		struct handout loan;
+		struct handout handout;
 		assert_int_equal(extent_init(&extent, &geometry, 2, writable, NULL), 0);
-		int fd = fcntl(extent.loan.give, F_DUPFD_CLOEXEC, 0);
+		int fd = fcntl(extent.handout.give, F_DUPFD_CLOEXEC, 0);
 		uint64_t bytes = extent.bytes;
-		assert_true(extent_is_kept(&extent, &loan));
+		assert_true(extent_is_kept(&extent, &handout));
 		extent_deinit(&extent);
 		fd = open_anew(fd, O_PATH); /* counts as no open file */
-		assert_true(is_held(&loan));
+		assert_true(is_held(&handout));
 		fd = open_anew(fd, O_RDONLY);
-		assert_true(is_held(&loan));
-		fd = pass_on(&loan, fd);
+		assert_true(is_held(&handout));
+		fd = pass_on(&handout, fd);
 		void *reader = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
 		assert_true(reader != MAP_FAILED);
 		(void)close(fd);
-		assert_true(is_held(&loan));
+		assert_true(is_held(&handout));
 		munmap(reader, bytes);
-		assert_false(is_held(&loan));
-		handout_deinit(&loan);
+		assert_false(is_held(&handout));
+		handout_deinit(&handout);
 	}
 }
 
-/* Of several, the one that was let go of; one that is given up while somebody has it troubles
- * nobody. */
+/* Letting go of one handout does not affect others, nor does freeing one that is still held. */
 static void each_is_known_by_itself(void **state)
 {
 	(void)state;
-	struct handout loans[3];
+	struct handout handouts[3];
 	int fds[3];
 	for (int i = 0; i < 3; i++) {
-		loans[i] = handout_make(memfd_create("test", MFD_CLOEXEC), false);
-		fds[i] = fcntl(loans[i].give, F_DUPFD_CLOEXEC, 0);
-		handout_end(&loans[i]);
+		handouts[i] = handout_make(memfd_create("test", MFD_CLOEXEC), false);
+		fds[i] = fcntl(handouts[i].give, F_DUPFD_CLOEXEC, 0);
+		handout_end(&handouts[i]);
 	}
 	(void)close(fds[1]);
-	assert_true(is_held(&loans[0]));
-	assert_false(is_held(&loans[1]));
-	assert_true(is_held(&loans[2]));
-	handout_deinit(&loans[0]);
-	handout_deinit(&loans[1]);
+	assert_true(is_held(&handouts[0]));
+	assert_false(is_held(&handouts[1]));
+	assert_true(is_held(&handouts[2]));
+	handout_deinit(&handouts[0]);
+	handout_deinit(&handouts[1]);
 	(void)close(fds[0]);
-	assert_true(is_held(&loans[2]));
+	assert_true(is_held(&handouts[2]));
 	(void)close(fds[2]);
-	assert_false(is_held(&loans[2]));
-	handout_deinit(&loans[2]);
+	assert_false(is_held(&handouts[2]));
+	handout_deinit(&handouts[2]);
 }
 
-static void nobody_keeps_what_was_given_to_nobody(void **state)
+static void memory_that_no_client_had_is_not_kept(void **state)
 {
 	(void)state;
 	struct extent extent;
-	struct handout loan;
+	struct handout handout;
 	assert_int_equal(extent_init(&extent, &geometry, 2, false, NULL), 0);
-	assert_false(extent_is_kept(&extent, &loan));
+	assert_false(extent_is_kept(&extent, &handout));
 	extent_deinit(&extent);
 }
 
@@ -245,15 +245,15 @@ static void its_one_reader_may_write_where_asked_for(void **state)
 	struct extent extent;
 	assert_int_equal(extent_init(&extent, &geometry, 2, true, NULL), 0);
 	assert_int_equal(
-		fcntl(extent.loan.give, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+		fcntl(extent.handout.give, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	assert_false(extent.huge_pages);
-	assert_int_equal(ftruncate(extent.loan.give, 0), -1);
-	void *reader = mmap(NULL, extent.bytes, PROT_READ, MAP_SHARED, extent.loan.give, 0);
+	assert_int_equal(ftruncate(extent.handout.give, 0), -1);
+	void *reader = mmap(NULL, extent.bytes, PROT_READ, MAP_SHARED, extent.handout.give, 0);
 	assert_true(reader != MAP_FAILED);
 	assert_int_equal(mprotect(reader, extent.bytes, PROT_READ | PROT_WRITE), 0);
-	/* Holes that it punches are filled again by the daemon's next write. */
-	assert_int_equal(fallocate(extent.loan.give, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-				 (off_t)extent.bytes),
+	/* The daemon's next write fills holes that the reader punches. */
+	assert_int_equal(fallocate(extent.handout.give, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				 0, (off_t)extent.bytes),
 		0);
 	memset(extent_image(&extent, 1, 4), 77, extent.layout.row_bytes);
 	munmap(reader, extent.bytes);
@@ -274,12 +274,12 @@ static void more_than_the_machine_has_is_refused_with_a_sentence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fields_lie_apart_and_inside),
+		cmocka_unit_test(fields_do_not_overlap),
 		cmocka_unit_test(each_shape_has_its_room),
-		cmocka_unit_test(nobody_else_can_write_or_resize),
-		cmocka_unit_test(who_keeps_it_is_seen),
+		cmocka_unit_test(only_the_daemon_can_write_and_none_can_resize),
+		cmocka_unit_test(every_way_to_keep_it_is_noticed),
 		cmocka_unit_test(each_is_known_by_itself),
-		cmocka_unit_test(nobody_keeps_what_was_given_to_nobody),
+		cmocka_unit_test(memory_that_no_client_had_is_not_kept),
 		cmocka_unit_test(its_one_reader_may_write_where_asked_for),
 		cmocka_unit_test(more_than_the_machine_has_is_refused_with_a_sentence),
 	};

@@ -1,5 +1,5 @@
-/* tally: the life of a slot step by step, what joining late and leaving give back, and that every
- * step that the header does not allow aborts. All orders of steps are tests/model's. */
+/* tally: the states of a slot step by step, joining late, leaving, and that each step that the
+ * header does not allow aborts. tests/model tries all orders of steps. */
 #include "batch/tally.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* `count` batches, all complete. */
+/* Assigns and completes `count` batches. */
 static void fill(struct tally *tally, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -57,7 +57,7 @@ static void one_batch_goes_through_every_state(void **state)
 	assert_int_equal(tally.serial[0], 1);
 }
 
-static void what_is_not_held_is_told_apart(void **state)
+static void only_a_held_batch_counts_as_held(void **state)
 {
 	(void)state;
 	struct tally tally;
@@ -76,7 +76,7 @@ static void what_is_not_held_is_told_apart(void **state)
 	assert_false(tally_holds(&tally, &a, UINT32_MAX, UINT64_MAX));
 }
 
-static void batches_complete_in_any_order_and_come_in_theirs(void **state)
+static void batches_complete_in_any_order_and_are_leased_in_order(void **state)
 {
 	(void)state;
 	struct tally tally;
@@ -118,7 +118,7 @@ static void a_slot_waits_for_every_reader(void **state)
 	assert_ptr_equal(tally.readers, &a);
 }
 
-static void a_late_reader_begins_with_the_oldest_that_lacks_nothing_after_it(void **state)
+static void a_late_reader_begins_after_the_last_gap(void **state)
 {
 	(void)state;
 	struct tally tally;
@@ -131,7 +131,7 @@ static void a_late_reader_begins_with_the_oldest_that_lacks_nothing_after_it(voi
 	for (int i = 0; i < 3; i++)
 		lease(&tally, &a);
 	assert_true(tally_release(&tally, &a, 1));
-	/* 0 is still there, but 1 is not */
+	/* Batch 0 is still in a slot, but 1 is not. */
 	assert_int_equal(tally_first(&tally), 2);
 	assert_int_equal(tally_assign(&tally), 1);
 	tally_join(&tally, &late, 2, UINT64_MAX);
@@ -166,20 +166,20 @@ static void leaving_gives_back_what_was_held_and_what_was_due(void **state)
 	assert_null(tally.readers);
 	assert_false(tally_filled(&tally, 2));
 	assert_int_equal(tally_count(&tally, SLOT_FREE), 4);
-	/* what left may come back */
+	/* A reader that left may come back. */
 	tally_join(&tally, &b, tally_first(&tally), UINT64_MAX);
 	fill(&tally, 1);
 	assert_int_equal(b.next, 3);
 	assert_int_equal(lease(&tally, &b), 0);
 }
 
-static void what_nobody_wants_is_not_kept(void **state)
+static void a_batch_that_no_reader_wants_is_not_kept(void **state)
 {
 	(void)state;
 	struct tally tally;
 	struct tally_reader first = {0}, ahead = {0};
 	tally_init(&tally, 3);
-	/* two that come back at different batches */
+	/* Two readers come back at different batches. */
 	tally_join(&tally, &ahead, 4, UINT64_MAX);
 	tally_join(&tally, &first, 0, UINT64_MAX);
 	fill(&tally, 2);
@@ -189,20 +189,20 @@ static void what_nobody_wants_is_not_kept(void **state)
 	assert_false(tally_filled(&tally, 2));
 	assert_int_equal(tally.state[2], SLOT_FREE);
 	assert_int_equal(tally_first(&tally), 3);
-	/* 3 is dropped too, 4 is what it waits for */
+	/* Batch 3 is dropped too; the reader waits for 4. */
 	assert_int_equal(tally_assign(&tally), 0);
 	assert_int_equal(tally_assign(&tally), 1);
 	assert_false(tally_filled(&tally, 0));
 	assert_true(tally_filled(&tally, 1));
 	assert_int_equal(lease(&tally, &ahead), 1);
-	/* nor what is filled when all have gone */
+	/* A batch that completes after all readers left is dropped. */
 	assert_int_equal(tally_assign(&tally), 0);
 	assert_int_equal(tally_leave(&tally, &ahead), 1 << 1);
 	assert_false(tally_filled(&tally, 0));
 	assert_int_equal(tally_count(&tally, SLOT_FREE), 3);
 }
 
-static void who_has_all_it_wants_is_owed_no_more(void **state)
+static void a_reader_at_its_end_is_owed_no_more(void **state)
 {
 	(void)state;
 	struct tally tally;
@@ -230,7 +230,7 @@ static void who_has_all_it_wants_is_owed_no_more(void **state)
 	assert_int_equal(tally_leave(&tally, &b), 1 << 1 | 1 << 2);
 }
 
-static void who_keeps_batches_while_another_has_none_blocks(void **state)
+static void a_reader_that_keeps_batches_while_another_has_none_blocks(void **state)
 {
 	(void)state;
 	struct tally tally;
@@ -240,22 +240,22 @@ static void who_keeps_batches_while_another_has_none_blocks(void **state)
 	tally_join(&tally, &b, 0, UINT64_MAX);
 	tally_join(&tally, &c, 0, UINT64_MAX);
 	fill(&tally, 2);
-	assert_false(tally_blocks(&tally, &a)); /* nobody has come to the end of it */
+	assert_false(tally_blocks(&tally, &a)); /* all have batches left to read */
 	for (int i = 0; i < 2; i++) {
 		lease(&tally, &a);
 		lease(&tally, &c);
 		tally_release(&tally, &c, (uint32_t)i);
 	}
-	/* a holds both, b has taken none, c has nothing left to do */
+	/* a holds both, b has taken none, c has none left to read. */
 	assert_true(tally_blocks(&tally, &a));
 	assert_true(tally_blocks(&tally, &b));
 	assert_false(tally_blocks(&tally, &c));
-	/* one slot each is enough to stop the third */
+	/* One slot each is enough to stop the third reader. */
 	lease(&tally, &b);
 	lease(&tally, &b);
 	assert_false(tally_release(&tally, &a, 0));
 	assert_false(tally_release(&tally, &b, 1));
-	assert_false(tally_blocks(&tally, &a)); /* it has the oldest no more */
+	assert_false(tally_blocks(&tally, &a)); /* it gave the oldest one back */
 	assert_true(tally_blocks(&tally, &b));
 	assert_true(tally_release(&tally, &a, 1));
 	assert_false(tally_blocks(&tally, &b)); /* a slot is free */
@@ -265,7 +265,7 @@ static void who_keeps_batches_while_another_has_none_blocks(void **state)
 	assert_true(tally_blocks(&tally, &b)); /* c may keep its last batch until it has another */
 	tally_leave(&tally, &c);
 	tally_leave(&tally, &a);
-	assert_false(tally_blocks(&tally, &b)); /* alone */
+	assert_false(tally_blocks(&tally, &b)); /* the only reader */
 }
 
 static void all_64_slots_are_used(void **state)
@@ -295,7 +295,8 @@ static void states_have_names(void **state)
 
 /* ---- steps that must abort ---- */
 
-struct scene { /* slot 0 leased to a, slot 1 READY, slot 2 FILLING, slot 3 FREE; b came late at 1 */
+/* Slot 0 is leased to a, slot 1 READY, slot 2 FILLING, slot 3 FREE; b joined late, at batch 1. */
+struct scene {
 	struct tally tally;
 	struct tally_reader a, b, stranger;
 };
@@ -311,81 +312,32 @@ static void scene_set(struct scene *s)
 	lease(&s->tally, &s->a);
 }
 
-static void init_none(struct scene *s)
-{
-	tally_init(&s->tally, 0);
-}
-static void init_many(struct scene *s)
-{
-	tally_init(&s->tally, TALLY_SLOTS_MAX + 1);
-}
-static void fill_leased(struct scene *s)
-{
-	tally_filled(&s->tally, 0);
-}
-static void fill_ready(struct scene *s)
-{
-	tally_filled(&s->tally, 1);
-}
-static void fill_free(struct scene *s)
-{
-	tally_filled(&s->tally, 3);
-}
-static void fill_none(struct scene *s)
-{
-	tally_filled(&s->tally, 4);
-}
-static void lease_again(struct scene *s)
-{
-	tally_lease(&s->tally, &s->a, 0);
-}
-static void lease_filling(struct scene *s)
-{
-	tally_lease(&s->tally, &s->a, 2);
-}
-static void lease_early(struct scene *s)
-{
-	tally_lease(&s->tally, &s->b, 0);
-}
-static void lease_none(struct scene *s)
-{
-	tally_lease(&s->tally, &s->b, 4);
-}
-static void release_ready(struct scene *s)
-{
-	tally_release(&s->tally, &s->a, 1);
-}
-static void release_others(struct scene *s)
-{
-	tally_release(&s->tally, &s->b, 0);
-}
-static void release_none(struct scene *s)
-{
-	tally_release(&s->tally, &s->a, 64);
-}
-static void leave_stranger(struct scene *s)
-{
-	tally_leave(&s->tally, &s->stranger);
-}
-static void join_holding(struct scene *s)
-{
-	s->stranger.held = 1;
-	tally_join(&s->tally, &s->stranger, 1, UINT64_MAX);
-}
-static void join_before_first(struct scene *s)
-{
-	tally_release(&s->tally, &s->a, 0);
-	tally_join(&s->tally, &s->stranger, 0, UINT64_MAX);
-}
-static void release_twice(struct scene *s)
-{
-	tally_release(&s->tally, &s->a, 0);
-	tally_release(&s->tally, &s->a, 0);
-}
-static void nothing(struct scene *s)
-{
-	(void)s;
-}
+#define STEP(name, ...)                      \
+	static void name(struct scene *s)    \
+	{                                    \
+		struct tally *t = &s->tally; \
+		__VA_ARGS__;                 \
+		(void)t;                     \
+	}
+STEP(nothing, (void)s)
+STEP(init_none, tally_init(t, 0))
+STEP(init_many, tally_init(t, TALLY_SLOTS_MAX + 1))
+STEP(fill_leased, tally_filled(t, 0))
+STEP(fill_ready, tally_filled(t, 1))
+STEP(fill_free, tally_filled(t, 3))
+STEP(fill_none, tally_filled(t, 4))
+STEP(lease_again, tally_lease(t, &s->a, 0))
+STEP(lease_filling, tally_lease(t, &s->a, 2))
+STEP(lease_early, tally_lease(t, &s->b, 0))
+STEP(lease_none, tally_lease(t, &s->b, 4))
+STEP(release_ready, tally_release(t, &s->a, 1))
+STEP(release_others, tally_release(t, &s->b, 0))
+STEP(release_none, tally_release(t, &s->a, 64))
+STEP(release_twice, tally_release(t, &s->a, 0), tally_release(t, &s->a, 0))
+STEP(leave_stranger, tally_leave(t, &s->stranger))
+STEP(join_holding, s->stranger.held = 1, tally_join(t, &s->stranger, 1, UINT64_MAX))
+STEP(join_before_first, tally_release(t, &s->a, 0), tally_join(t, &s->stranger, 0, UINT64_MAX))
+#undef STEP
 
 static bool aborts(void (*step)(struct scene *))
 {
@@ -421,14 +373,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_batch_goes_through_every_state),
-		cmocka_unit_test(what_is_not_held_is_told_apart),
-		cmocka_unit_test(batches_complete_in_any_order_and_come_in_theirs),
+		cmocka_unit_test(only_a_held_batch_counts_as_held),
+		cmocka_unit_test(batches_complete_in_any_order_and_are_leased_in_order),
 		cmocka_unit_test(a_slot_waits_for_every_reader),
-		cmocka_unit_test(a_late_reader_begins_with_the_oldest_that_lacks_nothing_after_it),
+		cmocka_unit_test(a_late_reader_begins_after_the_last_gap),
 		cmocka_unit_test(leaving_gives_back_what_was_held_and_what_was_due),
-		cmocka_unit_test(what_nobody_wants_is_not_kept),
-		cmocka_unit_test(who_has_all_it_wants_is_owed_no_more),
-		cmocka_unit_test(who_keeps_batches_while_another_has_none_blocks),
+		cmocka_unit_test(a_batch_that_no_reader_wants_is_not_kept),
+		cmocka_unit_test(a_reader_at_its_end_is_owed_no_more),
+		cmocka_unit_test(a_reader_that_keeps_batches_while_another_has_none_blocks),
 		cmocka_unit_test(all_64_slots_are_used),
 		cmocka_unit_test(states_have_names),
 		cmocka_unit_test(steps_out_of_turn_abort),
