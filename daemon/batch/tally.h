@@ -1,6 +1,6 @@
 /* tally: which slot holds which batch, and which readers have yet to give it back.
  *
- * Map of this folder:
+ * A map of this folder:
  *   tally.[ch]    the state of each slot
  *   extent.[ch]   the shared memory of one stream, cut into slots
  *   handout.[ch]  memory that clients have been given, and whether they still have it

@@ -1,15 +1,15 @@
-/* keeper: see keeper.h. One thread, one poll.
+/* keeper: see keeper.h. One thread with one poll.
  *
- * How a process ended: its pidfd becomes readable when it has ended, and hangs up when it has been
- * reaped. From kernel 6.15 on the pidfd then tells the exit status to whoever holds it
- * (PIDFD_GET_INFO, linux/pidfd.h); before, /proc/PID/stat tells it of a zombie (field 52) until its
- * parent reaps it, which is a race that is won only sometimes. What neither tells is not known.
+ * How a process ended: its pidfd becomes readable when the process has ended, and hangs up when it
+ * has been reaped. From Linux 6.15 on, the pidfd then tells any holder the exit status
+ * (PIDFD_GET_INFO, linux/pidfd.h). Before, /proc/PID/stat shows it (field 52) while the process is
+ * a zombie; the parent may reap it before it is read. If neither works, the status is not known.
  *
- * Whether the OOM killer did it: its counter of the process's own cgroup, where that is known, else
- * of the machine, against the sample before. The counter moves a moment after the kill, so where
- * SIGKILL or nothing known was the end it is read until it has, for a tenth of a second. Whoever
- * ended otherwise may have done so for a child that was killed, and taken its time: that is held
- * against a sample of five to ten seconds before. */
+ * Whether the OOM killer ended it: compares the kill counter of the process's cgroup, or else of
+ * the machine, with the sample before. The counter moves a moment after the kill, so after SIGKILL
+ * or an unknown end it is read for a tenth of a second, until it has moved. A process that ended
+ * otherwise may have done so some time after a child of it was killed: its counter is compared with
+ * a sample of five to ten seconds before. */
 #include "record/keeper.h"
 
 #include "base/clock.h"
@@ -36,22 +36,21 @@
 
 enum {
 	KEEPER_TRAINERS = 4096,
-	KEEPER_FILES = 32, /* that are open beside pidfds: the driver's are most of them */
-	KEEPER_MESSAGES = 256, /* in one turn */
-	KEEPER_IDLE_TICKS = 10, /* of which one is written while no trainer is attached */
-	KEEPER_RETRY_TICKS = 5, /* between two tries to make the file */
+	KEEPER_FILES = 32, /* open files other than pidfds; most belong to the NVIDIA driver */
+	KEEPER_MESSAGES = 256, /* handled in one turn */
+	KEEPER_IDLE_TICKS = 10, /* one in so many is written while no trainer is attached */
+	KEEPER_RETRY_TICKS = 5, /* between two attempts to make the file */
 };
 #define KEEPER_MS ((uint64_t)1000000)
 #define KEEPER_SECOND_NS (1000 * KEEPER_MS)
-#define KEEPER_PENDING_MS 5 /* between two looks at one that has ended */
-#define KEEPER_OOM_NS (100 * KEEPER_MS)
-#define KEEPER_KILLS_NS (5 * KEEPER_SECOND_NS) /* until kills are old, and then older */
-#define KEEPER_STATUS_NS (800 * KEEPER_MS) /* for its parent to reap it */
-#define KEEPER_AFTER_NS (900 * KEEPER_MS) /* the daemon */
+#define KEEPER_PENDING_MS 5 /* between two looks at a process that has ended */
+#define KEEPER_OOM_NS (100 * KEEPER_MS) /* how long the OOM counter is read after an end */
+#define KEEPER_KILLS_NS (5 * KEEPER_SECOND_NS) /* how often `old` and `older` move on */
+#define KEEPER_STATUS_NS (800 * KEEPER_MS) /* how long to wait for an exit status */
+#define KEEPER_AFTER_NS (900 * KEEPER_MS) /* how long to outlive the daemon at most */
 
-/* The first version of what linux/pidfd.h calls struct pidfd_info, with the field that took the
- * place of its spare one. The size is part of the number of the ioctl, and newer kernels take this
- * one. */
+/* The first version of linux/pidfd.h's struct pidfd_info, with the field that later took the place
+ * of its spare one. The size is part of the ioctl's number, and newer kernels accept this size. */
 struct keeper_pidfd_info {
 	uint64_t mask, cgroupid;
 	uint32_t pid, tgid, ppid, ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
@@ -61,20 +60,19 @@ _Static_assert(sizeof(struct keeper_pidfd_info) == 64, "PIDFD_INFO_SIZE_VER0");
 #define KEEPER_PIDFD_GET_INFO _IOWR(0xFF, 11, struct keeper_pidfd_info)
 #define KEEPER_PIDFD_INFO_EXIT ((uint64_t)1 << 3)
 
-/* What the OOM killer had ended: in the process's cgroup, and on the machine; UINT64_MAX: not
- * known. */
+/* Counters of OOM kills: in the process's cgroup, and on the machine; UINT64_MAX: not known. */
 struct keeper_kills {
 	uint64_t cgroup, machine;
 };
 
 /* The daemon, or a trainer. */
 struct keeper_process {
-	int pid, pidfd; /* pid 0: not of this namespace, nothing is known of it */
+	int pid, pidfd; /* pid 0: in another PID namespace, so nothing is known of it */
 	uint64_t start_ticks, cpu_ticks, sampled_ns;
 	/* At the last sample, at the one before, and seconds before. */
 	struct keeper_kills kills, before, old, older;
 	uint64_t old_ns;
-	float cpu; /* processors' worth; negative: not known */
+	float cpu; /* in processors; negative: not known */
 	struct record_memory memory;
 	struct cgroup_view view;
 	uint64_t ended_ns; /* 0: it lives */
@@ -85,7 +83,7 @@ struct keeper_process {
 struct keeper_trainer {
 	struct keeper_process process;
 	struct record_attach attach;
-	struct record_trainer now; /* the newest that the daemon said */
+	struct record_trainer now; /* the newest numbers from the daemon */
 	bool left;
 };
 
@@ -93,12 +91,12 @@ struct keeper {
 	struct keeper_options options;
 	int socket; /* -1 when the daemon has closed it */
 	uint64_t ticks_per_s;
-	struct ring *ring; /* NULL: it could not be made yet */
-	int ring_error; /* last told; so that it is told once */
-	uint64_t lost; /* entries that could not be written since the last that was */
+	struct ring *ring; /* NULL: the file could not be made yet */
+	int ring_error; /* reported last, so that it is reported once */
+	uint64_t lost; /* entries that could not be written since the last one that was */
 	uint64_t ticks, next_tick_ns;
 	uint64_t machine_oom_kills;
-	struct record start; /* what a file begins with, whenever it is made */
+	struct record start; /* the first entry of the file, whenever that is made */
 	struct record daemon_now;
 	struct keeper_process daemon;
 	struct keeper_trainer *trainer[KEEPER_TRAINERS];
@@ -156,13 +154,13 @@ static void keeper_write(struct keeper *keeper, const struct record *record)
 		return;
 	keeper->ring_error = result;
 	(void)snprintf(text, sizeof text,
-		"the flight recorder's file %.100s cannot be written: %s; it goes on trying",
+		"the flight recorder cannot write its file %.100s: %s; it will keep trying",
 		keeper->options.path, strerror(-result));
 	struct record note = keeper_note(text);
 	keeper_send(keeper, &note);
 }
 
-/* Kept and told. */
+/* Sends the record to the daemon, and writes it if `write`. */
 static void keeper_keep(struct keeper *keeper, const struct record *record, bool write)
 {
 	if (write)
@@ -211,7 +209,7 @@ static void keeper_open(struct keeper *keeper)
 
 /* ---- processes ---- */
 
-/* One that is given up: the process has ended, or another of the same number is there. */
+/* False when the process has ended, or another process has its number now. */
 static bool keeper_look(struct keeper_process *process, struct probe_process *ret)
 {
 	return probe_process_at("", process->pid, ret) &&
@@ -245,7 +243,7 @@ static void keeper_process_sample(struct keeper *keeper, struct keeper_process *
 	if (process->pid <= 0 || process->ended_ns)
 		return;
 	if (!keeper_look(process, &sample)) {
-		/* Without a pidfd this is how its end is seen. */
+		/* Without a pidfd only this shows its end. */
 		if (process->pidfd < 0)
 			process->ended_ns = now;
 		return;
@@ -272,7 +270,7 @@ static void keeper_learn(struct keeper_process *process)
 	struct keeper_pidfd_info info = {.mask = KEEPER_PIDFD_INFO_EXIT};
 	struct probe_process sample;
 	struct pollfd fd = {.fd = process->pidfd, .events = POLLIN};
-	/* Before it is asked: what has been reaped by then has told all that it will tell. */
+	/* Look before asking: if it has been reaped by now, no later attempt will learn more. */
 	process->reaped = process->pidfd >= 0 && poll(&fd, 1, 0) == 1 && fd.revents & POLLHUP;
 	if (process->pidfd >= 0 && ioctl(process->pidfd, KEEPER_PIDFD_GET_INFO, &info) == 0 &&
 		info.mask & KEEPER_PIDFD_INFO_EXIT) {
@@ -285,7 +283,7 @@ static void keeper_learn(struct keeper_process *process)
 	}
 }
 
-/* How many more the OOM killer has ended there than then. */
+/* How many processes the OOM killer has ended there since `then`. */
 static uint32_t keeper_oom_kills(
 	const struct keeper_process *process, const struct keeper_kills *then)
 {
@@ -330,7 +328,7 @@ static void keeper_note_end(
 	keeper_keep(keeper, &record, true);
 }
 
-/* Looks at one that has ended, until all is known that can be. */
+/* Looks at a process that has ended, and records its end once everything that can be known is. */
 static void keeper_process_end(
 	struct keeper *keeper, struct keeper_process *process, uint64_t trainer)
 {
@@ -340,7 +338,7 @@ static void keeper_process_end(
 	bool settled = process->known || process->reaped || since >= KEEPER_STATUS_NS;
 	bool killed = !process->known ||
 		      (WIFSIGNALED(process->status) && WTERMSIG(process->status) == SIGKILL);
-	/* The kernel counts a kill before the process is gone: the last sample may lie between. */
+	/* The kernel counts a kill before the process is gone, so the last sample may be too new. */
 	const struct keeper_kills *then = killed ? &process->before : &process->older;
 	uint32_t kills = settled ? keeper_oom_kills(process, then) : 0;
 	if (settled && (!killed || kills || since >= KEEPER_OOM_NS))
@@ -367,7 +365,7 @@ static void keeper_forget(struct keeper *keeper, unsigned i)
 		(--keeper->trainers - i) * sizeof keeper->trainer[0]);
 }
 
-/* A process that left and came again is one process with one end. */
+/* A process that left and attached again ends once, so its old entry is dropped. */
 static void keeper_supersede(struct keeper *keeper, const struct keeper_process *process)
 {
 	for (unsigned i = keeper->trainers; i-- > 0;) {
@@ -378,7 +376,7 @@ static void keeper_supersede(struct keeper *keeper, const struct keeper_process 
 	}
 }
 
-/* What only the kernel knows of it. */
+/* Adds what only the kernel knows of the trainer. */
 static void keeper_complete_attach(
 	const struct keeper_process *process, struct record_attach *attach)
 {
@@ -409,8 +407,8 @@ static struct keeper_trainer *keeper_add(
 			(void)close(pidfd);
 		if (!keeper->told_full)
 			keeper_complain(keeper,
-				"the flight recorder watches as many trainers as it can: how "
-				"others end is not noted");
+				"the flight recorder watches as many trainers as it can and will "
+				"not record how others end; raise ulimit -n");
 		keeper->told_full = true;
 		return NULL;
 	}
@@ -520,7 +518,7 @@ static void keeper_hear(struct keeper *keeper, struct record *record, int pidfd)
 		(void)close(pidfd);
 }
 
-/* One message: its bytes, and the descriptor that came along or -1. */
+/* Receives one message: its bytes, and the descriptor that came with it or -1. */
 static ssize_t keeper_receive(int socket, struct record *ret, int *ret_fd)
 {
 	union {
@@ -637,7 +635,7 @@ static void keeper_tick(struct keeper *keeper)
 
 /* ---- the loop ---- */
 
-/* Those that have ended are not polled any more: they would be readable for ever. */
+/* A process that has ended is not polled any more, since its pidfd stays readable. */
 static void keeper_watch(struct keeper *keeper, unsigned at, const struct keeper_process *process)
 {
 	keeper->poll[at] =
@@ -663,19 +661,19 @@ static void keeper_wait(struct keeper *keeper, bool pending)
 	for (unsigned i = 0; i < keeper->trainers; i++)
 		if (keeper->poll[i + 2].revents)
 			keeper->trainer[i]->process.ended_ns = now;
-	/* After the ends: what is heard may move trainers to other places. */
+	/* After the ends, since a message may move trainers to other places of the array. */
 	if (keeper->poll[0].revents)
 		keeper_hear_all(keeper);
 }
 
-/* Of kernels without pidfds, and where there was no descriptor left. */
+/* For kernels without pidfds, and where no descriptor was left. */
 static void keeper_check_parent(struct keeper *keeper)
 {
 	if (!keeper->daemon.ended_ns && getppid() != keeper->options.daemon)
 		keeper->daemon.ended_ns = clock_ns();
 }
 
-/* True while something that has ended is still to be noted. */
+/* Records the ends of processes. True while one that has ended is still to be recorded. */
 static bool keeper_ends(struct keeper *keeper)
 {
 	bool pending = false;
@@ -691,7 +689,7 @@ static bool keeper_ends(struct keeper *keeper)
 		i++;
 	}
 	if (keeper->daemon.ended_ns && !keeper->daemon.noted) {
-		/* What it still said comes before its end. */
+		/* Its last messages come before its end. */
 		keeper_hear_all(keeper);
 		keeper_process_end(keeper, &keeper->daemon, 0);
 		pending |= !keeper->daemon.noted;
@@ -717,7 +715,8 @@ static void keeper_loop(struct keeper *keeper)
 	}
 }
 
-/* As many as there may be pidfds: more than it may have files open is refused by poll, too. */
+/* How many trainers can be watched: as many as there may be pidfds. poll refuses more descriptors
+ * than the process may have open. */
 static unsigned keeper_room(void)
 {
 	struct rlimit limit;
@@ -740,7 +739,7 @@ static void keeper_start_nvml(struct keeper *keeper)
 
 void keeper_run(const struct keeper_options *options)
 {
-	static struct keeper keeper; /* zero, and large: pages that are not used cost none */
+	static struct keeper keeper; /* large, but unused pages cost no memory */
 	long ticks = sysconf(_SC_CLK_TCK);
 	keeper.options = *options;
 	keeper.socket = options->socket;

@@ -1,4 +1,5 @@
-/* keeper: what the witness's process does: it hears the daemon, samples, writes, sees ends. */
+/* keeper: what the witness process does: it listens to the daemon, samples, writes entries, and
+ * sees how processes end. */
 #pragma once
 
 #include <stdint.h>
@@ -12,5 +13,5 @@ struct keeper_options {
 	unsigned keep;
 };
 
-/* Returns when the daemon has ended and that is noted. */
+/* Returns when the daemon has ended and its end is recorded. */
 void keeper_run(const struct keeper_options *options);

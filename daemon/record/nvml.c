@@ -1,10 +1,10 @@
-/* nvml: see nvml.h. Names, layouts and codes: NVIDIA's NVML API reference (nvmlInit_v2 and so on);
- * those used here have not changed since they came, which is what their versions are for.
+/* nvml: see nvml.h. Names, layouts and codes are those of NVIDIA's NVML API reference (nvmlInit_v2
+ * and so on). A function of a given name does not change; new forms get a new version suffix.
  *
  * The list of processes is the exception. Before _v2 an entry was a pid and its bytes; since _v2
- * two more numbers follow. Some drivers of the 535 branch wrote yet another field through _v3
- * before that was taken back: the room given here holds as many of those as asked for, so that such
- * a driver writes over nothing, and what it says of pids is then simply not found. */
+ * two more numbers follow. Some drivers of the 535 branch wrote one more field through _v3 before
+ * NVIDIA reverted that. The buffer here has room for such entries, so that these drivers do not
+ * write past it; their processes are then not found. */
 #include "record/nvml.h"
 
 #include "base/util.h"
@@ -18,7 +18,7 @@ enum {
 	NVML_ERROR_NOT_SUPPORTED = 3,
 	NVML_ERROR_INSUFFICIENT_SIZE = 7,
 	NVML_PROCESSES = 256, /* of one device */
-	NVML_ENTRY_ROOM = 40, /* bytes: the longest that any driver writes, and some */
+	NVML_ENTRY_ROOM = 40, /* bytes: more than any driver writes */
 };
 
 typedef struct nvml_device_opaque *nvml_device;
@@ -28,7 +28,7 @@ struct nvml_memory {
 };
 
 struct nvml_utilization {
-	unsigned gpu, memory; /* per cent */
+	unsigned gpu, memory; /* percent */
 };
 
 struct nvml_process_v1 {
@@ -76,10 +76,10 @@ struct nvml {
 static const char *nvml_says(const struct nvml *nvml, int code)
 {
 	const char *text = nvml->call.error ? nvml->call.error(code) : NULL;
-	return text ? text : "it does not say why";
+	return text ? text : "no reason given";
 }
 
-/* Each of them once: a machine that never tells something would tell so every second. */
+/* Reports each kind of failure once; otherwise some machines would report one every second. */
 static void nvml_tell(
 	struct nvml *nvml, bool *told, const char *what, int code, char *note, size_t room)
 {
@@ -87,12 +87,12 @@ static void nvml_tell(
 		return;
 	*told = true;
 	(void)snprintf(
-		note, room, "NVML does not tell %s: %s (%d)", what, nvml_says(nvml, code), code);
+		note, room, "NVML does not report %s: %s (%d)", what, nvml_says(nvml, code), code);
 }
 
 /* ---- looking it up ---- */
 
-/* A function pointer out of an object pointer: POSIX has it work, C has no cast for it. */
+/* Copies an object pointer into a function pointer: POSIX allows it, C has no cast for it. */
 static bool nvml_find(void *library, const char *name, void *ret)
 {
 	void *symbol = dlsym(library, name);
@@ -143,12 +143,12 @@ struct nvml *nvml_open(char *ret_note, size_t room)
 		return nvml;
 	if (missing)
 		(void)snprintf(ret_note, room,
-			"the memory of GPUs is not recorded: libnvidia-ml.so.1 has no %s: install "
-			"a newer NVIDIA driver",
+			"GPU memory is not recorded: libnvidia-ml.so.1 has no %s: install a newer "
+			"NVIDIA driver",
 			missing);
 	else
 		(void)snprintf(ret_note, room,
-			"the memory of GPUs is not recorded: NVML does not start: %s (%d)",
+			"GPU memory is not recorded: NVML does not start: %s (%d)",
 			nvml_says(nvml, code), code);
 	(void)dlclose(library);
 	free(nvml);
@@ -172,7 +172,7 @@ static void nvml_add_user(struct nvml *nvml, uint32_t pid, uint64_t used)
 		struct nvml_user *user = &nvml->user[i];
 		if (user->pid != pid)
 			continue;
-		/* One that is not known makes the sum unknown. */
+		/* An unknown amount makes the sum unknown. */
 		user->used = used == UINT64_MAX || user->used == UINT64_MAX ? UINT64_MAX
 									    : user->used + used;
 		return;
@@ -189,8 +189,8 @@ static void nvml_ask_processes(struct nvml *nvml, nvml_device device, char *note
 	if (code == NVML_ERROR_INSUFFICIENT_SIZE && !nvml->told_users) {
 		nvml->told_users = true;
 		(void)snprintf(note, room,
-			"a GPU has %u processes; what each of more than %d has of it is not "
-			"recorded",
+			"a GPU has %u processes; with more than %d, what each has of its memory "
+			"is not recorded",
 			count, NVML_PROCESSES);
 	}
 	if (code == NVML_ERROR_INSUFFICIENT_SIZE)
@@ -201,7 +201,7 @@ static void nvml_ask_processes(struct nvml *nvml, nvml_device device, char *note
 		return;
 	}
 	for (unsigned i = 0; i < UTIL_MIN(count, (unsigned)NVML_PROCESSES); i++) {
-		struct nvml_process_v1 entry; /* what all versions begin with */
+		struct nvml_process_v1 entry; /* all versions begin with this */
 		memcpy(&entry, nvml->list.bytes + i * nvml->stride, sizeof entry);
 		nvml_add_user(nvml, entry.pid, entry.used);
 	}
@@ -245,7 +245,7 @@ unsigned nvml_sample(
 		return 0;
 	}
 	for (unsigned i = 0; i < devices && kept < RECORD_GPUS; i++) {
-		/* One that this user may not see, or that has fallen off the bus. */
+		/* This user may not see the device, or it has fallen off the bus. */
 		if (nvml->call.handle(i, &device) != NVML_SUCCESS)
 			continue;
 		ret[kept] = (struct record_gpu){

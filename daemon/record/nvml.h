@@ -1,10 +1,10 @@
-/* nvml: what NVIDIA's management library says of devices and of the memory that processes have on
- * them.
+/* nvml: what NVIDIA's management library reports of devices, and of the memory that processes have
+ * on them.
  *
- * libnvidia-ml.so.1 comes with the driver and is looked up at run time; nothing of it is needed to
- * build. A machine without it, an old one, or a call that fails means "not known", with one
- * sentence for the first time. In the witness alone: a driver that hangs holds up nobody else, and
- * what the library allocates is not the daemon's. */
+ * libnvidia-ml.so.1 comes with the driver and is looked up at run time; building does not need it.
+ * A machine without it, an old version, or a call that fails means "not known", with one sentence
+ * the first time. Only the witness process uses it: a driver that hangs holds up nothing else, and
+ * the library's memory does not count as the daemon's. */
 #pragma once
 
 #include "record/record.h"
@@ -14,18 +14,19 @@
 
 struct nvml;
 
-/* NULL when there is nothing to ask; then `ret_note` says why, or is "" where there is simply no
- * such library. */
+/* NULL when the library cannot be used: then `ret_note` says why, or is "" where there is no such
+ * library. */
 struct nvml *nvml_open(char *ret_note, size_t room);
 
-/* The devices now, at most RECORD_GPUS, and which processes have how much on all of the machine's,
- * for nvml_process_bytes. `ret_note`: "" or what failed, each thing once. */
+/* Samples the devices, at most RECORD_GPUS, and, for nvml_process_bytes, the memory that each
+ * process has on them. `ret_note` becomes "" or the first failure of a kind. Returns the number of
+ * devices. */
 unsigned nvml_sample(
 	struct nvml *nvml, struct record_gpu ret[RECORD_GPUS], char *ret_note, size_t room);
 
-/* Of the last sample: what the process has on all devices; UINT64_MAX: not known, as for one that
- * the driver does not list (it uses no device, or its number here is not the one outside of this
- * container). NULL knows nothing. */
+/* The memory that the process had on all devices at the last sample; UINT64_MAX: not known. That
+ * includes processes which the driver does not list: those without a device, and those whose pid in
+ * this container differs from the pid outside. Takes NULL: nothing is known. */
 uint64_t nvml_process_bytes(const struct nvml *nvml, int32_t pid);
 
 void nvml_close(struct nvml *nvml);

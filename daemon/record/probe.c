@@ -1,5 +1,5 @@
-/* sample: see sample.h. File formats: proc(5), Documentation/accounting/psi.rst and
- * Documentation/admin-guide/cgroup-v2.rst of the kernel. */
+/* probe: see probe.h. File formats: proc(5), and the kernel's Documentation/accounting/psi.rst and
+ * Documentation/admin-guide/cgroup-v2.rst. */
 #include "record/probe.h"
 
 #include "base/host/procfile.h"
@@ -28,9 +28,9 @@ bool probe_process_at(const char *root, int pid, struct probe_process *ret)
 	char state;
 	if (probe_read(root, pid, "stat", text, sizeof text) < 0)
 		return false;
-	/* The name before it may hold anything, brackets too. */
+	/* The name in field 2 may contain anything, including brackets. */
 	const char *rest = strrchr(text, ')');
-	/* Fields 3, 4, 14, 15, 22 and, where it may be seen, 52. */
+	/* Fields 3, 4, 14, 15, 22 and, where the kernel shows it, 52. */
 	int n = rest ? sscanf(rest,
 			       ") %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu %*s %*s %*s "
 			       "%*s %*s %*s %llu %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
@@ -67,7 +67,7 @@ void probe_memory_at(const char *root, int pid, struct record_memory *ret)
 	};
 }
 
-/* One line of what may be any bytes: zeros and what moves a terminal become spaces. */
+/* Makes one line of any bytes: zeros and control characters become spaces. */
 static void probe_line(char *text, size_t size)
 {
 	for (size_t i = 0; i < size; i++)
@@ -93,7 +93,7 @@ void probe_command_at(const char *root, int pid, char *buffer, size_t room)
 int64_t probe_deadline_at(const char *root, int pid)
 {
 	static const char key[] = "SLURM_JOB_END_TIME=";
-	static char text[PROBE_ENVIRONMENT]; /* one thread; pages that are not needed cost none */
+	static char text[PROBE_ENVIRONMENT]; /* one thread; unused pages cost no memory */
 	ssize_t size = probe_read(root, pid, "environ", text, sizeof text);
 	for (const char *at = text; at < text + UTIL_MAX(size, 0); at += strlen(at) + 1)
 		if (strncmp(at, key, sizeof key - 1) == 0)

@@ -1,23 +1,25 @@
 /* record: what the flight recorder keeps: the kinds of entries, and what each holds.
  *
  * A map of this folder:
- *   record.h       this: the entries, which daemon, witness, ring and story all speak of
- *   ring.[ch]      the file of bounded size that they are kept in
- *   sample.[ch]    what the kernel says of processes and cgroups: memory, PSI, OOM kills
- *   nvml.[ch]      what NVIDIA's library says of devices, looked up at run time
- *   witness.[ch]   the process that samples, writes, and sees how everybody ends
- *   story.[ch]     entries into sentences: what happened, for `penstock why`; of it:
- *   trace.[ch]     the samples of one process into the numbers that matter
- *   cause.[ch]     those and its end into one cause, and how sure that is
- *   phrase.[ch]    that in a sentence; detail.[ch] what led to it, advice.[ch] what to do
+ *   record.h            the entries, which daemon, witness, ring and `penstock why` exchange
+ *   record_json.[ch]    parts of entries as JSON
+ *   witness.[ch]        the daemon's side: starts the witness process, sends and receives records
+ *   keeper.[ch]         what the witness process does: listens, samples, writes, sees ends
+ *   probe.[ch]          what the kernel reports of processes, cgroups and the machine
+ *   nvml.[ch]           what NVIDIA's library reports of devices; looked up at run time
+ *   ring.[ch]           the file of fixed size that entries are kept in
+ *   ring_folder.[ch]    the folder of these files
  *
- * The daemon forks its witness before it has any thread, and tells it once a second how it goes and
- * at once who came and who left. The witness is outside the trainers and outside the daemon: it
- * survives both, sees how they ended by their pidfds, and a file system that hangs holds up nobody
- * but it. It tells the daemon in turn what it measured, for status and metrics.
+ * `penstock why` reads the file and explains it: client/cli/watch/why.
  *
- * All of it is plain data of fixed size in the machine's byte order: a file is read on the machine
- * that wrote it. A field is added at the end of its struct, or the version grows. */
+ * The daemon forks its witness before it has any thread. It reports its numbers to the witness once
+ * a second, and at once each trainer that attaches or leaves. The witness is outside the trainers
+ * and outside the daemon: it survives both, sees by their pidfds how they ended, and a file system
+ * that hangs holds up only the witness. It sends what it measured back to the daemon, for status
+ * and metrics.
+ *
+ * Entries are plain data of fixed size in the machine's byte order, since a file is read on the
+ * machine that wrote it. New fields go to the end of their struct, or else the version grows. */
 #pragma once
 
 #include <stdint.h>
@@ -30,16 +32,16 @@ enum {
 	RECORD_GPUS = 8,
 };
 
-/* Never renumbered. What is worth keeping longest comes as marks, the rest as moments; see ring.h.
- */
+/* Never renumbered. Marks are kept longer than moments, see ring.h. */
 enum record_kind {
 	RECORD_START = 1, /* mark: struct record_start, once */
 	RECORD_ATTACH, /* mark: struct record_attach: a trainer opened a stream */
-	RECORD_LEAVE, /* mark: struct record_leave: its connection is over */
-	RECORD_EXIT, /* mark: struct record_exit: its process has ended, or the daemon's has */
-	RECORD_END, /* mark: struct record_note: the daemon ends, and why: "asked: by signal 15 from
-		       pid 7", "idle: no client for 10 s", "failed: " and the fault's sentence */
-	RECORD_NOTE, /* mark: struct record_note: something worth telling */
+	RECORD_LEAVE, /* mark: struct record_leave: a trainer's connection ended */
+	RECORD_EXIT, /* mark: struct record_exit: the process of a trainer, or the daemon, ended */
+	/* Mark: struct record_note: the daemon ends, and why: "asked: by signal 15 from pid 7",
+	 * "idle: no client for 10 s", or "failed: " and the fault's sentence. */
+	RECORD_END,
+	RECORD_NOTE, /* mark: struct record_note: something that the operator should know */
 	RECORD_DAEMON, /* moment, each second: struct record_daemon */
 	RECORD_TRAINER, /* moment, each second and trainer: struct record_trainer */
 	RECORD_MACHINE, /* moment, each second: struct record_machine */
@@ -47,28 +49,29 @@ enum record_kind {
 	RECORD_KINDS
 };
 
-/* Memory of a process or a cgroup, in bytes. UINT64_MAX wherever the kernel does not say. */
+/* Memory of a process or a cgroup, in bytes. UINT64_MAX where the kernel does not report it. */
 struct record_memory {
 	uint64_t resident, anonymous, shared, swapped, peak;
 };
 
-/* What a cgroup (v1 or v2) says, by the tightest limit of all ancestors. UINT64_MAX: not known. */
+/* A cgroup (v1 or v2), with the tightest limit of all its ancestors. UINT64_MAX: not known. */
 struct record_cgroup {
 	uint64_t used, limit; /* bytes; limit UINT64_MAX: none */
 	uint64_t oom_kills; /* ever, in that cgroup and below */
-	char path[RECORD_PATH]; /* as /proc/PID/cgroup has it */
+	char path[RECORD_PATH]; /* as in /proc/PID/cgroup */
 };
 
 struct record_start {
 	int32_t pid;
 	uint32_t threads, cpus;
-	uint64_t start_ticks; /* of the process, as /proc/PID/stat says: with the pid its name for
-				 ever */
+	/* As in /proc/PID/stat; together with the pid it identifies the process for ever. */
+	uint64_t start_ticks;
 	uint64_t budget, memory_total; /* bytes: the daemon's, the machine's */
 	char boot_id[40], version[24], kernel[72], socket[112], config[RECORD_PATH];
 	struct record_cgroup cgroup;
-	char host[RECORD_NAME]; /* uname's nodename: homes are shared by machines; "": not known */
-	/* As of a trainer, see below: what may end the daemon when its time is up. */
+	/* uname's nodename, since several machines may share a home; "": not known. */
+	char host[RECORD_NAME];
+	/* As in struct record_attach: what may end the daemon when its time is up. */
 	int32_t parent, reserved;
 	char parent_command[RECORD_TEXT];
 	int64_t deadline_s;
@@ -76,50 +79,50 @@ struct record_start {
 };
 
 struct record_attach {
-	uint64_t trainer; /* the daemon's number of it, never used twice */
+	uint64_t trainer; /* the daemon's number for it, never used twice */
 	int32_t pid, parent;
 	uint64_t start_ticks;
 	char stream[RECORD_NAME], source[RECORD_PATH], group[RECORD_NAME];
 	uint32_t batch_size, rank, world_size;
-	/* Of the process and its parent, cut: who started it tells of time limits (timeout,
+	/* Of the process and its parent, cut. The parent may hint at a time limit (timeout,
 	 * slurmstepd). */
 	char command[RECORD_TEXT], parent_command[RECORD_TEXT];
-	int64_t deadline_s; /* Unix time at which its job ends (SLURM_JOB_END_TIME); 0: none is
-			       known */
+	int64_t deadline_s; /* Unix time at which its job ends (SLURM_JOB_END_TIME); 0: not known */
 	uint64_t cpu_limit_s; /* RLIMIT_CPU; UINT64_MAX: none */
 	struct record_cgroup cgroup;
 };
 
 enum record_leaving {
 	RECORD_CLOSED = 1, /* it closed its streams, and hung up */
-	RECORD_HUNG_UP, /* without closing them */
-	RECORD_PROCESS_ENDED, /* its pidfd said so first */
+	RECORD_HUNG_UP, /* it hung up without closing them */
+	RECORD_PROCESS_ENDED, /* its process ended, by its pidfd */
 	RECORD_EXPELLED, /* the daemon closed the connection: `text` says why */
-	RECORD_DRAINED, /* the daemon closed it since it ends itself */
+	RECORD_DRAINED, /* the daemon closed the connection because the daemon ends */
 };
 
 struct record_leave {
 	uint64_t trainer;
 	uint32_t how; /* enum record_leaving */
-	uint32_t held; /* batches that it held then */
-	uint64_t epoch, batch, given; /* of the batch announced last; batches in all */
+	uint32_t held; /* batches that it held at that time */
+	uint64_t epoch, batch, given; /* of the batch announced last; number of batches in all */
 	char text[RECORD_TEXT];
 };
 
 struct record_exit {
 	uint64_t trainer; /* 0: the daemon */
 	int32_t pid;
-	uint32_t known; /* 1: `status` is what waitpid gives; 0: this kernel does not tell others
-			   than the parent (before 6.15) */
+	/* 1: `status` is what waitpid gives. 0: not known; kernels before 6.15 tell only the
+	 * parent. */
+	uint32_t known;
 	int32_t status;
-	uint32_t oom_kills; /* more than one to two seconds before, in its cgroup; where that does
-			       not say, of the machine. Of one that ended otherwise than by
-			       SIGKILL: more than five to ten seconds before */
+	/* How many more OOM kills than one to two seconds before, in its cgroup, or on the machine
+	 * where the cgroup does not count them. For a process that did not end by SIGKILL: more
+	 * than five to ten seconds before. */
+	uint32_t oom_kills;
 	uint64_t lived_s, cpu_s; /* UINT64_MAX: not known */
 	struct record_memory memory; /* the last sample */
 	struct record_cgroup cgroup; /* right after its end */
-	uint64_t cpu_ns; /* cpu_s to the clock tick; 0: none of it, or an older release wrote this
-			  */
+	uint64_t cpu_ns; /* as cpu_s, exact to the clock tick; 0: none, or from an older release */
 };
 
 struct record_note {
@@ -131,8 +134,8 @@ struct record_daemon {
 	uint64_t reserved, budget; /* of the ledger */
 	uint64_t images, batches, read_bytes; /* since the start */
 	uint32_t trainers, streams;
-	float images_per_s, trainer_wait, slots_full,
-		workers_idle; /* of the last second: shares 0..1 */
+	/* Of the last second; all but the first are shares 0..1. */
+	float images_per_s, trainer_wait, slots_full, workers_idle;
 	char verdict[RECORD_TEXT]; /* of the stream whose trainers wait most */
 };
 
@@ -141,13 +144,16 @@ struct record_trainer {
 	int32_t pid;
 	uint32_t held, slots;
 	uint64_t epoch, batch, given;
-	float waits; /* share of the last second in which it held nothing and waited for a batch */
-	float cpu; /* processors' worth of CPU time in the last second; negative: not known */
+	/* The share of the last second in which it held no batch and waited for one. */
+	float waits;
+	/* CPU time in the last second, in processors; negative: not known. */
+	float cpu;
 	struct record_memory memory;
 	uint64_t gpu_bytes; /* on all devices; UINT64_MAX: not known */
 };
 
-struct record_pressure { /* PSI: per cent of the last ten seconds; negative: not known */
+/* PSI: percent of the last ten seconds; negative: not known. */
+struct record_pressure {
 	float cpu_some, memory_some, memory_full, io_some, io_full;
 };
 
@@ -156,18 +162,19 @@ struct record_machine {
 	uint64_t oom_kills; /* of the machine, ever: /proc/vmstat */
 	uint64_t disk_free; /* bytes where the recorder writes */
 	struct record_cgroup cgroup; /* the daemon's */
-	struct record_pressure pressure; /* of that cgroup where it says, else of the machine */
+	struct record_pressure pressure; /* of that cgroup; of the machine where it has none */
 };
 
 struct record_gpu {
 	uint32_t device;
 	char name[RECORD_NAME];
 	uint64_t used, total; /* bytes */
-	float busy; /* share of the last sample period in which a kernel ran; negative: not known */
+	/* The share of NVML's last sample period in which a kernel ran; negative: not known. */
+	float busy;
 };
 
-/* One entry as it is sent, kept and read. `bytes` of `body` are what its kind has; a reader takes
- * the smaller of that and the size that it knows, and the rest as zero. */
+/* One entry as it is sent, kept and read. `bytes` says how much of `body` its kind has. A reader
+ * takes the smaller of that and the size that it knows, and the rest as zero. */
 struct record {
 	uint64_t time_ns; /* Unix time */
 	uint32_t kind, bytes;

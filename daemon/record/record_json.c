@@ -1,4 +1,4 @@
-/* json: see json.h. */
+/* record_json: see record_json.h. */
 #include "record/record_json.h"
 
 void record_json_known(struct jsontext *json, const char *key, uint64_t value)

@@ -1,13 +1,14 @@
-/* ring: see ring.h. The witness writes, single-threaded; anybody reads.
+/* ring: see ring.h. The witness writes, on one thread; any process reads.
  *
- * The file: a page that begins with struct ring_head and has room for what is kept for ever (the
- * start), then the marks, then the moments. All three are places of the same kind: entries follow
- * each other at multiples of eight bytes, none goes over the end of its place, and what the last
- * one left free there is erased, so that no line of the lap before the last one stays among newer
- * ones. A reader needs none of that: it looks for entries at every eighth byte and goes on behind
- * each one whose checksum is right, wherever what lies between comes from. */
+ * The file has three places of the same kind: a page that begins with struct ring_head and has room
+ * for the entry that is kept for ever (the start), then the marks, then the moments. In a place,
+ * entries follow each other at multiples of eight bytes. None goes past the end of its place; the
+ * space that the last one leaves free there is erased, so that no entry from two laps ago stays
+ * among newer ones. A reader relies on none of this: it looks for an entry at every eighth byte,
+ * and goes on after each one whose checksum is right. */
 #include "record/ring.h"
 
+#include "base/array.h"
 #include "base/util.h"
 
 #include <errno.h>
@@ -26,15 +27,15 @@
 enum {
 	RING_PAGE = 4096,
 	RING_ALIGN = 8,
-	RING_MARKS_SHARE = 8, /* of the file: an eighth is for marks */
+	RING_MARKS_SHARE = 8, /* an eighth of the file is for marks */
 	RING_BLOCK = 64 << 10,
 	RING_TRIES = 8,
 };
-#define RING_MOST ((uint64_t)1 << 30) /* more than any recorder writes: not to be read whole */
+#define RING_MOST ((uint64_t)1 << 30) /* no recorder writes more, and no reader loads more */
 
 struct ring_head {
 	char magic[8];
-	uint32_t version, bytes; /* of this */
+	uint32_t version, bytes; /* bytes: of this head */
 };
 
 struct ring_entry {
@@ -42,10 +43,10 @@ struct ring_entry {
 	uint16_t kind;
 	uint16_t bytes; /* of the body; zeros at its end are not kept */
 	uint64_t sequence, time_ns;
-	uint64_t sum; /* of the four lines above and the body */
+	uint64_t sum; /* of the fields above and the body */
 };
 _Static_assert(sizeof(struct ring_entry) == 32 && sizeof(struct ring_head) % RING_ALIGN == 0,
-	"as they lie in the file");
+	"the format of the file");
 _Static_assert(sizeof(((struct record *)0)->body) <= UINT16_MAX, "bytes of an entry");
 
 enum ring_place_name { RING_STARTS, RING_MARKS, RING_MOMENTS, RING_PLACES };
@@ -94,7 +95,8 @@ static int ring_erase(int fd, uint64_t begin, uint64_t end)
 	return result;
 }
 
-/* Room on the disk for all of it; where the file system cannot promise any, by writing it. */
+/* Allocates room on the disk for the whole file. Where the file system cannot reserve room, it is
+ * written. */
 static int ring_allocate(int fd, uint64_t bytes)
 {
 	int result;
@@ -129,28 +131,28 @@ static int ring_complain(const char *path, uint64_t bytes, int code, struct faul
 	if (code == -ENOSPC || code == -EDQUOT || code == -EFBIG)
 		return fault_set(fault, code,
 			"no room for the flight recorder's file %s (%" PRIu64
-			" KiB): %s; free some, set recorder_size lower, or recorder to a folder "
-			"elsewhere or off",
+			" KiB): %s; free some space, lower recorder_size, or set recorder to "
+			"another folder or to off",
 			path, bytes >> 10, strerror(-code));
 	if (code == -EEXIST || code == -ELOOP)
 		return fault_set(fault, code,
-			"the flight recorder's file %s cannot be made: something of that name is "
-			"there already; remove it",
+			"cannot create the flight recorder's file %s: that name already exists; "
+			"remove it",
 			path);
 	return fault_set(fault, code,
-		"the flight recorder's file %s cannot be written: %s; set recorder to a folder "
-		"that can, or to off",
+		"cannot write the flight recorder's file %s: %s; set recorder to a folder that is "
+		"writable, or to off",
 		path, strerror(-code));
 }
 
-/* Until it is locked, whoever tidies up or reads may hold it, and may remove it: it is made anew.
- */
+/* Opens and locks the file. Before it is locked, another recorder that tidies the folder may lock
+ * or remove it; then it is made anew. */
 static int ring_open(const char *path, int *ret_fd)
 {
 	int result = -EAGAIN;
 	for (int i = 0; i < RING_TRIES && result == -EAGAIN; i++) {
 		struct stat status = {.st_nlink = 0};
-		/* With O_EXCL a link in its place is refused, too, wherever it points. */
+		/* O_EXCL also refuses a link of that name, wherever it points. */
 		cleanup(close_fd) int fd =
 			open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd < 0)
@@ -171,7 +173,7 @@ int ring_create(const char *path, uint64_t bytes, struct ring **ret, struct faul
 {
 	if (bytes < RING_LEAST || bytes > RING_MOST)
 		return fault_set(fault, -EINVAL,
-			"a flight recorder's file has from %d MiB to %" PRIu64 " MiB, not %" PRIu64
+			"a flight recorder's file has %d MiB to %" PRIu64 " MiB, not %" PRIu64
 			" bytes",
 			RING_LEAST >> 20, RING_MOST >> 20, bytes);
 	struct ring *ring = calloc(1, sizeof *ring);
@@ -199,7 +201,7 @@ static enum ring_place_name ring_place_of(uint32_t kind)
 	return kind < RECORD_DAEMON ? RING_MARKS : RING_MOMENTS;
 }
 
-/* Of a body, less the zeros at its end. */
+/* The size of a body without the zeros at its end. */
 static uint16_t ring_trim(const struct record *record)
 {
 	const uint8_t *body = (const uint8_t *)&record->body;
@@ -229,7 +231,7 @@ int ring_append(struct ring *ring, const struct record *record)
 		result = ring_erase(ring->fd, at, place->end);
 		at = place->begin;
 	}
-	/* What fails is written over by the next. */
+	/* The next entry overwrites one whose write failed. */
 	if (!result)
 		result = ring_write(ring->fd, &whole, size, at);
 	if (result)
@@ -250,7 +252,7 @@ void ring_free(struct ring *ring)
 
 /* ---- reading ---- */
 
-/* What was found so far. Entries are pointed at until they are sorted. */
+/* The entries found so far, as pointers into the file's bytes. */
 struct ring_found {
 	const struct ring_entry **entry;
 	size_t count, room;
@@ -259,19 +261,19 @@ struct ring_found {
 static int ring_refuse(const char *path, struct fault *fault)
 {
 	return fault_set(fault, -EINVAL,
-		"%s is no flight recorder's file: expected one that penstockd wrote "
+		"%s is not a flight recorder's file: expected one that penstockd wrote "
 		"(recorder-*.ring)",
 		path);
 }
 
-/* The whole file as it is now, in memory of whole multiples of RING_ALIGN. */
+/* Reads the whole file into memory whose size is a multiple of RING_ALIGN. */
 static int ring_load(const char *path, uint8_t **ret, size_t *ret_size, struct fault *fault)
 {
-	/* A FIFO of that name would be waited for. */
+	/* O_NONBLOCK: opening a FIFO would wait for a writer. */
 	cleanup(close_fd) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	struct stat status;
 	if (fd < 0 || fstat(fd, &status))
-		return fault_set(fault, -errno, "%s cannot be read: %s", path, strerror(errno));
+		return fault_set(fault, -errno, "cannot read %s: %s", path, strerror(errno));
 	if (!S_ISREG(status.st_mode) || status.st_size < (off_t)sizeof(struct ring_head) ||
 		(uint64_t)status.st_size > RING_MOST)
 		return ring_refuse(path, fault);
@@ -285,9 +287,9 @@ static int ring_load(const char *path, uint8_t **ret, size_t *ret_size, struct f
 			continue;
 		if (n < 0)
 			return fault_set(
-				fault, -errno, "%s cannot be read: %s", path, strerror(errno));
+				fault, -errno, "cannot read %s: %s", path, strerror(errno));
 		if (n == 0)
-			break; /* cut meanwhile: what is missing is zero */
+			break; /* it was cut meanwhile: the rest stays zero */
 		done += (size_t)n;
 	}
 	*ret = bytes;
@@ -321,14 +323,10 @@ static bool ring_is_entry(const uint8_t *bytes, size_t left)
 
 static int ring_note(struct ring_found *found, const struct ring_entry *entry)
 {
-	if (found->count == found->room) {
-		size_t room = found->room ? 2 * found->room : 1024;
-		void *more = realloc(found->entry, room * sizeof(void *));
-		if (!more)
-			return -ENOMEM;
-		found->entry = more;
-		found->room = room;
-	}
+	void *grown = array_grown(found->entry, found->count, &found->room, sizeof(void *));
+	if (!grown)
+		return -ENOMEM;
+	found->entry = grown;
 	found->entry[found->count++] = entry;
 	return 0;
 }
@@ -342,7 +340,7 @@ static int ring_scan(const uint8_t *bytes, size_t size, struct ring_found *found
 			at += RING_ALIGN;
 			continue;
 		}
-		/* Of kinds that are not known here a reader can say nothing. */
+		/* Entries of kinds that this release does not know are left out. */
 		if (entry->kind && entry->kind < RECORD_KINDS && ring_note(found, entry))
 			return -ENOMEM;
 		at += util_align(sizeof *entry + entry->bytes, RING_ALIGN);
@@ -357,7 +355,7 @@ static int ring_order(const void *a, const void *b)
 	return (x->sequence > y->sequence) - (x->sequence < y->sequence);
 }
 
-/* Texts end within their fields whatever a file says. */
+/* Terminates all texts of a record, whatever the file contains. */
 static void ring_terminate(struct record *record)
 {
 #define RING_TEXT(which, member)                                                                 \

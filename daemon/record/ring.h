@@ -1,12 +1,13 @@
-/* ring: the flight recorder's file: of a size fixed at its start, and readable whatever happened
- * since.
+/* ring: the flight recorder's file. Its size is fixed when it is made, and it stays readable
+ * whatever happens afterwards.
  *
- * A head, then two rings of entries: marks (starts, ends, who came and went) and moments (samples),
- * so that a day of samples never pushes out the line that says who was killed. Each entry carries a
- * sequence number and a checksum: a reader takes what is whole, in order, and an entry that was cut
- * by a crash, or overwritten while it was read, is none. The room is allocated before the first
- * entry, so that a disk that fills later does not stop the recorder; written by pwrite, never
- * mapped, so that a failing disk gives an error and no signal. One process writes; any may read. */
+ * The file is a head and two rings of entries: marks (starts, ends, trainers that came and left)
+ * and moments (samples). So a day of samples never pushes out the entry that says which trainer was
+ * killed. Each entry has a sequence number and a checksum. A reader takes the whole entries in
+ * order, and skips one that a crash has cut or that is overwritten while it is read. The room is
+ * allocated before the first entry, so that a disk that fills up later does not stop the recorder.
+ * Entries are written by pwrite, never through a mapping, so that a failing disk causes an error
+ * and not a signal. One process writes; any may read. */
 #pragma once
 
 #include "base/fault.h"
@@ -19,21 +20,20 @@ struct ring;
 
 enum { RING_LEAST = 1 << 20 }; /* bytes of a file */
 
-/* Makes the file (mode 0600, never following a link, and never one that is there already) with room
- * for `bytes`, opens it to write, and keeps a lock on it (flock, exclusive) until ring_free:
- * whoever tidies up sees that it is in use. -ENOSPC and others with a fault that names the path and
- * what to do; then nothing is left behind. */
+/* Makes a new file (mode 0600; it follows no link and opens no existing file) with room for
+ * `bytes`, and opens it for writing. An exclusive flock on it until ring_free shows
+ * ring_folder_tidy that it is in use. 0, or a negative errno with a fault that names the path and
+ * says what to do; then nothing is left behind. */
 int ring_create(const char *path, uint64_t bytes, struct ring **ret, struct fault *fault);
 
-/* Keeps the entry: as a mark or as a moment, by its kind (RECORD_START for ever). 0 or a negative
- * errno of the write; the ring is as good as before then, and the next one is tried as if nothing
- * had happened. */
+/* Writes the entry as a mark or as a moment, by its kind; RECORD_START is kept for ever. 0, or the
+ * negative errno of the write: then the ring is as before, and the next entry may be tried. */
 int ring_append(struct ring *ring, const struct record *record);
 
-/* Reads all that is whole in a file, in the order of writing; `ret_records` is to be freed. What
- * nobody kept is zero, and texts are terminated. Kinds that this release does not know are left
- * out. -EINVAL with a fault where it is no such file (an empty one is none) or of another version.
- */
+/* Reads all whole entries of a file in the order in which they were written; the caller frees
+ * `ret_records`. Bytes that were not kept are zero, and texts are terminated. Kinds that this
+ * release does not know are left out. -EINVAL with a fault where the file is not a ring, is empty,
+ * or has another version. */
 int ring_read(
 	const char *path, struct record **ret_records, size_t *ret_count, struct fault *fault);
 

@@ -1,4 +1,4 @@
-/* attic: see attic.h. */
+/* ring_folder: see ring_folder.h. */
 #include "record/ring_folder.h"
 
 #include "base/util.h"
@@ -31,7 +31,7 @@ int ring_folder_resolve(const char *given, char *buffer, size_t room, struct fau
 		n = snprintf(buffer, room, "%s/.local/state/penstock", home);
 	else
 		return fault_set(fault, -ENOENT,
-			"there is no place for the flight recorder: set recorder to a folder, or "
+			"the flight recorder has no folder: set recorder to one, or set "
 			"XDG_STATE_HOME or HOME");
 	if (n < 0 || (size_t)n + RING_FOLDER_NAME > room)
 		return fault_set(fault, -ENAMETOOLONG,
@@ -40,7 +40,7 @@ int ring_folder_resolve(const char *given, char *buffer, size_t room, struct fau
 	return 0;
 }
 
-/* Each folder of the path in turn; one that is there already is good, whoever owns it. */
+/* Makes each folder of the path in turn; one that exists is good, whichever user owns it. */
 static int ring_folder_make_path(const char *folder)
 {
 	char path[PATH_MAX];
@@ -67,13 +67,13 @@ int ring_folder_make(const char *folder, struct fault *fault)
 		result = -errno;
 	if (result)
 		return fault_set(fault, result,
-			"the flight recorder's folder %s cannot be made: %s; set recorder to one "
-			"that can, or to off",
+			"cannot create the flight recorder's folder %s: %s; set recorder to "
+			"another, or to off",
 			folder, strerror(-result));
 	if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || status.st_mode & 022)
 		return fault_set(fault, -EPERM,
-			"the flight recorder's folder %s cannot be used: it must be a folder (no "
-			"link) that is yours and that nobody else may write; set recorder to "
+			"the flight recorder cannot use %s: it must be a folder, not a link, that "
+			"belongs to you and that no other user may write; set recorder to "
 			"another, or to off",
 			folder);
 	return 0;
@@ -105,7 +105,7 @@ static int ring_folder_order(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* The names begin with the time of the start, so their order is the files'. */
+/* Lists the files, oldest first: the names begin with the time of the start. */
 static size_t ring_folder_list(DIR *dir, char (*name)[RING_FOLDER_NAME])
 {
 	size_t count = 0;
@@ -116,7 +116,7 @@ static size_t ring_folder_list(DIR *dir, char (*name)[RING_FOLDER_NAME])
 	return count;
 }
 
-/* False: it stays, since a recorder writes it, or it is something else. */
+/* False: the file stays, because a recorder writes it or it is not a regular file. */
 static bool ring_folder_remove(int dir, const char *name)
 {
 	struct stat status;

@@ -1,7 +1,8 @@
 /* witness: see witness.h. The daemon's side, in its event loop, and the fork.
  *
- * Messages are struct record, cut behind the body's bytes, one a datagram of a SEQPACKET pair: that
- * keeps their borders, carries descriptors, and tells either side when the other has gone. */
+ * A message is a struct record, cut after the body's bytes, in one datagram of a SEQPACKET socket
+ * pair. That keeps messages apart, carries descriptors, and tells each side when the other has
+ * gone. */
 #include "record/witness.h"
 
 #include "base/util.h"
@@ -22,8 +23,8 @@
 #include <time.h>
 
 enum {
-	WITNESS_BUFFER = 1 << 20, /* asked for; the system gives what it allows */
-	WITNESS_APART = 1, /* bytes of its first message, which is no record */
+	WITNESS_BUFFER = 1 << 20, /* requested; the system may grant less */
+	WITNESS_APART = 1, /* bytes of its first message, which is not a record */
 };
 
 struct witness {
@@ -54,7 +55,7 @@ static void witness_close_range(unsigned first, unsigned last)
 		(void)closedir(dir);
 }
 
-/* All that was inherited goes: sockets and locks of the daemon, the starter's pipe. */
+/* Closes all that was inherited: sockets and locks of the daemon, pipes of its parent. */
 static void witness_close_others(int a, int b)
 {
 	unsigned low = (unsigned)(b < 0 ? a : UTIL_MIN(a, b));
@@ -77,8 +78,8 @@ static void witness_no_stdio(void)
 		(void)close(null);
 }
 
-/* What a terminal or a supervisor sends to all of a group is the daemon's to answer. In a session
- * of its own it also misses what is sent to kill all of the daemon's group, and can tell of it. */
+/* The daemon answers signals that a terminal or a supervisor sends to the whole group. In a session
+ * of its own the witness also survives a SIGKILL to the daemon's group, and can record it. */
 static void witness_set_apart(void)
 {
 	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ, SIGUSR1,
@@ -97,7 +98,7 @@ static _Noreturn void witness_live(
 #ifdef SYS_pidfd_open
 	pidfd = (int)syscall(SYS_pidfd_open, daemon, 0);
 #endif
-	/* It may have died before the pidfd was its own. */
+	/* The daemon may have died before the pidfd was opened, which then is another process's. */
 	if (getppid() != daemon)
 		_exit(0);
 	witness_set_apart();
@@ -130,13 +131,15 @@ static int witness_place(
 	ring_folder_name(getpid(), name, sizeof name);
 	int n = snprintf(witness->path, sizeof witness->path, "%s/%s", witness->folder, name);
 	if (n < 0 || (size_t)n >= sizeof witness->path)
-		return fault_set(fault, -ENAMETOOLONG, "%s is too long a path", witness->folder);
+		return fault_set(fault, -ENAMETOOLONG,
+			"recorder: the path %s is too long: set it to a shorter one",
+			witness->folder);
 	return 0;
 }
 
-/* Until the process has let go of what it inherited: of the daemon's lock, which would outlive a
- * daemon that is killed, and of sockets. It does nothing before that could take long; where it gets
- * no processor for two seconds, the daemon goes on, and witness_hear meets its word. */
+/* Waits until the process has closed what it inherited: sockets, and the daemon's lock, which would
+ * outlive a daemon that is killed. Nothing that it does before takes long. If it has no processor
+ * for two seconds the daemon goes on, and witness_hear skips the message when it comes. */
 static void witness_await(const struct witness *witness)
 {
 	struct pollfd poll_fd = {.fd = witness->fd, .events = POLLIN};
@@ -155,7 +158,7 @@ static int witness_fork(
 			strerror(errno));
 	for (int i = 0; i < 2; i++)
 		(void)setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-	/* Nothing that is still in a buffer of stdio may be written twice. */
+	/* Bytes still in a buffer of stdio must not be written twice. */
 	(void)fflush(NULL);
 	pid_t daemon = getpid(), pid = fork();
 	if (pid == 0)
@@ -250,7 +253,8 @@ bool witness_gone(struct witness *witness, char *ret_text, size_t room)
 	if (witness->fd >= 0)
 		(void)close(witness->fd);
 	witness->fd = -1;
-	/* Its socket goes a moment before it can be reaped; what takes longer stays a zombie. */
+	/* Its socket closes a moment before it can be reaped. If that takes longer, it stays a
+	 * zombie. */
 	pid_t reaped = 0;
 	for (int i = 0; i < 20 && reaped == 0; i++) {
 		reaped = waitpid(witness->pid, &status, WNOHANG);

@@ -1,29 +1,26 @@
 /* witness: the process beside the daemon that keeps the flight recorder.
  *
- * It is forked before the daemon has any thread, and is told by datagrams (struct record) over a
- * socket pair what happens; the daemon never waits for it: what does not fit into the socket is
- * dropped and counted. Once a second, by its own clock, it looks at the memory of the daemon and of
- * every trainer that attached, at the cgroups, at PSI and at NVIDIA's devices, writes that into the
- * ring, and sends the same records back. It holds a pidfd of each; when one ends it notes how. It
- * ends after the daemon has, when it has noted that too, and does not outlive it by more than a
- * second; SIGTERM and SIGINT, which a whole process group gets, it leaves to the daemon.
+ * The daemon forks it before it has any thread, and tells it what happens by datagrams (struct
+ * record) over a socket pair. The daemon never waits for it: datagrams that do not fit into the
+ * socket are dropped and counted. Once a second, by its own clock, the witness samples the memory
+ * of the daemon and of every attached trainer, the cgroups, PSI and NVIDIA's devices, writes that
+ * into the ring, and sends the same records back. It holds a pidfd of each process, and records how
+ * it ends. The witness ends after the daemon, when it has recorded that end too, at most a second
+ * later. It ignores SIGTERM and SIGINT, which may be sent to the whole process group.
  *
- * Who fills what: the daemon tells what only it knows, the witness what only the kernel does.
- *   START    the daemon: threads, cpus, budget, version, socket, config; the witness: the rest
- *   ATTACH   the daemon: trainer, pid, stream, source, group, batch_size, rank, world_size; the
- *            witness: the rest. A trainer has one for each stream that it opens
- *   DAEMON, TRAINER  the daemon tells its numbers each second; the witness keeps the newest and
- *            writes them, with memory, CPU and GPU, when it samples: a daemon that hangs is seen by
- *            numbers that stay the same
- *   LEAVE, END, NOTE the daemon alone
- *   EXIT, MACHINE, GPU, and the NOTEs that come back: the witness alone
- * What comes back: START, once it is in the file, ATTACH, DAEMON, TRAINER, MACHINE, GPU, EXIT, and
- * NOTE for whoever runs the daemon. While no trainer is attached only every tenth second is
- * written, so that an idle daemon keeps what it saw last.
- *
- *   witness.[ch]   this door, in the daemon
- *   keeper.[ch]    the process
- *   attic.[ch]     the folder of files */
+ * The daemon fills in what only it knows, the witness what only the kernel knows:
+ *   START            daemon: threads, cpus, budget, version, socket, config; witness: the rest
+ *   ATTACH           daemon: trainer, pid, stream, source, group, batch_size, rank, world_size;
+ *                    witness: the rest. One for each stream that a trainer opens
+ *   DAEMON, TRAINER  the daemon sends its numbers each second; the witness keeps the newest and
+ *                    writes them, with memory, CPU and GPU, when it samples. So numbers that stay
+ *                    the same show a daemon that hangs
+ *   LEAVE, END       daemon
+ *   EXIT, MACHINE, GPU  witness
+ *   NOTE             daemon, or witness
+ * The witness sends back START, once it is in the file, ATTACH, DAEMON, TRAINER, MACHINE, GPU, EXIT
+ * and its own NOTEs, which are meant for the operator. While no trainer is attached it writes only
+ * every tenth second, so that an idle daemon's file keeps what was seen last. */
 #pragma once
 
 #include "base/fault.h"
@@ -38,35 +35,36 @@ struct witness;
 struct witness_options {
 	const char *folder; /* NULL: $XDG_STATE_HOME/penstock, else ~/.local/state/penstock */
 	uint64_t bytes; /* of the file */
-	unsigned keep; /* files in the folder, this one too: older ones go, those of daemons that
-			  live excepted */
-	/* Called by the process itself when it has set itself apart, to bind it. May be NULL. */
+	/* How many files the folder may have, this one included: the oldest are removed, except
+	 * those of living daemons. */
+	unsigned keep;
+	/* Called in the witness process once it is set up, to confine it. May be NULL. */
 	void (*confine)(void *context);
 	void *confine_context;
 };
 
-/* Forks, and waits until the process has closed all that it inherited. To be called before any
- * thread exists. 0, or a negative errno with a fault; the daemon
- * then goes on without one. That no file can be made is no fault here: it comes back as a NOTE, the
- * witness measures all the same, and tries again. */
+/* Forks, and waits until the process has closed all descriptors that it inherited. Call it before
+ * any thread exists. 0, or a negative errno with a fault; the daemon can go on without a witness.
+ * If the file cannot be made, that is not a fault: it comes back as a NOTE, and the witness
+ * measures all the same and tries again. */
 int witness_start(const struct witness_options *options, struct witness **ret, struct fault *fault);
 
-/* Tells it something; `pidfd` (or -1) goes along with RECORD_ATTACH. `time_ns` 0 becomes now. Never
- * blocks. Event loop. NULL hears nothing. */
+/* Sends it a record, with RECORD_ATTACH also `pidfd` (or -1). A `time_ns` of 0 becomes now. Never
+ * blocks. Event loop. Takes NULL. */
 void witness_tell(struct witness *witness, const struct record *record, int pidfd);
 
-/* What it measured, one record at a time: true and a record, or false when there is none now. To be
- * read whenever witness_fd is readable; when it has died, witness_gone is true then. */
+/* Receives a record from it: false when none is there now. Call it whenever witness_fd is readable.
+ * When the witness has died, witness_gone is true afterwards. */
 bool witness_hear(struct witness *witness, struct record *ret);
 int witness_fd(const struct witness *witness); /* -1 when it is gone */
 
-/* Whether it has died; `ret_text` says how, where that is known. Reaps it. */
+/* Whether it has died; `ret_text` says how. Reaps it. */
 bool witness_gone(struct witness *witness, char *ret_text, size_t room);
 
 pid_t witness_pid(const struct witness *witness);
 const char *witness_path(const struct witness *witness); /* the file */
 uint64_t witness_dropped(const struct witness *witness); /* records that did not fit */
 
-/* Tells it that the daemon ends, and why (NULL: it was told before); frees. The process goes by
- * itself. NULL is nothing. */
+/* Tells it that the daemon ends and why (NULL: it was told before), and frees. The process ends by
+ * itself. Takes NULL. */
 void witness_end(struct witness *witness, const char *why);

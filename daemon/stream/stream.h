@@ -1,6 +1,6 @@
 /* stream: a series of batches: a dataset, an order, a transform, and the slots that batches fill.
  *
- * Map of this folder:
+ * A map of this folder:
  *   stream.[ch]       opens and frees a stream; the cursor: which batch each slot gets next
  *   stream_impl.h     the struct stream that stream.c and tickets.c share
  *   tickets.c         the samples in flight: read, decoded and written into rows right now

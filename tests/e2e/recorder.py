@@ -390,8 +390,8 @@ def test_folders_that_cannot_be_used():
         (home / "open").chmod(0o777)
         (home / "real").mkdir(mode=0o700)
         (home / "link").symlink_to(home / "real")
-        for name, words in (("file/below", "cannot be made: Not a directory"), ("file", "cannot be used: it must be a folder"),
-                            ("open", "nobody else may write"), ("link", "(no link)")):
+        for name, words in (("file/below", "file/below: Not a directory"), ("file", "it must be a folder"),
+                            ("open", "no other user may write"), ("link", "not a link")):
             with Daemon(home, "--threads", 1, "--recorder", home / name) as daemon:
                 noticed(daemon, words)
                 assert daemon.status()["recorder"]["writes"] is False

@@ -71,7 +71,7 @@ def test_what_could_not_be_kept():
         images = make_dataset(home / "images", min_side=24, max_side=48)
         (home / "file").write_text("no folder")
         with Daemon(home, "--threads", 1, "--recorder", home / "file/below", environment={"XDG_CACHE_HOME": str(home / "file")}) as daemon:
-            wait_until(lambda: "cannot be made: Not a directory" in daemon.text(), "the recorder's note")
+            wait_until(lambda: "file/below: Not a directory" in daemon.text(), "the recorder's note")
             daemon.batches(source=images, image_size=16, batch_size=4, epochs=1)
             wait_until(lambda: daemon.status()["checkpoints_kept"] == "not kept", "the checkpoints' note")
             told = flat(penstock(daemon, "status"))

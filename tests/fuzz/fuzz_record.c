@@ -1,9 +1,9 @@
-/* The flight recorder's file: any bytes, or entries whose checksums are right and whose bodies are
- * anything, read as `penstock why` reads them, and told.
+/* The flight recorder's file: any bytes, or entries with right checksums and any bodies, read and
+ * explained as `penstock why` does it.
  *
- * The first byte says which. Expected: what is no such file is refused with its name; of the rest
- * every whole entry of a known kind comes back once, in the order of its number; the story claims
- * nothing that it has no words for, and every text in it ends. */
+ * The first byte says which. Expected: a file that is not a ring is refused by its name; otherwise
+ * every whole entry of a known kind comes back once, in the order of its number; the story has a
+ * sentence for everything that it claims, and every text in it is terminated. */
 #include "client/cli/watch/why/story.h"
 #include "record/ring.h"
 
@@ -99,7 +99,7 @@ static void fill_exit(struct recipe *recipe, struct record_exit *exit)
 		exit->lived_s = exit->cpu_s = recipe_byte(recipe);
 }
 
-/* Devices that are full, so that a trainer may have died of it. */
+/* Full devices, so that a trainer may have died of it. */
 static void fill_gpu(struct recipe *recipe, struct record_gpu *gpu)
 {
 	const uint8_t how = recipe_byte(recipe);
@@ -116,7 +116,7 @@ static void fill_attach(struct recipe *recipe, struct record_attach *attach)
 	attach->cpu_limit_s = recipe_byte(recipe) & 1 ? 5 : UINT64_MAX;
 }
 
-/* Which trainer and process, of few, so that they meet again; and what is said of them. */
+/* Sets the trainer and the process, of few, so that they occur again, and the kind's own fields. */
 static void fill_names(struct recipe *recipe, struct record *record)
 {
 	const uint8_t who = recipe_byte(recipe);
@@ -157,7 +157,7 @@ static void fill_names(struct recipe *recipe, struct record *record)
 	}
 }
 
-/* What most files are made of comes more often. */
+/* The kinds that most files consist of are more frequent. */
 static uint32_t choose_kind(uint8_t kind)
 {
 	static const uint32_t often[] = {
@@ -246,7 +246,7 @@ static int by_sequence(const void *a, const void *b)
 	return (x->sequence > y->sequence) - (x->sequence < y->sequence);
 }
 
-/* They come back in the order of their numbers, and what is printed of them ends. */
+/* Entries come back in the order of their numbers, and texts that are printed are terminated. */
 static void check_entries(const struct record *records, size_t count)
 {
 	qsort(made.entry, count, sizeof made.entry[0], by_sequence);
@@ -306,7 +306,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (unsigned i = 0; i < ENTRIES_MOST && !recipe_ends(&recipe); i++)
 			put_entry(&recipe);
 	}
-	/* A file that was cut, or of which bytes are not what they were. */
+	/* A file that was cut, or in which a byte was changed. */
 	const bool sound = how % 8 > 1;
 	if (how % 8 == 1 && made.size) {
 		made.bytes[how * 37u % made.size] ^= how;

@@ -1,9 +1,9 @@
-/* A made-up libnvidia-ml.so.1: no NVIDIA code, no device, only the names, layouts and codes of
- * NVIDIA's NVML reference, saying what a test tells it to. Built several times: FAKE_VERSION is the
- * newest version of the list of processes that it has (3, 2, 1 for the one without a number), 0 for
- * a library too old to be of use.
+/* fake_nvml: a made-up libnvidia-ml.so.1. It has no NVIDIA code and no device, only the names,
+ * layouts and codes of NVIDIA's NVML reference, and reports what a test sets. It is built several
+ * times: FAKE_VERSION is the newest version of the list of processes that it has (1: the one
+ * without a number), and 0 makes a library that is too old to be of use.
  *
- * In a daemon (tests/e2e) nobody sets it up: then there is one device, and the processes are those
+ * In a daemon (tests/e2e) no test sets it up. Then it has one device, and the processes are those
  * of the file that PENSTOCK_FAKE_NVML names, a line "PID BYTES" each. */
 #include "unit/record/fake_nvml.h"
 
@@ -79,7 +79,7 @@ int nvmlDeviceGetCount_v2(unsigned *count)
 	return fake.count_error;
 }
 
-/* Handles are numbers from 1, so that a zero that was left in one is seen. */
+/* Handles are numbers from 1, so that a handle that was never set is noticed. */
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 {
 	*device = (void *)(size_t)(index + 1);
@@ -130,7 +130,7 @@ static void fake_read_file(void)
 	(void)fclose(file);
 }
 
-/* What all versions do before they write entries: the code to return. */
+/* The part that all versions share; returns the code to return. */
 static int fake_begin(size_t index, unsigned *count)
 {
 	unsigned room = *count;

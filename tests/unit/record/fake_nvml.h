@@ -1,4 +1,4 @@
-/* What a test tells the made-up libnvidia-ml.so.1 (fake_nvml.c) to say. */
+/* fake_nvml: what a test sets for the made-up libnvidia-ml.so.1 (fake_nvml.c) to report. */
 #pragma once
 
 enum { FAKE_DEVICES = 10, FAKE_PROCESSES = 400 };
@@ -15,7 +15,7 @@ struct fake_nvml {
 	struct {
 		int handle, memory, busy, processes; /* codes to return */
 		unsigned long long total, used;
-		unsigned gpu; /* per cent */
+		unsigned gpu; /* percent */
 		unsigned process_count;
 		struct fake_process process[FAKE_PROCESSES];
 	} device[FAKE_DEVICES];

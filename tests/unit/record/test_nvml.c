@@ -1,8 +1,8 @@
-/* nvml: against a made-up libnvidia-ml.so.1 (fake_nvml.c) in each of its versions, with calls that
- * fail and more processes than there is room for. It has not met a GPU here.
+/* nvml: against each version of a made-up libnvidia-ml.so.1 (fake_nvml.c), with calls that fail and
+ * more processes than fit. It has not been tried with a GPU here.
  *
- * A library that is loaded already is found by its name: loading the one that a test is about, by
- * its path, comes first. */
+ * dlopen finds a library that is loaded already by its name, so each test first loads its version
+ * by its path. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,7 @@ static void each_version_tells_the_same(void **state)
 		assert_int_equal(nvml_process_bytes(nvml, 2), 2 << 20);
 		assert_int_equal(nvml_process_bytes(nvml, 102), 12 << 20);
 		assert_true(nvml_process_bytes(nvml, 4121) == UINT64_MAX);
-		/* Of the last sample alone. */
+		/* Only the last sample counts. */
 		fake->device[0].process_count = fake->device[1].process_count = 0;
 		assert_int_equal(nvml_sample(nvml, gpu, note, sizeof note), 2);
 		assert_true(nvml_process_bytes(nvml, 2) == UINT64_MAX);
@@ -114,8 +114,8 @@ static void a_library_too_old_or_without_a_driver_says_so(void **state)
 	assert_non_null(strstr(note, "NVML does not start: Driver Not Loaded (9)"));
 }
 
-/* What fails is not known, is told once, and takes nothing else with it. */
-static void calls_that_fail_are_told_once(void **state)
+/* A value whose call fails is not known; the failure is reported once and affects nothing else. */
+static void calls_that_fail_are_reported_once(void **state)
 {
 	struct record_gpu gpu[RECORD_GPUS];
 	(void)state;
@@ -124,7 +124,7 @@ static void calls_that_fail_are_told_once(void **state)
 	struct nvml *nvml = open_good();
 	fake->device[0].memory = 15;
 	assert_int_equal(nvml_sample(nvml, gpu, note, sizeof note), 2);
-	assert_non_null(strstr(note, "NVML does not tell how much memory a GPU has left: made-up "
+	assert_non_null(strstr(note, "NVML does not report how much memory a GPU has left: made-up "
 				     "error (15)"));
 	assert_true(gpu[0].used == UINT64_MAX && gpu[0].total == UINT64_MAX);
 	assert_int_equal(gpu[1].used, 2ull << 30);
@@ -162,7 +162,7 @@ static void more_than_there_is_room_for(void **state)
 	assert_int_equal(nvml_process_bytes(nvml, 102), 12 << 20);
 	assert_int_equal(nvml_sample(nvml, gpu, note, sizeof note), 2);
 	assert_string_equal(note, "");
-	/* As many as there is room for, and more devices than are kept. */
+	/* As many processes as fit, and more devices than are kept. */
 	fake->devices = FAKE_DEVICES;
 	for (unsigned i = 0; i < FAKE_DEVICES; i++) {
 		fake->device[i].process_count = 256;
@@ -174,7 +174,7 @@ static void more_than_there_is_room_for(void **state)
 	nvml_close(nvml);
 }
 
-static void bytes_that_the_driver_does_not_tell(void **state)
+static void bytes_that_the_driver_does_not_report(void **state)
 {
 	struct record_gpu gpu[RECORD_GPUS];
 	(void)state;
@@ -193,9 +193,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_version_tells_the_same),
 		NVML_TEST(a_library_too_old_or_without_a_driver_says_so),
-		NVML_TEST(calls_that_fail_are_told_once),
+		NVML_TEST(calls_that_fail_are_reported_once),
 		NVML_TEST(more_than_there_is_room_for),
-		NVML_TEST(bytes_that_the_driver_does_not_tell),
+		NVML_TEST(bytes_that_the_driver_does_not_report),
 	};
 	return cmocka_run_group_tests_name("nvml", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* sample: made-up files of /proc as kernels write them, and this process and a child of it. */
+/* probe: made-up files of /proc as kernels write them, and this process and a child of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 static int init(void **state)
 {
 	static struct machine m;
-	(void)snprintf(m.root, sizeof m.root, "/tmp/penstock-sample-XXXXXX");
+	(void)snprintf(m.root, sizeof m.root, "/tmp/penstock-probe-XXXXXX");
 	*state = &m;
 	return mkdtemp(m.root) ? 0 : -1;
 }
@@ -166,7 +166,7 @@ static void a_machine_that_tells_nothing(void **state)
 	assert_true(probe_oom_kills_at(m->root) == UINT64_MAX);
 }
 
-/* What this kernel writes: of us, and of a child that is not reaped yet. */
+/* This kernel's files about this process, and about a child that is not reaped yet. */
 static void this_machine(void **state)
 {
 	struct probe_process p;
@@ -193,15 +193,15 @@ static void this_machine(void **state)
 
 int main(void)
 {
-#define SAMPLE_TEST(name) cmocka_unit_test_setup_teardown(name, init, machine_deinit)
+#define PROBE_TEST(name) cmocka_unit_test_setup_teardown(name, init, machine_deinit)
 	const struct CMUnitTest tests[] = {
-		SAMPLE_TEST(a_process),
-		SAMPLE_TEST(memory),
-		SAMPLE_TEST(commands),
-		SAMPLE_TEST(limits_in_time),
-		SAMPLE_TEST(a_machine),
-		SAMPLE_TEST(a_machine_that_tells_nothing),
+		PROBE_TEST(a_process),
+		PROBE_TEST(memory),
+		PROBE_TEST(commands),
+		PROBE_TEST(limits_in_time),
+		PROBE_TEST(a_machine),
+		PROBE_TEST(a_machine_that_tells_nothing),
 		cmocka_unit_test(this_machine),
 	};
-	return cmocka_run_group_tests_name("sample", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("probe", tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
-/* ring: what was written is read; what a crash, a full disk or a bit flipped left is passed over.
+/* ring: entries that were written are read; a reader skips what a crash, a full disk or a flipped
+ * bit damaged.
  *
- * fallocate, pwrite and flock are the linker's wrapped ones, so that a file system that cannot
- * promise room, and a disk that is full or fails, are met without one. */
+ * The linker wraps fallocate, pwrite and flock, which stand in for a file system that cannot
+ * reserve room, and for a disk that is full or fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,7 @@ static int fallocate_error; /* 0: the real one */
 static int pwrite_error;
 static long pwrite_left = -1; /* bytes until it fails; negative: it does not */
 static uint64_t pwritten;
-static int flock_taken; /* so many new files are removed, or locked, before they can be locked */
+static int flock_taken; /* how many new files another process locks or removes first */
 
 int __real_fallocate(int fd, int mode, off_t offset, off_t size);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t size);
@@ -44,7 +45,7 @@ int __wrap_fallocate(int fd, int mode, off_t offset, off_t size)
 	return __real_fallocate(fd, mode, offset, size);
 }
 
-/* The last one before it fails is a short one, as at the end of a disk. */
+/* The last write before a failure is short, as at the end of a disk. */
 ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t offset)
 {
 	if (pwrite_left == 0) {
@@ -131,19 +132,29 @@ static void append(struct ring *ring, struct record record)
 	assert_int_equal(ring_append(ring, &record), 0);
 }
 
-struct story {
+struct entries {
 	struct record *record;
 	size_t count;
 };
 
-static struct story read_back(void)
+static struct entries read_back(void)
 {
-	struct story story;
+	struct entries entries;
 	struct fault fault;
-	int result = ring_read(path, &story.record, &story.count, &fault);
+	int result = ring_read(path, &entries.record, &entries.count, &fault);
 	if (result)
 		fail_msg("%d: %s", result, fault.text);
-	return story;
+	return entries;
+}
+
+/* Whether the file has exactly these entries: pairs of times, by their order. */
+static void read_times(const uint64_t *times, size_t count)
+{
+	struct entries entries = read_back();
+	assert_int_equal(entries.count, count);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(entries.record[i].time_ns, times[i]);
+	free(entries.record);
 }
 
 static void refused(int expected, const char *words)
@@ -173,31 +184,31 @@ static struct record every_kind(uint32_t kind)
 	return r;
 }
 
-static void what_was_written_is_read(void **state)
+static void entries_that_were_written_are_read(void **state)
 {
 	(void)state;
 	struct ring *ring = make(RING_LEAST);
 	for (uint32_t kind = RECORD_START; kind < RECORD_KINDS; kind++)
 		append(ring, every_kind(kind));
 	append(ring, note(7));
-	struct story story = read_back(); /* while it is open to be written */
-	assert_int_equal(story.count, RECORD_KINDS);
+	struct entries entries = read_back(); /* while it is open to be written */
+	assert_int_equal(entries.count, RECORD_KINDS);
 	for (uint32_t kind = RECORD_START; kind < RECORD_KINDS; kind++) {
-		const struct record *r = &story.record[kind - 1];
+		const struct record *r = &entries.record[kind - 1];
 		assert_int_equal(r->kind, kind);
 		assert_int_equal(r->time_ns, 1000 + kind);
 		assert_int_equal(r->bytes, sizeof r->body);
 		assert_int_equal(*(const uint8_t *)&r->body, kind);
 	}
-	const struct record *last = &story.record[RECORD_KINDS - 1];
+	const struct record *last = &entries.record[RECORD_KINDS - 1];
 	assert_string_equal(last->body.note.text, "note 7");
 	assert_int_equal(last->bytes, strlen("note 7"));
-	free(story.record);
+	free(entries.record);
 	ring_free(ring);
 	ring_free(NULL);
 }
 
-/* The bytes above are no text: each field must have got its end. */
+/* every_kind fills texts to their last byte: each must have been terminated. */
 static void texts_are_terminated(void **state)
 {
 	(void)state;
@@ -205,12 +216,12 @@ static void texts_are_terminated(void **state)
 	append(ring, every_kind(RECORD_START));
 	append(ring, every_kind(RECORD_ATTACH));
 	append(ring, every_kind(RECORD_MACHINE));
-	struct story story = read_back();
-	assert_int_equal(strlen(story.record[0].body.start.kernel), 71);
-	assert_int_equal(strlen(story.record[0].body.start.cgroup.path), RECORD_PATH - 1);
-	assert_int_equal(strlen(story.record[1].body.attach.command), RECORD_TEXT - 1);
-	assert_int_equal(strlen(story.record[2].body.machine.cgroup.path), RECORD_PATH - 1);
-	free(story.record);
+	struct entries entries = read_back();
+	assert_int_equal(strlen(entries.record[0].body.start.kernel), 71);
+	assert_int_equal(strlen(entries.record[0].body.start.cgroup.path), RECORD_PATH - 1);
+	assert_int_equal(strlen(entries.record[1].body.attach.command), RECORD_TEXT - 1);
+	assert_int_equal(strlen(entries.record[2].body.machine.cgroup.path), RECORD_PATH - 1);
+	free(entries.record);
 	ring_free(ring);
 }
 
@@ -234,8 +245,8 @@ static void its_size_is_fixed(void **state)
 	ring_free(ring);
 }
 
-/* Many laps of either ring: the newest are all there, without a gap, and nothing pushes out marks
- * or the start but their own. */
+/* After many laps of either ring, the newest entries are all there, without a gap; only newer marks
+ * push out marks, and nothing pushes out the start. */
 static void the_newest_stay(void **state)
 {
 	(void)state;
@@ -246,24 +257,24 @@ static void the_newest_stay(void **state)
 		append(ring, note(i));
 	for (uint64_t i = 100; i < 100000; i++)
 		append(ring, moment(i));
-	struct story story = read_back();
-	assert_int_equal(story.record[0].kind, RECORD_START);
+	struct entries entries = read_back();
+	assert_int_equal(entries.record[0].kind, RECORD_START);
 	for (size_t i = 0; i < 3; i++)
-		assert_int_equal(story.record[1 + i].time_ns, i);
-	assert_true(story.count > 4000);
-	for (size_t i = 4; i < story.count; i++)
-		assert_int_equal(story.record[i].time_ns, 100000 - (story.count - i));
-	free(story.record);
+		assert_int_equal(entries.record[1 + i].time_ns, i);
+	assert_true(entries.count > 4000);
+	for (size_t i = 4; i < entries.count; i++)
+		assert_int_equal(entries.record[i].time_ns, 100000 - (entries.count - i));
+	free(entries.record);
 
 	for (uint64_t i = 0; i < 10000; i++)
 		append(ring, note(i));
-	story = read_back();
+	entries = read_back();
 	size_t notes = 0;
-	assert_int_equal(story.record[0].kind, RECORD_START);
-	for (size_t i = story.count; story.record[i - 1].kind == RECORD_NOTE; i--)
-		assert_int_equal(story.record[i - 1].time_ns, 10000 - ++notes);
+	assert_int_equal(entries.record[0].kind, RECORD_START);
+	for (size_t i = entries.count; entries.record[i - 1].kind == RECORD_NOTE; i--)
+		assert_int_equal(entries.record[i - 1].time_ns, 10000 - ++notes);
 	assert_true(notes > 1000);
-	free(story.record);
+	free(entries.record);
 	ring_free(ring);
 }
 
@@ -299,7 +310,7 @@ static void others_are_not_touched(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
-static void one_in_use_is_locked(void **state)
+static void a_file_in_use_is_locked(void **state)
 {
 	(void)state;
 	struct ring *ring = make(RING_LEAST);
@@ -328,7 +339,7 @@ static void a_full_disk_leaves_nothing(void **state)
 	}
 }
 
-static void room_that_cannot_be_promised_is_written(void **state)
+static void room_that_cannot_be_reserved_is_written(void **state)
 {
 	(void)state;
 	static const int errors[] = {EOPNOTSUPP, ENOSYS};
@@ -341,9 +352,7 @@ static void room_that_cannot_be_promised_is_written(void **state)
 		assert_int_equal(stat(path, &s), 0);
 		assert_int_equal(s.st_size, RING_LEAST + 1000);
 		append(ring, note(1));
-		struct story story = read_back();
-		assert_int_equal(story.count, 1);
-		free(story.record);
+		read_times((const uint64_t[]){1}, 1);
 		ring_free(ring);
 		assert_int_equal(unlink(path), 0);
 	}
@@ -355,8 +364,8 @@ static void room_that_cannot_be_promised_is_written(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
-/* Also where the last thing written is half an entry. */
-static void a_disk_that_fails_costs_what_it_fails_at(void **state)
+/* Also where half an entry was written. */
+static void a_failing_disk_costs_only_the_entries_that_failed(void **state)
 {
 	(void)state;
 	struct ring *ring = make(RING_LEAST);
@@ -370,15 +379,11 @@ static void a_disk_that_fails_costs_what_it_fails_at(void **state)
 		pwrite_left = -1;
 	}
 	append(ring, note(1));
-	struct story story = read_back();
-	assert_int_equal(story.count, 2);
-	assert_int_equal(story.record[0].time_ns, 0);
-	assert_int_equal(story.record[1].time_ns, 1);
-	free(story.record);
+	read_times((const uint64_t[]){0, 1}, 2);
 	ring_free(ring);
 }
 
-/* ---- files that are none, and damaged ones ---- */
+/* ---- other files, and damaged ones ---- */
 
 static void other_files_are_refused(void **state)
 {
@@ -387,21 +392,21 @@ static void other_files_are_refused(void **state)
 	FILE *file = fopen(path, "we");
 	assert_non_null(file);
 	assert_int_equal(fclose(file), 0);
-	refused(-EINVAL, "no flight recorder's file");
+	refused(-EINVAL, "not a flight recorder's file");
 	char text[5000];
 	memset(text, 'x', sizeof text);
 	put_bytes(0, text, 3);
-	refused(-EINVAL, "no flight recorder's file");
+	refused(-EINVAL, "not a flight recorder's file");
 	put_bytes(0, text, sizeof text);
-	refused(-EINVAL, "no flight recorder's file");
+	refused(-EINVAL, "not a flight recorder's file");
 	assert_int_equal(truncate(path, (off_t)4 << 30), 0);
-	refused(-EINVAL, "no flight recorder's file");
+	refused(-EINVAL, "not a flight recorder's file");
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	refused(-EINVAL, "no flight recorder's file");
+	refused(-EINVAL, "not a flight recorder's file");
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkdir(path, 0700), 0);
-	refused(-EINVAL, "no flight recorder's file");
+	refused(-EINVAL, "not a flight recorder's file");
 	assert_int_equal(rmdir(path), 0);
 }
 
@@ -414,17 +419,15 @@ static void another_version_is_refused(void **state)
 	refused(-EINVAL, "of version 2, and this penstock reads version 1");
 }
 
-static void one_without_entries_is_good(void **state)
+static void a_file_without_entries_is_good(void **state)
 {
 	(void)state;
 	ring_free(make(RING_LEAST));
-	struct story story = read_back();
-	assert_int_equal(story.count, 0);
-	free(story.record);
+	read_times(NULL, 0);
 }
 
-/* A later release's kinds and longer bodies. */
-static void what_is_newer_is_passed_over(void **state)
+/* Kinds and longer bodies of a later release. */
+static void newer_entries_are_left_out(void **state)
 {
 	(void)state;
 	struct ring *ring = make(RING_LEAST);
@@ -437,10 +440,10 @@ static void what_is_newer_is_passed_over(void **state)
 	later.kind = RECORD_NOTE;
 	later.bytes = UINT32_MAX;
 	append(ring, later);
-	struct story story = read_back();
-	assert_int_equal(story.count, 2);
-	assert_string_equal(story.record[1].body.note.text, "note 1");
-	free(story.record);
+	struct entries entries = read_back();
+	assert_int_equal(entries.count, 2);
+	assert_string_equal(entries.record[1].body.note.text, "note 1");
+	free(entries.record);
 	ring_free(ring);
 }
 
@@ -454,12 +457,12 @@ static uint64_t draw(uint64_t below)
 	return seed % below;
 }
 
-/* Each record says by its time what it must hold, so that one that was damaged cannot pass. */
-static void expect_whole(const struct story *story)
+/* The time of each record says what it must contain, so that a damaged one is found. */
+static void expect_whole(const struct entries *entries)
 {
 	uint64_t last = 0;
-	for (size_t i = 0; i < story->count; i++) {
-		const struct record *r = &story->record[i];
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct record *r = &entries->record[i];
 		assert_true(r->time_ns > last || i == 0);
 		last = r->time_ns;
 		if (r->kind == RECORD_NOTE) {
@@ -477,10 +480,10 @@ static void expect_whole(const struct story *story)
 
 static size_t read_whole(void)
 {
-	struct story story = read_back();
-	size_t count = story.count;
-	expect_whole(&story);
-	free(story.record);
+	struct entries entries = read_back();
+	size_t count = entries.count;
+	expect_whole(&entries);
+	free(entries.record);
 	return count;
 }
 
@@ -492,8 +495,8 @@ static void fill(uint64_t count)
 	ring_free(ring);
 }
 
-/* Flipped bits, strewn rubbish, pieces that were moved, and files that were cut. */
-static void random_damage_costs_what_it_hits(void **state)
+/* Flipped bits, overwritten stretches, and files that were cut. */
+static void random_damage_costs_only_the_entries_it_hits(void **state)
 {
 	(void)state;
 	uint8_t rubbish[3000];
@@ -519,8 +522,8 @@ static void random_damage_costs_what_it_hits(void **state)
 	}
 }
 
-/* Another daemon that starts meanwhile may take it for an old one. */
-static void one_that_is_tidied_away_is_made_anew(void **state)
+/* Another daemon that starts meanwhile may remove it as an old file. */
+static void a_file_that_is_tidied_away_is_made_anew(void **state)
 {
 	(void)state;
 	struct fault fault;
@@ -530,9 +533,7 @@ static void one_that_is_tidied_away_is_made_anew(void **state)
 	ring = make(RING_LEAST);
 	append(ring, note(1));
 	assert_int_equal(stat(path, &status), 0);
-	struct story story = read_back();
-	assert_int_equal(story.count, 1);
-	free(story.record);
+	read_times((const uint64_t[]){1}, 1);
 	ring_free(ring);
 	assert_int_equal(unlink(path), 0);
 	flock_taken = 1000;
@@ -540,8 +541,8 @@ static void one_that_is_tidied_away_is_made_anew(void **state)
 	assert_int_equal(stat(path, &status), -1); /* and nothing is left */
 }
 
-/* An entry that is cut at any byte is none, and takes no other with it. */
-static void a_torn_entry_is_none(void **state)
+/* An entry that is cut at any byte is skipped, and the entries around it are read. */
+static void a_torn_entry_is_skipped(void **state)
 {
 	(void)state;
 	struct ring *ring = make(RING_LEAST);
@@ -550,17 +551,17 @@ static void a_torn_entry_is_none(void **state)
 	append(ring, note(3));
 	ring_free(ring);
 	static const uint8_t zeros[40];
-	for (size_t cut = 0; cut < 39; cut++) { /* "note 2" and what is before it: 38 bytes */
+	for (size_t cut = 0; cut < 39; cut++) { /* the entry's head and "note 2": 38 bytes */
 		uint8_t saved[40];
 		int fd = open(path, O_RDONLY | O_CLOEXEC);
 		assert_int_equal(pread(fd, saved, sizeof saved, 4096 + 40), sizeof saved);
 		assert_int_equal(close(fd), 0);
 		put_bytes(4096 + 40 + (off_t)cut, zeros, sizeof zeros - cut);
-		struct story story = read_back();
-		assert_int_equal(story.count, cut < 38 ? 2 : 3);
-		assert_int_equal(story.record[0].time_ns, 1);
-		assert_int_equal(story.record[story.count - 1].time_ns, 3);
-		free(story.record);
+		struct entries entries = read_back();
+		assert_int_equal(entries.count, cut < 38 ? 2 : 3);
+		assert_int_equal(entries.record[0].time_ns, 1);
+		assert_int_equal(entries.record[entries.count - 1].time_ns, 3);
+		free(entries.record);
 		put_bytes(4096 + 40, saved, sizeof saved);
 	}
 }
@@ -594,9 +595,9 @@ static void it_is_read_while_it_is_written(void **state)
 		rounds++;
 	}
 	assert_int_equal(pthread_join(thread, NULL), 0);
-	struct story story = read_back();
-	assert_int_equal(story.record[story.count - 1].time_ns, 60000);
-	free(story.record);
+	struct entries entries = read_back();
+	assert_int_equal(entries.record[entries.count - 1].time_ns, 60000);
+	free(entries.record);
 	ring_free(ring);
 }
 
@@ -604,22 +605,22 @@ int main(void)
 {
 #define RING_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
-		RING_TEST(what_was_written_is_read),
+		RING_TEST(entries_that_were_written_are_read),
 		RING_TEST(texts_are_terminated),
 		RING_TEST(its_size_is_fixed),
 		RING_TEST(the_newest_stay),
 		RING_TEST(others_are_not_touched),
-		RING_TEST(one_in_use_is_locked),
-		RING_TEST(one_that_is_tidied_away_is_made_anew),
+		RING_TEST(a_file_in_use_is_locked),
+		RING_TEST(a_file_that_is_tidied_away_is_made_anew),
 		RING_TEST(a_full_disk_leaves_nothing),
-		RING_TEST(room_that_cannot_be_promised_is_written),
-		RING_TEST(a_disk_that_fails_costs_what_it_fails_at),
+		RING_TEST(room_that_cannot_be_reserved_is_written),
+		RING_TEST(a_failing_disk_costs_only_the_entries_that_failed),
 		RING_TEST(other_files_are_refused),
 		RING_TEST(another_version_is_refused),
-		RING_TEST(one_without_entries_is_good),
-		RING_TEST(what_is_newer_is_passed_over),
-		RING_TEST(random_damage_costs_what_it_hits),
-		RING_TEST(a_torn_entry_is_none),
+		RING_TEST(a_file_without_entries_is_good),
+		RING_TEST(newer_entries_are_left_out),
+		RING_TEST(random_damage_costs_only_the_entries_it_hits),
+		RING_TEST(a_torn_entry_is_skipped),
 		RING_TEST(it_is_read_while_it_is_written),
 	};
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* attic: where the folder is, what it must be like, and which files stay in it. */
+/* ring_folder: where the folder is, what it must be like, and which files stay in it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static char folder[PATH_MAX];
 static int init(void **state)
 {
 	static struct machine m;
-	(void)snprintf(m.root, sizeof m.root, "/tmp/penstock-attic-XXXXXX");
+	(void)snprintf(m.root, sizeof m.root, "/tmp/penstock-ring-folder-XXXXXX");
 	*state = &m;
 	if (!mkdtemp(m.root))
 		return -1;
@@ -72,7 +72,7 @@ static void it_is_made_for_us_alone(void **state)
 	assert_int_equal(ring_folder_make(other, &fault), -EPERM);
 	(void)snprintf(other, sizeof other, "%s/file/below", m->root);
 	assert_int_equal(ring_folder_make(other, &fault), -ENOTDIR);
-	assert_non_null(strstr(fault.text, "cannot be made"));
+	assert_non_null(strstr(fault.text, "cannot create"));
 }
 
 static void names_sort_by_time(void **state)
@@ -112,7 +112,7 @@ static void the_oldest_go(void **state)
 
 	ring_folder_tidy(m->root, 100);
 	assert_true(there(m, "recorder-2-1.ring"));
-	/* Six that are named so; the link, the folder and the one in use cannot go. */
+	/* Six have such a name; the link, the folder and the file in use stay. */
 	ring_folder_tidy(m->root, 4);
 	assert_true(there(m, "recorder-0-1.ring") && there(m, "recorder-0-2.ring"));
 	assert_true(there(m, "recorder-1-1.ring"));
@@ -137,5 +137,5 @@ int main(void)
 		RING_FOLDER_TEST(names_sort_by_time),
 		RING_FOLDER_TEST(the_oldest_go),
 	};
-	return cmocka_run_group_tests_name("attic", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("ring_folder", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* witness: its process at the limits that the daemon's other tests do not come near. */
+/* witness: its process at limits that the daemon's other tests do not reach. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,8 +40,8 @@ static struct record hear(struct witness *witness)
 	return record;
 }
 
-/* As many trainers as there are files, and more: it says so once, and goes on with the others. */
-static void more_trainers_than_files_are_told(void **state)
+/* With more trainers than it may open files, it says so once and goes on with the others. */
+static void more_trainers_than_files_are_reported(void **state)
 {
 	const struct machine *m = *state;
 	const struct witness_options options = {.folder = m->root, .bytes = 1 << 20, .keep = 2};
@@ -70,7 +70,7 @@ static void more_trainers_than_files_are_told(void **state)
 	assert_int_equal(close(pidfd), 0);
 }
 
-/* What was locked before it began is free when the daemon is gone, however it went. */
+/* A lock that the daemon took before it forked the witness is free once the daemon has gone. */
 static void keeps_no_lock(void **state)
 {
 	const struct machine *m = *state;
@@ -96,7 +96,7 @@ int main(void)
 #define WITNESS_TEST(name) cmocka_unit_test_setup_teardown(name, init, machine_deinit)
 	const struct CMUnitTest tests[] = {
 		WITNESS_TEST(keeps_no_lock),
-		WITNESS_TEST(more_trainers_than_files_are_told),
+		WITNESS_TEST(more_trainers_than_files_are_reported),
 	};
 	return cmocka_run_group_tests_name("witness", tests, NULL, NULL);
 }
