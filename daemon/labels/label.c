@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { SHOWN = 24 }; /* bytes of what was found that a fault shows */
+enum { SHOWN = 24 }; /* bytes of the found text that a fault shows */
 
 static bool is_blank(char c)
 {
@@ -72,7 +72,7 @@ int label_from_json(const char *text, size_t size, int32_t *ret, struct fault *f
 	json_t *root = json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
 	if (!root)
 		return fault_set(
-			fault, -EINVAL, "is no JSON: %s in line %d", error.text, error.line);
+			fault, -EINVAL, "is not JSON: %s in line %d", error.text, error.line);
 	int rc = json_is_object(root) ? take_json(root, ret, fault) : LABEL_E_NONE;
 	json_decref(root);
 	return rc;

@@ -21,7 +21,7 @@ void classes_deinit(struct label_classes *classes)
 	*classes = (struct label_classes){0};
 }
 
-/* Where a name is in the table, or the free place where it belongs. */
+/* Finds a name's slot in the table, or the free slot where it belongs. */
 static uint32_t *table_at(const struct label_classes *classes, const char *name, size_t size)
 {
 	uint64_t at = hash_mix(hash_bytes(HASH_SEED, name, size));
@@ -42,7 +42,7 @@ static void table_fill(struct label_classes *classes)
 		*table_at(classes, classes->name[i], strlen(classes->name[i])) = i + 1;
 }
 
-/* Room for one more name. */
+/* Makes room for one more name. */
 static int classes_grow(struct label_classes *classes)
 {
 	if (classes->count < classes->room)
@@ -68,9 +68,8 @@ int classes_add(struct label_classes *classes, const char *name, size_t size, st
 		return 0;
 	if (classes->count == CLASSES_MAX || classes->bytes + size > CLASSES_BYTES)
 		return fault_set(fault, -E2BIG,
-			"more than %d classes, or %d bytes of names: are these classes? For "
-			"numbers "
-			"say type: float",
+			"more than %d classes, or more than %d bytes of names: if these are "
+			"numbers, say type: float",
 			CLASSES_MAX, CLASSES_BYTES);
 	char *copy = classes_grow(classes) == 0 ? strndup(name, size) : NULL;
 	if (!copy)
@@ -115,13 +114,13 @@ static int name_check(const char *name, size_t size, struct fault *fault)
 {
 	size_t n;
 	if (size == 0)
-		return fault_set(fault, -EINVAL, "an empty line: expected one name on each");
+		return fault_set(fault, -EINVAL, "an empty line: expected one name on each line");
 	if (strlen(name) != size)
 		return fault_set(fault, -EINVAL, "a zero byte: expected UTF-8 text");
 	for (size_t i = 0; i < size; i += n)
 		if (utf8_decode(name + i, &n) < 0)
 			return fault_set(
-				fault, -EINVAL, "a byte that is no UTF-8: save it as UTF-8");
+				fault, -EINVAL, "a byte that is not UTF-8: save the file as UTF-8");
 	return 0;
 }
 
@@ -135,7 +134,7 @@ static int line_take(struct label_classes *classes, char *line, size_t size, str
 		rc = classes_add(classes, line, size, fault);
 	if (rc == 0)
 		return fault_set(
-			fault, -EINVAL, "\"%.200s\" was there before: names are distinct", line);
+			fault, -EINVAL, "\"%.200s\" appeared before: names must be distinct", line);
 	return rc < 0 ? rc : 0;
 }
 
@@ -166,7 +165,7 @@ static int classes_file(const char *path, FILE **ret, struct fault *fault)
 		rc = fault_set(fault, -errno, "%s cannot be read: %s", path, strerror(errno));
 	else if (!S_ISREG(st.st_mode) || st.st_size > 2L * CLASSES_BYTES)
 		rc = fault_set(fault, -EINVAL,
-			"%s is no regular file of class names, one on each line", path);
+			"%s is not a regular file of class names, one on each line", path);
 	else if (!(*ret = fdopen(fd, "r")))
 		rc = fault_set(fault, -ENOMEM, "no memory to read %s", path);
 	if (rc < 0)
@@ -174,19 +173,19 @@ static int classes_file(const char *path, FILE **ret, struct fault *fault)
 	return rc;
 }
 
-/* --- what penstock pack wrote beside its tars --- */
+/* --- the NAME.pack.json of penstock pack --- */
 
 static int packed_name(struct label_classes *classes, const json_t *value, struct fault *fault)
 {
 	const char *name = json_string_value(value);
 	if (!name)
-		return fault_set(fault, -EINVAL, "one of \"classes\" is no text");
+		return fault_set(fault, -EINVAL, "one of \"classes\" is not text");
 	int rc = name_check(name, json_string_length(value), fault);
 	if (rc == 0)
 		rc = classes_add(classes, name, json_string_length(value), fault);
 	if (rc == 0)
 		return fault_set(
-			fault, -EINVAL, "\"%.200s\" was there before: names are distinct", name);
+			fault, -EINVAL, "\"%.200s\" appeared before: names must be distinct", name);
 	return rc < 0 ? rc : 0;
 }
 
@@ -198,18 +197,18 @@ static int packed_take(
 	if (fstat(fileno(file), &st) < 0 || st.st_size > CLASSES_PACKED)
 		return fault_set(fault, -E2BIG,
 			"%s has more than %d bytes: write the names of its \"classes\" into a "
-			"file, "
-			"one on each line",
+			"file, one on each line",
 			path, CLASSES_PACKED);
 	json_t *root = json_loadf(file, 0, &error);
 	const json_t *names = json_object_get(root, "classes");
 	int rc = 0;
 	if (!root)
-		rc = fault_set(fault, -EINVAL, "is no JSON: %s in line %d", error.text, error.line);
+		rc = fault_set(
+			fault, -EINVAL, "is not JSON: %s in line %d", error.text, error.line);
 	else if (!json_array_size(names))
 		rc = fault_set(fault, -EINVAL,
-			"has no \"classes\": expected what penstock pack wrote for a source with "
-			"names of classes");
+			"has no \"classes\": expected the file that penstock pack writes for a "
+			"source with named classes");
 	for (size_t i = 0; rc == 0 && i < json_array_size(names); i++)
 		rc = packed_name(classes, json_array_get(names, i), fault);
 	json_decref(root);

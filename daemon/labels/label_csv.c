@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where the parser stands. */
+/* The state of the parser. */
 struct cursor {
 	struct csv_record *record;
 	const char *text;
-	size_t size, at, used; /* bytes taken of `text`, and put into record->text */
+	size_t size, at, used; /* bytes taken of `text`, and written to record->text */
 	bool end;
 	char separator;
 	struct fault *fault;
@@ -27,7 +27,7 @@ static int cursor_fault(const struct cursor *cursor, const char *what)
 	return fault_set(cursor->fault, -EINVAL, "%s", what);
 }
 
-/* A line end at the cursor: its bytes; 0: none; CSV_MORE: the window ends within it. */
+/* The size of the line end at the cursor; 0: none; CSV_MORE: the window ends within it. */
 enum { CSV_MORE = 9 };
 static size_t line_end(const struct cursor *cursor)
 {
@@ -42,7 +42,7 @@ static size_t line_end(const struct cursor *cursor)
 	return p[1] == '\n' ? 2 : 0;
 }
 
-/* Behind a field: a separator, a line end, or the end. */
+/* After a field: expects a separator, a line end, or the end. */
 static int field_end(struct cursor *cursor)
 {
 	size_t line = line_end(cursor);
@@ -58,7 +58,7 @@ static int field_end(struct cursor *cursor)
 	if (cursor->text[cursor->at] != cursor->separator)
 		return cursor_fault(cursor, cursor->text[cursor->at] == '\r'
 						    ? "a carriage return without a line feed"
-						    : "text behind the closing quote of a field");
+						    : "text after the closing quote of a field");
 	cursor->at++;
 	return CSV_FIELD;
 }
@@ -86,7 +86,7 @@ static int field_quoted(struct cursor *cursor)
 		cursor->at++;
 		field_put(cursor, '"');
 	}
-	return cursor->end ? cursor_fault(cursor, "a quote is opened and never closed") : CSV_SHORT;
+	return cursor->end ? cursor_fault(cursor, "a quote is opened but never closed") : CSV_SHORT;
 }
 
 static int field_plain(struct cursor *cursor)
@@ -96,9 +96,9 @@ static int field_plain(struct cursor *cursor)
 		if (c == cursor->separator || c == '\n' || c == '\r')
 			break;
 		if (c == '"')
-			return cursor_fault(cursor, "a quote within a field that does not begin "
-						    "with one: write the field as \"...\", with "
-						    "quotes in it doubled");
+			return cursor_fault(cursor,
+				"a quote within a field that does not begin with one: write the "
+				"field as \"...\", with the quotes in it doubled");
 		field_put(cursor, c);
 	}
 	return field_end(cursor);
@@ -111,7 +111,8 @@ static int field_check(const struct cursor *cursor, const struct csv_field *fiel
 		return cursor_fault(cursor, "a zero byte: expected UTF-8 text");
 	for (size_t i = 0; i < field->size; i += size)
 		if (utf8_decode(field->text + i, &size) < 0)
-			return cursor_fault(cursor, "a byte that is no UTF-8: save it as UTF-8");
+			return cursor_fault(
+				cursor, "a byte that is not UTF-8: save the file as UTF-8");
 	return 0;
 }
 
@@ -132,7 +133,7 @@ static int field_take(struct cursor *cursor)
 	record->fields++;
 	int checked = field_check(cursor, field);
 	if (checked < 0)
-		record->lines = lines; /* where the field begins */
+		record->lines = lines; /* the line where the field begins */
 	return checked < 0 ? checked : rc;
 }
 
@@ -161,12 +162,12 @@ int64_t csv_parse(struct csv_record *ret, const char *text, size_t size, bool en
 		return rc;
 	if (rc == CSV_SHORT && cursor.size == CSV_RECORD_MAX)
 		return fault_set(fault, -EINVAL,
-			"more than %d bytes in one record: is a quote never closed?",
+			"a record of more than %d bytes: perhaps a quote is never closed",
 			CSV_RECORD_MAX);
 	return rc == CSV_SHORT ? 0 : (int64_t)cursor.at;
 }
 
-/* Fills the window behind what it holds from csv->next on. */
+/* Fills the window with the bytes from csv->next on; keeps those that it has. */
 static int csv_fill(struct csv *csv, struct fault *fault)
 {
 	uint64_t end = csv->window_at + csv->window_size;
@@ -175,7 +176,7 @@ static int csv_fill(struct csv *csv, struct fault *fault)
 	memmove(csv->window, csv->window + (csv->window_size - keep), keep);
 	csv->window_at = csv->next;
 	csv->window_size = keep;
-	/* Small steps for whoever seeks; a record that needs more asks again. */
+	/* After csv_seek, reads small steps; a longer record asks again. */
 	size_t most = csv->line ? sizeof csv->window : UTIL_MIN(keep + 4096, sizeof csv->window);
 	while (csv->window_size < most) {
 		ssize_t n = pread(csv->fd, csv->window + csv->window_size, most - csv->window_size,
@@ -223,7 +224,7 @@ void csv_seek(struct csv *csv, uint64_t offset)
 	csv->line = 0;
 }
 
-/* The next record, or empty line, from the window or from a fuller one. */
+/* Takes the next record, or an empty line, from the window or from a fuller one. */
 static int64_t csv_take(struct csv *csv, struct fault *fault)
 {
 	for (;;) {

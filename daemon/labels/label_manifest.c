@@ -1,5 +1,5 @@
-/* label_manifest: see label_manifest.h. Reads once to learn what is there, perhaps once more for
- * names, and once for the table; then line by line as samples ask. */
+/* label_manifest: see label_manifest.h. Reads the file once for its form, perhaps once more for
+ * names, and once for the table; then line by line as samples are looked up. */
 #include "labels/label_manifest.h"
 
 #include "base/hash.h"
@@ -14,7 +14,7 @@
 #include <strings.h>
 #include <sys/mman.h>
 
-static const uint64_t manifest_used = UINT64_C(1) << 63; /* in a place: its line was marked */
+static const uint64_t manifest_used = UINT64_C(1) << 63; /* in a place: its line is marked */
 
 uint64_t manifest_mark(uint64_t place)
 {
@@ -26,7 +26,7 @@ static int line_fault(const struct manifest *manifest, int code, uint64_t line, 
 	return fault_prefix(fault, code, "%s:%llu", manifest->path, (unsigned long long)line);
 }
 
-/* Behind each record of a walk over all of them. 0 or -ECANCELED. */
+/* Called after each record of a pass over all of them. 0 or -ECANCELED. */
 static int manifest_step(const struct manifest *manifest, struct fault *fault)
 {
 	enum { MANIFEST_ROUND = 4096 };
@@ -43,7 +43,7 @@ static int manifest_step(const struct manifest *manifest, struct fault *fault)
 struct word {
 	const char *text;
 	size_t size;
-	size_t column; /* from 0, the path's, where each column holds one word */
+	size_t column; /* from 0, which is the path, if each column holds one word */
 };
 
 static bool is_blank(char c)
@@ -60,8 +60,8 @@ static struct word word_trim(const char *from, const char *end)
 	return (struct word){.text = from, .size = (size_t)(end - from)};
 }
 
-/* The next word of a list from `*at` on, which ends with a zero byte. Empty ones between
- * semicolons are left out. False: there is none. */
+/* Takes the next word of a list from `*at` on, which ends with a zero byte. Empty words between
+ * semicolons are skipped. False: the list has ended. */
 static bool word_next(const char **at, bool semicolons, struct word *ret)
 {
 	while (**at) {
@@ -76,7 +76,7 @@ static bool word_next(const char **at, bool semicolons, struct word *ret)
 	return false;
 }
 
-/* What is done with each word of a line. */
+/* Called for each word of a line. */
 typedef int word_fn(void *context, const struct word *word, struct fault *fault);
 
 static int words_of_list(
@@ -104,8 +104,8 @@ static int columns_check(
 	return 0;
 }
 
-/* The file may be another one by now than when it was surveyed: its columns are counted each time.
- */
+/* The number of columns is checked each time, because the file may have changed since it was
+ * surveyed. */
 static int words_of(const struct manifest *manifest, const struct csv_record *record, word_fn *each,
 	void *context, struct fault *fault)
 {
@@ -154,7 +154,7 @@ static int header_take(
 	if (label && record->fields > 2)
 		return fault_set(fault, -EINVAL,
 			"expected path,label or path,labels, or a path and columns of numbers; "
-			"found %zu columns, of which one is a label: leave the others out",
+			"found %zu columns, one of them a label: remove the other columns",
 			record->fields);
 	manifest->form = !label                                 ? MANIFEST_COLUMNS
 			 : field_is(&record->field[1], "label") ? MANIFEST_ONE
@@ -172,7 +172,7 @@ static int names_word(void *context, const struct word *word, struct fault *faul
 	return rc < 0 ? rc : 0;
 }
 
-/* A column is the class that it is called. */
+/* Each column is a class with the column's name. */
 static int indicators_take(
 	struct manifest *manifest, const struct csv_record *record, struct fault *fault)
 {
@@ -182,7 +182,8 @@ static int indicators_take(
 		struct word name = word_trim(field->text, field->text + field->size);
 		if (name.size == 0)
 			return fault_set(fault, -EINVAL,
-				"column %zu has no name: expected a class's, as type is multi_hot",
+				"column %zu has no name: expected the name of a class, because "
+				"type is multi_hot",
 				i + 1);
 		int rc = names_word(&manifest->names, &name, fault);
 		uint32_t number;
@@ -190,20 +191,20 @@ static int indicators_take(
 			return rc;
 		if (manifest->names.count < i)
 			return fault_set(fault, -EINVAL,
-				"column %zu is the second one called \"%.*s\": expected each class "
-				"once",
+				"column %zu is the second one with the name \"%.*s\": expected "
+				"each class once",
 				i + 1, (int)UTIL_MIN(name.size, (size_t)100), name.text);
 		if (manifest->classes->count &&
 			!classes_find(manifest->classes, name.text, name.size, &number))
 			return fault_set(fault, -EINVAL,
-				"column %zu, \"%.*s\", is none of the %u classes", i + 1,
+				"column %zu, \"%.*s\", is not one of the %u classes", i + 1,
 				(int)UTIL_MIN(name.size, (size_t)100), name.text,
 				manifest->classes->count);
 	}
 	return 0;
 }
 
-/* From the first record: header, columns, form. */
+/* Learns header, columns and form from the first record. */
 static int form_take(struct manifest *manifest, enum label_type asked, struct fault *fault)
 {
 	const struct csv *csv = manifest->csv;
@@ -229,17 +230,18 @@ static int form_take(struct manifest *manifest, enum label_type asked, struct fa
 	return 0;
 }
 
-/* Which kinds of words there are, and where a number first stood that can be no class. */
+/* The kinds of words in the file, and where a number first appeared that cannot be a class. */
 struct survey {
 	bool name, fraction, whole;
 	bool semicolon; /* in a file without a header */
-	bool counted; /* a word is neither 0 nor 1, and no name in what may be meant as a header */
-	bool ragged; /* lines have other numbers of columns than the first */
+	/* a word is neither 0 nor 1, nor a name in a line that may be meant as a header */
+	bool counted;
+	bool ragged; /* a line has another number of columns than the first */
 	size_t columns; /* of the first */
 	uint64_t whole_line;
 };
 
-/* 0 or 1, and nothing else that is the same number. */
+/* Only "0" or "1", in no other notation. */
 static bool word_bit(const struct word *word)
 {
 	return word->size == 1 && (word->text[0] == '0' || word->text[0] == '1');
@@ -278,8 +280,8 @@ static int survey_line(struct manifest *manifest, struct survey *survey, struct 
 	return 0;
 }
 
-/* Lists of classes in columns without a header, all of them of 0 and 1 and equally long, are
- * columns of another kind: as lists every sample would have both classes. */
+/* Refuses columns without a header that hold only 0 and 1 and are equally long. They were meant as
+ * one column per class; as lists of classes, every sample would have both classes. */
 static int lists_check(
 	const struct manifest *manifest, const struct survey *survey, struct fault *fault)
 {
@@ -287,13 +289,13 @@ static int lists_check(
 		survey->columns < 3)
 		return 0;
 	return fault_set(fault, -EINVAL,
-		"%s: all columns hold 0 or 1: where they say which classes a sample has, begin "
-		"with a header, path and the classes' names, as in path,cat,dog; where 0 and 1 are "
-		"classes, write them into one column, as 0;1",
+		"%s: all columns hold 0 or 1: if each column is a class, begin with a header of "
+		"path and the classes' names, as in path,cat,dog; if 0 and 1 are classes, write "
+		"them into one column, as 0;1",
 		manifest->path);
 }
 
-/* Where nothing was asked for, the words say what they are. */
+/* Decides the type: the one asked for, or the one that the words have. */
 static int type_settle(struct manifest *manifest, enum label_type asked,
 	const struct survey *survey, struct fault *fault)
 {
@@ -312,13 +314,13 @@ static int type_settle(struct manifest *manifest, enum label_type asked,
 			manifest->form == MANIFEST_LIST ? LABEL_TYPE_MULTI_HOT : LABEL_TYPE_CLASS;
 	if (!named && survey->whole && manifest->type != LABEL_TYPE_FLOAT)
 		return fault_set(fault, -EINVAL,
-			"%s:%llu: a number with a sign is no class, and no number has a fraction: "
-			"say type: float, or number the classes from 0",
+			"%s:%llu: a number with a sign is not a class, and no number has a "
+			"fraction: say type: float, or number the classes from 0",
 			manifest->path, (unsigned long long)survey->whole_line);
 	return 0;
 }
 
-/* Reads all lines behind the header: `each` sees to the record of manifest->csv. */
+/* Reads all lines after the header and calls `each` for every record in manifest->csv. */
 static int lines_each(struct manifest *manifest,
 	int (*each)(struct manifest *manifest, void *context, struct fault *fault), void *context,
 	struct fault *fault)
@@ -351,9 +353,9 @@ static int take_indicator(const struct taking *taking, const struct word *word, 
 	const char *name = taking->manifest->names.name[word->column - 1];
 	if (!word_bit(word))
 		return fault_set(fault, -EINVAL,
-			"column %zu, \"%.100s\": expected 0 or 1, whether the sample has that "
-			"class, found \"%.*s\": classes' names or numbers go into one column "
-			"labels, as cat;dog",
+			"column %zu, \"%.100s\": expected 0 or 1, which says whether the sample "
+			"has that class, found \"%.*s\": names or numbers of classes go into one "
+			"column labels, as cat;dog",
 			word->column + 1, name, (int)UTIL_MIN(word->size, (size_t)100), word->text);
 	return word->text[0] == '0' ? 0
 				    : label_found_name(taking->found, name, strlen(name),
@@ -363,10 +365,10 @@ static int take_indicator(const struct taking *taking, const struct word *word, 
 static int fault_number(const struct taking *taking, const struct word *word, struct fault *fault)
 {
 	static const char advice[] = " hold numbers; a class goes into one column label, several "
-				     "into one column labels, as cat;big";
+				     "classes into one column labels, as cat;big";
 	const struct manifest *manifest = taking->manifest;
 	bool columns = manifest->form == MANIFEST_COLUMNS;
-	const char *which = manifest->header ? ": columns under other names than label or labels"
+	const char *which = manifest->header ? ": columns with names other than label or labels"
 					     : ": several columns without a header";
 	return fault_set(fault, -EINVAL, "expected a number, found \"%.*s\"%s%s",
 		(int)UTIL_MIN(word->size, (size_t)100), word->text, columns ? which : "",
@@ -383,7 +385,7 @@ static int take_word(void *context, const struct word *word, struct fault *fault
 	if (taking->found->type != LABEL_TYPE_FLOAT && taking->classes->count)
 		return label_found_name(
 			taking->found, word->text, word->size, taking->classes, fault);
-	/* No number that is written sensibly is as long. */
+	/* No sensible number is that long. */
 	if (kind == LABEL_WORD_NAME || word->size >= sizeof text)
 		return fault_number(taking, word, fault);
 	(void)snprintf(text, sizeof text, "%.*s", (int)word->size, word->text);
@@ -440,13 +442,14 @@ static int manifest_survey(struct manifest *manifest, struct survey *survey, enu
 			return rc;
 	}
 	manifest->hash = hash_mix(csv->hash);
-	/* What was built when these columns were taken for numbers of classes is another index. */
+	/* The columns used to be read as numbers of classes: such an index must not be used again.
+	 */
 	if (manifest->form == MANIFEST_INDICATORS)
 		manifest->hash = hash_mix(hash_u64(manifest->hash, MANIFEST_INDICATORS));
 	if (rc == 0 && manifest->lines == 0)
 		rc = fault_set(fault, -EINVAL,
-			"%s names no samples: expected a line for each, with its path and its "
-			"label",
+			"%s names no samples: expected a line for each sample, with its path and "
+			"its label",
 			manifest->path);
 	return rc;
 }
@@ -468,7 +471,7 @@ static int manifest_read(struct manifest *manifest, enum label_type asked, struc
 static int manifest_changed(const struct manifest *manifest, struct fault *fault)
 {
 	return fault_set(fault, -ESTALE,
-		"%s changed while it was read: write it beside its place and rename it",
+		"%s changed while it was read: write a new file beside it and rename that",
 		manifest->path);
 }
 
@@ -499,7 +502,7 @@ int manifest_open(struct manifest *manifest, const char *path, const char *root,
 			fault, -errno, "labels: %s cannot be read: %s", path, strerror(errno));
 	if (!S_ISREG(manifest->opened.st_mode))
 		return fault_set(fault, -EINVAL,
-			"labels: %s is no regular file: expected a CSV or TSV file of paths and "
+			"labels: %s is not a regular file: expected a CSV or TSV file of paths and "
 			"labels",
 			path);
 	manifest->csv = malloc(sizeof *manifest->csv);
@@ -529,7 +532,7 @@ void manifest_close(struct manifest *manifest)
 
 /* --- the table --- */
 
-/* A path as samples are called: without "./" in front, and below the folder. */
+/* A path in the form in which samples are named: relative to the folder, without a leading "./". */
 static struct word path_plain(const struct manifest *manifest, const char *path, size_t size)
 {
 	size_t root = manifest->root ? strlen(manifest->root) : 0;
@@ -567,7 +570,7 @@ static int table_new(struct manifest *manifest, const char *folder, struct fault
 		fd = store_unlinked(NULL);
 	int rc = fd < 0 ? -fd : posix_fallocate(fd, 0, (off_t)bytes);
 	void *table = MAP_FAILED;
-	/* Allocated first: a page without room on the disk would be a signal. */
+	/* Allocated first: on a full disk, touching a mapped page would raise a signal. */
 	if (rc == 0) {
 		table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		rc = table == MAP_FAILED ? errno : 0;
@@ -575,7 +578,7 @@ static int table_new(struct manifest *manifest, const char *folder, struct fault
 	if (rc != 0)
 		return fault_set(fault, -rc,
 			"a temporary file of %llu MiB for the %llu lines of %s cannot be made in "
-			"%s: %s; make room there, or set TMPDIR",
+			"%s: %s; free disk space there, or set TMPDIR",
 			(unsigned long long)(bytes >> 20) + 1, (unsigned long long)manifest->lines,
 			manifest->path, folder ? folder : "TMPDIR", strerror(rc));
 	manifest->table = table;
@@ -589,12 +592,13 @@ static int line_read(struct manifest *manifest, uint64_t place, struct fault *fa
 	csv_seek(manifest->csv, (place & ~manifest_used) - 1);
 	int rc = csv_next(manifest->csv, fault);
 	return rc > 0    ? 0
-	       : rc == 0 ? fault_set(fault, -ESTALE, "%s was cut while it was read", manifest->path)
+	       : rc == 0 ? fault_set(fault, -ESTALE, "%s became shorter while it was read",
+				   manifest->path)
 			 : rc;
 }
 
-/* Where the line with this path is in the table, or the free place where it belongs. Reads lines
- * whose paths have the same hash: manifest->csv has the line that was found. 0 or negative. */
+/* Finds the line with this path in the table, or the free slot where it belongs. Reads the lines
+ * whose paths have the same hash, so manifest->csv has the line that was found. 0 or negative. */
 static int table_at(struct manifest *manifest, const struct word *path, struct manifest_line **ret,
 	struct fault *fault)
 {
@@ -622,12 +626,12 @@ static int fault_twice(
 	unsigned long long first = manifest_line_number(manifest, a);
 	unsigned long long second = manifest_line_number(manifest, b);
 	return fault_set(fault, -EINVAL,
-		"%s:%llu: \"%.300s\" was there before, in line %llu: expected each sample once",
+		"%s:%llu: \"%.300s\" appeared before, in line %llu: expected each sample once",
 		manifest->path, UTIL_MAX(first, second), path, UTIL_MIN(first, second));
 }
 
-/* For making the table: lines that may be the same are read through another window than that which
- * goes from line to line. */
+/* For making the table: lines that may be equal are read through a window of their own, apart from
+ * the one that goes from line to line. */
 struct preparing {
 	struct csv other;
 	struct label_found found;
@@ -641,7 +645,7 @@ static int table_line(struct manifest *manifest, void *context, struct fault *fa
 	const struct csv_field *field = &lines->record.field[0];
 	struct word path = path_plain(manifest, field->text, field->size);
 	struct manifest_line *line;
-	/* The table was made for so many. */
+	/* The table has no room for more. */
 	if (preparing->lines++ == manifest->lines)
 		return manifest_changed(manifest, fault);
 	int rc = line_label(manifest, &preparing->found, fault);
@@ -701,7 +705,7 @@ static int locate_one(struct manifest *manifest, const char *path, size_t size,
 	return 0;
 }
 
-/* The sample's line; NULL: there is none. */
+/* Finds the sample's line; NULL: no line names it. */
 static int locate(struct manifest *manifest, const struct manifest_sample *sample,
 	struct manifest_line **ret, struct fault *fault)
 {
@@ -731,7 +735,7 @@ int manifest_find(struct manifest *manifest, const struct manifest_sample *sampl
 	if (!line)
 		return fault_set(fault, -EINVAL,
 			"none of the %llu lines of %s names it: expected a line for each sample; "
-			"add one, or take the sample out of the dataset",
+			"add one, or remove the sample from the dataset",
 			(unsigned long long)manifest->lines, manifest->path);
 	*ret_place = line_place(line);
 	rc = line_read(manifest, *ret_place, fault);
@@ -774,7 +778,7 @@ int manifest_unused(
 	return 1;
 }
 
-/* Counts the ends of lines before a place. */
+/* Counts the line ends before the place. */
 uint64_t manifest_line_number(struct manifest *manifest, uint64_t place)
 {
 	char buffer[4096];

@@ -10,8 +10,8 @@ static int part_end(struct label_path *path, const char *text, size_t at, char *
 {
 	if (size == 0)
 		return fault_set(fault, -EINVAL,
-			"\"%.100s\" has an empty part before byte %zu: expected parts such as "
-			"annotations.species.id, a dot in a key as \\.",
+			"\"%.100s\" has an empty part before byte %zu: write parts such as "
+			"annotations.species.id, and \\. for a dot in a key",
 			text, at + 1);
 	if (path->parts == LABEL_PATH_PARTS)
 		return fault_set(fault, -EINVAL, "\"%.100s\" has more than %d parts", text,
@@ -27,8 +27,8 @@ int label_path_parse(const char *text, struct label_path *ret, struct fault *fau
 	size_t size = 0, length = strlen(text);
 	ret->parts = 0;
 	if (length >= LABEL_PATH_TEXT)
-		return fault_set(fault, -EINVAL, "it has %zu bytes: expected at most %d", length,
-			LABEL_PATH_TEXT - 1);
+		return fault_set(fault, -EINVAL, "the path has %zu bytes: expected at most %d",
+			length, LABEL_PATH_TEXT - 1);
 	for (size_t i = 0; i <= length; i++) {
 		if (text[i] == '.' || i == length) {
 			int rc = part_end(ret, text, i, &used, size, fault);
@@ -85,7 +85,7 @@ static int find_fault(
 		return fault_set(fault, -EINVAL,
 			"has no element %.100s in %.100s, a list of %zu (they count from 0)",
 			path->part[i], within, json_array_size(value));
-	return fault_set(fault, -EINVAL, "has %s as %.100s, which holds no \"%.100s\"",
+	return fault_set(fault, -EINVAL, "has %s as %.100s, which has no \"%.100s\"",
 		label_json_type(value), within, path->part[i]);
 }
 

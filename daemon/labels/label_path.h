@@ -1,8 +1,8 @@
 /* label_path: a place in a JSON document, as `labels: {json: PATH}` writes it.
  *
- * Parts between dots, from the document's root: in an object a part is a key, in a list it is a
- * number counted from 0. A dot or a backslash that belongs to a key has a backslash before it:
- * "boxes.0.category", "a\.b.c". Pure. */
+ * Parts are separated by dots and lead from the document's root: in an object a part is a key, in a
+ * list it is a number counted from 0. A dot or a backslash that belongs to a key is written with a
+ * backslash before it: "boxes.0.category", "a\.b.c". Pure. */
 #pragma once
 
 #include "base/fault.h"
@@ -21,8 +21,8 @@ struct label_path {
 /* 0, or -EINVAL with a fault that says at which byte. `ret` must not be moved afterwards. */
 int label_path_parse(const char *text, struct label_path *ret, struct fault *fault);
 
-/* What the document has there, borrowed from `root`. NULL with a fault that says which part is
- * missing; null is missing. */
+/* The value at that place, borrowed from `root`. NULL with a fault that says which part is missing;
+ * a null counts as missing. */
 const json_t *label_path_find(
 	const struct label_path *path, const json_t *root, struct fault *fault);
 

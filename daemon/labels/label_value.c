@@ -34,8 +34,7 @@ int label_found_class(struct label_found *found, int64_t number,
 	if (number < 0 || number > most)
 		return fault_set(fault, -EINVAL, "expected a class from 0 to %lld, found %lld%s",
 			(long long)most, (long long)number,
-			classes->count ? " (as many as there are names in the file of classes)"
-				       : "");
+			classes->count ? " (the number of names in the file of classes)" : "");
 	int rc = found_room(found, fault);
 	if (rc < 0)
 		return rc;
@@ -55,7 +54,7 @@ int label_found_name(struct label_found *found, const char *name, size_t size,
 			"name on each line",
 			(int)UTIL_MIN(size, (size_t)100), name);
 	if (!classes_find(classes, name, size, &number))
-		return fault_set(fault, -EINVAL, "\"%.*s\" is none of the %u classes",
+		return fault_set(fault, -EINVAL, "\"%.*s\" is not one of the %u classes",
 			(int)UTIL_MIN(size, (size_t)100), name, classes->count);
 	return label_found_class(found, number, classes, fault);
 }
@@ -65,8 +64,8 @@ int label_found_number(struct label_found *found, double number, struct fault *f
 	float value = (float)number;
 	if (!isfinite(value))
 		return fault_set(fault, -EINVAL,
-			"expected a number that float32 holds, found %g: NaN and infinity are no "
-			"labels",
+			"expected a number that float32 can hold, found %g: NaN and infinity are "
+			"not labels",
 			number);
 	int rc = found_room(found, fault);
 	if (rc == 0)
@@ -84,7 +83,7 @@ int label_found_end(struct label_found *found, struct fault *fault)
 {
 	if (found->type == LABEL_TYPE_CLASS && found->count != 1)
 		return fault_set(fault, -EINVAL,
-			"expected one class, found %u: for any number of them say type: multi_hot",
+			"expected one class, found %u: for several say type: multi_hot",
 			found->count);
 	if (found->type == LABEL_TYPE_FLOAT && found->count == 0)
 		return fault_set(fault, -EINVAL, "expected numbers, found none");
@@ -94,8 +93,8 @@ int label_found_end(struct label_found *found, struct fault *fault)
 	for (uint32_t i = 1; i < found->count; i++)
 		if (found->class[i] == found->class[i - 1])
 			return fault_set(fault, -EINVAL,
-				"class %u is there twice: expected the classes of a sample, each "
-				"once (a row of numbers is type: float)",
+				"class %u appears twice: expected each class of a sample once (for "
+				"a row of numbers say type: float)",
 				found->class[i]);
 	return 0;
 }
@@ -103,8 +102,8 @@ int label_found_end(struct label_found *found, struct fault *fault)
 static int fault_value(const json_t *value, enum label_type type, struct fault *fault)
 {
 	static const char *const expected[] = {
-		[LABEL_TYPE_CLASS] = "an integer or a class's name",
-		[LABEL_TYPE_MULTI_HOT] = "integers or classes' names",
+		[LABEL_TYPE_CLASS] = "an integer or the name of a class",
+		[LABEL_TYPE_MULTI_HOT] = "integers or names of classes",
 		[LABEL_TYPE_FLOAT] = "numbers",
 	};
 	return fault_set(fault, -EINVAL, "expected %s, found %s%s", expected[type],
@@ -127,7 +126,7 @@ static int value_add(struct label_found *found, const json_t *value,
 	return fault_value(value, found->type, fault);
 }
 
-/* What a value is where nothing was asked for. */
+/* The type of a value if none was asked for. */
 static enum label_type value_type(const json_t *value)
 {
 	if (!json_is_array(value))
@@ -147,8 +146,7 @@ int label_from_value(const json_t *value, enum label_type asked,
 		rc = value_add(ret, value, classes, fault);
 	else if (ret->type == LABEL_TYPE_CLASS)
 		rc = fault_set(fault, -EINVAL,
-			"expected one class, found an array: for any number of them say type: "
-			"multi_hot");
+			"expected one class, found an array: for several say type: multi_hot");
 	else
 		for (size_t i = 0; rc == 0 && i < json_array_size(value); i++)
 			rc = value_add(ret, json_array_get(value, i), classes, fault);

@@ -1,11 +1,11 @@
-/* label_value: one sample's label as a .json or a manifest says it.
+/* label_value: one sample's label as a .json or a manifest gives it.
  *
  *   integer, name             CLASS
- *   list of them              MULTI_HOT: no class twice; none at all is a row of zeros
- *   number, list of numbers   FLOAT, where one has a fraction or numbers were asked for
+ *   list of them              MULTI_HOT: no class twice; an empty list is a row of zeros
+ *   number, list of numbers   FLOAT, if one has a fraction or if numbers were asked for
  *
- * Classes are 0 to 2^31-1, or below the number of `classes`; of MULTI_HOT below LABEL_WIDTH_MAX.
- * Numbers must be finite as float32. Pure. */
+ * Classes are 0 to 2^31-1, or below the number of `classes`; those of MULTI_HOT are below
+ * LABEL_WIDTH_MAX. Numbers must be finite as float32. Pure. */
 #pragma once
 
 #include "base/fault.h"
@@ -16,15 +16,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As many as fit behind a name of one byte; less behind longer ones. */
+/* The number that fits after a name of one byte; fewer fit after longer names. */
 enum { LABEL_VALUES_MAX = LABEL_NAME_ROOM / 4 - 1 };
 
 struct label_found {
 	enum label_type type;
 	uint32_t count;
-	int32_t first; /* the class named first; -1: none */
+	int32_t first; /* the first class of the list; -1: none */
 	union {
-		uint32_t class[LABEL_VALUES_MAX]; /* ascending once label_found_end was called */
+		uint32_t class[LABEL_VALUES_MAX]; /* ascending after label_found_end */
 		float number[LABEL_VALUES_MAX];
 	};
 };
@@ -39,24 +39,24 @@ int label_found_name(struct label_found *found, const char *name, size_t size,
 	const struct label_classes *classes, struct fault *fault);
 int label_found_number(struct label_found *found, double number, struct fault *fault);
 
-/* Sorts classes. 0, or -EINVAL with a fault where one is there twice, or where CLASS has not one.
- */
+/* Sorts the classes. 0, or -EINVAL with a fault if a class appears twice, or if a CLASS does not
+ * have exactly one. */
 int label_found_end(struct label_found *found, struct fault *fault);
 
-/* Takes a JSON value as `asked`; AUTO: as what it is. 0, or -EINVAL with a fault that begins with
- * what was expected. */
+/* Takes a JSON value as type `asked`; AUTO: the type of the value. 0, or -EINVAL with a fault that
+ * begins with what was expected. */
 int label_from_value(const json_t *value, enum label_type asked,
 	const struct label_classes *classes, struct label_found *ret, struct fault *fault);
 
 enum label_word {
-	LABEL_WORD_NAME, /* neither of the following */
-	LABEL_WORD_INTEGER, /* digits alone */
+	LABEL_WORD_NAME, /* none of the following */
+	LABEL_WORD_INTEGER, /* only digits */
 	LABEL_WORD_WHOLE, /* an integer with a sign */
-	LABEL_WORD_FRACTION, /* a number with a point or an exponent; nan and inf too */
+	LABEL_WORD_FRACTION, /* a number with a point or an exponent; also nan and inf */
 };
 
-/* What a word looks like. */
+/* Classifies a word. */
 enum label_word label_word(const char *text, size_t size);
 
-/* The value of a zero-terminated word that is no NAME; NaN and infinities as such. */
+/* The value of a zero-terminated word that is not a NAME; may be NaN or infinite. */
 double label_word_number(const char *text);

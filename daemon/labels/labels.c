@@ -9,7 +9,7 @@
 
 struct labels {
 	const struct label_rule *rule;
-	struct label_classes classes; /* of the file */
+	struct label_classes classes; /* from the file of the rule */
 	struct label_path path;
 	struct manifest manifest;
 	uint64_t hash;
@@ -31,11 +31,11 @@ static int labels_check(const struct labels *labels, struct fault *fault)
 	const struct label_rule *rule = labels->rule;
 	if (rule->type != LABEL_TYPE_AUTO && rule->from <= DATASET_LABELS_JSON)
 		return fault_set(fault, -EINVAL,
-			"labels: type needs json or manifest beside it: other labels are one "
-			"class");
+			"labels: type needs json or manifest beside it: labels from elsewhere are "
+			"always one class");
 	if (labels_type(labels) == LABEL_TYPE_FLOAT && rule->classes[0])
 		return fault_set(fault, -EINVAL,
-			"labels: the labels are numbers, which have no classes: leave classes out");
+			"labels: the labels are numbers, which have no classes: remove classes");
 	return 0;
 }
 
@@ -136,7 +136,7 @@ int labels_from_json(const struct labels *labels, const char *text, size_t size,
 	json_t *root = json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
 	if (!root)
 		return fault_set(
-			fault, -EINVAL, "is no JSON: %s in line %d", error.text, error.line);
+			fault, -EINVAL, "is not JSON: %s in line %d", error.text, error.line);
 	const json_t *value = label_path_find(&labels->path, root, fault);
 	int rc = -EINVAL;
 	if (value) {

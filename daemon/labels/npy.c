@@ -1,7 +1,7 @@
 /* npy: see npy.h.
  *
- * The dict is read by a cursor that knows its end: whatever is missing reads as a zero byte, which
- * is nothing that may stand anywhere. */
+ * The dict is read by a cursor with a known end. Beyond the end it reads zero bytes, which are not
+ * valid anywhere. */
 #include "labels/npy.h"
 
 #include "base/util.h"
@@ -46,9 +46,7 @@ struct npy_cursor {
 	struct fault *fault;
 };
 
-/* The dict
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- the dict --- */
 
 static uint8_t npy_peek(const struct npy_cursor *c)
 {
@@ -58,7 +56,7 @@ static uint8_t npy_peek(const struct npy_cursor *c)
 static int npy_expected(const struct npy_cursor *c, const char *what)
 {
 	return fault_set(c->fault, -EINVAL,
-		"no .npy file with a sound header: at byte %zu: expected %s%s", c->at, what,
+		"not a valid .npy file: at byte %zu of the header: expected %s%s", c->at, what,
 		c->at < c->end ? "" : ", but the header ends there");
 }
 
@@ -68,7 +66,7 @@ static void npy_skip(struct npy_cursor *c)
 		c->at++;
 }
 
-/* Takes a byte, and spaces around it; false where another stands. */
+/* Takes a byte and the spaces around it; false if another byte is there. */
 static bool npy_take(struct npy_cursor *c, char byte)
 {
 	npy_skip(c);
@@ -79,7 +77,7 @@ static bool npy_take(struct npy_cursor *c, char byte)
 	return true;
 }
 
-/* A quoted text without escapes. */
+/* Takes a quoted text without escapes. */
 static int npy_string(struct npy_cursor *c, char ret[NPY_WORD])
 {
 	npy_skip(c);
@@ -101,7 +99,7 @@ static int npy_descr(struct npy_cursor *c, struct npy *npy)
 {
 	char type[NPY_WORD] = "of several fields";
 	npy_skip(c);
-	/* A list here is a structure. */
+	/* A list is a structured type. */
 	int result = npy_peek(c) == '[' ? 0 : npy_string(c, type);
 	if (result < 0)
 		return result;
@@ -170,7 +168,7 @@ static int npy_value(struct npy_cursor *c, enum npy_key key, struct npy *npy)
 	return key == NPY_SHAPE ? npy_shape(c, npy) : npy_fortran(c);
 }
 
-/* One key and its value; `given` has a bit for each that was there. */
+/* Takes one key and its value. `given` has a bit for each key that was taken. */
 static int npy_item(struct npy_cursor *c, unsigned *given, struct npy *npy)
 {
 	char name[NPY_WORD];
@@ -204,9 +202,7 @@ static int npy_dict(struct npy_cursor *c, struct npy *npy)
 	return result;
 }
 
-/* The bytes around it
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- the bytes around it --- */
 
 static uint64_t npy_little(const uint8_t *bytes, unsigned size)
 {
@@ -222,7 +218,8 @@ static int npy_read(
 	static const uint8_t magic[NPY_MAGIC] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 	struct npy npy = {0};
 	if (size < NPY_PREFIX || memcmp(bytes, magic, NPY_MAGIC) != 0)
-		return fault_set(fault, -EINVAL, "no .npy file: it does not begin with \\x93NUMPY");
+		return fault_set(
+			fault, -EINVAL, "not a .npy file: it does not begin with \\x93NUMPY");
 	unsigned major = bytes[6], minor = bytes[7], prefix = major == 1 ? 10 : 12;
 	if (major < 1 || major > 3 || minor)
 		return fault_set(fault, -EINVAL,
@@ -230,8 +227,8 @@ static int npy_read(
 	uint64_t text = npy_little(bytes + 8, prefix - 8);
 	if (text > NPY_TEXT_MAX || text > size - prefix)
 		return fault_set(fault, -EINVAL,
-			"its header has %llu bytes, it says: expected at most %d, and no more than "
-			"there are (%zu); the file is cut off or damaged",
+			"it says that its header has %llu bytes: expected at most %d, and no more "
+			"than the file has (%zu); the file is cut off or damaged",
 			(unsigned long long)text, NPY_TEXT_MAX, size - prefix);
 	struct npy_cursor c = {.bytes = bytes,
 		.at = prefix,
@@ -258,7 +255,7 @@ void npy_widen(const struct npy *npy, const uint8_t *bytes, size_t count, uint64
 {
 	for (size_t i = 0; i < count; i++) {
 		uint64_t value = npy_little(bytes + i * npy->bytes, npy->bytes);
-		/* Bit 31 of four bytes counts down from 2^32. */
+		/* Four bytes are extended by their sign. */
 		if (npy->is_signed && npy->bytes == 4)
 			value = (uint64_t)(int64_t)(int32_t)(uint32_t)value;
 		ret[i] = value;

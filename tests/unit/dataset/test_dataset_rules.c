@@ -200,7 +200,7 @@ static void test_floats(void **state)
 	is_kept("set", &rule);
 	fixture_file(root, "names", "x\ny\n");
 	rule = with_classes(rule, "names");
-	refuses("set", &rule, "leave classes out");
+	refuses("set", &rule, "remove classes");
 }
 
 static void test_every_sample_once(void **state)
@@ -286,7 +286,7 @@ static void test_json_refused(void **state)
 	tar_of("s.tar", "k", "{\"v\": [1.5, 2]}", "{\"v\": []}");
 	refuses("s.tar", &rule, "s.tar!k2.json: \"v\": expected numbers, found none");
 	tar_of("s.tar", "k", "{\"v\": 1}", "{\"v\"");
-	refuses("s.tar", &rule, "s.tar!k2.json: is no JSON");
+	refuses("s.tar", &rule, "s.tar!k2.json: is not JSON");
 	tar_of("s.tar", "k", "{\"v\": []}", "{\"v\": []}");
 	refuses("s.tar", &rule, "classes: FILE");
 	const struct label_rule bad = json_rule("v..w", LABEL_TYPE_AUTO);

@@ -61,10 +61,10 @@ static void test_json(void **state)
 	json("{\"label\": \"3\"}", -EINVAL, 0, "a string");
 	json("{\"label\": null, \"cls\": 3}", -EINVAL, 0, "null");
 	json("{\"cls\": [3]}", -EINVAL, 0, "an array");
-	json("{\"label\": 99999999999999999999}", -EINVAL, 0, "no JSON");
-	json("{\"label\": 3", -EINVAL, 0, "no JSON");
-	json("", -EINVAL, 0, "no JSON");
-	json("\xff\xfe", -EINVAL, 0, "no JSON");
+	json("{\"label\": 99999999999999999999}", -EINVAL, 0, "not JSON");
+	json("{\"label\": 3", -EINVAL, 0, "not JSON");
+	json("", -EINVAL, 0, "not JSON");
+	json("\xff\xfe", -EINVAL, 0, "not JSON");
 	json("{\"caption\": \"a cat\"}", LABEL_E_NONE, 0, "");
 	json("[1, 2]", LABEL_E_NONE, 0, "");
 	json("3", LABEL_E_NONE, 0, "");

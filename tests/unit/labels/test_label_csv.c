@@ -82,16 +82,16 @@ static void test_refused(void **state)
 {
 	(void)state;
 	refuses("a\"b,c\n", 6, "a quote within a field");
-	refuses("\"a\"b,c\n", 7, "behind the closing quote");
+	refuses("\"a\"b,c\n", 7, "after the closing quote");
 	refuses("\"a", 2, "never closed");
 	refuses("a\rb\n", 4, "carriage return");
 	refuses("a\r", 2, "carriage return");
 	refuses("a\0b\n", 4, "zero byte");
 	refuses("\"a\0\"\n", 5, "zero byte");
-	refuses("a\xff\n", 3, "no UTF-8");
-	refuses("a\xc3\n", 3, "no UTF-8");
-	refuses("a\xc0\x80\n", 4, "no UTF-8");
-	refuses("\xed\xa0\x80\n", 4, "no UTF-8");
+	refuses("a\xff\n", 3, "not UTF-8");
+	refuses("a\xc3\n", 3, "not UTF-8");
+	refuses("a\xc0\x80\n", 4, "not UTF-8");
+	refuses("\xed\xa0\x80\n", 4, "not UTF-8");
 }
 
 static void test_sizes(void **state)

@@ -49,7 +49,7 @@ static void test_path(void **state)
 	finds("b", "{\"a\": {}}", "has no \"b\" in the document");
 	finds("a.3", "{\"a\": [1]}", "no element 3 in a, a list of 1");
 	finds("a.x", "{\"a\": [1]}", "no element x in a");
-	finds("a.b", "{\"a\": 1}", "has an integer as a, which holds no \"b\"");
+	finds("a.b", "{\"a\": 1}", "has an integer as a, which has no \"b\"");
 	finds("a", "{\"a\": null}", "null");
 	finds("a", "3", "has an integer as the document");
 	finds("a.99999999999999999999", "{\"a\": [1]}", "no element 9999");
@@ -132,7 +132,7 @@ static void test_values_refused(void **state)
 	is("-1", LABEL_TYPE_AUTO, NULL, "from 0 to 2147483647, found -1");
 	is("2147483648", LABEL_TYPE_AUTO, NULL, "found 2147483648");
 	is("[65536]", LABEL_TYPE_AUTO, NULL, "from 0 to 65535");
-	is("[1, 1]", LABEL_TYPE_AUTO, NULL, "class 1 is there twice");
+	is("[1, 1]", LABEL_TYPE_AUTO, NULL, "class 1 appears twice");
 	is("[1]", LABEL_TYPE_CLASS, NULL, "type: multi_hot");
 	is("0.5", LABEL_TYPE_CLASS, NULL, "type: float");
 	is("[0.5]", LABEL_TYPE_MULTI_HOT, NULL, "type: float");
@@ -168,8 +168,8 @@ static void test_names(void **state)
 	is("[\"dog\", \"cat\"]", LABEL_TYPE_AUTO, &classes, "2 1: 0 1");
 	is("1", LABEL_TYPE_AUTO, &classes, "1 1: 1");
 	is("2", LABEL_TYPE_AUTO, &classes, "from 0 to 1");
-	is("\"cow\"", LABEL_TYPE_AUTO, &classes, "\"cow\" is none of the 2 classes");
-	is("\"ca\"", LABEL_TYPE_AUTO, &classes, "\"ca\" is none");
+	is("\"cow\"", LABEL_TYPE_AUTO, &classes, "\"cow\" is not one of the 2 classes");
+	is("\"ca\"", LABEL_TYPE_AUTO, &classes, "\"ca\" is not one");
 	classes_deinit(&classes);
 }
 
@@ -201,14 +201,14 @@ static void test_packed_classes(void **state)
 	static const char *const texts[][2] = {
 		{"{\"penstock_pack\": 1, \"classes\": [\"b c\", \"a\"], \"next\": 2}", "b c|a"},
 		{"{\"classes\": []}",
-			"x.pack.json: has no \"classes\": expected what penstock pack"},
+			"x.pack.json: has no \"classes\": expected the file that penstock pack"},
 		{"{\"classes\": {\"a\": 1}}", "has no \"classes\""},
 		{"[\"a\"]", "has no \"classes\""},
-		{"{\"classes\": [\"a\", 1]}", "one of \"classes\" is no text"},
-		{"{\"classes\": [\"a\", \"a\"]}", "\"a\" was there before"},
+		{"{\"classes\": [\"a\", 1]}", "one of \"classes\" is not text"},
+		{"{\"classes\": [\"a\", \"a\"]}", "\"a\" appeared before"},
 		{"{\"classes\": [\"a\", \"\"]}", "x.pack.json: an empty"},
-		{"{\"classes\": [\"a", "x.pack.json: is no JSON"},
-		{"", "is no JSON"},
+		{"{\"classes\": [\"a", "x.pack.json: is not JSON"},
+		{"", "is not JSON"},
 	};
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		loads_file(state, "x.pack.json", texts[i][0], strlen(texts[i][0]), texts[i][1]);
@@ -229,8 +229,8 @@ static void test_class_files(void **state)
 		7, "b c");
 	loads(state, "", 0, "is empty");
 	loads(state, "a\n\nb\n", 5, ":2: an empty line");
-	loads(state, "a\nb\na\n", 6, ":3: \"a\" was there before");
-	loads(state, "a\n\xff\n", 4, ":2: a byte that is no UTF-8");
+	loads(state, "a\nb\na\n", 6, ":3: \"a\" appeared before");
+	loads(state, "a\n\xff\n", 4, ":2: a byte that is not UTF-8");
 	loads(state, "a\n\0b\n", 5, ":2: a zero byte");
 	struct label_classes classes = {0};
 	assert_int_equal(classes_load(&classes, fixture_path(*state, "none"), &fault), -ENOENT);

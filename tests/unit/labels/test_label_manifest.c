@@ -169,24 +169,25 @@ static void test_indicators(void **state)
 	has("a", "2 0: 0");
 	has("b", "2 -1:");
 	refuses(state, "path,is_cat,is_dog\na,1,0\nb,0,2\n", hot,
-		"bad.csv:3: column 3, \"is_dog\": expected 0 or 1, whether the sample has that "
-		"class, found \"2\": classes' names or numbers go into one column labels, as "
+		"bad.csv:3: column 3, \"is_dog\": expected 0 or 1, which says whether the sample "
+		"has that "
+		"class, found \"2\": names or numbers of classes go into one column labels, as "
 		"cat;dog");
 	refuses(state, "path,x,y\na,1,0.0\n", hot, "bad.csv:2: column 3, \"y\"");
 	refuses(state, "path,x,y\na,1,\n", hot, "bad.csv:2: column 3 is empty: expected 0 or 1");
 	refuses(state, "path,tags\na,cat;dog\n", hot, "one column labels, as cat;dog");
 	refuses(state, "path,x,x\na,1,0\n", hot,
-		"bad.csv:1: column 3 is the second one called \"x\"");
+		"bad.csv:1: column 3 is the second one with the name \"x\"");
 	refuses(state, "path,x,\na,1,0\n", hot, "bad.csv:1: column 3 has no name");
 	refuses(state, "path,x,\"y\nz\"\na,1,0\n", hot, "control character");
 	refuses(state, "path,x,y\na,1\n", hot, "bad.csv:2: expected 3 columns, found 2");
-	refuses(state, "path,label,x\na,1,0\n", hot, "leave the others out");
+	refuses(state, "path,label,x\na,1,0\n", hot, "remove the other columns");
 	opens(state, "x.csv", "path, labels\na,cat;dog\n", hot);
 	has("a", "2 0: 0 1");
 	/* Without a header they would be numbers of classes, and each sample would have both. */
-	refuses(state, "a,1,0\nb,0,1\n", hot, "begin with a header, path and the classes' names");
+	refuses(state, "a,1,0\nb,0,1\n", hot, "begin with a header of path and the classes' names");
 	refuses(state, "image,cat,dog\na,1,0\nb,0,1\n", hot,
-		"begin with a header, path and the classes' names");
+		"begin with a header of path and the classes' names");
 	opens(state, "x.csv", "a,1,0\nb,0\n", hot);
 	has("a", "2 1: 0 1");
 	has("b", "2 0: 0");
@@ -208,7 +209,7 @@ static void test_indicators_of_class_file(void **state)
 	assert_int_equal(
 		open_file(state, "x.csv", text, strlen(text), LABEL_TYPE_MULTI_HOT, &classes),
 		-EINVAL);
-	says("x.csv:1: column 3, \"hen\", is none of the 3 classes");
+	says("x.csv:1: column 3, \"hen\", is not one of the 3 classes");
 	manifest_close(&manifest);
 	classes_deinit(&classes);
 }
@@ -249,7 +250,7 @@ static void test_tars(void **state)
 	const struct manifest_sample twice = {"/s.tar", "a.jpg", "a", 1};
 	uint64_t place;
 	assert_int_equal(manifest_find(&manifest, &twice, &found, &place, &fault), -EINVAL);
-	says("was there before, in line 1");
+	says("appeared before, in line 1");
 }
 
 static void test_refused(void **state)
@@ -261,24 +262,24 @@ static void test_refused(void **state)
 	refuses(state, "path,label\na,1\nb\n", LABEL_TYPE_AUTO,
 		"bad.csv:3: expected 2 columns, found 1");
 	refuses(state, "path,label\na,1\nb,1,2\n", LABEL_TYPE_AUTO, "found 3");
-	refuses(state, "path,label,name\na,1,x\n", LABEL_TYPE_AUTO, "leave the others out");
+	refuses(state, "path,label,name\na,1,x\n", LABEL_TYPE_AUTO, "remove the other columns");
 	refuses(state, "path,label\n,1\n", LABEL_TYPE_AUTO, "bad.csv:2: the path is empty");
 	refuses(state, "path,label\na,\n", LABEL_TYPE_AUTO, "bad.csv:2: column 2 is empty");
 	refuses(state, "path,label\na,1\nb,2\na,1\n", LABEL_TYPE_AUTO,
-		"bad.csv:4: \"a\" was there before, in line 2");
+		"bad.csv:4: \"a\" appeared before, in line 2");
 	refuses(state, "path,label\na,1\n./a,2\n", LABEL_TYPE_AUTO, "in line 2");
 	refuses(state, "path,label\na,1\nb,-1\n", LABEL_TYPE_AUTO,
 		"bad.csv:3: a number with a sign");
 	refuses(state, "path,label\na,99999999999\n", LABEL_TYPE_AUTO,
 		"bad.csv:2: expected a class");
-	refuses(state, "path,labels\na,1;1\n", LABEL_TYPE_AUTO,
-		"bad.csv:2: class 1 is there twice");
+	refuses(state, "path,labels\na,1;1\n", LABEL_TYPE_AUTO, "bad.csv:2: class 1 appears twice");
 	refuses(state, "path,labels\na,1;2\n", LABEL_TYPE_CLASS, "expected one class, found 2");
 	refuses(state, "path,labels\na,70000\n", LABEL_TYPE_AUTO, "from 0 to 65535");
 	refuses(state, "path,x\na,b\n", LABEL_TYPE_AUTO, "expected a number, found \"b\"");
 	refuses(state, "path,species,size\nx,cat,big\n", LABEL_TYPE_AUTO,
-		"bad.csv:2: expected a number, found \"cat\": columns under other names than label "
-		"or labels hold numbers; a class goes into one column label, several into one "
+		"bad.csv:2: expected a number, found \"cat\": columns with names other than label "
+		"or labels hold numbers; a class goes into one column label, several classes into "
+		"one "
 		"column labels, as cat;big");
 	refuses(state, "x,cat,big\n", LABEL_TYPE_AUTO,
 		"bad.csv:1: expected a number, found \"cat\": several columns without a header");
@@ -299,7 +300,7 @@ static void test_bytes_refused(void **state)
 		size_t size;
 		const char *want;
 	} bad[] = {{"a,1\nb\0,2\n", 9, ":2: a zero byte"},
-		{"a,\xff\n", 4, ":1: a byte that is no UTF-8"}, {"\0", 1, ":1: a zero byte"}};
+		{"a,\xff\n", 4, ":1: a byte that is not UTF-8"}, {"\0", 1, ":1: a zero byte"}};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		manifest_close(&manifest);
 		assert_int_equal(open_file(state, "bad.csv", bad[i].text, bad[i].size,
@@ -315,7 +316,7 @@ static void test_bytes_refused(void **state)
 	assert_int_equal(
 		manifest_open(&manifest, *state, NULL, LABEL_TYPE_AUTO, &no_classes, &fault),
 		-EINVAL);
-	says("no regular file");
+	says("not a regular file");
 }
 
 static void test_huge_fields(void **state)
@@ -326,7 +327,7 @@ static void test_huge_fields(void **state)
 	memset(text, 'a', size);
 	assert_int_equal(
 		open_file(state, "bad.csv", text, size, LABEL_TYPE_AUTO, &no_classes), -EINVAL);
-	says("bad.csv:1: more than 65536 bytes");
+	says("bad.csv:1: a record of more than 65536 bytes");
 	manifest_close(&manifest);
 	text[20000] = ',';
 	text[20002] = '\n';
@@ -352,7 +353,7 @@ static void test_class_file(void **state)
 	text = "path,label\na,cat\nb,cow\n";
 	assert_int_equal(
 		open_file(state, "x.csv", text, strlen(text), LABEL_TYPE_AUTO, &classes), -EINVAL);
-	says("x.csv:3: \"cow\" is none of the 2 classes");
+	says("x.csv:3: \"cow\" is not one of the 2 classes");
 	manifest_close(&manifest);
 	classes_deinit(&classes);
 }
