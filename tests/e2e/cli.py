@@ -171,15 +171,15 @@ def test_the_manual_and_help_name_the_same_options():
         assert len(names) >= 8, top
         for name in set(names) - {"status", "stop"}:
             shown, written = options_of(run(home, name, "--help")[0]), options_of((man / f"penstock-{name}.1.scd").read_text())
-            # Pages name options of others, and show leaves the letters of bench's options to bench's page.
-            elsewhere = {"bench": {"--index"}}.get(name, set())
+            # Pages name options of others and an old name, and show leaves the letters of bench's options to bench's page.
+            elsewhere = {"bench": {"--index", "--no-checkpoints"}}.get(name, set())
             letters = {option for option in shown if option[1] != "-"} if name in ("replay", "show") else set()
             assert shown - letters <= written and written - elsewhere <= shown, (name, sorted(shown ^ written))
         for name in names:
             assert f"*{name}*" in (man / "penstock.1.scd").read_text(), name
         done = subprocess.run([tool("penstockd"), "--help"], capture_output=True, text=True, timeout=LIMIT, check=True)
         assert not [line for line in done.stdout.splitlines() if len(line) > 80], done.stdout
-        assert options_of(done.stdout) == options_of((man / "penstockd.8.scd").read_text()) - {"--index", "--json", "--unix-socket"}
+        assert options_of(done.stdout) == options_of((man / "penstockd.8.scd").read_text()) - {"--index", "--json", "--unix-socket", "--no-checkpoints"}
 
 
 def test_options_anywhere():
