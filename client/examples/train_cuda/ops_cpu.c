@@ -260,7 +260,7 @@ static size_t map_pixels(const struct ops_map *map)
 	return (size_t)map->n * map->h * map->w;
 }
 
-static void normalise(const struct norm *norm, unsigned c, double mean, double inverse,
+static void normalize(const struct norm *norm, unsigned c, double mean, double inverse,
 	const struct ops_norm_values *values, const half *x, half *y)
 {
 	size_t pixels = map_pixels(&norm->shape), step = norm->shape.c;
@@ -291,7 +291,7 @@ static void cpu_norm_forward(struct ops *ops, struct norm *norm,
 		values->variance[c] += (float)(OPS_NORM_MOMENTUM *
 					       (squares / (double)(pixels > 1 ? pixels - 1 : 1) -
 						       (double)values->variance[c]));
-		normalise(norm, c, mean, norm->inverse[c], values, x, y);
+		normalize(norm, c, mean, norm->inverse[c], values, x, y);
 	}
 }
 
@@ -300,7 +300,7 @@ static void cpu_norm_infer(struct ops *ops, struct norm *norm, const struct ops_
 {
 	(void)ops;
 	for (unsigned c = 0; c < norm->shape.c; c++)
-		normalise(norm, c, values->mean[c],
+		normalize(norm, c, values->mean[c],
 			1 / sqrt((double)values->variance[c] + OPS_NORM_EPSILON), values, x, y);
 }
 
