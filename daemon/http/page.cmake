@@ -1,5 +1,6 @@
-# cmake -DSOURCE=daemon/http/page -DOUTPUT=page.c -P page.cmake: index.html with style.css and page.js put into it,
-# as an array of C, and the Content-Security-Policy that lets a browser run these two and nothing else.
+# cmake -DSOURCE=daemon/http/page -DOUTPUT=page.c -P page.cmake: makes a C array of index.html with
+# style.css and page.js inserted, and the Content-Security-Policy that lets a browser run these two
+# and nothing else.
 cmake_minimum_required(VERSION 3.25)
 
 # The bytes that `hex` spells, in base64.
@@ -28,7 +29,8 @@ function(base64 hex ret)
 	set(${ret} "${text}" PARENT_SCOPE)
 endfunction()
 
-# What may stand in the page as it is, and its hash as a policy names it. `closing` would end it too early.
+# A part that can be inserted into the page unchanged, and its hash in the form that a policy uses.
+# `closing` in it would end it too early.
 function(take file closing ret_text ret_hash)
 	file(READ ${SOURCE}/${file} text)
 	string(FIND "${text}" "${closing}" early)

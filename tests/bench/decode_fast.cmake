@@ -1,4 +1,5 @@
-# How far `decode: fast` is from exact: docs/reference/decode-fast.md has its table. As a test: rows that are not shrunk are equal.
+# How far `decode: fast` is from exact: docs/reference/decode-fast.md has the table. The test checks
+# that rows that are not shrunk are equal.
 add_executable(decode_fast decode_fast.c)
 target_link_libraries(decode_fast PRIVATE penstock_stream penstock_decode penstock_pixel penstock_base m)
 add_test(NAME bench.decode_fast COMMAND decode_fast ${CMAKE_SOURCE_DIR}/../shared/data/imagenet 1)

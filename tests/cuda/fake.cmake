@@ -1,13 +1,13 @@
-# The FAKE driver, a libcuda.so.1 that tests alone load, found by LD_LIBRARY_PATH in a folder of its own; and what is tested
-# against it: itself, and libpenstock_cuda's logic on the host.
+# The FAKE driver, a libcuda.so.1 that only tests load, by LD_LIBRARY_PATH from a folder of its own;
+# and the tests that use it: of the driver itself, and of libpenstock_cuda's logic on the host.
 if(NOT PENSTOCK_NVCC OR NOT TARGET client_fake OR NOT TARGET cuda_emulate)
 	return()
 endif()
 
-# Sanitizers that are C++'s alone: their run-time library is not in programs of C, which load this.
+# Sanitizers only for C++: C programs that load this do not contain their run-time library.
 target_compile_options(cuda_emulate PRIVATE $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function>)
 
-# The fake driver; and one that lacks a function, as drivers older than it do.
+# The fake driver; and one that lacks a function, as drivers older than that function do.
 add_library(cuda_fake_objects OBJECT fake_driver.c fake_kernel.c fake_memory.c fake_stream.c)
 target_include_directories(cuda_fake_objects SYSTEM PUBLIC ${PENSTOCK_CUDA_INCLUDE})
 target_link_libraries(cuda_fake_objects PUBLIC cuda_emulate)
@@ -26,7 +26,8 @@ add_library(cuda_gpu STATIC gpu.c)
 target_include_directories(cuda_gpu SYSTEM PUBLIC ${PENSTOCK_CUDA_INCLUDE})
 target_link_libraries(cuda_gpu PUBLIC client_fake ${CMAKE_DL_LIBS})
 
-# cuda_fake_test(NAME LINK...): client.cuda.NAME from test_NAME.c, with the fake where the library looks for the driver.
+# cuda_fake_test(NAME LINK...): adds client.cuda.NAME from test_NAME.c, with the fake driver where
+# the library looks for the driver.
 function(cuda_fake_test name)
 	add_executable(cuda_${name} test_${name}.c)
 	target_link_libraries(cuda_${name} PRIVATE cuda_gpu ${ARGN} cmocka)

@@ -1,5 +1,5 @@
-# The device's functions, compiled as C++ for the CPU, against the reference. Needs neither nvcc nor a GPU.
-# The reference and the cases are also tests/gpu/kernels.c's.
+# The device's functions, compiled as C++ for the CPU and compared with the reference. Needs neither
+# nvcc nor a GPU. tests/gpu/kernels.c uses the same reference and cases.
 add_library(cuda_reference STATIC reference.c cases.c ${CMAKE_SOURCE_DIR}/client/cuda/kernels.c)
 target_include_directories(cuda_reference PUBLIC ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}
 	${CMAKE_SOURCE_DIR}/include)
@@ -13,7 +13,7 @@ if(NOT CMAKE_CXX_COMPILER)
 endif()
 enable_language(CXX)
 
-# Without what needs the C++ run-time library, so that C programs link it.
+# Without features that need the C++ run-time library, so that C programs can link it.
 add_library(cuda_emulate STATIC emulate.cpp)
 set_target_properties(cuda_emulate PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON LINKER_LANGUAGE C)
 set_source_files_properties(emulate.cpp PROPERTIES OBJECT_DEPENDS ${CMAKE_SOURCE_DIR}/client/cuda/kernels.cu)

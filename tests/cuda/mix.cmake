@@ -1,5 +1,5 @@
-# client/cuda/mix.c alone: no toolkit is needed for it, and no fake driver. Compared with torchvision where that is:
-# -DPENSTOCK_TORCH_PYTHON=... names a Python that has it.
+# Only client/cuda/mix.c: it needs neither the toolkit nor the fake driver. It is compared with
+# torchvision if -DPENSTOCK_TORCH_PYTHON=... names a Python that has it.
 add_library(cuda_mix_alone STATIC ${CMAKE_SOURCE_DIR}/client/cuda/mix.c ${CMAKE_SOURCE_DIR}/client/cuda/sentence.c)
 target_include_directories(cuda_mix_alone PUBLIC ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/daemon)
 target_link_libraries(cuda_mix_alone PUBLIC penstock_client_parts penstock_proto m)

@@ -1,4 +1,4 @@
-# Ops on images against Pillow; skipped with a word where Pillow 13.0.0 is missing.
+# Operations on images against Pillow; skipped, with a message, without Pillow 13.0.0.
 add_executable(augment_dump augment_dump.c)
 target_link_libraries(augment_dump PRIVATE penstock_augment)
 target_include_directories(augment_dump PRIVATE ${CMAKE_SOURCE_DIR}/tests)

@@ -1,11 +1,11 @@
-# The command `penstock`, as a user types it.
+# The command `penstock`, as a user runs it.
 if(TARGET penstock)
-	# What bench does is mostly waiting, so that it is a test of its own.
+	# bench mostly waits, so it is a separate test.
 	penstock_e2e(cli.bench cli.py test_bench_*)
 	penstock_e2e(cli.rest cli.py !test_bench_*)
 endif()
 
-# Its parts that need neither daemon nor dataset.
+# The parts of the command that need neither daemon nor dataset.
 add_executable(cli_parts ${CMAKE_CURRENT_LIST_DIR}/cli_parts.c ${CMAKE_SOURCE_DIR}/client/cli/draw/font.c
 	${CMAKE_SOURCE_DIR}/client/cli/options.c ${CMAKE_SOURCE_DIR}/client/cli/output.c
 	${CMAKE_SOURCE_DIR}/client/cli/draw/picture.c ${CMAKE_SOURCE_DIR}/client/cli/process.c ${CMAKE_SOURCE_DIR}/client/cli/bench/series.c

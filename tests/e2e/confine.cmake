@@ -1,2 +1,2 @@
-# A whole daemon that is bound (daemon/confine).
+# A whole daemon that is confined (daemon/confine).
 penstock_e2e(confine confine.py TIMEOUT 600)

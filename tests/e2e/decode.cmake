@@ -1,4 +1,5 @@
-# The decoder against Pillow: the odd corpus, real photographs, and PNGs that the test writes itself.
+# The decoder against Pillow: the odd corpus, real photographs, and PNGs that the test writes
+# itself.
 add_executable(decode_dump ${CMAKE_CURRENT_LIST_DIR}/decode_dump.c)
 target_link_libraries(decode_dump PRIVATE penstock_decode)
 penstock_e2e(jpeg_corpus jpeg_corpus.py $<TARGET_FILE:decode_dump> ${CMAKE_SOURCE_DIR}/docs/reference/decode-outcomes.md

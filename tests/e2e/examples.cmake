@@ -1,2 +1,2 @@
-# The example programs, as a user would run them.
+# The example programs, as a user runs them.
 penstock_e2e(examples examples.py TIMEOUT 600)

@@ -1,2 +1,2 @@
-# Labels out of manifests and of paths into JSON: classes, multi-hot rows, numbers.
+# Labels from manifests and from paths into JSON: classes, multi-hot rows, numbers.
 penstock_e2e(labels labels.py)

@@ -1,2 +1,3 @@
-# penstock pack: what lies in the tars, what happens when it is ended, and what it refuses. Pixels are compared by Pillow where it is there.
+# penstock pack: the contents of the tar files, what happens when it is ended, and what it refuses.
+# Pillow compares the pixels if it is installed.
 penstock_e2e(pack pack.py)

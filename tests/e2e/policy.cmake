@@ -1,5 +1,6 @@
-# RandAugment, TrivialAugmentWide, AutoAugment and AugMix against torchvision, where there is a Python that has it. What its
-# tables say is in unit/augment/policies.txt, too, which unit tests hold step_policy.c against everywhere.
+# RandAugment, TrivialAugmentWide, AutoAugment and AugMix against torchvision, if a Python has it.
+# unit/augment/policies.txt holds the contents of torchvision's tables; unit tests compare
+# step_policy.c with it on every machine.
 add_executable(policy_dump policy_dump.c)
 target_link_libraries(policy_dump PRIVATE penstock_augment)
 set(PENSTOCK_TORCH_PYTHON "" CACHE FILEPATH "A Python with torch and torchvision, to compare with")

@@ -1,2 +1,2 @@
-# Which samples a stream gives out: weights, epoch_length, repeats, split, sources.
+# Which samples a stream delivers: weights, epoch_length, repeats, split, sources.
 penstock_e2e(sampling sampling.py)

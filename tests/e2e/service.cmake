@@ -1,2 +1,2 @@
-# penstockd under systemd: what it tells, and what its units say.
+# penstockd under systemd: what it reports, and what its units contain.
 penstock_e2e(service service.py TIMEOUT 600)

@@ -1,4 +1,4 @@
-# `penstock state`, `penstock plan`, and what replay and bench know of ranks.
+# `penstock state`, `penstock plan`, and how replay and bench treat ranks.
 if(TARGET penstock)
 	penstock_e2e(state_plan state_plan.py)
 endif()

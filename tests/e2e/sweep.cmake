@@ -1,5 +1,5 @@
-# What `penstock bench` compares: sweeps, plots, the yardstick, other loaders, the report. Python's standard library; Pillow and
-# Chromium where they are.
+# What `penstock bench` compares: sweeps, plots, the yardstick, other loaders, the report. Uses
+# Python's standard library; Pillow and Chromium if they are installed.
 add_executable(cli_sweep_parts ${CMAKE_CURRENT_LIST_DIR}/cli_sweep_parts.c ${CMAKE_SOURCE_DIR}/client/cli/draw/canvas.c
 	${CMAKE_SOURCE_DIR}/client/cli/draw/drawing.c ${CMAKE_SOURCE_DIR}/client/cli/draw/font.c ${CMAKE_SOURCE_DIR}/client/cli/bench/sweep/grid.c
 	${CMAKE_SOURCE_DIR}/client/cli/draw/markup.c ${CMAKE_SOURCE_DIR}/client/cli/output.c ${CMAKE_SOURCE_DIR}/client/cli/draw/picture.c

@@ -1,8 +1,11 @@
 # The GPU trainer of client/examples, without a GPU.
 #
-#   unit.train_cuda   its network on the host's twin of the GPU: gradients, step, schedule, self-test
-#   unit.train_cuda_libraries   its calls of cuDNN, cuBLAS and the CUDA runtime, on made-up ones; needs their headers
-#   e2e.train_cuda    its kernels, and the whole program on an emulated GPU with a real daemon
+#   unit.train_cuda             its network on the host's implementation: gradients, step, schedule,
+#                               self-test
+#   unit.train_cuda_libraries   its calls of cuDNN, cuBLAS and the CUDA runtime, with made-up
+#                               libraries; needs their headers
+#   e2e.train_cuda              its kernels, and the whole program on an emulated GPU with a real
+#                               daemon
 add_executable(train_cuda_test ${CMAKE_CURRENT_LIST_DIR}/train_cuda.c)
 target_link_libraries(train_cuda_test PRIVATE train_cuda_parts cmocka m)
 target_include_directories(train_cuda_test PRIVATE ${CMAKE_SOURCE_DIR})
@@ -17,7 +20,7 @@ if(NOT CMAKE_CXX_COMPILER OR NOT penstock_python)
 endif()
 enable_language(CXX)
 
-# Without what needs the C++ run-time library.
+# Without features that need the C++ run-time library.
 add_library(train_cuda_emulated STATIC ${CMAKE_CURRENT_LIST_DIR}/train_cuda_emulate.cpp ${CMAKE_CURRENT_LIST_DIR}/train_cuda_emulated.c)
 set_target_properties(train_cuda_emulated PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON LINKER_LANGUAGE C)
 set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/train_cuda_emulate.cpp PROPERTIES

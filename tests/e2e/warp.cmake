@@ -1,4 +1,5 @@
-# Rotations, shears, perspectives and flips against Pillow, and against torchvision where there is a Python that has it.
+# Rotations, shears, perspectives and flips against Pillow, and against torchvision if a Python has
+# it.
 add_executable(warp_dump warp_dump.c)
 target_link_libraries(warp_dump PRIVATE penstock_augment)
 penstock_e2e(warp_pillow warp_pillow.py $<TARGET_FILE:warp_dump> TIMEOUT 600)

@@ -1,4 +1,4 @@
-# libpenstock against a daemon that lies, in one thread: its waiting and connecting are the test's.
+# libpenstock against a daemon that lies, in one thread: the test replaces waiting and connecting.
 add_library(fuzz_client_parts STATIC liar/liar.c)
 target_link_libraries(fuzz_client_parts PUBLIC penstock_client_parts penstock_base)
 target_include_directories(fuzz_client_parts PUBLIC ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/daemon)

@@ -1,3 +1,4 @@
-# The entropy decoder against libjpeg's coefficients: a libFuzzer target, and the same over files as a test.
+# The entropy decoder against libjpeg's coefficients: a libFuzzer target, and a test that runs it
+# over files.
 file(GLOB coefficients_corpus ${CMAKE_SOURCE_DIR}/../shared/corpus/jpeg/*)
 penstock_fuzz(coefficients LINK penstock_decode FILES ${coefficients_corpus})

@@ -1,2 +1,2 @@
-# Exif entries, and the walk over a JPEG's markers.
+# Exif entries, and the walk over the markers of a JPEG.
 penstock_fuzz(exif LINK penstock_decode ROUNDS 100000 NIGHTLY 10000000)

@@ -1,4 +1,5 @@
-# Metrics and the page against any requests. The server's clock is the test's. A case is some five requests.
+# Metrics and the page against arbitrary requests. The test controls the server's clock. A case has
+# about five requests.
 add_library(fuzz_http_parts INTERFACE)
 target_link_libraries(fuzz_http_parts INTERFACE penstock_http)
 target_link_options(fuzz_http_parts INTERFACE LINKER:--wrap=clock_gettime)

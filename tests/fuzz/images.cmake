@@ -1,4 +1,5 @@
-# The own decoder against libjpeg-turbo on generated images: some thousands of them as a test, any number by hand.
+# penstock's decoder against libjpeg-turbo on generated images: some thousands of them as a test,
+# any number by hand.
 add_executable(fuzz_images fuzz_images.c)
 target_link_libraries(fuzz_images PRIVATE penstock_decode)
 target_include_directories(fuzz_images PRIVATE ${CMAKE_SOURCE_DIR}/tests)

@@ -1,4 +1,4 @@
-# The own decoder alone: also in the preset msan, where only instrumented code may run.
+# Only penstock's decoder: also in the preset msan, where only instrumented code may run.
 add_executable(fuzz_own fuzz_own.c)
 target_link_libraries(fuzz_own PRIVATE penstock_decode)
 target_include_directories(fuzz_own PRIVATE ${CMAKE_SOURCE_DIR}/tests)

@@ -1,2 +1,2 @@
-# PNGs: sound ones against what they were made of, others against libpng by itself.
+# PNGs: valid ones against the pixels that they were made from, others against libpng.
 penstock_fuzz(png LINK penstock_decode ROUNDS 20000 NIGHTLY 1000000)

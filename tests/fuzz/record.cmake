@@ -1,2 +1,2 @@
-# The flight recorder's file, and the story in it.
+# The flight recorder's file, and what `penstock why` reads from it.
 penstock_fuzz(record LINK penstock_why ROUNDS 20000 NIGHTLY 1000000)

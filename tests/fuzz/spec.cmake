@@ -1,2 +1,3 @@
-# Definitions of streams, lists of operations: what is taken is the same again once it is printed.
+# Definitions of streams and lists of operations: what is accepted is the same after it was printed
+# and read again.
 penstock_fuzz(spec LINK penstock_stream ROUNDS 10000 NIGHTLY 1000000)

@@ -1,10 +1,12 @@
-# The daemon in this process against programs of attacking clients, judged by a model. A program is some 150 messages.
+# The daemon in this process against programs of attacking clients, judged by a model. A program has
+# about 150 messages.
 add_library(fuzz_wire_parts STATIC wire/world.c wire/model.c wire/trainer.c)
 target_link_libraries(fuzz_wire_parts PUBLIC penstock_serve PkgConfig::JPEG PkgConfig::XXHASH)
 target_include_directories(fuzz_wire_parts PUBLIC ${CMAKE_SOURCE_DIR}/tests)
 penstock_fuzz(wire LINK fuzz_wire_parts ROUNDS 200 NIGHTLY 66000)
 
-# What programs hit once in tens of thousands, and what no message brings about: each by itself, in the same world.
+# Cases that programs meet once in tens of thousands, and cases that no message causes: each
+# separately, in the same world.
 if(TARGET penstock_client)
 	add_executable(wire_given_up wire/test_given_up.c)
 	target_link_libraries(wire_given_up PRIVATE fuzz_wire_parts penstock_client cmocka)

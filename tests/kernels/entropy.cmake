@@ -1,5 +1,5 @@
-# Entropy decoding of real files: every driver, fed in every way, against libjpeg; with --bench its rates. Of every third file, nightly
-# of all.
+# Entropy decoding of real files: every driver, fed in every way, against libjpeg; with --bench the
+# rates. Uses every third file; all files in the nightly tests.
 add_executable(kernels_entropy entropy.c)
 target_link_libraries(kernels_entropy PRIVATE penstock_decode)
 target_include_directories(kernels_entropy PRIVATE ${CMAKE_SOURCE_DIR}/tests)

@@ -1,4 +1,5 @@
-# Small sizes, samplings, entry points and crops: all of them nightly (PENSTOCK_TEST_NIGHTLY=1), few elsewhere, fewer in slow builds.
+# Small sizes, samplings, entry points and crops: all of them in the nightly tests
+# (PENSTOCK_TEST_NIGHTLY=1), few otherwise, fewer in slow builds.
 add_executable(kernels_geometry geometry.c)
 target_link_libraries(kernels_geometry PRIVATE penstock_decode)
 target_include_directories(kernels_geometry PRIVATE ${CMAKE_SOURCE_DIR}/tests)
