@@ -341,7 +341,7 @@ def test_lossy():
         images = make_dataset(home / "images", per_class=6, min_side=60, max_side=200)
         out, small = out_folder(home), out_folder(home, "small")
         shown, _ = run(home, "pack", images, out / "x-%06d.tar", "--max-side", 100, "--quality", 80)
-        assert shown.startswith("lossy: ") and "coded anew (lossy)" in shown, shown
+        assert shown.startswith("lossy: ") and "encoded again (lossy)" in shown, shown
         assert manifest(out)["lossy"] and manifest(out)["options"]["max_side"] == 100
         got, _ = pack(home, images, small / "x-%06d.tar", "--max-side", 100, "--subsampling", "444")
         assert got["lossy"] and 0 < got["reencoded"] < got["samples"] and got["transcoded"] > 0
@@ -424,7 +424,7 @@ def test_killed_anywhere_it_goes_on():
             else:  # for people
                 done = manifest(out, "x")["next"] if (out / "x.pack.json").exists() else 0
                 text, _ = run(home, "pack", images, out / "x-%06d.tar", *args)
-                assert (f"went on after {done} samples" in text) == (0 < done < 120), (done, text)
+                assert (f"continued after {done} samples" in text) == (0 < done < 120), (done, text)
             assert contents(out) == expected, f"round {round_}: {sorted(contents(out))}"
         assert resumed > 0, "no round was ended in the middle"
 
@@ -507,10 +507,10 @@ def test_full_disk():
         if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], capture_output=True).returncode:
             raise Skip("no tmpfs can be mounted here")
         try:
-            refuse(home, images, disk / "x-%06d.tar", code=1, says=["200.0 KiB free", "may be needed", "make room"])
+            refuse(home, images, disk / "x-%06d.tar", code=1, says=["200.0 KiB free", "pack may need", "make room"])
             assert list(disk.iterdir()) == []
             args = ["--quality", 95, "--shard-size", "64K"]
-            refuse(home, images, disk / "y-%06d.tar", *args, code=1, says=["may be needed", "No space left on device", "run the same command again"])
+            refuse(home, images, disk / "y-%06d.tar", *args, code=1, says=["pack may need", "No space left on device", "run the same command again"])
             finished = manifest(disk, "y")["shards"]
             assert finished and not list(disk.glob("*.part"))
             subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
@@ -540,7 +540,7 @@ def test_broken_images_are_left_out():
         # Said again, though nothing is left to do; and nothing is written.
         before = contents(out)
         shown, said = run(home, "pack", images, out / "x-%06d.tar", "--shard-size", "64K", code=1)
-        assert "nothing was left to do" in shown and "4  broken: left out" in shown and said.count("left out:") == 4
+        assert "nothing left to pack" in shown and "4  broken: left out" in shown and said.count("left out:") == 4
         assert contents(out) == before
         # Nothing but broken ones.
         none = out_folder(home, "none")
@@ -565,7 +565,7 @@ def test_bad_arguments():
             ([images, out / "x-%6d.tar"], "neither %d nor %0Nd"),
             ([images, out / "x-%06d-%06d.tar"], "more than one %"),
             ([images, out / "x-%06d%s.tar"], "more than one %"),
-            ([images, out / "x1%06d.tar"], "a digit beside"),
+            ([images, out / "x1%06d.tar"], "a digit next to"),
             ([images, out / ".x-%06d.tar"], "hidden"),
             ([images, home / "o%dt/x-%06d.tar"], "a % in its folder"),
             ([images, out / ("y" * 300 + "-%06d.tar")], "too long"),
@@ -573,9 +573,9 @@ def test_bad_arguments():
             ([images, images / "x-%06d.tar"], "inside the source"),
             ([images, images / "../images/x-%06d.tar"], "inside the source"),
             ([home / "gone", ok], "gone"),
-            ([images, ok, "--restart-interval", "often"], "--restart-interval wants"),
-            ([images, ok, "--restart-interval", "65536"], "--restart-interval wants"),
-            ([images, ok, "--restart-interval", "-1"], "--restart-interval wants"),
+            ([images, ok, "--restart-interval", "often"], "--restart-interval: expected"),
+            ([images, ok, "--restart-interval", "65536"], "--restart-interval: expected"),
+            ([images, ok, "--restart-interval", "-1"], "--restart-interval: expected"),
             ([images, ok, "--quality", "101"], "from 1 to 100"),
             ([images, ok, "--quality", "0"], "from 1 to 100"),
             ([images, ok, "--max-side", "0"], "from 1 to 16384"),
@@ -616,9 +616,9 @@ def test_other_options_or_another_source_are_refused():
         without, removed = re.subn(r',"check":"[0-9a-f]{16}"', "", elsewhere)
         assert removed == 1, elsewhere
         (out / "x.pack.json").write_text(without)  # as manifests of before were
-        refuse(home, images, ok, says="no shard of")
+        refuse(home, images, ok, says="not a shard of")
         (out / "x.pack.json").unlink()
-        refuse(home, images, ok, says=["x-000000.tar is there already", "nothing is overwritten"])
+        refuse(home, images, ok, says=["x-000000.tar exists", "nothing is overwritten"])
         assert (out / "x-000000.tar").read_bytes() == before["x-000000.tar"]
         refuse(home, out / "x-*.tar", ok, says="part of the source and would be part of the output")
         refuse(home, out / "x-000000.tar", home / "images/../out/x-%06d.tar", says="would be part of the output")

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Where rows go: nowhere; as they come into `pixels`, to be compared with what comes later; as
- * pixels, to be coded; through the resampler. */
+/* Where decoded rows go: nowhere; into `pixels`, to compare with later rows; into `pixels`, to
+ * encode; or through the resampler. */
 enum rows { ROWS_DROP, ROWS_STORE, ROWS_COMPARE, ROWS_WEAVE, ROWS_RESAMPLE };
 
 struct image_maker {
@@ -20,7 +20,7 @@ struct image_maker {
 	struct resample *resample; /* NULL without max_side */
 	char message[256];
 
-	/* The image in hand. */
+	/* The current image. */
 	uint8_t *data; /* NULL: handed on */
 	size_t size;
 	struct decode_info info;
@@ -55,7 +55,8 @@ int image_maker_new(const struct image_options *options, struct image_memory mem
 {
 	struct image_maker *maker = calloc(1, sizeof *maker);
 	if (!maker)
-		return fault_set(fault, -ENOMEM, "no memory for a thread; use fewer --threads");
+		return fault_set(
+			fault, -ENOMEM, "not enough memory for a thread; use fewer --threads");
 	maker->options = *options;
 	maker->memory = memory;
 	struct decode_limits limits = decode_limits_default();
@@ -122,7 +123,7 @@ static void image_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 			memcpy(at + (size_t)i * width, rgb[i], width);
 }
 
-/* Decodes the image that was begun, to its end. An outcome or -ENOMEM. */
+/* Decodes the begun image to its end. An outcome or -ENOMEM. */
 static int image_decode(struct image_maker *maker, enum rows rows, struct decode_region region)
 {
 	maker->rows = rows;
@@ -151,7 +152,7 @@ static uint64_t image_pixel_bytes(uint32_t width, uint32_t height)
 	return (uint64_t)width * height * 3;
 }
 
-/* Takes memory for the image, of which `pixels` and `made` are bytes of those two. 0,
+/* Takes memory for the image, `pixels` and `made` bytes of it for these two. 0,
  * PERMIT_E_TOO_LARGE, or -ENOMEM. */
 static int image_take(struct image_maker *maker, uint64_t pixels, uint64_t made, uint64_t more)
 {
@@ -195,7 +196,7 @@ size_t image_bytes(const struct image *image)
 	return bytes;
 }
 
-/* The source's bytes are the last, or the only choice. */
+/* Adds the source's own bytes as the last choice, or the only one. */
 static int image_keep(struct image_maker *maker, enum image_how how, struct image *ret)
 {
 	ret->png = maker->info.format == DECODE_PNG;
@@ -210,14 +211,14 @@ static int image_keep_alone(struct image_maker *maker, enum image_how how, struc
 	return image_keep(maker, how, ret);
 }
 
-/* The same for an image that was not decoded yet. */
+/* The same for an image that has not been decoded yet. */
 static int image_judge_keep(struct image_maker *maker, enum image_how how, struct image *ret)
 {
 	int r = image_decode(maker, ROWS_DROP, image_whole(maker));
 	return r ? r : image_keep(maker, how, ret);
 }
 
-/* What was made becomes a choice, in memory of its own size. */
+/* Adds the encoded result as a choice, in memory of its own size. */
 static int image_add_made(
 	const struct image_maker *maker, size_t size, enum image_how how, struct image *ret)
 {
@@ -229,8 +230,8 @@ static int image_add_made(
 	return 0;
 }
 
-/* Whether what was made decodes, to a picture of that size, and to the pixels stored where `rows`
- * compares. 1, 0 or -ENOMEM. */
+/* Whether the result decodes to an image of that size and, if `rows` compares, to the stored
+ * pixels. 1, 0 or -ENOMEM. */
 static int image_verify(struct image_maker *maker, size_t size, enum rows rows)
 {
 	struct decode_info source = maker->info, info;
@@ -250,15 +251,15 @@ static int image_verify(struct image_maker *maker, size_t size, enum rows rows)
 
 /* ---- without loss ---- */
 
-/* Room for a file that markers make larger. */
+/* Room for a file that restart markers make larger. */
 static size_t image_room(const struct image_maker *maker)
 {
 	enum { SHARE = 8, LEAST = 4096 };
 	return maker->size + maker->size / SHARE + LEAST;
 }
 
-/* Adds the file with one interval. An outcome of jpegout, JPEGOUT_E_ROOM where it is larger than
- * `most`; or -ENOMEM. *differs: its pixels are not the source's, and it was not added. */
+/* Adds the file with one interval. An outcome of jpegout, JPEGOUT_E_ROOM if it is larger than
+ * `most`; or -ENOMEM. *differs: its pixels differ from the source's, and it was not added. */
 static int image_transcode(struct image_maker *maker, struct jpegout_interval interval,
 	enum image_how how, size_t most, bool *differs, struct image *ret)
 {
@@ -296,7 +297,8 @@ static unsigned image_ways(const struct image_maker *maker, struct image_way ret
 	return ways;
 }
 
-/* The source is decoded and good. Stops at the first way that is not larger than it. */
+/* The source is decoded and good. Stops at the first way whose result is not larger than the
+ * source. */
 static int image_rewrite(struct image_maker *maker, struct image *ret)
 {
 	struct image_way way[IMAGE_CHOICES];
@@ -320,13 +322,13 @@ static int image_rewrite(struct image_maker *maker, struct image *ret)
 	return image_keep(maker, IMAGE_KEPT_SMALLER, ret);
 }
 
-/* A JPEG's header is read by both sides. */
+/* Both the reader and the writer have read the JPEG's header. */
 static int image_lossless_open(struct image_maker *maker, uint64_t coefficients, struct image *ret)
 {
 	uint64_t pixels = maker->options.verify
 				  ? image_pixel_bytes(maker->info.width, maker->info.height)
 				  : 0;
-	/* The choices are made while all of this is held. */
+	/* Makes the choices while it holds all of this. */
 	uint64_t more = coefficients + IMAGE_CHOICES * (uint64_t)image_room(maker);
 	int r = image_take(maker, pixels, image_room(maker), more);
 	if (r == PERMIT_E_TOO_LARGE)
@@ -338,7 +340,7 @@ static int image_lossless_open(struct image_maker *maker, uint64_t coefficients,
 	return r;
 }
 
-/* The image is begun. */
+/* The decoder has begun the image. */
 static int image_lossless(struct image_maker *maker, struct image *ret)
 {
 	if (maker->info.format == DECODE_PNG)
@@ -369,7 +371,7 @@ static bool image_is_gray(const uint8_t *rgb, uint64_t pixels)
 	return true;
 }
 
-/* How the source's colours are sampled, where libjpeg can read it. 0 or -ENOMEM. */
+/* The chroma subsampling of the source, if libjpeg can read it. 0 or -ENOMEM. */
 static int image_inherit_sampling(struct image_maker *maker, struct jpegout_picture *picture)
 {
 	uint64_t unused;
@@ -380,7 +382,7 @@ static int image_inherit_sampling(struct image_maker *maker, struct jpegout_pict
 	return outcome < 0 ? outcome : 0;
 }
 
-/* What of the source a picture coded anew takes along. 0 or -ENOMEM. */
+/* The metadata of the source that an image encoded again keeps. 0 or -ENOMEM. */
 static int image_inherit(struct image_maker *maker, struct jpegout_picture *picture)
 {
 	static const struct {
@@ -397,8 +399,8 @@ static int image_inherit(struct image_maker *maker, struct jpegout_picture *pict
 		return 0;
 	if (!metadata_read(maker->data, maker->size, &maker->metadata))
 		maker->metadata.profile_parts = maker->metadata.orientation = 0;
-	/* Gray may lie under a profile of RGB, but a profile of CMYK is for nothing that is
-	 * written. */
+	/* A gray image may have an RGB profile, but no image that pack writes can have a CMYK
+	 * profile. */
 	if (maker->metadata.profile_parts && metadata_profile_fits(&maker->metadata, 3))
 		picture->gray = false;
 	if (!metadata_profile_fits(&maker->metadata, picture->gray ? 1 : 3))
@@ -406,7 +408,7 @@ static int image_inherit(struct image_maker *maker, struct jpegout_picture *pict
 	return asked == IMAGE_KEEP ? image_inherit_sampling(maker, picture) : 0;
 }
 
-/* The source's pixels, resized where that is asked for, into maker->pixels. */
+/* Puts the source's pixels, resized if requested, into maker->pixels. */
 static int image_pixels(struct image_maker *maker)
 {
 	uint32_t w = maker->info.width, h = maker->info.height;
@@ -429,7 +431,7 @@ static int image_pixels(struct image_maker *maker)
 	return image_decode(maker, ROWS_RESAMPLE, needed);
 }
 
-/* Codes maker->pixels. An outcome of jpegout, or -ENOMEM. */
+/* Encodes maker->pixels. An outcome of jpegout, or -ENOMEM. */
 static int image_encode(struct image_maker *maker, struct jpegout_buffer *buffer)
 {
 	struct jpegout_picture picture = {
@@ -445,9 +447,9 @@ static int image_encode(struct image_maker *maker, struct jpegout_buffer *buffer
 			   maker->options.interval, buffer);
 }
 
-enum { LOSSY_LOSSLESS = 1000 }; /* beyond the outcomes: to be packed without loss */
+enum { LOSSY_LOSSLESS = 1000 }; /* above all outcomes: pack it without loss */
 
-/* The image is begun, its memory taken. */
+/* The decoder has begun the image, and the memory is taken. */
 static int image_reencode(struct image_maker *maker, size_t room, struct image *ret)
 {
 	struct jpegout_buffer buffer = {.bytes = maker->made, .room = room};
@@ -467,7 +469,8 @@ static int image_reencode(struct image_maker *maker, size_t room, struct image *
 
 static int image_lossy(struct image_maker *maker, struct image *ret)
 {
-	/* Noise at quality 100 in 4:4:4 takes more than its pixels, never twice as much. */
+	/* Noise at quality 100 in 4:4:4 takes more bytes than its pixels, but never twice as
+	 * many. */
 	enum { HEADERS = 65536 };
 	uint64_t pixels = image_pixel_bytes(maker->width, maker->height);
 	bool resized = maker->width != maker->info.width || maker->height != maker->info.height;

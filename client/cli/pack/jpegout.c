@@ -20,8 +20,8 @@ struct jpegout {
 	struct jpeg_error_mgr errors; /* of both */
 	struct jpeg_destination_mgr destination;
 	jmp_buf escape;
-	int escaped; /* the outcome that a jump brings */
-	/* What a step is asked for; here, not in locals, because steps may be left by a jump. */
+	int escaped; /* the outcome that longjmp reports */
+	/* The arguments of a step: here and not in locals, because longjmp may leave a step. */
 	const uint8_t *data;
 	size_t size;
 	jvirt_barray_ptr *coefficients;
@@ -89,7 +89,8 @@ int jpegout_new(struct jpegout **ret, struct fault *fault)
 {
 	struct jpegout *jpegout = calloc(1, sizeof *jpegout);
 	if (!jpegout)
-		return fault_set(fault, -ENOMEM, "no memory for a JPEG writer; use fewer threads");
+		return fault_set(
+			fault, -ENOMEM, "not enough memory for a JPEG writer; use fewer threads");
 	jpegout->in.err = jpegout->out.err = jpeg_std_error(&jpegout->errors);
 	jpegout->errors.error_exit = on_error;
 	jpegout->errors.emit_message = on_message;
@@ -97,7 +98,8 @@ int jpegout_new(struct jpegout **ret, struct fault *fault)
 	jpegout->in.client_data = jpegout->out.client_data = jpegout;
 	if (guarded(jpegout, step_create)) {
 		jpegout_free(jpegout);
-		return fault_set(fault, -ENOMEM, "no memory for a JPEG writer; use fewer threads");
+		return fault_set(
+			fault, -ENOMEM, "not enough memory for a JPEG writer; use fewer threads");
 	}
 	jpegout->destination = (struct jpeg_destination_mgr){
 		.init_destination = destination_begin,
@@ -134,7 +136,7 @@ static uint64_t round_up(uint64_t value, uint64_t to)
 	return (value + to - 1) / to * to;
 }
 
-/* Whole MCUs of every component, as libjpeg's coefficient controller asks for them. */
+/* Whole MCUs of every component, as libjpeg's coefficient controller allocates them. */
 static uint64_t coefficient_bytes(const struct jpeg_decompress_struct *in)
 {
 	unsigned h = 1, v = 1;
@@ -197,7 +199,7 @@ static void set_interval(struct jpegout *jpegout)
 	jpegout->out.restart_interval = jpegout->interval.row ? 0 : jpegout->interval.mcus;
 }
 
-/* Behind what libjpeg itself writes first: JFIF or Adobe. */
+/* These follow the JFIF or Adobe segment, which libjpeg writes first. */
 static void write_metadata(struct jpegout *jpegout)
 {
 	const struct metadata *metadata = jpegout->metadata;
@@ -238,7 +240,7 @@ int jpegout_transcode(struct jpegout *jpegout, const struct metadata *metadata,
 uint64_t jpegout_encode_bytes(uint32_t width, uint32_t height)
 {
 	enum { MCU = 16, COMPONENTS = 3, EXTRA_ROWS = 64 };
-	/* Coefficients of two bytes, all components at full size, and rows on their way. */
+	/* Coefficients of two bytes, all components at full size, and the rows in progress. */
 	return COMPONENTS * sizeof(JCOEF) * util_align(width, MCU) *
 	       (util_align(height, MCU) + EXTRA_ROWS);
 }

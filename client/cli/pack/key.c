@@ -95,8 +95,8 @@ static bool key_replace_dots(char *key)
 	return changed;
 }
 
-/* A tar may come from anywhere, and what is made of it is unpacked by people: no member's path may
- * lead out of the folder that it is unpacked into. */
+/* A tar may come from anywhere, and users unpack the result: no path of a member may lead out of
+ * the folder that it is unpacked into. */
 static bool key_confine(char *key)
 {
 	bool changed = key[0] == '/';
@@ -120,11 +120,12 @@ int key_claim(struct key_set *set, char key[KEY_ROOM], struct fault *fault)
 		return fault_set(
 			fault, -ENAMETOOLONG, "the name %.60s... is too long for a tar", key);
 	if (key_set_grow(set) < 0)
-		return fault_set(
-			fault, -ENOMEM, "no memory for the keys of a shard; lower --shard-size");
+		return fault_set(fault, -ENOMEM,
+			"not enough memory for the keys of a shard; lower --shard-size");
 	bool changed = key_replace_dots(key);
 	changed = key_confine(key) || changed;
-	/* After a while in strides, so that a million equal keys cost no square of it. */
+	/* Takes larger steps after a while, so that a million equal keys do not take quadratic
+	 * time. */
 	for (uint64_t n = 2; key_set_has(set, key_hash(key)); n += n < 64 ? 1 : set->count) {
 		(void)snprintf(key + size, KEY_ROOM - size, "-%llu", (unsigned long long)n);
 		changed = true;

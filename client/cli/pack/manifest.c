@@ -1,5 +1,5 @@
-/* manifest: see manifest.h. The file is read back as carefully as anything from outside: counts
- * must fit each other, or it is refused. */
+/* manifest: see manifest.h. The reader treats the file like any input from outside: it refuses
+ * counts that contradict each other. */
 #include "client/cli/pack/manifest.h"
 
 #include "base/util.h"
@@ -17,7 +17,7 @@
 enum { OPTION_TEXT = 24, OPTION_ROWS = 7 };
 
 struct option_row {
-	const char *name; /* in the manifest; on the command line with - for _ */
+	const char *name; /* in the manifest; the command line has - in place of _ */
 	char text[OPTION_TEXT];
 	bool number;
 };
@@ -86,7 +86,7 @@ uint64_t manifest_fingerprint(const struct manifest *manifest)
 	return digest_finish(manifest->digest, manifest->samples);
 }
 
-/* One more element fits; NULL: no memory. */
+/* Makes room for one more element; NULL: no memory. */
 static void *manifest_grown(void *array, size_t count, size_t *room, size_t element)
 {
 	if (count < *room)
@@ -104,7 +104,7 @@ int manifest_add_shard(
 	struct manifest_shard *grown = manifest_grown(
 		manifest->shard, manifest->shards, &manifest->shard_room, sizeof *manifest->shard);
 	if (!grown)
-		return fault_set(fault, -ENOMEM, "no memory for the list of shards");
+		return fault_set(fault, -ENOMEM, "not enough memory for the list of shards");
 	manifest->shard = grown;
 	manifest->shard[manifest->shards++] = *shard;
 	return 0;
@@ -119,16 +119,17 @@ int manifest_add_broken(struct manifest *manifest, uint64_t number, const char *
 	struct manifest_broken *grown = manifest_grown(manifest->broken, manifest->broken_listed,
 		&manifest->broken_room, sizeof *manifest->broken);
 	if (!grown)
-		return fault_set(fault, -ENOMEM, "no memory for the list of broken images");
+		return fault_set(fault, -ENOMEM, "not enough memory for the list of broken images");
 	manifest->broken = grown;
 	struct manifest_broken *broken = &grown[manifest->broken_listed++];
 	*broken = (struct manifest_broken){number, strdup(path), strdup(reason), strdup(message)};
 	if (!broken->path || !broken->reason || !broken->message)
-		return fault_set(fault, -ENOMEM, "no memory for the list of broken images");
+		return fault_set(fault, -ENOMEM, "not enough memory for the list of broken images");
 	return 0;
 }
 
-/* Of all that a pack which goes on takes from it; the words about broken images are for people. */
+/* A hash over everything that a resumed pack takes from the manifest; the descriptions of broken
+ * images are for people. */
 static uint64_t manifest_check(const struct manifest *manifest)
 {
 	const uint64_t numbers[] = {manifest->next, manifest->digest, manifest->samples,
@@ -262,7 +263,7 @@ char *manifest_text(const struct manifest *manifest, const struct dataset *datas
 
 /* ---- reading ---- */
 
-/* What is read, and whether all of it was there. */
+/* The object to read, and whether it had all keys. */
 struct reader {
 	const char *path;
 	bool damaged;
@@ -307,8 +308,9 @@ static uint64_t take_hex(struct reader *reader, const json_t *object, const char
 static int manifest_damaged(const char *path, struct fault *fault)
 {
 	return fault_set(fault, -EINVAL,
-		"%s is damaged, or no manifest of this version of penstock pack; move it and its "
-		"shards away and begin again",
+		"%s is damaged, or not a manifest of this version of penstock pack; move it and "
+		"its "
+		"shards away and start again",
 		path);
 }
 
@@ -316,12 +318,12 @@ static int manifest_differs(
 	const char *path, const char *what, const char *now, const char *then, struct fault *fault)
 {
 	return fault_set(fault, -EEXIST,
-		"%s belongs to another pack: %s is %s now and was %s then; run it as it was, or "
-		"choose another output, or move the manifest and its shards away",
+		"%s belongs to another pack: %s is %s now and was %s then; run the same command as "
+		"then, choose another output, or move the manifest and its shards away",
 		path, what, now, then);
 }
 
-/* As a value is known on the command line: what is 0 or "no" has not been given. */
+/* A value as the command line shows it: 0 and "no" mean that it was not given. */
 static const char *option_said(const struct option_row *row, const char *value)
 {
 	if (strcmp(row->name, "verify") == 0)
@@ -440,7 +442,7 @@ static void read_progress(struct manifest *manifest, struct reader *reader, cons
 		manifest->how[i] = take_u64(reader, images, image_how_name((enum image_how)i));
 }
 
-/* Counts that contradict each other mean that somebody has edited it. */
+/* Counts that contradict each other show that a user has edited the file. */
 static bool manifest_adds_up(const struct manifest *manifest)
 {
 	uint64_t in_shards = 0, made = 0;
@@ -471,7 +473,7 @@ static int manifest_take(
 	if (r < 0)
 		return r;
 	read_progress(manifest, reader, root);
-	/* Manifests of before had none. */
+	/* Older manifests have none. */
 	bool checks = !json_object_get(root, "check") ||
 		      take_hex(reader, root, "check") == manifest_check(manifest);
 	return reader->damaged || !checks || !manifest_adds_up(manifest)

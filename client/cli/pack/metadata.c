@@ -31,8 +31,8 @@ static bool is_named(struct metadata_part part, const char *name, size_t size)
 	return part.size >= size && memcmp(part.bytes, name, size) == 0;
 }
 
-/* The digit behind tiff:Orientation=" or tiff:Orientation>, as Pillow's regular expression has it.
- */
+/* The digit after tiff:Orientation=" or tiff:Orientation>, as Pillow's regular expression
+ * matches it. */
 static unsigned xmp_orientation(struct metadata_part part)
 {
 	static const char name[] = "tiff:Orientation";
@@ -53,7 +53,7 @@ static unsigned xmp_orientation(struct metadata_part part)
 	return 0;
 }
 
-/* False: there was one before. */
+/* False: there was already one. */
 static bool walk_app1(struct walk *walk, struct metadata_part part)
 {
 	if (is_named(part, exif_name, sizeof exif_name)) {
@@ -128,8 +128,8 @@ bool metadata_read(const uint8_t *data, size_t size, struct metadata *ret)
 	return true;
 }
 
-/* Bytes 16 to 19 of a profile name its colours (ICC.1:2022, 7.2.8); a segment's name and count take
- * 14 before it. */
+/* Bytes 16 to 19 of a profile name its color space (ICC.1:2022, 7.2.8); the segment's name and
+ * count take the 14 bytes before the profile. */
 bool metadata_profile_fits(const struct metadata *metadata, unsigned components)
 {
 	enum { COLOURS = 14 + 16, COLOURS_SIZE = 4 };

@@ -1,4 +1,4 @@
-/* place: see place.h. */
+/* output_folder: see output_folder.h. */
 #include "client/cli/pack/output_folder.h"
 
 #include "base/util.h"
@@ -34,7 +34,7 @@ static void output_folder_row_name(
 	(void)snprintf(ret, PLACE_NAME, "%s.pack.%s", place->pattern->stem, ending);
 }
 
-/* Whoever waited for a lock may have got one on a file that its owner took away meanwhile. */
+/* The lock file may have been removed by its owner while this process waited for the lock. */
 static bool output_folder_lock_stands(const struct output_folder *place, const char *name)
 {
 	struct stat here, there;
@@ -147,7 +147,7 @@ static int output_folder_write_all(int fd, const char *text, size_t size)
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
-/* A new, empty file in the place of whatever is left of an earlier one. */
+/* Makes a new, empty file in place of the rest of an earlier one. */
 static int output_folder_create(const struct output_folder *place, const char *name)
 {
 	if (unlinkat(place->folder_fd, name, 0) < 0 && errno != ENOENT)
@@ -199,12 +199,13 @@ static int output_folder_occupied(
 	const struct output_folder *place, const char *name, struct fault *fault)
 {
 	return fault_set(fault, -EEXIST,
-		"%s/%s is there already and %s does not list it, so it is not this pack's: nothing "
+		"%s/%s exists, but %s does not list it, so it does not belong to this pack: "
+		"nothing "
 		"is overwritten; choose another output or move it away",
 		place->pattern->folder, name, place->manifest_path);
 }
 
-/* Not every file system knows RENAME_NOREPLACE; there, looking first has to do. */
+/* Some file systems lack RENAME_NOREPLACE; there, checking first has to suffice. */
 static int output_folder_rename(const struct output_folder *place, const char *from, const char *to)
 {
 	uint64_t bytes;
@@ -244,8 +245,8 @@ static int output_folder_settle_shard(const struct output_folder *place,
 	uint64_t bytes = 0, part_bytes = 0;
 	if (!pattern_matches(place->pattern, shard->name))
 		return fault_set(fault, -EINVAL,
-			"%s lists %s, which is no shard of %s; move it and its shards away and "
-			"begin again",
+			"%s lists %s, which is not a shard of %s; move it and its shards away and "
+			"start again",
 			place->manifest_path, shard->name, place->pattern->name);
 	output_folder_part_name(shard->name, part);
 	int there = output_folder_is_there(place, shard->name, &bytes);
@@ -260,10 +261,10 @@ static int output_folder_settle_shard(const struct output_folder *place,
 		"%s lists %s with %" PRIu64 " bytes, but it %s; put it back, or move the manifest "
 		"and its shards away and begin again",
 		place->manifest_path, shard->name, shard->bytes,
-		there ? "has another size" : "is gone");
+		there ? "has another size" : "is missing");
 }
 
-/* What a name of the folder is to this pack. */
+/* What the name of a file in the folder means to this pack. */
 enum relic { RELIC_NONE, RELIC_SHARD, RELIC_PART };
 
 static enum relic output_folder_relic(const struct output_folder *place, const char *name)
@@ -287,7 +288,7 @@ static bool output_folder_lists(
 	return number < manifest->shards && strcmp(manifest->shard[number].name, name) == 0;
 }
 
-/* Temporary files go when the manifest says that they are this pack's: from its first moment on. */
+/* Removes temporary files if a manifest shows that they belong to this pack. */
 static int output_folder_judge(const struct output_folder *place, const struct manifest *manifest,
 	bool begun, const char *name, struct fault *fault)
 {
@@ -332,7 +333,7 @@ int output_folder_room(const struct output_folder *place, uint64_t *ret_bytes, s
 {
 	struct statvfs status;
 	if (fstatvfs(place->folder_fd, &status) < 0)
-		return fault_set(fault, -errno, "no word of the free space in %s: %s",
+		return fault_set(fault, -errno, "cannot find out the free space in %s: %s",
 			place->pattern->folder, strerror(errno));
 	*ret_bytes = (uint64_t)status.f_bavail * status.f_frsize;
 	return 0;

@@ -1,4 +1,4 @@
-/* pack: see pack.h. Everything here is the caller's thread; the others are in pipeline.c. */
+/* pack: see pack.h. All of it runs on the caller's thread; pipeline.c has the other threads. */
 #include "client/cli/pack/pack.h"
 
 #include "base/size.h"
@@ -18,7 +18,7 @@
 
 enum {
 	PACK_TICK_NS = 100000000,
-	PACK_MEMBER_BYTES = 2048, /* at most, of headers and padding: image and label */
+	PACK_MEMBER_BYTES = 2048, /* at most, for headers and padding of image and label */
 	PACK_PATH = 8300, /* SHARD!MEMBER */
 	PACK_LABEL = 24,
 };
@@ -33,7 +33,7 @@ struct pack {
 	struct pipeline *pipeline;
 	struct key_set keys; /* of the open shard */
 
-	/* The open shard, and what it adds to the manifest when it is finished. */
+	/* The open shard, and what it adds to the manifest once it is finished. */
 	bool open;
 	int fd;
 	char path[PATTERN_PATH + PATTERN_NAME]; /* for faults */
@@ -46,9 +46,9 @@ uint64_t pack_thread_bytes(const struct recipe *recipe)
 	return image_maker_bytes(&recipe->image);
 }
 
-/* ---- looking before writing ---- */
+/* ---- checks before writing ---- */
 
-/* Whether a path lies in a folder; both without links. */
+/* Whether a path is inside a folder; both without symbolic links. */
 static bool path_is_in(const char *path, const char *folder)
 {
 	size_t n = strlen(folder);
@@ -63,13 +63,13 @@ static int pack_check_folder(const struct pack *pack, struct fault *fault)
 	cleanup(free_ptr) char *source = realpath(dataset_shard_path(pack->dataset, 0), NULL);
 	if (out && source && path_is_in(out, source))
 		return fault_set(fault, -EINVAL,
-			"the output %s lies inside the source %s and would change it; choose a "
+			"the output %s is inside the source %s and would change it; choose a "
 			"folder beside it",
 			out, source);
 	return 0;
 }
 
-/* A shard of the source that this pack would write. */
+/* Refuses a shard of the source that this pack would write. */
 static int pack_check_shard(const struct pack *pack, const char *path, const struct stat *out,
 	char seen[PATH_MAX], bool *is_out, struct fault *fault)
 {
@@ -107,7 +107,7 @@ static int pack_check_shards(const struct pack *pack, struct fault *fault)
 	return 0;
 }
 
-/* What is still to be written, at most, when nothing grows. */
+/* The bytes still to write, at most, if no image grows. */
 static uint64_t pack_estimate(const struct pack *pack)
 {
 	const struct manifest *manifest = pack->manifest;
@@ -124,30 +124,30 @@ static int pack_check_room(const struct pack *pack, struct fault *fault)
 	int r = output_folder_room(&pack->place, &room, fault);
 	if (r < 0 || room >= needed)
 		return r;
-	(void)snprintf(text, sizeof text, "%s has %s free, and %s may be needed",
+	(void)snprintf(text, sizeof text, "%s has %s free, but pack may need %s",
 		pack->pattern->folder, size_format(room, has, sizeof has),
 		size_format(needed, wants, sizeof wants));
 	if (!image->max_side && !image->quality)
 		return fault_set(fault, -ENOSPC,
 			"%s; make room, or choose an output on another file system", text);
-	/* How small lossy images become, nobody knows beforehand. */
+	/* The size of lossy images is unknown beforehand. */
 	size_t n = strlen(text);
 	(void)snprintf(text + n, sizeof text - n,
-		" if nothing becomes smaller; should it not suffice, make room and run the same "
+		" if no image becomes smaller; if the room runs out, make room and run the same "
 		"command again");
 	if (pack->options->note)
 		pack->options->note(pack->options->context, text);
 	return 0;
 }
 
-/* Digits for all shards that there may be: better said now than in ten hours. */
+/* The pattern needs enough digits for all shards: better to refuse it now than after ten hours. */
 static int pack_check_digits(const struct pack *pack, struct fault *fault)
 {
 	char name[PATTERN_NAME];
 	const struct image_options *image = &pack->options->recipe.image;
 	if (image->max_side || image->quality)
 		return 0;
-	/* About so many; a few more where shards are not filled to the brim. */
+	/* About this many; a few more, because shards are not filled completely. */
 	uint64_t last = pack_estimate(pack) / pack->options->recipe.shard_bytes;
 	return pattern_shard(pack->pattern, last, name, fault);
 }
@@ -158,7 +158,7 @@ static int pack_write_manifest(struct pack *pack, struct fault *fault)
 {
 	cleanup(free_ptr) char *text = manifest_text(pack->manifest, pack->dataset);
 	if (!text)
-		return fault_set(fault, -ENOMEM, "no memory for the manifest");
+		return fault_set(fault, -ENOMEM, "not enough memory for the manifest");
 	return output_folder_manifest_write(&pack->place, text, fault);
 }
 
@@ -192,7 +192,7 @@ static void pack_close_shard(struct pack *pack)
 	pack->open = false;
 }
 
-/* Nothing of an unfinished shard is of use: its room is needed more. */
+/* An unfinished shard is useless, and its room is needed. */
 static void pack_drop_shard(struct pack *pack)
 {
 	if (!pack->open)
@@ -201,7 +201,7 @@ static void pack_drop_shard(struct pack *pack)
 	output_folder_shard_remove(&pack->place, pack->shard.name);
 }
 
-/* On the disk, into the manifest, under its name: in this order (place.h). */
+/* Syncs the shard, lists it in the manifest, renames it: in this order (output_folder.h). */
 static int pack_finish_shard(struct pack *pack, struct fault *fault)
 {
 	int r = tarwrite_end(&pack->tar, fault);
@@ -220,7 +220,7 @@ static int pack_finish_shard(struct pack *pack, struct fault *fault)
 
 /* ---- samples ---- */
 
-/* A sample as it lies in a shard. */
+/* A sample as it is stored in a shard. */
 struct member {
 	char key[KEY_ROOM], image[KEY_ROOM + 8], label[KEY_ROOM + 8], label_text[PACK_LABEL];
 	size_t label_size;
@@ -253,7 +253,7 @@ static int pack_write_member(struct pack *pack, const struct member *member,
 	return r;
 }
 
-/* What an image takes where it comes from: in a tar its header and padding, too. */
+/* The bytes that an image takes in the source: in a tar, its header and padding, too. */
 static uint64_t pack_stored_in(const struct pack *pack, const struct pipeline_item *item)
 {
 	return dataset_kind(pack->dataset) == DATASET_FOLDER
@@ -261,8 +261,9 @@ static uint64_t pack_stored_in(const struct pack *pack, const struct pipeline_it
 		       : tarwrite_member_bytes(item->name, item->bytes_in);
 }
 
-/* The first choice with which the tars do not become larger than what was read: images that shrink
- * pay for the headers and the restart markers of others. In order, so it depends on no thread. */
+/* The first choice with which the tars do not become larger than what was read: images that
+ * shrink pay for the headers and restart markers of others. It runs in sample order, so no
+ * thread affects it. */
 static const struct image_choice *pack_choose(
 	const struct pack *pack, const struct member *member, const struct pipeline_item *item)
 {
@@ -293,8 +294,8 @@ static void pack_count(struct pack *pack, const struct member *member,
 	pack->shard.samples++;
 }
 
-/* Finishes the open shard if the sample would make it too long. Its key may change, since keys are
- * told apart within a shard. */
+/* Finishes the open shard if the sample would make it too large. The key of the sample may then
+ * change, because keys are unique within a shard. */
 static int pack_make_room(
 	struct pack *pack, const struct member *member, uint64_t size, struct fault *fault)
 {
@@ -354,7 +355,7 @@ static void pack_tell(const struct pack *pack)
 			manifest->bytes_out);
 }
 
-/* Until there are no more samples, or a fault. */
+/* Runs until the last sample or a fault. */
 static int pack_samples(struct pack *pack, struct fault *fault)
 {
 	for (;;) {
@@ -385,7 +386,7 @@ static int pack_finish(struct pack *pack, struct fault *fault)
 
 /* ---- from the beginning to the end ---- */
 
-/* What an earlier pack has done, if there was one. */
+/* Reads what an earlier run packed, if there was one. */
 static int pack_resume(struct pack *pack, struct fault *fault)
 {
 	char *text;
@@ -400,7 +401,7 @@ static int pack_resume(struct pack *pack, struct fault *fault)
 	return r < 0 ? r : output_folder_settle(&pack->place, pack->manifest, fault);
 }
 
-/* No room: what is finished stays. */
+/* No room: finished shards stay. */
 static int pack_explain(const struct pack *pack, int error, struct fault *fault)
 {
 	if (error != -ENOSPC && error != -EDQUOT && error != -EFBIG)
@@ -409,7 +410,7 @@ static int pack_explain(const struct pack *pack, int error, struct fault *fault)
 	(void)snprintf(why, sizeof why, "%s", fault->text);
 	return fault_set(fault, error,
 		"%s; %zu shard%s finished and stay%s: make room and run the same command again to "
-		"go on",
+		"continue",
 		why, pack->manifest->shards, pack->manifest->shards == 1 ? " is" : "s are",
 		pack->manifest->shards == 1 ? "s" : "");
 }
@@ -422,7 +423,7 @@ static int pack_start(struct pack *pack, struct fault *fault)
 		r = pack_check_room(pack, fault);
 	if (r < 0)
 		return r;
-	/* From here on temporary files are this pack's. */
+	/* From here on, temporary files belong to this pack. */
 	r = pack_write_manifest(pack, fault);
 	if (r < 0)
 		return pack_explain(pack, r, fault);

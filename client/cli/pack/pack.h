@@ -1,23 +1,27 @@
-/* pack: a dataset rewritten once, into WebDataset tars that every other tool reads.
+/* pack: rewrites a dataset once, into WebDataset tars that every other tool reads.
  *
- *   pack.[ch]       this door: looks before anything is written, goes on where a pack was ended,
- *                   writes shard after shard
- *   pipeline.[ch]   threads that make images, in the order of the samples, within bounds
- *   image.[ch]      one image: without loss, or coded anew; verified
- *   jpegout.[ch]    libjpeg's writing side; metadata.[ch] what a file takes along
- *   key.[ch]        under which name a sample lies in a shard
- *   tarwrite.[ch]   members into a tar
- *   pattern.[ch]    OUT-%06d.tar
- *   place.[ch]      the output's folder: lock, temporary names, the order of steps
- *   manifest.[ch]   what lies beside the shards: journal and record
+ * A map of this folder:
+ *   pack_command.c       the command: its options, its progress, its report
+ *   pack.[ch]            the door: checks before it writes, resumes an interrupted pack, writes the
+ *                        shards
+ *   pipeline.[ch]        threads that make images, in the order of the samples, within bounds
+ *   image.[ch]           one image: without loss, or encoded again; verified
+ *   jpegout.[ch]         the writing side of libjpeg
+ *   metadata.[ch]        the segments that a packed file keeps
+ *   key.[ch]             the name of a sample in a shard
+ *   tarwrite.[ch]        writes members into a tar
+ *   pattern.[ch]         the names of shards: OUT-%06d.tar
+ *   output_folder.[ch]   the folder of the output: lock, temporary names, the order of steps
+ *   manifest.[ch]        the file beside the shards: journal and record
  *
- * Samples keep their order; each is its image, as .jpg or .png by what is in it, and its label as
- * .cls where there are labels. Other members of source tars are not taken along. The same source
- * and options give the same bytes, whatever the number of threads and however often it was ended
- * and begun again. Broken images are left out and listed.
+ * Samples keep their order. Each becomes its image, as .jpg or .png by its content, and its label
+ * as .cls if there are labels. pack drops the other members of source tars. The same source and
+ * options give the same bytes, with any number of threads and after any number of interruptions.
+ * pack leaves out broken images and lists them.
  *
- * Memory: recipe.memory_bytes, an eighth for samples on their way (pipeline.h), half for images in
- * work, three eighths for their decoders; on top pack_thread_bytes for each thread. */
+ * Memory: recipe.memory_bytes: an eighth for samples in the pipeline (pipeline.h), half for
+ * images in progress, three eighths for their decoders; besides, pack_thread_bytes for each
+ * thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -30,27 +34,27 @@
 
 enum { PACK_MEMORY_LEAST = 16 << 20 };
 
-/* MCUs from one restart marker to the next: one row of them. A crop's decoding begins at a marker,
- * so few are good; but a marker costs bytes, which tables made for each image have to pay for, and
- * the tars' headers as well. On 500 originals of ImageNet, nearly all with such tables already,
- * these save 0.96 % and headers and padding take 0.70 %. What is left pays for markers in 479 of
- * them with a row, where the tars make 99.8 % of the source; with 12 MCUs in 214, then nothing is
- * left. CPU time per crop with markers everywhere, against the source's, roughly (medians of three
- * interleaved rounds on a busy machine): 0.72 with 8, 0.65 with 12, 0.68 with 16, 0.70 with a row.
- */
+/* MCUs from one restart marker to the next: one row. Decoding a crop begins at a marker, so a
+ * short interval is good; but a marker costs bytes, and so do the headers of tars, and the
+ * tables optimized for each image have to save them. On 500 originals of ImageNet, nearly all of
+ * which already have such tables, the tables save 0.96 % and headers and padding take 0.70 %.
+ * The rest pays for markers in 479 images with one row per interval, where the tars take 99.8 %
+ * of the source; with 12 MCUs it pays for 214 images, and nothing remains. CPU time per crop
+ * with markers everywhere, relative to the source (medians of three interleaved rounds on a busy
+ * machine): 0.72 with 8, 0.65 with 12, 0.68 with 16, 0.70 with a row. */
 #define PACK_RESTART "row"
 
-/* 1 GiB: what WebDataset's documentation advises, large enough for sequential reading, small enough
- * to be moved about. */
+/* 1 GiB, as WebDataset's documentation advises: large enough for sequential reading, small
+ * enough to copy. */
 #define PACK_SHARD_BYTES (UINT64_C(1) << 30)
 /* Holds a photograph of 64 megapixels in 4:2:0 with its coefficients and pixels. */
 #define PACK_MEMORY_BYTES (UINT64_C(1) << 30)
 
-/* How far it is: samples of the source seen, bytes of images read and written. Called about ten
- * times a second by the caller's thread. */
+/* The progress: samples of the source seen, bytes of images read and written. The caller's
+ * thread calls it about ten times a second. */
 typedef void pack_progress_fn(
 	void *context, uint64_t samples, uint64_t bytes_in, uint64_t bytes_out);
-/* A sentence for the user while it runs. */
+/* A sentence for the user during the run. */
 typedef void pack_note_fn(void *context, const char *text);
 
 struct pack_options {
@@ -62,17 +66,17 @@ struct pack_options {
 };
 
 struct pack_result {
-	struct manifest manifest; /* to be freed with manifest_deinit, also after a fault */
-	uint64_t resumed_from; /* samples of the source that an earlier pack had done */
-	bool was_complete; /* an earlier one had done everything */
+	struct manifest manifest; /* the caller frees it with manifest_deinit, also after a fault */
+	uint64_t resumed_from; /* samples of the source that an earlier run packed */
+	bool was_complete; /* an earlier run packed everything */
 };
 
-/* Bytes that a thread holds besides recipe.memory_bytes. */
+/* The memory of one thread besides recipe.memory_bytes. */
 uint64_t pack_thread_bytes(const struct recipe *recipe);
 
-/* Packs. Blocks until it is done; the calling thread writes. 0, or with a fault that says what to
- * do: -EINVAL, -ENOENT, -ENAMETOOLONG, -EEXIST, -ESTALE (what was named, or lies there, does not
- * go); -EBUSY; -ENOSPC, -EDQUOT, -EFBIG (no room: finished shards stay, and the same command goes
- * on); -errno. */
+/* Packs, and returns when it is done; the calling thread writes. 0, or with a fault that says
+ * what to do: -EINVAL, -ENOENT, -ENAMETOOLONG, -EEXIST, -ESTALE (an argument or an existing file
+ * is wrong); -EBUSY; -ENOSPC, -EDQUOT, -EFBIG (no room: finished shards stay, and the same
+ * command continues); -errno. */
 int pack_run(const struct dataset *dataset, const struct pattern *pattern,
 	const struct pack_options *options, struct pack_result *ret, struct fault *fault);

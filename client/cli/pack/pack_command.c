@@ -1,4 +1,4 @@
-/* pack: the command around daemon/pack: its options, how far it is, what came of it.
+/* pack_command: `penstock pack`: its options, its progress, its report. pack.h does the work.
  *
  * The main thread writes the shards; pack's own threads make the images. */
 #include "client/cli/cli.h"
@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum {
-	PACK_LINE_NS = 10000000000, /* from one plain line of progress to the next */
+	PACK_LINE_NS = 10000000000, /* between two plain lines of progress */
 	PACK_BROKEN_SHOWN = 20,
 	PACK_SHARD_LEAST = 1 << 16,
 };
@@ -36,9 +36,9 @@ struct packing {
 	struct pack_options options;
 	struct pack_result result;
 	struct progress progress;
-	bool begun; /* the first progress was told */
+	bool begun; /* when the first progress was reported */
 	uint64_t start_ns, line_ns;
-	uint64_t first_samples, first_bytes; /* at that time: a resumed pack's rate is its own */
+	uint64_t first_samples, first_bytes; /* at that time: a resumed pack reports its own rate */
 	double seconds;
 };
 
@@ -65,8 +65,8 @@ static int packing_interval(const struct packing *packing, struct jpegout_interv
 	if (packing->interval[0] < '0' || packing->interval[0] > '9' || *end || errno ||
 		mcus > JPEGOUT_MCUS_MOST)
 		return cli_fail(CLI_USAGE,
-			"--restart-interval wants a number of MCUs from 0 (no markers) to %d, or "
-			"row, not \"%s\"",
+			"--restart-interval: expected a number of MCUs from 0 (no markers) to %d, "
+			"or row, got \"%s\"",
 			JPEGOUT_MCUS_MOST, packing->interval);
 	ret->mcus = (uint32_t)mcus;
 	return CLI_OK;
@@ -101,8 +101,8 @@ static int packing_settle(struct packing *packing)
 		return code;
 	if (packing->subsampling_given && !packing_lossy(packing))
 		return cli_fail(CLI_USAGE,
-			"--subsampling is for images that are coded anew; give --max-side or "
-			"--quality with it");
+			"--subsampling applies to images that are encoded again: add --max-side or "
+			"--quality");
 	if (pattern_parse(packing->output, &packing->pattern, &fault) < 0)
 		return cli_fail(CLI_USAGE, "%s", fault.text);
 	packing->options.recipe.shard_bytes = packing->shard_bytes;
@@ -149,7 +149,7 @@ static int packing_options(struct packing *packing, int argc, char **argv)
 	return r;
 }
 
-/* ---- how far it is ---- */
+/* ---- progress ---- */
 
 /* "1,402/s  38.1 MiB/s  0:12 left" */
 static void packing_rates(
@@ -191,7 +191,7 @@ static void packing_note(void *context, const char *text)
 	cli_note("%s", text);
 }
 
-/* ---- what came of it ---- */
+/* ---- the report ---- */
 
 static void packing_show_broken(const struct manifest *manifest)
 {
@@ -224,7 +224,7 @@ static uint64_t packing_verbatim(const struct manifest *manifest)
 	return packing_sum(manifest, IMAGE_KEPT_PNG, IMAGE_KEPT_DIFFERS);
 }
 
-/* What it may take, all in all. */
+/* The most memory that it may take in all. */
 static uint64_t packing_memory(const struct packing *packing)
 {
 	const struct recipe *recipe = &packing->options.recipe;
@@ -243,11 +243,11 @@ static void packing_print_images(const struct manifest *manifest)
 		[IMAGE_TRANSCODED] = "transcoded",
 		[IMAGE_TRANSCODED_WIDER] = "transcoded, with four times the interval",
 		[IMAGE_TRANSCODED_PLAIN] = "transcoded, without restart markers",
-		[IMAGE_REENCODED] = "coded anew (lossy)",
+		[IMAGE_REENCODED] = "encoded again (lossy)",
 		[IMAGE_KEPT_PNG] = "kept: PNG",
 		[IMAGE_KEPT_COLOURS] = "kept: CMYK or YCCK",
 		[IMAGE_KEPT_IRREGULAR] = "kept: irregular",
-		[IMAGE_KEPT_SMALLER] = "kept: smaller as they are",
+		[IMAGE_KEPT_SMALLER] = "kept: already smaller",
 		[IMAGE_KEPT_MEMORY] = "kept: too large for --memory",
 		[IMAGE_KEPT_DIFFERS] = "kept: would have differed",
 	};
@@ -269,11 +269,11 @@ static void packing_print(const struct packing *packing)
 			       ? 100.0 * (double)manifest->bytes_out / (double)manifest->bytes_in
 			       : 100;
 	if (packing_lossy(packing))
-		(void)printf("lossy: pixels differ from the source's\n");
+		(void)printf("lossy: pixels differ from the source\n");
 	if (packing->result.was_complete)
-		(void)printf("done before: nothing was left to do\n");
+		(void)printf("already done: there was nothing left to pack\n");
 	else if (packing->result.resumed_from)
-		(void)printf("went on after %s samples that an earlier run had packed\n",
+		(void)printf("continued after %s samples that an earlier run had packed\n",
 			table_count(packing->result.resumed_from).text);
 	(void)printf("%s images in %zu shard%s: %s, %.1f %% of the source's %s\n",
 		table_count(manifest->samples).text, manifest->shards,
@@ -342,7 +342,7 @@ static int packing_print_json(const struct packing *packing)
 	return cli_print_json(&json);
 }
 
-/* What was named does not go, or what lies there is in the way: 2; else 1. */
+/* An argument or an existing file is wrong: 2; else 1. */
 static enum cli_exit packing_exit(int error)
 {
 	return error == -EEXIST || error == -ESTALE || error == -ERANGE ? CLI_USAGE
@@ -378,9 +378,9 @@ static int packing_labels(const struct packing *packing)
 	if (dataset_label_type(packing->dataset) == LABEL_TYPE_CLASS)
 		return CLI_OK;
 	return cli_fail(CLI_USAGE,
-		"%s: its labels are several values for each sample, and pack writes one class "
-		"(.cls): pack with --labels none, and read the tars with the same manifest, whose "
-		"paths may be their members' or keys",
+		"%s: its labels have several values per sample, and pack writes one class (.cls): "
+		"pack with --labels none, and read the tars with the same manifest, whose paths "
+		"may be names of members or keys",
 		packing->source);
 }
 

@@ -14,10 +14,10 @@ static int pattern_refuse(const char *text, const char *why, struct fault *fault
 		text, why);
 }
 
-/* Reads "%d" or "%0Nd" at `at`; where it ends, or NULL. */
+/* Reads "%d" or "%0Nd" at `at`. Returns its end, or NULL. */
 static const char *pattern_number(const char *at, unsigned *ret_digits)
 {
-	at++; /* the per cent sign */
+	at++; /* the percent sign */
 	*ret_digits = 0;
 	if (*at == '0' && isdigit((unsigned char)at[1]) && at[1] != '0') {
 		*ret_digits = (unsigned)(at[1] - '0');
@@ -26,7 +26,7 @@ static const char *pattern_number(const char *at, unsigned *ret_digits)
 	return *at == 'd' ? at + 1 : NULL;
 }
 
-/* "train" of "train-%06d.tar"; "pack" where nothing is left. */
+/* "train" for "train-%06d.tar"; "pack" if nothing is left. */
 static void pattern_stem(struct pattern *pattern)
 {
 	size_t n = strlen(pattern->prefix);
@@ -44,7 +44,7 @@ static int pattern_parse_name(const char *text, struct pattern *pattern, struct 
 	static const char tail[] = ".tar";
 	const char *number = strchr(pattern->name, '%');
 	if (!number)
-		return pattern_refuse(text, "has no %06d for the shard's number", fault);
+		return pattern_refuse(text, "has no %06d for the number of the shard", fault);
 	const char *behind = pattern_number(number, &pattern->digits);
 	if (!behind)
 		return pattern_refuse(
@@ -55,14 +55,14 @@ static int pattern_parse_name(const char *text, struct pattern *pattern, struct 
 	if (n < strlen(tail) || strcmp(behind + n - strlen(tail), tail) != 0)
 		return pattern_refuse(text, "does not end with .tar", fault);
 	if (pattern->name[0] == '.')
-		return pattern_refuse(text, "names hidden files, which globs do not find", fault);
+		return pattern_refuse(text, "names hidden files, which globs do not match", fault);
 	(void)snprintf(pattern->prefix, sizeof pattern->prefix, "%.*s",
 		(int)(number - pattern->name), pattern->name);
 	(void)snprintf(pattern->suffix, sizeof pattern->suffix, "%s", behind);
 	if (n && (isdigit((unsigned char)behind[0]) ||
 			 (number > pattern->name && isdigit((unsigned char)number[-1]))))
-		return pattern_refuse(
-			text, "has a digit beside the number, which would run into it", fault);
+		return pattern_refuse(text,
+			"has a digit next to the number, which would read as part of it", fault);
 	pattern_stem(pattern);
 	return 0;
 }
@@ -72,10 +72,10 @@ int pattern_parse(const char *text, struct pattern *ret, struct fault *fault)
 	struct pattern pattern = {.folder = "."};
 	const char *slash = strrchr(text, '/');
 	const char *name = slash ? slash + 1 : text;
-	/* Room for what stands behind a shard's or the row's name. */
+	/* Room for what follows the name of a shard or of the whole output. */
 	if (strlen(name) > PATTERN_NAME - 32 || (slash && slash - text >= PATTERN_PATH - 2))
 		return fault_set(
-			fault, -ENAMETOOLONG, "the output's name is too long: %.80s...", text);
+			fault, -ENAMETOOLONG, "the name of the output is too long: %.80s...", text);
 	if (slash)
 		(void)snprintf(pattern.folder, sizeof pattern.folder, "%.*s",
 			(int)(slash == text ? 1 : slash - text), text);
@@ -96,9 +96,8 @@ int pattern_shard(const struct pattern *pattern, uint64_t number, char ret_name[
 		digits, sizeof digits, "%0*llu", (int)pattern->digits, (unsigned long long)number);
 	if ((pattern->digits && n > (int)pattern->digits) || n > PATTERN_DIGITS)
 		return fault_set(fault, -ERANGE,
-			"shard number %llu needs more than the %u digits of %s; begin again with "
-			"more "
-			"digits or a larger --shard-size",
+			"shard number %llu needs more than the %u digits of %s; start again with "
+			"more digits or a larger --shard-size",
 			(unsigned long long)number,
 			pattern->digits ? pattern->digits : PATTERN_DIGITS, pattern->name);
 	(void)snprintf(ret_name, PATTERN_NAME, "%s%s%s", pattern->prefix, digits, pattern->suffix);

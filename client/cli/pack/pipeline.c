@@ -38,9 +38,9 @@ struct pipeline {
 	struct worker *worker;
 	unsigned started;
 
-	pthread_mutex_t lock; /* of what follows, and of the slots' states */
-	pthread_cond_t moved; /* workers: a slot or bytes came free, or it was their turn */
-	pthread_cond_t ready; /* the writer: a slot became ready */
+	pthread_mutex_t lock; /* guards what follows and the states of the slots */
+	pthread_cond_t moved; /* workers wait for a free slot, for bytes, or for their turn */
+	pthread_cond_t ready; /* the writer waits for a ready slot */
 	uint64_t next_taken, next_admitted, next_written;
 	uint64_t window_used;
 	bool stop;
@@ -53,7 +53,7 @@ static struct slot *pipeline_slot(struct pipeline *pipeline, uint64_t number)
 	return &pipeline->slot[number % pipeline->slots];
 }
 
-/* With the lock held. The first fault counts. */
+/* The caller holds the lock. The first fault wins. */
 static void pipeline_stop(struct pipeline *pipeline, int error, const char *text)
 {
 	if (!pipeline->error && error) {
@@ -65,7 +65,7 @@ static void pipeline_stop(struct pipeline *pipeline, int error, const char *text
 	(void)pthread_cond_signal(&pipeline->ready);
 }
 
-/* The next sample for a worker, its slot taken; false: no more. */
+/* Takes the next sample and its slot for a worker; false: no more samples. */
 static bool pipeline_take(struct pipeline *pipeline, uint64_t *ret_number)
 {
 	(void)pthread_mutex_lock(&pipeline->lock);
@@ -81,8 +81,8 @@ static bool pipeline_take(struct pipeline *pipeline, uint64_t *ret_number)
 	return more;
 }
 
-/* Waits for a sample's turn and for room in the window, for its file and all that may be made of
- * it; false: everything stops. */
+/* Waits for a sample's turn and for room in the window for its file and everything that may be made
+ * from it. False: the pipeline stops. */
 static bool pipeline_admit(struct pipeline *pipeline, struct slot *slot, uint64_t number)
 {
 	uint64_t bytes = (uint64_t)slot->sample.size * (1 + IMAGE_CHOICES);
@@ -109,14 +109,15 @@ static void slot_break(struct slot *slot, const char *reason, const char *messag
 	(void)snprintf(slot->message, sizeof slot->message, "%s", message);
 }
 
-/* 0, or a negative errno with a fault; a broken sample is noted in its slot. */
+/* 0, or a negative errno with a fault; the slot notes a broken sample. */
 static int worker_make(struct worker *worker, struct slot *slot, uint8_t *data, struct fault *fault)
 {
 	int r = image_make(worker->maker, data, slot->sample.size, &slot->image);
 	if (r > 0)
 		slot_break(slot, decode_outcome_name((enum decode_outcome)r),
 			image_maker_message(worker->maker));
-	return r < 0 ? fault_set(fault, r, "no memory for sample %llu; give fewer --threads",
+	return r < 0 ? fault_set(fault, r,
+			       "not enough memory for sample %llu; give fewer --threads",
 			       (unsigned long long)slot->sample.number)
 		     : 0;
 }
@@ -126,8 +127,8 @@ static int worker_unreadable(int error, struct fault *fault)
 	char why[FAULT_TEXT];
 	(void)snprintf(why, sizeof why, "%s", fault->text);
 	return fault_set(fault, error,
-		"%s; finished shards stay: see to it that it can be read, and run the same command "
-		"again to go on",
+		"%s; finished shards stay: make it readable, and run the same command again to "
+		"continue",
 		why);
 }
 
@@ -137,7 +138,8 @@ static int worker_read(struct worker *worker, struct slot *slot, struct fault *f
 	uint8_t *data = malloc(size + IMAGE_SLACK);
 	if (!data)
 		return fault_set(fault, -ENOMEM,
-			"no memory for the %zu bytes of sample %llu; give fewer --threads or less "
+			"not enough memory for the %zu bytes of sample %llu; give fewer --threads "
+			"or less "
 			"--memory",
 			size, (unsigned long long)slot->sample.number);
 	memset(data + size, 0, IMAGE_SLACK);
@@ -148,7 +150,7 @@ static int worker_read(struct worker *worker, struct slot *slot, struct fault *f
 	enum fetch_outcome outcome = fetch_outcome_of(r);
 	if (!outcome)
 		return r;
-	/* Storage may be well again tomorrow: no reason to leave an image out for good. */
+	/* Storage may work again tomorrow: that is no reason to leave an image out forever. */
 	if (outcome == FETCH_E_IO)
 		return worker_unreadable(r, fault);
 	slot_break(slot, fetch_outcome_name(outcome), fault->text);
@@ -224,7 +226,8 @@ int pipeline_new(const struct dataset *dataset, const struct pipeline_options *o
 {
 	struct pipeline *pipeline = calloc(1, sizeof *pipeline);
 	if (!pipeline)
-		return fault_set(fault, -ENOMEM, "no memory for %u threads", options->threads);
+		return fault_set(
+			fault, -ENOMEM, "not enough memory for %u threads", options->threads);
 	pthread_condattr_t monotonic;
 	(void)pthread_condattr_init(&monotonic);
 	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -241,7 +244,7 @@ int pipeline_new(const struct dataset *dataset, const struct pipeline_options *o
 	pipeline->worker = calloc(options->threads, sizeof *pipeline->worker);
 	int r = pipeline->slot && pipeline->worker
 			? pipeline_start(pipeline, fault)
-			: fault_set(fault, -ENOMEM, "no memory for %u threads; give fewer",
+			: fault_set(fault, -ENOMEM, "not enough memory for %u threads; give fewer",
 				  options->threads);
 	if (r < 0)
 		pipeline_free(pipeline);
@@ -284,7 +287,7 @@ static struct timespec pipeline_deadline(uint64_t wait_ns)
 int pipeline_next(
 	struct pipeline *pipeline, uint64_t wait_ns, struct pipeline_item *ret, struct fault *fault)
 {
-	uint64_t number = pipeline->next_written; /* only this thread changes it */
+	uint64_t number = pipeline->next_written; /* only this thread writes it */
 	if (number == pipeline->count)
 		return PIPELINE_E_END;
 	struct slot *slot = pipeline_slot(pipeline, number);

@@ -1,11 +1,11 @@
-/* pipeline: samples of a dataset in their order, each made into what is packed, by several threads.
+/* pipeline: several threads make the packed images of a dataset; the writer gets them in order.
  *
- * Workers take the next number, read the sample and make its image; the caller, who writes, gets
- * them in order. Bounded twice: at most PIPELINE_AHEAD samples per thread are under way or wait for
- * the writer, and their bytes, files read and images made, stay within `window_bytes`; only the
- * sample that the writer waits for may always go on, whatever it takes: at most four times its
- * file, or what coding it anew made of it. Samples are let in by number, so that one never waits
- * for a later one. A file larger than the window is broken (too-large).
+ * Workers take the next sample number, read the sample and make its image; the caller, which
+ * writes, gets them in order. Two bounds hold: at most PIPELINE_AHEAD samples per thread are in
+ * progress or wait for the writer, and their bytes (files read and images made) stay within
+ * `window_bytes`. Only the sample that the writer waits for may always continue, whatever it takes:
+ * at most four times its file, or the size of the image encoded again. Samples enter by number, so
+ * that none waits for a later one. A file larger than the window counts as broken (too-large).
  *
  * The caller's thread and the workers share one lock, held for a few instructions. */
 #pragma once
@@ -25,23 +25,23 @@ struct pipeline_options {
 	struct image_memory memory;
 	uint64_t window_bytes;
 	unsigned threads;
-	uint64_t first; /* sample to begin with */
+	uint64_t first; /* the first sample */
 };
 
-/* One sample, as the writer gets it. */
+/* One sample, as the writer receives it. */
 struct pipeline_item {
 	uint64_t number, bytes_in;
 	int64_t label;
 	const char *name; /* in the dataset */
-	const char *broken; /* NULL, or the name of its outcome: there is no image */
-	const char *message; /* of what is broken */
+	const char *broken; /* NULL, or the name of the outcome: the image is broken */
+	const char *message; /* why it is broken */
 	const struct image *image;
 };
 
 enum pipeline_outcome {
 	PIPELINE_ITEM = 0,
-	PIPELINE_E_WAIT = 1, /* not ready within the time given */
-	PIPELINE_E_END = 2, /* there are no more */
+	PIPELINE_E_WAIT = 1, /* not ready within the given time */
+	PIPELINE_E_END = 2, /* no more samples */
 };
 
 /* Starts the threads. 0 or a negative errno with a fault. `dataset` outlives the pipeline. */
@@ -51,8 +51,9 @@ int pipeline_new(const struct dataset *dataset, const struct pipeline_options *o
 /* Stops and joins the threads. */
 void pipeline_free(struct pipeline *pipeline);
 
-/* The next sample, valid until pipeline_done, which must be called before the next one. Waits up to
- * `wait_ns`. A pipeline_outcome, or a negative errno with a fault: the machine is at fault. */
+/* The next sample, valid until pipeline_done, which the caller must call before it asks for
+ * another. Waits up to `wait_ns`. A pipeline_outcome, or a negative errno with a fault of the
+ * machine. */
 int pipeline_next(struct pipeline *pipeline, uint64_t wait_ns, struct pipeline_item *ret,
 	struct fault *fault);
 void pipeline_done(struct pipeline *pipeline);

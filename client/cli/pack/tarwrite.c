@@ -20,7 +20,7 @@ _Static_assert(sizeof(struct header) == TAR_BLOCK, "a ustar header is one block"
 int tarwrite_init(struct tarwrite *tar, int fd, const char *path, struct fault *fault)
 {
 	*tar = (struct tarwrite){.fd = fd, .path = path, .buffer = malloc(TARWRITE_BUFFER)};
-	return tar->buffer ? 0 : fault_set(fault, -ENOMEM, "no memory to write %s", path);
+	return tar->buffer ? 0 : fault_set(fault, -ENOMEM, "not enough memory to write %s", path);
 }
 
 void tarwrite_deinit(struct tarwrite *tar)
@@ -77,7 +77,7 @@ static int tarwrite_bytes(
 	return r;
 }
 
-/* The slash at which a path is cut into prefix and name; NULL: it does not fit. */
+/* The slash that splits a path into prefix and name; NULL: the path does not fit. */
 static const char *tarwrite_cut(const char *path, size_t size)
 {
 	if (size > PREFIX_MOST + 1 + NAME_MOST)
@@ -107,7 +107,7 @@ static void tarwrite_header_name(struct header *header, const char *name)
 		name = slash + 1;
 		size = strlen(name);
 	}
-	/* Beyond that, the long name before this header counts. */
+	/* Readers take a longer name from the GNU long name before this header. */
 	memcpy(header->name, name, UTIL_MIN(size, (size_t)NAME_MOST));
 }
 

@@ -1,5 +1,5 @@
-/* columns: a table that fits a width. It leaves out the columns that matter least, cuts those that may
- * be cut, and draws only the rows that the caller asks for.
+/* columns: a table that fits a width. It leaves out the columns that matter least, cuts those that
+ * may be cut, and draws only the rows that the caller asks for.
  *
  * It draws on a paper. Any thread; its only state is the plan. */
 #pragma once
@@ -26,7 +26,8 @@ struct columns {
 	const struct column *column;
 	int count;
 	size_t rows;
-	/* Fills in a cell, which is empty and plain before. A column without any text is left out. */
+	/* Fills in a cell, which is empty and plain before. A column without any text is left
+	 * out. */
 	void (*cell)(const void *context, size_t row, int column, struct columns_cell *ret_cell);
 	const void *context;
 	/* Set by columns_plan: */

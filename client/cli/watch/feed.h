@@ -16,9 +16,9 @@ struct feed_answer {
 	char said[ANSWER_SENTENCE];
 };
 
-/* Asks the first question one interval from now. `socket` must stay valid. NULL, with errno set, if
- * memory or a thread cannot be had. Nothing ends a feed: its thread may be waiting for a stopped daemon,
- * and ends with the process. */
+/* Asks the first question one interval from now. `socket` must stay valid. NULL, with errno set,
+ * if memory or a thread cannot be had. Nothing ends a feed: its thread may be waiting for a
+ * stopped daemon, and ends with the process. */
 struct feed *feed_start(const char *socket, double interval_s);
 
 /* Readable while feed_take has something to return. */
@@ -27,7 +27,8 @@ int feed_fd(const struct feed *feed);
 /* Returns the newest answer and drops older ones. False: there is none. */
 bool feed_take(struct feed *feed, struct feed_answer *ret_answer);
 
-/* Changes the interval from the next question on; asks at once if it has already waited that long. */
+/* Changes the interval from the next question on; asks at once if it has already waited that
+ * long. */
 void feed_pace(struct feed *feed, double interval_s);
 
 double feed_now_s(void);

@@ -61,8 +61,8 @@ static bool paper_steers(int32_t point)
 	       (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;
 }
 
-/* Takes one character off the text and writes how to show it. Returns its columns: 0 for a mark that
- * combines with the character before. */
+/* Takes one character off the text and writes how to show it. Returns its columns: 0 for a mark
+ * that combines with the character before. */
 static int paper_take(const char **text, bool utf8, char ret_glyph[PAPER_GLYPH])
 {
 	size_t length;
@@ -170,8 +170,8 @@ static const char *paper_word(const char *text, char *word, size_t room)
 	return text + length + strspn(text + length, " \n");
 }
 
-/* How many columns of a word fit into `room`: all, or those up to the last slash that fits, so that the
- * name at the end of a path stays whole. */
+/* How many columns of a word fit into `room`: all, or those up to the last slash that fits, so
+ * that the name at the end of a path stays whole. */
 static int paper_part(const struct paper *paper, const char *word, int room)
 {
 	char part[PAPER_TEXT] = "";

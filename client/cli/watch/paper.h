@@ -1,11 +1,11 @@
-/* paper: lines of character cells with attributes. `penstock top` writes on it; a terminal or a file
- * shows it later. It needs no terminal, so a test can read what was written.
+/* paper: lines of character cells with attributes. `penstock top` writes on it; a terminal or a
+ * file shows it later. It needs no terminal, so a test can read what was written.
  *
- * A paper has a fixed width and grows by lines. Text beyond the width is cut. Texts come from the
- * daemon's JSON and may hold anything: control characters, marks that change the writing direction, and
- * invalid UTF-8 become `?`; wide characters take two cells. If the locale is not UTF-8, every character
- * outside ASCII becomes `?`. When memory runs out, the paper stays as it was and sets `failed`. Any
- * thread; one thread at a time uses a paper. */
+ * A paper has a fixed width and grows by lines. Text beyond the width is cut. Texts come from
+ * the daemon's JSON and may hold anything: control characters, marks that change the writing
+ * direction, and invalid UTF-8 become `?`; wide characters take two cells. If the locale is not
+ * UTF-8, every character outside ASCII becomes `?`. When memory runs out, the paper stays as it
+ * was and sets `failed`. Any thread; one thread at a time uses a paper. */
 #pragma once
 
 #include <stdbool.h>
@@ -51,7 +51,8 @@ void paper_field(struct paper *paper, unsigned attr, const char *text, int colum
 /* Moves the cursor to a column, never back. */
 void paper_tab(struct paper *paper, int column);
 
-/* Writes a text at the cursor and breaks it between words; further lines begin at the same column. */
+/* Writes a text at the cursor and breaks it between words; further lines begin at the same
+ * column. */
 void paper_wrap(struct paper *paper, unsigned attr, const char *text);
 
 /* Adds an attribute to the whole last line, including its empty rest. */

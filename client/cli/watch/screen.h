@@ -7,18 +7,20 @@
 /* Whether stdin and stdout are a terminal whose cursor can be moved. */
 bool screen_possible(void);
 
-/* Takes over the terminal; `colors`: uses colors if the terminal has them. 0 or a negative errno. */
+/* Takes over the terminal; `colors`: uses colors if the terminal has them. 0 or a negative
+ * errno. */
 int screen_open(bool colors);
 /* Restores the terminal. */
 void screen_close(void);
 
 void screen_size(int *ret_columns, int *ret_lines);
-/* screen_resized: the window has another size now. screen_redraw: another program has drawn on it. */
+/* screen_resized: the window has another size now. screen_redraw: another program has drawn on
+ * it. */
 void screen_resized(void);
 void screen_redraw(void);
 
-/* Restores the terminal and stops the process, as Ctrl-Z asks; returns when the process is continued.
- * SIGTSTP must be blocked. */
+/* Restores the terminal and stops the process, as Ctrl-Z asks; returns when the process is
+ * continued. SIGTSTP must be blocked. */
 void screen_suspend(void);
 
 void screen_draw(const struct paper *paper);

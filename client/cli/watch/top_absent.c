@@ -1,5 +1,5 @@
-/* top_absent: replaces top_terminal.c and screen.c in a build without ncurses (PENSTOCK_TOP=OFF, as in
- * the portable Python package). See top_impl.h. */
+/* top_absent: replaces top_terminal.c and screen.c in a build without ncurses (PENSTOCK_TOP=OFF,
+ * as in the portable Python package). See top_impl.h. */
 #include "client/cli/watch/top_impl.h"
 
 #include "client/cli/cli.h"

@@ -1,5 +1,5 @@
-/* top_impl: what top.c, which prints text, shares with top_terminal.c, which redraws a terminal, and
- * with top_absent.c, which replaces top_terminal.c in a build without ncurses. Main thread. */
+/* top_impl: what top.c, which prints text, shares with top_terminal.c, which redraws a terminal,
+ * and with top_absent.c, which replaces top_terminal.c in a build without ncurses. Main thread. */
 #pragma once
 
 #include "client/cli/document.h"

@@ -6,8 +6,8 @@
 
 /* The number under a key; NAN if it is missing or not a number. */
 double top_number(const struct node *object, const char *key);
-/* How much the number under `key` of `object` ("stages", "decode") grew per second since the previous
- * answer; NAN if unknown. */
+/* How much the number under `key` of `object` ("stages", "decode") grew per second since the
+ * previous answer; NAN if unknown. */
 double top_rate(const struct top_view *view, const char *object, const char *key);
 /* a / b, clamped to 0 .. 1; NAN if either is unknown. */
 double top_share(double a, double b);

@@ -174,7 +174,8 @@ int top_terminal(struct top *top)
 	top_forget(top);
 	if (!signal_number)
 		return CLI_OK;
-	/* The process ends by the signal, as it would have without a handler, for a parent that checks. */
+	/* The process ends by the signal, as it would have without a handler, for a parent that
+	 * checks. */
 	(void)signal(signal_number, SIG_DFL);
 	(void)raise(signal_number);
 	(void)sigprocmask(SIG_SETMASK, &before, NULL);

@@ -225,8 +225,8 @@ static void view_below(const struct top_view *view, int height, struct paper *pa
 	top_rows_free(&rows);
 }
 
-/* The head and the streams share the lines: first the title, the sentence and a few streams, then the
- * bars, then the other streams. */
+/* The head and the streams share the lines: first the title, the sentence and a few streams,
+ * then the bars, then the other streams. */
 static void view_first(struct top_view *view, int height, struct paper *paper)
 {
 	struct top_rows rows;

@@ -1,6 +1,6 @@
-/* top_view: what `penstock top` shows, as lines of cells. It depends on the daemon's last two answers,
- * on what the user looks at, and on the size of the terminal. Pure: no terminal, no clock, no daemon, so
- * tests can cover every size and every odd answer.
+/* top_view: what `penstock top` shows, as lines of cells. It depends on the daemon's last two
+ * answers, on what the user looks at, and on the size of the terminal. Pure: no terminal, no clock,
+ * no daemon, so tests can cover every size and every odd answer.
  *
  * A map of this folder:
  *   status.c         penstock status and penstock stop
@@ -19,8 +19,8 @@
  *   feed.[ch]        asks the daemon for its status, in a thread of its own
  *   why/             penstock why
  *
- * Any key of an answer may be missing; then nothing is shown for it. The paper makes the texts of an
- * answer harmless. */
+ * Any key of an answer may be missing; then nothing is shown for it. The paper makes the texts
+ * of an answer harmless. */
 #pragma once
 
 #include "client/cli/document.h"

@@ -62,8 +62,8 @@ static bool cause_machine_short(const struct story_numbers *n)
 	       (double)n->available < CAUSE_SHORT * (double)n->total;
 }
 
-/* The cgroup's counter counts kills by either OOM killer. So the counters do not tell the two apart;
- * whichever memory was nearly used up does. */
+/* The cgroup's counter counts kills by either OOM killer. So the counters do not tell the two
+ * apart; whichever memory was nearly used up does. */
 static void cause_oom(struct story_end *end)
 {
 	const struct story_numbers *n = &end->numbers;
@@ -277,7 +277,8 @@ static bool cause_code_of_asking(int code)
 	       code == 128 + SIGKILL;
 }
 
-/* The signal that the daemon received may have reached its trainers, too: Ctrl-C, the end of a job. */
+/* The signal that the daemon received may have reached its trainers, too: Ctrl-C, the end of a
+ * job. */
 static enum story_sure cause_gone_sure(const struct story *story)
 {
 	static const char signalled[] = "asked: by signal";

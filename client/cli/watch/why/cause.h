@@ -1,5 +1,5 @@
-/* cause: decides on one cause from how a process ended and what surrounded that, and how sure it is.
- * Pure. */
+/* cause: decides on one cause from how a process ended and what surrounded that, and how sure it
+ * is. Pure. */
 #pragma once
 
 #include "client/cli/watch/why/story.h"

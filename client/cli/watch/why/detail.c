@@ -215,8 +215,8 @@ static void detail_daemon(struct story_end *end)
 	detail_text(end, "verdict", n->verdict);
 }
 
-/* For the daemon: "1 trainer was connected; it continued with penstockd 812". A trainer that is known
- * to have ended has an entry of its own. */
+/* For the daemon: "1 trainer was connected; it continued with penstockd 812". A trainer that is
+ * known to have ended has an entry of its own. */
 static void detail_outlived(struct story_end *daemon, const struct story *story)
 {
 	enum { ON, LIVES, UNKNOWN, FATES };

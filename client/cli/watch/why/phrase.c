@@ -80,7 +80,8 @@ static void phrase_near(const struct phrase *p)
 			words_bytes(cgroup->used, used), words_bytes(cgroup->limit, limit));
 }
 
-/* Other processes of its cgroup that were killed then: a worker process of a trainer, for example. */
+/* Other processes of its cgroup that were killed then: a worker process of a trainer, for
+ * example. */
 static void phrase_kills(const struct phrase *p)
 {
 	uint32_t kills = p->end->numbers.oom_kills;

@@ -1,5 +1,5 @@
-/* story: see story.h. It gathers the records into processes, the daemon first; then each process gets
- * its numbers (timeline), its cause (cause), and its words (phrase, detail, advice). */
+/* story: see story.h. It gathers the records into processes, the daemon first; then each process
+ * gets its numbers (timeline), its cause (cause), and its words (phrase, detail, advice). */
 #include "client/cli/watch/why/story.h"
 
 #include "base/util.h"

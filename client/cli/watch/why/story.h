@@ -1,9 +1,9 @@
 /* story: turns the recorder's entries into what happened: how each trainer and the daemon ended, in
  * sentences with their numbers.
  *
- * Pure: it uses only the records and what the caller tells about the present, and claims no more than
- * they show; where a doubt remains, the sentence and `sure` say so. A process that attached several
- * times (one stream per epoch) has one story. Any thread. */
+ * Pure: it uses only the records and what the caller tells about the present, and claims no more
+ * than they show; where a doubt remains, the sentence and `sure` say so. A process that attached
+ * several times (one stream per epoch) has one story. Any thread. */
 #pragma once
 
 #include "record/record.h"
@@ -148,8 +148,8 @@ struct story {
 const struct record_start *story_start(const struct record *records, size_t count);
 
 /* Tells everything. The texts in the records are zero-terminated, as ring_read delivers them;
- * `records` must outlive the story. Processes that did not end normally come first, the latest event
- * first, and within an event by time; then the others, the latest first. 0 or -ENOMEM. */
+ * `records` must outlive the story. Processes that did not end normally come first, the latest
+ * event first, and within an event by time; then the others, the latest first. 0 or -ENOMEM. */
 int story_tell(const struct record *records, size_t count, const struct story_now *now,
 	struct story *ret_story);
 void story_free(struct story *story);
@@ -158,8 +158,8 @@ void story_free(struct story *story);
  * and a trainer that did not end normally. */
 bool story_matters(const struct story_end *end);
 
-/* "2 trainers and penstockd ended within 0.8 s; the first was trainer 4121". False if fewer than two
- * processes belong to the event. */
+/* "2 trainers and penstockd ended within 0.8 s; the first was trainer 4121". False if fewer than
+ * two processes belong to the event. */
 bool story_event(const struct story *story, int event, char *buffer, size_t room);
 
 const char *story_cause_name(enum story_cause cause); /* "cgroup_oom" */

@@ -196,8 +196,8 @@ static void timeline_growth(struct timeline *t)
 	n->growth_per_hour = ((double)n->memory_last - (double)bytes) / hours;
 }
 
-/* The samples show the daemon's cgroup. The process's own cgroup was read right after its end, when the
- * kernel had already returned its memory: so its last anonymous memory is added again. */
+/* The samples show the daemon's cgroup. The process's own cgroup was read right after its end,
+ * when the kernel had already returned its memory: so its last anonymous memory is added again. */
 static void timeline_cgroup(struct timeline *t)
 {
 	struct story_numbers *n = t->n;

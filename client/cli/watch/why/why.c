@@ -159,8 +159,8 @@ static void why_heading(
 	table_paragraph(2, cli_tame(text), why->width);
 }
 
-/* Prints the event that begins with the end `at`; returns where the next begins. A job of many ranks
- * that dies because of one of them is not reported rank by rank. */
+/* Prints the event that begins with the end `at`; returns where the next begins. A job of many
+ * ranks that dies because of one of them is not reported rank by rank. */
 static size_t why_event(const struct why *why, const struct story *story, size_t at)
 {
 	const struct story_end *end = &story->end[at];

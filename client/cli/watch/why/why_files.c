@@ -196,8 +196,8 @@ size_t why_count(const struct why *why, const struct story *story)
 	return n;
 }
 
-/* Whether something went wrong. The end of a daemon that was idle, or ended on request, is reported,
- * but the search for an older failure continues. */
+/* Whether something went wrong. The end of a daemon that was idle, or ended on request, is
+ * reported, but the search for an older failure continues. */
 static bool why_is_bad(const struct story *story)
 {
 	for (size_t i = 0; i < story->count; i++)
