@@ -21,7 +21,7 @@ int answer_ask(const char *socket, char **ret_text, struct node **ret_root, char
 	struct node *root = document_parse(text);
 	if (!root) {
 		(void)snprintf(said, ANSWER_SENTENCE,
-			"the daemon's answer is no JSON; is it of another release?");
+			"the daemon's answer is not JSON; is the daemon of another release?");
 		return -EBADMSG;
 	}
 	if (ret_text) {

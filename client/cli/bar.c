@@ -5,33 +5,27 @@
 
 #include <string.h>
 
-static char *bar_put(char *at, const char *glyph)
-{
-	return stpcpy(at, glyph);
-}
-
 const char *bar_share(double share, int cells, bool utf8, char *buffer)
 {
 	static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
 	int most = UTIL_MAX(UTIL_MIN(cells, BAR_CELLS), 0), i = 0;
-	/* What is no number is nothing. */
+	/* NaN counts as 0. */
 	double within = share > 0 ? UTIL_MIN(share, 1.0) : 0;
 	int parts = (int)(within * most * 8 + 0.5), whole = utf8 ? parts / 8 : (parts + 4) / 8;
 	char *at = buffer;
 	*at = 0;
 	for (; i < whole; i++)
-		at = bar_put(at, utf8 ? "█" : "#");
+		at = stpcpy(at, utf8 ? "█" : "#");
 	if (utf8 && parts % 8) {
-		at = bar_put(at, eighths[parts % 8]);
+		at = stpcpy(at, eighths[parts % 8]);
 		i++;
 	}
 	for (; i < most; i++)
-		at = bar_put(at, utf8 ? "░" : "-");
+		at = stpcpy(at, utf8 ? "░" : "-");
 	return buffer;
 }
 
-/* How many cells each part gets: rounded by what has been given so far, so that none is left over.
- */
+/* How many cells each amount gets. The sums are rounded, so that all cells are given out. */
 static void bar_divide(const double *amount, int kinds, int cells, int *ret_cells)
 {
 	double total = 0, sum = 0;
@@ -63,6 +57,6 @@ const char *bar_parts(const double *amount, int kinds, int cells, bool utf8, cha
 	bar_divide(amount, UTIL_MIN(kinds, BAR_KINDS), most, each);
 	for (int k = 0; k < UTIL_MIN(kinds, BAR_KINDS); k++)
 		for (int i = 0; i < each[k]; i++)
-			at = bar_put(at, utf8 ? shades[k] : letters[k]);
+			at = stpcpy(at, utf8 ? shades[k] : letters[k]);
 	return buffer;
 }

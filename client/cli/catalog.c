@@ -1,4 +1,4 @@
-/* catalog: see catalog.h. Main thread. */
+/* catalog: see catalog.h. */
 #include "client/cli/catalog.h"
 
 #include "base/util.h"

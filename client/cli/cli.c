@@ -2,6 +2,7 @@
 #include "client/cli/cli.h"
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "client/cli/process.h"
 #include "proto/jsontext.h"
 
@@ -47,6 +48,26 @@ int cli_fail(enum cli_exit code, const char *format, ...)
 	cli_say(format, args);
 	va_end(args);
 	return (int)code;
+}
+
+void cli_show_tail(int fd, int lines)
+{
+	enum { CLI_TAIL = 4096 };
+	char text[CLI_TAIL + 1];
+	off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+	ssize_t n = size > 0 ? pread(fd, text, CLI_TAIL, UTIL_MAX(size - CLI_TAIL, 0)) : 0;
+	while (n > 0 && text[n - 1] == '\n')
+		n--;
+	if (n <= 0) {
+		(void)fprintf(stderr, "  (nothing)\n");
+		return;
+	}
+	text[n] = 0;
+	char *rest = text + n;
+	while (rest > text && (rest[-1] != '\n' || --lines > 0))
+		rest--;
+	for (char *line; (line = strsep(&rest, "\n"));)
+		(void)fprintf(stderr, "  %s\n", cli_tame(line));
 }
 
 int cli_print_json(struct jsontext *json)

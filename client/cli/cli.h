@@ -1,47 +1,30 @@
-/* cli: what every subcommand of `penstock` shares: exit codes, the way a failure is said, the clock
- * of the start.
+/* cli: what all subcommands of `penstock` share: exit codes, messages, results, the time of the
+ * start.
  *
  * A map of this folder:
- *   main.c        the table of subcommands, help, version, the last flush of stdout
- *   cli.c         this: failures, notes, results
- *   options.[ch]  one parser and one help text for every subcommand, out of one table each
- *   recipe.[ch]   the options that bench, replay and show have in common
- *   catalog.[ch]  opens a dataset in this process, with a progress bar while its index is built
- *   spawn.[ch]    a daemon of the command's own in a temporary folder, ended whatever happens
+ *   main.c        finds the subcommand; help, version, the last flush of stdout
+ *   cli.[ch]      this
+ *   options.[ch]  one parser and one help text for all subcommands; each has a table of options
+ *   recipe.[ch]   the options of a stream and of a daemon, which several subcommands share
+ *   catalog.[ch]  opens a dataset in this process, with a progress bar while it builds the index
+ *   spawn.[ch]    starts a daemon of the command's own in a temporary folder, and ends it
+ *   find.[ch]     finds the running daemon
+ *   answer.[ch]   asks it what it is doing
  *   document.[ch] reads the daemon's JSON
  *   process.[ch]  what /proc says about a process: memory, CPU time, bytes read
- *   trainer.[ch]  a forked process that takes batches, or works on them too, and times them
- *   watch.[ch]    looks at daemon and trainers from outside; series.[ch] is what it saw over time
- *   cold.[ch]     takes a dataset's files out of the page cache
- *   accelerate.[ch] how many accelerators can be fed, in MLPerf Storage's terms
- *   bench.c       the options of bench; measure.[ch] is one run of it, report.[ch] (and
- *                 report_json.c) prints it
- *   sweep.[ch]    several of them: grid.[ch] says which, sweep_points.[ch] is what was measured,
- *                 spread.[ch] has the medians, sweep_show.[ch] prints, sweep_plot.c draws,
- *                 page.[ch] is the page for people
- *   yardstick.[ch] libjpeg-turbo to compare with; compare.[ch] (and compare_torch.py) PyTorch's
- *                 DataLoader
- *   plot.[ch]     axes and lines, made of drawing.[ch], which is SVG (markup.[ch]) or pixels
- *   output.[ch]   files that are written whole or not at all
- *   check.c       decodes everything; machine.[ch] says what this machine offers
- *   decode.c      writes single images out; input.[ch] reads them, headline.[ch] knows their kind
- *   pack.c        rewrites a dataset; the work is done in daemon/pack
- *   plan.c        what every rank of a job will get
- *   replay.c      makes rows again without a daemon
- *   show.c        a batch as a picture; sheet.[ch] draws it with canvas.[ch] and font.[ch]
- *   picture.[ch]  pixels into a PNG or PPM file
- *   state.c       what a state says, and whether it fits; resume.[ch] reads and compares it
- *   status.c      status and stop; answer.[ch] asks the daemon
- *   top.c         status again and again, as text, or redrawn by top_terminal.c (where there is
- *                 ncurses; else top_absent.c): top_view.h has the map of what it shows; feed.[ch]
- *                 asks, paper.[ch] and columns.[ch] lay out, screen.[ch] draws on the terminal
- *   progress.[ch] one line on a terminal for what takes longer than a second
- *   why.[ch]      how trainers and the daemon ended, told by client/cli/watch/why/story, and (why_json.c)
- *                 for machines
- *   table.[ch]    numbers and columns for people; bar.[ch] shares
+ *   output.[ch]   writes a file whole or not at all
+ *   progress.[ch] a line on the terminal while something takes longer than a second
+ *   table.[ch]    numbers in words, columns, wrapped sentences
+ *   bar.[ch]      shares drawn with character cells
+ *   bench/        the subcommand bench
+ *   draw/         plots, contact sheets and image files
+ *   inspect/      the subcommands check, decode, plan, replay, show, state
+ *   pack/         the subcommand pack
+ *   watch/        the subcommands status, stop, top; watch/why/ has why
  *
- * The command is single-threaded but for check's and yardstick's decoders, spawn's signal thread
- * and feed's. Results go to stdout, everything else to stderr as `penstock: sentence`. */
+ * The command has one thread, except for the decoders of check and of the yardstick, the signal
+ * thread of spawn and the thread of watch/feed. Results go to stdout. Everything else goes to stderr
+ * as `penstock: sentence`. */
 #pragma once
 
 #include <stdint.h>
@@ -50,35 +33,37 @@ struct jsontext;
 
 enum cli_exit {
 	CLI_OK = 0,
-	CLI_FAILED = 1, /* it did not work, or broken images were found */
-	CLI_USAGE = 2, /* the command line or what it names has to be changed */
+	CLI_FAILED = 1, /* something failed, or broken images were found */
+	CLI_USAGE = 2, /* the command line, or something that it names, must be changed */
 };
 
-/* Says `penstock: sentence` on stderr and returns `code`, so that `return cli_fail(CLI_USAGE, ...)`
- * reads as one step. */
+/* Prints `penstock: sentence` on stderr and returns `code`. */
 int cli_fail(enum cli_exit code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints the document, which is a subcommand's result, as a line, and frees it. Returns CLI_OK, or
- * what cli_fail returned where memory was too little for it. */
+/* Prints the JSON, which is a subcommand's result, as a line on stdout, and frees it. CLI_OK, or
+ * CLI_FAILED after saying that memory ran out. */
 int cli_print_json(struct jsontext *json);
 
-/* The same as cli_fail without ending anything. */
+/* Prints `penstock: sentence` on stderr. */
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Control characters of a text for a terminal become `?`, in place: what a dataset's names hold
- * forges no line and steers no terminal. Returns `text`. */
+/* Prints the last lines of a file on stderr, indented: the output of a program that failed. */
+void cli_show_tail(int fd, int lines);
+
+/* Replaces control characters by `?`, in place, so that a name in a dataset cannot forge a line or
+ * control the terminal. Returns `text`. */
 char *cli_tame(char *text);
 
-/* The exit code for a negative errno of opening something: what the user named is wrong (2), or it
- * failed (1). */
+/* The exit code for a negative errno from opening something: 2 if the user named the wrong thing, 1
+ * if opening it failed. */
 enum cli_exit cli_exit_code(int error);
 
-/* Notes when this process began: main, first. */
+/* Notes when this process began. main calls it first. */
 void cli_begin(void);
 
-/* When this process began, on CLOCK_MONOTONIC. The kernel keeps no time of exec, only that of the
- * process's creation, rounded down to a hundredth of a second: so this is at most that much too
- * early, never too late. */
+/* When this process began, on CLOCK_MONOTONIC. The kernel knows only when the process was created,
+ * rounded down to a hundredth of a second, so this is at most that much too early, and never too
+ * late. */
 uint64_t cli_started_ns(void);
 
 int bench_main(int argc, char **argv);

@@ -1,4 +1,4 @@
-/* document: see document.h. A struct node is a json_t by another name. */
+/* document: see document.h. A struct node is a json_t under another name. */
 #include "client/cli/document.h"
 
 #include "base/util.h"
@@ -16,7 +16,7 @@ static const json_t *document_json(const struct node *node)
 struct node *document_parse(const char *text)
 {
 	json_t *json = json_loads(text, 0, NULL);
-	/* A whole number beyond 2^63, as a seed may be, is refused; as a fraction it is none. */
+	/* jansson refuses an integer of 2^63 or more, as a seed may be, but reads it as a real. */
 	if (!json)
 		json = json_loads(text, JSON_DECODE_INT_AS_REAL, NULL);
 	return (struct node *)json;
@@ -111,7 +111,7 @@ void document_sum(struct node *into, const struct node *from, const char *key)
 	}
 }
 
-/* What is parsed is no deeper than the library allows, 2,048. */
+/* jansson parses no more than 2,048 levels. */
 // NOLINTNEXTLINE(misc-no-recursion)
 static void document_tame_json(json_t *json)
 {

@@ -1,7 +1,7 @@
 /* find: see find.h.
  *
- * Asked anew each time, the library could give another one: when a second has come, or the first
- * has gone. */
+ * The command looks for the daemon once and keeps the socket: the library could find another daemon
+ * at the next call, because a second one has started or the first one has ended. */
 #include "client/cli/find.h"
 
 #include "client/cli/cli.h"
@@ -16,7 +16,7 @@ int find_daemon(char socket[FIND_SOCKET])
 	return r < 0 ? cli_fail(cli_exit_code(r), "%s", penstock_error()) : CLI_OK;
 }
 
-/* What the library advises when none runs is any daemon. */
+/* Any daemon will do, says the library. Here it must be the one that knows the stream. */
 int find_stream_daemon(const char *source, char socket[FIND_SOCKET])
 {
 	int r = penstock_daemon_socket(NULL, socket, FIND_SOCKET);

@@ -1,11 +1,11 @@
-/* find: the daemon that runs, for commands that go on speaking to that one. */
+/* find: finds the running daemon, for commands that talk to it more than once. Main thread. */
 #pragma once
 
 enum { FIND_SOCKET = 108 };
 
-/* Its socket into `socket`. An exit code, after saying on stderr why there is none, or which of
- * several could be meant. Main thread. */
+/* Writes its socket into `socket`. CLI_OK, or the exit code after saying that none is running, or
+ * which of several could be meant. */
 int find_daemon(char socket[FIND_SOCKET]);
 
-/* The same for SOURCE stream:NAME, which a daemon without a configuration does not know. */
+/* The same for a SOURCE of stream:NAME, which only a daemon with a configuration knows. */
 int find_stream_daemon(const char *source, char socket[FIND_SOCKET]);

@@ -1,5 +1,5 @@
-/* main: the command `penstock`: finds the subcommand, and sees to it that what was printed has
- * arrived. */
+/* main: the command `penstock`. Finds the subcommand, and checks at the end that its output was
+ * written. */
 #include "client/cli/cli.h"
 
 #include "base/host/limits.h"
@@ -90,8 +90,8 @@ static int main_run(int argc, char **argv)
 	return main_unknown(name);
 }
 
-/* A reader that went away (`| head`) is no reason for a message, but what it did not get was not
- * delivered. */
+/* A reader that went away (`| head`) is not worth a message, but it did not get all of the output,
+ * so the command fails. */
 static int main_flush(int code)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))

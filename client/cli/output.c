@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Puts a finished file in its place. */
+/* Moves a finished file to its place. */
 static int output_rename(const char *from, const char *to, bool replace)
 {
 	if (replace)
@@ -18,7 +18,7 @@ static int output_rename(const char *from, const char *to, bool replace)
 	int r = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
 	if (r == 0 || (errno != EINVAL && errno != ENOSYS))
 		return r;
-	/* A file system that cannot do it in one step. */
+	/* This file system cannot do it in one step. */
 	if (access(to, F_OK) == 0) {
 		errno = EEXIST;
 		return -1;
@@ -37,8 +37,7 @@ static int output_fail(const char *path, struct fault *fault)
 {
 	int saved = errno;
 	return fault_set(fault, -saved, "cannot write %s: %s", path,
-		saved == EEXIST ? "it is there already; give --force to replace it"
-				: strerror(saved));
+		saved == EEXIST ? "the file exists; give --force to replace it" : strerror(saved));
 }
 
 /* Writes and closes. */
@@ -116,7 +115,7 @@ int output_check(const char *path, struct fault *fault)
 	}
 	if (there && !S_ISREG(st.st_mode))
 		return access(path, W_OK) == 0 ? 0 : output_fail(path, fault);
-	/* Its folder: there it is written first. */
+	/* The file is first written in its folder, so the folder decides. */
 	cleanup(free_ptr) char *folder = strdup(path);
 	char *slash = folder ? strrchr(folder, '/') : NULL;
 	if (slash)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Reads a small file of /proc whole and zero-terminates it. */
+/* Reads a small file of /proc and ends it with a zero byte. */
 static int process_read(pid_t pid, const char *name, char *buffer, size_t room)
 {
 	char path[64];
@@ -28,7 +28,7 @@ static int process_read(pid_t pid, const char *name, char *buffer, size_t room)
 	return 0;
 }
 
-/* The number behind `key` at the beginning of a line. */
+/* The number after `key`, which begins a line. */
 static int process_field(const char *text, const char *key, uint64_t *ret)
 {
 	for (const char *line = text; line; line = strchr(line, '\n')) {
@@ -53,8 +53,7 @@ int process_pss(pid_t pid, uint64_t *ret_bytes)
 	return r;
 }
 
-/* The process's CPU clock counts in nanoseconds what /proc/PID/stat shows in hundredths of a
- * second. */
+/* The process's CPU clock counts nanoseconds; /proc/PID/stat only shows hundredths of a second. */
 int process_cpu_ns(pid_t pid, uint64_t *ret_ns)
 {
 	clockid_t clock;
@@ -97,7 +96,7 @@ uint64_t process_age_ns(void)
 	char text[1024];
 	if (process_read(getpid(), "stat", text, sizeof text) < 0)
 		return 0;
-	/* The second field is the name in parentheses and may hold anything: count from its end. */
+	/* The second field, the name in parentheses, may contain anything: count from its end. */
 	const char *field = strrchr(text, ')');
 	for (int i = 2; field && i < PROCESS_START_FIELD; i++)
 		field = strchr(field + 1, ' ');

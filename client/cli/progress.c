@@ -37,7 +37,7 @@ static int progress_columns(void)
 	return size.ws_col;
 }
 
-/* "1,402/s  0:12 left", as far as they can be known. */
+/* "1,402/s  0:12 left", as far as they are known. */
 static void progress_rate(
 	const struct progress *progress, uint64_t done, uint64_t now_ns, char *out, size_t room)
 {
@@ -62,7 +62,7 @@ static void progress_draw(
 	double share = progress->total ? UTIL_MIN((double)done / (double)progress->total, 1.0) : 0;
 	(void)bar_share(share, PROGRESS_BAR, progress->utf8, bar);
 	progress_rate(progress, done, now_ns, tail, sizeof tail);
-	/* One column stays free: a full line would wrap on some terminals. */
+	/* One column stays free: some terminals wrap a full line. */
 	int room = progress_columns() - 1 - PROGRESS_LABEL - 1;
 	(void)fprintf(stderr, "\r%-*s ", PROGRESS_LABEL, progress->label);
 	if (progress->total)

@@ -1,5 +1,5 @@
-/* spawn: see spawn.h. The main thread starts and stops; the signal thread stops too: whoever holds
- * the lock does it. */
+/* spawn: see spawn.h. The main thread starts and stops; the signal thread also stops. Each does so
+ * under the lock. */
 #include "client/cli/spawn.h"
 
 #include "base/clock.h"
@@ -24,7 +24,7 @@
 
 enum {
 	SPAWN_READY_MS = 15000,
-	SPAWN_END_MS = 5000, /* a daemon that drains longer is killed */
+	SPAWN_END_MS = 5000, /* then the daemon is killed */
 	SPAWN_CHILDREN = 1024,
 	SPAWN_ARGS = 32,
 	SPAWN_LOG_LINES = 6,
@@ -42,7 +42,7 @@ static struct {
 	bool blocked;
 } spawned = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A folder of that name can be "executed" too, as far as access() goes. */
+/* access() says of a folder, too, that it can be executed. */
 static bool spawn_is_program(const char *path)
 {
 	struct stat st;
@@ -96,9 +96,9 @@ static int spawn_find(char *buffer, size_t room)
 				   "install it, or set PENSTOCKD to its path");
 }
 
-/* The runtime folder is memory, owned by the user and emptied at logout; sockaddr_un holds only
- * short paths. False, and errno: there is none. Under the lock, or a signal would leave a folder
- * that nobody knows. */
+/* The runtime folder is in memory, belongs to the user and is emptied at logout. The path must fit
+ * into a sockaddr_un. False, with errno: no place will do. Called under the lock, or a signal could
+ * leave a folder that the signal thread does not know. */
 static bool spawn_try_folder(void)
 {
 	const char *places[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
@@ -128,9 +128,8 @@ static int spawn_make_folder(void)
 	if (made)
 		return CLI_OK;
 	return cli_fail(CLI_FAILED,
-		"no temporary folder for a daemon's socket: XDG_RUNTIME_DIR, TMPDIR and /tmp "
-		"cannot be written "
-		"(the last: %s)",
+		"cannot make a temporary folder for the daemon's socket in XDG_RUNTIME_DIR, TMPDIR "
+		"or /tmp: %s",
 		strerror(errno));
 }
 
@@ -147,7 +146,7 @@ static void spawn_remove_folder(void)
 	spawned.folder[0] = 0;
 }
 
-/* Waits for a child of ours to end; false when it takes longer than `limit_ms`. */
+/* Waits for a child to end; false if that takes longer than `limit_ms`. */
 static bool spawn_reap(pid_t pid, int limit_ms)
 {
 	uint64_t end_ns = clock_ns() + (uint64_t)limit_ms * 1000000;
@@ -164,7 +163,7 @@ static bool spawn_reap(pid_t pid, int limit_ms)
 /* Under the lock. */
 static void spawn_end(void)
 {
-	/* Trainers first: a daemon that drains waits for what they hold. */
+	/* Trainers first: the daemon waits for the batches that they hold. */
 	for (unsigned i = 0; i < spawned.children; i++) {
 		(void)kill(spawned.child[i], SIGKILL);
 		(void)spawn_reap(spawned.child[i], SPAWN_END_MS);
@@ -201,7 +200,7 @@ static void *spawn_signals(void *unused)
 	int signal_number;
 	while (sigwait(&spawned.ours, &signal_number) != 0)
 		;
-	/* Never unlocked: whatever the main thread was about to stop or to say ends here. */
+	/* Never unlocked: the main thread stops at the lock, whatever it was about to do or say. */
 	(void)pthread_mutex_lock(&spawned.lock);
 	if (isatty(STDERR_FILENO))
 		(void)!write(STDERR_FILENO, "\r\033[K", 4);
@@ -212,7 +211,7 @@ static void *spawn_signals(void *unused)
 	_exit(128 + signal_number);
 }
 
-/* Once for the process, whatever number of daemons follow each other. */
+/* Once for the process, however many daemons follow each other. */
 static int spawn_watch_signals(void)
 {
 	if (spawned.blocked)
@@ -284,7 +283,7 @@ void spawn_child_setup(pid_t parent)
 		(void)pthread_sigmask(SIG_SETMASK, &spawned.before, NULL);
 }
 
-/* Between fork and exec: only calls that are safe there. */
+/* Between fork and exec: calls only what is safe there. */
 static _Noreturn void spawn_exec(const struct spawn_command *command, int ready_fd, int log_fd)
 {
 	(void)setsid();
@@ -300,13 +299,13 @@ static _Noreturn void spawn_exec(const struct spawn_command *command, int ready_
 	_exit(127);
 }
 
-/* What the daemon left when it ended before it was ready. */
+/* The daemon ended before it was ready. */
 static int spawn_report_death(const char *program)
 {
 	siginfo_t info = {.si_pid = 0};
 	uint64_t end_ns = clock_ns() + SPAWN_END_MS * 1000000ull;
-	/* Only looked at: reaping is spawn_end's, or the signal thread might kill a stranger of the
-	 * same number. */
+	/* WNOWAIT: spawn_end reaps the daemon. Otherwise the signal thread could kill another process
+	 * with the same number. */
 	while (waitid(P_PID, (id_t)spawned.daemon, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
 		info.si_pid == 0 && clock_ns() < end_ns)
 		(void)usleep(2000);
@@ -351,8 +350,8 @@ static int spawn_launch(const struct recipe_daemon *options, const char *program
 {
 	struct spawn_command command;
 	spawn_compose(program, options, child_fd, &command);
-	/* Under the lock, or a signal between the two would leave a daemon that nobody knows, or a
-	 * log in a folder that is being removed. */
+	/* Under the lock: a signal in between could leave a daemon that the signal thread does not
+	 * know, or a log in a folder that is being removed. */
 	(void)pthread_mutex_lock(&spawned.lock);
 	cleanup(close_fd) int log_fd =
 		open(spawned.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -376,7 +375,7 @@ static int spawn_run(const struct recipe_daemon *options, const char *program)
 		return cli_fail(CLI_FAILED, "cannot make a pipe: %s", strerror(errno));
 	cleanup(close_fd) int ready_fd = pipe_fd[0];
 	int code = spawn_launch(options, program, pipe_fd[1]);
-	/* Ours has to be closed, or its end would never be seen. */
+	/* With this end open, the pipe would not end when the daemon does. */
 	(void)close(pipe_fd[1]);
 	return code == CLI_OK ? spawn_wait_ready(ready_fd, program) : code;
 }
@@ -409,35 +408,8 @@ void spawn_adopt(pid_t child)
 	(void)pthread_mutex_unlock(&spawned.lock);
 }
 
-/* Where the last `lines` lines of a text without a final newline begin. */
-static const char *spawn_tail(const char *text, int lines)
-{
-	const char *at = text + strlen(text);
-	while (at > text)
-		if (*--at == '\n' && --lines == 0)
-			return at + 1;
-	return text;
-}
-
 void spawn_show_log(void)
 {
-	enum { SPAWN_TAIL = 4096 };
-	char text[SPAWN_TAIL + 1];
 	cleanup(close_fd) int fd = open(spawned.log, O_RDONLY | O_CLOEXEC);
-	off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
-	ssize_t n = size > 0
-			    ? pread(fd, text, SPAWN_TAIL, size > SPAWN_TAIL ? size - SPAWN_TAIL : 0)
-			    : 0;
-	if (n <= 0) {
-		(void)fprintf(stderr, "  (nothing)\n");
-		return;
-	}
-	text[n - (text[n - 1] == '\n')] = 0;
-	text[n] = 0;
-	for (const char *line = spawn_tail(text, SPAWN_LOG_LINES); *line;) {
-		int length = (int)strcspn(line, "\n");
-		(void)fprintf(stderr, "  %.*s\n", length, line);
-		line += length;
-		line += *line == '\n';
-	}
+	cli_show_tail(fd, SPAWN_LOG_LINES);
 }

@@ -1,40 +1,40 @@
-/* spawn: a daemon of the command's own, in a temporary folder, that does not outlive it.
+/* spawn: starts a daemon of the command's own in a temporary folder. The daemon does not outlive the
+ * command.
  *
- * There is at most one at a time (several may follow each other), so this module is its own object.
- * From the first spawn_start on SIGINT, SIGTERM,
- * SIGHUP and SIGQUIT are blocked in all threads and taken by one that ends the trainers and the
- * daemon, removes the folder and then lets the signal do its work; an ordinary exit does the same
- * by spawn_stop. Should the command be killed outright, the kernel ends its trainers, and the
- * daemon goes after ten idle seconds by itself.
+ * There is at most one at a time, so the module has no object; several may follow each other. From
+ * the first spawn_start on, SIGINT, SIGTERM, SIGHUP and SIGQUIT are blocked in all threads. A signal
+ * thread takes them: it ends the trainers and the daemon, removes the folder, and then ends the
+ * command by the same signal. An ordinary exit calls spawn_stop. If the command is killed, the kernel
+ * ends its trainers, and the daemon ends after ten idle seconds.
  *
- * The daemon's standard streams are its log in that folder, never the terminal's. */
+ * The daemon's output goes to its log in that folder, never to the terminal. */
 #pragma once
 
 #include "client/cli/recipe.h"
 
 #include <sys/types.h>
 
-/* Starts penstockd and waits until it listens. CLI_OK, or the exit code after saying why on stderr
- * (with the end of its log). */
+/* Starts penstockd and waits until it listens. CLI_OK, or the exit code after printing why, and the
+ * end of its log. */
 int spawn_start(const struct recipe_daemon *options);
 
-/* Ends what was started; does nothing where nothing was. */
+/* Ends everything that was started, if anything was. */
 void spawn_stop(void);
 
-/* To be called before it is said that a child has ended by itself: where a signal is ending
- * everything, that was its doing, and this does not return. */
+/* Call this before reporting that a child has ended by itself. If a signal is ending the command, the
+ * signal thread ended the child, and this does not return. */
 void spawn_yield(void);
 
-/* Its socket; NULL while there is none. */
+/* The daemon's socket; NULL while none is running. */
 const char *spawn_socket(void);
 
-/* A child that has to end before the daemon does. Call after fork, in the parent; look at its end
- * with WNOWAIT, spawn_stop reaps it. */
+/* Registers a child that must end before the daemon. Call it in the parent after fork. Wait for the
+ * child only with WNOWAIT: spawn_stop reaps it. */
 void spawn_adopt(pid_t child);
 
-/* In a forked child: signals as they were before spawn_start, except that those of the terminal are
- * left to the parent; the child dies with it. */
+/* In a forked child: restores the signals as they were before spawn_start, but ignores those of the
+ * terminal, which are for the parent. The kernel kills the child when the parent ends. */
 void spawn_child_setup(pid_t parent);
 
-/* Prints the last lines of the daemon's log to stderr, indented; nothing when there is none. */
+/* Prints the last lines of the daemon's log on stderr. */
 void spawn_show_log(void);

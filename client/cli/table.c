@@ -23,7 +23,7 @@ struct table_line {
 struct table {
 	struct table_line *line;
 	int rows, room;
-	bool failed; /* no memory: nothing more is taken */
+	bool failed; /* memory ran out: no more rows or cells are taken */
 };
 
 __attribute__((format(printf, 1, 2))) static struct table_words table_print_words(
@@ -98,7 +98,7 @@ void table_free(struct table *table)
 	free(table);
 }
 
-/* Room for one more. */
+/* Makes room for one more row. */
 static bool table_grow(struct table *table)
 {
 	enum { TABLE_FIRST = 16, TABLE_MOST = 1 << 24 };
@@ -178,7 +178,7 @@ static bool table_glued(const char *word, int length)
 	return false;
 }
 
-/* Bytes up to the next place where a line may end. */
+/* Bytes up to the next place where a line may break. */
 static int table_word(const char *sentence)
 {
 	int length = (int)strcspn(sentence, " ");
@@ -187,8 +187,8 @@ static int table_word(const char *sentence)
 	return length;
 }
 
-/* A word that is longer than a line goes on below: a path behind one of its slashes, so that the
- * name of the file stays whole. */
+/* A word that is longer than a line is broken: a path after a slash, so that the name of the file
+ * stays whole. */
 static int table_cut(const char *word, int length, int room)
 {
 	int at = room;
@@ -199,7 +199,7 @@ static int table_cut(const char *word, int length, int room)
 	return at > 1 ? at : room;
 }
 
-/* Words from the column `at` on, those that do not fit under the column `begin`. */
+/* Prints words from the column `at` on; what does not fit goes below the column `begin`. */
 static void table_wrap(int at, int begin, const char *sentence, int width)
 {
 	bool first = true, is_cut = false;

@@ -19,26 +19,24 @@ struct table_words table_seconds(double seconds); /* 43 ms, 1.25 s, 17.3 s, 240 
 
 enum { TABLE_COLUMNS = 12, TABLE_CELL = 192 };
 
-/* Rows of cells, printed with each column as wide as its widest cell. */
+/* Rows of cells. Each column is as wide as its widest cell. */
 struct table;
 
-struct table *table_new(void); /* NULL when memory is out */
+struct table *table_new(void); /* NULL if memory runs out */
 void table_free(struct table *table);
 
-/* Appends a cell to the last row. Cells whose text is too long are cut. `right`: numbers. What
- * there is no memory for is missing, and table_print says so. */
+/* Begins a row; appends a cell to the last row, aligned to the right for numbers. A cell's text is
+ * cut at TABLE_CELL bytes. If memory runs out, the rest is missing, and table_print says so. */
 void table_row(struct table *table);
 void table_cell(struct table *table, bool right, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Prints the rows to stdout, two columns apart, `indent` from the left; nothing is cut. */
+/* Prints the rows on stdout, the columns two cells apart, indented by `indent`. */
 void table_print(const struct table *table, int indent);
 
-/* Prints "  label        sentence", the label `columns` wide, the sentence wrapped at `width` under
- * its own beginning. */
+/* Prints "  label        sentence": the label `columns` wide, the sentence wrapped at `width` and
+ * aligned with its beginning. */
 void table_sentence(int indent, int columns, const char *label, const char *sentence, int width);
 
-/* Prints the sentence from the left edge on, wrapped at `width`, its other lines indented by
- * `hang`.
- */
+/* Prints the sentence wrapped at `width`; all lines but the first are indented by `hang`. */
 void table_paragraph(int hang, const char *sentence, int width);

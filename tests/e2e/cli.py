@@ -855,7 +855,7 @@ def test_status_of_a_daemon_that_lies():
         for i, text in enumerate((b"[" * 30000, b"\x00", b"{", b"")):
             path = str(home / f"run/{i}.bad")
             with answering(path, text):
-                refuse(home, "status", "--socket", path, code=1, says="is no JSON")
+                refuse(home, "status", "--socket", path, code=1, says="is not JSON")
 
 
 def test_status_of_many():

@@ -1,5 +1,17 @@
-/* bench: how fast a dataset reaches a trainer: the options, and what is printed. The run itself is
- * measure.[ch]'s. */
+/* bench: `penstock bench`, how fast a dataset reaches a trainer: its options, and what it prints.
+ *
+ * A map of this folder:
+ *   bench.c               this
+ *   measure.[ch]          one run: starts the daemon and the trainers, watches them, sums up
+ *   trainer.[ch]          a forked process that takes batches and times them
+ *   watch.[ch]            looks at daemon and trainers from outside, ten times a second
+ *   series.[ch]           what it saw, over time
+ *   cold.[ch]             drops a dataset's files from the page cache
+ *   accelerate.[ch]       how many accelerators this machine feeds, in MLPerf Storage's terms
+ *   report.[ch], report_json.c  prints one run
+ *   yardstick.[ch]        how fast libjpeg-turbo decodes the same files
+ *   compare.[ch], compare_torch.py  how fast PyTorch's DataLoader reads them
+ *   sweep/                several runs, and what is measured beside them */
 #include "client/cli/cli.h"
 
 #include "base/util.h"
@@ -124,35 +136,15 @@ static int bench_options(
 	return r == OPTIONS_OK ? bench_check_accelerators(bench, ret_accelerate) : r;
 }
 
-static int bench_report(const struct bench *bench, const struct measure *measure,
-	const struct accelerate *accelerate)
-{
-	if (!bench->json)
-		report_people(measure, accelerate);
-	else if (report_json(measure, accelerate) < 0)
-		return cli_fail(CLI_FAILED, "no memory for the report");
-	return CLI_OK;
-}
-
-static int bench_measure(const struct bench *bench)
-{
-	struct measure measure;
-	int code = measure_run(&bench->measure, &measure);
-	if (code != CLI_OK)
-		return code;
-	code = bench_report(bench, &measure, NULL);
-	measure_deinit(&measure);
-	return code;
-}
-
-static int bench_accelerate(const struct bench *bench, const struct accelerate_options *options)
+static int bench_run(const struct bench *bench, const struct accelerate_options *options)
 {
 	struct measure measure;
 	struct accelerate accelerate;
-	int code = accelerate_run(options, &measure, &accelerate);
+	int code = bench->accelerators ? accelerate_run(options, &measure, &accelerate)
+				       : measure_run(&bench->measure, &measure);
 	if (code != CLI_OK)
 		return code;
-	code = bench_report(bench, &measure, &accelerate);
+	code = report_print(&measure, bench->accelerators ? &accelerate : NULL, bench->json);
 	measure_deinit(&measure);
 	return code;
 }
@@ -167,5 +159,5 @@ int bench_main(int argc, char **argv)
 		return r < 0 ? CLI_USAGE : CLI_OK;
 	if (sweep_wanted(&bench.sweep))
 		return sweep_main(&bench.sweep, &bench.measure, bench.json, argc, argv);
-	return bench.accelerators ? bench_accelerate(&bench, &accelerate) : bench_measure(&bench);
+	return bench_run(&bench, &accelerate);
 }

@@ -1,5 +1,5 @@
-/* compare: see compare.h. The Python's results come through a pipe, a JSON line; what it says on
- * stderr is kept and shown where it fails. */
+/* compare: see compare.h. The Python sends its results through a pipe, as a line of JSON. Its stderr
+ * is kept, and shown if it fails. */
 #include "client/cli/bench/compare.h"
 
 #include "base/clock.h"
@@ -21,14 +21,17 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-/* compare_torch.py, by CMake. */
+/* compare_torch.py; CMake makes an array of it. */
 extern const char compare_script[];
+
+const char *const compare_version_name[COMPARE_VERSIONS] = {
+	"python", "torch", "torchvision", "pillow"};
 
 enum {
 	COMPARE_ANSWER = 4096,
-	COMPARE_MISSING = 3, /* its exit code where a module is missing */
+	COMPARE_MISSING = 3, /* its exit code if a module is missing */
 	COMPARE_LISTED = 4000000,
-	COMPARE_PROBE_S = 300, /* importing torch from a slow disk */
+	COMPARE_PROBE_S = 300, /* to import torch from a slow disk */
 	COMPARE_LINES = 4
 };
 
@@ -38,11 +41,11 @@ struct compare_child {
 	pid_t pid;
 	int answer_fd, errors_fd;
 	char answer[COMPARE_ANSWER];
-	int status; /* as waitid has it: code, and exit code or signal */
+	int status; /* its exit code, or the signal that ended it */
 	bool exited, late;
 };
 
-/* Between fork and exec: only calls that are safe there. */
+/* Between fork and exec: calls only what is safe there. */
 static _Noreturn void compare_exec(const struct compare *compare, char *const *arguments,
 	int out_fd, int errors_fd, pid_t parent)
 {
@@ -73,7 +76,7 @@ static bool compare_read(struct compare_child *child, double limit_s)
 			continue;
 		if (ready <= 0)
 			return false;
-		/* More than there is room for is none of the script's answers; it is let go by. */
+		/* The script's answers fit. Anything longer is read and dropped. */
 		char dropped[256], *to = child->answer + size;
 		size_t room = sizeof child->answer - 1 - size;
 		ssize_t n =
@@ -85,7 +88,7 @@ static bool compare_read(struct compare_child *child, double limit_s)
 	}
 }
 
-/* Looked at only: spawn_stop reaps it. */
+/* WNOWAIT: spawn_stop reaps it. */
 static void compare_wait(struct compare_child *child)
 {
 	siginfo_t info = {.si_pid = 0};
@@ -130,42 +133,19 @@ static void compare_child_deinit(struct compare_child *child)
 		(void)close(child->errors_fd);
 }
 
-/* The last lines of what it said on stderr, indented. */
-static void compare_show(const struct compare_child *child)
-{
-	char text[2048];
-	off_t size = child->errors_fd < 0 ? 0 : lseek(child->errors_fd, 0, SEEK_END),
-	      from = UTIL_MAX(size - (off_t)sizeof text + 1, 0);
-	ssize_t n = size > 0 ? pread(child->errors_fd, text, sizeof text - 1, from) : 0;
-	while (n > 0 && text[n - 1] == '\n')
-		n--;
-	if (n <= 0)
-		return;
-	text[n] = 0;
-	const char *line = text + n;
-	for (int lines = 0; line > text && (line[-1] != '\n' || ++lines < COMPARE_LINES);)
-		line--;
-	while (*line) {
-		char one[160];
-		int length = (int)strcspn(line, "\n");
-		(void)snprintf(one, sizeof one, "%.*s", length, line);
-		(void)fprintf(stderr, "  %s\n", cli_tame(one));
-		line += length;
-		line += *line == '\n';
-	}
-}
-
 static int compare_died(const struct compare *compare, const struct compare_child *child)
 {
 	if (child->late)
-		cli_note("%s did not come to an end and was killed", compare->python);
+		cli_note("%s measured the DataLoader for too long and was killed; its last output:",
+			compare->python);
 	else if (child->exited)
-		cli_note("%s ended with %d while it measured the DataLoader; it said last:",
+		cli_note("%s ended with %d while it measured the DataLoader; its last output:",
 			compare->python, child->status);
 	else
-		cli_note("%s was ended by signal %d (%s) while it measured the DataLoader",
+		cli_note("%s was ended by signal %d (%s) while it measured the DataLoader; its "
+			 "last output:",
 			compare->python, child->status, strsignal(child->status));
-	compare_show(child);
+	cli_show_tail(child->errors_fd, COMPARE_LINES);
 	return CLI_FAILED;
 }
 
@@ -184,27 +164,25 @@ static void compare_find(struct compare *compare, const char *python)
 
 static int compare_probed(struct compare *compare, const struct compare_child *child)
 {
-	static const char *const names[] = {"python", "torch", "torchvision", "pillow"};
 	struct node *answer = document_parse(child->answer);
 	int code = CLI_OK;
+	document_tame(answer);
 	if (child->exited && child->status == COMPARE_MISSING && answer) {
-		document_tame(answer);
 		code = cli_fail(CLI_USAGE,
 			"--compare needs PyTorch: %s has no %s (%s); install torch and "
-			"torchvision there, or name another Python by --python",
+			"torchvision there, or name another Python with --python",
 			compare->python, document_text(answer, "missing", "torch"),
 			document_text(answer, "why", "?"));
 	} else if (!child->exited || child->status != 0 || !answer) {
 		code = cli_fail(CLI_USAGE,
-			"--compare needs a Python with PyTorch, and %s cannot be used; name one by "
-			"--python%s",
-			compare->python, child->late ? "" : "; it said:");
-		compare_show(child);
+			"--compare needs a Python with PyTorch, and %s cannot be used; name one "
+			"with --python; its last output:",
+			compare->python);
+		cli_show_tail(child->errors_fd, COMPARE_LINES);
 	} else {
-		document_tame(answer);
-		for (size_t i = 0; i < UTIL_COUNT(names); i++)
+		for (size_t i = 0; i < COMPARE_VERSIONS; i++)
 			(void)snprintf(compare->version[i], sizeof compare->version[i], "%s",
-				document_text(answer, names[i], "?"));
+				document_text(answer, compare_version_name[i], "?"));
 	}
 	document_free(answer);
 	return code;
@@ -247,8 +225,8 @@ static void compare_put_sample(FILE *file, uint64_t path, const struct sample *s
 	(void)fwrite(numbers, sizeof numbers[0], UTIL_COUNT(numbers), file);
 }
 
-/* 0, or a negative errno with a fault. A folder's samples have a path each; tars one for all of a
- * shard's, which lie together. */
+/* 0, or a negative errno with a fault. Each sample of a folder has a path; the samples of a tar file
+ * are next to each other and share its path. */
 static int compare_put_all(struct compare *compare, const struct dataset *dataset, FILE *file,
 	struct sample *sample, struct fault *fault)
 {

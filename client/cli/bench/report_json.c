@@ -1,28 +1,46 @@
-/* report: see report.h. The keys of the JSON are part of the interface: append, never rename. */
+/* report_json: one run as JSON. The keys are part of the interface: append, never rename. */
 #include "client/cli/bench/report.h"
 
 #include "base/util.h"
+#include "client/cli/cli.h"
 #include "client/cli/document.h"
 #include "proto/jsontext.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <math.h>
+
+void report_json_known(
+	struct jsontext *json, const char *key, bool known, double value, int decimals)
+{
+	jsontext_number(json, key, known ? value : NAN, decimals);
+}
+
+/* What the daemon said under `key`, as it said it. */
+static void report_json_copy(struct jsontext *json, const char *key, const struct node *stats)
+{
+	cleanup(free_ptr) char *text = document_dump(document_get(stats, key));
+	json->text.failed |= !text;
+	jsontext_raw(json, key, text ? text : "null");
+}
+
+static void report_json_stages(struct jsontext *json, const char *key, const char *const *name,
+	const double *seconds, int count)
+{
+	jsontext_object(json, key);
+	for (int i = 0; i < count; i++)
+		jsontext_number(json, name[i], seconds[i], 4);
+	jsontext_end(json);
+}
 
 static void report_json_trainers(const struct measure *measure, struct jsontext *json)
 {
+	const struct histogram_summary *announced = &measure->announced;
 	jsontext_string(json, "share", measure->share);
 	jsontext_array(json, "trainer_images_per_s");
 	for (unsigned i = 0; i < measure->trainers; i++)
 		jsontext_number(json, NULL, measure->trainer[i].images_per_s, 1);
 	jsontext_end(json);
-	if (measure->announced.total) {
-		jsontext_number(json, "announce_p50_us", measure->announced.p50_s * 1e6, 1);
-		jsontext_number(json, "announce_p99_us", measure->announced.p99_s * 1e6, 1);
-	} else {
-		jsontext_raw(json, "announce_p50_us", "null");
-		jsontext_raw(json, "announce_p99_us", "null");
-	}
+	report_json_known(json, "announce_p50_us", announced->total, announced->p50_s * 1e6, 1);
+	report_json_known(json, "announce_p99_us", announced->total, announced->p99_s * 1e6, 1);
 }
 
 static void report_json_numbers(const struct measure *measure, struct jsontext *json)
@@ -36,18 +54,13 @@ static void report_json_numbers(const struct measure *measure, struct jsontext *
 	jsontext_number(json, "first_batch_s", measure->first_batch_s, 4);
 	jsontext_number(json, "batch_p50_ms", measure->arrivals.p50_s * 1e3, 3);
 	jsontext_number(json, "batch_p99_ms", measure->arrivals.p99_s * 1e3, 3);
-	if (measure->cpu_known)
-		jsontext_number(json, "cpu_s", measure->cpu_s, 3);
-	else
-		jsontext_raw(json, "cpu_s", "null");
-	if (measure->memory_known)
-		jsontext_u64(json, "peak_memory_bytes", measure->peak_memory);
-	else
-		jsontext_raw(json, "peak_memory_bytes", "null");
-	if (measure->bytes_known)
-		jsontext_u64(json, "bytes_read", measure->bytes_read);
-	else
-		jsontext_raw(json, "bytes_read", "null");
+	report_json_known(json, "cpu_s", measure->cpu_known, measure->cpu_s, 3);
+	report_json_known(
+		json, "peak_memory_bytes", measure->memory_known, (double)measure->peak_memory, 0);
+	report_json_known(json, "bytes_read", measure->bytes_known, (double)measure->bytes_read, 0);
+	report_json_stages(json, "stages", measure_stage, measure->stage_s, MEASURE_STAGES);
+	report_json_stages(json, "decode_stages", measure_decode_stage, measure->decode_stage_s,
+		MEASURE_DECODE_STAGES);
 }
 
 static void report_json_quantiles(
@@ -62,16 +75,6 @@ static void report_json_quantiles(
 	for (size_t i = 0; i < UTIL_COUNT(each); i++)
 		jsontext_number(json, each[i].key, each[i].seconds * 1e3, 4);
 	jsontext_end(json);
-}
-
-/* null where it is not known. */
-static void report_json_known(
-	struct jsontext *json, const char *key, bool known, double value, int decimals)
-{
-	if (known)
-		jsontext_number(json, key, value, decimals);
-	else
-		jsontext_raw(json, key, "null");
 }
 
 static void report_json_series(const struct measure *measure, struct jsontext *json)
@@ -97,7 +100,7 @@ static void report_json_series(const struct measure *measure, struct jsontext *j
 static void report_json_cold(const struct measure *measure, struct jsontext *json)
 {
 	if (!measure->is_cold) {
-		jsontext_raw(json, "cold", "null");
+		jsontext_string(json, "cold", NULL);
 		return;
 	}
 	jsontext_object(json, "cold");
@@ -142,24 +145,17 @@ static void report_json_tries(const struct accelerate *accelerate, struct jsonte
 	jsontext_end(json);
 }
 
-/* How the number that can be fed is known. */
-static const char *report_json_known_by(const struct accelerate *accelerate)
+static void report_json_accelerate(const struct accelerate *accelerate, struct jsontext *json)
 {
 	static const char *const bounds[] = {[ACCELERATE_FREE] = "tried",
 		[ACCELERATE_DATASET] = "dataset",
 		[ACCELERATE_MEMORY] = "memory",
 		[ACCELERATE_MOST] = "limit"};
-	if (accelerate->free_images_per_s > 0)
-		return bounds[accelerate->bound];
-	return "rate";
-}
-
-static void report_json_accelerate(const struct accelerate *accelerate, struct jsontext *json)
-{
 	if (!accelerate) {
-		jsontext_raw(json, "accelerators", "null");
+		jsontext_string(json, "accelerators", NULL);
 		return;
 	}
+	bool tried = accelerate->free_images_per_s > 0;
 	jsontext_object(json, "accelerators");
 	jsontext_u64(json, "count", accelerate->count);
 	jsontext_string(json, "profile", accelerate->profile);
@@ -179,59 +175,30 @@ static void report_json_accelerate(const struct accelerate *accelerate, struct j
 	jsontext_bool(json, "passed", accelerate->passed);
 	jsontext_u64(json, "fed", accelerate->fed);
 	jsontext_bool(json, "fed_or_more", accelerate->fed_more);
-	jsontext_string(json, "fed_by", report_json_known_by(accelerate));
-	report_json_known(json, "free_images_per_s", accelerate->free_images_per_s > 0,
-		accelerate->free_images_per_s, 1);
+	jsontext_string(json, "fed_by", tried ? bounds[accelerate->bound] : "rate");
+	report_json_known(json, "free_images_per_s", tried, accelerate->free_images_per_s, 1);
 	report_json_tries(accelerate, json);
 	jsontext_end(json);
 }
 
-/* The evidence for the verdict, as the daemon gives it; null where it gives none. */
-static int report_json_bottleneck(const struct measure *measure, struct jsontext *json)
-{
-	const struct node *found = document_get(measure->stats, "bottleneck");
-	cleanup(free_ptr) char *text = found ? document_dump(found) : NULL;
-	if (found && !text)
-		return -ENOMEM;
-	jsontext_raw(json, "bottleneck", text ? text : "null");
-	return 0;
-}
-
 int report_json(const struct measure *measure, const struct accelerate *accelerate)
 {
-	cleanup(free_ptr) char *fallbacks =
-		document_dump(document_get(measure->stats, "fallbacks"));
-	cleanup(free_ptr) char *entry_points =
-		document_dump(document_get(measure->stats, "checkpoints"));
-	cleanup(free_ptr) char *broken = document_dump(document_get(measure->stats, "broken"));
-	cleanup(free_ptr) char *cache = document_dump(document_get(measure->stats, "cache"));
-	if (!fallbacks || !entry_points || !broken || !cache)
-		return -ENOMEM;
+	static const char *const copied[] = {"fallbacks", "broken", "checkpoints", "cache"};
+	const struct node *stats = measure->stats;
 	struct jsontext json = {0};
 	jsontext_object(&json, NULL);
 	report_json_numbers(measure, &json);
-	jsontext_object(&json, "stages");
-	for (int i = 0; i < MEASURE_STAGES; i++)
-		jsontext_number(&json, measure_stage[i], measure->stage_s[i], 4);
-	jsontext_end(&json);
-	jsontext_object(&json, "decode_stages");
-	for (int i = 0; i < MEASURE_DECODE_STAGES; i++)
-		jsontext_number(&json, measure_decode_stage[i], measure->decode_stage_s[i], 4);
-	jsontext_end(&json);
-	jsontext_raw(&json, "fallbacks", fallbacks);
-	jsontext_raw(&json, "broken", broken);
-	jsontext_raw(&json, "checkpoints", entry_points);
-	jsontext_raw(&json, "cache", cache);
-	jsontext_string(&json, "verdict", document_text(measure->stats, "verdict", ""));
+	for (size_t i = 0; i < UTIL_COUNT(copied); i++)
+		report_json_copy(&json, copied[i], stats);
+	jsontext_string(&json, "verdict", document_text(stats, "verdict", ""));
 	report_json_trainers(measure, &json);
 	report_json_more(measure, &json);
 	report_json_accelerate(accelerate, &json);
-	int r = report_json_bottleneck(measure, &json);
+	/* An older daemon gives no evidence for its verdict. */
+	if (document_get(stats, "bottleneck"))
+		report_json_copy(&json, "bottleneck", stats);
+	else
+		jsontext_string(&json, "bottleneck", NULL);
 	jsontext_end(&json);
-	if (json.text.failed)
-		r = -ENOMEM;
-	if (r == 0)
-		(void)printf("%s\n", json.text.bytes);
-	jsontext_free(&json);
-	return r;
+	return cli_print_json(&json);
 }

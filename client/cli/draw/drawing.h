@@ -1,9 +1,18 @@
-/* drawing: lines, marks and letters as a list, given out as SVG or as pixels: what a plot is made
- * of, said once for both. Main thread.
+/* drawing: lines, marks and text as a list, which becomes SVG or pixels. A plot is made of it. Main
+ * thread.
  *
- * Units are CSS pixels, (0, 0) the upper left. Colours are roles: an SVG that is put into a page
- * takes them from the page's style (`--drawing-ink` and the like), so that it follows light and
- * dark; files have them for a light background, and pixels too. */
+ * Units are CSS pixels, and (0, 0) is at the upper left. Colors are roles. An SVG in a page takes
+ * them from the page's style (`--drawing-ink` and so on), so that it follows light and dark; SVG
+ * files and pixels have those for a light background.
+ *
+ * A map of this folder:
+ *   drawing.[ch]   this
+ *   plot.[ch]      axes, lines and a legend, as a drawing, and as a file
+ *   markup.[ch]    text inside SVG and HTML
+ *   canvas.[ch]    an RGB image in memory: rectangles, strokes, images, letters
+ *   font.[ch]      the letters
+ *   picture.[ch]   writes RGB pixels to a PNG or PPM file
+ *   thumb.[ch]     a source made small while it is decoded */
 #pragma once
 
 #include "client/cli/draw/canvas.h"

@@ -1,5 +1,5 @@
-/* page: what bench found as a page for people: one HTML file that needs nothing from outside, for
- * light and dark, and for a phone. Main thread. */
+/* page: what bench found, as one HTML file that needs nothing from outside, for light and dark
+ * screens and for phones. Main thread. */
 #pragma once
 
 #include "base/fault.h"

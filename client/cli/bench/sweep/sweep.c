@@ -302,12 +302,7 @@ static int sweep_print(const struct sweep *sweep, bool json)
 {
 	if (sweep_compares(sweep))
 		return json ? sweep_show_json(sweep) : sweep_show_people(sweep);
-	const struct measure *run = sweep_middle(sweep_fastest(sweep));
-	if (!json)
-		report_people(run, NULL);
-	else if (report_json(run, NULL) < 0)
-		return cli_fail(CLI_FAILED, "no memory for the report");
-	return CLI_OK;
+	return report_print(sweep_middle(sweep_fastest(sweep)), NULL, json);
 }
 
 /* What is printed comes first: a full disk costs the files alone. */

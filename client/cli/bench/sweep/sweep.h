@@ -1,9 +1,18 @@
-/* sweep: what `penstock bench` does when it compares: several points, several rounds, the
- * yardstick, another loader. Main thread.
+/* sweep: what `penstock bench` does when it compares: several points, several rounds, the yardstick,
+ * another loader. Main thread.
  *
- * Rounds are interleaved: each measures every point once, and beside it the yardstick on as many
- * threads and the other loader with as many workers, every second round in the opposite order. So
- * what else goes on in the machine meets all alike, and medians are compared. */
+ * Rounds are interleaved. Each round measures every point once, and beside it the yardstick on as
+ * many threads and the other loader with as many workers; every second round goes in the opposite
+ * order. So other activity on the machine affects all points alike, and the medians can be compared.
+ *
+ * A map of this folder:
+ *   sweep.[ch]            this
+ *   grid.[ch]             which points a sweep has
+ *   spread.[ch]           medians of repeated measurements
+ *   sweep_points.[ch]     what was measured at each point
+ *   sweep_show.[ch]       prints it, for people and as JSON
+ *   sweep_plot.c          draws it
+ *   page.[ch]             the report for people, one HTML file; page.css is its style */
 #pragma once
 
 #include "client/cli/bench/sweep/sweep_points.h"

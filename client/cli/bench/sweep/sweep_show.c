@@ -1,5 +1,5 @@
-/* sweep_show: see sweep_show.h; sweep_plot.c draws. The keys of the JSON are part of the interface:
- * append, never rename. */
+/* sweep_show: see sweep_show.h. The keys of the JSON are part of the interface: append, never
+ * rename. */
 #include "client/cli/bench/sweep/sweep_show.h"
 
 #include "base/util.h"
@@ -11,21 +11,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-
-enum { SWEEP_WIDTH = 80, SWEEP_LABEL = 14 };
-
-static uint64_t sweep_left(const struct yardstick_files *files)
-{
-	uint64_t left = 0;
-	for (size_t i = 0; i < YARDSTICK_LEFT; i++)
-		left += files->left[i];
-	return left;
-}
 
 const char *sweep_yardstick_words(const struct sweep *sweep, char *buffer, size_t room)
 {
 	const struct yardstick_files *files = &sweep->files;
+	const char *before = "; left out: ";
 	*buffer = 0;
 	if (!sweep->yardstick)
 		return buffer;
@@ -36,48 +26,45 @@ const char *sweep_yardstick_words(const struct sweep *sweep, char *buffer, size_
 		files->looked == 1 ? "" : "s");
 	if (files->looked < files->samples && at < room)
 		at += (size_t)snprintf(buffer + at, room - at,
-			" (evenly spread, of %s: more than memory should hold)",
+			", evenly spread over the dataset's %s: all of them would take too much "
+			"memory",
 			table_count(files->samples).text);
-	if (sweep_left(files) && at < room)
-		at += (size_t)snprintf(buffer + at, room - at, "; left out:");
-	const char *comma = "";
-	for (size_t i = 0; i < YARDSTICK_LEFT && at < room; i++) {
-		if (!files->left[i])
-			continue;
-		at += (size_t)snprintf(buffer + at, room - at, "%s %s %s", comma,
-			table_count(files->left[i]).text, yardstick_left_name[i]);
-		comma = ",";
-	}
+	for (size_t i = 0; i < YARDSTICK_LEFT && at < room; i++)
+		if (files->left[i]) {
+			at += (size_t)snprintf(buffer + at, room - at, "%s%s %s", before,
+				table_count(files->left[i]).text, yardstick_left_name[i]);
+			before = ", ";
+		}
 	return buffer;
 }
 
 const char *sweep_torch_words(const struct sweep *sweep, char *buffer, size_t room)
 {
 	const struct compare *compare = &sweep->compare;
-	bool eval = sweep->measure->recipe.eval;
 	*buffer = 0;
 	if (sweep->options->compare)
 		(void)snprintf(buffer, room,
 			"PyTorch %s's DataLoader (torchvision %s, Pillow %s, Python %s) over the "
-			"same files, as many persistent workers as penstock has threads: "
-			"Image.open().convert(\"RGB\"), %s, PILToTensor, so rows of uint8 as "
-			"penstock's; nothing normalised on either side",
+			"same files, with as many persistent workers as penstock has threads: "
+			"Image.open().convert(\"RGB\"), %s, PILToTensor, so uint8 rows like "
+			"penstock's; neither loader normalizes",
 			compare->version[COMPARE_TORCH], compare->version[COMPARE_TORCHVISION],
 			compare->version[COMPARE_PILLOW], compare->version[COMPARE_PYTHON],
-			eval ? "Resize, CenterCrop" : "RandomResizedCrop, RandomHorizontalFlip");
+			sweep->measure->recipe.eval ? "Resize, CenterCrop"
+						    : "RandomResizedCrop, RandomHorizontalFlip");
 	return buffer;
 }
 
-static double sweep_entry_points(const struct measure *run, const char *key)
+static double sweep_entry_points_made(const struct measure *run)
 {
-	return document_number(document_get(run->stats, "checkpoints"), key, 0);
+	return document_number(document_get(run->stats, "checkpoints"), "made", 0);
 }
 
 bool sweep_made_entry_points(const struct sweep *sweep)
 {
 	for (size_t i = 0; i < sweep->points; i++)
 		for (size_t j = 0; j < sweep->point[i].rate.count; j++)
-			if (sweep_entry_points(&sweep->point[i].run[j], "made") >
+			if (sweep_entry_points_made(&sweep->point[i].run[j]) >
 				0.02 * sweep->point[i].run[j].images_made)
 				return true;
 	return false;
@@ -85,37 +72,28 @@ bool sweep_made_entry_points(const struct sweep *sweep)
 
 /* ---- for people ---- */
 
+static void sweep_cell(struct table *table, bool known, const char *text)
+{
+	table_cell(table, true, "%s", known ? text : "-");
+}
+
 static void sweep_cell_rate(struct table *table, const struct spread *spread, double value)
 {
-	if (!spread->count)
-		table_cell(table, true, "-");
-	else
-		table_cell(table, true, "%s", table_rate(value).text);
+	sweep_cell(table, spread->count, table_rate(value).text);
 }
 
-static void sweep_cell_ratio(struct table *table, const struct spread *spread)
+/* What was measured beside the loader, and the ratio to it. */
+static void sweep_cells_beside(
+	struct table *table, const struct spread *beside, const struct spread *ratio)
 {
-	if (spread->count)
-		table_cell(table, true, "%.2f", spread_median(spread));
-	else
-		table_cell(table, true, "-");
+	char text[24];
+	sweep_cell_rate(table, beside, spread_median(beside));
+	(void)snprintf(text, sizeof text, "%.2f", spread_median(ratio));
+	sweep_cell(table, ratio->count, text);
 }
 
-static void sweep_cells_run(struct table *table, const struct sweep_point *point)
-{
-	const struct measure *run = sweep_middle(point);
-	if (run)
-		table_cell(table, true, "%s", table_seconds(run->arrivals.p99_s).text);
-	else
-		table_cell(table, true, "-");
-	if (run && run->memory_known)
-		table_cell(table, true, "%s", table_bytes(run->peak_memory).text);
-	else
-		table_cell(table, true, run ? "?" : "-");
-}
-
-/* The table is to fit the width: what is the same for all points stands in a line below it, and
- * where much else is compared it tells of rates alone. */
+/* The table must fit 80 columns: it leaves out what is the same for all points, and if much else is
+ * compared, it shows rates only. */
 static bool sweep_shows(const struct sweep *sweep, enum grid_axis axis)
 {
 	return sweep->grid.count[axis] > 1 || (axis == GRID_THREADS && sweep->grid.swept == 0);
@@ -133,27 +111,28 @@ static void sweep_row(
 	const uint64_t is[GRID_AXES] = {[GRID_THREADS] = point->threads,
 		[GRID_BATCH] = point->batch_size,
 		[GRID_IMAGE] = point->image_size};
+	const struct measure *run = sweep_middle(point);
+	char text[24];
 	table_row(table);
-	for (enum grid_axis axis = 0; axis < GRID_AXES; axis++)
-		if (sweep_shows(sweep, axis) && is[axis])
-			table_cell(table, true, "%" PRIu64, is[axis]);
-		else if (sweep_shows(sweep, axis))
-			table_cell(table, true, "-");
+	for (enum grid_axis axis = 0; axis < GRID_AXES; axis++) {
+		(void)snprintf(text, sizeof text, "%" PRIu64, is[axis]);
+		if (sweep_shows(sweep, axis))
+			sweep_cell(table, is[axis], text);
+	}
 	sweep_cell_rate(table, &point->rate, spread_median(&point->rate));
 	if (sweep->rounds > 1) {
 		sweep_cell_rate(table, &point->rate, spread_least(&point->rate));
 		sweep_cell_rate(table, &point->rate, spread_most(&point->rate));
 	}
-	if (sweep_shows_run(sweep))
-		sweep_cells_run(table, point);
-	if (sweep->yardstick) {
-		sweep_cell_rate(table, &point->yardstick, spread_median(&point->yardstick));
-		sweep_cell_ratio(table, &point->ratio);
+	if (sweep_shows_run(sweep)) {
+		sweep_cell(table, run, table_seconds(run ? run->arrivals.p99_s : 0).text);
+		sweep_cell(table, run,
+			run && run->memory_known ? table_bytes(run->peak_memory).text : "?");
 	}
-	if (sweep->options->compare) {
-		sweep_cell_rate(table, &point->torch, spread_median(&point->torch));
-		sweep_cell_ratio(table, &point->times);
-	}
+	if (sweep->yardstick)
+		sweep_cells_beside(table, &point->yardstick, &point->ratio);
+	if (sweep->options->compare)
+		sweep_cells_beside(table, &point->torch, &point->times);
 }
 
 static void sweep_head(const struct sweep *sweep, struct table *table)
@@ -173,40 +152,23 @@ static void sweep_head(const struct sweep *sweep, struct table *table)
 			table_cell(table, true, "%s", heads[i].name);
 }
 
-static void sweep_sentence(const char *name, const char *sentence)
-{
-	if (*sentence)
-		table_sentence(2, SWEEP_LABEL, name, sentence, SWEEP_WIDTH);
-}
-
+/* The notes below the table. */
 static void sweep_feet(const struct sweep *sweep)
 {
-	char text[512], name[96];
+	char text[512];
 	const struct sweep_point *best = sweep_fastest(sweep);
 	(void)printf("\n");
-	(void)snprintf(text, sizeof text, "%s: %s images/s", sweep_name(best, name, sizeof name),
-		table_count((uint64_t)(spread_median(&best->rate) + 0.5)).text);
 	if (sweep->points > 1)
-		sweep_sentence("fastest", text);
-	(void)snprintf(text, sizeof text, "%u, interleaved, of %.3g s for each; medians%s%s",
+		report_sentence("fastest", "%s: %s images/s", sweep_name(best, text, sizeof text),
+			table_count((uint64_t)(spread_median(&best->rate) + 0.5)).text);
+	report_sentence("rounds", "%u, interleaved, of %.3g s for each point; medians%s%s",
 		sweep->rounds, sweep->measure->seconds, sweep->rounds > 1 ? ", least and most" : "",
 		sweep_shows_run(sweep) ? "; p99 of the time between batches" : "");
-	sweep_sentence("rounds", text);
-	sweep_sentence("yardstick", sweep_yardstick_words(sweep, text, sizeof text));
-	sweep_sentence("PyTorch", sweep_torch_words(sweep, text, sizeof text));
+	report_sentence("yardstick", "%s", sweep_yardstick_words(sweep, text, sizeof text));
+	report_sentence("PyTorch", "%s", sweep_torch_words(sweep, text, sizeof text));
 	if (sweep_made_entry_points(sweep))
-		sweep_sentence("checkpoints",
-			"some runs made checkpoints as they went, as a first epoch does, so not "
-			"all are alike; `penstock check --index` makes them beforehand");
-}
-
-static void sweep_people_head(const struct measure *run)
-{
-	char source[320];
-	(void)snprintf(source, sizeof source, "%s", run->source);
-	(void)printf("%s\n", cli_tame(source));
-	sweep_sentence("dataset", run->dataset);
-	(void)printf("\n");
+		report_sentence(
+			"entry points", SWEEP_MADE "; `penstock check --index` makes them first");
 }
 
 int sweep_show_people(const struct sweep *sweep)
@@ -219,11 +181,12 @@ int sweep_show_people(const struct sweep *sweep)
 		sweep_row(sweep, table, &sweep->point[i]);
 	const struct measure *run = sweep_middle(sweep_fastest(sweep));
 	if (sweep->points > 1) {
-		sweep_people_head(run);
+		report_source(run->source);
+		report_sentence("dataset", "%s", run->dataset);
 	} else {
-		report_people(run, NULL);
-		(void)printf("\n");
+		(void)report_print(run, NULL, false);
 	}
+	(void)printf("\n");
 	table_print(table, 2);
 	table_free(table);
 	sweep_feet(sweep);
@@ -236,7 +199,7 @@ static void sweep_json_spread(
 	struct jsontext *json, const char *key, const struct spread *spread, int decimals)
 {
 	if (!spread->count) {
-		jsontext_raw(json, key, "null");
+		jsontext_string(json, key, NULL);
 		return;
 	}
 	jsontext_object(json, key);
@@ -250,40 +213,29 @@ static void sweep_json_spread(
 	jsontext_end(json);
 }
 
-/* `run` NULL: none worked. */
+/* `run` is NULL if none succeeded: all is then null. */
 static void sweep_json_run(struct jsontext *json, const struct measure *run)
 {
-	static const char *const keys[] = {"batch_p50_ms", "batch_p99_ms", "cpu",
-		"peak_memory_bytes", "checkpoints_made", "verdict"};
-	for (size_t i = 0; !run && i < UTIL_COUNT(keys); i++)
-		jsontext_raw(json, keys[i], "null");
-	if (!run)
-		return;
-	jsontext_number(json, "batch_p50_ms", run->arrivals.p50_s * 1e3, 3);
-	jsontext_number(json, "batch_p99_ms", run->arrivals.p99_s * 1e3, 3);
-	if (run->cpu_known)
-		jsontext_number(json, "cpu", run->cpu_s / run->seconds, 3);
-	else
-		jsontext_raw(json, "cpu", "null");
-	if (run->memory_known)
-		jsontext_u64(json, "peak_memory_bytes", run->peak_memory);
-	else
-		jsontext_raw(json, "peak_memory_bytes", "null");
-	jsontext_u64(json, "checkpoints_made", (uint64_t)sweep_entry_points(run, "made"));
-	jsontext_string(json, "verdict", document_text(run->stats, "verdict", ""));
+	static const struct measure none = {.seconds = 1};
+	const struct measure *is = run ? run : &none;
+	report_json_known(json, "batch_p50_ms", run, is->arrivals.p50_s * 1e3, 3);
+	report_json_known(json, "batch_p99_ms", run, is->arrivals.p99_s * 1e3, 3);
+	report_json_known(json, "cpu", is->cpu_known, is->cpu_s / is->seconds, 3);
+	report_json_known(json, "peak_memory_bytes", is->memory_known, (double)is->peak_memory, 0);
+	report_json_known(json, "checkpoints_made", run, sweep_entry_points_made(is), 0);
+	jsontext_string(json, "verdict", run ? document_text(run->stats, "verdict", "") : NULL);
 }
 
 static void sweep_json_point(
 	const struct sweep *sweep, struct jsontext *json, const struct sweep_point *point)
 {
-	const struct measure *run = sweep_middle(point);
 	jsontext_object(json, NULL);
 	jsontext_u64(json, "threads", point->threads);
 	jsontext_u64(json, "batch_size", point->batch_size);
 	jsontext_u64(json, "image_size", point->image_size);
 	jsontext_bool(json, "failed", point->failed);
 	sweep_json_spread(json, "images_per_s", &point->rate, 1);
-	sweep_json_run(json, run);
+	sweep_json_run(json, sweep_middle(point));
 	if (sweep->yardstick) {
 		sweep_json_spread(json, "yardstick_images_per_s", &point->yardstick, 1);
 		sweep_json_spread(json, "yardstick_ratio", &point->ratio, 4);
@@ -313,7 +265,7 @@ static void sweep_json_yardstick(const struct sweep *sweep, struct jsontext *jso
 {
 	const struct yardstick_files *files = &sweep->files;
 	if (!sweep->yardstick) {
-		jsontext_raw(json, "yardstick", "null");
+		jsontext_string(json, "yardstick", NULL);
 		return;
 	}
 	jsontext_object(json, "yardstick");
@@ -331,16 +283,15 @@ static void sweep_json_yardstick(const struct sweep *sweep, struct jsontext *jso
 
 static void sweep_json_torch(const struct sweep *sweep, struct jsontext *json)
 {
-	static const char *const names[] = {"python", "torch", "torchvision", "pillow"};
 	char words[512];
 	if (!sweep->options->compare) {
-		jsontext_raw(json, "compare", "null");
+		jsontext_string(json, "compare", NULL);
 		return;
 	}
 	jsontext_object(json, "compare");
 	jsontext_string(json, "what", sweep_torch_words(sweep, words, sizeof words));
-	for (size_t i = 0; i < UTIL_COUNT(names); i++)
-		jsontext_string(json, names[i], sweep->compare.version[i]);
+	for (size_t i = 0; i < COMPARE_VERSIONS; i++)
+		jsontext_string(json, compare_version_name[i], sweep->compare.version[i]);
 	jsontext_u64(json, "samples", sweep->compare.samples);
 	jsontext_u64(json, "listed", sweep->compare.listed);
 	jsontext_end(json);
