@@ -2,25 +2,25 @@
  * start.
  *
  * A map of this folder:
- *   main.c        finds the subcommand; help, version, the last flush of stdout
- *   cli.[ch]      this
- *   options.[ch]  one parser and one help text for all subcommands; each has a table of options
- *   recipe.[ch]   the options of a stream and of a daemon, which several subcommands share
- *   catalog.[ch]  opens a dataset in this process, with a progress bar while it builds the index
- *   spawn.[ch]    starts a daemon of the command's own in a temporary folder, and ends it
- *   find.[ch]     finds the running daemon
- *   answer.[ch]   asks it what it is doing
- *   document.[ch] reads the daemon's JSON
- *   process.[ch]  what /proc says about a process: memory, CPU time, bytes read
- *   output.[ch]   writes a file whole or not at all
- *   progress.[ch] a line on the terminal while something takes longer than a second
- *   table.[ch]    numbers in words, columns, wrapped sentences
- *   bar.[ch]      shares drawn with character cells
- *   bench/        the subcommand bench
- *   draw/         plots, contact sheets and image files
- *   inspect/      the subcommands check, decode, plan, replay, show, state
- *   pack/         the subcommand pack
- *   watch/        the subcommands status, stop, top; watch/why/ has why
+ *   main.c         finds the subcommand; help, version, the last flush of stdout
+ *   cli.[ch]       this
+ *   options.[ch]   one parser and one help text for all subcommands; each has a table of options
+ *   recipe.[ch]    the options of a stream and of a daemon, which several subcommands share
+ *   catalog.[ch]   opens a dataset in this process, with a progress bar while it builds the index
+ *   spawn.[ch]     starts a daemon of the command's own in a temporary folder, and ends it
+ *   find.[ch]      finds the running daemon
+ *   answer.[ch]    asks it what it is doing
+ *   document.[ch]  reads the daemon's JSON
+ *   process.[ch]   what /proc says about a process: memory, CPU time, bytes read
+ *   output.[ch]    writes a file whole or not at all
+ *   progress.[ch]  a line on the terminal while something takes longer than a second
+ *   table.[ch]     numbers in words, columns, wrapped sentences
+ *   bar.[ch]       shares drawn with character cells
+ *   bench/         the subcommand bench
+ *   draw/          plots, contact sheets and image files
+ *   inspect/       the subcommands check, decode, plan, replay, show, state
+ *   pack/          the subcommand pack
+ *   watch/         the subcommands status, stop, top; watch/why/ has why
  *
  * The command has one thread, except for the decoders of check and of the yardstick, the signal
  * thread of spawn and the thread of watch/feed. Results go to stdout. Everything else goes to stderr
