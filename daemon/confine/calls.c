@@ -1,9 +1,9 @@
-/* calls: see confine.h. One filter from the tables, loaded for every thread at once.
+/* calls: see confine.h. Makes one filter from the tables and loads it for every thread at once.
  *
- * An allowed call costs a walk through a binary tree (libseccomp 2.5), and from Linux 5.11 on a
- * look at a bitmap where no argument counts. Speculative store bypass is left as it is: kernels
- * before 5.16 would turn it off for whoever has a filter, which costs decoders much and is meant
- * for processes that run others' code. */
+ * An allowed call costs a walk through a binary tree (libseccomp 2.5) or, from Linux 5.11 on, a
+ * look-up in a bitmap where arguments do not matter. The filter leaves speculative store bypass as
+ * it is: kernels before 5.16 would turn it off for every process with a filter. That is meant for
+ * processes that run foreign code, and would make decoding much slower. */
 #include "confine/confine.h"
 
 #include "base/util.h"
@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CALLS_TREE = 2 }; /* of SCMP_FLTATR_CTL_OPTIMIZE */
+enum { CALLS_TREE = 2 }; /* a value of SCMP_FLTATR_CTL_OPTIMIZE */
 
-/* Signals go to threads of its own: abort() sends one. */
+/* The process may send signals to its own threads: abort() does. */
 static int calls_add_signals(scmp_filter_ctx filter)
 {
 	const struct scmp_arg_cmp own = {0, SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0};
@@ -48,8 +48,8 @@ static int calls_add(scmp_filter_ctx filter, unsigned who)
 	return result;
 }
 
-/* What an older libseccomp or kernel does not have of these is done without, all but the last,
- * which says that every thread is bound. */
+/* An older libseccomp or kernel may lack these attributes. Only the last one is required: it
+ * applies the filter to every thread. */
 static int calls_set_up(scmp_filter_ctx filter)
 {
 	(void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, CALLS_TREE);
@@ -58,8 +58,8 @@ static int calls_set_up(scmp_filter_ctx filter)
 	return seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
 }
 
-/* What the kernel answers libseccomp calls ECANCELED, which tells nobody what to do; its own way of
- * handing the answer through turns some of them into EFAULT. */
+/* libseccomp reports an error of the kernel as ECANCELED, which does not say what is wrong, and
+ * leaves the kernel's errno. Its own option to return that errno turns some values into EFAULT. */
 static int calls_put_in_force(scmp_filter_ctx filter)
 {
 	errno = 0;
@@ -96,8 +96,8 @@ int confine_calls(enum confine_wish wish, struct confine_state *state, struct fa
 	if (wish == CONFINE_AUTO)
 		return 0;
 	return fault_set(fault, result,
-		"seccomp: on, but system calls cannot be filtered here: %s; a kernel with "
-		"CONFIG_SECCOMP_FILTER can, where no container forbids it; auto goes on without",
+		"seccomp: on, but system calls cannot be filtered here: %s; use a kernel with "
+		"CONFIG_SECCOMP_FILTER and a container that allows it, or write auto",
 		strerror(-result));
 }
 

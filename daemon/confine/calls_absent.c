@@ -1,4 +1,4 @@
-/* calls_absent: confine.h's seccomp in a build without libseccomp (PENSTOCK_SECCOMP=OFF). */
+/* calls_absent: stands in for calls.c in a build without libseccomp (PENSTOCK_SECCOMP=OFF). */
 #include "confine/confine.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* confine: see confine.h. The start, and the words. */
+/* confine: see confine.h. */
 #include "confine/confine.h"
 
 #include "base/util.h"
@@ -12,18 +12,18 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* The limit alone does not stop what core(5) pipes into a program: that is given a core of which
- * all memory is left out. (PR_SET_DUMPABLE would do as much, but would also hide the process from
- * its user's own eyes in /proc: from the flight recorder and from `penstock bench`.) */
+/* The limit does not apply where core(5) pipes cores into a program, so such a core gets no memory.
+ * (PR_SET_DUMPABLE would stop cores too, but would also hide the process in /proc from the flight
+ * recorder and from `penstock bench`.) */
 static int confine_no_core(struct fault *fault)
 {
 	const struct rlimit none = {0, 0};
 	if (setrlimit(RLIMIT_CORE, &none))
 		return fault_set(fault, -errno,
-			"core files cannot be turned off: %s; core_files: on lets them be",
+			"core files cannot be turned off: %s; core_files: on allows them",
 			strerror(errno));
 	cleanup(close_fd) int fd = open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC);
-	/* Without /proc, or in a kernel without it, the limit has to do. */
+	/* Without /proc, or in a kernel without this file, the limit has to suffice. */
 	ssize_t written = fd < 0 ? 0 : write(fd, "0", 1);
 	(void)written;
 	return 0;
@@ -32,7 +32,7 @@ static int confine_no_core(struct fault *fault)
 int confine_begin(bool core_files, struct confine_state *state, struct fault *fault)
 {
 	*state = (struct confine_state){.core_files = core_files};
-	/* Every kernel since 3.5 has it, and takes it from anybody. */
+	/* Every kernel since 3.5 has this, for every process. */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return fault_set(fault, -errno, "no_new_privs cannot be set: %s", strerror(errno));
 	state->no_new_privs = true;
@@ -53,7 +53,7 @@ void confine_describe(const struct confine_state *state, char *buffer, size_t ro
 {
 	buffer[0] = 0;
 	confine_add(buffer, room, "%s; %s",
-		state->no_new_privs ? "no new privileges" : "new privileges may be had",
+		state->no_new_privs ? "no new privileges" : "new privileges are possible",
 		state->core_files ? "core files are allowed" : "no core files");
 	if (state->calls)
 		confine_add(buffer, room, "; system calls filtered (seccomp)");
@@ -65,5 +65,6 @@ void confine_describe(const struct confine_state *state, char *buffer, size_t ro
 			state->ports ? ", ports" : "",
 			state->scoped ? ", signals and abstract sockets" : "");
 	else if (state->files_missing[0])
-		confine_add(buffer, room, "; files by penstockd alone: %s", state->files_missing);
+		confine_add(buffer, room, "; files checked only by penstockd: %s",
+			state->files_missing);
 }

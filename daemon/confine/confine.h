@@ -1,23 +1,25 @@
-/* confine: what the process may do, cut down to what it needs, step by step while it starts.
+/* confine: restricts the process, step by step while it starts, to what it needs.
  *
- *   confine.[ch]   this door; no new privileges, no core files; what is in force, in words
- *   landlock.c     files and ports: by the kernel's Landlock, where `roots:` are configured
- *   calls.c        system calls: by seccomp (libseccomp), or calls_absent.c where that is left out
- *   table.[ch]     which calls, and with what arguments
+ * A map of this folder:
+ *   confine.[ch]    this file: no new privileges, no core files; a sentence of what is in force
+ *   landlock.c      files and ports, by the kernel's Landlock, where `roots:` are configured
+ *   calls.c         system calls, by seccomp (libseccomp)
+ *   calls_absent.c  instead of calls.c in a build without libseccomp
+ *   table.[ch]      which calls are allowed, and with which arguments
  *
- * The order is the kernel's: Landlock binds the thread that asks and whoever it starts later, so
- * confine_files comes before any thread; seccomp binds all threads at once and forbids io_uring's
- * set-up, so confine_calls comes when rings and threads are there.
+ * The kernel dictates the order. Landlock restricts the calling thread and the threads that it
+ * starts later, so confine_files comes before there are threads. seccomp restricts all threads at
+ * once and forbids setting up io_uring, so confine_calls comes after rings and threads exist:
  *
- *   confine_begin       main, first
- *   witness_start       the flight recorder's process forks; it calls confine_witness when it has
- *                       set itself apart
- *   confine_files       before any thread
- *   confine_calls       after the last ring, socket and library that is needed
+ *   confine_begin   main, first
+ *   witness_start   forks the flight recorder's process, which calls confine_witness once it has
+ *                   set itself up
+ *   confine_files   before any thread
+ *   confine_calls   after the last ring, socket and library that the daemon needs
  *
- * None of it can be taken back or widened, by the process itself either. The witness is bound by a
- * filter of its own and by no Landlock: it reads the environment of trainers in /proc, which
- * Landlock forbids whoever it binds. */
+ * Nothing can undo or widen a restriction, not even the process itself. The witness has a filter of
+ * its own and no Landlock: it reads the environment of trainers in /proc, which Landlock
+ * forbids. */
 #pragma once
 
 #include "base/fault.h"
@@ -27,63 +29,67 @@
 #include <stdint.h>
 
 enum confine_wish {
-	CONFINE_AUTO, /* as far as build and kernel have it; what is missing is said */
-	CONFINE_ON, /* or do not start */
+	CONFINE_AUTO, /* as far as build and kernel support it; confine_describe says what is missing */
+	CONFINE_ON, /* in full, or the daemon does not start */
 	CONFINE_OFF,
 };
 
-/* What may be done beneath a place. */
+/* What the process may do below a place. */
 enum confine_access {
-	CONFINE_READ, /* files and folders */
-	CONFINE_READ_FILES, /* files, but no listing of folders */
-	CONFINE_WRITE, /* all of that, and made, renamed, linked and removed; no devices */
+	CONFINE_READ, /* read files and list folders */
+	CONFINE_READ_FILES, /* read files, but not list folders */
+	CONFINE_WRITE, /* also write, create, rename, link and remove; no devices */
 };
 
 struct confine_place {
-	const char *path; /* absolute; a folder or a file. NULL, or nothing there: left out */
+	/* An absolute path of a folder or a file. Where it is NULL or does not exist, the place is
+	 * ignored. */
+	const char *path;
 	enum confine_access access;
-	bool must; /* be there: else a fault */
+	bool must; /* exist: otherwise confine_files fails */
 };
 
-/* What is in force. Written by the functions below, of the one thread that calls them. */
+/* What is in force. The functions below write it; one thread calls them all. */
 struct confine_state {
 	bool no_new_privs;
 	bool core_files;
-	unsigned landlock; /* the kernel's ABI that is used; 0: it is not */
-	bool ports; /* TCP: no connection, and no port but one */
+	unsigned landlock; /* the ABI version in use; 0: Landlock is not used */
+	bool ports; /* TCP: no connections, and listening on at most one port */
 	bool scoped; /* no signals and no abstract sockets to processes outside */
 	bool calls;
-	char files_missing[160]; /* why Landlock is not there although it was asked for; "" */
-	char calls_missing[160]; /* of seccomp; "" */
+	char files_missing[160]; /* why Landlock is not used although it was requested; or "" */
+	char calls_missing[160]; /* the same for seccomp */
 };
 
-/* No new privileges by execve; unless `core_files`, no core files, which would hold samples and
- * pixels, and no memory in what a core is piped into. Before any thread. 0, or a negative errno
- * with a fault. */
+/* Takes away new privileges by execve. Unless `core_files`, also turns off core files, which would
+ * contain samples and pixels, and leaves memory out of cores that are piped into a program. Call it
+ * before there are threads. 0, or a negative errno with a fault. */
 int confine_begin(bool core_files, struct confine_state *state, struct fault *fault);
 
 struct confine_files_options {
 	const struct confine_place *places;
 	size_t count;
-	uint16_t port; /* that may be listened on by TCP; 0: none */
-	bool any_port; /* which one is not known yet */
-	bool abstract; /* sockets without a path are needed (NOTIFY_SOCKET=@...) */
+	uint16_t port; /* the TCP port that the process may listen on; 0: none */
+	bool any_port; /* it may listen on any, because the port is not known yet */
+	bool abstract; /* it needs sockets without a path (NOTIFY_SOCKET=@...) */
 };
 
-/* Forbids all files but those beneath the places, by the best Landlock that the kernel has. Where
- * it has none, `files_missing` says so and 0 is returned: whoever opens files must look for itself
- * (base/host/roots.h). Before any thread. 0, or a negative errno with a fault. */
+/* Forbids all files except those below the places, by the newest Landlock ABI of the kernel. Where
+ * the kernel has no Landlock, sets `files_missing` and returns 0: then only the daemon's own checks
+ * remain (base/host/roots.h). Call it before there are threads. 0, or a negative errno with a
+ * fault. */
 int confine_files(const struct confine_files_options *options, struct confine_state *state,
 	struct fault *fault);
 
-/* Refuses all system calls but those that a daemon that is set up makes, for every thread of the
- * process. 0; or a negative errno with a fault where it is CONFINE_ON and cannot be had (-ENOSYS:
- * not built in). With CONFINE_AUTO `calls_missing` says why it is not there. */
+/* Refuses, for every thread of the process, all system calls except those that a running daemon
+ * makes. 0, or a negative errno with a fault where `wish` is CONFINE_ON and seccomp cannot be used
+ * (-ENOSYS: not built in). With CONFINE_AUTO, `calls_missing` then says why. */
 int confine_calls(enum confine_wish wish, struct confine_state *state, struct fault *fault);
 
-/* The same for the flight recorder's process: wider, since NVIDIA's library maps code and asks its
- * devices by ioctl. What cannot be had is left out: the daemon has said so. */
+/* The same for the flight recorder's process. It is allowed more, because NVIDIA's library maps
+ * code and uses ioctl on its devices. Does nothing where seccomp cannot be used: the daemon reports
+ * that. */
 void confine_witness(enum confine_wish wish);
 
-/* One sentence of what is in force: "no new privileges; no core files; ...". */
+/* One sentence about what is in force: "no new privileges; no core files; ...". */
 void confine_describe(const struct confine_state *state, char *buffer, size_t room);

@@ -1,6 +1,6 @@
-/* landlock: see confine.h. What linux/landlock.h of older systems does not have is written out
- * here; numbers and structs are the kernel's (Documentation/userspace-api/landlock.rst), where a
- * newer version only adds to the end, and says by its size what it takes. */
+/* landlock: see confine.h. The definitions that linux/landlock.h of older systems lacks are
+ * repeated here, from the kernel's Documentation/userspace-api/landlock.rst. A newer version of the
+ * kernel only adds members to the end of a struct, and the size tells which ones are meant. */
 #include "confine/confine.h"
 
 #include "base/util.h"
@@ -48,7 +48,7 @@ struct files_port {
 
 #define FILES_READ_FILE ((uint64_t)LANDLOCK_ACCESS_FS_READ_FILE)
 #define FILES_READ (FILES_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
-/* What has a meaning for a file itself, and not only for what lies beneath a folder. */
+/* The rights that apply to a file itself, and not only to what is below a folder. */
 #define FILES_OF_FILES                                                                  \
 	(FILES_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_EXECUTE | \
 		FILES_TRUNCATE | FILES_IOCTL_DEV)
@@ -58,7 +58,7 @@ struct files_port {
 		LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |          \
 		LANDLOCK_ACCESS_FS_REFER | FILES_TRUNCATE)
 
-/* All that this ABI can forbid. */
+/* Everything that this ABI can forbid. */
 static uint64_t files_handled(unsigned abi)
 {
 	uint64_t all = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1;
@@ -136,8 +136,9 @@ int confine_files(const struct confine_files_options *options, struct confine_st
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	if (abi < 1) {
 		(void)snprintf(state->files_missing, sizeof state->files_missing,
-			"this kernel has no Landlock (%s; Linux 5.13 or newer, with landlock "
-			"among its security modules, has)",
+			"this kernel has no Landlock (%s; it needs Linux 5.13 or newer with "
+			"landlock "
+			"among its security modules)",
 			strerror(errno));
 		return 0;
 	}

@@ -1,5 +1,6 @@
-/* table: see table.h. Found by reading what the daemon and its libraries call, and by running the
- * tests under it. A call that an architecture does not have is left out by libseccomp. */
+/* table: see table.h. The lists come from reading which calls the daemon and its libraries make,
+ * and from running the tests with the filter. libseccomp leaves out calls that the architecture
+ * does not have. */
 #include "confine/table.h"
 
 #include "base/util.h"
@@ -26,19 +27,19 @@
 #define PR_SET_VMA 0x53564d41
 #endif
 
-/* Of io_uring_register (linux/io_uring.h): an element of the table of files changes when a shard is
- * opened, and liburing gives back the ring's own number at the end. The highest bit says that the
- * ring is meant by that number. */
+/* Operations of io_uring_register (linux/io_uring.h): opening a shard updates the table of files,
+ * and liburing unregisters the ring's descriptor at the end. The highest bit says that the ring is
+ * given by its registered number. */
 enum { TABLE_FILES_UPDATE = 6, TABLE_UNREGISTER_RING_FDS = 21 };
 #define TABLE_REGISTER_MASK 0x7fffffffu
 
-/* clone's flags for new namespaces: some go with a thread. */
+/* The flags of clone for new namespaces: some are possible for threads. */
 #define TABLE_NAMESPACES                                                               \
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
 		CLONE_NEWPID | CLONE_NEWNET)
 
-/* Bytes, files, memory, threads, oneself and who has ended, time, sockets that are there, waiting.
- */
+/* Reading and writing, files, memory, threads, this process and its children, time, sockets that
+ * exist, waiting. */
 static const int table_both[] = {SCMP_SYS(read), SCMP_SYS(pread64), SCMP_SYS(readv),
 	SCMP_SYS(preadv), SCMP_SYS(preadv2), SCMP_SYS(write), SCMP_SYS(pwrite64), SCMP_SYS(writev),
 	SCMP_SYS(pwritev), SCMP_SYS(lseek), SCMP_SYS(close), SCMP_SYS(close_range), SCMP_SYS(fsync),
@@ -66,7 +67,7 @@ static const int table_both[] = {SCMP_SYS(read), SCMP_SYS(pread64), SCMP_SYS(rea
 	SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(eventfd2),
 	SCMP_SYS(pipe2)};
 
-/* Besides. */
+/* What the daemon needs in addition. */
 static const int table_daemon[] = {SCMP_SYS(fadvise64), SCMP_SYS(readahead), SCMP_SYS(sendfile),
 	SCMP_SYS(link), SCMP_SYS(linkat), SCMP_SYS(mlock), SCMP_SYS(mlock2), SCMP_SYS(munlock),
 	SCMP_SYS(memfd_create), SCMP_SYS(signalfd4), SCMP_SYS(timerfd_create),
@@ -74,21 +75,21 @@ static const int table_daemon[] = {SCMP_SYS(fadvise64), SCMP_SYS(readahead), SCM
 	SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(io_uring_enter),
 	SCMP_SYS(inotify_init1), SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_rm_watch)};
 
-/* It is bound before it sets itself apart; the rest is for NVIDIA's library, which maps code and
- * asks its devices. */
+/* What the witness needs in addition, to set itself up after it is confined, and for NVIDIA's
+ * library, which maps code and uses ioctl on its devices. */
 static const int table_witness[] = {SCMP_SYS(ioctl), SCMP_SYS(mmap), SCMP_SYS(mprotect),
 	SCMP_SYS(prctl), SCMP_SYS(sched_setaffinity), SCMP_SYS(sched_getparam),
 	SCMP_SYS(sched_getscheduler)};
 
 #ifdef TABLE_SANITIZER
-/* A sanitizer's own: LeakSanitizer stops all threads by tracing them from a process that it clones,
- * reports are made readable by a symbolizer that it starts. */
+/* What sanitizers need: LeakSanitizer clones a process that traces and stops all threads, and
+ * reports start a symbolizer. */
 static const int table_sanitizer[] = {SCMP_SYS(clone), SCMP_SYS(fork), SCMP_SYS(vfork),
 	SCMP_SYS(execve), SCMP_SYS(kill), SCMP_SYS(tkill), SCMP_SYS(tgkill), SCMP_SYS(personality),
 	SCMP_SYS(pipe), SCMP_SYS(rt_sigtimedwait), SCMP_SYS(rt_sigsuspend), SCMP_SYS(arch_prctl),
 	SCMP_SYS(process_vm_readv), SCMP_SYS(getdents)};
 
-/* Without the cases below. */
+/* The same, instead of the cases below. */
 static const int table_sanitizer_daemon[] = {SCMP_SYS(ptrace), SCMP_SYS(prctl), SCMP_SYS(mmap),
 	SCMP_SYS(mprotect), SCMP_SYS(ioctl), SCMP_SYS(prlimit64), SCMP_SYS(sched_setaffinity)};
 #else
@@ -98,7 +99,7 @@ static const int table_refused_plain[] = {SCMP_SYS(execve), SCMP_SYS(fork), SCMP
 	SCMP_SYS(process_vm_readv)};
 #endif
 
-/* All that would reach out of what there is. */
+/* Calls that would reach beyond the process. */
 static const int table_refused[] = {SCMP_SYS(execveat), SCMP_SYS(io_uring_setup),
 	SCMP_SYS(process_vm_writev), SCMP_SYS(pidfd_getfd), SCMP_SYS(pidfd_send_signal),
 	SCMP_SYS(kcmp), SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(move_mount),
@@ -154,11 +155,12 @@ const size_t table_list_count = UTIL_COUNT(table_lists);
 	}
 
 const struct table_case table_cases[] = {
-	/* Sockets of this machine: the journal's and systemd's. What listens is there. */
+	/* Sockets of this machine, for the journal and systemd. The listening ones exist
+	 * already. */
 	{TABLE_BOTH, YES, SCMP_SYS(socket), {0, SCMP_CMP_EQ, AF_UNIX, 0}},
 	{TABLE_BOTH, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), {0, SCMP_CMP_NE, AF_UNIX, 0}},
-	/* Not who is sent a signal, and which, when something happens to a file: any process of the
-	 * same user could be. */
+	/* F_SETOWN and F_SETSIG are refused: with them a change to a file could send any signal to
+	 * any process of the same user. */
 	FCNTL(YES, F_DUPFD),
 	FCNTL(YES, F_DUPFD_CLOEXEC),
 	FCNTL(YES, F_GETFD),
@@ -176,7 +178,7 @@ const struct table_case table_cases[] = {
 	FCNTL(NO, F_SETOWN),
 	FCNTL(NO, F_SETOWN_EX),
 	FCNTL(NO, F_SETSIG),
-	/* Its own limits alone. */
+	/* Only the limits of the process itself. */
 	EQUAL(prlimit64, TABLE_WITNESS, YES, 0, 0),
 	/* No set-uid bits. */
 	MASK(fchmod, TABLE_BOTH, YES, 1, 07000, 0),
@@ -184,8 +186,8 @@ const struct table_case table_cases[] = {
 	MASK(io_uring_register, TABLE_DAEMON, YES, 1, TABLE_REGISTER_MASK,
 		TABLE_UNREGISTER_RING_FDS),
 #ifndef TABLE_SANITIZER
-	/* Threads, no processes. (clone3 hides its flags in memory: it is answered as if it were
-	 * not there, and the C library takes clone.) */
+	/* Threads, but not processes. (clone3 has its flags in memory, where a filter cannot read
+	 * them. It gets ENOSYS, and the C library falls back to clone.) */
 	MASK(clone, TABLE_BOTH, YES, 0, CLONE_THREAD | TABLE_NAMESPACES, CLONE_THREAD),
 	MASK(clone, TABLE_BOTH, NO, 0, CLONE_THREAD, 0),
 	/* No new code. */
@@ -197,12 +199,12 @@ const struct table_case table_cases[] = {
 	ONLY(prctl, 0, PR_GET_NAME),
 	ONLY(prctl, 0, PR_GET_DUMPABLE),
 	ONLY(prctl, 0, PR_GET_NO_NEW_PRIVS),
-	ONLY(prctl, 0, PR_SET_VMA), /* malloc names what it maps */
-	/* Whether a file is a terminal, how much is there to be read. */
+	ONLY(prctl, 0, PR_SET_VMA), /* malloc names its mappings */
+	/* Whether a file is a terminal, and how many bytes can be read. */
 	ONLY(ioctl, 1, TCGETS),
 	ONLY(ioctl, 1, FIONREAD),
 	ONLY(ioctl, 1, FIONBIO),
-	/* Limits are read. */
+	/* Limits may be read, not set. */
 	ONLY(prlimit64, 2, 0),
 #endif
 };

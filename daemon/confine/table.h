@@ -1,4 +1,5 @@
-/* table: which system calls are made after the start, by whom. Read by calls.c alone. */
+/* table: which system calls the daemon and its witness may make after the start. Only calls.c reads
+ * it. */
 #pragma once
 
 #include <seccomp.h>
@@ -7,8 +8,8 @@
 
 enum { TABLE_DAEMON = 1, TABLE_WITNESS = 2, TABLE_BOTH = 3 };
 
-/* Answered so to `who`, with whatever arguments. A call that is in none of these is answered as if
- * the kernel did not have it (ENOSYS), so that a newer C library tries what it did before. */
+/* Calls that get the same answer with any arguments. A call that is in no table gets ENOSYS, as in
+ * a kernel without it, so that a newer C library falls back to older calls. */
 struct table_list {
 	unsigned who;
 	uint32_t action; /* SCMP_ACT_ALLOW or SCMP_ACT_ERRNO(...) */
@@ -16,7 +17,7 @@ struct table_list {
 	size_t count;
 };
 
-/* Answered so where one argument is like this. */
+/* A call that gets this answer where one of its arguments matches. */
 struct table_case {
 	unsigned who;
 	uint32_t action;

@@ -8,17 +8,18 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* What counts as some, as much and as nearly all of the time. */
+/* Shares of the time that count as little, some, much and nearly all. */
 #define VERDICT_LITTLE 0.05
 #define VERDICT_SOME 0.25
 #define VERDICT_MUCH 0.75
 #define VERDICT_ALL 0.9
-/* A trainer that waits more than this only takes what it gets: how fast it would be does not show.
- */
+/* A trainer that waits for more than this share takes every batch at once: how fast it could be is
+ * not visible. */
 #define VERDICT_ONLY_WAITS 0.9
-/* With so many reads at a time the storage has what it can use. */
+/* More reads than this at a time would not make the storage faster. */
 #define VERDICT_DEEP 8
-/* A lone trainer that gives nothing back for so long, and twice as long as ever before. */
+/* A single trainer that has returned nothing for this long, and for twice as long as ever before,
+ * holds its batches. */
 #define VERDICT_QUIET_S 5
 #define VERDICT_LEAST_S 0.5
 
@@ -37,20 +38,20 @@ const char *verdict_kind_name(enum verdict_kind kind)
 	return (unsigned)kind < VERDICT_KINDS ? names[kind] : "unknown";
 }
 
-/* Input that is put right, and what follows from it. */
+/* The sanitized input, and numbers that follow from it. */
 struct verdict_view {
 	const struct verdict_input *in;
 	struct verdict *out;
 	double seconds, active_s; /* active: not every slot is full */
 	double threads, cpus;
 	double complete;
-	double own, lost; /* processors' worth of CPU time: used; wanted and not got */
-	/* Of the active time: */
-	double idle, permit; /* of the workers' */
+	double own, lost; /* CPU time in processors: used; needed but not received */
+	/* Shares of the active time: */
+	double idle, permit; /* of the workers' time */
 	double demand; /* own and lost, of all processors */
-	double reading, brief;
-	double robbed; /* of the CPU time that was wanted, what was lost */
-	double read_delay; /* of the time of reads, what their threads waited for a processor */
+	double reading, brief; /* a read is in progress; a read waits for a buffer */
+	double robbed; /* the part of the needed CPU time that was lost */
+	double read_delay; /* the part of the reads' time that their threads wait for a processor */
 };
 
 static double verdict_sane(double value)
@@ -65,8 +66,8 @@ static double verdict_share(double part, double whole)
 	return whole > 0 ? UTIL_MIN(part / whole, 1.0) : 0;
 }
 
-/* What threads wanted of the processors and others had. Without the kernel's word it is the time in
- * which workers neither waited for anything nor ran. */
+/* CPU time that threads needed and other programs used. Where the kernel does not report it, the
+ * time during which workers neither waited for anything nor ran. */
 static double verdict_lost_s(const struct verdict_view *view)
 {
 	const struct verdict_input *in = view->in;
@@ -97,8 +98,8 @@ static void verdict_evidence(const struct verdict_view *view)
 	out->reads_under_way = busy > 0 ? verdict_sane(verdict_sane(in->read_depth_s) / busy) : 0;
 }
 
-/* A ring's one thread keeps all of its reads waiting; a thread that reads for itself just that one.
- */
+/* A delay of the io_uring thread delays all its reads; a delay of a thread that calls pread delays
+ * only its own. */
 static double verdict_read_delay(const struct verdict_input *in)
 {
 	return verdict_share(
@@ -147,15 +148,15 @@ static const char *verdict_s(double n)
 	return n == 1 ? "" : "s";
 }
 
-/* "; memory: 96M would do", where a budget that is larger than today's would. */
+/* "; memory: 96M would suffice", where that is more than the current budget. */
 static const char *verdict_budget(
 	const struct verdict_input *in, const char *key, uint64_t budget, char *buffer, size_t room)
 {
 	if (budget > in->budget)
-		(void)snprintf(buffer, room, "; %s: %" PRIu64 "M would do", key,
+		(void)snprintf(buffer, room, "; %s: %" PRIu64 "M would suffice", key,
 			(budget + (1 << 20) - 1) >> 20);
 	else
-		(void)snprintf(buffer, room, "; fewer threads would leave each more");
+		(void)snprintf(buffer, room, "; fewer threads would have more memory each");
 	return buffer;
 }
 
@@ -175,12 +176,12 @@ static bool verdict_absent(const struct verdict_view *view)
 			in->wait_for);
 	else if (!in->started)
 		verdict_say(view->out, VERDICT_WAITING, 0,
-			"the group waits for trainers that come back: %u here", in->present);
+			"the group waits for trainers that return: %u here", in->present);
 	else if (view->seconds < VERDICT_LEAST_S)
 		verdict_say(view->out, VERDICT_UNKNOWN, 0, "not measured yet");
 	else if (in->ended >= in->trainers && !in->images)
 		verdict_say(view->out, VERDICT_NONE, 0,
-			"nothing to do: every trainer has been given its last batch");
+			"nothing to do: every trainer has received its last batch");
 	else
 		return false;
 	return true;
@@ -202,7 +203,7 @@ static bool verdict_held(const struct verdict_view *view)
 	} else if (in->trainers == 1 && in->slots && in->held_most >= in->slots &&
 		   quiet >= VERDICT_QUIET_S && quiet > 2 * verdict_sane(in->held_usual_s)) {
 		verdict_say(out, VERDICT_HELD, out->slots_full,
-			"trainer-bound: pid %d holds all %u batches and has given none back for "
+			"trainer-bound: pid %d holds all %u batches and has returned none for "
 			"%.0f s",
 			in->held_pid, in->slots, quiet);
 	} else {
@@ -212,16 +213,15 @@ static bool verdict_held(const struct verdict_view *view)
 	return true;
 }
 
-/* A stage that is busy all the time that it may be. */
+/* Whether a stage is busy nearly all of the active time. */
 static bool verdict_busy(const struct verdict_view *view)
 {
 	return view->demand >= VERDICT_ALL || 1 - view->idle - view->permit >= VERDICT_ALL ||
 	       (view->idle >= VERDICT_SOME && view->reading >= VERDICT_ALL);
 }
 
-/* A trainer that keeps batches while it waits for the next never seems to wait, and has batches
- * that it seems not to have come to. That it does wait shows where slots are never full and a stage
- * is always busy. */
+/* A trainer that keeps batches while it waits for the next one never seems to wait, and seems to
+ * have unused batches. It does wait where slots are never full and a stage is always busy. */
 static bool verdict_trainer(const struct verdict_view *view)
 {
 	struct verdict *out = view->out;
@@ -259,8 +259,8 @@ static bool verdict_slots(const struct verdict_view *view)
 	return true;
 }
 
-/* Where most workers wait for it, others that take processors are the lesser evil: with more of
- * them ready to run, there would be more to be had. */
+/* Where most workers wait for this memory, other programs that use the processors matter less: with
+ * more workers ready to run, penstock would get more CPU time. */
 static bool verdict_permit(const struct verdict_view *view)
 {
 	struct verdict *out = view->out;
@@ -283,7 +283,7 @@ static bool verdict_buffers(const struct verdict_view *view)
 	if (view->brief < 0.5 || view->idle < VERDICT_SOME || out->reads_under_way >= VERDICT_DEEP)
 		return false;
 	verdict_say(out, VERDICT_MEMORY, out->trainer_wait,
-		"memory-bound: reads wait %.0f %% of the time for buffers, %.1f under way at a "
+		"memory-bound: reads wait %.0f %% of the time for buffers, %.1f in progress at a "
 		"time%s",
 		100 * view->brief, out->reads_under_way,
 		verdict_budget(
@@ -293,9 +293,9 @@ static bool verdict_buffers(const struct verdict_view *view)
 
 /* ---- processors ---- */
 
-/* "; 3 more would feed this trainer (it waits 60 %)". The trainer's demand is its rate while it did
- * not wait; an image's cost is what it took of CPU time. So what is needed is what is used now,
- * over the share of time in which that was enough. */
+/* "; 3 more would feed this trainer (it waits 60 %)". The trainer's demand is its rate while it
+ * does not wait; the cost of an image is the CPU time that it takes. So the trainer needs the CPU
+ * time that is used now, divided by the share of time during which it does not wait. */
 static void verdict_more(const struct verdict_view *view, char *buffer, size_t room)
 {
 	struct verdict *out = view->out;
@@ -303,7 +303,7 @@ static void verdict_more(const struct verdict_view *view, char *buffer, size_t r
 	bool keeps = wait < VERDICT_LITTLE;
 	if (keeps || wait > VERDICT_ONLY_WAITS || !view->in->images) {
 		(void)snprintf(buffer, room,
-			"; the trainer %s, so how many more would feed it is not known",
+			"; the trainer %s, so how many more it needs is not known",
 			keeps ? "keeps some of its batches" : "only waits");
 		return;
 	}
@@ -313,12 +313,12 @@ static void verdict_more(const struct verdict_view *view, char *buffer, size_t r
 		out->more_cpus, 100 * wait);
 }
 
-/* How many processors decode, at most; who takes them, if anybody does. */
+/* Says how many processors decode, and what else uses them. */
 static void verdict_say_decode(const struct verdict_view *view, const char *more)
 {
 	struct verdict *out = view->out;
 	double throttled = verdict_share(view->in->throttled_s, view->seconds * view->cpus);
-	/* A processor that is used in part is one that is busy. */
+	/* A processor that is used in part counts as busy. */
 	double cores = UTIL_MIN(ceil(view->own - VERDICT_SOME), view->cpus);
 	cores = UTIL_MAX(cores, 1.0);
 	if (throttled > VERDICT_LITTLE)
@@ -331,7 +331,7 @@ static void verdict_say_decode(const struct verdict_view *view, const char *more
 			"decode-bound: other programs took %.0f %% of the CPU time that penstock "
 			"needs on %.0f core%s%s",
 			100 * view->robbed, view->cpus, verdict_s(view->cpus),
-			out->more_cpus < 0 ? "; what it could do shows on an idle machine" : more);
+			out->more_cpus < 0 ? "; measure again on an idle machine" : more);
 	else if (view->threads < view->cpus)
 		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
 			"decode-bound: %.0f of %.0f cores busy with %.0f decoding thread%s%s",
@@ -353,8 +353,8 @@ static bool verdict_decode(const struct verdict_view *view)
 		return false;
 	if (late && view->demand < VERDICT_MUCH && occupied < VERDICT_MUCH) {
 		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
-			"decode-bound: others use the CPU; of the time of reads their threads wait "
-			"%.0f %% for a processor",
+			"decode-bound: other programs use the CPU; reading threads wait %.0f %% of "
+			"their time for a processor",
 			100 * view->read_delay);
 		return true;
 	}
@@ -365,7 +365,7 @@ static bool verdict_decode(const struct verdict_view *view)
 
 /* ---- storage ---- */
 
-/* "210 MB/s of 220": powers of ten, as storage is sold. */
+/* "210 MB/s of 220", in powers of ten, as storage is sold. */
 static void verdict_rate(const struct verdict *out, char *buffer, size_t room)
 {
 	double now = out->read_bytes_per_s, best = UTIL_MAX(out->read_bytes_per_s_best, now);

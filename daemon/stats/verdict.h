@@ -1,16 +1,23 @@
-/* verdict: what holds the job up, in one sentence, and the evidence for it.
+/* verdict: what slows a stream down, in one sentence, and the evidence for it.
  *
- * Pure: the same numbers give the same verdict. Whatever is no number, negative, or more than there
- * can be counts as what is next to it.
+ * A map of this folder:
+ *   verdict.[ch]    this file
+ *   histogram.[ch]  how often something took how long
  *
- * How it is found. Where complete batches lie there more of the time than trainers wait, the
- * trainer is slow; else penstock is, and one of its stages must be busy whenever it may produce at
- * all (while every slot is full it may not, so that time is left out). Either the workers hardly
- * ever wait for samples, or all processors are busy, or others keep them from us (threads that
- * could run wait for a processor): decode. Or something waits for memory: workers for that of large
- * images, reads for buffers while few are under way, or there are fewer slots than were asked for.
- * Else storage is asked while workers wait: read. Being short of processors also makes workers wait
- * for samples, so that is looked at before storage. */
+ * Pure: the same numbers give the same verdict. An input that is not a number, is negative, or is
+ * larger than possible counts as the nearest possible value.
+ *
+ * How the verdict is found. If complete batches are available for more of the time than trainers
+ * wait, the trainer is slow. Otherwise penstock is slow, and one of its stages must be busy
+ * whenever penstock can produce at all (it cannot while every slot is full, so that time does not
+ * count):
+ *
+ *   decode  The workers hardly ever wait for samples, or all processors are busy, or other programs
+ *           use them (threads that could run wait for a processor).
+ *   memory  Workers wait for the memory of large images, or reads wait for buffers while few of
+ *           them are in progress, or there are fewer slots than the stream wants.
+ *   read    Workers wait while reads are in progress. A lack of processors also makes workers wait
+ *           for samples, so decode is checked before this. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,7 +28,7 @@ enum { VERDICT_TEXT = 256 };
 
 enum verdict_kind {
 	VERDICT_UNKNOWN, /* not measured yet */
-	VERDICT_NONE, /* no trainer, or none that is given anything more */
+	VERDICT_NONE, /* no trainer, or none that receives another batch */
 	VERDICT_WAITING, /* a group waits for trainers */
 	VERDICT_TRAINER,
 	VERDICT_DECODE, /* processors */
@@ -32,59 +39,62 @@ enum verdict_kind {
 };
 const char *verdict_kind_name(enum verdict_kind kind); /* "unknown", "none", "waiting", ... */
 
-/* Over one window of time; seconds, unless it says otherwise. */
+/* What happened in one window of time. Times are in seconds. */
 struct verdict_input {
-	double seconds;
+	double seconds; /* the length of the window */
+
 	/* Of this stream. */
-	double trainer_wait_s; /* some trainer had given everything back and waited for a batch */
-	double complete_s; /* no trainer waited, and one had a batch that it had not come to yet, or
-			      every slot was full */
+	double trainer_wait_s; /* a trainer had returned everything and waited for a batch */
+	/* No trainer waited, and one had a batch that it had not yet used, or every slot was
+	 * full. */
+	double complete_s;
 	double slots_full_s; /* every slot was complete or held: nothing could be produced */
 	uint64_t images;
-	bool opening; /* its source is indexed, or its memory waited for */
-	bool started; /* its batches are given out */
-	unsigned trainers, present, wait_for; /* its own; there, of those that it begins with */
-	unsigned ended; /* of its own, those that were given all that they asked for */
+	bool opening; /* its dataset is being indexed, or it waits for memory */
+	bool started; /* its trainers receive batches */
+	unsigned trainers; /* of the stream */
+	unsigned present, wait_for; /* trainers that have joined, and that it waits for at first */
+	unsigned ended; /* trainers that have received all batches they asked for */
 	uint32_t slots, slots_wanted;
 	bool slots_limited; /* there are fewer because of stream_memory */
-	int held_pid; /* of the trainer that holds most */
-	uint64_t held_most;
-	double held_quiet_s; /* since that one gave back a batch */
-	double held_usual_s; /* the longest that it had taken before, ever */
-	/* Of the daemon. */
+	int held_pid; /* the trainer that holds most batches */
+	uint64_t held_most; /* how many it holds */
+	double held_quiet_s; /* since it returned a batch */
+	double held_usual_s; /* the longest time that it had taken for that before */
+
+	/* Of the daemon. Times of several threads are added up. */
 	unsigned threads, cpus;
-	double workers_idle_s; /* all workers together, waiting for samples */
-	double permit_wait_s; /* waiting for the memory of large images */
+	double workers_idle_s; /* workers waited for samples */
+	double permit_wait_s; /* workers waited for the memory of large images */
 	double workers_cpu_s, cpu_s; /* CPU time of the workers; of the whole process */
-	double delay_s; /* workers that could run waited for a processor, all together; negative:
-			   the kernel does not say */
-	double read_delay_s; /* the same of the threads that read */
+	double delay_s; /* workers waited for a processor; negative: not known */
+	double read_delay_s; /* reading threads waited for a processor */
 	unsigned read_threads;
-	double throttled_s; /* by a cgroup's quota */
-	double read_busy_s; /* a read or more was under way */
-	double read_depth_s; /* reads under way, times time */
+	double throttled_s; /* the cgroup's quota held the daemon back */
+	double read_busy_s; /* at least one read was in progress */
+	double read_depth_s; /* reads in progress, times time */
 	double buffers_full_s; /* a read had to wait for a buffer */
 	double read_bytes;
-	double read_best; /* bytes a second: the best second in which reads were always under way */
-	/* Bytes: what there is, and what would do for all slots, for each worker's largest image,
-	 * for enough reads at a time. 0: no budget would. */
+	double read_best; /* bytes in the best second during which reads were always in progress */
+	/* Bytes: the budget, and budgets that would suffice for all slots, for each worker's
+	 * largest image, and for enough concurrent reads. 0: no budget would. */
 	uint64_t budget, budget_slots, budget_images, budget_buffers;
 };
 
 struct verdict {
 	enum verdict_kind kind;
 	char sentence[VERDICT_TEXT];
-	double share; /* of the window, in which the job was held up by that */
+	double share; /* of the window during which this slowed the stream down */
 	/* The evidence: shares of the window, 0 to 1. */
 	double trainer_wait, slots_full;
 	double workers_idle, permit_wait; /* of all workers' time */
 	double cpu_busy; /* of all processors, by penstockd */
-	double cpu_stolen; /* of all processors: what workers could have used and did not get */
+	double cpu_stolen; /* of all processors: time that workers needed and did not get */
 	double read_busy, buffers_full;
 	double read_bytes_per_s, read_bytes_per_s_best;
-	double reads_under_way; /* mean, while there are any */
-	double more_cpus; /* that would feed the trainer; negative: not known, or no help */
-	int pid; /* of who holds batches; 0: nobody to name */
+	double reads_under_way; /* mean number of reads in progress, while there are any */
+	double more_cpus; /* how many more would feed the trainer; negative: not known, or no help */
+	int pid; /* the trainer that holds batches; 0: none to name */
 };
 
 void verdict_find(const struct verdict_input *input, struct verdict *ret);

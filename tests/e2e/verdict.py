@@ -89,7 +89,7 @@ def least_memory(threads):
 
 
 def budget_named(found):
-    return int(re.search(r"memory: (\d+)M would do", found["verdict"])[1])
+    return int(re.search(r"memory: (\d+)M would suffice", found["verdict"])[1])
 
 
 def interlaced_png(path, side, seed):
@@ -195,7 +195,7 @@ def case_ended(stack, images):
         stream = link.open(source=images["small"], batch_size=8, image_size=64, epochs=1)
         while batch := stream.next():
             stream.release(batch)
-        found = case.says("none", words="nothing to do: every trainer has been given its last batch")
+        found = case.says("none", words="nothing to do: every trainer has received its last batch")
         assert found["share"] == found["trainer_wait"] == 0, found
 
 

@@ -1,4 +1,4 @@
-/* confined: what the tests of confine/ share: a child that is bound and says what became of it. */
+/* confined: what the tests of confine/ share: a child process that is confined and reports. */
 #pragma once
 
 #include "confine/confine.h"

@@ -1,5 +1,5 @@
-/* seccomp: what is refused, what goes on, that every thread is bound, and what is said where it
- * cannot be had. */
+/* seccomp: which calls are refused and which work, that every thread has the filter, and the
+ * sentence where seccomp cannot be used. */
 #include "confined.h"
 
 #include "base/util.h"
@@ -45,7 +45,7 @@ static void calls_expect_refused(const int *calls, size_t count)
 	}
 }
 
-/* Of no sanitizer's either. */
+/* Calls that sanitizers do not make either. */
 static const int calls_outward[] = {SYS_execveat, SYS_io_uring_setup, SYS_process_vm_writev,
 	SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_unshare, SYS_setns, SYS_bpf,
 	SYS_perf_event_open, SYS_userfaultfd, SYS_keyctl, SYS_add_key, SYS_request_key,
@@ -64,7 +64,7 @@ static void calls_refused(void)
 	CONFINED_EXPECT(socket(AF_NETLINK, SOCK_RAW, 0) == -1 && errno == EAFNOSUPPORT);
 }
 
-/* Whoever owns a file may have any process of the same user sent any signal. */
+/* With these the owner of a file could have any signal sent to any process of the same user. */
 static void calls_expect_no_owner(void)
 {
 	const struct f_owner_ex other = {F_OWNER_PID, getppid()};
@@ -178,7 +178,7 @@ static void calls_goes_on(void)
 	CONFINED_EXPECT(prctl(PR_SET_NAME, "another", 0, 0, 0) == 0);
 	FILE *file = fopen("/proc/self/status", "re");
 	CONFINED_EXPECT(file && fgetc(file) == 'N' && fclose(file) == 0);
-	/* What no table has is answered as if it were not there, and nothing is killed. */
+	/* A call that is in no table gets ENOSYS, and nothing is killed. */
 	CONFINED_EXPECT(syscall(9999) == -1 && errno == ENOSYS);
 }
 
@@ -229,7 +229,7 @@ static void calls_threads(void)
 	CONFINED_EXPECT(pthread_join(late, NULL) == 0);
 }
 
-/* Those that were there before as well. */
+/* Threads that existed before have the filter too. */
 static void test_threads(void **state)
 {
 	(void)state;
@@ -265,7 +265,7 @@ static void test_witness(void **state)
 	confined_run(calls_witness);
 }
 
-/* The reason that is given is the kernel's. */
+/* The sentence has the kernel's reason. */
 static void calls_cannot_load(void)
 {
 	struct confine_state state;
@@ -282,7 +282,7 @@ static void test_cannot_load(void **state)
 	confined_run(calls_cannot_load);
 }
 
-/* As in a container that forbids it, or a kernel without. */
+/* As in a container that forbids seccomp, or with a kernel that lacks it. */
 static void calls_cannot(void)
 {
 	struct confine_state state;

@@ -1,6 +1,6 @@
-/* Landlock: what lies outside cannot be opened, by no thread and through no link; what is needed
- * can; ports, signals and abstract sockets, where the kernel has them; and what is said of a kernel
- * without. */
+/* Landlock: no thread can open files outside, not even through a link; files that the daemon needs
+ * can be opened; ports, signals and abstract sockets, where the kernel has them; and the sentence
+ * for a kernel without Landlock. */
 #include "confined.h"
 
 #include "base/util.h"
@@ -233,7 +233,7 @@ static void landlock_needed(void)
 	CONFINED_EXPECT(landlock_opens("out/a", O_RDONLY));
 }
 
-/* A place that must be there is not: nothing is in force, and it is said. */
+/* A required place does not exist: nothing is in force, and the fault says so. */
 static void test_needed(void **state)
 {
 	(void)state;
@@ -252,7 +252,7 @@ static void landlock_old_kernel(void)
 	CONFINED_EXPECT(!landlock_state.landlock);
 	CONFINED_EXPECT(strstr(landlock_state.files_missing, "this kernel has no Landlock"));
 	confine_describe(&landlock_state, fault.text, sizeof fault.text);
-	CONFINED_EXPECT(strstr(fault.text, "files by penstockd alone"));
+	CONFINED_EXPECT(strstr(fault.text, "files checked only by penstockd"));
 }
 
 static void test_old_kernel(void **state)

@@ -1,4 +1,4 @@
-/* verdict: made windows, and what each must be called; then numbers that cannot be. */
+/* verdict: made-up windows and the verdict on each; then impossible numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-/* Ten seconds of a daemon that has nothing to do: four slots, two workers, two processors. */
+/* Ten seconds of an idle daemon with four slots, two workers and two processors. */
 static const struct verdict_input idle = {
 	.seconds = 10,
 	.started = true,
@@ -55,7 +55,7 @@ static struct verdict expect(
 	return verdict;
 }
 
-/* The trainer waits that much; whatever keeps it waiting is to be added. */
+/* The trainer waits for this share; the test adds what keeps it waiting. */
 static struct verdict_input starved(double share)
 {
 	struct verdict_input in = idle;
@@ -74,8 +74,8 @@ static void without_trainers_there_is_none(void **state)
 	in.present = 2;
 	in.wait_for = 4;
 	(void)expect(&in, VERDICT_WAITING, "the group waits for trainers: 2 of 4 are here");
-	in.wait_for = 1; /* all that it begins with were here before the daemon was restarted */
-	(void)expect(&in, VERDICT_WAITING, "the group waits for trainers that come back: 2 here");
+	in.wait_for = 1; /* all of them had joined before the daemon was restarted */
+	(void)expect(&in, VERDICT_WAITING, "the group waits for trainers that return: 2 here");
 	in.opening = true;
 	(void)expect(&in, VERDICT_UNKNOWN, "not measured yet: the stream is being opened");
 	in = idle;
@@ -83,7 +83,7 @@ static void without_trainers_there_is_none(void **state)
 	(void)expect(&in, VERDICT_UNKNOWN, "not measured yet");
 }
 
-/* An evaluation that has ended beside a training that keeps all processors busy: it lacks none. */
+/* An evaluation that has ended, beside a training that keeps all processors busy, lacks none. */
 static void who_has_all_lacks_nothing(void **state)
 {
 	struct verdict_input in = idle;
@@ -95,7 +95,7 @@ static void who_has_all_lacks_nothing(void **state)
 	(void)expect(&in, VERDICT_NONE, "nothing to do: every trainer has been given its last");
 	in.trainers = 2;
 	(void)expect(&in, VERDICT_DECODE, "decode-bound: ");
-	/* It has just ended: what held it up until then is still told. */
+	/* It has just ended: the verdict still says what slowed it down until then. */
 	in.trainers = 1;
 	in.images = 1000;
 	in.trainer_wait_s = 6;
@@ -112,11 +112,11 @@ static void trainers(void **state)
 		&in, VERDICT_TRAINER, "trainer-bound, 97 %: complete batches wait for the trainer");
 	assert_true(fabs(verdict.share - 0.97) < 1e-9 && fabs(verdict.slots_full - 0.6) < 1e-9);
 	assert_true(verdict.more_cpus < 0 && verdict.pid == 0);
-	/* Whatever is busy besides: it does not hold it up. */
+	/* Another busy stage does not slow it down. */
 	in.workers_idle_s = 0;
 	in.cpu_s = 20;
 	(void)expect(&in, VERDICT_TRAINER, "trainer-bound, 97 %");
-	/* But slots that are never full were not filled in vain: it keeps what it has. */
+	/* But where slots are never full, the trainer keeps its batches and does wait. */
 	in.slots_full_s = 0.1;
 	verdict = expect(&in, VERDICT_DECODE,
 		"decode-bound: 2 of 2 cores busy; the trainer keeps some of its batches, so how");
@@ -124,13 +124,13 @@ static void trainers(void **state)
 	in.workers_idle_s = 10;
 	in.cpu_s = 10;
 	(void)expect(&in, VERDICT_TRAINER, "trainer-bound, 97 %");
-	/* One that keeps a batch while it waits for the next does not seem to wait. */
+	/* A trainer that keeps a batch while it waits for the next does not seem to wait. */
 	in = idle;
 	(void)expect(&in, VERDICT_TRAINER, "trainer-bound: no trainer waits, and no stage is busy");
 	in.workers_idle_s = 0;
 	in.cpu_s = 20;
 	(void)expect(&in, VERDICT_DECODE, "decode-bound: 2 of 2 cores busy; ");
-	in.threads = 1; /* all of its threads, if not all processors */
+	in.threads = 1; /* all threads are busy, though not all processors */
 	in.cpu_s = 10;
 	(void)expect(&in, VERDICT_DECODE, "decode-bound: 1 of 2 cores busy with 1 decoding");
 	in = idle;
@@ -153,7 +153,7 @@ static void holders(void **state)
 	in.held_quiet_s = 0.2;
 	(void)expect(&in, VERDICT_HELD,
 		"one trainer holds its batches: pid 77 has 4 of 4, the others wait");
-	/* Alone: it has to be quiet for long, and longer than it ever was. */
+	/* A single trainer has to hold them for long, and for longer than ever before. */
 	in = idle;
 	in.slots_full_s = in.complete_s = 10;
 	in.held_most = 4;
@@ -161,7 +161,7 @@ static void holders(void **state)
 	(void)expect(&in, VERDICT_TRAINER, "trainer-bound, 100 %");
 	in.held_quiet_s = 12;
 	verdict = expect(&in, VERDICT_HELD,
-		"trainer-bound: pid 77 holds all 4 batches and has given none back for 12 s");
+		"trainer-bound: pid 77 holds all 4 batches and has returned none for 12 s");
 	assert_int_equal(verdict.pid, 77);
 	in.held_usual_s = 11; /* its steps take that long */
 	(void)expect(&in, VERDICT_TRAINER, "trainer-bound, 100 %");
@@ -184,7 +184,8 @@ static void processors(void **state)
 	in.workers_idle_s = 0;
 	in.cpu_s = 20;
 	verdict = expect(&in, VERDICT_DECODE,
-		"decode-bound: 2 of 2 cores busy; the trainer only waits, so how many more would");
+		"decode-bound: 2 of 2 cores busy; the trainer only waits, so how many more it "
+		"needs");
 	assert_true(verdict.more_cpus < 0);
 	/* Slots were full half of the time: in the other half the workers were busy. */
 	in = starved(0.45);
@@ -228,13 +229,13 @@ static void others(void **state)
 	in.trainer_wait_s = in.seconds;
 	(void)expect(&in, VERDICT_DECODE,
 		"decode-bound: other programs took 67 % of the CPU time that penstock needs on 1 "
-		"core; what it could do shows on an idle machine");
+		"core; measure again on an idle machine");
 	in.trainer_wait_s = in.seconds / 2;
-	/* The kernel does not say: what is left of the workers' time is that. */
+	/* The kernel does not report it: the rest of the workers' time counts. */
 	in.delay_s = -1;
 	in.workers_idle_s = 0.5;
 	(void)expect(&in, VERDICT_DECODE, "decode-bound: other programs took 70 % of the CPU time");
-	/* Threads that compete with each other alone are not robbed. */
+	/* Threads that compete only with each other lose nothing to other programs. */
 	in = starved(0.5);
 	in.threads = 8;
 	in.workers_idle_s = 0;
@@ -245,12 +246,12 @@ static void others(void **state)
 	in.throttled_s = 8;
 	(void)expect(&in, VERDICT_DECODE,
 		"decode-bound: the cgroup's CPU quota holds penstock back 40 % of the time");
-	/* The reader's threads are those who lack a processor. */
+	/* The reading threads lack a processor. */
 	in = starved(0.9);
 	in.read_busy_s = 10;
 	in.read_delay_s = 8;
 	(void)expect(&in, VERDICT_DECODE,
-		"decode-bound: others use the CPU; of the time of reads their threads wait 80 %");
+		"decode-bound: other programs use the CPU; reading threads wait 80 %");
 	/* Sixteen of them, late by a little each, with a slow disk. */
 	in.read_threads = 16;
 	in.read_depth_s = 160;
@@ -274,7 +275,7 @@ static void storage(void **state)
 	in.read_bytes = 2.1e6;
 	in.read_best = 2.2e5;
 	(void)expect(&in, VERDICT_READ, "disk-bound: 210 kB/s of 220; ");
-	/* Many reads at a time: that some wait for buffers is not what holds them up. */
+	/* With many reads at a time, it does not matter that some wait for buffers. */
 	in.buffers_full_s = 9;
 	(void)expect(&in, VERDICT_READ, "disk-bound: ");
 }
@@ -288,22 +289,22 @@ static void memory(void **state)
 	in.read_depth_s = 30;
 	in.buffers_full_s = 8;
 	(void)expect(&in, VERDICT_MEMORY,
-		"memory-bound: reads wait 80 % of the time for buffers, 3.0 under way at a time; "
-		"memory: 256M would do");
+		"memory-bound: reads wait 80 % of the time for buffers, 3.0 in progress at a time; "
+		"memory: 256M would suffice");
 	in.budget_buffers = 0; /* there is no such budget */
 	struct verdict verdict = expect(&in, VERDICT_MEMORY, "memory-bound: reads wait 80 %");
-	assert_null(strstr(verdict.sentence, "would do"));
+	assert_null(strstr(verdict.sentence, "would suffice"));
 	in = starved(0.8);
 	in.workers_idle_s = 2;
 	in.permit_wait_s = 9;
 	in.cpu_s = 9;
 	verdict = expect(&in, VERDICT_MEMORY,
 		"memory-bound: decoders wait 45 % of their time for the memory of large images; "
-		"memory: 128M would do");
+		"memory: 128M would suffice");
 	assert_true(fabs(verdict.permit_wait - 0.45) < 1e-9);
 	in.cpu_s = 19; /* and yet the processors are busy */
 	(void)expect(&in, VERDICT_DECODE, "decode-bound: ");
-	in.cpu_s = 5; /* or with others */
+	in.cpu_s = 5; /* or busy with other programs */
 	in.delay_s = 14;
 	(void)expect(&in, VERDICT_DECODE, "decode-bound: other programs took ");
 	in.permit_wait_s = 12;
@@ -315,16 +316,16 @@ static void memory(void **state)
 	in.complete_s = 6;
 	(void)expect(&in, VERDICT_MEMORY,
 		"memory-bound: 2 of 8 batches fit the budget; trainer and penstock wait for each "
-		"other; memory: 96M would do");
+		"other; memory: 96M would suffice");
 	in.slots_limited = true;
 	(void)expect(&in, VERDICT_MEMORY,
 		"memory-bound: 2 of 8 batches fit the budget; trainer and penstock wait for each "
-		"other; stream_memory: 96M would do");
+		"other; stream_memory: 96M would suffice");
 	in.slots_wanted = 2;
 	(void)expect(&in, VERDICT_TRAINER, "trainer-bound, 60 %");
 }
 
-/* Every number in turn is nonsense, in every window: there is a sentence, and shares are shares. */
+/* Each number in turn is nonsense, in every window: there is a sentence, and shares are valid. */
 static void nonsense(void **state)
 {
 	static const double bad[] = {0, -1, 1e-300, 1e300, DBL_MAX, INFINITY, -INFINITY, NAN};
