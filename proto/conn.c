@@ -39,9 +39,7 @@ enum {
 		4, /* more than a message may carry, so that one too many is seen and closed */
 };
 
-/* ---- messages
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- messages ---- */
 
 /* Takes the descriptors out of the control data: the first into *fd, the rest closed. Returns how
  * many there were. */
@@ -198,9 +196,7 @@ const void *conn_view(const struct conn_message *message, enum wire_type type, s
 	return message->size - fixed_bytes == text_bytes ? message->bytes : NULL;
 }
 
-/* ---- sockets
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- sockets ---- */
 
 static int conn_address(const char *path, struct sockaddr_un *ret)
 {

@@ -25,8 +25,8 @@ struct jsontext {
 	bool comma; /* the bracket that is open has a complete value */
 };
 
-/* `key` is NULL inside an array and for the outermost value. A string that is NULL becomes null, and
- * so does a number that is not finite. */
+/* `key` is NULL inside an array and for the outermost value. A string that is NULL becomes null,
+ * and so does a number that is not finite. */
 void jsontext_object(struct jsontext *json, const char *key);
 void jsontext_array(struct jsontext *json, const char *key);
 void jsontext_end(struct jsontext *json);

@@ -8,7 +8,7 @@
  *   slot + head.labels_offset     labels:  batch_size rows of label_width elements of label_type
  *   slot + head.records_offset    records: batch_size x views of struct slots_record
  *
- * A sample's views are neighbours: view v of sample s is row s x views + v of images and records.
+ * A sample's views are neighbors: view v of sample s is row s x views + v of images and records.
  * height, width and row_bytes are this batch's: where the size changes with the epoch they may be
  * below what the stream was opened with, and the rows lie closer together.
  *
@@ -29,7 +29,7 @@ enum {
 
 enum slots_pixel_type {
 	SLOTS_U8 = 1,
-	SLOTS_F32 = 2, /* normalised */
+	SLOTS_F32 = 2, /* normalized */
 	SLOTS_F16 = 3,
 	SLOTS_BF16 = 4,
 	SLOTS_BYTES =

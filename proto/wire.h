@@ -1,9 +1,29 @@
-/* wire: the messages between daemon and clients. PROTOCOL.md says what they mean; this is their
- * layout.
+/* wire: the layout of the messages between daemon and clients. PROTOCOL.md says what they mean.
+ *
+ * proto is the contract between daemon and clients, and code that both need. It is at the bottom:
+ * its files include only each other.
+ *
+ * A map of this folder:
+ *   wire.h            this file
+ *   slots.h           the layout of a batch in shared memory
+ *   conn.[ch]         sends and receives messages
+ *   folder.[ch]       the folder of the daemon's socket
+ *   philox.[ch]       random numbers: one counter for each draw
+ *   variate.[ch]      gamma and beta variates from them
+ *   elementary.[ch]   log, exp and similar functions that are equal everywhere
+ *   angle.[ch]        sines and cosines, correctly rounded
+ *   erase.[ch]        the boxes of random erasing
+ *   half.h            floats of 16 bits
+ *   convert/          uint8 pixels to normalized floats
+ *   dispatch.[ch]     which kernels to use
+ *   processor.[ch]    which instructions this processor has
+ *   text.[ch]         a growing buffer of text
+ *   utf8.[ch]         UTF-8 that may be malformed
+ *   jsontext.[ch]     writes JSON
  *
  * One message is one SEQPACKET datagram: struct wire_head, the rest of the fixed struct, then
- * `text_bytes` of UTF-8 where the struct has that field (not zero-terminated). Fixed-width fields
- * of the machine's byte order; every struct is a multiple of 8. */
+ * `text_bytes` bytes of UTF-8 where the struct has that field (not zero-terminated). Fields have
+ * fixed widths and the machine's byte order; the size of every struct is a multiple of 8. */
 #pragma once
 
 #include <stdint.h>

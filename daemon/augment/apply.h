@@ -1,32 +1,38 @@
-/* apply: how ops (op.h) are carried out; between augment.c and the families of ops only.
+/* apply: carries out ops (op.h) one after the other. For augment.c and the families of ops only.
  *
- * Every op goes from one image into another of the same size; pixels are RGB, uint8, rows without
- * gaps, and not a byte behind 3 x width x height is read or written. What looks at a pixel by
- * itself (colour.c) may be given the same memory twice, and then works in place; all others are
- * given two places that do not overlap. apply_ops goes back and forth between two buffers and has
- * the last op write where the result is wanted.
+ * Every op makes one image from another of the same size. Pixels are RGB, uint8, rows without gaps,
+ * and an op reads and writes nothing beyond 3 x width x height bytes. An op that looks at each
+ * pixel by itself (color.c) may get the same memory twice, and then works in place. All others get
+ * two memories that do not overlap. apply_ops goes back and forth between two buffers, and the last
+ * op writes to where the result is wanted.
  *
- * Who adds a kind of op adds it to op.h and op_text, and its family to apply_families (augment.c).
- * Parameters were checked when the recipe was read; here they are asserted at most. Nothing is
- * allocated: what a family needs besides its two images it takes from the scratch, whose size it
- * tells augment.c for the largest image. */
+ * To add a kind of op, add it to op.h and op_text, and its family to apply_families (apply.c).
+ * Parameters were checked when the recipe was read; the code here asserts them at most. Nothing
+ * allocates: what a family needs besides the two images it takes from the scratch, whose size for
+ * the largest image it reports to augment.c. */
 #pragma once
 
 #include "augment/op.h"
 
 struct augment_kernels;
+struct apply;
+
+/* Carries out one op (OP_AUGMIX: with the ops that belong to it). */
+typedef void apply_one(
+	const struct apply *apply, const struct op *op, const struct op_image *from, uint8_t *to);
 
 struct apply {
 	const struct augment_kernels *kernels;
 	uint8_t *image[2]; /* the image, and where the next op writes it */
-	void *scratch; /* of one op while it runs; aligned to 64 */
-	/* AugMix alone, NULL where the recipe has none: the chain under way, and the mix. */
+	void *scratch; /* for one op while it runs; aligned to 64 */
+	apply_one *mix; /* OP_AUGMIX: it calls apply_ops for its chains */
+	/* For AugMix, NULL where the recipe has none: the current chain, and the mix. */
 	uint8_t *chain[2];
 	float *sums;
 };
 
-/* Carries out `count` ops, none of them OP_AUGMIX, OP_CHAIN or OP_ERASE, on `from`. The result is
- * written to `to`, or, if that is NULL, to one of `buffers`; with no ops at all and no `to` it is
- * `from` itself. Returns where it lies. `from` is kept, unless it is one of `buffers`. */
+/* Carries out `count` ops on `from`. The result is written to `to` or, if that is NULL, to one of
+ * `buffers`; with no ops and no `to` it is `from` itself. Returns where it is. `from` does not
+ * change, unless it is one of `buffers`. */
 const uint8_t *apply_ops(const struct apply *apply, const struct op *ops, uint32_t count,
 	const struct op_image *from, uint8_t *const buffers[2], uint8_t *to);

@@ -1,10 +1,8 @@
-/* augment: see augment.h: scratch, and the way of an image from op to op. One augmenter is one
- * thread's. */
+/* augment: see augment.h. An augmenter belongs to one thread. */
 #include "augment/augment.h"
 
 #include "augment/apply.h"
 #include "augment/augmix.h"
-#include "augment/colour.h"
 #include "augment/filter.h"
 #include "augment/kernels/kernels.h"
 #include "augment/warp.h"
@@ -21,65 +19,7 @@ struct augmenter {
 	_Alignas(AUGMENT_ALIGN) uint8_t memory[];
 };
 
-typedef void apply_one(
-	const struct apply *apply, const struct op *op, const struct op_image *from, uint8_t *to);
-
-static apply_one *const apply_families[OP_KINDS] = {
-	[OP_FLIP_HORIZONTAL] = warp_apply,
-	[OP_FLIP_VERTICAL] = warp_apply,
-	[OP_BRIGHTNESS] = colour_apply,
-	[OP_CONTRAST] = colour_apply,
-	[OP_SATURATION] = colour_apply,
-	[OP_HUE] = colour_apply,
-	[OP_GRAYSCALE] = colour_apply,
-	[OP_INVERT] = colour_apply,
-	[OP_POSTERIZE] = colour_apply,
-	[OP_SOLARIZE] = colour_apply,
-	[OP_EQUALIZE] = colour_apply,
-	[OP_AUTOCONTRAST] = colour_apply,
-	[OP_SHARPNESS] = filter_apply,
-	[OP_BLUR] = filter_apply,
-	[OP_PILLOW_BLUR] = filter_apply,
-	[OP_AFFINE] = warp_apply,
-	[OP_PERSPECTIVE] = warp_apply,
-	[OP_ROTATE_QUARTERS] = warp_apply,
-	[OP_AUGMIX] = augmix_apply,
-};
-
-/* Where an op may write that is not the last. */
-static uint8_t *apply_next(const struct op *op, const uint8_t *pixels, uint8_t *const buffers[2])
-{
-	unsigned now = pixels == buffers[1];
-	bool kept = pixels != buffers[now];
-	if (kept || apply_families[op->kind] == colour_apply)
-		return buffers[now];
-	return buffers[1 - now];
-}
-
-static uint32_t apply_length(const struct op *ops)
-{
-	return ops->kind == OP_AUGMIX ? augmix_length(ops) : 1;
-}
-
-const uint8_t *apply_ops(const struct apply *apply, const struct op *ops, uint32_t count,
-	const struct op_image *from, uint8_t *const buffers[2], uint8_t *to)
-{
-	struct op_image image = *from;
-	size_t bytes = (size_t)3 * image.width * image.height;
-	for (uint32_t i = 0, length; i < count; i += length) {
-		length = apply_length(&ops[i]);
-		bool last = to && i + length == count;
-		uint8_t *next = last ? to : apply_next(&ops[i], image.pixels, buffers);
-		assert(apply_families[ops[i].kind]);
-		apply_families[ops[i].kind](apply, &ops[i], &image, next);
-		image.pixels = next;
-	}
-	if (to && image.pixels != to)
-		memcpy(to, image.pixels, bytes);
-	return to ? to : image.pixels;
-}
-
-/* --- memory --- */
+/* ---- memory ---- */
 
 static uint64_t image_bytes(uint32_t side)
 {
@@ -141,7 +81,8 @@ int augmenter_new(const struct step_recipe *recipe, uint32_t side, struct augmen
 		return fault_set(fault, -ENOMEM,
 			"no memory for images that are augmented (%llu bytes)",
 			(unsigned long long)bytes);
-	*augmenter = (struct augmenter){.apply = {.kernels = kernels}, .side = side};
+	*augmenter = (struct augmenter){
+		.apply = {.kernels = kernels, .mix = augmix_apply}, .side = side};
 	augmenter_cut(augmenter, recipe_has(recipe, STEP_AUG_MIX));
 	*ret = augmenter;
 	return 0;

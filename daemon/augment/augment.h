@@ -1,15 +1,24 @@
 /* augment: what is done to an image once it has its size.
  *
- *   step.[ch]      the random operations of a list and their draws -> ops, one file per family:
- *     step_policy.c, step_auto.c, step_augmix.c   RandAugment and its kin
- *     step_warp.c, step_draw.c   what shear and rotation come to; what all of them share
- *   op.[ch]        ops with every parameter known
- *     colour.c filter.c warp.c erase.c augmix.c   what they do, in C: the truth
- *     kernels*     the inner loops behind a table, per instruction set
- *   augment.c      this door: an image through the ops of a plan, into a row
+ * A map of this folder:
+ *   augment.[ch]      this file: an image through the ops of a plan, into a row
+ *   step.[ch]         the random operations of a list and their draws, which become ops
+ *   step_policy.[ch]  RandAugment and similar policies: what they share
+ *   step_auto.c       AutoAugment, RandAugment, TrivialAugmentWide
+ *   step_augmix.c     AugMix
+ *   step_warp.[ch]    rotations, shears, translations and perspectives as matrices
+ *   step_draw.[ch]    how random words become chances and amounts
+ *   op.[ch]           operations with every parameter known
+ *   apply.[ch]        carries out ops one after the other, by family:
+ *   color.[ch]        ops on each pixel by itself
+ *   filter.[ch]       ops on a pixel and its neighbors
+ *   warp.[ch]         flips and geometric transforms
+ *   augmix.[ch]       the mix of AugMix
+ *   erase.[ch]        RandomErasing, on the finished row
+ *   kernels/          the inner loops, once per instruction set
  *
- * Exact: torchvision's bytes on PIL images with Pillow 13 (op.h). A stream without such steps never
- * comes here: its pixels go from the resampling straight into the row. */
+ * Exact: the bytes equal torchvision's on PIL images with Pillow 13 (op.h). A stream without such
+ * steps does not use this folder: its pixels go from the resampling straight into the row. */
 #pragma once
 
 #include "augment/op.h"

@@ -1,19 +1,6 @@
-/* augmix: see augmix.h, and torchvision's AugMix: the image and what its chains make of it, weighed
- * and added up as floats of 32 bits in that order, cut to whole numbers. */
+/* augmix: see augmix.h, and torchvision's AugMix: the weighted sum of the image and the results of
+ * its chains, added in this order as floats of 32 bits and truncated to whole numbers. */
 #include "augment/augmix.h"
-
-#include <assert.h>
-
-uint32_t augmix_length(const struct op *ops)
-{
-	assert(ops->kind == OP_AUGMIX);
-	uint32_t length = 1;
-	for (uint32_t c = 0; c < ops->chains; c++) {
-		assert(ops[length].kind == OP_CHAIN);
-		length += 1 + ops[length].length;
-	}
-	return length;
-}
 
 static void augmix_add(float *sums, const uint8_t *pixels, size_t bytes, float weight)
 {

@@ -239,6 +239,6 @@ void filter_apply(
 		filter_pillow_blur(apply, op, from, to);
 		break;
 	default:
-		assert(!"an op on neighbours");
+		assert(!"an op on neighbors");
 	}
 }

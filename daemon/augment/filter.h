@@ -1,4 +1,4 @@
-/* filter: ops on a pixel and its neighbours: OP_SHARPNESS, OP_BLUR, OP_PILLOW_BLUR. */
+/* filter: ops on a pixel and its neighbors: OP_SHARPNESS, OP_BLUR, OP_PILLOW_BLUR. */
 #pragma once
 
 #include "augment/apply.h"

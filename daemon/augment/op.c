@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,6 +31,16 @@ static const char *const op_names[OP_KINDS] = {
 	[OP_AUGMIX] = "AugMix",
 	[OP_CHAIN] = "chain",
 };
+
+uint32_t op_length(const struct op *ops)
+{
+	uint32_t length = 1;
+	for (uint32_t c = 0; ops->kind == OP_AUGMIX && c < ops->chains; c++) {
+		assert(ops[length].kind == OP_CHAIN);
+		length += 1 + ops[length].length;
+	}
+	return length;
+}
 
 static bool op_has_amount(enum op_kind kind)
 {

@@ -18,7 +18,7 @@
 enum op_kind {
 	OP_FLIP_HORIZONTAL,
 	OP_FLIP_VERTICAL,
-	/* colour.c: each pixel by itself, or after one look at all of them. `amount` is
+	/* color.c: each pixel by itself, or after one look at all of them. `amount` is
 	 * torchvision's parameter of the same name. */
 	OP_BRIGHTNESS, /* brightness_factor: ImageEnhance.Brightness */
 	OP_CONTRAST, /* contrast_factor: ImageEnhance.Contrast */
@@ -30,7 +30,7 @@ enum op_kind {
 	OP_SOLARIZE, /* threshold, 0 .. 256 */
 	OP_EQUALIZE,
 	OP_AUTOCONTRAST,
-	/* filter.c: neighbours */
+	/* filter.c: neighbors */
 	OP_SHARPNESS, /* sharpness_factor: ImageEnhance.Sharpness */
 	OP_BLUR, /* torchvision's gaussian_blur: `kernel`, `sigma` */
 	OP_PILLOW_BLUR, /* ImageFilter.GaussianBlur of `amount` pixels: DeiT III's */
@@ -68,6 +68,10 @@ struct op_image {
 	uint8_t *pixels;
 	uint32_t width, height; /* 1 .. 2048 */
 };
+
+/* How many ops belong to the op that `ops` begins with, itself included: more than one only for
+ * OP_AUGMIX. */
+uint32_t op_length(const struct op *ops);
 
 /* "solarize 110", "erase 12,7 40x32": what is done, for captions; at most `room` bytes. */
 void op_text(const struct op *op, char *buffer, size_t room);

@@ -90,7 +90,7 @@ struct step {
 	bool all_ops;
 	enum weights_filter interpolation; /* NEAREST, BILINEAR, BICUBIC */
 	double fill[3]; /* whole numbers, 0 .. 255; fill: None is 0 */
-	double value[3]; /* RandomErasing, in units of what the row holds: 0 .. 255, or normalised
+	double value[3]; /* RandomErasing, in units of what the row holds: 0 .. 255, or normalized
 			  */
 	bool value_random;
 	/* RandomChoice: how likely each of the steps directly within it (at most STEP_SAME_MAX) is;

@@ -1,8 +1,9 @@
 /* util: the little that everything uses: cleanup, minimum and maximum, alignment.
  *
- * daemon/base is what every other folder of the daemon is built on. It knows nothing of datasets or
- * streams, and includes only proto. One header each:
+ * daemon/base is what every other folder of the daemon is built on. It knows nothing about datasets
+ * and streams, and includes only proto.
  *
+ * A map of this folder:
  *   array.h        room in an array that grows while it is filled
  *   choose.[ch]    which table of kernels to use: forced, widest, or the winner of a race
  *   clock.h        monotonic nanoseconds
@@ -21,14 +22,7 @@
  *   ticks.h        the processor's clock, for very short intervals
  *   util.h         this file
  *   yaml.[ch]      a YAML mapping into a struct, by a table of keys
- *
- * host/ asks the kernel and the machine:
- *   cgroup.[ch]    what the cgroup allows: memory and processors
- *   cpu.[ch]       how many processors this process may use
- *   ledger.[ch]    the memory budget, and which part of the daemon holds how much of it
- *   limits.[ch]    resource limits, checked at start
- *   procfile.[ch]  small files of /proc and /sys
- *   roots.[ch]     the folders that datasets may be read from
+ *   host/          what the kernel and the machine allow
  */
 #pragma once
 

@@ -21,7 +21,7 @@ enum { ADDRESS_BACKLOG = 128, ADDRESS_PORT_DIGITS = 5 };
 static const char address_expected[] =
 	"expected auto, off, a PORT, HOST:PORT, [IPV6]:PORT or unix:/PATH";
 
-/* ---- as it is written ---- */
+/* ---- reading an address ---- */
 
 static bool address_port(const char *text, uint16_t *ret)
 {
@@ -43,18 +43,19 @@ static int address_parse_path(
 {
 	size_t length = strlen(path);
 	if (path[0] != '/' || path[length - 1] == '/')
-		return address_refuse(text, ": the path of a socket is absolute", fault);
+		return address_refuse(text, ": the path of a socket must be absolute", fault);
 	if (length >= sizeof ret->path)
 		return fault_set(fault, -EINVAL,
-			"the path of the page's socket has %zu bytes, and a Unix socket's may have "
-			"%zu: name a shorter one, or a PORT (%s)",
+			"the path of the page's socket has %zu bytes, but a Unix socket's may have "
+			"at "
+			"most %zu: name a shorter one, or a PORT (%s)",
 			length, sizeof ret->path - 1, path);
 	ret->local = true;
 	memcpy(ret->path, path, length + 1);
 	return 0;
 }
 
-/* Letters, digits, dots and hyphens: what names and IPv4 addresses consist of. */
+/* Whether the text has only characters of names and IPv4 addresses. */
 static bool address_is_name(const char *text, size_t length)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -74,12 +75,12 @@ static int address_parse_host(const char *text, struct address *ret, struct faul
 		ret->host[length - 2] = 0;
 		if (inet_pton(AF_INET6, ret->host, &six) == 1)
 			return 0;
-		return address_refuse(text, ": no IPv6 address is in the brackets", fault);
+		return address_refuse(text, ": the brackets do not hold an IPv6 address", fault);
 	}
 	if (!address_is_name(text, length))
 		return address_refuse(text,
-			memchr(text, ':', length) ? ": an IPv6 address stands in brackets"
-						  : ": before the colon is no host",
+			memchr(text, ':', length) ? ": write an IPv6 address in brackets"
+						  : ": the text before the colon is not a host",
 			fault);
 	memcpy(ret->host, text, length);
 	ret->host[length] = 0;
@@ -122,7 +123,8 @@ static int address_say_path(const char *path, int error, struct fault *fault)
 		strerror(error), advice);
 }
 
-/* True when somebody listens there: one that is busy counts, one that nobody holds refuses. */
+/* Whether a process listens there, also a busy one. A socket that no process holds refuses
+ * connections. */
 static bool address_is_alive(const struct sockaddr_un *name)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -134,7 +136,7 @@ static bool address_is_alive(const struct sockaddr_un *name)
 	return alive;
 }
 
-/* What lies at the path goes, if it is a socket that a dead daemon left. */
+/* Removes what is at the path, if it is a socket that a dead daemon left. */
 static int address_clear(const struct sockaddr_un *name, struct fault *fault)
 {
 	struct stat status;
@@ -142,8 +144,9 @@ static int address_clear(const struct sockaddr_un *name, struct fault *fault)
 		return errno == ENOENT ? 0 : address_say_path(name->sun_path, errno, fault);
 	if (!S_ISSOCK(status.st_mode))
 		return fault_set(fault, -EEXIST,
-			"cannot listen for the page on unix:%s: a file that is no socket lies "
-			"there; take it away, or name another path (http, --http)",
+			"cannot listen for the page on unix:%s: that is a file, not a socket; "
+			"remove "
+			"it, or name another path (http, --http)",
 			name->sun_path);
 	if (address_is_alive(name))
 		return fault_set(fault, -EADDRINUSE,
@@ -165,7 +168,7 @@ static int address_listen_local(
 	if (result)
 		return result;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* The path gets the mode that the socket has when it is bound. */
+	/* bind gives the path the mode of the socket. */
 	if (fd < 0 || fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&name, sizeof name) ||
 		lstat(name.sun_path, &status) || listen(fd, ADDRESS_BACKLOG)) {
 		result = address_say_path(address->path, errno, fault);
@@ -187,12 +190,12 @@ static int address_say_host(const struct address *address, int error, struct fau
 		advice = "another process listens there: end it, or name another port (http, "
 			 "--http)";
 	else if (error == EADDRNOTAVAIL)
-		advice = "it is no address of this machine: name one that `ip address` lists, or a "
-			 "PORT alone for 127.0.0.1 (http, --http)";
+		advice = "this machine does not have that address: name one that `ip address` "
+			 "lists, or only a PORT for 127.0.0.1 (http, --http)";
 	else if (error == EACCES)
-		advice = "ports below 1024 are for root: name another one (http, --http)";
+		advice = "only root may use ports below 1024: name another one (http, --http)";
 	else if (error == EAFNOSUPPORT)
-		advice = "this system or service allows no such addresses: name a Unix socket "
+		advice = "this system or service does not allow such addresses: name a Unix socket "
 			 "(http, --http)";
 	return fault_set(fault, -error, "cannot listen for the page on %s, port %u: %s; %s",
 		address->host, address->port, strerror(error), advice);
@@ -208,7 +211,7 @@ static bool address_is_loopback(const struct sockaddr_storage *name)
 	return name->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
 }
 
-/* What a browser takes: the port that was chosen included. */
+/* Describes the socket as a URL for a browser, with the port that was chosen. */
 static int address_describe(int fd, struct address_socket *ret)
 {
 	struct sockaddr_storage name = {0};
@@ -231,9 +234,9 @@ static int address_try(const struct addrinfo *info, struct address_socket *ret)
 	int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	/* A daemon that was started again must not wait for connections of the last one. */
+	/* A restarted daemon must not wait for old connections of its predecessor. */
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-	/* [::] means IPv6 alone: who wants IPv4 too says 0.0.0.0. */
+	/* [::] means only IPv6; a user who wants IPv4 writes 0.0.0.0. */
 	if (info->ai_family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
 	if (bind(fd, info->ai_addr, info->ai_addrlen) || listen(fd, ADDRESS_BACKLOG))
@@ -257,7 +260,7 @@ static int address_listen_tcp(
 	if (problem)
 		return fault_set(fault, -EADDRNOTAVAIL,
 			"cannot listen for the page on %s: %s; name an address of this machine, or "
-			"a PORT alone for 127.0.0.1 (http, --http)",
+			"only a PORT for 127.0.0.1 (http, --http)",
 			address->host, gai_strerror(problem));
 	for (const struct addrinfo *info = found; info && result; info = info->ai_next)
 		result = address_try(info, ret);
@@ -283,9 +286,9 @@ void address_close(const struct address *address, struct address_socket *socket)
 	socket->fd = -1;
 }
 
-/* ---- whom a request means ---- */
+/* ---- Host ---- */
 
-/* The host of a Host field without its port, in `ret`; false when it is none. */
+/* The host of a Host field without its port; false where the field is invalid. */
 static bool address_host_of(const char *text, char *ret, size_t room)
 {
 	const char *end = text[0] == '[' ? strchr(text, ']') : strchr(text, ':');

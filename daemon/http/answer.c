@@ -1,9 +1,9 @@
-/* answer: which request gets what. Nothing here waits, and nothing reads what a client sends beyond
- * the head of its request: one with a body is refused.
+/* answer: which request gets which answer. Nothing here waits. A client's request is read up to the
+ * end of its head; a request with a body is refused.
  *
- * A page of another site must not read what is here through its visitor's browser: Host must be an
- * address or a name of this machine (else a name that the site made to lead here would be of the
- * same origin), and no answer may be used by other origins. */
+ * The page of another site must not read from this server through its visitor's browser. So Host
+ * must be an address or a name of this machine: otherwise the site could make its own name lead
+ * here, and both would have the same origin. And no answer may be used by other origins. */
 #include "http/http_impl.h"
 
 #include "base/clock.h"
@@ -18,53 +18,9 @@ enum { ANSWER_STREAM_DIGITS = 4 };
 
 static const char answer_text[] = "text/plain; charset=utf-8";
 
-/* ---- responses ---- */
+/* ---- sentences ---- */
 
-static bool answer_header(struct MHD_Response *response, const char *name, const char *value)
-{
-	return MHD_add_response_header(response, name, value) == MHD_YES;
-}
-
-static struct MHD_Response *answer_create(
-	const char *type, const void *bytes, size_t size, bool owned)
-{
-	/* What is not owned is never written to. */
-	struct MHD_Response *response = MHD_create_response_from_buffer(
-		size, (void *)bytes, owned ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
-	if (!response) {
-		if (owned)
-			free((void *)bytes);
-		return NULL;
-	}
-	bool page = bytes == http_page_html;
-	bool good = answer_header(response, "Content-Type", type) &&
-		    answer_header(response, "Cache-Control", "no-store") &&
-		    answer_header(response, "X-Content-Type-Options", "nosniff") &&
-		    answer_header(response, "X-Frame-Options", "DENY") &&
-		    answer_header(response, "Referrer-Policy", "no-referrer") &&
-		    answer_header(response, "Cross-Origin-Resource-Policy", "same-origin") &&
-		    answer_header(response, "Content-Security-Policy",
-			    page ? http_page_csp : "default-src 'none'; frame-ancestors 'none'");
-	if (good)
-		return response;
-	MHD_destroy_response(response);
-	return NULL;
-}
-
-struct document answer_make(const char *type, const void *bytes, size_t size, bool owned)
-{
-	struct MHD_Response *response = answer_create(type, bytes, size, owned);
-	return (struct document){.response = response, .bytes = response ? size : 0};
-}
-
-void answer_forget(struct document *document)
-{
-	if (document->response)
-		MHD_destroy_response(document->response);
-	*document = (struct document){0};
-}
-
-/* One that is made for this request alone. */
+/* Sends a response that was made for this request only. */
 static enum MHD_Result answer_queue(
 	struct MHD_Connection *connection, unsigned status, struct MHD_Response *response)
 {
@@ -79,23 +35,23 @@ static enum MHD_Result answer_sentence(
 	struct MHD_Connection *connection, unsigned status, const char *sentence)
 {
 	struct MHD_Response *response =
-		answer_create(answer_text, sentence, strlen(sentence), false);
+		document_response(answer_text, sentence, strlen(sentence), false);
 	if (response && status == MHD_HTTP_METHOD_NOT_ALLOWED &&
-		!answer_header(response, "Allow", "GET, HEAD")) {
+		MHD_add_response_header(response, "Allow", "GET, HEAD") != MHD_YES) {
 		MHD_destroy_response(response);
 		response = NULL;
 	}
-	/* What was refused may go on with a body: nobody reads it. */
+	/* A refused request may continue with a body, which nobody reads. */
 	if (response && status >= MHD_HTTP_BAD_REQUEST && status != MHD_HTTP_NOT_FOUND &&
 		status != MHD_HTTP_SERVICE_UNAVAILABLE)
-		(void)answer_header(response, "Connection", "close");
+		(void)MHD_add_response_header(response, "Connection", "close");
 	return answer_queue(connection, status, response);
 }
 
 /* ---- documents ---- */
 
-/* The newest that was published takes the place of what was served until now; connections that
- * still send the old one hold it. */
+/* Serves the newest published document from now on. Connections that still send the old one hold a
+ * reference to it. */
 static void answer_renew(struct http *http, enum http_document which)
 {
 	static const char *const types[] = {
@@ -106,10 +62,10 @@ static void answer_renew(struct http *http, enum http_document which)
 	pthread_mutex_unlock(&http->lock);
 	if (!text)
 		return;
-	answer_forget(&http->served[which]);
+	document_forget(&http->served[which]);
 	if (which == HTTP_METRICS)
-		answer_forget(&http->prometheus);
-	http->served[which] = answer_make(types[which], text, strlen(text), true);
+		document_forget(&http->prometheus);
+	http->served[which] = document_make(types[which], text, strlen(text), true);
 	http->text[which] = http->served[which].response ? text : NULL;
 }
 
@@ -126,7 +82,7 @@ static enum MHD_Result answer_document(
 	if (document.response)
 		return answer_send(connection, place, document);
 	return answer_sentence(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-		"the daemon has published nothing yet: ask again in a second\n");
+		"the daemon has not published anything yet: try again in a second\n");
 }
 
 static enum MHD_Result answer_metrics(
@@ -140,7 +96,7 @@ static enum MHD_Result answer_metrics(
 		char *text = exposition_prometheus(http->text[HTTP_METRICS]);
 		if (text)
 			http->prometheus =
-				answer_make(EXPOSITION_PROMETHEUS, text, strlen(text), true);
+				document_make(EXPOSITION_PROMETHEUS, text, strlen(text), true);
 	}
 	return answer_document(connection, place, http->prometheus);
 }
@@ -169,7 +125,7 @@ static enum MHD_Result answer_page(
 	struct http *http, struct MHD_Connection *connection, struct place *place)
 {
 	if (!http->page.response)
-		http->page = answer_make(
+		http->page = document_make(
 			"text/html; charset=utf-8", http_page_html, http_page_html_size, false);
 	return http->page.response ? answer_send(connection, place, http->page) : MHD_NO;
 }
@@ -184,14 +140,14 @@ static enum MHD_Result answer_sheet(
 	struct document picture;
 	if (text && (!digits || text[digits] || digits > ANSWER_STREAM_DIGITS))
 		return answer_sentence(connection, MHD_HTTP_BAD_REQUEST,
-			"stream: expected the place of a stream in /status, from 0\n");
+			"stream: expected the number of a stream in /status, from 0\n");
 	uint32_t stream = text ? (uint32_t)strtoul(text, NULL, 10) : 0;
 	switch (picture_of(http, place, stream, json, &picture)) {
 	case PICTURE_LATER:
 		return MHD_YES;
 	case PICTURE_CROWDED:
 		return answer_sentence(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-			"too many wait for sheets: ask again in a few seconds\n");
+			"too many clients wait for sheets: try again in a few seconds\n");
 	case PICTURE_HERE:
 		break;
 	}
@@ -214,7 +170,7 @@ static enum MHD_Result answer_get_sheet_json(
 	return answer_sheet(http, connection, place, true);
 }
 
-/* ---- which ---- */
+/* ---- requests ---- */
 
 static enum MHD_Result answer_path(
 	struct http *http, struct MHD_Connection *connection, const char *url, struct place *place)
@@ -230,7 +186,7 @@ static enum MHD_Result answer_path(
 		if (strcmp(url, paths[i].url) == 0)
 			return paths[i].answer(http, connection, place);
 	return answer_sentence(connection, MHD_HTTP_NOT_FOUND,
-		"nothing is here: there are /, /metrics, /status, /sheet, /sheet.json and "
+		"not found: this server has /, /metrics, /status, /sheet, /sheet.json and "
 		"/healthz\n");
 }
 
@@ -242,7 +198,7 @@ static bool answer_has_body(struct MHD_Connection *connection)
 	       MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Transfer-Encoding");
 }
 
-/* HTTP/1.0 has no Host, and no browser speaks it. */
+/* HTTP/1.0 has no Host, and no browser uses it. */
 static bool answer_is_meant(const struct http *http, struct MHD_Connection *connection)
 {
 	const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
@@ -271,15 +227,15 @@ enum MHD_Result answer_request(void *context, struct MHD_Connection *connection,
 	if (!answer_is_meant(http, connection)) {
 		http_count(&http->refused);
 		return answer_sentence(connection, MHD_HTTP_FORBIDDEN,
-			"this Host is not known here: ask by an address, by localhost, or by the "
-			"name of this machine or the one in penstock.yaml's `http`\n");
+			"unknown Host: use an address, localhost, the name of this machine, or the "
+			"name in penstock.yaml's `http`\n");
 	}
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
 		return answer_sentence(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
-			"only GET and HEAD are answered here: nothing can be changed\n");
+			"only GET and HEAD are allowed: nothing can be changed here\n");
 	if (answer_has_body(connection))
 		return answer_sentence(
-			connection, MHD_HTTP_CONTENT_TOO_LARGE, "a request has no body here\n");
+			connection, MHD_HTTP_CONTENT_TOO_LARGE, "a request may not have a body\n");
 	return MHD_YES;
 }
 
@@ -293,7 +249,7 @@ void answer_learn_names(struct http *http)
 	size_t first = strcspn(name, ".");
 	memcpy(http->name[1], name, first);
 	if (first && first + sizeof ".local" <= ADDRESS_HOST) {
-		/* Multicast DNS: nobody outside this network can have a name that ends so. */
+		/* Multicast DNS: nobody outside this network can have a name with this ending. */
 		memcpy(http->name[2], name, first);
 		memcpy(http->name[2] + first, ".local", sizeof ".local");
 	}
@@ -304,9 +260,9 @@ void answer_learn_names(struct http *http)
 void answer_deinit(struct http *http)
 {
 	for (int i = 0; i < HTTP_DOCUMENTS; i++) {
-		answer_forget(&http->served[i]);
+		document_forget(&http->served[i]);
 		free(http->published[i]);
 	}
-	answer_forget(&http->prometheus);
-	answer_forget(&http->page);
+	document_forget(&http->prometheus);
+	document_forget(&http->page);
 }

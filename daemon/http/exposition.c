@@ -1,16 +1,16 @@
-/* exposition: see exposition.h. Samples are the same in both texts: only lines that begin with #
- * change. Sources: OpenMetrics 1.0 (sections "Suffixes", "ABNF"), Prometheus' "Exposition formats".
- */
+/* exposition: see exposition.h. Samples are the same in both formats: only lines that begin with #
+ * differ. Sources: OpenMetrics 1.0 (sections "Suffixes" and "ABNF"), and "Exposition formats" in
+ * the documentation of Prometheus. */
 #include "http/exposition.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include "proto/text.h"
+
 #include <string.h>
 #include <strings.h>
 
 #define EXPOSITION_TYPE "application/openmetrics-text"
 
-/* A weight of nothing but zeros refuses what it belongs to: RFC 9110, 12.4.2. */
+/* Whether a media range is refused: by a weight that is all zeros (RFC 9110, 12.4.2). */
 static bool exposition_refused(const char *range, size_t length)
 {
 	for (size_t i = 0; i + 2 < length; i++)
@@ -55,9 +55,9 @@ static enum exposition_type exposition_type_of(const char *word, size_t length)
 	return exposition_word(word, length, "stateset") ? EXPOSITION_STATES : EXPOSITION_SAME;
 }
 
-/* "# TYPE name type" or "# HELP name text", the line's end excluded. */
+/* Converts "# TYPE name type" or "# HELP name text", without the end of the line. */
 static void exposition_comment(
-	FILE *out, const char *line, size_t length, enum exposition_type *type)
+	struct text *out, const char *line, size_t length, enum exposition_type *type)
 {
 	static const char *const suffix[] = {[EXPOSITION_SAME] = "",
 		[EXPOSITION_COUNTER] = "_total",
@@ -70,35 +70,28 @@ static void exposition_comment(
 	bool is_type = strncmp(line, "# TYPE ", 7) == 0;
 	if (is_type)
 		*type = exposition_type_of(rest + 1, (size_t)(end - rest - 1));
-	(void)fprintf(out, "%.*s%s", (int)(rest - line), line, suffix[*type]);
+	text_put_bytes(out, line, (size_t)(rest - line));
+	text_put(out, suffix[*type]);
 	if (is_type && *type >= EXPOSITION_INFO)
-		(void)fprintf(out, " gauge\n");
+		text_put(out, " gauge");
 	else
-		(void)fprintf(out, "%.*s\n", (int)(end - rest), rest);
+		text_put_bytes(out, rest, (size_t)(end - rest));
+	text_put(out, "\n");
 }
 
 char *exposition_prometheus(const char *openmetrics)
 {
-	char *text = NULL;
-	size_t size = 0;
+	struct text out = {0};
 	enum exposition_type type = EXPOSITION_SAME;
-	FILE *out = open_memstream(&text, &size);
-	if (!out)
-		return NULL;
 	while (*openmetrics) {
 		size_t length = strcspn(openmetrics, "\n");
 		size_t whole = length + (openmetrics[length] == '\n');
 		if (openmetrics[0] != '#')
-			(void)fwrite(openmetrics, 1, whole, out);
+			text_put_bytes(&out, openmetrics, whole);
 		else if (strncmp(openmetrics, "# TYPE ", 7) == 0 ||
 			 strncmp(openmetrics, "# HELP ", 7) == 0)
-			exposition_comment(out, openmetrics, length, &type);
+			exposition_comment(&out, openmetrics, length, &type);
 		openmetrics += whole;
 	}
-	bool failed = ferror(out);
-	if (fclose(out) || failed) {
-		free(text);
-		return NULL;
-	}
-	return text;
+	return text_take(&out);
 }

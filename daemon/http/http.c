@@ -1,7 +1,7 @@
-/* http: see http.h. The door's functions and the thread's loop.
+/* http: see http.h. The public functions and the thread's loop.
  *
- * libmicrohttpd is driven from outside (MHD_run behind its epoll descriptor), with connections that
- * we accepted: see http_impl.h. */
+ * The loop here drives libmicrohttpd (MHD_run, when its epoll descriptor is readable) and accepts
+ * the connections itself: see http_impl.h. */
 #include "http/http_impl.h"
 
 #include "base/clock.h"
@@ -16,14 +16,6 @@
 #include <sys/resource.h>
 
 enum { HTTP_STACK = 256 << 10, HTTP_EVENTS = 4, HTTP_SHARE_OF_DESCRIPTORS = 8 };
-
-void http_poke(struct http *http)
-{
-	uint64_t one = 1;
-	/* Full means that it is awake already. */
-	ssize_t written = write(http->wake_fd, &one, sizeof one);
-	(void)written;
-}
 
 /* ---- the thread ---- */
 
@@ -52,7 +44,7 @@ void http_turn(struct http *http, int timeout_ms)
 	struct epoll_event event[HTTP_EVENTS];
 	int n = epoll_wait(http->epoll_fd, event, HTTP_EVENTS, timeout_ms);
 	http_events(http, event, n);
-	/* Outside its own loop libmicrohttpd tells nobody that connections go on. */
+	/* libmicrohttpd does not report resumed connections to a loop that is not its own. */
 	(void)MHD_run(http->daemon);
 	if (picture_turn(http))
 		(void)MHD_run(http->daemon);
@@ -104,7 +96,7 @@ static int http_start_loop(struct http *http)
 	return result;
 }
 
-/* Signals are the event loop's. */
+/* The thread blocks all signals: the event loop takes them. */
 static int http_start_thread(struct http *http)
 {
 	pthread_attr_t attr;
@@ -120,7 +112,7 @@ static int http_start_thread(struct http *http)
 	return -result;
 }
 
-/* Most descriptors are left to trainers, however few there are. */
+/* Most descriptors are reserved for trainers, however few there are. */
 static unsigned http_places(void)
 {
 	struct rlimit limit;
@@ -223,7 +215,7 @@ void http_stats_read(struct http *http, struct http_stats *ret)
 
 /* ---- end ---- */
 
-/* libmicrohttpd does not end while a connection is suspended. */
+/* libmicrohttpd cannot stop while a connection is suspended. */
 static void http_resume_all(struct http *http)
 {
 	for (unsigned i = 0; i < http->places; i++)

@@ -1,10 +1,10 @@
-/* picture: sheets, from the wish for one to the PNG.
+/* picture: contact sheets, from the request to the PNG. Thread: penstock-http.
  *
- * One at a time: who asks is suspended; the event loop is waked and copies rows (http_sheet_give);
- * a thread draws them; then all who wanted one of that stream are answered. One that is a second
- * old at most is given to whoever asks meanwhile, so that any number of viewers of a stream cost
- * the event loop one copy a second; and whatever is asked for, it is waked once in
- * HTTP_SHEET_EVERY_MS. */
+ * One sheet at a time: the connection that asks is suspended; the event loop is woken and copies
+ * rows (http_sheet_give); a task draws them; then all connections that wait for a sheet of that
+ * stream are answered. A sheet serves further requests for almost a second, so any number of
+ * viewers of a stream cost the event loop one copy a second; and for all streams together the event
+ * loop is woken at most once in HTTP_SHEET_EVERY_MS. */
 #include "http/http_impl.h"
 #include "http/sheet_png.h"
 
@@ -16,19 +16,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum {
-	PICTURE_STACK = 256 << 10,
-	PICTURE_NICE = 10, /* decoding goes first where processors are short */
-};
+enum { PICTURE_NICE = 10 }; /* where processors are short, decoding goes first */
 
 /* ---- asking ---- */
 
 static void picture_ask(struct http *http, uint32_t stream)
 {
-	http->drawing = (struct drawing){
-		.http = http, .asked = true, .stream = stream, .asked_ns = clock_ns()};
+	http->drawing = (struct drawing){.asked = true, .stream = stream, .asked_ns = clock_ns()};
 	pthread_mutex_lock(&http->lock);
-	struct http_sheet *late = http->sheet; /* for who gave up waiting */
+	struct http_sheet *late = http->sheet; /* too late for the last request */
 	http->sheet = NULL;
 	http->sheet_given = false;
 	http->sheet_wanted = true;
@@ -44,7 +40,7 @@ static bool picture_is_fresh(const struct http *http, uint32_t stream)
 	       clock_ns() - http->picture.drawn_ns < HTTP_SHEET_FRESH_MS * HTTP_MS_NS;
 }
 
-/* Those who wait cannot make room for others. */
+/* Whether too many connections wait for sheets: they cannot be ended to make room for others. */
 static bool picture_is_crowded(const struct http *http)
 {
 	unsigned waiting = 1;
@@ -73,43 +69,40 @@ enum picture_outcome picture_of(
 
 /* ---- drawing ---- */
 
-static void *picture_draw(void *argument)
+static void picture_draw(void *argument)
 {
 	struct drawing *drawing = argument;
-	(void)pthread_setname_np(pthread_self(), "penstock-sheet");
 	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), PICTURE_NICE);
 	drawing->json = http_sheet_json(drawing->sheet);
 	if (http_sheet_png(drawing->sheet, &drawing->png, &drawing->png_bytes))
 		drawing->png = NULL;
-	atomic_store_explicit(&drawing->done, true, memory_order_release);
-	http_poke(drawing->http);
-	return NULL;
 }
 
-static bool picture_start(struct drawing *drawing, struct http_sheet *sheet)
+static bool picture_start(struct http *http, struct http_sheet *sheet)
 {
-	pthread_attr_t attr;
+	struct drawing *drawing = &http->drawing;
 	drawing->sheet = sheet;
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, PICTURE_STACK);
-	drawing->started = pthread_create(&drawing->thread, &attr, picture_draw, drawing) == 0;
-	pthread_attr_destroy(&attr);
-	return drawing->started;
+	drawing->task = (struct task){.name = "penstock-sheet",
+		.run = picture_draw,
+		.argument = drawing,
+		.wake = http_poke,
+		.context = http};
+	return task_start(&drawing->task) == 0;
 }
 
 /* ---- answering ---- */
 
 static void picture_forget(struct picture *picture)
 {
-	answer_forget(&picture->png);
-	answer_forget(&picture->json);
+	document_forget(&picture->png);
+	document_forget(&picture->json);
 	*picture = (struct picture){0};
 }
 
-/* All who wanted one of this stream go on. */
+/* Resumes all connections that wait for a sheet of this stream. */
 static void picture_answer(struct http *http)
 {
-	http->drawing.asked = http->drawing.started = false;
+	http->drawing.asked = false;
 	for (unsigned i = 0; i < http->places; i++) {
 		struct place *place = &http->place[i];
 		if (place->fd < 0 || !place->suspended || place->stream != http->drawing.stream)
@@ -121,7 +114,7 @@ static void picture_answer(struct http *http)
 	}
 }
 
-/* Somebody has yet to take the sheet that is there. */
+/* Whether a resumed connection has not yet taken its sheet. */
 static bool picture_is_due(const struct http *http)
 {
 	for (unsigned i = 0; i < http->places; i++)
@@ -130,7 +123,7 @@ static bool picture_is_due(const struct http *http)
 	return false;
 }
 
-/* Who waits longest for a sheet, or NULL. */
+/* The place that has waited longest for a sheet, or NULL. */
 static const struct place *picture_next(const struct http *http)
 {
 	const struct place *next = NULL;
@@ -154,7 +147,7 @@ uint64_t picture_due_ns(const struct http *http)
 	const struct drawing *drawing = &http->drawing;
 	if (picture_is_due(http))
 		return clock_ns() + HTTP_SHEET_TURN_MS * HTTP_MS_NS;
-	if (drawing->asked && !drawing->started)
+	if (drawing->asked && !drawing->task.running)
 		return drawing->asked_ns + HTTP_SHEET_WAIT_S * HTTP_S_NS;
 	if (!drawing->asked && picture_next(http))
 		return drawing->asked_ns + HTTP_SHEET_EVERY_MS * HTTP_MS_NS;
@@ -173,19 +166,18 @@ static void picture_drawn(struct http *http)
 {
 	struct drawing *drawing = &http->drawing;
 	struct picture *picture = &http->picture;
-	(void)pthread_join(drawing->thread, NULL);
 	picture_forget(picture);
 	*picture = (struct picture){.any = true, .stream = drawing->stream, .drawn_ns = clock_ns()};
 	if (drawing->png)
-		picture->png = answer_make("image/png", drawing->png, drawing->png_bytes, true);
+		picture->png = document_make("image/png", drawing->png, drawing->png_bytes, true);
 	if (drawing->json)
-		picture->json =
-			answer_make("application/json", drawing->json, strlen(drawing->json), true);
+		picture->json = document_make(
+			"application/json", drawing->json, strlen(drawing->json), true);
 	free(drawing->sheet);
 	picture_answer(http);
 }
 
-/* What the event loop gave: true when it has answered. */
+/* Takes what the event loop has given, which may be NULL; false where it has not answered yet. */
 static bool picture_take(struct http *http, struct http_sheet **ret)
 {
 	pthread_mutex_lock(&http->lock);
@@ -201,9 +193,9 @@ bool picture_turn(struct http *http)
 {
 	struct drawing *drawing = &http->drawing;
 	struct http_sheet *sheet;
-	if (drawing->started && atomic_load_explicit(&drawing->done, memory_order_acquire))
+	if (task_collect(&drawing->task))
 		picture_drawn(http);
-	if (drawing->started || picture_is_due(http))
+	if (drawing->task.running || picture_is_due(http))
 		return picture_is_due(http);
 	if (!drawing->asked)
 		picture_ask_next(http);
@@ -213,8 +205,8 @@ bool picture_turn(struct http *http)
 		if (clock_ns() - drawing->asked_ns > HTTP_SHEET_WAIT_S * HTTP_S_NS)
 			picture_none(http);
 	} else if (sheet && sheet->stream != drawing->stream) {
-		free(sheet); /* it came too late for somebody else; ours is still to come */
-	} else if (!sheet || !picture_start(drawing, sheet)) {
+		free(sheet); /* a late one, of another stream; the right one is still to come */
+	} else if (!sheet || !picture_start(http, sheet)) {
 		free(sheet);
 		picture_none(http);
 	}
@@ -224,12 +216,11 @@ bool picture_turn(struct http *http)
 void picture_deinit(struct http *http)
 {
 	struct drawing *drawing = &http->drawing;
-	if (drawing->started) {
-		(void)pthread_join(drawing->thread, NULL);
+	if (drawing->task.running) {
+		task_join(&drawing->task);
 		free(drawing->sheet);
 		free(drawing->png);
 		free(drawing->json);
-		drawing->started = false;
 	}
 	free(http->sheet);
 	picture_forget(&http->picture);

@@ -1,12 +1,13 @@
-/* place: the few connections that there may be at once, and for how long.
+/* place: how many connections there may be at once, and for how long. Thread: penstock-http.
  *
- * A connection has HTTP_LIMIT_S from its accept, or from its last answer, to a complete request: a
- * hard limit, since one that sends a byte now and then is never silent. When all places are taken,
- * the one that has waited longest for a request makes room; so a thousand that never ask keep
- * nobody out for long, and never take more descriptors than there are places.
+ * A client must complete a request within HTTP_LIMIT_S of its connection, or of its last answer.
+ * That is a hard limit, because a client that sends a byte now and then is never silent. When all
+ * places are taken, the connection that has waited longest for a request is ended. So a thousand
+ * clients that send nothing never keep others out for long, and never take more descriptors than
+ * there are places.
  *
- * To end one its socket is shut down, which libmicrohttpd sees at once and then closes it: no
- * function of libmicrohttpd's ends a connection from outside. */
+ * libmicrohttpd has no function that ends a connection from outside. So the code shuts the socket
+ * down; libmicrohttpd notices that at once and closes it. */
 #define LOG_TOPIC LOG_HTTP
 #include "http/http_impl.h"
 
@@ -34,8 +35,8 @@ static void place_end(struct place *place)
 	(void)shutdown(place->fd, SHUT_RDWR);
 }
 
-/* Who goes first: one that has not asked, else one that has been reading its answer for longer
- * than it would have had to ask. */
+/* Whether a connection may be ended to make room: one without a request; or one that has read its
+ * answer for longer than it would have had for a request. */
 static bool place_may_go(const struct place *place, uint64_t now)
 {
 	return !place->suspended && !place->doomed &&
@@ -78,22 +79,23 @@ static void place_take(struct http *http, int fd, const struct sockaddr *peer, s
 		(void)close(fd);
 		return;
 	}
-	/* Who reads nothing would be sent megabytes, which the kernel keeps and nobody counts. */
+	/* Otherwise the kernel would buffer megabytes for a client that does not read, and nothing
+	 * here would count them. */
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes);
 	*place = (struct place){.fd = fd, .since_ns = clock_ns()};
-	/* It closes the descriptor where it takes none. */
+	/* libmicrohttpd closes the descriptor where it refuses the connection. */
 	if (MHD_add_connection(http->daemon, fd, peer, size) != MHD_YES && !place->connection)
 		place->fd = -1;
 }
 
-/* No descriptors, or no memory: the kernel would tell of it for ever. */
+/* Stops accepting for a while, without descriptors or memory: the listener would stay readable. */
 static void place_deafen(struct http *http, int error)
 {
 	struct epoll_event none = {.data.fd = http->listener.fd};
 	http->deaf_ns = clock_ns() + HTTP_DEAF_MS * HTTP_MS_NS;
 	(void)epoll_ctl(http->epoll_fd, EPOLL_CTL_MOD, http->listener.fd, &none);
 	if (!http->complained)
-		log_warning("nobody can connect to metrics and the page: %s%s", strerror(error),
+		log_warning("clients cannot connect to metrics and the page: %s%s", strerror(error),
 			limits_hint(error));
 	http->complained = true;
 }
@@ -119,7 +121,7 @@ void place_accept(struct http *http)
 	}
 }
 
-/* When its time is over; UINT64_MAX: something else ends it. */
+/* When the connection's time is over; UINT64_MAX: it has no limit now. */
 static uint64_t place_due(const struct place *place)
 {
 	if (place->fd < 0 || place->suspended || place->doomed)
@@ -127,8 +129,8 @@ static uint64_t place_due(const struct place *place)
 	return place->since_ns + (place->asked ? HTTP_ANSWER_S : HTTP_LIMIT_S) * HTTP_S_NS;
 }
 
-/* Its end was sent with its last bytes: libmicrohttpd, which is told of edges alone, has read those
- * and not seen it. */
+/* Whether the client has closed the connection together with its last bytes: libmicrohttpd, which
+ * uses edge-triggered events, has read those bytes but not noticed the end. */
 static bool place_left(const struct place *place)
 {
 	char byte;
@@ -136,7 +138,7 @@ static bool place_left(const struct place *place)
 	       recv(place->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
-/* It is sent what nobody else can be sent any more. */
+/* Whether the connection is being sent an outdated answer. */
 static bool place_holds(const struct http *http, const struct place *place)
 {
 	const struct MHD_Response *newest[] = {http->served[HTTP_METRICS].response,
@@ -148,7 +150,8 @@ static bool place_holds(const struct http *http, const struct place *place)
 	return holds;
 }
 
-/* Bytes that are kept for slow readers alone, each answer once; and who has read longest. */
+/* How many bytes are kept only for slow readers, counting each answer once, and the connection that
+ * has read for longest. */
 static size_t place_held(struct http *http, struct place **ret_oldest)
 {
 	size_t bytes = 0;

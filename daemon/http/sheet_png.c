@@ -1,9 +1,10 @@
-/* sheet: see sheet.h. */
+/* sheet_png: see sheet_png.h. */
 #include "http/sheet_png.h"
 
 #include "base/util.h"
 #include "proto/jsontext.h"
 #include "proto/slots.h"
+#include "proto/text.h"
 
 #include <errno.h>
 #include <png.h>
@@ -14,8 +15,8 @@
 
 enum {
 	SHEET_CHANNELS = 3,
-	SHEET_EMPTY = 0x80, /* gray: cells of the grid that no row is in */
-	SHEET_LEVEL = 1, /* zlib's fastest: a browser waits, the wire is short */
+	SHEET_EMPTY = 0x80, /* gray, for cells of the grid without a row */
+	SHEET_LEVEL = 1, /* zlib's fastest: a browser waits, and the way is short */
 };
 
 struct http_sheet *http_sheet_new(uint32_t rows, uint32_t height, uint32_t width)
@@ -91,12 +92,11 @@ char *http_sheet_json(const struct http_sheet *sheet)
 
 /* ---- picture ---- */
 
-/* All that lives across a jump out of libpng. */
+/* Everything that must survive a longjmp out of libpng. */
 struct sheet_writer {
 	uint32_t columns, lines; /* of the grid */
-	uint8_t *bytes, *line;
-	size_t size, room;
-	bool no_memory;
+	struct text png;
+	uint8_t *line;
 	char *text;
 };
 
@@ -115,17 +115,9 @@ static void sheet_warn(png_structp png, png_const_charp message)
 static void sheet_write(png_structp png, png_bytep data, size_t size)
 {
 	struct sheet_writer *writer = png_get_io_ptr(png);
-	if (writer->room - writer->size < size) {
-		size_t room = UTIL_MAX(2 * writer->room, writer->size + size);
-		uint8_t *bytes = realloc(writer->bytes, room);
-		writer->no_memory = !bytes;
-		if (!bytes)
-			png_error(png, "no memory");
-		writer->bytes = bytes;
-		writer->room = room;
-	}
-	memcpy(writer->bytes + writer->size, data, size);
-	writer->size += size;
+	text_put_bytes(&writer->png, data, size);
+	if (writer->png.failed)
+		png_error(png, "no memory");
 }
 
 static void sheet_flush(png_structp png)
@@ -133,7 +125,7 @@ static void sheet_flush(png_structp png)
 	(void)png;
 }
 
-/* One line of pixels through a row of the grid. */
+/* Makes one line of pixels across a row of the grid. */
 static void sheet_line(const struct http_sheet *sheet, struct sheet_writer *writer, uint32_t y)
 {
 	size_t bytes = (size_t)sheet->width * SHEET_CHANNELS;
@@ -158,7 +150,7 @@ static int sheet_draw(png_structp png, png_infop info, const struct http_sheet *
 		.lang = none,
 		.lang_key = none};
 	if (setjmp(png_jmpbuf(png)))
-		return writer->no_memory ? -ENOMEM : -EINVAL;
+		return writer->png.failed ? -ENOMEM : -EINVAL;
 	png_set_write_fn(png, writer, sheet_write, sheet_flush);
 	png_set_compression_level(png, SHEET_LEVEL);
 	png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_SUB);
@@ -188,7 +180,7 @@ static int sheet_make(const struct http_sheet *sheet, struct sheet_writer *write
 int http_sheet_png(const struct http_sheet *sheet, uint8_t **ret_png, size_t *ret_bytes)
 {
 	uint32_t columns = http_sheet_columns(sheet);
-	/* libpng's own limits are below what would overflow here. */
+	/* libpng's own limits are low enough that nothing here overflows. */
 	if (!sheet->rows || !sheet->height || !sheet->width ||
 		sheet->width > PNG_USER_WIDTH_MAX / columns ||
 		sheet->height > PNG_USER_HEIGHT_MAX / columns)
@@ -201,10 +193,10 @@ int http_sheet_png(const struct http_sheet *sheet, uint8_t **ret_png, size_t *re
 	free(writer.text);
 	free(writer.line);
 	if (result) {
-		free(writer.bytes);
+		text_free(&writer.png);
 		return result;
 	}
-	*ret_png = writer.bytes;
-	*ret_bytes = writer.size;
+	*ret_bytes = writer.png.size;
+	*ret_png = (uint8_t *)text_take(&writer.png);
 	return 0;
 }

@@ -1,5 +1,5 @@
-/* kernels: which table this processor runs; see kernels.h. The tables race (base/choose.h) over what
- * most images are: a crop of ImageNet, shrunk by a fifth. */
+/* kernels: which table this processor runs; see kernels.h. The tables race (base/choose.h) over
+ * what most images are: a crop of ImageNet, shrunk by a fifth. */
 #include "pixel/kernels.h"
 
 #include "base/choose.h"

@@ -67,7 +67,7 @@ KERNELS_INLINE vec v_lanes(const uint8_t *from, const uint32_t *base)
 	return _mm512_inserti32x4(a, _mm_loadu_si128((const void *)(from + base[3])), 3);
 }
 
-/* For each third of 48 bytes in turns and each colour: which of its 16 bytes go where. */
+/* For each third of 48 bytes in turns and each color: which of its 16 bytes go where. */
 #define TAKE(n, c) ((n) % 3 == (c) ? (n) / 3 : -1)
 #define TAKES(n, c)                                                                         \
 	TAKE(n, c), TAKE((n) + 1, c), TAKE((n) + 2, c), TAKE((n) + 3, c), TAKE((n) + 4, c), \

@@ -60,7 +60,7 @@ static bool pad_reach(const struct pad_axis *axis, int32_t *ret_low, int32_t *re
 	return high >= 0;
 }
 
-/* Whether `count` pixels from `at` on are neighbours, in this order (`step` 1) or the other. */
+/* Whether `count` pixels from `at` on are neighbors, in this order (`step` 1) or the other. */
 static bool pad_is_run(const struct pad_axis *axis, uint32_t at, uint32_t count, int32_t step)
 {
 	if (at + count > axis->window)

@@ -1,11 +1,19 @@
-/* pixel: rows of a source region in, one row of the batch out (resample, flip).
+/* pixel: rows of a source region go in, one row of the batch comes out (resampled, flipped).
  *
- *   pixel.[ch]      recipe -> plan (which region, which window of which resize), and the sink
- *   pad.[ch]        windows that reach beyond the image
- *   draw.[ch]       random parameters from Philox, the same on every machine
- *   resample.[ch]   Pillow's resampling, bit for bit, row by row
- *   weights.[ch]    which source pixels an output takes, and how much of each
- *   kernels*.[ch]   the inner loops behind a table, per instruction set; kernels.h has their map
+ * A map of this folder:
+ *   pixel.[ch]       this file: recipe -> plan (which region, which window of which resize), and
+ *                    the sink for the source's rows
+ *   pad.[ch]         windows that reach beyond the image
+ *   draw.[ch]        random parameters from Philox, the same on every machine
+ *   resample.[ch]    Pillow's resampling, bit for bit, row by row
+ *   weights.[ch]     which source pixels an output pixel needs, and how much of each
+ *   kernels.[ch]     the inner loops in tables, and which one this processor runs
+ *   kernels_c.c      the reference, in plain C
+ *   kernels_body.h   plain C, compiled once per instruction set
+ *   kernels_madd_body.h
+ *                    multiply and add in pairs, for AVX2 and AVX-512
+ *   kernels_avx2.c, kernels_avx512.c, kernels_vnni.c, kernels_neon.c
+ *                    one table for each instruction set
  *
  * Exact mode: the bytes equal torchvision's PIL path on Pillow 13: crop, then Image.resize(size,
  * BILINEAR), or any other of its filters; both orders of the passes (python-pillow/Pillow#9549:

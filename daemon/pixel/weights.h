@@ -2,7 +2,7 @@
  *
  * The convolutions of Pillow's Image.resize (libImaging/Resample.c, precompute_coeffs and
  * normalize_coeffs_8bpc): a filter as wide as the scale, or of its own width when enlarging;
- * weights in doubles, normalised, then rounded to a fixed point of 22 bits. The order of the
+ * weights in doubles, normalized, then rounded to a fixed point of 22 bits. The order of the
  * operations decides the last bit and must stay. Two filters have sines in them: those are libm's,
  * as they are for Pillow; a last bit of theirs that differed would have to meet one weight in a
  * billion to be seen. WEIGHTS_NEAREST is no convolution but its own walk through the source

@@ -10,7 +10,8 @@
  * division rounds it. Whether it is, for the mean and std at hand, is tried with all 256 values
  * when a converter is made; where it is not, the table is looked up.
  *
- *   convert.c         the door: choice of kernels, cutting into runs
+ * A map of this folder:
+ *   convert.[ch]      this file: the choice of kernels, and cutting rows into runs
  *   convert_table.c   the table, and plain C that looks values up: the truth
  *   convert_body.h    the loop of the kernels, compiled once per instruction set
  *   convert_x86.h     what convert_avx2.c and convert_avx512.c have in common

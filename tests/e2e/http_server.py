@@ -304,7 +304,7 @@ def test_connections_are_kept_and_reused():
             connection.getresponse().read()
         assert connection.sock, "the daemon closed a good connection"
         connection.close()
-        both = raw(address, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5 + b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n", b"nothing is here")
+        both = raw(address, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5 + b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n", b"not found: this server")
         assert both.count(b"200 OK") == 5, "pipelined"
         assert b"good" in raw(address, b"GET /healthz HTTP/1.0\r\n\r\n", b"good"), "no Host, as HTTP/1.0 has none"
 
@@ -560,7 +560,7 @@ def test_addresses_that_cannot_be_had():
         alive.bind(str(home / "alive.sock"))
         alive.listen()
         (home / "file").write_text("mine")
-        for place, word in ((str(taken.getsockname()[1]), "another process listens there"), ("192.0.2.7:9470", "no address of this machine"),
+        for place, word in ((str(taken.getsockname()[1]), "another process listens there"), ("192.0.2.7:9470", "does not have that address"),
                             ("no-such-host.invalid:80", "no-such-host.invalid"), (f"unix:{home}/alive.sock", "another process listens"),
                             (f"unix:{home}/file", "no socket"), (f"unix:{home}/none/x.sock", "folder")):
             with Daemon(home, "--threads", "1", "--http", place) as daemon:

@@ -10,7 +10,7 @@ static inline uint8_t c_light_one(const uint8_t *rgb)
 	return (uint8_t)((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
 }
 
-static void c_grey(uint8_t *to, const uint8_t *from, size_t pixels)
+static void c_gray(uint8_t *to, const uint8_t *from, size_t pixels)
 {
 	for (size_t i = 0; i < pixels; i++, to += 3, from += 3)
 		memset(to, c_light_one(from), 3);
@@ -113,7 +113,7 @@ const struct augment_kernels augment_kernels_c = {
 	.blend = body_blend,
 	.fold = body_fold,
 	.map = body_map,
-	.grey = c_grey,
+	.gray = c_gray,
 	.saturate = c_saturate,
 	.hue = c_hue,
 	.light = c_light,

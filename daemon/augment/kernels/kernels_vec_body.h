@@ -7,7 +7,7 @@
  *   v_load, v_store        12 bytes per lane from and to memory, not a byte more
  *   v_quad                 the same 16 bytes in each lane
  *   v_shuffle8             bytes of the same lane; -1 gives 0
- *   v_madd16               sums of two neighbours' products of 16 bits
+ *   v_madd16               sums of two neighbors' products of 16 bits
  *   v_packus32, v_packus16 two vectors into one of half the width, lane by lane, clipped
  *   v_equal, v_odd, f_below comparisons; v_choose, f_choose between two by one
  *   v_set, v_add, v_sub, v_and, v_or, v_max, v_min, v_right, v_left; v_turn: numbers of a
@@ -16,7 +16,7 @@
  *   f_quotient             rounded correctly; f_near: within 2^-20; f_sixth: by 6, correctly
  *
  * HSV. Pillow computes with floats on the way there and with doubles on the way back; what comes
- * out is this, as test_kernels.c shows for all colours and turns:
+ * out is this, as test_kernels.c shows for all colors and turns:
  *
  *   s      255 range / most, cut. That is exact: quotients that are whole are met exactly, since
  *          K / 255 is rounded up to a float (its digits repeat every 8 bits), and the others are
@@ -73,7 +73,7 @@ struct vec_context {
 	uint8_t turn;
 };
 
-VEC_INLINE vec vec_grey_one(vec pixels, const struct vec_context *context)
+VEC_INLINE vec vec_gray_one(vec pixels, const struct vec_context *context)
 {
 	(void)context;
 	return v_shuffle8(vec_light_of(pixels), v_quad(vec_thrice));
@@ -176,9 +176,9 @@ VEC_INLINE void vec_each(uint8_t *to, const uint8_t *from, size_t pixels, vec_on
 	memcpy(to, last, 3 * pixels);
 }
 
-static void vec_grey(uint8_t *to, const uint8_t *from, size_t pixels)
+static void vec_gray(uint8_t *to, const uint8_t *from, size_t pixels)
 {
-	vec_each(to, from, pixels, vec_grey_one, &(struct vec_context){0});
+	vec_each(to, from, pixels, vec_gray_one, &(struct vec_context){0});
 }
 
 static void vec_saturate(uint8_t *to, const uint8_t *from, size_t pixels, float amount)

@@ -1,5 +1,13 @@
 /* cgroup: how much memory and processor time the cgroup leaves to this process.
  *
+ * A map of this folder:
+ *   cgroup.[ch]    this file
+ *   cpu.[ch]       how many processors this process may use
+ *   ledger.[ch]    the memory budget, and which part of the daemon holds how much of it
+ *   limits.[ch]    resource limits, checked at start
+ *   procfile.[ch]  small files of /proc and /sys
+ *   roots.[ch]     the folders that datasets may be read from
+ *
  * The code reads /proc/self/cgroup, finds the mounts in /proc/self/mountinfo, and walks up to the
  * root: beyond any ancestor's limit the kernel kills instead of refusing, so the tightest limit
  * counts. It handles v1 and v2, also where a container sees its own cgroup as the root. Any thread.

@@ -59,7 +59,7 @@ static void test_orders(void **state)
 }
 
 /* Half of the image, and a quarter of what each of two chains makes of it, which is its inverse:
- * the one flips it there and back. So grey comes out, if the image is still there for the second.
+ * the one flips it there and back. So gray comes out, if the image is still there for the second.
  */
 static void test_chains(void **state)
 {

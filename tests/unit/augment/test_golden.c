@@ -1,6 +1,6 @@
 /* Ops against what Pillow 13.0.0 makes of the same images (golden.txt, made by golden.py), with
  * every table of kernels: all sizes from one pixel on, factors at and beyond the ends, images of
- * one colour, and all 2^24 colours through HSV. */
+ * one color, and all 2^24 colors through HSV. */
 #include "base/hash.h"
 #include "base/util.h"
 

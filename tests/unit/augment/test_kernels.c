@@ -1,4 +1,4 @@
-/* Every table of kernels against its twin in plain C: all 2^24 colours, all turns of the hue, all
+/* Every table of kernels against its twin in plain C: all 2^24 colors, all turns of the hue, all
  * lengths up to some vectors, odd factors, in place and not, guard bytes. */
 #include "base/hash.h"
 #include "base/util.h"
@@ -81,7 +81,7 @@ static void call_run(const struct augment_kernels *k, const struct call *call, u
 		k->map(to, from, pixels, call->table);
 		break;
 	case CALL_GREY:
-		k->grey(to, from, pixels);
+		k->gray(to, from, pixels);
 		break;
 	case CALL_SATURATE:
 		k->saturate(to, from, pixels, call->amount);
@@ -222,7 +222,7 @@ static void all_equal(const struct call *call, const uint8_t *from, size_t pixel
 		call_run(augment_kernels_at(i), call, got, from, pixels);
 		for (size_t n = 0; memcmp(wanted, got, 3 * pixels) != 0 && n < 3 * pixels; n++)
 			if (wanted[n] != got[n])
-				fail_msg("%s, kind %u, turn %u, colour %02x%02x%02x, channel %zu: "
+				fail_msg("%s, kind %u, turn %u, color %02x%02x%02x, channel %zu: "
 					 "%u, C %u",
 					augment_kernels_at(i)->name, call->kind, call->level,
 					from[n / 3 * 3], from[n / 3 * 3 + 1], from[n / 3 * 3 + 2],
@@ -230,7 +230,7 @@ static void all_equal(const struct call *call, const uint8_t *from, size_t pixel
 	}
 }
 
-static void test_all_colours(void **state)
+static void test_all_colors(void **state)
 {
 	(void)state;
 	static uint8_t from[3 * PART];
@@ -278,7 +278,7 @@ int main(void)
 			cmocka_run_group_tests_name(augment_kernels_at(i)->name, tests, NULL, NULL);
 	}
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_colours),
+		cmocka_unit_test(test_all_colors),
 		cmocka_unit_test(test_all_turns),
 	};
 	return (failed + cmocka_run_group_tests(tests, NULL, NULL)) != 0;

@@ -54,10 +54,11 @@ static void what_is_no_address_is_refused_with_a_sentence(void **state)
 		{"65536", "a port is a number"}, {"-1", "a port is a number"},
 		{"99999999999999999999", "a port is a number"}, {"localhost", "a port is a number"},
 		{"localhost:", "a port is a number"}, {"localhost:http", "a port is a number"},
-		{":80", "before the colon is no host"}, {"a b:80", "before the colon is no host"},
-		{"::1:80", "in brackets"}, {"[]:80", "no host"}, {"[::1:80", "in brackets"},
-		{"[fe80]:80", "no IPv6 address"}, {"[127.0.0.1]:80", "no IPv6 address"},
-		{"unix:", "absolute"}, {"unix:http.sock", "absolute"}, {"unix:/tmp/", "absolute"},
+		{":80", "not a host"}, {"a b:80", "not a host"}, {"::1:80", "in brackets"},
+		{"[]:80", "not a host"}, {"[::1:80", "in brackets"},
+		{"[fe80]:80", "do not hold an IPv6 address"},
+		{"[127.0.0.1]:80", "do not hold an IPv6 address"}, {"unix:", "absolute"},
+		{"unix:http.sock", "absolute"}, {"unix:/tmp/", "absolute"},
 		{"http://localhost:80", "in brackets"}, {"80/", "a port is a number"}};
 	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(wrong); i++) {
@@ -120,7 +121,7 @@ static void a_port_that_is_taken_is_said(void **state)
 	unsigned long port = strtoul(s.text + 17, NULL, 10);
 	(void)snprintf(text, sizeof text, "127.0.0.1:%lu", port);
 	must_fail(text, -EADDRINUSE, "another port");
-	must_fail("192.0.2.1:9470", -EADDRNOTAVAIL, "no address of this machine");
+	must_fail("192.0.2.1:9470", -EADDRNOTAVAIL, "does not have that address");
 	must_fail("no-such-host.invalid:80", -EADDRNOTAVAIL, "name an address of this machine");
 	address_close(&a, &s);
 	assert_int_equal(s.fd, -1);
@@ -158,7 +159,7 @@ static void unix_sockets_are_private_and_stale_ones_replaced(void **state)
 	(void)close(file);
 	address_close(&a, &s);
 	assert_int_equal(lstat(path, &status), 0);
-	must_fail(text, -EEXIST, "no socket");
+	must_fail(text, -EEXIST, "not a socket");
 	assert_int_equal(unlink(path), 0);
 	(void)snprintf(text, sizeof text, "unix:%s/none/h.sock", folder);
 	must_fail(text, -ENOENT, "make the folder");

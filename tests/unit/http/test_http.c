@@ -254,7 +254,7 @@ static void who_waits_for_sheets_leaves_places(void **state)
 		ask_for_sheet(fd[i] = client_of(http), i);
 	settle(http);
 	assert_int_equal(get(http, "/sheet?stream=0", answer), 503);
-	assert_non_null(strstr(answer, "too many wait"));
+	assert_non_null(strstr(answer, "too many clients wait"));
 	http_free(http);
 	for (unsigned i = 0; i < WAITERS; i++)
 		(void)close(fd[i]);
@@ -403,7 +403,7 @@ static struct rlimit take_descriptors(void)
 
 static void who_cannot_connect_is_told_of_once_until_it_works(void **state)
 {
-	static const char words[] = "nobody can connect to metrics and the page";
+	static const char words[] = "clients cannot connect to metrics and the page";
 	static char answer[ANSWER_ROOM];
 	struct http *http = serve();
 	struct caught caught = catch_log();

@@ -71,7 +71,7 @@ static void test_escapes(void **state)
 static void test_utf8(void **state)
 {
 	(void)state;
-	/* First and last of each length, and the neighbours of the surrogates. */
+	/* First and last of each length, and the neighbors of the surrogates. */
 	expect_quoted("\xc3\x9f \xdf\xbf \xe0\xa0\x80 \xed\x9f\xbf \xee\x80\x80 \xf0\x90\x80\x80 "
 		      "\xf4\x8f\xbf\xbf",
 		"\"\xc3\x9f \xdf\xbf \xe0\xa0\x80 \xed\x9f\xbf \xee\x80\x80 \xf0\x90\x80\x80 "

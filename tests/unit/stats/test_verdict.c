@@ -92,7 +92,7 @@ static void who_has_all_lacks_nothing(void **state)
 	in.workers_idle_s = 0;
 	in.cpu_s = 20;
 	in.ended = 1;
-	(void)expect(&in, VERDICT_NONE, "nothing to do: every trainer has been given its last");
+	(void)expect(&in, VERDICT_NONE, "nothing to do: every trainer has received its last");
 	in.trainers = 2;
 	(void)expect(&in, VERDICT_DECODE, "decode-bound: ");
 	/* It has just ended: the verdict still says what slowed it down until then. */

@@ -1,6 +1,6 @@
-/* colour: see colour.h. What Pillow's ImageEnhance, ImageOps and conversions make of a pixel, by
+/* color: see color.h. What Pillow's ImageEnhance, ImageOps and conversions make of a pixel, by
  * the kernels; what is the same for all pixels of an image is worked out here. Pure. */
-#include "augment/colour.h"
+#include "augment/color.h"
 
 #include "augment/kernels/kernels.h"
 #include "base/util.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-static size_t colour_pixels(const struct op_image *image)
+static size_t color_pixels(const struct op_image *image)
 {
 	return (size_t)image->width * image->height;
 }
@@ -17,7 +17,7 @@ static size_t colour_pixels(const struct op_image *image)
 /* ImageEnhance.Contrast: int(mean of L + 0.5), the mean a quotient of doubles. */
 static uint8_t contrast_level(const struct augment_kernels *k, const struct op_image *from)
 {
-	size_t pixels = colour_pixels(from);
+	size_t pixels = color_pixels(from);
 	return (uint8_t)((double)k->light(from->pixels, pixels) / (double)pixels + 0.5);
 }
 
@@ -44,14 +44,14 @@ static void autocontrast_table(uint8_t *table, uint8_t least, uint8_t most)
 	}
 }
 
-static void colour_autocontrast(
+static void color_autocontrast(
 	const struct augment_kernels *k, const struct op_image *from, uint8_t *to)
 {
 	uint8_t table[3][AUGMENT_LEVELS], least[3], most[3];
-	k->extremes(from->pixels, colour_pixels(from), least, most);
+	k->extremes(from->pixels, color_pixels(from), least, most);
 	for (int c = 0; c < 3; c++)
 		autocontrast_table(table[c], least[c], most[c]);
-	k->map(to, from->pixels, colour_pixels(from), table);
+	k->map(to, from->pixels, color_pixels(from), table);
 }
 
 /* ImageOps.equalize; all levels but the brightest share the 255 steps. */
@@ -68,12 +68,12 @@ static void equalize_table(uint8_t *table, const uint32_t count[AUGMENT_LEVELS],
 	}
 }
 
-static void colour_equalize(
+static void color_equalize(
 	const struct augment_kernels *k, const struct op_image *from, uint8_t *to)
 {
 	uint32_t count[3][AUGMENT_LEVELS] = {0};
 	uint8_t table[3][AUGMENT_LEVELS];
-	size_t pixels = colour_pixels(from);
+	size_t pixels = color_pixels(from);
 	for (size_t i = 0; i < 3 * pixels; i += 3)
 		for (int c = 0; c < 3; c++)
 			count[c][from->pixels[i + c]]++;
@@ -82,11 +82,11 @@ static void colour_equalize(
 	k->map(to, from->pixels, pixels, table);
 }
 
-void colour_apply(
+void color_apply(
 	const struct apply *apply, const struct op *op, const struct op_image *from, uint8_t *to)
 {
 	const struct augment_kernels *k = apply->kernels;
-	size_t pixels = colour_pixels(from), bytes = 3 * pixels;
+	size_t pixels = color_pixels(from), bytes = 3 * pixels;
 	switch (op->kind) {
 	case OP_BRIGHTNESS:
 		k->blend(to, from->pixels, bytes, 0, (float)op->amount);
@@ -101,7 +101,7 @@ void colour_apply(
 		k->hue(to, from->pixels, pixels, hue_turn(op->amount));
 		break;
 	case OP_GRAYSCALE:
-		k->grey(to, from->pixels, pixels);
+		k->gray(to, from->pixels, pixels);
 		break;
 	case OP_INVERT:
 		k->fold(to, from->pixels, bytes, 0, UINT8_MAX);
@@ -114,12 +114,12 @@ void colour_apply(
 		k->fold(to, from->pixels, bytes, solarize_least(op->amount), UINT8_MAX);
 		break;
 	case OP_EQUALIZE:
-		colour_equalize(k, from, to);
+		color_equalize(k, from, to);
 		break;
 	case OP_AUTOCONTRAST:
-		colour_autocontrast(k, from, to);
+		color_autocontrast(k, from, to);
 		break;
 	default:
-		assert(!"an op on colours");
+		assert(!"an op on colors");
 	}
 }
