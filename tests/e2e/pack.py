@@ -580,7 +580,7 @@ def test_bad_arguments():
             ([images, ok, "--quality", "0"], "from 1 to 100"),
             ([images, ok, "--max-side", "0"], "from 1 to 16384"),
             ([images, ok, "--subsampling", "411", "--quality", "90"], "420|422|444|keep"),
-            ([images, ok, "--subsampling", "444"], "give --max-side or --quality"),
+            ([images, ok, "--subsampling", "444"], "add --max-side or --quality"),
             ([images, ok, "--shard-size", "1K"], "at least 64.0 KiB"),
             ([images, ok, "--memory", "1M"], "at least 16.0 MiB"),
             ([images, ok, "--threads", "0"], "from 1 to 1024"),
