@@ -45,7 +45,7 @@ int concat_path(const struct concat *concat, uint64_t number, char *buffer, size
 {
 	if (number >= concat_samples(concat))
 		return fault_set(fault, -EINVAL,
-			"sample %" PRIu64 " does not exist: there are %" PRIu64, number,
+			"sample %" PRIu64 " does not exist: the dataset has %" PRIu64, number,
 			concat_samples(concat));
 	struct sampler_pick pick = concat_find(concat, number);
 	return dataset_path(concat->dataset[pick.part], pick.number, buffer, room, fault);

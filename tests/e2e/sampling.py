@@ -384,7 +384,7 @@ def test_sources_must_agree_on_labels():
             for paths, words in (((one, flat), ["has labels and", "flat has none"]), ((flat, one), ["has labels and", "flat has none"]),
                                  ((one, two), ["3 class names", "has 2"]), ((one, other, renamed), ["class 0 is", "labels: none"]),
                                  ((one, tars / "*.tar"), ["3 class names", "has 0"])):
-                with refused(errno.EINVAL, "sources", "agree on what a label is", *words):
+                with refused(errno.EINVAL, "sources", "mean the same by a label", *words):
                     link.open(sources=of(*paths), **TINY, batch_size=2).opened()
             assert link.open(sources=of(one, flat, two), labels="none", **TINY, batch_size=2).next().count == 2
             with refused(errno.ENOENT, "nowhere"):

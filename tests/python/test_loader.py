@@ -166,7 +166,7 @@ class Records(unittest.TestCase):
                     path = Path(source.path(row["index"]))
                     self.assertTrue(path.is_absolute() and path.is_file(), path)
                     self.assertEqual(path.parent.name, source.classes[row["label"]])
-            for index, sentence in ((60, "sample 60 does not exist: there are 60"), (-1, "path: index: expected a whole")):
+            for index, sentence in ((60, "sample 60 does not exist: the dataset has 60"), (-1, "path: index: expected a whole")):
                 with self.assertRaisesRegex(penstock.ArgumentError, sentence):
                     source.path(index)
             with self.assertRaisesRegex(TypeError, "path: index"):
