@@ -1,5 +1,5 @@
-/* arena: see arena.h. The engine takes, workers give back; the lock is held for one search of the
- * bitmap. */
+/* arena: see arena.h. The engine takes buffers, workers drop them; the lock is held for one search
+ * of the bitmap. */
 #include "fetch/arena.h"
 
 #include "base/size.h"
@@ -22,7 +22,7 @@ static size_t arena_words(const struct arena *arena)
 	return (arena->pages + WORD_BITS - 1) / WORD_BITS;
 }
 
-/* Maps with room to begin at a huge page, so that the kernel can back all of it with huge ones. */
+/* Maps with room to begin at a huge page, so that the kernel can use huge pages for all of it. */
 static int arena_map(struct arena *arena, size_t bytes)
 {
 	arena->mapping_bytes = bytes + HUGE_PAGE;
@@ -33,8 +33,7 @@ static int arena_map(struct arena *arena, size_t bytes)
 		return -errno;
 	}
 	arena->base = (uint8_t *)util_align((uintptr_t)arena->mapping, HUGE_PAGE);
-	/* A wish: where huge pages are off, small ones do. Reads into them pin fewer page structs.
-	 */
+	/* Optional: small pages work too. Reads into huge pages pin fewer page structs. */
 	(void)madvise(arena->base, bytes, MADV_HUGEPAGE);
 	return 0;
 }
@@ -46,7 +45,7 @@ int arena_init(struct arena *arena, uint64_t bytes, struct fault *fault)
 	char text[16];
 	if (bytes / ARENA_PAGE > UINT32_MAX)
 		return fault_set(fault, -ENOMEM,
-			"read buffers of %s are more than can be managed: lower memory:",
+			"read buffers of %s are too large to manage: lower memory:",
 			size_format(bytes, text, sizeof text));
 	pthread_mutex_init(&arena->lock, NULL);
 	arena->pages = bytes / ARENA_PAGE;
@@ -148,8 +147,7 @@ uint8_t *arena_take(struct arena *arena, uint64_t bytes, bool wait)
 		arena->cursor = first + count;
 		arena_count(arena, arena->used + count * ARENA_PAGE);
 		arena->runs[first].pages = (uint32_t)count;
-		/* Relaxed: whoever is given a share gets the buffer through a lock or a queue of
-		 * its own. */
+		/* Relaxed: every holder gets the buffer through a lock or a queue of its own. */
 		atomic_store_explicit(&arena->runs[first].holders, 1, memory_order_relaxed);
 		buffer = arena->base + first * ARENA_PAGE;
 	} else if (wait) {

@@ -1,13 +1,13 @@
-/* arena: the bounded read buffers of the fetch stage.
+/* arena: the bounded read buffers.
  *
- * One page-aligned mapping, taken at start and never grown: what is in it is what reading may cost.
- * A buffer is a run of 4 KiB pages, found by next-fit over a bitmap; buffers live about as long as
- * each other and go in about the order in which they came, so next-fit keeps the free space in one
- * piece. A buffer may be shared by the samples that one merged read brought in: it counts its
- * holders and goes back when the last one lets go.
+ * One page-aligned mapping, made at start, that never grows: its size bounds the memory for
+ * reading. A buffer is a run of 4 KiB pages, found by next-fit over a bitmap. Buffers live about
+ * equally long and are freed in about the order in which they were taken, so next-fit keeps the
+ * free space in one piece. Samples that were read together share one buffer: it counts its holders
+ * and is free when the last one drops it.
  *
- * Taken by the fetch engine, given back by any thread. Never blocks: who finds it full is told when
- * to look again. */
+ * The engine takes buffers; any thread drops them. Never blocks: a caller that finds the arena full
+ * is told later when to try again. */
 #pragma once
 
 #include "base/fault.h"
@@ -20,7 +20,7 @@
 
 enum { ARENA_PAGE = 4096, ARENA_SLACK = 64, ARENA_LEAST = 1 << 20 };
 
-struct arena_run; /* of each page: how long the buffer is that begins there, and how many hold it */
+struct arena_run; /* per page: the length and the holders of the buffer that begins there */
 
 struct arena {
 	uint8_t *base;
@@ -28,38 +28,39 @@ struct arena {
 	void *mapping;
 	size_t mapping_bytes;
 	struct arena_run *runs;
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* guards everything below */
 	uint64_t *map; /* bit set: page taken */
 	size_t cursor; /* where the next search begins */
 	bool wanted; /* the engine waits for pages */
-	_Atomic uint64_t used, peak; /* bytes; written under the lock, read relaxed by status */
+	_Atomic uint64_t used, peak; /* bytes; written under the lock, read relaxed for status */
 };
 
 /* Maps `bytes`, rounded up to pages, at least ARENA_LEAST. 0 or -ENOMEM with a fault. */
 int arena_init(struct arena *arena, uint64_t bytes, struct fault *fault);
 
-/* Every buffer must be back. Takes a zeroed arena. */
+/* All buffers must have been dropped. Accepts a zeroed arena. */
 void arena_deinit(struct arena *arena);
 
 uint64_t arena_bytes(const struct arena *arena);
 
-/* What a buffer for `bytes` of data takes: the slack and the rounding to pages included. */
+/* The memory that a buffer for `bytes` of data takes: with the slack, rounded up to pages. */
 static inline uint64_t arena_cost(uint64_t bytes)
 {
 	return (bytes + ARENA_SLACK + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE;
 }
 
-/* A buffer for `bytes` of data, held once, followed by at least ARENA_SLACK readable bytes. NULL
- * when no run is long enough; with `wait` the next arena_drop that frees pages then says so. */
+/* Takes a buffer for `bytes` of data with one holder, followed by at least ARENA_SLACK readable
+ * bytes. NULL if no free run is long enough; with `wait`, the next arena_drop that frees pages
+ * returns true. */
 uint8_t *arena_take(struct arena *arena, uint64_t bytes, bool wait);
 
-/* The next arena_drop that frees pages says so, as after an arena_take that failed. */
+/* Makes the next arena_drop that frees pages return true, as after an arena_take that failed. */
 void arena_want(struct arena *arena);
 
-/* Makes a buffer that its taker alone holds one of `holders`, at least 1. Before it is handed on.
- */
+/* Sets the number of holders, at least 1, of a buffer that so far has one holder. Called before the
+ * buffer is handed to others. */
 void arena_share(struct arena *arena, uint8_t *buffer, uint32_t holders);
 
-/* Lets go of a buffer, from any thread. True when pages became free that the engine waits for: wake
- * it. */
+/* Drops one holder of a buffer. Any thread. True if pages became free that the engine waits for:
+ * wake it. */
 bool arena_drop(struct arena *arena, uint8_t *buffer);

@@ -1,13 +1,14 @@
 /* cache: see cache.h.
  *
- * A block's way, with its one door into the next state:
+ * The states of a block:
  *
  *   kept       in its share's list; samples are put into it (while it is `open`) and lent from it
- *   doomed     block_detach: none of its samples is found; share is NULL. Lent samples hold it;
- *              then it is unmapped, without the lock, and returned to the ledger
+ *   doomed     after block_detach: its samples cannot be found and its share is NULL. It lives while
+ *              samples of it are lent; then it is unmapped, without the lock, and returned to the
+ *              ledger
  *
- * Who writes into a place holds its block as if it had borrowed a sample. Locks: yielding, then
- * lock, then the ledger's. */
+ * A thread that writes into a block counts as a borrower of a sample. Locks are taken in the order
+ * yielding, lock, the ledger's. */
 #include "fetch/cache.h"
 
 #include "base/clock.h"
@@ -27,31 +28,34 @@
 enum {
 	CACHE_PAGE = 4096,
 	CACHE_ALIGN = 64,
-	CACHE_OPEN = 4, /* blocks of a dataset that are being filled: a sample takes the first
-			   that it fits into, so that little is left over at their ends */
-	CACHE_OWN = CACHE_BLOCK / 4, /* samples of more have a mapping of their own */
-	CACHE_LOT = 64, /* blocks taken apart in one hold of the lock */
-	CACHE_MANY = 64 << 20, /* returning more bytes than these takes longer than the caller of
-				  cache_leave has: a GiB some 100 ms */
+	/* Blocks of a dataset that are filled at the same time: a sample goes into the first one
+	 * that it fits into, so that little is left over at their ends. */
+	CACHE_OPEN = 4,
+	CACHE_OWN = CACHE_BLOCK / 4, /* a larger sample has a mapping of its own */
+	CACHE_LOT = 64, /* blocks taken apart while the lock is held once */
+	/* Returning more bytes than this takes too long for the caller of cache_leave: a GiB some
+	 * 100 ms. */
+	CACHE_MANY = 64 << 20,
 };
 
-/* How long a reservation waits for the next lent sample to come back. They are lent until they are
- * decoded, and streams read far ahead: all of them may take much longer. */
+/* How long a reservation waits for the next lent sample to come back. Samples are lent until they
+ * are decoded, and streams read far ahead, so all of them may take much longer. */
 #define CACHE_WAIT_NS 2000000000ull
 
-/* The head of a sample in its block; its bytes follow. */
+/* The head of a sample in its block; its bytes follow it. */
 struct cache_entry {
 	struct cache_entry *next; /* in its bucket */
 	struct cache_block *block;
 	uint64_t number, position;
 	int64_t label;
 	uint32_t shard, size;
-	bool held; /* its bytes are there and it is in the table */
+	bool held; /* its bytes are written and it is in the table */
 };
 
 /* The head of a block, at the beginning of its mapping. */
 struct cache_block {
-	struct cache_block *before, *after; /* of its share; `after` also where it waits to go */
+	/* in its share; `after` also links blocks to be unmapped */
+	struct cache_block *before, *after;
 	struct cache_share *share; /* NULL: doomed */
 	uint64_t bytes, used;
 	uint32_t lent;
@@ -59,31 +63,32 @@ struct cache_block {
 
 struct cache_share {
 	const struct dataset *dataset; /* NULL: free */
-	uint64_t weight; /* what all of it takes, about */
+	uint64_t weight; /* about the memory for the whole dataset */
 	uint64_t bytes; /* of its blocks */
 	uint64_t samples; /* held */
-	struct cache_entry **bucket; /* NULL: none yet */
+	struct cache_entry **bucket; /* NULL: not made yet */
 	uint64_t buckets; /* a power of two */
 	struct cache_block *first, *last, *open[CACHE_OPEN];
 	bool stopped;
-	bool mapping; /* a block that is to be filled */
+	bool mapping; /* a thread is mapping a block to be filled */
 };
 
 struct cache {
 	struct ledger *ledger;
-	pthread_mutex_t yielding; /* one gives back at a time */
-	pthread_mutex_t lock; /* of all below */
-	pthread_cond_t settled; /* something on its way has arrived */
+	pthread_mutex_t yielding; /* one thread gives memory back at a time */
+	pthread_mutex_t lock; /* guards everything below */
+	pthread_cond_t settled; /* `arrivals` has grown, or a mapping has ended */
 	struct cache_share share[CACHE_DATASETS];
-	unsigned shares; /* none behind these is in use */
-	uint64_t doomed; /* bytes of blocks and tables on their way out */
-	unsigned mapping; /* blocks and tables on their way in: borrowed, and nobody's yet */
-	uint64_t arrivals; /* samples of doomed blocks, and what was on its way */
+	unsigned shares; /* no entry after these is in use */
+	uint64_t doomed; /* bytes of blocks and tables that will be unmapped */
+	unsigned mapping; /* blocks and tables being mapped: borrowed, but not yet in a share */
+	/* counts released samples of doomed blocks, and finished mappings and unmappings */
+	uint64_t arrivals;
 	struct cache_block *left; /* for the reaper, linked by `after` */
 	pthread_cond_t reap;
 	pthread_t reaper;
-	bool reaping; /* there is a reaper */
-	bool over; /* it is to end */
+	bool reaping; /* the reaper runs */
+	bool over; /* the reaper must end */
 	struct cache_stats stats;
 };
 
@@ -113,15 +118,16 @@ static void *cache_map(struct cache *cache, uint64_t bytes, bool whole)
 		ledger_return(cache->ledger, bytes);
 		return NULL;
 	}
-	/* A huge page that reaches over several mappings would not return with one of them. */
+	/* A huge page across several mappings would not be freed with one of them. */
 	(void)madvise(at, bytes, MADV_NOHUGEPAGE);
-	/* All of a block will be written: no fault for each page. Kernels before 5.14 cannot. */
+	/* The whole block will be written: saves a page fault per page. Kernels before 5.14 cannot.
+	 */
 	if (whole)
 		(void)madvise(at, bytes, MADV_POPULATE_WRITE);
 	return at;
 }
 
-/* Unmaps what was counted as doomed. */
+/* Unmaps memory that was counted as doomed. */
 static void cache_unmap(struct cache *cache, void *at, uint64_t bytes)
 {
 	(void)munmap(at, bytes);
@@ -133,7 +139,7 @@ static void cache_unmap(struct cache *cache, void *at, uint64_t bytes)
 	pthread_mutex_unlock(&cache->lock);
 }
 
-/* The same with blocks that are linked by `after`. */
+/* The same for blocks that are linked by `after`. */
 static void cache_unmap_all(struct cache *cache, struct cache_block *block)
 {
 	while (block) {
@@ -143,8 +149,8 @@ static void cache_unmap_all(struct cache *cache, struct cache_block *block)
 	}
 }
 
-/* Opens the lock to map. NULL: there is no room. Until it is closed again nobody else can tell
- * whose the memory is. */
+/* Releases the lock to map, and takes it again. NULL: no room. Meanwhile the memory belongs to no
+ * share, which `mapping` counts. */
 static void *cache_map_opened(struct cache *cache, uint64_t bytes, bool whole)
 {
 	cache->mapping++;
@@ -210,7 +216,7 @@ static void block_attach(struct cache_share *share, struct cache_block *block)
 	share->bytes += block->bytes;
 }
 
-/* Makes a block doomed. True when it can go at once. */
+/* Makes a block doomed. True if it can be unmapped at once. */
 static bool block_detach(struct cache *cache, struct cache_block *block)
 {
 	struct cache_share *share = block->share;
@@ -232,7 +238,7 @@ static bool block_detach(struct cache *cache, struct cache_block *block)
 	return block->lent == 0;
 }
 
-/* The block to give back next: the oldest of which nothing is lent, else the oldest. */
+/* The block to give back next: the oldest without lent samples, or else the oldest. */
 static struct cache_block *share_oldest(const struct cache_share *share)
 {
 	struct cache_block *block = share->first;
@@ -257,7 +263,8 @@ void cache_release(struct cache *cache, struct cache_block *block)
 
 /* --- how much each dataset may have --- */
 
-/* What all blocks may have together; with the lock, of which the ledger knows nothing. */
+/* The memory that all blocks may have together. Called without the lock or with it: the ledger does
+ * not know it. */
 static uint64_t cache_room(struct cache *cache)
 {
 	return ledger_free(cache->ledger);
@@ -271,7 +278,7 @@ static uint64_t cache_weight(const struct cache *cache)
 	return sum;
 }
 
-/* A dataset's share of the room; no bound where all fit. */
+/* A dataset's share of the room; without a bound if all datasets fit. */
 static uint64_t share_most(
 	const struct cache *cache, const struct cache_share *share, uint64_t room)
 {
@@ -280,7 +287,7 @@ static uint64_t share_most(
 			   : (uint64_t)((double)room * ((double)share->weight / (double)sum));
 }
 
-/* Who has most for its weight. NULL: nobody has anything. */
+/* The share with the most bytes for its weight. NULL: none has any. */
 static struct cache_share *cache_richest(struct cache *cache)
 {
 	struct cache_share *richest = NULL;
@@ -296,7 +303,8 @@ static struct cache_share *cache_richest(struct cache *cache)
 	return richest;
 }
 
-/* Takes blocks worth at least `bytes` out, a lot at most; returns those that can go at once. */
+/* Dooms blocks of at least `bytes`, but at most CACHE_LOT. Returns those that can be unmapped at
+ * once. */
 static struct cache_block *cache_detach(struct cache *cache, uint64_t bytes)
 {
 	struct cache_block *gone = NULL;
@@ -315,8 +323,8 @@ static struct cache_block *cache_detach(struct cache *cache, uint64_t bytes)
 	return gone;
 }
 
-/* Tables go last, of those that hold nothing: they are made again when there is room. NULL: there
- * is none. */
+/* Tables go last, and only those of empty shares: they are made again when there is room. NULL:
+ * none. */
 static void *cache_detach_table(struct cache *cache, uint64_t *ret_bytes)
 {
 	for (unsigned i = 0; i < cache->shares; i++) {
@@ -332,21 +340,22 @@ static void *cache_detach_table(struct cache *cache, uint64_t *ret_bytes)
 	return NULL;
 }
 
-/* Until something of what is on its way has arrived. False: for too long nothing has. */
+/* Waits until something that is on its way arrives. False: nothing has arrived for too long. */
 static bool cache_await(struct cache *cache)
 {
 	uint64_t until_ns = clock_ns() + CACHE_WAIT_NS, arrivals = cache->arrivals;
 	struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
 		.tv_nsec = (long)(until_ns % 1000000000u)};
-	/* Who finds no room to map is no arrival, and comes again and again. */
+	/* A thread that fails to map is not an arrival, or its repeated attempts would prolong the
+	 * wait. */
 	while (cache->arrivals == arrivals && (cache->doomed > 0 || cache->mapping > 0))
 		if (pthread_cond_timedwait(&cache->settled, &cache->lock, &until) != 0)
 			return false;
 	return true;
 }
 
-/* One step towards returning `excess` bytes: takes blocks apart, or waits for what is on its way,
- * or takes a table. False: nothing comes, or nothing more can be done. */
+/* One step toward returning `excess` bytes: dooms blocks, or waits for what is on its way, or frees
+ * a table. False: nothing arrives, or nothing more can be done. */
 static bool cache_shrink(struct cache *cache, uint64_t excess)
 {
 	struct cache_block *gone = NULL;
@@ -367,7 +376,7 @@ static bool cache_shrink(struct cache *cache, uint64_t excess)
 	return gone || table || came;
 }
 
-/* The ledger calls: somebody reserves what is borrowed. */
+/* Called by the ledger when a reservation needs memory that is borrowed. */
 static bool cache_yield(void *context)
 {
 	struct cache *cache = context;
@@ -383,7 +392,7 @@ static bool cache_yield(void *context)
 	return excess == 0;
 }
 
-/* Others shrink to their shares, for one that has joined. */
+/* Shrinks all datasets to their shares after another one has joined. */
 static void cache_balance(struct cache *cache)
 {
 	struct cache_block *gone;
@@ -411,7 +420,7 @@ static void cache_balance(struct cache *cache)
 void cache_join(
 	struct cache *cache, const struct dataset *dataset, uint64_t samples, uint64_t bytes)
 {
-	/* As many buckets as samples, as far as they may ever be held. */
+	/* As many buckets as samples that can be held at most. */
 	uint64_t weight = bytes + samples * entry_bytes(0), buckets = 1;
 	double held = (double)cache->ledger->budget / (double)UTIL_MAX(weight, (uint64_t)1);
 	double most = (double)samples * UTIL_MIN(held, 1.0);
@@ -458,7 +467,7 @@ static bool cache_start_reaper(struct cache *cache)
 	sigset_t all, before;
 	if (cache->reaping)
 		return true;
-	/* Signals are the event loop's. */
+	/* The event loop handles all signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	cache->reaping = pthread_create(&cache->reaper, NULL, cache_reap, cache) == 0;
@@ -466,8 +475,8 @@ static bool cache_start_reaper(struct cache *cache)
 	return cache->reaping;
 }
 
-/* Makes all blocks of a share that ends doomed, and returns those that can go. Its table goes too,
- * so samples need not be taken out of it one by one. */
+/* Dooms all blocks of a share that ends, and returns those that can be unmapped. Its table goes
+ * too, so the samples need not be taken out of it one by one. */
 static struct cache_block *share_clear(struct cache *cache, struct cache_share *share)
 {
 	struct cache_block *gone = NULL;
@@ -487,7 +496,7 @@ static struct cache_block *share_clear(struct cache *cache, struct cache_share *
 	return gone;
 }
 
-/* Leaves blocks to the reaper; with the lock. */
+/* Hands blocks to the reaper. Called with the lock. */
 static void cache_leave_to_reaper(struct cache *cache, struct cache_block *gone)
 {
 	struct cache_block *last = gone;
@@ -524,7 +533,7 @@ void cache_stop(struct cache *cache, const struct dataset *dataset)
 	struct cache_share *share = share_of(cache, dataset);
 	if (share) {
 		share->stopped = true;
-		/* What it will not take is the others'. */
+		/* The room that it will not take belongs to the others. */
 		share->weight = UTIL_MAX(share->bytes, (uint64_t)1);
 	}
 	pthread_mutex_unlock(&cache->lock);
@@ -564,7 +573,7 @@ bool cache_has(struct cache *cache, const struct dataset *dataset, uint64_t numb
 	return has;
 }
 
-/* Opens the lock to map a table for the share. */
+/* Releases the lock to map a table for the share, and takes it again. */
 static void share_make_table(struct cache *cache, struct cache_share *share)
 {
 	uint64_t bytes = share->buckets * sizeof(void *);
@@ -581,7 +590,8 @@ static void share_make_table(struct cache *cache, struct cache_share *share)
 	pthread_mutex_lock(&cache->lock);
 }
 
-/* Opens the lock to map a block for a sample that takes `cost`. NULL: there is no room for it. */
+/* Releases the lock to map a block for a sample that takes `cost`, and takes it again. NULL: no
+ * room. */
 static struct cache_block *share_make_block(
 	struct cache *cache, struct cache_share *share, uint64_t cost)
 {
@@ -600,7 +610,7 @@ static struct cache_block *share_make_block(
 	return block;
 }
 
-/* Puts a block among those that are filled, in the place of the fullest. */
+/* Puts a block among those that are being filled, in place of the fullest. */
 static void share_open_block(struct cache_share *share, struct cache_block *block)
 {
 	unsigned place = 0;
@@ -620,8 +630,8 @@ static struct cache_block *share_opened(const struct cache_share *share, uint64_
 	return NULL;
 }
 
-/* A block with room for `cost`, or NULL. May open the lock; while one thread maps a block, others
- * wait for that instead of mapping more. */
+/* A block with room for `cost`, or NULL. May release the lock meanwhile; while one thread maps a
+ * block, others wait for that instead of mapping more. */
 static struct cache_block *share_block(
 	struct cache *cache, struct cache_share *share, uint64_t cost)
 {
@@ -640,8 +650,8 @@ static struct cache_block *share_block(
 	return block;
 }
 
-/* A place for a sample, whose block it holds; with the lock, which may be opened in between. NULL:
- * it is there already, or not to be kept, or there is no room. */
+/* A place for a sample, whose block is then held. Called with the lock, which may be released
+ * meanwhile. NULL: the sample is held already, or is not to be kept, or there is no room. */
 static struct cache_entry *cache_place(
 	struct cache *cache, const struct dataset *dataset, const struct cache_sample *sample)
 {
@@ -654,7 +664,7 @@ static struct cache_entry *cache_place(
 	if (!share->bucket || share_find(share, sample->number))
 		return NULL;
 	struct cache_block *block = share_block(cache, share, entry_bytes(sample->size));
-	/* While the lock was open somebody may have taken the table away; with the block there, it
+	/* While the lock was released, the table may have been freed; with the block there, it
 	 * stays. */
 	if (!block || !share->bucket)
 		return NULL;
@@ -683,7 +693,7 @@ void cache_put(
 	memcpy(entry + 1, sample->data, sample->size);
 	struct cache_block *block = entry->block;
 	pthread_mutex_lock(&cache->lock);
-	/* The block may be doomed by now, or another have been quicker. */
+	/* The block may be doomed by now, or another thread may have put the sample. */
 	if (block->share && !share_find(block->share, entry->number))
 		entry_link(entry);
 	pthread_mutex_unlock(&cache->lock);

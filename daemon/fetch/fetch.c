@@ -1,15 +1,7 @@
-/* fetch: see fetch.h. The door: what callers' threads do, and the services that both engines share.
- *
- *   fetch_queue.[ch]   items that wait, by urgency
- *   fetch_lookup.[ch]  the window: records and names, in pages of the index (fetch_pages.[ch])
- *   fetch_share.[ch]   items that need no read of their own
- *   fetch_plan*.[ch]   which reads begin, what came of them
- *   fetch_op.[ch]      one question to the kernel, through retries to its result
- *   fetch_uring.c, fetch_pread.c   the engines that ask */
+/* fetch: see fetch.h, which has the map. The public functions, which run on callers' threads, and
+ * what both engines use: inbox, threads, delivery. */
 #include "base/clock.h"
-#include "base/host/cgroup.h"
 #include "base/host/cpu.h"
-#include "base/size.h"
 #include "base/util.h"
 #include "dataset/dataset.h"
 #include "fetch/fetch_internal.h"
@@ -90,9 +82,9 @@ static void inbox_deinit(struct fetch_inbox *inbox)
 	pthread_mutex_destroy(&inbox->lock);
 }
 
-/* With the inbox's lock. One sleeper at a time is woken: it looks at everything, and wakes the next
- * where there is more to do than it can take. A kick that finds nobody asleep is kept for the next
- * who would fall asleep. */
+/* Called with the inbox's lock. Wakes one sleeper at a time: it looks at everything, and wakes the
+ * next one if there is more to do than it can take. A kick that finds no sleeper is kept for the
+ * next thread that would sleep. */
 static void inbox_kick(struct fetch_inbox *inbox)
 {
 	bool wake = inbox->sleepers > 0 && !inbox->kicked;
@@ -162,12 +154,12 @@ int fetch_thread_start(struct fetch *fetch, size_t stack_bytes, void *(*run)(voi
 	pthread_attr_t attr;
 	sigfillset(&all);
 	pthread_attr_init(&attr);
-	/* Signals are the event loop's. */
+	/* The event loop handles all signals. */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	(void)pthread_attr_setstacksize(&attr, stack_bytes);
 	pthread_t *thread = &fetch->threads[fetch->thread_count];
 	int rc = pthread_create(thread, &attr, run, fetch);
-	/* Sanitizers keep their thread state on the stack and need more than was asked for. */
+	/* Sanitizers keep their thread state on the stack and need a larger one. */
 	if (rc == EINVAL)
 		rc = pthread_create(thread, NULL, run, fetch);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -182,7 +174,7 @@ int fetch_thread_start(struct fetch *fetch, size_t stack_bytes, void *(*run)(voi
 void fetch_thread_note(struct fetch *fetch)
 {
 	unsigned at = atomic_fetch_add_explicit(&fetch->tid_count, 1, memory_order_relaxed);
-	/* By number: gettid() came with glibc 2.30. */
+	/* By number, because gettid() came with glibc 2.30. */
 	atomic_store_explicit(&fetch->tids[at], (pid_t)syscall(SYS_gettid), memory_order_relaxed);
 }
 
@@ -200,22 +192,22 @@ static const char *deliver_reason(int result)
 {
 	switch (result) {
 	case FETCH_E_MISSING:
-		return "the file is gone since it was indexed";
+		return "the file does not exist any more";
 	case FETCH_E_SHORT:
-		return "it ends before the size that its index says";
+		return "it is shorter than its index says";
 	case FETCH_E_CHANGED:
-		return "it has another size than when it was indexed";
+		return "its size is not the one that was indexed";
 	case FETCH_E_IO:
 		return "the storage cannot read it: see the kernel's log";
 	case FETCH_E_TOO_LARGE:
-		return "it is larger than the memory budget lets one sample be: raise memory:";
+		return "it is larger than the memory budget allows for one sample: raise memory:";
 	default:
 		return strerror(-result);
 	}
 }
 
-/* Writes the sentence that goes with a result, off the planner's lock because it may read the
- * sample's name. */
+/* Writes the sentence for a result. Without the planner's lock, because it may read the sample's
+ * name. */
 static void deliver_fault(struct fetch_item *item)
 {
 	struct fault *fault = item->fault;
@@ -226,8 +218,8 @@ static void deliver_fault(struct fetch_item *item)
 	if (item->result == -ESTALE && dataset_locate(item->dataset, item->number, &at) == 0) {
 		if (dataset_verify_shard(item->dataset, at.shard, fault) == 0)
 			(void)fault_set(fault, -ESTALE,
-				"%s was replaced or cut while it was read: leave shards alone "
-				"while they are in use",
+				"%s was replaced or cut off while it was read: do not change "
+				"shards while they are in use",
 				dataset_shard_path(item->dataset, at.shard));
 		return;
 	}
@@ -237,8 +229,8 @@ static void deliver_fault(struct fetch_item *item)
 	if ((item->result == -EMFILE || item->result == -ENFILE) &&
 		getrlimit(RLIMIT_NOFILE, &limit) == 0)
 		(void)fault_set(fault, item->result,
-			"%s cannot be opened: the limit of open files (RLIMIT_NOFILE, %llu) is "
-			"used up: raise it (ulimit -n)",
+			"%s cannot be opened: the limit on open files (RLIMIT_NOFILE, %llu) is "
+			"reached: raise it (ulimit -n)",
 			path, (unsigned long long)limit.rlim_cur);
 	else
 		(void)fault_set(fault, item->result, "%s: %s", path, deliver_reason(item->result));
@@ -255,13 +247,13 @@ void fetch_deliver(struct fetch *fetch, struct fetch_item *items)
 		else
 			deliver_fault(item);
 		fetch_count(&fetch->counters.delivered, 1);
-		/* Relaxed: before `done`, which is what tells the reader. */
+		/* Relaxed: it comes before `done`, which notifies the reader. */
 		atomic_fetch_sub_explicit(&item->reader->items, 1, memory_order_relaxed);
 		item->done(item);
 	}
 }
 
-/* --- the door --- */
+/* --- submitting, canceling, releasing --- */
 
 void fetch_submit(struct fetch *fetch, struct fetch_item *items)
 {
@@ -340,8 +332,8 @@ void fetch_release(struct fetch *fetch, struct fetch_item *item)
 	} else if (state->large) {
 		(void)munmap(buffer, state->large);
 		permit_release(fetch->options.large, state->large);
-		/* Relaxed: whoever waits also looks again by itself (FETCH_RETRY_NS); this only
-		 * makes it sooner. */
+		/* Relaxed: the engine also tries again by itself (FETCH_RETRY_NS); this only makes
+		 * it sooner. */
 		wake = atomic_exchange_explicit(&fetch->large_wanted, false, memory_order_relaxed);
 	} else {
 		wake = arena_drop(&fetch->arena, buffer);
@@ -434,7 +426,7 @@ void fetch_free(struct fetch *fetch)
 	fetch_destroy(fetch);
 }
 
-/* --- what is known --- */
+/* --- statistics --- */
 
 static uint64_t fetch_cpu_ns(const struct fetch *fetch)
 {
@@ -489,8 +481,8 @@ void fetch_stats_read(struct fetch *fetch, struct fetch_stats *ret)
 		.arena_used = fetch_read_counter(&fetch->arena.used),
 		.arena_peak = fetch_read_counter(&fetch->arena.peak),
 		.arena_waits = fetch_read_counter(&counters->arena_waits),
-		/* Two counters read one after the other: what came in between must not wrap the
-		   difference. */
+		/* The counters are read one after the other: an item submitted in between must not
+		 * make the difference negative. */
 		.inflight = submitted > delivered ? submitted - delivered : 0,
 		.shared = fetch_read_counter(&counters->shared),
 		.asked_ns = asked.sum_ns,
@@ -515,26 +507,4 @@ bool fetch_notice(struct fetch *fetch, char *ret_text, unsigned room)
 	fetch->notice[0] = 0;
 	pthread_mutex_unlock(&fetch->lock);
 	return some;
-}
-
-int fetch_wants_direct(
-	const struct fetch *fetch, const struct dataset *dataset, char *ret_why, unsigned room)
-{
-	if (fetch->options.io != FETCH_IO_AUTO) {
-		bool direct = fetch->options.io == FETCH_IO_DIRECT;
-		(void)snprintf(
-			ret_why, room, "io: %s was asked for", direct ? "direct" : "buffered");
-		return direct;
-	}
-	struct cgroup_memory memory;
-	cgroup_memory_read(&memory);
-	/* What is available now will also hold slots and trainers: an eighth is left to them. */
-	uint64_t cache = memory.available - memory.available / 8, bytes = dataset_bytes(dataset);
-	bool direct = bytes > cache;
-	char size[16], have[16];
-	(void)snprintf(ret_why, room,
-		"%s %s into the %s of page cache that this cgroup can have (%s)",
-		size_format(bytes, size, sizeof size), direct ? "do not fit" : "fit",
-		size_format(cache, have, sizeof have), memory.source);
-	return direct;
 }

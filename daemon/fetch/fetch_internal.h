@@ -1,22 +1,21 @@
-/* fetch_internal: what the door (fetch.c), the planner (fetch_plan.h) and the engines share; nobody
- * else includes it.
+/* fetch_internal: what the files of this folder share.
  *
- * The way of an item, each state with its single door into the next:
+ * The states of an item:
  *
  *   inbox      fetch_submit linked it, under the inbox's lock
- *   queue      plan_drain moved it into the heap of waiting items
- *              or it is finished out of the cache
- *   window     a request carries it: record page, name page (folders), then READY
- *   read       fetch_plan_read gave it a place in a buffer; an op of the engine's fills that. Or
- *              it follows another that is being read (fetch_share.h)
- *   finished   its result holds; fetch_deliver calls `done`, without any lock
+ *   queue      plan_drain moved it into the heap of waiting items (or it is finished: the cache had it)
+ *   window     a request carries it: it waits for its record's page, in a folder also for its name's
+ *              page, and then is READY
+ *   read       fetch_plan_read gave it a place in a buffer, which an op of the engine fills; or it
+ *              follows another item that is being read (fetch_share.h)
+ *   finished   its result is set; fetch_deliver calls `done`, without any lock
  *
- * Everything but the inbox is the planner's, under `lock`. The ring's thread takes that lock once
- * per turn and meets nobody there but callers of fetch_cancel and fetch_forget; the pread threads
- * meet each other, for about a microsecond. Nobody sleeps or reads with it held (a shard's file may
- * be closed under it, and an index file opened).
+ * The planner owns everything except the inbox, under `lock`. The thread of the ring takes that
+ * lock once per turn and competes only with callers of fetch_cancel and fetch_forget; the pread
+ * threads compete with each other for about a microsecond. No thread sleeps or reads while it holds
+ * the lock, but it may close a shard's file or open an index file.
  *
- * Locks are taken in the order lock, inbox.lock; the arena's is a leaf. */
+ * Locks are taken in the order lock, inbox.lock; the arena's lock is a leaf. */
 #pragma once
 
 #include "base/gauge.h"
@@ -38,27 +37,27 @@ enum {
 	FETCH_WINDOW_LEAST = 16,
 	FETCH_MERGE_GAP = 64 << 10,
 	FETCH_MERGE_BYTES = 1 << 20,
-	FETCH_VERIFY_NS = 1000000000, /* a shard in use is looked at this often */
-	FETCH_RETRY_NS = 2000000, /* how soon to look again for what nobody announces: permits, lent
-				     index files */
+	FETCH_VERIFY_NS = 1000000000, /* how often a shard in use is checked for changes */
+	/* How soon to try again for permits and lent index files, whose return is not announced. */
+	FETCH_RETRY_NS = 2000000,
 	FETCH_FLIGHTS = 256, /* buckets for samples that are being read; a power of two */
 	FETCH_MODES = 64, /* datasets whose way of reading is remembered */
 };
 
-/* What fetch keeps in an item, in place of `internal`. */
+/* What fetch keeps in an item's `internal`. */
 struct fetch_state {
 	uint64_t sequence; /* order among equally urgent items of its reader */
-	uint64_t turn; /* order among readers; once it was taken from the queue */
+	uint64_t turn; /* order among readers; set when it was taken from the queue */
 	uint64_t charge; /* bytes of its buffer, as counted against its reader */
 	struct fetch_item *child; /* in the queue's heap */
 	uint8_t *buffer; /* to give back; NULL: none */
-	struct cache_block *block; /* the same, where the cache lent it */
-	struct fetch_item *flight; /* being read: next of its bucket */
-	struct fetch_item *followers; /* that want the same sample, linked by `next` */
+	struct cache_block *block; /* the same, if the cache lent it */
+	struct fetch_item *flight; /* while it is being read: next of its bucket */
+	struct fetch_item *followers; /* items that want the same sample, linked by `next` */
 	uint64_t large; /* bytes of a buffer of its own; 0: the buffer is the arena's */
 	bool solo; /* never merged: a merged read of it failed */
-	bool told; /* the fault already says why */
-	bool labelled; /* what the caller's `values` are to hold is there */
+	bool told; /* the fault already has its sentence */
+	bool labelled; /* the caller's `values` are written */
 };
 _Static_assert(
 	sizeof(struct fetch_state) <= sizeof((struct fetch_item *)0)->internal, "fits an item");
@@ -68,8 +67,8 @@ static inline struct fetch_state *fetch_state(struct fetch_item *item)
 	return (struct fetch_state *)(void *)item->internal;
 }
 
-/* Whether an item still has to be looked up in the index for its label's values, which neither the
- * cache nor another item's read brings. */
+/* Whether an item must still be looked up in the index for the values of its label. Neither the
+ * cache nor another item's read provides them. */
 static inline bool fetch_wants_values(struct fetch_item *item)
 {
 	return item->values && !fetch_state(item)->labelled;
@@ -81,29 +80,30 @@ static inline const struct fetch_state *fetch_state_const(const struct fetch_ite
 }
 
 enum fetch_request_state {
-	REQUEST_RECORD, /* wants its record's page */
-	REQUEST_NAME, /* has its record, wants its name's page: for a folder's path, and for labels
-			 that lie behind the name */
-	REQUEST_READY, /* may be read; in a folder its name's page is pinned */
+	REQUEST_RECORD, /* waits for its record's page */
+	/* Has its record, waits for its name's page: for a folder's path, and for labels stored
+	 * after the name. */
+	REQUEST_NAME,
+	REQUEST_READY, /* can be read; in a folder its name's page is pinned */
 };
 
 /* An item in the window. */
 struct fetch_request {
 	struct fetch_item *item;
 	enum fetch_request_state state;
-	struct page *waiting; /* for which LOADING page; NULL: for none */
+	struct page *waiting; /* for this LOADING page; NULL: for none */
 	struct page *name; /* pinned */
-	bool counted; /* its page is already in the counters */
+	bool counted; /* its page is already counted as a hit or a miss */
 	struct dataset_page at;
 	struct index_record record;
-	uint64_t position; /* its record's, see dataset_record */
-	struct fetch_request *before, *after; /* the window, in the queue's order */
-	struct fetch_request *next; /* free list, or the waiters of a page */
+	uint64_t position; /* see dataset_record */
+	struct fetch_request *before, *after; /* in the window, in the queue's order */
+	struct fetch_request *next; /* in the free list, or among the waiters of a page */
 };
 
 /* A read in flight: one buffer, one or several items. */
 struct fetch_read {
-	struct fetch_op op; /* first, so that the op is the read */
+	struct fetch_op op; /* first, so that a pointer to the op is one to the read */
 	struct fetch_item *items;
 	unsigned count;
 	struct file *file; /* its shard; NULL in a folder */
@@ -113,22 +113,22 @@ struct fetch_read {
 	struct fetch_read *next; /* free list */
 };
 
-/* How a dataset is read, decided when its first item comes, and how much of that is under way:
- * storage that hangs hangs by the dataset. */
+/* How a dataset is read, decided when its first item comes, and how many of its reads are in
+ * flight: if storage hangs, it usually hangs for a whole dataset. */
 struct fetch_mode {
 	const struct dataset *dataset;
 	bool direct;
-	unsigned reads; /* of samples, of fetch->reads_used */
-	unsigned asked; /* ops of all kinds, of fetch->asked */
+	unsigned reads; /* reads of samples, a part of fetch->reads_used */
+	unsigned asked; /* ops of all kinds, a part of fetch->asked */
 };
 
-/* Where submitters and the engine meet. `kicked` and `items` are what a sleeper waits for. */
+/* Where submitters hand items to the engine. A sleeper waits for `items` or `kicked`. */
 struct fetch_inbox {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	struct fetch_item *items, **tail;
 	bool kicked;
-	bool timed; /* one of the sleepers looks again by itself: one is enough */
+	bool timed; /* one of the sleepers wakes up by itself, which is enough */
 	unsigned sleepers;
 	int eventfd; /* the ring's; -1: sleepers wait on `cond` */
 };
@@ -138,8 +138,8 @@ struct fetch_counters {
 		index_misses, arena_waits, shared;
 };
 
-/* What storage was asked and what had to wait for room, over time. Planners change it, whoever
- * reads statistics looks: its lock is a leaf, held for a few instructions. */
+/* How much storage was asked and how long reads waited for room. Planners change it, and callers of
+ * fetch_stats_read read it: its lock is a leaf, held for a few instructions. */
 struct fetch_meter {
 	pthread_mutex_t lock;
 	struct gauge asked; /* fetch->asked */
@@ -148,18 +148,19 @@ struct fetch_meter {
 
 struct fetch;
 
-/* The two ways to ask the kernel. */
+/* An engine: a way to ask the kernel. */
 struct fetch_engine_ops {
-	/* Starts the threads, writes fetch->describe. 0 or negative errno with a fault; then
+	/* Starts the threads and writes fetch->describe. 0, or negative errno with a fault; then
 	 * nothing is left behind. */
 	int (*start)(struct fetch *fetch, struct fault *fault);
-	/* After `stopping`: waits until every item has completed and the threads are gone. */
+	/* Called after `stopping` is set: waits until all items have completed and the threads have
+	 * ended. */
 	void (*join)(struct fetch *fetch);
-	unsigned reads; /* how many may be in flight; 0: one per thread, and other ops too */
+	unsigned reads; /* how many may be in flight; 0: one per thread, other ops included */
 };
 extern const struct fetch_engine_ops fetch_uring, fetch_pread;
 
-/* Who waits in fetch_forget until nothing of a dataset is left; on the waiting thread's stack. */
+/* A caller of fetch_forget that waits until nothing of a dataset is left; on its stack. */
 struct fetch_forgotten {
 	const struct dataset *dataset;
 	struct fetch_forgotten *next;
@@ -175,16 +176,17 @@ struct fetch {
 	struct fetch_counters counters;
 	struct fetch_meter meter;
 	struct cache *cache; /* NULL: there is none */
-	_Atomic bool large_wanted; /* a request waits for the permit pool */
+	_Atomic bool large_wanted; /* a request waits for a permit */
 	pthread_t threads[80]; /* quota_total(64) */
 	unsigned thread_count;
-	_Atomic pid_t tids[80]; /* of those that run, in the order in which they began; relaxed */
+	/* of the running threads, in the order in which they began; relaxed */
+	_Atomic pid_t tids[80];
 	atomic_uint tid_count;
 	char describe[256];
 
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* guards everything below */
 	struct fetch_forgotten *forgotten;
-	pthread_cond_t settled; /* one of them is done */
+	pthread_cond_t settled; /* one of the callers in `forgotten` is done */
 	struct fetch_queue queue;
 	struct files files;
 	struct pages pages;
@@ -192,76 +194,83 @@ struct fetch {
 	unsigned window_count, window_bound;
 	struct fetch_read *reads, *read_free;
 	unsigned reads_used, reads_bound;
-	uint64_t pass; /* over the window */
-	unsigned files_own, files_own_bound; /* folder's files open now */
+	uint64_t pass; /* number of the current pass over the window */
+	unsigned files_own, files_own_bound; /* files of folders that are open now */
 	struct fetch_op *ready, **ready_tail; /* for the engine to ask */
 	unsigned asked; /* ops handed to the engine */
 	struct fetch_item *finished, **finished_tail;
 	struct fetch_item *flight[FETCH_FLIGHTS];
 	struct fetch_mode modes[FETCH_MODES];
 	unsigned modes_next;
-	bool short_of_room; /* a read had to wait for a buffer when they were planned last */
-	bool stopping, retry; /* retry: look again after FETCH_RETRY_NS */
+	bool short_of_room; /* in the last plan, a read had to wait for a buffer */
+	bool stopping, retry; /* retry: plan again after FETCH_RETRY_NS */
 	char notice[512];
 };
 
-/* --- the planner, all with fetch->lock held --- */
+/* --- the planner; all functions are called with fetch->lock held --- */
 
-/* Sizes the pools for `reads` reads in flight. 0 or -ENOMEM with a fault. */
+/* Sizes the pools for `reads` reads in flight. 0, or -ENOMEM with a fault. */
 int fetch_plan_init(struct fetch *fetch, unsigned reads, struct fault *fault);
 void fetch_plan_deinit(struct fetch *fetch);
 
-/* Takes what came in and makes ops ready, as far as window, arena and files allow. */
+/* Takes new items from the inbox and makes ops ready, as far as window, arena and files allow. */
 void fetch_plan(struct fetch *fetch);
 
-/* The next op for the engine to ask; NULL when there is none, or others of its dataset have to come
+/* Appends an op to those that are ready. */
+void fetch_plan_ready(struct fetch *fetch, struct fetch_op *op);
+
+/* The next op for the engine to ask; NULL if none is ready, or if others of its dataset must come
  * back first. */
 struct fetch_op *fetch_plan_next(struct fetch *fetch);
 
-/* Whether there is one. */
+/* Whether fetch_plan_next would return an op. */
 bool fetch_plan_more(struct fetch *fetch);
 
-/* An op came back, DONE. */
+/* Takes an op that is DONE. */
 void fetch_plan_done(struct fetch *fetch, struct fetch_op *op);
 
-/* All that finished since, linked by `next`, for fetch_deliver once the lock is open. */
+/* All items that have finished since the last call, linked by `next`, to be passed to fetch_deliver
+ * after the lock is released. */
 struct fetch_item *fetch_plan_finished(struct fetch *fetch);
 
-/* Appends an item to what finished. */
+/* Appends an item to the finished items. */
 void fetch_plan_finish(struct fetch *fetch, struct fetch_item *item, int result);
 
-/* How a dataset is read: with O_DIRECT? */
+/* Whether a dataset is read with O_DIRECT. */
 bool fetch_plan_direct(struct fetch *fetch, const struct dataset *dataset);
 
-/* Completes what is queued or in the window, of one reader or (NULL) of all, with -ECANCELED. */
+/* Completes with -ECANCELED the items that are queued or in the window, of one reader or (NULL) of
+ * all. */
 void fetch_plan_cancel(struct fetch *fetch, const struct fetch_reader *reader);
 
-/* True when nothing is queued, ready, in flight or undelivered. */
+/* True if nothing is queued, ready, in flight or undelivered. */
 bool fetch_plan_quiet(const struct fetch *fetch);
 
-/* --- the door's services to the engines, without fetch->lock --- */
+/* --- what fetch.c does for the engines; called without fetch->lock --- */
 
-/* Completes faults and calls `done` of each. */
+/* Writes the sentences of faults and calls each item's `done`. */
 void fetch_deliver(struct fetch *fetch, struct fetch_item *items);
 
-/* Makes a sleeping engine, or the next one to sleep, look again. */
+/* Makes a sleeping engine thread, or the next one that would sleep, plan again. */
 void fetch_kick(struct fetch *fetch);
 
-/* Before the ring's thread sleeps: true, and it counts as a sleeper, when nothing has come in. */
+/* Called before the ring's thread sleeps: true if nothing has come in; it then counts as a sleeper
+ * until fetch_sleep_end. */
 bool fetch_sleep_begin(struct fetch_inbox *inbox);
 void fetch_sleep_end(struct fetch_inbox *inbox);
 
-/* A pread thread sleeps, unless something has come in; with `retry` for FETCH_RETRY_NS at most. */
+/* Lets a pread thread sleep unless something has come in; with `retry`, for at most FETCH_RETRY_NS.
+ */
 void fetch_sleep(struct fetch_inbox *inbox, bool retry);
 
-/* Starts an engine thread, all signals blocked. 0 or negative errno. */
+/* Starts an engine thread, with all signals blocked. 0 or negative errno. */
 int fetch_thread_start(struct fetch *fetch, size_t stack_bytes, void *(*run)(void *));
 void fetch_threads_join(struct fetch *fetch);
-/* An engine thread has begun. */
+/* Called by each engine thread when it begins. */
 void fetch_thread_note(struct fetch *fetch);
 
-/* A reader's item holds so many bytes of the arena, until fetch_uncharge. Relaxed: who waits for
- * room is woken by the arena. */
+/* Charges `bytes` of the arena to an item's reader until fetch_uncharge. Relaxed: the arena wakes
+ * the reads that wait for room. */
 static inline void fetch_charge(struct fetch_item *item, uint64_t bytes)
 {
 	fetch_state(item)->charge = bytes;

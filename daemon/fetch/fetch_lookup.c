@@ -1,4 +1,4 @@
-/* fetch_lookup: see fetch_lookup.h. Planner's lock. */
+/* fetch_lookup: see fetch_lookup.h. Runs with the planner's lock. */
 #include "fetch/fetch_lookup.h"
 
 #include "dataset/dataset.h"
@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Inserted by the queue's order; nearly always last. */
+/* Inserts a request in the queue's order, which is nearly always the end. */
 static void lookup_insert(struct fetch *fetch, struct fetch_request *request)
 {
 	struct fetch_request *before = fetch->window_last;
@@ -44,14 +44,14 @@ void fetch_lookup_finish(struct fetch *fetch, struct fetch_request *request, int
 	fetch_plan_finish(fetch, fetch_lookup_remove(fetch, request), result);
 }
 
-/* An index cannot be read: a fault, already told. */
+/* An index cannot be read: a fault that already has its sentence. */
 static void lookup_fault(struct fetch *fetch, struct fetch_request *request, int result)
 {
 	fetch_state(request->item)->told = true;
 	fetch_lookup_finish(fetch, request, result);
 }
 
-/* Starts reading the page that the request wants. NULL when that has to wait for another page, or
+/* Starts to read the page that the request needs. NULL if it must wait for another page, or if this
  * failed. */
 static struct page *lookup_load(struct fetch *fetch, struct fetch_request *request)
 {
@@ -68,8 +68,8 @@ static struct page *lookup_load(struct fetch *fetch, struct fetch_request *reque
 	}
 	struct page *page = pages_claim(&fetch->pages, dataset, &request->at);
 	if (!page) {
-		/* All are loading, for requests since cancelled; one of them completes and the
-		 * planner looks again. */
+		/* All pages are being loaded, for requests that were canceled since. When one of
+		 * them is done, the planner tries again. */
 		dataset_index_release(dataset, request->at.shard);
 		return NULL;
 	}
@@ -79,7 +79,7 @@ static struct page *lookup_load(struct fetch *fetch, struct fetch_request *reque
 	return page;
 }
 
-/* The page that the request wants, or NULL: it waits, has to be tried again, or is gone. */
+/* The page that the request needs, or NULL: the request waits, must be tried again, or is freed. */
 static struct page *lookup_page(struct fetch *fetch, struct fetch_request *request)
 {
 	struct page *page = pages_find(&fetch->pages, request->item->dataset, &request->at);
@@ -96,8 +96,8 @@ static struct page *lookup_page(struct fetch *fetch, struct fetch_request *reque
 	return NULL;
 }
 
-/* Takes the record out of its page. A folder's sample then wants its name, and one with a label of
- * several values what lies behind that. */
+/* Takes the record out of its page. A folder's sample then needs its name, and a sample with a
+ * label of several values needs the bytes after the name. */
 static int lookup_record(struct fetch_request *request, const struct page *page)
 {
 	const struct dataset *dataset = request->item->dataset;
@@ -120,8 +120,7 @@ static int lookup_record(struct fetch_request *request, const struct page *page)
 	return 0;
 }
 
-/* Takes from a name's page what the request wants of it: the label now, a folder's path when the
- * file is opened. */
+/* Takes the label from a name's page. A folder's path is copied later, when the file is opened. */
 static int lookup_name(struct fetch_request *request, struct page *page)
 {
 	struct fetch_item *item = request->item;
@@ -165,7 +164,8 @@ static void lookup_start(struct fetch *fetch, struct fetch_item *item)
 	lookup_insert(fetch, request);
 	int rc = dataset_locate(item->dataset, item->number, &request->at);
 	if (rc < 0) {
-		(void)fault_set(item->fault, rc, "sample %llu of a dataset that has %llu",
+		(void)fault_set(item->fault, rc,
+			"sample %llu does not exist: the dataset has %llu samples",
 			(unsigned long long)item->number,
 			(unsigned long long)dataset_count(item->dataset));
 		lookup_fault(fetch, request, rc);
@@ -174,8 +174,8 @@ static void lookup_start(struct fetch *fetch, struct fetch_item *item)
 	(void)fetch_lookup_advance(fetch, request);
 }
 
-/* Makes room for a reader's most urgent queued item, where it is to go before one that only waits
- * for a buffer. */
+/* Makes room for a reader's most urgent queued item if it is to be served before one of its items
+ * that only waits for a buffer. */
 static bool lookup_displace(struct fetch *fetch, const struct fetch_reader *reader)
 {
 	struct fetch_request *last = fetch->window_last;
@@ -194,7 +194,7 @@ static bool lookup_has_room(const struct fetch_reader *reader, const void *conte
 	       quota_allows(reader->window, fetch->window_count, fetch->window_bound, 1);
 }
 
-/* The reader whose item comes into the window next; NULL: none does now. */
+/* The reader whose item enters the window next; NULL: none now. */
 static struct fetch_reader *lookup_next(struct fetch *fetch)
 {
 	struct fetch_reader *reader = fetch_queue_next(&fetch->queue, NULL, NULL);
@@ -227,7 +227,8 @@ void fetch_lookup_loaded(struct fetch *fetch, struct page *page)
 			continue;
 		}
 		(void)fault_set(request->item->fault, result,
-			"the index of %s cannot be read (%s): delete the index, it is built again",
+			"the index of %s cannot be read (%s): delete the index, it will be built "
+			"again",
 			dataset_shard_path(dataset, shard), strerror(-result));
 		lookup_fault(fetch, request, result);
 	}

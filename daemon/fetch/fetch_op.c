@@ -1,4 +1,4 @@
-/* fetch_op: see fetch_op.h. Runs in engine threads, without the planner's lock. */
+/* fetch_op: see fetch_op.h. Runs on engine threads, without the planner's lock. */
 #include "fetch/fetch_op.h"
 
 #include "dataset/dataset.h"
@@ -14,9 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* EINTR and EAGAIN are worth asking again, but not for ever: a file system that never answers
- * otherwise is at fault. STATX_DIOALIGN came with Linux 6.1; before it, a page is what every file
- * system and device accepts. */
+/* After EINTR and EAGAIN the question is asked again, but not for ever: a file system that never
+ * answers otherwise is at fault. STATX_DIOALIGN came with Linux 6.1; on older kernels the default
+ * is a page, which every file system and device accepts. */
 enum { OP_TRIES = 64, OP_ALIGN_DEFAULT = 4096 };
 
 static _Atomic(fetch_hook_fn *) op_hook;
@@ -43,7 +43,7 @@ static int64_t op_mtime(int fd)
 	return fstat(fd, &now) < 0 ? -1 : mtime_of(&now);
 }
 
-/* All bytes are there: are they those that were meant? */
+/* All bytes were read: checks that they are the indexed ones. */
 static void op_complete(struct fetch_op *op)
 {
 	if (op->kind == FETCH_OP_RANGE) {
@@ -56,15 +56,15 @@ static void op_complete(struct fetch_op *op)
 	}
 }
 
-/* Files are opened with O_NONBLOCK, so that a pipe put in a file's place holds nobody up. To pread
- * it means nothing; a ring takes it as a wish to be told EAGAIN instead of waiting, where the file
- * system cannot be read asynchronously. */
+/* Clears O_NONBLOCK. Files are opened with it, so that a pipe in a file's place blocks no thread.
+ * For pread on a file it means nothing, but a ring then answers EAGAIN instead of waiting if the
+ * file system cannot be read asynchronously. */
 static bool op_let_block(const struct fetch_op *op)
 {
 	return fcntl(op->fd, F_SETFL, op->direct ? O_DIRECT : 0) == 0;
 }
 
-/* Asks again what the kernel would not answer now. */
+/* Whether to ask again after this error. */
 static bool op_retry(struct fetch_op *op, int error)
 {
 	if (error == -EAGAIN && op->stage == FETCH_OP_READ && op->kind == FETCH_OP_FILE &&
@@ -75,8 +75,8 @@ static bool op_retry(struct fetch_op *op, int error)
 	return (error == -EAGAIN || error == -EINTR) && ++op->tries <= OP_TRIES;
 }
 
-/* Reads on through the page cache. O_DIRECT is a flag of the open file, so all readers of a shard
- * change at once; each of them may be at any offset, which buffered reads do not mind. */
+/* Continues through the page cache. O_DIRECT is a flag of the open file, so all readers of a shard
+ * change at once; each of them may be at any offset, which buffered reads allow. */
 static bool op_make_buffered(struct fetch_op *op)
 {
 	op->direct = false;
@@ -85,22 +85,22 @@ static bool op_make_buffered(struct fetch_op *op)
 	return op_let_block(op);
 }
 
-/* What the kernel wants of direct reads of this file; 0: none are possible. Called with statx(2)
- * itself because the C library of Debian 12 has the call but not the field. */
+/* The alignment that the kernel requires for direct reads of this file; 0: they are impossible.
+ * Uses the system call because the C library of Debian 12 has statx, but not this field. */
 static uint32_t op_direct_align(int fd)
 {
 	struct statx answer = {0};
 	if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &answer) < 0 ||
 		!(answer.stx_mask & STATX_DIOALIGN))
 		return OP_ALIGN_DEFAULT;
-	/* Buffers are aligned to pages, no more. */
+	/* Buffers are aligned to pages, not more. */
 	if (answer.stx_dio_offset_align == 0 || answer.stx_dio_mem_align > OP_ALIGN_DEFAULT)
 		return 0;
 	return answer.stx_dio_offset_align;
 }
 
-/* A shard has been opened: is it the one that was indexed, and how does it want to be read?
- * Verified by path after opening, so that a shard exchanged in between is seen. */
+/* A shard was opened: checks that it is the indexed one, and how it must be read. The path is
+ * checked after opening, so that a shard exchanged in between is detected. */
 static int op_shard_opened(struct fetch_op *op)
 {
 	int rc = dataset_verify_shard(op->dataset, op->shard, NULL);
@@ -110,9 +110,9 @@ static int op_shard_opened(struct fetch_op *op)
 	bool settled = op->align ? op_let_block(op) : op_make_buffered(op);
 	if (!settled)
 		return -EBADF;
-	/* Readers ask for what they need, many at a time, so the kernel's guess of what comes next
-	 * only costs: a random read of 100 KB would start a window of up to megabytes where
-	 * read_ahead_kb is large. */
+	/* Many reads are in flight at a time, so the kernel's guess about the next one only costs:
+	 * a random read of 100 KB would start a window of up to megabytes if read_ahead_kb is
+	 * large. */
 	if (!op->direct)
 		(void)posix_fadvise(op->fd, 0, 0, POSIX_FADV_RANDOM);
 	return 0;
@@ -139,8 +139,8 @@ static void op_opened(struct fetch_op *op, int answer)
 	}
 }
 
-/* No more bytes. A folder's file may have been replaced by a shorter one, which is another outcome
- * than a file that cannot be read to its end. */
+/* The file has no more bytes. If a folder's file was replaced by a shorter one, that is another
+ * outcome than a file that cannot be read to its end. */
 static void op_ended(struct fetch_op *op)
 {
 	struct stat now;
@@ -160,8 +160,9 @@ static void op_read(struct fetch_op *op, int answer)
 	} else {
 		op->got += (uint32_t)answer;
 		op->tries = 0;
-		/* Enough comes first: an empty sample is read by an answer of 0 bytes. A direct
-		 * read that stops between two aligned places has met the end of the file. */
+		/* This check comes first, because an answer of 0 bytes completes an empty sample. A
+		 * direct read that stops between two aligned offsets has met the end of the file.
+		 */
 		if (op->got >= op->need)
 			op_complete(op);
 		else if (answer == 0 || (op->direct && op->got % op->align != 0))
@@ -178,7 +179,7 @@ void fetch_op_answer(struct fetch_op *op, int answer)
 		op_read(op, answer);
 }
 
-/* True when a test answers in the kernel's place. */
+/* True if a test answers in place of the kernel. */
 static bool op_hooked(struct fetch_op *op, int *ret_answer)
 {
 	fetch_hook_fn *hook = atomic_load_explicit(&op_hook, memory_order_acquire);

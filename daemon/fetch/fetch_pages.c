@@ -1,4 +1,4 @@
-/* fetch_pages: see fetch_pages.h. Planner's lock. */
+/* fetch_pages: see fetch_pages.h. Runs with the planner's lock. */
 #include "fetch/fetch_pages.h"
 
 #include "base/hash.h"

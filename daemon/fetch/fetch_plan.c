@@ -1,8 +1,7 @@
-/* fetch_plan: which reads begin next. See fetch_internal.h for the states and fetch_plan.h for the
- * parts; all of this runs in the engines' threads, under the planner's lock. */
+/* fetch_plan: decides which reads begin next. fetch_internal.h describes the states, fetch_plan.h
+ * the parts. Runs on the engines' threads, with the planner's lock. */
 #include "fetch/fetch_plan.h"
 
-#include "base/clock.h"
 #include "base/util.h"
 #include "dataset/dataset.h"
 #include "fetch/fetch_lookup.h"
@@ -12,107 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* --- how a dataset is read --- */
-
-struct fetch_mode *fetch_plan_known(struct fetch *fetch, const struct dataset *dataset)
-{
-	for (unsigned i = 0; i < FETCH_MODES; i++)
-		if (fetch->modes[i].dataset == dataset)
-			return &fetch->modes[i];
-	return NULL;
-}
-
-struct fetch_mode *fetch_plan_mode(struct fetch *fetch, const struct dataset *dataset)
-{
-	struct fetch_mode *mode = fetch_plan_known(fetch, dataset);
-	if (mode)
-		return mode;
-	char why[256];
-	/* With more datasets than entries, one loses its counts, and others get less than they
-	 * might. */
-	mode = &fetch->modes[fetch->modes_next++ % FETCH_MODES];
-	*mode = (struct fetch_mode){
-		.dataset = dataset,
-		.direct = fetch_wants_direct(fetch, dataset, why, sizeof why),
-	};
-	return mode;
-}
-
-/* --- lists --- */
-
-void fetch_plan_ready(struct fetch *fetch, struct fetch_op *op)
-{
-	op->next = NULL;
-	*fetch->ready_tail = op;
-	fetch->ready_tail = &op->next;
-}
-
-void fetch_plan_finish(struct fetch *fetch, struct fetch_item *item, int result)
-{
-	item->result = result;
-	item->next = NULL;
-	*fetch->finished_tail = item;
-	fetch->finished_tail = &item->next;
-}
-
-void fetch_plan_meter(struct fetch *fetch)
-{
-	struct fetch_meter *meter = &fetch->meter;
-	if (meter->asked.value == fetch->asked &&
-		meter->short_of_room.value == fetch->short_of_room)
-		return; /* only planners change it, and they hold fetch->lock */
-	pthread_mutex_lock(&meter->lock);
-	uint64_t now = clock_ns();
-	gauge_set(&meter->asked, fetch->asked, now);
-	gauge_set(&meter->short_of_room, fetch->short_of_room, now);
-	pthread_mutex_unlock(&meter->lock);
-}
-
-/* Where threads are what ops take, those that hang must leave some. A ring takes any number. */
-static bool plan_may_ask(struct fetch *fetch, const struct fetch_op *op)
-{
-	if (fetch->ops->reads)
-		return true;
-	const struct fetch_mode *mode = fetch_plan_mode(fetch, op->dataset);
-	return quota_allows(mode->asked, fetch->asked, fetch->reads_bound, 1);
-}
-
-/* The link to the next op to be asked; what it links is NULL where there is none. */
-static struct fetch_op **plan_next(struct fetch *fetch)
-{
-	struct fetch_op **at = &fetch->ready;
-	while (*at && !plan_may_ask(fetch, *at))
-		at = &(*at)->next;
-	return at;
-}
-
-bool fetch_plan_more(struct fetch *fetch)
-{
-	return *plan_next(fetch) != NULL;
-}
-
-struct fetch_op *fetch_plan_next(struct fetch *fetch)
-{
-	struct fetch_op **at = plan_next(fetch), *op = *at;
-	if (!op)
-		return NULL;
-	*at = op->next;
-	if (!*at)
-		fetch->ready_tail = at;
-	op->next = NULL;
-	fetch->asked++;
-	fetch_plan_mode(fetch, op->dataset)->asked++;
-	fetch_plan_meter(fetch);
-	return op;
-}
-
-struct fetch_item *fetch_plan_finished(struct fetch *fetch)
-{
-	struct fetch_item *items = fetch->finished;
-	fetch->finished = NULL;
-	fetch->finished_tail = &fetch->finished;
-	return items;
-}
+/* --- the window --- */
 
 bool fetch_plan_quiet(const struct fetch *fetch)
 {
@@ -120,15 +19,8 @@ bool fetch_plan_quiet(const struct fetch *fetch)
 	       fetch->asked == 0;
 }
 
-bool fetch_plan_direct(struct fetch *fetch, const struct dataset *dataset)
-{
-	return fetch_plan_mode(fetch, dataset)->direct;
-}
-
-/* --- the window --- */
-
-/* From the window's beginning: reads begin in the queue's order, except that nobody waits behind an
- * index page, a shard being opened, or a large sample without its permit. */
+/* Begins reads from the start of the window, in the queue's order, except that no request waits for
+ * another one's index page, shard being opened, or permit of a large sample. */
 static void plan_window(struct fetch *fetch)
 {
 	bool large_waits = false;
@@ -141,11 +33,12 @@ static void plan_window(struct fetch *fetch)
 			step = fetch_plan_read(fetch, request, large_waits);
 		if (step == PLAN_STOP)
 			return;
-		/* Others than fetch take permits too and do not say when they give them back: look
-		 * again soon. */
+		/* Other stages take permits too, and nothing announces that they give them back:
+		 * try again soon. */
 		if (step == PLAN_LARGE)
 			large_waits = fetch->retry = true;
-		/* A read may have taken its neighbours along: go on behind what lies before. */
+		/* The read may have removed neighbors too: continue after the last request that is
+		 * still there. */
 		bool stays = step == PLAN_SKIP || step == PLAN_LARGE;
 		request = stays ? after : before ? before->after : fetch->window;
 	}
@@ -167,7 +60,7 @@ static void plan_drain(struct fetch *fetch)
 	}
 }
 
-/* Drops what is kept of a dataset. False: something of it is in flight, and first has to come back.
+/* Drops what is kept about a dataset. False: something of it is in flight and must come back first.
  */
 static bool plan_forget(struct fetch *fetch, const struct dataset *dataset)
 {
@@ -181,8 +74,8 @@ static bool plan_forget(struct fetch *fetch, const struct dataset *dataset)
 	return true;
 }
 
-/* For those who wait in fetch_forget, none for another: the storage of one may hang. Done here, by
- * the engine, because a ring's files may only be changed by the ring's thread. */
+/* Serves each caller of fetch_forget independently, because the storage of one dataset may hang.
+ * The engine does it, because only the ring's thread may change the ring's files. */
 static void plan_forget_all(struct fetch *fetch)
 {
 	for (struct fetch_forgotten **place = &fetch->forgotten; *place;) {
@@ -206,7 +99,8 @@ void fetch_plan(struct fetch *fetch)
 		return;
 	}
 	plan_drain(fetch);
-	/* Begun reads make room in the window, which may hold what can be merged with the next. */
+	/* Reads that begin make room in the window for items that can be merged with the next read.
+	 */
 	uint64_t before;
 	do {
 		fetch_lookup_fill(fetch);
@@ -260,8 +154,8 @@ int fetch_plan_init(struct fetch *fetch, unsigned reads, struct fault *fault)
 		return fault_set(
 			fault, -ENOMEM, "no memory for the tables of the reader: lower memory:");
 	}
-	/* Each request loads or pins one page; three quarters of the pages stay free to be
-	 * replaced. */
+	/* Each request loads or pins one page; three quarters of the pages can be replaced at any
+	 * time. */
 	unsigned most = fetch->pages.count / 4;
 	fetch->window_bound =
 		UTIL_MAX((unsigned)FETCH_WINDOW_LEAST, UTIL_MIN(most, (unsigned)FETCH_WINDOW));

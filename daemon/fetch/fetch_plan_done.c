@@ -1,5 +1,5 @@
-/* fetch_plan_done: see fetch_plan.h. What came of ops: files are open or not, items get their
- * results and their followers theirs, and what was used up is free again. */
+/* fetch_plan_done: see fetch_plan.h. Takes the results of ops: shards are open or not, items and
+ * their followers get their results, and buffers that no item holds are freed. */
 #include "base/clock.h"
 #include "dataset/dataset.h"
 #include "fetch/fetch_lookup.h"
@@ -19,12 +19,12 @@ static void plan_refused(struct fetch *fetch, const struct dataset *dataset)
 	if (fetch->cache && fetch->options.cache == FETCH_CACHE_AUTO)
 		cache_stop(fetch->cache, dataset);
 	(void)snprintf(fetch->notice, sizeof fetch->notice,
-		"%s: its file system refuses O_DIRECT, so it is read through the page cache (io: "
-		"buffered says the same)",
+		"%s: its file system refuses O_DIRECT, so it is read through the page cache (as "
+		"with io: buffered)",
 		dataset_shard_path(dataset, 0));
 }
 
-/* A file table that is full elsewhere in the process may have room once one of ours is closed. */
+/* If other parts of the process use up its files, closing one of ours makes room. */
 static bool plan_reopen(struct fetch *fetch, struct fetch_op *op)
 {
 	if ((op->result != -EMFILE && op->result != -ENFILE) || !files_evict(&fetch->files))
@@ -57,8 +57,8 @@ static void plan_file_opened(struct fetch *fetch, struct file *file)
 	}
 }
 
-/* Storage says in many ways that it cannot read a place: the block layer's names for media,
- * protection and target errors, the file systems' for checksums. */
+/* Storage has many errors for a place that cannot be read: the block layer's for media, protection
+ * and target errors, the file systems' for checksums. */
 static bool plan_is_io_error(int result)
 {
 	return result == -EIO || result == -ENODATA || result == -EREMOTEIO || result == -EILSEQ ||
@@ -93,7 +93,7 @@ static int plan_outcome_range(const struct fetch_op *op)
 	return plan_is_io_error(op->result) ? FETCH_E_IO : op->result;
 }
 
-/* Followers whose leader's buffer they cannot have look for themselves. */
+/* Returns followers that cannot have their leader's buffer to the queue. */
 static void plan_look_again(struct fetch *fetch, struct fetch_item *followers)
 {
 	for (struct fetch_item *item = followers, *next; item; item = next) {
@@ -105,7 +105,7 @@ static void plan_look_again(struct fetch *fetch, struct fetch_item *followers)
 	}
 }
 
-/* Followers get what their leader got. Returns how many hold the buffer now. */
+/* Gives followers their leader's result. Returns how many. */
 static uint32_t plan_follow(
 	struct fetch *fetch, const struct fetch_item *leader, struct fetch_item *followers)
 {
@@ -125,8 +125,8 @@ static uint32_t plan_follow(
 	return count;
 }
 
-/* A merged read failed: whose fault it is shows when each is read alone, so that no outcome depends
- * on merging. */
+/* A merged read failed: each of its items is read again by itself, so that no outcome depends on
+ * merging. */
 static void plan_split(struct fetch *fetch, struct fetch_read *read)
 {
 	struct fetch_item *item = read->items;
@@ -142,7 +142,7 @@ static void plan_split(struct fetch *fetch, struct fetch_read *read)
 	fetch_plan_give_back(fetch, read->buffer, read->large);
 }
 
-/* Each item gets its result; those that were read hold the buffer from now on. */
+/* Gives each item its result; the items that were read hold the buffer from now on. */
 static void plan_deal(struct fetch *fetch, struct fetch_read *read)
 {
 	const struct fetch_op *op = &read->op;
@@ -175,7 +175,7 @@ static void plan_deal(struct fetch *fetch, struct fetch_read *read)
 		arena_share(&fetch->arena, read->buffer, holders);
 }
 
-/* A shard that ends early or is another one now is not read any further. */
+/* Checks a shard after a read. A shard that ends early or was replaced is not read any more. */
 static void plan_check_shard(struct fetch *fetch, struct fetch_read *read)
 {
 	struct fetch_op *op = &read->op;

@@ -1,5 +1,5 @@
-/* fetch_plan_read: see fetch_plan.h. A request that is READY becomes a read: it gets a buffer, is
- * merged with its neighbours, and its op is made. */
+/* fetch_plan_read: see fetch_plan.h. A READY request becomes a read: it gets a buffer, is merged
+ * with its neighbors, and gets an op. */
 #include "base/clock.h"
 #include "base/util.h"
 #include "dataset/dataset.h"
@@ -12,9 +12,9 @@
 
 /* --- buffers --- */
 
-/* A buffer of its own for a sample that would fill too much of the arena. Its bytes come from the
- * pool that all large jobs share; this must never wait for it, because other samples would wait
- * with it. */
+/* A buffer of its own for a sample that would fill too much of the arena. Its memory comes from the
+ * permits that all large jobs share. This must never block, because other samples would wait too.
+ */
 static enum plan_step plan_large(
 	struct fetch *fetch, struct fetch_request *request, uint64_t bytes, uint8_t **ret)
 {
@@ -45,7 +45,7 @@ static bool plan_is_large(const struct fetch *fetch, uint64_t bytes)
 	return arena_cost(bytes) > arena_bytes(&fetch->arena) / 4;
 }
 
-/* The buffer of one request alone. `ret_large` is 0 for the arena's. */
+/* The buffer of a single request. `ret_large` is 0 if it is in the arena. */
 static enum plan_step plan_buffer(struct fetch *fetch, struct fetch_request *request,
 	uint64_t bytes, uint8_t **ret_buffer, uint64_t *ret_large)
 {
@@ -70,8 +70,8 @@ static bool plan_has_room(
 	return quota_allows(own, used, arena_bytes(&fetch->arena), arena_cost(bytes));
 }
 
-/* Whether a request's reader may have another buffer and its dataset another read. If not, those of
- * the reader that lie behind it wait too, so that they do not overtake it. */
+/* Whether a request's reader may have another buffer and its dataset another read. If not, the
+ * later requests of the same reader wait too, so that they do not overtake it. */
 static bool plan_may_read(struct fetch *fetch, const struct fetch_request *request)
 {
 	struct fetch_reader *reader = request->item->reader;
@@ -83,7 +83,7 @@ static bool plan_may_read(struct fetch *fetch, const struct fetch_request *reque
 	uint32_t size = request->record.size;
 	if (plan_is_large(fetch, size) || plan_has_room(fetch, reader, size))
 		return true;
-	/* Before another look: what comes back in between would wake nobody. */
+	/* Set before the second check: a buffer that is dropped in between would wake no thread. */
 	arena_want(&fetch->arena);
 	if (plan_has_room(fetch, reader, size))
 		return true;
@@ -105,8 +105,8 @@ void fetch_plan_give_back(struct fetch *fetch, uint8_t *buffer, uint64_t large)
 
 /* --- beginning reads --- */
 
-/* The next of the same reader. */
-static struct fetch_request *plan_neighbour(const struct fetch_request *request)
+/* The next request of the same reader. */
+static struct fetch_request *plan_neighbor(const struct fetch_request *request)
 {
 	struct fetch_request *next = request->after;
 	while (next && next->item->reader != request->item->reader)
@@ -114,16 +114,15 @@ static struct fetch_request *plan_neighbour(const struct fetch_request *request)
 	return next;
 }
 
-/* Fills a read that has its buffer: `count` requests of one reader leave the window, from `request`
- * on. Byte
- * `begin` of the file comes to the buffer's first. */
+/* Fills a read that has its buffer: `count` requests of one reader, from `request` on, leave the
+ * window. The buffer's first byte is byte `begin` of the file. */
 static void plan_begin(struct fetch *fetch, struct fetch_read *read, struct fetch_request *request,
 	unsigned count, uint64_t begin)
 {
 	struct fetch_item **tail = &read->items;
 	read->count = count;
 	for (unsigned i = 0; i < count; i++) {
-		struct fetch_request *after = plan_neighbour(request);
+		struct fetch_request *after = plan_neighbor(request);
 		uint64_t offset = request->record.offset - begin;
 		uint32_t size = request->record.size;
 		int64_t label = request->record.label;
@@ -158,7 +157,7 @@ static struct fetch_read *plan_take_read(struct fetch *fetch, uint8_t *buffer, u
 	return read;
 }
 
-/* True when `next` may share the read that goes from `begin` to `end`. */
+/* True if `next` may share the read from `begin` to `end`. */
 static bool plan_joins(struct fetch *fetch, const struct fetch_request *first,
 	const struct fetch_request *next, uint64_t begin, uint64_t end)
 {
@@ -170,16 +169,16 @@ static bool plan_joins(struct fetch *fetch, const struct fetch_request *first,
 	       record->offset + record->size - begin <= most && !fetch_shares(fetch, next->item);
 }
 
-/* How many requests from `first` on share one read, and where that ends. */
+/* The number of requests from `first` on that share one read, and where it ends. */
 static unsigned plan_merge(
 	struct fetch *fetch, const struct fetch_request *first, uint64_t *ret_end)
 {
 	uint64_t begin = first->record.offset, end = begin + first->record.size;
 	unsigned count = 1;
 	if (!fetch_state(first->item)->solo)
-		for (const struct fetch_request *next = plan_neighbour(first);
+		for (const struct fetch_request *next = plan_neighbor(first);
 			next && plan_joins(fetch, first, next, begin, end);
-			next = plan_neighbour(next)) {
+			next = plan_neighbor(next)) {
 			end = next->record.offset + next->record.size;
 			count++;
 		}
@@ -187,7 +186,7 @@ static unsigned plan_merge(
 	return count;
 }
 
-/* The open shard, or NULL: its opening has begun, or has to wait for a free entry. */
+/* The open shard, or NULL: it is being opened, or must wait for a free entry. */
 static struct file *plan_file(struct fetch *fetch, const struct fetch_request *request)
 {
 	const struct dataset *dataset = request->item->dataset;
@@ -202,7 +201,7 @@ static struct file *plan_file(struct fetch *fetch, const struct fetch_request *r
 	return NULL;
 }
 
-/* The op of a range, its bounds widened to what direct reads need. */
+/* The op for a range, whose bounds are widened to the alignment of direct reads. */
 static struct fetch_op plan_range_op(const struct file *file, uint64_t begin, uint64_t end)
 {
 	uint64_t from = begin & ~((uint64_t)file->align - 1);
@@ -221,8 +220,8 @@ static struct fetch_op plan_range_op(const struct file *file, uint64_t begin, ui
 	};
 }
 
-/* Counts the read among the shard's users; now and then the shard is looked at before it is read.
- */
+/* Makes the read a user of the shard. Once per FETCH_VERIFY_NS, the shard is checked before the
+ * read. */
 static void plan_use(struct fetch_read *read, struct file *file)
 {
 	read->file = file;
@@ -259,8 +258,8 @@ static enum plan_step plan_range(struct fetch *fetch, struct fetch_request *requ
 	return PLAN_READ;
 }
 
-/* A folder's sample: opened, read to one byte more than its size, closed. The name waits in the
- * buffer until the file is open. */
+/* A folder's sample: opened, read up to one byte more than its size, closed. Its path is kept in
+ * the buffer until the file is open. */
 static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *request)
 {
 	if (fetch->files_own == fetch->files_own_bound)
@@ -309,7 +308,7 @@ enum plan_step fetch_plan_read(struct fetch *fetch, struct fetch_request *reques
 		return PLAN_SKIP;
 	if (fetch_shares(fetch, request->item)) {
 		struct fetch_item *item = fetch_lookup_remove(fetch, request);
-		/* The cache may have given way in between: nobody says so. */
+		/* The cache may have dropped the sample in between, without notice. */
 		if (!fetch_share(fetch, item)) {
 			fetch_queue_return(&fetch->queue, item);
 			fetch->retry = true;
@@ -318,7 +317,7 @@ enum plan_step fetch_plan_read(struct fetch *fetch, struct fetch_request *reques
 	}
 	if (!fetch->read_free)
 		return PLAN_STOP;
-	/* Beyond this the lengths of an op would not hold what alignment adds. */
+	/* A larger sample would overflow an op's lengths after alignment. */
 	if (request->record.size > UINT32_MAX - (1 << 20)) {
 		fetch_lookup_finish(fetch, request, FETCH_E_TOO_LARGE);
 		return PLAN_GONE;

@@ -1,7 +1,7 @@
-/* fetch_pread: the engine for where io_uring is forbidden. As many threads as reads may be in
- * flight; each plans, takes one op, asks the kernel with openat and pread until it is done, and
- * comes back with it. A thread that leaves work behind wakes one other, so as many run as there is
- * work for and a warm page cache is served by few. */
+/* fetch_pread: the engine for machines on which io_uring is forbidden. It has one thread per read
+ * in flight. Each thread plans, takes one op, asks the kernel with openat and pread until the op is
+ * done, and hands it back. A thread that leaves work behind wakes one other thread, so only the
+ * threads run for which there is work, and a few serve a warm page cache. */
 #include "base/host/limits.h"
 #include "base/util.h"
 #include "fetch/fetch_share.h"
@@ -34,7 +34,8 @@ static void pread_perform(struct fetch *fetch, struct fetch_op *op)
 	fetch_share_keep(fetch, op);
 }
 
-/* One turn: deliver what finished, perform one op; or sleep. False when there will be no more. */
+/* One turn: delivers what has finished and performs one op, or sleeps. False: there will be no
+ * more. */
 static bool pread_turn(struct fetch *fetch)
 {
 	fetch_plan(fetch);
@@ -43,7 +44,7 @@ static bool pread_turn(struct fetch *fetch)
 	bool more = fetch_plan_more(fetch), retry = fetch->retry;
 	bool over = fetch->stopping && !finished && fetch_plan_quiet(fetch);
 	pthread_mutex_unlock(&fetch->lock);
-	/* Who leaves to read cannot also look again soon. */
+	/* A thread that begins to read cannot also plan again soon. */
 	if (more || over || (op && retry))
 		fetch_kick(fetch);
 	fetch_deliver(fetch, finished);
@@ -75,16 +76,16 @@ static void pread_join(struct fetch *fetch)
 
 static int pread_start(struct fetch *fetch, struct fault *fault)
 {
-	/* More than one reader may use at once: see quota.h. */
+	/* More threads than one reader may use at once: see quota.h. */
 	unsigned wanted = (unsigned)quota_total(fetch->options.pread_threads);
 	for (unsigned i = 0; i < wanted; i++) {
 		int rc = fetch_thread_start(fetch, PREAD_STACK, pread_run);
 		if (rc == 0)
 			continue;
-		/* Fewer threads read slower, which is better than not at all. */
+		/* Reading with fewer threads is better than not reading at all. */
 		if (i > 0)
 			break;
-		return fault_set(fault, rc, "no thread can be started to read with: %s%s",
+		return fault_set(fault, rc, "the threads for reading cannot be started: %s%s",
 			strerror(-rc), limits_thread_hint(-rc));
 	}
 	pthread_mutex_lock(&fetch->lock);

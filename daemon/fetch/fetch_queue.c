@@ -5,8 +5,8 @@
 #include "dataset/dataset.h"
 #include "fetch/fetch_internal.h"
 
-/* An item lets pass as many later ones as its urgency says, at most so many: the urgency is that of
- * the moment when it came, and nobody may be passed for ever. */
+/* An item lets as many later ones pass as its urgency says, but at most this many: the urgency is
+ * that of the time of submission, and no item may be passed for ever. */
 enum { QUEUE_URGENCY = 1 << 20 };
 
 static uint64_t queue_passes(const struct fetch_item *item)
@@ -27,20 +27,21 @@ bool fetch_item_before(const struct fetch_item *a, const struct fetch_item *b)
 	return first != second ? first < second : a->urgency < b->urgency;
 }
 
-/* What an item costs, in bytes: its own size is not known before its turn. */
+/* The cost of an item in bytes: the average of its dataset, because its own size is not known
+ * before its turn. */
 static uint64_t queue_cost(const struct fetch_item *item)
 {
 	uint64_t samples = dataset_count(item->dataset);
 	return samples ? dataset_bytes(item->dataset) / samples + 1 : 1;
 }
 
-/* When it is the turn of a reader's first item. */
+/* The turn of a reader's first item. */
 static uint64_t queue_turn(const struct fetch_reader *reader)
 {
 	return reader->turn + queue_passes(reader->root) * queue_cost(reader->root);
 }
 
-/* Two heaps to one; either may be empty. */
+/* Melds two heaps; either may be empty. */
 static struct fetch_item *queue_meld(struct fetch_item *a, struct fetch_item *b)
 {
 	if (!a || !b)
@@ -55,8 +56,8 @@ static struct fetch_item *queue_meld(struct fetch_item *a, struct fetch_item *b)
 	return a;
 }
 
-/* Into its reader's heap. A reader that had nothing here has no claim to what others were served
- * meanwhile. */
+/* Inserts an item into its reader's heap. A reader that had no items here does not get back the
+ * turns that others had meanwhile. */
 static void queue_insert(struct fetch_queue *queue, struct fetch_item *item)
 {
 	struct fetch_reader *reader = item->reader;
@@ -94,8 +95,8 @@ struct fetch_reader *fetch_queue_next(const struct fetch_queue *queue,
 	return first;
 }
 
-/* Melds a row of siblings: in pairs from the left, then the pairs from the right. The pairs are
- * collected on a stack that runs through `next`, so that no recursion depends on the length. */
+/* Melds a list of siblings: in pairs from the left, then the pairs from the right. The pairs are
+ * collected on a stack linked by `next`, so that there is no recursion. */
 static struct fetch_item *queue_meld_siblings(struct fetch_item *first)
 {
 	struct fetch_item *pairs = NULL;

@@ -101,11 +101,11 @@ void fetch_share_cancel(struct fetch *fetch, const struct fetch_reader *reader)
 void fetch_share_keep(struct fetch *fetch, const struct fetch_op *op)
 {
 	bool sample = op->kind == FETCH_OP_RANGE || op->kind == FETCH_OP_FILE;
-	/* A folder's file that has grown is another than was indexed. */
+	/* A folder's file that has grown is not the indexed one any more. */
 	if (!fetch->cache || !sample || op->result != 0 ||
 		(op->kind == FETCH_OP_FILE && op->got > op->need))
 		return;
-	/* The items are the engine's as long as the op is. */
+	/* The items belong to the engine as long as the op does. */
 	const struct fetch_read *read = (const struct fetch_read *)(const void *)op;
 	for (const struct fetch_item *item = read->items; item; item = item->next) {
 		struct cache_sample kept = {

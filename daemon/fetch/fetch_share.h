@@ -1,35 +1,36 @@
-/* fetch_share: items that need no read of their own, because their sample is in the cache, or is
- * being read for another item already.
+/* fetch_share: items that need no read of their own, because their sample is in the cache or is
+ * already being read for another item.
  *
- * The first item of a sample leads: while it is read, others that want the same sample follow it.
- * What was read is put into the cache before the leader is finished, so that there is no moment in
- * between at which a sample would be read again. When the leader is finished, its followers get the
- * same buffer; where there is none that can be shared (the read failed, or its buffer is the
- * leader's own), they go back to the queue, and the cache has the sample or they are read.
+ * The first item of a sample leads: while it is read, other items that want the same sample follow
+ * it. The bytes are put into the cache before the leader is finished, so that at no moment the
+ * sample would be read again. When the leader is finished, its followers get the same buffer. If it
+ * cannot be shared (the read failed, or the buffer is the leader's own), they return to the queue
+ * and are served from the cache or are read.
  *
- * The planner's lock is held by all callers, but for fetch_share_keep. */
+ * All callers hold the planner's lock, except those of fetch_share_keep. */
 #pragma once
 
 #include "fetch/fetch_internal.h"
 
-/* Finishes an item out of the cache. False: it is not there. */
+/* Finishes an item from the cache. False: the cache does not have it. */
 bool fetch_share_hit(struct fetch *fetch, struct fetch_item *item);
 
-/* An item that is in no list: finishes it out of the cache, or lets it follow. False: neither. */
+/* Finishes an item that is in no list from the cache, or lets it follow. False: neither is
+ * possible. */
 bool fetch_share(struct fetch *fetch, struct fetch_item *item);
 
-/* Whether fetch_share would, as far as is known before it tries. */
+/* Whether fetch_share would probably return true. */
 bool fetch_shares(struct fetch *fetch, const struct fetch_item *item);
 
-/* The item's read begins: it leads. */
+/* The item's read begins, and the item leads. */
 void fetch_share_begin(struct fetch *fetch, struct fetch_item *item);
 
-/* Its read has ended: its followers, linked by `next`, are the caller's. */
+/* The item's read has ended. Returns its followers, linked by `next`. */
 struct fetch_item *fetch_share_end(struct fetch *fetch, struct fetch_item *item);
 
 /* Finishes followers with -ECANCELED: those of one reader, or (NULL) all. */
 void fetch_share_cancel(struct fetch *fetch, const struct fetch_reader *reader);
 
-/* Puts what a done op has read into the cache. Without the planner's lock, before the op is handed
- * back to it. */
+/* Puts the samples of a done op into the cache. Called without the planner's lock, before the op is
+ * handed back to the planner. */
 void fetch_share_keep(struct fetch *fetch, const struct fetch_op *op);

@@ -1,21 +1,21 @@
 /* fetch_uring: the engine that asks through one ring, owned by one thread.
  *
- * A turn of the thread: plan, write what is ready into the submission queue, deliver what finished,
- * enter the kernel once (to submit, and to wait when there is nothing else to do), take the
- * answers. Warm reads are copied inside that call, so a turn submits a handful at a time: workers
- * get the first samples while later ones are still copied.
+ * A turn of the thread: plan, write ready ops into the submission queue, deliver finished items,
+ * enter the kernel once (to submit, and to wait if there is nothing else to do), take the answers.
+ * Warm reads are copied inside that call, so a turn submits only a few: workers get the first
+ * samples while later ones are still being copied.
  *
- * Everything newer than Linux 5.4 is asked for at start and done without where it is missing: the
- * flags of the ring, registered buffers (a limit of locked memory forbids them) and files, opening
- * and closing through the ring (then openat and close are called by the thread), a larger pool of
- * the kernel's own workers.
+ * Everything newer than Linux 5.4 is tried at start and is optional: the flags of the ring,
+ * registered buffers (a limit on locked memory forbids them) and files, opening and closing through
+ * the ring (otherwise the thread calls openat and close), a larger pool of the kernel's own
+ * workers.
  *
- * What a ring is asked, seccomp does not see. So the ring is made disabled, set up, restricted to
- * the questions that are asked here, and enabled (5.10): it opens, reads, polls, closes, and that
- * for ever.
+ * Seccomp does not see what a ring is asked. So the ring is made disabled, set up, restricted to
+ * the questions that are asked here, and enabled (5.10): from then on it can only open, read, poll
+ * and close.
  *
- * The thread sleeps in the kernel, in its ring; a poll of an eventfd there is how submitters and
- * releases wake it. */
+ * The thread sleeps in the kernel, in its ring; submitters and releases wake it through an eventfd
+ * that the ring polls. */
 #include "base/host/limits.h"
 #include "base/size.h"
 #include "base/util.h"
@@ -40,16 +40,17 @@ enum {
 	RING_ANSWERS = 1024, /* of the completion queue: all that can be in flight at once */
 	RING_TURN = 16, /* questions submitted at once */
 	RING_STACK = 256 << 10,
-	RING_WORKERS = 64, /* kernel threads for what cannot be asked without blocking: cold opens,
-			      some file systems */
+	/* kernel threads for questions that block: cold opens, and some file systems */
+	RING_WORKERS = 64,
 	RING_BUFFERS = 64, /* registered pieces of the arena */
-	RING_REFUSED = 1000, /* entries in a row, a millisecond apart, until somebody is told */
+	/* failed calls in a row, a millisecond apart, before the operator is told */
+	RING_REFUSED = 1000,
 };
 
-/* A registered buffer may have 1 GiB: io_uring_register(2). */
+/* The maximum of a registered buffer: io_uring_register(2). */
 #define RING_BUFFER_BYTES (UINT64_C(1) << 30)
 
-/* user_data of what is no op. */
+/* The user_data of requests that are not ops. */
 static char ring_wake, ring_close;
 
 struct ring {
@@ -60,10 +61,10 @@ struct ring {
 	struct fault *start_fault; /* fetch_new's, while it waits for `started` */
 	bool buffers, files, can_open, can_close;
 	bool disabled; /* until it is set up */
-	bool restricted; /* to what is asked of it here */
+	bool restricted; /* to the questions that are asked here */
 	bool wake_armed; /* a poll of the eventfd is in flight */
 	unsigned closing; /* closes in flight */
-	unsigned refused; /* times in a row that the kernel took no questions */
+	unsigned refused; /* times in a row that the kernel accepted no questions */
 	struct fetch_op *ask, **ask_tail; /* next questions */
 	struct fetch_op *done, **done_tail;
 	bool *registered; /* by slot */
@@ -78,7 +79,7 @@ static void ring_ask_later(struct ring *ring, struct fetch_op *op)
 	ring->ask_tail = &op->next;
 }
 
-/* Submits when the queue is full, so that there is always an entry. */
+/* A free submission entry. Submits if the queue is full, so that there is always one. */
 static struct io_uring_sqe *ring_sqe(struct ring *ring)
 {
 	struct io_uring_sqe *sqe;
@@ -87,7 +88,7 @@ static struct io_uring_sqe *ring_sqe(struct ring *ring)
 	return sqe;
 }
 
-/* The registered piece of the arena that a read lies in whole, or -1. */
+/* The registered piece of the arena that contains the whole read, or -1. */
 static int ring_buffer_of(const struct ring *ring, const struct fetch_op *op)
 {
 	if (!ring->buffers || !op->registered)
@@ -114,8 +115,8 @@ static void ring_prepare_read(struct ring *ring, struct fetch_op *op, struct io_
 		sqe, (fixed ? IOSQE_FIXED_FILE : 0) | (op->blocking ? IOSQE_ASYNC : 0));
 }
 
-/* ThreadSanitizer does not see what a ring closes: when the number comes again, in another thread,
- * it takes that for a race with what was done with the old file (fstat). */
+/* ThreadSanitizer does not see what a ring closes. When another thread later gets the same
+ * descriptor, it reports a race with uses of the old file (fstat). */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define RING_CLOSES_HERE
@@ -156,7 +157,7 @@ static int ring_open_here(const struct fetch_op *op)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Writes the op's next question, unless it is done without one. */
+/* Writes the op's next question, or finishes the op if it needs none. */
 static void ring_ask(struct ring *ring, struct fetch_op *op)
 {
 	while (fetch_op_next(op)) {
@@ -242,8 +243,8 @@ static int ring_wait(struct ring *ring, bool retry)
 		     : io_uring_submit_and_wait(&ring->uring, 1);
 }
 
-/* What became of an entry. A kernel that takes no questions is asked again each millisecond, and
- * after a second of that the operator is told why nothing is read. */
+/* Judges the result of entering the kernel. A kernel that accepts no questions is tried again every
+ * millisecond; after a second, the operator is told why nothing is read. */
 static void ring_entered(struct ring *ring, int rc)
 {
 	static const struct timespec pause = {.tv_nsec = 1000000};
@@ -255,16 +256,16 @@ static void ring_entered(struct ring *ring, int rc)
 	if (++ring->refused == RING_REFUSED) {
 		pthread_mutex_lock(&fetch->lock);
 		(void)snprintf(fetch->notice, sizeof fetch->notice,
-			"io_uring takes no reads (%s): streams wait until it does; `reader: "
-			"pread` does without it",
+			"io_uring accepts no reads (%s): streams wait until it does; `reader: "
+			"pread` works without it",
 			strerror(-rc));
 		pthread_mutex_unlock(&fetch->lock);
 	}
 	(void)nanosleep(&pause, NULL);
 }
 
-/* Enters the kernel once. A failed entry (EINTR, or EAGAIN and EBUSY where the kernel is short of
- * memory) leaves the questions in the queue: they go with the next turn. */
+/* Enters the kernel once. After a failure (EINTR, or EAGAIN and EBUSY if the kernel is short of
+ * memory) the questions stay in the queue and go with the next turn. */
 static void ring_enter(struct ring *ring, bool may_sleep, bool retry)
 {
 	struct fetch_inbox *inbox = &ring->fetch->inbox;
@@ -278,7 +279,7 @@ static void ring_enter(struct ring *ring, bool may_sleep, bool retry)
 	ring_take_answers(ring);
 }
 
-/* With the planner's lock: takes over what is ready, up to a turn's worth. True when more is. */
+/* With the planner's lock: takes ready ops, as many as fit a turn. True if more are ready. */
 static bool ring_take_ready(struct ring *ring)
 {
 	for (unsigned i = 0; i < RING_TURN; i++) {
@@ -290,7 +291,7 @@ static bool ring_take_ready(struct ring *ring)
 	return fetch_plan_more(ring->fetch);
 }
 
-/* With the planner's lock: what is done goes back, in the order in which it was answered. */
+/* With the planner's lock: hands ops that are done back, in the order of their answers. */
 static void ring_hand_back(struct ring *ring)
 {
 	struct fetch_op *op = ring->done;
@@ -332,7 +333,8 @@ static int ring_fault(int rc, struct fault *fault)
 		return fault_set(fault, rc,
 			"io_uring is forbidden here (seccomp or kernel.io_uring_disabled)");
 	case ENOSYS:
-		return fault_set(fault, rc, "this kernel has no io_uring (5.4 or newer has)");
+		return fault_set(
+			fault, rc, "this kernel has no io_uring (Linux 5.4 and newer have it)");
 	case ENOMEM:
 		(void)getrlimit(RLIMIT_MEMLOCK, &limit);
 		return fault_set(fault, rc,
@@ -343,7 +345,8 @@ static int ring_fault(int rc, struct fault *fault)
 	case ENFILE:
 		(void)getrlimit(RLIMIT_NOFILE, &limit);
 		return fault_set(fault, rc,
-			"io_uring finds no free file (RLIMIT_NOFILE is %llu): raise it (ulimit -n)",
+			"io_uring cannot get a file descriptor (RLIMIT_NOFILE is %llu): raise it "
+			"(ulimit -n)",
 			(unsigned long long)limit.rlim_cur);
 	default:
 		return fault_set(fault, rc, "io_uring cannot be set up: %s", strerror(-rc));
@@ -368,11 +371,11 @@ static int ring_make(struct ring *ring)
 		rc = io_uring_queue_init_params(RING_ENTRIES, &ring->uring, &params);
 		ring->disabled = rc == 0 && kinds[i] & IORING_SETUP_R_DISABLED;
 	}
-	/* Before 5.5 the size of the completion queue was not to be chosen. */
+	/* Before 5.5 the size of the completion queue could not be chosen. */
 	return rc == -EINVAL ? io_uring_queue_init(RING_ENTRIES, &ring->uring, 0) : rc;
 }
 
-/* Sandboxes forbid call by call: a ring that was made need not be one that can be entered. */
+/* Asks the ring once: a sandbox may allow making a ring but forbid entering it. */
 static int ring_try(struct ring *ring)
 {
 	struct io_uring_cqe *cqe;
@@ -405,7 +408,8 @@ static int ring_register_buffers(struct ring *ring)
 	return left > 0 ? -EOVERFLOW : io_uring_register_buffers(&ring->uring, pieces, count);
 }
 
-/* An empty table: slots are filled as shards are opened. Sparse tables came with 5.5. */
+/* Registers an empty table, whose slots are filled as shards are opened. Sparse tables came with
+ * 5.5. */
 static void ring_register_files(struct ring *ring)
 {
 	unsigned count = ring->fetch->files.bound;
@@ -415,8 +419,8 @@ static void ring_register_files(struct ring *ring)
 	ring->files = ring->registered && io_uring_register_files(&ring->uring, none, count) == 0;
 }
 
-/* Called by the table of files, in the ring's thread: a shard was opened, or is about to be closed.
- * What cannot be registered is read by its descriptor. */
+/* Called by shard_files on the ring's thread: a shard was opened, or is about to be closed. A file
+ * that cannot be registered is read through its descriptor. */
 static void ring_slot(void *context, int slot, int fd)
 {
 	struct ring *ring = context;
@@ -436,19 +440,21 @@ static void ring_probe(struct ring *ring)
 	io_uring_free_probe(probe);
 }
 
-/* By number: liburing 2.3 does not export its functions for these two. */
+/* By number, because liburing 2.3 does not export its functions for these two. */
 static int ring_register(struct ring *ring, unsigned what, void *argument, unsigned count)
 {
 	long rc = syscall(SYS_io_uring_register, ring->uring.ring_fd, what, argument, count);
 	return rc < 0 ? -errno : 0;
 }
 
-/* The ring begins to take questions: these, and of its own settings the table of files alone. */
+/* Enables the ring, restricted to these questions; of its settings, only the table of files can
+ * change. */
 static int ring_enable(struct ring *ring)
 {
 	static const uint8_t asked[] = {IORING_OP_NOP, IORING_OP_READV, IORING_OP_READ_FIXED,
 		IORING_OP_POLL_ADD, IORING_OP_OPENAT, IORING_OP_CLOSE,
-		IORING_OP_TIMEOUT /* of io_uring_submit_and_wait_timeout before 5.11 */};
+		/* for io_uring_submit_and_wait_timeout before 5.11 */
+		IORING_OP_TIMEOUT};
 	static const uint8_t set[] = {IORING_REGISTER_FILES_UPDATE, IORING_UNREGISTER_RING_FDS};
 	struct io_uring_restriction allowed[UTIL_COUNT(asked) + UTIL_COUNT(set) + 1] = {
 		{.opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED,
@@ -493,8 +499,8 @@ static void ring_describe(const struct ring *ring, int buffers_rc)
 		ring->restricted ? ", restricted to reading" : "");
 }
 
-/* Files that the ring still closes would stay open without it; where the kernel refuses, the end of
- * the process closes them. */
+/* Waits for the closes that are in flight, whose files would otherwise stay open. If the kernel
+ * refuses, the end of the process closes them. */
 static void ring_teardown(struct ring *ring)
 {
 	struct fetch *fetch = ring->fetch;
@@ -570,8 +576,7 @@ static void uring_join(struct fetch *fetch)
 	ring_free(fetch->engine);
 }
 
-/* The ring is made by the thread that will use it: kernels allow one issuer the more the less they
- * have to lock. */
+/* The thread that uses the ring makes it: a kernel that knows the only issuer needs fewer locks. */
 static int uring_start(struct fetch *fetch, struct fault *fault)
 {
 	struct ring *ring = calloc(1, sizeof *ring);
@@ -586,7 +591,7 @@ static int uring_start(struct fetch *fetch, struct fault *fault)
 	int rc = fetch_thread_start(fetch, RING_STACK, ring_run);
 	if (rc < 0) {
 		ring_free(ring);
-		return fault_set(fault, rc, "no thread can be started to read with: %s%s",
+		return fault_set(fault, rc, "the thread for reading cannot be started: %s%s",
 			strerror(-rc), limits_thread_hint(-rc));
 	}
 	while (sem_wait(&ring->started) < 0)

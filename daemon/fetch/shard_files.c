@@ -1,4 +1,4 @@
-/* files: see files.h. Planner's lock. */
+/* shard_files: see shard_files.h. Runs with the planner's lock. */
 #include "fetch/shard_files.h"
 
 #include "base/hash.h"
@@ -68,7 +68,7 @@ static void files_append(struct files *files, struct file *file)
 	files->newest = file;
 }
 
-/* Back to FREE; the file is closed where there is one. */
+/* Back to FREE; closes the file if it is open. */
 static void files_reset(struct files *files, struct file *file)
 {
 	assert(file->users == 0);

@@ -678,7 +678,7 @@ static void test_wants_direct(void **state)
 		/* Ten small samples fit into any machine's page cache. */
 		assert_int_equal(fetch_wants_direct(fetch, fixture.dataset, why, sizeof why),
 			io == FETCH_IO_DIRECT);
-		assert_non_null(strstr(why, io == FETCH_IO_AUTO ? "fit into" : "asked for"));
+		assert_non_null(strstr(why, io == FETCH_IO_AUTO ? "fit into" : "is configured"));
 		assert_string_equal(fetch_describe(fetch), "pread (16 threads)");
 		fetch_free(fetch);
 	}
