@@ -78,8 +78,9 @@ install(FILES ${CMAKE_SOURCE_DIR}/config/penstock.yaml ${CMAKE_SOURCE_DIR}/confi
 	${CMAKE_SOURCE_DIR}/config/penstock.sbatch DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT daemon)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/config/grafana ${CMAKE_SOURCE_DIR}/config/prometheus
 	DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT daemon)
-install(FILES ${CMAKE_SOURCE_DIR}/docs/reference/metrics.md ${CMAKE_SOURCE_DIR}/docs/reference/page.md ${CMAKE_SOURCE_DIR}/docs/pictures/page.png
-	DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT daemon)
+install(FILES ${CMAKE_SOURCE_DIR}/docs/reference/metrics.md ${CMAKE_SOURCE_DIR}/docs/reference/page.md
+	DESTINATION ${CMAKE_INSTALL_DOCDIR}/reference COMPONENT daemon)
+install(FILES ${CMAKE_SOURCE_DIR}/docs/pictures/page.png DESTINATION ${CMAKE_INSTALL_DOCDIR}/pictures COMPONENT daemon)
 
 # systemd does not search the PATH, and --prefix is known only when installing: the path of
 # penstockd is written into the units then.

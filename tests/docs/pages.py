@@ -5,6 +5,8 @@
 
 - A relative link of any Markdown file of the repository leads to a file that exists, and its anchor to a
   heading. On the site, links to folders lead nowhere, so that pages of docs/ have none.
+- A path of the repository that is written as code exists: `daemon/stream/row.c`, `tests/model`; in
+  docs/design also from daemon/ on: `stream/row.c`.
 - Each page of the site is in the navigation of mkdocs.yml, and each page there exists.
 - Prose in README, docs/ and the manual pages wraps at 100 columns. Tables, code, headings and links do
   not count.
@@ -54,6 +56,28 @@ def check_links(names, site):
                     yield f"{where}: {target}: {path} has no heading of that name"
                 elif name in site and anchor not in pages.anchors(made, pages.site_slug):
                     yield f"{where}: {target}: the site names that heading in another way: use plainer words in it"
+
+
+def _exists(path):
+    """A path, in which [ch] and * may stand for several. Some are made by the build or by a run."""
+    pattern = re.sub(r"(NAME|MODULE).*", "*", path.rstrip("/"))
+    if pattern.startswith("build/"):
+        return True
+    return next(ROOT.glob(pattern), None) is not None
+
+
+def check_paths(names):
+    tops = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")} - {"build"}
+    stages = {path.name for path in (ROOT / "daemon").iterdir() if path.is_dir()}
+    for name in names:
+        if not name.endswith(".md"):
+            continue
+        for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").split("\n"), 1):
+            for path in re.findall(r"`([a-z_]+(?:/[\w.*\[\]-]+)+/?)`", line):
+                top = path.split("/")[0]
+                bases = [""] if top in tops else ["daemon/"] if top in stages and name.startswith("docs/design/") else []
+                if bases and not any(_exists(base + path) for base in bases):
+                    yield f"{name}:{number}: {path} does not exist"
 
 
 def check_navigation(site):
@@ -129,7 +153,7 @@ def main():
     if missing:
         sys.exit(f"docs/make/pages.py names {missing[0]}, which does not exist")
     every = [*names, *(name for name in site if name not in names)]
-    wrong = [*check_links(every, site), *check_navigation(site), *check_width(names)]
+    wrong = [*check_links(every, site), *check_paths(names), *check_navigation(site), *check_width(names)]
     print("\n".join(wrong) or f"{len(every)} files, {len(site)} pages: every link leads somewhere")
     return 1 if wrong else 0
 
