@@ -8,7 +8,6 @@
 #include "penstock/penstock.h"
 
 #include <errno.h>
-#include <string.h>
 
 int find_daemon(char socket[FIND_SOCKET])
 {
@@ -16,15 +15,21 @@ int find_daemon(char socket[FIND_SOCKET])
 	return r < 0 ? cli_fail(cli_exit_code(r), "%s", penstock_error()) : CLI_OK;
 }
 
-/* Any daemon will do, says the library. Here it must be the one that knows the stream. */
 int find_stream_daemon(const char *source, char socket[FIND_SOCKET])
 {
+	struct penstock_options options;
+	struct penstock_stream *stream;
 	int r = penstock_daemon_socket(NULL, socket, FIND_SOCKET);
-	const char *said = penstock_error(), *advice = strstr(said, " (start one: ");
-	if (r != -ECONNREFUSED || !advice)
-		return r < 0 ? cli_fail(cli_exit_code(r), "%s", said) : CLI_OK;
-	return cli_fail(cli_exit_code(r),
-		"%.*s (start the one that knows %s: penstockd --config FILE; how the last one "
-		"ended: penstock why)",
-		(int)(advice - said), said, source);
+	if (r != -ECONNREFUSED)
+		return r < 0 ? cli_fail(cli_exit_code(r), "%s", penstock_error()) : CLI_OK;
+	/* The library knows which daemon the stream needs, and says so when it is opened. */
+	penstock_options_init(&options);
+	options.source = source;
+	options.private_daemon = 0;
+	r = penstock_stream_open(&options, &stream);
+	if (r < 0)
+		return cli_fail(cli_exit_code(r), "%s", penstock_error());
+	/* A daemon has come meanwhile. */
+	penstock_stream_close(stream);
+	return find_daemon(socket);
 }

@@ -1,8 +1,8 @@
 /* connection: see connection.h.
  *
- * Nothing that the daemon sends is used before its length, its type and its numbers were checked;
- * whatever does not fit ends in -EPROTO with a sentence. Sockets stay in blocking mode, but every
- * call on them says MSG_DONTWAIT and waits in poll: a stopped daemon costs a time-out, never a
+ * The length, type and numbers of everything that the daemon sends are checked before they are used;
+ * a message that does not fit ends in -EPROTO with a sentence. Sockets stay in blocking mode, but
+ * every call on them uses MSG_DONTWAIT and waits in poll: a stopped daemon costs a timeout, never a
  * hang.
  *
  * Thread: that of the stream. */
@@ -21,13 +21,11 @@
 
 enum {
 	CONNECTION_SEND_MS = 10000,
-	CONNECTION_ASK_MS = 100, /* between questions while a listener's backlog is full */
+	CONNECTION_ASK_MS = 100, /* between questions to the application while a backlog is full */
 	CONNECTION_ANSWER_MAX = 1 << 30,
 };
 
-/* ---- waiting
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 
 static bool connection_daemon_died(const struct connection *connection)
 {
@@ -39,13 +37,13 @@ static int connection_poll(struct connection *connection, short events, int64_t 
 	for (;;) {
 		int result = wait_poll(connection->wait, connection->fd, events, deadline_ns);
 		if (result > 0)
-			return 0; /* an error or hang-up too: the call that follows says which */
+			return 0; /* an error or a hang-up too: the next call says which */
 		if (result == -EINTR)
 			return result;
 		if (result < 0)
 			return error_set(
 				result, "waiting for the daemon failed: %s", strerror(-result));
-		/* A child of the dead daemon may hold its end of the socket open: then there is no
+		/* A child of a dead daemon may hold its end of the socket: then there is no
 		 * hang-up. */
 		if (connection_daemon_died(connection))
 			return error_set(-EPIPE,
@@ -61,9 +59,7 @@ int connection_wait(struct connection *connection, int64_t deadline_ns)
 	return connection_poll(connection, POLLIN, deadline_ns);
 }
 
-/* ---- messages
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- messages ---- */
 
 int connection_send(struct connection *connection, struct wire_head *fixed, size_t fixed_bytes,
 	const void *text, size_t text_bytes)
@@ -127,8 +123,8 @@ int connection_receive(struct connection *connection)
 	}
 }
 
-/* What such a code means to whoever called this library is not the daemon's to say: that nothing is
- * there yet, that the time is up, that the daemon has gone. */
+/* Codes that this library itself returns (nothing has come yet, the time is up, the daemon has gone)
+ * must not come from the daemon. */
 static int connection_code(int32_t code)
 {
 	static const int32_t own[] = {
@@ -153,8 +149,7 @@ int connection_error(const struct connection *connection)
 	return error_take(connection_code(error->code), text, error->text_bytes);
 }
 
-/* A long answer: the memfd is sealed, so that it cannot shrink between the check and the reading.
- */
+/* A long answer is in a sealed memfd, which cannot shrink between the check and the reading. */
 static int connection_read_answer(int fd, char *text, size_t total)
 {
 	struct stat status;
@@ -163,7 +158,8 @@ static int connection_read_answer(int fd, char *text, size_t total)
 		return result;
 	if (fstat(fd, &status) < 0 || status.st_size < 0 || (uint64_t)status.st_size < total)
 		return error_set(-EPROTO,
-			"the daemon announced an answer of %zu bytes and sent less", total);
+			"the daemon announced an answer of %zu bytes and sent a shorter one",
+			total);
 	for (size_t done = 0; done < total;) {
 		ssize_t n = pread(fd, text + done, total - done, (off_t)done);
 		if (n < 0 && errno == EINTR)
@@ -203,8 +199,7 @@ int connection_answer(struct connection *connection, char **ret_text)
 	return 0;
 }
 
-/* ---- finding and greeting
- * ---------------------------------------------------------------------------------------------- */
+/* ---- finding and greeting ---- */
 
 int connection_find(const char *socket, char ret_path[CONNECTION_PATH], bool *ret_named)
 {
@@ -220,7 +215,7 @@ int connection_find(const char *socket, char ret_path[CONNECTION_PATH], bool *re
 	if (result == 0 && socket && *socket)
 		memcpy(path, socket, length + 1);
 
-	/* A private daemon works in another folder than this process: what it is told must be
+	/* A private daemon works in another folder than this process, so its paths must be
 	 * absolute. */
 	full[0] = '\0';
 	if (result == 0 && path[0] != '/' && !getcwd(full, 4096))
@@ -231,9 +226,8 @@ int connection_find(const char *socket, char ret_path[CONNECTION_PATH], bool *re
 		result = -ENAMETOOLONG;
 	if (result < 0)
 		return error_set(-ENAMETOOLONG,
-			"the socket's path %s is longer than a socket's may be (%d bytes): set "
-			"PENSTOCK_SOCKET to a "
-			"shorter one",
+			"the socket's path %s is too long (at most %d bytes): set PENSTOCK_SOCKET "
+			"to a shorter one",
 			socket && *socket ? socket : "by default", CONNECTION_PATH - 1);
 	if (length)
 		full[length++] = '/';
@@ -257,25 +251,25 @@ static int connection_refused(const char *path, int error)
 	if (error == -EACCES)
 		hint = " (it belongs to another user)";
 	else if (error == -ETIMEDOUT)
-		hint = " (it accepts nobody: is it stopped?)";
+		hint = " (it accepts no connection: is it stopped?)";
 	else if (error == -EPROTOTYPE)
 		hint = " (that socket is not penstockd's)";
 	return error_set(error, "connecting to %s failed: %s%s", path, strerror(-error), hint);
 }
 
-/* A folder under /tmp could have been made by anybody: without this, another user's process could
- * feed a training run. */
+/* Any user could have made a folder in /tmp: without this check, another user's process could feed a
+ * training run. */
 static int connection_check_peer(struct connection *connection, bool named)
 {
 	uid_t uid;
 	int result = conn_peer(connection->fd, &uid, &connection->peer);
 	if (result < 0)
-		return error_set(result, "who listens at %s cannot be found out: %s",
+		return error_set(result, "cannot find out which user listens at %s: %s",
 			connection->path, strerror(-result));
 	if (!named && uid != geteuid() && uid != 0)
 		return error_set(-EPERM,
 			"the daemon at %s runs as user %lu, not as you: set PENSTOCK_SOCKET to its "
-			"path if that is meant",
+			"path if you mean that one",
 			connection->path, (unsigned long)uid);
 	return 0;
 }
@@ -288,13 +282,13 @@ static int connection_check_welcome(struct connection *connection)
 		sizeof *welcome, offsetof(struct wire_welcome, text_bytes));
 	if (!welcome || welcome->magic != WIRE_MAGIC ||
 		welcome->head.request != connection->last_request || connection->message.fd >= 0)
-		return error_set(-EPROTO, "what listens at %s does not answer as penstockd does",
+		return error_set(-EPROTO,
+			"the process that listens at %s does not answer as penstockd does",
 			connection->path);
 	if (welcome->version < WIRE_VERSION_MIN || welcome->version > WIRE_VERSION_MAX)
 		return error_set(-EPROTO,
 			"the daemon at %s speaks protocol version %u, this library %d to %d: use "
-			"penstockd and libpenstock of "
-			"the same release (this is %s)",
+			"penstockd and libpenstock of the same release (this is %s)",
 			connection->path, welcome->version, WIRE_VERSION_MIN, WIRE_VERSION_MAX,
 			PENSTOCK_VERSION);
 	if (welcome->features & ~(uint64_t)WIRE_FEATURE_NONE)
@@ -317,13 +311,12 @@ static int connection_hello(struct connection *connection, bool named)
 	int result = connection_check_peer(connection, named);
 	if (result == 0)
 		result = connection_send(connection, &hello.head, sizeof hello, NULL, 0);
-	/* A daemon that ends just now may have refused with a sentence before: so even then, read
-	 * first. */
+	/* A daemon that is ending may have refused with a sentence: so read it even then. */
 	return result > 0 ? 0 : result;
 }
 
-/* A full backlog cannot be polled for: it is waited for in connect(), piece by piece where somebody
- * is to be asked. */
+/* A full backlog cannot be polled: connect() waits for it, piece by piece if the application wants to
+ * be asked. */
 static int connection_connect(struct connection *connection, const char *path, int32_t limit_ms)
 {
 	int64_t deadline_ns = wait_deadline(limit_ms);
@@ -368,7 +361,7 @@ int connection_welcome(struct connection *connection)
 	return result == -EPIPE ? connection_absent(connection->path) : result;
 }
 
-/* Whoever has died without closing its socket is as absent as who has closed it. */
+/* A daemon that died without closing its socket is as absent as one that closed it. */
 static int connection_await_welcome(struct connection *connection)
 {
 	int64_t deadline_ns = wait_deadline(CONNECTION_GREETING_MS);

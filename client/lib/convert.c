@@ -1,4 +1,4 @@
-/* convert: penstock_convert_*: the door of proto/convert/convert.h.
+/* convert: penstock_convert_*, the public functions of proto/convert/convert.h.
  *
  * Thread: any. */
 #include "client/lib/convert.h"

@@ -1,4 +1,4 @@
-/* convert: what is behind struct penstock_convert: proto/convert/convert.h. */
+/* convert: struct penstock_convert, around proto/convert/convert.h. */
 #pragma once
 
 #include "penstock/penstock.h"
@@ -8,5 +8,5 @@ struct penstock_convert {
 	struct convert convert;
 };
 
-/* Says why there are no kernels: what convert_choose gave. Returns `code`. */
+/* Sets the sentence for `code` of convert_choose: why no kernels can be used. Returns `code`. */
 int convert_refuse(int code);

@@ -1,4 +1,4 @@
-/* daemon: the daemon itself, without a stream: its status, its end.
+/* daemon: status and stop of the daemon, without a stream.
  *
  * Thread: the caller's. */
 #include "client/lib/error.h"
@@ -25,7 +25,7 @@ static int daemon_connect(const char *socket, struct connection *connection)
 	return result == CONNECTION_E_ABSENT ? -ECONNREFUSED : result;
 }
 
-/* Sends a request that only ANSWER or ERROR may answer. */
+/* Sends a request whose answer is ANSWER or ERROR. */
 static int daemon_request(
 	struct connection *connection, struct wire_head *message, size_t bytes, char **ret_text)
 {
@@ -57,12 +57,12 @@ int penstock_daemon_socket(const char *socket, char *buffer, size_t room)
 	if (result < 0)
 		return result;
 	int n = snprintf(buffer, room, "%s", connection.path);
-	return n < 0 || (size_t)n >= room
-		       ? error_set(-ENOSPC,
-				 "the socket's path takes %d bytes, the buffer has %zu: 108 always "
-				 "suffice",
-				 n + 1, room)
-		       : 0;
+	return n < 0 || (size_t)n >= room ? error_set(-ENOSPC,
+						    "the socket's path takes %d bytes, and the "
+						    "buffer has %zu: 108 are "
+						    "always enough",
+						    n + 1, room)
+					  : 0;
 }
 
 int penstock_daemon_status(const char *socket, char **ret_json)
@@ -76,7 +76,7 @@ int penstock_daemon_status(const char *socket, char **ret_json)
 	return result;
 }
 
-/* Waits for the hang-up: the connection's end, whatever is sent before it. */
+/* Waits for the end of the connection, whatever is sent before it. */
 static int daemon_await_hangup(struct connection *connection, int64_t deadline_ns)
 {
 	int result = 0;
@@ -90,8 +90,8 @@ static int daemon_await_hangup(struct connection *connection, int64_t deadline_n
 	return result == -EPIPE ? 0 : result;
 }
 
-/* Waits for the process: the lock of the instance and its memory go with it, later than the socket.
- */
+/* Waits for the end of the process, which comes after the end of the socket and frees the instance's
+ * lock and memory. */
 static int daemon_await_exit(int pid_fd, pid_t pid, int64_t deadline_ns)
 {
 	for (;;) {
@@ -113,8 +113,8 @@ static int daemon_stop(struct connection *connection)
 	char *answer = NULL;
 	struct wire_stop stop = {.head = {.type = WIRE_STOP}};
 	pid_t pid = connection->daemon_pid;
-	/* Taken while it is certainly alive, so that the number cannot come to mean somebody else.
-	 * Kernels before 5.3 have no pidfd. */
+	/* Opened while the daemon is certainly alive, so that the pid cannot belong to another
+	 * process. Kernels before 5.3 have no pidfd. */
 	int pid_fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 	int64_t deadline_ns = wait_deadline(DAEMON_STOP_MS);
 	int result = daemon_request(connection, &stop.head, sizeof stop, &answer);
@@ -125,7 +125,7 @@ static int daemon_stop(struct connection *connection)
 		result = daemon_await_exit(pid_fd, pid, deadline_ns);
 	if (result == -ETIMEDOUT && pid > 0)
 		error_set(-ETIMEDOUT,
-			"the daemon (pid %d) was asked to end and is still at it after %d s: wait, "
+			"the daemon (pid %d) was asked to end, and has not ended after %d s: wait, "
 			"or end it with kill",
 			(int)pid, DAEMON_STOP_MS / 1000);
 	if (pid_fd >= 0)

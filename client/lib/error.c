@@ -3,9 +3,9 @@
  *
  * A success leaves the sentence alone: penstock_error() is about the last failure. Thread: any.
  *
- * A thread's room is behind a key and not a thread-local variable: of a library that was loaded
- * late (a Python extension), the C library makes those at the thread's first use, and ends the
- * process where there is no memory for it. */
+ * A thread's room is kept under a key, not in a thread-local variable. The C library allocates the
+ * thread-local variables of a library that was loaded late (a Python extension) at a thread's first
+ * use, and ends the process if it has no memory for them. */
 #include "client/lib/error.h"
 
 #include "penstock/penstock.h"
@@ -22,7 +22,7 @@ static struct {
 	pthread_once_t once;
 	pthread_key_t key;
 	atomic_bool keyed;
-	/* Some thread's sentence found no room: a thread that has none may be that one. */
+	/* There was no memory for some thread's sentence: a thread without one may be that thread. */
 	atomic_bool lost;
 } error = {.once = PTHREAD_ONCE_INIT};
 

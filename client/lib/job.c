@@ -1,12 +1,12 @@
 /* job: see job.h.
  *
- * Ranks are processes that know nothing of each other, and yet have to name one group. What they
- * have in common is what their launcher told them, what they read, and the order in which they open
- * it. A process without a launcher is a job of its own: its number would not do as a name, since
- * containers that share a socket have the same numbers, so it takes a random one.
+ * Ranks are processes that do not know each other, but have to name one group. They have in common
+ * what their launcher told them, what they read, and the order in which they open it. A process
+ * without a launcher is a job of its own. Its pid would not do as a name, since containers that share
+ * a socket have the same pids, so it takes a random number.
  *
- * Thread: any; the counters have a lock. After fork() a child counts afresh, as another process
- * that was started with the same work would. */
+ * Thread: any; the counters have a lock. After fork() a child counts anew, like another process that
+ * was started with the same work. */
 #include "client/lib/job.h"
 
 #include "client/lib/error.h"
@@ -29,11 +29,9 @@
 
 enum { JOB_SUFFIX_BYTES = 1 + 16 + 1 + 20, JOB_NAME = JOB_GROUP - JOB_SUFFIX_BYTES };
 
-/* ---- ranks
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- ranks ---- */
 
-/* Digits alone; 0 or -EINVAL. */
+/* Only digits; 0 or -EINVAL. */
 static int job_parse(const char *text, uint32_t *ret_value)
 {
 	uint64_t value = 0;
@@ -89,7 +87,7 @@ int job_take_ranks(struct penstock_options *options)
 	if (options->world_size == 0 && options->rank != 0)
 		return error_set(-EINVAL,
 			"options.rank is %u and options.world_size is not set: set both, or "
-			"neither where the environment has RANK and WORLD_SIZE",
+			"neither if the environment has RANK and WORLD_SIZE",
 			options->rank);
 	if (options->world_size && options->rank >= options->world_size)
 		return error_set(-EINVAL,
@@ -100,9 +98,7 @@ int job_take_ranks(struct penstock_options *options)
 	return split && options->world_size == 0 ? job_ranks_from_environment(options) : 0;
 }
 
-/* ---- counting
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- counting ---- */
 
 struct job_count {
 	uint64_t hash, opened;
@@ -110,13 +106,13 @@ struct job_count {
 
 static struct {
 	pthread_mutex_t lock;
-	pid_t owner; /* whose counts and number these are */
-	uint64_t number; /* random: this process's, as a job */
-	struct job_count *count; /* one for each hash, for as long as the process lives */
+	pid_t owner; /* the process that these belong to */
+	uint64_t number; /* random: stands for this process as a job */
+	struct job_count *count; /* one for each hash, until the process ends */
 	size_t counts;
 } job = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Without random numbers (a kernel that has just booted) the clock has to do. */
+/* Without random numbers (a kernel that has just booted) the clock must do. */
 static uint64_t job_random(void)
 {
 	uint64_t number;
@@ -155,11 +151,9 @@ static struct job_count *job_add(uint64_t hash)
 	return &grown[job.counts++];
 }
 
-/* ---- names
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- names ---- */
 
-/* FNV-1a with 64 bits (Fowler, Noll, Vo): of a few short texts, none of them an adversary's. */
+/* FNV-1a with 64 bits (Fowler, Noll, Vo): for a few short texts, none of them an adversary's. */
 uint64_t job_hash(const char *definition)
 {
 	uint64_t hash = 0xcbf29ce484222325;
@@ -185,7 +179,7 @@ static bool job_fits(const char *name)
 	return true;
 }
 
-/* What a launcher said, in a form that a group's name can hold. */
+/* Writes what a launcher said in a form that a group's name can hold. */
 static void job_write(char name[JOB_NAME], const char *kind, const char *first, const char *second)
 {
 	char whole[4096];
@@ -211,7 +205,7 @@ bool job_known(void)
 	       (job_variable("MASTER_ADDR") && job_variable("MASTER_PORT"));
 }
 
-/* Each kind of name has its own beginning: a job of Slurm and one of torchrun may both be "7". */
+/* Each kind of name has a prefix: a job of Slurm and one of torchrun may both be "7". */
 static void job_name(char name[JOB_NAME])
 {
 	const char *own = job_variable("PENSTOCK_JOB"), *torch = job_torch(),

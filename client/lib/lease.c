@@ -1,7 +1,7 @@
 /* lease: see lease.h.
  *
- * All bounds of shared memory are checked here and only here: once for an extent, once for each
- * batch. A slot's head is copied before it is checked, so that what was checked is what is used.
+ * Only this file checks the bounds of shared memory: once for an extent, once for each batch. A
+ * slot's head is copied before it is checked, so that what was checked is what is used.
  *
  * Thread: that of the stream. Allocates when a stream opens and when an extent comes, never for a
  * batch. */
@@ -41,7 +41,7 @@ int lease_begin(struct lease_table *table, const struct wire_opened *opened)
 	table->next_epoch = opened->epoch;
 	table->next_batch = opened->batch;
 	return table->queue ? 0
-			    : error_set(-ENOMEM, "no memory for %u batches' announcements",
+			    : error_set(-ENOMEM, "no memory for the announcements of %u batches",
 				      opened->slots);
 }
 
@@ -60,9 +60,7 @@ void lease_deinit(struct lease_table *table)
 	*table = (struct lease_table){0};
 }
 
-/* ---- extents
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- extents ---- */
 
 static struct lease_extent *lease_find(struct lease_table *table, uint32_t number)
 {
@@ -122,9 +120,9 @@ int lease_add_extent(struct lease_table *table, const struct wire_extent *messag
 			message->extent);
 	if (!extent && lease_has_lost(table))
 		return error_set(-EDEADLK,
-			"this trainer holds batches of %d daemons that have gone, so that there is "
-			"no room for another's memory: release batches sooner, and open the stream "
-			"again with its state",
+			"this trainer still holds batches of %d daemons that have gone, so there "
+			"is no room for another daemon's memory: release batches sooner, and open "
+			"the stream again with its state",
 			WIRE_EXTENTS_MAX);
 	if (!extent || lease_find(table, message->extent))
 		return error_set(-EPROTO, "the daemon announced extent %u %s", message->extent,
@@ -141,7 +139,8 @@ int lease_add_extent(struct lease_table *table, const struct wire_extent *messag
 	struct lease_slot *slot = calloc(message->slot_count, sizeof *slot);
 	if (!slot) {
 		map_deinit(&map);
-		return error_set(-ENOMEM, "no memory for %u slots' states", message->slot_count);
+		return error_set(
+			-ENOMEM, "no memory for the states of %u slots", message->slot_count);
 	}
 	*extent = (struct lease_extent){.used = true,
 		.number = message->extent,
@@ -165,9 +164,7 @@ int lease_withdraw(struct lease_table *table, uint32_t number)
 	return 0;
 }
 
-/* ---- leases
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- leases ---- */
 
 static void lease_move(struct lease_table *table, struct lease_extent *extent, uint32_t number,
 	enum lease_state to)
@@ -224,7 +221,7 @@ static bool lease_serial_follows(const struct lease_table *table, uint64_t seria
 	return !table->started || serial == table->last_serial + 1;
 }
 
-/* A daemon that gave a batch twice, or left one out, would do so under a new serial. */
+/* A daemon that gives a batch twice, or leaves one out, does so under a new serial. */
 static void lease_go_on(struct lease_table *table, const struct wire_batch *message)
 {
 	bool last = message->flags & WIRE_BATCH_LAST;
@@ -245,7 +242,7 @@ int lease_announce(struct lease_table *table, const struct wire_batch *message)
 	else if (extent->slot[message->slot].state != LEASE_FREE)
 		wrong = "in a slot that this client still holds";
 	else if (table->waiting + table->held >= table->opened->slots)
-		wrong = "beyond the number that may be out at once";
+		wrong = "beyond the number that may be leased at once";
 	else if (!lease_serial_follows(table, message->serial))
 		wrong = "out of order";
 	else if (message->epoch != table->next_epoch || message->batch != table->next_batch)
@@ -308,10 +305,9 @@ static bool lease_head_bounded(const struct slots_head *head, uint64_t stride)
 	       lease_range_fits(head->records_offset, head->record_bytes, rows, stride);
 }
 
-/* The daemon changes the serial, and only then the rest (PROTOCOL.md, "The life of a lease"). So
- * all that the application has read is ordered before this look by the fence, which meets the
- * daemon's release fence between the two: whoever has read anything of the next batch sees its
- * serial. */
+/* The daemon changes the serial first and the rest afterwards (PROTOCOL.md, "The life of a lease"),
+ * with a release fence between the two. This acquire fence orders everything that the application
+ * has read before this load: a process that has read anything of the next batch sees its serial. */
 static uint64_t lease_serial(const struct slots_head *head)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -330,7 +326,7 @@ static int lease_check_head(const struct slots_head *head, const struct slots_he
 	const char *wrong = NULL;
 	if (head->magic != SLOTS_MAGIC || head->version != SLOTS_VERSION ||
 		head->head_bytes < sizeof *head)
-		wrong = "its head is not one of this version";
+		wrong = "its head is not of this version";
 	else if (!lease_head_names(head, message))
 		wrong = "its head names another batch";
 	else if (!lease_head_shaped(head, opened))
@@ -423,8 +419,8 @@ int lease_return(
 {
 	int i = lease_index(table, batch->extent);
 	if (i < 0 || !lease_holds(&table->extent[i], batch))
-		return error_set(-EINVAL, "this batch is not held: it was released before, or was "
-					  "never given by this stream");
+		return error_set(-EINVAL, "this batch is not held: it was released before, or "
+					  "this stream never gave it");
 	struct lease_extent *extent = &table->extent[i];
 	bool lost = extent->lost;
 	*ret_extent = extent->number;

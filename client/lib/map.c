@@ -1,10 +1,10 @@
 /* map: see map.h.
  *
- * The seals are what makes it safe to read another process's memory: without F_SEAL_SHRINK somebody
- * could truncate the file and this process would die of SIGBUS in the middle of a training step. So
- * they are checked, not assumed, and before the size is.
+ * The seals make it safe to read another process's memory: without F_SEAL_SHRINK a process could
+ * truncate the file, and this one would die of SIGBUS in the middle of a training step. So they are
+ * checked, not assumed, and checked before the size.
  *
- * All that are there are listed, for who is about to write to memory that may be one's.
+ * All maps are listed, for functions that must not write to one.
  *
  * Thread: that of the stream; map_meets any. */
 #include "client/lib/map.h"
@@ -24,8 +24,8 @@
 
 enum { MAP_LISTED = 256 };
 
-/* Without a lock, which a child of fork() could find held for ever. `end` is 0 while `begin` is not
- * that of a map. */
+/* Without a lock, which a child of fork() could find held for ever. `end` is 0 until `begin` is that
+ * of a map. */
 static struct {
 	atomic_uintptr_t begin, end;
 } map_list[MAP_LISTED];
@@ -69,13 +69,12 @@ int map_check_seals(int fd, bool writable, const char *what)
 	int seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0)
 		return error_set(
-			-EPROTO, "the daemon sent a descriptor as %s that is no memfd", what);
+			-EPROTO, "the daemon sent %s as a descriptor that is not a memfd", what);
 	bool closed = writable || seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE);
 	if ((seals & fixed) != fixed || !closed)
 		return error_set(-EPROTO,
 			"the daemon sent %s without its seals (has %#x; shrink, grow, future-write "
-			"and seal are "
-			"required): the daemon is broken or not penstockd",
+			"and seal are required): the daemon is broken or not penstockd",
 			what, (unsigned)seals);
 	return 0;
 }
@@ -96,9 +95,8 @@ int map_init(struct map *map, int fd, uint64_t size, bool writable)
 	void *bytes = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0);
 	if (bytes == MAP_FAILED)
 		return error_set(-errno,
-			"%llu bytes of the daemon's memory cannot be mapped: %s (is there a limit "
-			"on address space, "
-			"`ulimit -v`?)",
+			"%llu bytes of the daemon's memory cannot be mapped: %s (does a limit on "
+			"address space apply, `ulimit -v`?)",
 			(unsigned long long)size, strerror(errno));
 	*map = (struct map){.bytes = bytes, .size = (size_t)size};
 	map_list_add(map);

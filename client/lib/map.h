@@ -10,9 +10,8 @@ struct map {
 	size_t size;
 };
 
-/* Checks that nobody can shrink, grow or unseal the memfd any more, nor, unless it may be
- * `writable`, write to it anew. 0 or -EPROTO with a
- * sentence that calls it `what`. */
+/* Checks that the memfd can no longer be shrunk, grown or unsealed and, unless it may be `writable`,
+ * no longer be mapped for writing. 0, or -EPROTO with a sentence that calls it `what`. */
 int map_check_seals(int fd, bool writable, const char *what);
 
 /* Maps all of `fd`, which must be sealed as map_check_seals says, and exactly `size` bytes long.
@@ -20,9 +19,9 @@ int map_check_seals(int fd, bool writable, const char *what);
  * with a sentence. */
 int map_init(struct map *map, int fd, uint64_t size, bool writable);
 
-/* Takes a map that was never made. */
+/* Accepts a zeroed map. */
 void map_deinit(struct map *map);
 
-/* Whether any of `bytes` bytes from `at` on is mapped by this process's streams: as far as can be
- * told, which is of the first 256 maps that are there at once. Thread: any. */
+/* Whether any of `bytes` bytes from `at` on is mapped by a stream of this process. Only the first
+ * 256 maps that exist at once are known. Thread: any. */
 bool map_meets(const void *at, size_t bytes);

@@ -1,11 +1,11 @@
 /* private: see private.h.
  *
- * Eight ranks of a job start in the same moment and one daemon must come of it. spawn.lock in the
- * socket's folder, an flock that the kernel takes back from the dead, lets one of them try at a
- * time; whoever gets it looks first whether a daemon is there by now.
+ * Eight ranks of a job start at the same moment, and only one daemon must result. spawn.lock in the
+ * socket's folder, an flock that the kernel takes back from dead processes, lets one rank try at a
+ * time. The rank that gets it looks first whether a daemon listens by now.
  *
- * The daemon says that it listens by writing a byte into a pipe; the pipe's end without a byte says
- * that it ended, and then the tail of its log is the reason that the user sees.
+ * The daemon writes a byte into a pipe when it listens. If the pipe ends without a byte, the daemon
+ * has ended, and the user is shown the last line of its log as the reason.
  *
  * Thread: that of penstock_stream_open. */
 #include "client/lib/private.h"
@@ -31,33 +31,31 @@
 
 enum {
 	PRIVATE_LOCK_MS =
-		60000, /* longer than a start may take, so that a failed one lets the next try */
+		60000, /* longer than a start takes, so that a rank can try after it failed */
 	PRIVATE_LOOK_MS = 10,
 	PRIVATE_START_MS = 30000,
-	PRIVATE_AGAIN_MS = 300, /* before the one second try: an ending daemon may still hold the
-				   instance's lock */
-	PRIVATE_OTHER_MS = 10000, /* that an ending daemon takes at most, or a starting one */
+	/* Before the second and last try: an ending daemon may still hold the instance's lock. */
+	PRIVATE_AGAIN_MS = 300,
+	PRIVATE_OTHER_MS = 10000, /* the most that another daemon takes to start or to end */
 	PRIVATE_TAIL = 2048,
 };
 
-/* ---- finding the program
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- finding the program ---- */
 
 struct private_search {
 	char *found;
 	size_t room;
-	char looked[512]; /* places without it, for the sentence */
+	char looked[512]; /* places that do not have it, for the sentence */
 };
 
-/* A folder of that name can be "executed" too, as far as access() goes. */
+/* access() says that a folder can be executed, too. */
 static bool private_is_program(const char *path)
 {
 	struct stat status;
 	return access(path, X_OK) == 0 && stat(path, &status) == 0 && !S_ISDIR(status.st_mode);
 }
 
-/* Beside the program, beside the library and PATH are often one folder. */
+/* The folders of the program, of the library and of PATH are often one. */
 static bool private_has_looked(const struct private_search *search)
 {
 	size_t n = strlen(search->found);
@@ -96,7 +94,7 @@ static bool private_try_beside_program(struct private_search *search)
 	return n > 1 && private_try(search, program, (size_t)n - 1, "");
 }
 
-/* How much of the path is the folder that holds it; 0: the root. */
+/* The length of the folder's part of a path; 0: the root. */
 static size_t private_folder(const char *path, size_t bytes)
 {
 	while (bytes && path[--bytes] != '/')
@@ -104,8 +102,8 @@ static size_t private_folder(const char *path, size_t bytes)
 	return bytes;
 }
 
-/* lib/libpenstock.so stands beside bin/penstockd, both installed and in the build tree; Debian's
- * lib/TRIPLET one deeper. */
+/* lib/libpenstock.so is beside bin/penstockd, both installed and in the build tree; Debian's
+ * lib/TRIPLET is one folder deeper. */
 static bool private_try_beside_library(struct private_search *search)
 {
 	Dl_info info;
@@ -126,7 +124,7 @@ static bool private_try_path(struct private_search *search)
 	const char *path = getenv("PATH");
 	while (path && *path) {
 		size_t n = strcspn(path, ":");
-		/* A relative entry would be looked up from the daemon's folder, not from here. */
+		/* The daemon would look up a relative entry from its own folder. */
 		if (path[0] == '/' && private_try(search, path, n, ""))
 			return true;
 		path += n + (path[n] == ':');
@@ -145,33 +143,30 @@ int private_find_program(char *buffer, size_t room)
 			return 0;
 		}
 		return error_set(-ENOENT,
-			"PENSTOCKD names %s, which is not there or cannot be executed", named);
+			"PENSTOCKD names %s, which does not exist or cannot be executed", named);
 	}
 	if (private_try_beside_program(&search) || private_try_beside_library(&search) ||
 		private_try_path(&search))
 		return 0;
 	return error_set(-ENOENT,
-		"no daemon runs, and penstockd was not found to start one (looked at %s): install "
-		"it, "
-		"or set PENSTOCKD to its path",
+		"no daemon is running, and penstockd was not found to start one (looked at %s): "
+		"install it, or set PENSTOCKD to its path",
 		search.looked);
 }
 
-/* ---- its log
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- its log ---- */
 
 static int private_open_log(const char *path, off_t *ret_start)
 {
 	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return error_set(-errno, "the log of a private daemon, %s, cannot be written: %s",
-			path, strerror(errno));
+		return error_set(-errno, "cannot write the log of a private daemon, %s: %s", path,
+			strerror(errno));
 	*ret_start = lseek(fd, 0, SEEK_END);
 	return fd;
 }
 
-/* The last line that the daemon wrote after `start`, where the log stood before it. */
+/* The last line that the daemon wrote; `start` is where the log ended before. */
 static void private_last_line(const char *path, off_t start, char *ret_line, size_t room)
 {
 	char tail[PRIVATE_TAIL];
@@ -192,7 +187,7 @@ static void private_last_line(const char *path, off_t start, char *ret_line, siz
 		(void)snprintf(ret_line, room, "%.*s", (int)(n - first), tail + first);
 }
 
-/* Why a log may have stayed as it was. */
+/* Why nothing may have been written to a log. */
 static const char *private_silence(const struct private_start *start)
 {
 	struct statvfs disk;
@@ -200,7 +195,7 @@ static const char *private_silence(const struct private_start *start)
 	if (statvfs(start->log, &disk) == 0 && disk.f_bavail == 0)
 		return ", whose disk has no space left";
 	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur <= (rlim_t)start->log_start)
-		return ", which may not grow: raise the limit of a file's size (RLIMIT_FSIZE, "
+		return ", which may not grow: raise the limit on the size of files (RLIMIT_FSIZE, "
 		       "ulimit -f)";
 	return "";
 }
@@ -209,13 +204,11 @@ void private_last_word(const struct private_start *start, char ret_line[PRIVATE_
 {
 	private_last_line(start->log, start->log_start, ret_line, PRIVATE_LINE);
 	if (!*ret_line)
-		(void)snprintf(ret_line, PRIVATE_LINE, "it left no word in its log%s",
+		(void)snprintf(ret_line, PRIVATE_LINE, "it wrote nothing to its log%s",
 			private_silence(start));
 }
 
-/* ---- starting
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- starting ---- */
 
 static int private_await_ready(const struct private_start *start)
 {
@@ -247,10 +240,10 @@ int private_end(struct private_start *start)
 static const char *private_hint(int result)
 {
 	if (result == -EAGAIN)
-		return "; raise the limit of processes (pids.max, or RLIMIT_NPROC, ulimit -u)";
-	/* EINVAL: the copies of descriptors would lie above the limit. */
+		return "; raise the limit on processes (pids.max, or RLIMIT_NPROC, ulimit -u)";
+	/* EINVAL: the numbers of the descriptors' copies would be above the limit. */
 	if (result == -EMFILE || result == -ENFILE || result == -EINVAL)
-		return "; raise the limit of open files (RLIMIT_NOFILE, ulimit -n)";
+		return "; raise the limit on open files (RLIMIT_NOFILE, ulimit -n)";
 	return "";
 }
 
@@ -307,7 +300,7 @@ int private_begin(struct private_start *start)
 		return error_set(-error, "no pipe for starting a daemon: %s", strerror(error));
 	}
 	int result = private_exec(start, log_fd, ready[1]);
-	/* Only the daemon's copy may keep the pipe open, or its end would not show. */
+	/* Only the daemon's copy may keep the pipe open, or its end would not be seen. */
 	(void)close(ready[1]);
 	(void)close(log_fd);
 	if (result < 0)
@@ -317,15 +310,16 @@ int private_begin(struct private_start *start)
 	return result;
 }
 
-/* Not a word of chmod: the folder may be /tmp. */
+/* Does not advise chmod: the folder may be /tmp. */
 static int private_refuse_folder(const char *socket, int folder_bytes)
 {
 	char own[64];
 	int n = snprintf(own, sizeof own, "/tmp/penstock-%lu", (unsigned long)geteuid());
 	bool same = n == folder_bytes && strncmp(own, socket, (size_t)n) == 0;
 	return error_set(-EPERM,
-		"the socket's folder %.*s is open to others, or not yours: name a socket in a "
-		"folder of its own with PENSTOCK_SOCKET, such as %s%s/penstock.sock",
+		"the socket's folder %.*s is open to others, or not yours: set PENSTOCK_SOCKET to "
+		"a "
+		"socket in a folder of its own, such as %s%s/penstock.sock",
 		folder_bytes ? folder_bytes : 1, socket, own, same ? "-own" : "");
 }
 
@@ -337,8 +331,8 @@ static int private_make_folder(const char *socket)
 		return private_refuse_folder(socket, folder_bytes);
 	if (result < 0)
 		return error_set(result,
-			"the socket's folder %.*s cannot be made: %s; name another place with "
-			"XDG_RUNTIME_DIR, or a socket with PENSTOCK_SOCKET",
+			"cannot make the socket's folder %.*s: %s; set XDG_RUNTIME_DIR to another "
+			"folder, or PENSTOCK_SOCKET to another path",
 			folder_bytes, socket, strerror(-result));
 	return 0;
 }
@@ -358,9 +352,9 @@ static int private_prepare(struct private_start *start)
 	const char *socket = socket_path_own(start->place);
 	if (start->place->too_long)
 		return error_set(-ENAMETOOLONG,
-			"the socket of this job's private daemon would lie in a folder beside %s, "
-			"and its path be longer than a socket's may be (%d bytes): set "
-			"XDG_RUNTIME_DIR or TMPDIR to a shorter folder, or PENSTOCK_SOCKET",
+			"the socket of this job's private daemon belongs in a folder beside %s, "
+			"where its path would be too long (at most %d bytes): set XDG_RUNTIME_DIR "
+			"or TMPDIR to a shorter folder, or set PENSTOCK_SOCKET",
 			start->place->common, CONNECTION_PATH - 1);
 	(void)snprintf(start->log, sizeof start->log, "%.*s/penstockd.log",
 		(int)(strrchr(socket, '/') - socket), socket);
@@ -403,7 +397,7 @@ static int private_await_other(struct connection *connection, const struct priva
 	return result;
 }
 
-/* With the lock held: connects to the daemon that another process has started meanwhile, or to one
+/* With the lock held: connects to a daemon that another process has started meanwhile, or to one
  * started here. */
 static int private_open_locked(struct connection *connection, struct private_start *start)
 {
@@ -414,8 +408,8 @@ static int private_open_locked(struct connection *connection, struct private_sta
 			started = private_start_daemon(start);
 		if (started < 0 && started != -ECONNREFUSED)
 			return started;
-		/* Even when ours ended: the reason may be that another daemon has come. The
-		 * sentence stays if not. */
+		/* Tries even if ours ended: another daemon may be the reason. If there is none, the
+		 * sentence of the start stays. */
 		char sentence[ERROR_TEXT];
 		(void)snprintf(sentence, sizeof sentence, "%s", error_text());
 		result = started < 0 ? private_await_other(connection, start)
@@ -426,7 +420,7 @@ static int private_open_locked(struct connection *connection, struct private_sta
 	return result == CONNECTION_E_ABSENT ? -ECONNREFUSED : result;
 }
 
-/* Each time: a folder that was made for the last try may have been tidied away since. */
+/* At each try: the folder that was made for the last one may have been removed since. */
 static int private_lock_folder(struct private_start *start)
 {
 	const char *socket = socket_path_own(start->place);
@@ -465,8 +459,8 @@ static int private_await_lock(struct private_start *start)
 	}
 	if (result == -EAGAIN)
 		return error_set(-ETIMEDOUT,
-			"for %d s, another process has been starting a daemon for %s",
-			PRIVATE_LOCK_MS / 1000, socket_path_own(start->place));
+			"another process has been starting a daemon for %s for %d s",
+			socket_path_own(start->place), PRIVATE_LOCK_MS / 1000);
 	return result;
 }
 

@@ -1,5 +1,5 @@
-/* query: questions about a stream, asked over its own connection. Batches that arrive meanwhile
- * wait in the lease table.
+/* query: questions to the daemon about a stream, over the stream's connection. Batches that arrive
+ * meanwhile wait in the lease table.
  *
  * Thread: that of the stream. */
 #include "client/lib/stream.h"
@@ -88,6 +88,6 @@ int penstock_stream_config(struct penstock_stream *stream, char **ret_json)
 
 int penstock_stream_wait(struct penstock_stream *stream, char **ret_sentence)
 {
-	/* It is asked when the time is up. */
+	/* Applications ask this when their time is up. */
 	return query_within(stream, WIRE_QUERY_WAIT, 0, STREAM_FIGURE_OUT_MS, ret_sentence);
 }

@@ -1,21 +1,21 @@
 /* reconnect: see reconnect.h.
  *
- * What was lost is made up for by the state of the loop: the new daemon begins with the batch after
- * the last one that the application was given, so what the old one had announced beyond is
- * forgotten, not lost. Batches that the application still holds stay mapped (lease_lose).
+ * The stream continues from its state: the new daemon begins with the batch after the last one that
+ * the application was given, so batches that the old daemon had announced beyond that are given
+ * again. Batches that the application still holds stay mapped (lease_lose).
  *
- * Nothing here waits but reconnect_wait, and that no longer than the application said (nor is the
- * application asked anywhere else): each step takes what is there and leaves a stage to go on from,
- * in the next call if need be. Meanwhile the
- * stream's epoll watches what the stage waits for: a socket, a starting daemon's pipe, a timer.
+ * Only reconnect_wait waits, no longer than the application allows, and only there is the application
+ * asked. Each step takes what has come, and leaves a stage from which the next step, or the next
+ * call, continues. Meanwhile the stream's epoll watches what the stage waits for: a socket, a
+ * starting daemon's pipe, a timer.
  *
- * Time is counted while a daemon is looked for: not while one that was found builds an index, and
- * not afresh for one that dies before it has given a batch, or two that die in turn would be tried
- * for ever.
+ * The time limit counts while a daemon is looked for, and not while a daemon that was found builds an
+ * index. A daemon that dies before it has given a batch does not reset it; otherwise two daemons that
+ * die in turn would be tried for ever.
  *
- * The socket that a daemon has left may be taken by somebody else's. One that does not know the
- * configuration's stream that is to go on, or knows another by its name, is not the one that is
- * waited for, and ends nothing.
+ * Another user's or job's daemon may take the socket that a daemon has left. A daemon that does not
+ * know the configuration's stream, or knows another stream by its name, is not the one that is waited
+ * for, and does not end the stream.
  *
  * Thread: that of the stream. */
 #include "client/lib/reconnect.h"
@@ -36,18 +36,17 @@
 enum {
 	RECONNECT_E_ON = 1, /* outcome of a step: another may follow at once */
 	RECONNECT_PAUSE_MS = 50,
-	RECONNECT_AGAIN_MS = 300, /* after a start that failed: an ending daemon may still hold the
-				     instance's lock; after a daemon that is not the one */
+	/* After a start that failed, since an ending daemon may still hold the instance's lock, and
+	 * after a daemon that is not the one. */
+	RECONNECT_AGAIN_MS = 300,
 	RECONNECT_CONNECT_MS = 1,
 	RECONNECT_START_MS = 30000,
-	RECONNECT_LEAST_MS = 1000, /* that whoever was reached has to answer, even with the time up
-				    */
+	RECONNECT_LEAST_MS =
+		1000, /* for a daemon that was reached to answer, even when time is up */
 	RECONNECT_STATE = 512,
 };
 
-/* ---- life
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- life ---- */
 
 static int64_t reconnect_limit_ns(const struct reconnect *r)
 {
@@ -66,8 +65,7 @@ int reconnect_keep(struct reconnect *r, const struct penstock_options *options,
 	r->limit_ms = options->reconnect_ms;
 	r->left_ns = reconnect_limit_ns(r);
 	r->named = open_is_named(options->source);
-	/* One of the stream's own would have no configuration, and be in the way of the right one.
-	 */
+	/* A private daemon would have no configuration, and be in the way of the right one. */
 	r->private_daemon = options->private_daemon && !r->named;
 	r->threads = options->daemon_threads;
 	r->restarts = options->restarts;
@@ -90,9 +88,7 @@ void reconnect_deinit(struct reconnect *r)
 	r->memory = NULL;
 }
 
-/* ---- what wakes whoever waits on the stream's descriptor
- * ---------------------------------------------------------------
- */
+/* ---- what the stream's epoll watches ---- */
 
 static int reconnect_add(int poll_fd, int fd)
 {
@@ -103,7 +99,7 @@ static int reconnect_add(int poll_fd, int fd)
 		       : 0;
 }
 
-/* Taken out by name, before it is closed: a forked child's copy would keep it in. */
+/* Removed before it is closed: a forked child's copy would keep it in the epoll. */
 static void reconnect_unwatch(struct penstock_stream *stream)
 {
 	if (stream->reconnect.watched_fd >= 0)
@@ -143,9 +139,7 @@ static void reconnect_set_timer(struct reconnect *r, int64_t ns)
 	(void)timerfd_settime(r->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
 }
 
-/* ---- from stage to stage
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- from stage to stage ---- */
 
 static void reconnect_enter(struct reconnect *r, enum reconnect_stage stage, int64_t next_ns)
 {
@@ -166,7 +160,7 @@ static void reconnect_drop(struct penstock_stream *stream)
 	r->start.ready_fd = -1;
 }
 
-/* The end of the stream, with this thread's sentence. */
+/* Ends the stream, with this thread's sentence. */
 static int reconnect_end(struct penstock_stream *stream, int code)
 {
 	reconnect_drop(stream);
@@ -175,7 +169,7 @@ static int reconnect_end(struct penstock_stream *stream, int code)
 	return stream_fail(stream, code);
 }
 
-/* What has gone by since the loss, or since it was counted last, is spent. */
+/* Takes the time since the loss, or since the last count, from what is left. */
 static void reconnect_spend(struct reconnect *r)
 {
 	int64_t now_ns = wait_deadline(0);
@@ -197,8 +191,8 @@ static int reconnect_give_up(struct penstock_stream *stream, const char *what)
 	return reconnect_end(stream, stream->failed);
 }
 
-/* This try has failed, for the reason of this thread's sentence. The time is looked at only here:
- * an application that calls too late has had its try all the same. */
+/* This try has failed, for the reason in this thread's sentence. The time limit is checked only here:
+ * an application that calls too late still gets a try. */
 static int reconnect_pause(struct penstock_stream *stream, int64_t pause_ms)
 {
 	struct reconnect *r = &stream->reconnect;
@@ -210,11 +204,11 @@ static int reconnect_pause(struct penstock_stream *stream, int64_t pause_ms)
 		reconnect_enter(r, RECONNECT_PAUSING, wait_deadline(pause_ms));
 		return -EAGAIN;
 	}
-	return reconnect_give_up(
-		stream, r->named ? "its own did not come back" : "none could be reached again");
+	return reconnect_give_up(stream,
+		r->named ? "its own daemon did not return" : "no daemon could be reached again");
 }
 
-/* A daemon that is not there yet, or is there no longer, may come; one that refuses has. */
+/* A daemon that does not listen yet, or any more, may come. One that refuses has come. */
 static int reconnect_judge(struct penstock_stream *stream, int result)
 {
 	switch (result) {
@@ -229,17 +223,16 @@ static int reconnect_judge(struct penstock_stream *stream, int result)
 	}
 }
 
-/* A configuration's stream that is not there, or whose data are not: another's daemon may have
- * taken the socket, and a disk may not be mounted yet. Unlike a stream that was found in the end,
- * this one's time counts. */
+/* The daemon does not know the configuration's stream, or its data are missing: another daemon may
+ * have taken the socket, or a disk may not be mounted yet. The time that this took counts. */
 static int reconnect_judge_opened(struct penstock_stream *stream, int result)
 {
 	struct reconnect *r = &stream->reconnect;
 	if (!r->named || result != -ENOENT)
 		return reconnect_judge(stream, result);
 	error_set(result,
-		"the daemon that is there now (pid %d) does not open it (%s); if it is somebody "
-		"else's, end it (penstock stop) and start the stream's own (penstockd --config "
+		"the daemon that listens now (pid %d) does not open it (%s); if it is not the "
+		"stream's own, end it (penstock stop) and start that one (penstockd --config "
 		"FILE)",
 		stream->connection.daemon_pid, error_text());
 	reconnect_spend(r);
@@ -271,7 +264,7 @@ static int reconnect_connect(struct penstock_stream *stream)
 	return socket_path_begin(&stream->connection, &r->place, RECONNECT_CONNECT_MS);
 }
 
-/* Nobody listens, nobody is starting one, and this stream has started all that it may. */
+/* No daemon listens, no process is starting one, and this stream has started all that it may. */
 static int reconnect_had_enough(struct penstock_stream *stream)
 {
 	const struct reconnect *r = &stream->reconnect;
@@ -285,11 +278,11 @@ static int reconnect_had_enough(struct penstock_stream *stream)
 	return reconnect_end(stream, stream->failed);
 }
 
-/* Nobody listens. One process starts a daemon, the others find it. */
+/* No daemon listens. One process starts one, and the others find it. */
 static int reconnect_start(struct penstock_stream *stream)
 {
 	struct reconnect *r = &stream->reconnect;
-	off_t log_start = r->start.log_start; /* of the one that was started last */
+	off_t log_start = r->start.log_start; /* of the daemon that was started last */
 	private_init(&r->start, &r->place, r->memory, r->threads);
 	r->start.log_start = log_start;
 	int result = private_lock(&r->start);
@@ -338,7 +331,7 @@ static int reconnect_step_starting(struct penstock_stream *stream)
 	reconnect_unwatch(stream);
 	int result = private_end(&r->start);
 	if (result < 0 && private_was_refused(&r->start))
-		r->started--; /* it stands for nothing that died: there is another */
+		r->started--; /* no daemon died: another one has the place */
 	private_unlock(&r->start);
 	if (result < 0)
 		return reconnect_pause(stream, RECONNECT_AGAIN_MS);
@@ -419,11 +412,9 @@ static int reconnect_step(struct penstock_stream *stream)
 	return result;
 }
 
-/* ---- waiting
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 
-/* For a starting daemon's pipe, or the time alone. */
+/* Waits for a starting daemon's pipe, if there is one, or the time. */
 static int reconnect_sleep(struct penstock_stream *stream, int64_t until_ns)
 {
 	int result = wait_poll(&stream->wait, stream->reconnect.start.ready_fd, POLLIN, until_ns);
@@ -450,9 +441,7 @@ static int reconnect_wait(struct penstock_stream *stream, int64_t deadline_ns)
 	return result == -EAGAIN ? 0 : result;
 }
 
-/* ---- the whole
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- the whole ---- */
 
 bool reconnect_may(const struct penstock_stream *stream, int code)
 {
@@ -463,16 +452,16 @@ bool reconnect_may(const struct penstock_stream *stream, int code)
 static int reconnect_begin(struct penstock_stream *stream)
 {
 	struct reconnect *r = &stream->reconnect;
-	stream_send_close(stream); /* a daemon that is ending waits for it */
+	stream_send_close(stream); /* a daemon that is ending waits for this */
 	reconnect_drop(stream);
-	stream->opened.head.type = 0; /* what is in it is what the next one has to open */
+	stream->opened.head.type = 0; /* the rest of it is what the next daemon must open */
 	lease_lose(&stream->leases);
-	stream->ended = false; /* if it was, its last batches were lost before they were given */
+	stream->ended = false; /* if it had, its last batches were not given yet */
 	r->lost_ns = wait_deadline(0);
 	(void)snprintf(r->reason, sizeof r->reason, "%s", stream->sentence);
 	if (!r->proven && r->left_ns <= 0)
-		return reconnect_give_up(stream, "those that came gave no batch");
-	/* One that dies before it is of use is not tried again in the same moment. */
+		return reconnect_give_up(stream, "the daemons that came gave no batch");
+	/* After a daemon that died before it was of use, the next try waits a moment. */
 	reconnect_enter(r, RECONNECT_PAUSING, wait_deadline(r->proven ? 0 : RECONNECT_PAUSE_MS));
 	return RECONNECT_E_ON;
 }
@@ -484,15 +473,16 @@ static int reconnect_say(const struct penstock_stream *stream)
 	case RECONNECT_STARTING:
 		return error_set(-EAGAIN, "the daemon is gone; another one is being started");
 	case RECONNECT_GREETING:
-		return error_set(-EAGAIN, "the daemon is gone; another one at %s has yet to answer",
+		return error_set(-EAGAIN,
+			"the daemon is gone; another one at %s has not answered yet",
 			stream->connection.path);
 	case RECONNECT_OPENING:
 		return error_set(-EAGAIN,
-			"the daemon was gone; the one at %s now is opening the stream again",
+			"the daemon is gone; the one now at %s is opening the stream again",
 			stream->connection.path);
 	default:
 		return error_set(
-			-EAGAIN, "the daemon is gone and is being waited for: %s", r->reason);
+			-EAGAIN, "the daemon is gone; waiting for one to come: %s", r->reason);
 	}
 }
 
@@ -509,7 +499,7 @@ int reconnect_run(struct penstock_stream *stream, int64_t deadline_ns)
 			result = result == 0 ? RECONNECT_E_ON : result;
 		}
 	}
-	/* The application may be long in coming back. */
+	/* The application may not call again for long. */
 	private_unlock(&r->start);
 	return result == -EAGAIN ? reconnect_say(stream) : result;
 }
@@ -518,44 +508,4 @@ void reconnect_succeed(struct reconnect *r)
 {
 	r->proven = true;
 	r->left_ns = reconnect_limit_ns(r);
-}
-
-/* ---- the same stream?
- * --------------------------------------------------------------------------------------------------------
- */
-
-int reconnect_check(const struct penstock_stream *stream, const struct wire_opened *opened)
-{
-	const struct wire_opened *was = &stream->opened;
-	const struct {
-		const char *name;
-		uint64_t was, is;
-	} fields[] = {
-		{"fingerprint", was->fingerprint, opened->fingerprint},
-		{"order", was->order, opened->order},
-		{"transform", was->transform, opened->transform},
-		{"seed", was->seed, opened->seed},
-		{"batch_size", was->batch_size, opened->batch_size},
-		{"views", was->views, opened->views},
-		{"height", was->height, opened->height},
-		{"width", was->width, opened->width},
-		{"pixel_type", was->pixel_type, opened->pixel_type},
-		{"pixel_layout", was->pixel_layout, opened->pixel_layout},
-		{"label_width", was->label_width, opened->label_width},
-		{"label_type", was->label_type, opened->label_type},
-		{"rank", was->rank, opened->rank},
-		{"world_size", was->world_size, opened->world_size},
-		{"epoch", stream->epoch, opened->epoch},
-		{"position", stream->position, opened->position},
-	};
-	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-		if (fields[i].was == fields[i].is)
-			continue;
-		return error_set(-ESTALE,
-			"the daemon at %s that took the place of the one that was gone opened "
-			"another stream: %s is %" PRIu64 ", expected %" PRIu64
-			"; has the data set or the configuration changed?",
-			stream->connection.path, fields[i].name, fields[i].is, fields[i].was);
-	}
-	return 0;
 }

@@ -1,8 +1,8 @@
-/* place: see place.h.
+/* socket_path: see socket_path.h.
  *
  * A user has one folder on a machine, and may have several jobs there. Each job's private daemon
- * listens in a folder of the job's own, so that its budget is that job's, and its end too. One that
- * somebody started by hand is there for all: it listens at the common socket.
+ * listens in a folder of the job's own, so that its budget and its end are that job's. A daemon that
+ * was started by hand serves all jobs: it listens at the common socket.
  *
  * Thread: the caller's. */
 #include "client/lib/socket_path.h"
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PLACE_LOOK_MS = 100 }; /* for a listener with a full backlog */
+enum { SOCKET_PATH_LOOK_MS = 100 }; /* for a listener with a full backlog */
 
 int socket_path_find(const char *socket, struct socket_path *ret_place)
 {
@@ -59,9 +59,7 @@ int socket_path_begin(
 	return result;
 }
 
-/* ---- any job's
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- any job's ---- */
 
 struct socket_path_search {
 	struct connection *connection;
@@ -73,9 +71,9 @@ struct socket_path_search {
 static int socket_path_look(const char *socket, void *data)
 {
 	struct socket_path_search *search = data;
-	/* One that is stopped is there, too: whoever asks it is told so. Another user's is none:
-	 * the folder may be in /tmp, and anybody have made it. */
-	int result = connection_begin(search->connection, socket, false, PLACE_LOOK_MS);
+	/* A daemon that is stopped counts: a later request says that it is. Another user's does not
+	 * count: the folder may be in /tmp, where any user can make it. */
+	int result = connection_begin(search->connection, socket, false, SOCKET_PATH_LOOK_MS);
 	connection_close(search->connection);
 	if (result == CONNECTION_E_ABSENT || result == -EPERM || result == -EACCES)
 		return 0;
@@ -95,10 +93,10 @@ int socket_path_open_any(struct connection *connection, const struct socket_path
 	(void)folder_visit_jobs(place->common, socket_path_look, &search);
 	if (search.found > 1)
 		return error_set(-EBUSY,
-			"no penstockd is running at %s, and several that belong to jobs: say which "
-			"is meant, with --socket or PENSTOCK_SOCKET: %s",
+			"no penstockd is running at %s, but several jobs have one: choose one with "
+			"--socket or PENSTOCK_SOCKET: %s",
 			place->common, search.list);
-	/* None: the common one's absence is what there is to tell. */
+	/* Without any, the sentence is about the common socket. */
 	return connection_open(
 		connection, search.found ? search.last : place->common, place->named);
 }

@@ -1,4 +1,4 @@
-/* place: the sockets at which a daemon is looked for, in their order. */
+/* socket_path: the sockets at which a daemon is looked for, in order. */
 #pragma once
 
 #include "client/lib/connection.h"
@@ -7,10 +7,10 @@
 #include <stddef.h>
 
 struct socket_path {
-	bool named; /* the user said where: by option or environment; then there is no other */
-	bool too_long; /* the job's would not fit a socket's address */
-	char common[CONNECTION_PATH]; /* the one named, or the user's, for whoever comes */
-	char job[CONNECTION_PATH]; /* "", or that of a daemon which this job has to itself */
+	bool named; /* the user named it, by option or environment; then there is no other */
+	bool too_long; /* the job's path would not fit into a socket's address */
+	char common[CONNECTION_PATH]; /* the one named, or the user's, for all processes */
+	char job[CONNECTION_PATH]; /* "", or that of the job's own daemon */
 };
 
 /* `socket` NULL: PENSTOCK_SOCKET, else the user's folder, and in a job the job's folder in that. 0,
@@ -20,17 +20,17 @@ int socket_path_find(const char *socket, struct socket_path *ret_place);
 /* Where a private daemon is started. */
 const char *socket_path_own(const struct socket_path *place);
 
-/* connection_open at whichever has a daemon: the job's, whose processes have to meet, before the
- * common one. */
+/* connection_open at the socket that has a daemon. The job's comes first, since its processes have
+ * to meet. */
 int socket_path_open(struct connection *connection, const struct socket_path *place);
 
 /* connection_begin in the same way. */
 int socket_path_begin(
 	struct connection *connection, const struct socket_path *place, int32_t limit_ms);
 
-/* Connects to the one daemon that runs for this user and this place: as socket_path_open, or where nobody
- * is there and no socket was named, to another job's. CONNECTION_E_ABSENT; -EBUSY there are
- * several, with a sentence that lists them. */
+/* Connects to the one daemon that runs for this user: as socket_path_open or, if that finds none and
+ * no socket was named, to another job's. CONNECTION_E_ABSENT; -EBUSY if there are several, with a
+ * sentence that lists them. */
 int socket_path_open_any(struct connection *connection, const struct socket_path *place);
 
 /* Removes the folders of jobs whose daemons have ended; not this one's. */

@@ -1,21 +1,21 @@
 /* spawn: see spawn.h.
  *
  * The caller is a training process: many threads, much memory, libraries with fork handlers. fork()
- * would copy its page tables (a second for a large one) and run those handlers. So both generations
- * are made by clone(CLONE_VM | CLONE_VFORK), as posix_spawn makes its one: they borrow the caller's
- * memory while it waits, and exec soon. posix_spawn itself cannot make the second generation nor
- * set the CPU affinity. Rules that follow, for all functions named spawn_child_*:
+ * would copy its page tables (a second for a large process) and run those handlers. So both
+ * generations are made by clone(CLONE_VM | CLONE_VFORK), as in posix_spawn: they use the caller's
+ * memory while it waits, and exec soon. posix_spawn itself can neither make the second generation
+ * nor set the CPU affinity. Rules that follow, for all functions named spawn_child_*:
  *
- * - only system calls, by number: nothing that takes a lock, and nothing that a sanitizer or a
- * library has wrapped, whose bookkeeping would be the caller's own;
- * - all signals stay blocked until no handler of the caller is left, since a handler would run on
- * the caller's memory;
- * - no memory is written but the plan's `error` and the stacks made here.
+ * - They make only system calls, by number: nothing that takes a lock, and nothing that a sanitizer
+ *   or a library has wrapped, whose bookkeeping would be the caller's.
+ * - All signals stay blocked until no handler of the caller is left, since a handler would run on
+ *   the caller's memory.
+ * - They write only to the plan's `error` and to the stacks made here.
  *
- * The first generation is cloned with no exit signal: the application's SIGCHLD handler is not run,
- * and its wait() does not find the child (__WALL does).
+ * The first generation is cloned without an exit signal: the application's SIGCHLD handler does not
+ * run, and its wait() does not find the child (__WALL does).
  *
- * Thread: the caller's; other threads go on running. */
+ * Thread: the caller's; other threads continue. */
 #include "client/lib/spawn.h"
 
 #include <errno.h>
@@ -34,14 +34,14 @@
 
 enum {
 	SPAWN_STACK = 32768, /* of each generation */
-	SPAWN_HIGH_FD = 10, /* above every number that the process is to have */
+	SPAWN_HIGH_FD = 10, /* above every number that the process gets */
 	SPAWN_FDS_MAX = 65536, /* closed one by one where close_range is missing (before 5.9) */
-	SPAWN_SIGNALS = 64, /* the kernel's, not the library's, count */
+	SPAWN_SIGNALS = 64, /* as the kernel counts, not the library */
 	SPAWN_CPUS = 8192,
 };
 
-/* ThreadSanitizer wraps clone() as if it were fork(), and its bookkeeping in the child would be the
- * caller's own. */
+/* ThreadSanitizer wraps clone() as if it were fork(); its bookkeeping in the child would be the
+ * caller's. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define SPAWN_BARE_CLONE
@@ -69,8 +69,8 @@ struct spawn_plan {
 	unsigned long all_cpus[SPAWN_CPUS / (8 * sizeof(long))];
 };
 
-/* An exec resets handlers but keeps what is ignored, SIGPIPE in every Python process, and keeps the
- * mask. */
+/* An exec resets handlers, but keeps the mask and the signals that are ignored, such as SIGPIPE in
+ * every Python process. */
 SPAWN_BARE static void spawn_child_reset_signals(struct spawn_plan *plan)
 {
 	for (int number = 1; number <= SPAWN_SIGNALS; number++)
@@ -80,7 +80,7 @@ SPAWN_BARE static void spawn_child_reset_signals(struct spawn_plan *plan)
 		SYS_rt_sigprocmask, SIG_SETMASK, &plan->no_signals, NULL, sizeof plan->no_signals);
 }
 
-/* A rank is often pinned to the CPUs and the memory of one node; a daemon for all ranks is not. */
+/* A rank is often pinned to the CPUs and the memory of one node. A daemon for all ranks must not be. */
 SPAWN_BARE static void spawn_child_unpin(struct spawn_plan *plan)
 {
 	(void)syscall(SYS_sched_setaffinity, 0, sizeof plan->all_cpus, plan->all_cpus);
@@ -114,8 +114,7 @@ SPAWN_BARE static int spawn_child_become(void *argument)
 	return 127;
 }
 
-/* First generation: leaves the terminal, makes the second and ends, so that the second is orphaned.
- */
+/* First generation: leaves the terminal, makes the second and ends, which orphans the second. */
 SPAWN_BARE static int spawn_child_detach(void *argument)
 {
 	struct spawn_plan *plan = argument;
@@ -126,7 +125,7 @@ SPAWN_BARE static int spawn_child_detach(void *argument)
 	return 0;
 }
 
-/* Runs both generations; `plan->error` tells how it went. */
+/* Runs both generations; `plan->error` says how that ended. */
 static void spawn_run(struct spawn_plan *plan, char *first_stack)
 {
 	uint64_t all = ~(uint64_t)0, old;

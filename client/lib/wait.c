@@ -1,7 +1,7 @@
 /* wait: see wait.h.
  *
- * Nothing is asked of an application whose call does not block, however often it calls: to an
- * interpreter each question may be a wait for its lock.
+ * The application is not asked while its call does not block, however often it calls: each question
+ * may make an interpreter wait for its lock.
  *
  * Thread: the caller's. */
 #include "client/lib/wait.h"
@@ -37,8 +37,8 @@ int wait_left_ms(int64_t deadline_ns, int most_ms)
 	return left_ms < most_ms ? (int)left_ms : most_ms;
 }
 
-/* `signalled`: the application's handlers have just run, and may have left word for it. Waits may
- * be much shorter than the time between two questions. */
+/* `signalled`: the application's handlers have just run, and may want to end the call. Waits may be
+ * much shorter than the time between two questions. */
 static int wait_ask(struct wait *wait, bool signalled)
 {
 	int64_t now_ns = wait_now_ns();
@@ -46,15 +46,15 @@ static int wait_ask(struct wait *wait, bool signalled)
 		return 0;
 	int answer = wait->interrupt(wait->data);
 	wait->asked_ns = wait_now_ns();
-	return answer == 0 ? 0
-			   : error_set(-EINTR,
-				     "the application ended the call (options.interrupt said so)");
+	return answer == 0
+		       ? 0
+		       : error_set(-EINTR, "the application ended the call (options.interrupt)");
 }
 
 int wait_poll(struct wait *wait, int fd, short events, int64_t deadline_ns)
 {
 	bool asks = wait && wait->interrupt;
-	struct pollfd wanted = {.fd = fd, .events = events}; /* a negative one is passed over */
+	struct pollfd wanted = {.fd = fd, .events = events}; /* poll ignores a negative one */
 	int n = poll(&wanted, 1, wait_left_ms(deadline_ns, asks ? WAIT_ASK_MS : WAIT_TICK_MS));
 	int error = n < 0 ? errno : 0;
 	if (n > 0)

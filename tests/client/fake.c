@@ -24,9 +24,7 @@ enum { FAKE_GAVE_UP = 99, FAKE_ALARM_S = 40 };
 
 static struct conn_message fake_message;
 
-/* ---- the process
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- the process ---- */
 
 _Noreturn static void fake_give_up(const char *why)
 {
@@ -100,9 +98,7 @@ bool fake_stop(struct fake *fake)
 	return system(command) == 0 && !gave_up;
 }
 
-/* ---- the application
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- the application ---- */
 
 struct penstock_options fake_options(const struct fake *fake)
 {
@@ -124,9 +120,7 @@ struct penstock_stream *fake_open_stream(const struct penstock_options *options)
 	return stream;
 }
 
-/* ---- messages
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- messages ---- */
 
 const struct conn_message *fake_receive(int fd)
 {
@@ -327,9 +321,7 @@ void fake_open(int fd, const struct fake_shape *shape)
 	fake_send(fd, &opened.head, sizeof opened, NULL, 0, -1);
 }
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 static uint64_t fake_align(uint64_t value, uint64_t to)
 {
@@ -462,9 +454,7 @@ struct wire_batch fake_fill(const struct fake_shape *shape, const struct fake_me
 		.flags = batch + 1 == shape->batches ? WIRE_BATCH_LAST : 0};
 }
 
-/* ---- a good daemon
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- a good daemon ---- */
 
 struct fake_stream {
 	const struct fake_shape *shape;
@@ -570,9 +560,7 @@ void fake_serve_well(int fd, const void *shape)
 	}
 }
 
-/* ---- checking
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- checking ---- */
 
 void fake_want(bool holds, const char *what, const char *file, int line)
 {

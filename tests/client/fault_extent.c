@@ -128,7 +128,7 @@ const struct fault faults_of_extent[] = {
 		"stream 2, which is not open"},
 	{"extent without memory", EXTENT, extent_without_fd, 0, -EPROTO, "without its memory"},
 	{"extent of a file", EXTENT, extent_of_a_file, 0, -EPROTO, "extent"},
-	{"extent of a pipe", EXTENT, extent_of_a_pipe, 0, -EPROTO, "no memfd"},
+	{"extent of a pipe", EXTENT, extent_of_a_pipe, 0, -EPROTO, "not a memfd"},
 	{"unsealed", EXTENT, extent_unsealed, 0, -EPROTO, "without its seals (has 0"},
 	{"shrinkable", EXTENT, extent_shrinkable, 0, -EPROTO, "without its seals"},
 	{"growable", EXTENT, extent_growable, 0, -EPROTO, "without its seals"},
@@ -147,7 +147,7 @@ const struct fault faults_of_extent[] = {
 	{"extent twice", EXTENT, extent_twice, 0, -EPROTO, "extent 0 twice"},
 	{"extents without end", EXTENT, extents_without_end, 0, -EPROTO, "beyond the number"},
 	{"extents that come and go without end", EXTENT, flood_extents, 0, -EPROTO,
-		"messages that nobody waits for"},
+		"messages that were not asked for"},
 	{"withdrawn before it came", EXTENT, withdraw_unknown, 0, -EPROTO, "withdrew extent 3"},
 	{0},
 };

@@ -211,7 +211,7 @@ static void run_broken(const void *argument)
 	provoke(stream, 0);
 	FAKE_WANT(penstock_batch_release(stream, &batch[0]) == 0);
 	FAKE_WANT(penstock_batch_release(stream, &batch[1]) == -EPROTO);
-	FAKE_WANT(strstr(penstock_error(), "filled batch 1 of epoch 0 again while it was lent"));
+	FAKE_WANT(strstr(penstock_error(), "filled batch 1 of epoch 0 again while it was leased"));
 	FAKE_WANT(penstock_stream_next(stream, &batch[0], 5000) == -EPROTO);
 	penstock_stream_close(stream);
 	FAKE_WANT(fake_stop(&fake));

@@ -507,9 +507,9 @@ static void fewer_rows_have_no_labels(void **state)
 	float targets[4 * CLASSES];
 	plan(&p, mix, 6, 0, 4, 2, 10, 10);
 	expect_refused(penstock_mix_targets(mix, p.rows, 4, 2, labels, targets),
-		"rows[0] is mixed with row 6, and there are 4");
+		"rows[0] is mixed with row 6, and there are 4 rows");
 	expect_refused(penstock_mix_values(mix, p.rows, 4, 2, values, 1, targets),
-		"rows[0] is mixed with row 6, and there are 4");
+		"rows[0] is mixed with row 6, and there are 4 rows");
 	penstock_mix_free(mix);
 }
 
@@ -567,7 +567,7 @@ static void labels_are_checked(void **state)
 	options.classes = 9;
 	mix = mixer(&options);
 	expect_refused(penstock_mix_targets(mix, p.rows, 4, 1, labels, targets),
-		"labels[2] is 9, and options.classes 9");
+		"labels[2] is 9, and options.classes is 9");
 	expect_refused(penstock_mix_targets(mix, p.rows, 4, 3, labels, targets), "4 rows of 3");
 	expect_refused(penstock_mix_values(mix, p.rows, 4, 0, targets, 1, targets), "4 rows of 0");
 	labels[2] = INT64_MIN;
@@ -576,8 +576,8 @@ static void labels_are_checked(void **state)
 	labels[0] = labels[1] = -1;
 	targets[0] = 5;
 	expect_refused(penstock_mix_targets(mix, p.rows, 4, 1, labels, targets),
-		"none of 4 samples has a label: the dataset has none, and mixup, cutmix and label "
-		"smoothing need them: give it class folders");
+		"none of 4 samples has a label, and mixup, cutmix and label smoothing need labels: "
+		"give the dataset class folders");
 	assert_true(targets[0] == 5);
 	penstock_mix_free(mix);
 }

@@ -165,7 +165,7 @@ static void run_start(const void *argument)
 	FAKE_WANT(penstock_daemon_socket(socket_path, found, sizeof found) == 0);
 	FAKE_WANT(strcmp(found, socket_path) == 0);
 	FAKE_WANT(penstock_daemon_socket(socket_path, small, sizeof small) == -ENOSPC);
-	FAKE_WANT(strstr(penstock_error(), "108 always suffice"));
+	FAKE_WANT(strstr(penstock_error(), "108 are always enough"));
 
 	/* The next one finds it running. */
 	struct penstock_stream *second;
@@ -408,13 +408,13 @@ static void run_dies(const void *argument)
 	(void)close(fd);
 
 	(void)setenv("FAKE_MODE", "mute", 1);
-	want_refusal(-ECONNREFUSED, "left no word in its log");
+	want_refusal(-ECONNREFUSED, "wrote nothing to its log");
 	FAKE_WANT(strstr(penstock_error(), log));
 	(void)setenv("FAKE_MODE", "dies", 1);
 	want_refusal(-ECONNREFUSED, "ended at once: penstockd: config.yaml:3:1: unknown key "
 				    "`memroy`; did you mean memory? (");
 	(void)setenv("FAKE_MODE", "killed", 1);
-	want_refusal(-ECONNREFUSED, "left no word in its log");
+	want_refusal(-ECONNREFUSED, "wrote nothing to its log");
 	struct penstock_stream *stream;
 	(void)unsetenv("FAKE_MODE");
 	want_open(&stream); /* and nothing was left that would hinder a good start */
@@ -482,8 +482,8 @@ static void run_refused_places(const void *argument)
 	char long_path[200];
 	place_make();
 	FAKE_WANT(mkdir(sockets, 0755) == 0);
-	want_refusal(
-		-EPERM, "is open to others, or not yours: name a socket in a folder of its own");
+	want_refusal(-EPERM, "is open to others, or not yours: set PENSTOCK_SOCKET to a socket in "
+			     "a folder of its own");
 	FAKE_WANT(!strstr(penstock_error(), "chmod"));
 	FAKE_WANT(rmdir(sockets) == 0);
 	FAKE_WANT(chmod(folder, 0500) == 0);

@@ -227,9 +227,9 @@ static void run_stranger_stays(const void *argument)
 	struct penstock_stream *stream = open_named(&fake, 700);
 	want_next(stream, &batch, 0);
 	(void)snprintf(says, sizeof says,
-		"its own did not come back: the daemon that is there now (pid %d) does not open it "
-		"(it cannot be opened); if it is somebody else's, end it (penstock stop) and start "
-		"the stream's own (penstockd --config FILE)",
+		"its own daemon did not return: the daemon that listens now (pid %d) does not open "
+		"it (it cannot be opened); if it is not the stream's own, end it (penstock stop) "
+		"and start that one (penstockd --config FILE)",
 		(int)getpid());
 	want_over(stream, -EPIPE, says);
 	FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
@@ -286,7 +286,7 @@ static void run_starts_none(const void *argument)
 	struct penstock_stream *stream = fake_open_stream(&options);
 	want_next(stream, &batch, 0);
 	fake_kill(&fake);
-	want_over(stream, -EPIPE, "its own did not come back: no penstockd is running at ");
+	want_over(stream, -EPIPE, "its own daemon did not return: no penstockd is running at ");
 	FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
 	penstock_stream_close(stream);
 	(void)fake_stop(&fake);

@@ -31,7 +31,7 @@ static void run_fork(const void *argument)
 		_exit(0);
 	}
 	fake_kill(&fake);
-	want_timeout(stream, "is being waited for");
+	want_timeout(stream, "waiting for one to come");
 	pid_t pid = fork();
 	if (pid == 0) {
 		int fds = fake_count_fds();

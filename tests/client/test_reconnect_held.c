@@ -37,10 +37,11 @@ static void run_restart(const void *argument)
 		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
 	}
 	FAKE_WANT(penstock_stream_state(stream, before, sizeof before) > 0);
-	want_timeout(stream, "the daemon is gone and is being waited for: no penstockd is running");
+	want_timeout(
+		stream, "the daemon is gone; waiting for one to come: no penstockd is running");
 	want_timeout(stream, fake.socket);
 	FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
-	FAKE_WANT(strstr(penstock_error(), "is being waited for"));
+	FAKE_WANT(strstr(penstock_error(), "waiting for one to come"));
 	FAKE_WANT(penstock_stream_stats(stream, &text) == -EPIPE && !text);
 	FAKE_WANT(strstr(penstock_error(), "has ended or closed the connection"));
 	FAKE_WANT(penstock_stream_state(stream, state, sizeof state) > 0);
@@ -154,7 +155,7 @@ static void run_overwritten(const void *argument)
 	if (first) {
 		FAKE_WANT(penstock_batch_release(stream, &held[0]) == -ECANCELED);
 		FAKE_WANT(strstr(penstock_error(),
-			"batch 0 of epoch 0 was lent by a daemon that has given this client up"));
+			"batch 0 of epoch 0 was leased from a daemon that has lost this client"));
 		FAKE_WANT(!held[0].images);
 		FAKE_WANT(penstock_batch_release(stream, &held[0]) == -EINVAL);
 	}
@@ -196,7 +197,7 @@ static void run_pid(const void *argument)
 	do {
 		FAKE_WANT(polls(penstock_stream_fd(stream), 20000));
 		FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
-	} while (!strstr(penstock_error(), "is being waited for"));
+	} while (!strstr(penstock_error(), "waiting for one to come"));
 	FAKE_WANT(penstock_stream_daemon_pid(stream) == 0);
 	penstock_stream_close(stream);
 	FAKE_WANT(fake_stop(&fake));

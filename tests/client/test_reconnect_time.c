@@ -33,7 +33,7 @@ static void run_time_up(const void *argument)
 		want_next(stream, &batch, i);
 	int64_t begin_ns = wait_deadline(0);
 	want_over(stream, -EPIPE,
-		"within the 0.3 s of options.reconnect_ms none could be reached again: no "
+		"within the 0.3 s of options.reconnect_ms no daemon could be reached again: no "
 		"penstockd is running");
 	int64_t took_ms = (wait_deadline(0) - begin_ns) / 1000000;
 	FAKE_WANT(took_ms >= 290);
@@ -41,7 +41,7 @@ static void run_time_up(const void *argument)
 	want_content(&held, 0);
 	FAKE_WANT(penstock_batch_release(stream, &held) == 0);
 	fake_restart(&fake, fake_serve_well, &endless); /* too late */
-	want_over(stream, -EPIPE, "none could be reached again");
+	want_over(stream, -EPIPE, "no daemon could be reached again");
 	penstock_stream_close(stream);
 	FAKE_WANT(fake_stop(&fake));
 }
@@ -73,7 +73,7 @@ static void run_crash_loop(const void *argument)
 	fake_start(&fake, serve_script, argument);
 	struct penstock_stream *stream = open_stream(&fake, 500);
 	want_next(stream, &batch, 0);
-	want_over(stream, -EPIPE, "those that came gave no batch");
+	want_over(stream, -EPIPE, "the daemons that came gave no batch");
 	penstock_stream_close(stream);
 	FAKE_WANT(fake_stop(&fake));
 }
@@ -93,7 +93,7 @@ static void run_stopped(const void *argument)
 	fake_restart(&fake, fake_serve_well, &endless);
 	FAKE_WANT(kill(fake.pid, SIGSTOP) == 0);
 	FAKE_WANT(waitpid(fake.pid, &status, WUNTRACED) == fake.pid && WIFSTOPPED(status));
-	want_timeout(stream, "has yet to answer");
+	want_timeout(stream, "has not answered yet");
 	FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
 	want_over(stream, -EPIPE, "does not answer: is it stopped?");
 	penstock_stream_close(stream);

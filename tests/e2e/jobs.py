@@ -397,7 +397,7 @@ def test_the_path_has_to_fit():
             deep.mkdir(mode=0o700)
             here.environment["XDG_RUNTIME_DIR"] = str(deep)
             sentence = here.trainer("j", daemon=0).error()
-            assert "longer than a socket's may be (107 bytes)" in sentence and "PENSTOCK_SOCKET" in sentence, sentence
+            assert "too long (at most 107 bytes)" in sentence and "PENSTOCK_SOCKET" in sentence, sentence
             assert "XDG_RUNTIME_DIR" in sentence and sentence.startswith("error -36 "), sentence
             assert rows(here.trainer(daemon=0, epochs=1).finish())
             assert rows(here.trainer("j", daemon=0, epochs=1).finish()), "one that runs is found all the same"

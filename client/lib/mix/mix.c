@@ -40,7 +40,7 @@ static int mix_check_rest(const struct penstock_mix_options *options)
 	return MIXPLAN_CHECK_RANGES(ranges);
 }
 
-/* Those that images are converted with, as far as there are such. */
+/* The kernels of the instructions that images are converted with, if there are such. */
 static int mix_choose(const struct mix_kernels **ret)
 {
 	const struct convert_kernels *converting;
@@ -68,7 +68,7 @@ static struct mixplan mix_settings(const struct penstock_mix_options *options)
 	};
 }
 
-/* As open.c has it: what a later release added must be unset. */
+/* Fields that a later release added must be unset, as in open.c. */
 static int mix_check_size(const struct penstock_mix_options *options)
 {
 	if (!options || options->size < sizeof *options || options->size > 16 * sizeof *options)
@@ -133,7 +133,7 @@ void penstock_mix_plan(const struct penstock_mix *mix, const struct penstock_str
 
 /* ---- labels ---- */
 
-/* Labels are read at the partners' places: fewer rows than were planned name others. */
+/* Labels are read at the partners' rows, which a part of the planned rows may not contain. */
 static int mix_check_rows(const struct penstock_mix_row *rows, uint32_t count, uint32_t views)
 {
 	if (!views || count % views)
@@ -142,19 +142,21 @@ static int mix_check_rows(const struct penstock_mix_row *rows, uint32_t count, u
 	for (uint32_t i = 0; i < count; i++) {
 		if (rows[i].partner >= count)
 			return error_set(-EINVAL,
-				"rows[%u] is mixed with row %u, and there are %u: expected all "
+				"rows[%u] is mixed with row %u, and there are %u rows: expected "
+				"all "
 				"rows of one penstock_mix_plan",
 				i, rows[i].partner, count);
 	}
 	return 0;
 }
 
-/* Targets of zeros alone would be a loss of 0, whatever is learnt. */
+/* With nothing but zeros as targets, the loss would always be 0. */
 static int mix_refuse_unlabelled(uint32_t samples)
 {
 	return error_set(-EINVAL,
-		"none of %u samples has a label: the dataset has none, and mixup, cutmix and label "
-		"smoothing need them: give it class folders, .cls or .json members, or a manifest "
+		"none of %u samples has a label, and mixup, cutmix and label smoothing need "
+		"labels: "
+		"give the dataset class folders, .cls or .json members, or a manifest "
 		"(penstock.yaml(5), LABELS), or leave all three out",
 		samples);
 }
@@ -163,20 +165,20 @@ static int mix_check_labels(const struct penstock_mix *mix, const int64_t *label
 {
 	bool labelled = samples == 0;
 	if (!mix->classes)
-		return error_set(-EINVAL, "options.classes was not set: expected how many classes "
-					  "soft labels are of");
+		return error_set(-EINVAL, "options.classes is not set: expected the number of "
+					  "classes of soft labels");
 	for (uint32_t i = 0; i < samples; i++) {
 		labelled |= labels[i] >= 0;
 		if (labels[i] >= (int64_t)mix->classes)
 			return error_set(-EINVAL,
-				"labels[%u] is %lld, and options.classes %u (num_classes in "
-				"Python): expected a label below it",
+				"labels[%u] is %lld, and options.classes is %u (num_classes in "
+				"Python): expected a label below that",
 				i, (long long)labels[i], mix->classes);
 	}
 	return labelled ? 0 : mix_refuse_unlabelled(samples);
 }
 
-/* A label's shares, multiplied with its weight: of its own class, and of every other. */
+/* A label's shares, multiplied by its weight: of its own class, and of every other class. */
 struct mix_share {
 	int64_t label; /* below 0: none */
 	float hit, even;

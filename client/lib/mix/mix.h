@@ -1,14 +1,15 @@
 /* mix: MixUp, CutMix, erasing and soft labels on the CPU; penstock.h says what they are.
  *
+ * A map of this folder:
+ *   mix.[ch]       options, plans, labels
  *   mixplan.[ch]   what is done to each row: the draws, shared with libpenstock_cuda
- *   mix.c          the door: options, plans, labels
  *   mix_apply.c    images: erasing, and mixing in place
- *   mix_c.c        blending two runs of values: the truth
+ *   mix_c.c        blending two runs of values: the reference
  *   mix_avx2.c     the same, eight at a time
  *
- * In place, although a row's partner is the row before it: rows are mixed from the last to the
- * first, a piece of all of them at a time, with that piece of the last one kept aside for the
- * first. So nothing is allocated, and what a row reads is in the cache from being written. */
+ * Mixing works in place, although a row's partner is the row before it: rows are mixed from the last
+ * to the first, a piece of all of them at a time, with that piece of the last row kept aside for the
+ * first. So nothing is allocated, and what a row reads is in the cache since it was written. */
 #pragma once
 
 #include "client/lib/mix/mixplan.h"
@@ -17,8 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* own x blend + other x partner_blend, `count` values; the runs may lie anywhere, but do not
- * overlap. */
+/* own x blend + other x partner_blend, `count` values; the runs do not overlap. */
 typedef void mix_blend(
 	void *own, const void *other, size_t count, float blend, float partner_blend);
 

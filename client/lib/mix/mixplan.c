@@ -1,17 +1,17 @@
 /* mixplan: see mixplan.h.
  *
- * Every draw is named by seed, epoch (its low 32 bits), position (its low 48), operation and step,
- * as proto/philox.h has it; `words` are those of a draw, two of them make a uniform number of 53
- * bits. A row's steps begin at its view << 12, as the daemon's (daemon/pixel/draw.h).
+ * Every draw is named by seed, epoch (its low 32 bits), position (its low 48), operation and step, as
+ * in proto/philox.h. A draw has four words; two of them make a uniform number of 53 bits. A row's
+ * steps begin at its view << 12, as the daemon's do (daemon/pixel/draw.h).
  *
  *   PHILOX_BATCH_FLIP    step 0        words 0 and 1: whether
  *   PHILOX_BATCH_ERASE   step 0 .. 10  see proto/erase.h
  *   PHILOX_BATCH_MIX     step 0        words 0 and 1: whether; 2 and 3: MixUp or CutMix
  *                        step 1        lambda, see variate_beta
- *                        step 2        CutMix: words 0 and 1 column, 2 and 3 row of the centre
+ *                        step 2        CutMix: words 0 and 1 column, 2 and 3 row of the center
  *
- * As with the daemon's crops nothing here asks libm for an exp, log or cosine: elementary.h has
- * those. Square roots are rounded as IEEE 754 says. */
+ * As in the daemon's crops, exp, log and cosine come from elementary.h, not from libm. Square roots
+ * are rounded as IEEE 754 says. */
 #include "client/lib/mix/mixplan.h"
 
 #include "proto/erase.h"
@@ -33,8 +33,8 @@ enum { MIXPLAN_VIEW_SHIFT = 12, MIXPLAN_SENTENCE = 256 };
 
 static const double MIXPLAN_ALPHA_LEAST = 0.01, MIXPLAN_ALPHA_MOST = 100;
 
-/* What names the draws of one row or batch. Cut to what a counter holds: what lies in the daemon's
- * memory can be garbage, and must not end the trainer. */
+/* The key of the draws of one row or batch, cut to what a counter holds: the daemon's memory may
+ * contain garbage, which must not end the trainer. */
 static struct erase_key mixplan_key(
 	const struct mixplan_batch *batch, uint64_t position, uint32_t view)
 {
@@ -80,19 +80,19 @@ struct mixplan_blend {
 	struct erase_box box;
 };
 
-/* The box of torchvision.transforms.v2.CutMix around a uniform centre: sides of sqrt(1 - lambda) of
- * the image's, cut off at its edges. `lambda` becomes what is left of the area. */
+/* The box of torchvision.transforms.v2.CutMix around a uniform center: its sides are
+ * sqrt(1 - lambda) of the image's, cut off at its edges. `lambda` becomes what is left of the area. */
 static void mixplan_cut(
 	struct mixplan_blend *blend, struct philox r, uint32_t height, uint32_t width)
 {
-	uint32_t centre_x = (uint32_t)philox_below(r.word[0], r.word[1], width);
-	uint32_t centre_y = (uint32_t)philox_below(r.word[2], r.word[3], height);
+	uint32_t center_x = (uint32_t)philox_below(r.word[0], r.word[1], width);
+	uint32_t center_y = (uint32_t)philox_below(r.word[2], r.word[3], height);
 	double half = 0.5 * sqrt(1 - blend->lambda);
 	uint32_t half_w = (uint32_t)(half * width), half_h = (uint32_t)(half * height);
-	uint32_t left = centre_x > half_w ? centre_x - half_w : 0;
-	uint32_t top = centre_y > half_h ? centre_y - half_h : 0;
-	uint32_t right = centre_x + half_w < width ? centre_x + half_w : width;
-	uint32_t bottom = centre_y + half_h < height ? centre_y + half_h : height;
+	uint32_t left = center_x > half_w ? center_x - half_w : 0;
+	uint32_t top = center_y > half_h ? center_y - half_h : 0;
+	uint32_t right = center_x + half_w < width ? center_x + half_w : width;
+	uint32_t bottom = center_y + half_h < height ? center_y + half_h : height;
 	blend->box = (struct erase_box){left, top, right - left, bottom - top};
 	blend->lambda = 1 - (double)((uint64_t)(right - left) * (bottom - top)) /
 				    ((double)width * (double)height);
@@ -159,7 +159,7 @@ void mixplan_rows(const struct mixplan *plan, const struct mixplan_batch *batch,
 		mixplan_row(plan, batch, &key, &row);
 		ret_rows[i] = row;
 	}
-	if (rows <= views) /* mixed with itself a sample stays what it is */
+	if (rows <= views) /* a sample that is mixed with itself stays the same */
 		return;
 	if (!mixplan_blends(plan, batch, ret_rows[0].position, &blend))
 		return;

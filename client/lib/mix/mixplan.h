@@ -2,11 +2,11 @@
  *
  * Flip and erase are drawn per row, keyed by the row's position and view; MixUp and CutMix once per
  * batch, keyed by the position of its first row. Samples pair with the one before them (the first
- * with the last), as torchvision.transforms.v2's MixUp and CutMix do; of several views each with
- * the partner's of the same number.
+ * with the last), as in torchvision.transforms.v2's MixUp and CutMix; a view pairs with the partner's
+ * view of the same number.
  *
- * Compiled into libpenstock and into libpenstock_cuda: what is mixed on the CPU and what on a
- * device is drawn alike. Thread: any. */
+ * Compiled into libpenstock and into libpenstock_cuda, so that mixing draws the same on the CPU and
+ * on a device. Thread: any. */
 #pragma once
 
 #include "penstock/penstock.h"
@@ -31,17 +31,17 @@ struct mixplan_batch {
 void mixplan_rows(const struct mixplan *plan, const struct mixplan_batch *batch,
 	struct penstock_mix_row *ret_rows);
 
-/* An option's value, and what it may be. */
+/* An option's value, and its range. */
 struct mixplan_range {
 	const char *name;
 	double value, least, most;
 	const char *expected;
 };
 
-/* 0, or -EINVAL with a sentence (penstock_error) that names the first option which is out of its
- * range and what is allowed. */
+/* 0, or -EINVAL with a sentence (penstock_error) that names the first option that is out of its
+ * range, and what is allowed. */
 int mixplan_check_ranges(const struct mixplan_range *range, unsigned count);
 #define MIXPLAN_CHECK_RANGES(table) mixplan_check_ranges(table, sizeof(table) / sizeof(table)[0])
 
-/* The same of a whole plan. */
+/* The same for a whole plan. */
 int mixplan_check(const struct mixplan *plan);
