@@ -21,14 +21,21 @@ static int catalog_progress(void *context, uint64_t samples, uint64_t bytes, uin
 
 int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset)
 {
-	struct progress progress;
 	struct label_rule rule;
 	struct fault fault = {{0}};
 	if (label_keys_parse(labels, "--labels", &rule, &fault) < 0)
 		return cli_fail(CLI_USAGE, "%s", fault.text);
+	return catalog_open_rule(source, &rule, ret_dataset);
+}
+
+int catalog_open_rule(
+	const char *source, const struct label_rule *rule, struct dataset **ret_dataset)
+{
+	struct progress progress;
+	struct fault fault = {{0}};
 	progress_begin(&progress, "indexing", PROGRESS_ITEMS, 0, false);
 	struct dataset_options options = {
-		.rule = &rule,
+		.rule = rule,
 		.progress = catalog_progress,
 		.progress_context = &progress,
 	};

@@ -16,6 +16,8 @@
 
 /* Opens `source` with the labels that --labels names. CLI_OK, or the exit code after saying why. */
 int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset);
+int catalog_open_rule(
+	const char *source, const struct label_rule *rule, struct dataset **ret_dataset);
 
 /* "folder of class folders", "flat folder", "tar", "12 tars" */
 void catalog_kind(const struct dataset *dataset, char *buffer, size_t room);

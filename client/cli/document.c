@@ -134,5 +134,6 @@ void document_tame(struct node *root)
 
 char *document_dump(const struct node *node)
 {
-	return node ? json_dumps(document_json(node), JSON_COMPACT) : strdup("{}");
+	return node ? json_dumps(document_json(node), JSON_COMPACT | JSON_ENCODE_ANY)
+		    : strdup("{}");
 }

@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "base/util.h"
 #include "client/cli/cli.h"
+#include "definition/spec.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -86,27 +87,19 @@ static int options_unknown(
 	return -EINVAL;
 }
 
-/* A configuration has more to say of a size than an option has. */
-static const char *options_number_hint(const struct option *option, const char *text)
-{
-	bool sizes = text[0] == '{' && strcmp(option->name, "image-size") == 0;
-	return sizes ? "; sizes by epoch: as stream:NAME" : "";
-}
-
 static int options_number(const struct option *option, const char *text)
 {
-	const char *hint = options_number_hint(option, text);
 	char *end = NULL;
 	errno = 0;
 	unsigned long long value = isdigit((unsigned char)text[0]) ? strtoull(text, &end, 10) : 0;
 	if (!end || *end || errno || value < option->min || value > option->max) {
 		if (option->max == UINT64_MAX)
-			cli_note("--%s wants a whole number of at least %llu, not \"%s\"%s",
-				option->name, (unsigned long long)option->min, text, hint);
+			cli_note("--%s wants a whole number of at least %llu, not \"%s\"",
+				option->name, (unsigned long long)option->min, text);
 		else
-			cli_note("--%s wants a whole number from %llu to %llu, not \"%s\"%s",
+			cli_note("--%s wants a whole number from %llu to %llu, not \"%s\"",
 				option->name, (unsigned long long)option->min,
-				(unsigned long long)option->max, text, hint);
+				(unsigned long long)option->max, text);
 		return -EINVAL;
 	}
 	*(uint64_t *)option->target = value;
@@ -188,6 +181,29 @@ static int options_list(const struct option *option, const char *text)
 	return 0;
 }
 
+static bool options_is_flag(const struct option *option)
+{
+	return option->kind == OPTION_FLAG || (option->kind == OPTION_KEY && !option->value);
+}
+
+static int options_key(const struct option *option, const char *text)
+{
+	char origin[OPTIONS_WORD + 3];
+	struct fault fault;
+	if (option->min == SPEC_KEY_image_size && text && text[0] == '{') {
+		cli_note("--image-size: expected one whole number, got \"%s\"; for sizes by epoch "
+			 "name a stream of the configuration (stream:NAME)",
+			text);
+		return -EINVAL;
+	}
+	(void)snprintf(origin, sizeof origin, "--%s", option->name);
+	int r = spec_set(
+		option->target, (enum spec_key)option->min, text ? text : "false", origin, &fault);
+	if (r < 0)
+		cli_note("%s", fault.text);
+	return r;
+}
+
 static int options_store(const struct option *option, const char *text)
 {
 	if (option->given)
@@ -212,6 +228,8 @@ static int options_store(const struct option *option, const char *text)
 		return options_text(option, text);
 	case OPTION_LIST:
 		return options_list(option, text);
+	case OPTION_KEY:
+		return options_key(option, text);
 	}
 	return -EINVAL;
 }
@@ -297,11 +315,11 @@ static int options_take(const struct command *command, const struct option *tabl
 	}
 	if (!option)
 		return both ? -EINVAL : options_unknown(command, table, count, arg);
-	if (option->kind == OPTION_FLAG && value) {
+	if (options_is_flag(option) && value) {
 		cli_note("--%s takes no value, so \"%s\" cannot be right", option->name, arg);
 		return -EINVAL;
 	}
-	if (option->kind != OPTION_FLAG && !value) {
+	if (!options_is_flag(option) && !value) {
 		if (*at + 1 >= argc) {
 			cli_note("--%s wants a value: --%s %s", option->name, option->name,
 				option->value);

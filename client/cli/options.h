@@ -19,6 +19,9 @@ enum option_kind {
 	OPTION_TEXT, /* const char **: not empty */
 	OPTION_LIST, /* struct option_list *: the same, which may be given several times */
 	OPTION_CHOICE, /* const char **: one of the words of `value`, which are parted by | */
+	/* struct stream_spec *: writes the key `min` of a definition (enum spec_key). Without
+	 * `value` it takes none and the key becomes false. */
+	OPTION_KEY,
 };
 
 enum { OPTION_LIST_MAX = 8 };

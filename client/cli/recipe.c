@@ -5,6 +5,7 @@
 #include "client/cli/catalog.h"
 #include "client/cli/cli.h"
 #include "definition/label_keys.h"
+#include "definition/spec_check.h"
 #include "proto/jsontext.h"
 
 #include <errno.h>
@@ -13,11 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-bool recipe_shuffles(const struct recipe *recipe)
-{
-	return recipe->weights || recipe->sources.count || (!recipe->eval && !recipe->no_shuffle);
-}
 
 enum weights_filter recipe_filter(const char *interpolation)
 {
@@ -28,196 +24,91 @@ enum weights_filter recipe_filter(const char *interpolation)
 	return (enum weights_filter)filter;
 }
 
-static int recipe_agree(struct recipe *recipe, const struct pixel_recipe *pixels)
+/* The options that write a key, for messages. */
+#define RECIPE_NAME_OPTION(key, name) {SPEC_KEY_##key, #key, name},
+#define RECIPE_NAME_NONE(key, name)
+#define RECIPE_NAME(                                                                         \
+	with, key, kind, field, low, high, plain, extra, option, who, alike, cli, name, ...) \
+	RECIPE_NAME_##cli(key, name)
+
+static const struct recipe_name {
+	enum spec_key key;
+	const char *name, *option;
+} recipe_names[] = {PENSTOCK_KEYS(RECIPE_NAME, ){SPEC_KEY_train, "train", "eval"},
+	{SPEC_KEY_shuffle, "shuffle", "no-shuffle"}};
+
+/* A sentence about a definition, with the option in place of the key. */
+static int recipe_refuse(const struct spec_wrong *wrong)
 {
-	static const struct recipe plain = RECIPE_DEFAULT;
-	if (recipe->image_size != plain.image_size && recipe->image_size != pixels->image_size)
-		cli_note("--image-size %" PRIu64 " is not the size that --transforms makes, which "
-			 "is %" PRIu32 "; leave --image-size out",
-			recipe->image_size, pixels->image_size);
-	else if (strcmp(recipe->interpolation, plain.interpolation) != 0)
-		cli_note("--interpolation is a parameter of the operations in --transforms; write "
-			 "it there");
-	else if (recipe->shape.dtype == SHAPE_UINT8 && transforms_byte_fault(&recipe->list))
-		cli_note("--transforms: %s", transforms_byte_fault(&recipe->list));
-	else
-		return 0;
+	const struct recipe_name *name = recipe_names;
+	while ((int)name->key != wrong->key)
+		name++;
+	size_t size = strlen(name->name);
+	bool leads = strncmp(wrong->text, name->name, size) == 0;
+	cli_note("--%s%s%s", name->option, leads ? "" : ": ", wrong->text + (leads ? size : 0));
 	return -EINVAL;
 }
 
-/* Takes `recipe->list` for granted. */
-static int recipe_take_list(struct recipe *recipe)
+/* What libpenstock takes as JSON. A word stands without its quotes. */
+static int recipe_keep_json(struct jsontext *json, const char *option, char *buffer, size_t room)
 {
-	const struct pixel_recipe pixels = transforms_pixels(&recipe->list);
-	struct jsontext json = {0};
-	recipe->image_size = pixels.image_size;
-	recipe->interpolation = weights_filter_names[pixels.filter];
-	transforms_json(&json, NULL, &recipe->list);
-	bool fits = !json.text.failed && json.text.size < sizeof recipe->list_json;
-	if (fits)
-		memcpy(recipe->list_json, json.text.bytes, json.text.size + 1);
-	jsontext_free(&json);
-	return fits ? 0 : -ENOMEM;
-}
-
-/* As the daemon sees them (spec.c), in the words of options. */
-static int recipe_check_sampling(const struct recipe *recipe)
-{
-	struct split split;
-	struct fault fault = {{0}};
-	if (recipe->weights && recipe->no_shuffle)
-		cli_note("--no-shuffle cannot be with --weights: samples that are drawn come in no "
-			 "order");
-	else if (recipe->split && recipe->indices)
-		cli_note("--split and --indices both say which samples there are; leave one out");
-	else if (recipe->repeats > 1 && !recipe_shuffles(recipe))
-		cli_note("--repeats needs shuffling: the first samples would come in every epoch, "
-			 "and the others never");
-	else if (recipe->split && split_parse(recipe->split, &split, &fault))
-		cli_note("--split: %s", fault.text);
-	else
-		return 0;
-	return -EINVAL;
-}
-
-static int recipe_word(const char *word, const char *const *names)
-{
-	int i = 0;
-	while (names[i + 1] && strcmp(word, names[i]) != 0)
-		i++;
-	return i;
-}
-
-/* --mean or --std. */
-static int recipe_take_channels(const char *text, const char *origin,
-	int (*read)(const struct yaml_text *, const yaml_node_t *, void *, struct fault *),
-	struct shape_channels *channels)
-{
-	cleanup(yaml_text) struct yaml_text parsed = {0};
-	struct fault fault = {{0}};
-	if (!text)
-		return 0;
-	int r = yaml_load(&parsed, text, strlen(text), origin, &fault);
-	if (!r && !parsed.root)
-		r = yaml_fault(&parsed, NULL, &fault, "expected a list of three numbers");
-	if (!r)
-		r = read(&parsed, parsed.root, channels, &fault);
-	if (r < 0)
-		cli_note("%s", fault.text);
-	return r;
-}
-
-static int recipe_take_shape(struct recipe *recipe)
-{
-	struct shape *shape = &recipe->shape;
-	*shape = shape_default();
-	shape->views = (uint32_t)recipe->views;
-	shape->dtype = (enum shape_dtype)recipe_word(recipe->dtype, shape_dtype_names);
-	shape->layout = (enum shape_layout)recipe_word(recipe->layout, shape_layout_names);
-	if ((recipe->mean || recipe->std) && shape->dtype == SHAPE_UINT8) {
-		cli_note("--%s says something only with --dtype float32, float16 or bfloat16: "
-			 "uint8 is not normalised",
-			recipe->mean ? "mean" : "std");
-		return -EINVAL;
+	const size_t quote = !json->text.failed && json->text.bytes[0] == '"';
+	const size_t size = json->text.failed ? room : json->text.size - 2 * quote;
+	if (size < room) {
+		memcpy(buffer, json->text.bytes + quote, size);
+		buffer[size] = 0;
+	} else {
+		cli_note("--%s is too long", option);
 	}
-	int r = recipe_take_channels(recipe->mean, "--mean", shape_read_mean, &shape->mean);
-	if (!r)
-		r = recipe_take_channels(recipe->std, "--std", shape_read_std, &shape->std);
+	jsontext_free(json);
+	return size < room ? 0 : -EINVAL;
+}
+
+static int recipe_keep(struct recipe *recipe)
+{
+	const struct stream_spec *spec = &recipe->spec;
+	struct jsontext labels = {0}, list = {0};
+	int r = 0;
 	for (int i = 0; i < 3; i++) {
-		recipe->channels[0][i] = (float)shape->mean.value[i];
-		recipe->channels[1][i] = (float)shape->std.value[i];
+		recipe->channels[0][i] = (float)spec->shape.mean.value[i];
+		recipe->channels[1][i] = (float)spec->shape.std.value[i];
+	}
+	if (spec_given(spec, SPEC_KEY_labels)) {
+		label_keys_json(&labels, NULL, &spec->labels);
+		r = recipe_keep_json(
+			&labels, "labels", recipe->labels_json, sizeof recipe->labels_json);
+	}
+	if (!r && spec_given(spec, SPEC_KEY_transforms)) {
+		transforms_json(&list, NULL, &spec->transforms);
+		r = recipe_keep_json(
+			&list, "transforms", recipe->list_json, sizeof recipe->list_json);
 	}
 	return r;
-}
-
-/* Takes --labels apart, and notes a mapping as the JSON that libpenstock takes. */
-static int recipe_take_labels(struct recipe *recipe)
-{
-	struct label_rule rule;
-	struct fault fault = {{0}};
-	struct jsontext json = {0};
-	if (label_keys_parse(recipe->labels, "--labels", &rule, &fault) < 0) {
-		cli_note("%s", fault.text);
-		return -EINVAL;
-	}
-	if (label_rule_plain(&rule))
-		return 0;
-	label_keys_json(&json, NULL, &rule);
-	bool fits = !json.text.failed && json.text.size < sizeof recipe->labels_json;
-	if (fits)
-		memcpy(recipe->labels_json, json.text.bytes, json.text.size + 1);
-	else
-		cli_note("--labels is too long");
-	jsontext_free(&json);
-	return fits ? 0 : -EINVAL;
 }
 
 int recipe_settle(struct recipe *recipe)
 {
-	struct fault fault = {{0}};
-	if (recipe_check_sampling(recipe) < 0 || recipe_take_shape(recipe) < 0 ||
-		recipe_take_labels(recipe) < 0)
-		return -EINVAL;
-	if (!recipe->transforms)
-		return 0;
-	if (transforms_parse(recipe->transforms, strlen(recipe->transforms), "--transforms",
-		    &recipe->list, &fault) < 0) {
-		cli_note("%s", fault.text);
+	struct spec_wrong wrong;
+	if (!recipe->spec.shuffle && recipe->spec.sampling.weights[0]) {
+		cli_note("--no-shuffle cannot be given with --weights: samples that are drawn "
+			 "have no order");
 		return -EINVAL;
 	}
-	const struct pixel_recipe pixels = transforms_pixels(&recipe->list);
-	int r = recipe_agree(recipe, &pixels);
-	if (r < 0)
-		return r;
-	r = recipe_take_list(recipe);
-	if (r < 0)
-		cli_note("no memory for --transforms");
-	return r;
+	/* SOURCE is an operand: it is read later. */
+	recipe->spec.given |= (uint64_t)1 << SPEC_KEY_source;
+	int r = spec_settle(&recipe->spec, &wrong);
+	recipe->spec.given &= ~((uint64_t)1 << SPEC_KEY_source);
+	return r < 0 ? recipe_refuse(&wrong) : recipe_keep(recipe);
 }
 
 struct pixel_recipe recipe_pixels(const struct recipe *recipe)
 {
-	struct stream_spec spec;
-	recipe_spec(recipe, &spec);
-	return spec_pixels_at(&spec, recipe->epoch);
+	return spec_pixels_at(&recipe->spec, recipe->epoch);
 }
 
 uint32_t recipe_side(const struct recipe *recipe)
 {
-	return shape_side(&recipe->shape.sizes, recipe->epoch, (uint32_t)recipe->image_size);
-}
-
-static void recipe_fill_sampling(const struct recipe *recipe, struct sampling *sampling)
-{
-	sampling->epoch_length = recipe->epoch_length;
-	sampling->sources = recipe->sources;
-	if (recipe->repeats)
-		sampling->repeats = (uint32_t)recipe->repeats;
-	if (recipe->weights)
-		(void)snprintf(sampling->weights, sizeof sampling->weights, "%s", recipe->weights);
-	if (recipe->split)
-		(void)snprintf(sampling->split, sizeof sampling->split, "%s", recipe->split);
-}
-
-void recipe_spec(const struct recipe *recipe, struct stream_spec *ret_spec)
-{
-	spec_init(ret_spec);
-	ret_spec->batch_size = (uint32_t)recipe->batch_size;
-	ret_spec->image_size = (uint32_t)recipe->image_size;
-	ret_spec->train = !recipe->eval;
-	ret_spec->shuffle = recipe_shuffles(recipe);
-	ret_spec->seed = recipe->seed;
-	ret_spec->decode =
-		strcmp(recipe->decode, "fast") == 0 ? SPEC_DECODE_FAST : SPEC_DECODE_EXACT;
-	ret_spec->interpolation = recipe_filter(recipe->interpolation);
-	ret_spec->transforms = recipe->list;
-	if (recipe->shape.views)
-		ret_spec->shape = recipe->shape;
-	ret_spec->shape.sizes = recipe->shape.sizes;
-	recipe_fill_sampling(recipe, &ret_spec->sampling);
-	if (recipe->indices)
-		(void)snprintf(ret_spec->indices, sizeof ret_spec->indices, "%s", recipe->indices);
-	spec_note_lists(ret_spec, &recipe->lists);
+	return shape_side(&recipe->spec.shape.sizes, recipe->epoch, recipe->spec.image_size);
 }
 
 /* Of this process. */
@@ -228,7 +119,8 @@ int recipe_open(const struct recipe *recipe, const char *source, struct dataset 
 	char path[SPEC_TEXT];
 	struct split split = {0};
 	struct fault fault = {{0}};
-	int r = recipe->split ? split_parse(recipe->split, &split, &fault) : 0;
+	const char *written = recipe->spec.sampling.split;
+	int r = *written ? split_parse(written, &split, &fault) : 0;
 	if (!r)
 		r = split_source(&split, source, path, sizeof path, &fault);
 	if (!r && source[0] == '[' && access(source, F_OK))
@@ -239,7 +131,7 @@ int recipe_open(const struct recipe *recipe, const char *source, struct dataset 
 			source);
 	if (r < 0)
 		return cli_fail(cli_exit_code(r), "%s", fault.text);
-	return catalog_open(path, recipe->labels, ret_dataset);
+	return catalog_open_rule(path, &recipe->spec.labels, ret_dataset);
 }
 
 /* As the daemon sees it (spec.c). */
@@ -247,17 +139,24 @@ static int recipe_read_sources(struct recipe *recipe, const char *source, struct
 {
 	cleanup(yaml_text) struct yaml_text text = {0};
 	int r = yaml_load(&text, source, strlen(source), "SOURCE", fault);
-	if (!r && recipe->indices)
+	const struct stream_spec *spec = &recipe->spec;
+	if (!r && spec->indices[0])
 		r = fault_set(fault, -EINVAL,
-			"--indices cannot be with several sources: a list numbers the samples of "
+			"--indices cannot be given with several sources: a list numbers the "
+			"samples of "
 			"one dataset");
-	if (!r && recipe->weights)
+	if (!r && spec->sampling.weights[0])
 		r = fault_set(fault, -EINVAL,
-			"--weights cannot be with several sources: they have weights of their own");
-	if (!r && recipe->no_shuffle)
+			"--weights cannot be given with several sources: they have weights of "
+			"their own");
+	if (!r && spec_given(spec, SPEC_KEY_shuffle) && !spec->shuffle)
 		r = fault_set(fault, -EINVAL,
-			"--no-shuffle cannot be with several sources: their samples are mixed");
-	return r ? r : sampling_read_sources(&text, text.root, &recipe->sources, fault);
+			"--no-shuffle cannot be given with several sources: their samples are "
+			"mixed");
+	if (!r)
+		r = sampling_read_sources(&text, text.root, &recipe->spec.sampling.sources, fault);
+	recipe->spec.shuffle |= !r;
+	return r;
 }
 
 static int recipe_open_part(struct recipe *recipe, const char *source)
@@ -280,8 +179,8 @@ int recipe_open_parts(struct recipe *recipe, const char *source)
 	int r = recipe_read_sources(recipe, source, &fault);
 	if (r < 0)
 		return cli_fail(CLI_USAGE, "%s", fault.text);
-	for (uint32_t i = 0; code == CLI_OK && i < recipe->sources.count; i++) {
-		name[i] = sampling_source(&recipe->sources, i);
+	for (uint32_t i = 0; code == CLI_OK && i < recipe->spec.sampling.sources.count; i++) {
+		name[i] = sampling_source(&recipe->spec.sampling.sources, i);
 		code = recipe_open_part(recipe, name[i]);
 	}
 	if (code == CLI_OK && concat_agree(&recipe->parts, name, &fault))
@@ -292,10 +191,7 @@ int recipe_open_parts(struct recipe *recipe, const char *source)
 static int recipe_lay_out(struct recipe *recipe, const struct concat *parts)
 {
 	struct fault fault = {{0}};
-	struct stream_spec *spec = malloc(sizeof *spec);
-	if (!spec)
-		return cli_fail(CLI_FAILED, "no memory for a recipe");
-	recipe_spec(recipe, spec);
+	struct stream_spec *spec = &recipe->spec;
 	const struct sampling_order order = {
 		.seed = spec->seed, .shuffle = spec->shuffle, .indices = spec->indices};
 	int r = sampling_lists_open(
@@ -303,7 +199,7 @@ static int recipe_lay_out(struct recipe *recipe, const struct concat *parts)
 	if (!r)
 		r = sampling_make(&spec->sampling, &order, parts, &recipe_shelf, &recipe->lists,
 			NULL, NULL, &recipe->sampler, &fault);
-	free(spec);
+	spec_note_lists(spec, &recipe->lists);
 	return r < 0 ? cli_fail(cli_exit_code(r), "%s", fault.text) : CLI_OK;
 }
 
@@ -346,137 +242,111 @@ struct order_epoch recipe_epoch(
 	const struct recipe *recipe, const struct recipe_cut *cut, uint64_t samples)
 {
 	return (struct order_epoch){.samples = samples,
-		.batch_size = (uint32_t)recipe->batch_size,
+		.batch_size = recipe->spec.batch_size,
 		.world_size = (uint32_t)cut->world_size,
-		.drop_last = cut->drop_last || (!recipe->eval && !cut->no_drop_last)};
+		.drop_last = cut->drop_last || (recipe->spec.train && !cut->no_drop_last)};
 }
+
+/* One field of the options each; those that are not given keep libpenstock's defaults. */
+#define RECIPE_FILL_VALUE(name, kind, field, extra) \
+	if (spec_given(spec, SPEC_KEY_##name))      \
+		ret_options->name = spec->field;
+#define RECIPE_FILL_U32 RECIPE_FILL_VALUE
+#define RECIPE_FILL_U64 RECIPE_FILL_VALUE
+#define RECIPE_FILL_REAL RECIPE_FILL_VALUE
+#define RECIPE_FILL_FLAG RECIPE_FILL_VALUE
+#define RECIPE_FILL_SWITCH RECIPE_FILL_VALUE
+#define RECIPE_FILL_PATH RECIPE_FILL_VALUE
+#define RECIPE_FILL_TEXT(name, kind, field, extra) RECIPE_FILL_TEXT_##kind(name, kind, field, extra)
+#define RECIPE_FILL_TEXT_NAME RECIPE_FILL_VALUE
+#define RECIPE_FILL_TEXT_TEXT RECIPE_FILL_VALUE
+#define RECIPE_FILL_TEXT_WORD(name, kind, field, extra) \
+	if (spec_given(spec, SPEC_KEY_##name))          \
+		ret_options->name = spec_word(spec, SPEC_KEY_##name);
+#define RECIPE_FILL_JSON(name, kind, field, extra)
+#define RECIPE_FILL_CHANNELS(name, kind, field, extra)
+#define RECIPE_FILL_NONE(name, kind, field, extra)
+#define RECIPE_FILL(with, name, kind, field, low, high, plain, extra, option, ...) \
+	RECIPE_FILL_##option(name, kind, field, extra)
 
 void recipe_fill(
 	const struct recipe *recipe, const char *source, struct penstock_options *ret_options)
 {
+	const struct stream_spec *spec = &recipe->spec;
 	penstock_options_init(ret_options);
 	ret_options->source = source;
 	/* Its definition is the configuration's, and unset options leave it so. */
 	if (recipe_is_stream(source))
 		return;
-	ret_options->batch_size = (uint32_t)recipe->batch_size;
-	if (!recipe->list.count) {
-		ret_options->image_size = (uint32_t)recipe->image_size;
-		ret_options->interpolation = recipe->interpolation;
-	} else
+	PENSTOCK_KEYS(RECIPE_FILL, )
+	/* bench sets these two by itself as well. A list of operations says the size itself. */
+	ret_options->batch_size = spec->batch_size;
+	if (!recipe->list_json[0])
+		ret_options->image_size = spec->image_size;
+	if (recipe->labels_json[0])
+		ret_options->labels = recipe->labels_json;
+	if (recipe->list_json[0])
 		ret_options->transforms = recipe->list_json;
-	ret_options->train = !recipe->eval;
-	ret_options->shuffle = recipe_shuffles(recipe);
-	ret_options->seed = recipe->seed;
-	ret_options->labels = recipe->labels_json[0] ? recipe->labels_json : recipe->labels;
-	ret_options->decode = recipe->decode;
-	ret_options->indices = recipe->indices;
-	ret_options->split = recipe->split;
-	ret_options->weights = recipe->weights;
-	ret_options->epoch_length = recipe->epoch_length;
-	ret_options->repeats = (uint32_t)recipe->repeats;
-	ret_options->views = (uint32_t)recipe->views;
-	ret_options->dtype = recipe->dtype;
-	ret_options->layout = recipe->layout;
-	if (recipe->shape.dtype != SHAPE_UINT8) {
+	if (spec_given(spec, SPEC_KEY_mean))
 		ret_options->mean = recipe->channels[0];
+	if (spec_given(spec, SPEC_KEY_std))
 		ret_options->std = recipe->channels[1];
-	}
 }
 
-/* {"0": 64, "1": 96}: of a status `image_sizes`, of a definition `image_size` itself. */
-static void recipe_learn_sizes(struct recipe *recipe, const struct node *definition)
+/* What a daemon tells of one key; an older or newer one may have other values, which are passed
+ * over. */
+static void recipe_learn_key(struct stream_spec *spec, enum spec_key key, const struct node *told)
 {
-	struct shape_sizes *sizes = &recipe->shape.sizes;
-	const struct node *told = document_get(definition, "image_sizes");
-	*sizes = (struct shape_sizes){0};
-	if (!told)
-		told = document_get(definition, "image_size");
-	if (document_count(told) > SHAPE_SIZES_MAX)
-		return;
-	for (size_t i = 0; i < document_count(told); i++) {
-		const char *epoch = "";
-		const struct node *side = document_at(told, i, &epoch);
-		sizes->at[i].epoch = (uint32_t)strtoul(epoch, NULL, 10);
-		sizes->at[i].side = (uint32_t)document_whole(document_value(side));
-		sizes->count++;
-	}
-}
-
-static void recipe_learn_text(const struct node *definition, const char *key, char *buffer,
-	size_t room, const char **ret_text)
-{
-	const char *text = document_text(definition, key, "");
-	if (!*text)
-		return;
-	(void)snprintf(buffer, room, "%s", text);
-	*ret_text = buffer;
-}
-
-/* Which samples an epoch has, and how often. */
-static void recipe_learn_samples(struct recipe *recipe, const struct node *definition)
-{
-	recipe_learn_text(
-		definition, "split", recipe->told_split, sizeof recipe->told_split, &recipe->split);
-	recipe_learn_text(definition, "weights", recipe->told_weights, sizeof recipe->told_weights,
-		&recipe->weights);
-	recipe_learn_text(definition, "indices", recipe->told_indices, sizeof recipe->told_indices,
-		&recipe->indices);
-	recipe->repeats = document_u64(definition, "repeats", recipe->repeats);
-	recipe->epoch_length = document_u64(definition, "epoch_length", recipe->epoch_length);
+	struct fault fault;
+	const char *word = document_string(told);
+	cleanup(free_ptr) char *json = *word ? NULL : document_dump(told);
+	if (*word || json)
+		(void)spec_set(spec, key, *word ? word : json, "the daemon", &fault);
 }
 
 void recipe_learn(struct recipe *recipe, const struct node *definition)
 {
-	recipe_learn_sizes(recipe, definition);
-	recipe_learn_samples(recipe, definition);
-	const char *decode = document_text(definition, "decode", "exact"),
-		   *interpolation = document_text(definition, "interpolation", "bilinear");
-	recipe->decode = strcmp(decode, "fast") == 0 ? "fast" : "exact";
-	recipe->interpolation = weights_filter_names[recipe_filter(interpolation)];
-	recipe->views = document_u64(definition, "views", 1);
-	recipe->dtype = shape_dtype_names[recipe_word(
-		document_text(definition, "dtype", "uint8"), shape_dtype_names)];
-	recipe->layout = shape_layout_names[recipe_word(
-		document_text(definition, "layout", "NHWC"), shape_layout_names)];
-	const struct node *list = document_get(definition, "transforms");
-	cleanup(free_ptr) char *text = list ? document_dump(list) : NULL;
-	struct fault fault;
-	/* An older or newer daemon may have other operations: then they go unmentioned. */
-	if (text && transforms_parse(text, strlen(text), "transforms", &recipe->list, &fault) < 0)
-		recipe->list.count = 0;
+	struct stream_spec *spec = &recipe->spec;
+	/* A status has the sizes of epochs beside the largest. */
+	const struct node *sizes = document_get(definition, "image_sizes");
+	for (size_t i = 0; i < UTIL_COUNT(recipe_names); i++) {
+		const struct node *told = document_get(definition, recipe_names[i].name);
+		if (recipe_names[i].key == SPEC_KEY_image_size && sizes)
+			told = sizes;
+		if (told)
+			recipe_learn_key(spec, recipe_names[i].key, told);
+	}
+	uint32_t largest = shape_settle_sizes(&spec->shape.sizes);
+	if (largest)
+		spec->image_size = largest;
 }
 
 void recipe_of_stream(struct recipe *ret_recipe, const struct node *stream)
 {
-	*ret_recipe = (struct recipe){
-		.batch_size = document_u64(stream, "batch_size", 0),
-		.image_size = document_u64(stream, "image_size", 0),
-		.seed = document_u64(stream, "seed", 0),
-		.eval = !document_bool(stream, "train", true),
-		.no_shuffle = !document_bool(stream, "shuffle", true),
-		.epoch = document_u64(stream, "epoch", 0),
-	};
+	*ret_recipe = (struct recipe)RECIPE_DEFAULT;
+	/* A status that says neither is shown as it is. */
+	ret_recipe->spec.batch_size = ret_recipe->spec.image_size = 0;
+	ret_recipe->epoch = document_u64(stream, "epoch", 0);
 	recipe_learn(ret_recipe, stream);
 }
 
 /* ", 2 views, float32 NCHW": what is not the default. */
-static void recipe_describe_shape(const struct recipe *recipe, char *buffer, size_t room)
+static void recipe_describe_shape(const struct stream_spec *spec, char *buffer, size_t room)
 {
-	static const struct recipe plain = RECIPE_DEFAULT;
-	bool typed = strcmp(recipe->dtype, plain.dtype) != 0,
-	     laid = strcmp(recipe->layout, plain.layout) != 0;
+	bool laid = spec->shape.layout != SHAPE_NHWC,
+	     typed = laid || spec->shape.dtype != SHAPE_UINT8;
 	char views[24] = "";
-	if (recipe->views > 1)
-		(void)snprintf(views, sizeof views, ", %" PRIu64 " views", recipe->views);
-	(void)snprintf(buffer, room, "%s%s%s%s%s", views, typed || laid ? ", " : "",
-		typed || laid ? recipe->dtype : "", laid ? " " : "", laid ? recipe->layout : "");
+	if (spec->shape.views > 1)
+		(void)snprintf(views, sizeof views, ", %" PRIu32 " views", spec->shape.views);
+	(void)snprintf(buffer, room, "%s%s%s%s%s", views, typed ? ", " : "",
+		typed ? spec_word(spec, SPEC_KEY_dtype) : "", laid ? " " : "",
+		laid ? spec_word(spec, SPEC_KEY_layout) : "");
 }
 
 /* "64 px", "64 px (0: 64, 1: 96)": of the epoch, and of which epochs, as a definition has it. */
 static void recipe_describe_sides(const struct recipe *recipe, char *buffer, size_t room)
 {
-	const struct shape_sizes *sizes = &recipe->shape.sizes;
+	const struct shape_sizes *sizes = &recipe->spec.shape.sizes;
 	size_t n = (size_t)snprintf(buffer, room, "%" PRIu32 " px", recipe_side(recipe));
 	for (uint32_t i = 0; i < sizes->count && n < room; i++)
 		n += (size_t)snprintf(buffer + n, room - n, "%s%" PRIu32 ": %" PRIu32 "%s",
@@ -485,92 +355,74 @@ static void recipe_describe_sides(const struct recipe *recipe, char *buffer, siz
 }
 
 /* "shuffled", "drawn by weights, of [:90%], each 3 times, 4096 an epoch" */
-static void recipe_describe_samples(const struct recipe *recipe, char *buffer, size_t room)
+static void recipe_describe_samples(const struct stream_spec *spec, char *buffer, size_t room)
 {
+	const struct sampling *sampling = &spec->sampling;
+	const bool split = sampling->split[0];
 	char repeats[48] = "", length[48] = "";
-	if (recipe->repeats > 1)
+	if (sampling->repeats > 1)
 		(void)snprintf(
-			repeats, sizeof repeats, ", each %" PRIu64 " times", recipe->repeats);
-	if (recipe->epoch_length)
+			repeats, sizeof repeats, ", each %" PRIu32 " times", sampling->repeats);
+	if (sampling->epoch_length)
 		(void)snprintf(
-			length, sizeof length, ", %" PRIu64 " an epoch", recipe->epoch_length);
+			length, sizeof length, ", %" PRIu64 " an epoch", sampling->epoch_length);
 	(void)snprintf(buffer, room, "%s%s%s%s%s%s",
-		recipe->weights           ? "drawn by weights"
-		: recipe_shuffles(recipe) ? "shuffled"
-					  : "in order",
-		recipe->indices ? ", of a subset" : "", recipe->split ? ", of " : "",
-		recipe->split ? recipe->split : "", repeats, length);
+		sampling->weights[0] ? "drawn by weights"
+		: spec->shuffle      ? "shuffled"
+				     : "in order",
+		spec->indices[0] ? ", of a subset" : "", split ? ", of " : "", sampling->split,
+		repeats, length);
 }
 
 /* The list, with the epoch's size in the place of the largest; nothing where all is plain. */
 static void recipe_describe_list(const struct recipe *recipe, char *buffer, size_t room)
 {
-	struct transforms list = recipe->list;
-	const struct shape_sizes *sizes = &recipe->shape.sizes;
+	struct transforms list = recipe->spec.transforms;
+	const struct shape_sizes *sizes = &recipe->spec.shape.sizes;
 	*buffer = 0;
 	for (uint32_t i = 0; sizes->count && i < list.count; i++)
-		if (list.op[i].size.side == recipe->image_size)
+		if (list.op[i].size.side == recipe->spec.image_size)
 			list.op[i].size.side = recipe_side(recipe);
 	if (list.count)
 		transforms_text(&list, buffer, room);
-	else if (recipe_filter(recipe->interpolation) != WEIGHTS_BILINEAR)
-		(void)snprintf(buffer, room, "%s", recipe->interpolation);
+	else if (recipe->spec.interpolation != WEIGHTS_BILINEAR)
+		(void)snprintf(
+			buffer, room, "%s", spec_word(&recipe->spec, SPEC_KEY_interpolation));
 }
 
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 {
+	const struct stream_spec *spec = &recipe->spec;
 	char list[RECIPE_TEXT], sides[RECIPE_TEXT], samples[RECIPE_TEXT], shape[64];
 	recipe_describe_sides(recipe, sides, sizeof sides);
-	recipe_describe_shape(recipe, shape, sizeof shape);
-	recipe_describe_samples(recipe, samples, sizeof samples);
+	recipe_describe_shape(spec, shape, sizeof shape);
+	recipe_describe_samples(spec, samples, sizeof samples);
 	recipe_describe_list(recipe, list, sizeof list);
-	(void)snprintf(buffer, room, "%s, %s, batch %" PRIu64 "%s, %s, seed %" PRIu64 "%s%s%s",
-		recipe->eval ? "evaluation" : "training", sides, recipe->batch_size, shape, samples,
-		recipe->seed, strcmp(recipe->decode, "fast") == 0 ? ", decoded fast" : "",
+	(void)snprintf(buffer, room, "%s, %s, batch %" PRIu32 "%s, %s, seed %" PRIu64 "%s%s%s",
+		spec->train ? "training" : "evaluation", sides, spec->batch_size, shape, samples,
+		spec->seed, spec->decode == SPEC_DECODE_FAST ? ", decoded fast" : "",
 		*list ? ", " : "", list);
+}
+
+static const char *recipe_given(const struct recipe *recipe, uint64_t keys)
+{
+	for (size_t i = 0; i < UTIL_COUNT(recipe_names); i++)
+		if (recipe->spec.given & keys & (uint64_t)1 << recipe_names[i].key)
+			return recipe_names[i].option;
+	return NULL;
 }
 
 const char *recipe_chosen(const struct recipe *recipe)
 {
-	const struct {
-		bool given;
-		const char *name;
-	} options[] = {
-		{recipe->indices != NULL, "indices"},
-		{recipe->split != NULL, "split"},
-		{recipe->weights != NULL, "weights"},
-		{recipe->epoch_length != 0, "epoch-length"},
-		{recipe->repeats != 0, "repeats"},
-	};
-	for (size_t i = 0; i < UTIL_COUNT(options); i++)
-		if (options[i].given)
-			return options[i].name;
-	return NULL;
+	return recipe_given(recipe,
+		(uint64_t)1 << SPEC_KEY_indices | (uint64_t)1 << SPEC_KEY_split |
+			(uint64_t)1 << SPEC_KEY_weights | (uint64_t)1 << SPEC_KEY_epoch_length |
+			(uint64_t)1 << SPEC_KEY_repeats);
 }
 
 const char *recipe_written(const struct recipe *recipe)
 {
-	static const struct recipe plain = RECIPE_DEFAULT;
-	const struct {
-		bool given;
-		const char *name;
-	} options[] = {
-		{recipe->transforms != NULL, "transforms"},
-		{recipe->image_size != plain.image_size, "image-size"},
-		{recipe->seed != plain.seed, "seed"},
-		{recipe->eval, "eval"},
-		{recipe->no_shuffle, "no-shuffle"},
-		{strcmp(recipe->labels, plain.labels) != 0, "labels"},
-		{strcmp(recipe->decode, plain.decode) != 0, "decode"},
-		{strcmp(recipe->interpolation, plain.interpolation) != 0, "interpolation"},
-		{recipe->views != plain.views, "views"},
-		{strcmp(recipe->dtype, plain.dtype) != 0, "dtype"},
-		{strcmp(recipe->layout, plain.layout) != 0, "layout"},
-	};
-	for (size_t i = 0; i < UTIL_COUNT(options); i++)
-		if (options[i].given)
-			return options[i].name;
-	return recipe_chosen(recipe);
+	return recipe_given(recipe, ~((uint64_t)1 << SPEC_KEY_batch_size));
 }
 
 static const char *recipe_daemon_written(const struct recipe_daemon *daemon)
@@ -596,9 +448,7 @@ static const char *recipe_daemon_written(const struct recipe_daemon *daemon)
 int recipe_fits_stream(
 	const struct recipe *recipe, const struct recipe_daemon *daemon, const char *source)
 {
-	static const struct recipe plain = RECIPE_DEFAULT;
-	const char *name =
-		recipe->batch_size != plain.batch_size ? "batch-size" : recipe_written(recipe);
+	const char *name = recipe_given(recipe, UINT64_MAX);
 	if (!name)
 		name = recipe_daemon_written(daemon);
 	if (!name)
@@ -622,13 +472,13 @@ int recipe_fits_dataset(
 	const struct recipe *recipe, const char *source, uint64_t samples, uint64_t ranks)
 {
 	char each[64];
-	if (recipe->eval || samples >= recipe->batch_size * ranks)
+	if (!recipe->spec.train || samples >= recipe->spec.batch_size * ranks)
 		return CLI_OK;
 	recipe_ranks(ranks, each, sizeof each);
 	return cli_fail(CLI_USAGE,
-		"%s has %" PRIu64 " sample%s, not enough for one batch of %" PRIu64
+		"%s has %" PRIu64 " sample%s, not enough for one batch of %" PRIu32
 		"%s: give a smaller --batch-size, or --eval",
-		source, samples, samples == 1 ? "" : "s", recipe->batch_size, each);
+		source, samples, samples == 1 ? "" : "s", recipe->spec.batch_size, each);
 }
 
 /* "--batch-size 10 or less, --world-size 4 or less, or " */

@@ -18,107 +18,50 @@
 enum { RECIPE_LIST_JSON = TRANSFORMS_JSON_MAX, RECIPE_LABELS_JSON = 16384, RECIPE_TEXT = 320 };
 
 struct recipe {
-	uint64_t batch_size, image_size, seed;
-	bool eval, no_shuffle;
-	const char *labels, *decode, *interpolation;
-	const char *transforms; /* NULL, or the list as it was written */
-	struct transforms list; /* the same, read */
-	char list_json[RECIPE_LIST_JSON]; /* and written for libpenstock */
-	char labels_json[RECIPE_LABELS_JSON]; /* a mapping of --labels, for libpenstock; "": a word
-					       */
-	const char *indices; /* NULL: all samples */
-	const char *split, *weights; /* NULL: none */
-	uint64_t epoch_length, repeats; /* 0: not given */
-	uint64_t views;
-	const char *dtype, *layout;
-	const char *mean, *std; /* NULL: ImageNet's */
-	struct shape shape; /* the same, read */
-	float channels[2][3]; /* mean, std: for libpenstock */
-	/* Of a SOURCE that is a list of several; count 0: it is one dataset. */
-	struct sampling_sources sources;
-	struct concat parts; /* once recipe_open_parts has opened them: the next are they */
-	struct dataset *opened[SAMPLER_PARTS];
-	/* As a daemon told it: what `split`, `weights` and `indices` then point to. */
-	char told_split[SPLIT_TEXT], told_weights[SAMPLING_TEXT], told_indices[SPEC_TEXT];
+	/* As the options say, or as a daemon told it. */
+	struct stream_spec spec;
 	uint64_t epoch; /* that is spoken of, or drawn: its images may have a size of their own */
+	/* Once recipe_settle is done, for libpenstock; "": not given. */
+	char list_json[RECIPE_LIST_JSON], labels_json[RECIPE_LABELS_JSON];
+	float channels[2][3]; /* mean, std */
+	/* Once recipe_open_parts has opened them. */
+	struct concat parts;
+	struct dataset *opened[SAMPLER_PARTS];
 	/* Once recipe_load has read what is named. */
 	struct sampling_lists lists;
 	struct sampler sampler;
 };
 
-#define RECIPE_INTERPOLATIONS "bilinear|bicubic|box|hamming|lanczos|nearest"
-
-#define RECIPE_DEFAULT                                                                       \
-	{                                                                                    \
-		.batch_size = 64, .image_size = 224, .labels = "auto", .decode = "exact",    \
-		.interpolation = "bilinear", .views = 1, .dtype = "uint8", .layout = "NHWC", \
+#define RECIPE_DEFAULT               \
+	{                            \
+		.spec = SPEC_DEFAULT \
 	}
 
-#define RECIPE_OPTIONS(recipe)                                                                     \
-	{"batch-size", 'b', OPTION_NUMBER, &(recipe).batch_size, "N", "samples per batch (64)", 1, \
-		65536, NULL},                                                                      \
-		{"image-size", 0, OPTION_NUMBER, &(recipe).image_size, "PX",                       \
-			"height and width of a row (224)", 1, 2048, NULL},                         \
-		{"seed", 's', OPTION_NUMBER, &(recipe).seed, "N", "of order and augmentation (0)", \
-			0, UINT64_MAX, NULL},                                                      \
-		{"eval", 0, OPTION_FLAG, &(recipe).eval, NULL,                                     \
-			"evaluation: resize and centre crop, in order, instead of random crops "   \
-			"and flips, shuffled",                                                     \
-			0, 0, NULL},                                                               \
-		{"no-shuffle", 0, OPTION_FLAG, &(recipe).no_shuffle, NULL,                         \
-			"keep the dataset's order", 0, 0, NULL},                                   \
-		{"decode", 0, OPTION_CHOICE, &(recipe).decode, "exact|fast",                       \
-			"exact: Pillow's bytes; fast: smaller transforms where the crop is at "    \
-			"least twice the row (exact)",                                             \
-			0, 0, NULL},                                                               \
-		{"interpolation", 0, OPTION_CHOICE, &(recipe).interpolation,                       \
-			RECIPE_INTERPOLATIONS, "the filter of the resize, as Pillow's (bilinear)", \
-			0, 0, NULL},                                                               \
-		{"transforms", 0, OPTION_TEXT, &(recipe).transforms, "LIST",                       \
-			"what is done to each image, as penstock.yaml has it: "                    \
-			"'[RandomResizedCrop: {size: 176}, RandAugment]'",                         \
-			0, 0, NULL},                                                               \
-		{"indices", 0, OPTION_TEXT, &(recipe).indices, "FILE",                             \
-			"only these samples, in this order: a .npy file of their numbers", 0, 0,   \
-			NULL},                                                                     \
-		{"split", 0, OPTION_TEXT, &(recipe).split, "SPLIT",                                \
-			"only a part of them, always the same: 'train[:90%]', '[-1000:]'", 0, 0,   \
-			NULL},                                                                     \
-		{"weights", 0, OPTION_TEXT, &(recipe).weights, "FILE",                             \
-			"draw samples with replacement by a .npy file of weights, or balanced: "   \
-			"each class as often",                                                     \
-			0, 0, NULL},                                                               \
-		{"epoch-length", 0, OPTION_NUMBER, &(recipe).epoch_length, "N",                    \
-			"samples of an epoch (as many as there are)", 1, SAMPLER_LENGTH_MAX,       \
-			NULL},                                                                     \
-		{"repeats", 0, OPTION_NUMBER, &(recipe).repeats, "R",                              \
-			"each sample R times in a row, with other draws (1)", 1, SAMPLER_REPEATS,  \
-			NULL},                                                                     \
-		{"views", 0, OPTION_NUMBER, &(recipe).views, "V",                                  \
-			"rows of each sample, each with other draws (1)", 1, SHAPE_VIEWS_MAX,      \
-			NULL},                                                                     \
-		{"dtype", 0, OPTION_CHOICE, &(recipe).dtype, "uint8|float32|float16|bfloat16",     \
-			"what a pixel is; all but uint8 are normalised (uint8)", 0, 0, NULL},      \
-		{"layout", 0, OPTION_CHOICE, &(recipe).layout, "NHWC|NCHW",                        \
-			"order of a row's values (NHWC)", 0, 0, NULL},                             \
-		{"mean", 0, OPTION_TEXT, &(recipe).mean, "LIST",                                   \
-			"what a dtype of floats is normalised with: '[0.5, 0.5, 0.5]' "            \
-			"(ImageNet's)",                                                            \
-			0, 0, NULL},                                                               \
-		{"std", 0, OPTION_TEXT, &(recipe).std, "LIST", "the same (ImageNet's)", 0, 0,      \
-			NULL},                                                                     \
-	{                                                                                          \
-		"labels", 0, OPTION_TEXT, &(recipe).labels, "LABELS", CATALOG_LABELS, 0, 0, NULL   \
+/* The options of proto/keys.h, and two that write the keys train and shuffle. */
+#define RECIPE_ROW_OPTION(recipe, key, name, letter, value, help) \
+	{name, letter, OPTION_KEY, &(recipe).spec, value, help, SPEC_KEY_##key, 0, NULL},
+#define RECIPE_ROW_NONE(recipe, key, name, letter, value, help)
+#define RECIPE_ROW(recipe, key, kind, field, low, high, plain, extra, option, who, alike, cli, \
+	name, letter, value, help)                                                             \
+	RECIPE_ROW_##cli(recipe, key, name, letter, value, help)
+#define RECIPE_OPTIONS(recipe)                                                                 \
+	PENSTOCK_KEYS(RECIPE_ROW, recipe){"eval", 0, OPTION_KEY, &(recipe).spec, NULL,         \
+		"evaluation: resize and center crop, in order, instead of random crops and "   \
+		"flips, "                                                                      \
+		"shuffled",                                                                    \
+		SPEC_KEY_train, 0, NULL},                                                      \
+	{                                                                                      \
+		"no-shuffle", 0, OPTION_KEY, &(recipe).spec, NULL, "keep the dataset's order", \
+			SPEC_KEY_shuffle, 0, NULL                                              \
 	}
 
 /* The filter of one of the words of --interpolation. */
 enum weights_filter recipe_filter(const char *interpolation);
 
-/* After the options were read: takes --transforms in, which says size and filter too, and what rows
- * are. 0, or -EINVAL after saying what is wrong. */
+/* After the options were read: judges them together and fills in what they imply. 0, or -EINVAL
+ * after saying what is wrong. */
 int recipe_settle(struct recipe *recipe);
 
-bool recipe_shuffles(const struct recipe *recipe);
 struct pixel_recipe recipe_pixels(const struct recipe *recipe); /* of its epoch */
 
 /* The side of its epoch's images. */
@@ -163,9 +106,6 @@ void recipe_of_stream(struct recipe *ret_recipe, const struct node *stream);
 /* "training, 224 px, batch 64, shuffled, seed 0", and what else is not the default. RECIPE_TEXT
  * bytes hold nearly all. */
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room);
-
-/* The definition of such a stream, without a source. */
-void recipe_spec(const struct recipe *recipe, struct stream_spec *ret_spec);
 
 /* How an epoch is cut into batches for the ranks of a job. */
 struct recipe_cut {

@@ -37,6 +37,8 @@ int yaml_fault(const struct yaml_text *text, const yaml_node_t *node, struct fau
 	(void)vsnprintf(sentence, sizeof sentence, format, args);
 	va_end(args);
 	const char *within = text->within ? text->within : "", *colon = text->within ? ": " : "";
+	if (!text->origin)
+		return fault_set(fault, -EINVAL, "%s%s%s", within, colon, sentence);
 	if (!node)
 		return fault_set(
 			fault, -EINVAL, "%s: %s%s%s", text->origin, within, colon, sentence);

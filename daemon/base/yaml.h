@@ -31,7 +31,8 @@ enum {
 struct yaml_text {
 	yaml_document_t document;
 	const yaml_node_t *root; /* NULL where the text is empty or has only comments */
-	const char *origin; /* its name in messages; the caller's, and outlives this */
+	/* Its name in messages; the caller's, and outlives this. NULL: messages name no place. */
+	const char *origin;
 	/* NULL, or a word that messages add after the place: "RandomResizedCrop". A NODE reader
 	 * sets it in a copy of this struct, so that a refusal says which of several mappings it
 	 * means. */

@@ -26,12 +26,6 @@ const char *const shape_dtype_names[] = {
 
 const char *const shape_layout_names[] = {[SHAPE_NHWC] = "NHWC", [SHAPE_NCHW] = "NCHW", NULL};
 
-struct shape shape_default(void)
-{
-	return (struct shape){
-		.views = 1, .mean = {{0.485, 0.456, 0.406}}, .std = {{0.229, 0.224, 0.225}}};
-}
-
 /* Sizes
  * ----------------------------------------------------------------------------------------------------------
  */
@@ -255,7 +249,7 @@ static uint64_t shape_hash_channels(
 
 uint64_t shape_hash(const struct shape *shape, uint64_t h)
 {
-	const struct shape plain = shape_default();
+	const struct shape plain = {.views = 1, .mean = SHAPE_MEAN, .std = SHAPE_STD};
 	for (uint32_t i = 0; i < shape->sizes.count; i++) {
 		h = shape_hash_number(h, "size from epoch", shape->sizes.at[i].epoch);
 		h = hash_u64(h, shape->sizes.at[i].side);

@@ -42,7 +42,19 @@ struct shape {
 	struct shape_sizes sizes;
 };
 
-struct shape shape_default(void);
+/* ImageNet's, the defaults. */
+#define SHAPE_MEAN                          \
+	{                                   \
+		{                           \
+			0.485, 0.456, 0.406 \
+		}                           \
+	}
+#define SHAPE_STD                           \
+	{                                   \
+		{                           \
+			0.229, 0.224, 0.225 \
+		}                           \
+	}
 
 /* Readers of struct yaml_key. The field of shape_read_sizes is a struct shape_sizes, which then has
  * at least one: also of a number by itself; shape_settle_sizes comes next. */

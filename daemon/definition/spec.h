@@ -1,8 +1,27 @@
-/* spec: the definition of a stream, as a configuration file or a client writes it.
+/* spec: the definition of a stream, as a configuration file, a client or a command line writes it.
  *
- * One table of keys (spec.c) serves both: `streams:` in penstock.yaml and the text of WIRE_OPEN are
- * the same mapping, read by libyaml (JSON is YAML), with file, line and column in every refusal.
- * Unknown keys are errors. */
+ * One table of keys (proto/keys.h) serves all of them: `streams:` in penstock.yaml and the text of
+ * WIRE_OPEN are the same mapping, read by libyaml (JSON is YAML). A refusal names file, line and
+ * column. An unknown key is an error.
+ *
+ * A map of this folder:
+ *
+ *   spec.[ch]               the definition: its keys read, written, compared
+ *   spec_keys.[ch]          the table of keys, as the YAML reader takes it
+ *   spec_check.[ch]         what its keys must satisfy together, and what they imply
+ *   spec_meaning.c          how it makes pixels, and the hashes that states know it by
+ *   spec_state.[ch]         the key `state`: where to go on
+ *   label_keys.[ch]         the key `labels`
+ *   sampling.[ch]           which samples an epoch has: weights, repeats, sources, ...
+ *   split.[ch]              the key `split`: "train[:90%]"
+ *   subset.[ch]             the file of `indices`
+ *   weigh.[ch]              the file of `weights`, and balanced weights
+ *   list.[ch]               what those files hold, kept once for all streams
+ *   shape.[ch]              what a batch's rows are: image_size, views, dtype, layout, mean, std
+ *   transforms.[ch]         the key `transforms`: a list of operations
+ *   transforms_table.[ch]   the operations, their parameters, ranges and defaults
+ *   transforms_values.c     the kinds of parameters: read, compared and written
+ */
 #pragma once
 
 #include "base/fault.h"
@@ -12,6 +31,7 @@
 #include "definition/transforms.h"
 #include "labels/label_rule.h"
 #include "pixel/pixel.h"
+#include "proto/keys.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -92,13 +112,46 @@ struct stream_spec {
 	uint64_t given; /* which keys were written: for spec_overlay */
 };
 
-/* The defaults, for training; no source. */
+/* Places in the table of keys, and bits of `given`: SPEC_KEY_seed and so on. */
+#define SPEC_ENUM(with, name, ...) SPEC_KEY_##name,
+enum spec_key { PENSTOCK_KEYS(SPEC_ENUM, ) SPEC_KEYS };
+
+static inline bool spec_given(const struct stream_spec *spec, enum spec_key key)
+{
+	return spec->given >> key & 1;
+}
+
+/* The defaults, for training; no source. A constant initializer. */
+#define SPEC_PLAIN_NUMBER(field, plain) .field = plain,
+#define SPEC_PLAIN_U32 SPEC_PLAIN_NUMBER
+#define SPEC_PLAIN_U64 SPEC_PLAIN_NUMBER
+#define SPEC_PLAIN_REAL SPEC_PLAIN_NUMBER
+#define SPEC_PLAIN_FLAG SPEC_PLAIN_NUMBER
+#define SPEC_PLAIN_NAME(field, plain)
+#define SPEC_PLAIN_TEXT(field, plain)
+#define SPEC_PLAIN_WORD(field, plain)
+#define SPEC_PLAIN_NODE(field, plain)
+#define SPEC_PLAIN(with, name, kind, field, low, high, plain, ...) SPEC_PLAIN_##kind(field, plain)
+#define SPEC_DEFAULT                                                                    \
+	{                                                                               \
+		PENSTOCK_KEYS(SPEC_PLAIN, ).image_size = 224, .shape.mean = SHAPE_MEAN, \
+					  .shape.std = SHAPE_STD                        \
+	}
 void spec_init(struct stream_spec *ret);
 
 /* Reads a client's text. `origin` is what messages call it: "open request". 0, -EINVAL or -ENOMEM.
  */
 int spec_parse(const char *text, size_t size, const char *origin, struct stream_spec *ret,
 	struct fault *fault);
+
+/* Sets one key from an option's text, as a configuration file would have it, and marks it in
+ * `given`. `origin` is what messages call it: "--image-size". Files of `labels` may have relative
+ * paths. spec_settle (spec_check.h) has to follow. 0, -EINVAL or -ENOMEM. */
+int spec_set(struct stream_spec *spec, enum spec_key key, const char *text, const char *origin,
+	struct fault *fault);
+
+/* The word of a key that is one of several: "exact". */
+const char *spec_word(const struct stream_spec *spec, enum spec_key key);
 
 /* `spec` is a client's `stream: NAME` and `named` what the configuration says of that name: fills
  * `spec` with the definition, keeping what the client wrote of who reads how far (group, share,

@@ -121,7 +121,7 @@ int measure_check(const struct measure_options *options)
 
 int measure_run(const struct measure_options *options, struct measure *ret)
 {
-	double batch = (double)options->recipe.batch_size, step_s = 0.224,
+	double batch = (double)options->recipe.spec.batch_size, step_s = 0.224,
 	       busy = machine.capacity / options->trainers;
 	bool computes = options->step_s > 0;
 	assert_true(options->in_step == computes && options->trainers >= 1);
@@ -152,7 +152,7 @@ static int hunt(unsigned count, struct measure *ret_measure, struct accelerate *
 	options.run.source = "images";
 	options.run.share = "split";
 	assert_int_equal(accelerate_check(&options), 0);
-	assert_int_equal(options.run.recipe.batch_size, 400);
+	assert_int_equal(options.run.recipe.spec.batch_size, 400);
 	return accelerate_run(&options, ret_measure, ret);
 }
 

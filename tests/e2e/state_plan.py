@@ -341,7 +341,7 @@ def test_bad_command_lines():
         (["plan"], "plan wants SOURCE"),
         (["plan", "x", "--world-size", "0"], "--world-size wants a whole number from 1 to 65536"),
         (["plan", "x", "-W", "65537"], "--world-size wants a whole number from 1 to 65536"),
-        (["plan", "x", "--batch-size", "0"], "--batch-size wants a whole number from 1"),
+        (["plan", "x", "--batch-size", "0"], "--batch-size: expected a whole number from 1"),
         (["plan", "x", "--prefetch", "1"], "--prefetch wants a whole number from 2 to 64"),
         (["plan", "x", "--drop-last", "--no-drop-last"], "cannot both be"),
         (["plan", "x", "-W", "2", "--ranks-per-node", "3"], "--ranks-per-node 3 is more than the --world-size of 2"),

@@ -46,10 +46,11 @@ char *cli_tame(char *text)
 	return text;
 }
 
-int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset)
+int catalog_open_rule(
+	const char *source, const struct label_rule *rule, struct dataset **ret_dataset)
 {
 	(void)source;
-	(void)labels;
+	(void)rule;
 	(void)ret_dataset;
 	fail_msg("%s", "nothing here opens a dataset");
 	return CLI_FAILED;

@@ -51,7 +51,7 @@ int accelerate_check(struct accelerate_options *options)
 	const struct accelerate_profile *profile = accelerate_profile(options->profile);
 	struct measure_options *run = &options->run;
 	if (!options->batch_given)
-		run->recipe.batch_size = profile->batch_size;
+		run->recipe.spec.batch_size = profile->batch_size;
 	if (!options->step_given)
 		run->step_s = profile->step_s;
 	run->trainers = UTIL_MAX(options->count, 1u);
@@ -64,7 +64,7 @@ int accelerate_check(struct accelerate_options *options)
 		cli_note("%s has the batches that the running daemon's configuration says, not an "
 			 "accelerator's, so --accelerators cannot be; name the folder or tars",
 			run->source);
-	else if (run->recipe.eval)
+	else if (!run->recipe.spec.train)
 		cli_note("accelerators train: leave out --eval or --accelerators");
 	else if (strcmp(run->share, "all") == 0)
 		cli_note("each accelerator takes batches of its own: with --accelerators, --share "
@@ -91,9 +91,9 @@ static unsigned hunt_by_rate(const struct hunt *hunt, double images_per_s)
 static uint64_t hunt_batches(const struct hunt *hunt, unsigned count)
 {
 	const struct measure_options *run = &hunt->options->run;
-	uint32_t size = (uint32_t)run->recipe.image_size;
+	uint32_t size = (uint32_t)run->recipe.spec.image_size;
 	const struct extent_geometry geometry =
-		extent_plain((uint32_t)run->recipe.batch_size, size);
+		extent_plain((uint32_t)run->recipe.spec.batch_size, size);
 	uint64_t slots = run->daemon.prefetch ? run->daemon.prefetch : ACCELERATE_SLOTS;
 	uint64_t each = slots * extent_stride(&geometry);
 	return count * ((each + ACCELERATE_ROUND - 1) / ACCELERATE_ROUND * ACCELERATE_ROUND);
@@ -153,16 +153,16 @@ static int hunt_bound(struct hunt *hunt)
 	bool split = strcmp(run->share, "split") == 0;
 	struct recipe recipe = run->recipe;
 	code = recipe_load(&recipe, dataset);
-	uint64_t samples = recipe.sampler.length, batches = samples / recipe.batch_size;
+	uint64_t samples = recipe.sampler.length, batches = samples / recipe.spec.batch_size;
 	recipe_unload(&recipe);
 	dataset_free(dataset);
 	if (code != CLI_OK)
 		return code;
 	if (batches < (split ? least : 1))
 		return cli_fail(CLI_USAGE,
-			"%s has %" PRIu64 " samples, not one batch of %" PRIu64
+			"%s has %" PRIu64 " samples, not one batch of %" PRIu32
 			" for each of %u accelerators: give a smaller --batch-size%s",
-			run->source, samples, run->recipe.batch_size, least,
+			run->source, samples, run->recipe.spec.batch_size, least,
 			batches && split ? ", or --share private, which has each read all of it"
 					 : "");
 	if (fit < least)
@@ -328,7 +328,7 @@ int accelerate_run(const struct accelerate_options *options, struct measure *ret
 	struct hunt hunt = {.options = options,
 		.result = {.profile = options->profile,
 			.altered = options->batch_given || options->step_given,
-			.batch_size = options->run.recipe.batch_size,
+			.batch_size = options->run.recipe.spec.batch_size,
 			.step_s = options->run.step_s}};
 	int code = hunt_whole(&hunt);
 	if (code != CLI_OK) {

@@ -279,12 +279,12 @@ static void compare_options(const struct compare *compare, const struct recipe *
 	jsontext_object(json, NULL);
 	jsontext_bool(json, "whole_files", compare->whole_files);
 	jsontext_u64(json, "workers", workers);
-	jsontext_u64(json, "batch_size", recipe->batch_size);
-	jsontext_u64(json, "image_size", recipe->image_size);
-	jsontext_u64(json, "seed", recipe->seed & INT64_MAX);
-	jsontext_bool(json, "train", !recipe->eval);
-	jsontext_bool(json, "shuffle", recipe_shuffles(recipe));
-	jsontext_string(json, "interpolation", recipe->interpolation);
+	jsontext_u64(json, "batch_size", recipe->spec.batch_size);
+	jsontext_u64(json, "image_size", recipe->spec.image_size);
+	jsontext_u64(json, "seed", recipe->spec.seed & INT64_MAX);
+	jsontext_bool(json, "train", recipe->spec.train);
+	jsontext_bool(json, "shuffle", recipe->spec.shuffle);
+	jsontext_string(json, "interpolation", spec_word(&recipe->spec, SPEC_KEY_interpolation));
 	jsontext_number(json, "seconds", seconds[0], 3);
 	jsontext_number(json, "warmup", seconds[1], 3);
 	jsontext_end(json);

@@ -48,7 +48,7 @@ static int run_check_pace(const struct measure_options *options)
 {
 	bool stream = recipe_is_stream(options->source);
 	double each_s = options->rate > 0 && !stream
-				? (double)options->recipe.batch_size / options->rate
+				? (double)options->recipe.spec.batch_size / options->rate
 				: options->step_s;
 	if (options->step_s > 0 && options->rate > 0)
 		cli_note("--step-ms says how long a trainer works on a batch, --rate how many "
@@ -386,12 +386,12 @@ static void run_describe(const struct run *run, struct measure *measure)
 	const struct penstock_stream_info *info = &run->board[0].info;
 	measure->samples = info->samples;
 	struct recipe recipe = run->options->recipe;
-	measure->batch_size = recipe.batch_size = info->batch_size;
-	measure->image_size = recipe.image_size = info->width;
-	recipe.seed = info->seed;
+	measure->batch_size = recipe.spec.batch_size = info->batch_size;
+	measure->image_size = recipe.spec.image_size = info->width;
+	recipe.spec.seed = info->seed;
 	recipe.epoch = document_u64(measure->stats, "epoch", 0);
-	recipe.eval = !info->train;
-	recipe.no_shuffle = !info->shuffle;
+	recipe.spec.train = info->train;
+	recipe.spec.shuffle = info->shuffle;
 	recipe_learn(&recipe, measure->stats);
 	recipe_describe(&recipe, measure->described, sizeof measure->described);
 }

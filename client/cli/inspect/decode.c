@@ -210,7 +210,7 @@ static int decode_options(struct decode *decode, int argc, char **argv)
 			"only this part of the image, in source pixels", 0, 0, NULL},
 		{"resize", 0, OPTION_TEXT, &decode->resize_text, "WxH",
 			"resize the image, or the crop, as Pillow does", 0, 0, NULL},
-		{"interpolation", 0, OPTION_CHOICE, &decode->interpolation, RECIPE_INTERPOLATIONS,
+		{"interpolation", 0, OPTION_CHOICE, &decode->interpolation, PENSTOCK_FILTERS,
 			"the filter of the resize (bilinear)", 0, 0, NULL},
 		{"memory", 'm', OPTION_SIZE, &decode->memory, "SIZE",
 			"the most memory to use for one image (1G)", 1 << 20, 0, NULL},

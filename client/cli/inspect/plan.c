@@ -148,10 +148,9 @@ static struct plan_rank plan_rank(const struct plan *plan, uint32_t rank)
 
 static uint64_t plan_slot_bytes(const struct plan *plan)
 {
-	struct stream_spec spec;
-	recipe_spec(&plan->recipe, &spec);
+	const struct stream_spec *spec = &plan->recipe.spec;
 	const struct extent_geometry geometry =
-		stream_geometry(&spec, plan->recipe.parts.dataset[0]);
+		stream_geometry(spec, plan->recipe.parts.dataset[0]);
 	return extent_stride(&geometry);
 }
 
@@ -182,7 +181,7 @@ static void plan_note_dropped(struct plan *plan)
 {
 	uint64_t dropped = plan_dropped(plan);
 	double share = (double)dropped / (double)plan->epoch.samples;
-	if (dropped && !recipe_shuffles(&plan->recipe) && !plan->recipe.epoch_length)
+	if (dropped && !plan->recipe.spec.shuffle && !plan->recipe.spec.sampling.epoch_length)
 		plan_note(plan,
 			"without shuffling the %" PRIu64 " dropped samples are the same in every "
 			"epoch, the last of the dataset: they are never seen",
@@ -206,7 +205,7 @@ static void plan_note_last(struct plan *plan)
 			"that "
 			"no rank waits for another; leave padded rows out of metrics",
 			plan_padded(plan, 0), plan->epoch.world_size);
-	if (rows * 4 < global && !plan->recipe.eval)
+	if (rows * 4 < global && plan->recipe.spec.train)
 		plan_note(plan,
 			"the last batch has %" PRIu64 " of %" PRIu64
 			" rows: in training such a step "
@@ -282,7 +281,7 @@ static void plan_say_dataset(const struct plan *plan)
 	if (plan->epoch.samples != samples)
 		(void)snprintf(few, sizeof few, "; an epoch has %s%s",
 			table_count(plan->epoch.samples).text,
-			plan->recipe.epoch_length ? "" : " of them");
+			plan->recipe.spec.sampling.epoch_length ? "" : " of them");
 	plan_line("dataset", "%s: %s sample%s, %s%s", kind, table_count(samples).text,
 		samples == 1 ? "" : "s", table_bytes(plan_dataset_bytes(parts)).text, few);
 	recipe_describe(&plan->recipe, recipe, sizeof recipe);
@@ -448,13 +447,13 @@ static void plan_json_epoch(struct jsontext *json, const struct plan *plan)
 	jsontext_string(json, "source", plan->source);
 	jsontext_string(json, "fingerprint", hex);
 	jsontext_u64(json, "samples", plan->epoch.samples);
-	jsontext_bool(json, "train", !plan->recipe.eval);
-	jsontext_bool(json, "shuffle", recipe_shuffles(&plan->recipe));
+	jsontext_bool(json, "train", plan->recipe.spec.train);
+	jsontext_bool(json, "shuffle", plan->recipe.spec.shuffle);
 	jsontext_bool(json, "drop_last", plan->epoch.drop_last);
-	jsontext_u64(json, "seed", plan->recipe.seed);
-	jsontext_u64(json, "image_size", plan->recipe.image_size);
-	if (plan->recipe.list.count)
-		transforms_json(json, "transforms", &plan->recipe.list);
+	jsontext_u64(json, "seed", plan->recipe.spec.seed);
+	jsontext_u64(json, "image_size", plan->recipe.spec.image_size);
+	if (plan->recipe.spec.transforms.count)
+		transforms_json(json, "transforms", &plan->recipe.spec.transforms);
 	jsontext_u64(json, "batch_size", plan->epoch.batch_size);
 	jsontext_u64(json, "world_size", plan->epoch.world_size);
 	jsontext_u64(json, "global_batch", plan_global(plan));
@@ -542,14 +541,13 @@ static int plan_json(const struct plan *plan)
 static int plan_resume(struct plan *plan)
 {
 	struct spec_state state;
-	struct stream_spec spec;
+	const struct stream_spec *spec = &plan->recipe.spec;
 	struct resume_difference difference[RESUME_DIFFERENCES];
 	char text[512];
 	int code = resume_read(plan->named_state, &state);
 	if (code != CLI_OK)
 		return code;
-	recipe_spec(&plan->recipe, &spec);
-	unsigned n = resume_compare(&state, &spec, concat_fingerprint(&plan->recipe.parts),
+	unsigned n = resume_compare(&state, spec, concat_fingerprint(&plan->recipe.parts),
 		plan->epoch.samples, difference);
 	for (unsigned i = 0; i < n; i++) {
 		resume_sentence(&difference[i], text, sizeof text);
@@ -572,12 +570,11 @@ static uint64_t plan_stream(const struct plan *plan, const struct stream_spec *s
 /* What a node's daemon needs, with the room that streams take beside their slots. */
 static void plan_measure(struct plan *plan)
 {
-	struct stream_spec spec;
-	recipe_spec(&plan->recipe, &spec);
+	const struct stream_spec *spec = &plan->recipe.spec;
 	/* One list serves all ranks. */
 	uint64_t list = recipe_list_bytes(&plan->recipe), ranks = plan->ranks_per_node,
-		 all = plan_stream(plan, &spec, (uint32_t)plan->prefetch) * ranks + list,
-		 two = plan_stream(plan, &spec, PLAN_SLOTS_LEAST) * ranks + list;
+		 all = plan_stream(plan, spec, (uint32_t)plan->prefetch) * ranks + list,
+		 two = plan_stream(plan, spec, PLAN_SLOTS_LEAST) * ranks + list;
 	plan->wanted = machine_budget_for(all, &plan->threads);
 	plan->least = machine_budget_for(two, &plan->threads);
 }

@@ -64,16 +64,15 @@ static const struct command replay_command = {
 /* Whether a row hangs on more draws than its record tells of. */
 static bool replay_draws(const struct replay *replay)
 {
-	struct stream_spec spec;
+	const struct stream_spec *spec = &replay->recipe.spec;
 	struct step_recipe steps;
-	recipe_spec(&replay->recipe, &spec);
-	spec_steps(&spec, &steps);
-	return steps.count || spec_pixels(&spec).random_window;
+	spec_steps(spec, &steps);
+	return steps.count || spec_pixels(spec).random_window;
 }
 
 static bool replay_is_converted(const struct replay *replay)
 {
-	const struct shape *shape = &replay->recipe.shape;
+	const struct shape *shape = &replay->recipe.spec.shape;
 	return shape->dtype != SHAPE_UINT8 || shape->layout != SHAPE_NHWC;
 }
 
@@ -275,7 +274,7 @@ static int replay_write_row(const struct replay *replay, uint64_t row,
 		(void)snprintf(path, sizeof path,
 			"%s/epoch-%" PRIu64 "-batch-%" PRIu64 "-row-%03" PRIu64 ".png",
 			replay->folder, replay->epoch, replay->batch, row);
-	uint32_t size = (uint32_t)replay->recipe.image_size;
+	uint32_t size = (uint32_t)replay->recipe.spec.image_size;
 	const struct picture picture = {size, size, pixels};
 	return picture_write(path, PICTURE_PNG, &picture, true, &fault) < 0
 		       ? cli_fail(CLI_FAILED, "%s", fault.text)
@@ -355,7 +354,7 @@ static int replay_mark(struct replay *replay, uint64_t number, struct slots_reco
 /* The rows of the sample at this position, and a record for each view. */
 static int replay_make(struct replay *replay, uint64_t position, struct slots_record *ret_records)
 {
-	struct pixel_key key = {.seed = replay->recipe.seed,
+	struct pixel_key key = {.seed = replay->recipe.spec.seed,
 		.position = position,
 		.epoch = (uint32_t)replay->epoch};
 	uint64_t number = recipe_sample(&replay->recipe, key.epoch, position);
@@ -370,7 +369,7 @@ static int replay_make(struct replay *replay, uint64_t position, struct slots_re
 		if (r < 0)
 			return r == -ENOMEM ? replay_fail_memory()
 					    : cli_fail(CLI_FAILED, "%s", fault.text);
-		if (replay->recipe.eval)
+		if (!replay->recipe.spec.train)
 			return replay_mark(replay, number, ret_records);
 		number = concat_number(
 			&replay->recipe.parts, sampler_substitute(&replay->recipe.sampler,
@@ -457,7 +456,7 @@ static int replay_record(struct replay *replay)
 		.view = (uint32_t)replay->view,
 		.flags = (replay->flip ? SLOTS_FLIPPED : 0) |
 			 (replay->flip_vertical ? SLOTS_FLIPPED_VERTICALLY : 0)};
-	const struct pixel_key key = {.seed = replay->recipe.seed,
+	const struct pixel_key key = {.seed = replay->recipe.spec.seed,
 		.position = record.position,
 		.epoch = (uint32_t)replay->epoch,
 		.view = record.view};
@@ -498,17 +497,16 @@ static int replay_prepare(struct replay *replay)
 {
 	struct decode_limits limits = decode_limits_default();
 	struct fault fault = {{0}};
-	struct stream_spec spec;
-	recipe_spec(&replay->recipe, &spec);
-	const struct extent_geometry geometry = stream_geometry(&spec, NULL);
-	replay->pixels = spec_pixels(&spec);
+	const struct stream_spec *spec = &replay->recipe.spec;
+	const struct extent_geometry geometry = stream_geometry(spec, NULL);
+	replay->pixels = spec_pixels(spec);
 	replay->row_bytes = (size_t)geometry.height * geometry.width * geometry.channels *
 			    slots_pixel_bytes(geometry.pixel_type);
-	int r = postprocess_init(&replay->postprocess, &spec, &fault);
-	if (!r && postprocess_needed(&spec))
+	int r = postprocess_init(&replay->postprocess, spec, &fault);
+	if (!r && postprocess_needed(spec))
 		r = postprocessor_new(&replay->postprocess, &replay->postprocessor, &fault);
 	if (!r)
-		r = row_maker_init(&replay->maker, &limits, spec.image_size, &fault);
+		r = row_maker_init(&replay->maker, &limits, spec->image_size, &fault);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
 	replay->rows = malloc(replay->row_bytes * geometry.views);

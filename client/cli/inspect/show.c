@@ -166,21 +166,12 @@ static char *show_said(const struct node *definition, const char *key)
 	return word ? strdup(word) : document_dump(value);
 }
 
-/* The datasets behind a definition. */
+/* The datasets behind a definition, which the recipe has learned. */
 static int show_open_parts(struct show *show, const struct node *definition)
 {
-	struct recipe *recipe = &show->recipe;
 	cleanup(free_ptr) char *source = show_said(definition, "source");
 	cleanup(free_ptr) char *sources = show_said(definition, "sources");
-	cleanup(free_ptr) char *labels = show_said(definition, "labels");
-	cleanup(free_ptr) char *split = show_said(definition, "split");
-	const char *plain = recipe->labels;
-	recipe->labels = labels ? labels : plain;
-	recipe->split = split;
-	int code = recipe_open_parts(recipe, sources ? sources : source ? source : "");
-	recipe->labels = plain;
-	recipe->split = NULL;
-	return code;
+	return recipe_open_parts(&show->recipe, sources ? sources : source ? source : "");
 }
 
 /* The dataset behind `stream:NAME`, for the sources of its rows. */
@@ -191,8 +182,8 @@ static int show_open_dataset(struct show *show)
 	if (r < 0)
 		return show_fail(r);
 	struct node *root = document_parse(text);
-	int code = show_open_parts(show, root);
 	recipe_learn(&show->recipe, root);
+	int code = show_open_parts(show, root);
 	show->sampled = show_is_sampled(root);
 	document_free(root);
 	return code;
@@ -257,11 +248,11 @@ static unsigned show_rows(const struct show *show)
 /* What was opened is what is spoken of. */
 static void show_take_info(struct show *show)
 {
-	show->recipe.batch_size = show->info.batch_size;
-	show->recipe.image_size = show->info.width;
-	show->recipe.seed = show->info.seed;
-	show->recipe.eval = !show->info.train;
-	show->recipe.no_shuffle = !show->info.shuffle;
+	show->recipe.spec.batch_size = show->info.batch_size;
+	show->recipe.spec.image_size = show->info.width;
+	show->recipe.spec.seed = show->info.seed;
+	show->recipe.spec.train = show->info.train;
+	show->recipe.spec.shuffle = show->info.shuffle;
 }
 
 static int show_draw(struct show *show)

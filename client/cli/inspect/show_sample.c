@@ -50,7 +50,7 @@ static bool show_is_placed(const struct recipe *recipe, const struct dataset *da
 {
 	const struct sampler *sampler = &recipe->sampler;
 	return sampler->parts == 1 && sampler->repeats == 1 && !sampler->endless &&
-	       !sampler->weights && !recipe->indices && !recipe->split &&
+	       !sampler->weights && !recipe->spec.indices[0] && !recipe->spec.sampling.split[0] &&
 	       sampler->order[0].samples == dataset_count(dataset);
 }
 
@@ -59,7 +59,7 @@ static void show_keys(const struct show_sample *ask, struct pixel_key *ret_key)
 	bool placed = show_is_placed(ask->recipe, ask->dataset);
 	for (uint64_t i = 0; i < ask->draws; i++) {
 		uint32_t epoch = (uint32_t)(ask->epoch + i);
-		ret_key[i] = (struct pixel_key){.seed = ask->recipe->seed,
+		ret_key[i] = (struct pixel_key){.seed = ask->recipe->spec.seed,
 			.position = placed ? order_position(&ask->recipe->sampler.order[0], epoch,
 						     ask->sample)
 					   : ask->sample,
@@ -113,16 +113,15 @@ static int show_drawn(
 	char title[256], recipe[RECIPE_TEXT];
 	struct pixel_key key[STEP_SHEET_DRAWS];
 	struct step_recipe steps;
-	struct stream_spec spec;
+	const struct stream_spec *spec = &ask->recipe->spec;
 	struct show_names names;
-	recipe_spec(ask->recipe, &spec);
-	spec_steps(&spec, &steps);
-	show_names(&ask->recipe->list, &names);
+	spec_steps(spec, &steps);
+	show_names(&ask->recipe->spec.transforms, &names);
 	show_keys(ask, key);
 	recipe_describe(ask->recipe, recipe, sizeof recipe);
 	(void)snprintf(title, sizeof title, "%s   #%" PRIu64 "   epochs %" PRIu64 " to %" PRIu64,
 		sample->name, ask->sample, ask->epoch, ask->epoch + ask->draws - 1);
-	const char *plain = ask->recipe->eval ? "Resize, crop" : "RandomResizedCrop";
+	const char *plain = !ask->recipe->spec.train ? "Resize, crop" : "RandomResizedCrop";
 	const struct step_sheet trace = {.title = title,
 		.subtitle = recipe,
 		.data = bytes->data,

@@ -299,7 +299,7 @@ static int state_print_json(const struct state *state)
 
 static int state_compare(struct state *state)
 {
-	struct stream_spec spec;
+	const struct stream_spec *spec = &state->recipe.spec;
 	int code = recipe_open_parts(&state->recipe, state->source);
 	if (code != CLI_OK)
 		return code;
@@ -310,9 +310,8 @@ static int state_compare(struct state *state)
 	code = recipe_fits_epoch(&state->epoch, state->source);
 	if (code != CLI_OK)
 		return code;
-	recipe_spec(&state->recipe, &spec);
-	resume_recognise(&state->state, &spec, &state->meaning);
-	state->differences = resume_compare(&state->state, &spec,
+	resume_recognise(&state->state, spec, &state->meaning);
+	state->differences = resume_compare(&state->state, spec,
 		concat_fingerprint(&state->recipe.parts), state->epoch.samples, state->difference);
 	return CLI_OK;
 }

@@ -301,10 +301,10 @@ static void refuses_with_the_place(void **state)
 		{"entry_points: 8\n", ":1:15: entry_points: expected true or false, got \"8\""},
 		{"checkpoints: 8\n", ":1:14: entry_points: expected true or false, got \"8\""},
 		{"checkpoints: off\nio: auto\nentry_points: on\n",
-			":3:1: entry_points is given twice, first in line 1, column 1; "
+			":3:1: entry_points appears twice, first in line 1, column 1; "
 			"keep one of them"},
 		{"entry_points: on\ncheckpoints: off\n",
-			":2:1: entry_points is given twice, first in line 1, column 1; "
+			":2:1: entry_points appears twice, first in line 1, column 1; "
 			"keep one of them"},
 		{"max_streams: 101\n",
 			":1:14: max_streams: expected a whole number from 1 to 100, got \"101\""},

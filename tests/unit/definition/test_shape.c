@@ -163,8 +163,8 @@ static void refuses_in_sentences(void **state)
 		{"{source: x, dtype: float64}", "1:20: dtype: expected"},
 		{"{source: x, layout: nchw}", "1:21: layout: expected"},
 		{"{source: x, mean: [0, 0, 0]}",
-			"1:13: mean says something only with dtype: float32, float16 or bfloat16"},
-		{"{source: x, std: [1, 1, 1], dtype: uint8}", "1:13: std says something only"},
+			"1:13: mean needs dtype: float32, float16 or bfloat16"},
+		{"{source: x, std: [1, 1, 1], dtype: uint8}", "1:13: std needs dtype"},
 		{"{source: x, dtype: float32, mean: 0.5}",
 			"1:35: mean: expected a list of three numbers from -1000 to 1000"},
 		{"{source: x, dtype: float32, mean: [0.5, 0.5]}", "1:35: mean: expected a list"},
@@ -177,8 +177,8 @@ static void refuses_in_sentences(void **state)
 			"1:25: image_size: expected 224, the size that transforms makes, as the "
 			"largest of all epochs, or nothing; got 192"},
 		{LIST("Resize: {size: 224}, CenterCrop: {size: 192}"),
-			"1:25: image_size: the sizes of epochs can take the place of that of "
-			"RandomResizedCrop or Resize: {size: [N, N]}, not of a crop's"},
+			"1:25: image_size: the sizes of epochs can replace the size of "
+			"RandomResizedCrop or of Resize: {size: [N, N]}, but not of a crop"},
 	};
 	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {

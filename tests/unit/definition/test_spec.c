@@ -206,7 +206,7 @@ static void refuses_in_sentences(void **state)
 			"open request:1:32: laggard_timeout_s: expected a whole number from 1 to "
 			"86400, got \"0\""},
 		{"{source: x, reconnect: yes}", "open request:1:13: reconnect needs the state that "
-						"the trainer goes on from"},
+						"the trainer resumes from"},
 		{"{source: x, epochs: 4294967296}",
 			"open request:1:21: epochs: expected a whole number from 0 to 4294967295, "
 			"got \"4294967296\""},
@@ -231,26 +231,26 @@ static void refuses_in_sentences(void **state)
 		{"stream: a\nbatch_size: 4\n",
 			"open request:2:1: batch_size cannot be written beside stream: the "
 			"configuration defines \"a\"; beside "
-			"it only what says who reads how far is allowed: epochs, group, share, "
+			"it only these keys are allowed: epochs, group, share, "
 			"rank, world_size, wait_for, laggard, laggard_timeout_s, state, pin_memory "
 			"and reconnect"},
 		{"stream: a\nsource: x\n",
 			"open request:2:1: source cannot be written beside "
 			"stream: the configuration defines \"a\"; beside it "
-			"only what says who reads how far is allowed: epochs, group, share, rank, "
+			"only these keys are allowed: epochs, group, share, rank, "
 			"world_size, wait_for, laggard, laggard_timeout_s, state, pin_memory and "
 			"reconnect"},
 		{"stream: a\nsource: stream:a\n",
-			"open request:2:9: source: expected stream:NAME with a name of the "
+			"open request:2:9: source: expected stream:NAME with a name from the "
 			"daemon's configuration, and no "
-			"other stream: beside it"},
+			"key stream: beside it"},
 		{"source: \"stream:\"", "open request:1:9: source: expected stream:NAME with a "
-					"name of the daemon's "
-					"configuration, and no other stream: beside it"},
+					"name from the daemon's "
+					"configuration, and no key stream: beside it"},
 		{"source: stream:a\nseed: 4\n",
 			"open request:2:1: seed cannot be written beside stream: the configuration "
 			"defines \"a\"; beside it "
-			"only what says who reads how far is allowed: epochs, group, share, rank, "
+			"only these keys are allowed: epochs, group, share, rank, "
 			"world_size, wait_for, laggard, laggard_timeout_s, state, pin_memory and "
 			"reconnect"},
 	};

@@ -713,12 +713,13 @@ static void steps_bound_the_sizes_of_epochs(void **state)
 	assert_int_equal(transforms_least_side(&spec.transforms), 12);
 	must_refuse("{source: x, image_size: {0: 11, 3: 32}, transforms: [RandomResizedCrop: "
 		    "{size: 32}, RandomApply: {transforms: [GaussianBlur: {kernel_size: 23}]}]}",
-		"open request:1:25: image_size: expected at least 12 in all epochs, since "
-		"GaussianBlur's kernel_size reaches so far; got 11");
+		"open request:1:25: image_size: expected at least 12 in all epochs, which "
+		"GaussianBlur's kernel_size needs; got 11");
 	must_refuse("{source: x, image_size: {0: 16, 3: 32}, transforms: [Resize: {size: [32, "
 		    "32]}, RandomCrop: {size: 32}]}",
-		"open request:1:25: image_size: the sizes of epochs can take the place of that of "
-		"RandomResizedCrop or Resize: {size: [N, N]}, not of a crop's, which would then "
+		"open request:1:25: image_size: the sizes of epochs can replace the size of "
+		"RandomResizedCrop or of Resize: {size: [N, N]}, but not of a crop, which would "
+		"then "
 		"show another part of the image; write one size, or another list");
 }
 

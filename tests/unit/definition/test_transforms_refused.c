@@ -178,7 +178,7 @@ static void refuses_transforms(void **state)
 		"parameter of its operations");
 	must_refuse("{stream: x, transforms: [RandomResizedCrop: {size: 3}]}",
 		"open request:1:13: transforms cannot be written beside stream: the configuration "
-		"defines \"x\"; beside it only what says who reads how far is allowed: epochs, "
+		"defines \"x\"; beside it only these keys are allowed: epochs, "
 		"group, share, rank, world_size, wait_for, laggard, laggard_timeout_s, state, "
 		"pin_memory and reconnect");
 }

@@ -37,12 +37,11 @@ static int sweep_refuse(const struct fault *fault)
 /* An option and an axis that say the same thing. */
 static int sweep_check_axes(const struct sweep *sweep)
 {
-	static const struct recipe plain = RECIPE_DEFAULT;
 	const struct recipe *recipe = &sweep->measure->recipe;
 	const bool given[GRID_AXES] = {[GRID_THREADS] = sweep->measure->daemon.threads != 0,
-		[GRID_BATCH] = recipe->batch_size != plain.batch_size,
-		[GRID_IMAGE] = recipe->image_size != plain.image_size};
-	if (recipe->transforms && sweep->grid.count[GRID_IMAGE])
+		[GRID_BATCH] = spec_given(&recipe->spec, SPEC_KEY_batch_size),
+		[GRID_IMAGE] = spec_given(&recipe->spec, SPEC_KEY_image_size)};
+	if (spec_given(&recipe->spec, SPEC_KEY_transforms) && sweep->grid.count[GRID_IMAGE])
 		return cli_fail(CLI_USAGE,
 			"--transforms says the images' size, so --sweep %s cannot be; leave one "
 			"out",
@@ -74,7 +73,7 @@ static int sweep_check_source(const struct sweep *sweep)
 			chosen);
 	if (options->python && !options->compare)
 		return cli_fail(CLI_USAGE, "--python is for --compare, which is not given");
-	if (options->compare && sweep->measure->recipe.transforms)
+	if (options->compare && spec_given(&sweep->measure->recipe.spec, SPEC_KEY_transforms))
 		return cli_fail(CLI_USAGE,
 			"--compare runs torchvision's usual recipe, so --transforms cannot be; "
 			"leave one out");
@@ -130,9 +129,9 @@ static int sweep_make_points(struct sweep *sweep)
 		point->threads =
 			value[GRID_THREADS] ? value[GRID_THREADS] : measure->daemon.threads;
 		point->batch_size =
-			value[GRID_BATCH] ? value[GRID_BATCH] : measure->recipe.batch_size;
+			value[GRID_BATCH] ? value[GRID_BATCH] : measure->recipe.spec.batch_size;
 		point->image_size =
-			value[GRID_IMAGE] ? value[GRID_IMAGE] : measure->recipe.image_size;
+			value[GRID_IMAGE] ? value[GRID_IMAGE] : measure->recipe.spec.image_size;
 	}
 	return CLI_OK;
 }
@@ -180,8 +179,8 @@ static int sweep_loader(struct sweep *sweep, struct sweep_point *point, unsigned
 	struct measure_options options = *sweep->measure;
 	options.daemon.threads = point->at.value[GRID_THREADS] ? point->at.value[GRID_THREADS]
 							       : options.daemon.threads;
-	options.recipe.batch_size = point->batch_size;
-	options.recipe.image_size = point->image_size;
+	options.recipe.spec.batch_size = point->batch_size;
+	options.recipe.spec.image_size = point->image_size;
 	if (sweep->points > 1 || round) {
 		(void)snprintf(label, sizeof label, "round %u of %u, point %zu of %zu", round + 1,
 			sweep->rounds, (size_t)(point - sweep->point) + 1, sweep->points);
@@ -230,8 +229,8 @@ static bool sweep_borrow(struct sweep *sweep, struct sweep_point *point, unsigne
 static int sweep_torch(struct sweep *sweep, struct sweep_point *point)
 {
 	struct recipe recipe = sweep->measure->recipe;
-	recipe.batch_size = point->batch_size;
-	recipe.image_size = point->image_size;
+	recipe.spec.batch_size = point->batch_size;
+	recipe.spec.image_size = point->image_size;
 	struct compare_run run;
 	int code = compare_run(&sweep->compare, &recipe, sweep_threads(point),
 		sweep->measure->seconds, sweep->measure->warmup_s, &run);

@@ -50,8 +50,9 @@ const char *sweep_torch_words(const struct sweep *sweep, char *buffer, size_t ro
 			"penstock's; neither loader normalizes",
 			compare->version[COMPARE_TORCH], compare->version[COMPARE_TORCHVISION],
 			compare->version[COMPARE_PILLOW], compare->version[COMPARE_PYTHON],
-			sweep->measure->recipe.eval ? "Resize, CenterCrop"
-						    : "RandomResizedCrop, RandomHorizontalFlip");
+			!sweep->measure->recipe.spec.train
+				? "Resize, CenterCrop"
+				: "RandomResizedCrop, RandomHorizontalFlip");
 	return buffer;
 }
 

@@ -1,0 +1,255 @@
+/* spec_check: see spec_check.h. */
+#include "definition/spec_check.h"
+
+#include "base/util.h"
+#include "definition/spec_keys.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define SPEC_SCHEME "stream:"
+
+static int spec_refuse(struct spec_wrong *ret, int key, enum spec_place place, const char *format,
+	...) __attribute__((format(printf, 4, 5)));
+
+static int spec_refuse(
+	struct spec_wrong *ret, int key, enum spec_place place, const char *format, ...)
+{
+	va_list args;
+	ret->key = key;
+	ret->place = place;
+	va_start(args, format);
+	(void)vsnprintf(ret->text, sizeof ret->text, format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+/* `source: stream:NAME`, as users write it on a command line, is `stream: NAME`. */
+static int spec_unfold(struct stream_spec *spec, struct spec_wrong *ret)
+{
+	const char *name = spec->source + strlen(SPEC_SCHEME);
+	if (strncmp(spec->source, SPEC_SCHEME, strlen(SPEC_SCHEME)) != 0)
+		return 0;
+	if (spec_given(spec, SPEC_KEY_stream) || !name[0] || strlen(name) >= sizeof spec->name)
+		return spec_refuse(ret, SPEC_KEY_source, SPEC_AT_VALUE,
+			"source: expected stream:NAME with a name from the daemon's configuration, "
+			"and no key stream: beside it");
+	memcpy(spec->name, name, strlen(name) + 1);
+	spec->source[0] = 0;
+	spec->given ^= (uint64_t)1 << SPEC_KEY_stream | (uint64_t)1 << SPEC_KEY_source;
+	return 0;
+}
+
+/* The configuration defines a named stream: a client adds only how it reads it. */
+static int spec_check_named(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	for (int key = 0; spec_given(spec, SPEC_KEY_stream) && key < SPEC_KEYS; key++)
+		if (spec_given(spec, (enum spec_key)key) && spec_who[key].writer == SPEC_DEFINITION)
+			return spec_refuse(ret, key, SPEC_AT_KEY,
+				"%s cannot be written beside stream: the configuration defines "
+				"\"%s\"; beside it only these keys are allowed: epochs, group, "
+				"share, rank, world_size, wait_for, laggard, laggard_timeout_s, "
+				"state, pin_memory and reconnect",
+				spec_keys[key].name, spec->name);
+	return 0;
+}
+
+static int spec_check_source(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	if (spec_given(spec, SPEC_KEY_stream) || spec_given(spec, SPEC_KEY_source) ||
+		spec_given(spec, SPEC_KEY_sources))
+		return 0;
+	return spec_refuse(ret, SPEC_KEYS, SPEC_AT_KEY,
+		"source is missing; expected a folder, a tar, a glob or a brace range of tars");
+}
+
+/* Keys that exclude each other, and why. */
+static int spec_check_apart(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	static const struct {
+		enum spec_key key, beside;
+		const char *why;
+	} apart[] = {
+		{SPEC_KEY_sources, SPEC_KEY_source, "it replaces it"},
+		{SPEC_KEY_sources, SPEC_KEY_indices, "a list numbers the samples of one dataset"},
+		{SPEC_KEY_sources, SPEC_KEY_weights, "sources have weights of their own"},
+		{SPEC_KEY_split, SPEC_KEY_indices, "each of them chooses the samples"},
+	};
+	for (size_t i = 0; i < UTIL_COUNT(apart); i++)
+		if (spec_given(spec, apart[i].key) && spec_given(spec, apart[i].beside))
+			return spec_refuse(ret, (int)apart[i].key, SPEC_AT_KEY,
+				"%s cannot be written beside %s: %s; leave one of them out",
+				spec_keys[apart[i].key].name, spec_keys[apart[i].beside].name,
+				apart[i].why);
+	return 0;
+}
+
+static bool spec_draws(const struct stream_spec *spec)
+{
+	return spec->sampling.weights[0] || spec->sampling.sources.count;
+}
+
+/* Samples that are drawn or mixed have no order to keep. Repeated samples without shuffling would
+ * be the same in every epoch, and the others would never come. */
+static int spec_check_shuffle(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	const bool drawn = spec_draws(spec);
+	const bool off =
+		spec_given(spec, SPEC_KEY_shuffle) ? !spec->shuffle : !spec->train && !drawn;
+	if (off && drawn)
+		return spec_refuse(ret, SPEC_KEY_shuffle, SPEC_AT_VALUE,
+			"shuffle: expected true, or nothing: %s",
+			spec->sampling.weights[0]
+				? "samples that are drawn by weights have no order"
+				: "the samples of several sources are mixed");
+	if (off && spec->sampling.repeats > 1)
+		return spec_refuse(ret, SPEC_KEY_repeats, SPEC_AT_VALUE,
+			"repeats: expected 1 where samples are not shuffled: the first ones would "
+			"come in every epoch, and the others never");
+	return 0;
+}
+
+static int spec_check_split(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	struct split split;
+	struct fault why = {{0}};
+	if (!spec->sampling.split[0] || !split_parse(spec->sampling.split, &split, &why))
+		return 0;
+	return spec_refuse(ret, SPEC_KEY_split, SPEC_AT_VALUE, "split: %s", why.text);
+}
+
+/* Neither of rank and world_size says anything alone. The configuration has neither, so `share:
+ * split` may be written without them. */
+static int spec_check_rank(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	const bool rank = spec_given(spec, SPEC_KEY_rank),
+		   world = spec_given(spec, SPEC_KEY_world_size);
+	const enum spec_key key = rank ? SPEC_KEY_rank : SPEC_KEY_world_size;
+	if (rank != world)
+		return spec_refuse(ret, (int)key, SPEC_AT_VALUE,
+			"%s: expected both rank and world_size beside share: split",
+			spec_keys[key].name);
+	if (rank && spec->rank >= spec->world_size)
+		return spec_refuse(ret, SPEC_KEY_rank, SPEC_AT_VALUE,
+			"rank: expected a number below world_size, which is %" PRIu32
+			", got %" PRIu32,
+			spec->world_size, spec->rank);
+	return 0;
+}
+
+static int spec_check_reconnect(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	if (!spec->reconnect || spec->state.given)
+		return 0;
+	return spec_refuse(ret, SPEC_KEY_reconnect, SPEC_AT_KEY,
+		"reconnect needs the state that the trainer resumes from");
+}
+
+static int spec_check_shape(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	static const enum spec_key floats[] = {SPEC_KEY_mean, SPEC_KEY_std};
+	for (size_t i = 0; i < UTIL_COUNT(floats); i++)
+		if (spec_given(spec, floats[i]) && spec->shape.dtype == SHAPE_UINT8)
+			return spec_refuse(ret, (int)floats[i], SPEC_AT_KEY,
+				"%s needs dtype: float32, float16 or bfloat16: uint8 is not "
+				"normalized",
+				spec_keys[floats[i]].name);
+	return 0;
+}
+
+/* Whether an operation of the list makes the size, and could make another one as well. */
+static bool spec_scales(const struct pixel_recipe *recipe)
+{
+	return recipe->kind == PIXEL_RESIZED_CROP ||
+	       (recipe->kind == PIXEL_RESIZE && recipe->both && !recipe->random_window &&
+		       recipe->resize == recipe->image_size);
+}
+
+static int spec_check_size(
+	const struct stream_spec *spec, const struct pixel_recipe *recipe, struct spec_wrong *ret)
+{
+	const bool several = spec->shape.sizes.count;
+	if (spec_given(spec, SPEC_KEY_image_size) && spec->image_size != recipe->image_size)
+		return spec_refuse(ret, SPEC_KEY_image_size, SPEC_AT_VALUE,
+			"image_size: expected %" PRIu32
+			", the size that transforms makes, %sor nothing; got %" PRIu32,
+			recipe->image_size, several ? "as the largest of all epochs, " : "",
+			spec->image_size);
+	if (several && !spec_scales(recipe))
+		return spec_refuse(ret, SPEC_KEY_image_size, SPEC_AT_VALUE,
+			"image_size: the sizes of epochs can replace the size of "
+			"RandomResizedCrop or of Resize: {size: [N, N]}, but not of a crop, which "
+			"would then show another part of the image; write one size, or another "
+			"list");
+	return 0;
+}
+
+/* Steps that need a certain size get it in all epochs. */
+static int spec_check_sides(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	uint32_t least = transforms_least_side(&spec->transforms);
+	for (uint32_t i = 0; i < spec->shape.sizes.count; i++)
+		if (spec->shape.sizes.at[i].side < least)
+			return spec_refuse(ret, SPEC_KEY_image_size, SPEC_AT_VALUE,
+				"image_size: expected at least %" PRIu32
+				" in all epochs, which GaussianBlur's kernel_size needs; got "
+				"%" PRIu32,
+				least, spec->shape.sizes.at[i].side);
+	return 0;
+}
+
+/* The list decides the size and the filter. image_size beside it may repeat its size, or give the
+ * sizes of epochs that replace it. */
+static int spec_check_transforms(struct stream_spec *spec, struct spec_wrong *ret)
+{
+	if (!spec_given(spec, SPEC_KEY_transforms))
+		return 0;
+	const struct pixel_recipe recipe = transforms_pixels(&spec->transforms);
+	const char *why = transforms_byte_fault(&spec->transforms);
+	if (spec_given(spec, SPEC_KEY_interpolation))
+		return spec_refuse(ret, SPEC_KEY_interpolation, SPEC_AT_KEY,
+			"interpolation cannot be written beside transforms: it is a parameter of "
+			"its operations");
+	int result = spec_check_size(spec, &recipe, ret);
+	if (result < 0)
+		return result;
+	spec->image_size = recipe.image_size;
+	spec->interpolation = recipe.filter;
+	/* RandomErasing is the last of a list. */
+	if (why && spec->shape.dtype == SHAPE_UINT8)
+		return spec_refuse(ret, SPEC_KEY_transforms, SPEC_AT_LAST_ITEM, "%s", why);
+	return spec_check_sides(spec, ret);
+}
+
+/* What `train` implies for keys that are not written. With several sources `source` is their list
+ * in words. */
+static void spec_imply(struct stream_spec *spec)
+{
+	if (spec->sampling.sources.count)
+		sampling_say_sources(&spec->sampling.sources, spec->source, sizeof spec->source);
+	if (!spec_given(spec, SPEC_KEY_shuffle))
+		spec->shuffle = spec->train || spec_draws(spec);
+	if (!spec_given(spec, SPEC_KEY_drop_last))
+		spec->drop_last = spec->train;
+	if (!spec_given(spec, SPEC_KEY_on_broken))
+		spec->on_broken = spec->train ? SPEC_BROKEN_SUBSTITUTE : SPEC_BROKEN_MARK;
+}
+
+int spec_settle(struct stream_spec *spec, struct spec_wrong *ret)
+{
+	static int (*const checks[])(const struct stream_spec *, struct spec_wrong *) = {
+		spec_check_source, spec_check_named, spec_check_apart, spec_check_shuffle,
+		spec_check_split, spec_check_rank, spec_check_reconnect, spec_check_shape};
+	int result = spec_unfold(spec, ret);
+	if (spec_given(spec, SPEC_KEY_image_size))
+		spec->image_size = shape_settle_sizes(&spec->shape.sizes);
+	for (size_t i = 0; !result && i < UTIL_COUNT(checks); i++)
+		result = checks[i](spec, ret);
+	if (!result)
+		result = spec_check_transforms(spec, ret);
+	if (!result)
+		spec_imply(spec);
+	return result;
+}

@@ -1,0 +1,60 @@
+/* spec_keys: see spec_keys.h. */
+#include "definition/spec_keys.h"
+
+#include "definition/label_keys.h"
+#include "definition/spec_state.h"
+#include "order/sampler.h"
+
+#include <stddef.h>
+
+static const char *const spec_broken_names[] = {
+	[SPEC_BROKEN_SUBSTITUTE] = "substitute",
+	[SPEC_BROKEN_MARK] = "mark",
+	[SPEC_BROKEN_FAIL] = "fail",
+	NULL,
+};
+
+static const char *const spec_decode_names[] = {
+	[SPEC_DECODE_EXACT] = "exact",
+	[SPEC_DECODE_FAST] = "fast",
+	NULL,
+};
+
+static const char *const spec_share_names[] = {
+	[SPEC_SHARE_ALL] = "all",
+	[SPEC_SHARE_SPLIT] = "split",
+	NULL,
+};
+
+static const char *const spec_laggard_names[] = {
+	[SPEC_LAGGARD_BLOCK] = "block",
+	[SPEC_LAGGARD_DETACH] = "detach",
+	NULL,
+};
+
+#define SPEC_ROOM(member) .room = sizeof((struct stream_spec *)0)->member
+#define SPEC_ROW_NAME(low, high, extra, member) YAML_KEY_NAME, SPEC_ROOM(member)
+#define SPEC_ROW_TEXT(low, high, extra, member) YAML_KEY_STRING, SPEC_ROOM(member), .min = (low)
+#define SPEC_ROW_U32(low, high, extra, member) YAML_KEY_U32, .min = (low), .max = (high)
+#define SPEC_ROW_U64(low, high, extra, member) YAML_KEY_U64, .min = (low), .max = (high)
+#define SPEC_ROW_REAL(lowest, highest, extra, member) \
+	YAML_KEY_DOUBLE, .low = (lowest), .high = (highest)
+#define SPEC_ROW_FLAG(low, high, extra, member) YAML_KEY_BOOL
+#define SPEC_ROW_WORD(low, high, extra, member) YAML_KEY_ENUM, .names = (extra)
+#define SPEC_ROW_NODE(low, high, extra, member) YAML_KEY_NODE, .read = (extra)
+#define SPEC_ROW(with, key, type, member, low, high, plain, extra, ...) \
+	{.name = #key,                                                  \
+		.offset = offsetof(struct stream_spec, member),         \
+		.kind = SPEC_ROW_##type(low, high, extra, member)},
+
+const struct yaml_key spec_keys[SPEC_KEYS] = {PENSTOCK_KEYS(SPEC_ROW, )};
+
+#define SPEC_WHO(with, name, kind, field, low, high, plain, extra, option, who, alike, ...) \
+	{SPEC_##who, SPEC_##alike},
+
+const struct spec_who spec_who[SPEC_KEYS] = {PENSTOCK_KEYS(SPEC_WHO, )};
+
+_Static_assert((int)SPEC_KEYS <= (int)YAML_KEYS_MAX, "a bit of `given` for each key");
+_Static_assert(SAMPLER_LENGTH_MAX == 281474976710656 && SAMPLER_REPEATS == 16 &&
+		       SHAPE_SIDE_MAX == 2048 && SHAPE_VIEWS_MAX == 8,
+	"the ranges in proto/keys.h");

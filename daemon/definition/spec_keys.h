@@ -1,0 +1,17 @@
+/* spec_keys: the table of proto/keys.h, as yaml.h reads it. */
+#pragma once
+
+#include "base/yaml.h"
+#include "definition/spec.h"
+
+extern const struct yaml_key spec_keys[SPEC_KEYS];
+
+struct spec_who {
+	/* The configuration and clients, but not beside `stream:`; the same, also beside it;
+	 * clients only, also beside it. */
+	enum spec_writer { SPEC_DEFINITION, SPEC_READER, SPEC_CLIENT } writer;
+	/* Whether all trainers of a group must have the same value. */
+	enum { SPEC_OWN, SPEC_SAME } alike;
+};
+
+extern const struct spec_who spec_who[SPEC_KEYS];
