@@ -7,6 +7,7 @@
   heading. On the site, links to folders lead nowhere, so that pages of docs/ have none.
 - A path of the repository that is written as code exists: `daemon/stream/row.c`, `tests/model`; in
   docs/design also from daemon/ on: `stream/row.c`.
+- README has at most 120 lines.
 - Each page of the site is in the navigation of mkdocs.yml, and each page there exists.
 - Prose in README, docs/ and the manual pages wraps at 100 columns. Tables, code, headings and links do
   not count.
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs/make"))
 import pages  # noqa: E402
 
-WIDTH = 100
+WIDTH, README_LINES = 100, 120
 
 
 def markdown_files():
@@ -139,6 +140,12 @@ def check_manual_width(name, text):
             yield f"{name}:{number}: {len(line)} columns; prose wraps at {WIDTH}"
 
 
+def check_length():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").count("\n")
+    if lines > README_LINES:
+        yield f"README.md: {lines} lines, of at most {README_LINES}: what a visitor does not need first goes to docs/"
+
+
 def check_width(names):
     for name in names:
         if name == "README.md" or name.startswith("docs/"):
@@ -153,7 +160,8 @@ def main():
     if missing:
         sys.exit(f"docs/make/pages.py names {missing[0]}, which does not exist")
     every = [*names, *(name for name in site if name not in names)]
-    wrong = [*check_links(every, site), *check_paths(names), *check_navigation(site), *check_width(names)]
+    wrong = [*check_links(every, site), *check_paths(names), *check_navigation(site), *check_width(names),
+             *check_length()]
     print("\n".join(wrong) or f"{len(every)} files, {len(site)} pages: every link leads somewhere")
     return 1 if wrong else 0
 
