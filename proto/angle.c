@@ -126,8 +126,8 @@ static struct angle angle_make(double x)
 	return small;
 }
 
-/* Written so that a NaN is none. The smallest arguments, whose squares would vanish, are their own
- * sine; -0 stays -0. */
+/* Whether x is its own sine: the smallest arguments, whose squares would vanish; -0 stays -0. A NaN
+ * is not. */
 static bool angle_known(double x)
 {
 	return fabs(x) <= ANGLE_MOST;
@@ -158,9 +158,8 @@ double angle_tangent(double x)
 	return angle_tiny(x) ? x : pair_by(angle.sine, angle.cosine).high;
 }
 
-/* An approximation t of arctan x becomes a better one: the rest is arctan((x cos t - sin t) / (cos
- * t
- * + x sin t)), exactly, and of a small number arctan is its series. */
+/* Improves an approximation t of arctan x: the rest is exactly arctan((x cos t - sin t) / (cos t +
+ * x sin t)), and for a small argument arctan is its series. */
 static struct pair angle_improve(struct pair t, struct pair x)
 {
 	struct angle known = angle_small(t);
@@ -177,7 +176,8 @@ double angle_arctangent(double x)
 	if (angle_tiny(x))
 		return x;
 	double size = fabs(x);
-	if (size > 0x1p60) /* less is missing than half a unit, and pairs may not overflow */
+	/* pi/2 is off by less than half a unit, and pairs must not overflow. */
+	if (size > 0x1p60)
 		return copysign(ANGLE_RIGHT.high, x);
 	struct pair slope = {size, 0};
 	if (size > 1)

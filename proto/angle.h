@@ -1,11 +1,11 @@
 /* angle: sine, cosine, tangent and arctangent, rounded correctly.
  *
- * Angles decide which pixel lies where: libm's functions differ between libraries in the last bit
- * (see elementary.h). These are evaluated in pairs of doubles, with an error below 2^-95 of the
- * result, and then rounded once: what they give is the double that is nearest to the true value,
- * but for about one argument in 2^40, everywhere the same. CPython's are the platform's libm's,
- * which are nearest nearly always: tests/unit/proto/test_angle.c counts. About a microsecond each.
- * Radians. Pure functions; any thread. */
+ * Angles decide which pixel goes where, and the functions of libm differ between libraries in the
+ * last bit (see elementary.h). These functions compute in pairs of doubles, with an error below
+ * 2^-95 of the result, and round once: the result is the double nearest to the true value, except
+ * for about one argument in 2^40, and the same on every machine. CPython uses the platform's libm,
+ * which is nearly always correctly rounded: tests/unit/proto/test_angle.c counts. A call takes
+ * about a microsecond. Radians. Pure functions; any thread. */
 #pragma once
 
 /* |x| up to 1e5; NaN beyond. */
@@ -13,5 +13,5 @@ double angle_sine(double x);
 double angle_cosine(double x);
 double angle_tangent(double x);
 
-/* -pi/2 .. pi/2; of a finite number. */
+/* -pi/2 .. pi/2; `x` is finite. */
 double angle_arctangent(double x);

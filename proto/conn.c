@@ -1,18 +1,16 @@
 /* conn: see conn.h.
  *
- * Linux facts that this file stands on:
+ * Facts about Linux that this file relies on:
  * - A datagram of a SEQPACKET socket arrives whole or not at all, so there is no partial message to
- * keep between calls.
- * - When a peer closes while unread messages of ours lie in its queue, the next call here fails
- * once with ECONNRESET although what the peer sent last (often the sentence that explains the
- * hang-up) still lies in our queue. So a receive that gets ECONNRESET looks again; the kernel has
- * cleared the error by then, and a peer dies only once.
- * - An empty datagram looks like the end of the connection. Nobody has a reason to send one; it
- * counts as a hang-up.
- * - A descriptor that does not fit (table full, or control buffer too small) is dropped by the
- * kernel, which says MSG_CTRUNC.
- *
- * Thread: any; a descriptor belongs to one thread at a time. No state. */
+ *   keep between calls.
+ * - When a peer closes while messages of ours are still unread in its queue, the next call here
+ *   fails once with ECONNRESET, although the peer's last message (often the sentence that explains
+ *   the hang-up) is still in our queue. So a receive that gets ECONNRESET tries again: the kernel
+ *   has cleared the error by then, and a peer dies only once.
+ * - An empty datagram looks like the end of the connection. No peer has a reason to send one, so it
+ *   counts as a hang-up.
+ * - The kernel drops a descriptor that does not fit (table full, or control buffer too small), and
+ *   reports MSG_CTRUNC. */
 #include "proto/conn.h"
 
 #include <errno.h>
@@ -41,8 +39,8 @@ enum {
 
 /* ---- messages ---- */
 
-/* Takes the descriptors out of the control data: the first into *fd, the rest closed. Returns how
- * many there were. */
+/* Takes the descriptors from the control data: stores the first in *fd and closes the others.
+ * Returns how many there were. */
 static unsigned conn_take_fds(struct msghdr *header, int *fd)
 {
 	unsigned count = 0;
@@ -83,7 +81,8 @@ static int conn_judge(const struct msghdr *header, struct conn_message *message,
 	return CONN_OK;
 }
 
-/* Bytes of the datagram, 0 at the end, or -errno. Takes `header` as it is before each attempt. */
+/* Receives a datagram: its size, 0 at the end of the connection, or -errno. Each attempt begins
+ * with a fresh copy of `header`. */
 static ssize_t conn_get(int fd, int flags, struct conn_message *ret, struct msghdr *header)
 {
 	struct iovec part = {.iov_base = ret->bytes, .iov_len = sizeof ret->bytes};
@@ -102,9 +101,9 @@ static ssize_t conn_get(int fd, int flags, struct conn_message *ret, struct msgh
 
 int conn_receive_plain(int fd, struct conn_message *ret)
 {
-	/* Without room for control data the kernel drops what came, and says that it did: a
-	 * descriptor is never installed here, so that there is nothing to close either, which may
-	 * block (a file of FUSE or NFS). */
+	/* Without room for control data the kernel drops descriptors and reports it. So none is
+	 * ever installed here, and none has to be closed, which could block (a file of FUSE or
+	 * NFS). */
 	struct msghdr header = {0};
 	ssize_t n = conn_get(fd, MSG_DONTWAIT, ret, &header);
 	if (n < 0)
@@ -225,8 +224,8 @@ static void conn_limit_sends(int fd, int64_t us)
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-/* The send timeout is also the one of connect; it is taken off again, since later sends have their
- * own rules. Each signal begins it anew, so what is left of it is counted here. */
+/* The send timeout also limits connect. It is removed afterwards, because later sends have their
+ * own rules. Each signal restarts it, so the remaining time is computed here. */
 static int conn_connect_wait(int fd, const struct sockaddr_un *address, int limit_ms)
 {
 	int64_t left_us = (int64_t)limit_ms * 1000, end_us = conn_now_us() + left_us;
@@ -266,8 +265,7 @@ int conn_connect_within(const char *path, int limit_ms, int *ret_fd)
 	return 0;
 }
 
-/* Removes what an ended daemon left; a path that is something else than a socket is not ours to
- * remove. */
+/* Removes the socket of a daemon that has ended. A path that is not a socket is not removed. */
 static int conn_remove_stale(const char *path)
 {
 	struct stat status;
@@ -289,8 +287,8 @@ int conn_listen(const char *path, int *ret_fd)
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	/* Linux gives the path the mode that the socket has when it is bound: it is never open to
-	 * others, not for a moment, and the umask, which all threads share, stays as it is. */
+	/* Linux gives the path the mode of the socket at bind. So it is never open to others, not
+	 * even for a moment, and the umask, which all threads share, does not change. */
 	if (fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
 		listen(fd, CONN_BACKLOG) < 0) {
 		result = -errno;
@@ -312,8 +310,7 @@ int conn_peer(int fd, uid_t *ret_uid, pid_t *ret_pid)
 	return 0;
 }
 
-/* ---- where the socket lies
- * --------------------------------------------------------------------------------------------- */
+/* ---- the default path ---- */
 
 static const char *conn_environment(const char *name)
 {
@@ -321,8 +318,8 @@ static const char *conn_environment(const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* Slurm and su carry XDG_RUNTIME_DIR to places where the folder does not exist: then it is no place
- * for a socket. */
+/* Slurm and su pass XDG_RUNTIME_DIR on to machines and users for which the folder does not exist:
+ * then the socket cannot be there. */
 static const char *conn_runtime_folder(void)
 {
 	const char *folder = conn_environment("XDG_RUNTIME_DIR");

@@ -1,10 +1,9 @@
 /* folder: see folder.h.
  *
- * Removing a folder that others lock files in is safe for this: whoever removes it holds
- * spawn.lock, and whoever has taken a spawn.lock looks whether its name still leads to it. So one
- * that waited for a lock that went with its folder begins anew.
- *
- * Thread: any. No state. */
+ * Removing a folder in which other processes lock files is safe for this reason: the process that
+ * removes it holds spawn.lock, and a process that has taken a spawn.lock checks that the name still
+ * leads to the locked file. If the folder was removed in the meantime, that process starts
+ * again. */
 #include "proto/folder.h"
 
 #include <dirent.h>
@@ -23,7 +22,7 @@
 
 enum { FOLDER_HEX = 16, FOLDER_PATH = sizeof((struct sockaddr_un *)NULL)->sun_path + 32 };
 
-/* How much of a socket's path is its folder. */
+/* How many bytes of a socket's path are its folder. */
 static int folder_bytes(const char *socket)
 {
 	const char *slash = strrchr(socket, '/');
@@ -61,7 +60,7 @@ static void folder_lock_path(const char *socket, char path[FOLDER_PATH])
 	(void)snprintf(path, FOLDER_PATH, "%.*s/spawn.lock", folder_bytes(socket), socket);
 }
 
-/* Whether the name still leads to what was opened by it. */
+/* Whether the name still leads to the open file. */
 static bool folder_is_there(int fd, const char *path)
 {
 	struct stat opened, named;
@@ -87,7 +86,8 @@ int folder_lock(const char *socket, int *ret_fd)
 
 void folder_unlock(int fd)
 {
-	/* By name: a process that another thread forked just now has a copy of the descriptor. */
+	/* Not only by close: a process that another thread has just forked has a copy of the
+	 * descriptor. */
 	(void)flock(fd, LOCK_UN);
 	(void)close(fd);
 }
@@ -126,7 +126,7 @@ int folder_visit_jobs(const char *common, int (*visit)(const char *socket, void 
 	return result;
 }
 
-/* spawn.lock goes last but for the folder: with it gone, others may make another. */
+/* Removes spawn.lock last before the folder: without it, other processes may make a new one. */
 static int folder_empty(const char *socket)
 {
 	static const char *const names[] = {

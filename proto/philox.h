@@ -1,10 +1,10 @@
-/* philox: the counter-based generator behind every random draw.
+/* philox: the counter-based generator of all random draws.
  *
  * Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
- * 2011). A pure function of key and counter: no state, so threads, ranks and restarts cannot change
- * what is drawn. Checked against the known-answer vectors of the paper's Random123 distribution in
- * tests/unit/proto. Part of the contract: daemon and clients draw
- * from the same generator, and whoever knows seed, epoch and position can draw again. */
+ * 2011). It is a pure function of key and counter. It has no state, so threads, ranks and restarts
+ * cannot change the draws. tests/unit/proto checks it against the known-answer vectors of the
+ * paper's Random123 distribution. Part of the contract: daemon and clients use the same generator,
+ * and a client that knows seed, epoch and position can repeat a draw. Any thread. */
 #pragma once
 
 #include <stdint.h>
@@ -13,19 +13,19 @@ struct philox {
 	uint32_t word[4];
 };
 
-/* What a draw is for; part of the counter, so that operations never share random numbers. Values
- * are part of the promise "same seed, same bytes": append, never renumber. */
+/* The purpose of a draw. It is part of the counter, so that operations never share random numbers.
+ * Values are part of the promise "same seed, same bytes": append, never renumber. */
 enum philox_operation {
 	PHILOX_SHUFFLE = 1,
 	PHILOX_SUBSTITUTE = 2,
 	PHILOX_RESIZED_CROP = 3,
 	PHILOX_HORIZONTAL_FLIP = 4,
-	/* Of clients, on batches: */
+	/* By clients, for batches: */
 	PHILOX_BATCH_MIX = 5, /* MixUp and CutMix; the position is that of the batch's first row */
 	PHILOX_BATCH_FLIP = 6,
 	PHILOX_BATCH_ERASE = 7,
 	PHILOX_BATCH_NOISE = 8, /* pixels of an erased rectangle; drawn on the device */
-	/* Of samples again: */
+	/* For samples again: */
 	PHILOX_VERTICAL_FLIP = 9,
 	PHILOX_RANDOM_CROP = 10,
 	PHILOX_COLOR_JITTER = 11,
@@ -48,12 +48,12 @@ enum philox_operation {
 	PHILOX_APPLY = 28,
 	PHILOX_CHOICE = 29,
 	PHILOX_ORDER = 30,
-	/* Of positions: which sample comes there. */
+	/* For positions: which sample comes there. */
 	PHILOX_WEIGHTED = 31, /* drawn with replacement */
 	PHILOX_SOURCES = 32, /* of a mix of datasets */
-	PHILOX_SPLIT = 33, /* what belongs to a split; seed, epoch and position are 0 */
-	/* Of samples: */
-	PHILOX_ERASING = 34, /* RandomErasing of a list: whether, and where */
+	PHILOX_SPLIT = 33, /* which samples a split has; seed, epoch and position are 0 */
+	/* For samples: */
+	PHILOX_ERASING = 34, /* RandomErasing in a list of transforms: whether, and where */
 };
 
 struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2]);

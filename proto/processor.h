@@ -1,10 +1,10 @@
-/* processor: which instructions of x86-64 may be used here: the processor has them, and the kernel
- * keeps their registers.
+/* processor: which instructions of x86-64 can be used: the processor has them, and the kernel saves
+ * their registers.
  *
- * Asked by cpuid itself. The compilers' own question, __builtin_cpu_supports, is answered by a
- * table of their runtime library, and not every runtime fills it: zig's, which builds the portable
- * Python wheels, always says no. Any thread; a few microseconds, since hypervisors trap the
- * instruction. */
+ * The code uses the cpuid instruction. The compilers' __builtin_cpu_supports reads a table of their
+ * runtime library, which some runtimes do not fill: with zig, which builds the portable Python
+ * wheels, it is always false. Any thread. A call takes a few microseconds, because hypervisors trap
+ * the instruction. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,10 +24,10 @@ enum processor_feature {
 	PROCESSOR_AVX512VBMI2 = 1 << 10,
 };
 
-/* What of enum processor_feature may be used: 0 on other machines. */
+/* The bits of enum processor_feature that can be used; 0 on other architectures. */
 uint32_t processor_features(void);
 
-/* Whether all of these may be. */
+/* Whether all of these can be used. */
 static inline bool processor_has(uint32_t features)
 {
 	return (processor_features() & features) == features;

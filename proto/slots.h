@@ -1,20 +1,21 @@
 /* slots: the layout of the shared memory that holds batches. Part of the contract (PROTOCOL.md).
  *
- * An extent is one sealed memfd. It holds `slot_count` slots of `slot_stride` bytes each; a slot
- * holds one batch:
+ * An extent is one sealed memfd with `slot_count` slots of `slot_stride` bytes each. A slot holds
+ * one batch:
  *
  *   slot + 0                      struct slots_head
  *   slot + head.images_offset     images:  batch_size x views rows of row_bytes
  *   slot + head.labels_offset     labels:  batch_size rows of label_width elements of label_type
  *   slot + head.records_offset    records: batch_size x views of struct slots_record
  *
- * A sample's views are neighbors: view v of sample s is row s x views + v of images and records.
- * height, width and row_bytes are this batch's: where the size changes with the epoch they may be
- * below what the stream was opened with, and the rows lie closer together.
+ * The views of a sample are adjacent: view v of sample s is row s x views + v of images and
+ * records. height, width and row_bytes are those of the batch. Where the size changes with the
+ * epoch, they may be smaller than those with which the stream was opened, and the rows are then
+ * closer together.
  *
- * All offsets are multiples of 64, counted from the slot's start. A reader takes them from the head
- * and must check them against slot_stride (libpenstock does). Integers are of the machine: both
- * ends run on it. */
+ * All offsets are multiples of 64, counted from the start of the slot. A reader takes them from the
+ * head and must check them against slot_stride (libpenstock does). Integers have the machine's byte
+ * order, since both ends run on the same machine. */
 #pragma once
 
 #include <stdint.h>
@@ -32,11 +33,10 @@ enum slots_pixel_type {
 	SLOTS_F32 = 2, /* normalized */
 	SLOTS_F16 = 3,
 	SLOTS_BF16 = 4,
-	SLOTS_BYTES =
-		5, /* reserved: compressed images with crop records, for decoding on the device */
+	SLOTS_BYTES = 5, /* reserved: compressed images with crop records, to decode on a device */
 };
 
-/* Of one value; 0 for a type that is not known. */
+/* Bytes of one value; 0 for an unknown type. */
 static inline uint32_t slots_pixel_bytes(uint32_t pixel_type)
 {
 	static const uint8_t bytes[] = {
@@ -55,26 +55,25 @@ static inline uint32_t slots_label_bytes(uint32_t label_type)
 
 enum slots_flag {
 	SLOTS_FLIPPED = 1u << 0,
-	SLOTS_SUBSTITUTED =
-		1u << 1, /* the sample wanted is broken; `index` is the one shown instead */
-	SLOTS_PADDED = 1u << 2, /* repeated at the tail so that ranks get equally many batches */
+	SLOTS_SUBSTITUTED = 1u << 1, /* the sample is broken; `index` is its substitute */
+	SLOTS_PADDED = 1u << 2, /* repeated so that all ranks have the same number of batches */
 	SLOTS_INVALID = 1u << 3, /* broken in evaluation: the row is zero and must not be counted */
 	SLOTS_FLIPPED_VERTICALLY = 1u << 4,
 };
 
-/* What was done to make one row: enough to make it again. 64 bytes. */
+/* How one row was made: enough to make it again. 64 bytes. */
 struct slots_record {
-	uint64_t index; /* sample actually shown */
-	int64_t label; /* first label; -1 unlabelled */
-	/* What of the source was resized, in pixels: RandomResizedCrop's box, otherwise the whole
-	 * image. What CenterCrop takes of the result follows from its size; what RandomCrop takes,
-	 * is drawn again from the stream's seed, the epoch, position and view
+	uint64_t index; /* of the sample in the row */
+	int64_t label; /* the first label; -1: none */
+	/* The part of the source that was resized, in pixels: RandomResizedCrop's box, or otherwise
+	 * the whole image. The window of CenterCrop follows from the sizes. The window of
+	 * RandomCrop can be drawn again from the stream's seed, the epoch, position and view
 	 * (PHILOX_RANDOM_CROP). */
 	uint32_t crop_x, crop_y, crop_w, crop_h;
 	uint32_t src_w, src_h;
 	uint32_t flags; /* enum slots_flag */
-	uint32_t view; /* of several of one sample, from 0 */
-	uint64_t position; /* in the epoch's global order: the key of its random draws */
+	uint32_t view; /* the number of the view of its sample, from 0 */
+	uint64_t position; /* in the epoch's global order: part of the key of its random draws */
 	uint64_t reserved1;
 };
 
@@ -85,9 +84,9 @@ struct slots_head {
 	uint64_t serial; /* of the batch in this slot; equals the announcement's */
 	uint64_t epoch, batch; /* the batch's name */
 	uint64_t position; /* of its first row in the epoch's global order */
-	uint32_t count; /* valid samples; below batch_size only in the last batch of an evaluation
-			   epoch */
-	uint32_t batch_size; /* samples laid out, of `views` rows each */
+	/* Valid samples; below batch_size only in the last batch of an evaluation epoch. */
+	uint32_t count;
+	uint32_t batch_size; /* samples that there is room for, of `views` rows each */
 	uint32_t height, width, channels;
 	uint32_t pixel_type; /* enum slots_pixel_type */
 	uint32_t pixel_layout; /* enum slots_pixel_layout */
@@ -96,8 +95,8 @@ struct slots_head {
 	uint32_t record_bytes; /* sizeof(struct slots_record) of the writer */
 	uint64_t row_bytes; /* of one image */
 	uint64_t images_offset, labels_offset, records_offset;
-	uint64_t ready_ns; /* CLOCK_MONOTONIC when the batch was complete, just before it is
-			      announced */
+	/* CLOCK_MONOTONIC when the batch was complete, just before the daemon announces it. */
+	uint64_t ready_ns;
 	uint32_t views; /* rows of a sample, 1 .. SLOTS_VIEWS_MAX */
 	uint32_t reserved0;
 	uint64_t reserved1;

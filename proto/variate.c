@@ -12,8 +12,8 @@ _Static_assert(FLT_EVAL_METHOD == 0, "double arithmetic must be done in double")
  * (Bailey, "Polar generation of random variates with the t-distribution", Mathematics of
  * Computation 62, 1994), and 1/2 + t / (2 sqrt(n + t^2)) then has Beta(n/2, n/2) (Devroye, "Random
  * variate generation in one line of code", 1996). Written with q = U^(1/alpha) and the square c of
- * the cosine, so that neither the small end's precision is lost nor anything overflows where alpha
- * is small. Words 0 and 1: 1 - U; 2 and 3: V, folded into a quarter of the circle and a sign. */
+ * the cosine, so that small results keep their precision and nothing overflows for a small alpha.
+ * Words 0 and 1: 1 - U; 2 and 3: V, folded into a quarter of the circle and a sign. */
 double variate_beta(double alpha, struct philox r)
 {
 	double u = 1 - philox_unit(r.word[0], r.word[1]); /* above 0 */
@@ -76,7 +76,7 @@ void variate_shares(double *numbers, unsigned count)
 	for (unsigned i = 1; i < count; i++)
 		most = numbers[i] > most ? numbers[i] : most;
 	for (unsigned i = 0; i < count; i++) {
-		/* Far below the largest it is nothing; elementary_exp need not hear of it. */
+		/* A number far below the largest has no share; elementary_exp could not take it. */
 		double below = numbers[i] - most;
 		numbers[i] = below < -800 ? 0 : elementary_exp(below);
 		sum += numbers[i];

@@ -34,9 +34,9 @@ enum {
 	WIRE_VERSION_MAX = 1,
 	WIRE_MESSAGE_MAX = 65536, /* a longer datagram is a protocol error */
 	WIRE_FDS_MAX = 1, /* a message carries at most one descriptor, and only from the daemon */
-	WIRE_SLOTS_MAX = 1024, /* batches that may be out at once in one stream */
-	WIRE_EXTENTS_MAX = 64, /* extents that one stream has at once */
-	WIRE_INLINE_MAX = 32768, /* a longer answer comes in a sealed memfd */
+	WIRE_SLOTS_MAX = 1024, /* leased batches of one stream at the same time */
+	WIRE_EXTENTS_MAX = 64, /* extents of one stream at the same time */
+	WIRE_INLINE_MAX = 32768, /* a longer answer is in a sealed memfd */
 };
 
 enum wire_type {
@@ -60,22 +60,21 @@ enum wire_type {
 
 struct wire_head {
 	uint32_t type; /* enum wire_type */
-	uint32_t bytes; /* of the whole message, this head included; must equal the datagram's
-			   length */
-	uint32_t request; /* client's number, echoed in the answer; 0 in messages that answer
-			     nothing */
-	uint32_t stream; /* client's number of the stream; 0 where it concerns none */
+	uint32_t bytes; /* of the whole message with this head: the length of the datagram */
+	/* The client's number, repeated in the answer; 0 in messages that answer no request. */
+	uint32_t request;
+	uint32_t stream; /* the client's number of the stream; 0: the message concerns none */
 };
 
 enum wire_feature {
-	WIRE_FEATURE_NONE = 0, /* bits are given out here, never reused */
+	WIRE_FEATURE_NONE = 0, /* bits are assigned here and never used again */
 };
 
 struct wire_hello {
 	struct wire_head head;
 	uint64_t magic;
 	uint32_t version_min, version_max;
-	uint64_t features; /* what the client knows; the daemon answers with the common ones */
+	uint64_t features; /* those the client knows; the daemon answers with the common ones */
 };
 
 struct wire_welcome {
@@ -89,11 +88,10 @@ struct wire_welcome {
 };
 
 /* Opens a stream or joins its group. The text is a YAML (or JSON) mapping with the keys of a stream
- * in penstock.yaml(5), or
- * `{stream: NAME}` for one that the daemon's configuration names, plus `state:` to go on from one.
- */
+ * in penstock.yaml(5), or `{stream: NAME}` for a stream of the daemon's configuration; with
+ * `state:` the stream continues from a state. */
 struct wire_open {
-	struct wire_head head; /* stream: a number of the client's choice, not 0, not in use */
+	struct wire_head head; /* stream: a number that the client chooses, not 0, not in use */
 	uint32_t text_bytes;
 	uint32_t reserved;
 };
@@ -101,11 +99,11 @@ struct wire_open {
 struct wire_opened {
 	struct wire_head head;
 	uint64_t samples; /* of the dataset, or of its subset (`indices`) */
-	uint64_t epoch_samples; /* given out per epoch, all ranks together */
+	uint64_t epoch_samples; /* delivered in an epoch, to all ranks together */
 	uint64_t batches; /* of an epoch, per rank */
 	uint64_t fingerprint; /* of the dataset */
-	uint64_t order; /* hash of what fixes the order: seed, shuffle, subset */
-	uint64_t transform; /* hash of what fixes the pixels */
+	uint64_t order; /* hash of everything that determines the order: seed, shuffle, subset */
+	uint64_t transform; /* hash of everything that determines the pixels */
 	uint64_t seed;
 	uint64_t epoch, batch; /* the first batch that will be announced */
 	uint32_t batch_size, height, width, channels; /* the largest that any batch has */
@@ -114,9 +112,10 @@ struct wire_opened {
 	uint32_t classes; /* number of class names; 0: none known */
 	uint32_t shuffle; /* 1: full shuffle; 0: sequential */
 	uint32_t train; /* 1: training recipe */
-	uint32_t slots; /* how many batches may be out at once, 1 .. WIRE_SLOTS_MAX */
-	uint64_t position; /* where (epoch, batch) begins in the epoch's global order: 0, or where
-			      the state said; of all ranks together */
+	uint32_t slots; /* how many leases there may be at once, 1 .. WIRE_SLOTS_MAX */
+	/* Where (epoch, batch) begins in the epoch's global order, of all ranks together: 0, or
+	 * where the state says. */
+	uint64_t position;
 	uint32_t views; /* rows of a sample, 1 .. SLOTS_VIEWS_MAX */
 	uint32_t reserved;
 };
@@ -163,13 +162,13 @@ struct wire_close {
 	struct wire_head head;
 };
 
-/* All epochs asked for are over. The last message of a stream. */
+/* All requested epochs have ended. The last message of a stream. */
 struct wire_end {
 	struct wire_head head;
 	uint64_t epochs, batches;
 };
 
-/* An answer that something did not work (request set), or that the stream is over (stream set). */
+/* A request failed (request set), or the stream has ended (stream set). */
 struct wire_error {
 	struct wire_head head;
 	int32_t code; /* negative errno */
@@ -178,12 +177,12 @@ struct wire_error {
 
 enum wire_query_kind {
 	WIRE_QUERY_STATUS = 1, /* the daemon: JSON */
-	WIRE_QUERY_STREAM = 2, /* this stream, its counters, verdict: JSON */
+	WIRE_QUERY_STREAM = 2, /* the stream, its counters and verdict: JSON */
 	WIRE_QUERY_CLASSES = 3, /* class names, one per line */
 	WIRE_QUERY_PATH = 4, /* path of sample `argument` */
-	WIRE_QUERY_WAIT = 5, /* one sentence: what this stream is waiting for right now */
+	WIRE_QUERY_WAIT = 5, /* one sentence: what the stream waits for now */
 	WIRE_QUERY_CONFIG =
-		6, /* the stream's definition as JSON: what to put into WIRE_OPEN to get the same */
+		6, /* the stream's definition as JSON: WIRE_OPEN with it opens the same */
 };
 
 struct wire_query {
@@ -193,8 +192,8 @@ struct wire_query {
 	uint64_t argument;
 };
 
-/* A text of up to 1 GiB: inline, or, where it does not fit a message, in a sealed memfd that comes
- * with it. */
+/* A text of up to 1 GiB: inline, or in a sealed memfd that comes with the message if it is too
+ * long. */
 struct wire_answer {
 	struct wire_head head;
 	uint64_t total_bytes;
@@ -202,7 +201,8 @@ struct wire_answer {
 	uint32_t reserved;
 };
 
-/* Asks the daemon to drain and end, as SIGTERM does. Answered by WIRE_ANSWER before it ends. */
+/* Asks the daemon to drain and end, as SIGTERM does. The daemon sends WIRE_ANSWER before it
+ * ends. */
 struct wire_stop {
 	struct wire_head head;
 };

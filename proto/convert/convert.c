@@ -1,6 +1,4 @@
-/* convert: see convert.h.
- *
- * Thread: any. */
+/* convert: see convert.h. */
 #include "proto/convert/convert.h"
 
 #include "proto/dispatch.h"
@@ -9,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Output of this size does not stay in a cache until somebody reads it: past the caches it costs
- * others less of theirs, and itself less where memory is what both wait for. */
+/* Output of this size does not stay in a cache until it is read. Stores that bypass the caches
+ * leave more of them to others, and are faster where memory is the bottleneck. */
 enum { CONVERT_STREAM_FROM = 8 << 20 };
 
 #define AVX2 (PROCESSOR_AVX2 | PROCESSOR_FMA | PROCESSOR_F16C)
@@ -32,7 +30,7 @@ int convert_choose(const struct convert_kernels **ret)
 	return result;
 }
 
-/* `value`'s reciprocal in two parts. */
+/* The reciprocal of `value` in two parts. */
 static void convert_invert(float value, float *ret_scale, float *ret_rest)
 {
 	*ret_scale = 1 / value;
@@ -50,7 +48,7 @@ static void convert_fill_constants(struct convert *convert, const struct convert
 	}
 }
 
-/* Whether the kernels' values are the table's, all of them. */
+/* Whether all values of the kernels equal those of the table. */
 static bool convert_equals_table(const struct convert *convert)
 {
 	uint8_t from[256 * 3];
@@ -99,8 +97,8 @@ size_t convert_row_bytes(const struct convert *convert, uint32_t height, uint32_
 	return (size_t)height * width * 3 * convert->element_bytes;
 }
 
-/* Pixels, `step` bytes each, before the first one that `out` is aligned at for streaming stores;
- * CONVERT_LINE when none is. */
+/* How many pixels, of `step` bytes each, come before the first one at which `out` is aligned for
+ * streaming stores; CONVERT_LINE where there is none. */
 static size_t convert_head(const char *out, size_t step)
 {
 	size_t head = 0;
@@ -109,7 +107,7 @@ static size_t convert_head(const char *out, size_t step)
 	return head;
 }
 
-/* Pixels in a row: one picture's, or all of the batch where they lie so. */
+/* Converts adjacent pixels: those of one image, or of the whole batch where they are adjacent. */
 static void convert_pixels(
 	const struct convert *convert, const uint8_t *from, size_t pixels, char *out, bool stream)
 {
@@ -135,17 +133,17 @@ static void convert_pixels(
 void convert_rows(const struct convert *convert, const void *rows, uint32_t count, uint32_t height,
 	uint32_t width, void *out)
 {
-	size_t pixels = (size_t)height * width, pictures = count;
+	size_t pixels = (size_t)height * width, images = count;
 	size_t bytes = convert_row_bytes(convert, height, width);
-	if (bytes * pictures == 0)
+	if (bytes * images == 0)
 		return;
 	bool stream = convert->kernels->stream[convert->dtype][convert->layout] &&
-		      bytes * pictures >= convert->stream_from;
+		      bytes * images >= convert->stream_from;
 	if (convert->layout == CONVERT_NHWC) {
-		pixels *= pictures;
-		pictures = 1;
+		pixels *= images;
+		images = 1;
 	}
-	for (size_t i = 0; i < pictures; i++)
+	for (size_t i = 0; i < images; i++)
 		convert_pixels(convert, (const uint8_t *)rows + i * pixels * 3, pixels,
 			(char *)out + i * bytes, stream);
 }

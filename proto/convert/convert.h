@@ -1,18 +1,18 @@
 /* convert: uint8 pixels to the values that trainers compute with: (x / 255 - mean) / std, rounded
- * as torchvision's ToTensor and Normalize round it in float32, and once more (to nearest, ties to
- * even) to a shorter type. The daemon's for streams whose dtype is not uint8, and libpenstock's
+ * in float32 as torchvision's ToTensor and Normalize round it, and for shorter types once more (to
+ * nearest, ties to even). For the daemon's streams whose dtype is not uint8, and for libpenstock
  * (penstock.h).
  *
- * The table is the law: 256 values for each of three channels, computed in float32 as torchvision
- * computes them, rounded once more to a shorter dtype. Kernels compute instead of looking up, which
- * is faster, and divide by multiplying: with a quotient's reciprocal in two parts, the second one
- * what rounding took from the first, the sum of both products is nearly always the quotient as
- * division rounds it. Whether it is, for the mean and std at hand, is tried with all 256 values
- * when a converter is made; where it is not, the table is looked up.
+ * A table defines the result: 256 values for each of three channels, computed in float32 as
+ * torchvision computes them, rounded once more for a shorter dtype. The kernels compute instead of
+ * looking values up, which is faster, and multiply instead of dividing: the reciprocal has two
+ * parts, of which the second is the rounding error of the first, and the sum of both products is
+ * nearly always the correctly rounded quotient. When a converter is made, it checks all 256 values
+ * for its mean and std; if one differs, it looks values up in the table.
  *
  * A map of this folder:
  *   convert.[ch]      this file: the choice of kernels, and cutting rows into runs
- *   convert_table.c   the table, and plain C that looks values up: the truth
+ *   convert_table.c   the table, and plain C that looks values up: the reference
  *   convert_body.h    the loop of the kernels, compiled once per instruction set
  *   convert_x86.h     what convert_avx2.c and convert_avx512.c have in common
  *   convert_avx2.c, convert_avx512.c, convert_neon.c
@@ -41,16 +41,16 @@ enum {
 	CONVERT_LAYOUTS = 2,
 };
 
-/* Converts `pixels` in a row, whole groups of them except in plain C; channels lie next to each
- * other in `out` (NHWC) or `plane_bytes` apart (NCHW). */
+/* Converts `pixels` adjacent pixels: whole groups, except in plain C. In `out` the channels of a
+ * pixel are adjacent (NHWC) or `plane_bytes` apart (NCHW). */
 typedef void convert_run(const struct convert *convert, const uint8_t *from, size_t pixels,
 	void *out, size_t plane_bytes);
 
 struct convert_kernels {
 	convert_run *run[CONVERT_DTYPES][CONVERT_LAYOUTS];
 
-	/* Past the caches, to `out` (and planes) aligned to CONVERT_LINE; NULL: there is nothing to
-	 * gain. */
+	/* The same with stores that bypass the caches, to `out` (and planes) aligned to
+	 * CONVERT_LINE; NULL: not faster. */
 	convert_run *stream[CONVERT_DTYPES][CONVERT_LAYOUTS];
 };
 
@@ -61,32 +61,33 @@ extern const struct convert_kernels convert_c, convert_avx2, convert_avx512, con
  * sentence. */
 int convert_choose(const struct convert_kernels **ret);
 
-/* Prepares, in memory aligned to CONVERT_LINE; a few microseconds. Results as of convert_choose. */
+/* Prepares a converter, in memory aligned to CONVERT_LINE; a few microseconds. Errors as of
+ * convert_choose. */
 int convert_init(struct convert *convert, const struct convert_options *options);
 
-/* The same in memory of its own; also -ENOMEM. free() frees it. */
+/* The same in allocated memory, for free(); also -ENOMEM. */
 int convert_new(const struct convert_options *options, struct convert **ret);
 
-/* Bytes of one row of what is written. */
+/* Bytes of one converted image. */
 size_t convert_row_bytes(const struct convert *convert, uint32_t height, uint32_t width);
 
-/* `count` rows of uint8 (height, width, 3), to `out`, aligned or not, not overlapping. Reads and
- * writes nothing beyond them. Thread: any, several at once. */
+/* Converts `count` images of uint8 (height, width, 3) to `out`, which needs no alignment and does
+ * not overlap. Reads and writes nothing beyond them. Any thread, several at once. */
 void convert_rows(const struct convert *convert, const void *rows, uint32_t count, uint32_t height,
 	uint32_t width, void *out);
 
-/* uint8 as it is. */
+/* Copies uint8. */
 convert_run convert_copy;
 
 struct convert {
-	/* What is taken from and multiplied with each of 3 x 16 values in a row, in the layout's
-	 * order of channels. */
+	/* The mean and the factors for 3 x 16 adjacent values, in the layout's order of
+	 * channels. */
 	_Alignas(CONVERT_LINE) struct {
 		float mean[3][CONVERT_GROUP];
 		float scale[3][CONVERT_GROUP], rest[3][CONVERT_GROUP]; /* 1 / std, in two parts */
 	} constants;
 	const struct convert_kernels *kernels;
-	size_t stream_from; /* bytes of output from which on it is written past the caches */
+	size_t stream_from; /* output of at least this many bytes bypasses the caches */
 	uint32_t dtype, layout;
 	uint32_t element_bytes;
 	union {
@@ -96,5 +97,5 @@ struct convert {
 	} table;
 };
 
-/* Fills the table. `options` are valid ones. */
+/* Fills the table; `options` are valid. */
 void convert_fill_table(struct convert *convert, const struct convert_options *options);

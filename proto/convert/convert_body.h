@@ -1,13 +1,12 @@
-/* convert_body: the loop of every kernel, for a file that has defined for its instruction set
+/* convert_body: the loop of every kernel, for a file that defines for its instruction set
  *
  *   body_bytes, body_group   sixteen bytes, sixteen floats
  *   body_interleaved(), body_planes()
  *                            the next three times sixteen bytes, as they are or by channel
  *   body_load(), body_widen(), body_fused(a, b, c) = a x b + c rounded once, body_less(),
- * body_times(), body_put_u8(), body_put_f32(), body_put_f16(), body_put_bf16(), body_fence()
+ *   body_times(), body_put_u8(), body_put_f32(), body_put_f16(), body_put_bf16(), body_fence()
  *
- * `stream`, which body_put_f32() takes, is whether it stores past the caches; where the file
- * defines BODY_STREAMS. */
+ * and BODY_STREAMS if body_put_f32() can bypass the caches; its argument `stream` asks for that. */
 #pragma once
 
 #include "proto/convert/convert.h"

@@ -70,7 +70,7 @@ static inline void body_put_u8(void *out, uint8x16_t x)
 	vst1q_u8(out, x);
 }
 
-/* Stores are of bytes: `out` may be aligned to nothing. */
+/* Stores bytes: `out` needs no alignment. */
 static inline void body_put_f32(char *out, body_group x, bool stream)
 {
 	(void)stream;

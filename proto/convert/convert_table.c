@@ -1,7 +1,5 @@
-/* convert_table: the values as such, and rows made by looking them up: what every kernel must
- * equal.
- *
- * Thread: any. */
+/* convert_table: the table of values, and plain C that looks them up. Every kernel must equal
+ * it. */
 #include "proto/convert/convert.h"
 
 #include <string.h>
@@ -13,14 +11,14 @@ static uint32_t table_bits(float value)
 	return bits;
 }
 
-/* The `shift` lowest bits are rounded away, to nearest, ties to even. */
+/* Rounds the `shift` lowest bits away, to nearest, ties to even. */
 static uint32_t table_round(uint32_t bits, unsigned shift)
 {
 	uint32_t half = (uint32_t)1 << (shift - 1), odd = bits >> shift & 1;
 	return (bits + half - 1 + odd) >> shift;
 }
 
-/* IEEE 754 binary16 of a value that is a number; too large a one becomes infinite. */
+/* IEEE 754 binary16 of a value that is not NaN; a value that is too large becomes infinite. */
 static uint16_t table_float16(float value)
 {
 	uint32_t bits = table_bits(value), sign = bits >> 16 & 0x8000,
@@ -58,7 +56,7 @@ void convert_fill_table(struct convert *convert, const struct convert_options *o
 	}
 }
 
-/* `out` may be aligned to nothing. */
+/* `out` needs no alignment. */
 #define TABLE_RUN(name, member)                                                                 \
 	static void name(const struct convert *convert, const uint8_t *from, size_t pixels,     \
 		void *out, size_t plane_bytes)                                                  \

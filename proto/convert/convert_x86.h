@@ -1,6 +1,5 @@
-/* convert_x86: sixteen pixels as bytes, in registers of 128 bits; bytes as they are past the
- * caches.
- */
+/* convert_x86: loads sixteen pixels as bytes into registers of 128 bits, and copies bytes with
+ * stores that bypass the caches. */
 #pragma once
 
 #include "proto/convert/convert.h"
@@ -16,8 +15,8 @@ static inline void body_interleaved(const uint8_t *from, __m128i ret[3])
 		ret[i] = _mm_loadu_si128((const __m128i *)(const void *)(from + 16 * i));
 }
 
-/* Sixteen times 3 bytes: at each place, one of the three registers has the channel in question.
- * They are blended into one, which is then put in order. */
+/* One channel of sixteen times 3 bytes: at each place, one of the three registers has that channel.
+ * Blends them into one register and reorders it. */
 static inline void body_planes(const uint8_t *from, __m128i ret[3])
 {
 	const __m128i first = _mm_setr_epi8(-1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1, 0, 0, -1);
@@ -46,9 +45,9 @@ static inline void body_fence(void)
 	_mm_sfence();
 }
 
-/* What memcpy() does from some size on, which is a share of the largest cache: in a virtual machine
- * that size may be hundreds of megabytes. Wider registers gain nothing: memory is what it waits
- * for. */
+/* Copies as memcpy() does from a size on that is a share of the largest cache: in a virtual machine
+ * that size may be hundreds of megabytes. Wider registers would not help: memory is the
+ * bottleneck. */
 static void stream_u8(const struct convert *convert, const uint8_t *from, size_t pixels, void *out,
 	size_t plane_bytes)
 {
