@@ -23,7 +23,7 @@ STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 # A function that other files may call: its name begins in a line that begins in column 0 and is not a declaration.
 DEFINED = re.compile(r'^(?!static\b|typedef\b|#|return\b|else\b)[a-z_][\w \t*]*?[ \t*]([a-z_]\w*)\([^;{}]*?\)\s*(?:__attribute__\(\([^;{}]*?\)\)\s*)?\{',
                      re.MULTILINE)
-WORD = re.compile(r'[a-z_]\w*')
+WORD = re.compile(r'\b(?<!struct )(?<!enum )(?<![.>])[a-z_]\w*')
 ALLOWED = re.compile(r'Circle: ([a-z0-9_, ]+):')
 
 

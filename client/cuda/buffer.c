@@ -35,9 +35,7 @@ static struct buffer_geometry buffer_measure(const struct penstock_stream_info *
 	};
 }
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 static int buffer_take_foreign(
 	struct buffer_table *table, const struct penstock_cuda_options *options)
@@ -53,8 +51,8 @@ static int buffer_take_foreign(
 		return sentence_set(-EINVAL,
 			"options.allocate returned %p: expected device memory aligned to %d bytes",
 			memory, BUFFER_ALIGN);
-	/* A caching allocator's memory may still be in use by what was enqueued before: that is
-	 * ordered with the framework's CUDA streams and not with the pump's. */
+	/* Work that was enqueued earlier may still use the memory of a caching allocator: it is
+	 * ordered with the framework's CUDA streams, not with the pump's. */
 	CUresult r = table->device->driver->ctx_synchronize();
 	return r == CUDA_SUCCESS ? 0
 				 : driver_fail(table->device->driver, r, NULL, "cuCtxSynchronize");
@@ -119,9 +117,7 @@ static int buffer_make_events(struct buffer_table *table)
 	return 0;
 }
 
-/* ---- life
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- life ---- */
 
 static void buffer_init_lock(struct buffer_table *table)
 {
@@ -141,7 +137,7 @@ int buffer_init(struct buffer_table *table, const struct device *device,
 	buffer_init_lock(table);
 	table->buffer = calloc(table->count, sizeof *table->buffer);
 	if (!table->buffer)
-		return sentence_set(-ENOMEM, "no memory for %u buffers", table->count);
+		return sentence_set(-ENOMEM, "not enough memory for %u buffers", table->count);
 	int result = buffer_take_device(table, options);
 	if (result == 0)
 		result = buffer_take_host(table);
@@ -182,13 +178,11 @@ void buffer_deinit(struct buffer_table *table)
 	*table = (struct buffer_table){0};
 }
 
-/* ---- whose
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- states ---- */
 
 void buffer_move(struct buffer *buffer, enum buffer_state to)
 {
-	/* States that may come before each. */
+	/* The states that may precede each state. */
 	static const enum buffer_state before[] = {
 		[BUFFER_FREE] = BUFFER_GIVEN,
 		[BUFFER_FILLING] = BUFFER_FREE,
@@ -231,9 +225,7 @@ struct buffer *buffer_of(struct buffer_table *table, const struct penstock_cuda_
 	return held;
 }
 
-/* ---- rows
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 void buffer_take_rows(struct buffer *buffer, const struct penstock_batch *batch)
 {

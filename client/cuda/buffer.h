@@ -1,15 +1,16 @@
-/* buffer: the batches on the device, and whose each of them is.
+/* buffer: the batches on the device, and who owns each of them.
  *
- * A buffer goes FREE -> FILLING (the pump writes to it) -> READY (its copy is enqueued, behind
- * which `ready` is recorded) -> GIVEN (to the application) -> FREE (released, with `released`
- * recorded in the application's CUDA stream); buffer_move is the only door. It may be given, and
- * even released, before its copy has begun: order between the two is kept by the events, on the
- * device. A FREE buffer is claimed again when its last copy is done (`copying`), and its next copy
- * waits for `released` on the device. So nothing of a buffer that the host writes (its pinned
- * block) is being read by the device when it is written.
+ * A buffer goes FREE -> FILLING (the pump writes to it) -> READY (its copy is enqueued, and the
+ * event `ready` is recorded after it) -> GIVEN (to the application) -> FREE (released; the event
+ * `released` is recorded in the application's CUDA stream). Only buffer_move changes the state. A
+ * buffer may be given, and even released, before its copy has begun: the events keep the order on
+ * the device. The pump claims a FREE buffer again when its last copy is done (`copying`), and its
+ * next copy waits for `released` on the device. So the device never reads the part that the host
+ * writes (the pinned block) while the host writes it.
  *
- * Threads: states and what is said to be under the lock, any; the rest belongs to the pump from
- * FREE to READY, to the application's thread while GIVEN. */
+ * Threads: any thread may use the states and the fields marked as under the lock, with the lock
+ * held; the rest belongs to the pump from FREE to READY, and to the application's thread while
+ * GIVEN. */
 #pragma once
 
 #include "client/cuda/device.h"
@@ -28,26 +29,27 @@ enum { BUFFER_SLACK = 16, BUFFER_STATE_BYTES = 512 };
 
 struct buffer {
 	enum buffer_state state; /* under the lock */
-	uint64_t serial; /* order of batches, from 1; 0: never filled */
+	uint64_t serial; /* the order of batches, from 1; 0: never filled */
 	/* on the device */
 	CUdeviceptr images, labels, rows;
-	CUevent ready; /* recorded behind the copies */
-	CUevent released; /* recorded by the application's release */
-	/* pinned, on the host: copied to `labels` and `rows` as one piece */
+	CUevent ready; /* recorded after the copies */
+	CUevent released; /* recorded when the application releases it */
+	/* pinned host memory; one copy moves it to `labels` and `rows` */
 	int64_t *host_labels;
 	struct penstock_cuda_row *host_rows;
 	struct penstock_sample *host_samples;
 	/* of the batch */
 	uint32_t count, flags;
 	uint64_t epoch, batch;
-	char loop[BUFFER_STATE_BYTES]; /* penstock_stream_state behind it */
-	/* the pump's own */
-	bool copying; /* its copy is under way, and reads the pinned block */
-	bool awaited; /* `released` was recorded, and no copy waits for it yet; under the lock */
+	char loop[BUFFER_STATE_BYTES]; /* penstock_stream_state after this batch */
+	/* only the pump uses what follows */
+	bool copying; /* its copy is in progress and reads the pinned block */
+	/* `released` has been recorded, and no copy waits for it yet; under the lock. */
+	bool awaited;
 	bool holds_slot;
 	int extent; /* memory_copy */
 	struct penstock_batch slot;
-	/* the application's thread's own */
+	/* only the application's thread uses what follows */
 	bool measured; /* the wait for `ready` */
 };
 
@@ -64,41 +66,41 @@ struct buffer_table {
 	uint32_t count;
 	struct buffer_geometry geometry;
 	uint64_t device_bytes, pinned_bytes;
-	/* where the memory is from */
+	/* the allocator of the memory */
 	CUdeviceptr block;
 	uint8_t *host_block;
-	void (*release)(void *context, void *memory, size_t bytes); /* NULL: the driver's */
+	void (*release)(void *context, void *memory, size_t bytes); /* NULL: the driver allocates */
 	void *release_context;
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* CLOCK_MONOTONIC */
 };
 
-/* Entered. 0; -ENOMEM; -EINVAL the application's allocator gave what cannot be used; -EIO. On
- * failure buffer_deinit is the caller's. */
+/* Device entered. 0; -ENOMEM; -EINVAL: the application's allocator returned unusable memory;
+ * -EIO. On failure the caller calls buffer_deinit. */
 int buffer_init(struct buffer_table *table, const struct device *device,
 	const struct penstock_cuda_options *options, const struct penstock_stream_info *info);
 
-/* Entered; the device must have finished with them. Takes a zeroed one. */
+/* Device entered; the device must have finished with the buffers. Accepts a zeroed table. */
 void buffer_deinit(struct buffer_table *table);
 
-/* The one place where a buffer changes state; under the lock. */
+/* Changes the state of a buffer; only this function does. Under the lock. */
 void buffer_move(struct buffer *buffer, enum buffer_state to);
 
-/* The READY one of the lowest serial, or NULL; under the lock. */
+/* The READY buffer with the lowest serial, or NULL. Under the lock. */
 struct buffer *buffer_oldest(const struct buffer_table *table);
 
-/* How many are in this state; under the lock. */
+/* The number of buffers in this state. Under the lock. */
 uint32_t buffer_count(const struct buffer_table *table, enum buffer_state state);
 
-/* What the application holds as `batch`, or NULL. The application's thread. */
+/* The buffer that the application holds as `batch`, or NULL. The application's thread. */
 struct buffer *buffer_of(struct buffer_table *table, const struct penstock_cuda_batch *batch);
 
 /* Copies labels and samples to the pinned block. */
 void buffer_take_rows(struct buffer *buffer, const struct penstock_batch *batch);
 
-/* Has `queue` copy the pinned block's labels and rows to the device. */
+/* Enqueues in `queue` a copy of the pinned block's labels and rows to the device. */
 CUresult buffer_send_rows(
 	const struct buffer_table *table, const struct buffer *buffer, CUstream queue);
 
-/* What buffer_send_rows copies. */
+/* The number of bytes that buffer_send_rows copies. */
 size_t buffer_sent_bytes(const struct buffer_table *table);

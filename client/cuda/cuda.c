@@ -1,7 +1,6 @@
-/* cuda: the doors of penstock/cuda.h but those that launch kernels (launch.c).
+/* cuda: the public functions of penstock/cuda.h, except those in launch.c.
  *
- * Thread: the application's, one at a time; what the pump shares with it is under the pump's locks.
- */
+ * Thread: the application's, one at a time; the pump's locks guard what the pump shares with it. */
 #include "client/cuda/attachment.h"
 #include "client/cuda/kernels.h"
 #include "client/cuda/mix.h"
@@ -17,9 +16,7 @@ _Static_assert(sizeof(struct penstock_cuda_row) == 64, "rows are 64 bytes on the
 _Static_assert(MEMORY_WHY_BYTES == sizeof((struct penstock_cuda_info){0}.why), "one is copied");
 _Static_assert(DEVICE_NAME_BYTES == sizeof((struct penstock_cuda_info){0}.name), "one is copied");
 
-/* ---- options
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- options ---- */
 
 void penstock_cuda_options_init_size(struct penstock_cuda_options *options, size_t size)
 {
@@ -65,82 +62,13 @@ static int cuda_take_options(
 	return result;
 }
 
-/* ---- what the doors share
- * ----------------------------------------------------------------------------------------------
- */
+/* ---- who has which stream ---- */
 
-int attachment_check(const struct penstock_cuda *cuda)
-{
-	if (cuda->owner == getpid())
-		return 0;
-	return sentence_set(-EBADF,
-		"the stream was attached to a device by process %d: CUDA does not survive fork(); "
-		"start processes by spawn or forkserver, and attach in each",
-		(int)cuda->owner);
-}
-
-int attachment_enter(struct penstock_cuda *cuda, const struct penstock_cuda_batch *batch,
-	struct buffer **ret_buffer)
-{
-	int result = attachment_check(cuda);
-	if (result < 0)
-		return result;
-	struct buffer *buffer = buffer_of(&cuda->buffers, batch);
-	if (!buffer)
-		return sentence_set(-EINVAL, "this batch is not held: it was released before, or "
-					     "was never given by this attachment");
-	result = device_enter(&cuda->device, &cuda->mode);
-	if (result == 0)
-		*ret_buffer = buffer;
-	else
-		pump_end(&cuda->pump, result, 0);
-	return result;
-}
-
-void attachment_leave(struct penstock_cuda *cuda)
-{
-	device_leave(&cuda->device, cuda->mode);
-}
-
-int attachment_check_queue(struct penstock_cuda *cuda, struct CUstream_st *queue)
-{
-	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-	CUresult r = cuda->device.driver->stream_is_capturing(queue, &status);
-	if (r != CUDA_SUCCESS)
-		return attachment_fail(cuda, r, "cuStreamIsCapturing");
-	if (status == CU_STREAM_CAPTURE_STATUS_NONE)
-		return 0;
-	return sentence_set(-EINVAL,
-		"the CUDA stream is being captured into a graph, which would be run again without "
-		"its batch: use and release batches outside of it");
-}
-
-int attachment_fail(struct penstock_cuda *cuda, CUresult result, const char *call)
-{
-	const struct driver *driver = cuda->device.driver;
-	if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE ||
-		result == CUDA_ERROR_INVALID_CONTEXT) {
-		(void)driver_fail(driver, result,
-			"is the CUDA stream one of the attachment's device, and does it still "
-			"exist?",
-			"%s", call);
-		return -EINVAL;
-	}
-	int code = driver_fail(driver, result, NULL, "%s", call);
-	if (code != -EINVAL)
-		pump_end(&cuda->pump, code, 0);
-	return code;
-}
-
-/* ---- who has which stream
- * --------------------------------------------------------------------------------------------
- */
-
-/* Two threads that each believe a stream to be theirs would spoil it without a word. */
+/* Two threads that each believe that they own a stream would corrupt it silently. */
 static pthread_mutex_t cuda_claims_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct penstock_cuda *cuda_claims;
 
-/* What a forked child inherited is the parent's: it does not count. */
+/* What a forked child inherited belongs to the parent, so it does not count. */
 static bool cuda_is_claimed(const struct penstock_stream *stream)
 {
 	for (const struct penstock_cuda *cuda = cuda_claims; cuda; cuda = cuda->next) {
@@ -178,9 +106,7 @@ static void cuda_disclaim(const struct penstock_cuda *cuda)
 	(void)pthread_mutex_unlock(&cuda_claims_lock);
 }
 
-/* ---- attaching and detaching
- * -------------------------------------------------------------------------------------------
- */
+/* ---- attaching and detaching ---- */
 
 /* What the kernels take. */
 static int cuda_check_shape(const struct penstock_stream_info *info)
@@ -302,9 +228,7 @@ void penstock_cuda_detach(struct penstock_cuda *cuda)
 	free(cuda);
 }
 
-/* ---- batches
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- batches ---- */
 
 static uint64_t cuda_now_ns(void)
 {
@@ -400,9 +324,7 @@ int penstock_cuda_release(
 	return result;
 }
 
-/* ---- questions
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- questions ---- */
 
 int penstock_cuda_state(const struct penstock_cuda *cuda, char *buffer, size_t room)
 {

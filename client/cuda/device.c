@@ -12,9 +12,7 @@
 
 enum { DEVICE_ADVICE_BYTES = 400 };
 
-/* ---- which
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- which ---- */
 
 static int device_local_rank(int32_t *ret_ordinal)
 {
@@ -63,9 +61,7 @@ static int device_pick(struct device *device, int32_t wanted)
 	return result < 0 ? result : device_check_count(device, wanted < 0);
 }
 
-/* ---- what it is
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- what it is ---- */
 
 static int device_ask(const struct device *device, CUdevice_attribute attribute, int *ret_value)
 {
@@ -116,9 +112,7 @@ static int device_describe(struct device *device)
 		       : driver_fail(driver, r, NULL, "asking for device %d", device->ordinal);
 }
 
-/* ---- its kernels
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- its kernels ---- */
 
 static int device_fail_load(const struct device *device, CUresult r)
 {
@@ -154,9 +148,7 @@ static int device_load(struct device *device, const char *normalise)
 	return result < 0 ? result : device_find(device, "penstock_targets", &device->targets);
 }
 
-/* ---- life
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- life ---- */
 
 static int device_retain(struct device *device)
 {

@@ -30,9 +30,7 @@ static pid_t driver_owner;
 static int driver_result;
 static char driver_sentence[SENTENCE_BYTES];
 
-/* ---- what results mean
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- what results mean ---- */
 
 struct driver_meaning {
 	CUresult result;
@@ -154,9 +152,7 @@ int driver_fail(
 		words ? words : "this driver does not know it", advice ? advice : meaning.advice);
 }
 
-/* ---- loading
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- loading ---- */
 
 struct driver_symbol {
 	const char *name;

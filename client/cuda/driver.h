@@ -1,25 +1,28 @@
 /* driver: the functions of the CUDA driver that this library calls, looked up at run time.
  *
- *   cuda.c        the doors of penstock/cuda.h
- *   launch.c      those of them that launch kernels
- *   attachment.h  what is behind struct penstock_cuda
- *   pump.[ch]     the thread: stream -> copies -> buffers; gives slots back
- *   pump_door.c   what the application's thread asks of it
- *   tap.[ch]      the stream, which both ask
- *   buffer.[ch]   the batches on the device and whose each is
- *   memory.[ch]   how the device reads the daemon's memory: registered, or through a pinned ring
- *   ring.[ch]     that ring
- *   stall.[ch]    how long the application's CUDA streams waited for copies
- *   mix.[ch]      what is done to each row
- *   device.[ch]   the device, its context, the loaded kernels
- *   kernels.*     the device's functions, and how they are launched
- *   driver.[ch]   this
- *   sentence.[ch] what penstock_error() says
+ * A map of this folder:
+ *   cuda.c            the public functions of penstock/cuda.h, except those in launch.c
+ *   launch.c          the public functions that queue work in the application's CUDA streams
+ *   attachment.[ch]   struct penstock_cuda, and what cuda.c and launch.c share
+ *   pump.[ch]         the thread: stream -> copies -> buffers; returns slots
+ *   pump_door.c       what the application's thread calls of the pump
+ *   tap.[ch]          the stream, which both threads use
+ *   buffer.[ch]       the batches on the device, and who owns each of them
+ *   memory.[ch]       how the device reads the daemon's memory: registered, or through a pinned
+ *                     ring
+ *   ring.[ch]         that ring
+ *   stall.[ch]        how long the application's CUDA streams waited for copies
+ *   mix.[ch]          what is done to each row
+ *   device.[ch]       the device, its context, the loaded kernels
+ *   kernels.h, kernels.c, kernels.cu, kernels_image.c
+ *                     the kernels, and how they are launched
+ *   driver.[ch]       this
+ *   sentence.[ch]     the text of penstock_error()
  *
- * Nothing links libcuda.so.1 or the runtime: so a program can start without a driver, and shares
- * the process with any version of the runtime. Names and types are those of the oldest version that
- * there is of each function, which every driver exports for ever (cuda.h renames some to newer
- * ones, and must not have its way here). Thread: any. */
+ * Nothing links libcuda.so.1 or the runtime: so a program can start without a driver, and can
+ * use any version of the runtime in the same process. Names and types are those of the oldest
+ * version of each function, which every driver exports forever; cuda.h renames some to newer
+ * versions, which must not happen here. Thread: any. */
 #pragma once
 
 #include <cuda.h>
@@ -73,13 +76,13 @@ struct driver {
 #undef DRIVER_MEMBER
 };
 
-/* The driver, loaded and initialised once per process. 0; -ENODEV with a sentence: no libcuda.so.1,
- * no device; -ENOTSUP: a driver that lacks a function (named) or is older than this library needs.
- */
+/* Loads and initializes the driver once per process. 0; -ENODEV with a sentence: no
+ * libcuda.so.1, or no device; -ENOTSUP: the driver lacks a function (which the sentence names)
+ * or is too old. */
 int driver_get(const struct driver **ret_driver);
 
-/* Sets the sentence: the call, CUDA's name and words for `result`, and what to do (NULL: what is
- * known for that result). Returns the errno for it: -ENOMEM, -ENODEV, -ENOTSUP, -EIO... `call`
- * reads like "cuMemAlloc of 115605504 bytes". */
+/* Sets the error sentence: the call, CUDA's name and text for `result`, and what to do (NULL:
+ * the usual advice for that result). Returns the errno for it: -ENOMEM, -ENODEV, -ENOTSUP,
+ * -EIO... `call` reads like "cuMemAlloc of 115605504 bytes". */
 int driver_fail(const struct driver *driver, CUresult result, const char *advice, const char *call,
 	...) __attribute__((format(printf, 4, 5)));

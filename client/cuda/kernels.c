@@ -1,4 +1,4 @@
-/* kernels: the device functions' names, grids and constants; see kernels.h. Thread: any. */
+/* kernels: names, launch dimensions and constants of the kernels; see kernels.h. Thread: any. */
 #include "client/cuda/kernels.h"
 
 #include "proto/philox.h"

@@ -1,18 +1,18 @@
-/* kernels: the device's functions: bytes to normalised tensors, labels to distributions. What each
- * computes is written plainly in tests/cuda/reference.c; here is how, quickly.
+/* kernels: the kernels: bytes to normalized tensors, labels to distributions.
+ * tests/cuda/reference.c defines in plain C what each computes; this file computes it fast.
  *
- * A block of KERNELS_THREADS does KERNELS_SPAN pixels of one row of the batch, so what is done to a
- * row is one branch for the whole block:
+ * A block of KERNELS_THREADS threads processes KERNELS_SPAN pixels of one row of the batch, so the
+ * operations of a row are one branch for the whole block:
  *
- *   plain    nothing but normalising. A thread turns 4 or 8 bytes into one store of 16 bytes
- * (NHWC), or 4 or 8 pixels into one such store in each plane (NCHW). groups   flips, mixing,
- * rectangles of one colour: 4 or 8 pixels at a time, likewise. single   the rest, pixel by pixel:
- * sides that are no multiple of 4 or 8, noise, and deviations that have to be divided by.
+ *   plain    only normalizes. A thread turns 4 or 8 bytes into one store of 16 bytes (NHWC), or 4
+ *            or 8 pixels into one such store in each plane (NCHW).
+ *   groups   flips, mixing, rectangles of one color: also 4 or 8 pixels at a time.
+ *   single   everything else, pixel by pixel: sides that are not a multiple of 4 or 8, noise, and
+ *            deviations that the device has to divide by.
  *
- * Every operation rounds as float32 does on the CPU: nothing here may be left to the compiler to
- * fuse.
+ * Every operation rounds as float32 does on the CPU: the compiler must not fuse any operations.
  *
- * tests/cuda/emulate.cpp compiles this very source for the CPU; it supplies what a C++ compiler
+ * tests/cuda/emulate.cpp compiles this source for the CPU and supplies what a C++ compiler
  * lacks. */
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
@@ -72,7 +72,7 @@ struct bf16 {
 		return reinterpret_cast<uint32_t &>(two);
 	}
 #else
-	/* Devices before 8.0 have no instruction for it, nor older headers a function. */
+	/* Devices before 8.0 have no instruction for it, and older headers no function. */
 	static __device__ uint32_t pair(float low, float high)
 	{
 		return __byte_perm(upper(low), upper(high), 0x7632);

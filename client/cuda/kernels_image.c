@@ -1,5 +1,4 @@
-/* kernels_image: the compiled device functions as data; see kernels.h. KERNELS_IMAGE is the file.
- */
+/* kernels_image: the compiled kernels as data; see kernels.h. KERNELS_IMAGE is the file. */
 #include "client/cuda/kernels.h"
 
 #include <cuda.h>

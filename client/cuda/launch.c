@@ -1,7 +1,8 @@
-/* launch: the doors of penstock/cuda.h that queue work in the application's CUDA streams.
+/* launch: the public functions of penstock/cuda.h that queue work in the application's CUDA
+ * streams.
  *
- * Each call has the stream wait for the batch's copy first: waiting twice costs the device next to
- * nothing, and the second may be in another stream. Thread: the application's. */
+ * Each call first makes the stream wait for the batch's copy: waiting twice costs the device almost
+ * nothing, and the second call may use another stream. Thread: the application's. */
 #include "client/cuda/attachment.h"
 #include "client/cuda/kernels.h"
 #include "client/cuda/sentence.h"
@@ -20,23 +21,7 @@ static int launch_check_output(const void *out, const char *what, size_t align)
 		what, out, align);
 }
 
-void attachment_prepare(struct penstock_cuda *cuda)
-{
-	const struct penstock_cuda_options *o = &cuda->options;
-	struct kernels_normalise *normalise = &cuda->normalise;
-	*normalise = (struct kernels_normalise){
-		.height = cuda->stream.height,
-		.width = cuda->stream.width,
-		.erase_random = (uint32_t)o->erase_random,
-		.key = {(uint32_t)cuda->stream.seed, (uint32_t)(cuda->stream.seed >> 32)},
-	};
-	memcpy(normalise->mean, o->mean, sizeof normalise->mean);
-	memcpy(normalise->std, o->std, sizeof normalise->std);
-	memcpy(normalise->erase_value, o->erase_value, sizeof normalise->erase_value);
-	kernels_normalise_prepare(normalise);
-}
-
-/* The first wait for a batch is the one that measures: later ones find it done. */
+/* Only the first wait for a batch is measured: later waits find the copy done. */
 static int launch_await(
 	struct penstock_cuda *cuda, struct buffer *buffer, struct CUstream_st *queue)
 {

@@ -28,12 +28,10 @@ static const struct {
 		"the device reads the daemon's memory, which is registered with it as this "
 		"process's own (pin_memory)"},
 	[MEMORY_PAGE_TABLES] = {CU_MEMHOSTREGISTER_PORTABLE, PROT_READ, F_SEAL_FUTURE_WRITE,
-		"the device reads the daemon's memory through the processor's page tables"},
+		"the device reads the daemon's memory through the CPU's page tables"},
 };
 
-/* ---- the decision
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- the decision ---- */
 
 static void memory_decide(struct memory *memory, uint32_t mode, uint64_t pinned_bytes,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -62,8 +60,8 @@ static int memory_use_ring(struct memory *memory, const char *why)
 	return result;
 }
 
-/* Registering was refused, or cannot be: what that means depends on what was asked for. A device
- * that has failed refuses too, and then refuses everything. */
+/* Registering is refused or impossible; what follows depends on the options. A device that has
+ * failed refuses, too, and then refuses everything. */
 static int memory_step_back(struct memory *memory, const char *why)
 {
 	size_t free_bytes, total_bytes;
@@ -93,9 +91,7 @@ static bool memory_may(const struct memory *memory, enum memory_way way)
 	}
 }
 
-/* ---- one mapping
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- one mapping ---- */
 
 /* 0, or a refusal in `ret_why`. */
 static CUresult memory_register(
@@ -123,9 +119,7 @@ static void memory_drop(struct memory *memory, struct memory_extent *extent)
 	*extent = (struct memory_extent){0};
 }
 
-/* ---- a page such as the daemon's
- * ------------------------------------------------------------------------------------------
- */
+/* ---- a page such as the daemon's ---- */
 
 static const uint8_t *memory_map_page(enum memory_way way, int fd, size_t bytes)
 {
@@ -146,15 +140,15 @@ static const uint8_t *memory_make_page(enum memory_way way, size_t bytes)
 	return page;
 }
 
-/* What the attributes promise is tried before a batch depends on it: a virtual machine, or a kernel
- * that does not let drivers pin such pages, is found out when attaching. False with a refusal. */
+/* Tries what the attributes promise before a batch depends on it: so attaching finds out about a
+ * virtual machine, or a kernel that does not let drivers pin such pages. False with a refusal. */
 static bool memory_try(const struct memory *memory, char why[MEMORY_WHY_BYTES])
 {
 	const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
 	const uint8_t *page = memory_make_page(memory->way, bytes);
 	if (!page) {
-		(void)snprintf(why, MEMORY_WHY_BYTES, "no sealed page to try it with: %s",
-			strerror(errno));
+		(void)snprintf(why, MEMORY_WHY_BYTES,
+			"cannot make a sealed page to try it with: %s", strerror(errno));
 		return false;
 	}
 	bool good = memory_register(memory, page, bytes, why) == CUDA_SUCCESS;
@@ -164,10 +158,10 @@ static bool memory_try(const struct memory *memory, char why[MEMORY_WHY_BYTES])
 	return good;
 }
 
-/* The first way that the device takes. False with a refusal. */
+/* Tries the ways in order and takes the first that works. False with a refusal. */
 static bool memory_choose(struct memory *memory, char why[MEMORY_WHY_BYTES])
 {
-	/* The names of attributes are NVIDIA's, so that they can be looked up. */
+	/* The message names NVIDIA's attributes, so that users can look them up. */
 	(void)snprintf(why, MEMORY_WHY_BYTES,
 		"the device registers no memory that is mapped read-only "
 		"(CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED is 0), as the stream's is: "
@@ -180,9 +174,7 @@ static bool memory_choose(struct memory *memory, char why[MEMORY_WHY_BYTES])
 	return false;
 }
 
-/* ---- life
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- life ---- */
 
 int memory_init(struct memory *memory, const struct device *device, uint32_t wanted, bool writable)
 {
@@ -216,9 +208,7 @@ void memory_deinit(struct memory *memory)
 	*memory = (struct memory){0};
 }
 
-/* ---- extents
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- extents ---- */
 
 static int memory_find(const struct memory *memory, uint32_t name)
 {
@@ -295,7 +285,7 @@ static bool memory_add(struct memory *memory, const struct memory_source *source
 	return true;
 }
 
-/* The ring from now on: what was registered goes, or with its last copy. */
+/* Uses the ring from now on; unregisters mappings now, or after their last copy. */
 static int memory_give_up(struct memory *memory, const char *why)
 {
 	int result = memory_step_back(memory, why);
@@ -304,7 +294,7 @@ static int memory_give_up(struct memory *memory, const char *why)
 	return result;
 }
 
-/* 0, with MEMORY_NO_EXTENT where it is the ring from now on. */
+/* 0, with MEMORY_NO_EXTENT if it uses the ring from now on. */
 static int memory_take_extent(
 	struct memory *memory, const struct memory_source *source, int *ret_extent)
 {
@@ -317,8 +307,8 @@ static int memory_take_extent(
 	i = memory_find_room(memory);
 	if (i == MEMORY_NO_EXTENT)
 		return sentence_set(-EIO,
-			"copies from the memory of %d daemons that have gone are still under way: "
-			"what waits for the device?",
+			"copies from the memory of %d daemons that are gone are still in progress: "
+			"find what keeps the device waiting",
 			MEMORY_EXTENTS);
 	if (!memory_add(memory, source, &memory->extent[i], why))
 		return memory_give_up(memory, why);
@@ -372,7 +362,7 @@ void memory_done(struct memory *memory, int extent)
 
 bool memory_is_ring(const struct memory *memory)
 {
-	/* Only this thread changes it. */
+	/* Only this thread writes it. */
 	return memory->mode == PENSTOCK_CUDA_RING;
 }
 

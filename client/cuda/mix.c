@@ -1,5 +1,5 @@
-/* mix: see mix.h. The draws are client/lib/mix/mixplan.c's; what a row says is said to the device in
- * the same bytes. Thread: any. */
+/* mix: see mix.h. client/lib/mix/mixplan.c draws; the device receives each row in the same
+ * bytes. Thread: any. */
 #include "client/cuda/mix.h"
 
 #include "client/cuda/sentence.h"

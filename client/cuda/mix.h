@@ -1,4 +1,4 @@
-/* mix: what is done to each row of a batch on the device, by client/lib/mix/mixplan.h's draws. Pure. */
+/* mix: what the device does to each row of a batch, as client/lib/mix/mixplan.h draws it. Pure. */
 #pragma once
 
 #include "penstock/cuda.h"

@@ -1,5 +1,5 @@
-/* pump: see pump.h: its thread, and how that begins and ends. What other threads call meanwhile is
- * in pump_door.c. */
+/* pump: the thread of the pump, and how it begins and ends; see pump.h. pump_door.c has what other
+ * threads call meanwhile. */
 #include "client/cuda/pump.h"
 
 #include "client/cuda/mix.h"
@@ -18,9 +18,7 @@ enum {
 	PUMP_PAUSE_MOST_US = 3200,
 };
 
-/* ---- orders
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- orders ---- */
 
 struct pump_orders {
 	bool stop, over, lost;
@@ -36,11 +34,9 @@ static struct pump_orders pump_read_orders(struct pump *pump)
 	return orders;
 }
 
-/* ---- copies
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- copies ---- */
 
-/* What was overwritten while it was copied is withdrawn, with all behind it. */
+/* Withdraws a batch that was overwritten during its copy, and all batches after it. */
 static void pump_give_back(struct pump *pump, struct buffer *buffer)
 {
 	if (!buffer->holds_slot)
@@ -77,7 +73,7 @@ static void pump_fail(struct pump *pump, CUresult r, const char *call)
 	pump_end(pump, driver_fail(pump->device->driver, r, NULL, "%s", call), 0);
 }
 
-/* Finished copies: their slots go back. True when there was one. */
+/* Returns the slots of finished copies. True if there was one. */
 static bool pump_collect(struct pump *pump)
 {
 	bool moved = false;
@@ -96,7 +92,7 @@ static bool pump_collect(struct pump *pump)
 	return moved;
 }
 
-/* The device has failed: nothing is waited for any more but what it may still do. */
+/* The device has failed: waits only for what it may still do. */
 static void pump_abandon(struct pump *pump)
 {
 	if (pump->flight_count > 0)
@@ -137,12 +133,10 @@ static int pump_await_release(struct pump *pump, bool awaited, struct buffer *bu
 				 : driver_fail(pump->device->driver, r, NULL, "cuStreamWaitEvent");
 }
 
-/* ---- buffers
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- buffers ---- */
 
-/* Whether a buffer may be filled. False, with `ret_used` untouched, or whether the device may still
- * use it. */
+/* Whether a buffer may be filled; `ret_used`: whether the device may still use it. On false,
+ * `ret_used` is unchanged. */
 static bool pump_is_free(struct pump *pump, struct buffer *buffer, bool *ret_used)
 {
 	(void)pthread_mutex_lock(&pump->buffers->lock);
@@ -164,7 +158,7 @@ static bool pump_is_free(struct pump *pump, struct buffer *buffer, bool *ret_use
 }
 
 /* A buffer for the next batch: an idle one, else the one that was filled first, whose copy then
- * waits on the device. NULL: none, now. */
+ * waits on the device. NULL: none at present. */
 static struct buffer *pump_find_room(struct pump *pump, bool *ret_used)
 {
 	struct buffer *first = NULL;
@@ -213,7 +207,8 @@ static void pump_show(struct pump *pump, struct buffer *buffer, size_t bytes)
 	(void)pthread_mutex_unlock(&pump->buffers->lock);
 }
 
-/* The batch's copy is enqueued, and it can be given: that it arrives is the events' business. */
+/* The batch's copy is enqueued, so the batch can be delivered; the events make sure that it
+ * arrives. */
 static void pump_fill(
 	struct pump *pump, struct buffer *buffer, bool used, const struct tap_batch *taken)
 {
@@ -235,8 +230,7 @@ static void pump_fill(
 			buffer_sent_bytes(pump->buffers));
 }
 
-/* One batch from the stream on its way to the device. True when there was one, or the stream's end.
- */
+/* Sends one batch from the stream to the device. True if there was a batch, or the stream's end. */
 static bool pump_feed(struct pump *pump)
 {
 	struct tap_batch taken;
@@ -256,13 +250,11 @@ static bool pump_feed(struct pump *pump)
 	return true;
 }
 
-/* ---- the thread
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- the thread ---- */
 
-/* The longer nothing has come of asking, the longer the pause: the end of a copy is noticed within
- * a share of what it took, and one that waits for a training step is not asked for ten thousand
- * times a second. NULL: nothing to ask for. */
+/* The pause before the next query: it grows while nothing has changed, so the pump notices the
+ * end of a copy within a fraction of the copy's time, and does not query a copy that waits for a
+ * training step ten thousand times a second. NULL: nothing to query. */
 static const struct timespec *pump_pause(struct pump *pump, struct timespec *pause)
 {
 	if (pump->flight_count == 0 && !pump->waiting_idle)
@@ -281,7 +273,7 @@ static void pump_wait(struct pump *pump)
 		{.fd = pump->listening ? pump->stream_fd : -1, .events = POLLIN}};
 	(void)ppoll(fds, sizeof fds / sizeof *fds, pump_pause(pump, &pause), NULL);
 	ssize_t n = read(pump->wake_fd, &counter, sizeof counter);
-	(void)n; /* nothing to read: it was something else that woke */
+	(void)n; /* EAGAIN: something else woke the thread */
 }
 
 static void pump_turn(struct pump *pump, struct pump_orders orders)
@@ -318,8 +310,8 @@ static void *pump_run(void *argument)
 	return NULL;
 }
 
-/* Signals are the application's threads' business, but for those that this thread could bring upon
- * itself: blocked, they would end the process without the application's handlers. */
+/* The application's threads handle signals, except those that this thread could raise itself: if
+ * they were blocked, the kernel would end the process without the application's handlers. */
 static int pump_start(struct pump *pump)
 {
 	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
@@ -331,25 +323,24 @@ static int pump_start(struct pump *pump)
 	int error = pthread_create(&pump->thread, NULL, pump_run, pump);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (error)
-		return sentence_set(
-			-error, "no thread for the copies: %s (see `ulimit -u`)", strerror(error));
+		return sentence_set(-error, "cannot start the copying thread: %s (see `ulimit -u`)",
+			strerror(error));
 	pump->running = true;
 	return 0;
 }
 
-/* ---- life: the thread that attaches and detaches
- * -----------------------------------------------------------------------
- */
+/* ---- life: the thread that attaches and detaches ---- */
 
 static int pump_make(struct pump *pump)
 {
 	pump->flight = calloc(pump->buffers->count, sizeof *pump->flight);
 	if (!pump->flight)
-		return sentence_set(-ENOMEM, "no memory for the order of the copies");
+		return sentence_set(-ENOMEM, "not enough memory for the order of the copies");
 	pump->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (pump->wake_fd < 0)
 		return sentence_set(-errno,
-			"no descriptor for waking the copying thread: %s (raise `ulimit -n`?)",
+			"no descriptor for waking the copying thread: %s (`ulimit -n` raises the "
+			"limit)",
 			strerror(errno));
 	CUresult r = pump->device->driver->stream_create(&pump->queue, CU_STREAM_NON_BLOCKING);
 	if (r == CUDA_SUCCESS)
@@ -387,8 +378,9 @@ static void pump_stop(struct pump *pump)
 	pump->running = false;
 }
 
-/* Waits until the device has finished with the buffers: by their events, and for all that it does
- * where that says too little, because the application still holds some or a call failed. */
+/* Waits until the device has finished with the buffers: for their events; or for all of its
+ * work, if the events do not tell enough because the application still holds buffers or a call
+ * failed. */
 static void pump_settle(struct pump *pump)
 {
 	const struct driver *driver = pump->device->driver;

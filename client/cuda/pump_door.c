@@ -1,5 +1,5 @@
-/* pump_door: what the application's thread calls of pump.h; that which ends the attachment and asks
- * whether it has ended, any. */
+/* pump_door: the functions of pump.h that the application's thread calls. Any thread may call
+ * those that end the attachment or ask whether it has ended. */
 #include "client/cuda/pump.h"
 
 #include <errno.h>
@@ -9,20 +9,18 @@
 #include <unistd.h>
 
 enum {
-	PUMP_ASK_MS = 1, /* for penstock_stream_next to say why nothing comes */
+	PUMP_ASK_MS = 1, /* for penstock_stream_next to report why no batch comes */
 	PUMP_HANDED_MS = 1000,
 	PUMP_LOOK_MS = 100, /* for options.interrupt */
 	PUMP_SENTENCE_BYTES = 640,
 };
 
-/* ---- the end
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- the end ---- */
 
 void pump_wake(struct pump *pump)
 {
 	const uint64_t one = 1;
-	/* It fails only where the counter is full, and the pump awake. */
+	/* write fails only if the counter is full, and then the pump is awake. */
 	ssize_t n = write(pump->wake_fd, &one, sizeof one);
 	(void)n;
 }
@@ -56,9 +54,7 @@ int pump_check(struct pump *pump)
 	return result;
 }
 
-/* ---- batches
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- batches ---- */
 
 /* Under the buffers' lock. 0; -EAGAIN; otherwise what penstock_cuda_next returns. */
 static int pump_try(struct pump *pump, struct buffer **ret_buffer)
@@ -70,7 +66,7 @@ static int pump_try(struct pump *pump, struct buffer **ret_buffer)
 		*ret_buffer = buffer;
 		return 0;
 	}
-	/* What is let through was READY before the pump said that it is over. */
+	/* A batch that is let through was READY before the pump reported the end. */
 	if (pump->over)
 		return pump_say_over(pump);
 	if (buffer_count(buffers, BUFFER_GIVEN) == buffers->count)
@@ -146,7 +142,7 @@ static int pump_say_behind(const struct pump *pump, int32_t timeout_ms)
 		timeout_ms / 1000.0, pump->device->ordinal);
 }
 
-/* penstock_stream_next tells its own timeout, and then what the daemon waits for. */
+/* penstock_stream_next reports its own timeout, and then what the daemon waits for. */
 static int pump_say_slow(int32_t timeout_ms)
 {
 	char why[PUMP_SENTENCE_BYTES];
@@ -156,8 +152,8 @@ static int pump_say_slow(int32_t timeout_ms)
 	return sentence_set(-ETIMEDOUT, "no batch within %.1f s: %s", timeout_ms / 1000.0, why);
 }
 
-/* The time is up. 0: a batch has come meanwhile and is handed to the pump. The stream is asked in
- * this thread, and so is its application (penstock_options.interrupt). */
+/* The time is up. 0: a batch has come meanwhile, and the pump gets it. This thread asks the
+ * stream and, through penstock_options.interrupt, the application. */
 static int pump_explain(struct pump *pump, int32_t timeout_ms)
 {
 	int result = tap_ask(&pump->tap, PUMP_ASK_MS);
@@ -167,7 +163,7 @@ static int pump_explain(struct pump *pump, int32_t timeout_ms)
 		return pump_say_slow(timeout_ms);
 	if (result == -EINTR)
 		return sentence_set(-EINTR, "%s", penstock_error());
-	/* The pump finds the same, in its order. */
+	/* The pump will find the same, in its order. */
 	pump_wake(pump);
 	return 0;
 }

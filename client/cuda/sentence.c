@@ -1,5 +1,4 @@
-/* sentence: see sentence.h. libpenstock keeps the text; formatting it is this library's. Thread:
- * any. */
+/* sentence: see sentence.h. libpenstock keeps the text; this library formats it. Thread: any. */
 #include "client/cuda/sentence.h"
 
 #include "penstock/penstock.h"

@@ -55,7 +55,7 @@ void stall_harvest(struct stall *stall, const struct driver *driver)
 		CUresult r = driver->event_query(stall->after[i]);
 		if (r == CUDA_ERROR_NOT_READY)
 			return;
-		/* A device that has failed says so elsewhere: its pairs are no measurements. */
+		/* Other code reports a failed device; its pairs are not measurements. */
 		if (r == CUDA_SUCCESS &&
 			driver->event_elapsed_time(&ms, stall->before[i], stall->after[i]) ==
 				CUDA_SUCCESS &&

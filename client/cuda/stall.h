@@ -1,8 +1,8 @@
-/* stall: how long the application's CUDA streams stood waiting for a copy.
+/* stall: how long the application's CUDA streams waited for a copy.
  *
- * A pair of events around each wait in the stream; what lies between them is read when the device
- * has come past both, without anybody waiting for that. More pairs than batches, since the host may
- * run far ahead of the device; when all are under way a wait goes unmeasured.
+ * A pair of events surrounds each wait in the stream. When the device has passed both, stall reads
+ * the time between them; no thread waits for that. There are more pairs than batches, because the
+ * host may run far ahead of the device; if all pairs are in use, a wait is not measured.
  *
  * Thread: the application's, with the device entered. */
 #pragma once
@@ -16,17 +16,17 @@ enum { STALL_PAIRS = 64 };
 
 struct stall {
 	CUevent before[STALL_PAIRS], after[STALL_PAIRS];
-	unsigned first, count; /* pairs under way, oldest first */
+	unsigned first, count; /* pairs in use, oldest first */
 	uint64_t total_ns;
 };
 
-/* 0, or as of driver_fail. On failure stall_deinit is the caller's. */
+/* 0, or as driver_fail. On failure the caller calls stall_deinit. */
 int stall_init(struct stall *stall, const struct driver *driver);
 void stall_deinit(struct stall *stall, const struct driver *driver);
 
-/* Has `queue` wait for `event`, measured if there is a pair left and `measure`. */
+/* Makes `queue` wait for `event`; measures the wait if `measure` and a pair is free. */
 CUresult stall_wait(struct stall *stall, const struct driver *driver, CUstream queue, CUevent event,
 	bool measure);
 
-/* Adds up what the device has come past. */
+/* Adds up the pairs that the device has passed. */
 void stall_harvest(struct stall *stall, const struct driver *driver);

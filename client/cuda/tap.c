@@ -8,8 +8,8 @@
 void tap_init(
 	struct tap *tap, struct penstock_stream *stream, const struct penstock_stream_info *info)
 {
-	/* At least one slot stays the daemon's to fill, where there is more than one; so asking for
-	 * a batch is never waiting for ourselves. */
+	/* If there is more than one slot, at least one stays with the daemon to fill; so a
+	 * request for a batch never waits for this process itself. */
 	*tap = (struct tap){.stream = stream,
 		.height = info->height,
 		.width = info->width,
@@ -25,7 +25,7 @@ void tap_deinit(struct tap *tap)
 	*tap = (struct tap){0};
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static int tap_ask_locked(struct tap *tap, int32_t timeout_ms)
 {
 	struct tap_batch *kept = &tap->kept;

@@ -1,9 +1,9 @@
-/* tap: the stream of an attachment, which two threads ask: the pump for batches, the application's
- * for a path, figures, or why no batch comes. A batch that the latter brings up is kept for the
- * pump.
+/* tap: the stream of an attachment, which two threads use: the pump asks for batches; the
+ * application's thread asks for a path, for statistics, or why no batch comes. If the latter
+ * receives a batch, the tap keeps it for the pump.
  *
- * Thread: any, but for tap_init and tap_deinit: where no other is. All may block for as long as
- * another call does. */
+ * Thread: any; tap_init and tap_deinit only while no other thread uses the tap. Every call may
+ * block for as long as another call does. */
 #pragma once
 
 #include "client/cuda/buffer.h"
@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-enum { TAP_E_FULL = 2 }; /* outcome: as many slots as may be are held */
+enum { TAP_E_FULL = 2 }; /* outcome: the attachment holds as many slots as it may */
 
 struct tap_batch {
 	struct penstock_batch batch;
@@ -24,26 +24,26 @@ struct tap_batch {
 struct tap {
 	struct penstock_stream *stream;
 	uint32_t height, width; /* of all images */
-	uint32_t most; /* slots that may be held */
-	pthread_mutex_t lock; /* of the stream and of what follows */
+	uint32_t most; /* the most slots to hold */
+	pthread_mutex_t lock; /* guards the stream and what follows */
 	bool keeps;
 	struct tap_batch kept;
-	uint32_t held; /* slots, that of `kept` among them */
+	uint32_t held; /* slots held, including that of `kept` */
 };
 
 /* `info`: the stream's. */
 void tap_init(
 	struct tap *tap, struct penstock_stream *stream, const struct penstock_stream_info *info);
 
-/* Gives back what was kept. All else that was taken must have been given back. */
+/* Returns the kept batch. The caller has returned all other batches. */
 void tap_deinit(struct tap *tap);
 
-/* A batch, if one can be had at once and may be held; tap_give_back is the caller's then. 0;
- * -EAGAIN; TAP_E_FULL; others as of penstock_stream_next, with a sentence. */
+/* Takes a batch if one is ready and the limit allows it; the caller returns it with
+ * tap_give_back. 0; -EAGAIN; TAP_E_FULL; others as penstock_stream_next, with a sentence. */
 int tap_take(struct tap *tap, struct tap_batch *ret_batch);
 
-/* Asks for a batch, and keeps it for tap_take. 0; TAP_E_FULL, also where one is kept; others as of
- * penstock_stream_next, with a sentence. */
+/* Asks for a batch and keeps it for tap_take. 0; TAP_E_FULL, also if a batch is kept already;
+ * others as penstock_stream_next, with a sentence. */
 int tap_ask(struct tap *tap, int32_t timeout_ms);
 
 /* As penstock_batch_release, penstock_stream_path and penstock_stream_stats. */

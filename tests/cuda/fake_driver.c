@@ -98,9 +98,7 @@ struct CUmod_st *fake_modules(void)
 	return fake.modules;
 }
 
-/* ---- which context a thread has
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- which context a thread has ---- */
 
 static void stack_end(void *argument)
 {
@@ -144,9 +142,7 @@ struct CUctx_st *fake_current(void)
 	return stack->depth ? stack->context[stack->depth - 1] : NULL;
 }
 
-/* ---- calls
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- calls ---- */
 
 static bool call_minds_loss(enum call call)
 {
@@ -237,9 +233,7 @@ CUresult fake_leave(CUresult result)
 	return result;
 }
 
-/* ---- errors
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- errors ---- */
 
 #define FAKE_ERRORS(X)                                                            \
 	X(CUDA_SUCCESS, "no error")                                               \
@@ -309,9 +303,7 @@ FAKE_EXPORT CUresult CUDAAPI cuGetErrorString(CUresult error, const char **ret_t
 	return error_tell(CALL_get_error_string, error, false, ret_text);
 }
 
-/* ---- the driver and its devices
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the driver and its devices ---- */
 
 static void fake_end(void);
 
@@ -419,9 +411,7 @@ FAKE_EXPORT CUresult CUDAAPI cuDeviceGetAttribute(
 	return fake_leave(CUDA_SUCCESS);
 }
 
-/* ---- contexts
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- contexts ---- */
 
 FAKE_EXPORT CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
 {
@@ -530,9 +520,7 @@ FAKE_EXPORT CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMo
 	return fake_leave(CUDA_SUCCESS);
 }
 
-/* ---- modules
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- modules ---- */
 
 /* What nvcc -fatbin writes begins with this (struct fatBinaryHeader of the toolkit's
  * fatbinary_section.h and cuobjdump agree). */
@@ -599,9 +587,7 @@ FAKE_EXPORT CUresult CUDAAPI cuModuleGetFunction(
 	return fake_leave(CUDA_SUCCESS);
 }
 
-/* ---- what tests tell and ask
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- what tests tell and ask ---- */
 
 static int call_number(const char *symbol)
 {

@@ -47,9 +47,7 @@ void kernel_use(struct fake_cuda_use *use)
 	use->launches = launches;
 }
 
-/* ---- launching
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- launching ---- */
 
 /* Notes what the kernel touches, and gives the place of its bytes; NULL and a fault when it may
  * not. */

@@ -26,9 +26,7 @@ static struct {
 	uint64_t used[FAKE_DEVICES], pinned, pageable_copies, direct_copies;
 } fake;
 
-/* ---- blocks
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- blocks ---- */
 
 static const char *block_name(const struct block *block)
 {
@@ -94,9 +92,7 @@ static void block_end(struct block *block)
 	}
 }
 
-/* ---- order
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- order ---- */
 
 static bool access_overlaps(const struct access *a, const struct access *b)
 {
@@ -154,9 +150,7 @@ void memory_access(struct block *block, uintptr_t address, size_t bytes, bool wr
 	access_add(block, &now);
 }
 
-/* ---- the device's memory
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the device's memory ---- */
 
 static bool memory_fits(size_t bytes)
 {
@@ -240,9 +234,7 @@ uint8_t *memory_find(CUdeviceptr address, size_t bytes, const char *what, struct
 	return block->backing + (address - block->address);
 }
 
-/* ---- the host's memory
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the host's memory ---- */
 
 FAKE_EXPORT CUresult CUDAAPI cuMemHostAlloc(void **ret_memory, size_t bytes, unsigned int flags)
 {
@@ -390,9 +382,7 @@ FAKE_EXPORT CUresult CUDAAPI cuMemHostUnregister(void *memory)
 	return fake_leave(result);
 }
 
-/* ---- copies
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- copies ---- */
 
 /* The pinned or registered memory that holds these bytes for the current context; NULL: pageable.
  * `ret_partly`: only some of them. */
@@ -499,9 +489,7 @@ FAKE_EXPORT CUresult CUDAAPI cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t 
 	return copy_back_in(to, from, bytes, NULL, true);
 }
 
-/* ---- all of it
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- all of it ---- */
 
 unsigned memory_leaks(const struct CUctx_st *context, bool tell, bool forget)
 {

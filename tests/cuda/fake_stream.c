@@ -46,9 +46,7 @@ static void clock_join(struct clock *clock, const struct clock *other)
 			clock->at[i] = other->at[i];
 }
 
-/* ---- lanes
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- lanes ---- */
 
 static bool work_is_held(const struct work *work)
 {
@@ -190,9 +188,7 @@ static void lane_grow(struct lane *lane)
 	lane->room = room;
 }
 
-/* ---- streams
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- streams ---- */
 
 static struct CUstream_st *stream_new(struct CUctx_st *context, bool blocking, bool legacy)
 {
@@ -434,9 +430,7 @@ FAKE_EXPORT CUresult CUDAAPI cuLaunchHostFunc(CUstream handle, CUhostFn function
 	return fake_leave(result);
 }
 
-/* ---- events
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- events ---- */
 
 FAKE_EXPORT CUresult CUDAAPI cuEventCreate(CUevent *ret_event, unsigned int flags)
 {
@@ -555,9 +549,7 @@ CUresult CUDAAPI cuEventElapsedTime(float *ret_milliseconds, CUevent from_handle
 	return fake_leave(event_elapsed(ret_milliseconds, from, to));
 }
 
-/* ---- all of them
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- all of them ---- */
 
 void stream_hold(unsigned kinds)
 {

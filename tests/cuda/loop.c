@@ -15,9 +15,7 @@ const struct fake_shape loop_shape = {
 
 enum { LOOP_TURN_MS = 2, LOOP_JUNK = 0xee, LOOP_EXTENTS = 2 };
 
-/* ---- the daemon
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the daemon ---- */
 
 struct loop_connection {
 	struct loop_daemon daemon;
@@ -210,9 +208,7 @@ void loop_serve(int fd, const void *argument)
 		daemon_unmap(&c.memory[i]);
 }
 
-/* ---- the loop
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the loop ---- */
 
 void loop_want(int result, int code, const char *text, const char *what, const char *file, int line)
 {

@@ -101,9 +101,7 @@ static int plan_options(struct plan *plan, int argc, char **argv)
 	return r < 0 ? r : recipe_check_cut(&plan->cut);
 }
 
-/* Numbers
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- numbers ---- */
 
 static uint64_t plan_global(const struct plan *plan)
 {
@@ -162,9 +160,7 @@ static uint64_t plan_total(const struct plan *plan)
 	return plan->left + (plan->epochs - plan->from.epoch - 1) * plan->batches;
 }
 
-/* Notes
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- notes ---- */
 
 __attribute__((format(printf, 2, 3))) static void plan_note(
 	struct plan *plan, const char *format, ...)
@@ -245,9 +241,7 @@ static void plan_judge(struct plan *plan)
 			plan->epochs);
 }
 
-/* For people
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- for people ---- */
 
 __attribute__((format(printf, 2, 3))) static void plan_line(
 	const char *name, const char *format, ...)
@@ -436,9 +430,7 @@ static int plan_people(const struct plan *plan)
 	return code;
 }
 
-/* JSON
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- jSON ---- */
 
 static void plan_json_epoch(struct jsontext *json, const struct plan *plan)
 {
@@ -533,9 +525,7 @@ static int plan_json(const struct plan *plan)
 	return cli_print_json(&json);
 }
 
-/* Main
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- main ---- */
 
 /* A state that such a stream would refuse leaves nothing to plan. */
 static int plan_resume(struct plan *plan)

@@ -17,9 +17,7 @@
 /* A state has some 200 bytes. */
 enum { RESUME_TEXT_MAX = 64 << 10 };
 
-/* Reading
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* To the end: a pipe says nothing of its size. The exit code, or CLI_OK. */
 static int resume_drain(int fd, const char *name, char *text, size_t *ret_size)
@@ -86,9 +84,7 @@ int resume_read(const char *named, struct spec_state *ret_state)
 		       : code;
 }
 
-/* Meaning
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- meaning ---- */
 
 static bool resume_is_sampled(const struct stream_spec *spec)
 {
@@ -184,9 +180,7 @@ struct resume_place resume_place(const struct spec_state *state, const struct or
 	return place;
 }
 
-/* Comparing
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- comparing ---- */
 
 __attribute__((format(printf, 2, 3))) static void resume_advise(
 	struct resume_difference *difference, const char *format, ...)
