@@ -10,29 +10,20 @@
 #include "base/util.h"
 #include "dataset/dataset.h"
 #include "fetch/fetch.h"
+#include "unit/source_fixture.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 enum {
-	FIXTURE_PATH = 512,
 	FIXTURE_LARGE = 17, /* this sample, and every 97th after it */
 	FIXTURE_LARGE_BYTES = 600000,
 };
 
 struct fixture {
-	char root[64]; /* removed with all that is in it */
+	char *root; /* removed with everything in it */
 	struct dataset *dataset;
 	uint64_t count, per_shard;
 	bool large; /* it has large samples */
@@ -60,68 +51,24 @@ static inline void fixture_fill(uint64_t number, uint8_t *bytes, uint32_t size)
 		bytes[i] = fixture_byte(number, i);
 }
 
-static inline void fixture_write(int fd, const void *bytes, size_t size)
-{
-	assert_int_equal(write(fd, bytes, size), size);
-}
-
-/* One ustar member: header, bytes, padding. */
-static inline void fixture_write_member(
-	int fd, uint64_t number, const uint8_t *bytes, uint32_t size)
-{
-	char header[512] = {0};
-	static const char zero[512];
-	(void)snprintf(header, 100, "%08llu.jpg", (unsigned long long)number);
-	(void)snprintf(header + 100, 8, "%07o", 0644);
-	(void)snprintf(header + 108, 8, "%07o", 0);
-	(void)snprintf(header + 116, 8, "%07o", 0);
-	(void)snprintf(header + 124, 12, "%011o", size);
-	(void)snprintf(header + 136, 12, "%011o", 0);
-	memset(header + 148, ' ', 8);
-	header[156] = '0';
-	memcpy(header + 257, "ustar\00000", 8);
-	unsigned sum = 0;
-	for (size_t i = 0; i < sizeof header; i++)
-		sum += (uint8_t)header[i];
-	(void)snprintf(header + 148, 8, "%06o", sum & 0777777);
-	fixture_write(fd, header, sizeof header);
-	fixture_write(fd, bytes, size);
-	fixture_write(fd, zero, (512 - size % 512) % 512);
-}
-
 static inline void fixture_write_tar(
 	const struct fixture *fixture, const char *path, uint64_t first, uint64_t count)
 {
-	static const char zero[1024];
-	uint8_t *bytes = malloc(FIXTURE_LARGE_BYTES + 100000);
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	assert_non_null(bytes);
-	assert_true(fd >= 0);
+	struct fixture_tar tar = {0};
 	for (uint64_t n = first; n < first + count; n++) {
+		char name[32];
 		uint32_t size = fixture_size(fixture, n);
-		fixture_fill(n, bytes, size);
-		fixture_write_member(fd, n, bytes, size);
+		(void)snprintf(name, sizeof name, "%08llu.jpg", (unsigned long long)n);
+		(void)fixture_tar_header(&tar, name, '0', size);
+		fixture_fill(n, fixture_tar_raw(&tar, NULL, util_align(size, 512)), size);
 	}
-	fixture_write(fd, zero, sizeof zero);
-	assert_int_equal(close(fd), 0);
-	free(bytes);
-}
-
-static inline void fixture_begin(struct fixture *fixture, uint64_t count)
-{
-	const char *tmp = getenv("TMPDIR");
-	*fixture = (struct fixture){.count = count};
-	(void)snprintf(fixture->root, sizeof fixture->root, "%.40s/penstock-fetch-XXXXXX",
-		tmp ? tmp : "/tmp");
-	assert_non_null(mkdtemp(fixture->root));
+	fixture_tar_write(&tar, path);
 }
 
 static inline void fixture_open(struct fixture *fixture, const char *spec)
 {
-	char cache[FIXTURE_PATH];
 	struct fault fault = {""};
-	(void)snprintf(cache, sizeof cache, "%s/cache", fixture->root);
-	struct dataset_options options = {.cache_dir = cache, .labels = DATASET_LABELS_AUTO};
+	struct dataset_options options = {.cache_dir = fixture_path(fixture->root, "cache")};
 	if (dataset_open(spec, &options, &fixture->dataset, &fault) < 0)
 		fail_msg("%s", fault.text);
 	assert_int_equal(dataset_count(fixture->dataset), fixture->count);
@@ -145,15 +92,13 @@ static inline void fixture_tars(
 	struct fixture *fixture, uint64_t count, uint64_t per_shard, bool large)
 {
 	char path[FIXTURE_PATH];
-	fixture_begin(fixture, count);
-	fixture->per_shard = per_shard;
-	fixture->large = large;
+	*fixture = (struct fixture){
+		.root = fixture_folder(), .count = count, .per_shard = per_shard, .large = large};
 	for (uint64_t first = 0; first < count; first += per_shard) {
 		fixture_shard_path(fixture, first / per_shard, path);
 		fixture_write_tar(fixture, path, first, UTIL_MIN(per_shard, count - first));
 	}
-	(void)snprintf(path, sizeof path, "%s/data-*.tar", fixture->root);
-	fixture_open(fixture, path);
+	fixture_open(fixture, fixture_path(fixture->root, "data-*.tar"));
 }
 
 static inline void fixture_write_file(const struct fixture *fixture, uint64_t number, uint32_t size)
@@ -163,42 +108,24 @@ static inline void fixture_write_file(const struct fixture *fixture, uint64_t nu
 	assert_non_null(bytes);
 	fixture_file_path(fixture, number, path);
 	fixture_fill(number, bytes, size);
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	assert_true(fd >= 0);
-	fixture_write(fd, bytes, size);
-	assert_int_equal(close(fd), 0);
+	fixture_write(path, bytes, size);
 	free(bytes);
 }
 
-static inline void fixture_folder(struct fixture *fixture, uint64_t count, bool large)
+static inline void fixture_images(struct fixture *fixture, uint64_t count, bool large)
 {
-	static const char *const folders[] = {"data", "data/c0", "data/c1"};
-	char path[FIXTURE_PATH];
-	fixture_begin(fixture, count);
-	fixture->large = large;
-	for (size_t i = 0; i < UTIL_COUNT(folders); i++) {
-		(void)snprintf(path, sizeof path, "%s/%s", fixture->root, folders[i]);
-		assert_int_equal(mkdir(path, 0700), 0);
-	}
+	*fixture = (struct fixture){.root = fixture_folder(), .count = count, .large = large};
+	fixture_file(fixture->root, "data/c0/none", "");
+	fixture_file(fixture->root, "data/c1/none", "");
 	for (uint64_t n = 0; n < count; n++)
 		fixture_write_file(fixture, n, fixture_size(fixture, n));
-	(void)snprintf(path, sizeof path, "%s/data", fixture->root);
-	fixture_open(fixture, path);
-}
-
-static inline int fixture_remove_one(
-	const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
+	fixture_open(fixture, fixture_path(fixture->root, "data"));
 }
 
 static inline void fixture_free(struct fixture *fixture)
 {
 	dataset_free(fixture->dataset);
-	(void)nftw(fixture->root, fixture_remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	fixture_remove(fixture->root);
 }
 
 /* A set of items on their way. */
@@ -370,5 +297,18 @@ static inline struct fetch *fixture_fetch(const struct fetch_options *options)
 	return fetch;
 }
 
-/* How a fetch is set up in most tests: both engines, small. */
 static const enum fetch_engine fixture_engines[] = {FETCH_URING, FETCH_PREAD};
+
+static inline struct fetch *fixture_engine(const struct fetch_options *options, size_t engine)
+{
+	struct fetch_options own = *options;
+	own.engine = fixture_engines[engine];
+	return fixture_fetch(&own);
+}
+
+/* Runs a statement for each engine that this machine has, with a fetch of these options that is
+ * freed afterwards. */
+#define each_engine(fetch, options)                                                 \
+	for (size_t engine_ = 0; engine_ < UTIL_COUNT(fixture_engines); engine_++)  \
+		for (struct fetch *fetch = fixture_engine(options, engine_); fetch; \
+			fetch_free(fetch), fetch = NULL)

@@ -26,64 +26,61 @@ static struct fetch_options options_of(enum fetch_engine engine)
 
 /* --- the same bytes, whatever the way --- */
 
-static void read_all_ways(struct fixture *fixture, struct permit *large)
+static void read_all(struct fetch *fetch, const struct fixture *fixture, uint64_t arena)
 {
-	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++)
-		for (int io = FETCH_IO_AUTO; io <= FETCH_IO_DIRECT; io++)
-			for (uint64_t arena = 1 << 20; arena <= 8 << 20; arena <<= 3) {
-				struct fetch_options options = options_of(fixture_engines[e]);
-				options.io = (enum fetch_io)io;
-				options.arena_bytes = arena;
-				options.large = large;
-				struct fetch *fetch = fixture_fetch(&options);
-				if (!fetch)
-					continue;
-				for (uint64_t seed = 0; seed < 3; seed++) {
-					struct reader reader;
-					reader_init(&reader, fetch, fixture, 2 * fixture->count);
-					if (seed > 0)
-						reader_shuffle(&reader, seed);
-					reader_all(&reader);
-					assert_int_equal(reader.outcome[FETCH_OK], reader.count);
-					reader_deinit(&reader);
-				}
-				struct fetch_stats stats;
-				fetch_stats_read(fetch, &stats);
-				assert_int_equal(stats.samples, 6 * fixture->count);
-				assert_int_equal(stats.inflight, 0);
-				assert_int_equal(stats.arena_used, 0);
-				assert_true(stats.arena_peak <= arena);
-				/* Each round wants each sample twice: while it is being read, that
-				 * is one read. */
-				assert_true(stats.bytes >= 3 * dataset_bytes(fixture->dataset));
-				assert_true(stats.cpu_ns > 0);
-				fetch_free(fetch);
-			}
-	assert_int_equal(large->used, 0);
+	for (uint64_t seed = 0; seed < 3; seed++) {
+		struct reader reader;
+		reader_init(&reader, fetch, fixture, 2 * fixture->count);
+		if (seed > 0)
+			reader_shuffle(&reader, seed);
+		reader_all(&reader);
+		assert_int_equal(reader.outcome[FETCH_OK], reader.count);
+		reader_deinit(&reader);
+	}
+	struct fetch_stats stats;
+	fetch_stats_read(fetch, &stats);
+	assert_int_equal(stats.samples, 6 * fixture->count);
+	assert_int_equal(stats.inflight, 0);
+	assert_int_equal(stats.arena_used, 0);
+	assert_true(stats.arena_peak <= arena);
+	/* Each round reads each sample twice; both share one read if they overlap in time. */
+	assert_true(stats.bytes >= 3 * dataset_bytes(fixture->dataset));
+	assert_true(stats.cpu_ns > 0);
+}
+
+static void read_all_ways(const struct fixture *fixture)
+{
+	struct permit large;
+	permit_init(&large, 2 << 20);
+	for (int io = FETCH_IO_AUTO; io <= FETCH_IO_DIRECT; io++)
+		for (uint64_t arena = 1 << 20; arena <= 8 << 20; arena <<= 3) {
+			struct fetch_options options = options_of(FETCH_AUTO);
+			options.io = (enum fetch_io)io;
+			options.arena_bytes = arena;
+			options.large = &large;
+			each_engine (fetch, &options)
+				read_all(fetch, fixture, arena);
+		}
+	assert_int_equal(large.used, 0);
+	permit_deinit(&large);
 }
 
 static void test_tars(void **state)
 {
 	(void)state;
 	struct fixture fixture;
-	struct permit large;
-	permit_init(&large, 2 << 20);
 	fixture_tars(&fixture, 300, 70, true);
-	read_all_ways(&fixture, &large);
+	read_all_ways(&fixture);
 	fixture_free(&fixture);
-	permit_deinit(&large);
 }
 
 static void test_folder(void **state)
 {
 	(void)state;
 	struct fixture fixture;
-	struct permit large;
-	permit_init(&large, 2 << 20);
-	fixture_folder(&fixture, 300, true);
-	read_all_ways(&fixture, &large);
+	fixture_images(&fixture, 300, true);
+	read_all_ways(&fixture);
 	fixture_free(&fixture);
-	permit_deinit(&large);
 }
 
 /* --- merging --- */
@@ -93,12 +90,9 @@ static void test_merging(void **state)
 	(void)state;
 	struct fixture fixture;
 	fixture_tars(&fixture, 400, 400, false);
-	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++) {
-		struct fetch_options options = options_of(fixture_engines[e]);
-		options.arena_bytes = 16 << 20;
-		struct fetch *fetch = fixture_fetch(&options);
-		if (!fetch)
-			continue;
+	struct fetch_options options = options_of(FETCH_AUTO);
+	options.arena_bytes = 16 << 20;
+	each_engine (fetch, &options) {
 		struct reader reader;
 		struct fetch_stats stats;
 		reader_init(&reader, fetch, &fixture, fixture.count);
@@ -120,7 +114,6 @@ static void test_merging(void **state)
 		fetch_stats_read(fetch, &stats);
 		assert_int_equal(stats.merged, merged);
 		reader_deinit(&reader);
-		fetch_free(fetch);
 	}
 	fixture_free(&fixture);
 }
@@ -149,11 +142,8 @@ static void test_urgency(void **state)
 	(void)state;
 	struct fixture fixture;
 	fixture_tars(&fixture, 300, 300, false);
-	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++) {
-		struct fetch_options options = options_of(fixture_engines[e]);
-		struct fetch *fetch = fixture_fetch(&options);
-		if (!fetch)
-			continue;
+	struct fetch_options options = options_of(FETCH_AUTO);
+	each_engine (fetch, &options) {
 		struct reader reader;
 		struct fetch_item *held[600];
 		unsigned count = 0;
@@ -197,7 +187,6 @@ static void test_urgency(void **state)
 		assert_true(sum[3] / seen[3] < 110);
 		assert_true(sum[1] / seen[1] < sum[3] / seen[3]);
 		reader_deinit(&reader);
-		fetch_free(fetch);
 	}
 	fixture_free(&fixture);
 }
@@ -210,13 +199,10 @@ static void test_large_waits_for_its_permit(void **state)
 	struct fixture fixture;
 	struct permit large;
 	permit_init(&large, 1 << 20);
-	fixture_folder(&fixture, 20, true);
-	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++) {
-		struct fetch_options options = options_of(fixture_engines[e]);
-		options.large = &large;
-		struct fetch *fetch = fixture_fetch(&options);
-		if (!fetch)
-			continue;
+	fixture_images(&fixture, 20, true);
+	struct fetch_options options = options_of(FETCH_AUTO);
+	options.large = &large;
+	each_engine (fetch, &options) {
 		struct reader reader;
 		assert_int_equal(permit_acquire(&large, 600000), 0);
 		reader_init(&reader, fetch, &fixture, 60);
@@ -228,7 +214,6 @@ static void test_large_waits_for_its_permit(void **state)
 		reader_take(&reader, 3);
 		assert_int_equal(reader.outcome[FETCH_OK], 60);
 		reader_deinit(&reader);
-		fetch_free(fetch);
 		assert_int_equal(large.used, 0);
 	}
 	assert_true(large.peak <= 1 << 20);
@@ -243,13 +228,10 @@ static void test_too_large(void **state)
 	struct permit small;
 	permit_init(&small, 500000);
 	fixture_tars(&fixture, 20, 20, true);
-	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++)
-		for (int pool = 0; pool < 2; pool++) {
-			struct fetch_options options = options_of(fixture_engines[e]);
-			options.large = pool ? &small : NULL;
-			struct fetch *fetch = fixture_fetch(&options);
-			if (!fetch)
-				continue;
+	for (int pool = 0; pool < 2; pool++) {
+		struct fetch_options options = options_of(FETCH_AUTO);
+		options.large = pool ? &small : NULL;
+		each_engine (fetch, &options) {
 			struct reader reader;
 			reader_init(&reader, fetch, &fixture, 20);
 			reader_all(&reader);
@@ -259,8 +241,8 @@ static void test_too_large(void **state)
 			assert_non_null(
 				strstr(reader.items[FIXTURE_LARGE].fault.text, "00000017.jpg"));
 			reader_deinit(&reader);
-			fetch_free(fetch);
 		}
+	}
 	fixture_free(&fixture);
 	permit_deinit(&small);
 }
@@ -298,12 +280,9 @@ static void test_four_submitters(void **state)
 	(void)state;
 	struct fixture tars, folder;
 	fixture_tars(&tars, 200, 30, false);
-	fixture_folder(&folder, 200, false);
-	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++) {
-		struct fetch_options options = options_of(fixture_engines[e]);
-		struct fetch *fetch = fixture_fetch(&options);
-		if (!fetch)
-			continue;
+	fixture_images(&folder, 200, false);
+	struct fetch_options options = options_of(FETCH_AUTO);
+	each_engine (fetch, &options) {
 		pthread_t thread[4];
 		struct submitter submitter[4];
 		for (uint64_t i = 0; i < 4; i++) {
@@ -313,7 +292,6 @@ static void test_four_submitters(void **state)
 		}
 		for (int i = 0; i < 4; i++)
 			assert_int_equal(pthread_join(thread[i], NULL), 0);
-		fetch_free(fetch);
 	}
 	fixture_free(&tars);
 	fixture_free(&folder);
@@ -324,12 +302,9 @@ static void test_cancel_and_forget(void **state)
 	(void)state;
 	struct fixture tars, folder;
 	fixture_tars(&tars, 300, 100, false);
-	fixture_folder(&folder, 300, false);
-	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++) {
-		struct fetch_options options = options_of(fixture_engines[e]);
-		struct fetch *fetch = fixture_fetch(&options);
-		if (!fetch)
-			continue;
+	fixture_images(&folder, 300, false);
+	struct fetch_options options = options_of(FETCH_AUTO);
+	each_engine (fetch, &options) {
 		for (int round = 0; round < 10; round++) {
 			struct reader gone, stays;
 			reader_init(&gone, fetch, round % 2 ? &tars : &folder, 300);
@@ -348,7 +323,6 @@ static void test_cancel_and_forget(void **state)
 			reader_deinit(&gone);
 			reader_deinit(&stays);
 		}
-		fetch_free(fetch);
 	}
 	fixture_free(&tars);
 	fixture_free(&folder);
@@ -360,11 +334,8 @@ static void test_cancel_one_of_two(void **state)
 	(void)state;
 	struct fixture fixture;
 	fixture_tars(&fixture, 300, 100, false);
-	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++) {
-		struct fetch_options options = options_of(fixture_engines[e]);
-		struct fetch *fetch = fixture_fetch(&options);
-		if (!fetch)
-			continue;
+	struct fetch_options options = options_of(FETCH_AUTO);
+	each_engine (fetch, &options) {
 		for (uint64_t round = 0; round < 10; round++) {
 			struct reader gone, stays;
 			reader_init(&gone, fetch, &fixture, 300);
@@ -382,7 +353,6 @@ static void test_cancel_one_of_two(void **state)
 			reader_deinit(&gone);
 			reader_deinit(&stays);
 		}
-		fetch_free(fetch);
 	}
 	fixture_free(&fixture);
 }
@@ -392,18 +362,15 @@ static void test_cancel_one_of_two(void **state)
 static void test_dataset_replaced(void **state)
 {
 	(void)state;
-	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++) {
-		struct fetch_options options = options_of(fixture_engines[e]);
-		struct fetch *fetch = fixture_fetch(&options);
-		if (!fetch)
-			continue;
+	struct fetch_options options = options_of(FETCH_AUTO);
+	each_engine (fetch, &options) {
 		for (uint64_t round = 0; round < 6; round++) {
 			struct fixture fixture;
 			struct reader reader;
 			if (round % 2)
 				fixture_tars(&fixture, 50 + round, 9, false);
 			else
-				fixture_folder(&fixture, 50 + round, false);
+				fixture_images(&fixture, 50 + round, false);
 			reader_init(&reader, fetch, &fixture, fixture.count);
 			reader_all(&reader);
 			assert_int_equal(reader.outcome[FETCH_OK], fixture.count);
@@ -411,7 +378,6 @@ static void test_dataset_replaced(void **state)
 			fetch_forget(fetch, fixture.dataset);
 			fixture_free(&fixture);
 		}
-		fetch_free(fetch);
 	}
 }
 
@@ -464,7 +430,7 @@ static void test_free_at_once(void **state)
 {
 	(void)state;
 	struct fixture fixture;
-	fixture_folder(&fixture, 300, false);
+	fixture_images(&fixture, 300, false);
 	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++)
 		for (int round = 0; round < 20; round++) {
 			struct fetch_options options = options_of(fixture_engines[e]);
@@ -490,11 +456,10 @@ static void test_free_at_once(void **state)
 static void test_free_unused(void **state)
 {
 	(void)state;
-	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++)
-		for (int i = 0; i < 20; i++) {
-			struct fetch_options options = options_of(fixture_engines[e]);
-			fetch_free(fixture_fetch(&options));
-		}
+	struct fetch_options options = options_of(FETCH_AUTO);
+	for (int i = 0; i < 20; i++)
+		each_engine (fetch, &options)
+			;
 	fetch_free(NULL);
 }
 
@@ -550,14 +515,10 @@ static void few_files_body(const struct fixture *unused)
 	struct rlimit low = {64, 64};
 	CHILD_ASSERT(setrlimit(RLIMIT_NOFILE, &low) == 0);
 	fixture_tars(&fixture, 400, 2, false);
-	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++) {
-		struct fetch_options options = options_of(fixture_engines[e]);
-		options.index_bytes = 0;
-		struct fetch *fetch = fixture_fetch(&options);
-		if (!fetch)
-			continue;
+	struct fetch_options options = options_of(FETCH_AUTO);
+	options.index_bytes = 0;
+	each_engine (fetch, &options) {
 		child_reads(fetch, &fixture, 3);
-		fetch_free(fetch);
 	}
 	fixture_free(&fixture);
 }

@@ -76,7 +76,7 @@ static void test_hits(void **state)
 	struct permit large;
 	permit_init(&large, 4 << 20);
 	fixture_tars(&tars, 300, 70, true);
-	fixture_folder(&folder, 200, true);
+	fixture_images(&folder, 200, true);
 	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++) {
 		struct ledger ledger;
 		struct fetch *fetch = begin(fixture_engines[e], &ledger, 64 * MIB, &large);
@@ -276,7 +276,7 @@ static void with_flights(flight_test *test)
 	struct permit large;
 	permit_init(&large, 4 << 20);
 	fixture_tars(&fixtures[0], 120, 60, true);
-	fixture_folder(&fixtures[1], 120, true);
+	fixture_images(&fixtures[1], 120, true);
 	for (int which = 0; which < 2; which++)
 		for (int kept = 0; kept < 2; kept++) {
 			struct ledger ledger;

@@ -227,12 +227,9 @@ static void test_room_for_others(void **state)
 	(void)state;
 	struct fixture fixture, other;
 	fixture_tars(&fixture, 300, 300, false);
-	fixture_folder(&other, 100, false);
-	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++) {
-		struct fetch_options options = options_of(fixture_engines[e], 4);
-		struct fetch *fetch = fixture_fetch(&options);
-		if (!fetch)
-			continue;
+	fixture_images(&other, 100, false);
+	struct fetch_options options = options_of(FETCH_AUTO, 4);
+	each_engine (fetch, &options) {
 		struct reader keeps, reads[2];
 		struct fetch_item *held[300];
 		unsigned count = 0;
@@ -254,7 +251,6 @@ static void test_room_for_others(void **state)
 		reader_take(&keeps, 300 - count);
 		assert_int_equal(keeps.outcome[FETCH_OK], 300);
 		reader_deinit(&keeps);
-		fetch_free(fetch);
 	}
 	fixture_free(&fixture);
 	fixture_free(&other);
@@ -329,7 +325,7 @@ static void test_hanging_storage(void **state)
 	struct fixture tars, shards, folder;
 	fixture_tars(&tars, 300, 100, false);
 	fixture_tars(&shards, 300, 5, false);
-	fixture_folder(&folder, 300, false);
+	fixture_images(&folder, 300, false);
 	static const unsigned threads[] = {1, 3, 16};
 	for (size_t i = 0; i < UTIL_COUNT(threads); i++) {
 		read_beside_hanging(&tars, &folder, FETCH_OP_RANGE, threads[i]);

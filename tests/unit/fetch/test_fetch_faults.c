@@ -65,11 +65,10 @@ static int plot_end(void **state)
 	return 0;
 }
 
-static struct fetch *begin(enum fetch_engine engine, enum fetch_io io)
+static struct fetch_options options_of(enum fetch_engine engine, enum fetch_io io)
 {
-	struct fetch_options options = {
+	return (struct fetch_options){
 		.engine = engine, .io = io, .arena_bytes = 4 << 20, .index_bytes = 1 << 18};
-	return fixture_fetch(&options);
 }
 
 /* Where sample `number` begins in its shard. */
@@ -111,16 +110,15 @@ typedef void fault_test(struct fetch *fetch, struct fixture *tars, struct fixtur
 
 static void with_both(fault_test *test, enum fetch_io io)
 {
-	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++) {
-		struct fetch *fetch = begin(fixture_engines[e], io);
-		if (!fetch)
-			continue;
+	struct fetch_options options = options_of(FETCH_AUTO, io);
+	each_engine (fetch, &options) {
 		struct fixture tars, folder;
 		fixture_tars(&tars, COUNT, NEXT_SHARD, false);
-		fixture_folder(&folder, COUNT, false);
+		fixture_images(&folder, COUNT, false);
 		test(fetch, &tars, &folder);
 		fetch_hook_set(NULL);
-		fetch_free(fetch);
+		fetch_forget(fetch, tars.dataset);
+		fetch_forget(fetch, folder.dataset);
 		fixture_free(&tars);
 		fixture_free(&folder);
 	}
@@ -637,12 +635,13 @@ static void test_forgets_while_another_hangs(void **state)
 {
 	(void)state;
 	static const struct timespec nap = {.tv_nsec = 50000000};
-	struct fetch *fetch = begin(FETCH_PREAD, FETCH_IO_BUFFERED);
+	struct fetch_options options = options_of(FETCH_PREAD, FETCH_IO_BUFFERED);
+	struct fetch *fetch = fixture_fetch(&options);
 	struct fixture tars, folder;
 	struct reader reader;
 	pthread_t thread;
 	fixture_tars(&tars, COUNT, NEXT_SHARD, false);
-	fixture_folder(&folder, COUNT, false);
+	fixture_images(&folder, COUNT, false);
 	atomic_store(&stuck.begun, false);
 	atomic_store(&stuck.ends, false);
 	fetch_hook_set(hook_stuck);
