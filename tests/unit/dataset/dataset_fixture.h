@@ -13,7 +13,6 @@ static char *cache; /* its cache folder: never the user's */
 
 static inline int setup(void **state)
 {
-	(void)state;
 	root = fixture_folder();
 	assert_true(asprintf(&cache, "%s/.cache/below", root) > 0);
 	return 0;
@@ -21,7 +20,6 @@ static inline int setup(void **state)
 
 static inline int teardown(void **state)
 {
-	(void)state;
 	free(cache);
 	fixture_remove(root);
 	return 0;

@@ -8,7 +8,6 @@
 
 static void test_classes(void **state)
 {
-	(void)state;
 	make_classes("set");
 	struct dataset *d = open_good("set");
 	assert_int_equal(dataset_kind(d), DATASET_FOLDER);
@@ -41,7 +40,6 @@ static void test_classes(void **state)
 
 static void test_tar(void **state)
 {
-	(void)state;
 	make_tar("x.tar", 1, 0, 4, "");
 	struct dataset *d = open_good("x.tar");
 	assert_int_equal(dataset_kind(d), DATASET_TARS);
@@ -70,7 +68,6 @@ static uint64_t fingerprint_of(const char *name, enum dataset_labels labels)
  * fingerprint. */
 static void test_fingerprint(void **state)
 {
-	(void)state;
 	make_classes("set");
 	make_tar("cls.tar", 1, 0, 4, "");
 	make_tar("json.tar", 2, 0, 4, "");
@@ -126,7 +123,6 @@ static void read_from_threads(struct dataset *d)
 
 static void test_shards(void **state)
 {
-	(void)state;
 	enum { SHARDS = 60 }; /* more than may be open at once */
 	char name[64];
 	for (int i = 0; i < SHARDS; i++) {
@@ -158,7 +154,6 @@ static void test_shards(void **state)
 
 static void test_flat(void **state)
 {
-	(void)state;
 	fixture_file(root, "flat/b.jpg", "b");
 	fixture_file(root, "flat/a.png", "");
 	fixture_file(root, "flat/docs/readme.txt", "no images here");
@@ -176,7 +171,6 @@ static void test_flat(void **state)
 
 static void test_labels_asked(void **state)
 {
-	(void)state;
 	make_classes("set");
 	make_tar("json.tar", 2, 0, 4, "");
 	make_tar("none.tar", 0, 0, 4, "");
@@ -229,7 +223,6 @@ static int on_progress(void *context, uint64_t samples, uint64_t bytes, uint64_t
 
 static void test_progress(void **state)
 {
-	(void)state;
 	struct fixture_tar tar = {0};
 	char name[32];
 	for (int i = 0; i < 12000; i++) {

@@ -5,7 +5,6 @@
 
 static void test_stale(void **state)
 {
-	(void)state;
 	make_tar("x.tar", 1, 0, 4, "");
 	struct dataset *d = open_good("x.tar");
 	struct fault fault;
@@ -41,7 +40,6 @@ static void test_stale(void **state)
 /* A dataset whose index is replaced before it was read from. */
 static void test_index_replaced(void **state)
 {
-	(void)state;
 	make_tar("x.tar", 1, 0, 4, "");
 	struct dataset *d = open_good("x.tar");
 	make_tar("y.tar", 1, 0, 3, "");
@@ -56,7 +54,6 @@ static void test_index_replaced(void **state)
 
 static void test_stale_folder(void **state)
 {
-	(void)state;
 	make_classes("set");
 	struct dataset *d = open_good("set");
 	struct fault fault;
@@ -83,7 +80,6 @@ static void test_stale_folder(void **state)
  */
 static void test_dangling_link(void **state)
 {
-	(void)state;
 	make_classes("set");
 	assert_int_equal(symlink(in("away.jpg"), in("set/a/0.jpg")), 0);
 	for (int pass = 0; pass < 3; pass++) { /* built, loaded, mended */
@@ -108,7 +104,6 @@ static void test_dangling_link(void **state)
 /* A file that is written anew in its place does not show in its folder's times. */
 static void test_changed_in_place(void **state)
 {
-	(void)state;
 	make_classes("set");
 	dataset_free(open_good("set"));
 	fixture_file(root, "set/a/1.jpg", "longer than it was");

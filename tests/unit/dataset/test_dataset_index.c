@@ -31,7 +31,6 @@ static uint64_t say_everything(const struct dataset *d)
 
 static void test_index_flipped(void **state)
 {
-	(void)state;
 	make_tar("x.tar", 1, 0, 4, "");
 	struct dataset *d = open_good("x.tar");
 	uint64_t truth = say_everything(d), faults = 0;
@@ -76,7 +75,6 @@ static void page_seal(uint8_t *page)
 /* An index with sound checksums and false contents, as somebody who means harm would write it. */
 static void test_index_forged(void **state)
 {
-	(void)state;
 	make_tar("x.tar", 1, 0, 4, "");
 	dataset_free(open_good("x.tar"));
 	size_t size;
@@ -119,7 +117,6 @@ static void test_index_forged(void **state)
 /* The same of the head: every number in it may be a lie. Such an index is built again. */
 static void test_head_forged(void **state)
 {
-	(void)state;
 	make_tar("x.tar", 1, 0, 4, "");
 	dataset_free(open_good("x.tar"));
 	size_t size;
@@ -161,7 +158,6 @@ static void *sample_thread(void *dataset)
 /* More threads than index files may be open: they wait for each other. */
 static void test_more_threads_than_files(void **state)
 {
-	(void)state;
 	enum { THREADS = 24, SHARDS = 20 };
 	char name[32];
 	for (int i = 0; i < SHARDS; i++) {
@@ -198,7 +194,6 @@ static void test_more_threads_than_files(void **state)
 
 static void test_index_places(void **state)
 {
-	(void)state;
 	make_tar("x.tar", 1, 0, 4, "");
 	/* Not ours: left as it is, the cache is used. */
 	fixture_file(root, "x.tar.idx", "0\n512\n1024\n");
@@ -250,7 +245,6 @@ static void test_index_places(void **state)
 /* A record page goes bad while the dataset is open. */
 static void test_index_damaged_in_use(void **state)
 {
-	(void)state;
 	make_tar("x.tar", 1, 0, 4, "");
 	struct dataset *d = open_good("x.tar");
 	int fd = open(in("x.tar.idx"), O_WRONLY | O_CLOEXEC);
@@ -286,7 +280,6 @@ static void child_builds(int gate)
 
 static void test_built_twice_at_once(void **state)
 {
-	(void)state;
 	int gate[2], status;
 	char name[32];
 	pid_t child[4];

@@ -15,7 +15,6 @@ static void make_members(const char *name, const char *const *members)
 
 static void test_grouping(void **state)
 {
-	(void)state;
 	make_members("g.tar",
 		MEMBERS("dir.x/a.b.jpg", "left out: second dot", ".hidden.jpg", "x",
 			"__MACOSX/a.jpg", "x", "x/__MACOSX/a.jpg", "x", "noext", "x", "only.cls",
@@ -85,7 +84,6 @@ static void test_grouping(void **state)
 
 static void test_bad_input(void **state)
 {
-	(void)state;
 	expect_fault("gone", -ENOENT, "gone does not exist");
 	expect_fault("gone-*.tar", -ENOENT, "nothing matches");
 	assert_int_equal(mkdir(in("empty"), 0755), 0);
@@ -126,7 +124,6 @@ static void test_bad_input(void **state)
 /* Whatever is cut off a shard: a fault that names it, or the samples before a boundary. */
 static void test_cut(void **state)
 {
-	(void)state;
 	make_tar("whole.tar", 1, 0, 4, "");
 	size_t size;
 	uint8_t *data = fixture_read(in("whole.tar"), &size);

@@ -89,7 +89,6 @@ static void manifest(const char *name, const char *a, const char *b, const char 
 
 static void test_folder_classes(void **state)
 {
-	(void)state;
 	make_classes("set");
 	manifest("m.csv", "dog", "cat", "cat", "ant");
 	const struct label_rule rule = manifest_rule("m.csv", LABEL_TYPE_CLASS);
@@ -111,7 +110,6 @@ static void test_folder_classes(void **state)
 
 static void test_contents_count(void **state)
 {
-	(void)state;
 	make_classes("set");
 	const struct label_rule rule = manifest_rule("m.csv", LABEL_TYPE_CLASS);
 	manifest("m.csv", "1", "2", "3", "4");
@@ -136,7 +134,6 @@ static void test_contents_count(void **state)
 
 static void test_multi_hot(void **state)
 {
-	(void)state;
 	make_classes("set");
 	manifest("m.csv", "0;3", "3", "", "1;0");
 	const struct label_rule rule = manifest_rule("m.csv", LABEL_TYPE_AUTO);
@@ -161,7 +158,6 @@ static void test_multi_hot(void **state)
 
 static void test_multi_hot_named(void **state)
 {
-	(void)state;
 	make_classes("set");
 	fixture_file(root, "names", "cow\nant\nbee\ncat\ndog\n");
 	manifest("m.csv", "ant;cat", "bee", "bee", "ant");
@@ -183,7 +179,6 @@ static void test_multi_hot_named(void **state)
 
 static void test_floats(void **state)
 {
-	(void)state;
 	make_classes("set");
 	fixture_file(root, "m.tsv",
 		"path\tx\ty\na/1.jpg\t1\t2\na/2.JPEG\t-3\t0.25\nb/deep/1.jpg\t0\t1e3\na-b/"
@@ -205,7 +200,6 @@ static void test_floats(void **state)
 
 static void test_every_sample_once(void **state)
 {
-	(void)state;
 	make_classes("set");
 	const struct label_rule rule = manifest_rule("m.csv", LABEL_TYPE_AUTO);
 	fixture_file(root, "m.csv", "a/1.jpg,0\na/2.JPEG,0\na-b/1.png,0\n");
@@ -243,7 +237,6 @@ static void tar_of(const char *name, const char *prefix, const char *first, cons
 
 static void test_json_classes(void **state)
 {
-	(void)state;
 	tar_of("s.tar", "k", "{\"a\": {\"id\": 3, \"name\": \"cat\"}}",
 		"{\"a\": {\"id\": 1, \"name\": \"dog\"}}");
 	const struct label_rule id = json_rule("a.id", LABEL_TYPE_AUTO);
@@ -271,7 +264,6 @@ static void test_json_classes(void **state)
 
 static void test_json_refused(void **state)
 {
-	(void)state;
 	const struct label_rule rule = json_rule("v", LABEL_TYPE_AUTO);
 	tar_of("s.tar", "k", "{\"v\": [1, 2]}", "{\"w\": 1}");
 	refuses("s.tar", &rule, "s.tar!k2.json: has no \"v\" in the document");
@@ -297,7 +289,6 @@ static void test_json_refused(void **state)
 
 static void test_shards_agree(void **state)
 {
-	(void)state;
 	const struct label_rule rule = json_rule("v", LABEL_TYPE_AUTO);
 	tar_of("s-0.tar", "a", "{\"v\": [0]}", "{\"v\": [1]}");
 	tar_of("s-1.tar", "b", "{\"v\": [6, 1]}", "{\"v\": []}");
@@ -317,7 +308,6 @@ static void test_shards_agree(void **state)
 
 static void test_manifest_of_tars(void **state)
 {
-	(void)state;
 	tar_of("s-0.tar", "a", NULL, NULL);
 	tar_of("s-1.tar", "a", NULL, NULL);
 	const struct label_rule rule = manifest_rule("m.csv", LABEL_TYPE_AUTO);
@@ -340,7 +330,6 @@ static void test_manifest_of_tars(void **state)
 
 static void test_classes_alone(void **state)
 {
-	(void)state;
 	make_tar("x.tar", 1, 0, 4, "");
 	struct label_rule rule = {.from = DATASET_LABELS_AUTO};
 	fixture_file(root, "names", "x\ny\nz\n");
@@ -366,7 +355,6 @@ static void test_classes_alone(void **state)
 /* As many values as a page has room for beside the name. */
 static void test_many_values(void **state)
 {
-	(void)state;
 	char name[260] = "flat/", line[16384];
 	memset(name + 5, 'n', 200);
 	(void)strcpy(name + 205, ".jpg");
@@ -397,9 +385,6 @@ static void test_many_values(void **state)
 /* Somebody writes other labels into the same file while its samples are looked up. */
 static int rewrite(void *context, uint64_t samples, uint64_t bytes, uint64_t total)
 {
-	(void)samples;
-	(void)bytes;
-	(void)total;
 	if (!*(bool *)context)
 		manifest("m.csv", "9", "9", "9", "9");
 	*(bool *)context = true;
@@ -408,7 +393,6 @@ static int rewrite(void *context, uint64_t samples, uint64_t bytes, uint64_t tot
 
 static void test_changed_meanwhile(void **state)
 {
-	(void)state;
 	make_classes("set");
 	/* So large that it is told of. */
 	assert_int_equal(truncate(in("set/a-b/1.png"), 65 << 20), 0);
@@ -433,7 +417,6 @@ static void test_changed_meanwhile(void **state)
 /* Where no index can be kept, it is made for this opening. */
 static void test_without_a_cache(void **state)
 {
-	(void)state;
 	make_classes("set");
 	manifest("m.csv", "1", "2", "3", "0");
 	fixture_file(root, "file", "no folder");

@@ -14,7 +14,6 @@ struct seen {
 
 static int on_classes(void *context, char *const *names, size_t count, struct fault *fault)
 {
-	(void)fault;
 	struct seen *seen = context;
 	for (size_t i = 0; i < count; i++)
 		(void)strcat(strcat(seen->classes, names[i]), " ");
@@ -23,7 +22,6 @@ static int on_classes(void *context, char *const *names, size_t count, struct fa
 
 static int on_directory(void *context, const char *path, int64_t mtime_ns, struct fault *fault)
 {
-	(void)fault;
 	struct seen *seen = context;
 	assert_true(mtime_ns > 0);
 	if (strlen(seen->directories) + strlen(path) + 2 < sizeof seen->directories)
@@ -58,7 +56,6 @@ static int walk(const char *folder, struct seen *seen, struct fault *fault)
 
 static void test_names(void **state)
 {
-	(void)state;
 	assert_int_equal(folder_format("a.jpg"), SAMPLE_JPEG);
 	assert_int_equal(folder_format("dir.x/a.JpEg"), SAMPLE_JPEG);
 	assert_int_equal(folder_format("a.b.PNG"), SAMPLE_PNG);

@@ -93,7 +93,6 @@ static void check_sample(int fd, uint64_t base, const struct index_head *head, i
 
 static void test_round(void **state)
 {
-	(void)state;
 	uint64_t base = 3 * INDEX_PAGE;
 	int fd = memory_file();
 	uint64_t bytes = write_index(fd, base);
@@ -155,7 +154,6 @@ static uint64_t read_everything(int fd, uint64_t bytes)
  * page. */
 static void test_damage(void **state)
 {
-	(void)state;
 	int fd = memory_file();
 	uint64_t bytes = write_index(fd, 0);
 	assert_true(read_everything(fd, bytes) != 0);
@@ -181,7 +179,6 @@ static void test_damage(void **state)
 /* Two pages change places: each is sound in itself. */
 static void test_misplaced(void **state)
 {
-	(void)state;
 	int fd = memory_file();
 	uint64_t bytes = write_index(fd, 0);
 	uint8_t a[INDEX_PAGE], b[INDEX_PAGE];
@@ -200,7 +197,6 @@ static void test_misplaced(void **state)
 
 static void test_head(void **state)
 {
-	(void)state;
 	struct index_head head;
 	uint32_t crc;
 	int fd = memory_file();
@@ -219,7 +215,6 @@ static void test_head(void **state)
 /* A file system without room: the writer says so and remembers. */
 static void test_full(void **state)
 {
-	(void)state;
 	int full = open("/dev/full", O_RDWR | O_CLOEXEC);
 	if (full < 0)
 		skip();
@@ -244,7 +239,6 @@ static void test_full(void **state)
 
 static void test_digest(void **state)
 {
-	(void)state;
 	uint64_t whole = 0, sample[40];
 	for (int i = 0; i < 40; i++) {
 		sample[i] = digest_sample(&i, sizeof i, (uint64_t)i, i % 3);
@@ -280,7 +274,6 @@ static int index_files_open_test(const void *context, uint32_t shard, struct fau
 
 static void test_lend(void **state)
 {
-	(void)state;
 	struct index_files *lend;
 	struct fault fault;
 	int fd, same;
@@ -315,7 +308,6 @@ static sem_t index_files_opening, index_files_go_on;
 /* Storage that takes its time over shard 1. */
 static int index_files_open_slowly(const void *context, uint32_t shard, struct fault *fault)
 {
-	(void)context, (void)fault;
 	if (shard == 1) {
 		(void)sem_post(&index_files_opening);
 		(void)sem_wait(&index_files_go_on);
@@ -334,7 +326,6 @@ static void *index_files_other(void *context)
 /* Who must not wait for storage does not, not even for that of others. */
 static void test_lend_try(void **state)
 {
-	(void)state;
 	struct index_files *lend;
 	pthread_t other;
 	int fd, same;

@@ -112,7 +112,6 @@ static void write_and_read(struct course *c)
 
 static void test_places(void **state)
 {
-	(void)state;
 	struct course c = {.root = fixture_folder()};
 	char text[FAULT_TEXT];
 	make_folder(c.root);
@@ -133,7 +132,6 @@ static void test_places(void **state)
 
 static void test_nothing_there(void **state)
 {
-	(void)state;
 	struct course c = {.root = fixture_folder()};
 	uint8_t bytes[SIDECAR_MOST], zeros[SIDECAR_MOST] = {0};
 	struct sidecar_place place;
@@ -167,7 +165,6 @@ static bool kept(struct course *c)
 
 static void test_other_samples(void **state)
 {
-	(void)state;
 	struct course c = {.root = fixture_folder()};
 	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
 	course_open(&c, "a.tar");
@@ -208,7 +205,6 @@ static void test_other_samples(void **state)
  * still writes, nor what is named otherwise. */
 static void test_leftovers(void **state)
 {
-	(void)state;
 	struct course c = {.root = fixture_folder()};
 	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
 	fixture_file(c.root, "a.tar.ckp.tmp-a1B2c3", "half");
@@ -234,7 +230,6 @@ static void test_leftovers(void **state)
 /* A reader of the file that was replaced keeps what it had. */
 static void test_replaced_under_a_reader(void **state)
 {
-	(void)state;
 	struct course old = {.root = fixture_folder()}, new = {.root = old.root};
 	uint8_t bytes[SIDECAR_MOST], wanted[SIDECAR_MOST];
 	struct sidecar_place place;
@@ -258,7 +253,6 @@ static void test_replaced_under_a_reader(void **state)
 
 static void test_somebody_elses(void **state)
 {
-	(void)state;
 	struct course c = {.root = fixture_folder()};
 	size_t size;
 	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
@@ -284,7 +278,6 @@ static void test_somebody_elses(void **state)
 
 static void test_no_place(void **state)
 {
-	(void)state;
 	struct course c = {.root = fixture_folder()};
 	uint8_t bytes[SIDECAR_MOST] = {0};
 	char text[FAULT_TEXT];
@@ -308,7 +301,6 @@ static void test_no_place(void **state)
 /* A limit on files stands for a disk that is full. */
 static void test_no_room(void **state)
 {
-	(void)state;
 	struct course c = {.root = fixture_folder()};
 	uint8_t bytes[SIDECAR_MOST] = {0};
 	char text[FAULT_TEXT];
@@ -341,7 +333,6 @@ static void test_no_room(void **state)
  * not, whoever asks is told. */
 static void test_protected(void **state)
 {
-	(void)state;
 	struct course c = {.root = fixture_folder()};
 	uint8_t bytes[SIDECAR_MOST] = {0};
 	char text[FAULT_TEXT];
@@ -391,7 +382,6 @@ static void *many_worker(void *context)
 /* More shards than files that may be open, from several threads. */
 static void test_many_shards(void **state)
 {
-	(void)state;
 	enum { SHARDS = 40, THREADS = 4 };
 	struct course c = {.root = fixture_folder()};
 	struct rlimit limit, little;

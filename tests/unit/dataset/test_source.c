@@ -24,7 +24,6 @@ static const char *braces(const char *spec)
 
 static void test_braces(void **state)
 {
-	(void)state;
 	assert_string_equal(braces("plain.tar"), "plain.tar");
 	assert_string_equal(braces("t-{000..003}.tar"), "t-000.tar t-001.tar t-002.tar t-003.tar");
 	assert_string_equal(braces("{8..11}"), "8 9 10 11");
@@ -53,7 +52,6 @@ static void too_many(const char *spec, int code)
 
 static void test_bounds(void **state)
 {
-	(void)state;
 	too_many("{0..999999}", 0);
 	too_many("{0..1000000}", -E2BIG);
 	too_many("{0..999999999999999999}", -E2BIG);

@@ -72,7 +72,6 @@ static void number(const char *field, size_t size, int rc, uint64_t expected)
 
 static void test_numbers(void **state)
 {
-	(void)state;
 	number("00000000017", 12, 0, 15);
 	number("       17  ", 12, 0, 15);
 	number("17\0zzzzzzzz", 12, 0, 15);
@@ -92,7 +91,6 @@ static void test_numbers(void **state)
 
 static void test_plain(void **state)
 {
-	(void)state;
 	struct fixture_tar tar = {0};
 	fixture_tar_member(&tar, "a.jpg", "hello");
 	fixture_tar_header(&tar, "folder/", '5', 0);
@@ -120,7 +118,6 @@ static void test_plain(void **state)
 
 static void test_checksum_signed(void **state)
 {
-	(void)state;
 	struct fixture_tar tar = {0};
 	uint8_t *block = fixture_tar_header(&tar, "\xe9t\xe9.jpg", '0', 0);
 	int sum = 0;
@@ -137,7 +134,6 @@ static void test_checksum_signed(void **state)
 
 static void test_long_names(void **state)
 {
-	(void)state;
 	struct fixture_tar tar = {0};
 	char name[TAR_NAME_MAX + 2];
 	memset(name, 'n', sizeof name);
@@ -169,7 +165,6 @@ static void test_long_names(void **state)
 
 static void test_precedence(void **state)
 {
-	(void)state;
 	struct fixture_tar tar = {0};
 	fixture_tar_pax(&tar, 'g', "path", "global");
 	fixture_tar_member(&tar, "header", "1");
@@ -196,7 +191,6 @@ static void test_precedence(void **state)
 
 static void test_sparse(void **state)
 {
-	(void)state;
 	struct fixture_tar tar = {0};
 	uint8_t *block = fixture_tar_header(&tar, "old.jpg", 'S', 4);
 	block[482] = 1;
@@ -225,7 +219,6 @@ static void test_sparse(void **state)
 
 static void test_refused(void **state)
 {
-	(void)state;
 	struct fixture_tar tar = {0};
 	refuse(&tar, "is empty");
 	fixture_tar_raw(&tar, "a text of fewer bytes than a header", 35);
@@ -266,7 +259,6 @@ static void test_refused(void **state)
 /* However much is cut off, the result is a fault, or the members before a boundary. */
 static void test_cut_everywhere(void **state)
 {
-	(void)state;
 	struct fixture_tar tar = {0};
 	fixture_tar_member(&tar, "a.jpg", "hello");
 	fixture_tar_extension(&tar, 'L', "long name.jpg", 14);
@@ -300,7 +292,6 @@ static void test_cut_everywhere(void **state)
 /* A file that shrinks under the reader. */
 static void test_shrinks(void **state)
 {
-	(void)state;
 	static struct tar_reader reader;
 	struct tar_member member;
 	struct fault fault;
@@ -324,7 +315,6 @@ static uint64_t random_next(uint64_t *seed)
  * the file. */
 static void test_random(void **state)
 {
-	(void)state;
 	uint64_t seed = 88172645463325252u;
 	struct fixture_tar tar = {0};
 	fixture_tar_pax(&tar, 'g', "comment", "everything");

@@ -21,7 +21,6 @@ static uint32_t random_next(uint32_t *state)
 
 static void test_least_and_rounding(void **state)
 {
-	(void)state;
 	struct arena arena;
 	assert_int_equal(arena_init(&arena, 1, NULL), 0);
 	assert_int_equal(arena_bytes(&arena), ARENA_LEAST);
@@ -35,7 +34,6 @@ static void test_least_and_rounding(void **state)
 
 static void test_too_much_is_refused(void **state)
 {
-	(void)state;
 	struct arena arena;
 	struct fault fault = {""};
 	assert_int_equal(arena_init(&arena, UINT64_C(1) << 60, &fault), -ENOMEM);
@@ -46,7 +44,6 @@ static void test_too_much_is_refused(void **state)
  * one byte more does. */
 static void test_slack(void **state)
 {
-	(void)state;
 	assert_int_equal(arena_cost(0), ARENA_PAGE);
 	assert_int_equal(arena_cost(ARENA_PAGE - ARENA_SLACK), ARENA_PAGE);
 	assert_int_equal(arena_cost(ARENA_PAGE - ARENA_SLACK + 1), 2 * ARENA_PAGE);
@@ -64,7 +61,6 @@ static void test_slack(void **state)
 
 static void test_full_wakes_once(void **state)
 {
-	(void)state;
 	struct arena arena;
 	assert_int_equal(arena_init(&arena, ARENA_LEAST, NULL), 0);
 	uint8_t *half = arena_take(&arena, ARENA_LEAST / 2 - ARENA_SLACK, true);
@@ -81,7 +77,6 @@ static void test_full_wakes_once(void **state)
 
 static void test_shared_goes_with_the_last(void **state)
 {
-	(void)state;
 	struct arena arena;
 	assert_int_equal(arena_init(&arena, ARENA_LEAST, NULL), 0);
 	uint8_t *buffer = arena_take(&arena, ARENA_LEAST - ARENA_SLACK, false);
@@ -99,7 +94,6 @@ static void test_shared_goes_with_the_last(void **state)
 /* A run may not wrap around the end: of the free pages at both ends only the longer one fits. */
 static void test_no_wrapping(void **state)
 {
-	(void)state;
 	struct arena arena;
 	assert_int_equal(arena_init(&arena, ARENA_LEAST, NULL), 0);
 	uint8_t *page[PAGES];
@@ -122,7 +116,6 @@ static void test_no_wrapping(void **state)
  * enough. */
 static void test_random_against_model(void **state)
 {
-	(void)state;
 	struct arena arena;
 	assert_int_equal(arena_init(&arena, ARENA_LEAST, NULL), 0);
 	static uint8_t model[PAGES];
@@ -194,7 +187,6 @@ static void *belt_drop(void *context)
 
 static void test_threads_give_back(void **state)
 {
-	(void)state;
 	struct arena arena;
 	assert_int_equal(arena_init(&arena, ARENA_LEAST, NULL), 0);
 	struct belt belt = {.arena = &arena};

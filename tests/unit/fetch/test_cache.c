@@ -126,7 +126,6 @@ static void test_holds(void **state)
 		CACHE_BLOCK / 4 + 1, CACHE_BLOCK - 1, CACHE_BLOCK, 3 * CACHE_BLOCK + 7};
 	struct place place;
 	struct cache_stats stats;
-	(void)state;
 	place_init_joined(&place, 64 * MIB, 100, 20 * MIB);
 	for (uint64_t i = 0; i < UTIL_COUNT(sizes); i++) {
 		assert_false(cache_has(place.cache, dataset_named(0), i));
@@ -168,7 +167,6 @@ static void test_full(void **state)
 {
 	struct place place;
 	struct cache_stats stats;
-	(void)state;
 	place_init_joined(&place, 8 * MIB, 1000, 100 * MIB);
 	put_many(&place, 300, 100000);
 	uint64_t first = held_of(&place, 0, 300);
@@ -186,7 +184,6 @@ static void test_little_is_left_over(void **state)
 {
 	struct place place;
 	uint64_t bytes = 0;
-	(void)state;
 	for (uint64_t i = 0; i < 600; i++)
 		bytes += 20000 + hash_mix(i) % 180000;
 	place_init_joined(&place, bytes + bytes / 20, 600, bytes);
@@ -212,7 +209,6 @@ static void *put_some(void *context)
 
 static void test_many_put(void **state)
 {
-	(void)state;
 	for (int round = 0; round < 20; round++) {
 		struct place place;
 		struct putter putter[12];
@@ -235,7 +231,6 @@ static void test_gives_way(void **state)
 	struct cache_stats stats;
 	struct fault fault;
 	int line;
-	(void)state;
 	place_init_joined(&place, 32 * MIB, 1000, 30 * MIB);
 	put_many(&place, 280, 100000);
 	uint64_t all = held_of(&place, 0, 280);
@@ -286,7 +281,6 @@ static void test_gives_way_while_lent(void **state)
 	struct fault fault;
 	struct cache_sample sample;
 	int line;
-	(void)state;
 	place_init_joined(&place, 8 * MIB, 10, MIB);
 	put(&place, 0, 3, 100000);
 	struct lender lender = {.place = &place};
@@ -348,7 +342,6 @@ static void test_gives_way_slowly(void **state)
 	struct cache_sample sample;
 	pthread_t thread;
 	int line;
-	(void)state;
 	place_init_joined(&place, 8 * MIB, 10, MIB);
 	put(&place, 0, 3, 100000);
 	struct lender lender = {.place = &place};
@@ -374,7 +367,6 @@ static void test_shares(void **state)
 	struct place place;
 	struct fault fault;
 	int line;
-	(void)state;
 	place_init_joined(&place, 40 * MIB, 600, 60 * MIB);
 	put_many(&place, 600, 100000);
 	uint64_t alone = held_of(&place, 0, 600);
@@ -405,7 +397,6 @@ static void test_shares(void **state)
 static void test_stopped(void **state)
 {
 	struct place place;
-	(void)state;
 	place_init_joined(&place, 32 * MIB, 100000, 10000 * MIB);
 	cache_join(place.cache, dataset_named(1), 1000, 100 * MIB);
 	put_many(&place, 20, 100000);
@@ -422,7 +413,6 @@ static void test_stopped(void **state)
 static void test_more_datasets_than_it_knows(void **state)
 {
 	struct place place;
-	(void)state;
 	place_init(&place, 256 * MIB);
 	for (unsigned i = 0; i <= CACHE_DATASETS; i++) {
 		cache_join(place.cache, dataset_named(i), 10, 1000);
@@ -447,7 +437,6 @@ static void test_large_leaves(void **state)
 	struct cache_block *block;
 	struct fault fault;
 	int line;
-	(void)state;
 	place_init(&place, 200 * MIB);
 	for (int round = 0; round < 3; round++) {
 		cache_join(place.cache, dataset_named(0), 1000, 190 * MIB);
@@ -522,7 +511,6 @@ static void *storm_join(void *context)
 static void test_storm(void **state)
 {
 	struct place place;
-	(void)state;
 	place_init_joined(&place, 16 * MIB, 400, 12 * MIB);
 	struct storm storm = {.place = &place};
 	void *(*const others[])(void *) = {storm_reserve, storm_reserve, storm_join};

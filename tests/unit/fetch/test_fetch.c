@@ -67,7 +67,6 @@ static void read_all_ways(const struct fixture *fixture)
 
 static void test_tars(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	fixture_tars(&fixture, 300, 70, true);
 	read_all_ways(&fixture);
@@ -76,7 +75,6 @@ static void test_tars(void **state)
 
 static void test_folder(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	fixture_images(&fixture, 300, true);
 	read_all_ways(&fixture);
@@ -87,7 +85,6 @@ static void test_folder(void **state)
 
 static void test_merging(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	fixture_tars(&fixture, 400, 400, false);
 	struct fetch_options options = options_of(FETCH_AUTO);
@@ -139,7 +136,6 @@ static void expect_only_buffers_lack(struct fetch *fetch, const struct fetch_sta
 /* With all buffers held, what is urgent and comes late goes before what waits. */
 static void test_urgency(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	fixture_tars(&fixture, 300, 300, false);
 	struct fetch_options options = options_of(FETCH_AUTO);
@@ -195,7 +191,6 @@ static void test_urgency(void **state)
 
 static void test_large_waits_for_its_permit(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	struct permit large;
 	permit_init(&large, 1 << 20);
@@ -223,7 +218,6 @@ static void test_large_waits_for_its_permit(void **state)
 
 static void test_too_large(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	struct permit small;
 	permit_init(&small, 500000);
@@ -277,7 +271,6 @@ static void *submitter_run(void *context)
 
 static void test_four_submitters(void **state)
 {
-	(void)state;
 	struct fixture tars, folder;
 	fixture_tars(&tars, 200, 30, false);
 	fixture_images(&folder, 200, false);
@@ -299,7 +292,6 @@ static void test_four_submitters(void **state)
 
 static void test_cancel_and_forget(void **state)
 {
-	(void)state;
 	struct fixture tars, folder;
 	fixture_tars(&tars, 300, 100, false);
 	fixture_images(&folder, 300, false);
@@ -331,7 +323,6 @@ static void test_cancel_and_forget(void **state)
 /* Two read one dataset: who is cancelled takes nothing of the other's along. */
 static void test_cancel_one_of_two(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	fixture_tars(&fixture, 300, 100, false);
 	struct fetch_options options = options_of(FETCH_AUTO);
@@ -361,7 +352,6 @@ static void test_cancel_one_of_two(void **state)
  * in its place is not mistaken for it. */
 static void test_dataset_replaced(void **state)
 {
-	(void)state;
 	struct fetch_options options = options_of(FETCH_AUTO);
 	each_engine (fetch, &options) {
 		for (uint64_t round = 0; round < 6; round++) {
@@ -383,7 +373,6 @@ static void test_dataset_replaced(void **state)
 
 static void test_free_with_queue(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	fixture_tars(&fixture, 300, 100, false);
 	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++)
@@ -428,7 +417,6 @@ static void release_at_once(struct fetch_item *item)
 
 static void test_free_at_once(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	fixture_images(&fixture, 300, false);
 	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++)
@@ -455,7 +443,6 @@ static void test_free_at_once(void **state)
 
 static void test_free_unused(void **state)
 {
-	(void)state;
 	struct fetch_options options = options_of(FETCH_AUTO);
 	for (int i = 0; i < 20; i++)
 		each_engine (fetch, &options)
@@ -510,7 +497,6 @@ static void child_reads(struct fetch *fetch, const struct fixture *fixture, uint
 /* More shards than may be open, and an index larger than its cache. */
 static void few_files_body(const struct fixture *unused)
 {
-	(void)unused;
 	struct fixture fixture;
 	struct rlimit low = {64, 64};
 	CHILD_ASSERT(setrlimit(RLIMIT_NOFILE, &low) == 0);
@@ -525,7 +511,6 @@ static void few_files_body(const struct fixture *unused)
 
 static void test_few_files(void **state)
 {
-	(void)state;
 	in_child(few_files_body, NULL);
 }
 
@@ -555,7 +540,6 @@ static void forbidden_body(const struct fixture *fixture)
 
 static void test_forbidden(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	fixture_tars(&fixture, 100, 30, false);
 	in_child(forbidden_body, &fixture);
@@ -591,7 +575,6 @@ static void memlock_body(const struct fixture *fixture)
 
 static void test_little_locked_memory(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	fixture_tars(&fixture, 100, 30, false);
 	in_child(memlock_body, &fixture);
@@ -600,7 +583,6 @@ static void test_little_locked_memory(void **state)
 
 static void no_files_body(const struct fixture *fixture)
 {
-	(void)fixture;
 	struct rlimit limit;
 	int fd = dup(0);
 	CHILD_ASSERT(fd >= 0);
@@ -620,7 +602,6 @@ static void no_files_body(const struct fixture *fixture)
 
 static void test_no_files(void **state)
 {
-	(void)state;
 	in_child(no_files_body, NULL);
 }
 
@@ -628,7 +609,6 @@ static void test_no_files(void **state)
 
 static void test_wants_direct(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	char why[256];
 	fixture_tars(&fixture, 10, 10, false);
@@ -648,7 +628,6 @@ static void test_wants_direct(void **state)
 
 static void test_outcome_names(void **state)
 {
-	(void)state;
 	for (int i = 0; i < FETCH_OUTCOMES; i++) {
 		assert_string_not_equal(fetch_outcome_name((enum fetch_outcome)i), "unknown");
 		for (int j = 0; j < i; j++)

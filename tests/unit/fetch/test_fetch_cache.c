@@ -71,7 +71,6 @@ static void read_once(struct fetch *fetch, const struct fixture *fixture)
 
 static void test_hits(void **state)
 {
-	(void)state;
 	struct fixture tars, folder;
 	struct permit large;
 	permit_init(&large, 4 << 20);
@@ -94,7 +93,6 @@ static void test_hits(void **state)
 /* Half of it fits: that half is found in every round, the other is read. */
 static void test_full(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	fixture_tars(&fixture, 400, 100, false);
 	for (size_t e = 0; e < UTIL_COUNT(fixture_engines); e++) {
@@ -134,7 +132,6 @@ static void note_thread(struct fetch_item *item)
 
 static void test_done_by_a_fetch_thread(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	fixture_tars(&fixture, 100, 100, false);
 	submitter = pthread_self();
@@ -166,7 +163,6 @@ static void test_done_by_a_fetch_thread(void **state)
 /* `auto` is for O_DIRECT; who was not expected is not kept; `off` borrows nothing. */
 static void test_modes(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	fixture_tars(&fixture, 100, 100, false);
 	for (int mode = FETCH_CACHE_AUTO; mode <= FETCH_CACHE_OFF; mode++)
@@ -304,7 +300,6 @@ static uint64_t reads_of(struct fetch *fetch)
 static void read_for_all(struct fetch *fetch, const struct fixture *fixture, bool kept)
 {
 	struct reader leader, followers;
-	(void)kept;
 	gate_set(0, 0);
 	lead_and_follow(fetch, fixture, SAMPLE, &leader, &followers);
 	atomic_store(&gate.open, true);
@@ -319,7 +314,6 @@ static void read_for_all(struct fetch *fetch, const struct fixture *fixture, boo
 
 static void test_read_for_all(void **state)
 {
-	(void)state;
 	with_flights(read_for_all);
 }
 
@@ -342,7 +336,6 @@ static void read_large(struct fetch *fetch, const struct fixture *fixture, bool 
 
 static void test_read_large(void **state)
 {
-	(void)state;
 	with_flights(read_large);
 }
 
@@ -350,7 +343,6 @@ static void test_read_large(void **state)
 static void fail_first(struct fetch *fetch, const struct fixture *fixture, bool kept)
 {
 	struct reader leader, followers;
-	(void)kept;
 	gate_set(-EIO, 1);
 	lead_and_follow(fetch, fixture, SAMPLE, &leader, &followers);
 	atomic_store(&gate.open, true);
@@ -365,7 +357,6 @@ static void fail_first(struct fetch *fetch, const struct fixture *fixture, bool 
 
 static void test_fail_first(void **state)
 {
-	(void)state;
 	with_flights(fail_first);
 }
 
@@ -373,7 +364,6 @@ static void test_fail_first(void **state)
 static void fail_all(struct fetch *fetch, const struct fixture *fixture, bool kept)
 {
 	struct reader leader, followers;
-	(void)kept;
 	gate_set(-EIO, 1000);
 	lead_and_follow(fetch, fixture, SAMPLE, &leader, &followers);
 	atomic_store(&gate.open, true);
@@ -390,7 +380,6 @@ static void fail_all(struct fetch *fetch, const struct fixture *fixture, bool ke
 
 static void test_fail_all(void **state)
 {
-	(void)state;
 	with_flights(fail_all);
 }
 
@@ -398,7 +387,6 @@ static void test_fail_all(void **state)
 static void cancel_first(struct fetch *fetch, const struct fixture *fixture, bool kept)
 {
 	struct reader leader, followers;
-	(void)kept;
 	gate_set(0, 0);
 	lead_and_follow(fetch, fixture, SAMPLE, &leader, &followers);
 	fetch_cancel(fetch, &leader.who);
@@ -412,7 +400,6 @@ static void cancel_first(struct fetch *fetch, const struct fixture *fixture, boo
 
 static void test_cancel_first(void **state)
 {
-	(void)state;
 	with_flights(cancel_first);
 }
 
@@ -420,7 +407,6 @@ static void test_cancel_first(void **state)
 static void cancel_followers(struct fetch *fetch, const struct fixture *fixture, bool kept)
 {
 	struct reader leader, followers;
-	(void)kept;
 	gate_set(0, 0);
 	lead_and_follow(fetch, fixture, SAMPLE, &leader, &followers);
 	fetch_cancel(fetch, &followers.who);
@@ -435,13 +421,11 @@ static void cancel_followers(struct fetch *fetch, const struct fixture *fixture,
 
 static void test_cancel_followers(void **state)
 {
-	(void)state;
 	with_flights(cancel_followers);
 }
 
 static void *open_gate_later(void *context)
 {
-	(void)context;
 	struct timespec pause = {.tv_nsec = 20000000};
 	(void)nanosleep(&pause, NULL);
 	atomic_store(&gate.open, true);
@@ -450,7 +434,6 @@ static void *open_gate_later(void *context)
 
 static void test_end_while_they_follow(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	struct ledger ledger;
 	struct reader leader, followers;
@@ -521,7 +504,6 @@ static void *storm_reserve(void *context)
 
 static void test_storm(void **state)
 {
-	(void)state;
 	struct fixture fixture;
 	struct permit large;
 	permit_init(&large, 4 << 20);
@@ -555,7 +537,6 @@ static void test_storm(void **state)
 
 static int no_hook(void **state)
 {
-	(void)state;
 	fetch_hook_set(NULL);
 	return 0;
 }

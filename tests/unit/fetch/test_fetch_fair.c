@@ -22,7 +22,6 @@ static uint64_t fill_up(uint64_t own, uint64_t *used, uint64_t total)
 
 static void test_quota(void **state)
 {
-	(void)state;
 	for (uint64_t wanted = 1; wanted < 300; wanted++) {
 		uint64_t total = quota_total(wanted), used = 0;
 		/* One alone gets what was asked for, and leaves some. */
@@ -87,7 +86,6 @@ static struct fetch_item *turns_pop(struct turns *turns)
 static void test_one_reader(void **state)
 {
 	enum { COUNT = 2000 };
-	(void)state;
 	struct turns turns;
 	struct fetch_reader reader;
 	turns_init(&turns, COUNT);
@@ -123,7 +121,6 @@ static void test_one_reader(void **state)
 /* Of two that wait alike one has much queued, the other little: they alternate. */
 static void test_two_readers(void **state)
 {
-	(void)state;
 	struct turns turns;
 	struct fetch_reader many, few;
 	turns_init(&turns, 400);
@@ -158,7 +155,6 @@ static void test_two_readers(void **state)
 /* Who reads larger samples gets fewer of them. */
 static void test_turns_by_bytes(void **state)
 {
-	(void)state;
 	struct turns turns;
 	struct fixture small, large;
 	struct fetch_reader reader[2];
@@ -187,7 +183,6 @@ static void test_turns_by_bytes(void **state)
 /* Who waits goes first, but passes nobody for ever. */
 static void test_urgent_reader(void **state)
 {
-	(void)state;
 	struct turns turns;
 	struct fetch_reader calm, waits;
 	turns_init(&turns, 1000);
@@ -224,7 +219,6 @@ static struct fetch_options options_of(enum fetch_engine engine, unsigned thread
 /* One keeps all that it is given; another reads on, and then a third. */
 static void test_room_for_others(void **state)
 {
-	(void)state;
 	struct fixture fixture, other;
 	fixture_tars(&fixture, 300, 300, false);
 	fixture_images(&other, 100, false);
@@ -321,7 +315,6 @@ static void read_beside_hanging(const struct fixture *hangs, const struct fixtur
 
 static void test_hanging_storage(void **state)
 {
-	(void)state;
 	struct fixture tars, shards, folder;
 	fixture_tars(&tars, 300, 100, false);
 	fixture_tars(&shards, 300, 5, false);

@@ -60,7 +60,6 @@ static void plot_set(enum fetch_op_kind kind, enum fetch_op_stage stage, int ans
 
 static int plot_end(void **state)
 {
-	(void)state;
 	fetch_hook_set(NULL);
 	return 0;
 }
@@ -171,7 +170,6 @@ BOTH_TEST(interrupted, FETCH_IO_BUFFERED)
 static void always_interrupted(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
 	struct fault fault;
-	(void)folder;
 	plot_set(FETCH_OP_RANGE, FETCH_OP_READ, -EINTR);
 	plot.at = offset_of(tars, VICTIM);
 	/* The same place of the other shard is hit as well: only the first is read here. */
@@ -192,7 +190,6 @@ static void bad_place(struct fetch *fetch, struct fixture *tars, struct fixture 
 		int answer, result;
 	} cases[] = {{-EIO, FETCH_E_IO}, {-ENODATA, FETCH_E_IO}, {-EUCLEAN, FETCH_E_IO},
 		{FETCH_HOOK_EMPTY, FETCH_E_SHORT}, {-EPERM, -EPERM}};
-	(void)folder;
 	tars->count = NEXT_SHARD;
 	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
 		struct fault fault;
@@ -216,7 +213,6 @@ static void bad_file(struct fetch *fetch, struct fixture *tars, struct fixture *
 		{FETCH_OP_OPEN, -ENOENT, FETCH_E_MISSING}, {FETCH_OP_OPEN, -EACCES, -EACCES},
 		{FETCH_OP_OPEN, -EMFILE, -EMFILE}, {FETCH_OP_READ, -ESTALE, FETCH_E_MISSING},
 		{FETCH_OP_READ, FETCH_HOOK_EMPTY, FETCH_E_SHORT}};
-	(void)tars;
 	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
 		struct reader reader;
 		plot_set(FETCH_OP_FILE, cases[i].stage, cases[i].answer);
@@ -321,7 +317,6 @@ static void damaged_index(struct fetch *fetch, struct fixture *tars, struct fixt
 {
 	char path[FIXTURE_PATH + 8];
 	struct reader reader;
-	(void)folder;
 	fixture_shard_path(tars, 1, path);
 	(void)strcat(path, ".idx");
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -362,7 +357,6 @@ static void forged_name(struct fetch *fetch, struct fixture *tars, struct fixtur
 	char pattern[FIXTURE_PATH];
 	glob_t found;
 	struct reader reader;
-	(void)tars;
 	(void)snprintf(pattern, sizeof pattern, "%s/cache/*.idx", folder->root);
 	assert_int_equal(glob(pattern, 0, NULL, &found), 0);
 	assert_int_equal(found.gl_pathc, 1);
@@ -383,7 +377,6 @@ BOTH_TEST(forged_name, FETCH_IO_BUFFERED)
 static void no_such_sample(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
 	struct reader reader;
-	(void)folder;
 	reader_init(&reader, fetch, tars, 2);
 	reader.items[0].item.number = COUNT;
 	reader_submit(&reader, 0, 2);
@@ -414,7 +407,6 @@ static void folder_changes(struct fetch *fetch, struct fixture *tars, struct fix
 		PIPE = 12
 	};
 	char path[FIXTURE_PATH], target[FIXTURE_PATH];
-	(void)tars;
 	fixture_file_path(folder, GONE, path);
 	assert_int_equal(unlink(path), 0);
 	fixture_write_file(folder, LONGER, fixture_size(folder, LONGER) + 1);
@@ -473,7 +465,6 @@ static void shard_replaced(struct fetch *fetch, struct fixture *tars, struct fix
 {
 	char path[FIXTURE_PATH], other[FIXTURE_PATH];
 	struct reader reader;
-	(void)folder;
 	reader_init(&reader, fetch, tars, COUNT);
 	reader_all(&reader);
 	assert_int_equal(reader.outcome[FETCH_OK], COUNT);
@@ -503,7 +494,6 @@ static void shard_cut(struct fetch *fetch, struct fixture *tars, struct fixture 
 {
 	char path[FIXTURE_PATH];
 	struct reader reader;
-	(void)folder;
 	reader_init(&reader, fetch, tars, COUNT);
 	reader_all(&reader);
 	fixture_shard_path(tars, 1, path);
@@ -558,7 +548,6 @@ static void shard_written(struct fetch *fetch, struct fixture *tars, struct fixt
 {
 	struct reader reader;
 	uint64_t number = long_sample(tars, NEXT_SHARD + 5);
-	(void)folder;
 	reader_init(&reader, fetch, tars, COUNT);
 	reader_all(&reader);
 	assert_int_equal(reader.outcome[FETCH_OK], COUNT);
@@ -583,7 +572,6 @@ static void file_written(struct fetch *fetch, struct fixture *tars, struct fixtu
 {
 	struct reader reader;
 	uint64_t number = long_sample(folder, 5);
-	(void)tars;
 	reader_init(&reader, fetch, folder, COUNT);
 	fixture_file_path(folder, number, writer.path);
 	writer.at = 0;
@@ -633,7 +621,6 @@ static void *forget(void *argument)
 /* Who forgets a dataset waits for what is in flight of it, and for no other's. */
 static void test_forgets_while_another_hangs(void **state)
 {
-	(void)state;
 	static const struct timespec nap = {.tv_nsec = 50000000};
 	struct fetch_options options = options_of(FETCH_PREAD, FETCH_IO_BUFFERED);
 	struct fetch *fetch = fixture_fetch(&options);

@@ -49,7 +49,6 @@ static bool is_open(int fd)
 
 static void test_bound(void **state)
 {
-	(void)state;
 	assert_int_equal(files_bound(0), 4);
 	assert_int_equal(files_bound(64), 16);
 	assert_int_equal(files_bound(1024), 256);
@@ -58,7 +57,6 @@ static void test_bound(void **state)
 
 static void test_oldest_makes_room(void **state)
 {
-	(void)state;
 	struct files files;
 	assert_int_equal(files_init(&files, 4, note_slot, slots), 0);
 	struct file *file[4];
@@ -84,7 +82,6 @@ static void test_oldest_makes_room(void **state)
 
 static void test_all_in_use(void **state)
 {
-	(void)state;
 	struct files files;
 	assert_int_equal(files_init(&files, 4, NULL, NULL), 0);
 	struct file *file[4];
@@ -105,7 +102,6 @@ static void test_all_in_use(void **state)
 
 static void test_failed_opening(void **state)
 {
-	(void)state;
 	struct files files;
 	assert_int_equal(files_init(&files, 4, note_slot, slots), 0);
 	struct file *file = files_claim(&files, A, 1, "/nowhere", true);
@@ -126,7 +122,6 @@ static void test_failed_opening(void **state)
 
 static void test_doomed_lives_as_long_as_it_is_used(void **state)
 {
-	(void)state;
 	struct files files;
 	assert_int_equal(files_init(&files, 4, note_slot, slots), 0);
 	struct file *old = open_shard(&files, A, 1);
@@ -147,7 +142,6 @@ static void test_doomed_lives_as_long_as_it_is_used(void **state)
 
 static void test_forget(void **state)
 {
-	(void)state;
 	struct files files;
 	assert_int_equal(files_init(&files, 8, NULL, NULL), 0);
 	(void)open_shard(&files, A, 1);

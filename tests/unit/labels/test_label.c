@@ -15,7 +15,6 @@ static void cls(const char *text, int rc, int32_t expected)
 
 static void test_cls(void **state)
 {
-	(void)state;
 	cls("0", 0, 0);
 	cls("7\n", 0, 7);
 	cls(" \t\r\n 0042 \n\n", 0, 42);
@@ -50,7 +49,6 @@ static void json(const char *text, int rc, int32_t expected, const char *part)
 
 static void test_json(void **state)
 {
-	(void)state;
 	json("{\"label\": 3}", 0, 3, "");
 	json("{\"cls\": 4}", 0, 4, "");
 	json("{\"cls\": 4, \"label\": 5}", 0, 5, "");
@@ -73,7 +71,6 @@ static void test_json(void **state)
 /* Thousands of open brackets must not use up the stack. */
 static void test_json_deep(void **state)
 {
-	(void)state;
 	size_t size = LABEL_JSON_MAX;
 	char *text = malloc(size);
 	assert_non_null(text);

@@ -51,7 +51,6 @@ static void refuses(const char *text, size_t size, const char *says)
 
 static void test_records(void **state)
 {
-	(void)state;
 	takes("a,b\nc", "a|b", 4, 1);
 	takes("a,b\r\nc", "a|b", 5, 1);
 	takes("a,b", "a|b", 3, 0);
@@ -68,7 +67,6 @@ static void test_records(void **state)
 
 static void test_empty_lines(void **state)
 {
-	(void)state;
 	struct fault fault;
 	assert_int_equal(parse("\na", 2, true, &fault), 1);
 	assert_int_equal(record.fields, 0);
@@ -80,7 +78,6 @@ static void test_empty_lines(void **state)
 
 static void test_refused(void **state)
 {
-	(void)state;
 	refuses("a\"b,c\n", 6, "a quote within a field");
 	refuses("\"a\"b,c\n", 7, "after the closing quote");
 	refuses("\"a", 2, "never closed");
@@ -96,7 +93,6 @@ static void test_refused(void **state)
 
 static void test_sizes(void **state)
 {
-	(void)state;
 	static char text[CSV_RECORD_MAX + 16];
 	memset(text, 'a', sizeof text);
 	text[CSV_RECORD_MAX - 1] = '\n';

@@ -36,7 +36,6 @@ static void finds(const char *where, const char *document, const char *want)
 
 static void test_path(void **state)
 {
-	(void)state;
 	finds("a", "{\"a\": 1}", "1");
 	finds("a.b.c", "{\"a\": {\"b\": {\"c\": [2]}}}", "[2]");
 	finds("a.1.b", "{\"a\": [0, {\"b\": 7}]}", "7");
@@ -57,7 +56,6 @@ static void test_path(void **state)
 
 static void test_path_refused(void **state)
 {
-	(void)state;
 	static const char *const bad[] = {"", ".", "a.", ".a", "a..b", "\\", "a\\n", "a\\"};
 	char many[80] = "a", *text = malloc(LABEL_PATH_TEXT + 1);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -112,7 +110,6 @@ static void is(const char *json, enum label_type asked, const struct label_class
 
 static void test_values(void **state)
 {
-	(void)state;
 	is("7", LABEL_TYPE_AUTO, NULL, "1 7: 7");
 	is("0", LABEL_TYPE_CLASS, NULL, "1 0: 0");
 	is("2147483647", LABEL_TYPE_CLASS, NULL, "1 2147483647: 2147483647");
@@ -128,7 +125,6 @@ static void test_values(void **state)
 
 static void test_values_refused(void **state)
 {
-	(void)state;
 	is("-1", LABEL_TYPE_AUTO, NULL, "from 0 to 2147483647, found -1");
 	is("2147483648", LABEL_TYPE_AUTO, NULL, "found 2147483648");
 	is("[65536]", LABEL_TYPE_AUTO, NULL, "from 0 to 65535");
@@ -147,7 +143,6 @@ static void test_values_refused(void **state)
 
 static void test_many_values(void **state)
 {
-	(void)state;
 	json_t *list = json_array();
 	for (int i = 0; i <= LABEL_VALUES_MAX; i++)
 		assert_int_equal(json_array_append_new(list, json_integer(i)), 0);
@@ -162,7 +157,6 @@ static void test_many_values(void **state)
 
 static void test_names(void **state)
 {
-	(void)state;
 	struct label_classes classes = named();
 	is("\"dog\"", LABEL_TYPE_AUTO, &classes, "1 1: 1");
 	is("[\"dog\", \"cat\"]", LABEL_TYPE_AUTO, &classes, "2 1: 0 1");
@@ -239,7 +233,6 @@ static void test_class_files(void **state)
 
 static void test_class_order(void **state)
 {
-	(void)state;
 	struct label_classes classes = {0};
 	char name[16];
 	uint32_t number;
@@ -262,7 +255,6 @@ static void test_class_order(void **state)
 
 static void test_words(void **state)
 {
-	(void)state;
 	static const struct {
 		const char *text;
 		enum label_word word;

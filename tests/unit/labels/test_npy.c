@@ -67,7 +67,6 @@ static void refuses(const char *dict, const char *words)
 
 static void takes_what_numpy_writes(void **state)
 {
-	(void)state;
 	accepts(1, "{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }        \n", 3, 8,
 		true);
 	accepts(2, "{'descr': '<u8', 'fortran_order': False, 'shape': (1281167,), }\n", 1281167, 8,
@@ -82,7 +81,6 @@ static void refuses_other_contents(void **state)
 	static const char *const types[] = {
 		"<f8", ">i8", "|b1", "|u1", "<i2", "|O", "<U5", "<i16", "=i8", "i8", "<i8x", ""};
 	char dict[200];
-	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(types); i++) {
 		(void)snprintf(dict, sizeof dict,
 			"{'descr': '%s', 'fortran_order': False, 'shape': (3,), }", types[i]);
@@ -124,7 +122,6 @@ static void refuses_what_is_no_dict(void **state)
 		 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'",
 			"a short quoted text"},
 	};
-	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(cases); i++)
 		refuses(cases[i].dict, cases[i].words);
 }
@@ -135,7 +132,6 @@ static void refuses_other_files(void **state)
 	static const char good[] = "{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }\n";
 	struct npy npy;
 	struct fault fault = {{0}};
-	(void)state;
 	size_t size = make(header, 1, good);
 	for (size_t cut = 0; cut < size; cut++)
 		assert_int_equal(parse(header, cut, &npy, &fault), -EINVAL);
@@ -175,7 +171,6 @@ static void survives_flipped_bits(void **state)
 	uint64_t random = 1;
 	unsigned refused = 0;
 	struct npy npy;
-	(void)state;
 	size_t size = make(header, 1, good);
 	for (unsigned round = 0; round < size * 8 + 20000; round++) {
 		struct fault fault = {{0}};
@@ -200,7 +195,6 @@ static void widens_values(void **state)
 	static const uint8_t bytes[] = {
 		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 0, 0, 0, 0, 0, 0x40};
 	uint64_t value[4];
-	(void)state;
 	npy_widen(&(struct npy){.bytes = 8, .is_signed = true}, bytes, 2, value);
 	assert_int_equal((int64_t)value[0], -1);
 	assert_int_equal(value[1], 0x4000000000000201);
@@ -220,7 +214,6 @@ static void reads_floats(void **state)
 	double value[3];
 	struct npy npy;
 	struct fault fault = {{0}};
-	(void)state;
 	size_t size =
 		make(header, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (7,), }\n");
 	assert_int_equal(npy_parse(header, size, NPY_FLOATS, &npy, &fault), 0);
