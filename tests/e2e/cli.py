@@ -343,7 +343,7 @@ def test_checkpoints_that_cannot_be_kept():
             resource.setrlimit(resource.RLIMIT_FSIZE, (few, few))
         for options in ([], ["--json"]):
             out, err = run(home, "check", home / "images", "--index", *options, code=1, preexec_fn=limit)
-            assert f"checkpoints of {home / 'images'} cannot be written" in err and "File too large" in err, err
+            assert f"entry points of {home / 'images'} cannot be written" in err and "File too large" in err, err
         report = json.loads(out)
         assert report["broken"] == [] and report["checkpoints"]["made"] + report["checkpoints"]["kept"] < report["decoded"], report
         out, err = run(home, "check", home / "images", "--index", "--json")
@@ -783,7 +783,7 @@ def test_status_and_stop():
             trainer.line()
             text = run(home, "status", env=env)[0]
             for words in (f"pid {daemon.process.pid}", daemon.socket, "reserved", "8x32", f"\n  trainer {trainer.process.pid}", str(images),
-                          "\n  checkpoints kept\n", "\n  training, 32 px, batch 8, shuffled, seed 0\n"):
+                          "\n  entry points kept\n", "\n  training, 32 px, batch 8, shuffled, seed 0\n"):
                 assert words in text, text
             assert not [line for line in text.splitlines() if len(line) > 80 and daemon.socket not in line and str(images) not in line], text
             got = json.loads(run(home, "status", "--json", "--socket", daemon.socket)[0])
