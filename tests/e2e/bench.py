@@ -33,8 +33,8 @@ def test_options_that_cannot_be():
         (["--rate", "0"], "--rate wants a whole number from 1"),
         (["--rate", "99999999999999999999"], "--rate wants a whole number from 1"),
         (["--rate", "1.5"], 'not "1.5"'),
-        (["--step-ms", "5", "--rate", "5"], "they cannot both be; leave one out"),
-        (["--step-ms", "3000", "--seconds", "2"], "takes none in --seconds 2: give more --seconds, or a smaller --step-ms"),
+        (["--step-ms", "5", "--rate", "5"], "--step-ms and --rate both set the trainer's speed; leave one out"),
+        (["--step-ms", "3000", "--seconds", "2"], "takes none in --seconds 2; give more --seconds, or a smaller --step-ms"),
         (["--rate", "3", "--seconds", "2"], "every 21.3333 s takes none in --seconds 2"),
         (["--accelerators", "0"], 'from 1 to 64, or auto, not "0"'),
         (["--accelerators", "65"], 'not "65"'),
@@ -43,22 +43,22 @@ def test_options_that_cannot_be():
         (["--accelerators", "-1"], 'not "-1"'),
         (["--accelerators", ""], "--accelerators wants N|auto, not an empty text"),
         (["--accelerators", "2", "--trainers", "2"], "--trainers cannot be given with it"),
-        (["--accelerators", "2", "--rate", "9"], "--rate cannot be given with --accelerators; --step-ms changes that time"),
-        (["--accelerators", "2", "--share", "all"], "--share is split (ranks of one job) or private (a stream each)"),
-        (["--accelerators", "2", "--eval"], "accelerators train"),
+        (["--accelerators", "2", "--rate", "9"], "--rate cannot be given with --accelerators; --step-ms changes the time"),
+        (["--accelerators", "2", "--share", "all"], "--share must be split (ranks of one job) or private (a stream each)"),
+        (["--accelerators", "2", "--eval"], "--accelerators simulates training; leave out --eval"),
         (["--accelerators", "2", "--profile", "h200"], '--profile wants one of h100|a100, not "h200"'),
         (["--accelerators", "2", "--seconds", "0.1"], "every 0.224 s takes none in --seconds 0.1"),
-        (["--profile", "a100"], "--profile says what accelerators are, so it wants --accelerators N"),
+        (["--profile", "a100"], "--profile is for --accelerators, which is not given"),
     ]
     with folder() as home:
         for args, says in cases:
             refuse(home, "bench", "x", *args, says=says)
-        refuse(home, "bench", "stream:a", "--cold", says=["stream:a is read by the running daemon", "name the folder or tars"])
-        refuse(home, "bench", "stream:a", "--accelerators", 1, says="stream:a has the batches that the running daemon's configuration says")
+        refuse(home, "bench", "stream:a", "--cold", says=["the running daemon reads stream:a", "name the folder or tar files"])
+        refuse(home, "bench", "stream:a", "--accelerators", 1, says="the running daemon's configuration defines the batches of stream:a")
         images = dataset(home, per_class=10, classes=2)
-        refuse(home, "bench", images, "--accelerators", 1, says="has 20 samples, not one batch of 400 for each of 1 accelerators")
-        refuse(home, "bench", images, "--accelerators", 3, "-b", 8, says=["not one batch of 8 for each of 3", "--share private"])
-        refuse(home, "bench", images, "--accelerators", 2, "-b", 8, "--memory", "8M", says=["2 accelerators with batches of 8 need --memory", "given were 8.0 MiB"])
+        refuse(home, "bench", images, "--accelerators", 1, says="has 20 samples, not enough for a batch of 400 for each of 1 accelerators")
+        refuse(home, "bench", images, "--accelerators", 3, "-b", 8, says=["not enough for a batch of 8 for each of 3", "--share private"])
+        refuse(home, "bench", images, "--accelerators", 2, "-b", 8, "--memory", "8M", says=["2 accelerators with batches of 8 need --memory", "--memory gives 8.0 MiB"])
         refuse(home, "bench", home / "none", "--accelerators", 2, says="none")
         assert_clean(home)
 
@@ -124,7 +124,7 @@ def test_cold_drops_what_is_cached_and_storage_delivers_it_again():
         try:
             text = run(home, *bench)[0]
         except AssertionError as error:
-            if "let go" in str(error) or "tmpfs" in str(error):
+            if "drop them" in str(error) or "tmpfs" in str(error):
                 raise Skip("the temporary folder's file system keeps what is in the page cache") from error
             raise
         assert re.search(r"cold +\d.* dropped of .* left", text), text
@@ -146,7 +146,7 @@ def test_cold_in_a_file_system_that_is_memory():
         place = memory / home.name
         try:
             make_dataset(place, per_class=4, max_side=80)
-            refuse(home, "bench", place, "--cold", "-b", 4, says=["is memory (tmpfs)", "no run is cold", "copy it to a disk"])
+            refuse(home, "bench", place, "--cold", "-b", 4, says=["is memory (tmpfs)", "no run can be cold", "copy the dataset to a disk"])
             assert_clean(home)
         finally:
             shutil.rmtree(place, ignore_errors=True)
@@ -168,7 +168,7 @@ def test_cold_of_somebody_elses_files():
             for path in (home / name, *(home / name).rglob("*")):
                 os.chmod(path, 0o777 if path.is_dir() else 0o644)
         out, err = run(home, "bench", images, "--cold", "-b", 4, code=1, preexec_fn=drop_rights)
-        assert out == "" and "another user's" in err and "as the files' owner" in err, err
+        assert out == "" and "belongs to another user" in err and "as the files' owner" in err, err
 
 
 # ---- accelerators ----

@@ -218,7 +218,7 @@ static void stops_where_dataset_or_memory_end(void **state)
 	assert_non_null(strstr(machine.said, "enough for 8"));
 	machine.samples = 399;
 	assert_int_equal(hunt(0, &measure, &got), CLI_USAGE);
-	assert_non_null(strstr(machine.said, "not one batch of 400 for each of 1"));
+	assert_non_null(strstr(machine.said, "not enough for a batch of 400 for each of 1"));
 }
 
 static void judges_one_run_by_its_rate(void **state)

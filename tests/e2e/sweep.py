@@ -46,7 +46,7 @@ def test_refusals():
         (["--sweep", "threads=1", "--sweep", "threads=2"], "given twice"),
         (["--sweep", "threads=1..60", "--sweep", "batch-size=1,2"], "120 points"),
         (["--sweep", "threads=1"] * 9, "more than 8 times"),
-        (["--sweep", "threads=1,2", "--threads", "2"], "--threads and --sweep threads cannot both be"),
+        (["--sweep", "threads=1,2", "--threads", "2"], "--threads and --sweep threads cannot both be given"),
         (["--sweep", "image-size=64", "--image-size", "32"], "--image-size and --sweep image-size"),
         (["--rounds", "0"], "from 1 to 15"),
         (["--rounds", "16"], "from 1 to 15"),
@@ -55,8 +55,8 @@ def test_refusals():
         (["--report", "missing/there.html"], "No such file"),
         (["--report", "/"], "Is a directory"),
         (["--python", "python3"], "--python is for --compare"),
-        (["--accelerators", "2", "--report", "a.html"], "--accelerators is a measurement of its own"),
-        (["--compare", "--trainers", "2"], "--trainers 2 cannot be"),
+        (["--accelerators", "2", "--report", "a.html"], "--accelerators cannot be combined with --sweep"),
+        (["--compare", "--trainers", "2"], "--trainers 2 cannot be given"),
     ]
     with folder() as home:
         for args, says in cases:

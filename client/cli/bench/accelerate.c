@@ -17,8 +17,8 @@
 
 enum {
 	ACCELERATE_SLOTS = 4, /* the daemon's default of --prefetch */
-	ACCELERATE_ROUND = 2 << 20, /* an accelerator's slots may lie in pages of that size */
-	ACCELERATE_SPARE_PART = 10, /* of the memory that is left, one part stays free */
+	ACCELERATE_ROUND = 2 << 20, /* the slots of an accelerator may take pages of this size */
+	ACCELERATE_SPARE_PART = 10, /* one part in this many of the available memory stays free */
 };
 
 static const struct accelerate_profile {
@@ -31,9 +31,9 @@ static const struct accelerate_profile {
 struct hunt {
 	const struct accelerate_options *options;
 	struct accelerate result;
-	struct measure best; /* of the try that is shown */
+	struct measure best; /* of the try that is reported */
 	bool has_best;
-	unsigned most; /* that dataset, memory and TRAINER_MAX allow */
+	unsigned most; /* the largest number that dataset, memory and TRAINER_MAX allow */
 	enum accelerate_bound bound; /* which of them */
 };
 
@@ -58,17 +58,17 @@ int accelerate_check(struct accelerate_options *options)
 	run->in_step = true;
 	run->distinct_seeds = strcmp(run->share, "private") == 0;
 	if (run->rate > 0)
-		cli_note("an accelerator computes for a time on each batch, so --rate cannot be "
-			 "given with --accelerators; --step-ms changes that time");
+		cli_note("--rate cannot be given with --accelerators; --step-ms changes the time "
+			 "that an accelerator takes for a batch");
 	else if (recipe_is_stream(run->source))
-		cli_note("%s has the batches that the running daemon's configuration says, not an "
-			 "accelerator's, so --accelerators cannot be; name the folder or tars",
+		cli_note("the running daemon's configuration defines the batches of %s, so "
+			 "--accelerators cannot be given; name the folder or tar files",
 			run->source);
 	else if (!run->recipe.spec.train)
-		cli_note("accelerators train: leave out --eval or --accelerators");
+		cli_note("--accelerators simulates training; leave out --eval");
 	else if (strcmp(run->share, "all") == 0)
-		cli_note("each accelerator takes batches of its own: with --accelerators, --share "
-			 "is split (ranks of one job) or private (a stream each)");
+		cli_note("each accelerator takes its own batches: with --accelerators, --share "
+			 "must be split (ranks of one job) or private (a stream each)");
 	else
 		return measure_check(run);
 	return -EINVAL;
@@ -80,14 +80,14 @@ static double hunt_demand(const struct hunt *hunt)
 	return (double)hunt->result.batch_size / hunt->result.step_s;
 }
 
-/* How many the rate would keep busy enough. */
+/* How many accelerators the rate would keep busy enough. */
 static unsigned hunt_by_rate(const struct hunt *hunt, double images_per_s)
 {
 	double count = images_per_s / (hunt_demand(hunt) * ACCELERATE_LINE);
 	return count < TRAINER_MAX ? (unsigned)count : TRAINER_MAX;
 }
 
-/* What the batches of `count` accelerators take. */
+/* The memory that the batches of `count` accelerators take. */
 static uint64_t hunt_batches(const struct hunt *hunt, unsigned count)
 {
 	const struct measure_options *run = &hunt->options->run;
@@ -108,7 +108,7 @@ static uint64_t hunt_budget(const struct hunt *hunt, unsigned count)
 	return budget_for(hunt_batches(hunt, count), threads, &worker);
 }
 
-/* What the budget may be: as given, or what this machine or container has left. */
+/* The largest budget: as given, or what this machine or container has available. */
 static uint64_t hunt_room(const struct hunt *hunt)
 {
 	struct cgroup_memory memory;
@@ -130,18 +130,18 @@ static unsigned hunt_fit(const struct hunt *hunt)
 static int hunt_refuse_memory(const struct hunt *hunt, unsigned count, unsigned fit)
 {
 	return cli_fail(hunt->options->run.daemon.memory ? CLI_USAGE : CLI_FAILED,
-		"%u accelerator%s with batches of %" PRIu64 " need --memory %" PRIu64 "M (%s); "
-		"%s %s, which is enough for %u: give fewer, --prefetch 2, or a smaller "
-		"--batch-size",
+		"%u accelerator%s with batches of %" PRIu64 " need --memory %" PRIu64
+		"M (%s); %s %s, which is enough for %u; give fewer accelerators, --prefetch 2, or "
+		"a smaller --batch-size",
 		count, count == 1 ? "" : "s", hunt->result.batch_size,
 		hunt_budget(hunt, count) >> 20, table_bytes(hunt_budget(hunt, count)).text,
-		hunt->options->run.daemon.memory ? "given were"
-						 : "this machine or container has left",
+		hunt->options->run.daemon.memory ? "--memory gives"
+						 : "this machine or container has",
 		table_bytes(hunt_room(hunt)).text, fit);
 }
 
-/* How many there can be at all. CLI_OK, or the exit code after saying why not so many, or not one.
- */
+/* Finds the largest number that can be simulated. CLI_OK, or the exit code after saying why the
+ * number that was asked for cannot be. */
 static int hunt_bound(struct hunt *hunt)
 {
 	const struct measure_options *run = &hunt->options->run;
@@ -160,11 +160,12 @@ static int hunt_bound(struct hunt *hunt)
 		return code;
 	if (batches < (split ? least : 1))
 		return cli_fail(CLI_USAGE,
-			"%s has %" PRIu64 " samples, not one batch of %" PRIu32
-			" for each of %u accelerators: give a smaller --batch-size%s",
+			"%s has %" PRIu64 " samples, not enough for a batch of %" PRIu32
+			" for each of %u accelerators; give a smaller --batch-size%s",
 			run->source, samples, run->recipe.spec.batch_size, least,
-			batches && split ? ", or --share private, which has each read all of it"
-					 : "");
+			batches && split
+				? ", or --share private, with which each reads the whole dataset"
+				: "");
 	if (fit < least)
 		return hunt_refuse_memory(hunt, least, fit);
 	hunt->most = TRAINER_MAX;
@@ -180,7 +181,7 @@ static int hunt_bound(struct hunt *hunt)
 	return CLI_OK;
 }
 
-/* A run of `count` accelerators; `free`: one that takes batches as they come. */
+/* Runs `count` accelerators; `free`: one trainer that takes batches as they come. */
 static int hunt_measure(const struct hunt *hunt, unsigned count, bool free, struct measure *ret)
 {
 	struct measure_options run = hunt->options->run;
@@ -197,7 +198,7 @@ static int hunt_measure(const struct hunt *hunt, unsigned count, bool free, stru
 	return measure_run(&run, ret);
 }
 
-/* Of each, and on average. */
+/* The utilization of each, and their average. */
 static double hunt_utilisation(const struct hunt *hunt, unsigned count,
 	const struct measure *measure, double ret_each[TRAINER_MAX])
 {
@@ -210,7 +211,7 @@ static double hunt_utilisation(const struct hunt *hunt, unsigned count,
 	return mean;
 }
 
-/* The run is shown, unless a later one is. */
+/* Makes this the run that is reported, unless a later one is. */
 static void hunt_show(struct hunt *hunt, unsigned count, struct measure *measure)
 {
 	struct accelerate *result = &hunt->result;
@@ -240,7 +241,7 @@ static int hunt_try(struct hunt *hunt, unsigned count, bool *ret_passed)
 		.utilisation = mean,
 		.images_per_s = measure.images_per_s * count,
 		.passed = *ret_passed};
-	/* Shown is the largest that passes, or the smallest that does not. */
+	/* Reported is the largest number that passes, or the smallest that does not. */
 	bool better = !hunt->has_best || (*ret_passed ? !result->passed || count > result->count
 						      : !result->passed && count < result->count);
 	if (better)
@@ -250,8 +251,8 @@ static int hunt_try(struct hunt *hunt, unsigned count, bool *ret_passed)
 	return CLI_OK;
 }
 
-/* What a single run tells: the daemon gave what it could, or was not asked for more. A rate does
- * not make more than dataset and memory allow. */
+/* What a single run shows: the daemon gave what it could, or was not asked for more. Whatever the
+ * rate, dataset and memory bound the number. */
 static void hunt_judge_one(struct hunt *hunt)
 {
 	struct accelerate *result = &hunt->result;
@@ -264,8 +265,8 @@ static void hunt_judge_one(struct hunt *hunt)
 		result->fed = UTIL_MIN(result->fed, result->count - 1);
 }
 
-/* The number that the rate promises is tried first, then its neighbours, in growing steps until the
- * edge lies between two that were tried, then halfway. */
+/* Tries the number that the rate promises, then its neighbors in growing steps until one number has
+ * passed and a larger one has not, and then halves the interval. */
 static int hunt_search(struct hunt *hunt)
 {
 	struct accelerate *result = &hunt->result;

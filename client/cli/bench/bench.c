@@ -43,7 +43,7 @@ static const struct command bench_command = {
 		 "of the running daemon instead.",
 };
 
-/* "auto", or a number: 0, or -EINVAL after saying what was expected. */
+/* Reads "auto" (0) or a number. 0, or -EINVAL after saying what was expected. */
 static int bench_accelerators(const char *text, unsigned *ret)
 {
 	char *end = NULL;
@@ -58,17 +58,17 @@ static int bench_accelerators(const char *text, unsigned *ret)
 	return 0;
 }
 
-/* Options that only go with accelerators, or not with them. */
+/* The options that need --accelerators, and those that exclude it. */
 static int bench_check_accelerators(struct bench *bench, struct accelerate_options *ret)
 {
 	if (!bench->accelerators && bench->profile_given)
-		cli_note("--profile says what accelerators are, so it wants --accelerators N");
+		cli_note("--profile is for --accelerators, which is not given");
 	else if (bench->accelerators && bench->trainers_given)
-		cli_note("--accelerators are the processes that take batches, so --trainers cannot "
-			 "be given with it");
+		cli_note("--accelerators sets the number of trainers, so --trainers cannot be "
+			 "given with it");
 	else if (bench->accelerators && sweep_wanted(&bench->sweep))
-		cli_note("--accelerators is a measurement of its own: --sweep, --rounds, "
-			 "--yardstick, --compare, --plot and --report cannot be given with it");
+		cli_note("--accelerators cannot be combined with --sweep, --rounds, --yardstick, "
+			 "--compare, --plot or --report");
 	else if (!bench->accelerators)
 		return measure_check(&bench->measure);
 	else {

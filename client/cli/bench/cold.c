@@ -23,22 +23,22 @@
 #include <unistd.h>
 
 enum {
-	COLD_WINDOW = 256 << 20, /* bytes mapped at once: a tar may be larger than the address space
-				    that is left */
+	/* Bytes mapped at once: a tar file may be larger than the free address space. */
+	COLD_WINDOW = 256 << 20,
 	COLD_PATH = 8192,
 	COLD_TRIES = 4,
-	COLD_TRY_US = 50000, /* pages that are under way cannot be dropped; they arrive */
+	COLD_TRY_US = 50000, /* a page that is being read cannot be dropped before it arrives */
 };
 
 /* One pass over all files. */
 struct cold_pass {
 	const struct dataset *dataset;
 	struct progress progress;
-	bool drop; /* and count afterwards, else only count */
+	bool drop; /* drop, then count; otherwise only count */
 	uint64_t files, bytes, cached;
 	unsigned char *resident; /* a byte for each page of a window */
 	size_t page;
-	char where[COLD_PATH]; /* the file that is looked at */
+	char where[COLD_PATH]; /* the current file */
 };
 
 static int cold_fail(const struct cold_pass *pass, int error, const char *what)
@@ -47,7 +47,7 @@ static int cold_fail(const struct cold_pass *pass, int error, const char *what)
 		cli_exit_code(error), "--cold: %s %s: %s", what, pass->where, strerror(-error));
 }
 
-/* Pages of a part of the file that are in memory. */
+/* How many pages of a part of the file are in memory. */
 static int cold_resident_window(
 	struct cold_pass *pass, int fd, uint64_t offset, size_t bytes, uint64_t *ret_pages)
 {
@@ -75,8 +75,7 @@ static int cold_resident(struct cold_pass *pass, int fd, uint64_t size, uint64_t
 	return 0;
 }
 
-/* Of other people's files that one may only read, the kernel says that all of them are in memory.
- */
+/* For other users' files that this user may only read, mincore() reports every page as resident. */
 static bool cold_may_look(int fd, const struct stat *st)
 {
 	char path[64];
@@ -84,8 +83,8 @@ static bool cold_may_look(int fd, const struct stat *st)
 	return st->st_uid == geteuid() || geteuid() == 0 || access(path, W_OK) == 0;
 }
 
-/* Dirty pages are not dropped, so they are written first; waiting for the disk's own cache, as
- * fsync does, is not needed for that. */
+/* The kernel does not drop dirty pages, so they are written first. fsync would also wait for the
+ * disk's own cache, which is not needed. */
 static void cold_let_go(int fd)
 {
 	if (sync_file_range(fd, 0, 0,
@@ -100,11 +99,11 @@ static int cold_file(struct cold_pass *pass, int fd)
 	struct stat st;
 	uint64_t cached = 0;
 	if (fstat(fd, &st) < 0)
-		return cold_fail(pass, -errno, "cannot look at");
+		return cold_fail(pass, -errno, "cannot examine");
 	if (!cold_may_look(fd, &st))
 		return cli_fail(CLI_FAILED,
-			"--cold: %s is another user's: the kernel does not tell how much of it is "
-			"in the page cache, so nobody could say that the run was cold; run this as "
+			"--cold: %s belongs to another user, so the kernel does not say how much "
+			"of it is in the page cache, and the run might not be cold; run this as "
 			"the files' owner",
 			pass->where);
 	uint64_t size = (uint64_t)st.st_size;
@@ -112,7 +111,7 @@ static int cold_file(struct cold_pass *pass, int fd)
 		cold_let_go(fd);
 	int r = cold_resident(pass, fd, size, &cached);
 	if (r < 0)
-		return cold_fail(pass, r, "cannot see what is in the page cache of");
+		return cold_fail(pass, r, "cannot examine the page cache of");
 	pass->files++;
 	pass->bytes += size;
 	pass->cached += cached;
@@ -125,7 +124,7 @@ static int cold_path(struct cold_pass *pass)
 	return fd < 0 ? cold_fail(pass, -errno, "cannot open") : cold_file(pass, fd);
 }
 
-/* The images of a folder. */
+/* Handles the images of a folder. */
 static int cold_images(struct cold_pass *pass)
 {
 	struct fault fault = {0};
@@ -142,7 +141,7 @@ static int cold_images(struct cold_pass *pass)
 	return CLI_OK;
 }
 
-/* A tar, or nothing of a folder; then the index and the checkpoints, which may not be there. */
+/* Handles a tar file (a folder has none), its index, and its entry points, which may not exist. */
 static int cold_shard(struct cold_pass *pass, uint32_t shard)
 {
 	struct fault fault = {0};
@@ -191,13 +190,13 @@ static int cold_refuse(const struct dataset *dataset, const char *source, const 
 	bool memory = fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC;
 	if (memory)
 		return cli_fail(CLI_USAGE,
-			"--cold: %s lies in a file system that is memory (tmpfs): %s of %s stay "
-			"there, so that no run is cold; copy it to a disk",
+			"--cold: the file system of %s is memory (tmpfs): %s of %s stay there, so "
+			"no run can be cold; copy the dataset to a disk",
 			source, left.text, all.text);
 	return cli_fail(CLI_FAILED,
 		"--cold: %s of %s of %s stay in the page cache, so the run would not be cold: "
-		"another process maps, locks or reads the files, or their file system does not let "
-		"go; with root, `echo 1 > /proc/sys/vm/drop_caches` does more",
+		"another process maps, locks or reads the files, or their file system does not "
+		"drop them; as root, try `echo 1 > /proc/sys/vm/drop_caches`",
 		left.text, all.text, source);
 }
 
@@ -225,7 +224,7 @@ int cold_drop(const struct dataset *dataset, const char *source, struct cold *re
 	cleanup(free_ptr) unsigned char *resident = malloc(COLD_WINDOW / pass.page);
 	struct cold cold = {0};
 	if (!resident)
-		return cli_fail(CLI_FAILED, "--cold: no memory to look at the page cache");
+		return cli_fail(CLI_FAILED, "--cold: not enough memory to examine the page cache");
 	pass.resident = resident;
 	int code = cold_passes(&pass, &cold);
 	if (code != CLI_OK)

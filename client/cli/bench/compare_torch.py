@@ -3,10 +3,11 @@
     python compare_torch.py probe           versions, or what is missing, as JSON
     python compare_torch.py run FD OPTIONS  measures; FD: the list of files; OPTIONS: JSON
 
-A map-style Dataset (as torchvision's ImageFolder: open, Image.open, convert("RGB")), torchvision's transforms, PILToTensor: rows of
-uint8 as penstock's, nothing normalised on either side. Workers are forked and persist; what they send is collated as usual. The
-clock: a second of warm-up after the first batch, then from the arrival of one batch to the first that comes `seconds` later.
-Images that Pillow refuses are counted and replaced by the next one. Nothing but the standard library, torch, torchvision, Pillow."""
+It makes a map-style Dataset (like torchvision's ImageFolder: open, Image.open, convert("RGB")) with torchvision's transforms and
+PILToTensor, so uint8 rows like penstock's; neither loader normalizes. Workers are forked and persist, and batches are collated as
+usual. The clock: a second of warm-up after the first batch, then from the arrival of one batch to the first that comes at least
+`seconds` later. Images that Pillow refuses are counted and replaced by the next one. Needs only the standard library, torch,
+torchvision and Pillow."""
 import json
 import os
 import struct
@@ -19,7 +20,7 @@ def say(**keys):
 
 
 def probe():
-    """Exits 3 after saying what is missing."""
+    """The versions; exits with 3 after saying what is missing."""
     versions = {"python": sys.version.split()[0]}
     for name, module in (("torch", "torch"), ("torchvision", "torchvision"), ("torchvision", "torchvision.transforms"),
                          ("pillow", "PIL"), ("pillow", "PIL.Image")):
@@ -32,7 +33,7 @@ def probe():
 
 
 def read_list(fd):
-    """(paths, [(path number, offset, size)]): the list is P path NUL, or S and three numbers."""
+    """(paths, [(path number, offset, size)]). The list has entries P, path, NUL, and entries S with three numbers."""
     with os.fdopen(fd, "rb") as file:
         file.seek(0)
         data = file.read()
@@ -64,7 +65,7 @@ def die_with_parent(_worker):
         import ctypes
         ctypes.CDLL(None).prctl(1, 9)
     except (OSError, AttributeError):
-        pass  # then the DataLoader's own watchdog ends it, some seconds later
+        pass  # then the DataLoader's own watchdog ends it some seconds later
 
 
 def make_dataset(paths, samples, whole_files, transform):

@@ -1,5 +1,5 @@
-/* measure: see measure.h. Ten times a second it looks at daemon and trainers (watch.h), and whether
- * they live. */
+/* measure: see measure.h. Ten times a second it looks at the daemon and the trainers (watch.h), and
+ * checks that they are alive. */
 #include "client/cli/bench/measure.h"
 #include "client/cli/find.h"
 
@@ -27,11 +27,11 @@ const char *const measure_stage[MEASURE_STAGES] = {"read", "decode", "pixel", "s
 const char *const measure_decode_stage[MEASURE_DECODE_STAGES] = {
 	"parse", "checkpoints", "unstuff", "entropy", "transform", "convert", "library", "other"};
 
-/* A run under way. */
+/* A run in progress. */
 struct run {
 	const struct measure_options *options;
 	char group[32];
-	char socket[FIND_SOCKET]; /* of the daemon that runs, where that is measured */
+	char socket[FIND_SOCKET]; /* of the running daemon, if that is measured */
 	struct trainer_board *board;
 	pid_t pid[TRAINER_MAX];
 	unsigned started;
@@ -43,7 +43,7 @@ static bool run_shares(const struct measure_options *options, const char *share)
 	return strcmp(options->share, share) == 0;
 }
 
-/* Whether a simulated trainer takes a batch within the time that is measured. */
+/* Whether a simulated trainer takes a batch within the window. */
 static int run_check_pace(const struct measure_options *options)
 {
 	bool stream = recipe_is_stream(options->source);
@@ -51,10 +51,9 @@ static int run_check_pace(const struct measure_options *options)
 				? (double)options->recipe.spec.batch_size / options->rate
 				: options->step_s;
 	if (options->step_s > 0 && options->rate > 0)
-		cli_note("--step-ms says how long a trainer works on a batch, --rate how many "
-			 "images a second it takes: they cannot both be; leave one out");
+		cli_note("--step-ms and --rate both set the trainer's speed; leave one out");
 	else if (each_s > options->seconds)
-		cli_note("a trainer that takes a batch every %.6g s takes none in --seconds %.6g: "
+		cli_note("a trainer that takes a batch every %.6g s takes none in --seconds %.6g; "
 			 "give more --seconds, or %s",
 			each_s, options->seconds,
 			options->rate > 0 ? "a larger --rate or smaller --batch-size"
@@ -67,23 +66,23 @@ static int run_check_pace(const struct measure_options *options)
 int measure_check(const struct measure_options *options)
 {
 	if (options->distinct_seeds && !run_shares(options, "private"))
-		cli_note("--distinct-seeds wants --share private: trainers that read together have "
-			 "one order");
+		cli_note("--distinct-seeds needs --share private: trainers that share a stream "
+			 "have one seed");
 	else if (recipe_is_stream(options->source) && run_shares(options, "private"))
-		cli_note("%s is read together by all who open it, so --share private cannot be; "
-			 "name the folder or tars",
+		cli_note("all trainers of %s share it, so --share private cannot be given; name "
+			 "the folder or tar files",
 			options->source);
 	else if (recipe_is_stream(options->source) && options->cold)
-		cli_note("%s is read by the running daemon, whose files and whose own cache bench "
-			 "cannot empty, so --cold cannot be; name the folder or tars",
+		cli_note("the running daemon reads %s, and bench cannot empty that daemon's cache, "
+			 "so --cold cannot be given; name the folder or tar files",
 			options->source);
 	else
 		return run_check_pace(options);
 	return -EINVAL;
 }
 
-/* The dataset is opened here first: what is wrong with it is said before anything is started, and
- * its index is built in sight. */
+/* Opens the dataset here first, to report what is wrong with it before anything is started, and to
+ * show the progress of its index. */
 static int run_prepare(const struct measure_options *options, struct measure *measure)
 {
 	struct dataset *dataset;
@@ -109,7 +108,7 @@ static int run_prepare(const struct measure_options *options, struct measure *me
 	return code == CLI_OK ? spawn_start(&options->daemon) : code;
 }
 
-/* Who reads together is one group, and begins together. */
+/* Trainers that share a stream are one group, and begin together. */
 static void run_join(struct run *run, unsigned trainer, struct penstock_options *ret_options)
 {
 	const struct measure_options *options = run->options;
@@ -180,7 +179,7 @@ static bool run_all_done(const struct run *run)
 	return true;
 }
 
-/* The least far of all that have not failed. */
+/* The state of the trainer that is least far. */
 static enum trainer_state run_least(const struct run *run)
 {
 	enum trainer_state least = TRAINER_DONE;
@@ -189,7 +188,7 @@ static enum trainer_state run_least(const struct run *run)
 	return least;
 }
 
-/* WNOWAIT: the pid stays ours until spawn_stop. */
+/* WNOWAIT: spawn_stop reaps it. */
 static bool run_look(const struct run *run, unsigned i, siginfo_t *ret_info)
 {
 	*ret_info = (siginfo_t){.si_pid = 0};
@@ -210,9 +209,8 @@ static int run_complain(const struct run *run, unsigned i)
 	spawn_yield();
 	if (run_state(run, i) != TRAINER_FAILED && run_look(run, i, &info))
 		return cli_fail(CLI_FAILED,
-			"trainer %u ended by itself (%s %d); a memory limit or somebody's kill are "
-			"the "
-			"usual reasons",
+			"trainer %u ended by itself (%s %d); a memory limit or a kill by another "
+			"process are the usual reasons",
 			i + 1, info.si_code == CLD_EXITED ? "exit code" : "signal", info.si_status);
 	int code = cli_fail(cli_exit_code(board->error), "%s", board->text);
 	if (board->error == -EPIPE && spawn_socket()) {
@@ -242,7 +240,7 @@ static void run_show_progress(const struct run *run, struct progress *progress)
 	progress_update(progress, spent_ns, note);
 }
 
-/* The first complaint there is about a trainer, once the progress line is out of its way. */
+/* Reports the first trainer that failed or ended, after erasing the progress line. */
 static int run_check(const struct run *run, struct progress *progress)
 {
 	for (unsigned i = 0; i < run->started; i++) {
@@ -254,7 +252,7 @@ static int run_check(const struct run *run, struct progress *progress)
 	return CLI_OK;
 }
 
-/* Once all have their first batch, they may warm up. */
+/* Trainers warm up once all have their first batch. */
 static void run_let_go(struct run *run)
 {
 	if (run_least(run) < TRAINER_WARMING)
@@ -263,7 +261,7 @@ static void run_let_go(struct run *run)
 		atomic_store_explicit(&run->board[i].go, 1, memory_order_relaxed);
 }
 
-/* Returns when all trainers have measured, or one cannot. */
+/* Returns when all trainers have measured, or when one cannot. */
 static int run_watch(struct run *run)
 {
 	struct progress progress;
@@ -287,7 +285,7 @@ static int run_watch(struct run *run)
 	return code;
 }
 
-/* Lets the trainers go, so that the daemon has nothing to wait for. */
+/* Ends the trainers, so that the daemon has nothing to wait for. */
 static void run_stop_trainers(const struct run *run)
 {
 	for (unsigned i = 0; i < run->started; i++)
@@ -338,7 +336,7 @@ static void run_average(const struct run *run, struct measure *measure)
 	measure->first_batch_s = (double)(first_ns - run->options->began_ns) / 1e9;
 }
 
-/* Seconds between two states of the daemon's statistics. */
+/* The difference of a number in two of the daemon's statistics. */
 static double run_spent(
 	const struct node *begin, const struct node *end, const char *group, const char *name)
 {
@@ -346,9 +344,9 @@ static double run_spent(
 	       document_number(document_get(begin, group), name, 0);
 }
 
-/* One trainer's stream: what the workers spent on it, and what came of its images. Reading and
- * serving are counted for the whole daemon, so the first trainer's say enough. False: the
- * statistics are no JSON. */
+/* Adds the statistics of one trainer's stream: what the workers spent on it, and what became of its
+ * images. Reading and serving are counted for the whole daemon, so only the first trainer's count.
+ * False: the statistics are not JSON. */
 static bool run_add_stats(const struct trainer_board *board, struct measure *measure)
 {
 	static const char *const counted[] = {"fallbacks", "broken", "checkpoints"};
@@ -380,7 +378,8 @@ static bool run_add_all_stats(const struct run *run, struct measure *measure)
 	return measure->stats;
 }
 
-/* As the daemon opened it: a stream of the running one has its own definition. */
+/* Describes the stream as the daemon opened it: a stream of the running daemon has a definition of
+ * its own. */
 static void run_describe(const struct run *run, struct measure *measure)
 {
 	const struct penstock_stream_info *info = &run->board[0].info;
@@ -396,13 +395,13 @@ static void run_describe(const struct run *run, struct measure *measure)
 	recipe_describe(&recipe, measure->described, sizeof measure->described);
 }
 
-/* What all the trainers' boards say together. The daemon still runs. */
+/* Sums up the trainers' boards. The daemon is still running. */
 static int run_sum_up(const struct run *run, struct measure *measure)
 {
 	const struct trainer_board *board = &run->board[0];
 	if (!run_add_all_stats(run, measure))
 		return cli_fail(CLI_FAILED,
-			"the daemon's statistics are no JSON; is it of another release?");
+			"the daemon's statistics are not JSON; is the daemon of another release?");
 	measure->cpu_s = (double)(board->cpu_end_ns - board->cpu_begin_ns) / 1e9;
 	measure->cpu_known = board->daemon > 0;
 	measure->bytes_known =

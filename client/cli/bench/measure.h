@@ -1,9 +1,9 @@
-/* measure: one run of `penstock bench`, from the first look at the dataset to the daemon's end.
+/* measure: one run of `penstock bench`, from opening the dataset to the end of the daemon.
  *
- * Starts a daemon of its own (or uses a stream of the running one), forks the trainers, watches
- * from outside, ends what it started. What is measured when is told in trainer.h. Runs may follow
- * each other in one process, one at a time; nothing is left of one when the next begins. Main
- * thread; blocks for as long as the run takes. */
+ * It starts a daemon (or uses a stream of the running one), forks the trainers, watches both from
+ * outside, and ends what it started. trainer.h says when what is measured. Runs may follow each other
+ * in one process; nothing of a run is left when the next begins. Main thread; blocks for as long as
+ * the run takes. */
 #pragma once
 
 #include "client/cli/bench/cold.h"
@@ -24,11 +24,11 @@ struct measure_options {
 	unsigned trainers; /* 1 .. TRAINER_MAX */
 	const char *share; /* "all", "split", "private" */
 	bool distinct_seeds; /* with "private" */
-	bool cold; /* the dataset's files leave the page cache first */
+	bool cold; /* drops the dataset's files from the page cache first */
 	double seconds, warmup_s, max_broken;
-	bool in_step; /* trainers wait for each other after every batch */
-	double step_s, rate; /* of every trainer, as in trainer.h; 0: as fast as batches come */
-	uint64_t began_ns; /* what first_batch_s counts from; 0: the call */
+	bool in_step; /* trainers wait for each other after each batch */
+	double step_s, rate; /* of each trainer, as in trainer.h; 0: as fast as batches come */
+	uint64_t began_ns; /* first_batch_s counts from here; 0: from the call */
 	const char *label; /* of the progress line */
 };
 
@@ -39,24 +39,24 @@ struct measure_options {
 		.label = "measuring"                                                      \
 	}
 
-/* Names in the daemon's statistics: `stages`, and what `decode` of them is made of. */
+/* Names in the daemon's statistics: `stages`, and the parts of `decode`. */
 enum { MEASURE_STAGES = 4, MEASURE_DECODE_STAGES = 8 };
 extern const char *const measure_stage[MEASURE_STAGES];
 extern const char *const measure_decode_stage[MEASURE_DECODE_STAGES];
 
-/* One trainer's window. */
+/* The window of one trainer. */
 struct measure_trainer {
 	double images_per_s, seconds;
-	double waits; /* share of the window that it waited for a batch */
+	double waits; /* share of the window in which it waited for a batch */
 	uint64_t batches;
 };
 
 /* What a run found. */
 struct measure {
 	const char *source; /* the options' */
-	char dataset[96]; /* "500 samples, 56.1 MiB, flat folder"; "" for a stream of the running
-			     daemon */
-	char described[RECIPE_TEXT]; /* the recipe in words */
+	/* "flat folder: 500 samples, 56.1 MiB"; "" for a stream of the running daemon. */
+	char dataset[96];
+	char described[RECIPE_TEXT]; /* the stream in words */
 	uint64_t batch_size, image_size; /* as the daemon opened it */
 	unsigned trainers;
 	const char *share; /* the options' */
@@ -64,33 +64,35 @@ struct measure {
 	struct measure_trainer trainer[TRAINER_MAX];
 	double images_made; /* by the daemon, for all trainers */
 	double first_batch_s;
-	/* Of all trainers, in their windows: between the arrivals of two batches; from asking for
-	 * one until it came; from its being complete to its arrival, of those that were waited for
-	 * (total 0: none was). */
+	/* Of all trainers, in their windows: the time between two arrivals; from the request of a
+	 * batch to its arrival; and from its completion to its arrival, of the batches that a trainer
+	 * was waiting for (total 0: there was none). */
 	struct histogram_summary arrivals, waits, announced;
-	double waited; /* share of the window that a trainer waited, average */
+	double waited; /* share of the window in which a trainer waited, average */
 	struct series series;
-	bool cpu_known, memory_known, bytes_known; /* false where the daemon is another user's, or
-						      where its pid is not known here */
+	/* False if the daemon belongs to another user, or if its pid is not known here. */
+	bool cpu_known, memory_known, bytes_known;
 	double cpu_s; /* of the daemon, in the window */
 	uint64_t peak_memory, budget, bytes_read; /* budget 0: the daemon's default */
-	uint64_t cgroup_peak; /* bytes charged to this process's cgroup, page cache included; 0: not
-				 known */
-	bool cgroup_exact; /* the kernel's own mark, else the highest of ten looks a second */
+	/* Bytes charged to this process's cgroup, with the page cache; 0: not known. Exact if it is
+	 * the kernel's own mark, otherwise the highest of ten samples a second. */
+	uint64_t cgroup_peak;
+	bool cgroup_exact;
 	double step_s, rate; /* the options' */
 	bool is_cold;
-	struct cold cold; /* where it is */
+	struct cold cold; /* if is_cold */
 	uint64_t samples; /* of the dataset */
 	/* CPU seconds in the window. */
 	double stage_s[MEASURE_STAGES], decode_stage_s[MEASURE_DECODE_STAGES];
-	struct node *stats; /* the daemon's, at the end of the window: threads, reader, io,
-			       fallbacks, broken, verdict */
+	/* The daemon's, at the end of the window: threads, reader, io, fallbacks, broken, verdict. */
+	struct node *stats;
 };
 
-/* Whether the options can be: 0, or -EINVAL after saying why. */
+/* Whether the options go together: 0, or -EINVAL after saying why not. */
 int measure_check(const struct measure_options *options);
 
-/* CLI_OK and a result, to be freed with measure_deinit; or the exit code after saying why. */
+/* CLI_OK and a result, which the caller frees with measure_deinit; or the exit code after saying
+ * why. */
 int measure_run(const struct measure_options *options, struct measure *ret);
 
 /* Zeroed ones are allowed. */

@@ -10,7 +10,7 @@ double series_span_s(const struct series *series, unsigned i)
 	return series->sample[i].t_s - (i ? series->sample[i - 1].t_s : 0);
 }
 
-/* `next` follows `into`, which began at `begin_s`: one sample of both. */
+/* Adds `next` to `into`, which precedes it and began at `begin_s`. */
 static void series_join(
 	struct series_sample *into, const struct series_sample *next, double begin_s)
 {

@@ -1,4 +1,4 @@
-/* trainer: see trainer.h. All but trainer_start runs in the child, which has one thread. */
+/* trainer: see trainer.h. Everything except trainer_start runs in the child, which has one thread. */
 #include "client/cli/bench/trainer.h"
 
 #include "base/clock.h"
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long it works without looking whether it is to stop. */
+/* How long it sleeps before it checks again whether it must stop. */
 enum { TRAINER_NAP_NS = 20000000, TRAINER_SLACK_NS = 1000 };
 
 struct trainer_board *trainer_boards_new(unsigned count)
@@ -74,15 +74,15 @@ static int trainer_note_stats(
 	return 0;
 }
 
-/* The daemon's CPU clock first: the question itself costs it a little. Of a daemon in another pid
- * namespace it cannot be read; number 0 would be this process's own. */
+/* Reads the daemon's CPU clock first, because the request costs the daemon a little. If the daemon is
+ * in another pid namespace, its clock cannot be read (pid 0 would be this process). */
 static int trainer_note(const struct trainer_plan *plan, struct penstock_stream *stream,
 	struct trainer_board *board, uint64_t *ret_cpu_ns, char ret_stats[TRAINER_STATS])
 {
 	int r = plan->notes_cpu && board->daemon > 0 ? process_cpu_ns(board->daemon, ret_cpu_ns)
 						     : 0;
 	if (r < 0)
-		return trainer_fail(board, r, "the daemon's CPU time cannot be read");
+		return trainer_fail(board, r, "cannot read the daemon's CPU time");
 	return plan->notes_stats ? trainer_note_stats(stream, board, ret_stats) : 0;
 }
 
@@ -96,7 +96,8 @@ static bool trainer_is_warm(
 	return (double)(now_ns - board->warm_ns) >= plan->warmup_s * 1e9;
 }
 
-/* When a batch was asked for, came, and the one before it came; when the daemon had it complete. */
+/* When a batch was requested, when it came, when the one before it came, and when the daemon had
+ * completed it. */
 struct trainer_times {
 	uint64_t asked_ns, now_ns, last_ns, ready_ns;
 };
@@ -111,7 +112,7 @@ static int trainer_measure(const struct trainer_plan *plan, struct penstock_stre
 {
 	histogram_add(&board->arrivals, times->now_ns - times->last_ns);
 	histogram_add(&board->waits, times->now_ns - times->asked_ns);
-	/* What lay ready before it was asked for says nothing about how long the way is. */
+	/* A batch that was complete before the request says nothing about the delay. */
 	if (times->ready_ns > times->asked_ns && times->ready_ns <= times->now_ns)
 		histogram_add(&board->announced, times->now_ns - times->ready_ns);
 	board->window_images += rows;
@@ -127,7 +128,7 @@ static int trainer_measure(const struct trainer_plan *plan, struct penstock_stre
 	return 0;
 }
 
-/* A batch has arrived: moves the state on, counts. */
+/* Counts a batch that has arrived, and moves the state on. */
 static int trainer_count(const struct trainer_plan *plan, struct penstock_stream *stream,
 	struct trainer_board *board, uint32_t rows, const struct trainer_times *times)
 {
@@ -152,7 +153,7 @@ static int trainer_count(const struct trainer_plan *plan, struct penstock_stream
 	}
 }
 
-/* Asks for a batch and waits for it, for all to see. */
+/* Requests a batch and waits for it; the board shows the wait. */
 static int trainer_next(struct penstock_stream *stream, struct trainer_board *board,
 	struct penstock_batch *ret_batch, struct trainer_times *times)
 {
@@ -177,7 +178,7 @@ static void trainer_sleep_until(const struct trainer_board *board, uint64_t unti
 	}
 }
 
-/* Works on the batch that came at `now_ns`. `due_ns` is when, at the rate, it was to come. */
+/* Works on the batch that came at `now_ns`. `due_ns` is when it was due at the rate. */
 static void trainer_work(const struct trainer_plan *plan, const struct trainer_board *board,
 	uint32_t rows, uint64_t now_ns, uint64_t *due_ns)
 {
@@ -186,13 +187,13 @@ static void trainer_work(const struct trainer_plan *plan, const struct trainer_b
 	if (plan->rate <= 0)
 		return;
 	uint64_t each_ns = (uint64_t)(rows / plan->rate * 1e9);
-	/* A batch that came less than a whole interval late does not move the grid: else every
-	 * wake-up's delay would make it slower. */
+	/* A batch that is less than an interval late does not move the grid. Otherwise the delay of
+	 * each wake-up would lower the rate. */
 	*due_ns = now_ns > *due_ns + each_ns ? now_ns + each_ns : *due_ns + each_ns;
 	trainer_sleep_until(board, *due_ns);
 }
 
-/* Waits until all have come here as often as this one, or it is to stop. */
+/* Waits until all trainers have arrived as often as this one, or until it must stop. */
 static void trainer_meet(const struct trainer_plan *plan, const struct trainer_board *board)
 {
 	struct trainer_meeting *meeting = plan->meeting;
@@ -222,8 +223,7 @@ static int trainer_take(const struct trainer_plan *plan, struct penstock_stream 
 			return trainer_fail(board, r, penstock_error());
 		if (r == PENSTOCK_END)
 			return trainer_fail(board, -ENODATA,
-				"the stream ended before the measurement did; it has too few "
-				"epochs");
+				"the stream ended before the window did: it has too few epochs");
 		times.ready_ns = penstock_batch_ready_ns(stream, &batch);
 		r = trainer_count(plan, stream, board, batch.count, &times);
 		if (r < 0)
@@ -248,7 +248,7 @@ static int trainer_run(const struct trainer_plan *plan, struct trainer_board *bo
 	penstock_stream_info(stream, &board->info);
 	board->daemon = penstock_stream_daemon_pid(stream);
 	trainer_announce(board, TRAINER_WAITING);
-	/* The default of 50 us would be added to every step. */
+	/* Otherwise the kernel adds up to 50 us to each step. */
 	if (plan->step_s > 0 || plan->rate > 0)
 		(void)prctl(PR_SET_TIMERSLACK, TRAINER_SLACK_NS, 0, 0, 0);
 	r = trainer_take(plan, stream, board);
@@ -258,7 +258,7 @@ static int trainer_run(const struct trainer_plan *plan, struct trainer_board *bo
 
 pid_t trainer_start(const struct trainer_plan *plan, struct trainer_board *board)
 {
-	/* What stdio holds would be written twice. */
+	/* Otherwise both processes would write what stdio holds. */
 	(void)fflush(NULL);
 	pid_t parent = getpid(), pid = fork();
 	if (pid < 0)
@@ -268,6 +268,6 @@ pid_t trainer_start(const struct trainer_plan *plan, struct trainer_board *board
 		return pid;
 	}
 	spawn_child_setup(parent);
-	/* Not exit: what the parent registered for its own end is none of the child's. */
+	/* Not exit: the parent's exit handlers are not for the child. */
 	_exit(trainer_run(plan, board) < 0 ? CLI_FAILED : CLI_OK);
 }

@@ -14,8 +14,8 @@
 
 enum {
 	WATCH_CHILDREN = 16,
-	WATCH_COST = 100, /* a hundredth of the time may go into looking at memory */
-	WATCH_PATIENCE_NS = 2000000000, /* however long that takes */
+	WATCH_COST = 100, /* sampling memory takes at most a hundredth of the time, */
+	WATCH_PATIENCE_NS = 2000000000, /* but happens at least this often */
 };
 
 static enum trainer_state watch_state(const struct watch *watch, unsigned i)
@@ -24,7 +24,7 @@ static enum trainer_state watch_state(const struct watch *watch, unsigned i)
 		&watch->board[i].state, memory_order_acquire);
 }
 
-/* 0 where it is not known, or not yet. */
+/* 0 if it is not known, or not yet. */
 static pid_t watch_daemon(const struct watch *watch)
 {
 	return watch_state(watch, 0) == TRAINER_OPENING ? 0 : UTIL_MAX(watch->board[0].daemon, 0);
@@ -74,7 +74,7 @@ static uint64_t watch_memory(const struct watch *watch, pid_t daemon)
 	return sum;
 }
 
-/* Not clock_ns: on a busy machine it says how long others ran meanwhile. */
+/* Not clock_ns: on a busy machine that also counts the time in which others ran. */
 static uint64_t watch_spent_ns(void)
 {
 	struct timespec t;
@@ -82,7 +82,7 @@ static uint64_t watch_spent_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Unless it is too early for that. */
+/* Samples memory if it is time. */
 static void watch_look_at_memory(struct watch *watch, pid_t daemon)
 {
 	uint64_t now_ns = clock_ns(), before_ns = watch_spent_ns();
@@ -95,7 +95,7 @@ static void watch_look_at_memory(struct watch *watch, pid_t daemon)
 						(uint64_t)WATCH_PATIENCE_NS);
 }
 
-/* How long trainer `i` has waited until now, the wait that still lasts included. */
+/* How long trainer `i` has waited so far, including the current wait. */
 static uint64_t watch_waited(const struct watch *watch, unsigned i, uint64_t now_ns)
 {
 	const struct trainer_board *board = &watch->board[i];
@@ -104,7 +104,7 @@ static uint64_t watch_waited(const struct watch *watch, unsigned i, uint64_t now
 	return waited_ns + (asked_ns && now_ns > asked_ns ? now_ns - asked_ns : 0);
 }
 
-/* What cannot be read now stays as it was: nothing happened that is known of. */
+/* A number that cannot be read stays as it was. */
 static void watch_count(const struct watch *watch, pid_t daemon, struct watch_seen *seen)
 {
 	uint64_t waited_ns = 0;
@@ -122,7 +122,7 @@ static void watch_count(const struct watch *watch, pid_t daemon, struct watch_se
 		(void)process_bytes_read(daemon, &seen->bytes_read);
 }
 
-/* When the first window began (0: none has) and, once all have, the last one ended (else 0). */
+/* When the first window began (0: none has), and when the last one ended (0: one has not). */
 static void watch_windows(const struct watch *watch, uint64_t *ret_begin_ns, uint64_t *ret_end_ns)
 {
 	uint64_t begin_ns = 0, end_ns = 0;
@@ -141,7 +141,7 @@ static void watch_windows(const struct watch *watch, uint64_t *ret_begin_ns, uin
 	*ret_end_ns = done ? end_ns : 0;
 }
 
-/* A part of the series: from the look before to this one, or to the windows' end. */
+/* Adds a sample to the series: from the previous look to this one, or to the end of the windows. */
 static void watch_note(
 	struct watch *watch, const struct watch_seen *seen, uint64_t until_ns, bool cpu_known)
 {

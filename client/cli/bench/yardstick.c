@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 
 #include <jpeglib.h>
-/* behind it */
+/* needs jpeglib.h */
 #include <jerror.h>
 
 const char *const yardstick_left_name[YARDSTICK_LEFT] = {
@@ -41,8 +41,8 @@ struct yardstick_file {
 struct yardstick {
 	struct yardstick_files told;
 	struct yardstick_file *file; /* told.files of them */
-	/* Where they lie. No trainer that is forked meanwhile shares it: its share would count as
-	 * the trainer's memory. */
+	/* The files' bytes. Forked trainers do not inherit them: they would count as the trainers'
+	 * memory. */
 	uint8_t *memory;
 	size_t room, used;
 };
@@ -50,8 +50,8 @@ struct yardstick {
 /* What a run's threads share. */
 struct yardstick_work {
 	struct yardstick *yardstick;
-	_Atomic uint64_t next, done; /* relaxed: counters alone */
-	_Atomic bool failed; /* no memory, or no thread: all end; relaxed */
+	_Atomic uint64_t next, done; /* relaxed: only counters */
+	_Atomic bool failed; /* no memory or no thread: all threads end; relaxed */
 	uint64_t end_ns; /* 0: each file once */
 };
 
@@ -93,7 +93,7 @@ static void yardstick_quiet(j_common_ptr cinfo, int level)
 	(void)level;
 }
 
-/* A few bytes can ask for thousands of passes over a large picture. */
+/* A few bytes can ask for thousands of scans of a large image. */
 static void yardstick_watch(j_common_ptr cinfo)
 {
 	struct yardstick_jpeg *jpeg = (struct yardstick_jpeg *)(void *)cinfo;
@@ -101,7 +101,7 @@ static void yardstick_watch(j_common_ptr cinfo)
 		yardstick_refuse(jpeg, YARDSTICK_LARGE);
 }
 
-/* The same limits as the loader's, so that both do the same images. */
+/* Applies the loader's limits, so that both decode the same images. */
 static void yardstick_check(struct yardstick_jpeg *jpeg)
 {
 	struct decode_limits limits = decode_limits_default();
@@ -133,7 +133,7 @@ static bool yardstick_grow(struct yardstick_thread *thread, size_t room)
 	return true;
 }
 
-/* All that lives across a jump out of libjpeg is the caller's. False: no memory for a row. */
+/* The caller owns everything that must survive a jump out of libjpeg. False: no memory for a row. */
 static bool yardstick_jpeg(struct yardstick_thread *thread, struct yardstick_jpeg *jpeg,
 	const struct yardstick_file *file)
 {
@@ -155,7 +155,7 @@ static bool yardstick_jpeg(struct yardstick_thread *thread, struct yardstick_jpe
 	return true;
 }
 
-/* Its outcome; negative: no memory for a row. */
+/* Why it is left out, or YARDSTICK_GOOD; negative: no memory for a row. */
 static int yardstick_decode(struct yardstick_thread *thread, const struct yardstick_file *file)
 {
 	struct yardstick_jpeg jpeg = {.why = YARDSTICK_BROKEN,
@@ -177,7 +177,7 @@ static void *yardstick_take(void *argument)
 	struct yardstick_work *work = thread->work;
 	const struct yardstick *yardstick = work->yardstick;
 	uint64_t files = yardstick->told.files;
-	/* However short the time is, each decodes one: a rate of 0 would be no yardstick. */
+	/* However short the time is, each thread decodes one file: a rate of 0 is no use. */
 	do {
 		uint64_t next = atomic_fetch_add_explicit(&work->next, 1, memory_order_relaxed);
 		if (!work->end_ns && next >= files)
@@ -188,7 +188,7 @@ static void *yardstick_take(void *argument)
 			atomic_store_explicit(&work->failed, true, memory_order_relaxed);
 			break;
 		}
-		/* In a timed run all were found good; several threads may do the same file. */
+		/* In a timed run all files are good, and several threads may decode the same one. */
 		if (!work->end_ns)
 			file->left = (uint8_t)r;
 		(void)atomic_fetch_add_explicit(&work->done, 1, memory_order_relaxed);
@@ -221,7 +221,7 @@ static int yardstick_work(struct yardstick_work *work, unsigned threads, struct 
 			started + 1, threads, strerror(-r));
 	if (atomic_load_explicit(&work->failed, memory_order_relaxed))
 		return fault_set(
-			fault, -ENOMEM, "no memory left to decode an image for --yardstick");
+			fault, -ENOMEM, "not enough memory to decode an image for --yardstick");
 	return 0;
 }
 
@@ -250,7 +250,7 @@ static enum yardstick_left yardstick_judge(int r, const uint8_t *data, size_t si
 	return sniff_jpeg(data, size) ? (enum yardstick_left)YARDSTICK_GOOD : YARDSTICK_NOT_JPEG;
 }
 
-/* One sample's file, if it is one that counts. False: there is no room for it. */
+/* Takes one sample's file, if it counts. False: there is no room for it. */
 static bool yardstick_load(
 	struct yardstick *yardstick, const struct dataset *dataset, const struct sample *sample)
 {
@@ -287,14 +287,14 @@ static int yardstick_reserve(
 	return 0;
 }
 
-/* Every sample, or every so many of them that they fit into `room`. */
+/* Takes all samples, or evenly spread ones that fit into `room`. */
 static int yardstick_load_all(struct yardstick *yardstick, const struct dataset *dataset,
 	uint64_t room, struct fault *fault)
 {
 	struct yardstick_files *told = &yardstick->told;
 	uint64_t bytes = dataset_bytes(dataset), step = UTIL_MAX((bytes + room - 1) / room, 1u);
 	told->samples = dataset_count(dataset);
-	/* A step of 1 takes all; with another one, as many as there is room for. */
+	/* A step of 1 takes all samples; a larger one takes as many as there is room for. */
 	int r = yardstick_reserve(yardstick, told->samples / step + 1,
 		step == 1 ? bytes : UTIL_MAX(room, dataset_largest(dataset)), fault);
 	cleanup(free_ptr) struct sample *sample = r < 0 ? NULL : malloc(sizeof *sample);
@@ -345,7 +345,7 @@ int yardstick_new(const struct dataset *dataset, uint64_t room, unsigned threads
 		if (!yardstick->told.files)
 			r = fault_set(fault, -ENODATA,
 				"--yardstick has nothing to decode: none of %" PRIu64
-				" samples is a JPEG that libjpeg-turbo makes RGB of",
+				" samples is a JPEG that libjpeg-turbo converts to RGB",
 				yardstick->told.looked);
 	}
 	if (r < 0) {

@@ -79,7 +79,7 @@ void canvas_dim(
 		}
 }
 
-/* How far (x, y) lies from the line between its ends. */
+/* The distance of (x, y) from the line. */
 static double canvas_distance(const double line[4], double x, double y)
 {
 	double dx = line[2] - line[0], dy = line[3] - line[1], length = dx * dx + dy * dy;
@@ -113,8 +113,7 @@ void canvas_stroke(struct canvas *canvas, const double line[4], double thick, ui
 		}
 }
 
-/* The average of columns [x0, x1) of rows [y0, y1), all fractions of a pixel counted by their
- * share. */
+/* The average over area = {x0, y0, x1, y1}; a fraction of a pixel counts by its share. */
 static void canvas_average(const uint8_t *rgb, int w, int h, const double area[4], uint8_t out[3])
 {
 	double sum[3] = {0}, weight = 0;

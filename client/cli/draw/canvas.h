@@ -1,4 +1,4 @@
-/* canvas: an RGB picture in memory: rectangles, pictures, letters. Main thread. */
+/* canvas: an RGB image in memory, to draw rectangles, strokes, images and letters on. Main thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,22 +20,21 @@ void canvas_deinit(struct canvas *canvas);
 /* All drawing is clipped at the edges. */
 void canvas_fill(struct canvas *canvas, struct canvas_box box, uint32_t color);
 
-/* The box's outline, `thick` pixels, drawn inwards. */
+/* The outline of the box, `thick` pixels wide, inside the box. */
 void canvas_frame(struct canvas *canvas, struct canvas_box box, int thick, uint32_t color);
 
 /* A straight stroke with round ends and smooth edges from (line[0], line[1]) to (line[2], line[3]);
- * a disc where both are one. Pixel (x, y) covers x .. x + 1, y .. y + 1. */
+ * a disc if both are the same. Pixel (x, y) covers x .. x + 1, y .. y + 1. */
 void canvas_stroke(struct canvas *canvas, const double line[4], double thick, uint32_t color);
 
-/* Multiplies what lies inside `outer` but not in `inner` by `percent` / 100. */
+/* Multiplies the pixels inside `outer` but outside `inner` by `percent` / 100. */
 void canvas_dim(
 	struct canvas *canvas, struct canvas_box outer, struct canvas_box inner, int percent);
 
-/* An image of w x h pixels, scaled to the box: each pixel is the average of the area that it
- * covers. */
+/* Scales an image of w x h pixels to the box: each pixel is the average of the area that it covers. */
 void canvas_image(struct canvas *canvas, struct canvas_box box, const uint8_t *rgb, int w, int h);
 
-/* One line of letters of `scale` pixels a dot, its top left at (x, y), cut with ".." at `width`
- * pixels. Returns the width drawn. */
+/* One line of letters with its top left at (x, y) and `scale` pixels for each dot, cut with ".." at
+ * `width` pixels. Returns the width drawn. */
 int canvas_text(struct canvas *canvas, int x, int y, int scale, int width, uint32_t color,
 	const char *text);

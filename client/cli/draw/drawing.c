@@ -1,5 +1,5 @@
-/* drawing: see drawing.h. Letters of the pixels are font.h's, their dots joined by strokes, so that
- * they are smooth at any size. */
+/* drawing: see drawing.h. In pixels the letters are those of font.h, with their dots joined by
+ * strokes, so that they are smooth at any size. */
 #include "client/cli/draw/drawing.h"
 
 #include "base/util.h"
@@ -17,14 +17,14 @@ enum drawing_kind { DRAWING_PATH, DRAWING_MARK, DRAWING_TEXT };
 struct drawing_item {
 	enum drawing_kind kind;
 	enum drawing_color color;
-	struct drawing_at *at; /* of a path; of a mark the one */
+	struct drawing_at *at; /* the points of a path; the one of a mark */
 	size_t count;
-	double thick; /* of a path; a mark's radius */
+	double thick; /* of a path; the radius of a mark */
 	enum drawing_shape shape;
 	bool valued;
 	double x, y;
 	struct drawing_text text;
-	char *words; /* of a text; a mark's title */
+	char *words; /* a text; the title of a mark */
 };
 
 static const struct {
@@ -60,7 +60,7 @@ void drawing_deinit(struct drawing *drawing)
 	*drawing = (struct drawing){0};
 }
 
-/* A new item, or NULL. */
+/* A new item; NULL if memory runs out. */
 static struct drawing_item *drawing_add(struct drawing *drawing, enum drawing_kind kind,
 	const struct drawing_at *at, size_t count, const char *words)
 {
@@ -128,7 +128,7 @@ void drawing_write(struct drawing *drawing, const struct drawing_text *text, con
 	item->color = text->color;
 }
 
-/* Of seven rows of dots a capital letter has; fonts give it some 0.72 of their size. */
+/* A capital letter has seven rows of dots, and in most fonts 0.72 of the font size. */
 static double drawing_dot(double size)
 {
 	return size * 0.72 / 7;
@@ -139,7 +139,7 @@ double drawing_width(const char *words, double size)
 	return (double)utf8_count(words) * FONT_ADVANCE * drawing_dot(size);
 }
 
-/* A mark's corners; 0 for a disc. */
+/* The corners of a mark; 0 for a disc. */
 static size_t drawing_corners(const struct drawing_item *item, struct drawing_at ret[4])
 {
 	static const struct {
@@ -270,7 +270,7 @@ static void drawing_stroke(
 		thick * pen->scale, pen->rgb);
 }
 
-/* Row by row from edge to edge, by strokes that overlap, so that no paper shows between them. */
+/* Fills row by row from edge to edge, with strokes that overlap so that no gap shows. */
 static void drawing_polygon(
 	const struct drawing_pen *pen, const struct drawing_at *at, size_t count)
 {
@@ -306,7 +306,7 @@ static void drawing_pixel_mark(const struct drawing_pen *pen, const struct drawi
 		drawing_stroke(pen, item->at[0], item->at[0], 2 * item->thick);
 }
 
-/* Where dot (column, row) of a line of letters lies; column counts through the whole line. */
+/* The place of dot (column, row) of a line of letters; columns count through the whole line. */
 static struct drawing_at drawing_dot_at(
 	const struct drawing_text *text, double shift, int column, int row)
 {
@@ -323,8 +323,8 @@ static bool drawing_is_dot(const uint8_t *rows, int column, int row)
 	       rows[row] >> (FONT_WIDTH - 1 - column) & 1;
 }
 
-/* A dot of letter number `letter`, and strokes to its neighbours right of it and below; slanting
- * ones only where no corner joins the two. */
+/* Draws a dot of letter number `letter`, and strokes to its neighbors on the right and below; a
+ * diagonal one only if no corner joins the two. */
 static void drawing_join(const struct drawing_pen *pen, const struct drawing_text *text,
 	double shift, int letter, const uint8_t *rows, int column, int row)
 {

@@ -45,15 +45,15 @@ struct drawing_at {
 };
 
 struct drawing_text {
-	struct drawing_at at; /* on the base line */
-	double size; /* of the letters, as font-size */
+	struct drawing_at at; /* on the baseline */
+	double size; /* of the letters, like font-size */
 	enum drawing_anchor anchor;
-	bool turned; /* reads upwards */
+	bool turned; /* reads upward */
 	bool bold;
 	enum drawing_color color;
 };
 
-/* What a mark stands for: in the SVG as data-x, data-y and as a title that browsers show. */
+/* What a mark stands for. The SVG has it as data-x and data-y, and as a title that browsers show. */
 struct drawing_value {
 	double x, y;
 	const char *title;
@@ -63,10 +63,10 @@ struct drawing_item;
 
 struct drawing {
 	double width, height;
-	const char *title; /* for those who cannot see it; kept, not copied */
+	const char *title; /* for screen readers; kept, not copied */
 	struct drawing_item *item;
 	size_t count, room;
-	bool failed; /* memory was out */
+	bool failed; /* memory ran out */
 };
 
 void drawing_init(struct drawing *drawing, double width, double height, const char *title);
@@ -80,11 +80,11 @@ void drawing_mark(struct drawing *drawing, struct drawing_at at, double radius,
 	enum drawing_shape shape, enum drawing_color color, const struct drawing_value *value);
 void drawing_write(struct drawing *drawing, const struct drawing_text *text, const char *words);
 
-/* How wide such letters are at most, in about. */
+/* About how wide the text is. */
 double drawing_width(const char *words, double size);
 
-/* `themed`: colours from the page's style, and the size from its width. 0, or -ENOMEM. */
+/* `themed`: with the colors of the page's style, as wide as the page allows. 0, or -ENOMEM. */
 int drawing_svg(const struct drawing *drawing, bool themed, FILE *file);
 
-/* `scale` pixels for each unit. 0 and a canvas for the caller to free, or -ENOMEM. */
+/* With `scale` pixels for each unit. 0 and a canvas that the caller frees, or -ENOMEM. */
 int drawing_pixels(const struct drawing *drawing, double scale, struct canvas *ret);

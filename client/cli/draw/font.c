@@ -1,5 +1,5 @@
-/* font: see font.h. Each row of a glyph is five bits, the leftmost the highest, written in octal:
- * the first digit is the two columns on the left, the second the three on the right. */
+/* font: see font.h. Each row of a glyph is written in octal: the first digit is the two columns on
+ * the left, the second the three on the right. */
 #include "client/cli/draw/font.h"
 
 /* clang-format off */

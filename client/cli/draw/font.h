@@ -1,5 +1,5 @@
-/* font: lettering for the contact sheet: printable ASCII, five columns by seven rows, and two rows
- * below the line for descenders. */
+/* font: letters for contact sheets and plots: printable ASCII, five columns by seven rows, and two
+ * rows below the baseline. */
 #pragma once
 
 #include <stdint.h>
@@ -12,6 +12,6 @@ enum {
 	FONT_LAST = '~',
 };
 
-/* FONT_HEIGHT rows of five bits, the leftmost the highest. What is not printable ASCII is shown as
- * a question mark. */
+/* FONT_HEIGHT rows of five bits; the leftmost is the highest. Characters that are not printable ASCII
+ * become a question mark. */
 const uint8_t *font_glyph(char c);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How many bytes the code point at `text` has; 0 where it is none that may be there. */
+/* How many bytes the code point at `text` has; 0 if it must not appear in XML. */
 static size_t markup_point(const char *text)
 {
 	size_t size;

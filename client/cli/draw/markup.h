@@ -1,10 +1,9 @@
-/* markup: text inside XML and HTML, where what a dataset's names hold must stay text. Any thread;
- * no state. */
+/* markup: text inside XML and HTML, so that a name in a dataset stays text. Any thread; no state. */
 #pragma once
 
 #include <stdio.h>
 
-/* Writes `text` so that it is the same text as content and in a quoted attribute of either: the
- * five characters of markup become references; what is no UTF-8, and what XML does not let be
- * (control characters, surrogates), U+FFFD. */
+/* Writes `text` as it may appear in content and in quoted attributes of both. The five characters of
+ * markup become references. Malformed UTF-8, and characters that XML forbids (control characters,
+ * surrogates), become U+FFFD. */
 void markup_text(FILE *file, const char *text);

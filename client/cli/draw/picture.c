@@ -23,7 +23,7 @@ static void picture_png_warn(png_structp png, png_const_charp message)
 	(void)message;
 }
 
-/* All that lives across a jump out of libpng is the caller's. */
+/* The caller owns everything that must survive a jump out of libpng. */
 static int picture_png_rows(
 	png_structp png, png_infop info, FILE *file, const struct picture *picture)
 {
@@ -70,7 +70,7 @@ int picture_put(FILE *file, const char *name, enum picture_format format,
 		r = -EIO;
 	if (r == 0)
 		return 0;
-	const char *why = errno ? strerror(errno) : words.text[0] ? words.text : "no memory left";
+	const char *why = errno ? strerror(errno) : words.text[0] ? words.text : "out of memory";
 	return fault_set(fault, errno ? -errno : r, "cannot write %s: %s", name, why);
 }
 

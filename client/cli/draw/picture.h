@@ -1,4 +1,4 @@
-/* picture: RGB pixels into a PNG or PPM file, all of it or nothing (output.h). Main thread. */
+/* picture: writes RGB pixels to a PNG or PPM file, whole or not at all (output.h). Main thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -14,23 +14,22 @@ struct picture {
 	uint8_t *rgb; /* height x width x 3 */
 };
 
-/* `replace`: in place of a file that is there, or of what a symbolic link leads to; else -EEXIST. 0
- * or a negative errno with a fault. */
+/* `replace` is as for output_write. 0, or a negative errno with a fault. */
 int picture_write(const char *path, enum picture_format format, const struct picture *picture,
 	bool replace, struct fault *fault);
 
-/* To an open stream, which is left open, and flushed. 0, or a negative errno with a fault that
- * calls it `name`. */
+/* Writes to an open stream and flushes it; does not close it. 0, or a negative errno with a fault
+ * that names it `name`. */
 int picture_put(FILE *file, const char *name, enum picture_format format,
 	const struct picture *picture, struct fault *fault);
 
-/* Where two pictures of one size differ. */
+/* How two images of the same size differ. */
 struct picture_difference {
 	uint64_t pixels;
 	unsigned largest; /* of a channel */
-	uint32_t x, y; /* of the first */
+	uint32_t x, y; /* the first one */
 };
 
-/* Adds row `y` of the picture against another one's. */
+/* Compares row `y` of the picture with the same row of another one, and adds the differences. */
 void picture_compare(const struct picture *picture, uint32_t y, const uint8_t *rgb,
 	struct picture_difference *difference);

@@ -16,17 +16,17 @@ enum {
 	PLOT_MARGIN = 24,
 	PLOT_TITLE = 20,
 	PLOT_SMALL = 14, /* letters of ticks, legend and labels */
-	PLOT_TOP = 86, /* where the plane begins */
-	PLOT_HEIGHT = 350, /* of the plane */
+	PLOT_TOP = 86, /* where the plot area begins */
+	PLOT_HEIGHT = 350, /* of the plot area */
 	PLOT_BELOW = 70,
 	PLOT_LEGEND_LINE = 24,
 	PLOT_COLORS = DRAWING_COLORS - DRAWING_FIRST,
 	PLOT_TICKS = 64,
 };
 
-/* One axis: from values to places. */
+/* One axis: maps values to places. */
 struct plot_axis {
-	double low, high; /* values at its ends */
+	double low, high; /* the values at its ends */
 	double from, to; /* their places */
 	bool logarithmic;
 	double tick[PLOT_TICKS];
@@ -50,14 +50,14 @@ static double plot_place(const struct plot_axis *axis, double value)
 	return axis->from + (value - low) / (high - low) * (axis->to - axis->from);
 }
 
-/* 1, 2 or 5 times a power of ten, so that some `count` of them make up `range`. */
+/* 1, 2 or 5 times a power of ten, so that about `count` of them make up `range`. */
 static double plot_step(double range, int count)
 {
 	double raw = range / count, power = pow(10, floor(log10(raw))), part = raw / power;
 	return power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
 }
 
-/* From 0, or from the lowest value, to the first round number that holds `high`. */
+/* An axis from `low` to `high`, or with `to_tick` to the next round number, and its ticks. */
 static void plot_round(struct plot_axis *axis, double low, double high, bool to_tick)
 {
 	enum { PLOT_PARTS = 6 };
@@ -85,7 +85,7 @@ static void plot_add_tick(struct plot_axis *axis, double value)
 	axis->ticks++;
 }
 
-/* The values of all series together, with room at both sides. */
+/* An axis with a tick at each x of any series, and room on both sides. */
 static void plot_values(const struct plot *plot, struct plot_axis *axis)
 {
 	for (size_t i = 0; i < plot->count; i++)
@@ -116,7 +116,7 @@ static void plot_range(const struct plot *plot, struct plot_frame *frame)
 		plot_round(&frame->x, UTIL_MIN(x_low, 0.0), UTIL_MAX(x_high, 0.0), false);
 }
 
-/* 1,234 or 0.25, with as many decimals as the step needs. */
+/* 1,234 or 0.25, with the decimals that the step needs. */
 static void plot_number(double value, double step, char *buffer, size_t room)
 {
 	int decimals = step < 1 ? (int)ceil(-log10(step) - 1e-9) : 0;
@@ -132,7 +132,7 @@ static void plot_number(double value, double step, char *buffer, size_t room)
 	buffer[at] = 0;
 }
 
-/* The least step between neighbours. */
+/* The smallest step between two ticks. */
 static double plot_least_step(const struct plot_axis *axis)
 {
 	double step = axis->ticks > 1 ? INFINITY : fabs(axis->tick[0]);
@@ -167,14 +167,14 @@ static void plot_axis_y(struct plot_frame *frame)
 		frame->plot->y_label);
 }
 
-/* A tick whose words would touch those before it has none. */
+/* A tick whose label would touch the previous label gets none. */
 static void plot_axis_x(struct plot_frame *frame)
 {
 	double taken = -INFINITY, step = plot_least_step(&frame->x);
 	for (size_t i = 0; i < frame->x.ticks; i++) {
 		char words[32];
 		double x = plot_place(&frame->x, frame->x.tick[i]);
-		/* Values that were asked for are whole numbers, however near they lie. */
+		/* With marks, the values are whole numbers, however close they are. */
 		plot_number(frame->x.tick[i], frame->plot->marks ? 1 : step, words, sizeof words);
 		double half = drawing_width(words, PLOT_SMALL) / 2;
 		drawing_line(frame->drawing, (struct drawing_at){x, frame->y.from},
@@ -260,7 +260,7 @@ static void plot_legend(struct plot_frame *frame)
 	}
 }
 
-/* What the legend takes at the right; nothing for one series, which the title tells of. */
+/* The width of the legend on the right; 0 for one series, which the title names. */
 static double plot_legend_width(const struct plot *plot)
 {
 	double widest = 0;
@@ -269,7 +269,7 @@ static double plot_legend_width(const struct plot *plot)
 	return plot->count > 1 ? widest + 50 : 0;
 }
 
-/* As much of `words` as fits. */
+/* Writes as much of `words` as fits. */
 static void plot_head(struct drawing *drawing, const struct drawing_text *text, const char *words)
 {
 	enum { PLOT_HEAD = 512 };
@@ -325,14 +325,14 @@ int plot_format(const char *path, enum plot_format *ret, struct fault *fault)
 			*ret = (enum plot_format)i;
 			return 0;
 		}
-	return fault_set(fault, -EINVAL,
-		"a plot is written as .svg or .png, and \"%s\" ends in neither", path);
+	return fault_set(
+		fault, -EINVAL, "a plot is written as .svg or .png; \"%s\" ends in neither", path);
 }
 
 static int plot_put_svg(FILE *file, const char *name, const void *context, struct fault *fault)
 {
 	int r = drawing_svg(context, false, file);
-	return r < 0 ? fault_set(fault, r, "cannot write %s: no memory left", name) : 0;
+	return r < 0 ? fault_set(fault, r, "cannot write %s: out of memory", name) : 0;
 }
 
 static int plot_put_png(FILE *file, const char *name, const void *context, struct fault *fault)
@@ -341,7 +341,7 @@ static int plot_put_png(FILE *file, const char *name, const void *context, struc
 	struct canvas canvas;
 	int r = drawing_pixels(context, PLOT_SCALE, &canvas);
 	if (r < 0)
-		return fault_set(fault, r, "cannot write %s: no memory left", name);
+		return fault_set(fault, r, "cannot write %s: out of memory", name);
 	struct picture picture = {(uint32_t)canvas.width, (uint32_t)canvas.height, canvas.rgb};
 	r = picture_put(file, name, PICTURE_PNG, &picture, fault);
 	canvas_deinit(&canvas);

@@ -1,5 +1,5 @@
-/* plot: values over a number, one line for each series: axes with units and round ticks, a legend,
- * the least and the most of repeated measurements as whiskers. Main thread. */
+/* plot: values over a number, with a line for each series, axes with units and round ticks, a legend,
+ * and whiskers from the least to the most of repeated measurements. Main thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -10,7 +10,7 @@
 
 struct plot_point {
 	double x, y;
-	double least, most; /* both y where it was measured once */
+	double least, most; /* both y if it was measured once */
 };
 
 struct plot_series {
@@ -20,24 +20,24 @@ struct plot_series {
 };
 
 struct plot {
-	const char *title, *subtitle; /* cut where they are too long */
+	const char *title, *subtitle; /* cut if too long */
 	const char *x_label, *y_label; /* with their units */
 	const struct plot_series *series;
 	size_t count;
-	bool marks; /* a mark at each point, ticks at their x alone; else ticks at round x */
-	bool logarithmic; /* x; marks only, all x above 0 */
+	bool marks; /* a mark at each point, and ticks only at their x; otherwise ticks at round x */
+	bool logarithmic; /* the x axis; only with marks, and if all x are above 0 */
 };
 
 enum { PLOT_WIDTH = 960 };
 
-/* The caller frees the drawing. `drawing->failed` where memory was out. */
+/* The caller frees the drawing. If memory ran out, its `failed` is set. */
 void plot_draw(const struct plot *plot, struct drawing *ret);
 
 enum plot_format { PLOT_SVG, PLOT_PNG };
 
-/* By the name's end. 0, or -EINVAL with a fault for any other. */
+/* The format that the end of the name says. 0, or -EINVAL with a fault. */
 int plot_format(const char *path, enum plot_format *ret, struct fault *fault);
 
-/* All of it or nothing (output.h), in place of a file that is there. PNG has twice the pixels. 0 or
- * a negative errno with a fault. */
+/* Writes a file whole or not at all (output.h); an existing file is replaced. A PNG file has two
+ * pixels for each unit. 0, or a negative errno with a fault. */
 int plot_save(const struct plot *plot, const char *path, struct fault *fault);

@@ -18,7 +18,7 @@ const char *const grid_unit[GRID_AXES] = {
 /* As the options of the same names. */
 static const uint64_t grid_most[GRID_AXES] = {1024, 65536, 2048};
 
-/* A number at *at, which moves behind it. */
+/* Reads a number at *at, and moves *at after it. */
 static int grid_number(enum grid_axis axis, const char **at, uint64_t *ret, struct fault *fault)
 {
 	char *end = (char *)*at;
@@ -42,7 +42,7 @@ static int grid_push(struct grid *grid, enum grid_axis axis, uint64_t value, str
 	if (value <= last)
 		return fault_set(fault, -EINVAL,
 			"--sweep %s wants its values in rising order, each once: %" PRIu64
-			" stands behind %" PRIu64,
+			" follows %" PRIu64,
 			grid_name[axis], value, last);
 	if (*count == GRID_VALUES)
 		return fault_set(fault, -EINVAL,
@@ -53,7 +53,7 @@ static int grid_push(struct grid *grid, enum grid_axis axis, uint64_t value, str
 	return 0;
 }
 
-/* What follows a number and "..": the end of the range, and perhaps a factor. */
+/* Reads what follows a number and "..": the end of the range, and perhaps a factor. */
 static int grid_range(struct grid *grid, enum grid_axis axis, uint64_t first, const char **at,
 	struct fault *fault)
 {
@@ -113,13 +113,13 @@ int grid_add(struct grid *grid, const char *text, struct fault *fault)
 				grid_name[i]);
 		if (grid->count[i])
 			return fault_set(fault, -EINVAL,
-				"--sweep %s is given twice; put all its values into one",
+				"--sweep %s is given twice; put all values into one list",
 				grid_name[i]);
 		grid->order[grid->swept++] = (enum grid_axis)i;
 		return grid_list(grid, (enum grid_axis)i, text + size + 1, fault);
 	}
 	return fault_set(fault, -EINVAL,
-		"--sweep goes over threads, batch-size or image-size (--sweep threads=1,2,4), and "
+		"--sweep takes threads, batch-size or image-size (--sweep threads=1,2,4), and "
 		"\"%.*s\" is none of them",
 		(int)UTIL_MIN(size, 40u), text);
 }
@@ -138,8 +138,8 @@ int grid_check(const struct grid *grid, struct fault *fault)
 	if (points <= GRID_POINTS)
 		return 0;
 	return fault_set(fault, -EINVAL,
-		"--sweep makes %zu points of all combinations, and at most %d are measured; leave "
-		"values out",
+		"--sweep gives %zu points with all combinations, and at most %d can be measured; "
+		"leave values out",
 		points, GRID_POINTS);
 }
 

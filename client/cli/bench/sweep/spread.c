@@ -17,7 +17,7 @@ static int spread_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The value at `share` of the sorted ones; between two, their mean: share is 0, 1/2 or 1. */
+/* The value at `share` (0, 1/2 or 1) of the sorted values; between two, their mean. */
 static double spread_at(const struct spread *spread, double share)
 {
 	double sorted[SPREAD_MAX];

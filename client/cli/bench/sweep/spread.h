@@ -1,5 +1,4 @@
-/* spread: what repeated measurements of one thing say: the median, and how far they are apart.
- * Pure. */
+/* spread: repeated measurements of one thing: their median, and how far apart they are. Pure. */
 #pragma once
 
 #include <stddef.h>
@@ -11,13 +10,13 @@ struct spread {
 	size_t count;
 };
 
-/* Beyond SPREAD_MAX nothing is added. */
+/* Adds nothing beyond SPREAD_MAX. */
 void spread_add(struct spread *spread, double value);
 
-/* 0 where there are none. Of an even number, the mean of the two in the middle. */
+/* 0 if there are none. With an even number, the mean of the two in the middle. */
 double spread_median(const struct spread *spread);
 double spread_least(const struct spread *spread);
 double spread_most(const struct spread *spread);
 
-/* Which value lies nearest to the median; 0 where there are none. */
+/* Which value is nearest to the median; 0 if there are none. */
 size_t spread_middle(const struct spread *spread);

@@ -27,14 +27,14 @@ bool sweep_wanted(const struct sweep_options *options)
 	       options->python || options->plot || options->report;
 }
 
-/* ---- what can be ---- */
+/* ---- options that go together ---- */
 
 static int sweep_refuse(const struct fault *fault)
 {
 	return cli_fail(CLI_USAGE, "%s", fault->text);
 }
 
-/* An option and an axis that say the same thing. */
+/* Refuses an option and an axis that set the same thing. */
 static int sweep_check_axes(const struct sweep *sweep)
 {
 	const struct recipe *recipe = &sweep->measure->recipe;
@@ -43,14 +43,14 @@ static int sweep_check_axes(const struct sweep *sweep)
 		[GRID_IMAGE] = spec_given(&recipe->spec, SPEC_KEY_image_size)};
 	if (spec_given(&recipe->spec, SPEC_KEY_transforms) && sweep->grid.count[GRID_IMAGE])
 		return cli_fail(CLI_USAGE,
-			"--transforms says the images' size, so --sweep %s cannot be; leave one "
-			"out",
+			"--transforms sets the image size, so --sweep %s cannot be given; leave "
+			"one out",
 			grid_name[GRID_IMAGE]);
 	for (size_t i = 0; i < GRID_AXES; i++)
 		if (given[i] && sweep->grid.count[i])
 			return cli_fail(CLI_USAGE,
-				"--%s and --sweep %s cannot both be; leave one out", grid_name[i],
-				grid_name[i]);
+				"--%s and --sweep %s cannot both be given; leave one out",
+				grid_name[i], grid_name[i]);
 	return CLI_OK;
 }
 
@@ -63,29 +63,28 @@ static int sweep_check_source(const struct sweep *sweep)
 						: NULL;
 	if (what && recipe_is_stream(sweep->measure->source))
 		return cli_fail(CLI_USAGE,
-			"%s cannot be given for %s, whose definition and files are the running "
-			"daemon's; name the folder or tars",
+			"%s cannot be given for %s, which the running daemon defines and reads; "
+			"name the folder or tar files",
 			what, sweep->measure->source);
 	const char *chosen = recipe_chosen(&sweep->measure->recipe);
 	if ((options->yardstick || options->compare) && chosen)
 		return cli_fail(CLI_USAGE,
-			"%s reads all of the dataset, so --%s cannot be; leave one out", what,
+			"%s reads the whole dataset, so --%s cannot be given; leave one out", what,
 			chosen);
 	if (options->python && !options->compare)
 		return cli_fail(CLI_USAGE, "--python is for --compare, which is not given");
 	if (options->compare && spec_given(&sweep->measure->recipe.spec, SPEC_KEY_transforms))
-		return cli_fail(CLI_USAGE,
-			"--compare runs torchvision's usual recipe, so --transforms cannot be; "
-			"leave one out");
+		return cli_fail(CLI_USAGE, "--compare runs torchvision's usual recipe, so "
+					   "--transforms cannot be given; leave one out");
 	if (options->compare && sweep->measure->trainers > 1)
 		return cli_fail(CLI_USAGE,
-			"--compare runs one DataLoader, so --trainers %u cannot "
-			"be; leave one out",
+			"--compare runs one DataLoader, so --trainers %u cannot be given; leave "
+			"one out",
 			sweep->measure->trainers);
 	return CLI_OK;
 }
 
-/* Where files go, before anything is measured for them. */
+/* Checks that the files can be written, before anything is measured. */
 static int sweep_check_files(const struct sweep_options *options)
 {
 	struct fault fault = {{0}};
@@ -136,8 +135,8 @@ static int sweep_make_points(struct sweep *sweep)
 	return CLI_OK;
 }
 
-/* The files that the yardstick and the other loader read. Everything that can be missing is said
- * here, before a minute was spent on measuring. */
+/* Prepares the files that the yardstick and the other loader read. Whatever is missing is reported
+ * here, before a minute is spent on measuring. */
 static int sweep_open(struct sweep *sweep)
 {
 	const struct sweep_options *options = sweep->options;
@@ -186,7 +185,7 @@ static int sweep_loader(struct sweep *sweep, struct sweep_point *point, unsigned
 			sweep->rounds, (size_t)(point - sweep->point) + 1, sweep->points);
 		options.label = label;
 	}
-	/* What the yardstick and the other loader took to get ready is not the loader's. */
+	/* The time that the yardstick and the other loader took to prepare does not count. */
 	if (sweep_compares(sweep))
 		options.began_ns = 0;
 	struct measure run;
@@ -212,7 +211,8 @@ static int sweep_yardstick(struct sweep *sweep, struct sweep_point *point)
 	return CLI_OK;
 }
 
-/* The yardstick knows threads alone: what it measured in this round on as many is taken over. */
+/* The yardstick depends only on the number of threads: takes over what it measured in this round on
+ * as many. */
 static bool sweep_borrow(struct sweep *sweep, struct sweep_point *point, unsigned round)
 {
 	for (size_t i = 0; i < sweep->points; i++) {
@@ -246,7 +246,7 @@ static double sweep_last(const struct spread *spread)
 	return spread->value[spread->count - 1];
 }
 
-/* The loader, and beside it what it is compared with. */
+/* Measures the loader, and then what it is compared with. */
 static int sweep_measure(struct sweep *sweep, struct sweep_point *point, unsigned round)
 {
 	int code = sweep_loader(sweep, point, round);
@@ -263,7 +263,8 @@ static int sweep_measure(struct sweep *sweep, struct sweep_point *point, unsigne
 	return CLI_OK;
 }
 
-/* A point that fails costs the others nothing. The first failure's code, if none worked: all. */
+/* A point that fails is left out from then on; the others are still measured. The code of the first
+ * failure, or CLI_OK. */
 static int sweep_round(struct sweep *sweep, unsigned round)
 {
 	int worst = CLI_OK;
@@ -275,7 +276,7 @@ static int sweep_round(struct sweep *sweep, unsigned round)
 		int code = sweep_measure(sweep, point, round);
 		point->failed = code != CLI_OK;
 		if (code != CLI_OK && sweep->points > 1)
-			cli_note("so there is nothing more of %s",
+			cli_note("%s is left out from here on",
 				sweep_name(point, name, sizeof name));
 		worst = worst == CLI_OK ? code : worst;
 	}
@@ -284,7 +285,7 @@ static int sweep_round(struct sweep *sweep, unsigned round)
 
 /* ---- the whole ---- */
 
-/* How long it will take, where that is more than a moment. */
+/* Says how long it will take, if there is more than one run. */
 static void sweep_announce(const struct sweep *sweep)
 {
 	double runs = (double)sweep->points * sweep->rounds;
@@ -304,7 +305,7 @@ static int sweep_print(const struct sweep *sweep, bool json)
 	return report_print(sweep_middle(sweep_fastest(sweep)), NULL, json);
 }
 
-/* What is printed comes first: a full disk costs the files alone. */
+/* Prints first: a full disk then only costs the files. */
 static int sweep_tell(const struct sweep *sweep, bool json)
 {
 	int code = sweep_print(sweep, json);
@@ -327,7 +328,7 @@ static int sweep_run(struct sweep *sweep, bool json)
 	}
 	if (!sweep_fastest(sweep))
 		return code;
-	/* What one point was refused for is no fault of the command line where others work. */
+	/* If other points succeeded, the command line is not at fault for one that failed. */
 	int told = sweep_tell(sweep, json);
 	return code == CLI_OK ? told : CLI_FAILED;
 }

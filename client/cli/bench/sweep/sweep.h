@@ -43,10 +43,10 @@
 			"write a report, one HTML file", 0, 0, NULL                            \
 	}
 
-/* Whether anything is asked for beyond one run's figures. */
+/* Whether any option asks for more than the figures of one run. */
 bool sweep_wanted(const struct sweep_options *options);
 
-/* All of it: measures, prints (`json`: one object), draws, writes the page. The exit code, after
- * saying why it is not CLI_OK. */
+/* Measures, prints (`json`: one object), draws, and writes the page. The exit code, after saying why
+ * it is not CLI_OK. */
 int sweep_main(const struct sweep_options *options, const struct measure_options *measure,
 	bool json, int argc, char **argv);

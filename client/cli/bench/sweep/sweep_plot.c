@@ -1,4 +1,4 @@
-/* sweep_plot: the drawing half of sweep_show.h: which lines a plot of a sweep has. */
+/* sweep_plot: see sweep_show.h. Decides which lines the plot of a sweep has. */
 #include "client/cli/bench/sweep/sweep_show.h"
 
 #include "base/util.h"
@@ -54,7 +54,7 @@ static int sweep_plot_value(enum grid_axis axis, uint64_t value, char *buffer, s
 	}
 }
 
-/* The axes but the first, or threads alone of them: "batch 64, 224 px". */
+/* The values of all axes but the first, or only of threads: "batch 64, 224 px". */
 static void sweep_plot_name(const struct sweep *sweep, const struct sweep_point *point,
 	bool threads_alone, char *buffer, size_t room)
 {
@@ -71,11 +71,11 @@ static void sweep_plot_name(const struct sweep *sweep, const struct sweep_point 
 	}
 }
 
-/* What a line shows, and what it is called before the values of the other axes. */
+/* A kind of line: its name, which the values of the other axes follow, and what it shows. */
 struct sweep_line {
 	const char *name;
 	size_t spread; /* offset in struct sweep_point */
-	bool threads_alone; /* it depends on nothing else */
+	bool threads_alone; /* it depends only on the number of threads */
 };
 
 static const struct sweep_line sweep_line_loader = {"", offsetof(struct sweep_point, rate), false};
@@ -93,7 +93,8 @@ static void sweep_plot_call(const struct sweep *sweep, const struct sweep_point 
 	(void)snprintf(buffer, room, "%s%s%s", name, *name && *values ? ", " : "", values);
 }
 
-/* The points that differ from point `number` in the first axis alone, which changes slowest. */
+/* Adds a line of the points that differ from point `number` only in the first axis, which varies
+ * slowest. */
 static void sweep_plot_line(struct sweep_plot *plot, const struct sweep *sweep, size_t number,
 	const struct sweep_line *line)
 {
@@ -110,7 +111,7 @@ static void sweep_plot_line(struct sweep_plot *plot, const struct sweep *sweep, 
 	}
 }
 
-/* Of the yardstick one line for each number of threads, or one where they are the first axis. */
+/* The yardstick has a line for each number of threads, or one line if threads are the first axis. */
 static void sweep_plot_lines(struct sweep_plot *plot, const struct sweep *sweep)
 {
 	size_t lines = sweep->points / sweep->grid.count[sweep->grid.order[0]];
@@ -128,7 +129,7 @@ static void sweep_plot_lines(struct sweep_plot *plot, const struct sweep *sweep)
 	}
 }
 
-/* Where each value is at least half as much again as the one before, as 1, 2, 4. */
+/* Whether each value is at least half as large again as the previous one, as in 1, 2, 4. */
 static bool sweep_plot_grows(const struct grid *grid)
 {
 	enum grid_axis axis = grid->order[0];
@@ -142,7 +143,7 @@ static void sweep_plot_words(struct sweep_plot *plot, const struct sweep *sweep)
 {
 	enum grid_axis axis = sweep->grid.order[0];
 	const char *described = sweep_middle(sweep_fastest(sweep))->described;
-	/* What is swept over is no part of what all have in common. */
+	/* With one axis, threads, the rest of the stream is the same for all points. */
 	bool told = sweep->grid.swept == 1 && axis == GRID_THREADS;
 	plot->plot.logarithmic = sweep_plot_grows(&sweep->grid);
 	(void)snprintf(plot->title, sizeof plot->title, "%.250s", sweep->measure->source);
@@ -169,7 +170,7 @@ int sweep_plot_over_time(struct sweep_plot *plot, const struct measure *run, con
 	plot->plot.title = plot->title;
 	plot->plot.subtitle = plot->subtitle;
 	plot->plot.count = 1;
-	/* Parts of a second have few batches each: their rate would say how they are cut. */
+	/* Half a second or more for each point: short parts have few batches, and a jagged rate. */
 	double rates[SERIES_MAX],
 		span_s = run->series.count ? run->series.sample[run->series.count - 1].t_s : 0;
 	unsigned columns = (unsigned)UTIL_MIN(UTIL_MAX(span_s * 2, 1.0), SERIES_MAX);
@@ -194,7 +195,7 @@ int sweep_plot_init(struct sweep_plot *plot, const struct sweep *sweep)
 	if (!sweep->grid.swept)
 		return sweep_plot_over_time(plot, sweep_plot_run(sweep), sweep->measure->source);
 	*plot = (struct sweep_plot){.plot = {.marks = true}};
-	/* Three kinds of lines, of which the first axis has at most all points. */
+	/* There are three kinds of lines, and at most a line of each kind for every point. */
 	if (sweep_plot_reserve(plot, 3 * sweep->points, GRID_VALUES) < 0)
 		return -ENOMEM;
 	sweep_plot_words(plot, sweep);
@@ -206,7 +207,7 @@ int sweep_show_plot(const struct sweep *sweep, const char *path, struct fault *f
 {
 	struct sweep_plot plot;
 	if (sweep_plot_init(&plot, sweep) < 0)
-		return fault_set(fault, -ENOMEM, "cannot write %s: no memory left", path);
+		return fault_set(fault, -ENOMEM, "cannot write %s: out of memory", path);
 	int r = plot_save(&plot.plot, path, fault);
 	sweep_plot_deinit(&plot);
 	return r;

@@ -1,5 +1,5 @@
-/* sweep_points: what a sweep has measured, point by point: sweep.c fills it, and sweep_show.c,
- * sweep_plot.c and page.c tell it. Main thread. */
+/* sweep_points: what a sweep has measured, point by point. sweep.c fills it in; sweep_show.c,
+ * sweep_plot.c and page.c present it. Main thread. */
 #pragma once
 
 #include "client/cli/bench/compare.h"
@@ -15,20 +15,20 @@
 
 struct sweep_options {
 	struct option_list sweeps;
-	uint64_t rounds; /* 0: 3 where anything is compared, else 1 */
+	uint64_t rounds; /* 0: 3 if anything is compared, otherwise 1 */
 	bool yardstick, compare;
 	const char *python, *plot, *report; /* NULL: not given */
 };
 
 struct sweep_point {
 	struct grid_point at;
-	uint64_t threads, batch_size, image_size; /* as used; as asked for where no run was one */
+	uint64_t threads, batch_size, image_size; /* as used, or as asked for if no run succeeded */
 	struct measure run[SPREAD_MAX];
-	struct spread rate; /* images/s that the daemon made, one for each run */
-	struct spread yardstick, torch; /* theirs, in the same rounds */
+	struct spread rate; /* images/s of the daemon, one for each run */
+	struct spread yardstick, torch; /* images/s of the others, in the same rounds */
 	struct spread ratio, times; /* rate : yardstick, rate : torch, round by round */
 	uint64_t torch_broken;
-	bool failed; /* a run ended with an error, which was said; no further ones */
+	bool failed; /* a run ended with an error, which was reported; no further runs */
 };
 
 struct sweep {
@@ -45,13 +45,13 @@ struct sweep {
 	char **argv;
 };
 
-/* Whether several things are measured, so that medians of each are told. */
+/* Whether there are several runs, so that medians are reported. */
 bool sweep_compares(const struct sweep *sweep);
 
-/* The run that tells most of a point: its rate is nearest to the median. NULL: none worked. */
+/* The run of a point whose rate is nearest to the median. NULL: none succeeded. */
 const struct measure *sweep_middle(const struct sweep_point *point);
 
-/* The point of the highest median. NULL: none worked. */
+/* The point with the highest median. NULL: none succeeded. */
 const struct sweep_point *sweep_fastest(const struct sweep *sweep);
 
 /* "4 threads, batch 64, 224 px" */
