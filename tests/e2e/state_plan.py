@@ -437,7 +437,7 @@ def test_status_of_those_who_read_together():
                           "\n  every batch shared by 2 trainers\n", f"\n  trainer {slow.process.pid}, at batch 3 of epoch 0, holds 4; others wait for it (",
                           f"\n  trainer {quick.process.pid}, at batch 3 of epoch 0",
                           "\n  every batch shared by 1 trainer; waits for 2; laggards are detached\n",
-                          f"\n  trainer {early.process.pid}, has had no batch yet\n"):
+                          f"\n  trainer {early.process.pid}, has received no batch yet\n"):
                 assert words in text, (words, text)
             assert text.count(f"\njob: {images}\n") == 1, "the ranks of a job have one paragraph"
             # A group that has begun does not begin again when one of it has gone.
