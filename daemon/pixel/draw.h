@@ -1,8 +1,8 @@
 /* draw: the random parameters of a sample, the same on every machine.
  *
  * torchvision's RandomResizedCrop.get_params (ten attempts, then the central crop) and its flips,
- * with the draws taken from Philox. exp and log are proto/elementary.h's, for the reason that is
- * given there. Pure functions; any thread. */
+ * with draws from Philox. exp and log are those of proto/elementary.h, which says why. Pure
+ * functions; any thread. */
 #pragma once
 
 #include "pixel/pixel.h"
@@ -14,8 +14,8 @@
 #define DRAW_RATIO_MIN (3.0 / 4.0)
 #define DRAW_RATIO_MAX (4.0 / 3.0)
 
-/* Draw `number` (below 256) of an operation, of which `same` (below 16) stand before it in its
- * list: what is drawn hangs on these, seed, epoch, position and view, and on nothing else. */
+/* Draw `number` (below 256) of an operation that `same` (below 16) equal operations precede in its
+ * list. The draw depends only on these and on seed, epoch, position and view. */
 struct philox draw_words(const struct pixel_key *key, enum philox_operation operation,
 	uint32_t same, uint32_t number);
 
@@ -26,8 +26,9 @@ struct draw_box {
 
 /* Attempt number a uses draw_words(key, PHILOX_RESIZED_CROP, 0, a): word 0 gives the area, word 1
  * the logarithm of the ratio, word 2 the row, word 3 the column, 32 bits each (torch draws 24).
- * `scale` is the least and the most of the source's area (0 <= least <= most, most > 0), `ratio` of
- * width by height (above 0). Sides of the source: 1 .. 65,535. */
+ * `scale` has the minimum and the maximum of the area, as shares of the source's (0 <= minimum <=
+ * maximum, maximum > 0); `ratio` those of width / height (above 0). The source has 1 .. 65,535
+ * pixels on a side. */
 struct draw_box draw_resized_crop(const struct pixel_key *key, const double scale[2],
 	const double ratio[2], uint32_t src_w, uint32_t src_h);
 

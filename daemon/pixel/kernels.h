@@ -1,21 +1,21 @@
-/* kernels: the inner loops of the resampler, behind a table that is chosen once at start.
+/* kernels: the inner loops of the resampler, in tables of which one is chosen at start.
  *
- * Rows are planar: one byte per pixel. Both passes are sums of bytes times weights of 22 bits and a
- * sign, in 32 bits that may wrap on the way: what wraps comes back, since the sum itself fits, as
- * Pillow counts on. At the end it is shifted and clipped at both sides.
+ * Rows are planar: one byte per pixel. Both passes compute sums of bytes times weights of 22 bits
+ * and a sign, in 32 bits. Partial sums may wrap, because the whole sum fits; Pillow relies on that
+ * too. The result is shifted and clipped at both ends. The tables differ in how they do that:
  *
- *   kernels_c.c        the truth, in plain C
- *   kernels_body.h     plain C that every compiler turns into vectors, compiled once per
- *                      instruction set: what is not worth more
+ *   kernels_c.c        the reference, in plain C
+ *   kernels_body.h     plain C that compilers vectorize, compiled once per instruction set: for loops
+ *                      that are not worth more
  *   kernels_madd_body.h
- *                      passes of few taps by multiply-add of pairs of 16 bits: each weight is two
- *                      halves of 11 bits; for kernels_avx2.c and kernels_avx512.c
- *   kernels_vnni.c     the same by sums of four bytes (VNNI): each weight is three digits of 8 bits
- *                      in [-128, 127], and bytes are gathered from 64 or 128 (VBMI)
+ *                      passes with few taps by multiply-add of pairs of 16 bits, where each weight
+ *                      is two halves of 11 bits; for kernels_avx2.c and kernels_avx512.c
+ *   kernels_vnni.c     the same by sums of four bytes (VNNI), where each weight is three digits of 8
+ *                      bits in [-128, 127], and bytes are gathered from 64 or 128 (VBMI)
  *   kernels_neon.c     the same by multiply-add of 32 bits, for 64-bit ARM
  *
- * Vertical passes read and write whole grains, horizontal ones write whole KERNELS_OUTPUTS and read
- * up to KERNELS_SLACK bytes behind a row. Pure functions; any thread. */
+ * Vertical passes read and write whole grains. Horizontal passes write whole KERNELS_OUTPUTS and
+ * read up to KERNELS_SLACK bytes after a row. Pure functions; any thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -27,14 +27,14 @@
 
 enum {
 	KERNELS_GRAIN = 64, /* also the alignment of all buffers and tables */
-	KERNELS_OUTPUTS = 32, /* horizontal passes write whole multiples of it */
+	KERNELS_OUTPUTS = 32, /* horizontal passes write multiples of it */
 	KERNELS_SLACK = 256,
 	/* What `pack` needs for each output, counted in whole grains of outputs. */
 	KERNELS_PACKED = 144,
 	KERNELS_RUN = 16, /* weights of many taps are padded to multiples of it */
 };
 
-/* Weights of many taps, of the outputs one after the other, each padded with zeros. */
+/* Weights of outputs with many taps, one output after the other, each padded with zeros. */
 struct kernels_many {
 	const struct weights *weights; /* first, taps, count */
 	const int32_t *value;
@@ -43,8 +43,8 @@ struct kernels_many {
 struct kernels {
 	const char *name; /* "c", "avx2", "avx512", "avx512-vnni", "neon" */
 
-	/* Lays weights of few taps out as `across` wants them. False: it cannot, because outputs
-	 * lie too far apart; they are left to across_many. */
+	/* Arranges weights with few taps for `across`. False: impossible, because outputs are too
+	 * far apart; then across_many is used. */
 	bool (*pack)(const struct weights *weights, uint8_t *table);
 
 	/* Horizontal pass over the rows R, G, B: output i is the clipped sum of value[i][t] x
@@ -54,7 +54,7 @@ struct kernels {
 	void (*across_many)(uint8_t *const to[3], const uint8_t *const from[3],
 		const struct kernels_many *many);
 
-	/* Vertical pass: a row of `bytes` out of 1 to WEIGHTS_FEW rows. */
+	/* Vertical pass: a row of `bytes` from 1 to WEIGHTS_FEW rows. */
 	void (*down)(uint8_t *to, const uint8_t *const *rows, const int32_t *value, uint32_t taps,
 		size_t bytes);
 
@@ -62,16 +62,16 @@ struct kernels {
 	void (*down_add)(uint32_t *sums, const uint8_t *row, int32_t value, size_t bytes);
 	void (*down_end)(uint8_t *to, const uint32_t *sums, size_t bytes);
 
-	/* Rows R, G, B into pixels of three bytes; not a byte more is written. */
+	/* Interleaves rows R, G, B into pixels of three bytes; writes nothing beyond them. */
 	void (*weave)(uint8_t *to, const uint8_t *const from[3], size_t count);
 };
 
 extern const struct kernels kernels_c, kernels_avx2, kernels_avx512, kernels_vnni, kernels_neon;
 
 /* The table that is fastest on this processor, as a race finds once (2 ms), or the one that the
- * environment variable PENSTOCK_KERNELS names. 0, or -EINVAL for an unknown name, -ENOTSUP for one
+ * environment variable PENSTOCK_KERNELS names. 0; -EINVAL for an unknown name, -ENOTSUP for one
  * that this processor cannot run. */
 int kernels_choose(const struct kernels **ret, struct fault *fault);
 
-/* The i-th table that this processor can run, plain C first; NULL behind the last. */
+/* The i-th table that this processor can run, plain C first; NULL after the last. */
 const struct kernels *kernels_at(unsigned i);

@@ -16,9 +16,10 @@
  *                    one table for each instruction set
  *
  * Exact mode: the bytes equal torchvision's PIL path on Pillow 13: crop, then Image.resize(size,
- * BILINEAR), or any other of its filters; both orders of the passes (python-pillow/Pillow#9549:
- * vertical first where h > oh and h - oh > 2 (w - ow), w, h the crop, ow, oh the result), a pass
- * skipped when its size is unchanged, uint8 between the passes.
+ * BILINEAR) or another of its filters. Both orders of the passes are implemented (vertical first if
+ * h > oh and h - oh > 2 (w - ow), where w, h is the crop and ow, oh the result:
+ * python-pillow/Pillow#9549). A pass whose size does not change is skipped, and rows between the
+ * passes are uint8.
  *
  * Fast mode (pixel_plan_shrink): the same resampling, of the crop's box in a source that the
  * decoder has shrunk. */
@@ -30,21 +31,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Numbers are part of hashes that states keep. */
+/* The numbers are part of hashes in states: never renumber. */
 enum pixel_recipe_kind {
 	PIXEL_RESIZED_CROP = 0, /* RandomResizedCrop(image_size, scale, ratio) */
 	/* Of the whole image: Resize(resize), then CenterCrop(image_size), or RandomCrop if
 	 * random_window. */
 	PIXEL_RESIZE = 1,
-	PIXEL_CROP = 2, /* CenterCrop or RandomCrop alone, of the source as it is */
+	PIXEL_CROP = 2, /* only CenterCrop or RandomCrop, without resizing */
 };
 
-/* How RandomCrop makes up what lies outside, as torchvision's F.pad does for PIL images. */
+/* How RandomCrop fills the padding, as torchvision's F.pad does for PIL images. */
 enum pixel_padding_mode {
 	PIXEL_PAD_CONSTANT, /* fill */
 	PIXEL_PAD_EDGE, /* the nearest pixel */
-	PIXEL_PAD_REFLECT, /* mirrored about the outermost pixel, again and again */
-	PIXEL_PAD_SYMMETRIC, /* mirrored behind the outermost pixel */
+	PIXEL_PAD_REFLECT, /* mirrored about the outermost pixel, repeatedly */
+	PIXEL_PAD_SYMMETRIC, /* mirrored after the outermost pixel, repeatedly */
 };
 
 enum { PIXEL_PADDING_MAX = 2048 };
@@ -52,8 +53,8 @@ enum { PIXEL_PADDING_MAX = 2048 };
 struct pixel_padding {
 	enum pixel_padding_mode mode;
 	uint32_t left, top, right, bottom;
-	/* Where the image is still too narrow (or low), both sides get what is missing, each all
-	 * of it: torchvision's pad_if_needed. */
+	/* If the image is still too narrow (or too low), each of both sides is padded by all that
+	 * is missing: torchvision's pad_if_needed. */
 	bool if_needed;
 	uint8_t fill[3];
 };
@@ -64,7 +65,7 @@ enum { PIXEL_RESIZE_MAX = 4096 };
 struct pixel_recipe {
 	enum pixel_recipe_kind kind;
 	uint32_t image_size; /* 1 .. 2048 */
-	/* RESIZED_CROP: least and most of the area and of width by height; see draw.h. */
+	/* RESIZED_CROP: minimum and maximum of the area and of width / height; see draw.h. */
 	double scale[2], ratio[2];
 	/* RESIZE: 1 .. PIXEL_RESIZE_MAX, of the shorter side, or `both`: of both. */
 	uint32_t resize;
@@ -73,111 +74,111 @@ struct pixel_recipe {
 	 * an image that is too small with zeros; the padding is all zero then. */
 	bool random_window;
 	struct pixel_padding padding; /* sides up to PIXEL_PADDING_MAX */
-	double flip, flip_vertical; /* how likely, 0 .. 1 */
+	double flip, flip_vertical; /* probabilities, 0 .. 1 */
 	bool fast; /* JPEGs may be decoded shrunk where the crop is large enough */
 	enum weights_filter filter; /* of the resize */
 };
 
-/* What a stream does unless it says otherwise. Training: RandomResizedCrop(image_size),
+/* The default recipe of a stream. Training: RandomResizedCrop(image_size),
  * RandomHorizontalFlip(0.5). Evaluation: Resize(int(image_size * 256 / 224)),
  * CenterCrop(image_size). Pure. */
 struct pixel_recipe pixel_recipe_train(uint32_t image_size);
 struct pixel_recipe pixel_recipe_eval(uint32_t image_size);
 
-/* What a sample's random parameters hang on. */
+/* The key of a sample's random parameters. */
 struct pixel_key {
 	uint64_t seed;
 	uint64_t position; /* in the epoch's global order */
 	uint32_t epoch;
-	uint32_t view; /* of several of one sample, from 0; below 16 */
+	uint32_t view; /* the number of the view of its sample, from 0; below 16 */
 };
 
 /* Everything that is done to one sample: a pure function of recipe, key and source size. */
 struct pixel_plan {
-	/* Of the source; the whole image where nothing is cropped before it is resized. */
+	/* In the source; the whole image if nothing is cropped before the resize. */
 	uint32_t crop_x, crop_y, crop_w, crop_h;
-	uint32_t resize_w, resize_h; /* that crop is resized to */
-	/* Of the resized image: what is seen of it; at least a pixel. It is image_size x image_size
+	uint32_t resize_w, resize_h; /* the crop is resized to this */
+	/* The visible part of the resized image, at least one pixel. It is image_size x image_size
 	 * unless the window reaches beyond the image. */
 	uint32_t window_x, window_y, window_w, window_h;
-	/* Then the window is image_size x image_size at this place of the padded image, of which
-	 * that part is put in place by the sink, and the rest by pixel_sink_end. */
+	/* If it does, the window is image_size x image_size at this place of the padded image. The
+	 * sink writes the visible part, and pixel_sink_end the rest. */
 	bool padded;
 	uint32_t place_x, place_y;
 	bool flip, flip_vertical;
-	uint8_t shrink; /* what is decoded, and resized, is the source at 1/2^shrink of its size */
+	uint8_t shrink; /* the source is decoded, and then resized, at 1/2^shrink of its size */
 };
 
-/* Whether RandomCrop finds its image_size in a source of this size, once it is padded: torchvision
- * refuses images where not. Always true of other recipes, and where padding.if_needed. Pure. */
+/* Whether a source of this size, after padding, is large enough for RandomCrop: torchvision refuses
+ * other images. Always true for other recipes, and with padding.if_needed. Pure. */
 bool pixel_recipe_fits(const struct pixel_recipe *recipe, uint32_t src_w, uint32_t src_h);
 
-/* torchvision's RandomResizedCrop.get_params with draws from Philox (see draw.h), or its sizes of
- * Resize and CenterCrop, with Python's rounding, or its RandomCrop.get_params. A source that does
- * not fit is padded as if needed. Pure. */
+/* Makes the plan: torchvision's RandomResizedCrop.get_params with draws from Philox (see draw.h);
+ * or its sizes of Resize and CenterCrop, with Python's rounding; or its RandomCrop.get_params. A
+ * source that is too small is padded as with if_needed. Pure. */
 void pixel_plan_make(const struct pixel_recipe *recipe, const struct pixel_key *key, uint32_t src_w,
 	uint32_t src_h, struct pixel_plan *ret);
 
-/* Whether a crop is not empty and lies inside a source of at most 65,535 pixels on a side: to be
- * asked of records that somebody else wrote, before pixel_plan_from_crop. */
+/* Whether a crop is not empty and inside a source of at most 65,535 pixels on a side. Check records
+ * from elsewhere with it before pixel_plan_from_crop. */
 bool pixel_crop_fits(uint32_t crop_x, uint32_t crop_y, uint32_t crop_w, uint32_t crop_h,
 	uint32_t src_w, uint32_t src_h);
 
-/* The same plan from a record of a slot (replay): crop and flip given, the rest follows, but for
- * flip_vertical, which is the caller's to set, and for where RandomCrop took its window
- * (random_window), which is drawn again by pixel_plan_place: until then it is the centre. The crop
- * must fit. */
+/* The same plan from a record of a slot (replay). Crop and flip determine all but flip_vertical,
+ * which the caller sets, and the window of RandomCrop (random_window), which is in the center until
+ * pixel_plan_place draws it again. The crop must fit. */
 void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, uint32_t crop_y,
 	uint32_t crop_w, uint32_t crop_h, bool flip, uint32_t src_w, uint32_t src_h,
 	struct pixel_plan *ret);
 
-/* The window's place, of recipes with a random_window; nothing of others. Pure. */
+/* Draws the place of the window of recipes with a random_window; does nothing for others. Pure. */
 void pixel_plan_place(
 	const struct pixel_recipe *recipe, const struct pixel_key *key, struct pixel_plan *plan);
 
-/* Fast mode: makes the plan one of the source shrunk as far as its crop, in both directions, still
- * has as many pixels as it is resized to: by 8, 4, 2, or not at all. Crop and sizes stay as they
- * are, in the source's own pixels; where the crop begins or ends within a shrunk pixel, that pixel
- * counts by its share. */
+/* Fast mode: changes the plan to a source that is shrunk (by 8, 4, 2, or not at all) as far as its
+ * crop still has, in both directions, at least as many pixels as it is resized to. Crop and sizes
+ * stay in pixels of the full source. Where the crop begins or ends within a shrunk pixel, that
+ * pixel counts by its share. */
 void pixel_plan_shrink(struct pixel_plan *plan);
 
-/* The part of the source that the plan's window needs: what the decoder has to deliver; in shrunk
- * pixels, if the plan is. */
+/* The part of the source that the plan's window needs and the decoder must deliver; in shrunk
+ * pixels if the plan is shrunk. */
 struct pixel_region {
 	uint32_t x0, y0, x1, y1;
 };
 
-/* That part, or a little more: pixels whose weights round to zero may be among it. Pure; what
- * pixel_sink_begin tells lies within. */
+/* That part, or a little more: it may include pixels whose weights round to zero. The region of
+ * pixel_sink_begin is inside it. Pure. */
 void pixel_plan_region(
 	const struct pixel_recipe *recipe, const struct pixel_plan *plan, struct pixel_region *ret);
 
-/* Carries plans out, one at a time, row by row. Belongs to one thread; all memory is taken when it
- * is made, for outputs of up to `max_image_size` and sources of up to 65,535 on a side. */
+/* Carries out plans, one at a time, row by row. Belongs to one thread. pixel_sink_new allocates all
+ * memory, for outputs of up to `max_image_size` and sources of up to 65,535 pixels on a side. */
 struct pixel_sink;
 
-/* 0, -EINVAL (size, or an unknown PENSTOCK_KERNELS), -ENOTSUP (PENSTOCK_KERNELS names instructions
- * that are not there), -ENOMEM. Any thread. */
+/* 0; -EINVAL (size, or an unknown PENSTOCK_KERNELS); -ENOTSUP (PENSTOCK_KERNELS names instructions
+ * that this processor lacks); -ENOMEM. Any thread. */
 int pixel_sink_new(uint32_t max_image_size, struct pixel_sink **ret, struct fault *fault);
 void pixel_sink_free(struct pixel_sink *sink);
 
-/* What pixel_sink_new takes, for the ledger: 3.7 MB + about 410 bytes x max_image_size, of which a
- * sink touches what its sources need (ImageNet at 224: about 0.1 MB). Nearly all of it is for
- * sources that hardly anybody has: Lanczos over 65,535 rows of 33,000 pixels, vertically first, has
- * seven outputs under way, of 12 bytes per pixel, and its horizontal weights beside them. Bilinear
- * would do with a third, but the filter is a stream's choice and a sink is a worker's. The terms
- * are in arena_most (resample.c). */
+/* Bytes that pixel_sink_new allocates, for the ledger: 3.7 MB + about 410 bytes x max_image_size. A
+ * sink touches only what its sources need (ImageNet at 224: about 0.1 MB). Nearly all of it is for
+ * very rare sources: Lanczos over 65,535 rows of 33,000 pixels, vertically first, has seven outputs
+ * in progress, of 12 bytes per pixel, and horizontal weights as well. Bilinear would need a third
+ * of that, but the filter belongs to a stream and the sink to a worker. arena_most (resample.c) has
+ * the terms. */
 uint64_t pixel_sink_bytes(uint32_t max_image_size);
 
-/* Prepares weights; tells which region to feed. `out` is image_size x image_size x 3 bytes, row
+/* Prepares weights and returns the region to feed. `out` is image_size x image_size x 3 bytes, row
  * after row, NHWC. */
 void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, uint8_t *out, struct pixel_region *ret_region);
 
-/* One row of the region, top to bottom: x1 - x0 bytes each of R, G, B, and PIXEL_ROW_SLACK readable
- * bytes behind each. The signature is decode_row_fn's. */
+/* Feeds one row of the region, from top to bottom: x1 - x0 bytes each of R, G and B, and
+ * PIXEL_ROW_SLACK readable bytes after each. It has the signature of decode_row_fn. */
 enum { PIXEL_PLANES = 3, PIXEL_ROW_SLACK = 256 };
 void pixel_sink_row(void *sink, const uint8_t *const rgb[PIXEL_PLANES]);
 
-/* After the last row: `out` is complete. Asserts that all rows of the region were given. */
+/* Call it after the last row: then `out` is complete. Asserts that all rows of the region were
+ * fed. */
 void pixel_sink_end(struct pixel_sink *sink);
