@@ -1,4 +1,4 @@
-/* plan: see plan.h. */
+/* budget: see budget.h. */
 #include "serve/budget.h"
 
 #include "base/host/cpu.h"
@@ -29,23 +29,23 @@ unsigned budget_threads(void)
 	return UTIL_MAX(UTIL_MAX(cpus - 1, (cpus + 1) / 2), 1u);
 }
 
-/* Cuts the budget; false when it does not leave BUDGET_STREAMS_MIN for batches. */
+/* Divides the budget. False: it does not leave BUDGET_STREAMS_MIN for batches. */
 static bool budget_cut(
 	uint64_t budget, unsigned threads, const struct budget_worker *worker, struct budget *ret)
 {
 	struct budget plan = {.budget = budget};
-	/* 8 MiB: resident size of the daemon with no stream, without what the other lines count,
-	 * and of the flight recorder's process (its share: 1.0 MiB, 0.2 MiB of it its own).
-	 * Each thread's stack: at most 0.5 MiB. */
+	/* 8 MiB: resident size of the daemon without a stream and without the other parts, and of
+	 * the flight recorder's process (its share is 1.0 MiB, of which 0.2 MiB are private). Each
+	 * thread's stack: at most 0.5 MiB. */
 	plan.process = 8 * BUDGET_MIB + threads * BUDGET_MIB / 2;
-	/* An eighth of the budget, as far as it is good for something. */
+	/* An eighth of the budget, within the bounds where more helps. */
 	plan.worker_scratch = UTIL_MIN(
 		UTIL_MAX(budget / 8 / threads, worker->scratch_least), worker->scratch_most);
 	plan.scratch = threads * (worker->fixed + plan.worker_scratch);
 	plan.index = UTIL_MIN(UTIL_MAX(budget / 64, BUDGET_MIB), 16 * BUDGET_MIB);
-	/* A sixth of the budget reads ahead: 32 MiB are some 300 average photographs, more than a
-	 * stream has rows in flight, and pinning more only delays the start. Large jobs get as
-	 * much, and more where there is plenty. */
+	/* A sixth of the budget reads ahead. 32 MiB are some 300 average photographs, more than the
+	 * rows that a stream has in flight; pinning more only delays the start. Large samples and
+	 * images get another sixth, with a higher limit. */
 	plan.arena =
 		UTIL_MIN(UTIL_MAX(budget / 6, 4 * BUDGET_MIB), 32 * BUDGET_MIB) & ~(BUDGET_MIB - 1);
 	uint64_t large = UTIL_MIN(UTIL_MAX(budget / 6, 6 * BUDGET_MIB), BUDGET_LARGE_MOST) &
@@ -60,7 +60,7 @@ static bool budget_cut(
 	return true;
 }
 
-/* Whether a budget leaves that much for each of its parts. */
+/* Whether a budget makes each part that large. */
 static bool budget_gives(uint64_t budget, const struct budget *parts, unsigned threads,
 	const struct budget_worker *worker)
 {
@@ -73,9 +73,9 @@ static bool budget_gives(uint64_t budget, const struct budget *parts, unsigned t
 uint64_t budget_for_parts(
 	const struct budget *parts, unsigned threads, const struct budget_worker *worker)
 {
-	/* Every part grows with the budget, so the answer can be bisected. What is fixed and the
-	 * shares together are less than the first term; the second is where the pools for large
-	 * jobs are as large as they get. */
+	/* Every part grows with the budget, so bisection finds the answer. The fixed parts and the
+	 * shares together are less than the first term of `high`; the last term is the budget at
+	 * which the pools for large samples and images have reached their limit. */
 	uint64_t most = UTIL_MAX(parts->streams, parts->large_images);
 	uint64_t low = 0,
 		 high = 2 * (most + threads * (worker->fixed + worker->scratch_most + BUDGET_MIB)) /

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the C library and the stages read, wherever datasets lie. */
+/* What the C library and the stages read, besides datasets. */
 static const struct confine_place confined_system[] = {
 	{"/proc", CONFINE_READ, false},
 	{"/sys", CONFINE_READ, false},
@@ -68,20 +68,20 @@ int confined_begin(struct server *server, struct fault *fault)
 	roots_clear();
 	for (uint32_t i = 0; !result && i < roots->count; i++)
 		result = roots_add(roots->path[i], fault);
-	/* A folder that is not there is a setting. */
+	/* A folder that does not exist is a mistake in the settings. */
 	if (result)
 		return -EINVAL;
 	return confine_begin(server->config->core_files, &server->confined, fault);
 }
 
-/* Indexes have no other place. */
+/* With roots, indexes are stored nowhere else. */
 static int confined_cache(struct server *server, struct fault *fault)
 {
 	int result = store_folder_make(server->cache_dir);
 	if (!result && access(server->cache_dir, R_OK | W_OK | X_OK))
 		result = -errno;
 	return result ? fault_set(fault, result,
-				"roots: indexes are kept in the cache folder alone, and %s cannot "
+				"roots: indexes are kept only in the cache folder, and %s cannot "
 				"be used: %s; set cache_dir",
 				server->cache_dir, strerror(-result))
 		      : 0;
@@ -105,7 +105,7 @@ static void confined_http(const struct server *server, struct confine_files_opti
 	}
 }
 
-/* What lies in a place that the daemon writes to is no more protected from it than that. */
+/* A root inside a folder that the daemon may write to is not protected. */
 static void confined_overlap(struct server *server, const struct confined_places *places)
 {
 	char text[FAULT_TEXT], real[PATH_MAX];
@@ -117,8 +117,8 @@ static void confined_overlap(struct server *server, const struct confined_places
 		if (!root)
 			continue;
 		(void)snprintf(text, sizeof text,
-			"roots: %s lies in %s, which this penstockd may write to: give its socket, "
-			"cache_dir and http: folders of their own",
+			"roots: %s is inside %s, which this penstockd may write to: give its "
+			"socket, cache_dir and http: folders of their own",
 			root, place->path);
 		recorder_notice(server, text);
 	}
@@ -144,7 +144,7 @@ int confined_files(struct server *server, struct fault *fault)
 	confined_folder(server->socket, run, sizeof run);
 	confined_add(&places, run, CONFINE_WRITE, true);
 	confined_add(&places, server->cache_dir, CONFINE_WRITE, true);
-	/* Its folder: a file that is replaced is read by the next SIGHUP. */
+	/* Its folder, too: the next SIGHUP reads a file that has replaced it. */
 	if (server->config->file[0]) {
 		confined_folder(server->config->file, config, sizeof config);
 		confined_add(&places, config, CONFINE_READ_FILES, false);
@@ -158,7 +158,7 @@ int confined_files(struct server *server, struct fault *fault)
 	if (!result && server->confined.files_missing[0]) {
 		char text[FAULT_TEXT];
 		(void)snprintf(text, sizeof text,
-			"roots: %s: what lies outside is refused by penstockd alone, by its path",
+			"roots: %s: only penstockd itself refuses paths outside the roots",
 			server->confined.files_missing);
 		recorder_notice(server, text);
 	}
@@ -175,7 +175,7 @@ int confined_calls(struct server *server, struct fault *fault)
 		return result == -ENOSYS ? -EINVAL : result;
 	if (!state->calls && wish == CONFINE_AUTO) {
 		(void)snprintf(text, sizeof text,
-			"system calls are not filtered: %s; `seccomp: off` says that this is meant",
+			"system calls are not filtered: %s; set `seccomp: off` if that is intended",
 			state->calls_missing);
 		recorder_notice(server, text);
 	}

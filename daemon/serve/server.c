@@ -55,8 +55,7 @@ static int server_lock(struct server *server, struct fault *fault)
 		pid[n > 0 ? strcspn(pid, "\n") : 0] = 0;
 		return fault_set(fault, -EBUSY,
 			"another penstockd (pid %s) already serves %s: use it, end it with "
-			"`penstock stop`, or give this one "
-			"another --socket",
+			"`penstock stop`, or give this one another --socket",
 			pid[0] ? pid : "unknown", server->socket);
 	}
 	int n = snprintf(pid, sizeof pid, "%d\n", getpid());
@@ -76,30 +75,30 @@ static int server_resolve(struct server *server, struct fault *fault)
 		result = conn_default_path(server->socket, sizeof server->socket);
 	if (result)
 		return fault_set(fault, result,
-			"the path of the socket is too long: set PENSTOCK_SOCKET to a path below "
-			"108 bytes");
+			"the path of the socket is too long: set PENSTOCK_SOCKET to a path of "
+			"fewer "
+			"than 108 bytes");
 	result = store_cache_folder(config->cache_dir, server->cache_dir, sizeof server->cache_dir);
 	if (result)
 		return fault_set(fault, result,
-			"no cache folder can be used (%s is not yours alone, or too long): set "
+			"no cache folder can be used (%s is open to others, or too long): set "
 			"cache_dir, HOME or XDG_CACHE_HOME",
 			server->cache_dir);
 	result = conn_make_folder(server->socket);
 	if (result == -ENOENT)
 		return fault_set(fault, result,
-			"the folder of the socket %s cannot be made: only the last folder of a "
-			"path is, so make those above it",
+			"the folder of the socket %s cannot be made: penstockd makes only the last "
+			"folder of a path, so make those above it",
 			server->socket);
 	if (result)
 		return fault_set(fault, result,
 			"the folder of the socket %s cannot be used: %s; it must be yours alone "
-			"(mode 0700), choose another with "
-			"--socket or PENSTOCK_SOCKET",
+			"(mode 0700): choose another with --socket or PENSTOCK_SOCKET",
 			server->socket, strerror(-result));
 	return server_lock(server, fault);
 }
 
-/* One table for the plan that is printed and the lines that are reserved. */
+/* One table for the line that is logged and the lines that are reserved. */
 static int server_reserve(struct server *server, struct fault *fault)
 {
 	const struct budget *p = &server->memory;
@@ -314,7 +313,7 @@ static void server_client_event(struct client *client, enum watch_kind kind, uin
 		list_each (g, &client->server->groups, struct group, node)
 			group_turn(g);
 	}
-	/* What it sent before it hung up is still read: a release is a release. */
+	/* Messages that it sent before it hung up still count. */
 	if (!client->dead && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		messages_read(client);
 }
@@ -433,8 +432,7 @@ void server_free(struct server *server)
 	}
 	loop_stop_listening(&server->loop, server->socket);
 	loop_deinit(&server->loop);
-	/* The lock file stays: removing it would let two daemons hold locks on two files of one
-	 * name. */
+	/* The lock file stays: if it were removed, two daemons could lock two files of one name. */
 	if (server->lock_fd >= 0)
 		(void)close(server->lock_fd);
 	recorder_end(server);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""penstockd as a service: what systemd is told (this test is the systemd), when the watchdog is not told that all is well, and what
+"""penstockd as a service: what systemd is told (this test is the systemd), when the watchdog is no longer told that the daemon is alive, and what
 `systemd-analyze` says of the units that are installed."""
 import ctypes
 import re
@@ -146,7 +146,7 @@ def test_threads_that_hang():
         with Link(daemon.socket) as link:
             with held(workers):
                 stream = link.open(source=home / "images", batch_size=8)
-                wait_until(lambda: "is not told that all is well" in daemon.text(), "the log to say it")
+                wait_until(lambda: "is no longer told that the daemon is alive" in daemon.text(), "the log to say it")
                 manager.forget()
                 assert manager.hear(3) is None
                 assert daemon.status()["pid"] == daemon.process.pid

@@ -30,7 +30,7 @@ struct metrics {
 	const char *family; /* of the samples that follow */
 };
 
-/* A stream as the families need it: looked at once. */
+/* A stream, read once for all families. */
 struct metrics_stream {
 	struct group *group;
 	struct stream_stats stats;
@@ -56,7 +56,7 @@ static void metrics_family(
 	m->family = name;
 }
 
-/* One sample: the family's name, `suffix`, labels ("" for none) and a value that is text. */
+/* One sample: the family's name, `suffix`, labels ("": none) and a value as text. */
 static void metrics_sample(
 	struct metrics *m, const char *suffix, const char *labels, const char *value)
 {
@@ -88,7 +88,7 @@ static void metrics_ns(struct metrics *m, const char *suffix, const char *labels
 	metrics_sample(m, suffix, labels, text);
 }
 
-/* Thousandths, rounded: for shares. The locale is C, since nothing sets another. */
+/* A share in thousandths, rounded. The locale is C, since nothing sets another. */
 static void metrics_ratio(struct metrics *m, const char *labels, double value)
 {
 	char text[40];
@@ -124,10 +124,11 @@ static void metrics_seconds_counter(
 
 /* ---- labels ---- */
 
-/* `key="text"`, escaped; the end of what was written. Twice METRICS_VALUE and the key fit. */
+/* Writes `key="text"`, escaped; returns its end. There must be room for the key and twice
+ * METRICS_VALUE. */
 static char *metrics_label(char *to, const char *key, const char *text)
 {
-	bool plain = !utf8_is_valid(text); /* then no byte of more than 7 bits is shown */
+	bool plain = !utf8_is_valid(text); /* then only ASCII is shown */
 	size_t size = utf8_cut(text, METRICS_VALUE);
 	to += sprintf(to, "%s=\"", key);
 	for (size_t i = 0; i < size; i++) {
@@ -183,10 +184,10 @@ static void metrics_daemon(struct metrics *m, struct server *server)
 	metrics_gauge(
 		m, "penstock_clients", "Connections of trainers and tools.", server->client_count);
 	metrics_gauge(m, "penstock_draining", "1 while the daemon ends, else 0.", server->draining);
-	metrics_gauge(m, "penstock_notices", "Warnings that stand in the status: read them there.",
+	metrics_gauge(m, "penstock_notices", "Warnings in the status: read them there.",
 		server->notices.count);
 	metrics_family(m, "penstock_publish_cpu_seconds", "gauge", "seconds",
-		"CPU time of the event loop that making the last status and metrics took.");
+		"CPU time of the event loop for the last status and metrics.");
 	metrics_ns(m, "", "", server->publish.cpu_ns);
 }
 
@@ -197,8 +198,8 @@ static void metrics_http(struct metrics *m, struct server *server)
 	metrics_counter(
 		m, "penstock_http_requests", "HTTP requests that were answered.", stats.requests);
 	metrics_counter(m, "penstock_http_refused",
-		"HTTP connections and requests that were refused: too slow, too many, or another "
-		"Host.",
+		"HTTP connections and requests that were refused: too slow, too many, or for "
+		"another host.",
 		stats.refused);
 	metrics_gauge(m, "penstock_http_connections", "HTTP connections that are open.",
 		stats.connections);
@@ -212,7 +213,7 @@ static void metrics_memory(struct metrics *m, struct server *server)
 	metrics_bytes(
 		m, "penstock_memory_budget_bytes", "The memory budget.", server->ledger.budget);
 	metrics_family(m, "penstock_memory_reserved_bytes", "gauge", "bytes",
-		"The ledger: who holds how much of the budget; batches are all streams'.");
+		"The ledger: how much of the budget each part holds; `batches` is all streams.");
 	for (int i = 0; i < lines; i++) {
 		char label[METRICS_LABELS];
 		if (strncmp(line[i].name, "stream ", 7) == 0) {
@@ -236,7 +237,7 @@ static void metrics_fetch(struct metrics *m, const struct fetch_stats *fetch)
 	metrics_counter(m, "penstock_samples", "Samples that were read or found in the cache.",
 		fetch->samples);
 	metrics_counter(m, "penstock_merged_samples",
-		"Samples that came with the read of a neighbour.", fetch->merged);
+		"Samples that came with the read of a neighbor.", fetch->merged);
 	metrics_counter(m, "penstock_shared_samples",
 		"Samples that came with the read of the same sample for another stream.",
 		fetch->shared);
@@ -274,14 +275,14 @@ static void metrics_reasons(struct metrics *m, const struct totals *totals)
 		metrics_u64(m, "_total", label, totals->streams.broken[i]);
 	}
 	metrics_family(m, "penstock_fallbacks", "counter", "",
-		"Images that were left to libjpeg-turbo, by reason.");
+		"Images that libjpeg-turbo decoded instead, by reason.");
 	for (unsigned i = 1; i < STEPBACKS; i++) {
 		(void)metrics_label(label, "reason", stepback_name((enum stepback)i));
 		metrics_u64(m, "_total", label, totals->streams.fallbacks[i]);
 	}
 	metrics_family(m, "penstock_checkpoint_images", "counter", "",
-		"Images that were entered at kept checkpoints, whose checkpoints were made, and "
-		"whose kept ones did not fit.");
+		"Images that were decoded from kept entry points, whose entry points were made, "
+		"and whose kept ones did not fit.");
 	metrics_u64(m, "_total", "event=\"used\"", totals->streams.entry_points_used);
 	metrics_u64(m, "_total", "event=\"made\"", totals->streams.entry_points_made);
 	metrics_u64(m, "_total", "event=\"dropped\"", totals->streams.entry_points_dropped);
@@ -336,7 +337,7 @@ static void metrics_histogram(
 	metrics_family(m, name, "histogram", "seconds", help);
 	for (unsigned i = 0; i < HISTOGRAM_BOUNDS; i++) {
 		below += histogram->bucket[i];
-		/* OpenMetrics wants a bound that is a whole number written as a float. */
+		/* OpenMetrics requires a whole bound to be written as a float. */
 		double bound = (double)histogram_bound_ns(i) * 1e-9;
 		(void)snprintf(label, sizeof label,
 			floor(bound) == bound ? "le=\"%.1f\"" : "le=\"%g\"", bound);
@@ -350,11 +351,10 @@ static void metrics_histogram(
 static void metrics_histograms(struct metrics *m, const struct server *server)
 {
 	metrics_histogram(m, "penstock_batch_wait_seconds",
-		"How long a trainer that had given back all its batches waited for the next.",
+		"How long a trainer that had returned all its batches waited for the next.",
 		&server->account.waits);
 	metrics_histogram(m, "penstock_batch_fill_seconds",
-		"How long a batch took from getting its slot to its last row.",
-		&server->account.fills);
+		"How long a batch took from its slot to its last row.", &server->account.fills);
 	metrics_histogram(m, "penstock_batch_held_seconds",
 		"How long a trainer had a batch, from its announcement to its release.",
 		&server->account.held);
@@ -397,7 +397,7 @@ static void metrics_stream_slots(struct metrics *m, const struct metrics_stream 
 	}
 }
 
-/* One of them is 1. */
+/* One of the kinds is 1. */
 static void metrics_bottleneck(struct metrics *m, const struct metrics_stream *stream)
 {
 	for (int kind = 0; kind < VERDICT_KINDS; kind++) {
@@ -411,7 +411,7 @@ static void metrics_bottleneck(struct metrics *m, const struct metrics_stream *s
 static void metrics_verdicts(struct metrics *m, const struct metrics_streams *streams)
 {
 	metrics_family(m, "penstock_bottleneck", "gauge", "",
-		"1 for what holds up the stream, by the verdict over the last ten seconds.");
+		"1 for what holds the stream up, by the verdict over the last ten seconds.");
 	for (uint32_t i = 0; i < streams->count; i++)
 		metrics_bottleneck(m, &streams->of[i]);
 }
@@ -503,27 +503,27 @@ static void metrics_each_trainer(
 
 static void metrics_trainers(struct metrics *m, const struct metrics_streams *streams)
 {
-	metrics_family(m, "penstock_trainer_held_batches", "gauge", "",
-		"Batches that the trainer has and has not given back.");
+	metrics_family(
+		m, "penstock_trainer_held_batches", "gauge", "", "Batches that the trainer holds.");
 	metrics_each_trainer(m, streams, metrics_trainer_held);
 	metrics_family(m, "penstock_trainer_batches", "counter", "", "Batches that it was given.");
 	metrics_each_trainer(m, streams, metrics_trainer_given);
 	metrics_family(m, "penstock_trainer_blocks", "gauge", "",
-		"1 while it holds back others of its group, else 0.");
+		"1 while it holds up other trainers of its group, else 0.");
 	metrics_each_trainer(m, streams, metrics_trainer_blocks);
 	metrics_family(m, "penstock_trainer_waits_ratio", "gauge", "ratio",
 		"Share of the last ten seconds in which it held nothing and waited for a batch.");
 	metrics_each_trainer(m, streams, metrics_trainer_waits);
 }
 
-/* ---- what the flight recorder's witness measures ---- */
+/* ---- what the flight recorder's witness measured ---- */
 
 static bool metrics_is_known(uint64_t value)
 {
 	return value != UINT64_MAX;
 }
 
-/* A family of one sample, or of none where it is not known. */
+/* A family of one sample, or of none if the value is not known. */
 static void metrics_measured(struct metrics *m, const char *name, const char *help, uint64_t bytes)
 {
 	metrics_family(m, name, "gauge", "bytes", help);
@@ -552,7 +552,7 @@ static void metrics_pressure(struct metrics *m, const struct record_pressure *pr
 static void metrics_oom_kills(struct metrics *m, const struct record_machine *machine)
 {
 	metrics_family(m, "penstock_oom_kills", "counter", "",
-		"Processes that the kernel killed for memory: of the machine since it started, of "
+		"Processes that the kernel killed for memory: on the machine since it started, in "
 		"the daemon's cgroup since that was made.");
 	if (metrics_is_known(machine->oom_kills))
 		metrics_u64(m, "_total", "scope=\"machine\"", machine->oom_kills);
@@ -575,22 +575,20 @@ static void metrics_machine(struct metrics *m, const struct server *server)
 	metrics_gauge(m, "penstock_recorder_up", "1 while the flight recorder runs, else 0.",
 		recorder->witness != NULL);
 	metrics_counter(m, "penstock_recorder_dropped_records",
-		"What the flight recorder was to be told and had no room for.",
-		recorder_dropped(recorder));
+		"Records for which the flight recorder had no room.", recorder_dropped(recorder));
 	metrics_measured(m, "penstock_resident_bytes", "Resident memory of penstockd.",
 		recorder->resident_bytes);
 	metrics_measured(
 		m, "penstock_machine_memory_bytes", "Memory of the machine.", machine->total);
 	metrics_measured(m, "penstock_machine_memory_available_bytes",
-		"Memory of the machine that can still be had.", machine->available);
+		"Memory of the machine that is available.", machine->available);
 	metrics_measured(
 		m, "penstock_machine_swap_free_bytes", "Swap that is free.", machine->swap_free);
 	metrics_measured(m, "penstock_cgroup_memory_used_bytes",
-		"Memory of the daemon's cgroup, or of the one above it that has the tightest "
-		"limit.",
+		"Memory of the daemon's cgroup, or of the one above it with the tightest limit.",
 		machine->cgroup.used);
-	metrics_measured(m, "penstock_cgroup_memory_limit_bytes", "Its limit, where there is one.",
-		machine->cgroup.limit);
+	metrics_measured(m, "penstock_cgroup_memory_limit_bytes",
+		"The limit of that cgroup, if it has one.", machine->cgroup.limit);
 	metrics_measured(m, "penstock_recorder_disk_free_bytes",
 		"Room on the disk that the flight recorder writes to.", machine->disk_free);
 	metrics_oom_kills(m, machine);
@@ -615,7 +613,7 @@ static void metrics_gpus(struct metrics *m, const struct recorder *recorder)
 		metrics_u64(m, "", metrics_gpu_labels(&recorder->gpu[i], labels),
 			recorder->gpu[i].total);
 	metrics_family(m, "penstock_gpu_memory_used_bytes", "gauge", "bytes",
-		"What all processes use of it.");
+		"Memory of each device that processes use.");
 	for (unsigned i = 0; i < recorder->gpus; i++)
 		metrics_u64(m, "", metrics_gpu_labels(&recorder->gpu[i], labels),
 			recorder->gpu[i].used);
@@ -629,7 +627,7 @@ static void metrics_gpus(struct metrics *m, const struct recorder *recorder)
 
 /* ---- trainers' processes ---- */
 
-/* One connection stands for its process: a series for each would count its memory twice. */
+/* One connection stands for its process: a series for each connection would count memory twice. */
 static bool metrics_is_first(const struct server *server, const struct client *client)
 {
 	list_each (c, &server->clients, struct client, node) {
@@ -679,10 +677,10 @@ static void metrics_processes(struct metrics *m, const struct server *server)
 		"Resident memory of a trainer's process.");
 	metrics_each_process(m, server, metrics_process_resident);
 	metrics_family(m, "penstock_trainer_gpu_bytes", "gauge", "bytes",
-		"What it uses of all devices' memory, by NVML.");
+		"Memory of all devices that it uses, by NVML.");
 	metrics_each_process(m, server, metrics_process_gpu);
 	metrics_family(m, "penstock_trainer_gpu_peak_bytes", "gauge", "bytes",
-		"The most of it that was seen, once a second.");
+		"The most device memory of it that was seen, once a second.");
 	metrics_each_process(m, server, metrics_process_gpu_peak);
 }
 

@@ -97,7 +97,7 @@ void recorder_signalled(struct server *server, uint32_t number, uint32_t pid)
 	(void)snprintf(path, sizeof path, "/proc/%u/comm", pid);
 	(void)procfile_read("", path, name, sizeof name);
 	name[strcspn(name, "\n")] = 0;
-	if (!pid) /* the kernel, or somebody of another namespace */
+	if (!pid) /* the kernel, or a process of another namespace */
 		(void)snprintf(text, sizeof text, "by signal %u", number);
 	else if (name[0])
 		(void)snprintf(
@@ -154,20 +154,20 @@ static uint32_t recorder_held(const struct client *client)
 	return held;
 }
 
-/* Its end may be seen by its pidfd, or by what cannot be sent to it, while its last messages lie
- * unread: whether they close all that it has open. The connection is given up, so nobody misses
- * what is read here. */
+/* Whether the client's last messages close everything that it has open. Its end may be seen by its
+ * pidfd, or by a message that cannot be sent, while they are unread. The connection is given up, so
+ * the messages may be consumed here. */
 static bool recorder_closes(const struct client *client)
 {
 	size_t open = 0;
 	struct wire_head head;
 	list_each (m, &client->members, struct member, of_client)
 		open++;
-	/* Of a client that lives and goes on writing not without end. */
+	/* A client that lives may go on writing: so not without end. */
 	for (unsigned resets = 0, most = 4096; open && most; most--) {
 		ssize_t n = recv(client->fd, &head, sizeof head, MSG_DONTWAIT);
 		if (n < 0 && errno == ECONNRESET && !resets++)
-			continue; /* said once, before what still lies there */
+			continue; /* reported once, before the messages that are left */
 		if (n < (ssize_t)sizeof head)
 			return false;
 		open -= head.type == WIRE_CLOSE;
@@ -175,7 +175,7 @@ static bool recorder_closes(const struct client *client)
 	return !open;
 }
 
-/* By the words that client_close is given. */
+/* By the reason that client_close was given. */
 static enum record_leaving recorder_how(const struct client *client, const char *why)
 {
 	bool ended = strcmp(why, client_process_ended) == 0;
@@ -206,7 +206,7 @@ void recorder_leave(const struct client *client, const char *why)
 
 /* ---- once a second ---- */
 
-/* Of the stream that it was given a batch of last. */
+/* Of the stream from which it was given its last batch. */
 static uint32_t recorder_slots(const struct client *client)
 {
 	list_each (m, &client->members, struct member, of_client)
@@ -216,7 +216,7 @@ static uint32_t recorder_slots(const struct client *client)
 	return 0;
 }
 
-/* Of the stream where it waited most. */
+/* Of the stream for which it waited most. */
 static double recorder_waits(const struct client *client)
 {
 	double waits = 0;
@@ -249,7 +249,7 @@ static float recorder_share_of(double part, double whole)
 	return whole > 0 ? (float)UTIL_MIN(part / whole, 1.0) : 0;
 }
 
-/* The second that group_tick has just ended. */
+/* The second that account_tick has just ended. */
 static void recorder_add_group(const struct group *group, struct record_daemon *daemon)
 {
 	const struct account_group *account = &group->account;
@@ -300,7 +300,7 @@ void recorder_tick(struct server *server)
 			recorder_tick_client(c);
 }
 
-/* ---- what comes back ---- */
+/* ---- what the witness sends ---- */
 
 static struct client *recorder_find(struct server *server, uint64_t number)
 {
@@ -321,7 +321,7 @@ static void recorder_take_trainer(struct server *server, const struct record_tra
 	client->record.cpu = trainer->cpu;
 }
 
-/* All devices of a second come one after another, lowest first. */
+/* All devices of a second come one after another, the lowest first. */
 static void recorder_take_gpu(struct recorder *r, const struct record_gpu *gpu)
 {
 	unsigned i = 0;
@@ -342,7 +342,7 @@ static void recorder_take_exit(const struct record_exit *e)
 		(void)snprintf(kills, sizeof kills, "; the OOM killer ended %u there meanwhile",
 			e->oom_kills);
 	if (!e->known)
-		log_info("trainer %d has ended, how is not known; resident last: %s%s", e->pid,
+		log_info("trainer %d has ended, it is not known how; resident last: %s%s", e->pid,
 			memory, kills);
 	else if (WIFSIGNALED(e->status))
 		log_warning(
@@ -393,7 +393,7 @@ static void recorder_take(struct server *server, const struct record *record)
 			recorder_take_exit(&record->body.exit);
 		break;
 	case RECORD_NOTE:
-		/* It wrote it down itself. */
+		/* The witness has recorded it itself. */
 		notices_add(&server->notices, record->body.note.text);
 		break;
 	default:
@@ -413,8 +413,8 @@ static void recorder_gone(struct server *server)
 	if (!witness_gone(r->witness, how, sizeof how))
 		return;
 	(void)snprintf(text, sizeof text,
-		"the flight recorder (pid %d) %s: nothing is recorded any more; a restart of the "
-		"daemon begins another",
+		"the flight recorder (pid %d) %s: nothing is recorded any more until the daemon is "
+		"restarted",
 		witness_pid(r->witness), how);
 	uint64_t dropped = recorder_dropped(r);
 	witness_end(r->witness, NULL);

@@ -18,7 +18,7 @@
 
 enum { SHEET_CHANNELS = 3 };
 
-/* The group that is at this place in /status, where it has a stream. */
+/* The group at this place in the status; NULL: there is none, or it has no stream. */
 static const struct group *sheet_group(const struct server *server, uint32_t place)
 {
 	list_each (g, &server->groups, struct group, node)
@@ -27,7 +27,7 @@ static const struct group *sheet_group(const struct server *server, uint32_t pla
 	return NULL;
 }
 
-/* The newest complete one, or -1. */
+/* The newest complete slot, or -1. */
 static int sheet_slot(const struct tally *tally)
 {
 	int newest = -1;
@@ -43,7 +43,7 @@ static uint32_t sheet_length(uint32_t pixels, uint32_t step)
 	return (pixels + step - 1) / step;
 }
 
-/* The smallest at which so many rows are within HTTP_SHEET_BYTES. */
+/* The smallest step at which that many rows fit into HTTP_SHEET_BYTES. */
 static uint32_t sheet_step(const struct extent_shape *shape, uint32_t rows)
 {
 	uint32_t step = 1;
@@ -54,7 +54,7 @@ static uint32_t sheet_step(const struct extent_shape *shape, uint32_t rows)
 	return step;
 }
 
-/* One line of a row of plain bytes; the end of what was written. */
+/* Copies one line of a row of plain bytes; returns the end of what was written. */
 static uint8_t *sheet_line(const uint8_t *from, uint32_t width, uint32_t step, uint8_t *to)
 {
 	size_t bytes = (size_t)width * SHEET_CHANNELS;
@@ -75,7 +75,7 @@ static float sheet_half(uint16_t bits)
 	return exponent == 31 ? sign * INFINITY : sign * ldexpf(1024 + fraction, exponent - 25);
 }
 
-/* A normalised value. */
+/* A normalized value. */
 static float sheet_float(enum shape_dtype dtype, const uint8_t *at)
 {
 	uint16_t half;
@@ -90,7 +90,7 @@ static float sheet_float(enum shape_dtype dtype, const uint8_t *at)
 	return memcpy(&value, &bits, sizeof value), value;
 }
 
-/* One value of a row of any kind, as the byte that it came from. */
+/* One value of any row, as the byte that it was made from. */
 static uint8_t sheet_byte(
 	const struct shape *shape, const uint8_t *row, size_t number, uint32_t channel)
 {
@@ -99,7 +99,7 @@ static uint8_t sheet_byte(
 	size_t bytes = slots_pixel_bytes(shape->dtype + 1);
 	float value = sheet_float(shape->dtype, row + bytes * number);
 	value = value * (float)shape->std.value[channel] + (float)shape->mean.value[channel];
-	/* What was erased may be anything, and NaN is not above 0. */
+	/* An erased pixel may have any value; NaN is not above 0. */
 	return value > 0 ? (uint8_t)lrintf(UTIL_MIN(value, 1.0F) * 255) : 0;
 }
 

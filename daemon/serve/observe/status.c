@@ -148,7 +148,7 @@ static void status_opening(struct jsontext *json, const struct opening *opening)
 		json, "total_bytes", atomic_load_explicit(&opening->total, memory_order_relaxed));
 }
 
-/* Of the batches that a trainer waited for lately; null where none did. */
+/* How long trainers waited for batches lately; null if none did. */
 static void status_waits(struct jsontext *json, const struct group *group)
 {
 	struct histogram waits = group->account.waits[0];
@@ -171,7 +171,7 @@ static void status_verdict(struct jsontext *json, const struct group *group)
 	status_bottleneck(json, &verdict);
 }
 
-/* Of the dataset, and of an epoch, which has others where the stream has `indices`. */
+/* The samples of the dataset, and those of an epoch, which differ if the stream has `indices`. */
 static void status_samples(struct jsontext *json, const struct group *group)
 {
 	jsontext_u64(json, "samples", concat_samples(stream_samples_of(group->stream)));
@@ -213,7 +213,7 @@ static void status_running(struct jsontext *json, struct group *group)
 	status_verdict(json, group);
 }
 
-/* Of which samples; what is as by default goes without saying. */
+/* Which samples are read. Defaults are left out. */
 static void status_sampling(struct jsontext *json, const struct stream_spec *spec)
 {
 	const struct sampling *sampling = &spec->sampling;
@@ -287,7 +287,7 @@ static void status_memory(struct jsontext *json, struct server *server)
 	jsontext_end(json);
 }
 
-/* Processes that hold something, the newest first; a status is to stay readable. */
+/* Processes that hold something, the newest first; not all, so that a status stays readable. */
 static void status_peers(struct jsontext *json, const struct server *server)
 {
 	static const char *const names[PEER_KINDS] = {[PEER_CLIENTS] = "clients",
@@ -309,7 +309,7 @@ static void status_peers(struct jsontext *json, const struct server *server)
 	jsontext_end(json);
 }
 
-/* CPU seconds of the whole daemon since it started, by who spent them. */
+/* CPU seconds of the whole daemon since it started, by stage. */
 static void status_stages(
 	struct jsontext *json, const struct fetch_stats *fetch, const struct totals *totals)
 {
@@ -335,7 +335,7 @@ static void status_totals(
 	jsontext_string(json, "verdict", verdict);
 }
 
-/* A note says what was in the way. */
+/* If they were not kept, a notice says why. */
 static const char *status_kept(const struct server *server)
 {
 	struct totals totals;
@@ -361,7 +361,7 @@ char *status_server(struct server *server)
 	confined_status(&json, server);
 	jsontext_bool(&json, "draining", server->draining);
 	jsontext_u64(&json, "threads", workers_threads(server->pool));
-	/* Looked up once a second: that reads files. */
+	/* Looked up once a second, since that reads files. */
 	jsontext_u64(&json, "cpus", server->account.cpus ? server->account.cpus : cpu_available());
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
 	jsontext_string(&json, "io", status_io(server->config->io));

@@ -71,8 +71,9 @@ void supervisor_start(struct server *server)
 	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
 		s->watchdog_ns = watchdog_us > UINT64_MAX / 1000 ? UINT64_MAX : watchdog_us * 1000;
 	if (s->watchdog_ns && s->watchdog_ns < SUPERVISOR_LEAST_NS)
-		log_warning("WatchdogSec= is %.3g s, but penstockd tells once a second that it is "
-			    "alive: systemd will end it although it is; give it 10 s or more",
+		log_warning(
+			"WatchdogSec= is %.3g s, but penstockd reports once a second that it is "
+			"alive: systemd would end it although it is; set 10 s or more",
 			(double)s->watchdog_ns * 1e-9);
 	s->progress_ns = clock_ns();
 	(void)sd_notify(0, "READY=1");
@@ -113,8 +114,9 @@ void supervisor_tick(struct server *server)
 		(void)sd_notify(0, "WATCHDOG=1");
 	} else if (!s->told) {
 		s->told = true;
-		log_error("batches are being filled, and for %.0f s no thread has computed or "
-			  "waited for storage: systemd's watchdog is not told that all is well",
+		log_error("batches are being filled, but for %.0f s no thread has computed or "
+			  "waited for storage: systemd's watchdog is no longer told that the "
+			  "daemon is alive",
 			(double)(now - s->progress_ns) * 1e-9);
 	}
 }

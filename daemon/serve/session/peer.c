@@ -1,13 +1,12 @@
 /* peer: see peer.h.
  *
- * The shares are such that what one process takes never keeps out the next:
- * - one process gets a part of each kind, a quarter or half of all;
- * - the last eighth of each kind, at least one where there are two, is for processes that have none
- *   of it yet, so that several processes that have run wild leave room too;
- * - a sixteenth of the connections is root's, where the daemon is not: who is to mend things gets
- *   in.
- * A user who starts processes without end can still fill what a user may have: processes cost the
- * daemon nothing to tell apart, and it cannot know which of them is meant. */
+ * The limits leave room for the next process, whatever one process takes:
+ * - One process gets a part of each kind, a quarter or half of all.
+ * - The last eighth of each kind (at least one, if there are two) is for processes that have none of
+ *   it yet, so that several processes that take all they can leave room, too.
+ * - A sixteenth of the connections is root's, unless the daemon runs as root: an administrator can
+ *   always connect.
+ * A user that starts processes without end can still use up what one user may have. */
 #include "serve/session/peer.h"
 
 #include "base/util.h"
@@ -27,14 +26,13 @@
 #endif
 
 enum {
-	PEER_PIDFS =
-		0x50494446, /* PID_FS_MAGIC, linux/magic.h: its inodes are unique from 6.9 on */
+	PEER_PIDFS = 0x50494446, /* PID_FS_MAGIC, linux/magic.h: inodes are unique from 6.9 on */
 	PEER_SHARE_LEAST = 4, /* of clients and streams, however small the configuration */
 	PEER_COSTLY = 16, /* messages of one process in a turn of the loop */
 };
 
-/* What is fixed, of all and of one process. Threads: a stack and a slot in the scheduler each. Kept
- * extents and long answers: a line in the ledger each. */
+/* Limits that are fixed, for all processes and for one. A thread takes a stack; a kept extent or a
+ * long answer takes a line in the ledger. */
 enum {
 	PEER_OPENINGS_MOST = 128,
 	PEER_OPENINGS_SHARE = 32,
@@ -63,7 +61,7 @@ void peer_book_deinit(struct peer_book *book)
 	}
 }
 
-/* ---- who it is ---- */
+/* ---- naming ---- */
 
 static uint64_t peer_inode(int pidfd)
 {
@@ -75,8 +73,8 @@ static uint64_t peer_inode(int pidfd)
 	return status.st_ino;
 }
 
-/* Older kernels have pidfd_open alone: between the connection and this call another process may
- * have got the pid. */
+/* Older kernels have only pidfd_open: between the connection and this call another process may have
+ * got the pid. */
 static int peer_open_pidfd(pid_t pid)
 {
 #ifdef SYS_pidfd_open
@@ -128,9 +126,9 @@ static struct peer *peer_find(const struct peer_book *book, const struct peer_na
 	return peer;
 }
 
-/* ---- what it may ---- */
+/* ---- limits ---- */
 
-/* The words of a limit, of one process and of all. */
+/* The words of a limit, for one process and for all. */
 static const struct peer_words {
 	const char *things, *one, *all;
 } peer_words[PEER_KINDS] = {
@@ -140,7 +138,7 @@ static const struct peer_words {
 		"close some, have its trainers share a group, or raise "
 		"max_streams",
 		"max_streams allows: raise it or close some"},
-	[PEER_OPENINGS] = {"streams on their way, or storage that hangs under those given up",
+	[PEER_OPENINGS] = {"streams that are being opened, or given-up ones whose storage hangs",
 		"wait for them", "it may: wait for them, and see whether storage hangs"},
 	[PEER_KEPT] = {"extents of streams that have ended, whose memory it still has mapped",
 		"let go of the batches (views of them, too) of streams that are closed",
@@ -179,7 +177,7 @@ static uint32_t peer_of_user(const struct peer_book *book, uid_t uid, enum peer_
 	return n;
 }
 
-/* What a user may hold who is not root: all, but that root gets in. */
+/* A user other than root may hold everything but the share that lets root connect. */
 static int peer_may_user(const struct peer_book *book, const struct peer_name *name,
 	enum peer_kind kind, struct fault *fault)
 {
@@ -194,13 +192,13 @@ static int peer_may_user(const struct peer_book *book, const struct peer_name *n
 		(unsigned long)name->uid, most, book->most[kind]);
 }
 
-/* What is left to newcomers: of one alone there is nothing to leave. */
+/* The share of processes that hold nothing yet; of one in all nothing can be reserved. */
 static uint32_t peer_reserve(uint32_t most)
 {
 	return most < 2 ? 0 : UTIL_MAX(most / 8, 1u);
 }
 
-/* What all of them have does not leave room for one more, or leaves it to newcomers. */
+/* Refuses when all is taken, or when the rest is reserved for processes that hold nothing yet. */
 static int peer_may_all(const struct peer_book *book, const struct peer_name *name, uint32_t has,
 	enum peer_kind kind, struct fault *fault)
 {

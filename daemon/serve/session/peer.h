@@ -1,16 +1,16 @@
-/* peer: who is at the other end, and how much of what all share it holds.
+/* peer: the process at the other end of a connection, and how much of the shared resources it holds.
  *
- * A peer is a process, as the kernel names it when it connects: its pid and uid (SO_PEERCRED), and
- * where the kernel has them (6.9) the inode of its pidfd, which no later process gets again. What a
- * peer can make the daemon hold is charged to it, so that one that takes all it can leaves room for
- * others: to connect, to ask, to open.
+ * A peer is a process, as the kernel names it when it connects: its pid and uid (SO_PEERCRED) and,
+ * from Linux 6.9 on, the inode of its pidfd, which no later process gets again. Everything that a
+ * peer makes the daemon hold is charged to it, so that a peer that takes all it can leaves room for
+ * others to connect, to ask and to open.
  *
- * A charge outlives the connection: memory that a trainer keeps mapped after its stream has ended,
- * or a thread that hangs in its storage, is still this process's doing. So peers are counted by
- * what is charged to them, and go with the last of it.
+ * A charge outlives the connection: the process is still the cause of memory that it keeps mapped
+ * after its stream has ended, or of a thread that hangs in its storage. So a struct peer exists as
+ * long as anything is charged to it.
  *
- * A process that cannot be seen from here (pid 0: it lives in another pid namespace, on a kernel
- * that gives no pidfd of it) is limited as a user, not as a process.
+ * A process that cannot be seen from here (pid 0: it is in another pid namespace, and the kernel
+ * gives no pidfd of it) is limited as a user, not as a process.
  *
  * Event loop. No I/O but in peer_look. */
 #pragma once
@@ -23,10 +23,10 @@
 
 enum peer_kind {
 	PEER_CLIENTS, /* connections */
-	PEER_STREAMS, /* that it began, or is about to */
+	PEER_STREAMS, /* that it began, or is about to begin */
 	PEER_OPENINGS, /* threads that open a stream for it, or read its lists */
-	PEER_KEPT, /* extents of streams that have ended, which it still has */
-	PEER_ANSWERS, /* long ones that it has not let go of */
+	PEER_KEPT, /* extents of streams that have ended, which it still maps */
+	PEER_ANSWERS, /* long answers that it has not let go of */
 	PEER_KINDS
 };
 
@@ -39,44 +39,42 @@ struct peer_name {
 struct peer {
 	struct peer *next;
 	struct peer_name name;
-	uint32_t charges; /* of all kinds together: with the last the peer goes */
+	uint32_t charges; /* of all kinds together; the peer is freed with the last one */
 	uint32_t held[PEER_KINDS];
 	uint64_t turn; /* of the event loop, to which `costly` belongs */
 	uint32_t costly;
 };
 
-/* Who there is, and what all of them may hold. */
+/* All peers, and what they may hold together. */
 struct peer_book {
 	struct peer *peers;
-	uint32_t held[PEER_KINDS]; /* all of them */
-	uint32_t most[PEER_KINDS]; /* all of them; of clients and streams what the configuration
-				      says */
+	uint32_t held[PEER_KINDS]; /* by all peers */
+	uint32_t most[PEER_KINDS]; /* for all peers */
 	uid_t uid; /* the daemon's own */
 };
 
-/* `max_clients`, `max_streams`: of the configuration; may be called again when it was read again.
- */
+/* `max_clients` and `max_streams` are the configuration's. May be called again, after a reload. */
 void peer_book_set(struct peer_book *book, uint32_t max_clients, uint32_t max_streams);
 void peer_book_deinit(struct peer_book *book);
 
-/* Of a connected socket. The pidfd is the caller's: -1 where the kernel has none for it, -ESRCH
- * when the process has ended. 0 or -errno. */
+/* Names the peer of a connected socket. The caller owns the pidfd: -1 if the kernel has none for it,
+ * -ESRCH if the process has ended. 0 or -errno. */
 int peer_look(int socket, struct peer_name *ret_name, int *ret_pidfd);
 
 /* The most of a kind that one process may hold. */
 uint32_t peer_share(const struct peer_book *book, enum peer_kind kind);
 
-/* Whether this peer (NULL: one that holds nothing yet, named `name`) may have one more: 0, or
- * -EBUSY with a sentence that says which limit, whose, and what to do. */
+/* Whether the peer of that name may have one more: 0, or -EBUSY with a sentence that says which limit
+ * it met, whose limit that is, and what to do. */
 int peer_may(const struct peer_book *book, const struct peer_name *name, enum peer_kind kind,
 	struct fault *fault);
 
-/* The peer of that name, with one more of that kind. NULL: no memory. */
+/* Charges one more of that kind; returns the peer of that name. NULL: no memory. */
 struct peer *peer_charge(struct peer_book *book, const struct peer_name *name, enum peer_kind kind);
-/* One less; NULL is taken. The peer may be gone afterwards. */
+/* Takes one charge back. The peer may be freed. NULL is accepted. */
 void peer_discharge(struct peer_book *book, struct peer *peer, enum peer_kind kind);
 
-/* Whether messages of it may still be read in this turn of the loop, which may be costly ones. */
+/* Whether messages of the peer, which may be costly, may still be read in this turn of the loop. */
 bool peer_has_turn(struct peer *peer, uint64_t turn);
-/* One was, in the turn that was asked for last. */
+/* A costly one was read, in the turn that was asked about last. */
 void peer_spend(struct peer *peer);
