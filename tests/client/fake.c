@@ -120,6 +120,12 @@ struct penstock_stream *fake_open_stream(const struct penstock_options *options)
 	return stream;
 }
 
+void fake_close(struct fake *fake, struct penstock_stream *stream)
+{
+	penstock_stream_close(stream);
+	FAKE_WANT(fake_stop(fake));
+}
+
 /* ---- messages ---- */
 
 const struct conn_message *fake_receive(int fd)

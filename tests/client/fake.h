@@ -60,6 +60,9 @@ struct penstock_options fake_options(const struct fake *fake);
 /* Wants the opening to succeed. */
 struct penstock_stream *fake_open_stream(const struct penstock_options *options);
 
+/* Closes the stream; wants fake_stop to succeed. */
+void fake_close(struct fake *fake, struct penstock_stream *stream);
+
 /* ---- serving ---- */
 
 /* One received message of `type`; the pointer is good until the next. */
@@ -118,13 +121,15 @@ uint64_t fake_ready_ns(uint64_t ordinal);
 /* Runs `test` in a forked process; fails the cmocka test when it fails, crashes, hangs or leaks. */
 void fake_check(void (*test)(const void *argument), const void *argument, const char *name);
 
-/* The cmocka test test_NAME, which is run_NAME checked, without an argument. */
-#define FAKE_TEST(name)                              \
-	static void test_##name(void **state)        \
-	{                                            \
-		(void)state;                         \
-		fake_check(run_##name, NULL, #name); \
-	}
+/* Defines the cmocka test test_NAME; the body that follows runs in such a process. */
+#define FAKE_TEST(name)                               \
+	static void run_##name(const void *argument); \
+	static void test_##name(void **state)         \
+	{                                             \
+		(void)state;                          \
+		fake_check(run_##name, NULL, #name);  \
+	}                                             \
+	static void run_##name(__attribute__((unused)) const void *argument)
 
 /* Inside such a process. */
 #define FAKE_WANT(condition) fake_want((condition), #condition, __FILE__, __LINE__)

@@ -11,74 +11,77 @@
 
 const struct fake_shape fault_shape = FAKE_SHAPE;
 
+void fault_send(const struct fault_turn *turn, int pass_fd)
+{
+	fake_send(turn->fd, turn->next, turn->bytes, NULL, 0, pass_fd);
+}
+
 /* ---- what can be done to any message ---- */
 
-void fault_hang_up(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+void fault_hang_up(const struct fault_turn *t)
 {
-	(void)fd, (void)next, (void)bytes, (void)memory;
+	(void)t;
 }
 
-void fault_cut(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+void fault_cut(const struct fault_turn *t)
 {
-	fake_send(fd, next, bytes - 8, NULL, 0, memory->fd);
+	fake_send(t->fd, t->next, t->bytes - 8, NULL, 0, t->memory->fd);
 }
 
-void fault_lengthen(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+void fault_lengthen(const struct fault_turn *t)
 {
-	fake_send(fd, next, bytes, "12345678", 8, memory->fd);
+	fake_send(t->fd, t->next, t->bytes, "12345678", 8, t->memory->fd);
 }
 
-void fault_lie_about_length(
-	int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+void fault_lie_about_length(const struct fault_turn *t)
 {
-	next->bytes = (uint32_t)bytes + 4;
-	fake_send_raw(fd, next, bytes, memory->fd);
+	t->next->bytes = (uint32_t)t->bytes + 4;
+	fake_send_raw(t->fd, t->next, t->bytes, t->memory->fd);
 }
 
-void fault_send_garbage(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+void fault_send_garbage(const struct fault_turn *t)
 {
-	(void)next, (void)bytes, (void)memory;
-	fake_send_raw(fd, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 35, -1);
+	fake_send_raw(t->fd, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 35, -1);
 }
 
-void fault_send_with_fd(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+void fault_send_with_fd(const struct fault_turn *t)
 {
-	(void)memory;
-	fake_send(fd, next, bytes, NULL, 0, 0);
+	fault_send(t, 0);
 }
 
-void fault_send_other_stream(
-	int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+void fault_send_other_stream(const struct fault_turn *t)
 {
-	next->stream = 2;
-	fake_send(fd, next, bytes, NULL, 0, memory->fd);
+	t->next->stream = 2;
+	fault_send(t, t->memory->fd);
 }
 
-void fault_end_connection(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+void fault_end_connection(const struct fault_turn *t)
 {
-	(void)next, (void)bytes, (void)memory;
-	fake_send_error(fd, 0, 0, -EPROTO, "expected RELEASE of something held");
+	fake_send_error(t->fd, 0, 0, -EPROTO, "expected RELEASE of something held");
 }
 
-void fault_die_without_hangup(
-	int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+void fault_die_without_hangup(const struct fault_turn *t)
 {
-	(void)next, (void)bytes, (void)memory;
-	fake_die_without_hangup(fd);
+	fake_die_without_hangup(t->fd);
 }
 
 /* ---- the daemon and the client around them ---- */
 
-static void step_over(int fd, struct wire_head *head, size_t bytes, struct fake_memory *memory)
+/* Sends the message of a step or, where the fault is, calls it: then the daemon is through. */
+static bool is_over(const struct fault *fault, enum fault_step step, const struct fault_turn *turn)
 {
-	const char *text = head->type == WIRE_WELCOME ? "0.1.0" : NULL;
-	fake_send(fd, head, bytes, text, text ? 5 : 0, memory->fd);
+	const char *text = step == GREETING ? "0.1.0" : NULL;
+	if (fault->step == step)
+		fault->does(turn);
+	else
+		fake_send(turn->fd, turn->next, turn->bytes, text, text ? 5 : 0, turn->memory->fd);
+	return fault->step == step;
 }
 
 static void serve_fault(int fd, const void *argument)
 {
 	const struct fault *fault = argument;
-	struct fake_memory none = {.fd = -1}, memory;
+	struct fake_memory none = {.fd = -1};
 	const struct conn_message *message = fake_receive(fd);
 	struct wire_welcome welcome = {
 		.head = {.type = WIRE_WELCOME, .request = message->head.request},
@@ -86,36 +89,23 @@ static void serve_fault(int fd, const void *argument)
 		.version = 1,
 		.pid = getpid(),
 		.text_bytes = 5};
-	if (fault->step == GREETING) {
-		fault->does(fd, &welcome.head, sizeof welcome, &none);
+	if (is_over(fault, GREETING,
+		    &(struct fault_turn){fd, &welcome.head, sizeof welcome, &none}))
 		return;
-	}
-	step_over(fd, &welcome.head, sizeof welcome, &none);
 	message = fake_expect(fd, WIRE_OPEN);
 	struct wire_opened opened = fake_opened(&fault_shape);
 	opened.head.request = message->head.request;
 	opened.head.stream = 1;
-	if (fault->step == OPENING) {
-		fault->does(fd, &opened.head, sizeof opened, &none);
+	if (is_over(fault, OPENING, &(struct fault_turn){fd, &opened.head, sizeof opened, &none}))
 		return;
-	}
-	step_over(fd, &opened.head, sizeof opened, &none);
-	memory = fake_memory(&fault_shape, FAKE_SEALS);
+	struct fake_memory memory = fake_memory(&fault_shape, FAKE_SEALS), no_fd = memory;
 	struct wire_extent extent = fake_extent(&fault_shape, &memory);
-	if (fault->step == EXTENT) {
-		fault->does(fd, &extent.head, sizeof extent, &memory);
+	if (is_over(fault, EXTENT, &(struct fault_turn){fd, &extent.head, sizeof extent, &memory}))
 		return;
-	}
-	step_over(fd, &extent.head, sizeof extent, &memory);
-	struct wire_batch batch = fake_fill(&fault_shape, &memory, 0, 0);
-	struct fake_memory no_fd = memory;
 	no_fd.fd = -1;
-	if (fault->step == BATCH) {
-		fault->does(fd, &batch.head, sizeof batch, &no_fd);
-		return;
-	}
-	step_over(fd, &batch.head, sizeof batch, &no_fd);
-	fault->does(fd, &batch.head, sizeof batch, &memory);
+	struct wire_batch batch = fake_fill(&fault_shape, &memory, 0, 0);
+	if (!is_over(fault, BATCH, &(struct fault_turn){fd, &batch.head, sizeof batch, &no_fd}))
+		fault->does(&(struct fault_turn){fd, &batch.head, sizeof batch, &memory});
 }
 
 static void want_error(const struct fault *fault, const char *call, int result, int wanted)

@@ -1,4 +1,4 @@
-/* fault: a daemon that breaks the protocol at one step, and a client that has to say so.
+/* fault: a daemon that breaks the protocol at one step, and a client that must say so.
  *
  *   test_faults.c     the tests: every fault of every table, answers, a daemon that is stopped
  *   fault.[ch]        the daemon and the client around a fault; what is done to any message
@@ -14,8 +14,19 @@
 
 enum fault_step { GREETING, OPENING, EXTENT, BATCH, AFTER };
 
-/* What a daemon does instead of sending the message that would be next. */
-typedef void fault_does(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory);
+/* The daemon's turn to send: the message that would be next, and the memory that goes with it. */
+struct fault_turn {
+	int fd; /* the connection */
+	struct wire_head *next;
+	size_t bytes; /* of the message */
+	struct fake_memory *memory;
+};
+
+/* What a daemon does instead of sending that message. */
+typedef void fault_does(const struct fault_turn *turn);
+
+/* Sends the message, with this descriptor (-1: none): for a fault that has changed it. */
+void fault_send(const struct fault_turn *turn, int pass_fd);
 
 /* A daemon that does everything right up to `step` and then calls `does`. */
 struct fault {

@@ -7,69 +7,60 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SEND_EXTENT(function, change)                                                     \
-	static void function(                                                             \
-		int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory) \
-	{                                                                                 \
-		struct wire_extent *e = (struct wire_extent *)(void *)next;               \
-		change;                                                                   \
-		fake_send(fd, next, bytes, NULL, 0, memory->fd);                          \
+/* Changes of the message `e`, and what the client says of them. */
+#define CHANGES(X)                                                                       \
+	X(extent_no_slots, e->slot_count = 0, "of 0 slots")                              \
+	X(extent_many_slots, e->slot_count = UINT32_MAX, "of 4294967295 slots")          \
+	X(extent_too_many_slots, e->slot_count = WIRE_SLOTS_MAX + 1;                     \
+		e->bytes = UINT64_MAX, "of 1025 slots")                                  \
+	X(extent_one_slot_more, e->slot_count++, "of 5 slots")                           \
+	X(extent_odd_stride, e->slot_stride -= 64, "slots of")                           \
+	X(extent_no_stride, e->slot_stride = 0, "slots of 0 bytes")                      \
+	X(extent_overflow, e->slot_stride = (UINT64_MAX / 4 + 1) & ~4095ull, "slots of") \
+	X(extent_smaller, e->bytes -= 4096; e->slot_count = 1, "and sent one of")        \
+	X(extent_larger, e->bytes += 4096, "and sent one of")                            \
+	X(extent_empty, e->bytes = 0, "in 0 bytes")
+
+#define SEND_EXTENT(function, change, sentence)                                \
+	static void function(const struct fault_turn *t)                       \
+	{                                                                      \
+		struct wire_extent *e = (struct wire_extent *)(void *)t->next; \
+		change;                                                        \
+		fault_send(t, t->memory->fd);                                  \
 	}
+CHANGES(SEND_EXTENT)
 
-SEND_EXTENT(extent_no_slots, e->slot_count = 0)
-SEND_EXTENT(extent_many_slots, e->slot_count = UINT32_MAX)
-SEND_EXTENT(extent_too_many_slots, e->slot_count = WIRE_SLOTS_MAX + 1; e->bytes = UINT64_MAX)
-SEND_EXTENT(extent_one_slot_more, e->slot_count++)
-SEND_EXTENT(extent_odd_stride, e->slot_stride -= 64)
-SEND_EXTENT(extent_no_stride, e->slot_stride = 0)
-SEND_EXTENT(extent_overflow, e->slot_stride = (UINT64_MAX / 4 + 1) & ~4095ull)
-SEND_EXTENT(extent_smaller, e->bytes -= 4096; e->slot_count = 1)
-SEND_EXTENT(extent_larger, e->bytes += 4096)
-SEND_EXTENT(extent_empty, e->bytes = 0)
-
-static void extent_without_fd(
-	int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+static void extent_without_fd(const struct fault_turn *t)
 {
-	(void)memory;
-	fake_send(fd, next, bytes, NULL, 0, -1);
+	fault_send(t, -1);
 }
 
-static void extent_of_a_file(
-	int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+static void extent_of_a_file(const struct fault_turn *t)
 {
 	char name[] = "/tmp/penstock-file-XXXXXX";
 	int file = mkstemp(name);
 	(void)unlink(name);
-	if (ftruncate(file, (off_t)memory->size) < 0)
+	if (ftruncate(file, (off_t)t->memory->size) < 0)
 		_exit(99);
-	fake_send(fd, next, bytes, NULL, 0, file);
+	fault_send(t, file);
 	(void)close(file);
 }
 
-static void extent_of_a_pipe(
-	int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+static void extent_of_a_pipe(const struct fault_turn *t)
 {
 	int ends[2];
-	(void)memory;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		_exit(99);
-	fake_send(fd, next, bytes, NULL, 0, ends[0]);
+	fault_send(t, ends[0]);
 	(void)close(ends[0]);
 	(void)close(ends[1]);
 }
 
-static void send_with_seals(int fd, struct wire_head *next, size_t bytes, int seals)
-{
-	struct fake_memory memory = fake_memory(&fault_shape, seals);
-	fake_send(fd, next, bytes, NULL, 0, memory.fd);
-}
-
-#define SEND_SEALED(function, seals)                                                      \
-	static void function(                                                             \
-		int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory) \
-	{                                                                                 \
-		(void)memory;                                                             \
-		send_with_seals(fd, next, bytes, seals);                                  \
+#define SEND_SEALED(function, seals)                                          \
+	static void function(const struct fault_turn *t)                      \
+	{                                                                     \
+		struct fake_memory memory = fake_memory(&fault_shape, seals); \
+		fault_send(t, memory.fd);                                     \
 	}
 
 SEND_SEALED(extent_unsealed, 0)
@@ -78,47 +69,47 @@ SEND_SEALED(extent_growable, FAKE_SEALS & ~F_SEAL_GROW)
 SEND_SEALED(extent_writable, FAKE_SEALS & ~0x0010)
 SEND_SEALED(extent_sealable, FAKE_SEALS & ~F_SEAL_SEAL)
 
-static void extent_twice(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+static void extent_twice(const struct fault_turn *t)
 {
-	fake_send(fd, next, bytes, NULL, 0, memory->fd);
-	fake_send(fd, next, bytes, NULL, 0, memory->fd);
+	fault_send(t, t->memory->fd);
+	fault_send(t, t->memory->fd);
 }
 
-static void extents_without_end(
-	int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+static void extents_without_end(const struct fault_turn *t)
 {
 	for (uint32_t i = 0; i <= WIRE_EXTENTS_MAX; i++) {
-		((struct wire_extent *)(void *)next)->extent = i;
-		fake_send(fd, next, bytes, NULL, 0, memory->fd);
+		((struct wire_extent *)(void *)t->next)->extent = i;
+		fault_send(t, t->memory->fd);
 	}
 }
 
-static void withdraw_unknown(
-	int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+static void withdraw_unknown(const struct fault_turn *t)
 {
 	struct wire_withdrawn withdrawn = {
 		.head = {.type = WIRE_WITHDRAWN, .stream = 1}, .extent = 3};
-	(void)next, (void)bytes, (void)memory;
-	fake_send(fd, &withdrawn.head, sizeof withdrawn, NULL, 0, -1);
+	fake_send(t->fd, &withdrawn.head, sizeof withdrawn, NULL, 0, -1);
 }
 
 /* Each is as the contract wants it. */
-static void flood_extents(int fd, struct wire_head *next, size_t bytes, struct fake_memory *memory)
+static void flood_extents(const struct fault_turn *t)
 {
-	struct wire_extent *extent = (struct wire_extent *)(void *)next;
+	struct wire_extent *extent = (struct wire_extent *)(void *)t->next;
 	struct wire_withdrawn withdrawn = {.head = {.type = WIRE_WITHDRAWN, .stream = 1}};
 	int result = CONN_OK;
 	for (uint32_t i = 0; result == CONN_OK; i++) {
 		extent->extent = withdrawn.extent = i;
-		result = conn_send(fd, false, next, bytes, NULL, 0, memory->fd);
+		result = conn_send(t->fd, false, t->next, t->bytes, NULL, 0, t->memory->fd);
 		if (result == CONN_OK)
 			result = conn_send(
-				fd, false, &withdrawn.head, sizeof withdrawn, NULL, 0, -1);
+				t->fd, false, &withdrawn.head, sizeof withdrawn, NULL, 0, -1);
 	}
 }
 
+#define CHANGE_FAULT(function, change, sentence) \
+	{#function, EXTENT, function, 0, -EPROTO, sentence},
+
 const struct fault faults_of_extent[] = {
-	{"hang up before extent", EXTENT, fault_hang_up, 0, -EPIPE,
+	CHANGES(CHANGE_FAULT){"hang up before extent", EXTENT, fault_hang_up, 0, -EPIPE,
 		"has ended or closed the connection"},
 	{"cut extent", EXTENT, fault_cut, 0, -EPROTO, "malformed EXTENT"},
 	{"long extent", EXTENT, fault_lengthen, 0, -EPROTO, "malformed EXTENT"},
@@ -134,16 +125,6 @@ const struct fault faults_of_extent[] = {
 	{"growable", EXTENT, extent_growable, 0, -EPROTO, "without its seals"},
 	{"writable", EXTENT, extent_writable, 0, -EPROTO, "without its seals"},
 	{"sealable", EXTENT, extent_sealable, 0, -EPROTO, "without its seals"},
-	{"extent of no slots", EXTENT, extent_no_slots, 0, -EPROTO, "of 0 slots"},
-	{"extent of many slots", EXTENT, extent_many_slots, 0, -EPROTO, "of 4294967295 slots"},
-	{"extent beyond the limit", EXTENT, extent_too_many_slots, 0, -EPROTO, "of 1025 slots"},
-	{"extent of one slot more", EXTENT, extent_one_slot_more, 0, -EPROTO, "of 5 slots"},
-	{"odd stride", EXTENT, extent_odd_stride, 0, -EPROTO, "slots of"},
-	{"no stride", EXTENT, extent_no_stride, 0, -EPROTO, "slots of 0 bytes"},
-	{"overflow", EXTENT, extent_overflow, 0, -EPROTO, "slots of"},
-	{"memory larger than said", EXTENT, extent_smaller, 0, -EPROTO, "and sent one of"},
-	{"memory smaller than said", EXTENT, extent_larger, 0, -EPROTO, "and sent one of"},
-	{"no memory said", EXTENT, extent_empty, 0, -EPROTO, "in 0 bytes"},
 	{"extent twice", EXTENT, extent_twice, 0, -EPROTO, "extent 0 twice"},
 	{"extents without end", EXTENT, extents_without_end, 0, -EPROTO, "beyond the number"},
 	{"extents that come and go without end", EXTENT, flood_extents, 0, -EPROTO,

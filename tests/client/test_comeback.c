@@ -250,9 +250,8 @@ static void test_all(void **state)
 }
 
 /* A group's name that the library makes: two processes of one job share, by RANK and WORLD_SIZE. */
-static void run_job(const void *argument)
+FAKE_TEST(job)
 {
-	(void)argument;
 	struct penstock_stream *stream;
 	struct penstock_options options;
 	struct penstock_batch batch;
@@ -299,10 +298,9 @@ static void run_job(const void *argument)
 
 /* One of a group keeps its batches; the others go on without it after a second, and it is told
  * which of what it read was good. */
-static void run_laggard(const void *argument)
+FAKE_TEST(laggard)
 {
 	enum { SLOTS = 3 };
-	(void)argument;
 	struct penstock_stream *stream[TRAINERS];
 	struct penstock_options options;
 	struct penstock_batch batch, kept[2];
@@ -333,18 +331,6 @@ static void run_laggard(const void *argument)
 	for (int t = 0; t < TRAINERS; t++)
 		penstock_stream_close(stream[t]);
 	FAKE_WANT(penstock_daemon_stop(socket_path) == 0);
-}
-
-static void test_laggard(void **state)
-{
-	(void)state;
-	fake_check(run_laggard, NULL, "laggard");
-}
-
-static void test_job(void **state)
-{
-	(void)state;
-	fake_check(run_job, NULL, "job");
 }
 
 int main(void)

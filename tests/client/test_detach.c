@@ -158,8 +158,7 @@ static void run_announced(const void *argument)
 	FAKE_WANT(penstock_stream_next(stream, &batch[1], 5000) == -ECANCELED);
 	want_detached(stream);
 	want_release(stream, &batch[0], -ECANCELED);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* Closed while it holds what is no longer its own. */
@@ -171,8 +170,7 @@ static void run_close(const void *argument)
 	struct penstock_stream *stream = open_stream(&fake);
 	FAKE_WANT(penstock_stream_next(stream, &batch, 5000) == 0);
 	provoke(stream, -ECANCELED);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* After END too: who has all that there is goes on to its end, who has not is told. */
@@ -195,8 +193,7 @@ static void run_ended(const void *argument)
 	for (int i = 0; i < 2; i++)
 		FAKE_WANT(penstock_stream_next(stream, &none, 5000) == wanted);
 	FAKE_WANT(wanted == PENSTOCK_END || strcmp(penstock_error(), sentence) == 0);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* A daemon that overwrites what is lent and says nothing is broken. */
@@ -213,8 +210,7 @@ static void run_broken(const void *argument)
 	FAKE_WANT(penstock_batch_release(stream, &batch[1]) == -EPROTO);
 	FAKE_WANT(strstr(penstock_error(), "filled batch 1 of epoch 0 again while it was leased"));
 	FAKE_WANT(penstock_stream_next(stream, &batch[0], 5000) == -EPROTO);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 static void test_holding(void **state)

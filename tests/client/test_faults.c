@@ -92,8 +92,7 @@ static void run_answer(const void *argument)
 		free(text);
 		text = NULL;
 	}
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 static void test_answers(void **state)
@@ -122,9 +121,8 @@ static void test_answers(void **state)
 
 /* A daemon that is stopped: neither the greeting nor a question hangs for ever. Its own limits are
  * long, so only one is waited for. */
-static void run_stopped(const void *argument)
+FAKE_TEST(stopped)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch batch[4];
 	fake_start(&fake, fake_serve_well, &fault_shape);
@@ -140,14 +138,7 @@ static void run_stopped(const void *argument)
 		FAKE_WANT(penstock_batch_release(stream, &batch[i]) == 0);
 	FAKE_WANT(penstock_stream_next(stream, &batch[0], 100) == -ETIMEDOUT);
 	FAKE_WANT(strstr(penstock_error(), "did not say why"));
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
-}
-
-static void test_stopped(void **state)
-{
-	(void)state;
-	fake_check(run_stopped, NULL, "stopped");
+	fake_close(&fake, stream);
 }
 
 int main(void)

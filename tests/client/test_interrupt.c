@@ -91,10 +91,9 @@ static void serve_index(int fd, const void *argument)
 	FAKE_WANT(!fake_receive(fd)); /* no CLOSE: there is nothing to close */
 }
 
-static void run_opening(const void *argument)
+FAKE_TEST(opening)
 {
 	static fake_serve *const mute[] = {serve_nothing, serve_index};
-	(void)argument;
 	for (unsigned i = 0; i < 2; i++) {
 		struct fake fake;
 		struct user user = user_make(3);
@@ -108,9 +107,8 @@ static void run_opening(const void *argument)
 }
 
 /* A listener that is stopped: its backlog is full, and nothing can be polled for. */
-static void run_backlog(const void *argument)
+FAKE_TEST(backlog)
 {
-	(void)argument;
 	struct fake fake;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct user user = user_make(3);
@@ -152,9 +150,8 @@ static void serve_once(int fd, const void *argument)
 		continue;
 }
 
-static void run_ordinal(const void *argument)
+FAKE_TEST(ordinal)
 {
-	(void)argument;
 	struct fake fake;
 	struct user user = user_make(1);
 	char text[512];
@@ -215,9 +212,8 @@ static int lock_take(void)
 }
 
 /* Another process is at it. */
-static void run_lock(const void *argument)
+FAKE_TEST(lock)
 {
-	(void)argument;
 	struct user user = user_make(3);
 	struct penstock_options options = place_make(&user);
 	int lock = lock_take();
@@ -240,9 +236,8 @@ static pid_t started_pid(void)
 
 /* It was started here and does not get ready: nobody is kept from starting another, and it lives on
  * to end by itself. */
-static void run_starting(const void *argument)
+FAKE_TEST(starting)
 {
-	(void)argument;
 	struct user user = user_make(4);
 	struct penstock_options options = place_make(&user);
 	(void)setenv("FAKE_MODE", "stuck", 1);
@@ -283,9 +278,8 @@ static void serve_late_answers(int fd, const void *argument)
 	}
 }
 
-static void run_questions_and_batches(const void *argument)
+FAKE_TEST(questions_and_batches)
 {
-	(void)argument;
 	struct fake fake;
 	struct user user = user_make(2);
 	struct penstock_batch batch;
@@ -311,8 +305,7 @@ static void run_questions_and_batches(const void *argument)
 	FAKE_WANT(penstock_stream_next(stream, &batch, 20000) == 0);
 	want_content(&batch, 0);
 	FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* What the daemon is asked when the time is up, or nothing more can come, blocks too. */
@@ -347,16 +340,14 @@ static void run_figuring_out(const void *argument)
 		user_again(&user, 1);
 		want_interrupted(penstock_stream_next(stream, &batch, 1), &user);
 	}
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* The daemon has gone: while none is there, while one does not answer, while it opens the stream;
  * then it goes on with the next batch. */
-static void run_reconnecting(const void *argument)
+FAKE_TEST(reconnecting)
 {
 	static fake_serve *const mute[] = {serve_nothing, serve_index};
-	(void)argument;
 	struct fake fake;
 	struct user user = user_make(1000000);
 	struct penstock_batch batch;
@@ -386,8 +377,7 @@ static void run_reconnecting(const void *argument)
 		want_next(stream, &batch, i);
 		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
 	}
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* ---- when it is asked ---- */
@@ -401,9 +391,8 @@ static void on_signal(int number)
 }
 
 /* A handler has run and may have left word: not after the rest of a tick, at once. */
-static void run_signal(const void *argument)
+FAKE_TEST(signal)
 {
-	(void)argument;
 	struct user user = user_make(1000000);
 	struct wait wait = {
 		.interrupt = ask, .data = &user, .asked_ns = wait_deadline(0) + 1000000000};
@@ -419,9 +408,8 @@ static void run_signal(const void *argument)
 }
 
 /* As often as was said, and no more. */
-static void run_how_often(const void *argument)
+FAKE_TEST(how_often)
 {
-	(void)argument;
 	struct user user = user_make(1000000);
 	struct wait wait = {.interrupt = ask, .data = &user};
 	int64_t begin_ns = wait_deadline(0), end_ns = wait_deadline(350);
@@ -432,16 +420,6 @@ static void run_how_often(const void *argument)
 	FAKE_WANT(user.asked >= 1);
 	FAKE_WANT((int64_t)user.asked <= (wait_deadline(0) - begin_ns) / 100000000 + 1);
 }
-
-FAKE_TEST(opening)
-FAKE_TEST(backlog)
-FAKE_TEST(ordinal)
-FAKE_TEST(lock)
-FAKE_TEST(starting)
-FAKE_TEST(questions_and_batches)
-FAKE_TEST(reconnecting)
-FAKE_TEST(signal)
-FAKE_TEST(how_often)
 
 static void test_figuring_out(void **state)
 {

@@ -265,9 +265,8 @@ static void test_counting(void **state)
 }
 
 /* A forked child begins afresh; as a job of its own it has another name. */
-static void run_fork(const void *argument)
+FAKE_TEST(fork)
 {
-	(void)argument;
 	char name[JOB_GROUP], mine[JOB_GROUP];
 	uint64_t ordinal;
 	int status;
@@ -282,12 +281,6 @@ static void run_fork(const void *argument)
 	}
 	FAKE_WANT(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
 	FAKE_WANT(job_group(7, name, &ordinal) == 0 && ordinal == 2);
-}
-
-static void test_fork(void **state)
-{
-	(void)state;
-	fake_check(run_fork, NULL, "fork");
 }
 
 enum { THREADS = 4, EACH = 500 };

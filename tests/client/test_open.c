@@ -295,7 +295,7 @@ static void run_relative_values(void)
 			      "\"source\": \"\\/b\"}, {\"source\": \"/tmp\"}],\"train\":true}");
 }
 
-static void run_relative(const void *argument)
+FAKE_TEST(relative)
 {
 	static const char *const cases[][2] = {
 		{"train-{0..9}.tar", "/tmp/train-{0..9}.tar"},
@@ -307,7 +307,6 @@ static void run_relative(const void *argument)
 		{".", "/tmp"},
 		{"./", "/tmp"},
 	};
-	(void)argument;
 	struct penstock_options options;
 	char wanted[128];
 	penstock_options_init(&options);
@@ -332,12 +331,6 @@ static void run_relative(const void *argument)
 	options.labels = "{\"manifest\":\"/a.csv\"}"; /* absolute: nobody asks where this is */
 	expect_text(&options,
 		"{\"source\":\"/data\",\"train\":true,\"labels\":{\"manifest\":\"/a.csv\"}}");
-}
-
-static void test_relative(void **state)
-{
-	(void)state;
-	fake_check(run_relative, NULL, "relative");
 }
 
 static void test_state(void **state)

@@ -108,9 +108,8 @@ static void on_child(int number)
 
 /* What the daemon was started with, from a process that has made itself awkward: pinned, deaf,
  * without standard streams, with descriptors of its own. */
-static void run_start(const void *argument)
+FAKE_TEST(start)
 {
-	(void)argument;
 	char text[8192], wanted[512];
 	struct penstock_stream *stream;
 	struct sigaction action = {.sa_handler = on_child};
@@ -181,10 +180,9 @@ static void run_start(const void *argument)
 }
 
 /* Eight ranks at once, and a daemon that takes its time: one is started, all are served. */
-static void run_race(const void *argument)
+FAKE_TEST(race)
 {
 	enum { RANKS = 8 };
-	(void)argument;
 	char text[8192];
 	int go[2], status;
 	pid_t rank[RANKS];
@@ -214,9 +212,8 @@ static void run_race(const void *argument)
 }
 
 /* The maker dies, its process group is killed: the daemon goes on. */
-static void run_outlives(const void *argument)
+FAKE_TEST(outlives)
 {
-	(void)argument;
 	struct penstock_stream *stream;
 	char text[8192];
 	int status;
@@ -267,9 +264,8 @@ static void want_batch(struct penstock_stream *stream, uint64_t ordinal)
 
 /* Killed twice under two streams of one process: whoever notices first starts another, with the
  * same options, and both go on where they were. */
-static void run_reconnect(const void *argument)
+FAKE_TEST(reconnect)
 {
-	(void)argument;
 	struct penstock_stream *stream[2];
 	struct penstock_options options;
 	char text[8192];
@@ -309,9 +305,8 @@ static void run_reconnect(const void *argument)
 
 /* One that cannot start is no end while there is time: the reason is told at the end of the time,
  * and before it with each time-out. */
-static void run_reconnect_in_vain(const void *argument)
+FAKE_TEST(reconnect_in_vain)
 {
-	(void)argument;
 	struct penstock_stream *stream;
 	struct penstock_options options;
 	struct penstock_batch batch;
@@ -339,9 +334,8 @@ static void run_reconnect_in_vain(const void *argument)
 
 /* Slow to start: the call's time is kept, others may start one meanwhile, and it is found when it
  * listens. */
-static void run_reconnect_slowly(const void *argument)
+FAKE_TEST(reconnect_slowly)
 {
-	(void)argument;
 	struct penstock_stream *stream;
 	struct penstock_options options;
 	struct penstock_batch batch;
@@ -395,9 +389,8 @@ static void want_refusal(int wanted, const char *sentence)
 	FAKE_WANT(strstr(penstock_error(), sentence));
 }
 
-static void run_dies(const void *argument)
+FAKE_TEST(dies)
 {
-	(void)argument;
 	place_make();
 	/* What the log held before is not the reason. */
 	char log[128];
@@ -426,9 +419,8 @@ static void run_dies(const void *argument)
 	place_remove();
 }
 
-static void run_not_found(const void *argument)
+FAKE_TEST(not_found)
 {
-	(void)argument;
 	place_make();
 	(void)setenv("PENSTOCKD", "/no/such/penstockd", 1);
 	want_refusal(-ENOENT, "PENSTOCKD names /no/such/penstockd");
@@ -445,9 +437,8 @@ static void run_not_found(const void *argument)
 	place_remove();
 }
 
-static void run_places(const void *argument)
+FAKE_TEST(places)
 {
-	(void)argument;
 	char found[4096], tool[128], path[256];
 	place_make();
 	(void)unsetenv("PENSTOCKD");
@@ -474,9 +465,8 @@ static void run_places(const void *argument)
 	place_remove();
 }
 
-static void run_refused_places(const void *argument)
+FAKE_TEST(refused_places)
 {
-	(void)argument;
 	struct penstock_stream *stream;
 	struct penstock_options options;
 	char long_path[200];
@@ -515,9 +505,8 @@ static void run_refused_places(const void *argument)
 
 /* A socket whose path is relative: the daemon works in another folder and must be told an absolute
  * one. */
-static void run_relative(const void *argument)
+FAKE_TEST(relative)
 {
-	(void)argument;
 	char text[8192], whole[128];
 	struct penstock_stream *stream;
 	place_make();
@@ -534,9 +523,8 @@ static void run_relative(const void *argument)
 }
 
 /* The one before has the instance still, and listens no longer. */
-static void run_ending(const void *argument)
+FAKE_TEST(ending)
 {
-	(void)argument;
 	place_make();
 	char lock[128], byte;
 	int ready[2], status;
@@ -562,19 +550,6 @@ static void run_ending(const void *argument)
 	(void)unlink(facts); /* the refused one is in it too */
 	place_remove();
 }
-
-FAKE_TEST(start)
-FAKE_TEST(race)
-FAKE_TEST(outlives)
-FAKE_TEST(reconnect)
-FAKE_TEST(reconnect_in_vain)
-FAKE_TEST(reconnect_slowly)
-FAKE_TEST(dies)
-FAKE_TEST(ending)
-FAKE_TEST(not_found)
-FAKE_TEST(places)
-FAKE_TEST(refused_places)
-FAKE_TEST(relative)
 
 int main(void)
 {

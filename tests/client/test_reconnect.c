@@ -34,8 +34,7 @@ static void run_deaths(const void *argument)
 		FAKE_WANT(penstock_stream_fd(stream) == fd);
 	}
 	FAKE_WANT(penstock_stream_daemon_pid(stream) == fake.pid);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 static void test_deaths(void **state)
@@ -94,8 +93,7 @@ static void run_refused(const void *argument)
 	want_over(stream, refusal->code, refusal->sentence);
 	want_content(&held, 0); /* still readable */
 	FAKE_WANT(penstock_batch_release(stream, &held) == 0);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 #define CHANGE(field, value)                                   \
@@ -191,8 +189,7 @@ static void run_strangers(const void *argument)
 		want_next(stream, &batch, i);
 		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
 	}
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 static void test_strangers(void **state)
@@ -213,9 +210,8 @@ static void test_strangers(void **state)
 }
 
 /* When the time is up the error is the loss, and names who is in the way. */
-static void run_stranger_stays(const void *argument)
+FAKE_TEST(stranger_stays)
 {
-	(void)argument;
 	static const struct script script = {"stays",
 		.life = {{.end = AT_BATCH, .batches = 1},
 			{.end = ANOTHER_REFUSES, .code = -ENOENT}},
@@ -233,11 +229,8 @@ static void run_stranger_stays(const void *argument)
 		(int)getpid());
 	want_over(stream, -EPIPE, says);
 	FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
-
-FAKE_TEST(stranger_stays)
 
 /* What is said of the state holds, whoever says it: the group has passed the batch, or the
  * configuration has changed. */
@@ -250,8 +243,7 @@ static void run_named_refused(const void *argument)
 	struct penstock_stream *stream = open_named(&fake, PENSTOCK_FOREVER);
 	want_next(stream, &batch, 0);
 	want_over(stream, refusal->code, refusal->sentence);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 static void test_named_refusals(void **state)
@@ -270,9 +262,8 @@ static void test_named_refusals(void **state)
 }
 
 /* A private daemon would have no configuration, and keep the socket from the one that has. */
-static void run_starts_none(const void *argument)
+FAKE_TEST(starts_none)
 {
-	(void)argument;
 	static const struct script script = {
 		"none", .life = {{.end = AT_BATCH, .batches = 1}, {.end = STAYS}}, .lives = 2};
 	struct fake fake;
@@ -292,12 +283,9 @@ static void run_starts_none(const void *argument)
 	(void)fake_stop(&fake);
 }
 
-FAKE_TEST(starts_none)
-
 /* A first opening waits for nobody. */
-static void run_unknown_at_first(const void *argument)
+FAKE_TEST(unknown_at_first)
 {
-	(void)argument;
 	static const struct script script = {
 		"unknown", .life = {{.end = REFUSES_OPEN, .code = -ENOENT}}, .lives = 1};
 	struct fake fake;
@@ -311,12 +299,9 @@ static void run_unknown_at_first(const void *argument)
 	FAKE_WANT(fake_stop(&fake));
 }
 
-FAKE_TEST(unknown_at_first)
-
 /* Nobody is there at all: who knows the stream has a configuration. */
-static void run_absent_at_first(const void *argument)
+FAKE_TEST(absent_at_first)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_stream *stream = NULL;
 	static const struct script script = {"none", .life = {{.end = STAYS}}, .lives = 1};
@@ -330,17 +315,14 @@ static void run_absent_at_first(const void *argument)
 	(void)fake_stop(&fake);
 }
 
-FAKE_TEST(absent_at_first)
-
 /* The daemon that comes back may have more slots, or fewer. */
 static void change_slots_to_two(struct wire_opened *opened)
 {
 	opened->slots = 2;
 }
 
-static void run_fewer_slots(const void *argument)
+FAKE_TEST(fewer_slots)
 {
-	(void)argument;
 	static const struct script script = {"fewer slots",
 		.life = {{.end = AT_BATCH, .batches = 4},
 			{.end = OPENS_ANOTHER, .batches = 2, .change = change_slots_to_two},
@@ -362,11 +344,8 @@ static void run_fewer_slots(const void *argument)
 		want_content(&held[i], i);
 		FAKE_WANT(penstock_batch_release(stream, &held[i]) == 0);
 	}
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
-
-FAKE_TEST(fewer_slots)
 
 int main(void)
 {

@@ -13,9 +13,8 @@
 
 #include <cmocka.h>
 
-static void run_fork(const void *argument)
+FAKE_TEST(fork)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch batch, mine;
 	int status;
@@ -49,8 +48,7 @@ static void run_fork(const void *argument)
 	FAKE_WANT(penstock_stream_next(stream, &mine, 0) == -EAGAIN);
 	FAKE_WANT(!polls(fd, 100));
 	FAKE_WANT(kill(keeper, SIGKILL) == 0 && waitpid(keeper, &status, 0) == keeper);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* Closed in each stage of coming back. */
@@ -76,8 +74,6 @@ static void run_close(const void *argument)
 		FAKE_WANT(fake_stop(&fake));
 	}
 }
-
-FAKE_TEST(fork)
 
 static void test_close(void **state)
 {

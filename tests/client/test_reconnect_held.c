@@ -16,9 +16,8 @@
 static const struct fake_shape two_epochs = {
 	.batch_size = 4, .side = 8, .slots = 4, .batches = 3, .epochs = 2, .first_serial = 1};
 
-static void run_restart(const void *argument)
+FAKE_TEST(restart)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch held[2], batch;
 	char *text = NULL, state[512], before[512];
@@ -81,14 +80,12 @@ static void run_restart(const void *argument)
 		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
 	}
 	FAKE_WANT(fake_count_memfds() == 1);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* An old batch and a new one of the same slot and serial: each is released for itself. */
-static void run_alike(const void *argument)
+FAKE_TEST(alike)
 {
-	(void)argument;
 	static const struct script script = {
 		"alike", .life = {{.end = AT_BATCH, .batches = 1}, {.end = STAYS}}, .lives = 2};
 	struct fake fake;
@@ -109,14 +106,12 @@ static void run_alike(const void *argument)
 		want_next(stream, &new, i);
 		FAKE_WANT(penstock_batch_release(stream, &new) == 0);
 	}
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* The memory of so many is kept, and no more. */
-static void run_hoard(const void *argument)
+FAKE_TEST(hoard)
 {
-	(void)argument;
 	static const struct script script = {
 		"hoard", .life = {{.end = AT_BATCH, .batches = 1}}, .lives = 1};
 	static struct penstock_batch held[WIRE_EXTENTS_MAX];
@@ -131,14 +126,12 @@ static void run_hoard(const void *argument)
 		FAKE_WANT(penstock_batch_release(stream, &held[i]) == 0);
 	}
 	FAKE_WANT(fake_count_memfds() == 0);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* A daemon that gave this client up may go on writing: what is held then is refused. */
-static void run_overwritten(const void *argument)
+FAKE_TEST(overwritten)
 {
-	(void)argument;
 	static const struct script script = {"overwritten",
 		.life = {{.end = OVERWRITES, .batches = 2}, {.end = STAYS}}, .lives = 2};
 	struct fake fake;
@@ -161,14 +154,12 @@ static void run_overwritten(const void *argument)
 	}
 	FAKE_WANT(penstock_batch_release(stream, &held[1]) == 0);
 	want_next(stream, &held[0], 3); /* the stream goes on */
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* The last batches lay unread when it did so: they come from the next daemon, and then the end. */
-static void run_overwritten_end(const void *argument)
+FAKE_TEST(overwritten_end)
 {
-	(void)argument;
 	static const struct script script = {"overwritten after the end",
 		.life = {{.end = ENDS_AND_OVERWRITES, .batches = 2}, {.end = STAYS}}, .lives = 2};
 	struct fake fake;
@@ -179,14 +170,12 @@ static void run_overwritten_end(const void *argument)
 	FAKE_WANT(penstock_stream_stats(stream, &text) == -EPIPE && !text);
 	for (uint64_t i = 0; i < 4; i++)
 		want_next(stream, &batch, i);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* Between two daemons there is none. */
-static void run_pid(const void *argument)
+FAKE_TEST(pid)
 {
-	(void)argument;
 	static const struct script script = {
 		"opens and dies", .life = {{.end = AT_OPENED}, {.end = AT_OPEN}}, .lives = 2};
 	struct fake fake;
@@ -199,13 +188,11 @@ static void run_pid(const void *argument)
 		FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
 	} while (!strstr(penstock_error(), "waiting for one to come"));
 	FAKE_WANT(penstock_stream_daemon_pid(stream) == 0);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
-static void run_end(const void *argument)
+FAKE_TEST(end)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch batch;
 	fake_start(&fake, fake_serve_well, &two_epochs);
@@ -224,17 +211,8 @@ static void run_end(const void *argument)
 	fake_kill(&fake);
 	FAKE_WANT(penstock_stream_next(stream, &batch, 5000) == PENSTOCK_END);
 	FAKE_WANT(polls(penstock_stream_fd(stream), 0));
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
-
-FAKE_TEST(restart)
-FAKE_TEST(alike)
-FAKE_TEST(hoard)
-FAKE_TEST(overwritten)
-FAKE_TEST(overwritten_end)
-FAKE_TEST(pid)
-FAKE_TEST(end)
 
 int main(void)
 {

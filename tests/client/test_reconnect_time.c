@@ -16,9 +16,8 @@
 
 #include <cmocka.h>
 
-static void run_time_up(const void *argument)
+FAKE_TEST(time_up)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch held, batch;
 	char *text = NULL;
@@ -42,14 +41,12 @@ static void run_time_up(const void *argument)
 	FAKE_WANT(penstock_batch_release(stream, &held) == 0);
 	fake_restart(&fake, fake_serve_well, &endless); /* too late */
 	want_over(stream, -EPIPE, "no daemon could be reached again");
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* An application that is late has its try all the same. */
-static void run_late(const void *argument)
+FAKE_TEST(late)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch batch;
 	fake_start(&fake, fake_serve_well, &endless);
@@ -61,8 +58,7 @@ static void run_late(const void *argument)
 	(void)usleep(700000);
 	fake_restart(&fake, fake_serve_well, &endless);
 	want_next(stream, &batch, 4);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* Two that die in turn without ever giving a batch do not keep the stream for ever. */
@@ -74,14 +70,12 @@ static void run_crash_loop(const void *argument)
 	struct penstock_stream *stream = open_stream(&fake, 500);
 	want_next(stream, &batch, 0);
 	want_over(stream, -EPIPE, "the daemons that came gave no batch");
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* A new daemon that is stopped: the call's time is kept, and in the end the stream's. */
-static void run_stopped(const void *argument)
+FAKE_TEST(stopped)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch batch;
 	int status;
@@ -96,8 +90,7 @@ static void run_stopped(const void *argument)
 	want_timeout(stream, "has not answered yet");
 	FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
 	want_over(stream, -EPIPE, "does not answer: is it stopped?");
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* One that takes its time to open: the call's time is kept, the stream's is not used up. */
@@ -113,9 +106,8 @@ static void serve_slow_open(int fd, const void *argument)
 		continue;
 }
 
-static void run_slow_open(const void *argument)
+FAKE_TEST(slow_open)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch batch;
 	fake_start(&fake, fake_serve_well, &endless);
@@ -129,8 +121,7 @@ static void run_slow_open(const void *argument)
 	/* Open at last, and without a batch: as in any other stream. */
 	FAKE_WANT(penstock_stream_next(stream, &batch, 1500) == -ETIMEDOUT);
 	FAKE_WANT(strstr(penstock_error(), "did not say why in time"));
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* Those that take their time and die of it, before they have opened and after: the time is theirs,
@@ -151,9 +142,8 @@ static void serve_slow_deaths(int fd, const void *argument)
 		fake_send(fd, &opened.head, sizeof opened, NULL, 0, -1);
 }
 
-static void run_slow_deaths(const void *argument)
+FAKE_TEST(slow_deaths)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch batch;
 	fake_start(&fake, fake_serve_well, &endless);
@@ -163,8 +153,7 @@ static void run_slow_deaths(const void *argument)
 	fake_kill(&fake);
 	fake_restart(&fake, serve_slow_deaths, NULL);
 	want_next(stream, &batch, 4);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 static void serve_without_hangup(int fd, const void *argument)
@@ -175,9 +164,8 @@ static void serve_without_hangup(int fd, const void *argument)
 	fake_die_without_hangup(fd);
 }
 
-static void run_without_hangup(const void *argument)
+FAKE_TEST(without_hangup)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch batch;
 	(void)signal(SIGCHLD, SIG_IGN); /* a zombie would still be a process */
@@ -188,16 +176,8 @@ static void run_without_hangup(const void *argument)
 		(void)usleep(1000);
 	fake_restart(&fake, fake_serve_well, &endless);
 	want_next(stream, &batch, 1);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
-
-FAKE_TEST(time_up)
-FAKE_TEST(late)
-FAKE_TEST(stopped)
-FAKE_TEST(slow_open)
-FAKE_TEST(slow_deaths)
-FAKE_TEST(without_hangup)
 
 static void test_crash_loop(void **state)
 {

@@ -109,9 +109,8 @@ static void want_had_enough(struct penstock_stream *stream, uint64_t ordinal, co
 }
 
 /* Killed four times: three times it goes on with exactly the next batch. */
-static void run_three(const void *argument)
+FAKE_TEST(three)
 {
-	(void)argument;
 	struct penstock_options options = place_make();
 	struct penstock_stream *stream;
 	uint64_t ordinal = 0;
@@ -130,9 +129,8 @@ static void run_three(const void *argument)
 	place_remove();
 }
 
-static void run_once(const void *argument)
+FAKE_TEST(once)
 {
-	(void)argument;
 	struct penstock_options options = place_make();
 	struct penstock_stream *stream;
 	uint64_t ordinal = 0;
@@ -149,9 +147,8 @@ static void run_once(const void *argument)
 }
 
 /* Those that another stream has started do not count, however many. */
-static void run_others(const void *argument)
+FAKE_TEST(others)
 {
-	(void)argument;
 	struct penstock_options options = place_make();
 	struct penstock_stream *stream[2];
 	uint64_t ordinal[2] = {0, 0};
@@ -173,9 +170,8 @@ static void run_others(const void *argument)
 }
 
 /* One that was refused because another daemon has the place was none. */
-static void run_taken(const void *argument)
+FAKE_TEST(taken)
 {
-	(void)argument;
 	struct penstock_options options = place_make();
 	struct penstock_stream *stream;
 	struct penstock_batch batch;
@@ -221,9 +217,8 @@ static void put_deaths(unsigned deaths)
 }
 
 /* One that dies while it opens the stream is no worse, and is counted with the others. */
-static void run_opening(const void *argument)
+FAKE_TEST(opening)
 {
-	(void)argument;
 	struct penstock_options options = place_make();
 	struct penstock_stream *stream;
 	uint64_t ordinal = 0;
@@ -247,9 +242,8 @@ static void run_opening(const void *argument)
 }
 
 /* No more often than is allowed, and not at all where a lost daemon is to end the stream. */
-static void run_opening_too_often(const void *argument)
+FAKE_TEST(opening_too_often)
 {
-	(void)argument;
 	struct penstock_options options = place_make();
 	struct penstock_stream *stream;
 	pid_t last;
@@ -267,13 +261,6 @@ static void run_opening_too_often(const void *argument)
 	penstock_stream_close(stream);
 	place_remove();
 }
-
-FAKE_TEST(three)
-FAKE_TEST(once)
-FAKE_TEST(others)
-FAKE_TEST(taken)
-FAKE_TEST(opening)
-FAKE_TEST(opening_too_often)
 
 int main(void)
 {

@@ -72,9 +72,8 @@ static const struct fake_shape two_epochs = {.batch_size = 4,
 	.epochs = 2,
 	.first_serial = UINT64_MAX - 2};
 
-static void run_epochs(const void *argument)
+FAKE_TEST(epochs)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch batch;
 	struct penstock_stream_info info;
@@ -109,14 +108,12 @@ static void run_epochs(const void *argument)
 	for (int i = 0; i < 3; i++)
 		FAKE_WANT(penstock_stream_next(stream, &batch, 5000) == PENSTOCK_END);
 	want_state(stream, 2, 0);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* Slots go back in another order than they came, many times over. */
-static void run_many(const void *argument)
+FAKE_TEST(many)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch held[4];
 	fake_start(&fake, fake_serve_well, &endless);
@@ -131,13 +128,11 @@ static void run_many(const void *argument)
 		for (int i = n; i-- > 0;)
 			FAKE_WANT(penstock_batch_release(stream, &held[i]) == 0);
 	}
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
-static void run_deadlock(const void *argument)
+FAKE_TEST(deadlock)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch held[4], batch;
 	fake_start(&fake, fake_serve_well, &endless);
@@ -174,9 +169,8 @@ static bool polls(int fd)
 
 /* A query takes the announcements out of the socket; the descriptor must go on saying that there is
  * something. */
-static void run_queries(const void *argument)
+FAKE_TEST(queries)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch batch;
 	char *text = NULL;
@@ -209,13 +203,11 @@ static void run_queries(const void *argument)
 	FAKE_WANT(polls(fd) && polls(fd)); /* and stays so */
 	FAKE_WANT(penstock_stream_classes(stream, &text) == 0);
 	free(text);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
-static void run_fork(const void *argument)
+FAKE_TEST(fork)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch batch, mine;
 	char text[512], *answer = NULL;
@@ -246,8 +238,7 @@ static void run_fork(const void *argument)
 		want_batch(&batch, &endless, i);
 		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
 	}
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* ---- a daemon that is slow ---- */
@@ -311,8 +302,7 @@ static void run_timeout(const void *argument)
 		FAKE_WANT(strstr(penstock_error(), slow->why ? slow->why : "did not say why"));
 	}
 	FAKE_WANT(penstock_stream_next(stream, &batch, -7) == -EINVAL);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 static volatile sig_atomic_t ticks;
@@ -341,8 +331,7 @@ static void run_signals(const void *argument)
 	FAKE_WANT(now_ms() - begin >= 149);
 	FAKE_WANT(ticks > 5);
 	(void)setitimer(ITIMER_REAL, &never, NULL);
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* ---- extents that come and go ---- */
@@ -371,9 +360,8 @@ static void serve_withdrawing(int fd, const void *argument)
 	}
 }
 
-static void run_withdrawn(const void *argument)
+FAKE_TEST(withdrawn)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch batch[3];
 	char *text;
@@ -390,8 +378,7 @@ static void run_withdrawn(const void *argument)
 		FAKE_WANT(penstock_batch_release(stream, &batch[i]) == 0);
 		FAKE_WANT(fake_count_memfds() == 2 - (int)i);
 	}
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* ---- a rank of several, begun in the middle ---- */
@@ -421,9 +408,8 @@ static void serve_rank(int fd, const void *argument)
 		continue;
 }
 
-static void run_rank(const void *argument)
+FAKE_TEST(rank)
 {
-	(void)argument;
 	struct fake fake;
 	struct penstock_batch batch;
 	fake_start(&fake, serve_rank, NULL);
@@ -431,15 +417,13 @@ static void run_rank(const void *argument)
 	want_state(stream, 5, 24);
 	FAKE_WANT(penstock_stream_next(stream, &batch, 5000) == 0);
 	want_state(stream, 5, 24 + 4 * 4); /* the job's next batch, not the rank's */
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 /* ---- the daemon alone ---- */
 
-static void run_daemon_calls(const void *argument)
+FAKE_TEST(daemon_calls)
 {
-	(void)argument;
 	struct fake fake;
 	char *text = NULL;
 	fake_start(&fake, fake_serve_well, &endless);
@@ -462,15 +446,6 @@ static void run_daemon_calls(const void *argument)
 	(void)snprintf(command, sizeof command, "rm -rf %s", fake.folder);
 	FAKE_WANT(system(command) == 0);
 }
-
-FAKE_TEST(epochs)
-FAKE_TEST(many)
-FAKE_TEST(deadlock)
-FAKE_TEST(queries)
-FAKE_TEST(fork)
-FAKE_TEST(withdrawn)
-FAKE_TEST(rank)
-FAKE_TEST(daemon_calls)
 
 static void test_timeouts(void **state)
 {
@@ -567,8 +542,7 @@ static void run_shape(const void *argument)
 		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
 		FAKE_WANT(!batch.images && !batch.labels && !batch.label_values && !batch.samples);
 	}
-	penstock_stream_close(stream);
-	FAKE_WANT(fake_stop(&fake));
+	fake_close(&fake, stream);
 }
 
 static void test_shapes(void **state)
