@@ -22,7 +22,8 @@
  *   plain    the default of a number or a flag; otherwise 0
  *   extra    of a WORD the table of its words, of a NODE its reader; otherwise 0
  *   option   how struct penstock_options has it (OPEN_... in open.c): TEXT, PATH, U32, U64, REAL,
- *            FLAG (int32_t), SWITCH (int32_t, -1: unset), JSON, CHANNELS; NONE: open.c sees to it
+ *            FLAG (int32_t), SWITCH (int32_t, -1: unset), JSON, CHANNELS, SIZE (uint32_t, and
+ *            image_sizes); NONE: not at all, or open.c has code for it
  *   who      may write it: DEFINITION (configuration and clients, and not beside `stream:`), READER
  *            (also beside it), CLIENT (clients only, also beside it)
  *   alike    whether two who share a group must have it the SAME or may each have their OWN
@@ -48,7 +49,7 @@
 		OPTION, "repeats", 0, "R", "each sample R times in a row, with other draws (1)") \
 	KEY(with, batch_size, U32, batch_size, 1, 65536, 64, 0, U32, DEFINITION, SAME, \
 		OPTION, "batch-size", 'b', "N", "samples per batch (64)") \
-	KEY(with, image_size, NODE, shape.sizes, 1, 2048, 0, shape_read_sizes, NONE, DEFINITION, SAME, \
+	KEY(with, image_size, NODE, shape.sizes, 1, 2048, 0, shape_read_sizes, SIZE, DEFINITION, SAME, \
 		OPTION, "image-size", 0, "PX", "height and width of a row (224)") \
 	KEY(with, views, U32, shape.views, 1, 8, 1, 0, U32, DEFINITION, SAME, \
 		OPTION, "views", 0, "V", "rows of each sample, each with other draws (1)") \

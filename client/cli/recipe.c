@@ -265,6 +265,7 @@ struct order_epoch recipe_epoch(
 		ret_options->name = spec_word(spec, SPEC_KEY_##name);
 #define RECIPE_FILL_JSON(name, kind, field, extra)
 #define RECIPE_FILL_CHANNELS(name, kind, field, extra)
+#define RECIPE_FILL_SIZE(name, kind, field, extra)
 #define RECIPE_FILL_NONE(name, kind, field, extra)
 #define RECIPE_FILL(with, name, kind, field, low, high, plain, extra, option, ...) \
 	RECIPE_FILL_##option(name, kind, field, extra)

@@ -9,6 +9,7 @@
 
 #include "client/lib/error.h"
 #include "client/lib/open_json.h"
+#include "proto/keys.h"
 #include "proto/utf8.h"
 
 #include <ctype.h>
@@ -150,30 +151,6 @@ static int open_write_source(const char *source, struct jsontext *json)
 	return 0;
 }
 
-static int open_write_weights(const char *weights, struct jsontext *json)
-{
-	if (!weights)
-		return 0;
-	if (!*weights)
-		return error_set(-EINVAL,
-			"options.weights is empty: expected \"balanced\", the path "
-			"of a .npy file of floats, or NULL for equal ones");
-	if (strcmp(weights, OPEN_BALANCED) != 0)
-		return open_write_path("weights", weights, json);
-	jsontext_string(json, "weights", weights);
-	return 0;
-}
-
-static int open_write_indices(const char *indices, struct jsontext *json)
-{
-	if (!indices)
-		return 0;
-	if (!*indices)
-		return error_set(-EINVAL, "options.indices is empty: expected the path of a .npy "
-					  "file of sample numbers, or NULL for all samples");
-	return open_write_path("indices", indices, json);
-}
-
 /* A state is JSON already; the daemon reads what is in it. Here only its outer shape: it must not
  * close the mapping around it. */
 static int open_write_state(const char *state, struct jsontext *json)
@@ -209,143 +186,202 @@ static const struct open_json open_sources = {"sources", "sources", '[', open_so
 	"{\"source\": \"b\", \"weight\": 1}]"};
 static const struct open_json open_sizes = {"image_sizes", "image_size", '{', NULL,
 	"a JSON object with the size from an epoch on and nothing else, such as {\"0\": 128, "
-	"\"16\": "
-	"192}"};
+	"\"16\": 192}"};
 static const struct open_json open_labels = {"labels", "labels", '{', open_label_paths,
 	"a word, or a JSON object and nothing else, such as {\"manifest\": \"labels.csv\"}"};
 
-static int open_write_json(const struct open_json *option, const char *text, struct jsontext *json)
+/* Keys
+ * ---------------------------------------------------------------------------------------------------------
+ *
+ * The table of proto/keys.h: how a field of the options becomes a member of the request. */
+
+enum open_kind {
+	OPEN_TEXT,
+	OPEN_PATH,
+	OPEN_U32,
+	OPEN_U64,
+	OPEN_REAL,
+	OPEN_FLAG,
+	OPEN_JSON,
+	OPEN_CHANNELS,
+};
+
+enum { OPEN_DEFINITION, OPEN_READER, OPEN_CLIENT, OPEN_SAME, OPEN_OWN };
+
+static const struct open_key {
+	const char *name;
+	enum open_kind kind;
+	size_t offset; /* in struct penstock_options */
+	int unset; /* of a flag */
+	int who, alike;
+} open_keys[] = {
+#define OPEN_AT(field) offsetof(struct penstock_options, field)
+#define OPEN_ROW_AS(kind, key, unset, who, alike) \
+	{#key, OPEN_##kind, OPEN_AT(key), unset, OPEN_##who, OPEN_##alike},
+#define OPEN_ROW_NONE(...)
+#define OPEN_ROW_TEXT(...) OPEN_ROW_AS(TEXT, __VA_ARGS__)
+#define OPEN_ROW_PATH(...) OPEN_ROW_AS(PATH, __VA_ARGS__)
+#define OPEN_ROW_U32(...) OPEN_ROW_AS(U32, __VA_ARGS__)
+#define OPEN_ROW_SIZE(...) OPEN_ROW_AS(U32, __VA_ARGS__)
+#define OPEN_ROW_U64(...) OPEN_ROW_AS(U64, __VA_ARGS__)
+#define OPEN_ROW_REAL(...) OPEN_ROW_AS(REAL, __VA_ARGS__)
+#define OPEN_ROW_FLAG(...) OPEN_ROW_AS(FLAG, __VA_ARGS__)
+#define OPEN_ROW_SWITCH(key, plain, ...) OPEN_ROW_AS(FLAG, key, -1, __VA_ARGS__)
+#define OPEN_ROW_JSON(...) OPEN_ROW_AS(JSON, __VA_ARGS__)
+#define OPEN_ROW_CHANNELS(...) OPEN_ROW_AS(CHANNELS, __VA_ARGS__)
+#define OPEN_ROW(with, key, kind, field, low, high, plain, extra, option, who, alike, ...) \
+	OPEN_ROW_##option(key, (plain) != 0, who, alike)
+	PENSTOCK_KEYS(OPEN_ROW, )};
+
+enum { OPEN_KEYS = sizeof open_keys / sizeof *open_keys };
+
+/* A field of the options, as what it is. */
+union open_value {
+	const char *text;
+	const float *channels;
+	uint32_t u32;
+	uint64_t u64;
+	double real;
+	int32_t flag;
+};
+
+static size_t open_bytes(enum open_kind kind)
 {
-	return text ? open_json_write(option, text, json) : 0;
+	switch (kind) {
+	case OPEN_U32:
+	case OPEN_FLAG:
+		return sizeof(uint32_t);
+	case OPEN_U64:
+	case OPEN_REAL:
+		return sizeof(uint64_t);
+	default:
+		return sizeof(void *);
+	}
 }
 
-/* A word is the daemon's to know. */
-static int open_write_labels(const char *labels, struct jsontext *json)
+static union open_value open_value(
+	const struct penstock_options *options, const struct open_key *key)
 {
-	if (labels && labels[strspn(labels, " \t\r\n")] == '{')
-		return open_json_write(&open_labels, labels, json);
-	if (labels)
-		jsontext_string(json, "labels", labels);
-	return 0;
+	union open_value value = {.u64 = 0};
+	memcpy(&value, (const char *)options + key->offset, open_bytes(key->kind));
+	return value;
 }
 
-static int open_write_values(const struct penstock_options *options, struct jsontext *json)
+/* Whether the application set a field; `ret_unset` gets the value with which it does not. */
+static bool open_is_set(
+	const struct penstock_options *options, const struct open_key *key, const char **ret_unset)
 {
-	int result = open_write_labels(options->labels, json);
-	if (result == 0)
-		result = open_write_json(&open_sizes, options->image_sizes, json);
-	if (result == 0)
-		result = open_write_json(&open_transforms, options->transforms, json);
-	return result;
+	static const char *const unset[] = {"-1", "0", "1"};
+	const union open_value value = open_value(options, key);
+	const bool number = key->kind >= OPEN_U32 && key->kind <= OPEN_REAL;
+	*ret_unset = number ? "0" : key->kind == OPEN_FLAG ? unset[key->unset + 1] : "NULL";
+	if (key->kind == OPEN_FLAG)
+		return key->unset < 0 ? value.flag >= 0 : (value.flag != 0) != key->unset;
+	/* No other unset value has a bit that is set; -0.0 is 0. */
+	return key->kind == OPEN_REAL ? value.real != 0 : value.u64 != 0;
 }
 
 static void open_write_channels(const char *key, const float *values, struct jsontext *json)
 {
-	if (!values)
-		return;
 	jsontext_array(json, key);
 	for (int i = 0; i < 3; i++)
 		jsontext_shortest(json, NULL, (double)values[i]);
 	jsontext_end(json);
 }
 
-static void open_write_texts(const struct penstock_options *options, struct jsontext *json)
+static int open_write_file(const char *key, const char *path, struct jsontext *json)
 {
-	if (options->on_broken)
-		jsontext_string(json, "on_broken", options->on_broken);
-	if (options->group)
-		jsontext_string(json, "group", options->group);
-	if (options->decode)
-		jsontext_string(json, "decode", options->decode);
-	if (options->interpolation)
-		jsontext_string(json, "interpolation", options->interpolation);
-	if (options->share)
-		jsontext_string(json, "share", options->share);
-	if (options->laggard)
-		jsontext_string(json, "laggard", options->laggard);
-	if (options->split)
-		jsontext_string(json, "split", options->split);
-	if (options->dtype)
-		jsontext_string(json, "dtype", options->dtype);
-	if (options->layout)
-		jsontext_string(json, "layout", options->layout);
-	open_write_channels("mean", options->mean, json);
-	open_write_channels("std", options->std, json);
+	const bool weights = strcmp(key, "weights") == 0;
+	if (!*path)
+		return error_set(-EINVAL, "options.%s is empty: expected %s, or NULL for %s", key,
+			weights ? "\"balanced\", the path of a .npy file of floats"
+				: "the path of a .npy file of sample numbers",
+			weights ? "equal ones" : "all samples");
+	if (!weights || strcmp(path, OPEN_BALANCED) != 0)
+		return open_write_path(key, path, json);
+	jsontext_string(json, key, path);
+	return 0;
 }
 
-/* Numbers whose 0 means "not set". */
-static void open_write_numbers(const struct penstock_options *options, struct jsontext *json)
+/* The daemon knows the words of labels. */
+static int open_write_value(const char *key, const char *text, struct jsontext *json)
 {
-	if (options->batch_size)
-		jsontext_u64(json, "batch_size", options->batch_size);
-	if (options->image_size)
-		jsontext_u64(json, "image_size", options->image_size);
-	if (options->seed)
-		jsontext_u64(json, "seed", options->seed);
-	if (options->epochs)
-		jsontext_u64(json, "epochs", options->epochs);
-	if (options->epoch_length)
-		jsontext_u64(json, "epoch_length", options->epoch_length);
-	if (options->repeats)
-		jsontext_u64(json, "repeats", options->repeats);
-	if (options->views)
-		jsontext_u64(json, "views", options->views);
-	if (options->prefetch)
-		jsontext_u64(json, "prefetch", options->prefetch);
-	if (options->wait_for)
-		jsontext_u64(json, "wait_for", options->wait_for);
-	if (options->max_broken != 0)
-		jsontext_number(json, "max_broken", options->max_broken, 9);
-	if (options->laggard_timeout_s)
-		jsontext_u64(json, "laggard_timeout_s", options->laggard_timeout_s);
-	/* Rank 0 is one too: what says that ranks are meant is their number. */
+	if (strcmp(key, "transforms") == 0)
+		return open_json_write(&open_transforms, text, json);
+	if (text[strspn(text, " \t\r\n")] == '{')
+		return open_json_write(&open_labels, text, json);
+	jsontext_string(json, key, text);
+	return 0;
+}
+
+static int open_write_key(
+	const struct penstock_options *options, const struct open_key *key, struct jsontext *json)
+{
+	const union open_value value = open_value(options, key);
+	switch (key->kind) {
+	case OPEN_PATH:
+		return open_write_file(key->name, value.text, json);
+	case OPEN_JSON:
+		return open_write_value(key->name, value.text, json);
+	case OPEN_CHANNELS:
+		open_write_channels(key->name, value.channels, json);
+		return 0;
+	case OPEN_U32:
+		jsontext_u64(json, key->name, value.u32);
+		return 0;
+	case OPEN_U64:
+		jsontext_u64(json, key->name, value.u64);
+		return 0;
+	case OPEN_REAL:
+		jsontext_number(json, key->name, value.real, 9);
+		return 0;
+	case OPEN_FLAG:
+		jsontext_bool(json, key->name, value.flag);
+		return 0;
+	default:
+		jsontext_string(json, key->name, value.text);
+		return 0;
+	}
+}
+
+/* The configuration defines its streams. The daemon would refuse such options too, but in the words
+ * of a request that the application has not written. */
+static int open_check_named(const struct penstock_options *options)
+{
+	const char *unset = "NULL", *set = options->image_sizes ? "image_sizes" : NULL;
+	if (!open_is_named(options->source))
+		return 0;
+	for (size_t i = 0; !set && i < OPEN_KEYS; i++)
+		if (open_keys[i].who == OPEN_DEFINITION &&
+			open_is_set(options, &open_keys[i], &unset))
+			set = open_keys[i].name;
+	if (!set)
+		return 0;
+	return error_set(-EINVAL,
+		"options.%s is set, and the daemon's configuration defines %s: leave it %s with "
+		"stream:NAME, and change it there",
+		set, options->source, unset);
+}
+
+/* Everything but where the samples are. A flag that is on by default is always written. */
+static int open_write_keys(const struct penstock_options *options, struct jsontext *json)
+{
+	const bool named = open_is_named(options->source);
+	const char *unset;
+	int result =
+		options->image_sizes ? open_json_write(&open_sizes, options->image_sizes, json) : 0;
+	for (size_t i = 0; result == 0 && i < OPEN_KEYS; i++) {
+		const struct open_key *key = &open_keys[i];
+		if (open_is_set(options, key, &unset) ||
+			(key->kind == OPEN_FLAG && key->unset == 1 && !named))
+			result = open_write_key(options, key, json);
+	}
+	/* Rank 0 is one too: the number of ranks says whether they are meant. */
 	if (options->world_size) {
 		jsontext_u64(json, "rank", options->rank);
 		jsontext_u64(json, "world_size", options->world_size);
 	}
-}
-
-/* What the configuration says of its streams: the daemon would refuse it too, but in the words of a
- * request that the application has not written. */
-static int open_check_named(const struct penstock_options *o)
-{
-	const struct {
-		const char *option;
-		bool set;
-		const char *unset;
-	} defining[] = {
-		{"batch_size", o->batch_size, "0"},
-		{"image_size", o->image_size, "0"},
-		{"train", !o->train, "1"},
-		{"shuffle", o->shuffle >= 0, "-1"},
-		{"drop_last", o->drop_last >= 0, "-1"},
-		{"seed", o->seed, "0"},
-		{"prefetch", o->prefetch, "0"},
-		{"max_broken", o->max_broken != 0, "0"},
-		{"on_broken", o->on_broken, "NULL"},
-		{"decode", o->decode, "NULL"},
-		{"interpolation", o->interpolation, "NULL"},
-		{"labels", o->labels, "NULL"},
-		{"transforms", o->transforms, "NULL"},
-		{"indices", o->indices, "NULL"},
-		{"weights", o->weights, "NULL"},
-		{"epoch_length", o->epoch_length, "0"},
-		{"repeats", o->repeats, "0"},
-		{"split", o->split, "NULL"},
-		{"views", o->views, "0"},
-		{"dtype", o->dtype, "NULL"},
-		{"layout", o->layout, "NULL"},
-		{"mean", o->mean, "NULL"},
-		{"std", o->std, "NULL"},
-		{"image_sizes", o->image_sizes, "NULL"},
-	};
-	for (size_t i = 0; open_is_named(o->source) && i < sizeof defining / sizeof *defining; i++)
-		if (defining[i].set)
-			return error_set(-EINVAL,
-				"options.%s is set, and the daemon's configuration defines %s: "
-				"leave it %s with stream:NAME, and change it there",
-				defining[i].option, o->source, defining[i].unset);
-	return 0;
+	return result;
 }
 
 int open_write(const struct penstock_options *options, struct jsontext *json)
@@ -357,23 +393,7 @@ int open_write(const struct penstock_options *options, struct jsontext *json)
 	result = options->sources ? open_json_write(&open_sources, options->sources, json)
 				  : open_write_source(options->source, json);
 	if (result == 0)
-		result = open_write_indices(options->indices, json);
-	if (result == 0)
-		result = open_write_weights(options->weights, json);
-	if (result < 0)
-		return result;
-	/* A stream that the configuration names has its recipe there. */
-	if (!open_is_named(options->source))
-		jsontext_bool(json, "train", options->train);
-	if (options->shuffle >= 0)
-		jsontext_bool(json, "shuffle", options->shuffle);
-	if (options->drop_last >= 0)
-		jsontext_bool(json, "drop_last", options->drop_last);
-	if (options->pin_memory)
-		jsontext_bool(json, "pin_memory", true);
-	open_write_numbers(options, json);
-	result = open_write_values(options, json);
-	open_write_texts(options, json);
+		result = open_write_keys(options, json);
 	if (result < 0)
 		return result;
 	jsontext_end(json);
@@ -399,21 +419,24 @@ int open_request(const char *definition, const char *state, bool reconnect, stru
 	return json->text.failed ? error_set(-ENOMEM, "no memory for the request") : 0;
 }
 
-/* Ranks that mean one stream have to agree on this and nothing else: not on who they are, nor on
- * how far and how far ahead they read. Their number is left out so that ranks which disagree on it
- * meet, and are told; and so is where the lists of samples and of weights lie, since what is in
- * them counts. */
+/* Ranks that mean one stream must agree on what a group shares, and on nothing else. Their number
+ * is left out, so that ranks which disagree on it meet and are told. Two files of weights or indices
+ * may hold the same. */
 static int open_hash(const struct penstock_options *options, uint64_t *ret_hash)
 {
+	static const struct penstock_options none = {.shuffle = -1, .drop_last = -1};
 	struct penstock_options common = *options;
 	struct jsontext text = {0};
 	common.rank = common.world_size = 0;
-	common.group = common.laggard = common.indices = NULL;
-	if (common.weights && strcmp(common.weights, OPEN_BALANCED) != 0)
-		common.weights = NULL;
-	common.wait_for = common.laggard_timeout_s = common.prefetch = 0;
-	common.epochs = 0;
-	common.pin_memory = 0;
+	for (size_t i = 0; i < OPEN_KEYS; i++) {
+		const struct open_key *key = &open_keys[i];
+		const bool balanced = key->kind == OPEN_PATH && options->weights &&
+				      strcmp(options->weights, OPEN_BALANCED) == 0 &&
+				      key->offset == OPEN_AT(weights);
+		if (key->alike == OPEN_OWN && !balanced)
+			memcpy((char *)&common + key->offset, (const char *)&none + key->offset,
+				open_bytes(key->kind));
+	}
 	int result = open_write(&common, &text);
 	if (result == 0)
 		*ret_hash = job_hash(text.text.bytes);

@@ -80,14 +80,13 @@ static void test_everything(void **state)
 	options.pin_memory = 1;
 	expect_text(&options,
 		"{\"source\":\"/a "
-		"\\\"b\\\"/{00..11}.tar\",\"train\":true,\"shuffle\":false,\"drop_last\":true,"
-		"\"pin_memory\":true,\"batch_size\":256,\"image_size\":128,\"seed\":"
-		"18446744073709551615,\"epochs\":3,"
-		"\"prefetch\":8,"
-		"\"wait_for\":2,\"max_broken\":0.005000000,\"laggard_timeout_s\":30,\"rank\":0,"
-		"\"world_size\":4,\"labels\":\"cls\",\"on_broken\":"
-		"\"fail\",\"group\":\"job 1\","
-		"\"share\":\"split\",\"laggard\":\"detach\","
+		"\\\"b\\\"/{00..11}.tar\",\"batch_size\":256,\"image_size\":128,"
+		"\"train\":true,\"shuffle\":false,\"drop_last\":true,"
+		"\"seed\":18446744073709551615,\"epochs\":3,\"prefetch\":8,"
+		"\"labels\":\"cls\",\"on_broken\":\"fail\",\"max_broken\":0.005000000,"
+		"\"group\":\"job 1\",\"share\":\"split\",\"wait_for\":2,"
+		"\"laggard\":\"detach\",\"laggard_timeout_s\":30,\"pin_memory\":true,"
+		"\"rank\":0,\"world_size\":4,"
 		"\"state\":{\"version\":1,\"epoch\":2,\"position\":64}}");
 }
 
@@ -144,11 +143,11 @@ static void test_samples_and_pixels(void **state)
 	options.layout = "NCHW";
 	options.mean = mean;
 	options.std = std;
-	expect_text(&options, "{\"source\":\"/x\",\"weights\":\"/"
-			      "w.npy\",\"train\":true,\"epoch_length\":5000000000,"
-			      "\"repeats\":3,\"views\":2,\"image_size\":{\"0\": 128, \"16\": 192},"
-			      "\"split\":\"train[:90%]\",\"dtype\":\"float16\",\"layout\":\"NCHW\","
-			      "\"mean\":[0,0.5,0.25],\"std\":[1,0.125,2]}");
+	expect_text(&options, "{\"source\":\"/x\",\"image_size\":{\"0\": 128, \"16\": 192},"
+			      "\"split\":\"train[:90%]\",\"weights\":\"/w.npy\","
+			      "\"epoch_length\":5000000000,\"repeats\":3,\"views\":2,"
+			      "\"dtype\":\"float16\",\"layout\":\"NCHW\","
+			      "\"mean\":[0,0.5,0.25],\"std\":[1,0.125,2],\"train\":true}");
 }
 
 /* What is no mapping, or no list, is refused, and nothing that could end the request is written. */
