@@ -47,7 +47,8 @@ MAY_SEE = {
                    "daemon/serve/budget.h", *(f"daemon/{stage}" for stage in STAGES)),
     "client/cli/pack": ("client/cli", "proto", "daemon/base", *(f"daemon/{stage}" for stage in STAGES)),
     "client/examples": ("include",),
-    "client/python/src": ("include",),
+    # Which fields of the options there are: the one table of a stream's keys says it, and needs no code.
+    "client/python/src": ("include", "proto/keys.h"),
     "tests": ("tests", "daemon", "proto", "client", "include"),
 }
 # Where an include is looked up after the including file's own folder: the build's -I, in this order.

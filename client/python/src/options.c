@@ -5,6 +5,7 @@
 
 #include "client/python/src/channels.h"
 #include "client/python/src/errors.h"
+#include "proto/keys.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -31,51 +32,36 @@ struct option {
 #name, OPTION_##kind, offsetof(struct penstock_options, name) \
 	}
 
-/* All but `size` and the callback, which are the module's own. */
+/* The keys of a stream, and what else the struct has but for `size` and the callback, which are the
+ * module's own. */
+#define OPTION_OF_NONE(name)
+#define OPTION_OF_TEXT(name) OPTION(TEXT, name),
+#define OPTION_OF_PATH(name) OPTION(TEXT, name),
+#define OPTION_OF_JSON(name) OPTION(TEXT, name),
+#define OPTION_OF_U32(name) OPTION(U32, name),
+#define OPTION_OF_SIZE(name) OPTION(U32, name),
+#define OPTION_OF_U64(name) OPTION(U64, name),
+#define OPTION_OF_REAL(name) OPTION(DOUBLE, name),
+#define OPTION_OF_FLAG(name) OPTION(I32, name),
+#define OPTION_OF_SWITCH(name) OPTION(I32, name),
+#define OPTION_OF_CHANNELS(name) OPTION(CHANNELS, name),
+#define OPTION_OF(with, name, kind, field, low, high, plain, extra, option, ...) \
+	OPTION_OF_##option(name)
+
 static const struct option option_table[] = {
-	OPTION(TEXT, source),
-	OPTION(TEXT, socket),
-	OPTION(U32, batch_size),
-	OPTION(U32, image_size),
-	OPTION(I32, train),
-	OPTION(I32, shuffle),
-	OPTION(I32, drop_last),
-	OPTION(U64, seed),
-	OPTION(U64, epochs),
-	OPTION(U32, prefetch),
-	OPTION(TEXT, labels),
-	OPTION(TEXT, on_broken),
-	OPTION(DOUBLE, max_broken),
-	OPTION(TEXT, group),
-	OPTION(U32, wait_for),
+	PENSTOCK_KEYS(OPTION_OF, ) OPTION(TEXT, source),
+	OPTION(TEXT, sources),
+	OPTION(TEXT, image_sizes),
+	OPTION(U32, rank),
+	OPTION(U32, world_size),
 	OPTION(TEXT, state),
+	OPTION(TEXT, socket),
 	OPTION(I32, timeout_ms),
 	OPTION(I32, private_daemon),
 	OPTION(TEXT, daemon_memory),
 	OPTION(U32, daemon_threads),
-	OPTION(TEXT, decode),
-	OPTION(TEXT, interpolation),
-	OPTION(TEXT, share),
-	OPTION(U32, rank),
-	OPTION(U32, world_size),
-	OPTION(TEXT, laggard),
-	OPTION(U32, laggard_timeout_s),
 	OPTION(I32, reconnect_ms),
-	OPTION(I32, pin_memory),
-	OPTION(TEXT, transforms),
-	OPTION(TEXT, indices),
 	OPTION(U32, restarts),
-	OPTION(TEXT, image_sizes),
-	OPTION(TEXT, sources),
-	OPTION(TEXT, split),
-	OPTION(TEXT, weights),
-	OPTION(U64, epoch_length),
-	OPTION(U32, repeats),
-	OPTION(U32, views),
-	OPTION(TEXT, dtype),
-	OPTION(TEXT, layout),
-	OPTION(CHANNELS, mean),
-	OPTION(CHANNELS, std),
 };
 
 static const struct option *option_find(PyObject *key)
